@@ -1,0 +1,126 @@
+# `make help` lists the targets. What each promises stands in the README.
+SHELL := /usr/bin/env bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+
+BIN     := $(CURDIR)/bin
+DEV_DIR := $(CURDIR)/.dev
+# An existing cluster for `make run`, install and deploy; empty: the development control plane.
+KUBECONFIG ?=
+PORT       ?= 9090
+TLS_PORT   ?= 9443
+KUBECTL    ?= $(shell command -v kubectl 2>/dev/null || echo $(BIN)/kubectl)
+IMAGE_REGISTRY ?= kapis
+VERSION    ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
+COMMIT     ?= $(shell git rev-parse HEAD 2>/dev/null)
+BUILD_DATE ?= $(shell git log -1 --format=%cI 2>/dev/null)
+
+V       := kapis.dev/ks-apiserver/pkg/version
+LDFLAGS := -s -w -X $(V).gitVersion=$(VERSION) -X $(V).gitCommit=$(COMMIT) -X $(V).buildDate=$(BUILD_DATE)
+GO_BUILD := CGO_ENABLED=0 go build -trimpath -ldflags "$(LDFLAGS)"
+
+GOLANGCI_LINT_VERSION := v2.15.0
+
+export KUBECONFIG
+
+##@ Everyday
+
+.PHONY: help
+help: ## list the targets
+	@awk 'BEGIN {FS = ":.*## "} /^##@/ {printf "\n%s\n", substr($$0, 5)} /^[a-z-]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+.PHONY: build
+build: ## build bin/ks-apiserver and bin/ks-controller-manager
+	@$(GO_BUILD) -o $(BIN)/ ./cmd/...
+
+.PHONY: run
+run: build ## start a local control plane (or use KUBECONFIG=<file>) and both binaries; Ctrl-C stops them
+	@$(if $(KUBECONFIG),,tools/dev/build.sh $(BIN))
+	@$(if $(KUBECONFIG),,ln -sf dev $(BIN)/kubectl)
+	@$(GO_BUILD) -o $(BIN)/run ./tools/run
+	@exec $(BIN)/run --dir $(DEV_DIR) --bin $(BIN) --port $(PORT) --tls-port $(TLS_PORT) $(if $(KUBECONFIG),--kubeconfig $(KUBECONFIG))
+
+.PHONY: dev-up
+dev-up: ## start the control plane alone, in the background
+	@tools/dev/build.sh $(BIN)
+	@ln -sf dev $(BIN)/kubectl
+	@$(BIN)/dev up --dir $(DEV_DIR) --detach
+
+.PHONY: dev-down
+dev-down: ## stop the control plane that dev-up started
+	@$(BIN)/dev down --dir $(DEV_DIR)
+
+##@ Quality
+
+.PHONY: test
+test: verify test-unit test-e2e ## everything: vet and lint, unit tests with -race, end-to-end tests
+
+.PHONY: test-unit
+test-unit: ## unit tests with -race
+	go test -race ./cmd/... ./pkg/... ./tools/run/... ./tools/tiers/... ./tools/bench/...
+	cd tools/dev && go test ./...
+
+.PHONY: test-e2e
+test-e2e: ## end-to-end tests against the real control plane
+	tools/dev/build.sh $(BIN)
+	ln -sf dev $(BIN)/kubectl
+	go test -race -count=1 -timeout 30m ./tools/e2e/...
+
+.PHONY: lint
+lint: $(BIN)/golangci-lint ## golangci-lint
+	$(BIN)/golangci-lint run ./...
+
+.PHONY: verify
+verify: lint ## vet, lint, the import rule, generated files
+	go vet ./...
+	go run ./tools/tiers
+	hack/verify-generated.sh
+
+.PHONY: generate
+generate: ## deepcopy functions and CRDs from pkg/api
+	hack/update-codegen.sh
+
+.PHONY: bench
+bench: build ## measure the real binary next to its yardsticks (BENCH_PODS=10000)
+	tools/dev/build.sh $(BIN)
+	ln -sf dev $(BIN)/kubectl
+	$(GO_BUILD) -o $(BIN)/bench ./tools/bench
+	$(BIN)/bench --bin $(BIN)
+
+##@ Cluster
+
+.PHONY: image
+image: ## build both container images
+	docker build --target ks-apiserver -t $(IMAGE_REGISTRY)/ks-apiserver:$(VERSION) --build-arg VERSION=$(VERSION) --build-arg COMMIT=$(COMMIT) --build-arg BUILD_DATE=$(BUILD_DATE) .
+	docker build --target ks-controller-manager -t $(IMAGE_REGISTRY)/ks-controller-manager:$(VERSION) --build-arg VERSION=$(VERSION) --build-arg COMMIT=$(COMMIT) --build-arg BUILD_DATE=$(BUILD_DATE) .
+
+.PHONY: install
+install: ## apply CRDs, default roles and the console's OAuth client to the cluster of KUBECONFIG
+	KUBECTL=$(KUBECTL) hack/install.sh
+
+.PHONY: uninstall
+uninstall: ## take away what install applied
+	KUBECTL=$(KUBECTL) hack/uninstall.sh
+
+.PHONY: deploy
+deploy: install ## install, and run both binaries in the cluster
+	$(KUBECTL) apply --server-side --force-conflicts --field-manager=ks-install -k config/default
+
+.PHONY: undeploy
+undeploy: ## take away what deploy started; CRDs, roles and users stay
+	$(KUBECTL) delete --ignore-not-found -k config/apiserver -k config/manager
+
+##@ Cleaning
+
+.PHONY: clean
+clean: ## remove bin/
+	rm -rf $(BIN)
+
+.PHONY: clean-dev
+clean-dev: ## remove the local control plane's state
+	@if [ -x $(BIN)/dev ]; then $(BIN)/dev down --dir $(DEV_DIR) 2>/dev/null || true; fi
+	rm -rf $(DEV_DIR)
+
+$(BIN)/golangci-lint:
+	@echo "building golangci-lint $(GOLANGCI_LINT_VERSION): some minutes the first time"
+	GOBIN=$(BIN) go install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(GOLANGCI_LINT_VERSION)
