@@ -1,0 +1,210 @@
+// Package config is the configuration file: its fields, their defaults, what is refused, and Load.
+//
+// The file is kubesphere.yaml. Names of both generations are read: the v4 names, and
+// authentication.oauthOptions of v3.4 (see legacy.go). Keys are matched without regard to case, as
+// clients of the older format wrote them. A key that nothing reads is an error; a section that a
+// KubeSphere installation has and this program has no use for is accepted and listed in Ignored.
+package config
+
+import (
+	"encoding/json"
+	"fmt"
+	"time"
+)
+
+// Config is the whole file. The comments state the defaults.
+type Config struct {
+	// Kubernetes is the cluster that is served.
+	Kubernetes Kubernetes `json:"kubernetes"`
+	// Authentication is how people and programs log in.
+	Authentication Authentication `json:"authentication"`
+	// Authorization is who decides.
+	Authorization Authorization `json:"authorization"`
+	// Multicluster is what this cluster is in a fleet.
+	Multicluster Multicluster `json:"multicluster"`
+
+	// Ignored are the keys that the file or the environment has and that nothing reads yet, sorted.
+	Ignored []string `json:"-"`
+
+	// Sections of an installation's file that this program does not read. They stand here so that
+	// such a file loads, and each of them that is set is listed in Ignored.
+	Unread
+}
+
+// Kubernetes is the section kubernetes.
+type Kubernetes struct {
+	// Kubeconfig is a file; "" means the cluster that the program runs in, else ~/.kube/config.
+	Kubeconfig string `json:"kubeconfig"`
+	// Master overrides the address in the kubeconfig; "".
+	Master string `json:"master"`
+	// QPS and Burst bound the requests a second of this program's own clients; 1000 and 2000.
+	QPS   float32 `json:"qps"`
+	Burst int     `json:"burst"`
+}
+
+// Authentication is the section authentication.
+type Authentication struct {
+	// Issuer is the token issuer.
+	Issuer Issuer `json:"issuer"`
+	// MultipleLogin allows one person several sessions at once; true. With false a login ends the
+	// person's other sessions.
+	MultipleLogin bool `json:"multipleLogin"`
+	// Clients are OAuth clients beside those in Secrets (v3.4: oauthOptions.clients); none.
+	Clients []Client `json:"clients"`
+
+	AuthenticateRateLimiterMaxTries any `json:"authenticateRateLimiterMaxTries" config:"unread"`
+	AuthenticateRateLimiterDuration any `json:"authenticateRateLimiterDuration" config:"unread"`
+	LoginHistoryRetentionPeriod     any `json:"loginHistoryRetentionPeriod" config:"unread"`
+	LoginHistoryMaximumEntries      any `json:"loginHistoryMaximumEntries" config:"unread"`
+	IdentityProviders               any `json:"identityProviders" config:"unread"`
+	KubectlImage                    any `json:"kubectlImage" config:"unread"`
+}
+
+// Issuer is the section authentication.issuer.
+type Issuer struct {
+	// URL is the iss of tokens and the base of the endpoints in the discovery document;
+	// http://ks-apiserver.kubesphere-system.svc.
+	URL string `json:"url"`
+	// AccessTokenMaxAge is the life of an access token; 2h. 0 means: as long as its session.
+	AccessTokenMaxAge Duration `json:"accessTokenMaxAge"`
+	// AccessTokenInactivityTimeout is how long after the end of an access token its refresh token
+	// still works; 2h.
+	AccessTokenInactivityTimeout Duration `json:"accessTokenInactivityTimeout"`
+	// MaximumClockSkew is how far the clocks of replicas may differ; 30s.
+	MaximumClockSkew Duration `json:"maximumClockSkew"`
+
+	JWTSecret   Secret `json:"jwtSecret" config:"unread"`
+	SignKey     any    `json:"signKey" config:"unread"`
+	SignKeyData Secret `json:"signKeyData" config:"unread"`
+}
+
+// Client is an OAuth client in the file. Its fields are those of the v4 Secrets.
+type Client struct {
+	Name                                string   `json:"name"`
+	Secret                              Secret   `json:"secret"`
+	Trusted                             bool     `json:"trusted"`
+	GrantMethod                         string   `json:"grantMethod"`
+	RespondWithChallenges               bool     `json:"respondWithChallenges"`
+	ScopeRestrictions                   []string `json:"scopeRestrictions"`
+	RedirectURIs                        []string `json:"redirectURIs"`
+	AccessTokenMaxAgeSeconds            int64    `json:"accessTokenMaxAgeSeconds"`
+	AccessTokenInactivityTimeoutSeconds int64    `json:"accessTokenInactivityTimeoutSeconds"`
+}
+
+// Authorization is the section authorization.
+type Authorization struct {
+	// Mode is RBAC, AlwaysAllow or AlwaysDeny; RBAC. The other two are for tests.
+	Mode string `json:"mode"`
+}
+
+// The modes of authorization.
+const (
+	ModeRBAC        = "RBAC"
+	ModeAlwaysAllow = "AlwaysAllow"
+	ModeAlwaysDeny  = "AlwaysDeny"
+)
+
+// Multicluster is the section multicluster.
+type Multicluster struct {
+	// ClusterRole is host, member or none; host. With none, clients leave the prefix
+	// /clusters/{cluster} out; both forms work.
+	ClusterRole string `json:"clusterRole"`
+	// HostClusterName names the Cluster object of the host; host.
+	HostClusterName string `json:"hostClusterName"`
+	// ClusterName is this cluster's name; hostClusterName on the host.
+	ClusterName string `json:"clusterName"`
+
+	ProxyPublishService           any `json:"proxyPublishService" config:"unread"`
+	ProxyPublishAddress           any `json:"proxyPublishAddress" config:"unread"`
+	AgentImage                    any `json:"agentImage" config:"unread"`
+	ClusterControllerResyncPeriod any `json:"clusterControllerResyncPeriod" config:"unread"`
+	ChartPath                     any `json:"chartPath" config:"unread"`
+	Enable                        any `json:"enable" config:"unread"`
+	EnableFederation              any `json:"enableFederation" config:"unread"`
+}
+
+// Unread are the sections of other parts of an installation.
+type Unread struct {
+	Cache        any `json:"cache" config:"unread"`
+	Redis        any `json:"redis" config:"unread"`
+	Auditing     any `json:"auditing" config:"unread"`
+	Kubeconfig   any `json:"kubeconfig" config:"unread"`
+	Terminal     any `json:"terminal" config:"unread"`
+	HelmExecutor any `json:"helmExecutor" config:"unread"`
+	Extension    any `json:"extension" config:"unread"`
+	S3           any `json:"s3" config:"unread"`
+	KubeSphere   any `json:"kubesphere" config:"unread"`
+	ComposedApp  any `json:"composedApp" config:"unread"`
+	Experimental any `json:"experimental" config:"unread"`
+	Devops       any `json:"devops" config:"unread"`
+	SonarQube    any `json:"sonarQube" config:"unread"`
+	ServiceMesh  any `json:"servicemesh" config:"unread"`
+	Network      any `json:"network" config:"unread"`
+	LDAP         any `json:"ldap" config:"unread"`
+	Openpitrix   any `json:"openpitrix" config:"unread"`
+	Monitoring   any `json:"monitoring" config:"unread"`
+	Logging      any `json:"logging" config:"unread"`
+	Events       any `json:"events" config:"unread"`
+	Alerting     any `json:"alerting" config:"unread"`
+	Notification any `json:"notification" config:"unread"`
+	KubeEdge     any `json:"kubeedge" config:"unread"`
+	EdgeRuntime  any `json:"edgeruntime" config:"unread"`
+	Metering     any `json:"metering" config:"unread"`
+	Gateway      any `json:"gateway" config:"unread"`
+	GPU          any `json:"gpu" config:"unread"`
+}
+
+// Default returns the configuration of an empty file.
+func Default() *Config {
+	return &Config{
+		Kubernetes: Kubernetes{QPS: 1000, Burst: 2000},
+		Authentication: Authentication{
+			MultipleLogin: true,
+			Issuer: Issuer{
+				URL:                          "http://ks-apiserver.kubesphere-system.svc",
+				AccessTokenMaxAge:            Duration(2 * time.Hour),
+				AccessTokenInactivityTimeout: Duration(2 * time.Hour),
+				MaximumClockSkew:             Duration(30 * time.Second),
+			},
+		},
+		Authorization: Authorization{Mode: ModeRBAC},
+		Multicluster:  Multicluster{ClusterRole: "host", HostClusterName: "host"},
+	}
+}
+
+// Duration is a length of time, written as in Go: 90s, 2h30m. 0 needs no unit.
+type Duration time.Duration
+
+// UnmarshalJSON reads a duration.
+func (d *Duration) UnmarshalJSON(b []byte) error {
+	var s string
+	if string(b) == "0" {
+		s = "0"
+	} else if err := json.Unmarshal(b, &s); err != nil {
+		return fmt.Errorf("%s is not a duration such as 2h or 90s", b)
+	}
+	v, err := time.ParseDuration(s)
+	if err != nil {
+		return fmt.Errorf("%q is not a duration such as 2h or 90s", s)
+	}
+	*d = Duration(v)
+	return nil
+}
+
+// Secret is a value that must not be printed. Whatever formats it shows a placeholder; string(s) is
+// the value.
+type Secret string
+
+// String hides the value.
+func (s Secret) String() string {
+	if s == "" {
+		return ""
+	}
+	return "(hidden)"
+}
+
+// GoString hides the value.
+func (s Secret) GoString() string { return fmt.Sprintf("%q", s.String()) }
+
+// MarshalJSON hides the value.
+func (s Secret) MarshalJSON() ([]byte, error) { return json.Marshal(s.String()) }

@@ -1,0 +1,61 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"net/url"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/validation"
+)
+
+// Validate says everything that is wrong with c, in one line.
+func (c *Config) Validate() error {
+	var wrong []string
+	fault := func(format string, args ...any) { wrong = append(wrong, fmt.Sprintf(format, args...)) }
+
+	iss := c.Authentication.Issuer
+	if u, err := url.Parse(iss.URL); err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || u.RawQuery != "" || u.Fragment != "" {
+		fault("authentication.issuer.url: %q is not an http or https URL without query and fragment", iss.URL)
+	}
+	notNegative := func(name string, d Duration) {
+		if d < 0 {
+			fault("%s: %v is negative", name, time.Duration(d))
+		}
+	}
+	notNegative("authentication.issuer.accessTokenMaxAge", iss.AccessTokenMaxAge)
+	notNegative("authentication.issuer.accessTokenInactivityTimeout", iss.AccessTokenInactivityTimeout)
+	notNegative("authentication.issuer.maximumClockSkew", iss.MaximumClockSkew)
+	if iss.MaximumClockSkew > Duration(5*time.Minute) {
+		fault("authentication.issuer.maximumClockSkew: %v lets tokens live on for too long; at most 5m", time.Duration(iss.MaximumClockSkew))
+	}
+	for i, cl := range c.Authentication.Clients {
+		if cl.Name == "" {
+			fault("authentication.clients[%d].name is missing", i)
+		}
+		if g := cl.GrantMethod; g != "" && g != "auto" && g != "prompt" && g != "deny" {
+			fault("authentication.clients[%d].grantMethod: %q is not auto, prompt or deny", i, g)
+		}
+	}
+	switch c.Authorization.Mode {
+	case ModeRBAC, ModeAlwaysAllow, ModeAlwaysDeny:
+	default:
+		fault("authorization.mode: %q is not RBAC, AlwaysAllow or AlwaysDeny", c.Authorization.Mode)
+	}
+	switch c.Multicluster.ClusterRole {
+	case "host", "member", "none":
+	default:
+		fault("multicluster.clusterRole: %q is not host, member or none", c.Multicluster.ClusterRole)
+	}
+	if msgs := validation.IsDNS1123Label(c.Multicluster.HostClusterName); len(msgs) > 0 {
+		fault("multicluster.hostClusterName: %q: %s", c.Multicluster.HostClusterName, msgs[0])
+	}
+	if c.Kubernetes.QPS < 0 || c.Kubernetes.Burst < 0 {
+		fault("kubernetes.qps and kubernetes.burst must not be negative")
+	}
+	if len(wrong) > 0 {
+		return errors.New(strings.Join(wrong, "; "))
+	}
+	return nil
+}
