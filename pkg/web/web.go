@@ -1,0 +1,105 @@
+// Package web joins go-restful to functions that return a value or an error, and writes both.
+package web
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"strconv"
+
+	restful "github.com/emicklei/go-restful/v3"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/klog/v2"
+)
+
+// Handler answers a request: with a value, which is written as JSON with status 200 (or written by
+// itself, where it is a Responder), or with an error, whose code is a property of the error.
+type Handler func(r *restful.Request) (any, error)
+
+// Responder is a value that writes its own answer, status and headers included.
+type Responder interface {
+	Respond(w http.ResponseWriter, r *http.Request)
+}
+
+// Handle makes a route's function of h.
+func Handle(h Handler) restful.RouteFunction {
+	return func(req *restful.Request, resp *restful.Response) {
+		v, err := h(req)
+		Write(resp.ResponseWriter, req.Request, v, err)
+	}
+}
+
+// Write writes err as a metav1.Status where there is one, and v otherwise.
+func Write(w http.ResponseWriter, r *http.Request, v any, err error) {
+	if err != nil {
+		WriteError(w, r, err)
+		return
+	}
+	if p, ok := v.(Responder); ok {
+		p.Respond(w, r)
+		return
+	}
+	WriteJSON(w, r, http.StatusOK, v)
+}
+
+// WriteJSON writes v with the status code.
+func WriteJSON(w http.ResponseWriter, r *http.Request, code int, v any) {
+	body, err := json.Marshal(v)
+	if err != nil {
+		WriteError(w, r, err)
+		return
+	}
+	h := w.Header()
+	h.Set("Content-Type", "application/json")
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("Content-Length", strconv.Itoa(len(body)))
+	w.WriteHeader(code)
+	if r.Method != http.MethodHead {
+		_, _ = w.Write(body) // the client is gone: nobody is left to tell
+	}
+}
+
+// WriteError writes err as a metav1.Status (Kubernetes API conventions, "Response Status Kind"). An
+// error that carries no status is logged and answered with 500 and no detail, since its text may
+// name what the caller must not see.
+func WriteError(w http.ResponseWriter, r *http.Request, err error) {
+	s := Status(err)
+	if s.Code == http.StatusInternalServerError {
+		klog.ErrorS(err, "request failed", "method", r.Method, "path", r.URL.Path)
+	}
+	h := w.Header()
+	if s.Code == http.StatusUnauthorized && h.Get("WWW-Authenticate") == "" {
+		h.Set("WWW-Authenticate", "Bearer")
+	}
+	if s.Details != nil && s.Details.RetryAfterSeconds > 0 {
+		h.Set("Retry-After", strconv.Itoa(int(s.Details.RetryAfterSeconds)))
+	}
+	WriteJSON(w, r, int(s.Code), s)
+}
+
+// Status returns what err says to a client.
+func Status(err error) *metav1.Status {
+	var api apierrors.APIStatus
+	switch {
+	case errors.As(err, &api):
+		s := api.Status()
+		s.Kind, s.APIVersion = "Status", "v1"
+		if s.Code == 0 {
+			s.Code = http.StatusInternalServerError
+		}
+		return &s
+	case errors.Is(err, context.DeadlineExceeded):
+		return status(apierrors.NewTimeoutError("the request took too long", 1))
+	case errors.Is(err, context.Canceled):
+		return status(apierrors.NewTimeoutError("the client closed the request", 0))
+	}
+	return status(apierrors.NewInternalError(errors.New("see the server's log")))
+}
+
+func status(err *apierrors.StatusError) *metav1.Status {
+	s := err.ErrStatus
+	s.Kind, s.APIVersion = "Status", "v1"
+	return &s
+}
