@@ -1,0 +1,71 @@
+// Package request tells what a request asks for: it is parsed once, and carried in the context.
+package request
+
+import (
+	"context"
+
+	"k8s.io/apiserver/pkg/authentication/user"
+)
+
+// Scope is the level of bindings that can allow a request.
+type Scope uint8
+
+// The scopes, from the widest to the narrowest.
+const (
+	Global Scope = iota
+	Cluster
+	Workspace
+	Namespace
+)
+
+// Info is what a request asks for. It is made once, by Parse, and not changed afterwards.
+type Info struct {
+	// Verb is get, list, watch, create, update, patch, delete, deletecollection or proxy for a
+	// resource, and the HTTP method in lower case for any other path.
+	Verb string
+	// Path is the canonical path, decoded, without the cluster's prefix and without a trailing
+	// slash (but for a path that is a proxied target's). It is what is authorized, and what is
+	// sent on: see URLPath.
+	Path string
+	// Cluster is the member named by /clusters/{cluster}/..., empty where none is named.
+	Cluster string
+	// Workspace and Namespace are the ones named in the path.
+	Workspace, Namespace string
+	// APIPrefix is api, apis, kapi or kapis for a resource; APIGroup is empty for the core group.
+	APIPrefix, APIGroup, APIVersion string
+	// Resource, Subresource and Name are empty where the path names none. A list or watch at
+	// kube-apiserver that a field selector restricts to one object has that object's name.
+	Resource, Subresource, Name string
+	// IsResource tells a request for resources from one for another path.
+	IsResource bool
+	// IsKubernetes tells that the path is one of kube-apiserver's: /api or /apis.
+	IsKubernetes bool
+	// Scope is the level whose bindings decide.
+	Scope Scope
+}
+
+type infoKey struct{}
+
+// WithInfo returns a context that carries i.
+func WithInfo(ctx context.Context, i *Info) context.Context {
+	return context.WithValue(ctx, infoKey{}, i)
+}
+
+// InfoFrom returns what the request of ctx asks for, and nil outside of a request.
+func InfoFrom(ctx context.Context) *Info {
+	i, _ := ctx.Value(infoKey{}).(*Info)
+	return i
+}
+
+type userKey struct{}
+
+// WithUser returns a context that carries who asks.
+func WithUser(ctx context.Context, u user.Info) context.Context {
+	return context.WithValue(ctx, userKey{}, u)
+}
+
+// UserFrom returns who asks, and nil before authentication.
+func UserFrom(ctx context.Context) user.Info {
+	u, _ := ctx.Value(userKey{}).(user.Info)
+	return u
+}

@@ -1,0 +1,263 @@
+package request
+
+import (
+	"net/http"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// Groups whose resources take part in the choice of a scope.
+const (
+	groupIAM       = "iam.kubesphere.io"
+	groupTenant    = "tenant.kubesphere.io"
+	groupCluster   = "cluster.kubesphere.io"
+	groupResources = "resources.kubesphere.io"
+)
+
+// Parse tells what r asks for. It never panics, and what it can't read without doubt it refuses:
+// its errors are a metav1.Status of code 400, or 405 for a method that the path can't have.
+//
+// A path under /api and /apis means exactly what it means to kube-apiserver. Under /kapi and /kapis
+// a workspace may stand before the rest: .../workspaces/{workspace}/{resource}/{name}.
+func Parse(r *http.Request) (*Info, error) {
+	path, err := checkTarget(r.URL)
+	if err != nil {
+		return nil, err
+	}
+	query, err := scanQuery(r.URL.RawQuery)
+	if err != nil {
+		return nil, err
+	}
+	if !isMethod(r.Method) {
+		return nil, methodNotAllowed(r.Method, path)
+	}
+	i := &Info{}
+	if i.Cluster, path, err = cutCluster(path); err != nil {
+		return nil, err
+	}
+	i.Path = path
+	if len(path) > 1 {
+		i.Path = strings.TrimSuffix(path, "/")
+	}
+	if err := i.parsePath(r.Method); err != nil {
+		return nil, err
+	}
+	if i.isProxied() {
+		i.Path = path // to the target, a trailing slash may make a difference
+	}
+	if err := i.readQuery(&query, r.URL.RawQuery); err != nil {
+		return nil, err
+	}
+	i.Scope = i.scope()
+	return i, nil
+}
+
+// parsePath fills in what the path and the method say.
+func (i *Info) parsePath(method string) error {
+	i.Verb = lower(method)
+	s := segments(i.Path[1:])
+	prefix, group := s.next(), ""
+	i.IsKubernetes = prefix == "api" || prefix == "apis"
+	switch prefix {
+	case "api", "kapi":
+	case "apis", "kapis":
+		group = s.next()
+	default:
+		return nil
+	}
+	version := s.next()
+	if s == "" { // discovery
+		return nil
+	}
+	i.IsResource, i.APIPrefix, i.APIGroup, i.APIVersion = true, prefix, group, version
+	if err := i.parseVerb(method, &s); err != nil {
+		return err
+	}
+	if !i.IsKubernetes {
+		if err := i.parseWorkspace(&s); err != nil {
+			return err
+		}
+	}
+	i.parseResource(s)
+	if i.Name == "" && i.Verb == "delete" {
+		i.Verb = "deletecollection"
+	}
+	return nil
+}
+
+// parseVerb tells the verb from the method, or from the older form in which the path begins with it.
+func (i *Info) parseVerb(method string, s *segments) error {
+	if special := s.peek(); special == "watch" || special == "proxy" {
+		i.Verb = s.next()
+		switch {
+		case *s == "":
+			return badRequest("the path %s names no resource after %q", excerpt(i.Path), special)
+		case special == "watch" && method != http.MethodGet && method != http.MethodHead:
+			return methodNotAllowed(method, i.Path)
+		}
+		return nil
+	}
+	switch method {
+	case http.MethodPost:
+		i.Verb = "create"
+	case http.MethodGet, http.MethodHead:
+		i.Verb = "get"
+	case http.MethodPut:
+		i.Verb = "update"
+	case http.MethodPatch:
+		i.Verb = "patch"
+	case http.MethodDelete:
+		i.Verb = "delete"
+	default:
+		return methodNotAllowed(method, i.Path)
+	}
+	return nil
+}
+
+// parseWorkspace takes workspaces/{workspace} from before a resource. A path that ends there, or in
+// a sub-resource of it, is about the object; the object is the workspace's own only in the groups
+// that define it, since rights in a workspace must not reach another group's object of that name.
+func (i *Info) parseWorkspace(s *segments) error {
+	if !isWorkspaces(s.peek()) {
+		return nil
+	}
+	rest := *s
+	rest.next()
+	name := rest.next()
+	if name == "" {
+		return nil
+	}
+	if next := rest.peek(); next == "" || isSubresourceOfParent(next) {
+		if i.APIGroup == groupTenant || i.APIGroup == groupResources {
+			i.Workspace = name
+		}
+		return nil
+	}
+	if isWorkspaces(rest.peek()) {
+		return badRequest("the path %s names a workspace within a workspace", excerpt(i.Path))
+	}
+	i.Workspace, *s = name, rest
+	return nil
+}
+
+func isWorkspaces(segment string) bool {
+	return segment == "workspaces" || segment == "workspacetemplates"
+}
+
+// isSubresourceOfParent tells namespaces/{name}/status from namespaces/{name}/{resource}; the same
+// two names are no resources in a workspace either.
+func isSubresourceOfParent(segment string) bool {
+	return segment == "status" || segment == "finalize"
+}
+
+// parseResource reads [namespaces/{namespace}/]{resource}[/{name}[/{subresource}[/...]]].
+func (i *Info) parseResource(s segments) {
+	if s.peek() == "namespaces" {
+		rest := s
+		rest.next()
+		i.Namespace = rest.next()
+		if next := rest.peek(); next != "" && !isSubresourceOfParent(next) {
+			s = rest
+		}
+	}
+	i.Resource = s.next()
+	i.Name = s.next()
+	if i.Verb != "proxy" {
+		i.Subresource = s.next()
+	}
+}
+
+// readQuery tells list and watch from get.
+func (i *Info) readQuery(q *parameters, rawQuery string) error {
+	if !i.IsResource || i.Verb != "get" || i.Name != "" {
+		return nil
+	}
+	watch, err := q.wantsWatch()
+	if err != nil {
+		return err
+	}
+	i.Verb = "list"
+	if watch {
+		i.Verb = "watch"
+	}
+	// A selector says what is read only where it is certain that the server honours it.
+	if i.IsKubernetes {
+		i.Name, err = q.selectedName(rawQuery)
+	}
+	return err
+}
+
+// isProxied tells that the end of the path is for a server behind this one.
+func (i *Info) isProxied() bool {
+	if i.IsResource {
+		return i.Subresource == "proxy" || i.Verb == "proxy"
+	}
+	return strings.HasPrefix(i.Path, "/proxy/")
+}
+
+// scope tells whose bindings decide; see Info.Scope.
+func (i *Info) scope() Scope {
+	switch {
+	case i.IsResource && i.Workspace == "" && isGlobal(i.APIGroup, i.Resource):
+		return Global
+	case i.Namespace != "":
+		return Namespace
+	case i.Workspace != "":
+		return Workspace
+	}
+	return Cluster
+}
+
+// isGlobal tells the resources of the platform as a whole, on which roles of a cluster, a workspace
+// or a namespace have no say.
+func isGlobal(group, resource string) bool {
+	switch group {
+	case groupIAM:
+		return resource == "users" || resource == "globalroles" || resource == "globalrolebindings"
+	case groupTenant:
+		return resource == "workspaces" || resource == "clusters"
+	case groupCluster, groupResources:
+		return resource == "clusters" || resource == "labels"
+	}
+	return false
+}
+
+// As returns a copy of i that asks for another resource in the place of its own, with the scope
+// that this resource has.
+func (i *Info) As(gr schema.GroupResource) *Info {
+	c := *i
+	c.APIGroup, c.Resource = gr.Group, gr.Resource
+	c.Scope = c.scope()
+	return &c
+}
+
+// lower gives the method in lower case; a method that isMethod knows costs nothing.
+func lower(method string) string {
+	switch method {
+	case http.MethodGet:
+		return "get"
+	case http.MethodHead:
+		return "head"
+	case http.MethodPost:
+		return "post"
+	case http.MethodPut:
+		return "put"
+	case http.MethodPatch:
+		return "patch"
+	case http.MethodDelete:
+		return "delete"
+	}
+	return strings.ToLower(method)
+}
+
+func methodNotAllowed(method, path string) error {
+	return &apierrors.StatusError{ErrStatus: metav1.Status{
+		Status:  metav1.StatusFailure,
+		Code:    http.StatusMethodNotAllowed,
+		Reason:  metav1.StatusReasonMethodNotAllowed,
+		Message: "the method " + excerpt(method) + " can't be used on the path " + excerpt(path),
+	}}
+}

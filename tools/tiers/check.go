@@ -1,0 +1,185 @@
+package main
+
+import (
+	"fmt"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// file is a Go file and what it imports.
+type file struct {
+	name    string // from the root, with slashes
+	test    bool
+	imports []imported
+}
+
+type imported struct {
+	path string
+	line int
+}
+
+// tree is what there is in a module.
+type tree struct {
+	module string
+	files  map[string][]file // by package
+}
+
+// readTree reads the imports of every file under pkg/ and cmd/, whatever its build constraints say.
+// It asks for no package to compile.
+func readTree(root string) (*tree, error) {
+	module, err := moduleName(root)
+	if err != nil {
+		return nil, err
+	}
+	t := &tree{module: module, files: map[string][]file{}}
+	for _, folder := range []string{"pkg", "cmd"} {
+		err := filepath.WalkDir(filepath.Join(root, folder), func(name string, e fs.DirEntry, err error) error {
+			switch {
+			case os.IsNotExist(err) && name == filepath.Join(root, folder):
+				return nil
+			case err != nil:
+				return err
+			case e.IsDir():
+				return skip(name, e)
+			case filepath.Ext(name) == ".go":
+				return t.add(root, name)
+			}
+			return nil
+		})
+		if err != nil {
+			return nil, fmt.Errorf("read the tree: %w", err)
+		}
+	}
+	return t, nil
+}
+
+// skip leaves out what is no package of the module.
+func skip(name string, e fs.DirEntry) error {
+	if e.Name() == "testdata" || strings.HasPrefix(e.Name(), ".") || strings.HasPrefix(e.Name(), "_") {
+		return fs.SkipDir
+	}
+	if _, err := os.Stat(filepath.Join(name, "go.mod")); err == nil {
+		return fs.SkipDir
+	}
+	return nil
+}
+
+func moduleName(root string) (string, error) {
+	name := filepath.Join(root, "go.mod")
+	data, err := os.ReadFile(name)
+	if err != nil {
+		return "", fmt.Errorf("find the module: %w", err)
+	}
+	for line := range strings.Lines(string(data)) {
+		if module, ok := strings.CutPrefix(line, "module "); ok {
+			return strings.TrimSpace(module), nil
+		}
+	}
+	return "", fmt.Errorf("find the module: %s names none", name)
+}
+
+func (t *tree) add(root, name string) error {
+	positions := token.NewFileSet()
+	parsed, err := parser.ParseFile(positions, name, nil, parser.ImportsOnly)
+	if err != nil {
+		return err
+	}
+	rel, err := filepath.Rel(root, name)
+	if err != nil {
+		return err
+	}
+	f := file{name: filepath.ToSlash(rel), test: strings.HasSuffix(name, "_test.go")}
+	for _, spec := range parsed.Imports {
+		p, err := strconv.Unquote(spec.Path.Value)
+		if err != nil {
+			return err
+		}
+		f.imports = append(f.imports, imported{p, positions.Position(spec.Pos()).Line})
+	}
+	pkg := path.Dir(f.name)
+	t.files[pkg] = append(t.files[pkg], f)
+	return nil
+}
+
+// check returns what breaks the rules, one line each, in the order of the files.
+func check(t *tree, r *rules) []string {
+	var broken []string
+	for _, pkg := range sortedKeys(t.files) {
+		tier, placed := r.tier(pkg)
+		if !placed {
+			broken = append(broken, pkg+": has no tier, or several: place it in tiers.yaml")
+		}
+		if slices.Contains(r.ForbiddenNames, path.Base(pkg)) {
+			broken = append(broken, fmt.Sprintf("%s: the name %q says nothing about what is in it", pkg, path.Base(pkg)))
+		}
+		for _, f := range t.files[pkg] {
+			for _, i := range f.imports {
+				where := fmt.Sprintf("%s:%d: %s", f.name, i.line, i.path)
+				for _, why := range r.judge(t.module, pkg, f.test, i.path, tier, placed) {
+					broken = append(broken, where+": "+why)
+				}
+			}
+		}
+	}
+	return broken
+}
+
+// judge says what is wrong with an import. Tests are free of the order of tiers, since they put
+// together what the program keeps apart; what is restricted stays so for them.
+func (r *rules) judge(module, pkg string, test bool, target string, tier int, placed bool) (broken []string) {
+	if inner, ours := strings.CutPrefix(target, module+"/"); ours && !test && placed && inner != pkg {
+		if why := r.judgeTier(pkg, inner, tier); why != "" {
+			broken = append(broken, why)
+		}
+	}
+	for _, rule := range r.Restricted {
+		if isBelow(target, rule.Import) && !matches(pkg, rule.Allowed...) && target != module+"/"+pkg {
+			broken = append(broken, fmt.Sprintf("%s may not import it: %s", pkg, rule.Reason))
+		}
+	}
+	if test || isStandard(target) {
+		return broken
+	}
+	for _, rule := range r.Confined {
+		begins := func(prefix string) bool { return strings.HasPrefix(target, prefix) }
+		if matches(pkg, rule.Packages...) && !slices.ContainsFunc(rule.Imports, begins) {
+			broken = append(broken, fmt.Sprintf("%s may not import it: %s", pkg, rule.Reason))
+		}
+	}
+	return broken
+}
+
+func (r *rules) judgeTier(pkg, inner string, tier int) string {
+	other, placed := r.tier(inner)
+	switch {
+	case !placed:
+		return fmt.Sprintf("%s imports %s, which has no tier", pkg, inner)
+	case other < tier, other == tier && matches(pkg, r.Peers...) && matches(inner, r.Peers...):
+		return ""
+	case other == tier:
+		return fmt.Sprintf("%s and %s are both of tier %d, and a package imports only lower ones", pkg, inner, tier)
+	}
+	return fmt.Sprintf("%s is of tier %d and %s of tier %d, and a package imports only lower ones", pkg, tier, inner, other)
+}
+
+// isStandard tells the standard library by the lack of a dot in the first element, as go does.
+func isStandard(target string) bool {
+	first, _, _ := strings.Cut(target, "/")
+	return !strings.Contains(first, ".")
+}
+
+func sortedKeys[V any](m map[string]V) []string {
+	keys := make([]string, 0, len(m))
+	for k := range m {
+		keys = append(keys, k)
+	}
+	slices.Sort(keys)
+	return keys
+}
