@@ -1,0 +1,42 @@
+package authz
+
+import (
+	"context"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/authentication/user"
+
+	"kapis.dev/ks-apiserver/pkg/request"
+)
+
+// Aliases lets a right to read a kind stand for the right to read the same kind by the routes of
+// resources.kubesphere.io, which serve every kind under a group of their own.
+type Aliases struct {
+	// Next decides. It is asked a second time, about the kind's own group, where it refuses.
+	Next Authorizer
+	// GroupOf tells what a resource of resources.kubesphere.io is elsewhere.
+	GroupOf func(resource string) (schema.GroupResource, bool)
+}
+
+// Authorize asks Next.
+func (a Aliases) Authorize(ctx context.Context, u user.Info, r *request.Info) (Decision, error) {
+	d, err := a.Next.Authorize(ctx, u, r)
+	if err != nil || d.Allowed || !isAliased(r) {
+		return d, err
+	}
+	gr, ok := a.GroupOf(r.Resource)
+	if !ok {
+		return d, nil
+	}
+	return a.Next.Authorize(ctx, u, r.As(gr))
+}
+
+func isAliased(r *request.Info) bool {
+	if r == nil || !r.IsResource || r.IsKubernetes || r.APIGroup != "resources.kubesphere.io" || r.Subresource != "" {
+		return false
+	}
+	if r.APIVersion != "v1alpha2" && r.APIVersion != "v1alpha3" {
+		return false
+	}
+	return r.Verb == "get" || r.Verb == "list" || r.Verb == "watch"
+}

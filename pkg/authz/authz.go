@@ -1,0 +1,47 @@
+// Package authz has the words of permission: what a decision is, and how decisions are combined.
+package authz
+
+import (
+	"context"
+
+	"k8s.io/apiserver/pkg/authentication/user"
+
+	"kapis.dev/ks-apiserver/pkg/request"
+)
+
+// Decision is the answer to "may u do this?". The zero value refuses.
+type Decision struct {
+	// Allowed is false where nothing allowed the request.
+	Allowed bool
+	// Reason says, for people and audit, what allowed it, or why nothing did.
+	Reason string
+	// Group is the synthetic group of the role that allowed the request, which kube-apiserver
+	// knows through the mirror of roles; empty where no role allowed it.
+	Group string
+}
+
+// Authorizer decides. An error means that it could not tell; the request is then refused.
+type Authorizer interface {
+	Authorize(ctx context.Context, u user.Info, r *request.Info) (Decision, error)
+}
+
+// Func is an Authorizer made of a function.
+type Func func(ctx context.Context, u user.Info, r *request.Info) (Decision, error)
+
+// Authorize calls f.
+func (f Func) Authorize(ctx context.Context, u user.Info, r *request.Info) (Decision, error) {
+	return f(ctx, u, r)
+}
+
+type decisionKey struct{}
+
+// WithDecision returns a context that carries the decision that let the request pass.
+func WithDecision(ctx context.Context, d Decision) context.Context {
+	return context.WithValue(ctx, decisionKey{}, d)
+}
+
+// DecisionFrom returns the decision that let the request of ctx pass.
+func DecisionFrom(ctx context.Context) Decision {
+	d, _ := ctx.Value(decisionKey{}).(Decision)
+	return d
+}

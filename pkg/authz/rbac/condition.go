@@ -1,0 +1,122 @@
+package rbac
+
+import (
+	"fmt"
+
+	"github.com/google/cel-go/cel"
+	"k8s.io/apiserver/pkg/authentication/user"
+
+	"kapis.dev/ks-apiserver/pkg/request"
+)
+
+// Bounds of a condition, since whoever may write a role writes one: its length in characters, how
+// deep it nests, and the cost of one evaluation in CEL's units (some thousand comparisons).
+const (
+	conditionLength = 4096
+	conditionDepth  = 50
+	conditionCost   = 10_000
+)
+
+// conditions compiles the conditions of roles: expressions in the Common Expression Language over
+//
+//	user     name, uid, groups (list of string), extra (map of string to list of string)
+//	request  verb, cluster, workspace, namespace, apiGroup, apiVersion, resource, subresource,
+//	         name, path (string), isResource (bool)
+type conditions struct {
+	env *cel.Env
+}
+
+// newConditions declares each field as a variable of its own, "user.name": typed without a schema,
+// and read without reflection.
+func newConditions() (*conditions, error) {
+	opts := []cel.EnvOption{
+		cel.ParserExpressionSizeLimit(conditionLength),
+		cel.ParserRecursionLimit(conditionDepth),
+		cel.Variable("user.groups", cel.ListType(cel.StringType)),
+		cel.Variable("user.extra", cel.MapType(cel.StringType, cel.ListType(cel.StringType))),
+		cel.Variable("request.isResource", cel.BoolType),
+	}
+	for _, name := range []string{
+		"user.name", "user.uid",
+		"request.verb", "request.cluster", "request.workspace", "request.namespace", "request.apiGroup", "request.apiVersion",
+		"request.resource", "request.subresource", "request.name", "request.path",
+	} {
+		opts = append(opts, cel.Variable(name, cel.StringType))
+	}
+	env, err := cel.NewEnv(opts...)
+	if err != nil {
+		return nil, fmt.Errorf("prepare the language of conditions: %w", err)
+	}
+	return &conditions{env: env}, nil
+}
+
+func (c *conditions) compile(expression string) (cel.Program, error) {
+	ast, issues := c.env.Compile(expression)
+	if err := issues.Err(); err != nil {
+		return nil, fmt.Errorf("compile the condition: %w", err)
+	}
+	if ast.OutputType() != cel.BoolType {
+		return nil, fmt.Errorf("compile the condition: it is a %s, and must be true or false", ast.OutputType())
+	}
+	program, err := c.env.Program(ast, cel.CostLimit(conditionCost), cel.EvalOptions(cel.OptOptimize))
+	if err != nil {
+		return nil, fmt.Errorf("prepare the condition: %w", err)
+	}
+	return program, nil
+}
+
+// holds evaluates a condition. An error means that it can't be told, and grants nothing.
+func holds(p cel.Program, u user.Info, r *request.Info) (bool, error) {
+	v, _, err := p.Eval(activation{u, r})
+	if err != nil {
+		return false, fmt.Errorf("evaluate the condition: %w", err)
+	}
+	b, ok := v.Value().(bool)
+	return ok && b, nil
+}
+
+// activation gives a condition the values of its variables.
+type activation struct {
+	user    user.Info
+	request *request.Info
+}
+
+// Parent says that there are no other variables.
+func (activation) Parent() cel.Activation { return nil }
+
+// ResolveName returns the value of a variable.
+func (a activation) ResolveName(name string) (any, bool) {
+	switch name {
+	case "user.name":
+		return a.user.GetName(), true
+	case "user.uid":
+		return a.user.GetUID(), true
+	case "user.groups":
+		return a.user.GetGroups(), true
+	case "user.extra":
+		return a.user.GetExtra(), true
+	case "request.verb":
+		return a.request.Verb, true
+	case "request.cluster":
+		return a.request.Cluster, true
+	case "request.workspace":
+		return a.request.Workspace, true
+	case "request.namespace":
+		return a.request.Namespace, true
+	case "request.apiGroup":
+		return a.request.APIGroup, true
+	case "request.apiVersion":
+		return a.request.APIVersion, true
+	case "request.resource":
+		return a.request.Resource, true
+	case "request.subresource":
+		return a.request.Subresource, true
+	case "request.name":
+		return a.request.Name, true
+	case "request.path":
+		return a.request.Path, true
+	case "request.isResource":
+		return a.request.IsResource, true
+	}
+	return nil, false
+}

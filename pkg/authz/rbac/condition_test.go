@@ -1,0 +1,89 @@
+package rbac
+
+import (
+	"strings"
+	"testing"
+
+	"k8s.io/apiserver/pkg/authentication/user"
+
+	"kapis.dev/ks-apiserver/pkg/request"
+)
+
+func TestConditionHoldsForThisRequestOnly(t *testing.T) {
+	self := ask("update", "iam.kubesphere.io/users", "bob", "global")
+	other := ask("update", "iam.kubesphere.io/users", "admin", "global")
+	bob := &user.DefaultInfo{Name: "bob", UID: "42", Groups: []string{"dev"}, Extra: map[string][]string{"team": {"red"}}}
+	for _, c := range []struct {
+		claim, expression string
+		who               user.Info
+		what              *request.Info
+		allowed           bool
+	}{
+		{"OwnObject", `request.name == user.name`, bob, self, true},
+		{"OthersObject", `request.name == user.name`, bob, other, false},
+		{"Verb", `request.verb in ["get", "update"]`, bob, self, true},
+		{"EveryStringIsThere", `request.cluster + request.workspace + request.namespace + request.subresource + request.path + request.apiVersion == "" && request.apiGroup == "iam.kubesphere.io" && request.resource == "users" && user.uid == "42"`, bob, self, true},
+		{"IsResource", `request.isResource`, bob, self, true},
+		{"Groups", `"dev" in user.groups`, bob, self, true},
+		{"GroupsByMacro", `user.groups.exists(g, g.startsWith("de"))`, bob, self, true},
+		{"NoGroups", `user.groups.size() == 0 && user.extra.size() == 0`, person("bob"), self, true},
+		{"Extra", `user.extra["team"][0] == "red"`, bob, self, true},
+		{"MissingExtraIsAnError", `user.extra["team"][0] == "red"`, person("bob"), self, false},
+		{"MissingExtraCanBeAskedFor", `"team" in user.extra && user.extra["team"][0] == "red"`, person("bob"), self, false},
+		{"CostIsBounded", `[1,2,3,4,5,6,7,8,9].all(a, [1,2,3,4,5,6,7,8,9].all(b, [1,2,3,4,5,6,7,8,9].all(c, [1,2,3,4,5,6,7,8,9].all(d, [1,2,3,4,5,6,7,8,9].all(e, a+b+c+d+e > 0)))))`, bob, self, false},
+		{"Unknown", `request.nmae == user.name`, bob, self, false},
+		{"WholeObjectIsNoValue", `request == user`, bob, self, false},
+		{"TypesAreChecked", `request.name == 1`, bob, self, false},
+		{"NoTruthValue", `user.name`, bob, self, false},
+		{"NoExpression", ``, bob, self, false},
+		{"NoSyntax", `request.name = "x"`, bob, self, false},
+		{"TooLong", `"` + strings.Repeat("a", conditionLength) + `" != user.name`, bob, self, false},
+		{"TooDeep", strings.Repeat("(", 1000) + "true" + strings.Repeat(")", 1000), bob, self, false},
+	} {
+		t.Run(c.claim, func(t *testing.T) {
+			w := newWorld(t)
+			w.condition("globalroles", "self", c.expression, rule("get,update", "iam.kubesphere.io", "users"))
+			w.bind("globalrolebindings", "self", "", "self", "User:bob")
+			d := w.decide(c.who, c.what)
+			if d.Allowed != c.allowed {
+				t.Fatalf("got %+v", d)
+			}
+			if d.Allowed && d.Group != "kapis:conditional:self" {
+				t.Errorf("asserts the group %q", d.Group)
+			}
+			if w.decide(c.who, ask("delete", "iam.kubesphere.io/users", "bob", "global")).Allowed {
+				t.Error("a condition widened the rules")
+			}
+		})
+	}
+}
+
+func TestConditionIsWithdrawn(t *testing.T) {
+	w := newWorld(t)
+	r := ask("get", "/pods", "p", "ns:n")
+	w.bind("globalrolebindings", "b", "", "role", "User:bob")
+	w.condition("globalroles", "role", `user.name == "bob"`, rule("get", "", "pods"))
+	if d := w.decide(person("bob"), r); !d.Allowed || d.Group != "kapis:conditional:role" {
+		t.Fatalf("got %+v", d)
+	}
+	w.condition("globalroles", "role", `user.name ==`, rule("get", "", "pods"))
+	if w.decide(person("bob"), r).Allowed {
+		t.Error("a role whose condition is broken granted its rules")
+	}
+	w.role("globalroles", "role", rule("get", "", "pods"))
+	if d := w.decide(person("bob"), r); !d.Allowed || d.Group != "kapis:global:role" {
+		t.Errorf("without a condition: %+v", d)
+	}
+}
+
+func TestRoleWithAnUnmetConditionDoesNotHideAnother(t *testing.T) {
+	w := newWorld(t)
+	w.condition("globalroles", "never", `false`, rule("*", "*", "*"))
+	w.role("globalroles", "plain", rule("get", "", "pods"))
+	for _, role := range []string{"never", "plain", "never"} {
+		w.bind("globalrolebindings", "b-"+role, "", role, "User:bob")
+	}
+	if d := w.decide(person("bob"), ask("get", "/pods", "p", "ns:n")); !d.Allowed || d.Group != "kapis:global:plain" {
+		t.Errorf("got %+v", d)
+	}
+}

@@ -1,0 +1,230 @@
+package rbac
+
+import (
+	"slices"
+	"strings"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+
+	"kapis.dev/ks-apiserver/pkg/request"
+)
+
+// verbs is a set of verbs.
+type verbs struct {
+	mask   uint16
+	others []string // those without a bit
+}
+
+const everyVerb uint16 = 1<<16 - 1
+
+// bit is the verb's own in a mask, 0 for a verb that requests seldom have.
+func bit(verb string) uint16 {
+	switch verb {
+	case "get":
+		return 1 << 0
+	case "list":
+		return 1 << 1
+	case "watch":
+		return 1 << 2
+	case "create":
+		return 1 << 3
+	case "update":
+		return 1 << 4
+	case "patch":
+		return 1 << 5
+	case "delete":
+		return 1 << 6
+	case "deletecollection":
+		return 1 << 7
+	case "proxy":
+		return 1 << 8
+	case "post":
+		return 1 << 9
+	case "put":
+		return 1 << 10
+	}
+	return 0
+}
+
+func newVerbs(list []string) verbs {
+	var v verbs
+	for _, s := range list {
+		switch b := bit(s); {
+		case s == rbacv1.VerbAll:
+			v.mask = everyVerb
+		case b != 0:
+			v.mask |= b
+		case s != "":
+			v.others = append(v.others, s)
+		}
+	}
+	return v
+}
+
+func (v *verbs) has(verb string, b uint16) bool {
+	if b != 0 {
+		return v.mask&b != 0
+	}
+	return v.mask == everyVerb || slices.Contains(v.others, verb)
+}
+
+func (v *verbs) empty() bool {
+	return v.mask == 0 && len(v.others) == 0
+}
+
+// target is what a grant is for; group and resource may be "*", for any.
+type target struct {
+	group, resource, subresource string
+}
+
+// grant is what a rule allows on a target.
+type grant struct {
+	verbs verbs
+	names []string // nil for any
+}
+
+// pathGrant is what a rule allows on paths.
+type pathGrant struct {
+	verbs  verbs
+	path   string
+	prefix bool
+}
+
+// rules are a role's, arranged so that a decision doesn't depend on how many there are.
+type rules struct {
+	verbs   verbs // of any rule for resources
+	grants  map[target][]grant
+	paths   []pathGrant
+	anyOf   bool // some rule is for every group
+	anyKind bool // some rule is for every resource, or for a sub-resource of every resource
+}
+
+// newRules arranges the rules of a role, which mean what they mean to Kubernetes; but for verbs on
+// paths, which roles of older installations have in capitals, and but for empty strings, which
+// match nothing.
+func newRules(list []rbacv1.PolicyRule) *rules {
+	s := &rules{grants: map[target][]grant{}}
+	for n := range list {
+		s.addResources(&list[n])
+		s.addPaths(&list[n])
+	}
+	return s
+}
+
+func (s *rules) addResources(rule *rbacv1.PolicyRule) {
+	g := grant{verbs: newVerbs(rule.Verbs)}
+	if g.verbs.empty() || len(rule.Resources) == 0 {
+		return
+	}
+	if len(rule.ResourceNames) > 0 {
+		g.names = slices.DeleteFunc(slices.Clone(rule.ResourceNames), func(name string) bool { return name == "" })
+		if len(g.names) == 0 {
+			return
+		}
+	}
+	for _, group := range rule.APIGroups {
+		for _, resource := range rule.Resources {
+			t, ok := newTarget(group, resource)
+			if !ok {
+				continue
+			}
+			s.add(t, g)
+		}
+	}
+}
+
+func (s *rules) add(t target, g grant) {
+	s.anyOf = s.anyOf || t.group == rbacv1.APIGroupAll
+	s.anyKind = s.anyKind || t.resource == rbacv1.ResourceAll
+	s.verbs.mask |= g.verbs.mask
+	s.verbs.others = append(s.verbs.others, g.verbs.others...)
+	for n := range s.grants[t] {
+		if old := &s.grants[t][n]; old.names == nil && g.names == nil {
+			old.verbs.mask |= g.verbs.mask
+			old.verbs.others = append(slices.Clip(old.verbs.others), g.verbs.others...)
+			return
+		}
+	}
+	s.grants[t] = append(s.grants[t], g)
+}
+
+// newTarget reads "pods", "pods/log", "*" and "*/log".
+func newTarget(group, resource string) (target, bool) {
+	kind, sub, slash := strings.Cut(resource, "/")
+	if kind == "" || slash && sub == "" {
+		return target{}, false
+	}
+	return target{group, kind, sub}, true
+}
+
+func (s *rules) addPaths(rule *rbacv1.PolicyRule) {
+	if len(rule.NonResourceURLs) == 0 {
+		return
+	}
+	lower := make([]string, len(rule.Verbs))
+	for n, verb := range rule.Verbs {
+		lower[n] = strings.ToLower(verb)
+	}
+	g := pathGrant{verbs: newVerbs(lower)}
+	if g.verbs.empty() {
+		return
+	}
+	for _, path := range rule.NonResourceURLs {
+		if path == "" {
+			continue
+		}
+		g.path = strings.TrimRight(path, "*")
+		g.prefix = g.path != path
+		s.paths = append(s.paths, g)
+	}
+}
+
+// allow tells whether a rule matches r, whose verb has the bit b.
+func (s *rules) allow(r *request.Info, b uint16) bool {
+	if !r.IsResource {
+		return s.allowPath(r, b)
+	}
+	if !s.verbs.has(r.Verb, b) {
+		return false
+	}
+	return s.allowGroup(r, r.APIGroup, b) || s.anyOf && s.allowGroup(r, rbacv1.APIGroupAll, b)
+}
+
+func (s *rules) allowGroup(r *request.Info, group string, b uint16) bool {
+	if s.allowTarget(r, target{group, r.Resource, r.Subresource}, b) {
+		return true
+	}
+	if !s.anyKind {
+		return false
+	}
+	return s.allowTarget(r, target{group, rbacv1.ResourceAll, ""}, b) ||
+		r.Subresource != "" && s.allowTarget(r, target{group, rbacv1.ResourceAll, r.Subresource}, b)
+}
+
+func (s *rules) allowTarget(r *request.Info, t target, b uint16) bool {
+	grants := s.grants[t]
+	for n := range grants {
+		g := &grants[n]
+		if g.verbs.has(r.Verb, b) && (g.names == nil || r.Name != "" && slices.Contains(g.names, r.Name)) {
+			return true
+		}
+	}
+	return false
+}
+
+func (s *rules) allowPath(r *request.Info, b uint16) bool {
+	verb := r.Verb
+	if verb == "head" { // it answers less than get does
+		verb, b = "get", bit("get")
+	}
+	for n := range s.paths {
+		g := &s.paths[n]
+		if !g.verbs.has(verb, b) {
+			continue
+		}
+		if g.path == r.Path || g.prefix && strings.HasPrefix(r.Path, g.path) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,51 @@
+package authz
+
+import (
+	"context"
+	"errors"
+
+	"k8s.io/apiserver/pkg/authentication/user"
+
+	"kapis.dev/ks-apiserver/pkg/request"
+)
+
+// Union asks each authorizer in turn, and allows what the first of them allows. None of them can
+// forbid: where nobody allows, the request is refused with the last reason that was given, and with
+// the errors of those that could not tell.
+func Union(authorizers ...Authorizer) Authorizer {
+	return union(authorizers)
+}
+
+type union []Authorizer
+
+func (a union) Authorize(ctx context.Context, u user.Info, r *request.Info) (Decision, error) {
+	var refusal Decision
+	var errs []error
+	for _, next := range a {
+		d, err := next.Authorize(ctx, u, r)
+		switch {
+		case err != nil:
+			errs = append(errs, err)
+		case d.Allowed:
+			return d, nil
+		case d.Reason != "":
+			refusal.Reason = d.Reason
+		}
+	}
+	return refusal, errors.Join(errs...)
+}
+
+// AlwaysAllow allows everything to everyone, as the mode of that name in the configuration asks.
+// kube-apiserver still decides by the caller's own rights there.
+func AlwaysAllow() Authorizer {
+	return Func(func(context.Context, user.Info, *request.Info) (Decision, error) {
+		return Decision{Allowed: true, Reason: "the authorization mode is AlwaysAllow"}, nil
+	})
+}
+
+// AlwaysDeny allows nothing to nobody, as the mode of that name in the configuration asks.
+func AlwaysDeny() Authorizer {
+	return Func(func(context.Context, user.Info, *request.Info) (Decision, error) {
+		return Decision{Reason: "the authorization mode is AlwaysDeny"}, nil
+	})
+}
