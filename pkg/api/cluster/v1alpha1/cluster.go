@@ -1,0 +1,225 @@
+package v1alpha1
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// HostCluster is the usual name of the cluster that this server itself runs in.
+const HostCluster = "host"
+
+// Labels of a Cluster.
+const (
+	// LabelHostCluster marks the cluster that this server itself runs in; its value is empty.
+	LabelHostCluster = "cluster-role.kubesphere.io/host"
+	// LabelVisibility is "public" on clusters that every workspace may be placed in.
+	LabelVisibility = "cluster.kubesphere.io/visibility"
+	// LabelRegion is where the cluster is.
+	LabelRegion = "cluster.kubesphere.io/region"
+	// LabelGroup groups clusters on pages.
+	LabelGroup = "cluster.kubesphere.io/group"
+	// LabelClusterLabelPrefix, followed by the name of a Label, marks the clusters it is on.
+	LabelClusterLabelPrefix = "label.cluster.kubesphere.io/"
+)
+
+const (
+	// VisibilityPublic is the value of LabelVisibility that opens a cluster to every workspace.
+	VisibilityPublic = "public"
+	// AnnotationLabelIDs lists the names of the Labels on a cluster.
+	AnnotationLabelIDs = "cluster.kubesphere.io/label-ids"
+	// AnnotationClusterName is, on the namespace kubesphere-system of a cluster, its name in the fleet.
+	AnnotationClusterName = "cluster.kubesphere.io/name"
+	// AnnotationHostCluster is, on the namespace kubesphere-system of a member, its host's name.
+	AnnotationHostCluster = "cluster.kubesphere.io/host-cluster"
+	// FinalizerCluster keeps a deleted Cluster until the member is released.
+	FinalizerCluster = "finalizer.cluster.kubesphere.io"
+	// FinalizerLabel keeps a deleted Label until no cluster carries it.
+	FinalizerLabel = "finalizers.kubesphere.io/cluster-label"
+)
+
+// ConnectionType says how a member is reached.
+//
+// +kubebuilder:validation:Enum="";direct;proxy
+type ConnectionType string
+
+// The ways to reach a member.
+const (
+	// ConnectionDirect goes to the address in the kubeconfig.
+	ConnectionDirect ConnectionType = "direct"
+	// ConnectionProxy goes through a tunnel that an agent in the member opened.
+	ConnectionProxy ConnectionType = "proxy"
+)
+
+// Cluster is one cluster of the fleet: how it is reached, and what is known of it.
+//
+// There is no status sub-resource: agents of existing installations write their conditions with the
+// whole object, and one would drop them in silence.
+//
+// +kubebuilder:object:root=true
+// +kubebuilder:storageversion
+// +kubebuilder:resource:scope=Cluster
+// +kubebuilder:printcolumn:name="Provider",type=string,JSONPath=`.spec.provider`
+// +kubebuilder:printcolumn:name="Connection",type=string,JSONPath=`.spec.connection.type`
+// +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`
+// +kubebuilder:printcolumn:name="Kubernetes",type=string,JSONPath=`.status.kubernetesVersion`
+// +kubebuilder:printcolumn:name="Nodes",type=integer,JSONPath=`.status.nodeCount`
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+type Cluster struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	// Spec is how it is reached.
+	// +optional
+	Spec ClusterSpec `json:"spec,omitempty"`
+	// Status is what is known of it.
+	// +optional
+	Status ClusterStatus `json:"status,omitempty"`
+}
+
+// ClusterSpec is how a cluster is reached.
+type ClusterSpec struct {
+	// JoinFederation is kept for older clients and not acted upon.
+	// +optional
+	JoinFederation bool `json:"joinFederation,omitempty"`
+	// Enable is false for a cluster that is not to be used.
+	// +optional
+	Enable bool `json:"enable,omitempty"`
+	// ExternalKubeAPIEnabled publishes the member's kube-apiserver outside of the host.
+	// +optional
+	ExternalKubeAPIEnabled bool `json:"externalKubeAPIEnabled,omitempty"`
+	// Provider is who runs the cluster, for people.
+	// +optional
+	// +kubebuilder:validation:MaxLength=253
+	Provider string `json:"provider,omitempty"`
+	// Connection is how to get there.
+	// +optional
+	Connection Connection `json:"connection,omitempty"`
+	// Config is the YAML that the software in the member is installed with.
+	// +optional
+	Config []byte `json:"config,omitempty"`
+}
+
+// Connection is how to get to a cluster. KubeConfig and Token are credentials: servers return them
+// only to those who may read the credential.
+type Connection struct {
+	// Type is direct or proxy.
+	// +optional
+	Type ConnectionType `json:"type,omitempty"`
+	// KubernetesAPIEndpoint is the URL of the member's kube-apiserver.
+	// +optional
+	// +kubebuilder:validation:MaxLength=2048
+	KubernetesAPIEndpoint string `json:"kubernetesAPIEndpoint,omitempty"`
+	// ExternalKubernetesAPIEndpoint is that URL as seen from outside.
+	// +optional
+	// +kubebuilder:validation:MaxLength=2048
+	ExternalKubernetesAPIEndpoint string `json:"externalKubernetesAPIEndpoint,omitempty"`
+	// KubeSphereAPIEndpoint is the URL of the member's ks-apiserver.
+	// +optional
+	// +kubebuilder:validation:MaxLength=2048
+	KubeSphereAPIEndpoint string `json:"kubesphereAPIEndpoint,omitempty"`
+	// KubeConfig is the kubeconfig that the host uses.
+	// +optional
+	KubeConfig []byte `json:"kubeconfig,omitempty"`
+	// Token is what the agent of a proxied member shows.
+	// +optional
+	// +kubebuilder:validation:MaxLength=8192
+	Token string `json:"token,omitempty"`
+	// KubernetesAPIServerPort is the host's port to the tunnelled kube-apiserver.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=65535
+	KubernetesAPIServerPort uint16 `json:"kubernetesAPIServerPort,omitempty"`
+	// KubeSphereAPIServerPort is the host's port to the tunnelled ks-apiserver.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=65535
+	KubeSphereAPIServerPort uint16 `json:"kubesphereAPIServerPort,omitempty"`
+}
+
+// The conditions of a Cluster.
+const (
+	// ClusterInitialized: the member was seen and taken in.
+	ClusterInitialized ClusterConditionType = "Initialized"
+	// ClusterAgentAvailable: the agent of a proxied member is connected.
+	ClusterAgentAvailable ClusterConditionType = "AgentAvailable"
+	// ClusterKSCoreReady: the software in the member runs.
+	ClusterKSCoreReady ClusterConditionType = "KSCoreReady"
+	// ClusterReady: requests can be sent to it.
+	ClusterReady ClusterConditionType = "Ready"
+	// ClusterSchedulable: things can be placed in it.
+	ClusterSchedulable ClusterConditionType = "Schedulable"
+	// ClusterKubeConfigCertExpiresInSevenDays: its kubeconfig wants renewal.
+	ClusterKubeConfigCertExpiresInSevenDays ClusterConditionType = "KubeConfigCertExpiresInSevenDays"
+)
+
+// ClusterConditionType names a condition of a Cluster.
+//
+// +kubebuilder:validation:MinLength=1
+// +kubebuilder:validation:MaxLength=316
+type ClusterConditionType string
+
+// ClusterCondition is one thing that is known of a cluster.
+type ClusterCondition struct {
+	// Type is what is known about.
+	// +required
+	Type ClusterConditionType `json:"type"`
+	// Status is True, False or Unknown.
+	// +required
+	// +kubebuilder:validation:Enum="True";"False";Unknown
+	Status corev1.ConditionStatus `json:"status"`
+	// LastUpdateTime is when it was last looked at.
+	// +optional
+	LastUpdateTime metav1.Time `json:"lastUpdateTime,omitzero"`
+	// LastTransitionTime is when it last changed.
+	// +optional
+	LastTransitionTime metav1.Time `json:"lastTransitionTime,omitzero"`
+	// Reason is one word.
+	// +optional
+	Reason string `json:"reason,omitempty"`
+	// Message is for people.
+	// +optional
+	Message string `json:"message,omitempty"`
+}
+
+// ClusterStatus is what is known of a cluster.
+type ClusterStatus struct {
+	// Conditions say what works and what does not.
+	// +optional
+	// +listType=atomic
+	Conditions []ClusterCondition `json:"conditions,omitempty"`
+	// KubernetesVersion is what its kube-apiserver says.
+	// +optional
+	KubernetesVersion string `json:"kubernetesVersion,omitempty"`
+	// KubeSphereVersion is what its ks-apiserver says.
+	// +optional
+	KubeSphereVersion string `json:"kubeSphereVersion,omitempty"`
+	// NodeCount is how many nodes it has.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	NodeCount int `json:"nodeCount,omitempty"`
+	// Zones are the zones of its nodes.
+	// +optional
+	// +listType=atomic
+	Zones []string `json:"zones,omitempty"`
+	// Region is where it is.
+	// +optional
+	Region string `json:"region,omitempty"`
+	// Configz says which components are enabled.
+	// +optional
+	// +kubebuilder:pruning:PreserveUnknownFields
+	Configz runtime.RawExtension `json:"configz,omitzero"`
+	// UID is the UID of its namespace kube-system, which tells clusters apart.
+	// +optional
+	UID types.UID `json:"uid,omitempty"`
+}
+
+// ClusterList is a list of Clusters.
+//
+// +kubebuilder:object:root=true
+type ClusterList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+	Items           []Cluster `json:"items"`
+}
