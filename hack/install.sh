@@ -1,0 +1,74 @@
+#!/usr/bin/env bash
+# Applies the CRDs, default roles, admission policies, service accounts and the console's OAuth client to the cluster of
+# KUBECONFIG. Running it again brings the same objects up to date.
+#
+# Objects that were there before, as in an installation of KubeSphere, are left as they are and listed: this program
+# serves them so. ADOPT=yes takes them over (server-side apply: fields that we do not set stay, but a list of rules is
+# one field); from then on they count as ours, for hack/uninstall.sh too. A CRD is never taken over where that would
+# drop a version that it serves or has stored.
+set -euo pipefail
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+. "$root/hack/lib.sh"
+
+ADOPT=${ADOPT:-no}
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+
+# leave FILE REASON takes FILE out of what is applied.
+leave() {
+  printf '  left as it is: %s%s\n' "$(title "$1")" "$2"
+  rm -f "$1"
+}
+
+# leave_foreign DIR leaves the objects that were there before, unless they are to be adopted.
+leave_foreign() {
+  local file list
+  [[ $ADOPT != yes ]] || return 0
+  list=$(foreign "$1")
+  [[ -n $list ]] || return 0
+  while IFS= read -r file; do leave "$file" ""; done <<<"$list"
+  echo "  These were there before. ADOPT=yes takes them over."
+}
+
+# leave_newer DIR leaves the CRDs that have a version in the cluster which ours lacks.
+leave_newer() {
+  local file name version versions
+  for file in "$1"/*; do
+    name=$(title "$file")
+    name=${name#* }
+    versions=$("${KUBECTL[@]}" get crd "$name" --ignore-not-found \
+      -o jsonpath='{.spec.versions[*].name} {.status.storedVersions[*]}')
+    for version in $versions; do
+      if ! grep -qx "    name: $version" "$file"; then
+        leave "$file" " (it has $version, which ours has not)"
+        break
+      fi
+    done
+  done
+}
+
+echo "Applying CRDs"
+render config/crd "$work/crd"
+"${KUBECTL[@]}" get --raw=/version >/dev/null # says what is wrong with the cluster, once
+leave_foreign "$work/crd"
+if any "$work/crd"; then leave_newer "$work/crd"; fi
+if any "$work/crd"; then apply -f "$work/crd"; fi
+render config/crd "$work/all" # those that were left are needed as well
+"${KUBECTL[@]}" wait --for=condition=Established --timeout=60s -f "$work/all" >/dev/null
+if ! "${KUBECTL[@]}" get --raw='/apis/iam.kubesphere.io/v1beta1/users?limit=1' >/dev/null; then
+  echo "The CRD users.iam.kubesphere.io that was there before has no version v1beta1; ADOPT=yes adds it." >&2
+  exit 1
+fi
+
+echo "Applying roles, admission policies, service accounts and the console's OAuth client"
+render config/install "$work/install"
+leave_foreign "$work/install"
+# The configuration is made once; from then on it is its owner's to edit.
+config=$(grep -lx '  name: kubesphere-config' "$work"/install/* || true)
+if [[ -n $config ]] && owned "$work/install" | grep -qF " $config"; then rm "$config"; fi
+if namespace=$(grep -lx 'kind: Namespace' "$work"/install/*); then
+  apply -f "$namespace" # first: the others are applied in the order of their files' names
+  rm "$namespace"
+fi
+if any "$work/install"; then apply -f "$work/install"; fi
+echo "Installed. ks-controller-manager makes the user admin at its first start."

@@ -1,0 +1,46 @@
+# What install.sh and uninstall.sh share. Sourced, with $root set to the repository.
+# KUBECTL may name the program with its first arguments; KUBECONFIG is read by kubectl itself.
+# shellcheck shell=bash
+
+read -r -a KUBECTL <<<"${KUBECTL:-kubectl}"
+
+# render DIR OUT writes the objects of the kustomization DIR to the folder OUT, one file each.
+render() {
+  mkdir -p "$2"
+  "${KUBECTL[@]}" kustomize "$root/$1" -o "$2"
+}
+
+# apply ARGS... applies on the server's side, so that big objects fit and the fields of others stay. Quiet but for errors.
+apply() {
+  "${KUBECTL[@]}" apply --server-side --force-conflicts --field-manager=ks-apiserver-install "$@" >/dev/null
+}
+
+# any DIR tells whether files are left in DIR.
+any() { compgen -G "$1/*" >/dev/null; }
+
+# owned DIR prints "yes FILE" or "no FILE" for every file in DIR whose object is in the cluster. It is ours if it has
+# the label that every object of config/crd and config/install carries. One request for a folder: they are some 150.
+owned() {
+  local file key ours template
+  declare -A files=()
+  for file in "$1"/*; do
+    key=$(awk '/^apiVersion: /{v=$2} /^kind: /{k=$2} /^metadata:/{m=1} m&&/^  name: /{print v "/" k "/" $2; exit}' "$file")
+    files[$key]=$file
+  done
+  # A single object does not come as a list.
+  template='{{define "o"}}{{$ours := "no"}}{{with .metadata.labels}}{{with index . "app.kubernetes.io/part-of"}}'
+  template+='{{if eq . "ks-apiserver"}}{{$ours = "yes"}}{{end}}{{end}}{{end}}'
+  template+='{{$ours}} {{.apiVersion}}/{{.kind}}/{{.metadata.name}}{{"\n"}}{{end}}'
+  template+='{{if .items}}{{range .items}}{{template "o" .}}{{end}}{{else}}{{template "o" .}}{{end}}'
+  "${KUBECTL[@]}" get --ignore-not-found -f "$1" -o go-template="$template" |
+    while read -r ours key; do
+      printf '%s %s\n' "$ours" "${files[$key]}"
+    done
+}
+
+# foreign DIR prints the files in DIR whose object is in the cluster and not ours; mine DIR those whose object is ours.
+foreign() { owned "$1" | sed -n 's/^no //p'; }
+mine() { owned "$1" | sed -n 's/^yes //p'; }
+
+# title FILE is "Kind name" of the object in FILE.
+title() { awk '/^kind: /{k=$2} /^metadata:/{m=1} m&&/^  name: /{print k " " $2; exit}' "$1"; }

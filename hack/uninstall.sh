@@ -1,0 +1,64 @@
+#!/usr/bin/env bash
+# Takes away from the cluster of KUBECONFIG what hack/install.sh applied, and nothing else: objects that were there
+# before it stay, and so does what holds data of people. That is the CRDs (users, workspaces and sessions live in
+# them), the workspace system-workspace, the ConfigMap kubesphere-config and the namespace kubesphere-system.
+#
+# PURGE=yes takes these away too, and all users, roles and workspaces with them. Nothing is ever deleted along with its
+# owner: namespaces that belong to a workspace stay.
+set -euo pipefail
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+. "$root/hack/lib.sh"
+
+PURGE=${PURGE:-no}
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+
+# remove CASCADE FILES... deletes the objects, does not wait for finalizers, and says how many they were.
+remove() {
+  local cascade=$1 file args=()
+  shift
+  (($# > 0)) || return 0
+  for file in "$@"; do args+=(-f "$file"); done
+  "${KUBECTL[@]}" delete --ignore-not-found --cascade="$cascade" --wait=false -o name "${args[@]}" >/dev/null
+  echo "Deleted $# objects: $(for file in "$@"; do title "$file"; done | awk '{n[$1]++} END{for (k in n) {printf "%s%d %s", s, n[k], k; s=", "}}')."
+}
+
+"${KUBECTL[@]}" get --raw=/version >/dev/null # says what is wrong with the cluster, once
+render config/crd "$work/crd"
+render config/install "$work/install"
+
+# The kinds of an object whose CRD is gone are unknown to kubectl.
+if ! "${KUBECTL[@]}" get crd globalroles.iam.kubesphere.io workspaces.tenant.kubesphere.io >/dev/null 2>&1; then
+  grep -lE '^apiVersion: (iam|tenant)\.kubesphere\.io/' "$work"/install/* | xargs -r rm -f
+fi
+
+mapfile -t found < <(mine "$work/install")
+first=() last=()
+for file in "${found[@]}"; do
+  case $(title "$file") in
+  "ConfigMap "* | "Namespace "* | "Workspace "* | "WorkspaceTemplate "*) last+=("$file") ;;
+  *) first+=("$file") ;;
+  esac
+done
+remove background "${first[@]}"
+
+if [[ $PURGE != yes ]]; then
+  echo "These stay, since people's data is in them; PURGE=yes takes them away too:"
+  for file in "${last[@]}"; do echo "  $(title "$file")"; done
+  mine "$work/crd" | while IFS= read -r file; do echo "  $(title "$file")"; done
+  exit 0
+fi
+
+# Kubernetes deletes what belongs to an owner that is gone. Deleting a CRD deletes the owners without asking.
+owned_namespaces=$("${KUBECTL[@]}" get namespaces -o go-template='{{range .items}}{{$n := .metadata.name}}{{range .metadata.ownerReferences}}{{$n}} {{.apiVersion}}{{"\n"}}{{end}}{{end}}' |
+  awk '$2 ~ /kubesphere\.io\//{print $1}' | sort -u)
+if [[ -n $owned_namespaces ]]; then
+  echo "Refusing to purge: these namespaces belong to a workspace and would be deleted with it:" >&2
+  while IFS= read -r name; do echo "  $name" >&2; done <<<"$owned_namespaces"
+  echo "Remove their metadata.ownerReferences first." >&2
+  exit 1
+fi
+remove orphan "${last[@]}"
+mapfile -t crds < <(mine "$work/crd")
+remove background "${crds[@]}"
+echo "Purged. Objects with finalizers are gone once their controller, or you, have removed these."
