@@ -108,7 +108,8 @@ deploy: install ## install, and run both binaries in the cluster
 
 .PHONY: undeploy
 undeploy: ## take away what deploy started; CRDs, roles and users stay
-	$(KUBECTL) delete --ignore-not-found -k config/apiserver -k config/manager
+	$(KUBECTL) delete --ignore-not-found -k config/apiserver
+	$(KUBECTL) delete --ignore-not-found -k config/manager
 
 ##@ Cleaning
 
