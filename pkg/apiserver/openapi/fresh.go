@@ -1,0 +1,88 @@
+package openapi
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/singleflight"
+	"k8s.io/klog/v2"
+)
+
+// loadTimeout bounds one question to kube-apiserver; building a document anew takes it seconds.
+const loadTimeout = 30 * time.Second
+
+// fresh is a value that is asked for again when somebody wants it and it is older than keep. While
+// it can't be had, the last one is good enough.
+type fresh[T any] struct {
+	// load returns the value, or the one before where that did not change. The first time, before
+	// is zero.
+	load func(ctx context.Context, before T) (T, error)
+	now  func() time.Time
+	keep time.Duration
+
+	once    singleflight.Group
+	mu      sync.Mutex
+	value   T
+	loaded  bool // value is one
+	err     error
+	checked time.Time
+}
+
+// current returns the value as of at most keep ago, and an error if there never was one.
+func (f *fresh[T]) current(ctx context.Context) (T, error) {
+	if v, ok, err := f.cached(); ok {
+		return v, err
+	}
+	done := f.once.DoChan("", func() (any, error) {
+		if v, ok, err := f.cached(); ok { // the one before has just finished
+			return v, err
+		}
+		return f.reload() // for all who wait: not with the context of one of them
+	})
+	select {
+	case res := <-done:
+		v, _ := res.Val.(T)
+		return v, res.Err
+	case <-ctx.Done():
+		var zero T
+		return zero, ctx.Err()
+	}
+}
+
+func (f *fresh[T]) cached() (T, bool, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.checked.IsZero() || f.now().Sub(f.checked) >= f.keep {
+		var zero T
+		return zero, false, nil
+	}
+	return f.value, true, f.err
+}
+
+func (f *fresh[T]) reload() (T, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), loadTimeout)
+	defer cancel()
+	f.mu.Lock()
+	before, had := f.value, f.loaded
+	f.mu.Unlock()
+	v, err := f.load(ctx, before)
+	if err != nil && had {
+		klog.V(2).InfoS("serving the OpenAPI document that was current before", "reason", err)
+		v, err = before, nil
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.checked, f.err = f.now(), err
+	if err == nil {
+		f.value, f.loaded = v, true
+	}
+	return f.value, f.err
+}
+
+// stale makes the next question go to kube-apiserver.
+func (f *fresh[T]) stale() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.checked = time.Time{}
+}

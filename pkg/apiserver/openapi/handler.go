@@ -1,0 +1,183 @@
+// Package openapi serves the OpenAPI documents: kube-apiserver's together with this server's own.
+package openapi
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+
+	restful "github.com/emicklei/go-restful/v3"
+	"github.com/munnerz/goautoneg"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+
+	"kapis.dev/ks-apiserver/pkg/web"
+)
+
+// Options are what New needs.
+type Options struct {
+	// Config reaches kube-apiserver with this server's own identity, which may read the documents
+	// as everyone may who is authenticated.
+	Config *rest.Config
+	// WebServices are the routes that this server's own documents are generated from.
+	WebServices []*restful.WebService
+	// Title and Version describe this server in its documents.
+	Title, Version string
+	// FreshFor is how long a document is served without asking kube-apiserver whether it changed;
+	// 1 s where it is zero. Nothing is asked while nobody reads.
+	FreshFor time.Duration
+	// Now is the clock; time.Now where it is nil.
+	Now func() time.Time
+}
+
+// Handler answers /openapi/v2, /openapi/v3 and what is below /openapi/v3.
+type Handler struct {
+	v2 map[format]*fresh[*document]
+	v3 *v3
+}
+
+// New generates this server's own documents; an error names the route or type that can't be
+// described. kube-apiserver's documents are fetched when they are asked for.
+func New(o Options) (*Handler, error) {
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.FreshFor <= 0 {
+		o.FreshFor = time.Second
+	}
+	own, err := generate(o.WebServices, o.Title, o.Version)
+	if err != nil {
+		return nil, fmt.Errorf("generate the OpenAPI documents: %w", err)
+	}
+	up, err := newUpstream(o.Config)
+	if err != nil {
+		return nil, err
+	}
+	h := &Handler{v2: map[format]*fresh[*document]{}, v3: newV3(up, own, o)}
+	for _, f := range []format{asJSON, asProtobuf} {
+		h.v2[f] = &fresh[*document]{load: loadV2(up, own, f), now: o.Now, keep: o.FreshFor}
+	}
+	return h, nil
+}
+
+// ServeHTTP answers GET and HEAD.
+func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if r.Method != http.MethodGet && r.Method != http.MethodHead {
+		w.Header().Set("Allow", "GET, HEAD")
+		web.WriteError(w, r, &apierrors.StatusError{ErrStatus: metav1.Status{
+			Status: metav1.StatusFailure, Code: http.StatusMethodNotAllowed,
+			Reason: metav1.StatusReasonMethodNotAllowed, Message: "OpenAPI documents can be read only",
+		}})
+		return
+	}
+	path := strings.TrimSuffix(r.URL.Path, "/")
+	switch {
+	case path == "/openapi/v2":
+		h.serveV2(w, r)
+	case path == "/openapi/v3":
+		h.v3.serveIndex(w, r)
+	case strings.HasPrefix(path, "/openapi/v3/"):
+		h.v3.serve(w, r, strings.TrimPrefix(path, "/openapi/v3/"))
+	default:
+		web.WriteError(w, r, notFound(path))
+	}
+}
+
+func (h *Handler) serveV2(w http.ResponseWriter, r *http.Request) {
+	f, ok := accepted(r, "v2")
+	if !ok {
+		web.WriteError(w, r, errNotAcceptable)
+		return
+	}
+	doc, err := h.v2[f].current(r.Context())
+	if err != nil {
+		web.WriteError(w, r, unavailable(err))
+		return
+	}
+	serveDocument(w, r, doc)
+}
+
+// format is how a document is written.
+type format uint8
+
+const (
+	asJSON format = iota
+	asProtobuf
+)
+
+// mediaType is what kube-apiserver calls f in version v2 or v3.
+func (f format) mediaType(version string) string {
+	if f == asJSON {
+		return "application/json"
+	}
+	return "application/com.github.proto-openapi.spec." + version + ".v1.0+protobuf"
+}
+
+// accepted picks the format that r prefers. The name with an @, which no media type may have, is
+// what older clients ask with.
+func accepted(r *http.Request, version string) (format, bool) {
+	accept := r.Header.Get("Accept")
+	if accept == "" {
+		return asJSON, true
+	}
+	protobuf := "com.github.proto-openapi.spec." + version + ".v1.0+protobuf"
+	older := "com.github.proto-openapi.spec." + version + "@v1.0+protobuf"
+	for _, clause := range goautoneg.ParseAccept(accept) {
+		if clause.Q == 0 || clause.Type != "application" && clause.Type != "*" {
+			continue
+		}
+		switch clause.SubType {
+		case "json", "*":
+			return asJSON, true
+		case protobuf, older:
+			return asProtobuf, true
+		}
+	}
+	return asJSON, false
+}
+
+// document is one document in one format.
+type document struct {
+	body        []byte
+	contentType string
+	etag        string // quoted
+	modified    time.Time
+	upstream    string // the ETag that kube-apiserver gave its part
+}
+
+// serveDocument writes d, or 304 where the client has it.
+func serveDocument(w http.ResponseWriter, r *http.Request, d *document) {
+	h := w.Header()
+	h.Set("Content-Type", d.contentType)
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("Etag", d.etag)
+	h.Set("Vary", "Accept")
+	http.ServeContent(w, r, "", d.modified, bytes.NewReader(d.body))
+}
+
+var errNotAcceptable = &apierrors.StatusError{ErrStatus: metav1.Status{
+	Status: metav1.StatusFailure, Code: http.StatusNotAcceptable, Reason: metav1.StatusReasonNotAcceptable,
+	Message: "OpenAPI documents are served as application/json and as protobuf",
+}}
+
+func notFound(what string) error {
+	return &apierrors.StatusError{ErrStatus: metav1.Status{
+		Status: metav1.StatusFailure, Code: http.StatusNotFound, Reason: metav1.StatusReasonNotFound,
+		Message: fmt.Sprintf("there is no OpenAPI document %q", what),
+	}}
+}
+
+// unavailable says that kube-apiserver's part can't be had now. An error that is a Status says more.
+func unavailable(err error) error {
+	var s apierrors.APIStatus
+	if errors.As(err, &s) {
+		return err
+	}
+	e := apierrors.NewServiceUnavailable("kube-apiserver's OpenAPI document can't be had now: try again shortly")
+	e.ErrStatus.Details = &metav1.StatusDetails{RetryAfterSeconds: 1}
+	return e
+}

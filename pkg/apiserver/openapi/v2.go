@@ -1,0 +1,181 @@
+package openapi
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// loadV2 puts the two documents together. Neither is parsed, for kube-apiserver's has several
+// megabytes: ours names its definitions so that they can't clash, and so its members are inserted
+// into the objects of the other; and of two protobuf messages that are written one after the
+// other, every reader makes their union (Protocol Buffers, "Last One Wins": embedded messages are
+// merged, repeated fields appended).
+func loadV2(up *upstream, own *documents, f format) func(context.Context, *document) (*document, error) {
+	return func(ctx context.Context, before *document) (*document, error) {
+		etag := ""
+		if before != nil {
+			etag = before.upstream
+		}
+		d, err := up.get(ctx, "/openapi/v2", "", f.mediaType("v2"), etag)
+		if err != nil {
+			return nil, err
+		}
+		if d == nil {
+			return before, nil
+		}
+		if f == asJSON {
+			d.body, err = splice(d.body, own.v2Members)
+			if err != nil {
+				return nil, fmt.Errorf("join the OpenAPI documents: %w", err)
+			}
+		} else {
+			d.body = slices.Concat(d.body, own.v2Protobuf)
+		}
+		d.contentType = f.mediaType("v2")
+		d.etag = `"` + strings.Trim(strings.TrimPrefix(d.upstream, "W/"), `"`) + "-" + own.v2Hash + `"`
+		return d, nil
+	}
+}
+
+// members are the members of a JSON object, without its braces; never empty.
+type members struct {
+	of   string // the name of the object, at the top of the document
+	text []byte
+}
+
+var errNotObject = errors.New("not a JSON object")
+
+// splice returns doc with members inserted in the objects that they are of; such an object is made
+// where there is none. doc must be valid JSON; of what is not, an error or nonsense may be made.
+func splice(doc []byte, add []members) ([]byte, error) {
+	top, objects, err := scan(doc)
+	if err != nil {
+		return nil, err
+	}
+	size := len(doc)
+	for _, m := range add {
+		size += len(m.text) + len(m.of) + len(`"":{},`)
+	}
+	out := append(make([]byte, 0, size), doc[:top]...)
+	for _, m := range add {
+		if !slices.ContainsFunc(objects, func(o object) bool { return o.name == m.of }) {
+			out = append(append(append(out, '"'), m.of...), `":{`...)
+			out = append(append(out, m.text...), "},"...)
+		}
+	}
+	if next := skipSpace(doc, top); doc[next] == '}' {
+		out = bytes.TrimSuffix(out, []byte{','})
+	}
+	from := top
+	for _, o := range objects {
+		n := slices.IndexFunc(add, func(m members) bool { return m.of == o.name })
+		if n < 0 {
+			continue
+		}
+		out = append(append(out, doc[from:o.at]...), add[n].text...)
+		if doc[skipSpace(doc, o.at)] != '}' {
+			out = append(out, ',')
+		}
+		from = o.at
+	}
+	return append(out, doc[from:]...), nil
+}
+
+// object is a member of a JSON document whose value is an object; at is behind its brace.
+type object struct {
+	name string
+	at   int
+}
+
+// scan finds the objects at the top of doc, in order. top is behind the brace of doc itself.
+func scan(doc []byte) (top int, objects []object, err error) {
+	i := skipSpace(doc, 0)
+	if i >= len(doc) || doc[i] != '{' {
+		return 0, nil, errNotObject
+	}
+	i++
+	top = i
+	for {
+		i = skipSpace(doc, i)
+		if i < len(doc) && doc[i] == ',' {
+			i = skipSpace(doc, i+1)
+		}
+		if i < len(doc) && doc[i] == '}' {
+			return top, objects, nil
+		}
+		end := skipValue(doc, i)
+		name := bytes.Trim(doc[i:end], `"`)
+		i = skipSpace(doc, end)
+		if i >= len(doc) || doc[i] != ':' {
+			return 0, nil, errNotObject
+		}
+		i = skipSpace(doc, i+1)
+		if end = skipValue(doc, i); end <= i {
+			return 0, nil, errNotObject
+		}
+		if doc[i] == '{' && skipSpace(doc, i+1) < len(doc) {
+			objects = append(objects, object{string(name), i + 1})
+		}
+		i = end
+	}
+}
+
+func skipSpace(b []byte, i int) int {
+	for i < len(b) && (b[i] == ' ' || b[i] == '\n' || b[i] == '\t' || b[i] == '\r') {
+		i++
+	}
+	return i
+}
+
+// skipValue returns where the value that begins at i ends.
+func skipValue(b []byte, i int) int {
+	depth := 0
+	for i < len(b) {
+		switch b[i] {
+		case '"':
+			i = skipString(b, i)
+			if depth == 0 {
+				return i
+			}
+			continue
+		case '{', '[':
+			depth++
+		case '}', ']':
+			if depth == 0 {
+				return i // of the object around
+			}
+			if depth--; depth == 0 {
+				return i + 1
+			}
+		case ',', ' ', '\n', '\t', '\r', ':':
+			if depth == 0 {
+				return i
+			}
+		}
+		i++
+	}
+	return i
+}
+
+// skipString returns what is behind the string whose quote is at i.
+func skipString(b []byte, i int) int {
+	for i++; i < len(b); i++ {
+		n := bytes.IndexByte(b[i:], '"')
+		if n < 0 {
+			return len(b)
+		}
+		i += n
+		escapes := 0
+		for k := i - 1; b[k] == '\\'; k-- {
+			escapes++
+		}
+		if escapes%2 == 0 {
+			return i + 1
+		}
+	}
+	return len(b)
+}

@@ -1,0 +1,185 @@
+package filter
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	utilerrors "k8s.io/apimachinery/pkg/util/errors"
+	"k8s.io/apiserver/pkg/authentication/authenticator"
+	"k8s.io/apiserver/pkg/authentication/user"
+
+	"kapis.dev/ks-apiserver/pkg/request"
+	"kapis.dev/ks-apiserver/pkg/web"
+)
+
+// Authentication finds out who asks.
+type Authentication struct {
+	// Authenticator judges the credentials. It names an anonymous user where that is wanted: a
+	// request for which it names nobody is answered with 401.
+	Authenticator authenticator.Request
+	// Judged tells the endpoints that judge the credentials of a request themselves (the token
+	// endpoint, whose Authorization header may be a client's). Their requests go on as anonymous
+	// ones, with the header in place. Nil means that there are none.
+	Judged func(*request.Info) bool
+	// Headers and Prefixes are names of headers, beside the usual ones, by which proxies in
+	// front of Kubernetes state an identity. No client may: they are removed.
+	Headers, Prefixes []string
+}
+
+// Wrap is the filter. What goes on carries the user in its context, and no credential: the
+// Authorization header and the cookies with tokens are gone, and before any of it is looked at, so
+// are all headers that state an identity.
+func (a Authentication) Wrap(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		a.cutIdentity(r.Header)
+		ctx := r.Context()
+		info := request.InfoFrom(ctx)
+		if info == nil {
+			web.WriteError(w, r, errNoInfo)
+			return
+		}
+		rec := recordOf(w)
+		if a.Judged != nil && a.Judged(info) {
+			if rec != nil {
+				rec.user = anonymous
+			}
+			next.ServeHTTP(w, r.WithContext(request.WithUser(ctx, anonymous)))
+			return
+		}
+		kept := &credentials{authorization: r.Header["Authorization"], cookie: r.Header["Cookie"]}
+		u, err := authenticate(a.Authenticator, r)
+		if err != nil || u.GetName() == user.Anonymous {
+			limitHTTP2(w, r)
+		}
+		if err != nil {
+			refuse(w, r, kept, err)
+			return
+		}
+		delete(r.Header, "Authorization")
+		cutSecretCookies(r.Header)
+		if rec != nil {
+			rec.user = u
+		}
+		ctx = context.WithValue(request.WithUser(ctx, u), credentialsKey{}, kept)
+		next.ServeHTTP(w, r.WithContext(ctx))
+	})
+}
+
+var anonymous = &user.DefaultInfo{Name: user.Anonymous, Groups: []string{user.AllUnauthenticated}}
+
+// credentials are what a request came with. They are kept for filter.Recheck, out of reach of
+// everything that a request is passed on to.
+type credentials struct {
+	authorization, cookie []string
+}
+
+type credentialsKey struct{}
+
+const errNobody = constError("the request carries no credentials that are accepted")
+
+func authenticate(a authenticator.Request, r *http.Request) (user.Info, error) {
+	resp, ok, err := a.AuthenticateRequest(r)
+	if err != nil {
+		return nil, err
+	}
+	if !ok || resp == nil || resp.User == nil || resp.User.GetName() == "" {
+		return nil, errNobody
+	}
+	return resp.User, nil
+}
+
+// refuse answers 401 with the challenge of RFC 6750, 3.1: an error code only where a token was
+// sent. Why the token is bad is not said. If the answer is that nobody could tell (a key or a
+// session store that is not there yet), then that is passed on, so that clients try again instead
+// of throwing good tokens away.
+func refuse(w http.ResponseWriter, r *http.Request, c *credentials, err error) {
+	if e := undecided(err); e != nil {
+		web.WriteError(w, r, e)
+		return
+	}
+	challenge := `Bearer realm="ks-apiserver"`
+	if c.bearer() {
+		challenge += `, error="invalid_token", error_description="the access token is malformed, expired or revoked"`
+	}
+	w.Header().Set("WWW-Authenticate", challenge)
+	web.WriteError(w, r, apierrors.NewUnauthorized("Unauthorized"))
+}
+
+// bearer tells whether a token was sent, of whatever quality.
+func (c *credentials) bearer() bool {
+	const scheme = "bearer"
+	for _, v := range c.authorization {
+		if v = strings.TrimSpace(v); len(v) >= len(scheme) && strings.EqualFold(v[:len(scheme)], scheme) {
+			return true
+		}
+	}
+	return len(c.authorization) == 0 && hasTokenCookie(c.cookie)
+}
+
+// undecided returns the part of err that says "I can't tell now": a Status of 429 or 5xx.
+func undecided(err error) error {
+	var agg utilerrors.Aggregate
+	if errors.As(err, &agg) {
+		for _, e := range agg.Errors() {
+			if u := undecided(e); u != nil {
+				return u
+			}
+		}
+		return nil
+	}
+	var s apierrors.APIStatus
+	if errors.As(err, &s) {
+		if code := s.Status().Code; code == http.StatusTooManyRequests || code >= http.StatusInternalServerError {
+			return err
+		}
+	}
+	return nil
+}
+
+// limitHTTP2 ends the HTTP/2 connection of someone unknown after this answer, so that streams can't
+// be opened and reset in floods by people who need not even log in.
+func limitHTTP2(w http.ResponseWriter, r *http.Request) {
+	if r.ProtoMajor == 2 {
+		w.Header().Set("Connection", "close") // net/http sends GOAWAY
+	}
+}
+
+// cutIdentity removes every header by which a client could state who it is, or was, to a server
+// behind this one.
+func (a Authentication) cutIdentity(h http.Header) {
+	for k := range h {
+		if statesIdentity(k) {
+			delete(h, k)
+		}
+	}
+	for _, name := range a.Headers {
+		h.Del(name)
+	}
+	for _, prefix := range a.Prefixes {
+		for k := range h {
+			if prefix != "" && hasPrefixFold(k, prefix) {
+				delete(h, k)
+			}
+		}
+	}
+}
+
+func statesIdentity(header string) bool {
+	if header == "" {
+		return false
+	}
+	switch header[0] | 0x20 {
+	case 'i':
+		return hasPrefixFold(header, "Impersonate-")
+	case 'x':
+		return hasPrefixFold(header, "X-Remote-") || hasPrefixFold(header, "X-Kubesphere-")
+	}
+	return false
+}
+
+func hasPrefixFold(s, prefix string) bool {
+	return len(s) >= len(prefix) && strings.EqualFold(s[:len(prefix)], prefix)
+}

@@ -1,0 +1,229 @@
+package filter
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	utilerrors "k8s.io/apimachinery/pkg/util/errors"
+	"k8s.io/apiserver/pkg/authentication/authenticator"
+	"k8s.io/apiserver/pkg/authentication/user"
+
+	"kapis.dev/ks-apiserver/pkg/authz"
+	"kapis.dev/ks-apiserver/pkg/request"
+)
+
+func TestUnauthorizedCarriesTheChallengeOfRFC6750(t *testing.T) { // T6750-3, S54
+	nobody := authenticator.RequestFunc(func(r *http.Request) (*authenticator.Response, bool, error) {
+		if r.Header.Get("Authorization") != "" || len(r.Cookies()) > 0 {
+			return nil, false, errors.New("bad")
+		}
+		return nil, false, nil
+	})
+	h := Chain(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("it went on") }),
+		Info, Authentication{Authenticator: nobody}.Wrap)
+	for name, c := range map[string]struct {
+		header, value string
+		invalid       bool
+	}{
+		"NothingSent":     {"X-Nothing", "", false},
+		"BadToken":        {"Authorization", "Bearer garbage", true},
+		"EmptyBearer":     {"Authorization", "Bearer", true},
+		"SpacesInBearer":  {"Authorization", "Bearer  x ", true},
+		"LowerCase":       {"Authorization", "bearer x", true},
+		"CookieAsToken":   {"Cookie", "token=x", true},
+		"BasicIsNoToken":  {"Authorization", "Basic eDp5", false},
+		"GarbageIsNoneAs": {"Authorization", "\x01\x02", false},
+	} {
+		for _, path := range []string{"/kapis/x.io/v1/things", "/api/v1/pods", "/oauth/userinfo"} {
+			r := httptest.NewRequest(http.MethodGet, path, nil)
+			r.Header.Set(c.header, c.value)
+			w := serve(h, r)
+			challenge := w.Header().Get("WWW-Authenticate")
+			if w.Code != 401 || !strings.HasPrefix(challenge, "Bearer ") || strings.Contains(challenge, `error="invalid_token"`) != c.invalid {
+				t.Errorf("%s on %s: %d %q", name, path, w.Code, challenge)
+			}
+			if s := statusOf(t, w); s.Reason != "Unauthorized" || strings.Contains(s.Message, "bad") {
+				t.Errorf("%s on %s: %+v", name, path, s)
+			}
+		}
+	}
+}
+
+func TestAnAuthenticatorThatCannotTellIsNotA401(t *testing.T) {
+	busy := apierrors.NewTooManyRequests("busy", 3)
+	for name, err := range map[string]error{
+		"Unavailable": apierrors.NewServiceUnavailable("no keys yet"),
+		"Busy":        busy,
+		"InAUnion":    utilerrors.NewAggregate([]error{errors.New("not mine"), busy}),
+	} {
+		a := authenticator.RequestFunc(func(*http.Request) (*authenticator.Response, bool, error) { return nil, false, err })
+		h := Chain(http.HandlerFunc(ok), Info, Authentication{Authenticator: a}.Wrap)
+		if w := serve(h, httptest.NewRequest(http.MethodGet, "/api", nil)); w.Code != 503 && w.Code != 429 {
+			t.Errorf("%s: code %d", name, w.Code)
+		}
+	}
+}
+
+func TestNobodyWithoutANameIsAuthenticated(t *testing.T) {
+	for name, resp := range map[string]*authenticator.Response{
+		"NoResponse": nil, "NoUser": {}, "EmptyName": {User: &user.DefaultInfo{}},
+	} {
+		a := authenticator.RequestFunc(func(*http.Request) (*authenticator.Response, bool, error) { return resp, true, nil })
+		h := Chain(http.HandlerFunc(ok), Info, Authentication{Authenticator: a}.Wrap)
+		if w := serve(h, httptest.NewRequest(http.MethodGet, "/api", nil)); w.Code != 401 {
+			t.Errorf("%s: code %d", name, w.Code)
+		}
+	}
+}
+
+func TestNoClientStatesAnIdentity(t *testing.T) { // S13, S19, S22
+	seen := func(where string) func(r *http.Request) {
+		return func(r *http.Request) {
+			for k := range r.Header {
+				if k != "Accept" && k != "Authorization" && k != "Cookie" {
+					t.Errorf("%s sees %s: %q", where, k, r.Header[k])
+				}
+			}
+		}
+	}
+	a := authenticator.RequestFunc(func(r *http.Request) (*authenticator.Response, bool, error) {
+		seen("the authenticator")(r)
+		return tokens.AuthenticateRequest(r)
+	})
+	auth := Authentication{Authenticator: a, Headers: []string{"my-user"}, Prefixes: []string{"my-extra-", ""}}
+	h := Chain(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		seen("the handler")(r)
+		if r.Header.Get("Authorization") != "" {
+			t.Error("the Authorization header goes on")
+		}
+		if got := r.Header.Get("Cookie"); got != "lang=en; theme=dark" {
+			t.Errorf("the cookies that go on are %q", got)
+		}
+		if got := request.UserFrom(r.Context()).GetName(); got != "bob" {
+			t.Errorf("the user is %s", got)
+		}
+	}), Info, auth.Wrap)
+	srv := httptest.NewServer(h)
+	defer srv.Close()
+	conn := rawDial(t, srv.Listener.Addr().String())
+	conn.send("GET /api/v1/pods HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer bob\r\n" +
+		"Cookie: lang=en; token=bob\r\nCookie: refreshToken=r; theme=dark\r\n" +
+		"Impersonate-User: admin\r\nImpersonate-Group: system:masters\r\nimpersonate-group: a\r\nIMPERSONATE-UID: 1\r\n" +
+		"Impersonate-Extra-x: y\r\nImpersonate-Extra-Scopes%2f: z\r\nX-Remote-User: admin\r\nx-remote-group: system:masters\r\n" +
+		"X-Remote-Extra-a: b\r\nX-Remote-Uid: 1\r\nMy-User: admin\r\nMY-EXTRA-roles: all\r\n" +
+		"X-KubeSphere-Authorization: Bearer root\r\nX-KubeSphere-Rawquery: dryRun=\r\nAccept: x/y\r\n\r\n")
+	if got := conn.status(); got != 200 {
+		t.Errorf("code %d", got)
+	}
+}
+
+func TestJudgedEndpointsKeepTheirHeader(t *testing.T) {
+	auth := Authentication{Authenticator: tokens, Judged: func(i *request.Info) bool { return i.Path == "/oauth/token" }}
+	h := Chain(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if got := r.Header.Get("Authorization"); got != "Bearer bad" {
+			t.Errorf("the header is %q", got)
+		}
+		if got := request.UserFrom(r.Context()).GetName(); got != user.Anonymous {
+			t.Errorf("the user is %s", got)
+		}
+		ok(w, r)
+	}), Info, auth.Wrap)
+	r := httptest.NewRequest(http.MethodPost, "/oauth/token", nil)
+	r.Header.Set("Authorization", "Bearer bad")
+	r.Header.Set("Impersonate-User", "admin")
+	if w := serve(h, r); w.Code != 200 || r.Header.Get("Impersonate-User") != "" {
+		t.Errorf("code %d, header %v", w.Code, r.Header)
+	}
+	r = httptest.NewRequest(http.MethodPost, "/oauth/tokens", nil)
+	r.Header.Set("Authorization", "Bearer bad")
+	if w := serve(h, r); w.Code != 401 {
+		t.Errorf("another path is judged with %d", w.Code)
+	}
+}
+
+func TestHTTP2OfStrangersIsShort(t *testing.T) { // S55
+	h := Chain(http.HandlerFunc(ok), Info, Authentication{Authenticator: tokens}.Wrap)
+	for token, want := range map[string]string{"": "close", "bad": "close", "bob": ""} {
+		r := httptest.NewRequest(http.MethodGet, "/version", nil)
+		r.ProtoMajor = 2
+		if token != "" {
+			r.Header.Set("Authorization", "Bearer "+token)
+		}
+		if got := serve(h, r).Header().Get("Connection"); got != want {
+			t.Errorf("token %q: Connection is %q, want %q", token, got, want)
+		}
+	}
+}
+
+func TestRecheckFollowsWhatChanged(t *testing.T) { // S53
+	type world struct {
+		users   map[string]string // token -> name
+		allowed bool
+	}
+	for name, c := range map[string]struct {
+		change func(*world)
+		ends   bool
+	}{
+		"NothingChanged": {func(*world) {}, false},
+		"TokenRevoked":   {func(w *world) { delete(w.users, "t") }, true},
+		"RightWithdrawn": {func(w *world) { w.allowed = false }, true},
+		"OtherUser":      {func(w *world) { w.users["t"] = "eve" }, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := &world{users: map[string]string{"t": "bob"}, allowed: true}
+			a := authenticator.RequestFunc(func(r *http.Request) (*authenticator.Response, bool, error) {
+				n, ok := w.users[strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer ")]
+				r.Header.Del("Authorization") // as the authenticators of Kubernetes do
+				if !ok {
+					return nil, false, errors.New("bad")
+				}
+				return &authenticator.Response{User: &user.DefaultInfo{Name: n}}, true, nil
+			})
+			z := authz.Func(func(context.Context, user.Info, *request.Info) (authz.Decision, error) {
+				return authz.Decision{Allowed: w.allowed}, nil
+			})
+			var passed *http.Request
+			h := Chain(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { passed = r }),
+				Info, Authentication{Authenticator: a}.Wrap, Authorize(z))
+			r := httptest.NewRequest(http.MethodGet, "/api/v1/pods?watch=true", nil)
+			r.Header.Set("Authorization", "Bearer t")
+			serve(h, r)
+			c.change(w)
+			for range 2 { // checking takes nothing away
+				if err := Recheck(a, z)(context.Background(), passed); (err != nil) != c.ends {
+					t.Errorf("the check says %v", err)
+				}
+			}
+		})
+	}
+}
+
+func TestRecheckRefusesRequestsFromElsewhere(t *testing.T) {
+	if err := Recheck(tokens, namedOnly)(context.Background(), httptest.NewRequest(http.MethodGet, "/api", nil)); err == nil {
+		t.Error("a request that passed no filter is good")
+	}
+}
+
+func FuzzCookiesWithTokensNeverGoOn(f *testing.F) {
+	for _, s := range []string{"", "token=x", "a=b; token=x;refreshToken=y", " token =x", "token", "a=b;;;c=d", "token=a=b; lang=en"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		h := http.Header{"Cookie": {s, "lang=en"}}
+		cutSecretCookies(h)
+		r := http.Request{Header: h}
+		for _, name := range []string{"token", "refreshToken"} {
+			if c, err := r.Cookie(name); err == nil {
+				t.Errorf("%q lets %v through", s, c)
+			}
+		}
+		if c, err := r.Cookie("lang"); err != nil || c.Value == "" && !strings.Contains(s, "lang") {
+			t.Errorf("%q loses another cookie", s)
+		}
+	})
+}

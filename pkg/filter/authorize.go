@@ -1,0 +1,39 @@
+package filter
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+
+	"kapis.dev/ks-apiserver/pkg/authz"
+	"kapis.dev/ks-apiserver/pkg/request"
+	"kapis.dev/ks-apiserver/pkg/web"
+)
+
+// Authorize lets a request go on, with the decision in its context, if a allows it, and answers 403
+// in the words of Kubernetes otherwise. An error means that a could not tell: it is answered as what
+// it is (503 for one that says so, 500 without detail for any other), and nothing goes on.
+func Authorize(a authz.Authorizer) Filter {
+	return func(next http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			ctx := r.Context()
+			u, info := request.UserFrom(ctx), request.InfoFrom(ctx)
+			if info == nil || u == nil {
+				web.WriteError(w, r, errors.New("the chain lacks filter.Info or filter.Authentication before filter.Authorize"))
+				return
+			}
+			d, err := a.Authorize(ctx, u, info)
+			if rec := recordOf(w); rec != nil {
+				rec.decision = d
+			}
+			switch {
+			case err != nil:
+				web.WriteError(w, r, fmt.Errorf("authorize: %w", err))
+			case !d.Allowed:
+				web.WriteError(w, r, authz.Denied(u, info, d))
+			default:
+				next.ServeHTTP(w, r.WithContext(authz.WithDecision(ctx, d)))
+			}
+		})
+	}
+}

@@ -1,0 +1,17 @@
+// Package filter has the steps that a request passes on its road, one file each.
+package filter
+
+import "net/http"
+
+// Filter is one step: it lets a request go on to next, perhaps with more in its context, or answers
+// it and stops.
+type Filter func(next http.Handler) http.Handler
+
+// Chain puts filters before h. They are named in the order of the road: the first one meets a
+// request first.
+func Chain(h http.Handler, filters ...Filter) http.Handler {
+	for i := len(filters) - 1; i >= 0; i-- {
+		h = filters[i](h)
+	}
+	return h
+}

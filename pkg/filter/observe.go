@@ -1,0 +1,48 @@
+package filter
+
+import (
+	"net/http"
+	"time"
+
+	"k8s.io/klog/v2"
+)
+
+// accessLog is the verbosity from which every request is logged.
+const accessLog klog.Level = 4
+
+// Observe counts every request and how long it took, and logs it at verbosity 4: the path only,
+// since a query may carry what does not belong into a log. It stands first, so that it sees
+// refusals, panics and requests that nobody could parse.
+func Observe(m *Metrics) Filter {
+	return func(next http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			start := time.Now()
+			w, rec := recorded(w)
+			defer func() { // deferred, for http.ErrAbortHandler passes here
+				took := time.Since(start)
+				m.observe(rec, r.Method, took)
+				if log := klog.V(accessLog); log.Enabled() {
+					logAccess(log, rec, r, took)
+				}
+			}()
+			next.ServeHTTP(w, r)
+		})
+	}
+}
+
+func logAccess(log klog.Verbose, rec *record, r *http.Request, took time.Duration) {
+	name := ""
+	if rec.user != nil {
+		name = rec.user.GetName()
+	}
+	log.InfoS("request", "method", r.Method, "path", r.URL.Path, "user", name, "code", rec.code(),
+		"bytes", rec.bytes, "took", took, "from", r.RemoteAddr, "protocol", r.Proto)
+}
+
+// code is the status that the client saw. A handler that writes nothing answers with 200.
+func (rec *record) code() int {
+	if rec.status == 0 {
+		return http.StatusOK
+	}
+	return rec.status
+}

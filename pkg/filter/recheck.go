@@ -1,0 +1,55 @@
+package filter
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+
+	"k8s.io/apiserver/pkg/authentication/authenticator"
+
+	"kapis.dev/ks-apiserver/pkg/authz"
+	"kapis.dev/ks-apiserver/pkg/request"
+)
+
+// Recheck returns a function that judges a request again, later, that passed Authentication and
+// Authorize: with the same credentials, for the same user, for the same right. It is for requests
+// that go on for long (watches, terminals), which must end soon after the token, the session or the
+// right does. An error says why the request must end. It may be called from any goroutine until
+// long after the handler returned.
+func Recheck(a authenticator.Request, z authz.Authorizer) func(context.Context, *http.Request) error {
+	return func(ctx context.Context, r *http.Request) error {
+		info, before := request.InfoFrom(r.Context()), request.UserFrom(r.Context())
+		kept, _ := r.Context().Value(credentialsKey{}).(*credentials)
+		if info == nil || before == nil || kept == nil {
+			return errors.New("check a request again: it did not pass filter.Authentication")
+		}
+		again := r.Clone(ctx)
+		again.Body = http.NoBody
+		setOrDelete(again.Header, "Authorization", kept.authorization)
+		setOrDelete(again.Header, "Cookie", kept.cookie)
+		now, err := authenticate(a, again)
+		if err != nil {
+			return fmt.Errorf("authenticate again: %w", err)
+		}
+		if now.GetName() != before.GetName() || now.GetUID() != before.GetUID() {
+			return errors.New("authenticate again: the credentials are now somebody else's")
+		}
+		d, err := z.Authorize(ctx, now, info)
+		if err != nil {
+			return fmt.Errorf("authorize again: %w", err)
+		}
+		if !d.Allowed {
+			return fmt.Errorf("authorize again: %w", authz.Denied(now, info, d))
+		}
+		return nil
+	}
+}
+
+func setOrDelete(h http.Header, k string, v []string) {
+	if v == nil {
+		delete(h, k)
+		return
+	}
+	h[k] = v
+}

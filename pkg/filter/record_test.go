@@ -1,0 +1,263 @@
+package filter
+
+import (
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	auditv1 "k8s.io/apiserver/pkg/apis/audit/v1"
+
+	"kapis.dev/ks-apiserver/pkg/audit"
+	"kapis.dev/ks-apiserver/pkg/request"
+)
+
+func newMetrics(t *testing.T) (*Metrics, *prometheus.Registry) {
+	t.Helper()
+	reg := prometheus.NewRegistry()
+	m, err := NewMetrics(reg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m, reg
+}
+
+func TestRecordKeepsWhatTheWriterCan(t *testing.T) {
+	check := func(w http.ResponseWriter, hijack bool) {
+		t.Helper()
+		if _, ok := w.(http.Hijacker); ok != hijack {
+			t.Errorf("Hijacker is %v, want %v", ok, hijack)
+		}
+		if _, ok := w.(http.Flusher); !ok {
+			t.Error("no Flusher")
+		}
+		if _, ok := w.(io.ReaderFrom); !ok {
+			t.Error("no ReaderFrom")
+		}
+		if err := http.NewResponseController(w).SetWriteDeadline(time.Time{}); err != nil {
+			t.Errorf("the controller does not reach the inner writer: %v", err)
+		}
+	}
+	for name, http2 := range map[string]bool{"HTTP1": false, "HTTP2": true} {
+		t.Run(name, func(t *testing.T) {
+			srv := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+				w, _ = recorded(w)
+				check(w, !http2)
+				ok(w, nil)
+			}))
+			srv.EnableHTTP2 = http2
+			srv.StartTLS()
+			defer srv.Close()
+			res, err := srv.Client().Get(srv.URL)
+			if err != nil {
+				t.Fatal(err)
+			}
+			_ = res.Body.Close()
+		})
+	}
+}
+
+func TestOneRecordPerRequest(t *testing.T) {
+	w1, rec1 := recorded(httptest.NewRecorder())
+	w2, rec2 := recorded(w1)
+	if w1 != w2 || rec1 != rec2 {
+		t.Error("a writer was wrapped twice")
+	}
+}
+
+func TestRecordCounts(t *testing.T) {
+	for name, c := range map[string]struct {
+		do    func(http.ResponseWriter)
+		code  int
+		bytes int64
+	}{
+		"Write":            {func(w http.ResponseWriter) { _, _ = io.WriteString(w, "abc") }, 200, 3},
+		"ReadFrom":         {func(w http.ResponseWriter) { _, _ = io.Copy(w, io.LimitReader(strings.NewReader("abcd"), 4)) }, 200, 4},
+		"Header":           {func(w http.ResponseWriter) { w.WriteHeader(http.StatusNotFound) }, 404, 0},
+		"FirstHeaderWins":  {func(w http.ResponseWriter) { w.WriteHeader(http.StatusNotFound); w.WriteHeader(http.StatusOK) }, 404, 0},
+		"InformationalNot": {func(w http.ResponseWriter) { w.WriteHeader(http.StatusEarlyHints); w.WriteHeader(http.StatusCreated) }, 201, 0},
+		"Flush":            {func(w http.ResponseWriter) { w.(http.Flusher).Flush() }, 200, 0},
+		"Nothing":          {func(http.ResponseWriter) {}, 200, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w, rec := recorded(httptest.NewRecorder())
+			c.do(w)
+			if rec.code() != c.code || rec.bytes != c.bytes {
+				t.Errorf("got %d, %d bytes", rec.code(), rec.bytes)
+			}
+		})
+	}
+}
+
+func TestRecover(t *testing.T) {
+	m, reg := newMetrics(t)
+	for name, c := range map[string]struct {
+		do      func(http.ResponseWriter)
+		code    int
+		aborted bool
+	}{
+		"PanicIs500":            {func(http.ResponseWriter) { panic("secret text") }, 500, false},
+		"NilMapIs500":           {func(http.ResponseWriter) { var p *request.Info; _ = p.Verb }, 500, false},
+		"LengthOfNothingIsGone": {func(w http.ResponseWriter) { w.Header().Set("Content-Length", "9999"); panic(1) }, 500, false},
+		"AbortGoesOn":           {func(http.ResponseWriter) { panic(http.ErrAbortHandler) }, 0, true},
+		"WrappedAbortGoesOn":    {func(http.ResponseWriter) { panic(errors.Join(http.ErrAbortHandler)) }, 0, true},
+		"HalfAnAnswerIsAborted": {func(w http.ResponseWriter) { _, _ = io.WriteString(w, `{"a":`); panic(1) }, 0, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := Chain(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { c.do(w) }), Observe(m), Recover)
+			srv := httptest.NewServer(h)
+			defer srv.Close()
+			res, err := http.Get(srv.URL + "/version")
+			if err == nil {
+				defer func() { _ = res.Body.Close() }()
+				var body []byte
+				body, err = io.ReadAll(res.Body)
+				if strings.Contains(string(body), "secret") {
+					t.Errorf("the answer tells the panic: %s", body)
+				}
+			}
+			if (err != nil) != c.aborted {
+				t.Fatalf("the client sees %v", err)
+			}
+			if !c.aborted && res.StatusCode != c.code {
+				t.Errorf("code %d", res.StatusCode)
+			}
+		})
+	}
+	if n, err := testutil.GatherAndCount(reg, "ks_server_request_total"); err != nil || n == 0 {
+		t.Errorf("panics are not counted: %v", err)
+	}
+}
+
+func TestMetricsNameWhatWasAskedFor(t *testing.T) {
+	m, reg := newMetrics(t)
+	h := Chain(http.HandlerFunc(ok), Observe(m), Recover, Info)
+	for _, path := range []string{"/apis/apps/v1/deployments", "/apis/apps/v1/deployments", "/version", "/a//b", "/api/v1/pods?watch=1"} {
+		r := httptest.NewRequest(http.MethodGet, path, nil)
+		serve(h, r)
+	}
+	want := `
+# HELP ks_server_request_total Requests, by what they asked for and the status code of the answer.
+# TYPE ks_server_request_total counter
+ks_server_request_total{code="200",group="",resource="",verb="get",version=""} 1
+ks_server_request_total{code="200",group="",resource="pods",verb="watch",version="v1"} 1
+ks_server_request_total{code="200",group="apps",resource="deployments",verb="list",version="v1"} 2
+ks_server_request_total{code="400",group="",resource="",verb="get",version=""} 1
+`
+	if err := testutil.GatherAndCompare(reg, strings.NewReader(want), "ks_server_request_total"); err != nil {
+		t.Error(err)
+	}
+	if n, err := testutil.GatherAndCount(reg, "ks_server_request_duration_seconds"); err != nil || n != 2 {
+		t.Errorf("%d timed series, want lists and the rest but no watch: %v", n, err)
+	}
+}
+
+func TestMetricsOfWhatDoesNotExistShareOneSeries(t *testing.T) {
+	m, reg := newMetrics(t)
+	code := http.StatusNotFound
+	h := Chain(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(code) }), Observe(m), Info)
+	for _, s := range []string{"a", "b", "c", "d"} {
+		serve(h, httptest.NewRequest(http.MethodGet, "/apis/"+s+"/v1/"+s+"s", nil))
+	}
+	for _, method := range []string{"FOO", "BAR"} {
+		serve(h, httptest.NewRequest(method, "/version", nil))
+	}
+	if n, err := testutil.GatherAndCount(reg, "ks_server_request_total"); err != nil || n != 2 {
+		t.Errorf("%d series, want one for the resources and one for the methods: %v", n, err)
+	}
+	code = http.StatusOK // now that something exists, its failures are its own
+	serve(h, httptest.NewRequest(http.MethodGet, "/apis/a/v1/as", nil))
+	code = http.StatusForbidden
+	serve(h, httptest.NewRequest(http.MethodGet, "/apis/a/v1/as", nil))
+	serve(h, httptest.NewRequest(http.MethodGet, "/apis/b/v1/bs", nil))
+	if n, err := testutil.GatherAndCount(reg, "ks_server_request_total"); err != nil || n != 5 {
+		t.Errorf("%d series, want 5: %v", n, err)
+	}
+}
+
+func TestMetricsAreBounded(t *testing.T) {
+	m, _ := newMetrics(t)
+	for i := range maxResources + 100 {
+		name := "r" + strings.Repeat("x", i%50) + string(rune('a'+i%26)) + time.Duration(i).String()
+		m.observe(&record{info: &request.Info{IsResource: true, Verb: "get", Resource: name}}, "GET", 0)
+	}
+	if got := len(m.known); got != maxResources {
+		t.Errorf("%d resources have series", got)
+	}
+	if got := len(m.counters); got > maxResources+1 {
+		t.Errorf("%d counters", got)
+	}
+}
+
+func TestCountingAllocatesNothing(t *testing.T) {
+	m, _ := newMetrics(t)
+	rec := &record{status: 200, info: &request.Info{IsResource: true, Verb: "list", APIGroup: "apps", APIVersion: "v1", Resource: "deployments"}}
+	if n := testing.AllocsPerRun(100, func() { m.observe(rec, "GET", time.Millisecond) }); n > 0 {
+		t.Errorf("%v allocations", n)
+	}
+}
+
+func TestAuditRecordsEveryAnswer(t *testing.T) {
+	at := time.Date(2026, 11, 21, 0, 0, 0, 0, time.UTC)
+	for name, c := range map[string]struct {
+		path, token string
+		do          http.HandlerFunc
+		want        audit.Event
+	}{
+		"Allowed": {"/clusters/host/api/v1/namespaces/a/pods/p/log?follow=1", "bob", ok, audit.Event{
+			Cluster: "host",
+			Event: auditv1.Event{Verb: "get", ObjectRef: &auditv1.ObjectReference{
+				Resource: "pods", Subresource: "log", Namespace: "a", Name: "p", APIVersion: "v1"},
+				Annotations: map[string]string{"authorization.k8s.io/decision": "allow", "authorization.k8s.io/reason": "named"},
+			}}},
+		"Refused":         {"/version", "", ok, audit.Event{Event: auditv1.Event{Verb: "get"}}},
+		"Unauthenticated": {"/version", "bad", ok, audit.Event{Event: auditv1.Event{Verb: "get"}}},
+		"Panic":           {"/version", "bob", func(http.ResponseWriter, *http.Request) { panic(1) }, audit.Event{Event: auditv1.Event{Verb: "get"}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var got []*audit.Event
+			sink := audit.SinkFunc(func(e *audit.Event) { got = append(got, e) })
+			h := Chain(c.do, Recover, Info, Audit(sink, func() time.Time { return at }), Authentication{Authenticator: tokens}.Wrap, Authorize(namedOnly))
+			r := httptest.NewRequest(http.MethodGet, c.path, nil)
+			r.Header.Set("Audit-Id", "forged")
+			if c.token != "" {
+				r.Header.Set("Authorization", "Bearer "+c.token)
+			}
+			w := serve(h, r)
+			if len(got) != 1 {
+				t.Fatalf("%d events", len(got))
+			}
+			e := got[0]
+			if int(e.ResponseStatus.Code) != w.Code || e.AuditID == "" || e.AuditID == "forged" || w.Header().Get("Audit-Id") != string(e.AuditID) {
+				t.Errorf("answer %d with id %s, event %d with id %s", w.Code, w.Header().Get("Audit-Id"), e.ResponseStatus.Code, e.AuditID)
+			}
+			if strings.Contains(e.RequestURI, "?") || e.Verb != c.want.Verb || e.Cluster != c.want.Cluster || !reflect.DeepEqual(e.ObjectRef, c.want.ObjectRef) {
+				t.Errorf("event %+v", e)
+			}
+			if c.want.Annotations != nil && !reflect.DeepEqual(e.Annotations, c.want.Annotations) {
+				t.Errorf("annotations %v", e.Annotations)
+			}
+			if (name == "Panic") != (e.Stage == auditv1.StagePanic) {
+				t.Errorf("stage %s", e.Stage)
+			}
+			if wantUser := map[string]string{"bob": "bob", "": "system:anonymous", "bad": ""}[c.token]; e.User.Username != wantUser {
+				t.Errorf("user %q", e.User.Username)
+			}
+		})
+	}
+}
+
+func TestNoSinkMakesNoEvent(t *testing.T) {
+	next := http.HandlerFunc(ok)
+	for _, sink := range []audit.Sink{nil, audit.None{}} {
+		if got := Audit(sink, time.Now)(next); reflect.ValueOf(got).Pointer() != reflect.ValueOf(next).Pointer() {
+			t.Error("there is a step on the road for nothing")
+		}
+	}
+}

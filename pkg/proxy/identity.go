@@ -1,0 +1,133 @@
+package proxy
+
+import (
+	"net"
+	"net/http"
+	"strings"
+
+	"k8s.io/apiserver/pkg/authentication/user"
+)
+
+// syntheticGroup begins the names of the groups that this server alone asserts, and only as the
+// outcome of a decision: they stand for the role that allowed the request.
+const syntheticGroup = "kapis:"
+
+// Names of headers in the form that net/http keeps them in.
+const (
+	impersonateUser  = "Impersonate-User"
+	impersonateUID   = "Impersonate-Uid"
+	impersonateGroup = "Impersonate-Group"
+	impersonateExtra = "Impersonate-Extra-"
+)
+
+// cutHeaders removes what a client said that kube-apiserver, or a server behind it, could take for
+// this server's word: identities, forwarded addresses, credentials of this server's own users.
+// Expect is answered here.
+func cutHeaders(h http.Header) {
+	for k := range h {
+		if !passes(k) {
+			delete(h, k)
+		}
+	}
+}
+
+func passes(header string) bool {
+	if header == "" {
+		return false
+	}
+	switch header[0] | 0x20 {
+	case 'a':
+		return !strings.EqualFold(header, "Authorization")
+	case 'c':
+		return !strings.EqualFold(header, "Cookie")
+	case 'e':
+		return !strings.EqualFold(header, "Expect")
+	case 'f':
+		return !strings.EqualFold(header, "Forwarded")
+	case 'i':
+		return !hasPrefixFold(header, "Impersonate-")
+	case 'o':
+		return !strings.EqualFold(header, "Origin")
+	case 'r':
+		return !strings.EqualFold(header, "Referer")
+	case 'x':
+		return !hasPrefixFold(header, "X-Remote-") && !hasPrefixFold(header, "X-Forwarded-") &&
+			!hasPrefixFold(header, "X-Kubesphere-") && !strings.EqualFold(header, "X-Real-Ip")
+	}
+	return true
+}
+
+func hasPrefixFold(s, prefix string) bool {
+	return len(s) >= len(prefix) && strings.EqualFold(s[:len(prefix)], prefix)
+}
+
+// setPeer tells kube-apiserver, for its audit log, from where the request came: the peer of this
+// connection, and nothing that the peer says.
+func setPeer(h http.Header, remoteAddr string) {
+	if host, _, err := net.SplitHostPort(remoteAddr); err == nil {
+		h["X-Forwarded-For"] = []string{host}
+	}
+}
+
+// impersonate states who asks: u, in u's groups and the synthetic group of the decision.
+//
+// Groups that mean power by themselves are not asserted, whoever named them: system:masters, which
+// kube-apiserver asks no role for, those of nodes and components, and any synthetic group but the
+// decision's.
+func impersonate(h http.Header, u user.Info, decided string) {
+	h[impersonateUser] = []string{u.GetName()}
+	if uid := u.GetUID(); uid != "" {
+		h[impersonateUID] = []string{uid}
+	}
+	groups := make([]string, 0, len(u.GetGroups())+1)
+	for _, g := range u.GetGroups() {
+		if assertable(g) {
+			groups = append(groups, g)
+		}
+	}
+	if len(decided) > len(syntheticGroup) && strings.HasPrefix(decided, syntheticGroup) {
+		groups = append(groups, decided)
+	}
+	if len(groups) > 0 {
+		h[impersonateGroup] = groups
+	}
+	for k, v := range u.GetExtra() {
+		if k != "" && len(v) > 0 {
+			h[http.CanonicalHeaderKey(impersonateExtra+escapeKey(k))] = v
+		}
+	}
+}
+
+func assertable(group string) bool {
+	switch {
+	case group == "" || strings.HasPrefix(group, syntheticGroup):
+		return false
+	case !strings.HasPrefix(group, "system:"):
+		return true
+	}
+	return group == user.AllAuthenticated || group == user.AllUnauthenticated ||
+		group == "system:serviceaccounts" || strings.HasPrefix(group, "system:serviceaccounts:")
+}
+
+// escapeKey writes the key of an extra so that it can be part of a header's name: bytes that may not
+// be (RFC 9110, 5.6.2), and the percent sign, as %XX, which kube-apiserver decodes.
+func escapeKey(key string) string {
+	const hex = "0123456789ABCDEF"
+	var b strings.Builder
+	for i := range len(key) {
+		c := key[i]
+		if isTokenByte(c) && c != '%' {
+			b.WriteByte(c)
+			continue
+		}
+		b.WriteByte('%')
+		b.WriteByte(hex[c>>4])
+		b.WriteByte(hex[c&15])
+	}
+	return b.String()
+}
+
+func isTokenByte(c byte) bool {
+	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' ||
+		strings.IndexByte("!#$%&'*+-.^_`|~", c) >= 0
+}

@@ -1,0 +1,220 @@
+// Package proxy answers requests that are served elsewhere.
+package proxy
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log"
+	"net/http"
+	"net/http/httputil"
+	"net/url"
+	"strings"
+	"time"
+
+	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/client-go/rest"
+	"k8s.io/klog/v2"
+
+	"kapis.dev/ks-apiserver/pkg/authz"
+	"kapis.dev/ks-apiserver/pkg/request"
+	"kapis.dev/ks-apiserver/pkg/web"
+)
+
+// KubeOptions are what NewKube needs.
+type KubeOptions struct {
+	// Config reaches kube-apiserver with this server's own identity, which needs no right for this
+	// but to impersonate.
+	Config *rest.Config
+	// Recheck judges a request again that goes on for long; an error ends it. It gets a context
+	// that ends with the request, or with the check's time. Nil means that nothing is judged
+	// again: for tests only.
+	Recheck func(context.Context, *http.Request) error
+	// RecheckEvery is the time between two checks of one request; 2 s where it is zero, so that
+	// what was withdrawn ends well within the 5 s that the product promises.
+	RecheckEvery time.Duration
+	// Drain ends all long requests, cleanly, when it is done. Nil means never.
+	Drain context.Context
+}
+
+// Kube passes requests to kube-apiserver, as their caller: the request carries this server's
+// credentials and the caller's identity by impersonation, so that kube-apiserver decides about the
+// caller, and names him in its audit log. It is to stand behind authentication and authorization,
+// and refuses whatever comes without either.
+//
+// What it does not do: buffer, parse a body, follow a redirect, lend its own rights.
+type Kube struct {
+	base   *url.URL
+	origin []string // of base
+	watch  watcher
+
+	closeIdle func()
+
+	// Three ways there, for three kinds of requests. They differ in their transports: ordinary
+	// requests give up when no answer begins; streams may take any time; upgrades need HTTP/1.1
+	// connections of their own.
+	ordinary, streams, upgrades *httputil.ReverseProxy
+}
+
+// NewKube returns a Kube for the cluster that o.Config reaches. An error says what is wrong with
+// the configuration; nothing is dialled yet.
+func NewKube(o KubeOptions) (*Kube, error) {
+	base, _, err := rest.DefaultServerUrlFor(o.Config)
+	if err != nil {
+		return nil, fmt.Errorf("read the address of kube-apiserver: %w", err)
+	}
+	t, err := newTransports(o.Config)
+	if err != nil {
+		return nil, err
+	}
+	k := &Kube{
+		base:  &url.URL{Scheme: base.Scheme, Host: base.Host, Path: strings.TrimSuffix(base.Path, "/")},
+		watch: watcher{recheck: o.Recheck, every: o.RecheckEvery, drain: o.Drain, farewell: defaultFarewell},
+	}
+	k.origin = []string{base.Scheme + "://" + base.Host}
+	if k.watch.every <= 0 {
+		k.watch.every = 2 * time.Second
+	}
+	if k.watch.drain == nil {
+		k.watch.drain = context.Background()
+	}
+	pool := newBuffers()
+	k.ordinary, k.streams, k.upgrades = k.by(t.ordinary, pool), k.by(t.streams, pool), k.by(t.upgrades, pool)
+	k.closeIdle = t.closeIdle
+	return k, nil
+}
+
+// CloseIdleConnections closes the connections to kube-apiserver that no request uses.
+func (k *Kube) CloseIdleConnections() { k.closeIdle() }
+
+func (k *Kube) by(t http.RoundTripper, pool *buffers) *httputil.ReverseProxy {
+	return &httputil.ReverseProxy{
+		Rewrite:        k.rewrite,
+		Transport:      t,
+		ModifyResponse: modifyResponse,
+		ErrorHandler:   answerError,
+		BufferPool:     pool,
+		ErrorLog:       log.New(quietLog{}, "", 0),
+	}
+}
+
+// ServeHTTP passes r on.
+func (k *Kube) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	info, err := checkPassage(r)
+	if err != nil {
+		web.WriteError(w, r, err)
+		return
+	}
+	switch {
+	case isUpgrade(r.Header):
+		if r.ContentLength != 0 || len(r.TransferEncoding) > 0 {
+			w.Header().Set("Connection", "close")
+			web.WriteError(w, r, errUpgradeBody)
+			return
+		}
+		s, r := k.watch.over(w, r)
+		defer s.stop()
+		k.upgrades.ServeHTTP(&tunnel{ResponseWriter: w, stream: s}, r)
+	case isLong(info, r.URL):
+		s, r := k.watch.over(w, r)
+		defer s.stop()
+		k.streams.ServeHTTP(w, r)
+	default:
+		k.ordinary.ServeHTTP(whole{w}, r)
+	}
+}
+
+// checkPassage refuses requests that no filter let through: without a caller there is nobody to
+// impersonate, and what would be left is this server's own identity.
+func checkPassage(r *http.Request) (*request.Info, error) {
+	ctx := r.Context()
+	info, u := request.InfoFrom(ctx), request.UserFrom(ctx)
+	switch {
+	case info == nil || u == nil:
+		return nil, errors.New("pass a request to kube-apiserver: it was neither parsed nor authenticated")
+	case !authz.DecisionFrom(ctx).Allowed:
+		return nil, errors.New("pass a request to kube-apiserver: it was not authorized")
+	case !info.IsKubernetes:
+		return nil, fmt.Errorf("pass a request to kube-apiserver: %s is not a path of it", info.Path)
+	}
+	return info, checkUser(u)
+}
+
+// rewrite makes the request that is sent. ReverseProxy has removed the hop-by-hop headers by now,
+// and those that the Connection header names: a client can't take away what is set here.
+func (k *Kube) rewrite(p *httputil.ProxyRequest) {
+	ctx := p.In.Context()
+	info, out := request.InfoFrom(ctx), p.Out
+	path, raw := info.URLPath()
+	u := &url.URL{Scheme: k.base.Scheme, Host: k.base.Host, RawQuery: out.URL.RawQuery}
+	u.Path = k.base.Path + path
+	if raw != "" {
+		u.RawPath = k.base.EscapedPath() + raw
+	}
+	out.URL = u
+	out.Host = ""
+	cutHeaders(out.Header)
+	if isUpgrade(p.In.Header) {
+		// kube-apiserver takes no WebSocket without an Origin (RFC 6455, 4.1). Whether the page's was
+		// a good one was judged before; this one is this server's.
+		out.Header["Origin"] = k.origin
+	} else {
+		delete(out.Header, "Connection")
+		delete(out.Header, "Upgrade")
+	}
+	setPeer(out.Header, p.In.RemoteAddr)
+	impersonate(out.Header, request.UserFrom(ctx), authz.DecisionFrom(ctx).Group)
+}
+
+// isUpgrade tells whether another protocol is asked for. An offer of h2c is not one: it may be
+// ignored, and is.
+func isUpgrade(h http.Header) bool {
+	up := h.Get("Upgrade")
+	if up == "" || strings.EqualFold(up, "h2c") {
+		return false
+	}
+	for _, line := range h["Connection"] {
+		for token := range strings.SplitSeq(line, ",") {
+			if strings.EqualFold(strings.TrimSpace(token), "upgrade") {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// isLong tells the requests that last as long as the client, or a workload, likes.
+func isLong(i *request.Info, u *url.URL) bool {
+	switch i.Verb {
+	case "watch", "proxy":
+		return true
+	}
+	switch i.Subresource {
+	case "proxy", "exec", "attach", "portforward":
+		return true
+	case "log":
+		return u.RawQuery != "" && u.Query().Has("follow")
+	}
+	return false
+}
+
+// checkUser refuses to act for names that belong to Kubernetes itself. Nothing that authenticates
+// here gives them out; if something did, the rights of a control plane's component would be its.
+func checkUser(u user.Info) error {
+	name := u.GetName()
+	if name == "" {
+		return errors.New("pass a request to kube-apiserver: the caller has no name")
+	}
+	if strings.HasPrefix(name, "system:") && name != user.Anonymous && !strings.HasPrefix(name, "system:serviceaccount:") {
+		return fmt.Errorf("pass a request to kube-apiserver: refusing to act as %q", name)
+	}
+	return nil
+}
+
+// quietLog takes what ReverseProxy says of connections that ended early, which clients do.
+type quietLog struct{}
+
+func (quietLog) Write(p []byte) (int, error) {
+	klog.V(5).InfoS("proxy", "message", strings.TrimSpace(string(p)))
+	return len(p), nil
+}

@@ -1,0 +1,154 @@
+package proxy
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/klog/v2"
+
+	"kapis.dev/ks-apiserver/pkg/request"
+	"kapis.dev/ks-apiserver/pkg/web"
+)
+
+var (
+	nosniff   = []string{"nosniff"}
+	connClose = []string{"close"}
+
+	errUpgradeBody = apierrors.NewBadRequest("a request to upgrade the connection may not have a body")
+)
+
+// refusedAnswer is an answer that is not passed to the client, with the reason for the log.
+type refusedAnswer struct{ reason string }
+
+func (e *refusedAnswer) Error() string { return e.reason }
+
+// modifyResponse decides whether an answer may go to the client, and what of it. Its errors end in
+// answerError.
+func modifyResponse(res *http.Response) error {
+	h := res.Header
+	upgrade := res.Request.Header.Get("Upgrade") != ""
+	switch code := res.StatusCode; {
+	case code == http.StatusSwitchingProtocols:
+		if !upgrade {
+			return &refusedAnswer{"it switched protocols, which nobody asked for"}
+		}
+		return watchTunnel(res)
+	case code >= 300 && code < 400 && code != http.StatusNotModified:
+		if err := checkRedirect(res, upgrade); err != nil {
+			return err
+		}
+	case upgrade && code < 400:
+		// The client would take this for the beginning of the other protocol, or the next
+		// request for a part of it.
+		return &refusedAnswer{fmt.Sprintf("it answered a request to upgrade with %d", code)}
+	}
+	if upgrade {
+		h["Connection"] = connClose
+	}
+	// A cookie, or a word on who may read answers, is for this server's own pages; a workload
+	// behind a service must not speak for it. Nor may it name another address for this server.
+	for _, k := range []string{"Set-Cookie", "Alt-Svc", "Access-Control-Allow-Origin", "Access-Control-Allow-Credentials", "Strict-Transport-Security"} {
+		delete(h, k)
+	}
+	if res.Request.Header.Get("Audit-Id") != "" {
+		delete(h, "Audit-Id") // it is the request's, and whoever set that tells the client
+	}
+	h["X-Content-Type-Options"] = nosniff
+	watchBody(res)
+	return nil
+}
+
+// checkRedirect lets one redirect pass, which kube-apiserver itself makes: to the same path with a
+// slash at its end, before the pages of a service. Any other could send the client, and what it
+// carries, to wherever the server behind it likes.
+func checkRedirect(res *http.Response, upgrade bool) error {
+	refused := &refusedAnswer{fmt.Sprintf("it answered with a redirect (%d)", res.StatusCode)}
+	req := res.Request
+	location, err := url.Parse(res.Header.Get("Location"))
+	if err != nil || upgrade || req.Method != http.MethodGet && req.Method != http.MethodHead {
+		return refused
+	}
+	sameHost := location.Host == "" && location.Scheme == "" || location.Host == req.URL.Host && location.Scheme == req.URL.Scheme
+	if !sameHost || location.User != nil || location.Opaque != "" || location.Path != req.URL.Path+"/" || location.RawQuery != req.URL.RawQuery {
+		return refused
+	}
+	info := request.InfoFrom(req.Context())
+	to := url.URL{Path: info.Path + "/", RawQuery: location.RawQuery}
+	if info.Cluster != "" {
+		to.Path = "/clusters/" + info.Cluster + to.Path
+	}
+	res.Header["Location"] = []string{to.String()}
+	return nil
+}
+
+// statusClientClosed is what logs show of a request whose client did not wait for the answer. Nobody
+// gets it.
+const statusClientClosed = 499
+
+// answerError answers when kube-apiserver could not, or when its answer must not be passed on. What
+// went wrong exactly is for the log: errors name addresses.
+func answerError(w http.ResponseWriter, r *http.Request, err error) {
+	if isUpgrade(r.Header) {
+		w.Header()["Connection"] = connClose
+	}
+	if end := ended(r.Context()); end != nil {
+		web.WriteError(w, r, end)
+		return
+	}
+	if r.Context().Err() != nil {
+		w.WriteHeader(statusClientClosed)
+		return
+	}
+	status := statusOf(err)
+	if status.ErrStatus.Code >= http.StatusInternalServerError {
+		klog.ErrorS(err, "passing a request to kube-apiserver failed", "method", r.Method, "path", r.URL.Path)
+	}
+	web.WriteError(w, r, status)
+}
+
+func statusOf(err error) *apierrors.StatusError {
+	var (
+		tooLarge *http.MaxBytesError
+		refused  *refusedAnswer
+		op       *net.OpError
+		netErr   net.Error
+	)
+	switch {
+	case errors.As(err, &tooLarge):
+		return apierrors.NewRequestEntityTooLargeError(fmt.Sprintf("the body may have %d bytes at most", tooLarge.Limit))
+	case errors.As(err, &refused):
+		return badGateway("kube-apiserver, or a server behind it, gave an answer that is not passed on: " + refused.reason)
+	case errors.As(err, &op) && op.Op == "dial":
+		s := apierrors.NewServiceUnavailable("kube-apiserver can't be reached: try again shortly")
+		s.ErrStatus.Details = &metav1.StatusDetails{RetryAfterSeconds: 1}
+		return s
+	case errors.Is(err, context.DeadlineExceeded), errors.As(err, &netErr) && netErr.Timeout(),
+		strings.Contains(err.Error(), "timeout awaiting response headers"): // HTTP/2's has no type
+		return apierrors.NewTimeoutError("kube-apiserver took too long to answer", 1)
+	}
+	return badGateway("kube-apiserver did not answer as it should: try again shortly")
+}
+
+func badGateway(message string) *apierrors.StatusError {
+	return &apierrors.StatusError{ErrStatus: metav1.Status{
+		Status:  metav1.StatusFailure,
+		Code:    http.StatusBadGateway,
+		Reason:  "BadGateway",
+		Message: message,
+		Details: &metav1.StatusDetails{RetryAfterSeconds: 1},
+	}}
+}
+
+// whole is the writer for ordinary requests. ReverseProxy flushes after each write where it does not
+// know the length; an answer that comes in one piece is sent in as few as the buffers allow.
+type whole struct{ http.ResponseWriter }
+
+// Flush does nothing.
+func (whole) Flush() {}

@@ -1,0 +1,123 @@
+package proxy
+
+import (
+	"crypto/tls"
+	"fmt"
+	"net"
+	"net/http"
+	"sync"
+	"time"
+
+	"k8s.io/client-go/rest"
+)
+
+const (
+	dialTimeout      = 5 * time.Second
+	handshakeTimeout = 5 * time.Second
+	// headerTimeout is above kube-apiserver's own limit for an ordinary request, 60 s, so that it
+	// is kube-apiserver that says so when a request takes too long.
+	headerTimeout = 75 * time.Second
+)
+
+type transports struct {
+	ordinary, streams, upgrades http.RoundTripper
+	closeIdle                   func()
+}
+
+// newTransports makes the three ways to kube-apiserver, each with the credentials of cfg. The
+// credentials are set by client-go's own wrappers, which read a token's file again when it changes,
+// and on upgrades too.
+func newTransports(cfg *rest.Config) (*transports, error) {
+	// The caller's identity is set on each request; one that the configuration holds would be set
+	// over it.
+	cfg = rest.CopyConfig(cfg)
+	cfg.Impersonate = rest.ImpersonationConfig{}
+
+	ordinary, err := newTransport(cfg)
+	if err != nil {
+		return nil, err
+	}
+	ordinary.ResponseHeaderTimeout = headerTimeout
+
+	streams, err := newTransport(cfg)
+	if err != nil {
+		return nil, err
+	}
+
+	upgrades, err := newTransport(cfg)
+	if err != nil {
+		return nil, err
+	}
+	upgrades.ResponseHeaderTimeout = headerTimeout
+	upgrades.DisableKeepAlives = true // what is left of a failed upgrade is never used again
+	upgrades.ForceAttemptHTTP2 = false
+	upgrades.HTTP2 = nil
+	upgrades.TLSNextProto = map[string]func(string, *tls.Conn) http.RoundTripper{}
+	if upgrades.TLSClientConfig != nil {
+		upgrades.TLSClientConfig.NextProtos = []string{"http/1.1"}
+	}
+
+	t := &transports{closeIdle: func() {
+		for _, base := range []*http.Transport{ordinary, streams, upgrades} {
+			base.CloseIdleConnections()
+		}
+	}}
+	for _, way := range []struct {
+		to   *http.RoundTripper
+		base http.RoundTripper
+	}{{&t.ordinary, ordinary}, {&t.streams, streams}, {&t.upgrades, upgrades}} {
+		if *way.to, err = rest.HTTPWrappersForConfig(cfg, way.base); err != nil {
+			return nil, fmt.Errorf("prepare the credentials for kube-apiserver: %w", err)
+		}
+	}
+	return t, nil
+}
+
+func newTransport(cfg *rest.Config) (*http.Transport, error) {
+	tlsConfig, err := rest.TLSConfigFor(cfg)
+	if err != nil {
+		return nil, fmt.Errorf("prepare TLS for kube-apiserver: %w", err)
+	}
+	dial := (&net.Dialer{Timeout: dialTimeout, KeepAlive: 30 * time.Second}).DialContext
+	if cfg.Dial != nil {
+		dial = cfg.Dial
+	}
+	proxy := http.ProxyFromEnvironment
+	if cfg.Proxy != nil {
+		proxy = cfg.Proxy
+	}
+	return &http.Transport{
+		Proxy:               proxy,
+		DialContext:         dial,
+		TLSClientConfig:     tlsConfig,
+		TLSHandshakeTimeout: handshakeTimeout,
+		ForceAttemptHTTP2:   true,
+		MaxIdleConns:        0, // no limit but the one per host: there is one host
+		MaxIdleConnsPerHost: 256,
+		IdleConnTimeout:     90 * time.Second,
+		DisableCompression:  true, // a compressed answer passes as it is
+		// A connection that died without a word (a node that lost its power) is noticed by pings.
+		HTTP2: &http.HTTP2Config{SendPingTimeout: 15 * time.Second, PingTimeout: 10 * time.Second},
+	}, nil
+}
+
+// bufferSize is what ReverseProxy would allocate for each answer.
+const bufferSize = 32 << 10
+
+// buffers is an httputil.BufferPool. It pools pointers to arrays: a slice would be allocated anew
+// each time that it is put back.
+type buffers struct{ pool sync.Pool }
+
+func newBuffers() *buffers {
+	return &buffers{sync.Pool{New: func() any { return new([bufferSize]byte) }}}
+}
+
+// Get returns a buffer.
+func (b *buffers) Get() []byte { return b.pool.Get().(*[bufferSize]byte)[:] }
+
+// Put takes a buffer back.
+func (b *buffers) Put(p []byte) {
+	if len(p) == bufferSize {
+		b.pool.Put((*[bufferSize]byte)(p))
+	}
+}

@@ -1,0 +1,105 @@
+package proxy
+
+import (
+	"bufio"
+	"io"
+	"net"
+	"net/http"
+	"time"
+)
+
+// tunnel is the writer for a request to upgrade. It gets hold of the client's connection when that
+// is taken over, so that the stream can close it: a copy that waits for a client who says nothing
+// ends in no other way.
+type tunnel struct {
+	http.ResponseWriter
+	stream *stream
+}
+
+// Unwrap serves http.ResponseController.
+func (t *tunnel) Unwrap() http.ResponseWriter { return t.ResponseWriter }
+
+// Hijack takes the connection over.
+func (t *tunnel) Hijack() (net.Conn, *bufio.ReadWriter, error) {
+	conn, rw, err := http.NewResponseController(t.ResponseWriter).Hijack()
+	if err != nil {
+		return nil, nil, err
+	}
+	t.stream.attach(conn)
+	return &clientConn{Conn: conn, stream: t.stream}, rw, nil
+}
+
+func (s *stream) attach(conn net.Conn) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.conn = conn
+	if s.ctx.Err() != nil { // it ended while the connection was being taken over
+		_ = conn.Close()
+	}
+}
+
+// part notes that one side has said its last word. The other may still have something to say, but
+// neither WebSocket nor SPDY goes on for long with one side: soon the connection is closed.
+func (s *stream) part() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.stopped || s.parting != nil {
+		return
+	}
+	s.parting = time.AfterFunc(s.farewell, func() { s.end(io.EOF) })
+}
+
+// watchTunnel wraps the server's side of an upgraded connection.
+func watchTunnel(res *http.Response) error {
+	s := streamFrom(res.Request.Context())
+	body, ok := res.Body.(io.ReadWriteCloser)
+	if s == nil || !ok {
+		return &refusedAnswer{"it switched protocols on a connection that can't be written to"}
+	}
+	res.Body = &serverConn{ReadWriteCloser: body, stream: s}
+	return nil
+}
+
+type serverConn struct {
+	io.ReadWriteCloser
+	stream *stream
+}
+
+// Read reads from kube-apiserver.
+func (c *serverConn) Read(p []byte) (int, error) {
+	n, err := c.ReadWriteCloser.Read(p)
+	if err != nil {
+		c.stream.part()
+	}
+	return n, err
+}
+
+// CloseWrite passes the client's end of speech on.
+func (c *serverConn) CloseWrite() error { return closeWrite(c.ReadWriteCloser) }
+
+type clientConn struct {
+	net.Conn
+	stream *stream
+}
+
+// Read reads from the client. What comes after the right to say it has ended is not passed on.
+func (c *clientConn) Read(p []byte) (int, error) {
+	n, err := c.Conn.Read(p)
+	if c.stream.ctx.Err() != nil {
+		return 0, net.ErrClosed
+	}
+	if err != nil {
+		c.stream.part()
+	}
+	return n, err
+}
+
+// CloseWrite passes the server's end of speech on.
+func (c *clientConn) CloseWrite() error { return closeWrite(c.Conn) }
+
+func closeWrite(c io.Writer) error {
+	if w, ok := c.(interface{ CloseWrite() error }); ok {
+		return w.CloseWrite()
+	}
+	return net.ErrClosed // nothing half-open is possible: ReverseProxy then closes both
+}
