@@ -57,7 +57,7 @@ test: verify test-unit test-e2e ## everything: vet and lint, unit tests with -ra
 
 .PHONY: test-unit
 test-unit: ## unit tests with -race
-	go test -race ./cmd/... ./pkg/... ./tools/run/... ./tools/tiers/... ./tools/bench/...
+	go test -race ./cmd/... ./pkg/... ./tools/run/... ./tools/stack/... ./tools/tiers/... ./tools/bench/...
 	cd tools/dev && go test ./...
 
 .PHONY: test-e2e
@@ -84,8 +84,8 @@ generate: ## deepcopy functions and CRDs from pkg/api
 bench: build ## measure the real binary next to its yardsticks (BENCH_PODS=10000)
 	tools/dev/build.sh $(BIN)
 	ln -sf dev $(BIN)/kubectl
-	$(GO_BUILD) -o $(BIN)/bench ./tools/bench
-	$(BIN)/bench --bin $(BIN)
+	$(GO_BUILD) -o $(BIN)/ ./tools/run ./tools/bench
+	$(BIN)/bench --bin $(BIN) $(if $(KUBECONFIG),--kubeconfig $(KUBECONFIG))
 
 ##@ Cluster
 

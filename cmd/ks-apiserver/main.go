@@ -1,0 +1,81 @@
+// Command ks-apiserver serves KubeSphere's HTTP API and passes /api and /apis on to kube-apiserver.
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/spf13/cobra"
+	"k8s.io/klog/v2"
+
+	"kapis.dev/ks-apiserver/pkg/apiserver"
+	"kapis.dev/ks-apiserver/pkg/config"
+	"kapis.dev/ks-apiserver/pkg/version"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	err := command().ExecuteContext(ctx)
+	stop()
+	klog.Flush()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "ks-apiserver: "+err.Error())
+		os.Exit(1)
+	}
+}
+
+func command() *cobra.Command {
+	var file, kubeconfig string
+	var listen apiserver.Listen
+	cmd := &cobra.Command{
+		Use:           "ks-apiserver",
+		Short:         "Serve KubeSphere's HTTP API, and pass /api and /apis on to kube-apiserver",
+		Args:          cobra.NoArgs,
+		SilenceErrors: true,
+		SilenceUsage:  true,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			cfg, err := config.Load(file)
+			if err != nil {
+				return err
+			}
+			if kubeconfig != "" {
+				cfg.Kubernetes.Kubeconfig = kubeconfig
+			}
+			s, err := apiserver.New(cmd.Context(), cfg, listen)
+			if err != nil {
+				return err
+			}
+			return s.Run(cmd.Context())
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&file, "config", "", "configuration `file`, or a folder that has kubesphere.yaml (default /etc/kubesphere, then the working folder)")
+	f.StringVar(&kubeconfig, "kubeconfig", "", "kubeconfig `file` of the cluster (default: the cluster that this runs in, else ~/.kube/config)")
+	f.StringVar(&listen.BindAddress, "bind-address", "0.0.0.0", "address to listen on")
+	f.IntVar(&listen.InsecurePort, "insecure-port", 9090, "HTTP port; 0 for none")
+	f.IntVar(&listen.SecurePort, "secure-port", 0, "HTTPS port; 0 for none")
+	f.StringVar(&listen.CertFile, "tls-cert-file", "", "PEM `file` of the certificate of the HTTPS port")
+	f.StringVar(&listen.KeyFile, "tls-private-key", "", "PEM `file` of its key")
+
+	klogFlags := flag.NewFlagSet("klog", flag.ContinueOnError)
+	klog.InitFlags(klogFlags)
+	cmd.PersistentFlags().AddGoFlag(klogFlags.Lookup("v"))
+	cmd.PersistentFlags().AddGoFlag(klogFlags.Lookup("vmodule"))
+
+	cmd.AddCommand(&cobra.Command{
+		Use:   "version",
+		Short: "Print the version",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			enc := json.NewEncoder(cmd.OutOrStdout())
+			enc.SetIndent("", "  ")
+			return enc.Encode(version.Get())
+		},
+	})
+	return cmd
+}

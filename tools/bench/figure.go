@@ -1,0 +1,97 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// header explains the lines, above them.
+const header = "# name value unit yardstick value ratio: the ratio is value / yardstick, each the median of the rounds; \"-\" is no yardstick"
+
+// figure is one measured value, beside its yardstick where it has one.
+type figure struct {
+	name      string
+	value     float64
+	unit      string
+	yardstick string  // "" for none
+	base      float64 // the yardstick's value, in the same unit
+	goal      string  // what is aimed at, such as "ratio <= 1.30"; "" for nothing said
+}
+
+// String is the line: six columns, and the goal as a comment behind them.
+func (f figure) String() string {
+	line := fmt.Sprintf("%s %s %s ", f.name, number(f.value), f.unit)
+	if f.yardstick == "" {
+		line += "- - -"
+	} else {
+		line += fmt.Sprintf("%s %s %s", f.yardstick, number(f.base), number(f.value/f.base))
+	}
+	if f.goal != "" {
+		line += " # goal: " + f.goal
+	}
+	return line
+}
+
+// number writes three digits that count, never an exponent.
+func number(v float64) string {
+	if math.IsNaN(v) || math.IsInf(v, 0) {
+		return "-"
+	}
+	digits := 2
+	if v != 0 {
+		digits = min(max(2-int(math.Floor(math.Log10(math.Abs(v)))), 0), 9)
+	}
+	return strconv.FormatFloat(v, 'f', digits, 64)
+}
+
+// report writes figures as they are measured, and remembers what could not be.
+type report struct {
+	to     io.Writer
+	missed int
+}
+
+func (r *report) add(figures ...figure) {
+	for _, f := range figures {
+		fmt.Fprintln(r.to, f)
+	}
+}
+
+// skip says what is not measured because it does not apply here, which is no failure.
+func (r *report) skip(name, why string) {
+	fmt.Fprintf(r.to, "# %s is not measured: %s\n", name, why)
+}
+
+// miss says what could not be measured although it should have been.
+func (r *report) miss(name string, err error) {
+	r.missed++
+	// Answers of servers are part of errors, and may have lines that would be taken for figures.
+	fmt.Fprintf(r.to, "# %s could not be measured: %s\n", name, strings.Join(strings.Fields(err.Error()), " "))
+}
+
+// median is the middle one; of an even number, the mean of the two in the middle. It is NaN of none.
+func median(values []float64) float64 {
+	if len(values) == 0 {
+		return math.NaN()
+	}
+	sorted := slices.Sorted(slices.Values(values))
+	half := len(sorted) / 2
+	if len(sorted)%2 == 1 {
+		return sorted[half]
+	}
+	return (sorted[half-1] + sorted[half]) / 2
+}
+
+// quantile is the smallest of the sorted values that at least the share q of them does not exceed; the zero value of none.
+func quantile[T cmp.Ordered](sorted []T, q float64) T {
+	var none T
+	if len(sorted) == 0 {
+		return none
+	}
+	rank := int(math.Ceil(q * float64(len(sorted))))
+	return sorted[min(max(rank, 1), len(sorted))-1]
+}

@@ -1,0 +1,293 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+
+	"kapis.dev/ks-apiserver/tools/stack"
+)
+
+// podLists is the list that the benchmark asks for: all pods of the cluster.
+const podLists = "/kapis/resources.kubesphere.io/v1alpha3/pods"
+
+// connections is how many requests are open at the same time where processor time is measured.
+const connections = 4
+
+// counts are the requests of a round: fewer of what costs more.
+type counts struct {
+	page, large, sort, all int
+	single                 int // one at a time
+	passed                 int // on to kube-apiserver
+}
+
+// usual are enough for the clocks of processes, and bound the time of a run.
+func usual() counts {
+	return counts{page: 8000, large: 2000, sort: 40, all: 3, single: 2000, passed: 1500}
+}
+
+// pageOfTen is a page by its number, from 1.
+func pageOfTen(number int) string { return fmt.Sprintf("%s?limit=10&page=%d", podLists, number) }
+
+// The lists that are asked for most.
+const (
+	page10  = podLists + "?limit=10&page=1"
+	page100 = podLists + "?limit=100&page=1"
+	allPods = podLists + "?limit=-1"
+)
+
+// client is the product as the benchmark calls it.
+type client struct {
+	stack.Server
+	token string
+	pid   int
+}
+
+// header is what every request carries, with more name and value pairs.
+func (c client) header(more ...string) http.Header {
+	h := http.Header{"Accept": {"application/json"}, "Authorization": {"Bearer " + c.token}}
+	for i := 0; i+1 < len(more); i += 2 {
+		h.Set(more[i], more[i+1])
+	}
+	return h
+}
+
+// get fetches once, with the header of all requests.
+func (c client) get(ctx context.Context, path string, more ...string) (stack.Response, error) {
+	resp, err := c.Do(ctx, stack.Request{Path: path, Header: c.header(more...)})
+	if err == nil && resp.Status != http.StatusOK {
+		err = resp.JSON(nil, http.StatusOK)
+	}
+	if err != nil {
+		return stack.Response{}, fmt.Errorf("GET %s: %w", path, err)
+	}
+	return resp, nil
+}
+
+// total is how many pods there are that match the query.
+func (c client) total(ctx context.Context, query url.Values) (int, error) {
+	query.Set("limit", "1")
+	resp, err := c.get(ctx, podLists+"?"+query.Encode())
+	if err != nil {
+		return 0, err
+	}
+	var list struct {
+		TotalItems *int `json:"totalItems"`
+	}
+	if err := resp.JSON(&list, http.StatusOK); err != nil {
+		return 0, err
+	}
+	if list.TotalItems == nil {
+		return 0, errors.New("the list has no totalItems")
+	}
+	return *list.TotalItems, nil
+}
+
+// at is the product as a target.
+func (c client) at(path string, status int, more ...string) (target, error) {
+	u, err := url.Parse(c.URL)
+	if err != nil {
+		return target{}, fmt.Errorf("the address of ks-apiserver: %w", err)
+	}
+	return target{addr: u.Host, pid: c.pid, path: path, header: c.header(more...), status: status}, nil
+}
+
+// on is the same request to a yardstick.
+func (t target) on(y *process) target {
+	t.addr, t.pid = y.addr, y.pid
+	return t
+}
+
+// lists compares lists of the product with the bare handler and with the plain way to make a list.
+type lists struct {
+	client
+	counts   counts
+	rounds   int
+	pods     int // those that lists show
+	podBytes int // of JSON, in a list
+	report   *report
+	bare     *process
+	sort     *process
+}
+
+// answers are those of the product that the bare handler is to give.
+func (c client) answers(ctx context.Context, paths ...string) ([]answer, error) {
+	var answers []answer
+	for _, path := range paths {
+		resp, err := c.get(ctx, path)
+		if err != nil {
+			return nil, err
+		}
+		answers = append(answers, answer{URI: path, Header: resp.Header, Body: resp.Body})
+	}
+	return answers, nil
+}
+
+// run measures them all. What cannot be measured is reported, and the rest goes on.
+func (l lists) run(ctx context.Context) error {
+	middle, last := max(l.pods/10/2, 1), max(l.pods/10, 1)
+	steps := []struct {
+		name string
+		run  func(context.Context, string) error
+	}{
+		{"page-10", l.besideBare(page10, l.counts.page, cpu("ratio <= 1.30"))},
+		{"page-10-alone", l.aloneBesideBare(page10)},
+		{"page-100", l.besideBare(page100, l.counts.large, cpu("ratio <= 1.10"))},
+		{"not-modified", l.notModified},
+		{"page-100-gzip", l.gzip},
+		{"page-middle", l.besidePage10(pageOfTen(middle), cpu("ratio <= 1.10"))},
+		{"page-last", l.besidePage10(pageOfTen(last), cpu("ratio <= 1.10"))},
+		{"filter-name", l.besidePage10(podLists+"?limit=10&name=-0001", cpu(""))},
+		{"filter-label", l.besidePage10(podLists+"?limit=10&labelSelector="+url.QueryEscape(quarterLabel+"=0"), cpu(""))},
+		{"filter-status", l.besidePage10(podLists+"?limit=10&status=Running", cpu(""))},
+		{"page-10-engine", l.besideSort},
+		{"all-pods", l.all},
+	}
+	for _, s := range steps {
+		if err := s.run(ctx, s.name); err != nil {
+			if ctx.Err() != nil {
+				return err
+			}
+			l.report.miss(s.name, err)
+		}
+	}
+	return nil
+}
+
+func (l lists) play(ctx context.Context, c contest) error {
+	figures, err := c.run(ctx, l.rounds)
+	if err == nil {
+		l.report.add(figures...)
+	}
+	return err
+}
+
+func (l lists) besideBare(path string, count int, m measure) func(context.Context, string) error {
+	return func(ctx context.Context, name string) error {
+		t, err := l.at(path, http.StatusOK)
+		if err != nil {
+			return err
+		}
+		return l.play(ctx, contest{
+			name: name, conns: connections, product: side{t, count}, yardstick: &side{t.on(l.bare), count},
+			beside: "bare-handler", measures: []measure{m},
+		})
+	}
+}
+
+// aloneBesideBare sends one request at a time: how long it takes when nobody else asks.
+func (l lists) aloneBesideBare(path string) func(context.Context, string) error {
+	return func(ctx context.Context, name string) error {
+		t, err := l.at(path, http.StatusOK)
+		if err != nil {
+			return err
+		}
+		return l.play(ctx, contest{
+			name: name, conns: 1, product: side{t, l.counts.single}, yardstick: &side{t.on(l.bare), l.counts.single},
+			beside: "bare-handler", measures: []measure{latency(50), latency(99)},
+		})
+	}
+}
+
+// besidePage10 compares another page of ten with the first page of all pods.
+func (l lists) besidePage10(path string, m measure) func(context.Context, string) error {
+	return func(ctx context.Context, name string) error {
+		resp, err := l.get(ctx, path)
+		if err != nil {
+			return err
+		}
+		var list struct {
+			Items []struct{} `json:"items"`
+		}
+		if err := resp.JSON(&list, http.StatusOK); err != nil {
+			return err
+		}
+		if len(list.Items) != 10 {
+			return fmt.Errorf("GET %s has %d items, not 10 as the page that it is compared with", path, len(list.Items))
+		}
+		t, err := l.at(path, http.StatusOK)
+		if err != nil {
+			return err
+		}
+		first, err := l.at(page10, http.StatusOK)
+		if err != nil {
+			return err
+		}
+		return l.play(ctx, contest{
+			name: name, conns: connections, product: side{t, l.counts.page}, yardstick: &side{first, l.counts.page},
+			beside: "first-page", measures: []measure{m},
+		})
+	}
+}
+
+func (l lists) notModified(ctx context.Context, name string) error {
+	resp, err := l.get(ctx, page10)
+	if err != nil {
+		return err
+	}
+	tag := resp.Header.Get("ETag")
+	if tag == "" {
+		l.report.skip(name, "lists have no ETag")
+		return nil
+	}
+	ours, err := l.at(page10, http.StatusNotModified, "If-None-Match", tag)
+	if err != nil {
+		return err
+	}
+	plain, err := l.at(page10, http.StatusOK)
+	if err != nil {
+		return err
+	}
+	return l.play(ctx, contest{
+		name: name, conns: connections, product: side{ours, l.counts.page}, yardstick: &side{plain.on(l.bare), l.counts.page},
+		beside: "bare-handler-page-10", measures: []measure{cpu("ratio <= 0.80")},
+	})
+}
+
+func (l lists) gzip(ctx context.Context, name string) error {
+	resp, err := l.get(ctx, page100, "Accept-Encoding", "gzip")
+	if err != nil {
+		return err
+	}
+	if resp.Header.Get("Content-Encoding") != "gzip" {
+		l.report.skip(name, "lists are not compressed")
+		return nil
+	}
+	ours, err := l.at(page100, http.StatusOK, "Accept-Encoding", "gzip")
+	if err != nil {
+		return err
+	}
+	plain, err := l.at(page100, http.StatusOK)
+	if err != nil {
+		return err
+	}
+	return l.play(ctx, contest{
+		name: name, conns: connections, product: side{ours, l.counts.large}, yardstick: &side{plain.on(l.bare), l.counts.large},
+		beside: "bare-handler-page-100", measures: []measure{cpu("ratio <= 0.25")},
+	})
+}
+
+func (l lists) besideSort(ctx context.Context, name string) error {
+	t, err := l.at(page10, http.StatusOK)
+	if err != nil {
+		return err
+	}
+	return l.play(ctx, contest{
+		name: name, conns: connections, product: side{t, l.counts.page}, yardstick: &side{t.on(l.sort), l.counts.sort},
+		beside: "sort-per-request", measures: []measure{cpu("")},
+	})
+}
+
+// all lists every pod in one answer.
+func (l lists) all(ctx context.Context, name string) error {
+	t, err := l.at(allPods, http.StatusOK)
+	if err != nil {
+		return err
+	}
+	return l.play(ctx, contest{
+		name: name, conns: 1, product: side{t, l.counts.all}, yardstick: &side{t.on(l.bare), l.counts.all},
+		beside: "bare-handler", measures: []measure{throughput()},
+	})
+}

@@ -1,0 +1,254 @@
+package main
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"encoding/json"
+	"encoding/pem"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes/fake"
+	"k8s.io/client-go/rest"
+
+	"kapis.dev/ks-apiserver/tools/stack"
+)
+
+// fakeProduct serves the lists as ks-apiserver does, out of a cluster that is a fake, too.
+type fakeProduct struct {
+	kube       *fake.Clientset
+	plain      bool // no ETag and no compression
+	withoutAll bool // refuses to list everything at once
+}
+
+func (f fakeProduct) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if r.Header.Get("Authorization") != "Bearer secret" {
+		http.Error(w, "who are you?", http.StatusUnauthorized)
+		return
+	}
+	if rest, ok := strings.CutPrefix(r.URL.Path, "/kapis/resources.kubesphere.io/v1alpha3/namespaces/"); ok {
+		namespace, name, _ := strings.Cut(rest, "/pods/")
+		p, err := f.kube.CoreV1().Pods(namespace).Get(r.Context(), name, metav1.GetOptions{})
+		if err != nil {
+			http.Error(w, err.Error(), http.StatusNotFound)
+			return
+		}
+		_ = json.NewEncoder(w).Encode(p)
+		return
+	}
+	if strings.HasPrefix(r.URL.Path, "/api/v1/namespaces/") {
+		fmt.Fprint(w, `{"kind":"Pod"}`)
+		return
+	}
+	f.list(w, r)
+}
+
+func (f fakeProduct) list(w http.ResponseWriter, r *http.Request) {
+	const total = 200
+	limit, err := strconv.Atoi(r.FormValue("limit"))
+	if err != nil || r.URL.Path != podLists {
+		http.NotFound(w, r)
+		return
+	}
+	if limit < 0 {
+		limit = total
+		if f.withoutAll {
+			http.Error(w, "ask for pages", http.StatusRequestEntityTooLarge)
+			return
+		}
+	}
+	items := make([]map[string]string, limit)
+	for i := range items {
+		items[i] = map[string]string{"kind": "Pod"}
+	}
+	w.Header().Set("Content-Type", "application/json")
+	out := io.Writer(w)
+	if !f.plain {
+		w.Header().Set("ETag", `"1"`)
+		if r.Header.Get("If-None-Match") == `"1"` {
+			w.WriteHeader(http.StatusNotModified)
+			return
+		}
+		if r.Header.Get("Accept-Encoding") == "gzip" {
+			w.Header().Set("Content-Encoding", "gzip")
+			z := gzip.NewWriter(w)
+			defer z.Close()
+			out = z
+		}
+	}
+	_ = json.NewEncoder(out).Encode(map[string]any{"items": items, "totalItems": total})
+}
+
+func serveProduct(t *testing.T, f fakeProduct) client {
+	t.Helper()
+	s := httptest.NewServer(f)
+	t.Cleanup(s.Close)
+	return client{Server: stack.Server{URL: s.URL}, token: "secret", pid: os.Getpid()}
+}
+
+// few are enough to see that everything is asked.
+func few() counts { return counts{page: 8, large: 8, sort: 4, all: 2, single: 8, passed: 8} }
+
+func testLists(t *testing.T, f fakeProduct) (lists, *bytes.Buffer) {
+	t.Helper()
+	var out bytes.Buffer
+	l := lists{client: serveProduct(t, f), counts: few(), rounds: 3, pods: 200, report: &report{to: &out}}
+	answers, err := l.answers(t.Context(), page10, page100)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if all, err := l.answers(t.Context(), allPods); err == nil {
+		answers = append(answers, all...)
+	}
+	if l.bare, err = startYardstick(t.Context(), answers, "bare"); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(l.bare.stop)
+	sorting := httptest.NewServer(sorting{})
+	t.Cleanup(sorting.Close)
+	u, err := url.Parse(sorting.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.sort = &process{addr: u.Host, pid: os.Getpid()}
+	return l, &out
+}
+
+func names(out string) []string {
+	var names []string
+	for line := range strings.Lines(out) {
+		if !strings.HasPrefix(line, "#") {
+			names = append(names, strings.Fields(line)[0])
+		}
+	}
+	return names
+}
+
+func TestListsMeasureEverything(t *testing.T) {
+	l, out := testLists(t, fakeProduct{})
+	if err := l.run(t.Context()); err != nil || l.report.missed > 0 {
+		t.Fatalf("%v, %d missed:\n%s", err, l.report.missed, out)
+	}
+	want := []string{
+		"page-10-cpu", "page-10-alone-p50", "page-10-alone-p99", "page-100-cpu", "not-modified-cpu", "page-100-gzip-cpu",
+		"page-middle-cpu", "page-last-cpu", "filter-name-cpu", "filter-label-cpu", "filter-status-cpu", "page-10-engine-cpu",
+		"all-pods-rate",
+	}
+	if got := names(out.String()); !slices.Equal(got, want) {
+		t.Errorf("figures %v, want %v", got, want)
+	}
+}
+
+func TestListsSkipWhatTheServerDoesNotDo(t *testing.T) {
+	l, out := testLists(t, fakeProduct{plain: true})
+	if err := l.run(t.Context()); err != nil || l.report.missed > 0 {
+		t.Fatalf("%v, %d missed:\n%s", err, l.report.missed, out)
+	}
+	for _, want := range []string{"# not-modified is not measured: lists have no ETag", "# page-100-gzip is not measured"} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("%q is not said:\n%s", want, out)
+		}
+	}
+}
+
+func TestListsGoOnAfterAFailure(t *testing.T) {
+	l, out := testLists(t, fakeProduct{withoutAll: true})
+	if err := l.run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if l.report.missed != 1 || !strings.Contains(out.String(), "# all-pods could not be measured") || !strings.Contains(out.String(), "ask for pages") {
+		t.Errorf("%d missed:\n%s", l.report.missed, out)
+	}
+	if n := len(names(out.String())); n != 12 {
+		t.Errorf("%d figures, want the other 12", n)
+	}
+}
+
+func TestListsStopWhenTheContextEnds(t *testing.T) {
+	l, out := testLists(t, fakeProduct{})
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := l.run(ctx); err == nil || out.Len() > 0 {
+		t.Errorf("error %v, wrote %q", err, out)
+	}
+}
+
+func TestAFilterThatFindsTooLittleIsNotCompared(t *testing.T) {
+	l, _ := testLists(t, fakeProduct{})
+	err := l.besidePage10(podLists+"?limit=3", cpu(""))(t.Context(), "x")
+	if err == nil || !strings.Contains(err.Error(), "3 items") {
+		t.Errorf("error %v", err)
+	}
+}
+
+func TestTotal(t *testing.T) {
+	c := serveProduct(t, fakeProduct{})
+	if n, err := c.total(t.Context(), url.Values{}); err != nil || n != 200 {
+		t.Errorf("got %d, %v", n, err)
+	}
+	c.token = "wrong"
+	if _, err := c.total(t.Context(), url.Values{}); err == nil || !strings.Contains(err.Error(), "who are you?") || strings.Contains(err.Error(), "wrong") {
+		t.Errorf("error %v, want the answer, without the token", err)
+	}
+}
+
+func TestAwaitPods(t *testing.T) {
+	c := serveProduct(t, fakeProduct{})
+	if err := (&bench{options: options{pods: 200}}).awaitPods(t.Context(), c); err != nil {
+		t.Error(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+	defer cancel()
+	if err := (&bench{options: options{pods: 201}}).awaitPods(ctx, c); err == nil || !strings.Contains(err.Error(), "200 of 201") {
+		t.Errorf("error %v", err)
+	}
+}
+
+func TestEvents(t *testing.T) {
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: podName(11), Namespace: podNamespace(11)}}
+	kube := fake.NewClientset(pod)
+	figures, err := events(t.Context(), serveProduct(t, fakeProduct{kube: kube}), kube)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(figures) != 2 || figures[0].value > figures[1].value || figures[1].value < 0 {
+		t.Errorf("figures %v", figures)
+	}
+}
+
+func TestPassed(t *testing.T) {
+	c := serveProduct(t, fakeProduct{})
+	var asked atomic.Value
+	kube := httptest.NewTLSServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { asked.Store(r.Proto + " " + r.URL.Path) }))
+	defer kube.Close()
+	authority := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: kube.Certificate().Raw})
+	cfg := &rest.Config{Host: kube.URL, TLSClientConfig: rest.TLSClientConfig{CAData: authority}}
+	t.Run("BesideKubeAPIServer", func(t *testing.T) {
+		figures, err := passed(t.Context(), c, cfg, os.Getpid(), 2, 4)
+		if err != nil || len(figures) != 1 || figures[0].yardstick != "kube-apiserver" {
+			t.Fatalf("figures %v, %v", figures, err)
+		}
+		if want := "HTTP/1.1 /api/v1/namespaces/bench-0/pods/" + podName(10); asked.Load() != want {
+			t.Errorf("asked %q, want %q", asked, want)
+		}
+	})
+	t.Run("AloneWhereKubeAPIServerIsElsewhere", func(t *testing.T) {
+		figures, err := passed(t.Context(), c, cfg, 0, 2, 4)
+		if err != nil || len(figures) != 1 || figures[0].yardstick != "" {
+			t.Errorf("figures %v, %v", figures, err)
+		}
+	})
+}

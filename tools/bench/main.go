@@ -1,0 +1,91 @@
+// Command bench measures the real ks-apiserver over loopback next to its yardsticks, in the same run and in turns, and
+// prints one line for each figure: name value unit yardstick value ratio. Each is the median of several rounds. Progress
+// goes to stderr. It fails if something could not be measured; a goal that is missed is no failure.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"strconv"
+	"syscall"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	err := command(ctx, os.Args[1:])
+	stop()
+	if err != nil && !errors.Is(err, flag.ErrHelp) {
+		fmt.Fprintln(os.Stderr, "bench:", err)
+		os.Exit(1)
+	}
+}
+
+func command(ctx context.Context, args []string) error {
+	if len(args) > 1 && args[0] == yardstickCommand {
+		return serveYardstick(args[1], args[2:], os.Stdin, os.Stdout)
+	}
+	o, err := parse(args, os.Getenv)
+	if err != nil {
+		return err
+	}
+	return o.run(ctx, os.Stdout, os.Stderr)
+}
+
+// options are what a person asks for.
+type options struct {
+	bin        string // folder of the programs
+	dir        string // folder of the instance's state; "" is one that is removed at the end
+	kubeconfig string // an existing cluster; "" starts a control plane
+	pods       int
+	rounds     int
+	keep       bool // leave the pods in an existing cluster
+}
+
+const (
+	minPods = 200 // so that each filter has a page of ten
+	maxPods = 1_000_000
+)
+
+func parse(args []string, env func(string) string) (options, error) {
+	var o options
+	f := flag.NewFlagSet("bench", flag.ContinueOnError)
+	f.StringVar(&o.bin, "bin", "bin", "`folder` of run, ks-apiserver, ks-controller-manager, dev and kubectl")
+	f.StringVar(&o.dir, "dir", "", "`folder` of the instance's state, kept with its pods (default: a temporary one)")
+	f.StringVar(&o.kubeconfig, "kubeconfig", "", "`file` of an existing cluster, that is filled with pods (default: a control plane is started)")
+	f.BoolVar(&o.keep, "keep", false, "leave the pods in an existing cluster for the next run")
+	pods := f.String("pods", fallback(env("BENCH_PODS"), "10000"), "`number` of pods; BENCH_PODS sets it too")
+	rounds := f.String("rounds", fallback(env("BENCH_ROUNDS"), "5"), "`number` of rounds; BENCH_ROUNDS sets it too")
+	if err := f.Parse(args); err != nil {
+		return options{}, err
+	}
+	if f.NArg() > 0 {
+		return options{}, fmt.Errorf("unexpected argument %q", f.Arg(0))
+	}
+	var err error
+	if o.pods, err = between("the number of pods (BENCH_PODS)", *pods, minPods, maxPods); err != nil {
+		return options{}, err
+	}
+	if o.rounds, err = between("the number of rounds (BENCH_ROUNDS)", *rounds, 1, 100); err != nil {
+		return options{}, err
+	}
+	return o, nil
+}
+
+func fallback(value, otherwise string) string {
+	if value == "" {
+		return otherwise
+	}
+	return value
+}
+
+func between(what, value string, least, most int) (int, error) {
+	n, err := strconv.Atoi(value)
+	if err != nil || n < least || n > most {
+		return 0, fmt.Errorf("%s is %q, want a number from %d to %d", what, value, least, most)
+	}
+	return n, nil
+}

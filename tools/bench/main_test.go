@@ -1,0 +1,84 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+)
+
+// TestMain lets the test binary be a yardstick process, as the program itself is.
+func TestMain(m *testing.M) {
+	if len(os.Args) > 1 && os.Args[1] == yardstickCommand {
+		if err := command(context.Background(), os.Args[1:]); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
+	os.Exit(m.Run())
+}
+
+func TestParse(t *testing.T) {
+	usual := options{bin: "bin", pods: 10000, rounds: 5}
+	tests := map[string]struct {
+		args []string
+		env  map[string]string
+		want func(*options)
+		err  string
+	}{
+		"Defaults":                  {want: func(*options) {}},
+		"TheEnvironmentSetsTheSize": {env: map[string]string{"BENCH_PODS": "300", "BENCH_ROUNDS": "3"}, want: func(o *options) { o.pods, o.rounds = 300, 3 }},
+		"AFlagBeatsTheEnvironment":  {args: []string{"--pods=400"}, env: map[string]string{"BENCH_PODS": "300"}, want: func(o *options) { o.pods = 400 }},
+		"Folders": {
+			args: []string{"--bin", "b", "--dir", "d", "--kubeconfig", "k", "--keep"},
+			want: func(o *options) { o.bin, o.dir, o.kubeconfig, o.keep = "b", "d", "k", true },
+		},
+		"NoClusterFromTheEnvironment": {env: map[string]string{"KUBECONFIG": "/somebody/elses"}, want: func(*options) {}},
+		"NotANumber":                  {env: map[string]string{"BENCH_PODS": "many"}, err: "BENCH_PODS"},
+		"TooFewPods":                  {args: []string{"--pods=10"}, err: "200"},
+		"NoRounds":                    {args: []string{"--rounds=0"}, err: "BENCH_ROUNDS"},
+		"AnArgument":                  {args: []string{"fast"}, err: "fast"},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			got, err := parse(tc.args, func(k string) string { return tc.env[k] })
+			if tc.err != "" {
+				if err == nil || !strings.Contains(err.Error(), tc.err) {
+					t.Errorf("error %v, want one with %q", err, tc.err)
+				}
+				return
+			}
+			want := usual
+			tc.want(&want)
+			if err != nil || got != want {
+				t.Errorf("got %+v, %v, want %+v", got, err, want)
+			}
+		})
+	}
+}
+
+func TestHelpIsNoFailure(t *testing.T) {
+	if err := command(t.Context(), []string{"--help"}); !errors.Is(err, flag.ErrHelp) {
+		t.Errorf("got %v, want flag.ErrHelp, which main takes for success", err)
+	}
+}
+
+func TestAStackThatDoesNotStartIsAnErrorAndLeavesNothing(t *testing.T) {
+	tmp := t.TempDir()
+	t.Setenv("TMPDIR", tmp)
+	var out, progress strings.Builder
+	err := options{bin: t.TempDir(), pods: minPods, rounds: 1}.run(t.Context(), &out, &progress)
+	if err == nil || !strings.Contains(err.Error(), "run") {
+		t.Errorf("error %v", err)
+	}
+	if left, _ := os.ReadDir(tmp); len(left) > 0 {
+		t.Errorf("left behind: %v", left)
+	}
+	if !strings.HasPrefix(out.String(), "# machine: ") {
+		t.Errorf("printed %q, want the machine first", out.String())
+	}
+}

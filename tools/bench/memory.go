@@ -1,0 +1,115 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/wait"
+
+	"kapis.dev/ks-apiserver/tools/stack"
+)
+
+const mebibyte = 1 << 20
+
+// memory is what the pods have added to the product's resident memory, garbage that is not yet collected included, beside
+// their JSON alone.
+func memory(before, after int64, pods, podBytes int) []figure {
+	const perThousand = 1000.0 / mebibyte
+	return []figure{
+		{name: "rss", value: float64(after) / mebibyte, unit: "MiB"},
+		{
+			name: "rss-growth-per-1000-pods", value: float64(after-before) / float64(pods) * perThousand, unit: "MiB",
+			yardstick: "raw-json", base: float64(podBytes) * perThousand,
+		},
+	}
+}
+
+// cold starts another ks-apiserver and looks what it has used by the time that it lists every pod.
+func (b *bench) cold(ctx context.Context) (_ []figure, err error) {
+	start := time.Now()
+	r, err := b.stack.Replica(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, r.Stop()) }()
+	if err := b.awaitPods(ctx, client{Server: r.Server, token: b.client.token, pid: r.PID}); err != nil {
+		return nil, err
+	}
+	took := time.Since(start)
+	used, err := stack.CPU(r.PID)
+	if err != nil {
+		return nil, err
+	}
+	rss, err := stack.RSS(r.PID)
+	if err != nil {
+		return nil, err
+	}
+	return []figure{
+		{name: "cold-start", value: took.Seconds(), unit: "s"},
+		{name: "cold-start-cpu", value: used.Seconds(), unit: "s", goal: "<= 0.5 s at 10000 pods"},
+		{name: "cold-start-rss", value: float64(rss) / mebibyte, unit: "MiB"},
+	}, nil
+}
+
+// awaitPods waits until a server lists every pod of the benchmark.
+func (b *bench) awaitPods(ctx context.Context, c client) error {
+	var last error
+	err := wait.PollUntilContextTimeout(ctx, pollEvery, clusterTimeout, true, func(ctx context.Context) (bool, error) {
+		n, err := c.total(ctx, url.Values{"labelSelector": {seedLabel + "=true"}})
+		if last = err; err == nil && n < b.pods {
+			last = fmt.Errorf("it lists %d of %d", n, b.pods)
+		}
+		return last == nil, nil
+	})
+	if err != nil {
+		return fmt.Errorf("wait until ks-apiserver lists the pods: %w (%w)", err, last)
+	}
+	return nil
+}
+
+const (
+	quietTimeout = time.Minute
+	quietWindow  = time.Second
+	// quietShare is the share of a core below which a server counts as idle.
+	quietShare = 0.10
+)
+
+// quiet waits until the servers have digested the pods, and says how much they still use: that much is in every figure.
+func (b *bench) quiet(ctx context.Context) error {
+	deadline := time.Now().Add(quietTimeout)
+	for {
+		ours, err := share(ctx, b.client.pid)
+		if err != nil {
+			return err
+		}
+		kube := 0.0
+		if b.kubePID != 0 {
+			if kube, err = share(ctx, b.kubePID); err != nil {
+				return err
+			}
+		}
+		if late := time.Now().After(deadline); late || ours < quietShare && kube < quietShare {
+			fmt.Fprintf(b.out, "# in the background ks-apiserver uses %.1f %% of a core, kube-apiserver %.1f %%\n", 100*ours, 100*kube)
+			return nil
+		}
+	}
+}
+
+// share is the part of a core that a process uses for a moment.
+func share(ctx context.Context, pid int) (float64, error) {
+	before, err := stack.CPU(pid)
+	if err != nil {
+		return 0, err
+	}
+	start := time.Now()
+	select {
+	case <-ctx.Done():
+		return 0, ctx.Err()
+	case <-time.After(quietWindow):
+	}
+	after, err := stack.CPU(pid)
+	return float64(after-before) / float64(time.Since(start)), err
+}

@@ -1,0 +1,199 @@
+package main
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/gob"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/clientcmd"
+)
+
+// yardstickCommand is the hidden first argument of a process that plays a yardstick: servers that are compared are processes
+// of their own, each with its own heap and its own count of processor time.
+const yardstickCommand = "yardstick"
+
+// answer is what the bare handler says to one request URI.
+type answer struct {
+	URI    string
+	Header http.Header
+	Body   []byte
+}
+
+// serveYardstick is the whole life of such a process. It reads the answers of the bare handler from in, and ends when in
+// does, which is at the latest when its parent ends. Its address is the only line that it prints.
+func serveYardstick(kind string, args []string, in io.Reader, out io.Writer) error {
+	var h http.Handler
+	switch {
+	case kind == "bare" && len(args) == 0:
+		var answers []answer
+		if err := gob.NewDecoder(in).Decode(&answers); err != nil {
+			return fmt.Errorf("read the answers to give: %w", err)
+		}
+		h = newBare(answers)
+	case kind == "sort" && len(args) == 1:
+		pods, err := loadPods(args[0])
+		if err != nil {
+			return err
+		}
+		h = sorting{pods}
+	default:
+		return fmt.Errorf("there is no yardstick %q with %d arguments", kind, len(args))
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // returns at once
+	if err != nil {
+		return fmt.Errorf("listen: %w", err)
+	}
+	if _, err := fmt.Fprintln(out, l.Addr()); err != nil {
+		return fmt.Errorf("tell the address: %w", err)
+	}
+	srv := &http.Server{Handler: h, ReadHeaderTimeout: 10 * time.Second}
+	go func() {
+		_, _ = io.Copy(io.Discard, in)
+		_ = srv.Close() // Serve returns
+	}()
+	if err := srv.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+		return fmt.Errorf("serve: %w", err)
+	}
+	return nil
+}
+
+// bare gives prepared answers: what net/http alone costs.
+type bare map[string]answer
+
+func newBare(answers []answer) bare {
+	b := bare{}
+	for _, a := range answers {
+		a.Header = a.Header.Clone()
+		for _, name := range []string{"Date", "Connection", "Transfer-Encoding"} { // net/http's own
+			a.Header.Del(name)
+		}
+		a.Header.Set("Content-Length", strconv.Itoa(len(a.Body)))
+		b[a.URI] = a
+	}
+	return b
+}
+
+// ServeHTTP says what was prepared.
+func (b bare) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	a, ok := b[r.RequestURI]
+	if !ok {
+		http.NotFound(w, r)
+		return
+	}
+	h := w.Header()
+	for name, values := range a.Header {
+		h[name] = values
+	}
+	_, _ = w.Write(a.Body) // the caller notices a short answer
+}
+
+// sorting is the plain way to serve a list: copy the slice, sort all of it, encode the page.
+type sorting struct {
+	pods []*corev1.Pod
+}
+
+// ServeHTTP gives the page that limit and page ask for, newest first.
+func (s sorting) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	limit, err := strconv.Atoi(r.FormValue("limit"))
+	page, err2 := strconv.Atoi(cmp.Or(r.FormValue("page"), "1"))
+	if err = errors.Join(err, err2); err != nil || limit < 1 || page < 1 {
+		http.Error(w, fmt.Sprintf("limit and page must be numbers from 1: %v", err), http.StatusBadRequest)
+		return
+	}
+	sorted := slices.Clone(s.pods)
+	slices.SortFunc(sorted, newestFirst)
+	from := min((page-1)*limit, len(sorted))
+	to := min(from+limit, len(sorted))
+	w.Header().Set("Content-Type", "application/json")
+	_ = json.NewEncoder(w).Encode(map[string]any{"items": sorted[from:to], "totalItems": len(sorted)})
+}
+
+func newestFirst(a, b *corev1.Pod) int {
+	return cmp.Or(
+		b.CreationTimestamp.Compare(a.CreationTimestamp.Time),
+		strings.Compare(b.Namespace, a.Namespace),
+		strings.Compare(b.Name, a.Name),
+	)
+}
+
+// loadPods reads all pods of a cluster.
+func loadPods(kubeconfig string) ([]*corev1.Pod, error) {
+	cfg, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", kubeconfig, err)
+	}
+	protobuf(cfg)
+	client, err := kubernetes.NewForConfig(cfg)
+	if err != nil {
+		return nil, err
+	}
+	var pods []*corev1.Pod
+	err = eachPod(context.Background(), client, "", func(p *corev1.Pod) {
+		p.ManagedFields, p.APIVersion, p.Kind = nil, "v1", "Pod"
+		pods = append(pods, p)
+	})
+	return pods, err
+}
+
+// process is a running yardstick.
+type process struct {
+	addr  string
+	pid   int
+	stdin io.Closer
+	cmd   *exec.Cmd
+}
+
+// startYardstick starts a yardstick process and returns when it listens.
+func startYardstick(ctx context.Context, answers []answer, args ...string) (*process, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return nil, fmt.Errorf("find this program: %w", err)
+	}
+	cmd := exec.CommandContext(ctx, self, append([]string{yardstickCommand}, args...)...)
+	var said bytes.Buffer
+	cmd.Stderr = &said
+	stdin, err := cmd.StdinPipe()
+	if err != nil {
+		return nil, fmt.Errorf("start a yardstick: %w", err)
+	}
+	stdout, err := cmd.StdoutPipe()
+	if err != nil {
+		return nil, fmt.Errorf("start a yardstick: %w", err)
+	}
+	if err := cmd.Start(); err != nil {
+		return nil, fmt.Errorf("start a yardstick: %w", err)
+	}
+	p := &process{pid: cmd.Process.Pid, stdin: stdin, cmd: cmd}
+	if answers != nil {
+		err = gob.NewEncoder(stdin).Encode(answers)
+	}
+	if err == nil {
+		_, err = fmt.Fscanln(stdout, &p.addr)
+	}
+	if err != nil {
+		p.stop()
+		return nil, fmt.Errorf("start a yardstick: %w: %s", err, said.String())
+	}
+	return p, nil
+}
+
+// stop ends it and waits. How it ends is of no interest.
+func (p *process) stop() {
+	p.stdin.Close()
+	_ = p.cmd.Wait()
+}

@@ -1,0 +1,66 @@
+package stack
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+)
+
+// Build builds run, ks-apiserver and ks-controller-manager of the checkout repo into the folder out, with the race detector
+// if asked, and links dev and kubectl from repo/bin, which take minutes to build and are not ours to change.
+func Build(ctx context.Context, repo, out string, race bool) error {
+	repo, err := filepath.Abs(repo)
+	if err != nil {
+		return fmt.Errorf("find the checkout: %w", err)
+	}
+	if out, err = filepath.Abs(out); err != nil {
+		return fmt.Errorf("find the folder to build into: %w", err)
+	}
+	if err := os.MkdirAll(out, 0o755); err != nil {
+		return fmt.Errorf("make the folder to build into: %w", err)
+	}
+	dev := filepath.Join(repo, "bin", "dev")
+	if _, err := os.Stat(dev); err != nil {
+		return fmt.Errorf("find the control plane: %w; build it with `tools/dev/build.sh bin`", err)
+	}
+	if err := link(dev, filepath.Join(out, "dev")); err != nil {
+		return err
+	}
+	if err := link("dev", filepath.Join(out, "kubectl")); err != nil {
+		return err
+	}
+	return build(ctx, repo, out, race)
+}
+
+func build(ctx context.Context, repo, out string, race bool) error {
+	args := []string{"build", "-o", out + string(filepath.Separator)}
+	cgo := "0"
+	if race {
+		args, cgo = append(args, "-race"), "1" // the detector is a C library
+	}
+	cmd := exec.CommandContext(ctx, "go", append(args, "./tools/run", "./cmd/ks-apiserver", "./cmd/ks-controller-manager")...)
+	cmd.Dir = repo
+	cmd.Env = append(os.Environ(), "CGO_ENABLED="+cgo)
+	if printed, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("build the product: %w\n%s", err, printed)
+	}
+	return nil
+}
+
+// link makes name a symbolic link to target, in place of what was there.
+func link(target, name string) error {
+	if target == name {
+		return nil
+	}
+	if err := os.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("replace the link %s: %w", name, err)
+	}
+	if err := os.Symlink(target, name); err != nil {
+		return fmt.Errorf("link a program: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,129 @@
+package stack
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"os/exec"
+	"slices"
+	"strconv"
+	"time"
+)
+
+// pollEvery is how often a server that is starting is asked whether it is ready.
+const pollEvery = 20 * time.Millisecond
+
+// Replica is one more ks-apiserver beside the instance's own.
+type Replica struct {
+	// Server is its plain HTTP address; it has no other.
+	Server
+	// PID is its process number.
+	PID int
+
+	child *child
+}
+
+// Replica starts another ks-apiserver with the command line, the environment and the working folder of the running one, on
+// a port of its own and with the extra arguments, and returns when its /readyz says 200. Stop of the Stack ends it too.
+func (s *Stack) Replica(ctx context.Context, extra ...string) (*Replica, error) {
+	cmd, err := s.serverCommand()
+	if err != nil {
+		return nil, fmt.Errorf("start a replica: %w", err)
+	}
+	ports, err := freePorts(1)
+	if err != nil {
+		return nil, fmt.Errorf("start a replica: %w", err)
+	}
+	// The last of several equal flags counts.
+	cmd.Args = append(cmd.Args, "--insecure-port="+strconv.Itoa(ports[0]), "--secure-port=0")
+	cmd.Args = append(cmd.Args, extra...)
+	out := newOutput(nil)
+	r := &Replica{Server: Server{URL: "http://127.0.0.1:" + strconv.Itoa(ports[0])}}
+	if r.child, err = start(cmd, out); err != nil {
+		return nil, fmt.Errorf("start a replica: %w", err)
+	}
+	r.PID = r.child.process.Pid
+	s.mu.Lock()
+	s.replicas = append(s.replicas, r)
+	s.mu.Unlock()
+	if err := r.awaitReady(ctx); err != nil {
+		_ = r.Stop() // how it ends matters no more
+		s.forget(r)
+		return nil, fmt.Errorf("start a replica: %w; its last lines:\n%s", err, out.tail())
+	}
+	return r, nil
+}
+
+// serverCommand is how the running ks-apiserver was started.
+func (s *Stack) serverCommand() (*exec.Cmd, error) {
+	pid, ok := s.Process("ks-apiserver")
+	if !ok {
+		return nil, errors.New("no ks-apiserver runs that could be copied")
+	}
+	argv, err := commandLine(pid)
+	if err != nil {
+		return nil, fmt.Errorf("read how ks-apiserver was started: %w", err)
+	}
+	if len(argv) == 0 {
+		return nil, errors.New("the running ks-apiserver has just ended")
+	}
+	proc := fmt.Sprintf("/proc/%d/", pid)
+	exe, err := os.Readlink(proc + "exe")
+	if err != nil {
+		return nil, fmt.Errorf("find the program of ks-apiserver: %w", err)
+	}
+	cwd, err := os.Readlink(proc + "cwd")
+	if err != nil {
+		return nil, fmt.Errorf("find the working folder of ks-apiserver: %w", err)
+	}
+	env, err := nulSeparated(proc + "environ")
+	if err != nil {
+		return nil, fmt.Errorf("read the environment of ks-apiserver: %w", err)
+	}
+	return &exec.Cmd{Path: exe, Args: argv, Dir: cwd, Env: env}, nil
+}
+
+func (r *Replica) awaitReady(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
+	defer cancel()
+	last := errors.New("it was not asked")
+	tick := time.NewTicker(pollEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-r.child.done:
+			return fmt.Errorf("it ended: %w", cmp.Or(r.child.err, errSuccess))
+		case <-ctx.Done():
+			return fmt.Errorf("wait for /readyz: %w (%w)", context.Cause(ctx), last)
+		case <-tick.C:
+		}
+		resp, err := r.Do(ctx, Request{Path: "/readyz"})
+		switch {
+		case err != nil:
+			last = err
+		case resp.Status == http.StatusOK:
+			return nil
+		default:
+			last = fmt.Errorf("it answered %d: %s", resp.Status, resp.begin())
+		}
+	}
+}
+
+// forget takes a replica that did not start off the list of those that Stop ends.
+func (s *Stack) forget(r *Replica) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.replicas = slices.DeleteFunc(s.replicas, func(other *Replica) bool { return other == r })
+}
+
+// Stop ends the replica and returns when it is gone. The error says that it had to be killed, or ended with a failure. A
+// second call returns the same.
+func (r *Replica) Stop() error {
+	if err := r.child.stop(stopTimeout); err != nil {
+		return fmt.Errorf("stop a replica: %w", err)
+	}
+	return nil
+}
