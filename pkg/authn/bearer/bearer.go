@@ -1,0 +1,159 @@
+// Package bearer finds the bearer token of a request (RFC 6750) and has it judged.
+package bearer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+
+	"golang.org/x/net/http/httpguts"
+	"k8s.io/apiserver/pkg/authentication/authenticator"
+)
+
+// MaxHeader is the longest Authorization header, in bytes, that is looked at.
+const MaxHeader = 16 << 10
+
+// cookieName is the cookie in which the console keeps its access token.
+const cookieName = "token"
+
+// Errors say why credentials are refused without a look at the token; they name no part of it.
+var (
+	errTooLong  = errors.New("the Authorization header is too long")
+	errSeveral  = errors.New("there are several Authorization headers")
+	errScheme   = errors.New("the Authorization header is not of the scheme Bearer")
+	errNotToken = errors.New("the Authorization header has no well-formed bearer token")
+	errNobody   = errors.New("no authority of this server knows the bearer token")
+)
+
+// Authenticator has the bearer token of a request judged by several, each of whom knows his own kind.
+type Authenticator struct {
+	// Tokens are asked in order. Each says ok, or that it is none of his kind, or why not.
+	Tokens []authenticator.Token
+	// Origins are the pages, as in https://console.example:30880, whose WebSockets may use the
+	// cookie instead of the header, beside those of the address that the request itself names.
+	Origins []string
+}
+
+var _ authenticator.Request = (*Authenticator)(nil)
+
+// AuthenticateRequest judges the token, whatever way it came. Where a request has none, it says neither
+// yes nor no.
+func (a *Authenticator) AuthenticateRequest(r *http.Request) (*authenticator.Response, bool, error) {
+	token, found, err := FromHeader(r.Header)
+	if err != nil {
+		return nil, false, err
+	}
+	if !found {
+		if token, found, err = a.fromCookie(r); err != nil || !found {
+			return nil, false, err
+		}
+	}
+	return a.AuthenticateToken(r.Context(), token)
+}
+
+// AuthenticateToken asks each in turn, and fails when none knows the token.
+func (a *Authenticator) AuthenticateToken(ctx context.Context, token string) (*authenticator.Response, bool, error) {
+	var errs []error
+	for _, t := range a.Tokens {
+		resp, ok, err := t.AuthenticateToken(ctx, token)
+		if ok && err == nil {
+			return resp, true, nil
+		}
+		if err != nil {
+			errs = append(errs, err)
+		}
+	}
+	if len(errs) == 0 {
+		return nil, false, errNobody
+	}
+	return nil, false, fmt.Errorf("bearer token: %w", errors.Join(errs...))
+}
+
+// FromHeader returns the bearer token of the Authorization header. It tells a header that is missing
+// from one that is wrong, and copies nothing.
+func FromHeader(h http.Header) (token string, found bool, err error) {
+	values, sent := h["Authorization"]
+	switch {
+	case !sent:
+		return "", false, nil
+	case len(values) != 1:
+		return "", false, errSeveral
+	case len(values[0]) > MaxHeader:
+		return "", false, errTooLong
+	}
+	scheme, rest, _ := strings.Cut(values[0], " ")
+	if !strings.EqualFold(scheme, "Bearer") {
+		return "", false, errScheme
+	}
+	if !wellFormed(rest) {
+		return "", false, errNotToken
+	}
+	return rest, true, nil
+}
+
+// wellFormed tells whether s is a b64token (RFC 6750, 2.1).
+func wellFormed(s string) bool {
+	body := strings.TrimRight(s, "=")
+	if body == "" {
+		return false
+	}
+	for i := range len(body) {
+		c := body[i]
+		switch {
+		case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9':
+		case c == '-', c == '.', c == '_', c == '~', c == '+', c == '/':
+		default:
+			return false
+		}
+	}
+	return true
+}
+
+// fromCookie returns the console's cookie where it may stand in for the header: on a WebSocket, which
+// a page can't give a header, and only for pages of ours. Any page can open a WebSocket to us, and
+// the browser adds the cookie; from a foreign page, or none, it counts for nothing.
+func (a *Authenticator) fromCookie(r *http.Request) (string, bool, error) {
+	if !isWebSocket(r) || !a.ours(r) {
+		return "", false, nil
+	}
+	size := 0
+	for _, c := range r.Header["Cookie"] {
+		size += len(c)
+	}
+	if size > MaxHeader {
+		return "", false, errTooLong
+	}
+	cookies := r.CookiesNamed(cookieName)
+	switch {
+	case len(cookies) == 0 || cookies[0].Value == "":
+		return "", false, nil
+	case len(cookies) > 1:
+		return "", false, errSeveral
+	case !wellFormed(cookies[0].Value):
+		return "", false, errNotToken
+	}
+	return cookies[0].Value, true, nil
+}
+
+func isWebSocket(r *http.Request) bool {
+	return r.Method == http.MethodGet &&
+		httpguts.HeaderValuesContainsToken(r.Header["Connection"], "upgrade") &&
+		httpguts.HeaderValuesContainsToken(r.Header["Upgrade"], "websocket")
+}
+
+func (a *Authenticator) ours(r *http.Request) bool {
+	origins := r.Header["Origin"]
+	if len(origins) != 1 {
+		return false
+	}
+	if slices.ContainsFunc(a.Origins, func(o string) bool { return strings.EqualFold(o, origins[0]) }) {
+		return true
+	}
+	u, err := url.Parse(origins[0])
+	return err == nil && (u.Scheme == "https" || u.Scheme == "http") && u.Host != "" && u.User == nil &&
+		u.Path == "" && u.RawQuery == "" && u.Fragment == "" && strings.EqualFold(u.Host, r.Host)
+}

@@ -1,0 +1,221 @@
+package serviceaccount
+
+import (
+	"context"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+type clock struct {
+	mu sync.Mutex
+	t  time.Time
+}
+
+func (c *clock) now() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.t
+}
+
+func (c *clock) add(d time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.t = c.t.Add(d)
+}
+
+func newClock() *clock { return &clock{t: time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)} }
+
+// reviewer is kube-apiserver's part.
+type reviewer struct {
+	calls  atomic.Int64
+	answer func(token string) (authenticationv1.TokenReviewStatus, error)
+}
+
+func (r *reviewer) Create(_ context.Context, in *authenticationv1.TokenReview, _ metav1.CreateOptions) (*authenticationv1.TokenReview, error) {
+	r.calls.Add(1)
+	s, err := r.answer(in.Spec.Token)
+	if err != nil {
+		return nil, err
+	}
+	in.Status = s
+	return in, nil
+}
+
+func robot(name string, groups ...string) authenticationv1.TokenReviewStatus {
+	return authenticationv1.TokenReviewStatus{Authenticated: true, User: authenticationv1.UserInfo{
+		Username: name, UID: "uid-1", Groups: groups, Extra: map[string]authenticationv1.ExtraValue{"k": {"v"}}}}
+}
+
+func jwt(claims string) string {
+	return "e30." + base64.RawURLEncoding.EncodeToString([]byte(claims)) + ".c2ln"
+}
+
+const subject = `{"sub":"system:serviceaccount:default:robot"}`
+
+func TestServiceAccountIsWhoKubeAPIServerSays(t *testing.T) {
+	r := &reviewer{answer: func(string) (authenticationv1.TokenReviewStatus, error) {
+		return robot("system:serviceaccount:default:robot", "system:serviceaccounts", "system:masters", "kapis:global:admin"), nil
+	}}
+	resp, ok, err := New(r, newClock().now).AuthenticateToken(t.Context(), jwt(subject))
+	if !ok || err != nil {
+		t.Fatal(ok, err)
+	}
+	u := resp.User
+	if u.GetName() != "system:serviceaccount:default:robot" || u.GetUID() != "uid-1" || u.GetExtra()["k"][0] != "v" ||
+		!slices.Equal(u.GetGroups(), []string{"system:serviceaccounts", "system:authenticated"}) {
+		t.Errorf("got %+v", u)
+	}
+}
+
+func TestOnlyServiceAccountsAreAccepted(t *testing.T) {
+	broken := errors.New("connection refused")
+	for name, answer := range map[string]func(string) (authenticationv1.TokenReviewStatus, error){
+		"not authenticated": func(string) (authenticationv1.TokenReviewStatus, error) {
+			return authenticationv1.TokenReviewStatus{}, nil
+		},
+		"error beside the yes": func(string) (authenticationv1.TokenReviewStatus, error) {
+			s := robot("system:serviceaccount:default:robot")
+			s.Error = "expired"
+			return s, nil
+		},
+		"an admin": func(string) (authenticationv1.TokenReviewStatus, error) { return robot("admin"), nil },
+		"a node":   func(string) (authenticationv1.TokenReviewStatus, error) { return robot("system:node:n1"), nil },
+		"down": func(string) (authenticationv1.TokenReviewStatus, error) {
+			return authenticationv1.TokenReviewStatus{}, broken
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if resp, ok, err := New(&reviewer{answer: answer}, newClock().now).AuthenticateToken(t.Context(), jwt(subject)); ok || err == nil || resp != nil {
+				t.Errorf("%v, %v", ok, err)
+			}
+		})
+	}
+}
+
+func TestOtherTokensAreNotAskedAbout(t *testing.T) {
+	r := &reviewer{answer: func(string) (authenticationv1.TokenReviewStatus, error) {
+		return robot("system:serviceaccount:a:b"), nil
+	}}
+	a := New(r, newClock().now)
+	for name, s := range map[string]string{
+		"empty": "", "opaque": "abc", "two parts": "a.b", "four parts": jwt(subject) + ".x", "no signature": strings.TrimSuffix(jwt(subject), "c2ln"),
+		"no base64": "a.%%%.c", "no JSON": jwt("x"), "a person": jwt(`{"sub":"uid-1"}`), "no sub": jwt(`{}`),
+		"dots": strings.Repeat(".", 1000), "too long": jwt(`{"sub":"system:serviceaccount:a:b","x":"` + strings.Repeat("x", maxToken) + `"}`),
+	} {
+		if _, ok, err := a.AuthenticateToken(t.Context(), s); ok || err != nil {
+			t.Errorf("%s: %v, %v", name, ok, err)
+		}
+	}
+	if n := r.calls.Load(); n != 0 {
+		t.Errorf("%d calls", n)
+	}
+}
+
+func TestAnswersAreRememberedForSeconds(t *testing.T) {
+	for name, test := range map[string]struct {
+		claims string
+		status authenticationv1.TokenReviewStatus
+		keep   time.Duration
+	}{
+		"yes":          {subject, robot("system:serviceaccount:default:robot"), keepGood},
+		"no":           {subject, authenticationv1.TokenReviewStatus{}, keepBad},
+		"yes, for 4 s": {fmt.Sprintf(`{"sub":"system:serviceaccount:a:b","exp":%d}`, newClock().now().Add(4*time.Second).Unix()), robot("system:serviceaccount:a:b"), 4 * time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := &reviewer{answer: func(string) (authenticationv1.TokenReviewStatus, error) { return test.status, nil }}
+			c := newClock()
+			a := New(r, c.now)
+			for _, step := range []struct {
+				wait  time.Duration
+				calls int64
+			}{{0, 1}, {0, 1}, {test.keep - time.Second, 1}, {time.Second, 2}} {
+				c.add(step.wait)
+				_, _, _ = a.AuthenticateToken(t.Context(), jwt(test.claims))
+				if n := r.calls.Load(); n != step.calls {
+					t.Errorf("%d calls, want %d", n, step.calls)
+				}
+			}
+		})
+	}
+}
+
+func TestSameQuestionIsAskedOnceAndFewAtATime(t *testing.T) {
+	var under, most atomic.Int64
+	begun, end := make(chan struct{}, 1000), make(chan struct{})
+	r := &reviewer{answer: func(string) (authenticationv1.TokenReviewStatus, error) {
+		if n := under.Add(1); n > most.Load() {
+			most.Store(n)
+		}
+		begun <- struct{}{}
+		<-end
+		under.Add(-1)
+		return robot("system:serviceaccount:a:b"), nil
+	}}
+	a := New(r, newClock().now)
+	var wg sync.WaitGroup
+	for i := range 40 {
+		for range 5 {
+			wg.Go(func() {
+				if _, ok, err := a.AuthenticateToken(context.Background(), jwt(fmt.Sprintf(`{"sub":"system:serviceaccount:a:b","n":%d}`, i))); !ok || err != nil {
+					t.Error(ok, err)
+				}
+			})
+		}
+	}
+	for range atOnce {
+		<-begun
+	}
+	close(end)
+	wg.Wait()
+	if most.Load() > atOnce || r.calls.Load() != 40 {
+		t.Errorf("%d at once, %d calls for 40 tokens", most.Load(), r.calls.Load())
+	}
+}
+
+func TestMemoryIsBounded(t *testing.T) {
+	r := &reviewer{answer: func(string) (authenticationv1.TokenReviewStatus, error) {
+		return authenticationv1.TokenReviewStatus{}, nil
+	}}
+	a := New(r, newClock().now)
+	for i := range 3 * remembered {
+		_, _, _ = a.AuthenticateToken(t.Context(), jwt(fmt.Sprintf(`{"sub":"system:serviceaccount:a:b","n":%d}`, i)))
+	}
+	if n := len(a.answers.young) + len(a.answers.old); n > remembered || len(a.answers.calls) != 0 {
+		t.Errorf("%d answers are remembered, %d calls", n, len(a.answers.calls))
+	}
+}
+
+func TestWaitingEndsWithTheRequest(t *testing.T) {
+	end := make(chan struct{})
+	defer close(end)
+	r := &reviewer{answer: func(string) (authenticationv1.TokenReviewStatus, error) {
+		<-end
+		return authenticationv1.TokenReviewStatus{}, nil
+	}}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, ok, err := New(r, newClock().now).AuthenticateToken(ctx, jwt(subject)); ok || !errors.Is(err, context.Canceled) {
+		t.Errorf("%v, %v", ok, err)
+	}
+}
+
+func FuzzClaims(f *testing.F) {
+	for _, s := range []string{jwt(subject), "", "..", "a.b.c", jwt(`{"sub":7}`)} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		if c, ok := claims(s); ok && !strings.HasPrefix(c.Subject, prefix) {
+			t.Errorf("%q: %+v", s, c)
+		}
+	})
+}

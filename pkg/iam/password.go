@@ -1,0 +1,140 @@
+package iam
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"golang.org/x/crypto/bcrypt"
+
+	"kapis.dev/ks-apiserver/pkg/api/iam/v1beta1"
+)
+
+// The ways in which a login fails. Only who has the right password learns of the last two.
+var (
+	// ErrCredentials says that the name, or the password, is wrong; never which.
+	ErrCredentials = errors.New("the name or the password is wrong")
+	// ErrSuspended says that the user may not log in: disabled, or not active yet.
+	ErrSuspended = errors.New("the account is suspended")
+	// ErrLimited says that the user may not log in for a while, after too many wrong passwords.
+	ErrLimited = errors.New("the account is locked after too many wrong passwords")
+	// ErrBusy says that too many logins wait already. Try again after RetryAfter.
+	ErrBusy = errors.New("too many logins at once")
+)
+
+// RetryAfter is what to tell a client that met ErrBusy or ErrUnavailable.
+const RetryAfter = 2 * time.Second
+
+const (
+	// dummy is the hash that an unknown user's password is compared with, of the cost of those that
+	// ks-controller-manager makes. It is of random bytes that were thrown away, and a match would
+	// not count.
+	dummy = "$2a$10$3BRth2MbmQXoYbkAJsz5.eSklcQWoQ.cBpWwC2fJQap9bJvCXpDe2"
+	// maxPassword is as much as bcrypt reads, in bytes.
+	maxPassword = 72
+	// waitingPerWorker bounds the queue: at some 60 ms a hash, the last one waits 4 s.
+	waitingPerWorker = 64
+)
+
+// Passwords checks passwords, a bounded number at a time, so that logins never starve other requests.
+type Passwords struct {
+	users   *Users
+	workers chan struct{}
+	waiting atomic.Int64
+	dummy   []byte
+	compare func(hash, password []byte) error
+	results *prometheus.CounterVec
+}
+
+// NewPasswords makes a pool of one worker less than the processors, and of one at least. metrics may
+// be nil.
+func NewPasswords(users *Users, metrics prometheus.Registerer) (*Passwords, error) {
+	p := &Passwords{
+		users:   users,
+		workers: make(chan struct{}, max(1, runtime.GOMAXPROCS(0)-1)),
+		dummy:   []byte(dummy),
+		compare: bcrypt.CompareHashAndPassword,
+		results: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "ks_password_checks_total", Help: "Checked passwords, by what came of it."}, []string{"result"}),
+	}
+	if metrics == nil {
+		return p, nil
+	}
+	queue := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "ks_password_checks_waiting", Help: "Passwords that wait to be checked."},
+		func() float64 { return float64(p.waiting.Load()) })
+	for _, c := range []prometheus.Collector{p.results, queue} {
+		if err := metrics.Register(c); err != nil {
+			return nil, fmt.Errorf("register metrics of passwords: %w", err)
+		}
+	}
+	return p, nil
+}
+
+// Authenticate returns the user who has that name or e-mail, and that password. Its other errors are
+// ErrCredentials, ErrSuspended, ErrLimited, ErrBusy, and that of a ctx that ended while waiting. Every
+// call that reaches the check costs one comparison, whatever is wrong.
+func (p *Passwords) Authenticate(ctx context.Context, login, password string) (*User, error) {
+	u, err := p.authenticate(ctx, login, password)
+	p.results.WithLabelValues(result(err)).Inc()
+	return u, err
+}
+
+func (p *Passwords) authenticate(ctx context.Context, login, password string) (*User, error) {
+	release, err := p.acquire(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer release()
+	u := p.users.ByLogin(login)
+	hash, known := p.dummy, false
+	if u != nil && u.password != nil {
+		hash, known = u.password(), true
+	}
+	err = p.compare(hash, []byte(password)[:min(len(password), maxPassword)])
+	if err != nil || !known || password == "" || len(password) > maxPassword {
+		return nil, ErrCredentials
+	}
+	now := p.users.ByName(u.Name) // what it says after the comparison, which took its time
+	switch {
+	case now == nil || now.UID != u.UID || now.credential != u.credential || now.Deleting:
+		return nil, ErrCredentials
+	case now.State == v1beta1.UserActive:
+		return now, nil
+	case now.State == v1beta1.UserAuthLimitExceeded:
+		return nil, ErrLimited
+	}
+	return nil, ErrSuspended
+}
+
+// acquire waits for a worker.
+func (p *Passwords) acquire(ctx context.Context) (release func(), err error) {
+	defer p.waiting.Add(-1)
+	if p.waiting.Add(1) > int64(waitingPerWorker*cap(p.workers)) {
+		return nil, ErrBusy
+	}
+	select {
+	case p.workers <- struct{}{}:
+		return func() { <-p.workers }, nil
+	case <-ctx.Done():
+		return nil, fmt.Errorf("wait to check a password: %w", ctx.Err())
+	}
+}
+
+func result(err error) string {
+	for name, e := range map[string]error{
+		"wrong": ErrCredentials, "suspended": ErrSuspended, "limited": ErrLimited, "busy": ErrBusy,
+	} {
+		if errors.Is(err, e) {
+			return name
+		}
+	}
+	if err != nil {
+		return "canceled"
+	}
+	return "ok"
+}

@@ -1,0 +1,285 @@
+package iam
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/klog/v2"
+
+	"kapis.dev/ks-apiserver/pkg/store"
+	"kapis.dev/ks-apiserver/pkg/token"
+)
+
+var (
+	// ErrOver says that a session is not, or no longer, there.
+	ErrOver = errors.New("the session is over")
+	// ErrUnavailable says that kube-apiserver, where sessions live, did not answer.
+	ErrUnavailable = errors.New("sessions can't be reached")
+)
+
+const (
+	// defaultGrace is how long a rotated refresh token still gets its successor.
+	defaultGrace = 10 * time.Second
+	// defaultPerUser bounds a user's sessions.
+	defaultPerUser = 64
+	// unconfirmed bounds the trust in a session that the feed has not brought yet.
+	unconfirmed = time.Minute
+	// lookTimeout and lookAtOnce bound the reads of sessions that this replica has not seen.
+	lookTimeout = 3 * time.Second
+	lookAtOnce  = 8
+	lookQueue   = 1024
+	// goneSize bounds the names of ended sessions that are remembered.
+	goneSize = 32 << 10
+)
+
+// SessionOptions are what Sessions work with.
+type SessionOptions struct {
+	API   SessionAPI
+	Users *Users
+	Keys  token.KeySource
+	// Lifetime returns how long the sessions of an OAuth client live.
+	Lifetime func(client string) Lifetime
+	// Grace is how long a rotated refresh token still gets its successor; 0 means 10 s.
+	Grace time.Duration
+	// Skew is how far the clocks of replicas may differ.
+	Skew time.Duration
+	// PerUser bounds a user's sessions, the oldest goes; 0 means 64.
+	PerUser int
+	// Single ends a user's other sessions when he logs in.
+	Single bool
+	// Now is the clock.
+	Now func() time.Time
+	// Synced says whether users and sessions are both known in full; sessions whose user is
+	// missing are deleted only then.
+	Synced func() bool
+	// Metrics gets the figures of sessions; nil for none.
+	Metrics prometheus.Registerer
+}
+
+// Sessions are the sessions of all replicas, in memory: each request's session is judged without a
+// call. It is a store.Sink of sessions.session.kapis.dev/v1alpha1, and writes through the API.
+//
+// A session ends when its object is deleted, wherever that is done. A replica that ends one refuses
+// it at once, the others as soon as their feed tells them.
+type Sessions struct {
+	SessionOptions
+
+	mu     sync.RWMutex
+	byName map[string]*record
+	byUser map[string][]string // UID of the user -> names, the oldest first
+	gone   *names              // ended: never believed again
+	doomed map[string]doom     // ended here, object still to be deleted
+
+	look  looker
+	kick  chan struct{}
+	ended *prometheus.CounterVec
+	moved *prometheus.CounterVec
+}
+
+// doom is why, and which object.
+type doom struct {
+	record *record
+	reason string
+}
+
+// NewSessions makes the index, and has it follow the users. Both feeds are to be started after it.
+func NewSessions(o SessionOptions) (*Sessions, error) {
+	if o.Grace == 0 {
+		o.Grace = defaultGrace
+	}
+	if o.PerUser == 0 {
+		o.PerUser = defaultPerUser
+	}
+	s := &Sessions{
+		SessionOptions: o,
+		byName:         map[string]*record{}, byUser: map[string][]string{},
+		gone: newNames(goneSize), doomed: map[string]doom{},
+		kick: make(chan struct{}, 1),
+		look: looker{slots: make(chan struct{}, lookAtOnce)},
+		ended: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "ks_sessions_ended_total", Help: "Sessions that this replica ended, by reason."}, []string{"reason"}),
+		moved: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "ks_session_refreshes_total", Help: "Refresh tokens presented, by what came of it."}, []string{"result"}),
+	}
+	o.Users.changed = s.userChanged
+	if o.Metrics == nil {
+		return s, nil
+	}
+	count := prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "ks_sessions", Help: "Sessions known."}, func() float64 {
+		s.mu.RLock()
+		defer s.mu.RUnlock()
+		return float64(len(s.byName))
+	})
+	for _, c := range []prometheus.Collector{s.ended, s.moved, count} {
+		if err := o.Metrics.Register(c); err != nil {
+			return nil, fmt.Errorf("register metrics of sessions: %w", err)
+		}
+	}
+	return s, nil
+}
+
+var _ store.Sink = (*Sessions)(nil)
+
+// Set takes in a session that the feed brings.
+func (s *Sessions) Set(o *store.Object) {
+	r, err := parseSession(o.Raw)
+	if err != nil {
+		klog.ErrorS(err, "A Session is left out, and its tokens are refused", "session", o.Name)
+		s.Delete("", o.Name)
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.put(r)
+	if s.Single {
+		s.trim(r.UserUID, 1, "other login")
+	}
+}
+
+// Delete takes in that a session is over.
+func (s *Sessions) Delete(_, name string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.drop(name)
+	delete(s.doomed, name)
+}
+
+// Authenticate returns whose a verified token is now: nil error only where the session lives, and its
+// user is the one who opened it, unchanged and not disabled.
+func (s *Sessions) Authenticate(ctx context.Context, a *token.Access) (user.Info, error) {
+	u, err := s.Resolve(ctx, a)
+	if err != nil {
+		return nil, err
+	}
+	return u.Info(), nil
+}
+
+// Resolve is Authenticate for those who want more than the name.
+func (s *Sessions) Resolve(ctx context.Context, a *token.Access) (*User, error) {
+	r, err := s.find(ctx, a.Session)
+	if err != nil {
+		return nil, err
+	}
+	if r.UserUID != a.Subject || r.User != a.Username || r.Client != a.Client {
+		return nil, fmt.Errorf("%w: the token names another user or client than its session", ErrOver)
+	}
+	return s.judge(r)
+}
+
+// judge returns the user of a session that is good now.
+func (s *Sessions) judge(r *record) (*User, error) {
+	if !s.Now().Before(r.Expires.Add(s.Skew)) {
+		return nil, fmt.Errorf("%w: it has expired", ErrOver)
+	}
+	u := s.Users.ByName(r.User)
+	switch {
+	case u == nil:
+		return nil, fmt.Errorf("%w: its user is gone", ErrOver)
+	case u.UID != r.UserUID:
+		return nil, fmt.Errorf("%w: its user is gone, another has the name", ErrOver)
+	case u.credential != r.credential:
+		return nil, fmt.Errorf("%w: the password was changed", ErrOver)
+	}
+	if why := u.mayHold(); why != "" {
+		return nil, fmt.Errorf("%w: %s", ErrOver, why)
+	}
+	return u, nil
+}
+
+// find returns a session from memory, and one that another replica has just opened from the API.
+func (s *Sessions) find(ctx context.Context, name string) (*record, error) {
+	s.mu.RLock()
+	r := s.byName[name]
+	gone := r == nil && s.gone.has(name)
+	s.mu.RUnlock()
+	if gone {
+		return nil, ErrOver
+	}
+	if r != nil && (r.until.IsZero() || s.Now().Before(r.until)) {
+		return r, nil
+	}
+	return s.look.once(ctx, name, s.fetch)
+}
+
+// fetch reads a session, and remembers it until the feed brings it, or that it is gone.
+func (s *Sessions) fetch(ctx context.Context, name string) (*record, error) {
+	o, err := s.API.Get(ctx, name)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if apierrors.IsNotFound(err) {
+		s.drop(name)
+		return nil, ErrOver
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%w: read session: %w", ErrUnavailable, err)
+	}
+	r := newRecord(o)
+	r.until = s.Now().Add(unconfirmed)
+	if r = s.put(r); r == nil {
+		return nil, ErrOver
+	}
+	return r, nil
+}
+
+// put takes r in where it tells something new, and returns what is known then; nil where the session
+// was ended before. The lock is held.
+func (s *Sessions) put(r *record) *record {
+	if s.gone.has(r.Name) {
+		return nil
+	}
+	old := s.byName[r.Name]
+	if old == nil {
+		s.byName[r.Name] = r
+		list := s.byUser[r.UserUID]
+		i, _ := slices.BinarySearch(list, r.Name)
+		s.byUser[r.UserUID] = slices.Insert(list, i, r.Name)
+		return r
+	}
+	next := *r
+	if r.generation < old.generation {
+		next = *old // the feed lags behind what was written or read here
+	}
+	next.seen = old.seen
+	if next.generation > old.generation {
+		next.seen = s.Now()
+	}
+	if old.until.IsZero() || r.until.IsZero() {
+		next.until = time.Time{}
+	} else {
+		next.until = r.until
+	}
+	s.byName[r.Name] = &next
+	return &next
+}
+
+// drop forgets a session, and never believes it again. The lock is held.
+func (s *Sessions) drop(name string) *record {
+	s.gone.add(name)
+	return s.forget(name)
+}
+
+// forget takes a session out of the index. The lock is held.
+func (s *Sessions) forget(name string) *record {
+	r := s.byName[name]
+	if r == nil {
+		return nil
+	}
+	delete(s.byName, name)
+	list := s.byUser[r.UserUID]
+	if i, ok := slices.BinarySearch(list, name); ok {
+		list = slices.Delete(list, i, i+1)
+	}
+	if len(list) == 0 {
+		delete(s.byUser, r.UserUID)
+	} else {
+		s.byUser[r.UserUID] = list
+	}
+	return r
+}

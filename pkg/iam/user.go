@@ -1,0 +1,147 @@
+// Package iam knows who people are: users and the sessions that they are logged in with.
+package iam
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"golang.org/x/crypto/bcrypt"
+	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/klog/v2"
+
+	"kapis.dev/ks-apiserver/pkg/api/iam/v1beta1"
+)
+
+// maxCost is the dearest bcrypt hash that is compared: a hash of cost 31 would hold a worker for
+// hours, and whoever may write a User could have it compared.
+const maxCost = 14
+
+// User is what this server keeps of a User object. It is never changed: a change makes a new one.
+type User struct {
+	Name, UID   string
+	State       v1beta1.UserState
+	DisplayName string
+	Email, Lang string
+	// Groups are spec.groups without those that only the system gives.
+	Groups []string
+	// Uninitialized says that the user has not yet set a password of his own.
+	Uninitialized bool
+	// Deleting says that the object is only waiting for its finalizers.
+	Deleting bool
+
+	// credential is the fingerprint that sessions carry; it is not a bcrypt hash, and gives none away.
+	credential string
+	// password returns the bcrypt hash. It is a function, since that is what no format verb looks into;
+	// nil where the user has none.
+	password func() []byte
+	info     *user.DefaultInfo
+}
+
+// Info returns who the user is to an authorizer: name, UID and groups. It is shared and not to be
+// changed.
+func (u *User) Info() user.Info { return u.info }
+
+// Credential returns the fingerprint of what the user proves himself with. It changes when the
+// password does; a session that carries another one is over.
+func (u *User) Credential() string { return u.credential }
+
+// String names the user and no more.
+func (u *User) String() string { return "user " + u.Name }
+
+// GoString names the user and no more.
+func (u *User) GoString() string { return u.String() }
+
+// mayHold says why the user's sessions are not good now, and "" where they are. A user who is locked
+// out for wrong passwords keeps his sessions: else anyone could end them by guessing.
+func (u *User) mayHold() string {
+	switch {
+	case u.Deleting:
+		return "its user is being deleted"
+	case u.State == v1beta1.UserActive, u.State == v1beta1.UserAuthLimitExceeded:
+		return ""
+	case u.State == v1beta1.UserDisabled:
+		return "its user is disabled"
+	}
+	return "its user is not active"
+}
+
+// wireUser has the fields of a User that matter here.
+type wireUser struct {
+	Metadata struct {
+		Name              string            `json:"name"`
+		UID               string            `json:"uid"`
+		DeletionTimestamp *string           `json:"deletionTimestamp"`
+		Annotations       map[string]string `json:"annotations"`
+	} `json:"metadata"`
+	Spec struct {
+		Email       string   `json:"email"`
+		Lang        string   `json:"lang"`
+		DisplayName string   `json:"displayName"`
+		Groups      []string `json:"groups"`
+		Password    string   `json:"password"`
+	} `json:"spec"`
+	Status struct {
+		State v1beta1.UserState `json:"state"`
+	} `json:"status"`
+}
+
+// parseUser reads a User's JSON. Its errors hold nothing of the object.
+func parseUser(raw []byte) (*User, error) {
+	var w wireUser
+	if json.Unmarshal(raw, &w) != nil {
+		return nil, fmt.Errorf("the object is not a User of %s", v1beta1.GroupName)
+	}
+	if w.Metadata.Name == "" || w.Metadata.UID == "" {
+		return nil, fmt.Errorf("the User has no name or no UID")
+	}
+	if strings.HasPrefix(w.Metadata.Name, "system:") || strings.HasPrefix(w.Metadata.Name, v1beta1.SyntheticGroupPrefix) {
+		return nil, fmt.Errorf("the name is one that only the system has")
+	}
+	u := &User{
+		Name: w.Metadata.Name, UID: w.Metadata.UID, State: w.Status.State,
+		DisplayName: w.Spec.DisplayName, Email: w.Spec.Email, Lang: w.Spec.Lang,
+		Groups:        ownGroups(w.Metadata.Name, w.Spec.Groups),
+		Uninitialized: w.Metadata.Annotations[v1beta1.AnnotationUninitialized] == "true",
+		Deleting:      w.Metadata.DeletionTimestamp != nil,
+	}
+	u.password, u.credential = readPassword(w.Spec.Password)
+	u.info = &user.DefaultInfo{Name: u.Name, UID: u.UID,
+		Groups: slices.Clip(append(slices.Clone(u.Groups), user.AllAuthenticated))}
+	return u, nil
+}
+
+// pending is the credential of a user whose new password is not hashed yet. No session carries it.
+const pending = "pending"
+
+// readPassword keeps a bcrypt hash, and nothing of a password in clear text, which never matches.
+func readPassword(s string) (hashed func() []byte, credential string) {
+	if s == "" {
+		return nil, ""
+	}
+	hash := []byte(s)
+	cost, err := bcrypt.Cost(hash)
+	if err != nil || cost > maxCost || len(hash) != 60 {
+		return nil, pending
+	}
+	sum := sha256.Sum256(append([]byte("kapis.dev credential 1\x00"), hash...))
+	return func() []byte { return hash }, hex.EncodeToString(sum[:])
+}
+
+// ownGroups drops the groups that would make the user a part of the system.
+func ownGroups(name string, groups []string) []string {
+	var out []string
+	for _, g := range groups {
+		if g == "" || strings.HasPrefix(g, "system:") || strings.HasPrefix(g, v1beta1.SyntheticGroupPrefix) {
+			klog.InfoS("A user is given a group that only the system gives; the group is left out", "user", name, "group", g)
+			continue
+		}
+		if !slices.Contains(out, g) {
+			out = append(out, strings.Clone(g))
+		}
+	}
+	return out
+}

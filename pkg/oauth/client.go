@@ -1,0 +1,112 @@
+package oauth
+
+import (
+	"crypto/sha256"
+	"crypto/subtle"
+	"errors"
+	"fmt"
+	"net/url"
+	"slices"
+	"time"
+
+	"sigs.k8s.io/yaml"
+
+	"kapis.dev/ks-apiserver/pkg/iam"
+)
+
+// Client is an OAuth client. Its fields and their names are those of configuration.yaml in a Secret.
+type Client struct {
+	// Name is the client_id.
+	Name string `json:"name"`
+	// Secret is the client_secret. A client without one is public, and can't be trusted.
+	Secret ClientSecret `json:"secret,omitempty"`
+	// Trusted clients are the platform's own: they alone may take people's passwords.
+	Trusted bool `json:"trusted,omitempty"`
+	// GrantMethod is how a person's consent is asked for: auto, prompt or deny; "" is auto.
+	GrantMethod string `json:"grantMethod,omitempty"`
+	// RespondWithChallenges is read for compatibility.
+	RespondWithChallenges bool `json:"respondWithChallenges,omitempty"`
+	// ScopeRestrictions are the scopes that the client may have; none means all.
+	ScopeRestrictions []string `json:"scopeRestrictions,omitempty"`
+	// RedirectURIs are where codes may be sent.
+	RedirectURIs []string `json:"redirectURIs,omitempty"`
+	// PostLogoutRedirectURIs are where a person may be sent after a logout.
+	PostLogoutRedirectURIs []string `json:"postLogoutRedirectURIs,omitempty"`
+	// AccessTokenMaxAgeSeconds and AccessTokenInactivityTimeoutSeconds, where both are above 0,
+	// stand for those of the server.
+	AccessTokenMaxAgeSeconds            int64 `json:"accessTokenMaxAgeSeconds,omitempty"`
+	AccessTokenInactivityTimeoutSeconds int64 `json:"accessTokenInactivityTimeoutSeconds,omitempty"`
+}
+
+// ClientSecret is a client's secret. It prints as nothing, and is not written to JSON.
+type ClientSecret string
+
+// String says that there is a secret, and not which.
+func (ClientSecret) String() string { return "[secret]" }
+
+// GoString says the same.
+func (ClientSecret) GoString() string { return "[secret]" }
+
+// MarshalJSON writes no secret.
+func (ClientSecret) MarshalJSON() ([]byte, error) { return []byte(`""`), nil }
+
+// matches compares in a time that tells nothing of the secret. A client without one matches nothing.
+func (s ClientSecret) matches(given string) bool {
+	a, b := sha256.Sum256([]byte(s)), sha256.Sum256([]byte(given))
+	return subtle.ConstantTimeCompare(a[:], b[:]) == 1 && s != ""
+}
+
+// maxClientFile bounds configuration.yaml, in bytes.
+const maxClientFile = 64 << 10
+
+// parseClient reads configuration.yaml. A key that nobody knows is an error: it is a setting that
+// would have no effect.
+func parseClient(b []byte) (*Client, error) {
+	if len(b) == 0 || len(b) > maxClientFile {
+		return nil, fmt.Errorf("configuration.yaml has %d bytes; 1 to %d are expected", len(b), maxClientFile)
+	}
+	var c Client
+	if err := yaml.UnmarshalStrict(b, &c); err != nil {
+		return nil, fmt.Errorf("configuration.yaml: %w", clientProblem(b))
+	}
+	return &c, c.check()
+}
+
+// clientProblem says what is wrong in words of its own: the parser's may quote the secret.
+func clientProblem(b []byte) error {
+	var loose Client
+	if yaml.Unmarshal(b, &loose) == nil {
+		return errors.New("it has a key that nothing reads, or one twice; the keys are name, secret, trusted, grantMethod, " +
+			"respondWithChallenges, scopeRestrictions, redirectURIs, postLogoutRedirectURIs, " +
+			"accessTokenMaxAgeSeconds, accessTokenInactivityTimeoutSeconds")
+	}
+	return errors.New("it is not the YAML of an OAuth client; see that each key has a value of its type")
+}
+
+func (c *Client) check() error {
+	switch {
+	case c.Name == "" || len(c.Name) > 253 || !printable(c.Name):
+		return errors.New("name: a client needs a name of at most 253 printable characters")
+	case c.Trusted && c.Secret == "":
+		return errors.New("trusted: a client without a secret can't be trusted, since anyone can pass for it")
+	case !slices.Contains([]string{"", "auto", "prompt", "deny"}, c.GrantMethod):
+		return fmt.Errorf("grantMethod: %q is none of auto, prompt, deny", c.GrantMethod)
+	case c.AccessTokenMaxAgeSeconds < 0 || c.AccessTokenInactivityTimeoutSeconds < 0:
+		return errors.New("accessTokenMaxAgeSeconds, accessTokenInactivityTimeoutSeconds: an age can't be below 0")
+	}
+	for _, s := range c.PostLogoutRedirectURIs {
+		if u, err := url.Parse(s); err != nil || (u.Scheme != "https" && u.Scheme != "http") || u.Host == "" || u.Fragment != "" || u.User != nil {
+			return errors.New("postLogoutRedirectURIs: an absolute http(s) URL without a fragment is expected")
+		}
+	}
+	return nil
+}
+
+// lifetime returns how long the client's sessions and tokens live.
+func (c *Client) lifetime(otherwise iam.Lifetime) iam.Lifetime {
+	if c.AccessTokenMaxAgeSeconds > 0 && c.AccessTokenInactivityTimeoutSeconds > 0 {
+		otherwise.MaxAge = time.Duration(c.AccessTokenMaxAgeSeconds) * time.Second
+		otherwise.Inactivity = time.Duration(c.AccessTokenInactivityTimeoutSeconds) * time.Second
+	}
+	return otherwise
+}

@@ -1,0 +1,60 @@
+package oauth
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/url"
+	"strings"
+
+	restful "github.com/emicklei/go-restful/v3"
+
+	"kapis.dev/ks-apiserver/pkg/token"
+)
+
+// The documents, below /.well-known (OpenID Connect Discovery 1.0, 4; RFC 8414, 3).
+const (
+	openidPath   = "/openid-configuration"
+	metadataPath = "/oauth-authorization-server"
+)
+
+// checkIssuer returns the path of the issuer, which RFC 8414, 3.1 puts behind the well-known one.
+func checkIssuer(issuer string) (path string, err error) {
+	u, err := url.Parse(issuer)
+	if err != nil {
+		return "", errors.New("authentication.issuer.url: it is not a URL")
+	}
+	if (u.Scheme != "https" && u.Scheme != "http") || u.Host == "" || u.RawQuery != "" || u.ForceQuery || u.Fragment != "" || u.User != nil {
+		return "", fmt.Errorf("authentication.issuer.url: %q is not an absolute http(s) URL without user, query and fragment (RFC 8414, 2)", u.Redacted())
+	}
+	return strings.TrimSuffix(u.EscapedPath(), "/"), nil
+}
+
+// metadata makes the document. It names what the tables have, and nothing else; a list that would be
+// empty is left out (RFC 8414, 3.2).
+func (s *Server) metadata() ([]byte, error) {
+	base := strings.TrimSuffix(s.Issuer, "/")
+	doc := map[string]any{
+		"issuer":                                s.Issuer,
+		"subject_types_supported":               []string{"public"},
+		"id_token_signing_alg_values_supported": []string{token.Algorithm},
+		"scopes_supported":                      supportedScopes(),
+		"claims_supported":                      supportedClaims(),
+		"token_endpoint_auth_methods_supported": authMethods(),
+	}
+	for _, e := range s.endpoints() {
+		doc[e.meta] = base + "/oauth" + e.path
+	}
+	var names []string
+	for _, g := range s.grants() {
+		names = append(names, g.name)
+	}
+	doc["grant_types_supported"] = names
+	b, err := json.Marshal(doc)
+	if err != nil {
+		return nil, fmt.Errorf("make the discovery document: %w", err)
+	}
+	return b, nil
+}
+
+func (s *Server) discovery(*restful.Request) (any, error) { return public(s.meta), nil }

@@ -1,0 +1,89 @@
+package oauth
+
+import (
+	"encoding/json"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// T8414-1 to T8414-4, TDisc-1: the documents, and that everything in them is there.
+func TestDiscoveryNamesWhatWorks(t *testing.T) {
+	f := newFleet(t, 1, nil)
+	s := f.servers[0]
+	for _, path := range []string{"/.well-known/openid-configuration", "/.well-known/oauth-authorization-server", "/.well-known/oauth-authorization-server/base"} {
+		r := do(t, request(t, http.MethodGet, s.URL+path, "", nil))
+		if r.code != http.StatusOK || r.str("issuer") != issuerURL || strings.Contains(r.header.Get("Cache-Control"), "no-store") {
+			t.Fatalf("%s: %d %s", path, r.code, r.text)
+		}
+		for name, v := range r.body {
+			if list, ok := v.([]any); ok && len(list) == 0 {
+				t.Errorf("%s is an empty list", name)
+			}
+			address, ok := v.(string)
+			if !ok || name == "issuer" {
+				continue
+			}
+			rest, ok := strings.CutPrefix(address, issuerURL)
+			if !ok {
+				t.Errorf("%s is %s", name, address)
+			}
+			if got := do(t, request(t, http.MethodGet, s.URL+rest, "", nil)); got.code == http.StatusNotFound {
+				t.Errorf("%s, %s: not there", name, rest)
+			}
+		}
+		if r.body["authorization_endpoint"] != nil || r.body["response_types_supported"] != nil {
+			t.Error("an endpoint is named that is not there")
+		}
+		for _, g := range r.body["grant_types_supported"].([]any) {
+			form := url.Values{"grant_type": {g.(string)}, "client_id": {"kubesphere"}, "client_secret": {"kubesphere"}}
+			if got := s.post(t, form, nil); got.str("error") == unsupportedGrant {
+				t.Errorf("grant %v is not supported", g)
+			}
+		}
+		if got, _ := json.Marshal(r.body["id_token_signing_alg_values_supported"]); string(got) != `["RS256"]` {
+			t.Errorf("%s", got)
+		}
+	}
+}
+
+// TDisc-2: public keys only.
+func TestKeysArePublic(t *testing.T) {
+	f := newFleet(t, 1, nil)
+	r := do(t, request(t, http.MethodGet, f.servers[0].URL+"/oauth/keys", "", nil))
+	keys, _ := r.body["keys"].([]any)
+	if r.code != http.StatusOK || len(keys) != 1 {
+		t.Fatalf("%d %s", r.code, r.text)
+	}
+	for name := range keys[0].(map[string]any) {
+		if !slices.Contains([]string{"use", "kty", "kid", "alg", "n", "e"}, name) {
+			t.Errorf("a key has %s", name)
+		}
+	}
+}
+
+func TestIssuerMustBeAURLThatMayStandInATokens(t *testing.T) {
+	for issuer, path := range map[string]string{"https://ks.example": "", "https://ks.example/": "", "http://127.0.0.1:9090/a/b": "/a/b"} {
+		if got, err := checkIssuer(issuer); err != nil || got != path {
+			t.Errorf("%s: %q, %v", issuer, got, err)
+		}
+	}
+	for _, issuer := range []string{"", "ks.example", "ftp://ks.example", "https://", "https://ks.example?x=1", "https://ks.example/?", "https://ks.example#x", "https://u:canary@ks.example", "https://%zz"} {
+		if _, err := checkIssuer(issuer); err == nil || strings.Contains(err.Error(), "canary") {
+			t.Errorf("%s: %v", issuer, err)
+		}
+	}
+}
+
+func TestOnlyTheseEndpointsJudgeCredentialsThemselves(t *testing.T) {
+	for path, want := range map[string]bool{
+		"/oauth/token": true, "/oauth/token/": true, "/oauth/userinfo": true, "/oauth/logout": true,
+		"/oauth/keys": false, "/oauth": false, "/oauth/tokens": false, "/oauth/token/x": false, "/kapis/oauth/token": false, "": false,
+	} {
+		if OwnsCredentials(path) != want {
+			t.Errorf("%s: %v", path, !want)
+		}
+	}
+}

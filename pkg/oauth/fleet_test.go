@@ -1,0 +1,324 @@
+package oauth
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	restful "github.com/emicklei/go-restful/v3"
+	"golang.org/x/crypto/bcrypt"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes/fake"
+	"k8s.io/client-go/rest"
+
+	iamapi "kapis.dev/ks-apiserver/pkg/api/iam/v1beta1"
+	"kapis.dev/ks-apiserver/pkg/api/session/v1alpha1"
+	"kapis.dev/ks-apiserver/pkg/iam"
+	"kapis.dev/ks-apiserver/pkg/store"
+	"kapis.dev/ks-apiserver/pkg/token"
+)
+
+const (
+	issuerURL = "https://ks.example/base"
+	password  = "P@88w0rd"
+)
+
+type clock struct {
+	mu sync.Mutex
+	t  time.Time
+}
+
+func (c *clock) now() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.t
+}
+
+func (c *clock) add(d time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.t = c.t.Add(d)
+}
+
+// cluster is as much of kube-apiserver as sessions need, over HTTP.
+type cluster struct {
+	mu       sync.Mutex
+	rv       int
+	sessions map[string]*v1alpha1.Session
+	sinks    []store.Sink
+	writes   int
+	down     bool
+}
+
+func (c *cluster) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	name := strings.Trim(strings.TrimPrefix(r.URL.Path, "/apis/session.kapis.dev/v1alpha1/sessions"), "/")
+	old := c.sessions[name]
+	var in v1alpha1.Session
+	if r.Method == http.MethodPost || r.Method == http.MethodPut {
+		if err := json.NewDecoder(r.Body).Decode(&in); err != nil {
+			c.fail(w, http.StatusBadRequest, metav1.StatusReasonBadRequest)
+			return
+		}
+	}
+	switch {
+	case c.down:
+		c.fail(w, http.StatusInternalServerError, metav1.StatusReasonInternalError)
+	case r.Method == http.MethodPost:
+		in.UID = types.UID("uid-" + in.Name)
+		c.put(w, &in, http.StatusCreated)
+	case old == nil:
+		c.fail(w, http.StatusNotFound, metav1.StatusReasonNotFound)
+	case r.Method == http.MethodGet:
+		c.write(w, http.StatusOK, old)
+	case r.Method == http.MethodPut && in.ResourceVersion != old.ResourceVersion:
+		c.fail(w, http.StatusConflict, metav1.StatusReasonConflict)
+	case r.Method == http.MethodPut:
+		c.put(w, &in, http.StatusOK)
+	case r.Method == http.MethodDelete:
+		c.writes++
+		delete(c.sessions, name)
+		for _, s := range c.sinks {
+			s.Delete("", name)
+		}
+		c.write(w, http.StatusOK, metav1.Status{TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}, Status: metav1.StatusSuccess})
+	}
+}
+
+func (c *cluster) put(w http.ResponseWriter, s *v1alpha1.Session, code int) {
+	c.rv++
+	c.writes++
+	s.ResourceVersion = fmt.Sprint(c.rv)
+	c.sessions[s.Name] = s
+	raw, _ := json.Marshal(s)
+	for _, k := range c.sinks {
+		k.Set(&store.Object{Name: s.Name, Raw: raw})
+	}
+	c.write(w, code, s)
+}
+
+func (c *cluster) fail(w http.ResponseWriter, code int, reason metav1.StatusReason) {
+	c.write(w, code, metav1.Status{TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"},
+		Status: metav1.StatusFailure, Code: int32(code), Reason: reason, Message: string(reason)})
+}
+
+func (c *cluster) write(w http.ResponseWriter, code int, v any) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(code)
+	_ = json.NewEncoder(w).Encode(v)
+}
+
+func (c *cluster) setDown(down bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.down = down
+}
+
+func (c *cluster) written() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.writes
+}
+
+func (c *cluster) names() []string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var out []string
+	for n := range c.sessions {
+		out = append(out, n)
+	}
+	return out
+}
+
+// server is one replica, listening on loopback.
+type server struct {
+	*httptest.Server
+	users    *iam.Users
+	sessions *iam.Sessions
+	verifier *token.Verifier
+	tokens   *token.Issuer
+}
+
+type fleet struct {
+	*cluster
+	clock   *clock
+	servers []*server
+}
+
+// stand are what tests share because it is dear: keys, and the hash of the password.
+var stand = sync.OnceValues(func() (*token.KeySet, string) {
+	keys, err := token.Generate(startTime())
+	if err != nil {
+		panic(err)
+	}
+	hash, err := bcrypt.GenerateFromPassword([]byte(password), bcrypt.MinCost)
+	if err != nil {
+		panic(err)
+	}
+	return keys, string(hash)
+})
+
+func startTime() time.Time { return time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC) }
+
+func testClients() []Client {
+	return []Client{
+		{Name: "kubesphere", Secret: "kubesphere", Trusted: true},
+		{Name: "od:d +c", Secret: "s:e %c+r", Trusted: true, ScopeRestrictions: []string{"openid"},
+			PostLogoutRedirectURIs: []string{"https://app.example/bye?a=b"}},
+		{Name: "harbor", Secret: "harbor-secret"},
+		{Name: "cli"},
+		{Name: "short", Secret: "short", Trusted: true, AccessTokenMaxAgeSeconds: 300, AccessTokenInactivityTimeoutSeconds: 60},
+	}
+}
+
+type settings struct {
+	life      iam.Lifetime
+	providers Providers
+}
+
+func newFleet(t testing.TB, n int, edit func(*settings)) *fleet {
+	t.Helper()
+	set := settings{life: iam.Lifetime{MaxAge: 2 * time.Hour, Inactivity: time.Hour}}
+	if edit != nil {
+		edit(&set)
+	}
+	f := &fleet{cluster: &cluster{sessions: map[string]*v1alpha1.Session{}}, clock: &clock{t: startTime()}}
+	kube := httptest.NewServer(f.cluster)
+	t.Cleanup(kube.Close)
+	for range n {
+		f.servers = append(f.servers, f.newServer(t, kube.URL, set))
+	}
+	_, hash := stand()
+	f.user("alice", hash, iamapi.UserActive)
+	return f
+}
+
+func (f *fleet) newServer(t testing.TB, kube string, set settings) *server {
+	t.Helper()
+	keys, _ := stand()
+	must := func(err error) {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	clients, err := NewClients(fake.NewClientset().CoreV1().Secrets("kubesphere-system"), testClients(), set.life)
+	must(err)
+	api, err := iam.NewSessionClient(&rest.Config{Host: kube, QPS: -1})
+	must(err)
+	s := &server{users: iam.NewUsers(), tokens: &token.Issuer{Keys: keys, URL: issuerURL, Audience: "kapis:host", Now: f.clock.now}}
+	s.sessions, err = iam.NewSessions(iam.SessionOptions{API: api, Users: s.users, Keys: keys, Lifetime: clients.Lifetime,
+		Skew: 30 * time.Second, Now: f.clock.now})
+	must(err)
+	f.sinks = append(f.sinks, s.sessions)
+	s.verifier, err = token.NewVerifier(token.Rules{Keys: keys, Issuer: issuerURL, Audience: "kapis:host", Leeway: 30 * time.Second,
+		Now: f.clock.now, CacheSize: 64})
+	must(err)
+	passwords, err := iam.NewPasswords(s.users, nil)
+	must(err)
+	o, err := New(Options{Issuer: issuerURL, Tokens: s.tokens, Verifier: s.verifier, Keys: keys, Clients: clients,
+		Passwords: passwords, Sessions: s.sessions, Providers: set.providers, Now: f.clock.now})
+	must(err)
+	container := restful.NewContainer()
+	for _, ws := range o.WebServices() {
+		container.Add(ws)
+	}
+	s.Server = httptest.NewServer(container)
+	t.Cleanup(s.Close)
+	return s
+}
+
+func (f *fleet) user(name, hash string, state iamapi.UserState) {
+	u := &iamapi.User{}
+	u.Name, u.UID = name, types.UID("uid-"+name)
+	u.Spec = iamapi.UserSpec{Email: name + "@example.com", DisplayName: "The " + name, Lang: "en", Password: hash, Groups: []string{"dev"}}
+	u.Status.State = state
+	u.Annotations = map[string]string{iamapi.AnnotationUninitialized: "true"}
+	raw, _ := json.Marshal(u)
+	for _, s := range f.servers {
+		s.users.Set(&store.Object{Name: name, Raw: raw})
+	}
+}
+
+// reply is an answer, read.
+type reply struct {
+	code   int
+	header http.Header
+	body   map[string]any
+	text   string
+}
+
+func (r reply) str(name string) string {
+	s, _ := r.body[name].(string)
+	return s
+}
+
+func do(t testing.TB, r *http.Request) reply {
+	t.Helper()
+	client := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	resp, err := client.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = resp.Body.Close() }()
+	b, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := reply{code: resp.StatusCode, header: resp.Header, text: string(b)}
+	_ = json.Unmarshal(b, &out.body)
+	return out
+}
+
+func request(t testing.TB, method, address, body string, header map[string]string) *http.Request {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), method, address, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if body != "" {
+		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	}
+	for k, v := range header {
+		r.Header.Set(k, v)
+	}
+	return r
+}
+
+func (s *server) post(t testing.TB, form url.Values, header map[string]string) reply {
+	t.Helper()
+	return do(t, request(t, http.MethodPost, s.URL+"/oauth/token", form.Encode(), header))
+}
+
+// console is what the console sends at login.
+func console(user, pass string) url.Values {
+	return url.Values{"grant_type": {"password"}, "username": {user}, "password": {pass}, "encrypt": {"MTE=@abc"},
+		"client_id": {"kubesphere"}, "client_secret": {"kubesphere"}}
+}
+
+// renewal is what the console sends to refresh.
+func renewal(refresh string) url.Values {
+	return url.Values{"grant_type": {"refresh_token"}, "refresh_token": {refresh}, "client_id": {"kubesphere"}, "client_secret": {"kubesphere"}}
+}
+
+func (s *server) login(t testing.TB) (access, refresh string) {
+	t.Helper()
+	r := s.post(t, console("alice", password), nil)
+	if r.code != http.StatusOK {
+		t.Fatalf("%d %s", r.code, r.text)
+	}
+	return r.str("access_token"), r.str("refresh_token")
+}
+
+func (s *server) userinfo(t testing.TB, access string) reply {
+	t.Helper()
+	return do(t, request(t, http.MethodGet, s.URL+"/oauth/userinfo", "", map[string]string{"Authorization": "Bearer " + access}))
+}

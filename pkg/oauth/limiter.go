@@ -1,0 +1,53 @@
+package oauth
+
+import (
+	"sync"
+	"time"
+
+	"golang.org/x/time/rate"
+)
+
+const (
+	// failuresPerSecond and failuresAtOnce bound the wrong secrets of one client from one address.
+	// A secret of any strength is far beyond them; a person's proxy, which many share, far below.
+	failuresPerSecond = 10
+	failuresAtOnce    = 100
+	limitPause        = time.Second
+	// limited bounds the memory.
+	limited = 4096
+)
+
+// limiter slows the guessing of clients' secrets down (RFC 6749, 2.3.1). Keys hold names of clients
+// that exist, so that made-up names push nobody out.
+type limiter struct {
+	mu         sync.Mutex
+	young, old map[string]*rate.Limiter
+}
+
+func newLimiter() *limiter { return &limiter{young: map[string]*rate.Limiter{}} }
+
+func (l *limiter) exhausted(key string, now time.Time) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	r := l.young[key]
+	if r == nil {
+		r = l.old[key]
+	}
+	return r != nil && r.TokensAt(now) < 1
+}
+
+func (l *limiter) failed(key string, now time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	r := l.young[key]
+	if r == nil {
+		if r = l.old[key]; r == nil {
+			r = rate.NewLimiter(failuresPerSecond, failuresAtOnce)
+		}
+		if len(l.young) >= limited/2 {
+			l.old, l.young = l.young, map[string]*rate.Limiter{}
+		}
+		l.young[key] = r
+	}
+	r.AllowN(now, 1)
+}

@@ -1,0 +1,31 @@
+package oauth
+
+import (
+	"context"
+	"errors"
+
+	"kapis.dev/ks-apiserver/pkg/iam"
+)
+
+// refresh is the grant of that name (RFC 6749, 6).
+func (s *Server) refresh(ctx context.Context, c *Client, f form) (*tokens, error) {
+	if f["refresh_token"] == "" {
+		return nil, refuse(invalidRequest, "The refresh_token is missing.")
+	}
+	var scopes []string
+	sess, u, next, err := s.Sessions.Refresh(ctx, c.Name, f["refresh_token"], func(sess *iam.Session) (err error) {
+		life := s.Clients.Lifetime(c.Name)
+		if left := sess.Expires.Sub(s.Now()); left < leastLife && (life.MaxAge == 0 || life.MaxAge >= leastLife) {
+			return refuse(invalidGrant, "The session has reached its end; log in again.")
+		}
+		scopes, err = narrowScopes(sess.Scopes, f["scope"])
+		return err
+	})
+	if errors.Is(err, iam.ErrRefresh) {
+		return nil, refuse(invalidGrant, "The refresh token is not valid, or no longer; log in again.").because(err)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return s.issue(c, sess, u, scopes, next)
+}

@@ -1,0 +1,164 @@
+package token
+
+import (
+	"crypto/rand"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/golang-jwt/jwt/v5"
+)
+
+// The values of the header typ, which keeps the kinds of token apart (RFC 8725, 3.11).
+const (
+	typeAccess   = "at+jwt" // RFC 9068, 2.1
+	typeIdentity = "JWT"
+)
+
+// Access is what an access token says (RFC 9068). It says who logged in, not what he may do: rights,
+// groups and the user's state are read fresh at each request.
+type Access struct {
+	// ID is the jti.
+	ID string
+	// Subject is the UID of the User: a User deleted and made again is another subject.
+	Subject string
+	// Username is the name of the User.
+	Username string
+	// Client is the OAuth client that the token was issued to.
+	Client string
+	// Session is the name of the session that the token lives and dies with.
+	Session string
+	// Scopes are the granted scopes; none where the client asked for none.
+	Scopes []string
+	// Issued and Expires are iat and exp, in whole seconds.
+	Issued, Expires time.Time
+	// Display is what a page may show unverified. It is written, and never read back.
+	Display Display
+}
+
+// Display are claims that the console reads out of an access token without verifying it, to choose
+// the page to show. Nothing here decides anything.
+type Display struct {
+	Groups        []string
+	Email         string
+	Uninitialized bool
+}
+
+// maxDisplayGroups and maxDisplayBytes bound the groups in a token, since it travels in a cookie of
+// at most 4096 bytes. Beyond them the claim is left out.
+const (
+	maxDisplayGroups = 16
+	maxDisplayBytes  = 512
+)
+
+type accessClaims struct {
+	jwt.RegisteredClaims
+	ClientID string              `json:"client_id"`
+	Session  string              `json:"sid"`
+	Scope    string              `json:"scope,omitempty"`
+	Username string              `json:"username"`
+	Groups   []string            `json:"groups,omitempty"`
+	Extra    map[string][]string `json:"extra,omitempty"`
+}
+
+// Identity is what an ID token says (OpenID Connect Core 1.0, 2).
+type Identity struct {
+	// Subject is the same as that of the access token.
+	Subject string
+	// Client is the audience.
+	Client string
+	// Session is the session that the token was issued in.
+	Session string
+	// Issued, Expires and Authenticated are iat, exp and auth_time, in whole seconds.
+	Issued, Expires, Authenticated time.Time
+	// Username, Name, Email and Locale are the claims of scopes profile and email; empty where
+	// their scope was not granted.
+	Username, Name, Email, Locale string
+}
+
+type identityClaims struct {
+	jwt.RegisteredClaims
+	Session       string           `json:"sid,omitempty"`
+	Authenticated *jwt.NumericDate `json:"auth_time,omitempty"`
+	Username      string           `json:"preferred_username,omitempty"`
+	Name          string           `json:"name,omitempty"`
+	Email         string           `json:"email,omitempty"`
+	Locale        string           `json:"locale,omitempty"`
+}
+
+// Issuer signs tokens.
+type Issuer struct {
+	Keys KeySource
+	// URL is the iss of every token.
+	URL string
+	// Audience is the aud of access tokens: this cluster's API, as its Verifier expects it.
+	Audience string
+	// Now is the clock.
+	Now func() time.Time
+}
+
+// Access signs an access token. It chooses the ID itself.
+func (i *Issuer) Access(a *Access) (string, error) {
+	c := accessClaims{
+		RegisteredClaims: jwt.RegisteredClaims{
+			Issuer: i.URL, Audience: jwt.ClaimStrings{i.Audience}, Subject: a.Subject, ID: rand.Text(),
+			IssuedAt: jwt.NewNumericDate(a.Issued), ExpiresAt: jwt.NewNumericDate(a.Expires),
+		},
+		ClientID: a.Client, Session: a.Session, Scope: strings.Join(a.Scopes, " "),
+		Username: a.Username, Groups: bounded(a.Display.Groups),
+	}
+	if a.Display.Email != "" {
+		c.Extra = map[string][]string{"email": {a.Display.Email}}
+	}
+	if a.Display.Uninitialized {
+		if c.Extra == nil {
+			c.Extra = map[string][]string{}
+		}
+		c.Extra["uninitialized"] = []string{"true"}
+	}
+	return i.sign(typeAccess, c)
+}
+
+// Identity signs an ID token.
+func (i *Issuer) Identity(id *Identity) (string, error) {
+	c := identityClaims{
+		RegisteredClaims: jwt.RegisteredClaims{
+			Issuer: i.URL, Audience: jwt.ClaimStrings{id.Client}, Subject: id.Subject,
+			IssuedAt: jwt.NewNumericDate(id.Issued), ExpiresAt: jwt.NewNumericDate(id.Expires),
+		},
+		Session:  id.Session,
+		Username: id.Username, Name: id.Name, Email: id.Email, Locale: id.Locale,
+	}
+	if !id.Authenticated.IsZero() {
+		c.Authenticated = jwt.NewNumericDate(id.Authenticated)
+	}
+	return i.sign(typeIdentity, c)
+}
+
+func (i *Issuer) sign(typ string, c jwt.Claims) (string, error) {
+	key, err := i.Keys.KeySet().signer(i.Now())
+	if err != nil {
+		return "", fmt.Errorf("sign a token: %w", err)
+	}
+	t := jwt.NewWithClaims(jwt.SigningMethodRS256, c)
+	t.Header["typ"], t.Header["kid"] = typ, key.ID
+	s, err := t.SignedString(key.Private)
+	if err != nil {
+		return "", fmt.Errorf("sign a token: %w", err)
+	}
+	return s, nil
+}
+
+func bounded(groups []string) []string {
+	if len(groups) > maxDisplayGroups {
+		return nil
+	}
+	size := 0
+	for _, g := range groups {
+		size += len(g)
+	}
+	if size > maxDisplayBytes {
+		return nil
+	}
+	return groups
+}

@@ -1,0 +1,149 @@
+package token
+
+import (
+	"context"
+	"crypto/sha256"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
+)
+
+// SecretName is the Secret, in this server's namespace, that all replicas share their keys through.
+const SecretName = "ks-apiserver-signing-keys"
+
+// Secrets are the calls that a Keyring makes; the Secrets client of one namespace has them.
+type Secrets interface {
+	Get(ctx context.Context, name string, o metav1.GetOptions) (*corev1.Secret, error)
+	Create(ctx context.Context, s *corev1.Secret, o metav1.CreateOptions) (*corev1.Secret, error)
+	List(ctx context.Context, o metav1.ListOptions) (*corev1.SecretList, error)
+	Watch(ctx context.Context, o metav1.ListOptions) (watch.Interface, error)
+}
+
+// Keyring is the KeySource that the replicas share: one Secret, made by whichever comes first.
+type Keyring struct {
+	secrets Secrets
+	now     func() time.Time
+	set     atomic.Pointer[KeySet]
+	// seen is the hash of what set was read from; only Run touches it once there is a Run.
+	seen [sha256.Size]byte
+}
+
+// retryEvery is the pause between attempts to make keys anew.
+const retryEvery = 2 * time.Second
+
+// OpenKeyring reads the keys, and makes them where there are none.
+func OpenKeyring(ctx context.Context, secrets Secrets, now func() time.Time) (*Keyring, error) {
+	k := &Keyring{secrets: secrets, now: now}
+	secret, err := secrets.Get(ctx, SecretName, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		secret, err = k.create(ctx)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read the signing keys, Secret %s: %w", SecretName, err)
+	}
+	set, err := Decode(secret.Data[SecretKey])
+	if err != nil {
+		return nil, fmt.Errorf("signing keys, Secret %s, key %s: %w; mend the Secret, or delete it to have new keys made (everyone logs in again)",
+			SecretName, SecretKey, err)
+	}
+	k.seen = sha256.Sum256(secret.Data[SecretKey])
+	k.set.Store(set)
+	return k, nil
+}
+
+// create makes the Secret, or returns the one that another replica made in the meantime.
+func (k *Keyring) create(ctx context.Context) (*corev1.Secret, error) {
+	set, err := Generate(k.now())
+	if err != nil {
+		return nil, err
+	}
+	b, err := set.Encode()
+	if err != nil {
+		return nil, err
+	}
+	made, err := k.secrets.Create(ctx, &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Name: SecretName, Labels: map[string]string{"app.kubernetes.io/managed-by": "ks-apiserver"}},
+		Data:       map[string][]byte{SecretKey: b},
+	}, metav1.CreateOptions{})
+	if apierrors.IsAlreadyExists(err) {
+		return k.secrets.Get(ctx, SecretName, metav1.GetOptions{})
+	}
+	return made, err
+}
+
+// KeySet returns the keys as they were last seen.
+func (k *Keyring) KeySet() *KeySet { return k.set.Load() }
+
+// Run follows the Secret until ctx ends. A Secret that can't be read leaves the keys as they are; one
+// that was deleted is made anew, which ends all tokens: that is how an operator who lost trust in the
+// keys gets rid of them.
+func (k *Keyring) Run(ctx context.Context) {
+	only := fields.OneTermEqualSelector(metav1.ObjectNameField, SecretName).String()
+	_, informer := cache.NewInformerWithOptions(cache.InformerOptions{
+		ListerWatcher: cache.ToListWatcherWithWatchListSemantics(&cache.ListWatch{
+			ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+				o.FieldSelector = only
+				return k.secrets.List(ctx, o)
+			},
+			WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
+				o.FieldSelector = only
+				return k.secrets.Watch(ctx, o)
+			},
+		}, k.secrets),
+		ObjectType: &corev1.Secret{},
+		Handler: cache.ResourceEventHandlerFuncs{
+			AddFunc:    func(o any) { k.adopt(o) },
+			UpdateFunc: func(_, o any) { k.adopt(o) },
+			DeleteFunc: func(o any) { k.replace(ctx, o) },
+		},
+	})
+	informer.RunWithContext(ctx)
+}
+
+func (k *Keyring) adopt(o any) {
+	secret, ok := o.(*corev1.Secret)
+	if !ok || secret.Name != SecretName {
+		return
+	}
+	sum := sha256.Sum256(secret.Data[SecretKey])
+	if sum == k.seen {
+		return // nothing but metadata changed: a new set would empty the verifier's cache
+	}
+	set, err := Decode(secret.Data[SecretKey])
+	if err != nil {
+		klog.ErrorS(err, "The Secret of the signing keys can't be read; going on with the keys known before", "secret", SecretName)
+		return
+	}
+	k.seen = sum
+	k.set.Store(set)
+	klog.InfoS("Signing keys changed", "secret", SecretName, "keys", len(set.signing))
+}
+
+func (k *Keyring) replace(ctx context.Context, o any) {
+	if d, ok := o.(cache.DeletedFinalStateUnknown); ok {
+		o = d.Obj
+	}
+	if s, ok := o.(*corev1.Secret); !ok || s.Name != SecretName || ctx.Err() != nil {
+		return
+	}
+	klog.InfoS("The Secret of the signing keys was deleted: new keys are made, and everyone logs in again", "secret", SecretName)
+	_ = wait.PollUntilContextCancel(ctx, retryEvery, true, func(ctx context.Context) (bool, error) {
+		secret, err := k.create(ctx)
+		if err != nil {
+			klog.ErrorS(err, "Making new signing keys failed; going on with the old ones, and trying again", "secret", SecretName)
+			return false, nil
+		}
+		k.adopt(secret)
+		return true, nil
+	}) // the only error is the end of ctx
+}

@@ -1,0 +1,216 @@
+// Package token issues and verifies the tokens of this server, and keeps the keys that they hang on.
+package token
+
+import (
+	"cmp"
+	"crypto/hmac"
+	"crypto/rand"
+	"crypto/rsa"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/big"
+	"slices"
+	"time"
+)
+
+// Algorithm is the one algorithm (RFC 7518, 3.3) that tokens are signed with. A verified RS256 costs
+// about half of ES256, every OpenID client knows it, and a key set with one algorithm leaves a token
+// nothing to choose.
+const Algorithm = "RS256"
+
+const (
+	// rsaBits is the size of new keys; minRSABits and minMACBytes are the least that is accepted
+	// (RFC 7518, 3.2 and 3.3).
+	rsaBits     = 2048
+	minRSABits  = 2048
+	minMACBytes = 32
+	// maxKeys bounds each list of a key set, so that a broken Secret can't fill the memory.
+	maxKeys = 32
+)
+
+// SigningKey is a private key and its times. It signs from NotBefore until a newer one may, and
+// verifies from the moment it is known until Retire.
+type SigningKey struct {
+	// ID is the kid.
+	ID      string
+	Private *rsa.PrivateKey
+	Created time.Time
+	// NotBefore lies in the future where every replica shall know the key before one signs with it.
+	NotBefore time.Time
+	// Retire ends the key's life; zero means that no end was set.
+	Retire time.Time
+}
+
+// MACKey is the secret that refresh tokens are derived from, and its times.
+type MACKey struct {
+	ID        string
+	Secret    []byte
+	Created   time.Time
+	NotBefore time.Time
+	Retire    time.Time
+}
+
+// KeySet is what tokens are signed and verified with. It is never changed: a rotation makes a new one.
+type KeySet struct {
+	signing []SigningKey // by NotBefore, the newest first
+	macs    []MACKey     // the same
+	byID    map[string]*SigningKey
+	jwks    []byte
+}
+
+// KeySource gives the keys of this moment.
+type KeySource interface {
+	KeySet() *KeySet
+}
+
+// KeySet returns s, so that a fixed set is a KeySource.
+func (s *KeySet) KeySet() *KeySet { return s }
+
+// NewKeySet checks the keys and makes a set of them.
+func NewKeySet(signing []SigningKey, macs []MACKey) (*KeySet, error) {
+	if len(signing) == 0 || len(macs) == 0 {
+		return nil, errors.New("a key set needs a signing key and a MAC key at least")
+	}
+	if len(signing) > maxKeys || len(macs) > maxKeys {
+		return nil, fmt.Errorf("a key set has at most %d keys of a kind", maxKeys)
+	}
+	s := &KeySet{signing: slices.Clone(signing), macs: slices.Clone(macs), byID: map[string]*SigningKey{}}
+	slices.SortStableFunc(s.signing, func(a, b SigningKey) int {
+		return cmp.Or(b.NotBefore.Compare(a.NotBefore), cmp.Compare(a.ID, b.ID))
+	})
+	slices.SortStableFunc(s.macs, func(a, b MACKey) int {
+		return cmp.Or(b.NotBefore.Compare(a.NotBefore), cmp.Compare(a.ID, b.ID))
+	})
+	for i := range s.signing {
+		k := &s.signing[i]
+		if err := k.check(); err != nil {
+			return nil, fmt.Errorf("signing key %q: %w", k.ID, err)
+		}
+		if s.byID[k.ID] != nil {
+			return nil, fmt.Errorf("signing key %q: there are two of that id", k.ID)
+		}
+		s.byID[k.ID] = k
+	}
+	for _, m := range s.macs {
+		if err := m.check(); err != nil {
+			return nil, fmt.Errorf("MAC key %q: %w", m.ID, err)
+		}
+	}
+	var err error
+	if s.jwks, err = publicSet(s.signing); err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+func (k *SigningKey) check() error {
+	if k.ID == "" || k.Private == nil {
+		return errors.New("has no id or no key")
+	}
+	if n := k.Private.N.BitLen(); n < minRSABits {
+		return fmt.Errorf("has %d bits; %d are the least", n, minRSABits)
+	}
+	if err := k.Private.Validate(); err != nil {
+		return fmt.Errorf("is not a good RSA key: %w", err)
+	}
+	return nil
+}
+
+func (m *MACKey) check() error {
+	if len(m.Secret) < minMACBytes {
+		return fmt.Errorf("has %d bytes; %d are the least", len(m.Secret), minMACBytes)
+	}
+	for _, b := range m.Secret {
+		if b != m.Secret[0] {
+			return nil
+		}
+	}
+	return errors.New("is one byte repeated; it has to be random")
+}
+
+// Generate makes a set of one new key of each kind, good from now on.
+func Generate(now time.Time) (*KeySet, error) {
+	now = now.UTC().Truncate(time.Second)
+	private, err := rsa.GenerateKey(rand.Reader, rsaBits)
+	if err != nil {
+		return nil, fmt.Errorf("generate a signing key: %w", err)
+	}
+	secret := make([]byte, 2*minMACBytes)
+	_, _ = rand.Read(secret) // never fails (crypto/rand)
+	return NewKeySet(
+		[]SigningKey{{ID: thumbprint(&private.PublicKey), Private: private, Created: now, NotBefore: now}},
+		[]MACKey{{ID: rand.Text(), Secret: secret, Created: now, NotBefore: now}})
+}
+
+// signer returns the newest key that may sign now.
+func (s *KeySet) signer(now time.Time) (*SigningKey, error) {
+	for i := range s.signing {
+		if k := &s.signing[i]; alive(k.NotBefore, k.Retire, now) {
+			return k, nil
+		}
+	}
+	return nil, errors.New("no signing key is good at this time: check the clock, and the times in the Secret of the signing keys")
+}
+
+// verifier returns the key of that id, or nil. A key verifies before it signs, since the clock of
+// the replica that signed may be ahead.
+func (s *KeySet) verifier(id string, now time.Time) *SigningKey {
+	k := s.byID[id]
+	if k == nil || !alive(time.Time{}, k.Retire, now) {
+		return nil
+	}
+	return k
+}
+
+func alive(from, to, now time.Time) bool {
+	return !now.Before(from) && (to.IsZero() || now.Before(to))
+}
+
+// JWKS returns the public keys as a JWK set (RFC 7517). It is not to be changed.
+func (s *KeySet) JWKS() []byte { return s.jwks }
+
+type jwk struct {
+	Use string `json:"use"`
+	Kty string `json:"kty"`
+	Kid string `json:"kid"`
+	Alg string `json:"alg"`
+	N   string `json:"n"`
+	E   string `json:"e"`
+}
+
+func publicSet(keys []SigningKey) ([]byte, error) {
+	set := struct {
+		Keys []jwk `json:"keys"`
+	}{Keys: make([]jwk, 0, len(keys))}
+	for i := range keys {
+		n, e := numbers(&keys[i].Private.PublicKey)
+		set.Keys = append(set.Keys, jwk{Use: "sig", Kty: "RSA", Kid: keys[i].ID, Alg: Algorithm, N: n, E: e})
+	}
+	b, err := json.Marshal(set)
+	if err != nil {
+		return nil, fmt.Errorf("write the public keys: %w", err)
+	}
+	return b, nil
+}
+
+// thumbprint is the JWK thumbprint of a public key (RFC 7638, 3), which makes a kid that can't
+// belong to two keys.
+func thumbprint(k *rsa.PublicKey) string {
+	n, e := numbers(k)
+	sum := sha256.Sum256([]byte(`{"e":"` + e + `","kty":"RSA","n":"` + n + `"}`))
+	return base64.RawURLEncoding.EncodeToString(sum[:])
+}
+
+func numbers(k *rsa.PublicKey) (n, e string) {
+	return base64.RawURLEncoding.EncodeToString(k.N.Bytes()),
+		base64.RawURLEncoding.EncodeToString(big.NewInt(int64(k.E)).Bytes())
+}
+
+func (m *MACKey) sum(message string) []byte {
+	h := hmac.New(sha256.New, m.Secret)
+	_, _ = h.Write([]byte(message)) // a hash never fails
+	return h.Sum(nil)
+}
