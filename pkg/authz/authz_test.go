@@ -77,7 +77,7 @@ func TestDefaultPaths(t *testing.T) {
 	}{
 		{"POST", "/oauth/token", everyone},
 		{"POST", "/clusters/host/oauth/token", everyone},
-		{"GET", "/oauth/token", nobody},
+		{"GET", "/oauth/token", everyone}, // answered with 405
 		{"GET", "/oauth/userinfo", everyone},
 		{"POST", "/oauth/userinfo", everyone},
 		{"PUT", "/oauth/userinfo", nobody},

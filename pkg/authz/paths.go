@@ -25,9 +25,9 @@ type Path struct {
 // and how the server does. Each of them answers by itself: none is passed on to kube-apiserver
 // under the server's own identity for somebody who is not logged in.
 func DefaultPaths() []Path {
-	get, post, form := []string{"get"}, []string{"post"}, []string{"get", "post"}
+	get, form := []string{"get"}, []string{"get", "post"}
 	return []Path{
-		{Path: "/oauth/token", Methods: post},
+		{Path: "/oauth/token", Methods: form}, // it answers GET itself, with 405 (RFC 6749, 3.2)
 		{Path: "/oauth/userinfo", Methods: form},
 		{Path: "/oauth/keys", Methods: get},
 		{Path: "/oauth/logout", Methods: form},

@@ -1,0 +1,94 @@
+// Command ks-controller-manager keeps users, roles and clusters, and mirrors roles and bindings to
+// native RBAC.
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+	"k8s.io/klog/v2"
+
+	"kapis.dev/ks-apiserver/pkg/config"
+	"kapis.dev/ks-apiserver/pkg/controllermanager"
+	"kapis.dev/ks-apiserver/pkg/version"
+)
+
+// adminPasswordVariable is the environment variable that has the first user's password.
+const adminPasswordVariable = "KUBESPHERE_ADMIN_PASSWORD"
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	err := command().ExecuteContext(ctx)
+	stop()
+	klog.Flush()
+	if ctx.Err() != nil && errors.Is(err, context.Canceled) {
+		err = nil // stopped while it started: a clean stop
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "ks-controller-manager: "+strings.ReplaceAll(err.Error(), "\n", "; "))
+		os.Exit(1)
+	}
+}
+
+func command() *cobra.Command {
+	var file, kubeconfig string
+	o := controllermanager.Options{AdminPassword: os.Getenv(adminPasswordVariable)}
+	cmd := &cobra.Command{
+		Use:           "ks-controller-manager",
+		Short:         "Keep users, roles and clusters, and mirror roles and bindings to native RBAC",
+		Args:          cobra.NoArgs,
+		SilenceErrors: true,
+		SilenceUsage:  true,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			cfg, err := config.Load(file)
+			if err != nil {
+				return err
+			}
+			if kubeconfig != "" {
+				cfg.Kubernetes.Kubeconfig = kubeconfig
+			}
+			m, err := controllermanager.New(cmd.Context(), cfg, o)
+			if err != nil {
+				return err
+			}
+			return m.Run(cmd.Context())
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&file, "config", "", "configuration `file`, or a folder that has kubesphere.yaml (default /etc/kubesphere, then the working folder)")
+	f.StringVar(&kubeconfig, "kubeconfig", "", "kubeconfig `file` of the cluster (default: the cluster that this runs in, else ~/.kube/config)")
+	f.BoolVar(&o.LeaderElect, "leader-elect", false, "work only while holding a lease; needed where there are several replicas")
+	f.DurationVar(&o.LeaseDuration, "lease-duration", 15*time.Second, "how long others wait before they take over a lease that is not renewed")
+	f.DurationVar(&o.RenewDeadline, "renew-deadline", 10*time.Second, "how long the leader tries to renew before it gives up")
+	f.DurationVar(&o.RetryPeriod, "retry-period", 2*time.Second, "how often the lease is tried")
+	f.StringVar(&o.MetricsAddress, "metrics-bind-address", ":8080", "`address` of /metrics; 0 for none")
+	f.StringVar(&o.HealthAddress, "health-probe-bind-address", ":8081", "`address` of /healthz and /readyz; 0 for none")
+	f.StringSliceVar(&o.Controllers, "controllers", []string{"*"}, "which controllers run: * for all, name for one, -name for all but that one")
+	f.StringVar(&o.AdminPasswordFile, "admin-password-file", "", "`file` that has the password of the user admin, for the first start (default $"+adminPasswordVariable+", else one is generated)")
+
+	klogFlags := flag.NewFlagSet("klog", flag.ContinueOnError)
+	klog.InitFlags(klogFlags)
+	cmd.PersistentFlags().AddGoFlag(klogFlags.Lookup("v"))
+	cmd.PersistentFlags().AddGoFlag(klogFlags.Lookup("vmodule"))
+
+	cmd.AddCommand(&cobra.Command{
+		Use:   "version",
+		Short: "Print the version",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			enc := json.NewEncoder(cmd.OutOrStdout())
+			enc.SetIndent("", "  ")
+			return enc.Encode(version.Get())
+		},
+	})
+	return cmd
+}

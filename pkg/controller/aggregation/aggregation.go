@@ -1,0 +1,150 @@
+// Package aggregation computes the rules of an iam role from the templates that it names or selects.
+//
+// A role's rules are its own ones and those of its templates. Which of them came from templates is
+// kept in an annotation, so that a rule goes when its template goes, while a rule that somebody
+// wrote stays whatever happens to templates. A role without that annotation is taken over as it is:
+// a rule equal to one of a template that it has now came from there, every other one is its own.
+package aggregation
+
+import (
+	"fmt"
+	"slices"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+
+	iamv1beta1 "kapis.dev/ks-apiserver/pkg/api/iam/v1beta1"
+)
+
+// Role is what aggregation reads and writes of an iam role of any kind.
+type Role struct {
+	// Meta is the role's metadata; its annotations are written.
+	Meta metav1.Object
+	// Templates and Rules point at the fields of the role.
+	Templates *iamv1beta1.AggregationRoleTemplates
+	Rules     *[]rbacv1.PolicyRule
+}
+
+// Aggregate brings the role's rules, template names and record up to date with templates, and says
+// whether it changed any of them. The templates are those of the role's scope: the caller leaves out
+// the others, so that a namespace's role can't take what is meant for the platform.
+//
+// Templates count where the role has a selector, where the annotation AnnotationAutoAggregate says
+// "true", where they counted before, or where the role has no rules but theirs to grant. The
+// annotation "false" turns them off and takes their rules away again.
+func Aggregate(role Role, templates []iamv1beta1.RoleTemplate) (bool, error) {
+	old := readRecord(role.Meta)
+	if !active(role, old) {
+		if old == nil {
+			return false, nil
+		}
+		*role.Rules = ownRules(*role.Rules, old, nil)
+		return true, writeRecord(role.Meta, nil)
+	}
+	names, selected, err := choose(role.Templates, old, templates)
+	if err != nil {
+		return false, err
+	}
+	given := rulesOf(names, templates)
+	rules := union(ownRules(*role.Rules, old, given), given)
+	next := &record{Templates: selected, Rules: fingerprints(given)}
+
+	changed := false
+	if !slices.Equal(fingerprints(rules), fingerprints(*role.Rules)) {
+		*role.Rules, changed = rules, true
+	}
+	if !slices.Equal(names, role.Templates.TemplateNames) {
+		role.Templates.TemplateNames, changed = names, true
+	}
+	if !next.equal(old) {
+		return true, writeRecord(role.Meta, next)
+	}
+	return changed, nil
+}
+
+// Wanted says whether the role has anything to do with templates, now or by its record. The rules
+// of all other roles need no look at any template.
+func Wanted(role Role) bool {
+	_, recorded := role.Meta.GetAnnotations()[AnnotationRecord]
+	return recorded || active(role, nil)
+}
+
+// active says whether templates count for the role.
+func active(role Role, old *record) bool {
+	t := role.Templates
+	if t == nil || role.Meta.GetAnnotations()[iamv1beta1.AnnotationAutoAggregate] == "false" {
+		return false
+	}
+	return t.RoleSelector != nil || old != nil || len(*role.Rules) == 0 && len(t.TemplateNames) > 0 ||
+		role.Meta.GetAnnotations()[iamv1beta1.AnnotationAutoAggregate] == "true"
+}
+
+// choose returns the names of all of a role's templates, in a stable order, and of those that the
+// selector finds. A name that an earlier selection brought and this one does not is gone.
+func choose(t *iamv1beta1.AggregationRoleTemplates, old *record, templates []iamv1beta1.RoleTemplate) (names, selected []string, err error) {
+	if t.RoleSelector != nil {
+		selector, err := metav1.LabelSelectorAsSelector(t.RoleSelector)
+		if err != nil {
+			return nil, nil, fmt.Errorf("read aggregationRoleTemplates.roleSelector: %w", err)
+		}
+		for i := range templates {
+			if templates[i].DeletionTimestamp.IsZero() && selector.Matches(labels.Set(templates[i].Labels)) {
+				selected = append(selected, templates[i].Name)
+			}
+		}
+		slices.Sort(selected)
+	}
+	for _, name := range t.TemplateNames {
+		byHand := old == nil || !slices.Contains(old.Templates, name)
+		if !slices.Contains(names, name) && (byHand || slices.Contains(selected, name)) {
+			names = append(names, name)
+		}
+	}
+	for _, name := range selected {
+		if !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	return names, selected, nil
+}
+
+// rulesOf returns the rules of the named templates, in the order of the names, each once.
+func rulesOf(names []string, templates []iamv1beta1.RoleTemplate) []rbacv1.PolicyRule {
+	var rules []rbacv1.PolicyRule
+	for _, name := range names {
+		i := slices.IndexFunc(templates, func(t iamv1beta1.RoleTemplate) bool { return t.Name == name })
+		if i >= 0 && templates[i].DeletionTimestamp.IsZero() {
+			rules = union(rules, templates[i].Spec.Rules)
+		}
+	}
+	return rules
+}
+
+// ownRules returns the rules that did not come from templates.
+func ownRules(rules []rbacv1.PolicyRule, old *record, given []rbacv1.PolicyRule) []rbacv1.PolicyRule {
+	from := fingerprints(given)
+	if old != nil {
+		from = old.Rules
+	}
+	var own []rbacv1.PolicyRule
+	for i := range rules {
+		if !slices.Contains(from, fingerprint(&rules[i])) {
+			own = append(own, rules[i])
+		}
+	}
+	return own
+}
+
+// union appends those of more that are not in rules yet.
+func union(rules, more []rbacv1.PolicyRule) []rbacv1.PolicyRule {
+	out := slices.Clone(rules)
+	seen := fingerprints(rules)
+	for i := range more {
+		if f := fingerprint(&more[i]); !slices.Contains(seen, f) {
+			seen = append(seen, f)
+			out = append(out, *more[i].DeepCopy())
+		}
+	}
+	return out
+}

@@ -1,0 +1,78 @@
+package aggregation
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// AnnotationRecord is where a role says which of its rules and template names came from templates.
+const AnnotationRecord = "kapis.dev/aggregated"
+
+// record is what the last aggregation put into a role.
+type record struct {
+	// Templates are the names that the selector found.
+	Templates []string `json:"templates,omitempty"`
+	// Rules are the fingerprints of the templates' rules.
+	Rules []string `json:"rules,omitempty"`
+}
+
+// readRecord returns nil where there is none. One that can't be read is an empty one: every rule is
+// then taken for the role's own, and none is lost.
+func readRecord(meta metav1.Object) *record {
+	text, ok := meta.GetAnnotations()[AnnotationRecord]
+	if !ok {
+		return nil
+	}
+	r := &record{}
+	if err := json.Unmarshal([]byte(text), r); err != nil {
+		return &record{}
+	}
+	return r
+}
+
+func (r *record) equal(other *record) bool {
+	return other != nil && slices.Equal(r.Templates, other.Templates) && slices.Equal(r.Rules, other.Rules)
+}
+
+// writeRecord puts r into the annotation; nil takes the annotation away.
+func writeRecord(meta metav1.Object, r *record) error {
+	annotations := maps.Clone(meta.GetAnnotations())
+	if annotations == nil {
+		annotations = map[string]string{}
+	}
+	if r == nil {
+		delete(annotations, AnnotationRecord)
+	} else {
+		text, err := json.Marshal(r)
+		if err != nil {
+			return fmt.Errorf("write the record of aggregated rules: %w", err)
+		}
+		annotations[AnnotationRecord] = string(text)
+	}
+	meta.SetAnnotations(annotations)
+	return nil
+}
+
+// fingerprint tells rules apart: 64 bits of SHA-256 over their fields, absent and empty ones alike.
+func fingerprint(r *rbacv1.PolicyRule) string {
+	h := sha256.New()
+	for _, field := range [][]string{r.Verbs, r.APIGroups, r.Resources, r.ResourceNames, r.NonResourceURLs} {
+		fmt.Fprintf(h, "%q\n", append([]string{}, field...))
+	}
+	return hex.EncodeToString(h.Sum(nil)[:8])
+}
+
+func fingerprints(rules []rbacv1.PolicyRule) []string {
+	out := make([]string, len(rules))
+	for i := range rules {
+		out[i] = fingerprint(&rules[i])
+	}
+	return out
+}

@@ -1,0 +1,377 @@
+package globalrole
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	iamv1beta1 "kapis.dev/ks-apiserver/pkg/api/iam/v1beta1"
+	"kapis.dev/ks-apiserver/pkg/controller/mirror"
+	"kapis.dev/ks-apiserver/pkg/controller/mirror/mirrortest"
+)
+
+var ctx = context.Background()
+
+func role(name string, rules ...rbacv1.PolicyRule) *iamv1beta1.GlobalRole {
+	return &iamv1beta1.GlobalRole{ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID("uid-of-" + name)}, Rules: rules}
+}
+
+func rule(verb, resource string) rbacv1.PolicyRule {
+	return rbacv1.PolicyRule{Verbs: []string{verb}, APIGroups: []string{""}, Resources: []string{resource}}
+}
+
+func binding(name, role string, users ...string) *iamv1beta1.GlobalRoleBinding {
+	b := &iamv1beta1.GlobalRoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: name},
+		RoleRef:    rbacv1.RoleRef{APIGroup: iamv1beta1.GroupName, Kind: iamv1beta1.KindGlobalRole, Name: role},
+	}
+	for _, u := range users {
+		b.Subjects = append(b.Subjects, rbacv1.Subject{Kind: "User", APIGroup: rbacv1.GroupName, Name: u})
+	}
+	return b
+}
+
+func listPods(user string, groups ...string) mirrortest.Request {
+	return mirrortest.Request{User: user, Groups: groups, Verb: "list", Resource: "pods", Namespace: "any"}
+}
+
+func TestABoundRoleIsKnownToKubernetes(t *testing.T) {
+	f := mirrortest.New(t, Kind(), nil, role("viewer", rule("list", "pods")), binding("b1", "viewer", "ann"), binding("b2", "viewer", "bob"))
+	if n := f.Written(func() { f.Reconcile("", "viewer") }); n != 2 {
+		t.Errorf("%d writes, want a role and one binding for all subjects", n)
+	}
+	for request, want := range map[*mirrortest.Request]bool{
+		new(listPods("ann")):                         true,
+		new(listPods("bob")):                         true,
+		new(listPods("eve")):                         false,
+		new(listPods("x", "kapis:global:viewer")):    true,
+		new(listPods("x", "kapis:cluster:viewer")):   false,
+		{User: "ann", Verb: "get", Resource: "pods"}: false,
+	} {
+		if got := f.Allowed(*request); got != want {
+			t.Errorf("%+v: %t, want %t", *request, got, want)
+		}
+	}
+	native := &rbacv1.ClusterRole{}
+	if err := f.Client.Get(ctx, types.NamespacedName{Name: "kubesphere:iam:global:viewer"}, native); err != nil {
+		t.Fatal(err)
+	}
+	if o := native.OwnerReferences; len(o) != 1 || o[0].UID != "uid-of-viewer" || o[0].Kind != "GlobalRole" || o[0].APIVersion != "iam.kubesphere.io/v1beta1" {
+		t.Errorf("owned by %v", o)
+	}
+	if native.Labels[mirror.LabelManagedBy] != mirror.ManagedBy || native.Annotations[mirror.AnnotationSource] != "GlobalRole/viewer" {
+		t.Errorf("labels %v, annotations %v", native.Labels, native.Annotations)
+	}
+	if n := f.Written(func() { f.Reconcile("", "viewer") }); n != 0 {
+		t.Errorf("a second time wrote %d times", n)
+	}
+}
+
+func TestARoleThatNobodyHasHasNoMirror(t *testing.T) {
+	f := mirrortest.New(t, Kind(), nil, role("unbound", rule("list", "pods")), role("empty"), binding("b", "empty", "ann"),
+		role("nobody", rule("list", "pods")), binding("b2", "nobody"))
+	for _, name := range []string{"unbound", "empty", "nobody", "missing"} {
+		if n := f.Written(func() { f.Reconcile("", name) }); n != 0 {
+			t.Errorf("%s: %d writes", name, n)
+		}
+	}
+}
+
+// S9: what takes a right away takes it away at kube-apiserver too.
+func TestS9ARightGoesWithWhatGaveIt(t *testing.T) {
+	for name, take := range map[string]func(*testing.T, *mirrortest.Fixture){
+		"TheBinding": func(t *testing.T, f *mirrortest.Fixture) { must(t, f.Client.Delete(ctx, binding("b", "viewer"))) },
+		"TheRole":    func(t *testing.T, f *mirrortest.Fixture) { must(t, f.Client.Delete(ctx, role("viewer"))) },
+		"TheSubject": func(t *testing.T, f *mirrortest.Fixture) {
+			patch(t, f, binding("b", "viewer"), `{"subjects":[{"kind":"User","name":"bob"}]}`)
+		},
+		"TheRule": func(t *testing.T, f *mirrortest.Fixture) { patch(t, f, role("viewer"), `{"rules":[]}`) },
+		"TheReference": func(t *testing.T, f *mirrortest.Fixture) {
+			patch(t, f, binding("b", "viewer"), `{"roleRef":{"name":"other"}}`)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := mirrortest.New(t, Kind(), nil, role("viewer", rule("list", "pods")), binding("b", "viewer", "ann"))
+			f.Reconcile("", "viewer")
+			if !f.Allowed(listPods("ann")) {
+				t.Fatal("ann had no right to lose")
+			}
+			take(t, f)
+			f.Reconcile("", "viewer")
+			if f.Allowed(listPods("ann")) {
+				t.Error("ann kept the right")
+			}
+		})
+	}
+}
+
+func TestOneFailureKeepsNobodysRightAlive(t *testing.T) {
+	f := mirrortest.New(t, Kind(), nil, role("viewer", rule("list", "pods")), binding("b", "viewer", "ann"))
+	f.Reconcile("", "viewer")
+	patch(t, f, role("viewer"), `{"metadata":{"annotations":{"iam.kubesphere.io/cel-condition":"true"}}}`)
+	f.Refuse = func(verb string, _ client.Object) error {
+		if verb == "create" {
+			return errors.New("no room")
+		}
+		return nil
+	}
+	if _, err := f.TryReconcile("", "viewer"); err == nil || !strings.Contains(err.Error(), `create ClusterRole "kubesphere:iam:conditional:viewer": no room`) {
+		t.Errorf("the error is %v", err)
+	}
+	if f.Allowed(listPods("ann")) {
+		t.Error("the right of before outlived the failure")
+	}
+	f.Refuse = nil
+	f.Reconcile("", "viewer")
+	if !f.Allowed(listPods("x", "kapis:conditional:viewer")) {
+		t.Error("the mirror did not heal")
+	}
+}
+
+func TestAConditionBindsTheSyntheticGroupOnly(t *testing.T) {
+	conditional := role("self", rule("list", "pods"))
+	conditional.Annotations = map[string]string{iamv1beta1.AnnotationCELCondition: "request.name == user.name"}
+	f := mirrortest.New(t, Kind(), nil, conditional, binding("b", "self", "ann"))
+	f.Reconcile("", "self")
+	for who, want := range map[*mirrortest.Request]bool{
+		new(listPods("ann")):                                  false,
+		new(listPods("ann", "kapis:global:self")):             false,
+		new(listPods("ann", "kapis:conditional:self")):        true,
+		new(listPods("ann", "system:authenticated", "other")): false,
+	} {
+		if got := f.Allowed(*who); got != want {
+			t.Errorf("%+v: %t, want %t", *who, got, want)
+		}
+	}
+	patch(t, f, role("self"), `{"metadata":{"annotations":null}}`)
+	f.Reconcile("", "self")
+	if !f.Allowed(listPods("ann")) || f.Allowed(listPods("x", "kapis:conditional:self")) {
+		t.Error("the condition's end did not show")
+	}
+}
+
+func TestAnEmptyConditionIsAConditionToo(t *testing.T) {
+	r := role("self", rule("list", "pods"))
+	r.Annotations = map[string]string{iamv1beta1.AnnotationCELCondition: ""}
+	f := mirrortest.New(t, Kind(), nil, r, binding("b", "self", "ann"))
+	f.Reconcile("", "self")
+	if f.Allowed(listPods("ann")) {
+		t.Error("a right without the condition")
+	}
+}
+
+func TestAStrangersObjectIsLeftAloneAndBoundToNobody(t *testing.T) {
+	foreign := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "kubesphere:iam:global:viewer"}, Rules: []rbacv1.PolicyRule{rule("list", "secrets")}}
+	f := mirrortest.New(t, Kind(), nil, foreign, role("viewer", rule("list", "pods")), binding("b", "viewer", "ann"))
+	var again bool
+	if n := f.Written(func() { again = f.Reconcile("", "viewer").RequeueAfter > 0 }); n != 0 || !again {
+		t.Errorf("%d writes, looks again: %t", n, again)
+	}
+	if f.Allowed(mirrortest.Request{User: "ann", Verb: "list", Resource: "secrets", Namespace: "x"}) {
+		t.Error("the stranger's rules were given to the role's subjects")
+	}
+	if e := <-f.Events; !strings.Contains(e, "NotMirrored") || !strings.Contains(e, "kubesphere:iam:global:viewer") {
+		t.Errorf("the event says %q", e)
+	}
+	must(t, f.Client.Delete(ctx, foreign))
+	f.Reconcile("", "viewer")
+	if !f.Allowed(listPods("ann")) {
+		t.Error("the mirror did not heal when the way was free")
+	}
+}
+
+func TestALabelTakenOffMakesTheRoleAStrangers(t *testing.T) {
+	f := mirrortest.New(t, Kind(), nil, role("viewer", rule("list", "pods")), binding("b", "viewer", "ann"))
+	f.Reconcile("", "viewer")
+	native := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "kubesphere:iam:global:viewer"}}
+	patch(t, f, native, `{"metadata":{"labels":null},"rules":[{"verbs":["*"],"apiGroups":["*"],"resources":["*"]}]}`)
+	f.Reconcile("", "viewer")
+	if f.Allowed(mirrortest.Request{User: "ann", Verb: "delete", Resource: "nodes"}) {
+		t.Error("rules that somebody else wrote are the role's subjects'")
+	}
+}
+
+func TestEditsOfNativeObjectsAreUndone(t *testing.T) {
+	name := "kubesphere:iam:global:viewer"
+	for claim, edit := range map[string]func(*testing.T, *mirrortest.Fixture){
+		"Rules": func(t *testing.T, f *mirrortest.Fixture) {
+			patch(t, f, &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: name}}, `{"rules":[{"verbs":["*"],"apiGroups":["*"],"resources":["*"]}]}`)
+		},
+		"AggregationRule": func(t *testing.T, f *mirrortest.Fixture) {
+			patch(t, f, &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: name}}, `{"aggregationRule":{"clusterRoleSelectors":[{}]}}`)
+		},
+		"Subjects": func(t *testing.T, f *mirrortest.Fixture) {
+			patch(t, f, &rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: name}}, `{"subjects":[{"kind":"User","name":"eve"}]}`)
+		},
+		"RoleRef": func(t *testing.T, f *mirrortest.Fixture) {
+			patch(t, f, &rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: name}}, `{"roleRef":{"name":"cluster-admin"}}`)
+		},
+		"Source": func(t *testing.T, f *mirrortest.Fixture) {
+			patch(t, f, &rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: name}}, `{"metadata":{"annotations":{"kapis.dev/mirror-of":"GlobalRole/other"}}}`)
+		},
+		"Deleted": func(t *testing.T, f *mirrortest.Fixture) {
+			must(t, f.Client.Delete(ctx, &rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: name}}))
+		},
+	} {
+		t.Run(claim, func(t *testing.T) {
+			f := mirrortest.New(t, Kind(), nil, role("viewer", rule("list", "pods")), binding("b", "viewer", "ann"))
+			f.Reconcile("", "viewer")
+			edit(t, f)
+			f.Reconcile("", "viewer")
+			b := &rbacv1.ClusterRoleBinding{}
+			must(t, f.Client.Get(ctx, types.NamespacedName{Name: name}, b))
+			r := &rbacv1.ClusterRole{}
+			must(t, f.Client.Get(ctx, types.NamespacedName{Name: name}, r))
+			if b.RoleRef.Name != name || len(b.Subjects) != 2 || b.Annotations[mirror.AnnotationSource] != "GlobalRole/viewer" || r.AggregationRule != nil {
+				t.Errorf("%v\n%v", b, r)
+			}
+			if !f.Allowed(listPods("ann")) || f.Allowed(listPods("eve")) || f.Allowed(mirrortest.Request{User: "ann", Verb: "delete", Resource: "nodes"}) {
+				t.Error("the edit counts")
+			}
+		})
+	}
+}
+
+func TestWhatOthersWroteOnNativeObjectsStays(t *testing.T) {
+	f := mirrortest.New(t, Kind(), nil, role("viewer", rule("list", "pods")), binding("b", "viewer", "ann"))
+	f.Reconcile("", "viewer")
+	native := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "kubesphere:iam:global:viewer"}}
+	patch(t, f, native, `{"metadata":{"labels":{"team":"a"}}}`)
+	if n := f.Written(func() { f.Reconcile("", "viewer") }); n != 0 {
+		t.Errorf("%d writes for a label of somebody else", n)
+	}
+}
+
+func TestALeftoverOfARoleThatIsGoneIsSwept(t *testing.T) {
+	f := mirrortest.New(t, Kind(), nil, role("viewer", rule("list", "pods")), binding("b", "viewer", "ann"))
+	f.Reconcile("", "viewer")
+	must(t, f.Client.Delete(ctx, role("viewer")))
+	f.Reconcile("", "viewer")
+	if n := f.Natives(); n != 0 {
+		t.Errorf("%d native objects are left", n)
+	}
+}
+
+func TestFinalizersOfAnOlderInstallationAreReleased(t *testing.T) {
+	r, b := role("viewer", rule("list", "pods")), binding("b", "viewer", "ann")
+	r.Finalizers, b.Finalizers = []string{iamv1beta1.FinalizerGlobalRole}, []string{iamv1beta1.FinalizerGlobalRoleBinding, "somebody/else"}
+	f := mirrortest.New(t, Kind(), nil, r, b)
+	f.Reconcile("", "viewer")
+	must(t, f.Client.Delete(ctx, binding("b", "viewer")))
+	must(t, f.Client.Delete(ctx, role("viewer")))
+	f.Reconcile("", "viewer")
+	if f.Allowed(listPods("ann")) {
+		t.Error("a deleted role grants")
+	}
+	if err := f.Client.Get(ctx, types.NamespacedName{Name: "viewer"}, r); !apierrors.IsNotFound(err) {
+		t.Errorf("the role hangs: %v", err)
+	}
+	must(t, f.Client.Get(ctx, types.NamespacedName{Name: "b"}, b))
+	if len(b.Finalizers) != 1 || b.Finalizers[0] != "somebody/else" {
+		t.Errorf("the binding's finalizers are %v", b.Finalizers)
+	}
+}
+
+func TestABindingOfAnotherKindDoesNotCount(t *testing.T) {
+	b := binding("b", "viewer", "ann")
+	b.RoleRef.Kind = "ClusterRole"
+	f := mirrortest.New(t, Kind(), nil, role("viewer", rule("list", "pods")), b)
+	if n := f.Written(func() { f.Reconcile("", "viewer") }); n != 0 {
+		t.Errorf("%d writes", n)
+	}
+}
+
+func TestManySubjectsNeedFewObjects(t *testing.T) {
+	objects := []client.Object{role("regular", rule("list", "pods"))}
+	for i := range 2500 {
+		objects = append(objects, binding(fmt.Sprintf("b-%d", i), "regular", fmt.Sprintf("user-%d", i)))
+	}
+	f := mirrortest.New(t, Kind(), nil, objects...)
+	if n := f.Written(func() { f.Reconcile("", "regular") }); n != 1+4 {
+		t.Errorf("%d writes, want a role and four bindings", n)
+	}
+	if !f.Allowed(listPods("user-0")) || !f.Allowed(listPods("user-2499")) {
+		t.Error("somebody is left out")
+	}
+	must(t, f.Client.Delete(ctx, binding("b-7", "regular")))
+	if n := f.Written(func() { f.Reconcile("", "regular") }); n != 1 || f.Allowed(listPods("user-7")) {
+		t.Errorf("%d writes for one user less", n)
+	}
+}
+
+func TestTemplatesGiveTheirRulesAndTakeThemAway(t *testing.T) {
+	template := func(name, scope string, r rbacv1.PolicyRule) *iamv1beta1.RoleTemplate {
+		return &iamv1beta1.RoleTemplate{
+			ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{iamv1beta1.LabelScope: scope, "pick": "me"}},
+			Spec:       iamv1beta1.RoleTemplateSpec{Rules: []rbacv1.PolicyRule{r}},
+		}
+	}
+	r := role("picker", rule("list", "nodes"))
+	r.AggregationRoleTemplates = &iamv1beta1.AggregationRoleTemplates{RoleSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"pick": "me"}}}
+	f := mirrortest.New(t, Kind(), nil, r, binding("b", "picker", "ann"),
+		template("view-pods", "global", rule("list", "pods")), template("view-secrets", "namespace", rule("list", "secrets")))
+	f.Reconcile("", "picker")
+	may := func(resource string) bool {
+		return f.Allowed(mirrortest.Request{User: "ann", Verb: "list", Resource: resource, Namespace: "x"})
+	}
+	if !may("pods") || !may("nodes") || may("secrets") {
+		t.Errorf("pods %t, own rule %t, another scope's %t", may("pods"), may("nodes"), may("secrets"))
+	}
+	got := &iamv1beta1.GlobalRole{}
+	must(t, f.Client.Get(ctx, types.NamespacedName{Name: "picker"}, got))
+	if names := got.AggregationRoleTemplates.TemplateNames; len(names) != 1 || names[0] != "view-pods" {
+		t.Errorf("the role names %v", names)
+	}
+	if n := f.Written(func() { f.Reconcile("", "picker") }); n != 0 {
+		t.Errorf("a second time wrote %d times", n)
+	}
+	must(t, f.Client.Delete(ctx, template("view-pods", "global", rule("list", "pods"))))
+	f.Reconcile("", "picker")
+	if may("pods") || !may("nodes") {
+		t.Errorf("after the template: pods %t, own rule %t", may("pods"), may("nodes"))
+	}
+}
+
+func TestABadSelectorIsToldAndChangesNothing(t *testing.T) {
+	r := role("picker", rule("list", "pods"))
+	r.AggregationRoleTemplates = &iamv1beta1.AggregationRoleTemplates{RoleSelector: &metav1.LabelSelector{
+		MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "x", Operator: "Around"}}}}
+	f := mirrortest.New(t, Kind(), nil, r, binding("b", "picker", "ann"))
+	f.Reconcile("", "picker")
+	if e := <-f.Events; !strings.Contains(e, "NotAggregated") {
+		t.Errorf("the event says %q", e)
+	}
+	if !f.Allowed(listPods("ann")) {
+		t.Error("the role's own rules are not mirrored")
+	}
+}
+
+func TestAConflictIsTriedAgainWithoutAnError(t *testing.T) {
+	f := mirrortest.New(t, Kind(), nil, role("viewer", rule("list", "pods")), binding("b", "viewer", "ann"))
+	f.Refuse = func(string, client.Object) error {
+		return apierrors.NewConflict(rbacv1.Resource("clusterroles"), "x", errors.New("newer"))
+	}
+	if r, err := f.TryReconcile("", "viewer"); err != nil || r.RequeueAfter == 0 {
+		t.Errorf("%v, %v", r, err)
+	}
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func patch(t *testing.T, f *mirrortest.Fixture, o client.Object, text string) {
+	t.Helper()
+	must(t, f.Client.Patch(ctx, o, client.RawPatch(types.MergePatchType, []byte(text))))
+}

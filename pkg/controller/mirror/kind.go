@@ -1,0 +1,153 @@
+package mirror
+
+import (
+	"context"
+	"fmt"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/klog/v2"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+
+	iamv1beta1 "kapis.dev/ks-apiserver/pkg/api/iam/v1beta1"
+	"kapis.dev/ks-apiserver/pkg/controller/aggregation"
+)
+
+const (
+	// RoleField is the cache's index of iam bindings by the name of their role; see Kind.RoleIndex.
+	RoleField = "kapis.dev/role"
+	// workers is how many roles of one kind are brought up to date at once. What they wait for is
+	// kube-apiserver.
+	workers = 8
+)
+
+// Kind is what one kind of iam role has of its own.
+type Kind struct {
+	// Name is the kind, such as "GlobalRole", and Scope the scope label of its templates.
+	Name, Scope string
+	// New returns an empty role, NewList an empty list of them.
+	New     func() client.Object
+	NewList func() client.ObjectList
+	// Fields points at what aggregation reads and writes of a role.
+	Fields func(role client.Object) aggregation.Role
+	// NewBinding returns an empty binding, NewBindingList an empty list of them.
+	NewBinding     func() client.Object
+	NewBindingList func() client.ObjectList
+	// Bound reads of a binding which role it gives, and to whom.
+	Bound func(binding client.Object) (rbacv1.RoleRef, []rbacv1.Subject)
+	// Place says where kube-apiserver is to know the role, and by which names.
+	Place func(ctx context.Context, c client.Reader, role client.Object) (Place, error)
+	// Native are the native kinds that mirror the role.
+	Native []client.Object
+	// Watches are what else can change a role's place.
+	Watches []Watch
+	// RoleFinalizer and BindingFinalizer are what an older installation may have put on them. Nothing
+	// but this controller would ever take them away.
+	RoleFinalizer, BindingFinalizer string
+}
+
+// Watch says which roles an object's change touches.
+type Watch struct {
+	// Object is of the kind that is watched; its metadata is all that is read.
+	Object client.Object
+	// Roles returns the keys of the roles.
+	Roles func(ctx context.Context, c client.Reader, o client.Object) []types.NamespacedName
+}
+
+// Place is where kube-apiserver knows a role, and by which names. The zero value is nowhere.
+type Place struct {
+	// Name is the name of the native role and binding, ConditionalName that of a role with a condition.
+	Name, ConditionalName string
+	// Group is the synthetic group of a role without a condition.
+	Group string
+	// Everywhere binds the role in the whole cluster, otherwise it is bound in Namespaces.
+	Everywhere bool
+	Namespaces []string
+	// Own makes a native Role in each of the namespaces, rather than one ClusterRole for them all.
+	Own bool
+	// Admit says whether a binding counts. Nil admits every one.
+	Admit func(binding client.Object) bool
+}
+
+// Setup adds a controller for the roles of a kind to mgr.
+func Setup(ctx context.Context, mgr manager.Manager, name string, kind Kind, writer *Writer, lag *Lag) error {
+	if err := mgr.GetFieldIndexer().IndexField(ctx, kind.NewBinding(), RoleField, kind.RoleIndex); err != nil {
+		return fmt.Errorf("index the bindings of %s by their role: %w", kind.Name, err)
+	}
+	c := mgr.GetClient()
+	b := builder.ControllerManagedBy(mgr).Named(name).
+		WithOptions(controller.Options{MaxConcurrentReconciles: workers}).
+		Watches(kind.New(), lag.handler(kind.Name, self)).
+		Watches(kind.NewBinding(), lag.handler(kind.Name, kind.roleOf)).
+		Watches(&iamv1beta1.RoleTemplate{}, lag.handler(kind.Name, kind.madeOf(c)))
+	for _, o := range kind.Native {
+		b = b.Watches(o, lag.handler(kind.Name, kind.mirrored))
+	}
+	for _, w := range kind.Watches {
+		b = b.WatchesMetadata(w.Object, lag.handler(kind.Name, func(ctx context.Context, o client.Object) []types.NamespacedName {
+			return w.Roles(ctx, c, o)
+		}))
+	}
+	return b.Complete(&Reconciler{Kind: kind, Client: c, Writer: writer, Lag: lag})
+}
+
+// RoleIndex is the index function of a kind's bindings. One that names a role of another kind, or of
+// another API group, counts here as little as it does for ks-apiserver.
+func (k Kind) RoleIndex(binding client.Object) []string {
+	ref, _ := k.Bound(binding)
+	if ref.Kind != k.Name || ref.APIGroup != "" && ref.APIGroup != iamv1beta1.GroupName {
+		return nil
+	}
+	return []string{ref.Name}
+}
+
+func self(_ context.Context, o client.Object) []types.NamespacedName {
+	return []types.NamespacedName{client.ObjectKeyFromObject(o)}
+}
+
+// roleOf names the role of a binding.
+func (k Kind) roleOf(_ context.Context, binding client.Object) []types.NamespacedName {
+	var keys []types.NamespacedName
+	for _, name := range k.RoleIndex(binding) {
+		keys = append(keys, types.NamespacedName{Namespace: binding.GetNamespace(), Name: name})
+	}
+	return keys
+}
+
+// mirrored names the role that a native object mirrors, if it is of this kind.
+func (k Kind) mirrored(_ context.Context, native client.Object) []types.NamespacedName {
+	for _, source := range SourceIndex(native) {
+		if key, ok := keyOf(k.Name, source); ok {
+			return []types.NamespacedName{key}
+		}
+	}
+	return nil
+}
+
+// madeOf names the roles that a template's change can touch: those of its scope that have anything
+// to do with templates. An event comes with the template before and after, so that none is missed.
+func (k Kind) madeOf(c client.Reader) func(context.Context, client.Object) []types.NamespacedName {
+	return func(ctx context.Context, template client.Object) []types.NamespacedName {
+		if template.GetLabels()[iamv1beta1.LabelScope] != k.Scope {
+			return nil
+		}
+		roles := k.NewList()
+		if err := c.List(ctx, roles, client.UnsafeDisableDeepCopy); err != nil {
+			klog.ErrorS(err, "Can't list the roles that a template's change touches", "kind", k.Name, "template", template.GetName())
+			return nil
+		}
+		var keys []types.NamespacedName
+		_ = meta.EachListItem(roles, func(o runtime.Object) error { // the function never fails
+			if role := o.(client.Object); aggregation.Wanted(k.Fields(role)) {
+				keys = append(keys, client.ObjectKeyFromObject(role))
+			}
+			return nil
+		})
+		return keys
+	}
+}

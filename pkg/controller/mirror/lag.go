@@ -1,0 +1,73 @@
+package mirror
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+)
+
+// Lag measures how long kube-apiserver decides by an old mirror: from the first event that touches a
+// role until its native objects are written.
+type Lag struct {
+	now     func() time.Time
+	seconds *prometheus.HistogramVec
+
+	mu    sync.Mutex
+	since map[string]time.Time // by source, of roles that wait to be reconciled
+}
+
+// NewLag registers the metric ks_mirror_lag_seconds{kind}.
+func NewLag(registry prometheus.Registerer, now func() time.Time) (*Lag, error) {
+	l := &Lag{now: now, since: map[string]time.Time{}}
+	l.seconds = prometheus.NewHistogramVec(prometheus.HistogramOpts{
+		Name:    "ks_mirror_lag_seconds",
+		Help:    "Time from a change of a role, binding, template or namespace until the native objects that mirror it were written.",
+		Buckets: []float64{.005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 60},
+	}, []string{"kind"})
+	if err := registry.Register(l.seconds); err != nil {
+		return nil, fmt.Errorf("register the metric of the mirror's lag: %w", err)
+	}
+	return l, nil
+}
+
+// handler queues the roles of the kind that keys names for an object, and starts their clocks.
+func (l *Lag) handler(kind string, keys func(context.Context, client.Object) []types.NamespacedName) handler.EventHandler {
+	return handler.EnqueueRequestsFromMapFunc(func(ctx context.Context, o client.Object) []reconcile.Request {
+		found := keys(ctx, o)
+		out := make([]reconcile.Request, len(found))
+		for i, key := range found {
+			out[i] = reconcile.Request{NamespacedName: key}
+			l.restore(Source(kind, key), l.now())
+		}
+		return out
+	})
+}
+
+// take stops the clock of source and returns when it was started; ok is false where it was not.
+func (l *Lag) take(source string) (start time.Time, ok bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	start, ok = l.since[source]
+	delete(l.since, source)
+	return start, ok
+}
+
+// restore starts the clock of source at start, unless it runs since before.
+func (l *Lag) restore(source string, start time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if t, ok := l.since[source]; !ok || start.Before(t) {
+		l.since[source] = start
+	}
+}
+
+func (l *Lag) observe(kind string, start time.Time) {
+	l.seconds.WithLabelValues(kind).Observe(l.now().Sub(start).Seconds())
+}

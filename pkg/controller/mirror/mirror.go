@@ -1,0 +1,252 @@
+// Package mirror keeps native RBAC in step with the roles and bindings of iam.kubesphere.io, so that
+// kube-apiserver decides about a request that is passed on as ks-apiserver decided.
+//
+// One role that is bound becomes one native role and one native binding in every place that it
+// reaches. The binding names the subjects of all the role's bindings and a synthetic group, which
+// only ks-apiserver can assert; a role with a condition is bound to its synthetic group alone, since
+// kube-apiserver does not know the condition. A role that nobody is bound to, or that grants nothing,
+// has no mirror.
+package mirror
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/klog/v2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+const (
+	// LabelManagedBy marks, with the value ManagedBy, the native objects that are the mirror's. Any
+	// other object is left alone, whatever its name.
+	LabelManagedBy = "app.kubernetes.io/managed-by"
+	// ManagedBy is the value of LabelManagedBy.
+	ManagedBy = "ks-controller-manager"
+	// AnnotationSource names the iam role that a native object mirrors, as Source gives it.
+	AnnotationSource = "kapis.dev/mirror-of"
+	// NamePrefix begins the names of all native objects of the mirror. No iam role's name has a
+	// colon, so that two of them never come to the same native name.
+	NamePrefix = "kubesphere:iam:"
+
+	// SourceField is the cache's index of native objects by AnnotationSource; see Index.
+	SourceField = "kapis.dev/source"
+	// foreignRetry is how soon an object that stands in the way is looked at again, since the cache,
+	// which holds only the mirror's own, does not tell when it goes.
+	foreignRetry = time.Minute
+	// atOnce is how many objects of one role are written at the same time.
+	atOnce = 8
+)
+
+// Source is how AnnotationSource names the iam role key of the kind.
+func Source(kind string, key types.NamespacedName) string {
+	if key.Namespace == "" {
+		return kind + "/" + key.Name
+	}
+	return kind + "/" + key.Namespace + "/" + key.Name
+}
+
+// keyOf is the way back from Source, for a role of the kind.
+func keyOf(kind, source string) (types.NamespacedName, bool) {
+	rest, ok := strings.CutPrefix(source, kind+"/")
+	if !ok {
+		return types.NamespacedName{}, false
+	}
+	if namespace, name, namespaced := strings.Cut(rest, "/"); namespaced {
+		return types.NamespacedName{Namespace: namespace, Name: name}, true
+	}
+	return types.NamespacedName{Name: rest}, true
+}
+
+// Index makes the mirror's own objects findable by their source. It is called once for a cache,
+// before the first controller that mirrors starts.
+func Index(ctx context.Context, indexer client.FieldIndexer) error {
+	for _, o := range nativeKinds() {
+		if err := indexer.IndexField(ctx, o, SourceField, SourceIndex); err != nil {
+			return fmt.Errorf("index native roles and bindings by what they mirror: %w", err)
+		}
+	}
+	return nil
+}
+
+// SourceIndex is the index function of Index.
+func SourceIndex(o client.Object) []string {
+	if source := o.GetAnnotations()[AnnotationSource]; source != "" && ours(o) {
+		return []string{source}
+	}
+	return nil
+}
+
+// ours says whether the mirror may change or delete a native object.
+func ours(o client.Object) bool {
+	return o.GetLabels()[LabelManagedBy] == ManagedBy && strings.HasPrefix(o.GetName(), NamePrefix)
+}
+
+// Writer writes native objects.
+type Writer struct {
+	// Client reads from the cache and writes. Live reads past the cache.
+	Client client.Client
+	Live   client.Reader
+	// Events tells people what is in the way of a role's mirror.
+	Events events.EventRecorder
+}
+
+// write makes the native objects of source be exactly those of want, and says how many it wrote and
+// when to look again, 0 for never. Nothing that fails keeps the rest from being done: a right that was
+// taken away must not outlive somebody else's error. A role that is not the mirror's own is bound to
+// nobody, since it may say anything.
+func (w *Writer) write(ctx context.Context, role client.Object, source string, want native) (wrote int, again time.Duration, err error) {
+	have, err := w.have(ctx, source)
+	if err != nil {
+		return 0, 0, err
+	}
+	put := func(o client.Object) (int, error) { return w.put(ctx, role, o) }
+	roles := each(want.roles, put)
+	if roles.foreign {
+		want.bindings = nil
+	}
+	wanted := want.names()
+	surplus := slices.DeleteFunc(have, func(o client.Object) bool { return wanted[describe(o)] })
+	gone := each(surplus, func(o client.Object) (int, error) { return 1, w.delete(ctx, o) })
+	bindings := &tally{}
+	if len(roles.errs) == 0 {
+		bindings = each(want.bindings, put)
+	}
+	if roles.foreign || bindings.foreign {
+		again = foreignRetry
+	}
+	return roles.wrote + gone.wrote + bindings.wrote, again, errors.Join(slices.Concat(roles.errs, gone.errs, bindings.errs)...)
+}
+
+// tally is what became of some objects.
+type tally struct {
+	mu      sync.Mutex
+	wrote   int
+	foreign bool
+	errs    []error
+}
+
+// each does something with every object, some at once: a workspace has as many bindings of one role
+// as it has namespaces, and the last of them is not to wait for all the others.
+func each(objects []client.Object, do func(client.Object) (wrote int, err error)) *tally {
+	t := &tally{}
+	var wait sync.WaitGroup
+	turn := make(chan struct{}, atOnce)
+	for _, o := range objects {
+		turn <- struct{}{}
+		wait.Go(func() {
+			defer func() { <-turn }()
+			n, err := do(o)
+			t.mu.Lock()
+			defer t.mu.Unlock()
+			t.wrote += n
+			switch {
+			case errors.Is(err, errForeign):
+				t.foreign = true
+			case err != nil:
+				t.errs = append(t.errs, err)
+			}
+		})
+	}
+	wait.Wait()
+	return t
+}
+
+// have lists the mirror's objects of source. They are the cache's: read only.
+func (w *Writer) have(ctx context.Context, source string) ([]client.Object, error) {
+	var out []client.Object
+	for _, list := range nativeLists() {
+		if err := w.Client.List(ctx, list, client.MatchingFields{SourceField: source}, client.UnsafeDisableDeepCopy); err != nil {
+			return nil, fmt.Errorf("list native objects that mirror %s: %w", source, err)
+		}
+		out = append(out, items(list)...)
+	}
+	return out, nil
+}
+
+// errForeign says that an object of somebody else has the name of one of the mirror's.
+var errForeign = errors.New("not managed by " + ManagedBy)
+
+// put creates or changes one native object, and returns how many writes that took.
+func (w *Writer) put(ctx context.Context, role, want client.Object) (int, error) {
+	have := empty(want)
+	err := w.Client.Get(ctx, client.ObjectKeyFromObject(want), have)
+	switch {
+	case apierrors.IsNotFound(err):
+		return w.create(ctx, role, want)
+	case err != nil:
+		return 0, fmt.Errorf("read %s: %w", describe(want), err)
+	case !ours(have):
+		return 0, w.foreign(role, want)
+	case !sameReference(have, want):
+		// A binding's role can't be changed: another one takes its place.
+		if err := w.delete(ctx, have); err != nil {
+			return 0, err
+		}
+		n, err := w.create(ctx, role, want)
+		return n + 1, err
+	}
+	before := have.DeepCopyObject().(client.Object)
+	merge(have, want)
+	if equality.Semantic.DeepEqual(before, have) {
+		return 0, nil
+	}
+	err = w.Client.Patch(ctx, have, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
+	if apierrors.IsInvalid(err) {
+		// What was granted before must not stay because what is granted now can't be said.
+		return 1, errors.Join(fmt.Errorf("change %s: %w", describe(want), err), w.delete(ctx, have))
+	}
+	if client.IgnoreNotFound(err) != nil {
+		return 1, fmt.Errorf("change %s: %w", describe(want), err)
+	}
+	return 1, nil
+}
+
+func (w *Writer) create(ctx context.Context, role, want client.Object) (int, error) {
+	err := w.Client.Create(ctx, want)
+	switch {
+	case err == nil:
+		return 1, nil
+	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause), apierrors.IsNotFound(err):
+		return 0, nil // the namespace is going or gone: nothing in it needs rights
+	case !apierrors.IsAlreadyExists(err):
+		return 0, fmt.Errorf("create %s: %w", describe(want), err)
+	}
+	have := empty(want)
+	if err := w.Live.Get(ctx, client.ObjectKeyFromObject(want), have); err != nil {
+		return 0, fmt.Errorf("read %s: %w", describe(want), err)
+	}
+	if !ours(have) {
+		return 0, w.foreign(role, want)
+	}
+	// It is the mirror's own, and the cache has not seen it yet.
+	return 0, apierrors.NewConflict(rbacv1.Resource("roles"), want.GetName(), errors.New("the cache lags behind"))
+}
+
+func (w *Writer) delete(ctx context.Context, o client.Object) error {
+	uid := o.GetUID()
+	err := w.Client.Delete(ctx, o, client.Preconditions{UID: &uid})
+	if client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("delete %s: %w", describe(o), err)
+	}
+	return nil
+}
+
+// foreign tells people that an object is in the way, by an event of the role and in the log.
+func (w *Writer) foreign(role, want client.Object) error {
+	klog.InfoS("A native object stands in the way of a role's mirror, and is left alone", "object", describe(want), "role", klog.KObj(role))
+	w.Events.Eventf(role, nil, corev1.EventTypeWarning, "NotMirrored", "Mirror",
+		"%s exists and is not labelled %s=%s: it is left alone, and kube-apiserver does not know this role. Delete or rename it.",
+		describe(want), LabelManagedBy, ManagedBy)
+	return errForeign
+}

@@ -1,0 +1,255 @@
+// Package mirrortest lets tests of the kinds of roles run their reconciler against a cluster in
+// memory, and ask what kube-apiserver's RBAC would say.
+package mirrortest
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/tools/events"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	iamv1beta1 "kapis.dev/ks-apiserver/pkg/api/iam/v1beta1"
+	"kapis.dev/ks-apiserver/pkg/controller/mirror"
+)
+
+// Fixture is a cluster in memory with the reconciler of one kind of role.
+type Fixture struct {
+	T *testing.T
+	// Client reads and writes the cluster.
+	Client client.Client
+	// Events are those that the reconciler recorded.
+	Events chan string
+	// Refuse, where set, is asked before each write, of which there may be several at once; its error
+	// is the answer.
+	Refuse func(verb string, o client.Object) error
+
+	reconciler *mirror.Reconciler
+	writes     atomic.Int64
+}
+
+// Scheme has the types that the tests use.
+func Scheme(t *testing.T) *runtime.Scheme {
+	t.Helper()
+	s := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, iamv1beta1.AddToScheme} {
+		if err := add(s); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return s
+}
+
+// New makes a fixture that has objects; index adds what the kind's own code looks up beside.
+func New(t *testing.T, kind mirror.Kind, index func(*fake.ClientBuilder), objects ...client.Object) *Fixture {
+	t.Helper()
+	f := &Fixture{T: t}
+	b := fake.NewClientBuilder().WithScheme(Scheme(t)).WithObjects(objects...).
+		WithIndex(kind.NewBinding(), mirror.RoleField, kind.RoleIndex)
+	for _, o := range []client.Object{&rbacv1.ClusterRole{}, &rbacv1.ClusterRoleBinding{}, &rbacv1.Role{}, &rbacv1.RoleBinding{}} {
+		b = b.WithIndex(o, mirror.SourceField, mirror.SourceIndex)
+	}
+	if index != nil {
+		index(b)
+	}
+	f.Client = b.WithInterceptorFuncs(f.intercept()).Build()
+	recorder := events.NewFakeRecorder(100)
+	f.Events = recorder.Events
+	lag, err := mirror.NewLag(prometheus.NewRegistry(), time.Now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.reconciler = &mirror.Reconciler{
+		Kind: kind, Client: f.Client, Lag: lag,
+		Writer: &mirror.Writer{Client: f.Client, Live: f.Client, Events: recorder},
+	}
+	return f
+}
+
+func (f *Fixture) intercept() interceptor.Funcs {
+	before := func(verb string, o client.Object) error {
+		if f.Refuse != nil {
+			if err := f.Refuse(verb, o); err != nil {
+				return err
+			}
+		}
+		f.writes.Add(1)
+		return nil
+	}
+	return interceptor.Funcs{
+		Create: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.CreateOption) error {
+			if err := before("create", o); err != nil {
+				return err
+			}
+			return c.Create(ctx, o, opts...)
+		},
+		Patch: func(ctx context.Context, c client.WithWatch, o client.Object, p client.Patch, opts ...client.PatchOption) error {
+			if err := before("patch", o); err != nil {
+				return err
+			}
+			return c.Patch(ctx, o, p, opts...)
+		},
+		Delete: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.DeleteOption) error {
+			if err := before("delete", o); err != nil {
+				return err
+			}
+			return c.Delete(ctx, o, opts...)
+		},
+		Update: func(context.Context, client.WithWatch, client.Object, ...client.UpdateOption) error {
+			f.T.Error("a blind update")
+			return nil
+		},
+	}
+}
+
+// Reconcile brings a role up to date, as often as the reconciler asks for at once.
+func (f *Fixture) Reconcile(namespace, name string) reconcile.Result {
+	f.T.Helper()
+	r, err := f.TryReconcile(namespace, name)
+	if err != nil {
+		f.T.Fatalf("reconcile %s: %v", name, err)
+	}
+	return r
+}
+
+// TryReconcile is Reconcile for tests that expect an error.
+func (f *Fixture) TryReconcile(namespace, name string) (reconcile.Result, error) {
+	return f.reconciler.Reconcile(context.Background(), reconcile.Request{NamespacedName: types.NamespacedName{Namespace: namespace, Name: name}})
+}
+
+// Written returns how many writes do makes.
+func (f *Fixture) Written(do func()) int {
+	before := f.writes.Load()
+	do()
+	return int(f.writes.Load() - before)
+}
+
+// Natives returns how many native objects the cluster has.
+func (f *Fixture) Natives() int {
+	f.T.Helper()
+	n := 0
+	for _, list := range []client.ObjectList{&rbacv1.ClusterRoleList{}, &rbacv1.ClusterRoleBindingList{}, &rbacv1.RoleList{}, &rbacv1.RoleBindingList{}} {
+		if err := f.Client.List(context.Background(), list); err != nil {
+			f.T.Fatal(err)
+		}
+		switch l := list.(type) {
+		case *rbacv1.ClusterRoleList:
+			n += len(l.Items)
+		case *rbacv1.ClusterRoleBindingList:
+			n += len(l.Items)
+		case *rbacv1.RoleList:
+			n += len(l.Items)
+		case *rbacv1.RoleBindingList:
+			n += len(l.Items)
+		}
+	}
+	return n
+}
+
+// Request is what somebody asks kube-apiserver for.
+type Request struct {
+	User   string
+	Groups []string
+	// Namespace is empty for what is in none. Resource is "pods" or "pods/log".
+	Verb, APIGroup, Resource, Namespace, Name string
+	// Path is set for what is no resource.
+	Path string
+}
+
+// Allowed answers as the RBAC authorizer of Kubernetes documents it
+// (https://kubernetes.io/docs/reference/access-authn-authz/rbac/).
+func (f *Fixture) Allowed(r Request) bool {
+	f.T.Helper()
+	ctx := context.Background()
+	everywhere := &rbacv1.ClusterRoleBindingList{}
+	if err := f.Client.List(ctx, everywhere); err != nil {
+		f.T.Fatal(err)
+	}
+	for _, b := range everywhere.Items {
+		if named(b.Subjects, "", r) && f.grants(b.RoleRef, "", r) {
+			return true
+		}
+	}
+	if r.Namespace == "" {
+		return false
+	}
+	here := &rbacv1.RoleBindingList{}
+	if err := f.Client.List(ctx, here, client.InNamespace(r.Namespace)); err != nil {
+		f.T.Fatal(err)
+	}
+	for _, b := range here.Items {
+		if named(b.Subjects, r.Namespace, r) && f.grants(b.RoleRef, r.Namespace, r) {
+			return true
+		}
+	}
+	return false
+}
+
+func named(subjects []rbacv1.Subject, namespace string, r Request) bool {
+	return slices.ContainsFunc(subjects, func(s rbacv1.Subject) bool {
+		switch s.Kind {
+		case rbacv1.UserKind:
+			return s.Name == r.User
+		case rbacv1.GroupKind:
+			return slices.Contains(r.Groups, s.Name)
+		case rbacv1.ServiceAccountKind:
+			if s.Namespace != "" {
+				namespace = s.Namespace
+			}
+			return r.User == "system:serviceaccount:"+namespace+":"+s.Name
+		}
+		return false
+	})
+}
+
+func (f *Fixture) grants(ref rbacv1.RoleRef, namespace string, r Request) bool {
+	var rules []rbacv1.PolicyRule
+	if ref.Kind == "ClusterRole" {
+		role := &rbacv1.ClusterRole{}
+		if f.Client.Get(context.Background(), types.NamespacedName{Name: ref.Name}, role) != nil {
+			return false
+		}
+		rules = role.Rules
+	} else {
+		role := &rbacv1.Role{}
+		if f.Client.Get(context.Background(), types.NamespacedName{Namespace: namespace, Name: ref.Name}, role) != nil {
+			return false
+		}
+		rules = role.Rules
+	}
+	return slices.ContainsFunc(rules, func(rule rbacv1.PolicyRule) bool { return Matches(rule, r) })
+}
+
+// Matches says whether one native rule allows a request.
+func Matches(rule rbacv1.PolicyRule, r Request) bool {
+	has := func(list []string, wanted ...string) bool {
+		return slices.ContainsFunc(list, func(x string) bool { return x == "*" || slices.Contains(wanted, x) })
+	}
+	if !has(rule.Verbs, r.Verb) {
+		return false
+	}
+	if r.Path != "" {
+		return slices.ContainsFunc(rule.NonResourceURLs, func(p string) bool {
+			prefix, star := strings.CutSuffix(p, "*")
+			return p == r.Path || star && strings.HasPrefix(r.Path, prefix)
+		})
+	}
+	wanted := []string{r.Resource}
+	if _, sub, ok := strings.Cut(r.Resource, "/"); ok {
+		wanted = append(wanted, "*/"+sub)
+	}
+	return has(rule.APIGroups, r.APIGroup) && has(rule.Resources, wanted...) &&
+		(len(rule.ResourceNames) == 0 || slices.Contains(rule.ResourceNames, r.Name))
+}

@@ -1,0 +1,175 @@
+package mirror
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/klog/v2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	iamv1beta1 "kapis.dev/ks-apiserver/pkg/api/iam/v1beta1"
+	"kapis.dev/ks-apiserver/pkg/controller/aggregation"
+)
+
+// conflictRetry is how soon a write that met a newer object is tried again.
+const conflictRetry = 50 * time.Millisecond
+
+// grant is what a role gives, to whom and where.
+type grant struct {
+	Role               string
+	Rules              []rbacv1.PolicyRule
+	Subjects           []rbacv1.Subject
+	Bound, Conditional bool
+	Place              Place
+}
+
+// Reconciler keeps the roles of one kind: their rules as their templates say, and their mirror as
+// their rules and bindings say.
+type Reconciler struct {
+	Kind   Kind
+	Client client.Client
+	Writer *Writer
+	Lag    *Lag
+}
+
+// Reconcile brings one role up to date.
+func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
+	source := Source(r.Kind.Name, req.NamespacedName)
+	start, timed := r.Lag.take(source)
+	wrote, again, err := r.sync(ctx, req.NamespacedName, source)
+	if err != nil {
+		if timed {
+			r.Lag.restore(source, start)
+		}
+		if apierrors.IsConflict(err) {
+			return reconcile.Result{RequeueAfter: conflictRetry}, nil
+		}
+		return reconcile.Result{}, err
+	}
+	if timed && wrote > 0 {
+		r.Lag.observe(r.Kind.Name, start)
+	}
+	return reconcile.Result{RequeueAfter: again}, nil
+}
+
+func (r *Reconciler) sync(ctx context.Context, key types.NamespacedName, source string) (wrote int, again time.Duration, err error) {
+	bindings, err := r.bindings(ctx, key)
+	if err != nil {
+		return 0, 0, err
+	}
+	role := r.Kind.New()
+	if err := r.Client.Get(ctx, key, role); apierrors.IsNotFound(err) {
+		return r.Writer.write(ctx, nil, source, native{})
+	} else if err != nil {
+		return 0, 0, fmt.Errorf("read %s: %w", source, err)
+	}
+	if !role.GetDeletionTimestamp().IsZero() {
+		wrote, again, err = r.Writer.write(ctx, role, source, native{})
+		if err == nil {
+			err = r.release(ctx, role, r.Kind.RoleFinalizer)
+		}
+		return wrote, again, err
+	}
+	if err := r.aggregate(ctx, role); err != nil {
+		return 0, 0, err
+	}
+	want, err := r.wanted(ctx, role, source, bindings)
+	if err != nil {
+		return 0, 0, err
+	}
+	return r.Writer.write(ctx, role, source, want)
+}
+
+// bindings lists the role's bindings, which are the cache's: read only. One that is being deleted
+// does not count, and is let go.
+func (r *Reconciler) bindings(ctx context.Context, key types.NamespacedName) ([]client.Object, error) {
+	list := r.Kind.NewBindingList()
+	if err := r.Client.List(ctx, list, client.InNamespace(key.Namespace), client.MatchingFields{RoleField: key.Name}, client.UnsafeDisableDeepCopy); err != nil {
+		return nil, fmt.Errorf("list the bindings of %s: %w", Source(r.Kind.Name, key), err)
+	}
+	var live []client.Object
+	err := meta.EachListItem(list, func(o runtime.Object) error {
+		b := o.(client.Object)
+		if b.GetDeletionTimestamp().IsZero() {
+			live = append(live, b)
+			return nil
+		}
+		return r.release(ctx, b, r.Kind.BindingFinalizer)
+	})
+	return live, err
+}
+
+// release takes a finalizer away.
+func (r *Reconciler) release(ctx context.Context, o client.Object, finalizer string) error {
+	if finalizer == "" || !controllerutil.ContainsFinalizer(o, finalizer) {
+		return nil
+	}
+	after := o.DeepCopyObject().(client.Object)
+	controllerutil.RemoveFinalizer(after, finalizer)
+	err := r.Client.Patch(ctx, after, client.MergeFromWithOptions(o, client.MergeFromWithOptimisticLock{}))
+	if client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("remove the finalizer of %q: %w", o.GetName(), err)
+	}
+	return nil
+}
+
+// aggregate brings the role's rules up to date with its templates.
+func (r *Reconciler) aggregate(ctx context.Context, role client.Object) error {
+	if !aggregation.Wanted(r.Kind.Fields(role)) {
+		return nil
+	}
+	templates := &iamv1beta1.RoleTemplateList{}
+	if err := r.Client.List(ctx, templates, client.MatchingLabels{iamv1beta1.LabelScope: r.Kind.Scope}, client.UnsafeDisableDeepCopy); err != nil {
+		return fmt.Errorf("list role templates of scope %s: %w", r.Kind.Scope, err)
+	}
+	before := role.DeepCopyObject().(client.Object)
+	changed, err := aggregation.Aggregate(r.Kind.Fields(role), templates.Items)
+	if err != nil {
+		// Nothing but an edit of the role mends it, and that comes as an event. Until then its rules
+		// stay, and are mirrored.
+		klog.ErrorS(err, "Can't aggregate the rules of a role", "kind", r.Kind.Name, "role", klog.KObj(role))
+		r.Writer.Events.Eventf(role, nil, corev1.EventTypeWarning, "NotAggregated", "Aggregate", "%v", err)
+		return nil
+	}
+	if !changed {
+		return nil
+	}
+	if err := r.Client.Patch(ctx, role, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
+		return fmt.Errorf("write the rules of %s %q: %w", r.Kind.Name, role.GetName(), err)
+	}
+	return nil
+}
+
+// wanted returns the native objects that mirror the role.
+func (r *Reconciler) wanted(ctx context.Context, role client.Object, source string, bindings []client.Object) (native, error) {
+	place, err := r.Kind.Place(ctx, r.Client, role)
+	if err != nil {
+		return native{}, fmt.Errorf("find where %s counts: %w", source, err)
+	}
+	_, conditional := role.GetAnnotations()[iamv1beta1.AnnotationCELCondition]
+	g := &grant{Role: role.GetName(), Rules: *r.Kind.Fields(role).Rules, Conditional: conditional, Place: place}
+	for _, b := range bindings {
+		if place.Admit == nil || place.Admit(b) {
+			_, subjects := r.Kind.Bound(b)
+			g.Subjects = append(g.Subjects, subjects...)
+		}
+	}
+	g.Bound = len(g.Subjects) > 0
+	gvk, err := apiutil.GVKForObject(role, r.Client.Scheme())
+	if err != nil {
+		return native{}, fmt.Errorf("name the kind of %s: %w", source, err)
+	}
+	owner := metav1.OwnerReference{APIVersion: gvk.GroupVersion().String(), Kind: gvk.Kind, Name: role.GetName(), UID: role.GetUID()}
+	return objects(g, source, owner), nil
+}

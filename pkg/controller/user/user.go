@@ -1,0 +1,243 @@
+// Package user keeps Users: a new password becomes its hash, the state follows, the annotation that
+// pages read says which GlobalRole the user has, and what names a deleted user goes with it.
+//
+// Nothing here grants anything. Annotations of a User are what clients wrote, and are never read as
+// a wish for a role.
+package user
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/klog/v2"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	iamv1beta1 "kapis.dev/ks-apiserver/pkg/api/iam/v1beta1"
+)
+
+const (
+	// Name is the controller's name.
+	Name = "user"
+
+	// platformAdmin is the GlobalRole that is named first where a user has several.
+	platformAdmin = "platform-admin"
+	// conflictRetry is how soon a write that met a newer object is tried again.
+	conflictRetry = 50 * time.Millisecond
+	// workers is how many users are brought up to date at once. A hash takes some 60 ms of a core.
+	workers = 2
+)
+
+// Setup adds the controller to mgr.
+func Setup(ctx context.Context, mgr manager.Manager) error {
+	r := &Reconciler{
+		Client: mgr.GetClient(),
+		Live:   mgr.GetAPIReader(),
+		Events: mgr.GetEventRecorder(Name),
+		Hash:   Hash,
+		Now:    time.Now,
+	}
+	for _, h := range holders() {
+		err := mgr.GetFieldIndexer().IndexField(ctx, h.object, userField, UserIndex)
+		if meta.IsNoMatchError(err) {
+			klog.InfoS("An older installation has no such kind; it is looked for when a user is deleted", "kind", h.kind)
+			continue
+		}
+		if err != nil {
+			return fmt.Errorf("index %s by user: %w", h.kind, err)
+		}
+		r.indexed = append(r.indexed, h.kind)
+	}
+	return builder.ControllerManagedBy(mgr).Named(Name).
+		WithOptions(controller.Options{MaxConcurrentReconciles: workers}).
+		For(&iamv1beta1.User{}).
+		Watches(&iamv1beta1.GlobalRoleBinding{}, handler.EnqueueRequestsFromMapFunc(usersOf)).
+		Complete(r)
+}
+
+// Reconciler keeps Users.
+type Reconciler struct {
+	// Client reads from the cache and writes. Live reads past the cache.
+	Client client.Client
+	Live   client.Reader
+	Events events.EventRecorder
+	// Hash makes the hash of a password.
+	Hash func(password string) (string, error)
+	// Now is the clock.
+	Now func() time.Time
+
+	indexed []string // the kinds of holders that the cache has an index of
+}
+
+// Reconcile brings one user up to date.
+func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
+	u := &iamv1beta1.User{}
+	if err := r.Client.Get(ctx, req.NamespacedName, u); err != nil {
+		return reconcile.Result{}, client.IgnoreNotFound(err)
+	}
+	var err error
+	if u.DeletionTimestamp.IsZero() {
+		if err = r.write(ctx, u); err == nil {
+			err = r.activate(ctx, u)
+		}
+	} else {
+		err = r.finalize(ctx, u)
+	}
+	if apierrors.IsConflict(err) {
+		return reconcile.Result{RequeueAfter: conflictRetry}, nil
+	}
+	return reconcile.Result{}, client.IgnoreNotFound(err)
+}
+
+// write brings metadata and spec up to date, in one patch.
+func (r *Reconciler) write(ctx context.Context, u *iamv1beta1.User) error {
+	before := u.DeepCopy()
+	controllerutil.AddFinalizer(u, iamv1beta1.FinalizerUser)
+	if err := r.annotate(ctx, u); err != nil {
+		return err
+	}
+	refused, err := r.hash(u)
+	if err != nil {
+		return err
+	}
+	if equal(before, u) {
+		return nil
+	}
+	if err := r.Client.Patch(ctx, u, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
+		return fmt.Errorf("write user %q: %w", u.Name, err)
+	}
+	if refused {
+		r.Events.Eventf(u, nil, corev1.EventTypeWarning, "PasswordRefused", "Hash",
+			"The password is longer than %d bytes and was removed. Set a shorter one.", maxPassword)
+	}
+	return nil
+}
+
+func equal(a, b *iamv1beta1.User) bool {
+	return a.Spec.Password == b.Spec.Password && maps.Equal(a.Annotations, b.Annotations) && slices.Equal(a.Finalizers, b.Finalizers)
+}
+
+// hash puts the bcrypt hash in the place of a new password. One that bcrypt can't take whole is
+// removed, since it must not lie about in clear text; refused says so.
+func (r *Reconciler) hash(u *iamv1beta1.User) (refused bool, err error) {
+	if u.Spec.Password == "" || isHash(u.Spec.Password) {
+		return false, nil
+	}
+	// kubectl apply keeps what it applied, the clear text with it.
+	delete(u.Annotations, corev1.LastAppliedConfigAnnotation)
+	if len(u.Spec.Password) > maxPassword {
+		u.Spec.Password = ""
+		return true, nil
+	}
+	u.Spec.Password, err = r.Hash(u.Spec.Password)
+	if err != nil {
+		return false, fmt.Errorf("hash the password of user %q: %w", u.Name, err)
+	}
+	setAnnotation(u, iamv1beta1.AnnotationLastPasswordChangeTime, r.Now().UTC().Format(time.RFC3339))
+	return false, nil
+}
+
+// annotate makes the annotation that pages read name the user's GlobalRole: the one that bindings
+// give to the user by name. Of several, platform-admin comes first, then the alphabet.
+func (r *Reconciler) annotate(ctx context.Context, u *iamv1beta1.User) error {
+	bindings := &iamv1beta1.GlobalRoleBindingList{}
+	if err := r.Client.List(ctx, bindings, client.MatchingFields{userField: u.Name}, client.UnsafeDisableDeepCopy); err != nil {
+		return fmt.Errorf("list the global roles of user %q: %w", u.Name, err)
+	}
+	role := ""
+	for i := range bindings.Items {
+		b := &bindings.Items[i]
+		if !b.DeletionTimestamp.IsZero() || b.RoleRef.Kind != iamv1beta1.KindGlobalRole || b.RoleRef.APIGroup != "" && b.RoleRef.APIGroup != iamv1beta1.GroupName {
+			continue
+		}
+		if name := b.RoleRef.Name; role == "" || name == platformAdmin || role != platformAdmin && name < role {
+			role = name
+		}
+	}
+	if role == "" {
+		delete(u.Annotations, iamv1beta1.AnnotationGlobalRole)
+	} else {
+		setAnnotation(u, iamv1beta1.AnnotationGlobalRole, role)
+	}
+	return nil
+}
+
+func setAnnotation(u *iamv1beta1.User, key, value string) {
+	if u.Annotations == nil {
+		u.Annotations = map[string]string{}
+	}
+	u.Annotations[key] = value
+}
+
+// activate lets a user in whose password is hashed, or who has none and comes from an identity
+// provider. Every other state stays what somebody made it.
+func (r *Reconciler) activate(ctx context.Context, u *iamv1beta1.User) error {
+	before := u.DeepCopy()
+	if u.Status.State == iamv1beta1.UserPending {
+		u.Status.State, u.Status.Reason, u.Status.LastTransitionTime = iamv1beta1.UserActive, "", nil
+	}
+	if u.Status.LastTransitionTime == nil {
+		u.Status.LastTransitionTime = &metav1.Time{Time: r.Now().UTC().Truncate(time.Second)}
+	}
+	if before.Status.State == u.Status.State && before.Status.LastTransitionTime != nil {
+		return nil
+	}
+	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
+	want := u.Status
+	err := r.Client.Status().Patch(ctx, u, patch)
+	if apierrors.IsNotFound(err) {
+		// The CRD of an older installation has no sub-resource: the status goes with the object.
+		u.Status = want
+		err = r.Client.Patch(ctx, u, patch)
+	}
+	if err != nil {
+		return fmt.Errorf("write the status of user %q: %w", u.Name, err)
+	}
+	return nil
+}
+
+// finalize takes a deleted user out of everything that names it, and then lets it go.
+func (r *Reconciler) finalize(ctx context.Context, u *iamv1beta1.User) error {
+	if !controllerutil.ContainsFinalizer(u, iamv1beta1.FinalizerUser) {
+		return nil
+	}
+	if err := r.forget(ctx, u.Name); err != nil {
+		return err
+	}
+	before := u.DeepCopy()
+	controllerutil.RemoveFinalizer(u, iamv1beta1.FinalizerUser)
+	if err := r.Client.Patch(ctx, u, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
+		return fmt.Errorf("let user %q go: %w", u.Name, err)
+	}
+	return nil
+}
+
+// usersOf names the users of a binding.
+func usersOf(_ context.Context, binding client.Object) []reconcile.Request {
+	names := UserIndex(binding)
+	out := make([]reconcile.Request, len(names))
+	for i, name := range names {
+		out[i] = reconcile.Request{NamespacedName: types.NamespacedName{Name: name}}
+	}
+	return out
+}
+
+// isUser says whether a subject is the user of the name.
+func isUser(s *rbacv1.Subject, name string) bool {
+	return s.Kind == rbacv1.UserKind && s.Name == name
+}

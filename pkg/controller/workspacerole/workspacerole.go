@@ -1,0 +1,127 @@
+// Package workspacerole keeps WorkspaceRoles: their rules as their templates say, and for each that is
+// bound one native ClusterRole and a RoleBinding of it in every namespace of the workspace.
+package workspacerole
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/klog/v2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+
+	iamv1beta1 "kapis.dev/ks-apiserver/pkg/api/iam/v1beta1"
+	tenantv1beta1 "kapis.dev/ks-apiserver/pkg/api/tenant/v1beta1"
+	"kapis.dev/ks-apiserver/pkg/controller/aggregation"
+	"kapis.dev/ks-apiserver/pkg/controller/mirror"
+)
+
+// Name is the controller's name.
+const Name = "workspacerole"
+
+const (
+	nativePrefix      = mirror.NamePrefix + "workspace:"
+	conditionalPrefix = mirror.NamePrefix + "conditional:workspace:"
+	groupPrefix       = iamv1beta1.SyntheticGroupPrefix + "workspace:"
+
+	// workspaceField is the index of workspace roles and namespaces by their workspace.
+	workspaceField = "kapis.dev/workspace"
+)
+
+// Setup adds the controller to mgr.
+func Setup(ctx context.Context, mgr manager.Manager, writer *mirror.Writer, lag *mirror.Lag) error {
+	for _, o := range []client.Object{namespaceKind(), &iamv1beta1.WorkspaceRole{}} {
+		if err := mgr.GetFieldIndexer().IndexField(ctx, o, workspaceField, workspaceOf); err != nil {
+			return fmt.Errorf("index %T by workspace: %w", o, err)
+		}
+	}
+	return mirror.Setup(ctx, mgr, Name, Kind(), writer, lag)
+}
+
+// Kind is what WorkspaceRoles have of their own; the rest is the same for all four kinds of roles.
+func Kind() mirror.Kind {
+	return mirror.Kind{
+		Name: iamv1beta1.KindWorkspaceRole, Scope: iamv1beta1.ScopeWorkspace,
+		New:            func() client.Object { return &iamv1beta1.WorkspaceRole{} },
+		NewList:        func() client.ObjectList { return &iamv1beta1.WorkspaceRoleList{} },
+		NewBinding:     func() client.Object { return &iamv1beta1.WorkspaceRoleBinding{} },
+		NewBindingList: func() client.ObjectList { return &iamv1beta1.WorkspaceRoleBindingList{} },
+		Fields:         fields,
+		Bound:          bound,
+		Place:          place,
+		Native:         []client.Object{&rbacv1.ClusterRole{}, &rbacv1.RoleBinding{}},
+		Watches:        []mirror.Watch{{Object: &corev1.Namespace{}, Roles: ofWorkspace}},
+		RoleFinalizer:  iamv1beta1.FinalizerWorkspaceRole, BindingFinalizer: iamv1beta1.FinalizerWorkspaceRoleBinding,
+	}
+}
+
+func fields(o client.Object) aggregation.Role {
+	role := o.(*iamv1beta1.WorkspaceRole)
+	return aggregation.Role{Meta: role, Templates: role.AggregationRoleTemplates, Rules: &role.Rules}
+}
+
+func bound(o client.Object) (rbacv1.RoleRef, []rbacv1.Subject) {
+	binding := o.(*iamv1beta1.WorkspaceRoleBinding)
+	return binding.RoleRef, binding.Subjects
+}
+
+// place is every namespace of the role's workspace. A binding counts in the role's own workspace only:
+// one of another workspace gives nothing.
+func place(ctx context.Context, c client.Reader, role client.Object) (mirror.Place, error) {
+	name, workspace := role.GetName(), role.GetLabels()[tenantv1beta1.LabelWorkspace]
+	p := mirror.Place{
+		Name: nativePrefix + name, ConditionalName: conditionalPrefix + name, Group: groupPrefix + workspace + ":" + name,
+		Admit: func(binding client.Object) bool {
+			return workspace != "" && binding.GetLabels()[tenantv1beta1.LabelWorkspace] == workspace
+		},
+	}
+	if workspace == "" {
+		return p, nil
+	}
+	namespaces := &metav1.PartialObjectMetadataList{}
+	namespaces.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("NamespaceList"))
+	if err := c.List(ctx, namespaces, client.MatchingFields{workspaceField: workspace}, client.UnsafeDisableDeepCopy); err != nil {
+		return p, fmt.Errorf("list the namespaces of workspace %q: %w", workspace, err)
+	}
+	for i := range namespaces.Items {
+		p.Namespaces = append(p.Namespaces, namespaces.Items[i].Name)
+	}
+	return p, nil
+}
+
+// ofWorkspace names the roles of a namespace's workspace.
+func ofWorkspace(ctx context.Context, c client.Reader, namespace client.Object) []types.NamespacedName {
+	workspace := namespace.GetLabels()[tenantv1beta1.LabelWorkspace]
+	if workspace == "" {
+		return nil
+	}
+	roles := &iamv1beta1.WorkspaceRoleList{}
+	if err := c.List(ctx, roles, client.MatchingFields{workspaceField: workspace}, client.UnsafeDisableDeepCopy); err != nil {
+		klog.ErrorS(err, "Can't list the roles of a namespace's workspace", "namespace", namespace.GetName(), "workspace", workspace)
+		return nil
+	}
+	keys := make([]types.NamespacedName, len(roles.Items))
+	for i := range roles.Items {
+		keys[i] = types.NamespacedName{Name: roles.Items[i].Name}
+	}
+	return keys
+}
+
+// namespaceKind is a Namespace of which only the metadata is read.
+func namespaceKind() *metav1.PartialObjectMetadata {
+	o := &metav1.PartialObjectMetadata{}
+	o.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Namespace"))
+	return o
+}
+
+// workspaceOf is the index function of workspaceField.
+func workspaceOf(o client.Object) []string {
+	if workspace := o.GetLabels()[tenantv1beta1.LabelWorkspace]; workspace != "" {
+		return []string{workspace}
+	}
+	return nil
+}

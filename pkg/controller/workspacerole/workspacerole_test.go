@@ -1,0 +1,208 @@
+package workspacerole
+
+import (
+	"context"
+	"slices"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+
+	iamv1beta1 "kapis.dev/ks-apiserver/pkg/api/iam/v1beta1"
+	"kapis.dev/ks-apiserver/pkg/controller/mirror/mirrortest"
+)
+
+var ctx = context.Background()
+
+func of(workspace string) map[string]string {
+	if workspace == "" {
+		return nil
+	}
+	return map[string]string{"kubesphere.io/workspace": workspace}
+}
+
+func role(name, workspace string) *iamv1beta1.WorkspaceRole {
+	return &iamv1beta1.WorkspaceRole{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: of(workspace)},
+		Rules: []rbacv1.PolicyRule{
+			{Verbs: []string{"list"}, APIGroups: []string{""}, Resources: []string{"pods"}},
+			{Verbs: []string{"get"}, NonResourceURLs: []string{"*"}},
+		},
+	}
+}
+
+func binding(name, workspace, role string, subjects ...rbacv1.Subject) *iamv1beta1.WorkspaceRoleBinding {
+	return &iamv1beta1.WorkspaceRoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: of(workspace)},
+		RoleRef:    rbacv1.RoleRef{Kind: iamv1beta1.KindWorkspaceRole, Name: role},
+		Subjects:   subjects,
+	}
+}
+
+func namespace(name, workspace string) *corev1.Namespace {
+	return &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: of(workspace)}}
+}
+
+func user(name string) rbacv1.Subject { return rbacv1.Subject{Kind: "User", Name: name} }
+
+func fixture(t *testing.T, objects ...client.Object) *mirrortest.Fixture {
+	return mirrortest.New(t, Kind(), func(b *fake.ClientBuilder) {
+		b.WithIndex(&iamv1beta1.WorkspaceRole{}, workspaceField, workspaceOf).WithIndex(&corev1.Namespace{}, workspaceField, workspaceOf)
+	}, objects...)
+}
+
+func listPods(namespace, user string, groups ...string) mirrortest.Request {
+	return mirrortest.Request{User: user, Groups: groups, Verb: "list", Resource: "pods", Namespace: namespace}
+}
+
+func TestAWorkspaceRoleCountsInTheNamespacesOfItsWorkspace(t *testing.T) {
+	f := fixture(t, role("demo-viewer", "demo"), binding("b", "demo", "demo-viewer", user("ann")),
+		namespace("p1", "demo"), namespace("p2", "demo"), namespace("q", "other"), namespace("kube-system", ""))
+	if n := f.Written(func() { f.Reconcile("", "demo-viewer") }); n != 1+2 {
+		t.Errorf("%d writes, want one role and a binding in each of two namespaces", n)
+	}
+	for r, want := range map[*mirrortest.Request]bool{
+		new(listPods("p1", "ann")):                                    true,
+		new(listPods("p2", "ann")):                                    true,
+		new(listPods("q", "ann")):                                     false,
+		new(listPods("kube-system", "ann")):                           false,
+		new(listPods("", "ann")):                                      false,
+		new(listPods("p1", "x", "kapis:workspace:demo:demo-viewer")):  true,
+		new(listPods("p1", "x", "kapis:workspace:other:demo-viewer")): false,
+		{User: "ann", Verb: "get", Path: "/metrics"}:                  false,
+	} {
+		if got := f.Allowed(*r); got != want {
+			t.Errorf("%+v: %t, want %t", *r, got, want)
+		}
+	}
+	if n := f.Written(func() { f.Reconcile("", "demo-viewer") }); n != 0 {
+		t.Errorf("a second time wrote %d times", n)
+	}
+}
+
+// S9: the rights in a namespace follow the namespace.
+func TestS9ANamespaceThatMovesTakesItsRightsAlong(t *testing.T) {
+	f := fixture(t, role("a-viewer", "a"), binding("ba", "a", "a-viewer", user("ann")),
+		role("b-viewer", "b"), binding("bb", "b", "b-viewer", user("bob")), namespace("p", "a"))
+	both := func() { f.Reconcile("", "a-viewer"); f.Reconcile("", "b-viewer") }
+	both()
+	if !f.Allowed(listPods("p", "ann")) || f.Allowed(listPods("p", "bob")) {
+		t.Fatal("wrong before the move")
+	}
+	moved := []types.NamespacedName{}
+	for _, n := range []*corev1.Namespace{namespace("p", "a"), namespace("p", "b")} { // an event has both
+		moved = append(moved, ofWorkspace(ctx, f.Client, n)...)
+	}
+	if !slices.Equal(moved, []types.NamespacedName{{Name: "a-viewer"}, {Name: "b-viewer"}}) {
+		t.Errorf("the move touches %v", moved)
+	}
+	patch(t, f, namespace("p", ""), `{"metadata":{"labels":{"kubesphere.io/workspace":"b"}}}`)
+	both()
+	if f.Allowed(listPods("p", "ann")) || !f.Allowed(listPods("p", "bob")) {
+		t.Error("wrong after the move")
+	}
+	patch(t, f, namespace("p", ""), `{"metadata":{"labels":null}}`)
+	both()
+	if f.Allowed(listPods("p", "bob")) {
+		t.Error("a namespace of no workspace gives workspace rights")
+	}
+}
+
+func TestANamespaceBornLaterIsReachedByAllRolesOfItsWorkspace(t *testing.T) {
+	f := fixture(t, role("demo-viewer", "demo"), role("demo-admin", "demo"), role("other", "else"), binding("b", "demo", "demo-viewer", user("ann")))
+	f.Reconcile("", "demo-viewer")
+	must(t, f.Client.Create(ctx, namespace("p", "demo")))
+	keys := ofWorkspace(ctx, f.Client, namespace("p", "demo"))
+	if len(keys) != 2 {
+		t.Errorf("a new namespace touches %v", keys)
+	}
+	f.Reconcile("", "demo-viewer")
+	if !f.Allowed(listPods("p", "ann")) {
+		t.Error("ann can't see the new namespace")
+	}
+	if keys := ofWorkspace(ctx, f.Client, namespace("q", "")); keys != nil {
+		t.Errorf("a namespace of no workspace touches %v", keys)
+	}
+}
+
+// S6: who may bind in one workspace gets nothing in another one by it.
+func TestS6ABindingOfAnotherWorkspaceGivesNothing(t *testing.T) {
+	for name, objects := range map[string][]client.Object{
+		"BindingOfAnother": {role("r", "demo"), binding("b", "other", "r", user("eve"))},
+		"BindingOfNone":    {role("r", "demo"), binding("b", "", "r", user("eve"))},
+		"RoleOfNone":       {role("r", ""), binding("b", "", "r", user("eve"))},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := fixture(t, append(objects, namespace("p", "demo"), namespace("q", "other"), namespace("kube-system", ""))...)
+			f.Reconcile("", "r")
+			for _, ns := range []string{"p", "q", "kube-system", ""} {
+				if f.Allowed(listPods(ns, "eve")) {
+					t.Errorf("eve may list the pods of %q", ns)
+				}
+			}
+		})
+	}
+}
+
+func TestAConditionHoldsInEveryNamespace(t *testing.T) {
+	r := role("r", "demo")
+	r.Annotations = map[string]string{iamv1beta1.AnnotationCELCondition: "false"}
+	f := fixture(t, r, binding("b", "demo", "r", user("ann")), namespace("p", "demo"), namespace("q", "other"))
+	f.Reconcile("", "r")
+	if f.Allowed(listPods("p", "ann")) || !f.Allowed(listPods("p", "x", "kapis:conditional:r")) || f.Allowed(listPods("q", "x", "kapis:conditional:r")) {
+		t.Error("a condition is not only its group's, in its workspace")
+	}
+}
+
+func TestATerminatingNamespaceHoldsNothingUp(t *testing.T) {
+	f := fixture(t, role("r", "demo"), binding("b", "demo", "r", user("ann")), namespace("going", "demo"), namespace("p", "demo"))
+	f.Refuse = func(verb string, o client.Object) error {
+		if verb == "create" && o.GetNamespace() == "going" {
+			e := apierrors.NewForbidden(rbacv1.Resource("rolebindings"), "x", nil)
+			e.ErrStatus.Details.Causes = []metav1.StatusCause{{Type: corev1.NamespaceTerminatingCause}}
+			return e
+		}
+		return nil
+	}
+	f.Reconcile("", "r")
+	if !f.Allowed(listPods("p", "ann")) {
+		t.Error("the other namespace has no mirror")
+	}
+}
+
+// U50: whatever is deleted, namespaces stay.
+func TestU50NoNamespaceIsEverWritten(t *testing.T) {
+	f := fixture(t, role("r", "system-workspace"), binding("b", "system-workspace", "r", user("ann")), namespace("kube-system", "system-workspace"))
+	f.Refuse = func(verb string, o client.Object) error {
+		switch o.(type) {
+		case *corev1.Namespace, *metav1.PartialObjectMetadata:
+			t.Errorf("%s of namespace %s", verb, o.GetName())
+		}
+		return nil
+	}
+	f.Reconcile("", "r")
+	f.Refuse = nil
+	must(t, f.Client.Delete(ctx, role("r", "")))
+	f.Reconcile("", "r")
+	must(t, f.Client.Get(ctx, types.NamespacedName{Name: "kube-system"}, &corev1.Namespace{}))
+	if n := f.Natives(); n != 0 {
+		t.Errorf("%d native objects outlived their role", n)
+	}
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func patch(t *testing.T, f *mirrortest.Fixture, o client.Object, text string) {
+	t.Helper()
+	must(t, f.Client.Patch(ctx, o, client.RawPatch(types.MergePatchType, []byte(text))))
+}

@@ -1,0 +1,85 @@
+package controllermanager
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+
+	clusterv1alpha1 "kapis.dev/ks-apiserver/pkg/api/cluster/v1alpha1"
+	iamv1beta1 "kapis.dev/ks-apiserver/pkg/api/iam/v1beta1"
+	"kapis.dev/ks-apiserver/pkg/controller/cluster"
+	"kapis.dev/ks-apiserver/pkg/controller/clusterrole"
+	"kapis.dev/ks-apiserver/pkg/controller/globalrole"
+	"kapis.dev/ks-apiserver/pkg/controller/mirror"
+	"kapis.dev/ks-apiserver/pkg/controller/role"
+	"kapis.dev/ks-apiserver/pkg/controller/user"
+	"kapis.dev/ks-apiserver/pkg/controller/workspacerole"
+	"kapis.dev/ks-apiserver/pkg/version"
+)
+
+// controller is one entry of the list.
+type controller struct {
+	name string
+	// needs are the custom resources without which it can't work. It waits for them.
+	needs []schema.GroupVersionKind
+	// setup adds it to the manager, which may be running.
+	setup func(ctx context.Context, mgr manager.Manager) error
+}
+
+// controllers is the list. host is the name of the host's Cluster, "" on a member.
+func controllers(w *mirror.Writer, lag *mirror.Lag, host string) []controller {
+	mirrored := func(setup func(context.Context, manager.Manager, *mirror.Writer, *mirror.Lag) error) func(context.Context, manager.Manager) error {
+		return func(ctx context.Context, mgr manager.Manager) error { return setup(ctx, mgr, w, lag) }
+	}
+	list := []controller{
+		{user.Name, iam("User", "GlobalRoleBinding"), user.Setup},
+		{globalrole.Name, iam("GlobalRole", "GlobalRoleBinding", "RoleTemplate"), mirrored(globalrole.Setup)},
+		{workspacerole.Name, iam("WorkspaceRole", "WorkspaceRoleBinding", "RoleTemplate"), mirrored(workspacerole.Setup)},
+		{clusterrole.Name, iam("ClusterRole", "ClusterRoleBinding", "RoleTemplate"), mirrored(clusterrole.Setup)},
+		{role.Name, iam("Role", "RoleBinding", "RoleTemplate"), mirrored(role.Setup)},
+	}
+	if host != "" {
+		list = append(list, controller{cluster.Name, []schema.GroupVersionKind{clusterv1alpha1.SchemeGroupVersion.WithKind("Cluster")},
+			func(ctx context.Context, mgr manager.Manager) error {
+				return cluster.Setup(ctx, mgr, host, version.Get().GitVersion)
+			}})
+	}
+	return list
+}
+
+func iam(kinds ...string) []schema.GroupVersionKind {
+	out := make([]schema.GroupVersionKind, len(kinds))
+	for i, kind := range kinds {
+		out[i] = iamv1beta1.SchemeGroupVersion.WithKind(kind)
+	}
+	return out
+}
+
+// choose returns those of the list that the patterns want: a name, "*" for all, "-name" for all but
+// that one. No pattern wants all. An entry with a minus wins over any without.
+func choose(list []controller, patterns []string) ([]controller, error) {
+	names := make([]string, len(list))
+	for i, c := range list {
+		names[i] = c.name
+	}
+	all := len(patterns) == 0
+	for _, p := range patterns {
+		switch name := strings.TrimPrefix(p, "-"); {
+		case p == "*":
+			all = true
+		case !slices.Contains(names, name):
+			return nil, fmt.Errorf("--controllers: there is no controller %q; there are %s", name, strings.Join(names, ", "))
+		}
+	}
+	var out []controller
+	for _, c := range list {
+		if !slices.Contains(patterns, "-"+c.name) && (all || slices.Contains(patterns, c.name)) {
+			out = append(out, c)
+		}
+	}
+	return out, nil
+}

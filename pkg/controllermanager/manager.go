@@ -1,0 +1,156 @@
+// Package controllermanager assembles ks-controller-manager: it knows the configuration, the cluster
+// and the list of controllers.
+package controllermanager
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/klog/v2"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/healthz"
+	crlog "sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+
+	"kapis.dev/ks-apiserver/pkg/config"
+	"kapis.dev/ks-apiserver/pkg/controller/mirror"
+	"kapis.dev/ks-apiserver/pkg/controller/user"
+	"kapis.dev/ks-apiserver/pkg/kube"
+)
+
+const (
+	// Namespace is where the lease and the first password are.
+	Namespace = "kubesphere-system"
+
+	leaseName = "ks-controller-manager-leader-election"
+	userAgent = "ks-controller-manager"
+	// grace is how long open reconciles may take when the program stops.
+	grace = 30 * time.Second
+)
+
+// Options are what the command line says.
+type Options struct {
+	// LeaderElect makes this replica work only while it holds the lease.
+	LeaderElect bool
+	// LeaseDuration, RenewDeadline and RetryPeriod are the lease's times.
+	LeaseDuration, RenewDeadline, RetryPeriod time.Duration
+	// MetricsAddress and HealthAddress are where to listen; "0" is nowhere.
+	MetricsAddress, HealthAddress string
+	// Controllers says which controllers run: "*", "name", "-name"; none means all.
+	Controllers []string
+	// AdminPassword, or the file AdminPasswordFile, is the first user's; see user.Admin.
+	AdminPassword, AdminPasswordFile string
+}
+
+// Manager runs the controllers.
+type Manager struct {
+	mgr manager.Manager
+}
+
+// New reaches the cluster and makes ready what Run starts. The error says in one line what is wrong.
+func New(ctx context.Context, cfg *config.Config, o Options) (*Manager, error) {
+	access := kube.Access{
+		Kubeconfig: cfg.Kubernetes.Kubeconfig, Master: cfg.Kubernetes.Master,
+		QPS: cfg.Kubernetes.QPS, Burst: cfg.Kubernetes.Burst, UserAgent: userAgent,
+	}
+	rc, err := access.Config()
+	if err != nil {
+		return nil, err
+	}
+	if _, err := kube.Reach(ctx, rc); err != nil {
+		return nil, err
+	}
+	crlog.SetLogger(klog.Background())
+	mgr, err := manager.New(rc, options(o))
+	if err != nil {
+		return nil, fmt.Errorf("make ready to run controllers: %w", err)
+	}
+	return assemble(ctx, mgr, cfg, o)
+}
+
+// assemble puts the controllers into mgr.
+func assemble(ctx context.Context, mgr manager.Manager, cfg *config.Config, o Options) (*Manager, error) {
+	lag, err := mirror.NewLag(metrics.Registry, time.Now)
+	if err != nil {
+		return nil, err
+	}
+	writer := &mirror.Writer{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Events: mgr.GetEventRecorder("mirror")}
+	host := ""
+	if cfg.Multicluster.ClusterRole != "member" {
+		host = cfg.Multicluster.HostClusterName
+	}
+	list, err := choose(controllers(writer, lag, host), o.Controllers)
+	if err != nil {
+		return nil, err
+	}
+	if err := mirror.Index(ctx, mgr.GetFieldIndexer()); err != nil {
+		return nil, err
+	}
+	s, err := newStarter(mgr, metrics.Registry, list)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := s.try(ctx); err != nil {
+		return nil, err
+	}
+	for _, r := range []manager.Runnable{s, &user.Admin{
+		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Namespace: Namespace,
+		Password: o.AdminPassword, PasswordFile: o.AdminPasswordFile,
+		Hash: user.Hash, Random: rand.Reader, Now: time.Now,
+	}} {
+		if err := mgr.Add(r); err != nil {
+			return nil, fmt.Errorf("make ready to run controllers: %w", err)
+		}
+	}
+	if err := mgr.AddHealthzCheck("ping", healthz.Ping); err != nil {
+		return nil, fmt.Errorf("add the health check: %w", err)
+	}
+	if err := mgr.AddReadyzCheck("caches", s.synced); err != nil {
+		return nil, fmt.Errorf("add the readiness check: %w", err)
+	}
+	return &Manager{mgr: mgr}, nil
+}
+
+// Run works until ctx ends, which is a clean stop, or until it can't go on.
+func (m *Manager) Run(ctx context.Context) error {
+	if err := m.mgr.Start(ctx); err != nil {
+		return fmt.Errorf("run controllers: %w", err)
+	}
+	return nil
+}
+
+// options are the manager's. Of native roles and bindings the cache holds the mirror's own only, and
+// Secrets are not cached at all.
+func options(o Options) manager.Options {
+	own := cache.ByObject{Label: labels.SelectorFromSet(labels.Set{mirror.LabelManagedBy: mirror.ManagedBy})}
+	wait := grace
+	return manager.Options{
+		Scheme: kube.Scheme(),
+		Logger: klog.Background(),
+		Cache: cache.Options{
+			DefaultTransform: cache.TransformStripManagedFields(),
+			ByObject: map[client.Object]cache.ByObject{
+				&rbacv1.ClusterRole{}: own, &rbacv1.ClusterRoleBinding{}: own, &rbacv1.Role{}: own, &rbacv1.RoleBinding{}: own,
+			},
+		},
+		Client:                        client.Options{Cache: &client.CacheOptions{DisableFor: []client.Object{&corev1.Secret{}}}},
+		LeaderElection:                o.LeaderElect,
+		LeaderElectionNamespace:       Namespace,
+		LeaderElectionID:              leaseName,
+		LeaderElectionReleaseOnCancel: true,
+		LeaseDuration:                 &o.LeaseDuration,
+		RenewDeadline:                 &o.RenewDeadline,
+		RetryPeriod:                   &o.RetryPeriod,
+		Metrics:                       metricsserver.Options{BindAddress: o.MetricsAddress},
+		HealthProbeBindAddress:        o.HealthAddress,
+		GracefulShutdownTimeout:       &wait,
+	}
+}
