@@ -1,0 +1,239 @@
+package query
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// FieldOp is how a FieldRequirement compares.
+type FieldOp uint8
+
+// The comparisons of fields. A field that is not there has the value "".
+const (
+	Is FieldOp = iota
+	IsNot
+	// IsFold is equality in any case.
+	IsFold
+)
+
+// FieldRequirement is a condition on one field of the object.
+type FieldRequirement struct {
+	Path  Path
+	Op    FieldOp
+	Value string
+}
+
+// Match tells whether the requirement holds of a field with that value.
+func (f *FieldRequirement) Match(value string) bool {
+	switch f.Op {
+	case IsNot:
+		return value != f.Value
+	case IsFold:
+		return strings.EqualFold(value, f.Value)
+	default:
+		return value == f.Value
+	}
+}
+
+// Path is where a field is in an object: the names of members, and the indices of array elements.
+type Path []string
+
+// String writes the path as ParsePath reads it.
+func (p Path) String() string {
+	var b strings.Builder
+	for _, step := range p {
+		if step == "" || strings.ContainsAny(step, ".[]'\\ ") {
+			b.WriteString("['" + strings.NewReplacer(`\`, `\\`, `'`, `\'`).Replace(step) + "']")
+			continue
+		}
+		b.WriteString("." + step)
+	}
+	return b.String()
+}
+
+// Is tells whether p has exactly these steps.
+func (p Path) Is(steps ...string) bool { return slices.Equal(p, steps) }
+
+// maxSteps bounds the length of a path.
+const maxSteps = 32
+
+// ParsePath reads a path such as `metadata.name`, `.spec.replicas`, `status.conditions[0].type`,
+// `metadata.labels['kubesphere.io/workspace']`. `$` in front and braces around it, as in JSONPath, are allowed.
+func ParsePath(s string) (Path, error) {
+	text := s
+	if inner, ok := strings.CutPrefix(text, "{"); ok {
+		if text, ok = strings.CutSuffix(inner, "}"); !ok {
+			return nil, fmt.Errorf("path %q: no closing brace", s)
+		}
+	}
+	text = strings.TrimPrefix(text, "$")
+	if text != "" && text[0] != '.' && text[0] != '[' {
+		text = "." + text
+	}
+	var p Path
+	for text != "" {
+		step, rest, err := nextStep(text)
+		if err != nil {
+			return nil, fmt.Errorf("path %q: %w", s, err)
+		}
+		if p, text = append(p, step), rest; len(p) > maxSteps {
+			return nil, fmt.Errorf("path %q: more than %d steps", s, maxSteps)
+		}
+	}
+	if len(p) == 0 {
+		return nil, errors.New("empty path")
+	}
+	return p, nil
+}
+
+// nextStep reads one step of a path that begins with a dot or a bracket.
+func nextStep(s string) (step, rest string, err error) {
+	switch {
+	case strings.HasPrefix(s, "['"), strings.HasPrefix(s, `["`):
+		return quotedStep(s)
+	case s[0] == '[':
+		end := strings.IndexByte(s, ']')
+		if end < 2 || strings.Trim(s[1:end], "0123456789") != "" {
+			return "", "", errors.New("want [number] or ['name']")
+		}
+		return s[1:end], s[end+1:], nil
+	case s[0] == '.':
+		end := strings.IndexAny(s[1:], ".[")
+		if end < 0 {
+			end = len(s) - 1
+		}
+		if end == 0 {
+			return "", "", errors.New("an empty step")
+		}
+		return s[1 : end+1], s[end+1:], nil
+	}
+	return "", "", fmt.Errorf("unexpected %q", s[0])
+}
+
+func quotedStep(s string) (step, rest string, err error) {
+	quote := s[1]
+	var b strings.Builder
+	for i := 2; i < len(s); i++ {
+		switch {
+		case s[i] == '\\' && i+1 < len(s):
+			i++
+			b.WriteByte(s[i])
+		case s[i] == quote:
+			if i+1 >= len(s) || s[i+1] != ']' {
+				return "", "", errors.New("want a bracket behind the quote")
+			}
+			return b.String(), s[i+2:], nil
+		default:
+			b.WriteByte(s[i])
+		}
+	}
+	return "", "", errors.New("no closing quote")
+}
+
+// parseFields reads a field selector: conditions joined by commas. A backslash takes the special
+// meaning from the byte behind it, as in the field selectors of Kubernetes.
+func parseFields(s string) ([]FieldRequirement, error) {
+	var out []FieldRequirement
+	for rest := s; rest != ""; {
+		var one string
+		if one, rest = cutTerm(rest); one == "" {
+			continue
+		}
+		f, err := parseField(one)
+		if err != nil {
+			return nil, err
+		}
+		if out = append(out, f); len(out) > maxRequirements {
+			return nil, fmt.Errorf("more than %d requirements", maxRequirements)
+		}
+	}
+	return out, nil
+}
+
+// cutTerm cuts s at its first comma that no backslash precedes and that is not inside brackets.
+func cutTerm(s string) (term, rest string) {
+	inside, key := false, true
+	for i := 0; i < len(s); i++ {
+		switch s[i] {
+		case '\\':
+			i++
+		case '[':
+			inside = key // brackets in a value are text
+		case ']':
+			inside = false
+		case '=':
+			key = key && inside
+		case ',':
+			if !inside {
+				return s[:i], s[i+1:]
+			}
+		}
+	}
+	return s, ""
+}
+
+func parseField(s string) (FieldRequirement, error) {
+	at := operatorAt(s)
+	if at < 0 {
+		return FieldRequirement{}, fmt.Errorf("%q has no operator", s)
+	}
+	var f FieldRequirement
+	key, value := s[:at], s[at:]
+	switch {
+	case strings.HasPrefix(value, "!="):
+		f.Op, value = IsNot, value[2:]
+	case strings.HasPrefix(value, "=="):
+		value = value[2:]
+	default:
+		value = value[1:]
+	}
+	if folded, ok := strings.CutPrefix(value, "~"); ok && f.Op == Is {
+		f.Op, value = IsFold, folded
+	}
+	p, err := ParsePath(strings.TrimSpace(key))
+	if err != nil {
+		return f, err
+	}
+	f.Path, f.Value = p, unescape(value)
+	return f, nil
+}
+
+// operatorAt returns where the operator behind the path begins.
+func operatorAt(s string) int {
+	inside := false
+	for i := 0; i < len(s); i++ {
+		switch s[i] {
+		case '\\':
+			i++
+		case '[':
+			inside = true
+		case ']':
+			inside = false
+		case '=':
+			if !inside {
+				return i
+			}
+		case '!':
+			if !inside && strings.HasPrefix(s[i:], "!=") {
+				return i
+			}
+		}
+	}
+	return -1
+}
+
+func unescape(s string) string {
+	if strings.IndexByte(s, '\\') < 0 {
+		return s
+	}
+	out := make([]byte, 0, len(s))
+	for i := 0; i < len(s); i++ {
+		if s[i] == '\\' && i+1 < len(s) {
+			i++
+		}
+		out = append(out, s[i])
+	}
+	return string(out)
+}

@@ -1,0 +1,262 @@
+// Package query parses the parameters of a list: what a filter, a sort key and a page are. It knows no
+// kind and no object.
+package query
+
+import (
+	"fmt"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// All is the limit of a list that is not paged.
+const All = -1
+
+// Bounds on what one query may ask, so that its cost is bounded by the objects and not by its text.
+const (
+	maxBytes        = 64 << 10
+	maxSortKeys     = 8
+	maxRequirements = 256
+)
+
+// The parameters that every list takes. Any other is a filter of the kind, or is ignored.
+const (
+	paramLimit          = "limit"
+	paramPage           = "page"
+	paramSortBy         = "sortBy"
+	paramAscending      = "ascending"
+	paramName           = "name"
+	paramNameAndAlias   = "nameAndAlias"
+	paramNames          = "names"
+	paramUID            = "uid"
+	paramNamespace      = "namespace"
+	paramOwnerReference = "ownerReference"
+	paramOwnerKind      = "ownerKind"
+	paramAnnotation     = "annotation"
+	paramLabel          = "label"
+	paramLabelSelector  = "labelSelector"
+	paramFieldSelector  = "fieldSelector"
+)
+
+// filterParams are the parameters above that say which objects match, in the order of Key.
+var filterParams = [...]string{
+	paramName, paramNameAndAlias, paramNames, paramUID, paramNamespace, paramOwnerReference, paramOwnerKind,
+	paramAnnotation, paramLabel, paramLabelSelector, paramFieldSelector,
+}
+
+// Query is what a list asks for. All filters must hold.
+type Query struct {
+	// Limit is how many items a page has, All for everything; with 0 or less, none.
+	Limit int
+	// Page counts from 1; a page before it has no items.
+	Page int
+	// SortBy are the sort keys, the first decides; empty means creation time. Equal objects are
+	// ordered by namespace and name, so that every order is total.
+	SortBy []SortKey
+	// Ascending turns the order round: the default is descending.
+	Ascending bool
+
+	// Contains are texts that the name, or the alias in any case, must contain.
+	Contains []string
+	// Names are the names that are asked for, nil for any.
+	Names map[string]struct{}
+	// UID, Namespace, OwnerUID and OwnerKind must be equal where they are set.
+	UID, Namespace, OwnerUID, OwnerKind Exact
+	// Annotations must all hold of the annotations, Labels of the labels.
+	Annotations, Labels []Requirement
+	// Selectors are alternatives of labels, each a list that must hold whole; nil for none.
+	Selectors [][]Requirement
+	// Fields must all hold of the object.
+	Fields []FieldRequirement
+
+	params url.Values
+}
+
+// Exact is a filter by one value; the empty value is a value too.
+type Exact struct {
+	Set   bool
+	Value string
+}
+
+// SortKey is one key of an order: a name that the kind knows, or a field of the object.
+type SortKey struct {
+	Name string
+	// Path is set where the key is a field, written with a leading dot: `.spec.replicas`.
+	Path Path
+}
+
+// Parse reads the parameters of a list. The first value of a parameter counts. The error is a
+// 400 whose details name the parameter and say what was expected.
+func Parse(values url.Values) (*Query, error) {
+	q := &Query{Limit: All, Page: 1, params: values}
+	if len(values) == 0 {
+		return q, nil
+	}
+	size := 0
+	for key, v := range values {
+		for _, s := range v {
+			size += len(key) + len(s)
+		}
+	}
+	if size > maxBytes {
+		return nil, invalid("", "", fmt.Sprintf("a query of at most %d bytes", maxBytes))
+	}
+	q.parseExact()
+	for _, step := range [...]func() error{q.parsePage, q.parseSort, q.parseSets} {
+		if err := step(); err != nil {
+			return nil, err
+		}
+	}
+	return q, nil
+}
+
+// Param returns the first value of a parameter, for the filters that only some kinds have.
+func (q *Query) Param(name string) (string, bool) {
+	v, ok := q.params[name]
+	if !ok || len(v) == 0 {
+		return "", false
+	}
+	return v[0], true
+}
+
+// AppendKey appends a text that is equal for queries which match the same objects in the same order,
+// whatever the page and the direction. extra names the kind's own filters.
+func (q *Query) AppendKey(dst []byte, extra []string) []byte {
+	for _, names := range [...][]string{{paramSortBy}, filterParams[:], extra} {
+		for _, name := range names {
+			if v, ok := q.Param(name); ok {
+				dst = append(dst, name...)
+				dst = append(dst, '=')
+				dst = strconv.AppendQuote(dst, v)
+			}
+		}
+	}
+	return dst
+}
+
+// Window returns which of total items are on the page: n items from start on.
+func (q *Query) Window(total int) (start, n int) {
+	if q.Limit == All {
+		return 0, total
+	}
+	if q.Limit <= 0 || q.Page < 1 || (q.Page-1) > total/q.Limit {
+		return 0, 0
+	}
+	start = (q.Page - 1) * q.Limit
+	return start, max(0, min(q.Limit, total-start))
+}
+
+func (q *Query) parsePage() (err error) {
+	if q.Limit, err = q.number(paramLimit, All); err != nil {
+		return err
+	}
+	if q.Page, err = q.number(paramPage, 1); err != nil {
+		return err
+	}
+	if v, _ := q.Param(paramAscending); v != "" {
+		if q.Ascending, err = strconv.ParseBool(v); err != nil {
+			return invalid(paramAscending, v, "true or false")
+		}
+	}
+	return nil
+}
+
+func (q *Query) number(param string, absent int) (int, error) {
+	v, _ := q.Param(param)
+	if v == "" {
+		return absent, nil
+	}
+	n, err := strconv.Atoi(v)
+	if err != nil {
+		return 0, invalid(param, v, "a whole number")
+	}
+	return n, nil
+}
+
+func (q *Query) parseSort() error {
+	v, _ := q.Param(paramSortBy)
+	if v == "" {
+		return nil
+	}
+	for text := range strings.SplitSeq(v, ",") {
+		key := SortKey{Name: text}
+		if strings.HasPrefix(text, ".") {
+			p, err := ParsePath(text)
+			if err != nil {
+				return invalid(paramSortBy, text, "a field path such as .spec.replicas")
+			}
+			key.Path = p
+		}
+		q.SortBy = append(q.SortBy, key)
+	}
+	if len(q.SortBy) > maxSortKeys {
+		return invalid(paramSortBy, v, fmt.Sprintf("at most %d keys", maxSortKeys))
+	}
+	return nil
+}
+
+func (q *Query) parseExact() {
+	q.UID.Value, q.UID.Set = q.Param(paramUID)
+	q.Namespace.Value, q.Namespace.Set = q.Param(paramNamespace)
+	q.OwnerUID.Value, q.OwnerUID.Set = q.Param(paramOwnerReference)
+	q.OwnerKind.Value, q.OwnerKind.Set = q.Param(paramOwnerKind)
+	for _, param := range [...]string{paramName, paramNameAndAlias} {
+		if v, _ := q.Param(param); v != "" {
+			q.Contains = append(q.Contains, v)
+		}
+	}
+	if v, ok := q.Param(paramNames); ok {
+		q.Names = make(map[string]struct{}, strings.Count(v, ",")+1)
+		for name := range strings.SplitSeq(v, ",") {
+			q.Names[name] = struct{}{}
+		}
+	}
+}
+
+func (q *Query) parseSets() (err error) {
+	if v, _ := q.Param(paramLabelSelector); v != "" {
+		if q.Selectors, err = parseAlternatives(v); err != nil {
+			return invalid(paramLabelSelector, v, "a label selector: "+err.Error())
+		}
+	}
+	if v, _ := q.Param(paramLabel); v != "" {
+		if q.Labels, err = parsePairs(v, false); err != nil {
+			return invalid(paramLabel, v, "key, !key, key=value or key!=value")
+		}
+	}
+	if v, _ := q.Param(paramAnnotation); v != "" {
+		if q.Annotations, err = parsePairs(v, true); err != nil {
+			return invalid(paramAnnotation, v, "key, !key, key=value or key!=value")
+		}
+	}
+	if v, _ := q.Param(paramFieldSelector); v != "" {
+		if q.Fields, err = parseFields(v); err != nil {
+			return invalid(paramFieldSelector, v, "path=value, path!=value or path=~value, joined by commas: "+err.Error())
+		}
+	}
+	return nil
+}
+
+// Invalid returns the 400 for a parameter whose value can't be used: its details name the parameter,
+// and its message says what was expected.
+func Invalid(param, value, want string) error { return invalid(param, value, want) }
+
+func invalid(param, value, want string) error {
+	if len(value) > 100 {
+		value = value[:100] + "..."
+	}
+	msg := fmt.Sprintf("query parameter %q: %q: want %s", param, value, want)
+	if param == "" {
+		msg = "query parameters: want " + want
+	}
+	return &apierrors.StatusError{ErrStatus: metav1.Status{
+		Status: metav1.StatusFailure, Code: http.StatusBadRequest, Reason: metav1.StatusReasonBadRequest, Message: msg,
+		Details: &metav1.StatusDetails{Causes: []metav1.StatusCause{
+			{Type: metav1.CauseTypeFieldValueInvalid, Field: param, Message: "want " + want},
+		}},
+	}}
+}

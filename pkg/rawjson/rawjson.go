@@ -1,0 +1,220 @@
+// Package rawjson reads JSON where it lies: it finds the values in a text and cuts members out of it,
+// and decodes nothing that nobody asked for. The texts are strings, so that what it returns is a part
+// of what it was given and can't change under a reader.
+package rawjson
+
+import (
+	"encoding/json"
+	"errors"
+	"strings"
+)
+
+// maxDepth bounds the nesting that is followed, and with it the stack (encoding/json stops at 10000).
+const maxDepth = 512
+
+// ErrSyntax says that a text is not one valid JSON value (RFC 8259), or is nested too deeply.
+var ErrSyntax = errors.New("not valid JSON")
+
+// Valid tells whether s is exactly one JSON value, white space around it allowed.
+func Valid(s string) bool {
+	end := skip(s, space(s, 0), 0)
+	return end >= 0 && space(s, end) == len(s)
+}
+
+// Members walks the members of a JSON object, in the order of the text:
+//
+//	for m := rawjson.Object(s); m.Next(); {
+//		use(m.Key, m.Value)
+//	}
+//
+// A value that is no object has no members; Err tells it from an empty object.
+type Members struct {
+	// Key is the member's name, without quotes and escapes.
+	Key string
+	// Value is the member's value as it stands in the text.
+	Value string
+
+	s     string
+	at    int // the next byte to read
+	key   int // where the key's text starts, its quote included
+	begun bool
+	err   error
+}
+
+// Object returns the members of the object s.
+func Object(s string) Members { return Members{s: s} }
+
+// Next moves to the next member, and tells whether there is one.
+func (m *Members) Next() bool {
+	if m.err != nil {
+		return false
+	}
+	i, more := next(m.s, m.at, m.begun, '{', '}')
+	m.begun = true
+	if !more {
+		return m.stop(i)
+	}
+	keyEnd := text(m.s, i)
+	if keyEnd < 0 {
+		return m.stop(-1)
+	}
+	colon := space(m.s, keyEnd)
+	if colon >= len(m.s) || m.s[colon] != ':' {
+		return m.stop(-1)
+	}
+	start := space(m.s, colon+1)
+	end := skip(m.s, start, 1)
+	if end < 0 {
+		return m.stop(-1)
+	}
+	m.key, m.at = i, end
+	m.Key, m.Value = m.s[i+1:keyEnd-1], m.s[start:end]
+	if strings.IndexByte(m.Key, '\\') >= 0 {
+		m.Key = Text(m.s[i:keyEnd])
+	}
+	return true
+}
+
+func (m *Members) stop(end int) bool {
+	if end < 0 {
+		m.err = ErrSyntax
+	} else {
+		m.at, m.err = end, errEnd
+	}
+	m.Key, m.Value = "", ""
+	return false
+}
+
+// errEnd marks a walk that came to its end.
+var errEnd = errors.New("end")
+
+// Err returns why the walk ended before the object did, nil where it did not.
+func (m *Members) Err() error {
+	if m.err == errEnd {
+		return nil
+	}
+	return m.err
+}
+
+// Elements walks the elements of a JSON array as Members walks an object.
+type Elements struct {
+	// Value is the element as it stands in the text.
+	Value string
+
+	s     string
+	at    int
+	begun bool
+	done  bool
+}
+
+// Array returns the elements of the array s; what is no array has none.
+func Array(s string) Elements { return Elements{s: s} }
+
+// Next moves to the next element, and tells whether there is one.
+func (e *Elements) Next() bool {
+	if e.done {
+		return false
+	}
+	i, more := next(e.s, e.at, e.begun, '[', ']')
+	e.begun = true
+	end := -1
+	if more {
+		end = skip(e.s, i, 1)
+	}
+	if end < 0 {
+		e.done, e.Value = true, ""
+		return false
+	}
+	e.at, e.Value = end, e.s[i:end]
+	return true
+}
+
+// next finds where the next member or element starts; more is false at the closing bracket, with the
+// position behind it, or -1 where the text is broken.
+func next(s string, at int, begun bool, open, shut byte) (start int, more bool) {
+	i := space(s, at)
+	if i >= len(s) {
+		return -1, false
+	}
+	switch {
+	case !begun && s[i] == open, begun && s[i] == ',':
+		i = space(s, i+1)
+	case begun && s[i] == shut:
+		return i + 1, false
+	default:
+		return -1, false
+	}
+	if i >= len(s) {
+		return -1, false
+	}
+	if !begun && s[i] == shut {
+		return i + 1, false
+	}
+	return i, true
+}
+
+// Get returns the value at path, as it stands in the text, and "" where there is none. A step is a
+// member's name, or the index of an array's element in decimal.
+func Get(s string, path ...string) string {
+	for _, step := range path {
+		if s = get(s, step); s == "" {
+			return ""
+		}
+	}
+	return s
+}
+
+func get(s, step string) string {
+	if strings.HasPrefix(s, "[") {
+		n := index(step)
+		for e := Array(s); n >= 0 && e.Next(); n-- {
+			if n == 0 {
+				return e.Value
+			}
+		}
+		return ""
+	}
+	for m := Object(s); m.Next(); {
+		if m.Key == step {
+			return m.Value
+		}
+	}
+	return ""
+}
+
+// index reads a short decimal number, and returns -1 for anything else.
+func index(s string) int {
+	if s == "" || len(s) > 6 {
+		return -1
+	}
+	n := 0
+	for i := range len(s) {
+		if s[i] < '0' || s[i] > '9' {
+			return -1
+		}
+		n = n*10 + int(s[i]-'0')
+	}
+	return n
+}
+
+// Text returns the text of a scalar: a string without its quotes and escapes, a number or a boolean as
+// it is written, "" for null. An object or an array is returned as it stands.
+func Text(s string) string {
+	if s == "null" {
+		return ""
+	}
+	if len(s) < 2 || s[0] != '"' {
+		return s
+	}
+	if strings.IndexByte(s, '\\') < 0 {
+		return s[1 : len(s)-1]
+	}
+	var out string
+	if err := json.Unmarshal([]byte(s), &out); err != nil {
+		return ""
+	}
+	return out
+}
+
+// GetText is Text of the value at path.
+func GetText(s string, path ...string) string { return Text(Get(s, path...)) }

@@ -1,0 +1,212 @@
+package rawjson
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"reflect"
+	"strings"
+	"testing"
+	"testing/iotest"
+)
+
+const pod = `{"kind":"Pod","metadata":{"name":"a","labels":{"x\"y":"1"},"managedFields":[{"a":1}],` +
+	`"annotations":{"kubectl.kubernetes.io/last-applied-configuration":"{}","k":"v"}},` +
+	`"status":{"phase":"Running","conditions":[{"type":"Ready","status":"True"}],"n":null}}`
+
+func TestGetFindsWhatLiesAtAPath(t *testing.T) {
+	for _, c := range []struct {
+		path []string
+		want string
+	}{
+		{nil, pod},
+		{[]string{"kind"}, `"Pod"`},
+		{[]string{"metadata", "labels", `x"y`}, `"1"`},
+		{[]string{"status", "conditions", "0", "type"}, `"Ready"`},
+		{[]string{"status", "conditions", "1"}, ""},
+		{[]string{"status", "conditions", "-1"}, ""},
+		{[]string{"status", "conditions", "type"}, ""},
+		{[]string{"status", "n"}, "null"},
+		{[]string{"status", "phase", "x"}, ""},
+		{[]string{"nothing"}, ""},
+	} {
+		if got := Get(pod, c.path...); got != c.want {
+			t.Errorf("Get(%q) = %s, want %s", c.path, got, c.want)
+		}
+	}
+}
+
+func TestTextOfScalars(t *testing.T) {
+	for in, want := range map[string]string{
+		`"a"`: "a", `""`: "", `"a\"\u00e9\/"`: `a"é/`, `12.5`: "12.5", `true`: "true", `null`: "", `{"a":1}`: `{"a":1}`, "": "",
+	} {
+		if got := Text(in); got != want {
+			t.Errorf("Text(%s) = %q, want %q", in, got, want)
+		}
+	}
+}
+
+func TestBrokenObjectsSayErr(t *testing.T) {
+	for _, in := range []string{"", "[]", "{", `{"a"`, `{"a":`, `{"a":1`, `{"a":1,`, `{"a":1,}`, `{a:1}`, `{"a":1 "b":2}`, `{"a":01}`} {
+		m := Object(in)
+		for m.Next() {
+			continue
+		}
+		if m.Err() == nil {
+			t.Errorf("%s: no error", in)
+		}
+	}
+}
+
+func TestEmptyObjectHasNoMembersAndNoError(t *testing.T) {
+	m := Object(" { } ")
+	if m.Next() || m.Next() || m.Err() != nil {
+		t.Error("an empty object has members, or an error")
+	}
+}
+
+var standard = Cuts([]string{"metadata", "managedFields"},
+	[]string{"metadata", "annotations", "kubectl.kubernetes.io/last-applied-configuration"}, []string{"data"})
+
+func TestAppendWithoutCutsExactlyWhatIsNamed(t *testing.T) {
+	for _, c := range []struct{ name, in, front, want string }{
+		{"Nested", pod, "", `{"kind":"Pod","metadata":{"name":"a","labels":{"x\"y":"1"},"annotations":{"k":"v"}},` +
+			`"status":{"phase":"Running","conditions":[{"type":"Ready","status":"True"}],"n":null}}`},
+		{"First", `{"data":{"a":"b"},"type":"x"}`, "", `{"type":"x"}`},
+		{"Last", `{"type":"x","data":{"a":"b"}}`, "", `{"type":"x"}`},
+		{"Only", `{"data":1}`, "", `{}`},
+		{"Front", `{"data":1}`, `"kind":"A"`, `{"kind":"A"}`},
+		{"FrontAndMore", `{"b":1}`, `"kind":"A"`, `{"kind":"A","b":1}`},
+		{"EscapedNameIsTheSameName", `{"dat\u0061":"secret"}`, "", `{}`},
+		{"CutOfAScalarParentKeepsIt", `{"metadata":null}`, "", `{"metadata":null}`},
+		{"SpaceAround", " {\n\"a\" : 1 , \"data\" : 2 }\n", "", `{"a" : 1}`},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			got, err := AppendWithout(nil, c.in, c.front, standard)
+			if err != nil || string(got) != c.want {
+				t.Errorf("got %s, %v\nwant %s", got, err, c.want)
+			}
+		})
+	}
+}
+
+func TestWiderCutWins(t *testing.T) {
+	for _, c := range []Cut{Cuts([]string{"a"}, []string{"a", "b"}), Cuts([]string{"a", "b"}, []string{"a"})} {
+		if got, _ := AppendWithout(nil, `{"a":{"b":1,"c":2}}`, "", c); string(got) != "{}" {
+			t.Errorf("got %s", got)
+		}
+	}
+}
+
+func TestDepthIsBounded(t *testing.T) {
+	deep := strings.Repeat("[", 100_000) + strings.Repeat("]", 100_000)
+	if Valid(deep) {
+		t.Error("a text nested 100000 deep was followed")
+	}
+}
+
+func FuzzValidAgreesWithEncodingJSON(f *testing.F) {
+	for _, s := range []string{pod, "", "1", "-0.5e+3", "01", `"\u12"`, "[1,[2,{}]]", "{\"a\":\x01}", "nul", `{"a":1}x`, "\"\xff\""} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		if len(s) < maxDepth && Valid(s) != json.Valid([]byte(s)) {
+			t.Errorf("Valid(%q) = %v", s, Valid(s))
+		}
+	})
+}
+
+// Cutting twice is cutting once (U13), what is cut is gone, and the rest means what it meant.
+func FuzzCutIsIdempotentAndCutsNothingElse(f *testing.F) {
+	f.Add(pod)
+	f.Add(`{"data":{"a":1},"data":2,"metadata":{"managedFields":[]}}`)
+	f.Add(` { "a" : { } } `)
+	f.Fuzz(func(t *testing.T, s string) {
+		once, err := AppendWithout(nil, s, "", standard)
+		if err != nil {
+			if len(s) < maxDepth && json.Valid([]byte(s)) && strings.HasPrefix(strings.TrimLeft(s, " \t\r\n"), "{") {
+				t.Fatalf("a valid object was refused: %q", s)
+			}
+			return
+		}
+		twice, err := AppendWithout(nil, string(once), "", standard)
+		if err != nil || !bytes.Equal(once, twice) {
+			t.Fatalf("%q -> %q -> %q, %v", s, once, twice, err)
+		}
+		var before, after map[string]any
+		if json.Unmarshal([]byte(s), &before) != nil {
+			return // numbers out of range, say
+		}
+		if err := json.Unmarshal(once, &after); err != nil {
+			t.Fatalf("%q -> %q: %v", s, once, err)
+		}
+		delete(before, "data")
+		if bytes.Count([]byte(s), []byte(`"metadata"`)) <= 1 {
+			if m, ok := before["metadata"].(map[string]any); ok {
+				delete(m, "managedFields")
+				if a, ok := m["annotations"].(map[string]any); ok {
+					delete(a, "kubectl.kubernetes.io/last-applied-configuration")
+				}
+			}
+			if !reflect.DeepEqual(before, after) && !strings.Contains(s, `\u`) && !duplicated(s) {
+				t.Fatalf("%q -> %q", s, once)
+			}
+		}
+	})
+}
+
+// duplicated tells whether s may name a member twice: encoding/json merges such members.
+func duplicated(s string) bool { return strings.Count(s, ":") > 1 }
+
+func TestReaderReadsValuesHoweverTheyArrive(t *testing.T) {
+	stream := pod + "\n" + `{"a":"}\"]"}` + "  [1,[2]]\n\"x\\\"y\" 12 true"
+	want := []string{pod, `{"a":"}\"]"}`, `[1,[2]]`, `"x\"y"`, "12", "true"}
+	for name, in := range map[string]io.Reader{
+		"AtOnce": strings.NewReader(stream), "ByteByByte": iotest.OneByteReader(strings.NewReader(stream)),
+		"EOFWithData": iotest.DataErrReader(strings.NewReader(stream)),
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := NewReader(in, 1<<20)
+			for _, w := range want {
+				if got, err := r.Value(); err != nil || got != w {
+					t.Fatalf("got %q, %v, want %q", got, err, w)
+				}
+			}
+			if _, err := r.Value(); err != io.EOF {
+				t.Errorf("at the end: %v", err)
+			}
+		})
+	}
+}
+
+func TestReaderRefuses(t *testing.T) {
+	for _, c := range []struct {
+		name, in string
+		want     error
+	}{
+		{"HalfAnObject", `{"a":`, io.ErrUnexpectedEOF},
+		{"HalfAString", `"a`, io.ErrUnexpectedEOF},
+		{"AClosingBracket", `}`, ErrSyntax},
+		{"MoreThanItsLimit", `{"a":"` + strings.Repeat("x", 200) + `"}`, ErrTooLong},
+		{"ALongString", `"` + strings.Repeat("x", 200) + `"`, ErrTooLong},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			if _, err := NewReader(strings.NewReader(c.in), 100).Value(); !errors.Is(err, c.want) {
+				t.Errorf("got %v", err)
+			}
+		})
+	}
+}
+
+func FuzzReaderFindsTheValue(f *testing.F) {
+	f.Add(pod)
+	f.Add(`[1,"]"]`)
+	f.Add("12")
+	f.Fuzz(func(t *testing.T, s string) {
+		got, err := NewReader(strings.NewReader(s+" {}"), 1<<20).Value()
+		if json.Valid([]byte(s)) && (err != nil || got != strings.Trim(s, " \t\r\n")) {
+			t.Errorf("%q: got %q, %v", s, got, err)
+		}
+	})
+}

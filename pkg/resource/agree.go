@@ -1,0 +1,34 @@
+package resource
+
+import (
+	"net/http"
+
+	"kapis.dev/ks-apiserver/pkg/request"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// Agree refuses to answer a request for anything but what was authorized: info is what the filters read
+// in the path, the rest is what the router read. Empty name stands for a list.
+func Agree(info *request.Info, resource string, scope Scope, name string) error {
+	if info == nil || !info.IsResource || info.IsKubernetes || info.Subresource != "" ||
+		info.Resource != resource || info.Name != name ||
+		!sameScope(info.Namespace, scope.Namespace, name, resource == "namespaces") ||
+		!sameScope(info.Workspace, scope.Workspace, name, resource == "workspaces" || resource == "workspacetemplates") {
+		return &apierrors.StatusError{ErrStatus: metav1.Status{
+			Status: metav1.StatusFailure, Code: http.StatusNotFound, Reason: metav1.StatusReasonNotFound,
+			Message: "there is no resource at this path",
+		}}
+	}
+	if info.Verb == "watch" {
+		return apierrors.NewMethodNotSupported(schema.GroupResource{Group: info.APIGroup, Resource: resource}, "watch")
+	}
+	return nil
+}
+
+// sameScope compares a namespace or workspace. An object that is one itself stands in its own scope.
+func sameScope(authorized, served, name string, isScope bool) bool {
+	return authorized == served || isScope && served == "" && authorized == name && name != ""
+}

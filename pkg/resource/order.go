@@ -1,0 +1,189 @@
+package resource
+
+import (
+	"cmp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"kapis.dev/ks-apiserver/pkg/query"
+	"kapis.dev/ks-apiserver/pkg/rawjson"
+	"kapis.dev/ks-apiserver/pkg/store"
+
+	apiresource "k8s.io/apimachinery/pkg/api/resource"
+)
+
+// order is how the matches of a query are ordered, upwards.
+type order struct {
+	base baseOrder
+	time int       // for byTime: which of the kind's ordered fields
+	keys []sortKey // for byTime and byKeys
+}
+
+// baseOrder tells the orders that trees have from those that are sorted.
+type baseOrder uint8
+
+const (
+	byCreated baseOrder = iota
+	byName
+	byTime
+	byNamespace
+	byKeys
+)
+
+// sortKey compares two objects by one key.
+type sortKey struct {
+	refs  func(a, b *store.Ref) int     // for keys of the ref
+	value func(*store.Record) sortValue // for others
+}
+
+// orderOf reads the sort keys of a query. single says that all objects are in one namespace, or in none.
+func orderOf(q *query.Query, k *kind, single bool) (order, error) {
+	var o order
+	for i, key := range q.SortBy {
+		s, base, err := sortKeyOf(key, k)
+		if err != nil {
+			return o, err
+		}
+		if o.base = base; len(q.SortBy) > 1 {
+			o.base = byKeys
+		}
+		if o.base == byTime {
+			o.time = slices.Index(k.ordered(), k.sortField(key.Name))
+		}
+		if i == 0 && base == byNamespace && single && len(q.SortBy) == 1 {
+			o.base = byName // within a namespace it is the same
+		}
+		o.keys = append(o.keys, s)
+	}
+	return o, nil
+}
+
+func sortKeyOf(key query.SortKey, k *kind) (sortKey, baseOrder, error) {
+	if key.Path != nil {
+		path := key.Path
+		return sortKey{value: func(r *store.Record) sortValue { return valueOf(rawjson.Get(r.JSON, path...)) }}, byKeys, nil
+	}
+	if i := k.sortField(key.Name); i >= 0 {
+		return fieldKey(i, k)
+	}
+	switch key.Name {
+	case sortName:
+		return sortKey{refs: func(a, b *store.Ref) int { return strings.Compare(a.Name, b.Name) }}, byName, nil
+	case sortNamespace:
+		return sortKey{refs: func(a, b *store.Ref) int { return strings.Compare(a.Namespace, b.Namespace) }}, byNamespace, nil
+	case sortCreated, sortCreateTime, sortUpdateTime, sortStartTime:
+		return sortKey{refs: func(a, b *store.Ref) int { return cmp.Compare(a.Created, b.Created) }}, byCreated, nil
+	}
+	return sortKey{}, 0, query.Invalid("sortBy", key.Name, "one of "+strings.Join(k.sortKeys(), ", "))
+}
+
+// fieldKey is the order by a field of the kind: by time where it is one.
+func fieldKey(i int, k *kind) (sortKey, baseOrder, error) {
+	if k.fields[i].time {
+		return sortKey{value: func(r *store.Record) sortValue {
+			return sortValue{class: classTime, number: float64(store.Seconds(r.Fields[i]))}
+		}}, byTime, nil
+	}
+	return sortKey{value: func(r *store.Record) sortValue { return sortValue{class: classText, text: r.Fields[i]} }}, byKeys, nil
+}
+
+// The classes of sort values, in their order.
+const (
+	classMissing = iota
+	classNumber
+	classTime
+	classText
+)
+
+// sortValue is a value that can be compared with that of any other object.
+type sortValue struct {
+	class  uint8
+	number float64
+	text   string
+}
+
+func (a sortValue) compare(b sortValue) int {
+	if c := cmp.Compare(a.class, b.class); c != 0 {
+		return c
+	}
+	if a.class == classText {
+		return strings.Compare(a.text, b.text)
+	}
+	return cmp.Compare(a.number, b.number)
+}
+
+// valueOf reads a field: numbers as numbers, quantities as quantities, times as times, anything else as text.
+func valueOf(raw string) sortValue {
+	if raw == "" || raw == "null" {
+		return sortValue{}
+	}
+	text := rawjson.Text(raw)
+	if text == "" || text[0] != '-' && text[0] != '+' && (text[0] < '0' || text[0] > '9') {
+		return sortValue{class: classText, text: text}
+	}
+	if n, err := strconv.ParseFloat(text, 64); err == nil {
+		return sortValue{class: classNumber, number: n}
+	}
+	if len(text) >= len("2006-01-02T15:04:05Z") && text[4] == '-' {
+		if t, err := time.Parse(time.RFC3339Nano, text); err == nil {
+			return sortValue{class: classTime, number: float64(t.UnixMicro())}
+		}
+	}
+	if len(text) <= 32 {
+		if q, err := apiresource.ParseQuantity(text); err == nil {
+			return sortValue{class: classNumber, number: q.AsApproximateFloat64()}
+		}
+	}
+	return sortValue{class: classText, text: text}
+}
+
+// sort orders refs of a snapshot.
+func (o *order) sort(s *store.Snapshot, refs []*store.Ref) {
+	switch o.base {
+	case byCreated:
+		slices.SortFunc(refs, store.CompareCreated)
+	case byName:
+		slices.SortFunc(refs, store.CompareName)
+	case byNamespace:
+		slices.SortFunc(refs, store.CompareKey)
+	case byTime, byKeys:
+		o.sortByKeys(s, refs)
+	}
+}
+
+// sortByKeys reads every key of every object once, and then compares.
+func (o *order) sortByKeys(s *store.Snapshot, refs []*store.Ref) {
+	type row struct {
+		ref    *store.Ref
+		values []sortValue
+	}
+	n := len(o.keys)
+	rows, values := make([]row, len(refs)), make([]sortValue, n*len(refs))
+	for i, ref := range refs {
+		rows[i] = row{ref, values[i*n : (i+1)*n]}
+		for k, key := range o.keys {
+			if key.value != nil {
+				rows[i].values[k] = key.value(s.Record(ref))
+			}
+		}
+	}
+	slices.SortFunc(rows, func(a, b row) int {
+		for k, key := range o.keys {
+			c := 0
+			if key.refs != nil {
+				c = key.refs(a.ref, b.ref)
+			} else {
+				c = a.values[k].compare(b.values[k])
+			}
+			if c != 0 {
+				return c
+			}
+		}
+		return store.CompareKey(a.ref, b.ref)
+	})
+	for i := range rows {
+		refs[i] = rows[i].ref
+	}
+}

@@ -1,0 +1,307 @@
+package resource
+
+import (
+	"strings"
+
+	"kapis.dev/ks-apiserver/pkg/query"
+	"kapis.dev/ks-apiserver/pkg/rawjson"
+	"kapis.dev/ks-apiserver/pkg/store"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// The fields of pods.
+const (
+	podNode = iota
+	podStatus
+	podPhase
+	podIP
+	podClaims
+	podStart
+)
+
+// The states of a pod, as the filter status names them.
+const (
+	podWaiting   = "Waiting"
+	podRunning   = "Running"
+	podError     = "Error"
+	podCompleted = "Completed"
+)
+
+// paramServiceName selects the pods that a Service selects.
+const paramServiceName = "serviceName"
+
+var (
+	replicaSets = schema.GroupVersionResource{Group: "apps", Version: "v1", Resource: "replicasets"}
+	services    = schema.GroupVersionResource{Version: "v1", Resource: "services"}
+)
+
+func pods() *kind {
+	return &kind{
+		fields: []field{
+			podNode:   {name: "nodeName", match: matchExact},
+			podStatus: {name: "status", match: matchExact},
+			podPhase:  {name: "phase", match: matchExact},
+			podIP:     {name: "podIP", match: matchContains},
+			podClaims: {name: "pvcName", match: matchMember},
+			podStart:  {name: sortStartTime, sort: true, time: true},
+		},
+		extract: extractPod,
+		params:  []string{paramServiceName},
+		plan:    planPods,
+	}
+}
+
+func extractPod(json string, v []string) {
+	var deleted bool
+	var spec, status string
+	for m := rawjson.Object(json); m.Next(); {
+		switch m.Key {
+		case "metadata":
+			deleted = rawjson.Get(m.Value, "deletionTimestamp") != ""
+		case "spec":
+			spec = m.Value
+		case "status":
+			status = m.Value
+		}
+	}
+	for m := rawjson.Object(spec); m.Next(); {
+		switch m.Key {
+		case "nodeName":
+			v[podNode] = rawjson.Text(m.Value)
+		case "volumes":
+			v[podClaims] = claims(m.Value)
+		}
+	}
+	var s podState
+	for m := rawjson.Object(status); m.Next(); {
+		switch m.Key {
+		case "phase":
+			s.phase = rawjson.Text(m.Value)
+		case "reason":
+			s.reason = rawjson.Text(m.Value)
+		case "podIP":
+			v[podIP] = rawjson.Text(m.Value)
+		case "startTime":
+			v[podStart] = rawjson.Text(m.Value)
+		case "initContainerStatuses":
+			s.init = m.Value
+		case "containerStatuses":
+			s.containers = m.Value
+		}
+	}
+	v[podPhase] = s.phase
+	v[podStatus] = s.state(deleted, spec)
+}
+
+// claims returns the names of the volume claims, one a line.
+func claims(volumes string) string {
+	var out string
+	for e := rawjson.Array(volumes); e.Next(); {
+		name := rawjson.GetText(e.Value, "persistentVolumeClaim", "claimName")
+		switch {
+		case name == "":
+		case out == "":
+			out = name
+		default:
+			out += "\n" + name
+		}
+	}
+	return out
+}
+
+// podState is what decides about the state of a pod.
+type podState struct {
+	phase, reason    string
+	init, containers string // arrays of container statuses
+}
+
+// state says in one word how a pod is, from the reason that `kubectl get pods` shows: Completed and
+// Running for those reasons, Error for a failure, and Waiting for what is on its way, be it up or down.
+func (s *podState) state(deleted bool, spec string) string {
+	reason := s.phase
+	if s.reason != "" {
+		reason = s.reason
+	}
+	starting := false
+	if why, ok := s.initReason(spec); ok {
+		reason, starting = why, true
+	}
+	if !starting {
+		reason = s.containerReason(reason)
+	}
+	if deleted && s.reason != "NodeLost" && s.phase != "Succeeded" && s.phase != "Failed" {
+		reason = "Terminating"
+	}
+	switch {
+	case reason == "Running":
+		return podRunning
+	case reason == "Completed", reason == "Succeeded":
+		return podCompleted
+	case failed(reason):
+		return podError
+	}
+	return podWaiting
+}
+
+// failed tells whether a reason is a failure, and not something that is only under way.
+func failed(reason string) bool {
+	reason = strings.TrimPrefix(reason, "Init:")
+	switch reason {
+	case "Failed", "OOMKilled", "Evicted", "NodeLost", "Unknown", "ContainerCannotRun", "DeadlineExceeded",
+		"InvalidImageName", "NodeAffinity", "OutOfcpu", "OutOfmemory", "Shutdown", "UnexpectedAdmissionError":
+		return true
+	}
+	return strings.HasPrefix(reason, "Signal:") || strings.HasPrefix(reason, "ExitCode:") || strings.HasPrefix(reason, "Err") ||
+		strings.HasSuffix(reason, "BackOff") || strings.HasSuffix(reason, "Error")
+}
+
+// initReason returns why the pod still initializes, and whether it does.
+func (s *podState) initReason(spec string) (string, bool) {
+	var sidecars map[string]bool
+	for e := rawjson.Array(s.init); e.Next(); {
+		if sidecars == nil {
+			sidecars = sidecarsOf(spec)
+		}
+		c := statusOf(e.Value)
+		switch {
+		case c.terminated != "" && rawjson.Get(c.terminated, "exitCode") == "0":
+			continue
+		case c.started && sidecars[c.name]:
+			continue
+		case c.terminated != "":
+			return "Init:" + ended(c.terminated), true
+		case c.waiting != "":
+			if why := rawjson.GetText(c.waiting, "reason"); why != "" && why != "PodInitializing" {
+				return "Init:" + why, true
+			}
+		}
+		return "Init:Waiting", true
+	}
+	return "", false
+}
+
+// sidecarsOf returns the init containers that go on running.
+func sidecarsOf(spec string) map[string]bool {
+	out := map[string]bool{}
+	for e := rawjson.Array(rawjson.Get(spec, "initContainers")); e.Next(); {
+		if rawjson.GetText(e.Value, "restartPolicy") == "Always" {
+			out[rawjson.GetText(e.Value, "name")] = true
+		}
+	}
+	return out
+}
+
+// containerReason returns what the containers say, reason where they say nothing. The first that waits or
+// ended decides; a pod with a running container beside completed ones is running.
+func (s *podState) containerReason(reason string) string {
+	said, running := "", false
+	for e := rawjson.Array(s.containers); e.Next(); {
+		c := statusOf(e.Value)
+		why := ""
+		if c.waiting != "" {
+			why = rawjson.GetText(c.waiting, "reason")
+		}
+		switch {
+		case why != "":
+		case c.terminated != "":
+			why = ended(c.terminated)
+		default:
+			running = running || c.running && c.ready
+		}
+		if said == "" {
+			said = why
+		}
+	}
+	switch {
+	case said == "":
+		return reason
+	case said == "Completed" && running:
+		return "Running"
+	}
+	return said
+}
+
+// ended says how a container ended.
+func ended(terminated string) string {
+	if why := rawjson.GetText(terminated, "reason"); why != "" {
+		return why
+	}
+	if signal := rawjson.GetText(terminated, "signal"); signal != "" && signal != "0" {
+		return "Signal:" + signal
+	}
+	return "ExitCode:" + rawjson.GetText(terminated, "exitCode")
+}
+
+// containerStatus is what the state of a pod needs of one container.
+type containerStatus struct {
+	name                string
+	waiting, terminated string // objects of its state
+	running             bool
+	ready, started      bool
+}
+
+func statusOf(json string) containerStatus {
+	var c containerStatus
+	for m := rawjson.Object(json); m.Next(); {
+		switch m.Key {
+		case "name":
+			c.name = rawjson.Text(m.Value)
+		case "ready":
+			c.ready = m.Value == "true"
+		case "started":
+			c.started = m.Value == "true"
+		case "state":
+			for st := rawjson.Object(m.Value); st.Next(); {
+				switch st.Key {
+				case "waiting":
+					c.waiting = st.Value
+				case "terminated":
+					c.terminated = st.Value
+				case "running":
+					c.running = true
+				}
+			}
+		}
+	}
+	return c
+}
+
+// planPods follows owners through ReplicaSets, so that a Deployment owns its pods, and selects by
+// the selector of a Service.
+func planPods(b *builder) error {
+	if uid := b.query.OwnerUID; uid.Set && uid.Value != "" {
+		sets, err := b.snapshot(replicaSets)
+		if err != nil {
+			return err
+		}
+		sets.ByCreated(store.OwnedBy(uid.Value)).Walk(0, false, func(ref *store.Ref) bool {
+			b.owners = append(b.owners, sets.Record(ref).UID)
+			return true
+		})
+	}
+	name, ok := b.query.Param(paramServiceName)
+	if !ok {
+		return nil
+	}
+	all, err := b.snapshot(services)
+	if err != nil {
+		return err
+	}
+	s, ok := all.Get(b.scope.Namespace, name)
+	selector := store.Pairs("")
+	if ok {
+		selector = store.Pairs(rawjson.Get(s.JSON, "spec", "selector"))
+	}
+	any := false
+	selector.All(func(key, value string) bool {
+		any = true
+		b.label(query.Requirement{Key: key, Op: query.In, Values: []string{value}})
+		return true
+	})
+	b.vary(string(selector))
+	if !any {
+		b.never = true // no such Service, or one without a selector
+	}
+	return nil
+}

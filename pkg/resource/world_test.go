@@ -1,0 +1,136 @@
+package resource
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"kapis.dev/ks-apiserver/pkg/store"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/rest"
+)
+
+// world is a store whose kube-apiserver holds exactly the objects that a test gives it.
+type world struct {
+	*Service
+
+	store   *store.Store
+	mu      sync.Mutex
+	objects map[string][]string // path -> JSON
+	streams map[string]chan string
+	version int
+}
+
+// verbs are those of a kind that can be cached.
+var verbs = metav1.Verbs{"get", "list", "watch"}
+
+func newWorld(t testing.TB, objects map[string][]string, o Options) *world {
+	w := &world{objects: objects, streams: map[string]chan string{}, version: 1000}
+	srv := httptest.NewServer(http.HandlerFunc(w.serve))
+	ctx, cancel := context.WithCancel(context.Background())
+	st, err := store.New(ctx, store.Options{
+		Config: &rest.Config{Host: srv.URL}, Discovery: discovery{}, Schemas: Schemas(), SyncWait: 2 * time.Minute,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		cancel()
+		srv.CloseClientConnections()
+		st.Wait()
+		srv.Close()
+	})
+	w.store, w.Service = st, New(st, o)
+	return w
+}
+
+// serve streams the initial events of a kind, and then what change sends.
+func (w *world) serve(rw http.ResponseWriter, r *http.Request) {
+	w.mu.Lock()
+	objects, events := w.objects[r.URL.Path], w.stream(r.URL.Path)
+	w.mu.Unlock()
+	rw.WriteHeader(http.StatusOK)
+	for _, o := range objects {
+		_, _ = fmt.Fprintf(rw, "{\"type\":\"ADDED\",\"object\":%s}\n", o)
+	}
+	_, _ = fmt.Fprintf(rw, `{"type":"BOOKMARK","object":{"metadata":{"resourceVersion":"1000","annotations":{"k8s.io/initial-events-end":"true"}}}}`+"\n")
+	rw.(http.Flusher).Flush()
+	for {
+		select {
+		case frame := <-events:
+			_, _ = fmt.Fprintln(rw, frame)
+			if len(events) == 0 {
+				rw.(http.Flusher).Flush()
+			}
+		case <-r.Context().Done():
+			return
+		}
+	}
+}
+
+func (w *world) stream(path string) chan string {
+	if w.streams[path] == nil {
+		w.streams[path] = make(chan string, 4096)
+	}
+	return w.streams[path]
+}
+
+func (w *world) send(path, event, object string) {
+	w.mu.Lock()
+	events := w.stream(path)
+	w.mu.Unlock()
+	events <- `{"type":"` + event + `","object":` + object + `}`
+}
+
+// discovery knows the kinds that tests use.
+type discovery struct{}
+
+func (discovery) GroupsAndMaybeResourcesWithContext(context.Context) (*metav1.APIGroupList,
+	map[schema.GroupVersion]*metav1.APIResourceList, map[schema.GroupVersion]error, error) {
+	list := func(namespaced bool, kinds ...string) []metav1.APIResource {
+		var out []metav1.APIResource
+		for _, k := range kinds {
+			out = append(out, metav1.APIResource{Name: strings.ToLower(k) + "s", Kind: k, Namespaced: namespaced, Verbs: verbs})
+		}
+		return out
+	}
+	resources := map[schema.GroupVersion][]metav1.APIResource{
+		{Version: "v1"}:                                     append(list(true, "Pod", "Service", "Secret", "ConfigMap"), list(false, "Node", "Namespace")...),
+		{Group: "apps", Version: "v1"}:                      list(true, "Deployment", "ReplicaSet"),
+		{Group: "iam.kubesphere.io", Version: "v1beta1"}:    list(false, "User"),
+		{Group: "tenant.kubesphere.io", Version: "v1beta1"}: list(false, "Workspace"),
+		{Group: "example.com", Version: "v1"}:               list(true, "Widget"),
+	}
+	groups, lists := &metav1.APIGroupList{}, map[schema.GroupVersion]*metav1.APIResourceList{}
+	for gv, r := range resources {
+		v := metav1.GroupVersionForDiscovery{GroupVersion: gv.String(), Version: gv.Version}
+		groups.Groups = append(groups.Groups, metav1.APIGroup{Name: gv.Group, PreferredVersion: v, Versions: []metav1.GroupVersionForDiscovery{v}})
+		lists[gv] = &metav1.APIResourceList{GroupVersion: gv.String(), APIResources: r}
+	}
+	return groups, lists, nil, nil
+}
+
+func (discovery) ServerResourcesForGroupVersionWithContext(context.Context, string) (*metav1.APIResourceList, error) {
+	return nil, nil
+}
+
+func (w *world) resolve(t testing.TB, group, resource string) *store.Kind {
+	t.Helper()
+	gvr, ok := w.Catalog().Preferred(schema.GroupResource{Group: group, Resource: resource})
+	if !ok {
+		w.Catalog().Refresh(context.Background())
+		gvr, _ = w.Catalog().Preferred(schema.GroupResource{Group: group, Resource: resource})
+	}
+	k, err := w.Catalog().Resolve(context.Background(), gvr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return k
+}

@@ -1,0 +1,301 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/wait"
+	toolscache "k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
+	"k8s.io/utils/clock"
+)
+
+// The pauses between attempts to follow a kind: doubled from the first to the last, and begun anew
+// after an attempt that held.
+const (
+	firstPause = 200 * time.Millisecond
+	lastPause  = 30 * time.Second
+	held       = time.Minute
+)
+
+var (
+	errRestart = errors.New("a sink was added")
+	errStalled = errors.New("nothing arrived, and the initial list is not complete")
+	errSlow    = errors.New("the initial list took too long")
+)
+
+// cache follows one kind: it runs the reflector, feeds the sinks, and keeps the collection.
+type cache struct {
+	gvr    schema.GroupVersionResource
+	source source
+	coll   *collection
+	clock  clock.WithTicker
+	stall  time.Duration
+
+	cancel   context.CancelFunc
+	done     chan struct{} // closed when run has returned
+	synced   chan struct{} // closed when the first list is complete
+	syncOnce sync.Once
+	lastUsed atomic.Int64 // seconds; 0 for a cache that feeds
+
+	mu      sync.Mutex
+	sinks   []*feed
+	restart context.CancelCauseFunc // ends the attempt that runs
+	err     error                   // the last failure, nil after a success
+	since   time.Time               // of err
+	current bool                    // this attempt's list is complete
+}
+
+// feed is a sink and whether it has the objects that the collection has.
+type feed struct {
+	Sink
+	primed bool // changed by the reflector's goroutine only
+	synced atomic.Bool
+}
+
+// run follows the kind until ctx ends.
+func (c *cache) run(ctx context.Context) {
+	defer close(c.done)
+	pause := firstPause
+	for ctx.Err() == nil {
+		began := c.clock.Now()
+		err := c.attempt(ctx)
+		if errors.Is(err, errRestart) {
+			continue
+		}
+		if c.clock.Since(began) > held {
+			pause = firstPause
+		}
+		klog.V(2).InfoS("Following a kind was interrupted", "resource", c.gvr.String(), "again", pause, "err", err)
+		select {
+		case <-ctx.Done():
+		case <-c.clock.After(wait.Jitter(pause, 0.5)):
+		}
+		pause = min(2*pause, lastPause)
+	}
+}
+
+// attempt lists and watches until that fails. The error says why it ended, nil for an end like any.
+func (c *cache) attempt(ctx context.Context) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	c.mu.Lock()
+	c.restart, c.current = cancel, false
+	c.mu.Unlock()
+
+	watched := make(chan struct{})
+	defer func() { <-watched }()
+	go func() {
+		defer close(watched)
+		c.watchdog(ctx, cancel)
+	}()
+	r := toolscache.NewReflectorWithOptions(&c.source, nil, intake{c}, toolscache.ReflectorOptions{
+		Name:            c.gvr.String(),
+		TypeDescription: c.gvr.String(),
+		Backoff:         &wait.Backoff{Duration: firstPause, Factor: 2, Steps: 4, Cap: 4 * firstPause},
+		Clock:           c.clock,
+	})
+	err := r.ListAndWatchWithContext(ctx)
+	if cause := context.Cause(ctx); cause != nil && !errors.Is(cause, context.Canceled) {
+		err = cause
+	}
+	if errors.Is(err, errStalled) || errors.Is(err, errSlow) {
+		c.failed(fmt.Errorf("list %s: %w", c.gvr.Resource, err))
+		// A server that does not send the bookmark at the end of the initial events is asked for a list.
+		c.source.noWatchList = true
+	}
+	cancel(nil)
+	return err
+}
+
+// watchdog ends an attempt whose list is not complete while nothing arrives, or for too long.
+func (c *cache) watchdog(ctx context.Context, cancel context.CancelCauseFunc) {
+	seen, still := c.source.progress.Load(), 0
+	const parts = 4
+	tick := c.clock.NewTicker(c.stall / parts)
+	defer tick.Stop()
+	for n := 1; ; n++ {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C():
+		}
+		if c.isCurrent() {
+			return
+		}
+		if p := c.source.progress.Load(); p != seen {
+			seen, still = p, 0
+		} else {
+			still++
+		}
+		if still >= parts {
+			cancel(errStalled)
+			return
+		}
+		if n >= 10*parts {
+			cancel(errSlow)
+			return
+		}
+	}
+}
+
+func (c *cache) isCurrent() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.current
+}
+
+// add adds a sink; where the kind is followed already, it is listed anew, so that the sink sees it all.
+func (c *cache) add(s Sink) *feed {
+	f := &feed{Sink: s}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.sinks = append(c.sinks, f)
+	c.lastUsed.Store(0)
+	if c.restart != nil {
+		c.restart(errRestart)
+	}
+	return f
+}
+
+// feeds returns the sinks as they are now.
+func (c *cache) feeds() []*feed {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.sinks
+}
+
+func (c *cache) hasSinks() bool { return len(c.feeds()) > 0 }
+
+// failed notes why the kind can't be followed.
+func (c *cache) failed(err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.err == nil {
+		c.since = c.clock.Now()
+	}
+	c.err = err
+}
+
+// succeeded notes that the kind is up to date.
+func (c *cache) succeeded() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.err, c.since, c.current = nil, time.Time{}, true
+}
+
+// opened notes that a watch is open: one that goes on behind a complete list heals a failure.
+func (c *cache) opened() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.current {
+		c.err, c.since = nil, time.Time{}
+	}
+}
+
+// lastError returns the last failure, nil while the kind is followed well.
+func (c *cache) lastError() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.err
+}
+
+// intake is a cache as its reflector sees it: a ReflectorStore that also hears of bookmarks. Its
+// methods are called by one goroutine.
+type intake struct{ *cache }
+
+// Add takes a new object.
+func (c intake) Add(obj any) error { return c.Update(obj) }
+
+// Update takes an object.
+func (c intake) Update(obj any) error {
+	d, ok := obj.(*decoded)
+	if !ok {
+		return fmt.Errorf("unexpected %T", obj)
+	}
+	c.coll.set(d.skimmed)
+	if sinks := c.feeds(); len(sinks) > 0 {
+		o := d.object()
+		for _, f := range sinks {
+			if f.primed {
+				f.Set(o)
+			}
+		}
+	}
+	return nil
+}
+
+// Delete takes an object away.
+func (c intake) Delete(obj any) error {
+	d, ok := obj.(*decoded)
+	if !ok {
+		return fmt.Errorf("unexpected %T", obj)
+	}
+	c.coll.delete(d.ref.Namespace, d.ref.Name, d.rec.ResourceVersion)
+	for _, f := range c.feeds() {
+		if f.primed {
+			f.Delete(d.ref.Namespace, d.ref.Name)
+		}
+	}
+	return nil
+}
+
+// Replace takes a complete list.
+func (c intake) Replace(list []any, version string) error {
+	objects, skims := make([]*decoded, len(list)), make([]*skimmed, len(list))
+	for i, item := range list {
+		d, ok := item.(*decoded)
+		if !ok {
+			return fmt.Errorf("unexpected %T", item)
+		}
+		objects[i], skims[i] = d, d.skimmed
+	}
+	sinks := c.feeds()
+	var known *Snapshot
+	if len(sinks) > 0 {
+		c.coll.flush() // what the sinks were told is published
+		known = c.coll.current.Load()
+	}
+	gone := c.coll.replace(skims, version)
+	for _, f := range sinks {
+		c.prime(f, objects, known, gone)
+	}
+	c.succeeded()
+	c.syncOnce.Do(func() { close(c.synced) })
+	return nil
+}
+
+// prime brings one sink to a complete list: known is what the others have already been told.
+func (c intake) prime(f *feed, objects []*decoded, known *Snapshot, gone []Ref) {
+	if f.primed {
+		for _, ref := range gone {
+			f.Delete(ref.Namespace, ref.Name)
+		}
+	}
+	for _, d := range objects {
+		if f.primed && known != nil {
+			if old, ok := known.Get(d.ref.Namespace, d.ref.Name); ok && old.UID == d.rec.UID &&
+				old.ResourceVersion == d.rec.ResourceVersion {
+				continue
+			}
+		}
+		f.Set(d.object())
+	}
+	f.primed = true
+	f.synced.Store(true)
+}
+
+// Resync has nothing to do: nobody waits for a repetition.
+func (c intake) Resync() error { return nil }
+
+// Bookmark notes how far the kind is known.
+func (c intake) Bookmark(version string) error {
+	c.coll.bookmark(version)
+	c.succeeded()
+	return nil
+}

@@ -1,0 +1,290 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/klog/v2"
+	"k8s.io/utils/clock"
+)
+
+// Discovery is what a catalog asks of a client (client-go's discovery client has it): the groups in the
+// order of their priority, the resources of the versions that answered, and why others did not.
+type Discovery interface {
+	GroupsAndMaybeResourcesWithContext(ctx context.Context) (*metav1.APIGroupList,
+		map[schema.GroupVersion]*metav1.APIResourceList, map[schema.GroupVersion]error, error)
+	ServerResourcesForGroupVersionWithContext(ctx context.Context, groupVersion string) (*metav1.APIResourceList, error)
+}
+
+// Kind is a kind of objects that kube-apiserver serves.
+type Kind struct {
+	GVR schema.GroupVersionResource
+	// Kind is the name in objects, such as Pod.
+	Kind string
+	// Namespaced tells whether its objects are in namespaces.
+	Namespaced bool
+	// Verbs are what kube-apiserver offers.
+	Verbs []string
+}
+
+// Cacheable tells whether the kind can be kept in memory.
+func (k *Kind) Cacheable() bool {
+	return slices.Contains(k.Verbs, "list") && slices.Contains(k.Verbs, "watch")
+}
+
+// Bounds on how often and how long discovery is asked.
+const (
+	discoverEvery   = time.Second
+	discoverTimeout = 10 * time.Second
+)
+
+// Catalog knows the kinds that kube-apiserver serves now. Look-ups read one immutable directory.
+type Catalog struct {
+	discovery Discovery
+	clock     clock.Clock
+	removed   func([]schema.GroupVersionResource)
+	current   atomic.Pointer[directory]
+
+	mu   sync.Mutex // one refresh at a time
+	last time.Time  // of the last refresh
+	err  error
+}
+
+// directory is one state of the catalog.
+type directory struct {
+	kinds     map[schema.GroupVersionResource]*Kind
+	preferred map[schema.GroupResource]schema.GroupVersionResource
+	groups    map[string][]string // resource -> groups, by priority
+}
+
+// homes says whose a resource name is on routes that name no group: one of these, else the first in
+// the order of discovery.
+var homes = map[string]string{
+	"deployments": "apps", "daemonsets": "apps", "statefulsets": "apps", "replicasets": "apps",
+	"ingresses": "networking.k8s.io", "jobs": "batch", "cronjobs": "batch", "horizontalpodautoscalers": "autoscaling",
+	"roles": "rbac.authorization.k8s.io", "rolebindings": "rbac.authorization.k8s.io",
+	"clusterroles": "rbac.authorization.k8s.io", "clusterrolebindings": "rbac.authorization.k8s.io",
+	"customresourcedefinitions": "apiextensions.k8s.io", "events": "",
+	"workspaces": "tenant.kubesphere.io", "workspacetemplates": "tenant.kubesphere.io",
+	"globalroles": "iam.kubesphere.io", "globalrolebindings": "iam.kubesphere.io", "workspaceroles": "iam.kubesphere.io",
+	"workspacerolebindings": "iam.kubesphere.io", "users": "iam.kubesphere.io", "loginrecords": "iam.kubesphere.io",
+	"groups": "iam.kubesphere.io", "groupbindings": "iam.kubesphere.io",
+	"clusters": "cluster.kubesphere.io", "labels": "cluster.kubesphere.io",
+	"services": "", "configmaps": "", "secrets": "", "pods": "", "serviceaccounts": "", "persistentvolumeclaims": "",
+	"persistentvolumes": "", "nodes": "", "namespaces": "",
+}
+
+func newCatalog(d Discovery, c clock.Clock, removed func([]schema.GroupVersionResource)) *Catalog {
+	cat := &Catalog{discovery: d, clock: c, removed: removed}
+	cat.current.Store(&directory{})
+	return cat
+}
+
+// Resolve returns the kind of a group, version and resource. Where it is not known, discovery is asked,
+// at most once a second. The error is a 404, or a 503 while discovery has never answered.
+func (c *Catalog) Resolve(ctx context.Context, gvr schema.GroupVersionResource) (*Kind, error) {
+	if k := c.current.Load().kinds[gvr]; k != nil {
+		return k, nil
+	}
+	c.miss(ctx)
+	if k := c.current.Load().kinds[gvr]; k != nil {
+		return k, nil
+	}
+	return nil, c.unknown(gvr.GroupResource())
+}
+
+// ByName returns the kind that a resource name means on routes that name no group.
+func (c *Catalog) ByName(ctx context.Context, resource string) (*Kind, error) {
+	if k := c.byName(resource); k != nil {
+		return k, nil
+	}
+	c.miss(ctx)
+	if k := c.byName(resource); k != nil {
+		return k, nil
+	}
+	return nil, c.unknown(schema.GroupResource{Resource: resource})
+}
+
+func (c *Catalog) byName(resource string) *Kind {
+	gr, ok := c.GroupOf(resource)
+	if !ok {
+		return nil
+	}
+	d := c.current.Load()
+	return d.kinds[d.preferred[gr]]
+}
+
+// GroupOf returns the group that a resource name means on routes that name no group, which is also whose
+// rights decide there. It asks nobody and allocates nothing.
+func (c *Catalog) GroupOf(resource string) (schema.GroupResource, bool) {
+	if group, ok := homes[resource]; ok {
+		return schema.GroupResource{Group: group, Resource: resource}, true
+	}
+	if groups := c.current.Load().groups[resource]; len(groups) > 0 {
+		return schema.GroupResource{Group: groups[0], Resource: resource}, true
+	}
+	return schema.GroupResource{}, false
+}
+
+// Preferred returns the version of a resource that its group prefers.
+func (c *Catalog) Preferred(gr schema.GroupResource) (schema.GroupVersionResource, bool) {
+	gvr, ok := c.current.Load().preferred[gr]
+	return gvr, ok
+}
+
+// unknown says that a resource is not there, or that nobody can tell yet.
+func (c *Catalog) unknown(gr schema.GroupResource) error {
+	if c.current.Load().kinds == nil {
+		return unavailable(gr, "kube-apiserver has not yet told which kinds it serves")
+	}
+	return &apierrors.StatusError{ErrStatus: metav1.Status{
+		Status: metav1.StatusFailure, Code: http.StatusNotFound, Reason: metav1.StatusReasonNotFound,
+		Message: fmt.Sprintf("resource %q is not supported: kube-apiserver serves no such kind", gr.String()),
+		Details: &metav1.StatusDetails{Group: gr.Group, Kind: gr.Resource},
+	}}
+}
+
+// unavailable is a 503 that says when to come again.
+func unavailable(gr schema.GroupResource, why string) error {
+	return &apierrors.StatusError{ErrStatus: metav1.Status{
+		Status: metav1.StatusFailure, Code: http.StatusServiceUnavailable, Reason: metav1.StatusReasonServiceUnavailable,
+		Message: why, Details: &metav1.StatusDetails{Group: gr.Group, Kind: gr.Resource, RetryAfterSeconds: 1},
+	}}
+}
+
+// miss asks discovery because something was not found, unless it was asked a moment ago.
+func (c *Catalog) miss(ctx context.Context) {
+	if !c.mu.TryLock() { // a refresh runs: its outcome is as good as another's
+		c.mu.Lock()
+		c.mu.Unlock() //nolint:staticcheck // waiting is the purpose
+		return
+	}
+	defer c.mu.Unlock()
+	if c.last.IsZero() || c.clock.Since(c.last) >= discoverEvery {
+		c.refresh(ctx)
+	}
+}
+
+// Refresh asks discovery now. The error of a failed refresh is kept for Err; the directory stays.
+func (c *Catalog) Refresh(ctx context.Context) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.refresh(ctx)
+}
+
+// Err returns why the last refresh failed, whole or in part, and nil where it did not.
+func (c *Catalog) Err() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.err
+}
+
+// refresh needs mu.
+func (c *Catalog) refresh(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, discoverTimeout)
+	defer cancel()
+	next, err := c.ask(ctx)
+	c.last, c.err = c.clock.Now(), err
+	if next == nil {
+		klog.V(2).InfoS("Discovery failed", "err", err)
+		return
+	}
+	old := c.current.Swap(next)
+	var gone []schema.GroupVersionResource
+	for gvr := range old.kinds {
+		if next.kinds[gvr] == nil {
+			gone = append(gone, gvr)
+		}
+	}
+	if len(gone) > 0 && c.removed != nil {
+		c.removed(gone)
+	}
+}
+
+// ask makes a directory of what discovery says. A version that does not answer keeps what was known
+// of it, and is named by the error.
+func (c *Catalog) ask(ctx context.Context) (*directory, error) {
+	groups, lists, failed, err := c.discovery.GroupsAndMaybeResourcesWithContext(ctx)
+	if groups == nil || err != nil && lists == nil && len(failed) == 0 {
+		return nil, fmt.Errorf("ask kube-apiserver for its groups: %w", err)
+	}
+	d := &directory{
+		kinds: map[schema.GroupVersionResource]*Kind{}, preferred: map[schema.GroupResource]schema.GroupVersionResource{},
+		groups: map[string][]string{},
+	}
+	problems := map[schema.GroupVersion]error{}
+	maps.Copy(problems, failed)
+	for i := range groups.Groups {
+		for _, gv := range versionsOf(&groups.Groups[i]) {
+			list, problem := lists[gv], problems[gv]
+			if lists == nil && problem == nil { // a server without aggregated discovery
+				list, problem = c.discovery.ServerResourcesForGroupVersionWithContext(ctx, gv.String())
+			}
+			switch {
+			case list != nil:
+				d.add(gv, list)
+			case problem != nil && !apierrors.IsNotFound(problem):
+				problems[gv] = problem
+				d.keep(gv, c.current.Load())
+			}
+		}
+	}
+	errs := make([]error, 0, len(problems))
+	for gv, err := range problems {
+		errs = append(errs, fmt.Errorf("discover %s: %w", gv, err))
+	}
+	return d, errors.Join(errs...)
+}
+
+// versionsOf returns a group's versions, the preferred one first.
+func versionsOf(g *metav1.APIGroup) []schema.GroupVersion {
+	out := make([]schema.GroupVersion, 0, len(g.Versions))
+	for _, v := range g.Versions {
+		gv := schema.GroupVersion{Group: g.Name, Version: v.Version}
+		if v.Version == g.PreferredVersion.Version {
+			out = slices.Insert(out, 0, gv)
+			continue
+		}
+		out = append(out, gv)
+	}
+	return out
+}
+
+func (d *directory) add(gv schema.GroupVersion, list *metav1.APIResourceList) {
+	for i := range list.APIResources {
+		r := &list.APIResources[i]
+		if strings.Contains(r.Name, "/") {
+			continue // a sub-resource
+		}
+		d.put(&Kind{GVR: gv.WithResource(r.Name), Kind: r.Kind, Namespaced: r.Namespaced, Verbs: r.Verbs})
+	}
+}
+
+// keep takes over what was known of a version that does not answer.
+func (d *directory) keep(gv schema.GroupVersion, old *directory) {
+	for gvr, k := range old.kinds {
+		if gvr.GroupVersion() == gv {
+			d.put(k)
+		}
+	}
+}
+
+func (d *directory) put(k *Kind) {
+	d.kinds[k.GVR] = k
+	gr := k.GVR.GroupResource()
+	if _, ok := d.preferred[gr]; !ok { // the preferred version comes first
+		d.preferred[gr] = k.GVR
+		d.groups[gr.Resource] = append(d.groups[gr.Resource], gr.Group)
+	}
+}

@@ -1,0 +1,182 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	clocktesting "k8s.io/utils/clock/testing"
+)
+
+var (
+	coreV1  = schema.GroupVersion{Version: "v1"}
+	rbacV1  = schema.GroupVersion{Group: "rbac.authorization.k8s.io", Version: "v1"}
+	iamV1   = schema.GroupVersion{Group: "iam.kubesphere.io", Version: "v1beta1"}
+	zooV1   = schema.GroupVersion{Group: "zoo.example.com", Version: "v1"}
+	zooV2   = schema.GroupVersion{Group: "zoo.example.com", Version: "v2"}
+	metrics = schema.GroupVersion{Group: "metrics.k8s.io", Version: "v1beta1"}
+)
+
+func resources(namespaced bool, names ...string) []metav1.APIResource {
+	var out []metav1.APIResource
+	for _, n := range names {
+		out = append(out, metav1.APIResource{Name: n, Kind: strings.ToUpper(n[:1]) + n[1:], Namespaced: namespaced, Verbs: metav1.Verbs{"list", "watch"}})
+	}
+	return out
+}
+
+func newDiscovered() *discovered {
+	return &discovered{fail: map[schema.GroupVersion]error{}, kinds: map[schema.GroupVersion][]metav1.APIResource{
+		coreV1: resources(true, "pods", "pods/log", "events"), rbacV1: resources(true, "roles"), iamV1: resources(true, "roles", "users"),
+		zooV1: resources(true, "animals"), zooV2: resources(true, "animals"), metrics: resources(true, "pods"),
+	}}
+}
+
+func TestResourceNamesWithoutAGroup(t *testing.T) {
+	d := newDiscovered()
+	cat := newCatalog(d, clocktesting.NewFakeClock(time.Now()), nil)
+	cat.Refresh(context.Background())
+	for name, want := range map[string]schema.GroupVersionResource{
+		"pods": coreV1.WithResource("pods"), "roles": rbacV1.WithResource("roles"), // the native ones
+		"users": iamV1.WithResource("users"), "animals": zooV1.WithResource("animals"), // the preferred version
+	} {
+		k, err := cat.ByName(context.Background(), name)
+		if err != nil || k.GVR != want {
+			t.Errorf("%s: %v, %v", name, k, err)
+		}
+	}
+	for _, name := range []string{"unicorns", "pods/log", "", "workspaces"} {
+		if k, err := cat.ByName(context.Background(), name); !apierrors.IsNotFound(err) {
+			t.Errorf("%q: %v, %v", name, k, err)
+		}
+	}
+	if gr, ok := cat.GroupOf("animals"); !ok || gr.Group != "zoo.example.com" {
+		t.Errorf("animals: %v", gr)
+	}
+	if _, ok := cat.GroupOf("unicorns"); ok {
+		t.Error("an unknown name has a group")
+	}
+	for _, name := range []string{"pods", "animals", "unicorns"} {
+		if n := testing.AllocsPerRun(100, func() { cat.GroupOf(name) }); n != 0 {
+			t.Errorf("GroupOf(%s) allocates %v times", name, n)
+		}
+	}
+}
+
+func TestEveryVersionIsServedAsItself(t *testing.T) {
+	cat := newCatalog(newDiscovered(), clocktesting.NewFakeClock(time.Now()), nil)
+	for _, gv := range []schema.GroupVersion{zooV1, zooV2} {
+		k, err := cat.Resolve(context.Background(), gv.WithResource("animals"))
+		if err != nil || k.GVR.GroupVersion() != gv {
+			t.Errorf("%s: %v, %v", gv, k, err)
+		}
+	}
+	if _, err := cat.Resolve(context.Background(), schema.GroupVersionResource{Group: zooV1.Group, Version: "v3", Resource: "animals"}); !apierrors.IsNotFound(err) {
+		t.Errorf("a version that is not there: %v", err)
+	}
+}
+
+// U15: a dead aggregated API is no reason to forget anything, itself included.
+func TestGroupsThatDoNotAnswerKeepWhatWasKnown(t *testing.T) {
+	d := newDiscovered()
+	var gone []schema.GroupVersionResource
+	cat := newCatalog(d, clocktesting.NewFakeClock(time.Now()), func(g []schema.GroupVersionResource) { gone = append(gone, g...) })
+	cat.Refresh(context.Background())
+	d.set(func() {
+		for _, gv := range []schema.GroupVersion{metrics, zooV1, iamV1} {
+			d.fail[gv] = errors.New("503")
+		}
+	})
+	cat.Refresh(context.Background())
+	if len(gone) != 0 || cat.Err() == nil || !strings.Contains(cat.Err().Error(), "metrics.k8s.io") {
+		t.Errorf("gone %v, err %v", gone, cat.Err())
+	}
+	for _, gvr := range []schema.GroupVersionResource{metrics.WithResource("pods"), zooV1.WithResource("animals"), coreV1.WithResource("pods")} {
+		if _, err := cat.Resolve(context.Background(), gvr); err != nil {
+			t.Error(err)
+		}
+	}
+	d.set(func() { d.err = errors.New("down") })
+	cat.Refresh(context.Background())
+	if _, err := cat.Resolve(context.Background(), coreV1.WithResource("pods")); err != nil {
+		t.Error("while discovery is down:", err)
+	}
+	d.set(func() { d.err, d.fail = nil, nil; delete(d.kinds, zooV2) })
+	cat.Refresh(context.Background())
+	if len(gone) != 1 || gone[0] != zooV2.WithResource("animals") || cat.Err() != nil {
+		t.Errorf("gone %v, err %v", gone, cat.Err())
+	}
+}
+
+func TestAMissAsksAtMostOnceASecond(t *testing.T) {
+	d, c := newDiscovered(), clocktesting.NewFakeClock(time.Now())
+	cat := newCatalog(d, c, nil)
+	miss := func() error {
+		_, err := cat.Resolve(context.Background(), zooV1.WithResource("unicorns"))
+		return err
+	}
+	for range 50 {
+		if err := miss(); !apierrors.IsNotFound(err) {
+			t.Fatal(err)
+		}
+	}
+	if d.asked != 1 {
+		t.Errorf("asked %d times", d.asked)
+	}
+	d.set(func() { d.kinds[zooV1] = resources(true, "unicorns") })
+	c.Step(discoverEvery)
+	if err := miss(); err != nil || d.asked != 2 {
+		t.Errorf("a kind that came: %v, asked %d times", err, d.asked)
+	}
+}
+
+func TestBeforeDiscoveryAnsweredKindsAreUnavailable(t *testing.T) {
+	cat := newCatalog(&discovered{err: errors.New("down")}, clocktesting.NewFakeClock(time.Now()), nil)
+	if _, err := cat.Resolve(context.Background(), coreV1.WithResource("pods")); !apierrors.IsServiceUnavailable(err) {
+		t.Errorf("got %v", err)
+	}
+}
+
+// A custom resource is served soon after its definition, and gone with it.
+func TestCustomResourcesComeAndGo(t *testing.T) {
+	srv, d := newServer(t), &discovered{kinds: map[schema.GroupVersion][]metav1.APIResource{coreV1: resources(true, "pods")}}
+	st := newStore(t, srv, func(o *Options) { o.Discovery = d })
+	const path, crds = "/apis/zoo.example.com/v1/animals", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+	animals := zooV1.WithResource("animals")
+	known := func() bool {
+		_, ok := st.Catalog().Preferred(animals.GroupResource())
+		return ok
+	}
+	wait := func(what string, ok func() bool) {
+		t.Helper()
+		for deadline := time.Now().Add(20 * time.Second); !ok(); time.Sleep(time.Millisecond) {
+			if time.Now().After(deadline) {
+				t.Fatal(what)
+			}
+		}
+	}
+	srv.put(path, strings.Replace(testPod("a", "lion"), `"kind":"Pod"`, `"kind":"Animal"`, 1))
+	d.set(func() { d.kinds[zooV1] = resources(true, "animals") })
+	srv.put(crds, strings.Replace(testPod("", "animals.zoo.example.com"), `"kind":"Pod"`, `"kind":"CustomResourceDefinition"`, 1))
+	wait("the kind did not come", known)
+	snap, err := st.Snapshot(context.Background(), animals)
+	if err != nil || snap.Len() != 1 {
+		t.Fatal(snap, err)
+	}
+	d.set(func() { delete(d.kinds, zooV1) })
+	srv.remove(crds, "/animals.zoo.example.com")
+	wait("the kind did not go", func() bool { return !known() })
+	wait("its objects stayed", func() bool {
+		for _, c := range st.Conditions() {
+			if c.GVR == animals {
+				return false
+			}
+		}
+		return true
+	})
+}

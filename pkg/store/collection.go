@@ -1,0 +1,292 @@
+package store
+
+import (
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"k8s.io/utils/clock"
+)
+
+// publishEvery is how long a change waits for others before it is published with them.
+const publishEvery = 3 * time.Millisecond
+
+// collection is the writer's side of one kind: the trees and the table that snapshots are taken of.
+type collection struct {
+	schema  *Schema
+	clock   clock.WithTicker
+	later   func(time.Duration, func()) // runs a function after a pause, on another goroutine
+	current atomic.Pointer[Snapshot]
+
+	mu         sync.Mutex
+	created    *tree
+	names      *tree
+	times      []*tree // for each of schema.Ordered
+	table      table
+	count      int
+	bytes      int64
+	version    string
+	generation uint64
+	published  time.Time
+	dirtySince time.Time // zero where everything is published
+	armed      bool
+	lag        time.Duration
+	before     []Term // scratch
+	after      []Term
+}
+
+func newCollection(s *Schema, c clock.WithTicker) *collection {
+	times := make([]*tree, len(s.Ordered))
+	for i := range times {
+		times[i] = newTree(lessCreated)
+	}
+	return &collection{
+		times: times, schema: s, clock: c, later: func(d time.Duration, f func()) { time.AfterFunc(d, f) }, created: newTree(lessCreated), names: newTree(lessName),
+		// A collection that is dropped and made again must not repeat a generation.
+		generation: uint64(c.Now().UnixMicro()),
+	}
+}
+
+// get returns the record of a key as the writer sees it.
+func (c *collection) get(namespace, name string) *Record {
+	e, ok := c.names.Get(entry{scope(namespace), &Ref{Namespace: namespace, Name: name}})
+	if !ok {
+		return nil
+	}
+	return c.table.chunks[e.ref.id/chunkSize].records[e.ref.id%chunkSize]
+}
+
+// set puts an object in, or in the place of its older version.
+func (c *collection) set(o *skimmed) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.put(o)
+	c.version = o.rec.ResourceVersion
+	c.changed()
+}
+
+// delete takes an object out. version is the one of its deletion.
+func (c *collection) delete(namespace, name, version string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if r := c.get(namespace, name); r != nil {
+		c.drop(r)
+	}
+	c.version = version
+	c.changed()
+}
+
+// bookmark says that everything up to version is known.
+func (c *collection) bookmark(version string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.version = version
+	c.changed()
+}
+
+// replace makes the collection hold exactly objects, and publishes it. It returns the keys that are gone.
+func (c *collection) replace(objects []*skimmed, version string) (gone []Ref) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	keep := make(map[Ref]struct{}, len(objects))
+	for _, o := range objects {
+		keep[Ref{Namespace: o.ref.Namespace, Name: o.ref.Name}] = struct{}{}
+	}
+	var old []*Record
+	if s := c.current.Load(); s != nil {
+		c.names.Ascend(entry{All(), first}, func(e entry) bool {
+			if e.term != All() {
+				return false
+			}
+			if _, ok := keep[Ref{Namespace: e.ref.Namespace, Name: e.ref.Name}]; !ok {
+				old = append(old, c.table.chunks[e.ref.id/chunkSize].records[e.ref.id%chunkSize])
+			}
+			return true
+		})
+	}
+	for _, r := range old {
+		gone = append(gone, Ref{Namespace: r.Namespace, Name: r.Name})
+		c.drop(r)
+	}
+	for _, o := range objects {
+		c.put(o)
+	}
+	c.version = version
+	c.dirtySince = c.clock.Now()
+	c.publish()
+	return gone
+}
+
+// put is set without its lock, version and snapshot.
+func (c *collection) put(o *skimmed) {
+	r := o.rec
+	old := c.get(o.ref.Namespace, o.ref.Name)
+	if old != nil && (old.UID != r.UID || old.Created != o.ref.Created) {
+		c.drop(old) // made anew under its old name: another object
+		old = nil
+	}
+	if old == nil {
+		c.insert(r, o.ref)
+		return
+	}
+	r.Ref = old.Ref
+	c.bytes += int64(len(r.JSON) - len(old.JSON))
+	c.table.set(r)
+	c.reindex(old, r)
+	for i, field := range c.schema.Ordered {
+		if old.Fields[field] != r.Fields[field] {
+			c.dropTime(i, old)
+			c.addTime(i, r)
+		}
+	}
+}
+
+// timed is a record's ref in the order of a time: its Created is that time.
+func (c *collection) timed(i int, r *Record) *Ref {
+	ref := *r.Ref
+	ref.Created = Seconds(r.Fields[c.schema.Ordered[i]])
+	return &ref
+}
+
+func (c *collection) addTime(i int, r *Record) {
+	ref := c.timed(i, r)
+	c.times[i].Set(entry{All(), ref})
+	if r.Namespace != "" {
+		c.times[i].Set(entry{InNamespace(r.Namespace), ref})
+	}
+}
+
+func (c *collection) dropTime(i int, r *Record) {
+	ref := c.timed(i, r)
+	c.times[i].Delete(entry{All(), ref})
+	if r.Namespace != "" {
+		c.times[i].Delete(entry{InNamespace(r.Namespace), ref})
+	}
+}
+
+func (c *collection) insert(r *Record, ref Ref) {
+	r.Ref = &ref
+	c.table.add(r)
+	c.count++
+	c.bytes += int64(len(r.JSON))
+	c.index(r.Ref, All())
+	if r.Namespace != "" {
+		c.index(r.Ref, InNamespace(r.Namespace))
+	}
+	c.after = appendTerms(c.after[:0], r, c.schema.Indexed)
+	for _, t := range c.after {
+		c.created.Set(entry{t, r.Ref})
+	}
+	for i := range c.times {
+		c.addTime(i, r)
+	}
+}
+
+// index puts ref in both orders.
+func (c *collection) index(ref *Ref, t Term) {
+	c.created.Set(entry{t, ref})
+	c.names.Set(entry{t, ref})
+}
+
+func (c *collection) drop(r *Record) {
+	c.before = append(c.before[:0], All())
+	if r.Namespace != "" {
+		c.before = append(c.before, InNamespace(r.Namespace))
+	}
+	for _, t := range c.before {
+		c.names.Delete(entry{t, r.Ref})
+	}
+	c.before = appendTerms(c.before, r, c.schema.Indexed)
+	for _, t := range c.before {
+		c.created.Delete(entry{t, r.Ref})
+	}
+	for i := range c.times {
+		c.dropTime(i, r)
+	}
+	c.table.remove(r.id)
+	c.count--
+	c.bytes -= int64(len(r.JSON))
+}
+
+// reindex moves an object from the terms of its old version to those of its new one.
+func (c *collection) reindex(old, r *Record) {
+	if old.Labels == r.Labels && old.owners == r.owners && equalFields(old, r, c.schema.Indexed) {
+		return
+	}
+	c.before = appendTerms(c.before[:0], old, c.schema.Indexed)
+	c.after = appendTerms(c.after[:0], r, c.schema.Indexed)
+	for _, t := range c.before {
+		if !has(c.after, t) {
+			c.created.Delete(entry{t, r.Ref})
+		}
+	}
+	for _, t := range c.after {
+		if !has(c.before, t) {
+			c.created.Set(entry{t, r.Ref})
+		}
+	}
+}
+
+func has(terms []Term, t Term) bool {
+	for _, u := range terms {
+		if u == t {
+			return true
+		}
+	}
+	return false
+}
+
+func equalFields(a, b *Record, indexed []int) bool {
+	for _, i := range indexed {
+		if a.Fields[i] != b.Fields[i] {
+			return false
+		}
+	}
+	return true
+}
+
+// changed publishes now where nothing was published for a while, and soon otherwise.
+func (c *collection) changed() {
+	now := c.clock.Now()
+	if c.dirtySince.IsZero() {
+		c.dirtySince = now
+	}
+	wait := publishEvery - now.Sub(c.published)
+	if wait <= 0 {
+		c.publish()
+		return
+	}
+	if !c.armed {
+		c.armed = true
+		c.later(wait, func() {
+			c.mu.Lock()
+			c.armed = false
+			c.mu.Unlock()
+			c.flush()
+		})
+	}
+}
+
+// flush publishes what waits.
+func (c *collection) flush() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.dirtySince.IsZero() {
+		c.publish()
+	}
+}
+
+func (c *collection) publish() {
+	c.generation++
+	times := make([]*tree, len(c.times))
+	for i, t := range c.times {
+		times[i] = t.Copy()
+	}
+	c.current.Store(&Snapshot{
+		generation: c.generation, version: c.version, count: c.count, bytes: c.bytes,
+		created: c.created.Copy(), names: c.names.Copy(), times: times, chunks: c.table.snapshot(),
+	})
+	c.published = c.clock.Now()
+	c.lag = c.published.Sub(c.dirtySince)
+	c.dirtySince = time.Time{}
+}

@@ -1,0 +1,22 @@
+// Package store keeps the objects of a cluster in memory, in order, for queries that never ask
+// kube-apiserver.
+//
+// The road of an object: a source reads the bytes of a list or a watch; a decoder cuts what nobody
+// reads out of the object's JSON and makes a Record of it; a cache hands it to the sinks of its kind and
+// to its collection; the collection keeps it in a table and in two ordered trees; every few
+// milliseconds the collection publishes a Snapshot through one atomic pointer.
+//
+// Invariants:
+//
+//   - There is one cache, one reflector and one writer for a group, version and resource (GVR).
+//   - A Record and its JSON never change; an update puts another Record in the same place of the table.
+//   - A Ref is an object's place in every order: namespace, name, creation time. It never changes; an
+//     object that is made anew under its old name gets a new Ref.
+//   - A Snapshot never changes. Its lists, counts and objects are of one moment.
+//   - Trees share their nodes between snapshots (copy on write), as the table shares its chunks: an
+//     update costs the paths that it touches.
+//
+// Both trees are ordered by a Term first: the empty term orders all objects, a term such as "in
+// namespace x" or "has label a=b" the objects it holds for. So a filter that is one term is a range of
+// a tree that is in order already, and its page is found by counting, at any offset.
+package store

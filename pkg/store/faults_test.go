@@ -1,0 +1,94 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// U14: a server that never ends its initial events is asked for a list.
+func TestMissingBookmarkFallsBackToAList(t *testing.T) {
+	srv := newServer(t)
+	srv.set(podsPath, fault{noBookmark: true})
+	srv.put(podsPath, testPod("a", "one"))
+	st := newStore(t, srv, func(o *Options) { o.StallAfter = 80 * time.Millisecond })
+	untilSnapshot(t, st, "the list", func(s *Snapshot) bool { return s.Len() == 1 })
+	if lists, _ := srv.counts(podsPath); lists == 0 {
+		t.Error("no list was asked for")
+	}
+}
+
+func TestBrokenKindsAreUnavailableAloneAndHeal(t *testing.T) {
+	for name, f := range map[string]fault{
+		"Hangs": {noWatchList: true, hang: true}, "Forbidden": {status: 403}, "Missing": {status: 404}, "Down": {status: 503},
+	} {
+		t.Run(name, func(t *testing.T) {
+			srv := newServer(t)
+			srv.set(podsPath, f)
+			srv.put(podsPath, testPod("a", "one"))
+			srv.put("/api/v1/nodes", strings.Replace(testPod("", "n1"), `"kind":"Pod"`, `"kind":"Node"`, 1))
+			st := newStore(t, srv, func(o *Options) { o.StallAfter, o.SyncWait = 200*time.Millisecond, 100*time.Millisecond })
+			_, err := st.Snapshot(context.Background(), podsGVR)
+			if !apierrors.IsServiceUnavailable(err) {
+				t.Fatalf("got %v", err)
+			}
+			var s *apierrors.StatusError
+			if !errors.As(err, &s) || s.ErrStatus.Details.RetryAfterSeconds == 0 || strings.Contains(s.ErrStatus.Message, "127.0.0.1") {
+				t.Errorf("the answer: %+v", err)
+			}
+			untilOther(t, st)
+			srv.set(podsPath, fault{})
+			untilSnapshot(t, st, "healing", func(s *Snapshot) bool { return s.Len() == 1 })
+			for _, c := range st.Conditions() {
+				if c.GVR == podsGVR && (c.Err != nil || !c.Synced || c.Objects != 1) {
+					t.Errorf("condition: %+v", c)
+				}
+			}
+		})
+	}
+}
+
+func untilOther(t *testing.T, st *Store) {
+	t.Helper()
+	deadline := time.Now().Add(20 * time.Second)
+	for {
+		snap, err := st.Snapshot(context.Background(), schema.GroupVersionResource{Version: "v1", Resource: "nodes"})
+		if err == nil && snap.Len() == 1 {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("another kind is not served: %v", err)
+		}
+	}
+}
+
+func TestStreamsThatMakeNoSenseAreListedAnew(t *testing.T) {
+	for name, garbage := range map[string]string{
+		"NotJSON": "<html>", "HalfAnObject": `{"type":"ADDED","object":{"metadata":{"name":1}}}`, "UnknownType": `{"type":"X","object":{}}`,
+		"Brackets": "}}}}", "NoObject": `{"type":"MODIFIED"}`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			srv := newServer(t)
+			srv.set(podsPath, fault{noWatchList: true, garbage: garbage})
+			srv.put(podsPath, testPod("a", "one"))
+			st := newStore(t, srv)
+			untilSnapshot(t, st, "the list", func(s *Snapshot) bool { return s.Len() == 1 })
+			srv.set(podsPath, fault{})
+			srv.put(podsPath, testPod("a", "two"))
+			untilSnapshot(t, st, "what came behind it", func(s *Snapshot) bool { return s.Len() == 2 })
+		})
+	}
+}
+
+func TestExpiredWatchIsListedAnew(t *testing.T) {
+	srv := newServer(t)
+	srv.set(podsPath, fault{expired: true})
+	srv.put(podsPath, testPod("a", "one"))
+	st := newStore(t, srv)
+	untilSnapshot(t, st, "the objects", func(s *Snapshot) bool { return s.Len() == 1 })
+}

@@ -1,0 +1,18 @@
+package store
+
+// Object is one object as it was read from kube-apiserver: where it is, and its JSON.
+type Object struct {
+	Namespace, Name, UID, ResourceVersion string
+	// Raw is the object's JSON before any rewriting, managedFields cut out. A sink that
+	// keeps a part of it copies that part.
+	Raw []byte
+}
+
+// Sink follows the objects of one kind. Its methods are called one at a time, in the order of the
+// changes, by the goroutine that reads the kind; they return quickly.
+type Sink interface {
+	// Set says that an object is new or changed.
+	Set(o *Object)
+	// Delete says that an object is gone, also where that was seen only by a new list.
+	Delete(namespace, name string)
+}

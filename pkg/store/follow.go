@@ -1,0 +1,75 @@
+package store
+
+import (
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// The kinds that say which kinds there are.
+var (
+	definitions = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
+	apiServices = schema.GroupVersionResource{Group: "apiregistration.k8s.io", Version: "v1", Resource: "apiservices"}
+)
+
+// askAgain is when discovery is asked after a change, since it shows a new kind some moments later.
+var askAgain = [...]time.Duration{20 * time.Millisecond, 200 * time.Millisecond, 700 * time.Millisecond, 2 * time.Second, 5 * time.Second}
+
+// refreshEvery is how often discovery is asked without a change that the store can see, such as an
+// aggregated server that offers more than before.
+const refreshEvery = 10 * time.Minute
+
+// nudge is a sink that tells of a change, whatever it is.
+type nudge chan struct{}
+
+// Set tells of a change.
+func (n nudge) Set(*Object) { n.tell() }
+
+// Delete tells of a change.
+func (n nudge) Delete(string, string) { n.tell() }
+
+func (n nudge) tell() {
+	select {
+	case n <- struct{}{}:
+	default: // one is told already
+	}
+}
+
+// follow keeps the catalog up to date.
+func (s *Store) follow() {
+	changed := make(nudge, 1)
+	s.Feed(definitions, changed)
+	s.Feed(apiServices, changed)
+	s.wg.Go(func() { s.refreshOn(changed) })
+}
+
+// refreshOn asks discovery at the start, after changes, and now and then.
+func (s *Store) refreshOn(changed nudge) {
+	for next := 0; ; {
+		s.catalog.Refresh(s.ctx)
+		wait := refreshEvery
+		switch {
+		case next < len(askAgain):
+			wait = askAgain[next]
+			next++
+		case s.catalog.Err() != nil:
+			wait = lastPause
+		}
+		timer := s.clock.NewTimer(wait)
+		select {
+		case <-s.ctx.Done():
+		case <-timer.C():
+		case <-changed:
+			next = 0
+			// Changes come in bursts: ask after this one's first moments, not for each.
+			select {
+			case <-s.ctx.Done():
+			case <-s.clock.After(askAgain[0]):
+			}
+		}
+		timer.Stop()
+		if s.ctx.Err() != nil {
+			return
+		}
+	}
+}

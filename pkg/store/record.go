@@ -1,0 +1,169 @@
+package store
+
+import (
+	"strings"
+	"time"
+
+	"kapis.dev/ks-apiserver/pkg/rawjson"
+)
+
+// AliasAnnotation carries the name that people gave an object.
+const AliasAnnotation = "kubesphere.io/alias-name"
+
+// Ref is an object's place in the orders. It does not change while the object exists.
+type Ref struct {
+	// Created is the creation time in seconds since 1970, 0 where the object has none.
+	Created int64
+	// Namespace is empty for an object of the cluster.
+	Namespace, Name string
+
+	id uint32
+}
+
+// Record is one version of an object, as it is kept: its JSON and what queries read of it. It does not
+// change, and its texts are parts of JSON where that is possible.
+type Record struct {
+	*Ref
+	// JSON is the object as it is answered: compact as it came, kind and apiVersion first, without
+	// managedFields, the last-applied annotation and what its Schema cuts.
+	JSON string
+	// UID and ResourceVersion are the object's metadata.
+	UID, ResourceVersion string
+	// Alias is the value of AliasAnnotation.
+	Alias string
+	// Labels and Annotations are the object's own.
+	Labels, Annotations Pairs
+	// Fields are the values that the kind's Schema names, in its order.
+	Fields []string
+
+	owners string
+}
+
+// Owner is one of an object's owner references.
+type Owner struct {
+	Kind, Name, UID string
+}
+
+// Owners returns the object's owner references.
+func (r *Record) Owners() []Owner {
+	var out []Owner
+	for e := rawjson.Array(r.owners); e.Next(); {
+		var o Owner
+		for m := rawjson.Object(e.Value); m.Next(); {
+			switch m.Key {
+			case "kind":
+				o.Kind = rawjson.Text(m.Value)
+			case "name":
+				o.Name = rawjson.Text(m.Value)
+			case "uid":
+				o.UID = rawjson.Text(m.Value)
+			}
+		}
+		out = append(out, o)
+	}
+	return out
+}
+
+// Pairs are labels or annotations, as their JSON.
+type Pairs string
+
+// Get returns the value of a key, and whether it is there.
+func (p Pairs) Get(key string) (string, bool) {
+	for m := rawjson.Object(string(p)); m.Next(); {
+		if m.Key == key {
+			return rawjson.Text(m.Value), true
+		}
+	}
+	return "", false
+}
+
+// All calls f with every pair until it returns false.
+func (p Pairs) All(f func(key, value string) bool) {
+	for m := rawjson.Object(string(p)); m.Next(); {
+		if !f(m.Key, rawjson.Text(m.Value)) {
+			return
+		}
+	}
+}
+
+// Schema says what the store does with one kind beyond metadata. The zero Schema is right for most.
+type Schema struct {
+	// Fields is how many values Extract gives, Indexed the positions of those that are looked up by
+	// equality often, such as the node of a pod.
+	Fields  int
+	Indexed []int
+	// Ordered are the positions of fields that are times (RFC 3339) and that objects are sorted by
+	// often: each gets an order of its own.
+	Ordered []int
+	// Extract fills values, which has Fields elements, from an object's JSON. It is called once for
+	// every version of an object. A value should be a part of json or a constant, so that it costs
+	// no memory of its own.
+	Extract func(json string, values []string)
+	// Cut names what is not kept in memory and never answered.
+	Cut rawjson.Cut
+}
+
+// skimmed is what is read of an object's metadata before it has a place in a collection.
+type skimmed struct {
+	rec  *Record
+	ref  Ref
+	kind string
+}
+
+// skim reads the metadata of an object's JSON.
+func skim(json string, s *Schema) (*skimmed, error) {
+	out := &skimmed{rec: &Record{JSON: json}}
+	for m := rawjson.Object(json); m.Next(); {
+		if m.Key == "kind" {
+			out.kind = rawjson.Text(m.Value)
+		}
+		if m.Key == "metadata" {
+			out.metadata(m.Value)
+			break
+		}
+	}
+	if out.ref.Name == "" {
+		return nil, errNoName
+	}
+	out.ref.Name = strings.Clone(out.ref.Name) // a Ref outlives the JSON of its first version
+	out.ref.Namespace = internNamespace(out.ref.Namespace)
+	if s.Extract != nil {
+		out.rec.Fields = make([]string, s.Fields)
+		s.Extract(json, out.rec.Fields)
+	}
+	return out, nil
+}
+
+func (s *skimmed) metadata(json string) {
+	r := s.rec
+	for m := rawjson.Object(json); m.Next(); {
+		switch m.Key {
+		case "name":
+			s.ref.Name = rawjson.Text(m.Value)
+		case "namespace":
+			s.ref.Namespace = rawjson.Text(m.Value)
+		case "uid":
+			r.UID = rawjson.Text(m.Value)
+		case "resourceVersion":
+			r.ResourceVersion = rawjson.Text(m.Value)
+		case "creationTimestamp":
+			s.ref.Created = Seconds(rawjson.Text(m.Value))
+		case "labels":
+			r.Labels = Pairs(m.Value)
+		case "annotations":
+			r.Annotations = Pairs(m.Value)
+			r.Alias, _ = r.Annotations.Get(AliasAnnotation)
+		case "ownerReferences":
+			r.owners = m.Value
+		}
+	}
+}
+
+// Seconds returns an RFC 3339 time in seconds since 1970, 0 for a text that is none.
+func Seconds(text string) int64 {
+	t, err := time.Parse(time.RFC3339, text)
+	if err != nil {
+		return 0
+	}
+	return t.Unix()
+}

@@ -1,0 +1,278 @@
+package store
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+)
+
+// server speaks as much of kube-apiserver's list and watch as a reflector hears, and its faults.
+type server struct {
+	*httptest.Server
+
+	mu       sync.Mutex
+	version  int
+	objects  map[string]map[string]string // path of the kind -> namespace/name -> JSON
+	watchers map[string][]chan string
+	lists    map[string]int
+	streams  map[string]int
+	fault    map[string]fault
+	history  []change
+}
+
+// change is an event and the version that it made.
+type change struct {
+	path, frame string
+	version     int
+}
+
+// fault is how a kind misbehaves.
+type fault struct {
+	// noWatchList answers streams of initial events as a server does that does not know them.
+	noWatchList bool
+	// noBookmark never ends the initial events, hang never answers a list.
+	noBookmark, hang bool
+	// garbage is sent in place of the first event of a watch.
+	garbage string
+	// status is the code of every answer.
+	status int
+	// expired answers watches with 410 once.
+	expired bool
+}
+
+func newServer(t testing.TB) *server {
+	s := &server{
+		version: 100, objects: map[string]map[string]string{}, watchers: map[string][]chan string{},
+		lists: map[string]int{}, streams: map[string]int{}, fault: map[string]fault{},
+	}
+	s.Server = httptest.NewServer(http.HandlerFunc(s.serve))
+	t.Cleanup(func() {
+		s.CloseClientConnections()
+		s.Close()
+	})
+	return s
+}
+
+func (s *server) config() *rest.Config { return &rest.Config{Host: s.URL} }
+
+// put makes or changes an object: JSON without resourceVersion, with %RV% in its place.
+func (s *server) put(path, object string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.version++
+	object = strings.ReplaceAll(object, "%RV%", fmt.Sprint(s.version))
+	key := keyOf(object)
+	if s.objects[path] == nil {
+		s.objects[path] = map[string]string{}
+	}
+	event := "ADDED"
+	if _, ok := s.objects[path][key]; ok {
+		event = "MODIFIED"
+	}
+	s.objects[path][key] = object
+	s.tell(path, event, object)
+}
+
+func (s *server) remove(path, key string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	object, ok := s.objects[path][key]
+	if !ok {
+		return
+	}
+	s.version++
+	delete(s.objects[path], key)
+	s.tell(path, "DELETED", object)
+}
+
+// vanish removes an object without telling anyone, as if the watch had missed it.
+func (s *server) vanish(path, key string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.version++
+	delete(s.objects[path], key)
+}
+
+func (s *server) set(path string, f fault) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.fault[path] = f
+}
+
+// cut ends the watches of a kind; with an error the reflector lists anew.
+func (s *server) cut(path string, code int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if code != 0 {
+		s.tellRaw(path, fmt.Sprintf(`{"type":"ERROR","object":{"kind":"Status","apiVersion":"v1","status":"Failure","code":%d,"reason":"Expired","message":"too old"}}`, code))
+	}
+	for _, w := range s.watchers[path] {
+		close(w)
+	}
+	s.watchers[path] = nil
+}
+
+func (s *server) tell(path, event, object string) {
+	frame := `{"type":"` + event + `","object":` + object + `}`
+	s.history = append(s.history, change{path, frame, s.version})
+	s.tellRaw(path, frame)
+}
+
+func (s *server) tellRaw(path, frame string) {
+	for _, w := range s.watchers[path] {
+		w <- frame
+	}
+}
+
+func (s *server) counts(path string) (lists, streams int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.lists[path], s.streams[path]
+}
+
+func keyOf(object string) string {
+	var o metav1.PartialObjectMetadata
+	if err := json.Unmarshal([]byte(object), &o); err != nil {
+		panic(err)
+	}
+	return o.Namespace + "/" + o.Name
+}
+
+func (s *server) serve(w http.ResponseWriter, r *http.Request) {
+	path, q := r.URL.Path, r.URL.Query()
+	s.mu.Lock()
+	f := s.fault[path]
+	s.mu.Unlock()
+	w.Header().Set("Content-Type", "application/json")
+	switch {
+	case f.status != 0:
+		status(w, f.status, "because")
+	case q.Get("watch") == "true":
+		s.watch(w, r, f)
+	case f.hang:
+		<-r.Context().Done()
+	default:
+		s.list(w, path)
+	}
+}
+
+func status(w http.ResponseWriter, code int, message string) {
+	w.WriteHeader(code)
+	_ = json.NewEncoder(w).Encode(metav1.Status{
+		TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}, Status: metav1.StatusFailure, Code: int32(code),
+		Reason: metav1.StatusReasonUnknown, Message: message,
+	})
+}
+
+// list writes the items as kube-apiserver does for built-in kinds: without kind and apiVersion.
+func (s *server) list(w http.ResponseWriter, path string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.lists[path]++
+	var items []string
+	for _, o := range s.sorted(path) {
+		items = append(items, strings.Replace(o, `"kind":"Pod","apiVersion":"v1",`, "", 1))
+	}
+	_, _ = fmt.Fprintf(w, `{"kind":"PodList","apiVersion":"v1","metadata":{"resourceVersion":"%d"},"items":[%s]}`+"\n",
+		s.version, strings.Join(items, ","))
+}
+
+func (s *server) sorted(path string) []string {
+	var keys []string
+	for k := range s.objects[path] {
+		keys = append(keys, k)
+	}
+	slices.Sort(keys)
+	var out []string
+	for _, k := range keys {
+		out = append(out, s.objects[path][k])
+	}
+	return out
+}
+
+func (s *server) watch(w http.ResponseWriter, r *http.Request, f fault) {
+	path, initial := r.URL.Path, r.URL.Query().Get("sendInitialEvents") == "true"
+	if initial && f.noWatchList {
+		status(w, http.StatusUnprocessableEntity, "sendInitialEvents is forbidden")
+		return
+	}
+	send := func(frame string) {
+		_, _ = w.Write([]byte(frame + "\n"))
+		w.(http.Flusher).Flush()
+	}
+	s.mu.Lock()
+	if f.expired {
+		f.expired = false
+		s.fault[path] = f
+		s.mu.Unlock()
+		status(w, http.StatusGone, "too old")
+		return
+	}
+	s.streams[path]++
+	events := make(chan string, 1024)
+	s.watchers[path] = append(s.watchers[path], events)
+	var backlog []string
+	since, _ := strconv.Atoi(r.URL.Query().Get("resourceVersion"))
+	if initial {
+		for _, o := range s.sorted(path) {
+			backlog = append(backlog, `{"type":"ADDED","object":`+o+`}`)
+		}
+	} else {
+		for _, c := range s.history {
+			if c.path == path && c.version > since {
+				backlog = append(backlog, c.frame)
+			}
+		}
+	}
+	bookmark := fmt.Sprintf(`{"type":"BOOKMARK","object":{"kind":"Pod","apiVersion":"v1","metadata":{"resourceVersion":"%d",`+
+		`"annotations":{"k8s.io/initial-events-end":"true"}}}}`, s.version)
+	s.mu.Unlock()
+	w.WriteHeader(http.StatusOK)
+	w.(http.Flusher).Flush()
+	for _, frame := range backlog {
+		send(frame)
+	}
+	if initial && !f.noBookmark {
+		send(bookmark)
+	}
+	if f.garbage != "" && (!initial || f.noWatchList) {
+		send(f.garbage)
+	}
+	for {
+		select {
+		case frame, ok := <-events:
+			if !ok {
+				return
+			}
+			send(frame)
+		case <-r.Context().Done():
+			return
+		}
+	}
+}
+
+const podsPath = "/api/v1/pods"
+
+// testPod is a pod as kube-apiserver sends it.
+func testPod(namespace, name string, more ...string) string {
+	labels, status := `"app":"a"`, ""
+	if len(more) > 0 {
+		labels = more[0]
+	}
+	if len(more) > 1 {
+		status = more[1]
+	}
+	return `{"kind":"Pod","apiVersion":"v1","metadata":{"name":"` + name + `","namespace":"` + namespace + `","uid":"u-` + namespace + `-` + name +
+		`","resourceVersion":"%RV%","creationTimestamp":"2026-01-02T03:04:05Z","labels":{` + labels + `},` +
+		`"annotations":{"kubectl.kubernetes.io/last-applied-configuration":"{}","kubesphere.io/alias-name":"Alias"},` +
+		`"managedFields":[{"manager":"x","fieldsV1":{"f:a":{}}}]},"spec":{"nodeName":"n1"},"status":{` + status + `}}`
+}

@@ -1,0 +1,255 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/rest"
+	"k8s.io/utils/clock"
+)
+
+// The defaults of Options.
+const (
+	defaultSyncWait  = 2 * time.Second
+	defaultStall     = 30 * time.Second
+	defaultIdleAfter = 30 * time.Minute
+	idleCheck        = time.Minute
+)
+
+// Options are what a Store is made of.
+type Options struct {
+	// Config says how to reach kube-apiserver. Its identity needs get, list and watch, nothing else.
+	Config *rest.Config
+	// Discovery says which kinds there are; nil asks the cluster of Config.
+	Discovery Discovery
+	// Schemas are the kinds with something beyond metadata.
+	Schemas map[schema.GroupResource]Schema
+	// Registerer takes the store's metrics; nil for none.
+	Registerer prometheus.Registerer
+	// Clock tells the time; nil for the machine's.
+	Clock clock.WithTicker
+	// SyncWait is how long a query waits for a kind that has just been started (2 s).
+	SyncWait time.Duration
+	// StallAfter is how long nothing may arrive before an initial list is given up and tried
+	// anew (30 s); ten times that is the longest that one may take.
+	StallAfter time.Duration
+	// IdleAfter is how long a kind that nobody asks for is kept (30 min).
+	IdleAfter time.Duration
+}
+
+// Store keeps the caches of a cluster, one for a kind, each begun when it is first asked for.
+type Store struct {
+	options Options
+	client  *rest.RESTClient
+	clock   clock.WithTicker
+	catalog *Catalog
+	ctx     context.Context // ends everything that the store started
+	wg      sync.WaitGroup
+
+	caches sync.Map // schema.GroupVersionResource -> *cache
+	mu     sync.Mutex
+}
+
+// New makes a store whose caches live until ctx ends. It follows the definitions of custom resources
+// and API services from the start, to know which kinds there are; nothing else is read before it is
+// asked for. Wait returns when everything has ended.
+func New(ctx context.Context, o Options) (*Store, error) {
+	if o.Clock == nil {
+		o.Clock = clock.RealClock{}
+	}
+	setDefault(&o.SyncWait, defaultSyncWait)
+	setDefault(&o.StallAfter, defaultStall)
+	setDefault(&o.IdleAfter, defaultIdleAfter)
+	client, err := newClient(o.Config)
+	if err != nil {
+		return nil, err
+	}
+	if o.Discovery == nil {
+		c := rest.CopyConfig(o.Config)
+		c.QPS = -1 // the catalog asks at most once a second
+		d, err := discovery.NewDiscoveryClientForConfig(c)
+		if err != nil {
+			return nil, fmt.Errorf("make a discovery client of %s: %w", o.Config.Host, err)
+		}
+		o.Discovery = d
+	}
+	s := &Store{options: o, client: client, clock: o.Clock, ctx: ctx}
+	s.catalog = newCatalog(o.Discovery, o.Clock, s.drop)
+	if o.Registerer != nil {
+		if err := o.Registerer.Register(collector{s}); err != nil {
+			return nil, fmt.Errorf("register the metrics of the store: %w", err)
+		}
+	}
+	s.follow()
+	s.wg.Go(s.retire)
+	return s, nil
+}
+
+func setDefault(d *time.Duration, v time.Duration) {
+	if *d <= 0 {
+		*d = v
+	}
+}
+
+// Wait returns when the context of New has ended and everything that it ended is gone.
+func (s *Store) Wait() { s.wg.Wait() }
+
+// Catalog returns what is known of the kinds.
+func (s *Store) Catalog() *Catalog { return s.catalog }
+
+// Feed tells sink of all objects of a kind and then of every change, until the store ends. What it
+// returns is nil once the first list has been delivered, and says why not before. The kind stays in
+// memory, also while nobody asks for it; sinks and queries share one reflector.
+func (s *Store) Feed(gvr schema.GroupVersionResource, sink Sink) (synced func() error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	c, ok := s.cache(gvr)
+	var f *feed
+	if ok {
+		f = c.add(sink)
+	} else {
+		c = s.newCache(gvr)
+		f = c.add(sink)
+		s.start(c)
+	}
+	return func() error {
+		if f.synced.Load() {
+			return nil
+		}
+		if err := c.lastError(); err != nil {
+			return fmt.Errorf("list %s: %w", gvr.GroupResource(), err)
+		}
+		return fmt.Errorf("list %s: not complete yet", gvr.GroupResource())
+	}
+}
+
+// Snapshot returns the objects of a kind as they are now. A kind that is not followed yet is started and
+// waited for a moment. The error is a 503 that says why there is nothing to answer with.
+func (s *Store) Snapshot(ctx context.Context, gvr schema.GroupVersionResource) (*Snapshot, error) {
+	c, ok := s.cache(gvr)
+	if !ok {
+		c = s.use(gvr)
+	}
+	s.touch(c)
+	if snap := c.coll.current.Load(); snap != nil {
+		return snap, nil
+	}
+	timeout := s.clock.NewTimer(s.options.SyncWait)
+	defer timeout.Stop()
+	select {
+	case <-c.synced:
+		return c.coll.current.Load(), nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	case <-c.done:
+	case <-timeout.C():
+	}
+	why := "its first list is not complete yet"
+	if err := c.lastError(); err != nil {
+		why = reason(err)
+	}
+	return nil, unavailable(gvr.GroupResource(), fmt.Sprintf("%s are not ready: %s", gvr.GroupResource(), why))
+}
+
+// reason says why a kind can't be read, without the addresses that errors of the network carry.
+func reason(err error) string {
+	if r := apierrors.ReasonForError(err); r != "" {
+		return "kube-apiserver answers " + string(r)
+	}
+	return "kube-apiserver can't be read"
+}
+
+func (s *Store) cache(gvr schema.GroupVersionResource) (*cache, bool) {
+	c, ok := s.caches.Load(gvr)
+	if !ok {
+		return nil, false
+	}
+	return c.(*cache), true
+}
+
+// use returns the cache of a kind, started where it is not there.
+func (s *Store) use(gvr schema.GroupVersionResource) *cache {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	c, ok := s.cache(gvr)
+	if !ok {
+		c = s.newCache(gvr)
+		c.lastUsed.Store(s.clock.Now().Unix())
+		s.start(c)
+	}
+	return c
+}
+
+// touch notes that a kind is used. The time is written once a second, so that readers don't contend.
+func (s *Store) touch(c *cache) {
+	now := s.clock.Now().Unix()
+	if at := c.lastUsed.Load(); at != 0 && at != now {
+		c.lastUsed.CompareAndSwap(at, now)
+	}
+}
+
+func (s *Store) newCache(gvr schema.GroupVersionResource) *cache {
+	kind := s.options.Schemas[gvr.GroupResource()]
+	c := &cache{
+		gvr: gvr, clock: s.clock, stall: s.options.StallAfter,
+		coll: newCollection(&kind, s.clock),
+		done: make(chan struct{}), synced: make(chan struct{}),
+	}
+	c.source = source{
+		client: s.client, gvr: gvr, progress: new(atomic.Int64), failed: c.failed, opened: c.opened,
+		decoder: func() *decoder { return newDecoder(&kind, c.hasSinks) },
+	}
+	return c
+}
+
+// start needs mu.
+func (s *Store) start(c *cache) {
+	ctx, cancel := context.WithCancel(s.ctx)
+	c.cancel = cancel
+	s.caches.Store(c.gvr, c)
+	s.wg.Go(func() {
+		defer cancel()
+		c.run(ctx)
+	})
+}
+
+// drop ends the caches of kinds that are gone. A kind that feeds goes on trying: it may come back.
+func (s *Store) drop(kinds []schema.GroupVersionResource) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, gvr := range kinds {
+		if c, ok := s.cache(gvr); ok && !c.hasSinks() {
+			s.caches.Delete(gvr)
+			c.cancel()
+		}
+	}
+}
+
+// retire ends the caches that nobody asks for.
+func (s *Store) retire() {
+	tick := s.clock.NewTicker(idleCheck)
+	defer tick.Stop()
+	for {
+		select {
+		case <-s.ctx.Done():
+			return
+		case <-tick.C():
+		}
+		var idle []schema.GroupVersionResource
+		before := s.clock.Now().Add(-s.options.IdleAfter).Unix()
+		s.caches.Range(func(key, value any) bool {
+			if at := value.(*cache).lastUsed.Load(); at != 0 && at < before {
+				idle = append(idle, key.(schema.GroupVersionResource))
+			}
+			return true
+		})
+		s.drop(idle)
+	}
+}

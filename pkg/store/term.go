@@ -1,0 +1,72 @@
+package store
+
+import "unique"
+
+// Term is a property by which objects are found without looking at the others. The zero Term is none.
+type Term struct{ h unique.Handle[string] }
+
+// The classes of terms: the first byte of a term's text.
+const (
+	classNamespace = "n"
+	classLabel     = "l"
+	classOwner     = "o"
+	classOwnerKind = "k"
+	classField     = "f"
+)
+
+// All is the term that holds for every object.
+func All() Term { return term("") }
+
+// InNamespace holds for the objects of a namespace.
+func InNamespace(namespace string) Term { return term(classNamespace + namespace) }
+
+// HasLabel holds for the objects whose label key has the value.
+func HasLabel(key, value string) Term { return term(classLabel + key + "=" + value) }
+
+// OwnedBy holds for the objects that have an owner reference with the UID.
+func OwnedBy(uid string) Term { return term(classOwner + uid) }
+
+// OwnedByKind holds for the objects that have an owner reference of the kind.
+func OwnedByKind(kind string) Term { return term(classOwnerKind + kind) }
+
+// FieldIs holds for the objects whose indexed field has the value, which must not be empty. The field is
+// the position in Schema.Fields.
+func FieldIs(field int, value string) Term {
+	return term(classField + string(rune(field)) + value)
+}
+
+func term(s string) Term { return Term{unique.Make(s)} }
+
+// compare orders terms by their texts.
+func (t Term) compare(u Term) int {
+	if t == u {
+		return 0
+	}
+	if t.h.Value() < u.h.Value() {
+		return -1
+	}
+	return 1
+}
+
+// internNamespace returns a copy of the name that all objects of the namespace share: the text of their
+// term.
+func internNamespace(name string) string {
+	return InNamespace(name).h.Value()[len(classNamespace):]
+}
+
+// appendTerms appends the terms that hold for r beside All and its namespace.
+func appendTerms(dst []Term, r *Record, indexed []int) []Term {
+	r.Labels.All(func(key, value string) bool {
+		dst = append(dst, HasLabel(key, value))
+		return true
+	})
+	for _, o := range r.Owners() {
+		dst = append(dst, OwnedBy(o.UID), OwnedByKind(o.Kind))
+	}
+	for _, i := range indexed {
+		if v := r.Fields[i]; v != "" {
+			dst = append(dst, FieldIs(i, v))
+		}
+	}
+	return dst
+}
