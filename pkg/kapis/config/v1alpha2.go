@@ -1,0 +1,37 @@
+// Package config serves config.kubesphere.io: what clients need to know of the configuration.
+package config
+
+import (
+	restful "github.com/emicklei/go-restful/v3"
+
+	"kapis.dev/ks-apiserver/pkg/web"
+)
+
+// Handler answers the routes of config.kubesphere.io.
+type Handler struct {
+	// Multicluster is what configz says of the fleet.
+	Multicluster Multicluster
+}
+
+// Multicluster says what this cluster is in a fleet. A client that does not find it assumes one.
+type Multicluster struct {
+	ClusterRole     string `json:"clusterRole"`
+	HostClusterName string `json:"hostClusterName"`
+	ClusterName     string `json:"clusterName,omitempty"`
+}
+
+type configz struct {
+	Multicluster Multicluster `json:"multicluster"`
+}
+
+// V1alpha2 returns the routes of config.kubesphere.io/v1alpha2.
+func (h Handler) V1alpha2() *restful.WebService {
+	ws := new(restful.WebService).Path("/kapis/config.kubesphere.io/v1alpha2").Produces(restful.MIME_JSON)
+	ws.Route(ws.GET("/configs/configz").To(web.Handle(h.configz)).
+		Doc("what this cluster is in a fleet").Operation("getMulticlusterConfiguration").Writes(configz{}))
+	return ws
+}
+
+func (h Handler) configz(*restful.Request) (any, error) {
+	return configz{h.Multicluster}, nil
+}

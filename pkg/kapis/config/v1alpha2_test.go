@@ -1,0 +1,20 @@
+package config
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"testing"
+
+	restful "github.com/emicklei/go-restful/v3"
+)
+
+// Without multicluster in this answer a client assumes a fleet.
+func TestConfigzNamesTheHost(t *testing.T) {
+	c := restful.NewContainer()
+	c.Add(Handler{Multicluster: Multicluster{ClusterRole: "host", HostClusterName: "host"}}.V1alpha2())
+	w := httptest.NewRecorder()
+	c.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/kapis/config.kubesphere.io/v1alpha2/configs/configz", nil))
+	if want := `{"multicluster":{"clusterRole":"host","hostClusterName":"host"}}`; w.Code != http.StatusOK || w.Body.String() != want {
+		t.Errorf("%d %s, want %s", w.Code, w.Body, want)
+	}
+}

@@ -1,0 +1,103 @@
+package dynamic
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+	"time"
+
+	"kapis.dev/ks-apiserver/pkg/request"
+	"kapis.dev/ks-apiserver/pkg/resource"
+	"kapis.dev/ks-apiserver/pkg/store"
+
+	restful "github.com/emicklei/go-restful/v3"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/rest"
+)
+
+// kinds is a cluster that serves pods, namespaces, workspaces, and one kind that can't be watched.
+type kinds struct{}
+
+func (kinds) GroupsAndMaybeResourcesWithContext(context.Context) (*metav1.APIGroupList,
+	map[schema.GroupVersion]*metav1.APIResourceList, map[schema.GroupVersion]error, error) {
+	verbs := metav1.Verbs{"get", "list", "watch"}
+	groups, lists := &metav1.APIGroupList{}, map[schema.GroupVersion]*metav1.APIResourceList{}
+	for gv, list := range map[schema.GroupVersion][]metav1.APIResource{
+		{Version: "v1"}: {
+			{Name: "pods", Kind: "Pod", Namespaced: true, Verbs: verbs}, {Name: "namespaces", Kind: "Namespace", Verbs: verbs},
+			{Name: "pods/log", Kind: "Pod", Namespaced: true, Verbs: verbs}, {Name: "bindings", Kind: "Binding", Namespaced: true},
+		},
+		{Group: "tenant.kubesphere.io", Version: "v1beta1"}: {{Name: "workspaces", Kind: "Workspace", Verbs: verbs}},
+	} {
+		v := metav1.GroupVersionForDiscovery{GroupVersion: gv.String(), Version: gv.Version}
+		groups.Groups = append(groups.Groups, metav1.APIGroup{Name: gv.Group, PreferredVersion: v, Versions: []metav1.GroupVersionForDiscovery{v}})
+		lists[gv] = &metav1.APIResourceList{APIResources: list}
+	}
+	return groups, lists, nil, nil
+}
+
+func (kinds) ServerResourcesForGroupVersionWithContext(context.Context, string) (*metav1.APIResourceList, error) {
+	return nil, nil
+}
+
+func meta(kind, namespace, name string) string {
+	return fmt.Sprintf(`{"kind":%q,"apiVersion":"v1","metadata":{"name":%q,"namespace":%q,"uid":%q,"resourceVersion":"5",`+
+		`"labels":{"kubesphere.io/workspace":"w-%s"}}}`, kind, name, namespace, name, name)
+}
+
+// objects are what the cluster holds, by the path of their kind.
+var objects = map[string][]string{
+	"/api/v1/pods":       {meta("Pod", "a", "p1"), meta("Pod", "a", "p2"), meta("Pod", "b", "p3")},
+	"/api/v1/namespaces": {meta("Namespace", "", "a"), meta("Namespace", "", "b")},
+	"/apis/tenant.kubesphere.io/v1beta1/workspaces": {meta("Workspace", "", "w")},
+}
+
+// newService returns a service whose cluster is the one above.
+func newService(t *testing.T) *resource.Service {
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		for _, o := range objects[r.URL.Path] {
+			_, _ = fmt.Fprintf(w, "{\"type\":\"ADDED\",\"object\":%s}\n", o)
+		}
+		_, _ = fmt.Fprintln(w, `{"type":"BOOKMARK","object":{"metadata":{"resourceVersion":"9","annotations":{"k8s.io/initial-events-end":"true"}}}}`)
+		w.(http.Flusher).Flush()
+		<-r.Context().Done()
+	}))
+	ctx, cancel := context.WithCancel(context.Background())
+	st, err := store.New(ctx, store.Options{
+		Config: &rest.Config{Host: srv.URL}, Discovery: kinds{}, Schemas: resource.Schemas(), SyncWait: time.Minute,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		cancel()
+		srv.CloseClientConnections()
+		st.Wait()
+		srv.Close()
+	})
+	return resource.New(st, resource.Options{})
+}
+
+// serve answers a request as the server would: parsed by package request, then routed.
+func serve(t *testing.T, c *restful.Container, method, path string) *httptest.ResponseRecorder {
+	t.Helper()
+	r, rec := httptest.NewRequest(method, path, nil), httptest.NewRecorder()
+	info, err := request.Parse(r)
+	if err != nil {
+		t.Fatalf("%s: %v", path, err)
+	}
+	c.ServeHTTP(rec, r.WithContext(request.WithInfo(r.Context(), info)))
+	return rec
+}
+
+func container(services ...*restful.WebService) *restful.Container {
+	c := restful.NewContainer()
+	c.Router(restful.CurlyRouter{})
+	for _, ws := range services {
+		c.Add(ws)
+	}
+	return c
+}

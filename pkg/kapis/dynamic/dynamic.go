@@ -1,0 +1,138 @@
+// Package dynamic serves every kind that kube-apiserver serves, custom resources too, under
+// /kapis/{group}/{version} and /kapi/{version}, out of the cache.
+package dynamic
+
+import (
+	"net/http"
+
+	"kapis.dev/ks-apiserver/pkg/query"
+	"kapis.dev/ks-apiserver/pkg/request"
+	"kapis.dev/ks-apiserver/pkg/resource"
+	"kapis.dev/ks-apiserver/pkg/store"
+	"kapis.dev/ks-apiserver/pkg/web"
+
+	restful "github.com/emicklei/go-restful/v3"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// Handler serves the kinds of any group.
+type Handler struct {
+	Resources *resource.Service
+}
+
+// WebServices returns the routes of the core group and those of any group that has no WebService of its
+// own. A router takes the most exact root, so groups that have one mount these routes there too.
+func WebServices(h *Handler) []*restful.WebService {
+	core := new(restful.WebService)
+	core.Path("/kapi/{version}").Produces(restful.MIME_JSON).Doc("Kinds of the core group").
+		Param(core.PathParameter("version", "version of the API, such as v1"))
+	groups := new(restful.WebService)
+	groups.Path("/kapis/{group}/{version}").Produces(restful.MIME_JSON).Doc("Kinds of any group").
+		Param(groups.PathParameter("group", "API group, such as apps")).
+		Param(groups.PathParameter("version", "version of the group, such as v1"))
+	mount(core, "Core", func(r *restful.Request) schema.GroupVersion {
+		return schema.GroupVersion{Version: r.PathParameter("version")}
+	}, h)
+	mount(groups, "Group", func(r *restful.Request) schema.GroupVersion {
+		return schema.GroupVersion{Group: r.PathParameter("group"), Version: r.PathParameter("version")}
+	}, h)
+	return []*restful.WebService{core, groups}
+}
+
+// Mount adds the routes of one group and version to its own WebService. Routes there with more fixed
+// segments win over these.
+func Mount(ws *restful.WebService, group, version string, h *Handler) {
+	gv := schema.GroupVersion{Group: group, Version: version}
+	mount(ws, "Dynamic", func(*restful.Request) schema.GroupVersion { return gv }, h)
+}
+
+// places are where objects can be asked for.
+var places = [...]struct {
+	path, id string
+	params   []string
+}{
+	{"", "", nil},
+	{"/namespaces/{namespace}", "Namespaced", []string{"namespace"}},
+	{"/workspaces/{workspace}", "Workspace", []string{"workspace"}},
+	{"/workspaces/{workspace}/namespaces/{namespace}", "WorkspaceNamespaced", []string{"workspace", "namespace"}},
+}
+
+func mount(ws *restful.WebService, id string, gv func(*restful.Request) schema.GroupVersion, h *Handler) {
+	b := bound{h, gv}
+	for _, at := range places {
+		for _, method := range [...]string{http.MethodGet, http.MethodHead} {
+			op := id + at.id
+			if method == http.MethodHead {
+				op += "Head"
+			}
+			list := ws.Method(method).Path(at.path + "/{resources}").To(web.Handle(b.list)).
+				Operation("list" + op + "Objects").Doc("List the objects of a kind: filtered, sorted, one page").
+				Param(ws.PathParameter("resources", "plural name of the kind"))
+			get := ws.Method(method).Path(at.path + "/{resources}/{name}").To(web.Handle(b.get)).
+				Operation("get" + op + "Object").Doc("One object").
+				Param(ws.PathParameter("resources", "plural name of the kind")).
+				Param(ws.PathParameter("name", "name of the object"))
+			for _, p := range at.params {
+				list.Param(ws.PathParameter(p, "name of the "+p))
+				get.Param(ws.PathParameter(p, "name of the "+p))
+			}
+			ws.Route(list)
+			ws.Route(get)
+		}
+	}
+}
+
+// bound is a Handler with the way to tell the group and version of a request.
+type bound struct {
+	*Handler
+	gv func(*restful.Request) schema.GroupVersion
+}
+
+// target is what a request asks for.
+type target struct {
+	kind  *store.Kind
+	scope resource.Scope
+	name  string
+}
+
+func (b bound) target(r *restful.Request) (*target, error) {
+	ctx, gv, plural := r.Request.Context(), b.gv(r), r.PathParameter("resources")
+	t := &target{
+		scope: resource.Scope{Namespace: r.PathParameter("namespace"), Workspace: r.PathParameter("workspace")},
+		name:  r.PathParameter("name"),
+	}
+	info := request.InfoFrom(ctx)
+	if info != nil && (info.APIGroup != gv.Group || info.APIVersion != gv.Version) {
+		info = nil // authorized for another group
+	}
+	if err := resource.Agree(info, plural, t.scope, t.name); err != nil {
+		return nil, err
+	}
+	var err error
+	t.kind, err = b.Resources.Catalog().Resolve(ctx, gv.WithResource(plural))
+	return t, err
+}
+
+func (b bound) list(r *restful.Request) (any, error) {
+	q, err := query.Parse(r.Request.URL.Query())
+	if err != nil {
+		return nil, err
+	}
+	t, err := b.target(r)
+	if err != nil {
+		return nil, err
+	}
+	page, err := b.Resources.List(r.Request.Context(), t.kind, t.scope, q)
+	if err != nil {
+		return nil, err
+	}
+	return page.List(), nil
+}
+
+func (b bound) get(r *restful.Request) (any, error) {
+	t, err := b.target(r)
+	if err != nil {
+		return nil, err
+	}
+	return b.Resources.Get(r.Request.Context(), t.kind, t.scope, t.name)
+}

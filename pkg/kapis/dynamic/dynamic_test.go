@@ -1,0 +1,68 @@
+package dynamic
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+
+	restful "github.com/emicklei/go-restful/v3"
+)
+
+func TestRoutes(t *testing.T) {
+	h := &Handler{Resources: newService(t)}
+	c := container(WebServices(h)...)
+	const tenant = "/kapis/tenant.kubesphere.io/v1beta1"
+	for _, r := range []struct {
+		name, path string
+		code       int
+		has, lacks string
+	}{
+		{"AllNamespaces", "/kapi/v1/pods", 200, `{"kind":"PodList","apiVersion":"v1","metadata":{"resourceVersion":"9","continue":"3","remainingItemCount":0}`, ""},
+		{"Page", "/kapi/v1/pods?limit=2&sortBy=name", 200, `"remainingItemCount":1},"items":[`, `"name":"p1"`},
+		{"OneNamespace", "/kapi/v1/namespaces/b/pods", 200, "p3", "p1"},
+		{"Object", "/kapi/v1/namespaces/a/pods/p1", 200, `"name":"p1"`, "items"},
+		{"TheNamespaceItself", "/kapi/v1/namespaces/a", 200, `"kind":"Namespace"`, ""},
+		{"Group", tenant + "/workspaces", 200, `"kind":"WorkspaceList"`, ""},
+		{"TheWorkspaceItself", tenant + "/workspaces/w", 200, `"kind":"Workspace"`, ""},
+		{"InAWorkspace", "/kapi/v1/workspaces/w-p1/pods", 200, `"totalItems":1`, "p2"},
+		{"InAWorkspaceUnderAnySelector", "/kapi/v1/workspaces/w-p1/pods?labelSelector=kubesphere.io/workspace%3Dw-p2", 200, `"items":[],"totalItems":0`, ""},
+		{"ObjectInItsWorkspace", "/kapi/v1/workspaces/w-p1/namespaces/a/pods/p1", 200, `"name":"p1"`, ""},
+		{"ObjectOfAnotherWorkspace", "/kapi/v1/workspaces/w-p2/namespaces/a/pods/p1", 404, "NotFound", ""},
+		{"ClusterObjectOfAWorkspace", "/kapi/v1/workspaces/w-a/namespaces/a", 200, `"kind":"Namespace"`, ""},
+		{"ClusterObjectOfAnotherWorkspace", "/kapi/v1/workspaces/w-b/namespaces/a", 404, "NotFound", ""},
+		{"UnknownKind", "/kapi/v1/unicorns", 404, "unicorns", ""},
+		{"UnknownVersion", "/kapi/v9/pods", 404, "pods", ""},
+		{"UnknownGroup", "/kapis/none.example.com/v1/pods", 404, "none.example.com", ""},
+		{"GroupOfAnotherKind", "/kapis/tenant.kubesphere.io/v1beta1/pods", 404, "pods", ""},
+		{"SubResourcesAreNoKinds", "/kapi/v1/namespaces/a/pods/p1/log", 404, "", ""},
+		{"Watch", "/kapi/v1/pods?watch=1", 405, "watch", ""},
+		{"WatchInThePath", "/kapi/v1/watch/pods", 404, "", ""},
+		{"BadPage", "/kapi/v1/pods?page=x", 400, "page", ""},
+	} {
+		t.Run(r.name, func(t *testing.T) {
+			rec := serve(t, c, http.MethodGet, r.path)
+			body := rec.Body.String()
+			if rec.Code != r.code || !strings.Contains(body, r.has) || r.lacks != "" && strings.Contains(body, r.lacks) {
+				t.Fatalf("%d %s", rec.Code, body)
+			}
+			if head := serve(t, c, http.MethodHead, r.path); head.Code != r.code || rec.Code == 200 && head.Body.Len() != 0 {
+				t.Errorf("HEAD: %d, %d bytes", head.Code, head.Body.Len())
+			}
+		})
+	}
+}
+
+func TestGroupsWithTheirOwnWebServiceMountTheRoutesToo(t *testing.T) {
+	h := &Handler{Resources: newService(t)}
+	own := new(restful.WebService)
+	own.Path("/kapis/tenant.kubesphere.io/v1beta1").Produces(restful.MIME_JSON)
+	own.Route(own.GET("/metrics").To(func(_ *restful.Request, r *restful.Response) { _, _ = r.Write([]byte("own")) }))
+	Mount(own, "tenant.kubesphere.io", "v1beta1", h)
+	c := container(append(WebServices(h), own)...)
+	for path, want := range map[string]string{"/metrics": "own", "/workspaces": `"WorkspaceList"`, "/workspaces/w": `"Workspace"`} {
+		rec := serve(t, c, http.MethodGet, "/kapis/tenant.kubesphere.io/v1beta1"+path)
+		if rec.Code != 200 || !strings.Contains(rec.Body.String(), want) {
+			t.Errorf("%s: %d %s", path, rec.Code, rec.Body)
+		}
+	}
+}
