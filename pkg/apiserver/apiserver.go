@@ -1,0 +1,91 @@
+// Package apiserver assembles ks-apiserver: parts.go makes what it is made of, chain.go lists the
+// steps of a request, handlers.go what answers it, server.go the ports.
+package apiserver
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"slices"
+	"strings"
+
+	"k8s.io/klog/v2"
+
+	"kapis.dev/ks-apiserver/pkg/config"
+	"kapis.dev/ks-apiserver/pkg/kube"
+	"kapis.dev/ks-apiserver/pkg/version"
+)
+
+// Server is a ks-apiserver that has its ports and its parts, and serves once Run is called.
+type Server struct {
+	parts     *parts
+	listeners []net.Listener
+	stop      context.CancelFunc
+}
+
+// New reads the kubeconfig, binds the ports, reaches the cluster and makes the server. ctx ends what New starts, should Run
+// never be called. The error is one line that says what was attempted.
+func New(ctx context.Context, cfg *config.Config, l Listen) (_ *Server, err error) {
+	access := kube.Access{
+		Kubeconfig: cfg.Kubernetes.Kubeconfig, Master: cfg.Kubernetes.Master,
+		QPS: cfg.Kubernetes.QPS, Burst: cfg.Kubernetes.Burst, UserAgent: "ks-apiserver",
+	}
+	cluster, err := access.Config()
+	if err != nil {
+		return nil, err
+	}
+	insecure, secure, err := l.open(ctx)
+	if err != nil {
+		return nil, err
+	}
+	s := &Server{}
+	for _, ln := range []net.Listener{insecure, secure} {
+		if ln != nil {
+			s.listeners = append(s.listeners, ln)
+		}
+	}
+	defer func() {
+		if err != nil {
+			s.close()
+		}
+	}()
+	if len(cfg.Ignored) > 0 {
+		klog.InfoS("configured, and not read by this version", "keys", strings.Join(cfg.Ignored, ", "))
+	}
+	kubernetes, err := kube.Reach(ctx, cluster)
+	if err != nil {
+		return nil, err
+	}
+	// The parts outlive ctx: what is open when it ends may finish, and needs them.
+	life, stop := context.WithCancel(context.WithoutCancel(ctx))
+	s.stop = stop
+	if s.parts, err = newParts(life, cfg, cluster, kubernetes); err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// Run serves until ctx is done and open requests have finished. It returns nil after a clean stop.
+func (s *Server) Run(ctx context.Context) error {
+	defer s.close()
+	handler, err := s.parts.handler()
+	if err != nil {
+		return fmt.Errorf("assemble the server: %w", err)
+	}
+	for _, ln := range s.listeners {
+		klog.InfoS("serving", "address", ln.Addr().String(), "version", version.Get().GitVersion)
+	}
+	return serve(ctx, handler, s.listeners, s.parts.drain)
+}
+
+func (s *Server) close() {
+	for _, ln := range slices.Backward(s.listeners) {
+		_ = ln.Close()
+	}
+	if s.stop != nil {
+		s.stop()
+	}
+	if s.parts != nil {
+		s.parts.wait()
+	}
+}

@@ -1,0 +1,77 @@
+package apiserver
+
+import (
+	"net/http"
+	"net/url"
+	"time"
+
+	"k8s.io/apiserver/pkg/authentication/authenticator"
+	"k8s.io/apiserver/pkg/authentication/request/union"
+
+	"kapis.dev/ks-apiserver/pkg/audit"
+	"kapis.dev/ks-apiserver/pkg/authn/anonymous"
+	"kapis.dev/ks-apiserver/pkg/authn/bearer"
+	"kapis.dev/ks-apiserver/pkg/authn/serviceaccount"
+	"kapis.dev/ks-apiserver/pkg/authn/session"
+	"kapis.dev/ks-apiserver/pkg/authz"
+	"kapis.dev/ks-apiserver/pkg/config"
+	"kapis.dev/ks-apiserver/pkg/filter"
+	"kapis.dev/ks-apiserver/pkg/oauth"
+	"kapis.dev/ks-apiserver/pkg/request"
+)
+
+// chain lists the steps of a request from top to bottom: the first meets it first.
+func (p *parts) chain(answer http.Handler) http.Handler {
+	return filter.Chain(answer,
+		filter.Observe(p.requests),
+		filter.Recover,
+		filter.Info,
+		filter.Limit(filter.MaxBody),
+		filter.Upgrade,
+		filter.Audit(audit.None{}, time.Now), // before authentication, so that refused logins are seen too
+		filter.Authentication{Authenticator: p.who, Judged: judgesItself}.Wrap,
+		filter.Cluster(p.cfg.Multicluster.ClusterName, p.cfg.Multicluster.HostClusterName, "host"),
+		filter.Authorize(p.may),
+		filter.Route(p.kube),
+	)
+}
+
+// judgesItself tells the endpoints whose Authorization header the chain must leave alone.
+func judgesItself(r *request.Info) bool { return oauth.OwnsCredentials(r.Path) }
+
+// authenticator lists the ways to tell who asks.
+func (p *parts) authenticator() authenticator.Request {
+	return union.NewFailOnError(
+		&bearer.Authenticator{
+			Tokens: []authenticator.Token{
+				&session.Authenticator{Tokens: p.tokens, Sessions: p.sessions},
+				serviceaccount.New(p.client.AuthenticationV1().TokenReviews(), time.Now),
+			},
+			Origins: []string{p.origin()},
+		},
+		anonymous.Authenticator{},
+	)
+}
+
+// origin is where this server's pages come from, as browsers say it (RFC 6454, 6.2).
+func (p *parts) origin() string {
+	u, err := url.Parse(p.cfg.Authentication.Issuer.URL)
+	if err != nil {
+		return "" // Validate refused it
+	}
+	return u.Scheme + "://" + u.Host
+}
+
+// authorizer lists who decides.
+func (p *parts) authorizer() authz.Authorizer {
+	switch p.cfg.Authorization.Mode {
+	case config.ModeAlwaysAllow:
+		return authz.AlwaysAllow()
+	case config.ModeAlwaysDeny:
+		return authz.Union(authz.Paths(authz.DefaultPaths()), authz.AlwaysDeny())
+	}
+	return authz.Union(
+		authz.Paths(authz.DefaultPaths()),
+		loaded{authz.Aliases{Next: p.rbac, GroupOf: p.store.Catalog().GroupOf}, p.rolesKnown},
+	)
+}

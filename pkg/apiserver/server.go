@@ -1,0 +1,216 @@
+package apiserver
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log"
+	"net"
+	"net/http"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"k8s.io/klog/v2"
+)
+
+// The limits of a connection. Nothing here limits how long an answer may take: watches last.
+const (
+	readHeaderTimeout = 10 * time.Second
+	idleTimeout       = 3 * time.Minute
+	maxHeaderBytes    = 32 << 10
+	drainTimeout      = 30 * time.Second
+	drainDelay        = time.Second
+)
+
+// Listen says where to serve.
+type Listen struct {
+	// BindAddress is the address of both ports.
+	BindAddress string
+	// InsecurePort serves HTTP, SecurePort HTTPS; 0 means not at all.
+	InsecurePort, SecurePort int
+	// CertFile and KeyFile are PEM files, read again when they change.
+	CertFile, KeyFile string
+}
+
+// open binds the ports. The error names the one that is taken.
+func (l Listen) open(ctx context.Context) (insecure, secure net.Listener, err error) {
+	if l.InsecurePort == 0 && l.SecurePort == 0 {
+		return nil, nil, errors.New("nothing to serve: --insecure-port and --secure-port are both 0")
+	}
+	listen := func(port int) (net.Listener, error) {
+		var lc net.ListenConfig
+		ln, err := lc.Listen(ctx, "tcp", net.JoinHostPort(l.BindAddress, strconv.Itoa(port)))
+		if err != nil {
+			return nil, fmt.Errorf("listen on port %d: %w", port, err)
+		}
+		return ln, nil
+	}
+	if l.InsecurePort != 0 {
+		if insecure, err = listen(l.InsecurePort); err != nil {
+			return nil, nil, err
+		}
+	}
+	if l.SecurePort == 0 {
+		return insecure, nil, nil
+	}
+	certificate := &certificateFile{certFile: l.CertFile, keyFile: l.KeyFile, now: time.Now}
+	if _, err = certificate.load(); err == nil {
+		secure, err = listen(l.SecurePort)
+	}
+	if err != nil {
+		if insecure != nil {
+			_ = insecure.Close()
+		}
+		return nil, nil, err
+	}
+	return insecure, tls.NewListener(secure, &tls.Config{
+		MinVersion:     tls.VersionTLS12,
+		NextProtos:     []string{"h2", "http/1.1"},
+		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return certificate.load() },
+	}), nil
+}
+
+// serve answers requests until ctx is done, then drains: /readyz says so at once, streams are ended,
+// and what is open may finish for drainTimeout. The ports stay open meanwhile, for at least
+// drainDelay, so that who balances load sees /readyz before it sees a refused connection.
+func serve(ctx context.Context, handler http.Handler, listeners []net.Listener, d *drain) error {
+	base, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	defer cancel()
+	srv := &http.Server{
+		Handler:           d.count(handler),
+		ReadHeaderTimeout: readHeaderTimeout,
+		IdleTimeout:       idleTimeout,
+		MaxHeaderBytes:    maxHeaderBytes,
+		BaseContext:       func(net.Listener) context.Context { return base },
+		ErrorLog:          log.New(klogWriter{}, "", 0),
+		HTTP2:             &http.HTTP2Config{MaxConcurrentStreams: 250},
+	}
+	failed := make(chan error, len(listeners))
+	for _, ln := range listeners {
+		go func() { failed <- srv.Serve(ln) }()
+	}
+	select {
+	case err := <-failed:
+		_ = srv.Close()
+		return fmt.Errorf("serve: %w", err)
+	case <-ctx.Done():
+	}
+	klog.InfoS("stopping: open requests may finish", "open", d.open.Load(), "timeout", drainTimeout)
+	d.begin()
+	finished := d.wait(drainDelay, drainTimeout)
+	end, stop := context.WithTimeout(base, drainDelay)
+	defer stop()
+	err := srv.Shutdown(end)
+	if !finished || err != nil {
+		_ = srv.Close()
+		return fmt.Errorf("stop: %d requests were still open after %v", d.open.Load(), drainTimeout)
+	}
+	return nil
+}
+
+// klogWriter takes what net/http has to say of single connections: a client's broken TLS handshake
+// is nothing to wake a person for.
+type klogWriter struct{}
+
+func (klogWriter) Write(p []byte) (int, error) {
+	klog.V(2).InfoS("connection", "message", strings.TrimSpace(string(p)))
+	return len(p), nil
+}
+
+// drain knows how many requests are open, and tells streams to end. Requests for health do not
+// count, since they go on while the others finish.
+type drain struct {
+	open    atomic.Int64
+	started context.Context
+	begin   context.CancelFunc
+}
+
+func newDrain() *drain {
+	d := &drain{}
+	d.started, d.begin = context.WithCancel(context.Background())
+	return d
+}
+
+func (d *drain) fault() error {
+	if d.started.Err() != nil {
+		return errors.New("the server is stopping")
+	}
+	return nil
+}
+
+func (d *drain) count(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if isHealth(r.URL.Path) {
+			next.ServeHTTP(w, r)
+			return
+		}
+		d.open.Add(1)
+		defer d.open.Add(-1)
+		next.ServeHTTP(w, r)
+	})
+}
+
+// wait returns once no request is open, not before least, and says whether that was before most.
+func (d *drain) wait(least, most time.Duration) bool {
+	deadline := time.After(most)
+	tick := time.NewTicker(least / 20)
+	defer tick.Stop()
+	early := time.After(least)
+	for {
+		select {
+		case <-early:
+			early = nil
+		case <-tick.C:
+			if early == nil && d.open.Load() == 0 {
+				return true
+			}
+		case <-deadline:
+			return d.open.Load() == 0
+		}
+	}
+}
+
+// certificateFile is a certificate that is read again when its file changes, so that a renewed one
+// is served without a restart.
+type certificateFile struct {
+	certFile, keyFile string
+	now               func() time.Time
+
+	mu       sync.Mutex
+	cert     *tls.Certificate
+	modified time.Time
+	checked  time.Time
+}
+
+const certificateCheck = 10 * time.Second
+
+func (c *certificateFile) load() (*tls.Certificate, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.cert != nil && c.now().Sub(c.checked) < certificateCheck {
+		return c.cert, nil
+	}
+	c.checked = c.now()
+	st, err := os.Stat(c.certFile)
+	if err == nil && c.cert != nil && st.ModTime().Equal(c.modified) {
+		return c.cert, nil
+	}
+	var cert tls.Certificate
+	if err == nil {
+		cert, err = tls.LoadX509KeyPair(c.certFile, c.keyFile)
+	}
+	switch {
+	case err != nil && c.cert != nil:
+		klog.ErrorS(err, "the serving certificate could not be read again; the former one stays in use")
+		return c.cert, nil
+	case err != nil:
+		return nil, fmt.Errorf("read the serving certificate (--tls-cert-file, --tls-private-key): %w", err)
+	}
+	c.cert, c.modified = &cert, st.ModTime()
+	return c.cert, nil
+}
