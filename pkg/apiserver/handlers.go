@@ -40,13 +40,13 @@ func (p *parts) webServices() []*restful.WebService {
 // handler is the whole server.
 func (p *parts) handler() (http.Handler, error) {
 	container := restful.NewContainer()
-	container.Router(restful.CurlyRouter{})
 	container.DoNotRecover(true) // filter.Recover does
 	container.ServiceErrorHandler(serviceError)
 	services := p.webServices()
 	for _, ws := range services {
 		container.Add(ws)
 	}
+	container.Router(newRouter(services))
 	documents, err := openapi.New(openapi.Options{
 		Config: p.cluster, WebServices: services, Title: "ks-apiserver", Version: version.Get().GitVersion,
 	})
@@ -65,7 +65,7 @@ func (p *parts) handler() (http.Handler, error) {
 		case isHealth(path):
 			health.ServeHTTP(w, r)
 		default:
-			container.ServeHTTP(w, r)
+			container.Dispatch(w, r)
 		}
 	})
 	return p.chain(root), nil
@@ -82,16 +82,19 @@ func serviceError(e restful.ServiceError, req *restful.Request, resp *restful.Re
 	web.WriteError(resp.ResponseWriter, req.Request, err)
 }
 
-// canonical returns r with the path that was authorized, where that is written otherwise: routes see
-// no other one.
+// canonical returns r as routes see it: with the path that was authorized and, for HEAD, as the GET
+// that it stands for (RFC 9110, 9.3.2), whose body net/http does not send.
 func canonical(r *http.Request) *http.Request {
 	info := request.InfoFrom(r.Context())
-	if info == nil || info.Path == r.URL.Path && r.URL.RawPath == "" {
+	if info == nil || info.Path == r.URL.Path && r.URL.RawPath == "" && r.Method != http.MethodHead {
 		return r
 	}
 	u := *r.URL
 	u.Path, u.RawPath = info.URLPath()
 	again := *r
 	again.URL = &u
+	if r.Method == http.MethodHead {
+		again.Method = http.MethodGet
+	}
 	return &again
 }

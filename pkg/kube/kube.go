@@ -2,6 +2,7 @@
 package kube
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -64,11 +65,11 @@ func (a Access) load() (*rest.Config, error) {
 	overrides := &clientcmd.ConfigOverrides{}
 	overrides.ClusterInfo.Server = a.Master
 	cfg, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, overrides).ClientConfig()
-	if clientcmd.IsEmptyConfig(err) {
+	if clientcmd.IsEmptyConfig(err) && a.Kubeconfig == "" {
 		return nil, errors.New("no cluster: not running in one, and no kubeconfig found; name one with --kubeconfig")
 	}
 	if err != nil {
-		return nil, fmt.Errorf("read kubeconfig %s: %w", rules.GetDefaultFilename(), err)
+		return nil, fmt.Errorf("read kubeconfig %s: %w", cmp.Or(a.Kubeconfig, rules.GetDefaultFilename()), err)
 	}
 	return cfg, nil
 }

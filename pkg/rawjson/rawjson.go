@@ -90,7 +90,7 @@ var errEnd = errors.New("end")
 
 // Err returns why the walk ended before the object did, nil where it did not.
 func (m *Members) Err() error {
-	if m.err == errEnd {
+	if errors.Is(m.err, errEnd) {
 		return nil
 	}
 	return m.err

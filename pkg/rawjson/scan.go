@@ -114,7 +114,7 @@ func escape(s string, i int) int {
 			return -1
 		}
 		for _, c := range []byte(s[i+1 : i+5]) {
-			if !('0' <= c && c <= '9' || 'a' <= c && c <= 'f' || 'A' <= c && c <= 'F') {
+			if ('0' > c || c > '9') && ('a' > c || c > 'f') && ('A' > c || c > 'F') {
 				return -1
 			}
 		}

@@ -171,7 +171,7 @@ func (o *order) sortByKeys(s *store.Snapshot, refs []*store.Ref) {
 	}
 	slices.SortFunc(rows, func(a, b row) int {
 		for k, key := range o.keys {
-			c := 0
+			var c int
 			if key.refs != nil {
 				c = key.refs(a.ref, b.ref)
 			} else {

@@ -44,7 +44,7 @@ func TestHeapForAnObject(t *testing.T) {
 	}
 	c := newCollection(benchSchema, clock.RealClock{})
 	c.replace(objects, "1")
-	objects = nil
+	clear(objects) // the collection holds what is to be measured
 	runtime.GC()
 	runtime.ReadMemStats(&after)
 	snap := c.current.Load()

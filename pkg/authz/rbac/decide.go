@@ -44,7 +44,7 @@ func isComplete(u user.Info, r *request.Info) bool {
 
 // decideBelow asks the workspace and the namespace of r.
 func (x *Index) decideBelow(u user.Info, r *request.Info, b uint16) (d authz.Decision) {
-	workspace := ""
+	var workspace string
 	switch r.Scope {
 	case request.Workspace:
 		workspace = r.Workspace

@@ -33,5 +33,5 @@ func (h Handler) V1alpha2() *restful.WebService {
 }
 
 func (h Handler) configz(*restful.Request) (any, error) {
-	return configz{h.Multicluster}, nil
+	return configz(h), nil
 }

@@ -3,8 +3,6 @@
 package dynamic
 
 import (
-	"net/http"
-
 	"kapis.dev/ks-apiserver/pkg/query"
 	"kapis.dev/ks-apiserver/pkg/request"
 	"kapis.dev/ks-apiserver/pkg/resource"
@@ -60,25 +58,19 @@ var places = [...]struct {
 func mount(ws *restful.WebService, id string, gv func(*restful.Request) schema.GroupVersion, h *Handler) {
 	b := bound{h, gv}
 	for _, at := range places {
-		for _, method := range [...]string{http.MethodGet, http.MethodHead} {
-			op := id + at.id
-			if method == http.MethodHead {
-				op += "Head"
-			}
-			list := ws.Method(method).Path(at.path + "/{resources}").To(web.Handle(b.list)).
-				Operation("list" + op + "Objects").Doc("List the objects of a kind: filtered, sorted, one page").
-				Param(ws.PathParameter("resources", "plural name of the kind"))
-			get := ws.Method(method).Path(at.path + "/{resources}/{name}").To(web.Handle(b.get)).
-				Operation("get" + op + "Object").Doc("One object").
-				Param(ws.PathParameter("resources", "plural name of the kind")).
-				Param(ws.PathParameter("name", "name of the object"))
-			for _, p := range at.params {
-				list.Param(ws.PathParameter(p, "name of the "+p))
-				get.Param(ws.PathParameter(p, "name of the "+p))
-			}
-			ws.Route(list)
-			ws.Route(get)
+		list := ws.GET(at.path + "/{resources}").To(web.Handle(b.list)).
+			Operation("list" + id + at.id + "Objects").Doc("List the objects of a kind: filtered, sorted, one page").
+			Param(ws.PathParameter("resources", "plural name of the kind"))
+		get := ws.GET(at.path + "/{resources}/{name}").To(web.Handle(b.get)).
+			Operation("get" + id + at.id + "Object").Doc("One object").
+			Param(ws.PathParameter("resources", "plural name of the kind")).
+			Param(ws.PathParameter("name", "name of the object"))
+		for _, p := range at.params {
+			list.Param(ws.PathParameter(p, "name of the "+p))
+			get.Param(ws.PathParameter(p, "name of the "+p))
 		}
+		ws.Route(list)
+		ws.Route(get)
 	}
 }
 

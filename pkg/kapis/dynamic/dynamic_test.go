@@ -45,9 +45,6 @@ func TestRoutes(t *testing.T) {
 			if rec.Code != r.code || !strings.Contains(body, r.has) || r.lacks != "" && strings.Contains(body, r.lacks) {
 				t.Fatalf("%d %s", rec.Code, body)
 			}
-			if head := serve(t, c, http.MethodHead, r.path); head.Code != r.code || rec.Code == 200 && head.Body.Len() != 0 {
-				t.Errorf("HEAD: %d, %d bytes", head.Code, head.Body.Len())
-			}
 		})
 	}
 }

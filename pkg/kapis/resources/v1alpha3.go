@@ -3,8 +3,6 @@
 package resources
 
 import (
-	"net/http"
-
 	"kapis.dev/ks-apiserver/pkg/query"
 	"kapis.dev/ks-apiserver/pkg/request"
 	"kapis.dev/ks-apiserver/pkg/resource"
@@ -32,28 +30,22 @@ func (h *V1alpha3) WebService() *restful.WebService {
 // Mount adds the routes to a WebService whose root is Root.
 func (h *V1alpha3) Mount(ws *restful.WebService) {
 	for _, at := range [...]struct{ path, id string }{{"", ""}, {"/namespaces/{namespace}", "Namespaced"}} {
-		for _, method := range [...]string{http.MethodGet, http.MethodHead} {
-			id := at.id
-			if method == http.MethodHead {
-				id += "Head"
-			}
-			list := ws.Method(method).Path(at.path + "/{resources}").To(web.Handle(h.list)).
-				Operation("list" + id + "Resources").Doc("List the objects of a kind: filtered, sorted, one page").
-				Param(ws.PathParameter("resources", "plural name of the kind, such as pods"))
-			get := ws.Method(method).Path(at.path + "/{resources}/{name}").To(web.Handle(h.get)).
-				Operation("get" + id + "Resource").Doc("One object").
-				Param(ws.PathParameter("resources", "plural name of the kind, such as pods")).
-				Param(ws.PathParameter("name", "name of the object"))
-			for _, p := range listParams {
-				list.Param(ws.QueryParameter(p.name, p.doc).DataType(p.kind))
-			}
-			if at.path != "" {
-				list.Param(ws.PathParameter("namespace", "name of the namespace"))
-				get.Param(ws.PathParameter("namespace", "name of the namespace"))
-			}
-			ws.Route(list)
-			ws.Route(get)
+		list := ws.GET(at.path + "/{resources}").To(web.Handle(h.list)).
+			Operation("list" + at.id + "Resources").Doc("List the objects of a kind: filtered, sorted, one page").
+			Param(ws.PathParameter("resources", "plural name of the kind, such as pods"))
+		get := ws.GET(at.path + "/{resources}/{name}").To(web.Handle(h.get)).
+			Operation("get" + at.id + "Resource").Doc("One object").
+			Param(ws.PathParameter("resources", "plural name of the kind, such as pods")).
+			Param(ws.PathParameter("name", "name of the object"))
+		for _, p := range listParams {
+			list.Param(ws.QueryParameter(p.name, p.doc).DataType(p.kind))
 		}
+		if at.path != "" {
+			list.Param(ws.PathParameter("namespace", "name of the namespace"))
+			get.Param(ws.PathParameter("namespace", "name of the namespace"))
+		}
+		ws.Route(list)
+		ws.Route(get)
 	}
 }
 

@@ -50,10 +50,6 @@ func TestRoutes(t *testing.T) {
 					t.Errorf("not a Status: %s", body)
 				}
 			}
-			head := serve(t, c, http.MethodHead, Root+r.path)
-			if head.Code != r.code || head.Body.Len() != 0 {
-				t.Errorf("HEAD: %d, %d bytes", head.Code, head.Body.Len())
-			}
 		})
 	}
 }

@@ -1,0 +1,172 @@
+package e2e
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+)
+
+// patience bounds every wait for a condition. It is long, since CI machines are slow; a test that
+// passes never waits for it.
+const patience = 60 * time.Second
+
+// caller is who asks, and where.
+type caller struct {
+	base, token string
+}
+
+type reply struct {
+	code   int
+	header http.Header
+	body   string
+}
+
+// list is both list shapes.
+type list struct {
+	Items []struct {
+		APIVersion string `json:"apiVersion"`
+		Kind       string `json:"kind"`
+		Metadata   struct {
+			Name      string `json:"name"`
+			Namespace string `json:"namespace"`
+		} `json:"metadata"`
+		Spec   map[string]any `json:"spec"`
+		Status map[string]any `json:"status"`
+	} `json:"items"`
+	TotalItems *int `json:"totalItems"`
+	Metadata   struct {
+		ResourceVersion    string `json:"resourceVersion"`
+		Continue           string `json:"continue"`
+		RemainingItemCount *int   `json:"remainingItemCount"`
+	} `json:"metadata"`
+}
+
+func (l list) names() []string {
+	names := make([]string, 0, len(l.Items))
+	for _, i := range l.Items {
+		names = append(names, i.Metadata.Name)
+	}
+	return names
+}
+
+// do asks once. The body is sent as JSON, unless a header says otherwise ("Name: value").
+func (c caller) do(ctx context.Context, method, path string, body any, headers ...string) (reply, error) {
+	var rd io.Reader
+	switch b := body.(type) {
+	case nil:
+	case string:
+		rd = strings.NewReader(b)
+	default:
+		raw, err := json.Marshal(b)
+		if err != nil {
+			return reply{}, err
+		}
+		rd = bytes.NewReader(raw)
+	}
+	req, err := http.NewRequestWithContext(ctx, method, c.base+path, rd)
+	if err != nil {
+		return reply{}, err
+	}
+	if body != nil {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	if c.token != "" {
+		req.Header.Set("Authorization", "Bearer "+c.token)
+	}
+	for _, h := range headers {
+		k, v, _ := strings.Cut(h, ": ")
+		req.Header.Set(k, v)
+	}
+	resp, err := http.DefaultTransport.RoundTrip(req) // no redirects are followed
+	if err != nil {
+		return reply{}, err
+	}
+	defer resp.Body.Close()
+	raw, err := io.ReadAll(resp.Body)
+	return reply{resp.StatusCode, resp.Header, string(raw)}, err
+}
+
+// must asks, and fails the test unless the answer has the code.
+func (c caller) must(t *testing.T, code int, method, path string, body any, headers ...string) reply {
+	t.Helper()
+	r, err := c.do(t.Context(), method, path, body, headers...)
+	if err != nil {
+		t.Fatalf("%s %s: %v", method, path, err)
+	}
+	if r.code != code {
+		t.Fatalf("%s %s = %d %s, want %d", method, path, r.code, clip(r.body), code)
+	}
+	return r
+}
+
+func (c caller) list(t *testing.T, path string) list {
+	t.Helper()
+	return decode[list](t, c.must(t, http.StatusOK, http.MethodGet, path, nil).body)
+}
+
+func decode[T any](t *testing.T, body string) T {
+	t.Helper()
+	var v T
+	if err := json.Unmarshal([]byte(body), &v); err != nil {
+		t.Fatalf("decode %s: %v", clip(body), err)
+	}
+	return v
+}
+
+func clip(s string) string {
+	if len(s) > 600 {
+		return s[:600] + "..."
+	}
+	return s
+}
+
+// eventually waits until f returns nil. It fails the test with f's last error.
+func eventually(t *testing.T, what string, f func(ctx context.Context) error) time.Duration {
+	t.Helper()
+	return within(t, patience, what, f)
+}
+
+// within is eventually with a bound that the product promises.
+func within(t *testing.T, bound time.Duration, what string, f func(ctx context.Context) error) time.Duration {
+	t.Helper()
+	start := time.Now()
+	ctx, cancel := context.WithTimeout(t.Context(), bound)
+	defer cancel()
+	tick := time.NewTicker(50 * time.Millisecond)
+	defer tick.Stop()
+	var last error
+	for {
+		err := f(ctx)
+		if err == nil {
+			return time.Since(start)
+		}
+		if ctx.Err() == nil {
+			last = err
+		}
+		select {
+		case <-ctx.Done():
+			t.Fatalf("%s: not within %v: %v", what, bound, last)
+		case <-tick.C:
+		}
+	}
+}
+
+// is returns a condition: the answer has the code.
+func (c caller) is(code int, method, path string) func(context.Context) error {
+	return func(ctx context.Context) error {
+		r, err := c.do(ctx, method, path, nil)
+		if err != nil {
+			return err
+		}
+		if r.code != code {
+			return fmt.Errorf("%s %s = %d %s, want %d", method, path, r.code, clip(r.body), code)
+		}
+		return nil
+	}
+}
