@@ -1,6 +1,8 @@
 package resource
 
 import (
+	"slices"
+
 	"kapis.dev/ks-apiserver/pkg/rawjson"
 	"kapis.dev/ks-apiserver/pkg/store"
 
@@ -175,9 +177,13 @@ func (k *kind) sortField(name string) int {
 func (k *kind) sortKeys() []string {
 	out := []string{sortName, sortNamespace, sortCreated, sortCreateTime, sortUpdateTime, sortStartTime}
 	for _, f := range k.fields {
-		if f.sort {
-			out = append(out, f.name)
-			out = append(out, f.sorts...)
+		if !f.sort {
+			continue
+		}
+		for _, name := range append([]string{f.name}, f.sorts...) {
+			if !slices.Contains(out, name) {
+				out = append(out, name)
+			}
 		}
 	}
 	return append(out, "a field path such as .spec.replicas")

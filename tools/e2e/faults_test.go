@@ -13,6 +13,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"kapis.dev/ks-apiserver/tools/stack"
 )
 
 // A start that can't succeed ends by itself, not with 0, and with one line that says why.
@@ -165,4 +167,48 @@ func TestSIGTERMDrains(t *testing.T) {
 	if err := <-done; err != nil {
 		t.Errorf("it did not end with 0: %v", err)
 	}
+}
+
+// A second instance beside the first one: it is killed without warning, starts again on the state that
+// is left, and is gone when it is stopped.
+func TestAKilledInstanceStartsAgainAndLeavesNothing(t *testing.T) {
+	options := options
+	options.Dir = filepath.Join(t.TempDir(), "dev")
+	first, err := stack.Start(t.Context(), options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := loginAt(t, first.URL, "admin", first.AdminPassword)
+	a.must(t, http.StatusCreated, http.MethodPost, "/api/v1/namespaces", map[string]any{"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{"name": "kept"}})
+	first.Kill()
+	eventually(t, "nothing of it is left", func(context.Context) error { return nothingOf(options.Dir) })
+	again, err := stack.Start(t.Context(), options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if again.AdminPassword != first.AdminPassword {
+		t.Error("the admin has another password now")
+	}
+	loginAt(t, again.URL, "admin", again.AdminPassword).must(t, http.StatusOK, http.MethodGet, kapis+"/namespaces/kept", nil)
+	if err := again.Stop(); err != nil {
+		t.Errorf("stop: %v", err)
+	}
+	if err := nothingOf(options.Dir); err != nil {
+		t.Errorf("after the stop: %v", err)
+	}
+	admin(t).must(t, http.StatusOK, http.MethodGet, "/api/v1/namespaces", nil) // the first one was not disturbed
+}
+
+// nothingOf says which process still has dir in its command line.
+func nothingOf(dir string) error {
+	files, err := filepath.Glob("/proc/[0-9]*/cmdline")
+	if err != nil {
+		return err
+	}
+	for _, f := range files {
+		if raw, err := os.ReadFile(f); err == nil && strings.Contains(string(raw), dir) {
+			return fmt.Errorf("still there: %s", strings.ReplaceAll(string(raw), "\x00", " "))
+		}
+	}
+	return nil
 }

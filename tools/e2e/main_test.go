@@ -15,8 +15,11 @@ import (
 	"kapis.dev/ks-apiserver/tools/stack"
 )
 
-// product is the one stack that all tests of the package share.
-var product *stack.Stack
+// product is the one stack that all tests of the package share, and options how it was started.
+var (
+	product *stack.Stack
+	options stack.Options
+)
 
 func TestMain(m *testing.M) {
 	flag.Parse()
@@ -42,7 +45,8 @@ func run(m *testing.M) int {
 	if err := stack.Build(ctx, repo, bin, true); err != nil {
 		return fail(err)
 	}
-	product, err = stack.Start(ctx, stack.Options{Bin: bin, Dir: filepath.Join(dir, "dev"), Repo: repo, Log: os.Stderr})
+	options = stack.Options{Bin: bin, Dir: filepath.Join(dir, "dev"), Repo: repo, Log: os.Stderr}
+	product, err = stack.Start(ctx, options)
 	if err != nil {
 		return fail(err)
 	}

@@ -191,6 +191,12 @@ func (s *Stack) Stop() error {
 	return errors.Join(append(errs, s.run.stop(stopTimeout))...)
 }
 
+// Kill ends the instance as a crash would, and returns when it is dead: what it started has to notice by itself.
+func (s *Stack) Kill() {
+	_ = s.run.process.Kill() // fails when it has ended, which is what is waited for
+	<-s.run.done
+}
+
 // Program returns the file of one of the programs that the instance was started with: ks-apiserver, kubectl ...
 func (s *Stack) Program(name string) string { return filepath.Join(s.bin, name) }
 

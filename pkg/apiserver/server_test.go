@@ -1,0 +1,211 @@
+package apiserver
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"encoding/pem"
+	"errors"
+	"io"
+	"math/big"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apiserver/pkg/authentication/user"
+
+	"kapis.dev/ks-apiserver/pkg/authz"
+	"kapis.dev/ks-apiserver/pkg/request"
+)
+
+func TestOpenRequestsFinishAndReadinessTurnsBeforeThePortCloses(t *testing.T) {
+	var lc net.ListenConfig
+	ln, err := lc.Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := newDrain()
+	entered, finish := make(chan struct{}), make(chan struct{})
+	mux := http.NewServeMux()
+	mux.HandleFunc("/slow", func(w http.ResponseWriter, _ *http.Request) {
+		close(entered)
+		<-finish
+		_, _ = io.WriteString(w, "whole")
+	})
+	mux.Handle("/readyz", health{checks: func() []check { return []check{{name: "shutdown", vital: true, fault: d.fault}} }})
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- serve(ctx, mux, []net.Listener{ln}, d) }()
+	get := func(path string) (int, string, error) {
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+ln.Addr().String()+path, nil)
+		if err != nil {
+			return 0, "", err
+		}
+		resp, err := http.DefaultTransport.RoundTrip(req)
+		if err != nil {
+			return 0, "", err
+		}
+		defer resp.Body.Close()
+		body, err := io.ReadAll(resp.Body)
+		return resp.StatusCode, string(body), err
+	}
+	if code, _, err := get("/readyz"); code != http.StatusOK {
+		t.Fatalf("before: %d %v", code, err)
+	}
+	slow := make(chan string, 1)
+	go func() {
+		_, body, err := get("/slow")
+		if err != nil {
+			body = err.Error()
+		}
+		slow <- body
+	}()
+	<-entered
+	stop()
+	<-d.started.Done()
+	if code, body, err := get("/readyz"); code != http.StatusServiceUnavailable || !strings.Contains(body, "stopping") {
+		t.Errorf("while it drains: %d %s %v", code, body, err)
+	}
+	close(finish)
+	if body := <-slow; body != "whole" {
+		t.Errorf("the open request got %q", body)
+	}
+	if err := <-ended; err != nil {
+		t.Errorf("a clean stop ended with %v", err)
+	}
+	if _, _, err := get("/readyz"); err == nil {
+		t.Error("the port is still open")
+	}
+}
+
+func TestListenSaysWhichPortIsTaken(t *testing.T) {
+	var lc net.ListenConfig
+	taken, err := lc.Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	port := taken.Addr().(*net.TCPAddr).Port
+	for _, c := range []struct {
+		name, want string
+		l          Listen
+	}{
+		{"taken", "address already in use", Listen{BindAddress: "127.0.0.1", InsecurePort: port}},
+		{"none", "nothing to serve", Listen{BindAddress: "127.0.0.1"}},
+		{"no certificate", "--tls-cert-file", Listen{BindAddress: "127.0.0.1", SecurePort: port}},
+	} {
+		if _, _, err := c.l.open(t.Context()); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v, want %q", c.name, err, c.want)
+		}
+	}
+}
+
+func certificate(t *testing.T, dir, name string) {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), DNSNames: []string{name}, NotAfter: time.Now().Add(time.Hour)}
+	cert, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	raw, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for file, block := range map[string]*pem.Block{"cert.pem": {Type: "CERTIFICATE", Bytes: cert}, "key.pem": {Type: "PRIVATE KEY", Bytes: raw}} {
+		if err := os.WriteFile(filepath.Join(dir, file), pem.EncodeToMemory(block), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func TestARenewedCertificateIsServedAndABrokenOneIsNot(t *testing.T) { // U41
+	dir := t.TempDir()
+	now := time.Now()
+	c := &certificateFile{certFile: filepath.Join(dir, "cert.pem"), keyFile: filepath.Join(dir, "key.pem"), now: func() time.Time { return now }}
+	name := func() string {
+		t.Helper()
+		cert, err := c.load()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return cert.Leaf.DNSNames[0]
+	}
+	certificate(t, dir, "first")
+	if got := name(); got != "first" {
+		t.Fatalf("got %s", got)
+	}
+	certificate(t, dir, "second")
+	if err := os.Chtimes(c.certFile, now, now.Add(time.Minute)); err != nil {
+		t.Fatal(err)
+	}
+	if got := name(); got != "first" {
+		t.Errorf("the file is looked at more often than every %v: %s", certificateCheck, got)
+	}
+	now = now.Add(certificateCheck)
+	if got := name(); got != "second" {
+		t.Errorf("after the renewal: %s", got)
+	}
+	if err := os.WriteFile(c.certFile, []byte("broken"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	now = now.Add(certificateCheck)
+	if got := name(); got != "second" {
+		t.Errorf("after a broken renewal: %s", got)
+	}
+}
+
+func TestRoutesSeeTheCanonicalPath(t *testing.T) {
+	for _, c := range []struct{ method, target, path, as string }{
+		{"GET", "/clusters/host/kapis/apps/v1/deployments", "/kapis/apps/v1/deployments", "GET"},
+		{"GET", "/kapis/apps/v1/deployments/", "/kapis/apps/v1/deployments", "GET"},
+		{"HEAD", "/version", "/version", "GET"},
+		{"POST", "/oauth/token", "/oauth/token", "POST"},
+	} {
+		r := httptest.NewRequest(c.method, c.target, nil)
+		info, err := request.Parse(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r = r.WithContext(request.WithInfo(r.Context(), info))
+		got := canonical(r)
+		if got.URL.Path != c.path || got.Method != c.as {
+			t.Errorf("%s %s: %s %s, want %s %s", c.method, c.target, got.Method, got.URL.Path, c.as, c.path)
+		}
+		if r.Method != c.method || r.URL.Path != strings.SplitN(c.target, "?", 2)[0] {
+			t.Errorf("the request itself was changed: %s %s", r.Method, r.URL.Path)
+		}
+	}
+}
+
+func TestARefusalBeforeRolesAreLoadedIsNoRefusal(t *testing.T) {
+	var missing error
+	decision := authz.Decision{}
+	l := loaded{authz.Func(func(context.Context, user.Info, *request.Info) (authz.Decision, error) { return decision, nil }), func() error { return missing }}
+	ask := func() (authz.Decision, error) {
+		return l.Authorize(t.Context(), &user.DefaultInfo{Name: "bob"}, &request.Info{})
+	}
+	missing = errors.New("list globalroles: not complete yet")
+	if _, err := ask(); !apierrors.IsServiceUnavailable(err) {
+		t.Errorf("while roles load: %v, want 503", err)
+	}
+	decision.Allowed = true
+	if d, err := ask(); err != nil || !d.Allowed {
+		t.Errorf("allowed by what is loaded: %+v %v", d, err)
+	}
+	decision.Allowed, missing = false, nil
+	if d, err := ask(); err != nil || d.Allowed {
+		t.Errorf("all is loaded: %+v %v", d, err)
+	}
+}

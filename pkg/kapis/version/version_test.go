@@ -1,0 +1,31 @@
+package version
+
+import (
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	restful "github.com/emicklei/go-restful/v3"
+	apimachineryversion "k8s.io/apimachinery/pkg/version"
+)
+
+// The console reads gitVersion and kubernetes.gitVersion, and gives up on a page without the first.
+func TestVersionNamesOursAndKubernetes(t *testing.T) {
+	c := restful.NewContainer()
+	for _, ws := range (Handler{Kubernetes: func() *apimachineryversion.Info { return &apimachineryversion.Info{GitVersion: "v1.37.1"} }}).WebServices() {
+		c.Add(ws)
+	}
+	for _, path := range []string{"/version", "/kapis/version"} {
+		w := httptest.NewRecorder()
+		c.ServeHTTP(w, httptest.NewRequest(http.MethodGet, path, nil))
+		var got struct {
+			GitVersion string
+			Kubernetes struct{ GitVersion string }
+		}
+		if err := json.Unmarshal(w.Body.Bytes(), &got); err != nil || w.Code != http.StatusOK || !strings.HasPrefix(got.GitVersion, "v4.1.") || got.Kubernetes.GitVersion != "v1.37.1" {
+			t.Errorf("%s: %d %s %v", path, w.Code, w.Body, err)
+		}
+	}
+}
