@@ -1,0 +1,68 @@
+package plane
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"kapis.dev/ks-apiserver/tools/dev/internal/process"
+)
+
+// downGrace is how long a supervisor has to stop its components before it is killed itself, and they with it.
+const downGrace = 60 * time.Second
+
+// down stops the instance and waits until it is gone. Stopping what does not run is no error.
+func down(ctx context.Context, l layout, out io.Writer) error {
+	id, running := l.running()
+	if running {
+		if err := id.End(ctx, downGrace); err != nil {
+			return err
+		}
+	}
+	killed, err := process.KillMarked(ctx, l.mark())
+	if err != nil {
+		return fmt.Errorf("end what is left of the control plane: %w", err)
+	}
+	switch {
+	case running:
+		fmt.Fprintf(out, "the control plane in %s has stopped\n", l.dir)
+	case killed > 0:
+		fmt.Fprintf(out, "ended %d processes that an earlier run left behind in %s\n", killed, l.dir)
+	default:
+		fmt.Fprintf(out, "no control plane runs in %s\n", l.dir)
+	}
+	return nil
+}
+
+// errNotRunning makes `dev status` exit non-zero after it has said why.
+var errNotRunning = errors.New("the control plane is not running, or not as a whole")
+
+// status prints what runs and whether it serves.
+func status(ctx context.Context, l layout, out io.Writer) error {
+	id, running := l.running()
+	if !running {
+		fmt.Fprintf(out, "no control plane runs in %s\n", l.dir)
+		return errNotRunning
+	}
+	p, err := readPorts(l.ports())
+	if err != nil {
+		return err
+	}
+	clients, err := newClients(l, p)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(out, "%-24s process %d, state in %s\n", "supervisor", id.PID, l.dir)
+	fmt.Fprintf(out, "%-24s %s, kubeconfig %s\n", "server", p.server(), l.kubeconfig())
+	var bad error
+	for _, c := range (instance{layout: l, ports: p}).components(clients) {
+		state := "ready"
+		if err := c.Ready(ctx); err != nil {
+			state, bad = err.Error(), errNotRunning
+		}
+		fmt.Fprintf(out, "%-24s %s\n", c.Name, state)
+	}
+	return bad
+}

@@ -1,0 +1,188 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"strings"
+	"text/template"
+	"time"
+)
+
+// maxAnswer bounds what is read of one answer, in bytes.
+const maxAnswer = 1 << 20
+
+// login is the answer of the token endpoint (RFC 6749, 5.1).
+type login struct {
+	Access  string `json:"access_token"`
+	Refresh string `json:"refresh_token"`
+	// Seconds is how long Access is good for; 0 for ever.
+	Seconds int64 `json:"expires_in"`
+}
+
+// statusError is an answer other than 200.
+type statusError struct {
+	code int
+	text string
+}
+
+func (e *statusError) Error() string { return fmt.Sprintf("%d %s", e.code, e.text) }
+
+// refused tells whether the server has answered that the credentials are wrong.
+func refused(err error) bool {
+	var status *statusError
+	return errors.As(err, &status) && (status.code == http.StatusBadRequest || status.code == http.StatusUnauthorized)
+}
+
+func passwordLogin(ctx context.Context, server, password string) (login, error) {
+	return token(ctx, server, url.Values{"grant_type": {"password"}, "username": {"admin"}, "password": {password}})
+}
+
+func refreshLogin(ctx context.Context, server, refresh string) (login, error) {
+	return token(ctx, server, url.Values{"grant_type": {"refresh_token"}, "refresh_token": {refresh}})
+}
+
+// token asks the token endpoint as the console does: by the client that every installation has.
+func token(ctx context.Context, server string, form url.Values) (login, error) {
+	form.Set("client_id", "kubesphere")
+	form.Set("client_secret", "kubesphere")
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, server+"/oauth/token", strings.NewReader(form.Encode()))
+	if err != nil {
+		return login{}, fmt.Errorf("log in: %w", err)
+	}
+	req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	body, err := answer(req)
+	if err != nil {
+		return login{}, fmt.Errorf("log in: %w", err)
+	}
+	var l login
+	if err := json.Unmarshal(body, &l); err != nil {
+		return login{}, fmt.Errorf("log in: decode the answer: %w", err)
+	}
+	if l.Access == "" {
+		return login{}, errors.New("log in: the answer holds no access token")
+	}
+	return l, nil
+}
+
+func get(ctx context.Context, address, token string) ([]byte, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
+	if err != nil {
+		return nil, err
+	}
+	if token != "" {
+		req.Header.Set("Authorization", "Bearer "+token)
+	}
+	return answer(req)
+}
+
+func answer(req *http.Request) ([]byte, error) {
+	client := httpClient()
+	defer client.CloseIdleConnections()
+	resp, err := client.Do(req)
+	if err != nil {
+		return nil, err
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
+	if err != nil {
+		return nil, err
+	}
+	if resp.StatusCode != http.StatusOK {
+		return nil, &statusError{resp.StatusCode, strings.Join(strings.Fields(string(body[:min(len(body), 300)])), " ")}
+	}
+	return body, nil
+}
+
+// ksKubeconfig is for kubectl through ks-apiserver. kubectl sends no token over plain HTTP, so it names the HTTPS port.
+var ksKubeconfig = template.Must(template.New("ks.kubeconfig").Parse(`apiVersion: v1
+kind: Config
+current-context: ks
+clusters:
+- name: ks
+  cluster:
+    server: {{.Server}}
+    certificate-authority-data: {{.CA}}
+contexts:
+- name: ks
+  context:
+    cluster: ks
+    user: admin
+users:
+- name: admin
+  user:
+    token: {{printf "%q" .Token}}
+`))
+
+func (s *session) writeKubeconfig(l login) error {
+	ca, err := os.ReadFile(s.path("tls-ca.crt"))
+	if err != nil {
+		return fmt.Errorf("read the serving authority: %w", err)
+	}
+	var b bytes.Buffer
+	err = ksKubeconfig.Execute(&b, struct{ Server, CA, Token string }{
+		s.tlsURL(), base64.StdEncoding.EncodeToString(ca), l.Access,
+	})
+	if err != nil {
+		return fmt.Errorf("fill in ks.kubeconfig: %w", err)
+	}
+	return writeFile(s.path("ks.kubeconfig"), b.Bytes(), 0o600)
+}
+
+const (
+	// renewRetry is the pause after a renewal that failed.
+	renewRetry   = 10 * time.Second
+	shortestRest = time.Second
+)
+
+// renewIn is how long to wait before a token is renewed: half its life.
+func renewIn(l login) time.Duration {
+	return max(shortestRest, time.Duration(l.Seconds)*time.Second/2)
+}
+
+// keepLoggedIn renews the token in ks.kubeconfig before it ends, for as long as ctx lasts.
+func (s *session) keepLoggedIn(ctx context.Context, l login) {
+	pause := renewIn(l)
+	for l.Seconds > 0 {
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(pause):
+		}
+		next, err := s.renew(ctx, l)
+		if err == nil {
+			err = s.writeKubeconfig(next)
+		}
+		switch {
+		case ctx.Err() != nil:
+			return
+		case err != nil:
+			s.say("the login in %s is not renewed: %v", s.path("ks.kubeconfig"), err)
+			pause = renewRetry
+		default:
+			l, pause = next, renewIn(next)
+		}
+	}
+}
+
+// renew uses the refresh token or, where the session was ended, the password.
+func (s *session) renew(ctx context.Context, l login) (login, error) {
+	if l.Refresh != "" {
+		next, err := refreshLogin(ctx, s.url(), l.Refresh)
+		if err == nil || !refused(err) {
+			return next, err
+		}
+	}
+	password, err := os.ReadFile(s.path("admin-password"))
+	if err != nil {
+		return login{}, fmt.Errorf("read the admin's password: %w", err)
+	}
+	return passwordLogin(ctx, s.url(), strings.TrimSpace(string(password)))
+}

@@ -1,0 +1,181 @@
+package main
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+)
+
+// fakeServer plays ks-apiserver's token endpoint: password "Right1pw" and refresh token "r1" are good.
+func fakeServer(t *testing.T, s *session) *httptest.Server {
+	t.Helper()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case r.URL.Path != "/oauth/token":
+			if r.Header.Get("Authorization") != "Bearer a-password" {
+				w.WriteHeader(http.StatusUnauthorized)
+			}
+		case r.PostFormValue("client_id") != "kubesphere" || r.PostFormValue("client_secret") != "kubesphere":
+			w.WriteHeader(http.StatusUnauthorized)
+		case r.PostFormValue("password") == "Right1pw" && r.PostFormValue("username") == "admin",
+			r.PostFormValue("refresh_token") == "r1":
+			_ = json.NewEncoder(w).Encode(map[string]any{
+				"access_token": "a-" + r.PostFormValue("grant_type"), "refresh_token": "r1", "expires_in": 7200,
+			})
+		case r.PostFormValue("refresh_token") == "down":
+			w.WriteHeader(http.StatusServiceUnavailable)
+		case r.PostFormValue("password") == "empty":
+			_, _ = io.WriteString(w, "{}")
+		default:
+			w.WriteHeader(http.StatusBadRequest)
+			_, _ = io.WriteString(w, `{"error":"invalid_grant"}`)
+		}
+	}))
+	t.Cleanup(server.Close)
+	_, port, _ := net.SplitHostPort(server.Listener.Addr().String())
+	s.port, _ = strconv.Atoi(port)
+	return server
+}
+
+func TestLogin(t *testing.T) {
+	s := newSession(t)
+	fakeServer(t, s)
+	l, err := passwordLogin(t.Context(), s.url(), "Right1pw")
+	if err != nil || l != (login{"a-password", "r1", 7200}) {
+		t.Fatalf("%+v, %v", l, err)
+	}
+	if _, err := get(t.Context(), s.url()+"/kapis", l.Access); err != nil {
+		t.Error(err)
+	}
+	if _, err := passwordLogin(t.Context(), s.url(), "wrong"); !refused(err) || !strings.Contains(err.Error(), "invalid_grant") {
+		t.Errorf("a wrong password: %v", err)
+	}
+	if _, err := passwordLogin(t.Context(), s.url(), "empty"); err == nil || refused(err) {
+		t.Errorf("an answer without a token: %v", err)
+	}
+	_, err = s.logIn(t.Context(), "wrong")
+	if err == nil || !strings.Contains(err.Error(), "ADMIN_PASSWORD=") {
+		t.Errorf("an admin with another password: %v", err)
+	}
+}
+
+func TestRenewal(t *testing.T) {
+	s := newSession(t)
+	fakeServer(t, s)
+	if err := os.WriteFile(s.path("admin-password"), []byte("Right1pw\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for claim, tc := range map[string]struct {
+		refresh, access string
+		fails           bool
+	}{
+		"ByTheRefreshToken":         {refresh: "r1", access: "a-refresh_token"},
+		"ByPasswordWhenItIsRefused": {refresh: "stolen", access: "a-password"},
+		"ByPasswordWithoutOne":      {access: "a-password"},
+		"NotWhileTheServerIsDown":   {refresh: "down", fails: true},
+	} {
+		t.Run(claim, func(t *testing.T) {
+			l, err := s.renew(t.Context(), login{Refresh: tc.refresh})
+			if l.Access != tc.access || (err != nil) != tc.fails {
+				t.Errorf("%+v, %v", l, err)
+			}
+		})
+	}
+	for seconds, want := range map[int64]time.Duration{7200: time.Hour, 1: shortestRest, 0: shortestRest} {
+		if got := renewIn(login{Seconds: seconds}); got != want {
+			t.Errorf("%d s: renewed in %s", seconds, got)
+		}
+	}
+}
+
+func TestKeepLoggedIn(t *testing.T) {
+	s := newSession(t)
+	t.Run("TokensThatDoNotEndNeedNothing", func(t *testing.T) {
+		s.keepLoggedIn(t.Context(), login{Access: "x"}) // returns
+	})
+	t.Run("EndsWithTheContext", func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		s.keepLoggedIn(ctx, login{Access: "x", Seconds: 7200})
+	})
+}
+
+func TestKubeconfigNamesTheHTTPSPort(t *testing.T) {
+	s := newSession(t)
+	if err := os.WriteFile(s.path("tls-ca.crt"), []byte("ca"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.writeKubeconfig(login{Access: "tok"}); err != nil {
+		t.Fatal(err)
+	}
+	data, err := os.ReadFile(s.path("ks.kubeconfig"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"server: https://127.0.0.1:2\n", "certificate-authority-data: Y2E=\n", `token: "tok"`} {
+		if !strings.Contains(string(data), want) {
+			t.Errorf("no %q in\n%s", want, data)
+		}
+	}
+	if info, err := os.Stat(s.path("ks.kubeconfig")); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("mode %v, %v", info.Mode(), err)
+	}
+}
+
+func TestAnExistingClusterIsUsedAsItIs(t *testing.T) {
+	s := newSession(t)
+	s.kubeconfig = "/somebody/elses"
+	if err := s.writeConfiguration(t.Context()); err != nil { // without bin/dev
+		t.Fatal(err)
+	}
+	if s.identity("ks-apiserver") != s.kubeconfig || s.clusterKubeconfig() != s.kubeconfig {
+		t.Error("another kubeconfig is used")
+	}
+	cert, err := tls.LoadX509KeyPair(s.path("tls.crt"), s.path("tls.key"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	roots := x509.NewCertPool()
+	ca, err := os.ReadFile(s.path("tls-ca.crt"))
+	if err != nil || !roots.AppendCertsFromPEM(ca) {
+		t.Fatal(err)
+	}
+	server := httptest.NewUnstartedServer(http.NotFoundHandler())
+	server.TLS = &tls.Config{Certificates: []tls.Certificate{cert}}
+	server.StartTLS()
+	defer server.Close()
+	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots}}}
+	defer client.CloseIdleConnections()
+	resp, err := client.Get(server.URL)
+	if err != nil {
+		t.Fatalf("clients that trust tls-ca.crt: %v", err)
+	}
+	resp.Body.Close()
+}
+
+func TestConfigurationNamesTheIssuer(t *testing.T) {
+	s := newSession(t)
+	s.kubeconfig = "/x"
+	if err := s.writeConfiguration(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	data, err := os.ReadFile(s.path("kubesphere.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"    url: http://127.0.0.1:1\n", "  clusterRole: host\n", "  hostClusterName: host\n"} {
+		if !strings.Contains(string(data), want) {
+			t.Errorf("no %q in\n%s", want, data)
+		}
+	}
+}

@@ -1,0 +1,134 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+)
+
+const (
+	// serverGrace lets open requests finish (30 s), managerGrace a reconcile.
+	serverGrace  = 40 * time.Second
+	managerGrace = 20 * time.Second
+
+	// upTimeout bounds the wait for the product: migrations of nothing, but a slow machine under load.
+	upTimeout = 2 * time.Minute
+	pollEvery = 100 * time.Millisecond
+)
+
+var errTooLong = errors.New("it takes too long")
+
+// startProduct starts both programs; ks-controller-manager first, since it makes the user admin.
+func (s *session) startProduct(ctx context.Context) error {
+	s.say("starting ks-controller-manager and ks-apiserver")
+	err := s.launch("ks-controller-manager", managerGrace, nil, s.program("ks-controller-manager"),
+		"--config", s.path("kubesphere.yaml"), "--kubeconfig", s.identity("ks-controller-manager"),
+		"--admin-password-file", s.path("admin-password"),
+		"--leader-elect=true",
+		"--metrics-bind-address", "127.0.0.1:0", "--health-probe-bind-address", "127.0.0.1:0")
+	if err != nil {
+		return err
+	}
+	err = s.launch("ks-apiserver", serverGrace, nil, s.program("ks-apiserver"),
+		"--config", s.path("kubesphere.yaml"), "--kubeconfig", s.identity("ks-apiserver"),
+		"--bind-address", "127.0.0.1",
+		"--insecure-port", strconv.Itoa(s.port), "--secure-port", strconv.Itoa(s.tlsPort),
+		"--tls-cert-file", s.path("tls.crt"), "--tls-private-key", s.path("tls.key"))
+	if err != nil {
+		return err
+	}
+	return s.await(ctx, "ks-apiserver to be ready", func(ctx context.Context) error {
+		_, err := get(ctx, s.url()+"/readyz", "")
+		return err
+	})
+}
+
+// awaitLogin waits until the admin can log in and a query works.
+func (s *session) awaitLogin(ctx context.Context, password string) (login, error) {
+	// Looked at first: logins that fail because the user is not there yet would count against it.
+	err := s.await(ctx, "the user admin to be active", func(ctx context.Context) error {
+		state, err := s.tool(ctx, nil, s.kubectl(), "--kubeconfig", s.clusterKubeconfig(),
+			"get", "users.iam.kubesphere.io", "admin", "-o", "jsonpath={.status.state}")
+		if err == nil && strings.TrimSpace(state) != "Active" {
+			err = fmt.Errorf("its state is %q", state)
+		}
+		return err
+	})
+	if err != nil {
+		return login{}, err
+	}
+	l, err := s.logIn(ctx, password)
+	if err != nil {
+		return login{}, err
+	}
+	return l, s.await(ctx, "a query to work", func(ctx context.Context) error {
+		_, err := get(ctx, s.url()+"/kapis/resources.kubesphere.io/v1alpha3/namespaces?limit=1", l.Access)
+		return err
+	})
+}
+
+// logIn logs in as the admin. Where another password was asked for than the admin has, it is set.
+func (s *session) logIn(ctx context.Context, password string) (login, error) {
+	l, err := passwordLogin(ctx, s.url(), password)
+	if err == nil || !refused(err) {
+		return l, err
+	}
+	if s.adminPassword == "" {
+		return login{}, fmt.Errorf("the cluster has an admin with another password than %s says (%w): set it with ADMIN_PASSWORD=",
+			s.path("admin-password"), err)
+	}
+	s.say("setting the password of admin to the one given")
+	patch := s.path(".admin-password.patch")
+	data, err := json.Marshal(map[string]any{"spec": map[string]any{"password": password}})
+	if err != nil {
+		return login{}, fmt.Errorf("encode the password: %w", err)
+	}
+	if err := writeFile(patch, data, 0o600); err != nil {
+		return login{}, err
+	}
+	defer func() { _ = os.Remove(patch) }() // a password is in it
+	_, err = s.tool(ctx, nil, s.kubectl(), "--kubeconfig", s.clusterKubeconfig(),
+		"patch", "users.iam.kubesphere.io", "admin", "--type=merge", "--patch-file", patch)
+	if err != nil {
+		return login{}, fmt.Errorf("set the password of admin: %w", err)
+	}
+	err = s.await(ctx, "the new password to count", func(ctx context.Context) error {
+		l, err = passwordLogin(ctx, s.url(), password)
+		return err
+	})
+	return l, err
+}
+
+// await asks until the answer is nil, up to a limit.
+func (s *session) await(ctx context.Context, what string, ask func(context.Context) error) error {
+	// The cause tells an end of ctx from an end of the wait.
+	bounded, cancel := context.WithTimeoutCause(ctx, upTimeout, errTooLong)
+	defer cancel()
+	tick := time.NewTicker(pollEvery)
+	defer tick.Stop()
+	for {
+		err := ask(bounded)
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-bounded.Done():
+			if cause := context.Cause(bounded); !errors.Is(cause, errTooLong) {
+				return cause
+			}
+			return fmt.Errorf("waited %s for %s; last answer: %w", upTimeout, what, err)
+		case <-tick.C:
+		}
+	}
+}
+
+// httpClient asks no proxy: all addresses are loopback.
+func httpClient() *http.Client {
+	return &http.Client{Timeout: 15 * time.Second, Transport: &http.Transport{}}
+}
