@@ -105,9 +105,10 @@ func serve(ctx context.Context, handler http.Handler, listeners []net.Listener, 
 	finished := d.wait(drainDelay, drainTimeout)
 	end, stop := context.WithTimeout(base, drainDelay)
 	defer stop()
-	err := srv.Shutdown(end)
-	if !finished || err != nil {
-		_ = srv.Close()
+	if srv.Shutdown(end) != nil {
+		_ = srv.Close() // connections on which nothing was asked yet
+	}
+	if !finished {
 		return fmt.Errorf("stop: %d requests were still open after %v", d.open.Load(), drainTimeout)
 	}
 	return nil
