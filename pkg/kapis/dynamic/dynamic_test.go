@@ -5,12 +5,14 @@ import (
 	"strings"
 	"testing"
 
+	"kapis.dev/ks-apiserver/pkg/kapis/kapistest"
+
 	restful "github.com/emicklei/go-restful/v3"
 )
 
 func TestRoutes(t *testing.T) {
-	h := &Handler{Resources: newService(t)}
-	c := container(WebServices(h)...)
+	h := &Handler{Resources: kapistest.NewService(t)}
+	c := kapistest.Container(WebServices(h)...)
 	const tenant = "/kapis/tenant.kubesphere.io/v1beta1"
 	for _, r := range []struct {
 		name, path string
@@ -40,7 +42,7 @@ func TestRoutes(t *testing.T) {
 		{"BadPage", "/kapi/v1/pods?page=x", 400, "page", ""},
 	} {
 		t.Run(r.name, func(t *testing.T) {
-			rec := serve(t, c, http.MethodGet, r.path)
+			rec := kapistest.Serve(t, c, http.MethodGet, r.path)
 			body := rec.Body.String()
 			if rec.Code != r.code || !strings.Contains(body, r.has) || r.lacks != "" && strings.Contains(body, r.lacks) {
 				t.Fatalf("%d %s", rec.Code, body)
@@ -50,14 +52,14 @@ func TestRoutes(t *testing.T) {
 }
 
 func TestGroupsWithTheirOwnWebServiceMountTheRoutesToo(t *testing.T) {
-	h := &Handler{Resources: newService(t)}
+	h := &Handler{Resources: kapistest.NewService(t)}
 	own := new(restful.WebService)
 	own.Path("/kapis/tenant.kubesphere.io/v1beta1").Produces(restful.MIME_JSON)
 	own.Route(own.GET("/metrics").To(func(_ *restful.Request, r *restful.Response) { _, _ = r.Write([]byte("own")) }))
 	Mount(own, "tenant.kubesphere.io", "v1beta1", h)
-	c := container(append(WebServices(h), own)...)
+	c := kapistest.Container(append(WebServices(h), own)...)
 	for path, want := range map[string]string{"/metrics": "own", "/workspaces": `"WorkspaceList"`, "/workspaces/w": `"Workspace"`} {
-		rec := serve(t, c, http.MethodGet, "/kapis/tenant.kubesphere.io/v1beta1"+path)
+		rec := kapistest.Serve(t, c, http.MethodGet, "/kapis/tenant.kubesphere.io/v1beta1"+path)
 		if rec.Code != 200 || !strings.Contains(rec.Body.String(), want) {
 			t.Errorf("%s: %d %s", path, rec.Code, rec.Body)
 		}

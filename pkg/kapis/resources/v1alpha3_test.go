@@ -6,11 +6,13 @@ import (
 	"strings"
 	"testing"
 
+	"kapis.dev/ks-apiserver/pkg/kapis/kapistest"
+
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 func TestRoutes(t *testing.T) {
-	c := container((&V1alpha3{Resources: newService(t)}).WebService())
+	c := kapistest.Container((&V1alpha3{Resources: kapistest.NewService(t)}).WebService())
 	for _, r := range []struct {
 		name, path string
 		code       int
@@ -36,7 +38,7 @@ func TestRoutes(t *testing.T) {
 		{"Watch", "/pods?watch=true", 405, "watch", ""},
 	} {
 		t.Run(r.name, func(t *testing.T) {
-			rec := serve(t, c, http.MethodGet, Root+r.path)
+			rec := kapistest.Serve(t, c, http.MethodGet, Root+r.path)
 			body := rec.Body.String()
 			if rec.Code != r.code || !strings.Contains(body, r.has) || r.lacks != "" && strings.Contains(body, r.lacks) {
 				t.Fatalf("%d %s", rec.Code, body)
@@ -55,9 +57,9 @@ func TestRoutes(t *testing.T) {
 }
 
 func TestNothingIsServedThatWasNotParsed(t *testing.T) {
-	c := container((&V1alpha3{Resources: newService(t)}).WebService())
+	c := kapistest.Container((&V1alpha3{Resources: kapistest.NewService(t)}).WebService())
 	for _, path := range []string{"/watch/pods", "/namespaces/a/pods/p1/log"} {
-		if rec := serve(t, c, http.MethodGet, Root+path); rec.Code != http.StatusNotFound {
+		if rec := kapistest.Serve(t, c, http.MethodGet, Root+path); rec.Code != http.StatusNotFound {
 			t.Errorf("%s: %d %s", path, rec.Code, rec.Body)
 		}
 	}

@@ -1,4 +1,5 @@
-package dynamic
+// Package kapistest is a small cluster, and the way of a request through the routes, for tests of the routes.
+package kapistest
 
 import (
 	"context"
@@ -55,8 +56,8 @@ var objects = map[string][]string{
 	"/apis/tenant.kubesphere.io/v1beta1/workspaces": {meta("Workspace", "", "w")},
 }
 
-// newService returns a service whose cluster is the one above.
-func newService(t *testing.T) *resource.Service {
+// NewService returns a service whose cluster holds three pods in two namespaces, and a workspace. It lives as long as the test.
+func NewService(t *testing.T) *resource.Service {
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		for _, o := range objects[r.URL.Path] {
 			_, _ = fmt.Fprintf(w, "{\"type\":\"ADDED\",\"object\":%s}\n", o)
@@ -81,8 +82,8 @@ func newService(t *testing.T) *resource.Service {
 	return resource.New(st, resource.Options{})
 }
 
-// serve answers a request as the server would: parsed by package request, then routed.
-func serve(t *testing.T, c *restful.Container, method, path string) *httptest.ResponseRecorder {
+// Serve answers a request as the server would: parsed by package request, then routed.
+func Serve(t *testing.T, c *restful.Container, method, path string) *httptest.ResponseRecorder {
 	t.Helper()
 	r, rec := httptest.NewRequest(method, path, nil), httptest.NewRecorder()
 	info, err := request.Parse(r)
@@ -93,7 +94,8 @@ func serve(t *testing.T, c *restful.Container, method, path string) *httptest.Re
 	return rec
 }
 
-func container(services ...*restful.WebService) *restful.Container {
+// Container returns the routes of services.
+func Container(services ...*restful.WebService) *restful.Container {
 	c := restful.NewContainer()
 	c.Router(restful.CurlyRouter{})
 	for _, ws := range services {
