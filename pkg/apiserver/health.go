@@ -1,10 +1,15 @@
 package apiserver
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
 	"slices"
 	"strings"
+
+	"k8s.io/apiserver/pkg/authentication/user"
+
+	"kapis.dev/ks-apiserver/pkg/request"
 )
 
 // check is one thing that /readyz asks about.
@@ -19,7 +24,8 @@ type check struct {
 
 // health serves /healthz, /livez and /readyz: the body is "ok", or, with ?verbose or where a vital
 // check fails, a line for each check, in the form of kube-apiserver's. A check's own path,
-// /readyz/{name}, tells of it alone. ?exclude=name leaves a check out.
+// /readyz/{name}, tells of it alone. ?exclude=name leaves a check out. Why a check fails is for those
+// who are logged in: errors name addresses.
 type health struct {
 	checks func() []check
 }
@@ -27,6 +33,8 @@ type health struct {
 func isHealth(path string) bool {
 	return strings.HasPrefix(path, "/healthz") || strings.HasPrefix(path, "/livez") || strings.HasPrefix(path, "/readyz")
 }
+
+var errWithheld = errors.New("log in to see why")
 
 var ping = check{name: "ping", vital: true, fault: func() error { return nil }}
 
@@ -48,6 +56,8 @@ func (h health) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	query := r.URL.Query()
 	exclude := query["exclude"]
 	_, verbose := query["verbose"]
+	u := request.UserFrom(r.Context())
+	known := u != nil && slices.Contains(u.GetGroups(), user.AllAuthenticated)
 	var b strings.Builder
 	failed := false
 	for _, c := range checks {
@@ -56,6 +66,9 @@ func (h health) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			continue
 		}
 		err := c.fault()
+		if err != nil && !known {
+			err = errWithheld
+		}
 		switch {
 		case err == nil:
 			fmt.Fprintf(&b, "[+]%s ok\n", c.name)

@@ -6,6 +6,10 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+
+	"k8s.io/apiserver/pkg/authentication/user"
+
+	"kapis.dev/ks-apiserver/pkg/request"
 )
 
 func TestHealthTellsVitalFromDegraded(t *testing.T) {
@@ -18,7 +22,8 @@ func TestHealthTellsVitalFromDegraded(t *testing.T) {
 	}}
 	ask := func(path string) (int, string) {
 		w := httptest.NewRecorder()
-		h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, path, nil))
+		r := httptest.NewRequest(http.MethodGet, path, nil)
+		h.ServeHTTP(w, r.WithContext(request.WithUser(r.Context(), &user.DefaultInfo{Name: "bob", Groups: []string{user.AllAuthenticated}})))
 		return w.Code, w.Body.String()
 	}
 	for _, c := range []struct {
@@ -47,5 +52,16 @@ func TestHealthTellsVitalFromDegraded(t *testing.T) {
 				t.Errorf("GET %s = %d %q, want %d with %q", c.path, code, body, c.code, c.want)
 			}
 		})
+	}
+}
+
+func TestHealthTellsStrangersNoReasons(t *testing.T) {
+	h := health{checks: func() []check {
+		return []check{{name: "keys", vital: true, fault: func() error { return errors.New("dial 10.0.0.1") }}}
+	}}
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/readyz?verbose", nil))
+	if body := w.Body.String(); w.Code != http.StatusServiceUnavailable || strings.Contains(body, "10.0.0.1") || !strings.Contains(body, "[-]keys failed") {
+		t.Errorf("%d %s", w.Code, body)
 	}
 }

@@ -71,7 +71,7 @@ func TestOpenRequestsFinishAndReadinessTurnsBeforeThePortCloses(t *testing.T) {
 	<-entered
 	stop()
 	<-d.started.Done()
-	if code, body, err := get("/readyz"); code != http.StatusServiceUnavailable || !strings.Contains(body, "stopping") {
+	if code, body, err := get("/readyz"); code != http.StatusServiceUnavailable || !strings.Contains(body, "[-]shutdown failed") {
 		t.Errorf("while it drains: %d %s %v", code, body, err)
 	}
 	close(finish)

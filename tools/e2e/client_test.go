@@ -170,3 +170,12 @@ func (c caller) is(code int, method, path string) func(context.Context) error {
 		return nil
 	}
 }
+
+func encode(t *testing.T, v any) string {
+	t.Helper()
+	raw, err := json.Marshal(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(raw)
+}
