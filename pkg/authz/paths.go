@@ -40,7 +40,6 @@ func DefaultPaths() []Path {
 		{Path: "/livez/*", Methods: get},
 		{Path: "/readyz", Methods: get},
 		{Path: "/readyz/*", Methods: get},
-		{Path: "/metrics", Methods: get, Authenticated: true},
 		{Path: "/openapi/v2", Methods: get, Authenticated: true},
 		{Path: "/openapi/v3", Methods: get, Authenticated: true},
 		{Path: "/openapi/v3/*", Methods: get, Authenticated: true},

@@ -31,6 +31,10 @@ func TestWithoutARoleThereIsNothingToSee(t *testing.T) { // S1
 	}
 	u.must(t, http.StatusForbidden, http.MethodPost, iamAPI+"/users", map[string]any{"metadata": map[string]any{"name": "x"}})
 	u.must(t, http.StatusForbidden, http.MethodDelete, iamAPI+"/users/admin", nil)
+	u.must(t, http.StatusForbidden, http.MethodGet, "/metrics", nil)
+	if m := admin(t).must(t, http.StatusOK, http.MethodGet, "/metrics", nil); !strings.Contains(m.body, "ks_cache_objects") {
+		t.Errorf("the admin's metrics: %s", clip(m.body))
+	}
 	t.Run("but oneself, and what every page needs", func(t *testing.T) {
 		for _, path := range []string{
 			"/kapis/iam.kubesphere.io/v1beta1/users/" + name, iamAPI + "/users/" + name, "/kapis/config.kubesphere.io/v1alpha2/configs/configz",
