@@ -21,9 +21,9 @@ type Path struct {
 }
 
 // DefaultPaths returns the paths that this server opens: what a person needs before the login, what
-// a load balancer and a kubelet ask for, and, to whoever is logged in, what says how the API looks
-// and how the server does. Each of them answers by itself: none is passed on to kube-apiserver
-// under the server's own identity for somebody who is not logged in.
+// a load balancer and a kubelet ask for, and, to whoever is logged in, what says how the API looks.
+// Each of them answers by itself: none is passed on to kube-apiserver under the server's own identity
+// for somebody who is not logged in.
 func DefaultPaths() []Path {
 	get, form := []string{"get"}, []string{"get", "post"}
 	return []Path{
