@@ -6,6 +6,7 @@ import (
 	"context"
 	"crypto/rand"
 	"fmt"
+	"net"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -65,6 +66,9 @@ func New(ctx context.Context, cfg *config.Config, o Options) (*Manager, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := free(ctx, o.MetricsAddress); err != nil {
+		return nil, err
+	}
 	if _, err := kube.Reach(ctx, rc); err != nil {
 		return nil, err
 	}
@@ -74,6 +78,20 @@ func New(ctx context.Context, cfg *config.Config, o Options) (*Manager, error) {
 		return nil, fmt.Errorf("make ready to run controllers: %w", err)
 	}
 	return assemble(ctx, mgr, cfg, o)
+}
+
+// free tells early that an address is taken: the manager listens there only once its controllers
+// have started.
+func free(ctx context.Context, address string) error {
+	if address == "" || address == "0" {
+		return nil
+	}
+	var lc net.ListenConfig
+	ln, err := lc.Listen(ctx, "tcp", address)
+	if err != nil {
+		return fmt.Errorf("serve metrics: %w", err)
+	}
+	return ln.Close()
 }
 
 // assemble puts the controllers into mgr.
