@@ -11,9 +11,8 @@ import (
 const maxSegments = 16
 
 // router is restful.CurlyRouter with a short way for what is asked most: a GET whose answer may be
-// JSON. CurlyRouter copies every route that it considers, which is half of what a list allocates.
-// The short way chooses as CurlyRouter does, and leaves to it whatever it does not recognize,
-// refusals above all.
+// JSON. The short way allocates nothing, which halves what a list of ten allocates in all. It chooses
+// as CurlyRouter does, and leaves to it whatever it does not recognize, refusals above all.
 type router struct {
 	restful.CurlyRouter
 	services []service
