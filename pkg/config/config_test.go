@@ -144,6 +144,7 @@ func TestVariablesOverrideKeysInTheFileOrNot(t *testing.T) {
 		"KUBESPHERE_AUTHENTICATION_ISSUER_ACCESSTOKENMAXAGE=5m",
 		"KUBESPHERE_KUBERNETES_BURST=7",
 		"KUBESPHERE_NO_SUCH_KEY=1",
+		"KUBESPHERE_ADMIN_PASSWORD=canary",
 		"PATH=/bin",
 	}
 	c, err := Parse([]byte("authentication: {issuer: {URL: http://file.example.com}}"), env)

@@ -19,6 +19,8 @@ import (
 const (
 	fileName  = "kubesphere.yaml"
 	envPrefix = "KUBESPHERE_"
+	// envAdmin is no key: ks-controller-manager reads the first admin's password from it.
+	envAdmin = "KUBESPHERE_ADMIN_PASSWORD"
 )
 
 // Load reads the configuration from path: a file, or a folder that has kubesphere.yaml. An empty
@@ -204,7 +206,7 @@ func overlay(doc map[string]any, schema map[string]field, environ []string) (ign
 	for _, e := range environ {
 		name, value, _ := strings.Cut(e, "=")
 		path, ok := strings.CutPrefix(name, envPrefix)
-		if !ok {
+		if !ok || name == envAdmin {
 			continue
 		}
 		known, err := set(doc, schema, strings.ToLower(path), value)
