@@ -85,7 +85,7 @@ func NewService(t *testing.T) *resource.Service {
 // Serve answers a request as the server would: parsed by package request, then routed.
 func Serve(t *testing.T, c *restful.Container, method, path string) *httptest.ResponseRecorder {
 	t.Helper()
-	r, rec := httptest.NewRequest(method, path, nil), httptest.NewRecorder()
+	r, rec := httptest.NewRequestWithContext(t.Context(), method, path, nil), httptest.NewRecorder()
 	info, err := request.Parse(r)
 	if err != nil {
 		t.Fatalf("%s: %v", path, err)
