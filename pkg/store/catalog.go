@@ -55,10 +55,10 @@ type Catalog struct {
 	clock     clock.Clock
 	removed   func([]schema.GroupVersionResource)
 	current   atomic.Pointer[directory]
+	failure   atomic.Pointer[error] // of the last refresh
 
 	mu   sync.Mutex // one refresh at a time
 	last time.Time  // of the last refresh
-	err  error
 }
 
 // directory is one state of the catalog.
@@ -183,11 +183,13 @@ func (c *Catalog) Refresh(ctx context.Context) {
 	c.refresh(ctx)
 }
 
-// Err returns why the last refresh failed, whole or in part, and nil where it did not.
+// Err returns why the last refresh failed, whole or in part, and nil where it did not. It never waits
+// for one that runs, since it is asked by health checks.
 func (c *Catalog) Err() error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.err
+	if err := c.failure.Load(); err != nil {
+		return *err
+	}
+	return nil
 }
 
 // refresh needs mu.
@@ -195,7 +197,8 @@ func (c *Catalog) refresh(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, discoverTimeout)
 	defer cancel()
 	next, err := c.ask(ctx)
-	c.last, c.err = c.clock.Now(), err
+	c.last = c.clock.Now()
+	c.failure.Store(&err)
 	if next == nil {
 		klog.V(2).InfoS("Discovery failed", "err", err)
 		return

@@ -180,3 +180,33 @@ func TestCustomResourcesComeAndGo(t *testing.T) {
 		return true
 	})
 }
+
+// hanging is a discovery that answers when it is let go.
+type hanging struct {
+	Discovery
+	asked, letGo chan struct{}
+}
+
+func (h hanging) GroupsAndMaybeResourcesWithContext(ctx context.Context) (*metav1.APIGroupList,
+	map[schema.GroupVersion]*metav1.APIResourceList, map[schema.GroupVersion]error, error) {
+	close(h.asked)
+	<-h.letGo
+	return h.Discovery.GroupsAndMaybeResourcesWithContext(ctx)
+}
+
+// Health checks ask for the error while kube-apiserver hangs: the answer must not hang as well.
+func TestErrDoesNotWaitForARefresh(t *testing.T) {
+	h := hanging{newDiscovered(), make(chan struct{}), make(chan struct{})}
+	cat := newCatalog(h, clocktesting.NewFakeClock(time.Now()), nil)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		cat.Refresh(context.Background())
+	}()
+	<-h.asked
+	if err := cat.Err(); err != nil { // a lock here would deadlock: the refresh ends only below
+		t.Error(err)
+	}
+	close(h.letGo)
+	<-done
+}
