@@ -129,6 +129,7 @@ func TestALostClusterDegradesAndHeals(t *testing.T) { // U53
 		t.Error("nothing is listed from the cache")
 	}
 	anonymous().must(t, http.StatusOK, http.MethodGet, "/livez", nil)
+	within(t, revocation, "/readyz answers while kube-apiserver hangs", anonymous().is(http.StatusOK, http.MethodGet, "/readyz?verbose"))
 	resume()
 	eventually(t, "what is passed on says that the cluster is away", func(ctx context.Context) error {
 		r, err := a.do(ctx, http.MethodGet, "/api/v1/namespaces", nil)
