@@ -152,26 +152,18 @@ func TestCustomResourcesComeAndGo(t *testing.T) {
 		_, ok := st.Catalog().Preferred(animals.GroupResource())
 		return ok
 	}
-	wait := func(what string, ok func() bool) {
-		t.Helper()
-		for deadline := time.Now().Add(20 * time.Second); !ok(); time.Sleep(time.Millisecond) {
-			if time.Now().After(deadline) {
-				t.Fatal(what)
-			}
-		}
-	}
 	srv.put(path, strings.Replace(testPod("a", "lion"), `"kind":"Pod"`, `"kind":"Animal"`, 1))
 	d.set(func() { d.kinds[zooV1] = resources(true, "animals") })
 	srv.put(crds, strings.Replace(testPod("", "animals.zoo.example.com"), `"kind":"Pod"`, `"kind":"CustomResourceDefinition"`, 1))
-	wait("the kind did not come", known)
+	eventually(t, "the kind is known", known)
 	snap, err := st.Snapshot(context.Background(), animals)
 	if err != nil || snap.Len() != 1 {
 		t.Fatal(snap, err)
 	}
 	d.set(func() { delete(d.kinds, zooV1) })
 	srv.remove(crds, "/animals.zoo.example.com")
-	wait("the kind did not go", func() bool { return !known() })
-	wait("its objects stayed", func() bool {
+	eventually(t, "the kind is gone", func() bool { return !known() })
+	eventually(t, "its objects are gone", func() bool {
 		for _, c := range st.Conditions() {
 			if c.GVR == animals {
 				return false

@@ -144,20 +144,31 @@ func (r *recorder) until(t testing.TB, what string, ok func(map[string]*Object) 
 	}
 }
 
+// eventually waits until ok is true: snapshots and the catalog are published, not signalled.
+func eventually(t testing.TB, what string, ok func() bool) {
+	t.Helper()
+	tick := time.NewTicker(time.Millisecond)
+	defer tick.Stop()
+	deadline := time.After(20 * time.Second)
+	for !ok() {
+		select {
+		case <-tick.C:
+		case <-deadline:
+			t.Fatalf("it did not come to this: %s", what)
+		}
+	}
+}
+
 // untilSnapshot waits for a snapshot that is as f wants.
 func untilSnapshot(t testing.TB, s *Store, what string, f func(*Snapshot) bool) *Snapshot {
 	t.Helper()
-	deadline := time.Now().Add(20 * time.Second)
-	for {
-		snap, err := s.Snapshot(context.Background(), podsGVR)
-		if err == nil && f(snap) {
-			return snap
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("no snapshot: %s (%v)", what, err)
-		}
-		time.Sleep(time.Millisecond) // a poll with a bound: snapshots are published, not signalled
-	}
+	var snap *Snapshot
+	eventually(t, what, func() bool {
+		var err error
+		snap, err = s.Snapshot(context.Background(), podsGVR)
+		return err == nil && f(snap)
+	})
+	return snap
 }
 
 func names(r Range) []string {
