@@ -18,6 +18,9 @@ type Decision struct {
 	// Group is the synthetic group of the role that allowed the request, which kube-apiserver
 	// knows through the mirror of roles; empty where no role allowed it.
 	Group string
+	// Part is set only where nothing allowed the whole request, a list or watch, and a part of it is
+	// allowed: who answers it has to restrict the answer to that, and who can't has to refuse.
+	Part *Part
 }
 
 // Authorizer decides. An error means that it could not tell; the request is then refused.

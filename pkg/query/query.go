@@ -21,6 +21,8 @@ const (
 	maxBytes        = 64 << 10
 	maxSortKeys     = 8
 	maxRequirements = 256
+	maxProjections  = 64
+	maxFacets       = 8
 )
 
 // The parameters that every list takes. Any other is a filter of the kind, or is ignored.
@@ -40,12 +42,18 @@ const (
 	paramLabel          = "label"
 	paramLabelSelector  = "labelSelector"
 	paramFieldSelector  = "fieldSelector"
+	paramText           = "q"
+	paramExpression     = "cel"
+	paramFields         = "fields"
+	paramFacets         = "facets"
+	paramVersion        = "resourceVersion"
+	paramManagedFields  = "managedFields"
 )
 
 // filterParams are the parameters above that say which objects match, in the order of Key.
 var filterParams = [...]string{
 	paramName, paramNameAndAlias, paramNames, paramUID, paramNamespace, paramOwnerReference, paramOwnerKind,
-	paramAnnotation, paramLabel, paramLabelSelector, paramFieldSelector,
+	paramAnnotation, paramLabel, paramLabelSelector, paramFieldSelector, paramText, paramExpression,
 }
 
 // Query is what a list asks for. All filters must hold.
@@ -72,6 +80,19 @@ type Query struct {
 	Selectors [][]Requirement
 	// Fields must all hold of the object.
 	Fields []FieldRequirement
+	// Text must be contained, in any case, in the name, the alias, a label or an annotation.
+	Text string
+	// Expression is a CEL expression over object that must hold.
+	Expression string
+
+	// Project are the only fields that items show, nil for all.
+	Project []Path
+	// Facets are the fields whose values are counted over all matches.
+	Facets []Path
+	// Version is a resource version that the answer must have seen, empty for any.
+	Version string
+	// ManagedFields asks for what the cache leaves out of objects.
+	ManagedFields bool
 
 	params url.Values
 }
@@ -106,7 +127,7 @@ func Parse(values url.Values) (*Query, error) {
 		return nil, invalid("", "", fmt.Sprintf("a query of at most %d bytes", maxBytes))
 	}
 	q.parseExact()
-	for _, step := range [...]func() error{q.parsePage, q.parseSort, q.parseSets} {
+	for _, step := range [...]func() error{q.parsePage, q.parseSort, q.parseSets, q.parseShape} {
 		if err := step(); err != nil {
 			return nil, err
 		}
@@ -157,12 +178,63 @@ func (q *Query) parsePage() (err error) {
 	if q.Page, err = q.number(paramPage, 1); err != nil {
 		return err
 	}
-	if v, _ := q.Param(paramAscending); v != "" {
-		if q.Ascending, err = strconv.ParseBool(v); err != nil {
-			return invalid(paramAscending, v, "true or false")
+	q.Ascending, err = q.boolean(paramAscending)
+	return err
+}
+
+// parseShape reads what an answer shows, and of which moment.
+func (q *Query) parseShape() (err error) {
+	q.Text, _ = q.Param(paramText)
+	q.Expression, _ = q.Param(paramExpression)
+	if v, _ := q.Param(paramVersion); v != "" && v != "0" {
+		if _, err := strconv.ParseUint(v, 10, 64); err != nil {
+			return invalid(paramVersion, v, "the resourceVersion of an object or a list")
+		}
+		q.Version = v
+	}
+	if q.ManagedFields, err = q.boolean(paramManagedFields); err != nil {
+		return err
+	}
+	if q.Project, err = q.paths(paramFields, maxProjections); err != nil {
+		return err
+	}
+	q.Facets, err = q.paths(paramFacets, maxFacets)
+	return err
+}
+
+// paths reads field paths joined by commas.
+func (q *Query) paths(param string, most int) ([]Path, error) {
+	v, _ := q.Param(param)
+	if v == "" {
+		return nil, nil
+	}
+	var out []Path
+	for rest := v; rest != ""; {
+		var one string
+		if one, rest = cutTerm(rest); one == "" {
+			continue
+		}
+		p, err := ParsePath(one)
+		if err != nil {
+			return nil, invalid(param, one, "field paths such as .metadata.name,.status.phase")
+		}
+		if out = append(out, p); len(out) > most {
+			return nil, invalid(param, v, fmt.Sprintf("at most %d paths", most))
 		}
 	}
-	return nil
+	return out, nil
+}
+
+func (q *Query) boolean(param string) (bool, error) {
+	v, _ := q.Param(param)
+	if v == "" {
+		return false, nil
+	}
+	b, err := strconv.ParseBool(v)
+	if err != nil {
+		return false, invalid(param, v, "true or false")
+	}
+	return b, nil
 }
 
 func (q *Query) number(param string, absent int) (int, error) {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 
+	"kapis.dev/ks-apiserver/pkg/authz"
 	"kapis.dev/ks-apiserver/pkg/query"
 	"kapis.dev/ks-apiserver/pkg/store"
 
@@ -22,6 +23,8 @@ type Scope struct {
 	Namespace string
 	// Workspace restricts it to objects that carry the workspace's label.
 	Workspace string
+	// Part restricts it to what the caller may see, nil where that is everything.
+	Part *authz.Part
 }
 
 // Options are the bounds of a Service.

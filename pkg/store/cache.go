@@ -42,6 +42,7 @@ type cache struct {
 	synced   chan struct{} // closed when the first list is complete
 	syncOnce sync.Once
 	lastUsed atomic.Int64 // seconds; 0 for a cache that feeds
+	watchers atomic.Int64
 
 	mu      sync.Mutex
 	sinks   []*feed

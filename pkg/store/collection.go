@@ -31,8 +31,12 @@ type collection struct {
 	dirtySince time.Time // zero where everything is published
 	armed      bool
 	lag        time.Duration
+	history    history
 	before     []Term // scratch
 	after      []Term
+
+	waiting sync.Mutex
+	wake    chan struct{} // closed by the next snapshot, nil while nobody waits
 }
 
 func newCollection(s *Schema, c clock.WithTicker) *collection {
@@ -60,8 +64,8 @@ func (c *collection) get(namespace, name string) *Record {
 func (c *collection) set(o *skimmed) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.put(o)
 	c.version = o.rec.ResourceVersion
+	c.put(o)
 	c.changed()
 }
 
@@ -69,10 +73,11 @@ func (c *collection) set(o *skimmed) {
 func (c *collection) delete(namespace, name, version string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.version = version
 	if r := c.get(namespace, name); r != nil {
 		c.drop(r)
+		c.note(r, nil)
 	}
-	c.version = version
 	c.changed()
 }
 
@@ -104,29 +109,45 @@ func (c *collection) replace(objects []*skimmed, version string) (gone []Ref) {
 			return true
 		})
 	}
+	c.version = version
 	for _, r := range old {
 		gone = append(gone, Ref{Namespace: r.Namespace, Name: r.Name})
 		c.drop(r)
+		c.note(r, nil)
 	}
 	for _, o := range objects {
 		c.put(o)
 	}
-	c.version = version
+	if c.current.Load() == nil {
+		c.history.begin(version) // nobody has seen less than this
+	}
 	c.dirtySince = c.clock.Now()
 	c.publish()
 	return gone
 }
 
-// put is set without its lock, version and snapshot.
+// note adds a change to the history, as one of the version that the collection has now.
+func (c *collection) note(before, after *Record) {
+	if c.current.Load() != nil {
+		c.history.add(before, after, c.version, c.bytes)
+	}
+}
+
+// put is set without its lock, version and snapshot. What has not changed stays as it is.
 func (c *collection) put(o *skimmed) {
 	r := o.rec
 	old := c.get(o.ref.Namespace, o.ref.Name)
 	if old != nil && (old.UID != r.UID || old.Created != o.ref.Created) {
 		c.drop(old) // made anew under its old name: another object
+		c.note(old, nil)
 		old = nil
 	}
 	if old == nil {
 		c.insert(r, o.ref)
+		c.note(nil, r)
+		return
+	}
+	if old.ResourceVersion == r.ResourceVersion && old.JSON == r.JSON {
 		return
 	}
 	r.Ref = old.Ref
@@ -139,6 +160,7 @@ func (c *collection) put(o *skimmed) {
 			c.addTime(i, r)
 		}
 	}
+	c.note(old, r)
 }
 
 // timed is a record's ref in the order of a time: its Created is that time.
@@ -285,8 +307,30 @@ func (c *collection) publish() {
 	c.current.Store(&Snapshot{
 		generation: c.generation, version: c.version, count: c.count, bytes: c.bytes,
 		created: c.created.Copy(), names: c.names.Copy(), times: times, chunks: c.table.snapshot(),
+		position: c.history.next, history: &c.history,
 	})
 	c.published = c.clock.Now()
 	c.lag = c.published.Sub(c.dirtySince)
 	c.dirtySince = time.Time{}
+	c.tell()
+}
+
+// next returns a channel that is closed by the next snapshot.
+func (c *collection) next() <-chan struct{} {
+	c.waiting.Lock()
+	defer c.waiting.Unlock()
+	if c.wake == nil {
+		c.wake = make(chan struct{})
+	}
+	return c.wake
+}
+
+// tell wakes those who wait for a snapshot.
+func (c *collection) tell() {
+	c.waiting.Lock()
+	defer c.waiting.Unlock()
+	if c.wake != nil {
+		close(c.wake)
+		c.wake = nil
+	}
 }

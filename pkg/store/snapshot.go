@@ -14,6 +14,8 @@ type Snapshot struct {
 	names      *tree
 	times      []*tree // for each of Schema.Ordered
 	chunks     []*chunk
+	position   uint64
+	history    *history // of the kind, beyond this snapshot too
 
 	mu     sync.RWMutex
 	ranges map[rangeKey]Range

@@ -18,6 +18,7 @@ import (
 // The defaults of Options.
 const (
 	defaultSyncWait  = 2 * time.Second
+	defaultVersion   = 3 * time.Second
 	defaultStall     = 30 * time.Second
 	defaultIdleAfter = 30 * time.Minute
 	idleCheck        = time.Minute
@@ -37,6 +38,8 @@ type Options struct {
 	Clock clock.WithTicker
 	// SyncWait is how long a query waits for a kind that has just been started (2 s).
 	SyncWait time.Duration
+	// VersionWait is how long a query waits for a resource version that the cache has not seen (3 s).
+	VersionWait time.Duration
 	// StallAfter is how long nothing may arrive before an initial list is given up and tried
 	// anew (30 s); ten times that is the longest that one may take.
 	StallAfter time.Duration
@@ -65,6 +68,7 @@ func New(ctx context.Context, o Options) (*Store, error) {
 		o.Clock = clock.RealClock{}
 	}
 	setDefault(&o.SyncWait, defaultSyncWait)
+	setDefault(&o.VersionWait, defaultVersion)
 	setDefault(&o.StallAfter, defaultStall)
 	setDefault(&o.IdleAfter, defaultIdleAfter)
 	client, err := newClient(o.Config)
@@ -245,7 +249,8 @@ func (s *Store) retire() {
 		var idle []schema.GroupVersionResource
 		before := s.clock.Now().Add(-s.options.IdleAfter).Unix()
 		s.caches.Range(func(key, value any) bool {
-			if at := value.(*cache).lastUsed.Load(); at != 0 && at < before {
+			c := value.(*cache)
+			if at := c.lastUsed.Load(); at != 0 && at < before && c.watchers.Load() == 0 {
 				idle = append(idle, key.(schema.GroupVersionResource))
 			}
 			return true
