@@ -13,6 +13,7 @@ import (
 	"kapis.dev/ks-apiserver/pkg/apiserver/openapi"
 	kapisconfig "kapis.dev/ks-apiserver/pkg/kapis/config"
 	"kapis.dev/ks-apiserver/pkg/kapis/dynamic"
+	"kapis.dev/ks-apiserver/pkg/kapis/operations"
 	"kapis.dev/ks-apiserver/pkg/kapis/resources"
 	kapisversion "kapis.dev/ks-apiserver/pkg/kapis/version"
 	"kapis.dev/ks-apiserver/pkg/request"
@@ -22,7 +23,7 @@ import (
 
 // webServices lists the API groups.
 func (p *parts) webServices() []*restful.WebService {
-	kinds := &dynamic.Handler{Resources: p.resources}
+	kinds := &dynamic.Handler{Resources: p.resources, Kube: p.kube}
 	config := kapisconfig.Handler{Multicluster: kapisconfig.Multicluster{
 		ClusterRole: p.cfg.Multicluster.ClusterRole, HostClusterName: p.cfg.Multicluster.HostClusterName, ClusterName: p.cfg.Multicluster.ClusterName,
 	}}
@@ -33,6 +34,7 @@ func (p *parts) webServices() []*restful.WebService {
 	all = append(all, p.oauth.WebServices()...)
 	all = append(all, config.V1alpha2())
 	all = append(all, (&resources.V1alpha3{Resources: p.resources}).WebService())
+	all = append(all, (&operations.V1alpha2{Kube: p.kube, Authorizer: p.may}).WebService())
 	all = append(all, dynamic.WebServices(kinds)...)
 	return all
 }

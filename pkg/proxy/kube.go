@@ -54,6 +54,8 @@ type Kube struct {
 	// requests give up when no answer begins; streams may take any time; upgrades need HTTP/1.1
 	// connections of their own.
 	ordinary, streams, upgrades *httputil.ReverseProxy
+	// own is for the requests that handlers make themselves; see RoundTrip.
+	own http.RoundTripper
 }
 
 // NewKube returns a Kube for the cluster that o.Config reaches. An error says what is wrong with
@@ -80,7 +82,7 @@ func NewKube(o KubeOptions) (*Kube, error) {
 	}
 	pool := newBuffers()
 	k.ordinary, k.streams, k.upgrades = k.by(t.ordinary, pool), k.by(t.streams, pool), k.by(t.upgrades, pool)
-	k.closeIdle = t.closeIdle
+	k.own, k.closeIdle = t.ordinary, t.closeIdle
 	return k, nil
 }
 
@@ -143,9 +145,19 @@ func checkPassage(r *http.Request) (*request.Info, error) {
 // rewrite makes the request that is sent. ReverseProxy has removed the hop-by-hop headers by now,
 // and those that the Connection header names: a client can't take away what is set here.
 func (k *Kube) rewrite(p *httputil.ProxyRequest) {
-	ctx := p.In.Context()
-	info, out := request.InfoFrom(ctx), p.Out
-	path, raw := info.URLPath()
+	upgrade := isUpgrade(p.In.Header)
+	k.address(p.Out, p.In, upgrade)
+	if upgrade {
+		// kube-apiserver takes no WebSocket without an Origin (RFC 6455, 4.1). Whether the page's was
+		// a good one was judged before; this one is this server's.
+		p.Out.Header["Origin"] = k.origin
+	}
+}
+
+// address makes out, a copy of in, a request of this server to kube-apiserver for in's caller.
+func (k *Kube) address(out, in *http.Request, upgrade bool) {
+	ctx := in.Context()
+	path, raw := request.InfoFrom(ctx).URLPath()
 	u := &url.URL{Scheme: k.base.Scheme, Host: k.base.Host, RawQuery: out.URL.RawQuery}
 	u.Path = k.base.Path + path
 	if raw != "" {
@@ -154,15 +166,11 @@ func (k *Kube) rewrite(p *httputil.ProxyRequest) {
 	out.URL = u
 	out.Host = ""
 	cutHeaders(out.Header)
-	if isUpgrade(p.In.Header) {
-		// kube-apiserver takes no WebSocket without an Origin (RFC 6455, 4.1). Whether the page's was
-		// a good one was judged before; this one is this server's.
-		out.Header["Origin"] = k.origin
-	} else {
+	if !upgrade {
 		delete(out.Header, "Connection")
 		delete(out.Header, "Upgrade")
 	}
-	setPeer(out.Header, p.In.RemoteAddr)
+	setPeer(out.Header, in.RemoteAddr)
 	impersonate(out.Header, request.UserFrom(ctx), authz.DecisionFrom(ctx).Group)
 }
 

@@ -1,5 +1,5 @@
 // Package dynamic serves every kind that kube-apiserver serves, custom resources too, under
-// /kapis/{group}/{version} and /kapi/{version}, out of the cache.
+// /kapis/{group}/{version} and /kapi/{version}: reads out of the cache, writes as the caller.
 package dynamic
 
 import (
@@ -16,6 +16,9 @@ import (
 // Handler serves the kinds of any group.
 type Handler struct {
 	Resources *resource.Service
+	// Kube is asked for what no cache can answer: writes, and sub-resources. Without it, there are no
+	// routes for them.
+	Kube Kube
 }
 
 // WebServices returns the routes of the core group and those of any group that has no WebService of its
@@ -72,6 +75,7 @@ func mount(ws *restful.WebService, id string, gv func(*restful.Request) schema.G
 		ws.Route(list)
 		ws.Route(get)
 	}
+	mountWrites(ws, id, b)
 }
 
 // bound is a Handler with the way to tell the group and version of a request.

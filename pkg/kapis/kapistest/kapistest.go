@@ -19,12 +19,12 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// kinds is a cluster that serves pods, namespaces, workspaces, and one kind that can't be watched.
+// kinds is a cluster that serves pods, namespaces, workspaces, users, and one kind that can't be watched.
 type kinds struct{}
 
 func (kinds) GroupsAndMaybeResourcesWithContext(context.Context) (*metav1.APIGroupList,
 	map[schema.GroupVersion]*metav1.APIResourceList, map[schema.GroupVersion]error, error) {
-	verbs := metav1.Verbs{"get", "list", "watch"}
+	verbs := metav1.Verbs{"get", "list", "watch", "create", "update", "patch", "delete", "deletecollection"}
 	groups, lists := &metav1.APIGroupList{}, map[schema.GroupVersion]*metav1.APIResourceList{}
 	for gv, list := range map[schema.GroupVersion][]metav1.APIResource{
 		{Version: "v1"}: {
@@ -32,6 +32,7 @@ func (kinds) GroupsAndMaybeResourcesWithContext(context.Context) (*metav1.APIGro
 			{Name: "pods/log", Kind: "Pod", Namespaced: true, Verbs: verbs}, {Name: "bindings", Kind: "Binding", Namespaced: true},
 		},
 		{Group: "tenant.kubesphere.io", Version: "v1beta1"}: {{Name: "workspaces", Kind: "Workspace", Verbs: verbs}},
+		{Group: "iam.kubesphere.io", Version: "v1beta1"}:    {{Name: "users", Kind: "User", Verbs: verbs}},
 	} {
 		v := metav1.GroupVersionForDiscovery{GroupVersion: gv.String(), Version: gv.Version}
 		groups.Groups = append(groups.Groups, metav1.APIGroup{Name: gv.Group, PreferredVersion: v, Versions: []metav1.GroupVersionForDiscovery{v}})

@@ -1,0 +1,34 @@
+package authz
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+
+	"kapis.dev/ks-apiserver/pkg/request"
+)
+
+// Permit asks a whether the caller whom r's context names may make r: a request to kube-apiserver
+// that a handler makes on his behalf, and that is another than the one that was authorized (the Secret
+// that a verification needs, the deletion within a replacement). It returns r with a context that
+// carries what r asks for and the decision about it, and nothing of the request that r serves but
+// its caller.
+func Permit(a Authorizer, r *http.Request) (*http.Request, error) {
+	ctx := r.Context()
+	u := request.UserFrom(ctx)
+	if u == nil {
+		return nil, errors.New("authorize a request of this server's own: it has no caller")
+	}
+	info, err := request.Parse(r)
+	if err != nil {
+		return nil, err
+	}
+	d, err := a.Authorize(ctx, u, info)
+	if err != nil {
+		return nil, fmt.Errorf("authorize %s %s: %w", r.Method, info.Path, err)
+	}
+	if !d.Allowed {
+		return nil, Denied(u, info, d)
+	}
+	return r.WithContext(WithDecision(request.WithInfo(ctx, info), d)), nil
+}

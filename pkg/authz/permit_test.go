@@ -1,0 +1,52 @@
+package authz
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"testing"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apiserver/pkg/authentication/user"
+
+	"kapis.dev/ks-apiserver/pkg/request"
+)
+
+func TestPermitDecidesOnTheRequestItself(t *testing.T) {
+	outer := WithDecision(request.WithInfo(request.WithUser(t.Context(), bob), &request.Info{Resource: "jobs"}), Decision{Allowed: true, Group: "kapis:outer"})
+	ask := func(ctx context.Context, target string) (*http.Request, error) {
+		r, err := http.NewRequestWithContext(ctx, http.MethodGet, target, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return Permit(Func(func(_ context.Context, u user.Info, r *request.Info) (Decision, error) {
+			if r.Resource == "broken" {
+				return Decision{Allowed: true}, errors.New("no index")
+			}
+			return Decision{Allowed: u == user.Info(bob) && r.Resource == "secrets" && r.Namespace == "a" && r.Name == "s", Group: "kapis:inner"}, nil
+		}), r)
+	}
+	r, err := ask(outer, "/api/v1/namespaces/a/secrets/s")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := DecisionFrom(r.Context()); !d.Allowed || d.Group != "kapis:inner" {
+		t.Errorf("the decision is %+v", d)
+	}
+	if i := request.InfoFrom(r.Context()); i.Path != "/api/v1/namespaces/a/secrets/s" || i.Verb != "get" {
+		t.Errorf("what is asked for is %+v", i)
+	}
+	if _, err := ask(outer, "/api/v1/namespaces/b/secrets/s"); !apierrors.IsForbidden(err) { // S25
+		t.Errorf("another namespace: %v", err)
+	}
+	for claim, c := range map[string]struct {
+		ctx    context.Context
+		target string
+	}{
+		"ADecisionThatFailed": {outer, "/api/v1/broken"}, "NoCaller": {t.Context(), "/api/v1/namespaces/a/secrets/s"}, "NoPath": {outer, "/api//v1"},
+	} {
+		if _, err := ask(c.ctx, c.target); err == nil {
+			t.Errorf("%s is permitted", claim)
+		}
+	}
+}

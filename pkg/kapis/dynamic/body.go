@@ -1,0 +1,218 @@
+package dynamic
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"strings"
+
+	"kapis.dev/ks-apiserver/pkg/rawjson"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/yaml"
+)
+
+const (
+	typeJSON           = "application/json"
+	typeYAML           = "application/yaml"
+	typeJSONPatch      = "application/json-patch+json"
+	typeMergePatch     = "application/merge-patch+json"
+	typeStrategicPatch = "application/strategic-merge-patch+json"
+	typeApplyPatch     = "application/apply-patch+yaml"
+)
+
+// maxBody is how long a body may be once it is JSON: as long as the server takes one. YAML can grow, by
+// its aliases.
+const maxBody = 3 << 20
+
+// readBody returns the body of r as valid JSON text, and its media type. Of no body, the text is empty.
+// No Content-Type means the first of those that are taken.
+func readBody(r *http.Request, taken ...string) (text, mediaType string, err error) {
+	mediaType = taken[0]
+	if header := r.Header.Get("Content-Type"); header != "" {
+		if mediaType, _, err = mime.ParseMediaType(header); err != nil {
+			return "", "", unsupported("the Content-Type %.100q can't be read: %v", header, err)
+		}
+	}
+	var b bytes.Buffer
+	if n := r.ContentLength; n > 0 && n <= maxBody {
+		b.Grow(int(n) + bytes.MinRead)
+	}
+	if _, err := b.ReadFrom(io.LimitReader(r.Body, maxBody+1)); err != nil {
+		return "", "", readError(err)
+	}
+	raw := bytes.TrimSpace(b.Bytes())
+	if len(raw) == 0 {
+		return "", mediaType, nil
+	}
+	if !isOneOf(mediaType, taken) {
+		return "", "", unsupported("the Content-Type %.100q is not supported here: send %s", mediaType, strings.Join(taken, " or "))
+	}
+	if e := r.Header.Get("Content-Encoding"); e != "" && e != "identity" {
+		return "", "", unsupported("a body with Content-Encoding %.100q is not supported: send it as it is", e)
+	}
+	if mediaType == typeYAML || mediaType == typeApplyPatch && raw[0] != '{' && raw[0] != '[' {
+		if raw, err = fromYAML(raw); err != nil {
+			return "", "", err
+		}
+	}
+	if len(raw) > maxBody {
+		return "", "", apierrors.NewRequestEntityTooLargeError(fmt.Sprintf("the body may have %d bytes at most", maxBody))
+	}
+	text = string(raw)
+	if !rawjson.Valid(text) {
+		return "", "", badRequest("the body is not valid JSON, or is nested too deeply")
+	}
+	return text, mediaType, nil
+}
+
+func readError(err error) error {
+	var tooLarge *http.MaxBytesError
+	if errors.As(err, &tooLarge) {
+		return apierrors.NewRequestEntityTooLargeError(fmt.Sprintf("the body may have %d bytes at most", tooLarge.Limit))
+	}
+	return badRequest("the body can't be read to its end")
+}
+
+func isOneOf(s string, list []string) bool {
+	for _, one := range list {
+		if s == one {
+			return true
+		}
+	}
+	return false
+}
+
+// fromYAML turns one document of YAML into JSON. Keys that stand twice are refused: readers differ in
+// which of them counts.
+func fromYAML(raw []byte) ([]byte, error) {
+	first := bytes.TrimPrefix(raw, []byte("---"))
+	if bytes.Contains(first, []byte("\n---")) {
+		return nil, badRequest("the body has several YAML documents: send one object with each request")
+	}
+	out, err := yaml.YAMLToJSONStrict(raw)
+	if err != nil {
+		return nil, badRequest("the body is not valid YAML: %v", err)
+	}
+	return out, nil
+}
+
+// scalar is a string in an object.
+type scalar struct {
+	set   bool
+	null  bool // set, but to nothing
+	value string
+}
+
+// object is what is judged of an object, or of a patch that looks like one.
+type object struct {
+	text                             string
+	apiVersion, kind                 scalar
+	name, namespace, resourceVersion scalar
+	// workspace is the label that says to which workspace the object belongs.
+	workspace scalar
+	// directive is the first $patch or $retainKeys that concerns the labels, empty where there is none.
+	directive string
+}
+
+const workspaceLabel = "kubesphere.io/workspace"
+
+// inspect reads what is judged of an object. Readers of JSON differ in what a second member of one name
+// means, and some do not tell capitals; so what is judged here may stand once, in its own spelling.
+func inspect(text string) (*object, error) {
+	if !strings.HasPrefix(text, "{") {
+		return nil, badRequest("the body must be a JSON object")
+	}
+	o := &object{text: text}
+	var metadata, labels string
+	if err := o.read(text, "", map[string]any{"apiVersion": &o.apiVersion, "kind": &o.kind, "metadata": &metadata}); err != nil {
+		return nil, err
+	}
+	if err := o.read(metadata, "metadata.", map[string]any{
+		"name": &o.name, "namespace": &o.namespace, "resourceVersion": &o.resourceVersion, "labels": &labels,
+	}); err != nil {
+		return nil, err
+	}
+	return o, o.read(labels, "metadata.labels.", map[string]any{workspaceLabel: &o.workspace})
+}
+
+// read fills the members of a JSON object into what is wanted: a *scalar, or a *string for the text of
+// an object.
+func (o *object) read(text, path string, wanted map[string]any) error {
+	seen := map[string]bool{}
+	for m := rawjson.Object(text); m.Next(); {
+		key := m.Key
+		if o.directive == "" && (key == "$patch" || key == "$retainKeys") {
+			o.directive = path + key
+		}
+		into := wanted[key]
+		if into == nil {
+			for name := range wanted {
+				if strings.EqualFold(name, key) && path != "metadata.labels." {
+					return badRequest("the body has %s%s: it is written %s%s", path, key, path, name)
+				}
+			}
+			continue
+		}
+		if seen[key] {
+			return badRequest("the body has %s%s twice", path, key)
+		}
+		seen[key] = true
+		switch into := into.(type) {
+		case *scalar:
+			if m.Value != "null" && m.Value[0] != '"' {
+				return badRequest("%s%s in the body must be a string", path, key)
+			}
+			*into = scalar{set: true, null: m.Value == "null", value: rawjson.Text(m.Value)}
+		case *string:
+			if m.Value != "null" && m.Value[0] != '{' {
+				return badRequest("%s%s in the body must be an object", path, key)
+			}
+			*into = m.Value
+		}
+	}
+	return nil
+}
+
+// put sets a string in the object.
+func (o *object) put(value string, path ...string) { o.text = with(o.text, quote(value), path...) }
+
+// with returns the JSON object s with the member at path set to value, which is JSON. Objects that lack
+// on the way are made.
+func with(s, value string, path ...string) string {
+	if len(path) == 0 {
+		return value
+	}
+	b := make([]byte, 0, len(s)+len(value)+64)
+	b = append(b, '{')
+	found := false
+	for m := rawjson.Object(s); m.Next(); {
+		v := m.Value
+		if m.Key == path[0] {
+			v, found = with(v, value, path[1:]...), true
+		}
+		b = appendMember(b, m.Key, v)
+	}
+	if !found {
+		b = appendMember(b, path[0], with("{}", value, path[1:]...))
+	}
+	return string(append(b, '}'))
+}
+
+func appendMember(b []byte, key, value string) []byte {
+	if len(b) > 1 {
+		b = append(b, ',')
+	}
+	b = append(b, quote(key)...)
+	b = append(b, ':')
+	return append(b, value...)
+}
+
+func quote(s string) string {
+	out, _ := json.Marshal(s) // a string always can be
+	return string(out)
+}

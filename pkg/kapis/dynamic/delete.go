@@ -1,0 +1,195 @@
+package dynamic
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/selection"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+func (o *order) delete() (any, error) {
+	options, err := o.deleteOptions()
+	if err != nil {
+		return nil, err
+	}
+	pre, err := o.preconditions(options)
+	if err != nil {
+		return nil, err
+	}
+	out := outgoing{method: http.MethodDelete, path: o.path, contentType: typeJSON}
+	if o.workspace == "" {
+		if out.body, err = encode(options); err != nil {
+			return nil, err
+		}
+		return o.reply(out)
+	}
+	var asked scalar
+	if pre != nil && pre.ResourceVersion != nil {
+		asked.value = *pre.ResourceVersion
+	}
+	return o.locked(false, asked, func(now *state) (outgoing, error) {
+		if pre != nil && pre.UID != nil && string(*pre.UID) != now.uid {
+			return out, apierrors.NewConflict(o.kind.GVR.GroupResource(), o.info.Name, errChanged)
+		}
+		options.Preconditions = &metav1.Preconditions{UID: (*types.UID)(&now.uid), ResourceVersion: &now.resourceVersion}
+		var err error
+		out.body, err = encode(options)
+		return out, err
+	})
+}
+
+// preconditions returns those of the options, joined with the version that the query may name.
+func (o *order) preconditions(options *metav1.DeleteOptions) (*metav1.Preconditions, error) {
+	query, err := o.query("resourceVersion")
+	if err != nil {
+		return nil, err
+	}
+	version := query.Get("resourceVersion")
+	if version == "" {
+		return options.Preconditions, nil
+	}
+	if options.Preconditions == nil {
+		options.Preconditions = &metav1.Preconditions{}
+	}
+	pre := options.Preconditions
+	if pre.ResourceVersion != nil && *pre.ResourceVersion != version {
+		return nil, badRequest("resourceVersion is one thing in the query and another in the body: say it once")
+	}
+	pre.ResourceVersion = &version
+	return pre, nil
+}
+
+// deleteCollection deletes what the selectors match. Here a parameter that is not known is refused, not
+// dropped: it may have been meant to leave something out.
+func (o *order) deleteCollection() (any, error) {
+	for name := range o.in.URL.Query() {
+		if !slices.Contains(deleteParams, name) && !slices.Contains(selectParams, name) {
+			return nil, badRequest("the parameter %.100q does not restrict what is deleted here: use %s", name, strings.Join(selectParams, " and "))
+		}
+	}
+	options, err := o.deleteOptions()
+	if err != nil {
+		return nil, err
+	}
+	query, err := o.query(selectParams...)
+	if err != nil {
+		return nil, err
+	}
+	selector, err := parseSelector(query.Get("labelSelector"))
+	if err != nil {
+		return nil, err
+	}
+	if o.workspace != "" {
+		within, err := labels.NewRequirement(workspaceLabel, selection.Equals, []string{o.workspace})
+		if err != nil {
+			return nil, badRequest("%q can't be the name of a workspace: %v", o.workspace, err)
+		}
+		selector = selector.Add(*within)
+	}
+	query.Del("labelSelector")
+	if s := selector.String(); s != "" {
+		query.Set("labelSelector", s)
+	}
+	out := outgoing{method: http.MethodDelete, path: o.path, query: query, contentType: typeJSON}
+	if out.body, err = encode(options); err != nil {
+		return nil, err
+	}
+	return o.reply(out)
+}
+
+func parseSelector(text string) (labels.Selector, error) {
+	if strings.Contains(text, "|") {
+		return nil, badRequest("the parameter labelSelector has \"|\": alternatives can be listed, but not deleted at once; delete those of each selector by a request of its own")
+	}
+	s, err := labels.Parse(text)
+	if err != nil {
+		return nil, badRequest("the parameter labelSelector is no label selector: %v", err)
+	}
+	return s, nil
+}
+
+// deleteOptions returns the options of a deletion: those of the body, and those of the query.
+// kube-apiserver reads the query only where there is no body; that a dryRun there would not count is
+// not what anybody means (S22). So they are joined here, and must not contradict each other.
+func (o *order) deleteOptions() (*metav1.DeleteOptions, error) {
+	text, _, err := readBody(o.in, typeJSON, typeYAML)
+	if err != nil {
+		return nil, err
+	}
+	d := &metav1.DeleteOptions{}
+	if text != "" {
+		dec := json.NewDecoder(strings.NewReader(text))
+		dec.DisallowUnknownFields() // a deletion can't be taken back: what is not understood is not left out
+		if err := dec.Decode(d); err != nil {
+			return nil, badRequest("the body of a deletion must be DeleteOptions: %v", err)
+		}
+		if d.Kind != "" && d.Kind != "DeleteOptions" {
+			return nil, badRequest("the body of a deletion must be DeleteOptions, it is a %.100q", d.Kind)
+		}
+		if d.IgnoreStoreReadErrorWithClusterBreakingPotential != nil {
+			return nil, badRequest("ignoreStoreReadErrorWithClusterBreakingPotential is not supported here: ask kube-apiserver itself, at %s", o.path)
+		}
+		d.TypeMeta = metav1.TypeMeta{} // kube-apiserver knows what it is
+	}
+	query, err := o.query(deleteParams...)
+	if err != nil {
+		return nil, err
+	}
+	return d, joinOptions(d, query)
+}
+
+// joinOptions adds the options of a query to d.
+func joinOptions(d *metav1.DeleteOptions, query url.Values) error {
+	for _, name := range deleteParams {
+		values, ok := query[name]
+		if !ok {
+			continue
+		}
+		one := values[0]
+		var contradicts, wrong bool
+		switch name {
+		case "dryRun":
+			contradicts = d.DryRun != nil && !slices.Equal(d.DryRun, values)
+			d.DryRun = values
+		case "gracePeriodSeconds":
+			n, err := strconv.ParseInt(one, 10, 64)
+			wrong, contradicts = err != nil, d.GracePeriodSeconds != nil && *d.GracePeriodSeconds != n
+			d.GracePeriodSeconds = &n
+		case "orphanDependents":
+			orphan, err := strconv.ParseBool(one)
+			//nolint:staticcheck // deprecated, not gone
+			wrong, contradicts = err != nil, d.OrphanDependents != nil && *d.OrphanDependents != orphan
+			d.OrphanDependents = &orphan //nolint:staticcheck // likewise
+		case "propagationPolicy":
+			policy := metav1.DeletionPropagation(one)
+			contradicts = d.PropagationPolicy != nil && *d.PropagationPolicy != policy
+			d.PropagationPolicy = &policy
+		}
+		switch {
+		case wrong:
+			return badRequest("the parameter %s can't be %.100q", name, one)
+		case contradicts:
+			return badRequest("%s is one thing in the query and another in the body: say it once", name)
+		case len(values) > 1 && name != "dryRun":
+			return badRequest("the parameter %s is given twice: give it once", name)
+		}
+	}
+	return nil
+}
+
+func encode(options *metav1.DeleteOptions) (string, error) {
+	text, err := json.Marshal(options)
+	if err != nil {
+		return "", fmt.Errorf("encode the options of a deletion: %w", err)
+	}
+	return string(text), nil
+}

@@ -1,0 +1,99 @@
+package dynamic
+
+import (
+	"errors"
+	"net/http"
+	"strings"
+
+	"kapis.dev/ks-apiserver/pkg/rawjson"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+var errChanged = errors.New("the object has been modified: read it again and apply your changes to what it is now")
+
+// state is what an object is now, at kube-apiserver.
+type state struct {
+	uid, resourceVersion string
+	text                 string
+}
+
+// metadataOnly asks for an object's metadata, and takes the object where the server behind
+// kube-apiserver can't do that.
+const metadataOnly = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json"
+
+// look reads the object as the caller, as it is at kube-apiserver now: the cache may lag, and what it
+// would say decides what may be written. An object of another workspace is not there.
+func (o *order) look(whole bool) (*state, error) {
+	path := o.path
+	if o.info.Subresource != "" {
+		path = strings.TrimSuffix(path, "/"+o.info.Subresource)
+	}
+	out := outgoing{method: http.MethodGet, path: path}
+	if !whole {
+		out.accept = metadataOnly
+	}
+	res, err := o.send(out)
+	if err != nil {
+		return nil, err
+	}
+	text, err := read(res)
+	if err != nil {
+		return nil, err
+	}
+	s := &state{text: text}
+	metadata := rawjson.Get(text, "metadata")
+	s.uid, s.resourceVersion = rawjson.GetText(metadata, "uid"), rawjson.GetText(metadata, "resourceVersion")
+	if s.uid == "" || s.resourceVersion == "" {
+		return nil, badGateway("kube-apiserver's answer has no metadata.uid and metadata.resourceVersion: the object can't be written safely")
+	}
+	if o.workspace != "" && rawjson.GetText(metadata, "labels", workspaceLabel) != o.workspace {
+		return nil, apierrors.NewNotFound(o.kind.GVR.GroupResource(), o.info.Name)
+	}
+	return s, nil
+}
+
+// secretPaths are fields that no read shows, by kind. Who writes back what he read does not have them:
+// an update that lacks one keeps it. To remove one is what a patch can say.
+func secretPaths(gr schema.GroupResource) [][]string {
+	switch gr {
+	case schema.GroupResource{Group: "iam.kubesphere.io", Resource: "users"}:
+		return [][]string{{"spec", "password"}}
+	case schema.GroupResource{Group: "cluster.kubesphere.io", Resource: "clusters"}:
+		return [][]string{{"spec", "connection", "kubeconfig"}, {"spec", "connection", "token"}}
+	}
+	return nil
+}
+
+// hidden is what answers to writes of a kind leave out, nil for most kinds.
+func hidden(gr schema.GroupResource) rawjson.Cut {
+	if paths := secretPaths(gr); paths != nil {
+		return rawjson.Cuts(paths...)
+	}
+	return nil
+}
+
+// hiddenMissing returns the hidden fields that the body of an update does not have.
+func (o *order) hiddenMissing(body *object) [][]string {
+	if o.info.Subresource != "" {
+		return nil
+	}
+	var missing [][]string
+	for _, path := range secretPaths(o.kind.GVR.GroupResource()) {
+		if rawjson.Get(body.text, path...) == "" {
+			missing = append(missing, path)
+		}
+	}
+	return missing
+}
+
+// fill returns the body with the fields at paths as the object has them now.
+func (s *state) fill(body string, paths [][]string) string {
+	for _, path := range paths {
+		if v := rawjson.Get(s.text, path...); v != "" && v != "null" {
+			body = with(body, v, path...)
+		}
+	}
+	return body
+}

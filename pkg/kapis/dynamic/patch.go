@@ -1,0 +1,250 @@
+package dynamic
+
+import (
+	"net/http"
+	"strings"
+
+	"kapis.dev/ks-apiserver/pkg/rawjson"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+)
+
+// missingVersion is a resourceVersion that no object has (the first one that is stored gets a higher
+// one). An applied configuration with it creates an object, but changes none.
+const missingVersion = "1"
+
+func (o *order) patch() (any, error) {
+	if isTunnel(o.info.Subresource) {
+		return nil, nothingHere()
+	}
+	query, err := o.query(patchParams...)
+	if err != nil {
+		return nil, err
+	}
+	text, mediaType, err := readBody(o.in, typeMergePatch, typeJSON, typeJSONPatch, typeStrategicPatch, typeApplyPatch)
+	if err != nil {
+		return nil, err
+	}
+	out := outgoing{method: http.MethodPatch, path: o.path, query: query, contentType: mediaType}
+	switch {
+	case text == "":
+		return nil, badRequest("the body is empty: send the patch")
+	case text[0] == '[': // clients send a JSON patch under other names too
+		out.contentType = typeJSONPatch
+		return o.jsonPatch(out, text)
+	case mediaType == typeJSONPatch:
+		return nil, badRequest("a JSON patch is an array of operations; an object is a merge patch: send it as %s", typeMergePatch)
+	case mediaType == typeJSON:
+		out.contentType = typeMergePatch
+	}
+	return o.objectPatch(out, text)
+}
+
+// objectPatch is a patch that looks like the object.
+func (o *order) objectPatch(out outgoing, text string) (any, error) {
+	patch, err := inspect(text)
+	if err != nil {
+		return nil, err
+	}
+	if err := o.checkKind(patch, false); err != nil {
+		return nil, err
+	}
+	if err := o.checkNames(patch); err != nil {
+		return nil, err
+	}
+	out.body = patch.text
+	if o.workspace == "" {
+		return o.reply(out)
+	}
+	if patch.directive != "" && out.contentType == typeStrategicPatch {
+		return nil, badRequest("the directive %s is not supported in a workspace: it could remove the workspace's label", patch.directive)
+	}
+	if err := o.stamp(patch); err != nil {
+		return nil, err
+	}
+	out.body = patch.text
+	answer, err := o.locked(false, patch.resourceVersion, func(now *state) (outgoing, error) {
+		out.body = with(patch.text, quote(now.resourceVersion), "metadata", "resourceVersion")
+		return out, nil
+	})
+	if apierrors.IsNotFound(err) && out.contentType == typeApplyPatch && o.info.Subresource == "" && patch.resourceVersion.value == "" {
+		return o.applyNew(out, patch.text)
+	}
+	return answer, err
+}
+
+// applyNew applies a configuration of an object that is not there, or not in the workspace. If it is
+// there after all, the version refuses the change, and the caller is told that it is not.
+func (o *order) applyNew(out outgoing, text string) (any, error) {
+	out.body = with(text, quote(missingVersion), "metadata", "resourceVersion")
+	res, err := o.send(out)
+	if err != nil {
+		return nil, err
+	}
+	if res.StatusCode == http.StatusConflict {
+		_ = res.Body.Close()
+		return nil, apierrors.NewNotFound(o.kind.GVR.GroupResource(), o.info.Name)
+	}
+	return o.answer(res), nil
+}
+
+// operation is one of a JSON patch (RFC 6902).
+type operation struct {
+	op, path, from string
+	value          string // JSON
+}
+
+func (o *order) jsonPatch(out outgoing, text string) (any, error) {
+	for e := rawjson.Array(text); e.Next(); {
+		op, err := readOperation(e.Value)
+		if err != nil {
+			return nil, err
+		}
+		if err := o.checkOperation(op); err != nil {
+			return nil, err
+		}
+	}
+	out.body = text
+	if o.workspace == "" {
+		return o.reply(out)
+	}
+	now, err := o.look(false)
+	if err != nil {
+		return nil, err
+	}
+	out.body = o.guard(text, now)
+	return o.reply(out)
+}
+
+// guard puts tests around the operations of a patch. The patch is applied as a whole, to one state of
+// the object: so it is this object and of this workspace before it, and of this workspace after it.
+func (o *order) guard(text string, now *state) string {
+	before, after := []string{test("/metadata/uid", now.uid)}, []string(nil)
+	if o.info.Subresource == "scale" { // which has no labels: then it must be what was looked at
+		before = append(before, test("/metadata/resourceVersion", now.resourceVersion))
+	} else {
+		label := test(pointer("metadata", "labels", workspaceLabel), o.workspace)
+		before, after = append(before, label), append(after, label)
+	}
+	all := before
+	for e := rawjson.Array(text); e.Next(); {
+		all = append(all, e.Value)
+	}
+	return "[" + strings.Join(append(all, after...), ",") + "]"
+}
+
+func test(path, value string) string {
+	return `{"op":"test","path":` + quote(path) + `,"value":` + quote(value) + `}`
+}
+
+// pointer is the JSON pointer (RFC 6901) to a member.
+func pointer(steps ...string) string {
+	var b strings.Builder
+	for _, step := range steps {
+		b.WriteByte('/')
+		b.WriteString(strings.NewReplacer("~", "~0", "/", "~1").Replace(step))
+	}
+	return b.String()
+}
+
+func readOperation(text string) (*operation, error) {
+	if text[0] != '{' {
+		return nil, badRequest("an operation of the JSON patch is not an object")
+	}
+	op, seen := &operation{}, map[string]bool{}
+	for m := rawjson.Object(text); m.Next(); {
+		into := (*string)(nil)
+		switch m.Key {
+		case "op":
+			into = &op.op
+		case "path":
+			into = &op.path
+		case "from":
+			into = &op.from
+		case "value":
+			op.value = m.Value
+		default:
+			continue
+		}
+		if seen[m.Key] {
+			return nil, badRequest("an operation of the JSON patch has %q twice", m.Key)
+		}
+		seen[m.Key] = true
+		if into == nil {
+			continue
+		}
+		if m.Value[0] != '"' {
+			return nil, badRequest("%q in an operation of the JSON patch must be a string", m.Key)
+		}
+		*into = rawjson.Text(m.Value)
+	}
+	if !seen["op"] || !seen["path"] {
+		return nil, badRequest("an operation of the JSON patch lacks %q or %q", "op", "path")
+	}
+	for _, p := range []string{op.path, op.from} {
+		if p != "" && p[0] != '/' {
+			return nil, badRequest("the path %.200q in the JSON patch must begin with a slash", p)
+		}
+	}
+	return op, nil
+}
+
+// checkOperation refuses to change what the path of the request says of the object, and the label of
+// its workspace where that is a part of the path.
+func (o *order) checkOperation(op *operation) error {
+	if err := o.checkSource(op); err != nil {
+		return err
+	}
+	if op.op == "test" {
+		return nil
+	}
+	fixed := map[string]string{
+		"/apiVersion": o.kind.GVR.GroupVersion().String(), "/kind": o.kind.Kind, "/metadata/name": o.info.Name, "/metadata/namespace": o.info.Namespace,
+	}
+	if !o.kind.Namespaced {
+		fixed["/metadata/namespace"] = ""
+	}
+	labels := pointer("metadata", "labels")
+	if o.workspace != "" {
+		fixed[labels+pointer(workspaceLabel)] = o.workspace
+		if op.path == labels && (op.op == "add" || op.op == "replace") && rawjson.GetText(op.value, workspaceLabel) == o.workspace {
+			return nil
+		}
+	}
+	changed := []string{op.path}
+	if op.op == "move" {
+		changed = append(changed, op.from)
+	}
+	for _, path := range changed {
+		for at, value := range fixed {
+			same := path == at && (op.op == "add" || op.op == "replace") && op.value == quote(value)
+			if !same && touches(path, at) {
+				return badRequest("the JSON patch may not change %s, nor replace what holds it (%s %.200q): the path says what it is", at, op.op, path)
+			}
+		}
+	}
+	return nil
+}
+
+// checkSource refuses to copy, or to guess, what no read shows: it would be shown where it arrives.
+func (o *order) checkSource(op *operation) error {
+	source := op.from
+	switch op.op {
+	case "copy", "move":
+	case "test":
+		source = op.path
+	default:
+		return nil
+	}
+	for _, path := range secretPaths(o.kind.GVR.GroupResource()) {
+		if touches(source, pointer(path...)) {
+			return badRequest("the JSON patch may not %s from %.200q: %s is not shown", op.op, source, pointer(path...))
+		}
+	}
+	return nil
+}
+
+// touches tells whether one of two JSON pointers is the other, or holds it.
+func touches(a, b string) bool {
+	return a == b || strings.HasPrefix(a, b+"/") || strings.HasPrefix(b, a+"/")
+}

@@ -1,0 +1,50 @@
+package dynamic
+
+import (
+	"net/http"
+
+	"kapis.dev/ks-apiserver/pkg/request"
+	"kapis.dev/ks-apiserver/pkg/resource"
+
+	restful "github.com/emicklei/go-restful/v3"
+)
+
+// isTunnel tells the sub-resources that are connections to a workload and no objects. They have one
+// road, /api, so that there is one place that guards it.
+func isTunnel(subresource string) bool {
+	switch subresource {
+	case "attach", "exec", "portforward", "proxy":
+		return true
+	}
+	return false
+}
+
+// subresource answers a GET of a sub-resource. Caches hold none: it is passed on, and what comes back
+// is passed back as it comes.
+func (b bound) subresource(r *restful.Request) (any, error) {
+	o, err := b.order(r)
+	if err != nil {
+		return nil, err
+	}
+	if o.info.Verb != "get" || o.info.Subresource == "" || isTunnel(o.info.Subresource) {
+		return nil, nothingHere()
+	}
+	if o.workspace != "" {
+		if _, err := o.Resources.Get(r.Request.Context(), o.kind, resource.Scope{Workspace: o.workspace}, o.info.Name); err != nil {
+			return nil, err
+		}
+	}
+	return passed{o}, nil
+}
+
+// passed is the answer of kube-apiserver to the caller's own request. It is a web.Responder.
+type passed struct{ o *order }
+
+// Respond implements web.Responder.
+func (p passed) Respond(w http.ResponseWriter, r *http.Request) {
+	// A request that goes on for long is judged again by this: by all that was authorized, so it is
+	// changed only where it says which server answers.
+	info := *p.o.info
+	info.IsKubernetes, info.Path = true, p.o.path
+	p.o.Kube.ServeHTTP(w, r.WithContext(request.WithInfo(r.Context(), &info)))
+}

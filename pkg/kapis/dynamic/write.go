@@ -1,0 +1,217 @@
+package dynamic
+
+import (
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"kapis.dev/ks-apiserver/pkg/request"
+	"kapis.dev/ks-apiserver/pkg/resource"
+	"kapis.dev/ks-apiserver/pkg/store"
+	"kapis.dev/ks-apiserver/pkg/web"
+
+	restful "github.com/emicklei/go-restful/v3"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// Kube is kube-apiserver, asked as the caller whom the request's context names. proxy.Kube is one.
+//
+// A write here is decided twice: by this server's roles on what the path says, and by kube-apiserver on
+// what is done. So nothing is written with this server's own rights, kube-apiserver's checks against
+// escalation hold, and its audit log names the person.
+type Kube interface {
+	// RoundTrip sends a request of this package's own, which its context authorizes.
+	http.RoundTripper
+	// ServeHTTP passes the caller's request on.
+	http.Handler
+}
+
+// mountWrites adds the routes that write, and those of sub-resources. Which kind, object and place is
+// meant is read from what was authorized (request.Info), never from what the router matched.
+func mountWrites(ws *restful.WebService, id string, b bound) {
+	if b.Kube == nil {
+		return
+	}
+	for _, at := range places {
+		id := id + at.id
+		all, one := at.path+"/{resources}", at.path+"/{resources}/{name}"
+		sub := one + "/{subresource}"
+		for _, route := range []struct {
+			*restful.RouteBuilder
+			id, doc string
+		}{
+			{ws.POST(all), "create" + id + "Object", "Create an object, as the caller"},
+			{ws.DELETE(all), "deleteCollectionOf" + id + "Objects", "Delete the objects that the selectors match, as the caller"},
+			{ws.PUT(one), "replace" + id + "Object", "Replace an object, as the caller"},
+			{ws.PATCH(one), "patch" + id + "Object", "Change an object by a JSON patch, a merge patch, a strategic merge patch or an applied configuration, as the caller"},
+			{ws.DELETE(one), "delete" + id + "Object", "Delete an object, as the caller"},
+			{ws.POST(sub), "create" + id + "Subresource", "Create what a sub-resource stands for, such as an eviction, as the caller"},
+			{ws.PUT(sub), "replace" + id + "Subresource", "Replace a sub-resource, such as status or scale, as the caller"},
+			{ws.PATCH(sub), "patch" + id + "Subresource", "Change a sub-resource, such as status or scale, as the caller"},
+		} {
+			ws.Route(describe(ws, route.To(web.Handle(b.write)), at.params).Operation(route.id).Doc(route.doc))
+		}
+		get := ws.GET(sub).To(web.Handle(b.subresource)).Produces("*/*")
+		ws.Route(describe(ws, get, at.params).Operation("get" + id + "Subresource").Doc("A sub-resource, such as scale or log, live and as the caller"))
+	}
+	if id != "Core" {
+		return
+	}
+	// To a router, these two are lists of a kind called status.
+	for _, at := range [...]struct {
+		path, id string
+		params   []string
+	}{{"", "", nil}, {"/workspaces/{workspace}", "Workspace", []string{"workspace"}}} {
+		get := ws.GET(at.path + "/namespaces/{name}/status").To(web.Handle(b.subresource)).Produces("*/*")
+		ws.Route(describe(ws, get, at.params).Operation("get" + at.id + "NamespaceStatus").Doc("A namespace with its status, live and as the caller"))
+	}
+}
+
+// describe documents the parameters that the path of a route may have.
+func describe(ws *restful.WebService, b *restful.RouteBuilder, scope []string) *restful.RouteBuilder {
+	b.Param(ws.PathParameter("resources", "plural name of the kind")).
+		Param(ws.PathParameter("name", "name of the object")).
+		Param(ws.PathParameter("subresource", "name of the sub-resource, such as status"))
+	for _, p := range scope {
+		b.Param(ws.PathParameter(p, "name of the "+p))
+	}
+	return b
+}
+
+// order is what a request asks kube-apiserver for.
+type order struct {
+	*Handler
+	in   *http.Request
+	info *request.Info
+	kind *store.Kind
+	// path is the object's, or the collection's, at kube-apiserver.
+	path string
+	// workspace is the one whose label the object itself must carry; empty where the path names none,
+	// and where it is the namespace that belongs to the workspace.
+	workspace string
+}
+
+func (b bound) write(r *restful.Request) (any, error) {
+	o, err := b.order(r)
+	if err != nil {
+		return nil, err
+	}
+	if o.info.Subresource == "" && !offers(o.kind, o.info.Verb) {
+		return nil, apierrors.NewMethodNotSupported(o.kind.GVR.GroupResource(), o.info.Verb)
+	}
+	switch o.info.Verb {
+	case "create":
+		return o.create()
+	case "update":
+		return o.update()
+	case "patch":
+		return o.patch()
+	case "delete":
+		return o.delete()
+	case "deletecollection":
+		return o.deleteCollection()
+	}
+	return nil, nothingHere()
+}
+
+func offers(k *store.Kind, verb string) bool {
+	for _, v := range k.Verbs {
+		if v == verb {
+			return true
+		}
+	}
+	return false
+}
+
+// order tells what r asks for, and refuses what can't be asked for there.
+func (b bound) order(r *restful.Request) (*order, error) {
+	ctx, gv := r.Request.Context(), b.gv(r)
+	info := request.InfoFrom(ctx)
+	if info == nil || !info.IsResource || info.IsKubernetes || info.APIGroup != gv.Group || info.APIVersion != gv.Version || info.Resource == "" {
+		return nil, nothingHere()
+	}
+	o := &order{Handler: b.Handler, in: r.Request, info: info}
+	if isWithinWorkspace(info) {
+		o.workspace = info.Workspace
+	}
+	var err error
+	if o.path, err = o.kubePath(); err != nil {
+		return nil, err
+	}
+	gvr := gv.WithResource(info.Resource)
+	if o.kind, err = b.Resources.Catalog().Resolve(ctx, gvr); err != nil {
+		return nil, err
+	}
+	gr := gvr.GroupResource()
+	switch {
+	case o.kind.Namespaced && info.Namespace == "":
+		return nil, badRequest("%s are in namespaces: name one in the path, as in .../namespaces/{namespace}/%s", gr, info.Resource)
+	case !o.kind.Namespaced && info.Namespace != "" && info.Resource != "namespaces":
+		return nil, notFound(gr, info.Name, fmt.Sprintf("%s are not in namespaces", gr))
+	case o.kind.Namespaced && o.workspace != "":
+		err = o.namespaceInWorkspace()
+	}
+	return o, err
+}
+
+// isWithinWorkspace tells .../workspaces/{workspace}/{resources}... from the path of a workspace.
+func isWithinWorkspace(i *request.Info) bool {
+	return i.Workspace != "" && i.Resource != "workspaces" && i.Resource != "workspacetemplates"
+}
+
+// kubePath translates the path that was authorized into kube-apiserver's, by its text: cut are the
+// first segment and the workspace, nothing else. That it means the same there is checked where it is
+// sent.
+func (o *order) kubePath() (string, error) {
+	i, prefix, root := o.info, "/kapi/"+o.info.APIVersion, "/api/"+o.info.APIVersion
+	if i.APIGroup != "" {
+		prefix, root = "/kapis/"+i.APIGroup+"/"+i.APIVersion, "/apis/"+i.APIGroup+"/"+i.APIVersion
+	}
+	if o.workspace != "" {
+		prefix += "/workspaces/" + o.workspace
+	}
+	rest, ok := strings.CutPrefix(i.Path, prefix)
+	if !ok || !strings.HasPrefix(rest, "/") {
+		return "", nothingHere()
+	}
+	return root + rest, nil
+}
+
+// namespaceInWorkspace refuses a namespace of another workspace: what is in a namespace belongs to
+// the namespace's workspace, without a label of its own.
+func (o *order) namespaceInWorkspace() error {
+	ctx := o.in.Context()
+	namespaces, err := o.Resources.Catalog().Resolve(ctx, schema.GroupVersionResource{Version: "v1", Resource: "namespaces"})
+	if err != nil {
+		return err
+	}
+	_, err = o.Resources.Get(ctx, namespaces, resource.Scope{Workspace: o.workspace}, o.info.Namespace)
+	o.workspace = ""
+	return err
+}
+
+// Parameters of a query that are passed on, by verb. Others mean nothing to a write.
+var (
+	createParams = []string{"dryRun", "fieldManager", "fieldValidation"}
+	patchParams  = []string{"dryRun", "fieldManager", "fieldValidation", "force"}
+	deleteParams = []string{"dryRun", "gracePeriodSeconds", "orphanDependents", "propagationPolicy"}
+	selectParams = []string{"labelSelector", "fieldSelector"}
+)
+
+// query returns the parameters of the request that are known. One that is known but for the case of its
+// letters is refused: a dryrun that is dropped would be a write in earnest.
+func (o *order) query(known ...string) (url.Values, error) {
+	out := url.Values{}
+	for name, values := range o.in.URL.Query() {
+		for _, k := range known {
+			if name == k {
+				out[name] = values
+			} else if strings.EqualFold(name, k) {
+				return nil, badRequest("the parameter %s is unknown: it is written %s", name, k)
+			}
+		}
+	}
+	return out, nil
+}

@@ -1,0 +1,107 @@
+package operations
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+)
+
+// Annotations of a parked Job.
+const (
+	rerunOfAnnotation  = "operations.kapis.dev/rerun-of"
+	manifestAnnotation = "operations.kapis.dev/manifest"
+)
+
+// revisionsAnnotation holds, as JSON, what became of each run of a Job.
+const revisionsAnnotation = "revisions"
+
+// ownLabels are set on a Job and its Pods by the cluster, for this one incarnation of it.
+var ownLabels = []string{"controller-uid", "job-name", "batch.kubernetes.io/controller-uid", "batch.kubernetes.io/job-name"}
+
+// manifest returns what is to be created to have job once more: all that was wanted of it, and nothing
+// that the cluster added. Owners stay: a CronJob goes on counting it among its own.
+func manifest(job *unstructured.Unstructured) *unstructured.Unstructured {
+	in := job.DeepCopy()
+	out := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "batch/v1", "kind": "Job", "spec": in.Object["spec"]}}
+	out.SetName(in.GetName())
+	out.SetNamespace(in.GetNamespace())
+	labels := in.GetLabels()
+	if manual, _, _ := unstructured.NestedBool(in.Object, "spec", "manualSelector"); !manual {
+		labels = without(labels, ownLabels)
+		unstructured.RemoveNestedField(out.Object, "spec", "selector")
+		for _, label := range ownLabels {
+			unstructured.RemoveNestedField(out.Object, "spec", "template", "metadata", "labels", label)
+		}
+	}
+	if len(labels) > 0 {
+		out.SetLabels(labels)
+	}
+	if owners := in.GetOwnerReferences(); len(owners) > 0 {
+		out.SetOwnerReferences(owners)
+	}
+	if annotations := in.GetAnnotations(); len(annotations) > 0 {
+		if text, ok := annotations[revisionsAnnotation]; ok { // a run that this one cuts short
+			annotations[revisionsAnnotation] = strings.ReplaceAll(text, "running", "unfinished")
+		}
+		out.SetAnnotations(annotations)
+	}
+	return out
+}
+
+func without(labels map[string]string, names []string) map[string]string {
+	for _, name := range names {
+		delete(labels, name)
+	}
+	return labels
+}
+
+// parkedName is the name of the Job that keeps the manifest of another while that is replaced. It is
+// always the same for one Job, so that it is found again, and short enough for the Pods of an indexed
+// Job to be named by it.
+func parkedName(name string) string {
+	sum := sha256.Sum256([]byte(name))
+	base := strings.TrimRight(name[:min(len(name), 40)], "-.")
+	return base + "-rerun-" + hex.EncodeToString(sum[:4])
+}
+
+// parked returns the Job that keeps m: suspended, so it runs nothing, and nobody's, so nobody clears it
+// away. The manifest is an annotation of it, since the specification of a Job that runs nothing is not
+// that of m.
+func parked(m *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+	text, err := json.Marshal(m.Object)
+	if err != nil {
+		return nil, fmt.Errorf("encode Job %s: %w", m.GetName(), err)
+	}
+	spec := m.DeepCopy().Object["spec"]
+	out := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "batch/v1", "kind": "Job", "spec": spec}}
+	out.SetName(parkedName(m.GetName()))
+	out.SetNamespace(m.GetNamespace())
+	out.SetAnnotations(map[string]string{rerunOfAnnotation: m.GetName(), manifestAnnotation: string(text)})
+	unstructured.RemoveNestedField(out.Object, "spec", "selector")
+	unstructured.RemoveNestedField(out.Object, "spec", "manualSelector")
+	if err := unstructured.SetNestedField(out.Object, true, "spec", "suspend"); err != nil {
+		return nil, fmt.Errorf("suspend Job %s: %w", m.GetName(), err)
+	}
+	return out, nil
+}
+
+// unparked returns the manifest of the Job called name that p keeps.
+func unparked(p *unstructured.Unstructured, name string) (*unstructured.Unstructured, error) {
+	annotations := p.GetAnnotations()
+	if annotations[rerunOfAnnotation] != name {
+		return nil, errors.New("it is another Job's")
+	}
+	m := &unstructured.Unstructured{}
+	if err := m.UnmarshalJSON([]byte(annotations[manifestAnnotation])); err != nil {
+		return nil, fmt.Errorf("read the parked manifest: %w", err)
+	}
+	if m.GetName() != name || m.GetNamespace() != p.GetNamespace() || m.GetKind() != "Job" || m.GetAPIVersion() != "batch/v1" {
+		return nil, errors.New("its manifest is not this Job's")
+	}
+	return m, nil
+}

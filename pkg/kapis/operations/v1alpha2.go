@@ -1,0 +1,80 @@
+// Package operations serves operations.kubesphere.io: to run a Job once more.
+package operations
+
+import (
+	"fmt"
+	"net/http"
+	"time"
+
+	restful "github.com/emicklei/go-restful/v3"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"kapis.dev/ks-apiserver/pkg/authz"
+	"kapis.dev/ks-apiserver/pkg/request"
+	"kapis.dev/ks-apiserver/pkg/web"
+)
+
+const (
+	group   = "operations.kubesphere.io"
+	version = "v1alpha2"
+)
+
+// V1alpha2 serves operations.kubesphere.io/v1alpha2.
+type V1alpha2 struct {
+	// Kube is kube-apiserver, asked as the caller of a request's context; see proxy.Kube.RoundTrip.
+	Kube http.RoundTripper
+	// Authorizer decides on each thing that an operation does, besides the operation itself.
+	Authorizer authz.Authorizer
+	// Pause is the first one between two attempts to create a Job, 100 ms where it is zero. The later
+	// ones are longer.
+	Pause time.Duration
+	// Patience is how long an attempt is followed by another, 15 s where it is zero: well within the
+	// time that a server which stops gives to its open requests.
+	Patience time.Duration
+}
+
+// WebService returns the routes of the group.
+func (h *V1alpha2) WebService() *restful.WebService {
+	ws := new(restful.WebService).Path("/kapis/" + group + "/" + version).Produces(restful.MIME_JSON)
+	ws.Route(ws.POST("/namespaces/{namespace}/jobs/{job}").To(web.Handle(h.operate)).
+		Operation("operateJob").Doc("Run a Job once more: it is deleted and created again under its name, as the caller").
+		Param(ws.PathParameter("namespace", "namespace of the Job")).
+		Param(ws.PathParameter("job", "name of the Job")).
+		Param(ws.QueryParameter("action", "what to do: rerun").Required(true)).
+		Param(ws.QueryParameter("resourceVersion", "version of the Job that is meant; any where it is absent")).
+		Writes(Done{}))
+	return ws
+}
+
+// Done is the answer to an operation that is done.
+type Done struct {
+	Message string `json:"message"`
+}
+
+func (h *V1alpha2) operate(r *restful.Request) (any, error) {
+	ctx := r.Request.Context()
+	info := request.InfoFrom(ctx)
+	if info == nil || info.APIGroup != group || info.APIVersion != version || info.Resource != "jobs" || info.Verb != "create" ||
+		info.Subresource != "" || info.Name == "" || info.Name != r.PathParameter("job") || info.Namespace == "" || info.Namespace != r.PathParameter("namespace") {
+		return nil, apierrors.NewNotFound(schema.GroupResource{Group: group, Resource: "jobs"}, r.PathParameter("job"))
+	}
+	query := r.Request.URL.Query()
+	if action := query.Get("action"); action != "rerun" {
+		return nil, apierrors.NewBadRequest(fmt.Sprintf("the parameter action is %.100q: expected rerun", action))
+	}
+	x := &rerun{
+		kube: jobs{h.Kube, h.Authorizer, r.Request, info.Namespace}, name: info.Name, version: query.Get("resourceVersion"),
+		pause: h.Pause, patience: h.Patience,
+	}
+	if x.pause <= 0 {
+		x.pause = 100 * time.Millisecond
+	}
+	if x.patience <= 0 {
+		x.patience = 15 * time.Second
+	}
+	if err := x.run(ctx); err != nil {
+		return nil, err
+	}
+	return Done{"success"}, nil
+}
