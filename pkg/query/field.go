@@ -40,17 +40,22 @@ func (f *FieldRequirement) Match(value string) bool {
 // Path is where a field is in an object: the names of members, and the indices of array elements.
 type Path []string
 
-// String writes the path as ParsePath reads it.
+// String writes the path as ParsePath reads it, and so that it can stand in a list and in a field selector.
 func (p Path) String() string {
 	var b strings.Builder
 	for _, step := range p {
-		if step == "" || strings.ContainsAny(step, ".[]'\\ ") {
+		if step == "" || strings.ContainsFunc(step, isSpecial) {
 			b.WriteString("['" + strings.NewReplacer(`\`, `\\`, `'`, `\'`).Replace(step) + "']")
 			continue
 		}
 		b.WriteString("." + step)
 	}
 	return b.String()
+}
+
+// isSpecial tells whether a step with c in it is written in quotes.
+func isSpecial(c rune) bool {
+	return c != '-' && c != '_' && (c < '0' || c > '9') && (c < 'A' || c > 'Z') && (c < 'a' || c > 'z')
 }
 
 // Is tells whether p has exactly these steps.
@@ -145,33 +150,47 @@ func parseFields(s string) ([]FieldRequirement, error) {
 		if err != nil {
 			return nil, err
 		}
-		if out = append(out, f); len(out) > maxRequirements {
-			return nil, fmt.Errorf("more than %d requirements", maxRequirements)
+		if out = append(out, f); len(out) > maxFields {
+			return nil, fmt.Errorf("more than %d requirements", maxFields)
 		}
 	}
 	return out, nil
 }
 
-// cutTerm cuts s at its first comma that no backslash precedes and that is not inside brackets.
+// cutTerm cuts s at its first comma that no backslash precedes and that is not in a bracket of the path.
 func cutTerm(s string) (term, rest string) {
-	inside, key := false, true
+	path := true
 	for i := 0; i < len(s); i++ {
 		switch s[i] {
 		case '\\':
 			i++
 		case '[':
-			inside = key // brackets in a value are text
-		case ']':
-			inside = false
-		case '=':
-			key = key && inside
-		case ',':
-			if !inside {
-				return s[:i], s[i+1:]
+			if path { // in a value it is text
+				i = bracketEnd(s, i)
 			}
+		case '=':
+			path = false
+		case ',':
+			return s[:i], s[i+1:]
 		}
 	}
 	return s, ""
+}
+
+// bracketEnd returns the position of the last byte of the bracket that begins at i, len(s) where it has no end.
+func bracketEnd(s string, i int) int {
+	if i+1 < len(s) && (s[i+1] == '\'' || s[i+1] == '"') {
+		quote := s[i+1]
+		for i += 2; i < len(s) && s[i] != quote; i++ {
+			if s[i] == '\\' {
+				i++
+			}
+		}
+	}
+	for i < len(s) && s[i] != ']' {
+		i++
+	}
+	return i
 }
 
 func parseField(s string) (FieldRequirement, error) {
@@ -202,21 +221,16 @@ func parseField(s string) (FieldRequirement, error) {
 
 // operatorAt returns where the operator behind the path begins.
 func operatorAt(s string) int {
-	inside := false
 	for i := 0; i < len(s); i++ {
 		switch s[i] {
 		case '\\':
 			i++
 		case '[':
-			inside = true
-		case ']':
-			inside = false
+			i = bracketEnd(s, i)
 		case '=':
-			if !inside {
-				return i
-			}
+			return i
 		case '!':
-			if !inside && strings.HasPrefix(s[i:], "!=") {
+			if strings.HasPrefix(s[i:], "!=") {
 				return i
 			}
 		}

@@ -21,8 +21,11 @@ const (
 	maxBytes        = 64 << 10
 	maxSortKeys     = 8
 	maxRequirements = 256
+	maxFields       = 16 // each is looked for in the text of every object
+	maxWords        = 16
 	maxProjections  = 64
 	maxFacets       = 8
+	maxLive         = 100 // objects that are read from kube-apiserver, one by one
 )
 
 // The parameters that every list takes. Any other is a filter of the kind, or is ignored.
@@ -72,16 +75,17 @@ type Query struct {
 	Contains []string
 	// Names are the names that are asked for, nil for any.
 	Names map[string]struct{}
-	// UID, Namespace, OwnerUID and OwnerKind must be equal where they are set.
-	UID, Namespace, OwnerUID, OwnerKind Exact
+	// UID, Namespace, Owner (the UID or the name of one) and OwnerKind must be equal where they are set.
+	UID, Namespace, Owner, OwnerKind Exact
 	// Annotations must all hold of the annotations, Labels of the labels.
 	Annotations, Labels []Requirement
 	// Selectors are alternatives of labels, each a list that must hold whole; nil for none.
 	Selectors [][]Requirement
 	// Fields must all hold of the object.
 	Fields []FieldRequirement
-	// Text must be contained, in any case, in the name, the alias, a label or an annotation.
-	Text string
+	// Words must each be contained, in any case, in the name, a key or a value of the labels, or one of the
+	// annotations, of which the alias is one. They are in lower case.
+	Words []string
 	// Expression is a CEL expression over object that must hold.
 	Expression string
 
@@ -91,7 +95,8 @@ type Query struct {
 	Facets []Path
 	// Version is a resource version that the answer must have seen, empty for any.
 	Version string
-	// ManagedFields asks for what the cache leaves out of objects.
+	// ManagedFields asks for what the cache leaves out of objects: they are read from kube-apiserver, and Limit
+	// is then at most 100.
 	ManagedFields bool
 
 	params url.Values
@@ -184,8 +189,12 @@ func (q *Query) parsePage() (err error) {
 
 // parseShape reads what an answer shows, and of which moment.
 func (q *Query) parseShape() (err error) {
-	q.Text, _ = q.Param(paramText)
 	q.Expression, _ = q.Param(paramExpression)
+	if text, _ := q.Param(paramText); text != "" {
+		if q.Words = strings.Fields(strings.ToLower(text)); len(q.Words) > maxWords {
+			return invalid(paramText, text, fmt.Sprintf("at most %d words", maxWords))
+		}
+	}
 	if v, _ := q.Param(paramVersion); v != "" && v != "0" {
 		if _, err := strconv.ParseUint(v, 10, 64); err != nil {
 			return invalid(paramVersion, v, "the resourceVersion of an object or a list")
@@ -194,6 +203,9 @@ func (q *Query) parseShape() (err error) {
 	}
 	if q.ManagedFields, err = q.boolean(paramManagedFields); err != nil {
 		return err
+	}
+	if q.ManagedFields && (q.Limit == All || q.Limit > maxLive) {
+		return invalid(paramLimit, strconv.Itoa(q.Limit), fmt.Sprintf("at most %d with managedFields=true, as each object is then read from kube-apiserver", maxLive))
 	}
 	if q.Project, err = q.paths(paramFields, maxProjections); err != nil {
 		return err
@@ -254,7 +266,9 @@ func (q *Query) parseSort() error {
 	if v == "" {
 		return nil
 	}
-	for text := range strings.SplitSeq(v, ",") {
+	for rest := v; rest != ""; {
+		var text string
+		text, rest = cutTerm(rest)
 		key := SortKey{Name: text}
 		if strings.HasPrefix(text, ".") {
 			p, err := ParsePath(text)
@@ -274,7 +288,7 @@ func (q *Query) parseSort() error {
 func (q *Query) parseExact() {
 	q.UID.Value, q.UID.Set = q.Param(paramUID)
 	q.Namespace.Value, q.Namespace.Set = q.Param(paramNamespace)
-	q.OwnerUID.Value, q.OwnerUID.Set = q.Param(paramOwnerReference)
+	q.Owner.Value, q.Owner.Set = q.Param(paramOwnerReference)
 	q.OwnerKind.Value, q.OwnerKind.Set = q.Param(paramOwnerKind)
 	for _, param := range [...]string{paramName, paramNameAndAlias} {
 		if v, _ := q.Param(param); v != "" {

@@ -60,6 +60,9 @@ func TestBadInputIsA400ThatNamesTheParameter(t *testing.T) {
 		{"labelSelector", "labelSelector=a%20in%20("}, {"labelSelector", "labelSelector=a%7C%3D"}, {"fieldSelector", "fieldSelector=nothing"},
 		{"fieldSelector", "fieldSelector=a..b%3D1"}, {"fieldSelector", "fieldSelector=%3D1"}, {"sortBy", "sortBy=.a..b"},
 		{"sortBy", "sortBy=" + strings.Repeat("a,", 20)}, {"label", "label=%3Dx"}, {"annotation", "annotation=!"},
+		{"q", "q=" + strings.Repeat("a%20", 20)}, {"fieldSelector", "fieldSelector=" + strings.Repeat("a!%3D1,", 17)},
+		{"limit", "managedFields=true"}, {"limit", "managedFields=true&limit=101"}, {"managedFields", "managedFields=perhaps"}, {"resourceVersion", "resourceVersion=new"},
+		{"fields", "fields=a..b"}, {"facets", "facets=" + strings.Repeat("a,", 9)},
 		{"", "x=" + strings.Repeat("y", maxBytes)},
 	} {
 		v, _ := url.ParseQuery(c.raw)
@@ -164,6 +167,9 @@ func TestFieldSelectors(t *testing.T) {
 }
 
 func TestSortKeys(t *testing.T) {
+	if q := parse(t, "sortBy=.metadata.labels['a,b'],name"); len(q.SortBy) != 2 || q.SortBy[0].Path[2] != "a,b" {
+		t.Errorf("got %+v", q.SortBy)
+	}
 	q := parse(t, "sortBy=.status.phase,name&ascending=true")
 	if len(q.SortBy) != 2 || !q.SortBy[0].Path.Is("status", "phase") || q.SortBy[1].Name != "name" || !q.Ascending {
 		t.Errorf("got %+v", q)
@@ -187,60 +193,27 @@ func TestKeyIsEqualForPagesOfOneList(t *testing.T) {
 	}
 }
 
+func TestWordsAreInLowerCase(t *testing.T) {
+	if q := parse(t, "q=%20Web%09SHOP%20"); !slices.Equal(q.Words, []string{"web", "shop"}) {
+		t.Errorf("got %q", q.Words)
+	}
+	if q := parse(t, "q=%20"); len(q.Words) > 0 {
+		t.Errorf("got %q", q.Words)
+	}
+}
+
+func TestManagedFieldsAreForShortPages(t *testing.T) {
+	if q := parse(t, "managedFields=true&limit=100"); !q.ManagedFields || q.Limit != 100 {
+		t.Errorf("got %+v", q)
+	}
+	if q := parse(t, "managedFields=false"); q.ManagedFields {
+		t.Error("asked for")
+	}
+}
+
 func TestParsingNothingAllocatesOneQuery(t *testing.T) {
 	v := url.Values{}
 	if n := testing.AllocsPerRun(100, func() { _, _ = Parse(v) }); n > 1 {
 		t.Errorf("%v allocations", n)
 	}
-}
-
-func FuzzParse(f *testing.F) {
-	for _, s := range []string{
-		"limit=10&page=2&sortBy=.a.b,name&ascending=true", "labelSelector=a in (b,c)|!d&label=x!=y&annotation=k=*",
-		"fieldSelector=a.b[0]['c']=~x,d!=e&names=a,b&name=x", "limit=%00", "fieldSelector=['", "sortBy=.['",
-	} {
-		f.Add(s)
-	}
-	f.Fuzz(func(t *testing.T, raw string) {
-		v, err := url.ParseQuery(raw)
-		if err != nil {
-			return
-		}
-		q, err := Parse(v)
-		if err != nil {
-			if !apierrors.IsBadRequest(err) {
-				t.Fatalf("%q: %v", raw, err)
-			}
-			return
-		}
-		for _, total := range []int{0, 1, 1000} {
-			if start, n := q.Window(total); start < 0 || n < 0 || start+n > total {
-				t.Fatalf("%q: window %d+%d of %d", raw, start, n, total)
-			}
-		}
-		for i := range q.Fields {
-			q.Fields[i].Match("x")
-		}
-		for _, reqs := range append(q.Selectors, q.Labels, q.Annotations) {
-			for i := range reqs {
-				reqs[i].Match("1", true)
-			}
-		}
-	})
-}
-
-func FuzzPathReadsWhatItWrites(f *testing.F) {
-	for _, s := range []string{".a.b", "a['x.y'][0]", `["q"]`, "$", "{.a}", `a['\'']`, `0['']`} {
-		f.Add(s)
-	}
-	f.Fuzz(func(t *testing.T, s string) {
-		p, err := ParsePath(s)
-		if err != nil {
-			return
-		}
-		again, err := ParsePath(p.String())
-		if err != nil || !slices.Equal(p, again) {
-			t.Fatalf("%q -> %q -> %q, %v", s, p, again, err)
-		}
-	})
 }

@@ -25,11 +25,16 @@ const (
 	Less
 )
 
-// Requirement is a condition on one label or annotation.
+// Requirement is a condition on one label or annotation. Its values are sorted.
 type Requirement struct {
 	Key    string
 	Op     Op
 	Values []string
+}
+
+func (r *Requirement) has(value string) bool {
+	_, ok := slices.BinarySearch(r.Values, value)
+	return ok
 }
 
 // Match tells whether the requirement holds of a key that has the value, or that is not there.
@@ -40,11 +45,11 @@ func (r *Requirement) Match(value string, found bool) bool {
 	case Missing:
 		return !found
 	case In:
-		return found && slices.Contains(r.Values, value)
+		return found && r.has(value)
 	case NotIn:
-		return !found || !slices.Contains(r.Values, value)
+		return !found || !r.has(value)
 	case Differs:
-		return found && !slices.Contains(r.Values, value)
+		return found && !r.has(value)
 	}
 	n, err := strconv.ParseInt(value, 10, 64)
 	if !found || err != nil {
@@ -87,7 +92,9 @@ func parseSelector(s string) ([]Requirement, error) {
 		if err != nil {
 			return nil, err
 		}
-		out = append(out, Requirement{Key: r.Key(), Op: op, Values: r.ValuesUnsorted()})
+		values := r.ValuesUnsorted()
+		slices.Sort(values)
+		out = append(out, Requirement{Key: r.Key(), Op: op, Values: values})
 	}
 	return out, nil
 }

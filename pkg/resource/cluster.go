@@ -1,12 +1,19 @@
 package resource
 
 import (
+	"kapis.dev/ks-apiserver/pkg/query"
 	"kapis.dev/ks-apiserver/pkg/rawjson"
+)
+
+// The states of a node beside stateRunning, as the filter status names them.
+const (
+	stateUnschedulable = "unschedulable"
+	stateWarning       = "warning"
 )
 
 func nodes() *kind {
 	return &kind{
-		fields: []field{{name: "status", match: matchExact}},
+		fields: []field{{name: "status", match: matchState, states: []string{stateUnschedulable, stateWarning, stateRunning}}},
 		extract: func(json string, v []string) {
 			v[0] = nodeState(json)
 		},
@@ -16,7 +23,7 @@ func nodes() *kind {
 // nodeState says unschedulable, or warning where a condition is not as it should be, or running.
 func nodeState(json string) string {
 	if rawjson.Get(json, "spec", "unschedulable") == "true" {
-		return "unschedulable"
+		return stateUnschedulable
 	}
 	for e := rawjson.Array(rawjson.Get(json, "status", "conditions")); e.Next(); {
 		healthy := "False"
@@ -24,30 +31,29 @@ func nodeState(json string) string {
 			healthy = "True"
 		}
 		if rawjson.GetText(e.Value, "status") != healthy {
-			return "warning"
+			return stateWarning
 		}
 	}
 	return stateRunning
 }
 
-func namespaces() *kind { return byField("status", "status", "phase") }
+func namespaces() *kind { return plain(phase("Active", "Terminating")) }
 
 func volumeClaims() *kind {
-	return &kind{
-		fields: []field{{name: "status", match: matchFold}, {name: "storageClassName", match: matchExact}},
-		extract: func(json string, v []string) {
-			v[0], v[1] = rawjson.GetText(json, "status", "phase"), rawjson.GetText(json, "spec", "storageClassName")
-		},
-	}
+	return plain(phase("Pending", "Bound", "Lost"), storageClass())
 }
 
 func volumes() *kind {
-	return &kind{
-		fields: []field{{name: "status", match: matchExact}, {name: "storageClassName", match: matchExact}},
-		extract: func(json string, v []string) {
-			v[0], v[1] = rawjson.GetText(json, "status", "phase"), rawjson.GetText(json, "spec", "storageClassName")
-		},
-	}
+	return plain(phase("Pending", "Available", "Bound", "Released", "Failed"), storageClass())
+}
+
+// phase is the filter status of kinds whose state is in status.phase.
+func phase(states ...string) field {
+	return field{name: "status", match: matchState, states: states, path: query.Path{"status", "phase"}}
+}
+
+func storageClass() field {
+	return field{name: "storageClassName", match: matchExact, path: query.Path{"spec", "storageClassName"}}
 }
 
 // Secrets and ConfigMaps keep no data in memory: who may list them through the cache need not be one

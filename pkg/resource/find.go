@@ -44,23 +44,28 @@ func (m *matches) page(start, n int, down bool, f func(*store.Ref)) {
 var nothing = []*store.Ref{}
 
 // find returns what matches the plan of b in a snapshot.
-func (s *Service) find(snap *store.Snapshot, b *builder) matches {
+func (s *Service) find(snap *store.Snapshot, b *builder) (matches, error) {
 	if b.never {
-		return matches{list: nothing}
+		return matches{list: nothing}, nil
 	}
 	if r, ok := b.direct(snap); ok {
-		return matches{tree: r}
+		return matches{tree: r}, nil
 	}
 	key := b.resultKey()
 	if list, ok := s.results.get(key, snap.Generation()); ok {
-		return matches{list: list}
+		return matches{list: list}, nil
 	}
 	list, ordered := b.collect(snap)
+	if b.fault != nil {
+		if err := b.fault(); err != nil {
+			return matches{}, err
+		}
+	}
 	if !ordered {
 		b.order.sort(snap, list)
 	}
 	s.results.put(key, snap.Generation(), list)
-	return matches{list: list}
+	return matches{list: list}, nil
 }
 
 // direct returns the range that is the answer: the plan has at most one term, in an order of the trees.

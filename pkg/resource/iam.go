@@ -1,37 +1,158 @@
 package resource
 
 import (
+	"crypto/sha256"
 	"encoding/json"
+	"strings"
 
 	"kapis.dev/ks-apiserver/pkg/query"
 	"kapis.dev/ks-apiserver/pkg/rawjson"
+	"kapis.dev/ks-apiserver/pkg/store"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// The fields of users.
+const (
+	userEmail = iota
+	userGroups
+)
+
+// The parameters that ask for users by what binds them to a role.
+const (
+	paramNamespace     = "namespace"
+	paramRole          = "role"
+	paramWorkspace     = "workspace"
+	paramWorkspaceRole = "workspacerole"
+	paramCluster       = "cluster"
+	paramClusterRole   = "clusterrole"
+	paramGlobalRole    = "globalrole"
+	paramNotInGroup    = "notingroup"
 )
 
 // Users never show their password.
 func users() *kind {
 	return &kind{
-		fields:  []field{{name: "email", match: matchExact}},
-		extract: func(json string, v []string) { v[0] = rawjson.GetText(json, "spec", "email") },
+		fields: []field{
+			userEmail:  {name: "email", match: matchExact, path: query.Path{"spec", "email"}},
+			userGroups: {name: "ingroup", match: matchMember},
+		},
+		extract: func(json string, v []string) {
+			spec := rawjson.Get(json, "spec")
+			v[userEmail], v[userGroups] = rawjson.GetText(spec, "email"), lines(rawjson.Get(spec, "groups"))
+		},
 		cut:     rawjson.Cuts([]string{"spec", "password"}),
+		members: true,
+		params: []string{
+			paramNamespace, paramRole, paramWorkspace, paramWorkspaceRole, paramCluster, paramClusterRole, paramGlobalRole, paramNotInGroup,
+		},
+		plan: planUsers,
 	}
+}
+
+// lines returns the texts of an array, one a line.
+func lines(array string) string {
+	var out strings.Builder
+	n := 0
+	for e := rawjson.Array(array); e.Next(); n++ {
+		if n > 0 {
+			out.WriteByte('\n')
+		}
+		out.WriteString(rawjson.Text(e.Value))
+	}
+	return out.String()
+}
+
+// planUsers asks for those whom bindings name, in a namespace, in a workspace, in the cluster or on the
+// platform, and with one role of those where the query names it.
+func planUsers(b *builder) error {
+	for _, m := range [...]struct {
+		param, role, bindings string
+		term                  func(value string) store.Term
+	}{
+		{paramNamespace, paramRole, "rolebindings", store.InNamespace},
+		{paramWorkspace, paramWorkspaceRole, "workspacerolebindings", func(w string) store.Term { return store.HasLabel(workspaceLabel, w) }},
+		{paramCluster, paramClusterRole, "clusterrolebindings", func(string) store.Term { return store.All() }},
+		{paramGlobalRole, paramGlobalRole, "globalrolebindings", func(string) store.Term { return store.All() }},
+	} {
+		value, _ := b.query.Param(m.param)
+		role, _ := b.query.Param(m.role)
+		if value == "" || m.param == paramCluster && value != "true" {
+			continue
+		}
+		if err := b.bound(m.bindings, m.term(value), role); err != nil {
+			return err
+		}
+	}
+	if group, ok := b.query.Param(paramNotInGroup); ok {
+		b.check(func(r *store.Record) bool { return !isLine(r.Fields[userGroups], group) })
+	}
+	return nil
+}
+
+// roleBindings can be asked for by the role that they give.
+func roleBindings() *kind { return byField("rolename", "roleRef", "name") }
+
+// bindingRole is the position of the role's name in the fields of a binding.
+const bindingRole = 0
+
+// bindingsKey is the key of the users whom bindings name.
+type bindingsKey struct {
+	resource string
+	term     store.Term
+	role     string
+}
+
+// subjects are the users whom bindings name.
+type subjects struct {
+	names  map[string]struct{}
+	digest string
+}
+
+// bound restricts the plan to the users whom the bindings of a term name, with the role where it is not empty.
+func (b *builder) bound(bindings string, term store.Term, role string) error {
+	snap, err := b.snapshot(schema.GroupVersionResource{Group: iamGroup, Version: "v1beta1", Resource: bindings})
+	if err != nil {
+		return err
+	}
+	who := derive(&b.service.derived, bindingsKey{bindings, term, role}, snap, func() *subjects { return subjectsOf(snap, term, role) })
+	b.vary(who.digest)
+	b.names(who.names)
+	return nil
+}
+
+func subjectsOf(snap *store.Snapshot, term store.Term, role string) *subjects {
+	if role != "" && term == store.All() {
+		term = store.FieldIs(bindingRole, role)
+	}
+	out, hash := &subjects{names: map[string]struct{}{}}, sha256.New()
+	snap.ByCreated(term).Walk(0, false, func(ref *store.Ref) bool {
+		r := snap.Record(ref)
+		if role != "" && r.Fields[bindingRole] != role {
+			return true
+		}
+		for e := rawjson.Array(rawjson.Get(r.JSON, "subjects")); e.Next(); {
+			name := rawjson.GetText(e.Value, "name")
+			if rawjson.GetText(e.Value, "kind") != "User" || name == "" {
+				continue
+			}
+			out.names[name] = struct{}{}
+			hash.Write(appendText(nil, name))
+		}
+		return true
+	})
+	out.digest = string(hash.Sum(nil))
+	return out
 }
 
 func groupBindings() *kind {
 	return &kind{
-		fields: []field{{name: "user", match: matchMember}},
-		extract: func(json string, v []string) {
-			for e := rawjson.Array(rawjson.Get(json, "users")); e.Next(); {
-				if v[0] != "" {
-					v[0] += "\n"
-				}
-				v[0] += rawjson.Text(e.Value)
-			}
-		},
+		fields:  []field{{name: "user", match: matchMember}},
+		extract: func(json string, v []string) { v[0] = lines(rawjson.Get(json, "users")) },
 	}
 }
 
 const (
-	workspaceLabel        = "kubesphere.io/workspace"
 	aggregationAnnotation = "iam.kubesphere.io/aggregation-roles"
 	paramAggregateTo      = "aggregateTo"
 )
@@ -55,18 +176,34 @@ func roles(workspaceParam string) *kind {
 		if err != nil {
 			return err
 		}
-		names := map[string]struct{}{}
-		if r, ok := own.Get(b.scope.Namespace, role); ok {
-			list, _ := r.Annotations.Get(aggregationAnnotation)
-			var parsed []string
-			if err := json.Unmarshal([]byte(list), &parsed); err == nil { // a broken annotation names none
-				for _, n := range parsed {
-					names[n] = struct{}{}
-				}
-			}
-		}
-		b.names(names)
+		b.aggregated(own, role)
 		return nil
 	}
 	return k
+}
+
+// aggregated restricts the plan to the roles that make up one of a name, each in its own namespace.
+func (b *builder) aggregated(own *store.Snapshot, role string) {
+	parts := map[string]map[string]struct{}{} // namespace -> names
+	all := map[string]struct{}{}
+	own.Named(b.namespace, role, func(ref *store.Ref) {
+		list, _ := own.Record(ref).Annotations.Get(aggregationAnnotation)
+		b.vary(ref.Namespace)
+		b.vary(list)
+		var names []string
+		if err := json.Unmarshal([]byte(list), &names); err != nil {
+			return // a broken annotation names none
+		}
+		parts[ref.Namespace] = setOf(names)
+		for _, n := range names {
+			all[n] = struct{}{}
+		}
+	})
+	b.names(all)
+	if b.kind.Namespaced && b.namespace == "" {
+		b.check(func(r *store.Record) bool {
+			_, ok := parts[r.Namespace][r.Name]
+			return ok
+		})
+	}
 }

@@ -2,7 +2,9 @@ package resource
 
 import (
 	"slices"
+	"strings"
 
+	"kapis.dev/ks-apiserver/pkg/query"
 	"kapis.dev/ks-apiserver/pkg/rawjson"
 	"kapis.dev/ks-apiserver/pkg/store"
 
@@ -21,13 +23,20 @@ type kind struct {
 	plan func(b *builder) error
 	// nameField is 1 more than the position of a field that the name filter looks at too.
 	nameField int
+	// members says that the parameter namespace asks for those who are in one, and not for objects there.
+	members bool
 }
 
 // field is one value of an object: a filter by its name, a sort key, or both.
 type field struct {
 	name string
-	// match is how the parameter of that name is compared; matchNone for none.
-	match match
+	// path is where in the object the field stands as it is, nil where it is put together from several. Field
+	// selectors and sort keys that name the path read the field.
+	path query.Path
+	// match is how the parameter of that name is compared; matchNone for none. states are the values that the
+	// field can have, for matchState.
+	match  match
+	states []string
 	// sort makes the field a sort key, under its name or those in sorts; time says that it is an
 	// RFC 3339 time, which gets an order of its own.
 	sort  bool
@@ -42,13 +51,32 @@ const (
 	matchNone match = iota
 	// matchExact is equality; the field is indexed.
 	matchExact
-	// matchFold is equality in any case with one of the alternatives between `|`.
-	matchFold
+	// matchState is equality with one of the alternatives between `|`, in any case; the field is indexed.
+	matchState
 	// matchContains holds where the field contains the value.
 	matchContains
 	// matchMember holds where the value is one of the field's lines.
 	matchMember
 )
+
+// indexed tells whether the store finds objects by the field.
+func (f *field) indexed() bool { return f.match == matchExact || f.match == matchState }
+
+// statesOf returns the states that a filter names, written as the field has them.
+func (f *field) statesOf(filter string) []string {
+	out := strings.Split(filter, "|")
+	for i, want := range out {
+		if at := slices.IndexFunc(f.states, func(s string) bool { return strings.EqualFold(s, want) }); at >= 0 {
+			out[i] = f.states[at]
+		}
+	}
+	return out
+}
+
+// at returns the position of the field that stands at a path, -1 where none does.
+func (k *kind) at(path query.Path) int {
+	return slices.IndexFunc(k.fields, func(f field) bool { return f.path != nil && slices.Equal(f.path, path) })
+}
 
 func core(resource string) schema.GroupResource { return schema.GroupResource{Resource: resource} }
 
@@ -81,16 +109,20 @@ func kinds() map[schema.GroupResource]*kind {
 		in("autoscaling", "horizontalpodautoscalers"):           autoscalers(),
 		in("apiextensions.k8s.io", "customresourcedefinitions"): definitions(),
 
-		in(iamGroup, "users"):                 users(),
-		in(iamGroup, "loginrecords"):          byField("type", "spec", "type"),
-		in(iamGroup, "groupbindings"):         groupBindings(),
-		in(iamGroup, "workspaceroles"):        roles("workspace"),
-		in(iamGroup, "globalroles"):           roles(""),
-		in(iamGroup, "clusterroles"):          roles(""),
-		in(iamGroup, "roles"):                 roles(""),
-		in(rbacGroup, "roles"):                roles(""),
-		in(rbacGroup, "clusterroles"):         roles(""),
-		in(iamGroup, "workspacerolebindings"): byField("rolename", "roleRef", "name"),
+		in(iamGroup, "users"):          users(),
+		in(iamGroup, "loginrecords"):   byField("type", "spec", "type"),
+		in(iamGroup, "groupbindings"):  groupBindings(),
+		in(iamGroup, "workspaceroles"): roles("workspace"),
+		in(iamGroup, "globalroles"):    roles(""),
+		in(iamGroup, "clusterroles"):   roles(""),
+		in(iamGroup, "roles"):          roles(""),
+		in(rbacGroup, "roles"):         roles(""),
+		in(rbacGroup, "clusterroles"):  roles(""),
+
+		in(iamGroup, "globalrolebindings"):    roleBindings(),
+		in(iamGroup, "workspacerolebindings"): roleBindings(),
+		in(iamGroup, "clusterrolebindings"):   roleBindings(),
+		in(iamGroup, "rolebindings"):          roleBindings(),
 
 		in("cluster.kubesphere.io", "clusters"): clusters(),
 		in("cluster.kubesphere.io", "labels"):   labelObjects(),
@@ -103,7 +135,7 @@ func Schemas() map[schema.GroupResource]store.Schema {
 	for gr, k := range kinds() {
 		s := store.Schema{Fields: len(k.fields), Ordered: k.ordered(), Extract: k.extract, Cut: k.cut}
 		for i, f := range k.fields {
-			if f.match == matchExact {
+			if f.indexed() {
 				s.Indexed = append(s.Indexed, i)
 			}
 		}
@@ -114,12 +146,16 @@ func Schemas() map[schema.GroupResource]store.Schema {
 
 // byField is a kind with one filter, by the value at a path.
 func byField(param string, path ...string) *kind {
-	return &kind{
-		fields: []field{{name: param, match: matchExact}},
-		extract: func(json string, v []string) {
-			v[0] = rawjson.GetText(json, path...)
-		},
-	}
+	return plain(field{name: param, match: matchExact, path: path})
+}
+
+// plain is a kind whose fields stand in the object as they are.
+func plain(fields ...field) *kind {
+	return &kind{fields: fields, extract: func(json string, v []string) {
+		for i := range fields {
+			v[i] = rawjson.GetText(json, fields[i].path...)
+		}
+	}}
 }
 
 // The sort keys that every kind has, beside its own and the paths of fields.
@@ -129,6 +165,7 @@ const (
 	sortCreated     = "creationTimestamp"
 	sortCreateTime  = "createTime"
 	sortUpdateTime  = "updateTime"
+	sortStoreTime   = "create_time" // as the pages of the app store write it
 	sortStartTime   = "startTime"
 	sortLastUpdated = "lastUpdateTimestamp"
 )

@@ -2,6 +2,7 @@ package resource
 
 import (
 	"cmp"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -10,8 +11,6 @@ import (
 	"kapis.dev/ks-apiserver/pkg/query"
 	"kapis.dev/ks-apiserver/pkg/rawjson"
 	"kapis.dev/ks-apiserver/pkg/store"
-
-	apiresource "k8s.io/apimachinery/pkg/api/resource"
 )
 
 // order is how the matches of a query are ordered, upwards.
@@ -36,6 +35,7 @@ const (
 type sortKey struct {
 	refs  func(a, b *store.Ref) int     // for keys of the ref
 	value func(*store.Record) sortValue // for others
+	field int                           // for byTime: the position of the field
 }
 
 // orderOf reads the sort keys of a query. single says that all objects are in one namespace, or in none.
@@ -50,7 +50,7 @@ func orderOf(q *query.Query, k *kind, single bool) (order, error) {
 			o.base = byKeys
 		}
 		if o.base == byTime {
-			o.time = slices.Index(k.ordered(), k.sortField(key.Name))
+			o.time = slices.Index(k.ordered(), s.field)
 		}
 		if i == 0 && base == byNamespace && single && len(q.SortBy) == 1 {
 			o.base = byName // within a namespace it is the same
@@ -62,27 +62,64 @@ func orderOf(q *query.Query, k *kind, single bool) (order, error) {
 
 func sortKeyOf(key query.SortKey, k *kind) (sortKey, baseOrder, error) {
 	if key.Path != nil {
-		path := key.Path
-		return sortKey{value: func(r *store.Record) sortValue { return valueOf(rawjson.Get(r.JSON, path...)) }}, byKeys, nil
+		return pathKey(key.Path, k)
 	}
 	if i := k.sortField(key.Name); i >= 0 {
 		return fieldKey(i, k)
 	}
 	switch key.Name {
 	case sortName:
-		return sortKey{refs: func(a, b *store.Ref) int { return strings.Compare(a.Name, b.Name) }}, byName, nil
+		return nameKey()
 	case sortNamespace:
-		return sortKey{refs: func(a, b *store.Ref) int { return strings.Compare(a.Namespace, b.Namespace) }}, byNamespace, nil
-	case sortCreated, sortCreateTime, sortUpdateTime, sortStartTime:
-		return sortKey{refs: func(a, b *store.Ref) int { return cmp.Compare(a.Created, b.Created) }}, byCreated, nil
+		return namespaceKey()
+	case sortCreated, sortCreateTime, sortStoreTime, sortUpdateTime, sortStartTime:
+		return createdKey()
 	}
 	return sortKey{}, 0, query.Invalid("sortBy", key.Name, "one of "+strings.Join(k.sortKeys(), ", "))
+}
+
+func nameKey() (sortKey, baseOrder, error) {
+	return sortKey{refs: func(a, b *store.Ref) int { return strings.Compare(a.Name, b.Name) }}, byName, nil
+}
+
+func namespaceKey() (sortKey, baseOrder, error) {
+	return sortKey{refs: func(a, b *store.Ref) int { return strings.Compare(a.Namespace, b.Namespace) }}, byNamespace, nil
+}
+
+func createdKey() (sortKey, baseOrder, error) {
+	return sortKey{refs: func(a, b *store.Ref) int { return cmp.Compare(a.Created, b.Created) }}, byCreated, nil
+}
+
+// pathKey is the order by a field of the object: one that is kept with the object where there is one.
+func pathKey(path query.Path, k *kind) (sortKey, baseOrder, error) {
+	switch {
+	case path.Is("metadata", "name"):
+		return nameKey()
+	case path.Is("metadata", "namespace"):
+		return namespaceKey()
+	case path.Is("metadata", "creationTimestamp"):
+		return createdKey()
+	}
+	inObject := func(r *store.Record) sortValue { return valueOf(rawjson.Get(r.JSON, path...)) }
+	i := k.at(path)
+	if i < 0 {
+		return sortKey{value: inObject}, byKeys, nil
+	}
+	if k.fields[i].time && k.fields[i].sort {
+		return fieldKey(i, k)
+	}
+	return sortKey{value: func(r *store.Record) sortValue {
+		if text := r.Fields[i]; text != "" {
+			return valueOfText(text)
+		}
+		return inObject(r) // which may be "" or not there
+	}}, byKeys, nil
 }
 
 // fieldKey is the order by a field of the kind: by time where it is one.
 func fieldKey(i int, k *kind) (sortKey, baseOrder, error) {
 	if k.fields[i].time {
-		return sortKey{value: func(r *store.Record) sortValue {
+		return sortKey{field: i, value: func(r *store.Record) sortValue {
 			return sortValue{class: classTime, number: float64(store.Seconds(r.Fields[i]))}
 		}}, byTime, nil
 	}
@@ -119,11 +156,14 @@ func valueOf(raw string) sortValue {
 	if raw == "" || raw == "null" {
 		return sortValue{}
 	}
-	text := rawjson.Text(raw)
+	return valueOfText(rawjson.Text(raw))
+}
+
+func valueOfText(text string) sortValue {
 	if text == "" || text[0] != '-' && text[0] != '+' && (text[0] < '0' || text[0] > '9') {
 		return sortValue{class: classText, text: text}
 	}
-	if n, err := strconv.ParseFloat(text, 64); err == nil {
+	if n, ok := quantity(text); ok {
 		return sortValue{class: classNumber, number: n}
 	}
 	if len(text) >= len("2006-01-02T15:04:05Z") && text[4] == '-' {
@@ -131,12 +171,42 @@ func valueOf(raw string) sortValue {
 			return sortValue{class: classTime, number: float64(t.UnixMicro())}
 		}
 	}
-	if len(text) <= 32 {
-		if q, err := apiresource.ParseQuantity(text); err == nil {
-			return sortValue{class: classNumber, number: q.AsApproximateFloat64()}
-		}
-	}
 	return sortValue{class: classText, text: text}
+}
+
+// quantity reads a number, or one with a suffix of the quantities of Kubernetes. It reads at once what the
+// library, which is exact, may need a minute for, such as 1e-99999999.
+func quantity(text string) (float64, bool) {
+	if n, err := strconv.ParseFloat(text, 64); err == nil {
+		return n, true
+	}
+	number := strings.TrimRight(text, "inumkKMGTPE")
+	factor, ok := factorOf(text[len(number):])
+	if !ok {
+		return 0, false
+	}
+	n, err := strconv.ParseFloat(number, 64)
+	return n * factor, err == nil
+}
+
+// factorOf is what the suffix of a quantity stands for (apimachinery's resource.Quantity).
+func factorOf(suffix string) (float64, bool) {
+	switch suffix {
+	case "n":
+		return 1e-9, true
+	case "u":
+		return 1e-6, true
+	case "m":
+		return 1e-3, true
+	}
+	at := strings.Index("kMGTPE", suffix)
+	if len(suffix) == 1 && at >= 0 {
+		return math.Pow10(3 * (at + 1)), true
+	}
+	if at = strings.Index("KiMiGiTiPiEi", suffix); len(suffix) == 2 && at >= 0 && at%2 == 0 {
+		return math.Ldexp(1, 10*(at/2+1)), true
+	}
+	return 0, false
 }
 
 // sort orders refs of a snapshot.

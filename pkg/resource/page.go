@@ -16,6 +16,9 @@ type Page struct {
 	// ResourceVersion and Generation are those of the moment that the page shows.
 	ResourceVersion string
 	Generation      uint64
+	// Partial says that the caller may see only a part of the objects, which is what the page is of. An answer
+	// says so with HeaderPartial.
+	Partial bool
 
 	kind  *store.Kind
 	items []string

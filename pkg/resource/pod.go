@@ -5,9 +5,6 @@ import (
 
 	"kapis.dev/ks-apiserver/pkg/query"
 	"kapis.dev/ks-apiserver/pkg/rawjson"
-	"kapis.dev/ks-apiserver/pkg/store"
-
-	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
 // The fields of pods.
@@ -28,23 +25,16 @@ const (
 	podCompleted = "Completed"
 )
 
-// paramServiceName selects the pods that a Service selects.
-const paramServiceName = "serviceName"
-
-var (
-	replicaSets = schema.GroupVersionResource{Group: "apps", Version: "v1", Resource: "replicasets"}
-	services    = schema.GroupVersionResource{Version: "v1", Resource: "services"}
-)
-
 func pods() *kind {
 	return &kind{
 		fields: []field{
-			podNode:   {name: "nodeName", match: matchExact},
-			podStatus: {name: "status", match: matchExact},
-			podPhase:  {name: "phase", match: matchExact},
-			podIP:     {name: "podIP", match: matchContains},
+			podNode:   {name: "nodeName", match: matchExact, path: query.Path{"spec", "nodeName"}},
+			podStatus: {name: "status", match: matchState, states: []string{podWaiting, podRunning, podError, podCompleted}},
+			podPhase: {name: "phase", match: matchState, path: query.Path{"status", "phase"},
+				states: []string{"Pending", "Running", "Succeeded", "Failed", "Unknown"}},
+			podIP:     {name: "podIP", match: matchContains, path: query.Path{"status", "podIP"}},
 			podClaims: {name: "pvcName", match: matchMember},
-			podStart:  {name: sortStartTime, sort: true, time: true},
+			podStart:  {name: sortStartTime, sort: true, time: true, path: query.Path{"status", "startTime"}},
 		},
 		extract: extractPod,
 		params:  []string{paramServiceName},
@@ -265,43 +255,4 @@ func statusOf(json string) containerStatus {
 		}
 	}
 	return c
-}
-
-// planPods follows owners through ReplicaSets, so that a Deployment owns its pods, and selects by
-// the selector of a Service.
-func planPods(b *builder) error {
-	if uid := b.query.OwnerUID; uid.Set && uid.Value != "" {
-		sets, err := b.snapshot(replicaSets)
-		if err != nil {
-			return err
-		}
-		sets.ByCreated(store.OwnedBy(uid.Value)).Walk(0, false, func(ref *store.Ref) bool {
-			b.owners = append(b.owners, sets.Record(ref).UID)
-			return true
-		})
-	}
-	name, ok := b.query.Param(paramServiceName)
-	if !ok {
-		return nil
-	}
-	all, err := b.snapshot(services)
-	if err != nil {
-		return err
-	}
-	s, ok := all.Get(b.scope.Namespace, name)
-	selector := store.Pairs("")
-	if ok {
-		selector = store.Pairs(rawjson.Get(s.JSON, "spec", "selector"))
-	}
-	any := false
-	selector.All(func(key, value string) bool {
-		any = true
-		b.label(query.Requirement{Key: key, Op: query.In, Values: []string{value}})
-		return true
-	})
-	b.vary(string(selector))
-	if !any {
-		b.never = true // no such Service, or one without a selector
-	}
-	return nil
 }

@@ -6,6 +6,7 @@ import (
 	"net/http"
 
 	"kapis.dev/ks-apiserver/pkg/authz"
+	"kapis.dev/ks-apiserver/pkg/expression"
 	"kapis.dev/ks-apiserver/pkg/query"
 	"kapis.dev/ks-apiserver/pkg/store"
 
@@ -32,6 +33,9 @@ type Options struct {
 	// MaxItems is the longest answer; a longer one is refused with the advice to page
 	// (DefaultMaxItems).
 	MaxItems int
+	// ServedOnly makes the routes that serve any kind serve, of custom resources, only those whose definition
+	// is labelled so (false).
+	ServedOnly bool
 }
 
 // Service answers queries. It checks no rights: who may not ask must not get here.
@@ -40,6 +44,10 @@ type Service struct {
 	kinds   map[schema.GroupResource]*kind
 	results *results
 	max     int
+
+	servedOnly  bool
+	derived     derivations
+	expressions expression.Compiler
 }
 
 // New makes a service on s, which must have been made with Schemas.
@@ -47,7 +55,7 @@ func New(s *store.Store, o Options) *Service {
 	if o.MaxItems <= 0 {
 		o.MaxItems = DefaultMaxItems
 	}
-	return &Service{store: s, kinds: kinds(), results: newResults(), max: o.MaxItems}
+	return &Service{store: s, kinds: kinds(), results: newResults(), max: o.MaxItems, servedOnly: o.ServedOnly}
 }
 
 // Catalog returns what is known of the kinds.
@@ -76,14 +84,17 @@ func (s *Service) List(ctx context.Context, k *store.Kind, scope Scope, q *query
 	if err != nil {
 		return nil, err
 	}
-	m := s.find(snap, b)
+	m, err := s.find(snap, b)
+	if err != nil {
+		return nil, err
+	}
 	start, n := q.Window(m.len())
 	if n > s.max {
 		return nil, tooMany(k, n, s.max)
 	}
 	p := &Page{
 		Total: m.len(), Remaining: m.len() - start - n, Generation: snap.Generation(),
-		ResourceVersion: snap.ResourceVersion(), kind: k,
+		ResourceVersion: snap.ResourceVersion(), Partial: scope.Part != nil, kind: k,
 	}
 	if n == 0 {
 		p.Remaining = 0
@@ -111,8 +122,9 @@ func (s *Service) Get(ctx context.Context, k *store.Kind, scope Scope, name stri
 	}
 	r, ok := snap.Get(scope.Namespace, name)
 	if ok && scope.Workspace != "" {
-		label, _ := r.Labels.Get(workspaceLabel)
-		ok = label == scope.Workspace
+		if ok, err = s.belongs(ctx, k, r, scope.Workspace); err != nil {
+			return nil, err
+		}
 	}
 	if !ok {
 		return nil, apierrors.NewNotFound(gr, name)

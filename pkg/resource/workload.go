@@ -3,6 +3,7 @@ package resource
 import (
 	"strconv"
 
+	"kapis.dev/ks-apiserver/pkg/query"
 	"kapis.dev/ks-apiserver/pkg/rawjson"
 )
 
@@ -15,6 +16,11 @@ const (
 	stateCompleted = "completed"
 	stateFailed    = "failed"
 )
+
+// workloadStatus is the filter status of what has replicas.
+func workloadStatus() field {
+	return field{name: "status", match: matchState, states: []string{stateStopped, stateRunning, stateUpdating}}
+}
 
 // replicated returns the state of a workload that wants so many replicas and has so many ready.
 func replicated(want, ready int64) string {
@@ -39,7 +45,7 @@ func whole(json string, absent int64, path ...string) int64 {
 func deployments() *kind {
 	return &kind{
 		fields: []field{
-			{name: "status", match: matchExact},
+			workloadStatus(),
 			{name: sortUpdateTime, sort: true, time: true, sorts: []string{sortLastUpdated}},
 		},
 		extract: func(json string, v []string) {
@@ -62,7 +68,7 @@ func latest(status, key string) string {
 
 func statefulSets() *kind {
 	return &kind{
-		fields: []field{{name: "status", match: matchExact}},
+		fields: []field{workloadStatus()},
 		extract: func(json string, v []string) {
 			v[0] = replicated(whole(json, 1, "spec", "replicas"), whole(json, 0, "status", "readyReplicas"))
 		},
@@ -71,7 +77,7 @@ func statefulSets() *kind {
 
 func daemonSets() *kind {
 	return &kind{
-		fields: []field{{name: "status", match: matchExact}},
+		fields: []field{workloadStatus()},
 		extract: func(json string, v []string) {
 			status := rawjson.Get(json, "status")
 			v[0] = replicated(whole(status, 0, "desiredNumberScheduled"), whole(status, 0, "numberReady"))
@@ -82,7 +88,7 @@ func daemonSets() *kind {
 func jobs() *kind {
 	return &kind{
 		fields: []field{
-			{name: "status", match: matchExact, sort: true},
+			{name: "status", match: matchState, states: []string{stateRunning, stateCompleted, stateFailed}, sort: true},
 			{name: sortUpdateTime, sort: true, time: true, sorts: []string{sortLastUpdated}},
 		},
 		extract: func(json string, v []string) {
@@ -106,7 +112,7 @@ func jobs() *kind {
 
 func cronJobs() *kind {
 	return &kind{
-		fields: []field{{name: "status", match: matchExact}},
+		fields: []field{{name: "status", match: matchState, states: []string{statePaused, stateRunning}}},
 		extract: func(json string, v []string) {
 			v[0] = stateRunning
 			if rawjson.Get(json, "spec", "suspend") == "true" {
@@ -117,11 +123,8 @@ func cronJobs() *kind {
 }
 
 func autoscalers() *kind {
-	return &kind{
-		fields: []field{{name: "targetKind", match: matchExact}, {name: "targetName", match: matchExact}},
-		extract: func(json string, v []string) {
-			target := rawjson.Get(json, "spec", "scaleTargetRef")
-			v[0], v[1] = rawjson.GetText(target, "kind"), rawjson.GetText(target, "name")
-		},
-	}
+	return plain(
+		field{name: "targetKind", match: matchExact, path: query.Path{"spec", "scaleTargetRef", "kind"}},
+		field{name: "targetName", match: matchExact, path: query.Path{"spec", "scaleTargetRef", "name"}},
+	)
 }

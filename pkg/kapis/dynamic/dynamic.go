@@ -105,8 +105,10 @@ func (b bound) target(r *restful.Request) (*target, error) {
 		return nil, err
 	}
 	var err error
-	t.kind, err = b.Resources.Catalog().Resolve(ctx, gv.WithResource(plural))
-	return t, err
+	if t.kind, err = b.Resources.Catalog().Resolve(ctx, gv.WithResource(plural)); err != nil {
+		return nil, err
+	}
+	return t, b.Resources.Served(ctx, t.kind)
 }
 
 func (b bound) list(r *restful.Request) (any, error) {

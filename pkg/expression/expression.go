@@ -1,0 +1,103 @@
+// Package expression evaluates expressions in the Common Expression Language (CEL, github.com/google/cel-spec)
+// over objects that are JSON, and decodes of an object only what the expression reads.
+//
+// An expression comes from whoever may list, and runs for every object that the list looks at. So what it may
+// cost is bounded four times: its text (length, nesting, patterns), what it may build (see literals), one
+// object's evaluation, and the whole query.
+package expression
+
+import (
+	"container/list"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/google/cel-go/cel"
+)
+
+// maxPrograms is how many compiled expressions are kept; one takes some ten KB.
+const maxPrograms = 128
+
+// Compiler makes Programs, and keeps those that were used last. It is ready without being initialized.
+type Compiler struct {
+	once sync.Once
+	env  *cel.Env
+	err  error
+
+	mu     sync.Mutex
+	byText map[string]*list.Element
+	order  list.List // of *Program, the latest used in front
+}
+
+// Program is a compiled expression. It does not change, and may be used by many queries at once.
+type Program struct {
+	text    string
+	program cel.Program
+}
+
+// Compile returns the program of an expression over `object` that is true or false. An error is the fault of
+// the text, and says in which line and column, from 1.
+func (c *Compiler) Compile(text string) (*Program, error) {
+	if p := c.known(text); p != nil {
+		return p, nil
+	}
+	c.once.Do(func() { c.env, c.err = newLanguage() }) // costs some milliseconds: not before it is needed
+	if c.err != nil {
+		return nil, c.err
+	}
+	checked, issues := c.env.Compile(text)
+	if err := issueOf(issues); err != nil {
+		return nil, err
+	}
+	if t := checked.OutputType(); t != cel.BoolType && t != cel.DynType {
+		return nil, fmt.Errorf("line 1, column 1: the expression is a %s, and must be true or false", t)
+	}
+	program, err := c.env.Program(checked, programOptions(checked.NativeRep())...)
+	if err != nil {
+		return nil, fmt.Errorf("prepare the expression: %w", err)
+	}
+	return c.keep(&Program{text: text, program: program}), nil
+}
+
+// issueOf returns the first thing that is wrong with a text.
+func issueOf(issues *cel.Issues) error {
+	if issues.Err() == nil {
+		return nil
+	}
+	all := issues.Errors()
+	if len(all) == 0 {
+		return issues.Err()
+	}
+	first := all[0]
+	if first.Location == nil || first.Location.Line() < 1 {
+		return errors.New(first.Message)
+	}
+	return fmt.Errorf("line %d, column %d: %s", first.Location.Line(), first.Location.Column()+1, first.Message)
+}
+
+func (c *Compiler) known(text string) *Program {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	e, ok := c.byText[text]
+	if !ok {
+		return nil
+	}
+	c.order.MoveToFront(e)
+	return e.Value.(*Program)
+}
+
+func (c *Compiler) keep(p *Program) *Program {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if e, ok := c.byText[p.text]; ok {
+		return e.Value.(*Program)
+	}
+	if c.byText == nil {
+		c.byText = map[string]*list.Element{}
+	}
+	c.byText[p.text] = c.order.PushFront(p)
+	if c.order.Len() > maxPrograms {
+		delete(c.byText, c.order.Remove(c.order.Back()).(*Program).text)
+	}
+	return p
+}

@@ -1,0 +1,270 @@
+package resource
+
+import (
+	"slices"
+	"strings"
+
+	"kapis.dev/ks-apiserver/pkg/query"
+	"kapis.dev/ks-apiserver/pkg/rawjson"
+	"kapis.dev/ks-apiserver/pkg/store"
+)
+
+// metadata adds the filters that every kind has.
+func (b *builder) metadata() {
+	q := b.query
+	if q.Names != nil {
+		b.names(q.Names)
+	}
+	if q.Namespace.Set && !b.own.members {
+		b.inNamespace(q.Namespace.Value)
+	}
+	if q.UID.Set {
+		b.check(func(r *store.Record) bool { return r.UID == q.UID.Value })
+	}
+	for _, text := range q.Contains {
+		b.contains(text)
+	}
+	if q.Owner.Set {
+		b.ownedBy(q.Owner.Value)
+	}
+	if q.OwnerKind.Set {
+		kind := q.OwnerKind.Value
+		b.indexed(func(r *store.Record) bool {
+			return anyOwner(r, func(o store.Owner) bool { return o.Kind == kind })
+		}, store.OwnedByKind(kind))
+	}
+	for i := range q.Annotations {
+		req := &q.Annotations[i]
+		b.check(func(r *store.Record) bool { return req.Match(r.Annotations.Get(req.Key)) })
+	}
+}
+
+func (b *builder) inNamespace(namespace string) {
+	holds := func(r *store.Record) bool { return r.Namespace == namespace }
+	if namespace == "" {
+		b.check(holds)
+		return
+	}
+	b.indexed(holds, store.InNamespace(namespace))
+}
+
+// contains looks for text in the name, in any case in the alias, and in the field that the kind
+// names for this.
+func (b *builder) contains(text string) {
+	folded, also := wordOf(text), b.own.nameField-1
+	b.check(func(r *store.Record) bool {
+		return strings.Contains(r.Name, text) || folded.in(r.Alias) || also >= 0 && strings.Contains(r.Fields[also], text)
+	})
+}
+
+// ownedBy looks for an owner by its UID or its name. Only UIDs have an index; what has the form of one is taken
+// for one, so that the pods of a workload are found at once.
+func (b *builder) ownedBy(owner string) {
+	uids := append([]string{owner}, b.owners...)
+	for _, uid := range b.owners {
+		b.vary(uid)
+	}
+	byUID := isUID(owner)
+	holds := func(r *store.Record) bool {
+		return anyOwner(r, func(o store.Owner) bool { return slices.Contains(uids, o.UID) || !byUID && o.Name == owner })
+	}
+	if !byUID {
+		b.check(holds)
+		return
+	}
+	terms := make([]store.Term, len(uids))
+	for i, uid := range uids {
+		terms[i] = store.OwnedBy(uid)
+	}
+	b.indexed(holds, terms...)
+}
+
+// isUID tells whether s has the form of an object's UID, that of RFC 9562.
+func isUID(s string) bool {
+	if len(s) != 36 {
+		return false
+	}
+	for i := range len(s) {
+		switch c := s[i]; {
+		case i == 8 || i == 13 || i == 18 || i == 23:
+			if c != '-' {
+				return false
+			}
+		case (c < '0' || c > '9') && (c < 'a' || c > 'f'):
+			return false
+		}
+	}
+	return true
+}
+
+// anyOwner tells whether f holds of an owner of the object. It makes no list of them.
+func anyOwner(r *store.Record, f func(store.Owner) bool) bool {
+	for e := rawjson.Array(rawjson.Get(r.JSON, "metadata", "ownerReferences")); e.Next(); {
+		var o store.Owner
+		for m := rawjson.Object(e.Value); m.Next(); {
+			switch m.Key {
+			case "kind":
+				o.Kind = rawjson.Text(m.Value)
+			case "name":
+				o.Name = rawjson.Text(m.Value)
+			case "uid":
+				o.UID = rawjson.Text(m.Value)
+			}
+		}
+		if f(o) {
+			return true
+		}
+	}
+	return false
+}
+
+// label adds a condition on one label.
+func (b *builder) label(req query.Requirement) {
+	holds := func(r *store.Record) bool { return req.Match(r.Labels.Get(req.Key)) }
+	if req.Op != query.In {
+		b.check(holds)
+		return
+	}
+	terms := make([]store.Term, len(req.Values))
+	for i, v := range req.Values {
+		terms[i] = store.HasLabel(req.Key, v)
+	}
+	b.indexed(holds, terms...)
+}
+
+func (b *builder) labels() {
+	for _, req := range b.query.Labels {
+		b.label(req)
+	}
+	alternatives := b.query.Selectors
+	if len(alternatives) == 1 {
+		for _, req := range alternatives[0] {
+			b.label(req)
+		}
+		return
+	}
+	if len(alternatives) > 1 {
+		b.narrowed(func(r *store.Record) bool {
+			return slices.ContainsFunc(alternatives, func(all []query.Requirement) bool {
+				for i := range all {
+					if !all[i].Match(r.Labels.Get(all[i].Key)) {
+						return false
+					}
+				}
+				return true
+			})
+		}, termsOf(alternatives)...)
+	}
+}
+
+// termsOf returns terms of which one holds for every object that one of the alternatives selects, none where
+// an alternative names no value of a label.
+func termsOf(alternatives [][]query.Requirement) []store.Term {
+	var out []store.Term
+	for _, all := range alternatives {
+		at := slices.IndexFunc(all, func(r query.Requirement) bool { return r.Op == query.In })
+		if at < 0 {
+			return nil
+		}
+		for _, v := range all[at].Values {
+			out = append(out, store.HasLabel(all[at].Key, v))
+		}
+	}
+	return out
+}
+
+// fields adds the conditions on fields by their paths. Those of the metadata and of the kind's own fields are
+// found by index.
+func (b *builder) fields() {
+	for i := range b.query.Fields {
+		f := &b.query.Fields[i]
+		own, is := b.own.at(f.Path), f.Op == query.Is
+		switch {
+		case is && f.Path.Is("metadata", "name"):
+			b.names(map[string]struct{}{f.Value: {}})
+		case is && f.Path.Is("metadata", "namespace"):
+			b.inNamespace(f.Value)
+		case is && f.Value != "" && len(f.Path) == 3 && f.Path[:2].Is("metadata", "labels"):
+			b.label(query.Requirement{Key: f.Path[2], Op: query.In, Values: []string{f.Value}})
+		case own >= 0 && is && f.Value != "" && b.own.fields[own].indexed():
+			b.indexed(func(r *store.Record) bool { return r.Fields[own] == f.Value }, store.FieldIs(own, f.Value))
+		case own >= 0:
+			b.check(func(r *store.Record) bool { return f.Match(r.Fields[own]) })
+		default:
+			b.check(func(r *store.Record) bool { return f.Match(rawjson.GetText(r.JSON, f.Path...)) })
+		}
+	}
+}
+
+// words adds the free text.
+func (b *builder) words() {
+	for _, text := range b.query.Words {
+		w := wordOf(text)
+		b.check(w.inRecord)
+	}
+}
+
+// expression adds the expression, which is the most costly of the filters.
+func (b *builder) expression() error {
+	text := b.query.Expression
+	if text == "" {
+		return nil
+	}
+	program, err := b.service.expressions.Compile(text)
+	if err != nil {
+		return query.Invalid("cel", text, "an expression over object that is true or false: "+err.Error())
+	}
+	evaluation := program.Begin()
+	b.check(func(r *store.Record) bool { return evaluation.Holds(r.JSON) })
+	b.fault = func() error {
+		if err := evaluation.Fault(); err != nil {
+			return query.Invalid("cel", text, err.Error())
+		}
+		return nil
+	}
+	return nil
+}
+
+// ownFilters adds the filters that the kind has.
+func (b *builder) ownFilters() {
+	for i, f := range b.own.fields {
+		want, ok := b.query.Param(f.name)
+		if f.match == matchNone || !ok {
+			continue
+		}
+		switch f.match {
+		case matchExact:
+			b.fieldIs(i, want)
+		case matchState:
+			b.fieldIs(i, f.statesOf(want)...)
+		case matchContains:
+			b.check(func(r *store.Record) bool { return strings.Contains(r.Fields[i], want) })
+		case matchMember:
+			b.check(func(r *store.Record) bool { return isLine(r.Fields[i], want) })
+		}
+	}
+}
+
+// fieldIs adds the condition that an indexed field has one of some values.
+func (b *builder) fieldIs(field int, values ...string) {
+	holds := func(r *store.Record) bool { return slices.Contains(values, r.Fields[field]) }
+	if slices.Contains(values, "") {
+		b.check(holds) // what a field does not have is in no index
+		return
+	}
+	terms := make([]store.Term, len(values))
+	for i, v := range values {
+		terms[i] = store.FieldIs(field, v)
+	}
+	b.indexed(holds, terms...)
+}
+
+// isLine tells whether s is one of the lines.
+func isLine(lines, s string) bool {
+	for line := range strings.SplitSeq(lines, "\n") {
+		if line == s && s != "" {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,106 @@
+package resource
+
+import (
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"testing"
+
+	apiresource "k8s.io/apimachinery/pkg/api/resource"
+)
+
+// someValue is JSON of one of the classes that values are ordered by, or of none.
+func someValue(r *rand.Rand) string {
+	some := []string{
+		``, `null`, `""`, `true`, `false`, `0`, `-0`, `1`, `"1"`, `1.0`, `1e3`, `"1k"`, `"1000m"`, `"1Ki"`, `"-5Gi"`, `"0.5"`, `"+7"`, `"1e-99999999"`, `1e999`, `"9Ei"`,
+		`"2026-01-01T00:00:00Z"`, `"2026-01-01T09:00:00+09:00"`, `"2026-01-01T00:00:00.5Z"`, `"2026-13-01T00:00:00Z"`, `"10.0.0.1"`, `"9z"`, `"a"`, `"é"`, `"-"`, `"+Inf"`, `"nan"`, `{"a":1}`, `[1]`,
+	}
+	if r.IntN(3) == 0 {
+		return strconv.Itoa(r.IntN(40) - 20)
+	}
+	return some[r.IntN(len(some))]
+}
+
+// The property: whatever fields hold, they are in one total preorder.
+func TestSortValuesAreTotallyOrdered(t *testing.T) {
+	for seed := range uint64(30_000) {
+		r := rand.New(rand.NewPCG(seed, 4))
+		a, b, c := someValue(r), someValue(r), someValue(r)
+		x, y, z := valueOf(a), valueOf(b), valueOf(c)
+		if x.compare(x) != 0 || x.compare(y) != -y.compare(x) {
+			t.Fatalf("%s and %s", a, b)
+		}
+		if x.compare(y) <= 0 && y.compare(z) <= 0 && x.compare(z) > 0 {
+			t.Fatalf("%s <= %s <= %s, and not %s <= %s", a, b, c, a, c)
+		}
+		if x.compare(y) == 0 && x.compare(z) != y.compare(z) {
+			t.Fatalf("%s and %s are equal, and differ from %s", a, b, c)
+		}
+	}
+}
+
+// Quantities are what Kubernetes takes them for, so far as a float64 tells.
+func TestQuantitiesAreThoseOfKubernetes(t *testing.T) {
+	for _, number := range []string{"0", "1", "-3", "+2", "1.5", "100", "0.001"} {
+		for _, suffix := range []string{"", "n", "u", "m", "k", "M", "G", "T", "P", "E", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei", "e3", "E-2"} {
+			want := apiresource.MustParse(number + suffix)
+			got, ok := quantity(number + suffix)
+			if number == "100" && suffix == "Ei" {
+				continue // more than Kubernetes can hold
+			}
+			if f := want.AsApproximateFloat64(); !ok || math.Abs(got-f) > 1e-9+math.Abs(f)*1e-9 {
+				t.Errorf("%s%s: %v %v, want %v", number, suffix, got, ok, f)
+			}
+		}
+	}
+	for _, text := range []string{"", "k", "1i", "1kk", "1KiB", "1 k", "1Kim", "x", "1.2.3", "--1", "1mi", "1iK", "1EiK"} {
+		if n, ok := quantity(text); ok {
+			t.Errorf("%q is %v", text, n)
+		}
+	}
+}
+
+func FuzzValueOf(f *testing.F) {
+	r := rand.New(rand.NewPCG(1, 1))
+	for range 40 {
+		f.Add(someValue(r), someValue(r))
+	}
+	f.Fuzz(func(t *testing.T, a, b string) {
+		x, y := valueOf(a), valueOf(b)
+		if math.IsNaN(x.number) || x.compare(y) != -y.compare(x) {
+			t.Fatalf("%q and %q", a, b)
+		}
+	})
+}
+
+func TestUIDsHaveTheirForm(t *testing.T) {
+	for s, want := range map[string]bool{
+		"0a1b2c3d-0000-4000-8000-00000000000a": true, "0A1b2c3d-0000-4000-8000-00000000000a": false, "": false, "0a1b2c3d-0000-4000-8000-00000000000": false,
+		"0a1b2c3d-0000-4000-8000000000000000a": false, "web-1": false, "0a1b2c3dx0000-4000-8000-00000000000a": false,
+	} {
+		if isUID(s) != want {
+			t.Errorf("%q", s)
+		}
+	}
+}
+
+// A term that is not the whole condition must never be the answer by itself.
+func TestTermsThatNarrowAreNotTheAnswer(t *testing.T) {
+	w := newCluster(t, tenants(), Options{})
+	kind := w.resolve(t, "", "pods")
+	b := &builder{ctx: t.Context(), service: w.Service, kind: kind, own: w.own(kind.GVR), scope: Scope{Workspace: "w3"}, query: parsed(t, "")}
+	if err := b.build(); err != nil {
+		t.Fatal(err)
+	}
+	snap, err := w.store.Snapshot(t.Context(), kind.GVR)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, ok := b.direct(snap); ok {
+		t.Error("the index alone answers")
+	}
+	if !slices.ContainsFunc(b.conditions, func(c condition) bool { return len(c.terms) == 0 }) {
+		t.Error("nothing checks")
+	}
+}

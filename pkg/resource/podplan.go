@@ -1,0 +1,85 @@
+package resource
+
+import (
+	"kapis.dev/ks-apiserver/pkg/query"
+	"kapis.dev/ks-apiserver/pkg/rawjson"
+	"kapis.dev/ks-apiserver/pkg/store"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// paramServiceName selects the pods that a Service selects.
+const paramServiceName = "serviceName"
+
+var (
+	replicaSets = schema.GroupVersionResource{Group: "apps", Version: "v1", Resource: "replicasets"}
+	services    = schema.GroupVersionResource{Version: "v1", Resource: "services"}
+)
+
+// planPods follows owners through ReplicaSets, so that a Deployment owns its pods, and selects by
+// the selector of a Service.
+func planPods(b *builder) error {
+	if owner := b.query.Owner; owner.Set && owner.Value != "" {
+		sets, err := b.snapshot(replicaSets)
+		if err != nil {
+			return err
+		}
+		sets.ByCreated(store.OwnedBy(owner.Value)).Walk(0, false, func(ref *store.Ref) bool {
+			b.owners = append(b.owners, sets.Record(ref).UID)
+			return true
+		})
+	}
+	service, ok := b.query.Param(paramServiceName)
+	if !ok {
+		return nil
+	}
+	all, err := b.snapshot(services)
+	if err != nil {
+		return err
+	}
+	b.servedBy(all, service)
+	return nil
+}
+
+// maxServices is how many Services of one name are looked up by index.
+const maxServices = 64
+
+// servedBy restricts the plan to the pods that a Service of that name selects, each in its own namespace.
+func (b *builder) servedBy(all *store.Snapshot, name string) {
+	selectors := map[string][]query.Requirement{} // namespace -> what its Service selects
+	var terms []store.Term
+	all.Named(b.namespace, name, func(ref *store.Ref) {
+		text := rawjson.Get(all.Record(ref).JSON, "spec", "selector")
+		var selector []query.Requirement
+		store.Pairs(text).All(func(key, value string) bool {
+			selector = append(selector, query.Requirement{Key: key, Op: query.In, Values: []string{value}})
+			return true
+		})
+		if len(selector) == 0 {
+			return // such a Service selects nothing
+		}
+		selectors[ref.Namespace] = selector
+		terms = append(terms, store.InNamespace(ref.Namespace))
+		b.vary(ref.Namespace)
+		b.vary(text)
+	})
+	switch {
+	case len(selectors) == 0:
+		b.never = true
+		return
+	case b.namespace != "":
+		for _, req := range selectors[b.namespace] {
+			b.label(req)
+		}
+		return
+	case len(terms) > maxServices:
+		terms = nil
+	}
+	b.narrowed(func(r *store.Record) bool {
+		selector, ok := selectors[r.Namespace]
+		for i := range selector {
+			ok = ok && selector[i].Match(r.Labels.Get(selector[i].Key))
+		}
+		return ok
+	}, terms...)
+}

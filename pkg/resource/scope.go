@@ -1,0 +1,175 @@
+package resource
+
+import (
+	"context"
+	"crypto/sha256"
+	"net/http"
+	"slices"
+
+	"kapis.dev/ks-apiserver/pkg/authz"
+	"kapis.dev/ks-apiserver/pkg/query"
+	"kapis.dev/ks-apiserver/pkg/store"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// HeaderPartial is the header, with the value true, of an answer that shows only a part of what there is, because
+// the caller may see no more: Page.Partial.
+const HeaderPartial = "X-Kapis-Partial"
+
+// ErrNotVisible says that a caller who may see a part of the cluster may see no object of this kind. It is a 403;
+// who answers the request makes authz.Denied of it, which says more.
+var ErrNotVisible error = &apierrors.StatusError{ErrStatus: metav1.Status{
+	Status: metav1.StatusFailure, Code: http.StatusForbidden, Reason: metav1.StatusReasonForbidden,
+	Message: "no object of this kind can be seen by the caller",
+}}
+
+// workspaceLabel says which workspace an object belongs to.
+const workspaceLabel = "kubesphere.io/workspace"
+
+const tenantGroup = "tenant.kubesphere.io"
+
+var namespacesKind = schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}
+
+// tenancy says which workspace each namespace is in. It does not change.
+type tenancy struct {
+	of    map[string]string       // namespace -> workspace, for those that are in one
+	terms map[string][]store.Term // workspace -> where an index finds its objects, and perhaps others
+	// digest is equal for equal tenancies: what depends on one is stale when it changes.
+	digest string
+}
+
+// tenancy returns the one of this moment. It is made anew when a namespace changes.
+func (s *Service) tenancy(ctx context.Context) (*tenancy, error) {
+	snap, err := s.store.Snapshot(ctx, namespacesKind)
+	if err != nil {
+		return nil, err
+	}
+	return derive(&s.derived, "tenancy", snap, func() *tenancy { return tenancyOf(snap) }), nil
+}
+
+func tenancyOf(snap *store.Snapshot) *tenancy {
+	t := &tenancy{of: map[string]string{}, terms: map[string][]store.Term{}}
+	hash := sha256.New()
+	snap.ByName(store.All()).Walk(0, false, func(ref *store.Ref) bool {
+		workspace, _ := snap.Record(ref).Labels.Get(workspaceLabel)
+		if workspace == "" {
+			return true
+		}
+		t.of[ref.Name] = workspace
+		t.terms[workspace] = append(t.terms[workspace], store.InNamespace(ref.Name))
+		hash.Write([]byte(ref.Name + "\x00" + workspace + "\x00")) // neither has a zero byte
+		return true
+	})
+	for workspace, terms := range t.terms {
+		t.terms[workspace] = append(terms, store.HasLabel(workspaceLabel, workspace))
+	}
+	t.digest = string(hash.Sum(nil))
+	return t
+}
+
+// has tells whether an object belongs to a workspace: by its namespace where that is in one, else by its own
+// label. So nobody puts an object into another workspace by labelling it in a namespace of his own.
+func (t *tenancy) has(r *store.Record, workspace string) bool {
+	if owner := t.of[r.Namespace]; owner != "" {
+		return owner == workspace
+	}
+	label, _ := r.Labels.Get(workspaceLabel)
+	return label == workspace
+}
+
+// inWorkspace restricts the plan to the objects of a workspace.
+func (b *builder) inWorkspace(workspace string) error {
+	label := query.Requirement{Key: workspaceLabel, Op: query.In, Values: []string{workspace}}
+	if !b.kind.Namespaced {
+		b.label(label)
+		return nil
+	}
+	t, err := b.service.tenancy(b.ctx)
+	if err != nil {
+		return err
+	}
+	b.vary(t.digest)
+	if b.namespace != "" {
+		switch t.of[b.namespace] {
+		case workspace: // all of it
+		case "":
+			b.label(label)
+		default:
+			b.never = true
+		}
+		return nil
+	}
+	terms := t.terms[workspace]
+	if terms == nil { // without a namespace
+		terms = []store.Term{store.HasLabel(workspaceLabel, workspace)}
+	}
+	b.narrowed(func(r *store.Record) bool { return t.has(r, workspace) }, terms...)
+	return nil
+}
+
+// namespaceSet are namespaces, and how an index finds their objects.
+type namespaceSet struct {
+	names map[string]struct{}
+	terms []store.Term
+}
+
+func newNamespaceSet(names []string) *namespaceSet {
+	s := &namespaceSet{names: setOf(names), terms: make([]store.Term, len(names))}
+	for i, n := range names {
+		s.terms[i] = store.InNamespace(n)
+	}
+	return s
+}
+
+func setOf(names []string) map[string]struct{} {
+	out := make(map[string]struct{}, len(names))
+	for _, n := range names {
+		out[n] = struct{}{}
+	}
+	return out
+}
+
+// partKey is the key of what is derived from a Part.
+type partKey struct{ key, of string }
+
+// inPart restricts the plan to what the caller may see.
+func (b *builder) inPart(p *authz.Part) error {
+	gr, derived := b.kind.GVR.GroupResource(), &b.service.derived
+	switch {
+	case b.kind.Namespaced && b.namespace != "":
+		_, ok := slices.BinarySearch(p.Namespaces, b.namespace)
+		b.never = b.never || !ok
+	case b.kind.Namespaced && len(p.Namespaces) == 0:
+		b.never = true
+	case b.kind.Namespaced:
+		set := derive(derived, partKey{p.Key, "namespaces"}, nil, func() *namespaceSet { return newNamespaceSet(p.Namespaces) })
+		b.indexed(func(r *store.Record) bool {
+			_, ok := set.names[r.Namespace]
+			return ok
+		}, set.terms...)
+	case gr == core("namespaces"):
+		b.names(derive(derived, partKey{p.Key, "names"}, nil, func() map[string]struct{} { return setOf(p.Namespaces) }))
+	case gr == in(tenantGroup, "workspaces"), gr == in(tenantGroup, "workspacetemplates"):
+		b.names(derive(derived, partKey{p.Key, "workspaces"}, nil, func() map[string]struct{} { return setOf(p.Workspaces) }))
+	case len(p.Workspaces) == 0:
+		return ErrNotVisible
+	default:
+		b.label(query.Requirement{Key: workspaceLabel, Op: query.In, Values: p.Workspaces})
+	}
+	return nil
+}
+
+// belongs tells whether an object of a kind belongs to a workspace.
+func (s *Service) belongs(ctx context.Context, k *store.Kind, r *store.Record, workspace string) (bool, error) {
+	if !k.Namespaced {
+		return new(tenancy).has(r, workspace), nil
+	}
+	t, err := s.tenancy(ctx)
+	if err != nil {
+		return false, err
+	}
+	return t.has(r, workspace), nil
+}

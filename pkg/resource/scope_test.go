@@ -1,0 +1,230 @@
+package resource
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+
+	"kapis.dev/ks-apiserver/pkg/authz"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// tenants are pods, widgets and gadgets of two workspaces. Namespace a is in w1, b in w2, free in none; labels of pods
+// claim what is not so.
+func tenants() map[string][]string {
+	return map[string][]string{
+		"/api/v1/namespaces": {obj("a", labelled(workspaceLabel, "w1"), ""), obj("b", labelled(workspaceLabel, "w2"), ""), obj("free", "", "")},
+		"/api/v1/pods": {
+			obj("a/mine", "", ""), obj("a/says-w2", labelled(workspaceLabel, "w2"), ""),
+			obj("b/theirs", "", ""), obj("b/says-w1", labelled(workspaceLabel, "w1", "app", "x"), ""),
+			obj("free/nobodys", "", ""), obj("free/labelled", labelled(workspaceLabel, "w1"), ""), obj("unknown/labelled-too", labelled(workspaceLabel, "w1"), ""),
+		},
+		"/apis/example.com/v1/gadgets":                         {obj("g1", labelled(workspaceLabel, "w1"), ""), obj("g2", labelled(workspaceLabel, "w2"), ""), obj("g3", "", "")},
+		"/apis/" + tenantGroup + "/v1beta1/workspaces":         {obj("w1", "", ""), obj("w2", "", "")},
+		"/apis/" + tenantGroup + "/v1beta1/workspacetemplates": {obj("w1", "", ""), obj("w2", "", "")},
+		"/apis/" + iamGroup + "/v1beta1/workspaceroles":        {obj("r1", labelled(workspaceLabel, "w1"), ""), obj("r2", labelled(workspaceLabel, "w2"), "")},
+	}
+}
+
+// filtersOfAnybody are what a caller may add; none of them widens what the scope shows.
+var filtersOfAnybody = []string{
+	"", "labelSelector=kubesphere.io/workspace|!kubesphere.io/workspace", "label=kubesphere.io/workspace", "names=mine,theirs,says-w1,says-w2,g1,g2,g3,a,b,free,w1,w2,nobodys,labelled",
+	"name=", "sortBy=name", "sortBy=.metadata.labels['kubesphere.io/workspace']", "cel=true", "annotation=!x", "fieldSelector=metadata.name!=x", "workspace=w2", "workspace=w1",
+}
+
+// S1: an object shows in a workspace by its namespace, and by its label only where no other workspace has it.
+func TestWorkspacesShowWhatIsTheirs(t *testing.T) {
+	w := newCluster(t, tenants(), Options{})
+	pods, gadgets, namespaces := w.resolve(t, "", "pods"), w.resolve(t, "example.com", "gadgets"), w.resolve(t, "", "namespaces")
+	for _, raw := range filtersOfAnybody {
+		for _, c := range []struct {
+			scope               Scope
+			pods, gadgets, name string
+		}{
+			{Scope{Workspace: "w1"}, "a/mine a/says-w2 free/labelled unknown/labelled-too", "/g1", "/a"},
+			{Scope{Workspace: "w2"}, "b/says-w1 b/theirs", "/g2", "/b"},
+			{Scope{Workspace: "w3"}, "", "", ""},
+			{Scope{Workspace: "w1", Namespace: "a"}, "a/mine a/says-w2", "", ""},
+			{Scope{Workspace: "w1", Namespace: "b"}, "", "", ""},
+			{Scope{Workspace: "w1", Namespace: "free"}, "free/labelled", "", ""},
+			{Scope{Workspace: "w2", Namespace: "free"}, "", "", ""},
+		} {
+			within(t, sorted(w.keys(t, pods, c.scope, raw)), c.pods, raw, c.scope)
+			if c.scope.Namespace == "" {
+				if !strings.HasPrefix(raw, "workspace=") {
+					within(t, sorted(w.keys(t, gadgets, c.scope, raw)), c.gadgets, raw, c.scope)
+				}
+				within(t, sorted(w.keys(t, namespaces, c.scope, raw)), c.name, raw, c.scope)
+			}
+		}
+	}
+	for _, c := range []struct {
+		scope Scope
+		name  string
+		code  int32
+	}{
+		{Scope{Workspace: "w1", Namespace: "a"}, "mine", 0}, {Scope{Workspace: "w1", Namespace: "a"}, "says-w2", 0}, {Scope{Workspace: "w2", Namespace: "a"}, "says-w2", 404},
+		{Scope{Workspace: "w1", Namespace: "b"}, "says-w1", 404}, {Scope{Workspace: "w2", Namespace: "b"}, "theirs", 0}, {Scope{Workspace: "w1", Namespace: "free"}, "labelled", 0},
+		{Scope{Workspace: "w1", Namespace: "free"}, "nobodys", 404}, {Scope{Workspace: "w2", Namespace: "free"}, "labelled", 404},
+	} {
+		if _, err := w.Get(context.Background(), pods, c.scope, c.name); code(err) != c.code {
+			t.Errorf("get %s of %+v: %v", c.name, c.scope, err)
+		}
+	}
+	for name, want := range map[string]int32{"g1": 0, "g2": http.StatusNotFound, "g3": http.StatusNotFound} {
+		if _, err := w.Get(context.Background(), gadgets, Scope{Workspace: "w1"}, name); code(err) != want {
+			t.Errorf("get %s: %v", name, err)
+		}
+	}
+}
+
+func sorted(keys string) string {
+	f := strings.Fields(keys)
+	slices.Sort(f)
+	return strings.Join(f, " ")
+}
+
+// within checks that the answer is all that the scope shows where there is no filter by name, and never more.
+func within(t *testing.T, got, all, raw string, scope any) {
+	t.Helper()
+	for key := range strings.FieldsSeq(got) {
+		if !slices.Contains(strings.Fields(all), key) {
+			t.Errorf("%s in %+v shows %s", raw, scope, key)
+		}
+	}
+	if !strings.HasPrefix(raw, "name") && !strings.HasPrefix(raw, "label=") && !strings.HasPrefix(raw, "workspace=") && got != all {
+		t.Errorf("%s in %+v: %q, want %q", raw, scope, got, all)
+	}
+}
+
+func TestPartsShowWhatTheCallerMaySee(t *testing.T) {
+	w := newCluster(t, tenants(), Options{})
+	part := &authz.Part{Namespaces: []string{"a", "free"}, Workspaces: []string{"w1"}, Key: "1"}
+	one := &authz.Part{Namespaces: []string{"b"}, Key: "2"}
+	for _, c := range []struct {
+		group, resource, want, ofOne string
+	}{
+		{"", "pods", "a/mine a/says-w2 free/labelled free/nobodys", "b/says-w1 b/theirs"},
+		{"", "namespaces", "/a /free", "/b"},
+		{tenantGroup, "workspaces", "/w1", ""}, {tenantGroup, "workspacetemplates", "/w1", ""},
+		{"example.com", "gadgets", "/g1", "refused"}, {iamGroup, "workspaceroles", "/r1", "refused"},
+	} {
+		kind := w.resolve(t, c.group, c.resource)
+		for _, raw := range filtersOfAnybody {
+			if c.resource == "workspaceroles" && strings.HasPrefix(raw, "workspace=") {
+				continue // a filter of this kind
+			}
+			for p, want := range map[*authz.Part]string{part: c.want, one: c.ofOne} {
+				page, err := w.list(t, kind, Scope{Part: p}, raw)
+				if want == "refused" {
+					if !errors.Is(err, ErrNotVisible) || code(err) != http.StatusForbidden {
+						t.Errorf("%s: %v", c.resource, err)
+					}
+					continue
+				}
+				if err != nil || !page.Partial || page.Total != page.Len() {
+					t.Fatalf("%s?%s: %v %+v", c.resource, raw, err, page)
+				}
+				within(t, sorted(strings.Join(keysOf(t, page), " ")), want, raw, *p)
+			}
+		}
+		if page, err := w.list(t, kind, Scope{}, ""); err != nil || page.Partial {
+			t.Errorf("%s of all is partial, or %v", c.resource, err)
+		}
+	}
+	pods := w.resolve(t, "", "pods")
+	if got := w.keys(t, pods, Scope{Part: part, Namespace: "b"}, ""); got != "" {
+		t.Errorf("a namespace outside of the part shows %s", got)
+	}
+	if got := w.keys(t, pods, Scope{Part: part, Namespace: "a"}, ""); sorted(got) != "a/mine a/says-w2" {
+		t.Errorf("a namespace of the part shows %s", got)
+	}
+	if got := w.keys(t, pods, Scope{Part: &authz.Part{Workspaces: []string{"w1"}, Key: "3"}}, ""); got != "" {
+		t.Errorf("a part without namespaces shows %s", got)
+	}
+}
+
+// What one caller was answered is never the answer of another who may see something else.
+func TestResultKeysTellScopesApart(t *testing.T) {
+	w := newCluster(t, tenants(), Options{})
+	kind, seen := w.resolve(t, "", "pods"), map[string]string{}
+	for _, scope := range []Scope{
+		{}, {Namespace: "a"}, {Namespace: "b"}, {Workspace: "a"}, {Workspace: "w1"}, {Namespace: "a", Workspace: "w1"}, {Namespace: "w1", Workspace: "a"},
+		{Part: &authz.Part{Key: ""}}, {Part: &authz.Part{Key: "a"}}, {Part: &authz.Part{Key: "b"}}, {Part: &authz.Part{Key: "a"}, Workspace: "w1"},
+	} {
+		if scope.Part != nil {
+			scope.Part.Namespaces = []string{"a"}
+		}
+		for _, raw := range []string{"name=x", "name=xx", "serviceName=x", "sortBy=name", "status=a", "phase=a", "status=a&phase=b", "status=a&phase=b&name=x", "q=x", "cel=true", "q=x&cel=true"} {
+			q := parsed(t, raw)
+			b := &builder{ctx: context.Background(), service: w.Service, kind: kind, own: w.own(kind.GVR), scope: scope, query: q}
+			if err := b.build(); err != nil {
+				t.Fatal(err)
+			}
+			what := fmt.Sprintf("%+v %+v %s", scope, scope.Part, raw)
+			if other, ok := seen[b.resultKey()]; ok {
+				t.Errorf("%s has the key of %s", what, other)
+			}
+			seen[b.resultKey()] = what
+		}
+	}
+}
+
+func TestServedOnlyServesWhatIsLabelled(t *testing.T) {
+	definitions := map[string][]string{"/apis/apiextensions.k8s.io/v1/customresourcedefinitions": {
+		obj("widgets.example.com", labelled(servedLabel, "true"), ""), obj("gadgets.example.com", labelled(servedLabel, "false"), ""), obj("users.iam.kubesphere.io", "", ""),
+	}}
+	only, all := newCluster(t, definitions, Options{ServedOnly: true}), newCluster(t, definitions, Options{})
+	for _, c := range []struct {
+		group, resource string
+		code            int32
+	}{
+		{"", "pods", 0}, {"apps", "deployments", 0}, {"storage.k8s.io", "storageclasses", 0}, {iamGroup, "users", 0}, {"example.com", "widgets", 0}, {"example.com", "gadgets", 404},
+	} {
+		if err := only.Served(context.Background(), only.resolve(t, c.group, c.resource)); code(err) != c.code {
+			t.Errorf("%s: %v", c.resource, err)
+		}
+		if err := all.Served(context.Background(), all.resolve(t, c.group, c.resource)); err != nil {
+			t.Errorf("%s, where all are served: %v", c.resource, err)
+		}
+	}
+}
+
+func TestTenancyIsMadeOnceForAMoment(t *testing.T) {
+	w := newCluster(t, tenants(), Options{})
+	first, err := w.tenancy(context.Background())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if again, err := w.tenancy(context.Background()); err != nil || again != first {
+		t.Error("it was made twice")
+	}
+	if first.of["a"] != "w1" || first.of["free"] != "" || len(first.terms["w2"]) != 2 {
+		t.Errorf("%+v", first)
+	}
+	snap, err := w.store.Snapshot(context.Background(), schema.GroupVersionResource{Version: "v1", Resource: "namespaces"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if other := tenancyOf(snap); other.digest != first.digest {
+		t.Error("equal tenancies have different digests")
+	}
+}
+
+func TestDerivationsAreBounded(t *testing.T) {
+	d, made := &derivations{}, 0
+	for i := range 3 * maxDerived {
+		if got := derive(d, i, nil, func() int { made++; return i }); got != i {
+			t.Fatal(got)
+		}
+		derive(d, i, nil, func() int { made++; return -1 })
+	}
+	if made != 3*maxDerived || len(d.byKey) > maxDerived {
+		t.Errorf("%d made, %d kept", made, len(d.byKey))
+	}
+}

@@ -1,0 +1,45 @@
+package resource
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strings"
+
+	"kapis.dev/ks-apiserver/pkg/store"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// servedLabel marks the custom resource definitions whose objects are served where Options.ServedOnly is set.
+const servedLabel = "kubesphere.io/resource-served"
+
+var definitionsKind = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
+
+// Served tells why the routes that serve any kind do not serve this one, nil where they do. With
+// Options.ServedOnly they serve what kube-apiserver has built in, the groups of KubeSphere, and the custom
+// resources whose definition carries the label kubesphere.io/resource-served=true; without, everything.
+func (s *Service) Served(ctx context.Context, k *store.Kind) error {
+	gr := k.GVR.GroupResource()
+	if !s.servedOnly || gr.Group == "" || gr.Group == "kubesphere.io" || strings.HasSuffix(gr.Group, ".kubesphere.io") {
+		return nil
+	}
+	definitions, err := s.store.Snapshot(ctx, definitionsKind)
+	if err != nil {
+		return err
+	}
+	definition, ok := definitions.Get("", gr.String())
+	if !ok {
+		return nil // not a custom resource
+	}
+	if label, _ := definition.Labels.Get(servedLabel); label != "true" {
+		return &apierrors.StatusError{ErrStatus: metav1.Status{
+			Status: metav1.StatusFailure, Code: http.StatusNotFound, Reason: metav1.StatusReasonNotFound,
+			Message: fmt.Sprintf("resource %q is not supported: its definition lacks the label %s=true", gr, servedLabel),
+			Details: &metav1.StatusDetails{Group: gr.Group, Kind: gr.Resource},
+		}}
+	}
+	return nil
+}

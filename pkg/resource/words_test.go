@@ -1,0 +1,155 @@
+package resource
+
+import (
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"net/url"
+	"strings"
+	"testing"
+
+	"kapis.dev/ks-apiserver/pkg/query"
+	"kapis.dev/ks-apiserver/pkg/store"
+)
+
+func parsed(t testing.TB, raw string) *query.Query {
+	t.Helper()
+	v, err := url.ParseQuery(raw)
+	if err != nil {
+		t.Fatal(err)
+	}
+	q, err := query.Parse(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return q
+}
+
+func TestFreeText(t *testing.T) {
+	w := newCluster(t, map[string][]string{"/api/v1/pods": {
+		obj("a/web-1", labelled("app.kubernetes.io/name", "Shop"), ""), obj("a/web-2", `"annotations":{"kubesphere.io/alias-name":"Front \"door\"","k":"image nginx:1.27"}`, ""),
+		obj("a/db", `"annotations":{"note":"Ähre <b>\nline"}`, ""),
+	}}, Options{})
+	pods := w.resolve(t, "", "pods")
+	for text, want := range map[string]string{
+		"WEB": "web-1 web-2", "shop": "web-1", "web shop": "web-1", "shop db": "", "kubernetes.io/NAME": "web-1", `"door"`: "web-2", "nginx:1.27": "web-2", "front nginx web": "web-2",
+		"ähre": "db", "ÄHRE": "db", "<b>": "db", "line": "db", "nline": "", "u003c": "", ":": "web-2", ",": "", "{": "", "  ": "db web-1 web-2", `":"`: "", "last-applied": "",
+	} {
+		if got := namesOf(w.keys(t, pods, Scope{}, "q="+url.QueryEscape(text)), true); got != want {
+			t.Errorf("%q: %q, want %q", text, got, want)
+		}
+	}
+}
+
+// The property: a word is found in pairs where it is in one of their texts, whatever they are made of.
+func TestWordsAreFoundLikeInDecodedPairs(t *testing.T) {
+	const alphabet = `aAbB:,{}"\<>&.- éÉ0n` + "\n\t\u2028\x01"
+	letters := []rune(alphabet)
+	for seed := range uint64(4000) {
+		r := rand.New(rand.NewPCG(seed, 3))
+		text := func(n int) string {
+			var out []rune
+			for range r.IntN(n) {
+				out = append(out, letters[r.IntN(len(letters))])
+			}
+			return string(out)
+		}
+		pairs := map[string]string{}
+		for range r.IntN(3) {
+			pairs[text(6)] = text(9)
+		}
+		raw, err := json.Marshal(pairs)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range 6 {
+			word := strings.ToLower(text(4))
+			if strings.TrimSpace(word) == "" {
+				continue
+			}
+			want := false
+			for k, v := range pairs {
+				want = want || strings.Contains(strings.ToLower(k), word) || strings.Contains(strings.ToLower(v), word)
+			}
+			if w := wordOf(word); w.inPairs(store.Pairs(raw)) != want {
+				t.Fatalf("%q in %s: not %v", word, raw, want)
+			}
+		}
+	}
+}
+
+func TestLookingForAWordAllocatesNothing(t *testing.T) {
+	r := &store.Record{Ref: &store.Ref{Name: "web-1"}, Labels: `{"app":"Web","tier":"x"}`, Annotations: store.Pairs(`{"a":"text with \"escapes\"","b":"` + strings.Repeat("x", 300) + `"}`)}
+	w := wordOf("absent")
+	if n := testing.AllocsPerRun(100, func() { w.inRecord(r) }); n > 0 {
+		t.Errorf("%v allocations", n)
+	}
+	for _, o := range []string{`{"metadata":{"ownerReferences":[{"kind":"K","name":"n","uid":"u"}]}}`} {
+		r := &store.Record{JSON: o}
+		if n := testing.AllocsPerRun(100, func() { anyOwner(r, func(o store.Owner) bool { return o.UID == "x" }) }); n > 0 {
+			t.Errorf("owners: %v allocations", n)
+		}
+	}
+}
+
+func TestExpressionsFilter(t *testing.T) {
+	var pods []string
+	for i := range 20 {
+		pods = append(pods, obj(fmt.Sprintf("a/p%02d", i), "", fmt.Sprintf(`"spec":{"n":%d},"status":{"phase":%q}`, i, []string{"Running", "Pending"}[i%2])))
+	}
+	w := newCluster(t, map[string][]string{"/api/v1/pods": pods}, Options{})
+	kind := w.resolve(t, "", "pods")
+	ask := func(expression, more string) (*Page, error) {
+		return w.list(t, kind, Scope{}, "cel="+url.QueryEscape(expression)+more)
+	}
+	for expression, want := range map[string]int{
+		"object.spec.n >= 15": 5, "object.spec.n >= 15 && object.status.phase == 'Running'": 2, "object.spec.absent == 1": 0, "!has(object.spec.absent)": 20, "object.spec.n": 0, "true": 20,
+	} {
+		if p, err := ask(expression, "&limit=3&sortBy=.spec.n"); err != nil || p.Total != want {
+			t.Errorf("%s: %v %v", expression, p, err)
+		}
+	}
+	for expression, says := range map[string]string{
+		"object.spec.n >": "line 1, column 16", "subject == 1": "undeclared", "1": "true or false",
+		"[1,2,3,4,5,6,7,8,9,10].all(a, [1,2,3,4,5,6,7,8,9,10].all(b, [1,2,3,4,5,6,7,8,9,10].all(c, [1,2,3,4,5,6,7,8,9,10].all(d, a+b+c+d > 0))))": "costs less",
+	} {
+		_, err := ask(expression, "")
+		if code(err) != 400 || !strings.Contains(err.Error(), says) || !strings.Contains(err.Error(), `"cel"`) {
+			t.Errorf("%s: %v", expression, err)
+		}
+		if _, again := ask(expression, ""); again == nil || again.Error() != err.Error() {
+			t.Errorf("%s, asked again: %v", expression, again)
+		}
+	}
+}
+
+// S1: what a caller may not see is never looked at by his expression, so neither its answer nor its cost tells of it.
+func TestExpressionsSeeNothingOutOfScope(t *testing.T) {
+	w := newCluster(t, tenants(), Options{})
+	kind := w.resolve(t, "", "pods")
+	for _, scope := range []Scope{{Namespace: "a"}, {Workspace: "w1"}, {Workspace: "w2", Namespace: "b"}} {
+		b := &builder{ctx: t.Context(), service: w.Service, kind: kind, own: w.own(kind.GVR), scope: scope, query: parsed(t, "cel=true")}
+		if err := b.build(); err != nil {
+			t.Fatal(err)
+		}
+		if len(b.conditions) == 0 {
+			t.Fatal("no conditions")
+		}
+		last := &b.conditions[len(b.conditions)-1]
+		expression := last.holds
+		last.holds = func(r *store.Record) bool {
+			tenancy, err := w.tenancy(t.Context())
+			if err != nil || scope.Namespace != "" && r.Namespace != scope.Namespace || scope.Workspace != "" && !tenancy.has(r, scope.Workspace) {
+				t.Errorf("%+v: the expression sees %s/%s", scope, r.Namespace, r.Name)
+			}
+			return expression(r)
+		}
+		snap, err := w.store.Snapshot(t.Context(), kind.GVR)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if m, err := w.find(snap, b); err != nil || m.len() == 0 {
+			t.Errorf("%+v: %v", scope, err)
+		}
+	}
+}
