@@ -11,6 +11,7 @@ import (
 	apimachineryversion "k8s.io/apimachinery/pkg/version"
 
 	"kapis.dev/ks-apiserver/pkg/apiserver/openapi"
+	"kapis.dev/ks-apiserver/pkg/authz"
 	kapisconfig "kapis.dev/ks-apiserver/pkg/kapis/config"
 	"kapis.dev/ks-apiserver/pkg/kapis/dynamic"
 	"kapis.dev/ks-apiserver/pkg/kapis/operations"
@@ -41,25 +42,29 @@ func (p *parts) webServices() []*restful.WebService {
 
 // handler is the whole server.
 func (p *parts) handler() (http.Handler, error) {
-	container := restful.NewContainer()
-	container.DoNotRecover(true) // filter.Recover does
-	container.ServiceErrorHandler(serviceError)
 	services := p.webServices()
-	for _, ws := range services {
-		container.Add(ws)
+	routes, err := newRoutes(services)
+	if err != nil {
+		return nil, err
 	}
-	container.Router(newRouter(services))
 	documents, err := openapi.New(openapi.Options{
 		Config: p.cluster, WebServices: services, Title: "ks-apiserver", Version: version.Get().GitVersion,
 	})
 	if err != nil {
 		return nil, err
 	}
+	return p.chain(p.answer(routes, documents)), nil
+}
+
+// answer is what stands at the end of the chain: the routes, and the few handlers that are none.
+func (p *parts) answer(routes *restful.Container, documents http.Handler) http.Handler {
 	health := health{checks: p.checks}
 	metrics := promhttp.HandlerFor(p.metrics, promhttp.HandlerOpts{})
-	root := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		r = canonical(r)
 		switch path := r.URL.Path; {
+		case !authz.DecisionFrom(r.Context()).Allowed:
+			routes.Dispatch(w, r) // a part of a list: only routes know of parts
 		case path == "/metrics":
 			metrics.ServeHTTP(w, r)
 		case strings.HasPrefix(path, "/openapi/"):
@@ -67,15 +72,36 @@ func (p *parts) handler() (http.Handler, error) {
 		case isHealth(path):
 			health.ServeHTTP(w, r)
 		default:
-			container.Dispatch(w, r)
+			routes.Dispatch(w, r)
 		}
 	})
-	return p.chain(root), nil
+}
+
+// newRoutes makes the container of the routes. Their steps are those of the chain: WebServices and
+// routes have no filters of their own.
+func newRoutes(services []*restful.WebService) (*restful.Container, error) {
+	router, err := newRouter(services)
+	if err != nil {
+		return nil, err
+	}
+	container := restful.NewContainer()
+	container.DoNotRecover(true) // filter.Recover does
+	container.ServiceErrorHandler(serviceError)
+	for _, ws := range services {
+		container.Add(ws)
+	}
+	container.Router(router)
+	return container, nil
 }
 
 // serviceError writes what go-restful itself refuses (no such route, method or content type) as a
-// Status, in the words of the Kubernetes API.
+// Status, in the words of the Kubernetes API; and what the router refuses, as filter.Authorize does.
 func serviceError(e restful.ServiceError, req *restful.Request, resp *restful.Response) {
+	ctx := req.Request.Context()
+	if info := request.InfoFrom(ctx); e.Code == http.StatusForbidden && info != nil {
+		web.WriteError(resp.ResponseWriter, req.Request, authz.Denied(request.UserFrom(ctx), info, authz.DecisionFrom(ctx)))
+		return
+	}
 	for name, values := range e.Header {
 		resp.Header()[name] = values
 	}

@@ -18,7 +18,9 @@ type Aliases struct {
 	GroupOf func(resource string) (schema.GroupResource, bool)
 }
 
-// Authorize asks Next.
+// Authorize asks Next. Where both refuse, the part of a list that may be seen is what either of them
+// gives; but for kinds of the platform as a whole, of which no namespace and no workspace has a part
+// (and for one that nobody knows).
 func (a Aliases) Authorize(ctx context.Context, u user.Info, r *request.Info) (Decision, error) {
 	d, err := a.Next.Authorize(ctx, u, r)
 	if err != nil || d.Allowed || !isAliased(r) {
@@ -26,9 +28,19 @@ func (a Aliases) Authorize(ctx context.Context, u user.Info, r *request.Info) (D
 	}
 	gr, ok := a.GroupOf(r.Resource)
 	if !ok {
+		d.Part = nil
 		return d, nil
 	}
-	return a.Next.Authorize(ctx, u, r.As(gr))
+	as := r.As(gr)
+	own, err := a.Next.Authorize(ctx, u, as)
+	switch {
+	case err != nil || own.Allowed:
+	case as.Scope == request.Global:
+		own.Part = nil
+	default:
+		own.Part = d.Part.Or(own.Part)
+	}
+	return own, err
 }
 
 func isAliased(r *request.Info) bool {

@@ -18,8 +18,9 @@ type Decision struct {
 	// Group is the synthetic group of the role that allowed the request, which kube-apiserver
 	// knows through the mirror of roles; empty where no role allowed it.
 	Group string
-	// Part is set only where nothing allowed the whole request, a list or watch, and a part of it is
-	// allowed: who answers it has to restrict the answer to that, and who can't has to refuse.
+	// Part is set only where Allowed is false, and the request is for a list of which its caller may
+	// see some. It may then go on to a handler that restricts its answer to the part; whoever does
+	// not know of parts sees a refusal.
 	Part *Part
 }
 
@@ -36,15 +37,18 @@ func (f Func) Authorize(ctx context.Context, u user.Info, r *request.Info) (Deci
 	return f(ctx, u, r)
 }
 
-type decisionKey struct{}
+// DecisionKey is the key under which a context has the *Decision that let its request pass.
+type DecisionKey struct{}
 
 // WithDecision returns a context that carries the decision that let the request pass.
 func WithDecision(ctx context.Context, d Decision) context.Context {
-	return context.WithValue(ctx, decisionKey{}, d)
+	return context.WithValue(ctx, DecisionKey{}, &d)
 }
 
 // DecisionFrom returns the decision that let the request of ctx pass.
 func DecisionFrom(ctx context.Context) Decision {
-	d, _ := ctx.Value(decisionKey{}).(Decision)
-	return d
+	if d, ok := ctx.Value(DecisionKey{}).(*Decision); ok {
+		return *d
+	}
+	return Decision{}
 }

@@ -1,11 +1,98 @@
 package authz
 
+import (
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/binary"
+	"slices"
+	"strconv"
+	"strings"
+)
+
 // Part is what of a list its caller may see who may not see all of it. It does not change.
 type Part struct {
-	// Namespaces are where the objects of namespaces may be seen, sorted.
+	// Namespaces are where the objects of namespaces may be seen; sorted.
 	Namespaces []string
-	// Workspaces are whose objects of the cluster may be seen, by their label, sorted.
+	// Workspaces are those whose objects of the cluster, by their label kubesphere.io/workspace,
+	// may be seen; sorted.
 	Workspaces []string
-	// Key is equal for equal parts, short, for the keys of caches.
+	// Key is equal for equal parts and for no others, and short: for the keys of caches.
 	Key string
+}
+
+// keyBytes is how much of a SHA-256 a Key keeps: two parts of one key are not found in 2^96 tries.
+const keyBytes = 24
+
+// NewPart returns the part that consists of these, nil where there are none. It sorts both slices,
+// drops what is in them twice, and keeps them.
+func NewPart(namespaces, workspaces []string) *Part {
+	slices.Sort(namespaces)
+	slices.Sort(workspaces)
+	return sortedPart(slices.Compact(namespaces), slices.Compact(workspaces))
+}
+
+func sortedPart(namespaces, workspaces []string) *Part {
+	if len(namespaces) == 0 && len(workspaces) == 0 {
+		return nil
+	}
+	size := 2 * binary.MaxVarintLen64
+	for _, list := range [...][]string{namespaces, workspaces} {
+		for _, name := range list {
+			size += binary.MaxVarintLen16 + len(name)
+		}
+	}
+	text := make([]byte, 0, size)
+	for _, list := range [...][]string{namespaces, workspaces} {
+		text = binary.AppendUvarint(text, uint64(len(list)))
+		for _, name := range list {
+			text = append(binary.AppendUvarint(text, uint64(len(name))), name...)
+		}
+	}
+	sum := sha256.Sum256(text)
+	return &Part{Namespaces: namespaces, Workspaces: workspaces, Key: base64.RawURLEncoding.EncodeToString(sum[:keyBytes])}
+}
+
+// Or returns what is in p or in q; nil is the empty part.
+func (p *Part) Or(q *Part) *Part {
+	switch {
+	case q == nil || p != nil && p.Key == q.Key:
+		return p
+	case p == nil:
+		return q
+	}
+	namespaces, workspaces := merge(p.Namespaces, q.Namespaces), merge(p.Workspaces, q.Workspaces)
+	for _, whole := range [...]*Part{p, q} {
+		if len(namespaces) == len(whole.Namespaces) && len(workspaces) == len(whole.Workspaces) {
+			return whole
+		}
+	}
+	return sortedPart(namespaces, workspaces)
+}
+
+// merge returns what is in either of two sorted lists, sorted; it changes neither.
+func merge(a, b []string) []string {
+	switch {
+	case len(b) == 0:
+		return a
+	case len(a) == 0:
+		return b
+	}
+	all := make([]string, 0, max(len(a), len(b)))
+	for len(a) > 0 && len(b) > 0 {
+		order := strings.Compare(a[0], b[0])
+		if order <= 0 {
+			all, a = append(all, a[0]), a[1:]
+		} else {
+			all = append(all, b[0])
+		}
+		if order >= 0 {
+			b = b[1:]
+		}
+	}
+	return append(append(all, a...), b...)
+}
+
+// Reason says, for people and audit, how much is in the part.
+func (p *Part) Reason() string {
+	return "allowed in " + strconv.Itoa(len(p.Namespaces)) + " namespaces and " + strconv.Itoa(len(p.Workspaces)) + " workspaces"
 }

@@ -10,8 +10,8 @@ import (
 )
 
 // Union asks each authorizer in turn, and allows what the first of them allows. None of them can
-// forbid: where nobody allows, the request is refused with the last reason that was given, and with
-// the errors of those that could not tell.
+// forbid: where nobody allows, the request is refused with the last reason that was given, with all
+// parts that were, and with the errors of those that could not tell.
 func Union(authorizers ...Authorizer) Authorizer {
 	return union(authorizers)
 }
@@ -28,11 +28,17 @@ func (a union) Authorize(ctx context.Context, u user.Info, r *request.Info) (Dec
 			errs = append(errs, err)
 		case d.Allowed:
 			return d, nil
-		case d.Reason != "":
-			refusal.Reason = d.Reason
+		default:
+			if d.Reason != "" {
+				refusal.Reason = d.Reason
+			}
+			refusal.Part = refusal.Part.Or(d.Part)
 		}
 	}
-	return refusal, errors.Join(errs...)
+	if errs != nil {
+		return Decision{Reason: refusal.Reason}, errors.Join(errs...) // of what part is unknown
+	}
+	return refusal, nil
 }
 
 // AlwaysAllow allows everything to everyone, as the mode of that name in the configuration asks.

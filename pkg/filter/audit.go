@@ -29,9 +29,9 @@ func Audit(sink audit.Sink, now func() time.Time) Filter {
 	}
 	return func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			w, rec := recorded(w)
+			w, r, rec := recorded(w, r)
 			id := uuid.NewString()
-			e := begin(r, id, now())
+			e := newEvent(r, id, now())
 			// An id that a client made up could hide its request behind another's.
 			r.Header.Set(auditHeader, id)
 			w.Header().Set(auditHeader, id)
@@ -48,7 +48,7 @@ func Audit(sink audit.Sink, now func() time.Time) Filter {
 
 type event struct{ audit.Event }
 
-func begin(r *http.Request, id string, at time.Time) *event {
+func newEvent(r *http.Request, id string, at time.Time) *event {
 	e := &event{}
 	e.TypeMeta = metav1.TypeMeta{Kind: "Event", APIVersion: auditv1.SchemeGroupVersion.String()}
 	e.Level = auditv1.LevelMetadata
@@ -90,14 +90,17 @@ func (e *event) finish(rec *record, at time.Time, returned bool) {
 	if u := rec.user; u != nil {
 		e.User = authnv1.UserInfo{Username: u.GetName(), UID: u.GetUID(), Groups: u.GetGroups()}
 	}
-	if d := rec.decision; d.Allowed || d.Reason != "" {
-		verdict := "forbid"
-		if d.Allowed {
+	if d := rec.decision; d.Allowed || d.Reason != "" || d.Part != nil {
+		verdict, reason := "forbid", d.Reason
+		switch {
+		case d.Allowed:
 			verdict = "allow"
+		case d.Part != nil && code != http.StatusForbidden: // the route answers with a part
+			verdict, reason = "allow", d.Part.Reason()
 		}
 		e.Annotations = map[string]string{
 			"authorization.k8s.io/decision": verdict,
-			"authorization.k8s.io/reason":   d.Reason,
+			"authorization.k8s.io/reason":   reason,
 		}
 	}
 }

@@ -1,7 +1,6 @@
 package filter
 
 import (
-	"context"
 	"errors"
 	"net/http"
 	"strings"
@@ -35,36 +34,30 @@ type Authentication struct {
 func (a Authentication) Wrap(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		a.cutIdentity(r.Header)
-		ctx := r.Context()
-		info := request.InfoFrom(ctx)
+		info := request.InfoFrom(r.Context())
 		if info == nil {
 			web.WriteError(w, r, errNoInfo)
 			return
 		}
-		rec := recordOf(w)
+		w, r, rec := recorded(w, r)
 		if a.Judged != nil && a.Judged(info) {
-			if rec != nil {
-				rec.user = anonymous
-			}
-			next.ServeHTTP(w, r.WithContext(request.WithUser(ctx, anonymous)))
+			rec.user = anonymous
+			next.ServeHTTP(w, r)
 			return
 		}
-		kept := &credentials{authorization: r.Header["Authorization"], cookie: r.Header["Cookie"]}
+		kept := credentials{judged: true, authorization: r.Header["Authorization"], cookie: r.Header["Cookie"]}
 		u, err := authenticate(a.Authenticator, r)
 		if err != nil || u.GetName() == user.Anonymous {
 			limitHTTP2(w, r)
 		}
 		if err != nil {
-			refuse(w, r, kept, err)
+			refuse(w, r, &kept, err)
 			return
 		}
 		delete(r.Header, "Authorization")
 		cutSecretCookies(r.Header)
-		if rec != nil {
-			rec.user = u
-		}
-		ctx = context.WithValue(request.WithUser(ctx, u), credentialsKey{}, kept)
-		next.ServeHTTP(w, r.WithContext(ctx))
+		rec.user, rec.credentials = u, kept
+		next.ServeHTTP(w, r)
 	})
 }
 
@@ -73,6 +66,7 @@ var anonymous = &user.DefaultInfo{Name: user.Anonymous, Groups: []string{user.Al
 // credentials are what a request came with. They are kept for filter.Recheck, out of reach of
 // everything that a request is passed on to.
 type credentials struct {
+	judged                bool // by filter.Authentication
 	authorization, cookie []string
 }
 

@@ -11,11 +11,14 @@ import (
 )
 
 // Authorize lets a request go on, with the decision in its context, if a allows it, and answers 403
-// in the words of Kubernetes otherwise. An error means that a could not tell: it is answered as what
+// in the words of Kubernetes otherwise. A list of this server's own of which the caller may see a part
+// goes on too, with a decision that does not allow it: what is behind this filter refuses it, unless
+// it restricts its answer to the part. An error means that a could not tell: it is answered as what
 // it is (503 for one that says so, 500 without detail for any other), and nothing goes on.
 func Authorize(a authz.Authorizer) Filter {
 	return func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			w, r, rec := recorded(w, r)
 			ctx := r.Context()
 			u, info := request.UserFrom(ctx), request.InfoFrom(ctx)
 			if info == nil || u == nil {
@@ -23,16 +26,14 @@ func Authorize(a authz.Authorizer) Filter {
 				return
 			}
 			d, err := a.Authorize(ctx, u, info)
-			if rec := recordOf(w); rec != nil {
-				rec.decision = d
-			}
+			rec.decision = d
 			switch {
 			case err != nil:
 				web.WriteError(w, r, fmt.Errorf("authorize: %w", err))
-			case !d.Allowed:
+			case !d.Allowed && (d.Part == nil || !info.OfCluster()):
 				web.WriteError(w, r, authz.Denied(u, info, d))
 			default:
-				next.ServeHTTP(w, r.WithContext(authz.WithDecision(ctx, d)))
+				next.ServeHTTP(w, r)
 			}
 		})
 	}

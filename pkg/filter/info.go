@@ -19,10 +19,12 @@ func Info(next http.Handler) http.Handler {
 			web.WriteError(w, r, badRequest(err))
 			return
 		}
-		if rec := recordOf(w); rec != nil {
-			rec.info = info
+		w, r, rec := recorded(w, r)
+		if rec.info != nil { // a request within a request is judged by itself
+			w, r, rec = newRecord(w, r)
 		}
-		next.ServeHTTP(w, r.WithContext(request.WithInfo(r.Context(), info)))
+		rec.info = info
+		next.ServeHTTP(w, r)
 	})
 }
 

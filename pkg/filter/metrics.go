@@ -23,22 +23,23 @@ type Metrics struct {
 	total    *prometheus.CounterVec
 	duration *prometheus.HistogramVec
 
-	mu       sync.RWMutex
-	counters map[counterKey]prometheus.Counter
-	timers   map[timerKey]prometheus.Observer
-	known    map[resourceKey]struct{}
+	mu     sync.RWMutex
+	series map[seriesKey]series
+	known  map[resourceKey]struct{}
 }
 
 type resourceKey struct{ group, version, resource string }
 
-type timerKey struct {
+type seriesKey struct {
 	resourceKey
 	verb string
+	code int
 }
 
-type counterKey struct {
-	timerKey
-	code int
+// series are those of the requests that have the same labels.
+type series struct {
+	total    prometheus.Counter
+	duration prometheus.Observer // nil until one of them was timed
 }
 
 // NewMetrics registers ks_server_request_total and ks_server_request_duration_seconds. Requests
@@ -54,9 +55,8 @@ func NewMetrics(reg prometheus.Registerer) (*Metrics, error) {
 			Help:    "How long requests took until the last byte of the answer, without watches, logs and upgraded connections.",
 			Buckets: []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60},
 		}, []string{"verb", "group", "version", "resource"}),
-		counters: map[counterKey]prometheus.Counter{},
-		timers:   map[timerKey]prometheus.Observer{},
-		known:    map[resourceKey]struct{}{},
+		series: map[seriesKey]series{},
+		known:  map[resourceKey]struct{}{},
 	}
 	for _, c := range []prometheus.Collector{m.total, m.duration} {
 		if err := reg.Register(c); err != nil {
@@ -67,64 +67,46 @@ func NewMetrics(reg prometheus.Registerer) (*Metrics, error) {
 }
 
 func (m *Metrics) observe(rec *record, method string, took time.Duration) {
-	code := rec.code()
-	key := counterKey{timerKey: timerKey{verb: verb(rec.info, method)}, code: code}
+	key := seriesKey{verb: verb(rec.info, method), code: rec.code()}
 	if rec.info != nil && rec.info.IsResource {
-		key.resourceKey = m.resource(rec.info, code)
+		key.resourceKey = resourceKey{rec.info.APIGroup, rec.info.APIVersion, rec.info.Resource}
 	}
-	m.counter(key).Inc()
-	if !lasting(rec.info) && code != http.StatusSwitchingProtocols {
-		m.timer(key.timerKey).Observe(took.Seconds())
+	m.mu.RLock()
+	s, ok := m.series[key]
+	m.mu.RUnlock()
+	timed := !lasting(rec.info) && key.code != http.StatusSwitchingProtocols
+	if !ok || timed && s.duration == nil {
+		s = m.find(key, timed)
+	}
+	s.total.Inc()
+	if timed {
+		s.duration.Observe(took.Seconds())
 	}
 }
 
-// resource returns the labels of what was asked for. A resource gets its own once a request for it
-// succeeded, which proves that it exists; until then, and beyond the bound, all share one.
-func (m *Metrics) resource(i *request.Info, code int) resourceKey {
-	k := resourceKey{i.APIGroup, i.APIVersion, i.Resource}
-	m.mu.RLock()
-	_, known := m.known[k]
-	full := len(m.known) >= maxResources
-	m.mu.RUnlock()
-	switch {
-	case known:
-		return k
-	case code >= http.StatusBadRequest || full:
-		return resourceKey{"unknown", "unknown", "unknown"}
-	}
-	k = k.clone()
+// find returns the series of a key that has none of its own yet. A resource gets its own once a
+// request for it succeeded, which proves that it exists; until then, and beyond the bound, all share
+// one.
+func (m *Metrics) find(key seriesKey, timed bool) series {
 	m.mu.Lock()
-	m.known[k] = struct{}{}
-	m.mu.Unlock()
-	return k
-}
-
-func (m *Metrics) counter(k counterKey) prometheus.Counter {
-	m.mu.RLock()
-	c := m.counters[k]
-	m.mu.RUnlock()
-	if c == nil {
-		k.timerKey = k.clone()
-		c = m.total.WithLabelValues(k.verb, k.group, k.version, k.resource, strconv.Itoa(k.code))
-		m.mu.Lock()
-		m.counters[k] = c
-		m.mu.Unlock()
+	defer m.mu.Unlock()
+	if _, known := m.known[key.resourceKey]; !known && key.resourceKey != (resourceKey{}) {
+		if key.code >= http.StatusBadRequest || len(m.known) >= maxResources {
+			key.resourceKey = resourceKey{"unknown", "unknown", "unknown"}
+		} else {
+			m.known[key.clone()] = struct{}{}
+		}
 	}
-	return c
-}
-
-func (m *Metrics) timer(k timerKey) prometheus.Observer {
-	m.mu.RLock()
-	t := m.timers[k]
-	m.mu.RUnlock()
-	if t == nil {
-		k = k.clone()
-		t = m.duration.WithLabelValues(k.verb, k.group, k.version, k.resource)
-		m.mu.Lock()
-		m.timers[k] = t
-		m.mu.Unlock()
+	key.resourceKey, key.verb = key.clone(), strings.Clone(key.verb)
+	s := m.series[key]
+	if s.total == nil {
+		s.total = m.total.WithLabelValues(key.verb, key.group, key.version, key.resource, strconv.Itoa(key.code))
 	}
-	return t
+	if timed && s.duration == nil {
+		s.duration = m.duration.WithLabelValues(key.verb, key.group, key.version, key.resource)
+	}
+	m.series[key] = s
+	return s
 }
 
 // clone returns k without ties to the path that its strings were cut from, so that a map does not
@@ -132,8 +114,6 @@ func (m *Metrics) timer(k timerKey) prometheus.Observer {
 func (k resourceKey) clone() resourceKey {
 	return resourceKey{strings.Clone(k.group), strings.Clone(k.version), strings.Clone(k.resource)}
 }
-
-func (k timerKey) clone() timerKey { return timerKey{k.resourceKey.clone(), k.verb} }
 
 // verb is a word out of a fixed list: methods are free text on the wire.
 func verb(i *request.Info, method string) string {

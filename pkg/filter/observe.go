@@ -17,7 +17,7 @@ func Observe(m *Metrics) Filter {
 	return func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			start := time.Now()
-			w, rec := recorded(w)
+			w, r, rec := recorded(w, r)
 			defer func() { // deferred, for http.ErrAbortHandler passes here
 				took := time.Since(start)
 				m.observe(rec, r.Method, took)

@@ -15,13 +15,13 @@ import (
 // Recheck returns a function that judges a request again, later, that passed Authentication and
 // Authorize: with the same credentials, for the same user, for the same right. It is for requests
 // that go on for long (watches, terminals), which must end soon after the token, the session or the
-// right does. An error says why the request must end. It may be called from any goroutine until
-// long after the handler returned.
+// right does, or after the part of a list changes that they may be answered with. An error says why
+// the request must end. It may be called from any goroutine until long after the handler returned.
 func Recheck(a authenticator.Request, z authz.Authorizer) func(context.Context, *http.Request) error {
 	return func(ctx context.Context, r *http.Request) error {
 		info, before := request.InfoFrom(r.Context()), request.UserFrom(r.Context())
 		kept, _ := r.Context().Value(credentialsKey{}).(*credentials)
-		if info == nil || before == nil || kept == nil {
+		if info == nil || before == nil || kept == nil || !kept.judged {
 			return errors.New("check a request again: it did not pass filter.Authentication")
 		}
 		again := r.Clone(ctx)
@@ -39,8 +39,12 @@ func Recheck(a authenticator.Request, z authz.Authorizer) func(context.Context, 
 		if err != nil {
 			return fmt.Errorf("authorize again: %w", err)
 		}
-		if !d.Allowed {
+		part := authz.DecisionFrom(r.Context()).Part
+		switch {
+		case part == nil && !d.Allowed, part != nil && !d.Allowed && d.Part == nil:
 			return fmt.Errorf("authorize again: %w", authz.Denied(now, info, d))
+		case part != nil && (d.Allowed || d.Part.Key != part.Key):
+			return errors.New("authorize again: the part of the list that the user may see has changed")
 		}
 		return nil
 	}

@@ -2,6 +2,7 @@ package filter
 
 import (
 	"bufio"
+	"context"
 	"errors"
 	"io"
 	"net"
@@ -13,18 +14,24 @@ import (
 	"kapis.dev/ks-apiserver/pkg/request"
 )
 
-// record is a ResponseWriter that remembers what was answered, and what the inner filters found out
-// about the request. One is made per request, by the first filter that needs it; metrics, access
-// log, audit and recovery share it. The inner filters can't hand things outward by the context,
-// which travels downward only, so they note them here.
+// record is all that is known of one request: what the filters found out about it, and what was
+// answered. One is made per request, by the first filter that needs it. It goes down the road twice:
+// as the ResponseWriter, which remembers what was answered, and as the context of the request, from
+// which handlers learn who asks for what. Outward it tells metrics, access log, audit and recovery
+// the same. One object in the place of a context for each finding keeps the road cheap.
+//
+// A filter writes its finding before it lets the request go on, and nobody writes afterwards: what a
+// handler starts may read a record for as long as it likes.
 type record struct {
 	http.ResponseWriter
+	context.Context
 
-	info     *request.Info  // nil until the path was understood
-	user     user.Info      // nil until somebody was authenticated
-	decision authz.Decision // the zero value until there was one
-	status   int            // 0 until the answer began; 101 once the connection was taken over
-	bytes    int64          // of the body
+	info        *request.Info  // nil until the path was understood
+	user        user.Info      // nil until somebody was authenticated
+	credentials credentials    // what the request came with, where they were judged
+	decision    authz.Decision // the zero value until there was one
+	status      int            // 0 until the answer began; 101 once the connection was taken over
+	bytes       int64          // of the body
 }
 
 // hijackable is a record whose connection can be taken over (HTTP/1.1). It is a type of its own
@@ -33,28 +40,48 @@ type hijackable struct {
 	record
 }
 
-// recorded returns w, wrapped unless it is a record already, and its record.
-func recorded(w http.ResponseWriter) (http.ResponseWriter, *record) {
-	if rec := recordOf(w); rec != nil {
-		return w, rec
+type recordKey struct{}
+
+// recorded returns what to go on with, and the record of the request: the one that its context has,
+// or a new one.
+func recorded(w http.ResponseWriter, r *http.Request) (http.ResponseWriter, *http.Request, *record) {
+	if rec, ok := r.Context().Value(recordKey{}).(*record); ok {
+		return w, r, rec
 	}
-	if _, ok := w.(http.Hijacker); ok {
-		h := &hijackable{record{ResponseWriter: w}}
-		return h, &h.record
-	}
-	rec := &record{ResponseWriter: w}
-	return rec, rec
+	return newRecord(w, r)
 }
 
-// recordOf returns the record behind w, and nil where there is none.
-func recordOf(w http.ResponseWriter) *record {
-	switch w := w.(type) {
-	case *hijackable:
-		return &w.record
-	case *record:
-		return w
+// newRecord makes a record of a request, and of no other that its context may be of.
+func newRecord(w http.ResponseWriter, r *http.Request) (http.ResponseWriter, *http.Request, *record) {
+	ctx := r.Context()
+	if _, ok := w.(http.Hijacker); ok {
+		h := &hijackable{record{ResponseWriter: w, Context: ctx}}
+		return h, r.WithContext(&h.record), &h.record
 	}
-	return nil
+	rec := &record{ResponseWriter: w, Context: ctx}
+	return rec, r.WithContext(rec), rec
+}
+
+// Value returns what was found out already under the keys of its packages, and otherwise what the
+// context has that the request came with.
+func (rec *record) Value(key any) any {
+	switch key.(type) {
+	case recordKey:
+		return rec
+	case request.InfoKey:
+		if rec.info != nil {
+			return rec.info
+		}
+	case request.UserKey:
+		if rec.user != nil {
+			return rec.user
+		}
+	case authz.DecisionKey:
+		return &rec.decision
+	case credentialsKey:
+		return &rec.credentials
+	}
+	return rec.Context.Value(key)
 }
 
 // Unwrap serves http.ResponseController.
@@ -72,6 +99,14 @@ func (rec *record) WriteHeader(code int) {
 func (rec *record) Write(p []byte) (int, error) {
 	rec.begin()
 	n, err := rec.ResponseWriter.Write(p)
+	rec.bytes += int64(n)
+	return n, err
+}
+
+// WriteString is Write without a copy of s, as far as the inner writer can.
+func (rec *record) WriteString(s string) (int, error) {
+	rec.begin()
+	n, err := io.WriteString(rec.ResponseWriter, s)
 	rec.bytes += int64(n)
 	return n, err
 }

@@ -1,6 +1,7 @@
 package filter
 
 import (
+	"context"
 	"errors"
 	"io"
 	"net/http"
@@ -13,8 +14,10 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	auditv1 "k8s.io/apiserver/pkg/apis/audit/v1"
+	"k8s.io/apiserver/pkg/authentication/user"
 
 	"kapis.dev/ks-apiserver/pkg/audit"
+	"kapis.dev/ks-apiserver/pkg/authz"
 	"kapis.dev/ks-apiserver/pkg/request"
 )
 
@@ -46,8 +49,8 @@ func TestRecordKeepsWhatTheWriterCan(t *testing.T) {
 	}
 	for name, http2 := range map[string]bool{"HTTP1": false, "HTTP2": true} {
 		t.Run(name, func(t *testing.T) {
-			srv := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-				w, _ = recorded(w)
+			srv := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				w, _, _ = recorded(w, r)
 				check(w, !http2)
 				ok(w, nil)
 			}))
@@ -64,10 +67,63 @@ func TestRecordKeepsWhatTheWriterCan(t *testing.T) {
 }
 
 func TestOneRecordPerRequest(t *testing.T) {
-	w1, rec1 := recorded(httptest.NewRecorder())
-	w2, rec2 := recorded(w1)
-	if w1 != w2 || rec1 != rec2 {
-		t.Error("a writer was wrapped twice")
+	w1, r1, rec1 := recorded(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/", nil))
+	w2, r2, rec2 := recorded(w1, r1)
+	if w1 != w2 || r1 != r2 || rec1 != rec2 {
+		t.Error("a request was wrapped twice")
+	}
+	ctx, cancel := context.WithCancel(r1.Context())
+	defer cancel()
+	between := struct{ http.ResponseWriter }{w1}
+	if w3, _, rec3 := recorded(between, r1.WithContext(ctx)); w3 != between || rec3 != rec1 {
+		t.Error("a request whose writer and context were wrapped between two filters lost its record")
+	}
+}
+
+func TestRecordIsTheContextOfItsRequest(t *testing.T) {
+	type key struct{}
+	outer := context.WithValue(t.Context(), key{}, "outer")
+	outer = authz.WithDecision(request.WithUser(request.WithInfo(outer, &request.Info{Verb: "outer"}), anonymous), authz.Decision{Allowed: true})
+	_, r, rec := recorded(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/", nil).WithContext(outer))
+	if d := authz.DecisionFrom(r.Context()); d.Allowed {
+		t.Error("the decision on another request counts for this one")
+	}
+	bob := &user.DefaultInfo{Name: "bob"}
+	rec.info, rec.user, rec.decision = &request.Info{Verb: "get"}, bob, authz.Decision{Group: "g"}
+	ctx, cancel := context.WithCancel(r.Context())
+	if request.InfoFrom(ctx).Verb != "get" || request.UserFrom(ctx) != user.Info(bob) || authz.DecisionFrom(ctx).Group != "g" || ctx.Value(key{}) != "outer" {
+		t.Errorf("the context has %+v %+v %+v %v", request.InfoFrom(ctx), request.UserFrom(ctx), authz.DecisionFrom(ctx), ctx.Value(key{}))
+	}
+	cancel()
+	if ctx.Err() == nil || r.Context().Err() != nil {
+		t.Error("the end of a derived context went upward, or nowhere")
+	}
+}
+
+// A handler that sends a request through the chain again, with the context of its own, gets that
+// request judged, and stays who it is.
+func TestARequestWithinARequestIsJudgedByItself(t *testing.T) {
+	var inner http.Handler
+	chain := func(h http.HandlerFunc) http.Handler {
+		return Chain(h, Recover, Info, Authentication{Authenticator: tokens}.Wrap, Authorize(namedOnly))
+	}
+	inner = chain(func(_ http.ResponseWriter, r *http.Request) {
+		t.Errorf("%s got in", request.UserFrom(r.Context()).GetName())
+	})
+	outer := chain(func(w http.ResponseWriter, r *http.Request) {
+		again := httptest.NewRequest(http.MethodGet, "/api/v1/secrets", nil).WithContext(r.Context())
+		if got := serve(inner, again); got.Code != http.StatusForbidden {
+			t.Errorf("the inner request, without credentials, was answered with %d", got.Code)
+		}
+		if u, i := request.UserFrom(r.Context()), request.InfoFrom(r.Context()); u.GetName() != "bob" || i.Resource != "pods" || !authz.DecisionFrom(r.Context()).Allowed {
+			t.Errorf("the outer request is now %s's for %+v", u.GetName(), i)
+		}
+		ok(w, r)
+	})
+	r := httptest.NewRequest(http.MethodGet, "/api/v1/pods", nil)
+	r.Header.Set("Authorization", "Bearer bob")
+	if got := serve(outer, r); got.Code != http.StatusOK {
+		t.Errorf("the outer request was answered with %d", got.Code)
 	}
 }
 
@@ -86,7 +142,7 @@ func TestRecordCounts(t *testing.T) {
 		"Nothing":          {func(http.ResponseWriter) {}, 200, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w, rec := recorded(httptest.NewRecorder())
+			w, _, rec := recorded(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/", nil))
 			c.do(w)
 			if rec.code() != c.code || rec.bytes != c.bytes {
 				t.Errorf("got %d, %d bytes", rec.code(), rec.bytes)
@@ -190,8 +246,8 @@ func TestMetricsAreBounded(t *testing.T) {
 	if got := len(m.known); got != maxResources {
 		t.Errorf("%d resources have series", got)
 	}
-	if got := len(m.counters); got > maxResources+1 {
-		t.Errorf("%d counters", got)
+	if got := len(m.series); got > maxResources+1 {
+		t.Errorf("%d series", got)
 	}
 }
 

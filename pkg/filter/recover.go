@@ -17,7 +17,7 @@ import (
 // the answer began, since a client must not take half an answer for a whole one.
 func Recover(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		w, rec := recorded(w)
+		w, r, rec := recorded(w, r)
 		defer func() {
 			v := recover()
 			if v == nil {

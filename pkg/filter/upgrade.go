@@ -51,8 +51,8 @@ func (e constError) Error() string { return string(e) }
 // isUpgrade tells whether r asks for another protocol. An offer of h2c, which some clients add to
 // every request, is not one: it may be ignored, and is (RFC 9113, 3.1 has removed it).
 func isUpgrade(r *http.Request) bool {
-	up := r.Header.Get("Upgrade")
-	if up == "" || strings.EqualFold(up, "h2c") {
+	up := r.Header["Upgrade"]
+	if len(up) == 0 || up[0] == "" || strings.EqualFold(up[0], "h2c") {
 		return false
 	}
 	for _, line := range r.Header["Connection"] {

@@ -44,28 +44,30 @@ type Info struct {
 	Scope Scope
 }
 
-type infoKey struct{}
+// InfoKey is the key under which a context has its *Info.
+type InfoKey struct{}
 
 // WithInfo returns a context that carries i.
 func WithInfo(ctx context.Context, i *Info) context.Context {
-	return context.WithValue(ctx, infoKey{}, i)
+	return context.WithValue(ctx, InfoKey{}, i)
 }
 
 // InfoFrom returns what the request of ctx asks for, and nil outside of a request.
 func InfoFrom(ctx context.Context) *Info {
-	i, _ := ctx.Value(infoKey{}).(*Info)
+	i, _ := ctx.Value(InfoKey{}).(*Info)
 	return i
 }
 
-type userKey struct{}
+// UserKey is the key under which a context has its user.Info.
+type UserKey struct{}
 
 // WithUser returns a context that carries who asks.
 func WithUser(ctx context.Context, u user.Info) context.Context {
-	return context.WithValue(ctx, userKey{}, u)
+	return context.WithValue(ctx, UserKey{}, u)
 }
 
 // UserFrom returns who asks, and nil before authentication.
 func UserFrom(ctx context.Context) user.Info {
-	u, _ := ctx.Value(userKey{}).(user.Info)
+	u, _ := ctx.Value(UserKey{}).(user.Info)
 	return u
 }

@@ -234,6 +234,34 @@ func (i *Info) As(gr schema.GroupResource) *Info {
 	return &c
 }
 
+// OfCluster tells a list or a watch of all objects of a kind, at a path of this server's own.
+func (i *Info) OfCluster() bool {
+	return i.IsResource && !i.IsKubernetes && (i.Verb == "list" || i.Verb == "watch") &&
+		i.Namespace == "" && i.Workspace == "" && i.Name == "" && i.Subresource == ""
+}
+
+// InNamespace returns what i, which is OfCluster, would be if it asked for one namespace.
+func (i *Info) InNamespace(name string) Info {
+	c := *i
+	c.Namespace, c.Path = name, i.within("namespaces/"+name)
+	c.Scope = c.scope()
+	return c
+}
+
+// InWorkspace returns what i, which is OfCluster, would be if it asked for one workspace.
+func (i *Info) InWorkspace(name string) Info {
+	c := *i
+	c.Workspace, c.Path = name, i.within("workspaces/"+name)
+	c.Scope = c.scope()
+	return c
+}
+
+// within returns the path with the place before its last segment, which is the resource.
+func (i *Info) within(place string) string {
+	n := strings.LastIndexByte(i.Path, '/') + 1
+	return i.Path[:n] + place + "/" + i.Path[n:]
+}
+
 // lower gives the method in lower case; a method that isMethod knows costs nothing.
 func lower(method string) string {
 	switch method {

@@ -315,3 +315,49 @@ func BenchmarkParse(b *testing.B) {
 		}
 	}
 }
+
+// What a list of the whole cluster would be in one place is what Parse makes of the path of that place.
+func TestListsInOnePlaceAreAsParsed(t *testing.T) {
+	for _, c := range []struct{ before, after string }{
+		{"/kapi/v1/", "pods"},
+		{"/kapis/apps/v1/", "deployments"},
+		{"/kapis/apps/v1/watch/", "deployments"},
+		{"/kapis/resources.kubesphere.io/v1alpha3/", "persistentvolumeclaims"},
+		{"/clusters/host/kapis/x.io/v1/", "namespaces"},
+	} {
+		parse := func(path string) Info {
+			i, err := Parse(newRequest(t, "GET", path))
+			if err != nil {
+				t.Fatal(err)
+			}
+			return *i
+		}
+		all := parse(c.before + c.after)
+		if !all.OfCluster() {
+			t.Fatalf("%+v is no list of the cluster", all)
+		}
+		if got, want := all.InNamespace("a"), parse(c.before+"namespaces/a/"+c.after); got != want {
+			t.Errorf("in a namespace: %+v, want %+v", got, want)
+		}
+		if got, want := all.InWorkspace("w"), parse(c.before+"workspaces/w/"+c.after); got != want {
+			t.Errorf("in a workspace: %+v, want %+v", got, want)
+		}
+	}
+}
+
+func TestOfClusterIsAListOfOursWithoutAPlace(t *testing.T) {
+	for target, want := range map[string]bool{
+		"GET /kapi/v1/pods": true, "HEAD /kapi/v1/pods": true, "GET /kapi/v1/pods?watch=1": true, "GET /kapi/v1/watch/pods": true,
+		"GET /api/v1/pods": false, "GET /kapi/v1/pods/p": false, "GET /kapi/v1/namespaces/a/pods": false, "GET /kapi/v1/workspaces/w/pods": false,
+		"POST /kapi/v1/pods": false, "DELETE /kapi/v1/pods": false, "GET /metrics": false, "GET /kapi/v1/proxy/pods": false, "GET /kapi/v1": false,
+	} {
+		method, path, _ := strings.Cut(target, " ")
+		i, err := Parse(newRequest(t, method, path))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := i.OfCluster(); got != want {
+			t.Errorf("%s: %v", target, got)
+		}
+	}
+}

@@ -187,8 +187,12 @@ type segments string
 
 // next takes the next segment, which is empty where none is left.
 func (s *segments) next() string {
-	segment, rest, _ := strings.Cut(string(*s), "/")
-	*s = segments(rest)
+	segment := string(*s)
+	if n := strings.IndexByte(segment, '/'); n >= 0 {
+		segment, *s = segment[:n], segments(segment[n+1:])
+	} else {
+		*s = ""
+	}
 	return segment
 }
 

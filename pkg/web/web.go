@@ -14,6 +14,11 @@ import (
 	"k8s.io/klog/v2"
 )
 
+// MetadataPart is the key of the metadata of a route, with the value true, that says: the handler
+// restricts its list to the part of it that the decision in the context allows (authz.Part). Any other
+// route refuses whoever may not see all of a list.
+const MetadataPart = "part"
+
 // Handler answers a request: with a value, which is written as JSON with status 200 (or written by
 // itself, where it is a Responder), or with an error, whose code is a property of the error.
 type Handler func(r *restful.Request) (any, error)

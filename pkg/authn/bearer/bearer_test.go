@@ -159,6 +159,23 @@ func TestMegabyteOfDotsCostsNoMemory(t *testing.T) {
 	}
 }
 
+// Every byte counts, wherever it stands: the eight that are looked at together, and those behind them.
+func TestEveryByteOfATokenIsLookedAt(t *testing.T) {
+	const good = "-._~+/0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+	for size := 1; size <= 20; size++ {
+		for at := range size {
+			for c := range 256 {
+				token := []byte(strings.Repeat("a", size))
+				token[at] = byte(c)
+				want := strings.IndexByte(good, byte(c)) >= 0 || c == '=' && at == size-1 && size > 1
+				if got := wellFormed(string(token)); got != want {
+					t.Fatalf("%q: %v", token, got)
+				}
+			}
+		}
+	}
+}
+
 func FuzzFromHeader(f *testing.F) {
 	for _, s := range []string{"", "Bearer x", "Bearer  x", "bearer a.b.c", "Basic eDp5", "Bearer =", "Bearer\x00x"} {
 		f.Add(s)

@@ -4,17 +4,21 @@ import (
 	"fmt"
 
 	"github.com/google/cel-go/cel"
+	"github.com/google/cel-go/checker"
+	"github.com/google/cel-go/common/types"
 	"k8s.io/apiserver/pkg/authentication/user"
 
 	"kapis.dev/ks-apiserver/pkg/request"
 )
 
 // Bounds of a condition, since whoever may write a role writes one: its length in characters, how
-// deep it nests, and the cost of one evaluation in CEL's units (some thousand comparisons).
+// deep it nests, and the cost of one evaluation in CEL's units (some thousand comparisons). No text
+// that a condition reads is longer than longestText: paths end there, and tokens, which name users.
 const (
 	conditionLength = 4096
 	conditionDepth  = 50
 	conditionCost   = 10_000
+	longestText     = 8 << 10
 )
 
 // conditions compiles the conditions of roles: expressions in the Common Expression Language over
@@ -58,11 +62,39 @@ func (c *conditions) compile(expression string) (cel.Program, error) {
 	if ast.OutputType() != cel.BoolType {
 		return nil, fmt.Errorf("compile the condition: it is a %s, and must be true or false", ast.OutputType())
 	}
-	program, err := c.env.Program(ast, cel.CostLimit(conditionCost), cel.EvalOptions(cel.OptOptimize))
+	options := []cel.ProgramOption{cel.EvalOptions(cel.OptOptimize)}
+	if !c.isCheap(ast) {
+		options = append(options, cel.CostLimit(conditionCost))
+	}
+	program, err := c.env.Program(ast, options...)
 	if err != nil {
 		return nil, fmt.Errorf("prepare the condition: %w", err)
 	}
 	return program, nil
+}
+
+// isCheap tells that no evaluation can pass the bound of its cost, which then need not be counted:
+// counting costs more than most conditions do.
+func (c *conditions) isCheap(ast *cel.Ast) bool {
+	cost, err := c.env.EstimateCost(ast, bounds{})
+	return err == nil && cost.Max <= conditionCost
+}
+
+// bounds tells how large the values of variables can be: a text has its bound, while lists and maps
+// have none.
+type bounds struct{}
+
+// EstimateSize implements checker.CostEstimator.
+func (bounds) EstimateSize(n checker.AstNode) *checker.SizeEstimate {
+	if len(n.Path()) != 1 || n.Type() != cel.StringType {
+		return nil
+	}
+	return &checker.SizeEstimate{Max: longestText}
+}
+
+// EstimateCallCost implements checker.CostEstimator: CEL's own estimates stand.
+func (bounds) EstimateCallCost(string, string, *checker.AstNode, []checker.AstNode) *checker.CallEstimate {
+	return nil
 }
 
 // holds evaluates a condition. An error means that it can't be told, and grants nothing.
@@ -71,8 +103,7 @@ func holds(p cel.Program, u user.Info, r *request.Info) (bool, error) {
 	if err != nil {
 		return false, fmt.Errorf("evaluate the condition: %w", err)
 	}
-	b, ok := v.Value().(bool)
-	return ok && b, nil
+	return v == types.True, nil
 }
 
 // activation gives a condition the values of its variables.
@@ -84,39 +115,39 @@ type activation struct {
 // Parent says that there are no other variables.
 func (activation) Parent() cel.Activation { return nil }
 
-// ResolveName returns the value of a variable.
+// ResolveName returns the value of a variable; as a type of CEL, which spares it a conversion.
 func (a activation) ResolveName(name string) (any, bool) {
 	switch name {
 	case "user.name":
-		return a.user.GetName(), true
+		return types.String(a.user.GetName()), true
 	case "user.uid":
-		return a.user.GetUID(), true
+		return types.String(a.user.GetUID()), true
 	case "user.groups":
 		return a.user.GetGroups(), true
 	case "user.extra":
 		return a.user.GetExtra(), true
 	case "request.verb":
-		return a.request.Verb, true
+		return types.String(a.request.Verb), true
 	case "request.cluster":
-		return a.request.Cluster, true
+		return types.String(a.request.Cluster), true
 	case "request.workspace":
-		return a.request.Workspace, true
+		return types.String(a.request.Workspace), true
 	case "request.namespace":
-		return a.request.Namespace, true
+		return types.String(a.request.Namespace), true
 	case "request.apiGroup":
-		return a.request.APIGroup, true
+		return types.String(a.request.APIGroup), true
 	case "request.apiVersion":
-		return a.request.APIVersion, true
+		return types.String(a.request.APIVersion), true
 	case "request.resource":
-		return a.request.Resource, true
+		return types.String(a.request.Resource), true
 	case "request.subresource":
-		return a.request.Subresource, true
+		return types.String(a.request.Subresource), true
 	case "request.name":
-		return a.request.Name, true
+		return types.String(a.request.Name), true
 	case "request.path":
-		return a.request.Path, true
+		return types.String(a.request.Path), true
 	case "request.isResource":
-		return a.request.IsResource, true
+		return types.Bool(a.request.IsResource), true
 	}
 	return nil, false
 }

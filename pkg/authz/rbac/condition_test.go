@@ -58,6 +58,34 @@ func TestConditionHoldsForThisRequestOnly(t *testing.T) {
 	}
 }
 
+// A cost that can't pass the bound need not be counted; any other is.
+func TestCostIsCountedUnlessItIsBoundedByWhatIsRead(t *testing.T) {
+	c, err := newConditions()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for expression, cheap := range map[string]bool{
+		`request.name == user.name`: true,
+		`request.verb in ["get", "list"] && request.path.startsWith("/kapis/x/" + user.name)`: true,
+		`"dev" in user.groups`:                                       false,
+		`user.groups.exists(g, g == user.name)`:                      false,
+		`user.extra["team"][0] == "red"`:                             true,
+		`request.path.matches(user.name)`:                            false,
+		`request.path.matches("^(/[a-z]+)+/pods")`:                   true,
+		strings.Repeat(`request.path != user.name && `, 14) + "true": false,
+		`[1,2,3].all(a, [1,2,3].all(b, a < b))`:                      true,
+		`[1,2,3,4,5,6,7,8,9].all(a, [1,2,3,4,5,6,7,8,9].all(b, [1,2,3,4,5,6,7,8,9].all(c, [1,2,3,4,5,6,7,8,9].all(d, a+b+c+d > 0))))`: false,
+	} {
+		ast, issues := c.env.Compile(expression)
+		if issues.Err() != nil {
+			t.Fatal(issues.Err())
+		}
+		if got := c.isCheap(ast); got != cheap {
+			t.Errorf("%s: %v, want %v", expression, got, cheap)
+		}
+	}
+}
+
 func TestConditionIsWithdrawn(t *testing.T) {
 	w := newWorld(t)
 	r := ask("get", "/pods", "p", "ns:n")

@@ -2,9 +2,9 @@ package rbac
 
 import (
 	"context"
+	"iter"
 	"strconv"
 
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/klog/v2"
 
@@ -15,7 +15,8 @@ import (
 // Authorize allows r where a role that is bound to u, or to a group of u, has a rule for it: a role
 // of the platform for any request, a role of a workspace for what is in it and in its namespaces, a
 // role of a namespace for what is in it, and a role of the cluster for all that is not the
-// platform's own. There is no error: what can't be told is not allowed.
+// platform's own. A list of all objects of a kind that none of them allows comes with the part that
+// they do. There is no error: what can't be told is not allowed.
 func (x *Index) Authorize(_ context.Context, u user.Info, r *request.Info) (authz.Decision, error) {
 	if !isComplete(u, r) {
 		return authz.Decision{Reason: "the request lacks a user, or what it asks for"}, nil
@@ -28,7 +29,10 @@ func (x *Index) Authorize(_ context.Context, u user.Info, r *request.Info) (auth
 	if d = x.decideBelow(u, r, b); d.Allowed {
 		return d, nil
 	}
-	return x.cluster.decide(u, r, b), nil
+	if d = x.cluster.decide(u, r, b); !d.Allowed && r.OfCluster() {
+		d.Part = x.part(u, r, b)
+	}
+	return d, nil
 }
 
 // isComplete keeps empty values from matching one another (S10).
@@ -68,32 +72,30 @@ func (x *Index) decideBelow(u user.Info, r *request.Info, b uint16) (d authz.Dec
 }
 
 func (s *subjects) decide(u user.Info, r *request.Info, b uint16) authz.Decision {
-	if l, ok := s.users.get(u.GetName()); ok {
+	for l := range s.of(u) {
 		if d := l.decide(u, r, b); d.Allowed {
 			return d
-		}
-	}
-	for _, group := range u.GetGroups() {
-		if l, ok := s.groups.get(group); ok && group != "" {
-			if d := l.decide(u, r, b); d.Allowed {
-				return d
-			}
 		}
 	}
 	return authz.Decision{}
 }
 
+// of gives the bindings of u, and those of each of u's groups.
+func (s *subjects) of(u user.Info) iter.Seq[*link] {
+	return func(yield func(*link) bool) {
+		if l, ok := s.users.get(u.GetName()); ok && !yield(l) {
+			return
+		}
+		for _, group := range u.GetGroups() {
+			if l, ok := s.groups.get(group); ok && group != "" && !yield(l) {
+				return
+			}
+		}
+	}
+}
+
 func (l *link) decide(u user.Info, r *request.Info, b uint16) authz.Decision {
-	var last *role // of people with many bindings, most are of few roles
-	for ; l != nil; l = l.next {
-		if l.role == last {
-			continue
-		}
-		last = l.role
-		c := l.role.content.Load()
-		if c == nil || c.workspace != "" && c.workspace != l.place || !c.rules.allow(r, b) {
-			continue
-		}
+	for l, c := range l.having(r, b) {
 		group := l.group
 		if c.condition != nil {
 			if !c.holds(u, r) {
@@ -104,6 +106,26 @@ func (l *link) decide(u user.Info, r *request.Info, b uint16) authz.Decision {
 		return authz.Decision{Allowed: true, Reason: l.why(), Group: group}
 	}
 	return authz.Decision{}
+}
+
+// having gives the bindings to roles that have a rule for r, whatever their conditions.
+func (l *link) having(r *request.Info, b uint16) iter.Seq2[*link, *content] {
+	return func(yield func(*link, *content) bool) {
+		var last *role // of people with many bindings, most are of few roles
+		for ; l != nil; l = l.next {
+			if l.role == last {
+				continue
+			}
+			last = l.role
+			c := l.role.content.Load()
+			if c == nil || c.workspace != "" && c.workspace != l.place || !c.rules.allow(r, b) {
+				continue
+			}
+			if !yield(l, c) {
+				return
+			}
+		}
+	}
 }
 
 func (c *content) holds(u user.Info, r *request.Info) bool {
@@ -130,35 +152,4 @@ func (b *bound) why() string {
 		" to " + b.subject.kind + " " + strconv.Quote(b.subject.name)
 	b.reason.Store(&s)
 	return s
-}
-
-// Namespaces tells in which namespaces u may do verb on gr: in all of them, where a role of the
-// platform or of the cluster says so, or else in those whose names it returns, in no order. It is
-// worked out in memory, at the cost of one decision for each namespace.
-func (x *Index) Namespaces(u user.Info, verb string, gr schema.GroupResource) (all bool, names []string) {
-	r := &request.Info{Verb: verb, APIGroup: gr.Group, Resource: gr.Resource, IsResource: true, Scope: request.Namespace}
-	if !isComplete(u, r) {
-		return false, nil
-	}
-	b := bit(verb)
-	if x.global.decide(u, r, b).Allowed || x.cluster.decide(u, r, b).Allowed {
-		return true, nil
-	}
-	ask := func(name string) {
-		r.Namespace = name
-		if x.decideBelow(u, r, b).Allowed {
-			names = append(names, name)
-		}
-	}
-	x.workspaceOf.all(func(name, _ string) bool {
-		ask(name)
-		return true
-	})
-	x.namespaces.all(func(name string, _ *subjects) bool { // those that are in no workspace
-		if _, in := x.workspaceOf.get(name); !in {
-			ask(name)
-		}
-		return true
-	})
-	return false, names
 }

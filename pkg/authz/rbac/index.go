@@ -22,7 +22,12 @@ type Index struct {
 	global, cluster subjects
 	workspaces      table[*subjects] // by the workspace's name
 	namespaces      table[*subjects] // by the namespace's name
-	workspaceOf     table[string]    // by the namespace's name
+	workspaceOf     table[string]    // by the namespace's name; empty for one that is in no workspace
+
+	// What parts of lists are made of, and were.
+	placesOfUsers, placesOfGroups table[*places] // by the subject's name
+	changes                       atomic.Uint64  // counts them: one is counted when it is complete
+	parts                         *parts
 
 	// What changes need to know: where roles and bindings went.
 	mu       sync.Mutex
@@ -38,6 +43,7 @@ func NewIndex() (*Index, error) {
 	}
 	return &Index{
 		conditions: c,
+		parts:      newParts(partsRemembered),
 		roles:      map[roleKey]*role{},
 		bindings:   map[bindingKey]*binding{},
 	}, nil
@@ -117,26 +123,32 @@ func (s *subjects) table(who subject) *table[*link] {
 	return &s.users
 }
 
-func (s *subjects) add(b *binding) {
+// add puts b, which is for the place of s, among the bindings of each of its subjects.
+func (x *Index) add(s *subjects, b *binding) {
 	for _, who := range b.subjects {
 		t := s.table(who)
 		next, _ := t.get(who.name)
-		t.put(who.name, &link{bound: &bound{binding: b, subject: who}, next: next})
+		l := &link{bound: &bound{binding: b, subject: who}, next: next}
+		t.put(who.name, l)
+		x.setPlace(who, b, l)
 	}
 }
 
-func (s *subjects) remove(b *binding) {
+// remove takes b out again.
+func (x *Index) remove(s *subjects, b *binding) {
 	for _, who := range b.subjects {
 		t := s.table(who)
 		old, ok := t.get(who.name)
 		if !ok {
 			continue
 		}
-		if rest := old.without(b); rest != nil {
+		rest := old.without(b)
+		if rest != nil {
 			t.put(who.name, rest)
 		} else {
 			t.drop(who.name)
 		}
+		x.setPlace(who, b, rest)
 	}
 }
 
@@ -162,6 +174,7 @@ func (l *link) without(b *binding) *link {
 func (x *Index) setRole(key roleKey, c *content) (old *content) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
+	defer x.changes.Add(1)
 	r := x.role(key)
 	old = r.content.Swap(c)
 	x.forget(key, r)
@@ -190,11 +203,12 @@ func (x *Index) forget(key roleKey, r *role) {
 func (x *Index) setBinding(key bindingKey, b *binding) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
+	defer x.changes.Add(1)
 	old := x.bindings[key]
 	if b != nil {
 		b.role = x.role(b.roleKey)
 		b.role.bound++
-		x.place(b).add(b)
+		x.add(x.place(b), b)
 		x.bindings[key] = b
 	} else {
 		delete(x.bindings, key)
@@ -203,7 +217,7 @@ func (x *Index) setBinding(key bindingKey, b *binding) {
 		return
 	}
 	place := x.place(old)
-	place.remove(old)
+	x.remove(place, old)
 	if place.empty() {
 		x.leave(old)
 	}
@@ -244,9 +258,17 @@ func (x *Index) leave(b *binding) {
 func (x *Index) setNamespace(name, workspace string) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if workspace == "" {
-		x.workspaceOf.drop(name)
-		return
+	if old, ok := x.workspaceOf.get(name); ok && old == workspace {
+		return // namespaces change often, and seldom in this
 	}
 	x.workspaceOf.put(name, workspace)
+	x.changes.Add(1)
+}
+
+// dropNamespace says that a namespace is gone.
+func (x *Index) dropNamespace(name string) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.workspaceOf.drop(name)
+	x.changes.Add(1)
 }

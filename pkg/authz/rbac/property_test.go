@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/authentication/user"
 
+	"kapis.dev/ks-apiserver/pkg/authz"
 	"kapis.dev/ks-apiserver/pkg/request"
 	"kapis.dev/ks-apiserver/pkg/store"
 )
@@ -206,6 +207,11 @@ func TestDecisionsDuringChangesMissNothing(t *testing.T) {
 	w.role("globalroles", "r", rule("get", "", "pods"))
 	w.role("globalroles", "none")
 	w.bind("globalrolebindings", "stays", "", "r", "User:bob", "Group:g")
+	w.role("workspaceroles", "r", rule("list", "", "pods"))
+	w.role("roles", "m/r", rule("list", "", "pods"))
+	w.bind("workspacerolebindings", "stays", "w", "r", "User:pat")
+	w.bind("rolebindings", "m/stays", "", "r", "Group:h")
+	list, whole := parsed(t, podsOfAll), authz.NewPart([]string{"m"}, []string{"w"})
 	pods := ask("get", "/pods", "p", "ns:n")
 	var stop atomic.Bool
 	var readers, writers sync.WaitGroup
@@ -221,6 +227,14 @@ func TestDecisionsDuringChangesMissNothing(t *testing.T) {
 	}
 	readers.Go(func() {
 		for !stop.Load() {
+			if d, _ := w.index.Authorize(context.Background(), person("pat", "h"), list); d.Allowed || d.Part == nil || d.Part.Key != whole.Key {
+				t.Errorf("the part is %+v", d.Part)
+				return
+			}
+		}
+	})
+	readers.Go(func() {
+		for !stop.Load() {
 			if d, _ := w.index.Authorize(context.Background(), person("mallory", "h"), pods); d.Allowed {
 				t.Errorf("allowed: %+v", d)
 				return
@@ -234,10 +248,14 @@ func TestDecisionsDuringChangesMissNothing(t *testing.T) {
 				id := fmt.Sprintf("%d-%d", n, k)
 				w.bind("globalrolebindings", id, "", "none", "User:bob", "User:"+id, "Group:g", "Group:h")
 				w.bind("globalrolebindings", "stays", "", "r", "User:bob", "Group:g")
+				w.bind("workspacerolebindings", "stays", "w", "r", "User:pat")
+				w.bind("workspacerolebindings", id, "w", "none", "User:pat")
+				w.bind("rolebindings", "m/stays", "", "r", "Group:h")
 				w.bind("rolebindings", "n/"+id, "", "none", "User:bob")
 				w.namespace("n", "w"+id)
 				if k%2 == 0 {
 					w.sink("globalrolebindings").Delete("", id)
+					w.sink("workspacerolebindings").Delete("", id)
 					w.sink("rolebindings").Delete("n", id)
 				}
 			}

@@ -187,18 +187,15 @@ func (s *rules) allow(r *request.Info, b uint16) bool {
 	if !s.verbs.has(r.Verb, b) {
 		return false
 	}
-	return s.allowGroup(r, r.APIGroup, b) || s.anyOf && s.allowGroup(r, rbacv1.APIGroupAll, b)
+	return s.anyOf && s.allowGroup(r, rbacv1.APIGroupAll, b) || s.allowGroup(r, r.APIGroup, b)
 }
 
 func (s *rules) allowGroup(r *request.Info, group string, b uint16) bool {
-	if s.allowTarget(r, target{group, r.Resource, r.Subresource}, b) {
+	if s.anyKind && (s.allowTarget(r, target{group, rbacv1.ResourceAll, ""}, b) ||
+		r.Subresource != "" && s.allowTarget(r, target{group, rbacv1.ResourceAll, r.Subresource}, b)) {
 		return true
 	}
-	if !s.anyKind {
-		return false
-	}
-	return s.allowTarget(r, target{group, rbacv1.ResourceAll, ""}, b) ||
-		r.Subresource != "" && s.allowTarget(r, target{group, rbacv1.ResourceAll, r.Subresource}, b)
+	return s.allowTarget(r, target{group, r.Resource, r.Subresource}, b)
 }
 
 func (s *rules) allowTarget(r *request.Info, t target, b uint16) bool {

@@ -190,5 +190,5 @@ func (s *namespaceSink) Set(o *store.Object) {
 
 // Delete says that a namespace is gone.
 func (s *namespaceSink) Delete(_, name string) {
-	s.index.setNamespace(name, "")
+	s.index.dropNamespace(name)
 }

@@ -1,0 +1,179 @@
+package apiserver
+
+import (
+	"context"
+	"net/http"
+	"testing"
+	"time"
+
+	restful "github.com/emicklei/go-restful/v3"
+	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/apiserver/pkg/authentication/authenticator"
+	"k8s.io/apiserver/pkg/authentication/request/union"
+	"k8s.io/apiserver/pkg/authentication/user"
+
+	"kapis.dev/ks-apiserver/pkg/authn/anonymous"
+	"kapis.dev/ks-apiserver/pkg/authn/bearer"
+	"kapis.dev/ks-apiserver/pkg/authn/session"
+	"kapis.dev/ks-apiserver/pkg/authz"
+	"kapis.dev/ks-apiserver/pkg/authz/rbac"
+	"kapis.dev/ks-apiserver/pkg/config"
+	"kapis.dev/ks-apiserver/pkg/filter"
+	"kapis.dev/ks-apiserver/pkg/request"
+	"kapis.dev/ks-apiserver/pkg/store"
+	"kapis.dev/ks-apiserver/pkg/token"
+	"kapis.dev/ks-apiserver/pkg/web"
+)
+
+// road is the whole chain with the real filters, authenticators, index and router, before a handler
+// that does nothing: what surrounds a query, and no query.
+func road(tb testing.TB) (http.Handler, string) {
+	tb.Helper()
+	keys, err := token.Generate(time.Now())
+	if err != nil {
+		tb.Fatal(err)
+	}
+	p := &parts{cfg: config.Default(), metrics: prometheus.NewRegistry()}
+	if p.requests, err = filter.NewMetrics(p.metrics); err != nil {
+		tb.Fatal(err)
+	}
+	if p.tokens, err = token.NewVerifier(token.Rules{
+		Keys: keys, Issuer: "https://ks.example", Audience: audience, Now: time.Now, CacheSize: 64, Metrics: p.metrics,
+	}); err != nil {
+		tb.Fatal(err)
+	}
+	p.who = union.NewFailOnError(&bearer.Authenticator{Tokens: []authenticator.Token{
+		&session.Authenticator{Tokens: p.tokens, Sessions: everyone{}},
+	}}, anonymous.Authenticator{})
+	p.may = authz.Union(authz.Paths(authz.DefaultPaths()), loaded{authz.Aliases{Next: adminIndex(tb)}, func() error { return nil }})
+	issuer := &token.Issuer{Keys: keys, URL: "https://ks.example", Audience: audience, Now: time.Now}
+	bearer, err := issuer.Access(&token.Access{
+		Subject: "uid-1", Username: "admin", Client: "kubesphere", Session: "s1", Issued: time.Now(), Expires: time.Now().Add(time.Hour),
+	})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	ws := new(restful.WebService)
+	ws.Path("/kapis/road.example/v1").Produces(restful.MIME_JSON)
+	ws.Route(ws.GET("/{resources}").To(web.Handle(func(*restful.Request) (any, error) { return notModified{}, nil })))
+	services := append(someServices(), ws)
+	routes, err := newRoutes(services)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return p.chain(p.answer(routes, http.NotFoundHandler())), bearer
+}
+
+type notModified struct{}
+
+func (notModified) Respond(w http.ResponseWriter, _ *http.Request) {
+	w.WriteHeader(http.StatusNotModified)
+}
+
+type everyone struct{}
+
+var admin = &user.DefaultInfo{Name: "admin", UID: "uid-1", Groups: []string{user.AllAuthenticated}}
+
+func (everyone) Authenticate(context.Context, *token.Access) (user.Info, error) { return admin, nil }
+
+func adminIndex(tb testing.TB) *rbac.Index {
+	tb.Helper()
+	x, err := rbac.NewIndex()
+	if err != nil {
+		tb.Fatal(err)
+	}
+	for gvr, sink := range x.Sinks() {
+		switch gvr.Resource {
+		case "globalroles":
+			sink.Set(&store.Object{Name: "admin", Raw: []byte(`{"rules":[{"verbs":["*"],"apiGroups":["*"],"resources":["*"]}]}`)})
+		case "globalrolebindings":
+			sink.Set(&store.Object{Name: "admin", Raw: []byte(`{"roleRef":{"kind":"GlobalRole","name":"admin"},"subjects":[{"kind":"User","name":"admin"}]}`)})
+		}
+	}
+	return x
+}
+
+// discard is a ResponseWriter that keeps nothing but the status.
+type discard struct {
+	header http.Header
+	status int
+}
+
+func (d *discard) Header() http.Header         { return d.header }
+func (d *discard) Write(b []byte) (int, error) { return len(b), nil }
+func (d *discard) WriteHeader(code int)        { d.status = code }
+
+func roadRequest(tb testing.TB, bearer, path string) *http.Request {
+	tb.Helper()
+	r, err := http.NewRequestWithContext(tb.Context(), http.MethodGet, "http://ks.example"+path, nil)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	r.RequestURI, r.RemoteAddr = path, "127.0.0.1:4000"
+	r.Header = http.Header{
+		"Accept": {"application/json"}, "Authorization": {"Bearer " + bearer}, "User-Agent": {"bench"}, "If-None-Match": {`"x"`},
+	}
+	return r
+}
+
+// again sends the same request once more: the chain takes the credentials out of its header.
+func again(h http.Handler, w *discard, r *http.Request) func() {
+	authorization := r.Header["Authorization"]
+	return func() {
+		r.Header["Authorization"] = authorization
+		h.ServeHTTP(w, r)
+	}
+}
+
+// A request's own things on its way to a route are: its record, its copy with that for a context, what
+// it asks for, the authenticator's answer, and go-restful's request, response, two maps and parameters.
+func TestTheRoadAllocatesLittle(t *testing.T) {
+	h, bearer := road(t)
+	w := &discard{header: http.Header{}}
+	send := again(h, w, roadRequest(t, bearer, "/kapis/road.example/v1/pods?limit=10&page=1"))
+	if n := testing.AllocsPerRun(200, send); n > 11 {
+		t.Errorf("%v allocations", n)
+	}
+	if w.status != http.StatusNotModified {
+		t.Fatalf("answered %d", w.status)
+	}
+}
+
+// S1: whoever may see a part of lists gets nothing of what is no list: neither metrics, nor the
+// documents of the API, nor health.
+func TestHandlersThatAreNoRoutesNeverSeeAPart(t *testing.T) {
+	p := &parts{metrics: prometheus.NewRegistry()}
+	routes, err := newRoutes(someServices())
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("the documents were reached") })
+	h := p.answer(routes, seen)
+	for _, path := range []string{"/metrics", "/openapi/v2", "/openapi/v3/x", "/healthz", "/livez", "/readyz"} {
+		for claim, d := range map[string]authz.Decision{"refused": {}, "part": {Part: authz.NewPart([]string{"a"}, nil)}} {
+			r := roadRequest(t, "", path)
+			info, err := request.Parse(r)
+			if err != nil {
+				t.Fatal(err)
+			}
+			w := &discard{header: http.Header{}}
+			h.ServeHTTP(w, r.WithContext(authz.WithDecision(request.WithInfo(r.Context(), info), d)))
+			if w.status != http.StatusNotFound && w.status != http.StatusForbidden {
+				t.Errorf("%s, %s: code %d", path, claim, w.status)
+			}
+		}
+	}
+}
+
+func BenchmarkRoad(b *testing.B) {
+	h, bearer := road(b)
+	w := &discard{header: http.Header{}}
+	send := again(h, w, roadRequest(b, bearer, "/kapis/road.example/v1/pods?limit=10&page=1"))
+	b.ReportAllocs()
+	for b.Loop() {
+		send()
+	}
+	if w.status != http.StatusNotModified {
+		b.Fatalf("answered %d", w.status)
+	}
+}

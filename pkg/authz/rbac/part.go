@@ -1,0 +1,188 @@
+package rbac
+
+import (
+	"iter"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/authentication/user"
+
+	"kapis.dev/ks-apiserver/pkg/authz"
+	"kapis.dev/ks-apiserver/pkg/request"
+)
+
+// part returns what of the list r its caller may see, who may not see all of it: the namespaces and
+// the workspaces in which the same list is allowed. It is worked out in memory, and remembered until
+// the next change of the index.
+func (x *Index) part(u user.Info, r *request.Info, b uint16) *authz.Part {
+	key := newPartKey(u, r)
+	changes := x.changes.Load()
+	p, ok := x.parts.get(key, changes)
+	if !ok {
+		s := search{index: x, user: u, request: r, bit: b}
+		p = authz.NewPart(s.run())
+		x.parts.put(key, changes, p)
+	}
+	return p
+}
+
+// Namespaces tells in which namespaces u may do verb on gr: in all of them, where a role of the
+// platform or of the cluster says so, or else in those whose names it returns, in no order.
+func (x *Index) Namespaces(u user.Info, verb string, gr schema.GroupResource) (all bool, names []string) {
+	r := &request.Info{Verb: verb, APIGroup: gr.Group, Resource: gr.Resource, IsResource: true, Scope: request.Cluster}
+	if !isComplete(u, r) {
+		return false, nil
+	}
+	b := bit(verb)
+	if x.global.decide(u, r, b).Allowed || x.cluster.decide(u, r, b).Allowed {
+		return true, nil
+	}
+	s := search{index: x, user: u, request: r, bit: b}
+	p := authz.NewPart(s.run())
+	if p == nil {
+		return false, nil
+	}
+	return false, p.Namespaces
+}
+
+// search finds the places in which somebody may do what a request asks of the whole cluster. It goes
+// through his and his groups' own bindings. What the rules of a role allow doesn't depend on the
+// place, so that a place is looked at by itself only where a condition may make a difference: the
+// request is then put as it would be made for that place.
+type search struct {
+	index   *Index
+	user    user.Info
+	request *request.Info
+	bit     uint16
+
+	namespaces, workspaces []string // what was found, some of it twice
+
+	there request.Info // the request for the place that is looked at
+}
+
+func (s *search) run() (namespaces, workspaces []string) {
+	s.ofWorkspaces()
+	s.ofNamespaces()
+	s.ofEverywhere()
+	return s.namespaces, s.workspaces
+}
+
+// ofWorkspaces finds what bindings in workspaces grant: there, and in the namespaces of each.
+func (s *search) ofWorkspaces() {
+	whole, perhaps := map[string]bool{}, map[string][]*link{}
+	for p := range s.places() {
+		for name, l := range p.workspaces.all {
+			surely, maybe := s.grades(l)
+			if maybe {
+				perhaps[name] = append(perhaps[name], l)
+			}
+			if surely {
+				whole[name] = true
+			}
+			if surely || maybe && s.inWorkspace(name, l) {
+				s.workspaces = append(s.workspaces, name)
+			}
+		}
+	}
+	if len(whole) == 0 && len(perhaps) == 0 {
+		return
+	}
+	for name, workspace := range s.index.workspaceOf.all {
+		if whole[workspace] || s.inNamespace(name, perhaps[workspace]...) {
+			s.namespaces = append(s.namespaces, name)
+		}
+	}
+}
+
+// ofNamespaces finds what bindings in namespaces grant.
+func (s *search) ofNamespaces() {
+	for p := range s.places() {
+		for name, l := range p.namespaces.all {
+			if surely, maybe := s.grades(l); surely || maybe && s.inNamespace(name, l) {
+				s.namespaces = append(s.namespaces, name)
+			}
+		}
+	}
+}
+
+// ofEverywhere finds what bindings at the platform and at the cluster grant. Without a condition they
+// would have granted all; with one, any place that is known may be among what they do.
+func (s *search) ofEverywhere() {
+	var perhaps []*link
+	for _, at := range [...]*subjects{&s.index.global, &s.index.cluster} {
+		for l := range at.of(s.user) {
+			if _, maybe := s.grades(l); maybe {
+				perhaps = append(perhaps, l)
+			}
+		}
+	}
+	if len(perhaps) == 0 {
+		return
+	}
+	workspaces := map[string]bool{}
+	for name := range s.index.workspaces.all {
+		workspaces[name] = true
+	}
+	for name, workspace := range s.index.workspaceOf.all {
+		workspaces[workspace] = true
+		if s.inNamespace(name, perhaps...) {
+			s.namespaces = append(s.namespaces, name)
+		}
+	}
+	delete(workspaces, "")
+	for name := range workspaces {
+		if s.inWorkspace(name, perhaps...) {
+			s.workspaces = append(s.workspaces, name)
+		}
+	}
+}
+
+// grades tells whether one of the bindings grants the request whatever the place, and whether one
+// may do so by a condition.
+func (s *search) grades(l *link) (surely, maybe bool) {
+	for _, c := range l.having(s.request, s.bit) {
+		if c.condition == nil {
+			return true, false
+		}
+		maybe = true
+	}
+	return false, maybe
+}
+
+func (s *search) inNamespace(name string, links ...*link) bool {
+	if len(links) == 0 {
+		return false
+	}
+	s.there = s.request.InNamespace(name)
+	return s.granted(links)
+}
+
+func (s *search) inWorkspace(name string, links ...*link) bool {
+	s.there = s.request.InWorkspace(name)
+	return s.granted(links)
+}
+
+// granted tells whether one of the bindings grants the request for the place that is looked at.
+func (s *search) granted(links []*link) bool {
+	for _, l := range links {
+		for _, c := range l.having(&s.there, s.bit) {
+			if c.condition == nil || c.holds(s.user, &s.there) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// places gives where the user, and each of the user's groups, is bound.
+func (s *search) places() iter.Seq[*places] {
+	return func(yield func(*places) bool) {
+		if p, ok := s.index.placesOfUsers.get(s.user.GetName()); ok && !yield(p) {
+			return
+		}
+		for _, group := range s.user.GetGroups() {
+			if p, ok := s.index.placesOfGroups.get(group); ok && group != "" && !yield(p) {
+				return
+			}
+		}
+	}
+}
