@@ -5,6 +5,7 @@ import (
 	"runtime"
 	"runtime/debug"
 	"strings"
+	"sync"
 )
 
 // Compatible is the version whose HTTP surface this server speaks. Clients compare the version that
@@ -48,15 +49,25 @@ func Get() Info {
 	if parts := strings.SplitN(strings.TrimPrefix(Compatible, "v"), ".", 3); len(parts) == 3 {
 		i.GitMajor, i.GitMinor = parts[0], parts[1]
 	}
-	if b, ok := debug.ReadBuildInfo(); ok && i.GitCommit == "" {
-		for _, s := range b.Settings {
-			if s.Key == "vcs.revision" {
-				i.GitCommit = s.Value
-			}
-		}
+	if i.GitCommit == "" {
+		i.GitCommit = revision()
 	}
 	return i
 }
+
+// revision is the commit that the go command stamped, read once: reading it costs more than a page of ten objects.
+var revision = sync.OnceValue(func() string {
+	b, ok := debug.ReadBuildInfo()
+	if !ok {
+		return ""
+	}
+	for _, s := range b.Settings {
+		if s.Key == "vcs.revision" {
+			return s.Value
+		}
+	}
+	return ""
+})
 
 // metadata makes s usable as SemVer build metadata: identifiers of [0-9A-Za-z-], dots between them.
 func metadata(s string) string {
