@@ -82,10 +82,17 @@ generate: ## deepcopy functions and CRDs from pkg/api
 	hack/update-codegen.sh
 
 .PHONY: bench
-bench: build ## measure the real binary next to its yardsticks (BENCH_PODS=10000)
+bench: $(BIN)/bench ## measure the real binary next to its yardsticks (BENCH_PODS=10000,100000), and write docs/benchmarks.md
+	$(BIN)/bench --bin $(BIN) --markdown docs/benchmarks.md $(if $(KUBECONFIG),--kubeconfig $(KUBECONFIG))
+
+.PHONY: soak
+soak: $(BIN)/bench ## load the real binary for SOAK_TIME=10m with changes, watchers and lists, and look for errors and growth
+	BENCH_PODS=$${BENCH_PODS:-10000} $(BIN)/bench --bin $(BIN) --soak $${SOAK_TIME:-10m} $(if $(KUBECONFIG),--kubeconfig $(KUBECONFIG))
+
+.PHONY: $(BIN)/bench
+$(BIN)/bench: build
 	tools/dev/build.sh $(BIN)
 	$(GO_BUILD) -o $(BIN)/ ./tools/run ./tools/bench
-	$(BIN)/bench --bin $(BIN) $(if $(KUBECONFIG),--kubeconfig $(KUBECONFIG))
 
 ##@ Cluster
 

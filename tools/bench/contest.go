@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 )
@@ -10,6 +11,10 @@ import (
 type side struct {
 	target
 	count int // requests in a round
+	// vary returns the paths of a round, where each request is to be new; nil for the target's own.
+	vary func(round int) []string
+	// during runs while the requests are made, until what it returns is called; nil for nothing.
+	during func(context.Context) (stop func() error, err error)
 }
 
 // contest compares the product with a yardstick, in turns.
@@ -28,6 +33,8 @@ type measure struct {
 	unit   string
 	of     func(sample) float64
 	goal   string
+	// beyond is the goal for what the value has beyond the yardstick's, "" where that is not looked at.
+	beyond string
 }
 
 // run plays the rounds and returns the figures. Who begins changes from round to round, so that a machine that slows down
@@ -36,10 +43,10 @@ func (c contest) run(ctx context.Context, rounds int) ([]figure, error) {
 	ours := make([]sample, 0, rounds)
 	theirs := make([]sample, 0, rounds)
 	for round := range rounds {
-		product := func() (err error) { ours, err = c.play(ctx, ours, c.product); return err }
+		product := func() (err error) { ours, err = c.play(ctx, ours, c.product, round); return err }
 		yardstick := func() (err error) {
 			if c.yardstick != nil {
-				theirs, err = c.play(ctx, theirs, *c.yardstick)
+				theirs, err = c.play(ctx, theirs, *c.yardstick, round)
 			}
 			return err
 		}
@@ -57,7 +64,18 @@ func (c contest) run(ctx context.Context, rounds int) ([]figure, error) {
 	return c.figures(ours, theirs), nil
 }
 
-func (c contest) play(ctx context.Context, samples []sample, s side) ([]sample, error) {
+func (c contest) play(ctx context.Context, samples []sample, s side, round int) (_ []sample, err error) {
+	if s.vary != nil {
+		paths := s.vary(round)
+		s.path, s.others = paths[0], paths[1:]
+	}
+	if s.during != nil {
+		stop, failed := s.during(ctx)
+		if failed != nil {
+			return samples, failed
+		}
+		defer func() { err = errors.Join(err, stop()) }()
+	}
 	one, err := s.batch(ctx, c.conns, s.count)
 	if err != nil {
 		return samples, err
@@ -73,6 +91,9 @@ func (c contest) figures(ours, theirs []sample) []figure {
 			f.yardstick, f.base = c.beside, medianOf(theirs, m.of)
 		}
 		figures = append(figures, f)
+		if m.beyond != "" && f.yardstick != "" {
+			figures = append(figures, figure{name: f.name + "-beyond", value: f.value - f.base, unit: f.unit, goal: m.beyond})
+		}
 	}
 	return figures
 }

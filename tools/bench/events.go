@@ -1,12 +1,17 @@
 package main
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"net/http"
+	"net/url"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -97,4 +102,103 @@ func (c client) whenShown(ctx context.Context, path string, value []byte) (time.
 		}
 		time.Sleep(lookEvery)
 	}
+}
+
+// watched measures how long after a change in the cluster a watch and a live page of the product tell of it.
+func watched(ctx context.Context, c client, kube kubernetes.Interface) ([]figure, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	name := podName(12)
+	selected := "fieldSelector=" + url.QueryEscape("metadata.name="+name)
+	var figures []figure
+	for _, form := range [...]struct{ name, query string }{
+		{"event-to-watcher", "watch=true&resourceVersion=&" + selected}, {"event-to-live-page", "view=live&limit=10&" + selected},
+	} {
+		lines, err := c.stream(ctx, podLists+"?"+form.query)
+		if err != nil {
+			return nil, err
+		}
+		took, err := follow(ctx, kube, lines)
+		if err != nil {
+			return nil, err
+		}
+		slices.Sort(took)
+		for _, q := range [...]int{50, 99} {
+			figures = append(figures, figure{
+				name: fmt.Sprintf("%s-p%d", form.name, q), value: micros(quantile(took, float64(q)/100)) / 1000, unit: "ms", goal: "<= 100 ms",
+			})
+		}
+	}
+	return figures, nil
+}
+
+// streamed is a line of a stream, and when it came.
+type streamed struct {
+	text string
+	at   time.Time
+}
+
+// stream opens a stream of the product and returns its lines. It ends with ctx.
+func (c client) stream(ctx context.Context, path string) (<-chan streamed, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, c.URL+path, nil)
+	if err != nil {
+		return nil, fmt.Errorf("GET %s: %w", path, err)
+	}
+	req.Header = c.header()
+	resp, err := (&http.Client{Transport: &http.Transport{}}).Do(req) //nolint:bodyclose // the reader of the lines closes it
+	if err != nil {
+		return nil, fmt.Errorf("GET %s: %w", path, err)
+	}
+	if resp.StatusCode != http.StatusOK {
+		text, _ := io.ReadAll(io.LimitReader(resp.Body, 512))
+		_ = resp.Body.Close()
+		return nil, fmt.Errorf("GET %s: answered %s: %s", path, resp.Status, text)
+	}
+	lines := make(chan streamed, 64)
+	go func() {
+		defer resp.Body.Close()
+		defer close(lines)
+		for r := bufio.NewReaderSize(resp.Body, 64<<10); ; {
+			text, err := r.ReadString('\n')
+			if err != nil {
+				return
+			}
+			select {
+			case lines <- streamed{text, time.Now()}:
+			case <-ctx.Done():
+				return
+			}
+		}
+	}()
+	return lines, nil
+}
+
+// follow changes a pod over and over, and returns how long each change took to show in the stream.
+func follow(ctx context.Context, kube kubernetes.Interface, lines <-chan streamed) ([]time.Duration, error) {
+	ctx, cancel := context.WithTimeout(ctx, clusterTimeout)
+	defer cancel()
+	pods := kube.CoreV1().Pods(podNamespace(12))
+	var took []time.Duration
+	for i := range changes / 4 {
+		value := strconv.FormatInt(time.Now().UnixNano(), 36) + "-" + strconv.Itoa(i)
+		patch := fmt.Appendf(nil, `{"metadata":{"labels":{%q:%q}}}`, touchLabel, value)
+		if _, err := pods.Patch(ctx, podName(12), types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
+			return nil, fmt.Errorf("change pod %s: %w", podName(12), err)
+		}
+		exists := time.Now()
+		for seen := false; !seen; {
+			select {
+			case <-ctx.Done():
+				return nil, fmt.Errorf("a change did not show in a stream: %w", ctx.Err())
+			case line, ok := <-lines:
+				if !ok {
+					return nil, errors.New("a stream of the product ended")
+				}
+				if seen = strings.Contains(line.text, value); seen {
+					took = append(took, max(line.at.Sub(exists), 0))
+				}
+			}
+		}
+	}
+	return took, nil
 }

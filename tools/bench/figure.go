@@ -49,15 +49,43 @@ func number(v float64) string {
 	return strconv.FormatFloat(v, 'f', digits, 64)
 }
 
-// report writes figures as they are measured, and remembers what could not be.
+// report writes figures as they are measured, and remembers them, and what could not be.
 type report struct {
-	to     io.Writer
-	missed int
+	to      io.Writer
+	suffix  string // of the names of the figures that come now
+	figures []figure
+	missed  int
 }
 
 func (r *report) add(figures ...figure) {
 	for _, f := range figures {
+		f.name += r.suffix
+		r.figures = append(r.figures, f)
 		fmt.Fprintln(r.to, f)
+	}
+}
+
+// find returns a figure that was measured.
+func (r *report) find(name string) (figure, bool) {
+	i := slices.IndexFunc(r.figures, func(f figure) bool { return f.name == name })
+	if i < 0 {
+		return figure{}, false
+	}
+	return r.figures[i], true
+}
+
+// bySize compares the first page of each size with that of the smallest, both in parts of the bare handler's time, which
+// takes the machine's moods out.
+func (r *report) bySize(sizes []int) {
+	const name = "page-10-cpu"
+	first, ok := r.find(name)
+	for _, n := range sizes[1:] {
+		if f, found := r.find(fmt.Sprintf("%s@%d", name, n)); found && ok {
+			r.add(figure{
+				name: fmt.Sprintf("page-10-of-%d", n), value: f.value / f.base, unit: "bare", yardstick: fmt.Sprintf("of-%d", sizes[0]),
+				base: first.value / first.base, goal: "ratio <= 1.15",
+			})
+		}
 	}
 }
 

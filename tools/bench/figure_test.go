@@ -3,7 +3,10 @@ package main
 import (
 	"bytes"
 	"errors"
+	"io"
 	"math"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 )
@@ -128,6 +131,62 @@ func TestReportCountsWhatIsMissed(t *testing.T) {
 	want := "a 0.00 us - - -\n# b is not measured: it does not apply\n# c could not be measured: it broke rss 1 MiB - - -\n"
 	if b.String() != want {
 		t.Errorf("wrote %q, want %q", b.String(), want)
+	}
+}
+
+func TestGoalsAreMetOrNot(t *testing.T) {
+	tests := map[string]struct {
+		f       figure
+		met, ok bool
+	}{
+		"NoGoal":        {f: figure{value: 1}},
+		"AValue":        {f: figure{value: 3, goal: "<= 20 ms"}, met: true, ok: true},
+		"TooMuch":       {f: figure{value: 21, goal: "<= 20 ms"}, ok: true},
+		"ARatio":        {f: figure{value: 9, base: 10, goal: "ratio >= 0.90"}, met: true, ok: true},
+		"ALowRatio":     {f: figure{value: 8, base: 10, goal: "ratio >= 0.90"}, ok: true},
+		"ARatioTooHigh": {f: figure{value: 14, base: 10, goal: "ratio <= 1.30"}, ok: true},
+		"NotSaid":       {f: figure{value: 1, goal: "fast"}},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			if met, ok := tc.f.met(); met != tc.met || ok != tc.ok {
+				t.Errorf("met %v, said %v, want %v, %v", met, ok, tc.met, tc.ok)
+			}
+		})
+	}
+}
+
+func TestSizesAreComparedInPartsOfTheBareHandler(t *testing.T) {
+	r := report{to: io.Discard}
+	r.add(figure{name: "page-10-cpu", value: 30, base: 20})
+	r.suffix = "@1000"
+	r.add(figure{name: "page-10-cpu", value: 33, base: 20})
+	r.suffix = ""
+	r.bySize([]int{200, 1000})
+	f, ok := r.find("page-10-of-1000")
+	if !ok || math.Abs(f.value/f.base-1.1) > 1e-9 {
+		t.Errorf("got %v, want a ratio of 1.1", f)
+	}
+}
+
+func TestTableHasAllFigures(t *testing.T) {
+	r := report{to: io.Discard}
+	r.add(figure{name: "page", value: 30, unit: "us", yardstick: "bare", base: 20, goal: "ratio <= 1.30"}, figure{name: "rss", value: 42, unit: "MiB"})
+	name := filepath.Join(t.TempDir(), "t.md")
+	if err := r.table(name, "# machine: 2 cores", 5); err != nil {
+		t.Fatal(err)
+	}
+	got, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"machine: 2 cores", "| page | 30.0 | us | bare | 20.0 | 1.50 | ratio <= 1.30 | **no** |", "| rss | 42.0 | MiB |  |  |  |  |  |"} {
+		if !strings.Contains(string(got), want) {
+			t.Errorf("%q is not in:\n%s", want, got)
+		}
+	}
+	if err := r.table("", "", 1); err != nil {
+		t.Error(err)
 	}
 }
 

@@ -21,6 +21,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/kubernetes/fake"
 	"k8s.io/client-go/rest"
 
@@ -124,6 +125,7 @@ func testLists(t *testing.T, f fakeProduct) (lists, *bytes.Buffer) {
 		t.Fatal(err)
 	}
 	l.sort = &process{addr: u.Host, pid: os.Getpid()}
+	l.whole = !f.withoutAll
 	return l, &out
 }
 
@@ -144,8 +146,9 @@ func TestListsMeasureEverything(t *testing.T) {
 	}
 	want := []string{
 		"page-10-cpu", "page-10-alone-p50", "page-10-alone-p99", "page-100-cpu", "not-modified-cpu", "page-100-gzip-cpu",
-		"page-middle-cpu", "page-last-cpu", "filter-name-cpu", "filter-label-cpu", "filter-status-cpu", "page-10-engine-cpu",
-		"all-pods-rate",
+		"page-middle-cpu", "page-last-cpu", "filter-name-cpu", "filter-name-cpu-beyond", "filter-name-new-cpu", "filter-name-new-cpu-beyond",
+		"filter-label-cpu", "filter-label-cpu-beyond", "filter-field-cpu", "filter-field-cpu-beyond", "filter-status-cpu", "filter-status-cpu-beyond",
+		"filter-cel-cpu", "filter-cel-cpu-beyond", "sort-field-cpu", "sort-field-cpu-beyond", "page-10-engine-cpu", "all-pods-rate",
 	}
 	if got := names(out.String()); !slices.Equal(got, want) {
 		t.Errorf("figures %v, want %v", got, want)
@@ -166,14 +169,22 @@ func TestListsSkipWhatTheServerDoesNotDo(t *testing.T) {
 
 func TestListsGoOnAfterAFailure(t *testing.T) {
 	l, out := testLists(t, fakeProduct{withoutAll: true})
+	l.whole = true
 	if err := l.run(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if l.report.missed != 1 || !strings.Contains(out.String(), "# all-pods could not be measured") || !strings.Contains(out.String(), "ask for pages") {
 		t.Errorf("%d missed:\n%s", l.report.missed, out)
 	}
-	if n := len(names(out.String())); n != 12 {
-		t.Errorf("%d figures, want the other 12", n)
+	if !slices.Contains(names(out.String()), "page-10-engine-cpu") {
+		t.Errorf("the other figures are missing:\n%s", out)
+	}
+}
+
+func TestAListThatIsTooLongIsNoFailure(t *testing.T) {
+	l, out := testLists(t, fakeProduct{withoutAll: true})
+	if err := l.run(t.Context()); err != nil || l.report.missed > 0 || !strings.Contains(out.String(), "# all-pods is not measured") {
+		t.Errorf("%v, %d missed:\n%s", err, l.report.missed, out)
 	}
 }
 
@@ -207,12 +218,12 @@ func TestTotal(t *testing.T) {
 
 func TestAwaitPods(t *testing.T) {
 	c := serveProduct(t, fakeProduct{})
-	if err := (&bench{options: options{pods: 200}}).awaitPods(t.Context(), c); err != nil {
+	if err := (&bench{size: 200}).awaitPods(t.Context(), c); err != nil {
 		t.Error(err)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 	defer cancel()
-	if err := (&bench{options: options{pods: 201}}).awaitPods(ctx, c); err == nil || !strings.Contains(err.Error(), "200 of 201") {
+	if err := (&bench{size: 201}).awaitPods(ctx, c); err == nil || !strings.Contains(err.Error(), "200 of 201") {
 		t.Errorf("error %v", err)
 	}
 }
@@ -251,4 +262,96 @@ func TestPassed(t *testing.T) {
 			t.Errorf("figures %v, %v", figures, err)
 		}
 	})
+}
+
+func TestChurnChangesPodsUntilItIsStopped(t *testing.T) {
+	const pods = 20
+	kube := fake.NewClientset()
+	for i := range pods {
+		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: podName(i), Namespace: podNamespace(i)}}
+		if _, err := kube.CoreV1().Pods(pod.Namespace).Create(t.Context(), pod, metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w, err := kube.CoreV1().Pods("").Watch(t.Context(), metav1.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Stop()
+	c := startChurn(t.Context(), kube, pods)
+	for seen := 0; seen < 5; {
+		if e := <-w.ResultChan(); e.Type == watch.Modified {
+			if p, ok := e.Object.(*corev1.Pod); !ok || p.Labels[touchLabel] == "" {
+				t.Errorf("changed %v, want a pod with another label", e.Object)
+			}
+			seen++
+		}
+	}
+	if err := c.stop(); err != nil || c.made.Load() == 0 {
+		t.Errorf("%d changes, %v", c.made.Load(), err)
+	}
+}
+
+func TestChurnSaysWhatFails(t *testing.T) {
+	c := startChurn(t.Context(), fake.NewClientset(), 1)
+	c.wg.Wait() // the first failure ends it
+	if err := c.stop(); err == nil || !strings.Contains(err.Error(), podName(0)) {
+		t.Errorf("error %v, want the pod that is not there", err)
+	}
+}
+
+func TestWatchedFollowsAStream(t *testing.T) {
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: podName(12), Namespace: podNamespace(12)}}
+	kube := fake.NewClientset(pod)
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		changed, err := kube.CoreV1().Pods("").Watch(r.Context(), metav1.ListOptions{})
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		defer changed.Stop()
+		w.WriteHeader(http.StatusOK)
+		w.(http.Flusher).Flush()
+		for {
+			select {
+			case e := <-changed.ResultChan():
+				_ = json.NewEncoder(w).Encode(e)
+				w.(http.Flusher).Flush()
+			case <-r.Context().Done():
+				return
+			}
+		}
+	}))
+	defer s.Close()
+	figures, err := watched(t.Context(), client{Server: stack.Server{URL: s.URL}, token: "secret"}, kube)
+	if err != nil || len(figures) != 4 || figures[0].name != "event-to-watcher-p50" || figures[3].name != "event-to-live-page-p99" {
+		t.Errorf("figures %v, %v", figures, err)
+	}
+}
+
+func TestWatchedSaysWhyAStreamIsRefused(t *testing.T) {
+	c := serveProduct(t, fakeProduct{})
+	c.token = "wrong"
+	if _, err := c.stream(t.Context(), podLists+"?watch=true"); err == nil || !strings.Contains(err.Error(), "who are you?") {
+		t.Errorf("error %v", err)
+	}
+}
+
+func TestSoakCountsWhatFails(t *testing.T) {
+	s := &soak{client: serveProduct(t, fakeProduct{})}
+	if err := s.follow(t.Context(), podLists+"?limit=10"); err != nil || s.events.Load() != 1 {
+		t.Errorf("%d lines, %v, want one and an end", s.events.Load(), err)
+	}
+	s.token = "wrong"
+	ctx, cancel := context.WithCancel(t.Context())
+	go func() {
+		defer cancel()
+		for s.lists.Load() < 2 && ctx.Err() == nil {
+			time.Sleep(time.Millisecond) //nolint:forbidigo // waits for a condition
+		}
+	}()
+	s.list(ctx)
+	if s.failed < 2 || len(s.errs) == 0 || !strings.Contains(s.errs[0].Error(), "who are you?") {
+		t.Errorf("%d failed: %v", s.failed, s.errs)
+	}
 }

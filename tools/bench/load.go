@@ -33,22 +33,36 @@ type target struct {
 	tls    *tls.Config // nil for plain HTTP
 	pid    int         // the server's process, whose processor time is counted
 	path   string
+	others []string // paths that are asked for in turns with path, where each request is to be another
 	header http.Header
 	status int // the code that every answer must have
 }
 
-// wire is the request as it is sent.
-func (t target) wire() ([]byte, error) {
-	req, err := http.NewRequest(http.MethodGet, "http://"+t.addr+t.path, nil) //nolint:noctx // never sent by net/http
+// wire is a request as it is sent.
+func (t target) wire(path string) ([]byte, error) {
+	req, err := http.NewRequest(http.MethodGet, "http://"+t.addr+path, nil) //nolint:noctx // never sent by net/http
 	if err != nil {
-		return nil, fmt.Errorf("make the request for %s: %w", t.path, err)
+		return nil, fmt.Errorf("make the request for %s: %w", path, err)
 	}
 	req.Header = t.header.Clone()
 	var b strings.Builder
 	if err := req.Write(&b); err != nil {
-		return nil, fmt.Errorf("write the request for %s: %w", t.path, err)
+		return nil, fmt.Errorf("write the request for %s: %w", path, err)
 	}
 	return []byte(b.String()), nil
+}
+
+// wires are all requests, as they are sent.
+func (t target) wires() ([][]byte, error) {
+	var all [][]byte
+	for _, path := range append([]string{t.path}, t.others...) {
+		one, err := t.wire(path)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, one)
+	}
+	return all, nil
 }
 
 // sample is what a batch of requests cost.
@@ -65,19 +79,23 @@ type sample struct {
 func (t target) batch(ctx context.Context, conns, count int) (sample, error) {
 	ctx, cancel := context.WithTimeout(ctx, batchTimeout)
 	defer cancel()
-	request, err := t.wire()
+	requests, err := t.wires()
 	if err != nil {
 		return sample{}, err
 	}
 	callers := make([]*caller, conns)
 	for i := range callers {
-		if callers[i], err = t.dial(ctx, request); err != nil {
+		// With many requests, each caller has its own, so that none is asked for twice.
+		own := requests[i*len(requests)/conns : max((i+1)*len(requests)/conns, i*len(requests)/conns+1)]
+		if callers[i], err = t.dial(ctx, own); err != nil {
 			return sample{}, err
 		}
 		defer callers[i].close()
 	}
-	if _, err := together(callers, min(warmUp, count), time.Now().Add(batchTime)); err != nil {
-		return sample{}, t.failed(err)
+	if len(requests) == 1 {
+		if _, err := together(callers, min(warmUp, count), time.Now().Add(batchTime)); err != nil {
+			return sample{}, t.failed(err)
+		}
 	}
 	before, err := stack.CPU(t.pid)
 	if err != nil {
@@ -120,14 +138,15 @@ func together(callers []*caller, n int, until time.Time) (sample, error) {
 
 // caller is one connection.
 type caller struct {
-	conn    net.Conn
-	r       *bufio.Reader
-	request []byte
-	status  int
+	conn     net.Conn
+	r        *bufio.Reader
+	requests [][]byte
+	next     int
+	status   int
 }
 
 // dial opens a connection that fails when ctx ends.
-func (t target) dial(ctx context.Context, request []byte) (*caller, error) {
+func (t target) dial(ctx context.Context, requests [][]byte) (*caller, error) {
 	var d net.Dialer
 	conn, err := d.DialContext(ctx, "tcp", t.addr)
 	if err != nil {
@@ -146,7 +165,7 @@ func (t target) dial(ctx context.Context, request []byte) (*caller, error) {
 		}
 		conn = secure
 	}
-	return &caller{conn: conn, r: bufio.NewReaderSize(conn, 64<<10), request: request, status: t.status}, nil
+	return &caller{conn: conn, r: bufio.NewReaderSize(conn, 64<<10), requests: requests, status: t.status}, nil
 }
 
 // close ends the connection. That it was open to the end is of no interest.
@@ -170,7 +189,9 @@ func (c *caller) calls(n int, until time.Time) (sample, error) {
 
 // call makes one call, drops the body, and returns its length.
 func (c *caller) call() (int64, error) {
-	if _, err := c.conn.Write(c.request); err != nil {
+	request := c.requests[c.next%len(c.requests)]
+	c.next++
+	if _, err := c.conn.Write(request); err != nil {
 		return 0, err
 	}
 	resp, err := http.ReadResponse(c.r, nil)

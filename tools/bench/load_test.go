@@ -120,11 +120,11 @@ func TestCallsEndInTime(t *testing.T) {
 	s := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	defer s.Close()
 	tg := targetOf(t, s, "/")
-	request, err := tg.wire()
+	requests, err := tg.wires()
 	if err != nil {
 		t.Fatal(err)
 	}
-	c, err := tg.dial(t.Context(), request)
+	c, err := tg.dial(t.Context(), requests)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -144,7 +144,7 @@ func TestContestTakesTurns(t *testing.T) {
 	}))
 	defer s.Close()
 	c := contest{
-		name: "c", conns: 1, product: side{targetOf(t, s, "/p"), 5}, yardstick: &side{targetOf(t, s, "/y"), 5},
+		name: "c", conns: 1, product: side{target: targetOf(t, s, "/p"), count: 5}, yardstick: &side{target: targetOf(t, s, "/y"), count: 5},
 		beside: "other", measures: []measure{cpu("g"), latency(99), throughput()},
 	}
 	figures, err := c.run(t.Context(), 4)
@@ -163,10 +163,39 @@ func TestContestTakesTurns(t *testing.T) {
 	}
 }
 
+func TestContestAsksForNewPathsBesideSomethingElse(t *testing.T) {
+	var asked []string
+	s := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { asked = append(asked, r.URL.Path) }))
+	defer s.Close()
+	running := false
+	c := contest{name: "c", conns: 1, measures: []measure{cpu("")}, product: side{
+		target: targetOf(t, s, "/"), count: 3,
+		vary: func(round int) []string {
+			return []string{fmt.Sprint("/a", round), fmt.Sprint("/b", round), fmt.Sprint("/c", round)}
+		},
+		during: func(context.Context) (func() error, error) {
+			running = true
+			return func() error { running = false; return nil }, nil
+		},
+	}}
+	if _, err := c.run(t.Context(), 2); err != nil || running {
+		t.Errorf("%v, still running: %v", err, running)
+	}
+	if want := []string{"/a0", "/b0", "/c0", "/a1", "/b1", "/c1"}; !slices.Equal(asked, want) {
+		t.Errorf("asked for %v, want %v, each once", asked, want)
+	}
+	c.product.during = func(context.Context) (func() error, error) {
+		return func() error { return errors.New("it broke") }, nil
+	}
+	if _, err := c.run(t.Context(), 1); err == nil {
+		t.Error("what broke beside the requests is no error")
+	}
+}
+
 func TestContestWithoutAYardstick(t *testing.T) {
 	s := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	defer s.Close()
-	c := contest{name: "c", conns: 1, product: side{targetOf(t, s, "/"), 5}, beside: "other", measures: []measure{cpu("")}}
+	c := contest{name: "c", conns: 1, product: side{target: targetOf(t, s, "/"), count: 5}, beside: "other", measures: []measure{cpu("")}}
 	figures, err := c.run(t.Context(), 1)
 	if err != nil || figures[0].yardstick != "" {
 		t.Errorf("figures %v, %v", figures, err)

@@ -11,7 +11,9 @@ import (
 	"os"
 	"os/signal"
 	"strconv"
+	"strings"
 	"syscall"
+	"time"
 )
 
 func main() {
@@ -40,9 +42,11 @@ type options struct {
 	bin        string // folder of the programs
 	dir        string // folder of the instance's state; "" is one that is removed at the end
 	kubeconfig string // an existing cluster; "" starts a control plane
-	pods       int
+	pods       []int  // the sizes, each larger than the one before
 	rounds     int
-	keep       bool // leave the pods in an existing cluster
+	keep       bool          // leave the pods in an existing cluster
+	markdown   string        // file for a table of the figures; "" for none
+	soak       time.Duration // instead of measuring, load the product for so long
 }
 
 const (
@@ -57,7 +61,9 @@ func parse(args []string, env func(string) string) (options, error) {
 	f.StringVar(&o.dir, "dir", "", "`folder` of the instance's state, kept with its pods (default: a temporary one)")
 	f.StringVar(&o.kubeconfig, "kubeconfig", "", "`file` of an existing cluster, that is filled with pods (default: a control plane is started)")
 	f.BoolVar(&o.keep, "keep", false, "leave the pods in an existing cluster for the next run")
-	pods := f.String("pods", fallback(env("BENCH_PODS"), "10000"), "`number` of pods; BENCH_PODS sets it too")
+	pods := f.String("pods", fallback(env("BENCH_PODS"), "10000,100000"), "`numbers` of pods, growing, joined by commas; BENCH_PODS sets them too")
+	f.StringVar(&o.markdown, "markdown", "", "`file` to write a table of the figures to")
+	f.DurationVar(&o.soak, "soak", 0, "load the product for so `long` instead, and look for errors and for memory that grows")
 	rounds := f.String("rounds", fallback(env("BENCH_ROUNDS"), "5"), "`number` of rounds; BENCH_ROUNDS sets it too")
 	if err := f.Parse(args); err != nil {
 		return options{}, err
@@ -66,8 +72,15 @@ func parse(args []string, env func(string) string) (options, error) {
 		return options{}, fmt.Errorf("unexpected argument %q", f.Arg(0))
 	}
 	var err error
-	if o.pods, err = between("the number of pods (BENCH_PODS)", *pods, minPods, maxPods); err != nil {
-		return options{}, err
+	for text := range strings.SplitSeq(*pods, ",") {
+		n, err := between("the number of pods (BENCH_PODS)", strings.TrimSpace(text), minPods, maxPods)
+		if err != nil {
+			return options{}, err
+		}
+		if len(o.pods) > 0 && n <= o.pods[len(o.pods)-1] {
+			return options{}, fmt.Errorf("the numbers of pods (BENCH_PODS) are %q, want each larger than the one before", *pods)
+		}
+		o.pods = append(o.pods, n)
 	}
 	if o.rounds, err = between("the number of rounds (BENCH_ROUNDS)", *rounds, 1, 100); err != nil {
 		return options{}, err

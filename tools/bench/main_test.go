@@ -6,8 +6,10 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"reflect"
 	"strings"
 	"testing"
+	"time"
 )
 
 // TestMain lets the test binary be a yardstick process, as the program itself is.
@@ -23,7 +25,7 @@ func TestMain(m *testing.M) {
 }
 
 func TestParse(t *testing.T) {
-	usual := options{bin: "bin", pods: 10000, rounds: 5}
+	usual := options{bin: "bin", pods: []int{10000, 100000}, rounds: 5}
 	tests := map[string]struct {
 		args []string
 		env  map[string]string
@@ -31,13 +33,17 @@ func TestParse(t *testing.T) {
 		err  string
 	}{
 		"Defaults":                  {want: func(*options) {}},
-		"TheEnvironmentSetsTheSize": {env: map[string]string{"BENCH_PODS": "300", "BENCH_ROUNDS": "3"}, want: func(o *options) { o.pods, o.rounds = 300, 3 }},
-		"AFlagBeatsTheEnvironment":  {args: []string{"--pods=400"}, env: map[string]string{"BENCH_PODS": "300"}, want: func(o *options) { o.pods = 400 }},
+		"TheEnvironmentSetsTheSize": {env: map[string]string{"BENCH_PODS": "300", "BENCH_ROUNDS": "3"}, want: func(o *options) { o.pods, o.rounds = []int{300}, 3 }},
+		"AFlagBeatsTheEnvironment":  {args: []string{"--pods=400"}, env: map[string]string{"BENCH_PODS": "300"}, want: func(o *options) { o.pods = []int{400} }},
 		"Folders": {
 			args: []string{"--bin", "b", "--dir", "d", "--kubeconfig", "k", "--keep"},
 			want: func(o *options) { o.bin, o.dir, o.kubeconfig, o.keep = "b", "d", "k", true },
 		},
 		"NoClusterFromTheEnvironment": {env: map[string]string{"KUBECONFIG": "/somebody/elses"}, want: func(*options) {}},
+		"Sizes":                       {args: []string{"--pods=200, 400"}, want: func(o *options) { o.pods = []int{200, 400} }},
+		"ShrinkingSizes":              {args: []string{"--pods=400,200"}, err: "larger"},
+		"ATable":                      {args: []string{"--markdown=t.md"}, want: func(o *options) { o.markdown = "t.md" }},
+		"ASoak":                       {args: []string{"--soak=10m"}, want: func(o *options) { o.soak = 10 * time.Minute }},
 		"NotANumber":                  {env: map[string]string{"BENCH_PODS": "many"}, err: "BENCH_PODS"},
 		"TooFewPods":                  {args: []string{"--pods=10"}, err: "200"},
 		"NoRounds":                    {args: []string{"--rounds=0"}, err: "BENCH_ROUNDS"},
@@ -54,7 +60,7 @@ func TestParse(t *testing.T) {
 			}
 			want := usual
 			tc.want(&want)
-			if err != nil || got != want {
+			if err != nil || !reflect.DeepEqual(got, want) {
 				t.Errorf("got %+v, %v, want %+v", got, err, want)
 			}
 		})
@@ -71,7 +77,7 @@ func TestAStackThatDoesNotStartIsAnErrorAndLeavesNothing(t *testing.T) {
 	tmp := t.TempDir()
 	t.Setenv("TMPDIR", tmp)
 	var out, progress strings.Builder
-	err := options{bin: t.TempDir(), pods: minPods, rounds: 1}.run(t.Context(), &out, &progress)
+	err := options{bin: t.TempDir(), pods: []int{minPods}, rounds: 1}.run(t.Context(), &out, &progress)
 	if err == nil || !strings.Contains(err.Error(), "run") {
 		t.Errorf("error %v", err)
 	}

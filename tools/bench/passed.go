@@ -19,7 +19,7 @@ func passed(ctx context.Context, c client, kube *rest.Config, kubePID, rounds, c
 		return nil, err
 	}
 	match := contest{
-		name: "proxy-get", conns: connections, product: side{ours, count}, beside: "kube-apiserver",
+		name: "proxy-get", conns: connections, product: side{target: ours, count: count}, beside: "kube-apiserver",
 		measures: []measure{cpu("ratio <= 0.5")},
 	}
 	if kubePID != 0 {
@@ -27,7 +27,7 @@ func passed(ctx context.Context, c client, kube *rest.Config, kubePID, rounds, c
 		if err != nil {
 			return nil, err
 		}
-		match.yardstick = &side{direct, count}
+		match.yardstick = &side{target: direct, count: count}
 	}
 	return match.run(ctx, rounds)
 }

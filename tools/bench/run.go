@@ -28,6 +28,7 @@ type bench struct {
 	restConfig *rest.Config
 	client     client
 	kubePID    int // 0 in an existing cluster
+	size       int // pods that are there now
 }
 
 // run starts the product, measures, and stops it. What was measured before an error is printed.
@@ -47,7 +48,13 @@ func (o options) run(ctx context.Context, out, progress io.Writer) (err error) {
 		b.say("stopping")
 		err = errors.Join(err, b.finish())
 	}()
+	if b.soak > 0 {
+		return b.soaked(ctx)
+	}
 	if err := b.measure(ctx); err != nil {
+		return err
+	}
+	if err := b.report.table(b.markdown, machine(), b.rounds); err != nil {
 		return err
 	}
 	if b.report.missed > 0 {
@@ -107,47 +114,80 @@ func (b *bench) finish() error {
 }
 
 func (b *bench) measure(ctx context.Context) error {
-	before, err := b.empty(ctx)
-	if err != nil {
-		return err
-	}
-	b.say("creating what is missing of %d pods", b.pods)
-	created, err := seeder{client: b.kube, progress: b.progress, now: time.Now}.seed(ctx, b.pods)
-	if err != nil {
-		return err
-	}
-	if err := b.awaitPods(ctx, b.client); err != nil {
-		return err
-	}
-	if err := b.quiet(ctx); err != nil {
-		return err
-	}
-	after, err := stack.RSS(b.client.pid)
+	rss, err := b.empty(ctx)
 	if err != nil {
 		return err
 	}
 	fmt.Fprintln(b.out, header)
+	for i, pods := range b.pods {
+		if i > 0 {
+			b.report.suffix = fmt.Sprintf("@%d", pods)
+		}
+		if rss, err = b.measureAt(ctx, pods, rss); err != nil {
+			return err
+		}
+	}
+	b.report.suffix = ""
+	b.measured("authorize", authorize)
+	b.report.bySize(b.pods)
+	return ctx.Err()
+}
+
+// fill makes so many pods exist, and returns how many of them are new and the memory that the product then has.
+func (b *bench) fill(ctx context.Context, pods int) (created int, rss int64, err error) {
+	b.size = pods
+	b.say("creating what is missing of %d pods", pods)
+	created, err = seeder{client: b.kube, progress: b.progress, now: time.Now}.seed(ctx, pods)
+	if err != nil {
+		return 0, 0, err
+	}
+	if err := b.awaitPods(ctx, b.client); err != nil {
+		return 0, 0, err
+	}
+	if err := b.quiet(ctx); err != nil {
+		return 0, 0, err
+	}
+	rss, err = stack.RSS(b.client.pid)
+	return created, rss, err
+}
+
+// measureAt measures everything with so many pods. before is the memory that the product had with fewer; the one that it
+// has now is returned.
+func (b *bench) measureAt(ctx context.Context, pods int, before int64) (int64, error) {
+	had := b.size
+	created, rss, err := b.fill(ctx, pods)
+	if err != nil {
+		return 0, err
+	}
 	l, err := b.yardsticks(ctx)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	defer l.bare.stop()
 	defer l.sort.stop()
-	if created == b.pods {
-		b.report.add(memory(before, after, b.pods, l.podBytes)...)
+	if created == pods-had {
+		b.report.add(memory(before, rss, created, l.podBytes)...)
 	} else {
 		b.report.skip("rss", "the pods were there before, so that nothing grew")
 	}
 	b.say("measuring %d rounds of lists of %d pods", b.rounds, l.pods)
 	if err := l.run(ctx); err != nil {
-		return err
+		return 0, err
 	}
-	b.measured("proxy-get", func() ([]figure, error) {
-		return passed(ctx, b.client, b.restConfig, b.kubePID, b.rounds, l.counts.passed)
-	})
+	b.say("measuring under churn")
+	if err := l.underChurn(b.kube)(ctx, "churn-page-10"); err != nil {
+		b.report.miss("churn-page-10", err)
+	}
+	b.measured("intake", func() ([]figure, error) { return b.intake(ctx) })
+	if had == 0 {
+		b.measured("proxy-get", func() ([]figure, error) {
+			return passed(ctx, b.client, b.restConfig, b.kubePID, b.rounds, l.counts.passed)
+		})
+	}
 	b.measured("event-to-readable", func() ([]figure, error) { return events(ctx, b.client, b.kube) })
+	b.measured("event-to-watcher", func() ([]figure, error) { return watched(ctx, b.client, b.kube) })
 	b.measured("cold-start", func() ([]figure, error) { return b.cold(ctx) })
-	return ctx.Err()
+	return rss, ctx.Err()
 }
 
 // measured reports figures, or why there are none.
@@ -185,7 +225,7 @@ func (b *bench) yardsticks(ctx context.Context) (lists, error) {
 	fmt.Fprintf(b.out, "# %d pods, %d bytes of JSON each; a page of ten is %d bytes, one of a hundred %d\n", l.pods, l.podBytes, ten, hundred)
 	// A server that does not give all at once has the page figures all the same.
 	if all, err := b.client.answers(ctx, allPods); err == nil {
-		answers = append(answers, all...)
+		answers, l.whole = append(answers, all...), true
 	}
 	if l.bare, err = startYardstick(ctx, answers, "bare"); err != nil {
 		return lists{}, err

@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/util/retry"
 )
 
 const (
@@ -149,7 +150,10 @@ func (s seeder) namespace(ctx context.Context, name string) error {
 
 func (s seeder) create(ctx context.Context, i int) error {
 	pods := s.client.CoreV1().Pods(podNamespace(i))
-	p, err := pods.Create(ctx, newPod(i), metav1.CreateOptions{})
+	p, err := s.patiently(ctx, func() (*corev1.Pod, error) { return pods.Create(ctx, newPod(i), metav1.CreateOptions{}) })
+	if apierrors.IsAlreadyExists(err) {
+		return nil // an attempt that was taken for a failure was none
+	}
 	if err != nil {
 		return fmt.Errorf("create pod %s: %w", podName(i), err)
 	}
@@ -157,10 +161,23 @@ func (s seeder) create(ctx context.Context, i int) error {
 		return nil
 	}
 	p.Status = runningStatus(p, s.now())
-	if _, err := pods.UpdateStatus(ctx, p, metav1.UpdateOptions{}); err != nil {
+	_, err = s.patiently(ctx, func() (*corev1.Pod, error) { return pods.UpdateStatus(ctx, p, metav1.UpdateOptions{}) })
+	if err != nil {
 		return fmt.Errorf("set the status of pod %s: %w", podName(i), err)
 	}
 	return nil
+}
+
+// patiently writes a pod, again after a pause where the cluster was too busy to do it: that is no failure of what is measured.
+func (s seeder) patiently(ctx context.Context, write func() (*corev1.Pod, error)) (p *corev1.Pod, err error) {
+	busy := func(err error) bool {
+		return apierrors.IsInternalError(err) || apierrors.IsTimeout(err) || apierrors.IsServerTimeout(err) || apierrors.IsTooManyRequests(err)
+	}
+	backoff := wait.Backoff{Duration: time.Second, Factor: 2, Steps: 5}
+	return p, retry.OnError(backoff, func(err error) bool { return ctx.Err() == nil && busy(err) }, func() error {
+		p, err = write()
+		return err
+	})
 }
 
 // clean deletes the pods and the namespaces of the benchmark, and waits until the namespaces are gone.

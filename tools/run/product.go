@@ -30,7 +30,8 @@ func (s *session) startProduct(ctx context.Context) error {
 	err := s.launch("ks-controller-manager", managerGrace, nil, s.program("ks-controller-manager"),
 		"--config", s.path("kubesphere.yaml"), "--kubeconfig", s.identity("ks-controller-manager"),
 		"--admin-password-file", s.path("admin-password"),
-		"--leader-elect=true",
+		// A cluster of somebody's may have one already. In this one, a pause of kube-apiserver would end the only one.
+		"--leader-elect="+strconv.FormatBool(s.kubeconfig != ""),
 		"--metrics-bind-address", "127.0.0.1:0", "--health-probe-bind-address", "127.0.0.1:0")
 	if err != nil {
 		return err
