@@ -34,7 +34,10 @@ func (p *parts) webServices() []*restful.WebService {
 	all = append(all, versions.WebServices()...)
 	all = append(all, p.oauth.WebServices()...)
 	all = append(all, config.V1alpha2())
-	all = append(all, (&resources.V1alpha3{Resources: p.resources}).WebService())
+	inventory := resources.NewInventory(p.store, p.resources)
+	remotes := resources.NewRemotes(resources.RemoteOptions{AsCaller: asCaller{p.may, p.kube}, AllowLoopback: p.cfg.Egress.AllowLoopback})
+	all = append(all, (&resources.V1alpha3{Resources: p.resources, Inventory: inventory, Remotes: remotes}).WebService())
+	all = append(all, (&resources.V1alpha2{Inventory: inventory, Remotes: remotes}).WebService())
 	all = append(all, (&operations.V1alpha2{Kube: p.kube, Authorizer: p.may}).WebService())
 	all = append(all, dynamic.WebServices(kinds)...)
 	return all

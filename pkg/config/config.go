@@ -22,6 +22,8 @@ type Config struct {
 	Authorization Authorization `json:"authorization"`
 	// Multicluster is what this cluster is in a fleet.
 	Multicluster Multicluster `json:"multicluster"`
+	// Egress is what this server connects to for users.
+	Egress Egress `json:"egress"`
 
 	// Ignored are the keys that the file or the environment has and that nothing reads yet, sorted.
 	Ignored []string `json:"-"`
@@ -121,6 +123,12 @@ type Multicluster struct {
 	ChartPath                     any `json:"chartPath" config:"unread"`
 	Enable                        any `json:"enable" config:"unread"`
 	EnableFederation              any `json:"enableFederation" config:"unread"`
+}
+
+// Egress is the section egress: the container registries and Git servers whose addresses users give.
+type Egress struct {
+	// AllowLoopback lets users reach the machine of this server; false. For tests and local debugging.
+	AllowLoopback bool `json:"allowLoopback"`
 }
 
 // Unread are the sections of other parts of an installation.

@@ -15,6 +15,7 @@ import (
 
 	"kapis.dev/ks-apiserver/tools/dev/internal/component"
 	"kapis.dev/ks-apiserver/tools/dev/internal/plane"
+	"kapis.dev/ks-apiserver/tools/dev/internal/registry"
 )
 
 func main() {
@@ -24,7 +25,9 @@ func main() {
 	}
 	component.ForgetFlags()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	err := plane.NewCommand().ExecuteContext(ctx)
+	command := plane.NewCommand()
+	command.AddCommand(registry.NewCommand())
+	err := command.ExecuteContext(ctx)
 	stop()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "dev:", err)

@@ -25,6 +25,8 @@ var configuration = template.Must(template.New("kubesphere.yaml").Parse(`# Writt
 authentication:
   issuer:
     url: {{.URL}}
+egress:
+  allowLoopback: true
 multicluster:
   clusterRole: host
   hostClusterName: host

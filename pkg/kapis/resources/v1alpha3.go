@@ -17,6 +17,8 @@ const Root = "/kapis/resources.kubesphere.io/v1alpha3"
 // V1alpha3 serves resources.kubesphere.io/v1alpha3.
 type V1alpha3 struct {
 	Resources *resource.Service
+	Inventory *Inventory
+	Remotes   *Remotes
 }
 
 // WebService returns the routes of the group.
@@ -24,6 +26,8 @@ func (h *V1alpha3) WebService() *restful.WebService {
 	ws := new(restful.WebService)
 	ws.Path(Root).Produces(restful.MIME_JSON).Doc("Objects of any kind, by its plural name")
 	h.Mount(ws)
+	h.Inventory.mountV1alpha3(ws)
+	h.Remotes.mountV1alpha3(ws)
 	return ws
 }
 

@@ -1,0 +1,103 @@
+package apiserver
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/authentication/user"
+
+	"kapis.dev/ks-apiserver/pkg/authz"
+	"kapis.dev/ks-apiserver/pkg/request"
+	"kapis.dev/ks-apiserver/pkg/web"
+)
+
+const secretPath = "/api/v1/namespaces/a/secrets/s"
+
+// onlyGet allows ann to get the Secret, by the role reader, and nothing else.
+func onlyGet(_ context.Context, u user.Info, r *request.Info) (authz.Decision, error) {
+	if u.GetName() == "ann" && r.Verb == "get" && r.Resource == "secrets" && r.Namespace == "a" && r.Name == "s" && r.IsKubernetes {
+		return authz.Decision{Allowed: true, Group: "kapis:namespace:reader"}, nil
+	}
+	return authz.Decision{}, nil
+}
+
+// answers is a kube-apiserver that a handler plays.
+type answers http.HandlerFunc
+
+func (f answers) RoundTrip(r *http.Request) (*http.Response, error) {
+	w := httptest.NewRecorder()
+	f(w, r)
+	return w.Result(), nil
+}
+
+// inARequest is the context of a request for something else, which was allowed to ann or bob.
+func inARequest(t *testing.T, name string) context.Context {
+	ctx := request.WithUser(t.Context(), &user.DefaultInfo{Name: name})
+	ctx = request.WithInfo(ctx, &request.Info{Resource: "imageconfig"})
+	return authz.WithDecision(ctx, authz.Decision{Allowed: true, Group: "kapis:global:all"})
+}
+
+func TestAHandlerReadsWithTheCallersRightsToTheObject(t *testing.T) { // S25
+	kube := answers(func(w http.ResponseWriter, r *http.Request) {
+		ctx := r.Context()
+		if d, i := authz.DecisionFrom(ctx), request.InfoFrom(ctx); d.Group != "kapis:namespace:reader" || i.Resource != "secrets" || request.UserFrom(ctx).GetName() != "ann" {
+			t.Errorf("decision %+v for %+v", d, i)
+		}
+		if r.Method != http.MethodGet || r.URL.Path != secretPath {
+			t.Errorf("%s %s", r.Method, r.URL)
+		}
+		_, _ = w.Write([]byte(`{"kind":"Secret"}`))
+	})
+	got, err := asCaller{authz.Func(onlyGet), kube}.Get(inARequest(t, "ann"), secretPath)
+	if err != nil || string(got) != `{"kind":"Secret"}` {
+		t.Errorf("%s, %v", got, err)
+	}
+}
+
+func TestWhoMayNotReadAnObjectReachesNobody(t *testing.T) { // S25
+	kube := answers(func(http.ResponseWriter, *http.Request) { t.Error("kube-apiserver was asked") })
+	a := asCaller{authz.Func(onlyGet), kube}
+	for _, c := range []struct{ user, path string }{
+		{"bob", secretPath}, {"ann", "/api/v1/namespaces/b/secrets/s"}, {"ann", "/api/v1/namespaces/a/secrets/other"}, {"ann", "/api/v1/namespaces/a/secrets"},
+	} {
+		if _, err := a.Get(inARequest(t, c.user), c.path); !apierrors.IsForbidden(err) {
+			t.Errorf("%s, %s: %v", c.user, c.path, err)
+		}
+	}
+	if _, err := a.Get(t.Context(), secretPath); err == nil {
+		t.Error("nobody reads")
+	}
+	broken := errors.New("roles are not known")
+	undecided := authz.Func(func(context.Context, user.Info, *request.Info) (authz.Decision, error) {
+		return authz.Decision{}, broken
+	})
+	if _, err := (asCaller{undecided, kube}).Get(inARequest(t, "ann"), secretPath); !errors.Is(err, broken) {
+		t.Errorf("%v", err)
+	}
+}
+
+func TestWhatKubeAPIServerRefusesIsRefusedInItsWords(t *testing.T) {
+	forbidden := apierrors.NewForbidden(schema.GroupResource{Resource: "secrets"}, "s", errors.New("no role"))
+	for name, c := range map[string]struct {
+		kube answers
+		ok   func(error) bool
+	}{
+		"Forbidden": {func(w http.ResponseWriter, r *http.Request) { web.WriteError(w, r, forbidden) }, apierrors.IsForbidden},
+		"NotAStatus": {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusTeapot) }, func(err error) bool {
+			return err != nil && strings.Contains(err.Error(), "418") && apierrors.ReasonForError(err) == ""
+		}},
+		"TooLong": {func(w http.ResponseWriter, _ *http.Request) {
+			_, _ = w.Write(make([]byte, 5<<20))
+		}, func(err error) bool { return err != nil && strings.Contains(err.Error(), "more than") }},
+	} {
+		if _, err := (asCaller{authz.Func(onlyGet), c.kube}).Get(inARequest(t, "ann"), secretPath); !c.ok(err) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}

@@ -1,0 +1,18 @@
+package config
+
+import "testing"
+
+func TestUsersReachThisMachineOnlyWhereTheFileSaysSo(t *testing.T) { // S20
+	for text, want := range map[string]bool{"": false, "egress:": false, "egress: {}": false, "egress: {allowLoopback: false}": false, "egress: {allowLoopback: true}": true} {
+		c, err := Parse([]byte(text), nil)
+		if err != nil || c.Egress.AllowLoopback != want {
+			t.Errorf("%q: %v, %v", text, c, err)
+		}
+	}
+	if c, err := Parse(nil, []string{"KUBESPHERE_EGRESS_ALLOWLOOPBACK=true"}); err != nil || !c.Egress.AllowLoopback {
+		t.Errorf("by a variable: %v, %v", c, err)
+	}
+	if _, err := Parse([]byte("egress: {allowLoopbak: true}"), nil); err == nil {
+		t.Error("an unknown key was read")
+	}
+}

@@ -1,0 +1,180 @@
+// Package git asks a Git server whether a repository is there for an account.
+//
+// It speaks the one request that this takes, the reference discovery of Git's smart HTTP protocol
+// (https://git-scm.com/docs/http-protocol), with nothing but net/http: a Git library brings SSH, signatures
+// and file systems for a question that one answer's first line settles. Repositories over SSH are not
+// asked: without a known host key, an account would be shown to whoever answers.
+package git
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"kapis.dev/ks-apiserver/pkg/egress"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+const (
+	// timeout bounds a question, redirects included.
+	timeout      = 10 * time.Second
+	maxRedirects = 5
+	maxURL       = 2048
+	// service is the one that reads a repository.
+	service = "git-upload-pack"
+)
+
+// Account is who asks; the zero Account is nobody. It does not show its password in any format.
+type Account struct {
+	Username, Password string
+}
+
+// String hides the password.
+func (a Account) String() string { return "account of " + a.Username }
+
+// GoString hides the password.
+func (a Account) GoString() string { return a.String() }
+
+// Options are what a Client may do.
+type Options struct {
+	// AllowLoopback lets it reach this machine: for tests and local debugging.
+	AllowLoopback bool
+}
+
+// Client asks Git servers. It is safe for concurrent use.
+type Client struct {
+	transport *http.Transport
+}
+
+// New makes a client. Nothing is dialled yet.
+func New(o Options) *Client {
+	return &Client{egress.NewTransport(egress.Options{AllowLoopback: o.AllowLoopback, HeaderTimeout: timeout})}
+}
+
+// CloseIdleConnections closes the connections that no question uses.
+func (c *Client) CloseIdleConnections() { c.transport.CloseIdleConnections() }
+
+// Verify tells whether the account can read the repository at an http or https address. Its errors are a
+// Status, in words for people: 404 where there is no such repository for the account, 400 otherwise.
+func (c *Client) Verify(ctx context.Context, address string, who Account) error {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	u, err := parse(address)
+	if err != nil {
+		return err
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, u.String(), http.NoBody)
+	if err != nil {
+		return badRequest("the address of the repository can't be asked for")
+	}
+	if who != (Account{}) {
+		req.SetBasicAuth(who.Username, who.Password)
+	}
+	// Servers answer with pages for people to programs that they don't know for Git.
+	req.Header.Set("User-Agent", "git/2.0 (ks-apiserver)")
+	resp, err := (&http.Client{Transport: c.transport, CheckRedirect: follow}).Do(req)
+	if err != nil {
+		return failure(ctx, u.Host, err)
+	}
+	defer resp.Body.Close()
+	return judge(u.Host, resp)
+}
+
+// parse reads the address of a repository, and returns that of its references.
+func parse(address string) (*url.URL, error) {
+	if strings.HasPrefix(address, "ssh://") || !strings.Contains(address, "://") && strings.Contains(address, "@") {
+		return nil, badRequest("repositories over SSH can't be checked: give the https address of the repository")
+	}
+	u, err := url.Parse(address)
+	switch {
+	case err != nil || len(address) > maxURL || u.Host == "" || u.Scheme != "https" && u.Scheme != "http":
+		return nil, badRequest("the address of the repository is not an https URL such as https://git.example.com/team/app.git")
+	case u.User != nil:
+		return nil, badRequest("the address of the repository has credentials in it: put them into a Secret, and name that as secretRef")
+	case u.RawQuery != "" || u.Fragment != "":
+		return nil, badRequest("the address of the repository has a query or a fragment")
+	}
+	if u.Path == "" {
+		u.Path = "/"
+	}
+	u = u.JoinPath("info", "refs")
+	u.RawQuery = "service=" + service
+	return u, nil
+}
+
+// What follow refuses.
+var (
+	errRedirects = errors.New("too many redirects")
+	errDowngrade = errors.New("a redirect away from TLS")
+)
+
+// follow goes where a server sends it, and takes the account to no other server.
+func follow(r *http.Request, via []*http.Request) error {
+	first := via[0].URL
+	switch {
+	case len(via) > maxRedirects:
+		return errRedirects
+	case first.Scheme == "https" && r.URL.Scheme != "https":
+		return errDowngrade
+	case !strings.EqualFold(r.URL.Host, first.Host):
+		r.Header.Del("Authorization")
+	}
+	return nil
+}
+
+// judge reads an answer.
+func judge(host string, resp *http.Response) error {
+	switch resp.StatusCode {
+	case http.StatusOK:
+	case http.StatusUnauthorized, http.StatusForbidden:
+		return badRequest("the Git server %s refuses the credentials, or there are none for this repository", host)
+	case http.StatusNotFound, http.StatusGone:
+		return &apierrors.StatusError{ErrStatus: metav1.Status{
+			Status: metav1.StatusFailure, Code: http.StatusNotFound, Reason: metav1.StatusReasonNotFound,
+			Message: fmt.Sprintf("the Git server %s has no such repository, or does not show it to this account", host),
+		}}
+	default:
+		return badRequest("the Git server %s answers %d", host, resp.StatusCode)
+	}
+	// A length in four hexadecimal digits, then the line itself.
+	const line = "001e# service=" + service + "\n"
+	begin := make([]byte, len(line))
+	if _, err := io.ReadFull(resp.Body, begin); err != nil || string(begin) != line {
+		return badRequest("%s does not answer as a Git server does: is that the address of a repository?", host)
+	}
+	return nil
+}
+
+// failure says what went wrong in words of our own: errors of the network have addresses in them.
+func failure(ctx context.Context, host string, err error) error {
+	var unknown *net.DNSError
+	var untrusted *tls.CertificateVerificationError
+	switch {
+	case errors.Is(err, egress.ErrRefused):
+		return badRequest("the Git server %s: %v", host, egress.ErrRefused)
+	case errors.Is(err, errRedirects), errors.Is(err, errDowngrade):
+		return badRequest("the Git server %s sends the request to where it is not followed", host)
+	case errors.As(err, &untrusted):
+		return badRequest("the certificate of the Git server %s is not trusted", host)
+	case errors.Is(err, http.ErrSchemeMismatch):
+		return badRequest("the Git server %s does not speak TLS", host)
+	case errors.As(err, &unknown) && unknown.IsNotFound:
+		return badRequest("there is no host %s", host)
+	case errors.Is(err, context.Canceled) && ctx.Err() != nil:
+		return context.Canceled
+	}
+	return badRequest("the Git server %s can't be reached, or does not answer in time", host)
+}
+
+func badRequest(format string, args ...any) error {
+	return apierrors.NewBadRequest(fmt.Sprintf(format, args...))
+}

@@ -1,0 +1,96 @@
+package kapistest
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+	"time"
+
+	"kapis.dev/ks-apiserver/pkg/resource"
+	"kapis.dev/ks-apiserver/pkg/store"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/rest"
+)
+
+// workloads is a cluster that serves the built-in kinds that overviews count.
+type workloads struct{}
+
+func (workloads) GroupsAndMaybeResourcesWithContext(context.Context) (*metav1.APIGroupList,
+	map[schema.GroupVersion]*metav1.APIResourceList, map[schema.GroupVersion]error, error) {
+	groups, lists := &metav1.APIGroupList{}, map[schema.GroupVersion]*metav1.APIResourceList{}
+	for group, plurals := range map[string][]string{
+		"":     {"pods", "persistentvolumeclaims"},
+		"apps": {"deployments", "statefulsets", "daemonsets"}, "batch": {"jobs"},
+	} {
+		gv := schema.GroupVersion{Group: group, Version: "v1"}
+		v := metav1.GroupVersionForDiscovery{GroupVersion: gv.String(), Version: gv.Version}
+		groups.Groups = append(groups.Groups, metav1.APIGroup{Name: group, PreferredVersion: v, Versions: []metav1.GroupVersionForDiscovery{v}})
+		lists[gv] = &metav1.APIResourceList{}
+		for _, p := range plurals {
+			lists[gv].APIResources = append(lists[gv].APIResources, metav1.APIResource{Name: p, Kind: p, Namespaced: true, Verbs: metav1.Verbs{"get", "list", "watch"}})
+		}
+	}
+	return groups, lists, nil, nil
+}
+
+func (workloads) ServerResourcesForGroupVersionWithContext(context.Context, string) (*metav1.APIResourceList, error) {
+	return nil, nil
+}
+
+// NewStore returns the store of a cluster that holds objects, by the path of their kind, such as
+// /apis/apps/v1/deployments; objects are marshalled as JSON, and texts are taken as it. The kinds that
+// broken names answer with 500, as long as the test lives.
+func NewStore(t testing.TB, objects map[string][]any, broken ...string) *store.Store {
+	t.Helper()
+	frames := map[string][]string{}
+	for path, all := range objects {
+		for _, o := range all {
+			text, ok := o.(string)
+			if !ok {
+				raw, err := json.Marshal(o)
+				if err != nil {
+					t.Fatal(err)
+				}
+				text = string(raw)
+			}
+			frames[path] = append(frames[path], text)
+		}
+	}
+	down := map[string]bool{}
+	for _, path := range broken {
+		down[path] = true
+	}
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if down[r.URL.Path] {
+			w.WriteHeader(http.StatusInternalServerError)
+			return
+		}
+		for _, o := range frames[r.URL.Path] {
+			_, _ = fmt.Fprintf(w, "{\"type\":\"ADDED\",\"object\":%s}\n", o)
+		}
+		_, _ = fmt.Fprintln(w, `{"type":"BOOKMARK","object":{"metadata":{"resourceVersion":"9","annotations":{"k8s.io/initial-events-end":"true"}}}}`)
+		w.(http.Flusher).Flush()
+		<-r.Context().Done()
+	}))
+	wait := time.Minute
+	if len(broken) > 0 {
+		wait = 200 * time.Millisecond // what is broken stays so
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	st, err := store.New(ctx, store.Options{Config: &rest.Config{Host: srv.URL}, Discovery: workloads{}, Schemas: resource.Schemas(), SyncWait: wait})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		cancel()
+		srv.CloseClientConnections()
+		st.Wait()
+		srv.Close()
+	})
+	return st
+}

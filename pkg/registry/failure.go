@@ -1,0 +1,84 @@
+package registry
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+
+	"kapis.dev/ks-apiserver/pkg/egress"
+
+	"github.com/google/go-containerregistry/pkg/v1/remote/transport"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// failure makes a Status of what went wrong at a registry, in words of our own: the errors of libraries
+// quote answers, addresses and tokens. It is nil for nil, and leaves a Status alone.
+func failure(ctx context.Context, host, what string, err error) error {
+	var status apierrors.APIStatus
+	if err == nil || errors.As(err, &status) {
+		return err
+	}
+	var answer *transport.Error
+	var unknown *net.DNSError
+	var untrusted *tls.CertificateVerificationError
+	var record tls.RecordHeaderError
+	var network *net.OpError
+	say := func(format string, args ...any) error {
+		return badRequest("%s at the registry %s: %s", what, host, fmt.Sprintf(format, args...))
+	}
+	switch {
+	case errors.As(err, &answer):
+		return refusal(say, host, what, answer)
+	case errors.Is(err, egress.ErrRefused):
+		return say("%v", egress.ErrRefused)
+	case errors.Is(err, errElse):
+		return say("it wants the credentials to be sent to another site, which is refused")
+	case errors.Is(err, errRequests), errors.Is(err, errTooLong):
+		return say("it answers more than this server takes")
+	case errors.As(err, &untrusted):
+		return say("its certificate is not trusted; if that is on purpose, declare the registry insecure (annotation %s: \"true\" on the Secret)", InsecureAnnotation)
+	case errors.As(err, &unknown) && unknown.IsNotFound:
+		return say("there is no such host")
+	case errors.Is(err, context.Canceled) && ctx.Err() != nil:
+		return context.Canceled
+	case errors.Is(err, context.DeadlineExceeded), errors.As(err, &network):
+		// Whether it refused or was not heard is not told apart: it is nobody's business which ports
+		// of a private network are open.
+		return say("it can't be reached, or does not answer in time")
+	case errors.Is(err, http.ErrSchemeMismatch), errors.As(err, &record), errors.Is(err, errPlain):
+		return say("it does not speak TLS; if that is on purpose, declare the registry insecure (annotation %s: \"true\" on the Secret)", InsecureAnnotation)
+	}
+	return say("it does not answer as a container registry does")
+}
+
+// refusal makes a Status of an answer that is an error.
+func refusal(say func(string, ...any) error, host, what string, answer *transport.Error) error {
+	switch answer.StatusCode {
+	case http.StatusUnauthorized, http.StatusForbidden:
+		return say("it refuses the credentials, or there are none for it")
+	case http.StatusNotFound:
+		return &apierrors.StatusError{ErrStatus: metav1.Status{
+			Status: metav1.StatusFailure, Code: http.StatusNotFound, Reason: metav1.StatusReasonNotFound,
+			Message: fmt.Sprintf("%s at the registry %s: it has no such image, or does not show it to this account", what, host),
+		}}
+	case http.StatusTooManyRequests:
+		return apierrors.NewTooManyRequests(fmt.Sprintf("%s at the registry %s: it has had too many requests", what, host), 60)
+	}
+	return say("it answers %d", answer.StatusCode)
+}
+
+func badRequest(format string, args ...any) error {
+	return apierrors.NewBadRequest(fmt.Sprintf(format, args...))
+}
+
+// clip cuts what a client sent to what a person needs to find it.
+func clip(s string) string {
+	if len(s) > 120 {
+		return s[:120] + "..."
+	}
+	return s
+}

@@ -1,0 +1,130 @@
+package registry
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/netip"
+	"strings"
+	"sync/atomic"
+
+	"golang.org/x/net/publicsuffix"
+)
+
+// Bounds of one operation.
+const (
+	// maxRequests is how many requests it may make, redirects included: a login, a list of many
+	// pages, or a manifest and what it names.
+	maxRequests = 32
+	// maxBody bounds every answer, in bytes. The manifests that registries take have up to 4 MiB.
+	maxBody = 4 << 20
+	// maxRedirects is how often one request may be sent elsewhere.
+	maxRedirects = 5
+)
+
+// What a guard refuses.
+var (
+	errPlain    = errors.New("it answers without TLS")
+	errRequests = errors.New("it asks for too many requests")
+	errTooLong  = errors.New("its answer is too long")
+	errElse     = errors.New("it asks for the credentials at another site")
+)
+
+// guard is the transport of one operation. It stands below everything that logs in, follows redirects or
+// tries again, so that all of it keeps within the bounds.
+type guard struct {
+	base     http.RoundTripper
+	host     string // of the registry
+	insecure bool
+	requests atomic.Int32
+}
+
+func (c *Client) guard(host string, insecure bool) *guard {
+	g := &guard{base: c.verified, host: host, insecure: insecure}
+	if insecure {
+		g.base = c.unverified
+	}
+	return g
+}
+
+// RoundTrip implements http.RoundTripper.
+func (g *guard) RoundTrip(r *http.Request) (*http.Response, error) {
+	switch {
+	case r.URL.Scheme != "https" && !g.insecure:
+		return nil, errPlain
+	case g.requests.Add(1) > maxRequests:
+		return nil, errRequests
+	case r.Header.Get("Authorization") != "" && !sameSite(g.host, r.URL.Host):
+		return nil, errElse
+	}
+	resp, err := g.base.RoundTrip(r)
+	if err != nil {
+		return nil, err
+	}
+	if resp.ContentLength > maxBody {
+		_ = resp.Body.Close()
+		return nil, errTooLong
+	}
+	resp.Body = &bounded{ReadCloser: resp.Body, left: maxBody}
+	return resp, nil
+}
+
+// bounded is a body that ends in an error rather than grow.
+type bounded struct {
+	io.ReadCloser
+	left int64
+}
+
+// Read implements io.Reader.
+func (b *bounded) Read(p []byte) (int, error) {
+	if int64(len(p)) > b.left+1 {
+		p = p[:b.left+1]
+	}
+	n, err := b.ReadCloser.Read(p)
+	b.left -= int64(n)
+	if b.left < 0 {
+		return 0, errTooLong
+	}
+	return n, err
+}
+
+// sameSite tells whether the credentials for a may be sent to b: the same host, or one under the same
+// registered domain, as registry.example.com and auth.example.com are.
+func sameSite(a, b string) bool {
+	a, b = hostname(a), hostname(b)
+	if a == b {
+		return true
+	}
+	site := func(host string) string {
+		if _, err := netip.ParseAddr(host); err == nil {
+			return ""
+		}
+		suffix, listed := publicsuffix.PublicSuffix(host)
+		if !listed && !strings.Contains(suffix, ".") {
+			return "" // nobody registers names under svc, local or internal: they may be anybody's
+		}
+		domain, err := publicsuffix.EffectiveTLDPlusOne(host)
+		if err != nil {
+			return ""
+		}
+		return domain
+	}
+	return site(a) != "" && site(a) == site(b)
+}
+
+func hostname(hostport string) string {
+	h := hostport
+	if host, _, err := net.SplitHostPort(hostport); err == nil {
+		h = host
+	}
+	return strings.ToLower(strings.TrimSuffix(strings.Trim(h, "[]"), "."))
+}
+
+func limitRedirects(_ *http.Request, via []*http.Request) error {
+	if len(via) > maxRedirects {
+		return fmt.Errorf("after %d redirects: %w", maxRedirects, errRequests)
+	}
+	return nil
+}

@@ -1,0 +1,129 @@
+package registry
+
+import (
+	"context"
+	"encoding/json"
+	"strconv"
+
+	"github.com/google/go-containerregistry/pkg/name"
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/remote"
+)
+
+// Image is what a registry says of an image.
+type Image struct {
+	// Registry is its address, Repository the path of the image in it, Tag the tag or digest.
+	Registry, Repository, Tag string
+	// Manifest and Config are the image's own (OCI image specification 1.1), checked against their
+	// digests. Of an image for several platforms they are those for linux/amd64.
+	Manifest *v1.Manifest
+	Config   *v1.ConfigFile
+}
+
+// Image returns an image by its name, such as nginx, registry.example.com/team/app:v1 or
+// app@sha256:..., read with the credentials for its registry. Errors are a Status: 404 where it is not
+// there, 400 otherwise.
+func (c *Client) Image(ctx context.Context, image string, creds *Credentials) (*Image, error) {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	ref, err := name.ParseReference(image, options(creds.Insecure)...)
+	if err != nil || len(image) > maxName || !isRepository(ref.Context()) {
+		return nil, badRequest("%q is not the name of an image, such as nginx:1.29 or registry.example.com/team/app:v1", clip(image))
+	}
+	host := ref.Context().RegistryStr()
+	out := &Image{Registry: host, Repository: ref.Context().RepositoryStr(), Tag: ref.Identifier()}
+	desc, err := remote.Get(ref,
+		remote.WithContext(ctx),
+		remote.WithAuth(creds.Account(host).authenticator()),
+		remote.WithTransport(c.guard(host, creds.Insecure)),
+		remote.WithRetryPredicate(func(error) bool { return false }), // the user is there to try again
+		remote.WithRetryStatusCodes(),
+	)
+	if err == nil {
+		err = out.read(desc)
+	}
+	if err != nil {
+		return nil, failure(ctx, host, "read the image "+clip(image), err)
+	}
+	return out, nil
+}
+
+// maxName bounds the name of an image or a repository.
+const maxName = 512
+
+func (i *Image) read(desc *remote.Descriptor) error {
+	img, err := desc.Image()
+	if err != nil {
+		return err
+	}
+	if i.Manifest, err = img.Manifest(); err != nil {
+		return err
+	}
+	i.Config, err = img.ConfigFile()
+	return err
+}
+
+// Bounds of a list of tags.
+const (
+	tagsPerPage = 1000
+	maxPages    = 20
+	maxTags     = 20_000
+)
+
+// Tags are the tags of a repository.
+type Tags struct {
+	// Registry is the address, Repository the path in it.
+	Registry, Repository string
+	// Tags are in the order of the registry.
+	Tags []string
+	// More says that the registry has more than are listed.
+	More bool
+}
+
+// Tags returns the tags of a repository. Errors are as for Image.
+func (c *Client) Tags(ctx context.Context, repository string, creds *Credentials) (*Tags, error) {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	repo, err := name.NewRepository(repository, options(creds.Insecure)...)
+	if err != nil || len(repository) > maxName || !isRepository(repo) {
+		return nil, badRequest("%q is not the name of a repository, such as nginx or registry.example.com/team/app", clip(repository))
+	}
+	host := repo.RegistryStr()
+	out := &Tags{Registry: host, Repository: repo.RepositoryStr(), Tags: []string{}}
+	s, err := c.open(ctx, repo.Registry, creds.Account(host), creds.Insecure, []string{repo.Scope("pull")})
+	if err == nil {
+		err = out.list(ctx, s)
+	}
+	if err != nil {
+		return nil, failure(ctx, host, "list the tags of "+clip(repository), err)
+	}
+	return out, nil
+}
+
+// list reads page by page (OCI distribution specification 1.1, "Listing Tags").
+func (t *Tags) list(ctx context.Context, s *session) error {
+	query := "n=" + strconv.Itoa(tagsPerPage)
+	for range maxPages {
+		body, next, err := s.get(ctx, "/v2/"+t.Repository+"/tags/list", query)
+		if err != nil {
+			return err
+		}
+		var page struct {
+			Tags []string `json:"tags"`
+		}
+		if err := json.Unmarshal(body, &page); err != nil {
+			return err
+		}
+		t.Tags = append(t.Tags, page.Tags...)
+		if len(t.Tags) > maxTags {
+			t.Tags, t.More = t.Tags[:maxTags], true
+			return nil
+		}
+		if next == "" || len(page.Tags) == 0 {
+			return nil
+		}
+		query = next
+	}
+	t.More = true
+	return nil
+}

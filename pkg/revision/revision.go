@@ -1,0 +1,142 @@
+// Package revision tells what a workload was in one of its former revisions, as far as the cluster keeps
+// them: the ReplicaSets of a Deployment, the ControllerRevisions of a DaemonSet or StatefulSet.
+package revision
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strconv"
+
+	"kapis.dev/ks-apiserver/pkg/rawjson"
+	"kapis.dev/ks-apiserver/pkg/store"
+
+	appsv1 "k8s.io/api/apps/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/strategicpatch"
+)
+
+// revisionAnnotation is where the controller of Deployments writes the number of a ReplicaSet.
+const revisionAnnotation = "deployment.kubernetes.io/revision"
+
+// Snapshots gives the objects of a kind; *store.Store does.
+type Snapshots interface {
+	Snapshot(ctx context.Context, gvr schema.GroupVersionResource) (*store.Snapshot, error)
+}
+
+// Service finds revisions.
+type Service struct {
+	Store Snapshots
+}
+
+func apps(resource string) schema.GroupVersionResource {
+	return appsv1.SchemeGroupVersion.WithResource(resource)
+}
+
+// Deployment returns the ReplicaSet of a revision, as JSON. The error of a revision that is not there is
+// a 404.
+func (s *Service) Deployment(ctx context.Context, namespace, name, revision string) (json.RawMessage, error) {
+	owner, err := s.workload(ctx, "deployments", namespace, name)
+	if err != nil {
+		return nil, err
+	}
+	var found json.RawMessage
+	err = s.owned(ctx, "replicasets", owner, func(r *store.Record) bool {
+		if at, ok := r.Annotations.Get(revisionAnnotation); ok && at == revision {
+			found = json.RawMessage(r.JSON)
+		}
+		return found == nil
+	})
+	if err == nil && found == nil {
+		err = missing("deployments", namespace, name, revision)
+	}
+	return found, err
+}
+
+// DaemonSet returns a DaemonSet as it was in a revision: as it is now, with what the revision keeps of it.
+// The error of a revision that is not there is a 404, and a 400 that of one that is no number.
+func (s *Service) DaemonSet(ctx context.Context, namespace, name, revision string) (json.RawMessage, error) {
+	return s.controlled(ctx, "daemonsets", namespace, name, revision, appsv1.DaemonSet{})
+}
+
+// StatefulSet returns a StatefulSet as DaemonSet does a DaemonSet.
+func (s *Service) StatefulSet(ctx context.Context, namespace, name, revision string) (json.RawMessage, error) {
+	return s.controlled(ctx, "statefulsets", namespace, name, revision, appsv1.StatefulSet{})
+}
+
+func (s *Service) controlled(ctx context.Context, resource, namespace, name, revision string, shape any) (json.RawMessage, error) {
+	number, err := strconv.ParseInt(revision, 10, 64)
+	if err != nil {
+		return nil, apierrors.NewBadRequest(fmt.Sprintf("the revision %q is not a number", clip(revision)))
+	}
+	owner, err := s.workload(ctx, resource, namespace, name)
+	if err != nil {
+		return nil, err
+	}
+	want, patch := strconv.FormatInt(number, 10), ""
+	err = s.owned(ctx, "controllerrevisions", owner, func(r *store.Record) bool {
+		if rawjson.Get(r.JSON, "revision") == want {
+			patch = rawjson.Get(r.JSON, "data")
+		}
+		return patch == ""
+	})
+	if err != nil {
+		return nil, err
+	}
+	if patch == "" {
+		return nil, missing(resource, namespace, name, revision)
+	}
+	// The controllers of both kinds keep a strategic merge patch (apps/v1, ControllerRevision).
+	out, err := strategicpatch.StrategicMergePatch([]byte(owner.JSON), []byte(patch), shape)
+	if err != nil {
+		return nil, fmt.Errorf("apply the revision %s of %s %s/%s: %w", want, resource, namespace, name, err)
+	}
+	return out, nil
+}
+
+// workload returns the workload itself.
+func (s *Service) workload(ctx context.Context, resource, namespace, name string) (*store.Record, error) {
+	snap, err := s.Store.Snapshot(ctx, apps(resource))
+	if err != nil {
+		return nil, err
+	}
+	r, ok := snap.Get(namespace, name)
+	if !ok {
+		return nil, apierrors.NewNotFound(apps(resource).GroupResource(), name)
+	}
+	return r, nil
+}
+
+// owned calls f with the objects that owner owns, until it returns false. An owner is known by its UID: a
+// workload that was made anew under its old name has none of the former's revisions.
+func (s *Service) owned(ctx context.Context, resource string, owner *store.Record, f func(*store.Record) bool) error {
+	snap, err := s.Store.Snapshot(ctx, apps(resource))
+	if err != nil {
+		return err
+	}
+	snap.ByCreated(store.OwnedBy(owner.UID)).Walk(0, false, func(ref *store.Ref) bool {
+		r := snap.Record(ref)
+		return r.Namespace != owner.Namespace || f(r)
+	})
+	return nil
+}
+
+func missing(resource, namespace, name, revision string) error {
+	gr := apps(resource).GroupResource()
+	return &apierrors.StatusError{ErrStatus: metav1.Status{
+		Status: metav1.StatusFailure, Code: http.StatusNotFound, Reason: metav1.StatusReasonNotFound,
+		Message: fmt.Sprintf("%s %s/%s has no revision %s", gr, namespace, name, clip(revision)),
+		Details: &metav1.StatusDetails{Group: gr.Group, Kind: gr.Resource, Name: name},
+	}}
+}
+
+// clip cuts what a client sent to what a person needs to find it.
+func clip(s string) string {
+	if len(s) > 64 {
+		return s[:64] + "..."
+	}
+	return s
+}
