@@ -239,7 +239,11 @@ func (p *parts) checks() []check {
 		}})
 	}
 	for _, c := range p.store.Conditions() {
-		all = append(all, check{name: "cache/" + c.GVR.GroupResource().String(), fault: func() error { return c.Err }})
+		name := "cache/" + c.GVR.GroupResource().String()
+		if c.Namespaces > 0 {
+			name += "@namespaces"
+		}
+		all = append(all, check{name: name, fault: func() error { return c.Err }})
 	}
 	return all
 }

@@ -24,8 +24,8 @@ func benchWorld(b *testing.B, n, size int) *world {
 	pods := make([]string, n)
 	for i := range pods {
 		pods[i] = fmt.Sprintf(`{"kind":"Pod","apiVersion":"v1","metadata":{"name":"web-%d","namespace":"ns-%d","uid":"u-%d","resourceVersion":"%d",`+
-			`"creationTimestamp":"2026-01-02T%02d:%02d:%02dZ","labels":{"app":"web-%d","tier":"t%d"}},"spec":{"nodeName":"node-%d","pad":%q},`+
-			`"status":{"phase":"Running","startTime":"2026-01-02T03:04:05Z"}}`, i, i%100, i, i+1, i/3600%24, i/60%60, i%60, i%500, i%4, i%50, pad)
+			`"creationTimestamp":"2026-01-02T%02d:%02d:%02dZ","labels":{"app":"web-%d","tier":"t%d","half":"h%d"}},"spec":{"nodeName":"node-%d","pad":%q},`+
+			`"status":{"phase":"Running","startTime":"2026-01-02T03:04:05Z"}}`, i, i%100, i, i+1, i/3600%24, i/60%60, i%60, i%500, i%4, i%4/2, i%50, pad)
 	}
 	return newWorld(b, map[string][]string{"/api/v1/pods": pods}, Options{MaxItems: 1 << 20})
 }

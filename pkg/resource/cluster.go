@@ -56,18 +56,19 @@ func storageClass() field {
 	return field{name: "storageClassName", match: matchExact, path: query.Path{"spec", "storageClassName"}}
 }
 
-// Secrets and ConfigMaps keep no data in memory: who may list them through the cache need not be one
-// who may read them, and their data is most of their size.
+// Secrets and ConfigMaps keep no data in the cache of the cluster: their data is most of their size, and who may
+// list them there need not be one who may read them. A query in a namespace has it, for who may: see moment.go.
 func secrets() *kind {
 	return &kind{
-		fields:  []field{{name: "type", match: matchExact}},
-		extract: func(json string, v []string) { v[0] = rawjson.GetText(json, "type") },
-		cut:     rawjson.Cuts([]string{"data"}, []string{"stringData"}),
+		fields:    []field{{name: "type", match: matchExact}},
+		extract:   func(json string, v []string) { v[0] = rawjson.GetText(json, "type") },
+		cut:       rawjson.Cuts([]string{"stringData"}), // what is only written
+		cutAcross: rawjson.Cuts([]string{"data"}),
 	}
 }
 
 func configMaps() *kind {
-	return &kind{cut: rawjson.Cuts([]string{"data"}, []string{"binaryData"})}
+	return &kind{cutAcross: rawjson.Cuts([]string{"data"}, []string{"binaryData"})}
 }
 
 // definitions are found by the name of their kind too.

@@ -52,6 +52,7 @@ func (b *builder) inNamespace(namespace string) {
 // names for this.
 func (b *builder) contains(text string) {
 	folded, also := wordOf(text), b.own.nameField-1
+	b.texts = append(b.texts, text)
 	b.check(func(r *store.Record) bool {
 		return strings.Contains(r.Name, text) || folded.in(r.Alias) || also >= 0 && strings.Contains(r.Fields[also], text)
 	})
@@ -120,16 +121,20 @@ func anyOwner(r *store.Record, f func(store.Owner) bool) bool {
 
 // label adds a condition on one label.
 func (b *builder) label(req query.Requirement) {
-	holds := func(r *store.Record) bool { return req.Match(r.Labels.Get(req.Key)) }
-	if req.Op != query.In {
-		b.check(holds)
-		return
-	}
 	terms := make([]store.Term, len(req.Values))
 	for i, v := range req.Values {
 		terms[i] = store.HasLabel(req.Key, v)
 	}
-	b.indexed(holds, terms...)
+	c := condition{holds: func(r *store.Record) bool { return req.Match(r.Labels.Get(req.Key)) }}
+	switch req.Op {
+	case query.In:
+		c.terms = terms
+	case query.NotIn:
+		c.without = terms
+	case query.Exists, query.Missing:
+		c.label, c.lacks = req.Key, req.Op == query.Missing
+	}
+	b.conditions = append(b.conditions, c)
 }
 
 func (b *builder) labels() {
@@ -196,8 +201,9 @@ func (b *builder) fields() {
 	}
 }
 
-// words adds the free text.
-func (b *builder) words() {
+// freeText adds the words of q.
+func (b *builder) freeText() {
+	b.words = append(b.words, b.query.Words...)
 	for _, text := range b.query.Words {
 		w := wordOf(text)
 		b.check(w.inRecord)

@@ -126,6 +126,14 @@ func (p *plan) collect(snap *store.Snapshot) (list []*store.Ref, ordered bool) {
 		p.collectNamed(snap, keep)
 		return list, false
 	}
+	if fewest > searchAbove && p.search(snap, keep) {
+		return list, false
+	}
+	if fewest > searchAbove {
+		if list, ordered, ok := p.collectSets(snap, best, fewest); ok {
+			return list, ordered
+		}
+	}
 	if len(best) == 1 && best[0] == p.base && p.order.base <= byTime {
 		p.ordered(snap).Walk(0, false, keep)
 		return list, true

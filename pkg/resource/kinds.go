@@ -17,6 +17,8 @@ type kind struct {
 	extract func(json string, values []string)
 	// cut names what is neither kept nor answered.
 	cut rawjson.Cut
+	// cutAcross names what is kept and answered in the scope of a namespace only.
+	cutAcross rawjson.Cut
 	// params are parameters that plan reads itself, beside those that are fields.
 	params []string
 	// plan adds what a filter needs that is more than a comparison with a field.
@@ -133,7 +135,10 @@ func kinds() map[schema.GroupResource]*kind {
 func Schemas() map[schema.GroupResource]store.Schema {
 	out := map[schema.GroupResource]store.Schema{}
 	for gr, k := range kinds() {
-		s := store.Schema{Fields: len(k.fields), Ordered: k.ordered(), Extract: k.extract, Cut: k.cut}
+		s := store.Schema{Fields: len(k.fields), Ordered: k.ordered(), Extract: k.extract, Cut: k.cut, CutAcross: k.cutAcross}
+		if k.nameField > 0 {
+			s.Searched = []int{k.nameField - 1}
+		}
 		for i, f := range k.fields {
 			if f.indexed() {
 				s.Indexed = append(s.Indexed, i)

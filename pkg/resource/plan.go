@@ -15,6 +15,11 @@ type condition struct {
 	// terms are how an index finds the objects, of which any suffices; empty where no index does. One term
 	// alone finds exactly the objects for which the condition holds.
 	terms []store.Term
+	// without are how an index finds the objects that don't match: all others do.
+	without []store.Term
+	// label is the key of the label that decides by its being there, or with lacks by its absence.
+	label string
+	lacks bool
 	// holds checks one object.
 	holds func(*store.Record) bool
 }
@@ -27,6 +32,9 @@ type plan struct {
 	conditions []condition
 	// named are the only names that can match, nil for any.
 	named map[string]struct{}
+	// texts are in the name, the alias or the searched field of whatever matches, and words in its name, or in a
+	// label or an annotation: where an index of texts can be asked.
+	texts, words []string
 	// never says that nothing can match.
 	never bool
 	order order
@@ -56,6 +64,9 @@ func (b *builder) build() error {
 	if b.namespace = b.scope.Namespace; b.namespace != "" {
 		b.base = store.InNamespace(b.namespace)
 	}
+	if b.service.whole(b.kind, b.scope) {
+		b.vary("data") // it is of another cache
+	}
 	if err := b.scoped(); err != nil {
 		return err
 	}
@@ -68,7 +79,7 @@ func (b *builder) build() error {
 	b.labels()
 	b.ownFilters()
 	b.fields()
-	b.words()
+	b.freeText()
 	if err := b.expression(); err != nil {
 		return err
 	}

@@ -24,6 +24,9 @@ type Scope struct {
 	Namespace string
 	// Workspace restricts it to objects that carry the workspace's label.
 	Workspace string
+	// Data says that the caller may read the kind itself, in the namespace: objects of kinds that keep their
+	// data by namespace only (HasData) are then whole. Without it they are as anywhere else.
+	Data bool
 	// Part restricts it to what the caller may see, nil where that is everything.
 	Part *authz.Part
 }
@@ -80,7 +83,7 @@ func (s *Service) List(ctx context.Context, k *store.Kind, scope Scope, q *query
 	if err := b.build(); err != nil {
 		return nil, err
 	}
-	snap, err := s.store.Snapshot(ctx, k.GVR)
+	snap, err := s.snapshotOf(ctx, k, scope, q.Version)
 	if err != nil {
 		return nil, err
 	}
@@ -112,7 +115,7 @@ func (s *Service) Get(ctx context.Context, k *store.Kind, scope Scope, name stri
 	if err := reachable(k, scope); err != nil {
 		return nil, err
 	}
-	snap, err := s.store.Snapshot(ctx, k.GVR)
+	snap, err := s.snapshotOf(ctx, k, scope, "")
 	if err != nil {
 		return nil, err
 	}

@@ -31,11 +31,15 @@ var (
 
 // cache follows one kind: it runs the reflector, feeds the sinks, and keeps the collection.
 type cache struct {
-	gvr    schema.GroupVersionResource
-	source source
-	coll   *collection
-	clock  clock.WithTicker
-	stall  time.Duration
+	gvr       schema.GroupVersionResource
+	namespace string // where only its objects are kept
+	source    source
+	coll      *collection
+	clock     clock.WithTicker
+	stall     time.Duration
+	refused   bool         // stands for a namespace that is too large; see Store.refuse
+	size      atomic.Int64 // bytes that a namespace holds
+	arriving  atomic.Int64 // of them, those that are read and not in the collection yet
 
 	cancel   context.CancelFunc
 	done     chan struct{} // closed when run has returned
@@ -88,6 +92,7 @@ func (c *cache) attempt(ctx context.Context) error {
 	c.mu.Lock()
 	c.restart, c.current = cancel, false
 	c.mu.Unlock()
+	c.arrived(nil)
 
 	watched := make(chan struct{})
 	defer func() { <-watched }()
@@ -220,6 +225,7 @@ func (c intake) Update(obj any) error {
 		return fmt.Errorf("unexpected %T", obj)
 	}
 	c.coll.set(d.skimmed)
+	c.arrived(d.skimmed)
 	if sinks := c.feeds(); len(sinks) > 0 {
 		o := d.object()
 		for _, f := range sinks {
@@ -238,6 +244,7 @@ func (c intake) Delete(obj any) error {
 		return fmt.Errorf("unexpected %T", obj)
 	}
 	c.coll.delete(d.ref.Namespace, d.ref.Name, d.rec.ResourceVersion)
+	c.arrived(d.skimmed)
 	for _, f := range c.feeds() {
 		if f.primed {
 			f.Delete(d.ref.Namespace, d.ref.Name)
@@ -263,6 +270,7 @@ func (c intake) Replace(list []any, version string) error {
 		known = c.coll.current.Load()
 	}
 	gone := c.coll.replace(skims, version)
+	c.arrived(nil)
 	for _, f := range sinks {
 		c.prime(f, objects, known, gone)
 	}

@@ -32,6 +32,7 @@ type collection struct {
 	armed      bool
 	lag        time.Duration
 	history    history
+	searches   searches
 	before     []Term // scratch
 	after      []Term
 
@@ -44,11 +45,20 @@ func newCollection(s *Schema, c clock.WithTicker) *collection {
 	for i := range times {
 		times[i] = newTree(lessCreated)
 	}
-	return &collection{
+	col := &collection{
 		times: times, schema: s, clock: c, later: func(d time.Duration, f func()) { time.AfterFunc(d, f) }, created: newTree(lessCreated), names: newTree(lessName),
-		// A collection that is dropped and made again must not repeat a generation.
-		generation: uint64(c.Now().UnixMicro()),
 	}
+	col.history.spare = minHistoryBytes
+	col.searches.begin(s, c)
+	col.begin(uint64(c.Now().UnixMicro()))
+	return col
+}
+
+// begin sets the number behind which generations and positions begin. A collection that is dropped and made
+// again must not repeat them.
+func (c *collection) begin(n uint64) {
+	c.generation = n
+	c.history.begin(n)
 }
 
 // get returns the record of a key as the writer sees it.
@@ -117,9 +127,6 @@ func (c *collection) replace(objects []*skimmed, version string) (gone []Ref) {
 	}
 	for _, o := range objects {
 		c.put(o)
-	}
-	if c.current.Load() == nil {
-		c.history.begin(version) // nobody has seen less than this
 	}
 	c.dirtySince = c.clock.Now()
 	c.publish()
@@ -299,16 +306,21 @@ func (c *collection) flush() {
 }
 
 func (c *collection) publish() {
+	if c.current.Load() == nil {
+		c.history.know(c.version) // nobody has seen less than this
+	}
 	c.generation++
 	times := make([]*tree, len(c.times))
 	for i, t := range c.times {
 		times[i] = t.Copy()
 	}
-	c.current.Store(&Snapshot{
+	s := &Snapshot{
 		generation: c.generation, version: c.version, count: c.count, bytes: c.bytes,
 		created: c.created.Copy(), names: c.names.Copy(), times: times, chunks: c.table.snapshot(),
-		position: c.history.next, history: &c.history,
-	})
+		position: c.history.next, history: &c.history, searches: &c.searches,
+	}
+	c.current.Store(s)
+	c.searches.published(s)
 	c.published = c.clock.Now()
 	c.lag = c.published.Sub(c.dirtySince)
 	c.dirtySince = time.Time{}
@@ -333,4 +345,11 @@ func (c *collection) tell() {
 		close(c.wake)
 		c.wake = nil
 	}
+}
+
+// held is about how many bytes the objects cost, those of the history included.
+func (c *collection) held() int64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.bytes + int64(c.count)*recordBytes + c.history.size()
 }

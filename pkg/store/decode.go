@@ -76,7 +76,9 @@ type decoder struct {
 	cut    rawjson.Cut // plain, and what this kind does not keep
 	// keepRaw tells whether a sink wants to see what the kind cuts.
 	keepRaw func() bool
-	buf     []byte
+	// admit is asked whether an object of so many bytes may be kept, nil where any may.
+	admit func(n int) error
+	buf   []byte
 }
 
 func newDecoder(s *Schema, keepRaw func() bool) *decoder {
@@ -95,6 +97,11 @@ func (d *decoder) decode(text, front string) (*decoded, error) {
 	compact, err := d.without(text, front, d.cut)
 	if err != nil {
 		return nil, err
+	}
+	if d.admit != nil {
+		if err := d.admit(len(compact)); err != nil {
+			return nil, err
+		}
 	}
 	if len(d.schema.Cut) > 0 && d.keepRaw() {
 		if out.raw, err = d.without(text, front, d.plain); err != nil {

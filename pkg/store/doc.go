@@ -15,8 +15,16 @@
 //   - A Snapshot never changes. Its lists, counts and objects are of one moment.
 //   - Trees share their nodes between snapshots (copy on write), as the table shares its chunks: an
 //     update costs the paths that it touches.
+//   - The history of a kind is its last changes, each with the records before and after it. A position
+//     counts them: whoever kept what was at one, and applies the changes behind it, has what is now. A
+//     position whose changes are not all kept, or which is another cache's, is refused.
 //
 // Both trees are ordered by a Term first: the empty term orders all objects, a term such as "in
 // namespace x" or "has label a=b" the objects it holds for. So a filter that is one term is a range of
-// a tree that is in order already, and its page is found by counting, at any offset.
+// a tree that is in order already, and its page is found by counting, at any offset. Filters that match much
+// are sets of bits, made of such ranges. Parts of names are found by an index of trigrams, which
+// is made when a large kind is first searched, and moved on from the history.
+//
+// What is large and secret (the data of Secrets, say: Schema.CutAcross) is not kept with the objects of the
+// cluster, but in small caches of one namespace each, for as long as somebody asks for that: see SnapshotIn.
 package store

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"math"
 	"sort"
 	"strconv"
 	"sync"
@@ -16,63 +17,86 @@ const (
 
 // Change is one step in the history of a kind.
 type Change struct {
-	// Old is what the object was, nil where it is new; New is what it is, nil where it is gone.
+	// Old is what the object was, nil where it is new; New is what it is, nil where it is gone. An object
+	// that is made anew under its old name is two changes.
 	Old, New *Record
 	// Version is the resource version at which the change was seen: that of the event, or of the list
 	// that showed it.
 	Version string
 
-	number uint64 // Version, or 0 where it is no number; never less than that of the change before
+	number uint64 // Version, or 0 where it is no number
 }
 
-// history keeps the last changes of a kind, in their order. The position of a change is how many there
-// were before it.
+// history keeps the last changes of a kind, in their order. A position is a number of the store's that
+// grows by one with every change; no two caches of a store share one, so that a position which was kept of
+// a cache that is gone is refused.
 type history struct {
 	mu    sync.RWMutex
-	ring  []Change // the change at position p is at p % maxChanges
+	ring  []Change // the change at position p is at (p - base) % maxChanges
+	base  uint64   // position of the first change ever
 	first uint64   // position of the oldest that is kept
 	next  uint64   // position of the next
-	since uint64   // the version up to which changes are not kept
-	last  uint64   // the number of the last change
+	floor uint64   // from this position on, the changes are in the order of their versions
+	since uint64   // the version behind which the change at floor, and all behind it, came
+	last  uint64   // the version of the last change
 	bytes int64    // of what only the history keeps
+	spare int64    // how many bytes it may always keep
 }
 
-// begin forgets everything: the kind is known at version, and its changes are kept from here on.
-func (h *history) begin(version string) {
+// begin gives the first change its position.
+func (h *history) begin(position uint64) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.ring, h.first, h.bytes = nil, h.next, 0
-	h.since, h.last = number(version), max(h.last, number(version))
+	h.base, h.first, h.next, h.floor = position, position, position, position
+}
+
+// know says that changes are kept from a version on.
+func (h *history) know(version string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.since, h.last = number(version), number(version)
 }
 
 // add appends a change. total is how many bytes the kind has.
 func (h *history) add(before, after *Record, version string, total int64) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.last = max(h.last, number(version))
-	c := Change{Old: before, New: after, Version: version, number: h.last}
+	c := Change{Old: before, New: after, Version: version, number: number(version)}
 	if h.next-h.first == maxChanges {
 		h.drop()
 	}
-	if at := h.next % maxChanges; at == uint64(len(h.ring)) {
+	if at := h.at(h.next); at == uint64(len(h.ring)) {
 		h.ring = append(h.ring, c)
 	} else {
 		h.ring[at] = c
 	}
 	h.next++
+	if c.number < h.last || c.number == 0 {
+		// The cluster was set back, or its versions say nothing: of what was before, no version tells.
+		h.floor, h.since = h.next, c.number
+		if c.number == 0 {
+			h.since = math.MaxUint64
+		}
+	}
+	h.last = c.number
 	h.bytes += c.kept()
-	for limit := max(minHistoryBytes, total/historyBytesPart); h.bytes > limit && h.first < h.next; {
+	for limit := max(h.spare, total/historyBytesPart); h.bytes > limit && h.first < h.next; {
 		h.drop()
 	}
 }
 
+// at is where the change at a position is in the ring.
+func (h *history) at(position uint64) uint64 { return (position - h.base) % maxChanges }
+
 // drop forgets the oldest change.
 func (h *history) drop() {
-	c := &h.ring[h.first%maxChanges]
+	c := &h.ring[h.at(h.first)]
 	h.bytes -= c.kept()
-	h.since = c.number
-	*c = Change{}
 	h.first++
+	if h.first > h.floor {
+		h.floor, h.since = h.first, c.number
+	}
+	*c = Change{}
 }
 
 // kept is how many bytes are kept for the change alone.
@@ -84,32 +108,39 @@ func (c *Change) kept() int64 {
 }
 
 // from copies changes to dst, beginning with the one at position at and ending before end. It returns
-// how many; ok is false where some are not kept any more.
+// how many; ok is false where some are not kept any more, or at is no position of this history.
 func (h *history) from(at, end uint64, dst []Change) (n int, ok bool) {
 	h.mu.RLock()
 	defer h.mu.RUnlock()
-	if at < h.first {
+	if at < h.first || at > end {
 		return 0, false
 	}
 	for ; at < end && n < len(dst); n++ {
-		dst[n] = h.ring[at%maxChanges]
+		dst[n] = h.ring[h.at(at)]
 		at++
 	}
 	return n, true
 }
 
-// after returns the position behind the last change whose number is at most version, among those before
+// after returns the position behind the last change whose version is at most version, among those before
 // end; ok is false where that can't be told any more.
 func (h *history) after(version, end uint64) (at uint64, ok bool) {
 	h.mu.RLock()
 	defer h.mu.RUnlock()
-	if version < h.since || version == 0 {
+	if version == 0 || version < h.since || end < h.floor {
 		return 0, false
 	}
-	n := sort.Search(int(end-min(end, h.first)), func(i int) bool { //nolint:gosec // at most maxChanges
-		return h.ring[(h.first+uint64(i))%maxChanges].number > version //nolint:gosec // as above
+	n := sort.Search(int(end-h.floor), func(i int) bool { //nolint:gosec // at most maxChanges
+		return h.ring[h.at(h.floor+uint64(i))].number > version //nolint:gosec // as above
 	})
-	return h.first + uint64(n), true //nolint:gosec // as above
+	return h.floor + uint64(n), true //nolint:gosec // as above
+}
+
+// size is how many bytes only the history keeps.
+func (h *history) size() int64 {
+	h.mu.RLock()
+	defer h.mu.RUnlock()
+	return h.bytes
 }
 
 // number returns a resource version as the number that it is (Kubernetes orders them so), 0 where it is none.
@@ -121,15 +152,17 @@ func number(version string) uint64 {
 	return n
 }
 
-// Position is how many changes of the kind the snapshot has seen. Two snapshots of one position have the
-// same objects, also where their generations differ.
+// Position tells how many changes the snapshot has seen, counted from some number. Two snapshots of one
+// position have the same objects, also where their generations differ. The positions of a kind that was let
+// go and is followed anew are all greater than those before.
 func (s *Snapshot) Position() uint64 { return s.position }
 
 // Changes calls f with the changes from a position up to this snapshot, in their order, until f returns
-// false. It returns false, and may have called f, where they are not all kept any more.
+// false. It returns false, and may have called f, where they are not all kept any more, and where the
+// position is not one of the past of this snapshot.
 func (s *Snapshot) Changes(from uint64, f func(*Change) bool) bool {
 	var some [64]Change
-	for from < s.position {
+	for from != s.position {
 		n, ok := s.history.from(from, s.position, some[:])
 		if !ok {
 			return false
@@ -145,19 +178,29 @@ func (s *Snapshot) Changes(from uint64, f func(*Change) bool) bool {
 }
 
 // After returns the position from which on the changes are newer than a resource version; ok is false
-// where that can't be told any more. A version newer than the snapshot has the snapshot's position.
+// where that can't be told any more. A version newer than the snapshot has the snapshot's position: of the
+// changes that follow, Change.NewerThan tells those that are newer.
 func (s *Snapshot) After(version string) (position uint64, ok bool) {
-	n := number(version)
-	if version != "" && version == s.version || n > 0 && n >= number(s.version) {
+	n, now := number(version), number(s.version)
+	if version != "" && version == s.version || now > 0 && n >= now {
 		return s.position, true
 	}
 	return s.history.after(n, s.position)
 }
 
-// Reaches tells whether the snapshot is at least as new as a resource version.
+// Reaches tells whether the snapshot is at least as new as a resource version. Every snapshot is as new as
+// no version and as version 0.
 func (s *Snapshot) Reaches(version string) bool {
-	return version == s.version || number(version) > 0 && number(version) <= number(s.version)
+	if version == "" || version == "0" || version == s.version {
+		return true
+	}
+	n := number(version)
+	return n > 0 && n <= number(s.version)
 }
 
-// NewerThan tells whether the change came after a resource version.
-func (c *Change) NewerThan(version string) bool { return c.number > number(version) }
+// NewerThan tells whether the change came after a resource version. Where versions are no numbers, every
+// change is newer.
+func (c *Change) NewerThan(version string) bool {
+	n := number(version)
+	return n == 0 || c.number == 0 || c.number > n
+}

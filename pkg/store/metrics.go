@@ -12,6 +12,9 @@ import (
 // Condition is the state of one kind's cache.
 type Condition struct {
 	GVR schema.GroupVersionResource
+	// Namespaces is how many caches of one namespace this is the sum of, 0 where it is the cache of the
+	// kind. A kind that is kept both ways has a Condition for each.
+	Namespaces int
 	// Synced tells whether there is a complete list to answer from.
 	Synced bool
 	// Hot tells whether the kind feeds others, and is kept while nobody asks for it.
@@ -36,7 +39,8 @@ func (s *Store) Conditions() []Condition {
 		out = append(out, value.(*cache).condition())
 		return true
 	})
-	slices.SortFunc(out, func(a, b Condition) int { return cmp.Compare(name(a.GVR), name(b.GVR)) })
+	out = append(out, s.placeConditions()...)
+	slices.SortFunc(out, func(a, b Condition) int { return cmp.Compare(a.Name(), b.Name()) })
 	return out
 }
 
@@ -56,6 +60,14 @@ func (c *cache) condition() Condition {
 	return out
 }
 
+// Name names the cache: v1/pods, apps/v1/deployments, v1/secrets@namespaces.
+func (c *Condition) Name() string {
+	if c.Namespaces > 0 {
+		return name(c.GVR) + "@namespaces"
+	}
+	return name(c.GVR)
+}
+
 // name writes a GVR as a path writes it: v1/pods, apps/v1/deployments.
 func name(gvr schema.GroupVersionResource) string {
 	if gvr.Group == "" {
@@ -73,7 +85,7 @@ func desc(name, help string) *prometheus.Desc {
 
 func (c collector) descs() [6]*prometheus.Desc {
 	return [...]*prometheus.Desc{
-		desc("informers", "Reflectors that follow the kind: one for each."),
+		desc("informers", "Reflectors that follow the kind: one, or one for each namespace that is kept by itself."),
 		desc("synced", "1 when there is a complete list to answer from."),
 		desc("failing", "1 while the kind can't be followed."),
 		desc("objects", "Objects in memory."),
@@ -93,10 +105,11 @@ func (c collector) Describe(ch chan<- *prometheus.Desc) {
 func (c collector) Collect(ch chan<- prometheus.Metric) {
 	descs := c.descs()
 	for _, k := range c.Conditions() {
+		label := k.Name()
 		for i, v := range [...]float64{
-			1, bit(k.Synced), bit(k.Err != nil), float64(k.Objects), float64(k.Bytes), k.Lag.Seconds(),
+			float64(max(1, k.Namespaces)), bit(k.Synced), bit(k.Err != nil), float64(k.Objects), float64(k.Bytes), k.Lag.Seconds(),
 		} {
-			ch <- prometheus.MustNewConstMetric(descs[i], prometheus.GaugeValue, v, name(k.GVR))
+			ch <- prometheus.MustNewConstMetric(descs[i], prometheus.GaugeValue, v, label)
 		}
 	}
 }

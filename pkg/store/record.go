@@ -101,6 +101,11 @@ type Schema struct {
 	Extract func(json string, values []string)
 	// Cut names what is not kept in memory and never answered.
 	Cut rawjson.Cut
+	// CutAcross names what is not kept of all the cluster's objects, but of those of a namespace that
+	// is asked for by itself: see Store.SnapshotIn.
+	CutAcross rawjson.Cut
+	// Searched are the positions of fields that Snapshot.Containing looks at, beside name and alias.
+	Searched []int
 }
 
 // skimmed is what is read of an object's metadata before it has a place in a collection.

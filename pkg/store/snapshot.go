@@ -15,7 +15,8 @@ type Snapshot struct {
 	times      []*tree // for each of Schema.Ordered
 	chunks     []*chunk
 	position   uint64
-	history    *history // of the kind, beyond this snapshot too
+	history    *history  // of the kind, beyond this snapshot too
+	searches   *searches // of the kind, at any position
 
 	mu     sync.RWMutex
 	ranges map[rangeKey]Range

@@ -43,8 +43,9 @@ func newClient(config *rest.Config) (*rest.RESTClient, error) {
 // source lists and watches one kind: a cache.ListerWatcherWithContext that keeps the
 // objects' bytes.
 type source struct {
-	client *rest.RESTClient
-	gvr    schema.GroupVersionResource
+	client    *rest.RESTClient
+	gvr       schema.GroupVersionResource
+	namespace string // empty for all
 	// decoder makes a decoder for one stream: the end of one may overlap the begin of the next.
 	decoder func() *decoder
 	// noWatchList tells the reflector to begin with a list, for servers that don't end a stream of
@@ -105,7 +106,7 @@ func (s *source) WatchWithContext(ctx context.Context, o metav1.ListOptions) (wa
 }
 
 func (s *source) open(ctx context.Context, o metav1.ListOptions) (io.ReadCloser, error) {
-	body, err := s.client.Get().AbsPath(path(s.gvr)).
+	body, err := s.client.Get().AbsPath(path(s.gvr, s.namespace)).
 		SpecificallyVersionedParams(&o, metav1.ParameterCodec, metav1.SchemeGroupVersion).
 		MaxRetries(0).Stream(ctx)
 	if err != nil {
@@ -116,11 +117,15 @@ func (s *source) open(ctx context.Context, o metav1.ListOptions) (io.ReadCloser,
 	return body, nil
 }
 
-func path(gvr schema.GroupVersionResource) string {
-	if gvr.Group == "" {
-		return "/api/" + gvr.Version + "/" + gvr.Resource
+func path(gvr schema.GroupVersionResource, namespace string) string {
+	place := gvr.Version + "/"
+	if namespace != "" {
+		place += "namespaces/" + namespace + "/"
 	}
-	return "/apis/" + gvr.Group + "/" + gvr.Version + "/" + gvr.Resource
+	if gvr.Group == "" {
+		return "/api/" + place + gvr.Resource
+	}
+	return "/apis/" + gvr.Group + "/" + place + gvr.Resource
 }
 
 func (s *source) counted(r io.Reader) io.Reader { return counter{r, s.progress} }

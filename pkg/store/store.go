@@ -21,6 +21,9 @@ const (
 	defaultVersion   = 3 * time.Second
 	defaultStall     = 30 * time.Second
 	defaultIdleAfter = 30 * time.Minute
+	defaultPlaceIdle = 5 * time.Minute
+	defaultPlaces    = 64
+	defaultBytes     = 256 << 20
 	idleCheck        = time.Minute
 )
 
@@ -45,6 +48,12 @@ type Options struct {
 	StallAfter time.Duration
 	// IdleAfter is how long a kind that nobody asks for is kept (30 min).
 	IdleAfter time.Duration
+	// NamespaceIdle is how long the objects of one namespace are kept that nobody asks for, of the kinds
+	// that are kept whole by namespace only (5 min); Namespaces how many such caches there are at
+	// most (64), and NamespaceBytes how many bytes they have together (256 MiB).
+	NamespaceIdle  time.Duration
+	Namespaces     int
+	NamespaceBytes int64
 }
 
 // Store keeps the caches of a cluster, one for a kind, each begun when it is first asked for.
@@ -57,7 +66,9 @@ type Store struct {
 	wg      sync.WaitGroup
 
 	caches sync.Map // schema.GroupVersionResource -> *cache
+	places sync.Map // place -> *cache: the kinds that are kept whole by namespace only
 	mu     sync.Mutex
+	begun  uint64 // where the numbers of the last cache began
 }
 
 // New makes a store whose caches live until ctx ends. It follows the definitions of custom resources
@@ -71,6 +82,9 @@ func New(ctx context.Context, o Options) (*Store, error) {
 	setDefault(&o.VersionWait, defaultVersion)
 	setDefault(&o.StallAfter, defaultStall)
 	setDefault(&o.IdleAfter, defaultIdleAfter)
+	setDefault(&o.NamespaceIdle, defaultPlaceIdle)
+	setDefault(&o.Namespaces, defaultPlaces)
+	setDefault(&o.NamespaceBytes, defaultBytes)
 	client, err := newClient(o.Config)
 	if err != nil {
 		return nil, err
@@ -96,9 +110,9 @@ func New(ctx context.Context, o Options) (*Store, error) {
 	return s, nil
 }
 
-func setDefault(d *time.Duration, v time.Duration) {
-	if *d <= 0 {
-		*d = v
+func setDefault[T time.Duration | int | int64](to *T, v T) {
+	if *to <= 0 {
+		*to = v
 	}
 }
 
@@ -119,7 +133,7 @@ func (s *Store) Feed(gvr schema.GroupVersionResource, sink Sink) (synced func() 
 	if ok {
 		f = c.add(sink)
 	} else {
-		c = s.newCache(gvr)
+		c = s.newCache(place{gvr: gvr})
 		f = c.add(sink)
 		s.start(c)
 	}
@@ -141,6 +155,11 @@ func (s *Store) Snapshot(ctx context.Context, gvr schema.GroupVersionResource) (
 	if !ok {
 		c = s.use(gvr)
 	}
+	return s.first(ctx, c)
+}
+
+// first returns the newest snapshot of a cache, and waits for the first one a moment.
+func (s *Store) first(ctx context.Context, c *cache) (*Snapshot, error) {
 	s.touch(c)
 	if snap := c.coll.current.Load(); snap != nil {
 		return snap, nil
@@ -159,7 +178,8 @@ func (s *Store) Snapshot(ctx context.Context, gvr schema.GroupVersionResource) (
 	if err := c.lastError(); err != nil {
 		why = reason(err)
 	}
-	return nil, unavailable(gvr.GroupResource(), fmt.Sprintf("%s are not ready: %s", gvr.GroupResource(), why))
+	gr := c.gvr.GroupResource()
+	return nil, unavailable(gr, fmt.Sprintf("%s are not ready: %s", gr, why))
 }
 
 // reason says why a kind can't be read, without the addresses that errors of the network carry.
@@ -184,10 +204,16 @@ func (s *Store) use(gvr schema.GroupVersionResource) *cache {
 	defer s.mu.Unlock()
 	c, ok := s.cache(gvr)
 	if !ok {
-		c = s.newCache(gvr)
-		c.lastUsed.Store(s.clock.Now().Unix())
-		s.start(c)
+		c = s.begin(place{gvr: gvr})
 	}
+	return c
+}
+
+// begin makes and starts a cache because a query asks for it. It needs mu.
+func (s *Store) begin(p place) *cache {
+	c := s.newCache(p)
+	c.lastUsed.Store(s.clock.Now().Unix())
+	s.start(c)
 	return c
 }
 
@@ -199,16 +225,31 @@ func (s *Store) touch(c *cache) {
 	}
 }
 
-func (s *Store) newCache(gvr schema.GroupVersionResource) *cache {
-	kind := s.options.Schemas[gvr.GroupResource()]
+// apart is how far the numbers of one cache begin behind those of the last: more than either gets to.
+const apart = 1 << 30
+
+// newCache needs mu.
+func (s *Store) newCache(p place) *cache {
+	kind := s.options.Schemas[p.gvr.GroupResource()].in(p.namespace)
 	c := &cache{
-		gvr: gvr, clock: s.clock, stall: s.options.StallAfter,
+		gvr: p.gvr, namespace: p.namespace, clock: s.clock, stall: s.options.StallAfter,
 		coll: newCollection(&kind, s.clock),
 		done: make(chan struct{}), synced: make(chan struct{}),
 	}
+	// The clock orders numbers between restarts, also for those who keep them longer; within one it may jump.
+	s.begun = max(s.begun+apart, uint64(s.clock.Now().UnixMicro())) //nolint:gosec // after 1970
+	c.coll.begin(s.begun)
 	c.source = source{
-		client: s.client, gvr: gvr, progress: new(atomic.Int64), failed: c.failed, opened: c.opened,
+		client: s.client, gvr: p.gvr, namespace: p.namespace, progress: new(atomic.Int64), failed: c.failed, opened: c.opened,
 		decoder: func() *decoder { return newDecoder(&kind, c.hasSinks) },
+	}
+	if p.namespace != "" {
+		c.coll.history.spare = placeSpare
+		c.source.decoder = func() *decoder {
+			d := newDecoder(&kind, c.hasSinks)
+			d.admit = func(n int) error { return s.admit(c, n) }
+			return d
+		}
 	}
 	return c
 }
@@ -217,7 +258,11 @@ func (s *Store) newCache(gvr schema.GroupVersionResource) *cache {
 func (s *Store) start(c *cache) {
 	ctx, cancel := context.WithCancel(s.ctx)
 	c.cancel = cancel
-	s.caches.Store(c.gvr, c)
+	if c.namespace != "" {
+		s.places.Store(place{c.gvr, c.namespace}, c)
+	} else {
+		s.caches.Store(c.gvr, c)
+	}
 	s.wg.Go(func() {
 		defer cancel()
 		c.run(ctx)
@@ -233,6 +278,12 @@ func (s *Store) drop(kinds []schema.GroupVersionResource) {
 			s.caches.Delete(gvr)
 			c.cancel()
 		}
+		s.places.Range(func(_, value any) bool {
+			if c := value.(*cache); c.gvr == gvr {
+				s.end(c)
+			}
+			return true
+		})
 	}
 }
 
@@ -246,15 +297,8 @@ func (s *Store) retire() {
 			return
 		case <-tick.C():
 		}
-		var idle []schema.GroupVersionResource
-		before := s.clock.Now().Add(-s.options.IdleAfter).Unix()
-		s.caches.Range(func(key, value any) bool {
-			c := value.(*cache)
-			if at := c.lastUsed.Load(); at != 0 && at < before && c.watchers.Load() == 0 {
-				idle = append(idle, key.(schema.GroupVersionResource))
-			}
-			return true
-		})
-		s.drop(idle)
+		now := s.clock.Now()
+		s.rest(&s.caches, now.Add(-s.options.IdleAfter).Unix())
+		s.rest(&s.places, now.Add(-s.options.NamespaceIdle).Unix())
 	}
 }

@@ -235,9 +235,7 @@ func TestOneReflectorFeedsSinksAndQueries(t *testing.T) {
 	if err != nil || snap.Len() != 1 {
 		t.Fatal(snap, err)
 	}
-	if err := firstSynced(); err != nil {
-		t.Error(err)
-	}
+	eventually(t, "the first sink to have all", func() bool { return firstSynced() == nil }) // told a moment after the last object
 	secondSynced := st.Feed(podsGVR, second)
 	second.until(t, "one", func(m map[string]*Object) bool { return len(m) == 1 })
 	srv.put(podsPath, testPod("a", "two"))
@@ -248,9 +246,7 @@ func TestOneReflectorFeedsSinksAndQueries(t *testing.T) {
 			t.Errorf("a sink was told %s", o.Raw)
 		}
 	}
-	if err := secondSynced(); err != nil {
-		t.Error(err)
-	}
+	eventually(t, "the second sink to have all", func() bool { return secondSynced() == nil })
 	rec, _ := snap.Get("a", "one")
 	if strings.Contains(rec.JSON, "nodeName") {
 		t.Errorf("what is cut is kept: %s", rec.JSON)

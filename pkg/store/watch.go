@@ -11,29 +11,46 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// ErrGone is why a Watch ends: the kind is not served any more.
+// ErrGone is why a Watch ends: the kind is not served any more, or the store has ended.
 var ErrGone = errors.New("the kind is not served any more")
 
 // Watch follows the snapshots of a kind, which stays in memory meanwhile. It is used by one goroutine,
 // and costs nothing between two snapshots.
 type Watch struct {
-	cache *cache
-	last  *Snapshot
+	cache  *cache
+	last   *Snapshot
+	closed bool
 }
 
 // Watch returns a Watch of a kind whose first snapshot is there, and fails as Snapshot does. It is to be
 // closed.
 func (s *Store) Watch(ctx context.Context, gvr schema.GroupVersionResource) (*Watch, error) {
-	snap, err := s.Snapshot(ctx, gvr)
-	if err != nil {
-		return nil, err
-	}
+	return s.watch(ctx, s.hold(gvr))
+}
+
+// hold returns the cache of a kind, started where it is not there, which is not dropped as idle until
+// somebody lets go of it.
+func (s *Store) hold(gvr schema.GroupVersionResource) *cache {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	c, ok := s.cache(gvr)
 	if !ok {
-		return nil, unavailable(gvr.GroupResource(), ErrGone.Error())
+		c = s.begin(place{gvr: gvr})
 	}
 	c.watchers.Add(1)
-	return &Watch{cache: c, last: snap}, nil
+	return c
+}
+
+// watch returns a Watch of a cache that is held. Where there is none, it lets go.
+func (s *Store) watch(ctx context.Context, c *cache) (*Watch, error) {
+	w := &Watch{cache: c}
+	snap, err := s.first(ctx, c)
+	if err != nil {
+		w.Close()
+		return nil, err
+	}
+	w.last = snap
+	return w, nil
 }
 
 // Snapshot returns the last one.
@@ -57,16 +74,21 @@ func (w *Watch) Next(ctx context.Context) (*Snapshot, error) {
 	}
 }
 
-// Close lets go of the kind.
+// Close lets go of the kind. Further calls do nothing.
 func (w *Watch) Close() {
-	if now := w.cache.clock.Now().Unix(); w.cache.lastUsed.Load() != 0 {
-		w.cache.lastUsed.Store(now)
+	if w.closed {
+		return
+	}
+	w.closed = true
+	if at := w.cache.lastUsed.Load(); at != 0 { // idle from now on
+		w.cache.lastUsed.CompareAndSwap(at, w.cache.clock.Now().Unix())
 	}
 	w.cache.watchers.Add(-1)
 }
 
 // SnapshotAt is Snapshot, but for one that has reached a resource version, which the caller knows from a
-// write or an older answer. It waits for a moment (VersionWait); the error is then a 504.
+// write or an older answer. It waits for a moment (VersionWait); the error is then a 504. The version is to be
+// one of the kind: what changes elsewhere is not seen here before the next bookmark.
 func (s *Store) SnapshotAt(ctx context.Context, gvr schema.GroupVersionResource, version string) (*Snapshot, error) {
 	snap, err := s.Snapshot(ctx, gvr)
 	if err != nil || snap.Reaches(version) {
@@ -77,26 +99,53 @@ func (s *Store) SnapshotAt(ctx context.Context, gvr schema.GroupVersionResource,
 		return nil, err
 	}
 	defer w.Close()
+	return s.reach(ctx, w, version)
+}
+
+// SnapshotInAt is SnapshotAt for SnapshotIn.
+func (s *Store) SnapshotInAt(ctx context.Context, gvr schema.GroupVersionResource, namespace, version string) (*Snapshot, error) {
+	snap, err := s.SnapshotIn(ctx, gvr, namespace)
+	if err != nil || snap.Reaches(version) {
+		return snap, err
+	}
+	w, err := s.WatchIn(ctx, gvr, namespace)
+	if err != nil {
+		return nil, err
+	}
+	defer w.Close()
+	return s.reach(ctx, w, version)
+}
+
+// reach waits until a watch has reached a version.
+func (s *Store) reach(ctx context.Context, w *Watch, version string) (*Snapshot, error) {
 	bounded, cancel := context.WithTimeout(ctx, s.options.VersionWait)
 	defer cancel()
-	for snap = w.Snapshot(); !snap.Reaches(version); {
-		if snap, err = w.Next(bounded); err != nil {
-			break
+	for snap := w.Snapshot(); ; {
+		if snap.Reaches(version) {
+			return snap, nil
 		}
+		var err error
+		if snap, err = w.Next(bounded); err == nil {
+			continue
+		}
+		gvr := w.cache.gvr
+		switch {
+		case ctx.Err() != nil:
+			return nil, ctx.Err()
+		case errors.Is(err, ErrGone):
+			return nil, unavailable(gvr.GroupResource(), ErrGone.Error())
+		}
+		return nil, behind(gvr.GroupResource(), version, w.Snapshot().ResourceVersion())
 	}
-	switch {
-	case err == nil:
-		return snap, nil
-	case ctx.Err() != nil:
-		return nil, ctx.Err()
-	case errors.Is(err, ErrGone):
-		return nil, unavailable(gvr.GroupResource(), ErrGone.Error())
-	}
-	return nil, &apierrors.StatusError{ErrStatus: metav1.Status{
+}
+
+// behind is a 504 that says so, in the form in which clients of Kubernetes know it.
+func behind(gr schema.GroupResource, want, have string) error {
+	return &apierrors.StatusError{ErrStatus: metav1.Status{
 		Status: metav1.StatusFailure, Code: http.StatusGatewayTimeout, Reason: metav1.StatusReasonTimeout,
-		Message: fmt.Sprintf("the cache of %s has not reached resource version %q yet: it is at %s", gvr.GroupResource(), version, w.Snapshot().ResourceVersion()),
+		Message: fmt.Sprintf("the cache of %s has not reached resource version %q yet: it is at %s", gr, want, have),
 		Details: &metav1.StatusDetails{
-			Group: gvr.Group, Kind: gvr.Resource, RetryAfterSeconds: 1,
+			Group: gr.Group, Kind: gr.Resource, RetryAfterSeconds: 1,
 			Causes: []metav1.StatusCause{{Type: metav1.CauseTypeResourceVersionTooLarge, Message: "Too large resource version"}},
 		},
 	}}

@@ -1,0 +1,135 @@
+package resource
+
+import (
+	"math/bits"
+
+	"kapis.dev/ks-apiserver/pkg/store"
+)
+
+// Filters that match much of a large kind are not tested object by object where indexes know the answer: the
+// objects of each are a set of bits, and what is in all sets is taken from the order that is asked for.
+
+// scanRatio is how many entries of an order are walked in the time in which one object's JSON is tested.
+const scanRatio = 8
+
+// sieve is what objects have to pass that are walked.
+type sieve struct {
+	set   store.Set
+	some  bool // set is of use: there is a condition that an index answers
+	tests []condition
+}
+
+// sift returns what the indexes say of a plan. fewest is how many objects are to be tested without them: a condition whose
+// set costs more to make than to test that many objects is left to the test.
+func (p *plan) sift(snap *store.Snapshot, fewest int) *sieve {
+	s := &sieve{}
+	all := func() {
+		if !s.some {
+			s.set, s.some = snap.Set(p.base), true
+		}
+	}
+	var minus []condition
+	for _, c := range p.conditions {
+		n, negative := c.size(snap)
+		switch {
+		case n < 0 || n > fewest*scanRatio:
+			s.tests = append(s.tests, c)
+		case negative:
+			minus = append(minus, c)
+		case !s.some:
+			s.set, s.some = c.objects(snap), true
+		default:
+			s.set.Intersect(c.objects(snap))
+		}
+	}
+	for _, c := range minus {
+		all()
+		s.set.Subtract(c.objects(snap))
+	}
+	return s
+}
+
+// size is how many objects the index names for a condition, -1 where no index does. negative tells that those don't match.
+func (c *condition) size(snap *store.Snapshot) (n int, negative bool) {
+	switch {
+	case len(c.terms) > 0:
+		return count(snap, c.terms), false
+	case len(c.without) > 0:
+		return count(snap, c.without), true
+	case c.label != "":
+		return snap.CountLabel(c.label), c.lacks
+	}
+	return -1, false
+}
+
+func count(snap *store.Snapshot, terms []store.Term) (n int) {
+	for _, t := range terms {
+		n += snap.ByCreated(t).Len()
+	}
+	return n
+}
+
+// objects are those that size counts.
+func (c *condition) objects(snap *store.Snapshot) store.Set {
+	switch {
+	case len(c.terms) > 0:
+		return snap.Set(c.terms...)
+	case len(c.without) > 0:
+		return snap.Set(c.without...)
+	}
+	return snap.SetOfLabel(c.label)
+}
+
+// passes tests what the sets don't know.
+func (p *plan) passes(s *sieve, snap *store.Snapshot, ref *store.Ref) bool {
+	if p.namespace != "" && ref.Namespace != p.namespace {
+		return false
+	}
+	if p.named != nil {
+		if _, ok := p.named[ref.Name]; !ok {
+			return false
+		}
+	}
+	for i := range s.tests {
+		if !s.tests[i].holds(snap.Record(ref)) {
+			return false
+		}
+	}
+	return true
+}
+
+// collectSets is collect for a plan with conditions that indexes answer. ok is false for one that has none.
+func (p *plan) collectSets(snap *store.Snapshot, best []store.Term, fewest int) (list []*store.Ref, ordered, ok bool) {
+	s := p.sift(snap, fewest)
+	if !s.some {
+		return nil, false, false
+	}
+	n := s.set.Len()
+	list = make([]*store.Ref, 0, n)
+	from := p.along(snap, best)
+	// To sort n objects takes n log n comparisons, of texts that are anywhere in memory.
+	if ordered = p.order.base <= byTime && from.Len() <= n*bits.Len(uint(n)); ordered {
+		from.Walk(0, false, func(ref *store.Ref) bool {
+			if s.set.Has(ref) && p.passes(s, snap, ref) {
+				list = append(list, ref)
+			}
+			return true
+		})
+		return list, true, true
+	}
+	snap.Walk(s.set, func(ref *store.Ref) bool {
+		if p.passes(s, snap, ref) {
+			list = append(list, ref)
+		}
+		return true
+	})
+	return list, false, true
+}
+
+// along is the shortest range in the plan's order that has all matches.
+func (p *plan) along(snap *store.Snapshot, best []store.Term) store.Range {
+	if len(best) == 1 && p.order.base == byCreated {
+		return snap.ByCreated(best[0])
+	}
+	return p.ordered(snap)
+}

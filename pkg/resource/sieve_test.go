@@ -1,0 +1,83 @@
+package resource
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"kapis.dev/ks-apiserver/pkg/store"
+)
+
+// sievePods are enough for the sets to be used. Their labels overlap in every way.
+func sievePods(n int) []string {
+	r := rand.New(rand.NewPCG(9, 9))
+	pods := make([]string, n)
+	for i := range pods {
+		labels := fmt.Sprintf(`"tier":"t%d"`, r.IntN(4))
+		if r.IntN(3) > 0 {
+			labels += fmt.Sprintf(`,"half":"h%d"`, r.IntN(2))
+		}
+		if r.IntN(5) == 0 {
+			labels += `,"half2":""`
+		}
+		pods[i] = fmt.Sprintf(`{"kind":"Pod","apiVersion":"v1","metadata":{"name":"web-%d","namespace":"ns-%d","uid":"u%d","resourceVersion":"%d",`+
+			`"creationTimestamp":"2026-01-02T03:04:%02dZ","labels":{%s}},"spec":{"nodeName":"n%d"},"status":{"phase":"%s","startTime":"2026-01-02T03:%02d:00Z"}}`,
+			r.IntN(n*4), r.IntN(2), i, i+1, r.IntN(60), labels, r.IntN(3), []string{"Running", "Pending"}[r.IntN(2)], r.IntN(60))
+	}
+	return pods
+}
+
+// What the sets find is what a test of every object finds, in the order of a sort.
+func TestSetsFindWhatTestsFind(t *testing.T) {
+	w := newWorld(t, map[string][]string{"/api/v1/pods": sievePods(12_000)}, Options{})
+	kind := w.resolve(t, "", "pods")
+	snap, err := w.store.Snapshot(t.Context(), kind.GVR)
+	if err != nil {
+		t.Fatal(err)
+	}
+	filters := []string{
+		"labelSelector=tier%3Dt1", "labelSelector=tier+notin+(t1,t2)", "labelSelector=half", "labelSelector=!half", "labelSelector=tier+in+(t1,t3)",
+		"labelSelector=tier%3Dt1,half%3Dh0", "labelSelector=half,half!%3Dh1,tier!%3Dt2", "labelSelector=half2", "labelSelector=!half2,half%3Dh1",
+		"label=tier!%3Dt0&phase=Running", "phase=Running&labelSelector=tier%3Dt2", "labelSelector=tier%3Dt1&uid=u7", "labelSelector=tier+notin+(t1)&fieldSelector=spec.nodeName%3Dn1",
+		"labelSelector=none", "labelSelector=!none", "labelSelector=tier%3Dt1,tier%3Dt2", "label=half%3Dh0&names=web-1,web-2,web-3",
+	}
+	used := 0
+	for _, raw := range filters {
+		for _, sort := range []string{"", "&sortBy=name", "&sortBy=startTime", "&sortBy=namespace", "&sortBy=.spec.nodeName,name"} {
+			for _, scope := range []Scope{{}, {Namespace: "ns-1"}} {
+				b := &builder{ctx: t.Context(), service: w.Service, kind: kind, own: w.own(kind.GVR), scope: scope, query: parse(t, raw+sort)}
+				if err := b.build(); err != nil {
+					t.Fatal(err)
+				}
+				naive := []*store.Ref{}
+				snap.ByCreated(store.All()).Walk(0, false, func(ref *store.Ref) bool {
+					if b.holds(snap.Record(ref)) {
+						naive = append(naive, ref)
+					}
+					return true
+				})
+				b.order.sort(snap, naive)
+				check := func(how string, list []*store.Ref, ordered bool) {
+					t.Helper()
+					if !ordered {
+						b.order.sort(snap, list)
+					}
+					if !slices.EqualFunc(list, naive, func(a, b *store.Ref) bool { return snap.Record(a) == snap.Record(b) }) {
+						t.Errorf("%s%s in %+v, %s: %d objects of %d, or in another order", raw, sort, scope, how, len(list), len(naive))
+					}
+				}
+				list, ordered := b.collect(snap)
+				check("as planned", list, ordered)
+				best := []store.Term{b.base}
+				if list, ordered, ok := b.collectSets(snap, best, snap.Len()); ok {
+					check("by sets", list, ordered)
+					used++
+				}
+			}
+		}
+	}
+	if used < 100 {
+		t.Errorf("sets were used %d times", used)
+	}
+}

@@ -1,0 +1,279 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"sync"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation"
+)
+
+// A kind whose Schema has CutAcross is kept twice: for the cluster without what CutAcross names, and whole for
+// the namespaces in which somebody asks for it. The latter are many and their bytes are, too: so they are few
+// at once, together bounded, and end soon after their last use.
+
+// errTooLarge ends the reading of a namespace that has more than may be kept of one.
+var errTooLarge = errors.New("the namespace has more data than may be kept in memory")
+
+// Bounds on what is kept by namespace.
+const (
+	placeBytesPart = 4       // of Options.NamespaceBytes, one namespace gets at most this part
+	placeSpare     = 1 << 20 // bytes of history that a namespace may always keep
+	recordBytes    = 512     // what an object costs beside its JSON, about
+	retryPlaces    = 5       // seconds until a refused query is worth another try
+)
+
+// place is a kind in one namespace.
+type place struct {
+	gvr       schema.GroupVersionResource
+	namespace string
+}
+
+// in returns the schema for the objects of one namespace, or with none for those of the cluster.
+func (s Schema) in(namespace string) Schema {
+	if namespace == "" && len(s.CutAcross) > 0 {
+		both := maps.Clone(s.CutAcross)
+		maps.Copy(both, s.Cut)
+		s.Cut = both
+	}
+	return s
+}
+
+// Apart tells whether objects of the kind are whole in the snapshots of one namespace only: whether SnapshotIn
+// and WatchIn differ from Snapshot and Watch.
+func (s *Store) Apart(gvr schema.GroupVersionResource) bool {
+	return len(s.options.Schemas[gvr.GroupResource()].CutAcross) > 0
+}
+
+// SnapshotIn returns a snapshot that has the objects of one namespace, with what Schema.CutAcross names. It is
+// begun like any other cache by the first query, ended some minutes after the last, and is a snapshot of its
+// own: its generations and positions have nothing to do with those of the kind. For a kind without CutAcross, and
+// for no namespace, it is Snapshot. The error is 413 where the namespace has too much, 429 where too
+// many namespaces are watched, and 503 as for any kind.
+func (s *Store) SnapshotIn(ctx context.Context, gvr schema.GroupVersionResource, namespace string) (*Snapshot, error) {
+	if namespace == "" || !s.Apart(gvr) {
+		return s.Snapshot(ctx, gvr)
+	}
+	c, err := s.useIn(place{gvr, namespace}, false)
+	if err != nil {
+		return nil, err
+	}
+	snap, err := s.first(ctx, c)
+	if err != nil && s.isTooLarge(c) {
+		return nil, tooLarge(place{gvr, namespace})
+	}
+	return snap, err
+}
+
+// useIn returns the cache of a place, begun where it is not there. With hold it counts as watched.
+func (s *Store) useIn(p place, hold bool) (*cache, error) {
+	if c, ok := s.places.Load(p); ok && !hold {
+		return c.(*cache).usable()
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	value, ok := s.places.Load(p)
+	if !ok {
+		if len(validation.IsDNS1123Label(p.namespace)) > 0 { // it becomes a part of a path
+			return nil, apierrors.NewBadRequest(fmt.Sprintf("%.80q is not the name of a namespace", p.namespace))
+		}
+		if err := s.makeRoom(p); err != nil {
+			return nil, err
+		}
+		value = s.begin(p)
+	}
+	c, err := value.(*cache).usable()
+	if err == nil && hold {
+		c.watchers.Add(1)
+	}
+	return c, err
+}
+
+// usable returns c, and an error where it only stands for a namespace that is too large.
+func (c *cache) usable() (*cache, error) {
+	if c.refused {
+		return nil, tooLarge(place{c.gvr, c.namespace})
+	}
+	return c, nil
+}
+
+// makeRoom ends the cache that was used longest ago where there are as many as may be. It needs mu.
+func (s *Store) makeRoom(p place) error {
+	n := 0
+	s.places.Range(func(any, any) bool {
+		n++
+		return true
+	})
+	if n < s.options.Namespaces {
+		return nil
+	}
+	if oldest := s.oldest(nil); oldest != nil {
+		s.end(oldest)
+		return nil
+	}
+	return apierrors.NewTooManyRequests(fmt.Sprintf("%s of %d namespaces are being watched, and no more may be: try again later",
+		p.gvr.GroupResource(), n), retryPlaces)
+}
+
+// oldest returns the cache of a namespace that was used longest ago and that nobody watches; except is left out.
+func (s *Store) oldest(except *cache) (oldest *cache) {
+	s.places.Range(func(_, value any) bool {
+		c := value.(*cache)
+		if c != except && c.watchers.Load() == 0 && (oldest == nil || c.lastUsed.Load() < oldest.lastUsed.Load()) {
+			oldest = c
+		}
+		return true
+	})
+	return oldest
+}
+
+// end ends the cache of a namespace. It needs mu.
+func (s *Store) end(c *cache) {
+	s.places.CompareAndDelete(place{c.gvr, c.namespace}, c)
+	c.cancel()
+}
+
+// admit is asked before n bytes are kept of a namespace. Where all namespaces together have too much, those used longest
+// ago go; a namespace that is too large by itself, or for which no other can go, is refused for some minutes.
+func (s *Store) admit(c *cache, n int) error {
+	size := c.coll.held() + c.arriving.Add(int64(n+recordBytes))
+	c.size.Store(size)
+	bound := s.options.NamespaceBytes
+	if size <= bound/placeBytesPart && s.placeBytes() <= bound {
+		return nil
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if size <= bound/placeBytesPart {
+		for s.placeBytes() > bound {
+			oldest := s.oldest(c)
+			if oldest == nil {
+				break
+			}
+			s.end(oldest)
+		}
+		if s.placeBytes() <= bound {
+			return nil
+		}
+	}
+	s.refuse(c)
+	return errTooLarge
+}
+
+// arrived notes that an object which was admitted is in the collection, or not to be there; a nil one stands for a
+// list, behind which nothing is on its way.
+func (c *cache) arrived(o *skimmed) {
+	if c.namespace == "" {
+		return
+	}
+	if o == nil || c.arriving.Add(-int64(len(o.rec.JSON)+recordBytes)) < 0 {
+		c.arriving.Store(0)
+	}
+}
+
+// placeBytes is how much all namespaces hold.
+func (s *Store) placeBytes() (total int64) {
+	s.places.Range(func(_, value any) bool {
+		total += value.(*cache).size.Load()
+		return true
+	})
+	return total
+}
+
+// refuse ends a cache that is too large, and puts one in its place that says so until it is dropped as
+// idle, so that it is not read again for every query. It needs mu.
+func (s *Store) refuse(c *cache) {
+	p := place{c.gvr, c.namespace}
+	if now, _ := s.places.Load(p); now == c {
+		stone := s.newCache(p)
+		stone.refused, stone.cancel = true, func() {}
+		stone.lastUsed.Store(s.clock.Now().Unix())
+		close(stone.done)
+		s.places.Store(p, stone)
+	}
+	c.cancel()
+}
+
+func (s *Store) isTooLarge(c *cache) bool {
+	now, ok := s.places.Load(place{c.gvr, c.namespace})
+	return ok && now.(*cache).refused
+}
+
+func tooLarge(p place) error {
+	gr := p.gvr.GroupResource()
+	return &apierrors.StatusError{ErrStatus: metav1.Status{
+		Status: metav1.StatusFailure, Code: http.StatusRequestEntityTooLarge, Reason: metav1.StatusReasonRequestEntityTooLarge,
+		Message: fmt.Sprintf("the %s of namespace %s are too large to be listed with their data: ask for one by its name at /api/%s", gr, p.namespace, p.gvr.Version),
+		Details: &metav1.StatusDetails{Group: gr.Group, Kind: gr.Resource},
+	}}
+}
+
+// rest ends the caches of m that nobody has asked for since a time, in seconds.
+func (s *Store) rest(m *sync.Map, since int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	m.Range(func(key, value any) bool {
+		c := value.(*cache)
+		if at := c.lastUsed.Load(); at != 0 && at < since && c.watchers.Load() == 0 && !c.hasSinks() {
+			m.Delete(key)
+			c.cancel()
+		}
+		return true
+	})
+}
+
+// placeConditions sums up the namespaces of each kind.
+func (s *Store) placeConditions() []Condition {
+	sums := map[schema.GroupVersionResource]*Condition{}
+	var out []Condition
+	s.places.Range(func(_, value any) bool {
+		one := value.(*cache).condition()
+		sum := sums[one.GVR]
+		if sum == nil {
+			one.Namespaces = 1
+			sums[one.GVR] = &one
+			return true
+		}
+		sum.add(&one)
+		return true
+	})
+	for _, c := range sums {
+		out = append(out, *c)
+	}
+	return out
+}
+
+// add adds the state of another namespace: what is wrong with one is wrong with the sum.
+func (c *Condition) add(o *Condition) {
+	c.Namespaces++
+	c.Synced = c.Synced && o.Synced
+	c.Objects += o.Objects
+	c.Bytes += o.Bytes
+	c.Age, c.Lag = max(c.Age, o.Age), max(c.Lag, o.Lag)
+	c.Generation, c.ResourceVersion = 0, ""
+	if c.Err == nil || o.Err != nil && o.Since.Before(c.Since) {
+		c.Err, c.Since = o.Err, o.Since
+	}
+}
+
+// WatchIn is Watch for SnapshotIn. The namespace is kept while it is watched.
+func (s *Store) WatchIn(ctx context.Context, gvr schema.GroupVersionResource, namespace string) (*Watch, error) {
+	if namespace == "" || !s.Apart(gvr) {
+		return s.Watch(ctx, gvr)
+	}
+	c, err := s.useIn(place{gvr, namespace}, true)
+	if err != nil {
+		return nil, err
+	}
+	w, err := s.watch(ctx, c)
+	if err != nil && s.isTooLarge(c) {
+		return nil, tooLarge(place{gvr, namespace})
+	}
+	return w, err
+}

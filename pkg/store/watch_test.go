@@ -1,0 +1,214 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	clocktesting "k8s.io/utils/clock/testing"
+)
+
+// bounded is a context that ends long after everything that a test waits for.
+func bounded(t *testing.T) context.Context {
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+func openWatch(t *testing.T, st *Store) *Watch {
+	t.Helper()
+	w, err := st.Watch(bounded(t), podsGVR)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(w.Close)
+	return w
+}
+
+func TestWatchSeesEverySnapshotThatMatters(t *testing.T) {
+	srv := newServer(t)
+	srv.put(podsPath, testPod("a", "one"))
+	st := newStore(t, srv)
+	w := openWatch(t, st)
+	if w.Snapshot().Len() != 1 {
+		t.Fatalf("%d objects at the start", w.Snapshot().Len())
+	}
+	k := keep(w.Snapshot())
+	srv.put(podsPath, testPod("a", "two"))
+	srv.remove(podsPath, "a/one")
+	for k.objects["a/two"] == "" || k.objects["a/one"] != "" {
+		s, err := w.Next(bounded(t))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if s != w.Snapshot() || !k.follow(t, s) {
+			t.Fatal("a snapshot does not follow the one before")
+		}
+	}
+}
+
+func TestWatchEndsWithItsContext(t *testing.T) {
+	srv := newServer(t)
+	st := newStore(t, srv)
+	w := openWatch(t, st)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	for { // the bookmark of the initial list may still be on its way
+		if _, err := w.Next(ctx); err != nil {
+			if !errors.Is(err, context.Canceled) {
+				t.Errorf("got %v", err)
+			}
+			return
+		}
+	}
+}
+
+func TestWatchEndsWithItsKind(t *testing.T) {
+	srv := newServer(t)
+	v1 := schema.GroupVersion{Version: "v1"}
+	d := &discovered{kinds: map[schema.GroupVersion][]metav1.APIResource{v1: {{Name: "pods", Kind: "Pod"}}}}
+	st := newStore(t, srv, func(o *Options) { o.Discovery = d })
+	st.Catalog().Refresh(t.Context())
+	w := openWatch(t, st)
+	d.set(func() { d.kinds = nil })
+	st.Catalog().Refresh(t.Context())
+	for {
+		if _, err := w.Next(bounded(t)); err != nil {
+			if !errors.Is(err, ErrGone) {
+				t.Errorf("got %v", err)
+			}
+			break
+		}
+	}
+	again := openWatch(t, st) // the kind is followed anew, and an old watch is not of it
+	if again.cache == w.cache {
+		t.Error("a watch of a kind that is gone")
+	}
+}
+
+func TestWatchKeepsAnIdleKind(t *testing.T) {
+	srv := newServer(t)
+	srv.put(podsPath, testPod("a", "one"))
+	c := clocktesting.NewFakeClock(time.Now())
+	st := newStore(t, srv, func(o *Options) { o.Clock = c; o.IdleAfter = time.Minute; o.StallAfter = 24 * time.Hour })
+	w := openWatch(t, st)
+	other := schema.GroupVersionResource{Version: "v1", Resource: "nodes"}
+	rest := func(gvr schema.GroupVersionResource) { // until the store has looked for idle kinds, and found this one
+		t.Helper()
+		if _, err := st.Snapshot(bounded(t), gvr); err != nil {
+			t.Fatal(err)
+		}
+		eventually(t, "an idle kind is dropped", func() bool {
+			c.Step(2 * time.Minute)
+			_, ok := st.cache(gvr)
+			return !ok
+		})
+	}
+	rest(other)
+	if kept, ok := st.cache(podsGVR); !ok || kept != w.cache {
+		t.Fatal("the kind was dropped while it was watched")
+	}
+	w.Close()
+	w.Close() // does nothing
+	if n := w.cache.watchers.Load(); n != 0 {
+		t.Errorf("%d watchers are left", n)
+	}
+	rest(podsGVR)
+}
+
+func TestWatchThatCouldNotBeginLetsGo(t *testing.T) {
+	srv := newServer(t)
+	srv.set(podsPath, fault{status: http.StatusForbidden})
+	st := newStore(t, srv, func(o *Options) { o.SyncWait = 50 * time.Millisecond })
+	if _, err := st.Watch(bounded(t), podsGVR); !apierrors.IsServiceUnavailable(err) {
+		t.Errorf("got %v", err)
+	}
+	if c, ok := st.cache(podsGVR); !ok || c.watchers.Load() != 0 {
+		t.Error("somebody seems to watch")
+	}
+}
+
+// U7: a thousand that come and go leave nothing behind; the package's leak check sees goroutines.
+func TestAbandonedWatchesLeaveNothing(t *testing.T) {
+	srv := newServer(t)
+	srv.put(podsPath, testPod("a", "one"))
+	st := newStore(t, srv)
+	var all sync.WaitGroup
+	for range 1000 {
+		w := openWatch(t, st)
+		ctx, cancel := context.WithCancel(t.Context())
+		all.Go(func() {
+			defer w.Close()
+			for {
+				if _, err := w.Next(ctx); err != nil {
+					return
+				}
+			}
+		})
+		cancel()
+	}
+	all.Wait()
+	if c, _ := st.cache(podsGVR); c.watchers.Load() != 0 {
+		t.Errorf("%d watchers are left", c.watchers.Load())
+	}
+}
+
+func TestSnapshotAtWaitsForAVersion(t *testing.T) {
+	srv := newServer(t)
+	srv.put(podsPath, testPod("a", "one")) // version 101
+	st := newStore(t, srv, func(o *Options) { o.VersionWait = 30 * time.Second })
+	for _, version := range []string{"", "0", "99", "101"} {
+		if s, err := st.SnapshotAt(bounded(t), podsGVR, version); err != nil || s.Len() != 1 {
+			t.Fatalf("version %q: %v", version, err)
+		}
+	}
+	got := make(chan *Snapshot, 1)
+	go func() {
+		s, err := st.SnapshotAt(bounded(t), podsGVR, "103")
+		if err != nil {
+			t.Error(err)
+		}
+		got <- s
+	}()
+	srv.put(podsPath, testPod("a", "two"))
+	srv.put(podsPath, testPod("a", "three"))
+	if s := <-got; s == nil || s.Len() != 3 {
+		t.Error("the snapshot is older than what was asked for")
+	}
+}
+
+func TestSnapshotAtSaysWhyItEnds(t *testing.T) {
+	v1 := schema.GroupVersion{Version: "v1"}
+	d := &discovered{kinds: map[schema.GroupVersion][]metav1.APIResource{v1: {{Name: "pods", Kind: "Pod"}}}}
+	srv := newServer(t)
+	st := newStore(t, srv, func(o *Options) { o.VersionWait = 50 * time.Millisecond; o.Discovery = d })
+	if _, err := st.SnapshotAt(bounded(t), podsGVR, "100000"); apierrors.ReasonForError(err) != metav1.StatusReasonTimeout ||
+		!apierrors.HasStatusCause(err, metav1.CauseTypeResourceVersionTooLarge) || !strings.Contains(err.Error(), `"100000"`) {
+		t.Errorf("too new: %v", err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := st.SnapshotAt(ctx, podsGVR, "100000"); !errors.Is(err, context.Canceled) {
+		t.Errorf("the caller left: %v", err)
+	}
+	st.options.VersionWait = 30 * time.Second
+	st.Catalog().Refresh(t.Context())
+	failed := make(chan error, 1)
+	go func() {
+		_, err := st.SnapshotAt(bounded(t), podsGVR, "100000")
+		failed <- err
+	}()
+	eventually(t, "somebody waits", func() bool { c, ok := st.cache(podsGVR); return ok && c.watchers.Load() > 0 })
+	d.set(func() { d.kinds = nil })
+	st.Catalog().Refresh(t.Context())
+	if err := <-failed; !apierrors.IsServiceUnavailable(err) {
+		t.Errorf("the kind is gone: %v", err)
+	}
+}
