@@ -1,46 +1,73 @@
 package rawjson
 
 import (
-	"bufio"
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
+	"unsafe"
 )
 
 // ErrTooLong says that a value in a stream is longer than the reader takes.
 var ErrTooLong = errors.New("the JSON value is too long")
 
 // Reader reads the values of a stream one by one, such as the frames of a watch or the items of a
-// list, so that no more than one of them is in memory. It finds where a value ends; whether it is
+// list, so that little more than one of them is in memory. It finds where a value ends; whether it is
 // valid is left to who reads it.
 type Reader struct {
-	in  *bufio.Reader
-	buf []byte
+	in  io.Reader
 	max int
+	// buf[at:end] is what was read and not yet returned.
+	buf     []byte
+	at, end int
+	// err ends the stream behind end.
+	err error
 }
+
+const (
+	// smallBuffer is what a reader begins with; it grows with the values, and what is over
+	// largeBuffer is given back behind a long one.
+	smallBuffer = 4 << 10
+	largeBuffer = 128 << 10
+	// maxEmpty is how many reads give neither data nor an error before there will be none.
+	maxEmpty = 100
+)
 
 // NewReader returns a reader of in, which takes values of up to maxBytes.
 func NewReader(in io.Reader, maxBytes int) *Reader {
-	return &Reader{in: bufio.NewReaderSize(in, 64<<10), max: maxBytes}
+	return &Reader{in: in, max: maxBytes}
 }
 
 // Value returns the next value. The error is io.EOF where the stream ends before one begins, and
-// io.ErrUnexpectedEOF within one.
-func (r *Reader) Value() (string, error) {
+// io.ErrUnexpectedEOF within one. The text is a view of the reader's buffer: it is good until the next
+// call, and what is kept of it has to be copied.
+func (r *Reader) Value() (string, error) { return r.value(false) }
+
+// Line is Value for streams that have a line break behind each value, such as watches: it looks for
+// the break, which is many times quicker than to follow brackets. What doesn't look like an
+// object that ends its line is read as Value reads it.
+func (r *Reader) Line() (string, error) { return r.value(true) }
+
+func (r *Reader) value(line bool) (string, error) {
 	c, err := r.Peek()
 	if err != nil {
 		return "", err
 	}
-	r.buf = r.buf[:0]
+	var n int
 	if c == '{' || c == '[' {
-		err = r.nested()
+		n, err = r.nested(line)
 	} else {
-		err = r.scalar(c)
+		n, err = r.scalar(c)
 	}
 	if errors.Is(err, io.EOF) {
 		err = io.ErrUnexpectedEOF
 	}
-	return string(r.buf), err
+	if err != nil {
+		return "", err
+	}
+	value := unsafe.String(&r.buf[r.at], n) // n > 0, and nothing writes to buf before the next call
+	r.at += n
+	return value, nil
 }
 
 // Token reads one of the bytes { } [ ] : , and fails on any other.
@@ -51,8 +78,8 @@ func (r *Reader) Token() (byte, error) {
 	}
 	switch c {
 	case '{', '}', '[', ']', ':', ',':
-		_, err = r.in.Discard(1)
-		return c, err
+		r.at++
+		return c, nil
 	}
 	return 0, fmt.Errorf("%w: unexpected %q between values", ErrSyntax, c)
 }
@@ -60,62 +87,108 @@ func (r *Reader) Token() (byte, error) {
 // Peek returns the next byte that is no white space, and leaves it.
 func (r *Reader) Peek() (byte, error) {
 	for {
-		c, err := r.in.ReadByte()
-		if err != nil {
+		for ; r.at < r.end; r.at++ {
+			if c := r.buf[r.at]; !blank(c) {
+				return c, nil
+			}
+		}
+		if err := r.fill(); err != nil {
 			return 0, err
 		}
-		switch c {
-		case ' ', '\n', '\t', '\r':
-			continue
-		}
-		return c, r.in.UnreadByte()
 	}
 }
 
-// nested reads up to the bracket that closes the first one.
-func (r *Reader) nested() error {
+func blank(c byte) bool { return c == ' ' || c == '\n' || c == '\t' || c == '\r' }
+
+// fill reads more behind what is there, and fails where there is no more or the value is too long.
+func (r *Reader) fill() error {
+	if r.err != nil {
+		return r.err
+	}
+	if r.at == r.end && len(r.buf) > largeBuffer {
+		r.buf = nil
+	}
+	r.at, r.end = 0, copy(r.buf, r.buf[r.at:r.end])
+	if r.end > r.max {
+		return fmt.Errorf("%w: over %d bytes", ErrTooLong, r.max)
+	}
+	if r.end == len(r.buf) {
+		grown := make([]byte, max(smallBuffer, 2*len(r.buf)))
+		copy(grown, r.buf)
+		r.buf = grown
+	}
+	for range maxEmpty {
+		n, err := r.in.Read(r.buf[r.end:])
+		r.end += n
+		r.err = err
+		if n > 0 {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
+	r.err = io.ErrNoProgress
+	return r.err
+}
+
+// nested returns how long the object or array is that comes next.
+func (r *Reader) nested(line bool) (int, error) {
 	var d depth
+	seen, followed := 0, 0 // how much was searched for a line break, and how much for the end
 	for {
-		if _, err := r.in.Peek(1); err != nil {
-			return err
+		b := r.buf[r.at:r.end]
+		if line {
+			if at := bytes.IndexByte(b[seen:], '\n'); at >= 0 {
+				if n := seen + at; b[0] == '{' && b[n-1] == '}' {
+					return r.bounded(n)
+				}
+				line = false
+			}
+			seen = len(b)
 		}
-		chunk, err := r.in.Peek(r.in.Buffered())
-		if err != nil {
-			return err
+		// Without a break, what ends in a bracket may be all there is for now.
+		if len(b) > 0 && (!line || b[len(b)-1] == '}') {
+			n, done := d.scan(b[followed:])
+			if followed += n; done {
+				return r.bounded(followed)
+			}
 		}
-		n, done := d.scan(chunk)
-		if err := r.keep(chunk[:n]...); err != nil {
-			return err
-		}
-		if _, err := r.in.Discard(n); err != nil || done {
-			return err
+		if err := r.fill(); err != nil {
+			return 0, err
 		}
 	}
 }
 
-// scalar reads a string up to its quote, or a literal up to the byte that ends it.
-func (r *Reader) scalar(first byte) error {
-	for escaped := false; ; {
-		c, err := r.in.ReadByte()
-		if errors.Is(err, io.EOF) && first != '"' && len(r.buf) > 0 {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-		if first != '"' && ends(c) {
-			if len(r.buf) == 0 {
-				return fmt.Errorf("%w: unexpected %q instead of a value", ErrSyntax, c)
+func (r *Reader) bounded(n int) (int, error) {
+	if n > r.max {
+		return 0, fmt.Errorf("%w: over %d bytes", ErrTooLong, r.max)
+	}
+	return n, nil
+}
+
+// scalar returns how long the string is, up to its quote, or the literal, up to the byte that ends it.
+func (r *Reader) scalar(first byte) (int, error) {
+	n := 0
+	for escaped := false; ; n++ {
+		for n == r.end-r.at {
+			if err := r.fill(); err != nil {
+				if errors.Is(err, io.EOF) && first != '"' && n > 0 {
+					return n, nil
+				}
+				return 0, err
 			}
-			return r.in.UnreadByte()
 		}
-		if err := r.keep(c); err != nil {
-			return err
+		switch c := r.buf[r.at+n]; {
+		case first == '"' && c == '"' && !escaped && n > 0:
+			return r.bounded(n + 1)
+		case first == '"':
+			escaped = c == '\\' && !escaped
+		case ends(c) && n == 0:
+			return 0, fmt.Errorf("%w: unexpected %q instead of a value", ErrSyntax, c)
+		case ends(c):
+			return r.bounded(n)
 		}
-		if first == '"' && c == '"' && !escaped && len(r.buf) > 1 {
-			return nil
-		}
-		escaped = c == '\\' && !escaped
 	}
 }
 
@@ -127,14 +200,6 @@ func ends(c byte) bool {
 	return false
 }
 
-func (r *Reader) keep(b ...byte) error {
-	if len(r.buf)+len(b) > r.max {
-		return fmt.Errorf("%w: over %d bytes", ErrTooLong, r.max)
-	}
-	r.buf = append(r.buf, b...)
-	return nil
-}
-
 // depth follows brackets and strings over the chunks of one value.
 type depth struct {
 	open            int
@@ -144,24 +209,29 @@ type depth struct {
 // scan returns how many bytes of b belong to the value, and whether it ends there.
 func (d *depth) scan(b []byte) (n int, done bool) {
 	for i := 0; i < len(b); i++ {
-		c := b[i]
-		switch {
-		case d.escaped:
+		if d.escaped {
 			d.escaped = false
-		case d.quoted:
-			switch c {
-			case '"':
-				d.quoted = false
-			case '\\':
-				d.escaped = true
+			continue
+		}
+		if d.quoted {
+			if i = plain(b, i); i == len(b) {
+				break
 			}
-		case c == '"':
-			d.quoted = true
-		case c == '{' || c == '[':
-			d.open++
-		case c == '}' || c == ']':
-			if d.open--; d.open == 0 {
-				return i + 1, true
+		}
+		switch c := b[i]; c {
+		case '"':
+			d.quoted = !d.quoted
+		case '\\':
+			d.escaped = d.quoted
+		case '{', '[':
+			if !d.quoted {
+				d.open++
+			}
+		case '}', ']':
+			if !d.quoted {
+				if d.open--; d.open == 0 {
+					return i + 1, true
+				}
 			}
 		}
 	}

@@ -36,7 +36,6 @@ type Members struct {
 
 	s     string
 	at    int // the next byte to read
-	key   int // where the key's text starts, its quote included
 	begun bool
 	err   error
 }
@@ -54,25 +53,40 @@ func (m *Members) Next() bool {
 	if !more {
 		return m.stop(i)
 	}
-	keyEnd := text(m.s, i)
-	if keyEnd < 0 {
+	start := member(m.s, i)
+	if start < 0 {
 		return m.stop(-1)
 	}
-	colon := space(m.s, keyEnd)
-	if colon >= len(m.s) || m.s[colon] != ':' {
-		return m.stop(-1)
-	}
-	start := space(m.s, colon+1)
 	end := skip(m.s, start, 1)
 	if end < 0 {
 		return m.stop(-1)
 	}
-	m.key, m.at = i, end
-	m.Key, m.Value = m.s[i+1:keyEnd-1], m.s[start:end]
-	if strings.IndexByte(m.Key, '\\') >= 0 {
-		m.Key = Text(m.s[i:keyEnd])
-	}
+	m.at = end
+	m.Key, m.Value = name(m.s, i), m.s[start:end]
 	return true
+}
+
+// member returns where the value of the member starts whose name is at i, -1 where there is none.
+func member(s string, i int) int {
+	if i = text(s, i); i < 0 {
+		return -1
+	}
+	if i = space(s, i); i >= len(s) || s[i] != ':' {
+		return -1
+	}
+	return space(s, i+1)
+}
+
+// name returns the name of the member at i, which is a valid string, without quotes and escapes.
+func name(s string, i int) string {
+	for end := i + 1; ; end++ {
+		switch s[end] {
+		case '"':
+			return s[i+1 : end]
+		case '\\':
+			return Text(s[i:text(s, i)])
+		}
+	}
 }
 
 func (m *Members) stop(end int) bool {

@@ -1,5 +1,7 @@
 package rawjson
 
+import "math/bits"
+
 // space returns the position of the first byte from i that is no white space.
 func space(s string, i int) int {
 	for i < len(s) && (s[i] == ' ' || s[i] == '\n' || s[i] == '\t' || s[i] == '\r') {
@@ -86,19 +88,50 @@ func text(s string, i int) int {
 	if i >= len(s) || s[i] != '"' {
 		return -1
 	}
-	for i++; i < len(s); i++ {
-		switch c := s[i]; {
-		case c == '"':
+	for i++; ; i++ {
+		i = plain(s, i)
+		if i >= len(s) {
+			return -1
+		}
+		switch s[i] {
+		case '"':
 			return i + 1
-		case c == '\\':
+		case '\\':
 			if i = escape(s, i+1); i < 0 {
 				return -1
 			}
-		case c < ' ':
+		default: // a control character
 			return -1
 		}
 	}
-	return -1
+}
+
+// Words of eight equal bytes.
+const (
+	ones  = 0x0101010101010101
+	highs = 0x80 * ones
+)
+
+// plain returns the position of the first byte from i that is not an ordinary one of a string: a
+// quote, a backslash or a control character. It looks at eight bytes at a time.
+func plain[T string | []byte](s T, i int) int {
+	for ; i+8 <= len(s); i += 8 {
+		b := s[i : i+8]
+		w := uint64(b[0]) | uint64(b[1])<<8 | uint64(b[2])<<16 | uint64(b[3])<<24 |
+			uint64(b[4])<<32 | uint64(b[5])<<40 | uint64(b[6])<<48 | uint64(b[7])<<56
+		quote, backslash := w^'"'*ones, w^'\\'*ones
+		// The high bit of a byte that is zero, or less than a space. The borrow of a subtraction can
+		// only mark a byte above one that is marked rightly, so that the lowest mark is right.
+		if m := ((quote-ones)&^quote | (backslash-ones)&^backslash | (w-' '*ones)&^w) & highs; m != 0 {
+			return i + bits.TrailingZeros64(m)>>3
+		}
+	}
+	for ; i < len(s); i++ {
+		if c := s[i]; c == '"' || c == '\\' || c < ' ' {
+			break
+		}
+	}
+	return i
 }
 
 // escape returns the position of the last byte of the escape whose letter is at i.

@@ -19,7 +19,7 @@ import (
 // after an attempt that held.
 const (
 	firstPause = 200 * time.Millisecond
-	lastPause  = 30 * time.Second
+	lastPause  = 15 * time.Second
 	held       = time.Minute
 )
 
@@ -27,6 +27,7 @@ var (
 	errRestart = errors.New("a sink was added")
 	errStalled = errors.New("nothing arrived, and the initial list is not complete")
 	errSlow    = errors.New("the initial list took too long")
+	errSilent  = errors.New("kube-apiserver does not answer")
 )
 
 // cache follows one kind: it runs the reflector, feeds the sinks, and keeps the collection.
@@ -34,18 +35,21 @@ type cache struct {
 	gvr       schema.GroupVersionResource
 	namespace string // where only its objects are kept
 	source    source
+	meter     meter
 	coll      *collection
 	clock     clock.WithTicker
+	age       func() int64 // Store.age
 	stall     time.Duration
-	refused   bool         // stands for a namespace that is too large; see Store.refuse
-	size      atomic.Int64 // bytes that a namespace holds
-	arriving  atomic.Int64 // of them, those that are read and not in the collection yet
+	kick      chan struct{} // ends a pause
+	refused   bool          // stands for a namespace that is too large; see Store.refuse
+	size      atomic.Int64  // bytes that a namespace holds
+	arriving  atomic.Int64  // of them, those that are read and not in the collection yet
 
 	cancel   context.CancelFunc
 	done     chan struct{} // closed when run has returned
 	synced   chan struct{} // closed when the first list is complete
 	syncOnce sync.Once
-	lastUsed atomic.Int64 // seconds; 0 for a cache that feeds
+	lastUsed atomic.Int64 // seconds of Store.age; 0 for a cache that feeds
 	watchers atomic.Int64
 
 	mu      sync.Mutex
@@ -53,6 +57,7 @@ type cache struct {
 	restart context.CancelCauseFunc // ends the attempt that runs
 	err     error                   // the last failure, nil after a success
 	since   time.Time               // of err
+	failure time.Time               // when the last failure was
 	current bool                    // this attempt's list is complete
 }
 
@@ -73,12 +78,19 @@ func (c *cache) run(ctx context.Context) {
 		if errors.Is(err, errRestart) {
 			continue
 		}
-		if c.clock.Since(began) > held {
+		long := c.clock.Since(began) > held
+		if long {
 			pause = firstPause
+		}
+		// A server that does not send the bookmark at the end of the initial events is asked for a list,
+		// and after some time again whether it does.
+		if stuck := errors.Is(err, errStalled) || errors.Is(err, errSlow); stuck || long {
+			c.source.noWatchList = stuck
 		}
 		klog.V(2).InfoS("Following a kind was interrupted", "resource", c.gvr.String(), "again", pause, "err", err)
 		select {
 		case <-ctx.Done():
+		case <-c.kick:
 		case <-c.clock.After(wait.Jitter(pause, 0.5)):
 		}
 		pause = min(2*pause, lastPause)
@@ -112,17 +124,25 @@ func (c *cache) attempt(ctx context.Context) error {
 	}
 	if errors.Is(err, errStalled) || errors.Is(err, errSlow) {
 		c.failed(fmt.Errorf("list %s: %w", c.gvr.Resource, err))
-		// A server that does not send the bookmark at the end of the initial events is asked for a list.
-		c.source.noWatchList = true
 	}
 	cancel(nil)
 	return err
 }
 
-// watchdog ends an attempt whose list is not complete while nothing arrives, or for too long.
+// The watchdog looks every part of the time after which it acts.
+const (
+	parts = 4
+	// maxListParts bounds an initial list on which something arrives all the time.
+	maxListParts = 10 * parts
+	// maxSilentParts is when a watch on which nothing arrives is opened anew. kube-apiserver sends a
+	// bookmark every minute; a connection may be dead without a sign.
+	maxSilentParts = 4 * parts
+)
+
+// watchdog ends an attempt whose list is not complete while nothing arrives, or for too long. Behind
+// a complete list it ends requests and watches that hang, which are then tried again.
 func (c *cache) watchdog(ctx context.Context, cancel context.CancelCauseFunc) {
-	seen, still := c.source.progress.Load(), 0
-	const parts = 4
+	seen, still := c.meter.bytes.Load(), 0
 	tick := c.clock.NewTicker(c.stall / parts)
 	defer tick.Stop()
 	for n := 1; ; n++ {
@@ -131,22 +151,30 @@ func (c *cache) watchdog(ctx context.Context, cancel context.CancelCauseFunc) {
 			return
 		case <-tick.C():
 		}
-		if c.isCurrent() {
-			return
-		}
-		if p := c.source.progress.Load(); p != seen {
+		still++
+		if p := c.meter.bytes.Load(); p != seen {
 			seen, still = p, 0
-		} else {
-			still++
 		}
-		if still >= parts {
+		switch current := c.isCurrent(); {
+		case !current && still >= parts:
 			cancel(errStalled)
-			return
-		}
-		if n >= 10*parts {
+		case !current && n >= maxListParts:
 			cancel(errSlow)
-			return
+		case current && (still >= maxSilentParts || still >= parts && c.source.opening()):
+			c.source.abort(errSilent)
+			still = 0
 		}
+	}
+}
+
+// retry ends the pause behind a failed attempt.
+func (c *cache) retry() {
+	if c.lastError() == nil {
+		return
+	}
+	select {
+	case c.kick <- struct{}{}:
+	default: // one is told already
 	}
 }
 
@@ -182,8 +210,9 @@ func (c *cache) hasSinks() bool { return len(c.feeds()) > 0 }
 func (c *cache) failed(err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.failure = c.clock.Now()
 	if c.err == nil {
-		c.since = c.clock.Now()
+		c.since = c.failure
 	}
 	c.err = err
 }
@@ -274,6 +303,7 @@ func (c intake) Replace(list []any, version string) error {
 	for _, f := range sinks {
 		c.prime(f, objects, known, gone)
 	}
+	c.meter.lists.Add(1)
 	c.succeeded()
 	c.syncOnce.Do(func() { close(c.synced) })
 	return nil

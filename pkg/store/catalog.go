@@ -205,8 +205,8 @@ func (c *Catalog) refresh(ctx context.Context) {
 	}
 	old := c.current.Swap(next)
 	var gone []schema.GroupVersionResource
-	for gvr := range old.kinds {
-		if next.kinds[gvr] == nil {
+	for gvr, was := range old.kinds {
+		if now := next.kinds[gvr]; now == nil || now.Kind != was.Kind || now.Namespaced != was.Namespaced {
 			gone = append(gone, gvr)
 		}
 	}

@@ -125,8 +125,12 @@ func (c *collection) replace(objects []*skimmed, version string) (gone []Ref) {
 		c.drop(r)
 		c.note(r, nil)
 	}
-	for _, o := range objects {
-		c.put(o)
+	if c.current.Load() == nil {
+		c.load(objects)
+	} else {
+		for _, o := range objects {
+			c.put(o)
+		}
 	}
 	c.dirtySince = c.clock.Now()
 	c.publish()
@@ -280,7 +284,7 @@ func (c *collection) changed() {
 	if c.dirtySince.IsZero() {
 		c.dirtySince = now
 	}
-	wait := publishEvery - now.Sub(c.published)
+	wait := publishEvery - c.clock.Since(c.published)
 	if wait <= 0 {
 		c.publish()
 		return

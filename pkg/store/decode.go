@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"strconv"
+	"strings"
 
 	"kapis.dev/ks-apiserver/pkg/rawjson"
 
@@ -87,7 +88,7 @@ func newDecoder(s *Schema, keepRaw func() bool) *decoder {
 	return d
 }
 
-// decode reads one object. front are the members kind and apiVersion where the object may lack them:
+// decode reads one object, and keeps nothing of text. front are the members kind and apiVersion where the object may lack them:
 // the items of a list of a built-in kind do.
 func (d *decoder) decode(text, front string) (*decoded, error) {
 	if front != "" && rawjson.Get(text, "kind") != "" && rawjson.Get(text, "apiVersion") != "" {
@@ -128,6 +129,7 @@ const maxScratch = 1 << 20
 
 // bookmark reads the object of a bookmark event, which has metadata only.
 func (d *decoder) bookmark(text string) *decoded {
+	text = strings.Clone(text)
 	out := &decoded{skimmed: &skimmed{rec: &Record{}}}
 	out.metadata(rawjson.Get(text, "metadata"))
 	out.annotations = map[string]string{}
@@ -185,9 +187,9 @@ func (d *decoder) member(r *rawjson.Reader, l *decodedList, key string) error {
 	}
 	switch key {
 	case "kind":
-		l.Kind = rawjson.Text(value)
+		l.Kind = strings.Clone(rawjson.Text(value))
 	case "apiVersion":
-		l.APIVersion = rawjson.Text(value)
+		l.APIVersion = strings.Clone(rawjson.Text(value))
 	case "metadata":
 		if err := json.Unmarshal([]byte(value), &l.ListMeta); err != nil {
 			return fmt.Errorf("read a list's metadata: %w", err)

@@ -8,7 +8,9 @@
 //
 // Invariants:
 //
-//   - There is one cache, one reflector and one writer for a group, version and resource (GVR).
+//   - There is one cache, one reflector and one writer for a group, version and resource (GVR). Two
+//     served versions of a resource are two of them where both are asked for, each with its objects as
+//     kube-apiserver converts them.
 //   - A Record and its JSON never change; an update puts another Record in the same place of the table.
 //   - A Ref is an object's place in every order: namespace, name, creation time. It never changes; an
 //     object that is made anew under its old name gets a new Ref.
@@ -18,6 +20,12 @@
 //   - The history of a kind is its last changes, each with the records before and after it. A position
 //     counts them: whoever kept what was at one, and applies the changes behind it, has what is now. A
 //     position whose changes are not all kept, or which is another cache's, is refused.
+//
+// What goes wrong on the way from kube-apiserver degrades one kind: its objects stay as they were, its
+// Condition says why and since when, and it is tried until it is well. A watch that was cut off, that hangs
+// or that is silent goes on where it was; only where kube-apiserver no longer knows what was missed
+// (410) everything is read anew, and what is gone is deleted. Nothing that waits looks at the time of
+// day.
 //
 // Both trees are ordered by a Term first: the empty term orders all objects, a term such as "in
 // namespace x" or "has label a=b" the objects it holds for. So a filter that is one term is a range of

@@ -47,6 +47,7 @@ func (s *Store) follow() {
 func (s *Store) refreshOn(changed nudge) {
 	for next := 0; ; {
 		s.catalog.Refresh(s.ctx)
+		s.retry() // a kind that was missing may be there now
 		wait := refreshEvery
 		switch {
 		case next < len(askAgain):

@@ -3,10 +3,12 @@ package store
 import (
 	"cmp"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/watch"
 )
 
 // Condition is the state of one kind's cache.
@@ -30,6 +32,63 @@ type Condition struct {
 	ResourceVersion string
 	// Age is how old the last snapshot is, Lag how long its oldest change waited for it.
 	Age, Lag time.Duration
+	// Resyncs counts the complete lists behind the first, be they answers or streams, Restarts the
+	// watches that were opened behind the first.
+	Resyncs, Restarts uint64
+	// Events is what was read.
+	Events Events
+	// Failed is when something last went wrong, the zero time where nothing ever did; FailedAge is how
+	// long ago.
+	Failed    time.Time
+	FailedAge time.Duration
+}
+
+// Events counts what was read of one kind, since its cache was begun.
+type Events struct {
+	// Listed are the items of lists; the objects that a watch begins with are Added.
+	Listed, Added, Modified, Deleted, Bookmarks, Errors uint64
+}
+
+func (e Events) plus(o Events) Events {
+	return Events{
+		Listed: e.Listed + o.Listed, Added: e.Added + o.Added, Modified: e.Modified + o.Modified, Deleted: e.Deleted + o.Deleted,
+		Bookmarks: e.Bookmarks + o.Bookmarks, Errors: e.Errors + o.Errors,
+	}
+}
+
+// meter counts what comes of one kind.
+type meter struct {
+	bytes   atomic.Int64  // of answers, and 1 for each answer
+	opened  atomic.Uint64 // watches
+	lists   atomic.Uint64 // that are complete
+	listed  atomic.Uint64 // the events from here on
+	added   atomic.Uint64
+	changed atomic.Uint64
+	deleted atomic.Uint64
+	marks   atomic.Uint64
+	errors  atomic.Uint64
+}
+
+func (m *meter) count(t watch.EventType) {
+	switch t {
+	case watch.Added:
+		m.added.Add(1)
+	case watch.Modified:
+		m.changed.Add(1)
+	case watch.Deleted:
+		m.deleted.Add(1)
+	case watch.Bookmark:
+		m.marks.Add(1)
+	case watch.Error:
+		m.errors.Add(1)
+	}
+}
+
+func (m *meter) events() Events {
+	return Events{
+		Listed: m.listed.Load(), Added: m.added.Load(), Modified: m.changed.Load(), Deleted: m.deleted.Load(),
+		Bookmarks: m.marks.Load(), Errors: m.errors.Load(),
+	}
 }
 
 // Conditions returns the state of every cache, ordered by group, version and resource.
@@ -46,8 +105,13 @@ func (s *Store) Conditions() []Condition {
 
 func (c *cache) condition() Condition {
 	c.mu.Lock()
-	out := Condition{GVR: c.gvr, Hot: len(c.sinks) > 0, Err: c.err, Since: c.since}
+	out := Condition{GVR: c.gvr, Hot: len(c.sinks) > 0, Err: c.err, Since: c.since, Failed: c.failure}
 	c.mu.Unlock()
+	if !out.Failed.IsZero() {
+		out.FailedAge = c.clock.Since(out.Failed)
+	}
+	out.Resyncs, out.Restarts = behindFirst(&c.meter.lists), behindFirst(&c.meter.opened)
+	out.Events = c.meter.events()
 	c.coll.mu.Lock()
 	out.Lag = c.coll.lag
 	published := c.coll.published
@@ -68,6 +132,13 @@ func (c *Condition) Name() string {
 	return name(c.GVR)
 }
 
+func behindFirst(n *atomic.Uint64) uint64 {
+	if n := n.Load(); n > 0 {
+		return n - 1
+	}
+	return 0
+}
+
 // name writes a GVR as a path writes it: v1/pods, apps/v1/deployments.
 func name(gvr schema.GroupVersionResource) string {
 	if gvr.Group == "" {
@@ -79,37 +150,73 @@ func name(gvr schema.GroupVersionResource) string {
 // collector gives the conditions as metrics, read when they are asked for.
 type collector struct{ *Store }
 
-func desc(name, help string) *prometheus.Desc {
-	return prometheus.NewDesc("ks_cache_"+name, help, []string{"gvr"}, nil)
+// figure is a metric and how it is read of a condition.
+type figure struct {
+	name, help string
+	kind       prometheus.ValueType
+	value      func(*Condition) float64
+	// shown tells whether there is a value; nil for always.
+	shown func(*Condition) bool
 }
 
-func (c collector) descs() [6]*prometheus.Desc {
-	return [...]*prometheus.Desc{
-		desc("informers", "Reflectors that follow the kind: one, or one for each namespace that is kept by itself."),
-		desc("synced", "1 when there is a complete list to answer from."),
-		desc("failing", "1 while the kind can't be followed."),
-		desc("objects", "Objects in memory."),
-		desc("bytes", "Bytes of the objects' JSON in memory."),
-		desc("lag_seconds", "How long the oldest change of the last snapshot waited for it."),
+func (f *figure) desc() *prometheus.Desc {
+	return prometheus.NewDesc("ks_cache_"+f.name, f.help, []string{"gvr"}, nil)
+}
+
+func synced(k *Condition) bool { return k.Synced }
+
+func figures() []figure {
+	const gauge, counter = prometheus.GaugeValue, prometheus.CounterValue
+	return []figure{
+		{"informers", "Reflectors that follow the kind: one, or one for each namespace that is kept by itself.", gauge,
+			func(k *Condition) float64 { return float64(max(1, k.Namespaces)) }, nil},
+		{"synced", "1 when there is a complete list to answer from.", gauge, func(k *Condition) float64 { return bit(k.Synced) }, nil},
+		{"failing", "1 while the kind can't be followed.", gauge, func(k *Condition) float64 { return bit(k.Err != nil) }, nil},
+		{"objects", "Objects in memory.", gauge, func(k *Condition) float64 { return float64(k.Objects) }, nil},
+		{"bytes", "Bytes of the objects' JSON in memory.", gauge, func(k *Condition) float64 { return float64(k.Bytes) }, nil},
+		{"lag_seconds", "How long the oldest change of the last snapshot waited for it.", gauge, func(k *Condition) float64 { return k.Lag.Seconds() }, nil},
+		{"generation_age_seconds", "How old the last snapshot is.", gauge, func(k *Condition) float64 { return k.Age.Seconds() }, synced},
+		{"resyncs_total", "Complete lists behind the first, read anew because a watch could not go on.", counter, func(k *Condition) float64 { return float64(k.Resyncs) }, nil},
+		{"watch_restarts_total", "Watches that were opened behind the first.", counter, func(k *Condition) float64 { return float64(k.Restarts) }, nil},
+		{"last_error_age_seconds", "How long ago something went wrong last, healed or not; absent where nothing ever did.", gauge,
+			func(k *Condition) float64 { return k.FailedAge.Seconds() }, func(k *Condition) bool { return !k.Failed.IsZero() }},
 	}
+}
+
+func eventsDesc() *prometheus.Desc {
+	return prometheus.NewDesc("ks_cache_events_total", "Events read of the kind, by their type.", []string{"gvr", "type"}, nil)
 }
 
 // Describe implements prometheus.Collector.
 func (c collector) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range c.descs() {
-		ch <- d
+	for _, f := range figures() {
+		ch <- f.desc()
 	}
+	ch <- eventsDesc()
 }
 
 // Collect implements prometheus.Collector.
 func (c collector) Collect(ch chan<- prometheus.Metric) {
-	descs := c.descs()
-	for _, k := range c.Conditions() {
-		label := k.Name()
-		for i, v := range [...]float64{
-			float64(max(1, k.Namespaces)), bit(k.Synced), bit(k.Err != nil), float64(k.Objects), float64(k.Bytes), k.Lag.Seconds(),
+	conditions := c.Conditions()
+	for _, f := range figures() {
+		desc := f.desc()
+		for i := range conditions {
+			if k := &conditions[i]; f.shown == nil || f.shown(k) {
+				ch <- prometheus.MustNewConstMetric(desc, f.kind, f.value(k), k.Name())
+			}
+		}
+	}
+	desc := eventsDesc()
+	for _, k := range conditions {
+		e := k.Events
+		for _, of := range [...]struct {
+			kind string
+			n    uint64
+		}{
+			{"listed", e.Listed}, {"added", e.Added}, {"modified", e.Modified}, {"deleted", e.Deleted},
+			{"bookmark", e.Bookmarks}, {"error", e.Errors},
 		} {
-			ch <- prometheus.MustNewConstMetric(descs[i], prometheus.GaugeValue, v, label)
+			ch <- prometheus.MustNewConstMetric(desc, prometheus.CounterValue, float64(of.n), k.Name(), of.kind)
 		}
 	}
 }

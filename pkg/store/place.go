@@ -193,7 +193,7 @@ func (s *Store) refuse(c *cache) {
 	if now, _ := s.places.Load(p); now == c {
 		stone := s.newCache(p)
 		stone.refused, stone.cancel = true, func() {}
-		stone.lastUsed.Store(s.clock.Now().Unix())
+		stone.lastUsed.Store(s.age())
 		close(stone.done)
 		s.places.Store(p, stone)
 	}
@@ -257,6 +257,11 @@ func (c *Condition) add(o *Condition) {
 	c.Bytes += o.Bytes
 	c.Age, c.Lag = max(c.Age, o.Age), max(c.Lag, o.Lag)
 	c.Generation, c.ResourceVersion = 0, ""
+	c.Resyncs, c.Restarts = c.Resyncs+o.Resyncs, c.Restarts+o.Restarts
+	c.Events = c.Events.plus(o.Events)
+	if o.Failed.After(c.Failed) {
+		c.Failed, c.FailedAge = o.Failed, o.FailedAge
+	}
 	if c.Err == nil || o.Err != nil && o.Since.Before(c.Since) {
 		c.Err, c.Since = o.Err, o.Since
 	}

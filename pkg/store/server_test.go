@@ -3,6 +3,7 @@ package store
 import (
 	"encoding/json"
 	"fmt"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -10,6 +11,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"kapis.dev/ks-apiserver/pkg/rawjson"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
@@ -47,6 +50,10 @@ type fault struct {
 	status int
 	// expired answers watches with 410 once.
 	expired bool
+	// page is how many items a list gives at a time; the rest is gone by then (410).
+	page int
+	// hangWatch never answers watches, mute opens them and says nothing.
+	hangWatch, mute bool
 }
 
 func newServer(t testing.TB) *server {
@@ -60,6 +67,45 @@ func newServer(t testing.TB) *server {
 		s.Close()
 	})
 	return s
+}
+
+// stop ends the server as a machine that goes away; start has it again at the same address.
+func (s *server) stop() {
+	s.CloseClientConnections()
+	s.Close()
+}
+
+func (s *server) start(t testing.TB) {
+	l, err := net.Listen("tcp", s.Listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	again := httptest.NewUnstartedServer(http.HandlerFunc(s.serve))
+	again.Listener.Close()
+	again.Listener = l
+	again.Start()
+	s.mu.Lock()
+	clear(s.watchers)
+	s.mu.Unlock()
+	s.Server = again
+}
+
+// fill makes n objects of a kind at once. Those who watch are told by the goroutine that calls.
+func (s *server) fill(path string, n int, object func(i int) string) {
+	for i := range n {
+		s.mu.Lock()
+		s.version++
+		o := strings.ReplaceAll(object(i), "%RV%", strconv.Itoa(s.version))
+		if s.objects[path] == nil {
+			s.objects[path] = map[string]string{}
+		}
+		s.objects[path][fmt.Sprintf("filled/%08d", i)] = o
+		watchers := slices.Clone(s.watchers[path])
+		s.mu.Unlock()
+		for _, w := range watchers {
+			w <- `{"type":"ADDED","object":` + o + `}`
+		}
+	}
 }
 
 func (s *server) config() *rest.Config { return &rest.Config{Host: s.URL} }
@@ -91,7 +137,8 @@ func (s *server) remove(path, key string) {
 	}
 	s.version++
 	delete(s.objects[path], key)
-	s.tell(path, "DELETED", object)
+	old := rawjson.GetText(object, "metadata", "resourceVersion")
+	s.tell(path, "DELETED", strings.Replace(object, `"resourceVersion":"`+old+`"`, fmt.Sprintf(`"resourceVersion":"%d"`, s.version), 1))
 }
 
 // vanish removes an object without telling anyone, as if the watch had missed it.
@@ -160,30 +207,40 @@ func (s *server) serve(w http.ResponseWriter, r *http.Request) {
 		s.watch(w, r, f)
 	case f.hang:
 		<-r.Context().Done()
+	case q.Get("continue") != "":
+		status(w, http.StatusGone, "the continue token is too old")
 	default:
-		s.list(w, path)
+		s.list(w, r, f.page)
 	}
 }
 
 func status(w http.ResponseWriter, code int, message string) {
+	reason := metav1.StatusReasonUnknown
+	if code == http.StatusGone {
+		reason = metav1.StatusReasonExpired
+	}
 	w.WriteHeader(code)
 	_ = json.NewEncoder(w).Encode(metav1.Status{
 		TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}, Status: metav1.StatusFailure, Code: int32(code),
-		Reason: metav1.StatusReasonUnknown, Message: message,
+		Reason: reason, Message: message,
 	})
 }
 
 // list writes the items as kube-apiserver does for built-in kinds: without kind and apiVersion.
-func (s *server) list(w http.ResponseWriter, path string) {
+func (s *server) list(w http.ResponseWriter, r *http.Request, page int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	path, next := r.URL.Path, ""
 	s.lists[path]++
 	var items []string
 	for _, o := range s.sorted(path) {
 		items = append(items, strings.Replace(o, `"kind":"Pod","apiVersion":"v1",`, "", 1))
 	}
-	_, _ = fmt.Fprintf(w, `{"kind":"PodList","apiVersion":"v1","metadata":{"resourceVersion":"%d"},"items":[%s]}`+"\n",
-		s.version, strings.Join(items, ","))
+	if r.URL.Query().Get("limit") != "" && page > 0 && page < len(items) {
+		items, next = items[:page], `,"continue":"next"`
+	}
+	_, _ = fmt.Fprintf(w, `{"kind":"PodList","apiVersion":"v1","metadata":{"resourceVersion":"%d"%s},"items":[%s]}`+"\n",
+		s.version, next, strings.Join(items, ","))
 }
 
 func (s *server) sorted(path string) []string {
@@ -217,9 +274,16 @@ func (s *server) watch(w http.ResponseWriter, r *http.Request, f fault) {
 		status(w, http.StatusGone, "too old")
 		return
 	}
+	if f.hangWatch {
+		s.mu.Unlock()
+		<-r.Context().Done()
+		return
+	}
 	s.streams[path]++
 	events := make(chan string, 1024)
-	s.watchers[path] = append(s.watchers[path], events)
+	if !f.mute {
+		s.watchers[path] = append(s.watchers[path], events)
+	}
 	var backlog []string
 	since, _ := strconv.Atoi(r.URL.Query().Get("resourceVersion"))
 	if initial {
@@ -238,6 +302,10 @@ func (s *server) watch(w http.ResponseWriter, r *http.Request, f fault) {
 	s.mu.Unlock()
 	w.WriteHeader(http.StatusOK)
 	w.(http.Flusher).Flush()
+	if f.mute {
+		<-r.Context().Done()
+		return
+	}
 	for _, frame := range backlog {
 		send(frame)
 	}

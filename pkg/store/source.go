@@ -2,13 +2,12 @@ package store
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"sync"
-	"sync/atomic"
+	"time"
 
 	"kapis.dev/ks-apiserver/pkg/rawjson"
 
@@ -16,20 +15,26 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	utilnet "k8s.io/apimachinery/pkg/util/net"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
+	"k8s.io/utils/clock"
 )
 
 // maxObject bounds one object of a stream (etcd's default limit is 1.5 MiB).
 const maxObject = 32 << 20
 
-// newClient returns a client that is asked for bytes only.
+// newClient returns a client that is asked for bytes only. Its connections are its own, and speak
+// HTTP/1.1 without compression: each carries one watch, and to take HTTP/2 frames apart or to unpack costs as
+// much again as to read the objects.
 func newClient(config *rest.Config) (*rest.RESTClient, error) {
 	c := rest.CopyConfig(config)
 	c.QPS = -1    // reflectors back off by themselves, and must not wait for one another
 	c.Timeout = 0 // a watch is open for minutes
+	c.NextProtos = []string{"http/1.1"}
+	c.DisableCompression = true
+	c.Dial = dialer(c.Dial)
 	c.ContentType, c.AcceptContentTypes = runtime.ContentTypeJSON, runtime.ContentTypeJSON
 	c.NegotiatedSerializer = scheme.Codecs.WithoutConversion()
 	c.WarningHandlerWithContext = rest.NoWarnings{}
@@ -46,16 +51,26 @@ type source struct {
 	client    *rest.RESTClient
 	gvr       schema.GroupVersionResource
 	namespace string // empty for all
+	clock     clock.WithTicker
 	// decoder makes a decoder for one stream: the end of one may overlap the begin of the next.
 	decoder func() *decoder
 	// noWatchList tells the reflector to begin with a list, for servers that don't end a stream of
 	// initial events.
 	noWatchList bool
-	// progress counts what arrived, so that a watchdog sees whether anything does.
-	progress *atomic.Int64
+	// meter counts what arrived, also so that a watchdog sees whether anything does.
+	meter *meter
 	// failed is told every error of a request or a stream, opened that a watch is open.
 	failed func(error)
 	opened func()
+
+	// last is when a watch was opened last, brief how many in a row did not last. One watch is opened
+	// at a time.
+	last  time.Time
+	brief int
+
+	mu     sync.Mutex
+	cancel context.CancelCauseFunc // ends the request that is under way, nil while none is
+	opens  bool                    // it was not answered yet
 }
 
 // IsWatchListSemanticsUnSupported is how a reflector asks whether it has to begin with a list.
@@ -78,43 +93,128 @@ func (s *source) ListWithContext(ctx context.Context, o metav1.ListOptions) (run
 		return nil, err
 	}
 	defer func() { _ = body.Close() }()
-	l, err := s.decoder().list(rawjson.NewReader(s.counted(body), maxObject))
+	l, err := s.decoder().list(rawjson.NewReader(body, maxObject))
 	if err != nil {
 		err = fmt.Errorf("read the list of %s: %w", s.gvr.Resource, err)
 		s.failed(err)
 		return nil, err
 	}
+	s.meter.listed.Add(uint64(len(l.Items)))
 	return l, nil
 }
 
-// WatchWithContext opens a watch.
+// lasts is how long a watch is open at least, if all is well.
+const lasts = time.Second
+
+// WatchWithContext opens a watch. One that goes on behind what is known is tried until kube-apiserver
+// answers: that costs less than to list anew, and where too much was missed, the answer says so.
 func (s *source) WatchWithContext(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
 	o.Watch = true
-	body, err := s.open(ctx, o)
-	if err != nil {
-		if o.SendInitialEvents != nil && !apierrors.IsResourceExpired(err) && !apierrors.IsGone(err) {
+	if o.SendInitialEvents != nil {
+		w, err := s.watch(ctx, o)
+		if err != nil && !apierrors.IsResourceExpired(err) && !apierrors.IsGone(err) {
 			// A reflector would repeat some of these in a loop of its own, which no context ends;
 			// with the cause out of sight it goes on to a list, and fails there.
 			return nil, fmt.Errorf("open a watch: %v", err) //nolint:errorlint // see above
 		}
+		return w, err
+	}
+	if s.brief++; s.clock.Since(s.last) >= lasts {
+		s.brief = 0
+	}
+	for {
+		if s.brief > 0 {
+			pause := min(firstPause<<min(s.brief-1, 10), lastPause)
+			select {
+			case <-ctx.Done():
+				return nil, ctx.Err()
+			case <-s.clock.After(wait.Jitter(pause, 0.5)):
+			}
+		}
+		w, err := s.watch(ctx, o)
+		if err == nil || ctx.Err() != nil || !passes(err) {
+			return w, err
+		}
+		s.brief++
+	}
+}
+
+// watch opens one watch.
+func (s *source) watch(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
+	body, err := s.open(ctx, o)
+	if err != nil {
 		return nil, err
 	}
+	s.last = s.clock.Now()
 	s.opened()
-	w := &stream{body: body, decoder: s.decoder(), events: make(chan watch.Event, 64), stop: make(chan struct{}), failed: s.failed}
-	go w.read(rawjson.NewReader(s.counted(body), maxObject))
+	w := &stream{
+		body: body, decoder: s.decoder(), meter: s.meter, failed: s.failed,
+		initial: o.SendInitialEvents != nil, version: o.ResourceVersion,
+		events: make(chan watch.Event, maxHeld), stop: make(chan struct{}),
+	}
+	go w.read(rawjson.NewReader(body, maxObject))
 	return w, nil
 }
 
+// passes tells whether an error is one of the way to kube-apiserver, or of one that starts or is busy.
+func passes(err error) bool {
+	var status apierrors.APIStatus
+	if !errors.As(err, &status) {
+		return true
+	}
+	switch status.Status().Code {
+	case http.StatusTooManyRequests, http.StatusBadGateway, http.StatusServiceUnavailable:
+		return true
+	case http.StatusGatewayTimeout: // of a version that is not there yet as well, and may never be
+		return !apierrors.HasStatusCause(err, metav1.CauseTypeResourceVersionTooLarge)
+	}
+	return false
+}
+
+// open sends a request, and returns the body of its answer.
 func (s *source) open(ctx context.Context, o metav1.ListOptions) (io.ReadCloser, error) {
-	body, err := s.client.Get().AbsPath(path(s.gvr, s.namespace)).
+	ctx, cancel := context.WithCancelCause(ctx)
+	s.under(cancel, true)
+	in, err := s.client.Get().AbsPath(path(s.gvr, s.namespace)).
 		SpecificallyVersionedParams(&o, metav1.ParameterCodec, metav1.SchemeGroupVersion).
 		MaxRetries(0).Stream(ctx)
+	s.under(cancel, false)
 	if err != nil {
+		if cause := context.Cause(ctx); errors.Is(cause, errSilent) {
+			err = cause
+		}
+		cancel(nil)
 		s.failed(err)
 		return nil, err
 	}
-	s.progress.Add(1)
-	return body, nil
+	s.meter.bytes.Add(1) // an answer, be it empty
+	if o.Watch {
+		s.meter.opened.Add(1)
+	}
+	return &body{in, s.meter, cancel}, nil
+}
+
+// under notes the request that is under way.
+func (s *source) under(cancel context.CancelCauseFunc, opens bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.cancel, s.opens = cancel, opens
+}
+
+// opening tells whether a request waits for its answer.
+func (s *source) opening() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.opens
+}
+
+// abort ends the request that is under way, its answer included.
+func (s *source) abort(cause error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.cancel != nil {
+		s.cancel(cause)
+	}
 }
 
 func path(gvr schema.GroupVersionResource, namespace string) string {
@@ -128,123 +228,22 @@ func path(gvr schema.GroupVersionResource, namespace string) string {
 	return "/apis/" + gvr.Group + "/" + place + gvr.Resource
 }
 
-func (s *source) counted(r io.Reader) io.Reader { return counter{r, s.progress} }
-
-type counter struct {
-	io.Reader
-	n *atomic.Int64
+// body is an answer whose bytes are counted.
+type body struct {
+	io.ReadCloser
+	meter  *meter
+	cancel context.CancelCauseFunc
 }
 
-func (c counter) Read(p []byte) (int, error) {
-	n, err := c.Reader.Read(p)
-	c.n.Add(int64(n))
+// Read implements io.Reader.
+func (b *body) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	b.meter.bytes.Add(int64(n))
 	return n, err
 }
 
-// stream is an open watch.
-type stream struct {
-	body    io.ReadCloser
-	decoder *decoder
-	events  chan watch.Event
-	failed  func(error)
-	once    sync.Once
-	stop    chan struct{}
-}
-
-// ResultChan returns the events; it is closed when the stream ends.
-func (w *stream) ResultChan() <-chan watch.Event { return w.events }
-
-// Stop ends the stream.
-func (w *stream) Stop() {
-	w.once.Do(func() {
-		close(w.stop)
-		_ = w.body.Close()
-	})
-}
-
-func (w *stream) read(r *rawjson.Reader) {
-	defer close(w.events)
-	defer w.Stop()
-	for {
-		event, err := w.next(r)
-		if err != nil {
-			if !w.ended(err) {
-				w.failed(err)
-				w.send(watch.Event{Type: watch.Error, Object: broken(err)})
-			}
-			return
-		}
-		if event.Type == watch.Error {
-			w.failed(apierrors.FromObject(event.Object))
-		}
-		if !w.send(event) {
-			return
-		}
-	}
-}
-
-// ended tells whether err is only the end of the stream: the server's, or our own.
-func (w *stream) ended(err error) bool {
-	select {
-	case <-w.stop:
-		return true
-	default:
-		// A watch is cut off when its server stops: the reflector goes on where it was.
-		return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, context.Canceled) ||
-			utilnet.IsProbableEOF(err) || utilnet.IsTimeout(err)
-	}
-}
-
-func (w *stream) send(e watch.Event) bool {
-	select {
-	case w.events <- e:
-		return true
-	case <-w.stop:
-		return false
-	}
-}
-
-func (w *stream) next(r *rawjson.Reader) (watch.Event, error) {
-	frame, err := r.Value()
-	if err != nil {
-		return watch.Event{}, fmt.Errorf("read a watch: %w", err)
-	}
-	var kind, object string
-	m := rawjson.Object(frame)
-	for m.Next() {
-		switch m.Key {
-		case "type":
-			kind = rawjson.Text(m.Value)
-		case "object":
-			object = m.Value
-		}
-	}
-	if m.Err() != nil {
-		return watch.Event{}, fmt.Errorf("read a watch event: %w", m.Err())
-	}
-	switch t := watch.EventType(kind); t {
-	case watch.Added, watch.Modified, watch.Deleted:
-		o, err := w.decoder.decode(object, "")
-		if err != nil {
-			return watch.Event{}, fmt.Errorf("read a watch event: %w", err)
-		}
-		return watch.Event{Type: t, Object: o}, nil
-	case watch.Bookmark:
-		return watch.Event{Type: t, Object: w.decoder.bookmark(object)}, nil
-	case watch.Error:
-		status := &metav1.Status{}
-		if err := json.Unmarshal([]byte(object), status); err != nil {
-			return watch.Event{}, fmt.Errorf("read the error of a watch: %w", err)
-		}
-		return watch.Event{Type: t, Object: status}, nil
-	default:
-		return watch.Event{}, fmt.Errorf("unknown watch event %.40q", kind)
-	}
-}
-
-// broken says that a stream made no sense, in the form in which a watch carries errors.
-func broken(err error) *metav1.Status {
-	return &metav1.Status{
-		Status: metav1.StatusFailure, Code: http.StatusBadGateway, Reason: metav1.StatusReasonUnknown, Message: err.Error(),
-	}
+// Close implements io.Closer.
+func (b *body) Close() error {
+	b.cancel(nil)
+	return b.ReadCloser.Close()
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -62,6 +61,7 @@ type Store struct {
 	client  *rest.RESTClient
 	clock   clock.WithTicker
 	catalog *Catalog
+	began   time.Time
 	ctx     context.Context // ends everything that the store started
 	wg      sync.WaitGroup
 
@@ -98,7 +98,7 @@ func New(ctx context.Context, o Options) (*Store, error) {
 		}
 		o.Discovery = d
 	}
-	s := &Store{options: o, client: client, clock: o.Clock, ctx: ctx}
+	s := &Store{options: o, client: client, clock: o.Clock, began: o.Clock.Now(), ctx: ctx}
 	s.catalog = newCatalog(o.Discovery, o.Clock, s.drop)
 	if o.Registerer != nil {
 		if err := o.Registerer.Register(collector{s}); err != nil {
@@ -212,14 +212,18 @@ func (s *Store) use(gvr schema.GroupVersionResource) *cache {
 // begin makes and starts a cache because a query asks for it. It needs mu.
 func (s *Store) begin(p place) *cache {
 	c := s.newCache(p)
-	c.lastUsed.Store(s.clock.Now().Unix())
+	c.lastUsed.Store(s.age())
 	s.start(c)
 	return c
 }
 
+// age is how many seconds the store lives, counted from 1. It goes on evenly when the machine's
+// clock is set.
+func (s *Store) age() int64 { return int64(s.clock.Since(s.began)/time.Second) + 1 }
+
 // touch notes that a kind is used. The time is written once a second, so that readers don't contend.
 func (s *Store) touch(c *cache) {
-	now := s.clock.Now().Unix()
+	now := s.age()
 	if at := c.lastUsed.Load(); at != 0 && at != now {
 		c.lastUsed.CompareAndSwap(at, now)
 	}
@@ -232,17 +236,17 @@ const apart = 1 << 30
 func (s *Store) newCache(p place) *cache {
 	kind := s.options.Schemas[p.gvr.GroupResource()].in(p.namespace)
 	c := &cache{
-		gvr: p.gvr, namespace: p.namespace, clock: s.clock, stall: s.options.StallAfter,
-		coll: newCollection(&kind, s.clock),
+		gvr: p.gvr, namespace: p.namespace, clock: s.clock, age: s.age, stall: s.options.StallAfter,
+		coll: newCollection(&kind, s.clock), kick: make(chan struct{}, 1),
 		done: make(chan struct{}), synced: make(chan struct{}),
 	}
-	// The clock orders numbers between restarts, also for those who keep them longer; within one it may jump.
-	s.begun = max(s.begun+apart, uint64(s.clock.Now().UnixMicro())) //nolint:gosec // after 1970
+	// The clock orders numbers between restarts, also for those who keep them longer; within one it may be set.
+	now := s.began.UnixMicro() + s.clock.Since(s.began).Microseconds()
+	s.begun = max(s.begun+apart, uint64(now)) //nolint:gosec // after 1970
 	c.coll.begin(s.begun)
-	c.source = source{
-		client: s.client, gvr: p.gvr, namespace: p.namespace, progress: new(atomic.Int64), failed: c.failed, opened: c.opened,
-		decoder: func() *decoder { return newDecoder(&kind, c.hasSinks) },
-	}
+	c.source.client, c.source.gvr, c.source.namespace, c.source.clock, c.source.meter = s.client, p.gvr, p.namespace, s.clock, &c.meter
+	c.source.failed, c.source.opened = c.failed, c.opened
+	c.source.decoder = func() *decoder { return newDecoder(&kind, c.hasSinks) }
 	if p.namespace != "" {
 		c.coll.history.spare = placeSpare
 		c.source.decoder = func() *decoder {
@@ -287,6 +291,14 @@ func (s *Store) drop(kinds []schema.GroupVersionResource) {
 	}
 }
 
+// retry has the kinds tried again now that can't be followed.
+func (s *Store) retry() {
+	s.caches.Range(func(_, value any) bool {
+		value.(*cache).retry()
+		return true
+	})
+}
+
 // retire ends the caches that nobody asks for.
 func (s *Store) retire() {
 	tick := s.clock.NewTicker(idleCheck)
@@ -297,8 +309,7 @@ func (s *Store) retire() {
 			return
 		case <-tick.C():
 		}
-		now := s.clock.Now()
-		s.rest(&s.caches, now.Add(-s.options.IdleAfter).Unix())
-		s.rest(&s.places, now.Add(-s.options.NamespaceIdle).Unix())
+		s.rest(&s.caches, s.age()-int64(s.options.IdleAfter/time.Second))
+		s.rest(&s.places, s.age()-int64(s.options.NamespaceIdle/time.Second))
 	}
 }

@@ -81,7 +81,7 @@ func (w *Watch) Close() {
 	}
 	w.closed = true
 	if at := w.cache.lastUsed.Load(); at != 0 { // idle from now on
-		w.cache.lastUsed.CompareAndSwap(at, w.cache.clock.Now().Unix())
+		w.cache.lastUsed.CompareAndSwap(at, w.cache.age())
 	}
 	w.cache.watchers.Add(-1)
 }

@@ -1,0 +1,78 @@
+package store
+
+import (
+	"context"
+	"net"
+	"time"
+)
+
+const (
+	// lull is how long a connection on which much comes is left alone between two reads. It is the most
+	// that an event waits here, and less than it waits to be published with others.
+	lull = 2 * time.Millisecond
+	// smallRead is what a quiet connection keeps to read into, largeRead the most that a busy one does.
+	smallRead = 4 << 10
+	largeRead = 128 << 10
+)
+
+// conn reads much at a time, and seldom while much comes. kube-apiserver writes every event by itself, and to
+// wake up for each costs more than to read it.
+type conn struct {
+	net.Conn
+	buf  []byte
+	rest []byte    // the part of buf that was not yet read
+	last time.Time // when something came
+	full bool      // the last read filled buf: there is more
+}
+
+// dialer opens such connections. They end within half a minute when the other side is gone, however
+// silent they are.
+func dialer(dial func(context.Context, string, string) (net.Conn, error)) func(context.Context, string, string) (net.Conn, error) {
+	if dial == nil {
+		dial = (&net.Dialer{
+			Timeout:         10 * time.Second,
+			KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: 15 * time.Second, Interval: 5 * time.Second, Count: 3},
+		}).DialContext
+	}
+	return func(ctx context.Context, network, address string) (net.Conn, error) {
+		c, err := dial(ctx, network, address)
+		if err != nil {
+			return nil, err
+		}
+		return &conn{Conn: c}, nil
+	}
+}
+
+// Read implements net.Conn.
+func (c *conn) Read(p []byte) (int, error) {
+	if len(c.rest) == 0 {
+		if err := c.fill(); err != nil {
+			return 0, err
+		}
+	}
+	n := copy(p, c.rest)
+	c.rest = c.rest[n:]
+	return n, nil
+}
+
+func (c *conn) fill() error {
+	busy := time.Since(c.last) < lull
+	if busy && !c.full {
+		quiet(c.Conn, largeRead) // or each arrival would wake up a thread for nothing
+		time.Sleep(lull)
+		quiet(c.Conn, 1)
+	}
+	switch {
+	case !busy && len(c.buf) != smallRead:
+		c.buf = make([]byte, smallRead)
+	case c.full && len(c.buf) < largeRead:
+		c.buf = make([]byte, 2*len(c.buf))
+	}
+	n, err := c.Conn.Read(c.buf)
+	c.rest = c.buf[:n]
+	c.full, c.last = n == len(c.buf), time.Now()
+	if n > 0 {
+		return nil // an error comes again
+	}
+	return err
+}

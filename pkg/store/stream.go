@@ -1,0 +1,194 @@
+package store
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+
+	"kapis.dev/ks-apiserver/pkg/rawjson"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	utilnet "k8s.io/apimachinery/pkg/util/net"
+	"k8s.io/apimachinery/pkg/watch"
+)
+
+// maxHeld is how many events wait to be taken.
+const maxHeld = 64
+
+// stream is an open watch.
+type stream struct {
+	body    io.ReadCloser
+	decoder *decoder
+	meter   *meter
+	events  chan watch.Event
+	failed  func(error)
+	once    sync.Once
+	stop    chan struct{}
+	// initial is true while the objects come that there are already. Nobody acts on them before the
+	// last, so that they are handed on many at a time.
+	initial bool
+	held    []watch.Event
+	// version is where the watch began, while nothing else came.
+	version string
+}
+
+// ResultChan returns the events; it is closed when the stream ends.
+func (w *stream) ResultChan() <-chan watch.Event { return w.events }
+
+// Stop ends the stream.
+func (w *stream) Stop() {
+	w.once.Do(func() {
+		close(w.stop)
+		_ = w.body.Close()
+	})
+}
+
+func (w *stream) read(r *rawjson.Reader) {
+	defer close(w.events)
+	defer w.Stop()
+	for {
+		event, err := w.event(r)
+		if err != nil {
+			w.end(err)
+			return
+		}
+		w.meter.count(event.Type)
+		if event.Type == watch.Error {
+			w.failed(apierrors.FromObject(event.Object))
+		}
+		if !w.send(event) {
+			return
+		}
+	}
+}
+
+// end says why the stream is over, where that is a fault.
+func (w *stream) end(err error) {
+	if !w.ended(err) {
+		w.failed(err)
+		w.initial = false
+		w.send(watch.Event{Type: watch.Error, Object: broken(err)})
+		return
+	}
+	if w.version != "" && !w.initial {
+		// A reflector lists everything anew behind a watch that was short and empty. Here such watches
+		// are opened ever less often instead.
+		w.held = append(w.held, watch.Event{Type: watch.Bookmark, Object: &decoded{skimmed: &skimmed{rec: &Record{ResourceVersion: w.version}}}})
+	}
+	w.flush()
+}
+
+// ended tells whether err is only the end of the stream: the server's, or our own.
+func (w *stream) ended(err error) bool {
+	select {
+	case <-w.stop:
+		return true
+	default:
+		// A watch is cut off when its server stops: the reflector goes on where it was.
+		return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, context.Canceled) || errors.Is(err, errSilent) ||
+			utilnet.IsProbableEOF(err) || utilnet.IsTimeout(err)
+	}
+}
+
+// send hands an event on, and tells whether anybody takes it.
+func (w *stream) send(e watch.Event) bool {
+	w.held = append(w.held, e)
+	switch {
+	case !w.initial:
+		w.version = ""
+	case e.Type == watch.Bookmark:
+		w.initial, w.version = false, e.Object.(*decoded).rec.ResourceVersion
+	case e.Type != watch.Added:
+		w.initial = false
+	}
+	return w.initial && len(w.held) < maxHeld || w.flush()
+}
+
+func (w *stream) flush() bool {
+	for _, e := range w.held {
+		select {
+		case w.events <- e:
+		case <-w.stop:
+			return false
+		}
+	}
+	clear(w.held)
+	w.held = w.held[:0]
+	return true
+}
+
+// event reads the next frame.
+func (w *stream) event(r *rawjson.Reader) (watch.Event, error) {
+	frame, err := r.Line()
+	if err != nil {
+		return watch.Event{}, fmt.Errorf("read a watch: %w", err)
+	}
+	t, object, err := split(frame)
+	if err != nil {
+		return watch.Event{}, fmt.Errorf("read a watch event: %w", err)
+	}
+	switch t {
+	case watch.Bookmark:
+		return watch.Event{Type: t, Object: w.decoder.bookmark(object)}, nil
+	case watch.Error:
+		status := &metav1.Status{}
+		if err := json.Unmarshal([]byte(object), status); err != nil {
+			return watch.Event{}, fmt.Errorf("read the error of a watch: %w", err)
+		}
+		return watch.Event{Type: t, Object: status}, nil
+	}
+	o, err := w.decoder.decode(object, "")
+	if err != nil {
+		return watch.Event{}, fmt.Errorf("read a watch event: %w", err)
+	}
+	return watch.Event{Type: t, Object: o}, nil
+}
+
+// split returns the type and the object of a frame. Where the frame is as kube-apiserver writes it, the object is not
+// looked at, since who reads it does that.
+func split(frame string) (t watch.EventType, object string, err error) {
+	var kind string
+	if rest, found := strings.CutPrefix(frame, `{"type":"`); found {
+		if kind, rest, found = strings.Cut(rest, `","object":`); found && strings.HasSuffix(rest, "}") {
+			if t = eventType(kind); t != "" {
+				return t, rest[:len(rest)-1], nil
+			}
+		}
+	}
+	m := rawjson.Object(frame)
+	for m.Next() {
+		switch m.Key {
+		case "type":
+			kind = rawjson.Text(m.Value)
+		case "object":
+			object = m.Value
+		}
+	}
+	if t = eventType(kind); t == "" && m.Err() == nil {
+		return "", "", fmt.Errorf("unknown watch event %.40q", kind)
+	}
+	return t, object, m.Err()
+}
+
+// eventType returns the constant of that text, since the text itself does not last, and "" for any other.
+func eventType(text string) watch.EventType {
+	for _, t := range [...]watch.EventType{watch.Added, watch.Modified, watch.Deleted, watch.Bookmark, watch.Error} {
+		if text == string(t) {
+			return t
+		}
+	}
+	return ""
+}
+
+// broken says that a stream made no sense, in the form in which a watch carries errors.
+func broken(err error) *metav1.Status {
+	return &metav1.Status{
+		Status: metav1.StatusFailure, Code: http.StatusBadGateway, Reason: metav1.StatusReasonUnknown, Message: err.Error(),
+	}
+}
