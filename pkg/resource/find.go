@@ -1,18 +1,20 @@
 package resource
 
 import (
+	"context"
+
 	"kapis.dev/ks-apiserver/pkg/store"
 )
 
-// matches are the objects that a plan found, in its order: a range of a tree, or a list.
+// matches are the objects that a plan found, in its order: a range of a tree of the store, or rows.
 type matches struct {
 	tree store.Range
-	list []*store.Ref
+	rows *rows
 }
 
 func (m *matches) len() int {
-	if m.list != nil {
-		return len(m.list)
+	if m.rows != nil {
+		return m.rows.Len()
 	}
 	return m.tree.Len()
 }
@@ -22,7 +24,7 @@ func (m *matches) page(start, n int, down bool, f func(*store.Ref)) {
 	if down {
 		start = m.len() - 1 - start
 	}
-	if m.list == nil {
+	if m.rows == nil {
 		m.tree.Walk(start, down, func(ref *store.Ref) bool {
 			f(ref)
 			n--
@@ -30,42 +32,19 @@ func (m *matches) page(start, n int, down bool, f func(*store.Ref)) {
 		})
 		return
 	}
-	step := 1
+	pivot, ok := m.rows.GetAt(start)
+	if !ok || n <= 0 {
+		return
+	}
+	walk := m.rows.Ascend
 	if down {
-		step = -1
+		walk = m.rows.Descend
 	}
-	for i := start; n > 0; n-- {
-		f(m.list[i])
-		i += step
-	}
-}
-
-// nothing is the list of no matches; it is not nil, since nil stands for a range.
-var nothing = []*store.Ref{}
-
-// find returns what matches the plan of b in a snapshot.
-func (s *Service) find(snap *store.Snapshot, b *builder) (matches, error) {
-	if b.never {
-		return matches{list: nothing}, nil
-	}
-	if r, ok := b.direct(snap); ok {
-		return matches{tree: r}, nil
-	}
-	key := b.resultKey()
-	if list, ok := s.results.get(key, snap.Generation()); ok {
-		return matches{list: list}, nil
-	}
-	list, ordered := b.collect(snap)
-	if b.fault != nil {
-		if err := b.fault(); err != nil {
-			return matches{}, err
-		}
-	}
-	if !ordered {
-		b.order.sort(snap, list)
-	}
-	s.results.put(key, snap.Generation(), list)
-	return matches{list: list}, nil
+	walk(pivot, func(r row) bool {
+		f(r.ref)
+		n--
+		return n > 0
+	})
 }
 
 // direct returns the range that is the answer: the plan has at most one term, in an order of the trees.
@@ -98,71 +77,110 @@ func (p *plan) ordered(snap *store.Snapshot) store.Range {
 	}
 }
 
-// collect walks the fewest objects that can match, and keeps those that do. ordered tells whether they
-// are in the plan's order.
-func (p *plan) collect(snap *store.Snapshot) (list []*store.Ref, ordered bool) {
-	keep := func(ref *store.Ref) bool {
-		if p.holds(snap.Record(ref)) {
-			list = append(list, ref)
-		}
-		return true
-	}
-	list = nothing
-	best := []store.Term{p.base}
-	fewest := snap.ByCreated(p.base).Len()
+// fewest returns the terms whose objects are the fewest that can match, and how many they are.
+func (p *plan) fewest(snap *store.Snapshot) (terms []store.Term, n int) {
+	terms, n = []store.Term{p.base}, snap.ByCreated(p.base).Len()
 	for _, c := range p.conditions {
 		if len(c.terms) == 0 {
 			continue
 		}
-		n := 0
+		sum := 0
 		for _, t := range c.terms {
-			n += snap.ByCreated(t).Len()
+			sum += snap.ByCreated(t).Len()
 		}
-		if n < fewest {
-			best, fewest = c.terms, n
-		}
-	}
-	if p.named != nil && len(p.named) <= fewest {
-		p.collectNamed(snap, keep)
-		return list, false
-	}
-	if fewest > searchAbove && p.search(snap, keep) {
-		return list, false
-	}
-	if fewest > searchAbove {
-		if list, ordered, ok := p.collectSets(snap, best, fewest); ok {
-			return list, ordered
+		if sum < n {
+			terms, n = c.terms, sum
 		}
 	}
-	if len(best) == 1 && best[0] == p.base && p.order.base <= byTime {
-		p.ordered(snap).Walk(0, false, keep)
-		return list, true
-	}
-	if len(best) == 1 {
-		snap.ByCreated(best[0]).Walk(0, false, keep)
-		return list, p.order.base == byCreated
-	}
-	p.collectAny(snap, best, keep)
-	return list, false
+	return terms, n
 }
 
-// collectNamed looks up the names that the plan has.
-func (p *plan) collectNamed(snap *store.Snapshot, keep func(*store.Ref) bool) {
-	for name := range p.named {
-		snap.Named(p.namespace, name, func(ref *store.Ref) { keep(ref) })
+// checkEvery is how many objects a scan looks at before it asks whether it shall go on.
+const checkEvery = 256
+
+// scan is one walk through the objects that can match.
+type scan struct {
+	*plan
+	ctx  context.Context
+	snap *store.Snapshot
+	list []*store.Ref // what matches
+	n    int
+	err  error
+}
+
+// collect walks the fewest objects that can match, and keeps those that do. ordered tells whether they
+// are in the plan's order. The error is that of ctx, or the plan's fault.
+func (p *plan) collect(ctx context.Context, snap *store.Snapshot) (list []*store.Ref, ordered bool, err error) {
+	s := &scan{plan: p, ctx: ctx, snap: snap}
+	ordered = s.walk()
+	if s.err == nil && p.fault != nil {
+		s.err = p.fault()
+	}
+	return s.list, ordered, s.err
+}
+
+func (s *scan) walk() (ordered bool) {
+	best, n := s.fewest(s.snap)
+	switch {
+	case s.named != nil && len(s.named) <= n:
+		s.walkNamed()
+		return false
+	case n > searchAbove && s.search(s.snap, s.keep):
+		return false
+	}
+	if n > searchAbove {
+		if ordered, ok := s.walkSets(best, n); ok {
+			return ordered
+		}
+	}
+	switch {
+	case len(best) > 1:
+		s.walkAny(best)
+		return false
+	case best[0] == s.base && s.order.base <= byTime:
+		s.ordered(s.snap).Walk(0, false, s.keep)
+		return true
+	}
+	s.snap.ByCreated(best[0]).Walk(0, false, s.keep)
+	return s.order.base == byCreated
+}
+
+// keep looks at one object, and tells whether the scan goes on.
+func (s *scan) keep(ref *store.Ref) bool {
+	if !s.goesOn() {
+		return false
+	}
+	if s.holds(s.snap.Record(ref)) {
+		s.list = append(s.list, ref)
+	}
+	return true
+}
+
+// goesOn counts an object that is looked at, and tells whether the scan shall go on.
+func (s *scan) goesOn() bool {
+	if s.n++; s.n%checkEvery == 0 {
+		s.err = s.ctx.Err()
+	}
+	return s.err == nil
+}
+
+// walkNamed looks up the names that the plan has.
+func (s *scan) walkNamed() {
+	for name := range s.named {
+		s.snap.Named(s.namespace, name, func(ref *store.Ref) { s.keep(ref) })
 	}
 }
 
-// collectAny walks the ranges of several terms, and takes an object that is in several of them once.
-func (p *plan) collectAny(snap *store.Snapshot, terms []store.Term, keep func(*store.Ref) bool) {
+// walkAny walks the ranges of several terms, and takes an object that is in several of them once.
+func (s *scan) walkAny(terms []store.Term) {
 	seen := map[*store.Ref]struct{}{}
 	for _, t := range terms {
-		snap.ByCreated(t).Walk(0, false, func(ref *store.Ref) bool {
+		s.snap.ByCreated(t).Walk(0, false, func(ref *store.Ref) bool {
 			if _, ok := seen[ref]; ok {
 				return true
 			}
 			seen[ref] = struct{}{}
-			return keep(ref)
+			return s.keep(ref)
 		})
 	}
 }

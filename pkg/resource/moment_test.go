@@ -138,7 +138,7 @@ func TestSearchesByIndexAreThoseOfAScan(t *testing.T) {
 	}
 	queries := []string{"name=web-49", "name=b-49&sortBy=name", "name=SHOP%2049&sortBy=.metadata.uid", "name=web-49&name=9", "name=web&label=l%3D2", "name=zzz", "name=49"}
 	all := func() (out []string) {
-		w.results = newResults()
+		w.results, w.pages = newKept[*result](resultBounds), newKept[*place](shownBounds)
 		for _, raw := range queries {
 			for _, scope := range []Scope{{}, {Namespace: "ns-1"}} {
 				p, err := w.List(t.Context(), kind, scope, parse(t, raw))

@@ -1,10 +1,7 @@
 package resource
 
 import (
-	"io"
-	"net/http"
 	"strconv"
-	"sync"
 
 	"kapis.dev/ks-apiserver/pkg/store"
 )
@@ -20,129 +17,92 @@ type Page struct {
 	// says so with HeaderPartial.
 	Partial bool
 
-	kind  *store.Kind
-	items []string
+	service    *Service
+	kind       *store.Kind
+	records    []*store.Record
+	facets     string // members of the answer, empty for none
+	projection *projection
+	digest     digest // of the records
+	bytes      int64  // of their JSON
+	body       *body  // what is kept of the answer, nil for nothing
 }
 
 // Len is how many objects the page has.
-func (p *Page) Len() int { return len(p.items) }
+func (p *Page) Len() int { return len(p.records) }
 
-// Item returns the JSON of one object of the page.
-func (p *Page) Item(i int) string { return p.items[i] }
-
-// Answer is a page in one of its forms. It is a web.Responder.
-type Answer struct {
-	head  string
-	items []string
-	tail  string
+// Item returns the JSON of one object of the page: of the fields that the query asked for.
+func (p *Page) Item(i int) string {
+	json := p.records[i].JSON
+	if p.projection == nil {
+		return json
+	}
+	return string(p.projection.append(nil, json))
 }
 
-// Items writes the page as {"items":[...],"totalItems":N}, the form of the resources routes.
+// Items is the answer {"totalItems":N,"metadata":{...},"items":[...]}, the form of the resources routes.
 func (p *Page) Items() *Answer {
-	tail := append([]byte(`],"totalItems":`), strconv.Itoa(p.Total)...)
-	tail = strconv.AppendQuote(append(tail, `,"metadata":{"resourceVersion":`...), p.ResourceVersion)
-	return &Answer{head: `{"items":[`, items: p.items, tail: string(append(tail, `}}`...))}
+	head := make([]byte, 0, 128+len(p.facets))
+	head = strconv.AppendInt(append(head, `{"totalItems":`...), int64(p.Total), 10)
+	head = appendText(append(head, `,"metadata":{"resourceVersion":`...), p.ResourceVersion)
+	return &Answer{page: p, form: "items", head: p.begin(append(head, '}'))}
 }
 
-// List writes the page as a list of Kubernetes: kind and metadata, whose continue is the total, as
-// clients of KubeSphere read it.
+// List is the answer as a list of Kubernetes: kind and metadata, whose continue is the total, as clients
+// of KubeSphere read it.
 func (p *Page) List() *Answer {
-	total := strconv.Itoa(p.Total)
-	head := make([]byte, 0, 192)
-	head = strconv.AppendQuote(append(head, `{"kind":`...), p.kind.Kind+"List")
-	head = strconv.AppendQuote(append(head, `,"apiVersion":`...), p.kind.GVR.GroupVersion().String())
-	head = strconv.AppendQuote(append(head, `,"metadata":{"resourceVersion":`...), p.ResourceVersion)
-	head = append(head, `,"continue":"`+total+`","remainingItemCount":`...)
-	head = append(strconv.AppendInt(head, int64(p.Remaining), 10), `},"items":[`...)
-	return &Answer{head: string(head), items: p.items, tail: `],"totalItems":` + total + `}`}
+	head := make([]byte, 0, 256+len(p.facets))
+	head = appendText(append(head, `{"kind":`...), p.kind.Kind+"List")
+	head = appendText(append(head, `,"apiVersion":`...), p.kind.GVR.GroupVersion().String())
+	head = appendText(append(head, `,"metadata":{"resourceVersion":`...), p.ResourceVersion)
+	head = strconv.AppendInt(append(head, `,"continue":"`...), int64(p.Total), 10)
+	head = strconv.AppendInt(append(head, `","remainingItemCount":`...), int64(p.Remaining), 10)
+	head = strconv.AppendInt(append(head, `},"totalItems":`...), int64(p.Total), 10)
+	return &Answer{page: p, form: "list", head: p.begin(head)}
 }
 
-// Respond implements web.Responder.
-func (a *Answer) Respond(w http.ResponseWriter, r *http.Request) {
-	n := len(a.head) + len(a.tail)
-	for _, item := range a.items {
-		n += len(item)
-	}
-	if len(a.items) > 1 {
-		n += len(a.items) - 1
-	}
-	if !start(w, r, n) {
-		return
-	}
-	out := writer(w)
-	defer out.free()
-	out.write(a.head)
-	for i, item := range a.items {
+// begin appends what stands between the head of a form and the items.
+func (p *Page) begin(head []byte) []byte {
+	return append(append(head, p.facets...), `,"items":[`...)
+}
+
+// tail ends the items and the answer.
+const tail = "]}"
+
+// length is that of the items and the tail, where no projection cuts the items.
+func (p *Page) length() int64 {
+	return p.bytes + int64(max(0, len(p.records)-1)) + int64(len(tail))
+}
+
+// write writes the items, where no projection cuts them, and the tail.
+func (p *Page) write(to *pieces) {
+	for i, r := range p.records {
 		if i > 0 {
-			out.write(",")
+			to.write(",")
 		}
-		out.write(item)
+		to.write(r.JSON)
 	}
-	out.write(a.tail)
-	out.flush()
+	to.write(tail)
 }
 
-// Object is one object.
-type Object struct {
-	// JSON is the object, ResourceVersion its version.
-	JSON, ResourceVersion string
-}
-
-// Respond implements web.Responder.
-func (o *Object) Respond(w http.ResponseWriter, r *http.Request) {
-	if start(w, r, len(o.JSON)) {
-		_, _ = io.WriteString(w, o.JSON) // the client is gone: nobody is left to tell
-	}
-}
-
-// Values of headers that every answer shares; net/http copies them.
-var contentType, nosniff = []string{"application/json"}, []string{"nosniff"}
-
-// start writes the head of an answer of n bytes, and tells whether the bytes are wanted.
-func start(w http.ResponseWriter, r *http.Request, n int) bool {
-	h := w.Header()
-	h["Content-Type"], h["X-Content-Type-Options"] = contentType, nosniff
-	h["Content-Length"] = []string{strconv.Itoa(n)}
-	w.WriteHeader(http.StatusOK)
-	return r.Method != http.MethodHead
-}
-
-// chunk is how much is written at once: enough that a system call costs little.
-const chunk = 64 << 10
-
-// chunks collects small texts into large writes.
-type chunks struct {
-	to  io.Writer
-	buf []byte
-	err error
-}
-
-var buffers = sync.Pool{New: func() any { return &chunks{buf: make([]byte, 0, chunk)} }}
-
-func writer(w io.Writer) *chunks {
-	c := buffers.Get().(*chunks)
-	c.to, c.buf, c.err = w, c.buf[:0], nil
-	return c
-}
-
-func (c *chunks) free() {
-	c.to = nil
-	buffers.Put(c)
-}
-
-func (c *chunks) write(s string) {
-	for len(s) > 0 {
-		n := copy(c.buf[len(c.buf):cap(c.buf)], s)
-		c.buf, s = c.buf[:len(c.buf)+n], s[n:]
-		if len(c.buf) == cap(c.buf) {
-			c.flush()
+// appendItems appends the items and the tail. add is told how much longer the text gets, and may refuse.
+func (p *Page) appendItems(dst []byte, add func(n int64) error) ([]byte, error) {
+	counted := len(dst)
+	for i, r := range p.records {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		if p.projection != nil {
+			dst = p.projection.append(dst, r.JSON)
+		} else {
+			dst = append(dst, r.JSON...)
+		}
+		if len(dst)-counted > piece {
+			if err := add(int64(len(dst) - counted)); err != nil {
+				return dst, err
+			}
+			counted = len(dst)
 		}
 	}
-}
-
-func (c *chunks) flush() {
-	if c.err == nil && len(c.buf) > 0 {
-		_, c.err = c.to.Write(c.buf)
-	}
-	c.buf = c.buf[:0]
+	dst = append(dst, tail...)
+	return dst, add(int64(len(dst) - counted))
 }

@@ -55,6 +55,8 @@ type builder struct {
 	query   *query.Query
 	owners  []string // UIDs beside the owner that is asked for
 	varies  []byte
+
+	projection *projection // nil for whole objects
 }
 
 // build makes the plan. What the scope says comes first and the expression last, so that no filter of the
@@ -106,7 +108,7 @@ func (b *builder) snapshot(gvr schema.GroupVersionResource) (*store.Snapshot, er
 }
 
 // vary says what the outcome depends on, beside the parameters and the kind's own objects.
-func (b *builder) vary(s string) { b.varies = appendText(b.varies, s) }
+func (b *builder) vary(s string) { b.varies = appendCounted(b.varies, s) }
 
 func (b *builder) check(holds func(*store.Record) bool) {
 	b.conditions = append(b.conditions, condition{holds: holds})
@@ -141,24 +143,26 @@ func (b *builder) names(names map[string]struct{}) {
 	b.named = both
 }
 
-// resultKey is equal for queries with the same outcome on the same snapshot.
-func (b *builder) resultKey() string {
+// appendKey appends a text that is equal for queries with the same matches, in the same order, on the
+// same snapshot. It has everything of the scope: a result must never be that of another part.
+func (b *builder) appendKey(key []byte) []byte {
 	part := ""
 	if b.scope.Part != nil {
 		part = "part " + b.scope.Part.Key
 	}
-	key := make([]byte, 0, 192)
-	for _, s := range [...]string{name(b.kind.GVR), b.scope.Namespace, b.scope.Workspace, part, string(b.varies)} {
-		key = appendText(key, s)
+	gvr := b.kind.GVR
+	for _, s := range [...]string{gvr.Group, gvr.Version, gvr.Resource, b.scope.Namespace, b.scope.Workspace, part} {
+		key = appendCounted(key, s)
 	}
-	return string(b.query.AppendKey(key, b.own.filterParams()))
+	key = append(appendCounted(key, strconv.Itoa(len(b.varies))), b.varies...)
+	params, ok := b.service.params[b.own]
+	if !ok {
+		params = b.own.filterParams()
+	}
+	return b.query.AppendKey(key, params)
 }
 
-// appendText appends s so that it can be told where it ends.
-func appendText(dst []byte, s string) []byte {
+// appendCounted appends s so that it can be told where it ends.
+func appendCounted(dst []byte, s string) []byte {
 	return append(append(strconv.AppendInt(dst, int64(len(s)), 10), ':'), s...)
-}
-
-func name(gvr schema.GroupVersionResource) string {
-	return gvr.Group + "/" + gvr.Version + "/" + gvr.Resource
 }

@@ -171,11 +171,20 @@ var sorts = map[string]func(a, b *corev1.Pod) int{
 
 func created(a, b *corev1.Pod) int { return a.CreationTimestamp.Compare(b.CreationTimestamp.Time) }
 
+// scopes are where tests look.
+var scopes = []Scope{{}, {Namespace: "a"}, {Workspace: "x"}, {Namespace: "b", Workspace: "y"}, {Namespace: "absent"}}
+
+// inScope is what a scope means for pods.
+func inScope(s Scope, p *corev1.Pod) bool {
+	return (s.Namespace == "" || p.Namespace == s.Namespace) && (s.Workspace == "" || p.Labels["kubesphere.io/workspace"] == s.Workspace) &&
+		(s.Part == nil || slices.Contains(s.Part.Namespaces, p.Namespace))
+}
+
 // model is the naive answer: keys in ascending order.
 func model(pods []*corev1.Pod, scope Scope, all []filter, compare func(a, b *corev1.Pod) int) []string {
 	var kept []*corev1.Pod
 	for _, p := range pods {
-		ok := (scope.Namespace == "" || p.Namespace == scope.Namespace) && (scope.Workspace == "" || p.Labels["kubesphere.io/workspace"] == scope.Workspace)
+		ok := inScope(scope, p)
 		for _, f := range all {
 			ok = ok && f.holds(p)
 		}
@@ -245,7 +254,7 @@ func TestEngineAnswersLikeTheModel(t *testing.T) {
 			compareWithModel(t, w, kind, scope, values, want)
 		}
 		for _, f := range all {
-			for _, scope := range []Scope{{}, {Namespace: "a"}, {Workspace: "x"}, {Namespace: "b", Workspace: "y"}} {
+			for _, scope := range scopes {
 				check(scope, []filter{f}, sortKeys[r.IntN(len(sortKeys))])
 			}
 		}

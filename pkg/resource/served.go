@@ -23,7 +23,7 @@ var definitionsKind = schema.GroupVersionResource{Group: "apiextensions.k8s.io",
 // resources whose definition carries the label kubesphere.io/resource-served=true; without, everything.
 func (s *Service) Served(ctx context.Context, k *store.Kind) error {
 	gr := k.GVR.GroupResource()
-	if !s.servedOnly || gr.Group == "" || gr.Group == "kubesphere.io" || strings.HasSuffix(gr.Group, ".kubesphere.io") {
+	if !s.options.ServedOnly || gr.Group == "" || gr.Group == "kubesphere.io" || strings.HasSuffix(gr.Group, ".kubesphere.io") {
 		return nil
 	}
 	definitions, err := s.store.Snapshot(ctx, definitionsKind)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"runtime"
 
 	"kapis.dev/ks-apiserver/pkg/authz"
 	"kapis.dev/ks-apiserver/pkg/expression"
@@ -15,8 +16,12 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// DefaultMaxItems is the longest list that is answered whole.
-const DefaultMaxItems = 50_000
+// The defaults of Options.
+const (
+	DefaultMaxItems    = 50_000
+	DefaultMaxBytes    = 128 << 20
+	DefaultMaxInFlight = 256 << 20
+)
 
 // Scope is where a query looks. The zero Scope is the whole cluster.
 type Scope struct {
@@ -31,34 +36,61 @@ type Scope struct {
 	Part *authz.Part
 }
 
-// Options are the bounds of a Service.
+// Options are the bounds of a Service. Zero stands for the default.
 type Options struct {
-	// MaxItems is the longest answer; a longer one is refused with the advice to page
-	// (DefaultMaxItems).
+	// MaxItems is how many objects an answer has at most (DefaultMaxItems), MaxBytes how many bytes
+	// (DefaultMaxBytes); a longer one is refused with 413 and the advice to page.
 	MaxItems int
+	MaxBytes int64
+	// MaxInFlight is how many bytes the answers have that are being written at one time
+	// (DefaultMaxInFlight); one more is refused with 429. Answers below 64 KiB always pass, and
+	// those above 4 MiB leave a quarter to the others.
+	MaxInFlight int64
 	// ServedOnly makes the routes that serve any kind serve, of custom resources, only those whose definition
 	// is labelled so (false).
 	ServedOnly bool
 }
 
+func (o Options) withDefaults() Options {
+	if o.MaxItems <= 0 {
+		o.MaxItems = DefaultMaxItems
+	}
+	if o.MaxBytes <= 0 {
+		o.MaxBytes = DefaultMaxBytes
+	}
+	if o.MaxInFlight <= 0 {
+		o.MaxInFlight = DefaultMaxInFlight
+	}
+	o.MaxBytes = min(o.MaxBytes, o.MaxInFlight-o.MaxInFlight/4) // or it would never pass
+	return o
+}
+
 // Service answers queries. It checks no rights: who may not ask must not get here.
 type Service struct {
 	store   *store.Store
+	options Options
 	kinds   map[schema.GroupResource]*kind
-	results *results
-	max     int
+	params  map[*kind][]string // what kind.filterParams returns
+	results *kept[*result]
+	pages   *kept[*place]
+	presses *presses
+	flights flights
 
-	servedOnly  bool
 	derived     derivations
 	expressions expression.Compiler
 }
 
 // New makes a service on s, which must have been made with Schemas.
 func New(s *store.Store, o Options) *Service {
-	if o.MaxItems <= 0 {
-		o.MaxItems = DefaultMaxItems
+	o = o.withDefaults()
+	own, params := kinds(), map[*kind][]string{&none: none.filterParams()}
+	for _, k := range own {
+		params[k] = k.filterParams()
 	}
-	return &Service{store: s, kinds: kinds(), results: newResults(), max: o.MaxItems, servedOnly: o.ServedOnly}
+	return &Service{
+		store: s, options: o, kinds: own, params: params, results: newKept[*result](resultBounds), pages: newKept[*place](shownBounds),
+		presses: newPresses(2 * runtime.GOMAXPROCS(0)), flights: flights{most: o.MaxInFlight, one: o.MaxBytes},
+	}
 }
 
 // Catalog returns what is known of the kinds.
@@ -79,35 +111,45 @@ func (s *Service) List(ctx context.Context, k *store.Kind, scope Scope, q *query
 	if err := reachable(k, scope); err != nil {
 		return nil, err
 	}
-	b := &builder{ctx: ctx, service: s, kind: k, own: s.own(k.GVR), scope: scope, query: q}
+	b := &builder{ctx: ctx, service: s, kind: k, own: s.own(k.GVR), scope: scope, query: q, projection: newProjection(q.Project)}
 	if err := b.build(); err != nil {
 		return nil, err
 	}
-	snap, err := s.snapshotOf(ctx, k, scope, q.Version)
+	snap, err := s.moment(b)
 	if err != nil {
 		return nil, err
 	}
-	m, err := s.find(snap, b)
+	return s.show(snap, b)
+}
+
+// moment returns the newest snapshot that is good enough for b.
+func (s *Service) moment(b *builder) (*store.Snapshot, error) {
+	return s.snapshotOf(b.ctx, b.kind, b.scope, b.query.Version)
+}
+
+// page finds the page of b. It is of the snapshot that is returned: snap, or a later one.
+func (s *Service) page(snap *store.Snapshot, b *builder) (*Page, *store.Snapshot, error) {
+	m, facets, snap, err := s.find(snap, b)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	start, n := q.Window(m.len())
-	if n > s.max {
-		return nil, tooMany(k, n, s.max)
+	total := m.len()
+	start, n := b.query.Window(total)
+	if n > s.options.MaxItems {
+		return nil, nil, tooMany(b.kind, n, s.options.MaxItems)
 	}
 	p := &Page{
-		Total: m.len(), Remaining: m.len() - start - n, Generation: snap.Generation(),
-		ResourceVersion: snap.ResourceVersion(), Partial: scope.Part != nil, kind: k,
+		Total: total, Generation: snap.Generation(), ResourceVersion: snap.ResourceVersion(), Partial: b.scope.Part != nil,
+		service: s, kind: b.kind, facets: facets, projection: b.projection,
 	}
-	if n == 0 {
-		p.Remaining = 0
-		return p, nil
+	if n > 0 {
+		p.Remaining = total - start - n
+		p.records = make([]*store.Record, 0, n)
+		m.page(start, n, !b.query.Ascending, func(ref *store.Ref) {
+			p.records = append(p.records, snap.Record(ref))
+		})
 	}
-	p.items = make([]string, 0, n)
-	m.page(start, n, !q.Ascending, func(ref *store.Ref) {
-		p.items = append(p.items, snap.Record(ref).JSON)
-	})
-	return p, nil
+	return p, snap, nil
 }
 
 // Get returns one object. In the scope of a workspace, only one that carries its label is there.
@@ -132,7 +174,7 @@ func (s *Service) Get(ctx context.Context, k *store.Kind, scope Scope, name stri
 	if !ok {
 		return nil, apierrors.NewNotFound(gr, name)
 	}
-	return &Object{JSON: r.JSON, ResourceVersion: r.ResourceVersion}, nil
+	return &Object{JSON: r.JSON, ResourceVersion: r.ResourceVersion, record: r, service: s}, nil
 }
 
 // reachable tells why a kind can't be asked for in a scope.

@@ -254,29 +254,6 @@ func TestAnswersUnderChurnAreOfOneMoment(t *testing.T) {
 	<-done
 }
 
-func TestResultsAreBounded(t *testing.T) {
-	c := newResults()
-	ref := make([]*store.Ref, 10)
-	for i := range 3 * maxResults {
-		c.put(strconv.Itoa(i), 1, ref)
-	}
-	if len(c.byKey) != maxResults || c.order.Len() != maxResults || c.refs != 10*maxResults {
-		t.Errorf("%d results, %d refs", len(c.byKey), c.refs)
-	}
-	c.put("k", 2, ref)
-	c.put("k", 1, nil)
-	if got, ok := c.get("k", 2); !ok || len(got) != 10 {
-		t.Error("an older result took the place of a newer one")
-	}
-	if _, ok := c.get("k", 3); ok {
-		t.Error("a result of another generation was given")
-	}
-	c.put("big", 1, make([]*store.Ref, maxResultRefs))
-	if _, ok := c.get("big", 1); ok {
-		t.Error("a result above the bound is kept")
-	}
-}
-
 func TestValuesAreOrderedByWhatTheyAre(t *testing.T) {
 	ordered := []string{``, `-3`, `"0"`, `"500m"`, `1`, `"1.5"`, `"10Mi"`, `"2Gi"`, `"2025-12-01T00:00:00Z"`, `"2026-01-01T00:00:00+09:00"`,
 		`"2026-01-01T00:00:00Z"`, `""`, `"10.0.0.1"`, `"9z"`, `"a"`, `"b"`, `true`}

@@ -98,32 +98,31 @@ func (p *plan) passes(s *sieve, snap *store.Snapshot, ref *store.Ref) bool {
 	return true
 }
 
-// collectSets is collect for a plan with conditions that indexes answer. ok is false for one that has none.
-func (p *plan) collectSets(snap *store.Snapshot, best []store.Term, fewest int) (list []*store.Ref, ordered, ok bool) {
-	s := p.sift(snap, fewest)
-	if !s.some {
-		return nil, false, false
+// walkSets is walk for a plan with conditions that indexes answer. ok is false for one that has none.
+func (s *scan) walkSets(best []store.Term, fewest int) (ordered, ok bool) {
+	sieve := s.sift(s.snap, fewest)
+	if !sieve.some {
+		return false, false
 	}
-	n := s.set.Len()
-	list = make([]*store.Ref, 0, n)
-	from := p.along(snap, best)
-	// To sort n objects takes n log n comparisons, of texts that are anywhere in memory.
-	if ordered = p.order.base <= byTime && from.Len() <= n*bits.Len(uint(n)); ordered {
-		from.Walk(0, false, func(ref *store.Ref) bool {
-			if s.set.Has(ref) && p.passes(s, snap, ref) {
-				list = append(list, ref)
-			}
-			return true
-		})
-		return list, true, true
-	}
-	snap.Walk(s.set, func(ref *store.Ref) bool {
-		if p.passes(s, snap, ref) {
-			list = append(list, ref)
+	n := sieve.set.Len()
+	s.list = make([]*store.Ref, 0, n)
+	keep := func(ref *store.Ref) bool {
+		if !s.goesOn() {
+			return false
+		}
+		if s.passes(sieve, s.snap, ref) {
+			s.list = append(s.list, ref)
 		}
 		return true
-	})
-	return list, false, true
+	}
+	from := s.along(s.snap, best)
+	// To sort n objects takes n log n comparisons, of texts that are anywhere in memory.
+	if ordered = s.order.base <= byTime && from.Len() <= n*bits.Len(uint(n)); ordered {
+		from.Walk(0, false, func(ref *store.Ref) bool { return !sieve.set.Has(ref) || keep(ref) })
+		return true, true
+	}
+	s.snap.Walk(sieve.set, keep)
+	return false, true
 }
 
 // along is the shortest range in the plan's order that has all matches.

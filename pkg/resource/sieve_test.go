@@ -57,21 +57,22 @@ func TestSetsFindWhatTestsFind(t *testing.T) {
 					}
 					return true
 				})
-				b.order.sort(snap, naive)
+				naive = inOrder(&b.order, snap, naive, false)
 				check := func(how string, list []*store.Ref, ordered bool) {
 					t.Helper()
-					if !ordered {
-						b.order.sort(snap, list)
-					}
+					list = inOrder(&b.order, snap, list, ordered)
 					if !slices.EqualFunc(list, naive, func(a, b *store.Ref) bool { return snap.Record(a) == snap.Record(b) }) {
 						t.Errorf("%s%s in %+v, %s: %d objects of %d, or in another order", raw, sort, scope, how, len(list), len(naive))
 					}
 				}
-				list, ordered := b.collect(snap)
+				list, ordered, err := b.collect(t.Context(), snap)
+				if err != nil {
+					t.Fatal(err)
+				}
 				check("as planned", list, ordered)
-				best := []store.Term{b.base}
-				if list, ordered, ok := b.collectSets(snap, best, snap.Len()); ok {
-					check("by sets", list, ordered)
+				s := &scan{plan: &b.plan, ctx: t.Context(), snap: snap}
+				if ordered, ok := s.walkSets([]store.Term{b.base}, snap.Len()); ok {
+					check("by sets", s.list, ordered)
 					used++
 				}
 			}
@@ -80,4 +81,14 @@ func TestSetsFindWhatTestsFind(t *testing.T) {
 	if used < 100 {
 		t.Errorf("sets were used %d times", used)
 	}
+}
+
+// inOrder returns refs in an order, as results keep them.
+func inOrder(o *order, snap *store.Snapshot, refs []*store.Ref, ordered bool) []*store.Ref {
+	out := []*store.Ref{}
+	o.newRows(snap, refs, ordered).Scan(func(r row) bool {
+		out = append(out, r.ref)
+		return true
+	})
+	return out
 }

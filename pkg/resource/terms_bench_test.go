@@ -39,7 +39,7 @@ func BenchmarkBroad(b *testing.B) {
 			b.ReportAllocs()
 			total := 0
 			for b.Loop() {
-				w.results = newResults()
+				w.results, w.pages = newKept[*result](resultBounds), newKept[*place](shownBounds)
 				p, err := w.List(b.Context(), kind, c.scope, q)
 				if err != nil {
 					b.Fatal(err)

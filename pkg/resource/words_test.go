@@ -148,7 +148,7 @@ func TestExpressionsSeeNothingOutOfScope(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if m, err := w.find(snap, b); err != nil || m.len() == 0 {
+		if m, _, _, err := w.find(snap, b); err != nil || m.len() == 0 {
 			t.Errorf("%+v: %v", scope, err)
 		}
 	}

@@ -36,7 +36,7 @@ func newWorld(t testing.TB, objects map[string][]string, o Options) *world {
 	srv := httptest.NewServer(http.HandlerFunc(w.serve))
 	ctx, cancel := context.WithCancel(context.Background())
 	st, err := store.New(ctx, store.Options{
-		Config: &rest.Config{Host: srv.URL}, Discovery: discovery{}, Schemas: Schemas(), SyncWait: 2 * time.Minute,
+		Config: &rest.Config{Host: srv.URL}, Discovery: discovery{}, Schemas: Schemas(), SyncWait: 2 * time.Minute, VersionWait: 2 * time.Minute,
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -20,15 +20,15 @@ func TestRoutes(t *testing.T) {
 		has, lacks string
 	}{
 		{"AllNamespaces", "/kapi/v1/pods", 200, `{"kind":"PodList","apiVersion":"v1","metadata":{"resourceVersion":"9","continue":"3","remainingItemCount":0}`, ""},
-		{"Page", "/kapi/v1/pods?limit=2&sortBy=name", 200, `"remainingItemCount":1},"items":[`, `"name":"p1"`},
+		{"Page", "/kapi/v1/pods?limit=2&sortBy=name", 200, `"remainingItemCount":1},"totalItems":3,"items":[`, `"name":"p1"`},
 		{"OneNamespace", "/kapi/v1/namespaces/b/pods", 200, "p3", "p1"},
 		{"Object", "/kapi/v1/namespaces/a/pods/p1", 200, `"name":"p1"`, "items"},
 		{"TheNamespaceItself", "/kapi/v1/namespaces/a", 200, `"kind":"Namespace"`, ""},
 		{"Group", tenant + "/workspaces", 200, `"kind":"WorkspaceList"`, ""},
 		{"TheWorkspaceItself", tenant + "/workspaces/w", 200, `"kind":"Workspace"`, ""},
 		{"InAWorkspace", "/kapi/v1/workspaces/w-a/pods", 200, `"totalItems":2`, "p3"},
-		{"WhatALabelClaimsIsNotInTheWorkspace", "/kapi/v1/workspaces/w-p1/pods", 200, `"items":[],"totalItems":0`, ""},
-		{"InAWorkspaceUnderAnySelector", "/kapi/v1/workspaces/w-b/pods?labelSelector=kubesphere.io/workspace%3Dw-p1", 200, `"items":[],"totalItems":0`, ""},
+		{"WhatALabelClaimsIsNotInTheWorkspace", "/kapi/v1/workspaces/w-p1/pods", 200, `"totalItems":0,"items":[]`, ""},
+		{"InAWorkspaceUnderAnySelector", "/kapi/v1/workspaces/w-b/pods?labelSelector=kubesphere.io/workspace%3Dw-p1", 200, `"totalItems":0,"items":[]`, ""},
 		{"ObjectInItsWorkspace", "/kapi/v1/workspaces/w-a/namespaces/a/pods/p1", 200, `"name":"p1"`, ""},
 		{"ObjectOfAnotherWorkspace", "/kapi/v1/workspaces/w-b/namespaces/a/pods/p1", 404, "NotFound", ""},
 		{"ObjectThatClaimsAnotherWorkspace", "/kapi/v1/workspaces/w-p1/namespaces/a/pods/p1", 404, "NotFound", ""},

@@ -20,9 +20,9 @@ func TestRoutes(t *testing.T) {
 	}{
 		{"AllNamespaces", "/pods?sortBy=name&ascending=true", 200, `"totalItems":3`, `"kind":"PodList"`},
 		{"OneNamespace", "/namespaces/a/pods", 200, `"totalItems":2`, "p3"},
-		{"EmptyNamespace", "/namespaces/none/pods", 200, `{"items":[],"totalItems":0`, ""},
+		{"EmptyNamespace", "/namespaces/none/pods", 200, `"items":[]}`, `"totalItems":1`},
 		{"Page", "/pods?sortBy=name&limit=1&page=2", 200, `"name":"p2"`, `"name":"p1"`},
-		{"NoItems", "/pods?limit=0", 200, `{"items":[],"totalItems":3`, ""},
+		{"NoItems", "/pods?limit=0", 200, `{"totalItems":3,`, "p1"},
 		{"Object", "/namespaces/a/pods/p1", 200, `"name":"p1"`, "items"},
 		{"ClusterKind", "/namespaces", 200, `"totalItems":2`, ""},
 		{"ClusterObject", "/namespaces/a", 200, `"kind":"Namespace"`, ""},

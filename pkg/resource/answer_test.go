@@ -1,0 +1,280 @@
+package resource
+
+import (
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"net/http/httptest"
+	"strconv"
+	"strings"
+	"testing"
+
+	"kapis.dev/ks-apiserver/pkg/authz"
+	"kapis.dev/ks-apiserver/pkg/store"
+	"kapis.dev/ks-apiserver/pkg/web"
+)
+
+// padded makes n pods of about size bytes, of text that does not compress to nothing.
+func padded(n, size int) (objects []string) {
+	noise := make([]byte, n+size)
+	for i, x := range rand.New(rand.NewPCG(1, 1)).Perm(len(noise)) {
+		noise[i] = "0123456789abcdef"[x%16]
+	}
+	for i := range n {
+		objects = append(objects, fmt.Sprintf(`{"kind":"Pod","apiVersion":"v1","metadata":{"name":"p%05d","namespace":"a","uid":"u%d","resourceVersion":"7"},"spec":{"pad":"%s"}}`,
+			i, i, noise[i:i+size]))
+	}
+	return objects
+}
+
+func respond(a web.Responder, method string, header ...string) *httptest.ResponseRecorder {
+	r := httptest.NewRequest(method, "/", nil)
+	for i := 0; i < len(header); i += 2 {
+		r.Header.Set(header[i], header[i+1])
+	}
+	rec := httptest.NewRecorder()
+	a.Respond(rec, r)
+	return rec
+}
+
+func (w *world) page(t testing.TB, k *store.Kind, raw string) *Page {
+	t.Helper()
+	p, err := w.list(t, k, Scope{}, raw)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+func TestHeadersOfAnswers(t *testing.T) {
+	w := newWorld(t, map[string][]string{podsPath: padded(20, 1500)}, Options{})
+	k := w.resolve(t, "", "pods")
+	o, err := w.Get(t.Context(), k, Scope{Namespace: "a"}, "p00003")
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.page(t, k, "limit=5")
+	kept := w.page(t, k, "limit=5")
+	if kept.body == nil {
+		t.Fatal("the second page of the same kind is not kept")
+	}
+	for name, a := range map[string]web.Responder{
+		"Items": w.page(t, k, "limit=6").Items(), "List": w.page(t, k, "limit=7").List(), "Kept": kept.Items(), "Projected": w.page(t, k, "fields=.metadata.uid,.metadata.name").List(), "Object": o,
+	} {
+		t.Run(name, func(t *testing.T) {
+			plain := respond(a, http.MethodGet)
+			if plain.Code != 200 || !json.Valid(plain.Body.Bytes()) {
+				t.Fatalf("%d %s", plain.Code, plain.Body)
+			}
+			for _, encoding := range []string{"", "gzip"} {
+				get, head := respond(a, http.MethodGet, "Accept-Encoding", encoding), respond(a, http.MethodHead, "Accept-Encoding", encoding)
+				h := get.Header()
+				for header, want := range map[string]string{
+					"Content-Type": "application/json", "X-Content-Type-Options": "nosniff", "Cache-Control": "private, no-cache",
+					"Vary": "Authorization, Accept-Encoding", "Content-Encoding": encoding, "Content-Length": strconv.Itoa(get.Body.Len()),
+					"ETag": plain.Header().Get("ETag"), "X-Kapis-Partial": "",
+				} {
+					if h.Get(header) != want || head.Header().Get(header) != want {
+						t.Errorf("%s %s: %q, and %q of HEAD, want %q", encoding, header, h.Get(header), head.Header().Get(header), want)
+					}
+				}
+				body := get.Body.Bytes()
+				if encoding != "" {
+					body = unzip(t, body)
+				}
+				if string(body) != plain.Body.String() || head.Body.Len() != 0 {
+					t.Errorf("%s: %s, of HEAD %s", encoding, body, head.Body)
+				}
+				not := respond(a, http.MethodGet, "Accept-Encoding", encoding, "If-None-Match", `"x", `+h.Get("ETag"))
+				if not.Code != 304 || not.Body.Len() != 0 || not.Header().Get("ETag") != h.Get("ETag") || not.Header().Get("Vary") != h.Get("Vary") ||
+					not.Header().Get("Cache-Control") != h.Get("Cache-Control") || not.Header().Get("Content-Length") != "" {
+					t.Errorf("%d %v", not.Code, not.Header())
+				}
+			}
+		})
+	}
+}
+
+func TestSmallAnswersStayPlain(t *testing.T) {
+	w := newWorld(t, map[string][]string{podsPath: padded(1, 100)}, Options{})
+	for range 3 {
+		if rec := respond(w.page(t, w.resolve(t, "", "pods"), "").Items(), http.MethodGet, "Accept-Encoding", "gzip"); rec.Header().Get("Content-Encoding") != "" {
+			t.Error("compressed")
+		}
+	}
+}
+
+func TestPartialListsSaySo(t *testing.T) {
+	w := newWorld(t, map[string][]string{podsPath: padded(1, 100)}, Options{})
+	p, err := w.list(t, w.resolve(t, "", "pods"), Scope{Part: &authz.Part{Namespaces: []string{"a"}, Key: "k"}}, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if rec := respond(p.List(), http.MethodGet); rec.Header().Get("X-Kapis-Partial") != "true" {
+		t.Errorf("%v", rec.Header())
+	}
+}
+
+// The tag does not move with other objects, and moves with what the page shows.
+func TestTagsFollowThePage(t *testing.T) {
+	w := newWorld(t, map[string][]string{podsPath: manyPods(30)}, Options{})
+	k := w.resolve(t, "", "pods")
+	tag := func(raw string) string { return respond(w.page(t, k, raw).List(), http.MethodGet).Header().Get("ETag") }
+	const page = "limit=5&sortBy=name&ascending=true"
+	before := tag(page)
+	w.send(podsPath, "MODIFIED", changed(20, 2000, ""))
+	if tag(page+"&resourceVersion=2000") != before {
+		t.Error("a change on another page has moved the tag")
+	}
+	w.send(podsPath, "MODIFIED", changed(2, 2001, ""))
+	second := tag(page + "&resourceVersion=2001")
+	w.send(podsPath, "DELETED", changed(20, 2002, ""))
+	third := tag(page + "&resourceVersion=2002")
+	if second == before || third == second {
+		t.Error("an item, or the total, has changed, and the tag has not")
+	}
+	seen := map[string]string{}
+	p := w.page(t, k, page)
+	for name, other := range map[string]string{
+		"list": third, "items": respond(p.Items(), http.MethodGet).Header().Get("ETag"), "fields": tag(page + "&fields=.metadata.name"), "other fields": tag(page + "&fields=.metadata.uid"),
+		"facets": tag(page + "&facets=.status.phase"), "other facets": tag(page + "&facets=.metadata.namespace"), "next page": tag(page + "&page=2"), "other direction": tag("limit=5&sortBy=name"),
+	} {
+		if seen[other] != "" {
+			t.Errorf("%s and %s have one tag", name, seen[other])
+		}
+		seen[other] = name
+	}
+}
+
+func TestPagesAreKeptFromTheSecondTimeOnWhileTheyAreTheSame(t *testing.T) {
+	w := newWorld(t, map[string][]string{podsPath: padded(50, 2000)}, Options{})
+	k := w.resolve(t, "", "pods")
+	const raw = "limit=10&sortBy=name&ascending=true"
+	if w.page(t, k, raw).body != nil {
+		t.Error("kept at once")
+	}
+	kept := w.page(t, k, raw).body
+	if kept == nil || w.page(t, k, raw).body != kept {
+		t.Fatal("not kept")
+	}
+	p := w.page(t, k, raw)
+	respond(p.Items(), http.MethodGet)
+	respond(p.List(), http.MethodGet, "Accept-Encoding", "gzip")
+	if kept.text == nil || kept.packed == nil || w.pages.bytes < 2*p.bytes {
+		t.Errorf("%d bytes are counted for a page of %d", w.pages.bytes, p.bytes)
+	}
+	w.send(podsPath, "MODIFIED", strings.Replace(padded(41, 2000)[40], `"resourceVersion":"7"`, `"resourceVersion":"2000"`, 1))
+	if w.page(t, k, raw+"&resourceVersion=2000").body != kept {
+		t.Error("a change of another page has ended it")
+	}
+	w.send(podsPath, "MODIFIED", strings.Replace(padded(4, 2000)[3], `"resourceVersion":"7"`, `"resourceVersion":"2001"`, 1))
+	if p = w.page(t, k, raw+"&resourceVersion=2001"); p.body != nil || w.pages.bytes > 10*shownBytes {
+		t.Errorf("a page that has changed is kept: %d bytes", w.pages.bytes)
+	}
+	if !strings.Contains(respond(p.Items(), http.MethodGet).Body.String(), `"resourceVersion":"2001"},"spec"`) {
+		t.Error("the page is not of the moment")
+	}
+}
+
+func TestLongListsAreNotKeptAndCompressedOnTheirWay(t *testing.T) {
+	w := newWorld(t, map[string][]string{podsPath: padded(1200, 4000)}, Options{})
+	k := w.resolve(t, "", "pods")
+	for range 2 {
+		p := w.page(t, k, "")
+		if p.bytes <= largeAnswer || p.body != nil {
+			t.Fatalf("%d bytes, kept: %v", p.bytes, p.body)
+		}
+		rec := respond(p.List(), http.MethodGet, "Accept-Encoding", "gzip")
+		if rec.Header().Get("Content-Encoding") != "gzip" || rec.Header().Get("Content-Length") != "" {
+			t.Fatalf("%v", rec.Header())
+		}
+		if body := unzip(t, rec.Body.Bytes()); string(body) != respond(p.List(), http.MethodGet).Body.String() {
+			t.Error("not the same")
+		}
+	}
+	for range cap(w.presses.free) { // all presses in use: the answer goes out as it is
+		if w.presses.take() == nil {
+			t.Fatal("a press was not given back")
+		}
+	}
+	for _, raw := range []string{"", "limit=3", "limit=3", "limit=3", "fields=.spec"} {
+		if rec := respond(w.page(t, k, raw).List(), http.MethodGet, "Accept-Encoding", "gzip"); rec.Code != 200 || rec.Header().Get("Content-Encoding") != "" || !json.Valid(rec.Body.Bytes()) {
+			t.Errorf("%s: %d %v", raw, rec.Code, rec.Header())
+		}
+	}
+}
+
+// U8.
+func TestBytesInFlightAreBounded(t *testing.T) {
+	w := newWorld(t, map[string][]string{podsPath: padded(1000, 10_000)}, Options{MaxInFlight: 12 << 20, MaxBytes: 8 << 20})
+	k := w.resolve(t, "", "pods")
+	answer := func(raw string, header ...string) (int, http.Header) {
+		rec := respond(w.page(t, k, raw).List(), http.MethodGet, header...)
+		return rec.Code, rec.Header()
+	}
+	const large, medium, small = "limit=700", "limit=100", "limit=5"
+	if code, h := answer(""); code != http.StatusRequestEntityTooLarge || h.Get("ETag") != "" {
+		t.Errorf("10 MB at once: %d %v", code, h)
+	}
+	if code, _ := answer("fields=.metadata"); code != 200 {
+		t.Errorf("little of everything: %d", code)
+	}
+	if code, _ := answer("fields=.spec,.metadata"); code != http.StatusRequestEntityTooLarge {
+		t.Errorf("all of everything: %d", code)
+	}
+	others := flight{of: &w.flights}
+	if err := others.add(5 << 20); err != nil {
+		t.Fatal(err)
+	}
+	for raw, want := range map[string]int{large: 429, medium: 200, small: 200} {
+		for range 3 { // as it is, kept, compressed
+			if code, h := answer(raw); code != want || want == 429 && h.Get("Retry-After") != "1" {
+				t.Errorf("beside 5 MiB, %s: %d %v", raw, code, h)
+			}
+		}
+	}
+	more := flight{of: &w.flights}
+	for more.add(1<<20) == nil && more.bytes < 4<<20 { //nolint:revive // until it is full
+	}
+	last := flight{of: &w.flights}
+	for last.add(512<<10) == nil { //nolint:revive // until it is full
+	}
+	for raw, want := range map[string]int{medium: 429, small: 200} {
+		if code, _ := answer(raw); code != want {
+			t.Errorf("full, %s: %d", raw, code)
+		}
+	}
+	others.done()
+	more.done()
+	last.done()
+	if code, _ := answer(large); code != 200 || w.flights.now.Load() != 0 {
+		t.Errorf("%d, %d bytes are left over", code, w.flights.now.Load())
+	}
+}
+
+func TestAFlightCountsWhatItIs(t *testing.T) {
+	fs := flights{most: 1 << 20, one: 900 << 10}
+	f := flight{of: &fs}
+	for _, step := range []struct {
+		n, now int64
+		code   int32
+	}{{40 << 10, 0, 0}, {30 << 10, 70 << 10, 0}, {830 << 10, 900 << 10, 0}, {1, 900 << 10, 413}} {
+		if err := f.add(step.n); code(err) != step.code || fs.now.Load() != step.now {
+			t.Errorf("%d more: %v, %d in flight", step.n, err, fs.now.Load())
+		}
+	}
+	g := flight{of: &fs}
+	if err := g.add(200 << 10); code(err) != 429 || fs.now.Load() != 900<<10 {
+		t.Errorf("%v, %d in flight", err, fs.now.Load())
+	}
+	g.done()
+	f.done()
+	f.done()
+	if fs.now.Load() != 0 {
+		t.Errorf("%d left over", fs.now.Load())
+	}
+	if o := (Options{MaxBytes: 1 << 40}).withDefaults(); o.MaxBytes > o.MaxInFlight*3/4 || o.MaxItems != DefaultMaxItems {
+		t.Errorf("%+v: an answer that may be would never pass", o)
+	}
+}

@@ -1,0 +1,109 @@
+package resource
+
+import (
+	"crypto/sha256"
+	"encoding/base64"
+	"net/http"
+	"strings"
+
+	"kapis.dev/ks-apiserver/pkg/store"
+)
+
+// digest is equal for equal lists of objects, on every replica: it is made of their UIDs and resource
+// versions.
+type digest [sha256.Size]byte
+
+// digestOf returns the digest of records, and the length of their JSON.
+func digestOf(records []*store.Record) (d digest, bytes int64) {
+	const block = 4 << 10
+	text, h := make([]byte, 0, min(len(records)*64, block)), sha256.New()
+	for _, r := range records {
+		bytes += int64(len(r.JSON))
+		text = append(append(text, r.UID...), 0)
+		text = append(append(text, r.ResourceVersion...), 0)
+		if r.UID == "" || r.ResourceVersion == "" {
+			text = append(append(text, r.JSON...), 0)
+		}
+		if len(text) > block {
+			h.Write(text)
+			text = text[:0]
+		}
+	}
+	h.Write(text)
+	h.Sum(d[:0])
+	return d, bytes
+}
+
+// tagOf makes an entity tag of what an answer depends on. It is weak (RFC 9110, 8.8.1): answers that it is
+// the same for may differ in the resource version of the list and in their compression.
+func tagOf(parts ...string) string {
+	var room [256]byte
+	text := append(room[:0], '1') // the version of all forms
+	for _, p := range parts {
+		text = append(append(text, 0), p...)
+	}
+	sum := sha256.Sum256(text)
+	var out [3 + 24 + 1]byte
+	copy(out[:], `W/"`)
+	base64.RawURLEncoding.Encode(out[3:27], sum[:18])
+	out[27] = '"'
+	return string(out[:])
+}
+
+// matchesTag tells whether If-None-Match names the tag, weakly compared, or is * (RFC 9110, 13.1.2).
+func matchesTag(h http.Header, tag string) bool {
+	for _, list := range h["If-None-Match"] {
+		if list == tag || listsTag(list, strings.TrimPrefix(tag, "W/")) {
+			return true
+		}
+	}
+	return false
+}
+
+func listsTag(list, opaque string) bool {
+	for list = strings.TrimLeft(list, " \t,"); list != ""; list = strings.TrimLeft(list, " \t,") {
+		if list[0] == '*' {
+			return true
+		}
+		list = strings.TrimPrefix(list, "W/")
+		if list == "" || list[0] != '"' {
+			return false
+		}
+		end := strings.IndexByte(list[1:], '"') + 2
+		if end < 2 {
+			return false
+		}
+		if list[:end] == opaque {
+			return true
+		}
+		list = list[end:]
+	}
+	return false
+}
+
+// Values of headers that every answer shares; net/http copies them. An answer is for who asked and is
+// good for one use: whoever keeps it asks with its tag before he uses it again.
+var (
+	contentType  = []string{"application/json"}
+	nosniff      = []string{"nosniff"}
+	cacheControl = []string{"private, no-cache"}
+	vary         = []string{"Authorization, Accept-Encoding"}
+	encodingGzip = []string{"gzip"}
+	partial      = []string{"true"}
+)
+
+// unmodified answers with 304 where the client has the answer already, and tells whether it did. The
+// headers are those that RFC 9110, 15.4.5, asks for.
+func unmodified(w http.ResponseWriter, r *http.Request, tag string) bool {
+	if len(r.Header["If-None-Match"]) == 0 || !matchesTag(r.Header, tag) {
+		return false
+	}
+	conditional(w.Header(), tag)
+	w.WriteHeader(http.StatusNotModified)
+	return true
+}
+
+// conditional sets the headers that let an answer be kept.
+func conditional(h http.Header, tag string) {
+	h["Etag"], h["Cache-Control"], h["Vary"] = []string{tag}, cacheControl, vary
+}

@@ -1,0 +1,100 @@
+package resource
+
+import (
+	"bytes"
+	"compress/gzip"
+	"hash/crc32"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"strings"
+	"testing"
+)
+
+// RFC 9110, 12.5.3.
+func TestAcceptsGzip(t *testing.T) {
+	for value, want := range map[string]bool{
+		"gzip": true, "GZIP": true, "x-gzip": true, "gzip, deflate, br": true, "br;q=1.0, gzip;q=0.8, *;q=0.1": true,
+		"*": true, "*;q=0": false, "gzip;q=0": false, "gzip;q=0.0, *": false, "gzip;q=0.001": true, "gzip ; q=0.5": true, "gzip; Q=0.5": true,
+		"identity": false, "deflate": false, "": false, "identity;q=0.5, gzip;q=0.5": true, "identity, gzip;q=0.5": false,
+		"gzip;q=2": false, "gzip;q=-1": false, "gzip;q=x": false, "gzip;x=1": false, "gzip;q=NaN": false, ",,gzip,": true, "gzipped": false,
+		"deflate, *;q=0.5": true, "identity;q=0, gzip": true,
+	} {
+		if got := acceptsGzip(http.Header{"Accept-Encoding": {value}}); got != want {
+			t.Errorf("%q: %v", value, got)
+		}
+	}
+	if acceptsGzip(http.Header{}) || !acceptsGzip(http.Header{"Accept-Encoding": {"br", "gzip"}}) {
+		t.Error("no header, or one of several lines")
+	}
+}
+
+func FuzzAcceptsGzip(f *testing.F) {
+	for _, s := range []string{"gzip;q=0.5,*", "identity;q=,gzip", ";;,", "gzip;q=1e-3"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, value string) {
+		if acceptsGzip(http.Header{"Accept-Encoding": {value}}) && !strings.Contains(value, "*") && !strings.Contains(strings.ToLower(value), "gzip") {
+			t.Errorf("%q asks for no gzip", value)
+		}
+	})
+}
+
+func TestCRCsOfPartsGiveThatOfTheWhole(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 2))
+	for range 200 {
+		text := make([]byte, r.IntN(5000))
+		for i := range text {
+			text[i] = byte(r.Uint32())
+		}
+		at := r.IntN(len(text) + 1)
+		got := joinCRC(crc32.ChecksumIEEE(text[:at]), crc32.ChecksumIEEE(text[at:]), int64(len(text)-at))
+		if want := crc32.ChecksumIEEE(text); got != want {
+			t.Fatalf("%d and %d bytes: %08x, want %08x", at, len(text)-at, got, want)
+		}
+	}
+}
+
+// unzip reads exactly one member of gzip.
+func unzip(t testing.TB, b []byte) []byte {
+	t.Helper()
+	in := bytes.NewReader(b)
+	r, err := gzip.NewReader(in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Multistream(false)
+	out, err := io.ReadAll(r)
+	if err != nil || in.Len() != 0 {
+		t.Fatalf("%v, %d bytes behind the end", err, in.Len())
+	}
+	return out
+}
+
+func TestPackedTextIsOneMemberBehindAnyHead(t *testing.T) {
+	p := newPresses(1)
+	x := p.take()
+	if p.take() != nil {
+		t.Error("more presses than there may be")
+	}
+	text := strings.Repeat(`{"kind":"Pod"},`, 10_000)
+	kept, err := x.pack(func(to *pieces) { to.write(text) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.give(x)
+	if x = p.take(); x == nil {
+		t.Fatal("a press that was given back is not there")
+	}
+	if len(kept.blocks) > len(text)/20 {
+		t.Errorf("%d bytes of %d", len(kept.blocks), len(text))
+	}
+	for _, n := range []int{0, 1, 200, maxStored, maxStored + 1, 3*maxStored + 7} {
+		head := strings.Repeat("h", n)
+		c := kept.behind([]byte(head))
+		whole := bytes.Join([][]byte{c.before, c.items, c.after}, nil)
+		if int64(len(whole)) != c.length() || string(unzip(t, whole)) != head+text {
+			t.Errorf("a head of %d bytes", n)
+		}
+	}
+}

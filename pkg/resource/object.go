@@ -1,0 +1,38 @@
+package resource
+
+import (
+	"net/http"
+
+	"kapis.dev/ks-apiserver/pkg/store"
+	"kapis.dev/ks-apiserver/pkg/web"
+)
+
+// Object is one object. It is a web.Responder.
+type Object struct {
+	// JSON is the object, ResourceVersion its version.
+	JSON, ResourceVersion string
+
+	record  *store.Record
+	service *Service
+}
+
+// Respond implements web.Responder.
+func (o *Object) Respond(w http.ResponseWriter, r *http.Request) {
+	d, bytes := digestOf([]*store.Record{o.record})
+	tag := tagOf("object", string(d[:]))
+	if unmodified(w, r, tag) {
+		return
+	}
+	f := flight{of: &o.service.flights}
+	defer f.done()
+	if err := f.add(bytes); err != nil {
+		web.WriteError(w, r, err)
+		return
+	}
+	c := content{write: func(to *pieces) { to.write(o.JSON) }, more: bytes}
+	if bytes > minGzip && acceptsGzip(r.Header) {
+		c = o.service.compress(c)
+	}
+	conditional(w.Header(), tag)
+	o.service.send(w, r, &c)
+}

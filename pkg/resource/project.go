@@ -1,0 +1,172 @@
+package resource
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+
+	"kapis.dev/ks-apiserver/pkg/query"
+	"kapis.dev/ks-apiserver/pkg/rawjson"
+)
+
+// projection cuts objects down to the fields that a query asks for. What is there of them stands where it
+// stood: objects around it are rebuilt, and what has nothing of it is left out. A step through an
+// array that is no index goes into all of its elements; an index keeps that element alone. apiVersion
+// and kind are always there.
+type projection struct {
+	root *branch
+	// key is equal for projections that answer the same.
+	key string
+}
+
+// branch is what is asked for of one value.
+type branch struct {
+	step  string
+	whole bool
+	below []*branch
+	// each is what is asked for of every element, where the value is an array; nil for nothing.
+	each *branch
+}
+
+// newProjection returns nil for no paths: nothing is cut.
+func newProjection(paths []query.Path) *projection {
+	if len(paths) == 0 {
+		return nil
+	}
+	p := &projection{root: &branch{}}
+	keys := make([]string, len(paths))
+	for i, path := range paths {
+		keys[i] = path.String()
+		p.root.add(path)
+	}
+	p.root.add(query.Path{"apiVersion"})
+	p.root.add(query.Path{"kind"})
+	p.root.complete()
+	slices.Sort(keys)
+	p.key = strings.Join(slices.Compact(keys), ",")
+	return p
+}
+
+// project returns what paths name of an object.
+func project(json string, paths []query.Path) string {
+	p := newProjection(paths)
+	if p == nil {
+		return json
+	}
+	return string(p.append(nil, json))
+}
+
+func (b *branch) add(path query.Path) {
+	at := b
+	for _, step := range path {
+		i := slices.IndexFunc(at.below, func(c *branch) bool { return c.step == step })
+		if i < 0 {
+			i = len(at.below)
+			at.below = append(at.below, &branch{step: step})
+		}
+		at = at.below[i]
+	}
+	at.whole = true
+}
+
+// complete finds what is asked for of elements, here and below.
+func (b *branch) complete() {
+	each := &branch{}
+	for _, c := range b.below {
+		c.complete()
+		if c.step == "" || strings.Trim(c.step, "0123456789") != "" {
+			each.below = append(each.below, c)
+		}
+	}
+	if len(each.below) > 0 {
+		each.each = each // an array in an array
+		b.each = each
+	}
+}
+
+// append appends what is asked for of the object json, at least {}.
+func (p *projection) append(dst []byte, json string) []byte {
+	out, ok := appendPart(dst, json, []*branch{p.root})
+	if !ok {
+		return append(dst, "{}"...)
+	}
+	return out
+}
+
+// appendPart appends what branches ask for of a value, and tells whether there is anything.
+func appendPart(dst []byte, value string, branches []*branch) ([]byte, bool) {
+	if slices.ContainsFunc(branches, func(b *branch) bool { return b.whole }) {
+		return append(dst, value...), true
+	}
+	if len(branches) == 0 || value == "" {
+		return dst, false
+	}
+	start := len(dst)
+	switch value[0] {
+	case '{':
+		dst = appendMembers(append(dst, '{'), value, branches)
+		if len(dst) > start+1 {
+			return append(dst, '}'), true
+		}
+	case '[':
+		dst = appendElements(append(dst, '['), value, branches)
+		if len(dst) > start+1 {
+			return append(dst, ']'), true
+		}
+	}
+	return dst[:start], false
+}
+
+func appendMembers(dst []byte, object string, branches []*branch) []byte {
+	start := len(dst)
+	var asked [4]*branch
+	for m := rawjson.Object(object); m.Next(); {
+		below := asked[:0]
+		for _, b := range branches {
+			for _, c := range b.below {
+				if c.step == m.Key {
+					below = append(below, c)
+				}
+			}
+		}
+		if len(below) == 0 {
+			continue
+		}
+		before := len(dst)
+		if before > start {
+			dst = append(dst, ',')
+		}
+		out, ok := appendPart(append(appendText(dst, m.Key), ':'), m.Value, below)
+		if dst = out; !ok {
+			dst = dst[:before]
+		}
+	}
+	return dst
+}
+
+func appendElements(dst []byte, array string, branches []*branch) []byte {
+	start, i := len(dst), 0
+	var asked [4]*branch
+	for e := rawjson.Array(array); e.Next(); i++ {
+		index, below := strconv.Itoa(i), asked[:0]
+		for _, b := range branches {
+			if b.each != nil {
+				below = append(below, b.each)
+			}
+			for _, c := range b.below {
+				if c.step == index {
+					below = append(below, c)
+				}
+			}
+		}
+		before := len(dst)
+		if before > start {
+			dst = append(dst, ',')
+		}
+		out, ok := appendPart(dst, e.Value, below)
+		if dst = out; !ok {
+			dst = dst[:before]
+		}
+	}
+	return dst
+}

@@ -1,0 +1,372 @@
+package resource
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"kapis.dev/ks-apiserver/pkg/authz"
+	"kapis.dev/ks-apiserver/pkg/query"
+	"kapis.dev/ks-apiserver/pkg/store"
+)
+
+// builder returns the plan of a query, with one condition more, which counts what it is asked.
+func (w *world) builder(ctx context.Context, t testing.TB, scope Scope, raw string, asked *atomic.Int64) *builder {
+	t.Helper()
+	v, _ := url.ParseQuery(raw)
+	q, err := query.Parse(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	k := w.resolve(t, "", "pods")
+	b := &builder{ctx: ctx, service: w.Service, kind: k, own: w.own(k.GVR), scope: scope, query: q}
+	if err := b.build(); err != nil {
+		t.Fatal(err)
+	}
+	b.check(func(*store.Record) bool { asked.Add(1); return true })
+	return b
+}
+
+func manyPods(n int) (objects []string) {
+	for i := range n {
+		objects = append(objects, pod("a", fmt.Sprintf("p%04d", i), `"v":"0"`))
+	}
+	return objects
+}
+
+// changed is pod i in another version.
+func changed(i, version int, labels string) string {
+	return strings.Replace(pod("a", fmt.Sprintf("p%04d", i), labels), `"resourceVersion":"7"`, fmt.Sprintf(`"resourceVersion":"%d"`, version), 1)
+}
+
+func TestIdenticalSearchesRunOnce(t *testing.T) {
+	w := newWorld(t, map[string][]string{podsPath: manyPods(500)}, Options{})
+	var asked atomic.Int64
+	begun, go_ := make(chan struct{}), make(chan struct{})
+	var once sync.Once
+	var wait sync.WaitGroup
+	for range 20 {
+		b := w.builder(t.Context(), t, Scope{}, "name=p&sortBy=.status.phase", &asked)
+		b.check(func(*store.Record) bool {
+			once.Do(func() { close(begun) })
+			<-go_
+			return true
+		})
+		snap, err := w.moment(b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		wait.Go(func() {
+			m, _, _, err := w.find(snap, b)
+			if err != nil || m.len() != 500 {
+				t.Errorf("%d, %v", m.len(), err)
+			}
+		})
+	}
+	<-begun
+	close(go_)
+	if wait.Wait(); asked.Load() != 500 {
+		t.Errorf("500 objects were looked at %d times", asked.Load())
+	}
+}
+
+func TestWhoWaitsForASearchMayLeave(t *testing.T) {
+	w := newWorld(t, map[string][]string{podsPath: manyPods(3)}, Options{})
+	var asked atomic.Int64
+	b := w.builder(t.Context(), t, Scope{}, "name=p", &asked)
+	snap, err := w.moment(b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	begun, on := make(chan struct{}), make(chan struct{})
+	var once sync.Once
+	b.check(func(*store.Record) bool {
+		once.Do(func() { close(begun) })
+		<-on
+		return true
+	})
+	done := make(chan error)
+	go func() {
+		_, _, _, err := w.find(snap, b)
+		done <- err
+	}()
+	<-begun
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, _, _, err := w.find(snap, w.builder(ctx, t, Scope{}, "name=p", &asked)); !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v", err)
+	}
+	close(on)
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+}
+
+func TestASearchEndsWithItsContextAndSpoilsNothing(t *testing.T) {
+	w := newWorld(t, map[string][]string{podsPath: manyPods(5000)}, Options{})
+	var asked atomic.Int64
+	ctx, cancel := context.WithCancel(t.Context())
+	b := w.builder(ctx, t, Scope{}, "name=p", &asked)
+	snap, err := w.moment(b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.check(func(*store.Record) bool {
+		if asked.Load() == 1000 {
+			cancel()
+		}
+		return true
+	})
+	if _, _, _, err := w.find(snap, b); !errors.Is(err, context.Canceled) || asked.Load() > 1000+checkEvery {
+		t.Errorf("%v after %d objects", err, asked.Load())
+	}
+	if m, _, _, err := w.find(snap, w.builder(t.Context(), t, Scope{}, "name=p", &asked)); err != nil || m.len() != 5000 {
+		t.Errorf("%d, %v", m.len(), err)
+	}
+}
+
+func TestAChangeCostsTheFilterOnItsVersions(t *testing.T) {
+	w := newWorld(t, map[string][]string{podsPath: manyPods(3000)}, Options{})
+	var asked atomic.Int64
+	find := func(version string) (matches, string) {
+		b := w.builder(t.Context(), t, Scope{}, "name=p&sortBy=.metadata.labels.v&facets=.metadata.labels.v&resourceVersion="+version, &asked)
+		snap, err := w.moment(b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		asked.Store(0)
+		m, facets, _, err := w.find(snap, b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return m, facets
+	}
+	if find(""); asked.Load() != 3000 {
+		t.Errorf("the first search looked at %d", asked.Load())
+	}
+	if find(""); asked.Load() != 0 {
+		t.Errorf("the second at %d", asked.Load())
+	}
+	for i := range 50 {
+		w.send(podsPath, "MODIFIED", changed(i, 2000+i, `"v":"1"`))
+	}
+	m, facets := find("2049")
+	if asked.Load() != 100 {
+		t.Errorf("50 changes cost %d", asked.Load())
+	}
+	if facets != `,"facets":{".metadata.labels.v":{"0":2950,"1":50}}` {
+		t.Error(facets)
+	}
+	var last string
+	m.page(0, 1, true, func(ref *store.Ref) { last = ref.Name })
+	if m.len() != 3000 || last != "p0049" {
+		t.Errorf("%d, the last is %s", m.len(), last)
+	}
+	for i := range 3001 { // more than there are objects
+		w.send(podsPath, "MODIFIED", changed(i%3000, 3000+i, `"v":"2"`))
+	}
+	if find("6000"); asked.Load() != 3000 {
+		t.Errorf("a search that begins anew looked at %d", asked.Load())
+	}
+}
+
+func TestResultsBeginAnewWhereTheHistoryEnds(t *testing.T) {
+	const n = 9000 // more changes than any history has
+	w := newWorld(t, map[string][]string{podsPath: manyPods(12_000)}, Options{MaxItems: 20_000})
+	k := w.resolve(t, "", "pods")
+	if p, err := w.list(t, k, Scope{}, "name=p&label=v%3D1"); err != nil || p.Total != 0 {
+		t.Fatal(p, err)
+	}
+	for i := range n {
+		w.send(podsPath, "MODIFIED", changed(i, 2000+i, `"v":"1"`))
+	}
+	p, err := w.list(t, k, Scope{}, "name=p&label=v%3D1&resourceVersion="+strconv.Itoa(2000+n-1))
+	if err != nil || p.Total != n {
+		t.Errorf("%+v, %v", p, err)
+	}
+}
+
+func TestResultsNeverGoBack(t *testing.T) {
+	w := newWorld(t, map[string][]string{podsPath: manyPods(3)}, Options{})
+	var asked atomic.Int64
+	old, err := w.moment(w.builder(t.Context(), t, Scope{}, "", &asked))
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.send(podsPath, "DELETED", changed(0, 2000, ""))
+	b := w.builder(t.Context(), t, Scope{}, "name=p&resourceVersion=2000", &asked)
+	snap, err := w.moment(b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range []*store.Snapshot{snap, old} {
+		m, _, at, err := w.find(s, b)
+		if err != nil || m.len() != 2 || at.Position() < snap.Position() {
+			t.Errorf("%d of position %d, %v", m.len(), at.Position(), err)
+		}
+	}
+}
+
+func TestResultsOfAnotherCacheAreNotFollowed(t *testing.T) {
+	w := newWorld(t, map[string][]string{podsPath: manyPods(3)}, Options{})
+	var asked atomic.Int64
+	b := w.builder(t.Context(), t, Scope{}, "name=p", &asked)
+	snap, err := w.moment(b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := w.results.get(b.resultKey(nil), 1, newResult)
+	// Positions of one store's caches never meet: that of a cache that is gone is before all that is kept.
+	r.work = &work{rows: b.order.newRows(snap, nil, true)}
+	r.now.Store(&found{position: 1, rows: r.work.rows.Copy()})
+	if m, _, _, err := w.find(snap, b); err != nil || m.len() != 3 {
+		t.Errorf("%d, %v", m.len(), err)
+	}
+}
+
+func TestAFaultIsAnErrorAndNoResult(t *testing.T) {
+	w := newWorld(t, map[string][]string{podsPath: manyPods(2000)}, Options{})
+	var asked atomic.Int64
+	b := w.builder(t.Context(), t, Scope{}, "name=p", &asked)
+	snap, err := w.moment(b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	costly := errors.New("it costs too much")
+	b.fault = func() error {
+		if asked.Load() > 300 {
+			return costly
+		}
+		return nil
+	}
+	for range 2 {
+		asked.Store(0)
+		if _, _, _, err := w.find(snap, b); !errors.Is(err, costly) {
+			t.Errorf("%v after %d objects", err, asked.Load())
+		}
+	}
+	if m, _, _, err := w.find(snap, w.builder(t.Context(), t, Scope{}, "name=p", &asked)); err != nil || m.len() != 2000 {
+		t.Errorf("%d, %v", m.len(), err)
+	}
+}
+
+// What one may see is never taken for what another may.
+func TestKeysHaveEverythingOfTheScope(t *testing.T) {
+	w := newWorld(t, map[string][]string{podsPath: manyPods(1)}, Options{})
+	var asked atomic.Int64
+	seen := map[string]Scope{}
+	for _, s := range []Scope{
+		{}, {Namespace: "a"}, {Workspace: "a"}, {Namespace: "a", Workspace: "a"}, {Part: &authz.Part{}}, {Part: &authz.Part{Key: "a"}},
+		{Part: &authz.Part{Key: "b"}}, {Namespace: "a", Part: &authz.Part{Key: "a"}}, {Namespace: "aa"}, {Workspace: "a", Part: &authz.Part{Key: "a"}},
+	} {
+		b := w.builder(t.Context(), t, s, "name=p", &asked)
+		for _, key := range []string{string(b.resultKey(nil)), string(b.pageKey(nil))} {
+			if other, ok := seen[key]; ok {
+				t.Errorf("%+v and %+v have one key", s, other)
+			}
+			seen[key] = s
+		}
+	}
+	long := strings.Repeat("x", 5000)
+	a, b := w.builder(t.Context(), t, Scope{}, "name=a"+long, &asked), w.builder(t.Context(), t, Scope{}, "name=b"+long, &asked)
+	if key := a.resultKey(nil); len(key) != 32 || string(key) == string(b.resultKey(nil)) {
+		t.Errorf("the key of a long query has %d bytes", len(key))
+	}
+}
+
+// Items, totals and counts of one answer are of one moment, which never goes back for a reader.
+func TestManyReadersUnderChurnSeeMoments(t *testing.T) {
+	const n = 200
+	w := newWorld(t, map[string][]string{podsPath: manyPods(n)}, Options{})
+	k := w.resolve(t, "", "pods")
+	if _, err := w.list(t, k, Scope{}, ""); err != nil {
+		t.Fatal(err)
+	}
+	stop := make(chan struct{})
+	var wait sync.WaitGroup
+	for _, raw := range []string{
+		"name=p&facets=.metadata.labels.v", "label=v!%3D2&sortBy=.metadata.labels.v&facets=.metadata.labels.v&limit=7", "sortBy=.metadata.labels.v,name&limit=50",
+		"facets=.metadata.labels.v&limit=0", "label=v%3D1&name=p&fields=.metadata.labels.v&limit=5",
+	} {
+		for range 3 {
+			wait.Go(func() {
+				version := 0
+				for {
+					select {
+					case <-stop:
+						return
+					default:
+					}
+					p, err := w.list(t, k, Scope{}, raw)
+					if err != nil {
+						t.Errorf("%s: %v", raw, err)
+						return
+					}
+					if v, _ := strconv.Atoi(p.ResourceVersion); v < version {
+						t.Errorf("%s: version %d after %d", raw, v, version)
+					} else {
+						version = v
+					}
+					if strings.Contains(raw, "limit=0") || !strings.Contains(raw, "v%3D1") && !strings.Contains(raw, "v!") {
+						if p.Total != n {
+							t.Errorf("%s: total %d", raw, p.Total)
+						}
+					}
+					rec := httptest.NewRecorder()
+					p.List().Respond(rec, httptest.NewRequest(http.MethodGet, "/", nil))
+					checkMoment(t, raw, p, rec.Body.Bytes())
+				}
+			})
+		}
+	}
+	for i := range 3000 {
+		w.send(podsPath, "MODIFIED", changed(i%n, 2000+i, fmt.Sprintf(`"v":"%d"`, i*7%3)))
+	}
+	if p, err := w.list(t, k, Scope{}, "resourceVersion=4999&facets=.metadata.labels.v"); err != nil || p.Total != n {
+		t.Errorf("%+v, %v", p, err)
+	}
+	close(stop)
+	wait.Wait()
+}
+
+func checkMoment(t *testing.T, raw string, p *Page, body []byte) {
+	t.Helper()
+	var got struct {
+		Items []struct {
+			Metadata struct{ Labels map[string]string }
+		}
+		TotalItems int
+		Facets     map[string]map[string]int
+	}
+	if err := json.Unmarshal(body, &got); err != nil {
+		t.Errorf("%s: %v", raw, err)
+		return
+	}
+	if len(got.Items) != p.Len() || got.TotalItems != p.Total {
+		t.Errorf("%s: %d items, %d in all", raw, len(got.Items), got.TotalItems)
+	}
+	if counts, ok := got.Facets[".metadata.labels.v"]; ok {
+		sum := 0
+		for _, c := range counts {
+			sum += c
+		}
+		if sum != p.Total {
+			t.Errorf("%s: %v of %d", raw, counts, p.Total)
+		}
+	}
+	for _, item := range got.Items {
+		v := item.Metadata.Labels["v"]
+		if strings.Contains(raw, "v%3D1") && v != "1" || strings.Contains(raw, "v!") && v == "2" {
+			t.Errorf("%s: an item has v=%s", raw, v)
+		}
+	}
+}

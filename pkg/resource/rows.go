@@ -1,0 +1,147 @@
+package resource
+
+import (
+	"slices"
+	"strings"
+
+	"kapis.dev/ks-apiserver/pkg/store"
+
+	"github.com/tidwall/btree"
+)
+
+// row is an object in its place in an order.
+type row struct {
+	ref *store.Ref
+	// values are those of the order's keys, nil where the order is that of the refs alone.
+	values *[]sortValue
+}
+
+// rows are the matches of a query in its order: a counted, copy-on-write B-tree. Copies of it are read
+// while it changes.
+type rows = btree.BTreeG[row]
+
+// rowBytes is what a row costs in the tree, measured; valueBytes what a key of it costs beside its text.
+const (
+	rowBytes   = 36
+	valueBytes = 40
+)
+
+// byValues tells whether the order needs more of an object than its ref.
+func (o *order) byValues() bool { return o.base == byTime || o.base == byKeys }
+
+// compare orders two rows. It is total: no two objects are equal.
+func (o *order) compare(a, b row) int {
+	switch o.base {
+	case byCreated:
+		return store.CompareCreated(a.ref, b.ref)
+	case byName:
+		return store.CompareName(a.ref, b.ref)
+	case byNamespace:
+		return store.CompareKey(a.ref, b.ref)
+	}
+	for i := range o.keys {
+		var c int
+		if key := &o.keys[i]; key.refs != nil {
+			c = key.refs(a.ref, b.ref)
+		} else {
+			c = (*a.values)[i].compare((*b.values)[i])
+		}
+		if c != 0 {
+			return c
+		}
+	}
+	return store.CompareKey(a.ref, b.ref)
+}
+
+// row returns the place of a record. Its texts are parts of the record's JSON, so it is not to be kept.
+func (o *order) row(r *store.Record) row {
+	if !o.byValues() {
+		return row{ref: r.Ref}
+	}
+	values := make([]sortValue, len(o.keys))
+	o.read(r, values)
+	return row{ref: r.Ref, values: &values}
+}
+
+func (o *order) read(r *store.Record, values []sortValue) {
+	for i := range o.keys {
+		if value := o.keys[i].value; value != nil {
+			values[i] = value(r)
+		}
+	}
+}
+
+// texts makes the texts of rows their own, so that a row does not keep the JSON of a version that
+// nobody needs. Texts that come again are shared.
+type texts map[string]string
+
+// maxTexts bounds how many are remembered.
+const maxTexts = 1024
+
+func (t texts) own(values []sortValue) {
+	for i := range values {
+		v := &values[i].text
+		if *v == "" {
+			continue
+		}
+		shared, ok := t[*v]
+		if !ok {
+			shared = strings.Clone(*v)
+			if t != nil && len(t) < maxTexts {
+				t[shared] = shared
+			}
+		}
+		*v = shared
+	}
+}
+
+// newRows puts refs in order. ordered says that they are already.
+func (o *order) newRows(snap *store.Snapshot, refs []*store.Ref, ordered bool) *rows {
+	list := make([]row, len(refs))
+	for i, ref := range refs {
+		list[i].ref = ref
+	}
+	if o.byValues() {
+		n, shared := len(o.keys), texts{}
+		values, lists := make([]sortValue, n*len(refs)), make([][]sortValue, len(refs))
+		for i, ref := range refs {
+			lists[i] = values[i*n : (i+1)*n : (i+1)*n]
+			o.read(snap.Record(ref), lists[i])
+			shared.own(lists[i])
+			list[i].values = &lists[i]
+		}
+	}
+	if !ordered {
+		slices.SortFunc(list, o.compare)
+	}
+	own := order{base: o.base, keys: o.keys} // outlives the query
+	out := btree.NewBTreeGOptions(func(a, b row) bool { return own.compare(a, b) < 0 }, btree.Options{NoLocks: true})
+	for _, r := range list {
+		out.Load(r)
+	}
+	return out
+}
+
+// move follows one change: was is what matched before, is what matches now, nil for nothing.
+func (o *order) move(t *rows, was, is *store.Record) {
+	switch {
+	case was != nil && is != nil:
+		from, to := o.row(was), o.row(is)
+		if was.Ref == is.Ref && (from.values == nil || o.compare(from, to) == 0) {
+			return
+		}
+		t.Delete(from)
+		o.put(t, to)
+	case was != nil:
+		t.Delete(o.row(was))
+	case is != nil:
+		o.put(t, o.row(is))
+	}
+}
+
+func (o *order) put(t *rows, r row) {
+	if r.values != nil {
+		texts(nil).own(*r.values)
+	}
+	t.Set(r)
+}

@@ -1,0 +1,159 @@
+package resource
+
+import (
+	"cmp"
+	"encoding/json"
+	"slices"
+	"strconv"
+	"strings"
+
+	"kapis.dev/ks-apiserver/pkg/query"
+	"kapis.dev/ks-apiserver/pkg/rawjson"
+	"kapis.dev/ks-apiserver/pkg/store"
+)
+
+// Bounds on facets: how many values of one are answered, and how long a value is that is counted by
+// itself.
+const (
+	maxFacetValues = 1000
+	maxFacetText   = 256
+)
+
+// tally counts the values of one field over all matches of a query. A field that is missing, null, an
+// object or an array has the value "".
+type tally struct {
+	path    query.Path
+	counts  map[string]int
+	long    int   // matches whose value is too long to be counted by itself
+	bytes   int64 // of the counts
+	changed bool  // since allFacets wrote them
+}
+
+// countBytes is what a counted value costs beside its text.
+const countBytes = 64
+
+func newTallies(paths []query.Path) []tally {
+	var out []tally
+	for _, p := range paths {
+		if !slices.ContainsFunc(out, func(t tally) bool { return t.path.Is(p...) }) {
+			out = append(out, tally{path: p, counts: map[string]int{}, changed: true})
+		}
+	}
+	return out
+}
+
+func (t *tally) value(r *store.Record) string {
+	raw := rawjson.Get(r.JSON, t.path...)
+	if raw != "" && (raw[0] == '{' || raw[0] == '[') {
+		return ""
+	}
+	return rawjson.Text(raw)
+}
+
+// move follows one change: was is what matched before, is what matches now, nil for nothing.
+func (t *tally) move(was, is *store.Record) {
+	var from, to string
+	if was != nil {
+		from = t.value(was)
+	}
+	if is != nil {
+		to = t.value(is)
+	}
+	if was != nil && is != nil && from == to {
+		return
+	}
+	if was != nil {
+		t.add(from, -1)
+	}
+	if is != nil {
+		t.add(to, 1)
+	}
+}
+
+func (t *tally) add(value string, n int) {
+	t.changed = true
+	if len(value) > maxFacetText {
+		t.long += n
+		return
+	}
+	count, known := t.counts[value]
+	if !known {
+		value = strings.Clone(value) // not a part of a version that nobody needs
+		t.bytes += int64(len(value)) + countBytes
+	}
+	if count += n; count != 0 {
+		t.counts[value] = count
+		return
+	}
+	delete(t.counts, value)
+	t.bytes -= int64(len(value)) + countBytes
+}
+
+// append writes the counts as a member of "facets", the most frequent value first, and returns how
+// many matches have a value that is not among them.
+func (t *tally) append(dst []byte) (out []byte, others int) {
+	type counted struct {
+		value string
+		n     int
+	}
+	all := make([]counted, 0, len(t.counts))
+	for v, n := range t.counts {
+		all = append(all, counted{v, n})
+	}
+	slices.SortFunc(all, func(a, b counted) int {
+		return cmp.Or(cmp.Compare(b.n, a.n), strings.Compare(a.value, b.value))
+	})
+	others = t.long
+	for ; len(all) > maxFacetValues; all = all[:len(all)-1] {
+		others += all[len(all)-1].n
+	}
+	dst = append(appendText(dst, t.path.String()), ":{"...)
+	for i, c := range all {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		dst = strconv.AppendInt(append(appendText(dst, c.value), ':'), int64(c.n), 10)
+	}
+	return append(dst, '}'), others
+}
+
+// allFacets writes tallies as the members "facets", an object of the values of each path with their counts,
+// and, where a path has more values than are answered, "facetsOthers": how many matches have one
+// of the others.
+func allFacets(all []tally) string {
+	if len(all) == 0 {
+		return ""
+	}
+	dst, others := []byte(`,"facets":{`), []byte(nil)
+	for i := range all {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		var rest int
+		all[i].changed = false
+		if dst, rest = all[i].append(dst); rest > 0 {
+			others = append(appendText(append(others, ','), all[i].path.String()), ':')
+			others = strconv.AppendInt(others, int64(rest), 10)
+		}
+	}
+	dst = append(dst, '}')
+	if len(others) > 0 {
+		dst = append(append(dst, `,"facetsOthers":{`...), others[1:]...)
+		dst = append(dst, '}')
+	}
+	return string(dst)
+}
+
+// appendText appends a JSON string.
+func appendText(dst []byte, s string) []byte {
+	for i := range len(s) {
+		if c := s[i]; c < ' ' || c >= 0x7f || c == '"' || c == '\\' {
+			text, err := json.Marshal(s)
+			if err != nil { // no string has one
+				text = []byte(`""`)
+			}
+			return append(dst, text...)
+		}
+	}
+	return append(append(append(dst, '"'), s...), '"')
+}

@@ -1,0 +1,174 @@
+package resource
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// smallAnswer is how long an answer is that always passes and needs no deadline: the buffers of a
+// connection take it.
+const smallAnswer = 64 << 10
+
+// largeAnswer is how long an answer is that may not use the last quarter of what is in flight, which is
+// left to those that ask for less.
+const largeAnswer = 4 << 20
+
+// flights bounds the bytes of answers that are being written (U8).
+type flights struct {
+	most, one int64
+	now       atomic.Int64
+}
+
+// flight is the part of one answer.
+type flight struct {
+	of    *flights
+	bytes int64
+}
+
+// add counts more bytes of an answer. The error is a 413 where the answer is too long, and a 429 where too
+// many bytes are under way to others.
+func (f *flight) add(n int64) error {
+	before := f.bytes
+	total := before + n
+	if total > f.of.one {
+		return tooLong(f.of.one)
+	}
+	if total < smallAnswer {
+		f.bytes = total
+		return nil
+	}
+	if before < smallAnswer {
+		n = total // it was not counted yet
+	}
+	most := f.of.most
+	if total > largeAnswer {
+		most -= most / 4
+	}
+	if f.of.now.Add(n) > most {
+		f.of.now.Add(-n)
+		return apierrors.NewTooManyRequests("long answers to others are under way: ask again, or for pages with limit and page", 1)
+	}
+	f.bytes = total
+	return nil
+}
+
+// done lets go of all.
+func (f *flight) done() {
+	if f.bytes >= smallAnswer {
+		f.of.now.Add(-f.bytes)
+	}
+	f.bytes = 0
+}
+
+func tooLong(most int64) error {
+	return &apierrors.StatusError{ErrStatus: metav1.Status{
+		Status: metav1.StatusFailure, Code: http.StatusRequestEntityTooLarge, Reason: metav1.StatusReasonRequestEntityTooLarge,
+		Message: fmt.Sprintf("the answer is longer than the %d bytes that one may have: ask for pages with limit and page, or for parts with fields", most),
+	}}
+}
+
+// patience is how long a client may take nothing of a long answer before it is given up.
+const patience = 30 * time.Second
+
+// patient writes to a client in pieces, each with a deadline, so that one who reads nothing does not hold
+// his answer for ever.
+type patient struct {
+	w       http.ResponseWriter
+	control *http.ResponseController
+	set     time.Time // when the deadline was set
+}
+
+// clientOf returns how to write an answer of so many bytes, 0 where that is not known.
+func clientOf(w http.ResponseWriter, bytes int64) io.Writer {
+	if bytes > 0 && bytes < smallAnswer {
+		return w
+	}
+	return &patient{w: w, control: http.NewResponseController(w)}
+}
+
+// Write writes all of b.
+func (p *patient) Write(b []byte) (n int, err error) {
+	for len(b) > 0 && err == nil {
+		p.hurry()
+		var m int
+		m, err = p.w.Write(b[:min(len(b), piece)])
+		n, b = n+m, b[m:]
+	}
+	if err != nil {
+		p.set = time.Time{} // the connection is of no more use, and its deadline stays
+	}
+	return n, err
+}
+
+// hurry moves the deadline. A connection that can't have one is trusted.
+func (p *patient) hurry() {
+	if now := time.Now(); now.Sub(p.set) > time.Second {
+		p.set = now
+		_ = p.control.SetWriteDeadline(now.Add(patience))
+	}
+}
+
+// relax ends the deadline: the connection is used again.
+func relax(w io.Writer) {
+	if p, ok := w.(*patient); ok && !p.set.IsZero() {
+		_ = p.control.SetWriteDeadline(time.Time{})
+	}
+}
+
+// piece is how much is written at once: enough that a system call costs little, and so little that the
+// bytes are still near when they are copied.
+const piece = 64 << 10
+
+// pieces collects small texts into large writes.
+type pieces struct {
+	to  io.Writer
+	buf []byte
+	err error
+}
+
+var buffers = sync.Pool{New: func() any { return &pieces{buf: make([]byte, 0, piece)} }}
+
+func piecesTo(w io.Writer) *pieces {
+	p := buffers.Get().(*pieces)
+	p.to, p.buf, p.err = w, p.buf[:0], nil
+	return p
+}
+
+func (p *pieces) free() {
+	p.to = nil
+	buffers.Put(p)
+}
+
+func (p *pieces) write(s string) {
+	for len(s) > 0 && p.err == nil {
+		n := copy(p.buf[len(p.buf):cap(p.buf)], s)
+		p.buf, s = p.buf[:len(p.buf)+n], s[n:]
+		if len(p.buf) == cap(p.buf) {
+			p.flush()
+		}
+	}
+}
+
+func (p *pieces) writeBytes(b []byte) {
+	for len(b) > 0 && p.err == nil {
+		n := copy(p.buf[len(p.buf):cap(p.buf)], b)
+		p.buf, b = p.buf[:len(p.buf)+n], b[n:]
+		if len(p.buf) == cap(p.buf) {
+			p.flush()
+		}
+	}
+}
+
+func (p *pieces) flush() {
+	if p.err == nil && len(p.buf) > 0 {
+		_, p.err = p.to.Write(p.buf)
+	}
+	p.buf = p.buf[:0]
+}
