@@ -59,6 +59,7 @@ test: verify test-unit test-e2e ## everything: vet and lint, unit tests with -ra
 .PHONY: test-unit
 test-unit: ## unit tests with -race
 	go test -race ./cmd/... ./pkg/... ./tools/run/... ./tools/stack/... ./tools/tiers/... ./tools/bench/...
+	go test ./tools/memory # -race would change what objects take
 	cd tools/dev && go test -race $(DEV_PACKAGES)
 
 .PHONY: test-e2e

@@ -24,7 +24,7 @@ import (
 
 // webServices lists the API groups.
 func (p *parts) webServices() []*restful.WebService {
-	kinds := &dynamic.Handler{Resources: p.resources, Kube: p.kube}
+	kinds := &dynamic.Handler{Resources: p.resources, Streams: p.streams, Kube: p.kube}
 	config := kapisconfig.Handler{Multicluster: kapisconfig.Multicluster{
 		ClusterRole: p.cfg.Multicluster.ClusterRole, HostClusterName: p.cfg.Multicluster.HostClusterName, ClusterName: p.cfg.Multicluster.ClusterName,
 	}}
@@ -36,7 +36,7 @@ func (p *parts) webServices() []*restful.WebService {
 	all = append(all, config.V1alpha2())
 	inventory := resources.NewInventory(p.store, p.resources)
 	remotes := resources.NewRemotes(resources.RemoteOptions{AsCaller: asCaller{p.may, p.kube}, AllowLoopback: p.cfg.Egress.AllowLoopback})
-	all = append(all, (&resources.V1alpha3{Resources: p.resources, Inventory: inventory, Remotes: remotes}).WebService())
+	all = append(all, (&resources.V1alpha3{Resources: p.resources, Streams: p.streams, Authorizer: p.may, Inventory: inventory, Remotes: remotes}).WebService())
 	all = append(all, (&resources.V1alpha2{Inventory: inventory, Remotes: remotes}).WebService())
 	all = append(all, (&operations.V1alpha2{Kube: p.kube, Authorizer: p.may}).WebService())
 	all = append(all, dynamic.WebServices(kinds)...)
@@ -125,6 +125,7 @@ func canonical(r *http.Request) *http.Request {
 	again := *r
 	again.URL = &u
 	if r.Method == http.MethodHead {
+		again = *again.WithContext(web.AsHead(r.Context()))
 		again.Method = http.MethodGet
 	}
 	return &again

@@ -29,6 +29,7 @@ import (
 	"kapis.dev/ks-apiserver/pkg/proxy"
 	"kapis.dev/ks-apiserver/pkg/resource"
 	"kapis.dev/ks-apiserver/pkg/store"
+	"kapis.dev/ks-apiserver/pkg/stream"
 	"kapis.dev/ks-apiserver/pkg/token"
 )
 
@@ -63,6 +64,7 @@ type parts struct {
 	oauth      *oauth.Server
 	who        authenticator.Request
 	may        authz.Authorizer
+	streams    *stream.Guard
 	kube       *proxy.Kube
 
 	// feeds says of each kind that this server itself follows whether it is known in full.
@@ -177,9 +179,8 @@ func (p *parts) makeLogin(context.Context) error {
 
 func (p *parts) makeProxy(context.Context) (err error) {
 	p.who, p.may = p.authenticator(), p.authorizer()
-	p.kube, err = proxy.NewKube(proxy.KubeOptions{
-		Config: p.cluster, Recheck: filter.Recheck(p.who, p.may), Drain: p.drain.started,
-	})
+	p.streams = stream.New(stream.Options{Recheck: filter.Recheck(p.who, p.may), Drain: p.drain.started})
+	p.kube, err = proxy.NewKube(proxy.KubeOptions{Config: p.cluster, Streams: p.streams})
 	return err
 }
 

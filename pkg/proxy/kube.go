@@ -2,7 +2,6 @@
 package proxy
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"log"
@@ -10,7 +9,6 @@ import (
 	"net/http/httputil"
 	"net/url"
 	"strings"
-	"time"
 
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/client-go/rest"
@@ -18,6 +16,7 @@ import (
 
 	"kapis.dev/ks-apiserver/pkg/authz"
 	"kapis.dev/ks-apiserver/pkg/request"
+	"kapis.dev/ks-apiserver/pkg/stream"
 	"kapis.dev/ks-apiserver/pkg/web"
 )
 
@@ -26,15 +25,9 @@ type KubeOptions struct {
 	// Config reaches kube-apiserver with this server's own identity, which needs no right for this
 	// but to impersonate.
 	Config *rest.Config
-	// Recheck judges a request again that goes on for long; an error ends it. It gets a context
-	// that ends with the request, or with the check's time. Nil means that nothing is judged
+	// Streams watches over the requests that go on for long. Nil means a Guard that judges nothing
 	// again: for tests only.
-	Recheck func(context.Context, *http.Request) error
-	// RecheckEvery is the time between two checks of one request; 2 s where it is zero, so that
-	// what was withdrawn ends well within the 5 s that the product promises.
-	RecheckEvery time.Duration
-	// Drain ends all long requests, cleanly, when it is done. Nil means never.
-	Drain context.Context
+	Streams *stream.Guard
 }
 
 // Kube passes requests to kube-apiserver, as their caller: the request carries this server's
@@ -44,16 +37,16 @@ type KubeOptions struct {
 //
 // What it does not do: buffer, parse a body, follow a redirect, lend its own rights.
 type Kube struct {
-	base   *url.URL
-	origin []string // of base
-	watch  watcher
+	base    *url.URL
+	origin  []string // of base
+	streams *stream.Guard
 
 	closeIdle func()
 
 	// Three ways there, for three kinds of requests. They differ in their transports: ordinary
 	// requests give up when no answer begins; streams may take any time; upgrades need HTTP/1.1
 	// connections of their own.
-	ordinary, streams, upgrades *httputil.ReverseProxy
+	ordinary, lasting, upgrades *httputil.ReverseProxy
 	// own is for the requests that handlers make themselves; see RoundTrip.
 	own http.RoundTripper
 }
@@ -70,18 +63,15 @@ func NewKube(o KubeOptions) (*Kube, error) {
 		return nil, err
 	}
 	k := &Kube{
-		base:  &url.URL{Scheme: base.Scheme, Host: base.Host, Path: strings.TrimSuffix(base.Path, "/")},
-		watch: watcher{recheck: o.Recheck, every: o.RecheckEvery, drain: o.Drain, farewell: defaultFarewell},
+		base:    &url.URL{Scheme: base.Scheme, Host: base.Host, Path: strings.TrimSuffix(base.Path, "/")},
+		origin:  []string{base.Scheme + "://" + base.Host},
+		streams: o.Streams,
 	}
-	k.origin = []string{base.Scheme + "://" + base.Host}
-	if k.watch.every <= 0 {
-		k.watch.every = 2 * time.Second
-	}
-	if k.watch.drain == nil {
-		k.watch.drain = context.Background()
+	if k.streams == nil {
+		k.streams = stream.New(stream.Options{})
 	}
 	pool := newBuffers()
-	k.ordinary, k.streams, k.upgrades = k.by(t.ordinary, pool), k.by(t.streams, pool), k.by(t.upgrades, pool)
+	k.ordinary, k.lasting, k.upgrades = k.by(t.ordinary, pool), k.by(t.streams, pool), k.by(t.upgrades, pool)
 	k.own, k.closeIdle = t.ordinary, t.closeIdle
 	return k, nil
 }
@@ -114,16 +104,28 @@ func (k *Kube) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			web.WriteError(w, r, errUpgradeBody)
 			return
 		}
-		s, r := k.watch.over(w, r)
-		defer s.stop()
-		k.upgrades.ServeHTTP(&tunnel{ResponseWriter: w, stream: s}, r)
+		k.guarded(w, r, func(s *stream.Stream, r *http.Request) {
+			k.upgrades.ServeHTTP(&tunnel{ResponseWriter: w, stream: s}, r)
+		})
 	case isLong(info, r.URL):
-		s, r := k.watch.over(w, r)
-		defer s.stop()
-		k.streams.ServeHTTP(w, r)
+		k.guarded(w, r, func(_ *stream.Stream, r *http.Request) { k.lasting.ServeHTTP(w, r) })
 	default:
 		k.ordinary.ServeHTTP(whole{w}, r)
 	}
+}
+
+// guarded passes on what goes on for long.
+func (k *Kube) guarded(w http.ResponseWriter, r *http.Request, pass func(*stream.Stream, *http.Request)) {
+	s, again, err := k.streams.Over(w, r)
+	if err != nil {
+		if isUpgrade(r.Header) {
+			w.Header()["Connection"] = connClose
+		}
+		web.WriteError(w, r, err)
+		return
+	}
+	defer s.Stop()
+	pass(s, again)
 }
 
 // checkPassage refuses requests that no filter let through: without a caller there is nobody to

@@ -14,6 +14,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"kapis.dev/ks-apiserver/pkg/request"
+	"kapis.dev/ks-apiserver/pkg/stream"
 	"kapis.dev/ks-apiserver/pkg/web"
 )
 
@@ -98,7 +99,7 @@ func answerError(w http.ResponseWriter, r *http.Request, err error) {
 	if isUpgrade(r.Header) {
 		w.Header()["Connection"] = connClose
 	}
-	if end := ended(r.Context()); end != nil {
+	if end := stream.Ended(r.Context()); end != nil {
 		web.WriteError(w, r, end)
 		return
 	}

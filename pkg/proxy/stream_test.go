@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"go.uber.org/goleak"
+
+	"kapis.dev/ks-apiserver/pkg/stream"
 )
 
 func mustURL(t *testing.T, s string) *url.URL {
@@ -75,7 +77,7 @@ func TestWatchesEndWithTheRight(t *testing.T) { // S53
 	for _, path := range longPaths {
 		var withdrawn atomic.Bool
 		checked := make(chan struct{}, 100)
-		k := newKube(t, KubeOptions{Config: b.config(), RecheckEvery: 2 * time.Millisecond,
+		k := newKube(t, KubeOptions{Config: b.config(), Streams: stream.New(stream.Options{RecheckEvery: 2 * time.Millisecond,
 			Recheck: func(_ context.Context, r *http.Request) error {
 				select {
 				case checked <- struct{}{}:
@@ -85,7 +87,7 @@ func TestWatchesEndWithTheRight(t *testing.T) { // S53
 					return errors.New("the token was revoked")
 				}
 				return nil
-			}})
+			}})})
 		rest, _ := watch(t, front(t, k, bob, allowed).URL+path)
 		<-checked
 		<-checked // it is judged again and again
@@ -98,8 +100,8 @@ func TestWatchesEndWithTheRight(t *testing.T) { // S53
 
 func TestACheckThatHangsEndsTheWatch(t *testing.T) { // S53
 	b := newBackend(t, events(nil))
-	k := newKube(t, KubeOptions{Config: b.config(), RecheckEvery: time.Millisecond,
-		Recheck: func(ctx context.Context, _ *http.Request) error { <-ctx.Done(); return ctx.Err() }})
+	k := newKube(t, KubeOptions{Config: b.config(), Streams: stream.New(stream.Options{RecheckEvery: time.Millisecond,
+		Recheck: func(ctx context.Context, _ *http.Request) error { <-ctx.Done(); return ctx.Err() }})})
 	rest, _ := watch(t, front(t, k, bob, allowed).URL+longPaths[0])
 	if _, err := io.ReadAll(rest); err != nil {
 		t.Errorf("the end is not a clean one: %v", err)
@@ -109,7 +111,7 @@ func TestACheckThatHangsEndsTheWatch(t *testing.T) { // S53
 func TestDrainingEndsWatchesCleanly(t *testing.T) {
 	b := newBackend(t, events(nil))
 	drain, stop := context.WithCancel(context.Background())
-	k := newKube(t, KubeOptions{Config: b.config(), Drain: drain})
+	k := newKube(t, KubeOptions{Config: b.config(), Streams: stream.New(stream.Options{Drain: drain})})
 	srv := front(t, k, bob, allowed)
 	rest, _ := watch(t, srv.URL+longPaths[0])
 	stop()
@@ -130,8 +132,8 @@ func TestTheConnectionServesOnAfterAnEndedWatch(t *testing.T) {
 		}
 		ok(w, r)
 	})
-	k := newKube(t, KubeOptions{Config: b.config(), RecheckEvery: time.Millisecond,
-		Recheck: func(context.Context, *http.Request) error { return errors.New("no") }})
+	k := newKube(t, KubeOptions{Config: b.config(), Streams: stream.New(stream.Options{RecheckEvery: time.Millisecond,
+		Recheck: func(context.Context, *http.Request) error { return errors.New("no") }})})
 	c := rawDial(t, front(t, k, bob, allowed))
 	c.send("GET /api/v1/pods?watch=1 HTTP/1.1\r\nHost: x\r\n\r\n")
 	c.answer()
@@ -146,8 +148,8 @@ func TestNothingIsLeftOfAbandonedWatches(t *testing.T) {
 	t.Cleanup(func() { goleak.VerifyNone(t, old) }) // runs last: after the servers are closed
 	gone := make(chan struct{})
 	b := newBackend(t, events(gone))
-	k := newKube(t, KubeOptions{Config: b.config(), RecheckEvery: time.Millisecond,
-		Recheck: func(context.Context, *http.Request) error { return nil }})
+	k := newKube(t, KubeOptions{Config: b.config(), Streams: stream.New(stream.Options{RecheckEvery: time.Millisecond,
+		Recheck: func(context.Context, *http.Request) error { return nil }})})
 	srv := front(t, k, bob, allowed)
 	for range 10 {
 		_, leave := watch(t, srv.URL+longPaths[0])

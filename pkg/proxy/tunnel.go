@@ -5,7 +5,8 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"time"
+
+	"kapis.dev/ks-apiserver/pkg/stream"
 )
 
 // tunnel is the writer for a request to upgrade. It gets hold of the client's connection when that
@@ -13,7 +14,7 @@ import (
 // ends in no other way.
 type tunnel struct {
 	http.ResponseWriter
-	stream *stream
+	stream *stream.Stream
 }
 
 // Unwrap serves http.ResponseController.
@@ -25,33 +26,13 @@ func (t *tunnel) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	t.stream.attach(conn)
+	t.stream.Attach(conn)
 	return &clientConn{Conn: conn, stream: t.stream}, rw, nil
-}
-
-func (s *stream) attach(conn net.Conn) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.conn = conn
-	if s.ctx.Err() != nil { // it ended while the connection was being taken over
-		_ = conn.Close()
-	}
-}
-
-// part notes that one side has said its last word. The other may still have something to say, but
-// neither WebSocket nor SPDY goes on for long with one side: soon the connection is closed.
-func (s *stream) part() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.stopped || s.parting != nil {
-		return
-	}
-	s.parting = time.AfterFunc(s.farewell, func() { s.end(io.EOF) })
 }
 
 // watchTunnel wraps the server's side of an upgraded connection.
 func watchTunnel(res *http.Response) error {
-	s := streamFrom(res.Request.Context())
+	s := stream.From(res.Request.Context())
 	body, ok := res.Body.(io.ReadWriteCloser)
 	if s == nil || !ok {
 		return &refusedAnswer{"it switched protocols on a connection that can't be written to"}
@@ -62,14 +43,14 @@ func watchTunnel(res *http.Response) error {
 
 type serverConn struct {
 	io.ReadWriteCloser
-	stream *stream
+	stream *stream.Stream
 }
 
 // Read reads from kube-apiserver.
 func (c *serverConn) Read(p []byte) (int, error) {
 	n, err := c.ReadWriteCloser.Read(p)
 	if err != nil {
-		c.stream.part()
+		c.stream.Part()
 	}
 	return n, err
 }
@@ -79,17 +60,17 @@ func (c *serverConn) CloseWrite() error { return closeWrite(c.ReadWriteCloser) }
 
 type clientConn struct {
 	net.Conn
-	stream *stream
+	stream *stream.Stream
 }
 
 // Read reads from the client. What comes after the right to say it has ended is not passed on.
 func (c *clientConn) Read(p []byte) (int, error) {
 	n, err := c.Conn.Read(p)
-	if c.stream.ctx.Err() != nil {
+	if c.stream.Context().Err() != nil {
 		return 0, net.ErrClosed
 	}
 	if err != nil {
-		c.stream.part()
+		c.stream.Part()
 	}
 	return n, err
 }

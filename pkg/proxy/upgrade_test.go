@@ -18,6 +18,8 @@ import (
 	"k8s.io/client-go/tools/remotecommand"
 	"k8s.io/streaming/pkg/httpstream"
 	"k8s.io/streaming/pkg/httpstream/spdy"
+
+	"kapis.dev/ks-apiserver/pkg/stream"
 )
 
 // echo is a WebSocket endpoint that says what it is told.
@@ -213,13 +215,13 @@ func TestUpgradesWithABodyAreRefused(t *testing.T) { // S24
 func TestUpgradesEndWithTheRight(t *testing.T) { // S53
 	b := newBackend(t, echo)
 	var withdrawn atomic.Bool
-	k := newKube(t, KubeOptions{Config: b.config(), RecheckEvery: 5 * time.Millisecond,
+	k := newKube(t, KubeOptions{Config: b.config(), Streams: stream.New(stream.Options{RecheckEvery: 5 * time.Millisecond,
 		Recheck: func(context.Context, *http.Request) error {
 			if withdrawn.Load() {
 				return errors.New("the right was withdrawn")
 			}
 			return nil
-		}})
+		}})})
 	c := dialEcho(t, front(t, k, bob, allowed).URL+"/api/v1/namespaces/a/pods/p/exec")
 	say(t, c, "still there")
 	withdrawn.Store(true)
@@ -233,7 +235,7 @@ func TestUpgradesEndWithTheRight(t *testing.T) { // S53
 func TestUpgradesEndWhenTheServerDrains(t *testing.T) {
 	b := newBackend(t, echo)
 	drain, stop := context.WithCancel(context.Background())
-	k := newKube(t, KubeOptions{Config: b.config(), Drain: drain})
+	k := newKube(t, KubeOptions{Config: b.config(), Streams: stream.New(stream.Options{Drain: drain})})
 	c := dialEcho(t, front(t, k, bob, allowed).URL+"/api/v1/namespaces/a/pods/p/exec")
 	stop()
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
@@ -267,8 +269,7 @@ func TestOneSideAloneDoesNotHoldAnUpgrade(t *testing.T) {
 					}
 				}
 			}, false)
-			k := newKube(t, KubeOptions{Config: b.config()})
-			k.watch.farewell = time.Millisecond
+			k := newKube(t, KubeOptions{Config: b.config(), Streams: stream.New(stream.Options{Farewell: time.Millisecond})})
 			c := rawDial(t, front(t, k, bob, allowed))
 			c.send(handshake)
 			if res, _ := c.answer(); res.StatusCode != http.StatusSwitchingProtocols {
@@ -296,7 +297,9 @@ func TestNothingIsLeftOfAbandonedUpgrades(t *testing.T) { // S15, and clients th
 	old := goleak.IgnoreCurrent()
 	t.Cleanup(func() { goleak.VerifyNone(t, old) }) // runs last: after the servers are closed
 	b := newBackend(t, echo)
-	k := newKube(t, KubeOptions{Config: b.config(), Recheck: func(context.Context, *http.Request) error { return nil }})
+	k := newKube(t, KubeOptions{Config: b.config(), Streams: stream.New(stream.Options{
+		Recheck: func(context.Context, *http.Request) error { return nil },
+	})})
 	srv := front(t, k, bob, allowed)
 	for range 5 {
 		c := dialEcho(t, srv.URL+"/api/v1/namespaces/a/pods/p/attach")

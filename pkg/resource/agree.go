@@ -11,8 +11,31 @@ import (
 )
 
 // Agree refuses to answer a request for anything but what was authorized: info is what the filters read
-// in the path, the rest is what the router read. Empty name stands for a list.
+// in the path, the rest is what the router read. Empty name stands for a list. A right to watch is none
+// to read: a request to watch is refused, too.
 func Agree(info *request.Info, resource string, scope Scope, name string) error {
+	if err := agree(info, resource, scope, name); err != nil {
+		return err
+	}
+	if info.Verb == "watch" {
+		return apierrors.NewMethodNotSupported(schema.GroupResource{Group: info.APIGroup, Resource: resource}, "watch")
+	}
+	return nil
+}
+
+// AgreeList is Agree for a list, which can be watched as well. watch tells that this is what was
+// authorized, and so is all that may be done; it may then be a watch of the one object of that name.
+func AgreeList(info *request.Info, resource string, scope Scope, name string) (watch bool, err error) {
+	if err := agree(info, resource, scope, name); err != nil {
+		return false, err
+	}
+	if watch = info.Verb == "watch"; !watch && name != "" {
+		return false, apierrors.NewMethodNotSupported(schema.GroupResource{Group: info.APIGroup, Resource: resource}, info.Verb)
+	}
+	return watch, nil
+}
+
+func agree(info *request.Info, resource string, scope Scope, name string) error {
 	if info == nil || !info.IsResource || info.IsKubernetes || info.Subresource != "" ||
 		info.Resource != resource || info.Name != name ||
 		!sameScope(info.Namespace, scope.Namespace, name, resource == "namespaces") ||
@@ -21,9 +44,6 @@ func Agree(info *request.Info, resource string, scope Scope, name string) error 
 			Status: metav1.StatusFailure, Code: http.StatusNotFound, Reason: metav1.StatusReasonNotFound,
 			Message: "there is no resource at this path",
 		}}
-	}
-	if info.Verb == "watch" {
-		return apierrors.NewMethodNotSupported(schema.GroupResource{Group: info.APIGroup, Resource: resource}, "watch")
 	}
 	return nil
 }

@@ -113,8 +113,8 @@ type scan struct {
 func (p *plan) collect(ctx context.Context, snap *store.Snapshot) (list []*store.Ref, ordered bool, err error) {
 	s := &scan{plan: p, ctx: ctx, snap: snap}
 	ordered = s.walk()
-	if s.err == nil && p.fault != nil {
-		s.err = p.fault()
+	if s.err == nil {
+		s.err = p.failed()
 	}
 	return s.list, ordered, s.err
 }

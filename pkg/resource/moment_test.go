@@ -2,27 +2,12 @@ package resource
 
 import (
 	"fmt"
-	"net/url"
 	"strings"
 	"testing"
 	"time"
 
-	"kapis.dev/ks-apiserver/pkg/query"
 	"kapis.dev/ks-apiserver/pkg/store"
 )
-
-func parse(t testing.TB, raw string) *query.Query {
-	t.Helper()
-	v, err := url.ParseQuery(raw)
-	if err != nil {
-		t.Fatal(err)
-	}
-	q, err := query.Parse(v)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return q
-}
 
 func secretWorld(t *testing.T) *world {
 	secret := func(namespace, name string) string {
@@ -63,7 +48,7 @@ func TestDataIsAnsweredToWhoMayReadIt(t *testing.T) {
 	for _, raw := range []string{"", "sortBy=name", "sortBy=.metadata.uid", "type=Opaque", "fieldSelector=type%3DOpaque", "name=", "names=one,two,three"} {
 		for range 2 { // the second time, what was found is remembered
 			for _, c := range scopes {
-				p, err := w.List(t.Context(), secrets, c.scope, parse(t, raw))
+				p, err := w.List(t.Context(), secrets, c.scope, parsed(t, raw))
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -81,7 +66,7 @@ func TestDataIsAnsweredToWhoMayReadIt(t *testing.T) {
 	}
 	for _, raw := range []string{"fieldSelector=data.password%3Dcanary-a-one", "sortBy=.data.password&fieldSelector=data.password%3Dcanary-a-one"} {
 		for data, want := range map[bool]int{false: 0, true: 1} {
-			if p, err := w.List(t.Context(), secrets, Scope{Namespace: "a", Data: data}, parse(t, raw)); err != nil || p.Total != want {
+			if p, err := w.List(t.Context(), secrets, Scope{Namespace: "a", Data: data}, parsed(t, raw)); err != nil || p.Total != want {
 				t.Errorf("%s with data %v: %v, %v", raw, data, p, err)
 			}
 		}
@@ -91,7 +76,7 @@ func TestDataIsAnsweredToWhoMayReadIt(t *testing.T) {
 		if err != nil || strings.Contains(o.JSON, "canary") != data {
 			t.Errorf("one secret with data %v: %+v, %v", data, o, err)
 		}
-		p, err := w.List(t.Context(), configs, Scope{Namespace: "a", Data: data}, parse(t, ""))
+		p, err := w.List(t.Context(), configs, Scope{Namespace: "a", Data: data}, parsed(t, ""))
 		if err != nil || strings.Count(p.Item(0), "canary") != map[bool]int{false: 0, true: 2}[data] {
 			t.Errorf("config maps with data %v: %v", data, err)
 		}
@@ -141,7 +126,7 @@ func TestSearchesByIndexAreThoseOfAScan(t *testing.T) {
 		w.results, w.pages = newKept[*result](resultBounds), newKept[*place](shownBounds)
 		for _, raw := range queries {
 			for _, scope := range []Scope{{}, {Namespace: "ns-1"}} {
-				p, err := w.List(t.Context(), kind, scope, parse(t, raw))
+				p, err := w.List(t.Context(), kind, scope, parsed(t, raw))
 				if err != nil {
 					t.Fatal(err)
 				}

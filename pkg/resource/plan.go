@@ -43,6 +43,14 @@ type plan struct {
 	fault func() error
 }
 
+// failed asks fault, where there is one.
+func (p *plan) failed() error {
+	if p.fault == nil {
+		return nil
+	}
+	return p.fault()
+}
+
 // builder makes a plan of a query. The plan function of a kind may add to it.
 type builder struct {
 	plan
@@ -55,6 +63,7 @@ type builder struct {
 	query   *query.Query
 	owners  []string // UIDs beside the owner that is asked for
 	varies  []byte
+	depends []dependency // what it was made from, for watches
 
 	projection *projection // nil for whole objects
 }
@@ -104,7 +113,11 @@ func (b *builder) scoped() error {
 
 // snapshot returns the objects of another kind, for the plan function of a kind.
 func (b *builder) snapshot(gvr schema.GroupVersionResource) (*store.Snapshot, error) {
-	return b.service.store.Snapshot(b.ctx, gvr)
+	snap, err := b.service.store.Snapshot(b.ctx, gvr)
+	if err == nil {
+		b.depend(gvr, snap.Generation())
+	}
+	return snap, err
 }
 
 // vary says what the outcome depends on, beside the parameters and the kind's own objects.

@@ -210,8 +210,8 @@ func (b *builder) follow(w *work, from uint64, snap *store.Snapshot) (ok bool, e
 		w.tally(was, is)
 		return err == nil
 	})
-	if err == nil && b.fault != nil {
-		err = b.fault()
+	if err == nil {
+		err = b.failed()
 	}
 	return ok, err
 }

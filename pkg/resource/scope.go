@@ -39,6 +39,8 @@ type tenancy struct {
 	terms map[string][]store.Term // workspace -> where an index finds its objects, and perhaps others
 	// digest is equal for equal tenancies: what depends on one is stale when it changes.
 	digest string
+	// from is the generation of the namespaces that it was made from.
+	from uint64
 }
 
 // tenancy returns the one of this moment. It is made anew when a namespace changes.
@@ -51,7 +53,7 @@ func (s *Service) tenancy(ctx context.Context) (*tenancy, error) {
 }
 
 func tenancyOf(snap *store.Snapshot) *tenancy {
-	t := &tenancy{of: map[string]string{}, terms: map[string][]store.Term{}}
+	t := &tenancy{of: map[string]string{}, terms: map[string][]store.Term{}, from: snap.Generation()}
 	hash := sha256.New()
 	snap.ByName(store.All()).Walk(0, false, func(ref *store.Ref) bool {
 		workspace, _ := snap.Record(ref).Labels.Get(workspaceLabel)
@@ -92,6 +94,7 @@ func (b *builder) inWorkspace(workspace string) error {
 		return err
 	}
 	b.vary(t.digest)
+	b.depend(namespacesKind, t.from)
 	if b.namespace != "" {
 		switch t.of[b.namespace] {
 		case workspace: // all of it

@@ -46,7 +46,7 @@ func TestSetsFindWhatTestsFind(t *testing.T) {
 	for _, raw := range filters {
 		for _, sort := range []string{"", "&sortBy=name", "&sortBy=startTime", "&sortBy=namespace", "&sortBy=.spec.nodeName,name"} {
 			for _, scope := range []Scope{{}, {Namespace: "ns-1"}} {
-				b := &builder{ctx: t.Context(), service: w.Service, kind: kind, own: w.own(kind.GVR), scope: scope, query: parse(t, raw+sort)}
+				b := &builder{ctx: t.Context(), service: w.Service, kind: kind, own: w.own(kind.GVR), scope: scope, query: parsed(t, raw+sort)}
 				if err := b.build(); err != nil {
 					t.Fatal(err)
 				}

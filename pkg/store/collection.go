@@ -120,6 +120,14 @@ func (c *collection) replace(objects []*skimmed, version string) (gone []Ref) {
 		})
 	}
 	c.version = version
+	// Who has seen the object that the list's version is of, and goes on behind it, must have seen the
+	// others: it comes last.
+	for i, o := range objects {
+		if o.rec.ResourceVersion == version {
+			objects[i], objects[len(objects)-1] = objects[len(objects)-1], o
+			break
+		}
+	}
 	for _, r := range old {
 		gone = append(gone, Ref{Namespace: r.Namespace, Name: r.Name})
 		c.drop(r)

@@ -26,8 +26,8 @@ import (
 const maxObject = 32 << 20
 
 // newClient returns a client that is asked for bytes only. Its connections are its own, and speak
-// HTTP/1.1 without compression: each carries one watch, and to take HTTP/2 frames apart or to unpack costs as
-// much again as to read the objects.
+// HTTP/1.1 without compression: each carries one watch, so that nothing is gained by HTTP/2's frames, and to
+// unpack was a fifth of what a first list cost.
 func newClient(config *rest.Config) (*rest.RESTClient, error) {
 	c := rest.CopyConfig(config)
 	c.QPS = -1    // reflectors back off by themselves, and must not wait for one another

@@ -15,10 +15,10 @@ import (
 var ErrGone = errors.New("the kind is not served any more")
 
 // Watch follows the snapshots of a kind, which stays in memory meanwhile. It is used by one goroutine,
-// and costs nothing between two snapshots.
+// costs nothing between two snapshots, and keeps none of them.
 type Watch struct {
 	cache  *cache
-	last   *Snapshot
+	seen   uint64 // generation of the last snapshot that was returned
 	closed bool
 }
 
@@ -44,24 +44,27 @@ func (s *Store) hold(gvr schema.GroupVersionResource) *cache {
 // watch returns a Watch of a cache that is held. Where there is none, it lets go.
 func (s *Store) watch(ctx context.Context, c *cache) (*Watch, error) {
 	w := &Watch{cache: c}
-	snap, err := s.first(ctx, c)
-	if err != nil {
+	if _, err := s.first(ctx, c); err != nil {
 		w.Close()
 		return nil, err
 	}
-	w.last = snap
 	return w, nil
 }
 
-// Snapshot returns the last one.
-func (w *Watch) Snapshot() *Snapshot { return w.last }
+// Snapshot returns the newest one.
+func (w *Watch) Snapshot() *Snapshot {
+	snap := w.cache.coll.current.Load()
+	w.seen = snap.generation
+	return snap
+}
 
-// Next waits for a snapshot that is newer than the last one. The error is ErrGone or that of ctx.
+// Next waits for a snapshot that is newer than the last one that was returned. The error is ErrGone or
+// that of ctx.
 func (w *Watch) Next(ctx context.Context) (*Snapshot, error) {
 	for {
 		wake := w.cache.coll.next()
-		if snap := w.cache.coll.current.Load(); snap != w.last {
-			w.last = snap
+		if snap := w.cache.coll.current.Load(); snap.generation != w.seen {
+			w.seen = snap.generation
 			return snap, nil
 		}
 		select {

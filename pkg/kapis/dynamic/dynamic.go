@@ -3,10 +3,12 @@
 package dynamic
 
 import (
+	"kapis.dev/ks-apiserver/pkg/authz"
 	"kapis.dev/ks-apiserver/pkg/query"
 	"kapis.dev/ks-apiserver/pkg/request"
 	"kapis.dev/ks-apiserver/pkg/resource"
 	"kapis.dev/ks-apiserver/pkg/store"
+	"kapis.dev/ks-apiserver/pkg/stream"
 	"kapis.dev/ks-apiserver/pkg/web"
 
 	restful "github.com/emicklei/go-restful/v3"
@@ -16,6 +18,8 @@ import (
 // Handler serves the kinds of any group.
 type Handler struct {
 	Resources *resource.Service
+	// Streams watches over watches and live pages.
+	Streams *stream.Guard
 	// Kube is asked for what no cache can answer: writes, and sub-resources. Without it, there are no
 	// routes for them.
 	Kube Kube
@@ -60,20 +64,36 @@ var places = [...]struct {
 
 func mount(ws *restful.WebService, id string, gv func(*restful.Request) schema.GroupVersion, h *Handler) {
 	b := bound{h, gv}
+	resources := ws.PathParameter("resources", "plural name of the kind")
+	name := ws.PathParameter("name", "name of the object")
 	for _, at := range places {
-		list := ws.GET(at.path + "/{resources}").To(web.Handle(b.list)).
-			Operation("list" + id + at.id + "Objects").Doc("List the objects of a kind: filtered, sorted, one page").
-			Param(ws.PathParameter("resources", "plural name of the kind"))
+		list := ws.GET(at.path+"/{resources}").To(web.Handle(b.list)).Produces(restful.MIME_JSON, stream.EventStream).
+			Metadata(web.MetadataPart, true).
+			Operation("list" + id + at.id + "Objects").Doc("List the objects of a kind: filtered, sorted, one page; or watch them")
 		get := ws.GET(at.path + "/{resources}/{name}").To(web.Handle(b.get)).
-			Operation("get" + id + at.id + "Object").Doc("One object").
-			Param(ws.PathParameter("resources", "plural name of the kind")).
-			Param(ws.PathParameter("name", "name of the object"))
-		for _, p := range at.params {
-			list.Param(ws.PathParameter(p, "name of the "+p))
-			get.Param(ws.PathParameter(p, "name of the "+p))
+			Operation("get" + id + at.id + "Object").Doc("One object").Param(name)
+		// The older form of a watch, which the console uses.
+		watch := ws.GET("/watch"+at.path+"/{resources}").To(web.Handle(b.list)).Produces(restful.MIME_JSON, stream.EventStream).
+			Metadata(web.MetadataPart, true).
+			Operation("watch" + id + at.id + "Objects").Doc("Watch the objects of a kind")
+		watchOne := ws.GET("/watch"+at.path+"/{resources}/{name}").To(web.Handle(b.list)).Produces(restful.MIME_JSON, stream.EventStream).
+			Operation("watch" + id + at.id + "Object").Doc("Watch one object").Param(name)
+		for _, p := range resource.Parameters() {
+			if p.Page {
+				list.Param(ws.QueryParameter(p.Name, p.Doc).DataType(p.Type))
+				continue
+			}
+			for _, route := range []*restful.RouteBuilder{list, watch} {
+				route.Param(ws.QueryParameter(p.Name, p.Doc).DataType(p.Type))
+			}
 		}
-		ws.Route(list)
-		ws.Route(get)
+		for _, route := range []*restful.RouteBuilder{list, get, watch, watchOne} {
+			route.Param(resources)
+			for _, p := range at.params {
+				route.Param(ws.PathParameter(p, "name of the "+p))
+			}
+			ws.Route(route)
+		}
 	}
 	mountWrites(ws, id, b)
 }
@@ -89,38 +109,55 @@ type target struct {
 	kind  *store.Kind
 	scope resource.Scope
 	name  string
+	watch bool
 }
 
-func (b bound) target(r *restful.Request) (*target, error) {
+func (b bound) target(r *restful.Request, agree func(*request.Info, *target) error) (*target, error) {
 	ctx, gv, plural := r.Request.Context(), b.gv(r), r.PathParameter("resources")
 	t := &target{
-		scope: resource.Scope{Namespace: r.PathParameter("namespace"), Workspace: r.PathParameter("workspace")},
-		name:  r.PathParameter("name"),
+		scope: resource.Scope{
+			Namespace: r.PathParameter("namespace"), Workspace: r.PathParameter("workspace"), Part: authz.DecisionFrom(ctx).Part,
+		},
+		name: r.PathParameter("name"),
 	}
 	info := request.InfoFrom(ctx)
 	if info != nil && (info.APIGroup != gv.Group || info.APIVersion != gv.Version) {
 		info = nil // authorized for another group
 	}
-	if err := resource.Agree(info, plural, t.scope, t.name); err != nil {
+	if err := agree(info, t); err != nil {
 		return nil, err
 	}
 	var err error
 	if t.kind, err = b.Resources.Catalog().Resolve(ctx, gv.WithResource(plural)); err != nil {
 		return nil, err
 	}
+	// The decision was about this very kind, so that what it allows to read is all of it.
+	t.scope.Data = t.scope.Namespace != "" && authz.DecisionFrom(ctx).Allowed && b.Resources.HasData(t.kind)
 	return t, b.Resources.Served(ctx, t.kind)
 }
 
+// list answers what is about any number of objects: a page, a live page, or a watch.
 func (b bound) list(r *restful.Request) (any, error) {
 	q, err := query.Parse(r.Request.URL.Query())
 	if err != nil {
 		return nil, err
 	}
-	t, err := b.target(r)
+	t, err := b.target(r, func(info *request.Info, t *target) (err error) {
+		t.watch, err = resource.AgreeList(info, r.PathParameter("resources"), t.scope, t.name)
+		return err
+	})
 	if err != nil {
 		return nil, err
 	}
-	page, err := b.Resources.List(r.Request.Context(), t.kind, t.scope, q)
+	ctx := r.Request.Context()
+	src, err := b.Resources.Streamed(ctx, r.Request.Header, t.kind, t.scope, q, t.watch, t.name)
+	if err != nil {
+		return nil, err
+	}
+	if src != nil {
+		return b.Streams.Answer(src), nil
+	}
+	page, err := b.Resources.List(ctx, t.kind, t.scope, q)
 	if err != nil {
 		return nil, err
 	}
@@ -128,7 +165,9 @@ func (b bound) list(r *restful.Request) (any, error) {
 }
 
 func (b bound) get(r *restful.Request) (any, error) {
-	t, err := b.target(r)
+	t, err := b.target(r, func(info *request.Info, t *target) error {
+		return resource.Agree(info, r.PathParameter("resources"), t.scope, t.name)
+	})
 	if err != nil {
 		return nil, err
 	}

@@ -39,8 +39,7 @@ func TestRoutes(t *testing.T) {
 		{"UnknownGroup", "/kapis/none.example.com/v1/pods", 404, "none.example.com", ""},
 		{"GroupOfAnotherKind", "/kapis/tenant.kubesphere.io/v1beta1/pods", 404, "pods", ""},
 		{"SubResourcesAreNoKinds", "/kapi/v1/namespaces/a/pods/p1/log", 404, "", ""},
-		{"Watch", "/kapi/v1/pods?watch=1", 405, "watch", ""},
-		{"WatchInThePath", "/kapi/v1/watch/pods", 404, "", ""},
+
 		{"BadPage", "/kapi/v1/pods?page=x", 400, "page", ""},
 	} {
 		t.Run(r.name, func(t *testing.T) {

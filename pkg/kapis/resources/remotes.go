@@ -10,6 +10,7 @@ import (
 
 	"kapis.dev/ks-apiserver/pkg/git"
 	"kapis.dev/ks-apiserver/pkg/registry"
+	"kapis.dev/ks-apiserver/pkg/resource"
 	"kapis.dev/ks-apiserver/pkg/web"
 
 	restful "github.com/emicklei/go-restful/v3"
@@ -104,9 +105,9 @@ func (m *Remotes) mountV1alpha3(ws *restful.WebService) {
 	tags := namespaced(ws, ws.GET(ns+"/repositorytags")).To(m.remote(what{verb: "list", resource: "repositorytags"}, m.tags)).
 		Operation("getRepositoryTags").Doc("The tags of a repository").Writes(repositoryTags{}).
 		Param(ws.QueryParameter("repository", "name of the repository, such as nginx").Required(true)).Param(secret)
-	for _, p := range listParams {
-		if p.name == "limit" || p.name == "page" || p.name == "ascending" {
-			tags.Param(ws.QueryParameter(p.name, p.doc).DataType(p.kind))
+	for _, p := range resource.Parameters() {
+		if p.Name == "limit" || p.Name == "page" || p.Name == "ascending" {
+			tags.Param(ws.QueryParameter(p.Name, p.Doc).DataType(p.Type))
 		}
 	}
 	ws.Route(tags)

@@ -3,9 +3,14 @@
 package resources
 
 import (
+	"context"
+
+	"kapis.dev/ks-apiserver/pkg/authz"
 	"kapis.dev/ks-apiserver/pkg/query"
 	"kapis.dev/ks-apiserver/pkg/request"
 	"kapis.dev/ks-apiserver/pkg/resource"
+	"kapis.dev/ks-apiserver/pkg/store"
+	"kapis.dev/ks-apiserver/pkg/stream"
 	"kapis.dev/ks-apiserver/pkg/web"
 
 	restful "github.com/emicklei/go-restful/v3"
@@ -17,8 +22,13 @@ const Root = "/kapis/resources.kubesphere.io/v1alpha3"
 // V1alpha3 serves resources.kubesphere.io/v1alpha3.
 type V1alpha3 struct {
 	Resources *resource.Service
-	Inventory *Inventory
-	Remotes   *Remotes
+	// Streams watches over watches and live pages.
+	Streams *stream.Guard
+	// Authorizer decides whether a caller may read what a rule for this group alone does not open: the data of
+	// Secrets and ConfigMaps.
+	Authorizer authz.Authorizer
+	Inventory  *Inventory
+	Remotes    *Remotes
 }
 
 // WebService returns the routes of the group.
@@ -34,15 +44,16 @@ func (h *V1alpha3) WebService() *restful.WebService {
 // Mount adds the routes to a WebService whose root is Root.
 func (h *V1alpha3) Mount(ws *restful.WebService) {
 	for _, at := range [...]struct{ path, id string }{{"", ""}, {"/namespaces/{namespace}", "Namespaced"}} {
-		list := ws.GET(at.path + "/{resources}").To(web.Handle(h.list)).
-			Operation("list" + at.id + "Resources").Doc("List the objects of a kind: filtered, sorted, one page").
+		list := ws.GET(at.path+"/{resources}").To(web.Handle(h.list)).Produces(restful.MIME_JSON, stream.EventStream).
+			Metadata(web.MetadataPart, true).
+			Operation("list" + at.id + "Resources").Doc("List the objects of a kind: filtered, sorted, one page; or watch them").
 			Param(ws.PathParameter("resources", "plural name of the kind, such as pods"))
 		get := ws.GET(at.path + "/{resources}/{name}").To(web.Handle(h.get)).
 			Operation("get" + at.id + "Resource").Doc("One object").
 			Param(ws.PathParameter("resources", "plural name of the kind, such as pods")).
 			Param(ws.PathParameter("name", "name of the object"))
-		for _, p := range listParams {
-			list.Param(ws.QueryParameter(p.name, p.doc).DataType(p.kind))
+		for _, p := range resource.Parameters() {
+			list.Param(ws.QueryParameter(p.Name, p.Doc).DataType(p.Type))
 		}
 		if at.path != "" {
 			list.Param(ws.PathParameter("namespace", "name of the namespace"))
@@ -53,28 +64,12 @@ func (h *V1alpha3) Mount(ws *restful.WebService) {
 	}
 }
 
-// listParams are the parameters of every list, for the documentation of the API.
-var listParams = [...]struct{ name, kind, doc string }{
-	{"limit", "integer", "items on a page; all where it is absent or -1"},
-	{"page", "integer", "which page, from 1"},
-	{"sortBy", "string", "sort keys joined by commas: creationTimestamp, name, namespace, a key of the kind, or a path such as .spec.replicas"},
-	{"ascending", "boolean", "the smallest first; default false"},
-	{"name", "string", "part of the name or of the alias"},
-	{"names", "string", "names joined by commas"},
-	{"uid", "string", "UID of the object"},
-	{"namespace", "string", "namespace of the objects"},
-	{"ownerReference", "string", "UID of an owner"},
-	{"ownerKind", "string", "kind of an owner"},
-	{"annotation", "string", "key, key=value or key!=value"},
-	{"label", "string", "key, key=value or key!=value"},
-	{"labelSelector", "string", "label selector; | between alternatives"},
-	{"fieldSelector", "string", "path=value, path!=value or path=~value, joined by commas"},
-}
-
+// list answers what is about any number of objects: a page, a live page, or a watch.
 func (h *V1alpha3) list(r *restful.Request) (any, error) {
 	ctx, plural := r.Request.Context(), r.PathParameter("resources")
-	scope := resource.Scope{Namespace: r.PathParameter("namespace")}
-	if err := resource.Agree(request.InfoFrom(ctx), plural, scope, ""); err != nil {
+	scope := resource.Scope{Namespace: r.PathParameter("namespace"), Part: authz.DecisionFrom(ctx).Part}
+	watch, err := resource.AgreeList(request.InfoFrom(ctx), plural, scope, "")
+	if err != nil {
 		return nil, err
 	}
 	q, err := query.Parse(r.Request.URL.Query())
@@ -85,6 +80,15 @@ func (h *V1alpha3) list(r *restful.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
+	// Of a stream, only the right to this route is looked at again and again: it never has data.
+	src, err := h.Resources.Streamed(ctx, r.Request.Header, kind, scope, q, watch, "")
+	if err != nil {
+		return nil, err
+	}
+	if src != nil {
+		return h.Streams.Answer(src), nil
+	}
+	scope.Data = h.mayReadData(ctx, kind, scope)
 	page, err := h.Resources.List(ctx, kind, scope, q)
 	if err != nil {
 		return nil, err
@@ -102,5 +106,16 @@ func (h *V1alpha3) get(r *restful.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
+	scope.Data = h.mayReadData(ctx, kind, scope)
 	return h.Resources.Get(ctx, kind, scope, name)
+}
+
+// mayReadData tells whether the caller may do at the kind itself what he does here. A rule for this group
+// opens its routes for every kind, and so never the data of Secrets and ConfigMaps.
+func (h *V1alpha3) mayReadData(ctx context.Context, kind *store.Kind, scope resource.Scope) bool {
+	if scope.Namespace == "" || !h.Resources.HasData(kind) || h.Authorizer == nil {
+		return false
+	}
+	d, err := h.Authorizer.Authorize(ctx, request.UserFrom(ctx), request.InfoFrom(ctx).As(kind.GVR.GroupResource()))
+	return err == nil && d.Allowed
 }

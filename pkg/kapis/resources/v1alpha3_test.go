@@ -35,7 +35,6 @@ func TestRoutes(t *testing.T) {
 		{"KindThatCannotBeListed", "/namespaces/a/bindings", 405, "MethodNotAllowed", ""},
 		{"BadLimit", "/pods?limit=x", 400, `"field":"limit"`, ""},
 		{"BadSortKey", "/pods?sortBy=x", 400, `"field":"sortBy"`, ""},
-		{"Watch", "/pods?watch=true", 405, "watch", ""},
 	} {
 		t.Run(r.name, func(t *testing.T) {
 			rec := kapistest.Serve(t, c, http.MethodGet, Root+r.path)

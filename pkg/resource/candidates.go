@@ -1,0 +1,72 @@
+package resource
+
+import "kapis.dev/ks-apiserver/pkg/store"
+
+// candidates are objects that may match: a range of a tree, or a list.
+type candidates struct {
+	tree store.Range
+	list []*store.Ref
+}
+
+func (c *candidates) len() int { return c.tree.Len() + len(c.list) }
+
+// walk calls f with the objects from i on, until it returns false.
+func (c *candidates) walk(i int, f func(*store.Ref) bool) {
+	if c.list == nil {
+		c.tree.Walk(i, false, f)
+		return
+	}
+	for ; i < len(c.list) && f(c.list[i]); i++ { //nolint:revive // the body is f
+	}
+}
+
+// candidates returns objects among which are all that can match, each once: the fewest there are to look
+// at.
+func (p *plan) candidates(snap *store.Snapshot) candidates {
+	if p.never {
+		return candidates{}
+	}
+	if p.named != nil {
+		named := candidates{list: []*store.Ref{}}
+		for name := range p.named {
+			snap.Named(p.namespace, name, func(ref *store.Ref) { named.list = append(named.list, ref) })
+		}
+		return named
+	}
+	best := []store.Range{snap.ByCreated(p.base)}
+	fewest := best[0].Len()
+	for _, c := range p.conditions {
+		if len(c.terms) == 0 {
+			continue
+		}
+		n := 0
+		some := make([]store.Range, len(c.terms))
+		for i, t := range c.terms {
+			some[i] = snap.ByCreated(t)
+			n += some[i].Len()
+		}
+		if n < fewest {
+			best, fewest = some, n
+		}
+	}
+	if len(best) == 1 {
+		return candidates{tree: best[0]}
+	}
+	return distinct(best)
+}
+
+// distinct makes one list of ranges that may have objects in common.
+func distinct(ranges []store.Range) candidates {
+	all := candidates{list: []*store.Ref{}}
+	seen := map[*store.Ref]struct{}{}
+	for _, r := range ranges {
+		r.Walk(0, false, func(ref *store.Ref) bool {
+			if _, again := seen[ref]; !again {
+				seen[ref] = struct{}{}
+				all.list = append(all.list, ref)
+			}
+			return true
+		})
+	}
+	return all
+}

@@ -1,0 +1,59 @@
+package resource
+
+import (
+	"context"
+	"net/http"
+	"slices"
+
+	"kapis.dev/ks-apiserver/pkg/query"
+	"kapis.dev/ks-apiserver/pkg/store"
+	"kapis.dev/ks-apiserver/pkg/stream"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// Streamed returns what answers a request for a list that is to go on: a watch, where that is what was
+// authorized, or a live page. It is nil where one page is asked for. name restricts a watch to the object
+// of that name, empty for none. What it returns is to be closed, which its stream.Answer does.
+func (s *Service) Streamed(ctx context.Context, h http.Header, k *store.Kind, scope Scope, q *query.Query, watch bool, name string) (stream.Source, error) {
+	events := stream.WantsEvents(h)
+	if watch {
+		after := ""
+		if events {
+			after = h.Get("Last-Event-ID")
+		}
+		x, err := s.Watch(ctx, k, scope, named(q, name), after)
+		if err != nil {
+			return nil, err
+		}
+		return x, nil
+	}
+	live, err := IsLive(q)
+	switch {
+	case err != nil:
+		return nil, err
+	case !live && events:
+		return nil, &apierrors.StatusError{ErrStatus: metav1.Status{
+			Status: metav1.StatusFailure, Code: http.StatusNotAcceptable, Reason: metav1.StatusReasonNotAcceptable,
+			Message: "a list is JSON: events come with watch=true, or with view=live",
+		}}
+	case !live:
+		return nil, nil
+	}
+	x, err := s.Live(ctx, k, scope, q)
+	if err != nil {
+		return nil, err
+	}
+	return x, nil
+}
+
+// named restricts a query to one name.
+func named(q *query.Query, name string) *query.Query {
+	if name == "" {
+		return q
+	}
+	one := *q
+	one.Fields = append(slices.Clip(q.Fields), query.FieldRequirement{Path: query.Path{"metadata", "name"}, Op: query.Is, Value: name})
+	return &one
+}

@@ -1,0 +1,340 @@
+package resource
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+	"time"
+
+	"kapis.dev/ks-apiserver/pkg/query"
+	"kapis.dev/ks-apiserver/pkg/rawjson"
+	"kapis.dev/ks-apiserver/pkg/store"
+	"kapis.dev/ks-apiserver/pkg/stream"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+)
+
+// How often a stream does something. A change is shown at once where none was for wakeEvery, so within
+// that time in any case.
+const (
+	wakeEvery   = 40 * time.Millisecond
+	beatEvery   = 15 * time.Second
+	dependEvery = time.Second // of what a filter depends on
+)
+
+// initialTimeout is how long a client may take to receive what matches when its watch begins, since the
+// snapshot is kept so long.
+const initialTimeout = 2 * time.Minute
+
+// The types of events (metav1.WatchEvent).
+const (
+	added    = "ADDED"
+	modified = "MODIFIED"
+	deleted  = "DELETED"
+	bookmark = "BOOKMARK"
+)
+
+// Watching is a watch of what a query matches: a stream.Source of the watch events of Kubernetes. An
+// object that begins to match is added for it, one that ceases to is deleted, in its last state.
+//
+// It remembers a position in the history of the kind, and no object: a slow client keeps nothing in
+// memory. Where the history does not go back as far any more, the watch ends with 410.
+type Watching struct {
+	service *Service
+	plan    *builder
+	options watchOptions
+	from    *store.Watch
+
+	at      uint64 // position up to which the client has been told
+	version string // what it has seen by that
+	expired bool   // the client asked for changes that are not kept any more
+
+	wake, beat, check time.Duration
+}
+
+// Watch begins a watch of the objects that a query matches in a scope. Its order does not count. after is
+// the version behind which a client goes on that comes back by itself (Last-Event-ID), empty for none.
+func (s *Service) Watch(ctx context.Context, k *store.Kind, scope Scope, q *query.Query, after string) (*Watching, error) {
+	if err := reachable(k, scope); err != nil {
+		return nil, err
+	}
+	o, err := watchOptionsOf(q, after)
+	if err != nil {
+		return nil, err
+	}
+	unsorted := *q
+	unsorted.SortBy = nil
+	b := &builder{ctx: ctx, service: s, kind: k, own: s.own(k.GVR), scope: scope, query: &unsorted, projection: newProjection(q.Project)}
+	if err := b.build(); err != nil {
+		return nil, err
+	}
+	if o.version != "" {
+		if _, err := s.snapshotOf(ctx, k, scope, o.version); err != nil {
+			return nil, err
+		}
+	}
+	from, err := s.watchOf(ctx, k, scope)
+	if err != nil {
+		return nil, err
+	}
+	x := &Watching{service: s, plan: b, options: o, from: from, wake: wakeEvery, beat: beatEvery, check: dependEvery}
+	snap := from.Snapshot()
+	x.at, x.version = snap.Position(), snap.ResourceVersion()
+	if !o.initial && o.version != "" {
+		at, ok := snap.After(o.version)
+		x.at, x.version, x.expired = at, o.version, !ok
+	}
+	return x, nil
+}
+
+// Head implements stream.Source.
+func (x *Watching) Head(h http.Header) { markPartial(h, x.plan.scope) }
+
+func markPartial(h http.Header, scope Scope) {
+	if scope.Part != nil {
+		h.Set(HeaderPartial, "true")
+	}
+}
+
+// Close implements stream.Source.
+func (x *Watching) Close() { x.from.Close() }
+
+// Stream implements stream.Source.
+func (x *Watching) Stream(ctx context.Context, out *stream.Writer) {
+	timed, cancel := context.WithTimeout(ctx, x.options.lifetime)
+	defer cancel()
+	err := x.run(timed, out)
+	switch {
+	case errors.Is(err, store.ErrGone) || errors.Is(err, errOver):
+	case err != nil:
+		out.Fail(err)
+	case ctx.Err() == nil:
+		x.mark(out) // its time is up: the client goes on from here
+	}
+	out.Flush() // whether the client is there does not matter any more
+}
+
+// errExpired is what a client is told that has to begin anew.
+func errExpired(why string) error {
+	return apierrors.NewResourceExpired(why + ": list again")
+}
+
+// run writes until ctx ends. Its error is for the client, but for ErrGone and errOver.
+func (x *Watching) run(ctx context.Context, out *stream.Writer) error {
+	if x.expired {
+		return errExpired(fmt.Sprintf("the changes since resource version %q are not kept any more", x.options.version))
+	}
+	if x.options.initial {
+		if err := x.everything(ctx, out); err != nil {
+			return err
+		}
+	}
+	beat := x.beat
+	if len(x.plan.depends) > 0 {
+		beat = min(beat, x.check)
+	}
+	for next := time.Now().Add(x.beat); ; {
+		until, cancel := context.WithTimeout(ctx, beat)
+		err := x.follow(until, out)
+		cancel()
+		if err != nil || ctx.Err() != nil {
+			return err
+		}
+		if x.plan.outdated(ctx) {
+			return errExpired("what the filter depends on has changed")
+		}
+		if now := time.Now(); !now.Before(next) {
+			next = now.Add(x.beat)
+			x.mark(out)
+			if !out.Flush() {
+				return errOver
+			}
+		}
+	}
+}
+
+// follow writes changes until ctx ends.
+func (x *Watching) follow(ctx context.Context, out *stream.Writer) error {
+	for {
+		for more := true; more; {
+			var kept bool
+			if more, kept = x.changes(out); !kept {
+				return errExpired("the client is too slow: changes that it has not seen are not kept any more")
+			}
+			if err := x.plan.failed(); err != nil {
+				return err
+			}
+			if !out.Flush() {
+				return errOver
+			}
+		}
+		if !pause(ctx, x.wake) {
+			return nil
+		}
+		if _, err := x.from.Next(ctx); err != nil {
+			return ending(err)
+		}
+	}
+}
+
+// errOver is why a stream ends of which nothing more is to be said: its client is gone, or its time is up
+// before it has begun.
+var errOver = errors.New("the stream is over")
+
+// ending is what the end of the wait for a snapshot means: nothing, where it is that of the wait's time.
+func ending(err error) error {
+	if errors.Is(err, store.ErrGone) {
+		return err
+	}
+	return nil
+}
+
+// pause waits, and tells whether ctx still goes on.
+func pause(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// changes adds what has changed, until out is full: then there may be more. kept is false where not all of
+// it is kept any more. Nothing is held on to when it returns, since what follows waits for the client.
+func (x *Watching) changes(out *stream.Writer) (more, kept bool) {
+	snap := x.from.Snapshot()
+	var c store.Change // one behind, to see whether another of its version follows
+	held := false
+	kept = snap.Changes(x.at, func(next *store.Change) bool {
+		if held {
+			x.change(&c, next.Version != c.Version, out)
+			if x.at++; out.Full() {
+				more = true
+				return false
+			}
+		}
+		c, held = *next, true
+		return true
+	})
+	if !kept || more {
+		return more, kept
+	}
+	if held {
+		x.change(&c, true, out)
+	}
+	x.at, x.version = snap.Position(), snap.ResourceVersion()
+	return false, true
+}
+
+// change adds the event of one change, if it is one for this watch. last says that none of the same
+// version follows, so that whoever has seen this version has seen them all.
+func (x *Watching) change(c *store.Change, last bool, out *stream.Writer) {
+	before := c.Old != nil && x.plan.matches(c.Old)
+	after := c.New != nil && x.plan.matches(c.New)
+	switch {
+	case after && before:
+		x.event(out, modified, x.id(out, c, last), c.New.JSON)
+	case after:
+		x.event(out, added, x.id(out, c, last), c.New.JSON)
+	case before:
+		version := seen(c.Version, last)
+		x.event(out, deleted, version, atVersion(c.Old.JSON, version))
+	}
+}
+
+// matches is holds, and false where nothing can match.
+func (p *plan) matches(r *store.Record) bool { return !p.never && p.holds(r) }
+
+// id is the id of a change's event, where there is one.
+func (x *Watching) id(out *stream.Writer, c *store.Change, last bool) string {
+	if !out.Events() {
+		return ""
+	}
+	return seen(c.Version, last)
+}
+
+// seen is the version up to which a client has seen everything, once it has seen a change of version.
+func seen(version string, last bool) string {
+	if last {
+		return version
+	}
+	n, err := strconv.ParseUint(version, 10, 64)
+	if err != nil || n == 0 {
+		return version
+	}
+	return strconv.FormatUint(n-1, 10)
+}
+
+// atVersion returns an object with another resource version: that of its deletion, so that a client that
+// goes on from the last object it has seen does not go back.
+func atVersion(json, version string) string {
+	start, end, ok := rawjson.Span(json, "metadata", "resourceVersion")
+	if _, err := strconv.ParseUint(version, 10, 64); err != nil || !ok {
+		return json
+	}
+	return json[:start] + `"` + version + `"` + json[end:]
+}
+
+// event adds an event about an object.
+func (x *Watching) event(out *stream.Writer, typ, id, json string) {
+	out.Event(typ, id, `{"type":"`, typ, `","object":`, x.plan.projected(json), `}`)
+}
+
+// projected is an object as the query wants to see it.
+func (b *builder) projected(json string) string {
+	if b.projection == nil {
+		return json
+	}
+	return string(b.projection.append(nil, json))
+}
+
+// mark tells the client up to which version it has seen everything.
+func (x *Watching) mark(out *stream.Writer) {
+	if x.options.bookmarks {
+		x.bookmark(out, "")
+	}
+	out.Beat(x.version)
+}
+
+func (x *Watching) bookmark(out *stream.Writer, more string) {
+	k := x.plan.kind
+	object := strconv.AppendQuote([]byte(`{"kind":`), k.Kind)
+	object = strconv.AppendQuote(append(object, `,"apiVersion":`...), k.GVR.GroupVersion().String())
+	object = strconv.AppendQuote(append(object, `,"metadata":{"resourceVersion":`...), x.version)
+	out.Event(bookmark, x.version, `{"type":"BOOKMARK","object":`, string(object), more, `}}}`)
+}
+
+// everything sends all objects that match as added ones, as of one moment.
+func (x *Watching) everything(ctx context.Context, out *stream.Writer) error {
+	deadline := time.Now().Add(initialTimeout)
+	snap := x.from.Snapshot()
+	some := x.plan.candidates(snap)
+	for i := 0; i < some.len(); {
+		some.walk(i, func(ref *store.Ref) bool {
+			i++
+			if o := snap.Record(ref); x.plan.matches(o) {
+				x.event(out, added, "", o.JSON)
+			}
+			return !out.Full()
+		})
+		if err := x.plan.failed(); err != nil {
+			return err
+		}
+		switch {
+		case !out.Flush() || ctx.Err() != nil:
+			return errOver
+		case time.Now().After(deadline):
+			return apierrors.NewTimeoutError("the client is too slow: it has not received all objects in "+initialTimeout.String(), 1)
+		}
+	}
+	x.at, x.version = snap.Position(), snap.ResourceVersion()
+	if x.options.endMark {
+		x.bookmark(out, `,"annotations":{"k8s.io/initial-events-end":"true"}`)
+	}
+	out.Beat(x.version)
+	return nil
+}

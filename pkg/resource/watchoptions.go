@@ -1,0 +1,146 @@
+package resource
+
+import (
+	"bytes"
+	"context"
+	"math/rand/v2"
+	"strconv"
+	"time"
+
+	"kapis.dev/ks-apiserver/pkg/query"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// minLifetime is how long a watch lasts at least that asks for no time; it is twice that at most, so that
+// clients which came together don't come back together.
+const minLifetime = 30 * time.Minute
+
+// watchOptions are the parameters of a watch beyond those of a list (metav1.ListOptions).
+type watchOptions struct {
+	// version is the one behind which the changes begin, empty for now.
+	version string
+	// initial asks for what matches when the watch begins, endMark for a bookmark behind that.
+	initial, endMark bool
+	// bookmarks asks for the version from time to time.
+	bookmarks bool
+	lifetime  time.Duration
+}
+
+func watchOptionsOf(q *query.Query, after string) (watchOptions, error) {
+	o := watchOptions{version: q.Version, initial: q.Version == ""}
+	if v, _ := q.Param("view"); v != "" {
+		return o, query.Invalid("view", v, "no view together with watch: one or the other")
+	}
+	if err := unpaged(q); err != nil {
+		return o, err
+	}
+	bookmarks, _, err := flag(q, "allowWatchBookmarks")
+	if err != nil {
+		return o, err
+	}
+	o.bookmarks = bookmarks
+	send, asked, err := flag(q, "sendInitialEvents")
+	if err != nil {
+		return o, err
+	}
+	match, _ := q.Param("resourceVersionMatch")
+	switch {
+	case asked && match != "NotOlderThan":
+		return o, query.Invalid("resourceVersionMatch", match, "NotOlderThan together with sendInitialEvents")
+	case !asked && match != "":
+		return o, query.Invalid("resourceVersionMatch", match, "sendInitialEvents together with it")
+	case asked:
+		o.initial, o.endMark = send, send
+	}
+	if _, err := strconv.ParseUint(after, 10, 64); err == nil { // it has seen what the URL asks for
+		o.version, o.initial, o.endMark = after, false, false
+	}
+	o.lifetime, err = lifetimeOf(q)
+	return o, err
+}
+
+// unpaged refuses what makes no sense for a stream of events.
+func unpaged(q *query.Query) error {
+	if q.Limit != query.All {
+		v, _ := q.Param("limit")
+		return query.Invalid("limit", v, "no limit together with watch: view=live follows a page")
+	}
+	if q.Page != 1 {
+		v, _ := q.Param("page")
+		return query.Invalid("page", v, "no page together with watch: view=live follows a page")
+	}
+	return static(q)
+}
+
+// static refuses what only a list can answer.
+func static(q *query.Query) error {
+	if len(q.Facets) > 0 {
+		v, _ := q.Param("facets")
+		return query.Invalid("facets", v, "no facets in a stream: a list has them")
+	}
+	if q.ManagedFields {
+		return query.Invalid("managedFields", "true", "no managedFields in a stream: a list has them")
+	}
+	return nil
+}
+
+func flag(q *query.Query, param string) (value, set bool, err error) {
+	v, _ := q.Param(param)
+	if v == "" {
+		return false, false, nil
+	}
+	if value, err = strconv.ParseBool(v); err != nil {
+		return false, false, query.Invalid(param, v, "true or false")
+	}
+	return value, true, nil
+}
+
+// lifetimeOf reads timeoutSeconds; where none are asked for, the time is chosen.
+func lifetimeOf(q *query.Query) (time.Duration, error) {
+	v, _ := q.Param("timeoutSeconds")
+	seconds, err := strconv.ParseUint(v, 10, 31)
+	if err != nil && v != "" {
+		return 0, query.Invalid("timeoutSeconds", v, "a number of seconds")
+	}
+	if seconds == 0 {
+		return minLifetime + rand.N(minLifetime), nil
+	}
+	return time.Duration(seconds) * time.Second, nil //nolint:gosec // 31 bits
+}
+
+// dependency is another kind that a plan was made from, and its state at that time.
+type dependency struct {
+	gvr        schema.GroupVersionResource
+	generation uint64
+}
+
+// outdated tells whether a plan made anew would have another outcome, since something that it depends
+// on, beside the objects that it is for, has changed.
+func (b *builder) outdated(ctx context.Context) bool {
+	if !b.moved(ctx) {
+		return false
+	}
+	again := &builder{ctx: ctx, service: b.service, kind: b.kind, own: b.own, scope: b.scope, query: b.query}
+	if again.build() != nil || again.never != b.never || !bytes.Equal(again.resultKey(nil), b.resultKey(nil)) {
+		return true
+	}
+	b.depends = again.depends
+	return false
+}
+
+// moved tells whether a kind that the plan depends on has changed at all.
+func (b *builder) moved(ctx context.Context) bool {
+	for _, d := range b.depends {
+		snap, err := b.service.store.Snapshot(ctx, d.gvr)
+		if err != nil || snap.Generation() != d.generation {
+			return true
+		}
+	}
+	return false
+}
+
+// depend notes that the plan is made from another kind, as of a generation of it.
+func (b *builder) depend(gvr schema.GroupVersionResource, generation uint64) {
+	b.depends = append(b.depends, dependency{gvr, generation})
+}

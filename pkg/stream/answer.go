@@ -1,0 +1,109 @@
+package stream
+
+import (
+	"context"
+	"errors"
+	"mime"
+	"net/http"
+	"strconv"
+	"strings"
+
+	"github.com/coder/websocket"
+
+	"kapis.dev/ks-apiserver/pkg/web"
+)
+
+// EventStream is the media type of server-sent events.
+const EventStream = "text/event-stream"
+
+// Source is what is streamed.
+type Source interface {
+	// Head adds to the header of the answer.
+	Head(http.Header)
+	// Stream writes to out until ctx ends, out fails, or there is nothing more to come.
+	Stream(ctx context.Context, out *Writer)
+	// Close lets go of what the source holds. It is called once, also where Stream is not.
+	Close()
+}
+
+// Answer is a stream that answers a request. It is a web.Responder.
+type Answer struct {
+	guard  *Guard
+	source Source
+}
+
+// Answer returns the answer that src writes: as a WebSocket where the request asks for one, as server-sent
+// events where it accepts those, and as lines of JSON otherwise.
+func (g *Guard) Answer(src Source) *Answer { return &Answer{g, src} }
+
+// Respond implements web.Responder.
+func (a *Answer) Respond(w http.ResponseWriter, r *http.Request) {
+	defer a.source.Close()
+	if a.guard == nil {
+		web.WriteError(w, r, errors.New("the assembly lacks a stream.Guard"))
+		return
+	}
+	s, again, err := a.guard.Over(w, r)
+	if err != nil {
+		web.WriteError(w, r, err)
+		return
+	}
+	defer s.Stop()
+	a.source.Head(w.Header())
+	if strings.EqualFold(r.Header.Get("Upgrade"), "websocket") && !web.IsHead(r) {
+		a.talk(w, again, s)
+		return
+	}
+	f := lines
+	if WantsEvents(r.Header) {
+		f = events
+	}
+	out := open(w, s, f)
+	if !web.IsHead(r) && out.Flush() {
+		a.source.Stream(s.ctx, out)
+	}
+}
+
+// talk answers by WebSocket. Whether the page that asks may was judged before the request got here.
+func (a *Answer) talk(w http.ResponseWriter, r *http.Request, s *Stream) {
+	conn, err := websocket.Accept(w, r, &websocket.AcceptOptions{InsecureSkipVerify: true})
+	if err != nil {
+		return // it has been answered
+	}
+	defer func() { _ = conn.CloseNow() }()
+	// What the client says is read for its end only. The reader must outlive s, whose end the client is
+	// to be told.
+	heard := conn.CloseRead(context.WithoutCancel(s.ctx))
+	ctx, cancel := context.WithCancel(s.ctx)
+	defer cancel()
+	defer context.AfterFunc(heard, cancel)()
+	out := &Writer{stream: s, form: messages, conn: conn}
+	a.source.Stream(ctx, out)
+	out.close()
+}
+
+// WantsEvents tells whether an Accept header prefers server-sent events to JSON (RFC 9110, 12.5.1).
+func WantsEvents(h http.Header) bool {
+	wants, other := 0.0, 0.0
+	for _, line := range h["Accept"] {
+		for part := range strings.SplitSeq(line, ",") {
+			media, params, err := mime.ParseMediaType(part)
+			if err != nil {
+				continue
+			}
+			q := 1.0
+			if v, ok := params["q"]; ok {
+				if q, err = strconv.ParseFloat(v, 64); err != nil {
+					continue
+				}
+			}
+			switch media {
+			case EventStream:
+				wants = max(wants, q)
+			case "application/json":
+				other = max(other, q)
+			}
+		}
+	}
+	return wants > 0 && wants >= other
+}

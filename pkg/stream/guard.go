@@ -1,0 +1,181 @@
+package stream
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"sync"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/klog/v2"
+
+	"kapis.dev/ks-apiserver/pkg/request"
+)
+
+// The defaults of Options.
+const (
+	DefaultRecheckEvery = 2 * time.Second
+	DefaultFarewell     = 3 * time.Second
+	DefaultProgress     = 30 * time.Second
+	DefaultPerUser      = 1000
+	DefaultTotal        = 10_000
+)
+
+const (
+	// checkTimeout bounds one check, so that a check that hangs ends the request too.
+	checkTimeout = 2 * time.Second
+	// retryAfter is how many seconds a client is asked to wait that found too many streams.
+	retryAfter = 5
+)
+
+// Options are what a Guard is made of.
+type Options struct {
+	// Recheck judges a request again that goes on for long; an error ends it. It gets a context that
+	// ends with the request, or with the check's time. Nil means that nothing is judged again: for
+	// tests only.
+	Recheck func(context.Context, *http.Request) error
+	// RecheckEvery is the time between two checks of one request (DefaultRecheckEvery, so that what
+	// was withdrawn ends well within the 5 s that the product promises).
+	RecheckEvery time.Duration
+	// Drain ends all long requests, cleanly, when it is done. Nil means never.
+	Drain context.Context
+	// Farewell is how long a client may take to receive the end of its stream, and how long one side
+	// of an upgraded connection may stay open after the other has gone (DefaultFarewell).
+	Farewell time.Duration
+	// Progress is how long a client may take to receive what one write gives it (DefaultProgress).
+	Progress time.Duration
+	// PerUser and Total are how many streams there may be (DefaultPerUser, DefaultTotal).
+	PerUser, Total int
+}
+
+// Guard watches over requests that go on for long.
+type Guard struct {
+	options Options
+
+	mu      sync.Mutex
+	total   int
+	perUser map[string]int
+}
+
+// New returns a Guard.
+func New(o Options) *Guard {
+	if o.RecheckEvery <= 0 {
+		o.RecheckEvery = DefaultRecheckEvery
+	}
+	if o.Farewell <= 0 {
+		o.Farewell = DefaultFarewell
+	}
+	if o.Progress <= 0 {
+		o.Progress = DefaultProgress
+	}
+	if o.Drain == nil {
+		o.Drain = context.Background()
+	}
+	if o.PerUser <= 0 {
+		o.PerUser = DefaultPerUser
+	}
+	if o.Total <= 0 {
+		o.Total = DefaultTotal
+	}
+	return &Guard{options: o, perUser: map[string]int{}}
+}
+
+// Open is how many streams there are now.
+func (g *Guard) Open() int {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.total
+}
+
+// Over begins to watch over r. The request that it returns is the one to go on with; Stop is to be called
+// when that is done. The error is a 429 where there are too many streams already.
+func (g *Guard) Over(w http.ResponseWriter, r *http.Request) (*Stream, *http.Request, error) {
+	who := ""
+	if u := request.UserFrom(r.Context()); u != nil {
+		who = u.GetName()
+	}
+	if err := g.enter(who); err != nil {
+		return nil, nil, err
+	}
+	s := &Stream{guard: g, who: who, rc: http.NewResponseController(w)}
+	ctx, cancel := context.WithCancelCause(r.Context())
+	s.ctx, s.cancel = context.WithValue(ctx, streamKey{}, s), cancel
+	r = r.WithContext(s.ctx)
+
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.undrain = context.AfterFunc(g.options.Drain, func() { s.end(errStopping()) })
+	if g.options.Recheck != nil {
+		// A timer, not a goroutine: between two checks, a stream costs no stack.
+		s.timer = time.AfterFunc(g.options.RecheckEvery, func() { g.check(s, r) })
+	}
+	return s, r, nil
+}
+
+func errStopping() error {
+	e := apierrors.NewServiceUnavailable("this server is stopping: try again")
+	e.ErrStatus.Details = &metav1.StatusDetails{RetryAfterSeconds: 1}
+	return e
+}
+
+// enter counts a stream.
+func (g *Guard) enter(who string) error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	switch {
+	case g.total >= g.options.Total:
+		return apierrors.NewTooManyRequests(fmt.Sprintf("this server has %d streams open, as many as it takes", g.total), retryAfter)
+	case g.perUser[who] >= g.options.PerUser:
+		return apierrors.NewTooManyRequests(fmt.Sprintf("user %q has %d streams open, as many as one may have: close some", who, g.perUser[who]), retryAfter)
+	}
+	g.total++
+	g.perUser[who]++
+	return nil
+}
+
+func (g *Guard) leave(who string) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.total--
+	if g.perUser[who]--; g.perUser[who] == 0 {
+		delete(g.perUser, who)
+	}
+}
+
+func (g *Guard) check(s *Stream, r *http.Request) {
+	ctx, cancel := context.WithTimeout(s.ctx, checkTimeout)
+	err := g.options.Recheck(ctx, r)
+	cancel()
+	if s.ctx.Err() != nil {
+		return
+	}
+	if err != nil {
+		klog.V(2).InfoS("ending a request that is no longer allowed", "method", r.Method, "path", r.URL.Path, "reason", err)
+		s.end(apierrors.NewUnauthorized("the credentials or the right of this request have ended"))
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.stopped {
+		s.timer.Reset(g.options.RecheckEvery)
+	}
+}
+
+// endedError is the cause of a stream that this server ended, and what a client is told that has
+// got no answer yet.
+type endedError struct{ err error }
+
+func (e *endedError) Error() string { return e.err.Error() }
+func (e *endedError) Unwrap() error { return e.err }
+
+// Ended returns why this server ended the request of ctx, and nil if it did not.
+func Ended(ctx context.Context) error {
+	var e *endedError
+	if errors.As(context.Cause(ctx), &e) {
+		return e
+	}
+	return nil
+}

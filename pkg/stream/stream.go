@@ -1,0 +1,110 @@
+package stream
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"sync"
+	"time"
+)
+
+// Stream is one request that goes on for long, from its beginning to the return of its handler.
+type Stream struct {
+	guard  *Guard
+	who    string
+	ctx    context.Context
+	cancel context.CancelCauseFunc
+	rc     *http.ResponseController
+
+	mu       sync.Mutex
+	timer    *time.Timer // of the next check
+	parting  *time.Timer // closes conn, after one side has gone
+	undrain  func() bool
+	conn     io.Closer // the client's, once the connection is upgraded
+	deadline bool      // for writes to the client was set
+	stopped  bool
+}
+
+type streamKey struct{}
+
+// From returns the stream of a request, nil where nobody watches over it.
+func From(ctx context.Context) *Stream {
+	s, _ := ctx.Value(streamKey{}).(*Stream)
+	return s
+}
+
+// Context ends with the stream.
+func (s *Stream) Context() context.Context { return s.ctx }
+
+// end ends the stream: for the handler at once; for the client with a clean end of the answer, for which
+// it has a little time, or by closing the upgraded connection.
+func (s *Stream) end(why error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.stopped {
+		return
+	}
+	s.cancel(&endedError{why})
+	if s.conn != nil {
+		_ = s.conn.Close()
+		return
+	}
+	// A client that reads nothing must not hold the stream by that.
+	s.deadline = s.rc.SetWriteDeadline(time.Now().Add(s.guard.options.Farewell)) == nil || s.deadline
+}
+
+// progress gives the client time to receive the next write; a stream that has ended keeps what is left
+// of its farewell.
+func (s *Stream) progress() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.stopped || s.ctx.Err() != nil {
+		return
+	}
+	s.deadline = s.rc.SetWriteDeadline(time.Now().Add(s.guard.options.Progress)) == nil || s.deadline
+}
+
+// Stop lets go of everything that the stream holds. Nothing of it touches the client's connection
+// afterwards, which may serve the next request by then.
+func (s *Stream) Stop() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.stopped {
+		return
+	}
+	s.stopped = true
+	s.undrain()
+	for _, t := range []*time.Timer{s.timer, s.parting} {
+		if t != nil {
+			t.Stop()
+		}
+	}
+	if s.deadline && s.conn == nil {
+		_ = s.rc.SetWriteDeadline(time.Time{})
+	}
+	s.cancel(context.Canceled)
+	s.guard.leave(s.who)
+}
+
+// Attach notes that the connection of the client was taken over, so that the stream can close it: who
+// waits for a client that says nothing is woken by nothing else.
+func (s *Stream) Attach(conn io.Closer) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.conn = conn
+	if s.ctx.Err() != nil { // it ended while the connection was being taken over
+		_ = conn.Close()
+	}
+}
+
+// Part notes that one side of an upgraded connection has said its last word. The other may still have
+// something to say, but neither WebSocket nor SPDY goes on for long with one side: soon the connection
+// is closed.
+func (s *Stream) Part() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.stopped || s.parting != nil {
+		return
+	}
+	s.parting = time.AfterFunc(s.guard.options.Farewell, func() { s.end(io.EOF) })
+}
