@@ -98,7 +98,7 @@ func (p *patient) Write(b []byte) (n int, err error) {
 	for len(b) > 0 && err == nil {
 		p.hurry()
 		var m int
-		m, err = p.w.Write(b[:min(len(b), piece)])
+		m, err = p.w.Write(b[:min(len(b), burst)])
 		n, b = n+m, b[m:]
 	}
 	if err != nil {
@@ -122,7 +122,11 @@ func relax(w io.Writer) {
 	}
 }
 
-// piece is how much is written at once: enough that a system call costs little, and so little that the
+// burst is how much of what needs no copy is written at once, and has to be taken within patience: fewer system
+// calls, and fewer times that they wake up who reads.
+const burst = 512 << 10
+
+// piece is how much is copied and written at once: enough that a system call costs little, and so little that the
 // bytes are still near when they are copied.
 const piece = 64 << 10
 

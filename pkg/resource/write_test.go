@@ -30,7 +30,7 @@ func (d *deadlines) Write(p []byte) (int, error) {
 }
 
 func TestLongAnswersHaveADeadlineThatEndsWithThem(t *testing.T) {
-	w := newWorld(t, map[string][]string{podsPath: padded(100, 5000)}, Options{})
+	w := newWorld(t, map[string][]string{podsPath: padded(300, 5000)}, Options{})
 	k := w.resolve(t, "", "pods")
 	get := httptest.NewRequest(http.MethodGet, "/", nil)
 	for name, raw := range map[string]string{"Streamed": "", "Joined": "fields=.spec"} {
@@ -40,7 +40,7 @@ func TestLongAnswersHaveADeadlineThatEndsWithThem(t *testing.T) {
 			if n := len(d.set); n < 2 || d.set[0].IsZero() || !d.set[n-1].IsZero() {
 				t.Errorf("deadlines: %v", d.set)
 			}
-			if d.longest > piece {
+			if d.longest > burst {
 				t.Errorf("%d bytes at once", d.longest)
 			}
 			d = &deadlines{ResponseRecorder: httptest.NewRecorder(), takes: 2}

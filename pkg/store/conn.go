@@ -7,9 +7,11 @@ import (
 )
 
 const (
-	// lull is how long a connection on which much comes is left alone between two reads. It is the most
-	// that an event waits here, and less than it waits to be published with others.
-	lull = 2 * time.Millisecond
+	// lull is how long a connection on which much comes is left alone between two reads: the most that an
+	// event waits here. To wake up costs some ten times as much as to read an event.
+	lull = 8 * time.Millisecond
+	// busyWithin is how soon behind another something comes on a connection on which much comes.
+	busyWithin = 25 * time.Millisecond
 	// smallRead is what a quiet connection keeps to read into, largeRead the most that a busy one does.
 	smallRead = 4 << 10
 	largeRead = 128 << 10
@@ -56,7 +58,7 @@ func (c *conn) Read(p []byte) (int, error) {
 }
 
 func (c *conn) fill() error {
-	busy := time.Since(c.last) < lull
+	busy := time.Since(c.last) < busyWithin
 	if busy && !c.full {
 		quiet(c.Conn, largeRead) // or each arrival would wake up a thread for nothing
 		time.Sleep(lull)

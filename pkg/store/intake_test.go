@@ -182,7 +182,7 @@ func TestAFirstListIsTheSameAsItsObjects(t *testing.T) {
 		list = append(list, o)
 		model[ns+"/"+name] = o
 	}
-	if gone := c.replace(list, "1"); len(gone) != 0 {
+	if gone := c.replace(list, "9999"); len(gone) != 0 {
 		t.Errorf("gone: %v", gone)
 	}
 	checkSnapshot(t, c.current.Load(), model)

@@ -26,6 +26,8 @@ const (
 	changes = 200
 	// changeTimeout bounds the wait until one shows.
 	changeTimeout = 10 * time.Second
+	// followPause is between two changes that a stream is to show: longer than a live page's own.
+	followPause = 250 * time.Millisecond
 	// lookEvery is the pause between two looks, and so the precision.
 	lookEvery = 250 * time.Microsecond
 )
@@ -180,6 +182,11 @@ func follow(ctx context.Context, kube kubernetes.Interface, lines <-chan streame
 	pods := kube.CoreV1().Pods(podNamespace(12))
 	var took []time.Duration
 	for i := range changes / 4 {
+		select { // a live page is sent once in a while at most: this is about how soon the first change shows
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case <-time.After(followPause):
+		}
 		value := strconv.FormatInt(time.Now().UnixNano(), 36) + "-" + strconv.Itoa(i)
 		patch := fmt.Appendf(nil, `{"metadata":{"labels":{%q:%q}}}`, touchLabel, value)
 		if _, err := pods.Patch(ctx, podName(12), types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
