@@ -24,7 +24,7 @@ import (
 
 // webServices lists the API groups.
 func (p *parts) webServices() []*restful.WebService {
-	kinds := &dynamic.Handler{Resources: p.resources, Streams: p.streams, Kube: p.kube}
+	kinds := &dynamic.Handler{Resources: p.resources, Streams: p.streams, AsCaller: asCaller{p.may, p.kube}, Kube: p.kube}
 	config := kapisconfig.Handler{Multicluster: kapisconfig.Multicluster{
 		ClusterRole: p.cfg.Multicluster.ClusterRole, HostClusterName: p.cfg.Multicluster.HostClusterName, ClusterName: p.cfg.Multicluster.ClusterName,
 	}}
@@ -36,7 +36,7 @@ func (p *parts) webServices() []*restful.WebService {
 	all = append(all, config.V1alpha2())
 	inventory := resources.NewInventory(p.store, p.resources)
 	remotes := resources.NewRemotes(resources.RemoteOptions{AsCaller: asCaller{p.may, p.kube}, AllowLoopback: p.cfg.Egress.AllowLoopback})
-	all = append(all, (&resources.V1alpha3{Resources: p.resources, Streams: p.streams, Authorizer: p.may, Inventory: inventory, Remotes: remotes}).WebService())
+	all = append(all, (&resources.V1alpha3{Resources: p.resources, Streams: p.streams, Authorizer: p.may, AsCaller: asCaller{p.may, p.kube}, Inventory: inventory, Remotes: remotes}).WebService())
 	all = append(all, (&resources.V1alpha2{Inventory: inventory, Remotes: remotes}).WebService())
 	all = append(all, (&operations.V1alpha2{Kube: p.kube, Authorizer: p.may}).WebService())
 	all = append(all, dynamic.WebServices(kinds)...)

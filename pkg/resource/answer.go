@@ -47,6 +47,9 @@ func (a *Answer) tag() string {
 	if p.projection != nil {
 		fields = p.projection.key
 	}
+	if p.complete {
+		fields += "\x00complete"
+	}
 	return tagOf(a.form, string(p.digest[:]), strconv.Itoa(p.Total), p.facets, fields)
 }
 

@@ -25,6 +25,7 @@ type Page struct {
 	digest     digest // of the records
 	bytes      int64  // of their JSON
 	body       *body  // what is kept of the answer, nil for nothing
+	complete   bool   // the records are those of Complete
 }
 
 // Len is how many objects the page has.

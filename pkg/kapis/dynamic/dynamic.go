@@ -20,6 +20,8 @@ type Handler struct {
 	Resources *resource.Service
 	// Streams watches over watches and live pages.
 	Streams *stream.Guard
+	// AsCaller reads for managedFields=true.
+	AsCaller resource.Reader
 	// Kube is asked for what no cache can answer: writes, and sub-resources. Without it, there are no
 	// routes for them.
 	Kube Kube
@@ -158,6 +160,9 @@ func (b bound) list(r *restful.Request) (any, error) {
 		return b.Streams.Answer(src), nil
 	}
 	page, err := b.Resources.List(ctx, t.kind, t.scope, q)
+	if err == nil && q.ManagedFields {
+		page, err = b.Resources.Complete(ctx, page, t.scope, b.AsCaller)
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -27,8 +27,10 @@ type V1alpha3 struct {
 	// Authorizer decides whether a caller may read what a rule for this group alone does not open: the data of
 	// Secrets and ConfigMaps.
 	Authorizer authz.Authorizer
-	Inventory  *Inventory
-	Remotes    *Remotes
+	// AsCaller reads for managedFields=true.
+	AsCaller  resource.Reader
+	Inventory *Inventory
+	Remotes   *Remotes
 }
 
 // WebService returns the routes of the group.
@@ -90,6 +92,9 @@ func (h *V1alpha3) list(r *restful.Request) (any, error) {
 	}
 	scope.Data = h.mayReadData(ctx, kind, scope)
 	page, err := h.Resources.List(ctx, kind, scope, q)
+	if err == nil && q.ManagedFields {
+		page, err = h.Resources.Complete(ctx, page, scope, h.AsCaller)
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -1,0 +1,79 @@
+package resource
+
+import (
+	"context"
+	"fmt"
+	"maps"
+
+	"kapis.dev/ks-apiserver/pkg/rawjson"
+	"kapis.dev/ks-apiserver/pkg/store"
+
+	"golang.org/x/sync/errgroup"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// readers is how many objects of a page are read at the same time.
+const readers = 8
+
+// Reader reads an object at kube-apiserver, as the caller whom ctx names.
+type Reader interface {
+	Get(ctx context.Context, path string) ([]byte, error)
+}
+
+// Complete returns a page with its objects as kube-apiserver has them: with what the cache leaves out, such as
+// managedFields, for a caller who may get each of them. What no answer shows, it does not show either. An
+// object that is gone meanwhile stays as it was; what else fails is the error.
+func (s *Service) Complete(ctx context.Context, p *Page, scope Scope, from Reader) (*Page, error) {
+	own, cut := s.own(p.kind.GVR), rawjson.Cut{}
+	maps.Copy(cut, own.cut)
+	if !s.whole(p.kind, scope) {
+		maps.Copy(cut, own.cutAcross)
+	}
+	out := *p
+	out.body, out.complete = nil, true
+	out.records = make([]*store.Record, len(p.records))
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(readers)
+	for i, r := range p.records {
+		group.Go(func() (err error) {
+			out.records[i], err = completed(ctx, r, p.kind.GVR, cut, from)
+			return err
+		})
+	}
+	if err := group.Wait(); err != nil {
+		return nil, err
+	}
+	out.digest, out.bytes = digestOf(out.records)
+	return &out, nil
+}
+
+func completed(ctx context.Context, r *store.Record, gvr schema.GroupVersionResource, cut rawjson.Cut, from Reader) (*store.Record, error) {
+	text, err := from.Get(ctx, pathOf(gvr, r.Ref))
+	if apierrors.IsNotFound(err) {
+		return r, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	shown, err := rawjson.AppendWithout(nil, string(text), "", cut)
+	if err != nil {
+		return nil, fmt.Errorf("read %s %s/%s at kube-apiserver: %w", gvr.Resource, r.Namespace, r.Name, err)
+	}
+	return &store.Record{
+		Ref: r.Ref, JSON: string(shown), UID: r.UID,
+		ResourceVersion: rawjson.GetText(string(shown), "metadata", "resourceVersion"),
+	}, nil
+}
+
+// pathOf is where kube-apiserver has an object.
+func pathOf(gvr schema.GroupVersionResource, ref *store.Ref) string {
+	path := "/apis/" + gvr.Group + "/" + gvr.Version
+	if gvr.Group == "" {
+		path = "/api/" + gvr.Version
+	}
+	if ref.Namespace != "" {
+		path += "/namespaces/" + ref.Namespace
+	}
+	return path + "/" + gvr.Resource + "/" + ref.Name
+}

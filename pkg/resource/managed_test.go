@@ -1,0 +1,52 @@
+package resource
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strings"
+	"testing"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+type readerFunc func(path string) ([]byte, error)
+
+func (f readerFunc) Get(_ context.Context, path string) ([]byte, error) { return f(path) }
+
+func TestCompleteShowsWhatTheCacheLeavesOutAndNothingThatIsHidden(t *testing.T) {
+	w := newCluster(t, map[string][]string{
+		"/apis/iam.kubesphere.io/v1beta1/users": {`{"kind":"User","apiVersion":"iam.kubesphere.io/v1beta1","metadata":{"name":"ann","uid":"u","resourceVersion":"1"},"spec":{"email":"a@b.c"}}`},
+	}, Options{})
+	k := w.resolve(t, "iam.kubesphere.io", "users")
+	p, err := w.List(t.Context(), k, Scope{}, parsed(t, "limit=10&managedFields=true"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	whole, err := w.Complete(t.Context(), p, Scope{}, readerFunc(func(path string) ([]byte, error) {
+		if path != "/apis/iam.kubesphere.io/v1beta1/users/ann" {
+			t.Errorf("asked for %s", path)
+		}
+		return []byte(`{"kind":"User","metadata":{"name":"ann","resourceVersion":"2","managedFields":[{"manager":"kubectl"}]},"spec":{"password":"s3cret","email":"a@b.c"}}`), nil
+	}))
+	if err != nil || whole.Total != 1 {
+		t.Fatal(whole, err)
+	}
+	plain, complete := respond(p.Items(), http.MethodGet), respond(whole.Items(), http.MethodGet)
+	if body := complete.Body.String(); !strings.Contains(body, "managedFields") || strings.Contains(body, "s3cret") {
+		t.Errorf("shows %s", body)
+	}
+	if plain.Header().Get("ETag") == complete.Header().Get("ETag") || strings.Contains(plain.Body.String(), "managedFields") {
+		t.Error("the two answers are one")
+	}
+
+	gone := apierrors.NewNotFound(schema.GroupResource{Resource: "users"}, "ann")
+	if same, err := w.Complete(t.Context(), p, Scope{}, readerFunc(func(string) ([]byte, error) { return nil, gone })); err != nil || same.Item(0) != p.Item(0) {
+		t.Errorf("an object that is gone: %v", err)
+	}
+	refused := apierrors.NewForbidden(schema.GroupResource{Resource: "users"}, "ann", errors.New("no"))
+	if _, err := w.Complete(t.Context(), p, Scope{}, readerFunc(func(string) ([]byte, error) { return nil, refused })); !apierrors.IsForbidden(err) {
+		t.Errorf("who may not read: %v", err)
+	}
+}
