@@ -159,6 +159,9 @@ func TestPagesAreKeptFromTheSecondTimeOnWhileTheyAreTheSame(t *testing.T) {
 		t.Fatal("not kept")
 	}
 	p := w.page(t, k, raw)
+	if w.pages.bytes < p.bytes {
+		t.Errorf("%d bytes are counted for the records of a page of %d", w.pages.bytes, p.bytes)
+	}
 	respond(p.Items(), http.MethodGet)
 	respond(p.List(), http.MethodGet, "Accept-Encoding", "gzip")
 	if kept.text == nil || kept.packed == nil || w.pages.bytes < 2*p.bytes {

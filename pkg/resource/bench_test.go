@@ -75,14 +75,20 @@ func BenchmarkList(b *testing.B) {
 	}
 }
 
-// BenchmarkRespond writes pages of pods of 5.6 KB.
+// BenchmarkRespond finds and writes pages of pods of 5.6 KB that are asked for again, in every way.
 func BenchmarkRespond(b *testing.B) {
 	w := benchWorld(b, 1000, 5400)
 	kind := w.resolve(b, "", "pods")
-	for _, limit := range []string{"10", "100"} {
-		b.Run(limit, func(b *testing.B) {
-			q, _ := query.Parse(url.Values{"limit": {limit}})
+	for _, c := range []struct{ name, limit, header, value string }{
+		{"10", "10", "", ""}, {"100", "100", "", ""}, {"10/gzip", "10", "Accept-Encoding", "gzip"}, {"100/gzip", "100", "Accept-Encoding", "gzip"},
+		{"10/notModified", "10", "If-None-Match", "*"},
+	} {
+		b.Run(c.name, func(b *testing.B) {
+			q, _ := query.Parse(url.Values{"limit": {c.limit}})
 			r := httptest.NewRequest(http.MethodGet, "/", nil)
+			if c.header != "" {
+				r.Header.Set(c.header, c.value)
+			}
 			d := discard{http.Header{}}
 			b.ReportAllocs()
 			for b.Loop() {

@@ -88,6 +88,7 @@ func (s *Service) remember(at *place, last *shown, p *Page, snap *store.Snapshot
 		return
 	case last != nil && last.page.body == nil && last.page.digest == p.digest:
 		p.body = &body{place: at}
+		p.body.weigh(p) // of the records, which are kept from now on
 		next.page = *p
 	default:
 		next.page.digest = p.digest

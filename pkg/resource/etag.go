@@ -3,6 +3,7 @@ package resource
 import (
 	"crypto/sha256"
 	"encoding/base64"
+	"encoding/binary"
 	"net/http"
 	"strings"
 
@@ -10,7 +11,7 @@ import (
 )
 
 // digest is equal for equal lists of objects, on every replica: it is made of their UIDs and resource
-// versions.
+// versions, and of the lengths of their JSON, since a kind may be shown with its data or without.
 type digest [sha256.Size]byte
 
 // digestOf returns the digest of records, and the length of their JSON.
@@ -21,6 +22,7 @@ func digestOf(records []*store.Record) (d digest, bytes int64) {
 		bytes += int64(len(r.JSON))
 		text = append(append(text, r.UID...), 0)
 		text = append(append(text, r.ResourceVersion...), 0)
+		text = binary.LittleEndian.AppendUint32(text, uint32(len(r.JSON))) //nolint:gosec // shorter than 4 GiB
 		if r.UID == "" || r.ResourceVersion == "" {
 			text = append(append(text, r.JSON...), 0)
 		}

@@ -68,6 +68,7 @@ type packed struct {
 	blocks []byte
 	crc    uint32 // of the text
 	length int64  // of the text
+	shift  uint32 // shiftCRC(length)
 }
 
 // wrapper is what stands around packed blocks in a gzip member (RFC 1952) whose text begins with head:
@@ -95,15 +96,16 @@ func appendStored(dst, text []byte) []byte {
 }
 
 func (p *packed) trailer(head []byte) (after [8]byte) {
-	crc := joinCRC(crc32.ChecksumIEEE(head), p.crc, p.length)
+	crc := multiply(p.shift, crc32.ChecksumIEEE(head)) ^ p.crc
 	binary.LittleEndian.PutUint32(after[:], crc)
 	binary.LittleEndian.PutUint32(after[4:], uint32(int64(len(head))+p.length)) //nolint:gosec // modulo 2^32, as the format has it
 	return after
 }
 
-// joinCRC returns the CRC-32 of two texts in a row from theirs. A CRC is the remainder of a polynomial over
-// GF(2); bytes behind a text multiply it by x^8 each, and remainders add.
-func joinCRC(first, second uint32, length int64) uint32 {
+// shiftCRC returns what the CRC-32 of a text is multiplied by when length bytes follow it: the CRC of both is
+// the product and the CRC of what follows, added. For a CRC is the remainder of a polynomial over GF(2); a
+// byte behind a text multiplies it by x^8, and remainders add.
+func shiftCRC(length int64) uint32 {
 	const one, x8 = uint32(1) << 31, uint32(1) << 23 // the highest bit is the constant
 	shift := one
 	for square := x8; length > 0; length >>= 1 {
@@ -112,7 +114,7 @@ func joinCRC(first, second uint32, length int64) uint32 {
 		}
 		square = multiply(square, square)
 	}
-	return multiply(shift, first) ^ second
+	return shift
 }
 
 // multiply multiplies polynomials modulo that of CRC-32.
@@ -207,5 +209,5 @@ func (x *press) Write(text []byte) (int, error) {
 // finish ends the blocks. Those in the press's own buffer are only good until it is given back.
 func (x *press) finish() (packed, error) {
 	err := x.deflate.Close()
-	return packed{blocks: x.out.Bytes(), crc: x.crc, length: x.length}, err
+	return packed{blocks: x.out.Bytes(), crc: x.crc, length: x.length, shift: shiftCRC(x.length)}, err
 }

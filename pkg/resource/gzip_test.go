@@ -48,7 +48,7 @@ func TestCRCsOfPartsGiveThatOfTheWhole(t *testing.T) {
 			text[i] = byte(r.Uint32())
 		}
 		at := r.IntN(len(text) + 1)
-		got := joinCRC(crc32.ChecksumIEEE(text[:at]), crc32.ChecksumIEEE(text[at:]), int64(len(text)-at))
+		got := multiply(shiftCRC(int64(len(text)-at)), crc32.ChecksumIEEE(text[:at])) ^ crc32.ChecksumIEEE(text[at:])
 		if want := crc32.ChecksumIEEE(text); got != want {
 			t.Fatalf("%d and %d bytes: %08x, want %08x", at, len(text)-at, got, want)
 		}

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"kapis.dev/ks-apiserver/pkg/authz"
 	"kapis.dev/ks-apiserver/pkg/query"
 	"kapis.dev/ks-apiserver/pkg/store"
 
@@ -172,7 +173,10 @@ var sorts = map[string]func(a, b *corev1.Pod) int{
 func created(a, b *corev1.Pod) int { return a.CreationTimestamp.Compare(b.CreationTimestamp.Time) }
 
 // scopes are where tests look.
-var scopes = []Scope{{}, {Namespace: "a"}, {Workspace: "x"}, {Namespace: "b", Workspace: "y"}, {Namespace: "absent"}}
+var scopes = []Scope{
+	{}, {Namespace: "a"}, {Workspace: "x"}, {Namespace: "b", Workspace: "y"}, {Namespace: "absent"},
+	{Part: authz.NewPart([]string{"a", "b"}, nil)}, {Part: authz.NewPart([]string{"b"}, []string{"x"})}, {Namespace: "a", Part: authz.NewPart([]string{"b"}, nil)},
+}
 
 // inScope is what a scope means for pods.
 func inScope(s Scope, p *corev1.Pod) bool {
