@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apiserver/pkg/authentication/user"
 
 	"kapis.dev/ks-apiserver/pkg/audit"
@@ -79,16 +80,16 @@ func TestRecheckFollowsThePart(t *testing.T) {
 	})
 	for name, c := range map[string]struct {
 		before, after authz.Authorizer
-		ends          bool
+		ends, anew    bool // anew: what may be seen is to be listed again
 	}{
-		"TheSamePart":          {partly("a", "b"), partly("b", "a"), false},
-		"SmallerPart":          {partly("a", "b"), partly("a"), true},
-		"LargerPart":           {partly("a"), partly("a", "b"), true},
-		"NothingLeft":          {partly("a"), partly(), true},
-		"EverythingNow":        {partly("a"), all, true},
-		"AllBecameAPart":       {all, partly("a"), true},
-		"AllBecameAllOfPeople": {all, partly(), true},
-		"StillAll":             {all, all, false},
+		"TheSamePart":          {partly("a", "b"), partly("b", "a"), false, false},
+		"SmallerPart":          {partly("a", "b"), partly("a"), true, true},
+		"LargerPart":           {partly("a"), partly("a", "b"), true, true},
+		"NothingLeft":          {partly("a"), partly(), true, false},
+		"EverythingNow":        {partly("a"), all, true, true},
+		"AllBecameAPart":       {all, partly("a"), true, true},
+		"AllBecameAllOfPeople": {all, partly(), true, false},
+		"StillAll":             {all, all, false, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var passed *http.Request
@@ -97,7 +98,8 @@ func TestRecheckFollowsThePart(t *testing.T) {
 			r := httptest.NewRequest(http.MethodGet, "/kapi/v1/pods?watch=true", nil)
 			r.Header.Set("Authorization", "Bearer bob")
 			serve(h, r)
-			if err := Recheck(tokens, c.after)(t.Context(), passed); (err != nil) != c.ends {
+			err := Recheck(tokens, c.after)(t.Context(), passed)
+			if (err != nil) != c.ends || apierrors.IsResourceExpired(err) != c.anew {
 				t.Errorf("the check says %v", err)
 			}
 		})

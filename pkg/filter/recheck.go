@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apiserver/pkg/authentication/authenticator"
 
 	"kapis.dev/ks-apiserver/pkg/authz"
@@ -16,7 +17,8 @@ import (
 // Authorize: with the same credentials, for the same user, for the same right. It is for requests
 // that go on for long (watches, terminals), which must end soon after the token, the session or the
 // right does, or after the part of a list changes that they may be answered with. An error says why
-// the request must end. It may be called from any goroutine until long after the handler returned.
+// the request must end. It is 410 (Expired) where only the part is another one: the client has to list
+// again, since no event tells it of what was there before and may be seen now. It may be called from any goroutine until long after the handler returned.
 func Recheck(a authenticator.Request, z authz.Authorizer) func(context.Context, *http.Request) error {
 	return func(ctx context.Context, r *http.Request) error {
 		info, before := request.InfoFrom(r.Context()), request.UserFrom(r.Context())
@@ -41,10 +43,10 @@ func Recheck(a authenticator.Request, z authz.Authorizer) func(context.Context, 
 		}
 		part := authz.DecisionFrom(r.Context()).Part
 		switch {
-		case part == nil && !d.Allowed, part != nil && !d.Allowed && d.Part == nil:
+		case !d.Allowed && (d.Part == nil || !info.OfCluster()):
 			return fmt.Errorf("authorize again: %w", authz.Denied(now, info, d))
-		case part != nil && (d.Allowed || d.Part.Key != part.Key):
-			return errors.New("authorize again: the part of the list that the user may see has changed")
+		case (part == nil) != (d.Part == nil), part != nil && d.Part.Key != part.Key:
+			return apierrors.NewResourceExpired("what of the list you may see has changed: list again")
 		}
 		return nil
 	}

@@ -106,7 +106,9 @@ func (x *Watching) Stream(ctx context.Context, out *stream.Writer) {
 	timed, cancel := context.WithTimeout(ctx, x.options.lifetime)
 	defer cancel()
 	err := x.run(timed, out)
-	switch {
+	switch end := stream.Ended(ctx); {
+	case apierrors.IsResourceExpired(end): // the caller may see something else now
+		out.Fail(end)
 	case errors.Is(err, store.ErrGone) || errors.Is(err, errOver):
 	case err != nil:
 		out.Fail(err)

@@ -1,16 +1,22 @@
 package resource
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"kapis.dev/ks-apiserver/pkg/authz"
+	"kapis.dev/ks-apiserver/pkg/stream"
 )
 
 func TestAWatchTellsWhatMatchesAndThenWhatChanges(t *testing.T) {
@@ -369,6 +375,28 @@ func TestWhatAFilterDependsOnEndsTheWatch(t *testing.T) {
 		if strings.Contains(text, `"totalItems":1,`) && strings.Contains(text, `"name":"p2"`) {
 			return
 		}
+	}
+}
+
+// U19: behind the version that a client has seen, there are no events of what it may only now see.
+func TestAWatchOfAnotherPartIsToldToListAgain(t *testing.T) {
+	for name, why := range map[string]error{"410": apierrors.NewResourceExpired("list again"), "": errors.New("no right at all")} {
+		c := newLiveCluster(t)
+		c.pod("a", "p", "x")
+		var changed atomic.Pointer[error]
+		c.guard = stream.New(stream.Options{RecheckEvery: time.Millisecond, Recheck: func(context.Context, *http.Request) error {
+			if e := changed.Load(); e != nil {
+				return *e
+			}
+			return nil
+		}})
+		w := get(t, c.listen("pods", Scope{Part: &authz.Part{Namespaces: []string{"a"}, Key: "k"}}).URL+"?watch=true")
+		w.expect("ADDED p")
+		changed.Store(&why)
+		if name != "" {
+			w.expect("ERROR " + name)
+		}
+		w.ends()
 	}
 }
 

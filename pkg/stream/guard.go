@@ -33,7 +33,8 @@ const (
 
 // Options are what a Guard is made of.
 type Options struct {
-	// Recheck judges a request again that goes on for long; an error ends it. It gets a context that
+	// Recheck judges a request again that goes on for long; an error ends it. The client is told of
+	// it only where it is 410 (Expired), which says that it may begin anew. It gets a context that
 	// ends with the request, or with the check's time. Nil means that nothing is judged again: for
 	// tests only.
 	Recheck func(context.Context, *http.Request) error
@@ -154,7 +155,10 @@ func (g *Guard) check(s *Stream, r *http.Request) {
 	}
 	if err != nil {
 		klog.V(2).InfoS("ending a request that is no longer allowed", "method", r.Method, "path", r.URL.Path, "reason", err)
-		s.end(apierrors.NewUnauthorized("the credentials or the right of this request have ended"))
+		if !apierrors.IsResourceExpired(err) {
+			err = apierrors.NewUnauthorized("the credentials or the right of this request have ended")
+		}
+		s.end(err)
 		return
 	}
 	s.mu.Lock()

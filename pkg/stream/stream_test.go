@@ -16,6 +16,7 @@ import (
 
 	"github.com/coder/websocket"
 	"go.uber.org/goleak"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apiserver/pkg/authentication/user"
 
@@ -399,6 +400,40 @@ func TestAWebSocketEndsWithTheRight(t *testing.T) { // S53
 		t.Errorf("the end: %v", err)
 	}
 	waitOpen(t, g, 0)
+}
+
+func TestAClientIsToldOfAnEndAfterWhichItMayBeginAnew(t *testing.T) {
+	for name, c := range map[string]struct {
+		why  error
+		code string
+	}{
+		"Expired":     {fmt.Errorf("look again: %w", apierrors.NewResourceExpired("list again")), `"code":410`},
+		"AnotherEnd":  {errors.New("no longer"), `"code":401`},
+		"NotTheCause": {apierrors.NewInternalError(errors.New("a detail")), `"code":401`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := New(Options{RecheckEvery: time.Millisecond, Recheck: func(context.Context, *http.Request) error { return c.why }})
+			srv := serve(t, g, &source{stream: func(ctx context.Context, out *Writer) {
+				<-ctx.Done()
+				out.Fail(Ended(ctx))
+				out.Flush()
+			}})
+			conn, _, err := websocket.Dial(t.Context(), srv.URL, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer conn.CloseNow()
+			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+			defer cancel()
+			if _, text, err := conn.Read(ctx); err != nil || !strings.Contains(string(text), c.code) {
+				t.Errorf("the last message: %s %v, want %s", text, err, c.code)
+			}
+			if _, _, err := conn.Read(ctx); websocket.CloseStatus(err) != websocket.StatusGoingAway {
+				t.Errorf("the end: %v", err)
+			}
+			waitOpen(t, g, 0)
+		})
+	}
 }
 
 func ExampleWriter_Event() {

@@ -128,12 +128,17 @@ func (w *Writer) send() {
 }
 
 func (w *Writer) sendMessages() {
-	from := 0
+	over, from := w.stream.ctx, 0
+	if Ended(over) != nil { // the client is told, in the time of its farewell
+		var cancel context.CancelFunc
+		over, cancel = context.WithTimeout(context.WithoutCancel(over), w.stream.guard.options.Farewell)
+		defer cancel()
+	}
 	for _, to := range w.ends {
 		if w.err != nil {
 			return
 		}
-		ctx, cancel := context.WithTimeout(w.stream.ctx, w.stream.guard.options.Progress)
+		ctx, cancel := context.WithTimeout(over, w.stream.guard.options.Progress)
 		w.err = w.conn.Write(ctx, websocket.MessageText, (*w.buf)[from:to])
 		cancel()
 		from = to

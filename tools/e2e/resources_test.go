@@ -127,7 +127,7 @@ func TestSecretsAndPasswordsDoNotTravel(t *testing.T) { // S3, S57, U11
 	name := unique("canary")
 	newUser(t, name)
 	for _, path := range []string{
-		kapis + "/namespaces/" + ns + "/secrets/canary", kapis + "/secrets?namespace=" + ns, "/kapi/v1/namespaces/" + ns + "/secrets",
+		kapis + "/secrets?namespace=" + ns, "/kapi/v1/secrets?namespace=" + ns,
 		kapis + "/users/" + name, "/kapis/iam.kubesphere.io/v1beta1/users/" + name, "/kapis/iam.kubesphere.io/v1beta1/users?name=" + name,
 	} {
 		var body string
