@@ -1,25 +1,94 @@
 // Package resource answers queries for objects of any kind from the caches of package store.
 //
-// A query becomes a plan: terms that an index knows, conditions that are checked on records, and an
-// order. A plan that is one term in an order that a tree has is answered by counting into the tree;
-// any other walks the smallest range that one of its terms gives, and keeps the matches, in order, for
-// further pages. What is kept is brought up to date from the history of the kind by the next question, so
-// that a change costs the filter on one object, not a search (results.go). Counts of values, which
-// facets ask for, are kept with it (tally.go).
+// # The road of a query
 //
-// A page that is asked for twice while its objects are the same keeps the bytes of its answer, joined
-// and, where a client takes that, compressed (body.go). What is of the moment, totals and resource
-// version, stands in a head of its own before them; in front of compressed bytes it is a stored block of
-// the same stream (gzip.go). A client that has the answer already gets a 304 (etag.go).
+//	Service.List(kind, Scope, query.Query)
+//	  builder.build     plan.go, scope.go, filters.go, order.go
+//	     |                 scope, the kind's own, metadata, labels, fields, words, at last the expression; the order
+//	  snapshotOf        moment.go    which cache; waits until it has reached the resourceVersion that is asked for
+//	  show              body.go      the same page of the same position was answered before: its bytes are there, done
+//	  find              results.go
+//	     |-- direct     find.go      one term, in an order of the store's: a range of a tree, counted, not searched
+//	     |-- result                  any other: what was found before, brought up to date by the changes since;
+//	     |                           or a walk over the fewest objects that can match:
+//	     |      named                  the objects of the names that are asked for
+//	     |      search   search.go     what the trigrams of the longest word leave
+//	     |      walkSets sieve.go      sets of bits, intersected; the rest is tested object by object
+//	     |      a range  find.go       of the term with the fewest objects, each tested
+//	     |-> rows       rows.go      the matches in their order, a counted tree; tallies (tally.go) count the facets
+//	  Page              page.go      the records from start on
+//	  Answer            answer.go, etag.go, gzip.go, write.go    304, or the records' bytes as they are
 //
-// Invariants:
+// A query costs its plan and its page, whatever the number of objects, where it is direct or was asked before. What is
+// new walks once. The first time that an order by any field is asked for sorts the matches, once.
 //
-//   - Items, totals and counts of one answer are of one moment, and no later answer is of an earlier one.
-//   - The key of whatever is kept has everything that its content depends on: kind, scope, the part that
-//     the caller may see, filters, order, other kinds.
-//   - What is kept is bounded in bytes, and goes when nobody asks for it (kept.go). So are the bytes of
-//     answers under way, and the time in which a client has to take them (write.go).
+// # What always holds
 //
-// A kind whose objects have filters or sort keys of their own has a file and a line in kinds.go;
-// every other kind, custom resources too, is served by its metadata and the paths of its fields.
+// Plans:
+//
+//   - A condition always has holds, which tests one record; terms, without and label say how an index finds the same
+//     objects. So every plan can be answered by testing all objects, and whatever is faster must give the same
+//     (property_test.go compares the engine with a model that does that).
+//   - Scope comes first and the caller's filters after it: no filter and no expression looks at an object that is out of
+//     scope. Scope.Part restricts a plan to what the caller may see, before anything is counted: nothing else shows in
+//     items, totals, facets or entity tags.
+//   - Every order is total: it ends in namespace and name. Descending is ascending, read from the other end.
+//   - The key of a result has all that its matches depend on: kind, scope, part (by its key), filters, order, facets,
+//     and what was read of other kinds (builder.vary). Queries of one key share a result, so what is not in the key must
+//     not be looked at by holds.
+//
+// Standing results (results.go):
+//
+//   - A result is what a query found at one position of the history. The next question applies the changes behind that
+//     position: the filter on the old and on the new version, and a place in the order, for each. Where these are more than
+//     the objects to look at, or are not kept any more, it begins anew.
+//   - One request searches, the others of the same key wait for what it finds. Nobody is shown an older moment than
+//     somebody before: a request that comes with an older snapshot gets a newer one.
+//   - A result keeps Refs and copies of sort values, never Records: it must not keep versions alive that nobody needs.
+//
+// Pages and their bytes (body.go):
+//
+//   - The second time that a page is the same, its records and the joined bytes of its items are kept, and compressed where
+//     a client takes gzip. The head (resource version, totals, facets) is written for each answer, so bytes outlive
+//     changes of other objects; in gzip the head is a stored block in front of the kept blocks.
+//   - An entity tag is made of the UIDs and resource versions of the page, total, facets, fields and form, and of nothing
+//     else: it is equal on every replica, and changes of objects elsewhere in the list leave it.
+//
+// Streams (watch.go, live.go):
+//
+//   - A watch keeps a position and no object. Its events are made of the history when the client can take them: a client
+//     that is slow keeps nothing in memory, and is told 410 where the history does not go back as far any more.
+//     While what matches at the beginning is being sent, and only then, it holds a snapshot.
+//   - A live page keeps the page that was sent, and sends what List would answer now, as a difference.
+//   - What a plan read of other kinds is looked at each second (builder.depend): a watch ends with 410 when it has
+//     changed, a live page is made anew.
+//
+// # Which cache answers
+//
+// moment.go alone decides it: the cache of the kind, or, for kinds that keep their data by namespace only and for a caller
+// who may read the kind itself there (Scope.Data), the one of the namespace.
+//
+// # Kinds
+//
+// A kind whose objects have filters or sort keys of their own has a function in a file of this package and a line in
+// kinds.go: fields, which are read once for each version of an object (extract); how each is compared, indexed or sorted by;
+// what is not kept or shown (cut, cutAcross); and a plan function where other kinds must be asked. Every other kind, custom
+// resources too, is served by its metadata and the paths of its fields.
+//
+// # What bounds it
+//
+//	an answer                50 000 items, 128 MiB: 413         Options.MaxItems, MaxBytes
+//	answers being written    256 MiB: 429. Below 64 KiB they always pass; above 4 MiB they leave a quarter to the others
+//	a client                 30 s without taking a byte of a long answer
+//	results                  2048, 64 MiB together, 48 MiB one; gone 2 to 4 min after their last use
+//	pages                    8192, 32 MiB together, 16 MiB one; bytes only of pages of up to 4 MiB; 2 to 4 min as well
+//	gzip                     2 writers for each processor: where none is free, the answer is not compressed
+//	facets                   8 of up to 1000 values, each of up to 256 bytes; the rest is counted together
+//	expressions              128 compiled ones; their costs: package expression
+//	derived from other kinds 256
+//	a scan                   looks every 256 objects whether its client is still there
+//	a watch                  looks for changes at most every 40 ms; 30 to 60 min; 2 min for what matches at its beginning
+//	a live page              500 items, sent at most every 200 ms
+//
+// What a query may ask for is bounded by package query, how many streams there are by package stream.
 package resource

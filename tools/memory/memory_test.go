@@ -183,7 +183,7 @@ func document(all []measured) []byte {
 What ks-apiserver keeps of the objects of a cluster: their JSON without managedFields and the last-applied annotation, beside a record and its
 places in the orders. Memory follows the **number and size of the objects of the kinds that are asked for**, finished Jobs' pods included, and
 nothing else: not users, requests or namespaces. A kind is kept from the first query on it, for half an hour behind the last. Secrets and ConfigMaps are kept without
-their data.
+their data, but for the namespaces in which somebody asks for it: those for five minutes, 64 at once and 256 MiB in all at most.
 
 This table is written and guarded by a test (` + "`go test ./tools/memory -update`" + `). The objects are made for it, as large as
 real ones are; of yours, multiply ` + "`ks_cache_bytes{gvr}`" + ` by the ratio of the kind. The figures are of the live heap; a process has up to twice as much while garbage is not
