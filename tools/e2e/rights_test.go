@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"os"
@@ -145,6 +146,26 @@ func bind(t *testing.T, ns, role string, subject map[string]any) string {
 	return name
 }
 
+// listsOnly returns a condition: the list has objects of the namespace, and of no other.
+func (c caller) listsOnly(path, namespace string) func(context.Context) error {
+	return func(ctx context.Context) error {
+		r, err := c.do(ctx, http.MethodGet, path, nil)
+		if err != nil {
+			return err
+		}
+		var l list
+		if err := json.Unmarshal([]byte(r.body), &l); err != nil || r.code != http.StatusOK || len(l.Items) == 0 || *l.TotalItems != len(l.Items) {
+			return fmt.Errorf("GET %s = %d %s", path, r.code, clip(r.body))
+		}
+		for _, i := range l.Items {
+			if i.Metadata.Namespace != namespace {
+				return fmt.Errorf("GET %s shows %s/%s", path, i.Metadata.Namespace, i.Metadata.Name)
+			}
+		}
+		return nil
+	}
+}
+
 func TestARoleInANamespaceCountsThereAndNowhereElse(t *testing.T) { // S2, S4, S9, S13
 	ns, name := newNamespace(t), unique("member")
 	u := newUser(t, name)
@@ -155,12 +176,13 @@ func TestARoleInANamespaceCountsThereAndNowhereElse(t *testing.T) { // S2, S4, S
 	eventually(t, "and at kube-apiserver", u.is(http.StatusOK, http.MethodGet, "/apis/apps/v1/namespaces/"+ns+"/deployments"))
 	u.must(t, http.StatusCreated, http.MethodPost, "/apis/apps/v1/namespaces/"+ns+"/deployments", deployment("mine", 1))
 	for _, path := range []string{
-		"/apis/apps/v1/deployments", "/apis/apps/v1/namespaces/default/deployments", kapis + "/deployments", kapis + "/namespaces/default/deployments",
+		"/apis/apps/v1/deployments", "/apis/apps/v1/namespaces/default/deployments", kapis + "/namespaces/default/deployments", kapis + "/secrets",
 		"/api/v1/namespaces/" + ns + "/secrets", kapis + "/namespaces/" + ns + "/secrets", "/kapis/other.example.com/v1/namespaces/" + ns + "/deployments",
 		"/apis/apps/v1/namespaces/default/deployments?watch=true&fieldSelector=metadata.name=mine",
 	} {
 		u.must(t, http.StatusForbidden, http.MethodGet, path, nil)
 	}
+	eventually(t, "of all deployments, only those here are listed", u.listsOnly(kapis+"/deployments", ns))
 	t.Run("identity headers of the client change nothing", func(t *testing.T) {
 		for _, h := range []string{"Impersonate-User: admin", "Impersonate-Group: system:masters", "X-Remote-User: admin", "X-Remote-Group: system:masters", "Connection: Impersonate-User, Impersonate-Group, Authorization"} {
 			u.must(t, http.StatusForbidden, http.MethodGet, "/api/v1/namespaces/kube-system/secrets", nil, h)
@@ -205,7 +227,7 @@ func TestAWorkspaceRoleCountsInTheWorkspacesNamespaces(t *testing.T) {
 	eventually(t, "listed through /api", u.is(http.StatusOK, http.MethodGet, "/api/v1/namespaces/"+in+"/configmaps"))
 	u.must(t, http.StatusForbidden, http.MethodGet, kapis+"/namespaces/"+out+"/configmaps", nil)
 	u.must(t, http.StatusForbidden, http.MethodGet, "/api/v1/namespaces/"+out+"/configmaps", nil)
-	u.must(t, http.StatusForbidden, http.MethodGet, kapis+"/configmaps", nil)
+	eventually(t, "of all ConfigMaps, only those of the workspace are listed", u.listsOnly(kapis+"/configmaps", in))
 	a.must(t, http.StatusOK, http.MethodPatch, "/api/v1/namespaces/"+in, `{"metadata":{"labels":{"kubesphere.io/workspace":null}}}`, "Content-Type: application/merge-patch+json")
 	within(t, revocation, "a namespace that left is refused", u.is(http.StatusForbidden, http.MethodGet, kapis+"/namespaces/"+in+"/configmaps"))
 }
