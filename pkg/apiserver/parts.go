@@ -114,7 +114,7 @@ func (p *parts) makeStore(ctx context.Context) (err error) {
 	if p.store, err = store.New(ctx, store.Options{Config: p.cluster, Schemas: resource.Schemas(), Registerer: p.metrics}); err != nil {
 		return err
 	}
-	p.resources = resource.New(p.store, resource.Options{})
+	p.resources = resource.New(p.store, resource.Options{ServedOnly: p.cfg.Resources.ServedOnly})
 	p.rbac, err = rbac.NewIndex()
 	return err
 }

@@ -22,6 +22,8 @@ type Config struct {
 	Authorization Authorization `json:"authorization"`
 	// Multicluster is what this cluster is in a fleet.
 	Multicluster Multicluster `json:"multicluster"`
+	// Resources is what lists of objects serve.
+	Resources Resources `json:"resources"`
 	// Egress is what this server connects to for users.
 	Egress Egress `json:"egress"`
 
@@ -123,6 +125,13 @@ type Multicluster struct {
 	ChartPath                     any `json:"chartPath" config:"unread"`
 	Enable                        any `json:"enable" config:"unread"`
 	EnableFederation              any `json:"enableFederation" config:"unread"`
+}
+
+// Resources is the section resources.
+type Resources struct {
+	// ServedOnly restricts the routes that serve any kind, for custom resources, to those whose definition has the
+	// label kubesphere.io/resource-served=true (false).
+	ServedOnly bool `json:"servedOnly"`
 }
 
 // Egress is the section egress: the container registries and Git servers whose addresses users give.

@@ -16,3 +16,14 @@ func TestUsersReachThisMachineOnlyWhereTheFileSaysSo(t *testing.T) { // S20
 		t.Error("an unknown key was read")
 	}
 }
+
+func TestResourcesServedOnly(t *testing.T) {
+	for text, want := range map[string]bool{"": false, "resources: {servedOnly: true}": true} {
+		if c, err := Parse([]byte(text), nil); err != nil || c.Resources.ServedOnly != want {
+			t.Errorf("%q: %v, want %v", text, err, want)
+		}
+	}
+	if _, err := Parse([]byte("resources: {servedOnli: true}"), nil); err == nil {
+		t.Error("a key that nothing reads is accepted")
+	}
+}
