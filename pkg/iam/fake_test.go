@@ -266,7 +266,7 @@ func tellUsers(o *store.Object, all ...*replica) {
 
 func login(t testing.TB, r *replica, name string) (*Session, string) {
 	t.Helper()
-	s, refresh, err := r.Open(t.Context(), Login{User: r.users.ByName(name), Client: "kubesphere"})
+	s, refresh, err := r.Open(t.Context(), Login{Proof: Proof{User: r.users.ByName(name)}, Client: "kubesphere"})
 	if err != nil {
 		t.Fatal(err)
 	}

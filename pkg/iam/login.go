@@ -11,11 +11,20 @@ import (
 
 // Login is who logs in, and through what.
 type Login struct {
-	User *User
-	// Client is the OAuth client, and Provider who vouched for the user; "" for a local password.
-	Client, Provider string
+	Proof
+	Origin
+	// Name is the name of the session, where it has to be one that follows from a code, so that the code opens one
+	// session only; "" for a new one.
+	Name string
+	// Client is the OAuth client; "" for a person's own browser, in which he logs in to clients.
+	Client string
+	// Parent is the session of the browser in which the session was opened; "" for none. It ends with it, unless it
+	// has the scope offline_access.
+	Parent string
 	// Scopes are what was granted.
 	Scopes []string
+	// NoRefresh opens a session that lives as long as one access token.
+	NoRefresh bool
 }
 
 // Open opens a session, and returns it with its refresh token.

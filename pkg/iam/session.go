@@ -24,8 +24,20 @@ type Session struct {
 	User, UserUID, Client, Provider string
 	// Scopes were granted at login; a refresh never gets more.
 	Scopes []string
-	// Created is when the user proved himself, and Expires the end that no refresh moves.
+	// Created is when it was opened, and Expires the end that no refresh moves.
 	Created, Expires time.Time
+	// Authenticated is when the user proved himself, and Methods by what (RFC 8176).
+	Authenticated time.Time
+	Methods       []string
+	// Groups are those that the provider gave; they count beside the user's own.
+	Groups []string
+	// Parent is the browser's session in which it was opened; "" for none.
+	Parent string
+	// Registration is whom the session waits for a User of; nil for none.
+	Registration *Registration
+	// Used is about when it was last used.
+	Used time.Time
+	Origin
 }
 
 // Lifetime is how long sessions and their tokens live.

@@ -293,7 +293,7 @@ func TestFailingAPIIsUnavailableAndNotOver(t *testing.T) {
 		t.Error("a known session needs no API")
 	}
 	for name, err := range map[string]error{
-		"open":    second(r[0].Open(t.Context(), Login{User: r[0].users.ByName("alice")})),
+		"open":    second(r[0].Open(t.Context(), Login{Proof: Proof{User: r[0].users.ByName("alice")}})),
 		"refresh": third(r[0].Refresh(t.Context(), "kubesphere", refresh, admit)),
 		"end":     r[0].End(t.Context(), s.Name, "logout"),
 	} {

@@ -15,6 +15,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"kapis.dev/ks-apiserver/pkg/iam"
+	"kapis.dev/ks-apiserver/pkg/idp"
 	"kapis.dev/ks-apiserver/pkg/token"
 	"kapis.dev/ks-apiserver/pkg/web"
 )
@@ -29,6 +30,12 @@ type Options struct {
 	Clients   *Clients
 	Passwords *iam.Passwords
 	Sessions  *iam.Sessions
+	// Entrance is where people come in, Directory the identity providers, Factors the second factors and APIKeys the
+	// keys for automation.
+	Entrance  *iam.Entrance
+	Directory *idp.Directory
+	Factors   *iam.Factors
+	APIKeys   *iam.APIKeys
 	// Providers check the passwords of users whom others vouch for; nil where there are none.
 	Providers Providers
 	// Now is the clock.

@@ -35,7 +35,7 @@ func (s *Server) password(ctx context.Context, c *Client, f form) (*tokens, erro
 	if err != nil {
 		return nil, loginError(err)
 	}
-	sess, refresh, err := s.Sessions.Open(ctx, iam.Login{User: u, Client: c.Name, Provider: f["provider"], Scopes: scopes})
+	sess, refresh, err := s.Sessions.Open(ctx, iam.Login{Proof: iam.Proof{User: u, Provider: f["provider"]}, Client: c.Name, Scopes: scopes})
 	if err != nil {
 		return nil, err
 	}

@@ -1,0 +1,81 @@
+package token
+
+import (
+	"crypto/aes"
+	"crypto/cipher"
+	"crypto/hkdf"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+)
+
+// Purpose keeps what is sealed for one use from being taken for another (RFC 8725, 3.12).
+type Purpose string
+
+// MaxSealed is the longest sealed value, in bytes, that is opened.
+const MaxSealed = 16 << 10
+
+// ErrSealed is what every error of Open is, whatever the reason.
+var ErrSealed = errors.New("it was not sealed here, or for another use")
+
+// Seal encrypts and authenticates a value with the keys that the replicas share (AES-256-GCM, RFC 5116),
+// so that it can travel through a browser or lie in an object. Every replica can open it, nobody else can
+// read it, change it or make one. What ends its life has to stand in the value.
+func (s *KeySet) Seal(p Purpose, value []byte, now time.Time) (string, error) {
+	for i := range s.macs {
+		m := &s.macs[i]
+		if !alive(m.NotBefore, m.Retire, now) {
+			continue
+		}
+		box, err := m.box(p)
+		if err != nil {
+			return "", err
+		}
+		nonce := make([]byte, box.NonceSize(), box.NonceSize()+len(value)+box.Overhead())
+		_, _ = rand.Read(nonce) // never fails (crypto/rand)
+		return base64.RawURLEncoding.EncodeToString(box.Seal(nonce, nonce, value, []byte(p))), nil
+	}
+	return "", errors.New("no MAC key is good at this time: check the clock, and the times in the Secret of the signing keys")
+}
+
+// Open returns the value that Seal was given. Its errors are ErrSealed.
+func (s *KeySet) Open(p Purpose, sealed string, now time.Time) ([]byte, error) {
+	if len(sealed) > MaxSealed {
+		return nil, fmt.Errorf("%w: it has %d bytes; %d are the most", ErrSealed, len(sealed), MaxSealed)
+	}
+	raw, err := base64.RawURLEncoding.Strict().DecodeString(sealed)
+	if err != nil || strings.ContainsAny(sealed, "\r\n") { // base64 passes over line ends
+		return nil, ErrSealed
+	}
+	for i := range s.macs {
+		m := &s.macs[i]
+		if !alive(time.Time{}, m.Retire, now) {
+			continue
+		}
+		box, err := m.box(p)
+		if err != nil || len(raw) < box.NonceSize() {
+			return nil, ErrSealed
+		}
+		if value, err := box.Open(nil, raw[:box.NonceSize()], raw[box.NonceSize():], []byte(p)); err == nil {
+			return value, nil
+		}
+	}
+	return nil, ErrSealed
+}
+
+// box is the cipher of one use: its key is derived (RFC 5869), so that no use shares one with another.
+func (m *MACKey) box(p Purpose) (cipher.AEAD, error) {
+	key, err := hkdf.Key(sha256.New, m.Secret, nil, "kapis.dev seal 1\x00"+string(p), 32)
+	if err != nil {
+		return nil, fmt.Errorf("derive a key: %w", err)
+	}
+	block, err := aes.NewCipher(key)
+	if err != nil {
+		return nil, fmt.Errorf("derive a key: %w", err)
+	}
+	return cipher.NewGCM(block)
+}
