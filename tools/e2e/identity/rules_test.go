@@ -1,0 +1,261 @@
+package identity
+
+import (
+	"bytes"
+	"flag"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+)
+
+// rulesFile is the table of the rules and of the tests that hold them. It is written by the tests.
+const rulesFile = "../../../docs/rules.md"
+
+var update = flag.Bool("update", false, "write "+rulesFile)
+
+// A row is one rule, and what it says in short.
+type row struct{ id, says string }
+
+// section is a source of rules.
+type section struct {
+	name string
+	rows []row
+}
+
+// table lists every rule that this server holds where people log in.
+func table() []section {
+	return []section{
+		{"RFC 6749: the framework", []row{
+			{"T6749-1", "clients may authenticate by HTTP Basic, with form-encoded id and secret"},
+			{"T6749-2", "a client secret in the URL is refused, and guessing is slowed down"},
+			{"T6749-3", "one client authentication method per request"},
+			{"T6749-4", "unknown parameters are ignored, empty ones omitted, duplicates refused"},
+			{"T6749-5", "the authorization endpoint takes GET and POST"},
+			{"T6749-6", "a missing or unknown response_type is an error redirect"},
+			{"T6749-7", "redirect URIs are absolute, have no fragment, and keep their query"},
+			{"T6749-8", "a redirect URI that is not registered is shown to the person, and never redirected to"},
+			{"T6749-9", "the token endpoint is POST only"},
+			{"T6749-10", "the scope that was granted is told where it differs"},
+			{"T6749-11", "state comes back unchanged, with errors too"},
+			{"T6749-12", "the authorization endpoint and consent are safe from request forgery"},
+			{"T6749-13", "codes and tokens can't be guessed"},
+			{"T6749-14", "codes are short-lived"},
+			{"T6749-15", "codes are used once; a second use ends what the first one got"},
+			{"T6749-16", "codes are bound to their client"},
+			{"T6749-17", "the redirect URI of the redemption is that of the request"},
+			{"T6749-18", "confidential clients authenticate, public ones say who they are"},
+			{"T6749-19", "client credentials are for confidential clients, without refresh token"},
+			{"T6749-20", "answers with tokens are never stored"},
+			{"T6749-21", "errors have the codes of the RFC, and challenges"},
+			{"T6749-22", "refresh tokens are bound to their client, and never widen the scope"},
+			{"T6749-23", "the password grant is for first-party clients only"},
+			{"T6749-24", "what comes from outside is sanitised"},
+		}},
+		{"RFC 6750 and RFC 8725: bearer tokens and JWT", []row{
+			{"T6750-1", "one way to send a token per request"},
+			{"T6750-2", "a token in the query opens nothing"},
+			{"T6750-3", "401 carries a challenge, with an error only where a token was sent"},
+			{"T6750-4", "400, 401 and 403 as the RFC says"},
+			{"T8725-1", "one algorithm per key, and never none"},
+			{"T8725-2", "keys are as strong as their algorithm"},
+			{"T8725-3", "issuer, subject, audience and kind of each token are checked"},
+		}},
+		{"RFC 7636: PKCE", []row{
+			{"T7636-1", "S256 is there"},
+			{"T7636-2", "verifiers have 43 to 128 unreserved characters"},
+			{"T7636-3", "plain is refused, and not advertised"},
+			{"T7636-4", "a public client without a challenge is refused"},
+			{"T7636-5", "a wrong verifier is invalid_grant"},
+			{"T7636-6", "a code tells nothing"},
+		}},
+		{"RFC 7009: revocation", []row{
+			{"T7009-1", "refresh and access tokens can be revoked, on all replicas"},
+			{"T7009-2", "only by the client that they belong to"},
+			{"T7009-3", "at once, and a refresh token takes its access tokens along"},
+			{"T7009-4", "an unknown token is 200"},
+			{"T7009-5", "a wrong hint prevents nothing"},
+			{"T7009-6", "POST only"},
+		}},
+		{"RFC 7662: introspection", []row{
+			{"T7662-1", "the caller is a client that proves itself"},
+			{"T7662-2", "a token that is not active tells nothing more"},
+			{"T7662-3", "every check of a token counts"},
+			{"T7662-4", "a form in, JSON out"},
+			{"T7662-5", "TokenReview says authenticated: false of a bad token"},
+		}},
+		{"RFC 8414 and OpenID Connect Discovery", []row{
+			{"T8414-1", "one issuer, the same everywhere"},
+			{"T8414-2", "both documents are served"},
+			{"T8414-3", "the documents have their required members, and no empty lists"},
+			{"T8414-4", "what is advertised works, and what works is advertised"},
+			{"TDisc-1", "the required members of OpenID Connect"},
+			{"TDisc-2", "keys are public, unique, and rotate without a failed verification"},
+		}},
+		{"RFC 9700: best current practice", []row{
+			{"T9700-1", "redirect URIs match exactly; only a loopback port may differ"},
+			{"T9700-2", "no open redirector"},
+			{"T9700-3", "a challenge that was given is enforced"},
+			{"T9700-4", "no PKCE downgrade"},
+			{"T9700-5", "public clients use PKCE"},
+			{"T9700-6", "no implicit grant"},
+			{"T9700-7", "the password grant can be switched off, and is counted"},
+			{"T9700-8", "access tokens have an audience"},
+			{"T9700-9", "refresh tokens rotate, reuse ends the family, with a grace"},
+			{"T9700-10", "http redirect URIs are refused except on loopback"},
+			{"T9700-11", "no CORS on the authorization endpoint"},
+			{"T9700-12", "never 307 after a form with credentials"},
+			{"T9700-13", "identity headers from outside are dropped"},
+			{"T9700-14", "pages can't be framed"},
+			{"T9700-15", "a client is never taken for a user"},
+			{"T9700-16", "several upstream providers can't be mixed up"},
+			{"T9700-17", "upstream logins are bound to their browser"},
+		}},
+		{"RFC 8628: devices", []row{
+			{"T8628-1", "the answer has what the RFC wants"},
+			{"T8628-2", "a device code is bound to its client, and used once"},
+			{"T8628-3", "pending, slow down, denied and expired"},
+			{"T8628-4", "user codes are easy to type and hard to guess"},
+			{"T8628-5", "device codes are secret and long"},
+			{"T8628-6", "a person always confirms the client and the code"},
+			{"T8628-7", "advertised, and nothing is stored for an anonymous request"},
+		}},
+		{"OpenID Connect Core 1.0", []row{
+			{"TCore-1", "ID tokens have their claims; the subject is stable and never used again"},
+			{"TCore-2", "RS256, and not none"},
+			{"TCore-3", "GET and POST, the scope openid, unknown parameters ignored"},
+			{"TCore-4", "prompt and max_age"},
+			{"TCore-5", "request and request_uri are refused, and never fetched"},
+			{"TCore-6", "display, ui_locales, claims_locales and acr_values are accepted"},
+			{"TCore-7", "the token answer has an ID token"},
+			{"TCore-8", "no ID token by the front channel"},
+			{"TCore-9", "userinfo by GET and POST, with the subject of the ID token"},
+			{"TCore-10", "scopes give their claims"},
+			{"TCore-11", "a refreshed ID token keeps who and when"},
+			{"TCore-12", "upstream ID tokens are verified in full"},
+		}},
+		{"OpenID Connect RP-Initiated Logout 1.0", []row{
+			{"TLogout-1", "GET and POST, advertised"},
+			{"TLogout-2", "a hint of ours counts, expired or not, and has to fit the client"},
+			{"TLogout-3", "redirects go to registered addresses only, and with a proof only"},
+			{"TLogout-4", "without a proof the person is asked"},
+			{"TLogout-5", "state comes back"},
+			{"TLogout-6", "logout ends all tokens everywhere, and upstream"},
+		}},
+		{"RFC 9207 and RFC 9068: iss, and JWT access tokens", []row{
+			{"T9207-1", "iss in every authorization response"},
+			{"T9207-2", "and advertised"},
+			{"T9207-3", "and compared upstream"},
+			{"T9068-1", "access tokens are signed, of type at+jwt"},
+			{"T9068-2", "with their claims"},
+			{"T9068-3", "and nothing else is taken for one"},
+			{"T9068-4", "their audience is what was asked for, or the default"},
+			{"T9068-5", "rights and groups are read fresh"},
+		}},
+		{"Tokens", []row{
+			{"S26", "expired and wrongly signed is refused"},
+			{"S27", "a long token costs nothing"},
+			{"S28", "a token chooses neither key nor algorithm"},
+			{"S29", "a crafted token is nobody where anonymous requests are allowed"},
+			{"S30", "audiences are checked, upstream too"},
+			{"S31", "no weak or default secret"},
+			{"S32", "one kind of token is not taken for another"},
+			{"S33", "another issuer's tokens are refused"},
+			{"S34", "no token is beyond revocation"},
+			{"S35", "what is random is random"},
+			{"S36", "revocation holds on every replica, and survives a restart"},
+			{"S37", "disabled, deleted and made-again users are out"},
+		}},
+		{"OAuth, OIDC and LDAP logins", []row{
+			{"S38", "a login is bound to the browser that began it"},
+			{"S39", "codes can't be injected"},
+			{"S40", "no open redirect"},
+			{"S41", "upstream callbacks can't be forged"},
+			{"S42", "pages can't be framed or forged"},
+			{"S43", "state, nonce and verifier are long"},
+			{"S44", "PKCE is enforced"},
+			{"S45", "upstream signatures are verified, and userinfo compared"},
+			{"S46", "no LDAP injection, empty bind or plain text"},
+			{"S47", "guessing passwords is limited, on all replicas and after a restart"},
+			{"S48", "CAS answers are parsed strictly"},
+			{"S49", "TLS stays as configured after a reload"},
+			{"S50", "nobody learns which accounts exist"},
+		}},
+	}
+}
+
+// held says which tests have held a rule.
+var held = struct {
+	sync.Mutex
+	by map[string]map[string]bool
+}{by: map[string]map[string]bool{}}
+
+// rule says that the test which calls it holds the rules, if it passes.
+func rule(t *testing.T, ids ...string) {
+	t.Helper()
+	for _, id := range ids {
+		if !known(id) {
+			t.Fatalf("there is no rule %q", id)
+		}
+	}
+	name, _, _ := strings.Cut(t.Name(), "/")
+	t.Cleanup(func() {
+		if t.Failed() || t.Skipped() {
+			return
+		}
+		held.Lock()
+		defer held.Unlock()
+		for _, id := range ids {
+			if held.by[id] == nil {
+				held.by[id] = map[string]bool{}
+			}
+			held.by[id][name] = true
+		}
+	})
+}
+
+func known(id string) bool {
+	return slices.ContainsFunc(table(), func(s section) bool {
+		return slices.ContainsFunc(s.rows, func(r row) bool { return r.id == id })
+	})
+}
+
+// checkTable says what is wrong with the table of the document, after all tests have passed: a rule that no test holds,
+// or a document that says something else.
+func checkTable() error {
+	var doc bytes.Buffer
+	doc.WriteString("# Rules of the login, and the tests that hold them\n\n" +
+		"Written by `make test` (tools/e2e/identity, with -update): each test runs over HTTP against the real binary and a real\n" +
+		"control plane, and a rule that no test holds fails the build.\n")
+	var open []string
+	for _, s := range table() {
+		fmt.Fprintf(&doc, "\n## %s\n\n| rule | what it says | tests |\n|---|---|---|\n", s.name)
+		for _, r := range s.rows {
+			var tests []string
+			for name := range held.by[r.id] {
+				tests = append(tests, name)
+			}
+			slices.Sort(tests)
+			if len(tests) == 0 {
+				open = append(open, r.id)
+			}
+			fmt.Fprintf(&doc, "| %s | %s | %s |\n", r.id, r.says, strings.Join(tests, ", "))
+		}
+	}
+	if *update {
+		return os.WriteFile(rulesFile, doc.Bytes(), 0o644)
+	}
+	if len(open) > 0 {
+		return fmt.Errorf("no test holds %s", strings.Join(open, ", "))
+	}
+	old, err := os.ReadFile(rulesFile)
+	if err != nil {
+		return err
+	}
+	if !bytes.Equal(old, doc.Bytes()) {
+		return fmt.Errorf("%s says something else than the tests; run them with -update", rulesFile)
+	}
+	return nil
+}
