@@ -3,6 +3,7 @@ package filter
 import (
 	"fmt"
 	"net/http"
+	"net/url"
 	"strconv"
 	"strings"
 	"sync"
@@ -43,7 +44,7 @@ type series struct {
 }
 
 // NewMetrics registers ks_server_request_total and ks_server_request_duration_seconds. Requests
-// that last as long as the client likes (watches, logs, terminals) are counted, not timed.
+// that last as long as the client likes (watches, live pages, logs, terminals) are counted, not timed.
 func NewMetrics(reg prometheus.Registerer) (*Metrics, error) {
 	m := &Metrics{
 		total: prometheus.NewCounterVec(prometheus.CounterOpts{
@@ -52,7 +53,7 @@ func NewMetrics(reg prometheus.Registerer) (*Metrics, error) {
 		}, []string{"verb", "group", "version", "resource", "code"}),
 		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name:    "ks_server_request_duration_seconds",
-			Help:    "How long requests took until the last byte of the answer, without watches, logs and upgraded connections.",
+			Help:    "How long requests took until the last byte of the answer, without watches, live pages, logs and upgraded connections.",
 			Buckets: []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60},
 		}, []string{"verb", "group", "version", "resource"}),
 		series: map[seriesKey]series{},
@@ -66,15 +67,15 @@ func NewMetrics(reg prometheus.Registerer) (*Metrics, error) {
 	return m, nil
 }
 
-func (m *Metrics) observe(rec *record, method string, took time.Duration) {
-	key := seriesKey{verb: verb(rec.info, method), code: rec.code()}
+func (m *Metrics) observe(rec *record, r *http.Request, took time.Duration) {
+	key := seriesKey{verb: verb(rec.info, r.Method), code: rec.code()}
 	if rec.info != nil && rec.info.IsResource {
 		key.resourceKey = resourceKey{rec.info.APIGroup, rec.info.APIVersion, rec.info.Resource}
 	}
 	m.mu.RLock()
 	s, ok := m.series[key]
 	m.mu.RUnlock()
-	timed := !lasting(rec.info) && key.code != http.StatusSwitchingProtocols
+	timed := !lasting(rec.info, r.URL.RawQuery) && key.code != http.StatusSwitchingProtocols
 	if !ok || timed && s.duration == nil {
 		s = m.find(key, timed)
 	}
@@ -143,7 +144,7 @@ func verb(i *request.Info, method string) string {
 }
 
 // lasting tells requests whose length is the client's choice.
-func lasting(i *request.Info) bool {
+func lasting(i *request.Info, rawQuery string) bool {
 	if i == nil {
 		return false
 	}
@@ -151,5 +152,30 @@ func lasting(i *request.Info) bool {
 	case "log", "exec", "attach", "portforward", "proxy":
 		return true
 	}
-	return i.Verb == "watch" || i.Verb == "proxy"
+	switch i.Verb {
+	case "watch", "proxy":
+		return true
+	case "list": // kube-apiserver knows no live pages
+		return !i.IsKubernetes && first(rawQuery, "view") == "live"
+	}
+	return false
+}
+
+// first is the first value of a parameter, the one that lists go by. It allocates only where what it
+// decodes is encoded.
+func first(rawQuery, name string) string {
+	for rawQuery != "" {
+		var pair string
+		pair, rawQuery, _ = strings.Cut(rawQuery, "&")
+		key, value, _ := strings.Cut(pair, "=")
+		if key, err := url.QueryUnescape(key); err != nil || key != name {
+			continue
+		}
+		value, err := url.QueryUnescape(value)
+		if err != nil {
+			continue // as url.ParseQuery does
+		}
+		return value
+	}
+	return ""
 }

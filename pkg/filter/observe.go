@@ -20,7 +20,7 @@ func Observe(m *Metrics) Filter {
 			w, r, rec := recorded(w, r)
 			defer func() { // deferred, for http.ErrAbortHandler passes here
 				took := time.Since(start)
-				m.observe(rec, r.Method, took)
+				m.observe(rec, r, took)
 				if log := klog.V(accessLog); log.Enabled() {
 					logAccess(log, rec, r, took)
 				}

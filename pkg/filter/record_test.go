@@ -194,7 +194,7 @@ func TestRecover(t *testing.T) {
 func TestMetricsNameWhatWasAskedFor(t *testing.T) {
 	m, reg := newMetrics(t)
 	h := Chain(http.HandlerFunc(ok), Observe(m), Recover, Info)
-	for _, path := range []string{"/apis/apps/v1/deployments", "/apis/apps/v1/deployments", "/version", "/a//b", "/api/v1/pods?watch=1"} {
+	for _, path := range []string{"/apis/apps/v1/deployments", "/apis/apps/v1/deployments", "/version", "/a//b", "/api/v1/pods?watch=1", "/kapi/v1/nodes?limit=1&view=live"} {
 		r := httptest.NewRequest(http.MethodGet, path, nil)
 		serve(h, r)
 	}
@@ -202,6 +202,7 @@ func TestMetricsNameWhatWasAskedFor(t *testing.T) {
 # HELP ks_server_request_total Requests, by what they asked for and the status code of the answer.
 # TYPE ks_server_request_total counter
 ks_server_request_total{code="200",group="",resource="",verb="get",version=""} 1
+ks_server_request_total{code="200",group="",resource="nodes",verb="list",version="v1"} 1
 ks_server_request_total{code="200",group="",resource="pods",verb="watch",version="v1"} 1
 ks_server_request_total{code="200",group="apps",resource="deployments",verb="list",version="v1"} 2
 ks_server_request_total{code="400",group="",resource="",verb="get",version=""} 1
@@ -210,7 +211,7 @@ ks_server_request_total{code="400",group="",resource="",verb="get",version=""} 1
 		t.Error(err)
 	}
 	if n, err := testutil.GatherAndCount(reg, "ks_server_request_duration_seconds"); err != nil || n != 2 {
-		t.Errorf("%d timed series, want lists and the rest but no watch: %v", n, err)
+		t.Errorf("%d timed series, want lists and the rest but no watch and no live page: %v", n, err)
 	}
 }
 
@@ -239,9 +240,10 @@ func TestMetricsOfWhatDoesNotExistShareOneSeries(t *testing.T) {
 
 func TestMetricsAreBounded(t *testing.T) {
 	m, _ := newMetrics(t)
+	r := httptest.NewRequest(http.MethodGet, "/", nil)
 	for i := range maxResources + 100 {
 		name := "r" + strings.Repeat("x", i%50) + string(rune('a'+i%26)) + time.Duration(i).String()
-		m.observe(&record{info: &request.Info{IsResource: true, Verb: "get", Resource: name}}, "GET", 0)
+		m.observe(&record{info: &request.Info{IsResource: true, Verb: "get", Resource: name}}, r, 0)
 	}
 	if got := len(m.known); got != maxResources {
 		t.Errorf("%d resources have series", got)
@@ -254,8 +256,41 @@ func TestMetricsAreBounded(t *testing.T) {
 func TestCountingAllocatesNothing(t *testing.T) {
 	m, _ := newMetrics(t)
 	rec := &record{status: 200, info: &request.Info{IsResource: true, Verb: "list", APIGroup: "apps", APIVersion: "v1", Resource: "deployments"}}
-	if n := testing.AllocsPerRun(100, func() { m.observe(rec, "GET", time.Millisecond) }); n > 0 {
+	r := httptest.NewRequest(http.MethodGet, "/?limit=10&labelSelector=app%3Dweb&page=2", nil)
+	if n := testing.AllocsPerRun(100, func() { m.observe(rec, r, time.Millisecond) }); n > 0 {
 		t.Errorf("%v allocations", n)
+	}
+}
+
+func TestWhatLastsAsLongAsTheClientLikesIsNotTimed(t *testing.T) {
+	for target, want := range map[string]bool{
+		"/kapi/v1/pods?view=live&limit=10":                                     true,
+		"/kapis/apps/v1/namespaces/a/deployments?limit=1&v%69ew=l%69ve":        true,
+		"/clusters/host/kapis/resources.kubesphere.io/v1alpha3/pods?view=live": true,
+		"/kapi/v1/pods?view=live&view=x":                                       true,
+		"/kapi/v1/pods?view=x&view=live":                                       false,
+		"/kapi/v1/pods?review=live":                                            false,
+		"/kapi/v1/pods?q=view=live":                                            false,
+		"/kapi/v1/pods?limit=10":                                               false,
+		"/kapi/v1/namespaces/a/pods/p?view=live":                               false,
+		"/api/v1/pods?view=live":                                               false, // which kube-apiserver answers like any list
+		"/api/v1/pods?watch=true":                                              true,
+		"/kapi/v1/watch/pods":                                                  true,
+		"/kapi/v1/namespaces/a/pods/p/log":                                     true,
+		"/api/v1/namespaces/a/services/s/proxy/x":                              true,
+		"/oauth/userinfo?view=live":                                            false,
+	} {
+		r := httptest.NewRequest(http.MethodGet, target, nil)
+		info, err := request.Parse(r)
+		if err != nil {
+			t.Fatalf("%s: %v", target, err)
+		}
+		if got := lasting(info, r.URL.RawQuery); got != want {
+			t.Errorf("%s: %v", target, got)
+		}
+	}
+	if lasting(nil, "view=live") {
+		t.Error("what nobody understood was over at once")
 	}
 }
 

@@ -1,7 +1,6 @@
 package git
 
 import (
-	"errors"
 	"fmt"
 	"io"
 	"log"
@@ -15,7 +14,7 @@ import (
 	"strings"
 	"testing"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"kapis.dev/ks-apiserver/pkg/egress/egresstest"
 )
 
 // canary is the right password. It must not show in an error.
@@ -37,15 +36,10 @@ func server(t *testing.T) *httptest.Server {
 		Path: filepath.Join(run(t, "--exec-path"), "git-http-backend"), Stderr: io.Discard,
 		Env: []string{"GIT_PROJECT_ROOT=" + root, "GIT_HTTP_EXPORT_ALL=1"},
 	}
-	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		user, password, _ := r.BasicAuth()
-		if !strings.HasPrefix(r.URL.Path, "/open.git/") && (user != ann.Username || password != ann.Password) {
-			w.Header().Set("WWW-Authenticate", "Basic")
-			w.WriteHeader(http.StatusUnauthorized)
-			return
-		}
-		backend.ServeHTTP(w, r)
-	}))
+	mux := http.NewServeMux()
+	mux.Handle("/open.git/", backend)
+	mux.Handle("/", egresstest.BasicAuth(ann.Username, ann.Password, backend))
+	srv := httptest.NewServer(mux)
 	t.Cleanup(srv.Close)
 	return srv
 }
@@ -70,19 +64,7 @@ func client(t *testing.T, o Options) *Client {
 // is checks an error: its code, words in it, and that it tells no secret.
 func is(t *testing.T, err error, code int, words string) {
 	t.Helper()
-	if code == 0 {
-		if err != nil {
-			t.Errorf("failed: %v", err)
-		}
-		return
-	}
-	var s apierrors.APIStatus
-	if !errors.As(err, &s) || int(s.Status().Code) != code || !strings.Contains(err.Error(), words) {
-		t.Errorf("%v, want %d %s", err, code, words)
-	}
-	if err != nil && (strings.Contains(err.Error(), canary) || strings.Contains(err.Error(), "internal-answer")) {
-		t.Errorf("the error shows a secret: %v", err)
-	}
+	egresstest.Judge(t, err, code, words, canary, "internal-answer")
 }
 
 func TestARepositoryIsAskedFor(t *testing.T) {

@@ -105,10 +105,11 @@ func (r *Reader) fill() error {
 	if r.err != nil {
 		return r.err
 	}
-	if r.at == r.end && len(r.buf) > largeBuffer {
+	rest := r.buf[r.at:r.end]
+	if len(rest) == 0 && len(r.buf) > largeBuffer {
 		r.buf = nil
 	}
-	r.at, r.end = 0, copy(r.buf, r.buf[r.at:r.end])
+	r.at, r.end = 0, copy(r.buf, rest)
 	if r.end > r.max {
 		return fmt.Errorf("%w: over %d bytes", ErrTooLong, r.max)
 	}

@@ -15,6 +15,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
+// declare says what to do about a registry without verified TLS.
+const declare = "if that is on purpose, declare the registry insecure: with the annotation " + InsecureAnnotation +
+	`: "true" on its Secret, or to log in without a Secret, with http:// before its address`
+
 // failure makes a Status of what went wrong at a registry, in words of our own: the errors of libraries
 // quote answers, addresses and tokens. It is nil for nil, and leaves a Status alone.
 func failure(ctx context.Context, host, what string, err error) error {
@@ -39,8 +43,10 @@ func failure(ctx context.Context, host, what string, err error) error {
 		return say("it wants the credentials to be sent to another site, which is refused")
 	case errors.Is(err, errRequests), errors.Is(err, errTooLong):
 		return say("it answers more than this server takes")
+	case errors.Is(err, errNoImage):
+		return say("it lists nothing there that is an image")
 	case errors.As(err, &untrusted):
-		return say("its certificate is not trusted; if that is on purpose, declare the registry insecure (annotation %s: \"true\" on the Secret)", InsecureAnnotation)
+		return say("its certificate is not trusted; %s", declare)
 	case errors.As(err, &unknown) && unknown.IsNotFound:
 		return say("there is no such host")
 	case errors.Is(err, context.Canceled) && ctx.Err() != nil:
@@ -50,7 +56,7 @@ func failure(ctx context.Context, host, what string, err error) error {
 		// of a private network are open.
 		return say("it can't be reached, or does not answer in time")
 	case errors.Is(err, http.ErrSchemeMismatch), errors.As(err, &record), errors.Is(err, errPlain):
-		return say("it does not speak TLS; if that is on purpose, declare the registry insecure (annotation %s: \"true\" on the Secret)", InsecureAnnotation)
+		return say("it does not speak TLS; %s", declare)
 	}
 	return say("it does not answer as a container registry does")
 }

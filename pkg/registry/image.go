@@ -3,6 +3,7 @@ package registry
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"strconv"
 
 	"github.com/google/go-containerregistry/pkg/name"
@@ -15,7 +16,8 @@ type Image struct {
 	// Registry is its address, Repository the path of the image in it, Tag the tag or digest.
 	Registry, Repository, Tag string
 	// Manifest and Config are the image's own (OCI image specification 1.1), checked against their
-	// digests. Of an image for several platforms they are those for linux/amd64.
+	// digests. Of an image for several platforms they are those for linux/amd64, or where it has none
+	// for that, the first for Linux, or the first of all.
 	Manifest *v1.Manifest
 	Config   *v1.ConfigFile
 }
@@ -51,8 +53,10 @@ func (c *Client) Image(ctx context.Context, image string, creds *Credentials) (*
 // maxName bounds the name of an image or a repository.
 const maxName = 512
 
+var errNoImage = errors.New("an index without an image")
+
 func (i *Image) read(desc *remote.Descriptor) error {
-	img, err := desc.Image()
+	img, err := pick(desc)
 	if err != nil {
 		return err
 	}
@@ -61,6 +65,48 @@ func (i *Image) read(desc *remote.Descriptor) error {
 	}
 	i.Config, err = img.ConfigFile()
 	return err
+}
+
+// pick returns the image that desc is, or the one of its images that people expect.
+func pick(desc *remote.Descriptor) (v1.Image, error) {
+	if !desc.MediaType.IsIndex() {
+		return desc.Image()
+	}
+	index, err := desc.ImageIndex()
+	if err != nil {
+		return nil, err
+	}
+	list, err := index.IndexManifest()
+	if err != nil {
+		return nil, err
+	}
+	best, found := -1, v1.Hash{}
+	for _, m := range list.Manifests {
+		if liking := like(m); liking > best {
+			best, found = liking, m.Digest
+		}
+	}
+	if best < 0 {
+		return nil, errNoImage
+	}
+	return index.Image(found)
+}
+
+// like tells how welcome an entry of an index is: the more, the better, and below zero not at all.
+func like(m v1.Descriptor) int {
+	switch p := m.Platform; {
+	case !m.MediaType.IsImage():
+		return -1
+	case p == nil: // from before there were others
+		return 2
+	case p.OS == "unknown": // an attestation about another entry, which no platform runs
+		return -1
+	case p.OS == "linux" && p.Architecture == "amd64":
+		return 3
+	case p.OS == "linux":
+		return 1
+	}
+	return 0
 }
 
 // Bounds of a list of tags.

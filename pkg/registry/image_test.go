@@ -50,12 +50,30 @@ func TestAnImageIsReadWithItsConfiguration(t *testing.T) {
 }
 
 func TestOfSeveralPlatformsTheCommonOneIsRead(t *testing.T) {
-	w := newWorld(t, "open", nil)
-	w.pushIndex(t, "app", "v1")
-	got, err := local(t).Image(t.Context(), w.host+"/app:v1", w.creds(Account{}))
-	if err != nil || got.Config.Architecture != "amd64" {
-		t.Errorf("%+v, %v", got, err)
+	for name, c := range map[string]struct {
+		platforms []string
+		want      string
+	}{
+		"TheCommonOne":                   {[]string{"linux/arm64", "linux/amd64", "windows/amd64"}, "linux/amd64"},
+		"TheOneThatHasNoName":            {[]string{"linux/arm64", ""}, ""},
+		"TheFirstForLinuxWithoutIt":      {[]string{"windows/amd64", "linux/arm64", "linux/s390x"}, "linux/arm64"},
+		"TheFirstWithoutLinux":           {[]string{"windows/amd64", "windows/arm64"}, "windows/amd64"},
+		"NeverWhatIsSaidAboutAnotherOne": {[]string{"unknown/unknown", "linux/arm64"}, "linux/arm64"},
+		"WhateverTheOrderOfTheOthers":    {[]string{"unknown/unknown", "windows/amd64", "linux/amd64"}, "linux/amd64"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, "basic", nil)
+			w.pushIndex(t, "app", "v1", c.platforms...)
+			got, err := local(t).Image(t.Context(), w.host+"/app:v1", w.creds(ann))
+			if err != nil || got.Config.Author != c.want {
+				t.Errorf("%+v, %v", got, err)
+			}
+		})
 	}
+	w := newWorld(t, "open", nil)
+	w.pushIndex(t, "app", "v1", "unknown/unknown")
+	_, err := local(t).Image(t.Context(), w.host+"/app:v1", w.creds(Account{}))
+	is(t, err, 400, "nothing there that is an image")
 }
 
 func TestWhatIsNoNameOfAnImageIsRefused(t *testing.T) {

@@ -7,6 +7,8 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+
+	"kapis.dev/ks-apiserver/pkg/egress/egresstest"
 )
 
 func TestALoginIsTriedForReal(t *testing.T) {
@@ -52,12 +54,7 @@ func TestWithoutTLSNothingIsSentUnlessDeclared(t *testing.T) { // S21
 }
 
 func TestADeclaredRegistryMayHaveAnyCertificate(t *testing.T) {
-	tls := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if _, password, _ := r.BasicAuth(); password != canary {
-			w.Header().Set("WWW-Authenticate", "Basic")
-			w.WriteHeader(http.StatusUnauthorized)
-		}
-	}))
+	tls := httptest.NewUnstartedServer(egresstest.BasicAuth(ann.Username, canary, http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})))
 	tls.Config.ErrorLog = quiet // of the attempts without TLS
 	tls.StartTLS()
 	defer tls.Close()
@@ -125,19 +122,12 @@ func TestCredentialsGoToNoOtherSite(t *testing.T) {
 	defer thief.Close()
 	_, port, _ := net.SplitHostPort(thief.Listener.Addr().String())
 	elsewhere := "http://localhost:" + port // another name than 127.0.0.1
-	for name, h := range map[string]http.HandlerFunc{
-		"realm": func(w http.ResponseWriter, _ *http.Request) {
+	for name, h := range map[string]http.Handler{
+		"realm": http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("WWW-Authenticate", fmt.Sprintf(`Bearer realm="%s/token",service="x"`, elsewhere))
 			w.WriteHeader(http.StatusUnauthorized)
-		},
-		"redirect": func(w http.ResponseWriter, r *http.Request) {
-			if _, _, ok := r.BasicAuth(); !ok {
-				w.Header().Set("WWW-Authenticate", "Basic")
-				w.WriteHeader(http.StatusUnauthorized)
-				return
-			}
-			http.Redirect(w, r, elsewhere+"/x", http.StatusTemporaryRedirect)
-		},
+		}),
+		"redirect": egresstest.BasicAuth(ann.Username, canary, http.RedirectHandler(elsewhere+"/x", http.StatusTemporaryRedirect)),
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t, "open", h)

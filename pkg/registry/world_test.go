@@ -2,7 +2,6 @@ package registry
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"log"
@@ -12,6 +11,8 @@ import (
 	"sync"
 	"testing"
 
+	"kapis.dev/ks-apiserver/pkg/egress/egresstest"
+
 	"github.com/google/go-containerregistry/pkg/authn"
 	"github.com/google/go-containerregistry/pkg/name"
 	ggcr "github.com/google/go-containerregistry/pkg/registry"
@@ -20,7 +21,6 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/mutate"
 	"github.com/google/go-containerregistry/pkg/v1/random"
 	"github.com/google/go-containerregistry/pkg/v1/remote"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
 // canary is the right password of every registry here. It must not show in an error.
@@ -41,49 +41,43 @@ type world struct {
 func newWorld(t *testing.T, access string, more http.Handler) *world {
 	t.Helper()
 	w := &world{}
-	images := ggcr.New(ggcr.Logger(log.New(io.Discard, "", 0)))
+	if more == nil {
+		more = ggcr.New(ggcr.Logger(log.New(io.Discard, "", 0)))
+	}
+	switch access {
+	case "basic":
+		more = egresstest.BasicAuth(ann.Username, ann.Password, more)
+	case "token":
+		more = w.bearer(more)
+	}
+	token := egresstest.BasicAuth(ann.Username, ann.Password, http.HandlerFunc(func(rw http.ResponseWriter, _ *http.Request) {
+		_, _ = io.WriteString(rw, `{"token":"of-ann"}`)
+	}))
 	w.Server = httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 		w.mu.Lock()
 		w.requests = append(w.requests, r)
 		w.mu.Unlock()
-		switch {
-		case r.URL.Path == "/token":
-			w.issue(rw, r)
-		case !w.admits(access, r):
-			challenge := `Basic realm="test"`
-			if access == "token" {
-				challenge = fmt.Sprintf(`Bearer realm="http://%s/token",service="test"`, w.host)
-			}
-			rw.Header().Set("WWW-Authenticate", challenge)
-			rw.WriteHeader(http.StatusUnauthorized)
-		case more != nil:
-			more.ServeHTTP(rw, r)
-		default:
-			images.ServeHTTP(rw, r)
+		if r.URL.Path == "/token" {
+			token.ServeHTTP(rw, r)
+			return
 		}
+		more.ServeHTTP(rw, r)
 	}))
 	t.Cleanup(w.Close)
 	w.host = strings.TrimPrefix(w.URL, "http://")
 	return w
 }
 
-func (w *world) admits(access string, r *http.Request) bool {
-	user, password, _ := r.BasicAuth()
-	switch access {
-	case "basic":
-		return user == ann.Username && password == ann.Password
-	case "token":
-		return r.Header.Get("Authorization") == "Bearer of-ann"
-	}
-	return true
-}
-
-func (w *world) issue(rw http.ResponseWriter, r *http.Request) {
-	if !w.admits("basic", r) {
-		rw.WriteHeader(http.StatusUnauthorized)
-		return
-	}
-	_, _ = io.WriteString(rw, `{"token":"of-ann"}`)
+// bearer lets through to next who comes with a token of the registry's own token server.
+func (w *world) bearer(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Authorization") != "Bearer of-ann" {
+			rw.Header().Set("WWW-Authenticate", fmt.Sprintf(`Bearer realm="http://%s/token",service="test"`, w.host))
+			rw.WriteHeader(http.StatusUnauthorized)
+			return
+		}
+		next.ServeHTTP(rw, r)
+	})
 }
 
 // seen returns the requests so far.
@@ -107,16 +101,21 @@ func (w *world) push(t *testing.T, repository, tag string) v1.Image {
 	return img
 }
 
-// pushIndex puts an image for two platforms there.
-func (w *world) pushIndex(t *testing.T, repository, tag string) {
+// pushIndex puts an image for several platforms there, such as linux/arm64; one without a name has none.
+func (w *world) pushIndex(t *testing.T, repository, tag string, platforms ...string) {
 	t.Helper()
 	var index v1.ImageIndex = empty.Index
-	for _, arch := range []string{"arm64", "amd64"} {
-		img, err := mutate.ConfigFile(empty.Image, &v1.ConfigFile{Architecture: arch, OS: "linux"})
+	for _, p := range platforms {
+		img, err := mutate.ConfigFile(empty.Image, &v1.ConfigFile{Author: p})
 		if err != nil {
 			t.Fatal(err)
 		}
-		index = mutate.AppendManifests(index, mutate.IndexAddendum{Add: img, Descriptor: v1.Descriptor{Platform: &v1.Platform{OS: "linux", Architecture: arch}}})
+		add := mutate.IndexAddendum{Add: img}
+		if p != "" {
+			add.Platform = &v1.Platform{}
+			add.Platform.OS, add.Platform.Architecture, _ = strings.Cut(p, "/")
+		}
+		index = mutate.AppendManifests(index, add)
 	}
 	w.write(t, repository+":"+tag, func(ref name.Reference, o ...remote.Option) error { return remote.WriteIndex(ref, index, o...) })
 }
@@ -149,25 +148,5 @@ func reaching(t *testing.T, o Options) *Client {
 // is checks an error: its code, words in it, and that it tells no secret.
 func is(t *testing.T, err error, code int, words string) {
 	t.Helper()
-	if code == 0 {
-		if err != nil {
-			t.Errorf("failed: %v", err)
-		}
-		return
-	}
-	var s apierrors.APIStatus
-	if err == nil {
-		t.Errorf("no error, want %d %s", code, words)
-		return
-	}
-	s, ok := err.(apierrors.APIStatus)
-	if !ok || int(s.Status().Code) != code || !strings.Contains(err.Error(), words) {
-		t.Errorf("%v, want %d %s", err, code, words)
-	}
-	shown, _ := json.Marshal(s)
-	for _, secret := range []string{canary, "of-ann", "internal-answer"} {
-		if strings.Contains(err.Error()+string(shown), secret) {
-			t.Errorf("the error shows %s: %v", secret, err)
-		}
-	}
+	egresstest.Judge(t, err, code, words, canary, "of-ann", "internal-answer")
 }

@@ -8,51 +8,46 @@ import (
 )
 
 func (o *order) create() (any, error) {
-	if isTunnel(o.info.Subresource) {
-		return nil, nothingHere()
-	}
-	query, err := o.query(createParams...)
+	body, out, err := o.whole(http.MethodPost)
 	if err != nil {
 		return nil, err
 	}
-	body, err := o.object()
-	if err != nil {
-		return nil, err
-	}
-	if o.workspace != "" {
-		if err := o.stamp(body); err != nil {
-			return nil, err
-		}
-	}
-	return o.reply(outgoing{method: http.MethodPost, path: o.path, query: query, contentType: typeJSON, body: body.text})
+	out.body = body.text
+	return o.reply(out)
 }
 
 func (o *order) update() (any, error) {
-	if isTunnel(o.info.Subresource) {
-		return nil, nothingHere()
-	}
-	query, err := o.query(createParams...)
+	body, out, err := o.whole(http.MethodPut)
 	if err != nil {
 		return nil, err
 	}
-	body, err := o.object()
-	if err != nil {
-		return nil, err
-	}
-	out := outgoing{method: http.MethodPut, path: o.path, query: query, contentType: typeJSON, body: body.text}
 	keep := o.hiddenMissing(body)
 	if o.workspace == "" && keep == nil {
+		out.body = body.text
 		return o.reply(out)
-	}
-	if o.workspace != "" {
-		if err := o.stamp(body); err != nil {
-			return nil, err
-		}
 	}
 	return o.locked(keep != nil, body.resourceVersion, func(now *state) (outgoing, error) {
 		out.body = with(now.fill(body.text, keep), quote(now.resourceVersion), "metadata", "resourceVersion")
 		return out, nil
 	})
+}
+
+// whole begins a write of a whole object: it returns the body, with the label of the workspace that the path
+// names, and the request to send it with, whose own body is still to come.
+func (o *order) whole(method string) (*object, outgoing, error) {
+	out := outgoing{method: method, path: o.path, contentType: typeJSON}
+	if isTunnel(o.info.Subresource) {
+		return nil, out, nothingHere()
+	}
+	var err error
+	if out.query, err = o.query(createParams...); err != nil {
+		return nil, out, err
+	}
+	body, err := o.object()
+	if err == nil && o.workspace != "" {
+		err = o.stamp(body)
+	}
+	return body, out, err
 }
 
 // object returns the body of a create or an update, which agrees with the path in all that the path

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"net/http"
 
+	"kapis.dev/ks-apiserver/pkg/stream"
+
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -23,6 +25,11 @@ func notFound(gr schema.GroupResource, name, message string) error {
 
 func unsupported(format string, args ...any) error {
 	return failed(http.StatusUnsupportedMediaType, metav1.StatusReasonUnsupportedMediaType, fmt.Sprintf(format, args...), nil)
+}
+
+func notAcceptable() error {
+	return failed(http.StatusNotAcceptable, metav1.StatusReasonNotAcceptable,
+		"what is at this path is answered as "+typeJSON+" or "+stream.EventStream+": send an Accept header that takes one of them", nil)
 }
 
 func badGateway(message string) error {

@@ -22,11 +22,16 @@ func isTunnel(subresource string) bool {
 // subresource answers a GET of a sub-resource. Caches hold none: it is passed on, and what comes back
 // is passed back as it comes.
 func (b bound) subresource(r *restful.Request) (any, error) {
+	if info := request.InfoFrom(r.Request.Context()); info != nil && info.IsResource && info.Subresource == "" {
+		// The paths of some lists look like those of sub-resources, and the router comes here where the list's
+		// own route has nothing that the client takes.
+		return nil, notAcceptable()
+	}
 	o, err := b.order(r)
 	if err != nil {
 		return nil, err
 	}
-	if o.info.Verb != "get" || o.info.Subresource == "" || isTunnel(o.info.Subresource) {
+	if o.info.Verb != "get" || isTunnel(o.info.Subresource) {
 		return nil, nothingHere()
 	}
 	if o.workspace != "" {

@@ -361,6 +361,17 @@ func TestSubresourcesAreReadLive(t *testing.T) {
 	}
 }
 
+// The paths of these lists look like those of sub-resources, whose routes answer with anything.
+func TestAListThatTheClientDoesNotTakeIsNotAcceptable(t *testing.T) {
+	w := newWorld(t)
+	for _, path := range []string{"/kapi/v1/namespaces/a/pods", "/kapi/v1/workspaces/w-a/pods", "/kapi/v1/watch/pods/p1", "/kapi/v1/workspaces/w-a/namespaces/a/pods"} {
+		w.refused(t, 406, "", "GET", path, "", "Accept: application/yaml")
+		if len(w.seen) != 0 {
+			t.Errorf("%s was passed on", path)
+		}
+	}
+}
+
 func FuzzBodyIsJudgedAsItIsSent(f *testing.F) {
 	for _, s := range []string{pod, podInA, namespace, `{"metadata":{"labels":{"kubesphere.io/workspace":"w"}}}`, `{"metadata":null}`, `{"a":{"b":[1,2]}}`, `{"\u006b":1}`, `{}`, `[]`} {
 		f.Add(s)

@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"slices"
 	"strconv"
+	"strings"
 
 	"kapis.dev/ks-apiserver/pkg/query"
 	"kapis.dev/ks-apiserver/pkg/registry"
@@ -89,14 +90,16 @@ func (m *Remotes) verifySecret(r *restful.Request) (any, error) {
 	return s, nil
 }
 
-// verifyAccount logs in to one registry.
+// verifyAccount logs in to one registry. There is no Secret that could declare it insecure: who writes http://
+// before its address does.
 func (m *Remotes) verifyAccount(r *restful.Request) (any, error) {
 	var a registryAccount
 	if err := body(r, &a); err != nil {
 		return nil, err
 	}
 	who := registry.Account{Username: a.Username, Password: a.Password}
-	if err := m.registries.Verify(r.Request.Context(), a.ServerHost, who, false); err != nil {
+	insecure := strings.HasPrefix(strings.ToLower(strings.TrimSpace(a.ServerHost)), "http://")
+	if err := m.registries.Verify(r.Request.Context(), a.ServerHost, who, insecure); err != nil {
 		return nil, err
 	}
 	return nothing{}, nil

@@ -13,6 +13,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"kapis.dev/ks-apiserver/pkg/egress/egresstest"
 	"kapis.dev/ks-apiserver/pkg/kapis/kapistest"
 	"kapis.dev/ks-apiserver/pkg/registry"
 	"kapis.dev/ks-apiserver/pkg/request"
@@ -76,25 +77,18 @@ func newFar(t *testing.T) *far {
 	t.Helper()
 	f := &far{}
 	images := ggcr.New(ggcr.Logger(log.New(io.Discard, "", 0)))
+	says := func(answer string) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, answer) })
+	}
+	known := func(next http.Handler) http.Handler { return egresstest.BasicAuth("ann", canary, next) }
+	mux := http.NewServeMux()
+	mux.Handle("/v1/search", says(`{"num_results":7,"results":[{"name":"nginx"}]}`))
+	mux.Handle("/api/v2.0/search", known(says(`{"repository":[{"repository_name":"team/app"}]}`)))
+	mux.Handle("/app.git/info/refs", known(says("001e# service=git-upload-pack\n")))
+	mux.Handle("/", known(images))
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		f.asked.Add(1)
-		if r.URL.Path == "/v1/search" {
-			_, _ = io.WriteString(w, `{"num_results":7,"results":[{"name":"nginx"}]}`)
-			return
-		}
-		if user, password, _ := r.BasicAuth(); user != "ann" || password != canary {
-			w.Header().Set("WWW-Authenticate", "Basic")
-			w.WriteHeader(http.StatusUnauthorized)
-			return
-		}
-		switch r.URL.Path {
-		case "/api/v2.0/search":
-			_, _ = io.WriteString(w, `{"repository":[{"repository_name":"team/app"}]}`)
-		case "/app.git/info/refs":
-			_, _ = io.WriteString(w, "001e# service=git-upload-pack\n")
-		default:
-			images.ServeHTTP(w, r)
-		}
+		mux.ServeHTTP(w, r)
 	}))
 	t.Cleanup(srv.Close)
 	f.host = strings.TrimPrefix(srv.URL, "http://")
@@ -239,6 +233,9 @@ func TestLoginsAreVerified(t *testing.T) {
 		{"SecretThatIsNoJSON", path, `{"data":` + canary, 400, "not the JSON"},
 		{"SecretWithoutTLS", path, body(func(s *corev1.Secret) { s.Annotations = nil }, canary), 400, "does not speak TLS"},
 		{"AccountWithoutTLS", RootV1alpha2 + "/registry/verify", account(f.host, canary), 400, "does not speak TLS"},
+		{"AccountWithoutTLSOnPurpose", RootV1alpha2 + "/registry/verify", account("http://"+f.host, canary), 200, ""},
+		{"AccountWithAWrongPassword", RootV1alpha2 + "/registry/verify", account(" HTTP://"+f.host+"/", canary+"x"), 400, "refuses the credentials"},
+		{"AccountOverTLSThatIsNotThere", RootV1alpha2 + "/registry/verify", account("https://"+f.host, canary), 400, "with http:// before its address"},
 		{"AccountNowhere", RootV1alpha2 + "/registry/verify", account("", canary), 400, "not the address of a registry"},
 		{"AccountThatIsNoJSON", RootV1alpha2 + "/registry/verify", canary, 400, "not the JSON"},
 		{"Git", RootV1alpha2 + "/git/verify", git(repo, "git"), 200, `{"message":"success"}`},
