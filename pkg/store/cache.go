@@ -10,6 +10,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/apimachinery/pkg/watch"
 	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
@@ -247,21 +248,19 @@ type intake struct{ *cache }
 // Add takes a new object.
 func (c intake) Add(obj any) error { return c.Update(obj) }
 
-// Update takes an object.
+// Update takes an object, or changes of objects that came together.
 func (c intake) Update(obj any) error {
-	d, ok := obj.(*decoded)
-	if !ok {
-		return fmt.Errorf("unexpected %T", obj)
-	}
-	c.coll.set(d.skimmed)
-	c.arrived(d.skimmed)
-	if sinks := c.feeds(); len(sinks) > 0 {
-		o := d.object()
-		for _, f := range sinks {
-			if f.primed {
-				f.Set(o)
-			}
+	switch o := obj.(type) {
+	case *decoded:
+		c.coll.set(o.skimmed)
+		c.tell(o, false)
+	case *batch:
+		c.coll.apply(*o)
+		for _, e := range *o {
+			c.tell(e.Object.(*decoded), e.Type == watch.Deleted)
 		}
+	default:
+		return fmt.Errorf("unexpected %T", obj)
 	}
 	return nil
 }
@@ -273,13 +272,30 @@ func (c intake) Delete(obj any) error {
 		return fmt.Errorf("unexpected %T", obj)
 	}
 	c.coll.delete(d.ref.Namespace, d.ref.Name, d.rec.ResourceVersion)
+	c.tell(d, true)
+	return nil
+}
+
+// tell tells the sinks of a change that is in the collection.
+func (c intake) tell(d *decoded, gone bool) {
 	c.arrived(d.skimmed)
-	for _, f := range c.feeds() {
-		if f.primed {
+	sinks := c.feeds()
+	if len(sinks) == 0 {
+		return
+	}
+	var o *Object
+	if !gone {
+		o = d.object()
+	}
+	for _, f := range sinks {
+		switch {
+		case !f.primed:
+		case gone:
 			f.Delete(d.ref.Namespace, d.ref.Name)
+		default:
+			f.Set(o)
 		}
 	}
-	return nil
 }
 
 // Replace takes a complete list.

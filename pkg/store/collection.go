@@ -5,6 +5,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/utils/clock"
 )
 
@@ -83,12 +84,33 @@ func (c *collection) set(o *skimmed) {
 func (c *collection) delete(namespace, name, version string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.remove(namespace, name, version)
+	c.changed()
+}
+
+// apply makes changes that came together, and publishes them together.
+func (c *collection) apply(b batch) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, e := range b {
+		d := e.Object.(*decoded)
+		if e.Type == watch.Deleted {
+			c.remove(d.ref.Namespace, d.ref.Name, d.rec.ResourceVersion)
+			continue
+		}
+		c.version = d.rec.ResourceVersion
+		c.put(d.skimmed)
+	}
+	c.changed()
+}
+
+// remove is delete without its lock and snapshot.
+func (c *collection) remove(namespace, name, version string) {
 	c.version = version
 	if r := c.get(namespace, name); r != nil {
 		c.drop(r)
 		c.note(r, nil)
 	}
-	c.changed()
 }
 
 // bookmark says that everything up to version is known.

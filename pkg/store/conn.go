@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"net"
+	"sync/atomic"
 	"time"
 )
 
@@ -25,6 +26,23 @@ type conn struct {
 	rest []byte    // the part of buf that was not yet read
 	last time.Time // when something came
 	full bool      // the last read filled buf: there is more
+	// taker is who reads a watch off the connection: it is told when all that came was taken.
+	taker atomic.Pointer[stream]
+}
+
+// address is a conn's own address, by which the conn is found below TLS and whatever else a client wraps it in.
+type address struct {
+	net.Addr
+	conn *conn
+}
+
+// LocalAddr implements net.Conn.
+func (c *conn) LocalAddr() net.Addr { return address{c.Conn.LocalAddr(), c} }
+
+// under returns the conn that c is, or is made of, and nil where there is none.
+func under(c net.Conn) *conn {
+	a, _ := c.LocalAddr().(address)
+	return a.conn
 }
 
 // dialer opens such connections. They end within half a minute when the other side is gone, however
@@ -58,6 +76,9 @@ func (c *conn) Read(p []byte) (int, error) {
 }
 
 func (c *conn) fill() error {
+	if s := c.taker.Load(); s != nil {
+		s.pass() // whoever reads has nothing left: what it made of it must not wait with us
+	}
 	busy := time.Since(c.last) < busyWithin
 	if busy && !c.full {
 		quiet(c.Conn, largeRead) // or each arrival would wake up a thread for nothing

@@ -5,7 +5,8 @@
 //
 //	kube-apiserver
 //	     | JSON over a connection of its own        conn.go    reads much at a time, and seldom while much comes
-//	source, stream                                  source.go, stream.go    what client-go's Reflector lists and watches by
+//	source, stream                                  source.go, stream.go    what client-go's Reflector lists and watches by;
+//	     |                                          batch.go                events that came together are one to it
 //	     | one frame
 //	decoder                                         decode.go, record.go    cuts what is not kept, reads metadata and fields
 //	     | a Record and a Ref
@@ -15,7 +16,7 @@
 //	     |    table    id -> Record                 table.go   chunks of 128, copied before they change
 //	     |    trees    (Term, order) -> Ref         tree.go    by creation, by name, by a time of the kind
 //	     |    history  position -> Change           history.go the last changes
-//	     | published 3 ms after a change at the latest, with what came meanwhile
+//	     | published with what came together, and 3 ms after a change at the latest
 //	Snapshot, behind one atomic pointer             snapshot.go
 //	     |    ranges, sets of bits, texts           tree.go, set.go, search.go, trigram.go
 //	Watch: wakes at the next snapshot               watch.go

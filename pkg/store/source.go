@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/http/httptrace"
 	"sync"
 	"time"
 
@@ -141,7 +142,9 @@ func (s *source) WatchWithContext(ctx context.Context, o metav1.ListOptions) (wa
 
 // watch opens one watch.
 func (s *source) watch(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
-	body, err := s.open(ctx, o)
+	var c *conn
+	trace := &httptrace.ClientTrace{GotConn: func(i httptrace.GotConnInfo) { c = under(i.Conn) }}
+	body, err := s.open(httptrace.WithClientTrace(ctx, trace), o)
 	if err != nil {
 		return nil, err
 	}
@@ -149,8 +152,12 @@ func (s *source) watch(ctx context.Context, o metav1.ListOptions) (watch.Interfa
 	s.opened()
 	w := &stream{
 		body: body, decoder: s.decoder(), meter: s.meter, failed: s.failed,
-		initial: o.SendInitialEvents != nil, version: o.ResourceVersion,
+		initial: o.SendInitialEvents != nil, listing: o.SendInitialEvents != nil, version: o.ResourceVersion,
 		events: make(chan watch.Event, maxHeld), stop: make(chan struct{}),
+	}
+	if c != nil {
+		w.conn = c
+		c.taker.Store(w)
 	}
 	go w.read(rawjson.NewReader(body, maxObject))
 	return w, nil
@@ -174,11 +181,11 @@ func passes(err error) bool {
 // open sends a request, and returns the body of its answer.
 func (s *source) open(ctx context.Context, o metav1.ListOptions) (io.ReadCloser, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
-	s.under(cancel, true)
+	s.begun(cancel, true)
 	in, err := s.client.Get().AbsPath(path(s.gvr, s.namespace)).
 		SpecificallyVersionedParams(&o, metav1.ParameterCodec, metav1.SchemeGroupVersion).
 		MaxRetries(0).Stream(ctx)
-	s.under(cancel, false)
+	s.begun(cancel, false)
 	if err != nil {
 		if cause := context.Cause(ctx); errors.Is(cause, errSilent) {
 			err = cause
@@ -194,8 +201,8 @@ func (s *source) open(ctx context.Context, o metav1.ListOptions) (io.ReadCloser,
 	return &body{in, s.meter, cancel}, nil
 }
 
-// under notes the request that is under way.
-func (s *source) under(cancel context.CancelCauseFunc, opens bool) {
+// begun notes the request that is under way.
+func (s *source) begun(cancel context.CancelCauseFunc, opens bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.cancel, s.opens = cancel, opens

@@ -18,8 +18,8 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 )
 
-// maxHeld is how many events wait to be taken.
-const maxHeld = 64
+// maxHeld is how many events wait to be handed on together, and how many of such batches to be taken.
+const maxHeld = 32
 
 // stream is an open watch.
 type stream struct {
@@ -30,6 +30,13 @@ type stream struct {
 	failed  func(error)
 	once    sync.Once
 	stop    chan struct{}
+	// conn tells when everything that came was taken, nil where nobody does. Then events are handed on, those that
+	// came together as one, and a batch: to wake up who takes them costs more than most events do.
+	conn *conn
+
+	mu sync.Mutex // the connection may be read by net/http itself when the stream is over
+	// listing is true before the bookmark that ends the initial objects: the reflector looks at each of these.
+	listing bool
 	// initial is true while the objects come that there are already. Nobody acts on them before the
 	// last, so that they are handed on many at a time.
 	initial bool
@@ -50,7 +57,7 @@ func (w *stream) Stop() {
 }
 
 func (w *stream) read(r *rawjson.Reader) {
-	defer close(w.events)
+	defer w.close()
 	defer w.Stop()
 	for {
 		event, err := w.event(r)
@@ -68,14 +75,25 @@ func (w *stream) read(r *rawjson.Reader) {
 	}
 }
 
+// close ends what ResultChan returned.
+func (w *stream) close() {
+	if w.conn != nil {
+		w.conn.taker.CompareAndSwap(w, nil)
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.held = nil // a last pass finds nothing
+	close(w.events)
+}
+
 // end says why the stream is over, where that is a fault.
 func (w *stream) end(err error) {
 	if !w.ended(err) {
 		w.failed(err)
-		w.initial = false
 		w.send(watch.Event{Type: watch.Error, Object: broken(err)})
-		return
 	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	if w.version != "" && !w.initial {
 		// A reflector lists everything anew behind a watch that was short and empty. Here such watches
 		// are opened ever less often instead.
@@ -96,27 +114,49 @@ func (w *stream) ended(err error) bool {
 	}
 }
 
-// send hands an event on, and tells whether anybody takes it.
+// send takes an event in to be handed on, and tells whether anybody takes it.
 func (w *stream) send(e watch.Event) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	w.held = append(w.held, e)
+	marks := e.Type == watch.Bookmark
+	listed := marks && e.Object.(*decoded).annotations[metav1.InitialEventsAnnotationKey] == "true"
 	switch {
-	case !w.initial:
-		w.version = ""
-	case e.Type == watch.Bookmark:
+	case marks && w.initial:
 		w.initial, w.version = false, e.Object.(*decoded).rec.ResourceVersion
-	case e.Type != watch.Added:
-		w.initial = false
+	case e.Type != watch.Added || !w.initial:
+		w.initial, w.version = false, ""
 	}
-	return w.initial && len(w.held) < maxHeld || w.flush()
+	waits := w.initial || w.conn != nil && !w.listing
+	if waits && len(w.held) < maxHeld {
+		return true
+	}
+	defer func() { w.listing = w.listing && !listed }()
+	return w.flush()
 }
 
+// pass hands on what is held, since nothing more is there for now.
+func (w *stream) pass() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if !w.initial {
+		w.flush()
+	}
+}
+
+// flush hands on what is held, and tells whether anybody takes it. It needs mu.
 func (w *stream) flush() bool {
-	for _, e := range w.held {
+	for rest := w.held; len(rest) > 0; {
+		e, n := rest[0], 1
+		if !w.listing {
+			e, n = together(rest)
+		}
 		select {
 		case w.events <- e:
 		case <-w.stop:
 			return false
 		}
+		rest = rest[n:]
 	}
 	clear(w.held)
 	w.held = w.held[:0]

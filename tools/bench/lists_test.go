@@ -21,7 +21,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/kubernetes/fake"
 	"k8s.io/client-go/rest"
 
@@ -114,6 +113,11 @@ func testLists(t *testing.T, f fakeProduct) (lists, *bytes.Buffer) {
 	if all, err := l.answers(t.Context(), allPods); err == nil {
 		answers = append(answers, all...)
 	}
+	floors, err := l.floors(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	answers = append(answers, floors...)
 	if l.bare, err = startYardstick(t.Context(), answers, "bare"); err != nil {
 		t.Fatal(err)
 	}
@@ -145,7 +149,8 @@ func TestListsMeasureEverything(t *testing.T) {
 		t.Fatalf("%v, %d missed:\n%s", err, l.report.missed, out)
 	}
 	want := []string{
-		"page-10-cpu", "page-10-alone-p50", "page-10-alone-p99", "page-100-cpu", "not-modified-cpu", "page-100-gzip-cpu",
+		"page-10-cpu", "page-10-alone-p50", "page-10-alone-p99", "page-100-cpu", "not-modified-cpu", "not-modified-by-bare-handler-cpu",
+		"page-100-gzip-cpu", "page-100-gzip-by-bare-handler-cpu",
 		"page-middle-cpu", "page-last-cpu", "filter-name-cpu", "filter-name-cpu-beyond", "filter-name-new-cpu", "filter-name-new-cpu-beyond",
 		"filter-label-cpu", "filter-label-cpu-beyond", "filter-field-cpu", "filter-field-cpu-beyond", "filter-status-cpu", "filter-status-cpu-beyond",
 		"filter-cel-cpu", "filter-cel-cpu-beyond", "sort-field-cpu", "sort-field-cpu-beyond", "page-10-engine-cpu", "all-pods-rate",
@@ -264,42 +269,6 @@ func TestPassed(t *testing.T) {
 	})
 }
 
-func TestChurnChangesPodsUntilItIsStopped(t *testing.T) {
-	const pods = 20
-	kube := fake.NewClientset()
-	for i := range pods {
-		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: podName(i), Namespace: podNamespace(i)}}
-		if _, err := kube.CoreV1().Pods(pod.Namespace).Create(t.Context(), pod, metav1.CreateOptions{}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	w, err := kube.CoreV1().Pods("").Watch(t.Context(), metav1.ListOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer w.Stop()
-	c := startChurn(t.Context(), kube, pods)
-	for seen := 0; seen < 5; {
-		if e := <-w.ResultChan(); e.Type == watch.Modified {
-			if p, ok := e.Object.(*corev1.Pod); !ok || p.Labels[touchLabel] == "" {
-				t.Errorf("changed %v, want a pod with another label", e.Object)
-			}
-			seen++
-		}
-	}
-	if err := c.stop(); err != nil || c.made.Load() == 0 {
-		t.Errorf("%d changes, %v", c.made.Load(), err)
-	}
-}
-
-func TestChurnSaysWhatFails(t *testing.T) {
-	c := startChurn(t.Context(), fake.NewClientset(), 1)
-	c.wg.Wait() // the first failure ends it
-	if err := c.stop(); err == nil || !strings.Contains(err.Error(), podName(0)) {
-		t.Errorf("error %v, want the pod that is not there", err)
-	}
-}
-
 func TestWatchedFollowsAStream(t *testing.T) {
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: podName(12), Namespace: podNamespace(12)}}
 	kube := fake.NewClientset(pod)
@@ -334,24 +303,5 @@ func TestWatchedSaysWhyAStreamIsRefused(t *testing.T) {
 	c.token = "wrong"
 	if _, err := c.stream(t.Context(), podLists+"?watch=true"); err == nil || !strings.Contains(err.Error(), "who are you?") {
 		t.Errorf("error %v", err)
-	}
-}
-
-func TestSoakCountsWhatFails(t *testing.T) {
-	s := &soak{client: serveProduct(t, fakeProduct{})}
-	if err := s.follow(t.Context(), podLists+"?limit=10"); err != nil || s.events.Load() != 1 {
-		t.Errorf("%d lines, %v, want one and an end", s.events.Load(), err)
-	}
-	s.token = "wrong"
-	ctx, cancel := context.WithCancel(t.Context())
-	go func() {
-		defer cancel()
-		for s.lists.Load() < 2 && ctx.Err() == nil {
-			time.Sleep(time.Millisecond) //nolint:forbidigo // waits for a condition
-		}
-	}()
-	s.list(ctx)
-	if s.failed < 2 || len(s.errs) == 0 || !strings.Contains(s.errs[0].Error(), "who are you?") {
-		t.Errorf("%d failed: %v", s.failed, s.errs)
 	}
 }

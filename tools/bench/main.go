@@ -47,6 +47,7 @@ type options struct {
 	keep       bool          // leave the pods in an existing cluster
 	markdown   string        // file for a table of the figures; "" for none
 	soak       time.Duration // instead of measuring, load the product for so long
+	race       bool          // then load one that is built with the race detector
 }
 
 const (
@@ -64,6 +65,7 @@ func parse(args []string, env func(string) string) (options, error) {
 	pods := f.String("pods", fallback(env("BENCH_PODS"), "10000,100000"), "`numbers` of pods, growing, joined by commas; BENCH_PODS sets them too")
 	f.StringVar(&o.markdown, "markdown", "", "`file` to write a table of the figures to")
 	f.DurationVar(&o.soak, "soak", 0, "load the product for so `long` instead, and look for errors and for memory that grows")
+	f.BoolVar(&o.race, "race", false, "with --soak: load the product a second time, built with the race detector")
 	rounds := f.String("rounds", fallback(env("BENCH_ROUNDS"), "5"), "`number` of rounds; BENCH_ROUNDS sets it too")
 	if err := f.Parse(args); err != nil {
 		return options{}, err

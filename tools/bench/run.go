@@ -41,6 +41,9 @@ func (o options) run(ctx context.Context, out, progress io.Writer) (err error) {
 		}
 		defer func() { err = errors.Join(err, os.RemoveAll(b.dir)) }()
 	}
+	if b.soak > 0 {
+		return b.soaks(ctx)
+	}
 	if err := b.start(ctx); err != nil {
 		return err
 	}
@@ -48,9 +51,6 @@ func (o options) run(ctx context.Context, out, progress io.Writer) (err error) {
 		b.say("stopping")
 		err = errors.Join(err, b.finish())
 	}()
-	if b.soak > 0 {
-		return b.soaked(ctx)
-	}
 	if err := b.measure(ctx); err != nil {
 		return err
 	}
@@ -174,11 +174,9 @@ func (b *bench) measureAt(ctx context.Context, pods int, before int64) (int64, e
 	if err := l.run(ctx); err != nil {
 		return 0, err
 	}
-	b.say("measuring under churn")
-	if err := l.underChurn(b.kube)(ctx, "churn-page-10"); err != nil {
-		b.report.miss("churn-page-10", err)
+	if err := b.churned(ctx, l); err != nil {
+		return 0, err
 	}
-	b.measured("intake", func() ([]figure, error) { return b.intake(ctx) })
 	if had == 0 {
 		b.measured("proxy-get", func() ([]figure, error) {
 			return passed(ctx, b.client, b.restConfig, b.kubePID, b.rounds, l.counts.passed)
@@ -227,6 +225,11 @@ func (b *bench) yardsticks(ctx context.Context) (lists, error) {
 	if all, err := b.client.answers(ctx, allPods); err == nil {
 		answers, l.whole = append(answers, all...), true
 	}
+	floors, err := b.client.floors(ctx)
+	if err != nil {
+		return lists{}, err
+	}
+	answers = append(answers, floors...)
 	if l.bare, err = startYardstick(ctx, answers, "bare"); err != nil {
 		return lists{}, err
 	}

@@ -1,13 +1,14 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"math/rand/v2"
-	"net/http"
+	"math"
+	"os"
+	"path/filepath"
+	"runtime/debug"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -23,43 +24,88 @@ const (
 	soakWarm = time.Minute
 	// soakGrowth is how much of it may be added afterwards.
 	soakGrowth = 1.15
-	// soakPause is between two lists of one client, on the average.
-	soakPause = 250 * time.Millisecond
 	// soakSample is how often memory is looked at.
 	soakSample = 5 * time.Second
 )
 
-// soakPaths are what the clients of a soak ask for in turns.
-var soakPaths = [...]string{
-	"?limit=10&page=%d", "?limit=100&page=%d", "?limit=10&page=%d&sortBy=name&ascending=true", "?limit=10&name=-00%02d",
-	"?limit=10&page=%d&status=Running", "?limit=10&page=%d&labelSelector=bench/quarter%%3D1", "?limit=10&page=%d&sortBy=.status.podIP",
-	"?limit=10&page=%d&fieldSelector=spec.schedulerName!%%3Dx", "?limit=20&page=%d&q=checkout", "?limit=10&page=%d&facets=.status.phase",
-}
-
 // soak is the state of a run that looks for errors and growth under load.
 type soak struct {
 	client
-	lists, events, streams atomic.Int64
+	events, streams atomic.Int64
 
 	mu     sync.Mutex
+	took   []time.Duration // by lists
 	errs   []error
 	failed int
 }
 
-// soaked loads the product: churn, watchers and listing clients, for as long as was asked for. It fails where an answer was
-// an error, or where memory went on growing after the first minute.
-func (b *bench) soaked(ctx context.Context) error {
+// soaks loads the product, then, if that is asked for, one built with the race detector, and writes down what was seen.
+func (b *bench) soaks(ctx context.Context) error {
+	runs := []soakRun{{name: "as released"}}
+	if b.race {
+		runs = append(runs, soakRun{name: "with -race", raced: true})
+	}
+	var errs []error
+	for i := range runs {
+		if err := b.soaked(ctx, &runs[i]); err != nil {
+			errs = append(errs, fmt.Errorf("the soak of the product %s: %w", runs[i].name, err))
+		}
+	}
+	return errors.Join(append(errs, writeSoak(b.markdown, machine(), b.soak, runs))...)
+}
+
+// soaked starts the product, loads it, and stops it. A data race that was found is an error of the stop.
+func (b *bench) soaked(ctx context.Context, r *soakRun) (err error) {
+	bin := b.bin
+	if r.raced {
+		b.say("building the product with the race detector")
+		repo, err := stack.Repo(".", b.bin)
+		if err != nil {
+			return err
+		}
+		b.bin = filepath.Join(b.dir, "race")
+		if err := stack.Build(ctx, repo, b.bin, true); err != nil {
+			return err
+		}
+	}
+	defer func() { b.bin = bin }()
+	if err := b.start(ctx); err != nil {
+		return err
+	}
+	defer func() {
+		b.say("stopping")
+		err = errors.Join(err, b.finish())
+		var counted error
+		r.races, counted = races(b.dir)
+		err = errors.Join(err, counted)
+		r.say(b.report)
+	}()
+	return b.load(ctx, r)
+}
+
+// load makes changes, watches and lists for as long as was asked for. It fails where an answer was an error, or where
+// memory went on growing after the first minute.
+func (b *bench) load(ctx context.Context, r *soakRun) error {
 	pods := b.pods[0]
-	if _, err := b.empty(ctx); err != nil {
+	if err := b.ask(ctx); err != nil {
 		return err
 	}
 	if _, _, err := b.fill(ctx, pods); err != nil {
 		return err
 	}
+	m, err := newMix(ctx, b.kube, churners)
+	if err != nil {
+		return err
+	}
 	b.say("loading the product for %v: %d changes a second, %d watchers, %d clients that list", b.soak, churnRate, soakWatchers, soakListers)
+	defer debug.SetGCPercent(debug.SetGCPercent(400)) // the memory of this process is of no interest, its share of the machine is
 	s := &soak{client: b.client}
-	changes := startChurn(ctx, b.kube, pods)
+	changes, err := settled(ctx, m.writers())
+	if err != nil {
+		return err
+	}
 	loadCtx, cancel := context.WithCancel(ctx)
+	defer cancel()
 	var wg sync.WaitGroup
 	for i := range soakWatchers {
 		wg.Go(func() { s.watch(loadCtx, i) })
@@ -67,59 +113,123 @@ func (b *bench) soaked(ctx context.Context) error {
 	for range soakListers {
 		wg.Go(func() { s.list(loadCtx) })
 	}
-	samples, err := s.observe(ctx, b.soak)
+	made := changes.made.Load()
+	seen, err := s.observe(ctx, b.soak)
+	r.changes = float64(changes.made.Load()-made) / b.soak.Seconds()
 	cancel()
 	wg.Wait()
-	made := changes.made.Load()
 	err = errors.Join(err, changes.stop(), errors.Join(s.errs...))
-	if len(samples) == 0 {
-		return errors.Join(err, errors.New("the soak was too short to look at memory"))
-	}
-	warm, last := samples[0], samples[len(samples)-1]
-	seconds := b.soak.Seconds()
-	b.report.add(
-		figure{name: "soak-changes", value: float64(made) / seconds, unit: "1/s"},
-		figure{name: "soak-lists", value: float64(s.lists.Load()) / seconds, unit: "1/s"},
-		figure{name: "soak-events-delivered", value: float64(s.events.Load()) / seconds, unit: "1/s"},
-		figure{name: "soak-streams-opened", value: float64(s.streams.Load()), unit: "streams"},
-		figure{name: "soak-errors", value: float64(s.failed), unit: "errors", goal: "<= 0"},
-		figure{
-			name: "soak-rss", value: float64(last) / mebibyte, unit: "MiB", yardstick: "after-the-first-minute", base: float64(warm) / mebibyte,
-			goal: fmt.Sprintf("ratio <= %.2f", soakGrowth),
-		},
-	)
-	if float64(last) > soakGrowth*float64(warm) {
-		err = errors.Join(err, fmt.Errorf("memory grew from %d to %d MiB", warm/mebibyte, last/mebibyte))
+	r.streams, r.errors = s.streams.Load(), s.failed
+	r.lists, r.delivered = float64(len(s.took))/b.soak.Seconds(), float64(s.events.Load())/b.soak.Seconds()
+	slices.Sort(s.took)
+	r.listP50, r.listP99 = quantile(s.took, 0.5), quantile(s.took, 0.99)
+	r.seen = seen
+	switch grown := seen.grown(r.raced); {
+	case math.IsNaN(grown):
+		err = errors.Join(err, errors.New("the soak was too short to look at memory"))
+	case grown > soakGrowth:
+		err = errors.Join(err, fmt.Errorf("memory grew to %.2f of what it was after the first minute", grown))
 	}
 	return err
 }
 
-// observe returns the memory from the end of the warm-up on, smoothed: the least of each minute's samples, which leaves
-// garbage out that is not collected yet.
-func (s *soak) observe(ctx context.Context, length time.Duration) ([]int64, error) {
-	start := time.Now()
-	var least []int64
-	for minute := -1; time.Since(start) < length; {
+// seen is what was observed of the product while it was loaded.
+type seen struct {
+	// rss and heap are bytes, the least of each minute behind the warm-up, which leaves garbage out that is not collected yet.
+	rss, heap  []float64
+	goroutines []float64 // at the end of each of these minutes
+	taken      float64   // events of kube-apiserver that were taken in, a second
+	cpu        float64   // parts of a core
+}
+
+// grown is the memory at the end in parts of that of the first minute. The race detector keeps a shadow of the memory that
+// was ever used, which counts as resident: where it is at work, the heap is looked at.
+func (o seen) grown(raced bool) float64 {
+	values := o.rss
+	if raced {
+		values = o.heap
+	}
+	first, last := ends(values)
+	return last / first
+}
+
+// ends are the first and the last value; NaN of none.
+func ends(values []float64) (first, last float64) {
+	if len(values) == 0 {
+		return math.NaN(), math.NaN()
+	}
+	return values[0], values[len(values)-1]
+}
+
+// observe looks at the product for so long.
+func (s *soak) observe(ctx context.Context, length time.Duration) (o seen, err error) {
+	start, warm := time.Now(), min(soakWarm, length/4)
+	cpu, err := stack.CPU(s.pid)
+	if err != nil {
+		return o, err
+	}
+	first, err := s.metrics(ctx)
+	if err != nil {
+		return o, err
+	}
+	now := first
+	for time.Since(start) < length {
 		select {
 		case <-ctx.Done():
-			return least, ctx.Err()
+			return o, ctx.Err()
 		case <-time.After(soakSample):
 		}
 		rss, err := stack.RSS(s.pid)
 		if err != nil {
-			return least, err
+			return o, err
 		}
-		past := time.Since(start) - min(soakWarm, length/4)
-		if past < 0 {
-			continue
+		if now, err = s.metrics(ctx); err != nil {
+			return o, err
 		}
-		if m := int(past / time.Minute); m > minute {
-			minute, least = m, append(least, rss)
-			continue
+		if past := time.Since(start) - warm; past >= 0 {
+			o.sample(int(past/time.Minute), float64(rss), now)
 		}
-		least[len(least)-1] = min(least[len(least)-1], rss)
 	}
-	return least, nil
+	used, err := stack.CPU(s.pid)
+	took := time.Since(start).Seconds()
+	o.taken, o.cpu = (now.events-first.events)/took, (used-cpu).Seconds()/took
+	return o, err
+}
+
+// sample takes in what was seen in a minute behind the warm-up.
+func (o *seen) sample(minute int, rss float64, m metrics) {
+	if minute >= len(o.rss) {
+		o.rss, o.heap, o.goroutines = append(o.rss, rss), append(o.heap, m.heap), append(o.goroutines, m.goroutines)
+		return
+	}
+	last := len(o.rss) - 1
+	o.rss[last], o.heap[last], o.goroutines[last] = min(o.rss[last], rss), min(o.heap[last], m.heap), m.goroutines
+}
+
+// metrics are those of the product's own that a soak reads.
+type metrics struct{ goroutines, events, heap float64 }
+
+func (s *soak) metrics(ctx context.Context) (m metrics, err error) {
+	resp, err := s.get(ctx, "/metrics")
+	if err != nil {
+		return m, err
+	}
+	for line := range strings.Lines(string(resp.Body)) {
+		name, text, ok := strings.Cut(strings.TrimSpace(line), " ")
+		var value float64
+		if n, _ := fmt.Sscan(text, &value); !ok || n != 1 {
+			continue
+		}
+		switch {
+		case name == "go_goroutines":
+			m.goroutines = value
+		case name == "go_memstats_heap_alloc_bytes":
+			m.heap = value
+		case strings.HasPrefix(name, "ks_cache_events_total{") && !strings.Contains(name, `"bookmark"`) && !strings.Contains(name, `"listed"`):
+			m.events += value
+		}
+	}
+	return m, nil
 }
 
 func (s *soak) fault(err error) {
@@ -130,73 +240,11 @@ func (s *soak) fault(err error) {
 	}
 }
 
-// list asks for lists, one after the other, as a person with a console would.
-func (s *soak) list(ctx context.Context) {
-	for {
-		path := fmt.Sprintf(podLists+soakPaths[rand.IntN(len(soakPaths))], 1+rand.IntN(50)) //nolint:gosec // no secret
-		if _, err := s.get(ctx, path); err != nil {
-			if ctx.Err() != nil {
-				return
-			}
-			s.fault(err)
-		}
-		s.lists.Add(1)
-		select {
-		case <-ctx.Done():
-			return
-		case <-time.After(time.Duration(rand.Int64N(int64(2 * soakPause)))): //nolint:gosec // nor this
-		}
-	}
-}
-
-// watch follows pods: as events or as a live page, of all namespaces or of one. A stream that ends is opened anew.
-func (s *soak) watch(ctx context.Context, i int) {
-	path := "/kapis/resources.kubesphere.io/v1alpha3/namespaces/" + podNamespace(i) + "/pods?watch=true"
-	switch i % 4 {
-	case 1:
-		path = podLists + "?view=live&limit=10&sortBy=name"
-	case 2:
-		path = podLists + "?watch=true&labelSelector=bench/quarter%3D1&fields=.metadata.name"
-	}
-	for ctx.Err() == nil {
-		s.streams.Add(1)
-		if err := s.follow(ctx, path); err != nil && ctx.Err() == nil {
-			s.fault(err)
-			return
-		}
-	}
-}
-
-func (s *soak) follow(ctx context.Context, path string) error {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, s.URL+path, nil)
+// races counts the reports of the race detector in the log of the product.
+func races(dir string) (int, error) {
+	log, err := os.ReadFile(filepath.Join(dir, "log", "ks-apiserver.log"))
 	if err != nil {
-		return fmt.Errorf("GET %s: %w", path, err)
+		return 0, fmt.Errorf("look for data races: %w", err)
 	}
-	req.Header = s.header()
-	transport := &http.Transport{DisableKeepAlives: true}
-	resp, err := (&http.Client{Transport: transport}).Do(req)
-	if err != nil {
-		return fmt.Errorf("GET %s: %w", path, err)
-	}
-	defer resp.Body.Close()
-	if resp.StatusCode != http.StatusOK {
-		text, _ := io.ReadAll(io.LimitReader(resp.Body, 512))
-		return fmt.Errorf("GET %s: answered %s: %s", path, resp.Status, text)
-	}
-	for r := bufio.NewReaderSize(resp.Body, 32<<10); ; {
-		line, err := r.ReadSlice('\n')
-		for errors.Is(err, bufio.ErrBufferFull) { // the rest of a long line
-			_, err = r.ReadSlice('\n')
-		}
-		if errors.Is(err, io.EOF) {
-			return nil // its time is up
-		}
-		if err != nil {
-			return fmt.Errorf("GET %s: %w", path, err)
-		}
-		if strings.HasPrefix(string(line[:min(len(line), 20)]), `{"type":"ERROR"`) {
-			return fmt.Errorf("GET %s: %s", path, line)
-		}
-		s.events.Add(1)
-	}
+	return strings.Count(string(log), "WARNING: DATA RACE"), nil
 }

@@ -30,6 +30,7 @@ const yardstickCommand = "yardstick"
 // answer is what the bare handler says to one request URI.
 type answer struct {
 	URI    string
+	Status int // 0 for 200
 	Header http.Header
 	Body   []byte
 }
@@ -82,7 +83,9 @@ func newBare(answers []answer) bare {
 		for _, name := range []string{"Date", "Connection", "Transfer-Encoding"} { // net/http's own
 			a.Header.Del(name)
 		}
-		a.Header.Set("Content-Length", strconv.Itoa(len(a.Body)))
+		if a.Status != http.StatusNotModified {
+			a.Header.Set("Content-Length", strconv.Itoa(len(a.Body)))
+		}
 		b[a.URI] = a
 	}
 	return b
@@ -98,6 +101,12 @@ func (b bare) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h := w.Header()
 	for name, values := range a.Header {
 		h[name] = values
+	}
+	if a.Status != 0 {
+		w.WriteHeader(a.Status)
+	}
+	if len(a.Body) == 0 {
+		return
 	}
 	_, _ = w.Write(a.Body) // the caller notices a short answer
 }

@@ -1,0 +1,226 @@
+package store
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httptrace"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"kapis.dev/ks-apiserver/pkg/rawjson"
+
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/utils/clock"
+)
+
+// frames are watch events as text: of each word its first letter is the type, and the rest the name of the object.
+func frames(words ...string) string {
+	var b strings.Builder
+	for i, w := range words {
+		kind := map[byte]string{'+': "ADDED", '~': "MODIFIED", '-': "DELETED", '.': "BOOKMARK", '|': "BOOKMARK"}[w[0]]
+		object := strings.ReplaceAll(testPod("a", w[1:]), "%RV%", fmt.Sprint(i+1))
+		if w[0] == '|' {
+			object = fmt.Sprintf(`{"metadata":{"resourceVersion":"%d","annotations":{"k8s.io/initial-events-end":"true"}}}`, i+1)
+		}
+		fmt.Fprintf(&b, "{\"type\":%q,\"object\":%s}\n", kind, object)
+	}
+	return b.String()
+}
+
+// pieces is a body whose parts come one after the other, as from a connection: before it waits for the next, it says so.
+type pieces struct {
+	parts []string
+	begun bool // a part of which some was read
+	conn  *conn
+}
+
+func (p *pieces) Read(b []byte) (int, error) {
+	if s := p.conn.taker.Load(); s != nil && !p.begun {
+		s.pass()
+	}
+	if len(p.parts) == 0 {
+		return 0, io.EOF
+	}
+	n := copy(b, p.parts[0])
+	p.parts[0] = p.parts[0][n:]
+	if p.begun = p.parts[0] != ""; !p.begun {
+		p.parts = p.parts[1:]
+	}
+	return n, nil
+}
+
+func (p *pieces) Close() error { return nil }
+
+// received is what a reflector is told, in one word for each event: what goes together is joined by commas.
+func received(events <-chan watch.Event) []string {
+	var words []string
+	letter := map[watch.EventType]string{watch.Added: "+", watch.Modified: "~", watch.Deleted: "-", watch.Bookmark: ".", watch.Error: "!"}
+	word := func(e watch.Event) string {
+		d, ok := e.Object.(*decoded)
+		if !ok || e.Type == watch.Bookmark {
+			return letter[e.Type]
+		}
+		return letter[e.Type] + d.ref.Name
+	}
+	for e := range events {
+		b, ok := e.Object.(*batch)
+		if !ok {
+			words = append(words, word(e))
+			continue
+		}
+		var all []string
+		for _, one := range *b {
+			all = append(all, word(one))
+		}
+		words = append(words, strings.Join(all, ","))
+	}
+	return words
+}
+
+func TestEventsAreHandedOnAsTheyCome(t *testing.T) {
+	many := make([]string, 2*maxHeld+1)
+	for i := range many {
+		many[i] = fmt.Sprintf("~p%d", i)
+	}
+	tests := map[string]struct {
+		parts   []string
+		initial bool
+		alone   bool // no connection says when it waits
+		want    []string
+	}{
+		"TogetherAsOne":            {parts: []string{frames("+a", "~b", "-a")}, want: []string{"+a,~b,-a"}},
+		"EachArrivalByItself":      {parts: []string{frames("+a", "~b"), frames("-a"), frames("~c", "~c")}, want: []string{"+a,~b", "-a", "~c,~c"}},
+		"WhatIsCutInTheMiddle":     {parts: []string{frames("+a") + frames("~b")[:20], frames("~b")[20:] + frames("~c")}, want: []string{"+a", "~b,~c"}},
+		"ABookmarkBetween":         {parts: []string{frames("+a", "~b", ".", "~c", "~d")}, want: []string{"+a,~b", ".", "~c,~d"}},
+		"NoMoreThanABatch":         {parts: []string{frames(many...)}, want: []string{strings.Join(many[:maxHeld], ","), strings.Join(many[maxHeld:2*maxHeld], ","), many[2*maxHeld]}},
+		"InitialObjectsOneByOne":   {parts: []string{frames("+a", "+b", "|", "~a", "~b")}, initial: true, want: []string{"+a", "+b", ".", "~a,~b"}},
+		"ChangesBeforeTheBookmark": {parts: []string{frames("+a", "~a", "-a", "|"), frames("+a", "~a")}, initial: true, want: []string{"+a", "~a", "-a", ".", "+a,~a"}},
+		"NobodyTellsOfAWait":       {parts: []string{frames("+a", "~b")}, alone: true, want: []string{"+a", "~b"}},
+		"AnErrorBehind":            {parts: []string{frames("~a", "~b") + "garbage\n"}, want: []string{"~a,~b", "!"}},
+		"ShortAndEmpty":            {want: []string{"."}},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			c := &conn{}
+			body := &pieces{parts: tc.parts, conn: c}
+			w := &stream{
+				body: body, decoder: newDecoder(&Schema{}, func() bool { return false }), meter: &meter{}, failed: func(error) {},
+				initial: tc.initial, listing: tc.initial, events: make(chan watch.Event, maxHeld), stop: make(chan struct{}), version: "7",
+			}
+			if !tc.alone {
+				w.conn = c
+				c.taker.Store(w)
+			}
+			go w.read(rawjson.NewReader(body, maxObject))
+			if got := received(w.ResultChan()); !slices.Equal(got, tc.want) {
+				t.Errorf("handed on %q\nwant %q", got, tc.want)
+			}
+			if c.taker.Load() != nil {
+				t.Error("the connection still tells a stream that is over")
+			}
+			w.pass() // which net/http may have been about to do
+		})
+	}
+}
+
+// Who stops a watch does not wait for events that nobody takes.
+func TestAStopEndsAStreamThatHoldsABatch(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := &conn{}
+		body := &pieces{parts: []string{frames("~a", "~b"), frames("~c")}, conn: c}
+		w := &stream{
+			body: body, decoder: newDecoder(&Schema{}, func() bool { return false }), meter: &meter{}, failed: func(error) {},
+			events: make(chan watch.Event), stop: make(chan struct{}), conn: c,
+		}
+		c.taker.Store(w)
+		go w.read(rawjson.NewReader(body, maxObject))
+		synctest.Wait()
+		w.Stop()
+		synctest.Wait()
+		if _, ok := <-w.ResultChan(); ok {
+			t.Error("an event behind the stop")
+		}
+	})
+}
+
+// What comes together is what comes one by one, but for the snapshots between.
+func TestABatchIsItsChanges(t *testing.T) {
+	r := rand.New(rand.NewPCG(3, 1))
+	one, all := newCollection(phase, clock.RealClock{}), newCollection(phase, clock.RealClock{})
+	one.begin(0)
+	all.begin(0)
+	for _, c := range []*collection{one, all} {
+		c.later = nil // see below: nothing is published by itself
+		c.replace(nil, "0")
+	}
+	for round := range 200 {
+		var b batch
+		for i := range 1 + r.IntN(maxHeld) {
+			name, version := fmt.Sprintf("p%d", r.IntN(20)), fmt.Sprint(round*maxHeld+i+1)
+			text := strings.ReplaceAll(testPod("a", name, fmt.Sprintf(`"l":"%d"`, r.IntN(3)), fmt.Sprintf(`"phase":"%d"`, r.IntN(3))), "%RV%", version)
+			kind := watch.Modified
+			if r.IntN(4) == 0 {
+				kind = watch.Deleted
+			}
+			b = append(b, watch.Event{Type: kind, Object: &decoded{skimmed: decodeText(t, phase, text)}})
+		}
+		one.armed, all.armed = true, true
+		for _, e := range b {
+			o := decodeText(t, phase, e.Object.(*decoded).rec.JSON) // the collections share no records
+			if e.Type == watch.Deleted {
+				one.delete(o.ref.Namespace, o.ref.Name, o.rec.ResourceVersion)
+			} else {
+				one.set(o)
+			}
+		}
+		all.apply(b)
+		one.flush()
+		all.flush()
+		a, z := one.current.Load(), all.current.Load()
+		if a.ResourceVersion() != z.ResourceVersion() || a.position != z.position || !slices.Equal(names(a.ByCreated(All())), names(z.ByCreated(All()))) {
+			t.Fatalf("round %d: %v at %s, %d;\ntogether %v at %s, %d", round, names(a.ByCreated(All())), a.version, a.position,
+				names(z.ByCreated(All())), z.version, z.position)
+		}
+	}
+}
+
+func TestTheConnectionIsFoundBelowTLS(t *testing.T) {
+	s := httptest.NewTLSServer(http.NotFoundHandler())
+	defer s.Close()
+	dialed := make(chan net.Conn, 1)
+	dial := dialer(nil)
+	client := &http.Client{Transport: &http.Transport{
+		TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, //nolint:gosec // the certificate is of no interest
+		DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
+			c, err := dial(ctx, network, address)
+			dialed <- c
+			return struct{ net.Conn }{c}, err // as a client wraps it that may have to close it
+		},
+	}}
+	defer client.CloseIdleConnections()
+	var found *conn
+	trace := &httptrace.ClientTrace{GotConn: func(i httptrace.GotConnInfo) { found = under(i.Conn) }}
+	req, err := http.NewRequestWithContext(httptrace.WithClientTrace(t.Context(), trace), http.MethodGet, s.URL, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp, err := client.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp.Body.Close()
+	if c := <-dialed; found == nil || net.Conn(found) != c {
+		t.Errorf("found %v, want the connection that was dialed", found)
+	}
+	if c, other := net.Pipe(); under(c) != nil || other.Close() != nil {
+		t.Error("found one of ours where there is none")
+	}
+}
