@@ -50,7 +50,7 @@ func TestTiers(t *testing.T) {
 		}},
 		{"TestsOfAPIsMay", map[string]string{"pkg/api/iam/v1beta1/a_test.go": "github.com/google/go-cmp/cmp"}, nil},
 		{"PackageInFullGoesBeforePattern", map[string]string{"pkg/idp/builtin/a.go": "~/idp/ldap", "pkg/idp/ldap/a.go": "~/idp"}, nil},
-		{"ProvidersDoNotKnowEachOther", map[string]string{"pkg/idp/ldap/a.go": "~/idp/oidc"}, []string{"both of tier 3"}},
+		{"ProvidersDoNotKnowEachOther", map[string]string{"pkg/idp/github/a.go": "~/idp/cas", "pkg/idp/ldap/a.go": "~/idp/header"}, []string{"both of tier 4", "both of tier 3"}},
 		{"PackageWithoutATier", map[string]string{"pkg/new/a.go": ""}, []string{"pkg/new: has no tier"}},
 		{"ImportOfAPackageWithoutATier", map[string]string{"pkg/filter/a.go": "kapis.dev/ks-apiserver/tools/tiers"}, []string{"pkg/filter imports tools/tiers, which has no tier"}},
 		{"DeeperThanThePattern", map[string]string{"pkg/kapis/tenant/v1/a.go": ""}, []string{"pkg/kapis/tenant/v1: has no tier"}},

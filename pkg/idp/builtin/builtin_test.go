@@ -1,0 +1,43 @@
+package builtin
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"kapis.dev/ks-apiserver/pkg/idp"
+)
+
+// Every example in the documentation can be used as it stands, but for files that it names.
+func TestExamplesAreRight(t *testing.T) {
+	ca := filepath.Join(t.TempDir(), "ca.pem")
+	if err := os.WriteFile(ca, []byte(certificate), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	raw, err := os.ReadFile("../../../docs/directories.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	examples := regexp.MustCompile("(?s)```yaml\n(.*?)```").FindAllStringSubmatch(string(raw), -1)
+	if len(examples) != 2 {
+		t.Fatalf("%d examples", len(examples))
+	}
+	for _, e := range examples {
+		d := idp.NewDirectory(idp.DirectoryOptions{Types: Types(), File: [][]byte{[]byte(strings.ReplaceAll(e[1], "/etc/kubesphere/proxy-ca.pem", ca))}})
+		if p := d.Problems(); len(p) > 0 || len(d.Entries()) != 1 || !d.Entries()[0].Usable() {
+			t.Errorf("%q:\n%s", p, e[1])
+		}
+	}
+}
+
+func TestTypesHaveNamesOfTheirOwn(t *testing.T) {
+	seen := map[string]bool{}
+	for _, typ := range Types() {
+		if typ.Name == "" || typ.Open == nil || seen[typ.Name] {
+			t.Errorf("%+v", typ)
+		}
+		seen[typ.Name] = true
+	}
+}

@@ -1,0 +1,119 @@
+package idp
+
+import (
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	"kapis.dev/ks-apiserver/pkg/api/iam/v1beta1"
+)
+
+// definition is what a Secret, or an element of the list in the configuration file, says of a provider.
+type definition struct {
+	entry    *Entry
+	source   string // where it is written, for people
+	created  time.Time
+	settings []byte // the provider's own keys, until it is opened
+	sum      [sha256.Size]byte
+	reach    *reach
+}
+
+// wire are the keys of a configured provider.
+type wire struct {
+	Name          string          `json:"name"`
+	Type          string          `json:"type"`
+	MappingMethod Mapping         `json:"mappingMethod"`
+	DisplayName   string          `json:"displayName"`
+	Hidden        bool            `json:"hidden"`
+	Disabled      bool            `json:"disabled"`
+	Provider      json.RawMessage `json:"provider"`
+	// DisableLoginConfirmation is of release 3, in which "auto" asked the person to confirm the name of his User unless
+	// this was true.
+	DisableLoginConfirmation *bool `json:"disableLoginConfirmation"`
+}
+
+// maxDisplayName bounds what pages call a provider, in bytes.
+const maxDisplayName = 256
+
+// define reads the keys of a provider. What is wrong becomes the fault of its entry, which keeps its name as far as that could
+// be read, so that no other provider gets it meanwhile.
+func define(raw []byte, source string) *definition {
+	var w wire
+	err := Decode(raw, &w)
+	if err != nil {
+		err = errors.New(strings.TrimPrefix(err.Error(), "read the provider's settings: "))
+	}
+	def := &definition{source: source, reach: &reach{}, entry: &Entry{
+		Name: w.Name, Type: w.Type, DisplayName: w.DisplayName, Mapping: w.mapping(), Hidden: w.Hidden, Disabled: w.Disabled, Fault: err,
+	}}
+	if msg := checkName(w.Name); msg != "" {
+		def.entry.Name = ""
+		if err == nil {
+			def.entry.Fault = fmt.Errorf("name: %s", msg)
+		}
+		return def
+	}
+	if err == nil {
+		def.entry.Fault = w.check()
+	}
+	def.settings = w.Provider
+	def.sum = sha256.Sum256(w.Provider)
+	return def
+}
+
+// checkName says what is wrong with a name: it ends the key of an annotation of Users, and stands in addresses.
+func checkName(name string) string {
+	switch msgs := validation.IsQualifiedName(v1beta1.AnnotationIdentityProviderPrefix + name); {
+	case name == "":
+		return "it is missing"
+	case len(msgs) > 0, len(validation.IsQualifiedName(name)) > 0, strings.Contains(name, "/"):
+		return "it has to be at most 45 characters long, of letters, digits, '-', '_' and '.', and to begin and end with a letter or a digit"
+	}
+	return ""
+}
+
+func (w *wire) mapping() Mapping {
+	switch {
+	case w.MappingMethod == MapLookup:
+		return MapLookup
+	case w.DisableLoginConfirmation == nil:
+		if w.MappingMethod == "" {
+			return MapManual
+		}
+		return w.MappingMethod
+	case *w.DisableLoginConfirmation:
+		return MapAuto
+	}
+	if w.MappingMethod == MapAuto || w.MappingMethod == "" {
+		return MapManual
+	}
+	return w.MappingMethod
+}
+
+func (w *wire) check() error {
+	switch w.MappingMethod {
+	case "", MapManual, MapAuto, MapLookup, MapMixed:
+	default:
+		return errors.New("mappingMethod: it is none of manual, auto, lookup and mixed")
+	}
+	if len(w.DisplayName) > maxDisplayName {
+		return fmt.Errorf("displayName: it is longer than %d bytes", maxDisplayName)
+	}
+	if w.Type == "" {
+		return errors.New("type: it is missing")
+	}
+	return nil
+}
+
+func names(types []Type) string {
+	all := make([]string, len(types))
+	for i, t := range types {
+		all[i] = t.Name
+	}
+	return strings.Join(all, ", ")
+}

@@ -1,0 +1,230 @@
+// Package github logs people in at GitHub, or a GitHub Enterprise Server.
+package github
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+
+	"kapis.dev/ks-apiserver/pkg/idp"
+	"kapis.dev/ks-apiserver/pkg/idp/upstream"
+)
+
+// Name is what configurations call the type.
+const Name = "GitHubIdentityProvider"
+
+const (
+	pageSize = 100 // the most that GitHub gives
+	maxPages = 10
+)
+
+// Type is the kind of provider.
+func Type() idp.Type { return idp.Type{Name: Name, Open: open} }
+
+type settings struct {
+	ClientID     string     `json:"clientID"`
+	ClientSecret idp.Secret `json:"clientSecret"`
+	// Endpoint is for a GitHub Enterprise Server: https://<host>/login/oauth/authorize, https://<host>/login/oauth/access_token and
+	// https://<host>/api/v3/user.
+	Endpoint struct {
+		AuthURL     string `json:"authURL"`
+		TokenURL    string `json:"tokenURL"`
+		UserInfoURL string `json:"userInfoURL"`
+	} `json:"endpoint"`
+	RedirectURL string `json:"redirectURL"`
+	// Scopes are what is asked for; none for user:email, and read:org where Organizations are set. With read:org, organizations and teams are groups.
+	Scopes []string `json:"scopes"`
+	// Organizations are those whose members may log in, by name or by number; none for everybody at GitHub. A name that an
+	// organization gives up can be taken by another one; a number can't.
+	Organizations []string `json:"organizations"`
+	GroupsPrefix  string   `json:"groupsPrefix"`
+
+	upstream.Settings
+}
+
+func (s *settings) complete(loopback bool) error {
+	if s.ClientID == "" {
+		return fmt.Errorf("the key %q is missing", "clientID")
+	}
+	if s.ClientSecret.IsZero() {
+		return fmt.Errorf("the key %q is missing", "clientSecret")
+	}
+	for _, a := range []struct {
+		key      string
+		into     *string
+		fallback string
+	}{
+		{"endpoint.authURL", &s.Endpoint.AuthURL, "https://github.com/login/oauth/authorize"}, {"endpoint.tokenURL", &s.Endpoint.TokenURL, "https://github.com/login/oauth/access_token"},
+		{"endpoint.userInfoURL", &s.Endpoint.UserInfoURL, "https://api.github.com/user"}, {"redirectURL", &s.RedirectURL, ""},
+	} {
+		if *a.into == "" {
+			*a.into = a.fallback
+		} else if err := upstream.Address(a.key, *a.into, loopback); err != nil {
+			return err
+		}
+	}
+	if len(s.Scopes) == 0 {
+		if s.Scopes = []string{"user:email"}; len(s.Organizations) > 0 {
+			s.Scopes = append(s.Scopes, "read:org")
+		}
+	}
+	if len(s.Organizations) > 0 && !s.organizations() {
+		return fmt.Errorf("the key %q needs %q in the key %q", "organizations", "read:org", "scopes")
+	}
+	if s.GroupsPrefix != "" && !s.organizations() {
+		return fmt.Errorf("the key %q has no effect without %q in the key %q", "groupsPrefix", "read:org", "scopes")
+	}
+	if err := upstream.Prefix("groupsPrefix", s.GroupsPrefix); err != nil {
+		return err
+	}
+	return upstream.Scopes("scopes", s.Scopes)
+}
+
+func (s *settings) organizations() bool {
+	return slices.ContainsFunc(s.Scopes, func(scope string) bool { return strings.HasSuffix(scope, ":org") })
+}
+
+type provider struct {
+	*upstream.Flow
+	settings settings
+}
+
+func open(raw []byte, o idp.OpenOptions) (idp.Provider, error) {
+	var s settings
+	if err := idp.Decode(raw, &s); err != nil {
+		return nil, err
+	}
+	if err := s.complete(o.AllowLoopback); err != nil {
+		return nil, err
+	}
+	client, err := upstream.NewClient(s.Settings, o)
+	if err != nil {
+		return nil, err
+	}
+	p := &provider{settings: s, Flow: &upstream.Flow{
+		Grant:    &upstream.Grant{Client: client, ID: s.ClientID, Secret: s.ClientSecret},
+		Request:  upstream.Request{AuthURL: s.Endpoint.AuthURL, Callback: s.RedirectURL, Scopes: s.Scopes, PKCE: true},
+		TokenURL: s.Endpoint.TokenURL, Style: upstream.StyleForm, Hint: "login", Again: url.Values{"prompt": {"select_account"}},
+		Lasting: true,
+	}}
+	p.Person = p.person
+	return p, nil
+}
+
+// account is a person or an organization. Numbers stay, and names are given to somebody else when they are given up.
+type account struct {
+	ID    int64  `json:"id"`
+	Login string `json:"login"`
+	Name  string `json:"name"`
+}
+
+func (p *provider) person(ctx context.Context, access string) (*idp.Identity, error) {
+	var a account
+	if err := p.Ask(ctx, p.settings.Endpoint.UserInfoURL, access, &a); err != nil {
+		return nil, err
+	}
+	if a.ID <= 0 {
+		return nil, upstream.Nobody("id")
+	}
+	who := &idp.Identity{Subject: strconv.FormatInt(a.ID, 10), Username: upstream.Line(a.Login, 255), DisplayName: upstream.Line(a.Name, 255)}
+	var err error
+	if who.Email, err = p.email(ctx, access); err != nil {
+		return nil, err
+	}
+	if !p.settings.organizations() {
+		return who, nil
+	}
+	orgs, err := pages[account](ctx, p, "/orgs", access)
+	if err != nil {
+		return nil, err
+	}
+	if !p.admits(orgs) {
+		return nil, fmt.Errorf("%w: the person is in none of the organizations that may log in", idp.ErrRefused)
+	}
+	who.Groups, err = p.groups(ctx, orgs, access)
+	return who, err
+}
+
+// admits tells whether somebody in these organizations may log in.
+func (p *provider) admits(orgs []account) bool {
+	return len(p.settings.Organizations) == 0 || slices.ContainsFunc(orgs, func(o account) bool {
+		return slices.ContainsFunc(p.settings.Organizations, func(want string) bool {
+			return o.Login != "" && strings.EqualFold(want, o.Login) || want == strconv.FormatInt(o.ID, 10)
+		})
+	})
+}
+
+// email returns the address that the person calls his primary one, and has proved to be his.
+func (p *provider) email(ctx context.Context, access string) (string, error) {
+	if !slices.Contains(p.settings.Scopes, "user:email") && !slices.Contains(p.settings.Scopes, "user") {
+		return "", nil
+	}
+	type address struct {
+		Email    string `json:"email"`
+		Primary  bool   `json:"primary"`
+		Verified bool   `json:"verified"`
+	}
+	all, err := pages[address](ctx, p, "/emails", access)
+	if err != nil {
+		return "", err
+	}
+	for _, a := range all {
+		if a.Primary && a.Verified {
+			return upstream.Email(a.Email), nil
+		}
+	}
+	return "", nil
+}
+
+// groups are "org" for each organization, and "org/team" for each team.
+func (p *provider) groups(ctx context.Context, orgs []account, access string) ([]string, error) {
+	type team struct {
+		Slug         string  `json:"slug"`
+		Organization account `json:"organization"`
+	}
+	teams, err := pages[team](ctx, p, "/teams", access)
+	if err != nil {
+		return nil, err
+	}
+	names := make([]string, 0, len(orgs)+len(teams))
+	for _, o := range orgs {
+		names = append(names, o.Login)
+	}
+	for _, t := range teams {
+		if t.Slug != "" && t.Organization.Login != "" {
+			names = append(names, t.Organization.Login+"/"+t.Slug)
+		}
+	}
+	return idp.Groups(names, p.settings.GroupsPrefix), nil
+}
+
+// pages reads a list below the address of the person.
+func pages[T any](ctx context.Context, p *provider, below, access string) ([]T, error) {
+	var all []T
+	for page := range maxPages {
+		address, err := url.JoinPath(p.settings.Endpoint.UserInfoURL, below)
+		if err == nil {
+			address, err = upstream.Extend(address, url.Values{"per_page": {strconv.Itoa(pageSize)}, "page": {strconv.Itoa(page + 1)}})
+		}
+		if err != nil {
+			return nil, err
+		}
+		var raw json.RawMessage
+		if err := p.Ask(ctx, address, access, &raw); err != nil {
+			return nil, err
+		}
+		var some []T
+		if json.Unmarshal(raw, &some) != nil {
+			return nil, errors.Join(idp.ErrUnavailable, fmt.Errorf("read the list of the person's %s: it is none", strings.TrimPrefix(below, "/")))
+		}
+		if all = append(all, some...); len(some) < pageSize {
+			break
+		}
+	}
+	return all, nil
+}

@@ -1,0 +1,111 @@
+// Package gitlab logs people in at GitLab.com, or a GitLab of one's own.
+package gitlab
+
+import (
+	"context"
+	"fmt"
+	"net/url"
+	"slices"
+	"strings"
+
+	"kapis.dev/ks-apiserver/pkg/idp"
+	"kapis.dev/ks-apiserver/pkg/idp/upstream"
+)
+
+// Name is what configurations call the type.
+const Name = "GitLabIdentityProvider"
+
+// Type is the kind of provider.
+func Type() idp.Type { return idp.Type{Name: Name, Open: open} }
+
+type settings struct {
+	ClientID     string     `json:"clientID"`
+	ClientSecret idp.Secret `json:"clientSecret"`
+	// BaseURL is the address of the GitLab; "" for https://gitlab.com.
+	BaseURL     string `json:"baseURL"`
+	RedirectURL string `json:"redirectURL"`
+	// Scopes are what is asked for; none for openid, profile and email. openid is needed, since what says who the person is goes by it.
+	Scopes []string `json:"scopes"`
+	// Groups is whether the paths of the person's groups are groups here.
+	Groups       bool   `json:"groups"`
+	GroupsPrefix string `json:"groupsPrefix"`
+
+	upstream.Settings
+}
+
+func (s *settings) complete(loopback bool) error {
+	switch {
+	case s.ClientID == "":
+		return fmt.Errorf("the key %q is missing", "clientID")
+	case s.ClientSecret.IsZero():
+		return fmt.Errorf("the key %q is missing", "clientSecret")
+	case s.GroupsPrefix != "" && !s.Groups:
+		return fmt.Errorf("the key %q has no effect without %q", "groupsPrefix", "groups: true")
+	}
+	if s.BaseURL == "" {
+		s.BaseURL = "https://gitlab.com"
+	}
+	if err := upstream.Address("baseURL", s.BaseURL, loopback); err != nil {
+		return err
+	}
+	if strings.Contains(s.BaseURL, "?") {
+		return fmt.Errorf("the key %q holds an address with a query", "baseURL")
+	}
+	if s.RedirectURL != "" {
+		if err := upstream.Address("redirectURL", s.RedirectURL, loopback); err != nil {
+			return err
+		}
+	}
+	if len(s.Scopes) == 0 {
+		s.Scopes = []string{"openid", "profile", "email"}
+	} else if !slices.Contains(s.Scopes, "openid") {
+		return fmt.Errorf("the key %q has to hold %q", "scopes", "openid")
+	}
+	if err := upstream.Prefix("groupsPrefix", s.GroupsPrefix); err != nil {
+		return err
+	}
+	return upstream.Scopes("scopes", s.Scopes)
+}
+
+func open(raw []byte, o idp.OpenOptions) (idp.Provider, error) {
+	var s settings
+	if err := idp.Decode(raw, &s); err != nil {
+		return nil, err
+	}
+	if err := s.complete(o.AllowLoopback); err != nil {
+		return nil, err
+	}
+	client, err := upstream.NewClient(s.Settings, o)
+	if err != nil {
+		return nil, err
+	}
+	base := strings.TrimSuffix(s.BaseURL, "/")
+	f := &upstream.Flow{
+		Grant:    &upstream.Grant{Client: client, ID: s.ClientID, Secret: s.ClientSecret},
+		Request:  upstream.Request{AuthURL: base + "/oauth/authorize", Callback: s.RedirectURL, Scopes: s.Scopes, PKCE: true},
+		TokenURL: base + "/oauth/token", Style: upstream.StyleForm, Hint: "login_hint", Again: url.Values{"prompt": {"login"}},
+	}
+	f.Person = func(ctx context.Context, access string) (*idp.Identity, error) {
+		claims := upstream.Claims{}
+		if err := f.Ask(ctx, base+"/oauth/userinfo", access, &claims); err != nil {
+			return nil, err
+		}
+		return s.person(claims)
+	}
+	return f, nil
+}
+
+// person reads what the userinfo endpoint says. sub is the number of the person, which nobody else gets.
+func (s *settings) person(c upstream.Claims) (*idp.Identity, error) {
+	who := &idp.Identity{Subject: c.Subject("sub"), Username: c.First("preferred_username", "nickname", "sub"), DisplayName: c.Text("name")}
+	if who.Subject == "" {
+		return nil, upstream.Nobody("sub")
+	}
+	if c.True("email_verified") {
+		who.Email = c.Email("email")
+	}
+	if s.Groups {
+		who.Groups = idp.Groups(c.List("groups"), s.GroupsPrefix)
+	}
+	return who, nil
+}

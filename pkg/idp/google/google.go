@@ -1,0 +1,85 @@
+// Package google logs people in at Google: it is OpenID Connect with Google's issuer, and with the domain of the person's organization
+// checked. Google tells no groups.
+package google
+
+import (
+	"fmt"
+	"net/url"
+	"slices"
+	"strings"
+
+	"kapis.dev/ks-apiserver/pkg/idp"
+	"kapis.dev/ks-apiserver/pkg/idp/oidc"
+	"kapis.dev/ks-apiserver/pkg/idp/upstream"
+)
+
+// Name is what configurations call the type.
+const Name = "GoogleIdentityProvider"
+
+const issuer = "https://accounts.google.com"
+
+// Type is the kind of provider.
+func Type() idp.Type { return typeAt(func() string { return issuer }) }
+
+// typeAt is the type with another issuer, for tests.
+func typeAt(issuer func() string) idp.Type {
+	return idp.Type{Name: Name, Open: func(raw []byte, o idp.OpenOptions) (idp.Provider, error) {
+		var s settings
+		if err := idp.Decode(raw, &s); err != nil {
+			return nil, err
+		}
+		p, err := s.open(issuer(), o)
+		if err != nil {
+			return nil, err
+		}
+		return p, nil
+	}}
+}
+
+type settings struct {
+	ClientID     string     `json:"clientID"`
+	ClientSecret idp.Secret `json:"clientSecret"`
+	RedirectURL  string     `json:"redirectURL"`
+	Scopes       []string   `json:"scopes"`
+	// HostedDomains are the domains of Google Workspace whose people may log in; none for everybody who has a Google account.
+	HostedDomains []string `json:"hostedDomains"`
+	// Offline asks for a refresh token, so that a person who is gone at Google is gone here when his session is refreshed.
+	Offline bool `json:"offline"`
+
+	upstream.Settings
+}
+
+func (s settings) open(issuer string, o idp.OpenOptions) (*oidc.Provider, error) {
+	if s.ClientID == "" {
+		return nil, fmt.Errorf("the key %q is missing", "clientID")
+	}
+	if s.ClientSecret.IsZero() {
+		return nil, fmt.Errorf("the key %q is missing", "clientSecret")
+	}
+	preset := oidc.Preset{Extra: url.Values{}, Again: "select_account"}
+	if s.Offline {
+		preset.Extra.Set("access_type", "offline")
+		preset.Extra.Set("prompt", "consent") // without it, Google gives a refresh token with the first login only
+		preset.Again = "select_account consent"
+	}
+	switch len(s.HostedDomains) {
+	case 0:
+	case 1:
+		preset.Extra.Set("hd", s.HostedDomains[0])
+	default:
+		preset.Extra.Set("hd", "*")
+	}
+	for _, d := range s.HostedDomains {
+		if d == "" || d == "*" || strings.ContainsAny(d, "@ /") {
+			return nil, fmt.Errorf("the key %q holds what is no domain", "hostedDomains")
+		}
+	}
+	preset.Accept = func(c upstream.Claims) error {
+		// The parameter is a wish that the browser can change. The claim is signed.
+		if hd := c.Text("hd"); len(s.HostedDomains) > 0 && (hd == "" || !slices.ContainsFunc(s.HostedDomains, func(d string) bool { return strings.EqualFold(d, hd) })) {
+			return fmt.Errorf("%w: the person is of no domain that may log in (hd)", idp.ErrRefused)
+		}
+		return nil
+	}
+	return oidc.Open(oidc.Settings{Issuer: issuer, ClientID: s.ClientID, ClientSecret: s.ClientSecret, RedirectURL: s.RedirectURL, Scopes: s.Scopes, Settings: s.Settings}, preset, o)
+}

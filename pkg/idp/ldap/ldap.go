@@ -1,0 +1,232 @@
+// Package ldap is the identity provider that an LDAP directory is (RFC 4511): a manager, or nobody in particular, searches for the entry
+// of whoever logs in, and a bind with the entry's DN and the password proves who it is.
+//
+// What people type gets into filters escaped (RFC 4515, 3) and never into DNs, which come from the directory. Referrals are not
+// followed: they would lead passwords to servers that nobody configured. Searches and proofs use different connections, so
+// that nothing is ever searched with the rights of whoever logged in last.
+package ldap
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/go-ldap/ldap/v3"
+
+	"kapis.dev/ks-apiserver/pkg/idp"
+)
+
+// TypeName is what configurations call the type.
+const TypeName = "LDAPIdentityProvider"
+
+// What people may type, in bytes. More is a wrong name or a wrong password, and not sent.
+const (
+	maxLogin    = 256
+	maxPassword = 1024
+)
+
+// Provider is one directory.
+type Provider struct {
+	settings
+	address *address
+	dial    func(context.Context) (*conn, error)
+	// searches are connections of the manager, proofs those on which people's passwords are tried.
+	searches, proofs *pool
+}
+
+var (
+	_ idp.Password  = (*Provider)(nil)
+	_ idp.Refresher = (*Provider)(nil)
+)
+
+// Type is the type of these providers.
+func Type() idp.Type { return idp.Type{Name: TypeName, Open: open} }
+
+func open(raw []byte, o idp.OpenOptions) (idp.Provider, error) {
+	p := &Provider{}
+	if err := idp.Decode(raw, &p.settings); err != nil {
+		return nil, err
+	}
+	var err error
+	if p.address, err = p.settings.address(); err != nil {
+		return nil, err
+	}
+	if err := p.complete(); err != nil {
+		return nil, err
+	}
+	p.dial = func(ctx context.Context) (*conn, error) { return p.address.dial(ctx, p.timeout(), o.AllowLoopback) }
+	p.proofs = newPool(p.dial)
+	p.searches = newPool(p.manager)
+	return p, nil
+}
+
+// Close gives the connections back.
+func (p *Provider) Close() error {
+	p.searches.close()
+	p.proofs.close()
+	return nil
+}
+
+// String names the provider, and shows no setting.
+func (p *Provider) String() string { return "LDAP directory at " + p.address.hostPort }
+
+// GoString is String.
+func (p *Provider) GoString() string { return p.String() }
+
+// manager returns a connection on which searches may be made.
+func (p *Provider) manager(ctx context.Context) (*conn, error) {
+	c, err := p.dial(ctx)
+	if err != nil || p.ManagerDN == "" {
+		return c, err
+	}
+	if err := c.do(ctx, p.timeout(), func() error { return c.Bind(p.ManagerDN, p.ManagerPassword.Reveal()) }); err != nil {
+		c.shut()
+		return nil, fmt.Errorf("log in as the managerDN: %w", err)
+	}
+	return c, nil
+}
+
+// Login returns who has the name and the password.
+func (p *Provider) Login(ctx context.Context, username, password string) (*idp.Identity, error) {
+	if username == "" || password == "" || len(username) > maxLogin || len(password) > maxPassword {
+		return nil, idp.ErrCredentials
+	}
+	ctx, cancel := context.WithTimeout(ctx, p.timeout())
+	defer cancel()
+	e, err := p.person(ctx, p.equals(p.LoginAttribute, username))
+	switch {
+	case errors.Is(err, errNobody), errors.Is(err, errSeveral):
+		// As many questions as for somebody who is there, so that time tells nothing.
+		_ = p.prove(ctx, "cn="+rand.Text()+","+p.UserSearchBase, password)
+		if errors.Is(err, errSeveral) {
+			return nil, fmt.Errorf("%w: %w", idp.ErrCredentials, err)
+		}
+		return nil, idp.ErrCredentials
+	case err != nil:
+		return nil, unavailable("search for the person", err)
+	}
+	if err := p.prove(ctx, e.DN, password); err != nil {
+		return nil, err
+	}
+	if disabled(e) {
+		return nil, fmt.Errorf("%w: the entry is disabled", idp.ErrCredentials)
+	}
+	return p.identity(ctx, e)
+}
+
+// Refresh returns the person as he is there now.
+func (p *Provider) Refresh(ctx context.Context, subject, _ string) (*idp.Identity, error) {
+	ctx, cancel := context.WithTimeout(ctx, p.timeout())
+	defer cancel()
+	filter, err := p.bySubject(subject)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", idp.ErrGone, err)
+	}
+	e, err := p.person(ctx, filter)
+	switch {
+	case errors.Is(err, errNobody), errors.Is(err, errSeveral):
+		return nil, fmt.Errorf("%w: %w", idp.ErrGone, err)
+	case err != nil:
+		return nil, unavailable("search for the person", err)
+	case disabled(e):
+		return nil, fmt.Errorf("%w: the entry is disabled", idp.ErrGone)
+	}
+	return p.identity(ctx, e)
+}
+
+// Check goes the whole way of a login, up to the password: on a new connection, since the kept ones prove only that the configuration
+// was right once.
+func (p *Provider) Check(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, p.timeout())
+	defer cancel()
+	c, err := p.manager(ctx)
+	if err != nil {
+		return wrong("connect", err)
+	}
+	defer c.shut()
+	for _, base := range []struct{ key, dn string }{{"userSearchBase", p.UserSearchBase}, {"groupSearchBase", p.GroupSearchBase}} {
+		if base.dn == "" {
+			continue
+		}
+		r, err := p.search(ctx, c, &ldap.SearchRequest{BaseDN: base.dn, Scope: ldap.ScopeBaseObject, Filter: "(objectClass=*)", Attributes: []string{"1.1"}, SizeLimit: 2})
+		switch {
+		case err != nil:
+			return wrong("read the "+base.key, err)
+		case len(r.Entries) != 1:
+			return fmt.Errorf("the %s is not there, or the manager may not see it", base.key)
+		}
+	}
+	return nil
+}
+
+// prove tries a password. Whatever is wrong with the person there is wrong with the name or the password; whatever is wrong with
+// the server is not.
+func (p *Provider) prove(ctx context.Context, dn, password string) error {
+	if dn == "" || password == "" { // an anonymous bind, which succeeds and proves nothing
+		return idp.ErrCredentials
+	}
+	err := p.proofs.with(ctx, func(c *conn) error {
+		return c.do(ctx, p.timeout(), func() error { return c.Bind(dn, password) })
+	})
+	if ldap.IsErrorAnyOf(err, ldap.LDAPResultInvalidCredentials, ldap.LDAPResultInappropriateAuthentication, ldap.LDAPResultUnwillingToPerform,
+		ldap.LDAPResultInsufficientAccessRights, ldap.LDAPResultConstraintViolation, ldap.LDAPResultNoSuchObject, ldap.LDAPResultInvalidDNSyntax,
+		ldap.LDAPResultReferral) {
+		return idp.ErrCredentials
+	}
+	if err != nil {
+		return unavailable("try the password", err)
+	}
+	return nil
+}
+
+// maxText bounds what is repeated of a server's own words.
+const maxText = 300
+
+// unavailable says that the server could not be asked, and what to look at. For somebody who logs in, a wrong configuration is
+// an outage too.
+func unavailable(attempt string, err error) error {
+	return fmt.Errorf("%w: %s", idp.ErrUnavailable, explain(attempt, err))
+}
+
+// wrong is the error of a check: an outage, or an answer that says that the configuration is wrong.
+func wrong(attempt string, err error) error {
+	if broken(err) || ldap.IsErrorAnyOf(err, ldap.LDAPResultBusy, ldap.LDAPResultUnavailable, ldap.LDAPResultTimeLimitExceeded,
+		ldap.LDAPResultAdminLimitExceeded, ldap.LDAPResultOther) {
+		return unavailable(attempt, err)
+	}
+	return errors.New(explain(attempt, err))
+}
+
+// explain says what was attempted, what the server answered, and what to look at.
+func explain(attempt string, err error) string {
+	hint := ""
+	switch {
+	case ldap.IsErrorAnyOf(err, ldap.LDAPResultConfidentialityRequired, ldap.LDAPResultStrongAuthRequired):
+		hint = "; set startTLS, or ldaps:// in host"
+	case ldap.IsErrorWithCode(err, ldap.LDAPResultInvalidCredentials):
+		hint = "; look at managerDN and managerPassword"
+	case ldap.IsErrorWithCode(err, ldap.LDAPResultNoSuchObject):
+		hint = "; look at userSearchBase and groupSearchBase"
+	case ldap.IsErrorWithCode(err, ldap.LDAPResultReferral):
+		hint = "; referrals are not followed: set host to a server that has the entries itself"
+	}
+	text := strings.ToValidUTF8(err.Error(), "?")
+	if len(text) > maxText {
+		text = strings.ToValidUTF8(text[:maxText], "") + "..."
+	}
+	return attempt + ": " + text + hint
+}
+
+// search asks once.
+func (p *Provider) search(ctx context.Context, c *conn, r *ldap.SearchRequest) (out *ldap.SearchResult, err error) {
+	r.DerefAliases = ldap.NeverDerefAliases
+	r.TimeLimit = int((p.timeout() + time.Second - 1) / time.Second)
+	err = c.do(ctx, p.timeout(), func() error {
+		out, err = c.Search(r)
+		return err
+	})
+	return out, err
+}

@@ -1,0 +1,115 @@
+// Package oauth2 logs people in at any OAuth 2.0 server that has an address which says whose an access token is. Only that
+// address is believed; a token that could hold a name is not read.
+package oauth2
+
+import (
+	"context"
+	"fmt"
+	"net/url"
+
+	"kapis.dev/ks-apiserver/pkg/idp"
+	"kapis.dev/ks-apiserver/pkg/idp/upstream"
+)
+
+// Name is what configurations call the type.
+const Name = "OAuth2IdentityProvider"
+
+// Type is the kind of provider.
+func Type() idp.Type { return idp.Type{Name: Name, Open: open} }
+
+type settings struct {
+	ClientID     string     `json:"clientID"`
+	ClientSecret idp.Secret `json:"clientSecret"`
+	Endpoint     struct {
+		AuthURL     string `json:"authURL"`
+		TokenURL    string `json:"tokenURL"`
+		UserInfoURL string `json:"userInfoURL"`
+	} `json:"endpoint"`
+	RedirectURL string   `json:"redirectURL"`
+	Scopes      []string `json:"scopes"`
+	// SubjectKey is what holds the name of a person that never changes, and that nobody else gets: text, or a whole number.
+	SubjectKey string `json:"subjectKey"`
+	// UsernameKey, EmailKey, DisplayNameKey and GroupsKey hold these; none where they are "".
+	UsernameKey    string `json:"usernameKey"`
+	DisplayNameKey string `json:"displayNameKey"`
+	EmailKey       string `json:"emailKey"`
+	GroupsKey      string `json:"groupsKey"`
+	GroupsPrefix   string `json:"groupsPrefix"`
+
+	upstream.Settings
+}
+
+func (s *settings) check(loopback bool) error {
+	switch {
+	case s.ClientID == "":
+		return fmt.Errorf("the key %q is missing", "clientID")
+	case s.SubjectKey == "":
+		return fmt.Errorf("the key %q is missing: it names what never changes of a person, such as an id", "subjectKey")
+	case s.GroupsPrefix != "" && s.GroupsKey == "":
+		return fmt.Errorf("the key %q has no effect without the key %q", "groupsPrefix", "groupsKey")
+	}
+	for _, a := range [][2]string{{"endpoint.authURL", s.Endpoint.AuthURL}, {"endpoint.tokenURL", s.Endpoint.TokenURL}, {"endpoint.userInfoURL", s.Endpoint.UserInfoURL}} {
+		if err := upstream.Address(a[0], a[1], loopback); err != nil {
+			return err
+		}
+	}
+	if s.RedirectURL != "" {
+		if err := upstream.Address("redirectURL", s.RedirectURL, loopback); err != nil {
+			return err
+		}
+	}
+	if err := upstream.Prefix("groupsPrefix", s.GroupsPrefix); err != nil {
+		return err
+	}
+	return upstream.Scopes("scopes", s.Scopes)
+}
+
+func open(raw []byte, o idp.OpenOptions) (idp.Provider, error) {
+	var s settings
+	if err := idp.Decode(raw, &s); err != nil {
+		return nil, err
+	}
+	if err := s.check(o.AllowLoopback); err != nil {
+		return nil, err
+	}
+	client, err := upstream.NewClient(s.Settings, o)
+	if err != nil {
+		return nil, err
+	}
+	f := &upstream.Flow{
+		Grant:    &upstream.Grant{Client: client, ID: s.ClientID, Secret: s.ClientSecret},
+		Request:  upstream.Request{AuthURL: s.Endpoint.AuthURL, Callback: s.RedirectURL, Scopes: s.Scopes, PKCE: true},
+		TokenURL: s.Endpoint.TokenURL, Hint: "login_hint", Again: url.Values{"prompt": {"login"}},
+	}
+	f.Person = func(ctx context.Context, access string) (*idp.Identity, error) {
+		claims := upstream.Claims{}
+		if err := f.Ask(ctx, s.Endpoint.UserInfoURL, access, &claims); err != nil {
+			return nil, err
+		}
+		return s.person(claims)
+	}
+	return f, nil
+}
+
+func (s *settings) person(c upstream.Claims) (*idp.Identity, error) {
+	who := &idp.Identity{Subject: c.Subject(s.SubjectKey)}
+	if who.Subject == "" {
+		return nil, upstream.Nobody(s.SubjectKey)
+	}
+	if s.UsernameKey != "" {
+		who.Username = c.Text(s.UsernameKey)
+	}
+	if who.Username == "" {
+		who.Username = who.Subject
+	}
+	if s.DisplayNameKey != "" {
+		who.DisplayName = c.Text(s.DisplayNameKey)
+	}
+	if s.EmailKey != "" && (!c.Has("email_verified") || c.True("email_verified")) {
+		who.Email = c.Email(s.EmailKey)
+	}
+	if s.GroupsKey != "" {
+		who.Groups = idp.Groups(c.List(s.GroupsKey), s.GroupsPrefix)
+	}
+	return who, nil
+}
