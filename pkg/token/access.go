@@ -1,8 +1,10 @@
 package token
 
 import (
+	"cmp"
 	"crypto/rand"
 	"fmt"
+	"maps"
 	"strings"
 	"time"
 
@@ -32,6 +34,9 @@ type Access struct {
 	Scopes []string
 	// Issued and Expires are iat and exp, in whole seconds.
 	Issued, Expires time.Time
+	// Audience is the aud of a token for another cluster (RFC 8693); "" for the Issuer's. It is written, and never
+	// read back: a Verifier takes its own audience only.
+	Audience string
 	// Display is what a page may show unverified. It is written, and never read back.
 	Display Display
 }
@@ -42,6 +47,8 @@ type Display struct {
 	Groups        []string
 	Email         string
 	Uninitialized bool
+	// Extra is written beside them, as it is.
+	Extra map[string][]string
 }
 
 // maxDisplayGroups and maxDisplayBytes bound the groups in a token, since it travels in a cookie of
@@ -49,6 +56,9 @@ type Display struct {
 const (
 	maxDisplayGroups = 16
 	maxDisplayBytes  = 512
+	// An ID token travels in answers and headers.
+	maxIdentityGroups = 256
+	maxIdentityBytes  = 4 << 10
 )
 
 type accessClaims struct {
@@ -74,6 +84,14 @@ type Identity struct {
 	// Username, Name, Email and Locale are the claims of scopes profile and email; empty where
 	// their scope was not granted.
 	Username, Name, Email, Locale string
+	// Nonce is that of the authorization request; "" where it had none.
+	Nonce string
+	// Groups are those of the scope groups. They are left out where they are too many to be sent about.
+	Groups []string
+	// EmailVerified says that an identity provider has verified the e-mail.
+	EmailVerified bool
+	// Methods are how the person proved who he is: amr (RFC 8176).
+	Methods []string
 }
 
 type identityClaims struct {
@@ -84,6 +102,10 @@ type identityClaims struct {
 	Name          string           `json:"name,omitempty"`
 	Email         string           `json:"email,omitempty"`
 	Locale        string           `json:"locale,omitempty"`
+	Nonce         string           `json:"nonce,omitempty"`
+	Groups        []string         `json:"groups,omitempty"`
+	EmailVerified bool             `json:"email_verified,omitempty"`
+	Methods       []string         `json:"amr,omitempty"`
 }
 
 // Issuer signs tokens.
@@ -101,22 +123,29 @@ type Issuer struct {
 func (i *Issuer) Access(a *Access) (string, error) {
 	c := accessClaims{
 		RegisteredClaims: jwt.RegisteredClaims{
-			Issuer: i.URL, Audience: jwt.ClaimStrings{i.Audience}, Subject: a.Subject, ID: rand.Text(),
+			Issuer: i.URL, Audience: jwt.ClaimStrings{cmp.Or(a.Audience, i.Audience)}, Subject: a.Subject, ID: rand.Text(),
 			IssuedAt: jwt.NewNumericDate(a.Issued), ExpiresAt: jwt.NewNumericDate(a.Expires),
 		},
 		ClientID: a.Client, Session: a.Session, Scope: strings.Join(a.Scopes, " "),
-		Username: a.Username, Groups: bounded(a.Display.Groups),
-	}
-	if a.Display.Email != "" {
-		c.Extra = map[string][]string{"email": {a.Display.Email}}
-	}
-	if a.Display.Uninitialized {
-		if c.Extra == nil {
-			c.Extra = map[string][]string{}
-		}
-		c.Extra["uninitialized"] = []string{"true"}
+		Username: a.Username, Groups: bounded(a.Display.Groups), Extra: a.Display.extra(),
 	}
 	return i.sign(typeAccess, c)
+}
+
+// extra is the claim of that name; nil for none.
+func (d *Display) extra() map[string][]string {
+	if d.Email == "" && !d.Uninitialized {
+		return d.Extra
+	}
+	out := make(map[string][]string, len(d.Extra)+2)
+	maps.Copy(out, d.Extra)
+	if d.Email != "" {
+		out["email"] = []string{d.Email}
+	}
+	if d.Uninitialized {
+		out["uninitialized"] = []string{"true"}
+	}
+	return out
 }
 
 // Identity signs an ID token.
@@ -127,7 +156,8 @@ func (i *Issuer) Identity(id *Identity) (string, error) {
 			IssuedAt: jwt.NewNumericDate(id.Issued), ExpiresAt: jwt.NewNumericDate(id.Expires),
 		},
 		Session:  id.Session,
-		Username: id.Username, Name: id.Name, Email: id.Email, Locale: id.Locale,
+		Username: id.Username, Name: id.Name, Email: id.Email, EmailVerified: id.EmailVerified, Locale: id.Locale,
+		Methods: id.Methods, Nonce: id.Nonce, Groups: boundedTo(id.Groups, maxIdentityGroups, maxIdentityBytes),
 	}
 	if !id.Authenticated.IsZero() {
 		c.Authenticated = jwt.NewNumericDate(id.Authenticated)
@@ -149,15 +179,18 @@ func (i *Issuer) sign(typ string, c jwt.Claims) (string, error) {
 	return s, nil
 }
 
-func bounded(groups []string) []string {
-	if len(groups) > maxDisplayGroups {
+func bounded(groups []string) []string { return boundedTo(groups, maxDisplayGroups, maxDisplayBytes) }
+
+// boundedTo returns the groups, or none where they are more.
+func boundedTo(groups []string, most, bytes int) []string {
+	if len(groups) > most {
 		return nil
 	}
 	size := 0
 	for _, g := range groups {
 		size += len(g)
 	}
-	if size > maxDisplayBytes {
+	if size > bytes {
 		return nil
 	}
 	return groups

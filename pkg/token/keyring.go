@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"fmt"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -27,6 +28,7 @@ type Secrets interface {
 	Create(ctx context.Context, s *corev1.Secret, o metav1.CreateOptions) (*corev1.Secret, error)
 	List(ctx context.Context, o metav1.ListOptions) (*corev1.SecretList, error)
 	Watch(ctx context.Context, o metav1.ListOptions) (watch.Interface, error)
+	Update(ctx context.Context, s *corev1.Secret, o metav1.UpdateOptions) (*corev1.Secret, error)
 }
 
 // Keyring is the KeySource that the replicas share: one Secret, made by whichever comes first.
@@ -34,7 +36,8 @@ type Keyring struct {
 	secrets Secrets
 	now     func() time.Time
 	set     atomic.Pointer[KeySet]
-	// seen is the hash of what set was read from; only Run touches it once there is a Run.
+	// seen is the hash of what set was read from.
+	mu   sync.Mutex
 	seen [sha256.Size]byte
 }
 
@@ -115,6 +118,8 @@ func (k *Keyring) adopt(o any) {
 	if !ok || secret.Name != SecretName {
 		return
 	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
 	sum := sha256.Sum256(secret.Data[SecretKey])
 	if sum == k.seen {
 		return // nothing but metadata changed: a new set would empty the verifier's cache

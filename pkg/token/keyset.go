@@ -4,7 +4,6 @@ package token
 import (
 	"cmp"
 	"crypto/hmac"
-	"crypto/rand"
 	"crypto/rsa"
 	"crypto/sha256"
 	"encoding/base64"
@@ -134,15 +133,11 @@ func (m *MACKey) check() error {
 // Generate makes a set of one new key of each kind, good from now on.
 func Generate(now time.Time) (*KeySet, error) {
 	now = now.UTC().Truncate(time.Second)
-	private, err := rsa.GenerateKey(rand.Reader, rsaBits)
+	key, err := newSigningKey(now, now)
 	if err != nil {
-		return nil, fmt.Errorf("generate a signing key: %w", err)
+		return nil, err
 	}
-	secret := make([]byte, 2*minMACBytes)
-	_, _ = rand.Read(secret) // never fails (crypto/rand)
-	return NewKeySet(
-		[]SigningKey{{ID: thumbprint(&private.PublicKey), Private: private, Created: now, NotBefore: now}},
-		[]MACKey{{ID: rand.Text(), Secret: secret, Created: now, NotBefore: now}})
+	return NewKeySet([]SigningKey{key}, []MACKey{newMACKey(now, now)})
 }
 
 // signer returns the newest key that may sign now.

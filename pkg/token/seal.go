@@ -44,27 +44,42 @@ func (s *KeySet) Seal(p Purpose, value []byte, now time.Time) (string, error) {
 
 // Open returns the value that Seal was given. Its errors are ErrSealed.
 func (s *KeySet) Open(p Purpose, sealed string, now time.Time) ([]byte, error) {
+	value, m, err := s.open(p, sealed)
+	if err == nil && !alive(time.Time{}, m.Retire, now) {
+		return nil, ErrSealed
+	}
+	return value, err
+}
+
+// OpenStored is Open for what lies in an object of ours, and may do so for years: its key may be retired, since nobody
+// but us could put it there. old says that it should be sealed anew, with the key of this time.
+func (s *KeySet) OpenStored(p Purpose, sealed string, now time.Time) (value []byte, old bool, err error) {
+	value, m, err := s.open(p, sealed)
+	if err != nil {
+		return nil, false, err
+	}
+	return value, !m.Retire.IsZero() && !now.Before(m.NotBefore), nil
+}
+
+// open tries the keys.
+func (s *KeySet) open(p Purpose, sealed string) ([]byte, *MACKey, error) {
 	if len(sealed) > MaxSealed {
-		return nil, fmt.Errorf("%w: it has %d bytes; %d are the most", ErrSealed, len(sealed), MaxSealed)
+		return nil, nil, fmt.Errorf("%w: it has %d bytes; %d are the most", ErrSealed, len(sealed), MaxSealed)
 	}
 	raw, err := base64.RawURLEncoding.Strict().DecodeString(sealed)
 	if err != nil || strings.ContainsAny(sealed, "\r\n") { // base64 passes over line ends
-		return nil, ErrSealed
+		return nil, nil, ErrSealed
 	}
 	for i := range s.macs {
-		m := &s.macs[i]
-		if !alive(time.Time{}, m.Retire, now) {
-			continue
-		}
-		box, err := m.box(p)
+		box, err := s.macs[i].box(p)
 		if err != nil || len(raw) < box.NonceSize() {
-			return nil, ErrSealed
+			return nil, nil, ErrSealed
 		}
 		if value, err := box.Open(nil, raw[:box.NonceSize()], raw[box.NonceSize():], []byte(p)); err == nil {
-			return value, nil
+			return value, &s.macs[i], nil
 		}
 	}
-	return nil, ErrSealed
+	return nil, nil, ErrSealed
 }
 
 // box is the cipher of one use: its key is derived (RFC 5869), so that no use shares one with another.

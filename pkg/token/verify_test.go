@@ -8,6 +8,7 @@ import (
 	"encoding/pem"
 	"errors"
 	"maps"
+	"reflect"
 	"runtime"
 	"strings"
 	"testing"
@@ -200,7 +201,7 @@ func TestIdentityIsGoodAsHintAfterItsEnd(t *testing.T) {
 		t.Errorf("times %+v", got)
 	}
 	got.Issued, got.Expires, got.Authenticated = want.Issued, want.Expires, want.Authenticated
-	if *got != want {
+	if !reflect.DeepEqual(*got, want) {
 		t.Errorf("got %+v, want %+v", *got, want)
 	}
 	other := &Issuer{Keys: f.keys, URL: "https://other.example", Audience: testAudience, Now: f.clock.now}
