@@ -23,6 +23,8 @@ const (
 	AnnotationUninitialized = "iam.kubesphere.io/uninitialized"
 	// AnnotationLastPasswordChangeTime is the RFC 3339 time at which a new password was hashed.
 	AnnotationLastPasswordChangeTime = "iam.kubesphere.io/last-password-change-time"
+	// AnnotationPasswordFingerprint says which hash that time is about; it gives nothing of the hash away.
+	AnnotationPasswordFingerprint = "iam.kapis.dev/password-fingerprint"
 )
 
 // Labels of a User made by release 3, which linked one identity provider only.

@@ -22,6 +22,9 @@ func AddToScheme(s *runtime.Scheme) error {
 	builder := runtime.NewSchemeBuilder(func(s *runtime.Scheme) error {
 		s.AddKnownTypes(SchemeGroupVersion,
 			&Session{}, &SessionList{},
+			&APIKey{}, &APIKeyList{},
+			&Factor{}, &FactorList{},
+			&Lockout{}, &LockoutList{},
 		)
 		metav1.AddToGroupVersion(s, SchemeGroupVersion)
 		return nil

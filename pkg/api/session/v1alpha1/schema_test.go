@@ -19,6 +19,13 @@ func TestSchema(t *testing.T) {
 	for name, tc := range map[string]struct{ object, want string }{
 		"Full": {"{spec: {user: bob, userUID: u, client: kubesphere, provider: ldap, scopes: [openid, email], credential: " +
 			strings.Repeat("a", 64) + ", " + times + "}, refresh: {current: c, previous: p, rotatedAt: '2026-11-21T00:00:00Z', generation: 3}, lastUsedAt: '2026-11-21T00:00:00Z'}", ""},
+		"InABrowserOfAProvider": {"{spec: {user: bob, provider: ldap, subject: 'cn=bob', parent: p, fromCode: true, sequence: 7, authenticatedAt: '2026-11-21T00:00:00Z', methods: [pwd, otp], " +
+			"source: '::1', userAgent: x, " + times + "}, phase: Ended, groups: [a, b], upstream: {hint: h, refresh: r}, consents: [{client: c, scopes: [openid]}]}", ""},
+		"OfARegistration":     {"{spec: {user: 'system:pre-registration', userUID: 'registration:1', registration: {provider: p, subject: s, username: u, email: e, displayName: d}, " + times + "}}", ""},
+		"RegistrationOfNone":  {"{spec: {user: x, registration: {provider: p}, " + times + "}}", "spec.registration.subject"},
+		"UnknownPhase":        {"{spec: {user: bob, " + times + "}, phase: Alive}", "phase"},
+		"ConsentTwice":        {"{spec: {user: bob, " + times + "}, consents: [{client: c}, {client: c}]}", "consents[1]"},
+		"TooMuchFromUpstream": {"{spec: {user: bob, " + times + "}, upstream: {hint: " + strings.Repeat("a", 16385) + "}}", "upstream.hint"},
 		"WithoutRefreshToken": {"{spec: {user: bob, " + times + "}}", ""},
 		"OfNobody":            {"{spec: {user: '', " + times + "}}", "spec.user"},
 		"WithoutEnd":          {"{spec: {user: bob, createdAt: '2026-11-21T00:00:00Z'}}", "spec.expiresAt"},
@@ -46,7 +53,7 @@ func TestWhatIsNotSetIsNotWritten(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, absent := range []string{"null", "refresh", "lastUsedAt", "scopes"} {
+	for _, absent := range []string{"null", "refresh", "lastUsedAt", "scopes", "phase", "upstream", "consents", "groups", "registration", "authenticatedAt", "sequence"} {
 		if strings.Contains(strings.ReplaceAll(string(raw), `"creationTimestamp":null`, ""), absent) {
 			t.Errorf("%q in %s", absent, raw)
 		}
