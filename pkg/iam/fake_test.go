@@ -47,6 +47,10 @@ type api struct {
 	feeds    []*feed
 	calls    map[string]int
 	failWith error
+	// fresh makes one more replica.
+	fresh func() *replica
+	// inject says how a write fails: before it is done, or after.
+	inject func(verb string) (before, after error)
 }
 
 type feed struct {
@@ -62,20 +66,42 @@ func (a *api) begin(verb string) error {
 	return a.failWith
 }
 
+// write does a write, and lets it fail as the test wants it.
+func (a *api) write(verb string, do func() (*v1alpha1.Session, error)) (*v1alpha1.Session, error) {
+	if err := a.begin(verb); err != nil {
+		return nil, err
+	}
+	var before, after error
+	if a.inject != nil {
+		before, after = a.inject(verb)
+	}
+	if before != nil {
+		return nil, before
+	}
+	o, err := do()
+	if err == nil && after != nil {
+		return nil, after
+	}
+	return o, err
+}
+
 func (a *api) Create(_ context.Context, s *v1alpha1.Session) (*v1alpha1.Session, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if err := a.begin("create"); err != nil {
-		return nil, err
-	}
-	s = s.DeepCopy()
-	s.UID = types.UID("uid-of-" + s.Name)
-	return a.store(s), nil
+	return a.write("create", func() (*v1alpha1.Session, error) {
+		if a.objects[s.Name] != nil {
+			return nil, apierrors.NewAlreadyExists(v1alpha1.Resource("sessions"), s.Name)
+		}
+		s := s.DeepCopy()
+		s.UID, s.Generation = types.UID("uid-of-"+s.Name), 0
+		return a.store(s), nil
+	})
 }
 
 func (a *api) store(s *v1alpha1.Session) *v1alpha1.Session {
 	a.rv++
 	s.ResourceVersion = strconv.Itoa(a.rv)
+	s.Generation++
 	a.objects[s.Name] = s
 	raw, err := json.Marshal(s) // what replicas see has gone through JSON, whole seconds included
 	if err != nil {
@@ -122,35 +148,36 @@ func (a *api) Get(_ context.Context, name string) (*v1alpha1.Session, error) {
 func (a *api) Update(_ context.Context, s *v1alpha1.Session) (*v1alpha1.Session, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if err := a.begin("update"); err != nil {
-		return nil, err
-	}
-	old := a.objects[s.Name]
-	if old == nil {
-		return nil, apierrors.NewNotFound(v1alpha1.Resource("sessions"), s.Name)
-	}
-	if old.ResourceVersion != s.ResourceVersion {
-		return nil, apierrors.NewConflict(v1alpha1.Resource("sessions"), s.Name, fmt.Errorf("changed"))
-	}
-	return a.store(s.DeepCopy()), nil
+	return a.write("update", func() (*v1alpha1.Session, error) {
+		old := a.objects[s.Name]
+		if old == nil {
+			return nil, apierrors.NewNotFound(v1alpha1.Resource("sessions"), s.Name)
+		}
+		if old.ResourceVersion != s.ResourceVersion {
+			return nil, apierrors.NewConflict(v1alpha1.Resource("sessions"), s.Name, fmt.Errorf("changed"))
+		}
+		s := s.DeepCopy()
+		s.Generation = old.Generation
+		return a.store(s), nil
+	})
 }
 
 func (a *api) Delete(_ context.Context, name string, uid types.UID) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if err := a.begin("delete"); err != nil {
-		return err
-	}
-	old := a.objects[name]
-	if old == nil {
-		return apierrors.NewNotFound(v1alpha1.Resource("sessions"), name)
-	}
-	if uid != "" && old.UID != uid {
-		return apierrors.NewConflict(v1alpha1.Resource("sessions"), name, fmt.Errorf("another uid"))
-	}
-	delete(a.objects, name)
-	a.tell(func(k store.Sink) { k.Delete("", name) })
-	return nil
+	_, err := a.write("delete", func() (*v1alpha1.Session, error) {
+		old := a.objects[name]
+		if old == nil {
+			return nil, apierrors.NewNotFound(v1alpha1.Resource("sessions"), name)
+		}
+		if uid != "" && old.UID != uid {
+			return nil, apierrors.NewConflict(v1alpha1.Resource("sessions"), name, fmt.Errorf("another uid"))
+		}
+		delete(a.objects, name)
+		a.tell(func(k store.Sink) { k.Delete("", name) })
+		return old, nil
+	})
+	return err
 }
 
 func (a *api) fail(err error) {
@@ -231,7 +258,8 @@ func withPassword(hash string) change { return func(u *iamapi.User) { u.Spec.Pas
 func withState(s iamapi.UserState) change {
 	return func(u *iamapi.User) { u.Status.State = s }
 }
-func withUID(s types.UID) change { return func(u *iamapi.User) { u.UID = s } }
+func withGroups(g ...string) change { return func(u *iamapi.User) { u.Spec.Groups = g } }
+func withUID(s types.UID) change    { return func(u *iamapi.User) { u.UID = s } }
 
 // newReplicas makes replicas of one fleet; options are changed by edit.
 func newReplicas(t testing.TB, n int, edit func(*SessionOptions)) (*api, []*replica) {
@@ -241,8 +269,7 @@ func newReplicas(t testing.TB, n int, edit func(*SessionOptions)) (*api, []*repl
 		t.Fatal(err)
 	}
 	a := newAPI()
-	var all []*replica
-	for range n {
+	a.fresh = func() *replica {
 		r := &replica{users: NewUsers(), clock: &clock{t: start()}}
 		o := SessionOptions{API: a, Users: r.users, Keys: keys, Skew: 30 * time.Second, Now: r.clock.now,
 			Lifetime: func(string) Lifetime { return Lifetime{MaxAge: 2 * time.Hour, Inactivity: time.Hour} }}
@@ -252,10 +279,32 @@ func newReplicas(t testing.TB, n int, edit func(*SessionOptions)) (*api, []*repl
 		if r.Sessions, err = NewSessions(o); err != nil {
 			t.Fatal(err)
 		}
+		return r
+	}
+	var all []*replica
+	for range n {
+		r := a.fresh()
 		a.feeds = append(a.feeds, &feed{sink: r.Sessions})
 		all = append(all, r)
 	}
 	return a, all
+}
+
+// restart puts a new replica in the place of the one of that number, which knows what is stored and no more.
+func restart(t testing.TB, a *api, i int) *replica {
+	t.Helper()
+	r := a.fresh()
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for name, o := range a.objects {
+		raw, err := json.Marshal(o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Set(&store.Object{Name: name, UID: string(o.UID), Raw: raw})
+	}
+	a.feeds[i] = &feed{sink: r.Sessions}
+	return r
 }
 
 func tellUsers(o *store.Object, all ...*replica) {

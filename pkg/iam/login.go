@@ -1,15 +1,21 @@
 package iam
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
+	"slices"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
 	"kapis.dev/ks-apiserver/pkg/api/iam/v1beta1"
+	"kapis.dev/ks-apiserver/pkg/api/session/v1alpha1"
 	"kapis.dev/ks-apiserver/pkg/token"
 )
 
-// Login is who logs in, and through what.
+// Login is who logs in, and through what. Without a User and a Registration it is a client that acts for itself.
 type Login struct {
 	Proof
 	Origin
@@ -27,55 +33,163 @@ type Login struct {
 	NoRefresh bool
 }
 
-// Open opens a session, and returns it with its refresh token.
+// Open opens a session, and returns it with its refresh token; "" where it has none, which are those of browsers, too.
+//
+// Where the login gives a name that was used before, the session of that name is ended, and the error is ErrUsed. A client
+// that logs in for itself gets the session that it has, as long as that outlives another access token.
 func (s *Sessions) Open(ctx context.Context, l Login) (*Session, string, error) {
-	now := s.Now()
-	name := s.nextName(l.User.UID, now)
-	refresh, err := s.Keys.KeySet().NewRefresh(name, 1, now)
+	o, err := s.owner(&l)
 	if err != nil {
 		return nil, "", fmt.Errorf("open a session: %w", err)
 	}
-	made, err := s.API.Create(ctx, l.object(name, token.HashRefresh(refresh), now, s.Lifetime(l.Client)))
+	if r := s.reusable(&l, o); r != nil {
+		return &r.Session, "", nil
+	}
+	fromCode := l.Name != ""
+	if fromCode && s.isGone(l.Name) {
+		return nil, "", ErrUsed
+	}
+	object, refresh, err := s.prepare(ctx, &l, o)
 	if err != nil {
-		return nil, "", fmt.Errorf("%w: open a session: %w", ErrUnavailable, err)
+		return nil, "", err
 	}
-	r := newRecord(made)
-	r.until = now.Add(unconfirmed)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if r = s.put(r); r == nil { // ended already, by another login of the same user
-		return nil, "", fmt.Errorf("%w: the session was ended as soon as it was open", ErrUnavailable)
+	object.Spec.FromCode = fromCode
+	r, err := s.create(ctx, object)
+	if errors.Is(err, ErrUnavailable) && !fromCode && s.misplaced(l.Name) { // the optional store was lost just now
+		l.Name = ""
+		if object, refresh, err = s.prepare(ctx, &l, o); err != nil {
+			return nil, "", err
+		}
+		r, err = s.create(ctx, object)
 	}
-	if s.Single {
-		s.trim(r.UserUID, 1, "other login")
-	} else {
-		s.trim(r.UserUID, s.PerUser, "too many")
+	if errors.Is(err, ErrUsed) {
+		return nil, "", s.usedAgain(ctx, l.Name)
+	}
+	if err != nil {
+		return nil, "", err
 	}
 	return &r.Session, refresh, nil
 }
 
-// nextName makes a name that sorts behind those of the user's other sessions, also where the replica
-// that opened them has a clock that is ahead: the newest login has to be the last to go.
-func (s *Sessions) nextName(uid string, now time.Time) string {
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	if list := s.byUser[uid]; len(list) > 0 {
-		if last := nameTime(list[len(list)-1]).Add(time.Millisecond); last.After(now) && last.Before(now.Add(time.Hour)) {
-			now = last
-		}
+// prepare makes the object of a login, and the refresh token of it.
+func (s *Sessions) prepare(ctx context.Context, l *Login, o owner) (*v1alpha1.Session, string, error) {
+	now := s.Now()
+	if l.Name == "" {
+		l.Name = s.NewName()
 	}
-	return newName(now)
+	object, err := s.object(l, o, now)
+	if err != nil {
+		return nil, "", fmt.Errorf("open a session: %w", err)
+	}
+	object.Spec.Sequence = s.sequence(o.uid, now)
+	if err := s.adopt(ctx, object); err != nil {
+		return nil, "", err
+	}
+	if l.NoRefresh || l.Client == "" {
+		return object, "", nil
+	}
+	refresh, err := s.Keys.KeySet().NewRefresh(l.Name, 1, now)
+	if err != nil {
+		return nil, "", fmt.Errorf("open a session: %w", err)
+	}
+	object.Refresh = v1alpha1.Refresh{Current: token.HashRefresh(refresh), RotatedAt: object.Spec.CreatedAt, Generation: 1}
+	return object, refresh, nil
 }
 
-// trim ends the oldest sessions of a user until there are no more than n. The lock is held.
-func (s *Sessions) trim(uid string, n int, reason string) {
-	list := s.byUser[uid]
-	if len(list) <= n {
-		return
+// create stores the object of a session, and takes it in.
+func (s *Sessions) create(ctx context.Context, o *v1alpha1.Session) (*record, error) {
+	made, err := s.API.Create(ctx, o)
+	switch {
+	case apierrors.IsAlreadyExists(err):
+		return nil, fmt.Errorf("open a session: %w", ErrUsed)
+	case err != nil:
+		if !o.Spec.FromCode { // perhaps it is there all the same, and nobody has its token
+			s.abandon(newRecord(o))
+		}
+		return nil, fmt.Errorf("%w: open a session: %w", ErrUnavailable, err)
 	}
-	for _, name := range append([]string(nil), list[:len(list)-n]...) {
-		s.condemn(name, reason)
+	r := newRecord(made)
+	r.until = s.Now().Add(unconfirmed)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch known := s.put(r); {
+	case known != nil:
+		s.limit(known)
+		return known, nil
+	case o.Spec.FromCode: // ended already, because the code came again: who was first is told that he was, and his tokens are dead
+		return r, nil
 	}
+	// ended already, by another login of the same user
+	return nil, fmt.Errorf("%w: the session was ended as soon as it was open", ErrUnavailable)
+}
+
+// abandon has a session deleted that may be there or not.
+func (s *Sessions) abandon(r *record) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.gone.add(r.Name)
+	s.doomed[r.Name] = doom{record: r, reason: "not answered"}
+}
+
+// usedAgain ends the session of a code that came in again: one of the two who have the code is a thief.
+func (s *Sessions) usedAgain(ctx context.Context, name string) error {
+	if err := s.End(ctx, name, "code reused"); err != nil {
+		return err
+	}
+	return ErrUsed
+}
+
+// NewName makes a name for a session that a code shall open: 128 random bits, and where the session is to live. It is to travel in
+// the code, sealed.
+func (s *Sessions) NewName() string {
+	name := newName(s.Now())
+	if s.Prefix != nil {
+		return s.Prefix() + name
+	}
+	return name
+}
+
+// misplaced tells whether a session of that name would be opened elsewhere now.
+func (s *Sessions) misplaced(name string) bool {
+	return s.Prefix != nil && prefixOf(name) != s.Prefix()
+}
+
+// sequence returns a number that sorts behind those of the user's other sessions, also where the replica
+// that opened them has a clock that is ahead: the newest login has to be the last to go.
+func (s *Sessions) sequence(uid string, now time.Time) int64 {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	n := max(0, now.UnixMilli())
+	if list := s.byUser[uid]; len(list) > 0 {
+		if last := list[len(list)-1].sequence + 1; last > n && last < n+time.Hour.Milliseconds() {
+			return last
+		}
+	}
+	return n
+}
+
+// reusable returns the session that a client has for itself already.
+func (s *Sessions) reusable(l *Login, o owner) *record {
+	if l.User != nil || l.Registration != nil || l.Name != "" || !l.NoRefresh {
+		return nil
+	}
+	life := s.Lifetime(l.Client)
+	least := s.Now().Add(cmp.Or(life.MaxAge, life.Longest()/2))
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	for _, p := range slices.Backward(s.byUser[o.uid]) {
+		r := s.byName[p.name]
+		if r.phase == "" && r.credential == o.credential && r.current == "" && !r.Expires.Before(least) && slices.Equal(r.Scopes, l.Scopes) {
+			return r
+		}
+	}
+	return nil
+}
+
+func (s *Sessions) isGone(name string) bool {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return s.gone.has(name)
 }
 
 // condemn refuses a session from now on, and has its object deleted. The lock is held.
@@ -90,13 +204,14 @@ func (s *Sessions) condemn(name, reason string) {
 func (s *Sessions) userChanged(old, next *User) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, name := range append([]string(nil), s.byUser[old.UID]...) {
+	for _, p := range slices.Clone(s.byUser[old.UID]) {
+		name := p.name
 		switch {
 		case next == nil || next.UID != old.UID || next.Deleting:
 			s.condemn(name, "user deleted")
 		case next.State == v1beta1.UserDisabled:
 			s.condemn(name, "user disabled")
-		case next.credential != old.credential && s.byName[name].credential == old.credential:
+		case next.credential != old.credential && s.byName[name] != nil && s.byName[name].credential == old.credential:
 			// Only those of the old password: one of the new password may be here
 			// already, since its feed is another.
 			s.condemn(name, "password changed")

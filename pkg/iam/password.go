@@ -42,6 +42,11 @@ const (
 
 // Passwords checks passwords, a bounded number at a time, so that logins never starve other requests.
 type Passwords struct {
+	// LimitedFor is how long a user may not log in whom an older installation has locked out in his status; 0 for as
+	// long as the status says so. Now is the clock; nil for the system's.
+	LimitedFor time.Duration
+	Now        func() time.Time
+
 	users   *Users
 	workers chan struct{}
 	waiting atomic.Int64
@@ -100,15 +105,34 @@ func (p *Passwords) authenticate(ctx context.Context, login, password string) (*
 		return nil, ErrCredentials
 	}
 	now := p.users.ByName(u.Name) // what it says after the comparison, which took its time
-	switch {
-	case now == nil || now.UID != u.UID || now.credential != u.credential || now.Deleting:
+	if now == nil || now.UID != u.UID || now.credential != u.credential || now.Deleting {
 		return nil, ErrCredentials
-	case now.State == v1beta1.UserActive:
-		return now, nil
-	case now.State == v1beta1.UserAuthLimitExceeded:
-		return nil, ErrLimited
 	}
-	return nil, ErrSuspended
+	if err := p.state(now); err != nil {
+		return nil, err
+	}
+	return now, nil
+}
+
+// state says why a user who has shown a right password may not log in; nil where he may.
+func (p *Passwords) state(u *User) error {
+	switch u.State {
+	case v1beta1.UserActive:
+		return nil
+	case v1beta1.UserAuthLimitExceeded:
+		if p.LimitedFor > 0 && !u.Since.IsZero() && !p.now().Before(u.Since.Add(p.LimitedFor)) {
+			return nil
+		}
+		return ErrLimited
+	}
+	return ErrSuspended
+}
+
+func (p *Passwords) now() time.Time {
+	if p.Now == nil {
+		return time.Now()
+	}
+	return p.Now()
 }
 
 // acquire waits for a worker.

@@ -8,6 +8,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"kapis.dev/ks-apiserver/pkg/api/session/v1alpha1"
 	"kapis.dev/ks-apiserver/pkg/token"
@@ -61,7 +62,7 @@ func (s *Sessions) attempt(ctx context.Context, client, refresh string, t token.
 		return nil, nil, "", fmt.Errorf("%w: read session: %w", ErrUnavailable, err)
 	}
 	r := s.learn(o)
-	u, err := s.mayRefresh(r, client)
+	u, err := s.mayRefresh(ctx, r, client)
 	if err != nil {
 		return nil, nil, "", err
 	}
@@ -78,6 +79,9 @@ func (s *Sessions) attempt(ctx context.Context, client, refresh string, t token.
 	if err := admit(&r.Session); err != nil {
 		return nil, nil, "", err
 	}
+	if r.Registration != nil {
+		return s.registered(ctx, o, r, now)
+	}
 	if current && (r.generation == 1 || !s.inGrace(r, now)) {
 		return s.rotate(ctx, o, r, u, now)
 	}
@@ -88,14 +92,17 @@ func (s *Sessions) attempt(ctx context.Context, client, refresh string, t token.
 }
 
 // mayRefresh returns the user of a session that its client may still refresh.
-func (s *Sessions) mayRefresh(r *record, client string) (*User, error) {
+func (s *Sessions) mayRefresh(ctx context.Context, r *record, client string) (*User, error) {
 	if r == nil {
 		return nil, fmt.Errorf("%w: %w", ErrRefresh, ErrOver)
 	}
 	if r.Client != client {
 		return nil, fmt.Errorf("%w: it was issued to another client", ErrRefresh)
 	}
-	u, err := s.judge(r)
+	u, err := s.judge(ctx, r)
+	if errors.Is(err, ErrUnavailable) {
+		return nil, err
+	}
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrRefresh, err)
 	}
@@ -147,7 +154,28 @@ func (s *Sessions) rotate(ctx context.Context, o *v1alpha1.Session, r *record, u
 	if r = s.learn(o); r == nil {
 		return nil, nil, "", fmt.Errorf("%w: %w", ErrRefresh, ErrOver)
 	}
+	if r, err = s.askUpstream(ctx, o, r); err != nil {
+		return nil, nil, "", err
+	}
 	return &r.Session, u, next, nil
+}
+
+// registered turns the session of somebody who had to register into that of the User who is linked to his
+// identity by now.
+func (s *Sessions) registered(ctx context.Context, o *v1alpha1.Session, r *record, now time.Time) (*Session, *User, string, error) {
+	var u *User
+	if s.Linked != nil {
+		u = s.Linked(r.Registration.Provider, r.Registration.Subject)
+	}
+	if u == nil {
+		return nil, nil, "", fmt.Errorf("%w: no User is linked to the identity yet", ErrRefresh)
+	}
+	if why := u.mayHold(); why != "" {
+		return nil, nil, "", fmt.Errorf("%w: %s", ErrRefresh, why)
+	}
+	o = o.DeepCopy()
+	o.Spec.User, o.Spec.UserUID, o.Spec.Credential, o.Spec.Registration = u.Name, types.UID(u.UID), u.Credential(), nil
+	return s.rotate(ctx, o, r, u, now)
 }
 
 // errReused tells the metric apart; to the caller it is an ErrRefresh.

@@ -14,7 +14,12 @@ import (
 
 func refreshed(t testing.TB, r *replica, refresh string) string {
 	t.Helper()
-	_, u, next, err := r.Refresh(t.Context(), "kubesphere", refresh, admit)
+	return refreshedOf(t, r, "kubesphere", refresh)
+}
+
+func refreshedOf(t testing.TB, r *replica, client, refresh string) string {
+	t.Helper()
+	_, u, next, err := r.Refresh(t.Context(), client, refresh, admit)
 	if err != nil || u == nil {
 		t.Fatal(err)
 	}

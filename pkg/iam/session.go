@@ -6,11 +6,13 @@ import (
 	"encoding/binary"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apiserver/pkg/authentication/user"
 
 	"kapis.dev/ks-apiserver/pkg/api/session/v1alpha1"
 )
@@ -57,7 +59,8 @@ const (
 	unlimitedAbsolute = 365 * 24 * time.Hour
 )
 
-func (l Lifetime) absolute() time.Duration {
+// Longest is the life of a session that is refreshed all the time.
+func (l Lifetime) Longest() time.Duration {
 	switch {
 	case l.Absolute > 0:
 		return l.Absolute
@@ -83,10 +86,19 @@ type record struct {
 	Session
 	uid        types.UID
 	credential string
-	// current and previous are the hashes of refresh tokens.
+	phase      v1alpha1.Phase
+	fromCode   bool
+	// version counts the writes of the object, and sequence orders the sessions of a user.
+	version, sequence int64
+	// current and previous are the hashes of refresh tokens; "" where the session has none.
 	current, previous string
 	generation        int64
 	rotated, used     time.Time
+	consents          []v1alpha1.Consent
+	// self is who the session is of where that is no User: a client, or somebody who has to register.
+	self *User
+	// joined is nil where the provider gave no groups.
+	joined *joined
 	// seen is when, by this replica's clock, it learned of the last rotation; zero where it knew
 	// the session only after it.
 	seen time.Time
@@ -96,7 +108,10 @@ type record struct {
 
 // idleEnd is when a session that nobody refreshes is over.
 func (r *record) idleEnd(l Lifetime) time.Time {
-	if l.MaxAge == 0 {
+	switch {
+	case r.phase == v1alpha1.PhaseWaiting || r.phase == v1alpha1.PhaseDenied:
+		return r.Created.Add(CodeLife)
+	case l.MaxAge == 0 || r.current == "":
 		return r.Expires
 	}
 	if end := r.used.Add(l.MaxAge + l.Inactivity); end.Before(r.Expires) {
@@ -105,17 +120,51 @@ func (r *record) idleEnd(l Lifetime) time.Time {
 	return r.Expires
 }
 
-func newRecord(o *v1alpha1.Session) *record {
-	return &record{
-		Session: Session{
-			Name: o.Name, User: o.Spec.User, UserUID: string(o.Spec.UserUID), Client: o.Spec.Client,
-			Provider: o.Spec.Provider, Scopes: o.Spec.Scopes,
-			Created: o.Spec.CreatedAt.Time, Expires: o.Spec.ExpiresAt.Time,
-		},
-		uid: o.UID, credential: o.Spec.Credential,
-		current: o.Refresh.Current, previous: o.Refresh.Previous, generation: o.Refresh.Generation,
-		rotated: o.Refresh.RotatedAt.Time, used: o.LastUsedAt.Time,
+// bound tells whether the session ends with that of its browser.
+func (r *record) bound() bool { return r.Parent != "" && !slices.Contains(r.Scopes, scopeOffline) }
+
+// older tells whether r was written before old.
+func (r *record) older(old *record) bool {
+	if r.version != old.version && r.version != 0 && old.version != 0 {
+		return r.version < old.version
 	}
+	return r.generation < old.generation
+}
+
+func newRecord(o *v1alpha1.Session) *record {
+	spec := &o.Spec
+	r := &record{
+		Session: Session{
+			Name: o.Name, User: spec.User, UserUID: string(spec.UserUID), Client: spec.Client,
+			Provider: spec.Provider, Scopes: spec.Scopes,
+			Created: spec.CreatedAt.Time, Expires: spec.ExpiresAt.Time,
+			Authenticated: spec.AuthenticatedAt.Time, Methods: spec.Methods,
+			Groups: ownGroups(spec.User, o.Groups), Parent: spec.Parent, Used: o.LastUsedAt.Time,
+			Origin: Origin{Source: spec.Source, UserAgent: spec.UserAgent},
+		},
+		uid: o.UID, credential: spec.Credential, phase: o.Phase, fromCode: spec.FromCode,
+		version: o.Generation, sequence: spec.Sequence,
+		current: o.Refresh.Current, previous: o.Refresh.Previous, generation: o.Refresh.Generation,
+		rotated: o.Refresh.RotatedAt.Time, used: o.LastUsedAt.Time, consents: o.Consents,
+	}
+	if r.Authenticated.IsZero() {
+		r.Authenticated = r.Created
+	}
+	if r.sequence == 0 { // written before there was one
+		r.sequence = max(0, nameTime(o.Name).UnixMilli())
+	}
+	switch {
+	case spec.Registration != nil: // its groups count when a User has come
+		r.Groups = nil
+		r.Registration = (*Registration)(spec.Registration)
+		r.self = r.Registration.user()
+	case spec.Client != "" && spec.User == clientPrefix+spec.Client:
+		r.self = clientUser(spec.Client)
+	}
+	if len(r.Groups) > 0 {
+		r.joined = &joined{}
+	}
+	return r
 }
 
 // parseSession reads a Session's JSON.
@@ -130,19 +179,33 @@ func parseSession(raw []byte) (*record, error) {
 	return newRecord(&o), nil
 }
 
-// object is the new Session of a login.
-func (l Login) object(name, hash string, now time.Time, life Lifetime) *v1alpha1.Session {
-	t := metav1.NewTime(now)
-	return &v1alpha1.Session{
-		TypeMeta:   metav1.TypeMeta{APIVersion: v1alpha1.SchemeGroupVersion.String(), Kind: "Session"},
-		ObjectMeta: metav1.ObjectMeta{Name: name},
-		Spec: v1alpha1.SessionSpec{
-			User: l.User.Name, UserUID: types.UID(l.User.UID), Client: l.Client, Provider: l.Provider, Scopes: l.Scopes,
-			Credential: l.User.Credential(), CreatedAt: t, ExpiresAt: metav1.NewTime(now.Add(life.absolute())),
-		},
-		Refresh:    v1alpha1.Refresh{Current: hash, RotatedAt: t, Generation: 1},
-		LastUsedAt: t,
+// joined is who asks with a session whose provider gave groups: made once for each User that it meets, and
+// shared by the requests.
+type joined struct{ last atomic.Pointer[joinedInfo] }
+
+type joinedInfo struct {
+	of   *User
+	info user.Info
+}
+
+// info returns who asks, for an authorizer: the groups are the user's and the session's.
+func (r *record) info(u *User) user.Info {
+	if r.joined == nil {
+		return u.Info()
 	}
+	if j := r.joined.last.Load(); j != nil && j.of == u {
+		return j.info
+	}
+	groups := make([]string, 0, len(u.info.Groups)+len(r.Groups))
+	groups = append(groups, u.info.Groups...)
+	for _, g := range r.Groups {
+		if !slices.Contains(groups, g) {
+			groups = append(groups, g)
+		}
+	}
+	j := &joinedInfo{of: u, info: &user.DefaultInfo{Name: u.info.Name, UID: u.info.UID, Groups: slices.Clip(groups), Extra: u.info.Extra}}
+	r.joined.last.Store(j)
+	return j.info
 }
 
 // newName makes the name of a session: it sorts by time of creation, and has 128 random bits.

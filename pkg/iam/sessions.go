@@ -1,10 +1,10 @@
 package iam
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"sync"
 	"time"
 
@@ -13,6 +13,7 @@ import (
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/klog/v2"
 
+	"kapis.dev/ks-apiserver/pkg/api/session/v1alpha1"
 	"kapis.dev/ks-apiserver/pkg/store"
 	"kapis.dev/ks-apiserver/pkg/token"
 )
@@ -44,6 +45,18 @@ type SessionOptions struct {
 	API   SessionAPI
 	Users *Users
 	Keys  token.KeySource
+	// Prefix begins the names of new sessions, and says where they live; nil for none.
+	Prefix func() string
+	// Enabled tells whether an identity provider still vouches for people; nil for all. It is asked at each request.
+	Enabled func(provider string) bool
+	// Linked returns the User of an identity that had none at login; nil for none. A nil Linked knows nobody.
+	Linked func(provider, subject string) *User
+	// Refresher asks a provider about a person again, once for each rotation of a refresh token; nil for never. subject and refresh are those of the login.
+	// Of its errors, idp.ErrGone ends the session, and any other leaves it as it is.
+	Refresher func(ctx context.Context, session *Session, subject, refresh string) (groups []string, newRefresh, hint string, err error)
+	// ClientCredential returns a fingerprint of a client's secret, and "" for one that may not act for itself. It is asked
+	// at each request. A nil one lets no client do so.
+	ClientCredential func(client string) string
 	// Lifetime returns how long the sessions of an OAuth client live.
 	Lifetime func(client string) Lifetime
 	// Grace is how long a rotated refresh token still gets its successor; 0 means 10 s.
@@ -73,14 +86,19 @@ type Sessions struct {
 
 	mu     sync.RWMutex
 	byName map[string]*record
-	byUser map[string][]string // UID of the user -> names, the oldest first
-	gone   *names              // ended: never believed again
-	doomed map[string]doom     // ended here, object still to be deleted
+	byUser map[string][]place // UID of the user -> his sessions, the oldest first
+	gone   *names             // ended: never believed again
+	doomed map[string]doom    // ended here, object still to be deleted
+	// tombs are objects of ended sessions that keep their names from being used again.
+	tombs map[string]tomb
+	pool  pool
 
 	look  looker
 	kick  chan struct{}
 	ended *prometheus.CounterVec
 	moved *prometheus.CounterVec
+	// upstream counts what identity providers said when they were asked again.
+	upstream *prometheus.CounterVec
 }
 
 // doom is why, and which object.
@@ -88,6 +106,18 @@ type doom struct {
 	record *record
 	reason string
 }
+
+// place is where a session stands among its user's.
+type place struct {
+	sequence int64
+	name     string
+}
+
+func (p place) compare(o place) int {
+	return cmp.Or(cmp.Compare(p.sequence, o.sequence), cmp.Compare(p.name, o.name))
+}
+
+func (r *record) place() place { return place{r.sequence, r.Name} }
 
 // NewSessions makes the index, and has it follow the users. Both feeds are to be started after it.
 func NewSessions(o SessionOptions) (*Sessions, error) {
@@ -99,14 +129,16 @@ func NewSessions(o SessionOptions) (*Sessions, error) {
 	}
 	s := &Sessions{
 		SessionOptions: o,
-		byName:         map[string]*record{}, byUser: map[string][]string{},
-		gone: newNames(goneSize), doomed: map[string]doom{},
+		byName:         map[string]*record{}, byUser: map[string][]place{},
+		gone: newNames(goneSize), doomed: map[string]doom{}, tombs: map[string]tomb{},
 		kick: make(chan struct{}, 1),
 		look: looker{slots: make(chan struct{}, lookAtOnce)},
 		ended: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "ks_sessions_ended_total", Help: "Sessions that this replica ended, by reason."}, []string{"reason"}),
 		moved: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "ks_session_refreshes_total", Help: "Refresh tokens presented, by what came of it."}, []string{"result"}),
+		upstream: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "ks_session_upstream_total", Help: "Questions to identity providers at refreshes, by what came of them."}, []string{"result"}),
 	}
 	o.Users.changed = s.userChanged
 	if o.Metrics == nil {
@@ -117,7 +149,7 @@ func NewSessions(o SessionOptions) (*Sessions, error) {
 		defer s.mu.RUnlock()
 		return float64(len(s.byName))
 	})
-	for _, c := range []prometheus.Collector{s.ended, s.moved, count} {
+	for _, c := range []prometheus.Collector{s.ended, s.moved, s.upstream, count} {
 		if err := o.Metrics.Register(c); err != nil {
 			return nil, fmt.Errorf("register metrics of sessions: %w", err)
 		}
@@ -137,9 +169,12 @@ func (s *Sessions) Set(o *store.Object) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.put(r)
-	if s.Single {
-		s.trim(r.UserUID, 1, "other login")
+	if r.phase == v1alpha1.PhaseEnded {
+		s.bury(r)
+		return
+	}
+	if s.put(r) != nil && s.Single {
+		s.limit(r)
 	}
 }
 
@@ -149,34 +184,63 @@ func (s *Sessions) Delete(_, name string) {
 	defer s.mu.Unlock()
 	s.drop(name)
 	delete(s.doomed, name)
+	delete(s.tombs, name)
 }
 
 // Authenticate returns whose a verified token is now: nil error only where the session lives, and its
-// user is the one who opened it, unchanged and not disabled.
+// user is the one who opened it, unchanged and not disabled. The groups are the user's and the session's.
 func (s *Sessions) Authenticate(ctx context.Context, a *token.Access) (user.Info, error) {
-	u, err := s.Resolve(ctx, a)
+	r, u, err := s.resolve(ctx, a)
 	if err != nil {
 		return nil, err
 	}
-	return u.Info(), nil
+	return r.info(u), nil
 }
 
-// Resolve is Authenticate for those who want more than the name.
+// Resolve is Authenticate for those who want more than the name. For a client that acts for itself, and for somebody
+// who has to register, the User stands for no object.
 func (s *Sessions) Resolve(ctx context.Context, a *token.Access) (*User, error) {
+	_, u, err := s.resolve(ctx, a)
+	return u, err
+}
+
+func (s *Sessions) resolve(ctx context.Context, a *token.Access) (*record, *User, error) {
 	r, err := s.find(ctx, a.Session)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if r.UserUID != a.Subject || r.User != a.Username || r.Client != a.Client {
-		return nil, fmt.Errorf("%w: the token names another user or client than its session", ErrOver)
+		return nil, nil, fmt.Errorf("%w: the token names another user or client than its session", ErrOver)
 	}
-	return s.judge(r)
+	u, err := s.judge(ctx, r)
+	return r, u, err
 }
 
 // judge returns the user of a session that is good now.
-func (s *Sessions) judge(r *record) (*User, error) {
-	if !s.Now().Before(r.Expires.Add(s.Skew)) {
+func (s *Sessions) judge(ctx context.Context, r *record) (*User, error) {
+	switch {
+	case r.phase != "":
+		return nil, fmt.Errorf("%w: it was not begun", ErrOver)
+	case !s.Now().Before(r.Expires.Add(s.Skew)):
 		return nil, fmt.Errorf("%w: it has expired", ErrOver)
+	case r.Provider != "" && s.Enabled != nil && !s.Enabled(r.Provider):
+		return nil, fmt.Errorf("%w: its identity provider is disabled or gone", ErrOver)
+	}
+	if r.bound() {
+		if _, err := s.find(ctx, r.Parent); err != nil {
+			return nil, fmt.Errorf("session of the browser: %w", err)
+		}
+	}
+	return s.holder(r)
+}
+
+// holder returns whom a session is of, where he may hold it.
+func (s *Sessions) holder(r *record) (*User, error) {
+	if r.self != nil {
+		if r.Registration == nil && (s.ClientCredential == nil || s.ClientCredential(r.Client) != r.credential || r.credential == "") {
+			return nil, fmt.Errorf("%w: its client is gone, or has another secret", ErrOver)
+		}
+		return r.self, nil
 	}
 	u := s.Users.ByName(r.User)
 	switch {
@@ -226,60 +290,4 @@ func (s *Sessions) fetch(ctx context.Context, name string) (*record, error) {
 		return nil, ErrOver
 	}
 	return r, nil
-}
-
-// put takes r in where it tells something new, and returns what is known then; nil where the session
-// was ended before. The lock is held.
-func (s *Sessions) put(r *record) *record {
-	if s.gone.has(r.Name) {
-		return nil
-	}
-	old := s.byName[r.Name]
-	if old == nil {
-		s.byName[r.Name] = r
-		list := s.byUser[r.UserUID]
-		i, _ := slices.BinarySearch(list, r.Name)
-		s.byUser[r.UserUID] = slices.Insert(list, i, r.Name)
-		return r
-	}
-	next := *r
-	if r.generation < old.generation {
-		next = *old // the feed lags behind what was written or read here
-	}
-	next.seen = old.seen
-	if next.generation > old.generation {
-		next.seen = s.Now()
-	}
-	if old.until.IsZero() || r.until.IsZero() {
-		next.until = time.Time{}
-	} else {
-		next.until = r.until
-	}
-	s.byName[r.Name] = &next
-	return &next
-}
-
-// drop forgets a session, and never believes it again. The lock is held.
-func (s *Sessions) drop(name string) *record {
-	s.gone.add(name)
-	return s.forget(name)
-}
-
-// forget takes a session out of the index. The lock is held.
-func (s *Sessions) forget(name string) *record {
-	r := s.byName[name]
-	if r == nil {
-		return nil
-	}
-	delete(s.byName, name)
-	list := s.byUser[r.UserUID]
-	if i, ok := slices.BinarySearch(list, name); ok {
-		list = slices.Delete(list, i, i+1)
-	}
-	if len(list) == 0 {
-		delete(s.byUser, r.UserUID)
-	} else {
-		s.byUser[r.UserUID] = list
-	}
-	return r
 }

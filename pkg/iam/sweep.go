@@ -2,6 +2,7 @@ package iam
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -11,6 +12,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"kapis.dev/ks-apiserver/pkg/api/iam/v1beta1"
+	"kapis.dev/ks-apiserver/pkg/api/session/v1alpha1"
 )
 
 const (
@@ -23,6 +25,8 @@ const (
 	// orphanAge is how old a session is at least whose user is found missing or changed: younger
 	// ones may be ahead of the users' feed.
 	orphanAge = 5 * time.Minute
+	// tombOver is the end of what was left of a session, which ended before.
+	tombOver = "tomb"
 )
 
 // End ends a session on this replica now, and on the others as their feeds tell them. It is done once
@@ -31,19 +35,69 @@ func (s *Sessions) End(ctx context.Context, name, reason string) error {
 	s.mu.RLock()
 	r := s.byName[name]
 	s.mu.RUnlock()
-	var uid types.UID
-	if r != nil {
-		uid = r.uid
-	}
-	if err := s.API.Delete(ctx, name, uid); err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
+	if err := s.erase(ctx, name, r); err != nil {
 		return fmt.Errorf("%w: end a session: %w", ErrUnavailable, err)
 	}
-	s.Delete("", name)
+	s.dropped(name)
 	s.ended.WithLabelValues(reason).Inc()
 	if r != nil {
 		klog.InfoS("Session ended", "user", r.User, "client", r.Client, "reason", reason)
 	}
 	return nil
+}
+
+// erase takes away the object of a session; one that is away already is no error. r is what is known of it; nil
+// for nothing. A name that a code could bring in again stays, in phase Ended.
+func (s *Sessions) erase(ctx context.Context, name string, r *record) error {
+	if r == nil || r.fromCode && s.Now().Before(r.Created.Add(CodeLife+s.Skew)) {
+		done, err := s.entomb(ctx, name)
+		if done || err != nil {
+			return err
+		}
+	}
+	var uid types.UID
+	if r != nil {
+		uid = r.uid
+	}
+	if err := s.API.Delete(ctx, name, uid); err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
+		return fmt.Errorf("delete session: %w", err)
+	}
+	return nil
+}
+
+// entomb leaves of a session no more than what keeps its name. It is not done where the session was not opened by a
+// code.
+func (s *Sessions) entomb(ctx context.Context, name string) (done bool, err error) {
+	for range maxConflicts {
+		o, err := s.API.Get(ctx, name)
+		switch {
+		case apierrors.IsNotFound(err):
+			return true, nil
+		case err != nil:
+			return false, fmt.Errorf("read session: %w", err)
+		case o.Phase == v1alpha1.PhaseEnded:
+			return true, nil
+		case !o.Spec.FromCode || !s.Now().Before(o.Spec.CreatedAt.Add(CodeLife+s.Skew)):
+			return false, nil
+		}
+		o.Phase, o.Refresh, o.Upstream, o.Groups, o.Consents = v1alpha1.PhaseEnded, v1alpha1.Refresh{}, v1alpha1.Upstream{}, nil, nil
+		_, err = s.API.Update(ctx, o)
+		if err == nil || apierrors.IsNotFound(err) {
+			return true, nil
+		}
+		if !apierrors.IsConflict(err) {
+			return false, fmt.Errorf("mark session as ended: %w", err)
+		}
+	}
+	return false, errors.New("others changed the session at the same time, again and again")
+}
+
+// dropped notes that the object of a session is taken away.
+func (s *Sessions) dropped(name string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.drop(name)
+	delete(s.doomed, name)
 }
 
 // Run deletes the objects of sessions that are over, until ctx ends.
@@ -67,7 +121,11 @@ func (s *Sessions) Sweep(ctx context.Context) {
 	if len(list) == sweepAtMost {
 		s.wake() // there is more
 	}
+	failed := map[string]bool{} // a store that is lost must not keep the other waiting
 	for i, d := range list {
+		if failed[prefixOf(d.record.Name)] {
+			continue
+		}
 		if i > 0 {
 			select {
 			case <-ctx.Done():
@@ -75,11 +133,15 @@ func (s *Sessions) Sweep(ctx context.Context) {
 			case <-time.After(sweepPause):
 			}
 		}
-		if err := s.API.Delete(ctx, d.record.Name, d.record.uid); err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
+		if err := s.erase(ctx, d.record.Name, d.record); err != nil {
 			klog.ErrorS(err, "Deleting a session that is over failed; it stays refused here, and is tried again", "session", d.record.Name)
-			return
+			failed[prefixOf(d.record.Name)] = true
+			continue
 		}
-		s.Delete("", d.record.Name)
+		s.dropped(d.record.Name)
+		if d.reason == tombOver {
+			continue
+		}
 		s.ended.WithLabelValues(d.reason).Inc()
 		klog.V(2).InfoS("Session ended", "user", d.record.User, "client", d.record.Client, "reason", d.reason)
 	}
@@ -102,6 +164,11 @@ func (s *Sessions) over() []doom {
 	s.mu.RLock()
 	for _, d := range s.doomed {
 		out = append(out, d)
+	}
+	for name, t := range s.tombs {
+		if now.After(t.until) {
+			out = append(out, doom{record: &record{Session: Session{Name: name}, uid: t.uid}, reason: tombOver})
+		}
 	}
 	for name, r := range s.byName {
 		if len(out) >= sweepAtMost {
@@ -126,12 +193,25 @@ func (s *Sessions) over() []doom {
 	return slices.Clip(out[:min(len(out), sweepAtMost)])
 }
 
-// endOf says why a session is over, and "" where it is not.
+// endOf says why a session is over, and "" where it is not. The lock is held.
 func (s *Sessions) endOf(r *record, now time.Time, synced bool) string {
 	if now.After(r.idleEnd(s.Lifetime(r.Client)).Add(s.Skew)) {
 		return "expired"
 	}
 	if !synced || now.Sub(r.Created) < orphanAge {
+		return ""
+	}
+	switch {
+	case r.bound() && s.byName[r.Parent] == nil && (prefixOf(r.Parent) == "" || s.Prefix != nil && prefixOf(r.Parent) == s.Prefix()):
+		return "browser logged out"
+	case r.Provider != "" && s.Enabled != nil && !s.Enabled(r.Provider):
+		return "provider disabled"
+	case r.self != nil && r.Registration != nil:
+		return ""
+	case r.self != nil:
+		if _, err := s.holder(r); err != nil {
+			return "client changed"
+		}
 		return ""
 	}
 	switch u := s.Users.ByName(r.User); {

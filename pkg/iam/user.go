@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"golang.org/x/crypto/bcrypt"
 	"k8s.io/apiserver/pkg/authentication/user"
@@ -22,14 +23,20 @@ const maxCost = 14
 
 // User is what this server keeps of a User object. It is never changed: a change makes a new one.
 type User struct {
-	Name, UID   string
-	State       v1beta1.UserState
+	Name, UID string
+	State     v1beta1.UserState
+	// Since is when the state last changed; zero where that is not known.
+	Since       time.Time
 	DisplayName string
 	Email, Lang string
 	// Groups are spec.groups without those that only the system gives.
 	Groups []string
+	// Links are the identities that the user may log in with; nil for none.
+	Links []Link
 	// Uninitialized says that the user has not yet set a password of his own.
 	Uninitialized bool
+	// PasswordChanged is when the password was last changed; zero where that is not known.
+	PasswordChanged time.Time
 	// Deleting says that the object is only waiting for its finalizers.
 	Deleting bool
 
@@ -76,6 +83,7 @@ type wireUser struct {
 		UID               string            `json:"uid"`
 		DeletionTimestamp *string           `json:"deletionTimestamp"`
 		Annotations       map[string]string `json:"annotations"`
+		Labels            map[string]string `json:"labels"`
 	} `json:"metadata"`
 	Spec struct {
 		Email       string   `json:"email"`
@@ -86,6 +94,7 @@ type wireUser struct {
 	} `json:"spec"`
 	Status struct {
 		State v1beta1.UserState `json:"state"`
+		Since time.Time         `json:"lastTransitionTime"`
 	} `json:"status"`
 }
 
@@ -102,13 +111,20 @@ func parseUser(raw []byte) (*User, error) {
 		return nil, fmt.Errorf("the name is one that only the system has")
 	}
 	u := &User{
-		Name: w.Metadata.Name, UID: w.Metadata.UID, State: w.Status.State,
+		Name: w.Metadata.Name, UID: w.Metadata.UID, State: w.Status.State, Since: w.Status.Since,
 		DisplayName: w.Spec.DisplayName, Email: w.Spec.Email, Lang: w.Spec.Lang,
 		Groups:        ownGroups(w.Metadata.Name, w.Spec.Groups),
 		Uninitialized: w.Metadata.Annotations[v1beta1.AnnotationUninitialized] == "true",
 		Deleting:      w.Metadata.DeletionTimestamp != nil,
 	}
+	u.PasswordChanged, _ = time.Parse(time.RFC3339, w.Metadata.Annotations[v1beta1.AnnotationLastPasswordChangeTime])
 	u.password, u.credential = readPassword(w.Spec.Password)
+	u.Links = readLinks(w.Metadata.Annotations, w.Metadata.Labels)
+	if u.State == v1beta1.UserPending && w.Spec.Password == "" && u.Links != nil {
+		// Pending is a user whose password has to be hashed before anybody may log in. Here there is none: what is pending is
+		// only that the controller writes Active, and somebody who has just proved himself elsewhere does not wait for it.
+		u.State = v1beta1.UserActive
+	}
 	u.info = &user.DefaultInfo{Name: u.Name, UID: u.UID,
 		Groups: slices.Clip(append(slices.Clone(u.Groups), user.AllAuthenticated))}
 	return u, nil

@@ -10,19 +10,24 @@ import (
 	"kapis.dev/ks-apiserver/pkg/store"
 )
 
-// Users are the users of users.iam.kubesphere.io/v1beta1, by name and by e-mail. It is a store.Sink of
+// Users are the users of users.iam.kubesphere.io/v1beta1, by name, by e-mail and by the identities that they are linked to. It is a store.Sink of
 // that kind.
 type Users struct {
 	mu      sync.RWMutex
 	byName  map[string]*User
 	byEmail map[string][]string // lower case e-mail -> names
+	byLink  map[Link][]string   // identity -> names
+	awaited map[string]chan struct{}
 	// changed is told of each change; a nil next means that the user is gone. Set before the feed starts.
 	changed func(old, next *User)
 }
 
 // NewUsers returns an empty index.
 func NewUsers() *Users {
-	return &Users{byName: map[string]*User{}, byEmail: map[string][]string{}, changed: func(_, _ *User) {}}
+	return &Users{
+		byName: map[string]*User{}, byEmail: map[string][]string{}, byLink: map[Link][]string{}, awaited: map[string]chan struct{}{},
+		changed: func(_, _ *User) {},
+	}
 }
 
 var _ store.Sink = (*Users)(nil)
@@ -39,8 +44,11 @@ func (u *Users) Set(o *store.Object) {
 	old := u.byName[next.Name]
 	if old != nil {
 		u.dropEmail(old)
+		u.unlink(old)
 	}
 	u.byName[next.Name] = next
+	u.link(next)
+	u.seen(next.Name)
 	if key := emailKey(next.Email); key != "" {
 		u.byEmail[key] = append(u.byEmail[key], next.Name)
 	}
@@ -56,6 +64,7 @@ func (u *Users) Delete(_, name string) {
 	old := u.byName[name]
 	if old != nil {
 		u.dropEmail(old)
+		u.unlink(old)
 		delete(u.byName, name)
 	}
 	u.mu.Unlock()

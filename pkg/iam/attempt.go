@@ -1,0 +1,92 @@
+package iam
+
+import (
+	"context"
+	"time"
+)
+
+// attempt is one that may go on. One of wrong, right and void is to be called when it is over.
+type attempt struct {
+	l    *Lockout
+	user *User // nil where nobody has the name
+	way  way
+	// id is the name and the place, for what is kept in memory, and all the name alone; key is the way and the place.
+	id, all, key  uint64
+	place, source uint64
+	visited       bool
+	known, free   bool
+	// reserved says that it is counted in the Lockout already, local that it is in memory.
+	reserved, local bool
+}
+
+// wrong ends an attempt that failed.
+func (a *attempt) wrong(ctx context.Context) {
+	defer a.l.leave(a)
+	a.l.mu.Lock()
+	if !a.known {
+		a.l.sources.add(a.source, 1, a.l.Now(), sprayWindow)
+	}
+	a.l.mu.Unlock()
+	if !a.free {
+		return
+	}
+	if err := a.l.change(ctx, a.user.UID, a.user.Name, func(led *ledger, now time.Time) (*ledger, error) {
+		return led.fail(a.way, a.key, 1, false, now, a.l.Window), nil
+	}); err != nil {
+		a.l.remember(a, 1)
+	}
+}
+
+// void ends an attempt that showed nothing: nobody could tell whether it was right.
+func (a *attempt) void() {
+	defer a.l.leave(a)
+	switch {
+	case a.local:
+		a.l.remember(a, -1)
+	case a.reserved:
+		a.l.settle(settle{a, -1})
+	}
+}
+
+// right ends an attempt that succeeded. complete says that the login needs nothing more, so that its place is one of the user's from
+// now on. It fails with ErrLimited where others have used the tries up in the meantime: of what was not counted first, too many may
+// have gone on at once, and the one that was right must look as the others do.
+func (a *attempt) right(complete bool) error {
+	l := a.l
+	defer l.leave(a)
+	l.mu.Lock()
+	now := l.Now()
+	led := l.byUser[a.user.UID]
+	at, noted := led.knows(a.place, now)
+	own := led.of(a.key).in(now, l.Window)
+	if a.free && own+l.local.count(a.id, now) >= int32(l.Tries) {
+		l.mu.Unlock()
+		return l.limited("place")
+	}
+	l.local.forget(a.id)
+	if complete {
+		l.recent.add(a.id, 1, now, knownFresh)
+	}
+	n := 0
+	if complete && (!noted || now.Sub(at) >= knownFresh) {
+		n = 1
+	}
+	write := n > 0 || a.reserved || own > 0
+	if write && led != nil { // counts here at once, and is written behind
+		l.byUser[a.user.UID] = a.cleared(led, n, now)
+	}
+	l.mu.Unlock()
+	if write {
+		l.settle(settle{a, n})
+	}
+	return nil
+}
+
+// cleared is a ledger after a success, with its place learnt where n is above 0.
+func (a *attempt) cleared(led *ledger, n int, now time.Time) *ledger {
+	var from *uint64
+	if n > 0 {
+		from = &a.place
+	}
+	return led.clear(a.way, a.key, !a.known, from, now, a.l.Window)
+}

@@ -1,0 +1,267 @@
+package iam
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"kapis.dev/ks-apiserver/pkg/api/session/v1alpha1"
+)
+
+const (
+	// mostFailures and mostKnown bound a Lockout, as its CRD does.
+	mostFailures = 64
+	mostKnown    = 16
+	// knownFor is how long a place stays one that the user logs in from, and knownFresh how old the note of it
+	// gets before it is written anew: a week, so that a user's habits cost hardly a write.
+	knownFor   = 90 * 24 * time.Hour
+	knownFresh = 7 * 24 * time.Hour
+)
+
+// way is what somebody tries to log in with.
+type way string
+
+const (
+	wayPassword way = "password"
+	wayCode     way = "code"
+)
+
+// wayOf is a password that a provider checks.
+func wayOf(provider string) way { return wayPassword + " " + way(provider) }
+
+// ledger is what a Lockout says. It is never changed: a change makes a new one.
+type ledger struct {
+	uid     types.UID
+	version string // resourceVersion; "" where there is no object
+	user    string
+
+	failures []failures
+	guesses  tally
+	codes    tally
+	known    []knownPlace
+}
+
+// tally is a number of attempts, and when the first of them was.
+type tally struct {
+	count int32
+	since time.Time
+}
+
+type failures struct {
+	key uint64
+	tally
+}
+
+type knownPlace struct {
+	hash uint64
+	at   time.Time
+}
+
+// in returns how many attempts count at now: all of them until the window is over, which the first began.
+func (t tally) in(now time.Time, window time.Duration) int32 {
+	if t.count <= 0 || !now.Before(t.since.Add(window)) {
+		return 0
+	}
+	return t.count
+}
+
+// add returns t with n more, which may be negative, at now.
+func (t tally) add(n int32, now time.Time, window time.Duration) tally {
+	if t.in(now, window) == 0 {
+		t = tally{since: now}
+	}
+	if t.count = max(0, t.count+n); t.count == 0 {
+		return tally{}
+	}
+	return t
+}
+
+// hashOf makes a key of parts, none of which has a zero byte.
+func hashOf(parts ...string) uint64 {
+	h := sha256.New()
+	for _, p := range parts {
+		_, _ = h.Write([]byte(p))
+		_, _ = h.Write([]byte{0})
+	}
+	return binary.BigEndian.Uint64(h.Sum(nil))
+}
+
+func (l *ledger) of(key uint64) tally {
+	if l != nil {
+		for _, f := range l.failures {
+			if f.key == key {
+				return f.tally
+			}
+		}
+	}
+	return tally{}
+}
+
+func (l *ledger) total(w way) tally {
+	switch {
+	case l == nil:
+		return tally{}
+	case w == wayCode:
+		return l.codes
+	}
+	return l.guesses
+}
+
+// knows tells whether the user lately logged in from a place, and at what time at the latest.
+func (l *ledger) knows(hash uint64, now time.Time) (at time.Time, ok bool) {
+	if l == nil {
+		return time.Time{}, false
+	}
+	for _, p := range l.known {
+		if p.hash == hash && now.Before(p.at.Add(knownFor)) {
+			return p.at, true
+		}
+	}
+	return time.Time{}, false
+}
+
+// full tells that no more places can be counted apart.
+func (l *ledger) full(now time.Time, window time.Duration) bool {
+	if l == nil {
+		return false
+	}
+	n := 0
+	for _, f := range l.failures {
+		if f.in(now, window) > 0 {
+			n++
+		}
+	}
+	return n >= mostFailures
+}
+
+// fail returns the ledger with n more failures of a key, which may be negative.
+func (l *ledger) fail(w way, key uint64, n int32, stranger bool, now time.Time, window time.Duration) *ledger {
+	next := l.pruned(now, window)
+	next.put(key, next.of(key).add(n, now, window))
+	if stranger {
+		next.count(w, n, now, window)
+	}
+	return next
+}
+
+// clear returns the ledger without the failures of a key, and with a place known where one is given.
+func (l *ledger) clear(w way, key uint64, stranger bool, from *uint64, now time.Time, window time.Duration) *ledger {
+	next := l.pruned(now, window)
+	if n := next.of(key).in(now, window); n > 0 && stranger {
+		next.count(w, -n, now, window) // his own slips are nobody's guesses
+	}
+	next.put(key, tally{})
+	if from != nil {
+		next.learn(*from, now)
+	}
+	return next
+}
+
+// pruned returns a copy without what no longer counts.
+func (l *ledger) pruned(now time.Time, window time.Duration) *ledger {
+	next := *l
+	next.failures = slices.DeleteFunc(slices.Clone(l.failures), func(f failures) bool { return f.in(now, window) == 0 })
+	next.known = slices.DeleteFunc(slices.Clone(l.known), func(p knownPlace) bool { return !now.Before(p.at.Add(knownFor)) })
+	if next.guesses.in(now, window) == 0 {
+		next.guesses = tally{}
+	}
+	if next.codes.in(now, window) == 0 {
+		next.codes = tally{}
+	}
+	return &next
+}
+
+func (l *ledger) empty() bool {
+	return len(l.failures) == 0 && len(l.known) == 0 && l.guesses.count == 0 && l.codes.count == 0
+}
+
+func (l *ledger) put(key uint64, t tally) {
+	l.failures = slices.DeleteFunc(l.failures, func(f failures) bool { return f.key == key })
+	if t.count == 0 {
+		return
+	}
+	if l.failures = append(l.failures, failures{key, t}); len(l.failures) > mostFailures {
+		oldest := 0
+		for i, f := range l.failures {
+			if f.since.Before(l.failures[oldest].since) {
+				oldest = i
+			}
+		}
+		l.failures = slices.Delete(l.failures, oldest, oldest+1)
+	}
+}
+
+func (l *ledger) count(w way, n int32, now time.Time, window time.Duration) {
+	if w == wayCode {
+		l.codes = l.codes.add(n, now, window)
+		return
+	}
+	l.guesses = l.guesses.add(n, now, window)
+}
+
+func (l *ledger) learn(hash uint64, now time.Time) {
+	l.known = slices.DeleteFunc(l.known, func(p knownPlace) bool { return p.hash == hash })
+	l.known = append(l.known, knownPlace{hash, now})
+	if len(l.known) > mostKnown {
+		slices.SortFunc(l.known, func(a, b knownPlace) int { return cmp.Compare(a.at.Unix(), b.at.Unix()) })
+		l.known = l.known[len(l.known)-mostKnown:]
+	}
+}
+
+// parseLedger reads a Lockout's JSON.
+func parseLedger(raw []byte) (*ledger, error) {
+	var o v1alpha1.Lockout
+	if err := json.Unmarshal(raw, &o); err != nil {
+		return nil, fmt.Errorf("read a Lockout: %w", err)
+	}
+	return newLedger(&o), nil
+}
+
+func newLedger(o *v1alpha1.Lockout) *ledger {
+	l := &ledger{
+		uid: o.UID, version: o.ResourceVersion, user: o.Spec.User,
+		guesses: tally{o.Spec.Guesses.Count, o.Spec.Guesses.Since.Time}, codes: tally{o.Spec.Codes.Count, o.Spec.Codes.Since.Time},
+	}
+	for _, f := range o.Spec.Failures {
+		if key, err := strconv.ParseUint(f.Key, 16, 64); err == nil {
+			l.failures = append(l.failures, failures{key, tally{f.Count.Count, f.Since.Time}})
+		}
+	}
+	for _, p := range o.Spec.Known {
+		if hash, err := strconv.ParseUint(p.Place, 16, 64); err == nil {
+			l.known = append(l.known, knownPlace{hash, p.At.Time})
+		}
+	}
+	return l
+}
+
+// object is the Lockout of the user of that UID.
+func (l *ledger) object(name string) *v1alpha1.Lockout {
+	o := &v1alpha1.Lockout{
+		TypeMeta:   metav1.TypeMeta{APIVersion: v1alpha1.SchemeGroupVersion.String(), Kind: "Lockout"},
+		ObjectMeta: metav1.ObjectMeta{Name: name, UID: l.uid, ResourceVersion: l.version},
+		Spec:       v1alpha1.LockoutSpec{User: l.user, Guesses: l.guesses.wire(), Codes: l.codes.wire()},
+	}
+	for _, f := range l.failures {
+		o.Spec.Failures = append(o.Spec.Failures, v1alpha1.Failures{Key: fmt.Sprintf("%016x", f.key), Count: f.wire()})
+	}
+	for _, p := range l.known {
+		o.Spec.Known = append(o.Spec.Known, v1alpha1.KnownPlace{Place: fmt.Sprintf("%016x", p.hash), At: metav1.NewTime(p.at)})
+	}
+	return o
+}
+
+func (t tally) wire() v1alpha1.Count {
+	if t.count == 0 {
+		return v1alpha1.Count{}
+	}
+	return v1alpha1.Count{Count: t.count, Since: metav1.NewTime(t.since)}
+}

@@ -1,0 +1,419 @@
+package iam
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	iamapi "kapis.dev/ks-apiserver/pkg/api/iam/v1beta1"
+	"kapis.dev/ks-apiserver/pkg/api/session/v1alpha1"
+)
+
+const (
+	home  = "192.0.2.10"
+	enemy = "203.0.113.66"
+)
+
+// doors are the entrances of several replicas that share one API.
+type doors struct {
+	api      *objects[*v1alpha1.Lockout]
+	clock    *clock
+	all      []*Entrance
+	compared atomic.Int64
+	visited  func(uid, source string) bool
+}
+
+const tries = 5
+
+// newDoors makes replicas that know alice and bob.
+func newDoors(t testing.TB, n int) *doors {
+	t.Helper()
+	d := &doors{api: newObjects(func() *v1alpha1.Lockout { return &v1alpha1.Lockout{} }), clock: &clock{t: start()}}
+	h := hash(t, secret)
+	for range n {
+		d.open(t, h)
+	}
+	return d
+}
+
+func (d *doors) open(t testing.TB, h string) *Entrance {
+	t.Helper()
+	users := NewUsers()
+	users.Set(userObject("alice", withPassword(h)))
+	users.Set(userObject("bob", withPassword(h)))
+	p := newPasswords(t, users)
+	inner := p.compare
+	p.dummy, p.Now, p.LimitedFor = []byte(h), d.clock.now, 30*time.Minute
+	p.compare = func(hash, password []byte) error {
+		d.compared.Add(1)
+		return inner(hash, password)
+	}
+	l, err := NewLockout(LockoutOptions{API: d.api, Users: users, Tries: tries, Window: 30 * time.Minute, Now: d.clock.now,
+		Visited: func(uid, source string) bool { return d.visited != nil && d.visited(uid, source) }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	d.api.mu.Lock()
+	for _, raw := range d.api.stored { // a list comes first
+		l.Set(lockoutObject(raw))
+	}
+	d.api.feeds = append(d.api.feeds, &feed{sink: l})
+	d.api.mu.Unlock()
+	e := &Entrance{Passwords: p, Lockout: l, Now: d.clock.now}
+	d.all = append(d.all, e)
+	return e
+}
+
+func (d *doors) try(t testing.TB, i int, name, password, source string) error {
+	t.Helper()
+	_, err := d.all[i].Password(t.Context(), Attempt{Login: name, Password: password, Origin: Origin{Source: source}})
+	return err
+}
+
+// settle does the writes that wait behind logins.
+func (d *doors) settle(t testing.TB) {
+	for _, e := range d.all {
+		for {
+			select {
+			case s := <-e.Lockout.settles:
+				e.Lockout.write(t.Context(), s)
+				continue
+			default:
+			}
+			break
+		}
+	}
+}
+
+func want(t testing.TB, err, want error) {
+	t.Helper()
+	if !errors.Is(err, want) {
+		t.Fatalf("got %v, want %v", err, want)
+	}
+}
+
+// S47: of ten thousand wrong passwords at once, at two replicas, the limit reaches the comparison, and no more.
+func TestNoMoreThanTheLimitReachTheComparison(t *testing.T) {
+	d := newDoors(t, 2)
+	var wg sync.WaitGroup
+	for i := range 10_000 {
+		wg.Go(func() {
+			if err := d.try(t, i%2, "alice", "Wrong-123", enemy); !errors.Is(err, ErrCredentials) && !errors.Is(err, ErrLimited) && !errors.Is(err, ErrBusy) {
+				t.Errorf("%v", err)
+			}
+		})
+	}
+	wg.Wait()
+	if n := d.compared.Load(); n > tries {
+		t.Errorf("%d passwords were compared, %d is the limit", n, tries)
+	}
+	if n := d.api.count("create", "update"); n > 4*tries {
+		t.Errorf("%d writes", n)
+	}
+	want(t, d.try(t, 0, "alice", secret, enemy), ErrLimited) // now it does not matter what he sends
+	want(t, d.try(t, 1, "alice", secret, home), nil)         // the owner comes from elsewhere
+	d.settle(t)
+
+	// A restart forgets nothing.
+	d.compared.Store(0)
+	d.open(t, hash(t, secret))
+	want(t, d.try(t, 2, "alice", secret, enemy), ErrLimited)
+	if n := d.compared.Load(); n != 0 {
+		t.Errorf("%d comparisons after the restart", n)
+	}
+	want(t, d.try(t, 2, "alice", secret, home), nil)
+
+	d.clock.add(31 * time.Minute)
+	want(t, d.try(t, 2, "alice", secret, enemy), nil)
+}
+
+// S47: a replica that has not heard of the count yet asks for it before it compares.
+func TestAFeedThatLagsGivesNoMoreTries(t *testing.T) {
+	d := newDoors(t, 2)
+	d.api.hold(0)
+	d.api.hold(1)
+	for i := range 4 * tries {
+		_ = d.try(t, i%2, "alice", "Wrong-123", enemy)
+	}
+	if n := d.compared.Load(); n != tries {
+		t.Errorf("%d comparisons, want %d", n, tries)
+	}
+}
+
+// S47, S58, U38: made-up names reset nobody's count, and write nothing.
+func TestMadeUpNamesResetNothingAndWriteNothing(t *testing.T) {
+	d := newDoors(t, 1)
+	l := d.all[0].Lockout
+	for range tries {
+		want(t, d.try(t, 0, "alice", "Wrong-123", enemy), ErrCredentials)
+	}
+	writes, compared := d.api.count("create", "update"), d.compared.Load()
+	for i := range uint64(1_000_000) {
+		l.strangers.add(hashOf("password", "name nobody")+i, 1, d.clock.now(), l.Window) // what each of them leaves
+	}
+	for i := range 5_000 { // from as many places, or the place itself would be limited
+		a, err := l.begin(t.Context(), wayPassword, nil, fmt.Sprintf("nobody-%d", i), fmt.Sprintf("198.51.%d.%d", i>>8&255, i&255))
+		if err == nil {
+			a.wrong(t.Context())
+		} else if !errors.Is(err, ErrLimited) {
+			t.Fatal(err)
+		}
+	}
+	want(t, d.try(t, 0, "alice", secret, enemy), ErrLimited)
+	if n := d.api.count("create", "update", "get", "delete") - writes; n != 0 {
+		t.Errorf("%d calls because of names that nobody has", n)
+	}
+	if d.compared.Load() != compared {
+		t.Error("a password was compared for a user who is locked out")
+	}
+	if n := len(l.strangers.young) + len(l.strangers.old); n > strangersSize {
+		t.Errorf("%d names are remembered", n)
+	}
+	if n := len(l.gates); n != 0 {
+		t.Errorf("%d gates are left", n)
+	}
+}
+
+// S50: a name that nobody has is limited as one that somebody has.
+func TestMadeUpNamesAreLimitedAlike(t *testing.T) {
+	d := newDoors(t, 1)
+	for _, name := range []string{"alice", "nobody", "nobody@example.com"} {
+		for i := range 2 * tries {
+			err := d.try(t, 0, name, "Wrong-123", enemy)
+			if i < tries {
+				want(t, err, ErrCredentials)
+			} else {
+				want(t, err, ErrLimited)
+			}
+		}
+	}
+}
+
+func TestManyPlacesHaveOneBudgetAndTheOwnerGetsIn(t *testing.T) {
+	d := newDoors(t, 2)
+	want(t, d.try(t, 0, "alice", secret, home), nil)
+	d.settle(t)
+	for i := range 1000 {
+		_ = d.try(t, i%2, "alice", "Wrong-123", fmt.Sprintf("198.51.100.%d", i%250))
+	}
+	if n := d.compared.Load() - 1; n != tries*passwordBudget {
+		t.Errorf("%d guesses from everywhere, want %d", n, tries*passwordBudget)
+	}
+	want(t, d.try(t, 0, "alice", secret, "192.0.2.99"), ErrLimited) // the owner, from where nobody knows him
+	d.settle(t)
+	third := d.open(t, hash(t, secret)) // what is known is known after a restart
+	_, err := third.Password(t.Context(), Attempt{Login: "alice", Password: secret, Origin: Origin{Source: home}})
+	want(t, err, nil)
+	want(t, d.try(t, 0, "bob", secret, "192.0.2.99"), nil) // others are not touched
+	if n := d.api.count("create", "update"); n > 3*tries*passwordBudget {
+		t.Errorf("%d writes", n)
+	}
+	d.clock.add(31 * time.Minute)
+	want(t, d.try(t, 0, "alice", secret, "192.0.2.99"), nil)
+}
+
+// A session that lives makes its place one of the user's, also where nothing was written.
+func TestAPlaceWithASessionIsKnown(t *testing.T) {
+	d := newDoors(t, 1)
+	for i := range tries * passwordBudget {
+		_ = d.try(t, 0, "alice", "Wrong-123", fmt.Sprintf("198.51.100.%d", i))
+	}
+	want(t, d.try(t, 0, "alice", secret, home), ErrLimited)
+	d.visited = func(uid, source string) bool { return uid == "uid-alice" && source == home }
+	want(t, d.try(t, 0, "alice", secret, home), nil)
+}
+
+// A login from a place that is known costs no call, and a first one from a new place two writes.
+func TestALoginFromAKnownPlaceWritesNothing(t *testing.T) {
+	d := newDoors(t, 1)
+	want(t, d.try(t, 0, "alice", secret, home), nil)
+	d.settle(t)
+	if n := d.api.count("create", "update"); n != 2 {
+		t.Errorf("%d writes for the first login", n)
+	}
+	d.api.breakWith(errors.New("no calls"))
+	for range 100 {
+		want(t, d.try(t, 0, "alice", secret, home), nil)
+	}
+	d.api.mend()
+	if n := d.api.count("create", "update", "get"); n != 2 {
+		t.Errorf("%d calls", n)
+	}
+	d.clock.add(8 * 24 * time.Hour)
+	want(t, d.try(t, 0, "alice", secret, home), nil)
+	d.settle(t)
+	if n := d.api.count("update"); n != 2 {
+		t.Errorf("the note of the place was not renewed: %d updates", n)
+	}
+}
+
+func TestASuccessForgetsTheSlipsOfItsPlace(t *testing.T) {
+	d := newDoors(t, 1)
+	for range 4 {
+		for range tries - 1 {
+			want(t, d.try(t, 0, "alice", "Wrong-123", home), ErrCredentials)
+		}
+		want(t, d.try(t, 0, "alice", secret, home), nil)
+		d.settle(t)
+	}
+	if led := d.all[0].Lockout.byUser["uid-alice"]; led.guesses.count != 0 || len(led.failures) != 0 {
+		t.Errorf("left: %+v", led)
+	}
+}
+
+// From a place that is known, attempts go on two at a time; what goes on beyond the limit because of it tells nothing.
+func TestOfAKnownPlaceALateSuccessIsRefused(t *testing.T) {
+	d := newDoors(t, 2)
+	want(t, d.try(t, 0, "alice", secret, home), nil)
+	d.settle(t)
+	l := d.all[0].Lockout
+	a, err := l.begin(t.Context(), wayPassword, d.all[0].Passwords.users.ByName("alice"), "alice", home)
+	want(t, err, nil)
+	for range tries {
+		want(t, d.try(t, 1, "alice", "Wrong-123", home), ErrCredentials)
+	}
+	want(t, a.right(true), ErrLimited)
+}
+
+// U40: logins go on without the API, and each replica counts for itself.
+func TestWithoutTheAPIEachReplicaCountsForItself(t *testing.T) {
+	d := newDoors(t, 2)
+	d.api.breakWith(errors.New("the API is gone"))
+	for i := range 20 * tries {
+		_ = d.try(t, i%2, "alice", "Wrong-123", enemy)
+	}
+	if n := d.compared.Load(); n != 2*tries {
+		t.Errorf("%d comparisons, want %d", n, 2*tries)
+	}
+	want(t, d.try(t, 0, "bob", secret, home), nil)
+	if n := d.api.count("create", "update", "get"); n > 2 {
+		t.Errorf("%d calls to an API that does not answer", n)
+	}
+	d.api.mend()
+	d.clock.add(time.Minute)
+	want(t, d.try(t, 0, "alice", secret, enemy), ErrLimited)
+}
+
+// An API that hangs delays a login by a bound, and many at once are no way past the limit.
+func TestAnAPIThatHangsIsNoWayPastTheLimit(t *testing.T) {
+	h := hash(t, secret)
+	synctest.Test(t, func(t *testing.T) {
+		d := &doors{api: newObjects(func() *v1alpha1.Lockout { return &v1alpha1.Lockout{} }), clock: &clock{t: start()}}
+		d.open(t, h)
+		d.api.wait = func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }
+		began := time.Now()
+		var wg sync.WaitGroup
+		for i := range 1000 {
+			wg.Go(func() { _ = d.try(t, 0, "alice", "Wrong-123", fmt.Sprintf("198.51.%d.%d", i>>8, i&255)) })
+		}
+		wg.Wait()
+		if n := d.compared.Load(); n > tries*passwordBudget {
+			t.Errorf("%d comparisons", n)
+		}
+		if took := time.Since(began); took > 2*writeTimeout {
+			t.Errorf("it took %v", took)
+		}
+	})
+}
+
+// A proof that nobody could check is nobody's failure.
+func TestWhatNobodyCouldTellDoesNotCount(t *testing.T) {
+	d := newDoors(t, 1)
+	l, u := d.all[0].Lockout, d.all[0].Passwords.users.ByName("alice")
+	for range 10 * tries {
+		a, err := l.begin(t.Context(), wayOf("ldap"), u, "alice", enemy)
+		want(t, err, nil)
+		a.void()
+		d.settle(t)
+	}
+	want(t, d.try(t, 0, "alice", secret, enemy), nil)
+}
+
+func TestSprayingManyNamesFromOnePlaceIsSlowedDown(t *testing.T) {
+	d := newDoors(t, 1)
+	want(t, d.try(t, 0, "bob", secret, enemy), nil) // behind the same proxy
+	d.settle(t)
+	for i := range 10 * sprayMost {
+		_ = d.try(t, 0, fmt.Sprintf("nobody-%d", i), "Wrong-123", enemy)
+	}
+	if n := d.compared.Load() - 1; n != sprayMost {
+		t.Errorf("%d comparisons", n)
+	}
+	want(t, d.try(t, 0, "alice", secret, enemy), ErrLimited)
+	want(t, d.try(t, 0, "bob", secret, enemy), nil)
+	d.clock.add(sprayWindow)
+	want(t, d.try(t, 0, "alice", secret, enemy), nil)
+}
+
+func TestSweepDeletesWhatCountsNothing(t *testing.T) {
+	d := newDoors(t, 1)
+	l := d.all[0].Lockout
+	want(t, d.try(t, 0, "alice", "Wrong-123", enemy), ErrCredentials)
+	want(t, d.try(t, 0, "bob", secret, home), nil)
+	d.settle(t)
+	l.Sweep(t.Context())
+	if d.api.size() != 2 {
+		t.Fatalf("%d Lockouts", d.api.size())
+	}
+	d.clock.add(time.Hour)
+	l.Sweep(t.Context())
+	if d.api.size() != 1 || l.byUser["uid-bob"] == nil {
+		t.Fatalf("%d Lockouts are left", d.api.size())
+	}
+	l.Users.Delete("", "bob")
+	l.Sweep(t.Context())
+	if d.api.size() != 0 || len(l.byUser) != 0 {
+		t.Errorf("the Lockout of a user who is gone is left")
+	}
+}
+
+func TestOneCustomersIPv6AddressesAreOnePlace(t *testing.T) {
+	for a, b := range map[string]string{"2001:db8:1:2::1": "2001:db8:1:2:ffff::9", "::ffff:192.0.2.1": "192.0.2.1", "undefined": "", "fe80::1%eth0": "fe80::2"} {
+		if placeOf(a) != placeOf(b) {
+			t.Errorf("%q is %q, %q is %q", a, placeOf(a), b, placeOf(b))
+		}
+	}
+	if placeOf("2001:db8:1:2::1") == placeOf("2001:db8:1:3::1") || placeOf("192.0.2.1") == placeOf("192.0.2.2") {
+		t.Error("two places are one")
+	}
+}
+
+func TestALockoutOfAnOlderInstallationEndsByItself(t *testing.T) {
+	d := newDoors(t, 1)
+	users := d.all[0].Passwords.users
+	h := hash(t, secret)
+	old := func(u *iamapi.User) {
+		u.Status.LastTransitionTime = timeOf(d.clock.now())
+	}
+	users.Set(userObject("alice", withPassword(h), withState(iamapi.UserAuthLimitExceeded), old))
+	want(t, d.try(t, 0, "alice", secret, home), ErrLimited)
+	d.clock.add(31 * time.Minute)
+	want(t, d.try(t, 0, "alice", secret, home), nil)
+}
+
+func TestLedgersStayWithinTheirBounds(t *testing.T) {
+	l, now := &ledger{user: "alice"}, start()
+	for i := range uint64(1000) {
+		l = l.fail(wayPassword, i, 1, true, now, time.Hour)
+		l = l.clear(wayCode, 1<<60+i, true, &i, now.Add(time.Duration(i)), time.Hour)
+	}
+	if len(l.failures) != mostFailures || len(l.known) != mostKnown {
+		t.Errorf("%d failures, %d known", len(l.failures), len(l.known))
+	}
+	if _, ok := l.knows(999, now); !ok {
+		t.Error("the latest place is not known")
+	}
+	back := newLedger(l.object("uid"))
+	if len(back.failures) != mostFailures || back.known[3].hash != l.known[3].hash || back.failures[7].key != l.failures[7].key || back.guesses.count != 1000 {
+		t.Errorf("%+v", back)
+	}
+	l = l.pruned(now.Add(knownFor+time.Hour), time.Hour)
+	if !l.empty() {
+		t.Errorf("%+v is left", l)
+	}
+}

@@ -1,0 +1,50 @@
+package iam
+
+import "strings"
+
+// poolSize bounds the texts that a pool knows.
+const poolSize = 16 << 10
+
+// pool keeps one copy of texts that many sessions have: names of users and clients, scopes, what browsers call themselves. When it is
+// full it begins anew, which costs copies and nothing else.
+type pool struct {
+	texts map[string]string
+	lists map[string][]string
+}
+
+// share has r use the copies of the pool. r is not known to others yet.
+func (p *pool) share(r *record) {
+	if p.texts == nil || len(p.texts)+len(p.lists) > poolSize {
+		p.texts, p.lists = map[string]string{}, map[string][]string{}
+	}
+	for _, s := range []*string{&r.User, &r.UserUID, &r.Client, &r.Provider, &r.credential, &r.Source, &r.UserAgent} {
+		*s = p.text(*s)
+	}
+	r.Scopes, r.Methods, r.Groups = p.list(r.Scopes), p.list(r.Methods), p.list(r.Groups)
+}
+
+func (p *pool) text(s string) string {
+	if s == "" {
+		return ""
+	}
+	if known, ok := p.texts[s]; ok {
+		return known
+	}
+	p.texts[s] = s
+	return s
+}
+
+func (p *pool) list(l []string) []string {
+	if len(l) == 0 {
+		return nil
+	}
+	key := strings.Join(l, "\x00")
+	if known, ok := p.lists[key]; ok {
+		return known
+	}
+	for i := range l {
+		l[i] = p.text(l[i])
+	}
+	p.lists[key] = l
+	return l
+}

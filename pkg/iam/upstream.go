@@ -1,0 +1,136 @@
+package iam
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/klog/v2"
+
+	"kapis.dev/ks-apiserver/pkg/api/session/v1alpha1"
+	"kapis.dev/ks-apiserver/pkg/idp"
+)
+
+const (
+	// upstreamTimeout bounds how long a refresh waits for the identity provider.
+	upstreamTimeout = 3 * time.Second
+	// askAgain is how old the provider's answer about a browser's person is at least before he is asked about again. The sessions
+	// that were opened in the browser share it.
+	askAgain = time.Minute
+)
+
+// errAsked says that another session of the same browser has the provider's answer already.
+var errAsked = errors.New("the identity provider was asked a moment ago")
+
+// askUpstream has the provider say who the person of a session is now, after its rotation: so of many parallel refreshes
+// one asks, and a refresh token of the provider, which it may rotate, is used once. An answer that is missing
+// leaves the session as it is.
+func (s *Sessions) askUpstream(ctx context.Context, o *v1alpha1.Session, r *record) (*record, error) {
+	switch {
+	case s.Refresher == nil || r.Provider == "" || r.self != nil:
+		return r, nil
+	case r.Parent != "":
+		return s.askParent(ctx, r)
+	case o.Spec.Subject == "":
+		return r, nil
+	}
+	return s.askFor(ctx, o, r)
+}
+
+// askParent brings the groups of a session up to date that was opened in a browser: the provider is asked about the
+// browser's person, with what the browser's session keeps, by one of the sessions in it. Where that session is over nobody can be asked, and the
+// groups count no longer.
+func (s *Sessions) askParent(ctx context.Context, r *record) (*record, error) {
+	ctx = context.WithoutCancel(ctx)
+	var parent *v1alpha1.Session
+	err := s.change(ctx, r.Parent, func(o *v1alpha1.Session) error {
+		if parent = o; o.Phase != "" {
+			return ErrOver
+		}
+		if now := s.Now(); now.Sub(o.Upstream.AskedAt.Time) >= askAgain {
+			o.Upstream.AskedAt = metav1.NewTime(now)
+			return nil
+		}
+		return errAsked
+	})
+	var groups []string
+	switch {
+	case err == nil:
+		p, found := s.known(r.Parent)
+		if found && parent.Spec.Subject != "" {
+			if p, err = s.askFor(ctx, parent, p); err != nil { // the browser's session is ended, and this one with it, whatever its scopes
+				return nil, errors.Join(err, s.End(ctx, r.Name, "unknown to the identity provider"))
+			}
+		}
+		if found {
+			groups = p.Groups
+		}
+	case errors.Is(err, errAsked):
+		groups = parent.Groups
+	case !errors.Is(err, ErrOver):
+		return r, nil // the next refresh asks
+	}
+	if slices.Equal(groups, r.Groups) {
+		return r, nil
+	}
+	return s.keepUpstream(ctx, r, groups, "", ""), nil
+}
+
+// askFor asks the provider of a session with what the session keeps.
+func (s *Sessions) askFor(ctx context.Context, o *v1alpha1.Session, r *record) (*record, error) {
+	ctx = context.WithoutCancel(ctx) // what the provider gives now may be good for one use, and is kept whoever waits for it
+	ask, cancel := context.WithTimeout(ctx, upstreamTimeout)
+	defer cancel()
+	before := s.unseal(o.Name, o.Upstream.Refresh)
+	groups, refresh, hint, err := s.Refresher(ask, &r.Session, o.Spec.Subject, before)
+	switch {
+	case errors.Is(err, idp.ErrGone):
+		s.upstream.WithLabelValues("gone").Inc()
+		if err := s.End(ctx, r.Name, "unknown to the identity provider"); err != nil {
+			return nil, err
+		}
+		return nil, fmt.Errorf("%w: %w", ErrRefresh, err)
+	case err != nil:
+		s.upstream.WithLabelValues("failed").Inc()
+		klog.V(2).InfoS("An identity provider did not say who a person is now; the session goes on with the groups known before",
+			"provider", r.Provider, "user", r.User, "reason", err)
+		return r, nil
+	}
+	s.upstream.WithLabelValues("ok").Inc()
+	groups = boundedGroups(r.User, groups)
+	if slices.Equal(groups, r.Groups) && hint == "" && (refresh == "" || refresh == before) {
+		return r, nil
+	}
+	return s.keepUpstream(ctx, r, groups, refresh, hint), nil
+}
+
+// keepUpstream writes the provider's answer. Where that fails the session goes on with the groups known before.
+func (s *Sessions) keepUpstream(ctx context.Context, r *record, groups []string, refresh, hint string) *record {
+	ctx, cancel := context.WithTimeout(ctx, upstreamTimeout)
+	defer cancel()
+	err := s.change(ctx, r.Name, func(o *v1alpha1.Session) error {
+		o.Groups = groups
+		return s.seal(o, hint, refresh, s.Now())
+	})
+	if err != nil {
+		s.upstream.WithLabelValues("lost").Inc()
+		klog.ErrorS(err, "What an identity provider said of a person was not stored; the session goes on with the groups known before",
+			"provider", r.Provider, "user", r.User)
+		return r
+	}
+	if now, ok := s.known(r.Name); ok {
+		return now
+	}
+	return r
+}
+
+// known returns a session that is in memory.
+func (s *Sessions) known(name string) (*record, bool) {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	r := s.byName[name]
+	return r, r != nil
+}

@@ -1,0 +1,211 @@
+package redis
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"strconv"
+	"strings"
+	"time"
+
+	goredis "github.com/redis/go-redis/v9"
+	"k8s.io/klog/v2"
+
+	"kapis.dev/ks-apiserver/pkg/store"
+)
+
+const (
+	// quiet is how long no change may come before the feed asks whether it has missed one.
+	quiet = 5 * time.Second
+	// retryLeast and retryMost bound the pause between attempts to connect.
+	retryLeast = 100 * time.Millisecond
+	retryMost  = 5 * time.Second
+	// scanStep is how many keys one step of a list looks at.
+	scanStep = 500
+)
+
+// errMissed says that a change did not come, so that all is read again.
+var errMissed = errors.New("a change was missed")
+
+// feed tells a sink of the sessions, in the order of their changes.
+type feed struct {
+	*Sessions
+	sink  store.Sink
+	known map[string]struct{}
+	// last is the count of the last change that was told.
+	last int64
+}
+
+// Run tells the sink of each session and each change, until ctx ends: by a list, and the messages that follow on it. What is missed, by a lost
+// connection or otherwise, is found by their count, and listed again. While Redis is lost the sink keeps what it knows.
+func (s *Sessions) Run(ctx context.Context, sink store.Sink) {
+	f := &feed{Sessions: s, sink: sink, known: map[string]struct{}{}}
+	pause := retryLeast
+	for ctx.Err() == nil {
+		began := s.good.Load()
+		err := f.follow(ctx)
+		if ctx.Err() != nil {
+			return
+		}
+		if errors.Is(err, errMissed) {
+			continue
+		}
+		if began || s.good.Load() {
+			pause = retryLeast
+			klog.ErrorS(err, "Redis is lost: new sessions are kept in the Kubernetes API until it is back, and known ones stay good")
+		}
+		s.lost(err)
+		select {
+		case <-ctx.Done():
+		case <-time.After(pause):
+		}
+		pause = min(2*pause, retryMost)
+	}
+}
+
+// follow lists, and tells what comes then, until something is wrong.
+func (f *feed) follow(ctx context.Context) error {
+	sub := f.client.Subscribe(ctx, channel)
+	defer func() { _ = sub.Close() }()                         // it is read no more
+	defer context.AfterFunc(ctx, func() { _ = sub.Close() })() // a read does not end with ctx
+	if _, err := sub.ReceiveTimeout(ctx, callTimeout); err != nil {
+		return fmt.Errorf("redis: subscribe: %w", err)
+	}
+	if err := f.list(ctx); err != nil {
+		return err
+	}
+	f.good.Store(true)
+	for {
+		got, err := sub.ReceiveTimeout(ctx, quiet)
+		var n net.Error
+		if errors.As(err, &n) && n.Timeout() {
+			err = f.missedNone(ctx)
+			got = nil
+		}
+		if err != nil {
+			return fmt.Errorf("redis: follow the changes: %w", err)
+		}
+		if m, ok := got.(*goredis.Message); ok {
+			if err := f.tell(m.Payload); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// missedNone asks for the count of changes. It also finds a connection that is dead, and has logins use Redis again
+// after a call that failed once.
+func (f *feed) missedNone(ctx context.Context) error {
+	n, err := f.count(ctx)
+	if err != nil {
+		return err
+	}
+	if n != f.last {
+		return errMissed
+	}
+	f.good.Store(true)
+	return nil
+}
+
+func (f *feed) count(ctx context.Context) (int64, error) {
+	n, err := f.client.Get(ctx, seqKey).Int64()
+	if errors.Is(err, goredis.Nil) {
+		return 0, nil
+	}
+	return n, err
+}
+
+// list tells of all sessions, and of those that are there no more.
+func (f *feed) list(ctx context.Context) error {
+	last, err := f.count(ctx) // before the list: what changes during it comes again, and is no news then
+	if err != nil {
+		return fmt.Errorf("redis: read the count of changes: %w", err)
+	}
+	seen := make(map[string]struct{}, len(f.known))
+	for cursor := uint64(0); ; {
+		keys, next, err := f.client.Scan(ctx, cursor, keyPrefix+Prefix+"*", scanStep).Result()
+		if err != nil {
+			return fmt.Errorf("redis: list sessions: %w", err)
+		}
+		if err := f.read(ctx, keys, seen); err != nil {
+			return err
+		}
+		if cursor = next; cursor == 0 {
+			break
+		}
+	}
+	for name := range f.known {
+		if _, ok := seen[name]; !ok {
+			f.sink.Delete("", name)
+		}
+	}
+	f.known, f.last = seen, last
+	return nil
+}
+
+// read tells of the sessions of some keys.
+func (f *feed) read(ctx context.Context, keys []string, seen map[string]struct{}) error {
+	if len(keys) == 0 {
+		return nil
+	}
+	cmds, err := f.client.Pipelined(ctx, func(p goredis.Pipeliner) error {
+		for _, k := range keys {
+			p.HMGet(ctx, k, "v", "o")
+		}
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("redis: list sessions: %w", err)
+	}
+	for i, c := range cmds {
+		got := c.(*goredis.SliceCmd).Val()
+		v, okV := got[0].(string)
+		o, okO := got[1].(string)
+		if n, err := strconv.ParseInt(v, 10, 64); okV && okO && err == nil {
+			name := strings.TrimPrefix(keys[i], keyPrefix)
+			f.set(name, o, n)
+			seen[name] = struct{}{}
+		}
+	}
+	return nil
+}
+
+// tell takes a message: the count, the name, and the JSON, which is missing where the session is gone.
+func (f *feed) tell(payload string) error {
+	count, rest, _ := strings.Cut(payload, " ")
+	name, raw, ok := strings.Cut(rest, " ")
+	n, err := strconv.ParseInt(count, 10, 64)
+	switch ours := err == nil && ok && strings.HasPrefix(name, Prefix); {
+	case !ours, n <= f.last: // or known by the list
+		return nil
+	case n != f.last+1:
+		return errMissed
+	}
+	f.last = n
+	if raw == "" {
+		delete(f.known, name)
+		f.sink.Delete("", name)
+		return nil
+	}
+	f.known[name] = struct{}{}
+	f.set(name, raw, n)
+	return nil
+}
+
+func (f *feed) set(name, raw string, version int64) {
+	o, err := parse([]byte(raw), version)
+	if err == nil && o.Name != name {
+		err = errors.New("it has another name")
+	}
+	var b []byte
+	if err == nil {
+		b, err = json.Marshal(o)
+	}
+	if err != nil {
+		klog.ErrorS(err, "A session in Redis is left out, and its tokens are refused", "session", name)
+		return
+	}
+	f.sink.Set(&store.Object{Name: name, UID: string(o.UID), ResourceVersion: o.ResourceVersion, Raw: b})
+}

@@ -1,0 +1,158 @@
+package redis
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+
+	iamapi "kapis.dev/ks-apiserver/pkg/api/iam/v1beta1"
+	"kapis.dev/ks-apiserver/pkg/api/session/v1alpha1"
+	"kapis.dev/ks-apiserver/pkg/iam"
+	"kapis.dev/ks-apiserver/pkg/store"
+	"kapis.dev/ks-apiserver/pkg/token"
+)
+
+// kube is the other place, with as much of it as the test needs.
+type kube struct {
+	mu  sync.Mutex
+	all map[string]*v1alpha1.Session
+}
+
+func (k *kube) Create(_ context.Context, o *v1alpha1.Session) (*v1alpha1.Session, error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	o = o.DeepCopy()
+	o.UID, o.ResourceVersion = types.UID(o.Name), "1"
+	k.all[o.Name] = o
+	return o.DeepCopy(), nil
+}
+
+func (k *kube) Get(_ context.Context, name string) (*v1alpha1.Session, error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if o := k.all[name]; o != nil {
+		return o.DeepCopy(), nil
+	}
+	return nil, apierrors.NewNotFound(v1alpha1.Resource("sessions"), name)
+}
+
+func (k *kube) Update(_ context.Context, o *v1alpha1.Session) (*v1alpha1.Session, error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.all[o.Name] = o.DeepCopy()
+	return o, nil
+}
+
+func (k *kube) Delete(_ context.Context, name string, _ types.UID) error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	delete(k.all, name)
+	return nil
+}
+
+// replica is a server that keeps its sessions in Redis.
+type replica struct {
+	*iam.Sessions
+	redis *Sessions
+	alice *iam.User
+}
+
+func newReplica(t *testing.T, s *server, k *kube, keys *token.KeySet) *replica {
+	t.Helper()
+	users := iam.NewUsers()
+	u := &iamapi.User{}
+	u.Name, u.UID, u.Status.State = "alice", "uid-alice", iamapi.UserActive
+	raw, err := json.Marshal(u)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := s.client()
+	sessions, err := iam.NewSessions(iam.SessionOptions{API: &iam.Split{Prefix: Prefix, There: c, Here: k}, Prefix: c.Place, Users: users, Keys: keys,
+		Lifetime: func(string) iam.Lifetime { return iam.Lifetime{MaxAge: time.Hour, Inactivity: time.Hour} }, Now: time.Now})
+	if err != nil {
+		t.Fatal(err)
+	}
+	users.Set(&store.Object{Name: "alice", Raw: raw})
+	follow(t, c, sessions)
+	waitFor(t, func() bool { return c.Place() == Prefix })
+	return &replica{sessions, c, users.ByName("alice")}
+}
+
+func (r *replica) open(t *testing.T) (*iam.Session, string) {
+	t.Helper()
+	s, refresh, err := r.Open(t.Context(), iam.Login{Proof: iam.Proof{User: r.alice}, Client: "kubesphere"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s, refresh
+}
+
+func (r *replica) refresh(t *testing.T, refresh string) (string, error) {
+	t.Helper()
+	_, _, next, err := r.Refresh(t.Context(), "kubesphere", refresh, func(*iam.Session) error { return nil })
+	return next, err
+}
+
+func (r *replica) alive(t *testing.T, s *iam.Session) bool {
+	t.Helper()
+	_, err := r.Authenticate(t.Context(), &token.Access{Subject: s.UserUID, Username: s.User, Client: s.Client, Session: s.Name})
+	return err == nil
+}
+
+// U25, U26: two replicas share their sessions through Redis. While it is lost known sessions stay good, new ones are opened in the
+// Kubernetes API from the first attempt on, and a refresh is to be tried again; then all is as before.
+func TestLostRedisLocksNobodyOut(t *testing.T) {
+	server, k := newServer(t), &kube{all: map[string]*v1alpha1.Session{}}
+	keys, err := token.Generate(time.Now().Add(-time.Minute))
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, b := newReplica(t, server, k, keys), newReplica(t, server, k, keys)
+	s, refresh := a.open(t)
+	if !strings.HasPrefix(s.Name, Prefix) || len(k.all) != 0 {
+		t.Fatalf("session %s is not in Redis", s.Name)
+	}
+	if !b.alive(t, s) {
+		t.Error("refused on the other replica")
+	}
+	next, err := b.refresh(t, refresh)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ended, _ := b.open(t)
+	if err := a.End(t.Context(), ended.Name, "logout"); err != nil {
+		t.Fatal(err)
+	}
+	waitFor(t, func() bool { return !b.alive(t, ended) })
+
+	server.stop()
+	if !a.alive(t, s) || !b.alive(t, s) {
+		t.Error("a known session is refused")
+	}
+	if _, err := a.refresh(t, next); !errors.Is(err, iam.ErrUnavailable) {
+		t.Errorf("refresh: %v", err)
+	}
+	elsewhere, other := b.open(t)
+	if strings.HasPrefix(elsewhere.Name, Prefix) || !b.alive(t, elsewhere) {
+		t.Errorf("session %s", elsewhere.Name)
+	}
+	if _, err := a.refresh(t, other); err != nil {
+		t.Errorf("refresh of a session elsewhere: %v", err)
+	}
+
+	server.start()
+	waitFor(t, func() bool { return a.redis.Place() == Prefix && b.redis.Place() == Prefix })
+	if _, err := a.refresh(t, next); err != nil {
+		t.Errorf("after Redis is back: %v", err)
+	}
+	if back, _ := a.open(t); !strings.HasPrefix(back.Name, Prefix) {
+		t.Errorf("session %s is not in Redis", back.Name)
+	}
+}

@@ -1,0 +1,153 @@
+package redis
+
+import (
+	"context"
+	"io"
+	"net"
+	"os/exec"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"kapis.dev/ks-apiserver/pkg/api/session/v1alpha1"
+	"kapis.dev/ks-apiserver/pkg/store"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// server is a real redis-server on loopback, which keeps its data when it is stopped.
+type server struct {
+	t       *testing.T
+	port    int
+	address string
+	dir     string
+	cmd     *exec.Cmd
+}
+
+const password = "canary-password"
+
+func newServer(t *testing.T) *server {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &server{t: t, port: l.Addr().(*net.TCPAddr).Port, address: l.Addr().String(), dir: t.TempDir()}
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	s.start()
+	t.Cleanup(s.stop)
+	return s
+}
+
+func (s *server) start() {
+	s.t.Helper()
+	path, err := exec.LookPath("redis-server")
+	if err != nil {
+		s.t.Fatal("install Debian's package redis-server (make test does)")
+	}
+	s.cmd = exec.Command(path, "--port", strconv.Itoa(s.port), "--bind", "127.0.0.1", "--dir", s.dir, "--save", "", "--appendonly", "yes",
+		"--appendfsync", "always", "--requirepass", password)
+	s.cmd.Stdout, s.cmd.Stderr = io.Discard, io.Discard
+	if err := s.cmd.Start(); err != nil {
+		s.t.Fatal(err)
+	}
+	waitFor(s.t, func() bool {
+		c, err := net.DialTimeout("tcp", s.address, time.Second)
+		if err != nil {
+			return false
+		}
+		return c.Close() == nil
+	})
+}
+
+func (s *server) stop() {
+	if s.cmd != nil {
+		_ = s.cmd.Process.Kill() // it is gone already
+		_ = s.cmd.Wait()         // it was killed
+		s.cmd = nil
+	}
+}
+
+func (s *server) client() *Sessions {
+	c := New(Options{Address: s.address, Password: password})
+	s.t.Cleanup(func() { _ = c.Close() })
+	return c
+}
+
+// waitFor polls for what another goroutine or program is to do; the test's own deadline is its end.
+func waitFor(t *testing.T, ok func() bool) {
+	t.Helper()
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for !ok() {
+		select {
+		case <-t.Context().Done():
+			t.Fatal("it never happened")
+		case <-tick.C:
+		}
+	}
+}
+
+// sink keeps what a feed tells.
+type sink struct {
+	mu   sync.Mutex
+	all  map[string]string
+	gone map[string]bool
+}
+
+func newSink() *sink { return &sink{all: map[string]string{}, gone: map[string]bool{}} }
+
+func (s *sink) Set(o *store.Object) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.all[o.Name] = o.ResourceVersion
+}
+
+func (s *sink) Delete(_, name string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.all, name)
+	s.gone[name] = true
+}
+
+func (s *sink) version(name string) string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.all[name]
+}
+
+func (s *sink) deleted(name string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.gone[name]
+}
+
+// follow runs a feed until the test ends.
+func follow(t *testing.T, c *Sessions, to store.Sink) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() { defer close(done); c.Run(ctx, to) }()
+	t.Cleanup(func() { cancel(); <-done })
+}
+
+func session(name string) *v1alpha1.Session {
+	now := metav1.NewTime(time.Now())
+	return &v1alpha1.Session{ObjectMeta: metav1.ObjectMeta{Name: Prefix + name},
+		Spec: v1alpha1.SessionSpec{User: "alice", CreatedAt: now, ExpiresAt: metav1.NewTime(now.Add(time.Hour))}}
+}
+
+func create(t *testing.T, c *Sessions, name string) *v1alpha1.Session {
+	t.Helper()
+	o, err := c.Create(t.Context(), session(name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return o
+}
