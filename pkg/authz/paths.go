@@ -26,13 +26,30 @@ type Path struct {
 // for somebody who is not logged in.
 func DefaultPaths() []Path {
 	get, form := []string{"get"}, []string{"get", "post"}
+	// What pages call from the browser is asked with OPTIONS first (WHATWG Fetch, 3.2.2).
+	getPages, formPages := []string{"get", "options"}, []string{"get", "post", "options"}
 	return []Path{
-		{Path: "/oauth/token", Methods: form}, // it answers GET itself, with 405 (RFC 6749, 3.2)
-		{Path: "/oauth/userinfo", Methods: form},
-		{Path: "/oauth/keys", Methods: get},
+		{Path: "/oauth/authorize", Methods: form},
+		{Path: "/oauth/token", Methods: formPages}, // it answers GET itself, with 405 (RFC 6749, 3.2)
+		{Path: "/oauth/device_authorization", Methods: form},
+		{Path: "/oauth/revoke", Methods: formPages},
+		{Path: "/oauth/introspect", Methods: form},
+		{Path: "/oauth/authenticate", Methods: form},
+		{Path: "/oauth/userinfo", Methods: formPages},
+		{Path: "/oauth/keys", Methods: getPages},
 		{Path: "/oauth/logout", Methods: form},
-		{Path: "/.well-known/openid-configuration", Methods: get},
-		{Path: "/.well-known/oauth-authorization-server", Methods: get},
+		// The pages: each judges the browser's cookie itself.
+		{Path: "/oauth/login", Methods: form},
+		{Path: "/oauth/login/*", Methods: get},
+		{Path: "/oauth/callback/*", Methods: form},
+		{Path: "/oauth/consent", Methods: form[1:]},
+		{Path: "/oauth/device", Methods: form},
+		{Path: "/oauth/logout/confirm", Methods: form[1:]},
+		{Path: "/oauth/account", Methods: form},
+		{Path: "/oauth/static/*", Methods: get},
+		{Path: "/.well-known/openid-configuration", Methods: getPages},
+		{Path: "/.well-known/oauth-authorization-server", Methods: getPages},
+		{Path: "/.well-known/oauth-authorization-server/*", Methods: getPages}, // of an issuer with a path (RFC 8414, 3.1)
 		{Path: "/version", Methods: get},
 		{Path: "/healthz", Methods: get},
 		{Path: "/healthz/*", Methods: get},

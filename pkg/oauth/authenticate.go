@@ -8,9 +8,11 @@ import (
 	"strings"
 )
 
-// authMethods are the ways in which a client proves who it is, by their registered names (OpenID
-// Connect Core 1.0, 9). No grant that exists is for public clients, so "none" is not among them.
-func authMethods() []string { return []string{"client_secret_basic", "client_secret_post"} }
+// secretMethods are the ways in which a client proves who it is, by their registered names (OpenID Connect Core 1.0, 9), and
+// authMethods those in which it says who it is: a client without a secret has nothing to prove it with.
+func secretMethods() []string { return []string{"client_secret_basic", "client_secret_post"} }
+
+func authMethods() []string { return append(secretMethods(), "none") }
 
 // basicChallenge is what RFC 9110, 11.6.1 has every 401 carry.
 const basicChallenge = `Basic realm="oauth", charset="UTF-8"`

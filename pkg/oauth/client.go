@@ -3,6 +3,7 @@ package oauth
 import (
 	"crypto/sha256"
 	"crypto/subtle"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"net/url"
@@ -56,6 +57,18 @@ func (s ClientSecret) matches(given string) bool {
 	return subtle.ConstantTimeCompare(a[:], b[:]) == 1 && s != ""
 }
 
+// credential is a fingerprint of the secret. It has 16 bits only: enough to notice a change, and too few to find a weak secret by.
+func (c *Client) credential() string {
+	sum := sha256.Sum256([]byte("kapis.dev client credential 1\x00" + c.Name + "\x00" + string(c.Secret)))
+	return hex.EncodeToString(sum[:2])
+}
+
+// maxURIs bounds the addresses of a client.
+const maxURIs = 64
+
+// leastSecret is how long a secret should be at least, in bytes.
+const leastSecret = 16
+
 // maxClientFile bounds configuration.yaml, in bytes.
 const maxClientFile = 64 << 10
 
@@ -94,12 +107,26 @@ func (c *Client) check() error {
 	case c.AccessTokenMaxAgeSeconds < 0 || c.AccessTokenInactivityTimeoutSeconds < 0:
 		return errors.New("accessTokenMaxAgeSeconds, accessTokenInactivityTimeoutSeconds: an age can't be below 0")
 	}
+	if len(c.RedirectURIs) > maxURIs || len(c.PostLogoutRedirectURIs) > maxURIs {
+		return fmt.Errorf("redirectURIs, postLogoutRedirectURIs: at most %d are expected", maxURIs)
+	}
 	for _, s := range c.PostLogoutRedirectURIs {
 		if u, err := url.Parse(s); err != nil || (u.Scheme != "https" && u.Scheme != "http") || u.Host == "" || u.Fragment != "" || u.User != nil {
 			return errors.New("postLogoutRedirectURIs: an absolute http(s) URL without a fragment is expected")
 		}
 	}
 	return nil
+}
+
+// problems are what is wrong with a client that is of use all the same: a redirect URI that may not be one is left out.
+func (c *Client) problems() []string {
+	var out []string
+	for i, uri := range c.RedirectURIs {
+		if err := checkRedirectURI(uri, c.Secret == ""); err != nil {
+			out = append(out, fmt.Sprintf("OAuth client %q: redirectURIs[%d] is left out: %v", c.Name, i, err))
+		}
+	}
+	return out
 }
 
 // lifetime returns how long the client's sessions and tokens live.

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -55,6 +56,34 @@ type registration struct {
 type table struct {
 	clients  map[string]*Client
 	problems []string
+	// letters are the clients by lettersOf; nil where two have the same.
+	letters map[string]*Client
+	// origins are where the pages of clients without a secret come from, which call some endpoints from the browser.
+	origins map[string]bool
+}
+
+// complete makes what follows from the clients.
+func (t *table) complete() {
+	t.letters, t.origins = make(map[string]*Client, len(t.clients)), map[string]bool{}
+	for name, c := range t.clients {
+		key := lettersOf(name)
+		if _, taken := t.letters[key]; taken {
+			c = nil
+		}
+		t.letters[key] = c
+	}
+	for _, name := range slices.Sorted(maps.Keys(t.clients)) {
+		c := t.clients[name]
+		t.problems = append(t.problems, c.problems()...)
+		if c.Secret != "" {
+			continue
+		}
+		for _, uri := range c.redirects() {
+			if o := origin(uri); o != "" {
+				t.origins[o] = true
+			}
+		}
+	}
 }
 
 // NewClients takes the clients of the configuration file, which fail it when they are wrong, and the
@@ -66,12 +95,31 @@ func NewClients(secrets Secrets, file []Client, lifetime iam.Lifetime) (*Clients
 			return nil, fmt.Errorf("authentication.clients[%d]: %w", i, err)
 		}
 	}
+	for i := range file {
+		file[i].warn()
+	}
 	c.rebuild()
 	return c, nil
 }
 
 // Client returns the client of that name, or nil.
 func (c *Clients) Client(name string) *Client { return c.table.Load().clients[name] }
+
+// Credential returns a fingerprint of a client's secret: a session that the client opened for itself ends when it changes. It is ""
+// for a client without a secret, which may not act for itself, and for one that is not there.
+func (c *Clients) Credential(name string) string {
+	cl := c.Client(name)
+	if cl == nil || cl.Secret == "" {
+		return ""
+	}
+	return cl.credential()
+}
+
+// byLetters returns the client that the letters of a user code stand for, or nil.
+func (c *Clients) byLetters(s string) *Client { return c.table.Load().letters[s] }
+
+// fromBrowser tells whether pages of an origin may call from the browser.
+func (c *Clients) fromBrowser(origin string) bool { return c.table.Load().origins[origin] }
 
 // Lifetime returns how long the sessions and tokens of a client live.
 func (c *Clients) Lifetime(name string) iam.Lifetime {
@@ -124,11 +172,23 @@ func (c *Clients) set(o any) {
 	r := registration{created: s.CreationTimestamp, secret: s.Name}
 	if r.client, r.err = parseClient(s.Data[clientFile]); r.err != nil {
 		klog.ErrorS(r.err, "An OAuth client is left out; the others are not affected", "secret", s.Name)
+	} else {
+		r.client.warn()
 	}
 	c.mu.Lock()
 	c.found[s.Name] = r
 	c.mu.Unlock()
 	c.rebuild()
+}
+
+// warn logs what is unwise about a client.
+func (c *Client) warn() {
+	if c.Secret != "" && len(c.Secret) < leastSecret {
+		klog.InfoS("The secret of an OAuth client is short enough to be guessed; give it a random one of 32 characters", "client", c.Name, "least", leastSecret)
+	}
+	for _, p := range c.problems() {
+		klog.InfoS("An OAuth client is not as it was meant", "client", c.Name, "problem", p)
+	}
 }
 
 func (c *Clients) remove(o any) {
@@ -173,5 +233,6 @@ func (c *Clients) rebuild() {
 			t.clients[cl.Name] = cl
 		}
 	}
+	t.complete()
 	c.table.Store(t)
 }

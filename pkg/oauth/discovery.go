@@ -41,9 +41,23 @@ func (s *Server) metadata() ([]byte, error) {
 		"scopes_supported":                      supportedScopes(),
 		"claims_supported":                      supportedClaims(),
 		"token_endpoint_auth_methods_supported": authMethods(),
+
+		"revocation_endpoint_auth_methods_supported":    authMethods(),
+		"introspection_endpoint_auth_methods_supported": secretMethods(),
+
+		"response_types_supported":                       responseTypes(),
+		"response_modes_supported":                       responseModes(),
+		"code_challenge_methods_supported":               challengeMethods(),
+		"prompt_values_supported":                        prompts(),
+		"authorization_response_iss_parameter_supported": true, // RFC 9207, 2.3
+		"claims_parameter_supported":                     false,
+		"request_parameter_supported":                    false,
+		"request_uri_parameter_supported":                false, // left out it would mean true
 	}
 	for _, e := range s.endpoints() {
-		doc[e.meta] = base + "/oauth" + e.path
+		if e.meta != "" {
+			doc[e.meta] = base + "/oauth" + e.path
+		}
 	}
 	var names []string
 	for _, g := range s.grants() {

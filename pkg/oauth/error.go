@@ -8,11 +8,14 @@ import (
 	"time"
 
 	"kapis.dev/ks-apiserver/pkg/iam"
+	"kapis.dev/ks-apiserver/pkg/idp"
+	"kapis.dev/ks-apiserver/pkg/oauth/page"
 	"kapis.dev/ks-apiserver/pkg/web"
 )
 
 // The names of errors (RFC 6749, 5.2; RFC 6750, 3.1; OpenID Connect Core 1.0, 3.1.2.6).
 const (
+	accessDenied      = "access_denied"
 	invalidRequest    = "invalid_request"
 	invalidClient     = "invalid_client"
 	invalidGrant      = "invalid_grant"
@@ -34,12 +37,17 @@ type Error struct {
 	// Name is one of the registered names of errors, and Description says more to people.
 	Name        string `json:"error"`
 	Description string `json:"error_description,omitempty"`
+	// MFAToken is what a second factor is to be sent with (grant_type=otp).
+	MFAToken string `json:"mfa_token,omitempty"`
 	// Challenge is the WWW-Authenticate header; "" for none.
 	Challenge string `json:"-"`
 	// RetryAfter says when to try again; 0 for nothing.
 	RetryAfter time.Duration `json:"-"`
 
 	cause error // for the log, and never for the client
+	// say is what a person is told, and html the page that says it; nil for JSON.
+	say  page.Message
+	html *view
 }
 
 func (e *Error) Error() string {
@@ -59,6 +67,10 @@ func (e *Error) write(w http.ResponseWriter, r *http.Request) {
 	if e.RetryAfter > 0 {
 		w.Header().Set("Retry-After", strconv.Itoa(int(e.RetryAfter.Round(time.Second)/time.Second)))
 	}
+	if e.html != nil {
+		e.html.Respond(w, r)
+		return
+	}
 	web.WriteJSON(w, r, e.Code, e)
 }
 
@@ -77,6 +89,9 @@ func failure(err error) *Error {
 	case errors.Is(err, iam.ErrBusy):
 		return &Error{Code: http.StatusServiceUnavailable, Name: unavailable, RetryAfter: iam.RetryAfter, cause: err,
 			Description: "Too many logins at once; try again in a moment."}
+	case errors.Is(err, idp.ErrUnavailable):
+		return &Error{Code: http.StatusServiceUnavailable, Name: unavailable, RetryAfter: iam.RetryAfter, cause: err,
+			Description: "The identity provider can't be reached at the moment; try again."}
 	case errors.Is(err, iam.ErrUnavailable):
 		return &Error{Code: http.StatusServiceUnavailable, Name: unavailable, RetryAfter: iam.RetryAfter, cause: err,
 			Description: "Sessions can't be stored at the moment; try again."}

@@ -74,6 +74,10 @@ func (c *cluster) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case c.down:
 		c.fail(w, http.StatusInternalServerError, metav1.StatusReasonInternalError)
 	case r.Method == http.MethodPost:
+		if c.sessions[in.Name] != nil {
+			c.fail(w, http.StatusConflict, metav1.StatusReasonAlreadyExists)
+			return
+		}
 		in.UID = types.UID("uid-" + in.Name)
 		c.put(w, &in, http.StatusCreated)
 	case old == nil:
@@ -98,6 +102,7 @@ func (c *cluster) put(w http.ResponseWriter, s *v1alpha1.Session, code int) {
 	c.rv++
 	c.writes++
 	s.ResourceVersion = fmt.Sprint(c.rv)
+	s.Generation++
 	c.sessions[s.Name] = s
 	raw, _ := json.Marshal(s)
 	for _, k := range c.sinks {
@@ -146,6 +151,33 @@ type server struct {
 	sessions *iam.Sessions
 	verifier *token.Verifier
 	tokens   *token.Issuer
+	oauth    *Server
+}
+
+// browserHeader names, in these tests, the session of the browser of a request.
+const browserHeader = "X-Test-Browser"
+
+// here stands in for the browser's cookie.
+func (s *server) here(r *http.Request) (*browser, error) {
+	name := r.Header.Get(browserHeader)
+	if name == "" {
+		return nil, nil
+	}
+	sess, u, err := s.sessions.Find(r.Context(), name)
+	if err != nil || sess.Client != "" {
+		return nil, undecided(err)
+	}
+	return &browser{session: sess, user: u}, nil
+}
+
+// browser logs a user in in a browser, and returns the name of its session.
+func (s *server) browser(t testing.TB, user string) string {
+	t.Helper()
+	sess, _, err := s.sessions.Open(t.Context(), iam.Login{Proof: iam.Proof{User: s.users.ByName(user), Methods: []string{"pwd"}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return sess.Name
 }
 
 type fleet struct {
@@ -169,20 +201,26 @@ var stand = sync.OnceValues(func() (*token.KeySet, string) {
 
 func startTime() time.Time { return time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC) }
 
+const harborURI = "https://harbor.example/c/oidc/callback?tenant=a"
+
 func testClients() []Client {
 	return []Client{
 		{Name: "kubesphere", Secret: "kubesphere", Trusted: true},
 		{Name: "od:d +c", Secret: "s:e %c+r", Trusted: true, ScopeRestrictions: []string{"openid"},
 			PostLogoutRedirectURIs: []string{"https://app.example/bye?a=b"}},
-		{Name: "harbor", Secret: "harbor-secret"},
+		{Name: "harbor", Secret: "harbor-secret", RedirectURIs: []string{harborURI}, PostLogoutRedirectURIs: []string{"https://harbor.example/bye"}},
+		{Name: "argo", Secret: "argo-secret", GrantMethod: "prompt", RedirectURIs: []string{"https://argo.example/cb", "https://argo.example/other"},
+			ScopeRestrictions: []string{"openid", "groups", "offline_access"}},
+		{Name: "spa", GrantMethod: "auto", RedirectURIs: []string{"https://spa.example/cb", "http://127.0.0.1/cb", "com.example.app:/cb"}},
+		{Name: "denied", Secret: "denied-secret", GrantMethod: "deny", RedirectURIs: []string{"https://denied.example/cb"}},
 		{Name: "cli"},
 		{Name: "short", Secret: "short", Trusted: true, AccessTokenMaxAgeSeconds: 300, AccessTokenInactivityTimeoutSeconds: 60},
 	}
 }
 
 type settings struct {
-	life      iam.Lifetime
-	providers Providers
+	life iam.Lifetime
+	edit func(*Options)
 }
 
 func newFleet(t testing.TB, n int, edit func(*settings)) *fleet {
@@ -216,7 +254,7 @@ func (f *fleet) newServer(t testing.TB, kube string, set settings) *server {
 	must(err)
 	s := &server{users: iam.NewUsers(), tokens: &token.Issuer{Keys: keys, URL: issuerURL, Audience: "kapis:host", Now: f.clock.now}}
 	s.sessions, err = iam.NewSessions(iam.SessionOptions{API: api, Users: s.users, Keys: keys, Lifetime: clients.Lifetime,
-		Skew: 30 * time.Second, Now: f.clock.now})
+		ClientCredential: clients.Credential, Skew: 30 * time.Second, Now: f.clock.now})
 	must(err)
 	f.sinks = append(f.sinks, s.sessions)
 	s.verifier, err = token.NewVerifier(token.Rules{Keys: keys, Issuer: issuerURL, Audience: "kapis:host", Leeway: 30 * time.Second,
@@ -224,9 +262,15 @@ func (f *fleet) newServer(t testing.TB, kube string, set settings) *server {
 	must(err)
 	passwords, err := iam.NewPasswords(s.users, nil)
 	must(err)
-	o, err := New(Options{Issuer: issuerURL, Tokens: s.tokens, Verifier: s.verifier, Keys: keys, Clients: clients,
-		Passwords: passwords, Sessions: s.sessions, Providers: set.providers, Now: f.clock.now})
+	options := Options{Issuer: issuerURL, Tokens: s.tokens, Verifier: s.verifier, Keys: keys, Clients: clients, Sessions: s.sessions,
+		Entrance: &iam.Entrance{Passwords: passwords, Now: f.clock.now}, PasswordGrant: true, Now: f.clock.now}
+	if set.edit != nil {
+		set.edit(&options)
+	}
+	o, err := New(options)
 	must(err)
+	o.here = s.here
+	s.oauth = o
 	container := restful.NewContainer()
 	for _, ws := range o.WebServices() {
 		container.Add(ws)
@@ -242,6 +286,24 @@ func (f *fleet) user(name, hash string, state iamapi.UserState) {
 	u.Spec = iamapi.UserSpec{Email: name + "@example.com", DisplayName: "The " + name, Lang: "en", Password: hash, Groups: []string{"dev"}}
 	u.Status.State = state
 	u.Annotations = map[string]string{iamapi.AnnotationUninitialized: "true"}
+	raw, _ := json.Marshal(u)
+	for _, s := range f.servers {
+		s.users.Set(&store.Object{Name: name, Raw: raw})
+	}
+}
+
+// edit changes what is known of a user.
+func (f *fleet) edit(name string, change func(*iamapi.User)) {
+	_, hash := stand()
+	u := &iamapi.User{}
+	u.Name, u.UID = name, types.UID("uid-"+name)
+	u.Spec = iamapi.UserSpec{Email: name + "@example.com", DisplayName: "The " + name, Lang: "en", Password: hash, Groups: []string{"dev"}}
+	for _, s := range f.servers {
+		if old := s.users.ByName(name); old != nil {
+			u.Status.State = old.State
+		}
+	}
+	change(u)
 	raw, _ := json.Marshal(u)
 	for _, s := range f.servers {
 		s.users.Set(&store.Object{Name: name, Raw: raw})

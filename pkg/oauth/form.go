@@ -16,12 +16,21 @@ type form map[string]string
 
 // secretParameters never stand in a URL, which logs and histories keep (RFC 6749, 2.3.1).
 func secretParameters() []string {
-	return []string{"client_secret", "password", "encrypt", "refresh_token", "code", "code_verifier", "client_assertion", "username"}
+	return []string{"client_secret", "password", "encrypt", "refresh_token", "code", "code_verifier", "client_assertion", "username",
+		"device_code", "token", "subject_token", "otp"}
 }
 
 // readForm reads the body of a request of the token endpoint (RFC 6749, 3.2): a form and nothing else.
 // An empty parameter counts as left out, and none may stand there twice.
 func readForm(w http.ResponseWriter, r *http.Request) (form, error) {
+	values, err := readValues(w, r)
+	if err != nil {
+		return nil, err
+	}
+	return once(values)
+}
+
+func readValues(w http.ResponseWriter, r *http.Request) (url.Values, error) {
 	kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
 	if err != nil || kind != "application/x-www-form-urlencoded" || r.Header.Get("Content-Encoding") != "" {
 		return nil, &Error{Code: http.StatusUnsupportedMediaType, Name: invalidRequest,
@@ -45,7 +54,7 @@ func readForm(w http.ResponseWriter, r *http.Request) (form, error) {
 	if err != nil { // the error quotes the body
 		return nil, refuse(invalidRequest, "The body is not a well-formed form.")
 	}
-	return once(values)
+	return values, nil
 }
 
 // once refuses a parameter that stands there twice (RFC 6749, 3.1).

@@ -8,8 +8,8 @@ import (
 )
 
 const (
-	// failuresPerSecond and failuresAtOnce bound the wrong secrets of one client from one address.
-	// A secret of any strength is far beyond them; a person's proxy, which many share, far below.
+	// failuresPerSecond and failuresAtOnce bound the wrong secrets of one client from one address, and the bad tokens of
+	// one address. A secret of any strength is far beyond them; a person's proxy, which many share, far below.
 	failuresPerSecond = 10
 	failuresAtOnce    = 100
 	limitPause        = time.Second
@@ -17,14 +17,18 @@ const (
 	limited = 4096
 )
 
-// limiter slows the guessing of clients' secrets down (RFC 6749, 2.3.1). Keys hold names of clients
-// that exist, so that made-up names push nobody out.
+// limiter slows guessing down, of clients' secrets (RFC 6749, 2.3.1) and of user codes (RFC 8628, 5.1). Keys hold names of
+// clients and sessions that exist, or addresses, so that made-up names push nobody out.
 type limiter struct {
+	perSecond  rate.Limit
+	atOnce     int
 	mu         sync.Mutex
 	young, old map[string]*rate.Limiter
 }
 
-func newLimiter() *limiter { return &limiter{young: map[string]*rate.Limiter{}} }
+func newLimiter(perSecond rate.Limit, atOnce int) *limiter {
+	return &limiter{perSecond: perSecond, atOnce: atOnce, young: map[string]*rate.Limiter{}}
+}
 
 func (l *limiter) exhausted(key string, now time.Time) bool {
 	l.mu.Lock()
@@ -42,7 +46,7 @@ func (l *limiter) failed(key string, now time.Time) {
 	r := l.young[key]
 	if r == nil {
 		if r = l.old[key]; r == nil {
-			r = rate.NewLimiter(failuresPerSecond, failuresAtOnce)
+			r = rate.NewLimiter(l.perSecond, l.atOnce)
 		}
 		if len(l.young) >= limited/2 {
 			l.old, l.young = l.young, map[string]*rate.Limiter{}

@@ -6,81 +6,201 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"strings"
 
 	restful "github.com/emicklei/go-restful/v3"
+	"k8s.io/klog/v2"
 
 	"kapis.dev/ks-apiserver/pkg/iam"
+	"kapis.dev/ks-apiserver/pkg/idp"
+	"kapis.dev/ks-apiserver/pkg/token"
 )
 
-// logout ends the whole session of the caller: its access and its refresh tokens, on every replica
-// (OpenID Connect RP-Initiated Logout 1.0). What proves the session is the bearer token, which a foreign
-// page can't send, or an ID token of ours as hint. Without a proof nothing happens and nobody is sent
-// anywhere, and that is no error: the caller is logged out already.
+// farewell is what a logout asks for, once it is known to be good.
+type farewell struct {
+	// Client is the client that the person comes from; "" for none.
+	Client string `json:"c,omitempty"`
+	// To is where he is sent afterwards: a URL that the client has registered; "" for nowhere.
+	To    string `json:"t,omitempty"`
+	State []byte `json:"s,omitempty"`
+}
+
+const purposeFarewell token.Purpose = "logout"
+
+// logout ends a login: the session of the caller and that of the browser in which it was opened, with every access and refresh token of
+// both, on every replica (OpenID Connect RP-Initiated Logout 1.0). What proves the session is the bearer token, which a foreign
+// page can't send, or an ID token of ours as hint. A browser that proves neither is asked, so that no image on a
+// page logs anybody out; who is not logged in at all is logged out already, which is no error.
 func (s *Server) logout(req *restful.Request) (any, error) {
 	r := req.Request
 	f, err := logoutForm(r)
 	if err != nil {
 		return nil, err
 	}
-	session, client, err := s.proof(r, f)
+	if r.Method == http.MethodGet && f["state"] != "" && len(f) == 1 {
+		if l, ok := s.returning(f["state"]); ok {
+			return s.leave(r, l)
+		}
+	}
+	b, err := s.here(r)
 	if err != nil {
 		return nil, err
 	}
-	if session == "" {
-		return success(), nil
-	}
-	if err := s.Sessions.End(r.Context(), session, "logout"); err != nil {
+	p, err := s.proof(r, f)
+	if err != nil {
 		return nil, err
 	}
-	if to := s.afterLogout(client, f); to != "" {
-		return redirect(to), nil
+	if p == nil || b != nil && b.user.UID != p.subject { // the hint of somebody else is no proof of who sits here
+		if b == nil {
+			return s.signedOut(r)
+		}
+		return s.askLogout(r, b, s.farewell(f["client_id"], f))
 	}
-	return success(), nil
+	to := s.farewell(p.client, f)
+	if p.live != nil {
+		if err := s.end(r, p.live); err != nil {
+			return nil, err
+		}
+	}
+	if b == nil {
+		return s.leave(r, to)
+	}
+	return s.logoutBrowser(r, b, to)
 }
 
-// proof returns the session that the request proves, and its client; "" where it proves none.
-func (s *Server) proof(r *http.Request, f form) (session, client string, err error) {
+// logoutBrowser ends a browser's session, and says goodbye: at the identity provider first, where it has a page for that. It is
+// what the page of askLogout goes on with.
+func (s *Server) logoutBrowser(r *http.Request, b *browser, l *farewell) (any, error) {
+	upstream := s.upstreamLogout(r, b.session, l) // the hint is gone with the session
+	if err := s.Sessions.End(r.Context(), b.session.Name, "logout"); err != nil {
+		return nil, err
+	}
+	if upstream != "" {
+		return redirect(upstream), nil
+	}
+	return s.leave(r, l)
+}
+
+// end ends a session and its browser's.
+func (s *Server) end(r *http.Request, sess *iam.Session) error {
+	if err := s.Sessions.End(r.Context(), sess.Name, "logout"); err != nil || sess.Parent == "" {
+		return err
+	}
+	return s.Sessions.End(r.Context(), sess.Parent, "logout")
+}
+
+// leave sends the person to where he is to go.
+func (s *Server) leave(r *http.Request, l *farewell) (any, error) {
+	if l.To == "" {
+		return s.signedOut(r)
+	}
+	return answerTo(l.To, "state", string(l.State)), nil
+}
+
+// upstreamLogout returns the page of the identity provider that logs the person out there; "" for none. A provider that can't be asked
+// keeps nobody from logging out here.
+func (s *Server) upstreamLogout(r *http.Request, sess *iam.Session, l *farewell) string {
+	entry := s.Directory.Entry(sess.Provider)
+	if sess.Provider == "" || entry == nil {
+		return ""
+	}
+	provider, ok := entry.Provider.(idp.Logout)
+	if !ok {
+		return ""
+	}
+	to, err := s.logoutPage(r, provider, sess, l)
+	if err == nil {
+		return to
+	}
+	klog.InfoS("A person is logged out here, and not at the identity provider", "provider", sess.Provider, "user", sess.User, "reason", err)
+	return ""
+}
+
+func (s *Server) logoutPage(r *http.Request, provider idp.Logout, sess *iam.Session, l *farewell) (string, error) {
+	_, hint, err := s.Sessions.Upstream(r.Context(), sess.Name)
+	if err != nil {
+		return "", err
+	}
+	state, err := s.seal(purposeFarewell, l)
+	if err != nil {
+		return "", err
+	}
+	return provider.Logout(r.Context(), hint, strings.TrimSuffix(s.Issuer, "/")+"/oauth/logout", state)
+}
+
+// returning reads the state with which the identity provider sends the browser back.
+func (s *Server) returning(state string) (*farewell, bool) {
+	l := &farewell{}
+	if s.open(purposeFarewell, state, l) != nil {
+		return nil, false
+	}
+	return l, l.To == "" || s.mayLeaveTo(l.Client, l.To)
+}
+
+// proof is what a logout proves: whose login is meant.
+type proof struct {
+	subject, client string
+	live            *iam.Session // nil where it is over
+}
+
+// proof returns what the request proves; nil for nothing.
+func (s *Server) proof(r *http.Request, f form) (*proof, error) {
+	var p *proof
+	session := ""
 	a, _, err := s.bearer(r)
 	switch {
 	case err == nil:
-		session, client = a.Session, a.Client
+		p, session = &proof{subject: a.Subject, client: a.Client}, a.Session
 	case errors.Is(err, iam.ErrUnavailable):
-		return "", "", err
-	case f["id_token_hint"] != "":
-		if id, bad := s.Verifier.Identity(f["id_token_hint"]); bad == nil { // one that is not ours proves nothing
-			session, client = id.Session, id.Client
+		return nil, err
+	default: // a hint that is not ours proves nothing
+		if id, err := s.Verifier.Identity(f["id_token_hint"]); err == nil {
+			p, session = &proof{subject: id.Subject, client: id.Client}, id.Session
 		}
 	}
-	if f["client_id"] != "" && session != "" && f["client_id"] != client {
-		return "", "", refuse(invalidRequest, "The client_id is not the one that the token was issued to.")
+	if p == nil {
+		return nil, nil
 	}
-	return session, client, nil
+	if f["client_id"] != "" && f["client_id"] != p.client {
+		return nil, refuse(invalidRequest, "The client_id is not the one that the token was issued to.")
+	}
+	sess, _, err := s.Sessions.Find(r.Context(), session)
+	if errors.Is(err, iam.ErrUnavailable) {
+		return nil, err
+	}
+	if err == nil && sess.UserUID == p.subject {
+		p.live = sess
+	}
+	return p, nil
 }
 
-// afterLogout returns where to send the person: where he asks to go, if his client registered that very
+// farewell returns where to send the person: where he asks to go, if his client registered that very
 // URL, else nowhere.
-func (s *Server) afterLogout(client string, f form) string {
-	to := f["post_logout_redirect_uri"]
+func (s *Server) farewell(client string, f form) *farewell {
+	l := &farewell{Client: client}
+	if to := f["post_logout_redirect_uri"]; s.mayLeaveTo(client, to) && len(f["state"]) <= maxState {
+		l.To, l.State = to, []byte(f["state"])
+	}
+	return l
+}
+
+func (s *Server) mayLeaveTo(client, to string) bool {
 	c := s.Clients.Client(client)
-	if to == "" || c == nil || !slices.Contains(c.PostLogoutRedirectURIs, to) {
-		return ""
+	if c == nil || !slices.Contains(c.PostLogoutRedirectURIs, to) {
+		return false
 	}
-	u, err := url.Parse(to)
-	if err != nil {
-		return ""
-	}
-	if f["state"] != "" {
-		q := u.Query()
-		q.Set("state", f["state"])
-		u.RawQuery = q.Encode()
-	}
-	return u.String()
+	_, err := url.Parse(to)
+	return err == nil
 }
 
 // logoutForm reads the parameters, from the query of a GET and the body of a POST.
 func logoutForm(r *http.Request) (form, error) {
 	if r.Method != http.MethodPost {
-		return once(r.URL.Query())
+		values, err := url.ParseQuery(r.URL.RawQuery)
+		if err != nil {
+			return nil, refuse(invalidRequest, "The query is not well-formed.")
+		}
+		return once(values)
 	}
 	if r.ContentLength == 0 || r.Body == nil || r.Body == http.NoBody {
 		return form{}, nil

@@ -1,10 +1,14 @@
 package oauth
 
 import (
+	"context"
 	"net/http"
 	"net/url"
 	"testing"
 	"time"
+
+	"kapis.dev/ks-apiserver/pkg/iam"
+	"kapis.dev/ks-apiserver/pkg/idp"
 )
 
 // TLogout-6, S36, S37: logout on one replica, refused on the other, with the refresh token.
@@ -110,5 +114,128 @@ func TestLogoutThatCanNotBeDoneSaysSo(t *testing.T) {
 	f.setDown(false)
 	if r := do(t, request(t, http.MethodGet, f.servers[0].URL+"/oauth/logout", "", header)); r.code != http.StatusOK || len(f.names()) != 0 {
 		t.Errorf("the second attempt: %d", r.code)
+	}
+}
+
+// page sends a logout from a browser.
+func (s *server) page(t testing.TB, browser string, q url.Values) reply {
+	t.Helper()
+	return do(t, request(t, http.MethodGet, s.URL+"/oauth/logout?"+q.Encode(), "", map[string]string{browserHeader: browser}))
+}
+
+// TLogout-2, TLogout-4, TLogout-6: a browser is logged out with the hint of its own person, with all that was opened in it; without one
+// it is asked.
+func TestLogoutOfABrowser(t *testing.T) {
+	const bye = "https://harbor.example/bye"
+	for name, test := range map[string]struct {
+		hint     string // whose
+		query    url.Values
+		later    time.Duration
+		location string
+		lives    bool
+	}{
+		"no hint":                          {"", nil, 0, "", true},
+		"no hint, an image's GET":          {"", url.Values{"client_id": {"harbor"}, "post_logout_redirect_uri": {bye}}, 0, "", true},
+		"bad hint":                         {"bad", url.Values{"post_logout_redirect_uri": {bye}}, 0, "", true},
+		"hint of another person":           {"bob", url.Values{"post_logout_redirect_uri": {bye}}, 0, "", true},
+		"hint":                             {"alice", nil, 0, "", false},
+		"hint that has expired":            {"alice", nil, 5 * time.Hour, "", false},
+		"hint and target (TLogout-3)":      {"alice", url.Values{"post_logout_redirect_uri": {bye}, "state": {"\x00ü"}}, 0, bye + "?state=%00%C3%BC", false},
+		"hint and target of nobody (S40)":  {"alice", url.Values{"post_logout_redirect_uri": {"https://evil.example"}}, 0, "", false},
+		"hint and target of another":       {"alice", url.Values{"post_logout_redirect_uri": {"https://app.example/bye?a=b"}}, 0, "", false},
+		"hint of a session that is over":   {"alice, over", nil, 0, "", false},
+		"state of somebody else's logout":  {"", url.Values{"state": {"x"}}, 0, "", true},
+		"unknown parameters, empty client": {"alice", url.Values{"client_id": {""}, "ui_locales": {"de"}}, 0, "", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFleet(t, 2, func(s *settings) { s.life.Inactivity = 24 * time.Hour })
+			s := f.servers[0]
+			_, hash := stand()
+			f.user("bob", hash, "Active")
+			b := s.browser(t, "alice")
+			harbor, spa := s.redeem(t, s.code(t, b, harborAsks()), nil), s.post(t, spaRedeems(s.code(t, b, spaAsks())), nil)
+			hint := map[string]string{"alice": harbor.str("id_token"), "alice, over": harbor.str("id_token"), "bad": harbor.str("access_token"),
+				"bob": s.redeem(t, s.code(t, s.browser(t, "bob"), harborAsks()), nil).str("id_token"), "": ""}[test.hint]
+			if test.hint == "alice, over" {
+				s.form(t, "/oauth/revoke", asHarbor(harbor.str("refresh_token")), nil)
+			}
+			f.clock.add(test.later)
+			r := s.page(t, b, with(cmpOr(test.query), "id_token_hint", hint))
+			if r.header.Get("Location") != test.location || r.header.Get("Cache-Control") != "no-store" {
+				t.Errorf("%d to %q: %s", r.code, r.header.Get("Location"), r.text)
+			}
+			_, _, err := s.sessions.Find(t.Context(), b)
+			renewed := f.servers[1].post(t, url.Values{"grant_type": {"refresh_token"}, "client_id": {"spa"}, "refresh_token": {spa.str("refresh_token")}}, nil)
+			if (err == nil) != test.lives || (renewed.code == http.StatusOK) != test.lives {
+				t.Errorf("the browser: %v, another client: %d %s", err, renewed.code, renewed.text)
+			}
+		})
+	}
+}
+
+// cmpOr stands an empty query for none.
+func cmpOr(q url.Values) url.Values {
+	if q == nil {
+		return url.Values{}
+	}
+	return q
+}
+
+// offline_access outlives the browser (OpenID Connect Core 1.0, 11), and nothing outlives a logout of its own.
+func TestOfflineAccessOutlivesTheBrowser(t *testing.T) {
+	f := newFleet(t, 1, nil)
+	s := f.servers[0]
+	b := s.browser(t, "alice")
+	off := s.redeem(t, s.code(t, b, harborAsks("scope", "openid offline_access")), nil)
+	on := s.redeem(t, s.code(t, b, harborAsks()), nil)
+	s.page(t, b, url.Values{"id_token_hint": {on.str("id_token")}})
+	if s.userinfo(t, on.str("access_token")).code != http.StatusUnauthorized || s.userinfo(t, off.str("access_token")).code != http.StatusOK {
+		t.Error("the wrong one ended")
+	}
+	s.page(t, "", url.Values{"id_token_hint": {off.str("id_token")}})
+	if s.userinfo(t, off.str("access_token")).code != http.StatusUnauthorized {
+		t.Error("it outlives its own logout")
+	}
+}
+
+// leaver is an identity provider with a page that logs people out.
+type leaver struct {
+	idp.Provider
+	fail error
+}
+
+func (u leaver) Logout(_ context.Context, hint, back, state string) (string, error) {
+	return "https://idp.example/end?" + url.Values{"id_token_hint": {hint}, "post_logout_redirect_uri": {back}, "state": {state}}.Encode(), u.fail
+}
+
+// TLogout-6, U34: the logout goes up with the provider's own ID token, and comes back to where the client wanted.
+func TestLogoutGoesUpstreamAndComesBack(t *testing.T) {
+	f := newFleet(t, 1, nil)
+	s := f.servers[0]
+	sess, _, err := s.sessions.Open(t.Context(), iam.Login{Proof: iam.Proof{User: s.users.ByName("alice"), Provider: "corp", Subject: "1", Hint: "their-id-token"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := s.oauth.farewell("harbor", form{"post_logout_redirect_uri": "https://harbor.example/bye", "state": "a b"})
+	to, err := s.oauth.logoutPage(request(t, http.MethodGet, s.URL, "", nil), leaver{}, sess, l)
+	if err != nil {
+		t.Fatal(err)
+	}
+	u, err := url.Parse(to)
+	if err != nil || u.Query().Get("id_token_hint") != "their-id-token" || u.Query().Get("post_logout_redirect_uri") != issuerURL+"/oauth/logout" {
+		t.Fatalf("%s, %v", to, err)
+	}
+	back := s.page(t, "", url.Values{"state": {u.Query().Get("state")}})
+	if back.code != http.StatusFound || back.header.Get("Location") != "https://harbor.example/bye?state=a+b" {
+		t.Errorf("%d to %q", back.code, back.header.Get("Location"))
+	}
+	// A state is no way to anywhere else, and none that was made for another use (S40).
+	for _, state := range []string{u.Query().Get("state") + "x", s.codeOf(t)} {
+		if r := s.page(t, "", url.Values{"state": {state}}); r.header.Get("Location") != "" {
+			t.Errorf("%q", r.header.Get("Location"))
+		}
+	}
+	if l := s.oauth.farewell("harbor", form{"post_logout_redirect_uri": "https://evil.example"}); l.To != "" {
+		t.Error(l.To)
 	}
 }

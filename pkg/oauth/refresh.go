@@ -1,19 +1,19 @@
 package oauth
 
 import (
-	"context"
 	"errors"
+	"net/http"
 
 	"kapis.dev/ks-apiserver/pkg/iam"
 )
 
 // refresh is the grant of that name (RFC 6749, 6).
-func (s *Server) refresh(ctx context.Context, c *Client, f form) (*tokens, error) {
+func (s *Server) refresh(r *http.Request, c *Client, f form) (*tokens, error) {
 	if f["refresh_token"] == "" {
 		return nil, refuse(invalidRequest, "The refresh_token is missing.")
 	}
 	var scopes []string
-	sess, u, next, err := s.Sessions.Refresh(ctx, c.Name, f["refresh_token"], func(sess *iam.Session) (err error) {
+	sess, u, next, err := s.Sessions.Refresh(r.Context(), c.Name, f["refresh_token"], func(sess *iam.Session) (err error) {
 		life := s.Clients.Lifetime(c.Name)
 		if left := sess.Expires.Sub(s.Now()); left < leastLife && (life.MaxAge == 0 || life.MaxAge >= leastLife) {
 			return refuse(invalidGrant, "The session has reached its end; log in again.")
@@ -27,5 +27,5 @@ func (s *Server) refresh(ctx context.Context, c *Client, f form) (*tokens, error
 	if err != nil {
 		return nil, err
 	}
-	return s.issue(c, sess, u, scopes, next)
+	return s.issue(c, &issued{session: sess, user: u, scopes: scopes, refresh: next})
 }

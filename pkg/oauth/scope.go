@@ -10,17 +10,33 @@ const (
 	scopeOpenID  = "openid"
 	scopeProfile = "profile"
 	scopeEmail   = "email"
+	scopeGroups  = "groups"
+	// scopeOffline has a session outlive that of the browser in which it was opened (OpenID Connect Core 1.0, 11).
+	scopeOffline = "offline_access"
 )
 
-func supportedScopes() []string { return []string{scopeOpenID, scopeProfile, scopeEmail} }
+func supportedScopes() []string {
+	return []string{scopeOpenID, scopeProfile, scopeEmail, scopeGroups, scopeOffline}
+}
+
+// mostScopes are what a client gets that does not say what it wants, and the most that a device gets.
+func mostScopes(c *Client) []string {
+	if len(c.ScopeRestrictions) == 0 {
+		return []string{scopeOpenID, scopeProfile, scopeEmail}
+	}
+	return slices.DeleteFunc(supportedScopes(), func(s string) bool { return !slices.Contains(c.ScopeRestrictions, s) })
+}
 
 // grantScopes returns which of the requested scopes a client is given: those that exist, and that the
-// client is not restricted from. None requested is none given; some requested and none given is an
-// error (RFC 6749, 3.3).
+// client is not restricted from. To none requested the answer is mostScopes, except for the platform's own clients, which ask
+// for none and are told all; some requested and none given is an error (RFC 6749, 3.3).
 func grantScopes(c *Client, requested string) ([]string, error) {
 	want := strings.Fields(requested)
 	if !printable(requested) {
 		return nil, refuse(invalidScope, "The scope has characters that a scope can't have.")
+	}
+	if len(want) == 0 && !c.Trusted {
+		want = mostScopes(c)
 	}
 	var got []string
 	for _, s := range supportedScopes() {
@@ -28,7 +44,7 @@ func grantScopes(c *Client, requested string) ([]string, error) {
 			got = append(got, s)
 		}
 	}
-	if len(want) > 0 && len(got) == 0 {
+	if len(got) == 0 && (len(want) > 0 || !c.Trusted) {
 		return nil, refuse(invalidScope, "None of the requested scopes can be granted.")
 	}
 	return got, nil

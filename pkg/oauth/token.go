@@ -1,9 +1,9 @@
 package oauth
 
 import (
-	"context"
 	"errors"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -16,15 +16,24 @@ import (
 // grant is a way to get tokens.
 type grant struct {
 	name string
-	do   func(ctx context.Context, c *Client, f form) (*tokens, error)
+	do   func(r *http.Request, c *Client, f form) (*tokens, error)
 }
 
 // grants is the table of what there is; discovery is read off it.
 func (s *Server) grants() []grant {
-	return []grant{
-		{"password", s.password},
+	all := []grant{
+		{"authorization_code", s.authorizationCode},
 		{"refresh_token", s.refresh},
+		{"client_credentials", s.clientCredentials},
+		{"urn:ietf:params:oauth:grant-type:device_code", s.deviceCode},
 	}
+	if s.Audiences != nil {
+		all = append(all, grant{grantExchange, s.exchange})
+	}
+	if s.PasswordGrant {
+		all = append(all, grant{"password", s.password}, grant{"otp", s.secondFactor})
+	}
+	return all
 }
 
 // tokens is the answer of the token endpoint (RFC 6749, 5.1; OpenID Connect Core 1.0, 3.1.3.3).
@@ -35,6 +44,8 @@ type tokens struct {
 	RefreshToken string `json:"refresh_token,omitempty"`
 	IDToken      string `json:"id_token,omitempty"`
 	Scope        string `json:"scope,omitempty"`
+	// IssuedTokenType is for token exchange alone (RFC 8693, 2.2.1).
+	IssuedTokenType string `json:"issued_token_type,omitempty"`
 }
 
 // leastLife is what is left of a session at least where tokens are issued for it: the console
@@ -59,7 +70,7 @@ func (s *Server) token(req *restful.Request) (any, error) {
 		for _, g := range s.grants() {
 			if g.name == f["grant_type"] {
 				name = g.name
-				return g.do(r.Context(), c, f)
+				return g.do(r, c, f)
 			}
 		}
 		return nil, refuse(unsupportedGrant, "The grant_type is not one that this server supports.")
@@ -85,22 +96,57 @@ func outcome(err error) string {
 	return e.Name
 }
 
-// issue makes the tokens of a session. scopes are those of this answer.
-func (s *Server) issue(c *Client, sess *iam.Session, u *iam.User, scopes []string, refresh string) (*tokens, error) {
+// issued is what tokens are made of.
+type issued struct {
+	session *iam.Session
+	// user is nil where the session is none of a User.
+	user *iam.User
+	// scopes are those of this answer.
+	scopes []string
+	// refresh is the refresh token; "" for none.
+	refresh string
+	// nonce is that of the authorization request; "" but for the tokens of a code.
+	nonce string
+}
+
+// groups are those that count: the User's own, and what the provider gave at login.
+func (i *issued) groups() []string { return groupsOf(i.session, i.user) }
+
+func groupsOf(sess *iam.Session, u *iam.User) []string {
+	var out []string
+	if u != nil {
+		out = slices.Clone(u.Groups)
+	}
+	for _, g := range sess.Groups {
+		if !slices.Contains(out, g) {
+			out = append(out, g)
+		}
+	}
+	return out
+}
+
+// issue makes the tokens of a session.
+func (s *Server) issue(c *Client, i *issued) (*tokens, error) {
 	now := s.Now().Truncate(time.Second)
-	life := s.Clients.Lifetime(c.Name)
-	end := life.AccessExpiry(sess, now).Truncate(time.Second)
-	access, err := s.Tokens.Access(&token.Access{
-		Subject: u.UID, Username: u.Name, Client: c.Name, Session: sess.Name, Scopes: scopes, Issued: now, Expires: end,
-		Display: token.Display{Groups: u.Groups, Email: u.Email, Uninitialized: u.Uninitialized},
-	})
+	end := s.Clients.Lifetime(c.Name).AccessExpiry(i.session, now).Truncate(time.Second)
+	a := &token.Access{
+		Subject: i.session.UserUID, Username: i.session.User, Client: c.Name, Session: i.session.Name, Scopes: i.scopes, Issued: now, Expires: end,
+		Display: token.Display{Groups: i.groups()},
+	}
+	if reg := i.session.Registration; reg != nil {
+		a.Display.Extra = reg.Extra()
+	}
+	if i.user != nil {
+		a.Display.Email, a.Display.Uninitialized = i.user.Email, i.user.Uninitialized
+	}
+	access, err := s.Tokens.Access(a)
 	if err != nil {
 		return nil, err
 	}
 	t := &tokens{AccessToken: access, TokenType: "Bearer", ExpiresIn: int64(end.Sub(now) / time.Second),
-		RefreshToken: refresh, Scope: strings.Join(scopes, " ")}
-	if has(scopes, scopeOpenID) {
-		if t.IDToken, err = s.identity(c, sess, u, scopes, now, end); err != nil {
+		RefreshToken: i.refresh, Scope: strings.Join(i.scopes, " ")}
+	if has(i.scopes, scopeOpenID) && i.user != nil && i.session.Registration == nil {
+		if t.IDToken, err = s.identity(c, i, now, end); err != nil {
 			return nil, err
 		}
 	}
@@ -108,9 +154,14 @@ func (s *Server) issue(c *Client, sess *iam.Session, u *iam.User, scopes []strin
 }
 
 // identity makes an ID token with the claims of the granted scopes.
-func (s *Server) identity(c *Client, sess *iam.Session, u *iam.User, scopes []string, now, end time.Time) (string, error) {
-	id := &token.Identity{Subject: u.UID, Client: c.Name, Session: sess.Name, Issued: now, Expires: end, Authenticated: sess.Created}
-	cl := claimsOf(u, scopes)
+func (s *Server) identity(c *Client, i *issued, now, end time.Time) (string, error) {
+	id := &token.Identity{Subject: i.user.UID, Client: c.Name, Session: i.session.Name, Issued: now, Expires: end,
+		Authenticated: i.session.Authenticated, Methods: i.session.Methods, Nonce: i.nonce}
+	if id.Authenticated.IsZero() {
+		id.Authenticated = i.session.Created
+	}
+	cl := s.claimsOf(i.session, i.user, i.scopes)
 	id.Username, id.Name, id.Email, id.Locale = cl.Username, cl.Name, cl.Email, cl.Locale
+	id.EmailVerified, id.Groups = cl.EmailVerified, cl.Groups
 	return s.Tokens.Identity(id)
 }

@@ -1,0 +1,208 @@
+package oauth
+
+import (
+	"crypto/sha256"
+	"crypto/subtle"
+	"encoding/hex"
+	"errors"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	restful "github.com/emicklei/go-restful/v3"
+
+	"kapis.dev/ks-apiserver/pkg/iam"
+	"kapis.dev/ks-apiserver/pkg/idp"
+	"kapis.dev/ks-apiserver/pkg/oauth/page"
+	"kapis.dev/ks-apiserver/pkg/token"
+)
+
+const (
+	// journeyLife is how long a person may take at his provider.
+	journeyLife = 30 * time.Minute
+	// maxCookie is as much of a cookie as every browser keeps (RFC 6265, 6.1), less its name and attributes.
+	maxCookie = 3900
+	// journeyCookie begins the name of the cookie of a login at a provider.
+	journeyCookie = "ks-idp-"
+)
+
+// journey is a login at a provider that is under way. It lies sealed in a cookie of that provider, so that it is bound to
+// the browser that began it, and the server keeps nothing.
+type journey struct {
+	State    string         `json:"s"`
+	Nonce    string         `json:"n"`
+	Verifier string         `json:"v"`
+	At       time.Time      `json:"t"`
+	Request  *authorization `json:"a,omitempty"`
+	Handover *handover      `json:"h,omitempty"`
+}
+
+func journeyPurpose(provider string) token.Purpose { return token.Purpose("provider " + provider) }
+
+func journeyName(provider string) string {
+	sum := sha256.Sum256([]byte(provider))
+	return journeyCookie + hex.EncodeToString(sum[:8])
+}
+
+// journeyCookieOf makes the cookie. A provider may send the browser back with a form, which is a request from another site;
+// that carries only cookies that say so, and browsers want those to be Secure. The state protects it.
+func (s *Server) journeyCookieOf(r *http.Request, provider, value string) *http.Cookie {
+	c := s.cookie(r, journeyName(provider), value)
+	if c.Secure {
+		c.SameSite = http.SameSiteNoneMode
+	}
+	c.MaxAge = int(journeyLife / time.Second)
+	if value == "" {
+		c.MaxAge = -1
+	}
+	return c
+}
+
+// redirectProvider returns a provider that people are sent to.
+func (s *Server) redirectProvider(name string) (*idp.Entry, idp.Redirect, error) {
+	e := s.desk.directory.Entry(name)
+	if e != nil && !e.Disabled {
+		if p, ok := e.Provider.(idp.Redirect); ok {
+			return e, p, nil
+		}
+	}
+	return nil, nil, problem(http.StatusNotFound, page.Say("error.provider"), nil)
+}
+
+// callbackURL is the address that a provider sends people back to. Each has its own, so that the answer of one can't be
+// passed off as that of another (RFC 9700, 4.4).
+func (s *Server) callbackURL(provider string) string {
+	return strings.TrimSuffix(s.Issuer, "/") + "/oauth/callback/" + url.PathEscape(provider)
+}
+
+// loginAt sends the browser to a provider.
+func (s *Server) loginAt(req *restful.Request) (any, error) {
+	r := req.Request
+	if err := s.guardTransport(r); err != nil {
+		return nil, err
+	}
+	e, provider, err := s.redirectProvider(req.PathParameter("provider"))
+	if err != nil {
+		return nil, err
+	}
+	// State, nonce and verifier have 256 bits each (S43).
+	j := journey{State: random(), Nonce: random(), Verifier: random(), At: s.Now()}
+	begin := idp.Begin{Callback: s.callbackURL(e.Name), State: j.State, Nonce: j.Nonce, Verifier: j.Verifier}
+	switch q := r.URL.Query(); {
+	case q.Get("form") != "":
+		p, err := s.take(r, formLogin, q.Get("form"))
+		if err != nil {
+			return nil, err
+		}
+		if j.Request = p.Request; j.Request != nil {
+			begin.LoginHint, begin.Again = j.Request.LoginHint, has(j.Request.Prompt, promptLogin)
+		}
+	case q.Get("redirect_uri") != "":
+		if j.Handover, err = s.newHandover(e.Name, q.Get("redirect_uri"), q.Get("state")); err != nil {
+			return nil, err
+		}
+	}
+	if b, err := s.here(r); err != nil {
+		return nil, err
+	} else if b != nil {
+		begin.Again = true // he is logged in: the provider has to see him, and not his cookie there
+	}
+	sealed, err := s.seal(journeyPurpose(e.Name), j)
+	if err != nil {
+		return nil, err
+	}
+	if len(sealed) > maxCookie {
+		return nil, problem(http.StatusBadRequest, page.Say("error.long"), nil)
+	}
+	to, err := provider.Begin(r.Context(), begin)
+	if err != nil {
+		return nil, s.upstreamFault(e, err)
+	}
+	return withCookies{[]*http.Cookie{s.journeyCookieOf(r, e.Name, sealed)}, redirect(to)}, nil
+}
+
+// upstreamFault is what a person is told of a provider that failed.
+func (s *Server) upstreamFault(e *idp.Entry, err error) error {
+	code, say, ok := entranceFault(err, label(e))
+	if !ok {
+		return err
+	}
+	return problem(code, say, err)
+}
+
+// callback is where a provider sends the browser back to. Without a state it is the console, which redeems what it was given.
+func (s *Server) callback(req *restful.Request) (any, error) {
+	r := req.Request
+	values, err := callbackValues(r)
+	if err != nil {
+		return nil, err
+	}
+	if values.Get("state") == "" && r.Method == http.MethodGet && !wantsHTML(r) {
+		return s.redeemHandover(req, values.Get("code"))
+	}
+	if err := s.guardTransport(r); err != nil {
+		return nil, err
+	}
+	name := req.PathParameter("provider")
+	j, err := s.journeyOf(r, name, values["state"])
+	if err != nil {
+		return nil, err
+	}
+	over := s.journeyCookieOf(r, name, "") // it counts once, whatever comes of it
+	answer, err := s.arrive(r, name, j, values)
+	return s.withSession(over)(answer, err)
+}
+
+// journeyOf returns the login that this browser has begun. The state of another browser, an old one, or none is refused (S41).
+func (s *Server) journeyOf(r *http.Request, provider string, state []string) (*journey, error) {
+	bad := func(cause error) error { return problem(http.StatusBadRequest, page.Say("error.state"), cause) }
+	c, err := r.Cookie(s.cookieName(r, journeyName(provider)))
+	if err != nil || len(state) != 1 || state[0] == "" {
+		return nil, bad(errors.New("the browser has begun no login at the provider, or the state is missing"))
+	}
+	var j journey
+	if err := s.open(journeyPurpose(provider), c.Value, &j); err != nil {
+		return nil, bad(err)
+	}
+	if subtle.ConstantTimeCompare([]byte(j.State), []byte(state[0])) != 1 || s.Now().Sub(j.At) > journeyLife {
+		return nil, bad(errors.New("the state is another one, or too old"))
+	}
+	return &j, nil
+}
+
+// arrive takes the person that a provider vouches for.
+func (s *Server) arrive(r *http.Request, name string, j *journey, values url.Values) (any, error) {
+	e, provider, err := s.redirectProvider(name)
+	if err != nil {
+		return nil, err
+	}
+	p := &slip{Request: j.Request, Handover: j.Handover}
+	shown := loginShown{provider: name}
+	id, err := provider.Finish(r.Context(), idp.Callback{Values: values, Callback: s.callbackURL(name), Nonce: j.Nonce, Verifier: j.Verifier})
+	if err != nil {
+		if j.Handover != nil {
+			return nil, s.upstreamFault(e, err)
+		}
+		return s.failedLogin(r, p, err, shown)
+	}
+	if s.desk.entrance == nil {
+		return nil, iam.ErrUnavailable
+	}
+	proof, err := s.desk.entrance.Identity(r.Context(), name, id, s.originOf(r))
+	if err != nil {
+		if j.Handover != nil {
+			return nil, s.upstreamFault(e, err)
+		}
+		return s.failedLogin(r, p, err, shown)
+	}
+	return s.advance(r, p, proof)
+}
+
+// callbackValues reads what the browser came back with. It is the provider's, and may have a name twice.
+func callbackValues(r *http.Request) (url.Values, error) {
+	if r.Method != http.MethodPost {
+		return r.URL.Query(), nil
+	}
+	return readValues(nil, r)
+}

@@ -1,0 +1,100 @@
+package oauth
+
+import (
+	"errors"
+	"net/http"
+	"net/url"
+	"slices"
+
+	restful "github.com/emicklei/go-restful/v3"
+
+	"kapis.dev/ks-apiserver/pkg/oauth/page"
+)
+
+// askConsent answers with the page that asks whether the client may have the scopes, which then goes on with a.
+func (s *Server) askConsent(r *http.Request, b *browser, a *authorization) (any, error) {
+	p := slip{Request: a, Session: b.session.Name}
+	sealed, set, err := s.give(r, formConsent, p)
+	if err != nil {
+		return nil, err
+	}
+	d := page.Consent{Client: a.Client, User: b.user.Name, Scopes: scopeWords(a.Scopes), Target: hostOf(a.RedirectURI)}
+	d.Form = sealed
+	return s.show(0, d, p.targets(), set), nil
+}
+
+func hostOf(address string) string {
+	u, err := url.Parse(address)
+	if err != nil || u.Host == "" {
+		return address
+	}
+	return u.Host
+}
+
+// scopeWords says what scopes mean. The platform's own clients ask for none, and may do all that the person may.
+func scopeWords(scopes []string) []page.Message {
+	if len(scopes) == 0 {
+		return []page.Message{page.Say("scope.openid"), page.Say("scope.api")}
+	}
+	known := map[string]page.Message{
+		"openid": page.Say("scope.openid"), "profile": page.Say("scope.profile"), "email": page.Say("scope.email"),
+		"groups": page.Say("scope.groups"), "offline_access": page.Say("scope.offline_access"),
+	}
+	var out []page.Message
+	for _, s := range scopes {
+		if m, ok := known[s]; ok {
+			out = append(out, m)
+			continue
+		}
+		out = append(out, page.Say("scope.other", s))
+	}
+	return out
+}
+
+// takeOwn opens a slip that was given to whoever is logged in now.
+func (s *Server) takeOwn(r *http.Request, name formName, sealed string) (*browser, *slip, error) {
+	p, err := s.take(r, name, sealed)
+	if err != nil {
+		return nil, nil, err
+	}
+	b, err := s.here(r)
+	if err != nil {
+		return nil, nil, err
+	}
+	if b == nil || b.session.Name != p.Session {
+		return nil, nil, stale(errors.New("another person is logged in than the page was made for, or nobody"))
+	}
+	return b, p, nil
+}
+
+// consent takes what a person says to a client's request.
+func (s *Server) consent(req *restful.Request) (any, error) {
+	r := req.Request
+	f, err := s.posted(req)
+	if err != nil {
+		return nil, err
+	}
+	b, p, err := s.takeOwn(r, formConsent, f["form"])
+	if err != nil {
+		return nil, err
+	}
+	a := p.Request
+	switch f["answer"] {
+	case "allow":
+		if err := s.Sessions.Consent(r.Context(), b.session.Name, a.Client, a.Scopes); err != nil {
+			return nil, err
+		}
+		a.agreed()
+		return s.proceed(r, b, a)
+	case "deny":
+		return s.refused(a, accessDenied, "The person said no."), nil
+	case "switch":
+		if err := s.Sessions.End(r.Context(), b.session.Name, "other user"); err != nil {
+			return nil, err
+		}
+		a.LoginHint = ""
+		a.Prompt = slices.DeleteFunc(a.Prompt, func(p string) bool { return p == promptLogin })
+		return s.withSession(s.expired(r, sessionCookie))(s.askLogin(r, a))
+	}
+	return nil, problem(http.StatusBadRequest, page.Say("error.stale"), nil)
+}

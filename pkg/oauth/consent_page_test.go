@@ -1,0 +1,208 @@
+package oauth
+
+import (
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+)
+
+const argoURI = "https://argo.example/cb"
+
+// argoAsks is an authorization request that needs consent.
+func argoAsks(pairs ...string) url.Values {
+	return with(harborAsks("client_id", "argo", "redirect_uri", argoURI, "scope", "openid groups"), pairs...)
+}
+
+func TestConsentIsAskedOnceAndRemembered(t *testing.T) {
+	w := newSite(t)
+	p := w.person(t)
+	p.open("/oauth/authorize?" + argoAsks().Encode())
+	p.answer("password", "username", "alice", "password", password).says(t, http.StatusOK, "Allow argo?", "Logged in as alice", "see the groups that you are in",
+		"You go on to argo.example.")
+	if q := p.answer("", "answer", "allow").sentTo(t, argoURI); q.Get("code") == "" || q.Get("state") != "s" {
+		t.Error(q)
+	}
+	if q := p.open("/oauth/authorize?"+argoAsks().Encode()).sentTo(t, argoURI); q.Get("code") == "" {
+		t.Error("asked again:", q)
+	}
+	p.open("/oauth/authorize?"+argoAsks("scope", "openid offline_access").Encode()).says(t, http.StatusOK, "stay connected") // more than before
+	p.open("/oauth/authorize?"+argoAsks("prompt", "consent").Encode()).says(t, http.StatusOK, "Allow argo?")
+	if q := p.answer("", "answer", "allow").sentTo(t, argoURI); q.Get("code") == "" {
+		t.Error("prompt=consent asks for ever:", q)
+	}
+}
+
+func TestNoIsToldTheClient(t *testing.T) {
+	w := newSite(t)
+	p := w.person(t).login("alice")
+	p.open("/oauth/authorize?" + argoAsks().Encode())
+	if q := p.answer("", "answer", "deny").sentTo(t, argoURI); q.Get("error") != accessDenied || q.Get("iss") != issuerURL || q.Get("code") != "" {
+		t.Error(q)
+	}
+	p.open("/oauth/authorize?"+argoAsks().Encode()).says(t, http.StatusOK, "Allow argo?")
+	if r := p.answer("", "answer", "maybe"); r.code != http.StatusBadRequest || r.header.Get("Location") != "" {
+		t.Error(r.code)
+	}
+}
+
+func TestConsentIsGivenByWhoSawThePage(t *testing.T) { // T6749-12, S38, S42
+	w := newSite(t)
+	p := w.person(t).login("alice")
+	p.open("/oauth/authorize?" + argoAsks().Encode())
+	v, to := p.fields("")
+	v.Set("answer", "allow")
+	mallory := w.person(t).login("bob")
+	p.send(http.MethodPost, to, v.Encode(), map[string]string{"Sec-Fetch-Site": "cross-site"}).says(t, http.StatusForbidden)
+	mallory.send(http.MethodPost, to, v.Encode(), nil).says(t, http.StatusForbidden)
+	// Another person has logged in in the same browser since.
+	p.open("/oauth/authorize?" + harborAsks("prompt", "login").Encode())
+	p.answer("password", "username", "bob", "password", password)
+	p.send(http.MethodPost, to, v.Encode(), nil).says(t, http.StatusForbidden)
+}
+
+func TestAnotherPersonMayLogInInstead(t *testing.T) {
+	w := newSite(t)
+	p := w.person(t).login("alice")
+	p.open("/oauth/authorize?" + argoAsks("login_hint", "alice").Encode())
+	r := p.answer("", "answer", "switch")
+	r.says(t, http.StatusOK, "to go on to argo")
+	if p.loggedIn() != "" || len(w.names()) != 0 || strings.Contains(r.text, `value="alice"`) {
+		t.Error("still logged in:", p.loggedIn(), w.names())
+	}
+	p.answer("password", "username", "bob", "password", password).says(t, http.StatusOK, "Logged in as bob")
+}
+
+// deviceCode begins the login of a device, and returns its codes.
+func (w *site) deviceCode(t testing.TB) (device, user string) {
+	t.Helper()
+	r := do(t, request(t, http.MethodPost, w.URL+"/oauth/device_authorization", "client_id=cli", nil))
+	if r.code != http.StatusOK {
+		t.Fatalf("%d %s", r.code, r.text)
+	}
+	return r.str("device_code"), r.str("user_code")
+}
+
+func (w *site) poll(t testing.TB, device string) reply {
+	t.Helper()
+	return w.post(t, url.Values{"grant_type": {"urn:ietf:params:oauth:grant-type:device_code"}, "device_code": {device}, "client_id": {"cli"}}, nil)
+}
+
+func TestDeviceIsLetInByWhoComparesTheCode(t *testing.T) { // T8628-6
+	w := newSite(t)
+	device, code := w.deviceCode(t)
+	p := w.person(t)
+	p.open("/oauth/device?user_code="+code).says(t, http.StatusOK, "Log in") // who it is comes first
+	r := p.answer("password", "username", "alice", "password", password)
+	if to := r.header.Get("Location"); r.code != http.StatusSeeOther || !strings.HasSuffix(to, "/oauth/device?user_code="+url.QueryEscape(strings.ReplaceAll(code, "-", ""))) &&
+		!strings.HasSuffix(to, "/oauth/device?user_code="+code) {
+		t.Fatal(r.code, to)
+	}
+	p.open("/oauth/device?user_code="+code).says(t, http.StatusOK, "Connect a device", `value="`+code+`"`) // filled in, and no more
+	if r := w.poll(t, device); r.str("error") != "authorization_pending" {
+		t.Error("let in by an address:", r.text)
+	}
+	p.answer("find", "user_code", strings.ToLower(strings.ReplaceAll(code, "-", " "))).says(t, http.StatusOK, "Connect cli?", code, "it is a fraud", "Logged in as alice")
+	p.answer("answer", "answer", "allow").says(t, http.StatusOK, "cli is logged in as you")
+	w.clock.add(pollInterval)
+	if r := w.poll(t, device); r.code != http.StatusOK || r.str("access_token") == "" {
+		t.Errorf("%d %s", r.code, r.text)
+	}
+}
+
+func TestPageDeniesADeviceOnce(t *testing.T) {
+	w := newSite(t)
+	device, code := w.deviceCode(t)
+	p := w.person(t).login("alice")
+	p.open("/oauth/device")
+	p.answer("find", "user_code", code)
+	v, to := p.fields("answer")
+	p.answer("answer", "answer", "deny").says(t, http.StatusOK, "was not given access")
+	if r := w.poll(t, device); r.str("error") != accessDenied {
+		t.Error(r.text)
+	}
+	p.send(http.MethodPost, to, with(v, "answer", "allow").Encode(), nil).says(t, http.StatusConflict, "answered already")
+}
+
+func TestPageLimitsWrongUserCodes(t *testing.T) { // T8628-4
+	w := newSite(t)
+	p := w.person(t).login("alice")
+	for i := range guessesAtOnce {
+		p.open("/oauth/device")
+		if r := p.answer("find", "user_code", "BCDF-GHJK-LMNP"); r.code != http.StatusBadRequest && i < guessesAtOnce-1 {
+			t.Fatalf("%d: %d", i, r.code)
+		}
+	}
+	_, code := w.deviceCode(t)
+	p.open("/oauth/device")
+	p.answer("find", "user_code", code).says(t, http.StatusTooManyRequests, "Too many wrong attempts")
+}
+
+func TestDeviceIsNotApprovedFromElsewhere(t *testing.T) { // S38, T6749-12
+	w := newSite(t)
+	_, code := w.deviceCode(t)
+	mallory, p := w.person(t).login("bob"), w.person(t).login("alice")
+	mallory.open("/oauth/device")
+	mallory.answer("find", "user_code", code)
+	v, to := mallory.fields("answer")
+	before := w.written()
+	p.send(http.MethodPost, to, with(v, "answer", "allow").Encode(), nil).says(t, http.StatusForbidden)
+	p.send(http.MethodPost, to, "user_code="+code+"&step=answer&answer=allow", nil).says(t, http.StatusForbidden)
+	if w.written() != before {
+		t.Error("a device was let in")
+	}
+}
+
+func TestLogoutIsConfirmed(t *testing.T) { // TLogout-4
+	w := newSite(t)
+	p := w.person(t).login("alice")
+	p.open("/oauth/logout").says(t, http.StatusOK, "Log out?", "Logged in as alice")
+	p.answer("", "answer", "no").says(t, http.StatusOK, "still logged in")
+	if p.loggedIn() != "alice" {
+		t.Fatal("an image on a page logs people out")
+	}
+	p.open("/oauth/logout")
+	v, to := p.fields("")
+	p.send(http.MethodPost, to, with(v, "answer", "yes").Encode(), map[string]string{"Sec-Fetch-Site": "cross-site"}).says(t, http.StatusForbidden)
+	p.open("/oauth/logout")
+	p.answer("", "answer", "yes").says(t, http.StatusOK, "You are logged out", "Log in again")
+	if len(w.names()) != 0 || p.cookies[hostPrefix+sessionCookie] != nil || p.cookies[hostPrefix+loginCookie] != nil {
+		t.Error(w.names(), p.cookies)
+	}
+	p.open("/oauth/logout").says(t, http.StatusOK, "You are logged out")
+	if r := do(t, request(t, http.MethodGet, w.URL+"/oauth/logout", "", nil)); r.str("message") != "success" { // the console
+		t.Error(r.text)
+	}
+}
+
+func TestLogoutGoesUpToTheProvider(t *testing.T) { // TLogout-6
+	w := newSite(t)
+	w.oauth.Directory = nil
+	w.knows("alice")
+	p := w.person(t)
+	p.open("/oauth/callback/github?code=c&state=" + p.away("/oauth/login/github"))
+	r := p.open("/oauth/logout")
+	if policy := r.header.Get("Content-Security-Policy"); !strings.Contains(policy, "form-action 'self' https:") {
+		t.Error(policy)
+	}
+	if policy := p.open("/oauth/account").header.Get("Content-Security-Policy"); !strings.Contains(policy, "form-action 'self' https:") {
+		t.Error(policy)
+	}
+}
+
+func TestScopesAreSaidInWords(t *testing.T) {
+	for _, c := range []struct {
+		scopes []string
+		words  int
+		first  string
+	}{{nil, 2, "scope.openid"}, {[]string{"email"}, 1, "scope.email"}, {[]string{"x"}, 1, "scope.other"}} {
+		if got := scopeWords(c.scopes); len(got) != c.words || got[0][0] != c.first {
+			t.Errorf("%v: %v", c.scopes, got)
+		}
+	}
+	for _, s := range supportedScopes() {
+		if scopeWords([]string{s})[0][0] == "scope.other" {
+			t.Errorf("there is no text for scope %s", s)
+		}
+	}
+}

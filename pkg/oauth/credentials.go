@@ -1,0 +1,29 @@
+package oauth
+
+import (
+	"net/http"
+	"slices"
+
+	"kapis.dev/ks-apiserver/pkg/iam"
+)
+
+// clientCredentials is the grant of that name (RFC 6749, 4.4): the client is its own user. There is nobody to identify, and
+// nothing to refresh: the client can ask again.
+func (s *Server) clientCredentials(r *http.Request, c *Client, f form) (*tokens, error) {
+	if c.Secret == "" {
+		return nil, refuse(unauthorized, "A client without a secret can't act for itself.")
+	}
+	scopes, err := grantScopes(c, f["scope"])
+	if err != nil {
+		return nil, err
+	}
+	scopes = slices.DeleteFunc(slices.Clone(scopes), func(s string) bool { return s != scopeProfile && s != scopeGroups })
+	if f["scope"] != "" && len(scopes) == 0 {
+		return nil, refuse(invalidScope, "A client that acts for itself has no identity to tell of.")
+	}
+	sess, _, err := s.Sessions.Open(r.Context(), iam.Login{Origin: s.originOf(r), Client: c.Name, Scopes: scopes, NoRefresh: true})
+	if err != nil {
+		return nil, err
+	}
+	return s.issue(c, &issued{session: sess, scopes: scopes})
+}

@@ -1,0 +1,265 @@
+package oauth
+
+import (
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+const grantDevice = "urn:ietf:params:oauth:grant-type:device_code"
+
+func (s *server) begin(t testing.TB, form url.Values) reply {
+	t.Helper()
+	return do(t, request(t, http.MethodPost, s.URL+"/oauth/device_authorization", form.Encode(), nil))
+}
+
+func (s *server) poll(t testing.TB, device string, pairs ...string) reply {
+	t.Helper()
+	return s.post(t, with(url.Values{"grant_type": {grantDevice}, "client_id": {"cli"}, "device_code": {device}}, pairs...), nil)
+}
+
+// person does what the page does with what a person types.
+func (s *server) person(t testing.TB, session, typed string, say func(r *http.Request, b *browser, code string) error) (*Client, []string, error) {
+	t.Helper()
+	r := request(t, http.MethodPost, s.URL, "", map[string]string{browserHeader: session})
+	b, err := s.here(r)
+	if err != nil || b == nil {
+		t.Fatal("nobody is logged in", err)
+	}
+	code, c, scopes, err := s.oauth.tryUserCode(r, b, typed)
+	if err == nil && say != nil {
+		err = say(r, b, code)
+	}
+	return c, scopes, err
+}
+
+func (s *server) approve(r *http.Request, b *browser, code string) error {
+	return s.oauth.approveDevice(r, b, code)
+}
+
+func (s *server) deny(r *http.Request, b *browser, code string) error {
+	return s.oauth.denyDevice(r.Context(), b, code)
+}
+
+// T8628-1, T8628-2, T8628-5, T8628-7, S58, U38: a device begins without a write, and gets tokens once somebody has let it in.
+func TestDeviceIsLetIn(t *testing.T) {
+	f := newFleet(t, 2, nil)
+	s := f.servers[0]
+	before := f.written()
+	r := s.begin(t, url.Values{"client_id": {"cli"}, "scope": {"openid email"}})
+	uncached(t, r)
+	device, user := r.str("device_code"), r.str("user_code")
+	if r.code != http.StatusOK || r.body["expires_in"] != float64(600) || r.body["interval"] != float64(5) || r.str("verification_uri") != issuerURL+"/oauth/device" ||
+		r.str("verification_uri_complete") != issuerURL+"/oauth/device?user_code="+user || len(strings.ReplaceAll(user, "-", "")) != 12 {
+		t.Fatalf("%d %s", r.code, r.text)
+	}
+	if len(device) < 43 || strings.Contains(device, user) || f.written() != before {
+		t.Error("the device code is short, or something was written")
+	}
+	wants{400, "authorization_pending"}.check(t, s.poll(t, device))
+	b := s.browser(t, "alice")
+	before = f.written()
+	c, scopes, err := s.person(t, b, strings.ToLower(strings.ReplaceAll(user, "-", " ")), nil)
+	if err != nil || c.Name != "cli" || !slices.Equal(scopes, []string{"openid", "profile", "email"}) || f.written() != before {
+		t.Fatalf("%v %v %v", c, scopes, err)
+	}
+	if _, _, err = s.person(t, b, user, s.approve); err != nil {
+		t.Fatal(err)
+	}
+	f.clock.add(pollInterval)
+	wants{400, "invalid_grant"}.check(t, s.poll(t, device, "client_id", "spa"))
+	got := f.servers[1].poll(t, device)
+	if got.code != http.StatusOK || got.str("scope") != "openid email" || got.str("refresh_token") == "" || payload(t, got.str("id_token"))["sub"] != "uid-alice" {
+		t.Fatalf("%d %s", got.code, got.text)
+	}
+	full := s.post(t, url.Values{"grant_type": {"refresh_token"}, "client_id": {"cli"}, "refresh_token": {got.str("refresh_token")}}, nil)
+	if full.str("scope") != "openid email" { // T6749-22
+		t.Errorf("a refresh gets more than the device asked for: %s", full.text)
+	}
+	f.clock.add(pollInterval)
+	wants{400, "invalid_grant"}.check(t, s.poll(t, device)) // single use, and reuse ends the login
+	if code := s.userinfo(t, got.str("access_token")).code; code != http.StatusUnauthorized {
+		t.Errorf("the session outlives the reuse: %d", code)
+	}
+}
+
+// T8628-2, T8628-3, T6749-18, S32.
+func TestDeviceIsRefused(t *testing.T) {
+	f := newFleet(t, 1, nil)
+	s := f.servers[0]
+	for name, test := range map[string]struct {
+		form url.Values
+		want wants
+	}{
+		"unknown client":                        {url.Values{"client_id": {"nobody"}}, wants{400, "invalid_client"}},
+		"no secret":                             {url.Values{"client_id": {"harbor"}}, wants{401, "unauthorized_client"}},
+		"denied client":                         {url.Values{"client_id": {"denied"}, "client_secret": {"denied-secret"}}, wants{400, "access_denied"}},
+		"unknown scope":                         {url.Values{"client_id": {"cli"}, "scope": {"root"}}, wants{400, "invalid_scope"}},
+		"scope that is not listed for a device": {url.Values{"client_id": {"cli"}, "scope": {"groups"}}, wants{400, "invalid_scope"}},
+	} {
+		t.Run(name, func(t *testing.T) { test.want.check(t, s.begin(t, test.form)) })
+	}
+	device := s.begin(t, url.Values{"client_id": {"cli"}}).str("device_code")
+	wants{400, "invalid_request"}.check(t, s.poll(t, ""))
+	wants{400, "invalid_grant"}.check(t, s.poll(t, "garbage"))
+	wants{400, "invalid_grant"}.check(t, s.post(t, spaRedeems(device), nil))
+	wants{400, "invalid_grant"}.check(t, s.poll(t, s.code(t, s.browser(t, "alice"), spaAsks()), "client_id", "spa"))
+	f.clock.add(deviceLife)
+	wants{400, "expired_token"}.check(t, s.poll(t, device))
+}
+
+// T8628-3: no is no, and an answer is given once.
+func TestDeviceIsDenied(t *testing.T) {
+	f := newFleet(t, 1, nil)
+	s := f.servers[0]
+	b := s.browser(t, "alice")
+	r := s.begin(t, url.Values{"client_id": {"cli"}})
+	if _, _, err := s.person(t, b, r.str("user_code"), s.deny); err != nil {
+		t.Fatal(err)
+	}
+	wants{400, "access_denied"}.check(t, s.poll(t, r.str("device_code")))
+	if _, _, err := s.person(t, b, r.str("user_code"), s.approve); err == nil || !strings.Contains(err.Error(), "used already") {
+		t.Error(err)
+	}
+}
+
+// T8628-3: whoever polls too early waits five seconds longer, for this and all later polls.
+func TestPollsSlowDown(t *testing.T) {
+	p, now := newPolls(), startTime()
+	for i, step := range []struct {
+		after time.Duration
+		early bool
+	}{
+		{0, false}, {4 * time.Second, true}, {9 * time.Second, true}, {15 * time.Second, false}, {14 * time.Second, true}, {20 * time.Second, false}, {19 * time.Second, true},
+		{25 * time.Second, false},
+	} {
+		now = now.Add(step.after)
+		if p.early("d", now) != step.early {
+			t.Errorf("poll %d, %v after the one before: early is %v", i, step.after, !step.early)
+		}
+	}
+	for range 100 {
+		p.early("d", now)
+	}
+	if !p.early("d", now.Add(pollLongest-time.Second)) || p.early("d", now.Add(3*pollLongest)) {
+		t.Error("the pause is not bounded")
+	}
+	for i := range 3 * polled {
+		p.early(string(rune(i)), now)
+	}
+	if n := len(p.young) + len(p.old); n > polled {
+		t.Errorf("%d polls are remembered", n)
+	}
+	f := newFleet(t, 1, nil)
+	device := f.servers[0].begin(t, url.Values{"client_id": {"cli"}}).str("device_code")
+	wants{400, "authorization_pending"}.check(t, f.servers[0].poll(t, device))
+	wants{400, "slow_down"}.check(t, f.servers[0].poll(t, device))
+}
+
+// T8628-4: wrong codes are limited, for a session and for an address.
+func TestWrongUserCodesAreLimited(t *testing.T) {
+	f := newFleet(t, 1, nil)
+	s := f.servers[0]
+	b, other := s.browser(t, "alice"), s.browser(t, "alice")
+	good := s.begin(t, url.Values{"client_id": {"cli"}}).str("user_code")
+	for range guessesAtOnce {
+		if _, _, err := s.person(t, b, "BBBB-BBBB-BBBB", nil); err == nil || !strings.Contains(err.Error(), "no such code") {
+			t.Fatal(err)
+		}
+	}
+	for name, browser := range map[string]string{"the same browser": b, "another from the same address": other} {
+		if _, _, err := s.person(t, browser, good, nil); err == nil || !strings.Contains(err.Error(), "Too many") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	f.clock.add(guessPause)
+	if _, _, err := s.person(t, b, good, nil); err != nil {
+		t.Error(err)
+	}
+}
+
+// T8628-4, S35: a code says which client it is for, and a letter checks the others.
+func TestUserCodes(t *testing.T) {
+	f := newFleet(t, 1, nil)
+	s := f.servers[0].oauth
+	code := s.newUserCode("cli")
+	if got, ok := s.userCode(code); !ok || got != code || s.Clients.byLetters(code[:clientLetters]).Name != "cli" {
+		t.Fatal(code)
+	}
+	for _, typed := range []string{display(code), strings.ToLower(display(code)), " " + code[:5] + "\u2011" + code[5:] + "\u00a0"} {
+		if got, ok := s.userCode(typed); !ok || got != code {
+			t.Errorf("%q is not taken", typed)
+		}
+	}
+	for _, typed := range []string{"", "B", code[:11], code + "B", code[:11] + "A", strings.Repeat("-", 1000) + code, code[:11] + "ß"} {
+		if _, ok := s.userCode(typed); ok {
+			t.Errorf("%q is taken", typed)
+		}
+	}
+	wrong := 0
+	for i := range randomLetters {
+		for _, letter := range userCodeLetters {
+			if typo := code[:clientLetters+i] + string(letter) + code[clientLetters+i+1:]; typo != code {
+				if _, ok := s.userCode(typo); ok {
+					wrong++
+				}
+			}
+		}
+	}
+	if wrong > 30 { // 152 of them, one in 20
+		t.Errorf("%d of 152 typing errors pass", wrong)
+	}
+	seen, count := map[string]bool{}, map[byte]int{}
+	for range 20000 {
+		text := randomText(randomLetters)
+		seen[text] = true
+		for i := range text {
+			count[text[i]]++
+		}
+	}
+	if len(seen) < 19990 || len(count) != len(userCodeLetters) {
+		t.Errorf("%d codes of 20000 differ, of %d letters", len(seen), len(count))
+	}
+	for letter, n := range count {
+		if n < 7500 || n > 8500 {
+			t.Errorf("%c: %d of 8000", letter, n)
+		}
+	}
+}
+
+// Two clients with the same three letters: no code could tell them apart.
+func TestClientsWithTheSameLettersHaveNoDevices(t *testing.T) {
+	letters, first, second := map[string]string{}, "", ""
+	for i := 0; first == ""; i++ {
+		name := "client-" + string(rune('a'+i%26)) + strings.Repeat("x", i/26)
+		if other, ok := letters[lettersOf(name)]; ok {
+			first, second = other, name
+		}
+		letters[lettersOf(name)] = name
+	}
+	tab := &table{clients: map[string]*Client{first: {Name: first}, second: {Name: second}, "alone": {Name: "alone"}}}
+	tab.complete()
+	if tab.letters[lettersOf(first)] != nil || tab.letters[lettersOf("alone")] == nil {
+		t.Errorf("%v", tab.letters)
+	}
+}
+
+func FuzzUserCode(f *testing.F) {
+	keys, _ := stand()
+	s := &Server{Options: Options{Keys: keys, Now: startTime}}
+	for _, seed := range []string{"", s.newUserCode("cli"), "bcdf-ghjk-lmnp", "\xff", "ß", strings.Repeat("B", 49)} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, typed string) {
+		code, ok := s.userCode(typed)
+		if ok && (len(code) != userCodeLength || strings.Trim(code, userCodeLetters) != "") {
+			t.Errorf("%q is %q", typed, code)
+		}
+		if again, same := s.userCode(code); ok && (!same || again != code) {
+			t.Errorf("%q is not taken again", code)
+		}
+	})
+}

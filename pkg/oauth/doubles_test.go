@@ -1,0 +1,185 @@
+package oauth
+
+import (
+	"context"
+	"fmt"
+	"net/url"
+	"slices"
+	"sync"
+	"time"
+
+	iamapi "kapis.dev/ks-apiserver/pkg/api/iam/v1beta1"
+	"kapis.dev/ks-apiserver/pkg/iam"
+	"kapis.dev/ks-apiserver/pkg/idp"
+)
+
+type providers []*idp.Entry
+
+func (p providers) Entries() []*idp.Entry { return p }
+
+func (p providers) Entry(name string) *idp.Entry {
+	if i := slices.IndexFunc(p, func(e *idp.Entry) bool { return e.Name == name }); i >= 0 {
+		return p[i]
+	}
+	return nil
+}
+
+type ldap struct{}
+
+func (ldap) Check(context.Context) error { return nil }
+func (ldap) Login(context.Context, string, string) (*idp.Identity, error) {
+	return nil, idp.ErrUnavailable
+}
+
+// visited is a provider that people are sent to.
+type visited struct {
+	mu    sync.Mutex
+	begun idp.Begin
+	asked idp.Callback
+	id    *idp.Identity
+	err   error
+}
+
+func (*visited) Check(context.Context) error { return nil }
+
+func (u *visited) Begin(_ context.Context, b idp.Begin) (string, error) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.begun = b
+	return "https://idp.example/authorize?state=" + b.State, nil
+}
+
+func (u *visited) Finish(_ context.Context, c idp.Callback) (*idp.Identity, error) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.asked = c
+	return u.id, u.err
+}
+
+func (u *visited) Logout(_ context.Context, hint, back, state string) (string, error) {
+	return "https://idp.example/logout?hint=" + hint + "&state=" + state + "&back=" + url.QueryEscape(back), nil
+}
+
+// gate is the entrance: the real one for passwords, and doubles of what has tests of its own elsewhere.
+type gate struct {
+	*iam.Entrance
+	site    *site
+	pending bool
+	proof   func(provider string, id *idp.Identity) (*iam.Proof, error)
+	err     error
+}
+
+func (g *gate) Password(ctx context.Context, a iam.Attempt) (*iam.Proof, error) {
+	if g.err != nil {
+		return nil, g.err
+	}
+	if a.Provider == "ldap" {
+		return nil, idp.ErrUnavailable
+	}
+	p, err := g.Entrance.Password(ctx, a)
+	if err == nil {
+		p.Pending, p.At = g.pending, g.site.clock.now()
+	}
+	return p, err
+}
+
+func (g *gate) Identity(_ context.Context, provider string, id *idp.Identity, _ iam.Origin) (*iam.Proof, error) {
+	return g.proof(provider, id)
+}
+
+func (g *gate) SecondFactor(_ context.Context, p *iam.Proof, code string, _ iam.Origin) error {
+	if code != otp {
+		return iam.ErrCredentials
+	}
+	p.Pending, p.Methods = false, append(p.Methods, iam.MethodOTP, iam.MethodMFA)
+	return nil
+}
+
+func (g *gate) Passkey(_ context.Context, p *iam.Proof, sealed string, response []byte, _ iam.Origin) error {
+	if sealed != "for "+p.User.Name || string(response) != "touched" {
+		return iam.ErrCredentials
+	}
+	p.Pending = false
+	return nil
+}
+
+func (g *gate) PasskeyLogin(_ context.Context, sealed string, response []byte, _ iam.Origin) (*iam.Proof, error) {
+	if sealed != "for anybody" || string(response) != "touched" {
+		return nil, iam.ErrCredentials
+	}
+	return &iam.Proof{User: g.site.users.ByName("alice"), Methods: []string{iam.MethodPasskey}}, nil
+}
+
+func (g *gate) EnrolTOTP(_ context.Context, p *iam.Proof, _, code string, _ iam.Origin) ([]string, error) {
+	if code != otp {
+		return nil, iam.ErrCredentials
+	}
+	p.Pending = false
+	return []string{"recover-1", "recover-2"}, nil
+}
+
+func (g *gate) Register(_ context.Context, r iam.Registration, name, _ string) (*iam.User, error) {
+	if name == "taken" {
+		return nil, iam.ErrNotLinked
+	}
+	g.site.settle(name, iamapi.UserActive)
+	return g.site.users.ByName(name), nil
+}
+
+// factors are everybody's second factors.
+type factors struct {
+	has     iam.Enrolled
+	removed []string
+}
+
+func (f *factors) of(*iam.User) iam.Enrolled { return f.has }
+func (f *factors) BeginTOTP(u *iam.User) (string, string, error) {
+	return "otpauth://totp/ks:" + u.Name + "?secret=JBSWY3DPEHPK3PXP", "sealed", nil
+}
+func (f *factors) ConfirmTOTP(_ context.Context, _ *iam.User, sealed, code string) ([]string, error) {
+	if sealed != "sealed" || code != otp {
+		return nil, iam.ErrCredentials
+	}
+	f.has.TOTP = true
+	return []string{"recover-1", "recover-2"}, nil
+}
+func (f *factors) RemoveTOTP(context.Context, *iam.User) error { f.has.TOTP = false; return nil }
+func (f *factors) NewRecovery(context.Context, *iam.User) ([]string, error) {
+	return []string{"recover-3"}, nil
+}
+func (f *factors) BeginPasskey(*iam.User) ([]byte, string, error) {
+	return []byte(`{"publicKey":{}}`), "new", nil
+}
+func (f *factors) AddPasskey(_ context.Context, _ *iam.User, sealed, name string, response []byte) error {
+	if sealed != "new" || string(response) != "touched" {
+		return iam.ErrCredentials
+	}
+	f.has.Passkeys = append(f.has.Passkeys, iam.Passkey{ID: "key-1", Name: name})
+	return nil
+}
+func (f *factors) RemovePasskey(_ context.Context, _ *iam.User, id string) error {
+	f.removed, f.has.Passkeys = append(f.removed, id), nil
+	return nil
+}
+func (f *factors) BeginLogin(u *iam.User) ([]byte, string, error) {
+	if u == nil {
+		return []byte(`{"publicKey":{}}`), "for anybody", nil
+	}
+	return []byte(`{"publicKey":{}}`), "for " + u.Name, nil
+}
+
+// keys are everybody's API keys.
+type keys struct{ list []iam.APIKey }
+
+func (k *keys) Create(_ context.Context, u *iam.User, what string, end time.Time) (*iam.APIKey, string, error) {
+	k.list = append(k.list, iam.APIKey{Name: fmt.Sprintf("key-%d", len(k.list)), User: u.Name, Description: what, Expires: end})
+	return &k.list[len(k.list)-1], "ksk_once", nil
+}
+func (k *keys) List(*iam.User) []iam.APIKey { return k.list }
+func (k *keys) Revoke(_ context.Context, _ *iam.User, name string) error {
+	n := len(k.list)
+	if k.list = slices.DeleteFunc(k.list, func(a iam.APIKey) bool { return a.Name == name }); len(k.list) == n {
+		return iam.ErrOver
+	}
+	return nil
+}

@@ -1,0 +1,138 @@
+package oauth
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/url"
+	"slices"
+	"time"
+
+	restful "github.com/emicklei/go-restful/v3"
+	"k8s.io/klog/v2"
+
+	"kapis.dev/ks-apiserver/pkg/iam"
+	"kapis.dev/ks-apiserver/pkg/oauth/page"
+	"kapis.dev/ks-apiserver/pkg/token"
+)
+
+// handoverLife is how long the console may take to redeem what its browser brings.
+const handoverLife = time.Minute
+
+const purposeHandover token.Purpose = "handover"
+
+// handover is a login at a provider on behalf of the platform's own console, which takes no part in OAuth: its page sends the
+// browser to /oauth/login/{provider}, gets it back with a code of one use, and fetches the tokens with GET
+// /oauth/callback/{provider}?code=... from its server.
+type handover struct {
+	Provider string `json:"p"`
+	Redirect string `json:"r"`
+	State    string `json:"s,omitempty"`
+}
+
+// voucher is what the code is made of: the name of a session that waits to be fetched.
+type voucher struct {
+	Session  string    `json:"i"`
+	Provider string    `json:"p"`
+	Expires  time.Time `json:"e"`
+}
+
+// firstParty returns the client that the console is: the one that is named, or the only trusted one.
+func (s *Server) firstParty() *Client {
+	if s.FirstParty != "" {
+		if c := s.Clients.Client(s.FirstParty); c != nil && c.Trusted {
+			return c
+		}
+		return nil
+	}
+	var only *Client
+	for _, c := range s.Clients.table.Load().clients {
+		if c.Trusted && only != nil {
+			return nil
+		}
+		if c.Trusted {
+			only = c
+		}
+	}
+	return only
+}
+
+// newHandover begins a login for the console. The browser is sent back to nowhere but what it registered (S40).
+func (s *Server) newHandover(provider, uri, state string) (*handover, error) {
+	c := s.firstParty()
+	if c == nil || !slices.Contains(c.RedirectURIs, uri) || len(state) > maxNonce {
+		return nil, problem(http.StatusBadRequest, page.Say("error.redirect"), nil)
+	}
+	return &handover{Provider: provider, Redirect: uri, State: state}, nil
+}
+
+// handOver opens the console's session, which waits to be fetched, and sends the browser back with the code for it. There is
+// no session of the browser: who logs out at the console is logged out.
+func (s *Server) handOver(r *http.Request, h *handover, p *iam.Proof) (any, error) {
+	c := s.firstParty()
+	if c == nil || !slices.Contains(c.RedirectURIs, h.Redirect) {
+		return nil, problem(http.StatusBadRequest, page.Say("error.redirect"), nil)
+	}
+	now := s.Now()
+	v := voucher{Session: s.Sessions.NewName(), Provider: h.Provider, Expires: now.Add(handoverLife)}
+	if err := s.Sessions.Approve(r.Context(), iam.Login{Proof: *p, Origin: s.originOf(r), Name: v.Session, Client: c.Name}); err != nil {
+		return nil, err
+	}
+	sealed, err := s.seal(purposeHandover, v)
+	if err != nil {
+		return nil, err
+	}
+	u, err := url.Parse(h.Redirect)
+	if err != nil {
+		return nil, problem(http.StatusBadRequest, page.Say("error.redirect"), err)
+	}
+	q := u.Query()
+	q.Set("code", sealed)
+	if h.State != "" {
+		q.Set("state", h.State)
+	}
+	u.RawQuery = q.Encode()
+	return redirect(u.String()), nil
+}
+
+// redeemHandover gives the console the tokens. Everything that is wrong with the code is the same answer.
+func (s *Server) redeemHandover(req *restful.Request, sealed string) (any, error) {
+	t, err := s.fetchHandover(req.Request.Context(), req.PathParameter("provider"), sealed)
+	if errors.Is(err, iam.ErrUnavailable) {
+		return nil, err
+	}
+	if err != nil {
+		klog.V(2).InfoS("A code of a login at an identity provider is refused", "reason", err.Error())
+		return plainRefusal("Unauthorized: the login at the identity provider is not valid, or no longer; log in again."), nil
+	}
+	return t, nil
+}
+
+func (s *Server) fetchHandover(ctx context.Context, provider, sealed string) (*tokens, error) {
+	var v voucher
+	if err := s.open(purposeHandover, sealed, &v); err != nil {
+		return nil, err
+	}
+	c := s.firstParty()
+	if c == nil || v.Provider != provider || !s.Now().Before(v.Expires) {
+		return nil, errors.New("the code is another provider's, or too old")
+	}
+	sess, u, refresh, err := s.Sessions.Claim(ctx, v.Session, c.Name)
+	if err != nil {
+		return nil, err
+	}
+	return s.issue(c, &issued{session: sess, user: u, scopes: sess.Scopes, refresh: refresh})
+}
+
+// plainRefusal is a refusal in plain text.
+type plainRefusal string
+
+// Respond writes the refusal.
+func (p plainRefusal) Respond(w http.ResponseWriter, _ *http.Request) {
+	h := w.Header()
+	h.Set("Content-Type", "text/plain; charset=utf-8")
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("WWW-Authenticate", "Bearer")
+	w.WriteHeader(http.StatusUnauthorized)
+	_, _ = w.Write([]byte(p))
+}

@@ -1,0 +1,108 @@
+package oauth
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	iamapi "kapis.dev/ks-apiserver/pkg/api/iam/v1beta1"
+	"kapis.dev/ks-apiserver/pkg/iam"
+)
+
+func TestPasskeyLogsIn(t *testing.T) {
+	w := newSite(t)
+	p := w.visitor(t)
+	if policy := p.page.header.Get("Content-Security-Policy"); !strings.Contains(policy, "script-src 'self'") {
+		t.Error(policy)
+	}
+	p.answer("passkey", "response", "forged").says(t, http.StatusBadRequest, "The passkey was not accepted")
+	p.answer("passkey", "response", "touched").goes(t, "account")
+	if p.loggedIn() != "alice" {
+		t.Error("not logged in")
+	}
+}
+
+func TestSecondFactorComesBeforeTheSession(t *testing.T) {
+	w := newSite(t)
+	w.gate.pending, w.factors.has = true, iam.Enrolled{TOTP: true, Passkeys: []iam.Passkey{{ID: "1"}}}
+	p := w.person(t)
+	p.open("/oauth/authorize?" + harborAsks().Encode())
+	p.answer("password", "username", "alice", "password", password).says(t, http.StatusOK, "One more step", `autocomplete="one-time-code"`, "Use a passkey")
+	p.answer("factor", "code", "000000").says(t, http.StatusBadRequest, "The code is wrong")
+	if w.written() != 0 || p.loggedIn() != "" {
+		t.Error("something is stored before the second factor")
+	}
+	if q := p.answer("factor", "code", otp).sentTo(t, harborURI); q.Get("code") == "" || p.loggedIn() != "alice" {
+		t.Error(q)
+	}
+}
+
+func TestPasskeyIsASecondFactorOfItsOwnUser(t *testing.T) {
+	w := newSite(t)
+	w.gate.pending, w.factors.has = true, iam.Enrolled{Passkeys: []iam.Passkey{{ID: "1"}}}
+	p := w.visitor(t)
+	p.answer("password", "username", "bob", "password", password).says(t, http.StatusOK, "Use a passkey")
+	if strings.Contains(p.page.text, "one-time-code") {
+		t.Error("a code is asked of somebody who has no app")
+	}
+	p.answer("passkey", "response", "touched").goes(t, "account")
+	if p.loggedIn() != "bob" {
+		t.Error(p.loggedIn())
+	}
+}
+
+func TestWhatWasShownExpires(t *testing.T) {
+	for name, change := range map[string]func(*site){
+		"AfterItsTime": func(w *site) { w.clock.add(proofLife + time.Second) },
+		"WithAnotherPassword": func(w *site) {
+			w.edit("alice", func(u *iamapi.User) { u.Spec.Password = otherHash() })
+		},
+		"WithTheUser": func(w *site) { w.users.Delete("", "alice") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newSite(t)
+			w.gate.pending, w.factors.has = true, iam.Enrolled{TOTP: true}
+			p := w.visitor(t)
+			p.answer("password", "username", "alice", "password", password)
+			change(w)
+			p.answer("factor", "code", otp).says(t, http.StatusForbidden)
+			if w.written() != 0 {
+				t.Error("a session was opened")
+			}
+		})
+	}
+}
+
+func TestRequiredFactorIsEnrolledBeforeTheSession(t *testing.T) {
+	w := newSite(t)
+	w.gate.pending = true
+	p := w.visitor(t)
+	p.answer("password", "username", "alice", "password", password).says(t, http.StatusOK, "Set up an authenticator app", "<svg", "JBSW Y3DP")
+	p.answer("totp-confirm", "code", "1").says(t, http.StatusBadRequest, "The code is wrong")
+	p.answer("totp-confirm", "code", "123 456").says(t, http.StatusOK, "recover-1", "recover-2")
+	if w.written() != 0 {
+		t.Error("a session is open before the codes are kept")
+	}
+	p.answer("enrolled").goes(t, "account")
+	if p.loggedIn() != "alice" {
+		t.Error("not logged in")
+	}
+}
+
+func TestFirstPasswordIsChangedBeforeAnythingIsIssued(t *testing.T) {
+	w := newSite(t)
+	_, hash := stand()
+	w.user("alice", hash, iamapi.UserActive) // uninitialized
+	p := w.person(t)
+	p.open("/oauth/authorize?" + harborAsks().Encode())
+	p.answer("password", "username", "alice", "password", password).says(t, http.StatusOK, "Choose a new password", `autocomplete="new-password"`)
+	p.answer("password-new", "new", newPass, "repeat", "other").says(t, http.StatusBadRequest, "differ")
+	p.answer("password-new", "new", "short", "repeat", "short").says(t, http.StatusBadRequest, "does not meet the rule")
+	if w.written() != 0 {
+		t.Error("a session is open before the password is changed")
+	}
+	if q := p.answer("password-new", "new", newPass, "repeat", newPass).sentTo(t, harborURI); q.Get("code") == "" || p.loggedIn() != "alice" {
+		t.Error(q)
+	}
+}

@@ -1,0 +1,236 @@
+package oauth
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"golang.org/x/crypto/bcrypt"
+	"golang.org/x/net/html"
+	"golang.org/x/net/html/atom"
+	"k8s.io/client-go/kubernetes/fake"
+
+	iamapi "kapis.dev/ks-apiserver/pkg/api/iam/v1beta1"
+	"kapis.dev/ks-apiserver/pkg/iam"
+)
+
+const (
+	consoleURI = "https://console.example/oauth/redirect/github"
+	newPass    = "N3wP@ssword"
+	otp        = "123456"
+)
+
+// site is one server with people's pages, and doubles of what is behind them.
+type site struct {
+	*fleet
+	*server
+	providers providers
+	github    *visited
+	factors   *factors
+	keys      *keys
+	gate      *gate
+}
+
+func newSite(t testing.TB) *site {
+	t.Helper()
+	f := newFleet(t, 1, func(s *settings) {
+		s.edit = func(o *Options) { o.FirstParty = "kubesphere" }
+	})
+	w := &site{fleet: f, server: f.servers[0], github: &visited{}, factors: &factors{}, keys: &keys{}}
+	clients := testClients()
+	clients[0].RedirectURIs = []string{consoleURI}
+	clients = append(clients, Client{Name: script, Secret: "a-secret-of-a-script", GrantMethod: "prompt", RedirectURIs: []string{"https://x.example/cb"}})
+	var err error
+	if w.oauth.Clients, err = NewClients(fake.NewClientset().CoreV1().Secrets("x"), clients, iam.Lifetime{MaxAge: time.Hour}); err != nil {
+		t.Fatal(err)
+	}
+	w.oauth.here = w.oauth.browserOf
+	w.providers = providers{
+		{Name: "github", DisplayName: "GitHub", Provider: w.github},
+		{Name: "google", Provider: &visited{}},
+		{Name: "hidden", Hidden: true, Provider: &visited{}},
+		{Name: "off", Disabled: true, Provider: &visited{}},
+		{Name: "broken", Fault: errors.New("its settings are wrong")},
+		{Name: "ldap", DisplayName: "Company", Provider: ldap{}},
+	}
+	w.gate = &gate{Entrance: w.oauth.Entrance, site: w}
+	d := w.oauth.desk
+	d.directory, d.entrance, d.enroller, d.accounts = w.providers, w.gate, w.gate, w.gate
+	d.totp, d.passkeys, d.enrolled, d.keys, d.password = w.factors, w.factors, w.factors.of, w.keys, w.changePassword
+	w.settle("alice", iamapi.UserActive)
+	w.settle("bob", iamapi.UserActive)
+	w.settle("gone", iamapi.UserDisabled)
+	return w
+}
+
+const script = `<script>alert(1)</script>`
+
+// settle makes a user whose password is his own.
+func (w *site) settle(name string, state iamapi.UserState) {
+	_, hash := stand()
+	w.user(name, hash, state)
+	w.edit(name, func(u *iamapi.User) { u.Annotations = nil })
+}
+
+func (w *site) changePassword(_ context.Context, c iam.PasswordChange) error {
+	switch {
+	case c.Current == "wrong":
+		return iam.ErrCredentials
+	case len(c.New) < 8:
+		return iam.ErrPolicy
+	}
+	go w.edit(c.User.Name, func(o *iamapi.User) { o.Annotations, o.Spec.Password = nil, otherHash() }) // comes back later, as it does
+	return nil
+}
+
+// person is somebody with a browser of his own.
+type person struct {
+	t       testing.TB
+	site    *site
+	cookies map[string]*http.Cookie
+	header  map[string]string
+	// at is the address of the page that he sees, and page the page.
+	at   string
+	page reply
+}
+
+func (w *site) person(t testing.TB) *person {
+	return &person{t: t, site: w, cookies: map[string]*http.Cookie{}, header: map[string]string{"Accept": "text/html,*/*;q=0.8"}}
+}
+
+func (p *person) send(method, address, body string, header map[string]string) reply {
+	p.t.Helper()
+	if !strings.HasPrefix(address, "http") {
+		address = p.site.URL + address
+	}
+	r := request(p.t, method, address, body, p.header)
+	for k, v := range header {
+		r.Header.Set(k, v)
+	}
+	for _, c := range p.cookies {
+		r.AddCookie(&http.Cookie{Name: c.Name, Value: c.Value})
+	}
+	out := do(p.t, r)
+	for _, c := range (&http.Response{Header: out.header}).Cookies() {
+		if p.cookies[c.Name] = c; c.MaxAge < 0 {
+			delete(p.cookies, c.Name)
+		}
+	}
+	p.at, p.page = r.URL.Path, out
+	return out
+}
+
+func (p *person) open(address string) reply {
+	p.t.Helper()
+	return p.send(http.MethodGet, address, "", nil)
+}
+
+// fields returns what the form of a step holds, and its address.
+func (p *person) fields(step string) (url.Values, string) {
+	p.t.Helper()
+	doc, err := html.Parse(bytes.NewReader([]byte(p.page.text)))
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	for n := range doc.Descendants() {
+		if n.DataAtom != atom.Form {
+			continue
+		}
+		v := url.Values{}
+		for in := range n.Descendants() {
+			if in.DataAtom == atom.Input && attr(in, "name") != "" {
+				v.Set(attr(in, "name"), attr(in, "value"))
+			}
+		}
+		if step == "" || v.Get("step") == step || v.Get("step") == "" && attr(n, "id") == "act" {
+			base, _ := url.Parse(p.site.URL + p.at)
+			to, err := base.Parse(attr(n, "action"))
+			if err != nil {
+				p.t.Fatal(err)
+			}
+			if step != "" {
+				v.Set("step", step)
+			}
+			return v, to.String()
+		}
+	}
+	p.t.Fatalf("the page %s has no form for %q: %d %s", p.at, step, p.page.code, p.page.text)
+	return nil, ""
+}
+
+func attr(n *html.Node, name string) string {
+	for _, a := range n.Attr {
+		if a.Key == name {
+			return a.Val
+		}
+	}
+	return ""
+}
+
+// answer fills the form of a step of the page that the person sees, and sends it.
+func (p *person) answer(step string, pairs ...string) reply {
+	p.t.Helper()
+	v, to := p.fields(step)
+	return p.send(http.MethodPost, to, with(v, pairs...).Encode(), map[string]string{"Sec-Fetch-Site": "same-origin"})
+}
+
+// login logs a person in on the login page.
+func (p *person) login(name string) *person {
+	p.t.Helper()
+	p.open("/oauth/login")
+	if r := p.answer("password", "username", name, "password", password); r.code != http.StatusSeeOther || p.cookies[hostPrefix+sessionCookie] == nil {
+		p.t.Fatalf("login: %d %s", r.code, r.text)
+	}
+	return p
+}
+
+// loggedIn tells whose the browser's session is.
+func (p *person) loggedIn() string {
+	p.t.Helper()
+	r := request(p.t, http.MethodGet, p.site.URL, "", nil)
+	for _, c := range p.cookies {
+		r.AddCookie(&http.Cookie{Name: c.Name, Value: c.Value})
+	}
+	b, err := p.site.oauth.browserOf(r)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	if b == nil {
+		return ""
+	}
+	return b.user.Name
+}
+
+func (r reply) says(t testing.TB, code int, parts ...string) {
+	t.Helper()
+	if r.code != code {
+		t.Fatalf("status %d, want %d: %s", r.code, code, r.text)
+	}
+	for _, s := range parts {
+		if !strings.Contains(r.text, html.EscapeString(s)) && !strings.Contains(r.text, s) {
+			t.Errorf("%q is not said in: %s", s, r.text)
+		}
+	}
+}
+
+func (r reply) goes(t testing.TB, to string) {
+	t.Helper()
+	if r.code != http.StatusSeeOther && r.code != http.StatusFound || r.header.Get("Location") != to {
+		t.Fatalf("%d to %q, want %q: %s", r.code, r.header.Get("Location"), to, r.text)
+	}
+}
+
+// otherHash is the hash of another password.
+var otherHash = sync.OnceValue(func() string {
+	h, err := bcrypt.GenerateFromPassword([]byte(newPass), bcrypt.MinCost)
+	if err != nil {
+		panic(err)
+	}
+	return string(h)
+})
