@@ -34,7 +34,8 @@ func New(ctx context.Context, cfg *config.Config, l Listen) (_ *Server, err erro
 	if err != nil {
 		return nil, err
 	}
-	insecure, secure, err := l.open(ctx)
+	peers := &peers{}
+	insecure, secure, err := l.open(ctx, peers)
 	if err != nil {
 		return nil, err
 	}
@@ -62,6 +63,7 @@ func New(ctx context.Context, cfg *config.Config, l Listen) (_ *Server, err erro
 	if s.parts, err = newParts(life, cfg, cluster, kubernetes); err != nil {
 		return nil, err
 	}
+	peers.follow(s.parts.proxies.Roots)
 	return s, nil
 }
 

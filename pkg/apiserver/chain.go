@@ -10,6 +10,7 @@ import (
 
 	"kapis.dev/ks-apiserver/pkg/audit"
 	"kapis.dev/ks-apiserver/pkg/authn/anonymous"
+	"kapis.dev/ks-apiserver/pkg/authn/apikey"
 	"kapis.dev/ks-apiserver/pkg/authn/bearer"
 	"kapis.dev/ks-apiserver/pkg/authn/serviceaccount"
 	"kapis.dev/ks-apiserver/pkg/authn/session"
@@ -29,7 +30,7 @@ func (p *parts) chain(answer http.Handler) http.Handler {
 		filter.Limit(filter.MaxBody),
 		filter.Upgrade,
 		filter.Audit(audit.None{}, time.Now), // before authentication, so that refused logins are seen too
-		filter.Authentication{Authenticator: p.who, Judged: judgesItself}.Wrap,
+		filter.Authentication{Authenticator: p.who, Judged: judgesItself, Proxies: p.proxies}.Wrap,
 		filter.Cluster(p.cfg.Multicluster.ClusterName, p.cfg.Multicluster.HostClusterName, "host"),
 		filter.Authorize(p.may),
 		filter.Route(p.kube),
@@ -42,11 +43,13 @@ func judgesItself(r *request.Info) bool { return oauth.OwnsCredentials(r.Path) }
 // authenticator lists the ways to tell who asks.
 func (p *parts) authenticator() authenticator.Request {
 	return union.NewFailOnError(
+		p.proxies,
 		&bearer.Authenticator{
-			Tokens: []authenticator.Token{
+			Tokens: append([]authenticator.Token{
+				&apikey.Authenticator{Keys: p.accounts.keys}, // first: a prefix tells
 				&session.Authenticator{Tokens: p.tokens, Sessions: p.sessions},
 				serviceaccount.New(p.client.AuthenticationV1().TokenReviews(), time.Now),
-			},
+			}, p.legacy...),
 			Origins: []string{p.origin()},
 		},
 		anonymous.Authenticator{},

@@ -14,6 +14,7 @@ import (
 	"kapis.dev/ks-apiserver/pkg/authz"
 	kapisconfig "kapis.dev/ks-apiserver/pkg/kapis/config"
 	"kapis.dev/ks-apiserver/pkg/kapis/dynamic"
+	kapisiam "kapis.dev/ks-apiserver/pkg/kapis/iam"
 	"kapis.dev/ks-apiserver/pkg/kapis/operations"
 	"kapis.dev/ks-apiserver/pkg/kapis/resources"
 	kapisversion "kapis.dev/ks-apiserver/pkg/kapis/version"
@@ -27,7 +28,7 @@ func (p *parts) webServices() []*restful.WebService {
 	kinds := &dynamic.Handler{Resources: p.resources, Streams: p.streams, AsCaller: asCaller{p.may, p.kube}, Kube: p.kube}
 	config := kapisconfig.Handler{Multicluster: kapisconfig.Multicluster{
 		ClusterRole: p.cfg.Multicluster.ClusterRole, HostClusterName: p.cfg.Multicluster.HostClusterName, ClusterName: p.cfg.Multicluster.ClusterName,
-	}}
+	}, IdentityProviders: &kapisconfig.IdentityProviders{Directory: p.directory, Accounts: p.people}}
 	versions := kapisversion.Handler{Kubernetes: func() *apimachineryversion.Info { return p.kubernetes }}
 
 	var all []*restful.WebService
@@ -37,10 +38,32 @@ func (p *parts) webServices() []*restful.WebService {
 	inventory := resources.NewInventory(p.store, p.resources)
 	remotes := resources.NewRemotes(resources.RemoteOptions{AsCaller: asCaller{p.may, p.kube}, AllowLoopback: p.cfg.Egress.AllowLoopback})
 	all = append(all, (&resources.V1alpha3{Resources: p.resources, Streams: p.streams, Authorizer: p.may, AsCaller: asCaller{p.may, p.kube}, Inventory: inventory, Remotes: remotes}).WebService())
-	all = append(all, (&resources.V1alpha2{Inventory: inventory, Remotes: remotes}).WebService())
+	all = append(all, (&resources.V1alpha2{Inventory: inventory, Remotes: remotes, Kubeconfigs: p.kubeconfigs()}).WebService())
 	all = append(all, (&operations.V1alpha2{Kube: p.kube, Authorizer: p.may}).WebService())
+	all = append(all, p.iamService(kinds))
 	all = append(all, dynamic.WebServices(kinds)...)
 	return all
+}
+
+// iamService has the routes of accounts, and beside them those of the kinds of their group.
+func (p *parts) iamService(kinds *dynamic.Handler) *restful.WebService {
+	a := p.accounts
+	ws := (&kapisiam.V1beta1{
+		Users: p.users, Entrance: a.entrance, Accounts: a.entrance.Accounts, Sessions: p.sessions, APIKeys: a.keys, Factors: a.factors,
+		Resources: p.resources, Kube: p.kube, Authorizer: p.may, Trust: a.trust,
+	}).WebService()
+	dynamic.Mount(ws, kapisiam.Group, kapisiam.Version, kinds)
+	return ws
+}
+
+// kubeconfigs is what people's kubectl is told.
+func (p *parts) kubeconfigs() *resources.Kubeconfigs {
+	issuer, k := p.cfg.Authentication.Issuer.URL, p.cfg.Kubeconfig
+	if k.Server == "" && strings.HasPrefix(issuer, "https://") {
+		k.Server = issuer
+	}
+	return &resources.Kubeconfigs{Server: k.Server, Authority: k.CertificateAuthority, Issuer: issuer, Client: k.Client,
+		IsUser: func(name string) bool { return p.users.ByName(name) != nil }}
 }
 
 // handler is the whole server.

@@ -5,13 +5,17 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	apimachineryversion "k8s.io/apimachinery/pkg/version"
 	"k8s.io/apiserver/pkg/authentication/authenticator"
@@ -20,13 +24,18 @@ import (
 
 	iamv1beta1 "kapis.dev/ks-apiserver/pkg/api/iam/v1beta1"
 	sessionv1alpha1 "kapis.dev/ks-apiserver/pkg/api/session/v1alpha1"
+	"kapis.dev/ks-apiserver/pkg/authn/apikey"
+	"kapis.dev/ks-apiserver/pkg/authn/requestheader"
 	"kapis.dev/ks-apiserver/pkg/authz"
 	"kapis.dev/ks-apiserver/pkg/authz/rbac"
 	"kapis.dev/ks-apiserver/pkg/config"
 	"kapis.dev/ks-apiserver/pkg/filter"
 	"kapis.dev/ks-apiserver/pkg/iam"
+	"kapis.dev/ks-apiserver/pkg/idp"
+	"kapis.dev/ks-apiserver/pkg/idp/builtin"
 	"kapis.dev/ks-apiserver/pkg/oauth"
 	"kapis.dev/ks-apiserver/pkg/proxy"
+	"kapis.dev/ks-apiserver/pkg/redis"
 	"kapis.dev/ks-apiserver/pkg/resource"
 	"kapis.dev/ks-apiserver/pkg/store"
 	"kapis.dev/ks-apiserver/pkg/stream"
@@ -58,8 +67,14 @@ type parts struct {
 	rbac       *rbac.Index
 	users      *iam.Users
 	sessions   *iam.Sessions
+	redis      *redis.Sessions // nil without one
+	directory  *idp.Directory
+	people     *iam.Accounts
+	proxies    *requestheader.Authenticator
+	accounts   accounts
 	keys       *token.Keyring
 	tokens     *token.Verifier
+	legacy     []authenticator.Token
 	clients    *oauth.Clients
 	oauth      *oauth.Server
 	who        authenticator.Request
@@ -82,15 +97,18 @@ func newParts(ctx context.Context, cfg *config.Config, cluster *rest.Config, ver
 	p := &parts{cfg: cfg, cluster: cluster, kubernetes: version, drain: newDrain(), metrics: prometheus.NewRegistry()}
 	p.metrics.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	for _, step := range []func(context.Context) error{
-		p.makeClients, p.makeStore, p.makeIdentity, p.makeLogin, p.makeProxy, p.follow,
+		p.makeClients, p.makeStore, p.makeIdentity, p.makeProviders, p.makeAccounts, p.makeLogin, p.makeProxy, p.follow,
 	} {
 		if err := step(ctx); err != nil {
 			return p, err
 		}
 	}
 	p.running.Go(func() { p.keys.Run(ctx) })
+	p.running.Go(func() { p.keys.Rotate(ctx, p.rotation()) })
 	p.running.Go(func() { p.clients.Run(ctx) })
-	p.running.Go(func() { p.sessions.Run(ctx) })
+	p.runSessions(ctx)
+	p.running.Go(func() { p.directory.Run(ctx) })
+	p.runAccounts(ctx)
 	return p, nil
 }
 
@@ -128,6 +146,9 @@ func (p *parts) makeIdentity(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
+	if err := p.keys.Register(p.metrics); err != nil {
+		return err
+	}
 	issuer := p.cfg.Authentication.Issuer
 	if p.tokens, err = token.NewVerifier(token.Rules{
 		Keys: p.keys, Issuer: issuer.URL, Audience: audience, Leeway: time.Duration(issuer.MaximumClockSkew),
@@ -135,20 +156,42 @@ func (p *parts) makeIdentity(ctx context.Context) (err error) {
 	}); err != nil {
 		return err
 	}
-	lifetime := iam.Lifetime{MaxAge: time.Duration(issuer.AccessTokenMaxAge), Inactivity: time.Duration(issuer.AccessTokenInactivityTimeout)}
-	if p.clients, err = oauth.NewClients(secrets, fileClients(p.cfg.Authentication.Clients), lifetime); err != nil {
-		return err
-	}
-	api, err := iam.NewSessionClient(p.cluster)
-	if err != nil {
+	if p.clients, err = oauth.NewClients(secrets, fileClients(p.cfg.Authentication.Clients), p.lifetime()); err != nil {
 		return err
 	}
 	p.users = iam.NewUsers()
-	p.sessions, err = iam.NewSessions(iam.SessionOptions{
-		API: api, Users: p.users, Keys: p.keys, Lifetime: p.clients.Lifetime, Skew: time.Duration(issuer.MaximumClockSkew),
-		Single: !p.cfg.Authentication.MultipleLogin, Now: time.Now, Synced: func() bool { return p.identityKnown() == nil }, Metrics: p.metrics,
+	return p.makeSessions()
+}
+
+// lifetime is that of sessions whose client says nothing else.
+func (p *parts) lifetime() iam.Lifetime {
+	issuer := p.cfg.Authentication.Issuer
+	return iam.Lifetime{MaxAge: time.Duration(issuer.AccessTokenMaxAge), Inactivity: time.Duration(issuer.AccessTokenInactivityTimeout)}
+}
+
+// rotation is when signing keys are replaced. No token and no session lives longer than the longest session.
+func (p *parts) rotation() token.Rotation {
+	return token.Rotation{Every: time.Duration(p.cfg.Authentication.Issuer.SigningKeyRotation), Longest: p.lifetime().Longest()}
+}
+
+// makeProviders opens the identity providers, and makes what links their people to users.
+func (p *parts) makeProviders(context.Context) error {
+	file := make([][]byte, 0, len(p.cfg.Authentication.IdentityProviders))
+	for _, raw := range p.cfg.Authentication.IdentityProviders {
+		file = append(file, raw)
+	}
+	p.directory = idp.NewDirectory(idp.DirectoryOptions{
+		Secrets: p.client.CoreV1().Secrets(namespace), Types: builtin.Types(), File: file, AllowLoopback: p.cfg.Egress.AllowLoopback, Now: time.Now,
 	})
-	return err
+	api, err := iam.NewUserClient(p.cluster)
+	if err != nil {
+		return err
+	}
+	p.people = iam.NewAccounts(iam.AccountOptions{API: api, Users: p.users, Named: p.rbac.Named, Synced: func() bool {
+		return p.identityKnown() == nil && p.rolesKnown() == nil
+	}})
+	p.proxies = &requestheader.Authenticator{Directory: p.directory, Accounts: p.people, Origin: p.origin(), Now: time.Now}
+	return nil
 }
 
 func fileClients(in []config.Client) []oauth.Client {
@@ -156,7 +199,7 @@ func fileClients(in []config.Client) []oauth.Client {
 	for _, c := range in {
 		out = append(out, oauth.Client{
 			Name: c.Name, Secret: oauth.ClientSecret(c.Secret), Trusted: c.Trusted, GrantMethod: c.GrantMethod, RespondWithChallenges: c.RespondWithChallenges,
-			ScopeRestrictions: c.ScopeRestrictions, RedirectURIs: c.RedirectURIs,
+			ScopeRestrictions: c.ScopeRestrictions, RedirectURIs: c.RedirectURIs, PostLogoutRedirectURIs: c.PostLogoutRedirectURIs,
 			AccessTokenMaxAgeSeconds: c.AccessTokenMaxAgeSeconds, AccessTokenInactivityTimeoutSeconds: c.AccessTokenInactivityTimeoutSeconds,
 		})
 	}
@@ -164,20 +207,28 @@ func fileClients(in []config.Client) []oauth.Client {
 }
 
 func (p *parts) makeLogin(context.Context) error {
-	passwords, err := iam.NewPasswords(p.users, p.metrics)
-	if err != nil {
-		return err
-	}
-	url := p.cfg.Authentication.Issuer.URL
+	issuer := p.cfg.Authentication.Issuer
+	url := issuer.URL
+	var err error
 	p.oauth, err = oauth.New(oauth.Options{
 		Issuer:   url,
 		Tokens:   &token.Issuer{Keys: p.keys, URL: url, Audience: audience, Now: time.Now},
-		Verifier: p.tokens, Keys: p.keys, Clients: p.clients, Passwords: passwords, Sessions: p.sessions, Now: time.Now, Metrics: p.metrics,
+		Verifier: p.tokens, Keys: p.keys, Clients: p.clients, Sessions: p.sessions,
+		Entrance: p.accounts.entrance, Directory: p.directory, Factors: p.accounts.factors, APIKeys: p.accounts.keys,
+		ChangePassword: p.accounts.entrance.ChangePassword, OtherTokens: &apikey.Authenticator{Keys: p.accounts.keys},
+		Origin: func(r *http.Request) iam.Origin {
+			source, agent := p.accounts.trust.Origin(r)
+			return iam.Origin{Source: source, UserAgent: agent}
+		},
+		PasswordGrant: p.cfg.Authentication.PasswordGrant, CodeLife: time.Duration(issuer.AuthorizationCodeMaxAge), Now: time.Now, Metrics: p.metrics,
 	})
 	return err
 }
 
 func (p *parts) makeProxy(context.Context) (err error) {
+	if err := p.makeLegacy(); err != nil {
+		return err
+	}
 	p.who, p.may = p.authenticator(), p.authorizer()
 	p.streams = stream.New(stream.Options{Recheck: filter.Recheck(p.who, p.may), Drain: p.drain.started})
 	p.kube, err = proxy.NewKube(proxy.KubeOptions{Config: p.cluster, Streams: p.streams})
@@ -200,6 +251,7 @@ func (p *parts) follow(context.Context) error {
 	p.feeds = append(p.feeds,
 		feed{users, false, p.store.Feed(users, p.users)},
 		feed{sessions, false, p.store.Feed(sessions, p.sessions)})
+	p.followAccounts()
 	return nil
 }
 
@@ -228,9 +280,13 @@ func (p *parts) checks() []check {
 	all := []check{
 		{name: "shutdown", vital: true, fault: p.drain.fault},
 		{name: "oauth-clients", fault: p.clientsFault},
+		{name: "identity-providers", fault: p.providersFault},
 		{name: "discovery", fault: p.store.Catalog().Err},
 	}
-	for _, f := range p.feeds {
+	if p.redis != nil {
+		all = append(all, check{name: "redis", fault: p.redis.Fault})
+	}
+	for _, f := range slices.Concat(p.feeds, p.accounts.feeds) {
 		all = append(all, check{name: "feed/" + f.gvr.GroupResource().String(), vital: true, fault: func() error {
 			err := f.synced()
 			if apierrors.IsNotFound(err) {
@@ -257,4 +313,23 @@ func (p *parts) clientsFault() error {
 		return errors.New(wrong[0])
 	}
 	return nil
+}
+
+// providersFault says what is wrong with the configuration of identity providers, and which of them do not answer.
+func (p *parts) providersFault() error {
+	if !p.directory.Synced() {
+		return errors.New("the Secrets of identity providers are not loaded")
+	}
+	wrong := slices.Clone(p.directory.Problems())
+	for _, e := range p.directory.Entries() {
+		if s := p.directory.Status(e.Name); s != nil && e.Usable() {
+			if c := meta.FindStatusCondition(s.Conditions, idp.ConditionReachable); c != nil && c.Status == metav1.ConditionFalse {
+				wrong = append(wrong, fmt.Sprintf("identity provider %q: %s", e.Name, c.Message))
+			}
+		}
+	}
+	if len(wrong) == 0 {
+		return nil
+	}
+	return errors.New(strings.Join(wrong, "; "))
 }

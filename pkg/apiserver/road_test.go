@@ -14,6 +14,7 @@ import (
 
 	"kapis.dev/ks-apiserver/pkg/authn/anonymous"
 	"kapis.dev/ks-apiserver/pkg/authn/bearer"
+	"kapis.dev/ks-apiserver/pkg/authn/requestheader"
 	"kapis.dev/ks-apiserver/pkg/authn/session"
 	"kapis.dev/ks-apiserver/pkg/authz"
 	"kapis.dev/ks-apiserver/pkg/authz/rbac"
@@ -33,7 +34,7 @@ func road(tb testing.TB) (http.Handler, string) {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	p := &parts{cfg: config.Default(), metrics: prometheus.NewRegistry()}
+	p := &parts{cfg: config.Default(), metrics: prometheus.NewRegistry(), proxies: &requestheader.Authenticator{}}
 	if p.requests, err = filter.NewMetrics(p.metrics); err != nil {
 		tb.Fatal(err)
 	}

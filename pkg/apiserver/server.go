@@ -38,7 +38,7 @@ type Listen struct {
 }
 
 // open binds the ports. The error names the one that is taken.
-func (l Listen) open(ctx context.Context) (insecure, secure net.Listener, err error) {
+func (l Listen) open(ctx context.Context, peers *peers) (insecure, secure net.Listener, err error) {
 	if l.InsecurePort == 0 && l.SecurePort == 0 {
 		return nil, nil, errors.New("nothing to serve: --insecure-port and --secure-port are both 0")
 	}
@@ -68,11 +68,13 @@ func (l Listen) open(ctx context.Context) (insecure, secure net.Listener, err er
 		}
 		return nil, nil, err
 	}
-	return insecure, tls.NewListener(secure, &tls.Config{
+	served := &tls.Config{
 		MinVersion:     tls.VersionTLS12,
 		NextProtos:     []string{"h2", "http/1.1"},
 		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return certificate.load() },
-	}), nil
+	}
+	served.GetConfigForClient = func(*tls.ClientHelloInfo) (*tls.Config, error) { return peers.config(served), nil }
+	return insecure, tls.NewListener(secure, served), nil
 }
 
 // serve answers requests until ctx is done, then drains: /readyz says so at once, streams are ended,

@@ -102,7 +102,7 @@ func TestListenSaysWhichPortIsTaken(t *testing.T) {
 		{"none", "nothing to serve", Listen{BindAddress: "127.0.0.1"}},
 		{"no certificate", "--tls-cert-file", Listen{BindAddress: "127.0.0.1", SecurePort: port}},
 	} {
-		if _, _, err := c.l.open(t.Context()); err == nil || !strings.Contains(err.Error(), c.want) {
+		if _, _, err := c.l.open(t.Context(), &peers{}); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v, want %q", c.name, err, c.want)
 		}
 	}

@@ -8,6 +8,7 @@ package config
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"time"
 )
@@ -26,6 +27,10 @@ type Config struct {
 	Resources Resources `json:"resources"`
 	// Egress is what this server connects to for users.
 	Egress Egress `json:"egress"`
+	// Cache is an optional store of sessions; without it they live in the Kubernetes API.
+	Cache Cache `json:"cache"`
+	// Kubeconfig is the kubeconfig that people are given.
+	Kubeconfig Kubeconfig `json:"kubeconfig"`
 
 	// Ignored are the keys that the file or the environment has and that nothing reads yet, sorted.
 	Ignored []string `json:"-"`
@@ -55,13 +60,28 @@ type Authentication struct {
 	MultipleLogin bool `json:"multipleLogin"`
 	// Clients are OAuth clients beside those in Secrets (v3.4: oauthOptions.clients); none.
 	Clients []Client `json:"clients"`
+	// PasswordGrant lets trusted clients, such as the console, take people's passwords (grant_type=password); true.
+	PasswordGrant bool `json:"passwordGrant"`
+	// IdentityProviders vouch for people, beside those in Secrets (v3.4: oauthOptions.identityProviders); none.
+	IdentityProviders []IdentityProvider `json:"identityProviders"`
 
-	AuthenticateRateLimiterMaxTries any `json:"authenticateRateLimiterMaxTries" config:"unread"`
-	AuthenticateRateLimiterDuration any `json:"authenticateRateLimiterDuration" config:"unread"`
-	LoginHistoryRetentionPeriod     any `json:"loginHistoryRetentionPeriod" config:"unread"`
-	LoginHistoryMaximumEntries      any `json:"loginHistoryMaximumEntries" config:"unread"`
-	IdentityProviders               any `json:"identityProviders" config:"unread"`
-	KubectlImage                    any `json:"kubectlImage" config:"unread"`
+	// AuthenticateRateLimiterMaxTries is how many wrong passwords one place has for one user within
+	// AuthenticateRateLimiterDuration; 5 and 30m.
+	AuthenticateRateLimiterMaxTries int      `json:"authenticateRateLimiterMaxTries"`
+	AuthenticateRateLimiterDuration Duration `json:"authenticateRateLimiterDuration"`
+	// LoginHistoryRetentionPeriod is how long records of logins are kept, and LoginHistoryMaximumEntries how many of
+	// one user; 168h and 100.
+	LoginHistoryRetentionPeriod Duration `json:"loginHistoryRetentionPeriod"`
+	LoginHistoryMaximumEntries  int      `json:"loginHistoryMaximumEntries"`
+	// TrustedProxies are the addresses, or ranges such as 10.244.0.0/16, of proxies (the console is one) whose word on
+	// where a login comes from counts: X-Client-Ip and X-Forwarded-For; none.
+	TrustedProxies []string `json:"trustedProxies"`
+	// SecondFactor is off, optional (whoever has one is asked for it) or required; optional.
+	SecondFactor string `json:"secondFactor"`
+	// APIKeyMaximumAge is how long an API key may be good; 8760h.
+	APIKeyMaximumAge Duration `json:"apiKeyMaximumAge"`
+
+	KubectlImage any `json:"kubectlImage" config:"unread"`
 }
 
 // Issuer is the section authentication.issuer.
@@ -74,10 +94,19 @@ type Issuer struct {
 	// AccessTokenInactivityTimeout is how long after the end of an access token its refresh token
 	// still works; 2h.
 	AccessTokenInactivityTimeout Duration `json:"accessTokenInactivityTimeout"`
+	// AuthorizationCodeMaxAge is how long an authorization code is good; 1m. At most 10m (RFC 6749, 4.1.2).
+	AuthorizationCodeMaxAge Duration `json:"authorizationCodeMaxAge"`
 	// MaximumClockSkew is how far the clocks of replicas may differ; 30s.
 	MaximumClockSkew Duration `json:"maximumClockSkew"`
 
-	JWTSecret   Secret `json:"jwtSecret" config:"unread"`
+	// SigningKeyRotation is how long a key signs tokens before a new one takes its place; 2160h. 0 means for ever.
+	SigningKeyRotation Duration `json:"signingKeyRotation"`
+
+	// JWTSecret is what an older installation signed its tokens with; read only with AcceptLegacyTokensUntil.
+	JWTSecret Secret `json:"jwtSecret"`
+	// AcceptLegacyTokensUntil, a time as in 2027-01-31T00:00:00Z, lets tokens of the older installation in until then; "" lets none in.
+	AcceptLegacyTokensUntil string `json:"acceptLegacyTokensUntil"`
+
 	SignKey     any    `json:"signKey" config:"unread"`
 	SignKeyData Secret `json:"signKeyData" config:"unread"`
 }
@@ -91,9 +120,35 @@ type Client struct {
 	RespondWithChallenges               bool     `json:"respondWithChallenges"`
 	ScopeRestrictions                   []string `json:"scopeRestrictions"`
 	RedirectURIs                        []string `json:"redirectURIs"`
+	PostLogoutRedirectURIs              []string `json:"postLogoutRedirectURIs"`
 	AccessTokenMaxAgeSeconds            int64    `json:"accessTokenMaxAgeSeconds"`
 	AccessTokenInactivityTimeoutSeconds int64    `json:"accessTokenInactivityTimeoutSeconds"`
 }
+
+// IdentityProvider is an element of the list authentication.identityProviders, as JSON. What reads providers in Secrets reads it
+// as well, so that one that is wrong affects itself alone. It holds secrets: like Secret, it prints none.
+type IdentityProvider []byte
+
+// UnmarshalJSON keeps the element.
+func (p *IdentityProvider) UnmarshalJSON(b []byte) error {
+	if len(b) == 0 || b[0] != '{' {
+		return errors.New("an element of authentication.identityProviders has to be keys with values")
+	}
+	*p = append(IdentityProvider(nil), b...)
+	return nil
+}
+
+// String hides the element.
+func (p IdentityProvider) String() string { return "(hidden)" }
+
+// GoString hides the element.
+func (p IdentityProvider) GoString() string { return p.String() }
+
+// Format hides the element, whatever the verb.
+func (p IdentityProvider) Format(s fmt.State, _ rune) { _, _ = s.Write([]byte(p.String())) }
+
+// MarshalJSON hides the element.
+func (p IdentityProvider) MarshalJSON() ([]byte, error) { return json.Marshal(p.String()) }
 
 // Authorization is the section authorization.
 type Authorization struct {
@@ -140,12 +195,22 @@ type Egress struct {
 	AllowLoopback bool `json:"allowLoopback"`
 }
 
+// Kubeconfig is the section kubeconfig: what a person's kubeconfig says (GET users/{user}/kubeconfig). It has no credential; the
+// plugin kubectl-ks logs in.
+type Kubeconfig struct {
+	// Server is the https URL that people's kubectl reaches this server at; authentication.issuer.url, where that is one.
+	Server string `json:"server"`
+	// CertificateAuthority is a PEM file of who vouches for Server's certificate; "" for the authorities of people's machines.
+	CertificateAuthority string `json:"certificateAuthority"`
+	// Client is the OAuth client that the plugin logs in with; kubectl.
+	Client string `json:"client"`
+
+	AuthMode any `json:"authMode" config:"unread"`
+}
+
 // Unread are the sections of other parts of an installation.
 type Unread struct {
-	Cache        any `json:"cache" config:"unread"`
-	Redis        any `json:"redis" config:"unread"`
 	Auditing     any `json:"auditing" config:"unread"`
-	Kubeconfig   any `json:"kubeconfig" config:"unread"`
 	Terminal     any `json:"terminal" config:"unread"`
 	HelmExecutor any `json:"helmExecutor" config:"unread"`
 	Extension    any `json:"extension" config:"unread"`
@@ -176,16 +241,27 @@ func Default() *Config {
 	return &Config{
 		Kubernetes: Kubernetes{QPS: 1000, Burst: 2000},
 		Authentication: Authentication{
-			MultipleLogin: true,
+			MultipleLogin:                   true,
+			PasswordGrant:                   true,
+			AuthenticateRateLimiterMaxTries: 5,
+			AuthenticateRateLimiterDuration: Duration(30 * time.Minute),
+			LoginHistoryRetentionPeriod:     Duration(168 * time.Hour),
+			LoginHistoryMaximumEntries:      100,
+			SecondFactor:                    "optional",
+			APIKeyMaximumAge:                Duration(8760 * time.Hour),
 			Issuer: Issuer{
 				URL:                          "http://ks-apiserver.kubesphere-system.svc",
 				AccessTokenMaxAge:            Duration(2 * time.Hour),
 				AccessTokenInactivityTimeout: Duration(2 * time.Hour),
+				AuthorizationCodeMaxAge:      Duration(time.Minute),
 				MaximumClockSkew:             Duration(30 * time.Second),
+				SigningKeyRotation:           Duration(90 * 24 * time.Hour),
 			},
 		},
 		Authorization: Authorization{Mode: ModeRBAC},
+		Cache:         Cache{Options: CacheOptions{Port: 6379}},
 		Multicluster:  Multicluster{ClusterRole: "host", HostClusterName: "host"},
+		Kubeconfig:    Kubeconfig{Client: "kubectl"},
 	}
 }
 

@@ -76,6 +76,9 @@ func Parse(raw []byte, environ []string) (*Config, error) {
 	if err := modernize(doc); err != nil {
 		return nil, err
 	}
+	if err := modernizeRedis(doc); err != nil {
+		return nil, err
+	}
 	schema := fields(reflect.TypeFor[Config]())
 	ignored, err := overlay(doc, schema, environ)
 	if err != nil {
@@ -90,6 +93,9 @@ func Parse(raw []byte, environ []string) (*Config, error) {
 	}
 	if c.Multicluster.ClusterName == "" && c.Multicluster.ClusterRole != "member" {
 		c.Multicluster.ClusterName = c.Multicluster.HostClusterName
+	}
+	if iss := &c.Authentication.Issuer; iss.JWTSecret != "" && iss.AcceptLegacyTokensUntil == "" {
+		ignored = append(ignored, "authentication.issuer.jwtSecret")
 	}
 	slices.Sort(ignored)
 	c.Ignored = slices.Compact(ignored)

@@ -30,6 +30,12 @@ func (c *Config) Validate() error {
 	if iss.MaximumClockSkew > Duration(5*time.Minute) {
 		fault("authentication.issuer.maximumClockSkew: %v lets tokens live on for too long; at most 5m", time.Duration(iss.MaximumClockSkew))
 	}
+	if age := iss.AuthorizationCodeMaxAge; age < Duration(time.Second) || age > Duration(10*time.Minute) {
+		fault("authentication.issuer.authorizationCodeMaxAge: %v is not between 1s and 10m (RFC 6749, 4.1.2)", time.Duration(age))
+	}
+	iss.checkKeys(fault)
+	c.Cache.check(fault)
+	c.Authentication.validateAccounts(fault)
 	for i, cl := range c.Authentication.Clients {
 		if cl.Name == "" {
 			fault("authentication.clients[%d].name is missing", i)
@@ -50,6 +56,11 @@ func (c *Config) Validate() error {
 	}
 	if msgs := validation.IsDNS1123Label(c.Multicluster.HostClusterName); len(msgs) > 0 {
 		fault("multicluster.hostClusterName: %q: %s", c.Multicluster.HostClusterName, msgs[0])
+	}
+	if k := c.Kubeconfig.Server; k != "" {
+		if u, err := url.Parse(k); err != nil || u.Scheme != "https" || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
+			fault("kubeconfig.server: %q is not an https URL without user, query and fragment: kubectl sends no credentials over plain http", k)
+		}
 	}
 	if c.Kubernetes.QPS < 0 || c.Kubernetes.Burst < 0 {
 		fault("kubernetes.qps and kubernetes.burst must not be negative")

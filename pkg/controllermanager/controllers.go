@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
@@ -14,6 +15,7 @@ import (
 	"kapis.dev/ks-apiserver/pkg/controller/cluster"
 	"kapis.dev/ks-apiserver/pkg/controller/clusterrole"
 	"kapis.dev/ks-apiserver/pkg/controller/globalrole"
+	"kapis.dev/ks-apiserver/pkg/controller/loginrecord"
 	"kapis.dev/ks-apiserver/pkg/controller/mirror"
 	"kapis.dev/ks-apiserver/pkg/controller/role"
 	"kapis.dev/ks-apiserver/pkg/controller/user"
@@ -30,13 +32,23 @@ type controller struct {
 	setup func(ctx context.Context, mgr manager.Manager) error
 }
 
+// logins is what the configuration says of logins.
+type logins struct {
+	// unlock is how long a user is locked out whose status says so; retention and most bound the records of logins.
+	unlock, retention time.Duration
+	most              int
+}
+
 // controllers is the list. host is the name of the host's Cluster, "" on a member.
-func controllers(w *mirror.Writer, lag *mirror.Lag, host string) []controller {
+func controllers(w *mirror.Writer, lag *mirror.Lag, host string, l logins) []controller {
 	mirrored := func(setup func(context.Context, manager.Manager, *mirror.Writer, *mirror.Lag) error) func(context.Context, manager.Manager) error {
 		return func(ctx context.Context, mgr manager.Manager) error { return setup(ctx, mgr, w, lag) }
 	}
 	list := []controller{
-		{user.Name, iam("User", "GlobalRoleBinding"), user.Setup},
+		{user.Name, iam("User", "GlobalRoleBinding"), func(ctx context.Context, mgr manager.Manager) error { return user.Setup(ctx, mgr, l.unlock) }},
+		{loginrecord.Name, iam("User", "LoginRecord"), func(ctx context.Context, mgr manager.Manager) error {
+			return loginrecord.Setup(ctx, mgr, l.retention, l.most)
+		}},
 		{globalrole.Name, iam("GlobalRole", "GlobalRoleBinding", "RoleTemplate"), mirrored(globalrole.Setup)},
 		{workspacerole.Name, iam("WorkspaceRole", "WorkspaceRoleBinding", "RoleTemplate"), mirrored(workspacerole.Setup)},
 		{clusterrole.Name, iam("ClusterRole", "ClusterRoleBinding", "RoleTemplate"), mirrored(clusterrole.Setup)},

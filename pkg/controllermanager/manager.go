@@ -105,7 +105,10 @@ func assemble(ctx context.Context, mgr manager.Manager, cfg *config.Config, o Op
 	if cfg.Multicluster.ClusterRole != "member" {
 		host = cfg.Multicluster.HostClusterName
 	}
-	list, err := choose(controllers(writer, lag, host), o.Controllers)
+	a := cfg.Authentication
+	list, err := choose(controllers(writer, lag, host, logins{
+		unlock: time.Duration(a.AuthenticateRateLimiterDuration), retention: time.Duration(a.LoginHistoryRetentionPeriod), most: a.LoginHistoryMaximumEntries,
+	}), o.Controllers)
 	if err != nil {
 		return nil, err
 	}

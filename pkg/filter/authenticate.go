@@ -2,6 +2,7 @@ package filter
 
 import (
 	"errors"
+	"maps"
 	"net/http"
 	"strings"
 
@@ -26,6 +27,16 @@ type Authentication struct {
 	// Headers and Prefixes are names of headers, beside the usual ones, by which proxies in
 	// front of Kubernetes state an identity. No client may: they are removed.
 	Headers, Prefixes []string
+	// Proxies are the authenticating proxies, whose word for who sent a request counts; nil for none.
+	Proxies Proxies
+}
+
+// Proxies know the peers that may state identities.
+type Proxies interface {
+	// Trusts tells whether the peer of a request is such a proxy.
+	Trusts(r *http.Request) bool
+	// Headers are the names of the headers in which they state identities.
+	Headers() []string
 }
 
 // Wrap is the filter. What goes on carries the user in its context, and no credential: the
@@ -33,7 +44,7 @@ type Authentication struct {
 // are all headers that state an identity.
 func (a Authentication) Wrap(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		a.cutIdentity(r.Header)
+		stated := a.takeIdentity(r)
 		info := request.InfoFrom(r.Context())
 		if info == nil {
 			web.WriteError(w, r, errNoInfo)
@@ -45,8 +56,12 @@ func (a Authentication) Wrap(next http.Handler) http.Handler {
 			next.ServeHTTP(w, r)
 			return
 		}
-		kept := credentials{judged: true, authorization: r.Header["Authorization"], cookie: r.Header["Cookie"]}
+		kept := credentials{judged: true, authorization: r.Header["Authorization"], cookie: r.Header["Cookie"], stated: stated}
+		maps.Copy(r.Header, stated)
 		u, err := authenticate(a.Authenticator, r)
+		if stated != nil {
+			a.cutIdentity(r.Header)
+		}
 		if err != nil || u.GetName() == user.Anonymous {
 			limitHTTP2(w, r)
 		}
@@ -68,6 +83,7 @@ var anonymous = &user.DefaultInfo{Name: user.Anonymous, Groups: []string{user.Al
 type credentials struct {
 	judged                bool // by filter.Authentication
 	authorization, cookie []string
+	stated                http.Header // by an authenticating proxy
 }
 
 type credentialsKey struct{}
@@ -141,6 +157,25 @@ func limitHTTP2(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
+// takeIdentity removes the headers that state an identity, and returns those of a proxy whose word counts.
+func (a Authentication) takeIdentity(r *http.Request) http.Header {
+	var stated http.Header
+	if a.Proxies != nil {
+		trusted := a.Proxies.Trusts(r)
+		for _, name := range a.Proxies.Headers() {
+			if v := r.Header.Values(name); trusted && v != nil {
+				if stated == nil {
+					stated = http.Header{}
+				}
+				stated[http.CanonicalHeaderKey(name)] = v
+			}
+			r.Header.Del(name)
+		}
+	}
+	a.cutIdentity(r.Header)
+	return stated
+}
+
 // cutIdentity removes every header by which a client could state who it is, or was, to a server
 // behind this one.
 func (a Authentication) cutIdentity(h http.Header) {
@@ -151,6 +186,11 @@ func (a Authentication) cutIdentity(h http.Header) {
 	}
 	for _, name := range a.Headers {
 		h.Del(name)
+	}
+	if a.Proxies != nil {
+		for _, name := range a.Proxies.Headers() {
+			h.Del(name)
+		}
 	}
 	for _, prefix := range a.Prefixes {
 		for k := range h {

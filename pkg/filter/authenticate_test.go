@@ -227,3 +227,63 @@ func FuzzCookiesWithTokensNeverGoOn(f *testing.F) {
 		}
 	})
 }
+
+// proxies trust every request with the header X-Trusted, which stands for a client certificate.
+type proxies struct{}
+
+func (proxies) Trusts(r *http.Request) bool { return r.Header.Get("X-Trusted") != "" }
+func (proxies) Headers() []string           { return []string{"X-Custom-User", "X-Remote-User"} }
+
+// S13, S19: identity headers, of custom and of the usual names, reach the authenticators where a proxy sent them, and nobody else; behind
+// the filter they are gone in any case. A check of the same request later sees them again.
+func TestIdentityHeadersCountFromProxiesOnly(t *testing.T) {
+	names := []string{"X-Custom-User", "X-Remote-User", "X-Remote-Group", "X-Remote-Extra-Scopes", "Impersonate-User"}
+	for _, trusted := range []bool{false, true} {
+		var seen []string
+		who := authenticator.RequestFunc(func(r *http.Request) (*authenticator.Response, bool, error) {
+			seen = nil
+			for _, name := range names {
+				if r.Header.Get(name) != "" {
+					seen = append(seen, name)
+				}
+			}
+			name := r.Header.Get("X-Custom-User")
+			if name == "" {
+				name = user.Anonymous
+			}
+			return &authenticator.Response{User: &user.DefaultInfo{Name: name}}, true, nil
+		})
+		var passed *http.Request
+		h := Chain(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+			passed = r
+			for _, name := range names {
+				if r.Header.Get(name) != "" {
+					t.Errorf("trusted %v: %s goes on", trusted, name)
+				}
+			}
+		}), Info, Authentication{Authenticator: who, Proxies: proxies{}, Judged: func(i *request.Info) bool { return i.Path == "/oauth/token" }}.Wrap)
+		r := httptest.NewRequest(http.MethodGet, "/kapis/x.io/v1/things", nil)
+		for _, name := range names {
+			r.Header.Set(name, "jane")
+		}
+		if trusted {
+			r.Header.Set("X-Trusted", "yes")
+		}
+		judged := r.Clone(t.Context())
+		judged.URL.Path, judged.RequestURI = "/oauth/token", "/oauth/token"
+		serve(h, r)
+		want := ""
+		if trusted {
+			want = "X-Custom-User X-Remote-User"
+		}
+		if got := strings.Join(seen, " "); got != want {
+			t.Errorf("trusted %v: the authenticators see %q, want %q", trusted, got, want)
+		}
+		seen = nil
+		err := Recheck(who, authz.AlwaysAllow())(t.Context(), passed)
+		if got := strings.Join(seen, " "); got != want || err != nil {
+			t.Errorf("trusted %v, later: %q, %v", trusted, got, err)
+		}
+		serve(h, judged)
+	}
+}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -30,6 +31,7 @@ func Recheck(a authenticator.Request, z authz.Authorizer) func(context.Context, 
 		again.Body = http.NoBody
 		setOrDelete(again.Header, "Authorization", kept.authorization)
 		setOrDelete(again.Header, "Cookie", kept.cookie)
+		maps.Copy(again.Header, kept.stated)
 		now, err := authenticate(a, again)
 		if err != nil {
 			return fmt.Errorf("authenticate again: %w", err)

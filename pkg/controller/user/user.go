@@ -43,13 +43,14 @@ const (
 	workers = 2
 )
 
-// Setup adds the controller to mgr.
-func Setup(ctx context.Context, mgr manager.Manager) error {
+// Setup adds the controller to mgr. A user whose status says that he is locked out is let in again after unlock.
+func Setup(ctx context.Context, mgr manager.Manager, unlock time.Duration) error {
 	r := &Reconciler{
 		Client: mgr.GetClient(),
 		Live:   mgr.GetAPIReader(),
 		Events: mgr.GetEventRecorder(Name),
 		Hash:   Hash,
+		Unlock: unlock,
 		Now:    time.Now,
 	}
 	for _, h := range holders() {
@@ -78,6 +79,8 @@ type Reconciler struct {
 	Events events.EventRecorder
 	// Hash makes the hash of a password.
 	Hash func(password string) (string, error)
+	// Unlock is how long an installation that kept lockouts in the status of users has locked them out for; 0 for ever.
+	Unlock time.Duration
 	// Now is the clock.
 	Now func() time.Time
 
@@ -101,7 +104,15 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	if apierrors.IsConflict(err) {
 		return reconcile.Result{RequeueAfter: conflictRetry}, nil
 	}
-	return reconcile.Result{}, client.IgnoreNotFound(err)
+	return reconcile.Result{RequeueAfter: r.locked(u)}, client.IgnoreNotFound(err)
+}
+
+// locked returns for how long the user is still locked out; 0 where he is not.
+func (r *Reconciler) locked(u *iamv1beta1.User) time.Duration {
+	if u.Status.State != iamv1beta1.UserAuthLimitExceeded || u.Status.LastTransitionTime == nil || r.Unlock <= 0 {
+		return 0
+	}
+	return max(0, u.Status.LastTransitionTime.Add(r.Unlock).Sub(r.Now()))
 }
 
 // write brings metadata and spec up to date, in one patch.
@@ -135,7 +146,11 @@ func equal(a, b *iamv1beta1.User) bool {
 // hash puts the bcrypt hash in the place of a new password. One that bcrypt can't take whole is
 // removed, since it must not lie about in clear text; refused says so.
 func (r *Reconciler) hash(u *iamv1beta1.User) (refused bool, err error) {
-	if u.Spec.Password == "" || isHash(u.Spec.Password) {
+	if u.Spec.Password == "" {
+		return false, nil
+	}
+	if isHash(u.Spec.Password) {
+		r.noteChange(u, false)
 		return false, nil
 	}
 	// kubectl apply keeps what it applied, the clear text with it.
@@ -148,8 +163,22 @@ func (r *Reconciler) hash(u *iamv1beta1.User) (refused bool, err error) {
 	if err != nil {
 		return false, fmt.Errorf("hash the password of user %q: %w", u.Name, err)
 	}
-	setAnnotation(u, iamv1beta1.AnnotationLastPasswordChangeTime, r.Now().UTC().Format(time.RFC3339))
+	r.noteChange(u, true)
 	return false, nil
+}
+
+// noteChange tells when the password was changed, whoever hashed it: the time stands beside a fingerprint of the hash
+// that it is about. A hash that is seen for the first time is no change, unless it was made here.
+func (r *Reconciler) noteChange(u *iamv1beta1.User, made bool) {
+	now := fingerprint(u.Spec.Password)
+	was, noted := u.Annotations[iamv1beta1.AnnotationPasswordFingerprint]
+	if was == now {
+		return
+	}
+	if noted || made {
+		setAnnotation(u, iamv1beta1.AnnotationLastPasswordChangeTime, r.Now().UTC().Format(time.RFC3339))
+	}
+	setAnnotation(u, iamv1beta1.AnnotationPasswordFingerprint, now)
 }
 
 // annotate makes the annotation that pages read name the user's GlobalRole: the one that bindings
@@ -188,7 +217,8 @@ func setAnnotation(u *iamv1beta1.User, key, value string) {
 // provider. Every other state stays what somebody made it.
 func (r *Reconciler) activate(ctx context.Context, u *iamv1beta1.User) error {
 	before := u.DeepCopy()
-	if u.Status.State == iamv1beta1.UserPending {
+	over := u.Status.State == iamv1beta1.UserAuthLimitExceeded && u.Status.LastTransitionTime != nil && r.Unlock > 0 && r.locked(u) == 0
+	if u.Status.State == iamv1beta1.UserPending || over {
 		u.Status.State, u.Status.Reason, u.Status.LastTransitionTime = iamv1beta1.UserActive, "", nil
 	}
 	if u.Status.LastTransitionTime == nil {

@@ -423,3 +423,61 @@ func FuzzIsHash(f *testing.F) {
 		}
 	})
 }
+
+func TestAHashThatAnotherOneFollowsIsAChange(t *testing.T) {
+	first, err := fastHash("Secret-123")
+	if err != nil {
+		t.Fatal(err)
+	}
+	second, err := fastHash("Secret-124")
+	if err != nil {
+		t.Fatal(err)
+	}
+	u := &iamv1beta1.User{ObjectMeta: metav1.ObjectMeta{Name: "alice"}, Spec: iamv1beta1.UserSpec{Password: first}}
+	f := newFixture(t, false, u)
+	change := func() string {
+		t.Helper()
+		if _, err := f.r.Reconcile(ctx, reconcile.Request{NamespacedName: types.NamespacedName{Name: "alice"}}); err != nil {
+			t.Fatal(err)
+		}
+		if err := f.client.Get(ctx, client.ObjectKey{Name: "alice"}, u); err != nil {
+			t.Fatal(err)
+		}
+		return u.Annotations[iamv1beta1.AnnotationLastPasswordChangeTime]
+	}
+	if at := change(); at != "" {
+		t.Errorf("the first hash was changed at %s", at)
+	}
+	u.Spec.Password = second
+	if err := f.client.Update(ctx, u); err != nil {
+		t.Fatal(err)
+	}
+	if at := change(); at != now.Format(time.RFC3339) {
+		t.Errorf("the second hash was changed at %q", at)
+	}
+	if fp := u.Annotations[iamv1beta1.AnnotationPasswordFingerprint]; fp == "" || strings.Contains(second, fp) {
+		t.Errorf("fingerprint %q", fp)
+	}
+}
+
+func TestALockoutInTheStatusEnds(t *testing.T) {
+	since := metav1.NewTime(now.Add(-20 * time.Minute))
+	for unlock, want := range map[time.Duration]iamv1beta1.UserState{
+		10 * time.Minute: iamv1beta1.UserActive, 30 * time.Minute: iamv1beta1.UserAuthLimitExceeded, 0: iamv1beta1.UserAuthLimitExceeded,
+	} {
+		f := newFixture(t, false, &iamv1beta1.User{ObjectMeta: metav1.ObjectMeta{Name: "alice"},
+			Status: iamv1beta1.UserStatus{State: iamv1beta1.UserAuthLimitExceeded, LastTransitionTime: &since}})
+		f.r.Unlock = unlock
+		res, err := f.r.Reconcile(ctx, reconcile.Request{NamespacedName: types.NamespacedName{Name: "alice"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		u := &iamv1beta1.User{}
+		if err := f.client.Get(ctx, client.ObjectKey{Name: "alice"}, u); err != nil {
+			t.Fatal(err)
+		}
+		if u.Status.State != want || (unlock == 30*time.Minute) != (res.RequeueAfter == 10*time.Minute) {
+			t.Errorf("%v: %s, again in %v", unlock, u.Status.State, res.RequeueAfter)
+		}
+	}
+}

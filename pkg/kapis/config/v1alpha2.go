@@ -11,6 +11,8 @@ import (
 type Handler struct {
 	// Multicluster is what configz says of the fleet.
 	Multicluster Multicluster
+	// IdentityProviders are the routes of identity providers; nil for none.
+	IdentityProviders *IdentityProviders
 }
 
 // Multicluster says what this cluster is in a fleet. A client that does not find it assumes one.
@@ -29,9 +31,12 @@ func (h Handler) V1alpha2() *restful.WebService {
 	ws := new(restful.WebService).Path("/kapis/config.kubesphere.io/v1alpha2").Produces(restful.MIME_JSON)
 	ws.Route(ws.GET("/configs/configz").To(web.Handle(h.configz)).
 		Doc("what this cluster is in a fleet").Operation("getMulticlusterConfiguration").Writes(configz{}))
+	if h.IdentityProviders != nil {
+		h.IdentityProviders.mount(ws)
+	}
 	return ws
 }
 
 func (h Handler) configz(*restful.Request) (any, error) {
-	return configz(h), nil
+	return configz{h.Multicluster}, nil
 }

@@ -11,6 +11,8 @@ const RootV1alpha2 = "/kapis/resources.kubesphere.io/v1alpha2"
 type V1alpha2 struct {
 	Inventory *Inventory
 	Remotes   *Remotes
+	// Kubeconfigs gives people their kubeconfig; nil for none.
+	Kubeconfigs *Kubeconfigs
 }
 
 // WebService returns the routes of the version.
@@ -21,5 +23,6 @@ func (h *V1alpha2) WebService() *restful.WebService {
 	h.Inventory.mountQuotas(ws)
 	h.Inventory.mountRevisions(ws)
 	h.Remotes.mountV1alpha2(ws)
+	h.Kubeconfigs.mount(ws)
 	return ws
 }

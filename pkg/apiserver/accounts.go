@@ -1,0 +1,121 @@
+package apiserver
+
+import (
+	"context"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	sessionv1alpha1 "kapis.dev/ks-apiserver/pkg/api/session/v1alpha1"
+	"kapis.dev/ks-apiserver/pkg/iam"
+	"kapis.dev/ks-apiserver/pkg/store"
+	"kapis.dev/ks-apiserver/pkg/web"
+)
+
+// platform is what authenticator apps and browsers call this installation.
+const platform = "KubeSphere"
+
+// accounts is what people log in with, and what limits it.
+type accounts struct {
+	trust     web.Trust
+	passwords *iam.Passwords
+	lockout   *iam.Lockout
+	records   *iam.Records
+	keys      *iam.APIKeys
+	factors   *iam.Factors
+	entrance  *iam.Entrance
+	// feeds are of kinds without which logins work all the same.
+	feeds []feed
+}
+
+func (p *parts) makeAccounts(context.Context) (err error) {
+	a, c := &p.accounts, p.cfg.Authentication
+	if a.trust, err = web.ParseTrust(c.TrustedProxies); err != nil {
+		return err
+	}
+	if a.passwords, err = iam.NewPasswords(p.users, p.metrics); err != nil {
+		return err
+	}
+	a.passwords.LimitedFor = time.Duration(c.AuthenticateRateLimiterDuration)
+	lockouts, err := iam.NewLockoutClient(p.cluster)
+	if err != nil {
+		return err
+	}
+	if a.lockout, err = iam.NewLockout(iam.LockoutOptions{
+		API: lockouts, Users: p.users, Tries: c.AuthenticateRateLimiterMaxTries, Window: time.Duration(c.AuthenticateRateLimiterDuration),
+		Visited: p.visited, Synced: func() bool { return p.identityKnown() == nil }, Now: time.Now, Metrics: p.metrics,
+	}); err != nil {
+		return err
+	}
+	records, err := iam.NewRecordClient(p.cluster)
+	if err != nil {
+		return err
+	}
+	if a.records, err = iam.NewRecords(records, time.Now, p.metrics); err != nil {
+		return err
+	}
+	if err := p.makeKeys(); err != nil {
+		return err
+	}
+	a.entrance = &iam.Entrance{
+		Passwords: a.passwords, Directory: p.directory, Accounts: p.people, Factors: a.factors,
+		Lockout: a.lockout, Records: a.records, Policy: iam.Policy(c.SecondFactor), Pause: iam.Pause, Now: time.Now,
+	}
+	return nil
+}
+
+// makeKeys makes what people and programs prove themselves with besides a password.
+func (p *parts) makeKeys() error {
+	a, c := &p.accounts, p.cfg.Authentication
+	keys, err := iam.NewAPIKeyClient(p.cluster)
+	if err != nil {
+		return err
+	}
+	a.keys = &iam.APIKeys{
+		API: keys, Users: p.users, MaxAge: time.Duration(c.APIKeyMaximumAge), Synced: func() bool { return p.identityKnown() == nil }, Now: time.Now,
+	}
+	factors, err := iam.NewFactorClient(p.cluster)
+	if err != nil {
+		return err
+	}
+	a.factors = &iam.Factors{API: factors, Users: p.users, Keys: p.keys, Name: platform, Now: time.Now}
+	a.factors.Passkeys, err = iam.NewPasskeys(c.Issuer.URL, platform)
+	return err
+}
+
+// visited tells whether a user has a session from a source.
+func (p *parts) visited(uid, source string) bool {
+	for _, s := range p.sessions.Of(uid) {
+		if s.Source == source {
+			return true
+		}
+	}
+	return false
+}
+
+func (p *parts) followAccounts() {
+	a := &p.accounts
+	for _, f := range []struct {
+		resource string
+		sink     store.Sink
+	}{{"lockouts", a.lockout}, {"apikeys", a.keys}, {"factors", a.factors}} {
+		gvr := sessionv1alpha1.SchemeGroupVersion.WithResource(f.resource)
+		a.feeds = append(a.feeds, feed{gvr, false, p.store.Feed(gvr, f.sink)})
+	}
+	known := a.feeds[len(a.feeds)-1].synced
+	a.factors.Known = func() error {
+		if err := known(); !apierrors.IsNotFound(err) {
+			return err
+		}
+		return nil // a cluster without the kind has nobody who has one
+	}
+	a.entrance.Write = asCaller{p.may, p.kube}.WritePassword
+}
+
+// runAccounts starts what writes behind, until ctx ends.
+func (p *parts) runAccounts(ctx context.Context) {
+	p.running.Go(func() { p.accounts.lockout.Run(ctx) })
+	p.running.Go(func() { p.accounts.records.Run(ctx) })
+	p.running.Go(func() { p.accounts.keys.Run(ctx) })
+	p.running.Go(func() { p.accounts.factors.Run(ctx) })
+}

@@ -1,0 +1,38 @@
+package apiserver
+
+import (
+	"time"
+
+	"k8s.io/apiserver/pkg/authentication/authenticator"
+	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/klog/v2"
+
+	iamv1beta1 "kapis.dev/ks-apiserver/pkg/api/iam/v1beta1"
+	"kapis.dev/ks-apiserver/pkg/authn/legacy"
+)
+
+// makeLegacy takes the tokens of an older installation, where and as long as the configuration says so.
+func (p *parts) makeLegacy() error {
+	issuer := &p.cfg.Authentication.Issuer
+	until := issuer.LegacyUntil()
+	if until.IsZero() {
+		return nil
+	}
+	a, err := legacy.New(legacy.Options{Secret: []byte(issuer.JWTSecret), Until: until, Users: p.legacyUser,
+		Leeway: time.Duration(issuer.MaximumClockSkew), Now: time.Now})
+	if err != nil {
+		return err
+	}
+	klog.InfoS("Tokens of an older installation are accepted; they have no session that could be ended", "until", until)
+	p.legacy = []authenticator.Token{a}
+	return nil
+}
+
+// legacyUser returns who may come in with a token of an older installation.
+func (p *parts) legacyUser(name string) (user.Info, time.Time, bool) {
+	u := p.users.ByName(name)
+	if u == nil || u.Deleting || u.State != iamv1beta1.UserActive {
+		return nil, time.Time{}, false
+	}
+	return u.Info(), u.PasswordChanged, true
+}

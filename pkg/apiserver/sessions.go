@@ -1,0 +1,55 @@
+package apiserver
+
+import (
+	"context"
+	"net"
+	"strconv"
+	"time"
+
+	"kapis.dev/ks-apiserver/pkg/config"
+	"kapis.dev/ks-apiserver/pkg/iam"
+	"kapis.dev/ks-apiserver/pkg/redis"
+)
+
+// makeSessions makes the index of sessions, which live in the Kubernetes API and, where the configuration names one, in a
+// Redis server.
+func (p *parts) makeSessions() error {
+	client, err := iam.NewSessionClient(p.cluster)
+	if err != nil {
+		return err
+	}
+	o := iam.SessionOptions{
+		API: client, Users: p.users, Keys: p.keys, Lifetime: p.clients.Lifetime, ClientCredential: p.clients.Credential, Skew: time.Duration(p.cfg.Authentication.Issuer.MaximumClockSkew),
+		Single: !p.cfg.Authentication.MultipleLogin, Now: time.Now, Synced: func() bool { return p.identityKnown() == nil }, Metrics: p.metrics,
+		Enabled:   func(provider string) bool { return p.directory.Enabled(provider) },
+		Linked:    func(provider, subject string) *iam.User { return p.people.Linked(provider, subject) },
+		Refresher: p.askProvider,
+	}
+	if c := p.cfg.Cache; c.Type == config.CacheRedis {
+		p.redis = redis.New(redis.Options{Address: net.JoinHostPort(c.Options.Host, strconv.Itoa(c.Options.Port)), Password: string(c.Options.Password), DB: c.Options.DB})
+		o.API, o.Prefix = &iam.Split{Prefix: redis.Prefix, There: p.redis, Here: client}, p.redis.Place
+	}
+	p.sessions, err = iam.NewSessions(o)
+	return err
+}
+
+// runSessions looks after the sessions until ctx ends.
+func (p *parts) runSessions(ctx context.Context) {
+	p.running.Go(func() { p.sessions.Run(ctx) })
+	if p.redis == nil {
+		return
+	}
+	p.running.Go(func() {
+		p.redis.Run(ctx, p.sessions)
+		_ = p.redis.Close() // nothing is under way any more that could be lost
+	})
+}
+
+// askProvider asks an identity provider again who the person of a session is. One that can't be asked that leaves his groups as they are.
+func (p *parts) askProvider(ctx context.Context, s *iam.Session, subject, refresh string) (groups []string, newRefresh, hint string, err error) {
+	id, err := p.directory.Refresh(ctx, s.Provider, subject, refresh)
+	if err != nil || id == nil {
+		return s.Groups, refresh, "", err
+	}
+	return id.Groups, id.Refresh, id.Hint, nil
+}

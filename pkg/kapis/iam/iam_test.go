@@ -1,0 +1,182 @@
+package iam
+
+import (
+	"encoding/json"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/crypto/bcrypt"
+	"k8s.io/apiserver/pkg/authentication/user"
+
+	"kapis.dev/ks-apiserver/pkg/api/iam/v1beta1"
+)
+
+func TestPasswords(t *testing.T) {
+	const fresh = "Secret-123"
+	for name, test := range map[string]struct {
+		by   user.Info
+		path string
+		body string
+		code int
+		say  string
+	}{
+		"OwnWithTheCurrentOne":      {caller("alice"), "alice", `{"currentPassword":"` + secret + `","password":"` + fresh + `"}`, 200, "sessionsEnded"},
+		"OwnWithout":                {caller("alice"), "alice", `{"password":"` + fresh + `"}`, 400, "incorrect old password"},
+		"OwnWithAWrongOne":          {caller("alice"), "alice", `{"currentPassword":"nope","password":"` + fresh + `"}`, 400, "incorrect old password"},
+		"OwnOfWhoHasNone":           {caller("ldap"), "ldap", `{"password":"` + fresh + `"}`, 400, "incorrect old password"},
+		"AManagersReset":            {caller("bob"), "alice", `{"password":"` + fresh + `","rePassword":"` + fresh + `"}`, 200, "success"},
+		"AManagersWithAWrongOne":    {caller("bob"), "alice", `{"currentPassword":"nope","password":"` + fresh + `"}`, 400, "incorrect old password"},
+		"Repeated":                  {caller("bob"), "alice", `{"password":"` + fresh + `","rePassword":"other"}`, 400, "differ"},
+		"Weak":                      {caller("bob"), "alice", `{"password":"short"}`, 400, "8 to 64"},
+		"AHash":                     {caller("bob"), "alice", `{"password":"$2a$10$N9qo8uLOickgx2ZMRZoMyeIjZAgcfl7p92ldGxad68LJZdL17lhWy"}`, 400, "hash"},
+		"TheOneInUse":               {caller("bob"), "alice", `{"password":"` + secret + `"}`, 400, "in use"},
+		"NoJSON":                    {caller("bob"), "alice", `password=x`, 400, "JSON"},
+		"TooLong":                   {caller("bob"), "alice", `{"password":"` + strings.Repeat("x", maxSmall) + `"}`, 413, ""},
+		"ByAnAPIKey":                {withKey("bob"), "alice", `{"password":"` + fresh + `"}`, 403, "API key"},
+		"OfNobody":                  {caller("bob"), "nobody", `{"password":"` + fresh + `"}`, 404, ""},
+		"OfAnotherWhoHasTheOldName": {&user.DefaultInfo{Name: "alice", UID: "uid-of-old"}, "alice", `{"password":"` + fresh + `"}`, 200, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			answer := w.want(test.code, test.by, http.MethodPut, "/users/"+test.path+"/password", test.body)
+			if !strings.Contains(answer, test.say) {
+				t.Errorf("%s", answer)
+			}
+			hash, written := w.written[test.by.GetName()+"→"+test.path]
+			if written != (test.code == 200) {
+				t.Errorf("written: %v", w.written)
+			}
+			if written && bcrypt.CompareHashAndPassword([]byte(hash), []byte(fresh)) != nil {
+				t.Error("what was written is not the hash of the new password")
+			}
+		})
+	}
+}
+
+// S47: the current password is guessed no faster here than at the login.
+func TestTheCurrentPasswordCantBeGuessed(t *testing.T) {
+	w := newWorld(t)
+	body := `{"currentPassword":"nope","password":"Secret-123"}`
+	for range 3 {
+		w.want(400, caller("alice"), http.MethodPut, "/users/alice/password", body)
+	}
+	w.want(429, caller("alice"), http.MethodPut, "/users/alice/password", body)
+	w.want(429, caller("alice"), http.MethodPut, "/users/alice/password", strings.Replace(body, "nope", secret, 1))
+}
+
+func TestAUserIsCreatedAsTheCaller(t *testing.T) {
+	w := newWorld(t)
+	// As the console sends it, with a password in clear text.
+	answer := w.want(200, caller("bob"), http.MethodPost, "/users?dryRun=All&x=y", `{"metadata":{"annotations":{"iam.kubesphere.io/uninitialized":"true"},"name":"carol"},`+
+		`"apiVersion":"iam.kubesphere.io/v1beta1","kind":"User","spec":{"email":"carol@example.com","password":"Secret-123"},"status":{"state":"Active"}}`)
+	if len(w.sent) != 1 || !strings.HasPrefix(w.sent[0], "bob POST /apis/iam.kubesphere.io/v1beta1/users?dryRun=All {") {
+		t.Fatalf("%v", w.sent)
+	}
+	if s := w.sent[0]; strings.Contains(s, "Secret-123") || !strings.Contains(s, `"password":"$2a$10$`) || strings.Contains(s, `"status"`) || !strings.Contains(s, "uninitialized") {
+		t.Errorf("%s", s)
+	}
+	if strings.Contains(answer, "password") || !strings.Contains(answer, "carol@example.com") {
+		t.Errorf("%s", answer)
+	}
+	w.want(200, caller("bob"), http.MethodPost, "/users", `{"metadata":{"name":"no-password"}}`)
+	w.want(200, withKey("bob"), http.MethodPost, "/users", `{"metadata":{"name":"by-key"}}`)
+	for body, code := range map[string]int{
+		`{"metadata":{"name":"taken"}}`:                                                          409,
+		`{"metadata":{"name":"x"},"spec":{"password":"short"}}`:                                  400,
+		`{"metadata":{"name":"x"},"spec":{"password":12}}`:                                       400,
+		`{"metadata":{"name":"x"},"spec":{"password":"$2a$10$` + strings.Repeat("a", 53) + `"}}`: 400,
+		`{"metadata":{"name":"Secret-123"},"spec":{"password":"secret-123"}}`:                    400,
+		`{"metadata":{}}`:                         400,
+		`{"kind":"Role","metadata":{"name":"x"}}`: 400,
+		`[]`:   400,
+		`null`: 400,
+		``:     400,
+	} {
+		w.want(code, caller("bob"), http.MethodPost, "/users", body)
+	}
+	w.want(400, caller("bob"), http.MethodPost, "/users?dryrun=All", `{"metadata":{"name":"x"}}`)
+}
+
+func TestWhoRegistersNamesAnIdentity(t *testing.T) {
+	w := newWorld(t)
+	pre := &user.DefaultInfo{Name: v1beta1.UserPreRegistration, Groups: []string{v1beta1.GroupPreRegistration}}
+	w.want(403, pre, http.MethodPost, "/users", `{"metadata":{"name":"carol"}}`)
+	pre.Extra = map[string][]string{"idp": {"ldap"}, "uid": {"c1"}}
+	w.want(409, pre, http.MethodPost, "/users", `{"metadata":{"name":"alice"}}`)
+	w.want(200, pre, http.MethodPost, "/users", `{"metadata":{"name":"carol"},"spec":{"groups":["admins"]}}`)
+	if len(w.made) != 1 || w.made[0].Name != "carol" || w.made[0].Spec.Groups != nil || w.made[0].Annotations[v1beta1.AnnotationIdentityProviderPrefix+"ldap"] != "c1" {
+		t.Errorf("made %+v", w.made)
+	}
+	if len(w.sent) != 0 {
+		t.Errorf("sent %v", w.sent)
+	}
+}
+
+func TestAPIKeysAreMadeByTheirUserOnly(t *testing.T) {
+	w := newWorld(t)
+	body := `{"description":"ci","expiresAt":"` + noon().Add(time.Hour).Format(time.RFC3339) + `"}`
+	made := Key{}
+	if err := json.Unmarshal([]byte(w.want(200, caller("alice"), http.MethodPost, "/users/alice/apikeys", body)), &made); err != nil || !strings.HasPrefix(made.Token, "ksk_"+made.Name) {
+		t.Fatalf("%+v, %v", made, err)
+	}
+	for name, test := range map[string]struct {
+		by   user.Info
+		code int
+	}{
+		"AManager": {caller("bob"), 403}, "AnotherKey": {withKey("alice"), 403}, "AnOlderUserOfTheName": {&user.DefaultInfo{Name: "alice", UID: "old"}, 403},
+	} {
+		if code, answer := w.do(test.by, http.MethodPost, "/users/alice/apikeys", body); code != test.code {
+			t.Errorf("%s: %d %s", name, code, answer)
+		}
+	}
+	w.want(400, caller("alice"), http.MethodPost, "/users/alice/apikeys", `{}`)
+	w.want(400, caller("alice"), http.MethodPost, "/users/alice/apikeys", `{"expiresAt":"soon"}`)
+	list := w.want(200, caller("bob"), http.MethodGet, "/users/alice/apikeys", "")
+	if !strings.Contains(list, made.Name) || strings.Contains(list, made.Token) || strings.Contains(list, "token") || !strings.Contains(list, `"totalItems":1`) {
+		t.Errorf("%s", list)
+	}
+	w.want(404, caller("bob"), http.MethodDelete, "/users/bob/apikeys/"+made.Name, "")
+	w.want(404, caller("alice"), http.MethodDelete, "/users/alice/apikeys/none", "")
+	w.want(200, caller("alice"), http.MethodDelete, "/users/alice/apikeys/"+made.Name, "")
+	w.want(200, caller("bob"), http.MethodDelete, "/users/alice/apikeys", "")
+	if list := w.want(200, caller("alice"), http.MethodGet, "/users/alice/apikeys", ""); list != `{"items":[],"totalItems":0}` {
+		t.Errorf("%s", list)
+	}
+}
+
+func TestSessionsAreListedAndEnded(t *testing.T) {
+	w := newWorld(t)
+	if list := w.want(200, caller("alice"), http.MethodGet, "/users/alice/sessions", ""); !strings.Contains(list, `"name":"s-of-uid-alice"`) || !strings.Contains(list, "192.0.2.1") {
+		t.Errorf("%s", list)
+	}
+	w.want(404, caller("alice"), http.MethodDelete, "/users/alice/sessions/s-of-uid-bob", "")
+	w.want(200, caller("alice"), http.MethodDelete, "/users/alice/sessions/s-of-uid-alice", "")
+	w.want(200, caller("bob"), http.MethodDelete, "/users/alice/sessions", "")
+	if strings.Join(w.ended, " ") != "s-of-uid-alice uid-alice" {
+		t.Errorf("ended %v", w.ended)
+	}
+}
+
+func TestSecondFactorsAreResetByOthersOnly(t *testing.T) {
+	w := newWorld(t)
+	if got := w.want(200, caller("alice"), http.MethodGet, "/users/alice/factors", ""); got != `{"totp":false,"recoveryLeft":0,"passkeys":[]}` {
+		t.Errorf("%s", got)
+	}
+	w.want(403, caller("alice"), http.MethodDelete, "/users/alice/factors", "")
+	w.want(403, withKey("bob"), http.MethodDelete, "/users/alice/factors", "")
+	w.want(200, caller("bob"), http.MethodDelete, "/users/alice/factors", "")
+}
+
+func FuzzCreateUser(f *testing.F) {
+	f.Add(`{"metadata":{"name":"x"},"spec":{"password":"Secret-123"}}`)
+	f.Add(`{"metadata":[],"spec":"x"}`)
+	f.Add(`{"metadata":{"name":{}},"spec":{"password":null}}`)
+	f.Fuzz(func(t *testing.T, body string) {
+		w := newWorld(t)
+		if code, answer := w.do(caller("bob"), http.MethodPost, "/users", body); code >= 500 {
+			t.Errorf("%q: %d %s", body, code, answer)
+		}
+	})
+}

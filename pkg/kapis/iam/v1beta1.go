@@ -1,0 +1,165 @@
+// Package iam serves the routes of iam.kubesphere.io that are more than reading or writing an object: passwords, users who register,
+// and what a user logs in with.
+package iam
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"slices"
+	"time"
+
+	restful "github.com/emicklei/go-restful/v3"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"kapis.dev/ks-apiserver/pkg/authz"
+	"kapis.dev/ks-apiserver/pkg/iam"
+	"kapis.dev/ks-apiserver/pkg/idp"
+	"kapis.dev/ks-apiserver/pkg/request"
+	"kapis.dev/ks-apiserver/pkg/resource"
+	"kapis.dev/ks-apiserver/pkg/web"
+)
+
+// The group and the version of the routes.
+const (
+	Group   = "iam.kubesphere.io"
+	Version = "v1beta1"
+)
+
+// V1beta1 serves iam.kubesphere.io/v1beta1.
+type V1beta1 struct {
+	Users    *iam.Users
+	Entrance *iam.Entrance
+	Accounts *iam.Accounts
+	Sessions Sessions
+	APIKeys  *iam.APIKeys
+	Factors  *iam.Factors
+	// Resources has the login records.
+	Resources *resource.Service
+	// Kube is kube-apiserver, asked as the caller of a request's context, and Authorizer decides on what is asked.
+	Kube       http.RoundTripper
+	Authorizer authz.Authorizer
+	// Trust are the proxies whose word on where a request comes from counts.
+	Trust web.Trust
+}
+
+// Sessions are the sessions of users. iam.Sessions is one.
+type Sessions interface {
+	Of(uid string) []*iam.Session
+	End(ctx context.Context, name, reason string) error
+	EndAll(ctx context.Context, uid, except, reason string) error
+}
+
+// WebService returns the routes. The routes of kinds are to be mounted beside them.
+func (h *V1beta1) WebService() *restful.WebService {
+	ws := new(restful.WebService).Path("/kapis/" + Group + "/" + Version).Produces(restful.MIME_JSON)
+	ws.Route(ws.POST("/users").To(web.Handle(h.createUser)).Operation("createUser").
+		Doc("Create a user, as the caller; or one's own, after a first login through an identity provider"))
+	for _, r := range []struct {
+		*restful.RouteBuilder
+		id, doc string
+		handle  web.Handler
+	}{
+		{ws.PUT("/users/{user}/password"), "changePassword", "Set a new password; one's own needs the current one. All sessions of the user end", h.changePassword},
+		{ws.GET("/users/{user}/loginrecords"), "listUserLoginRecords", "The logins of a user, and what failed", h.loginRecords},
+		{ws.GET("/users/{user}/apikeys"), "listUserAPIKeys", "The API keys of a user, the newest first", h.listKeys},
+		{ws.POST("/users/{user}/apikeys"), "createUserAPIKey", "Make an API key of one's own; the answer is the only one that has its token", h.createKey},
+		{ws.DELETE("/users/{user}/apikeys"), "deleteUserAPIKeys", "Revoke all API keys of a user", h.deleteKeys},
+		{ws.DELETE("/users/{user}/apikeys/{name}"), "deleteUserAPIKey", "Revoke an API key", h.deleteKey},
+		{ws.GET("/users/{user}/sessions"), "listUserSessions", "The sessions of a user, the newest first", h.listSessions},
+		{ws.DELETE("/users/{user}/sessions"), "deleteUserSessions", "End all sessions of a user", h.deleteSessions},
+		{ws.DELETE("/users/{user}/sessions/{name}"), "deleteUserSession", "End a session", h.deleteSession},
+		{ws.GET("/users/{user}/factors"), "getUserFactors", "Which second factors a user has", h.factors},
+		{ws.DELETE("/users/{user}/factors"), "deleteUserFactors", "Take all second factors from a user who has lost them", h.deleteFactors},
+	} {
+		ws.Route(r.To(web.Handle(r.handle)).Operation(r.id).Doc(r.doc).Param(ws.PathParameter("user", "name of the user")))
+	}
+	return ws
+}
+
+// Done is the answer to what has no other.
+type Done struct {
+	Message string `json:"message"`
+}
+
+func done() Done { return Done{"success"} }
+
+// user returns the user whom a path names, after holding that this very path was authorized.
+func (h *V1beta1) user(r *restful.Request, subresource string) (*iam.User, error) {
+	info, name := request.InfoFrom(r.Request.Context()), r.PathParameter("user")
+	if info == nil || info.APIGroup != Group || info.APIVersion != Version || info.Resource != "users" || info.Subresource != subresource ||
+		info.Name != name || info.Namespace != "" || info.Workspace != "" {
+		return nil, apierrors.NewNotFound(schema.GroupResource{Group: Group, Resource: "users"}, name)
+	}
+	u := h.Users.ByName(name)
+	if u == nil || u.Deleting {
+		return nil, apierrors.NewNotFound(schema.GroupResource{Group: Group, Resource: "users"}, name)
+	}
+	return u, nil
+}
+
+// isSelf tells whether the caller is the user himself.
+func isSelf(r *restful.Request, u *iam.User) bool {
+	c := request.UserFrom(r.Request.Context())
+	return c != nil && c.GetName() == u.Name && c.GetUID() == u.UID
+}
+
+// personal refuses API keys where a person is needed.
+func personal(r *restful.Request) error {
+	c := request.UserFrom(r.Request.Context())
+	if c == nil || slices.Contains(c.GetExtra()[iam.ExtraCredential], iam.CredentialAPIKey) {
+		return forbidden("an API key can't do this: log in")
+	}
+	return nil
+}
+
+func (h *V1beta1) origin(r *restful.Request) iam.Origin {
+	source, agent := h.Trust.Origin(r.Request)
+	return iam.Origin{Source: source, UserAgent: agent}
+}
+
+// failure gives an error of package iam its status.
+func failure(err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, iam.ErrPolicy), errors.Is(err, iam.ErrExpiry), errors.Is(err, iam.ErrTooMany):
+		return apierrors.NewBadRequest(err.Error())
+	case errors.Is(err, iam.ErrCredentials):
+		return apierrors.NewBadRequest("incorrect old password")
+	case errors.Is(err, iam.ErrLimited):
+		return status(http.StatusTooManyRequests, metav1.StatusReasonTooManyRequests, "too many failed attempts: try again later", 60)
+	case errors.Is(err, iam.ErrBusy):
+		return status(http.StatusTooManyRequests, metav1.StatusReasonTooManyRequests, "too many logins at once", int32(iam.RetryAfter/time.Second))
+	case errors.Is(err, iam.ErrSuspended):
+		return forbidden("the account is suspended")
+	case errors.Is(err, iam.ErrNotLinked), errors.Is(err, iam.ErrUnknownProvider):
+		return forbidden("no user can be made for this identity")
+	case errors.Is(err, iam.ErrUnavailable), errors.Is(err, idp.ErrUnavailable):
+		return status(http.StatusServiceUnavailable, metav1.StatusReasonServiceUnavailable, "this can't be done at the moment: try again", int32(iam.RetryAfter/time.Second))
+	}
+	return err
+}
+
+func forbidden(message string) error {
+	return status(http.StatusForbidden, metav1.StatusReasonForbidden, message, 0)
+}
+
+func status(code int32, reason metav1.StatusReason, message string, retry int32) error {
+	s := metav1.Status{Status: metav1.StatusFailure, Code: code, Reason: reason, Message: message}
+	if retry > 0 {
+		s.Details = &metav1.StatusDetails{RetryAfterSeconds: retry}
+	}
+	return &apierrors.StatusError{ErrStatus: s}
+}
+
+// private is an answer that nobody is to keep.
+type private struct{ value any }
+
+// Respond implements web.Responder.
+func (p private) Respond(w http.ResponseWriter, r *http.Request) {
+	w.Header().Set("Cache-Control", "no-store")
+	web.WriteJSON(w, r, http.StatusOK, p.value)
+}

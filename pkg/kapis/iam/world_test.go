@@ -1,0 +1,210 @@
+package iam
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"golang.org/x/crypto/bcrypt"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apiserver/pkg/authentication/user"
+
+	"kapis.dev/ks-apiserver/pkg/api/iam/v1beta1"
+	"kapis.dev/ks-apiserver/pkg/api/session/v1alpha1"
+	"kapis.dev/ks-apiserver/pkg/authz"
+	"kapis.dev/ks-apiserver/pkg/iam"
+	"kapis.dev/ks-apiserver/pkg/kapis/kapistest"
+	"kapis.dev/ks-apiserver/pkg/request"
+	"kapis.dev/ks-apiserver/pkg/store"
+)
+
+const (
+	root   = "/kapis/iam.kubesphere.io/v1beta1"
+	secret = "P@88w0rd"
+)
+
+func noon() time.Time { return time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC) }
+
+// world is the routes with a small platform behind them.
+type world struct {
+	t     *testing.T
+	users *iam.Users
+	h     *V1beta1
+	// sent are the bodies that went to kube-apiserver, by method and path, and as whom.
+	mu   sync.Mutex
+	sent []string
+	// written are the passwords that were written, and as whom.
+	written map[string]string
+	ended   []string
+	// made are the users that were registered.
+	made []*v1beta1.User
+}
+
+func newWorld(t *testing.T) *world {
+	t.Helper()
+	w := &world{t: t, users: iam.NewUsers(), written: map[string]string{}}
+	w.user("alice", secret)
+	w.user("bob", secret)
+	w.user("ldap", "")
+	passwords, err := iam.NewPasswords(w.users, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lockout, err := iam.NewLockout(iam.LockoutOptions{
+		API: &apiOf[*v1alpha1.Lockout]{}, Users: w.users, Tries: 3, Window: time.Hour, Now: noon,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.h = &V1beta1{
+		Users:    w.users,
+		Entrance: &iam.Entrance{Passwords: passwords, Lockout: lockout, Now: noon, Write: w.write},
+		Accounts: iam.NewAccounts(iam.AccountOptions{API: w, Users: w.users, Synced: func() bool { return true }}), Sessions: w,
+		APIKeys: &iam.APIKeys{API: &apiOf[*v1alpha1.APIKey]{}, Users: w.users, MaxAge: 24 * time.Hour, Now: noon},
+		Factors: &iam.Factors{API: &apiOf[*v1alpha1.Factor]{}, Users: w.users, Now: noon},
+		Kube:    w, Authorizer: authz.Func(func(context.Context, user.Info, *request.Info) (authz.Decision, error) {
+			return authz.Decision{Allowed: true, Group: "kapis:global:test"}, nil
+		}),
+	}
+	return w
+}
+
+// Create makes a User, as kube-apiserver does.
+func (w *world) Create(_ context.Context, u *v1beta1.User) ([]byte, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.made = append(w.made, u)
+	u.UID = "uid-" + types.UID(u.Name)
+	return json.Marshal(u)
+}
+
+// Get reads a User that was made.
+func (w *world) Get(_ context.Context, name string) ([]byte, error) {
+	return nil, apierrors.NewNotFound(schema.GroupResource{}, name)
+}
+
+func (w *world) user(name, password string) {
+	raw := map[string]any{"metadata": map[string]any{"name": name, "uid": "uid-" + name}, "status": map[string]any{"state": "Active"}, "spec": map[string]any{}}
+	if password != "" {
+		h, err := bcrypt.GenerateFromPassword([]byte(password), bcrypt.MinCost)
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		raw["spec"] = map[string]any{"password": string(h)}
+	}
+	b, err := json.Marshal(raw)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.users.Set(&store.Object{Name: name, Raw: b})
+}
+
+// apiOf takes what is written, and remembers nothing but how often.
+type apiOf[T metav1.Object] struct{ version int }
+
+func (a *apiOf[T]) write(o T) (T, error) {
+	a.version++
+	o.SetUID("made")
+	o.SetResourceVersion(strconv.Itoa(a.version))
+	return o, nil
+}
+
+func (a *apiOf[T]) Create(_ context.Context, o T) (T, error) { return a.write(o) }
+func (a *apiOf[T]) Update(_ context.Context, o T) (T, error) { return a.write(o) }
+
+func (a *apiOf[T]) Get(_ context.Context, name string) (none T, _ error) {
+	return none, apierrors.NewNotFound(schema.GroupResource{}, name)
+}
+
+func (a *apiOf[T]) Delete(context.Context, string, metav1.Preconditions) error { return nil }
+
+func (w *world) End(_ context.Context, name, _ string) error {
+	w.ended = append(w.ended, name)
+	return nil
+}
+func (w *world) EndAll(_ context.Context, uid, _, _ string) error {
+	w.ended = append(w.ended, uid)
+	return nil
+}
+func (w *world) Of(uid string) []*iam.Session {
+	return []*iam.Session{{Name: "s-of-" + uid, UserUID: uid, Client: "kubesphere", Created: noon(), Expires: noon(), Origin: iam.Origin{Source: "192.0.2.1"}}}
+}
+
+func (w *world) write(_ context.Context, by user.Info, u *iam.User, hash string) error {
+	w.written[by.GetName()+"→"+u.Name] = hash
+	return nil
+}
+
+// RoundTrip is a kube-apiserver that creates whatever it is sent, but for a user called taken.
+func (w *world) RoundTrip(r *http.Request) (*http.Response, error) {
+	ctx := r.Context()
+	if i := request.InfoFrom(ctx); !authz.DecisionFrom(ctx).Allowed || i.Path != r.URL.Path || !i.IsKubernetes {
+		w.t.Errorf("%s %s was not authorized as itself: %+v", r.Method, r.URL, i)
+	}
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		return nil, err
+	}
+	w.mu.Lock()
+	w.sent = append(w.sent, fmt.Sprintf("%s %s %s %s", request.UserFrom(ctx).GetName(), r.Method, r.URL, body))
+	w.mu.Unlock()
+	rec := httptest.NewRecorder()
+	if strings.Contains(string(body), `"taken"`) {
+		s := apierrors.NewAlreadyExists(schema.GroupResource{Resource: "users"}, "taken").ErrStatus
+		rec.WriteHeader(int(s.Code))
+		_ = json.NewEncoder(rec).Encode(s)
+		return rec.Result(), nil
+	}
+	rec.WriteHeader(http.StatusCreated)
+	_, _ = rec.Write(body)
+	return rec.Result(), nil
+}
+
+// caller is somebody who asks.
+func caller(name string) user.Info {
+	return &user.DefaultInfo{Name: name, UID: "uid-" + name, Groups: []string{user.AllAuthenticated}}
+}
+
+func withKey(name string) user.Info {
+	return &user.DefaultInfo{Name: name, UID: "uid-" + name, Extra: map[string][]string{iam.ExtraCredential: {iam.CredentialAPIKey}}}
+}
+
+// do asks as the server would have it asked: parsed and authorized.
+func (w *world) do(u user.Info, method, path, body string) (int, string) {
+	w.t.Helper()
+	r := httptest.NewRequestWithContext(w.t.Context(), method, root+path, strings.NewReader(body))
+	r.Header.Set("Content-Type", "application/json")
+	info, err := request.Parse(r)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	ctx := request.WithUser(request.WithInfo(r.Context(), info), u)
+	rec := httptest.NewRecorder()
+	kapistest.Container(w.h.WebService()).ServeHTTP(rec, r.WithContext(authz.WithDecision(ctx, authz.Decision{Allowed: true})))
+	return rec.Code, rec.Body.String()
+}
+
+func (w *world) want(code int, u user.Info, method, path, body string) string {
+	w.t.Helper()
+	got, answer := w.do(u, method, path, body)
+	if got != code {
+		w.t.Errorf("%s: %s %s %s: %d %s, want %d", u.GetName(), method, path, body, got, answer, code)
+	}
+	for _, canary := range []string{secret, "$2a$", "Secret-123"} { // S57
+		if strings.Contains(answer, canary) {
+			w.t.Errorf("%s %s tells %q", method, path, canary)
+		}
+	}
+	return answer
+}

@@ -1,0 +1,98 @@
+package resources
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+
+	"kapis.dev/ks-apiserver/pkg/kubeconfig"
+
+	restful "github.com/emicklei/go-restful/v3"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// maxAuthority bounds the file of certificates, in bytes.
+const maxAuthority = 1 << 20
+
+// Kubeconfigs gives people the kubeconfig with which their kubectl comes through this server. It is the same for everybody but
+// for the name of who has to log in. A client certificate that an older installation keeps in a Secret of the user is given to
+// nobody: it could not be taken back.
+type Kubeconfigs struct {
+	// Server is the https URL that people's kubectl reaches this server at; "" where none is known.
+	Server string
+	// Authority is a PEM file of who vouches for Server's certificate, "" for none. It is read each time, so that it may be renewed.
+	Authority string
+	// Issuer and Client are what the plugin logs in with.
+	Issuer, Client string
+	// IsUser tells whether there is a user of a name.
+	IsUser func(name string) bool
+}
+
+// yamlText is an answer of YAML.
+type yamlText []byte
+
+// Respond implements web.Responder.
+func (y yamlText) Respond(w http.ResponseWriter, _ *http.Request) {
+	h := w.Header()
+	h.Set("Content-Type", "application/yaml") // RFC 9512
+	h.Set("X-Content-Type-Options", "nosniff")
+	_, _ = w.Write(y) // the client has gone
+}
+
+// mount adds the route.
+func (k *Kubeconfigs) mount(ws *restful.WebService) {
+	if k == nil {
+		return
+	}
+	w := what{verb: "get", resource: "users", nameParam: "user", subresource: "kubeconfig"}
+	ws.Route(ws.GET("/users/{user}/kubeconfig").To(only(w, k.get)).Produces("application/yaml", restful.MIME_JSON).
+		Operation("getUserKubeconfig").Doc("A kubeconfig for a user, which has no credential: the plugin kubectl-ks logs in").
+		Param(ws.PathParameter("user", "name of the user")).
+		Returns(http.StatusOK, "OK", "").Returns(http.StatusNotFound, "there is no such user, or no address for his kubectl", nil))
+}
+
+func (k *Kubeconfigs) get(r *restful.Request) (any, error) {
+	name := r.PathParameter("user")
+	if !k.IsUser(name) {
+		return nil, apierrors.NewNotFound(schema.GroupResource{Group: "iam.kubesphere.io", Resource: "users"}, name)
+	}
+	if k.Server == "" {
+		return nil, &apierrors.StatusError{ErrStatus: metav1.Status{
+			Status: metav1.StatusFailure, Code: http.StatusNotFound, Reason: metav1.StatusReasonNotFound,
+			Message: "there is no kubeconfig: no https address for kubectl is known (kubeconfig.server or authentication.issuer.url in the configuration)",
+		}}
+	}
+	authority, err := k.authority()
+	if err != nil {
+		return nil, err
+	}
+	text, err := kubeconfig.YAML(kubeconfig.Options{Server: k.Server, Authority: authority, Issuer: k.Issuer, Client: k.Client, User: name})
+	if err != nil {
+		return nil, err
+	}
+	return yamlText(text), nil
+}
+
+// authority reads who vouches for the server's certificate; nil where nobody is named.
+func (k *Kubeconfigs) authority() ([]byte, error) {
+	if k.Authority == "" {
+		return nil, nil
+	}
+	f, err := os.Open(k.Authority)
+	if err != nil {
+		return nil, fmt.Errorf("read kubeconfig.certificateAuthority: %w", err)
+	}
+	defer f.Close()
+	text, err := io.ReadAll(io.LimitReader(f, maxAuthority+1))
+	if err == nil && (len(text) == 0 || len(text) > maxAuthority) {
+		err = errors.New("it is empty, or too large")
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read kubeconfig.certificateAuthority: %w", err)
+	}
+	return text, nil
+}

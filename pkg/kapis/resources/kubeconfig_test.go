@@ -1,0 +1,80 @@
+package resources
+
+import (
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"kapis.dev/ks-apiserver/pkg/kapis/kapistest"
+
+	"k8s.io/client-go/tools/clientcmd"
+)
+
+func TestKubeconfigOfAUser(t *testing.T) {
+	dir := t.TempDir()
+	ca, empty := filepath.Join(dir, "ca.crt"), filepath.Join(dir, "empty.crt")
+	for file, text := range map[string]string{ca: "authority", empty: ""} {
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	good := Kubeconfigs{Server: "https://ks.example.com", Authority: ca, Issuer: "https://login.example.com", Client: "kubectl",
+		IsUser: func(name string) bool { return name == "alice" }}
+	const path = RootV1alpha2 + "/users/alice/kubeconfig"
+	for name, c := range map[string]struct {
+		change           func(*Kubeconfigs)
+		method           string
+		path, authorized string
+		code             int
+		has              string
+		noAuthority      bool
+	}{
+		"ItIsGiven":              {code: 200, has: "--username=alice"},
+		"WithoutAnAuthority":     {change: func(k *Kubeconfigs) { k.Authority = "" }, code: 200, has: "server: https://ks.example.com", noAuthority: true},
+		"OfNobody":               {path: RootV1alpha2 + "/users/bob/kubeconfig", code: 404, has: `users.iam.kubesphere.io \"bob\" not found`},
+		"WithoutAnAddress":       {change: func(k *Kubeconfigs) { k.Server = "" }, code: 404, has: "kubeconfig.server"},
+		"AnAuthorityThatIsGone":  {change: func(k *Kubeconfigs) { k.Authority = dir + "/none" }, code: 500, has: `"kind":"Status"`},
+		"AnAuthorityThatIsEmpty": {change: func(k *Kubeconfigs) { k.Authority = empty }, code: 500, has: `"kind":"Status"`},
+		"NotAsAnotherUser":       {authorized: RootV1alpha2 + "/users/bob/kubeconfig", code: 404, has: "no resource at this path"},
+		"NotWrittenTo":           {method: http.MethodPost, code: 405},
+	} {
+		t.Run(name, func(t *testing.T) {
+			k := good
+			if c.change != nil {
+				c.change(&k)
+			}
+			asked, authorized, method := c.path, c.authorized, c.method
+			if asked == "" {
+				asked = path
+			}
+			if authorized == "" {
+				authorized = asked
+			}
+			if method == "" {
+				method = http.MethodGet
+			}
+			rec := serve(t, kapistest.Container((&V1alpha2{Inventory: &Inventory{}, Remotes: NewRemotes(RemoteOptions{}), Kubeconfigs: &k}).WebService()), method, asked, authorized, "")
+			if rec.Code != c.code || !strings.Contains(rec.Body.String(), c.has) {
+				t.Fatalf("%d %s", rec.Code, rec.Body)
+			}
+			if strings.Contains(rec.Body.String(), dir) {
+				t.Errorf("a path of the server shows: %s", rec.Body)
+			}
+			if c.code != http.StatusOK {
+				return
+			}
+			if got := rec.Header().Get("Content-Type"); got != "application/yaml" {
+				t.Errorf("it is %s", got)
+			}
+			made, err := clientcmd.Load(rec.Body.Bytes())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := string(made.Clusters["ks.example.com"].CertificateAuthorityData); (got == "") != c.noAuthority {
+				t.Errorf("authority %q", got)
+			}
+		})
+	}
+}
