@@ -1,0 +1,196 @@
+// Command kubectl-ks is the kubectl plugin `kubectl ks`: it logs in to a ks-apiserver, is the credential plugin that
+// kubeconfigs name, and makes such kubeconfigs.
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"kapis.dev/ks-apiserver/pkg/login"
+	"kapis.dev/ks-apiserver/pkg/version"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	p := &program{out: os.Stdout, tell: os.Stderr, env: os.Getenv, cacheDir: os.UserCacheDir, now: time.Now, open: openBrowser,
+		typed: term.IsTerminal(int(os.Stdin.Fd())), read: term.IsTerminal(int(os.Stderr.Fd()))}
+	err := p.command().ExecuteContext(ctx)
+	interrupted := ctx.Err() != nil && errors.Is(err, context.Canceled)
+	stop()
+	switch {
+	case interrupted:
+		fmt.Fprintln(os.Stderr, "kubectl-ks: interrupted")
+	case err != nil:
+		fmt.Fprintln(os.Stderr, "kubectl-ks: "+strings.ReplaceAll(err.Error(), "\n", "; "))
+	default:
+		return
+	}
+	os.Exit(1)
+}
+
+// program is what the commands work with.
+type program struct {
+	// out takes what was asked for, and tell what a person is told beside it.
+	out, tell io.Writer
+	env       func(string) string
+	cacheDir  func() (string, error)
+	now       func() time.Time
+	open      func(ctx context.Context, address string) error
+	// typed and read say that a person may type, and that one reads what is told.
+	typed, read bool
+}
+
+func (p *program) command() *cobra.Command {
+	name := "kubectl-ks"
+	if strings.HasPrefix(filepath.Base(os.Args[0]), "kubectl-") { // as people call it
+		name = "kubectl ks"
+	}
+	cmd := &cobra.Command{
+		Use: name, Short: "Log in to a ks-apiserver with kubectl",
+		SilenceErrors: true, SilenceUsage: true,
+		Annotations:       map[string]string{cobra.CommandDisplayNameAnnotation: name},
+		CompletionOptions: cobra.CompletionOptions{HiddenDefaultCmd: true},
+	}
+	cmd.SetOut(p.out)
+	cmd.SetErr(p.tell)
+	cmd.AddCommand(p.loginCommand(), p.logoutCommand(), p.whoamiCommand(), p.kubeconfigCommand(), p.tokenCommand(), &cobra.Command{
+		Use: "version", Short: "Print the version", Args: cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error {
+			enc := json.NewEncoder(p.out)
+			enc.SetIndent("", "  ")
+			return enc.Encode(version.Get())
+		},
+	})
+	return cmd
+}
+
+func (p *program) loginCommand() *cobra.Command {
+	var t target
+	cmd := &cobra.Command{
+		Use: "login", Short: "Log in, or see that the login still counts", Args: cobra.NoArgs,
+		Long: "Log in to the cluster of the current context, or of the one that the flags name, unless there is a login that the server still counts.",
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := t.fromKubeconfig(); err != nil {
+				return err
+			}
+			s, err := p.session(&t, p.way(t.device, true))
+			if err != nil {
+				return err
+			}
+			who, err := s.Login(cmd.Context())
+			if err != nil {
+				return err
+			}
+			fmt.Fprintf(p.tell, "Logged in at %s as %s.\n", t.issuer, who.Name())
+			return nil
+		},
+	}
+	t.flags(cmd.Flags())
+	t.kubeconfigFlags(cmd.Flags())
+	return cmd
+}
+
+func (p *program) logoutCommand() *cobra.Command {
+	var t target
+	var local bool
+	cmd := &cobra.Command{
+		Use: "logout", Short: "End the login, here and at the server", Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := t.fromKubeconfig(); err != nil {
+				return err
+			}
+			s, err := p.session(&t, login.Nobody)
+			if err != nil {
+				return err
+			}
+			if err := s.Logout(cmd.Context(), local); err != nil {
+				return err
+			}
+			fmt.Fprintf(p.tell, "Logged out at %s.\n", t.issuer)
+			return nil
+		},
+	}
+	t.flags(cmd.Flags())
+	t.kubeconfigFlags(cmd.Flags())
+	cmd.Flags().BoolVar(&local, "local", false, "forget the login on this machine without telling the server")
+	return cmd
+}
+
+func (p *program) whoamiCommand() *cobra.Command {
+	var t target
+	cmd := &cobra.Command{
+		Use: "whoami", Short: "Print who is logged in, and the groups", Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := t.fromKubeconfig(); err != nil {
+				return err
+			}
+			s, err := p.session(&t, login.Nobody)
+			if err != nil {
+				return err
+			}
+			who, err := s.Whoami(cmd.Context())
+			if err != nil {
+				return hint(err)
+			}
+			fmt.Fprintf(p.out, "user: %s\n", who.Name())
+			for _, g := range who.Groups {
+				fmt.Fprintf(p.out, "group: %s\n", g)
+			}
+			return nil
+		},
+	}
+	t.flags(cmd.Flags())
+	t.kubeconfigFlags(cmd.Flags())
+	return cmd
+}
+
+// way is how a person is asked to log in: by a browser where there is one and somebody at it, and not at all where
+// nobody would read it, as in a script.
+func (p *program) way(device, interactive bool) login.Way {
+	switch {
+	case device:
+		return login.Device
+	case !interactive && !p.read:
+		return login.Nobody
+	case interactive && hasBrowser(p.env):
+		return login.Browser
+	}
+	return login.Device
+}
+
+// session is the login that t names.
+func (p *program) session(t *target, way login.Way) (*login.Session, error) {
+	if t.issuer == "" {
+		return nil, errors.New("no issuer is named: see --" + flagIssuer)
+	}
+	roots, err := t.roots()
+	if err != nil {
+		return nil, err
+	}
+	dir, err := p.cacheDir()
+	if err != nil {
+		return nil, fmt.Errorf("find the folder of logins: %w; name one with XDG_CACHE_HOME", err)
+	}
+	return login.New(login.Options{Issuer: t.issuer, Client: t.client, Scopes: t.scopes, User: t.user, Way: way, Listen: t.listen,
+		Roots: roots, Insecure: t.insecure, Dir: filepath.Join(dir, "ks"), Tell: p.tell, Open: p.open, Now: p.now})
+}
+
+// hint says what to do where nobody is logged in.
+func hint(err error) error {
+	if errors.Is(err, login.ErrLoginNeeded) {
+		return fmt.Errorf("%w: run `kubectl ks login` (with --kubeconfig and --context as for kubectl)", err)
+	}
+	return err
+}

@@ -1,0 +1,98 @@
+// Package kubeconfig is the kubeconfig with which kubectl reaches this server and logs in to it. It has no credential: it
+// names the plugin kubectl-ks, which gets one.
+package kubeconfig
+
+import (
+	"errors"
+	"fmt"
+	"net/url"
+
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+)
+
+const (
+	// Plugin is the program that logs in: kubectl finds it as `kubectl ks`.
+	Plugin = "kubectl-ks"
+	// execVersion is that of the plugin's answers.
+	execVersion = "client.authentication.k8s.io/v1"
+	installHint = "kubectl-ks logs you in to this cluster. Build it from the sources of ks-apiserver with `make build`, and put bin/kubectl-ks into a folder of your PATH."
+)
+
+// The flags of `kubectl-ks token`, which stand in a kubeconfig.
+const (
+	FlagIssuer   = "issuer-url"
+	FlagClient   = "client-id"
+	FlagUser     = "username"
+	FlagDevice   = "device"
+	FlagInsecure = "insecure-skip-tls-verify"
+)
+
+// Options say what a kubeconfig is of.
+type Options struct {
+	// Server is the https URL that kubectl calls. kubectl sends no credentials over plain http.
+	Server string
+	// Authority is the PEM certificate of who vouches for Server; nil for the authorities of the machine.
+	Authority []byte
+	// Context is the name of the context and the cluster; "" for the host of Server.
+	Context string
+	// Issuer is the URL of the OpenID provider, and Client the client_id there.
+	Issuer, Client string
+	// User is who has to log in; "" for anybody.
+	User string
+	// Device has people log in by a device code.
+	Device bool
+	// Insecure has neither Server's nor Issuer's certificate verified.
+	Insecure bool
+}
+
+// New makes a kubeconfig.
+func New(o Options) (*clientcmdapi.Config, error) {
+	u, err := url.Parse(o.Server)
+	if err != nil || u.Scheme != "https" || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
+		return nil, fmt.Errorf("the server %q is not an https URL without user, query and fragment: kubectl sends no credentials over plain http", o.Server)
+	}
+	if o.Issuer == "" || o.Client == "" {
+		return nil, errors.New("make a kubeconfig: it needs an issuer and an OAuth client to log in with")
+	}
+	if o.Context == "" {
+		o.Context = u.Host
+	}
+	args := []string{"token", "--" + FlagIssuer + "=" + o.Issuer, "--" + FlagClient + "=" + o.Client}
+	if o.User != "" {
+		args = append(args, "--"+FlagUser+"="+o.User)
+	}
+	if o.Device {
+		args = append(args, "--"+FlagDevice)
+	}
+	if o.Insecure {
+		args = append(args, "--"+FlagInsecure)
+	}
+	who := o.User
+	if who == "" {
+		who = "login"
+	}
+	who += "@" + o.Context
+	c := clientcmdapi.NewConfig()
+	c.Clusters[o.Context] = &clientcmdapi.Cluster{Server: o.Server, CertificateAuthorityData: o.Authority, InsecureSkipTLSVerify: o.Insecure}
+	c.Contexts[o.Context] = &clientcmdapi.Context{Cluster: o.Context, AuthInfo: who}
+	c.CurrentContext = o.Context
+	c.AuthInfos[who] = &clientcmdapi.AuthInfo{Exec: &clientcmdapi.ExecConfig{
+		APIVersion: execVersion, Command: Plugin, Args: args, InstallHint: installHint,
+		InteractiveMode: clientcmdapi.IfAvailableExecInteractiveMode, ProvideClusterInfo: true,
+	}}
+	return c, nil
+}
+
+// YAML is New as the text of a file.
+func YAML(o Options) ([]byte, error) {
+	c, err := New(o)
+	if err != nil {
+		return nil, err
+	}
+	text, err := clientcmd.Write(*c)
+	if err != nil {
+		return nil, fmt.Errorf("write a kubeconfig: %w", err)
+	}
+	return text, nil
+}

@@ -1,0 +1,129 @@
+package login
+
+import (
+	"cmp"
+	"context"
+	"crypto/subtle"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+)
+
+// Person is who has logged in, as the server says (OpenID Connect Core 1.0, 5.1).
+type Person struct {
+	// Subject is the stable id, Username the name that rights go by, "" without the scope profile.
+	Subject  string `json:"sub"`
+	Username string `json:"preferred_username,omitempty"`
+	Email    string `json:"email,omitempty"`
+	// Groups are those that the scope groups tells of.
+	Groups []string `json:"groups,omitempty"`
+}
+
+// Name is what to call the person by: the username, or else the stable id; safe to be shown on a terminal.
+func (p *Person) Name() string { return plain(cmp.Or(p.Username, p.Subject)) }
+
+// Whoami asks the server who the login is, after a login where one is needed.
+func (s *Session) Whoami(ctx context.Context) (*Person, error) {
+	t, err := s.Token(ctx)
+	if err != nil {
+		return nil, err
+	}
+	who, err := s.ask(ctx, t.Access)
+	if errors.Is(err, errRefused) {
+		return nil, fmt.Errorf("%w any more: log in again (kubectl ks login)", err)
+	}
+	return who, err
+}
+
+// ask asks the userinfo endpoint whose a token is.
+func (s *Session) ask(ctx context.Context, access string) (*Person, error) {
+	p, err := s.discover(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if p.UserInfo == "" {
+		return nil, fmt.Errorf("%s has no endpoint that says who is logged in", s.Issuer)
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, p.UserInfo, nil)
+	if err != nil {
+		return nil, fmt.Errorf("ask who is logged in: %w", err)
+	}
+	req.Header.Set("Authorization", "Bearer "+access)
+	var who Person
+	if err := call(s.http, req, &who); err != nil {
+		return nil, s.explain(fmt.Errorf("ask who is logged in: %w", err))
+	}
+	for i, g := range who.Groups {
+		who.Groups[i] = plain(g) // they are shown on terminals
+	}
+	return &who, nil
+}
+
+// revoke ends the session of a token (RFC 7009). The access token goes only where there is no refresh token: either ends both.
+func (s *Session) revoke(ctx context.Context, p *provider, refresh, access string) error {
+	if p.Revocation == "" {
+		return errors.New("the server has no endpoint for it")
+	}
+	form := url.Values{"client_id": {s.Client}, "token": {refresh}, "token_type_hint": {"refresh_token"}}
+	if refresh == "" {
+		form.Set("token", access)
+		form.Set("token_type_hint", "access_token")
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, p.Revocation, strings.NewReader(form.Encode()))
+	if err != nil {
+		return err
+	}
+	req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	return call(s.http, req, nil)
+}
+
+// identity is what is read of an ID token.
+type identity struct {
+	Issuer   string    `json:"iss"`
+	Audience audiences `json:"aud"`
+	Nonce    string    `json:"nonce"`
+	Username string    `json:"preferred_username"`
+}
+
+// audiences is one audience, or several (RFC 7519, 4.1.3).
+type audiences []string
+
+// UnmarshalJSON reads both forms.
+func (a *audiences) UnmarshalJSON(b []byte) error {
+	var one string
+	if json.Unmarshal(b, &one) == nil {
+		*a = audiences{one}
+		return nil
+	}
+	return json.Unmarshal(b, (*[]string)(a))
+}
+
+// readIdentity reads an ID token that came from the token endpoint itself. Its signature says nothing that the certificate of
+// the connection does not (OpenID Connect Core 1.0, 3.1.3.7, 6), and nobody else takes this program's word for who it is.
+func readIdentity(raw, issuer, client, nonce string) (*identity, error) {
+	parts := strings.Split(raw, ".")
+	if len(parts) != 3 {
+		return nil, errors.New("the ID token is not a JWT")
+	}
+	payload, err := base64.RawURLEncoding.DecodeString(parts[1])
+	if err != nil {
+		return nil, errors.New("the ID token is not a JWT")
+	}
+	var id identity
+	switch err := json.Unmarshal(payload, &id); {
+	case err != nil:
+		return nil, errors.New("the claims of the ID token are not JSON")
+	case id.Issuer != issuer:
+		return nil, fmt.Errorf("the ID token is of %q", plain(id.Issuer))
+	case !slices.Contains(id.Audience, client):
+		return nil, errors.New("the ID token is for another client")
+	case nonce != "" && subtle.ConstantTimeCompare([]byte(id.Nonce), []byte(nonce)) != 1:
+		return nil, errors.New("the ID token is of another login (nonce)")
+	}
+	return &id, nil
+}
