@@ -16,6 +16,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"strconv"
 	"text/template"
 	"time"
 )
@@ -24,9 +25,12 @@ import (
 var configuration = template.Must(template.New("kubesphere.yaml").Parse(`# Written by ` + "`make run`" + ` at every start.
 authentication:
   issuer:
-    url: {{.URL}}
+    url: {{.Issuer}}
 egress:
   allowLoopback: true
+kubeconfig:
+  server: {{.Server}}
+  certificateAuthority: {{.Authority}}
 multicluster:
   clusterRole: host
   hostClusterName: host
@@ -38,7 +42,7 @@ var identities = []string{"ks-apiserver", "ks-controller-manager"}
 // writeConfiguration writes everything that the product's programs read.
 func (s *session) writeConfiguration(ctx context.Context) error {
 	var b bytes.Buffer
-	if err := configuration.Execute(&b, struct{ URL string }{s.url()}); err != nil {
+	if err := configuration.Execute(&b, struct{ Issuer, Server, Authority string }{s.issuer(), s.tlsURL(), strconv.Quote(s.path("tls-ca.crt"))}); err != nil {
 		return fmt.Errorf("fill in the configuration: %w", err)
 	}
 	if err := writeFile(s.path("kubesphere.yaml"), b.Bytes(), 0o600); err != nil {

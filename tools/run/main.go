@@ -95,6 +95,10 @@ func (o options) log(name string) string     { return o.path("log", name+".log")
 func (o options) url() string                { return fmt.Sprintf("http://127.0.0.1:%d", o.port) }
 func (o options) tlsURL() string             { return fmt.Sprintf("https://127.0.0.1:%d", o.tlsPort) }
 
+// issuer is what tokens name as their issuer. kube-apiserver takes https issuers only, and browsers keep what they know of
+// localhost apart from 127.0.0.1.
+func (o options) issuer() string { return fmt.Sprintf("https://localhost:%d", o.tlsPort) }
+
 // session is one run from start to end.
 type session struct {
 	options

@@ -10,7 +10,7 @@ import (
 	"path/filepath"
 )
 
-// Build builds run, ks-apiserver and ks-controller-manager of the checkout repo into the folder out, with the race detector
+// Build builds run and the programs of cmd, ks-apiserver, ks-controller-manager and kubectl-ks, of the checkout repo into the folder out, with the race detector
 // if asked, and links dev and kubectl from repo/bin, which take minutes to build and are not ours to change.
 func Build(ctx context.Context, repo, out string, race bool) error {
 	repo, err := filepath.Abs(repo)
@@ -42,7 +42,7 @@ func build(ctx context.Context, repo, out string, race bool) error {
 	if race {
 		args, cgo = append(args, "-race"), "1" // the detector is a C library
 	}
-	cmd := exec.CommandContext(ctx, "go", append(args, "./tools/run", "./cmd/ks-apiserver", "./cmd/ks-controller-manager")...)
+	cmd := exec.CommandContext(ctx, "go", append(args, "./tools/run", "./cmd/...")...)
 	cmd.Dir = repo
 	cmd.Env = append(os.Environ(), "CGO_ENABLED="+cgo)
 	if printed, err := cmd.CombinedOutput(); err != nil {

@@ -1,0 +1,176 @@
+package e2e
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+)
+
+const iamRoutes = "/kapis/iam.kubesphere.io/v1beta1"
+
+func TestAChangedPasswordEndsTheSessions(t *testing.T) {
+	name := unique("change")
+	me := newUser(t, name)
+	path := iamRoutes + "/users/" + name + "/password"
+	change := func(current, next string) string {
+		return fmt.Sprintf(`{"currentPassword":%q,"password":%q}`, current, next)
+	}
+	me.must(t, http.StatusBadRequest, http.MethodPut, path, change("Wrong-123", "Other-1234"))
+	me.must(t, http.StatusBadRequest, http.MethodPut, path, change(password, "short"))
+	me.must(t, http.StatusBadRequest, http.MethodPut, path, `{"password":"Other-1234"}`)
+	me.must(t, http.StatusOK, http.MethodPut, path, change(password, "Other-1234"))
+	within(t, revocation, "the token is refused", me.is(http.StatusUnauthorized, http.MethodGet, "/oauth/userinfo"))
+	tokens(t, product.URL, name, "Other-1234")
+
+	// A manager needs no current password; and others may not.
+	admin(t).must(t, http.StatusOK, http.MethodPut, path, `{"password":"Third-1234","rePassword":"Third-1234"}`)
+	eventually(t, "the new password opens", func(ctx context.Context) error {
+		r, err := passwordGrant(ctx, product.URL, name, "Third-1234")
+		if err == nil && r.code != http.StatusOK {
+			err = fmt.Errorf("%d %s", r.code, r.body)
+		}
+		return err
+	})
+	newUser(t, unique("stranger")).must(t, http.StatusForbidden, http.MethodPut, path, `{"password":"Third-1235"}`)
+}
+
+// As the console's page does it, past our own routes.
+func TestTheFirstChangeOfAPasswordByThePatchOfTheConsole(t *testing.T) {
+	name := unique("first")
+	admin(t).must(t, http.StatusOK, http.MethodPost, iamRoutes+"/users", map[string]any{
+		"apiVersion": "iam.kubesphere.io/v1beta1", "kind": "User",
+		"metadata": map[string]any{"name": name, "annotations": map[string]any{"iam.kubesphere.io/uninitialized": "true"}},
+		"spec":     map[string]any{"email": name + "@example.com", "password": password},
+	})
+	var me caller
+	eventually(t, "the user may log in", func(ctx context.Context) error {
+		r, err := passwordGrant(ctx, product.URL, name, password)
+		if err == nil && r.code != http.StatusOK {
+			err = fmt.Errorf("%d %s", r.code, r.body)
+		}
+		if err == nil {
+			me = caller{product.URL, decode[tokenReply](t, r.body).Access}
+		}
+		return err
+	})
+	me.must(t, http.StatusOK, http.MethodPatch, "/apis/iam.kubesphere.io/v1beta1/users/"+name,
+		`[{"op":"remove","path":"/metadata/annotations/iam.kubesphere.io~1uninitialized"},{"op":"replace","path":"/spec/password","value":"Other-1234"}]`,
+		"Content-Type: application/json-patch+json")
+	eventually(t, "the new password opens", func(ctx context.Context) error {
+		r, err := passwordGrant(ctx, product.URL, name, "Other-1234")
+		if err == nil && r.code != http.StatusOK {
+			err = fmt.Errorf("%d %s", r.code, r.body)
+		}
+		return err
+	})
+}
+
+func TestAPIKeys(t *testing.T) { // U36
+	a := admin(t)
+	keys := iamRoutes + "/users/admin/apikeys"
+	made := decode[struct{ Name, Token string }](t, a.must(t, http.StatusOK, http.MethodPost, keys,
+		map[string]any{"description": "e2e", "expiresAt": time.Now().Add(time.Hour).UTC().Format(time.RFC3339)}).body)
+	key := caller{product.URL, made.Token}
+	key.must(t, http.StatusOK, http.MethodGet, "/kapis/resources.kubesphere.io/v1alpha3/pods?limit=1", nil)
+	key.must(t, http.StatusOK, http.MethodGet, "/api/v1/pods?limit=1", nil)
+	if list := a.must(t, http.StatusOK, http.MethodGet, keys, nil).body; !strings.Contains(list, made.Name) || strings.Contains(list, made.Token) {
+		t.Errorf("%s", list)
+	}
+	// What is a person's own business is not done with one, not even past our own routes.
+	key.must(t, http.StatusForbidden, http.MethodPost, keys, map[string]any{"expiresAt": time.Now().Add(time.Hour).UTC().Format(time.RFC3339)})
+	key.must(t, http.StatusForbidden, http.MethodPut, iamRoutes+"/users/admin/password", `{"currentPassword":"x","password":"Other-1234"}`)
+	other := unique("victim")
+	newUser(t, other)
+	key.must(t, http.StatusForbidden, http.MethodPatch, "/apis/iam.kubesphere.io/v1beta1/users/"+other, `{"spec":{"password":"Other-1234"}}`,
+		"Content-Type: application/merge-patch+json")
+	newUser(t, unique("stranger")).must(t, http.StatusForbidden, http.MethodGet, keys, nil)
+
+	a.must(t, http.StatusOK, http.MethodDelete, keys+"/"+made.Name, nil)
+	within(t, time.Second, "the key is refused", key.is(http.StatusUnauthorized, http.MethodGet, "/api/v1/pods?limit=1"))
+}
+
+// from logs in from another address of this machine.
+func from(t *testing.T, source, user, pass string) int {
+	t.Helper()
+	d := &net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(source)}}
+	c := &http.Client{Transport: &http.Transport{DialContext: d.DialContext}}
+	t.Cleanup(c.CloseIdleConnections)
+	form := url.Values{"grant_type": {"password"}, "username": {user}, "password": {pass}, "client_id": {"kubesphere"}, "client_secret": {"kubesphere"}}
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, product.URL+"/oauth/token", strings.NewReader(form.Encode()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	r.Header.Set("X-Client-Ip", "198.51.100.1") // nobody said that it may
+	resp, err := c.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	_, _ = io.Copy(io.Discard, resp.Body)
+	return resp.StatusCode
+}
+
+func TestGuessingIsLimitedAndLocksNobodyOut(t *testing.T) { // S47, U37
+	name := unique("guessed")
+	newUser(t, name)
+	codes := map[int]int{}
+	for range 10 {
+		codes[from(t, "127.0.0.66", name, "Wrong-123")]++
+	}
+	if codes[http.StatusBadRequest] != 5 || codes[http.StatusTooManyRequests] != 5 {
+		t.Errorf("answers %v", codes)
+	}
+	if code := from(t, "127.0.0.66", name, password); code != http.StatusTooManyRequests {
+		t.Errorf("the right password, from where it was guessed: %d", code)
+	}
+	if code := from(t, "127.0.0.67", name, password); code != http.StatusOK {
+		t.Errorf("the right password, from elsewhere: %d", code)
+	}
+}
+
+func TestLoginsAreTakenDownAndTold(t *testing.T) {
+	name := unique("seen")
+	newUser(t, name)
+	if code := from(t, "127.0.0.68", name, "Wrong-123"); code != http.StatusBadRequest {
+		t.Fatalf("%d", code)
+	}
+	a := admin(t)
+	eventually(t, "the records are there", a.has(iamRoutes+"/users/"+name+"/loginrecords?sortBy=createTime&limit=10&page=1&labelSelector=other",
+		`"success":true`, `"success":false`, `"sourceIP":"127.0.0.68"`))
+	eventually(t, "the last login is told", a.has(iamRoutes+"/users/"+name, `"lastLoginTime"`))
+}
+
+func TestLoginsWorkWithoutTheKindOfRecords(t *testing.T) { // U40
+	const crds = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+	const crd = crds + "/loginrecords.iam.kubesphere.io"
+	a, name := admin(t), unique("norecords")
+	newUser(t, name)
+	var kept map[string]any
+	if err := json.Unmarshal([]byte(a.must(t, http.StatusOK, http.MethodGet, crd, nil).body), &kept); err != nil {
+		t.Fatal(err)
+	}
+	meta := kept["metadata"].(map[string]any)
+	kept["metadata"] = map[string]any{"name": meta["name"], "labels": meta["labels"], "annotations": meta["annotations"]}
+	delete(kept, "status")
+	a.must(t, http.StatusOK, http.MethodDelete, crd, nil)
+	defer func() {
+		eventually(t, "the kind is there again", func(ctx context.Context) error {
+			r, err := a.do(ctx, http.MethodPost, crds, kept)
+			if err == nil && r.code != http.StatusCreated && r.code != http.StatusConflict {
+				err = fmt.Errorf("%d %s", r.code, clip(r.body))
+			}
+			return err
+		})
+	}()
+	for range 3 {
+		tokens(t, product.URL, name, password)
+	}
+}
