@@ -33,7 +33,7 @@ help: ## list the targets
 	@awk 'BEGIN {FS = ":.*## "} /^##@/ {printf "\n%s\n", substr($$0, 5)} /^[a-z-]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: build
-build: ## build bin/ks-apiserver and bin/ks-controller-manager
+build: ## build bin/ks-apiserver, bin/ks-controller-manager and bin/kubectl-ks
 	@$(GO_BUILD) -o $(BIN)/ ./cmd/...
 
 .PHONY: run
@@ -54,13 +54,18 @@ dev-down: ## stop the control plane that dev-up started
 ##@ Quality
 
 .PHONY: test
-test: verify test-unit test-e2e ## everything: vet and lint, unit tests with -race, end-to-end tests
+test: test-servers verify test-unit test-e2e ## everything: vet and lint, unit tests with -race, end-to-end tests
 
 .PHONY: test-unit
-test-unit: ## unit tests with -race
+test-unit: test-servers ## unit tests with -race
 	go test -race ./cmd/... ./pkg/... ./tools/run/... ./tools/stack/... ./tools/tiers/... ./tools/bench/...
 	go test ./tools/memory # -race would change what objects take
 	cd tools/dev && go test -race $(DEV_PACKAGES)
+	cd tools/logins && go test ./...
+
+.PHONY: test-servers
+test-servers: ## install OpenLDAP, Redis and Chromium for the tests, where they are missing
+	@hack/install-test-servers.sh
 
 .PHONY: test-e2e
 test-e2e: ## end-to-end tests against the real control plane
@@ -71,6 +76,7 @@ test-e2e: ## end-to-end tests against the real control plane
 lint: $(BIN)/golangci-lint ## golangci-lint
 	$(BIN)/golangci-lint run ./...
 	cd tools/dev && $(BIN)/golangci-lint run --config $(CURDIR)/.golangci.yaml $(DEV_PACKAGES)
+	cd tools/logins && $(BIN)/golangci-lint run --config $(CURDIR)/.golangci.yaml ./...
 
 .PHONY: verify
 verify: lint ## vet, lint, the import rule, generated files
@@ -87,8 +93,8 @@ bench: $(BIN)/bench ## measure the real binary next to its yardsticks (BENCH_POD
 	$(BIN)/bench --bin $(BIN) --markdown docs/benchmarks.md $(if $(KUBECONFIG),--kubeconfig $(KUBECONFIG))
 
 .PHONY: soak
-soak: $(BIN)/bench ## load the real binary for SOAK_TIME=10m with changes, watchers and lists, and look for errors and growth
-	BENCH_PODS=$${BENCH_PODS:-10000} $(BIN)/bench --bin $(BIN) --soak $${SOAK_TIME:-10m} $(if $(KUBECONFIG),--kubeconfig $(KUBECONFIG))
+soak: $(BIN)/bench ## load the real binary for SOAK_TIME=10m, then one with -race, look for errors, growth and races, and write docs/soak.md
+	BENCH_PODS=$${BENCH_PODS:-10000} $(BIN)/bench --bin $(BIN) --soak $${SOAK_TIME:-10m} --race --markdown docs/soak.md $(if $(KUBECONFIG),--kubeconfig $(KUBECONFIG))
 
 .PHONY: $(BIN)/bench
 $(BIN)/bench: build
@@ -103,7 +109,7 @@ image: ## build both container images
 	docker build --target ks-controller-manager -t $(IMAGE_REGISTRY)/ks-controller-manager:$(VERSION) --build-arg VERSION=$(VERSION) --build-arg COMMIT=$(COMMIT) --build-arg BUILD_DATE=$(BUILD_DATE) .
 
 .PHONY: install
-install: ## apply CRDs, default roles and the console's OAuth client to the cluster of KUBECONFIG
+install: ## apply CRDs, default roles and OAuth clients to the cluster of KUBECONFIG
 	KUBECTL=$(KUBECTL) hack/install.sh
 
 .PHONY: uninstall
