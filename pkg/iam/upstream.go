@@ -107,6 +107,28 @@ func (s *Sessions) askFor(ctx context.Context, o *v1alpha1.Session, r *record) (
 	return s.keepUpstream(ctx, r, groups, refresh, hint), nil
 }
 
+// Renew brings a browser's session up to date whose person has proved himself in it again, by the same provider: his groups there are
+// those of now, and what the provider wants to see again is what it gave last. Its errors are ErrOver, also where the provider knows him by
+// another name than before, and ErrUnavailable.
+func (s *Sessions) Renew(ctx context.Context, name string, p *Proof) (*Session, error) {
+	if p.Provider != "" {
+		err := s.change(ctx, name, func(o *v1alpha1.Session) error {
+			if o.Spec.Client != "" || o.Phase != "" || p.User == nil || string(o.Spec.UserUID) != p.User.UID ||
+				o.Spec.Provider != p.Provider || o.Spec.Subject != cut(p.Subject, maxIdentity) {
+				return fmt.Errorf("renew the session of a browser: %w: it is of another login", ErrOver)
+			}
+			now := s.Now()
+			o.Groups, o.Upstream.AskedAt = boundedGroups(o.Spec.User, p.Groups), metav1.NewTime(now)
+			return s.seal(o, p.Hint, p.Refresh, now)
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	sess, _, err := s.Find(ctx, name)
+	return sess, err
+}
+
 // keepUpstream writes the provider's answer. Where that fails the session goes on with the groups known before.
 func (s *Sessions) keepUpstream(ctx context.Context, r *record, groups []string, refresh, hint string) *record {
 	ctx, cancel := context.WithTimeout(ctx, upstreamTimeout)

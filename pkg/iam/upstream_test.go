@@ -298,3 +298,44 @@ func TestGroupsOfSessionsInABrowserAreRefreshed(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// S12: who logs in again in the same browser has the groups that his provider gives him now, and the sessions in it follow.
+func TestALoginInTheSameBrowserRenewsTheGroups(t *testing.T) {
+	up := &upstream{err: idp.ErrUnavailable}
+	_, r := newReplicas(t, 2, func(o *SessionOptions) { o.Refresher = up.ask })
+	tellUsers(userObject("alice"), r...)
+	alice := r[0].users.ByName("alice")
+	by := func(subject string, groups ...string) *Proof {
+		return &Proof{User: alice, Provider: "ldap", Subject: subject, Groups: groups, Hint: "canary-" + strings.Join(groups, ""), Methods: []string{MethodFederated}}
+	}
+	browser, _, err := r[0].Open(t.Context(), Login{Proof: *by("cn=alice", "dev")})
+	want(t, err, nil)
+	child, refresh, err := r[0].Open(t.Context(), Login{Proof: *by("cn=alice", "dev"), Client: "kubesphere", Parent: browser.Name})
+	want(t, err, nil)
+
+	again, err := r[1].Renew(t.Context(), browser.Name, by("cn=alice", "ops", "system:masters"))
+	want(t, err, nil)
+	if again.Name != browser.Name || !slices.Equal(again.Groups, []string{"ops"}) {
+		t.Errorf("%+v", again)
+	}
+	if _, hint, err := r[0].Upstream(t.Context(), browser.Name); err != nil || hint != "canary-opssystem:masters" {
+		t.Errorf("hint %q, %v", hint, err)
+	}
+	refreshed(t, r[0], refresh)
+	if got := strings.Join(groupsOf(t, r[0], child), " "); got != "system:authenticated ops" || up.asked.Load() != 0 {
+		t.Errorf("the session in the browser: %s; the provider was asked %d times", got, up.asked.Load())
+	}
+	for name, c := range map[string]struct {
+		session string
+		proof   *Proof
+	}{
+		"by another name there": {browser.Name, by("cn=mallory", "admins")},
+		"a client's session":    {child.Name, by("cn=alice", "admins")},
+		"another provider's":    {browser.Name, &Proof{User: alice, Provider: "github", Subject: "cn=alice"}},
+		"nobody's":              {newName(start()), by("cn=alice")},
+	} {
+		if _, err := r[0].Renew(t.Context(), c.session, c.proof); !errors.Is(err, ErrOver) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}

@@ -76,26 +76,31 @@ func (s *Server) admit(r *http.Request, p *iam.Proof) (*browser, *http.Cookie, e
 	if err != nil {
 		return nil, nil, err
 	}
-	var sess *iam.Session
-	if old != nil && old.session.UserUID == p.User.UID && old.session.Provider == p.Provider {
-		renewed := *old.session
-		sess = &renewed
-	} else {
-		if sess, _, err = s.Sessions.Open(r.Context(), iam.Login{Proof: *p, Origin: s.originOf(r)}); err != nil {
-			return nil, nil, err
-		}
-		if old != nil {
-			if err := s.Sessions.End(r.Context(), old.session.Name, "other login"); err != nil {
-				return nil, nil, err
-			}
-		}
+	stored, err := s.enterBrowser(r, old, p)
+	if err != nil {
+		return nil, nil, err
 	}
+	sess := *stored // all requests of the session share what is stored
 	sess.Authenticated, sess.Methods = p.At, p.Methods
 	sealed, err := s.seal(browserPurpose, ticket{Session: sess.Name, Authenticated: p.At.Unix(), Methods: p.Methods})
 	if err != nil {
 		return nil, nil, err
 	}
-	return &browser{session: sess, user: p.User}, s.cookie(r, sessionCookie, sealed), nil
+	return &browser{session: &sess, user: p.User}, s.cookie(r, sessionCookie, sealed), nil
+}
+
+// enterBrowser returns the session that a proof makes of the browser's; old is the one that is there.
+func (s *Server) enterBrowser(r *http.Request, old *browser, p *iam.Proof) (*iam.Session, error) {
+	if old != nil && old.session.UserUID == p.User.UID && old.session.Provider == p.Provider {
+		if sess, err := s.Sessions.Renew(r.Context(), old.session.Name, p); !errors.Is(err, iam.ErrOver) {
+			return sess, err
+		}
+	}
+	sess, _, err := s.Sessions.Open(r.Context(), iam.Login{Proof: *p, Origin: s.originOf(r)})
+	if err != nil || old == nil {
+		return sess, err
+	}
+	return sess, s.Sessions.End(r.Context(), old.session.Name, "other login")
 }
 
 // recent tells whether the person proved himself a short while ago: long enough for a form, and too short for whoever finds

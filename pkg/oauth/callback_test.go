@@ -4,6 +4,7 @@ import (
 	"errors"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -294,5 +295,33 @@ func TestBrowserIsSentBackToTheConsoleOnly(t *testing.T) { // S40
 	}
 	if w.oauth.FirstParty = "harbor"; w.oauth.firstParty() != nil {
 		t.Error("a client that is not trusted is the console")
+	}
+}
+
+// S12, S61: who logs in again is shown by his groups of now; and what all requests of a session share is changed by none.
+func TestALoginAgainBringsTheGroupsOfNow(t *testing.T) {
+	w := newSite(t)
+	groups := []string{"dev"}
+	w.knows("alice")
+	w.gate.proof = func(provider string, id *idp.Identity) (*iam.Proof, error) {
+		return &iam.Proof{User: w.users.ByName("alice"), Provider: provider, Subject: id.Subject, Groups: groups, At: w.clock.now(), Methods: []string{iam.MethodFederated}}, nil
+	}
+	p := w.person(t)
+	name := ""
+	for _, groups = range [][]string{{"dev"}, {"ops"}} {
+		p.open("/oauth/callback/github?code=c&state=" + p.away("/oauth/login/github"))
+		all := w.sessions.Of("uid-alice")
+		if len(all) != 1 || !slices.Equal(all[0].Groups, groups) || name != "" && all[0].Name != name {
+			t.Fatalf("%+v", all)
+		}
+		name = all[0].Name
+	}
+
+	b, _, err := w.oauth.admit(request(t, http.MethodGet, w.URL, "", nil), &iam.Proof{User: w.users.ByName("bob"), At: w.clock.now().Add(-time.Minute)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if stored, _, err := w.sessions.Find(t.Context(), b.session.Name); err != nil || stored == b.session {
+		t.Errorf("the session that is stored is the one that was changed: %v", err)
 	}
 }
