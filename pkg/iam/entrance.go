@@ -5,7 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
+	"unicode"
+
+	"golang.org/x/text/unicode/norm"
 
 	"kapis.dev/ks-apiserver/pkg/api/iam/v1beta1"
 	"kapis.dev/ks-apiserver/pkg/idp"
@@ -72,7 +76,7 @@ func (e *Entrance) Password(ctx context.Context, a Attempt) (*Proof, error) {
 }
 
 func (e *Entrance) password(ctx context.Context, a Attempt) (*Proof, error) {
-	way := wayPassword
+	way, name := wayPassword, a.Login
 	var ask idp.Password
 	var entry *idp.Entry
 	if a.Provider != "" {
@@ -80,10 +84,10 @@ func (e *Entrance) password(ctx context.Context, a Attempt) (*Proof, error) {
 		if entry, ask, err = e.provider(a.Provider); err != nil {
 			return nil, err
 		}
-		way = wayOf(a.Provider)
+		way, name = wayOf(a.Provider), folded(a.Login)
 	}
-	u := e.Passwords.users.ByLogin(a.Login)
-	try, err := e.begin(ctx, way, guessed(u, ask == nil), a.Login, a.Source)
+	u := e.Passwords.users.ByLogin(name)
+	try, err := e.begin(ctx, way, guessed(u, ask == nil), name, a.Source)
 	if err != nil {
 		e.record(u, a.Provider, a.Origin, err)
 		return nil, err
@@ -103,6 +107,21 @@ func (e *Entrance) password(ctx context.Context, a Attempt) (*Proof, error) {
 		e.record(p.User, a.Provider, a.Origin, nil)
 	}
 	return p, nil
+}
+
+// folded is the name that a provider may take what was typed for: directories pass over case, accents, the width of characters, blanks
+// around and invisible characters (RFC 4518, 2). Without it each spelling of a name would have tries of its own.
+func folded(login string) string {
+	s := strings.Map(func(r rune) rune {
+		switch {
+		case unicode.IsSpace(r):
+			return ' '
+		case unicode.In(r, unicode.Mn, unicode.Cc, unicode.Cf), r == '\u1806', r == '\ufffc':
+			return -1
+		}
+		return unicode.ToLower(unicode.ToUpper(r))
+	}, norm.NFKD.String(login))
+	return strings.Join(strings.Fields(s), " ")
 }
 
 // guessed is whom a password is counted for: nobody, where a local one can't be right, since the user has none or it is not hashed yet.

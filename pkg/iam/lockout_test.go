@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -12,6 +13,7 @@ import (
 
 	iamapi "kapis.dev/ks-apiserver/pkg/api/iam/v1beta1"
 	"kapis.dev/ks-apiserver/pkg/api/session/v1alpha1"
+	"kapis.dev/ks-apiserver/pkg/idp"
 )
 
 const (
@@ -416,4 +418,49 @@ func TestLedgersStayWithinTheirBounds(t *testing.T) {
 	if !l.empty() {
 		t.Errorf("%+v is left", l)
 	}
+}
+
+// directory is a provider that takes every spelling of a name for the same, and no password.
+type directory struct{ asked atomic.Int64 }
+
+func (*directory) Check(context.Context) error { return nil }
+
+func (d *directory) Login(context.Context, string, string) (*idp.Identity, error) {
+	d.asked.Add(1)
+	return nil, idp.ErrCredentials
+}
+
+// S47: a directory passes over case and blanks; the spellings of one name have the tries of one name, whether a User has it or not.
+func TestSpellingsOfANameHaveNoTriesOfTheirOwn(t *testing.T) {
+	for _, name := range []string{"alice", "alice\u0301", "carol.x"} {
+		d := newDoors(t, 1)
+		ldap := &directory{}
+		d.all[0].Directory = idp.DirectoryOf(&idp.Entry{Name: "ldap", Provider: ldap})
+		rest := name[1:]
+		for _, typed := range []string{
+			name, strings.ToUpper(name), " " + name, name + "  ", name[:1] + "\u00ad" + rest, name[:1] + "\u200b" + rest, name[:1] + "\u034f" + rest,
+			string(rune(name[0])-'a'+'\uff41') + rest, strings.ToUpper(name[:1]) + rest,
+			name[:2] + strings.ToUpper(name[2:]), name + "\u00a0", "\t" + name,
+		} {
+			_, err := d.all[0].Password(t.Context(), Attempt{Login: typed, Password: "Wrong-123", Provider: "ldap", Origin: Origin{Source: enemy}})
+			if !errors.Is(err, ErrCredentials) && !errors.Is(err, ErrLimited) {
+				t.Errorf("%q: %v", typed, err)
+			}
+		}
+		if n := ldap.asked.Load(); n != tries {
+			t.Errorf("%q: the directory was asked %d times, %d is the limit", name, n, tries)
+		}
+	}
+}
+
+func FuzzFoldedNames(f *testing.F) {
+	for _, s := range []string{"", "alice", " A  b ", "\uff41lice", "a\u00adb", "\u1e9e", "\u0130", "\xff"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		once := folded(s)
+		if folded(once) != once || folded(" "+s+"\t") != once {
+			t.Errorf("%q is folded to %q, and that to %q", s, once, folded(once))
+		}
+	})
 }
