@@ -31,7 +31,7 @@ func (s *Server) authenticateClient(r *http.Request, f form) (*Client, error) {
 	if c.Secret == "" && secret == "" && !basic {
 		return c, nil // public: it can only say who it is
 	}
-	key := name + "\x00" + host(r)
+	key := name + "\x00" + s.originOf(r).Source // as the trusted proxies say it: many people share one, and its address
 	if s.limit.exhausted(key, s.Now()) {
 		return nil, &Error{Code: http.StatusTooManyRequests, Name: slowDown, RetryAfter: limitPause,
 			Description: "Too many failed attempts of this client; try again in a moment."}

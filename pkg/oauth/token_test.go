@@ -245,6 +245,27 @@ func TestGuessingASecretIsLimited(t *testing.T) {
 	}
 }
 
+// T6749-2: whoever guesses behind a proxy that many share does not lock the others out, nor the console's server.
+func TestGuessingASecretStopsNobodyBehindTheSameProxy(t *testing.T) {
+	f := newFleet(t, 1, func(s *settings) {
+		s.edit = func(o *Options) {
+			o.Origin = func(r *http.Request) iam.Origin { return iam.Origin{Source: r.Header.Get("X-Client-Ip")} }
+		}
+	})
+	form := renewal("x")
+	form.Set("client_id", "harbor")
+	for range failuresAtOnce + 1 {
+		f.servers[0].post(t, form, map[string]string{"X-Client-Ip": "203.0.113.66"})
+	}
+	form.Set("client_secret", "harbor-secret")
+	if r := f.servers[0].post(t, form, map[string]string{"X-Client-Ip": "203.0.113.66"}); r.code != http.StatusTooManyRequests {
+		t.Errorf("who guesses: %d %s", r.code, r.text)
+	}
+	if r := f.servers[0].post(t, form, map[string]string{"X-Client-Ip": "192.0.2.10"}); r.str("error") != "invalid_grant" {
+		t.Errorf("somebody else: %d %s", r.code, r.text)
+	}
+}
+
 // T6749-10, T6749-22, TCore-1, TCore-9, TCore-11: scopes.
 func TestScopes(t *testing.T) {
 	f := newFleet(t, 1, nil)
