@@ -25,7 +25,7 @@ const (
 	factorConflicts = 8
 	// beginLife is how long what was begun (an enrolment, a login by passkey) may be finished.
 	beginLife = 5 * time.Minute
-	// resealAfter is how old the seal of a secret gets. Keys that seal live far longer.
+	// resealAfter is how old the seal of a secret gets. A key that no longer seals opens it for years (token.KeySet.OpenStored).
 	resealAfter = 30 * 24 * time.Hour
 	resealEvery = 6 * time.Hour
 )
@@ -226,7 +226,7 @@ func (f *Factors) open(p token.Purpose, sealed string) (*begun, error) {
 	return b, nil
 }
 
-// Run seals the secrets of authenticator apps anew before the keys go that sealed them, until ctx ends.
+// Run seals the secrets of authenticator apps anew long before the keys go that sealed them, until ctx ends.
 func (f *Factors) Run(ctx context.Context) {
 	tick := time.NewTicker(resealEvery)
 	defer tick.Stop()

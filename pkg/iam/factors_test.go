@@ -1,6 +1,8 @@
 package iam
 
 import (
+	"crypto/rand"
+	"crypto/rsa"
 	"errors"
 	"net/url"
 	"strings"
@@ -11,6 +13,7 @@ import (
 	"github.com/pquerna/otp/totp"
 
 	"kapis.dev/ks-apiserver/pkg/api/session/v1alpha1"
+	"kapis.dev/ks-apiserver/pkg/token"
 )
 
 // safe are the second factors of two replicas, which know alice and bob.
@@ -208,6 +211,31 @@ func TestSecretsAreSealedAnewInTime(t *testing.T) {
 		t.Error("not sealed anew")
 	}
 	want(t, s.all[1].verify(t.Context(), s.alice(), s.code(t, secret, 0)), nil)
+}
+
+// A secret is sealed for years: the key that sealed it may be worn out before the sweep comes by, and nobody may lose his app by that.
+func TestASecretOutlivesTheKeyThatSealedIt(t *testing.T) {
+	s := newSafe(t)
+	private, err := rsa.GenerateKey(rand.Reader, 2048)
+	want(t, err, nil)
+	signing := []token.SigningKey{{ID: "signing", Private: private, Created: start(), NotBefore: start()}}
+	old := token.MACKey{ID: "old", Secret: []byte(strings.Repeat("0123456789abcdef", 2)), Created: start(), NotBefore: start()}
+	use := func(macs ...token.MACKey) {
+		set, err := token.NewKeySet(signing, macs)
+		want(t, err, nil)
+		for _, f := range s.all {
+			f.Keys = set
+		}
+	}
+	use(old)
+	secret, _ := s.enrol(t)
+	s.clock.add(resealAfter + time.Hour)
+	old.Retire = s.clock.now().Add(-time.Minute)
+	use(old, token.MACKey{ID: "new", Secret: []byte(strings.Repeat("fedcba9876543210", 2)), Created: start(), NotBefore: start().Add(time.Hour)})
+	want(t, s.all[1].verify(t.Context(), s.alice(), s.code(t, secret, 0)), nil)
+	s.clock.add(2 * totpStep * time.Second)
+	use(token.MACKey{ID: "new", Secret: []byte(strings.Repeat("fedcba9876543210", 2)), Created: start(), NotBefore: start().Add(time.Hour)})
+	want(t, s.all[1].verify(t.Context(), s.alice(), s.code(t, secret, 0)), nil) // the use has sealed it anew
 }
 
 func FuzzVerify(f *testing.F) {

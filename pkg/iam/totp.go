@@ -144,7 +144,7 @@ func (f *Factors) secret(uid string, s *v1alpha1.FactorSpec) (string, error) {
 	if s.TOTP == nil {
 		return "", errGone
 	}
-	raw, err := f.Keys.KeySet().Open(totpPurpose(uid), s.TOTP.Secret, f.Now())
+	raw, _, err := f.Keys.KeySet().OpenStored(totpPurpose(uid), s.TOTP.Secret, f.Now())
 	if err != nil {
 		klog.ErrorS(err, "The secret of an authenticator app can't be opened, since the keys that sealed it are gone: "+
 			"the user needs a recovery code, or somebody who manages users resets his second factors", "user", s.User)
