@@ -45,15 +45,16 @@ func (t Trust) has(a netip.Addr) bool {
 }
 
 // Origin returns the address that a request comes from, and what its client calls itself. What headers say of the
-// address counts only from a trusted proxy: X-Client-Ip, which the console sends, or else the last address of
-// X-Forwarded-For that is not a trusted proxy's. What is no address is passed over.
+// address counts only from a trusted proxy: the last address of X-Forwarded-For that is not a trusted proxy's, or, where
+// there is no such header, X-Client-Ip, which the console sends. A proxy that writes the one passes on what clients write in
+// the other: so X-Client-Ip beside it is anybody's. What is no address is passed over.
 func (t Trust) Origin(r *http.Request) (source, userAgent string) {
 	peer := addressOf(r.RemoteAddr)
 	if t.has(peer) {
-		if a := addressOf(single(r.Header["X-Client-Ip"])); a.IsValid() {
+		if forwarded := r.Header["X-Forwarded-For"]; len(forwarded) > 0 {
+			peer = t.forwarded(peer, forwarded)
+		} else if a := addressOf(single(r.Header["X-Client-Ip"])); a.IsValid() {
 			peer = a
-		} else {
-			peer = t.forwarded(peer, r.Header["X-Forwarded-For"])
 		}
 	}
 	if peer.IsValid() {

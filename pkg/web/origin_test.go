@@ -15,20 +15,20 @@ func TestOnlyTrustedProxiesSayWhereARequestComesFrom(t *testing.T) {
 	for name, test := range map[string]struct {
 		peer, client, forwarded, want string
 	}{
-		"NoProxy":                      {"192.0.2.7:1234", "", "", "192.0.2.7"},
-		"AStrangerSaysNothing":         {"192.0.2.7:1234", "198.51.100.1", "198.51.100.2", "192.0.2.7"},
-		"TheConsole":                   {"10.244.1.2:1234", "198.51.100.1", "", "198.51.100.1"},
-		"TheConsoleWithoutOne":         {"10.244.1.2:1234", "undefined", "", "10.244.1.2"},
-		"MappedIntoIPv6":               {"[::ffff:10.244.1.2]:1234", "::ffff:198.51.100.1", "", "198.51.100.1"},
-		"AnotherProxy":                 {"[::1]:1234", "", "198.51.100.1", "198.51.100.1"},
-		"TheLastHopThatIsNotTrusted":   {"[::1]:1234", "", "6.6.6.6, 198.51.100.1, 10.244.9.9", "198.51.100.1"},
-		"NothingBeforeAStranger":       {"[::1]:1234", "", "10.244.3.3, 198.51.100.1", "198.51.100.1"},
-		"AllTrusted":                   {"[::1]:1234", "", "10.244.3.3", "10.244.3.3"},
-		"WithPort":                     {"[::1]:1234", "", "198.51.100.1:8080", "198.51.100.1"},
-		"Garbage":                      {"[::1]:1234", "", "198.51.100.1, <script>", "::1"},
-		"TooLongCutsTheBeginning":      {"[::1]:1234", "", strings.Repeat("6.6.6.6,", 4000) + "198.51.100.1", "198.51.100.1"},
-		"NoPeer":                       {"@", "198.51.100.1", "", ""},
-		"BothHeadersTheConsolesCounts": {"10.244.1.2:1", "198.51.100.1", "198.51.100.2", "198.51.100.1"},
+		"NoProxy":                    {"192.0.2.7:1234", "", "", "192.0.2.7"},
+		"AStrangerSaysNothing":       {"192.0.2.7:1234", "198.51.100.1", "198.51.100.2", "192.0.2.7"},
+		"TheConsole":                 {"10.244.1.2:1234", "198.51.100.1", "", "198.51.100.1"},
+		"TheConsoleWithoutOne":       {"10.244.1.2:1234", "undefined", "", "10.244.1.2"},
+		"MappedIntoIPv6":             {"[::ffff:10.244.1.2]:1234", "::ffff:198.51.100.1", "", "198.51.100.1"},
+		"AnotherProxy":               {"[::1]:1234", "", "198.51.100.1", "198.51.100.1"},
+		"TheLastHopThatIsNotTrusted": {"[::1]:1234", "", "6.6.6.6, 198.51.100.1, 10.244.9.9", "198.51.100.1"},
+		"NothingBeforeAStranger":     {"[::1]:1234", "", "10.244.3.3, 198.51.100.1", "198.51.100.1"},
+		"AllTrusted":                 {"[::1]:1234", "", "10.244.3.3", "10.244.3.3"},
+		"WithPort":                   {"[::1]:1234", "", "198.51.100.1:8080", "198.51.100.1"},
+		"Garbage":                    {"[::1]:1234", "", "198.51.100.1, <script>", "::1"},
+		"TooLongCutsTheBeginning":    {"[::1]:1234", "", strings.Repeat("6.6.6.6,", 4000) + "198.51.100.1", "198.51.100.1"},
+		"NoPeer":                     {"@", "198.51.100.1", "", ""},
+		"ClientsAddressPassedOn":     {"10.244.1.2:1", "198.51.100.1", "198.51.100.2", "198.51.100.2"}, // S47: else each try could say another place
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := &http.Request{RemoteAddr: test.peer, Header: http.Header{}}
