@@ -194,7 +194,10 @@ func (e *Entrance) link(ctx context.Context, entry *idp.Entry, id *idp.Identity,
 // second marks a proof that needs a second factor. While it is not known who has one, nobody is let in without.
 func (e *Entrance) second(p *Proof) (*Proof, error) {
 	switch {
-	case p.User == nil || e.Factors == nil || e.Policy == FactorOff:
+	case e.Factors == nil || e.Policy == FactorOff:
+		return p, nil
+	case p.User == nil: // whoever registers is no exception: he enrols a factor once he has a User
+		p.Pending = e.Policy == FactorRequired
 		return p, nil
 	case e.Factors.Known != nil && e.Factors.Known() != nil:
 		return nil, fmt.Errorf("%w: second factors are not loaded yet: %w", ErrUnavailable, e.Factors.Known())

@@ -1,6 +1,7 @@
 package iam
 
 import (
+	"context"
 	"crypto/rand"
 	"crypto/rsa"
 	"errors"
@@ -13,6 +14,7 @@ import (
 	"github.com/pquerna/otp/totp"
 
 	"kapis.dev/ks-apiserver/pkg/api/session/v1alpha1"
+	"kapis.dev/ks-apiserver/pkg/idp"
 	"kapis.dev/ks-apiserver/pkg/token"
 )
 
@@ -352,6 +354,26 @@ func TestARequiredFactorIsEnrolledBeforeTheLoginIsComplete(t *testing.T) {
 	_, err = e.EnrolTOTP(t.Context(), p, sealed, s.code(t, u.Query().Get("secret"), 0), at)
 	if !errors.Is(err, ErrCredentials) || !p.Pending {
 		t.Errorf("%+v, %v", p, err)
+	}
+}
+
+// known is a directory that knows jane.
+type known struct{}
+
+func (known) Check(context.Context) error { return nil }
+
+func (known) Login(context.Context, string, string) (*idp.Identity, error) { return jane(), nil }
+
+// A first login is a login: whoever has to register has to enrol a factor as well, and is no one's session until then.
+func TestWhoRegistersEnrolsARequiredFactorToo(t *testing.T) {
+	for policy, pending := range map[Policy]bool{FactorRequired: true, FactorOptional: false, FactorOff: false} {
+		e, _ := newSafe(t).guard(t, policy)
+		e.Accounts = accounts(newUserAPI())
+		e.Directory = idp.DirectoryOf(&idp.Entry{Name: "corp", Mapping: idp.MapManual, Provider: known{}})
+		p, err := e.Password(t.Context(), Attempt{Login: "jane", Password: secret, Provider: "corp", Origin: Origin{Source: home}})
+		if err != nil || p.Registration == nil || p.Pending != pending {
+			t.Errorf("%s: %+v, %v", policy, p, err)
+		}
 	}
 }
 

@@ -1,6 +1,7 @@
 package oauth
 
 import (
+	"context"
 	"errors"
 	"net/http"
 	"net/url"
@@ -324,4 +325,48 @@ func TestALoginAgainBringsTheGroupsOfNow(t *testing.T) {
 	if stored, _, err := w.sessions.Find(t.Context(), b.session.Name); err != nil || stored == b.session {
 		t.Errorf("the session that is stored is the one that was changed: %v", err)
 	}
+}
+
+// Whoever has to have a second factor sets it up after he has registered, before he is logged in.
+func TestWhoRegistersSetsUpTheFactorThatIsRequired(t *testing.T) {
+	w := newSite(t)
+	w.github.id = &idp.Identity{Subject: "4711", Username: "octo"}
+	w.gate.proof = func(provider string, id *idp.Identity) (*iam.Proof, error) {
+		return &iam.Proof{Provider: provider, Subject: id.Subject, At: w.clock.now(), Methods: []string{iam.MethodPassword}, Pending: true,
+			Registration: &iam.Registration{Provider: provider, Subject: id.Subject, Username: "octo", Email: "o@example.com"}}, nil
+	}
+	p := w.person(t)
+	p.open("/oauth/callback/github?code=c&state=" + p.away("/oauth/login/github"))
+	p.answer("register", "username", "octo", "email", "o@example.com").says(t, http.StatusOK, "JBSW Y3DP EHPK 3PXP")
+	if who := p.loggedIn(); who != "" || len(w.sessions.Of("uid-octo")) > 0 {
+		t.Errorf("%q is logged in", who)
+	}
+	p.answer("totp-confirm", "code", otp).says(t, http.StatusOK, "recover-1")
+	p.answer("enrolled").goes(t, "account")
+	if who := p.loggedIn(); who != "octo" {
+		t.Errorf("%q is logged in", who)
+	}
+}
+
+// The password grant has no page for it.
+func TestThePasswordGrantRegistersNobodyWhoHasToHaveAFactor(t *testing.T) {
+	f := newFleet(t, 1, func(s *settings) {
+		s.edit = func(o *Options) {
+			o.Entrance.Directory = idp.DirectoryOf(&idp.Entry{Name: "corp", Mapping: idp.MapManual, Provider: corp{}})
+			o.Entrance.Accounts = iam.NewAccounts(iam.AccountOptions{Users: o.Sessions.Users, Synced: func() bool { return true }})
+			o.Entrance.Factors, o.Entrance.Policy = &iam.Factors{}, iam.FactorRequired
+		}
+	})
+	r := f.servers[0].post(t, url.Values{"grant_type": {"password"}, "client_id": {"kubesphere"}, "client_secret": {"kubesphere"},
+		"username": {"octo"}, "password": {password}, "provider": {"corp"}}, nil)
+	if r.code != http.StatusBadRequest || r.str("error") != "invalid_grant" || !strings.Contains(r.text, "browser first") || len(f.cluster.sessions) > 0 {
+		t.Errorf("%d %s", r.code, r.text)
+	}
+}
+
+// corp is a directory that knows everybody.
+type corp struct{ ldap }
+
+func (corp) Login(_ context.Context, name, _ string) (*idp.Identity, error) {
+	return &idp.Identity{Subject: name, Username: name}, nil
 }

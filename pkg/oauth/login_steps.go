@@ -216,7 +216,7 @@ func (s *Server) registerStep(r *http.Request, f form) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	if proof.Pending || proof.User != nil || proof.Registration == nil || s.desk.accounts == nil {
+	if proof.User != nil || proof.Registration == nil || s.desk.accounts == nil {
 		return nil, stale(errors.New("no registration is asked for"))
 	}
 	name, email := f["username"], f["email"]

@@ -26,6 +26,9 @@ func (s *Server) password(r *http.Request, c *Client, f form) (*tokens, error) {
 	if err != nil {
 		return nil, loginError(err)
 	}
+	if p.Pending && p.User == nil {
+		return nil, refuse(invalidGrant, "Log in with a browser first: a second factor has to be set up.")
+	}
 	if p.Pending {
 		return nil, s.askSecondFactor(c, p, scopes)
 	}
