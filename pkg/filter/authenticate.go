@@ -101,6 +101,9 @@ func authenticate(a authenticator.Request, r *http.Request) (user.Info, error) {
 	return resp.User, nil
 }
 
+// challenge says how to prove who one is.
+const challenge = `Bearer realm="ks-apiserver"`
+
 // refuse answers 401 with the challenge of RFC 6750, 3.1: an error code only where a token was
 // sent. Why the token is bad is not said. If the answer is that nobody could tell (a key or a
 // session store that is not there yet), then that is passed on, so that clients try again instead
@@ -110,11 +113,11 @@ func refuse(w http.ResponseWriter, r *http.Request, c *credentials, err error) {
 		web.WriteError(w, r, e)
 		return
 	}
-	challenge := `Bearer realm="ks-apiserver"`
+	asked := challenge
 	if c.bearer() {
-		challenge += `, error="invalid_token", error_description="the access token is malformed, expired or revoked"`
+		asked += `, error="invalid_token", error_description="the access token is malformed, expired or revoked"`
 	}
-	w.Header().Set("WWW-Authenticate", challenge)
+	w.Header().Set("WWW-Authenticate", asked)
 	web.WriteError(w, r, apierrors.NewUnauthorized("Unauthorized"))
 }
 

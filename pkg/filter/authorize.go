@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"net/http"
 
+	"k8s.io/apiserver/pkg/authentication/user"
+
 	"kapis.dev/ks-apiserver/pkg/authz"
 	"kapis.dev/ks-apiserver/pkg/request"
 	"kapis.dev/ks-apiserver/pkg/web"
@@ -31,6 +33,9 @@ func Authorize(a authz.Authorizer) Filter {
 			case err != nil:
 				web.WriteError(w, r, fmt.Errorf("authorize: %w", err))
 			case !d.Allowed && (d.Part == nil || !info.OfCluster()):
+				if u.GetName() == user.Anonymous { // with a token the answer may be another (RFC 6750, 3; RFC 9110, 11.6.1)
+					w.Header().Set("WWW-Authenticate", challenge)
+				}
 				web.WriteError(w, r, authz.Denied(u, info, d))
 			default:
 				next.ServeHTTP(w, r)

@@ -259,6 +259,22 @@ func TestAuthorizeWordsRefusalsAsKubernetesDoes(t *testing.T) {
 	}
 }
 
+func TestWhoHasNotLoggedInIsToldHow(t *testing.T) { // T6750-3
+	who := authenticator.RequestFunc(func(r *http.Request) (*authenticator.Response, bool, error) {
+		name := r.Header.Get("X-Name")
+		return &authenticator.Response{User: &user.DefaultInfo{Name: name}}, true, nil
+	})
+	h := Chain(http.HandlerFunc(ok), Info, Authentication{Authenticator: who}.Wrap,
+		Authorize(authz.Func(func(context.Context, user.Info, *request.Info) (authz.Decision, error) { return authz.Decision{}, nil })))
+	for name, want := range map[string]string{user.Anonymous: `Bearer realm="ks-apiserver"`, "bob": ""} {
+		r := httptest.NewRequest(http.MethodGet, "/api/v1/pods", nil)
+		r.Header.Set("X-Name", name)
+		if w := serve(h, r); w.Code != http.StatusForbidden || w.Header().Get("WWW-Authenticate") != want {
+			t.Errorf("%s: %d with the challenge %q", name, w.Code, w.Header().Get("WWW-Authenticate"))
+		}
+	}
+}
+
 func TestAuthorizerThatCannotTellRefuses(t *testing.T) {
 	secret := errors.New("dial 10.1.2.3: secret")
 	h := Chain(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("it went on") }),

@@ -120,8 +120,16 @@ func (s *Sessions) limit(r *record) {
 		return
 	}
 	list := s.live(r.UserUID)
-	for _, old := range list[:max(0, len(list)-most)] {
+	excess := len(list) - most
+	for _, old := range list {
+		if excess <= 0 {
+			return
+		}
+		if old.Name == r.Name || old.Name == r.Parent { // with the browser's session went all that was opened in it
+			continue
+		}
 		s.condemn(old.Name, "too many")
+		excess--
 	}
 }
 

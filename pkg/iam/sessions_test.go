@@ -222,6 +222,39 @@ func TestSessionsOfAUserAreBounded(t *testing.T) {
 	}
 }
 
+func TestABrowserIsNotCrowdedOutByWhatIsOpenedInIt(t *testing.T) {
+	_, r := newReplicas(t, 1, func(o *SessionOptions) { o.PerUser = 3 })
+	tellUsers(userObject("alice"), r...)
+	u := r[0].users.ByName("alice")
+	open := func(l Login) *Session {
+		t.Helper()
+		l.Proof = Proof{User: u}
+		s, _, err := r[0].Open(t.Context(), l)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r[0].clock.add(time.Second)
+		return s
+	}
+	browser := open(Login{})
+	var children []*Session
+	for range 5 {
+		children = append(children, open(Login{Client: "harbor", Parent: browser.Name}))
+	}
+	if _, _, err := r[0].Find(t.Context(), browser.Name); err != nil {
+		t.Errorf("the browser's session: %v", err)
+	}
+	for i, s := range children {
+		if got, want := r[0].alive(t, s), i >= 3; got != want {
+			t.Errorf("session %d: alive is %v", i, got)
+		}
+	}
+	open(Login{Client: "kubesphere"}) // who is not in that browser pushes out the oldest, as ever
+	if _, _, err := r[0].Find(t.Context(), browser.Name); !errors.Is(err, ErrOver) {
+		t.Errorf("the browser's session: %v", err)
+	}
+}
+
 // multipleLogin: false. The clock of one replica is ahead, and still the newest login stays.
 func TestSingleLoginEndsTheOthers(t *testing.T) {
 	a, r := newReplicas(t, 2, func(o *SessionOptions) { o.Single = true })

@@ -36,6 +36,9 @@ func (s *Server) authenticateClient(r *http.Request, f form) (*Client, error) {
 		return nil, &Error{Code: http.StatusTooManyRequests, Name: slowDown, RetryAfter: limitPause,
 			Description: "Too many failed attempts of this client; try again in a moment."}
 	}
+	if secret == "" { // no guess (RFC 6749, 5.2: no client authentication included)
+		return nil, clientError(basic, http.StatusUnauthorized, invalidClient, "The client_secret is missing.")
+	}
 	if !c.Secret.matches(secret) {
 		s.limit.failed(key, s.Now())
 		return nil, clientError(basic, http.StatusUnauthorized, unauthorized, "The client is not authorized.")

@@ -110,7 +110,7 @@ func (s *Server) readAuthorization(a *authorization, c *Client, values url.Value
 	if err != nil {
 		return refuse(invalidRequest, "A parameter stands there more than once.")
 	}
-	for _, e := range []*Error{unsupported(f), a.readProof(f, c.Secret == ""), a.readPrompt(f)} {
+	for _, e := range []*Error{unsupported(f), s.target(f), a.readProof(f, c.Secret == ""), a.readPrompt(f)} {
 		if e != nil {
 			return e
 		}
@@ -155,6 +155,15 @@ func unsupported(f form) *Error {
 		return refuse(invalidRequest, "The response_mode has to be query.")
 	}
 	return nil
+}
+
+// target refuses a request for tokens for another resource server than this one (RFC 8707, 2), whose audience all have otherwise.
+func (s *Server) target(f form) *Error {
+	switch f["resource"] {
+	case "", s.Issuer, s.Tokens.Audience:
+		return nil
+	}
+	return refuse(invalidTarget, "Access tokens are for this server only: the resource has to be its issuer, or left out.")
 }
 
 // readProof reads the challenge (RFC 7636, 4.3), which clients without a secret have to send (RFC 9700, 2.1.1).

@@ -195,6 +195,7 @@ func TestAuthorizeTellsTheClientWhatIsWrong(t *testing.T) {
 		"fragment":                    {harborAsks("response_mode", "fragment"), "invalid_request"},
 		"form_post":                   {harborAsks("response_mode", "form_post"), "invalid_request"},
 		"request":                     {harborAsks("request", "e30."), "request_not_supported"},
+		"resource of another":         {harborAsks("resource", "https://x.example"), "invalid_target"},
 		"request_uri":                 {harborAsks("request_uri", s.URL+"/oauth/logout"), "request_uri_not_supported"},
 		"registration":                {harborAsks("registration", "{}"), "registration_not_supported"},
 		"public without a challenge":  {spaAsks("code_challenge", "", "code_challenge_method", ""), "invalid_request"},

@@ -3,6 +3,7 @@ package oauth
 import (
 	"encoding/base64"
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"net/url"
 	"slices"
@@ -144,7 +145,7 @@ func TestCodeIsRefused(t *testing.T) {
 		"refresh token":                    {redemption(refresh), wants{400, "invalid_grant"}},
 		"another client":                   {redemption(plain, "client_id", "argo", "client_secret", "argo-secret"), wants{400, "invalid_grant"}},
 		"public client takes it":           {redemption(plain, "client_id", "spa", "client_secret", "", "code_verifier", verifier), wants{400, "invalid_grant"}},
-		"secret missing":                   {redemption(plain, "client_secret", ""), wants{401, "unauthorized_client"}},
+		"secret missing":                   {redemption(plain, "client_secret", ""), wants{401, "invalid_client"}},
 		"client missing":                   {redemption(plain, "client_id", ""), wants{400, "invalid_client"}},
 		"other URI":                        {redemption(plain, "redirect_uri", "https://harbor.example/"), wants{400, "invalid_grant"}},
 		"URI missing":                      {redemption(plain, "redirect_uri", ""), wants{400, "invalid_grant"}},
@@ -251,5 +252,24 @@ func TestVerifyChallenge(t *testing.T) {
 	}
 	if err := verifyChallenge(sum, example[:42]+"K", true); err == nil {
 		t.Error("another verifier is good")
+	}
+}
+
+// T9068-4, T9068-5: an access token is for this server, which may be asked for by its name and no other; and what stands in it is no
+// more than what the client may know of the person.
+func TestAccessTokensAreForThisServerAndSayNoMoreThanTheirScope(t *testing.T) {
+	f := newFleet(t, 1, nil)
+	s := f.servers[0]
+	b := s.browser(t, "alice")
+	code := s.code(t, b, harborAsks("scope", "openid", "resource", issuerURL))
+	wants{400, "invalid_target"}.check(t, s.post(t, with(redemption(code), "resource", "https://x.example"), nil))
+	r := s.post(t, with(redemption(code), "resource", issuerURL), nil)
+	said := payload(t, r.str("access_token"))
+	if said["groups"] != nil || strings.Contains(fmt.Sprint(said["extra"]), "email") || said["username"] != "alice" {
+		t.Errorf("%v", said)
+	}
+	r = s.redeem(t, s.code(t, b, harborAsks("scope", "openid email groups")), nil)
+	if said = payload(t, r.str("access_token")); said["groups"] == nil || !strings.Contains(fmt.Sprint(said["extra"]), "alice@") {
+		t.Errorf("%v", said)
 	}
 }

@@ -190,6 +190,19 @@ func TestLogoutGoesUpToTheProvider(t *testing.T) { // TLogout-6
 	}
 }
 
+func TestLogoutWithAHintGoesUpToTheProvider(t *testing.T) { // TLogout-6: the hint ends the client's session, and the browser's with it
+	w := newSite(t)
+	w.knows("alice")
+	p := w.person(t)
+	p.open("/oauth/authorize?" + harborAsks().Encode())
+	code := p.open("/oauth/callback/github?code=c&state="+p.away(p.button())).sentTo(t, harborURI).Get("code")
+	id := w.redeem(t, code, nil).str("id_token")
+	to := p.open("/oauth/logout?id_token_hint=" + id).header.Get("Location")
+	if !strings.HasPrefix(to, "https://idp.example/logout?") || p.loggedIn() != "" {
+		t.Errorf("sent to %q, logged in: %q", to, p.loggedIn())
+	}
+}
+
 func TestScopesAreSaidInWords(t *testing.T) {
 	for _, c := range []struct {
 		scopes []string

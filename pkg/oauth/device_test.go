@@ -95,7 +95,7 @@ func TestDeviceIsRefused(t *testing.T) {
 		want wants
 	}{
 		"unknown client":                        {url.Values{"client_id": {"nobody"}}, wants{400, "invalid_client"}},
-		"no secret":                             {url.Values{"client_id": {"harbor"}}, wants{401, "unauthorized_client"}},
+		"no secret":                             {url.Values{"client_id": {"harbor"}}, wants{401, "invalid_client"}},
 		"denied client":                         {url.Values{"client_id": {"denied"}, "client_secret": {"denied-secret"}}, wants{400, "access_denied"}},
 		"unknown scope":                         {url.Values{"client_id": {"cli"}, "scope": {"root"}}, wants{400, "invalid_scope"}},
 		"scope that is not listed for a device": {url.Values{"client_id": {"cli"}, "scope": {"groups"}}, wants{400, "invalid_scope"}},

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"slices"
 	"strings"
 
 	restful "github.com/emicklei/go-restful/v3"
@@ -39,7 +40,7 @@ func (s *Server) metadata() ([]byte, error) {
 		"subject_types_supported":               []string{"public"},
 		"id_token_signing_alg_values_supported": []string{token.Algorithm},
 		"scopes_supported":                      supportedScopes(),
-		"claims_supported":                      supportedClaims(),
+		"claims_supported":                      s.claims(),
 		"token_endpoint_auth_methods_supported": authMethods(),
 
 		"revocation_endpoint_auth_methods_supported":    authMethods(),
@@ -69,6 +70,15 @@ func (s *Server) metadata() ([]byte, error) {
 		return nil, fmt.Errorf("make the discovery document: %w", err)
 	}
 	return b, nil
+}
+
+// claims are those that this server tells: nobody's e-mail is called verified where nothing says so.
+func (s *Server) claims() []string {
+	all := supportedClaims()
+	if s.EmailVerified == nil {
+		all = slices.DeleteFunc(all, func(claim string) bool { return claim == "email_verified" })
+	}
+	return all
 }
 
 func (s *Server) discovery(*restful.Request) (any, error) { return public(s.meta), nil }

@@ -20,6 +20,7 @@ const (
 	invalidClient     = "invalid_client"
 	invalidGrant      = "invalid_grant"
 	invalidScope      = "invalid_scope"
+	invalidTarget     = "invalid_target"
 	invalidToken      = "invalid_token"
 	insufficientScope = "insufficient_scope"
 	loginRequired     = "login_required"

@@ -32,7 +32,7 @@ func (s *Server) exchange(r *http.Request, c *Client, f form) (*tokens, error) {
 	case f["requested_token_type"] != "" && f["requested_token_type"] != typeAccessToken:
 		return nil, refuse(invalidRequest, "Only access tokens are issued in exchange.")
 	case f["resource"] != "" || !slices.Contains(s.Audiences(), f["audience"]):
-		return nil, refuse("invalid_target", "The audience has to be the name of a member cluster.")
+		return nil, refuse(invalidTarget, "The audience has to be the name of a member cluster.")
 	}
 	a, err := s.active(r.Context(), f["subject_token"])
 	if err != nil {

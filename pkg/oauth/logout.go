@@ -57,21 +57,26 @@ func (s *Server) logout(req *restful.Request) (any, error) {
 		return s.askLogout(r, b, s.farewell(f["client_id"], f))
 	}
 	to := s.farewell(p.client, f)
+	if b != nil {
+		return s.logoutBrowser(r, b, to, p.live)
+	}
 	if p.live != nil {
 		if err := s.end(r, p.live); err != nil {
 			return nil, err
 		}
 	}
-	if b == nil {
-		return s.leave(r, to)
-	}
-	return s.logoutBrowser(r, b, to)
+	return s.leave(r, to)
 }
 
 // logoutBrowser ends a browser's session, and says goodbye: at the identity provider first, where it has a page for that. It is
-// what the page of askLogout goes on with.
-func (s *Server) logoutBrowser(r *http.Request, b *browser, l *farewell) (any, error) {
+// what the page of askLogout goes on with. also is the session that proved the logout; nil for none.
+func (s *Server) logoutBrowser(r *http.Request, b *browser, l *farewell, also *iam.Session) (any, error) {
 	upstream := s.upstreamLogout(r, b.session, l) // the hint is gone with the session
+	if also != nil {
+		if err := s.end(r, also); err != nil {
+			return nil, err
+		}
+	}
 	if err := s.Sessions.End(r.Context(), b.session.Name, "logout"); err != nil {
 		return nil, err
 	}
@@ -100,7 +105,7 @@ func (s *Server) leave(r *http.Request, l *farewell) (any, error) {
 // upstreamLogout returns the page of the identity provider that logs the person out there; "" for none. A provider that can't be asked
 // keeps nobody from logging out here.
 func (s *Server) upstreamLogout(r *http.Request, sess *iam.Session, l *farewell) string {
-	entry := s.Directory.Entry(sess.Provider)
+	entry := s.desk.directory.Entry(sess.Provider)
 	if sess.Provider == "" || entry == nil {
 		return ""
 	}

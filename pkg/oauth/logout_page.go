@@ -51,7 +51,7 @@ func (s *Server) logoutConfirm(req *restful.Request) (any, error) {
 
 // sayGoodbye logs a browser out, and takes its cookies away.
 func (s *Server) sayGoodbye(r *http.Request, b *browser, l *farewell) (any, error) {
-	v, err := s.logoutBrowser(r, b, l)
+	v, err := s.logoutBrowser(r, b, l, nil)
 	if err != nil {
 		return nil, err
 	}

@@ -70,6 +70,9 @@ func (s *Server) token(req *restful.Request) (any, error) {
 		for _, g := range s.grants() {
 			if g.name == f["grant_type"] {
 				name = g.name
+				if e := s.target(f); e != nil {
+					return nil, e
+				}
 				return g.do(r, c, f)
 			}
 		}
@@ -109,9 +112,7 @@ type issued struct {
 	nonce string
 }
 
-// groups are those that count: the User's own, and what the provider gave at login.
-func (i *issued) groups() []string { return groupsOf(i.session, i.user) }
-
+// groupsOf are the groups that count: the User's own, and what the provider gave at login.
 func groupsOf(sess *iam.Session, u *iam.User) []string {
 	var out []string
 	if u != nil {
@@ -131,13 +132,13 @@ func (s *Server) issue(c *Client, i *issued) (*tokens, error) {
 	end := s.Clients.Lifetime(c.Name).AccessExpiry(i.session, now).Truncate(time.Second)
 	a := &token.Access{
 		Subject: i.session.UserUID, Username: i.session.User, Client: c.Name, Session: i.session.Name, Scopes: i.scopes, Issued: now, Expires: end,
-		Display: token.Display{Groups: i.groups()},
 	}
 	if reg := i.session.Registration; reg != nil {
 		a.Display.Extra = reg.Extra()
 	}
-	if i.user != nil {
-		a.Display.Email, a.Display.Uninitialized = i.user.Email, i.user.Uninitialized
+	if i.user != nil { // anybody can read it who gets hold of the token: no more than what the client may know (RFC 9068, 6)
+		cl := s.claimsOf(i.session, i.user, i.scopes)
+		a.Display.Groups, a.Display.Email, a.Display.Uninitialized = cl.Groups, cl.Email, i.user.Uninitialized
 	}
 	access, err := s.Tokens.Access(a)
 	if err != nil {

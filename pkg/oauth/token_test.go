@@ -99,7 +99,7 @@ func TestTokenEndpointRefuses(t *testing.T) {
 		"unknown client":                   {with(console("alice", password), "client_id", "nobody"), nil, wants{400, "invalid_client"}},
 		"no client":                        {with(console("alice", password), "client_id", ""), nil, wants{400, "invalid_client"}},
 		"wrong secret":                     {with(console("alice", password), "client_secret", "wrong"), nil, wants{401, "unauthorized_client"}},
-		"no secret":                        {with(console("alice", password), "client_secret", ""), nil, wants{401, "unauthorized_client"}},
+		"no secret":                        {with(console("alice", password), "client_secret", ""), nil, wants{401, "invalid_client"}},
 		"secret of a public client":        {with(renewal(refresh), "client_id", "cli", "client_secret", "x"), nil, wants{401, "unauthorized_client"}},
 		"wrong secret by Basic":            {with(console("alice", password), "client_id", "", "client_secret", ""), wrongBasic, wants{401, "invalid_client"}},
 		"unknown client by Basic":          {with(console("alice", password), "client_id", "", "client_secret", ""), noBasic, wants{401, "invalid_client"}},
@@ -442,5 +442,10 @@ func TestUserinfoRefuses(t *testing.T) {
 	good := do(t, request(t, http.MethodPost, address, "", map[string]string{"Authorization": "Bearer " + r.str("access_token")}))
 	if good.code != http.StatusOK || good.str("sub") != "uid-alice" || good.body["email"] != nil {
 		t.Errorf("%d %s", good.code, good.text)
+	}
+	twice := do(t, request(t, http.MethodPost, address, url.Values{"access_token": {mail}}.Encode(), map[string]string{
+		"Authorization": "Bearer " + r.str("access_token"), "Content-Type": "application/x-www-form-urlencoded"}))
+	if twice.code != http.StatusBadRequest || twice.header.Get("WWW-Authenticate") != `Bearer error="invalid_request"` {
+		t.Errorf("header and body: %d %s", twice.code, twice.text)
 	}
 }

@@ -93,7 +93,7 @@ func (s *Server) bearer(r *http.Request) (*token.Access, *iam.User, error) {
 		return nil, nil, &Error{Code: http.StatusUnauthorized, Name: loginRequired, Challenge: "Bearer",
 			Description: "An access token is needed, in the Authorization header."}
 	}
-	if r.URL.Query().Has("access_token") {
+	if r.URL.Query().Has("access_token") || inBody(r) {
 		return nil, nil, &Error{Code: http.StatusBadRequest, Name: invalidRequest, Challenge: `Bearer error="invalid_request"`,
 			Description: "The access token is sent in more than one way."}
 	}
@@ -109,6 +109,15 @@ func (s *Server) bearer(r *http.Request) (*token.Access, *iam.User, error) {
 		return nil, nil, badToken(err)
 	}
 	return a, u, nil
+}
+
+// inBody tells whether the form of a request has an access token (RFC 6750, 2.2), which this server takes from the header alone.
+func inBody(r *http.Request) bool {
+	if r.Method != http.MethodPost || r.Header.Get("Content-Type") == "" {
+		return false
+	}
+	values, err := readValues(nil, r)
+	return err == nil && values.Has("access_token")
 }
 
 func badToken(err error) *Error {
