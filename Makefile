@@ -61,7 +61,7 @@ test-unit: test-servers ## unit tests with -race
 	go test -race ./cmd/... ./pkg/... ./tools/run/... ./tools/stack/... ./tools/tiers/... ./tools/bench/...
 	go test ./tools/memory # -race would change what objects take
 	cd tools/dev && go test -race $(DEV_PACKAGES)
-	cd tools/logins && go test ./...
+	cd tools/logins && go test . ./oidc
 
 .PHONY: test-servers
 test-servers: ## install OpenLDAP, Redis and Chromium for the tests, where they are missing
@@ -71,6 +71,7 @@ test-servers: ## install OpenLDAP, Redis and Chromium for the tests, where they 
 test-e2e: ## end-to-end tests against the real control plane
 	tools/dev/build.sh $(BIN)
 	go test -race -count=1 -timeout 30m ./tools/e2e/...
+	cd tools/logins && go test -count=1 ./clients
 
 .PHONY: lint
 lint: $(BIN)/golangci-lint ## golangci-lint

@@ -23,7 +23,8 @@ type Replica struct {
 	// PID is its process number.
 	PID int
 
-	child *child
+	child  *child
+	forget func()
 }
 
 // Replica starts another ks-apiserver with the command line, the environment and the working folder of the running one, on
@@ -46,12 +47,13 @@ func (s *Stack) Replica(ctx context.Context, extra ...string) (*Replica, error) 
 		return nil, fmt.Errorf("start a replica: %w", err)
 	}
 	r.PID = r.child.process.Pid
+	r.forget = func() { s.forget(r) }
 	s.mu.Lock()
 	s.replicas = append(s.replicas, r)
 	s.mu.Unlock()
 	if err := r.awaitReady(ctx); err != nil {
 		_ = r.Stop() // how it ends matters no more
-		s.forget(r)
+		r.forget()
 		return nil, fmt.Errorf("start a replica: %w; its last lines:\n%s", err, out.tail())
 	}
 	return r, nil
@@ -112,7 +114,7 @@ func (r *Replica) awaitReady(ctx context.Context) error {
 	}
 }
 
-// forget takes a replica that did not start off the list of those that Stop ends.
+// forget takes a replica that did not start, or was killed, off the list of those that Stop ends.
 func (s *Stack) forget(r *Replica) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -126,4 +128,11 @@ func (r *Replica) Stop() error {
 		return fmt.Errorf("stop a replica: %w", err)
 	}
 	return nil
+}
+
+// Kill ends the replica as a crash would (SIGKILL), and returns when it is dead.
+func (r *Replica) Kill() {
+	r.forget()
+	_ = r.child.process.Kill() // fails when it has ended, which is what is waited for
+	<-r.child.done
 }

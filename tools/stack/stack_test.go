@@ -230,6 +230,21 @@ func TestReplica(t *testing.T) {
 	}
 }
 
+func TestKilledReplicasAreNoFailureOfTheStop(t *testing.T) {
+	s := startFake(t, Options{})
+	r, err := s.Replica(t.Context(), "--fail-at-the-end")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Kill()
+	if _, err := r.Do(t.Context(), Request{Path: "/echo"}); err == nil {
+		t.Error("it answers yet")
+	}
+	if err := s.Stop(); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestReplicaFailureShowsWhatItSaid(t *testing.T) {
 	s := startFake(t, Options{})
 	if _, err := s.Replica(t.Context(), "--refuse"); err == nil || !strings.Contains(err.Error(), "no cluster") {
