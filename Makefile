@@ -71,7 +71,7 @@ test-servers: ## install OpenLDAP, Redis and Chromium for the tests, where they 
 test-e2e: ## end-to-end tests against the real control plane
 	tools/dev/build.sh $(BIN)
 	go test -race -count=1 -timeout 30m ./tools/e2e/...
-	cd tools/logins && go test -count=1 ./clients
+	cd tools/logins && go test -count=1 ./clients ./product
 
 .PHONY: lint
 lint: $(BIN)/golangci-lint ## golangci-lint

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Installs the real servers that tests talk to, where they are missing: OpenLDAP, Redis and Chromium, as Debian has them.
+# Installs the real programs that tests talk to, where they are missing: OpenLDAP, Redis, Chromium and Node.js, as Debian has them.
 set -euo pipefail
 
-declare -A package=([slapd]=slapd [ldapadd]=ldap-utils [redis-server]=redis-server [chromium]=chromium)
+declare -A package=([slapd]=slapd [ldapadd]=ldap-utils [redis-server]=redis-server [chromium]=chromium [node]=nodejs [npm]=npm)
 PATH="$PATH:/usr/sbin"
 missing=()
 for program in "${!package[@]}"; do

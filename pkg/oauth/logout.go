@@ -86,8 +86,11 @@ func (s *Server) logoutBrowser(r *http.Request, b *browser, l *farewell, also *i
 	return s.leave(r, l)
 }
 
-// end ends a session and its browser's.
+// end ends a session and its browser's; none, where it is nil.
 func (s *Server) end(r *http.Request, sess *iam.Session) error {
+	if sess == nil {
+		return nil
+	}
 	if err := s.Sessions.End(r.Context(), sess.Name, "logout"); err != nil || sess.Parent == "" {
 		return err
 	}

@@ -9,6 +9,8 @@ import (
 	"net/url"
 	"strings"
 	"testing"
+
+	"kapis.dev/ks-apiserver/tools/slapd"
 )
 
 const (
@@ -65,15 +67,15 @@ func awaitCondition(t *testing.T, provider, kind, status, message string) {
 // is no wrong password; a group that is gone there is gone here at the next refresh.
 func TestADirectorysPeopleLogIn(t *testing.T) {
 	person, group, corp := unique("person"), unique("staff"), unique("corp")
-	l := newLDAP(t, []string{person, unique("other")}, []string{group, "rest"})
+	l := slapd.New(t, []string{person, unique("other")}, []string{group, "rest"})
 	a := admin(t)
-	a.create(t, secretsPath, providerSecret(corp, l.configuration(corp)))
+	a.create(t, secretsPath, providerSecret(corp, l.Configuration(corp)))
 	t.Cleanup(func() { _, _ = a.do(context.Background(), http.MethodDelete, usersPath+"/"+person, nil) })
 	awaitCondition(t, corp, "Configured", "True", "")
 	awaitCondition(t, corp, "Reachable", "True", "")
 
 	t.Run("ATrialMakesNobody", func(t *testing.T) {
-		r := a.must(t, http.StatusOK, http.MethodPost, providersPath+"/"+corp+"/test", map[string]any{"username": person, "password": ldapPassword})
+		r := a.must(t, http.StatusOK, http.MethodPost, providersPath+"/"+corp+"/test", map[string]any{"username": person, "password": slapd.Password})
 		if !strings.Contains(r.body, `"action":"Create","name":"`+person+`"`) || !strings.Contains(r.body, group) {
 			t.Errorf("%s", r.body)
 		}
@@ -97,7 +99,7 @@ func TestADirectorysPeopleLogIn(t *testing.T) {
 
 	var in tokenReply
 	t.Run("ThePasswordGrantAsksTheProvider", func(t *testing.T) {
-		r, err := providerGrant(t.Context(), corp, person, ldapPassword)
+		r, err := providerGrant(t.Context(), corp, person, slapd.Password)
 		if err != nil || r.code != http.StatusOK {
 			t.Fatalf("%d %s %v", r.code, r.body, err)
 		}
@@ -106,7 +108,7 @@ func TestADirectorysPeopleLogIn(t *testing.T) {
 		if !strings.Contains(u.body, `"iam.kubesphere.io/identity-provider.`+corp+`":"`+person+`"`) {
 			t.Errorf("%s", u.body)
 		}
-		for _, try := range [][2]string{{person, "wrong"}, {unique("nobody"), ldapPassword}, {"*", ldapPassword}, {person, ""}} {
+		for _, try := range [][2]string{{person, "wrong"}, {unique("nobody"), slapd.Password}, {"*", slapd.Password}, {person, ""}} {
 			if r, err := providerGrant(t.Context(), corp, try[0], try[1]); err != nil || r.code != http.StatusBadRequest {
 				t.Errorf("%q: %d %s %v", try[0], r.code, r.body, err)
 			}
@@ -125,23 +127,23 @@ func TestADirectorysPeopleLogIn(t *testing.T) {
 		})
 	})
 	t.Run("AnOutageIsNoWrongPassword", func(t *testing.T) { // U30
-		l.stop()
-		r, err := providerGrant(t.Context(), corp, person, ldapPassword)
+		l.Stop()
+		r, err := providerGrant(t.Context(), corp, person, slapd.Password)
 		if err != nil || r.code != http.StatusServiceUnavailable || !strings.Contains(r.body, "temporarily_unavailable") {
 			t.Errorf("%d %s %v", r.code, r.body, err)
 		}
 		if r, err := tokenCall(t.Context(), product.URL, url.Values{"grant_type": {"refresh_token"}, "refresh_token": {in.Refresh}}); err != nil || r.code != http.StatusOK {
 			t.Errorf("refresh meanwhile: %d %s %v", r.code, r.body, err)
 		}
-		l.start()
-		r, err = providerGrant(t.Context(), corp, person, ldapPassword)
+		l.Start()
+		r, err = providerGrant(t.Context(), corp, person, slapd.Password)
 		if err != nil || r.code != http.StatusOK {
 			t.Fatalf("after the outage: %d %s %v", r.code, r.body, err)
 		}
 		in = decode[tokenReply](t, r.body) // a refresh of the other would still be in the grace of the one before
 	})
 	t.Run("AGroupThatIsGoneThereIsGoneHere", func(t *testing.T) { // S12
-		l.modify("dn: cn=" + group + ",ou=groups," + ldapBase + "\nchangetype: delete\n")
+		l.Modify("dn: cn=" + group + ",ou=groups," + slapd.Base + "\nchangetype: delete\n")
 		next := decode[tokenReply](t, refresh(t, product.URL, in.Refresh).body)
 		if r, err := list(t.Context(), next.Access); err != nil || r.code != http.StatusForbidden {
 			t.Errorf("%d %s %v", r.code, clip(r.body), err)
@@ -149,7 +151,7 @@ func TestADirectorysPeopleLogIn(t *testing.T) {
 		in = next
 	})
 	t.Run("ADisabledProviderEndsItsSessions", func(t *testing.T) { // S12
-		a.must(t, http.StatusOK, http.MethodPatch, secretsPath+"/"+corp, `{"stringData":{"configuration.yaml":`+quoted(t, l.configuration(corp)+"disabled: true\n")+`}}`,
+		a.must(t, http.StatusOK, http.MethodPatch, secretsPath+"/"+corp, `{"stringData":{"configuration.yaml":`+quoted(t, l.Configuration(corp)+"disabled: true\n")+`}}`,
 			"Content-Type: application/merge-patch+json")
 		eventually(t, "the session is over", func(ctx context.Context) error {
 			r, err := list(ctx, in.Access)
@@ -172,19 +174,19 @@ func quoted(t *testing.T, s string) string {
 
 // U32: a key that is spelt wrong is named, where administrators look; the correction needs no restart.
 func TestAMisspeltKeyIsNamed(t *testing.T) {
-	l := newLDAP(t, []string{"jane"}, []string{"staff"})
+	l := slapd.New(t, []string{"jane"}, []string{"staff"})
 	name := unique("corp")
 	a := admin(t)
-	a.create(t, secretsPath, providerSecret(name, l.configuration(name, "groupSearchBases: dc=x")))
+	a.create(t, secretsPath, providerSecret(name, l.Configuration(name, "groupSearchBases: dc=x")))
 	awaitCondition(t, name, "Configured", "False", "groupSearchBases")
 	r := a.must(t, http.StatusOK, http.MethodGet, "/readyz?verbose", nil)
-	if !strings.Contains(r.body, "[!]identity-providers degraded") || !strings.Contains(r.body, "groupSearchBases") || strings.Contains(r.body, ldapSecret) {
+	if !strings.Contains(r.body, "[!]identity-providers degraded") || !strings.Contains(r.body, "groupSearchBases") || strings.Contains(r.body, slapd.Secret) {
 		t.Errorf("%s", r.body)
 	}
 	if r := anonymous().must(t, http.StatusOK, http.MethodGet, "/readyz?verbose", nil); strings.Contains(r.body, "groupSearchBases") {
 		t.Errorf("anybody sees it: %s", r.body)
 	}
-	a.must(t, http.StatusOK, http.MethodPatch, secretsPath+"/"+name, `{"stringData":{"configuration.yaml":`+quoted(t, l.configuration(name))+`}}`, "Content-Type: application/merge-patch+json")
+	a.must(t, http.StatusOK, http.MethodPatch, secretsPath+"/"+name, `{"stringData":{"configuration.yaml":`+quoted(t, l.Configuration(name))+`}}`, "Content-Type: application/merge-patch+json")
 	awaitCondition(t, name, "Reachable", "True", "")
 }
 

@@ -12,6 +12,8 @@ import (
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
 	"github.com/pquerna/otp/totp"
+
+	"kapis.dev/ks-apiserver/tools/logins/chromium"
 )
 
 // deviceCode begins the login of a device, and returns the code that it shows.
@@ -31,143 +33,136 @@ func (w *site) deviceCode(t *testing.T) string {
 	return answer.UserCode
 }
 
-// press goes to a button by keyboard, and presses it.
-func (b *browser) press(selector string) {
-	b.t.Helper()
-	b.tabTo(selector)
-	b.types(kb.Enter)
-}
-
 // account logs somebody in on his own page.
-func (w *site) account(b *browser) {
-	b.t.Helper()
-	b.visit(w.URL + "/oauth/account")
-	b.sees("Log in")
-	b.login("alice", password)
-	b.sees("Your account")
+func (w *site) account(t *testing.T, b *chromium.Browser) {
+	t.Helper()
+	b.Visit(w.URL + "/oauth/account")
+	b.Sees("Log in")
+	b.Login("alice", password)
+	b.Sees("Your account")
 }
 
 func TestAuthenticatorAppAndRecoveryCode(t *testing.T) {
 	w := newSite(t)
-	b := w.open(t, phone)
-	w.account(b)
-	b.press(`[value=totp]`)
-	b.sees("Set up an authenticator app")
-	b.inspect("totp-phone")
-	b.press("summary")
-	secret := strings.ReplaceAll(eval[string](b, `document.querySelector(".secret").innerText`), " ", "")
+	b := w.open(t, chromium.Phone())
+	w.account(t, b)
+	b.Press(`[value=totp]`)
+	b.Sees("Set up an authenticator app")
+	b.Inspect("totp-phone")
+	b.Press("summary")
+	secret := strings.ReplaceAll(chromium.Eval[string](b, `document.querySelector(".secret").innerText`), " ", "")
 	code, err := totp.GenerateCode(secret, time.Now())
 	if err != nil {
 		t.Fatal(err)
 	}
-	b.tabTo("#code")
-	b.types(code, kb.Enter)
-	b.sees("Your recovery codes")
-	b.inspect("recovery-phone")
-	recovery := eval[[]string](b, `[...document.querySelectorAll(".secret")].map((e) => e.innerText)`)
-	b.press("a.button")
-	b.sees("Your account")
-	b.inspect("account-phone")
-	b.press(`[value=logout]`)
-	b.sees("You are logged out")
-	b.visit(w.URL + "/oauth/login")
-	b.sees("Log in")
-	b.login("alice", password)
-	b.sees("One more step")
-	b.inspect("factor-phone")
-	b.press("summary")
-	b.tabTo("#recovery")
-	b.types(recovery[0], kb.Enter)
-	b.sees("Your account")
+	b.TabTo("#code")
+	b.Types(code, kb.Enter)
+	b.Sees("Your recovery codes")
+	b.Inspect("recovery-phone")
+	recovery := chromium.Eval[[]string](b, `[...document.querySelectorAll(".secret")].map((e) => e.innerText)`)
+	b.Press("a.button")
+	b.Sees("Your account")
+	b.Inspect("account-phone")
+	b.Press(`[value=logout]`)
+	b.Sees("You are logged out")
+	b.Visit(w.URL + "/oauth/login")
+	b.Sees("Log in")
+	b.Login("alice", password)
+	b.Sees("One more step")
+	b.Inspect("factor-phone")
+	b.Press("summary")
+	b.TabTo("#recovery")
+	b.Types(recovery[0], kb.Enter)
+	b.Sees("Your account")
 	if left := w.factors.Of(w.users.ByName("alice")).RecoveryLeft; left != len(recovery)-1 {
 		t.Error(left)
 	}
-	b.quiet()
+	b.Quiet()
 }
 
 func TestPasskeyFromTheAccountLogsIn(t *testing.T) {
 	w := newSite(t)
-	b := w.open(t, desktop)
-	call(b, webauthn.Enable, webauthn.EnableParams{})
-	call(b, webauthn.AddVirtualAuthenticator, webauthn.AddVirtualAuthenticatorParams{Options: &webauthn.VirtualAuthenticatorOptions{
+	b := w.open(t, chromium.Desktop())
+	chromium.Call(b, webauthn.Enable, webauthn.EnableParams{})
+	chromium.Call(b, webauthn.AddVirtualAuthenticator, webauthn.AddVirtualAuthenticatorParams{Options: &webauthn.VirtualAuthenticatorOptions{
 		Protocol: webauthn.AuthenticatorProtocolCtap2, Transport: webauthn.AuthenticatorTransportInternal,
 		HasResidentKey: true, HasUserVerification: true, IsUserVerified: true, AutomaticPresenceSimulation: true,
 	}})
-	w.account(b)
-	b.press(`[value=passkey]`)
-	b.sees("Add a passkey")
-	b.press("form[data-passkey] button")
-	b.sees("Your account")
-	b.inspect("account-passkey-desktop")
-	b.press(`[value=logout]`)
-	b.sees("You are logged out")
-	b.visit(w.asks("Harbor"))
-	b.sees("Log in")
-	b.press("form[data-passkey] button")
-	if q := w.arrived(b); q.Get("code") == "" {
+	w.account(t, b)
+	b.Press(`[value=passkey]`)
+	b.Sees("Add a passkey")
+	b.Press("form[data-passkey] button")
+	b.Sees("Your account")
+	b.Inspect("account-passkey-desktop")
+	b.Press(`[value=logout]`)
+	b.Sees("You are logged out")
+	b.Visit(w.asks("Harbor"))
+	b.Sees("Log in")
+	b.Press("form[data-passkey] button")
+	if q := w.arrived(t, b); q.Get("code") == "" {
 		t.Error(q)
 	}
-	b.visit(w.URL + "/oauth/logout")
-	b.sees("Log out?")
-	b.press(`[value=yes]`)
-	b.sees("You are logged out")
-	b.visit(w.asks("Harbor")) // and as the second factor
-	b.sees("Log in")
-	b.login("alice", password)
-	b.sees("One more step")
-	b.inspect("factor-passkey-desktop")
-	b.press("form[data-passkey] button")
-	if q := w.arrived(b); q.Get("code") == "" {
+	b.Visit(w.URL + "/oauth/logout")
+	b.Sees("Log out?")
+	b.Press(`[value=yes]`)
+	b.Sees("You are logged out")
+	b.Visit(w.asks("Harbor")) // and as the second factor
+	b.Sees("Log in")
+	b.Login("alice", password)
+	b.Sees("One more step")
+	b.Inspect("factor-passkey-desktop")
+	b.Press("form[data-passkey] button")
+	if q := w.arrived(t, b); q.Get("code") == "" {
 		t.Error(q)
 	}
-	b.quiet()
+	b.Quiet()
 }
 
 func TestKeyIsMadeOnTheAccount(t *testing.T) {
 	w := newSite(t)
-	b := w.open(t, desktop)
-	w.account(b)
-	b.tabTo("#description")
-	b.types("nightly backup", kb.Enter)
-	b.sees("Your new API key")
-	b.inspect("key-desktop")
-	if key := eval[string](b, `document.querySelector(".secret").innerText`); !strings.HasPrefix(key, "ksk_") {
+	b := w.open(t, chromium.Desktop())
+	w.account(t, b)
+	b.TabTo("#description")
+	b.Types("nightly backup", kb.Enter)
+	b.Sees("Your new API key")
+	b.Inspect("key-desktop")
+	if key := chromium.Eval[string](b, `document.querySelector(".secret").innerText`); !strings.HasPrefix(key, "ksk_") {
 		t.Error(key)
 	}
-	b.press("a.button")
-	b.sees("Your account")
-	b.press(`[value^="key-revoke:"]`)
-	b.do(chromedp.WaitVisible(`[role=status]`))
-	b.quiet()
+	b.Press("a.button")
+	b.Sees("Your account")
+	b.Press(`[value^="key-revoke:"]`)
+	b.Do(chromedp.WaitVisible(`[role=status]`))
+	b.Quiet()
 }
 
 func TestAccountAndLogout(t *testing.T) {
 	w := newSite(t)
-	b := w.open(t, desktop)
-	b.visit(w.asks("Harbor"))
-	b.sees("Log in")
-	b.login("alice", password)
-	w.arrived(b)
-	b.visit(w.URL + "/oauth/account")
-	b.sees("Your account")
-	b.inspect("account-desktop")
-	b.tabTo(`[value=password]`)
-	b.types(kb.Enter)
-	b.sees("Choose a new password")
-	b.tabTo("#current")
-	b.types(password)
-	b.tabTo("#new")
-	b.types(newPass)
-	b.tabTo("#repeat")
-	b.types(newPass, kb.Enter)
-	b.sees("Your account")
-	b.do(chromedp.WaitVisible(`[role=status]`))
-	b.visit(w.URL + "/oauth/logout")
-	b.sees("Log out?")
-	b.inspect("logout-desktop")
-	b.tabTo(`[value=yes]`)
-	b.types(kb.Enter)
-	b.sees("You are logged out")
-	b.inspect("out-desktop")
-	b.quiet()
+	b := w.open(t, chromium.Desktop())
+	b.Visit(w.asks("Harbor"))
+	b.Sees("Log in")
+	b.Login("alice", password)
+	w.arrived(t, b)
+	b.Visit(w.URL + "/oauth/account")
+	b.Sees("Your account")
+	b.Inspect("account-desktop")
+	b.TabTo(`[value=password]`)
+	b.Types(kb.Enter)
+	b.Sees("Choose a new password")
+	b.TabTo("#current")
+	b.Types(password)
+	b.TabTo("#new")
+	b.Types(newPass)
+	b.TabTo("#repeat")
+	b.Types(newPass, kb.Enter)
+	b.Sees("Your account")
+	b.Do(chromedp.WaitVisible(`[role=status]`))
+	b.Visit(w.URL + "/oauth/logout")
+	b.Sees("Log out?")
+	b.Inspect("logout-desktop")
+	b.TabTo(`[value=yes]`)
+	b.Types(kb.Enter)
+	b.Sees("You are logged out")
+	b.Inspect("out-desktop")
+	b.Quiet()
 }

@@ -15,6 +15,8 @@ import (
 	"github.com/go-webauthn/webauthn/webauthn"
 
 	"kapis.dev/ks-apiserver/pkg/oauth/page"
+
+	"kapis.dev/ks-apiserver/tools/logins/chromium"
 )
 
 // keyholder is a user as the library of passkeys sees him.
@@ -121,39 +123,39 @@ func TestScriptOfPasskeysSpeaksWebAuthn(t *testing.T) {
 	if c.rp, err = webauthn.New(&webauthn.Config{RPID: "localhost", RPDisplayName: "ks", RPOrigins: []string{w.URL}}); err != nil {
 		t.Fatal(err)
 	}
-	b := w.open(t, desktop)
-	call(b, cdpwebauthn.Enable, cdpwebauthn.EnableParams{})
-	device := call(b, cdpwebauthn.AddVirtualAuthenticator, cdpwebauthn.AddVirtualAuthenticatorParams{Options: &cdpwebauthn.VirtualAuthenticatorOptions{
+	b := w.open(t, chromium.Desktop())
+	chromium.Call(b, cdpwebauthn.Enable, cdpwebauthn.EnableParams{})
+	device := chromium.Call(b, cdpwebauthn.AddVirtualAuthenticator, cdpwebauthn.AddVirtualAuthenticatorParams{Options: &cdpwebauthn.VirtualAuthenticatorOptions{
 		Protocol: cdpwebauthn.AuthenticatorProtocolCtap2, Transport: cdpwebauthn.AuthenticatorTransportInternal,
 		HasResidentKey: true, HasUserVerification: true, IsUserVerified: true, AutomaticPresenceSimulation: true,
 	}})
-	b.visit(w.URL + "/oauth/account")
-	b.sees("Add a passkey")
-	b.inspect("passkey-add-desktop")
-	b.tabTo("form[data-passkey] button")
-	b.types(kb.Enter)
-	b.sees("Passkeys")
-	b.visit(w.URL + "/oauth/login")
-	b.sees("Log in")
-	b.inspect("login-passkey-desktop")
-	b.tabTo("form[data-passkey] button")
-	b.types(kb.Enter)
-	b.sees("Passkeys")
+	b.Visit(w.URL + "/oauth/account")
+	b.Sees("Add a passkey")
+	b.Inspect("passkey-add-desktop")
+	b.TabTo("form[data-passkey] button")
+	b.Types(kb.Enter)
+	b.Sees("Passkeys")
+	b.Visit(w.URL + "/oauth/login")
+	b.Sees("Log in")
+	b.Inspect("login-passkey-desktop")
+	b.TabTo("form[data-passkey] button")
+	b.Types(kb.Enter)
+	b.Sees("Passkeys")
 	if c.verdict != nil || len(c.holder.keys) != 1 {
 		t.Error(c.verdict, len(c.holder.keys))
 	}
 	// The person does not show that it is he: the page says so, and takes another attempt.
-	call(b, cdpwebauthn.SetUserVerified, cdpwebauthn.SetUserVerifiedParams{AuthenticatorID: device.AuthenticatorID})
-	b.visit(w.URL + "/oauth/login")
-	b.sees("Log in")
-	b.tabTo("form[data-passkey] button")
-	b.types(kb.Enter)
-	b.do(chromedp.WaitVisible("form[data-passkey] [role=alert]"))
-	if text := eval[string](b, `document.querySelector("form[data-passkey] [role=alert]").innerText`); !strings.Contains(text, "No passkey was used") {
+	chromium.Call(b, cdpwebauthn.SetUserVerified, cdpwebauthn.SetUserVerifiedParams{AuthenticatorID: device.AuthenticatorID})
+	b.Visit(w.URL + "/oauth/login")
+	b.Sees("Log in")
+	b.TabTo("form[data-passkey] button")
+	b.Types(kb.Enter)
+	b.Do(chromedp.WaitVisible("form[data-passkey] [role=alert]"))
+	if text := chromium.Eval[string](b, `document.querySelector("form[data-passkey] [role=alert]").innerText`); !strings.Contains(text, "No passkey was used") {
 		t.Error(text)
 	}
-	if !eval[bool](b, `document.activeElement.matches("form[data-passkey] button") && !document.activeElement.disabled`) {
+	if !chromium.Eval[bool](b, `document.activeElement.matches("form[data-passkey] button") && !document.activeElement.disabled`) {
 		t.Error("the button has not got the focus back")
 	}
-	b.quiet()
+	b.Quiet()
 }

@@ -27,6 +27,7 @@ import (
 	"kapis.dev/ks-apiserver/pkg/oauth"
 	"kapis.dev/ks-apiserver/pkg/store"
 	"kapis.dev/ks-apiserver/pkg/token"
+	"kapis.dev/ks-apiserver/tools/logins/chromium"
 )
 
 const (
@@ -236,6 +237,15 @@ func newSite(t *testing.T) *site {
 	}
 	w.user("alice", password, nil)
 	return w
+}
+
+// patience bounds what a test does in the browser.
+const patience = 90 * time.Second
+
+// open starts a browser that knows the site.
+func (w *site) open(t *testing.T, win chromium.Window) *chromium.Browser {
+	t.Helper()
+	return chromium.Open(t, win, patience, w.Certificate())
 }
 
 // user makes a User, or another one of him.

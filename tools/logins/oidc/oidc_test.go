@@ -1,9 +1,6 @@
-// Package oidc logs in at an OpenID provider that others wrote and had certified (the npm package oidc-provider), with the provider
-// that the product has.
 package oidc
 
 import (
-	"bufio"
 	"crypto/rand"
 	"encoding/json"
 	"errors"
@@ -12,8 +9,6 @@ import (
 	"net/http"
 	"net/http/cookiejar"
 	"net/url"
-	"os"
-	"os/exec"
 	"regexp"
 	"slices"
 	"strings"
@@ -32,37 +27,8 @@ const (
 // start starts the provider, and returns its issuer and what opens it.
 func start(t *testing.T, method string, settings map[string]any) (string, idp.Provider) {
 	t.Helper()
-	node, err := exec.LookPath("node")
-	if err != nil {
-		t.Fatal("install Debian's packages nodejs and npm (make test does)")
-	}
-	if _, err := os.Stat("node_modules/oidc-provider"); err != nil {
-		if out, err := exec.CommandContext(t.Context(), "npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund").CombinedOutput(); err != nil {
-			t.Fatalf("npm ci: %v\n%s", err, out)
-		}
-	}
-	secret := rand.Text()
-	cmd := exec.CommandContext(t.Context(), node, "op.mjs")
-	cmd.Env = append(os.Environ(), "CLIENT_SECRET="+secret, "AUTH_METHOD="+method)
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	var faults strings.Builder
-	cmd.Stderr = &faults
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		_ = cmd.Process.Kill()
-		_ = cmd.Wait()
-	})
-	issuer, err := bufio.NewReader(out).ReadString('\n')
-	if issuer = strings.TrimSpace(issuer); err != nil {
-		_ = cmd.Wait()
-		t.Fatalf("the provider does not start: %v\n%s", err, faults.String())
-	}
-	all := map[string]any{"issuer": issuer, "clientID": "kapis", "clientSecret": secret, "groupsKey": "groups", "groupsPrefix": "", "scopes": []string{"openid", "profile", "email", "groups"}, "getUserInfo": true}
+	op := Start(t, Options{Dir: ".", Callback: callback, Logout: signedUp, Method: method})
+	all := map[string]any{"issuer": op.Issuer, "clientID": ClientID, "clientSecret": op.Secret, "groupsKey": "groups", "groupsPrefix": "", "scopes": []string{"openid", "profile", "email", "groups"}, "getUserInfo": true}
 	for k, v := range settings {
 		all[k] = v
 	}
@@ -74,7 +40,7 @@ func start(t *testing.T, method string, settings map[string]any) (string, idp.Pr
 	if err != nil {
 		t.Fatal(err)
 	}
-	return issuer, p
+	return op.Issuer, p
 }
 
 // browser is a browser: it keeps cookies, follows redirects up to our own addresses, and fills in forms.

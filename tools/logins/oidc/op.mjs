@@ -10,8 +10,8 @@ server.listen(0, '127.0.0.1', () => {
     clients: [{
       client_id: 'kapis',
       client_secret: process.env.CLIENT_SECRET,
-      redirect_uris: ['https://ks.example/oauth/callback/op'],
-      post_logout_redirect_uris: ['https://ks.example/oauth/logout'],
+      redirect_uris: [process.env.CALLBACK],
+      post_logout_redirect_uris: [process.env.LOGOUT],
       grant_types: ['authorization_code', 'refresh_token'],
       response_types: ['code'],
       token_endpoint_auth_method: process.env.AUTH_METHOD,

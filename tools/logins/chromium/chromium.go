@@ -1,0 +1,267 @@
+// Package chromium is a browser for tests, Debian's chromium: windows that are used as people use them, mostly by keyboard, and an
+// inspection of the pages that they show.
+package chromium
+
+import (
+	"context"
+	"crypto/sha256"
+	"crypto/x509"
+	"encoding/base64"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/chromedp/cdproto/cdp"
+	"github.com/chromedp/cdproto/emulation"
+	cdplog "github.com/chromedp/cdproto/log"
+	"github.com/chromedp/cdproto/network"
+	"github.com/chromedp/cdproto/runtime"
+	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
+)
+
+// Browser is one window of a browser of its own, which ends with the test.
+type Browser struct {
+	t   *testing.T
+	ctx context.Context
+	win Window
+
+	mu sync.Mutex
+	// complaints are what the browser wrote to its console.
+	complaints []complaint
+}
+
+// complaint is what the browser says is wrong with the page or the thing at an address.
+type complaint struct{ text, at string }
+
+// Window is what a window is like.
+type Window struct {
+	// Width and Height are in CSS pixels.
+	Width, Height int64
+	// Phone has it behave as the browser of a phone; Dark prefers dark colours.
+	Phone, Dark bool
+	// Language is what the person reads, such as "en" or "zh-CN".
+	Language string
+}
+
+// Desktop is a window on a desk.
+func Desktop() Window { return Window{Width: 1280, Height: 800, Language: "en"} }
+
+// Phone is the whole screen of a phone.
+func Phone() Window { return Window{Width: 390, Height: 844, Phone: true, Language: "en"} }
+
+// Open starts a browser that takes the certificates, and gives up on whatever the test does with it after patience. Where there is no browser
+// the test fails: what is not tested in a browser does not work in one.
+func Open(t *testing.T, win Window, patience time.Duration, certificates ...*x509.Certificate) *Browser {
+	t.Helper()
+	program, err := exec.LookPath("chromium")
+	if err != nil {
+		t.Fatal("install Debian's package chromium (make test does)")
+	}
+	pins := make([]string, 0, len(certificates))
+	for _, c := range certificates {
+		pin := sha256.Sum256(c.RawSubjectPublicKeyInfo)
+		pins = append(pins, base64.StdEncoding.EncodeToString(pin[:]))
+	}
+	allocator, stop := chromedp.NewExecAllocator(t.Context(),
+		chromedp.ExecPath(program), chromedp.UserDataDir(t.TempDir()),
+		chromedp.Flag("headless", true), chromedp.Flag("no-sandbox", true), chromedp.Flag("disable-gpu", true),
+		chromedp.Flag("disable-quic", true), chromedp.Flag("no-first-run", true), chromedp.Flag("disable-background-networking", true),
+		chromedp.Flag("disable-component-update", true), chromedp.Flag("disable-sync", true), chromedp.Flag("hide-scrollbars", true),
+		chromedp.Flag("disable-dev-shm-usage", true), chromedp.Flag("lang", win.Language),
+		chromedp.Flag("ignore-certificate-errors-spki-list", strings.Join(pins, ",")))
+	t.Cleanup(stop)
+	ctx, cancel := chromedp.NewContext(allocator)
+	t.Cleanup(cancel)
+	ctx, late := context.WithTimeout(ctx, patience)
+	t.Cleanup(late)
+	b := &Browser{t: t, ctx: ctx, win: win}
+	if err := chromedp.Listen(ctx, b.hear); err != nil {
+		t.Fatalf("start %s: %v", program, err)
+	}
+	Call(b, cdplog.Enable, cdp.Empty{})
+	Call(b, network.Enable, network.EnableParams{})
+	Call(b, network.SetExtraHTTPHeaders, network.SetExtraHTTPHeadersParams{Headers: network.Headers{"Accept-Language": win.Language}})
+	b.dress()
+	return b
+}
+
+// hear keeps what the browser complains of.
+func (b *Browser) hear(event any) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	switch e := event.(type) {
+	case *cdplog.EventEntryAdded:
+		b.complaints = append(b.complaints, complaint{e.Entry.Text, e.Entry.URL})
+	case *runtime.EventExceptionThrown:
+		b.complaints = append(b.complaints, complaint{e.ExceptionDetails.Text, e.ExceptionDetails.URL})
+	}
+}
+
+// Complaints are what the browser wrote to its console of what is below these addresses: policies that were broken, scripts that failed. None
+// are of everything.
+func (b *Browser) Complaints(below ...string) []string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	var list []string
+	for _, c := range b.complaints {
+		ours := func(address string) bool { return strings.HasPrefix(c.at, address+"/") }
+		if len(below) == 0 || c.at == "" || slices.ContainsFunc(below, ours) {
+			list = append(list, c.text)
+		}
+	}
+	return list
+}
+
+// dress gives the window its size and its colours.
+func (b *Browser) dress() {
+	b.t.Helper()
+	scheme := "light"
+	if b.win.Dark {
+		scheme = "dark"
+	}
+	Call(b, emulation.SetDeviceMetricsOverride, emulation.SetDeviceMetricsOverrideParams{Width: b.win.Width, Height: b.win.Height, DeviceScaleFactor: 1,
+		Mobile: b.win.Phone})
+	Call(b, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}}})
+}
+
+// Call sends the browser a command.
+func Call[P, R any](b *Browser, c cdp.Command[P, R], params P) R {
+	b.t.Helper()
+	r, err := chromedp.Call(b.ctx, c, params)
+	if err != nil {
+		b.t.Fatalf("%s: %v", c.Method, err)
+	}
+	return r
+}
+
+// Do does other things than those below, one after the other.
+func (b *Browser) Do(actions ...chromedp.Action[chromedp.Void]) {
+	b.t.Helper()
+	if err := chromedp.Do(b.ctx, actions...); err != nil {
+		b.t.Fatalf("%v; at %s: %s", err, b.try(`location.href`), b.try(`document.body.innerText`))
+	}
+}
+
+// try is Eval for what is told of a failure.
+func (b *Browser) try(script string) string {
+	s, err := chromedp.Run(b.ctx, chromedp.Evaluate[string](script))
+	if err != nil {
+		return err.Error()
+	}
+	return s
+}
+
+// Eval runs a script, and returns what it gives.
+func Eval[T any](b *Browser, script string) T {
+	b.t.Helper()
+	v, err := chromedp.Run(b.ctx, chromedp.Evaluate[T](script))
+	if err != nil {
+		b.t.Fatalf("%s: %v; at %s", script, err, b.try(`location.href`))
+	}
+	return v
+}
+
+// Until waits for a script to give true. While a page goes and another comes there is none to ask.
+func (b *Browser) Until(script string) {
+	b.t.Helper()
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	late := time.After(20 * time.Second)
+	for {
+		if ok, err := chromedp.Run(b.ctx, chromedp.Evaluate[bool](script)); err == nil && ok {
+			return
+		}
+		select {
+		case <-tick.C:
+		case <-late:
+			b.t.Fatalf("%s never comes true; at %s: %s", script, b.try(`location.href`), b.try(`document.body.innerText`))
+		}
+	}
+}
+
+// Visit opens an address.
+func (b *Browser) Visit(address string) {
+	b.t.Helper()
+	b.Do(chromedp.Navigate(address))
+}
+
+// Sees waits for a heading that begins so.
+func (b *Browser) Sees(heading string) {
+	b.t.Helper()
+	b.Until(`document.readyState === "complete" && (document.querySelector("h1")?.innerText ?? "").startsWith(` + quote(heading) + `)`)
+}
+
+func quote(s string) string { return `"` + strings.ReplaceAll(s, `"`, `\"`) + `"` }
+
+// Types types with the keyboard, into whatever has the focus.
+func (b *Browser) Types(keys ...string) {
+	b.t.Helper()
+	for _, k := range keys {
+		b.Do(chromedp.KeyEvent(k))
+	}
+}
+
+// TabTo presses Tab until an element has the focus, and tells whether its focus can be seen.
+func (b *Browser) TabTo(selector string) {
+	b.t.Helper()
+	for range 40 {
+		if Eval[bool](b, `document.activeElement?.matches(`+quote(selector)+`) ?? false`) {
+			if width := Eval[string](b, `getComputedStyle(document.activeElement).outlineWidth`); width == "0px" {
+				b.t.Errorf("the focus of %s can't be seen", selector)
+			}
+			return
+		}
+		b.Types(kb.Tab)
+	}
+	b.t.Fatalf("Tab does not lead to %s: %s", selector, b.try(`document.body.innerText`))
+}
+
+// Press goes to a button by keyboard, and presses it.
+func (b *Browser) Press(selector string) {
+	b.t.Helper()
+	b.TabTo(selector)
+	b.Types(kb.Enter)
+}
+
+// Login logs in on the login page, with the keyboard.
+func (b *Browser) Login(name, pass string) {
+	b.t.Helper()
+	b.TabTo("#username")
+	b.Types(name)
+	b.TabTo("#password")
+	b.Types(pass, kb.Enter)
+}
+
+// Quiet fails where there are complaints.
+func (b *Browser) Quiet(below ...string) {
+	b.t.Helper()
+	said := slices.DeleteFunc(b.Complaints(below...), func(s string) bool {
+		// A page that says what is wrong has a status that says so, too; and a test is faster with the keyboard than autofocus.
+		return strings.Contains(s, "status of 4") || strings.Contains(s, "status of 503") || strings.Contains(s, "Autofocus processing")
+	})
+	if len(said) > 0 {
+		b.t.Errorf("the browser complains: %q", said)
+	}
+}
+
+// Picture keeps a picture of the page where LOGINS_PICTURES names a folder.
+func (b *Browser) Picture(name string) {
+	b.t.Helper()
+	dir := os.Getenv("LOGINS_PICTURES")
+	if dir == "" {
+		return
+	}
+	png, err := chromedp.Run(b.ctx, chromedp.FullScreenshot(100))
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, name+".png"), png, 0o600); err != nil {
+		b.t.Fatal(err)
+	}
+}

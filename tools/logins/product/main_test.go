@@ -1,0 +1,240 @@
+package product
+
+import (
+	"context"
+	"crypto/x509"
+	"encoding/json"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"kapis.dev/ks-apiserver/tools/logins/chromium"
+	"kapis.dev/ks-apiserver/tools/stack"
+)
+
+const (
+	// patience bounds every wait for a condition, and browsing what one test does in the browser. Both are long, since CI machines are slow.
+	patience = 60 * time.Second
+	browsing = 5 * time.Minute
+
+	password    = "Secret-123"
+	secretsPath = "/api/v1/namespaces/kubesphere-system/secrets"
+	usersPath   = "/apis/iam.kubesphere.io/v1beta1/users"
+)
+
+// product is the one stack that all tests of the package share: authority vouches for its https address, issuer is what that is called, and
+// admin is the administrator's token.
+var product struct {
+	*stack.Stack
+	authority     *x509.Certificate
+	issuer, admin string
+}
+
+func TestMain(m *testing.M) { os.Exit(run(m)) }
+
+func run(m *testing.M) int {
+	dir, err := os.MkdirTemp("", "ks-logins-")
+	if err == nil {
+		err = start(dir)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "start the product:", err)
+		return 1
+	}
+	code := m.Run()
+	if err := product.Stop(); err != nil {
+		fmt.Fprintln(os.Stderr, "stop the product:", err)
+		code = 1
+	}
+	if code == 0 {
+		_ = os.RemoveAll(dir)
+	} else {
+		fmt.Fprintln(os.Stderr, "the logs are kept in", filepath.Join(dir, "dev", "log"))
+	}
+	return code
+}
+
+func start(dir string) error {
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
+	defer cancel()
+	repo, err := filepath.Abs("../../..")
+	if err != nil {
+		return err
+	}
+	bin := filepath.Join(dir, "bin")
+	if err := stack.Build(ctx, repo, bin, true); err != nil {
+		return err
+	}
+	if product.Stack, err = stack.Start(ctx, stack.Options{Bin: bin, Dir: filepath.Join(dir, "dev"), Repo: repo, Log: os.Stderr}); err != nil {
+		return err
+	}
+	err = look(ctx)
+	if err != nil {
+		err = errors.Join(err, product.Stop())
+	}
+	return err
+}
+
+// look finds out what tests need to know of the product.
+func look(ctx context.Context) error {
+	raw, err := os.ReadFile(filepath.Join(product.Dir, "tls-ca.crt"))
+	if err != nil {
+		return err
+	}
+	block, _ := pem.Decode(raw)
+	if block == nil {
+		return errors.New("there is no certificate in tls-ca.crt")
+	}
+	if product.authority, err = x509.ParseCertificate(block.Bytes); err != nil {
+		return err
+	}
+	product.issuer = strings.Replace(product.TLSURL, "127.0.0.1", "localhost", 1)
+	token, err := product.Login(ctx, "admin", product.AdminPassword)
+	product.admin = token.Access
+	return err
+}
+
+// ask asks the product as the administrator.
+func ask(t *testing.T, method, path string, body any, code int) stack.Response {
+	t.Helper()
+	req := stack.Request{Method: method, Path: path, Token: product.admin}
+	if body != nil {
+		raw, err := json.Marshal(body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Body = raw
+	}
+	resp, err := product.Do(t.Context(), req)
+	if err != nil || resp.Status != code {
+		t.Fatalf("%s %s: %d %s %v, want %d", method, path, resp.Status, resp.Body, err, code)
+	}
+	return resp
+}
+
+// create creates an object, and deletes it at the end of the test.
+func create(t *testing.T, path string, object map[string]any) {
+	t.Helper()
+	ask(t, http.MethodPost, path, object, http.StatusCreated)
+	forget(t, path+"/"+object["metadata"].(map[string]any)["name"].(string))
+}
+
+// forget deletes an object at the end of the test, whoever made it.
+func forget(t *testing.T, path string) {
+	t.Helper()
+	t.Cleanup(func() {
+		_, _ = product.Do(context.Background(), stack.Request{Method: http.MethodDelete, Path: path, Token: product.admin})
+	})
+}
+
+// configure creates one of the Secrets that configure logins.
+func configure(t *testing.T, kind, name, configuration string) {
+	t.Helper()
+	create(t, secretsPath, map[string]any{"apiVersion": "v1", "kind": "Secret", "type": "config.kubesphere.io/" + kind,
+		"metadata":   map[string]any{"name": kind + "-" + name, "namespace": "kubesphere-system", "labels": map[string]any{"config.kubesphere.io/type": kind}},
+		"stringData": map[string]any{"configuration.yaml": configuration}})
+}
+
+// addProvider configures an identity provider, and returns when it can be used.
+func addProvider(t *testing.T, name, configuration string) {
+	t.Helper()
+	configure(t, "identityprovider", name, configuration)
+	await(t, "the provider "+name, func() error {
+		resp, err := product.Do(t.Context(), stack.Request{Path: "/kapis/config.kubesphere.io/v1alpha2/identityproviders/" + name, Token: product.admin})
+		if err != nil {
+			return err
+		}
+		var p struct {
+			Status struct {
+				Conditions []struct{ Type, Status, Message string }
+			}
+		}
+		if err := resp.JSON(&p, http.StatusOK); err != nil {
+			return err
+		}
+		for _, c := range p.Status.Conditions {
+			if c.Type == "Reachable" && c.Status == "True" {
+				return nil
+			}
+		}
+		return fmt.Errorf("%+v", p.Status)
+	})
+}
+
+// addUser creates a User, and returns when he may log in. The initial password counts as somebody else's where he is new.
+func addUser(t *testing.T, name string, isNew bool) {
+	t.Helper()
+	metadata := map[string]any{"name": name}
+	if isNew {
+		metadata["annotations"] = map[string]any{"iam.kubesphere.io/uninitialized": "true"}
+	}
+	create(t, usersPath, map[string]any{"apiVersion": "iam.kubesphere.io/v1beta1", "kind": "User", "metadata": metadata,
+		"spec": map[string]any{"email": name + "@example.com", "password": password}})
+	await(t, "the user "+name, func() error {
+		var u struct {
+			Status struct{ State string }
+		}
+		if err := ask(t, http.MethodGet, usersPath+"/"+name, nil, http.StatusOK).JSON(&u, http.StatusOK); err != nil || u.Status.State == "Active" {
+			return err
+		}
+		return fmt.Errorf("he is %q", u.Status.State)
+	})
+}
+
+// await asks until there is no error.
+func await(t *testing.T, what string, try func() error) {
+	t.Helper()
+	tick := time.NewTicker(50 * time.Millisecond)
+	defer tick.Stop()
+	late := time.After(patience)
+	for {
+		err := try()
+		if err == nil {
+			return
+		}
+		select {
+		case <-tick.C:
+		case <-late:
+			t.Fatalf("%s: %v", what, err)
+		}
+	}
+}
+
+// grant asks for tokens as the console does, and returns the code and the members of the answer.
+func grant(t *testing.T, form url.Values) (int, map[string]any) {
+	t.Helper()
+	form.Set("client_id", "kubesphere")
+	form.Set("client_secret", "kubesphere")
+	resp, err := product.Do(t.Context(), stack.Request{Method: http.MethodPost, Path: "/oauth/token", Body: []byte(form.Encode()),
+		Header: http.Header{"Content-Type": {"application/x-www-form-urlencoded"}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var answer map[string]any
+	if err := json.Unmarshal(resp.Body, &answer); err != nil {
+		t.Fatalf("%v: %s", err, resp.Body)
+	}
+	return resp.Status, answer
+}
+
+// open opens a browser at a desk or on a phone, for the pages of the product and of a party.
+func open(t *testing.T, win chromium.Window, p *party) *chromium.Browser {
+	t.Helper()
+	raw, err := os.ReadFile(filepath.Join(product.Dir, "tls.crt"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	block, _ := pem.Decode(raw)
+	leaf, err := x509.ParseCertificate(block.Bytes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return chromium.Open(t, win, browsing, leaf, p.Certificate())
+}
