@@ -55,8 +55,10 @@ type Passwords struct {
 	results *prometheus.CounterVec
 }
 
-// NewPasswords makes a pool of one worker less than the processors, and of one at least. metrics may
-// be nil.
+// NewPasswords makes a pool of one worker less than GOMAXPROCS, and of one at least. metrics may be nil.
+//
+// A comparison never waits, so that with as many workers as GOMAXPROCS nobody looks whether other requests have come in but
+// Go's sysmon, every 10 ms: on two processors half of the lists then take 9 ms, in place of 0.2 ms.
 func NewPasswords(users *Users, metrics prometheus.Registerer) (*Passwords, error) {
 	p := &Passwords{
 		users:   users,

@@ -46,6 +46,7 @@ type options struct {
 	rounds     int
 	keep       bool          // leave the pods in an existing cluster
 	markdown   string        // file for a table of the figures; "" for none
+	only       string        // the part to measure; "" for all
 	soak       time.Duration // instead of measuring, load the product for so long
 	race       bool          // then load one that is built with the race detector
 }
@@ -53,6 +54,9 @@ type options struct {
 const (
 	minPods = 200 // so that each filter has a page of ten
 	maxPods = 1_000_000
+
+	// onlyLogin is the part that is about logins.
+	onlyLogin = "login"
 )
 
 func parse(args []string, env func(string) string) (options, error) {
@@ -66,12 +70,16 @@ func parse(args []string, env func(string) string) (options, error) {
 	f.StringVar(&o.markdown, "markdown", "", "`file` to write a table of the figures to")
 	f.DurationVar(&o.soak, "soak", 0, "load the product for so `long` instead, and look for errors and for memory that grows")
 	f.BoolVar(&o.race, "race", false, "with --soak: load the product a second time, built with the race detector")
+	f.StringVar(&o.only, "only", env("BENCH_ONLY"), "measure nothing but `login`; BENCH_ONLY sets it too (default: everything)")
 	rounds := f.String("rounds", fallback(env("BENCH_ROUNDS"), "5"), "`number` of rounds; BENCH_ROUNDS sets it too")
 	if err := f.Parse(args); err != nil {
 		return options{}, err
 	}
 	if f.NArg() > 0 {
 		return options{}, fmt.Errorf("unexpected argument %q", f.Arg(0))
+	}
+	if o.only != "" && o.only != onlyLogin {
+		return options{}, fmt.Errorf("the part to measure (BENCH_ONLY) is %q, want %q or nothing", o.only, onlyLogin)
 	}
 	var err error
 	for text := range strings.SplitSeq(*pods, ",") {

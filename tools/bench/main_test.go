@@ -45,6 +45,8 @@ func TestParse(t *testing.T) {
 		"ATable":                      {args: []string{"--markdown=t.md"}, want: func(o *options) { o.markdown = "t.md" }},
 		"ASoak":                       {args: []string{"--soak=10m"}, want: func(o *options) { o.soak = 10 * time.Minute }},
 		"ASoakForRaces":               {args: []string{"--soak=1m", "--race"}, want: func(o *options) { o.soak, o.race = time.Minute, true }},
+		"LoginsOnly":                  {env: map[string]string{"BENCH_ONLY": "login"}, want: func(o *options) { o.only = "login" }},
+		"AnUnknownPart":               {args: []string{"--only=logout"}, err: "BENCH_ONLY"},
 		"NotANumber":                  {env: map[string]string{"BENCH_PODS": "many"}, err: "BENCH_PODS"},
 		"TooFewPods":                  {args: []string{"--pods=10"}, err: "200"},
 		"NoRounds":                    {args: []string{"--rounds=0"}, err: "BENCH_ROUNDS"},

@@ -119,6 +119,9 @@ func (b *bench) measure(ctx context.Context) error {
 		return err
 	}
 	fmt.Fprintln(b.out, header)
+	if b.only == onlyLogin {
+		return b.measureLogins(ctx)
+	}
 	for i, pods := range b.pods {
 		if i > 0 {
 			b.report.suffix = fmt.Sprintf("@%d", pods)
@@ -129,7 +132,18 @@ func (b *bench) measure(ctx context.Context) error {
 	}
 	b.report.suffix = ""
 	b.measured("authorize", authorize)
+	b.measured("token-verification", verify)
 	b.report.bySize(b.pods)
+	return ctx.Err()
+}
+
+// measureLogins measures logins alone, with the smallest number of pods.
+func (b *bench) measureLogins(ctx context.Context) error {
+	if _, _, err := b.fill(ctx, b.pods[0]); err != nil {
+		return err
+	}
+	b.measured("password-logins", func() ([]figure, error) { return b.logins(ctx) })
+	b.measured("token-verification", verify)
 	return ctx.Err()
 }
 
@@ -181,6 +195,7 @@ func (b *bench) measureAt(ctx context.Context, pods int, before int64) (int64, e
 		b.measured("proxy-get", func() ([]figure, error) {
 			return passed(ctx, b.client, b.restConfig, b.kubePID, b.rounds, l.counts.passed)
 		})
+		b.measured("password-logins", func() ([]figure, error) { return b.logins(ctx) })
 	}
 	b.measured("event-to-readable", func() ([]figure, error) { return events(ctx, b.client, b.kube) })
 	b.measured("event-to-watcher", func() ([]figure, error) { return watched(ctx, b.client, b.kube) })
