@@ -18,14 +18,14 @@ func TestEverythingAdvertisedWorks(t *testing.T) {
 		return r.code == http.StatusOK && (r.str("access_token") != "" || r.body["active"] == true || r.text == "")
 	}
 	access, refresh := s.login(t)
-	basic := map[string]string{"Authorization": "Basic " + base64.StdEncoding.EncodeToString([]byte("harbor:harbor-secret"))}
+	basic := map[string]string{"Authorization": "Basic " + base64.StdEncoding.EncodeToString([]byte("harbor:harbor-secret-1234"))}
 	bare := func(form url.Values) url.Values { return with(form, "client_id", "", "client_secret", "") }
 	tokenOf := func() string { return s.redeem(t, s.code(t, b, harborAsks()), nil).str("access_token") }
 	exercises := map[string]map[string]func() bool{
 		"grant_types_supported": {
 			"authorization_code": func() bool { return ok(s.redeem(t, s.code(t, b, harborAsks()), nil)) },
 			"refresh_token":      func() bool { return ok(s.post(t, renewal(refresh), nil)) },
-			"client_credentials": func() bool { return ok(s.post(t, credentialsOf("harbor", "harbor-secret"), nil)) },
+			"client_credentials": func() bool { return ok(s.post(t, credentialsOf("harbor", "harbor-secret-1234"), nil)) },
 			grantDevice: func() bool {
 				r := s.begin(t, url.Values{"client_id": {"cli"}})
 				_, _, err := s.person(t, b, r.str("user_code"), s.approve)

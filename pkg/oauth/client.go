@@ -66,7 +66,7 @@ func (c *Client) credential() string {
 // maxURIs bounds the addresses of a client.
 const maxURIs = 64
 
-// leastSecret is how long a secret should be at least, in bytes.
+// leastSecret is how long a secret should be at least, in bytes. A client with a shorter one can't act for itself.
 const leastSecret = 16
 
 // maxClientFile bounds configuration.yaml, in bytes.

@@ -18,7 +18,7 @@ import (
 
 // redemption is how a client with a secret redeems a code.
 func redemption(code string, pairs ...string) url.Values {
-	return with(url.Values{"grant_type": {"authorization_code"}, "code": {code}, "redirect_uri": {harborURI}, "client_id": {"harbor"}, "client_secret": {"harbor-secret"}}, pairs...)
+	return with(url.Values{"grant_type": {"authorization_code"}, "code": {code}, "redirect_uri": {harborURI}, "client_id": {"harbor"}, "client_secret": {"harbor-secret-1234"}}, pairs...)
 }
 
 // spaRedeems is how a client without a secret does.
@@ -221,7 +221,7 @@ func TestCodeIsGoodOnce(t *testing.T) {
 		if got := s.userinfo(t, won[0].str("access_token")); got.code != http.StatusUnauthorized {
 			t.Errorf("the access token lives: %d", got.code)
 		}
-		wants{400, "invalid_grant"}.check(t, s.post(t, url.Values{"grant_type": {"refresh_token"}, "client_id": {"harbor"}, "client_secret": {"harbor-secret"}, "refresh_token": {won[0].str("refresh_token")}}, nil))
+		wants{400, "invalid_grant"}.check(t, s.post(t, url.Values{"grant_type": {"refresh_token"}, "client_id": {"harbor"}, "client_secret": {"harbor-secret-1234"}, "refresh_token": {won[0].str("refresh_token")}}, nil))
 	}
 }
 

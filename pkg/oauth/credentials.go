@@ -13,6 +13,9 @@ func (s *Server) clientCredentials(r *http.Request, c *Client, f form) (*tokens,
 	if c.Secret == "" {
 		return nil, refuse(unauthorized, "A client without a secret can't act for itself.")
 	}
+	if len(c.Secret) < leastSecret { // such as the console's, which everybody knows: whoever asks would be somebody who is logged in
+		return nil, refuse(unauthorized, "A client whose secret can be guessed can't act for itself; the administrator gives it a random one of 32 characters.")
+	}
 	scopes, err := grantScopes(c, f["scope"])
 	if err != nil {
 		return nil, err

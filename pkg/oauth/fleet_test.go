@@ -208,7 +208,7 @@ func testClients() []Client {
 		{Name: "kubesphere", Secret: "kubesphere", Trusted: true},
 		{Name: "od:d +c", Secret: "s:e %c+r", Trusted: true, ScopeRestrictions: []string{"openid"},
 			PostLogoutRedirectURIs: []string{"https://app.example/bye?a=b"}},
-		{Name: "harbor", Secret: "harbor-secret", RedirectURIs: []string{harborURI}, PostLogoutRedirectURIs: []string{"https://harbor.example/bye"}},
+		{Name: "harbor", Secret: "harbor-secret-1234", RedirectURIs: []string{harborURI}, PostLogoutRedirectURIs: []string{"https://harbor.example/bye"}},
 		{Name: "argo", Secret: "argo-secret", GrantMethod: "prompt", RedirectURIs: []string{"https://argo.example/cb", "https://argo.example/other"},
 			ScopeRestrictions: []string{"openid", "groups", "offline_access"}},
 		{Name: "spa", GrantMethod: "auto", RedirectURIs: []string{"https://spa.example/cb", "http://127.0.0.1/cb", "com.example.app:/cb"}},

@@ -21,7 +21,7 @@ func credentialsOf(client, secret string, pairs ...string) url.Values {
 func TestClientActsForItself(t *testing.T) {
 	f := newFleet(t, 2, nil)
 	s := f.servers[0]
-	r := s.post(t, credentialsOf("harbor", "harbor-secret"), nil)
+	r := s.post(t, credentialsOf("harbor", "harbor-secret-1234"), nil)
 	uncached(t, r)
 	if r.code != http.StatusOK || r.str("refresh_token") != "" || r.str("id_token") != "" {
 		t.Fatalf("%d %s", r.code, r.text)
@@ -41,8 +41,19 @@ func TestClientActsForItself(t *testing.T) {
 		t.Errorf("a client has an identity: %d %s", got.code, got.text)
 	}
 	wants{400, "unauthorized_client"}.check(t, s.post(t, credentialsOf("cli", ""), nil))
-	wants{400, "invalid_scope"}.check(t, s.post(t, credentialsOf("harbor", "harbor-secret", "scope", "openid"), nil))
+	wants{400, "invalid_scope"}.check(t, s.post(t, credentialsOf("harbor", "harbor-secret-1234", "scope", "openid"), nil))
 	wants{401, "unauthorized_client"}.check(t, s.post(t, credentialsOf("harbor", "wrong-secret"), nil))
+}
+
+// S54: the console's secret is one that everybody knows. It lets nobody in who has not logged in.
+func TestAClientWhoseSecretIsKnownDoesNotActForItself(t *testing.T) {
+	f := newFleet(t, 1, nil)
+	for client, secret := range map[string]string{"kubesphere": "kubesphere", "argo": "argo-secret"} {
+		wants{400, "unauthorized_client"}.check(t, f.servers[0].post(t, credentialsOf(client, secret), nil))
+	}
+	if len(f.sessions) > 0 {
+		t.Errorf("%d sessions", len(f.sessions))
+	}
 }
 
 // T9700-15: the subject of a client is none that a user has, whatever the two are called.
@@ -51,7 +62,7 @@ func TestClientIsNoUser(t *testing.T) {
 	s := f.servers[0]
 	_, hash := stand()
 	f.user("harbor", hash, "Active")
-	mine := payload(t, s.post(t, credentialsOf("harbor", "harbor-secret"), nil).str("access_token"))
+	mine := payload(t, s.post(t, credentialsOf("harbor", "harbor-secret-1234"), nil).str("access_token"))
 	his := payload(t, s.post(t, console("harbor", password), nil).str("access_token"))
 	if mine["sub"] == his["sub"] || mine["username"] == his["username"] {
 		t.Errorf("client %v, user %v", mine["sub"], his["sub"])
@@ -94,7 +105,7 @@ func TestTokenIsExchangedForOneOfAMember(t *testing.T) {
 		form url.Values
 		want wants
 	}{
-		"client that is not trusted": {ask("client_id", "harbor", "client_secret", "harbor-secret"), wants{400, "unauthorized_client"}},
+		"client that is not trusted": {ask("client_id", "harbor", "client_secret", "harbor-secret-1234"), wants{400, "unauthorized_client"}},
 		"public client":              {ask("client_id", "cli", "client_secret", ""), wants{400, "unauthorized_client"}},
 		"unknown audience":           {ask("audience", "host"), wants{400, "invalid_target"}},
 		"no audience":                {ask("audience", ""), wants{400, "invalid_target"}},
@@ -153,7 +164,7 @@ func TestPendingLoginOpensNothing(t *testing.T) {
 		"garbage":                    {otp("token", "x"), wants{400, "invalid_grant"}},
 		"an authorization code":      {otp("token", s.codeOf(t)), wants{400, "invalid_grant"}},
 		"of another client":          {otp("token", pend("harbor")), wants{400, "invalid_grant"}},
-		"client that is not trusted": {otp("client_id", "harbor", "client_secret", "harbor-secret"), wants{400, "unsupported_grant_type"}},
+		"client that is not trusted": {otp("client_id", "harbor", "client_secret", "harbor-secret-1234"), wants{400, "unsupported_grant_type"}},
 		"as a bearer token":          {with(renewal(pend("kubesphere"))), wants{400, "invalid_grant"}},
 	} {
 		t.Run(name, func(t *testing.T) { test.want.check(t, s.post(t, test.form, nil)) })
@@ -177,7 +188,7 @@ func (s *server) form(t testing.TB, path string, form url.Values, header map[str
 }
 
 func asHarbor(tok string, pairs ...string) url.Values {
-	return with(url.Values{"client_id": {"harbor"}, "client_secret": {"harbor-secret"}, "token": {tok}}, pairs...)
+	return with(url.Values{"client_id": {"harbor"}, "client_secret": {"harbor-secret-1234"}, "token": {tok}}, pairs...)
 }
 
 // T7009-1, T7009-3, T7009-5: either token takes the whole session with it, on every replica, whatever the hint says.
@@ -195,7 +206,7 @@ func TestRevocationEndsTheSession(t *testing.T) {
 				if code := other.userinfo(t, r.str("access_token")).code; code != http.StatusUnauthorized {
 					t.Errorf("%s, hint %q: userinfo %d", kind, hint, code)
 				}
-				wants{400, "invalid_grant"}.check(t, other.post(t, with(renewal(r.str("refresh_token")), "client_id", "harbor", "client_secret", "harbor-secret"), nil))
+				wants{400, "invalid_grant"}.check(t, other.post(t, with(renewal(r.str("refresh_token")), "client_id", "harbor", "client_secret", "harbor-secret-1234"), nil))
 			}
 			if again := s.form(t, "/oauth/revoke", asHarbor(r.str(kind)), nil); again.code != http.StatusOK {
 				t.Errorf("the second time: %d", again.code)
@@ -223,7 +234,7 @@ func TestRevocationRefuses(t *testing.T) {
 		"nothing":                {asHarbor(""), 400, "invalid_request"},
 		"wrong secret":           {asHarbor(r.str("refresh_token"), "client_secret", "wrong-secret-x"), 401, "unauthorized_client"},
 		"no client":              {asHarbor(r.str("refresh_token"), "client_id", ""), 400, "invalid_client"},
-		"token twice":            {url.Values{"client_id": {"harbor"}, "client_secret": {"harbor-secret"}, "token": {"a", "b"}}, 400, "invalid_request"},
+		"token twice":            {url.Values{"client_id": {"harbor"}, "client_secret": {"harbor-secret-1234"}, "token": {"a", "b"}}, 400, "invalid_request"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := s.form(t, "/oauth/revoke", test.form, nil); got.code != test.code || got.str("error") != test.err {
@@ -280,7 +291,7 @@ func TestIntrospection(t *testing.T) {
 	}
 	wants{401, "unauthorized_client"}.check(t, s.form(t, "/oauth/introspect", asHarbor(access, "client_secret", "wrong-secret-x"), nil))
 	wants{400, "invalid_request"}.check(t, s.form(t, "/oauth/introspect", asHarbor(""), nil))
-	basic := map[string]string{"Authorization": "Basic " + base64.StdEncoding.EncodeToString([]byte("harbor:harbor-secret"))}
+	basic := map[string]string{"Authorization": "Basic " + base64.StdEncoding.EncodeToString([]byte("harbor:harbor-secret-1234"))}
 	if got := s.form(t, "/oauth/introspect", url.Values{"token": {r.str("access_token")}}, basic); got.body["active"] != true {
 		t.Errorf("by Basic: %d %s", got.code, got.text)
 	}

@@ -116,7 +116,7 @@ func FuzzForms(f *testing.F) {
 	set := newFleet(f, 1, nil)
 	s := set.servers[0]
 	access, refresh := s.login(f)
-	for _, seed := range []string{asHarbor(access).Encode(), asHarbor(refresh).Encode(), "token=.....", "client_id=harbor&client_secret=harbor-secret&token=a.1.", "%zz", "client_id=\xff"} {
+	for _, seed := range []string{asHarbor(access).Encode(), asHarbor(refresh).Encode(), "token=.....", "client_id=harbor&client_secret=harbor-secret-1234&token=a.1.", "%zz", "client_id=\xff"} {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, body string) {

@@ -109,7 +109,7 @@ func TestTokenEndpointRefuses(t *testing.T) {
 		"no grant_type":                    {with(console("alice", password), "grant_type", ""), nil, wants{400, "invalid_request"}},
 		"unknown grant_type":               {with(console("alice", password), "grant_type", "magic"), nil, wants{400, "unsupported_grant_type"}},
 		"implicit grant":                   {with(console("alice", password), "grant_type", "implicit"), nil, wants{400, "unsupported_grant_type"}},
-		"client that is not trusted":       {with(console("alice", password), "client_id", "harbor", "client_secret", "harbor-secret"), nil, wants{400, "unsupported_grant_type"}},
+		"client that is not trusted":       {with(console("alice", password), "client_id", "harbor", "client_secret", "harbor-secret-1234"), nil, wants{400, "unsupported_grant_type"}},
 		"public client":                    {with(console("alice", password), "client_id", "cli", "client_secret", ""), nil, wants{400, "unsupported_grant_type"}},
 		"no password":                      {with(console("alice", password), "password", ""), nil, wants{400, "invalid_request"}},
 		"wrong password":                   {console("alice", "wrong"), nil, wants{400, "invalid_grant"}},
@@ -125,7 +125,7 @@ func TestTokenEndpointRefuses(t *testing.T) {
 		"no refresh token":                 {renewal(""), nil, wants{400, "invalid_request"}},
 		"access token as refresh token":    {renewal(access), nil, wants{400, "invalid_grant"}},
 		"garbage as refresh token":         {renewal(strings.Repeat(".", 1000)), nil, wants{400, "invalid_grant"}},
-		"refresh token of another client":  {with(renewal(refresh), "client_id", "harbor", "client_secret", "harbor-secret"), nil, wants{400, "invalid_grant"}},
+		"refresh token of another client":  {with(renewal(refresh), "client_id", "harbor", "client_secret", "harbor-secret-1234"), nil, wants{400, "invalid_grant"}},
 		"refresh that widens the scope":    {with(renewal(refresh), "scope", "openid"), nil, wants{400, "invalid_scope"}},
 		"refresh token as access token":    {with(console("alice", "wrong"), "x", "y"), map[string]string{"Authorization": "Bearer " + refresh}, wants{400, "invalid_grant"}},
 		"wrong password, good bearer sent": {console("alice", "wrong"), map[string]string{"Authorization": "Bearer " + access}, wants{400, "invalid_grant"}},
@@ -234,7 +234,7 @@ func TestGuessingASecretIsLimited(t *testing.T) {
 			t.Fatalf("%d %s", r.code, r.text)
 		}
 	}
-	form.Set("client_secret", "harbor-secret")
+	form.Set("client_secret", "harbor-secret-1234")
 	if r := f.servers[0].post(t, form, nil); r.code != http.StatusTooManyRequests || r.header.Get("Retry-After") == "" {
 		t.Errorf("%d %s", r.code, r.text)
 	}
@@ -257,7 +257,7 @@ func TestGuessingASecretStopsNobodyBehindTheSameProxy(t *testing.T) {
 	for range failuresAtOnce + 1 {
 		f.servers[0].post(t, form, map[string]string{"X-Client-Ip": "203.0.113.66"})
 	}
-	form.Set("client_secret", "harbor-secret")
+	form.Set("client_secret", "harbor-secret-1234")
 	if r := f.servers[0].post(t, form, map[string]string{"X-Client-Ip": "203.0.113.66"}); r.code != http.StatusTooManyRequests {
 		t.Errorf("who guesses: %d %s", r.code, r.text)
 	}
