@@ -37,9 +37,6 @@ func (h *V1beta1) createUser(r *restful.Request) (any, error) {
 		info.Subresource != "" || info.Namespace != "" || info.Workspace != "" {
 		return nil, apierrors.NewNotFound(schema.GroupResource{Group: Group, Resource: "users"}, "")
 	}
-	if err := personal(r); err != nil && caller.GetName() == iamv1beta1.UserPreRegistration {
-		return nil, err
-	}
 	u, err := readUser(r.Request)
 	if err != nil {
 		return nil, err
