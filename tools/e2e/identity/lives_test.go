@@ -253,7 +253,7 @@ func TestWhatIsRandomIsRandom(t *testing.T) {
 	}
 	for range 20 {
 		once("code", harbor.ask().code(t, b), 22)
-		_, body := claims(t, console.token(t, "grant_type", "client_credentials").tokens(t).Access)
+		_, body := claims(t, portal.token(t, "grant_type", "client_credentials").tokens(t).Access)
 		once("jti", body["jti"].(string), 22)
 	}
 	for range 5 {
