@@ -21,7 +21,21 @@ import (
 // cas is a CAS server whose answer to a validation a test writes.
 type cas struct {
 	name   string
+	mu     sync.Mutex
 	answer string
+}
+
+// answers sets what the server says to the next validations.
+func (c *cas) answers(text string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.answer = text
+}
+
+func (c *cas) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	_, _ = io.WriteString(w, c.answer)
 }
 
 const casNamespace = ` xmlns:cas="http://www.yale.edu/tp/cas"`
@@ -51,9 +65,10 @@ func (c *cas) login(t *testing.T, b *browser) *page {
 func TestAnswersOfCASAreParsedStrictly(t *testing.T) {
 	rule(t, "S48")
 	c := &cas{}
-	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, c.answer) }))
+	srv := httptest.NewServer(c)
 	defer srv.Close()
-	c.answer = `<cas:serviceResponse` + casNamespace + `><cas:authenticationFailure code="INVALID_TICKET">no</cas:authenticationFailure></cas:serviceResponse>`
+	failure := `<cas:serviceResponse` + casNamespace + `><cas:authenticationFailure code="INVALID_TICKET">no</cas:authenticationFailure></cas:serviceResponse>`
+	c.answers(failure)
 	c.name = provide(t, "cas", "CASIdentityProvider", fmt.Sprintf("  casServerURL: %s\n", srv.URL))
 	person := unique("casper")
 	user := "<cas:user>" + person + "</cas:user>"
@@ -74,12 +89,12 @@ func TestAnswersOfCASAreParsedStrictly(t *testing.T) {
 		"NoUser":                   casSuccess(""),
 		"AnEmptyUser":              casSuccess("<cas:user> </cas:user>"),
 		"AUserInTheAttributesOnly": casSuccess("<cas:attributes>" + user + "</cas:attributes>"),
-		"AFailure":                 c.answer,
+		"AFailure":                 failure,
 		"NoXML":                    "yes\n" + person,
 		"Nothing":                  "",
 	} {
 		t.Run(name, func(t *testing.T) {
-			c.answer = answer
+			c.answers(answer)
 			b := newBrowser(t)
 			storesNothing(t, func() {
 				if p := c.login(t, b); p.status < 400 || p.to != nil {
@@ -94,7 +109,7 @@ func TestAnswersOfCASAreParsedStrictly(t *testing.T) {
 			}
 		})
 	}
-	c.answer = casSuccess(user)
+	c.answers(casSuccess(user))
 	t.Cleanup(func() { deleteUser(person) })
 	c.login(t, newBrowser(t)).shows(t, http.StatusOK, "Your account")
 }
