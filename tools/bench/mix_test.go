@@ -36,7 +36,7 @@ func TestAMixIsWhatItIsSaidToBe(t *testing.T) {
 		t.Fatal(err)
 	}
 	kube.ClearActions()
-	const turns = (mixBurst + 1) / 3 * len(mixTurns) // one burst and its end: three turns of a round are of ConfigMaps that are made
+	const turns = (mixBurst + 1) * len(mixTurns) // as many bursts, with their ends, as a round has turns of ConfigMaps that are made
 	w, events := m.mixers[0], 0
 	w.turn = 0
 	for range turns {

@@ -135,7 +135,8 @@ func (b *bench) load(ctx context.Context, r *soakRun) error {
 
 // seen is what was observed of the product while it was loaded.
 type seen struct {
-	// rss and heap are bytes, the least of each minute behind the warm-up, which leaves garbage out that is not collected yet.
+	// rss and heap are bytes, the least of each minute behind the warm-up, which leaves garbage out that is not collected yet. heap is
+	// where the next collection is due: the last one found half of it alive.
 	rss, heap  []float64
 	goroutines []float64 // at the end of each of these minutes
 	taken      float64   // events of kube-apiserver that were taken in, a second
@@ -223,7 +224,7 @@ func (s *soak) metrics(ctx context.Context) (m metrics, err error) {
 		switch {
 		case name == "go_goroutines":
 			m.goroutines = value
-		case name == "go_memstats_heap_alloc_bytes":
+		case name == "go_memstats_next_gc_bytes":
 			m.heap = value
 		case strings.HasPrefix(name, "ks_cache_events_total{") && !strings.Contains(name, `"bookmark"`) && !strings.Contains(name, `"listed"`):
 			m.events += value

@@ -38,7 +38,7 @@ func TestSoakCountsWhatFails(t *testing.T) {
 func TestSoakReadsTheMetricsOfTheProduct(t *testing.T) {
 	text := `# HELP go_goroutines Number of goroutines that currently exist.
 go_goroutines 122
-go_memstats_heap_alloc_bytes 2.5e+07
+go_memstats_next_gc_bytes 2.5e+07
 ks_cache_events_total{gvr="v1/pods",type="added"} 3
 ks_cache_events_total{gvr="v1/pods",type="modified"} 1.5e+03
 ks_cache_events_total{gvr="v1/configmaps",type="deleted"} 4
