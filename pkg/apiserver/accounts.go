@@ -109,7 +109,7 @@ func (p *parts) followAccounts() {
 		}
 		return nil // a cluster without the kind has nobody who has one
 	}
-	a.entrance.Write = asCaller{p.may, p.kube}.WritePassword
+	a.entrance.Write = writePassword(p.caller())
 }
 
 // runAccounts starts what writes behind, until ctx ends.

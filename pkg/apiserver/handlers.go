@@ -12,6 +12,7 @@ import (
 
 	"kapis.dev/ks-apiserver/pkg/apiserver/openapi"
 	"kapis.dev/ks-apiserver/pkg/authz"
+	"kapis.dev/ks-apiserver/pkg/caller"
 	kapisconfig "kapis.dev/ks-apiserver/pkg/kapis/config"
 	"kapis.dev/ks-apiserver/pkg/kapis/dynamic"
 	kapisiam "kapis.dev/ks-apiserver/pkg/kapis/iam"
@@ -25,7 +26,7 @@ import (
 
 // webServices lists the API groups.
 func (p *parts) webServices() []*restful.WebService {
-	kinds := &dynamic.Handler{Resources: p.resources, Streams: p.streams, AsCaller: asCaller{p.may, p.kube}, Kube: p.kube}
+	kinds := &dynamic.Handler{Resources: p.resources, Streams: p.streams, AsCaller: p.caller(), Kube: p.kube}
 	config := kapisconfig.Handler{Multicluster: kapisconfig.Multicluster{
 		ClusterRole: p.cfg.Multicluster.ClusterRole, HostClusterName: p.cfg.Multicluster.HostClusterName, ClusterName: p.cfg.Multicluster.ClusterName,
 	}, IdentityProviders: &kapisconfig.IdentityProviders{Directory: p.directory, Accounts: p.people}}
@@ -36,14 +37,17 @@ func (p *parts) webServices() []*restful.WebService {
 	all = append(all, p.oauth.WebServices()...)
 	all = append(all, config.V1alpha2())
 	inventory := resources.NewInventory(p.store, p.resources)
-	remotes := resources.NewRemotes(resources.RemoteOptions{AsCaller: asCaller{p.may, p.kube}, AllowLoopback: p.cfg.Egress.AllowLoopback})
-	all = append(all, (&resources.V1alpha3{Resources: p.resources, Streams: p.streams, Authorizer: p.may, AsCaller: asCaller{p.may, p.kube}, Inventory: inventory, Remotes: remotes}).WebService())
+	remotes := resources.NewRemotes(resources.RemoteOptions{AsCaller: p.caller(), AllowLoopback: p.cfg.Egress.AllowLoopback})
+	all = append(all, (&resources.V1alpha3{Resources: p.resources, Streams: p.streams, Authorizer: p.may, AsCaller: p.caller(), Inventory: inventory, Remotes: remotes}).WebService())
 	all = append(all, (&resources.V1alpha2{Inventory: inventory, Remotes: remotes, Kubeconfigs: p.kubeconfigs()}).WebService())
 	all = append(all, (&operations.V1alpha2{Kube: p.kube, Authorizer: p.may}).WebService())
 	all = append(all, p.iamService(kinds))
 	all = append(all, dynamic.WebServices(kinds)...)
 	return all
 }
+
+// caller asks kube-apiserver as the caller of a request.
+func (p *parts) caller() caller.Client { return caller.Client{May: p.may, Kube: p.kube} }
 
 // iamService has the routes of accounts, and beside them those of the kinds of their group.
 func (p *parts) iamService(kinds *dynamic.Handler) *restful.WebService {

@@ -1,4 +1,4 @@
-package apiserver
+package caller
 
 import (
 	"context"
@@ -54,7 +54,7 @@ func TestAHandlerReadsWithTheCallersRightsToTheObject(t *testing.T) { // S25
 		}
 		_, _ = w.Write([]byte(`{"kind":"Secret"}`))
 	})
-	got, err := asCaller{authz.Func(onlyGet), kube}.Get(inARequest(t, "ann"), secretPath)
+	got, err := Client{authz.Func(onlyGet), kube}.Get(inARequest(t, "ann"), secretPath)
 	if err != nil || string(got) != `{"kind":"Secret"}` {
 		t.Errorf("%s, %v", got, err)
 	}
@@ -62,7 +62,7 @@ func TestAHandlerReadsWithTheCallersRightsToTheObject(t *testing.T) { // S25
 
 func TestWhoMayNotReadAnObjectReachesNobody(t *testing.T) { // S25
 	kube := answers(func(http.ResponseWriter, *http.Request) { t.Error("kube-apiserver was asked") })
-	a := asCaller{authz.Func(onlyGet), kube}
+	a := Client{authz.Func(onlyGet), kube}
 	for _, c := range []struct{ user, path string }{
 		{"bob", secretPath}, {"ann", "/api/v1/namespaces/b/secrets/s"}, {"ann", "/api/v1/namespaces/a/secrets/other"}, {"ann", "/api/v1/namespaces/a/secrets"},
 	} {
@@ -77,7 +77,7 @@ func TestWhoMayNotReadAnObjectReachesNobody(t *testing.T) { // S25
 	undecided := authz.Func(func(context.Context, user.Info, *request.Info) (authz.Decision, error) {
 		return authz.Decision{}, broken
 	})
-	if _, err := (asCaller{undecided, kube}).Get(inARequest(t, "ann"), secretPath); !errors.Is(err, broken) {
+	if _, err := (Client{undecided, kube}).Get(inARequest(t, "ann"), secretPath); !errors.Is(err, broken) {
 		t.Errorf("%v", err)
 	}
 }
@@ -96,7 +96,7 @@ func TestWhatKubeAPIServerRefusesIsRefusedInItsWords(t *testing.T) {
 			_, _ = w.Write(make([]byte, 5<<20))
 		}, func(err error) bool { return err != nil && strings.Contains(err.Error(), "more than") }},
 	} {
-		if _, err := (asCaller{authz.Func(onlyGet), c.kube}).Get(inARequest(t, "ann"), secretPath); !c.ok(err) {
+		if _, err := (Client{authz.Func(onlyGet), c.kube}).Get(inARequest(t, "ann"), secretPath); !c.ok(err) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

@@ -1,0 +1,116 @@
+// Package caller reads and writes at kube-apiserver for handlers, as the caller of the request that they answer.
+package caller
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"kapis.dev/ks-apiserver/pkg/authz"
+	"kapis.dev/ks-apiserver/pkg/request"
+)
+
+// maxObject bounds an object that is read, in bytes: etcd takes smaller ones only.
+const maxObject = 4 << 20
+
+// Client asks kube-apiserver as the caller whom the context of a request names. Nothing is asked with this server's own rights.
+type Client struct {
+	// May decides whether the caller may do what is asked for: it is another request than the one that was authorized.
+	May authz.Authorizer
+	// Kube sends a request as the caller of its context. proxy.Kube is one.
+	Kube http.RoundTripper
+}
+
+// Order is a request to kube-apiserver.
+type Order struct {
+	// Method is GET, POST, PUT, PATCH or DELETE; Path is canonical, such as /api/v1/namespaces/a.
+	Method, Path string
+	Query        url.Values
+	// Type is the media type of Body; empty means application/json.
+	Type string
+	Body []byte
+	// Implied says that the right which let the request of the context pass is the right to this order too: an invitation to
+	// a workspace is the right to write the binding that it consists of. Then nobody is asked again here, kube-apiserver decides by the synthetic
+	// group of that right, and whoever sets it has made sure that the order does just what was authorized.
+	Implied bool
+}
+
+// Get returns the object at a path.
+func (c Client) Get(ctx context.Context, path string) ([]byte, error) {
+	return c.Do(ctx, Order{Method: http.MethodGet, Path: path})
+}
+
+// Do sends an order, and returns the object that is the answer. The error of an answer that is a Status is that Status;
+// that of a refusal is authz.Denied's.
+func (c Client) Do(ctx context.Context, o Order) ([]byte, error) {
+	r, err := o.request(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if r, err = c.permit(r, o.Implied); err != nil {
+		return nil, err
+	}
+	resp, err := c.Kube.RoundTrip(r)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = resp.Body.Close() }()
+	body, err := io.ReadAll(io.LimitReader(resp.Body, maxObject+1))
+	switch {
+	case err != nil:
+		return nil, o.failure(err)
+	case len(body) > maxObject:
+		return nil, o.failure(fmt.Errorf("the answer has more than %d bytes", maxObject))
+	case resp.StatusCode < http.StatusMultipleChoices:
+		return body, nil
+	}
+	var s metav1.Status
+	if err := json.Unmarshal(body, &s); err != nil || s.Code == 0 || resp.StatusCode == http.StatusUnauthorized {
+		return nil, o.failure(fmt.Errorf("kube-apiserver answers %d", resp.StatusCode))
+	}
+	return nil, &apierrors.StatusError{ErrStatus: s}
+}
+
+func (o Order) request(ctx context.Context) (*http.Request, error) {
+	r, err := http.NewRequestWithContext(ctx, o.Method, "/", bytes.NewReader(o.Body))
+	if err != nil {
+		return nil, o.failure(err)
+	}
+	if len(o.Body) == 0 {
+		r.Body, r.ContentLength = http.NoBody, 0
+	}
+	r.URL = &url.URL{Path: o.Path, RawQuery: o.Query.Encode()}
+	r.Header.Set("Accept", "application/json")
+	if o.Type != "" {
+		r.Header.Set("Content-Type", o.Type)
+	} else if len(o.Body) > 0 {
+		r.Header.Set("Content-Type", "application/json")
+	}
+	return r, nil
+}
+
+func (c Client) permit(r *http.Request, implied bool) (*http.Request, error) {
+	if !implied {
+		return authz.Permit(c.May, r)
+	}
+	ctx := r.Context()
+	if request.UserFrom(ctx) == nil || !authz.DecisionFrom(ctx).Allowed {
+		return nil, fmt.Errorf("send %s %s as the caller: nothing was allowed that could imply it", r.Method, r.URL.Path)
+	}
+	info, err := request.Parse(r)
+	if err != nil {
+		return nil, err
+	}
+	return r.WithContext(request.WithInfo(ctx, info)), nil
+}
+
+func (o Order) failure(err error) error {
+	return fmt.Errorf("%s %s as the caller: %w", o.Method, o.Path, err)
+}
