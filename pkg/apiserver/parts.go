@@ -29,6 +29,7 @@ import (
 	"kapis.dev/ks-apiserver/pkg/authz"
 	"kapis.dev/ks-apiserver/pkg/authz/rbac"
 	"kapis.dev/ks-apiserver/pkg/config"
+	"kapis.dev/ks-apiserver/pkg/controller/mirror"
 	"kapis.dev/ks-apiserver/pkg/filter"
 	"kapis.dev/ks-apiserver/pkg/iam"
 	"kapis.dev/ks-apiserver/pkg/idp"
@@ -187,9 +188,11 @@ func (p *parts) makeProviders(context.Context) error {
 	if err != nil {
 		return err
 	}
-	p.people = iam.NewAccounts(iam.AccountOptions{API: api, Users: p.users, Named: p.rbac.Named, Synced: func() bool {
-		return p.identityKnown() == nil && p.rolesKnown() == nil
-	}})
+	native := &iam.NativeNames{Client: p.client.RbacV1(), Selector: mirror.LabelManagedBy + "!=" + mirror.ManagedBy, Now: time.Now}
+	p.people = iam.NewAccounts(iam.AccountOptions{
+		API: api, Users: p.users, Named: p.rbac.Named, NamedNatively: native.Has, Reservations: p.sessions,
+		Synced: func() bool { return p.identityKnown() == nil && p.rolesKnown() == nil },
+	})
 	p.proxies = &requestheader.Authenticator{Directory: p.directory, Accounts: p.people, Origin: p.origin(), Now: time.Now}
 	return nil
 }

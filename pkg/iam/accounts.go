@@ -8,6 +8,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/klog/v2"
 
 	"kapis.dev/ks-apiserver/pkg/api/iam/v1beta1"
 	"kapis.dev/ks-apiserver/pkg/idp"
@@ -40,6 +41,16 @@ type AccountOptions struct {
 	// Named tells whether a binding names a user of that name, who may not be there. A User who got the name would get the
 	// rights, so that none is made of a name that a provider, or a person, says. nil for none.
 	Named func(name string) bool
+	// NamedNatively is the same of bindings that are Kubernetes' own. It is asked last, since it may have to ask kube-apiserver; nil for none.
+	NamedNatively func(ctx context.Context, name string) (bool, error)
+	// Reservations keep two registrations of one identity apart; nil for none.
+	Reservations Reservations
+}
+
+// Reservations see to it that a registration makes one User. Sessions are.
+type Reservations interface {
+	Reserve(ctx context.Context, r *Registration, name string) (held string, err error)
+	Release(ctx context.Context, r *Registration, name string) error
 }
 
 // Accounts link identities to Users. It goes by what Users says of links, and never by a name.
@@ -165,11 +176,35 @@ func (a *Accounts) Register(ctx context.Context, r Registration, name, email str
 	case email != "" && a.Users.emailTaken(email):
 		return nil, taken("e-mail", email)
 	}
+	if err := a.reserve(ctx, &r, name); err != nil {
+		return nil, err
+	}
 	u, err := a.create(ctx, []string{name}, wanted{Link: link, displayName: r.DisplayName, email: email, called: r.Username})
 	if errors.Is(err, errNamesTaken) {
+		a.release(ctx, &r, name) // and after no other failure: perhaps the User is there all the same
 		return nil, taken("name", name)
 	}
 	return u, err
+}
+
+func (a *Accounts) reserve(ctx context.Context, r *Registration, name string) error {
+	if a.Reservations == nil {
+		return nil
+	}
+	held, err := a.Reservations.Reserve(ctx, r, name)
+	if err == nil && held != "" {
+		return apierrors.NewConflict(usersResource(), name, fmt.Errorf("the same identity is being registered as %q: log in again", held))
+	}
+	return err
+}
+
+func (a *Accounts) release(ctx context.Context, r *Registration, name string) {
+	if a.Reservations == nil {
+		return
+	}
+	if err := a.Reservations.Release(context.WithoutCancel(ctx), r, name); err != nil {
+		klog.ErrorS(err, "A person has to wait before he can choose another name", "provider", r.Provider, "for", CodeLife)
+	}
 }
 
 // Vouched returns who an identity is to an authorizer, for a provider that vouches for every single request: the User as he
@@ -206,7 +241,9 @@ var errNamesTaken = fmt.Errorf("%w: the names that could be made of it are taken
 // later one finds the User of the first, by its link.
 func (a *Accounts) create(ctx context.Context, names []string, w wanted) (*User, error) {
 	for _, name := range names {
-		if a.Named != nil && a.Named(name) {
+		if named, err := a.named(ctx, name); err != nil {
+			return nil, err
+		} else if named {
 			continue
 		}
 		u, err := a.make(ctx, w.object(a, name))
@@ -222,6 +259,21 @@ func (a *Accounts) create(ctx context.Context, names []string, w wanted) (*User,
 		}
 	}
 	return nil, errNamesTaken
+}
+
+// named tells whether a binding of any kind names a user of the name.
+func (a *Accounts) named(ctx context.Context, name string) (bool, error) {
+	if a.Named != nil && a.Named(name) {
+		return true, nil
+	}
+	if a.NamedNatively == nil {
+		return false, nil
+	}
+	named, err := a.NamedNatively(ctx, name)
+	if err != nil {
+		return false, fmt.Errorf("%w: look for bindings of the name %q: %w", ErrUnavailable, name, err)
+	}
+	return named, nil
 }
 
 // make creates a User, and returns the one that is there where it has the link already; nil where it is somebody else.
