@@ -60,10 +60,18 @@ func (s *Server) logout(req *restful.Request) (any, error) {
 	if b != nil {
 		return s.logoutBrowser(r, b, to, p.live)
 	}
-	if p.live != nil {
-		if err := s.end(r, p.live); err != nil {
-			return nil, err
-		}
+	if p.live == nil {
+		return s.leave(r, to)
+	}
+	upstream := ""
+	if p.hinted { // a browser that lost its cookie; who sends a bearer token is a program, and goes nowhere
+		upstream = s.upstreamLogout(r, p.live, to)
+	}
+	if err := s.end(r, p.live); err != nil {
+		return nil, err
+	}
+	if upstream != "" {
+		return redirect(upstream), nil
 	}
 	return s.leave(r, to)
 }
@@ -125,7 +133,11 @@ func (s *Server) upstreamLogout(r *http.Request, sess *iam.Session, l *farewell)
 }
 
 func (s *Server) logoutPage(r *http.Request, provider idp.Logout, sess *iam.Session, l *farewell) (string, error) {
-	_, hint, err := s.Sessions.Upstream(r.Context(), sess.Name)
+	name := sess.Name
+	if sess.Parent != "" {
+		name = sess.Parent // what the provider gave was given to the browser
+	}
+	_, hint, err := s.Sessions.Upstream(r.Context(), name)
 	if err != nil {
 		return "", err
 	}
@@ -149,6 +161,7 @@ func (s *Server) returning(state string) (*farewell, bool) {
 type proof struct {
 	subject, client string
 	live            *iam.Session // nil where it is over
+	hinted          bool         // by an ID token
 }
 
 // proof returns what the request proves; nil for nothing.
@@ -163,7 +176,7 @@ func (s *Server) proof(r *http.Request, f form) (*proof, error) {
 		return nil, err
 	default: // a hint that is not ours proves nothing
 		if id, err := s.Verifier.Identity(f["id_token_hint"]); err == nil {
-			p, session = &proof{subject: id.Subject, client: id.Client}, id.Session
+			p, session = &proof{subject: id.Subject, client: id.Client, hinted: true}, id.Session
 		}
 	}
 	if p == nil {

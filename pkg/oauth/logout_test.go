@@ -241,29 +241,37 @@ func TestLogoutGoesUpstreamAndComesBack(t *testing.T) {
 }
 
 // TLogout-6, U34: with the hint of the client's own login, the logout goes up before the browser's session, which has the provider's
-// ID token, is over.
+// ID token, is over; also where the browser has lost our cookie.
 func TestLogoutWithAHintGoesUpstreamToo(t *testing.T) {
-	w := newSite(t)
-	w.knows("alice")
-	known := w.gate.proof
-	w.gate.proof = func(provider string, id *idp.Identity) (*iam.Proof, error) {
-		proof, err := known(provider, id)
-		proof.Hint = "their-id-token"
-		return proof, err
-	}
-	p := w.person(t)
-	p.open("/oauth/authorize?" + harborAsks().Encode())
-	q := p.open("/oauth/callback/github?code=c&state="+p.away(p.button())).sentTo(t, harborURI)
-	in := w.redeem(t, q.Get("code"), nil)
-	r := p.open("/oauth/logout?" + url.Values{"id_token_hint": {in.str("id_token")}, "post_logout_redirect_uri": {"https://harbor.example/bye"}, "state": {"a b"}}.Encode())
-	up, err := url.Parse(r.header.Get("Location"))
-	if err != nil || r.code != http.StatusFound || up.Host != "idp.example" || up.Query().Get("hint") != "their-id-token" {
-		t.Fatalf("%d %v %s", r.code, r.header, r.text)
-	}
-	if p.loggedIn() != "" || w.userinfo(t, in.str("access_token")).code != http.StatusUnauthorized {
-		t.Error("a session outlives the logout")
-	}
-	if r := p.open("/oauth/logout?" + url.Values{"state": {up.Query().Get("state")}}.Encode()); r.header.Get("Location") != "https://harbor.example/bye?state=a+b" {
-		t.Errorf("%d to %q", r.code, r.header.Get("Location"))
+	for name, cookie := range map[string]bool{"WithTheCookie": true, "WithoutIt": false} {
+		t.Run(name, func(t *testing.T) {
+			w := newSite(t)
+			w.knows("alice")
+			known := w.gate.proof
+			w.gate.proof = func(provider string, id *idp.Identity) (*iam.Proof, error) {
+				proof, err := known(provider, id)
+				proof.Hint = "their-id-token"
+				return proof, err
+			}
+			p := w.person(t)
+			p.open("/oauth/authorize?" + harborAsks().Encode())
+			q := p.open("/oauth/callback/github?code=c&state="+p.away(p.button())).sentTo(t, harborURI)
+			in := w.redeem(t, q.Get("code"), nil)
+			leaver := p
+			if !cookie {
+				leaver = w.person(t)
+			}
+			r := leaver.open("/oauth/logout?" + url.Values{"id_token_hint": {in.str("id_token")}, "post_logout_redirect_uri": {"https://harbor.example/bye"}, "state": {"a b"}}.Encode())
+			up, err := url.Parse(r.header.Get("Location"))
+			if err != nil || r.code != http.StatusFound || up.Host != "idp.example" || up.Query().Get("hint") != "their-id-token" {
+				t.Fatalf("%d %v %s", r.code, r.header, r.text)
+			}
+			if p.loggedIn() != "" || w.userinfo(t, in.str("access_token")).code != http.StatusUnauthorized {
+				t.Error("a session outlives the logout")
+			}
+			if r := leaver.open("/oauth/logout?" + url.Values{"state": {up.Query().Get("state")}}.Encode()); r.header.Get("Location") != "https://harbor.example/bye?state=a+b" {
+				t.Errorf("%d to %q", r.code, r.header.Get("Location"))
+			}
+		})
 	}
 }
