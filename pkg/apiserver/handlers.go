@@ -3,6 +3,7 @@ package apiserver
 import (
 	"net/http"
 	"strings"
+	"time"
 
 	restful "github.com/emicklei/go-restful/v3"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
@@ -54,7 +55,7 @@ func (p *parts) iamService(kinds *dynamic.Handler) *restful.WebService {
 	a := p.accounts
 	ws := (&kapisiam.V1beta1{
 		Users: p.users, Entrance: a.entrance, Accounts: a.entrance.Accounts, Sessions: p.sessions, APIKeys: a.keys, Factors: a.factors,
-		Resources: p.resources, Kube: p.kube, Authorizer: p.may, Trust: a.trust,
+		Resources: p.resources, Kube: p.kube, Authorizer: p.may, Trust: a.trust, Now: time.Now,
 	}).WebService()
 	dynamic.Mount(ws, kapisiam.Group, kapisiam.Version, kinds)
 	return ws

@@ -52,6 +52,9 @@ type User struct {
 // changed.
 func (u *User) Info() user.Info { return u.info }
 
+// HasPassword tells whether the user has a password here. Who comes from an identity provider alone has none.
+func (u *User) HasPassword() bool { return u.password != nil }
+
 // Credential returns the fingerprint of what the user proves himself with. It changes when the
 // password does; a session that carries another one is over.
 func (u *User) Credential() string { return u.credential }

@@ -76,7 +76,7 @@ func TestAPIKeys(t *testing.T) { // U36
 	a := admin(t)
 	keys := iamRoutes + "/users/admin/apikeys"
 	made := decode[struct{ Name, Token string }](t, a.must(t, http.StatusOK, http.MethodPost, keys,
-		map[string]any{"description": "e2e", "expiresAt": time.Now().Add(time.Hour).UTC().Format(time.RFC3339)}).body)
+		map[string]any{"description": "e2e", "currentPassword": product.AdminPassword, "expiresAt": time.Now().Add(time.Hour).UTC().Format(time.RFC3339)}).body)
 	key := caller{product.URL, made.Token}
 	key.must(t, http.StatusOK, http.MethodGet, "/kapis/resources.kubesphere.io/v1alpha3/pods?limit=1", nil)
 	key.must(t, http.StatusOK, http.MethodGet, "/api/v1/pods?limit=1", nil)

@@ -57,6 +57,27 @@ func (h *V1beta1) listKeys(r *restful.Request) (any, error) {
 type newKey struct {
 	Description string    `json:"description"`
 	ExpiresAt   time.Time `json:"expiresAt"`
+	// CurrentPassword proves that it is the user himself who makes a key: a token that was stolen for minutes must not become a key for months.
+	CurrentPassword string `json:"currentPassword"`
+}
+
+// justNow is how long ago a user who has no password logged in at most who makes an API key.
+const justNow = 5 * time.Minute
+
+// proven holds that a user has just proved who he is: by his password, or, where he has none, by a login at his identity provider.
+func (h *V1beta1) proven(r *restful.Request, u *iam.User, password string) error {
+	if u.HasPassword() {
+		if password == "" {
+			return apierrors.NewBadRequest("currentPassword is missing: making an API key needs the password of the user")
+		}
+		return failure(h.Entrance.Confirm(r.Request.Context(), u, password, h.origin(r)))
+	}
+	for _, s := range h.Sessions.Of(u.UID) {
+		if h.Now().Sub(s.Authenticated) <= justNow {
+			return nil
+		}
+	}
+	return forbidden("making an API key needs a login within the last five minutes: log in again")
 }
 
 // createKey makes a key of one's own: nobody makes one for somebody else, whatever he may do, since he would be that person then.
@@ -73,6 +94,9 @@ func (h *V1beta1) createKey(r *restful.Request) (any, error) {
 	}
 	var in newKey
 	if err := read(r.Request, &in); err != nil {
+		return nil, err
+	}
+	if err := h.proven(r, u, in.CurrentPassword); err != nil {
 		return nil, err
 	}
 	k, token, err := h.APIKeys.Create(r.Request.Context(), u, in.Description, in.ExpiresAt)

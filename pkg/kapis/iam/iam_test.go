@@ -116,7 +116,8 @@ func TestWhoRegistersNamesAnIdentity(t *testing.T) {
 
 func TestAPIKeysAreMadeByTheirUserOnly(t *testing.T) {
 	w := newWorld(t)
-	body := `{"description":"ci","expiresAt":"` + noon().Add(time.Hour).Format(time.RFC3339) + `"}`
+	expires := `"expiresAt":"` + noon().Add(time.Hour).Format(time.RFC3339) + `"`
+	body := `{"description":"ci","currentPassword":"` + secret + `",` + expires + `}`
 	made := Key{}
 	if err := json.Unmarshal([]byte(w.want(200, caller("alice"), http.MethodPost, "/users/alice/apikeys", body)), &made); err != nil || !strings.HasPrefix(made.Token, "ksk_"+made.Name) {
 		t.Fatalf("%+v, %v", made, err)
@@ -131,7 +132,7 @@ func TestAPIKeysAreMadeByTheirUserOnly(t *testing.T) {
 			t.Errorf("%s: %d %s", name, code, answer)
 		}
 	}
-	w.want(400, caller("alice"), http.MethodPost, "/users/alice/apikeys", `{}`)
+	w.want(400, caller("alice"), http.MethodPost, "/users/alice/apikeys", `{"currentPassword":"`+secret+`"}`)
 	w.want(400, caller("alice"), http.MethodPost, "/users/alice/apikeys", `{"expiresAt":"soon"}`)
 	list := w.want(200, caller("bob"), http.MethodGet, "/users/alice/apikeys", "")
 	if !strings.Contains(list, made.Name) || strings.Contains(list, made.Token) || strings.Contains(list, "token") || !strings.Contains(list, `"totalItems":1`) {
@@ -143,6 +144,20 @@ func TestAPIKeysAreMadeByTheirUserOnly(t *testing.T) {
 	w.want(200, caller("bob"), http.MethodDelete, "/users/alice/apikeys", "")
 	if list := w.want(200, caller("alice"), http.MethodGet, "/users/alice/apikeys", ""); list != `{"items":[],"totalItems":0}` {
 		t.Errorf("%s", list)
+	}
+}
+
+// A token that somebody took for some minutes does not become a key for months.
+func TestAnAPIKeyNeedsAProofOfNow(t *testing.T) {
+	w := newWorld(t)
+	expires := `"expiresAt":"` + noon().Add(time.Hour).Format(time.RFC3339) + `"`
+	for _, proof := range []string{"", `"currentPassword":"wrong",`} {
+		w.want(400, caller("alice"), http.MethodPost, "/users/alice/apikeys", `{`+proof+expires+`}`)
+	}
+	// Who has no password proves himself by a login at his provider.
+	for ago, code := range map[time.Duration]int{time.Minute: 200, justNow + time.Second: 403} {
+		w.proved = noon().Add(-ago)
+		w.want(code, caller("ldap"), http.MethodPost, "/users/ldap/apikeys", `{`+expires+`}`)
 	}
 }
 

@@ -43,6 +43,8 @@ type V1beta1 struct {
 	Authorizer authz.Authorizer
 	// Trust are the proxies whose word on where a request comes from counts.
 	Trust web.Trust
+	// Now is the clock.
+	Now func() time.Time
 }
 
 // Sessions are the sessions of users. iam.Sessions is one.

@@ -47,6 +47,8 @@ type world struct {
 	// written are the passwords that were written, and as whom.
 	written map[string]string
 	ended   []string
+	// proved is when all users proved themselves in their sessions.
+	proved time.Time
 	// made are the users that were registered.
 	made []*v1beta1.User
 }
@@ -68,6 +70,7 @@ func newWorld(t *testing.T) *world {
 		t.Fatal(err)
 	}
 	w.h = &V1beta1{
+		Now:      noon,
 		Users:    w.users,
 		Entrance: &iam.Entrance{Passwords: passwords, Lockout: lockout, Now: noon, Write: w.write},
 		Accounts: iam.NewAccounts(iam.AccountOptions{API: w, Users: w.users, Synced: func() bool { return true }}), Sessions: w,
@@ -138,7 +141,7 @@ func (w *world) EndAll(_ context.Context, uid, _, _ string) error {
 	return nil
 }
 func (w *world) Of(uid string) []*iam.Session {
-	return []*iam.Session{{Name: "s-of-" + uid, UserUID: uid, Client: "kubesphere", Created: noon(), Expires: noon(), Origin: iam.Origin{Source: "192.0.2.1"}}}
+	return []*iam.Session{{Name: "s-of-" + uid, UserUID: uid, Client: "kubesphere", Created: noon(), Authenticated: w.proved, Expires: noon(), Origin: iam.Origin{Source: "192.0.2.1"}}}
 }
 
 func (w *world) write(_ context.Context, by user.Info, u *iam.User, hash string) error {

@@ -213,7 +213,7 @@ func TestOneKindOfTokenIsNotTakenForAnother(t *testing.T) {
 // newAPIKey makes an API key of a user's own.
 func newAPIKey(t *testing.T, user, access string) string {
 	t.Helper()
-	body := fmt.Sprintf(`{"description":"rules","expiresAt":%q}`, time.Now().Add(time.Hour).UTC().Format(time.RFC3339))
+	body := fmt.Sprintf(`{"description":"rules","currentPassword":%q,"expiresAt":%q}`, password, time.Now().Add(time.Hour).UTC().Format(time.RFC3339))
 	a := call(t, http.MethodPost, issuer+"/kapis/iam.kubesphere.io/v1beta1/users/"+user+"/apikeys", body, "Content-Type: application/json", "Authorization: Bearer "+access)
 	if key := a.field("token"); a.status < 300 && key != "" {
 		return key
