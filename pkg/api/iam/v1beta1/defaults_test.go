@@ -117,8 +117,8 @@ func TestEveryDefaultObjectIsThere(t *testing.T) {
 		got  []string
 		want string
 	}{
-		"GlobalRole":        {names(d.globalRoles), "anonymous authenticated authenticated-self ks-console platform-admin platform-regular platform-self-provisioner pre-registration"},
-		"GlobalRoleBinding": {names(d.globalBindings), "anonymous authenticated authenticated-self ks-console platform-admin pre-registration"},
+		"GlobalRole":        {names(d.globalRoles), "anonymous authenticated authenticated-reviews authenticated-self ks-console platform-admin platform-regular platform-self-provisioner pre-registration"},
+		"GlobalRoleBinding": {names(d.globalBindings), "anonymous authenticated authenticated-reviews authenticated-self ks-console platform-admin pre-registration"},
 		"ClusterRole":       {names(d.clusterRoles), "cluster-admin cluster-viewer"},
 		"BuiltinRole":       {names(d.builtinRoles), "project-admin project-operator project-viewer workspace-admin workspace-regular workspace-self-provisioner workspace-viewer"},
 		"Category": {names(d.categories), `cluster-access-control cluster-app-workloads-management cluster-project-management cluster-resource-management
@@ -187,6 +187,7 @@ func TestEverybodyCanReadWhatPagesNeed(t *testing.T) {
 		{"authenticated", "list", "kubesphere.io", "extensions"},
 		{"authenticated", "list", "extensions.kubesphere.io", "jsbundles"},
 		{"authenticated", "list", "extensions.kubesphere.io", "extensionentries"},
+		{"authenticated", "list", "resources.kubesphere.io", "customresourcedefinitions"},
 		{"authenticated-self", "get", "iam.kubesphere.io", "users"},
 		{"authenticated-self", "patch", "iam.kubesphere.io", "users"},
 		{"authenticated-self", "get", "iam.kubesphere.io", "users/roletemplates"},
@@ -247,11 +248,76 @@ func TestOnlyAdminsMayEscalate(t *testing.T) {
 	d := load(t)
 	for name, tpl := range d.templates {
 		for _, rule := range tpl.Spec.Rules {
-			if slices.Contains(rule.Verbs, "escalate") && name != "namespace-manage-project-settings" {
+			if slices.Contains(rule.Verbs, "escalate") {
 				t.Errorf("%s may escalate on %v", name, rule.Resources)
 			}
-			if slices.Contains(rule.Verbs, "bind") && slices.Contains(rule.Resources, "globalroles") && !slices.Equal(rule.ResourceNames, []string{"platform-regular"}) {
-				t.Errorf("%s may bind globalroles %v", name, rule.ResourceNames)
+			switch bind := slices.Contains(rule.Verbs, "bind"); {
+			case bind && name == "global-manage-users" && slices.Equal(rule.Resources, []string{"globalroles"}) && slices.Equal(rule.ResourceNames, []string{"platform-regular"}):
+			case bind && name == "global-manage-workspaces" && slices.Equal(rule.Resources, []string{"roles", "workspaceroles"}):
+			case bind:
+				t.Errorf("%s may bind %v %v", name, rule.Resources, rule.ResourceNames)
+			}
+		}
+	}
+}
+
+// builtin returns what a built-in role grants, of the templates that it names.
+func (d *defaults) builtin(t *testing.T, pattern string) (out []rbacv1.PolicyRule) {
+	t.Helper()
+	var r iam.Role
+	if err := json.Unmarshal(d.builtinRoles[pattern].Role.Raw, &r); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range r.AggregationRoleTemplates.TemplateNames {
+		out = append(out, d.templates[name].Spec.Rules...)
+	}
+	return out
+}
+
+// What pages of a workspace and of a project ask for before they show anything (console.md sections 3 and 6).
+func TestMembersSeeTheirPages(t *testing.T) {
+	d := load(t)
+	pages := map[string][]string{
+		"workspace": {"get tenant.kubesphere.io/workspaces", "get tenant.kubesphere.io/workspacetemplates", "list tenant.kubesphere.io/clusters",
+			"list tenant.kubesphere.io/metrics", "get tenant.kubesphere.io/resourcequotas", "get resources.kubesphere.io/workspaces",
+			"list iam.kubesphere.io/workspacemembers", "list iam.kubesphere.io/workspaceroles", "list iam.kubesphere.io/workspacerolebindings",
+			"list tenant.kubesphere.io/workspacemembers/namespaces"},
+		"project": {"get tenant.kubesphere.io/namespaces", "get /namespaces", "list /limitranges", "list resources.kubesphere.io/quotas",
+			"list resources.kubesphere.io/metrics", "list resources.kubesphere.io/abnormalworkloads", "list iam.kubesphere.io/namespacemembers",
+			"list iam.kubesphere.io/roles", "list apps/deployments", "watch /pods", "list /events", "get /pods/log", "list /persistentvolumeclaims",
+			"list networking.k8s.io/ingresses", "list apps/controllerrevisions", "get autoscaling/horizontalpodautoscalers"},
+	}
+	for pattern := range d.builtinRoles {
+		place, _, _ := strings.Cut(pattern, "-")
+		rules := d.builtin(t, pattern)
+		for _, ask := range pages[place] {
+			verb, what, _ := strings.Cut(ask, " ")
+			group, resource, _ := strings.Cut(what, "/")
+			if !grants(rules, verb, group, resource) {
+				t.Errorf("%s may not %s", pattern, ask)
+			}
+		}
+	}
+}
+
+// Nobody gives away more than he holds, so that an admin must hold what the roles that he gives to others grant: in his own place, and
+// a workspace's in the projects of the workspace.
+func TestAdminsHoldWhatTheyGive(t *testing.T) {
+	d := load(t)
+	for _, tc := range []struct{ admin, role string }{
+		{"project-admin", "project-operator"}, {"project-admin", "project-viewer"}, {"workspace-admin", "project-admin"},
+		{"workspace-admin", "workspace-regular"}, {"workspace-admin", "workspace-self-provisioner"}, {"workspace-admin", "workspace-viewer"},
+	} {
+		held := d.builtin(t, tc.admin)
+		for _, rule := range d.builtin(t, tc.role) {
+			for _, group := range rule.APIGroups {
+				for _, resource := range rule.Resources {
+					for _, verb := range rule.Verbs {
+						if !grants(held, verb, group, resource) {
+							t.Errorf("%s can't give %s: he may not %s %s/%s", tc.admin, tc.role, verb, group, resource)
+						}
+					}
+				}
 			}
 		}
 	}
@@ -280,6 +346,9 @@ func TestConditions(t *testing.T) {
 		{"AnotherUser", "authenticated-self", "bob", request("/apis/iam.kubesphere.io/v1beta1/users/eve", "users", "eve"), false},
 		{"AllUsers", "authenticated-self", "bob", request("/apis/iam.kubesphere.io/v1beta1/users", "users", ""), false},
 		{"NobodyIsNotAllUsers", "authenticated-self", "", request("/apis/iam.kubesphere.io/v1beta1/users", "users", ""), false},
+		{"AReviewIsAboutWhomItNames", "authenticated-reviews", "bob", request("/kapis/iam.kubesphere.io/v1beta1/subjectaccessreviews", "subjectaccessreviews", ""), true},
+		{"AReviewAboutOneself", "authenticated-reviews", "bob", request("/kapis/iam.kubesphere.io/v1beta1/subjectaccessreviews/bob", "subjectaccessreviews", "bob"), true},
+		{"AReviewAboutAnother", "authenticated-reviews", "bob", request("/kapis/iam.kubesphere.io/v1beta1/subjectaccessreviews/eve", "subjectaccessreviews", "eve"), false},
 		{"OwnUserIsMadeByTheRoute", "pre-registration", "system:pre-registration", request("/kapis/iam.kubesphere.io/v1beta1/users", "users", ""), true},
 		{"OwnUserIsNotMadeAtKubeAPIServer", "pre-registration", "system:pre-registration", request("/apis/iam.kubesphere.io/v1beta1/users", "users", ""), false},
 	} {

@@ -17,6 +17,8 @@ const (
 	AnnotationAggregationRoles = "iam.kubesphere.io/aggregation-roles"
 	// AnnotationAutoAggregate asks for the rules of templateNames to be kept in the role's rules.
 	AnnotationAutoAggregate = "iam.kubesphere.io/auto-aggregate"
+	// AnnotationAggregated is where a role says which of its rules and template names came from templates.
+	AnnotationAggregated = "kapis.dev/aggregated"
 )
 
 // Finalizers of roles.

@@ -10,6 +10,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -86,6 +87,9 @@ func served(version string) func(v crdVersion) bool {
 func filler() *randfill.Filler {
 	return randfill.NewWithSeed(1).NilChance(0.2).NumElements(1, 3).MaxDepth(12).Funcs(
 		func(v *metav1.Time, c randfill.Continue) { v.Time = time.Unix(int64(c.Uint32()), 0) },
+		func(v *resource.Quantity, c randfill.Continue) {
+			*v = *resource.NewQuantity(int64(c.Uint32()), resource.DecimalSI)
+		},
 		func(v *runtime.RawExtension, _ randfill.Continue) { v.Raw = []byte(`{"kind":"Any","key":{"n":[1]}}`) },
 		func(v *metav1.ObjectMeta, c randfill.Continue) {
 			c.FillNoCustom(v)
