@@ -20,8 +20,10 @@ const (
 // Parse tells what r asks for. It never panics, and what it can't read without doubt it refuses:
 // its errors are a metav1.Status of code 400, or 405 for a method that the path can't have.
 //
-// A path under /api and /apis means exactly what it means to kube-apiserver. Under /kapi and /kapis
-// a workspace may stand before the rest: .../workspaces/{workspace}/{resource}/{name}.
+// A path under /api and /apis means exactly what it means to kube-apiserver; the object of a workspace
+// is the workspace's own there as well. Under /kapi and /kapis a workspace may stand before the rest:
+// .../workspaces/{workspace}/{resource}/{name}. No selector makes a request a workspace's own: a label
+// says who an object belongs to, but what a server behind this one makes of a selector is its affair.
 func Parse(r *http.Request) (*Info, error) {
 	path, err := checkTarget(r.URL)
 	if err != nil {
@@ -51,8 +53,22 @@ func Parse(r *http.Request) (*Info, error) {
 	if err := i.readQuery(&query, r.URL.RawQuery); err != nil {
 		return nil, err
 	}
+	i.nameWorkspace()
 	i.Scope = i.scope()
 	return i, nil
+}
+
+// nameWorkspace lets the object of a workspace be the workspace's own at kube-apiserver too, where no workspace stands before the
+// resource: so that its members read it there as they do here. What is beneath the object, and all that is not certainly about the one
+// object, is not.
+func (i *Info) nameWorkspace() {
+	if !i.IsKubernetes || i.APIGroup != groupTenant || !isWorkspaces(i.Resource) || i.Name == "" || i.Subresource != "" || i.Namespace != "" {
+		return
+	}
+	switch i.Verb {
+	case "get", "list", "watch", "update", "patch", "delete":
+		i.Workspace = i.Name
+	}
 }
 
 // parsePath fills in what the path and the method say.

@@ -153,6 +153,42 @@ func TestParse(t *testing.T) {
 			Verb: "watch", Path: "/kapi/v1/watch/namespaces", APIPrefix: "kapi", APIVersion: "v1", Resource: "namespaces",
 			IsResource: true, Scope: Cluster,
 		}},
+		{"AWorkspaceIsItsOwnAtKubernetesToo", "PATCH", "/clusters/host/apis/tenant.kubesphere.io/v1beta1/workspaces/w", Info{
+			Verb: "patch", Path: "/apis/tenant.kubesphere.io/v1beta1/workspaces/w", Cluster: "host", Workspace: "w", APIPrefix: "apis",
+			APIGroup: "tenant.kubesphere.io", APIVersion: "v1beta1", Resource: "workspaces", Name: "w", IsResource: true, IsKubernetes: true, Scope: Workspace,
+		}},
+		{"AWorkspaceTemplateIsItsWorkspacesAtKubernetesToo", "DELETE", "/apis/tenant.kubesphere.io/v1beta1/workspacetemplates/w", Info{
+			Verb: "delete", Path: "/apis/tenant.kubesphere.io/v1beta1/workspacetemplates/w", Workspace: "w", APIPrefix: "apis",
+			APIGroup: "tenant.kubesphere.io", APIVersion: "v1beta1", Resource: "workspacetemplates", Name: "w", IsResource: true, IsKubernetes: true, Scope: Workspace,
+		}},
+		{"AWatchOfOneWorkspaceIsItsOwn", "GET", "/apis/tenant.kubesphere.io/v1beta1/workspaces?watch=true&fieldSelector=metadata.name=w", Info{
+			Verb: "watch", Path: "/apis/tenant.kubesphere.io/v1beta1/workspaces", Workspace: "w", APIPrefix: "apis",
+			APIGroup: "tenant.kubesphere.io", APIVersion: "v1beta1", Resource: "workspaces", Name: "w", IsResource: true, IsKubernetes: true, Scope: Workspace,
+		}},
+		{"AllWorkspacesAreThePlatforms", "GET", "/apis/tenant.kubesphere.io/v1beta1/workspaces?fieldSelector=metadata.name!=w", Info{
+			Verb: "list", Path: "/apis/tenant.kubesphere.io/v1beta1/workspaces", APIPrefix: "apis",
+			APIGroup: "tenant.kubesphere.io", APIVersion: "v1beta1", Resource: "workspaces", IsResource: true, IsKubernetes: true, Scope: Global,
+		}},
+		{"DeletingAllWorkspacesIsThePlatforms", "DELETE", "/apis/tenant.kubesphere.io/v1beta1/workspaces?fieldSelector=metadata.name=w", Info{
+			Verb: "deletecollection", Path: "/apis/tenant.kubesphere.io/v1beta1/workspaces", APIPrefix: "apis",
+			APIGroup: "tenant.kubesphere.io", APIVersion: "v1beta1", Resource: "workspaces", IsResource: true, IsKubernetes: true, Scope: Global,
+		}},
+		{"MakingAWorkspaceIsThePlatforms", "POST", "/apis/tenant.kubesphere.io/v1beta1/workspaces/w", Info{
+			Verb: "create", Path: "/apis/tenant.kubesphere.io/v1beta1/workspaces/w", APIPrefix: "apis",
+			APIGroup: "tenant.kubesphere.io", APIVersion: "v1beta1", Resource: "workspaces", Name: "w", IsResource: true, IsKubernetes: true, Scope: Global,
+		}},
+		{"AWorkspaceInANamespaceIsNone", "GET", "/apis/tenant.kubesphere.io/v1beta1/namespaces/n/workspaces/w", Info{
+			Verb: "get", Path: "/apis/tenant.kubesphere.io/v1beta1/namespaces/n/workspaces/w", Namespace: "n", APIPrefix: "apis",
+			APIGroup: "tenant.kubesphere.io", APIVersion: "v1beta1", Resource: "workspaces", Name: "w", IsResource: true, IsKubernetes: true, Scope: Global,
+		}},
+		{"AnotherGroupsWorkspaceAtKubernetesIsAnObject_S5", "GET", "/apis/foo.io/v1/workspaces/w", Info{
+			Verb: "get", Path: "/apis/foo.io/v1/workspaces/w", APIPrefix: "apis", APIGroup: "foo.io", APIVersion: "v1",
+			Resource: "workspaces", Name: "w", IsResource: true, IsKubernetes: true, Scope: Cluster,
+		}},
+		{"SelectorOfAWorkspaceAtKubernetesWidensNothing", "GET", "/api/v1/namespaces?watch=true&labelSelector=kubesphere.io/workspace%3Dw", Info{
+			Verb: "watch", Path: "/api/v1/namespaces", APIPrefix: "api", APIVersion: "v1", Resource: "namespaces",
+			IsResource: true, IsKubernetes: true, Scope: Cluster,
+		}},
 		{"LegacyVersionPathIsNoResource", "GET", "/kapis/version", Info{Verb: "get", Path: "/kapis/version", Scope: Cluster}},
 		{"NamesMayBeAnyText", "GET", "/kapis/rbac.authorization.k8s.io/v1/clusterroles/%C3%A4:%20b", Info{
 			Verb: "get", Path: "/kapis/rbac.authorization.k8s.io/v1/clusterroles/ä: b", APIPrefix: "kapis",
