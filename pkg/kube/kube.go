@@ -19,6 +19,8 @@ import (
 
 	clusterv1alpha1 "kapis.dev/ks-apiserver/pkg/api/cluster/v1alpha1"
 	iamv1beta1 "kapis.dev/ks-apiserver/pkg/api/iam/v1beta1"
+	kubespherev1alpha1 "kapis.dev/ks-apiserver/pkg/api/kubesphere/v1alpha1"
+	quotav1alpha2 "kapis.dev/ks-apiserver/pkg/api/quota/v1alpha2"
 	sessionv1alpha1 "kapis.dev/ks-apiserver/pkg/api/session/v1alpha1"
 	tenantv1beta1 "kapis.dev/ks-apiserver/pkg/api/tenant/v1beta1"
 	"kapis.dev/ks-apiserver/pkg/version"
@@ -101,6 +103,8 @@ func Scheme() *runtime.Scheme {
 		tenantv1beta1.AddToScheme,
 		clusterv1alpha1.AddToScheme,
 		sessionv1alpha1.AddToScheme,
+		kubespherev1alpha1.AddToScheme,
+		quotav1alpha2.AddToScheme,
 	} {
 		utilruntime.Must(add(s))
 	}
