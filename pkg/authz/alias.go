@@ -23,24 +23,35 @@ type Aliases struct {
 // (and for one that nobody knows).
 func (a Aliases) Authorize(ctx context.Context, u user.Info, r *request.Info) (Decision, error) {
 	d, err := a.Next.Authorize(ctx, u, r)
-	if err != nil || d.Allowed || !isAliased(r) {
+	if err != nil || d.Allowed || d.Denied || !isAliased(r) {
 		return d, err
 	}
-	gr, ok := a.GroupOf(r.Resource)
-	if !ok {
+	as := a.Of(r)
+	if as == nil {
 		d.Part = nil
 		return d, nil
 	}
-	as := r.As(gr)
 	own, err := a.Next.Authorize(ctx, u, as)
 	switch {
-	case err != nil || own.Allowed:
+	case err != nil || own.Allowed || own.Denied:
 	case as.Scope == request.Global:
 		own.Part = nil
 	default:
 		own.Part = d.Part.Or(own.Part)
 	}
 	return own, err
+}
+
+// Of returns the request that r stands for, whose right is as good; nil where it stands for none.
+func (a Aliases) Of(r *request.Info) *request.Info {
+	if !isAliased(r) {
+		return nil
+	}
+	gr, ok := a.GroupOf(r.Resource)
+	if !ok {
+		return nil
+	}
+	return r.As(gr)
 }
 
 func isAliased(r *request.Info) bool {

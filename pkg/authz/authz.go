@@ -13,6 +13,8 @@ import (
 type Decision struct {
 	// Allowed is false where nothing allowed the request.
 	Allowed bool
+	// Denied forbids: no later authorizer is asked, and nothing else allows it, nor a part. It is false where Allowed is true.
+	Denied bool
 	// Reason says, for people and audit, what allowed it, or why nothing did.
 	Reason string
 	// Group is the synthetic group of the role that allowed the request, which kube-apiserver

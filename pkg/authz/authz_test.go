@@ -51,7 +51,7 @@ func TestUnion(t *testing.T) {
 		{"AnErrorForbidsNothing", []Authorizer{answer(Decision{}, failure), answer(yes, nil)}, yes, nil},
 		{"AReasonIsKept", []Authorizer{answer(Decision{Reason: "because"}, nil), answer(Decision{}, nil)}, Decision{Reason: "because"}, nil},
 		{"ARefusalAssertsNoGroup", []Authorizer{answer(Decision{Reason: "because", Group: "g"}, nil)}, Decision{Reason: "because"}, nil},
-		{"AlwaysDeny", []Authorizer{AlwaysDeny()}, Decision{Reason: "the authorization mode is AlwaysDeny"}, nil},
+		{"AlwaysDeny", []Authorizer{AlwaysDeny()}, Decision{Denied: true, Reason: "the authorization mode is AlwaysDeny"}, nil},
 		{"AlwaysAllowAssertsNoGroup", []Authorizer{AlwaysAllow()}, Decision{Allowed: true, Reason: "the authorization mode is AlwaysAllow"}, nil},
 	} {
 		t.Run(c.claim, func(t *testing.T) {
@@ -242,6 +242,29 @@ func TestAliases(t *testing.T) {
 				t.Error("the request was changed")
 			}
 		})
+	}
+}
+
+func TestAnAliasIsTheRightToTheKind(t *testing.T) {
+	a := Aliases{GroupOf: func(resource string) (schema.GroupResource, bool) {
+		return schema.GroupResource{Group: "iam.kubesphere.io", Resource: resource}, resource == "users"
+	}}
+	r := request.Info{Verb: "list", APIGroup: "resources.kubesphere.io", APIVersion: "v1alpha3", Resource: "users", IsResource: true, Scope: request.Cluster}
+	if as := a.Of(&r); as == nil || as.APIGroup != "iam.kubesphere.io" || as.Scope != request.Global {
+		t.Errorf("%+v", as)
+	}
+	for claim, change := range map[string]func(*request.Info){
+		"AWrite":         func(r *request.Info) { r.Verb = "delete" },
+		"ASubresource":   func(r *request.Info) { r.Subresource = "kubeconfig" },
+		"AnotherGroup":   func(r *request.Info) { r.APIGroup = "iam.kubesphere.io" },
+		"AnUnknownKind":  func(r *request.Info) { r.Resource = "metrics" },
+		"AnotherVersion": func(r *request.Info) { r.APIVersion = "v1" },
+	} {
+		c := r
+		change(&c)
+		if as := a.Of(&c); as != nil {
+			t.Errorf("%s: %+v", claim, as)
+		}
 	}
 }
 

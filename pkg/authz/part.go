@@ -1,6 +1,7 @@
 package authz
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/binary"
@@ -16,8 +17,24 @@ type Part struct {
 	// Workspaces are those whose objects of the cluster, by their label kubesphere.io/workspace,
 	// may be seen; sorted.
 	Workspaces []string
+	// Names are the objects that may be seen, of a kind that belongs to no namespace and no workspace
+	// (clusters, users); sorted.
+	Names []string
 	// Key is equal for equal parts and for no others, and short: for the keys of caches.
 	Key string
+}
+
+type withoutPart struct{}
+
+// WithoutPart returns a context for decisions of which only matters whether they allow: a list that is refused comes without its part, which may
+// cost more than the decision.
+func WithoutPart(ctx context.Context) context.Context {
+	return context.WithValue(ctx, withoutPart{}, true)
+}
+
+// WantsPart tells whether a decision is to come with the part of a list that it refuses.
+func WantsPart(ctx context.Context) bool {
+	return ctx.Value(withoutPart{}) == nil
 }
 
 // keyBytes is how much of a SHA-256 a Key keeps: two parts of one key are not found in 2^96 tries.
@@ -31,25 +48,41 @@ func NewPart(namespaces, workspaces []string) *Part {
 	return sortedPart(slices.Compact(namespaces), slices.Compact(workspaces))
 }
 
+// NewOwnPart returns the part that consists of what is somebody's own: it is never nil. Whoever has nothing of his own may
+// list as well, and sees nothing. It sorts the slices, drops what is in them twice, and keeps them.
+func NewOwnPart(namespaces, workspaces, names []string) *Part {
+	for _, list := range [...]*[]string{&namespaces, &workspaces, &names} {
+		if !slices.IsSorted(*list) {
+			slices.Sort(*list)
+		}
+		*list = slices.Compact(*list)
+	}
+	return partOf(namespaces, workspaces, names)
+}
+
 func sortedPart(namespaces, workspaces []string) *Part {
 	if len(namespaces) == 0 && len(workspaces) == 0 {
 		return nil
 	}
-	size := 2 * binary.MaxVarintLen64
-	for _, list := range [...][]string{namespaces, workspaces} {
+	return partOf(namespaces, workspaces, nil)
+}
+
+func partOf(namespaces, workspaces, names []string) *Part {
+	size := 3 * binary.MaxVarintLen64
+	for _, list := range [...][]string{namespaces, workspaces, names} {
 		for _, name := range list {
 			size += binary.MaxVarintLen16 + len(name)
 		}
 	}
 	text := make([]byte, 0, size)
-	for _, list := range [...][]string{namespaces, workspaces} {
+	for _, list := range [...][]string{namespaces, workspaces, names} {
 		text = binary.AppendUvarint(text, uint64(len(list)))
 		for _, name := range list {
 			text = append(binary.AppendUvarint(text, uint64(len(name))), name...)
 		}
 	}
 	sum := sha256.Sum256(text)
-	return &Part{Namespaces: namespaces, Workspaces: workspaces, Key: base64.RawURLEncoding.EncodeToString(sum[:keyBytes])}
+	return &Part{Namespaces: namespaces, Workspaces: workspaces, Names: names, Key: base64.RawURLEncoding.EncodeToString(sum[:keyBytes])}
 }
 
 // Or returns what is in p or in q; nil is the empty part.
@@ -60,13 +93,13 @@ func (p *Part) Or(q *Part) *Part {
 	case p == nil:
 		return q
 	}
-	namespaces, workspaces := merge(p.Namespaces, q.Namespaces), merge(p.Workspaces, q.Workspaces)
+	namespaces, workspaces, names := merge(p.Namespaces, q.Namespaces), merge(p.Workspaces, q.Workspaces), merge(p.Names, q.Names)
 	for _, whole := range [...]*Part{p, q} {
-		if len(namespaces) == len(whole.Namespaces) && len(workspaces) == len(whole.Workspaces) {
+		if len(namespaces) == len(whole.Namespaces) && len(workspaces) == len(whole.Workspaces) && len(names) == len(whole.Names) {
 			return whole
 		}
 	}
-	return sortedPart(namespaces, workspaces)
+	return partOf(namespaces, workspaces, names)
 }
 
 // merge returns what is in either of two sorted lists, sorted; it changes neither.

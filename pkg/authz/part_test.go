@@ -119,3 +119,29 @@ func TestAliasesJoinParts(t *testing.T) {
 		}
 	}
 }
+
+func TestAnOwnPartIsThereEvenWhenItIsEmpty(t *testing.T) {
+	empty, named := NewOwnPart(nil, nil, nil), NewOwnPart(nil, nil, []string{"b", "a", "b"})
+	if empty == nil || empty.Key == "" || len(empty.Namespaces)+len(empty.Workspaces)+len(empty.Names) > 0 {
+		t.Fatalf("%+v", empty)
+	}
+	if !slices.Equal(named.Names, []string{"a", "b"}) {
+		t.Errorf("%v", named.Names)
+	}
+	keys := map[string]bool{}
+	for _, p := range []*Part{empty, named, NewPart([]string{"a", "b"}, nil), NewPart(nil, []string{"a", "b"}), NewOwnPart([]string{"a"}, []string{"b"}, nil), NewOwnPart([]string{"a"}, nil, []string{"b"})} {
+		if keys[p.Key] {
+			t.Errorf("two parts have the key of %+v", p)
+		}
+		keys[p.Key] = true
+	}
+	if p := NewOwnPart([]string{"b", "a"}, nil, nil); p.Key != NewPart([]string{"a", "b"}, nil).Key {
+		t.Error("equal parts have two keys")
+	}
+	if p := named.Or(NewPart([]string{"n"}, nil)); !slices.Equal(p.Names, named.Names) || !slices.Equal(p.Namespaces, []string{"n"}) {
+		t.Errorf("%+v", p)
+	}
+	if named.Or(empty) != named || empty.Or(named) != named {
+		t.Error("nothing adds something")
+	}
+}

@@ -50,6 +50,7 @@ func DefaultPaths() []Path {
 		{Path: "/.well-known/openid-configuration", Methods: getPages},
 		{Path: "/.well-known/oauth-authorization-server", Methods: getPages},
 		{Path: "/.well-known/oauth-authorization-server/*", Methods: getPages}, // of an issuer with a path (RFC 8414, 3.1)
+		{Path: "/static/images", Methods: form[1:], Authenticated: true},       // it asks itself for the right to the theme
 		{Path: "/version", Methods: get},
 		{Path: "/healthz", Methods: get},
 		{Path: "/healthz/*", Methods: get},

@@ -46,9 +46,10 @@ type Grant struct {
 	Subject rbacv1.Subject
 	// Rule is the first rule of the role that matches; nil where none does.
 	Rule *rbacv1.PolicyRule
-	// Condition is the role's, in CEL; empty for none. Held says what became of it.
+	// Condition is the role's, in CEL; empty for none. Held tells that the binding grants what is asked for: a rule matches, and the
+	// condition holds, if there is one.
 	Condition string
 	Held      bool
-	// Why says in one sentence what it grants, or why it does not.
+	// Why says in one sentence that it grants, or why it does not.
 	Why string
 }

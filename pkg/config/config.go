@@ -152,13 +152,43 @@ func (p IdentityProvider) MarshalJSON() ([]byte, error) { return json.Marshal(p.
 
 // Authorization is the section authorization.
 type Authorization struct {
-	// Mode is RBAC, AlwaysAllow or AlwaysDeny; RBAC. The other two are for tests.
+	// Mode stands for Modes of one: RBAC, AlwaysAllow or AlwaysDeny; RBAC. The other two are for tests.
 	Mode string `json:"mode"`
+	// Modes are who decides, in the order in which they are asked: RBAC, Webhook, ABAC, AlwaysAllow, AlwaysDeny; the first that allows or
+	// forbids decides. Empty stands for Mode alone.
+	Modes []string `json:"modes,omitempty"`
+	// Webhook is the service that the mode Webhook asks.
+	Webhook AuthorizationWebhook `json:"webhook"`
+	// ABAC are the policies of the mode ABAC.
+	ABAC AuthorizationABAC `json:"abac"`
+}
+
+// AuthorizationABAC is a file of policies, as kube-apiserver reads one.
+type AuthorizationABAC struct {
+	// PolicyFile has one JSON object on each line, of abac.authorization.kubernetes.io/v1beta1; needed with the mode ABAC.
+	PolicyFile string `json:"policyFile"`
+}
+
+// AuthorizationWebhook is a service that answers SubjectAccessReviews, as kube-apiserver asks one.
+type AuthorizationWebhook struct {
+	// KubeconfigFile says where the service is and how to log in there; needed with the mode Webhook.
+	KubeconfigFile string `json:"kubeconfigFile"`
+	// FailurePolicy is what no answer means: Deny forbids, NoOpinion asks the next mode; needed with the mode Webhook, as kube-apiserver
+	// needs it.
+	FailurePolicy string `json:"failurePolicy"`
+	// Timeout bounds one question; 3s. At most 30s.
+	Timeout Duration `json:"timeout"`
+	// AuthorizedTTL and UnauthorizedTTL are how long an answer is good, 0 for once; 5s, as long as a right takes to end that a role gave. A right
+	// that the service takes back ends that much later.
+	AuthorizedTTL   Duration `json:"authorizedTTL"`
+	UnauthorizedTTL Duration `json:"unauthorizedTTL"`
 }
 
 // The modes of authorization.
 const (
 	ModeRBAC        = "RBAC"
+	ModeWebhook     = "Webhook"
+	ModeABAC        = "ABAC"
 	ModeAlwaysAllow = "AlwaysAllow"
 	ModeAlwaysDeny  = "AlwaysDeny"
 )
@@ -195,8 +225,7 @@ type Egress struct {
 	AllowLoopback bool `json:"allowLoopback"`
 }
 
-// Kubeconfig is the section kubeconfig: what a person's kubeconfig says (GET users/{user}/kubeconfig). It has no credential; the
-// plugin kubectl-ks logs in.
+// Kubeconfig is the section kubeconfig: what a person's kubeconfig says (GET users/{user}/kubeconfig).
 type Kubeconfig struct {
 	// Server is the https URL that people's kubectl reaches this server at; authentication.issuer.url, where that is one.
 	Server string `json:"server"`
@@ -205,7 +234,13 @@ type Kubeconfig struct {
 	// Client is the OAuth client that the plugin logs in with; kubectl.
 	Client string `json:"client"`
 
-	AuthMode any `json:"authMode" config:"unread"`
+	// AuthMode is exec or client-certificate; exec. With exec a kubeconfig has no credential, the plugin kubectl-ks logs in to this server. With
+	// client-certificate it has a certificate of the user for kube-apiserver itself, which can't be revoked before it ends.
+	AuthMode string `json:"authMode"`
+	// CertificateMaxAge is the life of such a certificate; 168h. It is renewed after two thirds of it.
+	CertificateMaxAge Duration `json:"certificateMaxAge"`
+	// KubernetesServer is the https URL at which people reach kube-apiserver, for client-certificate; that of this program's own kubeconfig.
+	KubernetesServer string `json:"kubernetesServer"`
 }
 
 // Unread are the sections of other parts of an installation.
@@ -258,10 +293,12 @@ func Default() *Config {
 				SigningKeyRotation:           Duration(90 * 24 * time.Hour),
 			},
 		},
-		Authorization: Authorization{Mode: ModeRBAC},
-		Cache:         Cache{Options: CacheOptions{Port: 6379}},
-		Multicluster:  Multicluster{ClusterRole: "host", HostClusterName: "host"},
-		Kubeconfig:    Kubeconfig{Client: "kubectl"},
+		Authorization: Authorization{Mode: ModeRBAC, Webhook: AuthorizationWebhook{
+			Timeout: Duration(3 * time.Second), AuthorizedTTL: Duration(5 * time.Second), UnauthorizedTTL: Duration(5 * time.Second),
+		}},
+		Cache:        Cache{Options: CacheOptions{Port: 6379}},
+		Multicluster: Multicluster{ClusterRole: "host", HostClusterName: "host"},
+		Kubeconfig:   Kubeconfig{Client: "kubectl", AuthMode: KubeconfigExec, CertificateMaxAge: Duration(168 * time.Hour)},
 	}
 }
 

@@ -44,11 +44,7 @@ func (c *Config) Validate() error {
 			fault("authentication.clients[%d].grantMethod: %q is not auto, prompt or deny", i, g)
 		}
 	}
-	switch c.Authorization.Mode {
-	case ModeRBAC, ModeAlwaysAllow, ModeAlwaysDeny:
-	default:
-		fault("authorization.mode: %q is not RBAC, AlwaysAllow or AlwaysDeny", c.Authorization.Mode)
-	}
+	c.Authorization.validate(fault)
 	switch c.Multicluster.ClusterRole {
 	case "host", "member", "none":
 	default:
@@ -57,11 +53,7 @@ func (c *Config) Validate() error {
 	if msgs := validation.IsDNS1123Label(c.Multicluster.HostClusterName); len(msgs) > 0 {
 		fault("multicluster.hostClusterName: %q: %s", c.Multicluster.HostClusterName, msgs[0])
 	}
-	if k := c.Kubeconfig.Server; k != "" {
-		if u, err := url.Parse(k); err != nil || u.Scheme != "https" || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
-			fault("kubeconfig.server: %q is not an https URL without user, query and fragment: kubectl sends no credentials over plain http", k)
-		}
-	}
+	c.Kubeconfig.check(fault)
 	if c.Kubernetes.QPS < 0 || c.Kubernetes.Burst < 0 {
 		fault("kubernetes.qps and kubernetes.burst must not be negative")
 	}

@@ -4,10 +4,14 @@ import (
 	"context"
 	"fmt"
 	"runtime"
+	"strings"
 	"testing"
 
+	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/authentication/user"
 
+	"kapis.dev/ks-apiserver/pkg/authz"
 	"kapis.dev/ks-apiserver/pkg/request"
 )
 
@@ -90,6 +94,84 @@ func BenchmarkLoad(b *testing.B) {
 		runtime.ReadMemStats(&after)
 		b.ReportMetric(float64(after.HeapAlloc-before.HeapAlloc)/50_000, "B/binding")
 		runtime.KeepAlive(w)
+	}
+}
+
+// BenchmarkMissing is the check of a role with fifty resources that a busy user wants to give away: he holds some of it.
+func BenchmarkMissing(b *testing.B) {
+	var resources []string
+	for k := range 50 {
+		resources = append(resources, fmt.Sprint("kind", k))
+	}
+	rules := []rbacv1.PolicyRule{rule("get,list,watch", "x.io", "a,b,c"), rule("get,list,watch,create,update,patch,delete", "apps", strings.Join(resources, ","))}
+	u, at := person("user-7", "dev", "ops", "system:authenticated"), authz.Place{Scope: request.Namespace, Namespace: "namespace-7"}
+	for _, n := range sizes {
+		w := busy(b, n)
+		w.role("globalroles", "big", rules...)
+		b.Run(fmt.Sprint(n), func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				if len(w.index.Missing(u, at, rules)) == 0 {
+					b.Fatal("he holds it")
+				}
+			}
+		})
+		b.Run(fmt.Sprintf("of/%d", n), func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				if missing, _ := w.index.MissingOf(u, at, authz.RoleRef{Name: "big"}); len(missing) == 0 {
+					b.Fatal("he holds it")
+				}
+			}
+		})
+	}
+}
+
+// BenchmarkWhoCan is of a namespace in which all of n people have a role of the platform that allows it, and some one of the namespace.
+func BenchmarkWhoCan(b *testing.B) {
+	for _, n := range sizes {
+		w := busy(b, n)
+		b.Run(fmt.Sprintf("some/%d", n), func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				for range w.index.WhoCan(ask("list", "/pods", "", "ns:namespace-7")) { //nolint:revive // what they cost is what is asked
+				}
+			}
+		})
+		b.Run(fmt.Sprintf("all/%d", n), func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				for range w.index.WhoCan(ask("get", "x.io/a", "", "ns:namespace-7")) { //nolint:revive // what they cost is what is asked
+				}
+			}
+		})
+	}
+}
+
+// member is a world of 5 000 namespaces, in each of which one user has a binding of his own (U18).
+func member(b *testing.B) (*world, user.Info) {
+	w := newWorld(b)
+	for k := range 5000 {
+		namespace := fmt.Sprintf("namespace-%d", k)
+		w.namespace(namespace, fmt.Sprintf("workspace-%d", k%500))
+		w.role("roles", namespace+"/operator", rule("get,list,watch", "", "pods,pods/log,configmaps"))
+		w.bind("rolebindings", namespace+"/b", "", "operator", "User:ann")
+	}
+	return w, person("ann", "system:authenticated")
+}
+
+// BenchmarkMemberships is where somebody is bound who is bound in 5 000 namespaces (U18).
+func BenchmarkMemberships(b *testing.B) {
+	w, u := member(b)
+	for name, change := range map[string]func(k int){"cold": func(k int) { w.namespace("other", fmt.Sprint("w", k)) }, "warm": func(int) {}} {
+		b.Run(name, func(b *testing.B) {
+			for k := 0; b.Loop(); k++ {
+				change(k)
+				if p, _ := w.index.Memberships(u); len(p.Namespaces) != 5000 {
+					b.Fatal("he is bound in all of them")
+				}
+			}
+		})
 	}
 }
 

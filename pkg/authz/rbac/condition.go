@@ -62,6 +62,9 @@ func (c *conditions) compile(expression string) (cel.Program, error) {
 	if ast.OutputType() != cel.BoolType {
 		return nil, fmt.Errorf("compile the condition: it is a %s, and must be true or false", ast.OutputType())
 	}
+	if err := checkPatterns(ast); err != nil {
+		return nil, fmt.Errorf("compile the condition: %w", err)
+	}
 	options := []cel.ProgramOption{cel.EvalOptions(cel.OptOptimize)}
 	if !c.isCheap(ast) {
 		options = append(options, cel.CostLimit(conditionCost))

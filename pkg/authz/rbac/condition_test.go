@@ -37,6 +37,14 @@ func TestConditionHoldsForThisRequestOnly(t *testing.T) {
 		{"NoTruthValue", `user.name`, bob, self, false},
 		{"NoExpression", ``, bob, self, false},
 		{"NoSyntax", `request.name = "x"`, bob, self, false},
+		{"APattern", `request.resource.matches("^(users|groups)$") && request.name.matches("^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$")`, bob, self, true},
+		{"APatternThatDoesNotMatch", `matches(request.name, "^x")`, bob, self, false},
+		{"APatternIsNoVariable", `request.path.matches(user.name)`, bob, self, false},
+		{"APatternIsNotPutTogether", `request.name.matches("b" + "o" + user.name)`, bob, self, false},
+		{"APatternIsNotChosen", `user.groups.exists(g, request.name.matches(g))`, bob, self, false},
+		{"APatternDoesNotGrow", `request.name.matches("^(.{1,30}){0,30}$")`, bob, self, false},
+		{"APatternIsOne", `request.name.matches("(")`, bob, self, false},
+		{"APatternWithinAMacro", `user.groups.exists(g, g.matches("^(([a-z]{9}){9}){9}|d"))`, bob, self, false},
 		{"TooLong", `"` + strings.Repeat("a", conditionLength) + `" != user.name`, bob, self, false},
 		{"TooDeep", strings.Repeat("(", 1000) + "true" + strings.Repeat(")", 1000), bob, self, false},
 	} {
@@ -48,7 +56,7 @@ func TestConditionHoldsForThisRequestOnly(t *testing.T) {
 			if d.Allowed != c.allowed {
 				t.Fatalf("got %+v", d)
 			}
-			if d.Allowed && d.Group != "kapis:conditional:self" {
+			if d.Allowed && d.Group != "kapis:conditional:global:self" {
 				t.Errorf("asserts the group %q", d.Group)
 			}
 			if w.decide(c.who, ask("delete", "iam.kubesphere.io/users", "bob", "global")).Allowed {
@@ -91,7 +99,7 @@ func TestConditionIsWithdrawn(t *testing.T) {
 	r := ask("get", "/pods", "p", "ns:n")
 	w.bind("globalrolebindings", "b", "", "role", "User:bob")
 	w.condition("globalroles", "role", `user.name == "bob"`, rule("get", "", "pods"))
-	if d := w.decide(person("bob"), r); !d.Allowed || d.Group != "kapis:conditional:role" {
+	if d := w.decide(person("bob"), r); !d.Allowed || d.Group != "kapis:conditional:global:role" {
 		t.Fatalf("got %+v", d)
 	}
 	w.condition("globalroles", "role", `user.name ==`, rule("get", "", "pods"))

@@ -15,24 +15,36 @@ import (
 // Authorize allows r where a role that is bound to u, or to a group of u, has a rule for it: a role
 // of the platform for any request, a role of a workspace for what is in it and in its namespaces, a
 // role of a namespace for what is in it, and a role of the cluster for all that is not the
-// platform's own. A list of all objects of a kind that none of them allows comes with the part that
-// they do. There is no error: what can't be told is not allowed.
-func (x *Index) Authorize(_ context.Context, u user.Info, r *request.Info) (authz.Decision, error) {
+// platform's own; or else where one of these roles has a policy that allows it. A list of all objects of a
+// kind that none of them allows comes with the part that their rules do. There is no error: what can't be
+// told is not allowed.
+func (x *Index) Authorize(ctx context.Context, u user.Info, r *request.Info) (authz.Decision, error) {
 	if !isComplete(u, r) {
 		return authz.Decision{Reason: "the request lacks a user, or what it asks for"}, nil
 	}
+	d := x.byRules(ctx, u, r)
+	if d.Allowed || x.policies.Load() == 0 {
+		return d, nil
+	}
+	if p := x.byPolicy(ctx, u, r); p.Allowed {
+		return p, nil
+	}
+	return d, nil
+}
+
+func (x *Index) byRules(ctx context.Context, u user.Info, r *request.Info) authz.Decision {
 	b := bit(r.Verb)
 	d := x.global.decide(u, r, b)
 	if d.Allowed || r.Scope == request.Global {
-		return d, nil
+		return d
 	}
 	if d = x.decideBelow(u, r, b); d.Allowed {
-		return d, nil
+		return d
 	}
-	if d = x.cluster.decide(u, r, b); !d.Allowed && r.OfCluster() {
+	if d = x.cluster.decide(u, r, b); !d.Allowed && r.OfCluster() && authz.WantsPart(ctx) {
 		d.Part = x.part(u, r, b)
 	}
-	return d, nil
+	return d
 }
 
 // isComplete keeps empty values from matching one another (S10).

@@ -1,41 +1,122 @@
 package rbac
 
 import (
+	"context"
+	"slices"
+	"strconv"
+	"strings"
+
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apiserver/pkg/authentication/user"
 
+	"kapis.dev/ks-apiserver/pkg/api/iam/v1beta1"
 	"kapis.dev/ks-apiserver/pkg/authz"
 	"kapis.dev/ks-apiserver/pkg/request"
 )
 
-// Missing returns those parts of the rules that u does not hold himself at a place, which he therefore can't give away there; nil
-// where he holds them all. What a condition restricts is not held.
-func (x *Index) Missing(u user.Info, at authz.Place, rules []rbacv1.PolicyRule) []rbacv1.PolicyRule {
-	return rules
-}
-
-// MissingOf is Missing for the rules of a role. found is false where there is no such role.
-func (x *Index) MissingOf(u user.Info, at authz.Place, role authz.RoleRef) (missing []rbacv1.PolicyRule, found bool) {
-	return nil, false
-}
-
-// HoldsVerb tells whether u was given a verb such as "escalate" or "bind" on a kind of roles by name, or holds everything, at a place. A rule for all
-// verbs on these resources alone is no right to escalate: roles of existing installations have it for those who may edit roles.
-func (x *Index) HoldsVerb(u user.Info, at authz.Place, verb, resource, name string) bool {
-	return false
-}
-
-// Explain returns every binding of u, and of u's groups, that could bear on r, the one that decides first, and for each scope that r meets whether it has any.
+// Explain returns every binding of u, and of u's groups, at the places that r meets (see Meets): the one that decides first, whose Why is the
+// reason of Authorize's decision; then the others, in the order in which they are asked.
 func (x *Index) Explain(u user.Info, r *request.Info) []authz.Grant {
-	return nil
+	if !isComplete(u, r) {
+		return nil
+	}
+	var out []authz.Grant
+	var links []*link
+	b, first := bit(r.Verb), -1
+	for _, place := range x.Meets(r) {
+		s := x.at(place)
+		if s == nil {
+			continue
+		}
+		for l := range s.of(u) {
+			for ; l != nil; l = l.next {
+				out, links = append(out, l.explain(place, u, r, b)), append(links, l)
+				if first < 0 && out[len(out)-1].Held {
+					first = len(out) - 1
+				}
+			}
+		}
+	}
+	if first < 0 {
+		if l := x.policyLink(context.Background(), u, r); l != nil {
+			first = slices.Index(links, l)
+		}
+		if first >= 0 { // else it is a binding of this very moment
+			out[first].Held, out[first].Rule, out[first].Why = true, nil, links[first].whyByPolicy()
+		}
+	}
+	if first > 0 {
+		decides := out[first]
+		out = slices.Insert(slices.Delete(out, first, first+1), 0, decides)
+	}
+	return out
 }
 
-// WhoCan returns every binding that allows r to somebody.
-func (x *Index) WhoCan(r *request.Info) []authz.Grant {
-	return nil
+// explain says what a binding grants of r to u.
+func (l *link) explain(place authz.Place, u user.Info, r *request.Info, b uint16) authz.Grant {
+	g := l.grant(place)
+	c := l.role.content.Load()
+	if c != nil {
+		g.Condition = c.expression
+	}
+	role := "the role " + strconv.Quote(l.roleKey.name)
+	switch {
+	case c == nil:
+		g.Why = role + " does not exist, or can't be read"
+		return g
+	case c.workspace != "" && c.workspace != l.place:
+		g.Why = role + " is one of the workspace " + strconv.Quote(c.workspace)
+		return g
+	}
+	if g.Rule = c.rules.match(r, b); g.Rule == nil {
+		g.Why = role + " has no rule for " + asked(r)
+		return g
+	}
+	if c.condition != nil && !c.holds(u, r) {
+		g.Why = "the condition of " + role + " does not hold for this request"
+		return g
+	}
+	g.Held, g.Why = true, l.why()
+	return g
 }
 
-// Memberships returns the workspaces and the namespaces in which u, or one of u's groups, is bound, whatever to: sorted; and whether u is bound in the cluster.
-func (x *Index) Memberships(u user.Info) (p *authz.Part, cluster bool) {
-	return nil, false
+// grant is a binding without what it grants.
+func (l *link) grant(place authz.Place) authz.Grant {
+	return authz.Grant{
+		Place: place, Binding: l.key.name, Subject: l.subject.reference(),
+		Role: authz.RoleRef{Scope: l.roleKey.scope, Namespace: l.roleKey.namespace, Name: l.roleKey.name},
+	}
+}
+
+// reference is a subject as bindings have it.
+func (s subject) reference() rbacv1.Subject {
+	out := rbacv1.Subject{Kind: s.kind, APIGroup: rbacv1.GroupName, Name: s.name}
+	if s.kind != rbacv1.ServiceAccountKind {
+		return out
+	}
+	rest, native := strings.CutPrefix(s.name, nativeAccountPrefix)
+	out.APIGroup = ""
+	if !native {
+		rest, out.APIGroup = strings.TrimPrefix(s.name, v1beta1.ServiceAccountUserPrefix), kubesphereGroup
+	}
+	out.Namespace, out.Name, _ = strings.Cut(rest, ":")
+	return out
+}
+
+// asked says what a request asks for, as people read it: "create deployments.apps".
+func asked(r *request.Info) string {
+	if !r.IsResource {
+		return r.Verb + " " + r.Path
+	}
+	s := r.Verb + " " + r.Resource
+	if r.Subresource != "" {
+		s += "/" + r.Subresource
+	}
+	if r.APIGroup != "" {
+		s += "." + r.APIGroup
+	}
+	if r.Name != "" {
+		s += " " + strconv.Quote(r.Name)
+	}
+	return s
 }

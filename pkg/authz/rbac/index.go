@@ -17,6 +17,10 @@ import (
 // change costs as much as what it changes, and holds for the next decision.
 type Index struct {
 	conditions *conditions
+	rules      shared[rules]
+	compiled   shared[compiled]
+	compile    func(text string) (Policy, error) // nil where policies are ignored
+	policies   atomic.Int64                      // roles that have one
 
 	// What decisions read.
 	global, cluster subjects
@@ -71,7 +75,10 @@ type content struct {
 	failed    sync.Once     // to log once that the condition can't be evaluated
 	name      string        // for that line
 	scope     request.Scope // and that
-	rego      bool          // it has a condition in Rego, which is ignored
+	rego      bool          // it carries a policy in Rego, usable or not
+	policy    *policy       // that policy, nil where it can't be used
+
+	expression string // the condition as it is written, to be shown
 }
 
 type bindingKey struct {
@@ -177,6 +184,7 @@ func (x *Index) setRole(key roleKey, c *content) (old *content) {
 	defer x.changes.Add(1)
 	r := x.role(key)
 	old = r.content.Swap(c)
+	x.countPolicies(old, c)
 	x.forget(key, r)
 	return old
 }

@@ -23,6 +23,7 @@ import (
 // model is the whole of RBAC as lists, which are walked for every decision.
 type model struct {
 	roles      map[string]map[string][]rbacv1.PolicyRule // by resource, then name
+	policies   map[string]map[string]string              // the verb that the policy of a role allows; nil for none at all
 	bindings   map[string]map[string]modelBinding
 	namespaces map[string]string
 }
@@ -39,7 +40,7 @@ func (m *model) allows(u user.Info, r *request.Info) bool {
 			if namespace, _ := split(name); namespace != "" {
 				role = namespace + "/" + role
 			}
-			if applies(name, b) && b.binds(u) && naiveAllows(m.roles[scope+"roles"][role], r) {
+			if applies(name, b) && b.binds(u) && (naiveAllows(m.roles[scope+"roles"][role], r) || m.policies[scope+"roles"][role] == r.Verb) {
 				return true
 			}
 		}
@@ -144,11 +145,24 @@ func (c chance) change(m *model, w *world) {
 	switch c.IntN(8) {
 	case 0:
 		delete(m.roles[scope+"roles"], name)
+		delete(m.policies[scope+"roles"], name)
 		w.sink(scope+"roles").Delete(namespace, short)
 	case 1, 2:
 		rules := c.rules()
+		if c.IntN(3) == 0 { // few rules, so that roles share them, and have policies of their own
+			rules = rules[:min(1, len(rules))]
+		}
 		m.roles[scope+"roles"][name] = rules
-		w.role(scope+"roles", name, rules...)
+		delete(m.policies[scope+"roles"], name)
+		if m.policies == nil || c.IntN(4) > 0 {
+			w.role(scope+"roles", name, rules...)
+			break
+		}
+		verb := c.verb()
+		m.policies[scope+"roles"][name] = verb
+		w.set(scope+"roles", namespace, short, map[string]any{
+			"metadata": map[string]any{"annotations": map[string]string{"iam.kubesphere.io/rego-override": verb}}, "rules": rules,
+		})
 	case 3:
 		delete(m.bindings[scope+"rolebindings"], name)
 		w.sink(scope+"rolebindings").Delete(namespace, short)
@@ -176,7 +190,8 @@ func TestIndexDecidesAsTheNaiveWalkDoes(t *testing.T) {
 	allowed, asked := 0, 0
 	for seed := range uint64(40) {
 		c := chance{rand.New(rand.NewPCG(seed, 7))}
-		m, w := newModel(), newWorld(t)
+		m, w := newModel(), newPolicies(t).world
+		m.policies = map[string]map[string]string{"globalroles": {}, "workspaceroles": {}, "clusterroles": {}, "roles": {}}
 		for range 60 {
 			for range 4 {
 				c.change(m, w)

@@ -1,6 +1,7 @@
 package rbac
 
 import (
+	stdjson "encoding/json"
 	"fmt"
 
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -12,6 +13,13 @@ import (
 	tenantv1beta1 "kapis.dev/ks-apiserver/pkg/api/tenant/v1beta1"
 	"kapis.dev/ks-apiserver/pkg/request"
 	"kapis.dev/ks-apiserver/pkg/store"
+)
+
+const (
+	// nativeAccountPrefix begins the user names that Kubernetes gives service accounts.
+	nativeAccountPrefix = "system:serviceaccount:"
+	// kubesphereGroup is the API group of KubeSphere's own service accounts.
+	kubesphereGroup = "kubesphere.io"
 )
 
 // Sinks returns what has to follow each kind, for the index to know what there is.
@@ -28,6 +36,19 @@ func (x *Index) Sinks() map[schema.GroupVersionResource]store.Sink {
 		iam.WithResource("rolebindings"):          &bindingSink{x, request.Namespace},
 		{Version: "v1", Resource: "namespaces"}:   &namespaceSink{x},
 	}
+}
+
+// scopeName is a scope as labels and the names of synthetic groups have it.
+func scopeName(s request.Scope) string {
+	switch s {
+	case request.Global:
+		return iamv1beta1.ScopeGlobal
+	case request.Workspace:
+		return iamv1beta1.ScopeWorkspace
+	case request.Cluster:
+		return iamv1beta1.ScopeCluster
+	}
+	return iamv1beta1.ScopeNamespace
 }
 
 // roleKind is the kind of the roles of a scope; that of their bindings ends in Binding.
@@ -50,12 +71,12 @@ type object struct {
 		Labels      map[string]string `json:"labels"`
 		Annotations map[string]string `json:"annotations"`
 	} `json:"metadata"`
-	Rules    []rbacv1.PolicyRule `json:"rules"`
-	RoleRef  rbacv1.RoleRef      `json:"roleRef"`
-	Subjects []rbacv1.Subject    `json:"subjects"`
+	Rules    stdjson.RawMessage `json:"rules"` // read by readRules
+	RoleRef  rbacv1.RoleRef     `json:"roleRef"`
+	Subjects []rbacv1.Subject   `json:"subjects"`
 }
 
-func decode(raw []byte, o *object) error {
+func decode(raw []byte, o any) error {
 	return json.UnmarshalCaseSensitivePreserveInts(raw, o)
 }
 
@@ -75,8 +96,8 @@ func (s *roleSink) Set(o *store.Object) {
 		klog.ErrorS(err, "A role grants nothing until it is mended", "kind", roleKind(s.scope), "role", klog.KRef(o.Namespace, o.Name))
 	}
 	old := s.index.setRole(roleKey{s.scope, o.Namespace, o.Name}, c)
-	if c != nil && c.rego && (old == nil || !old.rego) {
-		klog.InfoS("The condition in Rego of a role is ignored: its rules alone count",
+	if c != nil && c.rego && s.index.compile == nil && (old == nil || !old.rego) {
+		klog.InfoS("The policy in Rego of a role is ignored: its rules alone count",
 			"kind", roleKind(s.scope), "role", klog.KRef(o.Namespace, o.Name), "annotation", iamv1beta1.AnnotationRegoOverride)
 	}
 }
@@ -91,11 +112,15 @@ func (s *roleSink) content(o *store.Object) (*content, error) {
 	if err := decode(o.Raw, &v); err != nil {
 		return nil, fmt.Errorf("read the role: %w", err)
 	}
-	c := &content{rules: newRules(v.Rules), name: o.Name, scope: s.scope}
+	rules, err := s.index.rules.of(v.Rules, readRules)
+	if err != nil {
+		return nil, fmt.Errorf("read the rules of the role: %w", err)
+	}
+	c := &content{rules: rules, name: o.Name, scope: s.scope}
 	if s.scope == request.Workspace {
 		c.workspace = v.workspace()
 	}
-	c.rego = v.Metadata.Annotations[iamv1beta1.AnnotationRegoOverride] != ""
+	s.readPolicy(c, o, v.Metadata.Annotations[iamv1beta1.AnnotationRegoOverride])
 	expression, ok := v.Metadata.Annotations[iamv1beta1.AnnotationCELCondition]
 	if !ok {
 		return c, nil
@@ -104,8 +129,19 @@ func (s *roleSink) content(o *store.Object) (*content, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read the annotation %s: %w", iamv1beta1.AnnotationCELCondition, err)
 	}
-	c.condition, c.group = program, "kapis:conditional:"+o.Name
+	c.condition, c.expression = program, expression
+	c.group = iamv1beta1.ConditionalGroup(scopeName(s.scope), o.Namespace, o.Name)
 	return c, nil
+}
+
+// readPolicy sets the policy of a role. One that can't be used grants nothing, while the rules of the role do.
+func (s *roleSink) readPolicy(c *content, o *store.Object, text string) {
+	c.rego = text != ""
+	var err error
+	if c.policy, err = s.index.policyOf(roleKey{s.scope, o.Namespace, o.Name}, text); err != nil {
+		klog.ErrorS(err, "The policy in Rego of a role grants nothing until it is mended, its rules do",
+			"kind", roleKind(s.scope), "role", klog.KRef(o.Namespace, o.Name), "annotation", iamv1beta1.AnnotationRegoOverride)
+	}
 }
 
 type bindingSink struct {
@@ -140,25 +176,21 @@ func (s *bindingSink) binding(key bindingKey, raw []byte) (*binding, error) {
 	name := v.RoleRef.Name
 	b := &binding{key: key, roleKey: roleKey{s.scope, key.namespace, name}, subjects: subjectsOf(v.Subjects)}
 	switch s.scope {
-	case request.Global:
-		b.group = "kapis:global:" + name
-	case request.Cluster:
-		b.group = "kapis:cluster:" + name
 	case request.Namespace:
 		b.place = key.namespace
-		b.group = "kapis:namespace:" + name
 	case request.Workspace:
 		b.place = v.workspace()
 		if b.place == "" {
 			return nil, fmt.Errorf("the label %s, which names the workspace, is missing", tenantv1beta1.LabelWorkspace)
 		}
-		b.group = "kapis:workspace:" + b.place + ":" + name
 	}
+	b.group = iamv1beta1.SyntheticGroup(scopeName(s.scope), b.place, name)
 	return b, nil
 }
 
 // subjectsOf returns the subjects that a request can be of. Service accounts are known by the user
-// name that Kubernetes gives them; those of another group than Kubernetes' have none here.
+// name that they have: Kubernetes' own by the one that it gives them, those of kubesphere.io by another, so
+// that neither is taken for the other of the same name.
 func subjectsOf(list []rbacv1.Subject) []subject {
 	out := make([]subject, 0, len(list))
 	for n := range list {
@@ -167,8 +199,11 @@ func subjectsOf(list []rbacv1.Subject) []subject {
 		case s.Name == "":
 		case s.Kind == rbacv1.UserKind || s.Kind == rbacv1.GroupKind:
 			out = append(out, subject{s.Kind, s.Name})
-		case s.Kind == rbacv1.ServiceAccountKind && s.Namespace != "" && (s.APIGroup == "" || s.APIGroup == rbacv1.GroupName):
-			out = append(out, subject{s.Kind, "system:serviceaccount:" + s.Namespace + ":" + s.Name})
+		case s.Kind != rbacv1.ServiceAccountKind || s.Namespace == "":
+		case s.APIGroup == "" || s.APIGroup == rbacv1.GroupName:
+			out = append(out, subject{s.Kind, nativeAccountPrefix + s.Namespace + ":" + s.Name})
+		case s.APIGroup == kubesphereGroup:
+			out = append(out, subject{s.Kind, iamv1beta1.ServiceAccountUser(s.Namespace, s.Name)})
 		}
 	}
 	return out

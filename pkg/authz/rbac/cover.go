@@ -1,0 +1,281 @@
+package rbac
+
+import (
+	"slices"
+	"strings"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apiserver/pkg/authentication/user"
+
+	"kapis.dev/ks-apiserver/pkg/api/iam/v1beta1"
+	"kapis.dev/ks-apiserver/pkg/authz"
+)
+
+// Bounds of what is missing: steps of the comparison, each of which looks at one role for one resource, or at one rule for one verb (a
+// quarter of a million take some ten milliseconds); and the rules that are returned. What is beyond the steps counts as missing.
+const (
+	coverSteps   = 1 << 18
+	coverMissing = 64
+)
+
+// Missing returns those parts of the rules that u does not hold himself at a place, which he therefore can't give away there; nil
+// where he holds them all. No more than some tens of parts are returned.
+//
+// Every verb on every resource, group and name of the rules, and every path, is to be covered by a rule of a role that is bound to u or to a
+// group of u at a place from which this one inherits, as Authorize does. "*" is covered by "*" alone. What a condition restricts is
+// not held. Being able to do everything with roles is not the right to "escalate" or "bind": these are held by name, or by who holds
+// everything.
+func (x *Index) Missing(u user.Info, at authz.Place, rules []rbacv1.PolicyRule) []rbacv1.PolicyRule {
+	h := x.held(u, at)
+	var missing []rbacv1.PolicyRule
+	for n := range rules {
+		missing = h.missingResources(missing, &rules[n])
+		missing = h.missingPaths(missing, &rules[n])
+		if h.steps < 0 {
+			return rules
+		}
+		if len(missing) >= coverMissing {
+			return missing[:coverMissing]
+		}
+	}
+	return missing
+}
+
+// MissingOf is Missing for the rules of a role: all of them, whether or not they have a condition. found is false where there is no
+// such role, or none that could be read.
+func (x *Index) MissingOf(u user.Info, at authz.Place, role authz.RoleRef) (missing []rbacv1.PolicyRule, found bool) {
+	x.mu.Lock()
+	r := x.roles[roleKey{role.Scope, role.Namespace, role.Name}]
+	x.mu.Unlock()
+	if r == nil {
+		return nil, false
+	}
+	c := r.content.Load()
+	if c == nil {
+		return nil, false
+	}
+	return x.Missing(u, at, c.wanted()), true
+}
+
+// wanted are the rules that somebody has to hold who gives the role away. What a condition in Rego grants can't be told from it: it stands for
+// everything.
+func (c *content) wanted() []rbacv1.PolicyRule {
+	rules := c.rules.policy()
+	if c.rego {
+		rules = append(rules, rbacv1.PolicyRule{
+			Verbs: []string{rbacv1.VerbAll}, APIGroups: []string{rbacv1.APIGroupAll}, Resources: []string{rbacv1.ResourceAll},
+		})
+	}
+	return rules
+}
+
+// HoldsVerb tells whether u was given a verb such as "escalate" or "bind" on a kind of roles of iam.kubesphere.io by name, or holds
+// everything, at a place. A rule for all verbs on these resources alone is no right to escalate: roles of existing installations have it
+// for those who may edit roles. An empty name asks for all objects of the kind.
+func (x *Index) HoldsVerb(u user.Info, at authz.Place, verb, resource, name string) bool {
+	if verb == "" || resource == "" {
+		return false
+	}
+	h := x.held(u, at)
+	return h.everything || h.named(h.grants(target{group: v1beta1.GroupName, resource: resource}), verb, name)
+}
+
+// held is what somebody holds at a place.
+type held struct {
+	contents []*content
+	// everything says that one rule is for all verbs on all resources of all groups.
+	everything bool
+	steps      int // that are left
+	found      []*grant
+}
+
+func (x *Index) held(u user.Info, at authz.Place) *held {
+	h := &held{steps: coverSteps}
+	if u == nil || u.GetName() == "" { // S10
+		return h
+	}
+	seen := map[*content]bool{}
+	for _, place := range x.above(at) {
+		s := x.at(place)
+		if s == nil {
+			continue
+		}
+		for l := range s.of(u) {
+			for ; l != nil; l = l.next {
+				if c := l.content(); c != nil && c.condition == nil && !seen[c] {
+					seen[c] = true
+					h.contents = append(h.contents, c)
+					h.everything = h.everything || c.rules.everything()
+				}
+			}
+		}
+	}
+	return h
+}
+
+// content is what the role of a binding says, as far as it counts there; nil where it grants nothing.
+func (l *link) content() *content {
+	c := l.role.content.Load()
+	if c == nil || c.workspace != "" && c.workspace != l.place {
+		return nil
+	}
+	return c
+}
+
+func (s *rules) everything() bool {
+	return slices.ContainsFunc(s.grants[target{group: rbacv1.APIGroupAll, resource: rbacv1.ResourceAll}], func(g grant) bool {
+		return g.names == nil && g.verbs.mask == everyVerb
+	})
+}
+
+// grants returns the grants that are for a target. They are valid until the next call.
+func (h *held) grants(t target) []*grant {
+	h.found = h.found[:0]
+	for _, c := range h.contents {
+		h.steps--
+		for _, group := range [...]string{rbacv1.APIGroupAll, t.group} {
+			if group == t.group || c.rules.anyOf {
+				h.add(c.rules, target{group, t.resource, t.subresource})
+				if c.rules.anyKind {
+					h.add(c.rules, target{group, rbacv1.ResourceAll, ""})
+					h.add(c.rules, target{group, rbacv1.ResourceAll, t.subresource})
+				}
+			}
+		}
+	}
+	return h.found
+}
+
+func (h *held) add(s *rules, t target) {
+	for n := range s.grants[t] {
+		h.found = append(h.found, &s.grants[t][n])
+	}
+}
+
+// missingResources appends what of a rule for resources is not held.
+func (h *held) missingResources(out []rbacv1.PolicyRule, rule *rbacv1.PolicyRule) []rbacv1.PolicyRule {
+	if h.everything {
+		return out
+	}
+	names := rule.ResourceNames
+	if len(names) == 0 {
+		names = []string{""} // of any name; a name that is empty is held by who holds all of them, too
+	}
+	for _, group := range rule.APIGroups {
+		for _, resource := range rule.Resources {
+			t, ok := newTarget(group, resource)
+			if !ok {
+				t = target{group: group, resource: resource} // it means nothing, and is covered by "*" alone
+			}
+			grants := h.grants(t)
+			for _, name := range names {
+				verbs := h.missingVerbs(grants, rule.Verbs, name)
+				if h.steps < 0 || len(out) >= coverMissing {
+					return out
+				}
+				if len(verbs) > 0 {
+					out = appendMissing(out, verbs, group, resource, name)
+				}
+			}
+		}
+	}
+	return out
+}
+
+func (h *held) missingVerbs(grants []*grant, verbs []string, name string) (missing []string) {
+	for _, verb := range verbs {
+		h.steps -= 1 + len(grants)
+		if h.steps < 0 {
+			return append(missing, verb)
+		}
+		if isEscalation(verb) {
+			if !h.named(grants, verb, name) {
+				missing = append(missing, verb)
+			}
+			continue
+		}
+		b := bit(verb)
+		if !slices.ContainsFunc(grants, func(g *grant) bool { return g.covers(name) && g.verbs.has(verb, b) }) {
+			missing = append(missing, verb)
+		}
+	}
+	return missing
+}
+
+// isEscalation tells the verbs that let somebody grant what he does not hold.
+func isEscalation(verb string) bool { return verb == "escalate" || verb == "bind" }
+
+// named tells whether a grant has a verb by name.
+func (h *held) named(grants []*grant, verb, name string) bool {
+	return slices.ContainsFunc(grants, func(g *grant) bool { return g.covers(name) && slices.Contains(g.verbs.others, verb) })
+}
+
+// covers tells whether g is for the objects of a name; of any name, where it is empty.
+func (g *grant) covers(name string) bool {
+	return g.names == nil || name != "" && slices.Contains(g.names, name)
+}
+
+// appendMissing adds a part, to the last one where they differ in the resource or the name only.
+func appendMissing(out []rbacv1.PolicyRule, verbs []string, group, resource, name string) []rbacv1.PolicyRule {
+	if len(out) > 0 {
+		last := &out[len(out)-1]
+		if slices.Equal(last.Verbs, verbs) && slices.Equal(last.APIGroups, []string{group}) {
+			one := len(last.Resources) == 1 && last.Resources[0] == resource
+			switch {
+			case one && name != "" && len(last.ResourceNames) > 0:
+				last.ResourceNames = append(last.ResourceNames, name)
+				return out
+			case !one && name == "" && len(last.ResourceNames) == 0:
+				last.Resources = append(last.Resources, resource)
+				return out
+			}
+		}
+	}
+	part := rbacv1.PolicyRule{Verbs: verbs, APIGroups: []string{group}, Resources: []string{resource}}
+	if name != "" {
+		part.ResourceNames = []string{name}
+	}
+	return append(out, part)
+}
+
+// missingPaths appends what of a rule for paths is not held.
+func (h *held) missingPaths(out []rbacv1.PolicyRule, rule *rbacv1.PolicyRule) []rbacv1.PolicyRule {
+	for _, path := range rule.NonResourceURLs {
+		var verbs []string
+		for _, verb := range rule.Verbs {
+			if !h.coversPath(strings.ToLower(verb), path) {
+				verbs = append(verbs, verb)
+			}
+			if h.steps < 0 || len(out) >= coverMissing {
+				return out
+			}
+		}
+		if len(verbs) > 0 {
+			out = append(out, rbacv1.PolicyRule{Verbs: verbs, NonResourceURLs: []string{path}})
+		}
+	}
+	return out
+}
+
+// coversPath tells whether a rule is for a verb on a path, or on all paths that begin so where it ends in a star. Whoever may get may ask for
+// the head of the same answer.
+func (h *held) coversPath(verb, path string) bool {
+	if path == "" {
+		return false
+	}
+	prefix := strings.TrimRight(path, "*")
+	b := bit(verb)
+	for _, c := range h.contents {
+		h.steps -= 1 + len(c.rules.paths)
+		for n := range c.rules.paths {
+			g := &c.rules.paths[n]
+			if !g.verbs.has(verb, b) && (verb != "head" || !g.verbs.has("get", bit("get"))) {
+				continue
+			}
+			if g.prefix && strings.HasPrefix(prefix, g.path) || !g.prefix && path == g.path {
+				return true
+			}
+		}
+	}
+	return false
+}

@@ -1,0 +1,33 @@
+package rbac
+
+import (
+	"cmp"
+	"slices"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apiserver/pkg/authentication/user"
+
+	"kapis.dev/ks-apiserver/pkg/authz"
+)
+
+// Held returns the bindings of u, and of each of u's groups, at one place and no other, whatever they grant: place, binding, role and
+// subject of each, ordered by the name of the binding. A user.Info without groups asks for what is bound to a user himself. It
+// costs as much as there are such bindings.
+func (x *Index) Held(u user.Info, at authz.Place) []authz.Grant {
+	s := x.at(at)
+	if s == nil || u == nil || u.GetName() == "" {
+		return nil
+	}
+	var out []authz.Grant
+	for l := range s.of(u) {
+		for ; l != nil; l = l.next {
+			out = append(out, authz.Grant{
+				Place: at, Binding: l.key.name,
+				Role:    authz.RoleRef{Scope: l.roleKey.scope, Namespace: l.roleKey.namespace, Name: l.roleKey.name},
+				Subject: rbacv1.Subject{Kind: l.subject.kind, Name: l.subject.name},
+			})
+		}
+	}
+	slices.SortFunc(out, func(a, b authz.Grant) int { return cmp.Compare(a.Binding, b.Binding) })
+	return out
+}

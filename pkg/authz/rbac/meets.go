@@ -1,0 +1,92 @@
+package rbac
+
+import (
+	"slices"
+
+	"k8s.io/apiserver/pkg/authentication/user"
+
+	"kapis.dev/ks-apiserver/pkg/authz"
+	"kapis.dev/ks-apiserver/pkg/request"
+)
+
+// Meets returns the places whose bindings can allow r, in the order in which Authorize asks them. A request in a namespace meets the
+// workspace of that namespace: the name of the place is empty where it is in none.
+func (x *Index) Meets(r *request.Info) []authz.Place {
+	return x.above(authz.Place{Scope: r.Scope, Workspace: r.Workspace, Namespace: r.Namespace})
+}
+
+// WorkspaceOf returns the workspace that a namespace is in, empty for none.
+func (x *Index) WorkspaceOf(namespace string) string {
+	workspace, _ := x.workspaceOf.get(namespace)
+	return workspace
+}
+
+// above returns the places from which one inherits, and itself, in the order in which Authorize asks them.
+func (x *Index) above(at authz.Place) []authz.Place {
+	out := append(make([]authz.Place, 0, 4), authz.Place{Scope: request.Global})
+	switch at.Scope {
+	case request.Global:
+		return out
+	case request.Workspace:
+		out = append(out, authz.Place{Scope: request.Workspace, Workspace: at.Workspace})
+	case request.Namespace:
+		workspace, _ := x.workspaceOf.get(at.Namespace)
+		out = append(out, authz.Place{Scope: request.Workspace, Workspace: workspace}, authz.Place{Scope: request.Namespace, Namespace: at.Namespace})
+	}
+	return append(out, authz.Place{Scope: request.Cluster})
+}
+
+// at returns the bindings of a place, nil where there are none.
+func (x *Index) at(p authz.Place) *subjects {
+	switch p.Scope {
+	case request.Global:
+		return &x.global
+	case request.Cluster:
+		return &x.cluster
+	case request.Workspace:
+		if p.Workspace != "" {
+			s, _ := x.workspaces.get(p.Workspace)
+			return s
+		}
+	case request.Namespace:
+		if p.Namespace != "" {
+			s, _ := x.namespaces.get(p.Namespace)
+			return s
+		}
+	}
+	return nil
+}
+
+// Memberships returns the workspaces and the namespaces in which u, or one of u's groups, is bound, whatever to: sorted, nil for
+// none; and whether u is bound in the cluster. It is remembered until the next change of the index.
+func (x *Index) Memberships(u user.Info) (p *authz.Part, cluster bool) {
+	if u == nil || u.GetName() == "" { // S10
+		return nil, false
+	}
+	for range x.cluster.of(u) {
+		cluster = true
+		break
+	}
+	key := newPartKey(u, &request.Info{Verb: "be bound"}) // no request has that verb
+	changes := x.changes.Load()
+	p, ok := x.parts.get(key, changes)
+	if !ok {
+		p = x.memberships(u)
+		x.parts.put(key, changes, p)
+	}
+	return p, cluster
+}
+
+func (x *Index) memberships(u user.Info) *authz.Part {
+	var namespaces, workspaces []string
+	s := search{index: x, user: u}
+	for p := range s.places() {
+		for name := range p.workspaces.all {
+			workspaces = append(workspaces, name)
+		}
+		for name := range p.namespaces.all {
+			namespaces = append(namespaces, name)
+		}
+	}
+	return authz.NewPart(slices.Clip(namespaces), slices.Clip(workspaces))
+}

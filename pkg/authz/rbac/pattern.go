@@ -1,0 +1,58 @@
+package rbac
+
+import (
+	"errors"
+	"fmt"
+	"regexp/syntax"
+
+	"github.com/google/cel-go/cel"
+	"github.com/google/cel-go/common/ast"
+	"github.com/google/cel-go/common/overloads"
+	"github.com/google/cel-go/common/types"
+)
+
+// patternSteps bounds the steps of the program that a pattern becomes: so many for each byte of the pattern, and some. CEL's cost counts the
+// length of the pattern and of the text; a counted repetition ("{1,1000}") is short, and repeats what it is about.
+const (
+	patternSteps     = 4
+	patternStepsMore = 32
+)
+
+// checkPatterns refuses patterns of regular expressions that would cost more than they look: those that are put together when a
+// request comes, which would have to be compiled for it, and those that grow when they are compiled.
+func checkPatterns(a *cel.Ast) error {
+	for _, call := range ast.MatchDescendants(ast.NavigateAST(a.NativeRep()), ast.FunctionMatcher(overloads.Matches)) {
+		args := call.AsCall().Args()
+		if len(args) == 0 {
+			continue
+		}
+		last := args[len(args)-1]
+		if last.Kind() != ast.LiteralKind {
+			return errors.New("the pattern of matches() must stand in the condition itself, as a text")
+		}
+		pattern, ok := last.AsLiteral().(types.String)
+		if !ok {
+			continue // the types were checked
+		}
+		if err := checkPattern(string(pattern)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func checkPattern(pattern string) error {
+	re, err := syntax.Parse(pattern, syntax.Perl)
+	if err != nil {
+		return fmt.Errorf("the pattern %.100q of matches(): %w", pattern, err)
+	}
+	program, err := syntax.Compile(re.Simplify())
+	if err != nil {
+		return fmt.Errorf("the pattern %.100q of matches(): %w", pattern, err)
+	}
+	if most := patternSteps*len(pattern) + patternStepsMore; len(program.Inst) > most {
+		return fmt.Errorf("the pattern %.100q of matches() has %d steps, and %d at most for its length: write it without counted repetitions",
+			pattern, len(program.Inst), most)
+	}
+	return nil
+}

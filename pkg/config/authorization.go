@@ -1,0 +1,62 @@
+package config
+
+import (
+	"slices"
+	"time"
+)
+
+// failure policies of the webhook, as kube-apiserver calls them.
+const (
+	FailureDeny      = "Deny"
+	FailureNoOpinion = "NoOpinion"
+)
+
+// Order returns who decides, in the order in which they are asked.
+func (a *Authorization) Order() []string {
+	if len(a.Modes) == 0 {
+		return []string{a.Mode}
+	}
+	return a.Modes
+}
+
+func (a *Authorization) validate(fault func(format string, args ...any)) {
+	switch a.Mode {
+	case ModeRBAC, ModeAlwaysAllow, ModeAlwaysDeny:
+	default:
+		fault("authorization.mode: %q is not RBAC, AlwaysAllow or AlwaysDeny", a.Mode)
+	}
+	for n, mode := range a.Modes {
+		switch mode {
+		case ModeRBAC, ModeWebhook, ModeABAC, ModeAlwaysAllow, ModeAlwaysDeny:
+		default:
+			fault("authorization.modes[%d]: %q is not RBAC, Webhook, ABAC, AlwaysAllow or AlwaysDeny", n, mode)
+		}
+		if slices.Contains(a.Modes[:n], mode) {
+			fault("authorization.modes[%d]: %s is there twice", n, mode)
+		}
+	}
+	if len(a.Modes) > 0 && a.Mode != ModeRBAC {
+		fault("authorization.mode: %s and modes exclude each other: leave mode out", a.Mode)
+	}
+	if slices.Contains(a.Modes, ModeWebhook) {
+		a.Webhook.validate(fault)
+	}
+	if slices.Contains(a.Modes, ModeABAC) && a.ABAC.PolicyFile == "" {
+		fault("authorization.abac.policyFile is missing: it has the policies of the mode ABAC")
+	}
+}
+
+func (w *AuthorizationWebhook) validate(fault func(format string, args ...any)) {
+	if w.KubeconfigFile == "" {
+		fault("authorization.webhook.kubeconfigFile is missing: it says where the service of the mode Webhook is")
+	}
+	if w.FailurePolicy != FailureDeny && w.FailurePolicy != FailureNoOpinion {
+		fault("authorization.webhook.failurePolicy: %q is not Deny or NoOpinion", w.FailurePolicy)
+	}
+	if t := time.Duration(w.Timeout); t <= 0 || t > 30*time.Second {
+		fault("authorization.webhook.timeout: %v is not above 0 and at most 30s", t)
+	}
+	if w.AuthorizedTTL < 0 || w.UnauthorizedTTL < 0 {
+		fault("authorization.webhook.authorizedTTL and unauthorizedTTL must not be negative")
+	}
+}
