@@ -32,7 +32,7 @@ func Authorize(a authz.Authorizer) Filter {
 			switch {
 			case err != nil:
 				web.WriteError(w, r, fmt.Errorf("authorize: %w", err))
-			case !d.Allowed && (d.Part == nil || !info.OfCluster()):
+			case !d.Allowed && (d.Part == nil || !hasParts(info)):
 				if u.GetName() == user.Anonymous { // with a token the answer may be another (RFC 6750, 3; RFC 9110, 11.6.1)
 					w.Header().Set("WWW-Authenticate", challenge)
 				}
@@ -42,4 +42,10 @@ func Authorize(a authz.Authorizer) Filter {
 			}
 		})
 	}
+}
+
+// hasParts tells a list, or a watch of one, at a path of this server's own, of the cluster or of a workspace: of no other request is
+// there a part.
+func hasParts(i *request.Info) bool {
+	return i.IsResource && !i.IsKubernetes && (i.Verb == "list" || i.Verb == "watch") && i.Namespace == "" && i.Name == "" && i.Subresource == ""
 }

@@ -45,7 +45,7 @@ func Recheck(a authenticator.Request, z authz.Authorizer) func(context.Context, 
 		}
 		part := authz.DecisionFrom(r.Context()).Part
 		switch {
-		case !d.Allowed && (d.Part == nil || !info.OfCluster()):
+		case !d.Allowed && (d.Part == nil || !hasParts(info)):
 			return fmt.Errorf("authorize again: %w", authz.Denied(now, info, d))
 		case (part == nil) != (d.Part == nil), part != nil && d.Part.Key != part.Key:
 			return apierrors.NewResourceExpired("what of the list you may see has changed: list again")

@@ -84,9 +84,7 @@ func definitions() *kind {
 
 // clusters never show how they are reached.
 func clusters() *kind {
-	return &kind{cut: rawjson.Cuts(
-		[]string{"spec", "connection", "kubeconfig"}, []string{"spec", "connection", "token"},
-	)}
+	return hiding("cluster.kubesphere.io", "clusters")
 }
 
 // labelObjects are found by their key and value too.

@@ -41,7 +41,7 @@ func users() *kind {
 			spec := rawjson.Get(json, "spec")
 			v[userEmail], v[userGroups] = rawjson.GetText(spec, "email"), lines(rawjson.Get(spec, "groups"))
 		},
-		cut:     rawjson.Cuts([]string{"spec", "password"}),
+		cut:     rawjson.Cuts(Hidden(in(iamGroup, "users"))...),
 		members: true,
 		params: []string{
 			paramNamespace, paramRole, paramWorkspace, paramWorkspaceRole, paramCluster, paramClusterRole, paramGlobalRole, paramNotInGroup,

@@ -128,6 +128,13 @@ func kinds() map[schema.GroupResource]*kind {
 
 		in("cluster.kubesphere.io", "clusters"): clusters(),
 		in("cluster.kubesphere.io", "labels"):   labelObjects(),
+
+		in("session.kapis.dev", "sessions"):      hiding("session.kapis.dev", "sessions"),
+		in("session.kapis.dev", "apikeys"):       hiding("session.kapis.dev", "apikeys"),
+		in("session.kapis.dev", "factors"):       hiding("session.kapis.dev", "factors"),
+		in("session.kapis.dev", "lockouts"):      hiding("session.kapis.dev", "lockouts"),
+		in("kubesphere.io", "repositories"):      hiding("kubesphere.io", "repositories"),
+		in("application.kubesphere.io", "repos"): hiding("application.kubesphere.io", "repos"),
 	}
 }
 

@@ -157,6 +157,8 @@ func (b *builder) inPart(p *authz.Part) error {
 		b.names(derive(derived, partKey{p.Key, "names"}, nil, func() map[string]struct{} { return setOf(p.Namespaces) }))
 	case gr == in(tenantGroup, "workspaces"), gr == in(tenantGroup, "workspacetemplates"):
 		b.names(derive(derived, partKey{p.Key, "workspaces"}, nil, func() map[string]struct{} { return setOf(p.Workspaces) }))
+	case gr == in("cluster.kubesphere.io", "clusters"), gr == in(iamGroup, "users"):
+		b.names(derive(derived, partKey{p.Key, "objects"}, nil, func() map[string]struct{} { return setOf(p.Names) }))
 	case len(p.Workspaces) == 0:
 		return ErrNotVisible
 	default:

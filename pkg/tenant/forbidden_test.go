@@ -1,0 +1,44 @@
+package tenant
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+	"testing"
+
+	"k8s.io/apiserver/pkg/authentication/user"
+
+	"kapis.dev/ks-apiserver/pkg/authz"
+	"kapis.dev/ks-apiserver/pkg/request"
+)
+
+// What an authorizer forbids, of the route or of the kind itself, no membership allows, and no part.
+func TestNoMembershipAllowsWhatIsForbidden(t *testing.T) {
+	w := sample(t)
+	for name, forbidden := range map[string]func(*request.Info) bool{
+		"TheRoute":      func(r *request.Info) bool { return r.APIGroup != "" && r.APIGroup != "cluster.kubesphere.io" },
+		"TheKindItself": func(r *request.Info) bool { return r.APIGroup == "" || r.APIGroup == "cluster.kubesphere.io" },
+	} {
+		a := w.authorizer(newFleet(t))
+		next := a.Next
+		a.Next = authz.Func(func(ctx context.Context, u user.Info, r *request.Info) (authz.Decision, error) {
+			if forbidden(r) {
+				return authz.Decision{Denied: true, Reason: "never"}, nil
+			}
+			return next.Authorize(ctx, u, r)
+		})
+		for _, path := range []string{at + "/namespaces", at + "/clusters", at + "/workspaces/a/namespaces", at + "/workspaces/a/namespaces/a1"} {
+			u, err := url.ParseRequestURI(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			r, err := request.Parse(&http.Request{Method: http.MethodGet, URL: u})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if d, err := a.Authorize(t.Context(), person("project"), r); err != nil || !d.Denied || d.Allowed || d.Part != nil {
+				t.Errorf("%s %s: %+v, %v", name, path, d, err)
+			}
+		}
+	}
+}

@@ -1,0 +1,131 @@
+package tenant
+
+import (
+	"context"
+	"net/url"
+	"slices"
+	"strconv"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/authentication/user"
+
+	"kapis.dev/ks-apiserver/pkg/authz"
+	"kapis.dev/ks-apiserver/pkg/query"
+	"kapis.dev/ks-apiserver/pkg/request"
+)
+
+const (
+	iamGroup       = "iam.kubesphere.io"
+	resourcesGroup = "resources.kubesphere.io"
+	// peoplePerPage bounds who is shown to those who invite.
+	peoplePerPage = 1000
+)
+
+// isPeople tells the list of users.
+func isPeople(r *request.Info) bool {
+	return isKapis(r) && r.APIGroup == iamGroup && r.Resource == "users" && r.OfCluster() && (r.Verb == "list" || r.Verb == "watch") && r.Name == ""
+}
+
+// people decides about the list of users: whoever may not see all of them sees himself.
+func people(u user.Info, d authz.Decision) authz.Decision {
+	d.Part = authz.NewOwnPart(nil, nil, []string{u.GetName()})
+	return d
+}
+
+// isFleet tells the list of clusters where resources.kubesphere.io has any kind.
+func isFleet(r *request.Info) bool {
+	return isKapis(r) && r.APIGroup == resourcesGroup && r.Resource == clusters && r.OfCluster() && (r.Verb == "list" || r.Verb == "watch") && r.Name == ""
+}
+
+// isDetail tells a workspace or a cluster where resources.kubesphere.io has any kind.
+func isDetail(r *request.Info) bool {
+	return isKapis(r) && r.APIGroup == resourcesGroup && r.Verb == "get" && r.Name != "" && r.Namespace == "" && (r.Resource == workspaces || r.Resource == clusters)
+}
+
+// detail decides about one of those that tenant.kubesphere.io shows the same person.
+func (a *Authorizer) detail(ctx context.Context, u user.Info, r *request.Info, d authz.Decision) (authz.Decision, error) {
+	if r.Resource == workspaces {
+		if in, _ := a.Bound.Memberships(u); has(workspacesOf(in), r.Name) {
+			return authz.Decision{Allowed: true, Reason: "bound in the workspace " + strconv.Quote(r.Name)}, nil
+		}
+		return d, nil
+	}
+	in, cluster := a.Bound.Memberships(u)
+	names, err := a.Fleet.seen(ctx, u, cluster || in != nil)
+	if err != nil {
+		return authz.Decision{}, err
+	}
+	if slices.Contains(names, r.Name) {
+		return authz.Decision{Allowed: true, Reason: "sees the cluster " + strconv.Quote(r.Name)}, nil
+	}
+	return d, nil
+}
+
+// glimpsed are the fields of users that whoever invites sees of all: by them he finds whom to invite.
+func glimpsed() []query.Path {
+	return []query.Path{
+		{"apiVersion"}, {"kind"}, {"metadata", "name"}, {"metadata", "creationTimestamp"}, {"metadata", "annotations", "kubesphere.io/alias-name"}, {"status", "state"},
+	}
+}
+
+// Glimpse returns what somebody may ask of all objects of a kind of whose list he may see but a part: whoever may make others members of something,
+// of users the names. It is nil where that is nothing, or where the question would tell more.
+func (a *Authorizer) Glimpse(ctx context.Context, gr schema.GroupResource, asked url.Values) (*query.Query, error) {
+	if gr.Group != iamGroup || gr.Resource != "users" {
+		return nil, nil //nolint:nilnil // nil is nothing
+	}
+	allowed := url.Values{}
+	for name, values := range asked {
+		switch name {
+		case "limit", "page", "ascending", "names", "name":
+		case "sortBy":
+			if len(values) > 0 && values[0] != "name" && values[0] != "createTime" && values[0] != "creationTimestamp" {
+				return nil, nil //nolint:nilnil // the order would tell
+			}
+		default:
+			return nil, nil //nolint:nilnil // who has an address, or is a member of what
+		}
+		allowed[name] = values
+	}
+	ok, err := a.invites(ctx, request.UserFrom(ctx))
+	if err != nil || !ok {
+		return nil, err
+	}
+	q, err := query.Parse(allowed)
+	if err != nil {
+		return nil, err
+	}
+	if q.Project = glimpsed(); q.Limit == query.All || q.Limit > peoplePerPage {
+		q.Limit = peoplePerPage
+	}
+	return q, nil
+}
+
+// invites tells whether u may make somebody a member of the cluster, or of a workspace or a namespace in which he is bound himself.
+func (a *Authorizer) invites(ctx context.Context, u user.Info) (bool, error) {
+	if !isPerson(u) {
+		return false, nil
+	}
+	const root = "/kapis/" + iamGroup + "/v1beta1/"
+	i := request.Info{Verb: "create", APIPrefix: "kapis", APIGroup: iamGroup, APIVersion: "v1beta1", IsResource: true}
+	may := func(scope request.Scope, workspace, namespace, at, resource string) (bool, error) {
+		i.Scope, i.Workspace, i.Namespace, i.Resource, i.Path = scope, workspace, namespace, resource, root+at+resource
+		d, err := a.Next.Authorize(ctx, u, &i)
+		return err == nil && d.Allowed, err
+	}
+	if ok, err := may(request.Cluster, "", "", "", "clustermembers"); ok || err != nil {
+		return ok, err
+	}
+	in, _ := a.Bound.Memberships(u)
+	for _, w := range workspacesOf(in) {
+		if ok, err := may(request.Workspace, w, "", "workspaces/"+w+"/", "workspacemembers"); ok || err != nil {
+			return ok, err
+		}
+	}
+	for _, n := range namespacesOf(in) {
+		if ok, err := may(request.Namespace, "", n, "namespaces/"+n+"/", "namespacemembers"); ok || err != nil {
+			return ok, err
+		}
+	}
+	return false, nil
+}
