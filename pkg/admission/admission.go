@@ -5,12 +5,18 @@ package admission
 
 import (
 	"context"
+	"errors"
+	"fmt"
 
 	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/authentication/user"
 
+	iamv1beta1 "kapis.dev/ks-apiserver/pkg/api/iam/v1beta1"
+	tenantv1beta1 "kapis.dev/ks-apiserver/pkg/api/tenant/v1beta1"
 	"kapis.dev/ks-apiserver/pkg/authz"
+	"kapis.dev/ks-apiserver/pkg/request"
 )
 
 // Write is a write that is about to be made.
@@ -30,18 +36,196 @@ type Holdings interface {
 	Missing(u user.Info, at authz.Place, rules []rbacv1.PolicyRule) []rbacv1.PolicyRule
 	MissingOf(u user.Info, at authz.Place, role authz.RoleRef) (missing []rbacv1.PolicyRule, found bool)
 	HoldsVerb(u user.Info, at authz.Place, verb, resource, name string) bool
+	Held(u user.Info, at authz.Place) []authz.Grant
 }
 
-// Guard refuses writes that would grant more than their writer holds.
+// Guard refuses writes that would grant more than their writer holds. What is not changed by a write is not looked at, so that a member
+// may edit the description of a role that is above him; and taking away is not giving.
 type Guard struct {
 	Holdings Holdings
+	// Known has what the rules are followed to: templates and groups. Without it, no role takes rules from templates, and nobody
+	// joins a group, but by those who may escalate and bind.
+	Known *Known
+	// Host is the name of the cluster that this runs in, where administrators of the cluster may place workspaces; empty for a member, which places none.
+	Host string
+	// Named tells whether Kubernetes' own bindings name a user, so that whoever is that user at kube-apiserver has rights that are not Holdings'.
+	// Nil means that there are none.
+	Named func(ctx context.Context, name string) (bool, error)
+	// NamedGroup is the same of groups.
+	NamedGroup func(ctx context.Context, name string) (bool, error)
 	// Native asks kube-apiserver whether somebody who is no user of ours (a service account, an administrator's certificate) may do a verb such
 	// as "escalate" or "bind". Nil means that only Holdings count.
 	Native func(ctx context.Context, u user.Info, verb string, gvr schema.GroupVersionResource, namespace, name string) (bool, error)
 }
 
 // Guards tells whether writes of a kind are looked at.
-func (g *Guard) Guards(gr schema.GroupResource) bool { return false }
+func (g *Guard) Guards(gr schema.GroupResource) bool { return checkOf(gr) != nil }
 
-// Check returns nil, or the metav1.Status of code 403 that says what is missing, and at which scope.
-func (g *Guard) Check(ctx context.Context, w *Write) error { return nil }
+// Check returns nil, or the metav1.Status of code 403 that says what is missing, and at which scope. Any other error says that it
+// could not be found out, and then the write must not be made.
+func (g *Guard) Check(ctx context.Context, w *Write) error {
+	check := checkOf(w.GVR.GroupResource())
+	if check == nil || w.Verb == "delete" {
+		return nil
+	}
+	q := &question{guard: g, ctx: ctx, Write: w}
+	if w.By == nil || w.By.GetName() == "" {
+		return q.refuse("nobody is known to have written it")
+	}
+	if err := decode(w.Object, &q.now); err != nil {
+		return q.refuse("the object can't be read: " + err.Error())
+	}
+	if len(w.Old) > 0 {
+		if err := decode(w.Old, &q.old); err != nil {
+			return q.refuse("the object as it is can't be read: " + err.Error())
+		}
+	}
+	return check(q)
+}
+
+// checkOf returns the rule of a kind, nil for kinds that grant nothing. A switch, so that the list is one of the program's text.
+func checkOf(gr schema.GroupResource) func(*question) error {
+	role := func(scope request.Scope) func(*question) error {
+		return func(q *question) error { return q.role(scope) }
+	}
+	binding := func(scope request.Scope) func(*question) error {
+		return func(q *question) error { return q.binding(scope) }
+	}
+	switch gr.Group {
+	case iamv1beta1.GroupName:
+		switch gr.Resource {
+		case "globalroles":
+			return role(request.Global)
+		case "workspaceroles":
+			return role(request.Workspace)
+		case "clusterroles":
+			return role(request.Cluster)
+		case "roles":
+			return role(request.Namespace)
+		case "globalrolebindings":
+			return binding(request.Global)
+		case "workspacerolebindings":
+			return binding(request.Workspace)
+		case "clusterrolebindings":
+			return binding(request.Cluster)
+		case "rolebindings":
+			return binding(request.Namespace)
+		case "roletemplates":
+			return (*question).roleTemplate
+		case "builtinroles":
+			return (*question).builtinRole
+		case "groupbindings":
+			return (*question).groupBinding
+		case "groups":
+			return (*question).group
+		case "users":
+			return (*question).user
+		}
+	case tenantv1beta1.GroupName:
+		switch gr.Resource {
+		case "workspaces":
+			return (*question).workspace
+		case "workspacetemplates":
+			return (*question).template
+		}
+	case "":
+		if gr.Resource == "serviceaccounts" {
+			return (*question).serviceAccount
+		}
+	}
+	return nil
+}
+
+// question is one write that is judged.
+type question struct {
+	*Write
+	guard    *Guard
+	ctx      context.Context //nolint:containedctx // it lives for one call
+	now, old object
+}
+
+// updates tells whether there was an object before.
+func (q *question) updates() bool { return len(q.Old) > 0 }
+
+// refuse is the refusal: 403, with the object and a reason.
+func (q *question) refuse(why string) error {
+	return apierrors.NewForbidden(q.GVR.GroupResource(), q.Name, errors.New(why))
+}
+
+// may tells whether the writer was given a verb on an iam resource by name, or may do everything there.
+func (q *question) may(at authz.Place, verb, resource, name string) (bool, error) {
+	if q.guard.Holdings.HoldsVerb(q.By, at, verb, resource, name) {
+		return true, nil
+	}
+	if q.guard.Native == nil {
+		return false, nil
+	}
+	ok, err := q.guard.Native(q.ctx, q.By, verb, iamv1beta1.SchemeGroupVersion.WithResource(resource), at.Namespace, name)
+	if err != nil {
+		return false, fmt.Errorf("ask kube-apiserver whether %s may %s %s: %w", q.By.GetName(), verb, resource, err)
+	}
+	return ok, nil
+}
+
+// grants passes where the writer holds the rules at a place, or may escalate there on the resource.
+func (q *question) grants(at authz.Place, rules []rbacv1.PolicyRule, resource string) error {
+	if len(rules) == 0 {
+		return nil
+	}
+	missing := q.guard.Holdings.Missing(q.By, at, rules)
+	if len(missing) == 0 {
+		return nil
+	}
+	return q.mayEscalate(at, resource, lacks(q.By, at, missing))
+}
+
+// gives passes where the writer holds what a role grants at a place, or may bind the role there. verbOnly says that holding it is not enough.
+func (q *question) gives(at authz.Place, role authz.RoleRef, verbOnly bool) error {
+	missing, found := q.missingOf(at, role)
+	if found && len(missing) == 0 && !verbOnly {
+		return nil
+	}
+	resource := rolesOf(role.Scope)
+	if ok, err := q.may(at, "bind", resource, role.Name); ok || err != nil {
+		return err
+	}
+	switch {
+	case !found:
+		return q.refuse(fmt.Sprintf("there is no %s %q, or it is not known yet: make it first", resource, role.Name))
+	case verbOnly:
+		return q.refuse(fmt.Sprintf("giving a role to those whom Kubernetes itself names (system:...) needs the verb bind on %s %q", resource, role.Name))
+	}
+	return q.refuse(fmt.Sprintf("%s; or be given the verb bind on %s %q", lacks(q.By, at, missing), resource, role.Name))
+}
+
+// missingOf is what the writer does not hold of what a role grants at a place, now or as soon as ks-controller-manager has looked at it.
+func (q *question) missingOf(at authz.Place, role authz.RoleRef) (missing []rbacv1.PolicyRule, found bool) {
+	missing, found = q.guard.Holdings.MissingOf(q.By, at, role)
+	if !found || len(missing) > 0 {
+		return missing, found
+	}
+	if soon := q.guard.Known.keptIn(role, at); len(soon) > 0 {
+		missing = q.guard.Holdings.Missing(q.By, at, soon)
+	}
+	return missing, true
+}
+
+// mayEscalate passes where the writer may escalate on the resource, and refuses with a reason.
+func (q *question) mayEscalate(at authz.Place, resource, why string) error {
+	if ok, err := q.may(at, "escalate", resource, q.Name); ok || err != nil {
+		return err
+	}
+	return q.refuse(why + "; or be given the verb escalate on " + resource)
+}
+
+func rolesOf(s request.Scope) string {
+	switch s {
+	case request.Workspace:
+		return "workspaceroles"
+	case request.Cluster:
+		return "clusterroles"
+	case request.Namespace:
+		return "roles"
+	}
+	return "globalroles"
+}

@@ -29,6 +29,10 @@ import (
 const (
 	ExtraCredential  = "authentication.kapis.dev/credential"
 	CredentialAPIKey = "api-key"
+	// ExtraProven is the key of what says that a person has shown more than his token for the write that is under way, and ProvenPassword that it was his
+	// current password. Only this server sets it, on that one write; the policy own-password.users.iam.kapis.dev asks for it.
+	ExtraProven    = "authentication.kapis.dev/proven"
+	ProvenPassword = "password"
 	// extraCredentialID is where Kubernetes' own authenticators tell which credential it was, for audit logs.
 	extraCredentialID = "authentication.kubernetes.io/credential-id"
 )

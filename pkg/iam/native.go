@@ -18,8 +18,8 @@ const (
 	nativePage = 500
 )
 
-// NativeNames knows the users whom Kubernetes' own bindings name. It is asked when a User is made for somebody who chose his name, or whose
-// provider did; it reads the bindings then, and not all the time: an installation may have tens of thousands, most of them
+// NativeNames knows the users and groups that Kubernetes' own bindings name. It is asked when a User is made for somebody who chose his name, or whose
+// provider did, and when somebody makes or joins a group; it reads the bindings then, and not all the time: an installation may have tens of thousands, most of them
 // written by ks-controller-manager after bindings of ours, which it passes over.
 type NativeNames struct {
 	// Client reads bindings; Selector passes over those that mirror ours.
@@ -28,12 +28,24 @@ type NativeNames struct {
 	Now      func() time.Time
 
 	mu    sync.Mutex
-	names map[string]struct{}
+	names map[native]struct{}
 	until time.Time
 }
 
+// native is a subject: a kind, User or Group, and a name.
+type native struct{ kind, name string }
+
 // Has tells whether a binding names a user of the name.
 func (n *NativeNames) Has(ctx context.Context, name string) (bool, error) {
+	return n.has(ctx, native{rbacv1.UserKind, name})
+}
+
+// HasGroup tells whether a binding names a group of the name.
+func (n *NativeNames) HasGroup(ctx context.Context, name string) (bool, error) {
+	return n.has(ctx, native{rbacv1.GroupKind, name})
+}
+
+func (n *NativeNames) has(ctx context.Context, who native) (bool, error) {
 	n.mu.Lock() // who comes meanwhile waits for the same answer
 	defer n.mu.Unlock()
 	if now := n.Now(); !now.Before(n.until) {
@@ -43,16 +55,16 @@ func (n *NativeNames) Has(ctx context.Context, name string) (bool, error) {
 		}
 		n.names, n.until = names, now.Add(nativeFor)
 	}
-	_, ok := n.names[name]
+	_, ok := n.names[who]
 	return ok, nil
 }
 
-func (n *NativeNames) read(ctx context.Context) (map[string]struct{}, error) {
-	names := map[string]struct{}{}
+func (n *NativeNames) read(ctx context.Context) (map[native]struct{}, error) {
+	names := map[native]struct{}{}
 	add := func(subjects []rbacv1.Subject) {
 		for i := range subjects {
-			if s := &subjects[i]; s.Kind == rbacv1.UserKind {
-				names[s.Name] = struct{}{}
+			if s := &subjects[i]; s.Kind == rbacv1.UserKind || s.Kind == rbacv1.GroupKind {
+				names[native{s.Kind, s.Name}] = struct{}{}
 			}
 		}
 	}

@@ -29,8 +29,13 @@ func TestNobodyIsGivenANameThatANativeBindingHas(t *testing.T) {
 			t.Errorf("%s: %t, %v", name, has, err)
 		}
 	}
+	for name, want := range map[string]bool{"carol": false, "erin": true, "frank": false} {
+		if has, err := native.HasGroup(t.Context(), name); err != nil || has != want {
+			t.Errorf("the group %s: %t, %v", name, has, err)
+		}
+	}
 	if n := len(kube.Actions()); n != 2 {
-		t.Errorf("%d requests for four questions", n)
+		t.Errorf("%d requests for seven questions", n)
 	}
 	users := newUserAPI()
 	a := accounts(users)

@@ -1,0 +1,73 @@
+package admission
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+
+	iamv1beta1 "kapis.dev/ks-apiserver/pkg/api/iam/v1beta1"
+	tenantv1beta1 "kapis.dev/ks-apiserver/pkg/api/tenant/v1beta1"
+	"kapis.dev/ks-apiserver/pkg/authz"
+	"kapis.dev/ks-apiserver/pkg/request"
+)
+
+// systemPrefix begins the names of users and groups that Kubernetes itself gives.
+const systemPrefix = "system:"
+
+// binding judges a binding by the role that those get who are bound from now on.
+func (q *question) binding(scope request.Scope) error {
+	at := q.now.place(scope, q.Namespace)
+	same := q.updates() && at == q.old.place(scope, q.Namespace) && q.now.RoleRef == q.old.RoleRef
+	fresh, system := 0, false
+	for _, s := range q.now.Subjects {
+		if same && slices.Contains(q.old.Subjects, s) {
+			continue
+		}
+		fresh++
+		if strings.HasPrefix(s.Name, iamv1beta1.SyntheticGroupPrefix) {
+			return q.refuse(fmt.Sprintf("nobody can bind %.100q: names that begin with %s are this server's own", s.Name, iamv1beta1.SyntheticGroupPrefix))
+		}
+		system = system || s.Kind != rbacv1.ServiceAccountKind && strings.HasPrefix(s.Name, systemPrefix)
+	}
+	if fresh == 0 {
+		return nil
+	}
+	role := authz.RoleRef{Scope: scope, Name: q.now.RoleRef.Name}
+	if scope == request.Namespace {
+		role.Namespace = q.Namespace
+	}
+	return q.gives(at, role, system)
+}
+
+// workspace judges who becomes the manager of a workspace that is there, which gives him its role <workspace>-admin. With a new workspace nothing is
+// given away: whoever may make one says who runs it. A workspace that has that role is not new, whatever object of it is.
+func (q *question) workspace() error {
+	manager := q.now.manager()
+	if manager == "" || manager == q.old.manager() {
+		return nil
+	}
+	at := authz.Place{Scope: request.Workspace, Workspace: q.Name}
+	admin := authz.RoleRef{Scope: request.Workspace, Name: q.Name + "-admin"}
+	if _, found := q.guard.Holdings.MissingOf(q.By, at, admin); !q.updates() && !found {
+		return nil
+	}
+	manage := []rbacv1.PolicyRule{{
+		Verbs: []string{"create", "update", "delete"}, APIGroups: []string{tenantv1beta1.GroupName}, Resources: []string{q.GVR.Resource},
+	}}
+	if len(q.guard.Holdings.Missing(q.By, authz.Place{}, manage)) == 0 {
+		return nil
+	}
+	return q.gives(at, admin, false)
+}
+
+// serviceAccount judges the role of its namespace that an annotation asks for.
+func (q *question) serviceAccount() error {
+	role := q.now.Metadata.Annotations[iamv1beta1.AnnotationRole]
+	if role == "" || role == q.old.Metadata.Annotations[iamv1beta1.AnnotationRole] {
+		return nil
+	}
+	at := authz.Place{Scope: request.Namespace, Namespace: q.Namespace}
+	return q.gives(at, authz.RoleRef{Scope: request.Namespace, Namespace: q.Namespace, Name: role}, false)
+}

@@ -1,0 +1,93 @@
+package admission
+
+import (
+	"fmt"
+	"strings"
+
+	iamv1beta1 "kapis.dev/ks-apiserver/pkg/api/iam/v1beta1"
+	tenantv1beta1 "kapis.dev/ks-apiserver/pkg/api/tenant/v1beta1"
+	"kapis.dev/ks-apiserver/pkg/authz"
+)
+
+// isReserved tells the groups that Kubernetes and this server give themselves.
+func isReserved(group string) bool {
+	return strings.HasPrefix(group, systemPrefix) || strings.HasPrefix(group, iamv1beta1.SyntheticGroupPrefix)
+}
+
+// group judges a new Group by whether its name has rights already. Groups of identity providers, and those that Kubernetes' own bindings name, have
+// names too: who makes a Group of one decides who is in it, and with its end go the bindings that name it.
+func (q *question) group() error {
+	if q.updates() || q.Name == "" { // a name that kube-apiserver is to make up is judged by the webhook, which sees it
+		return nil
+	}
+	if isReserved(q.Name) {
+		return q.refuse("Kubernetes and this server give such groups themselves")
+	}
+	known, err := q.namedGroup(q.Name)
+	if err != nil {
+		return err
+	}
+	if !known && len(q.guard.Known.grantsOf(q.Name)) == 0 {
+		return nil
+	}
+	return q.mayBindGroup(q.Name, "bindings name a group of this name already, which may be an identity provider's: take another name")
+}
+
+// namedGroup tells whether a binding of Kubernetes' own names a group.
+func (q *question) namedGroup(group string) (bool, error) {
+	if q.guard.NamedGroup == nil {
+		return false, nil
+	}
+	named, err := q.guard.NamedGroup(q.ctx, group)
+	if err != nil {
+		return false, fmt.Errorf("see whether bindings of Kubernetes name the group %.100q: %w", group, err)
+	}
+	return named, nil
+}
+
+// groupBinding judges who joins a group by what the group is bound to. The object belongs to the workspace of the group.
+func (q *question) groupBinding() error {
+	users, group := q.now.Users, q.now.GroupRef.Name
+	if q.updates() && q.now.GroupRef == q.old.GroupRef && q.now.workspace() == q.old.workspace() {
+		users = isNew(users, q.old.Users)
+	}
+	if len(users) == 0 {
+		return nil
+	}
+	if of, known := q.guard.Known.workspaceOf(group); known && of != q.now.workspace() {
+		return q.mayBindGroup(group, fmt.Sprintf("the group %.100q is not of the workspace that the label %s of the binding names", group, tenantv1beta1.LabelWorkspace))
+	}
+	return q.join(group)
+}
+
+// join passes where the writer holds all that a group of a workspace is given, or may bind the group.
+func (q *question) join(group string) error {
+	if isReserved(group) {
+		return q.refuse(fmt.Sprintf("nobody can be put in the group %.100q: Kubernetes and this server give such groups themselves", group))
+	}
+	if of, known := q.guard.Known.workspaceOf(group); !known || of == "" {
+		return q.mayBindGroup(group, fmt.Sprintf("the group %.100q is of no workspace", group))
+	}
+	if native, err := q.namedGroup(group); err != nil {
+		return err
+	} else if native {
+		return q.mayBindGroup(group, "bindings of rbac.authorization.k8s.io name the group, and whoever is in it has what they grant")
+	}
+	for _, g := range q.guard.Known.grantsOf(group) {
+		switch missing, found := q.missingOf(g.place, g.role); {
+		case !found: // a role that comes later would be the group's
+			return q.mayBindGroup(group, fmt.Sprintf("the group is bound to the %s %q, which is not there", rolesOf(g.role.Scope), g.role.Name))
+		case len(missing) > 0:
+			return q.mayBindGroup(group, fmt.Sprintf("the group has the %s %q: %s", rolesOf(g.role.Scope), g.role.Name, lacks(q.By, g.place, missing)))
+		}
+	}
+	return nil
+}
+
+// mayBindGroup passes where the writer may bind the group by name, and refuses with a reason.
+func (q *question) mayBindGroup(group, why string) error {
+	if ok, err := q.may(authz.Place{}, "bind", "groups", group); ok || err != nil {
+		return err
+	}
+	return q.refuse(fmt.Sprintf("putting users in the group %.100q needs the verb bind on groups: %s", group, why))
+}

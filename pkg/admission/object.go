@@ -1,0 +1,180 @@
+package admission
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apiserver/pkg/authentication/user"
+	kjson "sigs.k8s.io/json"
+
+	iamv1beta1 "kapis.dev/ks-apiserver/pkg/api/iam/v1beta1"
+	tenantv1beta1 "kapis.dev/ks-apiserver/pkg/api/tenant/v1beta1"
+	"kapis.dev/ks-apiserver/pkg/authz"
+	"kapis.dev/ks-apiserver/pkg/request"
+)
+
+// object is what is read of an object of any kind that is guarded, of all their versions.
+type object struct {
+	Metadata struct {
+		Name        string            `json:"name"`
+		Labels      map[string]string `json:"labels"`
+		Annotations map[string]string `json:"annotations"`
+	} `json:"metadata"`
+	// Of roles.
+	Rules     []rbacv1.PolicyRule                  `json:"rules"`
+	Templates *iamv1beta1.AggregationRoleTemplates `json:"aggregationRoleTemplates"`
+	// Of bindings.
+	RoleRef  rbacv1.RoleRef   `json:"roleRef"`
+	Subjects []rbacv1.Subject `json:"subjects"`
+	// Of group bindings.
+	GroupRef iamv1beta1.GroupRef `json:"groupRef"`
+	Users    []string            `json:"users"`
+	// Of built-in roles.
+	TargetSelector json.RawMessage `json:"targetSelector"`
+	Role           json.RawMessage `json:"role"`
+	Spec           struct {
+		// Of role templates.
+		Rules []rbacv1.PolicyRule `json:"rules"`
+		// Of users.
+		Email    string   `json:"email"`
+		Password string   `json:"password"`
+		Groups   []string `json:"groups"`
+		// Of workspaces, and of their templates.
+		Manager  string `json:"manager"`
+		Template struct {
+			Spec struct {
+				Manager string `json:"manager"`
+			} `json:"spec"`
+		} `json:"template"`
+	} `json:"spec"`
+	Status struct {
+		// Of users.
+		State string `json:"state"`
+	} `json:"status"`
+}
+
+// decode reads as kube-apiserver does: names of fields are what they are, whatever their case.
+func decode(raw []byte, o *object) error { return decodeInto(raw, o) }
+
+func decodeInto(raw []byte, into any) error {
+	if err := kjson.UnmarshalCaseSensitivePreserveInts(raw, into); err != nil {
+		return fmt.Errorf("decode: %w", err)
+	}
+	return nil
+}
+
+func (o *object) workspace() string { return o.Metadata.Labels[tenantv1beta1.LabelWorkspace] }
+
+// place is where a role or a binding of a scope counts. One of a workspace that does not say which is judged as if it were for all.
+func (o *object) place(scope request.Scope, namespace string) authz.Place {
+	switch scope {
+	case request.Workspace:
+		if w := o.workspace(); w != "" {
+			return authz.Place{Scope: scope, Workspace: w}
+		}
+		return authz.Place{}
+	case request.Namespace:
+		return authz.Place{Scope: scope, Namespace: namespace}
+	}
+	return authz.Place{Scope: scope}
+}
+
+// manager is who runs a workspace, by its object or by its template.
+func (o *object) manager() string {
+	if o.Spec.Manager != "" {
+		return o.Spec.Manager
+	}
+	return o.Spec.Template.Spec.Manager
+}
+
+// added returns the rules that were not there before. The same rights put in other words are new ones.
+func added(now, old []rbacv1.PolicyRule) []rbacv1.PolicyRule {
+	if len(old) == 0 {
+		return now
+	}
+	had := make(map[string]bool, len(old))
+	for i := range old {
+		had[old[i].String()] = true
+	}
+	var out []rbacv1.PolicyRule
+	for i := range now {
+		if !had[now[i].String()] {
+			out = append(out, now[i])
+		}
+	}
+	return out
+}
+
+// Bounds of what a refusal tells.
+const (
+	rulesTold = 5
+	namesTold = 8
+)
+
+// lacks says what somebody does not hold where.
+func lacks(u user.Info, at authz.Place, missing []rbacv1.PolicyRule) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%.100q can't give away what he does not hold himself %s: ", u.GetName(), at)
+	for i := range missing {
+		if i == rulesTold {
+			fmt.Fprintf(&b, ", and %d more", len(missing)-i)
+			break
+		}
+		if i > 0 {
+			b.WriteString(", ")
+		}
+		b.WriteString(told(&missing[i]))
+	}
+	b.WriteString("; ask somebody who holds it")
+	return b.String()
+}
+
+// told is a rule for people: "get, list pods.apps (a, b)".
+func told(r *rbacv1.PolicyRule) string {
+	out := few(r.Verbs) + " "
+	if len(r.NonResourceURLs) > 0 {
+		return out + few(r.NonResourceURLs)
+	}
+	var what []string
+	for _, resource := range r.Resources {
+		for _, group := range r.APIGroups {
+			if len(what) > namesTold {
+				break
+			}
+			if group != "" {
+				group = "." + group
+			}
+			what = append(what, resource+group)
+		}
+	}
+	out += few(what)
+	if len(r.ResourceNames) > 0 {
+		out += " (" + few(r.ResourceNames) + ")"
+	}
+	return out
+}
+
+func few(list []string) string {
+	short := make([]string, 0, min(len(list), namesTold+1))
+	for _, s := range list[:min(len(list), namesTold)] {
+		short = append(short, fmt.Sprintf("%.80s", s))
+	}
+	if len(list) > namesTold {
+		short = append(short, "...")
+	}
+	return strings.Join(short, ", ")
+}
+
+// isNew tells what list has that before had not.
+func isNew(list, before []string) []string {
+	var out []string
+	for _, s := range list {
+		if !slices.Contains(before, s) {
+			out = append(out, s)
+		}
+	}
+	return out
+}

@@ -1,0 +1,119 @@
+package admission
+
+import (
+	"bytes"
+	"maps"
+	"slices"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+
+	iamv1beta1 "kapis.dev/ks-apiserver/pkg/api/iam/v1beta1"
+	"kapis.dev/ks-apiserver/pkg/authz"
+	"kapis.dev/ks-apiserver/pkg/request"
+)
+
+// everything is what somebody holds who may write rules in a language that can't be compared: Rego.
+func everything() []rbacv1.PolicyRule {
+	all := []string{"*"}
+	return []rbacv1.PolicyRule{{Verbs: all, APIGroups: all, Resources: all}, {Verbs: all, NonResourceURLs: all}}
+}
+
+// role judges a role of any scope by the rules that it has from now on, and by those of the templates that it takes from now on.
+func (q *question) role(scope request.Scope) error {
+	at := q.now.place(scope, q.Namespace)
+	whole := !q.updates() || at != q.old.place(scope, q.Namespace) || wider(&q.now, &q.old)
+	rules := q.now.Rules
+	if !whole {
+		rules = added(rules, q.old.Rules)
+	}
+	if whole || !equality.Semantic.DeepEqual(q.now.Templates, q.old.Templates) || q.now.aggregates() && !q.old.aggregates() {
+		before := q.old.Templates
+		if whole {
+			before = nil
+		}
+		more, err := q.templates(at, scope, q.now.Templates, before)
+		if err != nil {
+			return err
+		}
+		rules = slices.Concat(rules, more)
+	}
+	if rego := q.now.Metadata.Annotations[iamv1beta1.AnnotationRegoOverride]; rego != "" && rego != q.old.Metadata.Annotations[iamv1beta1.AnnotationRegoOverride] {
+		rules = everything()
+	}
+	return q.grants(at, rules, rolesOf(scope))
+}
+
+// templates returns the rules of the templates of a scope that a role takes. What it takes from now on of templates that come later nobody can
+// hold yet: it is for who may escalate.
+func (q *question) templates(at authz.Place, scope request.Scope, now, before *iamv1beta1.AggregationRoleTemplates) ([]rbacv1.PolicyRule, error) {
+	rules, err := q.guard.Known.rulesOf(scope, now)
+	if err != nil {
+		return nil, q.refuse(err.Error())
+	}
+	if now == nil {
+		return nil, nil
+	}
+	if before == nil {
+		before = &iamv1beta1.AggregationRoleTemplates{}
+	}
+	resource := q.GVR.Resource
+	if now.RoleSelector != nil && !equality.Semantic.DeepEqual(now.RoleSelector, before.RoleSelector) {
+		if err := q.mayEscalate(at, resource, "a roleSelector takes the rules of templates that are made later, too: name the templates"); err != nil {
+			return nil, err
+		}
+	}
+	if unknown := q.guard.Known.strangers(scope, isNew(now.TemplateNames, before.TemplateNames)); len(unknown) > 0 {
+		why := "there are no role templates of the scope " + scopeLabel(scope) + " with these names, or they are not known yet: " + few(unknown)
+		if err := q.mayEscalate(at, resource, why); err != nil {
+			return nil, err
+		}
+	}
+	return rules, nil
+}
+
+// wider tells whether a role grants its rules to more requests than before: its condition is another one, or gone.
+func wider(now, old *object) bool {
+	for _, key := range []string{iamv1beta1.AnnotationCELCondition, iamv1beta1.AnnotationRegoOverride} {
+		if before := old.Metadata.Annotations[key]; before != "" && before != now.Metadata.Annotations[key] {
+			return true
+		}
+	}
+	return false
+}
+
+// roleTemplate judges a template as a role of the platform, since roles anywhere can take it. Labels say which do.
+func (q *question) roleTemplate() error {
+	rules := q.now.Spec.Rules
+	if q.updates() && maps.Equal(q.now.Metadata.Labels, q.old.Metadata.Labels) {
+		rules = added(rules, q.old.Spec.Rules)
+	}
+	return q.grants(authz.Place{}, rules, "roletemplates")
+}
+
+// builtinRole judges the pattern of a role as one of the platform, since every workspace or namespace gets it.
+func (q *question) builtinRole() error {
+	if q.updates() && bytes.Equal(q.now.Role, q.old.Role) && bytes.Equal(q.now.TargetSelector, q.old.TargetSelector) {
+		return nil
+	}
+	var role, before embedded
+	if len(q.now.Role) > 0 {
+		if err := decodeInto(q.now.Role, &role); err != nil {
+			return q.refuse("the role in it can't be read: " + err.Error())
+		}
+	}
+	if len(q.old.Role) > 0 && bytes.Equal(q.now.TargetSelector, q.old.TargetSelector) {
+		if decodeInto(q.old.Role, &before) != nil || before.scope() != role.scope() {
+			before = embedded{}
+		}
+	}
+	more, err := q.templates(authz.Place{}, role.scope(), role.Templates, before.Templates)
+	if err != nil {
+		return err
+	}
+	rules := slices.Concat(role.Rules, more)
+	if role.Metadata.Annotations[iamv1beta1.AnnotationRegoOverride] != "" {
+		rules = everything()
+	}
+	return q.grants(authz.Place{}, rules, "builtinroles")
+}

@@ -1,0 +1,180 @@
+package admission
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	clusterv1alpha1 "kapis.dev/ks-apiserver/pkg/api/cluster/v1alpha1"
+	tenantv1beta1 "kapis.dev/ks-apiserver/pkg/api/tenant/v1beta1"
+	"kapis.dev/ks-apiserver/pkg/authz"
+	"kapis.dev/ks-apiserver/pkg/request"
+)
+
+var (
+	templatesKind = tenantv1beta1.SchemeGroupVersion.WithResource("workspacetemplates")
+	clustersKind  = clusterv1alpha1.SchemeGroupVersion.WithResource("clusters")
+)
+
+// PlacementRights tell what the writer of a WorkspaceTemplate may do beside.
+type PlacementRights interface {
+	// May tells whether he may do a verb on all objects of a kind, on the platform.
+	May(ctx context.Context, verb string, gvr schema.GroupVersionResource) (bool, error)
+	// Administers tells whether he may do everything in a cluster.
+	Administers(ctx context.Context, cluster string) (bool, error)
+	// IsPublic tells whether every workspace may be placed in a cluster.
+	IsPublic(ctx context.Context, cluster string) (bool, error)
+}
+
+// CheckTemplate refuses what the right to write one WorkspaceTemplate does not cover. old is nil for a creation.
+//
+//	protection, overrides, labels of the workspaces   to delete any workspace template
+//	a placement                                       on creation, a right to each cluster; a change also needs to update any template
+func CheckTemplate(ctx context.Context, rights PlacementRights, old, next *tenantv1beta1.WorkspaceTemplate) error {
+	before := &tenantv1beta1.WorkspaceTemplate{}
+	if old != nil {
+		before = old
+		if what := restricted(before, next); what != "" {
+			if ok, err := rights.May(ctx, "delete", templatesKind); err != nil || !ok {
+				return denied(next.Name, err, "%s is set by those who may delete any workspace template", what)
+			}
+		}
+	}
+	return checkPlacement(ctx, rights, old != nil, next.Name, &before.Spec.Placement, &next.Spec.Placement)
+}
+
+// restricted names what was changed that is not for everybody who may write the template; empty for nothing.
+func restricted(before, after *tenantv1beta1.WorkspaceTemplate) string {
+	const label = tenantv1beta1.LabelProtectedResource
+	was, is := &before.Spec.Template.ObjectMeta, &after.Spec.Template.ObjectMeta
+	switch {
+	case before.Labels[label] != after.Labels[label]:
+		return "the label " + label
+	case !equality.Semantic.DeepEqual(was.Labels, is.Labels), !slices.Equal(was.Finalizers, is.Finalizers),
+		!equality.Semantic.DeepEqual(was.OwnerReferences, is.OwnerReferences):
+		return "spec.template.metadata, but for its annotations,"
+	case !equality.Semantic.DeepEqual(before.Spec.Overrides, after.Spec.Overrides):
+		return "spec.overrides"
+	}
+	return ""
+}
+
+// checkPlacement refuses to place a workspace in a cluster, or to take it out of one, without a right to the cluster.
+func checkPlacement(ctx context.Context, rights PlacementRights, exists bool, name string, before, after *tenantv1beta1.Placement) error {
+	if equality.Semantic.DeepEqual(before, after) {
+		return nil
+	}
+	if exists {
+		if ok, err := rights.May(ctx, "update", templatesKind); err != nil || !ok {
+			return denied(name, err, "spec.placement is changed by those who may update any workspace template")
+		}
+	}
+	if all, err := rights.May(ctx, "delete", clustersKind); err != nil || all {
+		return err
+	}
+	if !equality.Semantic.DeepEqual(before.ClusterSelector, after.ClusterSelector) {
+		return denied(name, nil, "spec.placement.clusterSelector, which finds clusters whatever their visibility, is set by those who may delete clusters")
+	}
+	came, went := difference(after.Clusters, before.Clusters), difference(before.Clusters, after.Clusters)
+	for _, cluster := range came {
+		if open, err := rights.IsPublic(ctx, cluster); err != nil {
+			return err
+		} else if open {
+			continue
+		}
+		went = append(went, cluster)
+	}
+	for _, cluster := range went {
+		if ok, err := rights.Administers(ctx, cluster); err != nil || !ok {
+			return denied(name, err, "the cluster %q is not public, or the workspace is taken out of it: an administrator of the cluster does that", cluster)
+		}
+	}
+	return nil
+}
+
+// difference returns the names in a that are not in b.
+func difference(a, b []tenantv1beta1.PlacementCluster) []string {
+	var out []string
+	for _, c := range a {
+		if !slices.Contains(b, c) {
+			out = append(out, c.Name)
+		}
+	}
+	return out
+}
+
+// denied is err, or the refusal.
+func denied(template string, err error, format string, args ...any) error {
+	if err != nil {
+		return err
+	}
+	return apierrors.NewForbidden(templatesKind.GroupResource(), template, fmt.Errorf(format, args...))
+}
+
+// template judges the template of a workspace: who runs it, and what CheckTemplate has.
+func (q *question) template() error {
+	if err := q.workspace(); err != nil {
+		return err
+	}
+	next := &tenantv1beta1.WorkspaceTemplate{}
+	if err := decodeInto(q.Object, next); err != nil {
+		return q.refuse("the object can't be read: " + err.Error())
+	}
+	next.Name = q.Name
+	var old *tenantv1beta1.WorkspaceTemplate
+	if q.updates() {
+		old = &tenantv1beta1.WorkspaceTemplate{}
+		if err := decodeInto(q.Old, old); err != nil {
+			return q.refuse("the object as it is can't be read: " + err.Error())
+		}
+	}
+	return CheckTemplate(q.ctx, held{q}, old, next)
+}
+
+// held are the PlacementRights by what the writer of a question holds.
+type held struct{ *question }
+
+// May implements PlacementRights.
+func (h held) May(ctx context.Context, verb string, gvr schema.GroupVersionResource) (bool, error) {
+	rule := []rbacv1.PolicyRule{{Verbs: []string{verb}, APIGroups: []string{gvr.Group}, Resources: []string{gvr.Resource}}}
+	return h.holds(ctx, authz.Place{}, rule, verb, gvr)
+}
+
+// Administers implements PlacementRights. What is bound in other clusters than this one is not known here.
+func (h held) Administers(ctx context.Context, cluster string) (bool, error) {
+	if h.guard.Host == "" || cluster != h.guard.Host {
+		return false, nil
+	}
+	all := []string{"*"}
+	rule := []rbacv1.PolicyRule{{Verbs: all, APIGroups: all, Resources: all}}
+	return h.holds(ctx, authz.Place{Scope: request.Cluster}, rule, "*", schema.GroupVersionResource{Group: "*", Version: "*", Resource: "*"})
+}
+
+// IsPublic implements PlacementRights.
+func (h held) IsPublic(_ context.Context, cluster string) (bool, error) {
+	if h.guard.Known == nil {
+		return false, errors.New("see whether a cluster is public: clusters are not known here")
+	}
+	return h.guard.Known.isPublic(cluster), nil
+}
+
+// holds tells whether the writer holds a rule at a place, or, where he is no user of ours, whether kube-apiserver lets him.
+func (h held) holds(ctx context.Context, at authz.Place, rule []rbacv1.PolicyRule, verb string, gvr schema.GroupVersionResource) (bool, error) {
+	if len(h.guard.Holdings.Missing(h.By, at, rule)) == 0 {
+		return true, nil
+	}
+	if h.guard.Native == nil {
+		return false, nil
+	}
+	ok, err := h.guard.Native(ctx, h.By, verb, gvr, "", "")
+	if err != nil {
+		return false, fmt.Errorf("ask kube-apiserver whether %s may %s %s: %w", h.By.GetName(), verb, gvr.Resource, err)
+	}
+	return ok, nil
+}

@@ -1,0 +1,106 @@
+package admission
+
+import (
+	"fmt"
+	"maps"
+	"strings"
+
+	"k8s.io/apiserver/pkg/authentication/user"
+
+	iamv1beta1 "kapis.dev/ks-apiserver/pkg/api/iam/v1beta1"
+	"kapis.dev/ks-apiserver/pkg/authz"
+	"kapis.dev/ks-apiserver/pkg/request"
+)
+
+// user judges the role and the groups that a user is to have, and whoever could act as a user from now on: by a password, an address
+// or a link of his choice.
+func (q *question) user() error {
+	before := q.old.Metadata.Annotations[iamv1beta1.AnnotationGlobalRole]
+	if role := q.now.Metadata.Annotations[iamv1beta1.AnnotationGlobalRole]; role != "" && role != before {
+		if err := q.gives(authz.Place{}, authz.RoleRef{Name: role}, false); err != nil {
+			return err
+		}
+	}
+	for _, group := range isNew(q.now.Spec.Groups, q.old.Spec.Groups) {
+		if err := q.join(group); err != nil {
+			return err
+		}
+	}
+	if q.updates() && (q.By.GetName() == q.Name || !q.takesOver()) {
+		return nil
+	}
+	if before != "" { // it is ks-controller-manager's, and tells of the role that is bound
+		if err := q.gives(authz.Place{}, authz.RoleRef{Name: before}, false); err != nil {
+			return err
+		}
+	}
+	if err := q.outranks(); err != nil || q.updates() {
+		return err
+	}
+	return q.unnamed()
+}
+
+// unnamed passes where no binding of Kubernetes' own names the new user: with a kubeconfig, he would have what it grants.
+func (q *question) unnamed() error {
+	if q.guard.Named == nil {
+		return nil
+	}
+	named, err := q.guard.Named(q.ctx, q.Name)
+	if err != nil {
+		return fmt.Errorf("see whether bindings of Kubernetes name %q: %w", q.Name, err)
+	}
+	if !named {
+		return nil
+	}
+	if ok, err := q.may(authz.Place{}, "bind", "users", q.Name); ok || err != nil {
+		return err
+	}
+	return q.refuse("bindings of rbac.authorization.k8s.io name this user, who would have what they grant: take another name, or be given the verb bind on users")
+}
+
+// outranks passes where the writer holds what is bound to the user's name, and to his groups, on the platform and in the cluster: whoever
+// makes a user, or sets his password, can be that user. Rights in workspaces and namespaces do not count: who manages users is above their members.
+func (q *question) outranks() error {
+	u := &user.DefaultInfo{Name: q.Name, Groups: append([]string{user.AllAuthenticated}, q.old.Spec.Groups...)}
+	for _, at := range []authz.Place{{}, {Scope: request.Cluster}} {
+		own := map[authz.RoleRef]bool{}
+		for _, g := range q.guard.Holdings.Held(q.By, at) {
+			own[g.Role] = true // by the same role, whatever its condition
+		}
+		for _, g := range q.guard.Holdings.Held(u, at) {
+			if own[g.Role] {
+				continue
+			}
+			own[g.Role] = true
+			if _, found := q.missingOf(at, g.Role); !found && q.updates() {
+				continue // a role that is gone is no reason to leave somebody without his password
+			}
+			if err := q.gives(at, g.Role, false); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// takesOver tells whether a write changes what a user logs in with, or whether he may.
+func (q *question) takesOver() bool {
+	return q.now.Spec.Password != q.old.Spec.Password || q.now.Spec.Email != q.old.Spec.Email || q.now.Status.State != q.old.Status.State ||
+		!maps.Equal(links(&q.now), links(&q.old))
+}
+
+// links are the identities that a user is linked to.
+func links(o *object) map[string]string {
+	out := map[string]string{}
+	for k, v := range o.Metadata.Annotations {
+		if strings.HasPrefix(k, iamv1beta1.AnnotationIdentityProviderPrefix) {
+			out[k] = v
+		}
+	}
+	for _, k := range []string{iamv1beta1.LabelIdentifyProvider, iamv1beta1.LabelOriginUID} {
+		if v := o.Metadata.Labels[k]; v != "" {
+			out[k] = v
+		}
+	}
+	return out
+}

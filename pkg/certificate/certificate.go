@@ -1,0 +1,157 @@
+// Package certificate makes the serving certificates of programs that kube-apiserver calls, and the authority that signs them: all
+// replicas share them by a Secret, and they are renewed while everything runs.
+package certificate
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/klog/v2"
+)
+
+const (
+	// authorityLife and servingLife are how long what is made is good for. It is renewed when a third is left.
+	authorityLife = 2 * 365 * 24 * time.Hour
+	servingLife   = 90 * 24 * time.Hour
+	// settle is how long a new authority is only trusted, before anything is signed by it: whoever trusts the bundle has the new one by then.
+	settle = 24 * time.Hour
+	// skew is how far clocks may differ.
+	skew = 5 * time.Minute
+	// every is how often the Secret is read: another replica may have renewed it.
+	every = time.Minute
+	// attempts bounds how often a write is tried that other replicas are faster with.
+	attempts = 10
+)
+
+// Secrets is where the Secret is: those of a namespace.
+type Secrets interface {
+	Get(ctx context.Context, name string, o metav1.GetOptions) (*corev1.Secret, error)
+	Create(ctx context.Context, s *corev1.Secret, o metav1.CreateOptions) (*corev1.Secret, error)
+	Update(ctx context.Context, s *corev1.Secret, o metav1.UpdateOptions) (*corev1.Secret, error)
+}
+
+// Options say what for and where.
+type Options struct {
+	Secrets Secrets
+	// Name is the Secret's, Hosts are the DNS names and IP addresses that the certificate is for.
+	Name  string
+	Hosts []string
+	// Now is the clock.
+	Now func() time.Time
+}
+
+// Keeper keeps the certificate. Its zero value is of no use: Open makes one.
+type Keeper struct {
+	Options
+	now atomic.Pointer[pair]
+	// changed is told, without waiting, when the bundle is another one.
+	changed chan struct{}
+}
+
+// Open reads the Secret, or makes it. Several replicas that do so at once end up with the same.
+func Open(ctx context.Context, o Options) (*Keeper, error) {
+	if len(o.Hosts) == 0 {
+		return nil, errors.New("make a serving certificate: it is for no host")
+	}
+	k := &Keeper{Options: o, changed: make(chan struct{}, 1)}
+	return k, k.Renew(ctx)
+}
+
+// Certificate is what tls.Config.GetCertificate wants: the newest one, at every handshake.
+func (k *Keeper) Certificate(*tls.ClientHelloInfo) (*tls.Certificate, error) {
+	return &k.now.Load().serving, nil
+}
+
+// Bundle returns the authorities to trust, in PEM, the newest first.
+func (k *Keeper) Bundle() []byte { return k.now.Load().bundle }
+
+// Changed tells when Bundle returns something else than before.
+func (k *Keeper) Changed() <-chan struct{} { return k.changed }
+
+// Expires is when the serving certificate ends, for a metric.
+func (k *Keeper) Expires() time.Time { return k.now.Load().serving.Leaf.NotAfter }
+
+// Run renews, and follows what others renewed, until ctx ends.
+func (k *Keeper) Run(ctx context.Context) {
+	tick := time.NewTicker(every)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+			if err := k.Renew(ctx); err != nil && ctx.Err() == nil {
+				klog.ErrorS(err, "The serving certificate stays as it is", "expires", k.Expires())
+			}
+		}
+	}
+}
+
+// Renew reads the Secret and writes what is due.
+func (k *Keeper) Renew(ctx context.Context) error {
+	for range attempts {
+		done, err := k.renew(ctx)
+		if err != nil {
+			return fmt.Errorf("keep the serving certificate in Secret %q: %w", k.Name, err)
+		}
+		if done {
+			return nil
+		}
+	}
+	return fmt.Errorf("keep the serving certificate in Secret %q: others were faster %d times", k.Name, attempts)
+}
+
+// renew is one attempt; done is false where another replica was faster.
+func (k *Keeper) renew(ctx context.Context) (done bool, err error) {
+	s, err := k.Secrets.Get(ctx, k.Name, metav1.GetOptions{})
+	missing := apierrors.IsNotFound(err)
+	if err != nil && !missing {
+		return false, err
+	}
+	var p *pair
+	if missing {
+		s = &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: k.Name}, Type: corev1.SecretTypeTLS}
+	} else if p, err = read(s.Data); err != nil {
+		klog.ErrorS(err, "A serving certificate that can't be read is made anew", "secret", k.Name)
+	}
+	next, err := p.renewed(k.Now(), k.Hosts)
+	if err != nil {
+		return false, err
+	}
+	if next == p {
+		k.take(p)
+		return true, nil
+	}
+	s = s.DeepCopy()
+	s.Data = next.data()
+	if missing {
+		_, err = k.Secrets.Create(ctx, s, metav1.CreateOptions{})
+	} else {
+		_, err = k.Secrets.Update(ctx, s, metav1.UpdateOptions{})
+	}
+	switch {
+	case apierrors.IsConflict(err), apierrors.IsAlreadyExists(err):
+		return false, nil
+	case err != nil:
+		return false, err
+	}
+	k.take(next)
+	return true, nil
+}
+
+func (k *Keeper) take(p *pair) {
+	if old := k.now.Swap(p); old != nil && string(old.bundle) == string(p.bundle) {
+		return
+	}
+	select {
+	case k.changed <- struct{}{}:
+	default: // told already, and not heard yet
+	}
+}

@@ -1,0 +1,191 @@
+package certificate
+
+import (
+	"bytes"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"math/big"
+	"net"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// Keys of the Secret beside those of its type.
+const (
+	keyBundle = "ca.crt"
+	keyCA     = "ca.key"
+)
+
+// pair is an authority and what it signed, or the one before it did. It is not changed once it is made.
+type pair struct {
+	// authorities are trusted, the newest first; key is of that one.
+	authorities []*x509.Certificate
+	key         *ecdsa.PrivateKey
+	serving     tls.Certificate
+	bundle      []byte
+}
+
+// read reads what data wrote.
+func read(data map[string][]byte) (*pair, error) {
+	p := &pair{bundle: data[keyBundle]}
+	for rest := p.bundle; ; {
+		var block *pem.Block
+		if block, rest = pem.Decode(rest); block == nil {
+			break
+		}
+		ca, err := x509.ParseCertificate(block.Bytes)
+		if err != nil {
+			return nil, fmt.Errorf("read %s: %w", keyBundle, err)
+		}
+		p.authorities = append(p.authorities, ca)
+	}
+	if len(p.authorities) == 0 {
+		return nil, fmt.Errorf("read %s: no certificate", keyBundle)
+	}
+	block, _ := pem.Decode(data[keyCA])
+	if block == nil {
+		return nil, fmt.Errorf("read %s: no key", keyCA)
+	}
+	var err error
+	if p.key, err = x509.ParseECPrivateKey(block.Bytes); err != nil {
+		return nil, fmt.Errorf("read %s: not an EC key", keyCA)
+	}
+	if !p.key.PublicKey.Equal(p.authorities[0].PublicKey) {
+		return nil, fmt.Errorf("%s is not the key of the first certificate of %s", keyCA, keyBundle)
+	}
+	if p.serving, err = tls.X509KeyPair(data[corev1.TLSCertKey], data[corev1.TLSPrivateKeyKey]); err != nil {
+		return nil, fmt.Errorf("read %s: %w", corev1.TLSCertKey, err)
+	}
+	return p, nil
+}
+
+func (p *pair) data() map[string][]byte {
+	return map[string][]byte{
+		keyBundle:               p.bundle,
+		keyCA:                   encodeKey(p.key),
+		corev1.TLSCertKey:       encode("CERTIFICATE", p.serving.Leaf.Raw),
+		corev1.TLSPrivateKeyKey: encodeKey(p.serving.PrivateKey.(*ecdsa.PrivateKey)), //nolint:forcetypeassert // no other is ever made
+	}
+}
+
+// renewed returns p where nothing is due, and else what is to be in its place. p may be nil.
+func (p *pair) renewed(now time.Time, hosts []string) (*pair, error) {
+	if p == nil {
+		p = &pair{}
+	}
+	next := &pair{authorities: p.authorities, key: p.key, serving: p.serving}
+	next.authorities = slices.DeleteFunc(slices.Clone(p.authorities), func(c *x509.Certificate) bool { return now.After(c.NotAfter) })
+	if len(next.authorities) == 0 || next.authorities[0] != p.authorities[0] || due(next.authorities[0], now) {
+		ca, key, err := newAuthority(now)
+		if err != nil {
+			return nil, err
+		}
+		next.authorities, next.key = append([]*x509.Certificate{ca}, next.authorities...), key
+	}
+	if !next.serves(now, hosts) {
+		var err error
+		if next.serving, err = sign(next.authorities[0], next.key, now, hosts); err != nil {
+			return nil, err
+		}
+	}
+	for _, ca := range next.authorities {
+		next.bundle = append(next.bundle, encode("CERTIFICATE", ca.Raw)...)
+	}
+	if p.serving.Leaf != nil && next.serving.Leaf.Equal(p.serving.Leaf) && bytes.Equal(next.bundle, p.bundle) {
+		return p, nil
+	}
+	return next, nil
+}
+
+// serves tells whether the serving certificate is good for a while: for these hosts, by an authority that is trusted, and by
+// the newest one once everybody trusts that.
+func (p *pair) serves(now time.Time, hosts []string) bool {
+	leaf := p.serving.Leaf
+	if leaf == nil || due(leaf, now) || slices.ContainsFunc(hosts, func(h string) bool { return leaf.VerifyHostname(h) != nil }) {
+		return false
+	}
+	signed := func(ca *x509.Certificate) bool { return leaf.CheckSignatureFrom(ca) == nil }
+	if now.Sub(p.authorities[0].NotBefore) > settle {
+		return signed(p.authorities[0])
+	}
+	return slices.ContainsFunc(p.authorities, signed)
+}
+
+// due tells whether less than a third of a certificate's life is left.
+func due(c *x509.Certificate, now time.Time) bool {
+	return c.NotAfter.Sub(now) < c.NotAfter.Sub(c.NotBefore)/3 || now.Before(c.NotBefore.Add(-skew))
+}
+
+func newAuthority(now time.Time) (*x509.Certificate, *ecdsa.PrivateKey, error) {
+	template := &x509.Certificate{
+		Subject: pkix.Name{CommonName: fmt.Sprintf("ks-controller-manager webhooks %d", now.Unix())}, NotBefore: now.Add(-skew), NotAfter: now.Add(authorityLife),
+		IsCA: true, BasicConstraintsValid: true, MaxPathLenZero: true, KeyUsage: x509.KeyUsageCertSign,
+	}
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return nil, nil, fmt.Errorf("generate the key of an authority: %w", err)
+	}
+	ca, err := issue(template, template, &key.PublicKey, key)
+	return ca, key, err
+}
+
+func sign(ca *x509.Certificate, caKey *ecdsa.PrivateKey, now time.Time, hosts []string) (tls.Certificate, error) {
+	template := &x509.Certificate{
+		Subject: pkix.Name{CommonName: "ks-controller-manager"}, NotBefore: now.Add(-skew), NotAfter: now.Add(servingLife),
+		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+	}
+	for _, h := range hosts {
+		if ip := net.ParseIP(h); ip != nil {
+			template.IPAddresses = append(template.IPAddresses, ip)
+		} else {
+			template.DNSNames = append(template.DNSNames, h)
+		}
+	}
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return tls.Certificate{}, fmt.Errorf("generate a serving key: %w", err)
+	}
+	leaf, err := issue(template, ca, &key.PublicKey, caKey)
+	if err != nil {
+		return tls.Certificate{}, err
+	}
+	return tls.Certificate{Certificate: [][]byte{leaf.Raw}, PrivateKey: key, Leaf: leaf}, nil
+}
+
+func issue(template, parent *x509.Certificate, public *ecdsa.PublicKey, key *ecdsa.PrivateKey) (*x509.Certificate, error) {
+	serial, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 127))
+	if err != nil {
+		return nil, fmt.Errorf("draw a serial number: %w", err)
+	}
+	template.SerialNumber = serial
+	der, err := x509.CreateCertificate(rand.Reader, template, parent, public, key)
+	if err != nil {
+		return nil, fmt.Errorf("sign a certificate: %w", err)
+	}
+	c, err := x509.ParseCertificate(der)
+	if err != nil {
+		return nil, errors.Join(errors.New("a certificate that was just made can't be read"), err)
+	}
+	return c, nil
+}
+
+func encode(kind string, der []byte) []byte {
+	return pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der})
+}
+
+func encodeKey(key *ecdsa.PrivateKey) []byte {
+	der, err := x509.MarshalECPrivateKey(key)
+	if err != nil {
+		return nil // of a curve that has no name: P-256 has one
+	}
+	return encode("EC PRIVATE KEY", der)
+}
