@@ -35,7 +35,8 @@ type KubeOptions struct {
 // caller, and names him in its audit log. It is to stand behind authentication and authorization,
 // and refuses whatever comes without either.
 //
-// What it does not do: buffer, parse a body, follow a redirect, lend its own rights.
+// What it does not do: buffer, follow a redirect, lend its own rights; or parse a body, but for the few kinds that have secrets in them
+// (resource.Hidden), whose answers pass without these.
 type Kube struct {
 	base    *url.URL
 	origin  []string // of base
@@ -47,8 +48,8 @@ type Kube struct {
 	// requests give up when no answer begins; streams may take any time; upgrades need HTTP/1.1
 	// connections of their own.
 	ordinary, lasting, upgrades *httputil.ReverseProxy
-	// own is for the requests that handlers make themselves; see RoundTrip.
-	own http.RoundTripper
+	// own is for the requests that handlers make themselves, see RoundTrip; streaming for watches that are answered in another form.
+	own, streaming http.RoundTripper
 }
 
 // NewKube returns a Kube for the cluster that o.Config reaches. An error says what is wrong with
@@ -72,7 +73,7 @@ func NewKube(o KubeOptions) (*Kube, error) {
 	}
 	pool := newBuffers()
 	k.ordinary, k.lasting, k.upgrades = k.by(t.ordinary, pool), k.by(t.streams, pool), k.by(t.upgrades, pool)
-	k.own, k.closeIdle = t.ordinary, t.closeIdle
+	k.own, k.streaming, k.closeIdle = t.ordinary, t.streams, t.closeIdle
 	return k, nil
 }
 
@@ -81,12 +82,17 @@ func (k *Kube) CloseIdleConnections() { k.closeIdle() }
 
 func (k *Kube) by(t http.RoundTripper, pool *buffers) *httputil.ReverseProxy {
 	return &httputil.ReverseProxy{
-		Rewrite:        k.rewrite,
-		Transport:      t,
-		ModifyResponse: modifyResponse,
-		ErrorHandler:   answerError,
-		BufferPool:     pool,
-		ErrorLog:       log.New(quietLog{}, "", 0),
+		Rewrite:   k.rewrite,
+		Transport: t,
+		ModifyResponse: func(res *http.Response) error {
+			if err := modifyResponse(res); err != nil {
+				return err
+			}
+			return redactAnswer(res)
+		},
+		ErrorHandler: answerError,
+		BufferPool:   pool,
+		ErrorLog:     log.New(quietLog{}, "", 0),
 	}
 }
 
@@ -104,12 +110,22 @@ func (k *Kube) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			web.WriteError(w, r, errUpgradeBody)
 			return
 		}
+		if x := redactionOf(info); x != nil {
+			k.upgradeHidden(w, r, info, x)
+			return
+		}
 		k.guarded(w, r, func(s *stream.Stream, r *http.Request) {
 			k.upgrades.ServeHTTP(&tunnel{ResponseWriter: w, stream: s}, r)
 		})
 	case isLong(info, r.URL):
 		k.guarded(w, r, func(_ *stream.Stream, r *http.Request) { k.lasting.ServeHTTP(w, r) })
 	default:
+		if redactionOf(info) != nil {
+			if err := checkPatch(r, info); err != nil {
+				web.WriteError(w, r, err)
+				return
+			}
+		}
 		k.ordinary.ServeHTTP(whole{w}, r)
 	}
 }
@@ -149,6 +165,9 @@ func checkPassage(r *http.Request) (*request.Info, error) {
 func (k *Kube) rewrite(p *httputil.ProxyRequest) {
 	upgrade := isUpgrade(p.In.Header)
 	k.address(p.Out, p.In, upgrade)
+	if redactionOf(request.InfoFrom(p.In.Context())) != nil {
+		askJSON(p.Out)
+	}
 	if upgrade {
 		// kube-apiserver takes no WebSocket without an Origin (RFC 6455, 4.1). Whether the page's was
 		// a good one was judged before; this one is this server's.

@@ -1,0 +1,230 @@
+package proxy
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"kapis.dev/ks-apiserver/pkg/rawjson"
+	"kapis.dev/ks-apiserver/pkg/request"
+	"kapis.dev/ks-apiserver/pkg/resource"
+	"kapis.dev/ks-apiserver/pkg/stream"
+	"kapis.dev/ks-apiserver/pkg/web"
+)
+
+const (
+	typeJSON = "application/json"
+	// maxValue bounds one object of an answer that is rewritten: what etcd takes, with managedFields, written out.
+	maxValue = 16 << 20
+)
+
+var errUpgradeHidden = apierrors.NewBadRequest("of this kind, only a watch can be upgraded, and only to a WebSocket")
+
+// redactionOf returns what is to be taken out of the answer to a request, nil for all but a few kinds. Their objects are answered whole by
+// writes and by the sub-resource status too.
+func redactionOf(i *request.Info) *resource.Redaction {
+	if !i.IsResource || i.Subresource != "" && i.Subresource != "status" {
+		return nil
+	}
+	return resource.RedactionOf(schema.GroupResource{Group: i.APIGroup, Resource: i.Resource})
+}
+
+// askJSON makes out a request whose answer can be rewritten: JSON, and not compressed. Tables and bare metadata remain what they are.
+func askJSON(out *http.Request) {
+	var takes []string
+	for _, line := range out.Header["Accept"] {
+		for part := range strings.SplitSeq(line, ",") {
+			if media, _, err := mime.ParseMediaType(part); err == nil && media == typeJSON {
+				takes = append(takes, strings.TrimSpace(part))
+			}
+		}
+	}
+	out.Header.Set("Accept", strings.Join(append(takes, typeJSON), ","))
+	out.Header.Set("Accept-Encoding", "identity")
+}
+
+// redactAnswer has the hidden fields of a kind taken out of an answer while it passes. Refusals are Statuses, and pass as they are.
+func redactAnswer(res *http.Response) error {
+	info := request.InfoFrom(res.Request.Context())
+	x := redactionOf(info)
+	if x == nil || res.StatusCode >= http.StatusBadRequest || res.StatusCode == http.StatusNotModified {
+		return nil
+	}
+	if err := checkReadable(res); err != nil {
+		return err
+	}
+	delete(res.Header, "Content-Length")
+	if res.Request.Method == http.MethodHead {
+		return nil
+	}
+	res.ContentLength = -1
+	in := rawjson.NewReader(res.Body, maxValue)
+	if info.Verb == "watch" {
+		res.Body = &redacted{Closer: res.Body, next: func(dst []byte) ([]byte, error) {
+			frame, err := in.Line()
+			if err != nil {
+				return dst, err
+			}
+			dst, err = appendEvent(dst, x, frame)
+			return append(dst, '\n'), err
+		}}
+		watchBody(res) // the end of a stream may be anywhere in an event, and is a clean one for the client
+		return nil
+	}
+	d := &document{in: in, redaction: x}
+	res.Body = &redacted{Closer: res.Body, next: d.batch}
+	return nil
+}
+
+// checkReadable refuses an answer that could hold what can't be found in it.
+func checkReadable(res *http.Response) error {
+	media, _, err := mime.ParseMediaType(res.Header.Get("Content-Type"))
+	if err != nil || media != typeJSON || res.Header.Get("Content-Encoding") != "" {
+		return &refusedAnswer{"it answered with something other than JSON, of a kind that has secrets"}
+	}
+	return nil
+}
+
+// appendEvent appends an event of a watch.
+func appendEvent(dst []byte, x *resource.Redaction, frame string) ([]byte, error) {
+	dst = append(dst, '{')
+	m := rawjson.Object(frame)
+	var err error
+	for first := true; m.Next(); first = false {
+		dst = appendName(dst, !first, m.Key)
+		if m.Key != "object" {
+			dst = append(dst, m.Value...)
+			continue
+		}
+		if dst, err = appendWhole(dst, x, m.Value); err != nil {
+			return dst, err
+		}
+	}
+	return append(dst, '}'), m.Err()
+}
+
+// appendWhole appends what is an object, a Table or a Status.
+func appendWhole(dst []byte, x *resource.Redaction, s string) ([]byte, error) {
+	d := &document{in: rawjson.NewReader(strings.NewReader(s), maxValue), redaction: x}
+	for {
+		var err error
+		if dst, err = d.next(dst); errors.Is(err, io.EOF) {
+			return dst, nil
+		} else if err != nil {
+			return dst, err
+		}
+	}
+}
+
+// redacted is the body of an answer that is rewritten piece by piece. What can't be read ends it with an error, which ends the connection:
+// nothing passes that was not understood.
+type redacted struct {
+	io.Closer
+	next func(dst []byte) ([]byte, error)
+
+	piece []byte
+	at    int
+	err   error
+}
+
+// Read implements io.Reader. It waits for no more than the next piece.
+func (b *redacted) Read(p []byte) (int, error) {
+	for b.at == len(b.piece) {
+		if b.err != nil {
+			return 0, b.err
+		}
+		if cap(b.piece) > 2*bufferSize {
+			b.piece = nil // one large object must not stay
+		}
+		b.at = 0
+		if b.piece, b.err = b.next(b.piece[:0]); b.err != nil {
+			b.piece = b.piece[:0]
+		}
+	}
+	n := copy(p, b.piece[b.at:])
+	b.at += n
+	return n, nil
+}
+
+// upgradeHidden answers a request to upgrade for a kind that has secrets.
+func (k *Kube) upgradeHidden(w http.ResponseWriter, r *http.Request, info *request.Info, x *resource.Redaction) {
+	if info.Verb == "watch" && strings.EqualFold(r.Header.Get("Upgrade"), "websocket") {
+		k.watchSocket(w, r, x)
+		return
+	}
+	w.Header()["Connection"] = connClose
+	web.WriteError(w, r, errUpgradeHidden)
+}
+
+// watchSocket answers a watch by WebSocket. At kube-apiserver it is an ordinary one: so there are no frames to look into.
+func (k *Kube) watchSocket(w http.ResponseWriter, r *http.Request, x *resource.Redaction) {
+	ctx, cancel := context.WithCancel(r.Context())
+	defer cancel()
+	out := r.Clone(ctx)
+	out.Header = http.Header{"Accept": {typeJSON}, "Accept-Encoding": {"identity"}}
+	for _, name := range []string{"User-Agent", "Audit-Id"} {
+		if v := r.Header[name]; len(v) > 0 {
+			out.Header[name] = v
+		}
+	}
+	k.address(out, r, false)
+	res, err := k.streaming.RoundTrip(out) //nolint:bodyclose // the source closes it, or what follows
+	if err != nil {
+		answerError(w, r, err)
+		return
+	}
+	if res.StatusCode != http.StatusOK {
+		defer res.Body.Close()
+		web.WriteError(w, r, refusalOf(res))
+		return
+	}
+	if err := checkReadable(res); err != nil {
+		_ = res.Body.Close()
+		answerError(w, r, err)
+		return
+	}
+	k.streams.Answer(&socket{body: res.Body, redaction: x}).Respond(w, r)
+}
+
+// socket is a stream.Source: the events of a watch at kube-apiserver.
+type socket struct {
+	body      io.ReadCloser
+	redaction *resource.Redaction
+}
+
+// Head implements stream.Source.
+func (*socket) Head(http.Header) {}
+
+// Close implements stream.Source.
+func (s *socket) Close() { _ = s.body.Close() }
+
+// Stream implements stream.Source.
+func (s *socket) Stream(ctx context.Context, out *stream.Writer) {
+	defer context.AfterFunc(ctx, s.Close)() // a read that waits ends in no other way
+	in := rawjson.NewReader(s.body, maxValue)
+	var event []byte
+	for {
+		frame, err := in.Line()
+		if err == nil {
+			event, err = appendEvent(event[:0], s.redaction, frame)
+		}
+		if err != nil {
+			if !errors.Is(err, io.EOF) && ctx.Err() == nil {
+				out.Fail(fmt.Errorf("read a watch at kube-apiserver: %w", err))
+				out.Flush()
+			}
+			return
+		}
+		out.Event(rawjson.GetText(frame, "type"), "", string(event))
+		if !out.Flush() {
+			return
+		}
+	}
+}
