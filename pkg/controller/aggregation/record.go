@@ -10,10 +10,12 @@ import (
 
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	iamv1beta1 "kapis.dev/ks-apiserver/pkg/api/iam/v1beta1"
 )
 
 // AnnotationRecord is where a role says which of its rules and template names came from templates.
-const AnnotationRecord = "kapis.dev/aggregated"
+const AnnotationRecord = iamv1beta1.AnnotationAggregated
 
 // record is what the last aggregation put into a role.
 type record struct {

@@ -40,7 +40,7 @@ func TestAClusterRoleCountsEverywhere(t *testing.T) {
 		{Groups: []string{"system:masters"}, Verb: "list", Resource: "nodes"}:                                false,
 		{Groups: []string{"kapis:cluster:cluster-viewer"}, Verb: "list", Resource: "nodes"}:                  true,
 		{Groups: []string{"kapis:global:cluster-viewer"}, Verb: "list", Resource: "nodes"}:                   false,
-		{Groups: []string{"kapis:conditional:cluster-viewer"}, Verb: "list", Resource: "nodes"}:              false,
+		{Groups: []string{"kapis:conditional:cluster:cluster-viewer"}, Verb: "list", Resource: "nodes"}:      false,
 		{Groups: []string{"kapis:cluster:cluster-viewer"}, Verb: "get", Resource: "secrets", Namespace: "p"}: true,
 	} {
 		if got := f.Allowed(*request); got != want {
@@ -59,7 +59,7 @@ func TestAConditionIsTheGroupsOnly(t *testing.T) {
 	if f.Allowed(mirrortest.Request{Groups: []string{"ops"}, Verb: "list", Resource: "nodes"}) {
 		t.Error("a right without the condition")
 	}
-	if !f.Allowed(mirrortest.Request{Groups: []string{"kapis:conditional:cluster-viewer"}, Verb: "list", Resource: "nodes"}) {
+	if !f.Allowed(mirrortest.Request{Groups: []string{"kapis:conditional:cluster:cluster-viewer"}, Verb: "list", Resource: "nodes"}) {
 		t.Error("no right with it")
 	}
 }

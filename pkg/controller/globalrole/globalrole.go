@@ -20,7 +20,6 @@ const Name = "globalrole"
 const (
 	nativePrefix      = mirror.NamePrefix + "global:"
 	conditionalPrefix = mirror.NamePrefix + "conditional:"
-	groupPrefix       = iamv1beta1.SyntheticGroupPrefix + "global:"
 )
 
 // Setup adds the controller to mgr.
@@ -57,7 +56,8 @@ func bound(o client.Object) (rbacv1.RoleRef, []rbacv1.Subject) {
 func place(_ context.Context, _ client.Reader, role client.Object) (mirror.Place, error) {
 	name := role.GetName()
 	return mirror.Place{
-		Name: nativePrefix + name, ConditionalName: conditionalPrefix + name, Group: groupPrefix + name,
+		Name: nativePrefix + name, Group: iamv1beta1.SyntheticGroup(iamv1beta1.ScopeGlobal, "", name),
+		ConditionalName: conditionalPrefix + name, ConditionalGroup: iamv1beta1.ConditionalGroup(iamv1beta1.ScopeGlobal, "", name),
 		Everywhere: true,
 	}, nil
 }

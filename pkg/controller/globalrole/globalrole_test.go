@@ -131,7 +131,7 @@ func TestOneFailureKeepsNobodysRightAlive(t *testing.T) {
 	}
 	f.Refuse = nil
 	f.Reconcile("", "viewer")
-	if !f.Allowed(listPods("x", "kapis:conditional:viewer")) {
+	if !f.Allowed(listPods("x", "kapis:conditional:global:viewer")) {
 		t.Error("the mirror did not heal")
 	}
 }
@@ -144,7 +144,7 @@ func TestAConditionBindsTheSyntheticGroupOnly(t *testing.T) {
 	for who, want := range map[*mirrortest.Request]bool{
 		new(listPods("ann")):                                  false,
 		new(listPods("ann", "kapis:global:self")):             false,
-		new(listPods("ann", "kapis:conditional:self")):        true,
+		new(listPods("ann", "kapis:conditional:global:self")): true,
 		new(listPods("ann", "system:authenticated", "other")): false,
 	} {
 		if got := f.Allowed(*who); got != want {
@@ -153,7 +153,7 @@ func TestAConditionBindsTheSyntheticGroupOnly(t *testing.T) {
 	}
 	patch(t, f, role("self"), `{"metadata":{"annotations":null}}`)
 	f.Reconcile("", "self")
-	if !f.Allowed(listPods("ann")) || f.Allowed(listPods("x", "kapis:conditional:self")) {
+	if !f.Allowed(listPods("ann")) || f.Allowed(listPods("x", "kapis:conditional:global:self")) {
 		t.Error("the condition's end did not show")
 	}
 }
@@ -374,4 +374,63 @@ func must(t *testing.T, err error) {
 func patch(t *testing.T, f *mirrortest.Fixture, o client.Object, text string) {
 	t.Helper()
 	must(t, f.Client.Patch(ctx, o, client.RawPatch(types.MergePatchType, []byte(text))))
+}
+
+// A role of an older installation: its rules are everybody's who is bound; what its policy allows is for ks-apiserver to say, and never
+// more at kube-apiserver than to write a user. Whoever could delete users would pass for a manager of users there (config/install/admission.yaml).
+func TestAPolicyInRegoIsTheSyntheticGroupsOnly(t *testing.T) {
+	const conditional = "kapis:conditional:global:authenticated"
+	r := role("authenticated", rule("list", "pods"))
+	r.Annotations = map[string]string{iamv1beta1.AnnotationRegoOverride: "package authz\ndefault allow = false"}
+	f := mirrortest.New(t, Kind(), nil, r, binding("b", "authenticated", "ann"))
+	f.Reconcile("", "authenticated")
+	users := func(verb, user string, groups ...string) mirrortest.Request {
+		return mirrortest.Request{User: user, Groups: groups, Verb: verb, APIGroup: iamv1beta1.GroupName, Resource: "users", Name: "ann"}
+	}
+	for r, want := range map[*mirrortest.Request]bool{
+		new(listPods("ann")):                                        true,
+		new(listPods("x", "kapis:global:authenticated")):            true,
+		new(listPods("x", conditional)):                             false,
+		new(users("patch", "ann")):                                  false,
+		new(users("patch", "ann", "kapis:global:authenticated")):    false,
+		new(users("patch", "ann", conditional)):                     true,
+		new(users("delete", "ann", conditional)):                    false,
+		new(users("patch", "x", "kapis:conditional:authenticated")): false,
+		{Groups: []string{conditional}, Verb: "create", APIGroup: iamv1beta1.GroupName, Resource: "globalrolebindings"}: false,
+	} {
+		if got := f.Allowed(*r); got != want {
+			t.Errorf("%+v: %t, want %t", *r, got, want)
+		}
+	}
+	patch(t, f, role("authenticated"), `{"metadata":{"annotations":{"iam.kubesphere.io/cel-condition":"request.verb == 'get'"}}}`)
+	f.Reconcile("", "authenticated")
+	if f.Allowed(listPods("ann")) || f.Allowed(listPods("x", "kapis:global:authenticated")) || !f.Allowed(listPods("x", conditional)) {
+		t.Error("a condition beside a policy is no condition")
+	}
+	patch(t, f, role("authenticated"), `{"metadata":{"annotations":null}}`)
+	f.Reconcile("", "authenticated")
+	if f.Allowed(users("patch", "ann", conditional)) || !f.Allowed(listPods("ann")) {
+		t.Error("the policy's end did not show")
+	}
+}
+
+func TestAnInvitationNeedsNoRightToBindings(t *testing.T) {
+	invite := rbacv1.PolicyRule{Verbs: []string{"create"}, APIGroups: []string{iamv1beta1.GroupName}, Resources: []string{"workspacemembers"}}
+	f := mirrortest.New(t, Kind(), nil, role("inviter", invite), binding("b", "inviter", "ann"))
+	f.Reconcile("", "inviter")
+	ask := mirrortest.Request{Groups: []string{"kapis:global:inviter"}, Verb: "create", APIGroup: iamv1beta1.GroupName, Resource: "workspacerolebindings"}
+	if !f.Allowed(ask) {
+		t.Error("the synthetic group may not write the binding that an invitation is")
+	}
+	ask.User, ask.Groups = "ann", nil
+	if f.Allowed(ask) {
+		t.Error("ann may write bindings at kube-apiserver, past ks-apiserver")
+	}
+	foreign := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "kubesphere:iam:implied:global:other"}}
+	must(t, f.Client.Create(ctx, foreign))
+	must(t, f.Client.Create(ctx, role("other", invite, rule("list", "pods"))))
+	must(t, f.Client.Create(ctx, binding("b2", "other", "bob")))
+	if r := f.Reconcile("", "other"); r.RequeueAfter == 0 || !f.Allowed(listPods("bob")) {
+		t.Error("a stranger's object in one place keeps the mirror from the other")
+	}
 }

@@ -63,8 +63,10 @@ type Watch struct {
 type Place struct {
 	// Name is the name of the native role and binding, ConditionalName that of a role with a condition.
 	Name, ConditionalName string
-	// Group is the synthetic group of a role without a condition.
-	Group string
+	// Group is the synthetic group of a role without a condition, ConditionalGroup that of one with.
+	Group, ConditionalGroup string
+	// Workspace is the role's, empty where it is of none.
+	Workspace string
 	// Everywhere binds the role in the whole cluster, otherwise it is bound in Namespaces.
 	Everywhere bool
 	Namespaces []string

@@ -3,10 +3,9 @@ package mirror
 import (
 	"fmt"
 	"maps"
-	"strings"
 
 	rbacv1 "k8s.io/api/rbac/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
@@ -15,14 +14,14 @@ type native struct {
 	roles, bindings []client.Object
 }
 
-// names are the descriptions of all of it.
-func (n native) names() map[string]bool {
-	out := make(map[string]bool, len(n.roles)+len(n.bindings))
+// identities are those of all of it.
+func (n native) identities() map[identity]bool {
+	out := make(map[identity]bool, len(n.roles)+len(n.bindings))
 	for _, o := range n.roles {
-		out[describe(o)] = true
+		out[identify(o)] = true
 	}
 	for _, o := range n.bindings {
-		out[describe(o)] = true
+		out[identify(o)] = true
 	}
 	return out
 }
@@ -77,7 +76,7 @@ func empty(o client.Object) client.Object {
 
 // describe names an object for people: its kind, namespace and name. No two objects share it.
 func describe(o client.Object) string {
-	kind := strings.TrimPrefix(fmt.Sprintf("%T", o), "*v1.")
+	kind := kindOf(o)
 	if o.GetNamespace() == "" {
 		return fmt.Sprintf("%s %q", kind, o.GetName())
 	}
@@ -122,43 +121,62 @@ func merged(have, want map[string]string) map[string]string {
 	return out
 }
 
-// objects returns what mirrors a grant: nothing where it grants nothing, or to nobody.
-func objects(g *grant, source string, owner metav1.OwnerReference) (out native) {
-	rules := nativeRules(g.Rules, !g.Place.Everywhere)
-	if len(rules) == 0 || !g.Bound {
-		return native{}
+// identity tells one native object from all others.
+type identity struct{ kind, namespace, name string }
+
+func identify(o client.Object) identity { return identity{kindOf(o), o.GetNamespace(), o.GetName()} }
+
+func kindOf(o client.Object) string {
+	switch o.(type) {
+	case *rbacv1.ClusterRoleBinding:
+		return "ClusterRoleBinding"
+	case *rbacv1.RoleBinding:
+		return "RoleBinding"
+	case *rbacv1.ClusterRole:
+		return "ClusterRole"
+	default:
+		return "Role"
 	}
-	name, group := g.Place.Name, g.Place.Group
-	subjects := nativeSubjects(g.Subjects)
-	if g.Conditional {
-		name, group, subjects = g.Place.ConditionalName, conditionalGroupPrefix+g.Role, nil
+}
+
+// roleOf identifies the native role of a binding.
+func roleOf(binding client.Object) identity {
+	switch b := binding.(type) {
+	case *rbacv1.ClusterRoleBinding:
+		return identity{b.RoleRef.Kind, "", b.RoleRef.Name}
+	case *rbacv1.RoleBinding:
+		if b.RoleRef.Kind == "Role" {
+			return identity{b.RoleRef.Kind, b.Namespace, b.RoleRef.Name}
+		}
+		return identity{b.RoleRef.Kind, "", b.RoleRef.Name}
 	}
-	ref := rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: name}
-	meta := func(namespace, name string) metav1.ObjectMeta {
-		return metav1.ObjectMeta{
-			Namespace: namespace, Name: name,
-			Labels:          map[string]string{LabelManagedBy: ManagedBy},
-			Annotations:     map[string]string{AnnotationSource: source},
-			OwnerReferences: []metav1.OwnerReference{owner},
+	return identity{}
+}
+
+// same says whether have is already what merge would make of it.
+func same(have, want client.Object) bool {
+	if !contains(have.GetLabels(), want.GetLabels()) || !contains(have.GetAnnotations(), want.GetAnnotations()) ||
+		!equality.Semantic.DeepEqual(have.GetOwnerReferences(), want.GetOwnerReferences()) {
+		return false
+	}
+	switch have := have.(type) {
+	case *rbacv1.ClusterRole:
+		return have.AggregationRule == nil && equality.Semantic.DeepEqual(have.Rules, want.(*rbacv1.ClusterRole).Rules)
+	case *rbacv1.Role:
+		return equality.Semantic.DeepEqual(have.Rules, want.(*rbacv1.Role).Rules)
+	case *rbacv1.ClusterRoleBinding:
+		return equality.Semantic.DeepEqual(have.Subjects, want.(*rbacv1.ClusterRoleBinding).Subjects)
+	case *rbacv1.RoleBinding:
+		return equality.Semantic.DeepEqual(have.Subjects, want.(*rbacv1.RoleBinding).Subjects)
+	}
+	return false
+}
+
+func contains(have, want map[string]string) bool {
+	for k, v := range want {
+		if got, ok := have[k]; !ok || got != v {
+			return false
 		}
 	}
-	if g.Place.Own {
-		ref.Kind = "Role"
-		for _, namespace := range g.Place.Namespaces {
-			out.roles = append(out.roles, &rbacv1.Role{ObjectMeta: meta(namespace, name), Rules: rules})
-		}
-	} else {
-		out.roles = append(out.roles, &rbacv1.ClusterRole{ObjectMeta: meta("", name), Rules: rules})
-	}
-	for i, part := range parts(subjects, group) {
-		name := partName(name, i)
-		if g.Place.Everywhere {
-			out.bindings = append(out.bindings, &rbacv1.ClusterRoleBinding{ObjectMeta: meta("", name), RoleRef: ref, Subjects: part})
-			continue
-		}
-		for _, namespace := range g.Place.Namespaces {
-			out.bindings = append(out.bindings, &rbacv1.RoleBinding{ObjectMeta: meta(namespace, name), RoleRef: ref, Subjects: part})
-		}
-	}
-	return out
+	return true
 }

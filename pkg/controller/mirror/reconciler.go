@@ -6,7 +6,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -24,15 +23,6 @@ import (
 
 // conflictRetry is how soon a write that met a newer object is tried again.
 const conflictRetry = 50 * time.Millisecond
-
-// grant is what a role gives, to whom and where.
-type grant struct {
-	Role               string
-	Rules              []rbacv1.PolicyRule
-	Subjects           []rbacv1.Subject
-	Bound, Conditional bool
-	Place              Place
-}
 
 // Reconciler keeps the roles of one kind: their rules as their templates say, and their mirror as
 // their rules and bindings say.
@@ -158,7 +148,8 @@ func (r *Reconciler) wanted(ctx context.Context, role client.Object, source stri
 		return native{}, fmt.Errorf("find where %s counts: %w", source, err)
 	}
 	_, conditional := role.GetAnnotations()[iamv1beta1.AnnotationCELCondition]
-	g := &grant{Role: role.GetName(), Rules: *r.Kind.Fields(role).Rules, Conditional: conditional, Place: place}
+	rego := role.GetAnnotations()[iamv1beta1.AnnotationRegoOverride] != ""
+	g := &grant{Rules: *r.Kind.Fields(role).Rules, Conditional: conditional, Rego: rego, Place: place}
 	for _, b := range bindings {
 		if place.Admit == nil || place.Admit(b) {
 			_, subjects := r.Kind.Bound(b)

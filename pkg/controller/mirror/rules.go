@@ -13,9 +13,6 @@ import (
 )
 
 const (
-	// conditionalGroupPrefix, followed by a role's name, is the synthetic group that ks-apiserver
-	// asserts once the role's condition held for the request.
-	conditionalGroupPrefix = iamv1beta1.SyntheticGroupPrefix + "conditional:"
 	// maxSubjects is about how many subjects one native binding holds, so that an object stays small
 	// to write and watch where a role is everybody's; kube-apiserver's limit is near 15 000.
 	maxSubjects = 1000
@@ -23,7 +20,8 @@ const (
 
 // nativeRules returns rules as kube-apiserver takes them: one rule is about resources or about other
 // paths, not both; one that can never match is left out; verbs of paths are in lower case, as
-// kube-apiserver compares them. In a namespace there are no other paths.
+// kube-apiserver compares them; "*" does not stand for verbs that lift a check, see restrained. In a
+// namespace there are no other paths.
 func nativeRules(rules []rbacv1.PolicyRule, namespaced bool) []rbacv1.PolicyRule {
 	var out []rbacv1.PolicyRule
 	for i := range rules {
@@ -31,8 +29,8 @@ func nativeRules(rules []rbacv1.PolicyRule, namespaced bool) []rbacv1.PolicyRule
 		if len(r.Verbs) == 0 {
 			continue
 		}
-		if len(r.APIGroups) > 0 && len(r.Resources) > 0 {
-			out = append(out, rbacv1.PolicyRule{Verbs: r.Verbs, APIGroups: r.APIGroups, Resources: r.Resources, ResourceNames: r.ResourceNames})
+		if names, none := named(r.ResourceNames); len(r.APIGroups) > 0 && len(r.Resources) > 0 && !none {
+			out = append(out, restrained(rbacv1.PolicyRule{Verbs: r.Verbs, APIGroups: r.APIGroups, Resources: r.Resources, ResourceNames: names})...)
 		}
 		if !namespaced && len(r.NonResourceURLs) > 0 {
 			verbs := make([]string, len(r.Verbs))
@@ -43,6 +41,16 @@ func nativeRules(rules []rbacv1.PolicyRule, namespaced bool) []rbacv1.PolicyRule
 		}
 	}
 	return out
+}
+
+// named returns names without empty ones; none tells that there is nothing else, so that their rule is for no object. For
+// kube-apiserver it would be for all requests that name none: lists, and creations.
+func named(names []string) (out []string, none bool) {
+	if len(names) == 0 {
+		return nil, false
+	}
+	out = slices.DeleteFunc(slices.Clone(names), func(name string) bool { return name == "" })
+	return out, len(out) == 0
 }
 
 // nativeSubjects returns the subjects that kube-apiserver may know, sorted, each once. A subject that

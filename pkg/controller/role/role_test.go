@@ -70,7 +70,7 @@ func TestAConditionIsTheGroupsInTheNamespaceOnly(t *testing.T) {
 	if f.Allowed(ask) {
 		t.Error("a right without the condition")
 	}
-	ask.Groups = []string{"kapis:conditional:admin"}
+	ask.Groups = []string{"kapis:conditional:namespace:p:admin"}
 	if !f.Allowed(ask) {
 		t.Error("no right with it")
 	}

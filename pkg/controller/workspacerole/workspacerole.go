@@ -1,5 +1,6 @@
 // Package workspacerole keeps WorkspaceRoles: their rules as their templates say, and for each that is
-// bound one native ClusterRole and a RoleBinding of it in every namespace of the workspace.
+// bound one native ClusterRole and a RoleBinding of it in every namespace of the workspace, and for the
+// synthetic group of the role a ClusterRoleBinding to what the workspace has outside of namespaces.
 package workspacerole
 
 import (
@@ -26,7 +27,6 @@ const Name = "workspacerole"
 const (
 	nativePrefix      = mirror.NamePrefix + "workspace:"
 	conditionalPrefix = mirror.NamePrefix + "conditional:workspace:"
-	groupPrefix       = iamv1beta1.SyntheticGroupPrefix + "workspace:"
 
 	// workspaceField is the index of workspace roles and namespaces by their workspace.
 	workspaceField = "kapis.dev/workspace"
@@ -53,7 +53,7 @@ func Kind() mirror.Kind {
 		Fields:         fields,
 		Bound:          bound,
 		Place:          place,
-		Native:         []client.Object{&rbacv1.ClusterRole{}, &rbacv1.RoleBinding{}},
+		Native:         []client.Object{&rbacv1.ClusterRole{}, &rbacv1.RoleBinding{}, &rbacv1.ClusterRoleBinding{}},
 		Watches:        []mirror.Watch{{Object: &corev1.Namespace{}, Roles: ofWorkspace}},
 		RoleFinalizer:  iamv1beta1.FinalizerWorkspaceRole, BindingFinalizer: iamv1beta1.FinalizerWorkspaceRoleBinding,
 	}
@@ -74,7 +74,9 @@ func bound(o client.Object) (rbacv1.RoleRef, []rbacv1.Subject) {
 func place(ctx context.Context, c client.Reader, role client.Object) (mirror.Place, error) {
 	name, workspace := role.GetName(), role.GetLabels()[tenantv1beta1.LabelWorkspace]
 	p := mirror.Place{
-		Name: nativePrefix + name, ConditionalName: conditionalPrefix + name, Group: groupPrefix + workspace + ":" + name,
+		Workspace: workspace,
+		Name:      nativePrefix + name, Group: iamv1beta1.SyntheticGroup(iamv1beta1.ScopeWorkspace, workspace, name),
+		ConditionalName: conditionalPrefix + name, ConditionalGroup: iamv1beta1.ConditionalGroup(iamv1beta1.ScopeWorkspace, "", name),
 		Admit: func(binding client.Object) bool {
 			return workspace != "" && binding.GetLabels()[tenantv1beta1.LabelWorkspace] == workspace
 		},

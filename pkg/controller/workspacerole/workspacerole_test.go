@@ -154,7 +154,7 @@ func TestAConditionHoldsInEveryNamespace(t *testing.T) {
 	r.Annotations = map[string]string{iamv1beta1.AnnotationCELCondition: "false"}
 	f := fixture(t, r, binding("b", "demo", "r", user("ann")), namespace("p", "demo"), namespace("q", "other"))
 	f.Reconcile("", "r")
-	if f.Allowed(listPods("p", "ann")) || !f.Allowed(listPods("p", "x", "kapis:conditional:r")) || f.Allowed(listPods("q", "x", "kapis:conditional:r")) {
+	if f.Allowed(listPods("p", "ann")) || !f.Allowed(listPods("p", "x", "kapis:conditional:workspace:r")) || f.Allowed(listPods("q", "x", "kapis:conditional:workspace:r")) {
 		t.Error("a condition is not only its group's, in its workspace")
 	}
 }
@@ -205,4 +205,53 @@ func must(t *testing.T, err error) {
 func patch(t *testing.T, f *mirrortest.Fixture, o client.Object, text string) {
 	t.Helper()
 	must(t, f.Client.Patch(ctx, o, client.RawPatch(types.MergePatchType, []byte(text))))
+}
+
+// What belongs to a workspace outside of namespaces is its role's too: for the group that only ks-apiserver asserts, which has looked at the
+// label of the object. With a kubeconfig of one's own there is no such right, since kube-apiserver can't tell whose workspace it is.
+func TestTheRoleReachesWhatTheWorkspaceHasOutsideOfNamespaces(t *testing.T) {
+	r := role("demo-admin", "demo")
+	r.Rules = append(r.Rules,
+		rbacv1.PolicyRule{Verbs: []string{"*"}, APIGroups: []string{"*"}, Resources: []string{"workspacemembers", "workspaces", "workspaceroles"}},
+		rbacv1.PolicyRule{Verbs: []string{"create", "update"}, APIGroups: []string{"tenant.kubesphere.io"}, Resources: []string{"namespaces"}},
+		rbacv1.PolicyRule{Verbs: []string{"update"}, APIGroups: []string{"iam.kubesphere.io"}, Resources: []string{"namespacemembers"}})
+	f := fixture(t, r, binding("b", "demo", "demo-admin", user("ann")), namespace("p", "demo"), namespace("q", "other"))
+	f.Reconcile("", "demo-admin")
+	const iam, tenant, group, others = "iam.kubesphere.io", "tenant.kubesphere.io", "kapis:workspace:demo:demo-admin", "kapis:workspace:other:demo-admin"
+	for name, c := range map[string]struct {
+		request mirrortest.Request
+		want    bool
+	}{
+		"InvitesByABinding":        {mirrortest.Request{Groups: []string{group}, Verb: "create", APIGroup: iam, Resource: "workspacerolebindings"}, true},
+		"WritesItsRoles":           {mirrortest.Request{Groups: []string{group}, Verb: "patch", APIGroup: iam, Resource: "workspaceroles", Name: "demo-x"}, true},
+		"NotByEscalation":          {mirrortest.Request{Groups: []string{group}, Verb: "escalate", APIGroup: iam, Resource: "workspaceroles", Name: "demo-x"}, false},
+		"ReadsItself":              {mirrortest.Request{Groups: []string{group}, Verb: "get", APIGroup: tenant, Resource: "workspaces", Name: "demo"}, true},
+		"EditsItsTemplate":         {mirrortest.Request{Groups: []string{group}, Verb: "patch", APIGroup: tenant, Resource: "workspacetemplates", Name: "demo"}, true},
+		"NotAnothers":              {mirrortest.Request{Groups: []string{group}, Verb: "get", APIGroup: tenant, Resource: "workspaces", Name: "other"}, false},
+		"MakesNone":                {mirrortest.Request{Groups: []string{group}, Verb: "create", APIGroup: tenant, Resource: "workspaces"}, false},
+		"MakesNamespaces":          {mirrortest.Request{Groups: []string{group}, Verb: "create", Resource: "namespaces"}, true},
+		"WritesItsNamespaces":      {mirrortest.Request{Groups: []string{group}, Verb: "patch", Resource: "namespaces", Namespace: "p", Name: "p"}, true},
+		"NotAnothersNamespaces":    {mirrortest.Request{Groups: []string{group}, Verb: "patch", Resource: "namespaces", Namespace: "q", Name: "q"}, false},
+		"NorDeletesThem":           {mirrortest.Request{Groups: []string{group}, Verb: "delete", Resource: "namespaces", Namespace: "p", Name: "p"}, false},
+		"ChangesMembersThere":      {mirrortest.Request{Groups: []string{group}, Verb: "delete", APIGroup: iam, Resource: "rolebindings", Namespace: "p", Name: "x"}, true},
+		"ButNotElsewhere":          {mirrortest.Request{Groups: []string{group}, Verb: "delete", APIGroup: iam, Resource: "rolebindings", Namespace: "q", Name: "x"}, false},
+		"NothingByTheUsersOwnName": {mirrortest.Request{User: "ann", Verb: "create", APIGroup: iam, Resource: "workspacerolebindings"}, false},
+		"NorNamespaces":            {mirrortest.Request{User: "ann", Verb: "create", Resource: "namespaces"}, false},
+		"NothingForAnotherGroup":   {mirrortest.Request{Groups: []string{others}, Verb: "create", APIGroup: iam, Resource: "workspacerolebindings"}, false},
+		"AndNoOtherKind":           {mirrortest.Request{Groups: []string{group}, Verb: "get", Resource: "nodes"}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := f.Allowed(c.request); got != c.want {
+				t.Errorf("%+v: %t", c.request, got)
+			}
+		})
+	}
+	if n := f.Written(func() { f.Reconcile("", "demo-admin") }); n != 0 {
+		t.Errorf("a second time wrote %d times", n)
+	}
+	must(t, f.Client.Delete(ctx, binding("b", "demo", "", user("ann"))))
+	f.Reconcile("", "demo-admin")
+	if n := f.Natives(); n != 0 {
+		t.Errorf("%d native objects outlived the binding", n)
+	}
 }

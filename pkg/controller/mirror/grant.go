@@ -1,0 +1,131 @@
+package mirror
+
+import (
+	"slices"
+	"strings"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	iamv1beta1 "kapis.dev/ks-apiserver/pkg/api/iam/v1beta1"
+)
+
+const (
+	// impliedPrefix begins the name of a native role for what another one's rules imply.
+	impliedPrefix = NamePrefix + "implied:"
+	// impliedBelowPrefix is impliedPrefix for what a role of a workspace implies in its namespaces.
+	impliedBelowPrefix = NamePrefix + "implied:namespaces:"
+)
+
+// grant is what a role gives, to whom and where.
+type grant struct {
+	Rules    []rbacv1.PolicyRule
+	Subjects []rbacv1.Subject
+	// Bound tells that somebody is bound, whether or not kube-apiserver may know him.
+	Bound bool
+	// Conditional tells that the rules count where a condition holds only, Rego that a policy may allow more than they say.
+	Conditional, Rego bool
+	Place             Place
+}
+
+// share is one native role, and to whom it is bound where.
+type share struct {
+	name, group string
+	rules       []rbacv1.PolicyRule
+	subjects    []rbacv1.Subject
+	// everywhere, namespaces and own are those of Place.
+	everywhere, own bool
+	namespaces      []string
+}
+
+// byPolicy is what the synthetic group may do at kube-apiserver with what a policy in Rego allows: to write the user that the policy is
+// about. That is what the policies of existing installations allow beyond the rules of their roles, and that is no read out of a cache:
+// everybody's own user. A policy can't be told to kube-apiserver, and rights as wide as a policy could be would count for more than the
+// request that it allowed: admission policies ask what else the caller may do (whoever may delete users may change links to identities,
+// also his own), and so does the check of native roles. What else a policy allows needs a rule there.
+var byPolicy = []rbacv1.PolicyRule{
+	{Verbs: []string{"get", "update", "patch"}, APIGroups: []string{iamv1beta1.GroupName}, Resources: []string{"users"}},
+}
+
+// shares returns what mirrors a grant: nothing where it grants nothing, or to nobody.
+//
+// A role with a condition is its synthetic group's only; so is what a policy allows, see byPolicy. The rules of a role with a policy are
+// everybody's who is bound, as the rules of any other.
+func shares(g *grant) []share {
+	if !g.Bound {
+		return nil
+	}
+	p := &g.Place
+	whole := share{name: p.Name, group: p.Group, rules: g.Rules, subjects: nativeSubjects(g.Subjects)}
+	conditional := share{name: p.ConditionalName, group: p.ConditionalGroup}
+	if g.Conditional {
+		whole.rules, conditional.rules = nil, g.Rules
+	}
+	if g.Rego && p.Everywhere {
+		conditional.rules = slices.Concat(conditional.rules, byPolicy)
+	}
+	return append(p.spread(whole, false), p.spread(conditional, true)...)
+}
+
+// spread puts a share where it counts, together with what its rules imply there.
+func (p *Place) spread(s share, conditional bool) []share {
+	rules := s.rules
+	s.rules, s.everywhere, s.own, s.namespaces = nativeRules(rules, !p.Everywhere), p.Everywhere, p.Own, p.Namespaces
+	also := s
+	also.name, also.subjects = impliedPrefix+strings.TrimPrefix(s.name, NamePrefix), nil
+	all := []share{s}
+	switch {
+	case p.Everywhere:
+		also.rules = implied(rules, platform, "", conditional)
+		all = append(all, also)
+	case p.Workspace != "":
+		below := also
+		below.name, below.rules = impliedBelowPrefix+strings.TrimPrefix(s.name, NamePrefix), implied(rules, namespaces, "", conditional)
+		also.rules, also.everywhere = implied(rules, workspace, p.Workspace, conditional), true
+		all = append(all, also, below)
+	default:
+		also.rules = implied(rules, namespaces, "", conditional)
+		all = append(all, also)
+	}
+	out := all[:0]
+	for _, one := range all {
+		if len(one.rules) > 0 && (one.everywhere || len(one.namespaces) > 0) {
+			out = append(out, one)
+		}
+	}
+	return out
+}
+
+// objects returns the native objects that mirror a grant. They carry source, and go with their owner.
+func objects(g *grant, source string, owner metav1.OwnerReference) (out native) {
+	meta := func(namespace, name string) metav1.ObjectMeta {
+		return metav1.ObjectMeta{
+			Namespace: namespace, Name: name,
+			Labels:          map[string]string{LabelManagedBy: ManagedBy},
+			Annotations:     map[string]string{AnnotationSource: source},
+			OwnerReferences: []metav1.OwnerReference{owner},
+		}
+	}
+	for _, s := range shares(g) {
+		ref := rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: s.name}
+		if s.own {
+			ref.Kind = "Role"
+			for _, namespace := range s.namespaces {
+				out.roles = append(out.roles, &rbacv1.Role{ObjectMeta: meta(namespace, s.name), Rules: s.rules})
+			}
+		} else {
+			out.roles = append(out.roles, &rbacv1.ClusterRole{ObjectMeta: meta("", s.name), Rules: s.rules})
+		}
+		for i, part := range parts(s.subjects, s.group) {
+			name := partName(s.name, i)
+			if s.everywhere {
+				out.bindings = append(out.bindings, &rbacv1.ClusterRoleBinding{ObjectMeta: meta("", name), RoleRef: ref, Subjects: part})
+				continue
+			}
+			for _, namespace := range s.namespaces {
+				out.bindings = append(out.bindings, &rbacv1.RoleBinding{ObjectMeta: meta(namespace, name), RoleRef: ref, Subjects: part})
+			}
+		}
+	}
+	return out
+}

@@ -1,0 +1,92 @@
+package mirror
+
+import (
+	"slices"
+	"strings"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+)
+
+// right is a verb on the objects of a kind.
+type right struct {
+	kind resource
+	verb string
+	// names are sorted, each once; none is any.
+	names []string
+}
+
+// rights are each of another kind or verb, in the order in which they were found.
+type rights struct{ list []right }
+
+func (s *rights) add(kind resource, verb string, names []string) {
+	i := slices.IndexFunc(s.list, func(r right) bool { return r.kind == kind && r.verb == verb })
+	if i < 0 {
+		s.list = append(s.list, right{kind, verb, sorted(names)})
+		return
+	}
+	r := &s.list[i]
+	if len(r.names) == 0 || len(names) == 0 {
+		r.names = nil
+	} else {
+		r.names = sorted(append(r.names, names...))
+	}
+}
+
+func sorted(names []string) []string {
+	out := slices.Clone(names)
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+// removeLiteral removes what rules say as it is.
+func (s *rights) removeLiteral(rules []rbacv1.PolicyRule) {
+	said := func(r *right, name string) bool {
+		return slices.ContainsFunc(rules, func(rule rbacv1.PolicyRule) bool {
+			return has(rule.APIGroups, r.kind.group) && hasResource(rule.Resources, r.kind.name) && has(rule.Verbs, r.verb) &&
+				(len(rule.ResourceNames) == 0 || name != "" && slices.Contains(rule.ResourceNames, name))
+		})
+	}
+	s.list = slices.DeleteFunc(s.list, func(r right) bool {
+		return said(&r, "") || len(r.names) > 0 && !slices.ContainsFunc(r.names, func(name string) bool { return !said(&r, name) })
+	})
+}
+
+// rules returns the rights as rules: the verbs of one kind in one, and kinds of a group that have the same verbs.
+func (s *rights) rules() []rbacv1.PolicyRule {
+	var out []rbacv1.PolicyRule
+	for _, r := range s.list {
+		i := slices.IndexFunc(out, func(rule rbacv1.PolicyRule) bool {
+			return rule.APIGroups[0] == r.kind.group && rule.Resources[0] == r.kind.name && slices.Equal(rule.ResourceNames, r.names)
+		})
+		if i < 0 {
+			out = append(out, rbacv1.PolicyRule{APIGroups: []string{r.kind.group}, Resources: []string{r.kind.name}, ResourceNames: r.names})
+			i = len(out) - 1
+		}
+		out[i].Verbs = append(out[i].Verbs, r.verb)
+	}
+	for i := range out {
+		slices.SortFunc(out[i].Verbs, func(a, b string) int {
+			return slices.Index(ordinaryVerbs, a) - slices.Index(ordinaryVerbs, b)
+		})
+	}
+	slices.SortStableFunc(out, func(a, b rbacv1.PolicyRule) int { return strings.Compare(alike(&a), alike(&b)) })
+	return joined(out)
+}
+
+// alike is the same for rules that differ in their resources only.
+func alike(r *rbacv1.PolicyRule) string {
+	return r.APIGroups[0] + " " + strings.Join(r.ResourceNames, ",") + " " + strings.Join(r.Verbs, ",")
+}
+
+// joined joins neighbours that are alike.
+func joined(rules []rbacv1.PolicyRule) []rbacv1.PolicyRule {
+	var out []rbacv1.PolicyRule
+	for i := range rules {
+		if n := len(out) - 1; n >= 0 && alike(&out[n]) == alike(&rules[i]) {
+			out[n].Resources = append(out[n].Resources, rules[i].Resources...)
+			continue
+		}
+		out = append(out, rules[i])
+	}
+	return out
+}
