@@ -11,6 +11,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	iamv1beta1 "kapis.dev/ks-apiserver/pkg/api/iam/v1beta1"
+	tenantv1beta1 "kapis.dev/ks-apiserver/pkg/api/tenant/v1beta1"
+	"kapis.dev/ks-apiserver/pkg/controller/crd"
 )
 
 // userField is the index of what names users by their names.
@@ -30,6 +32,8 @@ func holders() []holder {
 		{"ClusterRoleBinding", &iamv1beta1.ClusterRoleBinding{}, func() client.ObjectList { return &iamv1beta1.ClusterRoleBindingList{} }},
 		{"RoleBinding", &iamv1beta1.RoleBinding{}, func() client.ObjectList { return &iamv1beta1.RoleBindingList{} }},
 		{"GroupBinding", &iamv1beta1.GroupBinding{}, func() client.ObjectList { return &iamv1beta1.GroupBindingList{} }},
+		{"WorkspaceTemplate", &tenantv1beta1.WorkspaceTemplate{}, func() client.ObjectList { return &tenantv1beta1.WorkspaceTemplateList{} }},
+		{"Workspace", &tenantv1beta1.Workspace{}, func() client.ObjectList { return &tenantv1beta1.WorkspaceList{} }},
 	}
 }
 
@@ -37,6 +41,9 @@ func holders() []holder {
 func UserIndex(o client.Object) []string {
 	if g, ok := o.(*iamv1beta1.GroupBinding); ok {
 		return slices.Compact(slices.Sorted(slices.Values(g.Users)))
+	}
+	if m := managerIn(o); m != nil {
+		return slices.DeleteFunc([]string{*m}, func(name string) bool { return name == "" })
 	}
 	var names []string
 	for _, s := range *subjects(o) {
@@ -63,18 +70,33 @@ func subjects(o client.Object) *[]rbacv1.Subject {
 	return &[]rbacv1.Subject{}
 }
 
+// managerIn points at the name of a workspace's manager; nil where the object is no workspace.
+func managerIn(o client.Object) *string {
+	switch w := o.(type) {
+	case *tenantv1beta1.WorkspaceTemplate:
+		return &w.Spec.Template.Spec.Manager
+	case *tenantv1beta1.Workspace:
+		return &w.Spec.Manager
+	}
+	return nil
+}
+
 // without takes a user out of an object, and says whether anybody is left in it.
 func without(o client.Object, user string) (left bool) {
 	if g, ok := o.(*iamv1beta1.GroupBinding); ok {
 		g.Users = slices.DeleteFunc(g.Users, func(name string) bool { return name == user })
 		return len(g.Users) > 0
 	}
+	if m := managerIn(o); m != nil {
+		*m = ""
+		return true // a workspace without a manager is one
+	}
 	s := subjects(o)
 	*s = slices.DeleteFunc(*s, func(s rbacv1.Subject) bool { return isUser(&s, user) })
 	return len(*s) > 0
 }
 
-// forget takes a user out of every object that names it. One that names nobody else is deleted.
+// forget takes a user out of every object that names it. A binding that names nobody else is deleted.
 func (r *Reconciler) forget(ctx context.Context, user string) error {
 	for _, h := range holders() {
 		list, err := r.naming(ctx, h, user)
@@ -96,7 +118,7 @@ func (r *Reconciler) naming(ctx context.Context, h holder, user string) (client.
 	if slices.Contains(r.indexed, h.kind) {
 		return list, r.Client.List(ctx, list, client.MatchingFields{userField: user})
 	}
-	if err := r.Live.List(ctx, list); !meta.IsNoMatchError(err) {
+	if err := r.Live.List(ctx, list); !crd.Missing(err) {
 		return list, err
 	}
 	return h.list(), nil

@@ -26,6 +26,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	iamv1beta1 "kapis.dev/ks-apiserver/pkg/api/iam/v1beta1"
+	tenantv1beta1 "kapis.dev/ks-apiserver/pkg/api/tenant/v1beta1"
 )
 
 var (
@@ -36,7 +37,7 @@ var (
 func scheme(t *testing.T) *runtime.Scheme {
 	t.Helper()
 	s := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, iamv1beta1.AddToScheme} {
+	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, iamv1beta1.AddToScheme, tenantv1beta1.AddToScheme} {
 		if err := add(s); err != nil {
 			t.Fatal(err)
 		}
@@ -479,5 +480,28 @@ func TestALockoutInTheStatusEnds(t *testing.T) {
 		if u.Status.State != want || (unlock == 30*time.Minute) != (res.RequeueAfter == 10*time.Minute) {
 			t.Errorf("%v: %s, again in %v", unlock, u.Status.State, res.RequeueAfter)
 		}
+	}
+}
+
+// S9: a user made anew under an old name is the manager of nothing.
+func TestS9ADeletedUserManagesNoWorkspace(t *testing.T) {
+	u := person("bob", "")
+	u.Finalizers = []string{iamv1beta1.FinalizerUser}
+	w := &tenantv1beta1.Workspace{ObjectMeta: metav1.ObjectMeta{Name: "demo"}, Spec: tenantv1beta1.WorkspaceSpec{Manager: "bob"}}
+	tpl := &tenantv1beta1.WorkspaceTemplate{ObjectMeta: metav1.ObjectMeta{Name: "demo"}}
+	tpl.Spec.Template.Spec.Manager = "bob"
+	other := &tenantv1beta1.Workspace{ObjectMeta: metav1.ObjectMeta{Name: "other"}, Spec: tenantv1beta1.WorkspaceSpec{Manager: "ann"}}
+	f := newFixture(t, false, u, w, tpl, other)
+	if err := f.client.Delete(ctx, u); err != nil {
+		t.Fatal(err)
+	}
+	f.reconcile("bob")
+	for _, o := range []client.Object{w, tpl, other} {
+		if err := f.client.Get(ctx, client.ObjectKeyFromObject(o), o); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if w.Spec.Manager != "" || tpl.Spec.Template.Spec.Manager != "" || other.Spec.Manager != "ann" {
+		t.Errorf("the managers are %q, %q and %q", w.Spec.Manager, tpl.Spec.Template.Spec.Manager, other.Spec.Manager)
 	}
 }

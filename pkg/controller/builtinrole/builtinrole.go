@@ -1,0 +1,133 @@
+// Package builtinrole makes the roles that every workspace and every managed namespace has, after the patterns that
+// BuiltinRoles are, and keeps them so when a pattern changes.
+//
+// A role remembers, in an annotation, the pattern that it was made after. So nothing is compared or computed while nothing
+// changes, and what somebody added to a built-in role of an older installation stays until its pattern changes. A pattern
+// that is deleted takes no role along: with the definition of BuiltinRoles all patterns go, and everybody's rights would.
+package builtinrole
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	iamv1beta1 "kapis.dev/ks-apiserver/pkg/api/iam/v1beta1"
+	tenantv1beta1 "kapis.dev/ks-apiserver/pkg/api/tenant/v1beta1"
+)
+
+// Pattern is a BuiltinRole, read.
+type Pattern struct {
+	// Name is the name of the role, such as "admin". A workspace's role is called <workspace>-<name>.
+	Name string
+
+	builtin     string // the name of the BuiltinRole
+	target      labels.Selector
+	scope       string // of the templates that count
+	labels      map[string]string
+	annotations map[string]string
+	templates   *iamv1beta1.AggregationRoleTemplates
+	rules       []rbacv1.PolicyRule
+	fingerprint string
+}
+
+// embedded is the role in a BuiltinRole. The two kinds have the same fields.
+type embedded struct {
+	metav1.TypeMeta `json:",inline"`
+	Metadata        struct {
+		Name        string            `json:"name"`
+		Labels      map[string]string `json:"labels,omitempty"`
+		Annotations map[string]string `json:"annotations,omitempty"`
+	} `json:"metadata"`
+	Templates *iamv1beta1.AggregationRoleTemplates `json:"aggregationRoleTemplates,omitempty"`
+	Rules     []rbacv1.PolicyRule                  `json:"rules,omitempty"`
+}
+
+// Patterns reads the BuiltinRoles for roles of a kind, Role or WorkspaceRole, in the order of their roles' names and of their own. One that
+// can't be read is left out, and broken says which: nothing but an edit of it mends that.
+func Patterns(ctx context.Context, c client.Reader, kind string) (out []Pattern, broken, err error) {
+	list := &iamv1beta1.BuiltinRoleList{}
+	if err := c.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
+		return nil, nil, fmt.Errorf("list built-in roles: %w", err)
+	}
+	for i := range list.Items {
+		p, ok, err := read(&list.Items[i], kind)
+		switch {
+		case err != nil:
+			broken = fmt.Errorf("read built-in role %q: %w", list.Items[i].Name, err)
+		case ok:
+			out = append(out, p)
+		}
+	}
+	slices.SortFunc(out, func(a, b Pattern) int {
+		return cmp.Or(strings.Compare(a.Name, b.Name), strings.Compare(a.builtin, b.builtin))
+	})
+	return out, broken, nil
+}
+
+// KindOf returns the kind of role that a BuiltinRole is a pattern of; "" where that can't be read.
+func KindOf(b *iamv1beta1.BuiltinRole) string {
+	var t metav1.TypeMeta
+	if json.Unmarshal(b.Role.Raw, &t) != nil {
+		return ""
+	}
+	return t.Kind
+}
+
+func read(b *iamv1beta1.BuiltinRole, kind string) (p Pattern, ok bool, err error) {
+	var e embedded
+	if !b.DeletionTimestamp.IsZero() || len(b.Role.Raw) == 0 {
+		return p, false, nil
+	}
+	if err := json.Unmarshal(b.Role.Raw, &e); err != nil {
+		return p, false, fmt.Errorf("decode its role: %w", err)
+	}
+	if e.Kind != kind {
+		return p, false, nil
+	}
+	if e.Metadata.Name == "" {
+		return p, false, fmt.Errorf("its role has no name")
+	}
+	target, err := metav1.LabelSelectorAsSelector(&b.TargetSelector)
+	if err != nil {
+		return p, false, fmt.Errorf("read targetSelector: %w", err)
+	}
+	text, err := json.Marshal(e)
+	if err != nil {
+		return p, false, fmt.Errorf("take its fingerprint: %w", err)
+	}
+	sum := sha256.Sum256(text)
+	p = Pattern{
+		Name: e.Metadata.Name, builtin: b.Name, target: target, scope: iamv1beta1.ScopeNamespace, labels: e.Metadata.Labels, annotations: e.Metadata.Annotations,
+		templates: e.Templates, rules: e.Rules, fingerprint: hex.EncodeToString(sum[:8]),
+	}
+	if kind == iamv1beta1.KindWorkspaceRole {
+		p.scope = iamv1beta1.ScopeWorkspace
+	}
+	// They say whose the role is, and who made it, which is not for a pattern to say.
+	delete(p.labels, tenantv1beta1.LabelWorkspace)
+	delete(p.annotations, tenantv1beta1.AnnotationCreator)
+	return p, true, nil
+}
+
+// For returns those of the patterns whose roles are for what carries the labels. Of several for a role of one name the first
+// counts, in the order of Patterns: two that wrote the same role in turn would never end.
+func For(patterns []Pattern, set map[string]string) []*Pattern {
+	var out []*Pattern
+	for i := range patterns {
+		p := &patterns[i]
+		if p.target.Matches(labels.Set(set)) && (len(out) == 0 || out[len(out)-1].Name != p.Name) {
+			out = append(out, p)
+		}
+	}
+	return out
+}

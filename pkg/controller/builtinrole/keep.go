@@ -1,0 +1,160 @@
+package builtinrole
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	iamv1beta1 "kapis.dev/ks-apiserver/pkg/api/iam/v1beta1"
+	tenantv1beta1 "kapis.dev/ks-apiserver/pkg/api/tenant/v1beta1"
+	"kapis.dev/ks-apiserver/pkg/controller/aggregation"
+)
+
+// AnnotationPattern is where a role says which pattern it was made after: a fingerprint of it.
+const AnnotationPattern = "kapis.dev/builtin-role"
+
+// ErrTaken is the error of a role's name that a role of another workspace has.
+var ErrTaken = errors.New("the name belongs to a role of another workspace")
+
+// Keep makes a role after the pattern, or keeps the one that is there. want is an empty Role or WorkspaceRole with the name,
+// the namespace, the labels and the owners that it is to have. It says whether the role had to be made.
+func (p *Pattern) Keep(ctx context.Context, c client.Client, want client.Object) (made bool, err error) {
+	role := want.DeepCopyObject().(client.Object)
+	err = c.Get(ctx, client.ObjectKeyFromObject(want), role)
+	if apierrors.IsNotFound(err) {
+		if _, err := p.apply(ctx, c, want); err != nil {
+			return false, err
+		}
+		if err := c.Create(ctx, want); err != nil {
+			return false, fmt.Errorf("make built-in role %q: %w", want.GetName(), err)
+		}
+		return true, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("read built-in role %q: %w", want.GetName(), err)
+	}
+	if role.GetLabels()[tenantv1beta1.LabelWorkspace] != want.GetLabels()[tenantv1beta1.LabelWorkspace] {
+		return false, ErrTaken
+	}
+	if !role.GetDeletionTimestamp().IsZero() {
+		return false, nil // its end is an event
+	}
+	before := role.DeepCopyObject().(client.Object)
+	owned := own(role, want.GetOwnerReferences())
+	applied, err := p.apply(ctx, c, role)
+	if err != nil || !owned && !applied {
+		return false, err
+	}
+	if err := c.Patch(ctx, role, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
+		return false, fmt.Errorf("write built-in role %q: %w", want.GetName(), err)
+	}
+	return false, nil
+}
+
+// apply brings a role up to date with the pattern and says whether it changed anything. The rules of templates come in the
+// same write as their names: a role that names templates and has no rules yet would take its members' rights for a moment.
+func (p *Pattern) apply(ctx context.Context, c client.Reader, role client.Object) (bool, error) {
+	templates, rules := fields(role)
+	was := role.GetAnnotations()[AnnotationPattern]
+	if was == p.fingerprint && p.selects(*templates) {
+		return false, nil
+	}
+	next := p.templates.DeepCopy()
+	if was == "" { // an older installation's, or a new one: what it has stays
+		next = joined(next, *templates)
+		*rules = union(p.rules, *rules)
+	} else {
+		*rules = slices.Clone(p.rules)
+		annotations := maps.Clone(role.GetAnnotations())
+		delete(annotations, aggregation.AnnotationRecord)
+		role.SetAnnotations(annotations)
+	}
+	*templates = next
+	role.SetLabels(with(role.GetLabels(), p.labels))
+	role.SetAnnotations(with(with(role.GetAnnotations(), p.annotations), map[string]string{AnnotationPattern: p.fingerprint}))
+	all := &iamv1beta1.RoleTemplateList{}
+	if err := c.List(ctx, all, client.MatchingLabels{iamv1beta1.LabelScope: p.scope}, client.UnsafeDisableDeepCopy); err != nil {
+		return false, fmt.Errorf("list role templates of scope %s: %w", p.scope, err)
+	}
+	if _, err := aggregation.Aggregate(aggregation.Role{Meta: role, Templates: *templates, Rules: rules}, all.Items); err != nil {
+		return false, fmt.Errorf("make the rules of built-in role %q: %w", role.GetName(), err)
+	}
+	return true, nil
+}
+
+// selects says whether a role's templates are at least the pattern's.
+func (p *Pattern) selects(has *iamv1beta1.AggregationRoleTemplates) bool {
+	if p.templates == nil {
+		return true
+	}
+	return has != nil && equality.Semantic.DeepEqual(has.RoleSelector, p.templates.RoleSelector) &&
+		!slices.ContainsFunc(p.templates.TemplateNames, func(name string) bool { return !slices.Contains(has.TemplateNames, name) })
+}
+
+func joined(next, has *iamv1beta1.AggregationRoleTemplates) *iamv1beta1.AggregationRoleTemplates {
+	if has == nil || next == nil {
+		return next
+	}
+	for _, name := range has.TemplateNames {
+		if !slices.Contains(next.TemplateNames, name) {
+			next.TemplateNames = append(next.TemplateNames, name)
+		}
+	}
+	return next
+}
+
+func union(rules, more []rbacv1.PolicyRule) []rbacv1.PolicyRule {
+	out := slices.Clone(rules)
+	for _, r := range more {
+		if !slices.ContainsFunc(out, func(o rbacv1.PolicyRule) bool { return equality.Semantic.DeepEqual(o, r) }) {
+			out = append(out, r)
+		}
+	}
+	return out
+}
+
+// fields points at the fields of a role that are its own. Any other object has none.
+func fields(o client.Object) (**iamv1beta1.AggregationRoleTemplates, *[]rbacv1.PolicyRule) {
+	switch r := o.(type) {
+	case *iamv1beta1.Role:
+		return &r.AggregationRoleTemplates, &r.Rules
+	case *iamv1beta1.WorkspaceRole:
+		return &r.AggregationRoleTemplates, &r.Rules
+	}
+	return new(*iamv1beta1.AggregationRoleTemplates), new([]rbacv1.PolicyRule)
+}
+
+// own adds the owners that the role lacks, and says whether it lacked any.
+func own(role client.Object, owners []metav1.OwnerReference) bool {
+	has, changed := slices.Clone(role.GetOwnerReferences()), false
+	for _, o := range owners {
+		i := slices.IndexFunc(has, func(h metav1.OwnerReference) bool { return h.Kind == o.Kind && h.Name == o.Name })
+		switch {
+		case i < 0:
+			has, changed = append(has, o), true
+		case has[i].UID != o.UID:
+			has[i], changed = o, true
+		}
+	}
+	if changed {
+		role.SetOwnerReferences(has)
+	}
+	return changed
+}
+
+func with(has, more map[string]string) map[string]string {
+	out := maps.Clone(has)
+	if out == nil {
+		out = map[string]string{}
+	}
+	maps.Copy(out, more)
+	return out
+}

@@ -1,0 +1,42 @@
+// Package crd tells the deletion of an object from the deletion of its whole kind. When somebody deletes a
+// CustomResourceDefinition, kube-apiserver deletes every object of it, and to a controller each of them looks as if
+// somebody had wanted just that.
+package crd
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// Going says whether the definition of name, such as "workspaces.tenant.kubesphere.io", is being deleted or is gone. live
+// reads past any cache.
+func Going(ctx context.Context, live client.Reader, name string) (bool, error) {
+	o := &metav1.PartialObjectMetadata{}
+	o.SetGroupVersionKind(schema.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"})
+	err := live.Get(ctx, types.NamespacedName{Name: name}, o)
+	if apierrors.IsNotFound(err) {
+		return true, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("read the definition %s: %w", name, err)
+	}
+	return !o.DeletionTimestamp.IsZero(), nil
+}
+
+// terminating is in the answer to who makes an object of a kind that is going. It carries no cause that could be told from
+// another refusal.
+const terminating = "not allowed while custom resource definition is terminating"
+
+// Missing says whether an error means that a kind is not there, or going: the answer to a write, or to a look-up of the kind.
+// For the answer to a read of one object it is no more than that this object is missing.
+func Missing(err error) bool {
+	return meta.IsNoMatchError(err) || apierrors.IsNotFound(err) || apierrors.IsForbidden(err) && strings.Contains(err.Error(), terminating)
+}

@@ -1,0 +1,163 @@
+package group
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/klog/v2"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	iamv1beta1 "kapis.dev/ks-apiserver/pkg/api/iam/v1beta1"
+)
+
+const (
+	// MemberName is the name of the controller that keeps the groups of users.
+	MemberName = "groupbinding"
+	// AnnotationBound lists, comma separated, those groups of a user that he is in by a GroupBinding. Every other group in his
+	// spec was put there by somebody, and stays.
+	AnnotationBound = "kapis.dev/bound-groups"
+	// most is how many groups a user's spec takes.
+	most = 1024
+)
+
+func setupMembers(mgr manager.Manager) error {
+	r := &Members{Client: mgr.GetClient()}
+	later := predicate.Funcs{CreateFunc: func(e event.CreateEvent) bool { return !e.IsInInitialList }}
+	comesOrGoes := predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
+		return e.ObjectOld.GetDeletionTimestamp().IsZero() != e.ObjectNew.GetDeletionTimestamp().IsZero()
+	}}
+	return builder.ControllerManagedBy(mgr).Named(MemberName).
+		WithOptions(controller.Options{MaxConcurrentReconciles: workers}).
+		For(&iamv1beta1.User{}).
+		Watches(&iamv1beta1.GroupBinding{}, handler.EnqueueRequestsFromMapFunc(toUsers), builder.WithPredicates(later)).
+		Watches(&iamv1beta1.Group{}, handler.EnqueueRequestsFromMapFunc(r.inGroup), builder.WithPredicates(later, comesOrGoes)).
+		Complete(r)
+}
+
+// Members keeps the groups of users as GroupBindings say.
+type Members struct {
+	// Client reads from the cache and writes.
+	Client client.Client
+}
+
+// Reconcile brings the groups of one user up to date.
+func (r *Members) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
+	u := &iamv1beta1.User{}
+	if err := r.Client.Get(ctx, req.NamespacedName, u); err != nil || !u.DeletionTimestamp.IsZero() {
+		return reconcile.Result{}, client.IgnoreNotFound(err)
+	}
+	want, err := r.wanted(ctx, u.Name)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	before := u.DeepCopy()
+	if !apply(u, want) {
+		return reconcile.Result{}, nil
+	}
+	err = r.Client.Patch(ctx, u, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
+	if apierrors.IsConflict(err) {
+		return reconcile.Result{RequeueAfter: conflictRetry}, nil
+	}
+	if client.IgnoreNotFound(err) != nil {
+		return reconcile.Result{}, fmt.Errorf("write the groups of user %q: %w", u.Name, err)
+	}
+	return reconcile.Result{}, nil
+}
+
+// wanted returns the groups that bindings put the user in, sorted: those that are there, and that a user may be in.
+func (r *Members) wanted(ctx context.Context, user string) ([]string, error) {
+	list := &iamv1beta1.GroupBindingList{}
+	if err := r.Client.List(ctx, list, client.MatchingFields{userField: user}, client.UnsafeDisableDeepCopy); err != nil {
+		return nil, fmt.Errorf("list the groups of user %q: %w", user, err)
+	}
+	var out []string
+	for i := range list.Items {
+		b := &list.Items[i]
+		name := b.GroupRef.Name
+		if !b.DeletionTimestamp.IsZero() || reserved(name) || slices.Contains(out, name) ||
+			b.GroupRef.Kind != "" && b.GroupRef.Kind != "Group" {
+			continue
+		}
+		g := &iamv1beta1.Group{}
+		err := r.Client.Get(ctx, types.NamespacedName{Name: name}, g)
+		if client.IgnoreNotFound(err) != nil {
+			return nil, fmt.Errorf("read group %q: %w", name, err)
+		}
+		if err == nil && g.DeletionTimestamp.IsZero() {
+			out = append(out, name)
+		}
+	}
+	slices.Sort(out)
+	return out[:min(len(out), most)], nil
+}
+
+// reserved says whether a group can't be given to users: the system gives it, or it has no name.
+func reserved(group string) bool {
+	return group == "" || strings.HasPrefix(group, "system:") || strings.HasPrefix(group, iamv1beta1.SyntheticGroupPrefix)
+}
+
+// apply makes the user a member of the groups, and no longer of those that bindings brought before and bring no more. It says
+// whether it changed anything.
+func apply(u *iamv1beta1.User, want []string) bool {
+	text := u.Annotations[AnnotationBound]
+	var had []string
+	if text != "" {
+		had = strings.Split(text, ",")
+	}
+	groups := slices.DeleteFunc(slices.Clone(u.Spec.Groups), func(g string) bool {
+		return slices.Contains(had, g) && !slices.Contains(want, g)
+	})
+	for _, g := range want {
+		if !slices.Contains(groups, g) {
+			groups = append(groups, g)
+		}
+	}
+	next := strings.Join(want, ",")
+	if next == text && slices.Equal(groups, u.Spec.Groups) {
+		return false
+	}
+	u.Spec.Groups = groups
+	if next == "" {
+		delete(u.Annotations, AnnotationBound)
+		return true
+	}
+	if u.Annotations == nil {
+		u.Annotations = map[string]string{}
+	}
+	u.Annotations[AnnotationBound] = next
+	return true
+}
+
+// toUsers names the users of a binding.
+func toUsers(_ context.Context, o client.Object) []reconcile.Request {
+	var out []reconcile.Request
+	for _, name := range boundUsers(o) {
+		out = append(out, reconcile.Request{NamespacedName: types.NamespacedName{Name: name}})
+	}
+	return out
+}
+
+// inGroup names the users whom bindings put in a group.
+func (r *Members) inGroup(ctx context.Context, group client.Object) []reconcile.Request {
+	list := &iamv1beta1.GroupBindingList{}
+	if err := r.Client.List(ctx, list, client.MatchingFields{boundField: group.GetName()}, client.UnsafeDisableDeepCopy); err != nil {
+		klog.ErrorS(err, "Can't list the users of a group", "group", group.GetName())
+		return nil
+	}
+	var out []reconcile.Request
+	for i := range list.Items {
+		out = append(out, toUsers(ctx, &list.Items[i])...)
+	}
+	return out
+}

@@ -1,0 +1,225 @@
+// Package namespace keeps what a Namespace has of KubeSphere's: the built-in roles of a managed one, the right of whoever
+// created it, and that nothing takes it along when it goes.
+//
+// The annotation kubesphere.io/creator is written by clients. It counts once, when the namespace gets its roles for the first
+// time, in an existing workspace, and for an existing user. That it names nobody but who really created the namespace, and
+// is not changed afterwards, is what the admission policy creator.namespaces.kapis.dev sees to.
+package namespace
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/klog/v2"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	iamv1beta1 "kapis.dev/ks-apiserver/pkg/api/iam/v1beta1"
+	tenantv1beta1 "kapis.dev/ks-apiserver/pkg/api/tenant/v1beta1"
+	"kapis.dev/ks-apiserver/pkg/controller/builtinrole"
+	"kapis.dev/ks-apiserver/pkg/controller/crd"
+)
+
+const (
+	// Name is the controller's name.
+	Name = "namespace"
+	// AnnotationInitialized says, "true", that the namespace got its first roles, and its creator the right that he was due. It
+	// never comes again: a creator whose binding was taken away, or who has left, gets none.
+	AnnotationInitialized = "kapis.dev/initialized"
+
+	// workspaceField is this controller's index of namespaces by workspace.
+	workspaceField = "namespace.kapis.dev/workspace"
+	workers        = 4
+	conflictRetry  = 50 * time.Millisecond
+	// missingRetry is how soon a kind that is not there is looked for again: its coming back is no event.
+	missingRetry = 5 * time.Second
+)
+
+// Setup adds the controller to mgr.
+func Setup(ctx context.Context, mgr manager.Manager) error {
+	r := &Reconciler{Client: mgr.GetClient(), Events: mgr.GetEventRecorder(Name)}
+	if err := mgr.GetFieldIndexer().IndexField(ctx, empty(""), workspaceField, workspaceOf); err != nil {
+		return fmt.Errorf("index namespaces by workspace: %w", err)
+	}
+	return builder.ControllerManagedBy(mgr).Named(Name).
+		WithOptions(controller.Options{MaxConcurrentReconciles: workers}).
+		For(&corev1.Namespace{}, builder.OnlyMetadata).
+		Watches(&iamv1beta1.Role{}, handler.EnqueueRequestsFromMapFunc(namespaceOf), builder.WithPredicates(later())).
+		Watches(&iamv1beta1.BuiltinRole{}, handler.EnqueueRequestsFromMapFunc(r.patterned), builder.WithPredicates(later())).
+		Watches(&tenantv1beta1.Workspace{}, handler.EnqueueRequestsFromMapFunc(r.inWorkspace), builder.WithPredicates(later(), comesOrGoes())).
+		Complete(r)
+}
+
+// Reconciler keeps Namespaces. It reads and writes nothing of them but their metadata.
+type Reconciler struct {
+	// Client reads from the cache and writes.
+	Client client.Client
+	Events events.EventRecorder
+}
+
+// Reconcile brings one namespace up to date.
+func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
+	ns := empty(req.Name)
+	err := r.Client.Get(ctx, req.NamespacedName, ns)
+	if apierrors.IsNotFound(err) {
+		return reconcile.Result{}, nil
+	}
+	if err == nil {
+		err = r.sync(ctx, ns)
+	}
+	switch {
+	case apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err):
+		return reconcile.Result{RequeueAfter: conflictRetry}, nil
+	case terminating(err):
+		return reconcile.Result{}, nil
+	case err != nil && crd.Missing(err):
+		return reconcile.Result{RequeueAfter: missingRetry}, nil
+	}
+	return reconcile.Result{}, err
+}
+
+func (r *Reconciler) sync(ctx context.Context, ns *metav1.PartialObjectMetadata) error {
+	if err := r.free(ctx, ns); err != nil || !ns.DeletionTimestamp.IsZero() {
+		return err
+	}
+	workspace, err := r.workspace(ctx, ns)
+	if err != nil || workspace == unknown {
+		return err
+	}
+	if ns.Labels[tenantv1beta1.LabelManaged] != "true" {
+		return nil
+	}
+	return r.roles(ctx, ns, workspace == found)
+}
+
+// free takes away what older installations put on namespaces: an owner, with which Kubernetes deletes the namespace when
+// somebody deletes the owner's definition (users.md U50), and a finalizer that nothing waits for any more.
+func (r *Reconciler) free(ctx context.Context, ns *metav1.PartialObjectMetadata) error {
+	before := ns.DeepCopy()
+	ns.OwnerReferences = slices.DeleteFunc(ns.OwnerReferences, ofTenancy)
+	freed := controllerutil.RemoveFinalizer(ns, tenantv1beta1.FinalizerCascadingDeletion)
+	if !freed && len(ns.OwnerReferences) == len(before.OwnerReferences) {
+		return nil
+	}
+	return r.patch(ctx, ns, before)
+}
+
+func (r *Reconciler) patch(ctx context.Context, ns, before *metav1.PartialObjectMetadata) error {
+	err := r.Client.Patch(ctx, ns, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
+	if client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("write namespace %q: %w", ns.Name, err)
+	}
+	return nil
+}
+
+// membership is what a namespace's label says.
+type membership int
+
+const (
+	none    membership = iota // no workspace
+	found                     // one that is there
+	unknown                   // one that is not, or is going
+)
+
+// workspace says whether the workspace that the label names is there. In one that is not nobody has a right, and so that it
+// stays so the namespace gets no roles either.
+func (r *Reconciler) workspace(ctx context.Context, ns *metav1.PartialObjectMetadata) (membership, error) {
+	name := ns.Labels[tenantv1beta1.LabelWorkspace]
+	if name == "" {
+		return none, nil
+	}
+	w := &tenantv1beta1.Workspace{}
+	err := r.Client.Get(ctx, types.NamespacedName{Name: name}, w)
+	if client.IgnoreNotFound(err) != nil {
+		return none, fmt.Errorf("read workspace %q: %w", name, err)
+	}
+	if err == nil && w.DeletionTimestamp.IsZero() {
+		return found, nil
+	}
+	r.Events.Eventf(ns, nil, corev1.EventTypeWarning, "WorkspaceNotFound", "Join", "The label %s names %q, which is no workspace. Nobody has a right here by it.", tenantv1beta1.LabelWorkspace, name)
+	return unknown, nil
+}
+
+func ofTenancy(o metav1.OwnerReference) bool {
+	return o.Kind == "Workspace" || o.Kind == "WorkspaceTemplate"
+}
+
+func terminating(err error) bool {
+	return apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause)
+}
+
+// empty is a Namespace of which only the metadata is read.
+func empty(name string) *metav1.PartialObjectMetadata {
+	o := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	o.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Namespace"))
+	return o
+}
+
+// later leaves out what is there when the program starts: every namespace is looked at then anyway.
+func later() predicate.Predicate {
+	return predicate.Funcs{CreateFunc: func(e event.CreateEvent) bool { return !e.IsInInitialList }}
+}
+
+// comesOrGoes leaves out changes that neither make nor delete an object.
+func comesOrGoes() predicate.Predicate {
+	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
+		return e.ObjectOld.GetDeletionTimestamp().IsZero() != e.ObjectNew.GetDeletionTimestamp().IsZero()
+	}}
+}
+
+// namespaceOf names the namespace of a role that a pattern made.
+func namespaceOf(_ context.Context, role client.Object) []reconcile.Request {
+	if role.GetAnnotations()[builtinrole.AnnotationPattern] == "" {
+		return nil
+	}
+	return []reconcile.Request{{NamespacedName: types.NamespacedName{Name: role.GetNamespace()}}}
+}
+
+// workspaceOf is the index function of workspaceField.
+func workspaceOf(o client.Object) []string {
+	if w := o.GetLabels()[tenantv1beta1.LabelWorkspace]; w != "" {
+		return []string{w}
+	}
+	return nil
+}
+
+// inWorkspace names the namespaces of a workspace.
+func (r *Reconciler) inWorkspace(ctx context.Context, w client.Object) []reconcile.Request {
+	return r.list(ctx, client.MatchingFields{workspaceField: w.GetName()})
+}
+
+// patterned names the namespaces that a pattern of roles may concern.
+func (r *Reconciler) patterned(ctx context.Context, o client.Object) []reconcile.Request {
+	if builtinrole.KindOf(o.(*iamv1beta1.BuiltinRole)) == iamv1beta1.KindWorkspaceRole {
+		return nil
+	}
+	return r.list(ctx, client.MatchingLabels{tenantv1beta1.LabelManaged: "true"})
+}
+
+func (r *Reconciler) list(ctx context.Context, options ...client.ListOption) []reconcile.Request {
+	all := &metav1.PartialObjectMetadataList{}
+	all.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("NamespaceList"))
+	if err := r.Client.List(ctx, all, append(options, client.UnsafeDisableDeepCopy)...); err != nil {
+		klog.ErrorS(err, "Can't list the namespaces that a change may concern")
+		return nil
+	}
+	out := make([]reconcile.Request, len(all.Items))
+	for i := range all.Items {
+		out[i] = reconcile.Request{NamespacedName: types.NamespacedName{Name: all.Items[i].Name}}
+	}
+	return out
+}

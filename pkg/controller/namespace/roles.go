@@ -1,0 +1,93 @@
+package namespace
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	iamv1beta1 "kapis.dev/ks-apiserver/pkg/api/iam/v1beta1"
+	tenantv1beta1 "kapis.dev/ks-apiserver/pkg/api/tenant/v1beta1"
+	"kapis.dev/ks-apiserver/pkg/controller/builtinrole"
+)
+
+// admin is the built-in role that the creator of a namespace gets.
+const admin = "admin"
+
+// roles makes the roles that the namespace lacks and brings the others up to date. The first time, its creator gets one,
+// where the namespace is in a workspace.
+func (r *Reconciler) roles(ctx context.Context, ns *metav1.PartialObjectMetadata, inWorkspace bool) error {
+	all, broken, err := builtinrole.Patterns(ctx, r.Client, iamv1beta1.KindRole)
+	if err != nil {
+		return err
+	}
+	if broken != nil {
+		r.Events.Eventf(ns, nil, corev1.EventTypeWarning, "RolesIncomplete", "MakeRoles", "%v", broken)
+	}
+	patterns := builtinrole.For(all, ns.Labels)
+	if len(patterns) == 0 {
+		return nil // they may come later, and the creator is due his role then
+	}
+	first := ns.Annotations[AnnotationInitialized] == ""
+	if first && inWorkspace {
+		if err := r.creator(ctx, ns, patterns); err != nil {
+			return err
+		}
+	}
+	for _, p := range patterns {
+		role := &iamv1beta1.Role{ObjectMeta: metav1.ObjectMeta{Namespace: ns.Name, Name: p.Name}}
+		if _, err := p.Keep(ctx, r.Client, role); err != nil {
+			return fmt.Errorf("in namespace %q: %w", ns.Name, err)
+		}
+	}
+	if !first {
+		return nil
+	}
+	before := ns.DeepCopy()
+	if ns.Annotations == nil {
+		ns.Annotations = map[string]string{}
+	}
+	ns.Annotations[AnnotationInitialized] = "true"
+	return r.patch(ctx, ns, before)
+}
+
+// creator binds who created the namespace to its role admin. A namespace that has that role already is one that an older
+// installation has initialised, or a start of this program that was cut short after the binding was made.
+func (r *Reconciler) creator(ctx context.Context, ns *metav1.PartialObjectMetadata, patterns []*builtinrole.Pattern) error {
+	name := ns.Annotations[tenantv1beta1.AnnotationCreator]
+	if name == "" || strings.HasPrefix(name, "system:") || strings.HasPrefix(name, iamv1beta1.SyntheticGroupPrefix) ||
+		!slices.ContainsFunc(patterns, func(p *builtinrole.Pattern) bool { return p.Name == admin }) {
+		return nil
+	}
+	err := r.Client.Get(ctx, types.NamespacedName{Namespace: ns.Name, Name: admin}, &iamv1beta1.Role{})
+	if !apierrors.IsNotFound(err) {
+		return err
+	}
+	u := &iamv1beta1.User{}
+	err = r.Client.Get(ctx, types.NamespacedName{Name: name}, u)
+	if apierrors.IsNotFound(err) || err == nil && !u.DeletionTimestamp.IsZero() {
+		r.Events.Eventf(ns, nil, corev1.EventTypeWarning, "CreatorUnknown", "BindCreator", "The creator %q is no user: nobody gets the role %s.", name, admin)
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("read user %q: %w", name, err)
+	}
+	b := &iamv1beta1.RoleBinding{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: ns.Name, Name: name + "-" + admin,
+			Labels: map[string]string{iamv1beta1.LabelRoleReference: admin, iamv1beta1.LabelUserReference: name},
+		},
+		RoleRef:  rbacv1.RoleRef{APIGroup: iamv1beta1.GroupName, Kind: iamv1beta1.KindRole, Name: admin},
+		Subjects: []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: name}},
+	}
+	if err := r.Client.Create(ctx, b); err != nil && !apierrors.IsAlreadyExists(err) {
+		return fmt.Errorf("give namespace %q to its creator: %w", ns.Name, err)
+	}
+	return nil
+}

@@ -1,0 +1,227 @@
+package user
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+
+	"golang.org/x/crypto/bcrypt"
+	admissionv1 "k8s.io/api/admission/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	kjson "k8s.io/apimachinery/pkg/util/json"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+
+	iamv1beta1 "kapis.dev/ks-apiserver/pkg/api/iam/v1beta1"
+)
+
+// tried is what stands for the hash in the answer to a dry run: it has the form of one, and is that of no password.
+var tried = "$2a$10$" + strings.Repeat(".", 53)
+
+// hashersAtOnce bounds the cores that hashes take, of writes that come at once.
+const hashersAtOnce = 2
+
+// Defaulter puts the hash in the place of a password before it is stored, so that no clear text is ever in etcd, and keeps the password
+// of a user who is written back without: no read shows it, and kube-apiserver tells no patch from an update. A password is replaced, never removed.
+type Defaulter struct {
+	hash func(password string) (string, error)
+	same func(hash, password string) bool
+	now  func() time.Time
+	turn chan struct{}
+}
+
+// NewDefaulter makes a Defaulter.
+func NewDefaulter(now func() time.Time) *Defaulter {
+	return &Defaulter{hash: Hash, now: now, turn: make(chan struct{}, hashersAtOnce), same: func(hash, password string) bool {
+		return bcrypt.CompareHashAndPassword([]byte(hash), []byte(password)) == nil
+	}}
+}
+
+// Handle implements admission.Handler.
+func (d *Defaulter) Handle(ctx context.Context, req admission.Request) admission.Response {
+	if req.SubResource != "" || req.Operation != admissionv1.Create && req.Operation != admissionv1.Update {
+		return admission.Allowed("")
+	}
+	u, err := fields(req.Object.Raw)
+	if err != nil {
+		return admission.Errored(http.StatusBadRequest, err)
+	}
+	before := ""
+	if len(req.OldObject.Raw) > 0 {
+		old, err := fields(req.OldObject.Raw)
+		if err != nil {
+			return admission.Errored(http.StatusBadRequest, err)
+		}
+		before = password(old)
+	}
+	want, err := d.password(ctx, password(u), before, req)
+	switch {
+	case err != nil && ctx.Err() != nil:
+		return admission.Errored(http.StatusServiceUnavailable, err)
+	case err != nil:
+		return admission.Errored(http.StatusUnprocessableEntity, err)
+	case want == password(u):
+		return admission.Allowed("")
+	}
+	if err := d.put(u, want, req); err != nil {
+		return admission.Errored(http.StatusBadRequest, err)
+	}
+	raw, err := json.Marshal(u)
+	if err != nil {
+		return admission.Errored(http.StatusInternalServerError, fmt.Errorf("encode the user: %w", err))
+	}
+	return admission.PatchResponseFromRaw(req.Object.Raw, raw)
+}
+
+// password returns what is to be stored for what was given.
+func (d *Defaulter) password(ctx context.Context, given, before string, req admission.Request) (string, error) {
+	switch {
+	case given == "":
+		return before, nil
+	case isHash(given):
+		return given, nil
+	}
+	if err := checkPassword(given); err != nil {
+		return "", fmt.Errorf("spec.password: %w", err)
+	}
+	if req.DryRun != nil && *req.DryRun {
+		return tried, nil
+	}
+	select {
+	case d.turn <- struct{}{}:
+		defer func() { <-d.turn }()
+	case <-ctx.Done():
+		return "", errors.New("too many passwords are hashed at once; try again")
+	}
+	// Whoever applies a file again does not change the password: sessions would end by it.
+	if isHash(before) && d.same(before, given) {
+		return before, nil
+	}
+	return d.hash(given)
+}
+
+// put writes the hash where the password was: into the object, and into what kubectl keeps of a file that it applied.
+func (d *Defaulter) put(u map[string]any, hash string, req admission.Request) error {
+	if err := unstructured.SetNestedField(u, hash, "spec", "password"); err != nil {
+		return fmt.Errorf("set the password: %w", err)
+	}
+	annotations, _, err := unstructured.NestedStringMap(u, "metadata", "annotations")
+	if err != nil {
+		return fmt.Errorf("read the annotations: %w", err)
+	}
+	if annotations == nil {
+		annotations = map[string]string{}
+	}
+	if applied, ok := annotations[corev1.LastAppliedConfigAnnotation]; ok {
+		if file, err := fields([]byte(applied)); err != nil {
+			delete(annotations, corev1.LastAppliedConfigAnnotation)
+		} else if password(file) != "" {
+			if err := unstructured.SetNestedField(file, hash, "spec", "password"); err != nil {
+				return fmt.Errorf("set the password: %w", err)
+			}
+			raw, err := json.Marshal(file)
+			if err != nil {
+				return fmt.Errorf("encode what was applied: %w", err)
+			}
+			annotations[corev1.LastAppliedConfigAnnotation] = string(raw) + "\n"
+		}
+	}
+	// Of a user who is there, the controller notes the change: nobody may write these annotations of his own user.
+	if req.Operation == admissionv1.Create && hash != tried {
+		annotations[iamv1beta1.AnnotationPasswordFingerprint] = fingerprint(hash)
+		annotations[iamv1beta1.AnnotationLastPasswordChangeTime] = d.now().UTC().Format(time.RFC3339)
+	}
+	if len(annotations) == 0 {
+		unstructured.RemoveNestedField(u, "metadata", "annotations")
+		return nil
+	}
+	return unstructured.SetNestedStringMap(u, annotations, "metadata", "annotations")
+}
+
+// fields decodes an object. Its error shows nothing of it.
+func fields(raw []byte) (map[string]any, error) {
+	var out map[string]any
+	if err := kjson.Unmarshal(raw, &out); err != nil {
+		return nil, errors.New("the user can't be read: it is no JSON object")
+	}
+	return out, nil
+}
+
+func password(u map[string]any) string {
+	p, _, _ := unstructured.NestedString(u, "spec", "password") //nolint:errcheck // of another type it is none, and kube-apiserver refuses it
+	return p
+}
+
+// emailField is the index of Users by their address, as emailKey has it.
+const emailField = "kapis.dev/email"
+
+// emailKey is the same for addresses that reach one person: letters of both cases.
+func emailKey(address string) string { return strings.ToLower(address) }
+
+// emailIndex is the index function.
+func emailIndex(o client.Object) []string {
+	if u, ok := o.(*iamv1beta1.User); ok && u.Spec.Email != "" {
+		return []string{emailKey(u.Spec.Email)}
+	}
+	return nil
+}
+
+// Validator refuses an e-mail address that is none, and one that another user has: people log in with it.
+type Validator struct {
+	// Users is asked by the index of addresses. It may lag by a moment: two writes at once can both pass.
+	Users client.Reader
+}
+
+// Handle implements admission.Handler.
+func (v *Validator) Handle(ctx context.Context, req admission.Request) admission.Response {
+	if req.SubResource != "" || req.Operation != admissionv1.Create && req.Operation != admissionv1.Update {
+		return admission.Allowed("")
+	}
+	email, err := emailOf(req.Object.Raw)
+	if err != nil {
+		return admission.Errored(http.StatusBadRequest, err)
+	}
+	if old, err := emailOf(req.OldObject.Raw); email == "" || err == nil && emailKey(old) == emailKey(email) {
+		return admission.Allowed("") // what an older installation has stays
+	}
+	if !isEmail(email) {
+		return admission.Errored(http.StatusUnprocessableEntity, errors.New("spec.email: it is no e-mail address, such as ann@example.com"))
+	}
+	var taken iamv1beta1.UserList
+	if err := v.Users.List(ctx, &taken, client.MatchingFields{emailField: emailKey(email)}, client.UnsafeDisableDeepCopy); err != nil {
+		return admission.Errored(http.StatusServiceUnavailable, fmt.Errorf("see whether the e-mail address is taken: %w", err))
+	}
+	for i := range taken.Items {
+		if taken.Items[i].Name != req.Name {
+			return admission.Errored(http.StatusConflict, errors.New("spec.email: another user has this address"))
+		}
+	}
+	return admission.Allowed("")
+}
+
+func emailOf(raw []byte) (string, error) {
+	if len(raw) == 0 {
+		return "", nil
+	}
+	u, err := fields(raw)
+	if err != nil {
+		return "", err
+	}
+	email, _, err := unstructured.NestedString(u, "spec", "email")
+	if err != nil {
+		return "", errors.New("spec.email: it has to be a string")
+	}
+	return email, nil
+}
+
+// isEmail asks no more of an address than that mail could be sent to it (RFC 5321, 4.5.3.1: 64 and 255 octets).
+func isEmail(s string) bool {
+	name, host, ok := strings.Cut(s, "@")
+	return ok && name != "" && len(name) <= 64 && host != "" && len(s) <= 254 && !strings.ContainsAny(s, " \t\r\n<>,;\"") &&
+		!strings.Contains(host, "@") && !strings.HasPrefix(host, ".") && !strings.HasSuffix(host, ".") && !strings.Contains(host, "..")
+}

@@ -1,0 +1,168 @@
+package workspace
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+
+	iamv1beta1 "kapis.dev/ks-apiserver/pkg/api/iam/v1beta1"
+	tenantv1beta1 "kapis.dev/ks-apiserver/pkg/api/tenant/v1beta1"
+	"kapis.dev/ks-apiserver/pkg/controller/crd"
+)
+
+// grace is how old a role or binding of a workspace that is not there has to be before it goes: who applies files in any
+// order may bring the workspace last.
+const grace = time.Minute
+
+// finalize ends what the workspace gave to people, then says farewell to its namespaces, and then lets it go.
+func (r *Reconciler) finalize(ctx context.Context, w *tenantv1beta1.Workspace) (again time.Duration, err error) {
+	if !controllerutil.ContainsFinalizer(w, tenantv1beta1.FinalizerCascadingDeletion) {
+		return 0, nil
+	}
+	for _, o := range held() {
+		if err := r.Client.DeleteAllOf(ctx, o, client.MatchingLabels{tenantv1beta1.LabelWorkspace: w.Name}); err != nil && !crd.Missing(err) {
+			return 0, fmt.Errorf("delete every %s of workspace %q: %w", o.GetObjectKind().GroupVersionKind().Kind, w.Name, err)
+		}
+	}
+	// Nobody has asked for the end of this workspace where the end of them all was asked for: not a hand is laid on its
+	// namespaces, and where the workspace comes back they are in it.
+	going, err := crd.Going(ctx, r.Live, definition)
+	if err != nil {
+		return 0, err
+	}
+	if !going {
+		left, err := r.part(ctx, w)
+		if err != nil {
+			return 0, err
+		}
+		if left > 0 && w.Annotations[tenantv1beta1.AnnotationDeletionPropagation] == string(metav1.DeletePropagationForeground) {
+			return goingRetry, nil
+		}
+	}
+	before := w.DeepCopy()
+	controllerutil.RemoveFinalizer(w, tenantv1beta1.FinalizerCascadingDeletion)
+	err = r.Client.Patch(ctx, w, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
+	if client.IgnoreNotFound(err) != nil {
+		return 0, fmt.Errorf("let workspace %q go: %w", w.Name, err)
+	}
+	return 0, nil
+}
+
+// held are the kinds whose objects belong to a workspace by its label, in the order in which they go: bindings first, since
+// they are what people's rights hang on.
+func held() []client.Object {
+	quota := &metav1.PartialObjectMetadata{}
+	quota.SetGroupVersionKind(schema.GroupVersionKind{Group: "quota.kubesphere.io", Version: "v1alpha2", Kind: "ResourceQuota"})
+	out := []client.Object{&iamv1beta1.WorkspaceRoleBinding{}, &iamv1beta1.GroupBinding{}, &iamv1beta1.WorkspaceRole{}, &iamv1beta1.Group{}}
+	for i, kind := range []string{"WorkspaceRoleBinding", "GroupBinding", "WorkspaceRole", "Group"} {
+		out[i].GetObjectKind().SetGroupVersionKind(iamv1beta1.SchemeGroupVersion.WithKind(kind))
+	}
+	return append(out, quota)
+}
+
+// part deletes the namespaces of the workspace where that was asked for, and takes the label off the others. It says how
+// many there were. They are read past the cache: one that was born a moment ago is not to be forgotten.
+func (r *Reconciler) part(ctx context.Context, w *tenantv1beta1.Workspace) (int, error) {
+	list := &metav1.PartialObjectMetadataList{}
+	list.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("NamespaceList"))
+	if err := r.Live.List(ctx, list, client.MatchingLabels{tenantv1beta1.LabelWorkspace: w.Name}); err != nil {
+		return 0, fmt.Errorf("list the namespaces of workspace %q: %w", w.Name, err)
+	}
+	going := 0
+	for i := range list.Items {
+		ns := &list.Items[i]
+		ns.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Namespace"))
+		switch {
+		case cascades(w) && !ns.DeletionTimestamp.IsZero():
+			going++
+		case cascades(w) && !protected(ns):
+			going++
+			if err := r.Client.Delete(ctx, ns, client.Preconditions{UID: &ns.UID}); client.IgnoreNotFound(err) != nil {
+				return 0, fmt.Errorf("delete namespace %q with its workspace: %w", ns.Name, err)
+			}
+		default:
+			if cascades(w) {
+				r.Events.Eventf(w, nil, corev1.EventTypeNormal, "NamespaceKept", "Delete", "The system needs the namespace %s, or it is protected: it stays, in no workspace.", ns.Name)
+			}
+			if err := r.release(ctx, ns); err != nil {
+				return 0, err
+			}
+		}
+	}
+	return going, nil
+}
+
+// cascades says whether the namespaces go with the workspace: only where somebody asked for it.
+func cascades(w *tenantv1beta1.Workspace) bool {
+	switch metav1.DeletionPropagation(w.Annotations[tenantv1beta1.AnnotationDeletionPropagation]) {
+	case metav1.DeletePropagationBackground, metav1.DeletePropagationForeground:
+		return w.Name != tenantv1beta1.SystemWorkspace
+	}
+	return false
+}
+
+// protected says whether a namespace may never be deleted along with anything.
+func protected(ns client.Object) bool {
+	_, marked := ns.GetLabels()[tenantv1beta1.LabelProtectedResource]
+	name := ns.GetName()
+	return marked || name == metav1.NamespaceDefault || strings.HasPrefix(name, "kube-") || strings.HasPrefix(name, "kubesphere-")
+}
+
+// release takes a namespace out of its workspace.
+func (r *Reconciler) release(ctx context.Context, ns *metav1.PartialObjectMetadata) error {
+	before := ns.DeepCopy()
+	delete(ns.Labels, tenantv1beta1.LabelWorkspace)
+	err := r.Client.Patch(ctx, ns, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
+	if client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("take namespace %q out of its workspace: %w", ns.Name, err)
+	}
+	return nil
+}
+
+// sweep deletes the roles and bindings that a workspace has left behind which went without its finalizer (security.md S9):
+// somebody who makes a workspace of the same name must not find that others have rights in it. They stay while the workspace
+// may come (back): for a minute, and while there is a template of it.
+func (r *Reconciler) sweep(ctx context.Context, name string) (again time.Duration, err error) {
+	for _, o := range []client.Object{&tenantv1beta1.Workspace{}, &tenantv1beta1.WorkspaceTemplate{}} {
+		switch err := r.Live.Get(ctx, types.NamespacedName{Name: name}, o); {
+		case err == nil:
+			return 0, nil // an event is on its way
+		case !crd.Missing(err):
+			return 0, fmt.Errorf("look for workspace %q: %w", name, err)
+		}
+	}
+	bindings, roles := &iamv1beta1.WorkspaceRoleBindingList{}, &iamv1beta1.WorkspaceRoleList{}
+	for _, list := range []client.ObjectList{bindings, roles} {
+		if err := r.Client.List(ctx, list, client.MatchingLabels{tenantv1beta1.LabelWorkspace: name}, client.UnsafeDisableDeepCopy); err != nil {
+			return 0, fmt.Errorf("list what workspace %q left behind: %w", name, err)
+		}
+	}
+	var left []client.Object
+	for i := range bindings.Items {
+		left = append(left, &bindings.Items[i])
+	}
+	for i := range roles.Items {
+		left = append(left, &roles.Items[i])
+	}
+	for _, o := range left {
+		if wait := o.GetCreationTimestamp().Add(grace).Sub(r.Now()); wait > 0 {
+			again = max(again, wait)
+			continue
+		}
+		uid := o.GetUID()
+		err := r.Client.Delete(ctx, o.DeepCopyObject().(client.Object), client.Preconditions{UID: &uid})
+		if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
+			return 0, fmt.Errorf("delete %q, which workspace %q left behind: %w", o.GetName(), name, err)
+		}
+	}
+	return again, nil
+}

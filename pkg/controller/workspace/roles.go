@@ -1,0 +1,129 @@
+package workspace
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	iamv1beta1 "kapis.dev/ks-apiserver/pkg/api/iam/v1beta1"
+	tenantv1beta1 "kapis.dev/ks-apiserver/pkg/api/tenant/v1beta1"
+	"kapis.dev/ks-apiserver/pkg/controller/builtinrole"
+)
+
+// adminSuffix ends the name of a workspace's role for its manager, and of the manager's binding.
+const adminSuffix = "-admin"
+
+// roles makes the roles that the workspace lacks and brings the others up to date. wrong is what somebody has to mend.
+func (r *Reconciler) roles(ctx context.Context, w *tenantv1beta1.Workspace) (wrong, err error) {
+	patterns, wrong, err := builtinrole.Patterns(ctx, r.Client, iamv1beta1.KindWorkspaceRole)
+	if err != nil {
+		return nil, err
+	}
+	for _, p := range builtinrole.For(patterns, w.Labels) {
+		role := &iamv1beta1.WorkspaceRole{ObjectMeta: r.owned(w, w.Name+"-"+p.Name)}
+		if _, err := p.Keep(ctx, r.Client, role); errors.Is(err, builtinrole.ErrTaken) {
+			wrong = errors.Join(wrong, fmt.Errorf("there is no role %q for the workspace: %w", role.Name, err))
+		} else if err != nil {
+			return nil, err
+		}
+	}
+	return wrong, nil
+}
+
+// owned is the metadata of what goes with the workspace.
+func (r *Reconciler) owned(w *tenantv1beta1.Workspace, name string) metav1.ObjectMeta {
+	return metav1.ObjectMeta{
+		Name: name, Labels: map[string]string{tenantv1beta1.LabelWorkspace: w.Name},
+		OwnerReferences: []metav1.OwnerReference{{
+			APIVersion: tenantv1beta1.SchemeGroupVersion.String(), Kind: "Workspace", Name: w.Name, UID: w.UID,
+		}},
+	}
+}
+
+// manager keeps the binding that lets the manager run the workspace: its subject is the manager of now, so that a former one
+// loses what he had by it, and nothing that anybody gave him beside. Whoever is no user (yet, or any more) gets nothing: a
+// user made anew under an old name must not inherit.
+func (r *Reconciler) manager(ctx context.Context, w *tenantv1beta1.Workspace) (wrong, err error) {
+	name, manager := w.Name+adminSuffix, w.Spec.Manager
+	b := &iamv1beta1.WorkspaceRoleBinding{}
+	err = r.Client.Get(ctx, types.NamespacedName{Name: name}, b)
+	if client.IgnoreNotFound(err) != nil {
+		return nil, fmt.Errorf("read the binding of the manager of workspace %q: %w", w.Name, err)
+	}
+	exists := err == nil
+	ours := exists && b.Annotations[AnnotationManager] == w.Name
+	if manager != "" {
+		u := &iamv1beta1.User{}
+		err := r.Client.Get(ctx, types.NamespacedName{Name: manager}, u)
+		if client.IgnoreNotFound(err) != nil {
+			return nil, fmt.Errorf("read user %q: %w", manager, err)
+		}
+		if apierrors.IsNotFound(err) || !u.DeletionTimestamp.IsZero() {
+			wrong, manager = fmt.Errorf("the manager %q is no user", manager), ""
+		}
+	}
+	switch {
+	case manager == "":
+		if !ours || !b.DeletionTimestamp.IsZero() {
+			return wrong, nil
+		}
+		if err := r.Client.Delete(ctx, b, client.Preconditions{UID: &b.UID}); client.IgnoreNotFound(err) != nil {
+			return nil, fmt.Errorf("take the workspace %q from its former manager: %w", w.Name, err)
+		}
+		return wrong, nil
+	case exists && !ours && !older(b, w.Name, manager):
+		return fmt.Errorf("the manager %q has no right by it: the name of the binding, %q, is that of another one", manager, name), nil
+	case exists && !b.DeletionTimestamp.IsZero():
+		return nil, nil // its end is an event
+	}
+	return nil, r.bind(ctx, w, b, exists, manager)
+}
+
+// older says whether a binding is that of the manager, as an older installation left it.
+func older(b *iamv1beta1.WorkspaceRoleBinding, workspace, manager string) bool {
+	return b.Labels[tenantv1beta1.LabelWorkspace] == workspace && len(b.Subjects) == 1 &&
+		b.Subjects[0].Kind == rbacv1.UserKind && b.Subjects[0].Name == manager
+}
+
+func (r *Reconciler) bind(ctx context.Context, w *tenantv1beta1.Workspace, b *iamv1beta1.WorkspaceRoleBinding, exists bool, manager string) error {
+	role := w.Name + adminSuffix
+	before := b.DeepCopy()
+	want := r.owned(w, role)
+	b.Name = role
+	if b.Labels == nil {
+		b.Labels = map[string]string{}
+	}
+	b.Labels[tenantv1beta1.LabelWorkspace] = w.Name
+	b.Labels[iamv1beta1.LabelUserReference] = manager
+	b.Labels[iamv1beta1.LabelRoleReference] = role
+	if b.Annotations == nil {
+		b.Annotations = map[string]string{}
+	}
+	b.Annotations[AnnotationManager] = w.Name
+	if !slices.ContainsFunc(b.OwnerReferences, func(o metav1.OwnerReference) bool { return o.UID == w.UID }) {
+		b.OwnerReferences = want.OwnerReferences
+	}
+	b.RoleRef = rbacv1.RoleRef{APIGroup: iamv1beta1.GroupName, Kind: iamv1beta1.KindWorkspaceRole, Name: role}
+	b.Subjects = []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: manager}}
+	if !exists {
+		if err := r.Client.Create(ctx, b); err != nil {
+			return fmt.Errorf("give workspace %q to its manager: %w", w.Name, err)
+		}
+		return nil
+	}
+	if equality.Semantic.DeepEqual(before, b) {
+		return nil
+	}
+	if err := r.Client.Patch(ctx, b, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
+		return fmt.Errorf("give workspace %q to its manager: %w", w.Name, err)
+	}
+	return nil
+}

@@ -1,0 +1,140 @@
+// Package workspace keeps Workspaces: the roles that each of them has, the manager's binding, and what is to become of the
+// namespaces, the roles and the bindings when it goes. It does so for a workspace without a template too, which is how one
+// looks on a member of a fleet.
+//
+// A namespace belongs to a workspace by its label alone, never by an owner reference: with the definition of Workspaces all
+// workspaces go, and Kubernetes would take the namespaces along (users.md U50).
+package workspace
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/events"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	iamv1beta1 "kapis.dev/ks-apiserver/pkg/api/iam/v1beta1"
+	tenantv1beta1 "kapis.dev/ks-apiserver/pkg/api/tenant/v1beta1"
+	"kapis.dev/ks-apiserver/pkg/controller/crd"
+)
+
+const (
+	// Name is the controller's name.
+	Name = "workspace"
+	// ConditionReady is true while the workspace has its roles, and its manager the right to run it.
+	ConditionReady = "Ready"
+	// AnnotationManager marks the binding that makes somebody the manager; its value is the workspace.
+	AnnotationManager = "kapis.dev/manager-of"
+
+	definition = "workspaces.tenant.kubesphere.io"
+	// managerField is the index of workspaces by their manager.
+	managerField  = "kapis.dev/manager"
+	workers       = 4
+	conflictRetry = 50 * time.Millisecond
+	// missingRetry is how soon a kind that is not there is looked for again: its coming back is no event.
+	missingRetry = 5 * time.Second
+	// goingRetry is how soon namespaces that are to go first are counted again.
+	goingRetry = 2 * time.Second
+)
+
+// Setup adds the controller to mgr.
+func Setup(ctx context.Context, mgr manager.Manager) error {
+	r := &Reconciler{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Events: mgr.GetEventRecorder(Name), Now: time.Now}
+	if err := mgr.GetFieldIndexer().IndexField(ctx, &tenantv1beta1.Workspace{}, managerField, managerOf); err != nil {
+		return fmt.Errorf("index workspaces by manager: %w", err)
+	}
+	labelled := handler.EnqueueRequestsFromMapFunc(toWorkspace)
+	return builder.ControllerManagedBy(mgr).Named(Name).
+		WithOptions(controller.Options{MaxConcurrentReconciles: workers}).
+		For(&tenantv1beta1.Workspace{}).
+		Watches(&iamv1beta1.WorkspaceRole{}, labelled).
+		Watches(&iamv1beta1.WorkspaceRoleBinding{}, labelled).
+		Watches(&iamv1beta1.BuiltinRole{}, handler.EnqueueRequestsFromMapFunc(r.patterned), builder.WithPredicates(later())).
+		Watches(&iamv1beta1.User{}, handler.EnqueueRequestsFromMapFunc(r.managedBy), builder.WithPredicates(later(), comesOrGoes())).
+		Complete(r)
+}
+
+// Reconciler keeps Workspaces.
+type Reconciler struct {
+	// Client reads from the cache and writes. Live reads past the cache.
+	Client client.Client
+	Live   client.Reader
+	Events events.EventRecorder
+	// Now is the clock.
+	Now func() time.Time
+}
+
+// Reconcile brings one workspace up to date.
+func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
+	w := &tenantv1beta1.Workspace{}
+	err := r.Client.Get(ctx, req.NamespacedName, w)
+	var again time.Duration
+	switch {
+	case apierrors.IsNotFound(err):
+		again, err = r.sweep(ctx, req.Name)
+	case err != nil:
+		err = fmt.Errorf("read workspace %q: %w", req.Name, err)
+	case w.DeletionTimestamp.IsZero():
+		err = r.sync(ctx, w)
+	default:
+		again, err = r.finalize(ctx, w)
+	}
+	switch {
+	case apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err):
+		return reconcile.Result{RequeueAfter: conflictRetry}, nil
+	case err != nil && crd.Missing(err):
+		return reconcile.Result{RequeueAfter: missingRetry}, nil
+	}
+	return reconcile.Result{RequeueAfter: again}, err
+}
+
+func (r *Reconciler) sync(ctx context.Context, w *tenantv1beta1.Workspace) error {
+	before := w.DeepCopy()
+	if controllerutil.AddFinalizer(w, tenantv1beta1.FinalizerCascadingDeletion) {
+		if err := r.Client.Patch(ctx, w, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
+			return fmt.Errorf("hold workspace %q: %w", w.Name, err)
+		}
+	}
+	lacks, err := r.roles(ctx, w)
+	if err != nil {
+		return err
+	}
+	managed, err := r.manager(ctx, w)
+	if err != nil {
+		return err
+	}
+	return r.tell(ctx, w, errors.Join(lacks, managed))
+}
+
+// tell writes the condition, where it says something new: what is wrong, nil for nothing.
+func (r *Reconciler) tell(ctx context.Context, w *tenantv1beta1.Workspace, wrong error) error {
+	c := metav1.Condition{Type: ConditionReady, Status: metav1.ConditionTrue, Reason: "Ready", Message: "The workspace has its roles.", ObservedGeneration: w.Generation}
+	if wrong != nil {
+		c.Status, c.Reason, c.Message = metav1.ConditionFalse, "Incomplete", wrong.Error()
+	}
+	before := w.DeepCopy()
+	if !meta.SetStatusCondition(&w.Status.Conditions, c) {
+		return nil
+	}
+	if wrong != nil {
+		r.Events.Eventf(w, nil, corev1.EventTypeWarning, c.Reason, "Complete", "%s", c.Message)
+	}
+	err := r.Client.Status().Patch(ctx, w, client.MergeFrom(before))
+	// The definition of an older installation has no place for it, and the workspace may be gone.
+	if client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("write the status of workspace %q: %w", w.Name, err)
+	}
+	return nil
+}

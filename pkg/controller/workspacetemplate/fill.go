@@ -1,0 +1,56 @@
+package workspacetemplate
+
+import (
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	tenantv1beta1 "kapis.dev/ks-apiserver/pkg/api/tenant/v1beta1"
+)
+
+// fill brings a Workspace up to date with its template. What others say in labels and annotations stays. What people call
+// the workspace is what the template's own metadata says, which pages edit, before what spec.template says, which they write
+// once.
+func fill(w *tenantv1beta1.Workspace, t *tenantv1beta1.WorkspaceTemplate) {
+	inner := t.Spec.Template.ObjectMeta
+	for k, v := range inner.Labels {
+		set(&w.Labels, k, v)
+	}
+	if v, ok := t.Labels[tenantv1beta1.LabelProtectedResource]; ok {
+		set(&w.Labels, tenantv1beta1.LabelProtectedResource, v)
+	} else if inner.Labels[tenantv1beta1.LabelProtectedResource] == "" {
+		delete(w.Labels, tenantv1beta1.LabelProtectedResource)
+	}
+	for k, v := range inner.Annotations {
+		if k != corev1.LastAppliedConfigAnnotation {
+			set(&w.Annotations, k, v)
+		}
+	}
+	for _, k := range []string{tenantv1beta1.AnnotationAliasName, tenantv1beta1.AnnotationDescription} {
+		v, ok := t.Annotations[k]
+		if !ok {
+			v, ok = inner.Annotations[k]
+		}
+		if ok {
+			set(&w.Annotations, k, v)
+		} else {
+			delete(w.Annotations, k)
+		}
+	}
+	for _, k := range []string{tenantv1beta1.AnnotationCreator, tenantv1beta1.AnnotationDeletionPropagation} {
+		if v, ok := t.Annotations[k]; ok {
+			set(&w.Annotations, k, v)
+		}
+	}
+	set(&w.Annotations, AnnotationTemplate, t.Name)
+	w.OwnerReferences = slices.DeleteFunc(w.OwnerReferences, func(o metav1.OwnerReference) bool { return o.Kind == "WorkspaceTemplate" })
+	w.Spec.Manager = t.Spec.Template.Spec.Manager
+}
+
+func set(m *map[string]string, key, value string) {
+	if *m == nil {
+		*m = map[string]string{}
+	}
+	(*m)[key] = value
+}

@@ -1,0 +1,254 @@
+// Package workspacetemplate keeps the Workspaces of this cluster as their templates want them: there where the placement
+// names this cluster, with the names and the manager that the template says, and gone when the template is.
+//
+// No owner reference leads from a Workspace to its template. With the definition of templates all templates go, and
+// Kubernetes would take the Workspaces along, and their controller the namespaces.
+package workspacetemplate
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/klog/v2"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	clusterv1alpha1 "kapis.dev/ks-apiserver/pkg/api/cluster/v1alpha1"
+	tenantv1beta1 "kapis.dev/ks-apiserver/pkg/api/tenant/v1beta1"
+	"kapis.dev/ks-apiserver/pkg/controller/crd"
+)
+
+const (
+	// Name is the controller's name.
+	Name = "workspacetemplate"
+	// AnnotationTemplate marks a Workspace that a template made, or took over. Only such a one is taken away again when it is
+	// no longer placed here.
+	AnnotationTemplate = "kapis.dev/workspacetemplate"
+	// ConditionReady is true while the Workspace of this cluster is as the template wants it.
+	ConditionReady = "Ready"
+
+	definition    = "workspacetemplates.tenant.kubesphere.io"
+	workers       = 4
+	conflictRetry = 50 * time.Millisecond
+	// missingRetry is how soon a kind that is not there is looked for again: its coming back is no event.
+	missingRetry = 5 * time.Second
+)
+
+// Setup adds the controller to mgr. This cluster's Cluster is called host.
+func Setup(_ context.Context, mgr manager.Manager, host string) error {
+	r := &Reconciler{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Events: mgr.GetEventRecorder(Name), Host: host}
+	isHost := predicate.NewPredicateFuncs(func(o client.Object) bool { return o.GetName() == host })
+	return builder.ControllerManagedBy(mgr).Named(Name).
+		WithOptions(controller.Options{MaxConcurrentReconciles: workers}).
+		For(&tenantv1beta1.WorkspaceTemplate{}).
+		Watches(&tenantv1beta1.Workspace{}, &handler.EnqueueRequestForObject{}).
+		Watches(&clusterv1alpha1.Cluster{}, handler.EnqueueRequestsFromMapFunc(r.selecting),
+			builder.WithPredicates(isHost, predicate.LabelChangedPredicate{})).
+		Complete(r)
+}
+
+// Reconciler keeps the Workspaces of templates.
+type Reconciler struct {
+	// Client reads from the cache and writes. Live reads past the cache.
+	Client client.Client
+	Live   client.Reader
+	Events events.EventRecorder
+	// Host is the name of this cluster.
+	Host string
+}
+
+// Reconcile brings the Workspace of one template up to date.
+func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
+	t := &tenantv1beta1.WorkspaceTemplate{}
+	if err := r.Client.Get(ctx, req.NamespacedName, t); err != nil {
+		return reconcile.Result{}, client.IgnoreNotFound(err)
+	}
+	var err error
+	if t.DeletionTimestamp.IsZero() {
+		err = r.sync(ctx, t)
+	} else {
+		err = r.finalize(ctx, t)
+	}
+	switch {
+	case apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err):
+		return reconcile.Result{RequeueAfter: conflictRetry}, nil
+	case err != nil && crd.Missing(err):
+		return reconcile.Result{RequeueAfter: missingRetry}, nil
+	}
+	return reconcile.Result{}, err
+}
+
+func (r *Reconciler) sync(ctx context.Context, t *tenantv1beta1.WorkspaceTemplate) error {
+	if err := r.hold(ctx, t); err != nil {
+		return err
+	}
+	w := &tenantv1beta1.Workspace{}
+	err := r.Client.Get(ctx, client.ObjectKeyFromObject(t), w)
+	if client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("read workspace %q: %w", t.Name, err)
+	}
+	exists := err == nil
+	here, err := r.placed(ctx, t)
+	if err != nil {
+		// Nothing but an edit of the template mends it. Until then the Workspace stays as it is.
+		r.Events.Eventf(t, nil, corev1.EventTypeWarning, "PlacementUnreadable", "Place", "%v", err)
+		return r.tell(ctx, t, metav1.ConditionFalse, "PlacementUnreadable", err.Error())
+	}
+	switch {
+	case !here:
+		return r.displace(ctx, t, w, exists)
+	case !exists:
+		return r.create(ctx, t)
+	case !w.DeletionTimestamp.IsZero():
+		return r.tell(ctx, t, metav1.ConditionFalse, "WorkspaceGoing", "The workspace is being deleted. It will be made anew.")
+	}
+	before := w.DeepCopy()
+	if fill(w, t); !equality.Semantic.DeepEqual(before, w) {
+		if err := r.Client.Patch(ctx, w, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
+			return fmt.Errorf("write workspace %q: %w", w.Name, err)
+		}
+	}
+	return r.tell(ctx, t, metav1.ConditionTrue, "Placed", "The workspace is in this cluster.")
+}
+
+// hold puts the finalizer on, which lets the Workspace go before its template.
+func (r *Reconciler) hold(ctx context.Context, t *tenantv1beta1.WorkspaceTemplate) error {
+	before := t.DeepCopy()
+	if !controllerutil.AddFinalizer(t, tenantv1beta1.FinalizerCascadingDeletion) {
+		return nil
+	}
+	if err := r.Client.Patch(ctx, t, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
+		return fmt.Errorf("hold workspace template %q: %w", t.Name, err)
+	}
+	return nil
+}
+
+func (r *Reconciler) create(ctx context.Context, t *tenantv1beta1.WorkspaceTemplate) error {
+	w := &tenantv1beta1.Workspace{ObjectMeta: metav1.ObjectMeta{Name: t.Name}}
+	fill(w, t)
+	if err := r.Client.Create(ctx, w); err != nil {
+		return fmt.Errorf("make workspace %q: %w", w.Name, err)
+	}
+	return r.tell(ctx, t, metav1.ConditionTrue, "Placed", "The workspace is in this cluster.")
+}
+
+// displace takes away the Workspace of a template that is not placed here (any more). Its namespaces stay: whoever edits a
+// placement has not asked for the end of what runs there.
+func (r *Reconciler) displace(ctx context.Context, t *tenantv1beta1.WorkspaceTemplate, w *tenantv1beta1.Workspace, exists bool) error {
+	if exists && w.Annotations[AnnotationTemplate] != "" {
+		if err := r.remove(ctx, w, string(metav1.DeletePropagationOrphan)); err != nil {
+			return err
+		}
+		r.Events.Eventf(t, nil, corev1.EventTypeNormal, "WorkspaceRemoved", "Place", "The workspace is no longer placed in this cluster. Its namespaces stay.")
+	}
+	return r.tell(ctx, t, metav1.ConditionFalse, "NotPlacedHere", fmt.Sprintf("spec.placement does not name the cluster %q.", r.Host))
+}
+
+// placed says whether the template's placement is this cluster. A cluster whose object is not there yet has no labels.
+func (r *Reconciler) placed(ctx context.Context, t *tenantv1beta1.WorkspaceTemplate) (bool, error) {
+	p := t.Spec.Placement
+	if len(p.Clusters) > 0 {
+		return slices.ContainsFunc(p.Clusters, func(c tenantv1beta1.PlacementCluster) bool { return c.Name == r.Host }), nil
+	}
+	selector, err := metav1.LabelSelectorAsSelector(p.ClusterSelector)
+	if err != nil {
+		return false, fmt.Errorf("read spec.placement.clusterSelector: %w", err)
+	}
+	c := &clusterv1alpha1.Cluster{}
+	if err := r.Client.Get(ctx, types.NamespacedName{Name: r.Host}, c); client.IgnoreNotFound(err) != nil {
+		return false, fmt.Errorf("read cluster %q: %w", r.Host, err)
+	}
+	return selector.Matches(labels.Set(c.Labels)), nil
+}
+
+// finalize lets the Workspace go, and then its template.
+func (r *Reconciler) finalize(ctx context.Context, t *tenantv1beta1.WorkspaceTemplate) error {
+	if !controllerutil.ContainsFinalizer(t, tenantv1beta1.FinalizerCascadingDeletion) {
+		return nil
+	}
+	going, err := crd.Going(ctx, r.Live, definition)
+	if err != nil {
+		return err
+	}
+	w := &tenantv1beta1.Workspace{}
+	if err := r.Client.Get(ctx, client.ObjectKeyFromObject(t), w); err == nil && !going {
+		return r.remove(ctx, w, t.Annotations[tenantv1beta1.AnnotationDeletionPropagation]) // its end is an event
+	} else if client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("read workspace %q: %w", t.Name, err)
+	}
+	before := t.DeepCopy()
+	controllerutil.RemoveFinalizer(t, tenantv1beta1.FinalizerCascadingDeletion)
+	err = r.Client.Patch(ctx, t, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
+	if client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("let workspace template %q go: %w", t.Name, err)
+	}
+	return nil
+}
+
+// remove deletes a Workspace, which says first what is to become of its namespaces.
+func (r *Reconciler) remove(ctx context.Context, w *tenantv1beta1.Workspace, propagation string) error {
+	if !w.DeletionTimestamp.IsZero() {
+		return nil
+	}
+	if w.Annotations[tenantv1beta1.AnnotationDeletionPropagation] != propagation {
+		before := w.DeepCopy()
+		set(&w.Annotations, tenantv1beta1.AnnotationDeletionPropagation, propagation)
+		if err := r.Client.Patch(ctx, w, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
+			return fmt.Errorf("say what becomes of the namespaces of workspace %q: %w", w.Name, err)
+		}
+	}
+	if err := r.Client.Delete(ctx, w, client.Preconditions{UID: &w.UID}); client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("delete workspace %q: %w", w.Name, err)
+	}
+	return nil
+}
+
+// tell writes the condition, where it says something new.
+func (r *Reconciler) tell(ctx context.Context, t *tenantv1beta1.WorkspaceTemplate, status metav1.ConditionStatus, reason, message string) error {
+	before := t.DeepCopy()
+	if !meta.SetStatusCondition(&t.Status.Conditions, metav1.Condition{
+		Type: ConditionReady, Status: status, Reason: reason, Message: message, ObservedGeneration: t.Generation,
+	}) {
+		return nil
+	}
+	err := r.Client.Status().Patch(ctx, t, client.MergeFrom(before))
+	// The definition of an older installation has no place for it, and the template may be gone.
+	if client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("write the status of workspace template %q: %w", t.Name, err)
+	}
+	return nil
+}
+
+// selecting names the templates that find clusters by label.
+func (r *Reconciler) selecting(ctx context.Context, _ client.Object) []reconcile.Request {
+	list := &tenantv1beta1.WorkspaceTemplateList{}
+	if err := r.Client.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
+		klog.ErrorS(err, "Can't list the workspace templates that a cluster's labels may place here")
+		return nil
+	}
+	var out []reconcile.Request
+	_ = meta.EachListItem(list, func(o runtime.Object) error { // the function never fails
+		if t := o.(*tenantv1beta1.WorkspaceTemplate); t.Spec.Placement.ClusterSelector != nil && len(t.Spec.Placement.Clusters) == 0 {
+			out = append(out, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(t)})
+		}
+		return nil
+	})
+	return out
+}

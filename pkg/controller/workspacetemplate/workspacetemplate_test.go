@@ -1,0 +1,227 @@
+package workspacetemplate
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"testing"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	clusterv1alpha1 "kapis.dev/ks-apiserver/pkg/api/cluster/v1alpha1"
+	tenantv1beta1 "kapis.dev/ks-apiserver/pkg/api/tenant/v1beta1"
+	"kapis.dev/ks-apiserver/pkg/controller/controllertest"
+)
+
+// template is one as pages send it.
+func template(name, manager string, clusters ...string) *tenantv1beta1.WorkspaceTemplate {
+	t := &tenantv1beta1.WorkspaceTemplate{ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: map[string]string{
+		"kubesphere.io/alias-name": "Demonstration", "kubesphere.io/creator": "admin",
+	}}}
+	t.Spec.Template.Spec.Manager = manager
+	t.Spec.Template.ObjectMeta.Annotations = map[string]string{
+		"kubesphere.io/creator": "admin", "kubesphere.io/description": "To show", "kubectl.kubernetes.io/last-applied-configuration": "{}",
+	}
+	for _, c := range clusters {
+		t.Spec.Placement.Clusters = append(t.Spec.Placement.Clusters, tenantv1beta1.PlacementCluster{Name: c})
+	}
+	return t
+}
+
+func selecting(name string, selector *metav1.LabelSelector) *tenantv1beta1.WorkspaceTemplate {
+	t := template(name, "")
+	t.Spec.Placement.ClusterSelector = selector
+	return t
+}
+
+func cluster(name string, labels map[string]string) *clusterv1alpha1.Cluster {
+	return &clusterv1alpha1.Cluster{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels}}
+}
+
+type fixture struct {
+	*controllertest.Cluster
+	r *Reconciler
+}
+
+func newFixture(t *testing.T, objects ...client.Object) *fixture {
+	t.Helper()
+	if !slices.ContainsFunc(objects, func(o client.Object) bool { return o.GetName() == definition }) {
+		objects = append(objects, controllertest.Definition(definition, false))
+	}
+	c := controllertest.New(t, nil, objects...)
+	return &fixture{c, &Reconciler{Client: c.Client, Live: c.Client, Events: c.Recorder, Host: "host"}}
+}
+
+func (f *fixture) run(name string) { f.T.Helper(); f.Reconcile(f.r, name) }
+
+func (f *fixture) workspace(name string) *tenantv1beta1.Workspace {
+	w := &tenantv1beta1.Workspace{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	if !f.Has(w) {
+		return nil
+	}
+	return w
+}
+
+func (f *fixture) reason(name string) string {
+	t := template(name, "")
+	f.Has(t)
+	if c := meta.FindStatusCondition(t.Status.Conditions, ConditionReady); c != nil {
+		return c.Reason
+	}
+	return ""
+}
+
+func TestPlacement(t *testing.T) {
+	one := map[string]string{"region": "one"}
+	for claim, c := range map[string]struct {
+		template *tenantv1beta1.WorkspaceTemplate
+		cluster  *clusterv1alpha1.Cluster
+		want     bool
+		reason   string
+	}{
+		"NamedIsHere":                 {template("w", "", "x", "host"), cluster("host", nil), true, "Placed"},
+		"AnotherNamedIsNotHere":       {template("w", "", "x"), cluster("host", nil), false, "NotPlacedHere"},
+		"NoPlacementIsNowhere":        {template("w", ""), cluster("host", nil), false, "NotPlacedHere"},
+		"AnEmptySelectorFindsAll":     {selecting("w", &metav1.LabelSelector{}), cluster("host", one), true, "Placed"},
+		"AlsoBeforeTheClusterIsThere": {selecting("w", &metav1.LabelSelector{}), cluster("x", nil), true, "Placed"},
+		"ASelectorFinds":              {selecting("w", &metav1.LabelSelector{MatchLabels: one}), cluster("host", one), true, "Placed"},
+		"ASelectorFindsNot":           {selecting("w", &metav1.LabelSelector{MatchLabels: one}), cluster("host", nil), false, "NotPlacedHere"},
+		"AnotherClusterIsNotOurs":     {selecting("w", &metav1.LabelSelector{MatchLabels: one}), cluster("x", one), false, "NotPlacedHere"},
+		"ABrokenSelectorIsTold": {selecting("w", &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "a", Operator: "like"}}}),
+			cluster("host", nil), false, "PlacementUnreadable"},
+	} {
+		t.Run(claim, func(t *testing.T) {
+			f := newFixture(t, c.template, c.cluster)
+			f.run("w")
+			if got := f.workspace("w") != nil; got != c.want || f.reason("w") != c.reason {
+				t.Errorf("there is a workspace: %t, want %t; %s", got, c.want, f.reason("w"))
+			}
+			if n := f.Written(func() { f.run("w") }); n != 0 {
+				t.Errorf("a second time wrote %d times", n)
+			}
+		})
+	}
+}
+
+func TestTheWorkspaceIsCalledWhatItsTemplateSays(t *testing.T) {
+	tpl := template("demo", "ann", "host")
+	tpl.Labels = map[string]string{tenantv1beta1.LabelProtectedResource: "true"}
+	f := newFixture(t, tpl)
+	f.run("demo")
+	w := f.workspace("demo")
+	if w.Spec.Manager != "ann" || w.Annotations["kubesphere.io/alias-name"] != "Demonstration" || w.Annotations["kubesphere.io/description"] != "To show" ||
+		w.Labels[tenantv1beta1.LabelProtectedResource] != "true" {
+		t.Errorf("the workspace is %+v", w)
+	}
+	if w.Annotations["kubectl.kubernetes.io/last-applied-configuration"] != "" || len(w.OwnerReferences) != 0 {
+		t.Errorf("the workspace says too much: %+v", w.ObjectMeta)
+	}
+	f.Patch(w, `{"metadata":{"annotations":{"own":"kept"}}}`)
+	f.Patch(template("demo", ""), `{"metadata":{"labels":null,"annotations":{"kubesphere.io/alias-name":null,"kubesphere.io/description":"New"}},"spec":{"template":{"spec":{"manager":"bob"}}}}`)
+	f.run("demo")
+	w = f.workspace("demo")
+	if _, ok := w.Annotations["kubesphere.io/alias-name"]; ok || w.Annotations["kubesphere.io/description"] != "New" || w.Annotations["own"] != "kept" ||
+		w.Spec.Manager != "bob" || w.Labels[tenantv1beta1.LabelProtectedResource] != "" {
+		t.Errorf("after the edit it is %+v", w)
+	}
+}
+
+// U50: an owner reference of an older installation would take the workspace along with the definition of templates.
+func TestU50AWorkspaceIsTakenOver(t *testing.T) {
+	w := &tenantv1beta1.Workspace{ObjectMeta: metav1.ObjectMeta{Name: "demo", OwnerReferences: []metav1.OwnerReference{
+		{APIVersion: "tenant.kubesphere.io/v1alpha2", Kind: "WorkspaceTemplate", Name: "demo", UID: "1"}}}}
+	f := newFixture(t, template("demo", "", "host"), w)
+	f.run("demo")
+	if got := f.workspace("demo"); len(got.OwnerReferences) != 0 || got.Annotations[AnnotationTemplate] != "demo" {
+		t.Errorf("it is %+v", got.ObjectMeta)
+	}
+}
+
+func TestAWorkspaceThatIsNoLongerPlacedLeavesItsNamespaces(t *testing.T) {
+	tpl := template("demo", "", "host")
+	f := newFixture(t, tpl)
+	f.run("demo")
+	held := f.workspace("demo")
+	f.Patch(held, `{"metadata":{"finalizers":["example.com/held"]}}`)
+	f.Patch(template("demo", ""), `{"spec":{"placement":{"clusters":[{"name":"x"}]}}}`)
+	f.run("demo")
+	if w := f.workspace("demo"); w.DeletionTimestamp.IsZero() || w.Annotations[tenantv1beta1.AnnotationDeletionPropagation] != "Orphan" {
+		t.Errorf("the workspace is %+v", w.ObjectMeta)
+	}
+	if !strings.Contains(<-f.Events, "Its namespaces stay") {
+		t.Error("nobody is told")
+	}
+}
+
+func TestAWorkspaceOfNoTemplateIsLeftAlone(t *testing.T) {
+	f := newFixture(t, template("demo", ""), &tenantv1beta1.Workspace{ObjectMeta: metav1.ObjectMeta{Name: "demo"}})
+	f.run("demo")
+	if w := f.workspace("demo"); w == nil || !w.DeletionTimestamp.IsZero() {
+		t.Error("it was deleted")
+	}
+}
+
+func TestADeletedTemplateTakesItsWorkspaceAlong(t *testing.T) { // S9
+	f := newFixture(t, template("demo", "", "host"))
+	f.run("demo")
+	f.Patch(f.workspace("demo"), `{"metadata":{"finalizers":["example.com/held"]}}`)
+	f.Patch(template("demo", ""), `{"metadata":{"annotations":{"kubesphere.io/deletion-propagation":"Background"}}}`)
+	f.Delete(template("demo", ""))
+	f.run("demo")
+	w := f.workspace("demo")
+	if w.DeletionTimestamp.IsZero() || w.Annotations[tenantv1beta1.AnnotationDeletionPropagation] != "Background" || !f.Has(template("demo", "")) {
+		t.Fatalf("the workspace is %+v, its template there: %t", w.ObjectMeta, f.Has(template("demo", "")))
+	}
+	f.run("demo")
+	f.Patch(w, `{"metadata":{"finalizers":null}}`)
+	f.run("demo")
+	if f.Has(template("demo", "")) {
+		t.Error("the template is held")
+	}
+}
+
+func TestTheWorkspaceMayGoFirst(t *testing.T) { // S9
+	f := newFixture(t, template("demo", "", "host"))
+	f.run("demo")
+	f.Delete(f.workspace("demo"))
+	f.Delete(template("demo", ""))
+	f.run("demo")
+	if f.workspace("demo") != nil || f.Has(template("demo", "")) {
+		t.Error("something is left")
+	}
+}
+
+// U50: with the definition of templates all templates go. Nobody has asked for the end of a workspace.
+func TestU50ADeletedDefinitionTakesNoWorkspace(t *testing.T) {
+	f := newFixture(t, template("demo", "", "host"), controllertest.Definition(definition, true))
+	f.run("demo")
+	f.Delete(template("demo", ""))
+	f.run("demo")
+	if f.Has(template("demo", "")) || f.workspace("demo") == nil || !f.workspace("demo").DeletionTimestamp.IsZero() {
+		t.Error("the template is held, or the workspace was deleted")
+	}
+}
+
+func TestTheLabelsOfTheClusterTouchTheTemplatesThatSelect(t *testing.T) {
+	f := newFixture(t, template("named", "", "host"), selecting("all", &metav1.LabelSelector{}), template("nowhere", ""))
+	if got := f.r.selecting(context.Background(), cluster("host", nil)); len(got) != 1 || got[0].Name != "all" {
+		t.Errorf("they touch %v", got)
+	}
+}
+
+func TestAKindThatIsMissingIsLookedForAgain(t *testing.T) {
+	f := newFixture(t, template("demo", "", "host"))
+	f.Refuse = func(_ string, o client.Object) error {
+		if _, ok := o.(*tenantv1beta1.Workspace); ok {
+			return apierrors.NewGenericServerResponse(404, "post", schema.GroupResource{}, "", "", 0, true)
+		}
+		return nil
+	}
+	if got := f.Reconcile(f.r, "demo"); got.RequeueAfter != missingRetry {
+		t.Errorf("again after %v", got.RequeueAfter)
+	}
+}
