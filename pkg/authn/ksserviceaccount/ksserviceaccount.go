@@ -1,0 +1,143 @@
+// Package ksserviceaccount takes the tokens of service accounts of kubesphere.io. A token is good for as long as there are the Secret
+// that holds it and the ServiceAccount that names this Secret. Of tokens, only hashes are kept in memory.
+package ksserviceaccount
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"slices"
+	"strings"
+	"sync"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apiserver/pkg/authentication/authenticator"
+	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/klog/v2"
+
+	iamv1beta1 "kapis.dev/ks-apiserver/pkg/api/iam/v1beta1"
+	"kapis.dev/ks-apiserver/pkg/api/kubesphere/v1alpha1"
+	"kapis.dev/ks-apiserver/pkg/store"
+	"kapis.dev/ks-apiserver/pkg/token"
+)
+
+var errRefused = errors.New("the service account's token is not good: its Secret or its ServiceAccount is gone")
+
+// place is where an object is.
+type place struct{ namespace, name string }
+
+// account is a ServiceAccount.
+type account struct {
+	uid     string
+	secrets []string
+	info    *user.DefaultInfo
+}
+
+// secret is a Secret that holds a token.
+type secret struct {
+	hash    [sha256.Size]byte
+	account place
+	uid     string // of the account that it was made for
+}
+
+// Tokens knows the tokens of all service accounts. It is a store.Sink of serviceaccounts.kubesphere.io/v1alpha1, and Run
+// follows the Secrets. The zero value knows none.
+type Tokens struct {
+	mu       sync.RWMutex
+	accounts map[place]*account
+	secrets  map[place]secret
+	byHash   map[[sha256.Size]byte][]place // of Secrets: somebody may have copied one
+}
+
+var (
+	_ store.Sink          = (*Tokens)(nil)
+	_ authenticator.Token = (*Tokens)(nil)
+)
+
+// AuthenticateToken returns the service account of a token.
+func (t *Tokens) AuthenticateToken(_ context.Context, s string) (*authenticator.Response, bool, error) {
+	if !strings.HasPrefix(s, token.ServiceAccountPrefix) {
+		return nil, false, nil
+	}
+	parsed, err := token.ParseServiceAccount(s)
+	if err != nil {
+		return nil, false, err
+	}
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	// A look-up by the hash of a secret tells nothing of the secret by its time.
+	for _, at := range t.byHash[parsed.Hash] {
+		held := t.secrets[at]
+		if a := t.accounts[held.account]; a != nil && a.uid == held.uid && slices.Contains(a.secrets, at.name) {
+			return &authenticator.Response{User: a.info}, true, nil
+		}
+	}
+	return nil, false, errRefused
+}
+
+// Set takes in a ServiceAccount. One that is being deleted is gone.
+func (t *Tokens) Set(o *store.Object) {
+	var in v1alpha1.ServiceAccount
+	if err := json.Unmarshal(o.Raw, &in); err != nil {
+		klog.ErrorS(err, "A ServiceAccount is left out, and its tokens refused", "serviceaccount", klog.KRef(o.Namespace, o.Name))
+		t.Delete(o.Namespace, o.Name)
+		return
+	}
+	if in.DeletionTimestamp != nil {
+		t.Delete(o.Namespace, o.Name)
+		return
+	}
+	a := &account{uid: string(in.UID), info: &user.DefaultInfo{
+		Name: iamv1beta1.ServiceAccountUser(o.Namespace, o.Name), UID: string(in.UID),
+		Groups: []string{iamv1beta1.ServiceAccountsGroup, iamv1beta1.ServiceAccountsGroup + ":" + o.Namespace, user.AllAuthenticated},
+	}}
+	for i := range in.Secrets {
+		a.secrets = append(a.secrets, in.Secrets[i].Name)
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.accounts == nil {
+		t.accounts = map[place]*account{}
+	}
+	t.accounts[place{o.Namespace, o.Name}] = a
+}
+
+// Delete takes in that a ServiceAccount is gone.
+func (t *Tokens) Delete(namespace, name string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	delete(t.accounts, place{namespace, name})
+}
+
+// setSecret takes in a Secret of the type.
+func (t *Tokens) setSecret(s *corev1.Secret) {
+	at := place{s.Namespace, s.Name}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.drop(at)
+	held, err := token.ParseServiceAccount(string(s.Data[v1alpha1.ServiceAccountTokenKey]))
+	name, uid := s.Annotations[v1alpha1.AnnotationServiceAccountName], s.Annotations[v1alpha1.AnnotationServiceAccountUID]
+	if err != nil || name == "" || uid == "" || held.Account != token.ServiceAccountID(uid) || s.DeletionTimestamp != nil ||
+		s.Type != v1alpha1.SecretTypeServiceAccountToken {
+		return
+	}
+	if t.secrets == nil {
+		t.secrets, t.byHash = map[place]secret{}, map[[sha256.Size]byte][]place{}
+	}
+	t.secrets[at] = secret{hash: held.Hash, account: place{s.Namespace, name}, uid: uid}
+	t.byHash[held.Hash] = append(t.byHash[held.Hash], at)
+}
+
+// drop forgets a Secret. The lock is held.
+func (t *Tokens) drop(at place) {
+	old, ok := t.secrets[at]
+	if !ok {
+		return
+	}
+	delete(t.secrets, at)
+	left := slices.DeleteFunc(t.byHash[old.hash], func(p place) bool { return p == at })
+	if t.byHash[old.hash] = left; len(left) == 0 {
+		delete(t.byHash, old.hash)
+	}
+}

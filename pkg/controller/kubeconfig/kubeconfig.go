@@ -1,0 +1,361 @@
+// Package kubeconfig keeps for each active user a kubeconfig with a client certificate of his own, in the Secret kubeconfig-<user>,
+// where the configuration asks for that (kubeconfig.authMode: client-certificate). The private key is in that Secret and nowhere else. A
+// certificate can't be revoked: it is short-lived, and renewed after two thirds of its life.
+package kubeconfig
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	certificatesv1 "k8s.io/api/certificates/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	iamv1beta1 "kapis.dev/ks-apiserver/pkg/api/iam/v1beta1"
+)
+
+const (
+	// Name is the controller's name.
+	Name = "kubeconfig"
+	// SecretPrefix begins the name of a user's Secret.
+	SecretPrefix = "kubeconfig-"
+	// Key is the key of the kubeconfig in it.
+	Key = "config"
+	// LabelUser names the user on it.
+	LabelUser = "kubesphere.io/username"
+	// AnnotationExpires says on the Secret when the certificate ends, as in RFC 3339.
+	AnnotationExpires = "kapis.dev/certificate-expires"
+
+	// signed is how often a certificate is looked for that was asked for, and signTime how long.
+	signed   = 200 * time.Millisecond
+	signTime = time.Minute
+	// signRetry is how soon another is asked for where none was issued.
+	signRetry     = 5 * time.Minute
+	conflictRetry = 50 * time.Millisecond
+	workers       = 4
+	// longestLabel is how long a label's value may be.
+	longestLabel = 63
+)
+
+// Options are what kubeconfigs are made of.
+type Options struct {
+	// Namespace is where the Secrets are.
+	Namespace string
+	// Server is the URL of kube-apiserver that people reach, Authority the PEM certificate of who vouches for it.
+	Server    string
+	Authority []byte
+	// MaxAge is the life of a certificate. kube-controller-manager may issue shorter ones.
+	MaxAge time.Duration
+	// Metrics gets ks_kubeconfig_certificate_expiry_timestamp_seconds.
+	Metrics prometheus.Registerer
+}
+
+// Setup adds the controller to mgr.
+func Setup(_ context.Context, mgr manager.Manager, o Options) error {
+	r := &Reconciler{Options: o, Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Events: mgr.GetEventRecorder(Name), Now: time.Now}
+	if o.Metrics != nil {
+		if err := o.Metrics.Register(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Name: "ks_kubeconfig_certificate_expiry_timestamp_seconds",
+			Help: "When the first of the client certificates in users' kubeconfigs ends, as Unix time; 0 while there is none.",
+		}, r.first)); err != nil {
+			return fmt.Errorf("register the metric of certificates: %w", err)
+		}
+	}
+	return builder.ControllerManagedBy(mgr).Named(Name).
+		WithOptions(controller.Options{MaxConcurrentReconciles: workers}).
+		For(&iamv1beta1.User{}).
+		Complete(r)
+}
+
+// Reconciler keeps the kubeconfigs of users.
+type Reconciler struct {
+	Options
+	// Client reads users from the cache and writes. Live reads past it.
+	Client client.Client
+	Live   client.Reader
+	Events events.EventRecorder
+	// Now is the clock.
+	Now func() time.Time
+
+	mu      sync.Mutex
+	pending map[string]*request
+	ends    map[string]time.Time
+}
+
+// Reconcile brings the kubeconfig of one user up to date.
+func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
+	u := &iamv1beta1.User{}
+	err := r.Client.Get(ctx, req.NamespacedName, u)
+	var wait time.Duration
+	switch {
+	case apierrors.IsNotFound(err), err == nil && (!u.DeletionTimestamp.IsZero() || u.Status.State == iamv1beta1.UserDisabled):
+		err = r.forget(ctx, req.Name)
+	case err == nil && u.Status.State == iamv1beta1.UserActive:
+		wait, err = r.sync(ctx, u)
+	}
+	if apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) {
+		return reconcile.Result{RequeueAfter: conflictRetry}, nil
+	}
+	return reconcile.Result{RequeueAfter: wait}, err
+}
+
+// forget takes the Secret of a user away who is gone, or disabled.
+func (r *Reconciler) forget(ctx context.Context, user string) error {
+	r.note(user, time.Time{})
+	if p := r.asked(user); p != nil {
+		if err := r.withdraw(ctx, user, p); err != nil {
+			return err
+		}
+	}
+	s, err := r.secret(ctx, user)
+	if err != nil || s == nil || !isOf(s, user) {
+		return err
+	}
+	if err := r.Client.Delete(ctx, s, client.Preconditions{UID: &s.UID}); client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("delete the kubeconfig of user %q: %w", user, err)
+	}
+	return nil
+}
+
+// sync returns when the certificate is to be looked at next.
+func (r *Reconciler) sync(ctx context.Context, u *iamv1beta1.User) (time.Duration, error) {
+	if p := r.asked(u.Name); p != nil {
+		return r.collect(ctx, u, p)
+	}
+	s, err := r.secret(ctx, u.Name)
+	if err != nil {
+		return 0, err
+	}
+	if s != nil && !isOf(s, u.Name) {
+		r.Events.Eventf(u, nil, corev1.EventTypeWarning, "NoKubeconfig", "Write", "The Secret %s/%s is not labelled as that of this user and is left alone.", s.Namespace, s.Name)
+		return signRetry, nil
+	}
+	if s != nil {
+		if renew, ok := r.good(s, u.Name); ok {
+			return renew, nil
+		}
+	}
+	return signed, r.ask(ctx, u)
+}
+
+// good tells whether a kubeconfig is as it would be made now, and when it is to be renewed.
+func (r *Reconciler) good(s *corev1.Secret, user string) (renew time.Duration, ok bool) {
+	c, err := clientcmd.Load(s.Data[Key])
+	if err != nil || c.AuthInfos[user] == nil || c.Clusters[cluster] == nil {
+		return 0, false
+	}
+	if at := c.Clusters[cluster]; at.Server != r.Server || !bytes.Equal(at.CertificateAuthorityData, r.Authority) {
+		return 0, false
+	}
+	certificate, err := leaf(c.AuthInfos[user].ClientCertificateData)
+	if err != nil || certificate.Subject.CommonName != user || len(c.AuthInfos[user].ClientKeyData) == 0 {
+		return 0, false
+	}
+	r.note(user, certificate.NotAfter)
+	renew = renewal(certificate).Sub(r.Now())
+	return renew, renew > 0
+}
+
+// ask asks for a certificate, and approves that. It approves nothing that it did not make: the key is here.
+func (r *Reconciler) ask(ctx context.Context, u *iamv1beta1.User) error {
+	p, err := newRequest(u.Name)
+	if err != nil {
+		return err
+	}
+	csr := &certificatesv1.CertificateSigningRequest{
+		ObjectMeta: metav1.ObjectMeta{GenerateName: "kubeconfig-", Labels: map[string]string{LabelUser: label(u.Name)}},
+		Spec: certificatesv1.CertificateSigningRequestSpec{
+			Request: p.pem, SignerName: certificatesv1.KubeAPIServerClientSignerName,
+			Usages:            []certificatesv1.KeyUsage{certificatesv1.UsageDigitalSignature, certificatesv1.UsageClientAuth},
+			ExpirationSeconds: ptr.To(int32(r.MaxAge / time.Second)),
+		},
+	}
+	if err := r.Client.Create(ctx, csr); err != nil {
+		return fmt.Errorf("ask for a certificate for user %q: %w", u.Name, err)
+	}
+	p.csr, p.until = csr.Name, r.Now().Add(signTime)
+	if !bytes.Equal(csr.Spec.Request, p.pem) || csr.Spec.SignerName != certificatesv1.KubeAPIServerClientSignerName {
+		return errors.Join(fmt.Errorf("ask for a certificate for user %q: what was written is not what was asked for; it is not approved", u.Name), r.withdraw(ctx, u.Name, p))
+	}
+	csr.Status.Conditions = append(csr.Status.Conditions, certificatesv1.CertificateSigningRequestCondition{
+		Type: certificatesv1.CertificateApproved, Status: corev1.ConditionTrue, Reason: "Kubeconfig",
+		Message: "ks-controller-manager made it, for the kubeconfig of a user", LastUpdateTime: metav1.NewTime(r.Now()),
+	})
+	if err := r.Client.SubResource("approval").Update(ctx, csr); err != nil {
+		return errors.Join(fmt.Errorf("approve the certificate of user %q: %w", u.Name, err), r.withdraw(ctx, u.Name, p))
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.pending == nil {
+		r.pending = map[string]*request{}
+	}
+	r.pending[u.Name] = p
+	return nil
+}
+
+// collect writes the kubeconfig once the certificate is there.
+func (r *Reconciler) collect(ctx context.Context, u *iamv1beta1.User, p *request) (time.Duration, error) {
+	csr := &certificatesv1.CertificateSigningRequest{}
+	err := r.Live.Get(ctx, types.NamespacedName{Name: p.csr}, csr)
+	if client.IgnoreNotFound(err) != nil {
+		return 0, fmt.Errorf("look for the certificate of user %q: %w", u.Name, err)
+	}
+	if len(csr.Status.Certificate) == 0 {
+		if err == nil && r.Now().Before(p.until) {
+			return signed, nil
+		}
+		r.Events.Eventf(u, nil, corev1.EventTypeWarning, "NoKubeconfig", "Sign",
+			"No certificate was issued within %v: is kube-controller-manager there, and does it sign for %s?", signTime, certificatesv1.KubeAPIServerClientSignerName)
+		return signRetry, r.withdraw(ctx, u.Name, p)
+	}
+	certificate, err := p.issued(csr.Status.Certificate, u.Name)
+	if err != nil {
+		return 0, errors.Join(fmt.Errorf("take the certificate of user %q: %w", u.Name, err), r.withdraw(ctx, u.Name, p))
+	}
+	if err := r.write(ctx, u, p, csr.Status.Certificate, certificate.NotAfter); err != nil {
+		return 0, err
+	}
+	r.note(u.Name, certificate.NotAfter)
+	return max(renewal(certificate).Sub(r.Now()), time.Second), r.withdraw(ctx, u.Name, p)
+}
+
+// write puts the kubeconfig into the Secret.
+func (r *Reconciler) write(ctx context.Context, u *iamv1beta1.User, p *request, certificate []byte, ends time.Time) error {
+	key, err := p.keyPEM()
+	if err != nil {
+		return err
+	}
+	text, err := clientcmd.Write(r.config(u.Name, certificate, key))
+	if err != nil {
+		return fmt.Errorf("write the kubeconfig of user %q: %w", u.Name, err)
+	}
+	s, err := r.secret(ctx, u.Name)
+	if err != nil {
+		return err
+	}
+	if s != nil && !isOf(s, u.Name) {
+		return fmt.Errorf("write the kubeconfig of user %q: the Secret %s/%s is somebody else's", u.Name, s.Namespace, s.Name)
+	}
+	fresh := s == nil
+	if fresh {
+		s = &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: r.Namespace, Name: SecretPrefix + u.Name}}
+	}
+	metav1.SetMetaDataLabel(&s.ObjectMeta, LabelUser, label(u.Name))
+	metav1.SetMetaDataAnnotation(&s.ObjectMeta, AnnotationExpires, ends.UTC().Format(time.RFC3339))
+	s.Data = map[string][]byte{Key: text}
+	if err := controllerutil.SetOwnerReference(u, s, r.Client.Scheme()); err != nil {
+		return fmt.Errorf("write the kubeconfig of user %q: %w", u.Name, err)
+	}
+	if fresh {
+		err = r.Client.Create(ctx, s)
+	} else {
+		err = r.Client.Update(ctx, s)
+	}
+	if err != nil {
+		return fmt.Errorf("write the kubeconfig of user %q: %w", u.Name, err)
+	}
+	return nil
+}
+
+// cluster is what kubeconfigs call the cluster.
+const cluster = "kubernetes"
+
+func (r *Reconciler) config(user string, certificate, key []byte) clientcmdapi.Config {
+	c := clientcmdapi.NewConfig()
+	c.Clusters[cluster] = &clientcmdapi.Cluster{Server: r.Server, CertificateAuthorityData: r.Authority}
+	c.AuthInfos[user] = &clientcmdapi.AuthInfo{ClientCertificateData: certificate, ClientKeyData: key}
+	c.CurrentContext = user + "@" + cluster
+	c.Contexts[c.CurrentContext] = &clientcmdapi.Context{Cluster: cluster, AuthInfo: user}
+	return *c
+}
+
+// withdraw ends the wait for a certificate.
+func (r *Reconciler) withdraw(ctx context.Context, user string, p *request) error {
+	r.mu.Lock()
+	delete(r.pending, user)
+	r.mu.Unlock()
+	csr := &certificatesv1.CertificateSigningRequest{ObjectMeta: metav1.ObjectMeta{Name: p.csr}}
+	if err := client.IgnoreNotFound(r.Client.Delete(ctx, csr)); err != nil {
+		return fmt.Errorf("take back the certificate signing request %s: %w", p.csr, err)
+	}
+	return nil
+}
+
+func (r *Reconciler) asked(user string) *request {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.pending[user]
+}
+
+func (r *Reconciler) note(user string, ends time.Time) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	switch {
+	case ends.IsZero():
+		delete(r.ends, user)
+	case r.ends == nil:
+		r.ends = map[string]time.Time{user: ends}
+	default:
+		r.ends[user] = ends
+	}
+}
+
+// first is the value of the metric.
+func (r *Reconciler) first() float64 {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var first time.Time
+	for _, t := range r.ends {
+		if first.IsZero() || t.Before(first) {
+			first = t
+		}
+	}
+	if first.IsZero() {
+		return 0
+	}
+	return float64(first.Unix())
+}
+
+// secret reads a user's Secret; nil where there is none.
+func (r *Reconciler) secret(ctx context.Context, user string) (*corev1.Secret, error) {
+	s := &corev1.Secret{}
+	err := r.Live.Get(ctx, types.NamespacedName{Namespace: r.Namespace, Name: SecretPrefix + user}, s)
+	if apierrors.IsNotFound(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read the kubeconfig of user %q: %w", user, err)
+	}
+	return s, nil
+}
+
+// isOf tells whether a Secret is the kubeconfig of a user, be it made by an older installation.
+func isOf(s *corev1.Secret, user string) bool { return s.Labels[LabelUser] == label(user) }
+
+// label is a user's name as a label's value. One that is too long ends in a part of its hash.
+func label(user string) string {
+	if len(user) <= longestLabel {
+		return user
+	}
+	sum := sha256.Sum256([]byte(user))
+	return user[:longestLabel-17] + "-" + hex.EncodeToString(sum[:8])
+}
