@@ -1,0 +1,60 @@
+package setting
+
+import (
+	"maps"
+	"strconv"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// ThemeName is the name of the ConfigMap that the theme lies in.
+const ThemeName = "platform-configuration-theme"
+
+// Theme returns what pages look like: flat keys and values, empty where nobody has set any. The map is shared, and not to be changed. Its
+// error is a 503 while the settings are being read.
+func (s *Store) Theme() (map[string]string, error) {
+	if err := s.loaded(); err != nil {
+		return nil, err
+	}
+	if theme := s.theme.Load(); theme != nil {
+		return theme.Data, nil
+	}
+	return map[string]string{}, nil
+}
+
+func (s *Store) setTheme(m *corev1.ConfigMap) {
+	if m.Name != ThemeName {
+		return
+	}
+	next := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{ResourceVersion: m.ResourceVersion}, Data: m.Data}
+	if next.Data == nil {
+		next.Data = map[string]string{}
+	}
+	for {
+		now := s.theme.Load()
+		if now != nil && older(next.ResourceVersion, now.ResourceVersion) || s.theme.CompareAndSwap(now, next) {
+			return
+		}
+	}
+}
+
+// older tells whether a version of an object comes before another (Kubernetes API concepts, "Resource versions": they are numbers that grow).
+// What was written is known here before it comes back by the watch, behind what was written before.
+func older(version, than string) bool {
+	a, err := strconv.ParseUint(version, 10, 64)
+	if err != nil {
+		return false
+	}
+	b, err := strconv.ParseUint(than, 10, 64)
+	return err == nil && a < b
+}
+
+// ThemeObject is the ConfigMap that a theme is written as.
+func (s *Store) ThemeObject(theme map[string]string) *corev1.ConfigMap {
+	return &corev1.ConfigMap{
+		TypeMeta:   metav1.TypeMeta{Kind: "ConfigMap", APIVersion: "v1"},
+		ObjectMeta: metav1.ObjectMeta{Name: ThemeName, Namespace: s.namespace},
+		Data:       maps.Clone(theme),
+	}
+}
