@@ -6,7 +6,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"flag"
 	"fmt"
 	"os"
 	"os/signal"
@@ -19,6 +18,7 @@ import (
 
 	"kapis.dev/ks-apiserver/pkg/config"
 	"kapis.dev/ks-apiserver/pkg/controllermanager"
+	"kapis.dev/ks-apiserver/pkg/kube"
 	"kapis.dev/ks-apiserver/pkg/version"
 )
 
@@ -72,13 +72,12 @@ func command() *cobra.Command {
 	f.DurationVar(&o.RetryPeriod, "retry-period", 2*time.Second, "how often the lease is tried")
 	f.StringVar(&o.MetricsAddress, "metrics-bind-address", ":8080", "`address` of /metrics; 0 for none")
 	f.StringVar(&o.HealthAddress, "health-probe-bind-address", ":8081", "`address` of /healthz and /readyz; 0 for none")
+	f.IntVar(&o.WebhookPort, "webhook-port", 8443, "port of the admission webhooks; 0 for none")
+	f.StringVar(&o.WebhookURL, "webhook-url", "", "`URL` at which kube-apiserver finds that port, such as https://127.0.0.1:8443 (default: the service ks-controller-manager in kubesphere-system)")
 	f.StringSliceVar(&o.Controllers, "controllers", []string{"*"}, "which controllers run: * for all, name for one, -name for all but that one")
 	f.StringVar(&o.AdminPasswordFile, "admin-password-file", "", "`file` that has the password of the user admin, for the first start (default $"+adminPasswordVariable+", else one is generated)")
 
-	klogFlags := flag.NewFlagSet("klog", flag.ContinueOnError)
-	klog.InitFlags(klogFlags)
-	cmd.PersistentFlags().AddGoFlag(klogFlags.Lookup("v"))
-	cmd.PersistentFlags().AddGoFlag(klogFlags.Lookup("vmodule"))
+	kube.LogFlags(cmd.PersistentFlags())
 
 	cmd.AddCommand(&cobra.Command{
 		Use:   "version",

@@ -12,14 +12,24 @@ import (
 
 	clusterv1alpha1 "kapis.dev/ks-apiserver/pkg/api/cluster/v1alpha1"
 	iamv1beta1 "kapis.dev/ks-apiserver/pkg/api/iam/v1beta1"
+	kubespherev1alpha1 "kapis.dev/ks-apiserver/pkg/api/kubesphere/v1alpha1"
+	quotav1alpha2 "kapis.dev/ks-apiserver/pkg/api/quota/v1alpha2"
+	tenantv1beta1 "kapis.dev/ks-apiserver/pkg/api/tenant/v1beta1"
 	"kapis.dev/ks-apiserver/pkg/controller/cluster"
 	"kapis.dev/ks-apiserver/pkg/controller/clusterrole"
 	"kapis.dev/ks-apiserver/pkg/controller/globalrole"
+	"kapis.dev/ks-apiserver/pkg/controller/group"
+	"kapis.dev/ks-apiserver/pkg/controller/ksserviceaccount"
 	"kapis.dev/ks-apiserver/pkg/controller/loginrecord"
 	"kapis.dev/ks-apiserver/pkg/controller/mirror"
+	"kapis.dev/ks-apiserver/pkg/controller/namespace"
+	"kapis.dev/ks-apiserver/pkg/controller/resourcequota"
 	"kapis.dev/ks-apiserver/pkg/controller/role"
+	"kapis.dev/ks-apiserver/pkg/controller/serviceaccount"
 	"kapis.dev/ks-apiserver/pkg/controller/user"
+	"kapis.dev/ks-apiserver/pkg/controller/workspace"
 	"kapis.dev/ks-apiserver/pkg/controller/workspacerole"
+	"kapis.dev/ks-apiserver/pkg/controller/workspacetemplate"
 	"kapis.dev/ks-apiserver/pkg/version"
 )
 
@@ -53,8 +63,18 @@ func controllers(w *mirror.Writer, lag *mirror.Lag, host string, l logins) []con
 		{workspacerole.Name, iam("WorkspaceRole", "WorkspaceRoleBinding", "RoleTemplate"), mirrored(workspacerole.Setup)},
 		{clusterrole.Name, iam("ClusterRole", "ClusterRoleBinding", "RoleTemplate"), mirrored(clusterrole.Setup)},
 		{role.Name, iam("Role", "RoleBinding", "RoleTemplate"), mirrored(role.Setup)},
+		{workspace.Name, append(tenant("Workspace"), iam("BuiltinRole", "RoleTemplate", "User", "WorkspaceRole", "WorkspaceRoleBinding")...), workspace.Setup},
+		{namespace.Name, append(tenant("Workspace"), iam("BuiltinRole", "Role", "RoleBinding", "RoleTemplate", "User")...), namespace.Setup},
+		{group.Name, iam("ClusterRoleBinding", "GlobalRoleBinding", "Group", "GroupBinding", "RoleBinding", "User", "WorkspaceRoleBinding"), group.Setup},
+		{resourcequota.Name, []schema.GroupVersionKind{quotav1alpha2.SchemeGroupVersion.WithKind("ResourceQuota")}, resourcequota.Setup},
+		{ksserviceaccount.Name, []schema.GroupVersionKind{kubespherev1alpha1.SchemeGroupVersion.WithKind("ServiceAccount")}, ksserviceaccount.Setup},
+		{serviceaccount.Name, iam("RoleBinding"), func(ctx context.Context, mgr manager.Manager) error {
+			return serviceaccount.Setup(ctx, mgr, ofServiceAccounts())
+		}},
 	}
 	if host != "" {
+		list = append(list, controller{workspacetemplate.Name, append(tenant("Workspace", "WorkspaceTemplate"), clusterv1alpha1.SchemeGroupVersion.WithKind("Cluster")),
+			func(ctx context.Context, mgr manager.Manager) error { return workspacetemplate.Setup(ctx, mgr, host) }})
 		list = append(list, controller{cluster.Name, []schema.GroupVersionKind{clusterv1alpha1.SchemeGroupVersion.WithKind("Cluster")},
 			func(ctx context.Context, mgr manager.Manager) error {
 				return cluster.Setup(ctx, mgr, host, version.Get().GitVersion)
@@ -67,6 +87,14 @@ func iam(kinds ...string) []schema.GroupVersionKind {
 	out := make([]schema.GroupVersionKind, len(kinds))
 	for i, kind := range kinds {
 		out[i] = iamv1beta1.SchemeGroupVersion.WithKind(kind)
+	}
+	return out
+}
+
+func tenant(kinds ...string) []schema.GroupVersionKind {
+	out := make([]schema.GroupVersionKind, len(kinds))
+	for i, kind := range kinds {
+		out[i] = tenantv1beta1.SchemeGroupVersion.WithKind(kind)
 	}
 	return out
 }

@@ -45,6 +45,10 @@ type Options struct {
 	LeaseDuration, RenewDeadline, RetryPeriod time.Duration
 	// MetricsAddress and HealthAddress are where to listen; "0" is nowhere.
 	MetricsAddress, HealthAddress string
+	// WebhookPort is where webhooks are served; 0 serves none, and kube-apiserver is told of none. WebhookURL is where kube-apiserver finds that port
+	// where this program runs outside the cluster; empty is the service in it.
+	WebhookPort int
+	WebhookURL  string
 	// Controllers says which controllers run: "*", "name", "-name"; none means all.
 	Controllers []string
 	// AdminPassword, or the file AdminPasswordFile, is the first user's; see user.Admin.
@@ -67,17 +71,40 @@ func New(ctx context.Context, cfg *config.Config, o Options) (*Manager, error) {
 		return nil, err
 	}
 	if err := free(ctx, o.MetricsAddress); err != nil {
-		return nil, err
+		return nil, fmt.Errorf("serve metrics: %w", err)
 	}
 	if _, err := kube.Reach(ctx, rc); err != nil {
 		return nil, err
 	}
 	crlog.SetLogger(klog.Background())
-	mgr, err := manager.New(rc, options(o))
+	hooks, err := newWebhooks(ctx, rc, o)
+	if err != nil {
+		return nil, err
+	}
+	mo := options(o)
+	if hooks != nil {
+		mo.WebhookServer = hooks.server
+	}
+	mgr, err := manager.New(rc, mo)
 	if err != nil {
 		return nil, fmt.Errorf("make ready to run controllers: %w", err)
 	}
+	if hooks != nil {
+		mgr.GetWebhookServer() // adds it
+		hooks.host = host(cfg)
+		if err := hooks.add(mgr); err != nil {
+			return nil, err
+		}
+	}
 	return assemble(ctx, mgr, cfg, o)
+}
+
+// host is the name of the host's Cluster, "" on a member.
+func host(cfg *config.Config) string {
+	if cfg.Multicluster.ClusterRole == "member" {
+		return ""
+	}
+	return cfg.Multicluster.HostClusterName
 }
 
 // free tells early that an address is taken: the manager listens there only once its controllers
@@ -89,7 +116,7 @@ func free(ctx context.Context, address string) error {
 	var lc net.ListenConfig
 	ln, err := lc.Listen(ctx, "tcp", address)
 	if err != nil {
-		return fmt.Errorf("serve metrics: %w", err)
+		return err // net says the address
 	}
 	return ln.Close()
 }
@@ -101,14 +128,14 @@ func assemble(ctx context.Context, mgr manager.Manager, cfg *config.Config, o Op
 		return nil, err
 	}
 	writer := &mirror.Writer{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Events: mgr.GetEventRecorder("mirror")}
-	host := ""
-	if cfg.Multicluster.ClusterRole != "member" {
-		host = cfg.Multicluster.HostClusterName
-	}
 	a := cfg.Authentication
-	list, err := choose(controllers(writer, lag, host, logins{
+	certificates, err := kubeconfigs(cfg, mgr.GetConfig())
+	if err != nil {
+		return nil, err
+	}
+	list, err := choose(append(controllers(writer, lag, host(cfg), logins{
 		unlock: time.Duration(a.AuthenticateRateLimiterDuration), retention: time.Duration(a.LoginHistoryRetentionPeriod), most: a.LoginHistoryMaximumEntries,
-	}), o.Controllers)
+	}), certificates...), o.Controllers)
 	if err != nil {
 		return nil, err
 	}
@@ -122,7 +149,7 @@ func assemble(ctx context.Context, mgr manager.Manager, cfg *config.Config, o Op
 	if _, err := s.try(ctx); err != nil {
 		return nil, err
 	}
-	for _, r := range []manager.Runnable{s, &user.Admin{
+	for _, r := range []manager.Runnable{s, &mirror.Earlier{Client: mgr.GetClient(), Live: mgr.GetAPIReader()}, &user.Admin{
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Namespace: Namespace,
 		Password: o.AdminPassword, PasswordFile: o.AdminPasswordFile,
 		Hash: user.Hash, Random: rand.Reader, Now: time.Now,

@@ -1,0 +1,43 @@
+package controllermanager
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
+
+	"kapis.dev/ks-apiserver/pkg/config"
+	"kapis.dev/ks-apiserver/pkg/controller/kubeconfig"
+)
+
+// kubeconfigs is the controller of client certificates, where the configuration asks for it.
+func kubeconfigs(cfg *config.Config, cluster *rest.Config) ([]controller, error) {
+	k := cfg.Kubeconfig
+	if k.AuthMode != config.KubeconfigClientCertificate {
+		return nil, nil
+	}
+	server := strings.TrimSuffix(cmp.Or(k.KubernetesServer, cluster.Host), "/")
+	if !strings.HasPrefix(server, "https://") {
+		return nil, fmt.Errorf("kubeconfig.authMode is %s, and %q is no https URL: set kubeconfig.kubernetesServer to where people reach kube-apiserver", k.AuthMode, server)
+	}
+	authority := cluster.CAData
+	if len(authority) == 0 && cluster.CAFile != "" {
+		text, err := os.ReadFile(cluster.CAFile)
+		if err != nil {
+			return nil, fmt.Errorf("read who vouches for kube-apiserver, for kubeconfigs: %w", err)
+		}
+		authority = text
+	}
+	if len(authority) == 0 && k.KubernetesServer == "" {
+		return nil, errors.New("kubeconfig.authMode is client-certificate, and this program's own kubeconfig names no authority of kube-apiserver: set kubeconfig.kubernetesServer")
+	}
+	o := kubeconfig.Options{Namespace: Namespace, Server: server, Authority: authority, MaxAge: time.Duration(k.CertificateMaxAge), Metrics: metrics.Registry}
+	return []controller{{kubeconfig.Name, iam("User"), func(ctx context.Context, mgr manager.Manager) error { return kubeconfig.Setup(ctx, mgr, o) }}}, nil
+}

@@ -1,0 +1,266 @@
+package controllermanager
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/klog/v2"
+
+	client "k8s.io/client-go/kubernetes/typed/admissionregistration/v1"
+
+	iamv1beta1 "kapis.dev/ks-apiserver/pkg/api/iam/v1beta1"
+	kubespherev1alpha1 "kapis.dev/ks-apiserver/pkg/api/kubesphere/v1alpha1"
+	tenantv1beta1 "kapis.dev/ks-apiserver/pkg/api/tenant/v1beta1"
+	"kapis.dev/ks-apiserver/pkg/controller/configsecret"
+	"kapis.dev/ks-apiserver/pkg/controller/ksserviceaccount"
+	"kapis.dev/ks-apiserver/pkg/controller/mirror"
+	"kapis.dev/ks-apiserver/pkg/controller/resourcequota"
+	"kapis.dev/ks-apiserver/pkg/controller/serviceaccount"
+)
+
+const (
+	// configuration is the name of both objects that tell kube-apiserver of the webhooks. hack/uninstall.sh knows it.
+	configuration = "ks-controller-manager.kapis.dev"
+	// registrarEvery is how often the objects are looked at: one that somebody deletes or edits is back within this time.
+	registrarEvery = 10 * time.Second
+	// timeout is how long kube-apiserver waits for an answer, in seconds.
+	timeout = 10
+
+	pathGuard         = "/validate-guard"
+	pathUserDefaults  = "/mutate-iam-kubesphere-io-v1beta1-user"
+	pathUser          = "/validate-iam-kubesphere-io-v1beta1-user"
+	pathConfigDefault = "/mutate--v1-secret"
+	pathConfig        = "/validate--v1-secret"
+	pathProtector     = "/resource-protector"
+	pathKeep          = "/mutate-keep-hidden"
+)
+
+// entry is one webhook.
+type entry struct {
+	// name ends in .kapis.dev.
+	name, path string
+	mutates    bool
+	// rules say which writes are asked about. System components write none of them, so that a cluster whose ks-controller-manager is gone lives on.
+	rules  []admissionv1.RuleWithOperations
+	policy admissionv1.FailurePolicyType
+	// namespaces and objects restrict the rules, conditions too; empty for all.
+	namespaces, objects metav1.LabelSelector
+	conditions          []admissionv1.MatchCondition
+	// reserves says that a yes has an effect, but for a dry run.
+	reserves bool
+}
+
+// entries is the list of webhooks. Without a quota, there is none for quotas.
+func entries(limits *resourcequota.Limits) []entry {
+	all := fixed()
+	if rules, where := limits.Asks(); len(rules) > 0 {
+		all = append(all, entry{name: "quota.kapis.dev", path: resourcequota.Path, policy: admissionv1.Fail, rules: rules, namespaces: where, reserves: true})
+	}
+	return all
+}
+
+// fixed are the webhooks that there are always.
+func fixed() []entry {
+	const create, update = admissionv1.Create, admissionv1.Update
+	iam, tenant := iamv1beta1.GroupName, tenantv1beta1.GroupName
+	config := metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: configsecret.LabelType, Operator: metav1.LabelSelectorOpExists}}}
+	here := metav1.LabelSelector{MatchLabels: map[string]string{"kubernetes.io/metadata.name": Namespace}}
+	users := rule(iam, []string{"users"}, create, update)
+	return []entry{
+		{
+			name: "guard.kapis.dev", path: pathGuard, policy: admissionv1.Fail, conditions: []admissionv1.MatchCondition{notSelf(), notSuperuser()},
+			rules: []admissionv1.RuleWithOperations{
+				rule(iam, []string{
+					"builtinroles", "clusterrolebindings", "clusterroles", "globalrolebindings", "globalroles", "groupbindings", "groups", "rolebindings", "roles",
+					"roletemplates", "users", "users/status", "workspacerolebindings", "workspaceroles",
+				}, create, update),
+				rule(tenant, []string{"workspaces", "workspacetemplates"}, create, update),
+			},
+		},
+		{
+			// Apart, so that a service account without the annotation never waits for anybody.
+			name: "guard-serviceaccounts.kapis.dev", path: serviceaccount.Path, policy: admissionv1.Fail,
+			rules:      []admissionv1.RuleWithOperations{rule("", []string{"serviceaccounts"}, create, update)},
+			conditions: ofServiceAccounts(),
+		},
+		{name: "validator.users.kapis.dev", path: pathUser, policy: admissionv1.Fail, rules: []admissionv1.RuleWithOperations{users}, conditions: []admissionv1.MatchCondition{notSelf()}},
+		{name: "validator.config.kapis.dev", path: pathConfig, policy: admissionv1.Ignore, rules: []admissionv1.RuleWithOperations{rule("", []string{"secrets"}, create, update)}, namespaces: here, objects: config},
+		{name: "defaulter.users.kapis.dev", path: pathUserDefaults, mutates: true, policy: admissionv1.Fail, rules: []admissionv1.RuleWithOperations{users}, conditions: []admissionv1.MatchCondition{notSelf()}},
+		{name: "defaulter.config.kapis.dev", path: pathConfigDefault, mutates: true, policy: admissionv1.Ignore, rules: []admissionv1.RuleWithOperations{rule("", []string{"secrets"}, create, update)}, namespaces: here, objects: config},
+		{
+			name: "keeper.kapis.dev", path: pathKeep, mutates: true, policy: admissionv1.Fail, conditions: []admissionv1.MatchCondition{notSelf()},
+			rules: []admissionv1.RuleWithOperations{
+				rule("cluster.kubesphere.io", []string{"clusters"}, update), rule("kubesphere.io", []string{"repositories"}, update),
+				rule("application.kubesphere.io", []string{"repos"}, update),
+			},
+		},
+		{
+			name: "injector.serviceaccounts.kapis.dev", path: ksserviceaccount.InjectorPath, mutates: true, policy: admissionv1.Fail,
+			rules: []admissionv1.RuleWithOperations{rule("", []string{"pods"}, create)},
+			conditions: []admissionv1.MatchCondition{{
+				Name: "service-account-asked-for", Expression: `object.metadata.?annotations["` + kubespherev1alpha1.AnnotationPodServiceAccount + `"].orValue("") != ""`,
+			}},
+		},
+	}
+}
+
+// ofServiceAccounts are the conditions under which a service account is asked about: its role changes, and the writer is none who may give any.
+func ofServiceAccounts() []admissionv1.MatchCondition {
+	return []admissionv1.MatchCondition{notSelf(), notSuperuser(), {
+		Name: "role-asked-for", Expression: `object.metadata.?annotations["` + iamv1beta1.AnnotationRole + `"].orValue("") != ` +
+			`(oldObject == null ? "" : oldObject.metadata.?annotations["` + iamv1beta1.AnnotationRole + `"].orValue(""))`,
+	}}
+}
+
+func rule(group string, resources []string, operations ...admissionv1.OperationType) admissionv1.RuleWithOperations {
+	scope := admissionv1.AllScopes
+	return admissionv1.RuleWithOperations{Operations: operations, Rule: admissionv1.Rule{
+		APIGroups: []string{group}, APIVersions: []string{"*"}, Resources: resources, Scope: &scope,
+	}}
+}
+
+// notSelf leaves out what this program writes: it must be able to work before its webhooks answer.
+func notSelf() admissionv1.MatchCondition {
+	return admissionv1.MatchCondition{Name: "not-ks-controller-manager", Expression: `request.userInfo.username != "system:serviceaccount:` + Namespace + ":" + service + `"`}
+}
+
+// notSuperuser leaves out whom kube-apiserver refuses nothing, and who could as well delete the webhooks: so a cluster whose webhooks are lost
+// can be repaired.
+func notSuperuser() admissionv1.MatchCondition {
+	return admissionv1.MatchCondition{Name: "not-superuser", Expression: `!("system:masters" in request.userInfo.groups)`}
+}
+
+// registrar keeps the objects that tell kube-apiserver of the webhooks. It writes them when the webhooks can answer for the first time, since
+// from then on nothing is written without them.
+type registrar struct {
+	api          client.AdmissionregistrationV1Interface
+	entries      func() []entry
+	clientConfig func(path string) admissionv1.WebhookClientConfig
+	// changed receives when clientConfig has changed, limited when entries has.
+	changed, limited <-chan struct{}
+	ready            func() error
+	every            time.Duration
+}
+
+// Start implements manager.Runnable. The leader alone does it: replicas of two versions would not agree.
+func (r *registrar) Start(ctx context.Context) error {
+	tick := time.NewTicker(r.every)
+	defer tick.Stop()
+	first := time.NewTicker(100 * time.Millisecond)
+	defer first.Stop()
+	begun := false
+	for {
+		if r.ready() == nil {
+			if !begun {
+				begun = true
+				first.Stop()
+			}
+			if err := r.register(ctx); err != nil && ctx.Err() == nil {
+				klog.ErrorS(err, "kube-apiserver may not know of the webhooks as they are; this is tried again", "after", r.every)
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		case <-first.C:
+		case <-r.changed:
+		case <-r.limited:
+		}
+	}
+}
+
+// register brings both objects up to date.
+func (r *registrar) register(ctx context.Context) error {
+	if err := r.validating(ctx); err != nil {
+		return fmt.Errorf("keep the ValidatingWebhookConfiguration %s: %w", configuration, err)
+	}
+	if err := r.mutating(ctx); err != nil {
+		return fmt.Errorf("keep the MutatingWebhookConfiguration %s: %w", configuration, err)
+	}
+	return nil
+}
+
+func configurationMeta() metav1.ObjectMeta {
+	return metav1.ObjectMeta{Name: configuration, Labels: map[string]string{mirror.LabelManagedBy: mirror.ManagedBy, "app.kubernetes.io/part-of": "ks-apiserver"}}
+}
+
+func (r *registrar) validating(ctx context.Context) error {
+	want := &admissionv1.ValidatingWebhookConfiguration{ObjectMeta: configurationMeta(), Webhooks: r.validatingWebhooks()}
+	api := r.api.ValidatingWebhookConfigurations()
+	now, err := api.Get(ctx, configuration, metav1.GetOptions{})
+	switch {
+	case apierrors.IsNotFound(err):
+		_, err = api.Create(ctx, want, metav1.CreateOptions{})
+	case err == nil && !equality.Semantic.DeepEqual(now.Webhooks, want.Webhooks):
+		now.Webhooks, now.Labels = want.Webhooks, want.Labels
+		_, err = api.Update(ctx, now, metav1.UpdateOptions{})
+	}
+	return err
+}
+
+func (r *registrar) mutating(ctx context.Context) error {
+	want := &admissionv1.MutatingWebhookConfiguration{ObjectMeta: configurationMeta(), Webhooks: r.mutatingWebhooks()}
+	api := r.api.MutatingWebhookConfigurations()
+	now, err := api.Get(ctx, configuration, metav1.GetOptions{})
+	switch {
+	case apierrors.IsNotFound(err):
+		_, err = api.Create(ctx, want, metav1.CreateOptions{})
+	case err == nil && !equality.Semantic.DeepEqual(now.Webhooks, want.Webhooks):
+		now.Webhooks, now.Labels = want.Webhooks, want.Labels
+		_, err = api.Update(ctx, now, metav1.UpdateOptions{})
+	}
+	return err
+}
+
+// validatingWebhooks have all that kube-apiserver would fill in, so that what is there compares equal.
+func (r *registrar) validatingWebhooks() []admissionv1.ValidatingWebhook {
+	var out []admissionv1.ValidatingWebhook
+	equivalent, seconds := admissionv1.Equivalent, int32(timeout)
+	for _, e := range r.entries() {
+		if !e.mutates {
+			effects := admissionv1.SideEffectClassNone
+			if e.reserves {
+				effects = admissionv1.SideEffectClassNoneOnDryRun
+			}
+			out = append(out, admissionv1.ValidatingWebhook{
+				Name: e.name, ClientConfig: r.clientConfig(e.path), Rules: e.rules, FailurePolicy: &e.policy, MatchPolicy: &equivalent,
+				NamespaceSelector: &e.namespaces, ObjectSelector: &e.objects, SideEffects: &effects, TimeoutSeconds: &seconds,
+				AdmissionReviewVersions: []string{"v1"}, MatchConditions: e.conditions,
+			})
+		}
+	}
+	return out
+}
+
+func (r *registrar) mutatingWebhooks() []admissionv1.MutatingWebhook {
+	var out []admissionv1.MutatingWebhook
+	none, equivalent, never, seconds := admissionv1.SideEffectClassNone, admissionv1.Equivalent, admissionv1.NeverReinvocationPolicy, int32(timeout)
+	for _, e := range r.entries() {
+		if e.mutates {
+			out = append(out, admissionv1.MutatingWebhook{
+				Name: e.name, ClientConfig: r.clientConfig(e.path), Rules: e.rules, FailurePolicy: &e.policy, MatchPolicy: &equivalent,
+				NamespaceSelector: &e.namespaces, ObjectSelector: &e.objects, SideEffects: &none, TimeoutSeconds: &seconds,
+				AdmissionReviewVersions: []string{"v1"}, ReinvocationPolicy: &never, MatchConditions: e.conditions,
+			})
+		}
+	}
+	return out
+}
+
+// clientConfig says how kube-apiserver reaches a path, and whose certificate it is to find there.
+func (h *webhooks) clientConfig(path string) admissionv1.WebhookClientConfig {
+	if h.url != nil {
+		at := h.url.JoinPath(path).String()
+		return admissionv1.WebhookClientConfig{URL: &at, CABundle: h.keeper.Bundle()}
+	}
+	port := int32(443)
+	return admissionv1.WebhookClientConfig{CABundle: h.keeper.Bundle(), Service: &admissionv1.ServiceReference{
+		Namespace: Namespace, Name: service, Path: &path, Port: &port,
+	}}
+}

@@ -1,0 +1,197 @@
+package controllermanager
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/tls"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/url"
+	"strconv"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
+	ctrlwebhook "sigs.k8s.io/controller-runtime/pkg/webhook"
+	webhook "sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+
+	"kapis.dev/ks-apiserver/pkg/admission"
+	quotav1alpha2 "kapis.dev/ks-apiserver/pkg/api/quota/v1alpha2"
+	"kapis.dev/ks-apiserver/pkg/authz/rbac"
+	"kapis.dev/ks-apiserver/pkg/certificate"
+	"kapis.dev/ks-apiserver/pkg/controller/configsecret"
+	"kapis.dev/ks-apiserver/pkg/controller/ksserviceaccount"
+	"kapis.dev/ks-apiserver/pkg/controller/mirror"
+	"kapis.dev/ks-apiserver/pkg/controller/resourcequota"
+	"kapis.dev/ks-apiserver/pkg/controller/serviceaccount"
+	"kapis.dev/ks-apiserver/pkg/controller/user"
+	users "kapis.dev/ks-apiserver/pkg/iam"
+	"kapis.dev/ks-apiserver/pkg/resource"
+	"kapis.dev/ks-apiserver/pkg/store"
+)
+
+const (
+	// service is how kube-apiserver reaches the webhooks in the cluster, in Namespace.
+	service = "ks-controller-manager"
+	// certificateSecret has the authority and the certificate of the webhooks.
+	certificateSecret = "ks-controller-manager-webhook"
+
+	labelProtected = "kubesphere.io/protected-resource"
+)
+
+// webhooks are what kube-apiserver asks before it stores. Every replica answers.
+type webhooks struct {
+	// url is where they are from outside the cluster; nil for the service.
+	url *url.URL
+	// host is the name of the host's Cluster, "" on a member.
+	host   string
+	server ctrlwebhook.Server
+	keeper *certificate.Keeper
+	client kubernetes.Interface
+	index  *rbac.Index
+	known  *admission.Known
+	limits *resourcequota.Limits
+	store  *store.Store
+	synced []func() error
+}
+
+// newWebhooks makes the certificate and begins to follow roles and bindings, until ctx ends. Port 0 is no webhooks: then it returns nil.
+func newWebhooks(ctx context.Context, rc *rest.Config, o Options) (*webhooks, error) {
+	if o.WebhookPort == 0 {
+		return nil, nil //nolint:nilnil // nil is none
+	}
+	h := &webhooks{known: admission.NewKnown(), limits: resourcequota.NewLimits()}
+	hosts, bind := []string{service + "." + Namespace + ".svc", service + "." + Namespace, service}, ""
+	if o.WebhookURL != "" {
+		u, err := url.Parse(o.WebhookURL)
+		if err != nil || u.Scheme != "https" || u.Hostname() == "" || u.RawQuery != "" || u.Fragment != "" || u.User != nil {
+			return nil, fmt.Errorf("--webhook-url: %.100q is not the https URL of a host: https://HOST:PORT is expected", o.WebhookURL)
+		}
+		h.url, hosts = u, []string{u.Hostname()}
+		if ip := net.ParseIP(u.Hostname()); ip != nil && ip.IsLoopback() {
+			bind = ip.String()
+		}
+	}
+	if err := free(ctx, net.JoinHostPort(bind, strconv.Itoa(o.WebhookPort))); err != nil {
+		return nil, fmt.Errorf("serve webhooks: %w", err)
+	}
+	var err error
+	if h.client, err = kubernetes.NewForConfig(rc); err != nil {
+		return nil, fmt.Errorf("make a client of the cluster: %w", err)
+	}
+	h.keeper, err = certificate.Open(ctx, certificate.Options{
+		Secrets: h.client.CoreV1().Secrets(Namespace), Name: certificateSecret, Hosts: hosts, Now: time.Now,
+	})
+	if err != nil {
+		return nil, err
+	}
+	h.server = ctrlwebhook.NewServer(ctrlwebhook.Options{Host: bind, Port: o.WebhookPort, TLSOpts: []func(*tls.Config){func(c *tls.Config) {
+		c.MinVersion, c.GetCertificate = tls.VersionTLS12, h.keeper.Certificate
+	}}})
+	return h, h.follow(ctx, rc)
+}
+
+// follow feeds what the rules ask.
+func (h *webhooks) follow(ctx context.Context, rc *rest.Config) (err error) {
+	if h.index, err = rbac.NewIndex(); err != nil {
+		return err
+	}
+	if h.store, err = store.New(ctx, store.Options{Config: rc}); err != nil {
+		return err
+	}
+	for gvr, sink := range h.index.Sinks() {
+		h.synced = append(h.synced, h.store.Feed(gvr, sink))
+	}
+	for gvr, sink := range h.known.Sinks() {
+		h.synced = append(h.synced, h.store.Feed(gvr, sink))
+	}
+	h.synced = append(h.synced, h.store.Feed(quotav1alpha2.SchemeGroupVersion.WithResource("resourcequotas"), h.limits))
+	return nil
+}
+
+// ready is nil once every kind of role and binding is known. A kind that the cluster does not have has no objects.
+func (h *webhooks) ready() error {
+	for _, synced := range h.synced {
+		if err := synced(); err != nil && !apierrors.IsNotFound(err) {
+			return err
+		}
+	}
+	return nil
+}
+
+// handlers are who answers, by the path. The paths are those that configurations of existing installations have, where there are such.
+func (h *webhooks) handlers(mgr manager.Manager) map[string]webhook.Handler {
+	cached, live := mgr.GetClient(), mgr.GetAPIReader()
+	asked := &native{client: cached}
+	names := &users.NativeNames{Client: h.client.RbacV1(), Selector: mirror.LabelManagedBy + "!=" + mirror.ManagedBy, Now: time.Now}
+	guard := &judge{guard: &admission.Guard{Holdings: h.index, Known: h.known, Host: h.host, Named: names.Has, NamedGroup: names.HasGroup, Native: asked.may}, ready: h.ready}
+	return map[string]webhook.Handler{
+		pathGuard:         guard,
+		pathUserDefaults:  user.NewDefaulter(time.Now),
+		pathUser:          &user.Validator{Users: cached},
+		pathConfigDefault: &configsecret.Defaulter{Random: rand.Reader},
+		pathConfig:        &configsecret.Validator{Secrets: live},
+		pathProtector:     webhook.HandlerFunc(protect),
+		pathKeep:          keeper{resource.Hidden},
+
+		serviceaccount.Path:           guard,
+		ksserviceaccount.InjectorPath: &ksserviceaccount.Injector{Client: cached, Live: live},
+		resourcequota.Path:            resourcequota.NewValidator(cached, live, cached),
+	}
+}
+
+// add serves the webhooks by mgr, and keeps the objects that tell kube-apiserver of them.
+func (h *webhooks) add(mgr manager.Manager) error {
+	for path, handler := range h.handlers(mgr) {
+		h.server.Register(path, &webhook.Webhook{Handler: handler})
+	}
+	expires := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "ks_webhook_certificate_expiration_timestamp_seconds",
+		Help: "When the serving certificate of the webhooks ends. It is renewed when a third of its life is left.",
+	}, func() float64 { return float64(h.keeper.Expires().Unix()) })
+	if err := metrics.Registry.Register(expires); err != nil {
+		return fmt.Errorf("register the metric of the webhooks' certificate: %w", err)
+	}
+	for _, r := range []manager.Runnable{
+		everywhere{func(ctx context.Context) error { h.keeper.Run(ctx); return nil }},
+		everywhere{func(ctx context.Context) error { <-ctx.Done(); h.store.Wait(); return nil }},
+		&registrar{api: h.client.AdmissionregistrationV1(), entries: func() []entry { return entries(h.limits) },
+			clientConfig: h.clientConfig, changed: h.keeper.Changed(), limited: h.limits.Changed(), ready: h.ready, every: registrarEvery},
+	} {
+		if err := mgr.Add(r); err != nil {
+			return fmt.Errorf("make ready to serve webhooks: %w", err)
+		}
+	}
+	if err := mgr.AddReadyzCheck("webhooks", h.server.StartedChecker()); err != nil {
+		return fmt.Errorf("add the readiness check of webhooks: %w", err)
+	}
+	if err := mgr.AddReadyzCheck("roles", func(*http.Request) error { return h.ready() }); err != nil {
+		return fmt.Errorf("add the readiness check of roles: %w", err)
+	}
+	return nil
+}
+
+// everywhere is what every replica runs, whoever leads.
+type everywhere struct {
+	run func(context.Context) error
+}
+
+// Start implements manager.Runnable.
+func (e everywhere) Start(ctx context.Context) error { return e.run(ctx) }
+
+// NeedLeaderElection implements manager.LeaderElectionRunnable.
+func (everywhere) NeedLeaderElection() bool { return false }
+
+func unmarshal(raw []byte, into any) error {
+	if err := json.Unmarshal(raw, into); err != nil {
+		return errors.New("the object can't be read")
+	}
+	return nil
+}
