@@ -12,6 +12,11 @@ func (o *order) create() (any, error) {
 	if err != nil {
 		return nil, err
 	}
+	if o.guarded() {
+		if err := o.judge(body.text, nil); err != nil {
+			return nil, err
+		}
+	}
 	out.body = body.text
 	return o.reply(out)
 }
@@ -22,12 +27,16 @@ func (o *order) update() (any, error) {
 		return nil, err
 	}
 	keep := o.hiddenMissing(body)
-	if o.workspace == "" && keep == nil {
+	guarded := o.guarded()
+	if o.workspace == "" && keep == nil && !guarded {
 		out.body = body.text
 		return o.reply(out)
 	}
-	return o.locked(keep != nil, body.resourceVersion, func(now *state) (outgoing, error) {
+	return o.locked(keep != nil || guarded, body.resourceVersion, func(now *state) (outgoing, error) {
 		out.body = with(now.fill(body.text, keep), quote(now.resourceVersion), "metadata", "resourceVersion")
+		if guarded {
+			return out, o.judge(out.body, now)
+		}
 		return out, nil
 	})
 }
@@ -152,6 +161,9 @@ func (o *order) locked(whole bool, asked scalar, make func(*state) (outgoing, er
 			return nil, apierrors.NewConflict(o.kind.GVR.GroupResource(), o.info.Name, errChanged)
 		}
 		out, err := make(now)
+		if apierrors.IsConflict(err) && asked.value == "" && attempt < attempts {
+			continue
+		}
 		if err != nil {
 			return nil, err
 		}

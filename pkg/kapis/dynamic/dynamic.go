@@ -3,6 +3,9 @@
 package dynamic
 
 import (
+	"context"
+	"net/url"
+
 	"kapis.dev/ks-apiserver/pkg/authz"
 	"kapis.dev/ks-apiserver/pkg/query"
 	"kapis.dev/ks-apiserver/pkg/request"
@@ -25,6 +28,11 @@ type Handler struct {
 	// Kube is asked for what no cache can answer: writes, and sub-resources. Without it, there are no
 	// routes for them.
 	Kube Kube
+	// Guard judges writes of what grants rights. nil judges none.
+	Guard Guard
+	// Glimpse returns the query that somebody may ask about all objects of a kind in the place of what he asked, of which he may see but a part; nil for
+	// none, and nil itself for nobody.
+	Glimpse func(ctx context.Context, gr schema.GroupResource, asked url.Values) (*query.Query, error)
 }
 
 // WebServices returns the routes of the core group and those of any group that has no WebService of its
@@ -158,6 +166,13 @@ func (b bound) list(r *restful.Request) (any, error) {
 	}
 	if src != nil {
 		return b.Streams.Answer(src), nil
+	}
+	if t.scope.Part != nil && b.Glimpse != nil {
+		if other, err := b.Glimpse(ctx, t.kind.GVR.GroupResource(), r.Request.URL.Query()); err != nil {
+			return nil, err
+		} else if other != nil {
+			q, t.scope.Part = other, nil
+		}
 	}
 	page, err := b.Resources.List(ctx, t.kind, t.scope, q)
 	if err == nil && q.ManagedFields {

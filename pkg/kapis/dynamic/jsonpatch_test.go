@@ -40,7 +40,7 @@ func FuzzAnAcceptedJSONPatchKeepsWhatThePathSays(f *testing.F) {
 				return
 			}
 		}
-		patch, err := jsonpatch.DecodePatch([]byte(o.guard(text, &state{uid: "u"})))
+		patch, err := jsonpatch.DecodePatch([]byte(o.guard(text, &state{uid: "u"}, false)))
 		if err != nil {
 			return
 		}

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"kapis.dev/ks-apiserver/pkg/rawjson"
+	"kapis.dev/ks-apiserver/pkg/resource"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -55,24 +56,8 @@ func (o *order) look(whole bool) (*state, error) {
 }
 
 // secretPaths are fields that no read shows, by kind. Who writes back what he read does not have them:
-// an update that lacks one keeps it. To remove one is what a patch can say.
-func secretPaths(gr schema.GroupResource) [][]string {
-	switch gr {
-	case schema.GroupResource{Group: "iam.kubesphere.io", Resource: "users"}:
-		return [][]string{{"spec", "password"}}
-	case schema.GroupResource{Group: "cluster.kubesphere.io", Resource: "clusters"}:
-		return [][]string{{"spec", "connection", "kubeconfig"}, {"spec", "connection", "token"}}
-	}
-	return nil
-}
-
-// hidden is what answers to writes of a kind leave out, nil for most kinds.
-func hidden(gr schema.GroupResource) rawjson.Cut {
-	if paths := secretPaths(gr); paths != nil {
-		return rawjson.Cuts(paths...)
-	}
-	return nil
-}
+// an update that lacks one keeps it.
+func secretPaths(gr schema.GroupResource) [][]string { return resource.Hidden(gr) }
 
 // hiddenMissing returns the hidden fields that the body of an update does not have.
 func (o *order) hiddenMissing(body *object) [][]string {

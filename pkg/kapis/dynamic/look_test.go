@@ -15,6 +15,11 @@ func user1(spec string) string {
 	return `{"apiVersion":"iam.kubesphere.io/v1beta1","kind":"User","metadata":{"name":"u"},"spec":` + spec + `}`
 }
 
+// appliedUser is a user with what kubectl apply was given.
+func appliedUser(given string) string {
+	return `{"metadata":{"name":"u","annotations":{"kubectl.kubernetes.io/last-applied-configuration":"` + given + `"}},"spec":{}}`
+}
+
 func TestAnswersToWritesShowNoPassword(t *testing.T) { // S3, S57
 	w := newWorld(t)
 	list := `{"kind":"UserList","items":[` + user1(`{"password":"`+hash+`","email":"e"}`) + `,` + user1(`{"password":"`+hash+`"}`) + `]}`
@@ -22,6 +27,7 @@ func TestAnswersToWritesShowNoPassword(t *testing.T) { // S3, S57
 		{"Create", "POST", users, user1(`{"password":"canary"}`), user1(`{"password":"canary"}`), user1(`{}`)},
 		{"Update", "PUT", users + "/u", user1(`{"password":"canary"}`), user1(`{"email":"e","password":"canary"}`), user1(`{"email":"e"}`)},
 		{"Patch", "PATCH", users + "/u", `{}`, user1(`{"password":"` + hash + `","email":"e"}`), user1(`{"email":"e"}`)},
+		{"PatchOfWhatWasApplied", "PATCH", users + "/u", `{}`, appliedUser(`{\"spec\":{\"password\":\"canary\",\"email\":\"e\"}}`), appliedUser(`{\"spec\":{\"email\":\"e\"}}`)},
 		{"PatchOfTheStatus", "PATCH", users + "/u/status", `{}`, user1(`{"password":"` + hash + `"}`), user1(`{}`)},
 		{"Delete", "DELETE", users + "/u", "", user1(`{"password":"` + hash + `"}`), user1(`{}`)},
 		{"DeleteOptionally", "DELETE", users + "/u", "", `{"kind":"Status","status":"Success"}`, `{"kind":"Status","status":"Success"}`},
@@ -48,6 +54,7 @@ func TestAPatchShowsNoPasswordElsewhere(t *testing.T) { // S3, S25
 	for _, op := range []string{
 		`{"op":"copy","from":"/spec/password","path":"/metadata/annotations/a"}`, `{"op":"move","from":"/spec/password","path":"/spec/description"}`,
 		`{"op":"copy","from":"/spec","path":"/status"}`, `{"op":"copy","from":"","path":"/status"}`, `{"op":"test","path":"/spec/password","value":"x"}`, `{"op":"test","path":"/spec","value":{}}`,
+		`{"op":"copy","from":"/metadata/annotations/kubectl.kubernetes.io~1last-applied-configuration","path":"/metadata/annotations/a"}`, `{"op":"test","path":"/metadata/annotations","value":{}}`,
 	} {
 		w.refused(t, 400, "not shown", "PATCH", users+"/u", "["+op+"]")
 	}

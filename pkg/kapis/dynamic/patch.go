@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"kapis.dev/ks-apiserver/pkg/rawjson"
+	"kapis.dev/ks-apiserver/pkg/resource"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
@@ -53,18 +54,20 @@ func (o *order) objectPatch(out outgoing, text string) (any, error) {
 		return nil, err
 	}
 	out.body = patch.text
-	if o.workspace == "" {
+	guarded := o.guarded()
+	if o.workspace == "" && !guarded {
 		return o.reply(out)
 	}
-	if patch.directive != "" && out.contentType == typeStrategicPatch {
-		return nil, badRequest("the directive %s is not supported in a workspace: it could remove the workspace's label", patch.directive)
+	if o.workspace != "" {
+		if err := o.stampPatch(out, patch); err != nil {
+			return nil, err
+		}
 	}
-	if err := o.stamp(patch); err != nil {
-		return nil, err
-	}
-	out.body = patch.text
-	answer, err := o.locked(false, patch.resourceVersion, func(now *state) (outgoing, error) {
+	answer, err := o.locked(guarded, patch.resourceVersion, func(now *state) (outgoing, error) {
 		out.body = with(patch.text, quote(now.resourceVersion), "metadata", "resourceVersion")
+		if guarded {
+			return out, o.judgePatch(out, now)
+		}
 		return out, nil
 	})
 	if apierrors.IsNotFound(err) && out.contentType == typeApplyPatch && o.info.Subresource == "" && patch.resourceVersion.value == "" {
@@ -73,9 +76,23 @@ func (o *order) objectPatch(out outgoing, text string) (any, error) {
 	return answer, err
 }
 
+// stampPatch sets the label of the workspace in a patch.
+func (o *order) stampPatch(out outgoing, patch *object) error {
+	if patch.directive != "" && out.contentType == typeStrategicPatch {
+		return badRequest("the directive %s is not supported in a workspace: it could remove the workspace's label", patch.directive)
+	}
+	return o.stamp(patch)
+}
+
 // applyNew applies a configuration of an object that is not there, or not in the workspace. If it is
 // there after all, the version refuses the change, and the caller is told that it is not.
 func (o *order) applyNew(out outgoing, text string) (any, error) {
+	out.body = text
+	if o.guarded() {
+		if err := o.judgePatch(out, nil); err != nil {
+			return nil, err
+		}
+	}
 	out.body = with(text, quote(missingVersion), "metadata", "resourceVersion")
 	res, err := o.send(out)
 	if err != nil {
@@ -105,24 +122,28 @@ func (o *order) jsonPatch(out outgoing, text string) (any, error) {
 		}
 	}
 	out.body = text
-	if o.workspace == "" {
+	switch {
+	case o.guarded():
+		return o.guardedJSONPatch(out, text)
+	case o.workspace == "":
 		return o.reply(out)
 	}
 	now, err := o.look(false)
 	if err != nil {
 		return nil, err
 	}
-	out.body = o.guard(text, now)
+	out.body = o.guard(text, now, false)
 	return o.reply(out)
 }
 
-// guard puts tests around the operations of a patch. The patch is applied as a whole, to one state of
+// guard puts tests around the operations of a patch, with exact one for the version. The patch is applied as a whole, to one state of
 // the object: so it is this object and of this workspace before it, and of this workspace after it.
-func (o *order) guard(text string, now *state) string {
+func (o *order) guard(text string, now *state, exact bool) string {
 	before, after := []string{test("/metadata/uid", now.uid)}, []string(nil)
-	if o.info.Subresource == "scale" { // which has no labels: then it must be what was looked at
+	if exact || o.info.Subresource == "scale" { // scale has no labels: then it must be what was looked at
 		before = append(before, test("/metadata/resourceVersion", now.resourceVersion))
-	} else {
+	}
+	if o.info.Subresource != "scale" && o.workspace != "" {
 		label := test(pointer("metadata", "labels", workspaceLabel), o.workspace)
 		before, after = append(before, label), append(after, label)
 	}
@@ -236,10 +257,8 @@ func (o *order) checkSource(op *operation) error {
 	default:
 		return nil
 	}
-	for _, path := range secretPaths(o.kind.GVR.GroupResource()) {
-		if touches(source, pointer(path...)) {
-			return badRequest("the JSON patch may not %s from %.200q: %s is not shown", op.op, source, pointer(path...))
-		}
+	if resource.Hides(o.kind.GVR.GroupResource(), source) {
+		return badRequest("the JSON patch may not %s from %.200q: something of it is not shown", op.op, source)
 	}
 	return nil
 }

@@ -12,6 +12,7 @@ import (
 
 	"kapis.dev/ks-apiserver/pkg/rawjson"
 	"kapis.dev/ks-apiserver/pkg/request"
+	"kapis.dev/ks-apiserver/pkg/resource"
 	"kapis.dev/ks-apiserver/pkg/web"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -81,8 +82,8 @@ func (o *order) translate(r *http.Request) (*request.Info, error) {
 // answer is what kube-apiserver answered. It is a web.Responder.
 type answer struct {
 	*http.Response
-	// cut is left out of the object.
-	cut rawjson.Cut
+	// redaction takes out of the object what is hidden; nil for nothing.
+	redaction *resource.Redaction
 }
 
 // reply sends the write itself, and answers with what comes of it.
@@ -97,7 +98,7 @@ func (o *order) reply(out outgoing) (any, error) {
 func (o *order) answer(res *http.Response) *answer {
 	a := &answer{Response: res}
 	if o.info.Subresource == "" || o.info.Subresource == "status" {
-		a.cut = hidden(o.kind.GVR.GroupResource())
+		a.redaction = resource.RedactionOf(o.kind.GVR.GroupResource())
 	}
 	return a
 }
@@ -127,7 +128,7 @@ func (a *answer) Respond(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	h.Set("X-Content-Type-Options", "nosniff")
-	if a.cut != nil && a.StatusCode < 300 {
+	if a.redaction != nil && a.StatusCode < 300 {
 		a.writeCut(w, r)
 		return
 	}
@@ -150,7 +151,7 @@ func (a *answer) code() int {
 func (a *answer) writeCut(w http.ResponseWriter, r *http.Request) {
 	text, err := readAll(a.Response)
 	if err == nil {
-		text, err = cutObject(text, a.cut)
+		text, err = redacted(text, a.redaction)
 	}
 	if err != nil {
 		web.WriteError(w, r, fmt.Errorf("read kube-apiserver's answer to a write: %w", err))
@@ -161,7 +162,7 @@ func (a *answer) writeCut(w http.ResponseWriter, r *http.Request) {
 	_, _ = io.WriteString(w, text) // the client is gone: nobody is left to tell
 }
 
-func cutObject(text string, cut rawjson.Cut) (string, error) {
+func redacted(text string, x *resource.Redaction) (string, error) {
 	if items := rawjson.Get(text, "items"); items != "" {
 		out := []byte{'['}
 		for e := rawjson.Array(items); e.Next(); {
@@ -169,13 +170,13 @@ func cutObject(text string, cut rawjson.Cut) (string, error) {
 				out = append(out, ',')
 			}
 			var err error
-			if out, err = rawjson.AppendWithout(out, e.Value, "", cut); err != nil {
+			if out, err = x.Append(out, e.Value); err != nil {
 				return "", err
 			}
 		}
 		return with(text, string(append(out, ']')), "items"), nil
 	}
-	out, err := rawjson.AppendWithout(nil, text, "", cut)
+	out, err := x.Append(nil, text)
 	return string(out), err
 }
 
@@ -186,7 +187,7 @@ func read(res *http.Response) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if res.StatusCode == http.StatusOK {
+	if res.StatusCode == http.StatusOK || res.StatusCode == http.StatusCreated {
 		return text, nil
 	}
 	var s metav1.Status

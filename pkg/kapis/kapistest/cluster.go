@@ -47,6 +47,44 @@ func (workloads) ServerResourcesForGroupVersionWithContext(context.Context, stri
 // broken names answer with 500, as long as the test lives.
 func NewStore(t testing.TB, objects map[string][]any, broken ...string) *store.Store {
 	t.Helper()
+	return newStore(t, workloads{}, objects, broken...)
+}
+
+// NewAccounts is NewStore for a cluster that serves users, and what they may have: roles, bindings, templates, workspaces, namespaces.
+func NewAccounts(t testing.TB, objects map[string][]any) *store.Store {
+	t.Helper()
+	return newStore(t, people{}, objects)
+}
+
+// people is a cluster that serves the kinds of NewAccounts.
+type people struct{ workloads }
+
+func (people) GroupsAndMaybeResourcesWithContext(context.Context) (*metav1.APIGroupList,
+	map[schema.GroupVersion]*metav1.APIResourceList, map[schema.GroupVersion]error, error) {
+	groups, lists := &metav1.APIGroupList{}, map[schema.GroupVersion]*metav1.APIResourceList{}
+	verbs := metav1.Verbs{"get", "list", "watch", "create", "update", "patch", "delete"}
+	for gv, kinds := range map[schema.GroupVersion]map[string]string{
+		{Version: "v1"}: {"namespaces": "Namespace"},
+		{Group: "tenant.kubesphere.io", Version: "v1beta1"}: {"workspaces": "Workspace", "workspacetemplates": "WorkspaceTemplate"},
+		{Group: "iam.kubesphere.io", Version: "v1beta1"}: {
+			"users": "User", "roletemplates": "RoleTemplate", "globalroles": "GlobalRole", "globalrolebindings": "GlobalRoleBinding",
+			"workspaceroles": "WorkspaceRole", "workspacerolebindings": "WorkspaceRoleBinding", "clusterroles": "ClusterRole",
+			"clusterrolebindings": "ClusterRoleBinding", "roles": "Role", "rolebindings": "RoleBinding",
+		},
+	} {
+		v := metav1.GroupVersionForDiscovery{GroupVersion: gv.String(), Version: gv.Version}
+		groups.Groups = append(groups.Groups, metav1.APIGroup{Name: gv.Group, PreferredVersion: v, Versions: []metav1.GroupVersionForDiscovery{v}})
+		lists[gv] = &metav1.APIResourceList{}
+		for plural, kind := range kinds {
+			lists[gv].APIResources = append(lists[gv].APIResources,
+				metav1.APIResource{Name: plural, Kind: kind, Namespaced: plural == "roles" || plural == "rolebindings", Verbs: verbs})
+		}
+	}
+	return groups, lists, nil, nil
+}
+
+func newStore(t testing.TB, kinds store.Discovery, objects map[string][]any, broken ...string) *store.Store {
+	t.Helper()
 	frames := map[string][]string{}
 	for path, all := range objects {
 		for _, o := range all {
@@ -82,7 +120,7 @@ func NewStore(t testing.TB, objects map[string][]any, broken ...string) *store.S
 		wait = 200 * time.Millisecond // what is broken stays so
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	st, err := store.New(ctx, store.Options{Config: &rest.Config{Host: srv.URL}, Discovery: workloads{}, Schemas: resource.Schemas(), SyncWait: wait})
+	st, err := store.New(ctx, store.Options{Config: &rest.Config{Host: srv.URL}, Discovery: kinds, Schemas: resource.Schemas(), SyncWait: wait})
 	if err != nil {
 		t.Fatal(err)
 	}

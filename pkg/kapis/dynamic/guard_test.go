@@ -1,0 +1,171 @@
+package dynamic
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strings"
+	"testing"
+
+	"kapis.dev/ks-apiserver/pkg/admission"
+	"kapis.dev/ks-apiserver/pkg/kapis/kapistest"
+	"kapis.dev/ks-apiserver/pkg/rawjson"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// strict refuses every Workspace that has "evil" in it, which stands for a kind of roles, and notes what it is asked.
+type strict struct {
+	asked []admission.Write
+	// before runs before it answers.
+	before func()
+}
+
+func (s *strict) Guards(gr schema.GroupResource) bool { return gr.Resource == "workspaces" }
+
+func (s *strict) Check(_ context.Context, w *admission.Write) error {
+	s.asked = append(s.asked, *w)
+	if s.before != nil {
+		s.before()
+	}
+	if strings.Contains(string(w.Object), "evil") {
+		return apierrors.NewForbidden(w.GVR.GroupResource(), w.Name, errors.New("bob does not hold it"))
+	}
+	return nil
+}
+
+const (
+	roles    = "/kapis/tenant.kubesphere.io/v1beta1/workspaces"
+	roleNow  = `{"apiVersion":"tenant.kubesphere.io/v1beta1","kind":"Workspace","metadata":{"name":"r","uid":"u1","resourceVersion":"7"},"rules":[]}`
+	goodRole = `{"apiVersion":"tenant.kubesphere.io/v1beta1","kind":"Workspace","metadata":{"name":"r"},"rules":[]}`
+	evilRole = `{"apiVersion":"tenant.kubesphere.io/v1beta1","kind":"Workspace","metadata":{"name":"r"},"rules":["evil"]}`
+)
+
+func newGuardedWorld(t *testing.T) (*world, *strict) {
+	t.Helper()
+	k, g := &fakeKube{}, &strict{}
+	k.answer = func(s seen) (int, string) {
+		switch {
+		case s.method == http.MethodGet:
+			return http.StatusOK, roleNow
+		case strings.Contains(s.body, "evil"): // what comes of it
+			return http.StatusOK, evilRole
+		}
+		return http.StatusOK, goodRole
+	}
+	return &world{k, kapistest.Container(WebServices(&Handler{Resources: kapistest.NewService(t), Kube: k, Guard: g})...)}, g
+}
+
+// earnest are the writes that were no dry run.
+func (w *world) earnest() (out []seen) {
+	for _, s := range w.writes() {
+		if !strings.Contains(s.query, "dryRun=All") {
+			out = append(out, s)
+		}
+	}
+	return out
+}
+
+func TestWhatTheGuardRefusesIsNotSent(t *testing.T) { // S6, S60
+	for name, c := range map[string]struct{ method, path, body, contentType string }{
+		"Create":     {http.MethodPost, roles, evilRole, typeJSON},
+		"Replace":    {http.MethodPut, roles + "/r", evilRole, typeJSON},
+		"MergePatch": {http.MethodPatch, roles + "/r", `{"rules":["evil"]}`, typeMergePatch},
+		"JSONPatch":  {http.MethodPatch, roles + "/r", `[{"op":"add","path":"/rules/-","value":"evil"}]`, typeJSONPatch},
+		"AnArray":    {http.MethodPatch, roles + "/r", `[{"op":"add","path":"/rules/-","value":"evil"}]`, typeMergePatch},
+		"Strategic":  {http.MethodPatch, roles + "/r", `{"rules":["evil"]}`, typeStrategicPatch},
+		"Apply":      {http.MethodPatch, roles + "/r?fieldManager=x", evilRole, typeApplyPatch},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w, g := newGuardedWorld(t)
+			rec := w.do(t, c.method, c.path, c.body, "Content-Type: "+c.contentType)
+			if rec.Code != http.StatusForbidden || !strings.Contains(rec.Body.String(), "does not hold it") || len(w.earnest()) != 0 {
+				t.Errorf("%d %s, sent %+v", rec.Code, rec.Body, w.earnest())
+			}
+			one := g.asked[0]
+			if len(g.asked) != 1 || one.By.GetName() != "bob" || one.GVR.Resource != "workspaces" || (one.Verb == "update") != (string(one.Old) == roleNow) {
+				t.Errorf("asked %+v", g.asked)
+			}
+		})
+	}
+}
+
+func TestAnAppliedRoleThatIsNotThereIsJudgedToo(t *testing.T) { // S6
+	w, g := newGuardedWorld(t)
+	inner := w.answer
+	w.answer = func(s seen) (int, string) {
+		if s.method == http.MethodGet {
+			return http.StatusNotFound, `{"kind":"Status","status":"Failure","code":404,"reason":"NotFound"}`
+		}
+		_, body := inner(s)
+		return http.StatusCreated, body
+	}
+	if rec := w.do(t, http.MethodPatch, roles+"/r?fieldManager=x", evilRole, "Content-Type: "+typeApplyPatch); rec.Code != http.StatusForbidden || len(w.earnest()) != 0 || g.asked[0].Verb != "create" {
+		t.Errorf("%d %s, asked %+v", rec.Code, rec.Body, g.asked)
+	}
+	if rec := w.do(t, http.MethodPatch, roles+"/r?fieldManager=x", goodRole, "Content-Type: "+typeApplyPatch); rec.Code != http.StatusOK || len(w.earnest()) != 1 || !strings.Contains(w.earnest()[0].body, `"resourceVersion":"1"`) {
+		t.Errorf("%d %s, sent %+v", rec.Code, rec.Body, w.earnest())
+	}
+}
+
+func TestWhatIsSentIsWhatTheGuardHasSeen(t *testing.T) { // S6
+	for name, c := range map[string]struct{ method, path, body, contentType, lock string }{
+		"Replace":    {http.MethodPut, roles + "/r", goodRole, typeJSON, `"resourceVersion":"7"`},
+		"MergePatch": {http.MethodPatch, roles + "/r", `{"rules":[]}`, typeMergePatch, `"resourceVersion":"7"`},
+		"Apply":      {http.MethodPatch, roles + "/r?fieldManager=x", goodRole, typeApplyPatch, `"resourceVersion":"7"`},
+		"JSONPatch":  {http.MethodPatch, roles + "/r", `[{"op":"remove","path":"/rules/0"}]`, typeJSONPatch, `{"op":"test","path":"/metadata/resourceVersion","value":"7"}`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w, g := newGuardedWorld(t)
+			rec := w.do(t, c.method, c.path, c.body, "Content-Type: "+c.contentType)
+			sent := w.earnest()
+			if rec.Code != http.StatusOK || len(g.asked) != 1 || len(sent) != 1 || !strings.Contains(sent[0].body, c.lock) {
+				t.Fatalf("%d %s, sent %+v", rec.Code, rec.Body, sent)
+			}
+			for _, s := range w.writes() {
+				if c.method == http.MethodPatch && (s.body != sent[0].body || s.contentType != sent[0].contentType) {
+					t.Errorf("tried was %s, sent %s", s.body, sent[0].body)
+				}
+			}
+		})
+	}
+}
+
+func TestAWriteBetweenIsSeenAndJudgedAgain(t *testing.T) {
+	for name, c := range map[string]struct {
+		body, contentType string
+		code              int
+	}{
+		"MergePatch": {`{"rules":[]}`, typeMergePatch, http.StatusConflict}, "JSONPatch": {`[{"op":"remove","path":"/rules/0"}]`, typeJSONPatch, http.StatusUnprocessableEntity},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w, g := newGuardedWorld(t)
+			inner, version := w.answer, "7"
+			w.answer = func(s seen) (int, string) {
+				switch {
+				case s.method == http.MethodGet:
+					return http.StatusOK, with(roleNow, quote(version), "metadata", "resourceVersion")
+				case !strings.Contains(s.query, "dryRun") && version == "7":
+					version = "8"
+					return c.code, `{"kind":"Status","status":"Failure","code":409,"reason":"Conflict"}`
+				}
+				return inner(s)
+			}
+			rec := w.do(t, http.MethodPatch, roles+"/r", c.body, "Content-Type: "+c.contentType)
+			if rec.Code != http.StatusOK || len(g.asked) != 2 || rawjson.GetText(string(g.asked[1].Old), "metadata", "resourceVersion") != "8" {
+				t.Errorf("%d %s, asked %d times", rec.Code, rec.Body, len(g.asked))
+			}
+		})
+	}
+}
+
+func TestOtherKindsAreNotSlowedDown(t *testing.T) {
+	w, g := newGuardedWorld(t)
+	if rec := w.do(t, http.MethodPatch, "/kapi/v1/namespaces/a/pods/p", `{"evil":1}`, "Content-Type: "+typeMergePatch); rec.Code != http.StatusOK || len(w.seen) != 1 || len(g.asked) != 0 {
+		t.Errorf("%d %s, seen %+v", rec.Code, rec.Body, w.seen)
+	}
+	if w.do(t, http.MethodDelete, roles+"/r", ""); len(g.asked) != 0 || len(w.earnest()) != 1 {
+		t.Error("a deletion is judged")
+	}
+}
