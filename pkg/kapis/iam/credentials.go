@@ -109,7 +109,7 @@ func (h *V1beta1) createKey(r *restful.Request) (any, error) {
 }
 
 func (h *V1beta1) deleteKey(r *restful.Request) (any, error) {
-	u, err := h.user(r, "apikeys")
+	u, err := h.other(r, "apikeys")
 	if err != nil {
 		return nil, err
 	}
@@ -121,7 +121,7 @@ func (h *V1beta1) deleteKey(r *restful.Request) (any, error) {
 }
 
 func (h *V1beta1) deleteKeys(r *restful.Request) (any, error) {
-	u, err := h.user(r, "apikeys")
+	u, err := h.other(r, "apikeys")
 	if err != nil {
 		return nil, err
 	}
@@ -160,7 +160,7 @@ func (h *V1beta1) listSessions(r *restful.Request) (any, error) {
 }
 
 func (h *V1beta1) deleteSession(r *restful.Request) (any, error) {
-	u, err := h.user(r, "sessions")
+	u, err := h.other(r, "sessions")
 	if err != nil {
 		return nil, err
 	}
@@ -177,7 +177,7 @@ func (h *V1beta1) deleteSession(r *restful.Request) (any, error) {
 }
 
 func (h *V1beta1) deleteSessions(r *restful.Request) (any, error) {
-	u, err := h.user(r, "sessions")
+	u, err := h.other(r, "sessions")
 	if err != nil {
 		return nil, err
 	}
@@ -218,7 +218,7 @@ func (h *V1beta1) factors(r *restful.Request) (any, error) {
 // deleteFactors is for somebody who manages users, when one has lost his device. One's own are changed on the account page, which asks
 // for a proof.
 func (h *V1beta1) deleteFactors(r *restful.Request) (any, error) {
-	u, err := h.user(r, "factors")
+	u, err := h.other(r, "factors")
 	if err != nil {
 		return nil, err
 	}

@@ -22,20 +22,20 @@ func TestPasswords(t *testing.T) {
 		code int
 		say  string
 	}{
-		"OwnWithTheCurrentOne":      {caller("alice"), "alice", `{"currentPassword":"` + secret + `","password":"` + fresh + `"}`, 200, "sessionsEnded"},
-		"OwnWithout":                {caller("alice"), "alice", `{"password":"` + fresh + `"}`, 400, "incorrect old password"},
-		"OwnWithAWrongOne":          {caller("alice"), "alice", `{"currentPassword":"nope","password":"` + fresh + `"}`, 400, "incorrect old password"},
-		"OwnOfWhoHasNone":           {caller("ldap"), "ldap", `{"password":"` + fresh + `"}`, 400, "incorrect old password"},
-		"AManagersReset":            {caller("bob"), "alice", `{"password":"` + fresh + `","rePassword":"` + fresh + `"}`, 200, "success"},
-		"AManagersWithAWrongOne":    {caller("bob"), "alice", `{"currentPassword":"nope","password":"` + fresh + `"}`, 400, "incorrect old password"},
-		"Repeated":                  {caller("bob"), "alice", `{"password":"` + fresh + `","rePassword":"other"}`, 400, "differ"},
-		"Weak":                      {caller("bob"), "alice", `{"password":"short"}`, 400, "8 to 64"},
-		"AHash":                     {caller("bob"), "alice", `{"password":"$2a$10$N9qo8uLOickgx2ZMRZoMyeIjZAgcfl7p92ldGxad68LJZdL17lhWy"}`, 400, "hash"},
-		"TheOneInUse":               {caller("bob"), "alice", `{"password":"` + secret + `"}`, 400, "in use"},
-		"NoJSON":                    {caller("bob"), "alice", `password=x`, 400, "JSON"},
-		"TooLong":                   {caller("bob"), "alice", `{"password":"` + strings.Repeat("x", maxSmall) + `"}`, 413, ""},
+		"OwnWithTheCurrentOne":      {as("alice"), "alice", `{"currentPassword":"` + secret + `","password":"` + fresh + `"}`, 200, "sessionsEnded"},
+		"OwnWithout":                {as("alice"), "alice", `{"password":"` + fresh + `"}`, 400, "incorrect old password"},
+		"OwnWithAWrongOne":          {as("alice"), "alice", `{"currentPassword":"nope","password":"` + fresh + `"}`, 400, "incorrect old password"},
+		"OwnOfWhoHasNone":           {as("ldap"), "ldap", `{"password":"` + fresh + `"}`, 400, "incorrect old password"},
+		"AManagersReset":            {as("bob"), "alice", `{"password":"` + fresh + `","rePassword":"` + fresh + `"}`, 200, "success"},
+		"AManagersWithAWrongOne":    {as("bob"), "alice", `{"currentPassword":"nope","password":"` + fresh + `"}`, 400, "incorrect old password"},
+		"Repeated":                  {as("bob"), "alice", `{"password":"` + fresh + `","rePassword":"other"}`, 400, "differ"},
+		"Weak":                      {as("bob"), "alice", `{"password":"short"}`, 400, "8 to 64"},
+		"AHash":                     {as("bob"), "alice", `{"password":"$2a$10$N9qo8uLOickgx2ZMRZoMyeIjZAgcfl7p92ldGxad68LJZdL17lhWy"}`, 400, "hash"},
+		"TheOneInUse":               {as("bob"), "alice", `{"password":"` + secret + `"}`, 400, "in use"},
+		"NoJSON":                    {as("bob"), "alice", `password=x`, 400, "JSON"},
+		"TooLong":                   {as("bob"), "alice", `{"password":"` + strings.Repeat("x", maxSmall) + `"}`, 413, ""},
 		"ByAnAPIKey":                {withKey("bob"), "alice", `{"password":"` + fresh + `"}`, 403, "API key"},
-		"OfNobody":                  {caller("bob"), "nobody", `{"password":"` + fresh + `"}`, 404, ""},
+		"OfNobody":                  {as("bob"), "nobody", `{"password":"` + fresh + `"}`, 404, ""},
 		"OfAnotherWhoHasTheOldName": {&user.DefaultInfo{Name: "alice", UID: "uid-of-old"}, "alice", `{"password":"` + fresh + `"}`, 200, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -60,16 +60,16 @@ func TestTheCurrentPasswordCantBeGuessed(t *testing.T) {
 	w := newWorld(t)
 	body := `{"currentPassword":"nope","password":"Secret-123"}`
 	for range 3 {
-		w.want(400, caller("alice"), http.MethodPut, "/users/alice/password", body)
+		w.want(400, as("alice"), http.MethodPut, "/users/alice/password", body)
 	}
-	w.want(429, caller("alice"), http.MethodPut, "/users/alice/password", body)
-	w.want(429, caller("alice"), http.MethodPut, "/users/alice/password", strings.Replace(body, "nope", secret, 1))
+	w.want(429, as("alice"), http.MethodPut, "/users/alice/password", body)
+	w.want(429, as("alice"), http.MethodPut, "/users/alice/password", strings.Replace(body, "nope", secret, 1))
 }
 
 func TestAUserIsCreatedAsTheCaller(t *testing.T) {
 	w := newWorld(t)
 	// As the console sends it, with a password in clear text.
-	answer := w.want(200, caller("bob"), http.MethodPost, "/users?dryRun=All&x=y", `{"metadata":{"annotations":{"iam.kubesphere.io/uninitialized":"true"},"name":"carol"},`+
+	answer := w.want(200, as("bob"), http.MethodPost, "/users?dryRun=All&x=y", `{"metadata":{"annotations":{"iam.kubesphere.io/uninitialized":"true"},"name":"carol"},`+
 		`"apiVersion":"iam.kubesphere.io/v1beta1","kind":"User","spec":{"email":"carol@example.com","password":"Secret-123"},"status":{"state":"Active"}}`)
 	if len(w.sent) != 1 || !strings.HasPrefix(w.sent[0], "bob POST /apis/iam.kubesphere.io/v1beta1/users?dryRun=All {") {
 		t.Fatalf("%v", w.sent)
@@ -80,7 +80,7 @@ func TestAUserIsCreatedAsTheCaller(t *testing.T) {
 	if strings.Contains(answer, "password") || !strings.Contains(answer, "carol@example.com") {
 		t.Errorf("%s", answer)
 	}
-	w.want(200, caller("bob"), http.MethodPost, "/users", `{"metadata":{"name":"no-password"}}`)
+	w.want(200, as("bob"), http.MethodPost, "/users", `{"metadata":{"name":"no-password"}}`)
 	w.want(200, withKey("bob"), http.MethodPost, "/users", `{"metadata":{"name":"by-key"}}`)
 	for body, code := range map[string]int{
 		`{"metadata":{"name":"taken"}}`:                                                          409,
@@ -94,9 +94,9 @@ func TestAUserIsCreatedAsTheCaller(t *testing.T) {
 		`null`: 400,
 		``:     400,
 	} {
-		w.want(code, caller("bob"), http.MethodPost, "/users", body)
+		w.want(code, as("bob"), http.MethodPost, "/users", body)
 	}
-	w.want(400, caller("bob"), http.MethodPost, "/users?dryrun=All", `{"metadata":{"name":"x"}}`)
+	w.want(400, as("bob"), http.MethodPost, "/users?dryrun=All", `{"metadata":{"name":"x"}}`)
 }
 
 func TestWhoRegistersNamesAnIdentity(t *testing.T) {
@@ -119,30 +119,30 @@ func TestAPIKeysAreMadeByTheirUserOnly(t *testing.T) {
 	expires := `"expiresAt":"` + noon().Add(time.Hour).Format(time.RFC3339) + `"`
 	body := `{"description":"ci","currentPassword":"` + secret + `",` + expires + `}`
 	made := Key{}
-	if err := json.Unmarshal([]byte(w.want(200, caller("alice"), http.MethodPost, "/users/alice/apikeys", body)), &made); err != nil || !strings.HasPrefix(made.Token, "ksk_"+made.Name) {
+	if err := json.Unmarshal([]byte(w.want(200, as("alice"), http.MethodPost, "/users/alice/apikeys", body)), &made); err != nil || !strings.HasPrefix(made.Token, "ksk_"+made.Name) {
 		t.Fatalf("%+v, %v", made, err)
 	}
 	for name, test := range map[string]struct {
 		by   user.Info
 		code int
 	}{
-		"AManager": {caller("bob"), 403}, "AnotherKey": {withKey("alice"), 403}, "AnOlderUserOfTheName": {&user.DefaultInfo{Name: "alice", UID: "old"}, 403},
+		"AManager": {as("bob"), 403}, "AnotherKey": {withKey("alice"), 403}, "AnOlderUserOfTheName": {&user.DefaultInfo{Name: "alice", UID: "old"}, 403},
 	} {
 		if code, answer := w.do(test.by, http.MethodPost, "/users/alice/apikeys", body); code != test.code {
 			t.Errorf("%s: %d %s", name, code, answer)
 		}
 	}
-	w.want(400, caller("alice"), http.MethodPost, "/users/alice/apikeys", `{"currentPassword":"`+secret+`"}`)
-	w.want(400, caller("alice"), http.MethodPost, "/users/alice/apikeys", `{"expiresAt":"soon"}`)
-	list := w.want(200, caller("bob"), http.MethodGet, "/users/alice/apikeys", "")
+	w.want(400, as("alice"), http.MethodPost, "/users/alice/apikeys", `{"currentPassword":"`+secret+`"}`)
+	w.want(400, as("alice"), http.MethodPost, "/users/alice/apikeys", `{"expiresAt":"soon"}`)
+	list := w.want(200, as("bob"), http.MethodGet, "/users/alice/apikeys", "")
 	if !strings.Contains(list, made.Name) || strings.Contains(list, made.Token) || strings.Contains(list, "token") || !strings.Contains(list, `"totalItems":1`) {
 		t.Errorf("%s", list)
 	}
-	w.want(404, caller("bob"), http.MethodDelete, "/users/bob/apikeys/"+made.Name, "")
-	w.want(404, caller("alice"), http.MethodDelete, "/users/alice/apikeys/none", "")
-	w.want(200, caller("alice"), http.MethodDelete, "/users/alice/apikeys/"+made.Name, "")
-	w.want(200, caller("bob"), http.MethodDelete, "/users/alice/apikeys", "")
-	if list := w.want(200, caller("alice"), http.MethodGet, "/users/alice/apikeys", ""); list != `{"items":[],"totalItems":0}` {
+	w.want(404, as("bob"), http.MethodDelete, "/users/bob/apikeys/"+made.Name, "")
+	w.want(404, as("alice"), http.MethodDelete, "/users/alice/apikeys/none", "")
+	w.want(200, as("alice"), http.MethodDelete, "/users/alice/apikeys/"+made.Name, "")
+	w.want(200, as("bob"), http.MethodDelete, "/users/alice/apikeys", "")
+	if list := w.want(200, as("alice"), http.MethodGet, "/users/alice/apikeys", ""); list != `{"items":[],"totalItems":0}` {
 		t.Errorf("%s", list)
 	}
 }
@@ -152,23 +152,23 @@ func TestAnAPIKeyNeedsAProofOfNow(t *testing.T) {
 	w := newWorld(t)
 	expires := `"expiresAt":"` + noon().Add(time.Hour).Format(time.RFC3339) + `"`
 	for _, proof := range []string{"", `"currentPassword":"wrong",`} {
-		w.want(400, caller("alice"), http.MethodPost, "/users/alice/apikeys", `{`+proof+expires+`}`)
+		w.want(400, as("alice"), http.MethodPost, "/users/alice/apikeys", `{`+proof+expires+`}`)
 	}
 	// Who has no password proves himself by a login at his provider.
 	for ago, code := range map[time.Duration]int{time.Minute: 200, justNow + time.Second: 403} {
 		w.proved = noon().Add(-ago)
-		w.want(code, caller("ldap"), http.MethodPost, "/users/ldap/apikeys", `{`+expires+`}`)
+		w.want(code, as("ldap"), http.MethodPost, "/users/ldap/apikeys", `{`+expires+`}`)
 	}
 }
 
 func TestSessionsAreListedAndEnded(t *testing.T) {
 	w := newWorld(t)
-	if list := w.want(200, caller("alice"), http.MethodGet, "/users/alice/sessions", ""); !strings.Contains(list, `"name":"s-of-uid-alice"`) || !strings.Contains(list, "192.0.2.1") {
+	if list := w.want(200, as("alice"), http.MethodGet, "/users/alice/sessions", ""); !strings.Contains(list, `"name":"s-of-uid-alice"`) || !strings.Contains(list, "192.0.2.1") {
 		t.Errorf("%s", list)
 	}
-	w.want(404, caller("alice"), http.MethodDelete, "/users/alice/sessions/s-of-uid-bob", "")
-	w.want(200, caller("alice"), http.MethodDelete, "/users/alice/sessions/s-of-uid-alice", "")
-	w.want(200, caller("bob"), http.MethodDelete, "/users/alice/sessions", "")
+	w.want(404, as("alice"), http.MethodDelete, "/users/alice/sessions/s-of-uid-bob", "")
+	w.want(200, as("alice"), http.MethodDelete, "/users/alice/sessions/s-of-uid-alice", "")
+	w.want(200, as("bob"), http.MethodDelete, "/users/alice/sessions", "")
 	if strings.Join(w.ended, " ") != "s-of-uid-alice uid-alice" {
 		t.Errorf("ended %v", w.ended)
 	}
@@ -176,12 +176,12 @@ func TestSessionsAreListedAndEnded(t *testing.T) {
 
 func TestSecondFactorsAreResetByOthersOnly(t *testing.T) {
 	w := newWorld(t)
-	if got := w.want(200, caller("alice"), http.MethodGet, "/users/alice/factors", ""); got != `{"totp":false,"recoveryLeft":0,"passkeys":[]}` {
+	if got := w.want(200, as("alice"), http.MethodGet, "/users/alice/factors", ""); got != `{"totp":false,"recoveryLeft":0,"passkeys":[]}` {
 		t.Errorf("%s", got)
 	}
-	w.want(403, caller("alice"), http.MethodDelete, "/users/alice/factors", "")
+	w.want(403, as("alice"), http.MethodDelete, "/users/alice/factors", "")
 	w.want(403, withKey("bob"), http.MethodDelete, "/users/alice/factors", "")
-	w.want(200, caller("bob"), http.MethodDelete, "/users/alice/factors", "")
+	w.want(200, as("bob"), http.MethodDelete, "/users/alice/factors", "")
 }
 
 func FuzzCreateUser(f *testing.F) {
@@ -190,7 +190,7 @@ func FuzzCreateUser(f *testing.F) {
 	f.Add(`{"metadata":{"name":{}},"spec":{"password":null}}`)
 	f.Fuzz(func(t *testing.T, body string) {
 		w := newWorld(t)
-		if code, answer := w.do(caller("bob"), http.MethodPost, "/users", body); code >= 500 {
+		if code, answer := w.do(as("bob"), http.MethodPost, "/users", body); code >= 500 {
 			t.Errorf("%q: %d %s", body, code, answer)
 		}
 	})

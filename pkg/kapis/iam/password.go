@@ -50,7 +50,7 @@ type newPassword struct {
 // changePassword sets a password as the caller. Who changes his own proves himself with the current one, whatever he may do to others:
 // a token that was stolen is no way to a password. A current password that is sent is always checked.
 func (h *V1beta1) changePassword(r *restful.Request) (any, error) {
-	u, err := h.user(r, "password")
+	u, err := h.other(r, "password")
 	if err != nil {
 		return nil, err
 	}

@@ -7,7 +7,6 @@ import (
 	"io"
 	"net/http"
 	"net/url"
-	"strings"
 
 	restful "github.com/emicklei/go-restful/v3"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -16,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/authentication/user"
 
+	"kapis.dev/ks-apiserver/pkg/admission"
 	iamv1beta1 "kapis.dev/ks-apiserver/pkg/api/iam/v1beta1"
 	"kapis.dev/ks-apiserver/pkg/authz"
 	"kapis.dev/ks-apiserver/pkg/iam"
@@ -33,7 +33,7 @@ const (
 func (h *V1beta1) createUser(r *restful.Request) (any, error) {
 	ctx := r.Request.Context()
 	info, caller := request.InfoFrom(ctx), request.UserFrom(ctx)
-	if info == nil || caller == nil || info.APIGroup != Group || info.APIVersion != Version || info.Resource != "users" || info.Verb != "create" ||
+	if !isHere(info) || caller == nil || info.Resource != "users" || info.Verb != "create" ||
 		info.Subresource != "" || info.Namespace != "" || info.Workspace != "" {
 		return nil, apierrors.NewNotFound(schema.GroupResource{Group: Group, Resource: "users"}, "")
 	}
@@ -44,14 +44,63 @@ func (h *V1beta1) createUser(r *restful.Request) (any, error) {
 	if caller.GetName() == iamv1beta1.UserPreRegistration {
 		return h.register(r, caller, u)
 	}
+	return h.createWithRole(r, u)
+}
+
+// createWithRole makes a user, and the binding to the role that the annotation globalrole asks for. What the caller may not give, he
+// is told before there is a user.
+func (h *V1beta1) createWithRole(r *restful.Request, u *unstructured.Unstructured) (any, error) {
+	ctx := r.Request.Context()
+	annotations, _, err := unstructured.NestedStringMap(u.Object, "metadata", "annotations")
+	if err != nil {
+		return nil, apierrors.NewBadRequest("metadata.annotations must be an object of strings")
+	}
+	role := annotations[iamv1beta1.AnnotationGlobalRole]
+	if role != "" {
+		delete(annotations, iamv1beta1.AnnotationGlobalRole) // it is ks-controller-manager that says there what is bound
+		u.SetAnnotations(annotations)
+	}
+	query, err := writeParams(r.Request)
+	if err != nil {
+		return nil, err
+	}
+	binding, err := h.planRole(ctx, u.GetName(), role, query)
+	if err != nil {
+		return nil, err
+	}
 	if err := h.hash(r, u); err != nil {
 		return nil, err
 	}
-	return h.create(r.Request, u)
+	body, err := json.Marshal(u.Object)
+	if err != nil {
+		return nil, fmt.Errorf("create a user: %w", err)
+	}
+	if err := h.Guard.Check(ctx, &admission.Write{
+		By: request.UserFrom(ctx), Verb: "create", GVR: resourceOf("users"), Name: u.GetName(), Object: body,
+	}); err != nil {
+		return nil, err
+	}
+	made, err := h.create(r.Request, query, body)
+	if err != nil {
+		return nil, err
+	}
+	if err := h.apply(ctx, binding); err != nil {
+		return nil, fmt.Errorf("the user was made, his role was not given: %w", err)
+	}
+	return shown(made, role)
 }
 
-// readUser reads a User, whatever group's it says it is: the route decides.
+// readUser reads a new User.
 func readUser(r *http.Request) (*unstructured.Unstructured, error) {
+	u, err := readObject(r)
+	if err == nil {
+		unstructured.RemoveNestedField(u.Object, "status") // what it says is the system's
+	}
+	return u, err
+}
+
+// readObject reads a User, whatever group's it says it is: the route decides.
+func readObject(r *http.Request) (*unstructured.Unstructured, error) {
 	raw, err := io.ReadAll(io.LimitReader(r.Body, maxUser+1))
 	switch {
 	case err != nil:
@@ -71,7 +120,6 @@ func readUser(r *http.Request) (*unstructured.Unstructured, error) {
 	}
 	u.SetAPIVersion(Group + "/" + Version)
 	u.SetKind("User")
-	unstructured.RemoveNestedField(u.Object, "status") // what it says is the system's
 	return u, nil
 }
 
@@ -94,25 +142,11 @@ func (h *V1beta1) hash(r *restful.Request, u *unstructured.Unstructured) error {
 	return unstructured.SetNestedField(u.Object, hashed, "spec", "password")
 }
 
-// create sends the object to kube-apiserver as the caller, and answers without the password.
-func (h *V1beta1) create(in *http.Request, u *unstructured.Unstructured) (any, error) {
-	body, err := json.Marshal(u.Object)
-	if err != nil {
-		return nil, fmt.Errorf("create a user: %w", err)
-	}
+// create sends the object to kube-apiserver as the caller, and returns what it made.
+func (h *V1beta1) create(in *http.Request, query url.Values, body []byte) ([]byte, error) {
 	out, err := http.NewRequestWithContext(in.Context(), http.MethodPost, "/", bytes.NewReader(body))
 	if err != nil {
 		return nil, fmt.Errorf("create a user: %w", err)
-	}
-	query := url.Values{}
-	for name, values := range in.URL.Query() {
-		for _, known := range []string{"dryRun", "fieldManager", "fieldValidation"} {
-			if name == known {
-				query[name] = values
-			} else if strings.EqualFold(name, known) {
-				return nil, apierrors.NewBadRequest(fmt.Sprintf("the parameter %q is written %s", name, known))
-			}
-		}
 	}
 	out.URL = &url.URL{Path: usersPath, RawQuery: query.Encode()}
 	out.RemoteAddr = in.RemoteAddr
@@ -132,7 +166,7 @@ func (h *V1beta1) create(in *http.Request, u *unstructured.Unstructured) (any, e
 	return answer(res)
 }
 
-func answer(res *http.Response) (any, error) {
+func answer(res *http.Response) ([]byte, error) {
 	raw, err := io.ReadAll(io.LimitReader(res.Body, maxAnswer+1))
 	if err != nil || len(raw) > maxAnswer {
 		return nil, fmt.Errorf("create a user: read kube-apiserver's answer of %d bytes: %w", len(raw), err)
@@ -144,13 +178,7 @@ func answer(res *http.Response) (any, error) {
 		}
 		return nil, &apierrors.StatusError{ErrStatus: s}
 	}
-	made := map[string]any{}
-	if err := json.Unmarshal(raw, &made); err != nil {
-		return nil, fmt.Errorf("create a user: read kube-apiserver's answer: %w", err)
-	}
-	unstructured.RemoveNestedField(made, "spec", "password")
-	unstructured.RemoveNestedField(made, "metadata", "managedFields")
-	return private{made}, nil
+	return raw, nil
 }
 
 // register makes the user of who has shown an identity. Of what he sends, the name and the e-mail count; whose the identity is

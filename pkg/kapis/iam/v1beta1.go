@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"kapis.dev/ks-apiserver/pkg/authz"
+	"kapis.dev/ks-apiserver/pkg/caller"
 	"kapis.dev/ks-apiserver/pkg/iam"
 	"kapis.dev/ks-apiserver/pkg/idp"
 	"kapis.dev/ks-apiserver/pkg/request"
@@ -26,6 +27,8 @@ import (
 const (
 	Group   = "iam.kubesphere.io"
 	Version = "v1beta1"
+	// OlderVersion is the version that older clients ask: the same routes, with some names of its own.
+	OlderVersion = "v1alpha2"
 )
 
 // V1beta1 serves iam.kubesphere.io/v1beta1.
@@ -41,6 +44,12 @@ type V1beta1 struct {
 	// Kube is kube-apiserver, asked as the caller of a request's context, and Authorizer decides on what is asked.
 	Kube       http.RoundTripper
 	Authorizer authz.Authorizer
+	// Reviews answers who may do what.
+	Reviews Reviews
+	// Rights tell who holds what, Guard refuses to give away more than that, and Caches have what both are made of.
+	Rights Rights
+	Guard  Guard
+	Caches Caches
 	// Trust are the proxies whose word on where a request comes from counts.
 	Trust web.Trust
 	// Now is the clock.
@@ -55,31 +64,65 @@ type Sessions interface {
 }
 
 // WebService returns the routes. The routes of kinds are to be mounted beside them.
-func (h *V1beta1) WebService() *restful.WebService {
-	ws := new(restful.WebService).Path("/kapis/" + Group + "/" + Version).Produces(restful.MIME_JSON)
-	ws.Route(ws.POST("/users").To(web.Handle(h.createUser)).Operation("createUser").
+func (h *V1beta1) WebService() *restful.WebService { return h.service(Version, "") }
+
+// Older returns the routes of OlderVersion, which answer as those of v1beta1 do.
+func (h *V1beta1) Older() *restful.WebService {
+	ws := h.service(OlderVersion, "Older")
+	ws.Route(ws.GET("/users/{user}/globalroles").To(web.Handle(h.globalRoles)).Operation("listOlderUserGlobalRoles").
+		Doc("The roles that a user has on the platform").Param(ws.PathParameter("user", "name of the user")))
+	return ws
+}
+
+func (h *V1beta1) service(version, older string) *restful.WebService {
+	ws := new(restful.WebService).Path("/kapis/" + Group + "/" + version).Produces(restful.MIME_JSON)
+	ws.Route(ws.POST("/users").To(web.Handle(h.createUser)).Operation("create" + older + "User").
 		Doc("Create a user, as the caller; or one's own, after a first login through an identity provider"))
 	for _, r := range []struct {
 		*restful.RouteBuilder
-		id, doc string
-		handle  web.Handler
+		verb, of, doc string
+		handle        web.Handler
 	}{
-		{ws.PUT("/users/{user}/password"), "changePassword", "Set a new password; one's own needs the current one. All sessions of the user end", h.changePassword},
-		{ws.GET("/users/{user}/loginrecords"), "listUserLoginRecords", "The logins of a user, and what failed", h.loginRecords},
-		{ws.GET("/users/{user}/apikeys"), "listUserAPIKeys", "The API keys of a user, the newest first", h.listKeys},
-		{ws.POST("/users/{user}/apikeys"), "createUserAPIKey", "Make an API key of one's own; the answer is the only one that has its token", h.createKey},
-		{ws.DELETE("/users/{user}/apikeys"), "deleteUserAPIKeys", "Revoke all API keys of a user", h.deleteKeys},
-		{ws.DELETE("/users/{user}/apikeys/{name}"), "deleteUserAPIKey", "Revoke an API key", h.deleteKey},
-		{ws.GET("/users/{user}/sessions"), "listUserSessions", "The sessions of a user, the newest first", h.listSessions},
-		{ws.DELETE("/users/{user}/sessions"), "deleteUserSessions", "End all sessions of a user", h.deleteSessions},
-		{ws.DELETE("/users/{user}/sessions/{name}"), "deleteUserSession", "End a session", h.deleteSession},
-		{ws.GET("/users/{user}/factors"), "getUserFactors", "Which second factors a user has", h.factors},
-		{ws.DELETE("/users/{user}/factors"), "deleteUserFactors", "Take all second factors from a user who has lost them", h.deleteFactors},
+		{ws.PUT("/users/{user}"), "replace", "", "Replace a user: the password stays, the state may become Active or Disabled, the annotation globalrole asks for that role", h.replaceUser},
+		{ws.PATCH("/users/{user}"), "patch", "", "Change a user by a JSON patch or a merge patch", h.patchUser},
+		{ws.DELETE("/users/{user}"), "delete", "", "Delete a user, and whatever names him", h.deleteUser},
+		{ws.PUT("/users/{user}/password"), "change", "Password", "Set a new password; one's own needs the current one. All sessions of the user end", h.changePassword},
+		{ws.GET("/users/{user}/loginrecords"), "list", "LoginRecords", "The logins of a user, and what failed", h.loginRecords},
+		{ws.GET("/users/{user}/roletemplates").Param(ws.QueryParameter("scope", "global, workspace, cluster or namespace")).
+			Param(ws.QueryParameter("workspace", "the workspace, where scope is workspace")).
+			Param(ws.QueryParameter("namespace", "the namespace, where scope is namespace")),
+			"list", "RoleTemplates", "The role templates whose rights a user has at a place: what pages show him", h.roleTemplates},
+		{ws.GET("/users/{user}/apikeys"), "list", "APIKeys", "The API keys of a user, the newest first", h.listKeys},
+		{ws.POST("/users/{user}/apikeys"), "create", "APIKey", "Make an API key of one's own; the answer is the only one that has its token", h.createKey},
+		{ws.DELETE("/users/{user}/apikeys"), "delete", "APIKeys", "Revoke all API keys of a user", h.deleteKeys},
+		{ws.DELETE("/users/{user}/apikeys/{name}"), "delete", "APIKey", "Revoke an API key", h.deleteKey},
+		{ws.GET("/users/{user}/sessions"), "list", "Sessions", "The sessions of a user, the newest first", h.listSessions},
+		{ws.DELETE("/users/{user}/sessions"), "delete", "Sessions", "End all sessions of a user", h.deleteSessions},
+		{ws.DELETE("/users/{user}/sessions/{name}"), "delete", "Session", "End a session", h.deleteSession},
+		{ws.GET("/users/{user}/factors"), "get", "Factors", "Which second factors a user has", h.factors},
+		{ws.DELETE("/users/{user}/factors"), "delete", "Factors", "Take all second factors from a user who has lost them", h.deleteFactors},
 	} {
-		ws.Route(r.To(web.Handle(r.handle)).Operation(r.id).Doc(r.doc).Param(ws.PathParameter("user", "name of the user")))
+		ws.Route(r.To(web.Handle(r.handle)).Operation(r.verb + older + "User" + r.of).Doc(r.doc).Param(ws.PathParameter("user", "name of the user")))
 	}
+	if older == "" {
+		h.Reviews.mount(ws)
+	}
+	// What the routes of kinds would do here would ask nobody whether the caller holds less than the user.
+	for i, r := range []*restful.RouteBuilder{ws.DELETE("/users"), ws.PUT("/users/{user}/status"), ws.PATCH("/users/{user}/status")} {
+		ws.Route(r.To(web.Handle(h.oneByOne)).Operation("refuse" + older + "Users" + string(rune(0x41+i))).Doc("Refused: use .../users/{user}"))
+	}
+	h.mountMembers(ws, older)
 	return ws
 }
+
+// oneByOne refuses to delete users together, and to write the state of one apart from him.
+func (h *V1beta1) oneByOne(*restful.Request) (any, error) {
+	return nil, status(http.StatusMethodNotAllowed, metav1.StatusReasonMethodNotAllowed,
+		"users are deleted one by one, and their state is changed by PUT or PATCH of .../users/{user}", 0)
+}
+
+// asCaller asks kube-apiserver as the caller of a request.
+func (h *V1beta1) asCaller() caller.Client { return caller.Client{May: h.Authorizer, Kube: h.Kube} }
 
 // Done is the answer to what has no other.
 type Done struct {
@@ -91,7 +134,7 @@ func done() Done { return Done{"success"} }
 // user returns the user whom a path names, after holding that this very path was authorized.
 func (h *V1beta1) user(r *restful.Request, subresource string) (*iam.User, error) {
 	info, name := request.InfoFrom(r.Request.Context()), r.PathParameter("user")
-	if info == nil || info.APIGroup != Group || info.APIVersion != Version || info.Resource != "users" || info.Subresource != subresource ||
+	if !isHere(info) || info.Resource != "users" || info.Subresource != subresource ||
 		info.Name != name || info.Namespace != "" || info.Workspace != "" {
 		return nil, apierrors.NewNotFound(schema.GroupResource{Group: Group, Resource: "users"}, name)
 	}

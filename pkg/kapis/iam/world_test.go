@@ -20,6 +20,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apiserver/pkg/authentication/user"
 
+	"kapis.dev/ks-apiserver/pkg/admission"
 	"kapis.dev/ks-apiserver/pkg/api/iam/v1beta1"
 	"kapis.dev/ks-apiserver/pkg/api/session/v1alpha1"
 	"kapis.dev/ks-apiserver/pkg/authz"
@@ -51,11 +52,22 @@ type world struct {
 	proved time.Time
 	// made are the users that were registered.
 	made []*v1beta1.User
+	// live answers reads at kube-apiserver, by path; fails are codes to answer writes with first, by path.
+	live  map[string]string
+	fails map[string][]int
+	// statusApart makes status a sub-resource of users.
+	statusApart bool
+	// forbidden is what the guard refuses to write: "create globalrolebindings bob-boss". guarded is what it was asked.
+	forbidden map[string]bool
+	guarded   []string
 }
 
 func newWorld(t *testing.T) *world {
 	t.Helper()
-	w := &world{t: t, users: iam.NewUsers(), written: map[string]string{}}
+	w := &world{
+		t: t, users: iam.NewUsers(), written: map[string]string{},
+		live: map[string]string{}, fails: map[string][]int{}, forbidden: map[string]bool{},
+	}
 	w.user("alice", secret)
 	w.user("bob", secret)
 	w.user("ldap", "")
@@ -79,8 +91,22 @@ func newWorld(t *testing.T) *world {
 		Kube:    w, Authorizer: authz.Func(func(context.Context, user.Info, *request.Info) (authz.Decision, error) {
 			return authz.Decision{Allowed: true, Group: "kapis:global:test"}, nil
 		}),
+		Guard: w, Rights: rights{t: t},
 	}
 	return w
+}
+
+// Check refuses what is forbidden.
+func (w *world) Check(_ context.Context, x *admission.Write) error {
+	what := x.Verb + " " + x.GVR.Resource + " " + x.Name
+	w.guarded = append(w.guarded, what)
+	if x.By == nil || x.GVR.Group != Group || (x.Object == nil) != (x.Verb == "delete") || (x.Old == nil) != (x.Verb == "create") && x.GVR.Resource != "users" {
+		w.t.Errorf("the guard is asked about %+v", x)
+	}
+	if w.forbidden[what] {
+		return forbidden("the caller does not hold it")
+	}
+	return nil
 }
 
 // Create makes a User, as kube-apiserver does.
@@ -163,6 +189,22 @@ func (w *world) RoundTrip(r *http.Request) (*http.Response, error) {
 	w.sent = append(w.sent, fmt.Sprintf("%s %s %s %s", request.UserFrom(ctx).GetName(), r.Method, r.URL, body))
 	w.mu.Unlock()
 	rec := httptest.NewRecorder()
+	path := r.URL.Path
+	if codes := w.fails[r.Method+" "+path]; len(codes) > 0 {
+		w.fails[r.Method+" "+path] = codes[1:]
+		rec.WriteHeader(codes[0])
+		reason := map[int]metav1.StatusReason{404: metav1.StatusReasonNotFound, 409: metav1.StatusReasonConflict, 403: metav1.StatusReasonForbidden}[codes[0]]
+		_ = json.NewEncoder(rec).Encode(metav1.Status{Status: "Failure", Code: int32(codes[0]), Reason: reason, Message: "kube-apiserver says no"})
+		return rec.Result(), nil
+	}
+	if r.Method == http.MethodGet {
+		text, ok := w.live[path]
+		if !ok {
+			w.t.Errorf("nobody expects a look at %s", path)
+		}
+		_, _ = rec.WriteString(text)
+		return rec.Result(), nil
+	}
 	if strings.Contains(string(body), `"taken"`) {
 		s := apierrors.NewAlreadyExists(schema.GroupResource{Resource: "users"}, "taken").ErrStatus
 		rec.WriteHeader(int(s.Code))
@@ -170,12 +212,15 @@ func (w *world) RoundTrip(r *http.Request) (*http.Response, error) {
 		return rec.Result(), nil
 	}
 	rec.WriteHeader(http.StatusCreated)
+	if w.statusApart && r.Method == http.MethodPut {
+		body = []byte(strings.Replace(string(body), `"state":"Disabled"`, `"state":"Active"`, 1))
+	}
 	_, _ = rec.Write(body)
 	return rec.Result(), nil
 }
 
-// caller is somebody who asks.
-func caller(name string) user.Info {
+// as is somebody who asks.
+func as(name string) user.Info {
 	return &user.DefaultInfo{Name: name, UID: "uid-" + name, Groups: []string{user.AllAuthenticated}}
 }
 
@@ -186,7 +231,10 @@ func withKey(name string) user.Info {
 // do asks as the server would have it asked: parsed and authorized.
 func (w *world) do(u user.Info, method, path, body string) (int, string) {
 	w.t.Helper()
-	r := httptest.NewRequestWithContext(w.t.Context(), method, root+path, strings.NewReader(body))
+	if !strings.HasPrefix(path, "/kapis/") {
+		path = root + path
+	}
+	r := httptest.NewRequestWithContext(w.t.Context(), method, path, strings.NewReader(body))
 	r.Header.Set("Content-Type", "application/json")
 	info, err := request.Parse(r)
 	if err != nil {
@@ -194,7 +242,7 @@ func (w *world) do(u user.Info, method, path, body string) (int, string) {
 	}
 	ctx := request.WithUser(request.WithInfo(r.Context(), info), u)
 	rec := httptest.NewRecorder()
-	kapistest.Container(w.h.WebService()).ServeHTTP(rec, r.WithContext(authz.WithDecision(ctx, authz.Decision{Allowed: true})))
+	kapistest.Container(w.h.WebService(), w.h.Older()).ServeHTTP(rec, r.WithContext(authz.WithDecision(ctx, authz.Decision{Allowed: true})))
 	return rec.Code, rec.Body.String()
 }
 

@@ -1,0 +1,216 @@
+package iam
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	"kapis.dev/ks-apiserver/pkg/admission"
+	"kapis.dev/ks-apiserver/pkg/authz"
+	"kapis.dev/ks-apiserver/pkg/caller"
+	"kapis.dev/ks-apiserver/pkg/rawjson"
+	"kapis.dev/ks-apiserver/pkg/request"
+)
+
+// attempts is how often a write is tried whose object changes between the look at it and the write.
+const attempts = 5
+
+// change is what is to be written so that a user has one role at a place, or none. It is planned from the caches, checked whole, and only then
+// sent: each write depends on the version that was seen.
+type change struct {
+	*level
+	at    authz.Place
+	user  string
+	steps []step
+}
+
+// step is one write of a binding.
+type step struct {
+	write admission.Write
+	order caller.Order
+}
+
+// plan says what has to be written so that a user has the role at a place and no other there; an empty role stands for none. What he has by a
+// group stays. The new binding is made before the old ones go, so that nobody is without for a moment.
+func (h *V1beta1) plan(ctx context.Context, l *level, at authz.Place, username, role string, query url.Values) (*change, error) {
+	c := &change{level: l, at: at, user: username}
+	snap, err := h.Caches.Snapshot(ctx, resourceOf(l.bindings))
+	if err != nil {
+		return nil, err
+	}
+	has := role == ""
+	for _, g := range h.Rights.Held(himself(username), at) {
+		r, ok := snap.Get(at.Namespace, g.Binding)
+		switch {
+		case !ok: // gone already
+		case !has && g.Role.Name == role:
+			has = true
+		default:
+			s, err := c.without(ctx, r.JSON, query)
+			if err != nil {
+				return nil, err
+			}
+			c.steps = append(c.steps, s)
+		}
+	}
+	if has {
+		return c, nil
+	}
+	name := bindingName(username, role)
+	if _, taken := snap.Get(at.Namespace, name); taken {
+		name = distinctName(username, role)
+	}
+	s, err := c.with(ctx, name, role, query)
+	if err != nil {
+		return nil, err
+	}
+	c.steps = append([]step{s}, c.steps...)
+	return c, nil
+}
+
+// with is the write of a new binding.
+func (c *change) with(ctx context.Context, name, role string, query url.Values) (step, error) {
+	raw, err := c.binding(c.at, name, c.user, role)
+	if err != nil {
+		return step{}, err
+	}
+	return step{
+		write: admission.Write{By: request.UserFrom(ctx), Verb: "create", GVR: resourceOf(c.bindings), Namespace: c.at.Namespace, Name: name, Object: raw},
+		order: caller.Order{Method: http.MethodPost, Path: pathOf(c.bindings, c.at.Namespace), Query: query, Body: raw, Implied: true},
+	}, nil
+}
+
+// without is the write that takes the user out of a binding, which goes when it names nobody else.
+func (c *change) without(ctx context.Context, binding string, query url.Values) (step, error) {
+	name := rawjson.GetText(binding, "metadata", "name")
+	s := step{
+		write: admission.Write{By: request.UserFrom(ctx), Verb: "delete", GVR: resourceOf(c.bindings), Namespace: c.at.Namespace, Name: name, Old: []byte(binding)},
+		order: caller.Order{Method: http.MethodDelete, Path: pathOf(c.bindings, c.at.Namespace) + "/" + name, Query: query, Implied: true},
+	}
+	object := map[string]json.RawMessage{}
+	var subjects []rbacv1.Subject
+	err := json.Unmarshal([]byte(binding), &object)
+	if err == nil {
+		err = json.Unmarshal(object["subjects"], &subjects)
+	}
+	if err != nil {
+		return s, fmt.Errorf("read the binding %q: %w", name, err)
+	}
+	rest := make([]rbacv1.Subject, 0, len(subjects))
+	for _, one := range subjects {
+		if one.Kind != rbacv1.UserKind || one.Name != c.user {
+			rest = append(rest, one)
+		}
+	}
+	if len(rest) == 0 {
+		s.order.Body, err = json.Marshal(map[string]any{"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": map[string]string{
+			"uid": rawjson.GetText(binding, "metadata", "uid"), "resourceVersion": rawjson.GetText(binding, "metadata", "resourceVersion"),
+		}})
+		return s, err
+	}
+	if object["subjects"], err = json.Marshal(rest); err != nil {
+		return s, fmt.Errorf("change the binding %q: %w", name, err)
+	}
+	raw, err := json.Marshal(object)
+	s.write.Verb, s.write.Object = "update", raw
+	s.order.Method, s.order.Body = http.MethodPut, raw
+	return s, err
+}
+
+// check asks the guard about every write of the change. Nothing is sent before all of them may be.
+func (h *V1beta1) check(ctx context.Context, c *change) error {
+	for i := range c.steps {
+		if err := h.Guard.Check(ctx, &c.steps[i].write); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// apply sends the writes of a change, and waits until this replica's caches have seen what they brought: so that who asks next sees it.
+func (h *V1beta1) apply(ctx context.Context, c *change) error {
+	version := ""
+	for i := range c.steps {
+		out, err := h.send(ctx, c, c.steps[i])
+		if err != nil {
+			return err
+		}
+		if v := rawjson.GetText(string(out), "metadata", "resourceVersion"); v != "" && len(c.steps[i].order.Query) == 0 {
+			version = v
+		}
+	}
+	if version != "" {
+		_, _ = h.Caches.SnapshotAt(ctx, resourceOf(c.bindings), version) // a cache that lags is no failure of the write
+	}
+	return nil
+}
+
+// send sends one write. A binding that somebody else has changed since it was seen is looked at again.
+func (h *V1beta1) send(ctx context.Context, c *change, s step) ([]byte, error) {
+	for attempt := 1; ; attempt++ {
+		out, err := h.asCaller().Do(ctx, s.order)
+		switch {
+		case s.write.Verb == "create":
+			return out, err
+		case apierrors.IsNotFound(err):
+			return nil, nil // somebody else took it away
+		case !apierrors.IsConflict(err) || attempt == attempts:
+			return out, err
+		}
+		now, err := h.asCaller().Do(ctx, caller.Order{Method: http.MethodGet, Path: pathOf(c.bindings, c.at.Namespace) + "/" + s.write.Name, Implied: true})
+		if apierrors.IsNotFound(err) {
+			return nil, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		if s, err = c.without(ctx, string(now), s.order.Query); err != nil {
+			return nil, err
+		}
+		if err := h.Guard.Check(ctx, &s.write); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// bindingName is what a binding is called that gives a role to one user.
+func bindingName(username, role string) string {
+	if name := username + "-" + role; len(name) <= validation.DNS1123SubdomainMaxLength {
+		return name
+	}
+	return distinctName(username, role)
+}
+
+// distinctName is a name that no other user and role have, whatever hyphens are in theirs.
+func distinctName(username, role string) string {
+	sum := sha256.Sum256([]byte(username + "\x00" + role))
+	name := username + "-" + role
+	return strings.TrimRight(name[:min(len(name), 200)], ".-") + "-" + hex.EncodeToString(sum[:6])
+}
+
+func isLabelValue(s string) bool { return len(validation.IsValidLabelValue(s)) == 0 }
+
+// writeParams are the parameters of a write that are passed on with each write that it stands for. One that is known but for its capitals is
+// refused: a dryrun that is dropped would be a write in earnest.
+func writeParams(r *http.Request) (url.Values, error) {
+	out := url.Values{}
+	for name, values := range r.URL.Query() {
+		for _, known := range []string{"dryRun", "fieldManager", "fieldValidation"} {
+			if name == known {
+				out[name] = values
+			} else if strings.EqualFold(name, known) {
+				return nil, apierrors.NewBadRequest(fmt.Sprintf("the parameter %.100q is written %s", name, known))
+			}
+		}
+	}
+	return out, nil
+}

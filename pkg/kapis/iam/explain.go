@@ -1,0 +1,313 @@
+package iam
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	restful "github.com/emicklei/go-restful/v3"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apiserver/pkg/authentication/user"
+	kjson "sigs.k8s.io/json"
+
+	iamv1beta1 "kapis.dev/ks-apiserver/pkg/api/iam/v1beta1"
+	"kapis.dev/ks-apiserver/pkg/authz"
+	"kapis.dev/ks-apiserver/pkg/request"
+)
+
+// maxGrants bounds the bindings in an explanation.
+const maxGrants = 200
+
+// explanation is the answer to "why may he, or why not?".
+type explanation struct {
+	APIVersion string `json:"apiVersion"`
+	Kind       string `json:"kind"`
+	// User is who was asked about, Asked what, in words.
+	User  string `json:"user"`
+	Asked string `json:"asked"`
+	reviewStatus
+	// Scopes are those that have a say on it, in the order in which they are asked.
+	Scopes []scopeExplanation `json:"scopes"`
+}
+
+type scopeExplanation struct {
+	Scope string `json:"scope"`
+	// Place is the workspace or the namespace; left out where the caller may not know it.
+	Place string `json:"place,omitempty"`
+	// Grants are the bindings of the user, and of the user's groups, the one that decided first.
+	Grants []grantView `json:"grants,omitempty"`
+	// Hidden counts those that the caller may not see, Omitted those that are too many to show.
+	Hidden  int `json:"hidden,omitempty"`
+	Omitted int `json:"omitted,omitempty"`
+	// Missing says why nothing at this scope allows it; empty where something does.
+	Missing string `json:"missing,omitempty"`
+}
+
+// grantView is a binding as it is shown.
+type grantView struct {
+	Binding   reference          `json:"binding"`
+	Role      reference          `json:"role"`
+	Subject   rbacv1.Subject     `json:"subject"`
+	Rule      *rbacv1.PolicyRule `json:"rule,omitempty"`
+	Condition string             `json:"condition,omitempty"`
+	Held      bool               `json:"held"`
+	Why       string             `json:"why,omitempty"`
+}
+
+// reference names an object of iam.kubesphere.io.
+type reference struct {
+	Kind      string `json:"kind"`
+	Namespace string `json:"namespace,omitempty"`
+	Workspace string `json:"workspace,omitempty"`
+	Name      string `json:"name"`
+}
+
+// explain answers an accessexplanation: the decision, as a review has it, and what it is made of.
+func (v *Reviews) explain(r *restful.Request) (any, error) {
+	asker, err := v.asker(r, "accessexplanations")
+	if err != nil {
+		return nil, err
+	}
+	raw, err := readReview(r.Request)
+	if err != nil {
+		return nil, err
+	}
+	var body struct {
+		Spec reviewSpec `json:"spec"`
+	}
+	if err := kjson.UnmarshalCaseSensitivePreserveInts(raw, &body); err != nil {
+		return nil, apierrors.NewBadRequest("the body is not an AccessExplanation: spec is that of a SubjectAccessReview, or has user, method and path")
+	}
+	info, err := body.Spec.info()
+	if err != nil {
+		return nil, apierrors.NewBadRequest(err.Error())
+	}
+	ctx := r.Request.Context()
+	u, why, err := asker.subject(ctx, &body.Spec)
+	switch {
+	case err != nil:
+		return nil, err
+	case u == nil:
+		return nil, forbidden(why)
+	}
+	e := explanation{
+		APIVersion: Group + "/" + Version, Kind: "AccessExplanation", User: u.GetName(), Asked: asked(info), reviewStatus: v.decide(ctx, u, info),
+	}
+	info, grants := v.grants(u, info)
+	sight := asker.sight()
+	if u != asker.user {
+		if err := sight.cover(ctx, &e.reviewStatus, grants); err != nil {
+			return nil, err
+		}
+	}
+	if e.Scopes, err = sight.scopes(ctx, u.GetName(), info, grants); err != nil {
+		return nil, err
+	}
+	if info.Scope == request.Global && !e.Allowed && !e.Denied && e.Reason != "" {
+		e.Reason += "; only roles on the platform have a say on " + info.Resource
+	}
+	return private{e}, nil
+}
+
+// grants returns the bindings of u that bear on a request; or those on the request that it stands for, whose right is as good, and which
+// is what people have, or lack.
+func (v *Reviews) grants(u user.Info, info *request.Info) (*request.Info, []authz.Grant) {
+	grants := v.Grants.Explain(u, info)
+	if as := v.Alias(info); as != nil && !decides(grants) {
+		return as, v.Grants.Explain(u, as)
+	}
+	return info, grants
+}
+
+func decides(grants []authz.Grant) bool { return len(grants) > 0 && grants[0].Held }
+
+// scopes puts the bindings where they are, less those that the asker may not see.
+func (s *sight) scopes(ctx context.Context, name string, info *request.Info, grants []authz.Grant) ([]scopeExplanation, error) {
+	shown := 0
+	var out []scopeExplanation
+	for _, place := range s.Grants.Meets(info) {
+		e := scopeExplanation{Scope: scopeName(place.Scope)}
+		held := false
+		for n := range grants {
+			g := &grants[n]
+			if g.Place != place {
+				continue
+			}
+			held = held || g.Held
+			ok, err := s.sees(ctx, g)
+			switch {
+			case err != nil:
+				return nil, err
+			case !ok:
+				e.Hidden++
+			case shown == maxGrants:
+				e.Omitted++
+			default:
+				shown++
+				e.Grants = append(e.Grants, view(g))
+			}
+		}
+		known, err := s.knows(ctx, place, info, len(e.Grants) > 0)
+		if err != nil {
+			return nil, err
+		}
+		if known {
+			e.Place = place.Workspace + place.Namespace // one of them
+		}
+		if !held {
+			e.Missing = e.missing(name, place, known)
+		}
+		out = append(out, e)
+	}
+	return out, nil
+}
+
+// missing says why nothing at a place allows it.
+func (s *scopeExplanation) missing(name string, place authz.Place, known bool) string {
+	where := place.String()
+	switch {
+	case place.Scope == request.Workspace && !known:
+		where = "in a workspace that the namespace may be in"
+	case place.Scope == request.Workspace && place.Workspace == "":
+		return "the namespace is in no workspace"
+	}
+	if len(s.Grants)+s.Hidden+s.Omitted == 0 {
+		return fmt.Sprintf("no binding of %q, or of a group of that user, %s", name, where)
+	}
+	if s.Hidden+s.Omitted > 0 {
+		return fmt.Sprintf("none of the bindings %s allows it", where)
+	}
+	var why []string
+	for _, g := range s.Grants {
+		if !slices.Contains(why, g.Why) {
+			why = append(why, g.Why)
+		}
+	}
+	return strings.Join(why, "; ")
+}
+
+// knows tells whether the asker may be told the name of a place: he named it himself, sees a binding in it, or may see the namespace whose workspace
+// it is.
+func (a *asker) knows(ctx context.Context, place authz.Place, info *request.Info, sees bool) (bool, error) {
+	if place.Scope != request.Workspace || info.Scope == request.Workspace || sees {
+		return true, nil
+	}
+	d, err := a.may(ctx, &resourceAttributes{Verb: "get", Resource: "namespaces", Name: info.Namespace})
+	return d.Allowed, err
+}
+
+// may decides whether the asker himself may do something. What no request asks for, since no object has such a name, he may not.
+func (a *asker) may(ctx context.Context, what *resourceAttributes) (authz.Decision, error) {
+	info, _ := what.info()
+	if info == nil {
+		return authz.Decision{}, nil
+	}
+	d, err := a.May.Authorize(ctx, a.user, info)
+	if err != nil {
+		return authz.Decision{}, fmt.Errorf("decide whether %q may see what is asked about: %w", a.user.GetName(), err)
+	}
+	return d, nil
+}
+
+// sight tells which bindings the asker may see. A right to all bindings of a place is asked for once.
+type sight struct {
+	*asker
+	all map[authz.Place]bool
+}
+
+func (a *asker) sight() *sight { return &sight{asker: a, all: map[authz.Place]bool{}} }
+
+// sees tells whether the asker may get a binding, where it is.
+func (s *sight) sees(ctx context.Context, g *authz.Grant) (bool, error) {
+	all, found := s.all[g.Place]
+	if !found {
+		d, err := s.mayGet(ctx, g.Place, "")
+		if err != nil {
+			return false, err
+		}
+		// What a condition allowed, or another authorizer, it may allow of this name only.
+		all = d.Allowed && strings.HasPrefix(d.Group, iamv1beta1.SyntheticGroupPrefix) &&
+			!strings.HasPrefix(d.Group, iamv1beta1.SyntheticGroupPrefix+"conditional:")
+		s.all[g.Place] = all
+	}
+	if all {
+		return true, nil
+	}
+	d, err := s.mayGet(ctx, g.Place, g.Binding)
+	return d.Allowed, err
+}
+
+// cover takes the binding that decided out of a reason, where the asker may not see it.
+func (s *sight) cover(ctx context.Context, status *reviewStatus, grants []authz.Grant) error {
+	if !status.Allowed || !decides(grants) || status.Reason != grants[0].Why {
+		return nil
+	}
+	ok, err := s.sees(ctx, &grants[0])
+	if err == nil && !ok {
+		status.Reason = "allowed by a binding that you may not see"
+	}
+	return err
+}
+
+func (s *sight) mayGet(ctx context.Context, place authz.Place, name string) (authz.Decision, error) {
+	return s.may(ctx, &resourceAttributes{
+		Verb: "get", Group: Group, Version: Version, Resource: bindingResource(place.Scope), Name: name,
+		Workspace: place.Workspace, Namespace: place.Namespace,
+	})
+}
+
+func view(g *authz.Grant) grantView {
+	kind := roleKind(g.Place.Scope)
+	return grantView{
+		Binding: reference{Kind: kind + "Binding", Namespace: g.Place.Namespace, Workspace: g.Place.Workspace, Name: g.Binding},
+		Role:    reference{Kind: kind, Namespace: g.Role.Namespace, Name: g.Role.Name},
+		Subject: g.Subject, Rule: g.Rule, Condition: g.Condition, Held: g.Held, Why: g.Why,
+	}
+}
+
+func scopeName(s request.Scope) string {
+	switch s {
+	case request.Cluster:
+		return iamv1beta1.ScopeCluster
+	case request.Workspace:
+		return iamv1beta1.ScopeWorkspace
+	case request.Namespace:
+		return iamv1beta1.ScopeNamespace
+	}
+	return iamv1beta1.ScopeGlobal
+}
+
+func roleKind(s request.Scope) string {
+	switch s {
+	case request.Cluster:
+		return iamv1beta1.KindClusterRole
+	case request.Workspace:
+		return iamv1beta1.KindWorkspaceRole
+	case request.Namespace:
+		return iamv1beta1.KindRole
+	}
+	return iamv1beta1.KindGlobalRole
+}
+
+func bindingResource(s request.Scope) string { return strings.ToLower(roleKind(s)) + "bindings" }
+
+// asked says what a request asks for, and where, as people read it.
+func asked(r *request.Info) string {
+	if !r.IsResource {
+		return r.Verb + " " + r.Path
+	}
+	s := r.Verb + " " + r.Resource
+	if r.Subresource != "" {
+		s += "/" + r.Subresource
+	}
+	if r.APIGroup != "" {
+		s += "." + r.APIGroup
+	}
+	if r.Name != "" {
+		s += " " + strconv.Quote(r.Name)
+	}
+	return s + " " + authz.Place{Scope: r.Scope, Workspace: r.Workspace, Namespace: r.Namespace}.String()
+}

@@ -1,0 +1,296 @@
+package iam
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"iter"
+	"net/http"
+
+	restful "github.com/emicklei/go-restful/v3"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/authentication/user"
+	kjson "sigs.k8s.io/json"
+
+	"kapis.dev/ks-apiserver/pkg/authz"
+	"kapis.dev/ks-apiserver/pkg/iam"
+	"kapis.dev/ks-apiserver/pkg/request"
+	"kapis.dev/ks-apiserver/pkg/web"
+)
+
+// Bounds of reviews: how long a body is, in bytes, and how many reviews are in one.
+const (
+	maxReviewBody = 1 << 20
+	maxReviews    = 500
+)
+
+// Reviews answers who may do what, and why. About oneself everybody may ask who may use the routes; about another user it takes the right to
+// create subjectaccessreviews on the platform, by that user's name.
+type Reviews struct {
+	// May decides, as it does about requests.
+	May authz.Authorizer
+	// Grants tell what a decision by roles is made of.
+	Grants Grants
+	// Alias returns the request whose right is as good as that to the one asked about; nil where there is none. See authz.Aliases.
+	Alias func(*request.Info) *request.Info
+	// Users have the groups of those who are asked about.
+	Users *iam.Users
+}
+
+// Grants are the bindings that bear on a request. rbac.Index has them.
+type Grants interface {
+	Meets(r *request.Info) []authz.Place
+	Explain(u user.Info, r *request.Info) []authz.Grant
+	WhoCan(requests ...*request.Info) iter.Seq[authz.Grant]
+}
+
+func (v *Reviews) mount(ws *restful.WebService) {
+	ws.Route(ws.POST("/subjectaccessreviews").To(web.Handle(v.review)).Operation("createSubjectAccessReview").
+		Doc("What somebody may do: one SubjectAccessReview, or a list of them, answered in its order"))
+	ws.Route(ws.POST("/accessexplanations").To(web.Handle(v.explain)).Operation("createAccessExplanation").
+		Doc("Which binding and rule allow a request, or what is missing at each scope"))
+	ws.Route(ws.POST("/whocan").To(web.Handle(v.whoCan)).Operation("createWhoCan").Doc("Who may do something, by which binding"))
+	ws.Route(ws.GET("/whocan").To(web.Handle(v.whoCan)).Operation("listWhoCan").Doc("Who may do something, by which binding").
+		Param(ws.QueryParameter("verb", "verb, or method of a path")).
+		Param(ws.QueryParameter("group", "API group")).
+		Param(ws.QueryParameter("resource", "resource")).
+		Param(ws.QueryParameter("subresource", "sub-resource")).
+		Param(ws.QueryParameter("name", "name of the object")).
+		Param(ws.QueryParameter("namespace", "namespace")).
+		Param(ws.QueryParameter("workspace", "workspace")).
+		Param(ws.QueryParameter("path", "path that is no resource's, in the place of all of these")).
+		Param(ws.QueryParameter("limit", "subjects on a page: 100, and 1000 at most").DataType("integer")).
+		Param(ws.QueryParameter("page", "page, from 1").DataType("integer")))
+}
+
+// review is a SubjectAccessReview. What it asks is given back as it came.
+type review struct {
+	APIVersion string          `json:"apiVersion,omitempty"`
+	Kind       string          `json:"kind,omitempty"`
+	Metadata   json.RawMessage `json:"metadata,omitempty"`
+	Spec       json.RawMessage `json:"spec,omitempty"`
+	Status     reviewStatus    `json:"status"`
+}
+
+type reviewStatus struct {
+	Allowed bool `json:"allowed"`
+	// Denied tells that something forbade it, whatever else would allow it.
+	Denied bool   `json:"denied,omitempty"`
+	Reason string `json:"reason,omitempty"`
+	// EvaluationError says why it could not be told. Then it is not allowed.
+	EvaluationError string `json:"evaluationError,omitempty"`
+}
+
+// reviewList is a list of reviews, of whatever kind the client calls it.
+type reviewList struct {
+	APIVersion string          `json:"apiVersion,omitempty"`
+	Kind       string          `json:"kind,omitempty"`
+	Metadata   json.RawMessage `json:"metadata,omitempty"`
+	Items      []review        `json:"items"`
+}
+
+// reviewSpec says who and what.
+type reviewSpec struct {
+	question
+	User   string              `json:"user,omitempty"`
+	Groups []string            `json:"groups,omitempty"`
+	UID    string              `json:"uid,omitempty"`
+	Extra  map[string][]string `json:"extra,omitempty"`
+}
+
+// review answers one review, a List of them, or an array of them, in the form that was sent.
+func (v *Reviews) review(r *restful.Request) (any, error) {
+	asker, err := v.asker(r, "subjectaccessreviews")
+	if err != nil {
+		return nil, err
+	}
+	raw, err := readReview(r.Request)
+	if err != nil {
+		return nil, err
+	}
+	list, single, err := decodeReviews(raw)
+	if err != nil {
+		return nil, err
+	}
+	ctx := authz.WithoutPart(r.Request.Context())
+	for n := range list.Items {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		asker.answer(ctx, &list.Items[n])
+	}
+	switch {
+	case single:
+		return private{list.Items[0]}, nil
+	case raw[0] == '[':
+		return private{list.Items}, nil
+	}
+	return private{list}, nil
+}
+
+func readReview(r *http.Request) ([]byte, error) {
+	raw, err := io.ReadAll(io.LimitReader(r.Body, maxReviewBody+1))
+	switch {
+	case err != nil:
+		return nil, apierrors.NewBadRequest("the body can't be read to its end")
+	case len(raw) > maxReviewBody:
+		return nil, apierrors.NewRequestEntityTooLargeError(fmt.Sprintf("the body has more than %d bytes", maxReviewBody))
+	}
+	raw = bytes.TrimSpace(raw)
+	if len(raw) == 0 {
+		return nil, apierrors.NewBadRequest("the body is empty: send a SubjectAccessReview, or a list of them")
+	}
+	return raw, nil
+}
+
+// decodeReviews reads a body that is not empty. A list is what has items.
+func decodeReviews(raw []byte) (list reviewList, single bool, err error) {
+	var reviews []review
+	if raw[0] == '[' {
+		if err := kjson.UnmarshalCaseSensitivePreserveInts(raw, &reviews); err != nil {
+			return list, false, apierrors.NewBadRequest("the body is not an array of SubjectAccessReviews")
+		}
+		list.Items = reviews
+	} else {
+		var one struct {
+			review
+			Items *[]review `json:"items"`
+		}
+		if err := kjson.UnmarshalCaseSensitivePreserveInts(raw, &one); err != nil {
+			return list, false, apierrors.NewBadRequest("the body is not a SubjectAccessReview, nor a list of them")
+		}
+		if single = one.Items == nil; single {
+			list.Items = []review{one.review}
+		} else {
+			list = reviewList{APIVersion: one.APIVersion, Kind: one.Kind, Metadata: one.Metadata, Items: *one.Items}
+		}
+	}
+	if len(list.Items) > maxReviews {
+		return list, false, apierrors.NewRequestEntityTooLargeError(fmt.Sprintf("%d reviews are in the list: send %d at most", len(list.Items), maxReviews))
+	}
+	if list.Items == nil {
+		list.Items = []review{}
+	}
+	return list, single, nil
+}
+
+// asker is the caller of a route, who asks about himself or others.
+type asker struct {
+	*Reviews
+	user user.Info
+	// about remembers of whom he may ask.
+	about map[string]bool
+}
+
+// asker holds that the very route was authorized.
+func (v *Reviews) asker(r *restful.Request, resource string) (*asker, error) {
+	ctx := r.Request.Context()
+	info, u := request.InfoFrom(ctx), request.UserFrom(ctx)
+	if info == nil || u == nil || u.GetName() == "" || info.APIGroup != Group || info.APIVersion != Version || info.Resource != resource ||
+		info.Subresource != "" || info.Name != "" || info.Namespace != "" || info.Workspace != "" {
+		return nil, apierrors.NewNotFound(schema.GroupResource{Group: Group, Resource: resource}, "")
+	}
+	return &asker{Reviews: v, user: u, about: map[string]bool{}}, nil
+}
+
+// answer decides one review. Nothing that is refused is an error.
+func (a *asker) answer(ctx context.Context, r *review) {
+	if r.Kind == "" {
+		r.APIVersion, r.Kind = Group+"/"+Version, "SubjectAccessReview"
+	}
+	var spec reviewSpec
+	if err := kjson.UnmarshalCaseSensitivePreserveInts(r.Spec, &spec); err != nil {
+		r.Status = reviewStatus{EvaluationError: "spec is not that of a SubjectAccessReview"}
+		return
+	}
+	info, err := spec.info()
+	if err != nil {
+		r.Status = reviewStatus{EvaluationError: err.Error()}
+		return
+	}
+	u, why, err := a.subject(ctx, &spec)
+	if err != nil || u == nil {
+		r.Status = reviewStatus{Reason: why}
+		if err != nil {
+			r.Status.EvaluationError = undecided
+		}
+		return
+	}
+	r.Status = a.decide(ctx, u, info)
+	if r.Status.Allowed && u != a.user {
+		_, grants := a.grants(u, info)
+		if err := a.sight().cover(ctx, &r.Status, grants); err != nil {
+			r.Status = reviewStatus{EvaluationError: undecided}
+		}
+	}
+}
+
+// undecided is what is said of a decision that failed: what failed is for the log of the server alone.
+const undecided = "it could not be decided: ask again"
+
+func (v *Reviews) decide(ctx context.Context, u user.Info, info *request.Info) reviewStatus {
+	d, err := v.May.Authorize(ctx, u, info)
+	switch {
+	case err != nil:
+		return reviewStatus{EvaluationError: undecided}
+	case d.Allowed:
+		return reviewStatus{Allowed: true, Reason: d.Reason}
+	case d.Part != nil:
+		d.Reason = "not allowed for all there are, but " + d.Part.Reason()
+	case d.Reason == "":
+		d.Reason = "no role of the user, or of one of the user's groups, allows it"
+	}
+	return reviewStatus{Denied: d.Denied, Reason: d.Reason}
+}
+
+// subject returns whom a review is about; nil and the reason where the asker may not ask about him. Without a name, and by his own one, it is
+// the asker as he is. Groups that are left out are those that the user is known to have.
+func (a *asker) subject(ctx context.Context, spec *reviewSpec) (u user.Info, why string, err error) {
+	switch {
+	case spec.User == "" && (len(spec.Groups) > 0 || spec.UID != "" || len(spec.Extra) > 0):
+		return nil, "spec.user is missing: whoever is asked about has a name", nil
+	case spec.User == "" || spec.User == a.user.GetName():
+		return a.user, "", nil
+	}
+	ok, err := a.mayAskAbout(ctx, spec.User)
+	if err != nil || !ok {
+		return nil, fmt.Sprintf("about others than yourself you may ask with the right to create subjectaccessreviews of %s on the platform", Group), err
+	}
+	if spec.Groups == nil && spec.UID == "" && len(spec.Extra) == 0 {
+		if u := a.Users.ByName(spec.User); u != nil {
+			return u.Info(), "", nil
+		}
+	}
+	groups := spec.Groups
+	switch {
+	case groups != nil:
+	case spec.User == user.Anonymous:
+		groups = []string{user.AllUnauthenticated}
+	default:
+		groups = []string{user.AllAuthenticated}
+	}
+	return &user.DefaultInfo{Name: spec.User, UID: spec.UID, Groups: groups, Extra: spec.Extra}, "", nil
+}
+
+// anybody stands for all users where it is asked whether one may ask about them. No user has that name.
+const anybody = "*"
+
+// mayAskAbout asks for the right to create a review by a user's name, on the platform: what people may do is not a matter of one workspace, or
+// of the cluster.
+func (a *asker) mayAskAbout(ctx context.Context, name string) (bool, error) {
+	if ok, found := a.about[name]; found {
+		return ok, nil
+	}
+	d, err := a.May.Authorize(ctx, a.user, &request.Info{
+		Verb: "create", Path: "/kapis/" + Group + "/" + Version + "/subjectaccessreviews/" + name, APIPrefix: "kapis", APIGroup: Group, APIVersion: Version,
+		Resource: "subjectaccessreviews", Name: name, IsResource: true, Scope: request.Global,
+	})
+	if err != nil {
+		return false, fmt.Errorf("decide whether %q may ask about others: %w", a.user.GetName(), err)
+	}
+	a.about[name] = d.Allowed
+	return d.Allowed, nil
+}

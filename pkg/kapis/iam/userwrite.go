@@ -1,0 +1,349 @@
+package iam
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/url"
+	"time"
+
+	restful "github.com/emicklei/go-restful/v3"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"kapis.dev/ks-apiserver/pkg/admission"
+	iamv1beta1 "kapis.dev/ks-apiserver/pkg/api/iam/v1beta1"
+	"kapis.dev/ks-apiserver/pkg/authz"
+	"kapis.dev/ks-apiserver/pkg/caller"
+	"kapis.dev/ks-apiserver/pkg/iam"
+	"kapis.dev/ks-apiserver/pkg/rawjson"
+	"kapis.dev/ks-apiserver/pkg/request"
+)
+
+// edit is a change of a User as the caller asks for it.
+type edit struct {
+	user *iam.User
+	// version is the one that the caller saw; empty for any.
+	version string
+	query   url.Values
+	// next makes of the object as it is, without its password, the one that it shall be.
+	next func(now map[string]any) (map[string]any, error)
+	self bool
+}
+
+// replaceUser takes a whole User. What is the system's stays as it is: the password, which has a route of its own, and the status, of which the
+// state may become Active or Disabled. The annotation globalrole asks for that role.
+func (h *V1beta1) replaceUser(r *restful.Request) (any, error) {
+	e, err := h.edit(r, "update")
+	if err != nil {
+		return nil, err
+	}
+	body, err := readObject(r.Request)
+	if err != nil {
+		return nil, err
+	}
+	if body.GetName() != e.user.Name {
+		return nil, apierrors.NewBadRequest(fmt.Sprintf("metadata.name in the body is %.100q, in the path it is %q: they must be the same", body.GetName(), e.user.Name))
+	}
+	if uid := body.GetUID(); uid != "" && string(uid) != e.user.UID {
+		return nil, apierrors.NewConflict(schema.GroupResource{Group: Group, Resource: "users"}, e.user.Name, fmt.Errorf("the user was made anew: his uid is another"))
+	}
+	unstructured.RemoveNestedField(body.Object, "spec", "password")
+	e.version = body.GetResourceVersion()
+	e.next = func(map[string]any) (map[string]any, error) { return runtimeCopy(body.Object), nil }
+	return h.change(r, e)
+}
+
+// patchUser takes a JSON patch or a merge patch; an array is a JSON patch whatever its type says, as the console sends it.
+func (h *V1beta1) patchUser(r *restful.Request) (any, error) {
+	e, err := h.edit(r, "patch")
+	if err != nil {
+		return nil, err
+	}
+	raw, err := readUpTo(r.Request, maxUser)
+	if err != nil {
+		return nil, err
+	}
+	if len(raw) == 0 {
+		return nil, apierrors.NewBadRequest("the body is empty: send a patch")
+	}
+	patch, err := patchOf(r.Request.Header.Get("Content-Type"), raw)
+	if err != nil {
+		return nil, err
+	}
+	e.next = func(now map[string]any) (map[string]any, error) { return patched(now, patch) }
+	return h.change(r, e)
+}
+
+func (h *V1beta1) edit(r *restful.Request, verb string) (*edit, error) {
+	u, err := h.other(r, "")
+	if err != nil {
+		return nil, err
+	}
+	if v := request.InfoFrom(r.Request.Context()).Verb; v != verb {
+		return nil, apierrors.NewMethodNotSupported(schema.GroupResource{Group: Group, Resource: "users"}, v)
+	}
+	query, err := writeParams(r.Request)
+	return &edit{user: u, query: query, self: isSelf(r, u)}, err
+}
+
+// change writes a User, and before it the binding to the role that is asked for. Everything is checked before anything is written.
+func (h *V1beta1) change(r *restful.Request, e *edit) (any, error) {
+	ctx := r.Request.Context()
+	path := usersPath + "/" + e.user.Name
+	for attempt := 1; ; attempt++ {
+		old, err := h.asCaller().Get(ctx, path)
+		if err != nil {
+			return nil, err
+		}
+		now := &unstructured.Unstructured{}
+		if err := json.Unmarshal(old, &now.Object); err != nil {
+			return nil, fmt.Errorf("read a user: %w", err)
+		}
+		next, role, err := h.merge(r, e, now)
+		if err != nil {
+			return nil, err
+		}
+		raw, err := json.Marshal(next.Object)
+		if err != nil {
+			return nil, fmt.Errorf("change a user: %w", err)
+		}
+		if err := h.Guard.Check(ctx, &admission.Write{
+			By: request.UserFrom(ctx), Verb: "update", GVR: resourceOf("users"), Name: e.user.Name, Object: raw, Old: old,
+		}); err != nil {
+			return nil, err
+		}
+		binding, err := h.planRole(ctx, e.user.Name, role, e.query)
+		if err != nil {
+			return nil, err
+		}
+		out, err := h.asCaller().Do(ctx, caller.Order{Method: http.MethodPut, Path: path, Query: e.query, Body: raw, Implied: true})
+		if apierrors.IsConflict(err) && e.version == "" && attempt < attempts {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		if out, err = h.writeState(ctx, e, next, out); err != nil {
+			return nil, fmt.Errorf("the user was written, his state was not: %w", err)
+		}
+		if err := h.apply(ctx, binding); err != nil {
+			return nil, fmt.Errorf("the user was written, his role was not: %w", err)
+		}
+		return shown(out, role)
+	}
+}
+
+// writeState writes the state where it did not come with the object: in this project's definition of users it is a sub-resource, in those of
+// older installations it is not.
+func (h *V1beta1) writeState(ctx context.Context, e *edit, next *unstructured.Unstructured, out []byte) ([]byte, error) {
+	state, _, _ := unstructured.NestedString(next.Object, "status", "state")
+	if state == rawjson.GetText(string(out), "status", "state") {
+		return out, nil
+	}
+	patch, err := json.Marshal(map[string]any{
+		"metadata": map[string]any{"uid": e.user.UID},
+		"status":   map[string]any{"state": state, "reason": nil, "lastTransitionTime": h.Entrance.Now().UTC().Format(time.RFC3339)},
+	})
+	if err != nil {
+		return nil, fmt.Errorf("change the state of a user: %w", err)
+	}
+	return h.asCaller().Do(ctx, caller.Order{
+		Method: http.MethodPatch, Path: usersPath + "/" + e.user.Name + "/status", Query: e.query, Type: "application/merge-patch+json", Body: patch, Implied: true,
+	})
+}
+
+// merge returns what is to be written, and the role that is asked for; an empty one for no change.
+func (h *V1beta1) merge(r *restful.Request, e *edit, now *unstructured.Unstructured) (next *unstructured.Unstructured, role string, err error) {
+	if e.version != "" && e.version != now.GetResourceVersion() {
+		return nil, "", apierrors.NewConflict(schema.GroupResource{Group: Group, Resource: "users"}, e.user.Name,
+			fmt.Errorf("the user has been changed meanwhile: read it again and apply your changes to what it is now"))
+	}
+	if string(now.GetUID()) != e.user.UID {
+		return nil, "", apierrors.NewNotFound(schema.GroupResource{Group: Group, Resource: "users"}, e.user.Name)
+	}
+	before, err := withoutPassword(now.Object)
+	if err != nil {
+		return nil, "", err
+	}
+	asked, err := e.next(before)
+	if err != nil {
+		return nil, "", err
+	}
+	next = now.DeepCopy()
+	next.SetManagedFields(nil)
+	from := unstructured.Unstructured{Object: asked}
+	if from.GetName() != e.user.Name || from.GetNamespace() != "" {
+		return nil, "", apierrors.NewBadRequest("metadata.name and metadata.namespace can't be changed")
+	}
+	labels, _, err := unstructured.NestedStringMap(asked, "metadata", "labels")
+	if err != nil {
+		return nil, "", apierrors.NewBadRequest("metadata.labels must be an object of strings")
+	}
+	annotations, _, err := unstructured.NestedStringMap(asked, "metadata", "annotations")
+	if err != nil {
+		return nil, "", apierrors.NewBadRequest("metadata.annotations must be an object of strings")
+	}
+	next.SetLabels(labels)
+	if role, annotations, err = h.askedRole(r, e, now, annotations); err != nil {
+		return nil, "", err
+	}
+	next.SetAnnotations(annotations)
+	if err := h.mergeSpec(r, e, next, asked); err != nil {
+		return nil, "", err
+	}
+	return next, role, h.mergeState(r.Request.Context(), e, next, asked)
+}
+
+// askedRole reads the annotation that asks for a role, and returns the annotations with what is stored of it: ks-controller-manager writes
+// there what is bound. A client that writes back what it has read asks for nothing.
+func (h *V1beta1) askedRole(r *restful.Request, e *edit, now *unstructured.Unstructured, annotations map[string]string) (string, map[string]string, error) {
+	stored, isStored := now.GetAnnotations()[iamv1beta1.AnnotationGlobalRole]
+	role := annotations[iamv1beta1.AnnotationGlobalRole]
+	delete(annotations, iamv1beta1.AnnotationGlobalRole)
+	if isStored {
+		if annotations == nil {
+			annotations = map[string]string{}
+		}
+		annotations[iamv1beta1.AnnotationGlobalRole] = stored
+	}
+	if role == "" || role == stored || role == h.roleAt(e.user.Name, authz.Place{}, role) {
+		return "", annotations, nil
+	}
+	if e.self {
+		return "", nil, forbidden("nobody changes his own role on the platform")
+	}
+	if role != roleAdmin {
+		return role, annotations, h.notLastAdmin(r.Request.Context(), e.user.Name)
+	}
+	return role, annotations, nil
+}
+
+// mergeSpec takes over the spec, but for the password. A new one in a patch is taken as the console sends it: of a user who has not set one of
+// his own yet, or by somebody else who manages him.
+func (h *V1beta1) mergeSpec(r *restful.Request, e *edit, next *unstructured.Unstructured, asked map[string]any) error {
+	spec, found, err := unstructured.NestedMap(asked, "spec")
+	if err != nil {
+		return apierrors.NewBadRequest("spec must be an object")
+	}
+	if !found {
+		spec = map[string]any{}
+	}
+	password, _, err := unstructured.NestedString(spec, "password")
+	if err != nil {
+		return apierrors.NewBadRequest("spec.password must be a string")
+	}
+	stored, has, _ := unstructured.NestedString(next.Object, "spec", "password")
+	delete(spec, "password")
+	if has {
+		spec["password"] = stored
+	}
+	next.Object["spec"] = spec
+	if password == "" {
+		return nil
+	}
+	if err := personal(r); err != nil {
+		return err
+	}
+	if e.self && !e.user.Uninitialized {
+		return apierrors.NewBadRequest("one's own password is changed at .../users/{user}/password, with the current one")
+	}
+	spec["password"] = password
+	return h.hash(r, next)
+}
+
+// mergeState takes over a state that somebody may choose.
+func (h *V1beta1) mergeState(ctx context.Context, e *edit, next *unstructured.Unstructured, asked map[string]any) error {
+	state, _, err := unstructured.NestedString(asked, "status", "state")
+	if err != nil {
+		return apierrors.NewBadRequest("status.state must be a string")
+	}
+	was, _, _ := unstructured.NestedString(next.Object, "status", "state")
+	if state == was || state != string(iamv1beta1.UserActive) && state != string(iamv1beta1.UserDisabled) {
+		return nil
+	}
+	if e.self {
+		return forbidden("nobody changes the state of his own account")
+	}
+	if state == string(iamv1beta1.UserDisabled) {
+		if err := h.notLastAdmin(ctx, e.user.Name); err != nil {
+			return err
+		}
+	}
+	unstructured.RemoveNestedField(next.Object, "status", "reason")
+	if err := unstructured.SetNestedField(next.Object, h.Entrance.Now().UTC().Format(time.RFC3339), "status", "lastTransitionTime"); err != nil {
+		return apierrors.NewBadRequest("status must be an object")
+	}
+	return unstructured.SetNestedField(next.Object, state, "status", "state")
+}
+
+// planRole plans the binding that gives a user a role on the platform; nothing for an empty one.
+func (h *V1beta1) planRole(ctx context.Context, name, role string, query url.Values) (*change, error) {
+	if role == "" {
+		return &change{level: &platform, user: name}, nil
+	}
+	if _, err := h.role(ctx, &platform, authz.Place{}, role); err != nil {
+		return nil, err
+	}
+	c, err := h.plan(ctx, &platform, authz.Place{}, name, role, query)
+	if err != nil {
+		return nil, err
+	}
+	return c, h.check(ctx, c)
+}
+
+// deleteUser deletes somebody else.
+func (h *V1beta1) deleteUser(r *restful.Request) (any, error) {
+	e, err := h.edit(r, "delete")
+	if err != nil {
+		return nil, err
+	}
+	if e.self {
+		return nil, forbidden("nobody deletes his own account")
+	}
+	options, err := readDeleteOptions(r.Request)
+	if err != nil {
+		return nil, err
+	}
+	ctx := r.Request.Context()
+	if err := h.notLastAdmin(ctx, e.user.Name); err != nil {
+		return nil, err
+	}
+	if err := h.Guard.Check(ctx, &admission.Write{By: request.UserFrom(ctx), Verb: "delete", GVR: resourceOf("users"), Name: e.user.Name}); err != nil {
+		return nil, err
+	}
+	options.TypeMeta = metav1.TypeMeta{Kind: "DeleteOptions", APIVersion: "v1"}
+	if options.Preconditions == nil {
+		options.Preconditions = metav1.NewUIDPreconditions(e.user.UID)
+	}
+	body, err := json.Marshal(options)
+	if err != nil {
+		return nil, fmt.Errorf("delete a user: %w", err)
+	}
+	if _, err := h.asCaller().Do(ctx, caller.Order{Method: http.MethodDelete, Path: usersPath + "/" + e.user.Name, Query: e.query, Body: body, Implied: true}); err != nil {
+		return nil, err
+	}
+	return done(), nil
+}
+
+// shown is a User as answers show it: with the role that it was just given, and without the password.
+func shown(raw []byte, role string) (any, error) {
+	object, err := redacted(raw)
+	if err != nil {
+		return nil, err
+	}
+	u := &unstructured.Unstructured{Object: object}
+	u.SetManagedFields(nil)
+	if role != "" {
+		annotations := u.GetAnnotations()
+		if annotations == nil {
+			annotations = map[string]string{}
+		}
+		annotations[iamv1beta1.AnnotationGlobalRole] = role
+		u.SetAnnotations(annotations)
+	}
+	return private{u.Object}, nil
+}
