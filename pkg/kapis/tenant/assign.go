@@ -1,0 +1,208 @@
+package tenant
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/url"
+
+	restful "github.com/emicklei/go-restful/v3"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/json"
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	tenantv1beta1 "kapis.dev/ks-apiserver/pkg/api/tenant/v1beta1"
+	"kapis.dev/ks-apiserver/pkg/authz"
+	"kapis.dev/ks-apiserver/pkg/caller"
+	"kapis.dev/ks-apiserver/pkg/rawjson"
+	"kapis.dev/ks-apiserver/pkg/request"
+	"kapis.dev/ks-apiserver/pkg/resource"
+	"kapis.dev/ks-apiserver/pkg/tenant"
+	"kapis.dev/ks-apiserver/pkg/web"
+)
+
+// GroupMove is the synthetic group that may take a namespace from one workspace into another: natively it may get and patch namespaces, and the policy
+// labels.namespaces.kapis.dev lets it change nothing else of what it guards. It is asserted for the orders of one move, after the rights on both sides
+// were decided here.
+const GroupMove = "kapis:platform:move"
+
+// maxAssigned bounds the namespaces of one request.
+const maxAssigned = 100
+
+// The results of an assignment.
+const (
+	resultMoved     = "Moved"
+	resultUnchanged = "Unchanged"
+	resultFailed    = "Failed"
+)
+
+// assigned says what became of one namespace.
+type assigned struct {
+	Namespace string `json:"namespace"`
+	// Result is Moved, Unchanged (it was there already) or Failed; Code, Reason and Message are those of the failure.
+	Result  string `json:"result"`
+	Code    int32  `json:"code,omitempty"`
+	Reason  string `json:"reason,omitempty"`
+	Message string `json:"message,omitempty"`
+}
+
+// assignment is the answer: a result for each namespace, in the order in which they were named.
+type assignment struct {
+	Items      []assigned `json:"items"`
+	TotalItems int        `json:"totalItems"`
+}
+
+// assign moves namespaces into a workspace (U51). To be allowed here is the right to create namespaces there; for each, the caller also needs
+// to update and to delete namespaces of the workspace that it leaves, or of the cluster where it leaves none (S7).
+func (h *Handler) assign(r *restful.Request) (any, error) {
+	ctx, workspace := r.Request.Context(), r.PathParameter("workspace")
+	if err := authorized(r, "create", tenant.Assignments, ""); err != nil {
+		return nil, err
+	}
+	names, err := readNames(r.Request)
+	if err != nil {
+		return nil, err
+	}
+	q, err := passed(r.Request, writeParams)
+	if err != nil {
+		return nil, err
+	}
+	if err := h.open(ctx, workspace); err != nil {
+		return nil, err
+	}
+	out := assignment{Items: make([]assigned, 0, len(names)), TotalItems: len(names)}
+	for _, name := range names {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		m := move{Handler: h, to: workspace, name: name, query: q}
+		out.Items = append(out.Items, m.run(ctx))
+	}
+	return out, nil
+}
+
+func readNames(r *http.Request) ([]string, error) {
+	raw, err := readBody(r)
+	if err != nil {
+		return nil, err
+	}
+	var body struct {
+		Namespaces []string `json:"namespaces"`
+	}
+	if err := json.Unmarshal(raw, &body); err != nil || len(body.Namespaces) == 0 {
+		return nil, badRequest(`the body must name the namespaces: {"namespaces":["a","b"]}`)
+	}
+	if len(body.Namespaces) > maxAssigned {
+		return nil, badRequest("%d namespaces are more than the %d of one request", len(body.Namespaces), maxAssigned)
+	}
+	seen := map[string]bool{}
+	for _, name := range body.Namespaces {
+		if len(validation.IsDNS1123Label(name)) > 0 {
+			return nil, badRequest("%.100q can't be the name of a namespace", name)
+		}
+		if seen[name] {
+			return nil, badRequest("the namespace %.100q is named twice", name)
+		}
+		seen[name] = true
+	}
+	return body.Namespaces, nil
+}
+
+// move is what becomes of one namespace.
+type move struct {
+	*Handler
+	to, name string
+	query    url.Values
+}
+
+func (m *move) run(ctx context.Context) assigned {
+	for attempt := 1; ; attempt++ {
+		moved, err := m.once(ctx)
+		switch {
+		case apierrors.IsConflict(err) && attempt < attempts: // it has changed since it was looked at
+			continue
+		case err != nil:
+			s := web.Status(err)
+			return assigned{Namespace: m.name, Result: resultFailed, Code: s.Code, Reason: string(s.Reason), Message: s.Message}
+		case !moved:
+			return assigned{Namespace: m.name, Result: resultUnchanged}
+		}
+		return assigned{Namespace: m.name, Result: resultMoved}
+	}
+}
+
+// once asks whether the caller may take the namespace out of where it is, looks at it by that right, and changes the version that was seen.
+func (m *move) once(ctx context.Context) (moved bool, err error) {
+	kind, err := m.Resources.Catalog().Resolve(ctx, namespacesKind)
+	if err != nil {
+		return false, err
+	}
+	known, err := m.Resources.Get(ctx, kind, resource.Scope{}, m.name)
+	if apierrors.IsNotFound(err) {
+		if _, denied := m.leave(ctx, ""); denied != nil {
+			return false, denied // whether a namespace is there is not everybody's to know
+		}
+	}
+	if err != nil {
+		return false, err
+	}
+	from := rawjson.GetText(known.JSON, "metadata", "labels", tenantv1beta1.LabelWorkspace)
+	if from == m.to {
+		return false, nil
+	}
+	if ctx, err = m.leave(ctx, from); err != nil {
+		return false, err
+	}
+	t := &target{Handler: m.Handler, gvr: namespacesKind, name: m.name, implied: true}
+	now, err := t.look(ctx)
+	if err != nil {
+		return false, err
+	}
+	labels := now.GetLabels()
+	if labels[tenantv1beta1.LabelWorkspace] != from {
+		return false, apierrors.NewConflict(namespacesKind.GroupResource(), m.name, errChanged)
+	}
+	if _, marked := labels[tenantv1beta1.LabelProtectedResource]; marked || isSystem(m.name) {
+		if err := m.forAdministrators(ctx, m.name); err != nil {
+			return false, err
+		}
+	}
+	body, err := json.Marshal(map[string]any{"metadata": map[string]any{
+		"resourceVersion": now.GetResourceVersion(), "labels": map[string]string{tenantv1beta1.LabelWorkspace: m.to},
+	}})
+	if err != nil {
+		return false, fmt.Errorf("encode a move: %w", err)
+	}
+	_, err = t.do(ctx, caller.Order{Method: http.MethodPatch, Path: t.path(m.name), Query: m.query, Type: typeMergePatch, Body: body})
+	return err == nil, err
+}
+
+// leave returns a context with the decision by which the caller may take the namespace out of a workspace, in the name of GroupMove; out of none by an
+// empty one, which takes his own right at kube-apiserver. Roles in the namespace itself do not count: it is the workspace's.
+func (m *move) leave(ctx context.Context, from string) (context.Context, error) {
+	out, u := ctx, request.UserFrom(ctx)
+	for _, verb := range []string{"delete", "update"} { // the last is the one that is used
+		i := right(verb, namespacesKind, m.name, request.Cluster)
+		if from != "" {
+			i = right(verb, tenantNamespaces, m.name, request.Workspace)
+			i.Workspace, i.Path = from, "/kapis/"+tenant.Group+"/"+V1beta1+"/workspaces/"+from+"/namespaces/"+m.name
+		}
+		d, err := m.AsCaller.May.Authorize(ctx, u, i)
+		if err != nil {
+			return nil, err
+		}
+		if !d.Allowed { // in the same words wherever the namespace is, which who asks may not know
+			return nil, apierrors.NewForbidden(namespacesKind.GroupResource(), m.name,
+				fmt.Errorf("moving it takes the rights to update and to delete namespaces where it is now, which %q has not", u.GetName()))
+		}
+		if from != "" {
+			d.Group = GroupMove
+		}
+		out = authz.WithDecision(ctx, d)
+	}
+	return out, nil
+}
+
+// tenantNamespaces are the namespaces of workspaces, as roles of workspaces speak of them.
+var tenantNamespaces = schema.GroupVersionResource{Group: tenant.Group, Version: V1beta1, Resource: namespaces}

@@ -1,0 +1,171 @@
+package tenant
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"net/url"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/json"
+	sigsjson "sigs.k8s.io/json"
+)
+
+// maxBody bounds what is sent, in bytes.
+const maxBody = 1 << 20
+
+const (
+	typeMergePatch = "application/merge-patch+json"
+	typeJSONPatch  = "application/json-patch+json"
+)
+
+func readBody(r *http.Request) ([]byte, error) {
+	raw, err := io.ReadAll(io.LimitReader(r.Body, maxBody+1))
+	switch {
+	case err != nil:
+		return nil, apierrors.NewBadRequest("the body can't be read to its end")
+	case len(raw) > maxBody:
+		return nil, apierrors.NewRequestEntityTooLargeError(fmt.Sprintf("the body may have %d bytes at most", maxBody))
+	}
+	return bytes.TrimSpace(raw), nil
+}
+
+// readObject reads an object of a kind, whatever group's it says it is: the route decides. Of its members, metadata and spec count: clients
+// send others along, and status is the system's. What was read here is what is sent, so that no other reader finds something else in it.
+func readObject(r *http.Request, apiVersion, kind string) (*unstructured.Unstructured, error) {
+	raw, err := readBody(r)
+	if err != nil {
+		return nil, err
+	}
+	var all map[string]any
+	if err := json.Unmarshal(raw, &all); err != nil || all == nil {
+		return nil, badRequest("the body is not a JSON object: send a %s", kind)
+	}
+	if k, set := all["kind"]; set && k != kind {
+		return nil, badRequest("the body is a %.100q: send a %s", fmt.Sprint(k), kind)
+	}
+	o := &unstructured.Unstructured{Object: map[string]any{"apiVersion": apiVersion, "kind": kind, "metadata": map[string]any{}}}
+	for _, member := range []string{"metadata", "spec"} {
+		v, set := all[member]
+		if !set || v == nil {
+			continue
+		}
+		if _, ok := v.(map[string]any); !ok {
+			return nil, badRequest("%s in the body must be an object", member)
+		}
+		o.Object[member] = v
+	}
+	for _, path := range [][]string{{"metadata", "labels"}, {"metadata", "annotations"}} {
+		if v, set, _ := unstructured.NestedFieldNoCopy(o.Object, path...); set && v == nil {
+			unstructured.RemoveNestedField(o.Object, path...)
+		}
+		if _, _, err := unstructured.NestedStringMap(o.Object, path...); err != nil {
+			return nil, badRequest("%s in the body must be an object of strings", strings.Join(path, "."))
+		}
+	}
+	for _, path := range [][]string{{"metadata", "name"}, {"metadata", "namespace"}, {"metadata", "resourceVersion"}} {
+		if _, _, err := unstructured.NestedString(o.Object, path...); err != nil {
+			return nil, badRequest("%s in the body must be a string", strings.Join(path, "."))
+		}
+	}
+	if o.GetNamespace() != "" {
+		return nil, badRequest("metadata.namespace in the body is %.100q, but a %s is in no namespace", o.GetNamespace(), kind)
+	}
+	if o.GetName() == "" {
+		return nil, badRequest("metadata.name is missing: it is the name of the %s", kind)
+	}
+	return o, nil
+}
+
+// named refuses a body that has another name than the path.
+func named(o *unstructured.Unstructured, name string) error {
+	if o.GetName() != name {
+		return badRequest("metadata.name in the body is %.260q, in the path it is %q: they must be the same", o.GetName(), name)
+	}
+	return nil
+}
+
+// readPatch reads a patch: an array is a JSON patch, whatever its type says, an object is a merge patch.
+func readPatch(r *http.Request) (body []byte, mediaType string, err error) {
+	if body, err = readBody(r); err != nil {
+		return nil, "", err
+	}
+	declared, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type"))
+	switch {
+	case len(body) > 0 && body[0] == '[':
+		return body, typeJSONPatch, nil
+	case len(body) == 0 || body[0] != '{':
+		return nil, "", badRequest("the body is no patch: send a JSON patch (an array) or a merge patch (an object)")
+	case declared == typeJSONPatch:
+		return nil, "", badRequest("a JSON patch is an array of operations; an object is a merge patch: send it as %s", typeMergePatch)
+	case declared != "" && declared != typeMergePatch && declared != "application/json" && declared != "application/strategic-merge-patch+json":
+		return nil, "", &apierrors.StatusError{ErrStatus: metav1.Status{
+			Status: metav1.StatusFailure, Code: http.StatusUnsupportedMediaType, Reason: metav1.StatusReasonUnsupportedMediaType,
+			Message: fmt.Sprintf("a %.100q is not supported here: send %s or %s", declared, typeMergePatch, typeJSONPatch),
+		}}
+	}
+	return body, typeMergePatch, nil
+}
+
+// Parameters that are passed on to kube-apiserver.
+var (
+	writeParams  = []string{"dryRun", "fieldManager", "fieldValidation"}
+	deleteParams = []string{"dryRun", "gracePeriodSeconds"}
+)
+
+// passed returns the parameters of a write that are known. One that is known but for the case of its letters is refused: a dryrun that
+// is dropped would be a write in earnest.
+func passed(r *http.Request, known []string) (url.Values, error) {
+	out := url.Values{}
+	for name, values := range r.URL.Query() {
+		for _, k := range known {
+			if name == k {
+				out[name] = values
+			} else if strings.EqualFold(name, k) {
+				return nil, badRequest("the parameter %.100q is written %s", name, k)
+			}
+		}
+	}
+	return out, nil
+}
+
+// readDeletion reads the options of a deletion, which need not be there, and the policy that the query may name.
+func readDeletion(r *http.Request) (*metav1.DeleteOptions, error) {
+	raw, err := readBody(r)
+	if err != nil {
+		return nil, err
+	}
+	d := &metav1.DeleteOptions{}
+	if len(raw) > 0 {
+		if strict, err := sigsjson.UnmarshalStrict(raw, d); err != nil || len(strict) > 0 {
+			return nil, badRequest("the body of a deletion must be DeleteOptions, or nothing")
+		}
+	}
+	if d.Kind != "" && d.Kind != "DeleteOptions" {
+		return nil, badRequest("the body of a deletion must be DeleteOptions, it is a %.100q", d.Kind)
+	}
+	d.TypeMeta = metav1.TypeMeta{}
+	if policy := metav1.DeletionPropagation(r.URL.Query().Get("propagationPolicy")); policy != "" {
+		if d.PropagationPolicy != nil && *d.PropagationPolicy != policy {
+			return nil, badRequest("propagationPolicy is one thing in the query and another in the body: say it once")
+		}
+		d.PropagationPolicy = &policy
+	}
+	if p := d.PropagationPolicy; p != nil {
+		switch *p {
+		case metav1.DeletePropagationOrphan, metav1.DeletePropagationBackground, metav1.DeletePropagationForeground:
+		default:
+			return nil, badRequest("propagationPolicy can't be %.100q: it is Background, Foreground or Orphan", *p)
+		}
+	}
+	return d, nil
+}
+
+func badRequest(format string, args ...any) error {
+	return apierrors.NewBadRequest(fmt.Sprintf(format, args...))
+}

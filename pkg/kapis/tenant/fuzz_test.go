@@ -1,0 +1,68 @@
+package tenant
+
+import (
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+)
+
+// Whatever a patch is, it comes out bound to the version, or is refused.
+func FuzzAPatchIsBoundToTheVersion(f *testing.F) {
+	for _, s := range []string{
+		`{}`, `[]`, `{"metadata":{"resourceVersion":"1"}}`, `[{"op":"add","path":"/metadata/resourceVersion","value":"1"}]`, `{"metadata":null}`,
+		`{"metadata":[]}`, `[1]`, `{"a":1,"a":2}`, `[{"op":"test","path":"/metadata","value":{}}]`, `x`,
+	} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, patch string) {
+		r := httptest.NewRequest(http.MethodPatch, "/", strings.NewReader(patch))
+		body, mediaType, err := readPatch(r)
+		if err != nil {
+			return
+		}
+		if _, err := versionIn(body, mediaType); err != nil {
+			return
+		}
+		bound, err := bind(body, mediaType, "77")
+		if err != nil {
+			return
+		}
+		if mediaType == typeJSONPatch {
+			var ops []json.RawMessage
+			if err := json.Unmarshal(bound, &ops); err != nil || string(ops[len(ops)-1]) != `{"op":"add","path":"/metadata/resourceVersion","value":"77"}` {
+				t.Errorf("%s became %s", patch, bound)
+			}
+			return
+		}
+		var o struct {
+			Metadata map[string]any `json:"metadata"`
+		}
+		if err := json.Unmarshal(bound, &o); err != nil || o.Metadata["resourceVersion"] != "77" {
+			t.Errorf("%s became %s", patch, bound)
+		}
+	})
+}
+
+// Whatever a body is, what is read of it is an object of the kind with a name and no more than metadata and spec, or is refused.
+func FuzzABodyIsAnObjectOfTheKind(f *testing.F) {
+	for _, s := range []string{
+		template("a", "b", "c"), namespaceOf("a", label("w")), `{"metadata":{"name":"a","labels":null,"annotations":{"a":"b"}},"spec":null}`, `{"metadata":{"name":1}}`,
+		`{"metadata":{"name":"a","namespace":"b"}}`, `{"kind":1,"metadata":{"name":"a"}}`, `null`, `[]`, `{"metadata":{"name":"a","labels":[]}}`,
+	} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, body string) {
+		o, err := readObject(httptest.NewRequest(http.MethodPost, "/", strings.NewReader(body)), "v1", "Namespace")
+		if err != nil {
+			return
+		}
+		if o.GetKind() != "Namespace" || o.GetAPIVersion() != "v1" || o.GetName() == "" || o.GetNamespace() != "" || len(o.Object) > 4 {
+			t.Errorf("%s became %v", body, o.Object)
+		}
+		if err := stamp(o, "w"); err == nil && o.GetLabels()["kubesphere.io/workspace"] != "w" {
+			t.Errorf("%s is not stamped: %v", body, o.Object)
+		}
+	})
+}

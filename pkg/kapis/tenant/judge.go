@@ -1,0 +1,109 @@
+package tenant
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"kapis.dev/ks-apiserver/pkg/admission"
+	tenantv1beta1 "kapis.dev/ks-apiserver/pkg/api/tenant/v1beta1"
+	"kapis.dev/ks-apiserver/pkg/request"
+)
+
+var managerPath = []string{"spec", "template", "spec", "manager"}
+
+// judgeTemplate refuses what the right to write one template does not cover: another manager than oneself, or than before, what else only controllers
+// and managers of workspaces change, and what holds at kube-apiserver too.
+func (h *Handler) judgeTemplate(ctx context.Context, old, next *unstructured.Unstructured) error {
+	if next == nil {
+		return protectedTemplate(old)
+	}
+	var before *tenantv1beta1.WorkspaceTemplate
+	if old != nil {
+		before = &tenantv1beta1.WorkspaceTemplate{}
+		if err := convert(old, before); err != nil {
+			return err
+		}
+	}
+	after := &tenantv1beta1.WorkspaceTemplate{}
+	if err := convert(next, after); err != nil {
+		return badRequest("the body is no WorkspaceTemplate: %v", err)
+	}
+	rights := placementRights{h}
+	if what := guarded(ctx, before, after); what != "" {
+		manages, err := rights.May(ctx, "delete", templatesKind)
+		if err != nil {
+			return err
+		}
+		if !manages {
+			return forbidden(next.GetName(), "%s is set by those who may delete any workspace template", what)
+		}
+	}
+	return admission.CheckTemplate(ctx, rights, before, after)
+}
+
+func convert(from *unstructured.Unstructured, into *tenantv1beta1.WorkspaceTemplate) error {
+	raw, err := json.Marshal(map[string]any{"metadata": from.Object["metadata"], "spec": from.Object["spec"]})
+	if err != nil {
+		return fmt.Errorf("encode a workspace template: %w", err)
+	}
+	return json.Unmarshal(raw, into)
+}
+
+func protectedTemplate(o *unstructured.Unstructured) error {
+	if _, ok := o.GetLabels()[tenantv1beta1.LabelProtectedResource]; !ok {
+		return nil
+	}
+	return forbidden(o.GetName(), "it is protected by the label %s: who may change that removes it first", tenantv1beta1.LabelProtectedResource)
+}
+
+// guarded names what was changed that is not for everybody who may write the template, beside what admission.CheckTemplate has; empty for nothing.
+// Controllers write it too, so that only here it is asked about.
+func guarded(ctx context.Context, before, after *tenantv1beta1.WorkspaceTemplate) string {
+	manager, was := after.Spec.Template.Spec.Manager, request.UserFrom(ctx).GetName()
+	if before != nil {
+		was = before.Spec.Template.Spec.Manager
+	}
+	switch {
+	case manager != was:
+		return "spec.template.spec.manager"
+	case before == nil:
+		return ""
+	case !slices.Equal(before.Finalizers, after.Finalizers):
+		return "metadata.finalizers"
+	case !equality.Semantic.DeepEqual(before.OwnerReferences, after.OwnerReferences):
+		return "metadata.ownerReferences"
+	}
+	return ""
+}
+
+// placementRights are those of the caller of a request.
+type placementRights struct{ *Handler }
+
+// May implements admission.PlacementRights.
+func (p placementRights) May(ctx context.Context, verb string, gvr schema.GroupVersionResource) (bool, error) {
+	return p.may(ctx, right(verb, gvr, "", request.Global))
+}
+
+// Administers implements admission.PlacementRights. What is bound in other clusters than this one is not known here.
+func (p placementRights) Administers(ctx context.Context, cluster string) (bool, error) {
+	if cluster != p.Fleet.Host {
+		return false, nil
+	}
+	return p.may(ctx, everything(request.Cluster))
+}
+
+// IsPublic implements admission.PlacementRights.
+func (p placementRights) IsPublic(ctx context.Context, cluster string) (bool, error) {
+	return p.Fleet.IsPublic(ctx, cluster)
+}
+
+func forbidden(template, format string, args ...any) error {
+	return apierrors.NewForbidden(templatesKind.GroupResource(), template, fmt.Errorf(format, args...))
+}

@@ -1,0 +1,117 @@
+package tenant
+
+import (
+	"context"
+	"net/url"
+
+	restful "github.com/emicklei/go-restful/v3"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	iamv1beta1 "kapis.dev/ks-apiserver/pkg/api/iam/v1beta1"
+	"kapis.dev/ks-apiserver/pkg/overview"
+	"kapis.dev/ks-apiserver/pkg/query"
+	"kapis.dev/ks-apiserver/pkg/request"
+	"kapis.dev/ks-apiserver/pkg/resource"
+	"kapis.dev/ks-apiserver/pkg/tenant"
+)
+
+// count is a number of objects: as many as the caller's own list of them has (U52).
+type count struct {
+	name string
+	// group and version are those by which the caller would list them, gvr is the kind.
+	group, version string
+	gvr            schema.GroupVersionResource
+	// always says that it is there also where it is 0, or the caller may not list them.
+	always bool
+}
+
+func platformCounts() []count {
+	return []count{
+		{"platform_user_count", iamv1beta1.GroupName, "v1beta1", iamv1beta1.SchemeGroupVersion.WithResource("users"), true},
+		{"platform_workspace_count", tenant.Group, V1beta1, templatesKind, false},
+		{"platform_cluster_count", tenant.Group, V1beta1, clustersKind, false},
+		{"platform_installplan_count", "kubesphere.io", "v1alpha1", schema.GroupVersionResource{Group: "kubesphere.io", Version: "v1alpha1", Resource: "installplans"}, false},
+	}
+}
+
+func workspaceCounts() []count {
+	return []count{
+		{"workspace_namespace_count", tenant.Group, V1beta1, namespacesKind, true},
+		{"workspace_workspacerole_count", iamv1beta1.GroupName, "v1beta1", iamv1beta1.SchemeGroupVersion.WithResource("workspaceroles"), true},
+		{"workspace_workspacerolebinding_count", iamv1beta1.GroupName, "v1beta1", iamv1beta1.SchemeGroupVersion.WithResource("workspacerolebindings"), true},
+	}
+}
+
+func (h *Handler) platformMetrics(r *restful.Request) (any, error) {
+	return h.metrics(r, platformCounts())
+}
+
+func (h *Handler) workspaceMetrics(r *restful.Request) (any, error) {
+	return h.metrics(r, workspaceCounts())
+}
+
+func (h *Handler) metrics(r *restful.Request, counts []count) (any, error) {
+	ctx, workspace := r.Request.Context(), r.PathParameter("workspace")
+	if err := resource.Agree(infoOf(r), "metrics", resource.Scope{Workspace: workspace}, ""); err != nil {
+		return nil, err
+	}
+	out, now := &overview.Metrics{Results: make([]overview.Metric, 0, len(counts))}, h.Now().Unix()
+	for _, c := range counts {
+		n, err := h.count(ctx, c, workspace)
+		if err != nil {
+			return nil, err
+		}
+		if n > 0 || c.always {
+			out.Results = append(out.Results, overview.Metric{Name: c.name, Data: overview.Data{
+				Type: "vector", Result: []overview.Result{{Value: overview.Sample{Time: now, Count: n}}},
+			}})
+		}
+	}
+	return out, nil
+}
+
+// count returns how many there are for the caller: 0 where he may not list them, and where the cluster has no such kind.
+func (h *Handler) count(ctx context.Context, c count, workspace string) (int, error) {
+	list := listOf(c.group, c.version, c.gvr.Resource, workspace)
+	d, err := h.AsCaller.May.Authorize(ctx, request.UserFrom(ctx), list)
+	if err != nil || !d.Allowed && d.Part == nil {
+		return 0, err
+	}
+	scope := resource.Scope{Workspace: workspace}
+	if !d.Allowed {
+		scope.Part = d.Part
+	}
+	kind, err := h.Resources.Catalog().Resolve(ctx, c.gvr)
+	if apierrors.IsNotFound(err) {
+		return 0, nil
+	}
+	if err != nil {
+		return 0, err
+	}
+	none, err := query.Parse(url.Values{"limit": {"0"}})
+	if err != nil {
+		return 0, err
+	}
+	page, err := h.Resources.List(ctx, kind, scope, none)
+	switch {
+	case apierrors.IsForbidden(err): // of the part that he sees, nothing is of this kind
+		return 0, nil
+	case err != nil:
+		return 0, err
+	}
+	return page.Total, nil
+}
+
+// listOf is the request for a list at a path of ours; of a workspace where it is not empty.
+func listOf(group, version, plural, workspace string) *request.Info {
+	in := ""
+	if workspace != "" {
+		in = "/workspaces/" + workspace
+	}
+	i := &request.Info{
+		Verb: "list", Path: "/kapis/" + group + "/" + version + in + "/" + plural, Workspace: workspace,
+		APIPrefix: "kapis", APIGroup: group, APIVersion: version, Resource: plural, IsResource: true,
+	}
+	return i.As(schema.GroupResource{Group: group, Resource: plural}) // with the scope that it has
+}

@@ -1,0 +1,105 @@
+package tenant
+
+import (
+	"context"
+
+	restful "github.com/emicklei/go-restful/v3"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	tenantv1beta1 "kapis.dev/ks-apiserver/pkg/api/tenant/v1beta1"
+	"kapis.dev/ks-apiserver/pkg/resource"
+)
+
+// quotas are the quotas of a workspace: objects of the cluster that carry its label, and select its namespaces by it.
+const quotas = "resourcequotas"
+
+func (h *Handler) quota(workspace, name string) *target {
+	t := &target{Handler: h, gvr: quotasKind, name: name, implied: true}
+	t.judge = func(_ context.Context, old, next *unstructured.Unstructured) error {
+		if old != nil && old.GetLabels()[tenantv1beta1.LabelWorkspace] != workspace {
+			return apierrors.NewNotFound(quotasKind.GroupResource(), name)
+		}
+		if next == nil {
+			return nil
+		}
+		if err := stamp(next, workspace); err != nil {
+			return err
+		}
+		selector := map[string]any{tenantv1beta1.LabelWorkspace: workspace}
+		if err := unstructured.SetNestedMap(next.Object, selector, "spec", "selector"); err != nil {
+			return badRequest("spec in the body must be an object: %v", err)
+		}
+		return nil
+	}
+	return t
+}
+
+// stamp sets the label of a workspace. A body that says another is refused: nothing is moved by its label (S7).
+func stamp(o *unstructured.Unstructured, workspace string) error {
+	labels := o.GetLabels()
+	if said, set := labels[tenantv1beta1.LabelWorkspace]; set && said != workspace {
+		return badRequest("the label %s in the body is %.100q, in the path the workspace is %q: they must be the same",
+			tenantv1beta1.LabelWorkspace, said, workspace)
+	}
+	if labels == nil {
+		labels = map[string]string{}
+	}
+	labels[tenantv1beta1.LabelWorkspace] = workspace
+	o.SetLabels(labels)
+	return nil
+}
+
+func (h *Handler) createQuota(r *restful.Request) (any, error) {
+	workspace := r.PathParameter("workspace")
+	if err := authorized(r, "create", quotas, ""); err != nil {
+		return nil, err
+	}
+	o, err := readObject(r.Request, quotasKind.GroupVersion().String(), "ResourceQuota")
+	if err != nil {
+		return nil, err
+	}
+	if err := h.open(r.Request.Context(), workspace); err != nil {
+		return nil, err
+	}
+	return h.quota(workspace, o.GetName()).create(r, o)
+}
+
+func (h *Handler) getQuota(r *restful.Request) (any, error) {
+	ctx, workspace, name := r.Request.Context(), r.PathParameter("workspace"), r.PathParameter("resourcequota")
+	if err := authorized(r, "get", quotas, name); err != nil {
+		return nil, err
+	}
+	kind, err := h.Resources.Catalog().Resolve(ctx, quotasKind)
+	if err != nil {
+		return nil, err
+	}
+	return h.Resources.Get(ctx, kind, resource.Scope{Workspace: workspace}, name)
+}
+
+func (h *Handler) updateQuota(r *restful.Request) (any, error) {
+	workspace, name := r.PathParameter("workspace"), r.PathParameter("resourcequota")
+	if err := authorized(r, "update", quotas, name); err != nil {
+		return nil, err
+	}
+	o, err := readObject(r.Request, quotasKind.GroupVersion().String(), "ResourceQuota")
+	if err != nil {
+		return nil, err
+	}
+	if err := named(o, name); err != nil {
+		return nil, err
+	}
+	return h.quota(workspace, name).replace(r, o)
+}
+
+func (h *Handler) deleteQuota(r *restful.Request) (any, error) {
+	workspace, name := r.PathParameter("workspace"), r.PathParameter("resourcequota")
+	if err := authorized(r, "delete", quotas, name); err != nil {
+		return nil, err
+	}
+	d, err := readDeletion(r.Request)
+	if err != nil {
+		return nil, err
+	}
+	return h.quota(workspace, name).remove(r, d, nil)
+}

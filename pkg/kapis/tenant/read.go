@@ -1,0 +1,187 @@
+package tenant
+
+import (
+	"strconv"
+	"strings"
+
+	restful "github.com/emicklei/go-restful/v3"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/authentication/user"
+
+	"kapis.dev/ks-apiserver/pkg/authz"
+	"kapis.dev/ks-apiserver/pkg/query"
+	"kapis.dev/ks-apiserver/pkg/request"
+	"kapis.dev/ks-apiserver/pkg/resource"
+	"kapis.dev/ks-apiserver/pkg/tenant"
+	"kapis.dev/ks-apiserver/pkg/web"
+)
+
+// infoOf returns what was authorized, nil for what is not of this group.
+func infoOf(r *restful.Request) *request.Info {
+	info := request.InfoFrom(r.Request.Context())
+	if info == nil || info.APIGroup != tenant.Group {
+		return nil
+	}
+	return info
+}
+
+// list answers a list of a kind: a page, a live page, or a watch.
+func (h *Handler) list(gvr schema.GroupVersionResource) web.Handler {
+	return func(r *restful.Request) (any, error) {
+		ctx := r.Request.Context()
+		scope := resource.Scope{Workspace: r.PathParameter("workspace"), Part: authz.DecisionFrom(ctx).Part}
+		path := r.SelectedRoutePath()
+		watch, err := resource.AgreeList(infoOf(r), path[strings.LastIndexByte(path, '/')+1:], scope, "")
+		if err != nil {
+			return nil, err
+		}
+		q, err := parse(r)
+		if err != nil {
+			return nil, err
+		}
+		kind, err := h.Resources.Catalog().Resolve(ctx, gvr)
+		if err != nil {
+			return nil, err
+		}
+		src, err := h.Resources.Streamed(ctx, r.Request.Header, kind, scope, q, watch, "")
+		if err != nil {
+			return nil, err
+		}
+		if src != nil {
+			return h.Streams.Answer(src), nil
+		}
+		page, err := h.page(r, gvr, scope, q)
+		if err != nil {
+			return nil, err
+		}
+		return page.Items(), nil
+	}
+}
+
+func (h *Handler) page(r *restful.Request, gvr schema.GroupVersionResource, scope resource.Scope, q *query.Query) (*resource.Page, error) {
+	ctx := r.Request.Context()
+	kind, err := h.Resources.Catalog().Resolve(ctx, gvr)
+	if err != nil {
+		return nil, err
+	}
+	page, err := h.Resources.List(ctx, kind, scope, q)
+	if err == nil && q.ManagedFields {
+		page, err = h.Resources.Complete(ctx, page, scope, h.AsCaller)
+	}
+	return page, err
+}
+
+// parse reads the query of a list.
+func parse(r *restful.Request) (*query.Query, error) {
+	values := r.Request.URL.Query()
+	// It added the clusters that one is bound in, when that was dear to find out: they are always among those that are seen.
+	if v := values.Get("roleBindingExists"); v != "" {
+		if _, err := strconv.ParseBool(v); err != nil {
+			return nil, query.Invalid("roleBindingExists", v, "true or false")
+		}
+	}
+	return query.Parse(values)
+}
+
+// get answers one object; a namespace only where it is in the workspace of the path.
+func (h *Handler) get(gvr schema.GroupVersionResource) web.Handler {
+	return func(r *restful.Request) (any, error) {
+		ctx, scope, name := r.Request.Context(), resource.Scope{}, r.PathParameter("workspace")
+		if gvr == namespacesKind {
+			scope.Workspace, name = name, r.PathParameter("namespace")
+		}
+		info := infoOf(r)
+		if info == nil {
+			return nil, nothingHere()
+		}
+		if err := resource.Agree(info, info.Resource, scope, name); err != nil {
+			return nil, err
+		}
+		kind, err := h.Resources.Catalog().Resolve(ctx, gvr)
+		if err != nil {
+			return nil, err
+		}
+		return h.Resources.Get(ctx, kind, scope, name)
+	}
+}
+
+// placed answers the clusters of a workspace.
+func (h *Handler) placed(r *restful.Request) (any, error) {
+	ctx, workspace := r.Request.Context(), r.PathParameter("workspace")
+	if err := resource.Agree(infoOf(r), "clusters", resource.Scope{Workspace: workspace}, ""); err != nil {
+		return nil, err
+	}
+	q, err := still(r)
+	if err != nil {
+		return nil, err
+	}
+	kind, err := h.Resources.Catalog().Resolve(ctx, templatesKind)
+	if err != nil {
+		return nil, err
+	}
+	template, err := h.Resources.Get(ctx, kind, resource.Scope{}, workspace)
+	if err != nil {
+		return nil, err
+	}
+	names, err := h.Fleet.Placed(ctx, template.JSON)
+	if err != nil {
+		return nil, err
+	}
+	page, err := h.page(r, clustersKind, resource.Scope{Part: authz.NewOwnPart(nil, nil, names)}, q)
+	if err != nil {
+		return nil, err
+	}
+	page.Partial = false // of a workspace's clusters it is all
+	return page.Items(), nil
+}
+
+// still reads the query of a list that does not go on.
+func still(r *restful.Request) (*query.Query, error) {
+	q, err := parse(r)
+	if err != nil {
+		return nil, err
+	}
+	if live, err := resource.IsLive(q); err != nil || live {
+		return nil, apierrors.NewBadRequest("this list is not streamed: leave view=live out")
+	}
+	return q, nil
+}
+
+// memberNamespaces answers the namespaces of a workspace that a member of it sees.
+func (h *Handler) memberNamespaces(r *restful.Request) (any, error) {
+	ctx, workspace, member := r.Request.Context(), r.PathParameter("workspace"), r.PathParameter("workspacemember")
+	info := infoOf(r)
+	if info == nil || info.Resource != "workspacemembers" || info.Subresource != "namespaces" || info.Name != member || info.Workspace != workspace ||
+		info.Namespace != "" || info.Verb != "get" {
+		return nil, nothingHere()
+	}
+	q, err := still(r)
+	if err != nil {
+		return nil, err
+	}
+	d, err := h.AsCaller.May.Authorize(ctx, h.member(member), listOf(tenant.Group, V1beta1, "namespaces", workspace))
+	if err != nil {
+		return nil, err
+	}
+	scope := resource.Scope{Workspace: workspace}
+	if !d.Allowed {
+		if scope.Part = d.Part; scope.Part == nil {
+			scope.Part = authz.NewOwnPart(nil, nil, nil)
+		}
+	}
+	page, err := h.page(r, namespacesKind, scope, q)
+	if err != nil {
+		return nil, err
+	}
+	page.Partial = false // of what the member sees it is all
+	return page.Items(), nil
+}
+
+// member is who a member is to an authorizer; of somebody who is no user, what is bound to his name counts.
+func (h *Handler) member(name string) user.Info {
+	if u := h.UserOf(name); u != nil {
+		return u
+	}
+	return &user.DefaultInfo{Name: name, Groups: []string{user.AllAuthenticated}}
+}

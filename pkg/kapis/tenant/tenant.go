@@ -1,0 +1,171 @@
+// Package tenant serves the routes of tenant.kubesphere.io: workspaces and what is in them, as far as the caller sees it.
+//
+// Reads come out of the caches. What a caller may see who may not see all was found by the filters (authz.Part, of package tenant), and restricts
+// every list before anything is filtered, counted or sorted. Writes run as the caller: what they may change is judged by the object as it is at
+// kube-apiserver, and is written under a lock by the version that was seen.
+package tenant
+
+import (
+	"net/http"
+	"time"
+
+	restful "github.com/emicklei/go-restful/v3"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/authentication/user"
+
+	clusterv1alpha1 "kapis.dev/ks-apiserver/pkg/api/cluster/v1alpha1"
+	tenantv1beta1 "kapis.dev/ks-apiserver/pkg/api/tenant/v1beta1"
+	"kapis.dev/ks-apiserver/pkg/caller"
+	"kapis.dev/ks-apiserver/pkg/overview"
+	"kapis.dev/ks-apiserver/pkg/resource"
+	"kapis.dev/ks-apiserver/pkg/stream"
+	"kapis.dev/ks-apiserver/pkg/tenant"
+	"kapis.dev/ks-apiserver/pkg/web"
+)
+
+// The versions of the group. The older two are for reading only.
+const (
+	V1beta1  = "v1beta1"
+	V1alpha3 = "v1alpha3"
+	V1alpha2 = "v1alpha2"
+)
+
+// The kinds behind the routes.
+var (
+	namespacesKind = schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}
+	workspacesKind = tenantv1beta1.SchemeGroupVersion.WithResource("workspaces")
+	templatesKind  = tenantv1beta1.SchemeGroupVersion.WithResource("workspacetemplates")
+	clustersKind   = clusterv1alpha1.SchemeGroupVersion.WithResource("clusters")
+	quotasKind     = schema.GroupVersionResource{Group: "quota.kubesphere.io", Version: "v1alpha2", Resource: "resourcequotas"}
+)
+
+// Handler serves tenant.kubesphere.io.
+type Handler struct {
+	Resources *resource.Service
+	// Streams watches over watches and live pages.
+	Streams *stream.Guard
+	// AsCaller writes, and reads what a write depends on; its May decides what else the caller may do.
+	AsCaller caller.Client
+	Fleet    *tenant.Fleet
+	// UserOf returns who a user is to an authorizer, nil where there is no such user.
+	UserOf func(name string) user.Info
+	// Now is the time that counts are of.
+	Now func() time.Time
+}
+
+// WebService returns the routes of a version. The routes of kinds are to be mounted beside them.
+func (h *Handler) WebService(version string) *restful.WebService {
+	ws := new(restful.WebService)
+	ws.Path("/kapis/" + tenant.Group + "/" + version).Produces(restful.MIME_JSON).
+		Doc("Workspaces and what is in them, as far as the caller sees it")
+	h.mountReads(ws, version)
+	if version == V1beta1 {
+		h.mountMembers(ws)
+		h.mountMetrics(ws)
+		h.mountWrites(ws)
+	}
+	return ws
+}
+
+// mountReads adds what all versions have. In the older ones, a workspace is its template.
+func (h *Handler) mountReads(ws *restful.WebService, version string) {
+	workspaces, id := templatesKind, "V1alpha3"
+	switch version {
+	case V1beta1:
+		workspaces, id = workspacesKind, ""
+	case V1alpha2:
+		id = "V1alpha2"
+	}
+	for _, r := range []struct {
+		path, id, doc string
+		gvr           schema.GroupVersionResource
+		one           bool
+	}{
+		{"/clusters", "listVisibleClusters", "The clusters that the caller sees", clustersKind, false},
+		{"/workspaces", "listVisibleWorkspaces", "The workspaces that the caller sees", workspaces, false},
+		{"/workspaces/{workspace}", "getVisibleWorkspace", "A workspace", workspaces, true},
+		{"/workspacetemplates", "listVisibleWorkspaceTemplates", "The templates of the workspaces that the caller sees", templatesKind, false},
+		{"/workspacetemplates/{workspace}", "getVisibleWorkspaceTemplate", "The template of a workspace", templatesKind, true},
+		{"/namespaces", "listVisibleNamespaces", "The namespaces that the caller sees", namespacesKind, false},
+		{"/workspaces/{workspace}/namespaces", "listVisibleWorkspaceNamespaces", "The namespaces of a workspace that the caller sees", namespacesKind, false},
+		{"/workspaces/{workspace}/namespaces/{namespace}", "getWorkspaceNamespace", "A namespace of a workspace", namespacesKind, true},
+	} {
+		route := ws.GET(r.path).Operation(r.id + id).Doc(r.doc)
+		if r.one {
+			ws.Route(describe(ws, route.To(web.Handle(h.get(r.gvr))), r.path))
+			continue
+		}
+		route.To(web.Handle(h.list(r.gvr))).Metadata(web.MetadataPart, true).Produces(restful.MIME_JSON, stream.EventStream)
+		ws.Route(describe(ws, withQuery(ws, route), r.path))
+	}
+	const placed = "/workspaces/{workspace}/clusters"
+	ws.Route(describe(ws, withQuery(ws, ws.GET(placed).To(web.Handle(h.placed)).Operation("listWorkspaceClusters"+id).
+		Doc("The clusters that a workspace is placed in")), placed))
+}
+
+func (h *Handler) mountMembers(ws *restful.WebService) {
+	const path = "/workspaces/{workspace}/workspacemembers/{workspacemember}/namespaces"
+	ws.Route(describe(ws, withQuery(ws, ws.GET(path).To(web.Handle(h.memberNamespaces)).Operation("listWorkspaceMemberNamespaces").
+		Doc("The namespaces of a workspace that a member of it sees")), path))
+}
+
+func (h *Handler) mountMetrics(ws *restful.WebService) {
+	ws.Route(ws.GET("/metrics").To(web.Handle(h.platformMetrics)).Metadata(web.MetadataPart, true).
+		Operation("getPlatformMetrics").Doc("Numbers of what the caller sees of the platform").Writes(overview.Metrics{}))
+	const path = "/workspaces/{workspace}/metrics"
+	ws.Route(describe(ws, ws.GET(path).To(web.Handle(h.workspaceMetrics)).
+		Operation("getWorkspaceMetrics").Doc("Numbers of what the caller sees of a workspace").Writes(overview.Metrics{}), path))
+}
+
+// mountWrites adds the routes that write, of v1beta1. Whatever is written of a workspace is written of its template.
+func (h *Handler) mountWrites(ws *restful.WebService) {
+	const quotas, namespaces = "/workspaces/{workspace}/resourcequotas", "/workspaces/{workspace}/namespaces"
+	type route struct {
+		*restful.RouteBuilder
+		path, id, doc string
+		handle        web.Handler
+	}
+	routes := []route{
+		{ws.POST(namespaces), namespaces, "createWorkspaceNamespace", "Create a namespace in a workspace, as the caller", h.createNamespace},
+		{ws.PUT(namespaces + "/{namespace}"), namespaces + "/{namespace}", "replaceWorkspaceNamespace", "Replace a namespace of a workspace, as the caller", h.updateNamespace},
+		{ws.PATCH(namespaces + "/{namespace}"), namespaces + "/{namespace}", "patchWorkspaceNamespace", "Change a namespace of a workspace, as the caller", h.patchNamespace},
+		{ws.DELETE(namespaces + "/{namespace}"), namespaces + "/{namespace}", "deleteWorkspaceNamespace", "Delete a namespace of a workspace, as the caller", h.deleteNamespace},
+		{ws.POST("/workspaces/{workspace}/" + tenant.Assignments), "/workspaces/{workspace}", "assignNamespaces", "Move namespaces into a workspace, as the caller: each by itself", h.assign},
+		{ws.POST(quotas), quotas, "createWorkspaceQuota", "Create a quota of a workspace, as the caller", h.createQuota},
+		{ws.GET(quotas + "/{resourcequota}"), quotas + "/{resourcequota}", "getWorkspaceQuota", "A quota of a workspace", h.getQuota},
+		{ws.PUT(quotas + "/{resourcequota}"), quotas + "/{resourcequota}", "replaceWorkspaceQuota", "Replace a quota of a workspace, as the caller", h.updateQuota},
+		{ws.DELETE(quotas + "/{resourcequota}"), quotas + "/{resourcequota}", "deleteWorkspaceQuota", "Delete a quota of a workspace, as the caller", h.deleteQuota},
+	}
+	for _, at := range []struct{ path, id string }{{"/workspaces", "Workspace"}, {"/workspacetemplates", "WorkspaceTemplate"}} {
+		one := at.path + "/{workspace}"
+		routes = append(routes,
+			route{ws.POST(at.path), at.path, "create" + at.id, "Create a workspace, as the caller", h.createTemplate},
+			route{ws.PUT(one), one, "replace" + at.id, "Replace the template of a workspace, as the caller", h.updateTemplate},
+			route{ws.PATCH(one), one, "patch" + at.id, "Change the template of a workspace by a JSON patch or a merge patch, as the caller", h.patchTemplate},
+			route{ws.DELETE(one), one, "delete" + at.id, "Delete a workspace, as the caller", h.deleteTemplate})
+	}
+	for _, r := range routes {
+		ws.Route(describe(ws, r.To(web.Handle(r.handle)).Operation(r.id).Doc(r.doc), r.path))
+	}
+}
+
+// withQuery documents the parameters of a list.
+func withQuery(ws *restful.WebService, b *restful.RouteBuilder) *restful.RouteBuilder {
+	for _, p := range resource.Parameters() {
+		b.Param(ws.QueryParameter(p.Name, p.Doc).DataType(p.Type))
+	}
+	return b
+}
+
+// message is how clients know that something was done.
+type message struct {
+	Message string `json:"message"`
+}
+
+func nothingHere() error {
+	return &apierrors.StatusError{ErrStatus: metav1.Status{
+		Status: metav1.StatusFailure, Code: http.StatusNotFound, Reason: metav1.StatusReasonNotFound, Message: "there is no resource at this path",
+	}}
+}

@@ -1,0 +1,313 @@
+package tenant
+
+import (
+	"context"
+	stdjson "encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+
+	restful "github.com/emicklei/go-restful/v3"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	sigsjson "sigs.k8s.io/json"
+
+	"kapis.dev/ks-apiserver/pkg/caller"
+	"kapis.dev/ks-apiserver/pkg/request"
+)
+
+// attempts is how often a write is tried whose object changes between the look and the write.
+const attempts = 5
+
+var errChanged = errors.New("the object has been modified: read it again and apply your changes to what it is now")
+
+// target is an object that is written as the caller, by the right that let the request of the context pass.
+type target struct {
+	*Handler
+	gvr  schema.GroupVersionResource
+	name string
+	// implied says that this right is the right to the object itself, as kube-apiserver knows it; see caller.Order.
+	implied bool
+	// judge refuses a change: of old, which is nil for a creation, to next, which is nil for a deletion. What is not where the path says is
+	// not found.
+	judge func(ctx context.Context, old, next *unstructured.Unstructured) error
+}
+
+// path is the object's at kube-apiserver, or that of its kind for an empty name.
+func (t *target) path(name string) string {
+	path := "/apis/" + t.gvr.Group + "/" + t.gvr.Version + "/" + t.gvr.Resource
+	if t.gvr.Group == "" {
+		path = "/api/" + t.gvr.Version + "/" + t.gvr.Resource
+	}
+	if name != "" {
+		path += "/" + name
+	}
+	return path
+}
+
+func (t *target) do(ctx context.Context, o caller.Order) (*unstructured.Unstructured, error) {
+	o.Implied = t.implied
+	raw, err := t.AsCaller.Do(ctx, o)
+	if err != nil {
+		return nil, err
+	}
+	out := &unstructured.Unstructured{}
+	if err := out.UnmarshalJSON(raw); err != nil {
+		return nil, fmt.Errorf("read kube-apiserver's answer to %s %s: %w", o.Method, o.Path, err)
+	}
+	unstructured.RemoveNestedField(out.Object, "metadata", "managedFields")
+	return out, nil
+}
+
+// look reads the object as it is now: the cache may lag, and what it would say decides what may be written.
+func (t *target) look(ctx context.Context) (*unstructured.Unstructured, error) {
+	o, err := t.do(ctx, caller.Order{Method: http.MethodGet, Path: t.path(t.name)})
+	if err != nil {
+		return nil, err
+	}
+	if o.GetUID() == "" || o.GetResourceVersion() == "" {
+		return nil, fmt.Errorf("read %s %q at kube-apiserver: it has no uid and no resourceVersion", t.gvr.Resource, t.name)
+	}
+	return o, nil
+}
+
+func (t *target) create(r *restful.Request, o *unstructured.Unstructured) (any, error) {
+	ctx := r.Request.Context()
+	q, err := passed(r.Request, writeParams)
+	if err != nil {
+		return nil, err
+	}
+	o.SetResourceVersion("")
+	if err := t.judge(ctx, nil, o); err != nil {
+		return nil, err
+	}
+	body, err := o.MarshalJSON()
+	if err != nil {
+		return nil, fmt.Errorf("encode a %s: %w", o.GetKind(), err)
+	}
+	return shown(t.do(ctx, caller.Order{Method: http.MethodPost, Path: t.path(""), Query: q, Body: body}))
+}
+
+func (t *target) replace(r *restful.Request, o *unstructured.Unstructured) (any, error) {
+	q, err := passed(r.Request, writeParams)
+	if err != nil {
+		return nil, err
+	}
+	asked := o.GetResourceVersion()
+	return t.locked(r.Request.Context(), asked, func(ctx context.Context, now *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+		next := o.DeepCopy()
+		if err := t.judge(ctx, now, next); err != nil {
+			return nil, err
+		}
+		next.SetResourceVersion(now.GetResourceVersion())
+		body, err := next.MarshalJSON()
+		if err != nil {
+			return nil, fmt.Errorf("encode a %s: %w", o.GetKind(), err)
+		}
+		return t.do(ctx, caller.Order{Method: http.MethodPut, Path: t.path(t.name), Query: q, Body: body})
+	})
+}
+
+// patch asks kube-apiserver, without effect, what would come of the patch, judges that, and then sends the same patch. Both times it is bound to the
+// version that was looked at, so that what is written is what was judged.
+func (t *target) patch(r *restful.Request) (any, error) {
+	q, err := passed(r.Request, writeParams)
+	if err != nil {
+		return nil, err
+	}
+	body, mediaType, err := readPatch(r.Request)
+	if err != nil {
+		return nil, err
+	}
+	asked, err := versionIn(body, mediaType)
+	if err != nil {
+		return nil, err
+	}
+	return t.locked(r.Request.Context(), asked, func(ctx context.Context, now *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+		bound, err := bind(body, mediaType, now.GetResourceVersion())
+		if err != nil {
+			return nil, err
+		}
+		order := caller.Order{Method: http.MethodPatch, Path: t.path(t.name), Query: rehearsal(q), Type: mediaType, Body: bound}
+		next, err := t.do(ctx, order)
+		if err != nil {
+			return nil, err
+		}
+		if err := t.judge(ctx, now, next); err != nil {
+			return nil, err
+		}
+		order.Query = q
+		return t.do(ctx, order)
+	})
+}
+
+func rehearsal(q url.Values) url.Values {
+	out := url.Values{}
+	for k, v := range q {
+		out[k] = v
+	}
+	out.Set("dryRun", metav1.DryRunAll)
+	return out
+}
+
+// versionIn returns the version that a patch says the object must have, empty for any.
+func versionIn(patch []byte, mediaType string) (string, error) {
+	if mediaType == typeJSONPatch {
+		var all []struct {
+			Op    string `json:"op"`
+			Path  string `json:"path"`
+			Value any    `json:"value"`
+		}
+		if err := sigsjson.UnmarshalCaseSensitivePreserveInts(patch, &all); err != nil {
+			return "", badRequest("the JSON patch can't be read: %v", err)
+		}
+		asked := ""
+		for _, o := range all {
+			if version, ok := o.Value.(string); ok && o.Path == "/metadata/resourceVersion" && (o.Op == "add" || o.Op == "replace" || o.Op == "test") {
+				asked = version
+			}
+		}
+		return asked, nil
+	}
+	var o struct {
+		Metadata struct {
+			ResourceVersion string `json:"resourceVersion"`
+		} `json:"metadata"`
+	}
+	if err := sigsjson.UnmarshalCaseSensitivePreserveInts(patch, &o); err != nil {
+		return "", badRequest("the merge patch can't be read: %v", err)
+	}
+	return o.Metadata.ResourceVersion, nil
+}
+
+// bind binds a patch to a version of its object.
+func bind(patch []byte, mediaType, version string) ([]byte, error) {
+	if mediaType == typeJSONPatch {
+		var all []stdjson.RawMessage
+		if err := sigsjson.UnmarshalCaseSensitivePreserveInts(patch, &all); err != nil {
+			return nil, badRequest("the JSON patch can't be read: %v", err)
+		}
+		op, err := stdjson.Marshal(map[string]string{"op": "add", "path": "/metadata/resourceVersion", "value": version})
+		if err != nil {
+			return nil, fmt.Errorf("encode a patch: %w", err)
+		}
+		return stdjson.Marshal(append(all, op))
+	}
+	var o map[string]any
+	if err := sigsjson.UnmarshalCaseSensitivePreserveInts(patch, &o); err != nil {
+		return nil, badRequest("the merge patch can't be read: %v", err)
+	}
+	metadata, ok := o["metadata"].(map[string]any)
+	if !ok && o["metadata"] != nil {
+		return nil, badRequest("metadata in the merge patch must be an object")
+	}
+	if metadata == nil {
+		metadata = map[string]any{}
+	}
+	metadata["resourceVersion"] = version
+	o["metadata"] = metadata
+	return stdjson.Marshal(o)
+}
+
+// remove deletes the object that was looked at, and no other of its name. before, where it is not nil, is done ahead.
+func (t *target) remove(r *restful.Request, d *metav1.DeleteOptions, before func(ctx context.Context, now *unstructured.Unstructured, q url.Values) error) (any, error) {
+	q, err := passed(r.Request, deleteParams)
+	if err != nil {
+		return nil, err
+	}
+	ctx := r.Request.Context()
+	now, err := t.look(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if err := t.judge(ctx, now, nil); err != nil {
+		return nil, err
+	}
+	uid, version := now.GetUID(), now.GetResourceVersion()
+	if p := d.Preconditions; p != nil && (p.UID != nil && *p.UID != uid || p.ResourceVersion != nil && *p.ResourceVersion != version) {
+		return nil, apierrors.NewConflict(t.gvr.GroupResource(), t.name, errChanged)
+	}
+	if before != nil {
+		if err := before(ctx, now, q); err != nil {
+			return nil, err
+		}
+	}
+	d.Preconditions = &metav1.Preconditions{UID: &uid}
+	if before == nil {
+		d.Preconditions.ResourceVersion = &version
+	}
+	d.DryRun = append(d.DryRun, q["dryRun"]...)
+	q.Del("dryRun") // kube-apiserver reads the query only where there is no body
+	body, err := stdjson.Marshal(d)
+	if err != nil {
+		return nil, fmt.Errorf("encode the options of a deletion: %w", err)
+	}
+	if _, err := t.AsCaller.Do(ctx, caller.Order{Method: http.MethodDelete, Path: t.path(t.name), Query: q, Body: body, Implied: t.implied}); err != nil {
+		return nil, err
+	}
+	return message{"success"}, nil
+}
+
+// locked looks at the object, and lets write change that version of it. Where another write comes between, it is done again, unless the
+// caller named the version himself.
+func (t *target) locked(ctx context.Context, asked string, write func(context.Context, *unstructured.Unstructured) (*unstructured.Unstructured, error)) (any, error) {
+	for attempt := 1; ; attempt++ {
+		now, err := t.look(ctx)
+		if err != nil {
+			return nil, err
+		}
+		if asked != "" && asked != now.GetResourceVersion() {
+			return nil, apierrors.NewConflict(t.gvr.GroupResource(), t.name, errChanged)
+		}
+		out, err := write(ctx, now)
+		if !apierrors.IsConflict(err) || asked != "" || attempt == attempts {
+			return shown(out, err)
+		}
+	}
+}
+
+func shown(o *unstructured.Unstructured, err error) (any, error) {
+	if err != nil {
+		return nil, err
+	}
+	return o.Object, nil
+}
+
+// may tells whether the caller may do what i asks for.
+func (h *Handler) may(ctx context.Context, i *request.Info) (bool, error) {
+	d, err := h.AsCaller.May.Authorize(ctx, request.UserFrom(ctx), i)
+	return err == nil && d.Allowed, err
+}
+
+// right is the request for a verb on a kind, by name where it is not empty, of a scope: as wide as the scope is.
+func right(verb string, gvr schema.GroupVersionResource, name string, scope request.Scope) *request.Info {
+	i := &request.Info{
+		Verb: verb, APIPrefix: "kapis", APIGroup: gvr.Group, APIVersion: gvr.Version, Resource: gvr.Resource, Name: name, IsResource: true, Scope: scope,
+		Path: "/kapis/" + gvr.Group + "/" + gvr.Version + "/" + gvr.Resource,
+	}
+	if gvr.Group == "" {
+		i.APIPrefix, i.Path = "kapi", "/kapi/"+gvr.Version+"/"+gvr.Resource
+	}
+	if name != "" {
+		i.Path += "/" + name
+	}
+	return i
+}
+
+// everything is the right to do anything in a scope.
+func everything(scope request.Scope) *request.Info {
+	return right("*", schema.GroupVersionResource{Group: "*", Version: "*", Resource: "*"}, "", scope)
+}
+
+// authorized refuses to do anything but what was authorized: the filters read the path once and the router a second time.
+func authorized(r *restful.Request, verb, resource, name string) error {
+	info := infoOf(r)
+	if info == nil || !info.IsResource || info.IsKubernetes || info.Verb != verb || info.Resource != resource || info.Name != name ||
+		info.Subresource != "" || info.Workspace != r.PathParameter("workspace") || info.Namespace != r.PathParameter("namespace") {
+		return nothingHere()
+	}
+	return nil
+}
