@@ -1,6 +1,7 @@
 package oauth
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"crypto/subtle"
 	"encoding/hex"
@@ -102,6 +103,7 @@ func (s *Server) loginAt(req *restful.Request) (any, error) {
 		if j.Handover, err = s.newHandover(e.Name, q.Get("redirect_uri"), q.Get("state")); err != nil {
 			return nil, err
 		}
+		j.Handover.Ticket = q.Has("ticket")
 	}
 	if b, err := s.here(r); err != nil {
 		return nil, err
@@ -139,7 +141,7 @@ func (s *Server) callback(req *restful.Request) (any, error) {
 		return nil, err
 	}
 	if values.Get("state") == "" && r.Method == http.MethodGet && !wantsHTML(r) {
-		return s.redeemHandover(req, values.Get("code"))
+		return s.redeemHandover(req, cmp.Or(values.Get("code"), values.Get("ticket")))
 	}
 	if err := s.guardTransport(r); err != nil {
 		return nil, err

@@ -114,6 +114,7 @@ func (s *Server) pages() []endpoint {
 		{"/login", get, "", false, s.login, "login", "the page that people log in on"},
 		{"/login", post, "", false, s.loginStep, "login-step", "a step of a login"},
 		{"/login/{provider}", get, "", false, s.loginAt, "login-at", "log in at an identity provider"},
+		{"/login/{provider}/login", get, "", false, s.loginAtAsCAS, "login-at-cas", "log in at an identity provider, for a client that speaks CAS"},
 		{"/callback/{provider}", both, "", false, s.callback, "callback", "where an identity provider sends the browser back to"},
 		{"/consent", post, "", false, s.consent, "consent", "what a person says to a client's request"},
 		{"/device", get, "", false, s.devicePage, "device", "the page that people let a device in on (RFC 8628, 3.3)"},

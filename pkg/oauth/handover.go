@@ -28,6 +28,8 @@ type handover struct {
 	Provider string `json:"p"`
 	Redirect string `json:"r"`
 	State    string `json:"s,omitempty"`
+	// Ticket says that the code is called a ticket, as CAS does.
+	Ticket bool `json:"t,omitempty"`
 }
 
 // voucher is what the code is made of: the name of a session that waits to be fetched.
@@ -87,7 +89,11 @@ func (s *Server) handOver(r *http.Request, h *handover, p *iam.Proof) (any, erro
 		return nil, problem(http.StatusBadRequest, page.Say("error.redirect"), err)
 	}
 	q := u.Query()
-	q.Set("code", sealed)
+	if h.Ticket {
+		q.Set("ticket", sealed)
+	} else {
+		q.Set("code", sealed)
+	}
 	if h.State != "" {
 		q.Set("state", h.State)
 	}

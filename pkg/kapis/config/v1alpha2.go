@@ -13,6 +13,10 @@ type Handler struct {
 	Multicluster Multicluster
 	// IdentityProviders are the routes of identity providers; nil for none.
 	IdentityProviders *IdentityProviders
+	// OAuth is what the login page is told; nil for no such route.
+	OAuth *OAuth
+	// Settings are the routes of what people change while the platform runs; nil for none.
+	Settings *Settings
 }
 
 // Multicluster says what this cluster is in a fleet. A client that does not find it assumes one.
@@ -33,6 +37,13 @@ func (h Handler) V1alpha2() *restful.WebService {
 		Doc("what this cluster is in a fleet").Operation("getMulticlusterConfiguration").Writes(configz{}))
 	if h.IdentityProviders != nil {
 		h.IdentityProviders.mount(ws)
+	}
+	if h.OAuth != nil {
+		ws.Route(ws.GET("/configs/oauth").To(web.Handle(h.OAuth.show)).
+			Doc("how to log in").Operation("getOAuthConfiguration").Writes(oauthConfig{}))
+	}
+	if h.Settings != nil {
+		h.Settings.mount(ws)
 	}
 	return ws
 }

@@ -19,8 +19,7 @@ import (
 const maxAuthority = 1 << 20
 
 // Kubeconfigs gives people the kubeconfig with which their kubectl comes through this server. It is the same for everybody but
-// for the name of who has to log in. A client certificate that an older installation keeps in a Secret of the user is given to
-// nobody: it could not be taken back.
+// for the name of who has to log in. Client certificates are given out only where Certificates says where they are.
 type Kubeconfigs struct {
 	// Server is the https URL that people's kubectl reaches this server at; "" where none is known.
 	Server string
@@ -30,6 +29,8 @@ type Kubeconfigs struct {
 	Issuer, Client string
 	// IsUser tells whether there is a user of a name.
 	IsUser func(name string) bool
+	// Certificates are kubeconfigs with a client certificate, which are given out instead; nil where there are none.
+	Certificates *Certificates
 }
 
 // yamlText is an answer of YAML.
@@ -50,7 +51,7 @@ func (k *Kubeconfigs) mount(ws *restful.WebService) {
 	}
 	w := what{verb: "get", resource: "users", nameParam: "user", subresource: "kubeconfig"}
 	ws.Route(ws.GET("/users/{user}/kubeconfig").To(only(w, k.get)).Produces("application/yaml", restful.MIME_JSON).
-		Operation("getUserKubeconfig").Doc("A kubeconfig for a user, which has no credential: the plugin kubectl-ks logs in").
+		Operation("getUserKubeconfig").Doc("A kubeconfig for a user: one without a credential, with which the plugin kubectl-ks logs in, or one with a client certificate").
 		Param(ws.PathParameter("user", "name of the user")).
 		Returns(http.StatusOK, "OK", "").Returns(http.StatusNotFound, "there is no such user, or no address for his kubectl", nil))
 }
@@ -59,6 +60,9 @@ func (k *Kubeconfigs) get(r *restful.Request) (any, error) {
 	name := r.PathParameter("user")
 	if !k.IsUser(name) {
 		return nil, apierrors.NewNotFound(schema.GroupResource{Group: "iam.kubesphere.io", Resource: "users"}, name)
+	}
+	if k.Certificates != nil {
+		return k.Certificates.get(r.Request.Context(), name)
 	}
 	if k.Server == "" {
 		return nil, &apierrors.StatusError{ErrStatus: metav1.Status{

@@ -1,0 +1,89 @@
+package config
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	restful "github.com/emicklei/go-restful/v3"
+
+	"kapis.dev/ks-apiserver/pkg/idp"
+)
+
+// visited is a Redirect provider with a secret.
+type visited struct{ ClientSecret string }
+
+func (visited) Check(context.Context) error { return nil }
+func (visited) Begin(context.Context, idp.Begin) (string, error) {
+	return "https://idp.example/canary", nil
+}
+func (visited) Finish(context.Context, idp.Callback) (*idp.Identity, error) { return nil, nil }
+
+// S3, S41: the login page is told where to begin, which is here, and nothing that a provider or a client is configured with.
+func TestTheLoginPageIsToldHowToLogInAndNoSecret(t *testing.T) {
+	p := visited{"canary-secret"}
+	h := Handler{OAuth: &OAuth{
+		Issuer: Issuer{URL: "https://ks.example/", AccessTokenMaxAge: 2 * time.Hour, MaximumClockSkew: 10 * time.Second},
+		Clients: func() []Client {
+			return []Client{{Name: "kubesphere", Trusted: true, RedirectURIs: []string{"https://console.example/oauth/redirect/hub"}}}
+		},
+		Providers: idp.DirectoryOf(
+			&idp.Entry{Name: "hub", Type: "GitHubIdentityProvider", DisplayName: "Hub", Mapping: idp.MapAuto, Provider: p},
+			&idp.Entry{Name: "cas", Type: casType, Provider: p}, &idp.Entry{Name: "none", Type: "OIDCIdentityProvider", Provider: p},
+			&idp.Entry{Name: "corp", Type: "LDAPIdentityProvider", DisplayName: "Company", Provider: &directory{Secret: "canary-password"}},
+			&idp.Entry{Name: "hidden", Type: "OIDCIdentityProvider", Hidden: true, Provider: p}, &idp.Entry{Name: "off", Type: "OIDCIdentityProvider", Disabled: true, Provider: p},
+			&idp.Entry{Name: "wrong", Type: "OIDCIdentityProvider", Fault: errors.New("canary-fault")},
+		),
+		Console: func(provider string) (string, string) {
+			if provider == "none" {
+				return "kubesphere", ""
+			}
+			return "kubesphere", "https://console.example/oauth/redirect/" + provider
+		},
+	}}
+	c := restful.NewContainer()
+	c.Add(h.V1alpha2())
+	w := httptest.NewRecorder()
+	c.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/kapis/config.kubesphere.io/v1alpha2/configs/oauth", nil))
+	var out struct {
+		Issuer            map[string]any `json:"issuer"`
+		IdentityProviders []struct {
+			Name             string          `json:"name"`
+			Hidden, Disabled bool            `json:",omitempty"`
+			Provider         json.RawMessage `json:"provider"`
+		} `json:"identityProviders"`
+		Clients []map[string]any `json:"clients"`
+	}
+	if err := json.Unmarshal(w.Body.Bytes(), &out); err != nil || w.Code != http.StatusOK {
+		t.Fatalf("%d %v %s", w.Code, err, w.Body)
+	}
+	if strings.Contains(w.Body.String(), "canary") {
+		t.Errorf("a secret shows: %s", w.Body)
+	}
+	if out.Issuer["accessTokenMaxAge"] != 7.2e12 || out.Issuer["maximumClockSkew"] != 1e10 || len(out.Clients) != 1 || out.Clients[0]["name"] != "kubesphere" {
+		t.Errorf("%s", w.Body)
+	}
+	want := map[string]string{
+		"hub":    `{"endpoint":{"authURL":"https://ks.example/oauth/login/hub"},"clientID":"kubesphere","redirectURL":"https://console.example/oauth/redirect/hub","scopes":["openid"]}`,
+		"cas":    `{"redirectURL":"https://console.example/oauth/redirect/cas","casServerURL":"https://ks.example/oauth/login/cas"}`,
+		"corp":   `{"host":"Company"}`,
+		"hidden": `{}`, "off": `{}`, "none": `{}`,
+	}
+	for _, e := range out.IdentityProviders {
+		if string(e.Provider) != want[e.Name] {
+			t.Errorf("%s: %s, want %s", e.Name, e.Provider, want[e.Name])
+		}
+		if e.Hidden != (e.Name == "hidden") || e.Disabled != (e.Name == "off") {
+			t.Errorf("%+v", e)
+		}
+		delete(want, e.Name)
+	}
+	if len(want) != 0 {
+		t.Errorf("not shown: %v", want)
+	}
+}

@@ -1,0 +1,79 @@
+package resources
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/authentication/user"
+
+	"kapis.dev/ks-apiserver/pkg/caller"
+	"kapis.dev/ks-apiserver/pkg/iam"
+	"kapis.dev/ks-apiserver/pkg/request"
+)
+
+// The Secrets that ks-controller-manager keeps kubeconfigs in.
+const (
+	kubeconfigPrefix = "kubeconfig-"
+	kubeconfigKey    = "config"
+)
+
+// Certificates gives out the kubeconfigs with client certificates. One is a credential that acts as its user: he himself gets
+// his own, and others only as far as they may read the Secret.
+type Certificates struct {
+	// Namespace is where the Secrets are.
+	Namespace string
+	// Own reads a Secret with this server's rights, nil for none.
+	Own func(ctx context.Context, name string) (*corev1.Secret, error)
+	// AsCaller reads as the caller.
+	AsCaller caller.Client
+}
+
+// credentialText is YAML that no cache keeps.
+type credentialText []byte
+
+// Respond implements web.Responder.
+func (c credentialText) Respond(w http.ResponseWriter, r *http.Request) {
+	w.Header().Set("Cache-Control", "no-store")
+	yamlText(c).Respond(w, r)
+}
+
+func (c *Certificates) get(ctx context.Context, name string) (any, error) {
+	s, err := c.secret(ctx, request.UserFrom(ctx), name)
+	if err != nil {
+		return nil, err
+	}
+	if s == nil || len(s.Data[kubeconfigKey]) == 0 {
+		return nil, &apierrors.StatusError{ErrStatus: metav1.Status{
+			Status: metav1.StatusFailure, Code: http.StatusNotFound, Reason: metav1.StatusReasonNotFound,
+			Message: fmt.Sprintf("there is no certificate for user %q: it is issued a moment after a user becomes active", name),
+		}}
+	}
+	return credentialText(s.Data[kubeconfigKey]), nil
+}
+
+func (c *Certificates) secret(ctx context.Context, who user.Info, name string) (*corev1.Secret, error) {
+	secret := kubeconfigPrefix + name
+	if who == nil || who.GetName() != name {
+		raw, err := c.AsCaller.Get(ctx, "/api/v1/namespaces/"+c.Namespace+"/secrets/"+secret)
+		if err != nil {
+			return nil, err
+		}
+		s := &corev1.Secret{}
+		if err := json.Unmarshal(raw, s); err != nil {
+			return nil, fmt.Errorf("read the kubeconfig of user %q: %w", name, err)
+		}
+		return s, nil
+	}
+	if slices.Contains(who.GetExtra()[iam.ExtraCredential], iam.CredentialAPIKey) {
+		return nil, apierrors.NewForbidden(schema.GroupResource{Group: "iam.kubesphere.io", Resource: "users"}, name, errors.New("a certificate would outlive the API key; log in to get it"))
+	}
+	return c.Own(ctx, secret)
+}
