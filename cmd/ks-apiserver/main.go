@@ -4,7 +4,6 @@ package main
 import (
 	"context"
 	"encoding/json"
-	"flag"
 	"fmt"
 	"os"
 	"os/signal"
@@ -15,6 +14,7 @@ import (
 
 	"kapis.dev/ks-apiserver/pkg/apiserver"
 	"kapis.dev/ks-apiserver/pkg/config"
+	"kapis.dev/ks-apiserver/pkg/kube"
 	"kapis.dev/ks-apiserver/pkg/version"
 )
 
@@ -62,10 +62,7 @@ func command() *cobra.Command {
 	f.StringVar(&listen.CertFile, "tls-cert-file", "", "PEM `file` of the certificate of the HTTPS port")
 	f.StringVar(&listen.KeyFile, "tls-private-key", "", "PEM `file` of its key")
 
-	klogFlags := flag.NewFlagSet("klog", flag.ContinueOnError)
-	klog.InitFlags(klogFlags)
-	cmd.PersistentFlags().AddGoFlag(klogFlags.Lookup("v"))
-	cmd.PersistentFlags().AddGoFlag(klogFlags.Lookup("vmodule"))
+	kube.LogFlags(cmd.PersistentFlags())
 
 	cmd.AddCommand(&cobra.Command{
 		Use:   "version",

@@ -5,8 +5,11 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	kubespherev1alpha1 "kapis.dev/ks-apiserver/pkg/api/kubesphere/v1alpha1"
 	sessionv1alpha1 "kapis.dev/ks-apiserver/pkg/api/session/v1alpha1"
+	"kapis.dev/ks-apiserver/pkg/authn/ksserviceaccount"
 	"kapis.dev/ks-apiserver/pkg/iam"
 	"kapis.dev/ks-apiserver/pkg/store"
 	"kapis.dev/ks-apiserver/pkg/web"
@@ -22,6 +25,7 @@ type accounts struct {
 	lockout   *iam.Lockout
 	records   *iam.Records
 	keys      *iam.APIKeys
+	robots    *ksserviceaccount.Tokens
 	factors   *iam.Factors
 	entrance  *iam.Entrance
 	// feeds are of kinds without which logins work all the same.
@@ -67,6 +71,7 @@ func (p *parts) makeAccounts(context.Context) (err error) {
 // makeKeys makes what people and programs prove themselves with besides a password.
 func (p *parts) makeKeys() error {
 	a, c := &p.accounts, p.cfg.Authentication
+	a.robots = &ksserviceaccount.Tokens{}
 	keys, err := iam.NewAPIKeyClient(p.cluster)
 	if err != nil {
 		return err
@@ -103,6 +108,8 @@ func (p *parts) followAccounts() {
 		a.feeds = append(a.feeds, feed{gvr, false, p.store.Feed(gvr, f.sink)})
 	}
 	known := a.feeds[len(a.feeds)-1].synced
+	robots := kubespherev1alpha1.SchemeGroupVersion.WithResource("serviceaccounts")
+	a.feeds = append(a.feeds, feed{robots, false, p.store.Feed(robots, a.robots)})
 	a.factors.Known = func() error {
 		if err := known(); !apierrors.IsNotFound(err) {
 			return err
@@ -117,5 +124,6 @@ func (p *parts) runAccounts(ctx context.Context) {
 	p.running.Go(func() { p.accounts.lockout.Run(ctx) })
 	p.running.Go(func() { p.accounts.records.Run(ctx) })
 	p.running.Go(func() { p.accounts.keys.Run(ctx) })
+	p.running.Go(func() { p.accounts.robots.Run(ctx, p.client.CoreV1().Secrets(metav1.NamespaceAll)) })
 	p.running.Go(func() { p.accounts.factors.Run(ctx) })
 }

@@ -14,8 +14,6 @@ import (
 	"kapis.dev/ks-apiserver/pkg/authn/bearer"
 	"kapis.dev/ks-apiserver/pkg/authn/serviceaccount"
 	"kapis.dev/ks-apiserver/pkg/authn/session"
-	"kapis.dev/ks-apiserver/pkg/authz"
-	"kapis.dev/ks-apiserver/pkg/config"
 	"kapis.dev/ks-apiserver/pkg/filter"
 	"kapis.dev/ks-apiserver/pkg/oauth"
 	"kapis.dev/ks-apiserver/pkg/request"
@@ -47,6 +45,7 @@ func (p *parts) authenticator() authenticator.Request {
 		&bearer.Authenticator{
 			Tokens: append([]authenticator.Token{
 				&apikey.Authenticator{Keys: p.accounts.keys}, // first: a prefix tells
+				p.accounts.robots, // and here
 				&session.Authenticator{Tokens: p.tokens, Sessions: p.sessions},
 				serviceaccount.New(p.client.AuthenticationV1().TokenReviews(), time.Now),
 			}, p.legacy...),
@@ -63,18 +62,4 @@ func (p *parts) origin() string {
 		return "" // Validate refused it
 	}
 	return u.Scheme + "://" + u.Host
-}
-
-// authorizer lists who decides.
-func (p *parts) authorizer() authz.Authorizer {
-	switch p.cfg.Authorization.Mode {
-	case config.ModeAlwaysAllow:
-		return authz.AlwaysAllow()
-	case config.ModeAlwaysDeny:
-		return authz.Union(authz.Paths(authz.DefaultPaths()), authz.AlwaysDeny())
-	}
-	return authz.Union(
-		authz.Paths(authz.DefaultPaths()),
-		loaded{authz.Aliases{Next: p.rbac, GroupOf: p.store.Catalog().GroupOf}, p.rolesKnown},
-	)
 }

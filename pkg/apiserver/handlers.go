@@ -1,24 +1,30 @@
 package apiserver
 
 import (
+	"context"
+	"fmt"
 	"net/http"
 	"strings"
 	"time"
 
 	restful "github.com/emicklei/go-restful/v3"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	apimachineryversion "k8s.io/apimachinery/pkg/version"
 
 	"kapis.dev/ks-apiserver/pkg/apiserver/openapi"
 	"kapis.dev/ks-apiserver/pkg/authz"
 	"kapis.dev/ks-apiserver/pkg/caller"
-	kapisconfig "kapis.dev/ks-apiserver/pkg/kapis/config"
+	"kapis.dev/ks-apiserver/pkg/config"
 	"kapis.dev/ks-apiserver/pkg/kapis/dynamic"
 	kapisiam "kapis.dev/ks-apiserver/pkg/kapis/iam"
 	"kapis.dev/ks-apiserver/pkg/kapis/operations"
 	"kapis.dev/ks-apiserver/pkg/kapis/resources"
+	"kapis.dev/ks-apiserver/pkg/kapis/static"
 	kapisversion "kapis.dev/ks-apiserver/pkg/kapis/version"
 	"kapis.dev/ks-apiserver/pkg/request"
 	"kapis.dev/ks-apiserver/pkg/version"
@@ -27,22 +33,23 @@ import (
 
 // webServices lists the API groups.
 func (p *parts) webServices() []*restful.WebService {
-	kinds := &dynamic.Handler{Resources: p.resources, Streams: p.streams, AsCaller: p.caller(), Kube: p.kube}
-	config := kapisconfig.Handler{Multicluster: kapisconfig.Multicluster{
-		ClusterRole: p.cfg.Multicluster.ClusterRole, HostClusterName: p.cfg.Multicluster.HostClusterName, ClusterName: p.cfg.Multicluster.ClusterName,
-	}, IdentityProviders: &kapisconfig.IdentityProviders{Directory: p.directory, Accounts: p.people}}
+	kinds := &dynamic.Handler{Resources: p.resources, Streams: p.streams, AsCaller: p.caller(), Kube: p.kube, Guard: p.guard}
+	if p.members != nil {
+		kinds.Glimpse = p.members.Glimpse
+	}
 	versions := kapisversion.Handler{Kubernetes: func() *apimachineryversion.Info { return p.kubernetes }}
 
 	var all []*restful.WebService
 	all = append(all, versions.WebServices()...)
 	all = append(all, p.oauth.WebServices()...)
-	all = append(all, config.V1alpha2())
+	all = append(all, p.configService(), (&static.Handler{Settings: p.settings, AsCaller: p.caller(), Now: time.Now}).WebService())
 	inventory := resources.NewInventory(p.store, p.resources)
 	remotes := resources.NewRemotes(resources.RemoteOptions{AsCaller: p.caller(), AllowLoopback: p.cfg.Egress.AllowLoopback})
 	all = append(all, (&resources.V1alpha3{Resources: p.resources, Streams: p.streams, Authorizer: p.may, AsCaller: p.caller(), Inventory: inventory, Remotes: remotes}).WebService())
 	all = append(all, (&resources.V1alpha2{Inventory: inventory, Remotes: remotes, Kubeconfigs: p.kubeconfigs()}).WebService())
 	all = append(all, (&operations.V1alpha2{Kube: p.kube, Authorizer: p.may}).WebService())
-	all = append(all, p.iamService(kinds))
+	all = append(all, p.iamServices(kinds)...)
+	all = append(all, p.tenantServices(kinds)...)
 	all = append(all, dynamic.WebServices(kinds)...)
 	return all
 }
@@ -50,15 +57,23 @@ func (p *parts) webServices() []*restful.WebService {
 // caller asks kube-apiserver as the caller of a request.
 func (p *parts) caller() caller.Client { return caller.Client{May: p.may, Kube: p.kube} }
 
-// iamService has the routes of accounts, and beside them those of the kinds of their group.
-func (p *parts) iamService(kinds *dynamic.Handler) *restful.WebService {
+// iamServices have the routes of accounts and members, and beside them those of the kinds of their group.
+func (p *parts) iamServices(kinds *dynamic.Handler) []*restful.WebService {
 	a := p.accounts
-	ws := (&kapisiam.V1beta1{
+	iam := &kapisiam.V1beta1{
 		Users: p.users, Entrance: a.entrance, Accounts: a.entrance.Accounts, Sessions: p.sessions, APIKeys: a.keys, Factors: a.factors,
 		Resources: p.resources, Kube: p.kube, Authorizer: p.may, Trust: a.trust, Now: time.Now,
-	}).WebService()
-	dynamic.Mount(ws, kapisiam.Group, kapisiam.Version, kinds)
-	return ws
+		Rights: p.rbac, Guard: p.guard, Caches: p.store,
+		Reviews: kapisiam.Reviews{May: p.may, Grants: p.rbac, Users: p.users, Alias: authz.Aliases{GroupOf: p.store.Catalog().GroupOf}.Of},
+	}
+	now, older := iam.WebService(), iam.Older()
+	dynamic.Mount(now, kapisiam.Group, kapisiam.Version, kinds)
+	dynamic.MountOlder(older, dynamic.Older{
+		Group: kapisiam.Group, Version: kapisiam.OlderVersion, Now: kapisiam.Version,
+		Cluster: []string{"clusterroles", "clusterrolebindings", "roletemplates"}, Namespaced: []string{"roles", "rolebindings"},
+	}, kinds)
+	dynamic.Mount(older, kapisiam.Group, kapisiam.OlderVersion, kinds)
+	return []*restful.WebService{now, older}
 }
 
 // kubeconfigs is what people's kubectl is told.
@@ -67,8 +82,24 @@ func (p *parts) kubeconfigs() *resources.Kubeconfigs {
 	if k.Server == "" && strings.HasPrefix(issuer, "https://") {
 		k.Server = issuer
 	}
-	return &resources.Kubeconfigs{Server: k.Server, Authority: k.CertificateAuthority, Issuer: issuer, Client: k.Client,
+	out := &resources.Kubeconfigs{Server: k.Server, Authority: k.CertificateAuthority, Issuer: issuer, Client: k.Client,
 		IsUser: func(name string) bool { return p.users.ByName(name) != nil }}
+	if k.AuthMode == config.KubeconfigClientCertificate {
+		out.Certificates = &resources.Certificates{Namespace: namespace, Own: p.ownSecret, AsCaller: p.caller()}
+	}
+	return out
+}
+
+// ownSecret reads a Secret of this server's namespace by the right to list it; nil where there is none.
+func (p *parts) ownSecret(ctx context.Context, name string) (*corev1.Secret, error) {
+	list, err := p.client.CoreV1().Secrets(namespace).List(ctx, metav1.ListOptions{FieldSelector: fields.OneTermEqualSelector("metadata.name", name).String()})
+	if err != nil {
+		return nil, fmt.Errorf("read the Secret %s/%s: %w", namespace, name, err)
+	}
+	if len(list.Items) == 0 {
+		return nil, nil
+	}
+	return &list.Items[0], nil
 }
 
 // handler is the whole server.
@@ -136,10 +167,32 @@ func serviceError(e restful.ServiceError, req *restful.Request, resp *restful.Re
 	for name, values := range e.Header {
 		resp.Header()[name] = values
 	}
-	path := req.Request.URL.Path
-	err := apierrors.NewGenericServerResponse(e.Code, strings.ToLower(req.Request.Method), schema.GroupResource{}, "", path+": "+e.Message, 0, true)
-	web.WriteError(resp.ResponseWriter, req.Request, err)
+	web.WriteError(resp.ResponseWriter, req.Request, refusal(e, req.Request))
 }
+
+// refusal is the Status of what go-restful refuses. Of a content type it says what was sent, and what is taken instead.
+func refusal(e restful.ServiceError, r *http.Request) error {
+	path := r.URL.Path
+	err := apierrors.NewGenericServerResponse(e.Code, strings.ToLower(r.Method), schema.GroupResource{}, "", path+": "+e.Message, 0, true)
+	_, list, _ := strings.Cut(e.Message, availableTypes)
+	switch e.Code {
+	case http.StatusUnsupportedMediaType:
+		sent := "has no Content-Type"
+		if t := r.Header.Get("Content-Type"); t != "" {
+			sent = "is of Content-Type " + t
+		}
+		err.ErrStatus.Message = fmt.Sprintf("%s: the body %s; what is taken: %s", path, sent, list)
+	case http.StatusNotAcceptable:
+		err.ErrStatus.Message = fmt.Sprintf("%s: no answer is of a type that the header Accept names (%s); what there is: %s", path, r.Header.Get("Accept"), list)
+	default:
+		return err
+	}
+	err.ErrStatus.Details = nil
+	return err
+}
+
+// availableTypes comes before the media types in errors about them.
+const availableTypes = "Available representations: "
 
 // canonical returns r as routes see it: with the path that was authorized and, for HEAD, as the GET
 // that it stands for (RFC 9110, 9.3.2), whose body net/http does not send.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/http"
 
 	"k8s.io/apiserver/pkg/authentication/user"
@@ -19,8 +20,11 @@ import (
 func writePassword(c caller.Client) iam.PasswordWriter {
 	return func(ctx context.Context, by user.Info, u *iam.User, hash string) error {
 		metadata := map[string]any{"uid": u.UID} // and of no user made anew under the name
-		if by.GetName() == u.Name && u.Uninitialized {
-			metadata["annotations"] = map[string]any{iamv1beta1.AnnotationUninitialized: nil}
+		if by.GetName() == u.Name {
+			by = proven(by)
+			if u.Uninitialized {
+				metadata["annotations"] = map[string]any{iamv1beta1.AnnotationUninitialized: nil}
+			}
 		}
 		body, err := json.Marshal(map[string]any{"metadata": metadata, "spec": map[string]any{"password": hash}})
 		if err != nil {
@@ -32,4 +36,14 @@ func writePassword(c caller.Client) iam.PasswordWriter {
 		})
 		return err
 	}
+}
+
+// proven is somebody who has just shown his password, which the policy own-password.users.iam.kapis.dev asks for.
+func proven(by user.Info) user.Info {
+	extra := maps.Clone(by.GetExtra())
+	if extra == nil {
+		extra = map[string][]string{}
+	}
+	extra[iam.ExtraProven] = []string{iam.ProvenPassword}
+	return &user.DefaultInfo{Name: by.GetName(), UID: by.GetUID(), Groups: by.GetGroups(), Extra: extra}
 }

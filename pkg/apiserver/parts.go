@@ -22,6 +22,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
+	"kapis.dev/ks-apiserver/pkg/admission"
 	iamv1beta1 "kapis.dev/ks-apiserver/pkg/api/iam/v1beta1"
 	sessionv1alpha1 "kapis.dev/ks-apiserver/pkg/api/session/v1alpha1"
 	"kapis.dev/ks-apiserver/pkg/authn/apikey"
@@ -38,8 +39,10 @@ import (
 	"kapis.dev/ks-apiserver/pkg/proxy"
 	"kapis.dev/ks-apiserver/pkg/redis"
 	"kapis.dev/ks-apiserver/pkg/resource"
+	"kapis.dev/ks-apiserver/pkg/setting"
 	"kapis.dev/ks-apiserver/pkg/store"
 	"kapis.dev/ks-apiserver/pkg/stream"
+	"kapis.dev/ks-apiserver/pkg/tenant"
 	"kapis.dev/ks-apiserver/pkg/token"
 )
 
@@ -65,7 +68,9 @@ type parts struct {
 	requests   *filter.Metrics
 	store      *store.Store
 	resources  *resource.Service
+	settings   *setting.Store
 	rbac       *rbac.Index
+	guard      *admission.Guard
 	users      *iam.Users
 	sessions   *iam.Sessions
 	redis      *redis.Sessions // nil without one
@@ -80,6 +85,7 @@ type parts struct {
 	oauth      *oauth.Server
 	who        authenticator.Request
 	may        authz.Authorizer
+	members    *tenant.Authorizer // nil where roles do not decide
 	streams    *stream.Guard
 	kube       *proxy.Kube
 
@@ -109,6 +115,7 @@ func newParts(ctx context.Context, cfg *config.Config, cluster *rest.Config, ver
 	p.running.Go(func() { p.clients.Run(ctx) })
 	p.runSessions(ctx)
 	p.running.Go(func() { p.directory.Run(ctx) })
+	p.running.Go(func() { p.settings.Run(ctx) })
 	p.runAccounts(ctx)
 	return p, nil
 }
@@ -133,9 +140,15 @@ func (p *parts) makeStore(ctx context.Context) (err error) {
 	if p.store, err = store.New(ctx, store.Options{Config: p.cluster, Schemas: resource.Schemas(), Registerer: p.metrics}); err != nil {
 		return err
 	}
+	p.settings = setting.New(p.client, namespace)
 	p.resources = resource.New(p.store, resource.Options{ServedOnly: p.cfg.Resources.ServedOnly})
-	p.rbac, err = rbac.NewIndex()
-	return err
+	if p.rbac, err = rbac.NewIndex(); err != nil {
+		return err
+	}
+	// Everybody who comes here has his rights by our roles. What a service account may by Kubernetes' own, it asks for at /apis.
+	p.guard = &admission.Guard{Holdings: p.rbac, Known: admission.NewKnown(), Host: p.cfg.Multicluster.HostClusterName}
+	p.rbac.CompilePolicies(compilePolicy)
+	return nil
 }
 
 func (p *parts) makeIdentity(ctx context.Context) (err error) {
@@ -189,6 +202,7 @@ func (p *parts) makeProviders(context.Context) error {
 		return err
 	}
 	native := &iam.NativeNames{Client: p.client.RbacV1(), Selector: mirror.LabelManagedBy + "!=" + mirror.ManagedBy, Now: time.Now}
+	p.guard.Named, p.guard.NamedGroup = native.Has, native.HasGroup
 	p.people = iam.NewAccounts(iam.AccountOptions{
 		API: api, Users: p.users, Named: p.rbac.Named, NamedNatively: native.Has, Reservations: p.sessions,
 		Synced: func() bool { return p.identityKnown() == nil && p.rolesKnown() == nil },
@@ -232,7 +246,10 @@ func (p *parts) makeProxy(context.Context) (err error) {
 	if err := p.makeLegacy(); err != nil {
 		return err
 	}
-	p.who, p.may = p.authenticator(), p.authorizer()
+	if err := p.makeAuthorizer(); err != nil {
+		return err
+	}
+	p.who = p.authenticator()
 	p.streams = stream.New(stream.Options{Recheck: filter.Recheck(p.who, p.may), Drain: p.drain.started})
 	p.kube, err = proxy.NewKube(proxy.KubeOptions{Config: p.cluster, Streams: p.streams})
 	return err
@@ -249,6 +266,7 @@ func (p *parts) follow(context.Context) error {
 	for _, gvr := range gvrs {
 		p.feeds = append(p.feeds, feed{gvr, true, p.store.Feed(gvr, sinks[gvr])})
 	}
+	p.followGuard()
 	users := iamv1beta1.SchemeGroupVersion.WithResource("users")
 	sessions := sessionv1alpha1.SchemeGroupVersion.WithResource("sessions")
 	p.feeds = append(p.feeds,
@@ -256,6 +274,20 @@ func (p *parts) follow(context.Context) error {
 		feed{sessions, false, p.store.Feed(sessions, p.sessions)})
 	p.followAccounts()
 	return nil
+}
+
+// followGuard feeds what the guard follows beyond roles, and shows it with the feeds of the same kinds.
+func (p *parts) followGuard() {
+	for gvr, sink := range p.guard.Known.Sinks() {
+		synced := p.store.Feed(gvr, sink)
+		n := slices.IndexFunc(p.feeds, func(f feed) bool { return f.gvr == gvr })
+		if n < 0 {
+			p.feeds = append(p.feeds, feed{gvr, true, synced})
+			continue
+		}
+		roles := p.feeds[n].synced
+		p.feeds[n].synced = func() error { return cmp.Or(roles(), synced()) }
+	}
 }
 
 // rolesKnown is nil once every kind of role and binding is known. A kind that the cluster does not
@@ -284,6 +316,7 @@ func (p *parts) checks() []check {
 		{name: "shutdown", vital: true, fault: p.drain.fault},
 		{name: "oauth-clients", fault: p.clientsFault},
 		{name: "identity-providers", fault: p.providersFault},
+		{name: "settings", fault: p.settings.Synced},
 		{name: "discovery", fault: p.store.Catalog().Err},
 	}
 	if p.redis != nil {

@@ -1,8 +1,10 @@
 package apiserver
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 
 	restful "github.com/emicklei/go-restful/v3"
@@ -84,7 +86,10 @@ func plain(pattern string) error {
 // SelectRoute implements restful.RouteSelector.
 func (r *router) SelectRoute(all []*restful.WebService, req *http.Request) (*restful.WebService, *restful.Route, error) {
 	ws, route, err := r.choose(all, req)
-	if err == nil && !mayPass(authz.DecisionFrom(req.Context()), route) {
+	if err != nil {
+		return ws, nil, withTypes(err, all, req)
+	}
+	if !mayPass(authz.DecisionFrom(req.Context()), route) {
 		return ws, nil, restful.NewError(http.StatusForbidden, "403: Forbidden")
 	}
 	return ws, route, err
@@ -93,6 +98,35 @@ func (r *router) SelectRoute(all []*restful.WebService, req *http.Request) (*res
 // mayPass tells whether a route may answer a request with this decision on it.
 func mayPass(d authz.Decision, route *restful.Route) bool {
 	return d.Allowed || d.Part != nil && route.Metadata[web.MetadataPart] == true
+}
+
+// withTypes adds to the refusal of a body what would be taken.
+func withTypes(err error, all []*restful.WebService, req *http.Request) error {
+	var refused restful.ServiceError
+	if !errors.As(err, &refused) || refused.Code != http.StatusUnsupportedMediaType {
+		return err
+	}
+	return restful.NewError(refused.Code, refused.Message+". "+availableTypes+strings.Join(consumed(all, req), ", "))
+}
+
+// consumed returns the media types of bodies that the routes of a request's path and method take.
+func consumed(all []*restful.WebService, req *http.Request) []string {
+	var out []string
+	asked := segments(req.URL.Path)
+	for _, ws := range all {
+		for _, route := range ws.Routes() {
+			pattern := segments(route.Path)
+			if route.Method != req.Method || len(pattern) != len(asked) || !matches(pattern, asked) {
+				continue
+			}
+			for _, t := range route.Consumes {
+				if !slices.Contains(out, t) {
+					out = append(out, t)
+				}
+			}
+		}
+	}
+	return out
 }
 
 func (r *router) choose(all []*restful.WebService, req *http.Request) (*restful.WebService, *restful.Route, error) {

@@ -1,0 +1,15 @@
+package apiserver
+
+import (
+	"kapis.dev/ks-apiserver/pkg/authz/rbac"
+	"kapis.dev/ks-apiserver/pkg/authz/rego"
+)
+
+// compilePolicy makes the text of a role's policy usable.
+func compilePolicy(text string) (rbac.Policy, error) {
+	p, err := rego.Compile(text)
+	if err != nil {
+		return nil, err // and not a Policy that is a nil pointer
+	}
+	return p, nil
+}

@@ -1,0 +1,38 @@
+package apiserver
+
+import (
+	"time"
+
+	restful "github.com/emicklei/go-restful/v3"
+
+	kapisconfig "kapis.dev/ks-apiserver/pkg/kapis/config"
+)
+
+// configService has the routes of what clients need to know of the configuration, and of what is set while the platform runs.
+func (p *parts) configService() *restful.WebService {
+	fleet, issuer := p.cfg.Multicluster, p.cfg.Authentication.Issuer
+	return kapisconfig.Handler{
+		Multicluster: kapisconfig.Multicluster{ClusterRole: fleet.ClusterRole, HostClusterName: fleet.HostClusterName, ClusterName: fleet.ClusterName},
+		OAuth: &kapisconfig.OAuth{
+			Issuer: kapisconfig.Issuer{URL: issuer.URL, AccessTokenMaxAge: time.Duration(issuer.AccessTokenMaxAge),
+				AccessTokenInactivityTimeout: time.Duration(issuer.AccessTokenInactivityTimeout), MaximumClockSkew: time.Duration(issuer.MaximumClockSkew)},
+			Clients: p.shownClients, Providers: p.directory, Console: p.oauth.Console,
+		},
+		IdentityProviders: &kapisconfig.IdentityProviders{Directory: p.directory, Accounts: p.people},
+		Settings:          &kapisconfig.Settings{Settings: p.settings, AsCaller: p.caller()},
+	}.V1alpha2()
+}
+
+// shownClients are the OAuth clients without what only they and we may know.
+func (p *parts) shownClients() []kapisconfig.Client {
+	all := p.clients.All()
+	out := make([]kapisconfig.Client, 0, len(all))
+	for _, c := range all {
+		out = append(out, kapisconfig.Client{
+			Name: c.Name, Trusted: c.Trusted, GrantMethod: c.GrantMethod, RespondWithChallenges: c.RespondWithChallenges,
+			ScopeRestrictions: c.ScopeRestrictions, RedirectURIs: c.RedirectURIs,
+			AccessTokenMaxAgeSeconds: c.AccessTokenMaxAgeSeconds, AccessTokenInactivityTimeoutSeconds: c.AccessTokenInactivityTimeoutSeconds,
+		})
+	}
+	return out
+}

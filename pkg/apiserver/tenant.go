@@ -1,0 +1,43 @@
+package apiserver
+
+import (
+	"time"
+
+	restful "github.com/emicklei/go-restful/v3"
+	"k8s.io/apiserver/pkg/authentication/user"
+
+	"kapis.dev/ks-apiserver/pkg/authz"
+	"kapis.dev/ks-apiserver/pkg/kapis/dynamic"
+	kapistenant "kapis.dev/ks-apiserver/pkg/kapis/tenant"
+	"kapis.dev/ks-apiserver/pkg/tenant"
+)
+
+// fleet are the clusters.
+func (p *parts) fleet() *tenant.Fleet {
+	return &tenant.Fleet{Store: p.store, Host: p.cfg.Multicluster.HostClusterName}
+}
+
+// membersToo lets people see what they are members of, beside what next allows.
+func (p *parts) membersToo(next authz.Authorizer) *tenant.Authorizer {
+	return &tenant.Authorizer{Next: next, Bound: p.rbac, Fleet: p.fleet()}
+}
+
+// tenantServices have the routes of workspaces, and beside them those of the kinds of their group.
+func (p *parts) tenantServices(kinds *dynamic.Handler) []*restful.WebService {
+	h := &kapistenant.Handler{
+		Resources: p.resources, Streams: p.streams, AsCaller: p.caller(), Fleet: p.fleet(), Now: time.Now,
+		UserOf: func(name string) user.Info {
+			if u := p.users.ByName(name); u != nil {
+				return u.Info()
+			}
+			return nil
+		},
+	}
+	var all []*restful.WebService
+	for _, version := range []string{kapistenant.V1beta1, kapistenant.V1alpha3, kapistenant.V1alpha2} {
+		ws := h.WebService(version)
+		dynamic.Mount(ws, tenant.Group, version, kinds)
+		all = append(all, ws)
+	}
+	return all
+}
