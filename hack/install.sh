@@ -47,6 +47,14 @@ leave_newer() {
   done
 }
 
+# retire DIR KIND deletes our objects of KIND that are not among the files in DIR: a policy that an earlier version had would go on to deny.
+retire() {
+  local object
+  "${KUBECTL[@]}" get "$2" -l app.kubernetes.io/part-of=ks-apiserver -o name | while IFS= read -r object; do
+    grep -qx "  name: ${object#*/}" "$1"/* || "${KUBECTL[@]}" delete "$object"
+  done
+}
+
 echo "Applying CRDs"
 render config/crd "$work/crd"
 "${KUBECTL[@]}" get --raw=/version >/dev/null # says what is wrong with the cluster, once
@@ -71,4 +79,7 @@ if namespace=$(grep -lx 'kind: Namespace' "$work"/install/*); then
   rm "$namespace"
 fi
 if any "$work/install"; then apply -f "$work/install"; fi
+render config/install "$work/policies"
+retire "$work/policies" validatingadmissionpolicybindings
+retire "$work/policies" validatingadmissionpolicies
 echo "Installed. ks-controller-manager makes the user admin at its first start."

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Tries the admission policies of config/install/admission.yaml on the cluster of KUBECONFIG, a development one that
-# hack/install.sh was run on: as people who hold the rights that RBAC would let pass. Needs an admin's kubeconfig that
+# Tries the admission policies of config/install/admission.yaml, and the webhooks of a ks-controller-manager that runs, on the cluster of KUBECONFIG,
+# a development one that hack/install.sh was run on: as people who hold the rights that RBAC would let pass. Needs an admin's kubeconfig that
 # may impersonate. Everything it makes is named kapis-verify-..., and is deleted at the end.
 set -euo pipefail
 
@@ -44,7 +44,7 @@ clean() {
 
 # user NAME ANNOTATIONS SPEC, role NAME and binding KIND ROLE print objects, as JSON.
 user() { echo "{\"apiVersion\":\"iam.kubesphere.io/v1beta1\",\"kind\":\"User\",\"metadata\":{\"name\":\"$1\",\"annotations\":{$2}},\"spec\":{$3}}"; }
-role() { echo "{\"apiVersion\":\"iam.kubesphere.io/v1beta1\",\"kind\":\"Role\",\"metadata\":{\"name\":\"$1\"},\"rules\":[]}"; }
+role() { echo "{\"apiVersion\":\"iam.kubesphere.io/v1beta1\",\"kind\":\"Role\",\"metadata\":{\"name\":\"$1\"},\"rules\":[{\"apiGroups\":[\"\"],\"resources\":[\"pods\"],\"verbs\":[\"get\"]}]}"; }
 binding() { echo "{\"apiVersion\":\"iam.kubesphere.io/v1beta1\",\"kind\":\"$1Binding\",\"metadata\":{\"name\":\"$p\"},\"subjects\":[{\"kind\":\"User\",\"name\":\"$p-manager\"}],\"roleRef\":{\"apiGroup\":\"iam.kubesphere.io\",\"kind\":\"$1\",\"name\":\"$2\"}}"; }
 make_as() { "$1" create -f <(echo "$2"); }
 patch_user() { "$1" patch users.iam.kubesphere.io "$2" --type=merge -p "$3"; }
@@ -108,6 +108,8 @@ setup >/dev/null 2>&1 || { echo "verify-admission: cannot set up; is this a clus
 
 allowed OwnPasswordAtFirstLogin self patch users.iam.kubesphere.io $p-self --type=json \
   -p '[{"op":"remove","path":"/metadata/annotations/iam.kubesphere.io~1uninitialized"},{"op":"replace","path":"/spec/password","value":"Newpassw0rd"}]'
+refused OwnPasswordWithoutTheCurrentOne patch_self '{"spec":{"password":"Otherpassw0rd"}}'
+refused OwnFirstLoginAgain patch_self '{"metadata":{"annotations":{"iam.kubesphere.io/uninitialized":"true"}}}'
 allowed OwnLanguage patch_self '{"spec":{"lang":"zh"}}'
 refused OwnGroups patch_self '{"spec":{"groups":["dev","ops"]}}'
 refused OwnGroupsLeft patch_self '{"spec":{"groups":null}}'
@@ -136,6 +138,12 @@ refused NamespaceMovedToAnotherWorkspace project label ns $p kubesphere.io/works
 refused PodSecurityLowered project label ns $p pod-security.kubernetes.io/enforce=privileged
 allowed NamespaceMovedByAnAdmin admin label ns $p kubesphere.io/workspace=b
 refused NamespaceTakenOutOfItsWorkspace project label ns $p kubesphere.io/workspace-
+refused NamespaceMadeBySomebodyElse project annotate ns $p kubesphere.io/creator=$p-project
+allowed NamespaceProtectedByAnAdmin admin label ns $p kubesphere.io/protected-resource=
+refused ProtectedNamespaceDeleted admin delete ns $p --wait=false
+refused ProtectionTakenAway project label ns $p kubesphere.io/protected-resource-
+allowed ProtectionTakenAwayByAnAdmin admin label ns $p kubesphere.io/protected-resource-
+refused LinkByAServiceAccount admin --as=system:serviceaccount:$p:robot patch users.iam.kubesphere.io $p-made --type=merge -p '{"metadata":{"annotations":{"iam.kubesphere.io/identity-provider.x":"y"}}}'
 
 if ((failures > 0)); then
   echo "$failures trials failed" >&2
