@@ -58,7 +58,7 @@ test: test-servers verify test-unit test-e2e ## everything: vet and lint, unit t
 
 .PHONY: test-unit
 test-unit: test-servers ## unit tests with -race
-	go test -race ./cmd/... ./pkg/... ./tools/run/... ./tools/stack/... ./tools/tiers/... ./tools/bench/...
+	go test -race ./cmd/... ./pkg/... ./tools/run/... ./tools/stack/... ./tools/tiers/... ./tools/bench/... ./tools/rules/...
 	go test ./tools/memory # -race would change what objects take
 	cd tools/dev && go test -race $(DEV_PACKAGES)
 	cd tools/logins && go test . ./oidc
@@ -124,7 +124,8 @@ deploy: install ## install, and run both binaries in the cluster
 .PHONY: undeploy
 undeploy: ## take away what deploy started; CRDs, roles and users stay
 	$(KUBECTL) delete --ignore-not-found -k config/apiserver
-	$(KUBECTL) delete --ignore-not-found -k config/manager
+	$(KUBECTL) delete --ignore-not-found --cascade=foreground -k config/manager
+	$(KUBECTL) delete --ignore-not-found validatingwebhookconfigurations,mutatingwebhookconfigurations ks-controller-manager.kapis.dev
 
 ##@ Cleaning
 

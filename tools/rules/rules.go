@@ -1,0 +1,113 @@
+// Package rules keeps the tables of docs/ that name the tests which hold each rule: tests say what they hold, and the table is
+// written, or compared with what is written, when all have run.
+package rules
+
+import (
+	"bytes"
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+)
+
+// Rule is one row of a table: what tests call the rule by, and what it says in short.
+type Rule [2]string
+
+// Section is a source of rules.
+type Section struct {
+	// Name is the heading.
+	Name string
+	// Rules are the rows, in the order of the table.
+	Rules []Rule
+}
+
+// Table is a document of rules, and what has held them so far. It is safe for tests that run in parallel.
+type Table struct {
+	// File is the document, relative to the folder of the tests.
+	File string
+	// Head is what stands above the sections, with the title.
+	Head string
+	// Sections are the parts of the table, in their order.
+	Sections []Section
+
+	mu   sync.Mutex
+	held map[string]map[string]bool // rule -> names of tests
+}
+
+// Hold says that the test which calls it holds the rules, if it passes. A rule that the table does not have fails the test.
+func (tb *Table) Hold(t testing.TB, ids ...string) {
+	t.Helper()
+	for _, id := range ids {
+		if !tb.has(id) {
+			t.Fatalf("there is no rule %q", id)
+		}
+	}
+	name, _, _ := strings.Cut(t.Name(), "/")
+	t.Cleanup(func() {
+		if t.Failed() || t.Skipped() {
+			return
+		}
+		tb.mu.Lock()
+		defer tb.mu.Unlock()
+		if tb.held == nil {
+			tb.held = map[string]map[string]bool{}
+		}
+		for _, id := range ids {
+			if tb.held[id] == nil {
+				tb.held[id] = map[string]bool{}
+			}
+			tb.held[id][name] = true
+		}
+	})
+}
+
+func (tb *Table) has(id string) bool {
+	return slices.ContainsFunc(tb.Sections, func(s Section) bool {
+		return slices.ContainsFunc(s.Rules, func(r Rule) bool { return r[0] == id })
+	})
+}
+
+// Write writes the document.
+func (tb *Table) Write() error {
+	doc, _ := tb.render()
+	return os.WriteFile(tb.File, doc, 0o644)
+}
+
+// Check says what is wrong with the document after all tests have passed: a rule that no test holds, or a document that says
+// something else.
+func (tb *Table) Check() error {
+	doc, open := tb.render()
+	if len(open) > 0 {
+		return fmt.Errorf("no test holds %s", strings.Join(open, ", "))
+	}
+	old, err := os.ReadFile(tb.File)
+	if err != nil {
+		return err
+	}
+	if !bytes.Equal(old, doc) {
+		return fmt.Errorf("%s says something else than the tests; run them with -update", tb.File)
+	}
+	return nil
+}
+
+// render returns the document, and the rules that nothing holds.
+func (tb *Table) render() (doc []byte, open []string) {
+	tb.mu.Lock()
+	defer tb.mu.Unlock()
+	var b bytes.Buffer
+	b.WriteString(tb.Head)
+	for _, s := range tb.Sections {
+		fmt.Fprintf(&b, "\n## %s\n\n| rule | what it says | tests |\n|---|---|---|\n", s.Name)
+		for _, r := range s.Rules {
+			tests := slices.Sorted(maps.Keys(tb.held[r[0]]))
+			if len(tests) == 0 {
+				open = append(open, r[0])
+			}
+			fmt.Fprintf(&b, "| %s | %s | %s |\n", r[0], r[1], strings.Join(tests, ", "))
+		}
+	}
+	return b.Bytes(), open
+}

@@ -1,0 +1,63 @@
+package rules
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+func newTable(t *testing.T) *Table {
+	t.Helper()
+	return &Table{File: filepath.Join(t.TempDir(), "rules.md"), Head: "# Rules\n", Sections: []Section{{"Doors", []Rule{{"D1", "are shut"}, {"D2", "have a lock"}}}}}
+}
+
+func TestARuleThatNothingHoldsFails(t *testing.T) {
+	tb := newTable(t)
+	t.Run("a", func(t *testing.T) { tb.Hold(t, "D1") })
+	if err := tb.Check(); err == nil || !strings.Contains(err.Error(), "no test holds D2") {
+		t.Errorf("%v", err)
+	}
+}
+
+func TestATestThatWasSkippedHoldsNothing(t *testing.T) {
+	tb := newTable(t)
+	fake := &skipped{TB: t}
+	tb.Hold(fake, "D1")
+	fake.cleanup()
+	if _, open := tb.render(); len(open) != 2 {
+		t.Errorf("open are %v", open)
+	}
+}
+
+// skipped is a test that was skipped after it said what it holds.
+type skipped struct {
+	testing.TB
+	cleanup func()
+}
+
+func (s *skipped) Cleanup(f func()) { s.cleanup = f }
+func (s *skipped) Skipped() bool    { return true }
+
+func TestTheDocumentIsWrittenAndCompared(t *testing.T) {
+	tb := newTable(t)
+	t.Run("b", func(t *testing.T) { tb.Hold(t, "D1", "D2") })
+	t.Run("a", func(t *testing.T) { tb.Hold(t, "D1") })
+	if err := tb.Write(); err != nil {
+		t.Fatal(err)
+	}
+	const want = "# Rules\n\n## Doors\n\n| rule | what it says | tests |\n|---|---|---|\n" +
+		"| D1 | are shut | TestTheDocumentIsWrittenAndCompared |\n| D2 | have a lock | TestTheDocumentIsWrittenAndCompared |\n"
+	if got, err := os.ReadFile(tb.File); err != nil || string(got) != want {
+		t.Errorf("%v\n%s", err, got)
+	}
+	if err := tb.Check(); err != nil {
+		t.Error(err)
+	}
+	if err := os.WriteFile(tb.File, []byte("# Rules\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := tb.Check(); err == nil || !strings.Contains(err.Error(), "-update") {
+		t.Errorf("%v", err)
+	}
+}
