@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"os"
 	"strconv"
@@ -27,12 +28,16 @@ var errTooLong = errors.New("it takes too long")
 // startProduct starts both programs; ks-controller-manager first, since it makes the user admin.
 func (s *session) startProduct(ctx context.Context) error {
 	s.say("starting ks-controller-manager and ks-apiserver")
-	err := s.launch("ks-controller-manager", managerGrace, nil, s.program("ks-controller-manager"),
+	hooks, err := s.webhooks()
+	if err != nil {
+		return err
+	}
+	err = s.launch("ks-controller-manager", managerGrace, nil, s.program("ks-controller-manager"), append(hooks,
 		"--config", s.path("kubesphere.yaml"), "--kubeconfig", s.identity("ks-controller-manager"),
 		"--admin-password-file", s.path("admin-password"),
 		// A cluster of somebody's may have one already. In this one, a pause of kube-apiserver would end the only one.
 		"--leader-elect="+strconv.FormatBool(s.kubeconfig != ""),
-		"--metrics-bind-address", "127.0.0.1:0", "--health-probe-bind-address", "127.0.0.1:0")
+		"--metrics-bind-address", "127.0.0.1:0", "--health-probe-bind-address", "127.0.0.1:0")...)
 	if err != nil {
 		return err
 	}
@@ -48,6 +53,24 @@ func (s *session) startProduct(ctx context.Context) error {
 		_, err := get(ctx, s.url()+"/readyz", "")
 		return err
 	})
+}
+
+// webhooks are the arguments about webhooks: a port on loopback, where the control plane of this machine finds it. Nobody knows whether an existing
+// cluster could, and where it can't, nothing of ours could be written there.
+func (s *session) webhooks() ([]string, error) {
+	if s.kubeconfig != "" {
+		s.say("no admission webhooks, since the cluster may not reach this machine: ks-apiserver still judges what goes through it")
+		return []string{"--webhook-port=0"}, nil
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // it does not wait
+	if err != nil {
+		return nil, fmt.Errorf("find a free port for webhooks: %w", err)
+	}
+	_, port, err := net.SplitHostPort(l.Addr().String())
+	if err = errors.Join(err, l.Close()); err != nil {
+		return nil, fmt.Errorf("find a free port for webhooks: %w", err)
+	}
+	return []string{"--webhook-port=" + port, "--webhook-url=https://127.0.0.1:" + port}, nil
 }
 
 // awaitLogin waits until the admin can log in and a query works.

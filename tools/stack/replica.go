@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"os"
 	"os/exec"
@@ -30,7 +31,12 @@ type Replica struct {
 // Replica starts another ks-apiserver with the command line, the environment and the working folder of the running one, on
 // a port of its own and with the extra arguments, and returns when its /readyz says 200. Stop of the Stack ends it too.
 func (s *Stack) Replica(ctx context.Context, extra ...string) (*Replica, error) {
-	cmd, err := s.serverCommand()
+	return s.LoggedReplica(ctx, nil, extra...)
+}
+
+// LoggedReplica is Replica, of which log takes what it prints; nil drops it.
+func (s *Stack) LoggedReplica(ctx context.Context, log io.Writer, extra ...string) (*Replica, error) {
+	cmd, err := s.command("ks-apiserver")
 	if err != nil {
 		return nil, fmt.Errorf("start a replica: %w", err)
 	}
@@ -41,16 +47,11 @@ func (s *Stack) Replica(ctx context.Context, extra ...string) (*Replica, error) 
 	// The last of several equal flags counts.
 	cmd.Args = append(cmd.Args, "--insecure-port="+strconv.Itoa(ports[0]), "--secure-port=0")
 	cmd.Args = append(cmd.Args, extra...)
-	out := newOutput(nil)
+	out := newOutput(log)
 	r := &Replica{Server: Server{URL: "http://127.0.0.1:" + strconv.Itoa(ports[0])}}
-	if r.child, err = start(cmd, out); err != nil {
+	if err := s.adopt(r, cmd, out); err != nil {
 		return nil, fmt.Errorf("start a replica: %w", err)
 	}
-	r.PID = r.child.process.Pid
-	r.forget = func() { s.forget(r) }
-	s.mu.Lock()
-	s.replicas = append(s.replicas, r)
-	s.mu.Unlock()
 	if err := r.awaitReady(ctx); err != nil {
 		_ = r.Stop() // how it ends matters no more
 		r.forget()
@@ -59,31 +60,60 @@ func (s *Stack) Replica(ctx context.Context, extra ...string) (*Replica, error) 
 	return r, nil
 }
 
-// serverCommand is how the running ks-apiserver was started.
-func (s *Stack) serverCommand() (*exec.Cmd, error) {
-	pid, ok := s.Process("ks-apiserver")
+// Manager starts another ks-controller-manager with the command line, the environment and the working folder of the running one, without
+// webhooks and with the extra arguments. It returns at once, and what it returns has no address. Stop of the Stack ends it too.
+func (s *Stack) Manager(extra ...string) (*Replica, error) {
+	cmd, err := s.command("ks-controller-manager")
+	if err != nil {
+		return nil, fmt.Errorf("start a second ks-controller-manager: %w", err)
+	}
+	cmd.Args = append(cmd.Args, "--webhook-port=0")
+	cmd.Args = append(cmd.Args, extra...)
+	r := &Replica{}
+	if err := s.adopt(r, cmd, newOutput(nil)); err != nil {
+		return nil, fmt.Errorf("start a second ks-controller-manager: %w", err)
+	}
+	return r, nil
+}
+
+// adopt starts a replica, and has Stop of the Stack end it.
+func (s *Stack) adopt(r *Replica, cmd *exec.Cmd, out *output) (err error) {
+	if r.child, err = start(cmd, out); err != nil {
+		return err
+	}
+	r.PID = r.child.process.Pid
+	r.forget = func() { s.forget(r) }
+	s.mu.Lock()
+	s.replicas = append(s.replicas, r)
+	s.mu.Unlock()
+	return nil
+}
+
+// command is how a running program of the product was started.
+func (s *Stack) command(name string) (*exec.Cmd, error) {
+	pid, ok := s.Process(name)
 	if !ok {
-		return nil, errors.New("no ks-apiserver runs that could be copied")
+		return nil, fmt.Errorf("no %s runs that could be copied", name)
 	}
 	argv, err := commandLine(pid)
 	if err != nil {
-		return nil, fmt.Errorf("read how ks-apiserver was started: %w", err)
+		return nil, fmt.Errorf("read how %s was started: %w", name, err)
 	}
 	if len(argv) == 0 {
-		return nil, errors.New("the running ks-apiserver has just ended")
+		return nil, fmt.Errorf("the running %s has just ended", name)
 	}
 	proc := fmt.Sprintf("/proc/%d/", pid)
 	exe, err := os.Readlink(proc + "exe")
 	if err != nil {
-		return nil, fmt.Errorf("find the program of ks-apiserver: %w", err)
+		return nil, fmt.Errorf("find the program of %s: %w", name, err)
 	}
 	cwd, err := os.Readlink(proc + "cwd")
 	if err != nil {
-		return nil, fmt.Errorf("find the working folder of ks-apiserver: %w", err)
+		return nil, fmt.Errorf("find the working folder of %s: %w", name, err)
 	}
 	env, err := nulSeparated(proc + "environ")
 	if err != nil {
-		return nil, fmt.Errorf("read the environment of ks-apiserver: %w", err)
+		return nil, fmt.Errorf("read the environment of %s: %w", name, err)
 	}
 	return &exec.Cmd{Path: exe, Args: argv, Dir: cwd, Env: env}, nil
 }
