@@ -154,29 +154,45 @@ func personName(i int) string { return fmt.Sprintf("bench-%02d", i) }
 
 // makePeople makes the users, and logs each in once, so that this machine is a place that they are known to log in from.
 func (b *bench) makePeople(ctx context.Context) error {
-	const users = "/kapis/iam.kubesphere.io/v1beta1/users"
 	for i := range loginPeople {
-		body := fmt.Appendf(nil, `{"apiVersion":"iam.kubesphere.io/v1beta1","kind":"User","metadata":{"name":%q},"spec":{"email":"%[1]s@example.com","password":%[2]q}}`,
-			personName(i), loginPassword)
-		resp, err := b.client.Do(ctx, stack.Request{Method: http.MethodPost, Path: users, Token: b.client.token, Body: body})
-		if err == nil && resp.Status >= http.StatusBadRequest && resp.Status != http.StatusConflict {
-			err = resp.JSON(nil, http.StatusOK)
-		}
-		if err != nil {
-			return fmt.Errorf("make user %s: %w", personName(i), err)
+		if err := b.makePerson(ctx, personName(i)); err != nil {
+			return err
 		}
 	}
 	for i := range loginPeople {
-		var last error
-		err := wait.PollUntilContextTimeout(ctx, pollEvery, clusterTimeout, true, func(ctx context.Context) (bool, error) {
-			_, last = b.client.Login(ctx, personName(i), loginPassword)
-			return last == nil, nil
-		})
-		if err != nil {
-			return fmt.Errorf("wait until %s may log in: %w (%w)", personName(i), err, last)
+		if _, err := b.loginOf(ctx, personName(i)); err != nil {
+			return err
 		}
 	}
 	return nil
+}
+
+// makePerson makes a user with a password.
+func (b *bench) makePerson(ctx context.Context, name string) error {
+	const users = "/kapis/iam.kubesphere.io/v1beta1/users"
+	body := fmt.Appendf(nil, `{"apiVersion":"iam.kubesphere.io/v1beta1","kind":"User","metadata":{"name":%q},"spec":{"email":"%[1]s@example.com","password":%[2]q}}`,
+		name, loginPassword)
+	resp, err := b.client.Do(ctx, stack.Request{Method: http.MethodPost, Path: users, Token: b.client.token, Body: body})
+	if err == nil && resp.Status >= http.StatusBadRequest && resp.Status != http.StatusConflict {
+		err = resp.JSON(nil, http.StatusOK)
+	}
+	if err != nil {
+		return fmt.Errorf("make user %s: %w", name, err)
+	}
+	return nil
+}
+
+// loginOf logs a user in who has just been made.
+func (b *bench) loginOf(ctx context.Context, name string) (token stack.Token, err error) {
+	var last error
+	err = wait.PollUntilContextTimeout(ctx, pollEvery, clusterTimeout, true, func(ctx context.Context) (bool, error) {
+		token, last = b.client.Login(ctx, name, loginPassword)
+		return last == nil, nil
+	})
+	if err != nil {
+		return token, fmt.Errorf("wait until %s may log in: %w (%w)", name, err, last)
+	}
+	return token, nil
 }
 
 // logging is people who log in, one after the other at each of the clients.
@@ -286,23 +302,30 @@ func (t target) paced(ctx context.Context, every, length time.Duration) ([]time.
 
 // countWrites is how many changes of what logins are made of kube-apiserver has been asked for until now.
 func countWrites(ctx context.Context, kube kubernetes.Interface) (float64, error) {
+	text, err := metricsOf(ctx, kube)
+	return writesIn(text), err
+}
+
+func metricsOf(ctx context.Context, kube kubernetes.Interface) (string, error) {
 	text, err := kube.Discovery().RESTClient().Get().AbsPath("/metrics").DoRaw(ctx)
 	if err != nil {
-		return 0, fmt.Errorf("read the figures of kube-apiserver: %w", err)
+		return "", fmt.Errorf("read the figures of kube-apiserver: %w", err)
 	}
-	return writesIn(string(text)), nil
+	return string(text), nil
 }
 
 // writesIn adds up the counters of writes of sessions and lockouts in the text form of Prometheus. Nobody waits for login records,
 // of which there is one for each person and place in ten seconds, and a program that logs in all the time makes no more.
-func writesIn(metrics string) float64 {
+func writesIn(metrics string) float64 { return writesOf(metrics, "resource", "sessions", "lockouts") }
+
+// writesOf adds up the counters of writes for which a label has one of the values.
+func writesOf(metrics, label string, values ...string) float64 {
 	sum := 0.0
 	s := bufio.NewScanner(strings.NewReader(metrics))
 	s.Buffer(nil, len(metrics)+1)
 	for s.Scan() {
 		labels, ok := strings.CutPrefix(s.Text(), "apiserver_request_total{")
-		if !ok || !namesOne(labels, "verb", "POST", "PUT", "PATCH", "DELETE") ||
-			!namesOne(labels, "resource", "sessions", "lockouts") {
+		if !ok || !namesOne(labels, "verb", "POST", "PUT", "PATCH", "DELETE") || !namesOne(labels, label, values...) {
 			continue
 		}
 		var n float64

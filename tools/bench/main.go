@@ -47,6 +47,7 @@ type options struct {
 	keep       bool          // leave the pods in an existing cluster
 	markdown   string        // file for a table of the figures; "" for none
 	only       string        // the part to measure; "" for all
+	people     int           // users that rights are measured with, who come with workspaces, namespaces and bindings
 	soak       time.Duration // instead of measuring, load the product for so long
 	race       bool          // then load one that is built with the race detector
 }
@@ -57,6 +58,10 @@ const (
 
 	// onlyLogin is the part that is about logins.
 	onlyLogin = "login"
+	// onlyAccess is the part that is about roles and bindings.
+	onlyAccess = "access"
+
+	minPeople, maxPeople = 100, 100_000
 )
 
 func parse(args []string, env func(string) string) (options, error) {
@@ -70,7 +75,8 @@ func parse(args []string, env func(string) string) (options, error) {
 	f.StringVar(&o.markdown, "markdown", "", "`file` to write a table of the figures to")
 	f.DurationVar(&o.soak, "soak", 0, "load the product for so `long` instead, and look for errors and for memory that grows")
 	f.BoolVar(&o.race, "race", false, "with --soak: load the product a second time, built with the race detector")
-	f.StringVar(&o.only, "only", env("BENCH_ONLY"), "measure nothing but `login`; BENCH_ONLY sets it too (default: everything)")
+	f.StringVar(&o.only, "only", env("BENCH_ONLY"), "measure nothing but `login` or access; BENCH_ONLY sets it too (default: everything)")
+	people := f.String("users", env("BENCH_USERS"), "`number` of users that rights are measured with; BENCH_USERS sets it too (default: 1000, with --only=access 10000)")
 	rounds := f.String("rounds", fallback(env("BENCH_ROUNDS"), "5"), "`number` of rounds; BENCH_ROUNDS sets it too")
 	if err := f.Parse(args); err != nil {
 		return options{}, err
@@ -78,10 +84,18 @@ func parse(args []string, env func(string) string) (options, error) {
 	if f.NArg() > 0 {
 		return options{}, fmt.Errorf("unexpected argument %q", f.Arg(0))
 	}
-	if o.only != "" && o.only != onlyLogin {
-		return options{}, fmt.Errorf("the part to measure (BENCH_ONLY) is %q, want %q or nothing", o.only, onlyLogin)
+	otherwise := "1000"
+	switch o.only {
+	case "", onlyLogin:
+	case onlyAccess:
+		otherwise = "10000"
+	default:
+		return options{}, fmt.Errorf("the part to measure (BENCH_ONLY) is %q, want %q, %q or nothing", o.only, onlyLogin, onlyAccess)
 	}
 	var err error
+	if o.people, err = between("the number of users (BENCH_USERS)", fallback(*people, otherwise), minPeople, maxPeople); err != nil {
+		return options{}, err
+	}
 	for text := range strings.SplitSeq(*pods, ",") {
 		n, err := between("the number of pods (BENCH_PODS)", strings.TrimSpace(text), minPods, maxPods)
 		if err != nil {

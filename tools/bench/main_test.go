@@ -25,7 +25,7 @@ func TestMain(m *testing.M) {
 }
 
 func TestParse(t *testing.T) {
-	usual := options{bin: "bin", pods: []int{10000, 100000}, rounds: 5}
+	usual := options{bin: "bin", pods: []int{10000, 100000}, rounds: 5, people: 1000}
 	tests := map[string]struct {
 		args []string
 		env  map[string]string
@@ -46,6 +46,9 @@ func TestParse(t *testing.T) {
 		"ASoak":                       {args: []string{"--soak=10m"}, want: func(o *options) { o.soak = 10 * time.Minute }},
 		"ASoakForRaces":               {args: []string{"--soak=1m", "--race"}, want: func(o *options) { o.soak, o.race = time.Minute, true }},
 		"LoginsOnly":                  {env: map[string]string{"BENCH_ONLY": "login"}, want: func(o *options) { o.only = "login" }},
+		"AccessOnly":                  {env: map[string]string{"BENCH_ONLY": "access"}, want: func(o *options) { o.only, o.people = "access", 10_000 }},
+		"SomeUsers":                   {env: map[string]string{"BENCH_USERS": "200"}, want: func(o *options) { o.people = 200 }},
+		"TooFewUsers":                 {args: []string{"--users=1"}, err: "BENCH_USERS"},
 		"AnUnknownPart":               {args: []string{"--only=logout"}, err: "BENCH_ONLY"},
 		"NotANumber":                  {env: map[string]string{"BENCH_PODS": "many"}, err: "BENCH_PODS"},
 		"TooFewPods":                  {args: []string{"--pods=10"}, err: "200"},

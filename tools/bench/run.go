@@ -119,8 +119,11 @@ func (b *bench) measure(ctx context.Context) error {
 		return err
 	}
 	fmt.Fprintln(b.out, header)
-	if b.only == onlyLogin {
+	switch b.only {
+	case onlyLogin:
 		return b.measureLogins(ctx)
+	case onlyAccess:
+		return b.measureAccess(ctx)
 	}
 	for i, pods := range b.pods {
 		if i > 0 {
@@ -131,7 +134,9 @@ func (b *bench) measure(ctx context.Context) error {
 		}
 	}
 	b.report.suffix = ""
-	b.measured("authorize", authorize)
+	if err := b.measureAccess(ctx); err != nil {
+		return err
+	}
 	b.measured("token-verification", verify)
 	b.report.bySize(b.pods)
 	return ctx.Err()
@@ -144,6 +149,17 @@ func (b *bench) measureLogins(ctx context.Context) error {
 	}
 	b.measured("password-logins", func() ([]figure, error) { return b.logins(ctx) })
 	b.measured("token-verification", verify)
+	return ctx.Err()
+}
+
+// measureAccess measures what roles and bindings cost.
+func (b *bench) measureAccess(ctx context.Context) error {
+	b.measured("authorize", authorize)
+	if b.kubeconfig != "" {
+		b.report.skip("access", "it would leave its users and workspaces in somebody's cluster")
+		return ctx.Err()
+	}
+	b.measured("access", func() ([]figure, error) { return b.access(ctx) })
 	return ctx.Err()
 }
 
@@ -207,11 +223,10 @@ func (b *bench) measureAt(ctx context.Context, pods int, before int64) (int64, e
 func (b *bench) measured(name string, f func() ([]figure, error)) {
 	b.say("measuring %s", name)
 	figures, err := f()
+	b.report.add(figures...)
 	if err != nil {
 		b.report.miss(name, err)
-		return
 	}
-	b.report.add(figures...)
 }
 
 // empty makes the product follow pods, which it does from the first question on, and returns the memory that it then has.

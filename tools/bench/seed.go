@@ -72,7 +72,7 @@ func (s seeder) seed(ctx context.Context, n int) (int, error) {
 	var done atomic.Int64
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	go s.tell(ctx, &done, len(missing))
+	go tell(ctx, s.progress, &done, len(missing), "pods")
 	group, groupCtx := errgroup.WithContext(ctx)
 	group.SetLimit(seeders)
 	for _, i := range missing {
@@ -93,7 +93,7 @@ func (s seeder) seed(ctx context.Context, n int) (int, error) {
 }
 
 // tell writes how far the seeding is until ctx ends.
-func (s seeder) tell(ctx context.Context, done *atomic.Int64, all int) {
+func tell(ctx context.Context, to io.Writer, done *atomic.Int64, all int, what string) {
 	tick := time.NewTicker(5 * time.Second)
 	defer tick.Stop()
 	for {
@@ -101,7 +101,7 @@ func (s seeder) tell(ctx context.Context, done *atomic.Int64, all int) {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
-			fmt.Fprintf(s.progress, "bench: %d of %d pods created\n", done.Load(), all)
+			fmt.Fprintf(to, "bench: %d of %d %s created\n", done.Load(), all, what)
 		}
 	}
 }

@@ -3,6 +3,7 @@ package memory
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
@@ -17,6 +18,7 @@ import (
 	"testing"
 	"time"
 
+	"kapis.dev/ks-apiserver/pkg/authz/rbac"
 	"kapis.dev/ks-apiserver/pkg/resource"
 	"kapis.dev/ks-apiserver/pkg/store"
 
@@ -90,6 +92,45 @@ func measure(t *testing.T, k sample) measured {
 	}
 }
 
+// indexed is what the index of rights keeps of one object.
+type indexed struct {
+	resource string
+	heap     float64
+}
+
+// bound is the memory that the index of rights may take for an object.
+const bound = 600
+
+// index lets an index of rights follow objects of a kind, and sees what one takes. ok is false for a kind that it does not follow.
+func index(t *testing.T, k sample) (out indexed, ok bool) {
+	t.Helper()
+	x, err := rbac.NewIndex()
+	if err != nil {
+		t.Fatal(err)
+	}
+	sink := x.Sinks()[k.resource]
+	if sink == nil {
+		return indexed{}, false
+	}
+	objects := make([]*store.Object, measuredMost)
+	for i := range objects {
+		raw := []byte(k.object(i))
+		var o metav1.PartialObjectMetadata
+		if err := json.Unmarshal(raw, &o); err != nil {
+			t.Fatal(err)
+		}
+		objects[i] = &store.Object{Namespace: o.Namespace, Name: o.Name, Raw: raw}
+	}
+	before := live()
+	for _, o := range objects {
+		sink.Set(o)
+	}
+	after := live()
+	runtime.KeepAlive(objects)
+	runtime.KeepAlive(x)
+	return indexed{k.resource.GroupResource().String(), float64(after-before) / float64(len(objects))}, true
+}
+
 // live returns the bytes of heap that something holds: it collects garbage until there is no more, since texts
 // that are interned go some collections after the last that holds them.
 func live() uint64 {
@@ -146,7 +187,15 @@ func (nothing) ServerResourcesForGroupVersionWithContext(context.Context, string
 // `go test ./tools/memory -update` writes it.
 func TestMemoryTable(t *testing.T) {
 	var all []measured
+	var rights []indexed
 	for _, k := range samples() {
+		if i, ok := index(t, k); ok {
+			rights = append(rights, i)
+			t.Logf("%-50s %6.0f B in the index of rights (at most %d)", i.resource, i.heap, bound)
+			if i.heap > bound {
+				t.Errorf("%s: %.0f bytes in the index of rights, more than %d", i.resource, i.heap, bound)
+			}
+		}
 		m := measure(t, k)
 		all = append(all, m)
 		t.Logf("%-50s %6.0f B of JSON, %6.0f B of memory, x %.2f (at most %.2f)", m.resource, m.json, m.heap, m.ratio(), m.bound)
@@ -155,13 +204,23 @@ func TestMemoryTable(t *testing.T) {
 		}
 	}
 	if *update {
-		if err := os.WriteFile(memoryDoc, document(all), 0o644); err != nil {
+		if err := os.WriteFile(memoryDoc, document(all, rights), 0o644); err != nil {
 			t.Fatal(err)
 		}
 	}
 	said, err := os.ReadFile(memoryDoc)
 	if err != nil {
 		t.Fatal(err)
+	}
+	for _, i := range rights {
+		row := regexp.MustCompile("(?m)^\\| `" + regexp.QuoteMeta(i.resource) + "` \\| ([0-9]+) \\|$").FindSubmatch(said)
+		if row == nil {
+			t.Errorf("docs/memory.md does not say what %s take in the index of rights: run this test with -update", i.resource)
+			continue
+		}
+		if was, err := strconv.ParseFloat(string(row[1]), 64); err != nil || math.Abs(was-i.heap) > drift*i.heap+16 {
+			t.Errorf("docs/memory.md says %s bytes for %s in the index of rights, they are %.0f: run this test with -update", row[1], i.resource, i.heap)
+		}
 	}
 	for _, m := range all {
 		row := regexp.MustCompile("(?m)^\\| `" + regexp.QuoteMeta(m.resource) + "` \\|.*\\| ([0-9.]+) \\| [0-9.]+ \\| [0-9.]+ \\|$").FindSubmatch(said)
@@ -176,13 +235,31 @@ func TestMemoryTable(t *testing.T) {
 	}
 }
 
-func document(all []measured) []byte {
+// sum is the memory of the people and rights of a large installation, all of it.
+func sum(all []measured, rights []indexed) string {
+	number := map[string]float64{
+		"users.iam.kubesphere.io": 10_000, "globalrolebindings.iam.kubesphere.io": 10_000, "workspacerolebindings.iam.kubesphere.io": 10_000,
+		"rolebindings.iam.kubesphere.io": 30_000, "workspaces.tenant.kubesphere.io": 1_000, "workspacetemplates.tenant.kubesphere.io": 1_000,
+		"workspaceroles.iam.kubesphere.io": 4_000, "namespaces": 5_000, "roles.iam.kubesphere.io": 15_000,
+	}
+	bytes := 0.0
+	for _, m := range all {
+		bytes += m.heap * number[m.resource]
+	}
+	for _, i := range rights {
+		bytes += i.heap * number[i.resource]
+	}
+	return fmt.Sprintf("%.0f MiB", bytes/(1<<20))
+}
+
+func document(all []measured, rights []indexed) []byte {
 	var b bytes.Buffer
 	b.WriteString(`# Memory
 
 What ks-apiserver keeps of the objects of a cluster: their JSON without managedFields and the last-applied annotation, beside a record and its
 places in the orders. Memory follows the **number and size of the objects of the kinds that are asked for**, finished Jobs' pods included, and
-nothing else: not users, requests or namespaces. A kind is kept from the first query on it, for half an hour behind the last. Secrets and ConfigMaps are kept without
+nothing else: not those of requests or of people who ask. A kind is kept from the first query on it, for half an hour behind the last; roles, bindings, users
+and namespaces are always kept, since every request is decided by them. Secrets and ConfigMaps are kept without
 their data, but for the namespaces in which somebody asks for it: those for five minutes, 64 at once and 256 MiB in all at most.
 
 This table is written and guarded by a test (` + "`go test ./tools/memory -update`" + `). The objects are made for it, as large as
@@ -199,6 +276,20 @@ collected yet (GOGC), and 40 MiB besides.
 Beside the JSON an object takes some 260 bytes for itself and its names, 16 to 24 for each of its labels, owners and indexed fields, some 300 for a
 label or an owner that no other object has, and what Go's size classes round up. Where objects come and go, the orders become less
 dense, which adds up to 10 bytes for each place.
+
+## The index of rights
+
+Roles, bindings and namespaces are read once more, into the index that decides. It has no copy of them, and rules that many roles
+have, as those of built-in roles, are in it once. This is what it takes beside the table above:
+
+| kind | bytes of memory for each |
+|---|---|
+`)
+	for _, i := range rights {
+		fmt.Fprintf(&b, "| `%s` | %.0f |\n", i.resource, i.heap)
+	}
+	b.WriteString(`
+So 10 000 users with 50 000 bindings, 1 000 workspaces with 4 roles each and 5 000 namespaces with 3 roles each take ` + sum(all, rights) + ` of live heap.
 `)
 	return b.Bytes()
 }

@@ -42,8 +42,16 @@ func samples() []sample {
 		{in("rbac.authorization.k8s.io", "v1", "rolebindings"), 1.90, text(roleBinding)},
 		{in("rbac.authorization.k8s.io", "v1", "clusterroles"), 1.35, text(clusterRole)},
 		{in("iam.kubesphere.io", "v1beta1", "users"), 2.35, text(user)},
+		{in("iam.kubesphere.io", "v1beta1", "globalroles"), 1.40, text(iamRole("GlobalRole", ""))},
+		{in("iam.kubesphere.io", "v1beta1", "clusterroles"), 1.40, text(iamRole("ClusterRole", ""))},
+		{in("iam.kubesphere.io", "v1beta1", "workspaceroles"), 1.50, text(iamRole("WorkspaceRole", ""))},
+		{in("iam.kubesphere.io", "v1beta1", "roles"), 1.40, text(iamRole("Role", "team"))},
+		{in("iam.kubesphere.io", "v1beta1", "globalrolebindings"), 1.95, text(iamBinding("GlobalRole"))},
+		{in("iam.kubesphere.io", "v1beta1", "clusterrolebindings"), 1.95, text(iamBinding("ClusterRole"))},
 		{in("iam.kubesphere.io", "v1beta1", "workspacerolebindings"), 1.95, text(workspaceRoleBinding)},
+		{in("iam.kubesphere.io", "v1beta1", "rolebindings"), 2.00, text(iamBinding("Role"))},
 		{in("tenant.kubesphere.io", "v1beta1", "workspaces"), 1.80, text(workspace)},
+		{in("tenant.kubesphere.io", "v1beta1", "workspacetemplates"), 1.80, text(workspaceTemplate)},
 		{in("session.kapis.dev", "v1alpha1", "sessions"), 1.70, text(session)},
 		{in("apiextensions.k8s.io", "v1", "customresourcedefinitions"), 1.20, definition()},
 	}
@@ -352,6 +360,63 @@ func workspaceRoleBinding(i int) object {
 		"kind": "WorkspaceRoleBinding", "apiVersion": "iam.kubesphere.io/v1beta1",
 		"metadata": metadata(i, fmt.Sprintf("person-%d-%s-viewer", i, workspace), "", map[string]string{"kubesphere.io/workspace": workspace, "iam.kubesphere.io/user-ref": fmt.Sprintf("person-%d", i%2000)}),
 		"subjects": []object{subject(i % 2000)}, "roleRef": object{"apiGroup": "iam.kubesphere.io", "kind": "WorkspaceRole", "name": workspace + "-viewer"},
+	}
+}
+
+// iamRole is a role of the kind, made of three templates as the built-in ones are; in a namespace where in is not "".
+func iamRole(kind, in string) func(int) object {
+	return func(i int) object {
+		labels, namespace := map[string]string(nil), ""
+		if kind == "WorkspaceRole" {
+			labels = map[string]string{"kubesphere.io/workspace": fmt.Sprintf("team-%d", i%2000)}
+		}
+		if in != "" {
+			namespace = space(i)
+		}
+		return object{
+			"kind": kind, "apiVersion": "iam.kubesphere.io/v1beta1",
+			"metadata": with(metadata(i, fmt.Sprintf("team-%d-viewer-%d", i%2000, i), namespace, labels), object{"annotations": object{
+				"kubesphere.io/creator": "admin", "kubesphere.io/description": "Views what is in the project, secrets excepted.",
+				"iam.kubesphere.io/aggregation-roles": `["namespace-view-app-workloads","namespace-view-configmaps","namespace-view-members"]`,
+			}}),
+			"aggregationRoleTemplates": object{"templateNames": []string{"namespace-view-app-workloads", "namespace-view-configmaps", "namespace-view-members"}},
+			"rules": []object{
+				{"apiGroups": []string{""}, "resources": []string{"pods", "pods/log", "pods/status", "services", "replicationcontrollers"}, "verbs": []string{"get", "list", "watch"}},
+				{"apiGroups": []string{"apps", "batch"}, "resources": []string{"deployments", "statefulsets", "daemonsets", "jobs", "cronjobs"}, "verbs": []string{"get", "list", "watch"}},
+				{"apiGroups": []string{""}, "resources": []string{"configmaps"}, "verbs": []string{"get", "list", "watch"}},
+				{"apiGroups": []string{"iam.kubesphere.io"}, "resources": []string{"namespacemembers", "roles", "rolebindings"}, "verbs": []string{"get", "list", "watch"}},
+			},
+		}
+	}
+}
+
+// iamBinding binds a person to one of the roles of the kind.
+func iamBinding(kind string) func(int) object {
+	return func(i int) object {
+		namespace, role := "", "platform-regular"
+		if kind == "Role" {
+			namespace, role = space(i), "viewer"
+		}
+		return object{
+			"kind": kind + "Binding", "apiVersion": "iam.kubesphere.io/v1beta1",
+			"metadata": metadata(i, fmt.Sprintf("person-%d-%s", i, role), namespace, map[string]string{
+				"iam.kubesphere.io/user-ref": fmt.Sprintf("person-%d", i%2000), "iam.kubesphere.io/role-ref": role,
+			}),
+			"subjects": []object{subject(i % 2000)}, "roleRef": object{"apiGroup": "iam.kubesphere.io", "kind": kind, "name": role},
+		}
+	}
+}
+
+func workspaceTemplate(i int) object {
+	return object{
+		"kind": "WorkspaceTemplate", "apiVersion": "tenant.kubesphere.io/v1beta1",
+		"metadata": with(metadata(i, fmt.Sprintf("team-%d", i), "", nil), object{"annotations": object{"kubesphere.io/creator": "admin"}}),
+		"spec": object{
+			"placement": object{"clusters": []object{{"name": "host"}}},
+			"template": object{"spec": object{"manager": "admin"}, "metadata": object{"annotations": object{
+				"kubesphere.io/alias-name": fmt.Sprintf("Team %d", i), "kubesphere.io/description": "What the team ships.", "kubesphere.io/creator": "admin"}}},
+		},
+		"status": object{"conditions": []object{{"type": "Ready", "status": "True", "reason": "Placed", "message": "", "lastTransitionTime": "2026-11-20T08:15:42Z"}}},
 	}
 }
 

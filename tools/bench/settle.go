@@ -1,0 +1,165 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"kapis.dev/ks-apiserver/tools/stack"
+)
+
+// settleStep is how long nothing may be written, and little computed, to call ks-controller-manager settled.
+const settleStep = 3 * time.Second
+
+// managerPID is the process of ks-controller-manager.
+func (b *bench) managerPID() (int, error) {
+	pid, ok := b.stack.Process("ks-controller-manager")
+	if !ok {
+		return 0, errors.New("ks-controller-manager is not among the processes that run has started")
+	}
+	return pid, nil
+}
+
+// settle waits until ks-controller-manager has nothing to do, and returns how long it had.
+func (b *bench) settle(ctx context.Context) (time.Duration, error) {
+	pid, err := b.managerPID()
+	if err != nil {
+		return 0, err
+	}
+	took, err := b.settled(ctx, pid)
+	if err == nil {
+		b.say("everything was mirrored after %v", took.Round(time.Millisecond))
+	}
+	return took, err
+}
+
+// settled waits until a process writes nothing for access and computes little.
+func (b *bench) settled(ctx context.Context, pid int) (time.Duration, error) {
+	ctx, cancel := context.WithTimeout(ctx, settleTimeout)
+	defer cancel()
+	start := time.Now()
+	for {
+		began := time.Now()
+		writes, used, err := b.watch(ctx, pid, settleStep)
+		if err != nil {
+			return 0, fmt.Errorf("wait until everything is mirrored: %w", err)
+		}
+		if writes == 0 && used < quietShare {
+			return began.Sub(start), nil
+		}
+	}
+}
+
+// watch looks at a process for so long: how many writes of access kube-apiserver was asked for by anybody, and the share of a core.
+func (b *bench) watch(ctx context.Context, pid int, length time.Duration) (writes, share float64, err error) {
+	before, err := metricsOf(ctx, b.kube)
+	if err != nil {
+		return 0, 0, err
+	}
+	cpu, err := stack.CPU(pid)
+	if err != nil {
+		return 0, 0, err
+	}
+	start := time.Now()
+	select {
+	case <-ctx.Done():
+		return 0, 0, ctx.Err()
+	case <-time.After(length):
+	}
+	used, err := stack.CPU(pid)
+	if err != nil {
+		return 0, 0, err
+	}
+	share = float64(used-cpu) / float64(time.Since(start))
+	after, err := metricsOf(ctx, b.kube)
+	return writesOf(after, "group", nativeGroups...) - writesOf(before, "group", nativeGroups...), share, err
+}
+
+// managed looks at ks-controller-manager while it should do nothing, and at a second one that starts and finds everything done.
+func (b *bench) managed(ctx context.Context) ([]figure, error) {
+	if _, err := b.settle(ctx); err != nil {
+		return nil, err
+	}
+	pid, err := b.managerPID()
+	if err != nil {
+		return nil, err
+	}
+	rss, err := stack.RSS(pid)
+	if err != nil {
+		return nil, err
+	}
+	writes, share, err := b.watch(ctx, pid, idleWindow)
+	if err != nil {
+		return nil, err
+	}
+	figures := []figure{
+		{name: "manager-rss", value: float64(rss) / mebibyte, unit: "MiB"},
+		{name: "manager-idle-share-of-a-core", value: 100 * share, unit: "%", goal: "<= 2 %"},
+		{name: "manager-idle-writes", value: writes, unit: "writes", goal: "<= 0"},
+	}
+	more, err := b.manager(ctx)
+	return append(figures, more...), err
+}
+
+// manager starts a second ks-controller-manager, and looks what it has used and written by the time that it has nothing to do.
+func (b *bench) manager(ctx context.Context) (_ []figure, err error) {
+	before, err := metricsOf(ctx, b.kube)
+	if err != nil {
+		return nil, err
+	}
+	m, err := b.stack.Manager()
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, m.Stop()) }()
+	took, err := b.settled(ctx, m.PID)
+	if err != nil {
+		return nil, err
+	}
+	used, err := stack.CPU(m.PID)
+	if err != nil {
+		return nil, err
+	}
+	rss, err := stack.RSS(m.PID)
+	if err != nil {
+		return nil, err
+	}
+	after, err := metricsOf(ctx, b.kube)
+	if err != nil {
+		return nil, err
+	}
+	return []figure{
+		{name: "manager-start", value: took.Seconds(), unit: "s"},
+		{name: "manager-start-cpu", value: used.Seconds(), unit: "s"},
+		{name: "manager-start-rss", value: float64(rss) / mebibyte, unit: "MiB"},
+		{name: "manager-start-writes", value: writesOf(after, "group", nativeGroups...) - writesOf(before, "group", nativeGroups...), unit: "writes", goal: "<= 0"},
+	}, nil
+}
+
+// started starts another ks-apiserver, and looks what it has used by the time that it tells a member all that he sees.
+func (b *bench) started(ctx context.Context, as client, c crowd) (_ []figure, err error) {
+	start := time.Now()
+	r, err := b.stack.Replica(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, r.Stop()) }()
+	if err := (client{Server: r.Server, token: as.token, pid: r.PID}).sees(ctx, c.namespaces()); err != nil {
+		return nil, err
+	}
+	took := time.Since(start)
+	used, err := stack.CPU(r.PID)
+	if err != nil {
+		return nil, err
+	}
+	rss, err := stack.RSS(r.PID)
+	if err != nil {
+		return nil, err
+	}
+	return []figure{
+		{name: "access-start", value: took.Seconds(), unit: "s"},
+		{name: "access-start-cpu", value: used.Seconds(), unit: "s"},
+		{name: "access-start-rss", value: float64(rss) / mebibyte, unit: "MiB"},
+	}, nil
+}
