@@ -21,6 +21,12 @@ type caller struct {
 	base, token string
 }
 
+// transport keeps as many connections as tests ask at once. It follows no redirects.
+var transport = &http.Transport{MaxIdleConnsPerHost: askers}
+
+// askers is how many questions the sweep asks at once. Most of them wait for the end of a watch.
+const askers = 32
+
 type reply struct {
 	code   int
 	header http.Header
@@ -83,7 +89,7 @@ func (c caller) do(ctx context.Context, method, path string, body any, headers .
 		k, v, _ := strings.Cut(h, ": ")
 		req.Header.Set(k, v)
 	}
-	resp, err := http.DefaultTransport.RoundTrip(req) // no redirects are followed
+	resp, err := transport.RoundTrip(req)
 	if err != nil {
 		return reply{}, err
 	}
@@ -176,6 +182,16 @@ func encode(t *testing.T, v any) string {
 	raw, err := json.Marshal(v)
 	if err != nil {
 		t.Fatal(err)
+	}
+	return string(raw)
+}
+
+// stored is an object as kube-apiserver has it: what it keeps and never shows through the product, too.
+func stored(t *testing.T, path string) string {
+	t.Helper()
+	raw, err := kubeClient(t).RESTClient().Get().AbsPath(path).SetHeader("Accept", "application/json").DoRaw(t.Context())
+	if err != nil {
+		t.Fatalf("GET %s at kube-apiserver: %v", path, err)
 	}
 	return string(raw)
 }

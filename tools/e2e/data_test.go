@@ -57,6 +57,7 @@ func bare(t *testing.T, what, text string) {
 }
 
 func TestDataOfSecretsAndConfigMapsIsInNoListOfTheCluster(t *testing.T) { // S3, U11
+	proves(t, "S3")
 	a, s := admin(t), newSecretive(t)
 	for _, kind := range kindsWithData {
 		value := hidden["one"]
@@ -144,6 +145,7 @@ func (s secretive) unsortable(t *testing.T, path string) {
 }
 
 func TestDataIsShownInANamespaceToWhoMayReadTheKindItself(t *testing.T) { // S3, U11
+	proves(t, "S3")
 	s, name, other := newSecretive(t), unique("keeper"), unique("browser")
 	keeper, browser := newUser(t, name), newUser(t, other)
 	read := []string{"get", "list", "watch"}
@@ -227,6 +229,7 @@ func TestDataThatHasChangedIsShown(t *testing.T) {
 
 // Nobody reads, by way of the lists, what a User or a Cluster keeps for this server alone.
 func TestDataOfUsersAndClustersIsShownToNobody(t *testing.T) { // S3, S57
+	proves(t, "S3")
 	a, name := admin(t), unique("hidden")
 	newUser(t, name)
 	a.create(t, "/apis/cluster.kubesphere.io/v1alpha1/clusters", obj{

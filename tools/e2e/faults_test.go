@@ -28,6 +28,10 @@ func TestAStartThatCannotSucceedSaysWhyInOneLine(t *testing.T) {
 		return f
 	}
 	good := write("kubesphere.yaml", "authentication: {issuer: {url: http://127.0.0.1:9090}}")
+	hook := func(name, file string) string {
+		return write(name, "authorization: {modes: [Webhook, RBAC], webhook: {failurePolicy: Deny, kubeconfigFile: "+file+"}}")
+	}
+	badPolicies := write("bad.jsonl", "# one\n{}\n")
 	unknown := write("unknown.yaml", "authentication: {isuer: {}}")
 	var lc net.ListenConfig
 	taken, err := lc.Listen(t.Context(), "tcp", "127.0.0.1:0")
@@ -39,6 +43,9 @@ func TestAStartThatCannotSucceedSaysWhyInOneLine(t *testing.T) {
 	nowhere := write("nowhere.kubeconfig", `{apiVersion: v1, kind: Config, current-context: x, contexts: [{name: x, context: {cluster: x, user: x}}],
 clusters: [{name: x, cluster: {server: "https://127.0.0.1:1"}}], users: [{name: x, user: {}}]}`)
 	cluster := filepath.Join(product.Dir, "kubeconfig")
+	on := func(config string) []string {
+		return []string{"--config", config, "--kubeconfig", cluster, "--bind-address", "127.0.0.1", "--insecure-port", freePort(t)}
+	}
 	for _, c := range []struct {
 		name, want string
 		args       []string
@@ -50,6 +57,10 @@ clusters: [{name: x, cluster: {server: "https://127.0.0.1:1"}}], users: [{name: 
 		{"cluster down", "https://127.0.0.1:1", []string{"--config", good, "--kubeconfig", nowhere, "--bind-address", "127.0.0.1", "--insecure-port", freePort(t)}},
 		{"port taken", port, []string{"--config", good, "--kubeconfig", cluster, "--bind-address", "127.0.0.1", "--insecure-port", port}},
 		{"no certificate", "--tls-cert-file", []string{"--config", good, "--kubeconfig", cluster, "--bind-address", "127.0.0.1", "--insecure-port", "0", "--secure-port", "1"}},
+		{"no kubeconfig of the webhook", "none.hook", on(hook("nohook.yaml", filepath.Join(dir, "none.hook")))},
+		{"bad kubeconfig of the webhook", "unknown.yaml of the authorization webhook", on(hook("badhook.yaml", unknown))},
+		{"bad policies", "bad.jsonl: line 2: ", on(write("abac.yaml", "authorization: {modes: [ABAC], abac: {policyFile: "+badPolicies+"}}"))},
+		{"webhook of no file", "authorization.webhook.kubeconfigFile is missing", on(write("nofile.yaml", "authorization: {modes: [Webhook]}"))},
 		{"unknown flag", "--colour", []string{"--colour"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -173,6 +184,7 @@ func TestSIGTERMDrains(t *testing.T) {
 // A second instance beside the first one: it is killed without warning, starts again on the state that
 // is left, and is gone when it is stopped.
 func TestAKilledInstanceStartsAgainAndLeavesNothing(t *testing.T) {
+	t.Parallel() // it has a control plane of its own
 	options := options
 	options.Dir = filepath.Join(t.TempDir(), "dev")
 	first, err := stack.Start(t.Context(), options)

@@ -205,6 +205,7 @@ func TestAnInformerOfClientGoFollowsOurLists(t *testing.T) { // U14, U19
 }
 
 func TestStreamsOfOursEndWithTheRight(t *testing.T) { // S2, S53
+	proves(t, "S2")
 	ns, other, name := newNamespace(t), newNamespace(t), unique("streamer")
 	u := newUser(t, name)
 	role(t, ns, "streamer", rule{[]string{""}, []string{"configmaps"}, []string{"get", "list", "watch"}})

@@ -56,6 +56,10 @@ func run(m *testing.M) int {
 		code = 1
 	}
 	if code == 0 {
+		if err := checkRules(); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			code = 1
+		}
 		_ = os.RemoveAll(dir)
 	} else {
 		fmt.Fprintln(os.Stderr, "the logs are kept in", filepath.Join(dir, "dev", "log"))

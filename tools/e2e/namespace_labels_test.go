@@ -11,6 +11,7 @@ import (
 // S7: a namespace is moved to another workspace, out of its own, or below its pod security by nobody who may do
 // everything in it. Its sub-resources are ways to its labels too.
 func TestANamespaceIsNotMovedByWhoOwnsIt(t *testing.T) {
+	proves(t, "S7", "S8")
 	a := admin(t)
 	ns, mine, theirs, name := newNamespace(t), unique("mine"), unique("theirs"), unique("owner")
 	const guarded = "the workspace and the pod security of a namespace"
@@ -50,4 +51,40 @@ func TestANamespaceIsNotMovedByWhoOwnsIt(t *testing.T) {
 		owner.must(t, http.StatusOK, http.MethodPut, root+ns+"/finalize", whole(home))
 	}
 	a.must(t, http.StatusOK, http.MethodPatch, "/api/v1/namespaces/"+ns+"/status", labels(`"`+workspaceLabel+`":"`+theirs+`"`), asMerge)
+}
+
+// S8: whoever may create namespaces by a role of a workspace chooses neither their pod security nor that nobody may delete them.
+func TestANamespaceOfAWorkspaceIsBornPlain(t *testing.T) {
+	ws, _, u := workspaceRole(t, rule{[]string{"", "tenant.kubesphere.io"}, []string{"namespaces"}, []string{"get", "create"}})
+	whole := func(name, label, value string) obj {
+		labels := obj{workspaceLabel: ws}
+		if label != "" {
+			labels[label] = value
+		}
+		return obj{"apiVersion": "v1", "kind": "Namespace", "metadata": obj{"name": name, "labels": labels}}
+	}
+	born := unique("born")
+	t.Cleanup(func() { _, _ = admin(t).do(context.Background(), http.MethodDelete, "/api/v1/namespaces/"+born, nil) })
+	all := "/kapi/v1/workspaces/" + ws + "/namespaces"
+	eventually(t, "a member makes a namespace", func(ctx context.Context) error {
+		r, err := u.do(ctx, http.MethodPost, all, whole(born, "", ""))
+		if err == nil && r.code != http.StatusOK && r.code != http.StatusConflict {
+			err = fmt.Errorf("%d %s", r.code, clip(r.body))
+		}
+		return err
+	})
+	for _, path := range []string{all, tenants + "/workspaces/" + ws + "/namespaces"} {
+		for _, prefix := range []string{"kube-", "kubesphere-"} {
+			if r := u.must(t, http.StatusForbidden, http.MethodPost, path, whole(unique(prefix+"mine"), "", "")); !strings.Contains(r.body, "system") {
+				t.Errorf("%s %s: %s", path, prefix, clip(r.body))
+			}
+		}
+		for label, value := range map[string]string{"pod-security.kubernetes.io/enforce": "privileged", "kubesphere.io/protected-resource": ""} {
+			name := unique("hard")
+			if r := u.must(t, http.StatusForbidden, http.MethodPost, path, whole(name, label, value)); !strings.Contains(r.body, "who may update all namespaces") {
+				t.Errorf("%s %s: %s", path, label, clip(r.body))
+			}
+			admin(t).must(t, http.StatusNotFound, http.MethodGet, "/api/v1/namespaces/"+name, nil)
+		}
+	}
 }

@@ -35,6 +35,7 @@ func (p *parted) streams(t *testing.T) (read map[string]<-chan string, ended map
 }
 
 func TestPartsOfStreamsHaveTheCallersEventsOnly(t *testing.T) { // S2, U19
+	proves(t, "S2")
 	p := newParted(t)
 	before := p.user.list(t, "/kapi/v1/pods").Metadata.ResourceVersion
 	read, _ := p.streams(t)
@@ -73,6 +74,7 @@ func TestPartsOfStreamsHaveTheCallersEventsOnly(t *testing.T) { // S2, U19
 }
 
 func TestPartsOfStreamsEndWhenTheyAreOtherParts(t *testing.T) { // S2, S53
+	proves(t, "S2")
 	p := newParted(t)
 	mine := append(slices.Clone(p.pods[p.a]), p.pods[p.b]...)
 	for _, c := range []struct {

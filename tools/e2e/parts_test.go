@@ -128,6 +128,7 @@ func (p *parted) clean(t *testing.T, what, text string) {
 }
 
 func TestPartsOfListsAreAnsweredToWhoMayNotSeeAll(t *testing.T) { // S1, S2, U19
+	proves(t, "S1", "S2")
 	p := newParted(t)
 	for _, path := range clusterWide {
 		want := []string{p.a + "/own-a", p.b + "/own-b"}
@@ -231,7 +232,7 @@ func (p *parted) refused(t *testing.T) {
 	}
 	for _, path := range []string{
 		kapis + "/nodes", "/kapi/v1/nodes", "/kapi/v1/nodes?watch=true", kapis + "/nodes?view=live&limit=5", // a role in a namespace says nothing of the cluster's nodes
-		kapis + "/secrets", "/kapi/v1/secrets", kapis + "/persistentvolumes", kapis + "/users", "/kapis/iam.kubesphere.io/v1beta1/users", kapis + "/clusters",
+		kapis + "/secrets", "/kapi/v1/secrets", kapis + "/persistentvolumes", kapis + "/users",
 		"/api/v1/pods", "/apis/apps/v1/deployments", "/api/v1/namespaces", "/api/v1/pods?watch=true", "/clusters/host/api/v1/pods",
 		"/kapi/v1/namespaces/" + p.c + "/pods", kapis + "/namespaces/" + p.c + "/pods", "/kapi/v1/namespaces/" + p.c + "/pods/foreign-1",
 		"/kapi/v1/watch/namespaces/" + p.c + "/pods/foreign-1", "/kapi/v1/pods/foreign-1", kapis + "/pods/foreign-1", "/kapi/v1/watch/pods/foreign-1",
@@ -255,6 +256,7 @@ func (p *parted) refused(t *testing.T) {
 }
 
 func TestPartsOfAWorkspacesMemberAreTheWorkspaces(t *testing.T) { // S7, S13
+	proves(t, "S7")
 	a, mine, theirs, name := admin(t), unique("mine"), unique("theirs"), unique("wsmember")
 	version, root := newWidgets(t, "Cluster")
 	inMine, inTheirs := newNamespace(t), newNamespace(t)
@@ -271,12 +273,12 @@ func TestPartsOfAWorkspacesMemberAreTheWorkspaces(t *testing.T) { // S7, S13
 	u := newUser(t, name)
 	u.must(t, http.StatusForbidden, http.MethodGet, "/kapis"+root+"/widgets", nil)
 	a.create(t, iamAPI+"/workspaceroles", obj{
-		"apiVersion": "iam.kubesphere.io/v1beta1", "kind": "WorkspaceRole", "metadata": obj{"name": mine + "-viewer", "labels": obj{workspaceLabel: mine}},
+		"apiVersion": "iam.kubesphere.io/v1beta1", "kind": "WorkspaceRole", "metadata": obj{"name": mine + "-watcher", "labels": obj{workspaceLabel: mine}},
 		"rules": []rule{{[]string{"", strings.TrimSuffix(version, "/v1")}, []string{"namespaces", "configmaps", "widgets"}, []string{"get", "list", "watch"}}},
 	})
 	a.create(t, iamAPI+"/workspacerolebindings", obj{
 		"apiVersion": "iam.kubesphere.io/v1beta1", "kind": "WorkspaceRoleBinding", "metadata": obj{"name": unique("wrb"), "labels": obj{workspaceLabel: mine}},
-		"roleRef":  obj{"apiGroup": "iam.kubesphere.io", "kind": "WorkspaceRole", "name": mine + "-viewer"},
+		"roleRef":  obj{"apiGroup": "iam.kubesphere.io", "kind": "WorkspaceRole", "name": mine + "-watcher"},
 		"subjects": []any{obj{"kind": "User", "name": name, "apiGroup": "rbac.authorization.k8s.io"}},
 	})
 	own := "/configmaps?labelSelector=parts%3Dtrue"

@@ -66,6 +66,7 @@ func awaitCondition(t *testing.T, provider, kind, status, message string) {
 // U30 to U33, S12: a directory is configured by a Secret, without a restart; its people log in and get what is bound to their groups; an outage
 // is no wrong password; a group that is gone there is gone here at the next refresh.
 func TestADirectorysPeopleLogIn(t *testing.T) {
+	proves(t, "S12")
 	person, group, corp := unique("person"), unique("staff"), unique("corp")
 	l := slapd.New(t, []string{person, unique("other")}, []string{group, "rest"})
 	a := admin(t)

@@ -120,6 +120,7 @@ func TestBadQueriesNameTheParameter(t *testing.T) {
 }
 
 func TestSecretsAndPasswordsDoNotTravel(t *testing.T) { // S3, S57, U11
+	proves(t, "S3")
 	a, ns := admin(t), newNamespace(t)
 	a.create(t, "/api/v1/namespaces/"+ns+"/secrets", map[string]any{
 		"apiVersion": "v1", "kind": "Secret", "metadata": map[string]any{"name": "canary"}, "stringData": map[string]any{"k": "canary-value"},

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -15,11 +16,12 @@ import (
 const iamAPI = "/apis/iam.kubesphere.io/v1beta1"
 
 func TestWithoutARoleThereIsNothingToSee(t *testing.T) { // S1
+	proves(t, "S1", "S6")
 	name := unique("norole")
 	u := newUser(t, name)
 	for _, path := range []string{
 		kapis + "/pods", kapis + "/namespaces/default/pods", kapis + "/secrets", kapis + "/nodes", kapis + "/namespaces", kapis + "/users",
-		kapis + "/users/admin", "/kapi/v1/secrets", "/kapis/apps/v1/deployments", "/kapis/iam.kubesphere.io/v1beta1/users",
+		kapis + "/users/admin", "/kapi/v1/secrets", "/kapis/apps/v1/deployments",
 		"/kapis/iam.kubesphere.io/v1beta1/users/admin", "/kapis/iam.kubesphere.io/v1beta1/globalroles", "/kapis/iam.kubesphere.io/v1beta1/globalrolebindings",
 		"/api/v1/secrets", "/api/v1/nodes", "/api/v1/namespaces/kube-system/configmaps", iamAPI + "/users", iamAPI + "/users/admin",
 		"/apis/session.kapis.dev/v1alpha1/sessions", "/kapis/session.kapis.dev/v1alpha1/sessions", "/clusters/host/api/v1/secrets",
@@ -29,6 +31,9 @@ func TestWithoutARoleThereIsNothingToSee(t *testing.T) { // S1
 		if !strings.Contains(r.body, `"reason":"Forbidden"`) || !strings.Contains(r.body, name) {
 			t.Errorf("%s: %s", path, r.body)
 		}
+	}
+	if l := u.list(t, "/kapis/iam.kubesphere.io/v1beta1/users"); !slices.Equal(l.names(), []string{name}) {
+		t.Errorf("users: %v, want himself alone", l.names())
 	}
 	u.must(t, http.StatusForbidden, http.MethodPost, iamAPI+"/users", map[string]any{"metadata": map[string]any{"name": "x"}})
 	u.must(t, http.StatusForbidden, http.MethodDelete, iamAPI+"/users/admin", nil)
@@ -55,8 +60,21 @@ func TestWithoutARoleThereIsNothingToSee(t *testing.T) { // S1
 			}
 		}
 	})
-	t.Run("and the first password may be changed", func(t *testing.T) { // console: /password/confirm
-		u.must(t, http.StatusOK, http.MethodPatch, iamAPI+"/users/"+name, `[{"op":"replace","path":"/spec/password","value":"Brandnew-1"}]`, "Content-Type: application/json-patch+json")
+	t.Run("a token is no way to a password", func(t *testing.T) { // S6; the first one: TestTheFirstChangeOfAPasswordByThePatchOfTheConsole
+		for _, c := range []struct{ patch, says string }{
+			{`[{"op":"replace","path":"/spec/password","value":"Brandnew-1"}]`, "with the current one"},
+			{`[{"op":"add","path":"/metadata/annotations/iam.kubesphere.io~1uninitialized","value":"true"}]`, "annotations that the system keeps"},
+		} {
+			for _, root := range []string{iamAPI, iamRoutes} {
+				r, err := u.do(t.Context(), http.MethodPatch, root+"/users/"+name, c.patch, "Content-Type: application/json-patch+json")
+				if refused := r.code == http.StatusForbidden && strings.Contains(r.body, c.says); err != nil || r.code == http.StatusOK || !refused && root == iamAPI {
+					t.Errorf("%s %s: %d %s %v", root, c.patch, r.code, clip(r.body), err)
+				}
+			}
+		}
+		// What is not shown can't be taken away by mistake either.
+		u.must(t, http.StatusOK, http.MethodPatch, iamAPI+"/users/"+name, `[{"op":"remove","path":"/spec/password"}]`, "Content-Type: application/json-patch+json")
+		loginAt(t, product.URL, name, password)
 	})
 }
 
@@ -167,6 +185,7 @@ func (c caller) listsOnly(path, namespace string) func(context.Context) error {
 }
 
 func TestARoleInANamespaceCountsThereAndNowhereElse(t *testing.T) { // S2, S4, S9, S13
+	proves(t, "S2", "S9")
 	ns, name := newNamespace(t), unique("member")
 	u := newUser(t, name)
 	role(t, ns, "editor", rule{Groups: []string{"apps"}, Resources: []string{"deployments"}, Verbs: []string{"*"}},
@@ -213,12 +232,12 @@ func TestAWorkspaceRoleCountsInTheWorkspacesNamespaces(t *testing.T) {
 	u := newUser(t, name)
 	a.create(t, "/apis/tenant.kubesphere.io/v1beta1/workspaces", map[string]any{"apiVersion": "tenant.kubesphere.io/v1beta1", "kind": "Workspace", "metadata": map[string]any{"name": ws}})
 	a.create(t, iamAPI+"/workspaceroles", map[string]any{
-		"apiVersion": "iam.kubesphere.io/v1beta1", "kind": "WorkspaceRole", "metadata": map[string]any{"name": ws + "-viewer", "labels": map[string]any{"kubesphere.io/workspace": ws}},
+		"apiVersion": "iam.kubesphere.io/v1beta1", "kind": "WorkspaceRole", "metadata": map[string]any{"name": ws + "-watcher", "labels": map[string]any{"kubesphere.io/workspace": ws}},
 		"rules": []rule{{[]string{""}, []string{"pods", "configmaps"}, []string{"get", "list"}}},
 	})
 	a.create(t, iamAPI+"/workspacerolebindings", map[string]any{
 		"apiVersion": "iam.kubesphere.io/v1beta1", "kind": "WorkspaceRoleBinding", "metadata": map[string]any{"name": unique("wrb"), "labels": map[string]any{"kubesphere.io/workspace": ws}},
-		"roleRef":  map[string]any{"apiGroup": "iam.kubesphere.io", "kind": "WorkspaceRole", "name": ws + "-viewer"},
+		"roleRef":  map[string]any{"apiGroup": "iam.kubesphere.io", "kind": "WorkspaceRole", "name": ws + "-watcher"},
 		"subjects": []any{map[string]any{"kind": "User", "name": name, "apiGroup": "rbac.authorization.k8s.io"}},
 	})
 	in, out := unique("in"), newNamespace(t)
@@ -260,14 +279,13 @@ func TestAggregatedRolesFollowTheirTemplates(t *testing.T) {
 func TestNewPasswordsAreHashedAndUsersActivated(t *testing.T) {
 	name := unique("hashed")
 	newUser(t, name)
-	r := admin(t).must(t, http.StatusOK, http.MethodGet, iamAPI+"/users/"+name, nil)
 	u := decode[struct {
 		Metadata struct {
 			Annotations map[string]string `json:"annotations"`
 		} `json:"metadata"`
 		Spec   map[string]any `json:"spec"`
 		Status map[string]any `json:"status"`
-	}](t, r.body)
+	}](t, stored(t, iamAPI+"/users/"+name))
 	if hash, _ := u.Spec["password"].(string); !strings.HasPrefix(hash, "$2a$10$") {
 		t.Errorf("the password is not a bcrypt hash of cost 10 (%d characters)", len(hash))
 	}

@@ -112,6 +112,7 @@ func TestFormerRevisionsOfWorkloadsAreShown(t *testing.T) {
 }
 
 func TestCountsAreOfWhatTheCallerMaySee(t *testing.T) { // S1
+	proves(t, "S1")
 	ns, member := newNamespace(t), unique("counter")
 	u := newUser(t, member)
 	all := []string{kapis + "/metrics", kapis + "/components", kapis + "/components/kubernetes", kapis + "/componenthealth", older + "/components", older + "/componenthealth", older + "/quotas", older + "/abnormalworkloads"}

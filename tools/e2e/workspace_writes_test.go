@@ -12,6 +12,7 @@ import (
 const workspaceLabel = "kubesphere.io/workspace"
 
 func TestWritesInAWorkspaceStayInIt(t *testing.T) { // S7
+	proves(t, "S7")
 	a := admin(t)
 	version, root := newWidgets(t, "Cluster")
 	mine, theirs := unique("mine"), unique("theirs")

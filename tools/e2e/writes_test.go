@@ -229,6 +229,7 @@ func TestACollectionIsDeletedAsSelected(t *testing.T) {
 }
 
 func TestAMemberWritesInHisNamespaceAlone(t *testing.T) { // S10, S13
+	proves(t, "S6", "S10")
 	a, ns, other, name := admin(t), newNamespace(t), newNamespace(t), unique("writer")
 	u := newUser(t, name)
 	role(t, ns, "writer", rule{[]string{""}, []string{"configmaps"}, []string{"get", "list", "create", "update", "patch", "delete"}})
@@ -294,6 +295,7 @@ func TestAMemberWritesInHisNamespaceAlone(t *testing.T) { // S10, S13
 }
 
 func TestWhoWritesBackAUserKeepsItsPassword(t *testing.T) { // S3
+	proves(t, "S3")
 	a, name := admin(t), unique("kept")
 	newUser(t, name)
 	path := "/kapis/iam.kubesphere.io/v1beta1/users/" + name

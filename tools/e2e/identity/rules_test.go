@@ -1,14 +1,10 @@
 package identity
 
 import (
-	"bytes"
 	"flag"
-	"fmt"
-	"os"
-	"slices"
-	"strings"
-	"sync"
 	"testing"
+
+	"kapis.dev/ks-apiserver/tools/rules"
 )
 
 // rulesFile is the table of the rules and of the tests that hold them. It is written by the tests.
@@ -16,19 +12,24 @@ const rulesFile = "../../../docs/rules.md"
 
 var update = flag.Bool("update", false, "write "+rulesFile)
 
-// A row is one rule, and what it says in short.
-type row struct{ id, says string }
+var held = rules.Table{
+	File: rulesFile,
+	Head: "# Rules of the login, and the tests that hold them\n\n" +
+		"Written by `make test` (tools/e2e/identity, with -update): each test runs over HTTP against the real binary and a real\n" +
+		"control plane, and a rule that no test holds fails the build.\n",
+	Sections: table(),
+}
 
-// section is a source of rules.
-type section struct {
-	name string
-	rows []row
+// rule says that the test which calls it holds the rules, if it passes.
+func rule(t *testing.T, ids ...string) {
+	t.Helper()
+	held.Hold(t, ids...)
 }
 
 // table lists every rule that this server holds where people log in.
-func table() []section {
-	return []section{
-		{"RFC 6749: the framework", []row{
+func table() []rules.Section {
+	return []rules.Section{
+		{Name: "RFC 6749: the framework", Rules: []rules.Rule{
 			{"T6749-1", "clients may authenticate by HTTP Basic, with form-encoded id and secret"},
 			{"T6749-2", "a client secret in the URL is refused, and guessing is slowed down"},
 			{"T6749-3", "one client authentication method per request"},
@@ -54,7 +55,7 @@ func table() []section {
 			{"T6749-23", "the password grant is for first-party clients only"},
 			{"T6749-24", "what comes from outside is sanitised"},
 		}},
-		{"RFC 6750 and RFC 8725: bearer tokens and JWT", []row{
+		{Name: "RFC 6750 and RFC 8725: bearer tokens and JWT", Rules: []rules.Rule{
 			{"T6750-1", "one way to send a token per request"},
 			{"T6750-2", "a token in the query opens nothing"},
 			{"T6750-3", "401 carries a challenge, with an error only where a token was sent"},
@@ -63,7 +64,7 @@ func table() []section {
 			{"T8725-2", "keys are as strong as their algorithm"},
 			{"T8725-3", "issuer, subject, audience and kind of each token are checked"},
 		}},
-		{"RFC 7636: PKCE", []row{
+		{Name: "RFC 7636: PKCE", Rules: []rules.Rule{
 			{"T7636-1", "S256 is there"},
 			{"T7636-2", "verifiers have 43 to 128 unreserved characters"},
 			{"T7636-3", "plain is refused, and not advertised"},
@@ -71,7 +72,7 @@ func table() []section {
 			{"T7636-5", "a wrong verifier is invalid_grant"},
 			{"T7636-6", "a code tells nothing"},
 		}},
-		{"RFC 7009: revocation", []row{
+		{Name: "RFC 7009: revocation", Rules: []rules.Rule{
 			{"T7009-1", "refresh and access tokens can be revoked, on all replicas"},
 			{"T7009-2", "only by the client that they belong to"},
 			{"T7009-3", "at once, and a refresh token takes its access tokens along"},
@@ -79,14 +80,14 @@ func table() []section {
 			{"T7009-5", "a wrong hint prevents nothing"},
 			{"T7009-6", "POST only"},
 		}},
-		{"RFC 7662: introspection", []row{
+		{Name: "RFC 7662: introspection", Rules: []rules.Rule{
 			{"T7662-1", "the caller is a client that proves itself"},
 			{"T7662-2", "a token that is not active tells nothing more"},
 			{"T7662-3", "every check of a token counts"},
 			{"T7662-4", "a form in, JSON out"},
 			{"T7662-5", "TokenReview says authenticated: false of a bad token"},
 		}},
-		{"RFC 8414 and OpenID Connect Discovery", []row{
+		{Name: "RFC 8414 and OpenID Connect Discovery", Rules: []rules.Rule{
 			{"T8414-1", "one issuer, the same everywhere"},
 			{"T8414-2", "both documents are served"},
 			{"T8414-3", "the documents have their required members, and no empty lists"},
@@ -94,7 +95,7 @@ func table() []section {
 			{"TDisc-1", "the required members of OpenID Connect"},
 			{"TDisc-2", "keys are public, unique, and rotate without a failed verification"},
 		}},
-		{"RFC 9700: best current practice", []row{
+		{Name: "RFC 9700: best current practice", Rules: []rules.Rule{
 			{"T9700-1", "redirect URIs match exactly; only a loopback port may differ"},
 			{"T9700-2", "no open redirector"},
 			{"T9700-3", "a challenge that was given is enforced"},
@@ -113,7 +114,7 @@ func table() []section {
 			{"T9700-16", "several upstream providers can't be mixed up"},
 			{"T9700-17", "upstream logins are bound to their browser"},
 		}},
-		{"RFC 8628: devices", []row{
+		{Name: "RFC 8628: devices", Rules: []rules.Rule{
 			{"T8628-1", "the answer has what the RFC wants"},
 			{"T8628-2", "a device code is bound to its client, and used once"},
 			{"T8628-3", "pending, slow down, denied and expired"},
@@ -122,7 +123,7 @@ func table() []section {
 			{"T8628-6", "a person always confirms the client and the code"},
 			{"T8628-7", "advertised, and nothing is stored for an anonymous request"},
 		}},
-		{"OpenID Connect Core 1.0", []row{
+		{Name: "OpenID Connect Core 1.0", Rules: []rules.Rule{
 			{"TCore-1", "ID tokens have their claims; the subject is stable and never used again"},
 			{"TCore-2", "RS256, and not none"},
 			{"TCore-3", "GET and POST, the scope openid, unknown parameters ignored"},
@@ -136,7 +137,7 @@ func table() []section {
 			{"TCore-11", "a refreshed ID token keeps who and when"},
 			{"TCore-12", "upstream ID tokens are verified in full"},
 		}},
-		{"OpenID Connect RP-Initiated Logout 1.0", []row{
+		{Name: "OpenID Connect RP-Initiated Logout 1.0", Rules: []rules.Rule{
 			{"TLogout-1", "GET and POST, advertised"},
 			{"TLogout-2", "a hint of ours counts, expired or not, and has to fit the client"},
 			{"TLogout-3", "redirects go to registered addresses only, and with a proof only"},
@@ -144,7 +145,7 @@ func table() []section {
 			{"TLogout-5", "state comes back"},
 			{"TLogout-6", "logout ends all tokens everywhere, and upstream"},
 		}},
-		{"RFC 9207 and RFC 9068: iss, and JWT access tokens", []row{
+		{Name: "RFC 9207 and RFC 9068: iss, and JWT access tokens", Rules: []rules.Rule{
 			{"T9207-1", "iss in every authorization response"},
 			{"T9207-2", "and advertised"},
 			{"T9207-3", "and compared upstream"},
@@ -154,7 +155,7 @@ func table() []section {
 			{"T9068-4", "their audience is what was asked for, or the default"},
 			{"T9068-5", "rights and groups are read fresh"},
 		}},
-		{"Tokens", []row{
+		{Name: "Tokens", Rules: []rules.Rule{
 			{"S26", "expired and wrongly signed is refused"},
 			{"S27", "a long token costs nothing"},
 			{"S28", "a token chooses neither key nor algorithm"},
@@ -168,7 +169,7 @@ func table() []section {
 			{"S36", "revocation holds on every replica, and survives a restart"},
 			{"S37", "disabled, deleted and made-again users are out"},
 		}},
-		{"OAuth, OIDC and LDAP logins", []row{
+		{Name: "OAuth, OIDC and LDAP logins", Rules: []rules.Rule{
 			{"S38", "a login is bound to the browser that began it"},
 			{"S39", "codes can't be injected"},
 			{"S40", "no open redirect"},
@@ -186,76 +187,10 @@ func table() []section {
 	}
 }
 
-// held says which tests have held a rule.
-var held = struct {
-	sync.Mutex
-	by map[string]map[string]bool
-}{by: map[string]map[string]bool{}}
-
-// rule says that the test which calls it holds the rules, if it passes.
-func rule(t *testing.T, ids ...string) {
-	t.Helper()
-	for _, id := range ids {
-		if !known(id) {
-			t.Fatalf("there is no rule %q", id)
-		}
-	}
-	name, _, _ := strings.Cut(t.Name(), "/")
-	t.Cleanup(func() {
-		if t.Failed() || t.Skipped() {
-			return
-		}
-		held.Lock()
-		defer held.Unlock()
-		for _, id := range ids {
-			if held.by[id] == nil {
-				held.by[id] = map[string]bool{}
-			}
-			held.by[id][name] = true
-		}
-	})
-}
-
-func known(id string) bool {
-	return slices.ContainsFunc(table(), func(s section) bool {
-		return slices.ContainsFunc(s.rows, func(r row) bool { return r.id == id })
-	})
-}
-
-// checkTable says what is wrong with the table of the document, after all tests have passed: a rule that no test holds,
-// or a document that says something else.
+// checkTable writes the table of the document, or says what is wrong with it, after all tests have passed.
 func checkTable() error {
-	var doc bytes.Buffer
-	doc.WriteString("# Rules of the login, and the tests that hold them\n\n" +
-		"Written by `make test` (tools/e2e/identity, with -update): each test runs over HTTP against the real binary and a real\n" +
-		"control plane, and a rule that no test holds fails the build.\n")
-	var open []string
-	for _, s := range table() {
-		fmt.Fprintf(&doc, "\n## %s\n\n| rule | what it says | tests |\n|---|---|---|\n", s.name)
-		for _, r := range s.rows {
-			var tests []string
-			for name := range held.by[r.id] {
-				tests = append(tests, name)
-			}
-			slices.Sort(tests)
-			if len(tests) == 0 {
-				open = append(open, r.id)
-			}
-			fmt.Fprintf(&doc, "| %s | %s | %s |\n", r.id, r.says, strings.Join(tests, ", "))
-		}
-	}
 	if *update {
-		return os.WriteFile(rulesFile, doc.Bytes(), 0o644)
+		return held.Write()
 	}
-	if len(open) > 0 {
-		return fmt.Errorf("no test holds %s", strings.Join(open, ", "))
-	}
-	old, err := os.ReadFile(rulesFile)
-	if err != nil {
-		return err
-	}
-	if !bytes.Equal(old, doc.Bytes()) {
-		return fmt.Errorf("%s says something else than the tests; run them with -update", rulesFile)
-	}
-	return nil
+	return held.Check()
 }

@@ -1,0 +1,301 @@
+package e2e
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+)
+
+// managerReplica is one of several ks-controller-managers.
+type managerReplica struct {
+	hook   string // where its webhooks listen
+	health string
+	cmd    *exec.Cmd
+}
+
+// newManager finds ports for one.
+func newManager(t *testing.T) *managerReplica {
+	t.Helper()
+	port := func() string {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer l.Close()
+		return l.Addr().String()
+	}
+	return &managerReplica{hook: port(), health: port()}
+}
+
+// start starts it on the control plane of dir, where webhooks are found at url.
+func (m *managerReplica) start(t *testing.T, dir, url string) {
+	t.Helper()
+	_, hook, _ := net.SplitHostPort(m.hook)
+	m.cmd = exec.CommandContext(context.Background(), product.Program("ks-controller-manager"),
+		"--config", filepath.Join(dir, "kubesphere.yaml"), "--kubeconfig", filepath.Join(dir, "manager.kubeconfig"),
+		"--leader-elect", "--lease-duration=4s", "--renew-deadline=3s", "--retry-period=500ms",
+		"--metrics-bind-address=0", "--health-probe-bind-address="+m.health, "--webhook-port="+hook, "--webhook-url="+url)
+	log, err := os.Create(filepath.Join(dir, "manager-"+hook+".log"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.cmd.Stdout, m.cmd.Stderr = log, log
+	m.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGTERM}
+	if err := m.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = m.cmd.Process.Kill()
+		_ = m.cmd.Wait()
+		_ = log.Close()
+		if text, err := os.ReadFile(log.Name()); err == nil && t.Failed() {
+			t.Logf("%s:\n%s", log.Name(), text[max(0, len(text)-4000):])
+		}
+	})
+}
+
+// ready returns a condition: the replica is ready.
+func (m *managerReplica) ready() func(context.Context) error {
+	return caller{base: "http://" + m.health}.is(http.StatusOK, http.MethodGet, "/readyz")
+}
+
+// balance passes connections on to the first of the addresses that takes them, as the service does in a cluster, and returns its URL.
+func balance(t *testing.T, to ...string) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = l.Close() })
+	go func() {
+		for {
+			in, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go func() {
+				defer in.Close()
+				for _, address := range to {
+					out, err := net.Dial("tcp", address)
+					if err != nil {
+						continue
+					}
+					defer out.Close()
+					go func() { _, _ = io.Copy(out, in) }()
+					_, _ = io.Copy(in, out)
+					return
+				}
+			}()
+		}
+	}()
+	return "https://" + l.Addr().String()
+}
+
+// clientAt returns a client of kube-apiserver with a certificate of the control plane of dir.
+func clientAt(t *testing.T, dir, user string, groups ...string) dynamic.Interface {
+	t.Helper()
+	file := filepath.Join(dir, user+".kubeconfig")
+	config := configAt(t, dir, file, user, groups...)
+	c, err := dynamic.NewForConfig(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func configAt(t *testing.T, dir, file, user string, groups ...string) *rest.Config {
+	t.Helper()
+	args := []string{"kubeconfig", "--dir", dir, "--out", file, "--user", user}
+	for _, g := range groups {
+		args = append(args, "--group", g)
+	}
+	if out, err := exec.CommandContext(t.Context(), product.Program("dev"), args...).CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	config, err := clientcmd.BuildConfigFromFlags("", file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	config.QPS = -1
+	return config
+}
+
+func iamResource(plural string) schema.GroupVersionResource {
+	return schema.GroupVersionResource{Group: "iam.kubesphere.io", Version: "v1beta1", Resource: plural}
+}
+
+// U53: where the leader of two is killed, the webhooks of the other go on at once, and it takes over the work.
+func TestU53TheOtherManagerGoesOn(t *testing.T) {
+	t.Parallel() // it has a control plane of its own
+	dir := newPlane(t)
+	run := func(name string) {
+		t.Helper()
+		cmd := exec.CommandContext(t.Context(), "bash", filepath.Join("hack", name))
+		cmd.Dir = filepath.Join("..", "..")
+		cmd.Env = append(os.Environ(), "KUBECTL="+product.Program("kubectl"), "KUBECONFIG="+filepath.Join(dir, "kubeconfig"))
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Fatalf("%s: %v\n%s", name, err, out)
+		}
+	}
+	run("install.sh")
+	if err := os.WriteFile(filepath.Join(dir, "kubesphere.yaml"), []byte("multicluster: {clusterRole: host}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	configAt(t, dir, filepath.Join(dir, "manager.kubeconfig"), "system:serviceaccount:kubesphere-system:ks-controller-manager",
+		"system:serviceaccounts", "system:serviceaccounts:kubesphere-system")
+	replicas := []*managerReplica{newManager(t), newManager(t)}
+	url := balance(t, replicas[0].hook, replicas[1].hook)
+	for _, m := range replicas {
+		m.start(t, dir, url)
+	}
+	for i, m := range replicas {
+		eventually(t, "replica "+strconv.Itoa(i)+" is ready", m.ready())
+	}
+	root := clientAt(t, dir, "root", "system:masters")
+	leader := func(ctx context.Context) (string, error) {
+		lease, err := root.Resource(schema.GroupVersionResource{Group: "coordination.k8s.io", Version: "v1", Resource: "leases"}).
+			Namespace("kubesphere-system").Get(ctx, "ks-controller-manager-leader-election", metav1.GetOptions{})
+		if err != nil {
+			return "", err
+		}
+		holder, _, _ := unstructured.NestedString(lease.Object, "spec", "holderIdentity")
+		return holder, nil
+	}
+	put := func(ctx context.Context, c dynamic.Interface, plural string, o obj) error {
+		_, err := c.Resource(iamResource(plural)).Create(ctx, &unstructured.Unstructured{Object: o}, metav1.CreateOptions{})
+		return err
+	}
+	role := func(name string) obj {
+		return obj{"apiVersion": "iam.kubesphere.io/v1beta1", "kind": "GlobalRole", "metadata": obj{"name": name},
+			"rules": []any{obj{"apiGroups": []any{""}, "resources": []any{"nodes"}, "verbs": []any{"list"}}}}
+	}
+	// A role is mirrored once it is somebody's.
+	bound := func(name string) obj {
+		return obj{"apiVersion": "iam.kubesphere.io/v1beta1", "kind": "GlobalRoleBinding", "metadata": obj{"name": name},
+			"roleRef":  obj{"apiGroup": "iam.kubesphere.io", "kind": "GlobalRole", "name": name},
+			"subjects": []any{obj{"apiGroup": "rbac.authorization.k8s.io", "kind": "Group", "name": "somebodys"}}}
+	}
+	mirrored := func(name string) func(context.Context) error {
+		return func(ctx context.Context) error {
+			l, err := root.Resource(schema.GroupVersionResource{Group: "rbac.authorization.k8s.io", Version: "v1", Resource: "clusterroles"}).
+				List(ctx, metav1.ListOptions{LabelSelector: "app.kubernetes.io/managed-by=ks-controller-manager"})
+			if err != nil {
+				return err
+			}
+			for _, o := range l.Items {
+				if o.GetAnnotations()["kapis.dev/mirror-of"] == "GlobalRole/"+name {
+					return nil
+				}
+			}
+			return errors.New("no native role")
+		}
+	}
+	if err := errors.Join(put(t.Context(), root, "globalroles", role("before")), put(t.Context(), root, "globalrolebindings", bound("before"))); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the mirror works", mirrored("before"))
+
+	// The manager of roles has the rights to write them, and none that he could give away.
+	roles := schema.GroupVersionResource{Group: "rbac.authorization.k8s.io", Version: "v1", Resource: "clusterroles"}
+	bindings := schema.GroupVersionResource{Group: "rbac.authorization.k8s.io", Version: "v1", Resource: "clusterrolebindings"}
+	for gvr, o := range map[schema.GroupVersionResource]obj{
+		roles: {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": obj{"name": "climber"},
+			"rules": []any{obj{"apiGroups": []any{"iam.kubesphere.io"}, "resources": []any{"globalroles", "users"}, "verbs": []any{"create", "get", "list"}}}},
+		bindings: {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding", "metadata": obj{"name": "climber"},
+			"roleRef":  obj{"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "climber"},
+			"subjects": []any{obj{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "climber"}}},
+	} {
+		if _, err := root.Resource(gvr).Create(t.Context(), &unstructured.Unstructured{Object: o}, metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	climber := clientAt(t, dir, "climber", "system:authenticated")
+	refused := func(name string) func(context.Context) error {
+		return func(ctx context.Context) error {
+			if err := put(ctx, climber, "globalroles", role(name)); !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "give away") {
+				return fmt.Errorf("a role that he may not give away: %w", err)
+			}
+			return nil
+		}
+	}
+	eventually(t, "the webhook refuses", refused("climbed"))
+
+	was, err := leader(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	lead := replicas[0]
+	for _, m := range replicas {
+		// The lease has no process number; who writes nothing is not the leader, so both logs are asked.
+		_, hook, _ := net.SplitHostPort(m.hook)
+		if text, err := os.ReadFile(filepath.Join(dir, "manager-"+hook+".log")); err == nil && strings.Contains(string(text), "uccessfully acquired lease") {
+			lead = m
+		}
+	}
+	if err := lead.cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = lead.cmd.Wait() // killed
+	killed := time.Now()
+	if err := refused("climbed-after")(t.Context()); err != nil {
+		t.Errorf("with the leader just killed: %v", err)
+	}
+	if err := put(t.Context(), climber, "users", obj{"apiVersion": "iam.kubesphere.io/v1beta1", "kind": "User", "metadata": obj{"name": "newcomer"},
+		"spec": obj{"email": "newcomer@example.com", "password": password}}); err != nil {
+		t.Fatalf("a user, with the leader just killed: %v", err)
+	}
+	u, err := root.Resource(iamResource("users")).Get(t.Context(), "newcomer", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if hash, _, _ := unstructured.NestedString(u.Object, "spec", "password"); !strings.HasPrefix(hash, "$2") {
+		t.Error("the password was stored as it is")
+	}
+	if err := errors.Join(put(t.Context(), root, "globalroles", role("after")), put(t.Context(), root, "globalrolebindings", bound("after"))); err != nil {
+		t.Fatal(err)
+	}
+	within(t, 60*time.Second, "the mirror works again", mirrored("after"))
+	if now, err := leader(t.Context()); err != nil || now == was {
+		t.Errorf("the leader is still %q (%v)", now, err)
+	}
+	t.Logf("the controllers were back %v after the leader was killed", time.Since(killed).Round(100*time.Millisecond))
+
+	// Uninstalled under way, and then nothing of it stands in anybody's way.
+	run("uninstall.sh")
+	for _, m := range replicas {
+		_ = m.cmd.Process.Kill() // one of them was before
+	}
+	if err := put(t.Context(), climber, "globalroles", role("later")); err != nil {
+		t.Errorf("a role, after all: %v", err)
+	}
+	for _, plural := range []string{"validatingwebhookconfigurations", "mutatingwebhookconfigurations", "validatingadmissionpolicies", "validatingadmissionpolicybindings"} {
+		l, err := root.Resource(schema.GroupVersionResource{Group: "admissionregistration.k8s.io", Version: "v1", Resource: plural}).List(t.Context(), metav1.ListOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, o := range l.Items {
+			if strings.HasSuffix(o.GetName(), "kapis.dev") {
+				t.Errorf("%s %s is left", plural, o.GetName())
+			}
+		}
+	}
+}

@@ -1,0 +1,51 @@
+package e2e
+
+import (
+	"flag"
+	"testing"
+
+	"kapis.dev/ks-apiserver/tools/rules"
+)
+
+// held is the table of the rules of access and of the tests that hold them. It is written by the tests, with -update.
+var held = rules.Table{
+	File: "../../docs/rules-access.md",
+	Head: "# Rules of access, and the tests that hold them\n\n" +
+		"Written by `make test` (tools/e2e, with -update): each test runs over HTTP against the real binaries and a real control plane, and a\n" +
+		"rule that no test holds fails the build. What is not refused to those without a right stands in tools/e2e/testdata/allowed.txt.\n",
+	Sections: []rules.Section{{Name: "Authorization, others' objects, escalation", Rules: []rules.Rule{
+		{"S1", "every route is refused to who has no role, or answers with his own part only; a new route that answers more fails"},
+		{"S2", "a watch, of one object too, shows nothing that a list would not"},
+		{"S3", "the right to read an object shows no password, token or kubeconfig in it, at any depth"},
+		{"S4", "the API group counts in every rule"},
+		{"S5", "a role on a resource called namespaces in another group is none on namespaces"},
+		{"S6", "nobody gives away more than he holds, by no kind of write and by no way"},
+		{"S7", "a namespace is moved between workspaces only by who may do everything in it"},
+		{"S8", "the owner of a namespace does not lower its pod security"},
+		{"S9", "what a binding, a role, a group, a workspace or a user gave is gone with it within five seconds, everywhere"},
+		{"S10", "where a read is refused, every write is, and it leaves nothing"},
+		{"S11", "no shell runs with more than its user's rights: there is no terminal yet, its routes answer 404, and no pod is made"},
+		{"S12", "a provider that is disabled, and a group that is gone there, end what they gave"},
+	}}, {Name: "Admission", Rules: []rules.Rule{
+		{"S60", "while the webhooks are away nothing is written that they judge, and nobody takes them away for long"},
+	}}},
+}
+
+// proves says that the test which calls it holds the rules, if it passes.
+func proves(t *testing.T, ids ...string) {
+	t.Helper()
+	held.Hold(t, ids...)
+}
+
+var update = flag.Bool("update", false, "write docs/rules-access.md in the place of checking it")
+
+// checkRules writes the table, or says what is wrong with it, where all tests of the package have run and passed.
+func checkRules() error {
+	if flag.Lookup("test.run").Value.String() != "" || flag.Lookup("test.skip").Value.String() != "" {
+		return nil // not all rules were asked for
+	}
+	if *update {
+		return held.Write()
+	}
+	return held.Check()
+}
