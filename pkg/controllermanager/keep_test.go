@@ -2,6 +2,7 @@ package controllermanager
 
 import (
 	"encoding/json"
+	"strings"
 	"testing"
 
 	admissionv1 "k8s.io/api/admission/v1"
@@ -30,7 +31,7 @@ func TestWhatIsHiddenIsKept(t *testing.T) {
 		"OfAKindWithoutSecrets": {"other", old, `{"spec":{"connection":{}}}`, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := keeper{resource.Hidden}.Handle(t.Context(), webhook.Request{AdmissionRequest: admissionv1.AdmissionRequest{
+			r := keeper{resource.Hidden, resource.Addresses}.Handle(t.Context(), webhook.Request{AdmissionRequest: admissionv1.AdmissionRequest{
 				Operation: admissionv1.Update, Resource: metav1.GroupVersionResource{Group: "cluster.kubesphere.io", Version: "v1alpha1", Resource: c.resource},
 				Object: runtime.RawExtension{Raw: []byte(c.now)}, OldObject: runtime.RawExtension{Raw: []byte(c.old)},
 			}})
@@ -55,7 +56,7 @@ func TestWhatIsHiddenIsKept(t *testing.T) {
 		})
 	}
 	for _, raw := range []string{`{`, `[]`} {
-		r := keeper{resource.Hidden}.Handle(t.Context(), webhook.Request{AdmissionRequest: admissionv1.AdmissionRequest{
+		r := keeper{resource.Hidden, resource.Addresses}.Handle(t.Context(), webhook.Request{AdmissionRequest: admissionv1.AdmissionRequest{
 			Operation: admissionv1.Update, Resource: metav1.GroupVersionResource{Group: "cluster.kubesphere.io", Resource: "clusters"},
 			Object: runtime.RawExtension{Raw: []byte(raw)}, OldObject: runtime.RawExtension{Raw: []byte(old)},
 		}})
@@ -78,5 +79,29 @@ func TestWhatIsKeptIsAskedAbout(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// Whoever may change where a credential is sent, and not see it, does not have it sent to himself.
+func TestWhatIsHiddenIsNotSentElsewhere(t *testing.T) {
+	for name, c := range map[string]struct {
+		now  string
+		want bool
+	}{
+		"ToAnotherAddress":           {`{"spec":{"url":"https://b"}}`, false},
+		"ToNoAddress":                {`{"spec":{}}`, false},
+		"ToTheSameAddress":           {`{"spec":{"url":"https://a","n":1}}`, true},
+		"ToAnotherOneWithANewOne":    {`{"spec":{"url":"https://b","credential":{"username":"u"}}}`, true},
+		"ToAnotherOneWithAnEmptyOne": {`{"spec":{"url":"https://b","credential":{}}}`, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := keeper{resource.Hidden, resource.Addresses}.Handle(t.Context(), webhook.Request{AdmissionRequest: admissionv1.AdmissionRequest{
+				Operation: admissionv1.Update, Resource: metav1.GroupVersionResource{Group: "application.kubesphere.io", Version: "v2", Resource: "repos"},
+				Object: runtime.RawExtension{Raw: []byte(c.now)}, OldObject: runtime.RawExtension{Raw: []byte(`{"spec":{"url":"https://a","credential":{"password":"p"}}}`)},
+			}})
+			if r.Allowed != c.want || !c.want && !strings.Contains(r.Result.Message, "spec.url changes") {
+				t.Errorf("%+v", r)
+			}
+		})
 	}
 }

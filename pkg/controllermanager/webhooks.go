@@ -139,7 +139,7 @@ func (h *webhooks) handlers(mgr manager.Manager) map[string]webhook.Handler {
 		pathConfigDefault: &configsecret.Defaulter{Random: rand.Reader},
 		pathConfig:        &configsecret.Validator{Secrets: live},
 		pathProtector:     webhook.HandlerFunc(protect),
-		pathKeep:          keeper{resource.Hidden},
+		pathKeep:          keeper{resource.Hidden, resource.Addresses},
 
 		serviceaccount.Path:           guard,
 		ksserviceaccount.InjectorPath: &ksserviceaccount.Injector{Client: cached, Live: live},

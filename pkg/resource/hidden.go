@@ -34,6 +34,18 @@ func Hidden(gr schema.GroupResource) [][]string {
 	return nil
 }
 
+// Addresses returns the paths of the fields that say where hidden fields of a kind are sent to. Whoever changes one, and could have what is hidden
+// kept, would be sent it.
+func Addresses(gr schema.GroupResource) [][]string {
+	switch gr {
+	case in("cluster.kubesphere.io", "clusters"):
+		return [][]string{{"spec", "connection", "kubernetesAPIEndpoint"}, {"spec", "connection", "kubesphereAPIEndpoint"}}
+	case in("kubesphere.io", "repositories"), in("application.kubesphere.io", "repos"):
+		return [][]string{{"spec", "url"}}
+	}
+	return nil
+}
+
 // hiding is a kind of which all that is particular is that it has hidden fields.
 func hiding(group, plural string) *kind {
 	return &kind{cut: rawjson.Cuts(Hidden(in(group, plural))...)}
