@@ -88,9 +88,20 @@ func (tb *Table) Check() error {
 		return err
 	}
 	if !bytes.Equal(old, doc) {
-		return fmt.Errorf("%s says something else than the tests; run them with -update", tb.File)
+		return fmt.Errorf("%s says something else than the tests; run them with -update. The first line that differs would be\n%s", tb.File, differing(string(old), string(doc)))
 	}
 	return nil
+}
+
+// differing returns the first line of now that stands not at its place in old.
+func differing(old, now string) string {
+	was := strings.Split(old, "\n")
+	for i, line := range strings.Split(now, "\n") {
+		if i >= len(was) || line != was[i] {
+			return line
+		}
+	}
+	return "one line less"
 }
 
 // render returns the document, and the rules that nothing holds.
