@@ -90,8 +90,8 @@ generate: ## deepcopy functions and CRDs from pkg/api
 	hack/update-codegen.sh
 
 .PHONY: bench
-bench: $(BIN)/bench ## measure the real binary next to its yardsticks (BENCH_PODS=10000,100000), and write docs/benchmarks.md
-	$(BIN)/bench --bin $(BIN) --markdown docs/benchmarks.md $(if $(KUBECONFIG),--kubeconfig $(KUBECONFIG))
+bench: $(BIN)/bench ## measure the real binary next to its yardsticks (BENCH_PODS=10000,100000), and write docs/benchmarks.md; BENCH_ONLY=access, login: docs/benchmarks-access.md, ...
+	$(BIN)/bench --bin $(BIN) --markdown docs/benchmarks$(if $(BENCH_ONLY),-$(BENCH_ONLY)).md $(if $(KUBECONFIG),--kubeconfig $(KUBECONFIG))
 
 .PHONY: soak
 soak: $(BIN)/bench ## load the real binary for SOAK_TIME=10m, then one with -race, look for errors, growth and races, and write docs/soak.md
