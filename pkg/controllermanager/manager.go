@@ -184,7 +184,7 @@ func options(o Options) manager.Options {
 		Scheme: kube.Scheme(),
 		Logger: klog.Background(),
 		Cache: cache.Options{
-			DefaultTransform: cache.TransformStripManagedFields(),
+			DefaultTransform: transform(),
 			ByObject: map[client.Object]cache.ByObject{
 				&rbacv1.ClusterRole{}: own, &rbacv1.ClusterRoleBinding{}: own, &rbacv1.Role{}: own, &rbacv1.RoleBinding{}: own,
 			},

@@ -1,0 +1,58 @@
+package controllermanager
+
+import (
+	"crypto/sha256"
+	"slices"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	toolscache "k8s.io/client-go/tools/cache"
+	"k8s.io/utils/lru"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+
+	iamv1beta1 "kapis.dev/ks-apiserver/pkg/api/iam/v1beta1"
+)
+
+// sharedRules is how many different lists of rules are remembered to be shared. Each namespace and each workspace has the same built-in roles, so that
+// few lists are nearly all of them.
+const sharedRules = 1024
+
+// transform makes objects smaller that the cache of controllers holds: nobody asks for their managedFields, and equal rules of roles are kept once.
+// Whoever changes an object changes a copy of it.
+func transform() toolscache.TransformFunc {
+	strip, seen := cache.TransformStripManagedFields(), lru.New(sharedRules)
+	return func(o any) (any, error) {
+		switch role := o.(type) {
+		case *iamv1beta1.GlobalRole:
+			share(seen, &role.Rules)
+		case *iamv1beta1.WorkspaceRole:
+			share(seen, &role.Rules)
+		case *iamv1beta1.ClusterRole:
+			share(seen, &role.Rules)
+		case *iamv1beta1.Role:
+			share(seen, &role.Rules)
+		case *rbacv1.ClusterRole:
+			share(seen, &role.Rules)
+		case *rbacv1.Role:
+			share(seen, &role.Rules)
+		}
+		return strip(o)
+	}
+}
+
+// share replaces rules by equal ones that somebody has already.
+func share(seen *lru.Cache, rules *[]rbacv1.PolicyRule) {
+	if len(*rules) == 0 {
+		return
+	}
+	raw, err := (&rbacv1.Role{Rules: *rules}).Marshal()
+	if err != nil {
+		return // they stay their own
+	}
+	key := sha256.Sum256(raw)
+	if same, ok := seen.Get(key); ok {
+		*rules = same.([]rbacv1.PolicyRule)
+		return
+	}
+	*rules = slices.Clip(*rules) // so that whoever appends to them makes a copy
+	seen.Add(key, *rules)
+}
