@@ -38,7 +38,7 @@ func (x *Index) Explain(u user.Info, r *request.Info) []authz.Grant {
 		}
 	}
 	if first < 0 {
-		if l := x.policyLink(context.Background(), u, r); l != nil {
+		if l, _ := x.policyLink(context.Background(), u, r); l != nil {
 			first = slices.Index(links, l)
 		}
 		if first >= 0 { // else it is a binding of this very moment

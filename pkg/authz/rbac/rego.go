@@ -68,17 +68,17 @@ func (x *Index) countPolicies(before, now *content) {
 // byPolicy asks the policies of the roles that are bound to u where r is decided. It comes after the rules of all roles: these cost
 // less, and the synthetic group of a role that allows by its rules is good for more.
 func (x *Index) byPolicy(ctx context.Context, u user.Info, r *request.Info) authz.Decision {
-	l := x.policyLink(ctx, u, r)
+	l, p := x.policyLink(ctx, u, r)
 	if l == nil {
 		return authz.Decision{}
 	}
-	return authz.Decision{Allowed: true, Reason: l.whyByPolicy(), Group: l.content().policy.group}
+	return authz.Decision{Allowed: true, Reason: l.whyByPolicy(), Group: p.group}
 }
 
-// policyLink returns the first binding to a role whose policy allows r to u, nil for none.
-func (x *Index) policyLink(ctx context.Context, u user.Info, r *request.Info) *link {
+// policyLink returns the first binding to a role whose policy allows r to u, and that policy, which the role may have lost by now; nil for none.
+func (x *Index) policyLink(ctx context.Context, u user.Info, r *request.Info) (*link, *policy) {
 	if x.policies.Load() == 0 || isOfMembers(r) {
-		return nil
+		return nil, nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, policyTimeout)
 	defer cancel()
@@ -95,13 +95,13 @@ func (x *Index) policyLink(ctx context.Context, u user.Info, r *request.Info) *l
 					continue
 				}
 				if c.allowsByPolicy(ctx, u, r) {
-					return l
+					return l, c.policy
 				}
 				asked = append(asked, c.policy.compiled)
 			}
 		}
 	}
-	return nil
+	return nil, nil
 }
 
 // isOfMembers tells the reads of workspaces and their namespaces that answer each what he is a member of. In installations that have policies,

@@ -55,6 +55,32 @@ func (p *policies) policy(resource, name, text string, rules ...rbacv1.PolicyRul
 	})
 }
 
+// leaving is a policy that allows everything, and meanwhile its role goes.
+type leaving struct{ leave func() }
+
+func (p leaving) Allows(context.Context, user.Info, *request.Info) (bool, error) {
+	p.leave()
+	return true, nil
+}
+
+func TestARoleMayGoWhileItsPolicyIsAsked(t *testing.T) {
+	for name, leave := range map[string]func(*policies){
+		"TheRole":       func(p *policies) { p.sink("globalroles").Delete("", "r") },
+		"ItsPolicyOnly": func(p *policies) { p.set("globalroles", "", "r", map[string]any{}) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := newPolicies(t)
+			p.index.CompilePolicies(func(string) (Policy, error) { return leaving{func() { leave(p) }}, nil })
+			p.policy("globalroles", "r", "get")
+			p.bind("globalrolebindings", "b", "", "r", "User:bob")
+			d := p.decide(person("bob"), &request.Info{Verb: "get", Resource: "nodes", Name: "n", IsResource: true, Scope: request.Global})
+			if !d.Allowed || d.Group != "kapis:conditional:global:r" {
+				t.Errorf("%+v", d)
+			}
+		})
+	}
+}
+
 func TestAPolicyGrantsBesideTheRules(t *testing.T) {
 	pods := func(verb string) *request.Info {
 		return &request.Info{Verb: verb, Resource: "pods", Namespace: "n", Name: "p", IsResource: true, Scope: request.Namespace}
