@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"runtime/debug"
 	"sync"
 	"time"
 
@@ -147,9 +148,7 @@ func (g *Guard) leave(who string) {
 }
 
 func (g *Guard) check(s *Stream, r *http.Request) {
-	ctx, cancel := context.WithTimeout(s.ctx, checkTimeout)
-	err := g.options.Recheck(ctx, r)
-	cancel()
+	err := g.recheck(s, r)
 	if s.ctx.Err() != nil {
 		return
 	}
@@ -166,6 +165,19 @@ func (g *Guard) check(s *Stream, r *http.Request) {
 	if !s.stopped {
 		s.timer.Reset(g.options.RecheckEvery)
 	}
+}
+
+// recheck asks whether s may go on. A timer's function has nobody above it who recovers: a panic here would end all streams, and everything else.
+func (g *Guard) recheck(s *Stream, r *http.Request) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			klog.ErrorS(nil, "panic while a stream was judged again: it ends", "method", r.Method, "path", r.URL.Path, "panic", p, "stack", string(debug.Stack()))
+			err = fmt.Errorf("judge a stream again: %v", p)
+		}
+	}()
+	ctx, cancel := context.WithTimeout(s.ctx, checkTimeout)
+	defer cancel()
+	return g.options.Recheck(ctx, r)
 }
 
 // endedError is the cause of a stream that this server ended, and what a client is told that has

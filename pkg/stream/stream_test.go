@@ -402,6 +402,24 @@ func TestAWebSocketEndsWithTheRight(t *testing.T) { // S53
 	waitOpen(t, g, 0)
 }
 
+func TestAPanicOfTheCheckEndsItsStreamOnly(t *testing.T) {
+	g := New(Options{RecheckEvery: time.Millisecond, Recheck: func(context.Context, *http.Request) error { panic("lost") }})
+	conn, _, err := websocket.Dial(t.Context(), serve(t, g, endless()).URL, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.CloseNow()
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	for err == nil {
+		_, _, err = conn.Read(ctx)
+	}
+	if websocket.CloseStatus(err) != websocket.StatusGoingAway {
+		t.Errorf("the end: %v", err)
+	}
+	waitOpen(t, g, 0)
+}
+
 func TestAClientIsToldOfAnEndAfterWhichItMayBeginAnew(t *testing.T) {
 	for name, c := range map[string]struct {
 		why  error
