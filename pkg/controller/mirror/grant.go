@@ -77,6 +77,11 @@ func (p *Place) spread(s share, conditional bool) []share {
 	switch {
 	case p.Everywhere:
 		also.rules = implied(rules, platform, "", conditional)
+		if !conditional { // which is no one person's anyway
+			var withheld []rbacv1.PolicyRule
+			all[0].rules, withheld = withhold(s.rules)
+			also.rules = append(also.rules, withheld...)
+		}
 		all = append(all, also)
 	case p.Workspace != "":
 		below := also
