@@ -80,7 +80,9 @@ func TestNobodyBindsARoleThatHeDoesNotHold(t *testing.T) { // S6
 
 func TestWhoManagesWorkspacesSaysWhoRunsThem(t *testing.T) {
 	w, g := newWorld(t)
-	w.holds["ann@on the platform"] = append(w.holds["ann@on the platform"], "workspacetemplates")
+	for _, place := range []string{"ann@on the platform", `ann@in the workspace "w"`} {
+		w.holds[place] = append(w.holds[place], "workspacetemplates")
+	}
 	write{resource: "workspacetemplates", name: "w", old: `{"spec":{}}`, now: `{"spec":{"template":{"spec":{"manager":"bob"}}}}`}.check(t, g)
 }
 
@@ -90,6 +92,9 @@ func TestATemplateIsNotTakenOver(t *testing.T) { // S6
 	w.holds["fleet@on the platform"] = []string{"workspacetemplates", "clusters"}
 	w.holds["mover@on the platform"] = []string{"workspacetemplates"}
 	w.holds["local@on the platform"] = []string{"workspacetemplates"}
+	for _, name := range []string{"fleet", "mover", "local", "editor"} {
+		w.holds[name+`@in the workspace "w"`] = []string{"workspacetemplates"}
+	}
 	w.holds["local@in the cluster"] = []string{"*"}
 	for gvr, sink := range g.Known.Sinks() {
 		if gvr.Resource == "clusters" {
@@ -107,13 +112,15 @@ func TestATemplateIsNotTakenOver(t *testing.T) { // S6
 	open, closed, host := `{"name":"open"}`, `{"name":"closed"}`, `{"name":"host"}`
 	const old, labelled = `{"spec":{"template":{"spec":{"manager":"boss"}}}}`, `{"metadata":{"labels":{"kubesphere.io/protected-resource":"true"}},"spec":{"template":{"spec":{"manager":"boss"}}}}`
 	all(t, g, map[string]write{
-		"ItsNotes":                   {resource: "workspacetemplates", name: "w", old: old, now: `{"metadata":{"annotations":{"a":"b"}},` + old[1:]},
+		"ItsNotes":                   {resource: "workspacetemplates", name: "w", old: old, now: `{"metadata":{"annotations":{"a":"b"}},` + old[1:], refused: "who may update it"},
+		"NotEvenToLookAtIt":          {resource: "workspacetemplates", name: "w", old: old, now: old, refused: "who may update it"}, // the answer to a write is the object
+		"ItsNotesByWhoMay":           {by: "editor", resource: "workspacetemplates", name: "w", old: old, now: `{"metadata":{"annotations":{"a":"b"}},` + old[1:]},
 		"ItsManager":                 {resource: "workspacetemplates", name: "w", old: old, now: `{"spec":{"template":{"spec":{"manager":"ann"}}}}`, refused: "w-admin"},
-		"ItsProtection":              {resource: "workspacetemplates", name: "w", old: old, now: labelled, refused: "delete any workspace template"},
-		"ItsProtectionTakenAway":     {resource: "workspacetemplates", name: "w", old: labelled, now: old, refused: "delete any workspace template"},
+		"ItsProtection":              {by: "editor", resource: "workspacetemplates", name: "w", old: old, now: labelled, refused: "delete any workspace template"},
+		"ItsProtectionTakenAway":     {by: "editor", resource: "workspacetemplates", name: "w", old: labelled, now: old, refused: "delete any workspace template"},
 		"ItsProtectionByManagers":    {by: "mover", resource: "workspacetemplates", name: "w", old: labelled, now: old},
-		"ItsWorkspacesLabels":        {resource: "workspacetemplates", name: "w", old: old, now: `{"spec":{"template":{"metadata":{"labels":{"a":"b"}},"spec":{"manager":"boss"}}}}`, refused: "but for its annotations"},
-		"ItsPlacement":               {resource: "workspacetemplates", name: "w", old: old, now: placed(open), refused: "update any workspace template"},
+		"ItsWorkspacesLabels":        {by: "editor", resource: "workspacetemplates", name: "w", old: old, now: `{"spec":{"template":{"metadata":{"labels":{"a":"b"}},"spec":{"manager":"boss"}}}}`, refused: "but for its annotations"},
+		"ItsPlacement":               {by: "editor", resource: "workspacetemplates", name: "w", old: old, now: placed(open), refused: "update any workspace template"},
 		"ItsPlacementInAPublicOne":   {by: "mover", resource: "workspacetemplates", name: "w", old: old, now: placed(open)},
 		"NotInAnother":               {by: "mover", resource: "workspacetemplates", name: "w", old: old, now: placed(closed), refused: `"closed"`},
 		"NotInOneThatIsGone":         {by: "mover", resource: "workspacetemplates", name: "w", old: old, now: placed(`{"name":"gone"}`), refused: `"gone"`},

@@ -24,6 +24,8 @@ var (
 
 // PlacementRights tell what the writer of a WorkspaceTemplate may do beside.
 type PlacementRights interface {
+	// Edits tells whether he may update the template of a workspace, on the platform or in that workspace.
+	Edits(ctx context.Context, workspace string) (bool, error)
 	// May tells whether he may do a verb on all objects of a kind, on the platform.
 	May(ctx context.Context, verb string, gvr schema.GroupVersionResource) (bool, error)
 	// Administers tells whether he may do everything in a cluster.
@@ -34,12 +36,16 @@ type PlacementRights interface {
 
 // CheckTemplate refuses what the right to write one WorkspaceTemplate does not cover. old is nil for a creation.
 //
+//	any change                                        to update the template: roles of existing installations let everybody patch all of them
 //	protection, overrides, labels of the workspaces   to delete any workspace template
 //	a placement                                       on creation, a right to each cluster; a change also needs to update any template
 func CheckTemplate(ctx context.Context, rights PlacementRights, old, next *tenantv1beta1.WorkspaceTemplate) error {
 	before := &tenantv1beta1.WorkspaceTemplate{}
 	if old != nil {
 		before = old
+		if ok, err := rights.Edits(ctx, next.Name); err != nil || !ok {
+			return denied(next.Name, err, "the template of a workspace is changed by those who may update it, on the platform or in the workspace")
+		}
 		if what := restricted(before, next); what != "" {
 			if ok, err := rights.May(ctx, "delete", templatesKind); err != nil || !ok {
 				return denied(next.Name, err, "%s is set by those who may delete any workspace template", what)
@@ -140,10 +146,18 @@ func (q *question) template() error {
 // held are the PlacementRights by what the writer of a question holds.
 type held struct{ *question }
 
+// Edits implements PlacementRights.
+func (h held) Edits(ctx context.Context, workspace string) (bool, error) {
+	rule := []rbacv1.PolicyRule{{
+		Verbs: []string{"update"}, APIGroups: []string{templatesKind.Group}, Resources: []string{templatesKind.Resource}, ResourceNames: []string{workspace},
+	}}
+	return h.holds(ctx, authz.Place{Scope: request.Workspace, Workspace: workspace}, rule, "update", templatesKind, workspace)
+}
+
 // May implements PlacementRights.
 func (h held) May(ctx context.Context, verb string, gvr schema.GroupVersionResource) (bool, error) {
 	rule := []rbacv1.PolicyRule{{Verbs: []string{verb}, APIGroups: []string{gvr.Group}, Resources: []string{gvr.Resource}}}
-	return h.holds(ctx, authz.Place{}, rule, verb, gvr)
+	return h.holds(ctx, authz.Place{}, rule, verb, gvr, "")
 }
 
 // Administers implements PlacementRights. What is bound in other clusters than this one is not known here.
@@ -153,7 +167,7 @@ func (h held) Administers(ctx context.Context, cluster string) (bool, error) {
 	}
 	all := []string{"*"}
 	rule := []rbacv1.PolicyRule{{Verbs: all, APIGroups: all, Resources: all}}
-	return h.holds(ctx, authz.Place{Scope: request.Cluster}, rule, "*", schema.GroupVersionResource{Group: "*", Version: "*", Resource: "*"})
+	return h.holds(ctx, authz.Place{Scope: request.Cluster}, rule, "*", schema.GroupVersionResource{Group: "*", Version: "*", Resource: "*"}, "")
 }
 
 // IsPublic implements PlacementRights.
@@ -165,14 +179,14 @@ func (h held) IsPublic(_ context.Context, cluster string) (bool, error) {
 }
 
 // holds tells whether the writer holds a rule at a place, or, where he is no user of ours, whether kube-apiserver lets him.
-func (h held) holds(ctx context.Context, at authz.Place, rule []rbacv1.PolicyRule, verb string, gvr schema.GroupVersionResource) (bool, error) {
+func (h held) holds(ctx context.Context, at authz.Place, rule []rbacv1.PolicyRule, verb string, gvr schema.GroupVersionResource, name string) (bool, error) {
 	if len(h.guard.Holdings.Missing(h.By, at, rule)) == 0 {
 		return true, nil
 	}
 	if h.guard.Native == nil {
 		return false, nil
 	}
-	ok, err := h.guard.Native(ctx, h.By, verb, gvr, "", "")
+	ok, err := h.guard.Native(ctx, h.By, verb, gvr, "", name)
 	if err != nil {
 		return false, fmt.Errorf("ask kube-apiserver whether %s may %s %s: %w", h.By.GetName(), verb, gvr.Resource, err)
 	}

@@ -415,7 +415,45 @@ func (i *installation) consoleGoesOn(t *testing.T, a caller) {
 		return err
 	})
 	carol.must(t, http.StatusForbidden, http.MethodGet, kapis+"/namespaces/legacy-project/configmaps", nil)
+	i.whatEverybodyMay(t, a, carol)
 	if l := carol.list(t, tenants+"/workspaces"); !slices.Equal(l.names(), []string{"fresh"}) {
 		t.Errorf("her workspaces: %v", l.names())
 	}
+}
+
+// whatEverybodyMay looks at two rights that the chart's role for everybody who is logged in has: to list users, and to patch workspace templates. carol
+// is an ordinary member of the workspace fresh.
+func (i *installation) whatEverybodyMay(t *testing.T, a, carol caller) {
+	t.Helper()
+	// S3: at kube-apiserver itself the list would show everybody's password hash.
+	native := i.kubectl(t, encode(t, obj{"apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview", "spec": obj{
+		"user": "carol", "groups": []string{"system:authenticated"}, "resourceAttributes": obj{"group": "iam.kubesphere.io", "resource": "users", "verb": "list"},
+	}}), "create", "-f", "-", "-o", "jsonpath={.status.allowed}")
+	if native != "false" {
+		t.Errorf("kube-apiserver lets everybody list users: %q", native)
+	}
+	var users string
+	eventually(t, "she lists users here", func(ctx context.Context) error {
+		r, err := carol.do(ctx, http.MethodGet, iamAPI+"/users", nil)
+		if err == nil && r.code != http.StatusOK {
+			err = fmt.Errorf("%d %s", r.code, clip(r.body))
+		}
+		users = r.body
+		return err
+	})
+	shows(t, "the list of users", users)
+	// S10: whoever may patch any template, and no more, writes none.
+	for _, path := range []string{tenants, "/apis/tenant.kubesphere.io/v1beta1"} {
+		for _, name := range []string{"legacy", "fresh"} {
+			carol.must(t, http.StatusForbidden, http.MethodPatch, path+"/workspacetemplates/"+name, `{"metadata":{"annotations":{"kubesphere.io/alias-name":"Hers"}}}`, asMerge)
+		}
+	}
+	a.must(t, http.StatusOK, http.MethodPut, iamRoute+"/workspaces/fresh/workspacemembers/carol", obj{"username": "carol", "roleRef": "fresh-admin"})
+	eventually(t, "who runs the workspace does", func(ctx context.Context) error {
+		r, err := carol.do(ctx, http.MethodPatch, tenants+"/workspacetemplates/fresh", `{"metadata":{"annotations":{"kubesphere.io/alias-name":"Hers"}}}`, asMerge)
+		if err == nil && r.code != http.StatusOK {
+			err = fmt.Errorf("%d %s", r.code, clip(r.body))
+		}
+		return err
+	})
 }

@@ -62,6 +62,8 @@ var (
 	creation     = map[string][]string{"create": {"create"}}
 	// ofDeletion is for the template of a workspace: who deletes one says in an annotation first what becomes of the namespaces.
 	ofDeletion = map[string][]string{"delete": {"get", "update", "patch", "delete"}}
+	// ofItself is for a right to the template itself: a write looks at what is there first.
+	ofItself = map[string][]string{"delete": ofDeletion["delete"], "update": {"get"}, "patch": {"get"}}
 	// ofTemplates is ofWrites for it.
 	ofTemplates = map[string][]string{
 		"create": {"create"}, "delete": ofDeletion["delete"], "deletecollection": {"deletecollection"},
@@ -101,8 +103,8 @@ var meanings = []meaning{
 	{of: tenant("namespaces"), is: core("namespaces"), verbs: ofNamespaces, in: namespaces},
 	{of: tenant("workspaces"), is: tenant("workspacetemplates"), verbs: ofTemplates, in: platform},
 	{of: tenant("workspaces"), is: tenant("workspacetemplates"), verbs: ofTemplates, in: workspace, theWorkspace: true},
-	{of: tenant("workspacetemplates"), is: tenant("workspacetemplates"), verbs: ofDeletion, in: platform},
-	{of: tenant("workspacetemplates"), is: tenant("workspacetemplates"), verbs: ofDeletion, in: workspace, theWorkspace: true},
+	{of: tenant("workspacetemplates"), is: tenant("workspacetemplates"), verbs: ofItself, in: platform},
+	{of: tenant("workspacetemplates"), is: tenant("workspacetemplates"), verbs: ofItself, in: workspace, theWorkspace: true},
 	{of: tenant("resourcequotas"), is: quota("resourcequotas"), verbs: ofWrites, in: platform | workspace},
 	{of: application("apps"), is: application("applications"), verbs: ofWrites, in: platform | workspace},
 	{of: application("apps/versions"), is: application("applicationversions"), verbs: ofWrites, in: platform | workspace, renamed: true},

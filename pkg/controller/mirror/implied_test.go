@@ -58,6 +58,7 @@ func TestWhatRulesImply(t *testing.T) {
 		"NativeNamespacesCanBeMadeOnly":    {rules: rule(ruleOf("*", "", "namespaces")), in: workspace, want: "create /namespaces"},
 		"OfANameNothingCanBeMade":          {rules: rule(ruleOf("create", "", "namespaces", "x")), in: workspace},
 		"TheWorkspaceByItsNameOnly":        {rules: rule(ruleOf("get,create,deletecollection,patch", tenant, "workspaces")), in: workspace, want: "get,patch tenant.kubesphere.io/workspaces [w]; get,update,patch tenant.kubesphere.io/workspacetemplates [w]"},
+		"APatchLooksFirst":                 {rules: rule(ruleOf("patch", tenant, "workspacetemplates")), in: platform, want: "get tenant.kubesphere.io/workspacetemplates"},
 		"AnotherWorkspacesNameIsNothing":   {rules: rule(ruleOf("*", tenant, "workspaces,workspacetemplates", "other")), in: workspace},
 		"ItsOwnNameAmongOthers":            {rules: rule(ruleOf("delete", tenant, "workspacetemplates", "other", "w")), in: workspace, want: "get,update,patch,delete tenant.kubesphere.io/workspacetemplates [w]"},
 		"AQuotaOfTheTenant":                {rules: rule(ruleOf("update", tenant, "resourcequotas")), in: workspace, want: "get,update,patch quota.kubesphere.io/resourcequotas"},

@@ -86,6 +86,13 @@ func guarded(ctx context.Context, before, after *tenantv1beta1.WorkspaceTemplate
 // placementRights are those of the caller of a request.
 type placementRights struct{ *Handler }
 
+// Edits implements admission.PlacementRights.
+func (p placementRights) Edits(ctx context.Context, workspace string) (bool, error) {
+	i := right("update", templatesKind, workspace, request.Workspace)
+	i.Workspace = workspace
+	return p.may(ctx, i)
+}
+
 // May implements admission.PlacementRights.
 func (p placementRights) May(ctx context.Context, verb string, gvr schema.GroupVersionResource) (bool, error) {
 	return p.may(ctx, right(verb, gvr, "", request.Global))
