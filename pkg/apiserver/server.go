@@ -16,6 +16,8 @@ import (
 	"time"
 
 	"k8s.io/klog/v2"
+
+	"kapis.dev/ks-apiserver/pkg/web"
 )
 
 // The limits of a connection. Nothing here limits how long an answer may take: watches last.
@@ -54,6 +56,7 @@ func (l Listen) open(ctx context.Context, peers *peers) (insecure, secure net.Li
 		if insecure, err = listen(l.InsecurePort); err != nil {
 			return nil, nil, err
 		}
+		insecure = web.JoinWrites(insecure)
 	}
 	if l.SecurePort == 0 {
 		return insecure, nil, nil
@@ -90,6 +93,7 @@ func serve(ctx context.Context, handler http.Handler, listeners []net.Listener, 
 		MaxHeaderBytes:    maxHeaderBytes,
 		BaseContext:       func(net.Listener) context.Context { return base },
 		ErrorLog:          log.New(klogWriter{}, "", 0),
+		ConnContext:       web.JoinContext,
 		HTTP2:             &http.HTTP2Config{MaxConcurrentStreams: 250},
 	}
 	failed := make(chan error, len(listeners))

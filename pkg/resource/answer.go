@@ -151,6 +151,7 @@ func (s *Service) send(w http.ResponseWriter, r *http.Request, c *content) {
 	if r.Method == http.MethodHead {
 		return
 	}
+	defer web.Join(r.Context(), length)()
 	out := clientOf(w, length)
 	defer relax(out)
 	if c.items != nil && (!c.gzip || length > piece) { // long: it is not copied
