@@ -20,7 +20,7 @@ var held = rules.Table{
 		{"S4", "the API group counts in every rule"},
 		{"S5", "a role on a resource called namespaces in another group is none on namespaces"},
 		{"S6", "nobody gives away more than he holds, by no kind of write and by no way"},
-		{"S7", "a namespace is moved between workspaces only by who may do everything in it"},
+		{"S7", "a namespace is moved between workspaces by who may create namespaces in the one and update and delete them in the other, or update all; all rights in it alone are not enough"},
 		{"S8", "the owner of a namespace does not lower its pod security"},
 		{"S9", "what a binding, a role, a group, a workspace or a user gave is gone with it within five seconds, everywhere"},
 		{"S10", "where a read is refused, every write is, and it leaves nothing"},
