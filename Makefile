@@ -64,7 +64,7 @@ test-unit: test-servers ## unit tests with -race
 	cd tools/logins && go test . ./oidc
 
 .PHONY: test-servers
-test-servers: ## install OpenLDAP, Redis and Chromium for the tests, where they are missing
+test-servers: ## install OpenLDAP, Redis, Chromium and Node.js for the tests, where they are missing
 	@hack/install-test-servers.sh
 
 .PHONY: test-e2e
