@@ -225,7 +225,7 @@ func TestPersonChoosesHisNameOnce(t *testing.T) {
 	}
 }
 
-// The console takes no part in OAuth: compat.md 3.1, console.md 1d.
+// The console knows no OAuth: its server redeems what its browser brings it.
 func TestConsoleRedeemsWhatItsBrowserBrings(t *testing.T) {
 	w := newSite(t)
 	w.knows("alice")

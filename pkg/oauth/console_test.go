@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// compat.md 3.6: the console's button of a CAS server leads to casServerURL + "/login?service=" + redirectURL, and its server redeems a ticket.
+// The console's button of a CAS server leads to casServerURL + "/login?service=" + redirectURL, and its server redeems a ticket.
 func TestTheConsoleLogsInAsAtACASServer(t *testing.T) {
 	w := newSite(t)
 	w.knows("alice")

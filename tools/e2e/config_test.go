@@ -71,7 +71,7 @@ func TestSecretsDoNotTravelThroughApis(t *testing.T) {
 	})
 }
 
-// S3: what pages watch users by. console.md 0: a WebSocket on a path of its own, text frames, no sub-protocol.
+// S3: what pages watch users by: a WebSocket on a path of its own, text frames, no sub-protocol.
 func TestTheWatchOfUsersByWebSocketShowsNoPassword(t *testing.T) {
 	proves(t, "S3")
 	a, name := admin(t), unique("watched")
@@ -96,7 +96,7 @@ func TestTheWatchOfUsersByWebSocketShowsNoPassword(t *testing.T) {
 	}
 }
 
-// compat.md 1.2: the settings, as who may write them, and as who may not (S10, S25).
+// The settings, as who may write them, and as who may not (S10, S25).
 func TestSettingsAreWrittenByWhoMay(t *testing.T) {
 	proves(t, "S10")
 	u, name := newUser(t, unique("set")), unique("cfg")
@@ -175,7 +175,7 @@ func subjectOf(t *testing.T, c caller) string {
 	return decode[map[string]any](t, string(raw))["username"].(string)
 }
 
-// compat.md 1.2: what the login page reads without a login, without a secret; and what is not there is a Status.
+// What the login page reads without a login, without a secret; and what is not there is a Status.
 func TestTheLoginPageReadsItsConfigurationAnonymously(t *testing.T) {
 	r := anonymous().must(t, http.StatusOK, http.MethodGet, configAPI+"/configs/oauth", nil)
 	if strings.Contains(strings.ToLower(r.body), "secret") || !strings.Contains(r.body, `"name":"kubesphere"`) || !strings.Contains(r.body, `"identityProviders":[`) {

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// The forms of the console of the 4.1 line, with the very bodies that it sends (console.md 1, 3, 4, 6).
+// The forms of the console of the 4.1 line, with the very bodies that it sends.
 func TestTheFormsOfTheConsoleDoWhatTheySay(t *testing.T) {
 	a := admin(t)
 	w, bob, role := unique("form"), unique("bob"), unique("platform-role")

@@ -93,7 +93,7 @@ func things(name string) []thing {
 }
 
 // The admin of a workspace makes what a project holds, with the console: each list shows it, each watch tells of it, its page has what
-// it reads, and what the page offers to do is done (console.md 6).
+// it reads, and what the page offers to do is done.
 func TestTheConsoleRunsAProject(t *testing.T) {
 	w := newTenant(t, unique("run"))
 	ns, name := w.namespace, "demo"
@@ -173,7 +173,7 @@ func TestTheConsoleRunsAProject(t *testing.T) {
 	})
 }
 
-// The watches of the pages of the platform and of a cluster, as their admin has them (console.md, appendix A).
+// The watches of the pages of the platform and of a cluster, as their admin has them.
 func TestTheConsoleWatchesThePlatform(t *testing.T) {
 	a, name := admin(t), unique("watched")
 	newUser(t, name)

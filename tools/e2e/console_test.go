@@ -49,7 +49,7 @@ func items(fields ...string) []string {
 
 func paged(fields ...string) []string { return append(items(fields...), "totalItems") }
 
-// everyPage are the calls with which it renders any page (console.md 2), as the user.
+// everyPage are the calls with which it renders any page, as the user.
 func everyPage(user string) []call {
 	return []call{
 		get("/kapis/config.kubesphere.io/v1alpha2/configs/theme"),
@@ -77,7 +77,7 @@ func everyPage(user string) []call {
 	}
 }
 
-// workspacePages are those of a workspace (console.md 3).
+// workspacePages are those of a workspace.
 func workspacePages(w, user string) []call {
 	in, iam := tenants+"/workspaces/"+w, iamRoute+"/workspaces/"+w
 	return []call{
@@ -115,7 +115,7 @@ func roleEditor() []call {
 	return out
 }
 
-// projectPages are those of a namespace (console.md 6).
+// projectPages are those of a namespace.
 func projectPages(w, ns, user string) []call {
 	v3, older := host+kapis+"/namespaces/"+ns, host+older+"/namespaces/"+ns
 	out := []call{
@@ -155,7 +155,7 @@ func secretPages(ns string) []call {
 	}
 }
 
-// adminPages are those of users, platform roles and clusters (console.md 4, 5).
+// adminPages are those of users, platform roles and clusters.
 func adminPages(user string) []call {
 	out := []call{
 		get(iamRoute+"/users?sortBy=createTime&limit=10&page=1", paged("spec.email", "status.state")...),
@@ -277,7 +277,7 @@ func finds(v any, path string) error {
 	return fmt.Errorf("nothing at %q", path)
 }
 
-// The names that its forms ask for are free: a detail is 404, a list by e-mail is empty (console.md 0, x-check-exist).
+// The names that its forms ask for are free: a detail is 404, a list by e-mail is empty (the console asks with the header x-check-exist).
 func TestANameThatIsFreeIsNotThere(t *testing.T) {
 	a, w := admin(t), unique("checked")
 	newTeam(t, w)

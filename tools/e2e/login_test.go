@@ -168,7 +168,7 @@ func TestRefreshTokensRotateAndParallelOnesWork(t *testing.T) { // T9700-9
 	}
 }
 
-// N is how long a revocation may take to reach every replica (security.md).
+// revocation is how long one may take to reach every replica.
 const revocation = 5 * time.Second
 
 func TestSessionsEndOnEveryReplica(t *testing.T) { // S36, S37

@@ -61,7 +61,7 @@ func newWorkspace(t *testing.T) string {
 	return name
 }
 
-// U52, and console.md, section 3: members of a workspace are invited, listed, changed and removed.
+// U52: members of a workspace are invited, listed, changed and removed, as the console's pages do it.
 func TestMembersOfAWorkspace(t *testing.T) {
 	proves(t, "S6")
 	a, w := admin(t), newWorkspace(t)
@@ -145,7 +145,7 @@ func TestMembersOfANamespaceAndOfTheCluster(t *testing.T) {
 	}
 }
 
-// S6, and console.md, section 4: users by the console's own bodies.
+// S6: users by the console's own bodies.
 func TestUsersAreManaged(t *testing.T) {
 	proves(t, "S6")
 	a, name := admin(t), unique("managed")

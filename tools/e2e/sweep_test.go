@@ -23,7 +23,7 @@ const (
 	foreignMark = "foreign-mark"
 )
 
-// The three rules over security.md: every route of the live table, every kind at every path that serves kinds, watches, sub-resources and what is
+// The three rules over all that is said of access (S1, S2, S10): every route of the live table, every kind at every path that serves kinds, watches, sub-resources and what is
 // passed on, by every method, with ids that exist, as {anonymous, somebody without a role, a member of A at what is B's, a member of B at what is
 // A's, the admin}. What is not refused to the first four stands in testdata/allowed.txt, written and reviewed by people: what is answered and does
 // not stand there fails, and so does a line that nothing needs any more. Whatever is answered shows nothing that is the other's, and all that was

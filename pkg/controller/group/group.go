@@ -166,7 +166,7 @@ func subjects(o client.Object) *[]rbacv1.Subject {
 	return &[]rbacv1.Subject{}
 }
 
-// forget takes a group out of every binding that names it; one that names nobody else is deleted (security.md S9: a group
+// forget takes a group out of every binding that names it; one that names nobody else is deleted (S9: a group
 // made anew must not find what its namesake had).
 func (r *Reconciler) forget(ctx context.Context, group string) error {
 	named := func(s rbacv1.Subject) bool { return s.Kind == rbacv1.GroupKind && s.Name == group }

@@ -164,7 +164,7 @@ func TestNativeNamesAreDistinct(t *testing.T) {
 	}
 }
 
-// allows is the matching of iam rules (compat.md 4.4), for resources.
+// allows is the matching of iam rules, for resources.
 func allows(rules []rbacv1.PolicyRule, verb, group, resource, name string) bool {
 	has := func(list []string, x string) bool { return slices.Contains(list, "*") || slices.Contains(list, x) }
 	return slices.ContainsFunc(rules, func(r rbacv1.PolicyRule) bool {

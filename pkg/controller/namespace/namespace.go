@@ -107,7 +107,7 @@ func (r *Reconciler) sync(ctx context.Context, ns *metav1.PartialObjectMetadata)
 }
 
 // free takes away what older installations put on namespaces: an owner, with which Kubernetes deletes the namespace when
-// somebody deletes the owner's definition (users.md U50), and a finalizer that nothing waits for any more.
+// somebody deletes the owner's definition (U50), and a finalizer that nothing waits for any more.
 func (r *Reconciler) free(ctx context.Context, ns *metav1.PartialObjectMetadata) error {
 	before := ns.DeepCopy()
 	ns.OwnerReferences = slices.DeleteFunc(ns.OwnerReferences, ofTenancy)

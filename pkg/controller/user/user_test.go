@@ -233,7 +233,7 @@ func TestStates(t *testing.T) {
 	}
 }
 
-// B4 of console.md: the console reads the user's role from the annotation.
+// The console reads the user's role from the annotation.
 func TestTheAnnotationTellsTheRoleThatBindingsGive(t *testing.T) {
 	going := globalBinding("g", "platform-admin", "bob")
 	going.Finalizers, going.DeletionTimestamp = []string{"x/y"}, &metav1.Time{Time: now}

@@ -128,7 +128,7 @@ func (r *Reconciler) release(ctx context.Context, ns *metav1.PartialObjectMetada
 	return nil
 }
 
-// sweep deletes the roles and bindings that a workspace has left behind which went without its finalizer (security.md S9):
+// sweep deletes the roles and bindings that a workspace has left behind which went without its finalizer (S9):
 // somebody who makes a workspace of the same name must not find that others have rights in it. They stay while the workspace
 // may come (back): for a minute, and while there is a template of it.
 func (r *Reconciler) sweep(ctx context.Context, name string) (again time.Duration, err error) {

@@ -3,7 +3,7 @@
 // looks on a member of a fleet.
 //
 // A namespace belongs to a workspace by its label alone, never by an owner reference: with the definition of Workspaces all
-// workspaces go, and Kubernetes would take the namespaces along (users.md U50).
+// workspaces go, and Kubernetes would take the namespaces along (U50).
 package workspace
 
 import (

@@ -21,7 +21,7 @@ func configMap(name string, data map[string]string) *corev1.ConfigMap {
 	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: system}, Data: data}
 }
 
-// compat.md 1.2: configs/theme.
+// configs/theme: what a change does not name is gone.
 func TestTheThemeIsReplacedAsAWhole(t *testing.T) {
 	w := newWorld(t, configMap("kubesphere-config", map[string]string{"kubesphere.yaml": "canary"}))
 	if code, body := w.call(http.MethodGet, "/configs/theme", ""); code != http.StatusOK || body != "{}" {
@@ -69,7 +69,7 @@ func TestWhatIsNoThemeIsRefused(t *testing.T) {
 
 const platformConfig = `{"kind":"GenericPlatformConfiguration","apiVersion":"config.kubesphere.io/v1alpha2","metadata":{"name":%q,"labels":{"config.kubesphere.io/type":"oauthclient"}},"data":%s}`
 
-// compat.md 1.2: the life of a platform configuration.
+// The life of a platform configuration.
 func TestAPlatformConfigLives(t *testing.T) {
 	w := newWorld(t)
 	one := fmt.Sprintf(platformConfig, "telemetry", `{"endpoint":"e","n":9007199254740993,"deep":{"a":1,"b":2}}`)
@@ -167,7 +167,7 @@ func TestAPatchTakesInWhatOthersWroteMeanwhile(t *testing.T) {
 	}
 }
 
-// compat.md 1.2: a bare array, sorted, of Secrets of that very type.
+// A bare array, sorted, of Secrets of that very type.
 func TestConnectionConfigsAreSecretsOfTheirTypeOnly(t *testing.T) {
 	const typ = "config.kubesphere.io/cluster-connection-config"
 	w := newWorld(t, secretOf("b", typ, "x: 1"), secretOf("a", typ, ""), secretOf("c", "Opaque", "x: canary"), secretOf("d", typ, "- canary"))

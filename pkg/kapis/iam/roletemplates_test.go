@@ -106,7 +106,7 @@ func (w *world) menus(by, query string) string {
 	return strings.Join(slices.Compact(out), " ")
 }
 
-// The menus that console.md's sections 2 to 6 list, for the roles that are installed.
+// The console's menus, for the roles that are installed.
 func TestPagesShowWhatSomebodyMayDo(t *testing.T) {
 	o := installed(t)
 	for _, name := range []string{"admin", "owner", "viewer", "plain", "guest", "watcher", "grouped"} {

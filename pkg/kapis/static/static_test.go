@@ -151,7 +151,7 @@ func (w *world) get(name string, headers ...string) *httptest.ResponseRecorder {
 	return w.serve(r, "system:anonymous")
 }
 
-// compat.md 1.9: an image of any size that is allowed is there on all replicas, and is what was uploaded.
+// An image of any size that is allowed is there on all replicas, and is what was uploaded.
 func TestImagesAreServedAsTheyWereUploaded(t *testing.T) {
 	w := newWorld(t)
 	for _, size := range []int{len(png), 100 << 10, 900 << 10, 900<<10 + 1, setting.MaxImage - 1024} {

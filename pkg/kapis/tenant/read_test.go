@@ -22,7 +22,7 @@ func readers(t *testing.T) *world {
 	return w
 }
 
-// S1, S3, U33, and the console's B6 and B7: lists show what the caller sees.
+// S1, S3, U33: lists show what the caller sees.
 func TestListsShowWhatTheCallerSees(t *testing.T) {
 	w := readers(t)
 	for _, c := range []struct{ name, who, path, want string }{

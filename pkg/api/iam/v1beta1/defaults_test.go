@@ -110,7 +110,7 @@ func names[V any](m map[string]V) []string {
 	return out
 }
 
-// compat.md part 8: every name, and none that has no reason to be there.
+// Every name that installations and the console know, and none that has no reason to be there.
 func TestEveryDefaultObjectIsThere(t *testing.T) {
 	d := load(t)
 	for kind, tc := range map[string]struct {
@@ -177,7 +177,7 @@ func TestNoBodysRightsAreNarrow(t *testing.T) {
 	}
 }
 
-// What pages need of everybody (console.md section 2).
+// What pages need of everybody.
 func TestEverybodyCanReadWhatPagesNeed(t *testing.T) {
 	d := load(t)
 	for _, tc := range []struct{ role, verb, group, resource string }{
@@ -274,7 +274,7 @@ func (d *defaults) builtin(t *testing.T, pattern string) (out []rbacv1.PolicyRul
 	return out
 }
 
-// What pages of a workspace and of a project ask for before they show anything (console.md sections 3 and 6).
+// What pages of a workspace and of a project ask for before they show anything.
 func TestMembersSeeTheirPages(t *testing.T) {
 	d := load(t)
 	pages := map[string][]string{
@@ -370,7 +370,7 @@ func TestConditions(t *testing.T) {
 	}
 }
 
-// Names point at what is there, and annotations are what pages parse (console.md B5).
+// Names point at what is there, and annotations are what pages parse.
 func TestReferencesHold(t *testing.T) {
 	d := load(t)
 	scopes := []string{iam.ScopeGlobal, iam.ScopeCluster, iam.ScopeWorkspace, iam.ScopeNamespace}

@@ -151,7 +151,7 @@ func TestOtherKinds(t *testing.T) {
 	}
 }
 
-// Installations have objects in these versions; none may go away (compat.md 6.1).
+// Installations have objects in these versions; none may go away.
 func TestNoVersionIsDropped(t *testing.T) {
 	for plural, older := range map[string]bool{
 		"users": true, "loginrecords": true, "groups": true, "groupbindings": true, "globalroles": true,

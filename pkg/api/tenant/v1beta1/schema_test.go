@@ -33,7 +33,7 @@ func TestSchemas(t *testing.T) {
 	}
 }
 
-// Installations have objects in these versions; none may go away (compat.md 6.1).
+// Installations have objects in these versions; none may go away.
 func TestNoVersionIsDropped(t *testing.T) {
 	for plural, older := range map[string]string{"workspaces": "v1alpha1", "workspacetemplates": "v1alpha2"} {
 		served := map[string]bool{}
