@@ -20,8 +20,8 @@ const (
 	algorithm = "HS256"
 	// maxToken is the longest token, in bytes, that is looked at.
 	maxToken = 8 << 10
-	// MinSecret is the shortest secret, in bytes (RFC 7518, 3.2).
-	MinSecret = 32
+	// minSecret is the shortest secret, in bytes (RFC 7518, 3.2).
+	minSecret = 32
 )
 
 // The values of the claim token_type that are taken. A refresh token or a code is none of them.
@@ -60,8 +60,8 @@ var _ authenticator.Token = (*Authenticator)(nil)
 
 // New makes an Authenticator. It fails where the secret could be guessed.
 func New(o Options) (*Authenticator, error) {
-	if len(o.Secret) < MinSecret {
-		return nil, fmt.Errorf("tokens of an older installation: the secret has %d bytes; %d are the least", len(o.Secret), MinSecret)
+	if len(o.Secret) < minSecret {
+		return nil, fmt.Errorf("tokens of an older installation: the secret has %d bytes; %d are the least", len(o.Secret), minSecret)
 	}
 	return &Authenticator{Options: o, parser: jwt.NewParser(jwt.WithValidMethods([]string{algorithm}), jwt.WithStrictDecoding(),
 		jwt.WithTimeFunc(o.Now), jwt.WithLeeway(o.Leeway), jwt.WithIssuedAt())}, nil

@@ -22,11 +22,11 @@ import (
 )
 
 const (
-	// MemberName is the name of the controller that keeps the groups of users.
-	MemberName = "groupbinding"
-	// AnnotationBound lists, comma separated, those groups of a user that he is in by a GroupBinding. Every other group in his
+	// memberName is the name of the controller that keeps the groups of users.
+	memberName = "groupbinding"
+	// annotationBound lists, comma separated, those groups of a user that he is in by a GroupBinding. Every other group in his
 	// spec was put there by somebody, and stays.
-	AnnotationBound = "kapis.dev/bound-groups"
+	annotationBound = "kapis.dev/bound-groups"
 	// most is how many groups a user's spec takes.
 	most = 1024
 )
@@ -37,7 +37,7 @@ func setupMembers(mgr manager.Manager) error {
 	comesOrGoes := predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 		return e.ObjectOld.GetDeletionTimestamp().IsZero() != e.ObjectNew.GetDeletionTimestamp().IsZero()
 	}}
-	return builder.ControllerManagedBy(mgr).Named(MemberName).
+	return builder.ControllerManagedBy(mgr).Named(memberName).
 		WithOptions(controller.Options{MaxConcurrentReconciles: workers}).
 		For(&iamv1beta1.User{}).
 		Watches(&iamv1beta1.GroupBinding{}, handler.EnqueueRequestsFromMapFunc(toUsers), builder.WithPredicates(later)).
@@ -110,7 +110,7 @@ func reserved(group string) bool {
 // apply makes the user a member of the groups, and no longer of those that bindings brought before and bring no more. It says
 // whether it changed anything.
 func apply(u *iamv1beta1.User, want []string) bool {
-	text := u.Annotations[AnnotationBound]
+	text := u.Annotations[annotationBound]
 	var had []string
 	if text != "" {
 		had = strings.Split(text, ",")
@@ -129,13 +129,13 @@ func apply(u *iamv1beta1.User, want []string) bool {
 	}
 	u.Spec.Groups = groups
 	if next == "" {
-		delete(u.Annotations, AnnotationBound)
+		delete(u.Annotations, annotationBound)
 		return true
 	}
 	if u.Annotations == nil {
 		u.Annotations = map[string]string{}
 	}
-	u.Annotations[AnnotationBound] = next
+	u.Annotations[annotationBound] = next
 	return true
 }
 

@@ -14,9 +14,9 @@ import (
 // Path is where kube-apiserver asks whether who writes an annotation iam.kubesphere.io/role may give that role: package admission has the rule.
 const Path = "/validate--v1-serviceaccount"
 
-// Guarded tells whether kube-apiserver asks at Path about every creation and change of a service account, and refuses what it can't ask
+// isGuarded tells whether kube-apiserver asks at Path about every creation and change of a service account, and refuses what it can't ask
 // about. It may leave out what any of these conditions leaves out, and nothing else.
-func Guarded(ctx context.Context, live client.Reader, but []admissionregistrationv1.MatchCondition) (bool, error) {
+func isGuarded(ctx context.Context, live client.Reader, but []admissionregistrationv1.MatchCondition) (bool, error) {
 	list := &admissionregistrationv1.ValidatingWebhookConfigurationList{}
 	if err := live.List(ctx, list); err != nil {
 		return false, fmt.Errorf("look for the webhook of service accounts: %w", err)

@@ -36,10 +36,10 @@ const (
 	unguardedRetry = time.Minute
 )
 
-// Setup adds the controller to mgr. The conditions are those that the webhook at Path may have; see Guarded.
+// Setup adds the controller to mgr. The conditions are those that the webhook at Path may have; see isGuarded.
 func Setup(_ context.Context, mgr manager.Manager, but []admissionregistrationv1.MatchCondition) error {
 	r := &Reconciler{Client: mgr.GetClient(), Events: mgr.GetEventRecorder(Name), Guarded: func(ctx context.Context) (bool, error) {
-		return Guarded(ctx, mgr.GetAPIReader(), but)
+		return isGuarded(ctx, mgr.GetAPIReader(), but)
 	}}
 	return builder.ControllerManagedBy(mgr).Named(Name).
 		For(&corev1.ServiceAccount{}, builder.OnlyMetadata).

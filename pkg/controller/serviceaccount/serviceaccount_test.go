@@ -134,7 +134,7 @@ func TestOnlyAWebhookThatMissesNothingCounts(t *testing.T) {
 			w := full()
 			c.change(&w)
 			r := newReconciler(t, true, &admissionregistrationv1.ValidatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: "a"}, Webhooks: []admissionregistrationv1.ValidatingWebhook{w}})
-			if got, err := Guarded(t.Context(), r.Client, fine); err != nil || got != c.want {
+			if got, err := isGuarded(t.Context(), r.Client, fine); err != nil || got != c.want {
 				t.Errorf("%t, %v", got, err)
 			}
 		})

@@ -24,13 +24,13 @@ const (
 	// AdminName is the user that the first start creates. What it may do is what the default
 	// GlobalRoleBinding of that name says.
 	AdminName = "admin"
-	// AdminSecret is the Secret that says that the first start has been, and holds the password where
-	// it was generated, in the key AdminPasswordKey.
-	AdminSecret = "ks-admin-password"
-	// AdminPasswordKey is the key of the generated password in AdminSecret.
-	AdminPasswordKey = "password"
+	// adminSecret is the Secret that says that the first start has been, and holds the password where
+	// it was generated, in the key adminPasswordKey.
+	adminSecret = "ks-admin-password"
+	// adminPasswordKey is the key of the generated password in adminSecret.
+	adminPasswordKey = "password"
 
-	// phaseKey is the annotation of AdminSecret that says how far the first start came.
+	// phaseKey is the annotation of adminSecret that says how far the first start came.
 	phaseKey = "kapis.dev/first-start"
 	creating = "creating"
 	done     = "done"
@@ -45,7 +45,7 @@ type Admin struct {
 	// Client writes; Live reads past the cache, since this runs once.
 	Client client.Client
 	Live   client.Reader
-	// Namespace is where AdminSecret is.
+	// Namespace is where the Secret of the first start is.
 	Namespace string
 	// Password is the admin's, PasswordFile a file that has it; where both are empty, one is
 	// generated. They are looked at by the first start only.
@@ -89,7 +89,7 @@ func (a *Admin) ensure(ctx context.Context) error {
 	if err != nil || secret.Annotations[phaseKey] != creating {
 		return err
 	}
-	password, generated := string(secret.Data[AdminPasswordKey]), true
+	password, generated := string(secret.Data[adminPasswordKey]), true
 	if password == "" {
 		generated = false
 		if password, err = a.chosen(); err != nil {
@@ -107,9 +107,9 @@ func (a *Admin) ensure(ctx context.Context) error {
 	return nil
 }
 
-// marker returns AdminSecret, made if this is the first start.
+// marker returns adminSecret, made if this is the first start.
 func (a *Admin) marker(ctx context.Context) (*corev1.Secret, error) {
-	key := types.NamespacedName{Namespace: a.Namespace, Name: AdminSecret}
+	key := types.NamespacedName{Namespace: a.Namespace, Name: adminSecret}
 	secret := &corev1.Secret{}
 	err := a.Live.Get(ctx, key, secret)
 	if err == nil {
@@ -133,7 +133,7 @@ func (a *Admin) marker(ctx context.Context) (*corev1.Secret, error) {
 			if password, err = generate(a.Random); err != nil {
 				return nil, err
 			}
-			secret.Data = map[string][]byte{AdminPasswordKey: []byte(password)}
+			secret.Data = map[string][]byte{adminPasswordKey: []byte(password)}
 		}
 	}
 	if err := a.Client.Create(ctx, secret); err != nil {
@@ -167,7 +167,7 @@ func (a *Admin) chosen() (string, error) {
 // create makes the user. A generated password has to be changed at the first login.
 func (a *Admin) create(ctx context.Context, password string, generated bool) error {
 	if password == "" {
-		return fmt.Errorf("%w: an interrupted first start was given one; give it again, or delete Secret %s/%s to have one generated", errPassword, a.Namespace, AdminSecret)
+		return fmt.Errorf("%w: an interrupted first start was given one; give it again, or delete Secret %s/%s to have one generated", errPassword, a.Namespace, adminSecret)
 	}
 	hash, err := a.Hash(password)
 	if err != nil {
@@ -187,7 +187,7 @@ func (a *Admin) create(ctx context.Context, password string, generated bool) err
 	}
 	if generated {
 		klog.InfoS("Created the first user; its password is in a Secret, and is to be changed at the first login",
-			"user", AdminName, "secret", klog.KRef(a.Namespace, AdminSecret), "key", AdminPasswordKey)
+			"user", AdminName, "secret", klog.KRef(a.Namespace, adminSecret), "key", adminPasswordKey)
 	} else {
 		klog.InfoS("Created the first user with the given password", "user", AdminName)
 	}

@@ -42,7 +42,7 @@ func (a *Admin) user(t *testing.T) *iamv1beta1.User {
 func (a *Admin) secret(t *testing.T) *corev1.Secret {
 	t.Helper()
 	s := &corev1.Secret{}
-	if err := a.Live.Get(ctx, types.NamespacedName{Namespace: a.Namespace, Name: AdminSecret}, s); err != nil {
+	if err := a.Live.Get(ctx, types.NamespacedName{Namespace: a.Namespace, Name: adminSecret}, s); err != nil {
 		t.Fatal(err)
 	}
 	return s
@@ -71,7 +71,7 @@ func matches(u *iamv1beta1.User, password string) bool {
 func TestTheFirstStartGeneratesAPassword(t *testing.T) {
 	a := first(t)
 	start(t, a)
-	u, password := a.user(t), string(a.secret(t).Data[AdminPasswordKey])
+	u, password := a.user(t), string(a.secret(t).Data[adminPasswordKey])
 	if checkPassword(password) != nil || !matches(u, password) {
 		t.Errorf("the password %q is not the user's", password)
 	}
@@ -159,7 +159,7 @@ func TestAnInterruptedFirstStartGoesOn(t *testing.T) {
 			start(t, a)
 			want := give
 			if want == "" {
-				want = string(a.secret(t).Data[AdminPasswordKey])
+				want = string(a.secret(t).Data[adminPasswordKey])
 			}
 			if u := a.user(t); u == nil || !matches(u, want) {
 				t.Error("the admin is not there")
@@ -219,7 +219,7 @@ func TestGeneratedPasswordsDiffer(t *testing.T) {
 }
 
 func TestTheMarkerIsNotMistaken(t *testing.T) {
-	a := first(t, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "kubesphere-system", Name: AdminSecret}})
+	a := first(t, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "kubesphere-system", Name: adminSecret}})
 	start(t, a)
 	if a.user(t) != nil {
 		t.Error("a Secret of that name without the mark of an interrupted start led to an admin")

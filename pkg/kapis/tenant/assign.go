@@ -22,10 +22,10 @@ import (
 	"kapis.dev/ks-apiserver/pkg/web"
 )
 
-// GroupMove is the synthetic group that may take a namespace from one workspace into another: natively it may get and patch namespaces, and the policy
+// groupMove is the synthetic group that may take a namespace from one workspace into another: natively it may get and patch namespaces, and the policy
 // labels.namespaces.kapis.dev lets it change nothing else of what it guards. It is asserted for the orders of one move, after the rights on both sides
 // were decided here.
-const GroupMove = "kapis:platform:move"
+const groupMove = "kapis:platform:move"
 
 // maxAssigned bounds the namespaces of one request.
 const maxAssigned = 100
@@ -178,7 +178,7 @@ func (m *move) once(ctx context.Context) (moved bool, err error) {
 	return err == nil, err
 }
 
-// leave returns a context with the decision by which the caller may take the namespace out of a workspace, in the name of GroupMove; out of none by an
+// leave returns a context with the decision by which the caller may take the namespace out of a workspace, in the name of groupMove; out of none by an
 // empty one, which takes his own right at kube-apiserver. Roles in the namespace itself do not count: it is the workspace's.
 func (m *move) leave(ctx context.Context, from string) (context.Context, error) {
 	out, u := ctx, request.UserFrom(ctx)
@@ -197,7 +197,7 @@ func (m *move) leave(ctx context.Context, from string) (context.Context, error) 
 				fmt.Errorf("moving it takes the rights to update and to delete namespaces where it is now, which %q has not", u.GetName()))
 		}
 		if from != "" {
-			d.Group = GroupMove
+			d.Group = groupMove
 		}
 		out = authz.WithDecision(ctx, d)
 	}

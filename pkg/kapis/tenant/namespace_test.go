@@ -125,7 +125,7 @@ func TestNamespacesAreMovedWithRightsOnBothSides(t *testing.T) {
 			}
 		})
 	}
-	if !slices.Equal(w.kube.sent[:2], []string{"PATCH /api/v1/namespaces/a1 as " + GroupMove, "PATCH /api/v1/namespaces/a2 as " + GroupMove}) || w.kube.workspaceOf("a1") != "b" {
+	if !slices.Equal(w.kube.sent[:2], []string{"PATCH /api/v1/namespaces/a1 as " + groupMove, "PATCH /api/v1/namespaces/a2 as " + groupMove}) || w.kube.workspaceOf("a1") != "b" {
 		t.Errorf("sent %v", w.kube.sent)
 	}
 	// Out of no workspace, a right of the cluster is needed, and stays the one that is used.
