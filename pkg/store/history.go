@@ -178,8 +178,7 @@ func (s *Snapshot) Changes(from uint64, f func(*Change) bool) bool {
 }
 
 // After returns the position from which on the changes are newer than a resource version; ok is false
-// where that can't be told any more. A version newer than the snapshot has the snapshot's position: of the
-// changes that follow, Change.NewerThan tells those that are newer.
+// where that can't be told any more. A version newer than the snapshot has the snapshot's position.
 func (s *Snapshot) After(version string) (position uint64, ok bool) {
 	n, now := number(version), number(s.version)
 	if version != "" && version == s.version || now > 0 && n >= now {
@@ -196,11 +195,4 @@ func (s *Snapshot) Reaches(version string) bool {
 	}
 	n := number(version)
 	return n > 0 && n <= number(s.version)
-}
-
-// NewerThan tells whether the change came after a resource version. Where versions are no numbers, every
-// change is newer.
-func (c *Change) NewerThan(version string) bool {
-	n := number(version)
-	return n == 0 || c.number == 0 || c.number > n
 }

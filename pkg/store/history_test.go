@@ -322,16 +322,6 @@ func TestVersionsThatAreNoNumbersTellNothing(t *testing.T) {
 	if !s.Reaches("x3") || s.Reaches("x2") || s.Reaches("5") || !s.Reaches("") || !s.Reaches("0") {
 		t.Error("Reaches")
 	}
-	n := 0
-	s.Changes(s.Position()-4, func(c *Change) bool {
-		if c.NewerThan("x1") {
-			n++
-		}
-		return true
-	})
-	if n != 4 {
-		t.Errorf("%d changes of 4 are new where nobody can tell", n)
-	}
 }
 
 func TestChangesAreReadWhileOthersAreWritten(t *testing.T) {
