@@ -72,11 +72,11 @@ func (g *Guard) Check(ctx context.Context, w *Write) error {
 	if w.By == nil || w.By.GetName() == "" {
 		return q.refuse("nobody is known to have written it")
 	}
-	if err := decode(w.Object, &q.now); err != nil {
+	if err := decodeInto(w.Object, &q.now); err != nil {
 		return q.refuse("the object can't be read: " + err.Error())
 	}
 	if len(w.Old) > 0 {
-		if err := decode(w.Old, &q.old); err != nil {
+		if err := decodeInto(w.Old, &q.old); err != nil {
 			return q.refuse("the object as it is can't be read: " + err.Error())
 		}
 	}

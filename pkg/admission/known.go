@@ -269,7 +269,7 @@ func (s bindingSink) forget(key bindingKey) {
 
 func read(o *store.Object) *object {
 	v := &object{}
-	if err := decode(o.Raw, v); err != nil {
+	if err := decodeInto(o.Raw, v); err != nil {
 		klog.ErrorS(err, "An object is taken to grant nothing", "object", klog.KRef(o.Namespace, o.Name))
 		return &object{}
 	}

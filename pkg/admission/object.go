@@ -56,9 +56,7 @@ type object struct {
 	} `json:"status"`
 }
 
-// decode reads as kube-apiserver does: names of fields are what they are, whatever their case.
-func decode(raw []byte, o *object) error { return decodeInto(raw, o) }
-
+// decodeInto reads as kube-apiserver does: names of fields are what they are, whatever their case.
 func decodeInto(raw []byte, into any) error {
 	if err := kjson.UnmarshalCaseSensitivePreserveInts(raw, into); err != nil {
 		return fmt.Errorf("decode: %w", err)
