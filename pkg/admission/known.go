@@ -114,7 +114,7 @@ func (k *Known) chosen(scope request.Scope, t *iamv1beta1.AggregationRoleTemplat
 	}
 	var out []rbacv1.PolicyRule
 	for name, one := range k.templates {
-		if one.scope == scopeLabel(scope) && (slices.Contains(t.TemplateNames, name) || selector.Matches(one.labels)) {
+		if one.scope == scope.Label() && (slices.Contains(t.TemplateNames, name) || selector.Matches(one.labels)) {
 			out = append(out, one.rules...)
 		}
 	}
@@ -130,20 +130,8 @@ func (k *Known) strangers(scope request.Scope, names []string) []string {
 	defer k.mu.RUnlock()
 	return slices.DeleteFunc(slices.Clone(names), func(name string) bool {
 		one, ok := k.templates[name]
-		return ok && one.scope == scopeLabel(scope)
+		return ok && one.scope == scope.Label()
 	})
-}
-
-func scopeLabel(s request.Scope) string {
-	switch s {
-	case request.Workspace:
-		return iamv1beta1.ScopeWorkspace
-	case request.Cluster:
-		return iamv1beta1.ScopeCluster
-	case request.Namespace:
-		return iamv1beta1.ScopeNamespace
-	}
-	return iamv1beta1.ScopeGlobal
 }
 
 // workspaceOf returns the workspace that a Group is of, "" for none; known is false where there is no such Group.

@@ -64,7 +64,7 @@ func (q *question) templates(at authz.Place, scope request.Scope, now, before *i
 		}
 	}
 	if unknown := q.guard.Known.strangers(scope, isNew(now.TemplateNames, before.TemplateNames)); len(unknown) > 0 {
-		why := "there are no role templates of the scope " + scopeLabel(scope) + " with these names, or they are not known yet: " + few(unknown)
+		why := "there are no role templates of the scope " + scope.Label() + " with these names, or they are not known yet: " + few(unknown)
 		if err := q.mayEscalate(at, resource, why); err != nil {
 			return nil, err
 		}

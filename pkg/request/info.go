@@ -3,19 +3,9 @@ package request
 
 import (
 	"context"
+	"strconv"
 
 	"k8s.io/apiserver/pkg/authentication/user"
-)
-
-// Scope is the level of bindings that can allow a request.
-type Scope uint8
-
-// The scopes, from the widest to the narrowest.
-const (
-	Global Scope = iota
-	Cluster
-	Workspace
-	Namespace
 )
 
 // Info is what a request asks for. It is made once, by Parse, and not changed afterwards.
@@ -42,6 +32,24 @@ type Info struct {
 	IsKubernetes bool
 	// Scope is the level whose bindings decide.
 	Scope Scope
+}
+
+// Asked says what is asked for, as people read it: "create deployments.apps".
+func (i *Info) Asked() string {
+	if !i.IsResource {
+		return i.Verb + " " + i.Path
+	}
+	s := i.Verb + " " + i.Resource
+	if i.Subresource != "" {
+		s += "/" + i.Subresource
+	}
+	if i.APIGroup != "" {
+		s += "." + i.APIGroup
+	}
+	if i.Name != "" {
+		s += " " + strconv.Quote(i.Name)
+	}
+	return s
 }
 
 // InfoKey is the key under which a context has its *Info.

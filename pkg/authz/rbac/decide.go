@@ -144,7 +144,7 @@ func (c *content) holds(u user.Info, r *request.Info) bool {
 	ok, err := holds(c.condition, u, r)
 	if err != nil {
 		c.failed.Do(func() {
-			klog.ErrorS(err, "A role grants nothing to requests for which its condition fails", "kind", roleKind(c.scope), "role", c.name)
+			klog.ErrorS(err, "A role grants nothing to requests for which its condition fails", "kind", c.scope.RoleKind(), "role", c.name)
 		})
 	}
 	return ok
@@ -159,7 +159,7 @@ func (b *bound) why() string {
 	if b.key.namespace != "" {
 		name = b.key.namespace + "/" + name
 	}
-	kind := roleKind(b.key.scope)
+	kind := b.key.scope.RoleKind()
 	s := "allowed by " + kind + "Binding " + strconv.Quote(name) + " of " + kind + " " + strconv.Quote(b.roleKey.name) +
 		" to " + b.subject.kind + " " + strconv.Quote(b.subject.name)
 	b.reason.Store(&s)

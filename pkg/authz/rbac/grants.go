@@ -69,7 +69,7 @@ func (l *link) explain(place authz.Place, u user.Info, r *request.Info, b uint16
 		return g
 	}
 	if g.Rule = c.rules.match(r, b); g.Rule == nil {
-		g.Why = role + " has no rule for " + asked(r)
+		g.Why = role + " has no rule for " + r.Asked()
 		return g
 	}
 	if c.condition != nil && !c.holds(u, r) {
@@ -101,22 +101,4 @@ func (s subject) reference() rbacv1.Subject {
 	}
 	out.Namespace, out.Name, _ = strings.Cut(rest, ":")
 	return out
-}
-
-// asked says what a request asks for, as people read it: "create deployments.apps".
-func asked(r *request.Info) string {
-	if !r.IsResource {
-		return r.Verb + " " + r.Path
-	}
-	s := r.Verb + " " + r.Resource
-	if r.Subresource != "" {
-		s += "/" + r.Subresource
-	}
-	if r.APIGroup != "" {
-		s += "." + r.APIGroup
-	}
-	if r.Name != "" {
-		s += " " + strconv.Quote(r.Name)
-	}
-	return s
 }

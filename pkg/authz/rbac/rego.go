@@ -52,7 +52,7 @@ func (x *Index) policyOf(key roleKey, text string) (*policy, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &policy{compiled: c, group: iamv1beta1.ConditionalGroup(scopeName(key.scope), key.namespace, key.name)}, nil
+	return &policy{compiled: c, group: iamv1beta1.ConditionalGroup(key.scope.Label(), key.namespace, key.name)}, nil
 }
 
 // countPolicies keeps the number of roles with a policy, when one says what a role said before now and the other what it says from now on.
@@ -114,7 +114,7 @@ func (c *content) allowsByPolicy(ctx context.Context, u user.Info, r *request.In
 	ok, err := c.policy.Allows(ctx, u, r)
 	if err != nil {
 		c.policy.failed.Do(func() {
-			klog.ErrorS(err, "A role grants nothing to requests for which its policy in Rego fails", "kind", roleKind(c.scope), "role", c.name)
+			klog.ErrorS(err, "A role grants nothing to requests for which its policy in Rego fails", "kind", c.scope.RoleKind(), "role", c.name)
 		})
 	}
 	return ok && err == nil

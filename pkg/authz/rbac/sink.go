@@ -38,32 +38,6 @@ func (x *Index) Sinks() map[schema.GroupVersionResource]store.Sink {
 	}
 }
 
-// scopeName is a scope as labels and the names of synthetic groups have it.
-func scopeName(s request.Scope) string {
-	switch s {
-	case request.Global:
-		return iamv1beta1.ScopeGlobal
-	case request.Workspace:
-		return iamv1beta1.ScopeWorkspace
-	case request.Cluster:
-		return iamv1beta1.ScopeCluster
-	}
-	return iamv1beta1.ScopeNamespace
-}
-
-// roleKind is the kind of the roles of a scope; that of their bindings ends in Binding.
-func roleKind(s request.Scope) string {
-	switch s {
-	case request.Global:
-		return iamv1beta1.KindGlobalRole
-	case request.Workspace:
-		return iamv1beta1.KindWorkspaceRole
-	case request.Cluster:
-		return iamv1beta1.KindClusterRole
-	}
-	return iamv1beta1.KindRole
-}
-
 // object is what the index reads of a role, a binding or a namespace: the kinds of the four scopes
 // have the same fields.
 type object struct {
@@ -93,12 +67,12 @@ type roleSink struct {
 func (s *roleSink) Set(o *store.Object) {
 	c, err := s.content(o)
 	if err != nil {
-		klog.ErrorS(err, "A role grants nothing until it is mended", "kind", roleKind(s.scope), "role", klog.KRef(o.Namespace, o.Name))
+		klog.ErrorS(err, "A role grants nothing until it is mended", "kind", s.scope.RoleKind(), "role", klog.KRef(o.Namespace, o.Name))
 	}
 	old := s.index.setRole(roleKey{s.scope, o.Namespace, o.Name}, c)
 	if c != nil && c.rego && s.index.compile == nil && (old == nil || !old.rego) {
 		klog.InfoS("The policy in Rego of a role is ignored: its rules alone count",
-			"kind", roleKind(s.scope), "role", klog.KRef(o.Namespace, o.Name), "annotation", iamv1beta1.AnnotationRegoOverride)
+			"kind", s.scope.RoleKind(), "role", klog.KRef(o.Namespace, o.Name), "annotation", iamv1beta1.AnnotationRegoOverride)
 	}
 }
 
@@ -130,7 +104,7 @@ func (s *roleSink) content(o *store.Object) (*content, error) {
 		return nil, fmt.Errorf("read the annotation %s: %w", iamv1beta1.AnnotationCELCondition, err)
 	}
 	c.condition, c.expression = program, expression
-	c.group = iamv1beta1.ConditionalGroup(scopeName(s.scope), o.Namespace, o.Name)
+	c.group = iamv1beta1.ConditionalGroup(s.scope.Label(), o.Namespace, o.Name)
 	return c, nil
 }
 
@@ -140,7 +114,7 @@ func (s *roleSink) readPolicy(c *content, o *store.Object, text string) {
 	var err error
 	if c.policy, err = s.index.policyOf(roleKey{s.scope, o.Namespace, o.Name}, text); err != nil {
 		klog.ErrorS(err, "The policy in Rego of a role grants nothing until it is mended, its rules do",
-			"kind", roleKind(s.scope), "role", klog.KRef(o.Namespace, o.Name), "annotation", iamv1beta1.AnnotationRegoOverride)
+			"kind", s.scope.RoleKind(), "role", klog.KRef(o.Namespace, o.Name), "annotation", iamv1beta1.AnnotationRegoOverride)
 	}
 }
 
@@ -154,7 +128,7 @@ func (s *bindingSink) Set(o *store.Object) {
 	key := bindingKey{s.scope, o.Namespace, o.Name}
 	b, err := s.binding(key, o.Raw)
 	if err != nil {
-		klog.ErrorS(err, "A binding binds nobody until it is mended", "kind", roleKind(s.scope)+"Binding", "binding", klog.KRef(o.Namespace, o.Name))
+		klog.ErrorS(err, "A binding binds nobody until it is mended", "kind", s.scope.RoleKind()+"Binding", "binding", klog.KRef(o.Namespace, o.Name))
 	}
 	s.index.setBinding(key, b)
 }
@@ -169,9 +143,9 @@ func (s *bindingSink) binding(key bindingKey, raw []byte) (*binding, error) {
 	if err := decode(raw, &v); err != nil {
 		return nil, fmt.Errorf("read the binding: %w", err)
 	}
-	if v.RoleRef.Kind != roleKind(s.scope) || v.RoleRef.APIGroup != "" && v.RoleRef.APIGroup != iamv1beta1.GroupName {
+	if v.RoleRef.Kind != s.scope.RoleKind() || v.RoleRef.APIGroup != "" && v.RoleRef.APIGroup != iamv1beta1.GroupName {
 		return nil, fmt.Errorf("roleRef names a %q of the API group %q: expected a %s of %s",
-			v.RoleRef.Kind, v.RoleRef.APIGroup, roleKind(s.scope), iamv1beta1.GroupName)
+			v.RoleRef.Kind, v.RoleRef.APIGroup, s.scope.RoleKind(), iamv1beta1.GroupName)
 	}
 	name := v.RoleRef.Name
 	b := &binding{key: key, roleKey: roleKey{s.scope, key.namespace, name}, subjects: subjectsOf(v.Subjects)}
@@ -184,7 +158,7 @@ func (s *bindingSink) binding(key bindingKey, raw []byte) (*binding, error) {
 			return nil, fmt.Errorf("the label %s, which names the workspace, is missing", tenantv1beta1.LabelWorkspace)
 		}
 	}
-	b.group = iamv1beta1.SyntheticGroup(scopeName(s.scope), b.place, name)
+	b.group = iamv1beta1.SyntheticGroup(s.scope.Label(), b.place, name)
 	return b, nil
 }
 

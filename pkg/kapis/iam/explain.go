@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 
 	restful "github.com/emicklei/go-restful/v3"
@@ -129,7 +128,7 @@ func (s *sight) scopes(ctx context.Context, name string, info *request.Info, gra
 	shown := 0
 	var out []scopeExplanation
 	for _, place := range s.Grants.Meets(info) {
-		e := scopeExplanation{Scope: scopeName(place.Scope)}
+		e := scopeExplanation{Scope: place.Scope.Label()}
 		held := false
 		for n := range grants {
 			g := &grants[n]
@@ -260,7 +259,7 @@ func (s *sight) mayGet(ctx context.Context, place authz.Place, name string) (aut
 }
 
 func view(g *authz.Grant) grantView {
-	kind := roleKind(g.Place.Scope)
+	kind := g.Place.Scope.RoleKind()
 	return grantView{
 		Binding: reference{Kind: kind + "Binding", Namespace: g.Place.Namespace, Workspace: g.Place.Workspace, Name: g.Binding},
 		Role:    reference{Kind: kind, Namespace: g.Role.Namespace, Name: g.Role.Name},
@@ -268,46 +267,12 @@ func view(g *authz.Grant) grantView {
 	}
 }
 
-func scopeName(s request.Scope) string {
-	switch s {
-	case request.Cluster:
-		return iamv1beta1.ScopeCluster
-	case request.Workspace:
-		return iamv1beta1.ScopeWorkspace
-	case request.Namespace:
-		return iamv1beta1.ScopeNamespace
-	}
-	return iamv1beta1.ScopeGlobal
-}
-
-func roleKind(s request.Scope) string {
-	switch s {
-	case request.Cluster:
-		return iamv1beta1.KindClusterRole
-	case request.Workspace:
-		return iamv1beta1.KindWorkspaceRole
-	case request.Namespace:
-		return iamv1beta1.KindRole
-	}
-	return iamv1beta1.KindGlobalRole
-}
-
-func bindingResource(s request.Scope) string { return strings.ToLower(roleKind(s)) + "bindings" }
+func bindingResource(s request.Scope) string { return strings.ToLower(s.RoleKind()) + "bindings" }
 
 // asked says what a request asks for, and where, as people read it.
 func asked(r *request.Info) string {
 	if !r.IsResource {
-		return r.Verb + " " + r.Path
+		return r.Asked()
 	}
-	s := r.Verb + " " + r.Resource
-	if r.Subresource != "" {
-		s += "/" + r.Subresource
-	}
-	if r.APIGroup != "" {
-		s += "." + r.APIGroup
-	}
-	if r.Name != "" {
-		s += " " + strconv.Quote(r.Name)
-	}
-	return s + " " + authz.Place{Scope: r.Scope, Workspace: r.Workspace, Namespace: r.Namespace}.String()
+	return r.Asked() + " " + authz.Place{Scope: r.Scope, Workspace: r.Workspace, Namespace: r.Namespace}.String()
 }

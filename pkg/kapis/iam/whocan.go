@@ -162,7 +162,7 @@ func (a *asker) page(ctx context.Context, out *whoCanAnswer, grants iter.Seq[aut
 			out.Hidden++
 			continue
 		case out.TotalItems/q.Limit == q.Page-1:
-			out.Subjects = append(out.Subjects, whoCanSubject{Scope: scopeName(g.Place.Scope), grantView: view(&g)})
+			out.Subjects = append(out.Subjects, whoCanSubject{Scope: g.Place.Scope.Label(), grantView: view(&g)})
 		}
 		out.TotalItems++
 	}
