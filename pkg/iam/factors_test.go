@@ -15,6 +15,7 @@ import (
 
 	"kapis.dev/ks-apiserver/pkg/api/session/v1alpha1"
 	"kapis.dev/ks-apiserver/pkg/idp"
+	"kapis.dev/ks-apiserver/pkg/idp/idptest"
 	"kapis.dev/ks-apiserver/pkg/token"
 )
 
@@ -369,7 +370,7 @@ func TestWhoRegistersEnrolsARequiredFactorToo(t *testing.T) {
 	for policy, pending := range map[Policy]bool{FactorRequired: true, FactorOptional: false, FactorOff: false} {
 		e, _ := newSafe(t).guard(t, policy)
 		e.Accounts = accounts(newUserAPI())
-		e.Directory = idp.DirectoryOf(&idp.Entry{Name: "corp", Mapping: idp.MapManual, Provider: known{}})
+		e.Directory = idptest.Directory(t, &idp.Entry{Name: "corp", Mapping: idp.MapManual, Provider: known{}})
 		p, err := e.Password(t.Context(), Attempt{Login: "jane", Password: secret, Provider: "corp", Origin: Origin{Source: home}})
 		if err != nil || p.Registration == nil || p.Pending != pending {
 			t.Errorf("%s: %+v, %v", policy, p, err)

@@ -14,6 +14,7 @@ import (
 	iamapi "kapis.dev/ks-apiserver/pkg/api/iam/v1beta1"
 	"kapis.dev/ks-apiserver/pkg/api/session/v1alpha1"
 	"kapis.dev/ks-apiserver/pkg/idp"
+	"kapis.dev/ks-apiserver/pkg/idp/idptest"
 )
 
 const (
@@ -435,7 +436,7 @@ func TestSpellingsOfANameHaveNoTriesOfTheirOwn(t *testing.T) {
 	for _, name := range []string{"alice", "alice\u0301", "carol.x"} {
 		d := newDoors(t, 1)
 		ldap := &directory{}
-		d.all[0].Directory = idp.DirectoryOf(&idp.Entry{Name: "ldap", Provider: ldap})
+		d.all[0].Directory = idptest.Directory(t, &idp.Entry{Name: "ldap", Provider: ldap})
 		rest := name[1:]
 		for _, typed := range []string{
 			name, strings.ToUpper(name), " " + name, name + "  ", name[:1] + "\u00ad" + rest, name[:1] + "\u200b" + rest, name[:1] + "\u034f" + rest,

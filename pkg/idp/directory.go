@@ -107,18 +107,6 @@ func NewDirectory(o DirectoryOptions) *Directory {
 	return d
 }
 
-// DirectoryOf returns a Directory that has these entries and never changes; for tests of what uses one.
-func DirectoryOf(entries ...*Entry) *Directory {
-	d := &Directory{}
-	d.synced.Store(true)
-	s := &state{by: map[string]*definition{}}
-	for _, e := range entries {
-		s.by[e.Name] = &definition{entry: e, source: "test", reach: &reach{}}
-	}
-	d.publish(s)
-	return d
-}
-
 // Entry returns the provider of that name, or nil.
 func (d *Directory) Entry(name string) *Entry {
 	if d == nil || d.entries.Load() == nil {

@@ -12,6 +12,7 @@ import (
 
 	"kapis.dev/ks-apiserver/pkg/iam"
 	"kapis.dev/ks-apiserver/pkg/idp"
+	"kapis.dev/ks-apiserver/pkg/idp/idptest"
 )
 
 // knows makes a provider vouch for somebody who is a User.
@@ -356,7 +357,7 @@ func TestWhoRegistersSetsUpTheFactorThatIsRequired(t *testing.T) {
 func TestThePasswordGrantRegistersNobodyWhoHasToHaveAFactor(t *testing.T) {
 	f := newFleet(t, 1, func(s *settings) {
 		s.edit = func(o *Options) {
-			o.Entrance.Directory = idp.DirectoryOf(&idp.Entry{Name: "corp", Mapping: idp.MapManual, Provider: corp{}})
+			o.Entrance.Directory = idptest.Directory(t, &idp.Entry{Name: "corp", Mapping: idp.MapManual, Provider: corp{}})
 			o.Entrance.Accounts = iam.NewAccounts(iam.AccountOptions{Users: o.Sessions.Users, Synced: func() bool { return true }})
 			o.Entrance.Factors, o.Entrance.Policy = &iam.Factors{}, iam.FactorRequired
 		}

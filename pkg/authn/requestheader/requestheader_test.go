@@ -14,6 +14,7 @@ import (
 	"k8s.io/apiserver/pkg/authentication/user"
 
 	"kapis.dev/ks-apiserver/pkg/idp"
+	"kapis.dev/ks-apiserver/pkg/idp/idptest"
 )
 
 // proxy trusts the peer whose certificate it is.
@@ -50,7 +51,7 @@ func (f vouch) Vouched(_ context.Context, e *idp.Entry, id *idp.Identity) (user.
 func TestAProxyIsBelievedAndNobodyElse(t *testing.T) {
 	one, two := &proxy{&x509.Certificate{}, "X-One"}, &proxy{&x509.Certificate{}, "X-Two"}
 	a := &Authenticator{
-		Directory: idp.DirectoryOf(&idp.Entry{Name: "one", Provider: one}, &idp.Entry{Name: "two", Provider: two},
+		Directory: idptest.Directory(t, &idp.Entry{Name: "one", Provider: one}, &idp.Entry{Name: "two", Provider: two},
 			&idp.Entry{Name: "off", Disabled: true, Provider: &proxy{&x509.Certificate{}, "X-Off"}}, &idp.Entry{Name: "wrong", Fault: errors.New("x")}),
 		Origin: "https://ks.example", Now: time.Now,
 		Accounts: vouch(func(e *idp.Entry, id *idp.Identity) (user.Info, error) {

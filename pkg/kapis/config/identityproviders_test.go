@@ -14,6 +14,7 @@ import (
 
 	"kapis.dev/ks-apiserver/pkg/iam"
 	"kapis.dev/ks-apiserver/pkg/idp"
+	"kapis.dev/ks-apiserver/pkg/idp/idptest"
 	"kapis.dev/ks-apiserver/pkg/store"
 )
 
@@ -46,7 +47,7 @@ func call(t *testing.T, method, path, body string) (int, map[string]any) {
 	entry := func(name string, m idp.Mapping, p idp.Provider) *idp.Entry {
 		return &idp.Entry{Name: name, Type: "T", DisplayName: "D", Mapping: m, Provider: p}
 	}
-	d := idp.DirectoryOf(
+	d := idptest.Directory(t,
 		entry("corp", idp.MapAuto, &directory{Secret: "canary-settings"}), entry("manual", idp.MapManual, &directory{}), entry("lookup", idp.MapLookup, &directory{}),
 		entry("down", idp.MapAuto, &directory{down: fmt.Errorf("%w: connection refused", idp.ErrUnavailable)}), entry("web", idp.MapAuto, browserOnly{}),
 		&idp.Entry{Name: "wrong", Fault: errors.New("no such key: scopez")},
@@ -73,7 +74,7 @@ func TestProvidersAreShownWithTheirConditions(t *testing.T) {
 	}
 	code, out = call(t, http.MethodGet, "/wrong", "")
 	conditions, _ := json.Marshal(out["status"])
-	if code != http.StatusOK || !strings.Contains(string(conditions), `"message":"no such key: scopez","reason":"Invalid","status":"False","type":"Configured"`) {
+	if code != http.StatusOK || !strings.Contains(string(conditions), `"message":"provider: no such key: scopez","reason":"Invalid","status":"False","type":"Configured"`) {
 		t.Errorf("%d %s", code, conditions)
 	}
 	for _, path := range []string{"/none", "/none/test"} {

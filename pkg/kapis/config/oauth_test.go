@@ -13,6 +13,7 @@ import (
 	restful "github.com/emicklei/go-restful/v3"
 
 	"kapis.dev/ks-apiserver/pkg/idp"
+	"kapis.dev/ks-apiserver/pkg/idp/idptest"
 )
 
 // visited is a Redirect provider with a secret.
@@ -32,7 +33,7 @@ func TestTheLoginPageIsToldHowToLogInAndNoSecret(t *testing.T) {
 		Clients: func() []Client {
 			return []Client{{Name: "kubesphere", Trusted: true, RedirectURIs: []string{"https://console.example/oauth/redirect/hub"}}}
 		},
-		Providers: idp.DirectoryOf(
+		Providers: idptest.Directory(t,
 			&idp.Entry{Name: "hub", Type: "GitHubIdentityProvider", DisplayName: "Hub", Mapping: idp.MapAuto, Provider: p},
 			&idp.Entry{Name: "cas", Type: casType, Provider: p}, &idp.Entry{Name: "none", Type: "OIDCIdentityProvider", Provider: p},
 			&idp.Entry{Name: "corp", Type: "LDAPIdentityProvider", DisplayName: "Company", Provider: &directory{Secret: "canary-password"}},
