@@ -71,6 +71,7 @@ func (p *parts) iamServices(kinds *dynamic.Handler) []*restful.WebService {
 	dynamic.MountOlder(older, dynamic.Older{
 		Group: kapisiam.Group, Version: kapisiam.OlderVersion, Now: kapisiam.Version,
 		Cluster: []string{"clusterroles", "clusterrolebindings", "roletemplates"}, Namespaced: []string{"roles", "rolebindings"},
+		Gathered: []string{"rolebindings"},
 	}, kinds)
 	dynamic.Mount(older, kapisiam.Group, kapisiam.OlderVersion, kinds)
 	return []*restful.WebService{now, older}

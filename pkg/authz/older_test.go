@@ -19,12 +19,22 @@ func TestOlderNamesMeanWhatTheyAreCalledNow(t *testing.T) {
 		"/kapis/iam.kubesphere.io/v1alpha2/namespaces/a/members":   "namespacemembers  ",
 		"/kapis/iam.kubesphere.io/v1alpha2/namespaces/a/members/b": "namespacemembers b ",
 		"/kapis/iam.kubesphere.io/v1alpha2/users/b/globalroles":    "users b roletemplates",
-		"/kapis/iam.kubesphere.io/v1alpha2/users/b/password":       "users b password",
-		"/kapis/iam.kubesphere.io/v1alpha2/members":                "members  ",
-		"/kapis/iam.kubesphere.io/v1beta1/namespaces/a/members":    "members  ",
-		"/kapis/iam.kubesphere.io/v1beta1/users/b/globalroles":     "users b globalroles",
-		"/apis/iam.kubesphere.io/v1alpha2/namespaces/a/members":    "members  ",
-		"/kapis/other/v1alpha2/namespaces/a/members":               "members  ",
+		// The roles of a member are decided as he is.
+		"/kapis/iam.kubesphere.io/v1alpha2/clustermembers/b/clusterroles":                  "clustermembers b ",
+		"/kapis/iam.kubesphere.io/v1alpha2/workspaces/a/workspacemembers/b/workspaceroles": "workspacemembers b ",
+		"/kapis/iam.kubesphere.io/v1alpha2/namespaces/a/members/b/roles":                   "namespacemembers b ",
+		"/kapis/iam.kubesphere.io/v1alpha2/namespaces/a/namespacemembers/b/roles":          "namespacemembers b ",
+		"/kapis/iam.kubesphere.io/v1alpha2/clustermembers/b/roles":                         "clustermembers b roles",
+		"/kapis/iam.kubesphere.io/v1alpha2/clustermembers/b/status":                        "clustermembers b status",
+		"/kapis/iam.kubesphere.io/v1alpha2/watch/clustermembers/b/clusterroles":            "clustermembers b clusterroles",
+		"/kapis/iam.kubesphere.io/v1alpha2/members/b/roles":                                "members b ",
+		"/kapis/iam.kubesphere.io/v1beta1/clustermembers/b/clusterroles":                   "clustermembers b clusterroles",
+		"/kapis/iam.kubesphere.io/v1alpha2/users/b/password":                               "users b password",
+		"/kapis/iam.kubesphere.io/v1alpha2/members":                                        "members  ",
+		"/kapis/iam.kubesphere.io/v1beta1/namespaces/a/members":                            "members  ",
+		"/kapis/iam.kubesphere.io/v1beta1/users/b/globalroles":                             "users b globalroles",
+		"/apis/iam.kubesphere.io/v1alpha2/namespaces/a/members":                            "members  ",
+		"/kapis/other/v1alpha2/namespaces/a/members":                                       "members  ",
 	} {
 		in := parse(t, "GET", path)
 		before := *in

@@ -133,12 +133,32 @@ func TestMembersOfANamespaceAndOfTheCluster(t *testing.T) {
 		t.Errorf("%s", one)
 	}
 
+	// What somebody is, as older clients ask for it: whoever may read members, and everybody about himself.
+	nobody := unique("nobody")
+	me := newUser(t, nobody)
+	for path, want := range map[string]string{
+		"/clustermembers/" + name + "/clusterroles": "cluster-viewer", "/namespaces/" + ns + "/namespacemembers/" + name + "/roles": "",
+		"/namespaces/" + ns + "/members/" + name + "/roles": "", "/workspaces/system-workspace/workspacemembers/" + name + "/workspaceroles": "",
+	} {
+		if l := a.list(t, older+path); strings.Join(l.names(), " ") != want || l.TotalItems == nil || *l.TotalItems != len(l.Items) {
+			t.Errorf("%s: %v", path, l.names())
+		}
+		me.must(t, http.StatusForbidden, http.MethodGet, older+path, nil)
+		if l := me.list(t, older+strings.Replace(path, name, nobody, 1)); len(l.Items) > 0 {
+			t.Errorf("%s about oneself: %v", path, l.names())
+		}
+	}
+
 	made := unique("older")
 	a.must(t, http.StatusOK, http.MethodPost, older+"/namespaces/"+ns+"/roles",
 		obj{"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role", "metadata": obj{"name": made}, "rules": []any{}})
 	eventually(t, "a role made by an older client is there", a.is(http.StatusOK, http.MethodGet, older+"/namespaces/"+ns+"/roles/"+made))
 	a.must(t, http.StatusOK, http.MethodGet, iamAPI+"/namespaces/"+ns+"/roles/"+made, nil)
 	a.must(t, http.StatusOK, http.MethodGet, older+"/clusterroles?limit=1", nil)
+	if l := a.list(t, older+"/workspaces/system-workspace/rolebindings?limit=1"); l.TotalItems == nil {
+		t.Error("the bindings in a workspace are no list")
+	}
+	me.must(t, http.StatusForbidden, http.MethodGet, older+"/workspaces/system-workspace/rolebindings", nil)
 	a.must(t, http.StatusOK, http.MethodGet, older+"/globalroles?limit=1", nil)
 	if roles := a.must(t, http.StatusOK, http.MethodGet, older+"/users/admin/globalroles", nil).body; !strings.Contains(roles, "platform-admin") {
 		t.Errorf("%s", clip(roles))

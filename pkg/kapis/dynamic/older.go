@@ -16,8 +16,9 @@ type Older struct {
 	Group, Version string
 	// Now is the version that they are in.
 	Now string
-	// Cluster are the plurals of those that are in no namespace, Namespaced of those that are in one.
-	Cluster, Namespaced []string
+	// Cluster are the plurals of those that are in no namespace, Namespaced of those that are in one. Of those in Gathered, which are Namespaced too,
+	// a workspace lists what its namespaces have.
+	Cluster, Namespaced, Gathered []string
 }
 
 // MountOlder adds the routes of o to the WebService of its older version. Objects are answered as they are now; the apiVersion of a body
@@ -44,6 +45,11 @@ func MountOlder(ws *restful.WebService, o Older, h *Handler) {
 					Param(ws.PathParameter("namespace", "name of the namespace")).Param(ws.PathParameter("name", "name of the object")))
 			}
 		}
+	}
+	for _, plural := range o.Gathered {
+		ws.Route(ws.GET("/workspaces/{workspace}/" + plural).To(web.Handle(o.renew(plural, b.list))).
+			Operation("listOlderWorkspace" + strings.ToUpper(plural[:1]) + plural[1:]).Doc("What " + o.Now + " has of " + plural + " in the namespaces of a workspace").
+			Param(ws.PathParameter("workspace", "name of the workspace")))
 	}
 }
 

@@ -3,6 +3,7 @@ package iam
 import (
 	"encoding/json"
 	"fmt"
+	"strings"
 
 	restful "github.com/emicklei/go-restful/v3"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -49,6 +50,24 @@ func (h *V1beta1) mountMembersAs(ws *restful.WebService, l *level, path, id stri
 	}
 	for _, b := range []*restful.RouteBuilder{list, add, get, put, remove} {
 		ws.Route(b)
+	}
+}
+
+// mountMemberRoles adds the routes by which older clients ask what a member is.
+func (h *V1beta1) mountMemberRoles(ws *restful.WebService) {
+	for _, m := range []struct {
+		*level
+		members string
+	}{
+		{&inCluster, inCluster.members}, {&inWorkspace, inWorkspace.members}, {&inNamespace, inNamespace.members}, {&inNamespace, authz.OlderMembers},
+	} {
+		get := ws.GET(m.at + "/" + m.members + "/{member}/" + m.roles).To(web.Handle(h.memberRoles(m.level))).
+			Operation("listOlder" + strings.ToUpper(m.members[:1]) + m.members[1:] + "Roles").Doc("The roles that a user has here, those of his groups too").
+			Param(ws.PathParameter("member", "name of the user"))
+		if m.at != "" {
+			get.Param(ws.PathParameter(m.place, "name of the "+m.place))
+		}
+		ws.Route(get)
 	}
 }
 
@@ -112,6 +131,27 @@ func (h *V1beta1) getMember(l *level) web.Handler {
 			return nil, err
 		}
 		return private{json.RawMessage(o.Annotated(l.annotation, role))}, nil
+	}
+}
+
+// memberRoles lists the roles that a user has at a place, his groups' too. Where there is no such place it is empty: everybody may ask about himself,
+// anywhere, and is not to learn from it which places there are.
+func (h *V1beta1) memberRoles(l *level) web.Handler {
+	return func(r *restful.Request) (any, error) {
+		name := r.PathParameter("member")
+		at, err := namedPlace(r, l, "get", name, l.roles)
+		if err != nil {
+			return nil, err
+		}
+		u := h.Users.ByName(name)
+		if u == nil || u.Deleting {
+			return nil, notMember(name, at.String())
+		}
+		roles, err := h.Caches.Snapshot(r.Request.Context(), resourceOf(l.roles))
+		if err != nil {
+			return nil, err
+		}
+		return listOf(rolesOf(roles, h.Rights.Held(withOwnGroups(u), at), at)), nil
 	}
 }
 

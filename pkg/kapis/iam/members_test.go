@@ -112,6 +112,68 @@ func TestMembersAreTheUsersWhoAreBound(t *testing.T) { // U52
 	}
 }
 
+// Older clients ask what a member is beneath him: for the roles themselves, his groups' too.
+func TestTheRolesOfAMemberAreToldToOlderClients(t *testing.T) {
+	w := newWorld(t)
+	o := objects{}
+	for _, name := range []string{"carol", "alone"} {
+		o.user(name)
+	}
+	o.add(iamPath+"users", "", "grouped", nil, map[string]any{"spec": map[string]any{"groups": []string{"team"}}})
+	for _, place := range []authz.Place{demo, {Scope: request.Workspace, Workspace: "other"}} {
+		o.role(&inWorkspace, place, place.Workspace+"-viewer", "pods")
+	}
+	o.role(&inWorkspace, demo, "demo-admin", "*")
+	o.role(&inNamespace, proj, "viewer", "pods")
+	o.role(&inNamespace, authz.Place{Namespace: "elsewhere"}, "operator", "pods")
+	o.role(&inCluster, cluster, "cluster-viewer", "nodes")
+	o.bind(&inWorkspace, demo, "a", "demo-admin", "carol")
+	o.bind(&inWorkspace, demo, "b", "demo-viewer", "carol", "@team")
+	o.bind(&inWorkspace, demo, "c", "demo-viewer", "carol")
+	o.bind(&inWorkspace, demo, "d", "other-viewer", "carol") // of another workspace: grants nothing here
+	o.bind(&inWorkspace, demo, "e", "gone", "carol", "nobody")
+	o.bind(&inNamespace, proj, "a", "viewer", "carol")
+	o.bind(&inCluster, cluster, "a", "cluster-viewer", "carol")
+	w.within(o)
+	const older = "/kapis/iam.kubesphere.io/v1alpha2"
+	for path, want := range map[string]string{
+		inDemo + "/carol/workspaceroles":             "demo-admin demo-viewer",
+		inDemo + "/grouped/workspaceroles":           "demo-viewer",
+		inDemo + "/alone/workspaceroles":             "",
+		inProj + "/carol/roles":                      "viewer",
+		"/namespaces/proj/members/carol/roles":       "viewer",
+		"/namespaces/elsewhere/members/carol/roles":  "",
+		"/namespaces/none/members/carol/roles":       "", // which places there are is not told
+		"/clustermembers/carol/clusterroles":         "cluster-viewer",
+		"/clustermembers/carol/clusterroles?limit=0": "cluster-viewer",
+	} {
+		var list struct {
+			Items []struct {
+				Metadata struct{ Name string }
+				Rules    []any
+			}
+			TotalItems int
+		}
+		if err := json.Unmarshal([]byte(w.want(200, as("carol"), http.MethodGet, older+path, "")), &list); err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, r := range list.Items {
+			got = append(got, r.Metadata.Name)
+			if len(r.Rules) != 1 {
+				t.Errorf("%s: %+v", path, r)
+			}
+		}
+		if strings.Join(got, " ") != want || list.TotalItems != len(got) {
+			t.Errorf("%s: %v of %d", path, got, list.TotalItems)
+		}
+	}
+	w.want(400, as("carol"), http.MethodGet, older+inDemo+"/nobody/workspaceroles", "")
+	for _, path := range []string{root + inDemo + "/carol/workspaceroles", older + inDemo + "/carol/roles", older + "/clustermembers/carol/roles", older + "/members/carol/roles"} {
+		w.want(404, as("carol"), http.MethodGet, path, "")
+	}
+}
+
 func TestMembersAreInvitedAsTheCaller(t *testing.T) {
 	w := village(t)
 	answer := w.want(200, as("carol"), http.MethodPost, inDemo, `[{"username":"alice","roleRef":"demo-viewer"},{"username":"dora","roleRef":"demo-viewer","x":1}]`)

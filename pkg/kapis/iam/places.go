@@ -101,17 +101,25 @@ func (l *level) value(at authz.Place) string {
 // placeOf returns the place that the path of a request names, after holding that this very path was authorized for the verb, and that there
 // is such a place.
 func (h *V1beta1) placeOf(r *restful.Request, l *level, verb, name string) (authz.Place, error) {
+	at, err := namedPlace(r, l, verb, name, "")
+	if err != nil {
+		return at, err
+	}
+	return at, h.exists(r.Request.Context(), at)
+}
+
+// namedPlace is placeOf for what is beneath a member too, and where it does not matter whether there is such a place.
+func namedPlace(r *restful.Request, l *level, verb, name, subresource string) (authz.Place, error) {
 	at := authz.Place{Scope: l.scope, Workspace: r.PathParameter("workspace"), Namespace: r.PathParameter("namespace")}
-	ctx := r.Request.Context()
-	info := request.InfoFrom(ctx)
+	info := request.InfoFrom(r.Request.Context())
 	if !isHere(info) || info.Resource != l.members && (l.scope != request.Namespace || info.Resource != authz.OlderMembers) ||
-		info.Name != name || info.Subresource != "" || info.Workspace != at.Workspace || info.Namespace != at.Namespace {
+		info.Name != name || info.Subresource != subresource || info.Workspace != at.Workspace || info.Namespace != at.Namespace {
 		return at, nothingHere()
 	}
 	if info.Verb != verb {
 		return at, apierrors.NewMethodNotSupported(schema.GroupResource{Group: Group, Resource: info.Resource}, info.Verb)
 	}
-	return at, h.exists(ctx, at)
+	return at, nil
 }
 
 // isHere tells whether a request is for this group, in one of the versions that are served.

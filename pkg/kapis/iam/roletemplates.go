@@ -134,20 +134,24 @@ func (h *V1beta1) globalRoles(r *restful.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return listOf(rolesOf(roles, h.Rights.Held(platformSubjects(u), authz.Place{}))), nil
+	return listOf(rolesOf(roles, h.Rights.Held(withOwnGroups(u), authz.Place{}), authz.Place{})), nil
 }
 
-// platformSubjects is a user with the groups that are his own: what everybody has who is logged in is not told.
-func platformSubjects(u *iam.User) user.Info {
+// withOwnGroups is a user with the groups that are his own: what everybody has who is logged in is not told.
+func withOwnGroups(u *iam.User) user.Info {
 	return &user.DefaultInfo{Name: u.Name, Groups: u.Groups}
 }
 
-func rolesOf(roles *store.Snapshot, grants []authz.Grant) []json.RawMessage {
+// rolesOf returns the roles that are granted at a place, each once.
+func rolesOf(roles *store.Snapshot, grants []authz.Grant, at authz.Place) []json.RawMessage {
 	out, seen := []json.RawMessage{}, []authz.RoleRef{}
 	for _, g := range grants {
 		role, ok := roles.Get(g.Role.Namespace, g.Role.Name)
 		if !ok || slices.Contains(seen, g.Role) {
 			continue
+		}
+		if of, labelled := role.Labels.Get(tenantv1beta1.LabelWorkspace); at.Scope == request.Workspace && labelled && of != at.Workspace {
+			continue // a role of another workspace grants nothing here
 		}
 		seen = append(seen, g.Role)
 		out = append(out, json.RawMessage(role.JSON))

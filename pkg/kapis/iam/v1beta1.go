@@ -69,6 +69,7 @@ func (h *V1beta1) WebService() *restful.WebService { return h.service(Version, "
 // Older returns the routes of OlderVersion, which answer as those of v1beta1 do.
 func (h *V1beta1) Older() *restful.WebService {
 	ws := h.service(OlderVersion, "Older")
+	h.mountMemberRoles(ws)
 	ws.Route(ws.GET("/users/{user}/globalroles").To(web.Handle(h.globalRoles)).Operation("listOlderUserGlobalRoles").
 		Doc("The roles that a user has on the platform").Param(ws.PathParameter("user", "name of the user")))
 	return ws
