@@ -10,6 +10,7 @@ import (
 
 	"kapis.dev/ks-apiserver/pkg/authz"
 	"kapis.dev/ks-apiserver/pkg/query"
+	"kapis.dev/ks-apiserver/pkg/request"
 	"kapis.dev/ks-apiserver/pkg/resource"
 	"kapis.dev/ks-apiserver/pkg/web"
 )
@@ -110,15 +111,20 @@ func (h *V1beta1) listMembers(l *level) web.Handler {
 func (h *V1beta1) getMember(l *level) web.Handler {
 	return func(r *restful.Request) (any, error) {
 		name := r.PathParameter("member")
-		at, err := h.placeOf(r, l, "get", name)
+		at, err := namedPlace(r, l, "get", name, "")
 		if err != nil {
 			return nil, err
 		}
-		role := h.roleAt(name, at, "")
+		ctx, role := r.Request.Context(), h.roleAt(name, at, "")
+		if by := request.UserFrom(ctx); role == "" && by != nil && by.GetName() == name {
+			return nil, notMember(name, at.String()) // everybody may ask this about himself: it does not tell which places there are
+		}
+		if err := h.exists(ctx, at); err != nil {
+			return nil, err
+		}
 		if role == "" {
 			return nil, notMember(name, at.String())
 		}
-		ctx := r.Request.Context()
 		kind, err := h.Resources.Catalog().Resolve(ctx, resourceOf("users"))
 		if err != nil {
 			return nil, err

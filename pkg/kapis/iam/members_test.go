@@ -174,6 +174,18 @@ func TestTheRolesOfAMemberAreToldToOlderClients(t *testing.T) {
 	}
 }
 
+// S1: everybody may ask whether he is a member, anywhere, and the answer is the same of a place that does not exist.
+func TestAskingAboutOneselfTellsNoPlaces(t *testing.T) {
+	w := village(t)
+	for _, paths := range [][2]string{{inDemo, "/workspaces/none/workspacemembers"}, {inProj, "/namespaces/none/namespacemembers"}} {
+		there := w.want(400, as("alice"), http.MethodGet, paths[0]+"/alice", "")
+		if gone := w.want(400, as("alice"), http.MethodGet, paths[1]+"/alice", ""); strings.NewReplacer("demo", "none", "proj", "none").Replace(there) != gone {
+			t.Errorf("%s, and %s", there, gone)
+		}
+	}
+	w.want(200, as("carol"), http.MethodGet, inDemo+"/carol", "")
+}
+
 func TestMembersAreInvitedAsTheCaller(t *testing.T) {
 	w := village(t)
 	answer := w.want(200, as("carol"), http.MethodPost, inDemo, `[{"username":"alice","roleRef":"demo-viewer"},{"username":"dora","roleRef":"demo-viewer","x":1}]`)
