@@ -16,10 +16,12 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	apimachineryversion "k8s.io/apimachinery/pkg/version"
 
+	clusterv1alpha1 "kapis.dev/ks-apiserver/pkg/api/cluster/v1alpha1"
 	"kapis.dev/ks-apiserver/pkg/apiserver/openapi"
 	"kapis.dev/ks-apiserver/pkg/authz"
 	"kapis.dev/ks-apiserver/pkg/caller"
 	"kapis.dev/ks-apiserver/pkg/config"
+	kapiscluster "kapis.dev/ks-apiserver/pkg/kapis/cluster"
 	"kapis.dev/ks-apiserver/pkg/kapis/dynamic"
 	kapisiam "kapis.dev/ks-apiserver/pkg/kapis/iam"
 	"kapis.dev/ks-apiserver/pkg/kapis/operations"
@@ -49,6 +51,7 @@ func (p *parts) webServices() []*restful.WebService {
 	all = append(all, (&resources.V1alpha2{Inventory: inventory, Remotes: remotes, Kubeconfigs: p.kubeconfigs()}).WebService())
 	all = append(all, (&operations.V1alpha2{Kube: p.kube, Authorizer: p.may}).WebService())
 	all = append(all, p.iamServices(kinds)...)
+	all = append(all, p.clusterService(kinds))
 	all = append(all, p.tenantServices(kinds)...)
 	all = append(all, dynamic.WebServices(kinds)...)
 	return all
@@ -75,6 +78,14 @@ func (p *parts) iamServices(kinds *dynamic.Handler) []*restful.WebService {
 	}, kinds)
 	dynamic.Mount(older, kapisiam.Group, kapisiam.OlderVersion, kinds)
 	return []*restful.WebService{now, older}
+}
+
+// clusterService has the labels of clusters, and beside them the routes of the kinds of their group.
+func (p *parts) clusterService(kinds *dynamic.Handler) *restful.WebService {
+	ws := (&kapiscluster.V1alpha1{Caches: p.store}).WebService()
+	gv := clusterv1alpha1.SchemeGroupVersion
+	dynamic.Mount(ws, gv.Group, gv.Version, kinds)
+	return ws
 }
 
 // kubeconfigs is what people's kubectl is told.

@@ -200,6 +200,7 @@ func (w *sweep) routed(v visitor, methods []string, path string, k kind) []quest
 	switch {
 	case !k.listed, strings.HasPrefix(path, "/kapi/") && k.Group != "", strings.HasPrefix(path, "/kapis/{group}") && k.Group == "",
 		strings.HasPrefix(path, "/kapis/iam.") && k.Group != "iam.kubesphere.io", strings.HasPrefix(path, "/kapis/tenant.") && k.Group != "tenant.kubesphere.io",
+		strings.HasPrefix(path, "/kapis/cluster.") && k.Group != "cluster.kubesphere.io",
 		strings.Contains(path, "/namespaces/{namespace}") && !k.namespaced:
 		return nil
 	}

@@ -50,7 +50,8 @@ func NewStore(t testing.TB, objects map[string][]any, broken ...string) *store.S
 	return newStore(t, workloads{}, objects, broken...)
 }
 
-// NewAccounts is NewStore for a cluster that serves users, and what they may have: roles, bindings, templates, workspaces, namespaces.
+// NewAccounts is NewStore for a cluster that serves users, and what they may have: roles, bindings, templates, workspaces, namespaces; and the labels
+// of clusters.
 func NewAccounts(t testing.TB, objects map[string][]any) *store.Store {
 	t.Helper()
 	return newStore(t, people{}, objects)
@@ -65,7 +66,8 @@ func (people) GroupsAndMaybeResourcesWithContext(context.Context) (*metav1.APIGr
 	verbs := metav1.Verbs{"get", "list", "watch", "create", "update", "patch", "delete"}
 	for gv, kinds := range map[schema.GroupVersion]map[string]string{
 		{Version: "v1"}: {"namespaces": "Namespace"},
-		{Group: "tenant.kubesphere.io", Version: "v1beta1"}: {"workspaces": "Workspace", "workspacetemplates": "WorkspaceTemplate"},
+		{Group: "cluster.kubesphere.io", Version: "v1alpha1"}: {"labels": "Label"},
+		{Group: "tenant.kubesphere.io", Version: "v1beta1"}:   {"workspaces": "Workspace", "workspacetemplates": "WorkspaceTemplate"},
 		{Group: "iam.kubesphere.io", Version: "v1beta1"}: {
 			"users": "User", "roletemplates": "RoleTemplate", "globalroles": "GlobalRole", "globalrolebindings": "GlobalRoleBinding",
 			"workspaceroles": "WorkspaceRole", "workspacerolebindings": "WorkspaceRoleBinding", "clusterroles": "ClusterRole",

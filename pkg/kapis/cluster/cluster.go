@@ -1,0 +1,74 @@
+// Package cluster serves the routes of cluster.kubesphere.io that are more than reading or writing an object.
+package cluster
+
+import (
+	"context"
+
+	restful "github.com/emicklei/go-restful/v3"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	clusterv1alpha1 "kapis.dev/ks-apiserver/pkg/api/cluster/v1alpha1"
+	"kapis.dev/ks-apiserver/pkg/rawjson"
+	"kapis.dev/ks-apiserver/pkg/request"
+	"kapis.dev/ks-apiserver/pkg/resource"
+	"kapis.dev/ks-apiserver/pkg/store"
+	"kapis.dev/ks-apiserver/pkg/web"
+)
+
+// labels is the plural of the kind Label.
+const labels = "labels"
+
+// Caches have the objects of kinds. store.Store is one.
+type Caches interface {
+	Catalog() *store.Catalog
+	Snapshot(ctx context.Context, gvr schema.GroupVersionResource) (*store.Snapshot, error)
+}
+
+// V1alpha1 serves cluster.kubesphere.io/v1alpha1.
+type V1alpha1 struct {
+	Caches Caches
+}
+
+// Value is one of the values that people have for a key, and the name of the Label that says so.
+type Value struct {
+	Value string `json:"value"`
+	ID    string `json:"id"`
+}
+
+// WebService returns the routes. The routes of kinds are to be mounted beside them.
+func (h *V1alpha1) WebService() *restful.WebService {
+	gv := clusterv1alpha1.SchemeGroupVersion
+	ws := new(restful.WebService).Path("/kapis/" + gv.String()).Produces(restful.MIME_JSON)
+	ws.Route(ws.GET("/" + labels).To(web.Handle(h.labels)).Operation("listLabelGroups").
+		Doc("The labels that people have for clusters: by key, the values in the order in which they were made. No list of objects, which other routes have").
+		Writes(map[string][]Value{}))
+	return ws
+}
+
+// labels answers with all labels by key: pages read it so, and a list would break them. There are as many as people made by hand.
+func (h *V1alpha1) labels(r *restful.Request) (any, error) {
+	ctx, gv := r.Request.Context(), clusterv1alpha1.SchemeGroupVersion
+	info := request.InfoFrom(ctx)
+	if info != nil && (info.APIGroup != gv.Group || info.APIVersion != gv.Version) {
+		info = nil // authorized for another group
+	}
+	if err := resource.Agree(info, labels, resource.Scope{}, ""); err != nil {
+		return nil, err
+	}
+	kind, err := h.Caches.Catalog().Resolve(ctx, gv.WithResource(labels))
+	if err != nil {
+		return nil, err
+	}
+	snap, err := h.Caches.Snapshot(ctx, kind.GVR)
+	if err != nil {
+		return nil, err
+	}
+	out := map[string][]Value{}
+	snap.ByCreated(store.All()).Walk(0, false, func(ref *store.Ref) bool {
+		l := snap.Record(ref)
+		key := rawjson.GetText(l.JSON, "spec", "key")
+		out[key] = append(out[key], Value{Value: rawjson.GetText(l.JSON, "spec", "value"), ID: l.Name})
+		return true
+	})
+	return out, nil
+}
