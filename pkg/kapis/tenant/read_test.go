@@ -96,6 +96,8 @@ func TestObjectsAreForWhoSeesThem(t *testing.T) {
 		{"nobody", "/workspaces/a/metrics", 403, ""},
 		{"viewer", "/workspaces/a/resourcequotas/a", 200, `"pods"`},
 		{"viewer", "/workspaces/a/resourcequotas/none", 404, "NotFound"},
+		{"viewer", "/kapis/tenant.kubesphere.io/v1alpha2/workspaces/a/resourcequotas/a", 200, `"pods"`},
+		{"admin", "/kapis/tenant.kubesphere.io/v1alpha2/workspaces/b/resourcequotas/a", 404, "NotFound"},
 		{"admin", "/workspaces/b/resourcequotas/a", 404, "NotFound"},
 		{"alice", "/workspaces/a/workspacemembers/bob/namespaces", 403, ""},
 		{"alice", "/clusters?roleBindingExists=perhaps", 400, "roleBindingExists"},

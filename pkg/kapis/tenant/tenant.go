@@ -66,6 +66,10 @@ func (h *Handler) WebService(version string) *restful.WebService {
 		h.mountMetrics(ws)
 		h.mountWrites(ws)
 	}
+	if version == V1alpha2 {
+		const path = "/workspaces/{workspace}/" + quotas + "/{resourcequota}"
+		ws.Route(describe(ws, ws.GET(path).To(web.Handle(h.getQuota)).Operation("getWorkspaceQuotaV1alpha2").Doc("A quota of a workspace"), path))
+	}
 	return ws
 }
 
