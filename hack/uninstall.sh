@@ -28,9 +28,11 @@ render config/crd "$work/crd"
 render config/install "$work/install"
 
 # The kinds of an object whose CRD is gone are unknown to kubectl.
-if ! "${KUBECTL[@]}" get crd globalroles.iam.kubesphere.io workspaces.tenant.kubesphere.io >/dev/null 2>&1; then
-  grep -lE '^apiVersion: (iam|tenant)\.kubesphere\.io/' "$work"/install/* | xargs -r rm -f
-fi
+for crd in globalroles.iam.kubesphere.io workspaces.tenant.kubesphere.io serviceaccounts.kubesphere.io; do
+  if ! "${KUBECTL[@]}" get crd "$crd" >/dev/null 2>&1; then
+    { grep -l "^apiVersion: ${crd#*.}/" "$work"/install/* || true; } | xargs -r rm -f
+  fi
+done
 
 mapfile -t found < <(mine "$work/install")
 first=() last=()

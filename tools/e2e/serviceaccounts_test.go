@@ -62,6 +62,24 @@ func TestAServiceAccountsTokenLivesAsLongAsItsSecret(t *testing.T) {
 	within(t, gone, "without its account it is refused", robot.is(http.StatusUnauthorized, http.MethodGet, "/api"))
 }
 
+// The server of the pages has a service account from the start, with a token, and the rights of its role alone.
+func TestTheConsoleHasAServiceAccount(t *testing.T) {
+	_, c := cluster(t)
+	a, s := &kubespherev1alpha1.ServiceAccount{}, &corev1.Secret{}
+	eventually(t, "there is a token", func(ctx context.Context) error {
+		if err := c.Get(ctx, client.ObjectKey{Namespace: "kubesphere-system", Name: "ks-console"}, a); err != nil || len(a.Secrets) == 0 {
+			return fmt.Errorf("no Secret is named: %w", err)
+		}
+		return c.Get(ctx, client.ObjectKey{Namespace: a.Namespace, Name: a.Secrets[0].Name}, s)
+	})
+	console := caller{product.URL, string(s.Data["token"])}
+	const proxies = "/kapis/extensions.kubesphere.io/v1alpha1/reverseproxies"
+	eventually(t, "it may list what its role names, which is not defined here", console.is(http.StatusNotFound, http.MethodGet, proxies))
+	newUser(t, unique("plain")).must(t, http.StatusForbidden, http.MethodGet, proxies, nil)
+	console.must(t, http.StatusForbidden, http.MethodGet, "/api/v1/namespaces/kubesphere-system/secrets", nil)
+	console.must(t, http.StatusForbidden, http.MethodDelete, proxies+"/x", nil)
+}
+
 // A pod that asks for a service account of kubesphere.io gets its token; one that asks for none that is there, is refused; any other is left alone.
 func TestAPodIsGivenTheTokenThatItAsksFor(t *testing.T) {
 	_, c := cluster(t)
