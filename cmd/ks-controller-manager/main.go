@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	"k8s.io/klog/v2"
 
 	"kapis.dev/ks-apiserver/pkg/config"
@@ -77,6 +78,11 @@ func command() *cobra.Command {
 	f.StringSliceVar(&o.Controllers, "controllers", []string{"*"}, "which controllers run: * for all, name for one, -name for all but that one")
 	f.StringVar(&o.AdminPasswordFile, "admin-password-file", "", "`file` that has the password of the user admin, for the first start (default $"+adminPasswordVariable+", else one is generated)")
 
+	// As the manifests of existing installations spell them.
+	alias(f, "leader-elect-lease-duration", "lease-duration")
+	alias(f, "leader-elect-renew-deadline", "renew-deadline")
+	alias(f, "leader-elect-retry-period", "retry-period")
+
 	kube.LogFlags(cmd.PersistentFlags())
 
 	cmd.AddCommand(&cobra.Command{
@@ -90,4 +96,11 @@ func command() *cobra.Command {
 		},
 	})
 	return cmd
+}
+
+// alias lets an older name set the same value as a flag. It is in no help, and whoever uses it is told the flag.
+func alias(f *pflag.FlagSet, older, name string) {
+	flag := *f.Lookup(name)
+	flag.Name, flag.Hidden, flag.Deprecated = older, true, "use --"+name
+	f.AddFlag(&flag)
 }

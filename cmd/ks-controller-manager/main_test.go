@@ -40,6 +40,30 @@ func TestVersionIsJSON(t *testing.T) {
 	}
 }
 
+// The flags of the lease under the names that existing manifests have.
+func TestOlderNamesOfFlagsSetTheSame(t *testing.T) {
+	for older, now := range map[string]string{
+		"leader-elect-lease-duration": "lease-duration", "leader-elect-renew-deadline": "renew-deadline", "leader-elect-retry-period": "retry-period",
+	} {
+		out := &bytes.Buffer{}
+		cmd := command()
+		cmd.SetOut(out)
+		was := cmd.Flags().Lookup(now).Value.String()
+		if is := cmd.Flags().Lookup(older).Value.String(); is != was || strings.Contains(cmd.UsageString(), older) {
+			t.Errorf("--%s is %s, --%s %s; or it is in the help", now, was, older, is)
+		}
+		if err := cmd.ParseFlags([]string{"--" + older + "=7s"}); err != nil {
+			t.Fatal(err)
+		}
+		if is := cmd.Flags().Lookup(now).Value.String(); is != "7s" || !strings.Contains(out.String(), "use --"+now) {
+			t.Errorf("--%s=7s makes --%s %s, and says %q", older, now, is, out)
+		}
+		if err := cmd.ParseFlags([]string{"--" + now + "=8s"}); err != nil || cmd.Flags().Lookup(older).Value.String() != "8s" {
+			t.Errorf("the last one counts, and --%s is %s: %v", older, cmd.Flags().Lookup(older).Value, err)
+		}
+	}
+}
+
 func TestBadInputIsOneLineThatSaysWhy(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
