@@ -41,8 +41,9 @@ func (o *order) judge(object string, old *state) error {
 // judgePatch has kube-apiserver make the patch without effect, as the caller, and asks the guard about what came of it. The patch must
 // carry a precondition, so that the same comes of it in earnest.
 func (o *order) judgePatch(out outgoing, old *state) error {
-	query := url.Values{"dryRun": {"All"}}
+	query := url.Values{}
 	maps.Copy(query, out.query)
+	query.Set("dryRun", "All") // last: whatever the caller sent, this one is a trial
 	out.query = query
 	res, err := o.send(out)
 	if err != nil {

@@ -76,6 +76,9 @@ func TestWhatTheGuardRefusesIsNotSent(t *testing.T) { // S6, S60
 		"AnArray":    {http.MethodPatch, roles + "/r", `[{"op":"add","path":"/rules/-","value":"evil"}]`, typeMergePatch},
 		"Strategic":  {http.MethodPatch, roles + "/r", `{"rules":["evil"]}`, typeStrategicPatch},
 		"Apply":      {http.MethodPatch, roles + "/r?fieldManager=x", evilRole, typeApplyPatch},
+		// What the caller says of dryRun makes no trial a write.
+		"MergePatchWithoutTrial": {http.MethodPatch, roles + "/r?dryRun=None", `{"rules":["evil"]}`, typeMergePatch},
+		"JSONPatchWithoutTrial":  {http.MethodPatch, roles + "/r?dryRun=", `[{"op":"add","path":"/rules/-","value":"evil"}]`, typeJSONPatch},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w, g := newGuardedWorld(t)
