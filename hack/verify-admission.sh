@@ -9,9 +9,12 @@ p=kapis-verify
 failures=0
 
 admin() { "${KUBECTL[@]}" "$@"; }
-# Who asks: the user himself by the self-service role, one who manages users, and one who runs a namespace.
+# Who asks: the user himself by the self-service role, one who manages users, the same with an API key, one who manages users and is one, and
+# one who runs a namespace.
 self() { admin --as=$p-self --as-group=system:authenticated --as-group=kapis:conditional:$p "$@"; }
 manager() { admin --as=$p-manager "$@"; }
+keyed() { manager --as-user-extra=authentication.kapis.dev/credential=api-key "$@"; }
+chief() { admin --as=$p-chief "$@"; }
 project() { admin --as=$p-project -n $p "$@"; }
 
 # allowed|refused NAME COMMAND...
@@ -34,7 +37,7 @@ fail() {
 
 clean() {
   local kind
-  for kind in "ns $p" "users.iam.kubesphere.io $p-self $p-made" "globalrolebindings.iam.kubesphere.io $p" \
+  for kind in "ns $p" "users.iam.kubesphere.io $p-self $p-made $p-plain $p-chief" "globalrolebindings.iam.kubesphere.io $p" \
     "clusterroles.rbac.authorization.k8s.io $p-self $p-manager $p-project" \
     "clusterrolebindings.rbac.authorization.k8s.io $p-self $p-manager"; do
     # shellcheck disable=SC2086
@@ -77,7 +80,9 @@ apiVersion: rbac.authorization.k8s.io/v1
 kind: ClusterRoleBinding
 metadata: {name: $p-manager}
 roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: $p-manager}
-subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: $p-manager}]
+subjects:
+  - {apiGroup: rbac.authorization.k8s.io, kind: User, name: $p-manager}
+  - {apiGroup: rbac.authorization.k8s.io, kind: User, name: $p-chief}
 ---
 apiVersion: rbac.authorization.k8s.io/v1
 kind: ClusterRole
@@ -94,9 +99,11 @@ roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: $p-proje
 subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: $p-project}]
 YAML
   make_as admin "$(user $p-self '"iam.kubesphere.io/uninitialized":"true","kubesphere.io/creator":"admin"' '"password":"Passw0rd","groups":["dev"]')"
+  make_as admin "$(user $p-chief '' '"password":"Passw0rd"')"
+  make_as admin "$(user $p-plain '' '"password":"Passw0rd"')"
   # RBAC follows within a moment; a policy that is not there yet would let the first trial through.
   for _ in $(seq 100); do
-    if self get users.iam.kubesphere.io $p-self && manager get users.iam.kubesphere.io $p-self && project get ns $p; then return; fi
+    if self get users.iam.kubesphere.io $p-self && manager get users.iam.kubesphere.io $p-self && chief get users.iam.kubesphere.io $p-chief && project get ns $p; then return; fi
   done
   return 1
 }
@@ -119,6 +126,23 @@ refused OwnAnnotationRemoved patch_self '{"metadata":{"annotations":{"kubesphere
 refused OwnLabels patch_self '{"metadata":{"labels":{"a":"b"}}}'
 refused OwnFinalizers patch_self '{"metadata":{"finalizers":["a.b/c"]}}'
 refused OwnLabelsInTheOlderVersion self label users.v1alpha2.iam.kubesphere.io $p-self a=b
+
+allowed OwnAnnotationOfAManager patch_user chief $p-chief '{"metadata":{"annotations":{"a":"b"}}}'
+refused OwnPasswordOfAManager patch_user chief $p-chief '{"spec":{"password":"Otherpassw0rd"}}'
+refused OwnFirstLoginOfAManager patch_user chief $p-chief '{"metadata":{"annotations":{"iam.kubesphere.io/uninitialized":"true"}}}'
+refused OwnFirstLoginOfAManagerInTheOlderVersion chief annotate users.v1alpha2.iam.kubesphere.io $p-chief iam.kubesphere.io/uninitialized=true
+allowed FirstLoginOfSomebodyElse patch_user chief $p-plain '{"metadata":{"annotations":{"iam.kubesphere.io/uninitialized":"true"}}}'
+
+allowed LanguageWithAnAPIKey patch_user keyed $p-plain '{"spec":{"lang":"zh"}}'
+allowed EmailWithoutAnAPIKey patch_user manager $p-plain '{"spec":{"email":"kapis-verify@example.com"}}'
+allowed LinkWithoutAnAPIKey patch_user manager $p-plain '{"metadata":{"annotations":{"iam.kubesphere.io/identity-provider.x":"y"},"labels":{"iam.kubesphere.io/origin-uid":"y"}}}'
+refused PasswordWithAnAPIKey patch_user keyed $p-plain '{"spec":{"password":"Otherpassw0rd"}}'
+refused EmailWithAnAPIKey patch_user keyed $p-plain '{"spec":{"email":"kapis-verify-2@example.com"}}'
+refused EmailRemovedWithAnAPIKey patch_user keyed $p-plain '{"spec":{"email":null}}'
+refused LinkWithAnAPIKey patch_user keyed $p-plain '{"metadata":{"annotations":{"iam.kubesphere.io/identity-provider.z":"y"}}}'
+refused LinkRemovedWithAnAPIKey patch_user keyed $p-plain '{"metadata":{"annotations":{"iam.kubesphere.io/identity-provider.x":null}}}'
+refused LinkByALabelWithAnAPIKey patch_user keyed $p-plain '{"metadata":{"labels":{"iam.kubesphere.io/origin-uid":"z"}}}'
+refused FirstLoginWithAnAPIKey patch_user keyed $p-plain '{"metadata":{"annotations":{"iam.kubesphere.io/uninitialized":null}}}'
 
 allowed UserWithHarmlessRole make_as manager "$(user $p-made '"iam.kubesphere.io/globalrole":"platform-regular"' '')"
 refused UserMadeAdmin patch_user manager $p-made '{"metadata":{"annotations":{"iam.kubesphere.io/globalrole":"platform-admin"}}}'

@@ -88,8 +88,16 @@ func TestAPIKeys(t *testing.T) { // U36
 	key.must(t, http.StatusForbidden, http.MethodPut, iamRoutes+"/users/admin/password", `{"currentPassword":"x","password":"Other-1234"}`)
 	other := unique("victim")
 	newUser(t, other)
-	key.must(t, http.StatusForbidden, http.MethodPatch, "/apis/iam.kubesphere.io/v1beta1/users/"+other, `{"spec":{"password":"Other-1234"}}`,
-		"Content-Type: application/merge-patch+json")
+	for _, patch := range []string{
+		`{"spec":{"password":"Other-1234"}}`, `{"spec":{"email":"mine@example.com"}}`, `{"metadata":{"annotations":{"iam.kubesphere.io/uninitialized":"true"}}}`,
+		`{"metadata":{"annotations":{"iam.kubesphere.io/identity-provider.github":"1"}}}`, `{"metadata":{"labels":{"iam.kubesphere.io/origin-uid":"1"}}}`,
+	} {
+		for _, name := range []string{other, "admin"} {
+			if r := key.must(t, http.StatusForbidden, http.MethodPatch, iamAPI+"/users/"+name, patch, asMerge); name == other && !strings.Contains(r.body, "with an API key") {
+				t.Errorf("%s: %s", patch, clip(r.body))
+			}
+		}
+	}
 	newUser(t, unique("stranger")).must(t, http.StatusForbidden, http.MethodGet, keys, nil)
 
 	a.must(t, http.StatusOK, http.MethodDelete, keys+"/"+made.Name, nil)
