@@ -71,9 +71,13 @@ fi
 echo "Applying roles, admission policies, service accounts and the console's OAuth client"
 render config/install "$work/install"
 leave_foreign "$work/install"
-# The configuration is made once; from then on it is its owner's to edit.
-config=$(grep -lx '  name: kubesphere-config' "$work"/install/* || true)
-if [[ -n $config ]] && owned "$work/install" | grep -qF " $config"; then rm "$config"; fi
+# The configuration is made once; from then on it is its owner's to edit. None is made beside the ConfigMap of an older installation, since the Secret
+# would count in its place.
+there=$("${KUBECTL[@]}" -n kubesphere-system get secret/kubesphere-config configmap/kubesphere-config --ignore-not-found -o name)
+if config=$(grep -lx '  name: kubesphere-config' "$work"/install/*) && [[ -n $there ]]; then rm "$config"; fi
+if [[ $there == *configmap/* ]]; then
+  echo "  left as it is: ConfigMap kubesphere-config. Whoever may read ConfigMaps reads the secrets in it: docs/existing.md moves it into a Secret."
+fi
 if namespace=$(grep -lx 'kind: Namespace' "$work"/install/*); then
   apply -f "$namespace" # first: the others are applied in the order of their files' names
   rm "$namespace"

@@ -31,27 +31,30 @@ KUBECTL+=(--kubeconfig "$kubeconfig" --namespace "$namespace")
 umask 077
 mkdir -p "$output"
 
-# fetch CONFIGMAP FOLDER writes each key of a ConfigMap to a file of that name.
+# fetch KIND NAME FOLDER writes each key of a Secret or ConfigMap to a file of that name.
 fetch() {
-  local key keys
-  keys=$("${KUBECTL[@]}" get configmap "$1" --ignore-not-found \
+  local key keys value
+  keys=$("${KUBECTL[@]}" get "$1" "$2" --ignore-not-found \
     -o go-template='{{range $key, $value := .data}}{{$key}}{{"\n"}}{{end}}') ||
-    { echo "local-debug: cannot read ConfigMap $namespace/$1 with $kubeconfig" >&2 && exit 1; }
+    { echo "local-debug: cannot read $1 $namespace/$2 with $kubeconfig" >&2 && exit 1; }
   [[ -n $keys ]] || return 1
-  mkdir -p "$2"
+  mkdir -p "$3"
   while IFS= read -r key; do
-    # A ConfigMap's keys have no slash; dots alone would leave the folder.
+    # A key has no slash; dots alone would leave the folder.
     [[ $key != . && $key != .. ]] || continue
-    "${KUBECTL[@]}" get configmap "$1" -o go-template="{{index .data \"$key\"}}" >"$2/$key"
-    echo "fetched $2/$key"
+    value="index .data \"$key\""
+    [[ $1 != secret ]] || value+=" | base64decode"
+    "${KUBECTL[@]}" get "$1" "$2" -o go-template="{{$value}}" >"$3/$key"
+    echo "fetched $3/$key"
   done <<<"$keys"
 }
 
-fetch kubesphere-config "$output" || {
-  echo "local-debug: there is no ConfigMap kubesphere-config in $namespace; give --namespace, or the right --kubeconfig" >&2
+# As the Deployments have it: the Secret counts, and the ConfigMap where there is none.
+fetch secret kubesphere-config "$output" || fetch configmap kubesphere-config "$output" || {
+  echo "local-debug: there is no Secret or ConfigMap kubesphere-config in $namespace; give --namespace, or the right --kubeconfig" >&2
   exit 1
 }
-fetch ks-router-config "$output/ingress-controller" || true # release 3.0 only
+fetch configmap ks-router-config "$output/ingress-controller" || true # release 3.0 only
 
 cat <<TEXT
 

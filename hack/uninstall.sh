@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Takes away from the cluster of KUBECONFIG what hack/install.sh applied, and nothing else: objects that were there
 # before it stay, and so does what holds data of people. That is the CRDs (users, workspaces and sessions live in
-# them), the workspace system-workspace, the ConfigMap kubesphere-config and the namespace kubesphere-system.
+# them), the workspace system-workspace, the Secret kubesphere-config and the namespace kubesphere-system.
 #
 # PURGE=yes takes these away too, and all users, roles and workspaces with them. Nothing is ever deleted along with its
 # owner: namespaces that belong to a workspace stay.
@@ -38,7 +38,7 @@ mapfile -t found < <(mine "$work/install")
 first=() last=()
 for file in "${found[@]}"; do
   case $(title "$file") in
-  "ConfigMap "* | "Namespace "* | "Workspace "* | "WorkspaceTemplate "*) last+=("$file") ;;
+  "Secret kubesphere-config" | "Namespace "* | "Workspace "* | "WorkspaceTemplate "*) last+=("$file") ;;
   *) first+=("$file") ;;
   esac
 done

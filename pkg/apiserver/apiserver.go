@@ -53,6 +53,10 @@ func New(ctx context.Context, cfg *config.Config, l Listen) (_ *Server, err erro
 	if len(cfg.Ignored) > 0 {
 		klog.InfoS("configured, and not read by this version", "keys", strings.Join(cfg.Ignored, ", "))
 	}
+	if len(cfg.Exposed) > 0 {
+		klog.InfoS("Secrets are in the ConfigMap kubesphere-config, where everybody reads them who may read ConfigMaps; move it into a Secret, "+
+			"and change them (docs/existing.md)", "keys", strings.Join(cfg.Exposed, ", "))
+	}
 	kubernetes, err := kube.Reach(ctx, cluster)
 	if err != nil {
 		return nil, err

@@ -34,6 +34,8 @@ type Config struct {
 
 	// Ignored are the keys that the file or the environment has and that nothing reads yet, sorted.
 	Ignored []string `json:"-"`
+	// Exposed are the keys of the file that hold secrets, sorted, where the file is that of a ConfigMap: whoever may read ConfigMaps reads them.
+	Exposed []string `json:"-"`
 
 	// Sections of an installation's file that this program does not read. They stand here so that
 	// such a file loads, and each of them that is set is listed in Ignored.

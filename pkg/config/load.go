@@ -25,6 +25,8 @@ const (
 
 // Load reads the configuration from path: a file, or a folder that has kubesphere.yaml. An empty
 // path means /etc/kubesphere, then the working folder, and the defaults where neither has the file.
+// A folder without the file may have it as configmap/kubesphere.yaml: so the Deployments mount the
+// Secret kubesphere-config, and the ConfigMap of that name for installations that have no such Secret.
 // Variables KUBESPHERE_<PATH> override keys, in the file or not: KUBESPHERE_AUTHENTICATION_ISSUER_URL.
 // The error names the file and the key.
 func Load(path string) (*Config, error) {
@@ -36,47 +38,51 @@ func Load(path string) (*Config, error) {
 	if err != nil {
 		return nil, fmt.Errorf("configuration %s: %w", file, err)
 	}
+	if filepath.Base(filepath.Dir(file)) == configMapFolder {
+		if c.Exposed, err = secretKeys(raw); err != nil {
+			return nil, fmt.Errorf("configuration %s: %w", file, err)
+		}
+	}
 	return c, nil
 }
 
+// read returns the first of the files that may have the configuration. Only one that is not there makes way for the next.
 func read(path string) (file string, raw []byte, err error) {
-	candidates := []string{filepath.Join("/etc/kubesphere", fileName), fileName}
+	candidates := append(inFolder("/etc/kubesphere"), inFolder("")...)
 	if path != "" {
 		candidates = []string{path}
 		if st, err := os.Stat(path); err == nil && st.IsDir() {
-			candidates = []string{filepath.Join(path, fileName)}
+			candidates = inFolder(path)
 		}
 	}
+	var none error
 	for _, f := range candidates {
 		raw, err = os.ReadFile(f)
 		switch {
 		case err == nil:
 			return f, raw, nil
-		case path != "" || !errors.Is(err, fs.ErrNotExist):
+		case !errors.Is(err, fs.ErrNotExist):
 			return "", nil, fmt.Errorf("read configuration: %w", err)
+		case none == nil:
+			none = err
 		}
 	}
+	if path != "" {
+		return "", nil, fmt.Errorf("read configuration: %w", none)
+	}
 	return "(none)", nil, nil
+}
+
+// inFolder returns where a folder may have the file, the Secret's before the ConfigMap's.
+func inFolder(folder string) []string {
+	return []string{filepath.Join(folder, fileName), filepath.Join(folder, configMapFolder, fileName)}
 }
 
 // Parse makes a configuration of a file's text and of environment variables ("NAME=value"), with
 // the defaults filled in, and checked.
 func Parse(raw []byte, environ []string) (*Config, error) {
-	doc := map[string]any{}
-	b, err := yaml.YAMLToJSONStrict(raw)
+	doc, err := document(raw)
 	if err != nil {
-		return nil, errors.New(strings.Join(strings.Fields(err.Error()), " ")) // on one line
-	}
-	if err := json.Unmarshal(b, &doc); err != nil {
-		return nil, errors.New("is not a map of sections")
-	}
-	if doc == nil {
-		doc = map[string]any{}
-	}
-	if err := modernize(doc); err != nil {
-		return nil, err
-	}
-	if err := modernizeRedis(doc); err != nil {
 		return nil, err
 	}
 	schema := fields(reflect.TypeFor[Config]())
@@ -100,6 +106,25 @@ func Parse(raw []byte, environ []string) (*Config, error) {
 	slices.Sort(ignored)
 	c.Ignored = slices.Compact(ignored)
 	return c, c.Validate()
+}
+
+// document is a file's text with the names of today.
+func document(raw []byte) (map[string]any, error) {
+	doc := map[string]any{}
+	b, err := yaml.YAMLToJSONStrict(raw)
+	if err != nil {
+		return nil, errors.New(strings.Join(strings.Fields(err.Error()), " ")) // on one line
+	}
+	if err := json.Unmarshal(b, &doc); err != nil {
+		return nil, errors.New("is not a map of sections")
+	}
+	if doc == nil {
+		doc = map[string]any{}
+	}
+	if err := modernize(doc); err != nil {
+		return nil, err
+	}
+	return doc, modernizeRedis(doc)
 }
 
 func decode(doc map[string]any, c *Config) error {

@@ -250,14 +250,22 @@ func TestAnInstallationOfTheChartIsServedUnchanged(t *testing.T) {
 	first := loginAt(t, i.URL, "admin", chartPassword)
 
 	t.Run("its configuration is read", func(t *testing.T) {
-		file := filepath.Join(t.TempDir(), "kubesphere.yaml")
+		folder := t.TempDir() // as the Deployment mounts it
 		text := i.kubectl(t, "", "-n", "kubesphere-system", "get", "configmap", "kubesphere-config", "-o", `jsonpath={.data.kubesphere\.yaml}`)
-		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
+		err := os.Mkdir(filepath.Join(folder, "configmap"), 0o700)
+		if err == nil {
+			err = os.WriteFile(filepath.Join(folder, "configmap", "kubesphere.yaml"), []byte(text), 0o600)
 		}
-		r, err := i.Replica(t.Context(), "--config", file)
 		if err != nil {
 			t.Fatal(err)
+		}
+		var log printed
+		r, err := i.LoggedReplica(t.Context(), &log, "--config", folder)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if said := log.String(); !strings.Contains(said, `keys="authentication.issuer.jwtSecret"`) || strings.Contains(said, "pT4kZs1w") {
+			t.Errorf("what of it is a secret is not said, or the secret is: %s", said)
 		}
 		loginAt(t, r.URL, "admin", chartPassword).must(t, http.StatusOK, http.MethodGet, iamRoute+"/users/admin", nil)
 		if err := r.Stop(); err != nil {
