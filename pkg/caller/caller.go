@@ -5,10 +5,12 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"net/url"
+	"slices"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -32,7 +34,8 @@ type Client struct {
 type Order struct {
 	// Method is GET, POST, PUT, PATCH or DELETE; Path is canonical, such as /api/v1/namespaces/a.
 	Method, Path string
-	Query        url.Values
+	// Query are the parameters. A DELETE has them or a Body, as Deletion makes it: one that is not read may be the one that says dryRun.
+	Query url.Values
 	// Type is the media type of Body; empty means application/json.
 	Type string
 	Body []byte
@@ -40,6 +43,19 @@ type Order struct {
 	// a workspace is the right to write the binding that it consists of. Then nobody is asked again here, kube-apiserver decides by the synthetic
 	// group of that right, and whoever sets it has made sure that the order does just what was authorized.
 	Implied bool
+}
+
+// Deletion is the order to delete what is at a path. Of query, dryRun counts, beside what options say: kube-apiserver reads the
+// query of a deletion only where there is no body.
+func Deletion(path string, options metav1.DeleteOptions, query url.Values) (Order, error) {
+	o := Order{Method: http.MethodDelete, Path: path}
+	options.TypeMeta = metav1.TypeMeta{Kind: "DeleteOptions", APIVersion: "v1"}
+	options.DryRun = append(slices.Clone(options.DryRun), query["dryRun"]...)
+	var err error
+	if o.Body, err = json.Marshal(options); err != nil {
+		return o, o.failure(err)
+	}
+	return o, nil
 }
 
 // Get returns the object at a path.
@@ -79,6 +95,9 @@ func (c Client) Do(ctx context.Context, o Order) ([]byte, error) {
 }
 
 func (o Order) request(ctx context.Context) (*http.Request, error) {
+	if o.Method == http.MethodDelete && len(o.Body) > 0 && len(o.Query) > 0 {
+		return nil, o.failure(errors.New("the query of a deletion with a body would not be read"))
+	}
 	r, err := http.NewRequestWithContext(ctx, o.Method, "/", bytes.NewReader(o.Body))
 	if err != nil {
 		return nil, o.failure(err)

@@ -5,10 +5,12 @@ import (
 	"errors"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"strings"
 	"testing"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/authentication/user"
 
@@ -99,5 +101,22 @@ func TestWhatKubeAPIServerRefusesIsRefusedInItsWords(t *testing.T) {
 		if _, err := (Client{authz.Func(onlyGet), c.kube}).Get(inARequest(t, "ann"), secretPath); !c.ok(err) {
 			t.Errorf("%s: %v", name, err)
 		}
+	}
+}
+
+// kube-apiserver reads the query of a deletion only where there is no body: a dryRun there would be a deletion in earnest.
+func TestADeletionSaysAllInItsBody(t *testing.T) {
+	options := metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions("u")}
+	o, err := Deletion(secretPath, options, url.Values{"dryRun": {"All"}, "fieldManager": {"x"}})
+	const want = `{"kind":"DeleteOptions","apiVersion":"v1","preconditions":{"uid":"u"},"dryRun":["All"]}`
+	if err != nil || o.Method != http.MethodDelete || o.Path != secretPath || string(o.Body) != want || o.Query != nil || options.DryRun != nil {
+		t.Errorf("%+v, %v", o, err)
+	}
+	a := Client{authz.Func(func(context.Context, user.Info, *request.Info) (authz.Decision, error) {
+		return authz.Decision{Allowed: true}, nil
+	}), answers(func(http.ResponseWriter, *http.Request) { t.Error("kube-apiserver was asked") })}
+	o.Query = url.Values{"dryRun": {"All"}}
+	if _, err := a.Do(inARequest(t, "ann"), o); err == nil || !strings.Contains(err.Error(), "would not be read") {
+		t.Errorf("%v", err)
 	}
 }

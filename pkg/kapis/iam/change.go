@@ -12,6 +12,8 @@ import (
 
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"kapis.dev/ks-apiserver/pkg/admission"
@@ -28,8 +30,10 @@ const attempts = 5
 // sent: each write depends on the version that was seen.
 type change struct {
 	*level
-	at    authz.Place
-	user  string
+	at   authz.Place
+	user string
+	// query are the parameters that every write has.
+	query url.Values
 	steps []step
 }
 
@@ -42,7 +46,7 @@ type step struct {
 // plan says what has to be written so that a user has the role at a place and no other there; an empty role stands for none. What he has by a
 // group stays. The new binding is made before the old ones go, so that nobody is without for a moment.
 func (h *V1beta1) plan(ctx context.Context, l *level, at authz.Place, username, role string, query url.Values) (*change, error) {
-	c := &change{level: l, at: at, user: username}
+	c := &change{level: l, at: at, user: username, query: query}
 	snap, err := h.Caches.Snapshot(ctx, resourceOf(l.bindings))
 	if err != nil {
 		return nil, err
@@ -55,7 +59,7 @@ func (h *V1beta1) plan(ctx context.Context, l *level, at authz.Place, username, 
 		case !has && g.Role.Name == role:
 			has = true
 		default:
-			s, err := c.without(ctx, r.JSON, query)
+			s, err := c.without(ctx, r.JSON)
 			if err != nil {
 				return nil, err
 			}
@@ -69,7 +73,7 @@ func (h *V1beta1) plan(ctx context.Context, l *level, at authz.Place, username, 
 	if _, taken := snap.Get(at.Namespace, name); taken {
 		name = distinctName(username, role)
 	}
-	s, err := c.with(ctx, name, role, query)
+	s, err := c.with(ctx, name, role)
 	if err != nil {
 		return nil, err
 	}
@@ -78,24 +82,24 @@ func (h *V1beta1) plan(ctx context.Context, l *level, at authz.Place, username, 
 }
 
 // with is the write of a new binding.
-func (c *change) with(ctx context.Context, name, role string, query url.Values) (step, error) {
+func (c *change) with(ctx context.Context, name, role string) (step, error) {
 	raw, err := c.binding(c.at, name, c.user, role)
 	if err != nil {
 		return step{}, err
 	}
 	return step{
 		write: admission.Write{By: request.UserFrom(ctx), Verb: "create", GVR: resourceOf(c.bindings), Namespace: c.at.Namespace, Name: name, Object: raw},
-		order: caller.Order{Method: http.MethodPost, Path: pathOf(c.bindings, c.at.Namespace), Query: query, Body: raw, Implied: true},
+		order: caller.Order{Method: http.MethodPost, Path: pathOf(c.bindings, c.at.Namespace), Query: c.query, Body: raw, Implied: true},
 	}, nil
 }
 
 // without is the write that takes the user out of a binding, which goes when it names nobody else.
-func (c *change) without(ctx context.Context, binding string, query url.Values) (step, error) {
+func (c *change) without(ctx context.Context, binding string) (step, error) {
 	name := rawjson.GetText(binding, "metadata", "name")
 	s := step{
 		write: admission.Write{By: request.UserFrom(ctx), Verb: "delete", GVR: resourceOf(c.bindings), Namespace: c.at.Namespace, Name: name, Old: []byte(binding)},
-		order: caller.Order{Method: http.MethodDelete, Path: pathOf(c.bindings, c.at.Namespace) + "/" + name, Query: query, Implied: true},
 	}
+	path := pathOf(c.bindings, c.at.Namespace) + "/" + name
 	object := map[string]json.RawMessage{}
 	var subjects []rbacv1.Subject
 	err := json.Unmarshal([]byte(binding), &object)
@@ -112,9 +116,9 @@ func (c *change) without(ctx context.Context, binding string, query url.Values) 
 		}
 	}
 	if len(rest) == 0 {
-		s.order.Body, err = json.Marshal(map[string]any{"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": map[string]string{
-			"uid": rawjson.GetText(binding, "metadata", "uid"), "resourceVersion": rawjson.GetText(binding, "metadata", "resourceVersion"),
-		}})
+		uid, version := types.UID(rawjson.GetText(binding, "metadata", "uid")), rawjson.GetText(binding, "metadata", "resourceVersion")
+		s.order, err = caller.Deletion(path, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &uid, ResourceVersion: &version}}, c.query)
+		s.order.Implied = true
 		return s, err
 	}
 	if object["subjects"], err = json.Marshal(rest); err != nil {
@@ -122,7 +126,7 @@ func (c *change) without(ctx context.Context, binding string, query url.Values) 
 	}
 	raw, err := json.Marshal(object)
 	s.write.Verb, s.write.Object = "update", raw
-	s.order.Method, s.order.Body = http.MethodPut, raw
+	s.order = caller.Order{Method: http.MethodPut, Path: path, Query: c.query, Body: raw, Implied: true}
 	return s, err
 }
 
@@ -144,7 +148,7 @@ func (h *V1beta1) apply(ctx context.Context, c *change) error {
 		if err != nil {
 			return err
 		}
-		if v := rawjson.GetText(string(out), "metadata", "resourceVersion"); v != "" && len(c.steps[i].order.Query) == 0 {
+		if v := rawjson.GetText(string(out), "metadata", "resourceVersion"); v != "" && len(c.query["dryRun"]) == 0 {
 			version = v
 		}
 	}
@@ -173,7 +177,7 @@ func (h *V1beta1) send(ctx context.Context, c *change, s step) ([]byte, error) {
 		if err != nil {
 			return nil, err
 		}
-		if s, err = c.without(ctx, string(now), s.order.Query); err != nil {
+		if s, err = c.without(ctx, string(now)); err != nil {
 			return nil, err
 		}
 		if err := h.Guard.Check(ctx, &s.write); err != nil {

@@ -146,8 +146,8 @@ func (h *V1beta1) removeMember(l *level) web.Handler {
 		if err != nil {
 			return nil, err
 		}
-		if len(options.DryRun) > 0 {
-			query["dryRun"] = options.DryRun
+		if len(options.DryRun) > 0 { // some of the writes may be no deletion
+			query["dryRun"] = append(query["dryRun"], options.DryRun...)
 		}
 		if h.roleAt(name, at, "") == "" {
 			return nil, notMember(name, at.String())

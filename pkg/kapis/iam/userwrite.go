@@ -315,15 +315,15 @@ func (h *V1beta1) deleteUser(r *restful.Request) (any, error) {
 	if err := h.Guard.Check(ctx, &admission.Write{By: request.UserFrom(ctx), Verb: "delete", GVR: resourceOf("users"), Name: e.user.Name}); err != nil {
 		return nil, err
 	}
-	options.TypeMeta = metav1.TypeMeta{Kind: "DeleteOptions", APIVersion: "v1"}
 	if options.Preconditions == nil {
 		options.Preconditions = metav1.NewUIDPreconditions(e.user.UID)
 	}
-	body, err := json.Marshal(options)
+	order, err := caller.Deletion(usersPath+"/"+e.user.Name, *options, e.query)
 	if err != nil {
-		return nil, fmt.Errorf("delete a user: %w", err)
+		return nil, err
 	}
-	if _, err := h.asCaller().Do(ctx, caller.Order{Method: http.MethodDelete, Path: usersPath + "/" + e.user.Name, Query: e.query, Body: body, Implied: true}); err != nil {
+	order.Implied = true
+	if _, err := h.asCaller().Do(ctx, order); err != nil {
 		return nil, err
 	}
 	return done(), nil

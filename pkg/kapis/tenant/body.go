@@ -7,6 +7,7 @@ import (
 	"mime"
 	"net/http"
 	"net/url"
+	"strconv"
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -115,7 +116,7 @@ func readPatch(r *http.Request) (body []byte, mediaType string, err error) {
 // Parameters that are passed on to kube-apiserver.
 var (
 	writeParams  = []string{"dryRun", "fieldManager", "fieldValidation"}
-	deleteParams = []string{"dryRun", "gracePeriodSeconds"}
+	deleteParams = []string{"dryRun", "gracePeriodSeconds", "propagationPolicy"}
 )
 
 // passed returns the parameters of a write that are known. One that is known but for the case of its letters is refused: a dryrun that
@@ -134,7 +135,7 @@ func passed(r *http.Request, known []string) (url.Values, error) {
 	return out, nil
 }
 
-// readDeletion reads the options of a deletion, which need not be there, and the policy that the query may name.
+// readDeletion reads the options of a deletion, which need not be there, and those of the query, which kube-apiserver would not read beside a body.
 func readDeletion(r *http.Request) (*metav1.DeleteOptions, error) {
 	raw, err := readBody(r)
 	if err != nil {
@@ -150,7 +151,19 @@ func readDeletion(r *http.Request) (*metav1.DeleteOptions, error) {
 		return nil, badRequest("the body of a deletion must be DeleteOptions, it is a %.100q", d.Kind)
 	}
 	d.TypeMeta = metav1.TypeMeta{}
-	if policy := metav1.DeletionPropagation(r.URL.Query().Get("propagationPolicy")); policy != "" {
+	q, err := passed(r, deleteParams)
+	if err != nil {
+		return nil, err
+	}
+	d.DryRun = append(d.DryRun, q["dryRun"]...)
+	if said := q.Get("gracePeriodSeconds"); said != "" {
+		seconds, err := strconv.ParseInt(said, 10, 64)
+		if err != nil || d.GracePeriodSeconds != nil && *d.GracePeriodSeconds != seconds {
+			return nil, badRequest("gracePeriodSeconds must be one number, in the query or in the body")
+		}
+		d.GracePeriodSeconds = &seconds
+	}
+	if policy := metav1.DeletionPropagation(q.Get("propagationPolicy")); policy != "" {
 		if d.PropagationPolicy != nil && *d.PropagationPolicy != policy {
 			return nil, badRequest("propagationPolicy is one thing in the query and another in the body: say it once")
 		}

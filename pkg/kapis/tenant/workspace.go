@@ -120,7 +120,7 @@ func (h *Handler) deleteTemplate(r *restful.Request) (any, error) {
 	policy := string(*d.PropagationPolicy)
 	background := metav1.DeletePropagationBackground
 	d.PropagationPolicy = &background
-	return t.remove(r, d, func(ctx context.Context, now *unstructured.Unstructured, q url.Values) error {
+	return t.remove(r, d, func(ctx context.Context, now *unstructured.Unstructured) error {
 		if now.GetAnnotations()[tenantv1beta1.AnnotationDeletionPropagation] == policy {
 			return nil
 		}
@@ -131,8 +131,8 @@ func (h *Handler) deleteTemplate(r *restful.Request) (any, error) {
 			return fmt.Errorf("encode how a workspace is deleted: %w", err)
 		}
 		dry := url.Values{}
-		if v := append(append([]string(nil), d.DryRun...), q["dryRun"]...); len(v) > 0 {
-			dry["dryRun"] = v
+		if len(d.DryRun) > 0 {
+			dry["dryRun"] = d.DryRun
 		}
 		_, err = t.do(ctx, caller.Order{Method: http.MethodPatch, Path: t.path(t.name), Query: dry, Type: typeMergePatch, Body: body})
 		return err

@@ -213,11 +213,7 @@ func bind(patch []byte, mediaType, version string) ([]byte, error) {
 }
 
 // remove deletes the object that was looked at, and no other of its name. before, where it is not nil, is done ahead.
-func (t *target) remove(r *restful.Request, d *metav1.DeleteOptions, before func(ctx context.Context, now *unstructured.Unstructured, q url.Values) error) (any, error) {
-	q, err := passed(r.Request, deleteParams)
-	if err != nil {
-		return nil, err
-	}
+func (t *target) remove(r *restful.Request, d *metav1.DeleteOptions, before func(ctx context.Context, now *unstructured.Unstructured) error) (any, error) {
 	ctx := r.Request.Context()
 	now, err := t.look(ctx)
 	if err != nil {
@@ -231,7 +227,7 @@ func (t *target) remove(r *restful.Request, d *metav1.DeleteOptions, before func
 		return nil, apierrors.NewConflict(t.gvr.GroupResource(), t.name, errChanged)
 	}
 	if before != nil {
-		if err := before(ctx, now, q); err != nil {
+		if err := before(ctx, now); err != nil {
 			return nil, err
 		}
 	}
@@ -239,13 +235,12 @@ func (t *target) remove(r *restful.Request, d *metav1.DeleteOptions, before func
 	if before == nil {
 		d.Preconditions.ResourceVersion = &version
 	}
-	d.DryRun = append(d.DryRun, q["dryRun"]...)
-	q.Del("dryRun") // kube-apiserver reads the query only where there is no body
-	body, err := stdjson.Marshal(d)
+	order, err := caller.Deletion(t.path(t.name), *d, nil)
 	if err != nil {
-		return nil, fmt.Errorf("encode the options of a deletion: %w", err)
+		return nil, err
 	}
-	if _, err := t.AsCaller.Do(ctx, caller.Order{Method: http.MethodDelete, Path: t.path(t.name), Query: q, Body: body, Implied: t.implied}); err != nil {
+	order.Implied = t.implied
+	if _, err := t.AsCaller.Do(ctx, order); err != nil {
 		return nil, err
 	}
 	return message{"success"}, nil

@@ -174,6 +174,9 @@ func TestDeletingAWorkspaceSaysWhatBecomesOfItsNamespaces(t *testing.T) {
 	w.must(http.StatusConflict, "owner", http.MethodDelete, "/workspaces/a", `{"preconditions":{"uid":"another"}}`)
 	w.must(http.StatusForbidden, "owner", http.MethodDelete, "/workspaces/b", options)
 	w.must(http.StatusForbidden, "owner", http.MethodDelete, "/workspacetemplates/system", "") // it is protected
+	w.must(http.StatusBadRequest, "owner", http.MethodDelete, "/workspaces/a?gracePeriodSeconds=1", `{"gracePeriodSeconds":2}`)
+	w.must(http.StatusBadRequest, "owner", http.MethodDelete, "/workspaces/a?gracePeriodSeconds=soon", "")
+	w.must(http.StatusBadRequest, "owner", http.MethodDelete, "/workspaces/a?propagationpolicy=Orphan", "")
 	w.must(http.StatusOK, "owner", http.MethodDelete, "/workspaces/a?dryRun=All", options)
 	if len(w.kube.sent) != 0 || w.kube.objects[templates+"/a"] == nil {
 		t.Fatalf("sent %v", w.kube.sent)
