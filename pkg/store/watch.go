@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -93,8 +94,22 @@ func (w *Watch) Close() {
 // write or an older answer. It waits for a moment (VersionWait); the error is then a 504. The version is to be
 // one of the kind: what changes elsewhere is not seen here before the next bookmark.
 func (s *Store) SnapshotAt(ctx context.Context, gvr schema.GroupVersionResource, version string) (*Snapshot, error) {
+	return s.snapshotOnce(ctx, gvr, at(version))
+}
+
+// SnapshotWithout is Snapshot, but for one that has not the object of a UID any more, or another of its name: what kube-apiserver answers to
+// a deletion has no resource version that SnapshotAt could wait for. It waits and fails as that does.
+func (s *Store) SnapshotWithout(ctx context.Context, gvr schema.GroupVersionResource, namespace, name, uid string) (*Snapshot, error) {
+	return s.snapshotOnce(ctx, gvr, goal{"the deletion of " + strings.TrimPrefix(namespace+"/"+name, "/"), func(snap *Snapshot) bool {
+		r, ok := snap.Get(namespace, name)
+		return !ok || r.UID != uid
+	}})
+}
+
+// snapshotOnce returns the first snapshot of a kind that has come to a goal.
+func (s *Store) snapshotOnce(ctx context.Context, gvr schema.GroupVersionResource, g goal) (*Snapshot, error) {
 	snap, err := s.Snapshot(ctx, gvr)
-	if err != nil || snap.Reaches(version) {
+	if err != nil || g.reached(snap) {
 		return snap, err
 	}
 	w, err := s.Watch(ctx, gvr)
@@ -102,7 +117,18 @@ func (s *Store) SnapshotAt(ctx context.Context, gvr schema.GroupVersionResource,
 		return nil, err
 	}
 	defer w.Close()
-	return s.reach(ctx, w, version)
+	return s.reach(ctx, w, g)
+}
+
+// goal is what is waited for; what is its name in an error.
+type goal struct {
+	what    string
+	reached func(*Snapshot) bool
+}
+
+// at is the goal to reach a version.
+func at(version string) goal {
+	return goal{fmt.Sprintf("resource version %q", version), func(snap *Snapshot) bool { return snap.Reaches(version) }}
 }
 
 // SnapshotInAt is SnapshotAt for SnapshotIn.
@@ -116,15 +142,15 @@ func (s *Store) SnapshotInAt(ctx context.Context, gvr schema.GroupVersionResourc
 		return nil, err
 	}
 	defer w.Close()
-	return s.reach(ctx, w, version)
+	return s.reach(ctx, w, at(version))
 }
 
-// reach waits until a watch has reached a version.
-func (s *Store) reach(ctx context.Context, w *Watch, version string) (*Snapshot, error) {
+// reach waits until a watch has come to a goal.
+func (s *Store) reach(ctx context.Context, w *Watch, g goal) (*Snapshot, error) {
 	bounded, cancel := context.WithTimeout(ctx, s.options.VersionWait)
 	defer cancel()
 	for snap := w.Snapshot(); ; {
-		if snap.Reaches(version) {
+		if g.reached(snap) {
 			return snap, nil
 		}
 		var err error
@@ -138,15 +164,15 @@ func (s *Store) reach(ctx context.Context, w *Watch, version string) (*Snapshot,
 		case errors.Is(err, ErrGone):
 			return nil, unavailable(gvr.GroupResource(), ErrGone.Error())
 		}
-		return nil, behind(gvr.GroupResource(), version, w.Snapshot().ResourceVersion())
+		return nil, behind(gvr.GroupResource(), g.what, w.Snapshot().ResourceVersion())
 	}
 }
 
 // behind is a 504 that says so, in the form in which clients of Kubernetes know it.
-func behind(gr schema.GroupResource, want, have string) error {
+func behind(gr schema.GroupResource, what, have string) error {
 	return &apierrors.StatusError{ErrStatus: metav1.Status{
 		Status: metav1.StatusFailure, Code: http.StatusGatewayTimeout, Reason: metav1.StatusReasonTimeout,
-		Message: fmt.Sprintf("the cache of %s has not reached resource version %q yet: it is at %s", gr, want, have),
+		Message: fmt.Sprintf("the cache of %s has not reached %s yet: it is at %s", gr, what, have),
 		Details: &metav1.StatusDetails{
 			Group: gr.Group, Kind: gr.Resource, RetryAfterSeconds: 1,
 			Causes: []metav1.StatusCause{{Type: metav1.CauseTypeResourceVersionTooLarge, Message: "Too large resource version"}},

@@ -184,6 +184,45 @@ func TestSnapshotAtWaitsForAVersion(t *testing.T) {
 	}
 }
 
+func TestSnapshotWithoutWaitsForADeletion(t *testing.T) {
+	srv := newServer(t)
+	srv.put(podsPath, testPod("a", "one"))
+	srv.put(podsPath, testPod("a", "two"))
+	st := newStore(t, srv, func(o *Options) { o.VersionWait = 30 * time.Second })
+	first, err := st.Snapshot(bounded(t), podsGVR)
+	if err != nil {
+		t.Fatal(err)
+	}
+	one, ok := first.Get("a", "one")
+	if !ok {
+		t.Fatal("nothing is there")
+	}
+	for _, c := range []struct{ name, uid string }{{"none", one.UID}, {"one", "of one before it"}} {
+		if s, err := st.SnapshotWithout(bounded(t), podsGVR, "a", c.name, c.uid); err != nil || s.Len() != 2 {
+			t.Errorf("%+v: %v", c, err)
+		}
+	}
+	got := make(chan *Snapshot, 1)
+	go func() {
+		s, err := st.SnapshotWithout(bounded(t), podsGVR, "a", "one", one.UID)
+		if err != nil {
+			t.Error(err)
+		}
+		got <- s
+	}()
+	eventually(t, "somebody waits", func() bool { c, ok := st.cache(podsGVR); return ok && c.watchers.Load() > 0 })
+	srv.remove(podsPath, "a/one")
+	if s := <-got; s == nil || s.Len() != 1 {
+		t.Error("the snapshot has what was deleted")
+	}
+	st.options.VersionWait = 50 * time.Millisecond
+	two, _ := first.Get("a", "two")
+	if _, err := st.SnapshotWithout(bounded(t), podsGVR, "a", "two", two.UID); apierrors.ReasonForError(err) != metav1.StatusReasonTimeout ||
+		!strings.Contains(err.Error(), "the deletion of a/two") {
+		t.Errorf("not deleted: %v", err)
+	}
+}
+
 func TestSnapshotAtSaysWhyItEnds(t *testing.T) {
 	v1 := schema.GroupVersion{Version: "v1"}
 	d := &discovered{kinds: map[schema.GroupVersion][]metav1.APIResource{v1: {{Name: "pods", Kind: "Pod"}}}}

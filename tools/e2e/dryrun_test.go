@@ -79,5 +79,8 @@ func TestARehearsedDeletionLeavesEverythingAsItWas(t *testing.T) {
 	}
 
 	a.must(t, http.StatusOK, http.MethodDelete, inNamespace+"/"+name, nil)
+	if err := a.showsMembers(inNamespace, "role")(t.Context()); err != nil { // at once: a deletion is answered when this server has seen it
+		t.Error(err)
+	}
 	a.must(t, http.StatusOK, http.MethodDelete, users+"/"+name, nil)
 }

@@ -143,30 +143,45 @@ func (h *V1beta1) check(ctx context.Context, c *change) error {
 // apply sends the writes of a change, and waits until this replica's caches have seen what they brought: so that who asks next sees it.
 func (h *V1beta1) apply(ctx context.Context, c *change) error {
 	version := ""
-	for i := range c.steps {
-		out, err := h.send(ctx, c, c.steps[i])
+	var gone []*admission.Write
+	for _, s := range c.steps {
+		out, err := h.send(ctx, c, &s)
 		if err != nil {
 			return err
 		}
-		if v := rawjson.GetText(string(out), "metadata", "resourceVersion"); v != "" && len(c.query["dryRun"]) == 0 {
+		if v := rawjson.GetText(string(out), "metadata", "resourceVersion"); v != "" {
 			version = v
+		} else { // there is none in the answer to a deletion
+			gone = append(gone, &s.write)
 		}
 	}
+	if len(c.query["dryRun"]) > 0 {
+		return nil
+	}
+	// A cache that lags is no failure of the write.
 	if version != "" {
-		_, _ = h.Caches.SnapshotAt(ctx, resourceOf(c.bindings), version) // a cache that lags is no failure of the write
+		if _, err := h.Caches.SnapshotAt(ctx, resourceOf(c.bindings), version); err != nil {
+			return nil //nolint:nilerr // see above
+		}
+	}
+	for _, w := range gone {
+		if _, err := h.Caches.SnapshotWithout(ctx, w.GVR, w.Namespace, w.Name, rawjson.GetText(string(w.Old), "metadata", "uid")); err != nil {
+			return nil //nolint:nilerr // see above
+		}
 	}
 	return nil
 }
 
-// send sends one write. A binding that somebody else has changed since it was seen is looked at again.
-func (h *V1beta1) send(ctx context.Context, c *change, s step) ([]byte, error) {
+// send sends one write. A binding that somebody else has changed since it was seen is looked at again: s becomes what was sent. The answer is
+// empty where somebody else took it away.
+func (h *V1beta1) send(ctx context.Context, c *change, s *step) ([]byte, error) {
 	for attempt := 1; ; attempt++ {
 		out, err := h.asCaller().Do(ctx, s.order)
 		switch {
 		case s.write.Verb == "create":
 			return out, err
 		case apierrors.IsNotFound(err):
-			return nil, nil // somebody else took it away
+			return nil, nil
 		case !apierrors.IsConflict(err) || attempt == attempts:
 			return out, err
 		}
@@ -177,7 +192,7 @@ func (h *V1beta1) send(ctx context.Context, c *change, s step) ([]byte, error) {
 		if err != nil {
 			return nil, err
 		}
-		if s, err = c.without(ctx, string(now)); err != nil {
+		if *s, err = c.without(ctx, string(now)); err != nil {
 			return nil, err
 		}
 		if err := h.Guard.Check(ctx, &s.write); err != nil {

@@ -409,6 +409,39 @@ func TestADryRunIsDryInEveryWrite(t *testing.T) {
 	})
 }
 
+// Who asks next sees what was written; of a deletion, kube-apiserver tells no version that could be waited for.
+func TestAWriteIsWaitedFor(t *testing.T) {
+	carols := iamPath + "namespaces/proj/rolebindings/carol-viewer"
+	anew := func(w *world, code int) {
+		w.fails["DELETE "+carols] = []int{409, code}
+		w.live[carols] = `{"metadata":{"name":"carol-viewer","namespace":"proj","uid":"anew","resourceVersion":"7"},"subjects":[{"kind":"User","name":"carol"}]}`
+	}
+	for name, c := range map[string]struct {
+		prepare            func(w *world)
+		method, path, body string
+		want               []string
+	}{
+		"ADeletion":            {nil, http.MethodDelete, inProj + "/carol", "", []string{"rolebindings without proj/carol-viewer uid-carol-viewer"}},
+		"ADeletionDoneAgain":   {func(w *world) { anew(w, 404) }, http.MethodDelete, inProj + "/carol", "", []string{"rolebindings without proj/carol-viewer anew"}},
+		"SomebodyElsesToo":     {func(w *world) { w.fails["DELETE "+carols] = []int{404} }, http.MethodDelete, inProj + "/carol", "", []string{"rolebindings without proj/carol-viewer uid-carol-viewer"}},
+		"AChangeAndADeletion":  {nil, http.MethodDelete, inDemo + "/carol", "", []string{"workspacerolebindings at 5", "workspacerolebindings without /carol-demo-admin uid-carol-demo-admin"}},
+		"NotWhatWasRehearsed":  {nil, http.MethodDelete, inDemo + "/carol?dryRun=All", "", nil},
+		"NotWhatWasNotWritten": {func(w *world) { w.fails["DELETE "+carols] = []int{403} }, http.MethodDelete, inProj + "/carol", "", nil},
+		"WhoeverManagesFields": {nil, http.MethodDelete, inDemo + "/dora?fieldManager=x", "", []string{"workspacerolebindings at 5"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := village(t)
+			if c.prepare != nil {
+				c.prepare(w)
+			}
+			w.do(as("bob"), c.method, c.path, c.body)
+			if !slices.Equal(w.waited, c.want) {
+				t.Errorf("waited for %q, want %q", w.waited, c.want)
+			}
+		})
+	}
+}
+
 // apart is staffed where the status of users is a sub-resource.
 func apart(t *testing.T) *world {
 	w := staffed(t)

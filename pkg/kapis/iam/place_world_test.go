@@ -1,12 +1,14 @@
 package iam
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"strings"
 	"testing"
 
 	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/authentication/user"
 
 	"kapis.dev/ks-apiserver/pkg/authz"
@@ -159,8 +161,24 @@ func (w *world) within(o objects) *world {
 		w.users.Set(&store.Object{Name: name, Raw: raw})
 	}
 	caches := kapistest.NewAccounts(w.t, o)
-	w.h.Rights, w.h.Caches, w.h.Resources = x, caches, resource.New(caches, resource.Options{})
+	w.h.Rights, w.h.Caches, w.h.Resources = x, waits{caches, w}, resource.New(caches, resource.Options{})
 	return w
+}
+
+// waits are caches that never change, and note what is waited for.
+type waits struct {
+	Caches
+	w *world
+}
+
+func (c waits) SnapshotAt(ctx context.Context, gvr schema.GroupVersionResource, version string) (*store.Snapshot, error) {
+	c.w.waited = append(c.w.waited, gvr.Resource+" at "+version)
+	return c.Snapshot(ctx, gvr)
+}
+
+func (c waits) SnapshotWithout(ctx context.Context, gvr schema.GroupVersionResource, namespace, name, uid string) (*store.Snapshot, error) {
+	c.w.waited = append(c.w.waited, fmt.Sprintf("%s without %s/%s %s", gvr.Resource, namespace, name, uid))
+	return c.Snapshot(ctx, gvr)
 }
 
 // changes are what was written at kube-apiserver, less who did it.

@@ -37,6 +37,7 @@ type Guard interface {
 type Caches interface {
 	Snapshot(ctx context.Context, gvr schema.GroupVersionResource) (*store.Snapshot, error)
 	SnapshotAt(ctx context.Context, gvr schema.GroupVersionResource, version string) (*store.Snapshot, error)
+	SnapshotWithout(ctx context.Context, gvr schema.GroupVersionResource, namespace, name, uid string) (*store.Snapshot, error)
 }
 
 // level is one scope: how its roles, their bindings and the members that these make are called.

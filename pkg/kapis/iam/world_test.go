@@ -60,6 +60,8 @@ type world struct {
 	// forbidden is what the guard refuses to write: "create globalrolebindings bob-boss". guarded is what it was asked.
 	forbidden map[string]bool
 	guarded   []string
+	// waited is what the caches were to have seen.
+	waited []string
 }
 
 func newWorld(t *testing.T) *world {
