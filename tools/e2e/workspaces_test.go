@@ -177,6 +177,30 @@ func TestU50AWorkspaceGoesInAnyOrder(t *testing.T) {
 	}
 }
 
+// What a template says of its namespaces, for a deletion that did not come to pass, is not what a plain deletion asks for.
+func TestAPlainDeletionOfAWorkspaceLeavesItsNamespaces(t *testing.T) {
+	a, name := admin(t), unique("leaver")
+	newUser(t, name)
+	ws, project := newManagedWorkspace(t, name), unique("project")
+	newProject(t, project, ws, nil)
+	template := tenantAPI + "/workspacetemplates/" + ws
+	a.must(t, http.StatusOK, http.MethodPatch, template, `{"metadata":{"annotations":{"kubesphere.io/deletion-propagation":"Background"}}}`, asMerge)
+	eventually(t, "the workspace knows", a.has(tenantAPI+"/workspaces/"+ws, `"kubesphere.io/deletion-propagation":"Background"`))
+	route := "/kapis/tenant.kubesphere.io/v1beta1/workspacetemplates/" + ws
+	for _, body := range []any{nil, obj{"propagationPolicy": "Orphan"}} {
+		a.must(t, http.StatusOK, http.MethodDelete, route+"?dryRun=All", body)
+		if r := a.must(t, http.StatusOK, http.MethodGet, template, nil); !strings.Contains(r.body, `"Background"`) || strings.Contains(r.body, "deletionTimestamp") {
+			t.Errorf("after a rehearsal the template is %s", clip(r.body))
+		}
+	}
+	a.must(t, http.StatusOK, http.MethodDelete, route, nil)
+	eventually(t, "the template is gone", a.is(http.StatusNotFound, http.MethodGet, template))
+	eventually(t, "the namespace is in no workspace", lacks(a, "/api/v1/namespaces/"+project, workspaceLabel+`":"`))
+	if r := a.must(t, http.StatusOK, http.MethodGet, "/api/v1/namespaces/"+project, nil); strings.Contains(r.body, "deletionTimestamp") {
+		t.Errorf("the namespace is %s", clip(r.body))
+	}
+}
+
 func TestU33AGroupCountsWhileItsBindingDoes(t *testing.T) {
 	proves(t, "S9")
 	a, name, group := admin(t), unique("member"), unique("devs")

@@ -38,14 +38,30 @@ func fill(w *tenantv1beta1.Workspace, t *tenantv1beta1.WorkspaceTemplate) {
 			delete(w.Annotations, k)
 		}
 	}
-	for _, k := range []string{tenantv1beta1.AnnotationCreator, tenantv1beta1.AnnotationDeletionPropagation} {
-		if v, ok := t.Annotations[k]; ok {
-			set(&w.Annotations, k, v)
-		}
+	if v, ok := t.Annotations[tenantv1beta1.AnnotationCreator]; ok {
+		set(&w.Annotations, tenantv1beta1.AnnotationCreator, v)
 	}
+	fillPropagation(w, t)
 	set(&w.Annotations, AnnotationTemplate, t.Name)
 	w.OwnerReferences = slices.DeleteFunc(w.OwnerReferences, func(o metav1.OwnerReference) bool { return o.Kind == "WorkspaceTemplate" })
 	w.Spec.Manager = t.Spec.Template.Spec.Manager
+}
+
+// fillPropagation tells a Workspace, which may be deleted by itself, what its template says of the namespaces. What the template says no more
+// is taken back, since the deletion that it was for may have been refused; what somebody says in the Workspace alone stays.
+func fillPropagation(w *tenantv1beta1.Workspace, t *tenantv1beta1.WorkspaceTemplate) {
+	const key = tenantv1beta1.AnnotationDeletionPropagation
+	if v, ok := t.Annotations[key]; ok {
+		set(&w.Annotations, key, v)
+		set(&w.Annotations, annotationTold, v)
+		return
+	}
+	if told, ok := w.Annotations[annotationTold]; ok {
+		if w.Annotations[key] == told {
+			delete(w.Annotations, key)
+		}
+		delete(w.Annotations, annotationTold)
+	}
 }
 
 func set(m *map[string]string, key, value string) {

@@ -41,6 +41,8 @@ const (
 	// AnnotationTemplate marks a Workspace that a template made, or took over. Only such a one is taken away again when it is
 	// no longer placed here.
 	AnnotationTemplate = "kapis.dev/workspacetemplate"
+	// annotationTold is what a Workspace was told by its template of the end of its namespaces.
+	annotationTold = "kapis.dev/workspacetemplate-deletion-propagation"
 	// ConditionReady is true while the Workspace of this cluster is as the template wants it.
 	ConditionReady = "Ready"
 

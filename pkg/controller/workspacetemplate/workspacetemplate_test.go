@@ -184,6 +184,36 @@ func TestADeletedTemplateTakesItsWorkspaceAlong(t *testing.T) { // S9
 	}
 }
 
+// A deletion that was refused leaves nothing behind that a later one would be taken to ask for.
+func TestWhatATemplateSaysNoMoreOfADeletionIsTakenBack(t *testing.T) {
+	f := newFixture(t, template("demo", "", "host"))
+	f.run("demo")
+	said := func() string { return f.workspace("demo").Annotations[tenantv1beta1.AnnotationDeletionPropagation] }
+	for _, c := range []struct{ who, patch, want string }{
+		{"template", `"Background"`, "Background"},
+		{"template", `"Foreground"`, "Foreground"},
+		{"template", `null`, ""},
+		{"workspace", `"Background"`, "Background"},
+		{"template", `"Orphan"`, "Orphan"},
+		{"workspace", `"Background"`, "Orphan"},
+		{"template", `null`, ""},
+	} {
+		patch := `{"metadata":{"annotations":{"kubesphere.io/deletion-propagation":` + c.patch + `}}}`
+		if c.who == "template" {
+			f.Patch(template("demo", ""), patch)
+		} else {
+			f.Patch(f.workspace("demo"), patch)
+		}
+		f.run("demo")
+		if said() != c.want {
+			t.Fatalf("after %s in the %s the workspace says %q", c.patch, c.who, said())
+		}
+	}
+	if n := f.Written(func() { f.run("demo") }); n != 0 {
+		t.Errorf("a second time wrote %d times", n)
+	}
+}
+
 func TestTheWorkspaceMayGoFirst(t *testing.T) { // S9
 	f := newFixture(t, template("demo", "", "host"))
 	f.run("demo")

@@ -28,6 +28,10 @@ type kube struct {
 	sent []string
 	// before is called once, ahead of the next write: somebody else is quicker.
 	before func()
+	// refuses are codes to answer writes with, the first first, by method and path.
+	refuses map[string][]int
+	// deleting and refused, where they are not nil, are called ahead of each deletion, and of each such answer.
+	deleting, refused func()
 }
 
 func newKube(t testing.TB, held map[string][]string) *kube {
@@ -86,6 +90,13 @@ func (k *kube) answer(ctx context.Context, method string, at *url.URL, mediaType
 		}
 	}
 	path := at.Path
+	if codes := k.refuses[method+" "+path]; len(codes) > 0 && !dry {
+		k.refuses[method+" "+path] = codes[1:]
+		if k.refused != nil {
+			k.refused()
+		}
+		return nil, apierrors.NewGenericServerResponse(codes[0], method, schema.GroupResource{}, path, "kube-apiserver says no", 0, true)
+	}
 	now, ok := k.objects[path]
 	if method == http.MethodPost {
 		next := map[string]any{}
@@ -114,7 +125,14 @@ func (k *kube) answer(ctx context.Context, method string, at *url.URL, mediaType
 		metadata(next)["uid"] = metadata(now)["uid"]
 		return k.put(path, next, dry), nil
 	case http.MethodDelete:
+		var d metav1.DeleteOptions
+		if err := json.Unmarshal(body, &d); err != nil || d.Preconditions == nil || *d.Preconditions.ResourceVersion != metadata(now)["resourceVersion"] {
+			return nil, apierrors.NewConflict(schema.GroupResource{}, path, fmt.Errorf("changed"))
+		}
 		if !dry {
+			if k.deleting != nil {
+				k.deleting()
+			}
 			delete(k.objects, path)
 		}
 		return metav1.Status{Status: metav1.StatusSuccess}, nil

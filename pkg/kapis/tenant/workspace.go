@@ -6,11 +6,16 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"time"
 
 	restful "github.com/emicklei/go-restful/v3"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/klog/v2"
+	"k8s.io/utils/ptr"
 
 	tenantv1beta1 "kapis.dev/ks-apiserver/pkg/api/tenant/v1beta1"
 	"kapis.dev/ks-apiserver/pkg/authz"
@@ -22,6 +27,9 @@ import (
 // A workspace is written by its template: the paths workspaces and workspacetemplates are the same to a write.
 
 const templateKind = "WorkspaceTemplate"
+
+// patience is how long it may take to put a template in order after a deletion that failed.
+const patience = 5 * time.Second
 
 func (h *Handler) template(name string) *target {
 	return &target{Handler: h, gvr: templatesKind, name: name, implied: true, judge: h.judgeTemplate}
@@ -103,7 +111,8 @@ func (h *Handler) patchTemplate(r *restful.Request) (any, error) {
 }
 
 // deleteTemplate deletes a workspace. What is to become of its namespaces stands in an annotation of the template, for the controller; to
-// kube-apiserver it is an ordinary deletion.
+// kube-apiserver it is an ordinary deletion. One that names no policy takes an annotation away that says another: it may be what an earlier
+// deletion, which was refused, asked for.
 func (h *Handler) deleteTemplate(r *restful.Request) (any, error) {
 	r, err := h.begin(r, "delete")
 	if err != nil {
@@ -113,28 +122,90 @@ func (h *Handler) deleteTemplate(r *restful.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	t := h.template(r.PathParameter("workspace"))
-	if d.PropagationPolicy == nil {
-		return t.remove(r, d, nil)
+	n := &note{target: h.template(r.PathParameter("workspace")), dry: d.DryRun}
+	if d.PropagationPolicy != nil {
+		policy, background := string(*d.PropagationPolicy), metav1.DeletePropagationBackground
+		n.policy, d.PropagationPolicy = &policy, &background
 	}
-	policy := string(*d.PropagationPolicy)
-	background := metav1.DeletePropagationBackground
-	d.PropagationPolicy = &background
-	return t.remove(r, d, func(ctx context.Context, now *unstructured.Unstructured) error {
-		if now.GetAnnotations()[tenantv1beta1.AnnotationDeletionPropagation] == policy {
-			return nil
+	out, err := n.remove(r, d, n.write)
+	if err != nil {
+		n.takeBack(r.Request.Context())
+	}
+	return out, err
+}
+
+// note is what the template of a workspace says of its namespaces, for the deletion that follows.
+type note struct {
+	*target
+	// policy is what it shall say, nil for nothing, and before what it said; uid is the template's, empty where nothing was written.
+	policy, before *string
+	uid            types.UID
+	dry            []string
+}
+
+func noted(o *unstructured.Unstructured) *string {
+	if v, ok := o.GetAnnotations()[tenantv1beta1.AnnotationDeletionPropagation]; ok {
+		return &v
+	}
+	return nil
+}
+
+// write notes the policy in the template, and returns the version that has it.
+func (n *note) write(ctx context.Context, now *unstructured.Unstructured) (version string, err error) {
+	was := noted(now)
+	if ptr.Equal(was, n.policy) {
+		return now.GetResourceVersion(), nil
+	}
+	if n.uid == "" { // else it is the second time
+		n.before = was
+	}
+	if len(n.dry) == 0 {
+		n.uid = now.GetUID()
+	}
+	out, err := n.set(ctx, now.GetResourceVersion(), n.policy)
+	if err != nil || len(n.dry) > 0 {
+		return now.GetResourceVersion(), err
+	}
+	return out.GetResourceVersion(), nil
+}
+
+func (n *note) set(ctx context.Context, version string, policy *string) (*unstructured.Unstructured, error) {
+	body, err := json.Marshal(map[string]any{"metadata": map[string]any{
+		"resourceVersion": version, "annotations": map[string]any{tenantv1beta1.AnnotationDeletionPropagation: policy},
+	}})
+	if err != nil {
+		return nil, fmt.Errorf("encode how a workspace is deleted: %w", err)
+	}
+	query := url.Values{}
+	if len(n.dry) > 0 {
+		query["dryRun"] = n.dry
+	}
+	return n.do(ctx, caller.Order{Method: http.MethodPatch, Path: n.path(n.name), Query: query, Type: typeMergePatch, Body: body})
+}
+
+// takeBack restores what the template said before a deletion that failed, also for a caller who has gone. It is left alone where it is
+// being deleted after all, and where somebody else has written it meanwhile.
+func (n *note) takeBack(ctx context.Context) {
+	if n.uid == "" {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
+	defer cancel()
+	var err error
+	for range attempts {
+		var now *unstructured.Unstructured
+		if now, err = n.look(ctx); err == nil {
+			if now.GetUID() != n.uid || now.GetDeletionTimestamp() != nil || !ptr.Equal(noted(now), n.policy) {
+				return
+			}
+			_, err = n.set(ctx, now.GetResourceVersion(), n.before)
 		}
-		body, err := json.Marshal(map[string]any{"metadata": map[string]any{
-			"resourceVersion": now.GetResourceVersion(), "annotations": map[string]string{tenantv1beta1.AnnotationDeletionPropagation: policy},
-		}})
-		if err != nil {
-			return fmt.Errorf("encode how a workspace is deleted: %w", err)
+		if !apierrors.IsConflict(err) {
+			break
 		}
-		dry := url.Values{}
-		if len(d.DryRun) > 0 {
-			dry["dryRun"] = d.DryRun
-		}
-		_, err = t.do(ctx, caller.Order{Method: http.MethodPatch, Path: t.path(t.name), Query: dry, Type: typeMergePatch, Body: body})
-		return err
-	})
+	}
+	if err != nil && !apierrors.IsNotFound(err) {
+		klog.ErrorS(err, "Can't restore what the template of a workspace says of its namespaces, after a deletion that failed",
+			"workspace", n.name, "annotation", tenantv1beta1.AnnotationDeletionPropagation)
+	}
 }

@@ -212,38 +212,49 @@ func bind(patch []byte, mediaType, version string) ([]byte, error) {
 	return stdjson.Marshal(o)
 }
 
-// remove deletes the object that was looked at, and no other of its name. before, where it is not nil, is done ahead.
-func (t *target) remove(r *restful.Request, d *metav1.DeleteOptions, before func(ctx context.Context, now *unstructured.Unstructured) error) (any, error) {
-	ctx := r.Request.Context()
-	now, err := t.look(ctx)
-	if err != nil {
-		return nil, err
+// remove deletes the version of the object that was looked at, and judged. Where another write comes between, it is done again, unless the caller
+// named the version himself. ready, where it is not nil, is done ahead, and returns the version that the object has then.
+func (t *target) remove(r *restful.Request, d *metav1.DeleteOptions, ready func(ctx context.Context, now *unstructured.Unstructured) (version string, err error)) (any, error) {
+	asked := d.Preconditions
+	if asked == nil {
+		asked = &metav1.Preconditions{}
 	}
-	if err := t.judge(ctx, now, nil); err != nil {
-		return nil, err
-	}
-	uid, version := now.GetUID(), now.GetResourceVersion()
-	if p := d.Preconditions; p != nil && (p.UID != nil && *p.UID != uid || p.ResourceVersion != nil && *p.ResourceVersion != version) {
-		return nil, apierrors.NewConflict(t.gvr.GroupResource(), t.name, errChanged)
-	}
-	if before != nil {
-		if err := before(ctx, now); err != nil {
+	for attempt := 1; ; attempt++ {
+		now, err := t.look(r.Request.Context())
+		if err != nil {
+			return nil, err
+		}
+		if err := t.judge(r.Request.Context(), now, nil); err != nil {
+			return nil, err
+		}
+		uid, version := now.GetUID(), now.GetResourceVersion()
+		if asked.UID != nil && *asked.UID != uid || asked.ResourceVersion != nil && *asked.ResourceVersion != version {
+			return nil, apierrors.NewConflict(t.gvr.GroupResource(), t.name, errChanged)
+		}
+		if ready != nil {
+			version, err = ready(r.Request.Context(), now)
+		}
+		if err == nil {
+			d.Preconditions = &metav1.Preconditions{UID: &uid, ResourceVersion: &version}
+			err = t.drop(r.Request.Context(), d)
+		}
+		if err == nil {
+			return message{"success"}, nil
+		}
+		if !apierrors.IsConflict(err) || asked.ResourceVersion != nil || attempt == attempts {
 			return nil, err
 		}
 	}
-	d.Preconditions = &metav1.Preconditions{UID: &uid}
-	if before == nil {
-		d.Preconditions.ResourceVersion = &version
-	}
+}
+
+func (t *target) drop(ctx context.Context, d *metav1.DeleteOptions) error {
 	order, err := caller.Deletion(t.path(t.name), *d, nil)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	order.Implied = t.implied
-	if _, err := t.AsCaller.Do(ctx, order); err != nil {
-		return nil, err
-	}
-	return message{"success"}, nil
+	_, err = t.AsCaller.Do(ctx, order)
+	return err
 }
 
 // locked looks at the object, and lets write change that version of it. Where another write comes between, it is done again, unless the

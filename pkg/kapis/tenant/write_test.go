@@ -190,6 +190,98 @@ func TestDeletingAWorkspaceSaysWhatBecomesOfItsNamespaces(t *testing.T) {
 	w.must(http.StatusNotFound, "owner", http.MethodDelete, "/workspaces/a", "")
 }
 
+// What a deletion asks for its namespaces is no other deletion's, whatever became of it.
+func TestADeletionThatIsRefusedLeavesNoPolicy(t *testing.T) {
+	const at, annotation = templates + "/a", "kubesphere.io/deletion-propagation"
+	const background, orphan = `{"propagationPolicy":"Background"}`, `{"propagationPolicy":"Orphan"}`
+	says := func(w *world) any {
+		annotations, _ := metadata(w.kube.objects[at])["annotations"].(map[string]any)
+		return annotations[annotation]
+	}
+	say := func(w *world, policy any) {
+		annotations := map[string]any{"own": "x"}
+		if policy != nil {
+			annotations[annotation] = policy
+		}
+		w.kube.touch(at, func(o map[string]any) { metadata(o)["annotations"] = annotations })
+	}
+	for name, c := range map[string]struct {
+		body    string
+		before  any
+		refused []int
+		code    int
+		after   any // what the template says; "gone" where it is deleted
+		deleted any // what it said then
+	}{
+		"Refused":                     {background, nil, []int{403}, 403, nil, nil},
+		"RefusedWhereItSaidAnother":   {background, "Orphan", []int{403}, 403, "Orphan", nil},
+		"RefusedWhereItSaidTheSame":   {background, "Background", []int{403}, 403, "Background", nil},
+		"RefusedThoughItSaidNothing":  {"", "Background", []int{500}, 500, "Background", nil},
+		"Overtaken":                   {background, "Orphan", []int{409}, 200, "gone", "Background"},
+		"OvertakenForEver":            {background, "Orphan", []int{409, 409, 409, 409, 409}, 409, "Orphan", nil},
+		"APlainOneOverridesALeftover": {"", "Background", nil, 200, "gone", nil},
+		"OneThatSaysSoOverridesIt":    {orphan, "Background", nil, 200, "gone", "Orphan"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			w.allow("owner", "* workspaces a", "* workspacetemplates a")
+			say(w, c.before)
+			w.kube.refuses = map[string][]int{"DELETE " + at: c.refused}
+			var deleted any
+			w.kube.deleting = func() { deleted = says(w) }
+			w.must(c.code, "owner", http.MethodDelete, "/workspaces/a", c.body)
+			if c.after == "gone" {
+				if w.kube.objects[at] != nil || deleted != c.deleted {
+					t.Errorf("deleted: %t, with %v", w.kube.objects[at] == nil, deleted)
+				}
+			} else if w.kube.objects[at] == nil || says(w) != c.after {
+				t.Errorf("it says %v", says(w))
+			}
+		})
+	}
+	t.Run("WhatSomebodyElseSaysStays", func(t *testing.T) {
+		w := newWorld(t)
+		w.allow("owner", "* workspaces a", "* workspacetemplates a")
+		w.kube.refuses = map[string][]int{"DELETE " + at: {403}}
+		w.kube.refused = func() { say(w, "Foreground") }
+		w.must(http.StatusForbidden, "owner", http.MethodDelete, "/workspaces/a", background)
+		if says(w) != "Foreground" {
+			t.Errorf("it says %v", says(w))
+		}
+	})
+	t.Run("WhatIsBeingDeletedIsLeftAlone", func(t *testing.T) {
+		w := newWorld(t)
+		w.allow("owner", "* workspaces a", "* workspacetemplates a")
+		w.kube.refuses = map[string][]int{"DELETE " + at: {500}} // the answer was lost, the deletion was not
+		w.kube.refused = func() {
+			w.kube.touch(at, func(o map[string]any) { metadata(o)["deletionTimestamp"] = "2026-11-21T12:00:00Z" })
+		}
+		w.must(http.StatusInternalServerError, "owner", http.MethodDelete, "/workspaces/a", background)
+		if says(w) != "Background" {
+			t.Errorf("it says %v", says(w))
+		}
+	})
+}
+
+// What is deleted is the version that was judged.
+func TestADeletionIsJudgedAnewWhenAnotherWriteWasQuicker(t *testing.T) {
+	for name, body := range map[string]string{"Plain": "", "WithAPolicy": `{"propagationPolicy":"Background"}`} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			w.allow("owner", "* workspaces a", "* workspacetemplates a")
+			w.kube.before = func() {
+				w.kube.touch(templates+"/a", func(o map[string]any) {
+					metadata(o)["labels"] = map[string]any{"kubesphere.io/protected-resource": "true"}
+				})
+			}
+			w.must(http.StatusForbidden, "owner", http.MethodDelete, "/workspaces/a", body)
+			if w.kube.objects[templates+"/a"] == nil {
+				t.Error("it was deleted")
+			}
+		})
+	}
+}
+
 func TestQuotasAreOfTheirWorkspace(t *testing.T) {
 	w := newWorld(t)
 	w.allow("admin", "* * platform")
