@@ -38,7 +38,7 @@ func Setup(ctx context.Context, mgr manager.Manager, retention time.Duration, mo
 	if err := mgr.GetFieldIndexer().IndexField(ctx, &iamv1beta1.LoginRecord{}, userField, UserIndex); err != nil {
 		return fmt.Errorf("index login records by user: %w", err)
 	}
-	r := &Reconciler{Client: mgr.GetClient(), Retention: retention, Most: most, Now: time.Now}
+	r := &Reconciler{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Retention: retention, Most: most, Now: time.Now}
 	toUser := handler.EnqueueRequestsFromMapFunc(func(_ context.Context, o client.Object) []reconcile.Request {
 		return []reconcile.Request{{NamespacedName: types.NamespacedName{Name: o.GetLabels()[iamv1beta1.LabelUserReference]}}}
 	})
@@ -52,7 +52,9 @@ func UserIndex(o client.Object) []string {
 
 // Reconciler keeps the records of users, one user at a time.
 type Reconciler struct {
+	// Client reads from the cache and writes. Live reads past the cache.
 	Client client.Client
+	Live   client.Reader
 	// Retention is how long a record is kept, and Most how many of one user.
 	Retention time.Duration
 	Most      int
@@ -110,8 +112,16 @@ func (r *Reconciler) mark(ctx context.Context, name string, items []iamv1beta1.L
 	if name == "" {
 		return false, nil
 	}
-	if err := r.Client.Get(ctx, client.ObjectKey{Name: name}, u); err != nil {
-		return false, client.IgnoreNotFound(err)
+	err = r.Client.Get(ctx, client.ObjectKey{Name: name}, u)
+	if apierrors.IsNotFound(err) && len(items) > 0 {
+		// The record of somebody who has just been made, at an identity provider, may come before he does.
+		err = r.Live.Get(ctx, client.ObjectKey{Name: name}, u)
+	}
+	if apierrors.IsNotFound(err) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("read user %q: %w", name, err)
 	}
 	i := slices.IndexFunc(items, func(l iamv1beta1.LoginRecord) bool { return l.Spec.Success })
 	if i < 0 || !u.DeletionTimestamp.IsZero() {

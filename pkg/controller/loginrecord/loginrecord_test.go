@@ -1,10 +1,12 @@
 package loginrecord
 
 import (
+	"context"
 	"fmt"
 	"testing"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
@@ -37,7 +39,8 @@ func newReconciler(t *testing.T, older bool, objects ...client.Object) *Reconcil
 	if !older {
 		b = b.WithStatusSubresource(&iamv1beta1.User{})
 	}
-	return &Reconciler{Client: b.Build(), Retention: 168 * time.Hour, Most: 100, Now: noon}
+	c := b.Build()
+	return &Reconciler{Client: c, Live: c, Retention: 168 * time.Hour, Most: 100, Now: noon}
 }
 
 func (r *Reconciler) run(t *testing.T, user string) reconcile.Result {
@@ -102,6 +105,49 @@ func TestRecordsGoWithTheirUserAndInRounds(t *testing.T) {
 	if res := r.run(t, "gone"); res.RequeueAfter != 0 || len(r.left(t)) != 0 {
 		t.Errorf("%d are left", len(r.left(t)))
 	}
+}
+
+// late is a cache that has not seen users yet.
+type late struct{ client.Client }
+
+func (l late) Get(ctx context.Context, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
+	if _, ok := o.(*iamv1beta1.User); ok {
+		return apierrors.NewNotFound(iamv1beta1.SchemeGroupVersion.WithResource("users").GroupResource(), key.Name)
+	}
+	return l.Client.Get(ctx, key, o, opts...)
+}
+
+func TestTheFirstLoginOfAUserJustMadeIsKept(t *testing.T) {
+	r := newReconciler(t, false, user("alice"), record("alice", 0, true), record("gone", 0, true))
+	r.Client = late{r.Client}
+	r.run(t, "alice")
+	r.run(t, "gone")
+	if left := r.left(t); len(left) != 1 || !left["alice-0"] {
+		t.Errorf("left: %v", left)
+	}
+	u := &iamv1beta1.User{}
+	if err := r.Live.Get(t.Context(), client.ObjectKey{Name: "alice"}, u); err != nil || u.Status.LastLoginTime == nil {
+		t.Errorf("the last login is not told: %+v, %v", u.Status, err)
+	}
+}
+
+// Whether there is a user has to be known before what is his goes.
+func TestNothingGoesWhileUsersCantBeRead(t *testing.T) {
+	r := newReconciler(t, false, record("gone", 0, true))
+	r.Client, r.Live = late{r.Client}, broken{r.Live}
+	if _, err := r.Reconcile(t.Context(), reconcile.Request{NamespacedName: types.NamespacedName{Name: "gone"}}); !apierrors.IsServiceUnavailable(err) {
+		t.Errorf("%v", err)
+	}
+	if left := r.left(t); len(left) != 1 {
+		t.Errorf("left: %v", left)
+	}
+}
+
+// broken is a kube-apiserver that can't be read.
+type broken struct{ client.Reader }
+
+func (broken) Get(context.Context, client.ObjectKey, client.Object, ...client.GetOption) error {
+	return apierrors.NewServiceUnavailable("broken")
 }
 
 func TestTheLastLoginIsTold(t *testing.T) {
