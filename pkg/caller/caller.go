@@ -39,6 +39,8 @@ type Order struct {
 	// Type is the media type of Body; empty means application/json.
 	Type string
 	Body []byte
+	// For is the request that the order is sent for, nil where that tells kube-apiserver nothing: its address and its User-Agent go along.
+	For *http.Request
 	// Implied says that the right which let the request of the context pass is the right to this order too: an invitation to
 	// a workspace is the right to write the binding that it consists of. Then nobody is asked again here, kube-apiserver decides by the synthetic
 	// group of that right, and whoever sets it has made sure that the order does just what was authorized.
@@ -111,6 +113,12 @@ func (o Order) request(ctx context.Context) (*http.Request, error) {
 		r.Header.Set("Content-Type", o.Type)
 	} else if len(o.Body) > 0 {
 		r.Header.Set("Content-Type", "application/json")
+	}
+	if o.For != nil {
+		r.RemoteAddr = o.For.RemoteAddr
+		if v := o.For.Header["User-Agent"]; len(v) > 0 {
+			r.Header["User-Agent"] = v
+		}
 	}
 	return r, nil
 }

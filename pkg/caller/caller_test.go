@@ -120,3 +120,17 @@ func TestADeletionSaysAllInItsBody(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 }
+
+func TestAnOrderTellsWhomItIsFor(t *testing.T) {
+	in := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil)
+	in.RemoteAddr = "192.0.2.7:1"
+	in.Header = http.Header{"User-Agent": {"pages/1"}, "Cookie": {"token=x"}, "Impersonate-User": {"admin"}}
+	kube := answers(func(_ http.ResponseWriter, r *http.Request) {
+		if r.RemoteAddr != in.RemoteAddr || r.Header.Get("User-Agent") != "pages/1" || len(r.Header) != 2 {
+			t.Errorf("%s %v", r.RemoteAddr, r.Header)
+		}
+	})
+	if _, err := (Client{authz.Func(onlyGet), kube}).Do(inARequest(t, "ann"), Order{Method: http.MethodGet, Path: secretPath, For: in}); err != nil {
+		t.Error(err)
+	}
+}

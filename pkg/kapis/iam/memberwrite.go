@@ -1,11 +1,9 @@
 package iam
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"net/url"
 	"strings"
@@ -194,18 +192,6 @@ func readDeleteOptions(r *http.Request) (*metav1.DeleteOptions, error) {
 		return nil, apierrors.NewBadRequest("the body is not DeleteOptions")
 	}
 	return o, nil
-}
-
-// readUpTo reads a body of so many bytes at most.
-func readUpTo(r *http.Request, most int64) ([]byte, error) {
-	raw, err := io.ReadAll(io.LimitReader(r.Body, most+1))
-	if err != nil {
-		return nil, apierrors.NewBadRequest("the body can't be read to its end")
-	}
-	if int64(len(raw)) > most {
-		return nil, apierrors.NewRequestEntityTooLargeError(fmt.Sprintf("the body may have %d bytes at most", most))
-	}
-	return bytes.TrimSpace(raw), nil
 }
 
 // failures are what went wrong with some of many.

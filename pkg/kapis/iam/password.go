@@ -1,11 +1,7 @@
 package iam
 
 import (
-	"bytes"
-	"encoding/json"
 	"errors"
-	"io"
-	"net/http"
 	"strings"
 
 	restful "github.com/emicklei/go-restful/v3"
@@ -20,25 +16,6 @@ import (
 
 	iamv1beta1 "kapis.dev/ks-apiserver/pkg/api/iam/v1beta1"
 )
-
-// maxSmall bounds the bodies of requests that have a few words only, in bytes.
-const maxSmall = 16 << 10
-
-// read reads a JSON object of a few words. Members that are not known are passed over, since clients send more than is read; nothing
-// of the body is in an error.
-func read(r *http.Request, into any) error {
-	raw, err := io.ReadAll(io.LimitReader(r.Body, maxSmall+1))
-	switch {
-	case err != nil:
-		return apierrors.NewBadRequest("the body can't be read to its end")
-	case len(raw) > maxSmall:
-		return apierrors.NewRequestEntityTooLargeError("the body is too long")
-	}
-	if err := json.Unmarshal(bytes.TrimSpace(raw), into); err != nil {
-		return apierrors.NewBadRequest("the body is not the JSON object that is expected here")
-	}
-	return nil
-}
 
 // newPassword is what clients send. The console repeats the password in rePassword.
 type newPassword struct {

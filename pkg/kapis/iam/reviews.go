@@ -1,11 +1,9 @@
 package iam
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
 	"iter"
 	"net/http"
 
@@ -132,14 +130,10 @@ func (v *Reviews) review(r *restful.Request) (any, error) {
 }
 
 func readReview(r *http.Request) ([]byte, error) {
-	raw, err := io.ReadAll(io.LimitReader(r.Body, maxReviewBody+1))
-	switch {
-	case err != nil:
-		return nil, apierrors.NewBadRequest("the body can't be read to its end")
-	case len(raw) > maxReviewBody:
-		return nil, apierrors.NewRequestEntityTooLargeError(fmt.Sprintf("the body has more than %d bytes", maxReviewBody))
+	raw, err := readUpTo(r, maxReviewBody)
+	if err != nil {
+		return nil, err
 	}
-	raw = bytes.TrimSpace(raw)
 	if len(raw) == 0 {
 		return nil, apierrors.NewBadRequest("the body is empty: send a SubjectAccessReview, or a list of them")
 	}

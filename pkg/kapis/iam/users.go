@@ -1,39 +1,34 @@
 package iam
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
-	"io"
 	"net/http"
-	"net/url"
 
 	restful "github.com/emicklei/go-restful/v3"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/authentication/user"
 
 	"kapis.dev/ks-apiserver/pkg/admission"
 	iamv1beta1 "kapis.dev/ks-apiserver/pkg/api/iam/v1beta1"
-	"kapis.dev/ks-apiserver/pkg/authz"
+	"kapis.dev/ks-apiserver/pkg/caller"
 	"kapis.dev/ks-apiserver/pkg/iam"
 	"kapis.dev/ks-apiserver/pkg/request"
 )
 
 const (
-	// maxUser bounds the object of a user, in bytes, and maxAnswer what kube-apiserver answers with.
+	// maxUser bounds the object of a user, in bytes.
 	maxUser   = 1 << 20
-	maxAnswer = 4 << 20
 	usersPath = "/apis/" + Group + "/" + Version + "/users"
 )
 
 // createUser makes a user as the caller; and for who has shown an identity that no user is linked to yet, his own.
 func (h *V1beta1) createUser(r *restful.Request) (any, error) {
 	ctx := r.Request.Context()
-	info, caller := request.InfoFrom(ctx), request.UserFrom(ctx)
-	if !isHere(info) || caller == nil || info.Resource != "users" || info.Verb != "create" ||
+	info, by := request.InfoFrom(ctx), request.UserFrom(ctx)
+	if !isHere(info) || by == nil || info.Resource != "users" || info.Verb != "create" ||
 		info.Subresource != "" || info.Namespace != "" || info.Workspace != "" {
 		return nil, apierrors.NewNotFound(schema.GroupResource{Group: Group, Resource: "users"}, "")
 	}
@@ -41,8 +36,8 @@ func (h *V1beta1) createUser(r *restful.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	if caller.GetName() == iamv1beta1.UserPreRegistration {
-		return h.register(r, caller, u)
+	if by.GetName() == iamv1beta1.UserPreRegistration {
+		return h.register(r, by, u)
 	}
 	return h.createWithRole(r, u)
 }
@@ -80,7 +75,7 @@ func (h *V1beta1) createWithRole(r *restful.Request, u *unstructured.Unstructure
 	}); err != nil {
 		return nil, err
 	}
-	made, err := h.create(r.Request, query, body)
+	made, err := h.asCaller().Do(ctx, caller.Order{Method: http.MethodPost, Path: usersPath, Query: query, Body: body, For: r.Request})
 	if err != nil {
 		return nil, err
 	}
@@ -101,12 +96,9 @@ func readUser(r *http.Request) (*unstructured.Unstructured, error) {
 
 // readObject reads a User, whatever group's it says it is: the route decides.
 func readObject(r *http.Request) (*unstructured.Unstructured, error) {
-	raw, err := io.ReadAll(io.LimitReader(r.Body, maxUser+1))
-	switch {
-	case err != nil:
-		return nil, apierrors.NewBadRequest("the body can't be read to its end")
-	case len(raw) > maxUser:
-		return nil, apierrors.NewRequestEntityTooLargeError("the body is too long for a User")
+	raw, err := readUpTo(r, maxUser)
+	if err != nil {
+		return nil, err
 	}
 	u := &unstructured.Unstructured{}
 	if err := json.Unmarshal(raw, &u.Object); err != nil || u.Object == nil {
@@ -142,49 +134,10 @@ func (h *V1beta1) hash(r *restful.Request, u *unstructured.Unstructured) error {
 	return unstructured.SetNestedField(u.Object, hashed, "spec", "password")
 }
 
-// create sends the object to kube-apiserver as the caller, and returns what it made.
-func (h *V1beta1) create(in *http.Request, query url.Values, body []byte) ([]byte, error) {
-	out, err := http.NewRequestWithContext(in.Context(), http.MethodPost, "/", bytes.NewReader(body))
-	if err != nil {
-		return nil, fmt.Errorf("create a user: %w", err)
-	}
-	out.URL = &url.URL{Path: usersPath, RawQuery: query.Encode()}
-	out.RemoteAddr = in.RemoteAddr
-	out.Header.Set("Accept", restful.MIME_JSON)
-	out.Header.Set("Content-Type", restful.MIME_JSON)
-	if v := in.Header["User-Agent"]; len(v) > 0 {
-		out.Header["User-Agent"] = v
-	}
-	if out, err = authz.Permit(h.Authorizer, out); err != nil {
-		return nil, err
-	}
-	res, err := h.Kube.RoundTrip(out)
-	if err != nil {
-		return nil, err
-	}
-	defer res.Body.Close()
-	return answer(res)
-}
-
-func answer(res *http.Response) ([]byte, error) {
-	raw, err := io.ReadAll(io.LimitReader(res.Body, maxAnswer+1))
-	if err != nil || len(raw) > maxAnswer {
-		return nil, fmt.Errorf("create a user: read kube-apiserver's answer of %d bytes: %w", len(raw), err)
-	}
-	if res.StatusCode >= http.StatusMultipleChoices {
-		var s metav1.Status
-		if err := json.Unmarshal(raw, &s); err != nil || s.Code == 0 || res.StatusCode == http.StatusUnauthorized {
-			return nil, fmt.Errorf("create a user: kube-apiserver answers %d", res.StatusCode)
-		}
-		return nil, &apierrors.StatusError{ErrStatus: s}
-	}
-	return raw, nil
-}
-
 // register makes the user of who has shown an identity. Of what he sends, the name and the e-mail count; whose the identity is
 // stands in his token.
-func (h *V1beta1) register(r *restful.Request, caller user.Info, u *unstructured.Unstructured) (any, error) {
-	extra := caller.GetExtra()
+func (h *V1beta1) register(r *restful.Request, by user.Info, u *unstructured.Unstructured) (any, error) {
+	extra := by.GetExtra()
 	reg := iam.Registration{Provider: first(extra["idp"]), Subject: first(extra["uid"]), Username: first(extra["username"]), Email: first(extra["email"])}
 	if reg.Provider == "" || reg.Subject == "" {
 		return nil, forbidden("the token names no identity")

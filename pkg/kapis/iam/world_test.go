@@ -183,6 +183,9 @@ func (w *world) RoundTrip(r *http.Request) (*http.Response, error) {
 	if i := request.InfoFrom(ctx); !authz.DecisionFrom(ctx).Allowed || i.Path != r.URL.Path || !i.IsKubernetes {
 		w.t.Errorf("%s %s was not authorized as itself: %+v", r.Method, r.URL, i)
 	}
+	if r.Method == http.MethodPost && r.URL.Path == usersPath && r.RemoteAddr == "" {
+		w.t.Error("kube-apiserver is not told where a new user comes from")
+	}
 	body, err := io.ReadAll(r.Body)
 	if err != nil {
 		return nil, err
