@@ -16,6 +16,7 @@ import (
 	"kapis.dev/ks-apiserver/pkg/caller"
 	"kapis.dev/ks-apiserver/pkg/iam"
 	"kapis.dev/ks-apiserver/pkg/request"
+	"kapis.dev/ks-apiserver/pkg/web"
 )
 
 const (
@@ -37,7 +38,7 @@ func (h *V1beta1) createUser(r *restful.Request) (any, error) {
 		return nil, err
 	}
 	if by.GetName() == iamv1beta1.UserPreRegistration {
-		return h.register(r, by, u)
+		return web.InEarnest(func(r *restful.Request) (any, error) { return h.register(r, by, u) })(r)
 	}
 	return h.createWithRole(r, u)
 }

@@ -88,6 +88,34 @@ func TestNobodyManagesWhoHoldsMore(t *testing.T) {
 	})
 }
 
+// S22: a dryRun that is dropped would be a write in earnest.
+func TestWhatCantBeRehearsedIsRefused(t *testing.T) {
+	for _, c := range []struct{ method, path, body string }{
+		{http.MethodPut, "/users/alice/password?dryRun=All", `{"password":"Secret-123"}`},
+		{http.MethodPost, "/users/alice/apikeys?dryRun=All", `{}`},
+		{http.MethodDelete, "/users/alice/apikeys?dryRun=All", ""},
+		{http.MethodDelete, "/users/alice/apikeys/x?dryRun=All", ""},
+		{http.MethodDelete, "/users/alice/sessions?dryRun=All", ""},
+		{http.MethodDelete, "/users/alice/sessions", `{"dryRun":["All"]}`},
+		{http.MethodDelete, "/users/alice/sessions/x?dryRun=All", ""},
+		{http.MethodDelete, "/users/alice/factors?dryRun=All", ""},
+	} {
+		w := staffed(t)
+		if answer := w.want(400, as("manager"), c.method, c.path, c.body); !strings.Contains(answer, "rehearsed") {
+			t.Errorf("%s %s: %s", c.method, c.path, answer)
+		}
+		if len(w.sent) != 0 || len(w.written) != 0 || len(w.ended) != 0 {
+			t.Errorf("%s %s: written %v %v %v", c.method, c.path, w.sent, w.written, w.ended)
+		}
+	}
+	w := newWorld(t)
+	newcomer := &user.DefaultInfo{Name: "system:pre-registration", Extra: map[string][]string{"idp": {"x"}, "uid": {"y"}}}
+	w.want(400, newcomer, http.MethodPost, "/users?dryRun=All", `{"metadata":{"name":"new"}}`)
+	if len(w.made) != 0 {
+		t.Errorf("made %v", w.made)
+	}
+}
+
 func TestAUserIsReplaced(t *testing.T) {
 	w := staffed(t)
 	answer := w.want(200, as("manager"), http.MethodPut, "/users/alice", sentBack("alice", `"email":"alice@example.com"`, `"email":"new@example.com","lang":"en","password":"Secret-123"`))

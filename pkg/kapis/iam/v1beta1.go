@@ -87,21 +87,21 @@ func (h *V1beta1) service(version, older string) *restful.WebService {
 		{ws.PUT("/users/{user}"), "replace", "", "Replace a user: the password stays, the state may become Active or Disabled, the annotation globalrole asks for that role", h.replaceUser},
 		{ws.PATCH("/users/{user}"), "patch", "", "Change a user by a JSON patch or a merge patch", h.patchUser},
 		{ws.DELETE("/users/{user}"), "delete", "", "Delete a user, and whatever names him", h.deleteUser},
-		{ws.PUT("/users/{user}/password"), "change", "Password", "Set a new password; one's own needs the current one. All sessions of the user end", h.changePassword},
+		{ws.PUT("/users/{user}/password"), "change", "Password", "Set a new password; one's own needs the current one. All sessions of the user end", web.InEarnest(h.changePassword)},
 		{ws.GET("/users/{user}/loginrecords"), "list", "LoginRecords", "The logins of a user, and what failed", h.loginRecords},
 		{ws.GET("/users/{user}/roletemplates").Param(ws.QueryParameter("scope", "global, workspace, cluster or namespace")).
 			Param(ws.QueryParameter("workspace", "the workspace, where scope is workspace")).
 			Param(ws.QueryParameter("namespace", "the namespace, where scope is namespace")),
 			"list", "RoleTemplates", "The role templates whose rights a user has at a place: what pages show him", h.roleTemplates},
 		{ws.GET("/users/{user}/apikeys"), "list", "APIKeys", "The API keys of a user, the newest first", h.listKeys},
-		{ws.POST("/users/{user}/apikeys"), "create", "APIKey", "Make an API key of one's own; the answer is the only one that has its token", h.createKey},
-		{ws.DELETE("/users/{user}/apikeys"), "delete", "APIKeys", "Revoke all API keys of a user", h.deleteKeys},
-		{ws.DELETE("/users/{user}/apikeys/{name}"), "delete", "APIKey", "Revoke an API key", h.deleteKey},
+		{ws.POST("/users/{user}/apikeys"), "create", "APIKey", "Make an API key of one's own; the answer is the only one that has its token", web.InEarnest(h.createKey)},
+		{ws.DELETE("/users/{user}/apikeys"), "delete", "APIKeys", "Revoke all API keys of a user", web.InEarnest(h.deleteKeys)},
+		{ws.DELETE("/users/{user}/apikeys/{name}"), "delete", "APIKey", "Revoke an API key", web.InEarnest(h.deleteKey)},
 		{ws.GET("/users/{user}/sessions"), "list", "Sessions", "The sessions of a user, the newest first", h.listSessions},
-		{ws.DELETE("/users/{user}/sessions"), "delete", "Sessions", "End all sessions of a user", h.deleteSessions},
-		{ws.DELETE("/users/{user}/sessions/{name}"), "delete", "Session", "End a session", h.deleteSession},
+		{ws.DELETE("/users/{user}/sessions"), "delete", "Sessions", "End all sessions of a user", web.InEarnest(h.deleteSessions)},
+		{ws.DELETE("/users/{user}/sessions/{name}"), "delete", "Session", "End a session", web.InEarnest(h.deleteSession)},
 		{ws.GET("/users/{user}/factors"), "get", "Factors", "Which second factors a user has", h.factors},
-		{ws.DELETE("/users/{user}/factors"), "delete", "Factors", "Take all second factors from a user who has lost them", h.deleteFactors},
+		{ws.DELETE("/users/{user}/factors"), "delete", "Factors", "Take all second factors from a user who has lost them", web.InEarnest(h.deleteFactors)},
 	} {
 		ws.Route(r.To(web.Handle(r.handle)).Operation(r.verb + older + "User" + r.of).Doc(r.doc).Param(ws.PathParameter("user", "name of the user")))
 	}
