@@ -3,9 +3,11 @@ package admission
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 
+	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/authentication/user"
@@ -136,6 +138,25 @@ func TestATemplateIsNotTakenOver(t *testing.T) { // S6
 	})
 	g.Host = "" // a member places nothing
 	write{by: "local", resource: "workspacetemplates", name: "w", old: old, now: placed(host), refused: `"host"`}.check(t, g)
+}
+
+// holdsVerb is a world in which everybody holds one verb, and no other, on everything.
+type holdsVerb struct {
+	*world
+	verb string
+}
+
+func (h holdsVerb) Missing(_ user.Info, _ authz.Place, rules []rbacv1.PolicyRule) []rbacv1.PolicyRule {
+	return slices.DeleteFunc(slices.Clone(rules), func(r rbacv1.PolicyRule) bool { return slices.Equal(r.Verbs, []string{h.verb}) })
+}
+
+// A deletion notes in the template what becomes of the namespaces, before it deletes.
+func TestATemplateIsChangedByWhoMayUpdateOrDeleteIt(t *testing.T) { // S10
+	for verb, refused := range map[string]string{"update": "", "delete": "", "patch": "who may update it"} {
+		w, g := newWorld(t)
+		g.Holdings = holdsVerb{w, verb}
+		write{resource: "workspacetemplates", name: "w", old: `{}`, now: `{"metadata":{"annotations":{"kubesphere.io/deletion-propagation":"Orphan"}}}`, refused: refused}.check(t, g)
+	}
 }
 
 func TestAGroupIsJoinedByWhoHoldsWhatItHas(t *testing.T) { // S6

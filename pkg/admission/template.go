@@ -24,7 +24,8 @@ var (
 
 // PlacementRights tell what the writer of a WorkspaceTemplate may do beside.
 type PlacementRights interface {
-	// Edits tells whether he may update the template of a workspace, on the platform or in that workspace.
+	// Edits tells whether he may update or delete the template of a workspace, on the platform or in that workspace: a deletion notes first what becomes
+	// of the namespaces.
 	Edits(ctx context.Context, workspace string) (bool, error)
 	// May tells whether he may do a verb on all objects of a kind, on the platform.
 	May(ctx context.Context, verb string, gvr schema.GroupVersionResource) (bool, error)
@@ -36,7 +37,7 @@ type PlacementRights interface {
 
 // CheckTemplate refuses what the right to write one WorkspaceTemplate does not cover. old is nil for a creation.
 //
-//	any change                                        to update the template: roles of existing installations let everybody patch all of them
+//	any change                                        to update or delete the template: roles of existing installations let everybody patch all of them
 //	protection, overrides, labels of the workspaces   to delete any workspace template
 //	a placement                                       on creation, a right to each cluster; a change also needs to update any template
 func CheckTemplate(ctx context.Context, rights PlacementRights, old, next *tenantv1beta1.WorkspaceTemplate) error {
@@ -148,10 +149,16 @@ type held struct{ *question }
 
 // Edits implements PlacementRights.
 func (h held) Edits(ctx context.Context, workspace string) (bool, error) {
-	rule := []rbacv1.PolicyRule{{
-		Verbs: []string{"update"}, APIGroups: []string{templatesKind.Group}, Resources: []string{templatesKind.Resource}, ResourceNames: []string{workspace},
-	}}
-	return h.holds(ctx, authz.Place{Scope: request.Workspace, Workspace: workspace}, rule, "update", templatesKind, workspace)
+	at := authz.Place{Scope: request.Workspace, Workspace: workspace}
+	for _, verb := range []string{"update", "delete"} {
+		rule := []rbacv1.PolicyRule{{
+			Verbs: []string{verb}, APIGroups: []string{templatesKind.Group}, Resources: []string{templatesKind.Resource}, ResourceNames: []string{workspace},
+		}}
+		if ok, err := h.holds(ctx, at, rule, verb, templatesKind, workspace); err != nil || ok {
+			return ok, err
+		}
+	}
+	return false, nil
 }
 
 // May implements PlacementRights.

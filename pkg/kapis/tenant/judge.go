@@ -88,9 +88,14 @@ type placementRights struct{ *Handler }
 
 // Edits implements admission.PlacementRights.
 func (p placementRights) Edits(ctx context.Context, workspace string) (bool, error) {
-	i := right("update", templatesKind, workspace, request.Workspace)
-	i.Workspace = workspace
-	return p.may(ctx, i)
+	for _, verb := range []string{"update", "delete"} {
+		i := right(verb, templatesKind, workspace, request.Workspace)
+		i.Workspace = workspace
+		if ok, err := p.may(ctx, i); err != nil || ok {
+			return ok, err
+		}
+	}
+	return false, nil
 }
 
 // May implements admission.PlacementRights.
