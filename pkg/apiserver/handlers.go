@@ -35,7 +35,7 @@ import (
 
 // webServices lists the API groups.
 func (p *parts) webServices() []*restful.WebService {
-	kinds := &dynamic.Handler{Resources: p.resources, Streams: p.streams, AsCaller: p.caller(), Kube: p.kube, Guard: p.guard}
+	kinds := &dynamic.Handler{Resources: p.resources, Streams: p.streams, Authorizer: p.may, AsCaller: p.caller(), Kube: p.kube, Guard: p.guard}
 	if p.members != nil {
 		kinds.Glimpse = p.members.Glimpse
 	}

@@ -1,9 +1,12 @@
 package authz
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net/http"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"kapis.dev/ks-apiserver/pkg/request"
 )
@@ -31,4 +34,20 @@ func Permit(a Authorizer, r *http.Request) (*http.Request, error) {
 		return nil, Denied(u, info, d)
 	}
 	return r.WithContext(WithDecision(request.WithInfo(ctx, info), d)), nil
+}
+
+// MayList returns what tells whether the caller whom a context names may list all objects of a kind, in the whole cluster. What can't be told is no.
+func MayList(a Authorizer) func(context.Context, schema.GroupVersionResource) bool {
+	return func(ctx context.Context, gvr schema.GroupVersionResource) bool {
+		u := request.UserFrom(ctx)
+		if a == nil || u == nil {
+			return false
+		}
+		i := &request.Info{Verb: "list", Path: "/kapis/" + gvr.Group + "/" + gvr.Version + "/" + gvr.Resource, APIPrefix: "kapis", APIVersion: gvr.Version, IsResource: true}
+		if gvr.Group == "" {
+			i.Path, i.APIPrefix = "/kapi/"+gvr.Version+"/"+gvr.Resource, "kapi"
+		}
+		d, err := a.Authorize(WithoutPart(ctx), u, i.As(gvr.GroupResource()))
+		return err == nil && d.Allowed
+	}
 }

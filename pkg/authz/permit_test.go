@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/authentication/user"
 
 	"kapis.dev/ks-apiserver/pkg/request"
@@ -48,5 +49,32 @@ func TestPermitDecidesOnTheRequestItself(t *testing.T) {
 		if _, err := ask(c.ctx, c.target); err == nil {
 			t.Errorf("%s is permitted", claim)
 		}
+	}
+}
+
+func TestMayListAsksForAllObjectsOfTheKind(t *testing.T) {
+	claims := schema.GroupVersionResource{Version: "v1", Resource: "persistentvolumeclaims"}
+	var asked *request.Info
+	answer := Decision{Allowed: true}
+	var failure error
+	may := MayList(Func(func(ctx context.Context, u user.Info, r *request.Info) (Decision, error) {
+		if asked = r; u != user.Info(bob) || WantsPart(ctx) {
+			t.Errorf("asked of %v", u)
+		}
+		return answer, failure
+	}))
+	ctx := request.WithInfo(request.WithUser(t.Context(), bob), &request.Info{Verb: "get", Name: "fast"})
+	if !may(ctx, claims) || asked.Verb != "list" || asked.Path != "/kapi/v1/persistentvolumeclaims" || asked.Resource != claims.Resource || asked.APIGroup != "" ||
+		asked.Name != "" || asked.Scope != request.Cluster || asked.IsKubernetes || !asked.IsResource {
+		t.Errorf("asked for %+v", asked)
+	}
+	if may(t.Context(), claims) || MayList(nil)(ctx, claims) {
+		t.Error("nobody may list")
+	}
+	if answer = (Decision{Part: NewOwnPart([]string{"a"}, nil, nil)}); may(ctx, claims) {
+		t.Error("a part is taken for all")
+	}
+	if answer, failure = (Decision{Allowed: true}), errors.New("no index"); may(ctx, claims) {
+		t.Error("what can't be told is yes")
 	}
 }

@@ -1,58 +1,105 @@
 package resource
 
 import (
+	"crypto/sha256"
 	"encoding/json"
+	"slices"
 
 	"kapis.dev/ks-apiserver/pkg/rawjson"
 	"kapis.dev/ks-apiserver/pkg/store"
 )
 
+// note is an annotation that an answer puts into an object: text, at a place of its JSON, which is not copied for that. The zero note puts in
+// nothing.
+type note struct {
+	value, text string
+	at          int
+}
+
 // Annotated returns the page with an annotation in each of its objects, whose value is what of says of the object's name: an answer that tells
-// of an object what another kind knows. An annotation of that key which is stored is not shown. It costs as much as the page is long.
+// of an object what another kind knows. An annotation of that key which is stored is not shown; where the value is empty there is none.
 func (p *Page) Annotated(key string, of func(name string) string) *Page {
+	return p.annotated(key, func(i int) string { return of(p.records[i].Name) })
+}
+
+// annotated is Annotated by the place of an object on the page.
+func (p *Page) annotated(key string, of func(i int) string) *Page {
 	out := *p
-	out.body = nil
-	out.records = make([]*store.Record, len(p.records))
+	out.body, out.records, out.key, out.notes = nil, slices.Clone(p.records), key, make([]note, len(p.records))
+	hash := sha256.New()
+	hash.Write(p.digest[:])
+	hash.Write([]byte(key))
 	for i, r := range p.records {
-		// Without a version of its own, the digest is of its text: what the annotation says changes without the object.
-		out.records[i] = &store.Record{Ref: r.Ref, JSON: annotate(r.JSON, key, of(r.Name)), UID: r.UID}
+		n, shown := noteOf(r.JSON, key, of(i))
+		if len(shown) != len(r.JSON) {
+			out.records[i] = &store.Record{Ref: r.Ref, JSON: shown, UID: r.UID, ResourceVersion: r.ResourceVersion}
+		}
+		out.notes[i] = n
+		out.bytes += int64(len(shown) - len(r.JSON) + len(n.text))
+		hash.Write([]byte("\x00" + n.value))
 	}
-	out.digest, out.bytes = digestOf(out.records)
+	hash.Sum(out.digest[:0])
 	return &out
 }
+
+// object is the JSON of one object of the page.
+func (p *Page) object(i int) string {
+	text := p.records[i].JSON
+	if p.notes == nil {
+		return text
+	}
+	return p.notes[i].in(text)
+}
+
+func (n *note) in(object string) string { return object[:n.at] + n.text + object[n.at:] }
 
 // Annotated is the JSON of the object with an annotation in it, as those of a Page have.
 func (o *Object) Annotated(key, value string) string { return annotate(o.JSON, key, value) }
 
 // annotate sets an annotation of an object, or takes it away where value is empty.
 func annotate(object, key, value string) string {
-	cut, err := rawjson.AppendWithout(make([]byte, 0, len(object)+len(key)+len(value)+32), object, "",
-		rawjson.Cut{"metadata": {"annotations": {key: nil}}})
-	if err != nil {
-		return object // it never was an object
-	}
-	text := string(cut)
-	if value == "" {
-		return text
-	}
-	quoted, _ := json.Marshal(map[string]string{key: value}) // strings always can be
-	member := string(quoted[1 : len(quoted)-1])
-	if start, end, ok := rawjson.Span(text, "metadata", "annotations"); ok && text[start] == '{' {
-		return insert(text, start, text[start:end], member)
-	}
-	start, end, ok := rawjson.Span(text, "metadata")
-	if !ok || text[start] != '{' {
-		return text
-	}
-	return insert(text, start, text[start:end], `"annotations":{`+member+`}`)
+	n, shown := noteOf(object, key, value)
+	return n.in(shown)
 }
 
-// insert puts a member in front of those of the object, which begins at start of the text.
-func insert(text string, start int, object, member string) string {
-	if m := rawjson.Object(object); m.Next() {
-		member += ","
+// noteOf returns the note that sets an annotation, and the object that it goes into: the one that is given, without an annotation of that key.
+func noteOf(object, key, value string) (n note, shown string) {
+	if rawjson.Get(object, "metadata", "annotations", key) != "" {
+		cut, err := rawjson.AppendWithout(make([]byte, 0, len(object)), object, "", rawjson.Cut{"metadata": {"annotations": {key: nil}}})
+		if err != nil {
+			return note{}, object // it never was an object
+		}
+		object = string(cut)
 	}
-	return text[:start+1] + member + text[start+1:]
+	if value == "" {
+		return note{}, object
+	}
+	n.value = value
+	if start, end, ok := rawjson.Span(object, "metadata", "annotations"); ok && object[start] == '{' {
+		n.at, n.text = start+1, member(object[start:end], quoted(key)+":"+quoted(value))
+	} else if start, end, ok := rawjson.Span(object, "metadata"); ok && object[start] == '{' {
+		n.at, n.text = start+1, member(object[start:end], `"annotations":{`+quoted(key)+":"+quoted(value)+"}")
+	}
+	return n, object
+}
+
+// quoted is a text as JSON.
+func quoted(s string) string {
+	for i := range len(s) {
+		if c := s[i]; c < ' ' || c > '~' || c == '"' || c == '\\' {
+			text, _ := json.Marshal(s) // strings always can be
+			return string(text)
+		}
+	}
+	return `"` + s + `"`
+}
+
+// member is what stands for a member in front of the others of the object.
+func member(object, text string) string {
+	if m := rawjson.Object(object); m.Next() {
+		return text + ","
+	}
+	return text
 }
 
 // Name is the name of one object of the page.

@@ -39,8 +39,13 @@ func nodeState(json string) string {
 
 func namespaces() *kind { return plain(phase("Active", "Terminating")) }
 
+// claimClass is the position of a claim's storage class in its fields.
+const claimClass = 1
+
 func volumeClaims() *kind {
-	return plain(phase("Pending", "Bound", "Lost"), storageClass())
+	k := plain(phase("Pending", "Bound", "Lost"), storageClass())
+	k.remark = inUse()
+	return k
 }
 
 func volumes() *kind {

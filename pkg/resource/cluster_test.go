@@ -186,7 +186,7 @@ func (c *kindsOf) GroupsAndMaybeResourcesWithContext(context.Context) (*metav1.A
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	list := &metav1.APIResourceList{GroupVersion: "v1"}
-	for name, namespaced := range map[string]bool{"Pod": true, "Service": true, "Widget": true, "Namespace": false} {
+	for name, namespaced := range map[string]bool{"Pod": true, "Service": true, "Widget": true, "PersistentVolumeClaim": true, "Namespace": false} {
 		if plural := strings.ToLower(name) + "s"; !c.missing[plural] {
 			list.APIResources = append(list.APIResources, metav1.APIResource{Name: plural, Kind: name, Namespaced: namespaced, Verbs: verbs})
 		}

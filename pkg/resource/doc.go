@@ -51,7 +51,7 @@
 //   - The second time that a page is the same, its records and the joined bytes of its items are kept, and compressed where
 //     a client takes gzip. The head (resource version, totals, facets) is written for each answer, so bytes outlive
 //     changes of other objects; in gzip the head is a stored block in front of the kept blocks.
-//   - An entity tag is made of the UIDs and resource versions of the page, total, facets, fields and form, and of nothing
+//   - An entity tag is made of the UIDs and resource versions of the page, what other kinds know of it, total, facets, fields and form, and of nothing
 //     else: it is equal on every replica, and changes of objects elsewhere in the list leave it.
 //
 // Streams (watch.go, live.go):
@@ -72,7 +72,8 @@
 //
 // A kind whose objects have filters or sort keys of their own has a function in a file of this package and a line in
 // kinds.go: fields, which are read once for each version of an object (extract); how each is compared, indexed or sorted by;
-// what is not kept or shown (cut, cutAcross); and a plan function where other kinds must be asked. Every other kind, custom
+// what is not kept or shown (cut, cutAcross); a plan function where other kinds must be asked; and what another kind knows of
+// them, which answers show as an annotation without a copy of the object (remark.go). Every other kind, custom
 // resources too, is served by its metadata and the paths of its fields.
 //
 // # What bounds it

@@ -246,7 +246,12 @@ func (b *builder) ownFilters() {
 		case matchContains:
 			b.check(func(r *store.Record) bool { return strings.Contains(r.Fields[i], want) })
 		case matchMember:
-			b.check(func(r *store.Record) bool { return isLine(r.Fields[i], want) })
+			holds := func(r *store.Record) bool { return isLine(r.Fields[i], want) }
+			if f.inside && b.namespace != "" {
+				b.indexed(holds, store.HasMember(i, b.namespace, want))
+				continue
+			}
+			b.check(holds)
 		}
 	}
 }

@@ -25,6 +25,8 @@ type kind struct {
 	plan func(b *builder) error
 	// nameField is 1 more than the position of a field that the name filter looks at too.
 	nameField int
+	// remark is what another kind knows of the objects, nil for nothing.
+	remark *remark
 	// members says that the parameter namespace asks for those who are in one, and not for objects there.
 	members bool
 }
@@ -44,6 +46,8 @@ type field struct {
 	sort  bool
 	time  bool
 	sorts []string
+	// inside says that the store finds the objects of a namespace by a line of the field, for matchMember.
+	inside bool
 }
 
 // match is how a filter's value is compared with a field.
@@ -94,13 +98,14 @@ const (
 // kinds returns the kinds with something of their own.
 func kinds() map[schema.GroupResource]*kind {
 	return map[schema.GroupResource]*kind{
-		core("pods"):                   pods(),
-		core("nodes"):                  nodes(),
-		core("namespaces"):             namespaces(),
-		core("persistentvolumeclaims"): volumeClaims(),
-		core("persistentvolumes"):      volumes(),
-		core("secrets"):                secrets(),
-		core("configmaps"):             configMaps(),
+		core("pods"):                           pods(),
+		core("nodes"):                          nodes(),
+		core("namespaces"):                     namespaces(),
+		core("persistentvolumeclaims"):         volumeClaims(),
+		core("persistentvolumes"):              volumes(),
+		in("storage.k8s.io", "storageclasses"): {remark: claimCount()},
+		core("secrets"):                        secrets(),
+		core("configmaps"):                     configMaps(),
 
 		in("apps", "deployments"):  deployments(),
 		in("apps", "statefulsets"): statefulSets(),
@@ -149,6 +154,9 @@ func Schemas() map[schema.GroupResource]store.Schema {
 		for i, f := range k.fields {
 			if f.indexed() {
 				s.Indexed = append(s.Indexed, i)
+			}
+			if f.inside {
+				s.Members = append(s.Members, i)
 			}
 		}
 		out[gr] = s

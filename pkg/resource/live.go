@@ -82,7 +82,7 @@ func (s *Service) Live(ctx context.Context, k *store.Kind, scope Scope, q *query
 		service: s, kind: k, scope: scope, query: &whole, projection: shows, lifetime: lifetime,
 		wake: wakeEvery, page: pageEvery, check: beatEvery, beat: beatEvery,
 	}
-	if len(plan.depends) > 0 {
+	if len(plan.depends) > 0 || plan.own.remark != nil {
 		x.check = dependEvery // nothing wakes it when those kinds change
 	}
 	if x.from, err = s.watchOf(ctx, k, scope); err != nil {

@@ -31,7 +31,7 @@ func (s *Service) Complete(ctx context.Context, p *Page, scope Scope, from Reade
 		maps.Copy(cut, own.cutAcross)
 	}
 	out := *p
-	out.body, out.complete = nil, true
+	out.body, out.complete, out.notes = nil, true, nil
 	out.records = make([]*store.Record, len(p.records))
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(readers)
@@ -45,6 +45,9 @@ func (s *Service) Complete(ctx context.Context, p *Page, scope Scope, from Reade
 		return nil, err
 	}
 	out.digest, out.bytes = digestOf(out.records)
+	if p.notes != nil {
+		return out.annotated(p.key, func(i int) string { return p.notes[i].value }), nil
+	}
 	return &out, nil
 }
 

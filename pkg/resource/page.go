@@ -22,10 +22,12 @@ type Page struct {
 	records    []*store.Record
 	facets     string // members of the answer, empty for none
 	projection *projection
-	digest     digest // of the records
+	digest     digest // of the records and notes
 	bytes      int64  // of their JSON
 	body       *body  // what is kept of the answer, nil for nothing
 	complete   bool   // the records are those of Complete
+	key        string // of the annotation that notes set
+	notes      []note // one for each record, nil for none
 }
 
 // Len is how many objects the page has.
@@ -33,7 +35,7 @@ func (p *Page) Len() int { return len(p.records) }
 
 // Item returns the JSON of one object of the page: of the fields that the query asked for.
 func (p *Page) Item(i int) string {
-	json := p.records[i].JSON
+	json := p.object(i)
 	if p.projection == nil {
 		return json
 	}
@@ -80,7 +82,14 @@ func (p *Page) write(to *pieces) {
 		if i > 0 {
 			to.write(",")
 		}
-		to.write(r.JSON)
+		if p.notes == nil {
+			to.write(r.JSON)
+			continue
+		}
+		n := &p.notes[i]
+		to.write(r.JSON[:n.at])
+		to.write(n.text)
+		to.write(r.JSON[n.at:])
 	}
 	to.write(tail)
 }
@@ -88,14 +97,14 @@ func (p *Page) write(to *pieces) {
 // appendItems appends the items and the tail. add is told how much longer the text gets, and may refuse.
 func (p *Page) appendItems(dst []byte, add func(n int64) error) ([]byte, error) {
 	counted := len(dst)
-	for i, r := range p.records {
+	for i := range p.records {
 		if i > 0 {
 			dst = append(dst, ',')
 		}
 		if p.projection != nil {
-			dst = p.projection.append(dst, r.JSON)
+			dst = p.projection.append(dst, p.object(i))
 		} else {
-			dst = append(dst, r.JSON...)
+			dst = append(dst, p.object(i)...)
 		}
 		if len(dst)-counted > piece {
 			if err := add(int64(len(dst) - counted)); err != nil {

@@ -33,7 +33,7 @@ func pods() *kind {
 			podPhase: {name: "phase", match: matchState, path: query.Path{"status", "phase"},
 				states: []string{"Pending", "Running", "Succeeded", "Failed", "Unknown"}},
 			podIP:     {name: "podIP", match: matchContains, path: query.Path{"status", "podIP"}},
-			podClaims: {name: "pvcName", match: matchMember},
+			podClaims: {name: "pvcName", match: matchMember, inside: true},
 			podStart:  {name: sortStartTime, sort: true, time: true, path: query.Path{"status", "startTime"}},
 		},
 		extract: extractPod,
@@ -44,11 +44,12 @@ func pods() *kind {
 
 func extractPod(json string, v []string) {
 	var deleted bool
-	var spec, status string
+	var name, spec, status string
 	for m := rawjson.Object(json); m.Next(); {
 		switch m.Key {
 		case "metadata":
 			deleted = rawjson.Get(m.Value, "deletionTimestamp") != ""
+			name = rawjson.GetText(m.Value, "name")
 		case "spec":
 			spec = m.Value
 		case "status":
@@ -60,7 +61,7 @@ func extractPod(json string, v []string) {
 		case "nodeName":
 			v[podNode] = rawjson.Text(m.Value)
 		case "volumes":
-			v[podClaims] = claims(m.Value)
+			v[podClaims] = claims(m.Value, name)
 		}
 	}
 	var s podState
@@ -84,11 +85,14 @@ func extractPod(json string, v []string) {
 	v[podStatus] = s.state(deleted, spec)
 }
 
-// claims returns the names of the volume claims, one a line.
-func claims(volumes string) string {
+// claims returns the names of the volume claims of a pod, one a line: those that it names, and those that are made for it alone.
+func claims(volumes, pod string) string {
 	var out string
 	for e := rawjson.Array(volumes); e.Next(); {
 		name := rawjson.GetText(e.Value, "persistentVolumeClaim", "claimName")
+		if name == "" && rawjson.Get(e.Value, "ephemeral") != "" {
+			name = pod + "-" + rawjson.GetText(e.Value, "name")
+		}
 		switch {
 		case name == "":
 		case out == "":

@@ -34,6 +34,9 @@ type Scope struct {
 	Data bool
 	// Part restricts it to what the caller may see, nil where that is everything.
 	Part *authz.Part
+	// MayList tells whether the caller may list all objects of another kind, in the whole cluster; nil where he may not. What is said of a
+	// storage class, how many claims it has, is for those alone.
+	MayList func(ctx context.Context, gvr schema.GroupVersionResource) bool
 }
 
 // Options are the bounds of a Service. Zero stands for the default.
@@ -119,7 +122,11 @@ func (s *Service) List(ctx context.Context, k *store.Kind, scope Scope, q *query
 	if err != nil {
 		return nil, err
 	}
-	return s.show(snap, b)
+	p, err := s.show(snap, b)
+	if err != nil {
+		return nil, err
+	}
+	return s.remarked(ctx, b.own, scope, p), nil
 }
 
 // moment returns the newest snapshot that is good enough for b.
@@ -174,7 +181,11 @@ func (s *Service) Get(ctx context.Context, k *store.Kind, scope Scope, name stri
 	if !ok {
 		return nil, apierrors.NewNotFound(gr, name)
 	}
-	return &Object{JSON: r.JSON, ResourceVersion: r.ResourceVersion, record: r, service: s}, nil
+	version := r.ResourceVersion
+	if key, of := s.remarks(ctx, s.own(k.GVR), scope); key != "" { // without a version, its tag is of its text
+		r = &store.Record{Ref: r.Ref, JSON: annotate(r.JSON, key, of(r)), UID: r.UID}
+	}
+	return &Object{JSON: r.JSON, ResourceVersion: version, record: r, service: s}, nil
 }
 
 // reachable tells why a kind can't be asked for in a scope.

@@ -236,7 +236,7 @@ func (c *collection) insert(r *Record, ref Ref) {
 	if r.Namespace != "" {
 		c.index(r.Ref, InNamespace(r.Namespace))
 	}
-	c.after = appendTerms(c.after[:0], r, c.schema.Indexed)
+	c.after = appendTerms(c.after[:0], r, c.schema)
 	for _, t := range c.after {
 		c.created.Set(entry{t, r.Ref})
 	}
@@ -259,7 +259,7 @@ func (c *collection) drop(r *Record) {
 	for _, t := range c.before {
 		c.names.Delete(entry{t, r.Ref})
 	}
-	c.before = appendTerms(c.before, r, c.schema.Indexed)
+	c.before = appendTerms(c.before, r, c.schema)
 	for _, t := range c.before {
 		c.created.Delete(entry{t, r.Ref})
 	}
@@ -273,11 +273,12 @@ func (c *collection) drop(r *Record) {
 
 // reindex moves an object from the terms of its old version to those of its new one.
 func (c *collection) reindex(old, r *Record) {
-	if old.Labels == r.Labels && old.owners == r.owners && equalFields(old, r, c.schema.Indexed) {
+	if old.Labels == r.Labels && old.owners == r.owners && equalFields(old, r, c.schema.Indexed) &&
+		equalFields(old, r, c.schema.Members) {
 		return
 	}
-	c.before = appendTerms(c.before[:0], old, c.schema.Indexed)
-	c.after = appendTerms(c.after[:0], r, c.schema.Indexed)
+	c.before = appendTerms(c.before[:0], old, c.schema)
+	c.after = appendTerms(c.after[:0], r, c.schema)
 	for _, t := range c.before {
 		if !has(c.after, t) {
 			c.created.Delete(entry{t, r.Ref})

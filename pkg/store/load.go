@@ -33,7 +33,7 @@ func (c *collection) load(objects []*skimmed) {
 	slices.SortFunc(records, func(a, b *Record) int { return CompareCreated(a.Ref, b.Ref) })
 	for _, r := range records {
 		order.add(r.Ref)
-		c.after = appendTerms(c.after[:0], r, c.schema.Indexed)
+		c.after = appendTerms(c.after[:0], r, c.schema)
 		for _, t := range c.after {
 			order[t] = append(order[t], r.Ref)
 		}

@@ -92,6 +92,9 @@ type Schema struct {
 	// equality often, such as the node of a pod.
 	Fields  int
 	Indexed []int
+	// Members are the positions of fields that have several values, one a line, each of which is looked up
+	// often within its namespace, such as the volume claims of a pod.
+	Members []int
 	// Ordered are the positions of fields that are times (RFC 3339) and that objects are sorted by
 	// often: each gets an order of its own.
 	Ordered []int

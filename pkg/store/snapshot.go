@@ -87,6 +87,16 @@ func scope(namespace string) Term {
 	return InNamespace(namespace)
 }
 
+// Any tells whether a term holds for any object.
+func (s *Snapshot) Any(t Term) bool {
+	found := false
+	s.created.Ascend(entry{t, first}, func(e entry) bool {
+		found = e.term == t
+		return false
+	})
+	return found
+}
+
 // ByCreated returns the objects of a term in the order of CompareCreated.
 func (s *Snapshot) ByCreated(t Term) Range { return s.find(rangeKey{t, orderCreated}) }
 

@@ -182,6 +182,28 @@ func (s *Store) first(ctx context.Context, c *cache) (*Snapshot, error) {
 	return nil, unavailable(gr, fmt.Sprintf("%s are not ready: %s", gr, why))
 }
 
+// SnapshotWithin is Snapshot for what an answer can do without: it waits no longer than wait for a kind that has just been begun, and not at
+// all for one that can't be read. It returns nil where there is nothing yet.
+func (s *Store) SnapshotWithin(ctx context.Context, gvr schema.GroupVersionResource, wait time.Duration) *Snapshot {
+	c, ok := s.cache(gvr)
+	if !ok {
+		c = s.use(gvr)
+	}
+	s.touch(c)
+	if snap := c.coll.current.Load(); snap != nil || c.lastError() != nil {
+		return snap
+	}
+	timeout := s.clock.NewTimer(wait)
+	defer timeout.Stop()
+	select {
+	case <-c.synced:
+	case <-ctx.Done():
+	case <-c.done:
+	case <-timeout.C():
+	}
+	return c.coll.current.Load()
+}
+
 // reason says why a kind can't be read, without the addresses that errors of the network carry.
 func reason(err error) string {
 	if r := apierrors.ReasonForError(err); r != "" {

@@ -1,6 +1,9 @@
 package store
 
-import "unique"
+import (
+	"strings"
+	"unique"
+)
 
 // Term is a property by which objects are found without looking at the others. The zero Term is none.
 type Term struct{ h unique.Handle[string] }
@@ -12,6 +15,7 @@ const (
 	classOwner     = "o"
 	classOwnerKind = "k"
 	classField     = "f"
+	classMember    = "m"
 )
 
 // All is the term that holds for every object.
@@ -35,6 +39,12 @@ func FieldIs(field int, value string) Term {
 	return term(classField + string(rune(field)) + value)
 }
 
+// HasMember holds for the objects of a namespace of which the value is one of the lines of a field that Schema.Members
+// names.
+func HasMember(field int, namespace, value string) Term {
+	return term(classMember + string(rune(field)) + namespace + "/" + value)
+}
+
 func term(s string) Term { return Term{unique.Make(s)} }
 
 // compare orders terms by their texts.
@@ -55,7 +65,7 @@ func internNamespace(name string) string {
 }
 
 // appendTerms appends the terms that hold for r beside All and its namespace.
-func appendTerms(dst []Term, r *Record, indexed []int) []Term {
+func appendTerms(dst []Term, r *Record, s *Schema) []Term {
 	r.Labels.All(func(key, value string) bool {
 		dst = append(dst, HasLabel(key, value))
 		return true
@@ -63,9 +73,16 @@ func appendTerms(dst []Term, r *Record, indexed []int) []Term {
 	for _, o := range r.Owners() {
 		dst = append(dst, OwnedBy(o.UID), OwnedByKind(o.Kind))
 	}
-	for _, i := range indexed {
+	for _, i := range s.Indexed {
 		if v := r.Fields[i]; v != "" {
 			dst = append(dst, FieldIs(i, v))
+		}
+	}
+	for _, i := range s.Members {
+		for line := range strings.SplitSeq(r.Fields[i], "\n") {
+			if t := HasMember(i, r.Namespace, line); line != "" && !has(dst, t) {
+				dst = append(dst, t)
+			}
 		}
 	}
 	return dst

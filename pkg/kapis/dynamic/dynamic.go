@@ -23,6 +23,8 @@ type Handler struct {
 	Resources *resource.Service
 	// Streams watches over watches and live pages.
 	Streams *stream.Guard
+	// Authorizer decides whether a caller may see what objects of another kind tell; nil shows nothing of that.
+	Authorizer authz.Authorizer
 	// AsCaller reads for managedFields=true.
 	AsCaller resource.Reader
 	// Kube is asked for what no cache can answer: writes, and sub-resources. Without it, there are no
@@ -127,6 +129,7 @@ func (b bound) target(r *restful.Request, agree func(*request.Info, *target) err
 	t := &target{
 		scope: resource.Scope{
 			Namespace: r.PathParameter("namespace"), Workspace: r.PathParameter("workspace"), Part: authz.DecisionFrom(ctx).Part,
+			MayList: authz.MayList(b.Authorizer),
 		},
 		name: r.PathParameter("name"),
 	}

@@ -25,7 +25,7 @@ type V1alpha3 struct {
 	// Streams watches over watches and live pages.
 	Streams *stream.Guard
 	// Authorizer decides whether a caller may read what a rule for this group alone does not open: the data of
-	// Secrets and ConfigMaps.
+	// Secrets and ConfigMaps, and how many claims a storage class has.
 	Authorizer authz.Authorizer
 	// AsCaller reads for managedFields=true.
 	AsCaller  resource.Reader
@@ -69,7 +69,7 @@ func (h *V1alpha3) Mount(ws *restful.WebService) {
 // list answers what is about any number of objects: a page, a live page, or a watch.
 func (h *V1alpha3) list(r *restful.Request) (any, error) {
 	ctx, plural := r.Request.Context(), r.PathParameter("resources")
-	scope := resource.Scope{Namespace: r.PathParameter("namespace"), Part: authz.DecisionFrom(ctx).Part}
+	scope := resource.Scope{Namespace: r.PathParameter("namespace"), Part: authz.DecisionFrom(ctx).Part, MayList: authz.MayList(h.Authorizer)}
 	watch, err := resource.AgreeList(request.InfoFrom(ctx), plural, scope, "")
 	if err != nil {
 		return nil, err
@@ -103,7 +103,7 @@ func (h *V1alpha3) list(r *restful.Request) (any, error) {
 
 func (h *V1alpha3) get(r *restful.Request) (any, error) {
 	ctx, plural, name := r.Request.Context(), r.PathParameter("resources"), r.PathParameter("name")
-	scope := resource.Scope{Namespace: r.PathParameter("namespace")}
+	scope := resource.Scope{Namespace: r.PathParameter("namespace"), MayList: authz.MayList(h.Authorizer)}
 	if err := resource.Agree(request.InfoFrom(ctx), plural, scope, name); err != nil {
 		return nil, err
 	}

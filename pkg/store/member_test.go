@@ -1,0 +1,96 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+
+	"k8s.io/utils/clock"
+
+	"kapis.dev/ks-apiserver/pkg/rawjson"
+)
+
+// lines keeps the values of a label, which are joined by dots, one a line.
+var lines = &Schema{Fields: 1, Members: []int{0}, Extract: func(json string, v []string) {
+	v[0] = strings.ReplaceAll(rawjson.GetText(json, "metadata", "labels", "l"), ".", "\n")
+}}
+
+// Whatever the changes, a term of a line holds for the objects of its namespace that have the line now, and for no others.
+func TestMembersFollowAModel(t *testing.T) {
+	r := rand.New(rand.NewPCG(7, 1))
+	c := newCollection(lines, clock.RealClock{})
+	model := map[string]string{} // namespace/name -> .values.
+	object := func(ns, name, values string, version int) *skimmed {
+		return decodeText(t, lines, strings.ReplaceAll(testPod(ns, name, fmt.Sprintf(`"l":%q`, values)), "%RV%", fmt.Sprint(version)))
+	}
+	for step := range 1200 {
+		ns, name := fmt.Sprintf("n%d", r.IntN(3)), fmt.Sprintf("p%d", r.IntN(6))
+		values := []string{"", "a", "b", "a.b", "a.a", "b.c.", "aa"}[r.IntN(7)]
+		switch r.IntN(10) {
+		case 0:
+			c.delete(ns, name, "1")
+			delete(model, ns+"/"+name)
+		case 1:
+			c.replace([]*skimmed{object(ns, name, values, step)}, "1")
+			model = map[string]string{ns + "/" + name: "." + values + "."}
+		default:
+			c.set(object(ns, name, values, step))
+			model[ns+"/"+name] = "." + values + "."
+		}
+		c.flush()
+		snap := c.current.Load()
+		for _, in := range []string{"n0", "n1", "n2", ""} {
+			for _, line := range []string{"a", "b", "c", "aa", "n0", ""} {
+				want := 0
+				for key, values := range model {
+					if strings.HasPrefix(key, in+"/") && line != "" && strings.Contains(values, "."+line+".") {
+						want++
+					}
+				}
+				term := HasMember(0, in, line)
+				if got := snap.ByCreated(term).Len(); got != want || snap.Any(term) != (want > 0) {
+					t.Fatalf("step %d: %d objects of %q have %q, %v; want %d", step, got, in, line, snap.Any(term), want)
+				}
+			}
+		}
+	}
+}
+
+func TestWhatAnAnswerCanDoWithoutIsNotWaitedForInVain(t *testing.T) {
+	srv := newServer(t)
+	srv.put(podsPath, testPod("a", "one"))
+	st := newStore(t, srv)
+	if snap := st.SnapshotWithin(t.Context(), podsGVR, time.Minute); snap == nil || snap.Len() != 1 {
+		t.Fatalf("a kind that is just begun: %v", snap)
+	}
+	if snap := st.SnapshotWithin(t.Context(), podsGVR, 0); snap == nil {
+		t.Error("a kind that is there is not")
+	}
+
+	hangs := newServer(t)
+	hangs.set(podsPath, fault{noWatchList: true, hang: true})
+	st = newStore(t, hangs)
+	if snap := st.SnapshotWithin(t.Context(), podsGVR, time.Millisecond); snap != nil {
+		t.Error("a list that nobody answered is there")
+	}
+	gone, cancel := context.WithCancel(t.Context())
+	cancel()
+	if snap := st.SnapshotWithin(gone, podsGVR, time.Hour); snap != nil {
+		t.Error("a client that is gone is answered")
+	}
+
+	broken := newServer(t)
+	broken.set(podsPath, fault{status: 403})
+	st = newStore(t, broken)
+	st.SnapshotWithin(t.Context(), podsGVR, 0)
+	eventually(t, "the failure is known", func() bool {
+		c, _ := st.cache(podsGVR)
+		return c.lastError() != nil
+	})
+	if snap := st.SnapshotWithin(t.Context(), podsGVR, time.Hour); snap != nil { // and it returns
+		t.Error("a kind that can't be read is there")
+	}
+}
