@@ -98,6 +98,14 @@ type Logout interface {
 	Logout(ctx context.Context, hint, back, state string) (string, error)
 }
 
+// EndSession is a Logout whose page may be told to clients, which then send people there themselves.
+type EndSession interface {
+	Logout
+	// EndSession returns the page's address, as far as it is known without a call; "" where it is not, or where there is none. It is for anybody to
+	// see: it has no hint, no state and no secret.
+	EndSession() string
+}
+
 // Type is a kind of provider that is compiled in.
 type Type struct {
 	// Name is what configurations call it, such as LDAPIdentityProvider.

@@ -13,7 +13,7 @@ import (
 	"kapis.dev/ks-apiserver/pkg/idp/upstream"
 )
 
-// Provider is an OpenID Connect provider: an idp.Redirect, an idp.Refresher and an idp.Logout.
+// Provider is an OpenID Connect provider: an idp.Redirect, an idp.Refresher and an idp.EndSession.
 type Provider struct {
 	client    *upstream.Client
 	grant     *upstream.Grant
@@ -211,4 +211,25 @@ func (p *Provider) Logout(ctx context.Context, hint, back, state string) (string
 		}
 	}
 	return upstream.Extend(d.EndSessionURL, q)
+}
+
+// EndSession returns the same page for whoever has no hint: what is configured, or what the provider published when it was asked last. People come
+// back only where that is configured, since this server's own address expects the state of a logout that began here.
+func (p *Provider) EndSession() string {
+	address := p.settings.Endpoint.EndSessionURL
+	if d, ok := p.documents.Kept(); ok && address == "" {
+		address = d.EndSessionURL
+	}
+	if address == "" {
+		return ""
+	}
+	q := url.Values{"client_id": {p.settings.ClientID}}
+	if to := p.settings.PostLogoutRedirectURI; to != "" {
+		q.Set("post_logout_redirect_uri", to)
+	}
+	page, err := upstream.Extend(address, q)
+	if err != nil {
+		return "" // Open and discovery have checked it
+	}
+	return page
 }

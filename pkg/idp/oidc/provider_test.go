@@ -308,3 +308,34 @@ func TestLogoutGoesUp(t *testing.T) { // TLogout-6, U34
 		t.Errorf("with an address of its own: %q, %v", address, err)
 	}
 }
+
+// The console sends people there with the address alone, whether or not the provider can be reached at that moment.
+func TestThePageOfALogoutIsToldOnceItIsKnown(t *testing.T) { // U34
+	op, p, ahead := served(t, nil)
+	if got := p.EndSession(); got != "" || op.Discoveries.Load() != 0 {
+		t.Errorf("before anybody asked the provider: %q", got)
+	}
+	arrive(t, p)
+	want := op.Base + "/logout?client_id=" + idptest.ClientID
+	for range 2 {
+		if got := p.EndSession(); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+		*ahead += 48 * time.Hour // however old it is
+	}
+	if n := op.Discoveries.Load(); n != 1 {
+		t.Errorf("asked %d times", n)
+	}
+	_, p, _ = served(t, func(_ *idptest.OP, s *Settings) {
+		s.Endpoint.EndSessionURL, s.PostLogoutRedirectURI = "https://sso.example/out?x=1", "https://console.example/login"
+	})
+	if got := p.EndSession(); got != "https://sso.example/out?client_id="+idptest.ClientID+"&post_logout_redirect_uri="+url.QueryEscape("https://console.example/login")+"&x=1" {
+		t.Errorf("as configured: %q", got)
+	}
+	_, p, _ = served(t, func(op *idptest.OP, _ *Settings) { op.Metadata = claim("end_session_endpoint", nil) })
+	if arrive(t, p); p.EndSession() != "" {
+		t.Errorf("without such a page: %q", p.EndSession())
+	}
+}
+
+var _ idp.EndSession = (*Provider)(nil)

@@ -52,6 +52,12 @@ func (c *Cached[T]) Renew(ctx context.Context, pause time.Duration) (T, error) {
 	return c.fetch(ctx)
 }
 
+// Kept returns what was fetched last, however old it is, and whether anything was. It makes no call.
+func (c *Cached[T]) Kept() (T, bool) {
+	value, at, _ := c.load()
+	return value, !at.IsZero()
+}
+
 func (c *Cached[T]) load() (value T, at, tried time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -60,8 +60,8 @@ type entry struct {
 	Provider      button      `json:"provider"`
 }
 
-// button is what the console makes the button of a provider of, or the form. The addresses are this server's: state, nonce and verifier of
-// the login are then its own, and the browser's (S41). Nothing in it is the provider's.
+// button is what the console makes the button of a provider of, or the form. The addresses of a login are this server's: state, nonce and
+// verifier are then its own, and the browser's (S41). Of the provider's there is the page that logs people out there, and nothing else.
 type button struct {
 	Endpoint     *endpoint `json:"endpoint,omitempty"`
 	ClientID     string    `json:"clientID,omitempty"`
@@ -74,6 +74,9 @@ type button struct {
 
 type endpoint struct {
 	AuthURL string `json:"authURL"`
+	// EndSessionURL is where the console sends people when they have logged out here; "" where the provider has no such page, or was never
+	// reached yet.
+	EndSessionURL string `json:"endSessionURL,omitempty"`
 }
 
 // casType is the type whose button speaks CAS: it leads to casServerURL + "/login?service=" + redirectURL.
@@ -114,5 +117,9 @@ func (o *OAuth) button(e *idp.Entry) button {
 	if e.Type == casType {
 		return button{CASServerURL: start, RedirectURL: redirect}
 	}
-	return button{Endpoint: &endpoint{AuthURL: start}, ClientID: client, RedirectURL: redirect, Scopes: []string{"openid"}}
+	at := &endpoint{AuthURL: start}
+	if p, ok := e.Provider.(idp.EndSession); ok {
+		at.EndSessionURL = p.EndSession()
+	}
+	return button{Endpoint: at, ClientID: client, RedirectURL: redirect, Scopes: []string{"openid"}}
 }

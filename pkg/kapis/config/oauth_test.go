@@ -25,6 +25,17 @@ func (visited) Begin(context.Context, idp.Begin) (string, error) {
 }
 func (visited) Finish(context.Context, idp.Callback) (*idp.Identity, error) { return nil, nil }
 
+// ending is one with a page that logs people out.
+type ending struct {
+	visited
+	page string
+}
+
+func (ending) Logout(context.Context, string, string, string) (string, error) {
+	return "https://idp.example/logout?id_token_hint=canary", nil
+}
+func (e ending) EndSession() string { return e.page }
+
 // S3, S41: the login page is told where to begin, which is here, and nothing that a provider or a client is configured with.
 func TestTheLoginPageIsToldHowToLogInAndNoSecret(t *testing.T) {
 	p := visited{"canary-secret"}
@@ -35,6 +46,8 @@ func TestTheLoginPageIsToldHowToLogInAndNoSecret(t *testing.T) {
 		},
 		Providers: idptest.Directory(t,
 			&idp.Entry{Name: "hub", Type: "GitHubIdentityProvider", DisplayName: "Hub", Mapping: idp.MapAuto, Provider: p},
+			&idp.Entry{Name: "sso", Type: "OIDCIdentityProvider", Provider: ending{p, "https://idp.example/logout?client_id=ks"}}, // U34
+			&idp.Entry{Name: "unreached", Type: "OIDCIdentityProvider", Provider: ending{p, ""}},
 			&idp.Entry{Name: "cas", Type: casType, Provider: p}, &idp.Entry{Name: "none", Type: "OIDCIdentityProvider", Provider: p},
 			&idp.Entry{Name: "corp", Type: "LDAPIdentityProvider", DisplayName: "Company", Provider: &directory{Secret: "canary-password"}},
 			&idp.Entry{Name: "hidden", Type: "OIDCIdentityProvider", Hidden: true, Provider: p}, &idp.Entry{Name: "off", Type: "OIDCIdentityProvider", Disabled: true, Provider: p},
@@ -70,10 +83,13 @@ func TestTheLoginPageIsToldHowToLogInAndNoSecret(t *testing.T) {
 		t.Errorf("%s", w.Body)
 	}
 	want := map[string]string{
-		"hub":    `{"endpoint":{"authURL":"https://ks.example/oauth/login/hub"},"clientID":"kubesphere","redirectURL":"https://console.example/oauth/redirect/hub","scopes":["openid"]}`,
-		"cas":    `{"redirectURL":"https://console.example/oauth/redirect/cas","casServerURL":"https://ks.example/oauth/login/cas"}`,
-		"corp":   `{"host":"Company"}`,
-		"hidden": `{}`, "off": `{}`, "none": `{}`,
+		"hub": `{"endpoint":{"authURL":"https://ks.example/oauth/login/hub"},"clientID":"kubesphere","redirectURL":"https://console.example/oauth/redirect/hub","scopes":["openid"]}`,
+		"sso": `{"endpoint":{"authURL":"https://ks.example/oauth/login/sso","endSessionURL":"https://idp.example/logout?client_id=ks"},` +
+			`"clientID":"kubesphere","redirectURL":"https://console.example/oauth/redirect/sso","scopes":["openid"]}`,
+		"unreached": `{"endpoint":{"authURL":"https://ks.example/oauth/login/unreached"},"clientID":"kubesphere","redirectURL":"https://console.example/oauth/redirect/unreached","scopes":["openid"]}`,
+		"cas":       `{"redirectURL":"https://console.example/oauth/redirect/cas","casServerURL":"https://ks.example/oauth/login/cas"}`,
+		"corp":      `{"host":"Company"}`,
+		"hidden":    `{}`, "off": `{}`, "none": `{}`,
 	}
 	for _, e := range out.IdentityProviders {
 		if string(e.Provider) != want[e.Name] {
