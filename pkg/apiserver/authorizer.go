@@ -13,7 +13,7 @@ import (
 	"kapis.dev/ks-apiserver/pkg/config"
 )
 
-// makeAuthorizer lists who decides: what is open to all comes first, and then the modes in the configured order. These are asked about what a request
+// makeAuthorizer lists who decides. What the credential is for comes before all; then what is open to all, and then the modes in the configured order. These are asked about what a request
 // stands for as well (a kind of another group, an older name, the membership of a workspace), so that whoever forbids the one forbids the other.
 func (p *parts) makeAuthorizer() error {
 	order := p.cfg.Authorization.Order()
@@ -37,7 +37,7 @@ func (p *parts) makeAuthorizer() error {
 	if len(before) > 0 {
 		decide = authz.Narrow{Before: authz.Older(authz.Union(before...)), Next: decide, As: aliases.Of}
 	}
-	p.may = authz.Union(authz.Paths(authz.DefaultPaths()), decide)
+	p.may = authz.Scoped(authz.Union(authz.Paths(authz.DefaultPaths()), decide))
 	return nil
 }
 

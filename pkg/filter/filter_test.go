@@ -23,7 +23,7 @@ import (
 // as anonymous whoever sends nothing.
 var tokens = authenticator.RequestFunc(func(r *http.Request) (*authenticator.Response, bool, error) {
 	name, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
-	if c, err := r.Cookie("token"); !ok && err == nil && isUpgrade(r) {
+	if c, err := r.Cookie("token"); !ok && err == nil && request.IsUpgrade(r.Header) {
 		name, ok = c.Value, true
 	}
 	switch {

@@ -8,6 +8,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"kapis.dev/ks-apiserver/pkg/request"
 	"kapis.dev/ks-apiserver/pkg/web"
 )
 
@@ -24,7 +25,7 @@ const tokenCookie = "token"
 // Both close the connection.
 func Upgrade(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if !isUpgrade(r) {
+		if !request.IsUpgrade(r.Header) {
 			next.ServeHTTP(w, r)
 			return
 		}
@@ -47,23 +48,6 @@ const errCrossSite = constError("a cookie opens a WebSocket for pages of this se
 type constError string
 
 func (e constError) Error() string { return string(e) }
-
-// isUpgrade tells whether r asks for another protocol. An offer of h2c, which some clients add to
-// every request, is not one: it may be ignored, and is (RFC 9113, 3.1 has removed it).
-func isUpgrade(r *http.Request) bool {
-	up := r.Header["Upgrade"]
-	if len(up) == 0 || up[0] == "" || strings.EqualFold(up[0], "h2c") {
-		return false
-	}
-	for _, line := range r.Header["Connection"] {
-		for token := range strings.SplitSeq(line, ",") {
-			if strings.EqualFold(strings.TrimSpace(token), "upgrade") {
-				return true
-			}
-		}
-	}
-	return false
-}
 
 // crossSite tells whether the cookie is the only credential of r and its Origin is not this server.
 // An Origin that is absent proves nothing, and counts as foreign.

@@ -20,6 +20,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"kapis.dev/ks-apiserver/pkg/api/session/v1alpha1"
+	"kapis.dev/ks-apiserver/pkg/authz"
 	"kapis.dev/ks-apiserver/pkg/store"
 	"kapis.dev/ks-apiserver/pkg/token"
 )
@@ -44,6 +45,8 @@ var (
 	ErrTooMany = errors.New("there are too many already")
 	// ErrExpiry says that the end of an API key is not in the time that a key may be good.
 	ErrExpiry = errors.New("the end of the API key is in the past, or too far away")
+	// ErrScope says that an API key is asked for that is for something unknown.
+	ErrScope = errors.New("the scope of the API key is unknown")
 )
 
 const (
@@ -61,7 +64,9 @@ const (
 // APIKey is a long-lived credential for automation, of one user. What it opens is kept as a hash.
 type APIKey struct {
 	Name, User, UserUID, Description string
-	Created, Expires                 time.Time
+	// Scope is what the key is for: authz.ScopeRead, or "" for all that the user may. See authz.Scoped.
+	Scope            string
+	Created, Expires time.Time
 	// Used is about when it was last used; zero for never.
 	Used time.Time
 }
@@ -122,7 +127,7 @@ func (k *APIKeys) Delete(_, name string) {
 
 func (k *APIKeys) put(in *v1alpha1.APIKey) *keyRecord {
 	r := &keyRecord{APIKey: APIKey{
-		Name: in.Name, User: in.Spec.User, UserUID: string(in.Spec.UserUID), Description: in.Spec.Description,
+		Name: in.Name, User: in.Spec.User, UserUID: string(in.Spec.UserUID), Description: in.Spec.Description, Scope: in.Spec.Scope,
 		Created: in.Spec.CreatedAt.Time, Expires: in.Spec.ExpiresAt.Time, Used: in.LastUsedAt.Time,
 	}, uid: in.UID}
 	r.hash, _ = hex.DecodeString(in.Spec.Hash) // one that is none matches nothing
@@ -186,23 +191,34 @@ func (r *keyRecord) info(u *User) user.Info {
 	if w := r.who.Load(); w != nil && w.of == u {
 		return w.info
 	}
-	w := &keyUser{of: u, info: &user.DefaultInfo{Name: u.info.Name, UID: u.info.UID, Groups: u.info.Groups, Extra: map[string][]string{
-		ExtraCredential: {CredentialAPIKey}, extraCredentialID: {"APIKEY=" + r.Name},
-	}}}
+	extra := map[string][]string{ExtraCredential: {CredentialAPIKey}, extraCredentialID: {"APIKEY=" + r.Name}}
+	if r.Scope != "" {
+		extra[authz.ExtraScope] = []string{r.Scope}
+	}
+	w := &keyUser{of: u, info: &user.DefaultInfo{Name: u.info.Name, UID: u.info.UID, Groups: u.info.Groups, Extra: extra}}
 	r.who.Store(w)
 	return w.info
 }
 
-// Create makes a key, and returns it with its token, which is shown once. Its errors are ErrTooMany, ErrExpiry and ErrUnavailable.
-func (k *APIKeys) Create(ctx context.Context, u *User, description string, expires time.Time) (*APIKey, string, error) {
+// NewAPIKey says what an API key is to be: what for in words, its APIKey.Scope, and until when it is good.
+type NewAPIKey struct {
+	Description, Scope string
+	Expires            time.Time
+}
+
+// Create makes a key, and returns it with its token, which is shown once. Its errors are ErrTooMany, ErrExpiry, ErrScope and ErrUnavailable.
+func (k *APIKeys) Create(ctx context.Context, u *User, in NewAPIKey) (*APIKey, string, error) {
 	if k.API == nil {
 		return nil, "", fmt.Errorf("make an API key: %w", ErrUnavailable)
 	}
 	now := k.Now()
-	if !expires.After(now) || expires.After(now.Add(k.MaxAge)) {
+	if !in.Expires.After(now) || in.Expires.After(now.Add(k.MaxAge)) {
 		return nil, "", fmt.Errorf("%w: it has to end within %v", ErrExpiry, k.MaxAge)
 	}
-	if len([]rune(description)) > maxDescription {
+	if in.Scope != "" && in.Scope != authz.ScopeRead {
+		return nil, "", fmt.Errorf("make an API key: %w: want %q, or none for all that the user may", ErrScope, authz.ScopeRead)
+	}
+	if len([]rune(in.Description)) > maxDescription {
 		return nil, "", fmt.Errorf("make an API key: %w", errLongDescription)
 	}
 	if len(k.List(u)) >= keysPerUser {
@@ -213,15 +229,21 @@ func (k *APIKeys) Create(ctx context.Context, u *User, description string, expir
 		TypeMeta:   metav1.TypeMeta{APIVersion: v1alpha1.SchemeGroupVersion.String(), Kind: "APIKey"},
 		ObjectMeta: metav1.ObjectMeta{Name: key.Name},
 		Spec: v1alpha1.APIKeySpec{
-			User: u.Name, UserUID: types.UID(u.UID), Description: description, Hash: key.HexHash(),
-			CreatedAt: metav1.NewTime(now), ExpiresAt: metav1.NewTime(expires),
+			User: u.Name, UserUID: types.UID(u.UID), Description: in.Description, Scope: in.Scope, Hash: key.HexHash(),
+			CreatedAt: metav1.NewTime(now), ExpiresAt: metav1.NewTime(in.Expires),
 		},
 	})
 	if err != nil {
 		return nil, "", fmt.Errorf("%w: make an API key: %w", ErrUnavailable, err)
 	}
 	r := k.put(made)
-	klog.InfoS("API key made", "user", u.Name, "key", key.Name, "expires", expires.UTC().Format(time.RFC3339))
+	if r.Scope != in.Scope { // an older definition of the kind has no such field, and would make it a key to everything
+		if err := k.end(ctx, r); err != nil {
+			return nil, "", err
+		}
+		return nil, "", fmt.Errorf("%w: make an API key: the definition of the kind APIKey in the cluster knows no scope: apply config/crd", ErrUnavailable)
+	}
+	klog.InfoS("API key made", "user", u.Name, "key", key.Name, "scope", r.Scope, "expires", r.Expires.UTC().Format(time.RFC3339))
 	return &r.APIKey, t, nil
 }
 

@@ -1,13 +1,16 @@
 package iam
 
 import (
+	"context"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	iamapi "kapis.dev/ks-apiserver/pkg/api/iam/v1beta1"
 	"kapis.dev/ks-apiserver/pkg/api/session/v1alpha1"
+	"kapis.dev/ks-apiserver/pkg/authz"
 	"kapis.dev/ks-apiserver/pkg/token"
 )
 
@@ -33,7 +36,12 @@ func newKeyring(t testing.TB) *keyring {
 
 func (k *keyring) make(t testing.TB, user string) (*APIKey, token.APIKey) {
 	t.Helper()
-	made, text, err := k.all[0].Create(t.Context(), k.users.ByName(user), "ci", k.clock.now().Add(24*time.Hour))
+	return k.makeFor(t, user, "")
+}
+
+func (k *keyring) makeFor(t testing.TB, user, scope string) (*APIKey, token.APIKey) {
+	t.Helper()
+	made, text, err := k.all[0].Create(t.Context(), k.users.ByName(user), NewAPIKey{Description: "ci", Scope: scope, Expires: k.clock.now().Add(24 * time.Hour)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -82,6 +90,53 @@ func TestAnAPIKeyIsItsUsersOnEveryReplica(t *testing.T) { // U36
 	other.Hash[0] ^= 1
 	if k.good(t, 0, other) {
 		t.Error("another secret is good")
+	}
+}
+
+func TestAnAPIKeyCarriesWhatItIsForOnEveryReplica(t *testing.T) { // U36
+	k := newKeyring(t)
+	alice := k.users.ByName("alice")
+	made, key := k.makeFor(t, "alice", authz.ScopeRead)
+	_, whole := k.make(t, "alice")
+	for i := range k.all {
+		u, err := k.all[i].Authenticate(key)
+		if err != nil || !slices.Equal(u.GetExtra()[authz.ExtraScope], []string{"read"}) {
+			t.Errorf("%v %v", u, err)
+		}
+		if u, err = k.all[i].Authenticate(whole); err != nil || u.GetExtra()[authz.ExtraScope] != nil {
+			t.Errorf("%v %v", u, err)
+		}
+	}
+	if list := k.all[1].List(alice); len(list) != 2 || list[0].Scope+list[1].Scope != "read" || made.Scope != "read" {
+		t.Errorf("%+v", list)
+	}
+	for _, scope := range []string{"write", "Read", "read ", "read,write"} {
+		if _, _, err := k.all[0].Create(t.Context(), alice, NewAPIKey{Scope: scope, Expires: k.clock.now().Add(time.Hour)}); !errors.Is(err, ErrScope) ||
+			!strings.Contains(err.Error(), `"read"`) {
+			t.Errorf("%q: %v", scope, err)
+		}
+	}
+	if k.api.size() != 2 {
+		t.Errorf("%d keys", k.api.size())
+	}
+}
+
+// forgetful is a cluster whose definition of API keys is older than their scopes.
+type forgetful struct{ *objects[*v1alpha1.APIKey] }
+
+func (f forgetful) Create(ctx context.Context, o *v1alpha1.APIKey) (*v1alpha1.APIKey, error) {
+	cut := o.DeepCopy()
+	cut.Spec.Scope = ""
+	return f.objects.Create(ctx, cut)
+}
+
+func TestAScopeThatTheClusterForgetsMakesNoKey(t *testing.T) {
+	k := newKeyring(t)
+	k.all[0].API = forgetful{k.api}
+	_, _, err := k.all[0].Create(t.Context(), k.users.ByName("alice"), NewAPIKey{Scope: authz.ScopeRead, Expires: k.clock.now().Add(time.Hour)})
+	want(t, err, ErrUnavailable)
+	if k.api.size() != 0 || len(k.all[0].List(k.users.ByName("alice"))) != 0 {
+		t.Error("a key to everything was made")
 	}
 }
 
@@ -138,7 +193,7 @@ func TestAPIKeysAreBounded(t *testing.T) {
 		"TooLong":   {k.clock.now().Add(366 * 24 * time.Hour), "", ErrExpiry},
 		"ManyWords": {k.clock.now().Add(time.Hour), strings.Repeat("x", 257), errLongDescription},
 	} {
-		if _, _, err := k.all[0].Create(t.Context(), alice, test.description, test.expires); !errors.Is(err, test.want) {
+		if _, _, err := k.all[0].Create(t.Context(), alice, NewAPIKey{Description: test.description, Expires: test.expires}); !errors.Is(err, test.want) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -146,13 +201,13 @@ func TestAPIKeysAreBounded(t *testing.T) {
 		k.make(t, "alice")
 		k.clock.add(time.Second)
 	}
-	_, _, err := k.all[1].Create(t.Context(), alice, "", k.clock.now().Add(time.Hour))
+	_, _, err := k.all[1].Create(t.Context(), alice, NewAPIKey{Expires: k.clock.now().Add(time.Hour)})
 	want(t, err, ErrTooMany)
 	list := k.all[1].List(alice)
 	if len(list) != keysPerUser || !list[0].Created.After(list[1].Created) || len(k.all[0].List(k.users.ByName("bob"))) != 0 {
 		t.Errorf("%d keys", len(list))
 	}
-	_, _, err = (&APIKeys{}).Create(t.Context(), alice, "", k.clock.now())
+	_, _, err = (&APIKeys{}).Create(t.Context(), alice, NewAPIKey{Expires: k.clock.now()})
 	want(t, err, ErrUnavailable)
 	k.api.breakWith(errors.New("down"))
 	want(t, k.all[0].Revoke(t.Context(), alice, list[0].Name), ErrUnavailable)

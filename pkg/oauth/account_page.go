@@ -6,6 +6,7 @@ import (
 
 	restful "github.com/emicklei/go-restful/v3"
 
+	"kapis.dev/ks-apiserver/pkg/authz"
 	"kapis.dev/ks-apiserver/pkg/oauth/page"
 )
 
@@ -66,7 +67,7 @@ func (s *Server) listFactors(d *page.Account, b *browser) {
 		if i == maxRows {
 			break
 		}
-		d.Keys = append(d.Keys, page.Key{Name: k.Name, Description: k.Description, Expires: k.Expires, Used: k.Used})
+		d.Keys = append(d.Keys, page.Key{Name: k.Name, Description: k.Description, ReadOnly: k.Scope == authz.ScopeRead, Expires: k.Expires, Used: k.Used})
 	}
 }
 

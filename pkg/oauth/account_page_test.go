@@ -104,14 +104,20 @@ func TestKeyIsShownOnce(t *testing.T) {
 	for _, bad := range [][2]string{{"", "30"}, {" ", "30"}, {"ci", "31"}, {"ci", "x"}, {strings.Repeat("x", maxDescription+1), "30"}} {
 		p.answer("key", "description", bad[0], "days", bad[1]).says(t, http.StatusBadRequest, "Say what the key is for")
 	}
+	p.answer("key", "description", "ci", "days", "30", "scope", "write").says(t, http.StatusBadRequest, "This page has expired")
 	p.answer("key", "description", "ci <b>", "days", "90").says(t, http.StatusOK, "ksk_once", "shown this once")
 	if k := w.keys.list[0]; k.Description != "ci <b>" || !k.Expires.Equal(w.clock.now().AddDate(0, 0, 90)) {
 		t.Errorf("%+v", k)
 	}
 	r := p.open("/oauth/account")
-	if r.says(t, http.StatusOK, "ci &lt;b&gt;"); strings.Contains(r.text, "ksk_once") {
-		t.Error("shown again")
+	if r.says(t, http.StatusOK, "ci &lt;b&gt;"); strings.Contains(r.text, "ksk_once") || strings.Contains(r.text, "reads only") {
+		t.Error("shown again, or as one for reading")
 	}
+	p.answer("key", "description", "reports", "days", "90", "scope", "read").says(t, http.StatusOK, "ksk_once")
+	if got := w.keys.list; len(got) != 2 || got[0].Scope != "" || got[1].Scope != "read" {
+		t.Errorf("%+v", got)
+	}
+	p.open("/oauth/account").says(t, http.StatusOK, "key-1 · reads only")
 	p.answer("key-revoke:key-0").goes(t, "account?done=revoked")
 	p.open("/oauth/account")
 	p.answer("key-revoke:key-0").says(t, http.StatusBadRequest, "gone already")

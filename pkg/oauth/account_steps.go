@@ -85,6 +85,8 @@ func accountFault(err error) page.Message {
 		return page.Say("error.many")
 	case errors.Is(err, iam.ErrExpiry):
 		return page.Say("error.expiry")
+	case errors.Is(err, iam.ErrScope):
+		return page.Say("error.stale")
 	}
 	return nil
 }
@@ -133,7 +135,7 @@ func (s *Server) createKey(r *http.Request, b *browser, f form) (any, error) {
 	if err != nil || !slices.Contains(keyDays(), days) || what == "" || utf8.RuneCountInString(what) > maxDescription || !utf8.ValidString(what) {
 		return s.accountPage(r, b, http.StatusBadRequest, page.Say("error.description"))
 	}
-	_, secret, err := s.desk.keys.Create(r.Context(), b.user, what, s.Now().AddDate(0, 0, days).Truncate(time.Second))
+	_, secret, err := s.desk.keys.Create(r.Context(), b.user, iam.NewAPIKey{Description: what, Scope: f["scope"], Expires: s.Now().AddDate(0, 0, days).Truncate(time.Second)})
 	if err != nil {
 		return nil, err
 	}

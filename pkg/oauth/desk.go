@@ -4,7 +4,6 @@ import (
 	"context"
 	"net/http"
 	"strings"
-	"time"
 
 	"kapis.dev/ks-apiserver/pkg/iam"
 	"kapis.dev/ks-apiserver/pkg/idp"
@@ -66,7 +65,7 @@ type passkeys interface {
 }
 
 type apiKeys interface {
-	Create(ctx context.Context, u *iam.User, description string, expires time.Time) (*iam.APIKey, string, error)
+	Create(ctx context.Context, u *iam.User, in iam.NewAPIKey) (*iam.APIKey, string, error)
 	List(*iam.User) []iam.APIKey
 	Revoke(ctx context.Context, u *iam.User, name string) error
 }

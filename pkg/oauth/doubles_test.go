@@ -6,7 +6,6 @@ import (
 	"net/url"
 	"slices"
 	"sync"
-	"time"
 
 	iamapi "kapis.dev/ks-apiserver/pkg/api/iam/v1beta1"
 	"kapis.dev/ks-apiserver/pkg/iam"
@@ -171,8 +170,11 @@ func (f *factors) BeginLogin(u *iam.User) ([]byte, string, error) {
 // keys are everybody's API keys.
 type keys struct{ list []iam.APIKey }
 
-func (k *keys) Create(_ context.Context, u *iam.User, what string, end time.Time) (*iam.APIKey, string, error) {
-	k.list = append(k.list, iam.APIKey{Name: fmt.Sprintf("key-%d", len(k.list)), User: u.Name, Description: what, Expires: end})
+func (k *keys) Create(_ context.Context, u *iam.User, in iam.NewAPIKey) (*iam.APIKey, string, error) {
+	if in.Scope != "" && in.Scope != "read" {
+		return nil, "", iam.ErrScope
+	}
+	k.list = append(k.list, iam.APIKey{Name: fmt.Sprintf("key-%d", len(k.list)), User: u.Name, Description: in.Description, Scope: in.Scope, Expires: in.Expires})
 	return &k.list[len(k.list)-1], "ksk_once", nil
 }
 func (k *keys) List(*iam.User) []iam.APIKey { return k.list }

@@ -14,6 +14,7 @@ import (
 	authenticationv1 "k8s.io/api/authentication/v1"
 	"k8s.io/apiserver/pkg/authentication/user"
 
+	"kapis.dev/ks-apiserver/pkg/authz"
 	"kapis.dev/ks-apiserver/pkg/token"
 )
 
@@ -101,6 +102,9 @@ func (s *Server) whose(ctx context.Context, raw string) (user.Info, error) {
 		u = resp.User
 	}
 	if u == nil || u.GetName() == "" || strings.HasPrefix(u.GetName(), "system:") { // somebody who has still to register
+		return nil, nil
+	}
+	if len(u.GetExtra()[authz.ExtraScope]) > 0 { // whoever asks would not keep to it
 		return nil, nil
 	}
 	return u, nil

@@ -32,6 +32,8 @@ func keysOnly(_ context.Context, tok string) (*authenticator.Response, bool, err
 	switch tok {
 	case "ksk_good":
 		return &authenticator.Response{User: &user.DefaultInfo{Name: "robot", Extra: map[string][]string{"authentication.kapis.dev/credential": {"api-key"}}}}, true, nil
+	case "ksk_reads":
+		return &authenticator.Response{User: &user.DefaultInfo{Name: "robot", Extra: map[string][]string{"authentication.kapis.dev/scope": {"read"}}}}, true, nil
 	case "ksk_system":
 		return &authenticator.Response{User: &user.DefaultInfo{Name: "system:admin"}}, true, nil
 	case "ksk_later":
@@ -57,6 +59,7 @@ func TestTokenReview(t *testing.T) {
 		"our audience":               {"authentication.k8s.io/v1", access, `"x","kapis:host","` + issuerURL + `"`, "alice", "kapis:host " + issuerURL},
 		"kube-apiserver's audience":  {"authentication.k8s.io/v1", access, `"https://kubernetes.default.svc"`, "alice", ""},
 		"API key":                    {"authentication.k8s.io/v1", "ksk_good", "", "robot", ""},
+		"API key for reading (U36)":  {"authentication.k8s.io/v1", "ksk_reads", "", "", ""}, // kube-apiserver would let it write
 		"refresh token":              {"authentication.k8s.io/v1", refresh, "", "", ""},
 		"ID token":                   {"authentication.k8s.io/v1", id, "", "", ""},
 		"garbage":                    {"authentication.k8s.io/v1", "x", "", "", ""},

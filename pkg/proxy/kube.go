@@ -104,7 +104,7 @@ func (k *Kube) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	switch {
-	case isUpgrade(r.Header):
+	case request.IsUpgrade(r.Header):
 		if r.ContentLength != 0 || len(r.TransferEncoding) > 0 {
 			w.Header().Set("Connection", "close")
 			web.WriteError(w, r, errUpgradeBody)
@@ -134,7 +134,7 @@ func (k *Kube) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func (k *Kube) guarded(w http.ResponseWriter, r *http.Request, pass func(*stream.Stream, *http.Request)) {
 	s, again, err := k.streams.Over(w, r)
 	if err != nil {
-		if isUpgrade(r.Header) {
+		if request.IsUpgrade(r.Header) {
 			w.Header()["Connection"] = connClose
 		}
 		web.WriteError(w, r, err)
@@ -163,7 +163,7 @@ func checkPassage(r *http.Request) (*request.Info, error) {
 // rewrite makes the request that is sent. ReverseProxy has removed the hop-by-hop headers by now,
 // and those that the Connection header names: a client can't take away what is set here.
 func (k *Kube) rewrite(p *httputil.ProxyRequest) {
-	upgrade := isUpgrade(p.In.Header)
+	upgrade := request.IsUpgrade(p.In.Header)
 	k.address(p.Out, p.In, upgrade)
 	if redactionOf(request.InfoFrom(p.In.Context())) != nil {
 		askJSON(p.Out)
@@ -193,23 +193,6 @@ func (k *Kube) address(out, in *http.Request, upgrade bool) {
 	}
 	setPeer(out.Header, in.RemoteAddr)
 	impersonate(out.Header, request.UserFrom(ctx), authz.DecisionFrom(ctx).Group)
-}
-
-// isUpgrade tells whether another protocol is asked for. An offer of h2c is not one: it may be
-// ignored, and is.
-func isUpgrade(h http.Header) bool {
-	up := h.Get("Upgrade")
-	if up == "" || strings.EqualFold(up, "h2c") {
-		return false
-	}
-	for _, line := range h["Connection"] {
-		for token := range strings.SplitSeq(line, ",") {
-			if strings.EqualFold(strings.TrimSpace(token), "upgrade") {
-				return true
-			}
-		}
-	}
-	return false
 }
 
 // isLong tells the requests that last as long as the client, or a workload, likes.

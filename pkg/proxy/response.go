@@ -96,7 +96,7 @@ const statusClientClosed = 499
 // answerError answers when kube-apiserver could not, or when its answer must not be passed on. What
 // went wrong exactly is for the log: errors name addresses.
 func answerError(w http.ResponseWriter, r *http.Request, err error) {
-	if isUpgrade(r.Header) {
+	if request.IsUpgrade(r.Header) {
 		w.Header()["Connection"] = connClose
 	}
 	if end := stream.Ended(r.Context()); end != nil {

@@ -50,7 +50,7 @@ func (k *Kube) checkOwn(r *http.Request) error {
 		return fmt.Errorf("send a request to kube-apiserver: %s was authorized, not %s", info.Path, r.URL.Path)
 	case !isVerbOf(info, r.Method):
 		return fmt.Errorf("send a request to kube-apiserver: %s was authorized for %s, not the method %s", info.Path, info.Verb, r.Method)
-	case isUpgrade(r.Header) || isLong(info, r.URL):
+	case request.IsUpgrade(r.Header) || isLong(info, r.URL):
 		return fmt.Errorf("send a request to kube-apiserver: %s may go on for long", info.Path)
 	}
 	return nil

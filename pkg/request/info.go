@@ -30,6 +30,8 @@ type Info struct {
 	IsResource bool
 	// IsKubernetes tells that the path is one of kube-apiserver's: /api or /apis.
 	IsKubernetes bool
+	// Upgrade tells that another protocol is asked for, by which the client sends whatever he likes.
+	Upgrade bool
 	// Scope is the level whose bindings decide.
 	Scope Scope
 }

@@ -36,7 +36,7 @@ func Parse(r *http.Request) (*Info, error) {
 	if !isMethod(r.Method) {
 		return nil, methodNotAllowed(r.Method, path)
 	}
-	i := &Info{}
+	i := &Info{Upgrade: IsUpgrade(r.Header)}
 	if i.Cluster, path, err = cutCluster(path); err != nil {
 		return nil, err
 	}
@@ -47,7 +47,7 @@ func Parse(r *http.Request) (*Info, error) {
 	if err := i.parsePath(r.Method); err != nil {
 		return nil, err
 	}
-	if i.isProxied() {
+	if i.IsProxied() {
 		i.Path = path // to the target, a trailing slash may make a difference
 	}
 	if err := i.readQuery(&query, r.URL.RawQuery); err != nil {
@@ -206,8 +206,8 @@ func (i *Info) readQuery(q *parameters, rawQuery string) error {
 	return err
 }
 
-// isProxied tells that the end of the path is for a server behind this one.
-func (i *Info) isProxied() bool {
+// IsProxied tells that the end of the path is for a server behind this one.
+func (i *Info) IsProxied() bool {
 	if i.IsResource {
 		return i.Subresource == "proxy" || i.Verb == "proxy"
 	}

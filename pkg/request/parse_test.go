@@ -397,3 +397,20 @@ func TestOfClusterIsAListOfOursWithoutAPlace(t *testing.T) {
 		}
 	}
 }
+
+func TestAnUpgradeIsTold(t *testing.T) {
+	for _, c := range []struct {
+		upgrade, connection string
+		want                bool
+	}{
+		{"websocket", "Upgrade", true}, {"SPDY/3.1", "keep-alive, upgrade", true}, {"h2c, websocket", "upgrade", true},
+		{"websocket", "", false}, {"", "Upgrade", false}, {"h2c", "Upgrade, HTTP2-Settings", false}, {"", "", false},
+	} {
+		r := newRequest(t, http.MethodGet, "/api/v1/pods")
+		r.Header = http.Header{"Upgrade": {c.upgrade}, "Connection": {c.connection}}
+		i, err := Parse(r)
+		if err != nil || i.Upgrade != c.want {
+			t.Errorf("%q, %q: %v %v", c.upgrade, c.connection, i, err)
+		}
+	}
+}

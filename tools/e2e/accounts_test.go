@@ -99,9 +99,58 @@ func TestAPIKeys(t *testing.T) { // U36
 		}
 	}
 	newUser(t, unique("stranger")).must(t, http.StatusForbidden, http.MethodGet, keys, nil)
+	t.Run("ForReadingOnly", func(t *testing.T) { keyForReading(t, a, keys) })
 
 	a.must(t, http.StatusOK, http.MethodDelete, keys+"/"+made.Name, nil)
 	within(t, time.Second, "the key is refused", key.is(http.StatusUnauthorized, http.MethodGet, "/api/v1/pods?limit=1"))
+}
+
+// keyForReading holds that a key of an administrator's for reading reads, and does nothing else, on our routes and on kube-apiserver's.
+func keyForReading(t *testing.T, a caller, keys string) {
+	t.Helper()
+	body := map[string]any{"description": "reports", "scope": "read", "currentPassword": product.AdminPassword, "expiresAt": time.Now().Add(time.Hour).UTC().Format(time.RFC3339)}
+	key := caller{product.URL, decode[struct{ Token string }](t, a.must(t, http.StatusOK, http.MethodPost, keys, body).body).Token}
+	if list := a.must(t, http.StatusOK, http.MethodGet, keys, nil).body; !strings.Contains(list, `"scope":"read"`) {
+		t.Error(list)
+	}
+	for _, path := range []string{"/kapis/resources.kubesphere.io/v1alpha3/namespaces?limit=1", "/api/v1/namespaces?limit=1", "/clusters/host/api/v1/nodes", "/kapis/iam.kubesphere.io/v1beta1/users", "/version"} {
+		key.must(t, http.StatusOK, http.MethodGet, path, nil)
+	}
+	namespace := map[string]any{"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{"name": unique("unwritten")}}
+	for _, c := range []struct {
+		method, path string
+		body         any
+	}{
+		{http.MethodPost, "/api/v1/namespaces", namespace},
+		{http.MethodPost, "/clusters/host/kapi/v1/namespaces", namespace},
+		{http.MethodDelete, "/api/v1/namespaces/default", nil},
+		{http.MethodGet, "/api/v1/namespaces/default/pods/none/exec?command=sh", nil},
+		{http.MethodGet, "/api/v1/namespaces/default/services/kubernetes/proxy/", nil},
+		{http.MethodPost, "/api/v1/namespaces/default/serviceaccounts/default/token", map[string]any{}},
+		{http.MethodPost, keys, body},
+	} {
+		if r := key.must(t, http.StatusForbidden, c.method, c.path, c.body); !strings.Contains(r.body, "for reading only") {
+			t.Errorf("%s %s: %s", c.method, c.path, r.body)
+		}
+	}
+	// What one may do, it answers for the key.
+	review := func(c caller, verb string) string {
+		t.Helper()
+		return c.must(t, http.StatusOK, http.MethodPost, iamRoutes+"/subjectaccessreviews",
+			map[string]any{"spec": map[string]any{"resourceAttributes": map[string]any{"verb": verb, "resource": "namespaces"}}}).body
+	}
+	for verb, allowed := range map[string]string{"list": `"allowed":true`, "create": `"allowed":false`} {
+		if answer := review(key, verb); !strings.Contains(answer, allowed) {
+			t.Errorf("%s: %s", verb, answer)
+		}
+	}
+	if answer := review(a, "create"); !strings.Contains(answer, `"allowed":true`) {
+		t.Errorf("without the key: %s", answer)
+	}
+	body["scope"] = "write"
+	if r := a.must(t, http.StatusBadRequest, http.MethodPost, keys, body); !strings.Contains(r.body, "read") {
+		t.Error(r.body)
+	}
 }
 
 // from logs in from another address of this machine.

@@ -20,17 +20,19 @@ func listOf[T any](items []T) private { return private{list[T]{items, len(items)
 
 // Key is an API key, as answers show it.
 type Key struct {
-	Name        string     `json:"name"`
-	Description string     `json:"description,omitempty"`
-	CreatedAt   time.Time  `json:"createdAt"`
-	ExpiresAt   time.Time  `json:"expiresAt"`
-	LastUsedAt  *time.Time `json:"lastUsedAt,omitempty"`
+	Name        string `json:"name"`
+	Description string `json:"description,omitempty"`
+	// Scope is "read" for a key that is for reading only, and absent for one that opens all that the user may.
+	Scope      string     `json:"scope,omitempty"`
+	CreatedAt  time.Time  `json:"createdAt"`
+	ExpiresAt  time.Time  `json:"expiresAt"`
+	LastUsedAt *time.Time `json:"lastUsedAt,omitempty"`
 	// Token opens what the user may do. It stands in the answer to the creation only.
 	Token string `json:"token,omitempty"`
 }
 
 func keyOf(k *iam.APIKey) Key {
-	return Key{Name: k.Name, Description: k.Description, CreatedAt: k.Created.UTC(), ExpiresAt: k.Expires.UTC(), LastUsedAt: moment(k.Used)}
+	return Key{Name: k.Name, Description: k.Description, Scope: k.Scope, CreatedAt: k.Created.UTC(), ExpiresAt: k.Expires.UTC(), LastUsedAt: moment(k.Used)}
 }
 
 func moment(t time.Time) *time.Time {
@@ -56,6 +58,7 @@ func (h *V1beta1) listKeys(r *restful.Request) (any, error) {
 // newKey is what a client asks for.
 type newKey struct {
 	Description string    `json:"description"`
+	Scope       string    `json:"scope"`
 	ExpiresAt   time.Time `json:"expiresAt"`
 	// CurrentPassword proves that it is the user himself who makes a key: a token that was stolen for minutes must not become a key for months.
 	CurrentPassword string `json:"currentPassword"`
@@ -99,7 +102,7 @@ func (h *V1beta1) createKey(r *restful.Request) (any, error) {
 	if err := h.proven(r, u, in.CurrentPassword); err != nil {
 		return nil, err
 	}
-	k, token, err := h.APIKeys.Create(r.Request.Context(), u, in.Description, in.ExpiresAt)
+	k, token, err := h.APIKeys.Create(r.Request.Context(), u, iam.NewAPIKey{Description: in.Description, Scope: in.Scope, Expires: in.ExpiresAt})
 	if err != nil {
 		return nil, failure(err)
 	}

@@ -134,12 +134,20 @@ func TestAPIKeysAreMadeByTheirUserOnly(t *testing.T) {
 	}
 	w.want(400, as("alice"), http.MethodPost, "/users/alice/apikeys", `{"currentPassword":"`+secret+`"}`)
 	w.want(400, as("alice"), http.MethodPost, "/users/alice/apikeys", `{"expiresAt":"soon"}`)
+	if text := w.want(400, as("alice"), http.MethodPost, "/users/alice/apikeys", strings.Replace(body, "{", `{"scope":"write",`, 1)); !strings.Contains(text, `\"read\"`) {
+		t.Errorf("the values of scope are not named: %s", text)
+	}
 	list := w.want(200, as("bob"), http.MethodGet, "/users/alice/apikeys", "")
 	if !strings.Contains(list, made.Name) || strings.Contains(list, made.Token) || strings.Contains(list, "token") || !strings.Contains(list, `"totalItems":1`) {
 		t.Errorf("%s", list)
 	}
 	w.want(404, as("bob"), http.MethodDelete, "/users/bob/apikeys/"+made.Name, "")
 	w.want(404, as("alice"), http.MethodDelete, "/users/alice/apikeys/none", "")
+	reads := w.want(200, as("alice"), http.MethodPost, "/users/alice/apikeys", strings.Replace(body, "{", `{"scope":"read",`, 1))
+	list = w.want(200, as("alice"), http.MethodGet, "/users/alice/apikeys", "")
+	if strings.Count(reads, `"scope":"read"`) != 1 || strings.Count(list, `"scope":"read"`) != 1 || !strings.Contains(list, `"totalItems":2`) {
+		t.Errorf("%s in %s", reads, list)
+	}
 	w.want(200, as("alice"), http.MethodDelete, "/users/alice/apikeys/"+made.Name, "")
 	w.want(200, as("bob"), http.MethodDelete, "/users/alice/apikeys", "")
 	if list := w.want(200, as("alice"), http.MethodGet, "/users/alice/apikeys", ""); list != `{"items":[],"totalItems":0}` {

@@ -171,7 +171,7 @@ func failure(err error) error {
 	switch {
 	case err == nil:
 		return nil
-	case errors.Is(err, iam.ErrPolicy), errors.Is(err, iam.ErrExpiry), errors.Is(err, iam.ErrTooMany):
+	case errors.Is(err, iam.ErrPolicy), errors.Is(err, iam.ErrExpiry), errors.Is(err, iam.ErrScope), errors.Is(err, iam.ErrTooMany):
 		return apierrors.NewBadRequest(err.Error())
 	case errors.Is(err, iam.ErrCredentials):
 		return apierrors.NewBadRequest("incorrect old password")

@@ -243,7 +243,9 @@ type Session struct {
 // Key is an API key in a list.
 type Key struct {
 	Name, Description string
-	Expires, Used     time.Time
+	// ReadOnly says that it is for reading only.
+	ReadOnly      bool
+	Expires, Used time.Time
 }
 
 func initial(name string) string {

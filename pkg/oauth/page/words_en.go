@@ -139,6 +139,10 @@ func english() words {
 		"account.key.revoke":     "Revoke the key for %s",
 		"account.key.new":        "New key",
 		"account.key.what":       "What is it for?",
+		"account.key.scope":      "It may",
+		"account.key.all":        "do all that I may",
+		"account.key.read":       "only read",
+		"account.key.reads":      "reads only",
 		"account.key.days":       "Valid for",
 		"account.key.create":     "Create the key",
 

@@ -139,6 +139,10 @@ func chinese() words {
 		"account.key.revoke":     "撤销用于 %s 的密钥",
 		"account.key.new":        "新建密钥",
 		"account.key.what":       "用途",
+		"account.key.scope":      "权限",
+		"account.key.all":        "与我相同",
+		"account.key.read":       "只读",
+		"account.key.reads":      "只读",
 		"account.key.days":       "有效期",
 		"account.key.create":     "创建密钥",
 

@@ -12,6 +12,7 @@ import (
 // +kubebuilder:resource:scope=Cluster
 // +kubebuilder:printcolumn:name="User",type=string,JSONPath=`.spec.user`
 // +kubebuilder:printcolumn:name="Description",type=string,JSONPath=`.spec.description`
+// +kubebuilder:printcolumn:name="Scope",type=string,JSONPath=`.spec.scope`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 // +kubebuilder:printcolumn:name="Expires",type=string,JSONPath=`.spec.expiresAt`
 // +kubebuilder:printcolumn:name="Last-Used",type=date,JSONPath=`.lastUsedAt`
@@ -41,6 +42,10 @@ type APIKeySpec struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength=256
 	Description string `json:"description,omitempty"`
+	// Scope is what the key is for: "read" for reading only, nothing for all that the user may.
+	// +optional
+	// +kubebuilder:validation:Enum=read
+	Scope string `json:"scope,omitempty"`
 	// Hash is the SHA-256 hash of the secret, which has 256 random bits, in hexadecimal.
 	// +required
 	// +kubebuilder:validation:Pattern=`^[0-9a-f]{64}$`
