@@ -147,7 +147,9 @@ func (s *skimmed) metadata(json string) {
 	for m := rawjson.Object(json); m.Next(); {
 		switch m.Key {
 		case "name":
-			s.ref.Name = rawjson.Text(m.Value)
+			if strings.HasPrefix(m.Value, `"`) { // what is no text is no name
+				s.ref.Name = rawjson.Text(m.Value)
+			}
 		case "namespace":
 			s.ref.Namespace = rawjson.Text(m.Value)
 		case "uid":
