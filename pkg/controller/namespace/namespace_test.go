@@ -116,6 +116,17 @@ func TestAManagedNamespaceGetsItsRolesAndItsCreator(t *testing.T) {
 	}
 }
 
+// Users of older installations have names that no label takes.
+func TestACreatorOfALongNameIsBound(t *testing.T) {
+	long := strings.Repeat("u", 64)
+	f := newFixture(t, project("p", "demo", long), user(long))
+	f.run("p")
+	b := &iamv1beta1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: "p", Name: long + "-admin"}}
+	if !f.Has(b) || b.Labels[iamv1beta1.LabelRoleReference] != admin || b.Labels[iamv1beta1.LabelUserReference] != "" || b.Subjects[0].Name != long {
+		t.Errorf("%+v", b)
+	}
+}
+
 func TestWhichNamespacesGetRoles(t *testing.T) {
 	unmanaged, said := project("p", "demo", "ann"), project("p", "demo", "ann")
 	delete(unmanaged.Labels, tenantv1beta1.LabelManaged)

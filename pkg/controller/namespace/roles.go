@@ -79,13 +79,12 @@ func (r *Reconciler) creator(ctx context.Context, ns *metav1.PartialObjectMetada
 		return fmt.Errorf("read user %q: %w", name, err)
 	}
 	b := &iamv1beta1.RoleBinding{
-		ObjectMeta: metav1.ObjectMeta{
-			Namespace: ns.Name, Name: name + "-" + admin,
-			Labels: map[string]string{iamv1beta1.LabelRoleReference: admin, iamv1beta1.LabelUserReference: name},
-		},
-		RoleRef:  rbacv1.RoleRef{APIGroup: iamv1beta1.GroupName, Kind: iamv1beta1.KindRole, Name: admin},
-		Subjects: []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: name}},
+		ObjectMeta: metav1.ObjectMeta{Namespace: ns.Name, Name: name + "-" + admin},
+		RoleRef:    rbacv1.RoleRef{APIGroup: iamv1beta1.GroupName, Kind: iamv1beta1.KindRole, Name: admin},
+		Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: name}},
 	}
+	iamv1beta1.SetReference(b, iamv1beta1.LabelRoleReference, admin)
+	iamv1beta1.SetReference(b, iamv1beta1.LabelUserReference, name)
 	if err := r.Client.Create(ctx, b); err != nil && !apierrors.IsAlreadyExists(err) {
 		return fmt.Errorf("give namespace %q to its creator: %w", ns.Name, err)
 	}

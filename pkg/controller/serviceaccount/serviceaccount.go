@@ -115,7 +115,7 @@ func (r *Reconciler) write(ctx context.Context, a *metav1.PartialObjectMetadata,
 	}
 	before := have.DeepCopy()
 	have.RoleRef, have.Subjects = want.RoleRef, want.Subjects
-	metav1.SetMetaDataLabel(&have.ObjectMeta, iamv1beta1.LabelRoleReference, want.RoleRef.Name)
+	iamv1beta1.SetReference(have, iamv1beta1.LabelRoleReference, want.RoleRef.Name)
 	if err := r.Client.Patch(ctx, have, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
 		return fmt.Errorf("bind service account %s/%s to its role: %w", a.Namespace, a.Name, err)
 	}
@@ -124,12 +124,13 @@ func (r *Reconciler) write(ctx context.Context, a *metav1.PartialObjectMetadata,
 
 // binding is what an annotation stands for.
 func binding(namespace, name, role string) *iamv1beta1.RoleBinding {
-	return &iamv1beta1.RoleBinding{
-		TypeMeta: metav1.TypeMeta{APIVersion: iamv1beta1.SchemeGroupVersion.String(), Kind: "RoleBinding"},
-		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: bindingPrefix + name, Labels: map[string]string{
-			iamv1beta1.LabelServiceAccountReference: name, iamv1beta1.LabelRoleReference: role,
-		}},
-		RoleRef:  rbacv1.RoleRef{APIGroup: iamv1beta1.GroupName, Kind: iamv1beta1.KindRole, Name: role},
-		Subjects: []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: namespace, Name: name}},
+	b := &iamv1beta1.RoleBinding{
+		TypeMeta:   metav1.TypeMeta{APIVersion: iamv1beta1.SchemeGroupVersion.String(), Kind: "RoleBinding"},
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: bindingPrefix + name},
+		RoleRef:    rbacv1.RoleRef{APIGroup: iamv1beta1.GroupName, Kind: iamv1beta1.KindRole, Name: role},
+		Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: namespace, Name: name}},
 	}
+	iamv1beta1.SetReference(b, iamv1beta1.LabelServiceAccountReference, name)
+	iamv1beta1.SetReference(b, iamv1beta1.LabelRoleReference, role)
+	return b
 }

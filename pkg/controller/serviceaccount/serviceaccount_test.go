@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/ptr"
@@ -77,6 +78,32 @@ func TestTheAnnotationIsABinding(t *testing.T) {
 		if b = r.run(t); role == "" && b != nil || role != "" && (b == nil || b.RoleRef.Name != role) {
 			t.Errorf("the annotation says %q, the binding %+v", role, b)
 		}
+	}
+}
+
+// Names of up to 253 characters are those of objects, and values of labels up to 63.
+func TestNamesThatAreTooLongForLabelsAreBoundAllTheSame(t *testing.T) {
+	long := strings.Repeat("r", 64)
+	r := newReconciler(t, true, robot("operator"))
+	if b := r.run(t); b == nil || b.Labels[iamv1beta1.LabelRoleReference] != "operator" {
+		t.Fatalf("%+v", b)
+	}
+	if err := r.Client.Update(t.Context(), robot(long)); err != nil {
+		t.Fatal(err)
+	}
+	made := binding("ns", long, long)
+	for name, b := range map[string]*iamv1beta1.RoleBinding{"Changed": r.run(t), "Made": made} {
+		if b == nil || b.RoleRef.Name != long {
+			t.Fatalf("%s: %+v", name, b)
+		}
+		for key, value := range b.Labels {
+			if wrong := validation.IsValidLabelValue(value); len(wrong) > 0 || key == iamv1beta1.LabelRoleReference {
+				t.Errorf("%s: %s: %q: %v", name, key, value, wrong)
+			}
+		}
+	}
+	if made.Subjects[0].Name != long {
+		t.Errorf("%+v", made)
 	}
 }
 

@@ -102,8 +102,8 @@ func (r *Reconciler) bind(ctx context.Context, w *tenantv1beta1.Workspace, b *ia
 		b.Labels = map[string]string{}
 	}
 	b.Labels[tenantv1beta1.LabelWorkspace] = w.Name
-	b.Labels[iamv1beta1.LabelUserReference] = manager
-	b.Labels[iamv1beta1.LabelRoleReference] = role
+	iamv1beta1.SetReference(b, iamv1beta1.LabelUserReference, manager)
+	iamv1beta1.SetReference(b, iamv1beta1.LabelRoleReference, role)
 	if b.Annotations == nil {
 		b.Annotations = map[string]string{}
 	}

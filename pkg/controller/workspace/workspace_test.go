@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
@@ -121,6 +122,31 @@ func TestAWorkspaceGetsItsRolesAndItsManager(t *testing.T) {
 	}
 	if n := f.Written(func() { f.run("demo") }); n != 0 {
 		t.Errorf("a second time wrote %d times", n)
+	}
+}
+
+// A name of up to 63 characters is one of a workspace, and with what it ends in no value of a label.
+func TestAWorkspaceOfALongNameHasItsManager(t *testing.T) {
+	long := strings.Repeat("w", 63)
+	f := newFixture(t, space(long, "ann"), user("ann"))
+	f.run(long)
+	b := f.binding(long + "-admin")
+	if b == nil || b.RoleRef.Name != long+"-admin" || b.Labels[iamv1beta1.LabelUserReference] != "ann" {
+		t.Fatalf("the manager's binding is %+v", b)
+	}
+	valid(t, b)
+	if n := f.Written(func() { f.run(long) }); n != 0 {
+		t.Errorf("a second time wrote %d times", n)
+	}
+}
+
+// valid tells of labels that kube-apiserver would refuse.
+func valid(t *testing.T, o client.Object) {
+	t.Helper()
+	for key, value := range o.GetLabels() {
+		if wrong := validation.IsValidLabelValue(value); len(wrong) > 0 {
+			t.Errorf("%s: %q: %v", key, value, wrong)
+		}
 	}
 }
 
