@@ -123,3 +123,8 @@ func choose(list []controller, patterns []string) ([]controller, error) {
 	}
 	return out, nil
 }
+
+// has says whether a list has a controller of a name.
+func has(list []controller, name string) bool {
+	return slices.ContainsFunc(list, func(c controller) bool { return c.name == name })
+}

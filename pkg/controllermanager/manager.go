@@ -23,6 +23,7 @@ import (
 
 	"kapis.dev/ks-apiserver/pkg/config"
 	"kapis.dev/ks-apiserver/pkg/controller/mirror"
+	"kapis.dev/ks-apiserver/pkg/controller/resourcequota"
 	"kapis.dev/ks-apiserver/pkg/controller/user"
 	"kapis.dev/ks-apiserver/pkg/kube"
 )
@@ -91,12 +92,8 @@ func New(ctx context.Context, cfg *config.Config, o Options) (*Manager, error) {
 	}
 	if hooks != nil {
 		mgr.GetWebhookServer() // adds it
-		hooks.host = host(cfg)
-		if err := hooks.add(mgr); err != nil {
-			return nil, err
-		}
 	}
-	return assemble(ctx, mgr, cfg, o)
+	return assemble(ctx, mgr, hooks, cfg, o)
 }
 
 // host is the name of the host's Cluster, "" on a member.
@@ -121,8 +118,8 @@ func free(ctx context.Context, address string) error {
 	return ln.Close()
 }
 
-// assemble puts the controllers into mgr.
-func assemble(ctx context.Context, mgr manager.Manager, cfg *config.Config, o Options) (*Manager, error) {
+// assemble puts the controllers into mgr, and the webhooks, if there are any.
+func assemble(ctx context.Context, mgr manager.Manager, hooks *webhooks, cfg *config.Config, o Options) (*Manager, error) {
 	lag, err := mirror.NewLag(metrics.Registry, time.Now)
 	if err != nil {
 		return nil, err
@@ -139,10 +136,16 @@ func assemble(ctx context.Context, mgr manager.Manager, cfg *config.Config, o Op
 	if err != nil {
 		return nil, err
 	}
+	if hooks != nil {
+		hooks.host, hooks.counted = host(cfg), has(list, resourcequota.Name)
+		if err := hooks.add(mgr); err != nil {
+			return nil, err
+		}
+	}
 	if err := mirror.Index(ctx, mgr.GetFieldIndexer()); err != nil {
 		return nil, err
 	}
-	s, err := newStarter(mgr, metrics.Registry, list)
+	s, err := newStarter(mgr, metrics.Registry, append(hooks.beside(), list...))
 	if err != nil {
 		return nil, err
 	}

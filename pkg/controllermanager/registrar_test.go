@@ -16,10 +16,14 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 	k8stesting "k8s.io/client-go/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	fakeclient "sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
+	webhook "sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"kapis.dev/ks-apiserver/pkg/certificate"
 	"kapis.dev/ks-apiserver/pkg/controller/resourcequota"
+	"kapis.dev/ks-apiserver/pkg/controller/user"
+	"kapis.dev/ks-apiserver/pkg/kube"
 	"kapis.dev/ks-apiserver/pkg/store"
 )
 
@@ -189,6 +193,56 @@ func TestQuotasAreAskedAboutWhereThereAreAny(t *testing.T) {
 	last := now.Webhooks[len(now.Webhooks)-1]
 	if last.Name != "quota.kapis.dev" || *last.SideEffects != admissionv1.SideEffectClassNoneOnDryRun || *last.FailurePolicy != admissionv1.Fail || len(last.NamespaceSelector.MatchExpressions) != 2 {
 		t.Errorf("%+v", last)
+	}
+}
+
+// Who counts nothing refuses all that a new quota limits.
+func TestQuotasAreAskedAboutWhereTheyAreCounted(t *testing.T) {
+	limits := resourcequota.NewLimits()
+	limits.Set(&store.Object{Name: "q", Raw: []byte(`{"spec":{"selector":{"kubesphere.io/workspace":"a"},"quota":{"hard":{"pods":"1"}}}}`)})
+	for patterns, want := range map[string]bool{"*": true, "*,-user": true, "*,-resourcequota": false, "user": false} {
+		list, err := choose(controllers(nil, nil, "host", logins{}), strings.Split(patterns, ","))
+		if err != nil {
+			t.Fatal(err)
+		}
+		h := &webhooks{limits: limits, counted: has(list, resourcequota.Name)}
+		if got := slices.ContainsFunc(h.entries(), func(e entry) bool { return e.name == "quota.kapis.dev" }); got != want {
+			t.Errorf("--controllers=%s: asked about: %t, want %t", patterns, got, want)
+		}
+	}
+}
+
+// indexer is the field indexer of a cache in memory.
+type indexer struct {
+	manager.Manager
+	*fakeclient.ClientBuilder
+}
+
+func (i indexer) GetFieldIndexer() client.FieldIndexer { return i }
+
+func (i indexer) IndexField(_ context.Context, o client.Object, field string, of client.IndexerFunc) error {
+	i.WithIndex(o, field, of)
+	return nil
+}
+
+// Whoever chose other controllers has users with addresses all the same.
+func TestTheWebhooksBringTheirIndexAlong(t *testing.T) {
+	i := indexer{ClientBuilder: fakeclient.NewClientBuilder().WithScheme(kube.Scheme())}
+	for _, c := range (&webhooks{}).beside() {
+		if len(c.needs) == 0 || has(controllers(nil, nil, "host", logins{}), c.name) {
+			t.Errorf("%s needs %v", c.name, c.needs)
+		}
+		if err := c.setup(t.Context(), i); err != nil {
+			t.Fatal(err)
+		}
+	}
+	req := webhook.Request{}
+	req.Operation, req.Name, req.Object.Raw = "CREATE", "ann", []byte(`{"spec":{"email":"ann@example.com"}}`)
+	if resp := (&user.Validator{Users: i.Build()}).Handle(t.Context(), req); !resp.Allowed {
+		t.Errorf("%+v", resp.Result)
+	}
+	if none := (*webhooks)(nil).beside(); none != nil {
+		t.Errorf("without webhooks: %v", none)
 	}
 }
 

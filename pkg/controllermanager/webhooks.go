@@ -58,8 +58,10 @@ type webhooks struct {
 	index  *rbac.Index
 	known  *admission.Known
 	limits *resourcequota.Limits
-	store  *store.Store
-	synced []func() error
+	// counted says that the controller of quotas runs. Where nobody counts, nobody is to be asked: the answer would be no.
+	counted bool
+	store   *store.Store
+	synced  []func() error
 }
 
 // newWebhooks makes the certificate and begins to follow roles and bindings, until ctx ends. Port 0 is no webhooks: then it returns nil.
@@ -147,6 +149,22 @@ func (h *webhooks) handlers(mgr manager.Manager) map[string]webhook.Handler {
 	}
 }
 
+// entries is the list of webhooks that kube-apiserver is told of.
+func (h *webhooks) entries() []entry {
+	if !h.counted {
+		return fixed()
+	}
+	return entries(h.limits)
+}
+
+// beside is what the webhooks need of the manager's cache, whichever controllers run. nil needs nothing.
+func (h *webhooks) beside() []controller {
+	if h == nil {
+		return nil
+	}
+	return []controller{{"validator.users", iam("User"), func(ctx context.Context, mgr manager.Manager) error { return user.Index(ctx, mgr.GetFieldIndexer()) }}}
+}
+
 // add serves the webhooks by mgr, and keeps the objects that tell kube-apiserver of them.
 func (h *webhooks) add(mgr manager.Manager) error {
 	for path, handler := range h.handlers(mgr) {
@@ -162,7 +180,7 @@ func (h *webhooks) add(mgr manager.Manager) error {
 	for _, r := range []manager.Runnable{
 		everywhere{func(ctx context.Context) error { h.keeper.Run(ctx); return nil }},
 		everywhere{func(ctx context.Context) error { <-ctx.Done(); h.store.Wait(); return nil }},
-		&registrar{api: h.client.AdmissionregistrationV1(), entries: func() []entry { return entries(h.limits) },
+		&registrar{api: h.client.AdmissionregistrationV1(), entries: h.entries,
 			clientConfig: h.clientConfig, changed: h.keeper.Changed(), limited: h.limits.Changed(), ready: h.ready, every: registrarEvery},
 	} {
 		if err := mgr.Add(r); err != nil {

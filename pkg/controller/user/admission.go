@@ -171,9 +171,17 @@ func emailIndex(o client.Object) []string {
 	return nil
 }
 
+// Index makes users findable by their address, as a Validator asks for them. It is called once for a cache, once kube-apiserver knows Users.
+func Index(ctx context.Context, indexer client.FieldIndexer) error {
+	if err := indexer.IndexField(ctx, &iamv1beta1.User{}, emailField, emailIndex); err != nil {
+		return fmt.Errorf("index users by their e-mail address: %w", err)
+	}
+	return nil
+}
+
 // Validator refuses an e-mail address that is none, and one that another user has: people log in with it.
 type Validator struct {
-	// Users is asked by the index of addresses. It may lag by a moment: two writes at once can both pass.
+	// Users is asked by the index of addresses that Index makes. It may lag by a moment: two writes at once can both pass.
 	Users client.Reader
 }
 

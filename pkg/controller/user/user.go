@@ -53,9 +53,6 @@ func Setup(ctx context.Context, mgr manager.Manager, unlock time.Duration) error
 		Unlock: unlock,
 		Now:    time.Now,
 	}
-	if err := mgr.GetFieldIndexer().IndexField(ctx, &iamv1beta1.User{}, emailField, emailIndex); err != nil {
-		return fmt.Errorf("index users by their e-mail address: %w", err)
-	}
 	for _, h := range holders() {
 		err := mgr.GetFieldIndexer().IndexField(ctx, h.object, userField, UserIndex)
 		if meta.IsNoMatchError(err) {
