@@ -136,6 +136,84 @@ func TestOneFailureKeepsNobodysRightAlive(t *testing.T) {
 	}
 }
 
+// S9: a native role that can't be written keeps nobody bound who was taken out, and binds nobody else to what it said before.
+func TestS9AMemberWhoIsTakenOutLosesHisRightWhereTheRoleCantBeWritten(t *testing.T) {
+	invite := rbacv1.PolicyRule{Verbs: []string{"create"}, APIGroups: []string{iamv1beta1.GroupName}, Resources: []string{"workspacemembers"}}
+	f := mirrortest.New(t, Kind(), nil, role("viewer", rule("list", "pods"), invite), binding("b", "viewer", "ann", "bob"))
+	f.Reconcile("", "viewer")
+	must(t, f.Client.Delete(ctx, &rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: "kubesphere:iam:implied:global:viewer"}}))
+	patch(t, f, role("viewer"), `{"rules":[{"verbs":["get"],"apiGroups":[""],"resources":["pods"]},{"verbs":["create"],"apiGroups":["iam.kubesphere.io"],"resources":["workspacemembers"]}]}`)
+	patch(t, f, binding("b", "viewer"), `{"subjects":[{"kind":"User","name":"bob"},{"kind":"User","name":"eve"}]}`)
+	f.Refuse = func(_ string, o client.Object) error {
+		if o.GetName() == "kubesphere:iam:global:viewer" {
+			if _, is := o.(*rbacv1.ClusterRole); is {
+				return errors.New("no room")
+			}
+		}
+		return nil
+	}
+	for range 2 {
+		if _, err := f.TryReconcile("", "viewer"); err == nil || !strings.Contains(err.Error(), "no room") {
+			t.Fatalf("the error is %v", err)
+		}
+	}
+	for user, want := range map[string]bool{"ann": false, "bob": true, "eve": false} {
+		if f.Allowed(listPods(user)) != want {
+			t.Errorf("%s: %t", user, !want)
+		}
+	}
+	if !f.Allowed(mirrortest.Request{Groups: []string{"kapis:global:viewer"}, Verb: "create", APIGroup: iamv1beta1.GroupName, Resource: "workspacerolebindings"}) {
+		t.Error("the binding of another native role was not made")
+	}
+	if n := f.Written(func() { _, _ = f.TryReconcile("", "viewer") }); n != 0 {
+		t.Errorf("%d writes where nothing is left to take", n)
+	}
+	native := &rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: "kubesphere:iam:global:viewer"}}
+	must(t, f.Client.Delete(ctx, native))
+	native.ResourceVersion, native.RoleRef = "", rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "cluster-admin"}
+	native.Labels, native.Annotations = map[string]string{mirror.LabelManagedBy: mirror.ManagedBy}, map[string]string{mirror.AnnotationSource: "GlobalRole/viewer"}
+	must(t, f.Client.Create(ctx, native))
+	_, _ = f.TryReconcile("", "viewer")
+	if err := f.Client.Get(ctx, types.NamespacedName{Name: native.Name}, native); !apierrors.IsNotFound(err) {
+		t.Errorf("a binding of another role is %+v, %v", native, err)
+	}
+	f.Refuse = nil
+	f.Reconcile("", "viewer")
+	if f.Allowed(listPods("bob")) || !f.Allowed(mirrortest.Request{User: "eve", Verb: "get", Resource: "pods", Namespace: "any"}) {
+		t.Error("the mirror did not heal")
+	}
+}
+
+// Who is left is left, in whichever of a role's bindings he is to be.
+func TestManyWhoAreLeftKeepTheirRightWhereTheRoleCantBeWritten(t *testing.T) {
+	var users []string
+	for i := range 1200 {
+		users = append(users, fmt.Sprintf("user-%d", i))
+	}
+	f := mirrortest.New(t, Kind(), nil, role("regular", rule("list", "pods")), binding("b", "regular", users[:900]...))
+	f.Reconcile("", "regular")
+	must(t, f.Client.Delete(ctx, binding("b", "regular")))
+	must(t, f.Client.Create(ctx, binding("b", "regular", append(users[:7:7], users[8:]...)...))) // two native ones are needed now
+	patch(t, f, role("regular"), `{"rules":[{"verbs":["get"],"apiGroups":[""],"resources":["pods"]}]}`)
+	f.Refuse = func(_ string, o client.Object) error {
+		if _, is := o.(*rbacv1.ClusterRole); is {
+			return errors.New("no room")
+		}
+		return nil
+	}
+	_, _ = f.TryReconcile("", "regular")
+	list := &rbacv1.ClusterRoleBindingList{}
+	must(t, f.Client.List(ctx, list))
+	if len(list.Items) != 1 || len(list.Items[0].Subjects) != 1+899 {
+		t.Fatalf("%d bindings, the first of %d subjects", len(list.Items), len(list.Items[0].Subjects))
+	}
+	for user, want := range map[string]bool{"user-6": true, "user-7": false, "user-899": true, "user-900": false} {
+		if f.Allowed(listPods(user)) != want {
+			t.Errorf("%s: %t", user, !want)
+		}
+	}
+}
+
 func TestAConditionBindsTheSyntheticGroupOnly(t *testing.T) {
 	conditional := role("self", rule("list", "pods"))
 	conditional.Annotations = map[string]string{iamv1beta1.AnnotationCELCondition: "request.name == user.name"}

@@ -110,7 +110,7 @@ type Writer struct {
 // write makes the native objects of source be exactly those of want, and says how many it wrote and
 // when to look again, 0 for never. Nothing that fails keeps the rest from being done: a right that was
 // taken away must not outlive somebody else's error. A role that is not the mirror's own is bound to
-// nobody, since it may say anything.
+// nobody, since it may say anything, and one that could not be written to nobody new.
 func (w *Writer) write(ctx context.Context, role client.Object, source string, want native) (wrote int, again time.Duration, err error) {
 	have, err := w.have(ctx, source)
 	if err != nil {
@@ -126,10 +126,16 @@ func (w *Writer) write(ctx context.Context, role client.Object, source string, w
 	wanted := want.identities()
 	surplus := slices.DeleteFunc(have, func(o client.Object) bool { return wanted[identify(o)] })
 	gone := each(surplus, func(o client.Object) (int, error) { return 1, w.delete(ctx, o) })
-	bindings := &tally{}
-	if len(roles.errs) == 0 {
-		bindings = each(want.bindings, put)
+	if len(roles.failed) > 0 {
+		narrow, bind := w.narrowed(want.bindings), put
+		put = func(o client.Object) (int, error) {
+			if roles.failed[roleOf(o)] {
+				return narrow(ctx, o, seen[identify(o)])
+			}
+			return bind(o)
+		}
 	}
+	bindings := each(want.bindings, put)
 	if len(roles.foreign)+len(bindings.foreign) > 0 {
 		again = foreignRetry
 	}
@@ -141,13 +147,14 @@ type tally struct {
 	mu      sync.Mutex
 	wrote   int
 	foreign map[identity]bool
+	failed  map[identity]bool
 	errs    []error
 }
 
 // each does something with every object, some at once: a workspace has as many bindings of one role
 // as it has namespaces, and the last of them is not to wait for all the others.
 func each(objects []client.Object, do func(client.Object) (wrote int, err error)) *tally {
-	t := &tally{foreign: map[identity]bool{}}
+	t := &tally{foreign: map[identity]bool{}, failed: map[identity]bool{}}
 	var wait sync.WaitGroup
 	turn := make(chan struct{}, atOnce)
 	for _, o := range objects {
@@ -162,7 +169,7 @@ func each(objects []client.Object, do func(client.Object) (wrote int, err error)
 			case errors.Is(err, errForeign):
 				t.foreign[identify(o)] = true
 			case err != nil:
-				t.errs = append(t.errs, err)
+				t.failed[identify(o)], t.errs = true, append(t.errs, err)
 			}
 		})
 	}
