@@ -170,6 +170,19 @@ func TestS6ARoleOfAnotherWorkspaceIsTaken(t *testing.T) {
 	}
 }
 
+// Whoever may label a Role must not keep its namespace from its roles.
+func TestARoleOfANamespaceIsTakenByNoLabel(t *testing.T) {
+	labelled := &iamv1beta1.Role{ObjectMeta: metav1.ObjectMeta{Namespace: "p", Name: "dev", Labels: map[string]string{"kubesphere.io/workspace": "x"}}}
+	f := controllertest.New(t, nil, builtin("b", dev), template("named", ""), template("selected", "dev"), labelled)
+	p := patterns(t, f.Client, "Role")[0]
+	if _, err := p.Keep(ctx, f.Client, &iamv1beta1.Role{ObjectMeta: metav1.ObjectMeta{Namespace: "p", Name: "dev"}}); err != nil {
+		t.Fatal(err)
+	}
+	if f.Has(labelled); !slices.Equal(verbs(labelled.Rules), []string{"named", "own", "selected"}) {
+		t.Errorf("it grants %v", verbs(labelled.Rules))
+	}
+}
+
 // The pattern's text is anybody's who may write BuiltinRoles: no text brings the controller down.
 func FuzzPatterns(f *testing.F) {
 	f.Add(dev)

@@ -41,7 +41,8 @@ func (p *Pattern) Keep(ctx context.Context, c client.Client, want client.Object)
 	if err != nil {
 		return false, fmt.Errorf("read built-in role %q: %w", want.GetName(), err)
 	}
-	if role.GetLabels()[tenantv1beta1.LabelWorkspace] != want.GetLabels()[tenantv1beta1.LabelWorkspace] {
+	// A Role is that of its namespace, whatever workspace somebody has labelled it with.
+	if workspace, ok := want.GetLabels()[tenantv1beta1.LabelWorkspace]; ok && role.GetLabels()[tenantv1beta1.LabelWorkspace] != workspace {
 		return false, ErrTaken
 	}
 	if !role.GetDeletionTimestamp().IsZero() {
