@@ -12,6 +12,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -53,17 +54,23 @@ type embedded struct {
 }
 
 // Patterns reads the BuiltinRoles for roles of a kind, Role or WorkspaceRole, in the order of their roles' names and of their own. One that
-// can't be read is left out, and broken says which: nothing but an edit of it mends that.
+// can't be read is left out, and broken says which, by their names: nothing but an edit of them mends that.
 func Patterns(ctx context.Context, c client.Reader, kind string) (out []Pattern, broken, err error) {
 	list := &iamv1beta1.BuiltinRoleList{}
 	if err := c.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
 		return nil, nil, fmt.Errorf("list built-in roles: %w", err)
 	}
+	// The cache lists them in another order each time. What is broken goes into conditions, which are to stay as they are.
+	all := make([]*iamv1beta1.BuiltinRole, len(list.Items))
 	for i := range list.Items {
-		p, ok, err := read(&list.Items[i], kind)
+		all[i] = &list.Items[i]
+	}
+	slices.SortFunc(all, func(a, b *iamv1beta1.BuiltinRole) int { return strings.Compare(a.Name, b.Name) })
+	for _, b := range all {
+		p, ok, err := read(b, kind)
 		switch {
 		case err != nil:
-			broken = fmt.Errorf("read built-in role %q: %w", list.Items[i].Name, err)
+			broken = errors.Join(broken, fmt.Errorf("read built-in role %q: %w", b.Name, err))
 		case ok:
 			out = append(out, p)
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 	"testing"
 
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -93,6 +94,16 @@ func TestABrokenPatternKeepsNobodyElseFromItsRole(t *testing.T) {
 				t.Errorf("%d patterns, %v, %v", len(got), said, err)
 			}
 		})
+	}
+}
+
+// The cache lists in any order, and a condition that is another one each time is a write each time.
+func TestWhatIsBrokenIsToldInOneOrder(t *testing.T) {
+	a, b := *builtin("a", `{"kind":"Role"}`), *builtin("b", `{"kind":"Role"}`)
+	_, one, _ := builtinrole.Patterns(ctx, listed{a, b}, "Role")
+	_, other, _ := builtinrole.Patterns(ctx, listed{b, a}, "Role")
+	if one == nil || one.Error() != other.Error() || !strings.Contains(one.Error(), `"a"`) || !strings.Contains(one.Error(), `"b"`) {
+		t.Errorf("%v, then %v", one, other)
 	}
 }
 
@@ -216,7 +227,7 @@ func (o oneOf) List(_ context.Context, list client.ObjectList, _ ...client.ListO
 
 // What a start costs of each workspace and namespace beside reads of the cache: seven patterns are read.
 func BenchmarkPatterns(b *testing.B) {
-	var list seven
+	var list listed
 	for range 7 {
 		list = append(list, *builtin("b", dev))
 	}
@@ -228,13 +239,14 @@ func BenchmarkPatterns(b *testing.B) {
 	}
 }
 
-type seven []iamv1beta1.BuiltinRole
+// listed is a reader of BuiltinRoles, which lists them as they are here.
+type listed []iamv1beta1.BuiltinRole
 
-func (seven) Get(context.Context, client.ObjectKey, client.Object, ...client.GetOption) error {
+func (listed) Get(context.Context, client.ObjectKey, client.Object, ...client.GetOption) error {
 	return nil
 }
 
-func (s seven) List(_ context.Context, list client.ObjectList, _ ...client.ListOption) error {
+func (s listed) List(_ context.Context, list client.ObjectList, _ ...client.ListOption) error {
 	list.(*iamv1beta1.BuiltinRoleList).Items = s
 	return nil
 }
