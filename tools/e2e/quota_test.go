@@ -153,3 +153,48 @@ func TestAWorkspaceUsesNoMoreThanItsQuota(t *testing.T) {
 	}
 	eventually(t, "a namespace that moves away is not counted any more", uses(fmt.Sprintf("%d 1 1", len(list.Items))))
 }
+
+// ks-controller-manager may not list leases. A limit on them is told, and keeps no other from being counted.
+func TestALimitOnWhatCantBeCountedIsTold(t *testing.T) {
+	_, c := cluster(t)
+	workspace := unique("quota")
+	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: unique("quota-ns"), Labels: map[string]string{"kubesphere.io/workspace": workspace}}}
+	if err := c.Create(t.Context(), ns); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = c.Delete(context.Background(), ns) })
+	q := &quotav1alpha2.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Name: workspace}}
+	raw := `{"selector":{"kubesphere.io/workspace":"` + workspace + `"},"quota":{"hard":{"count/leases.coordination.k8s.io":"2","services":"2"}}}`
+	if err := json.Unmarshal([]byte(raw), &q.Spec); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Create(t.Context(), q); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = c.Delete(context.Background(), q) })
+	eventually(t, "the rest is counted", func(ctx context.Context) error {
+		if err := c.Get(ctx, client.ObjectKeyFromObject(q), q); err != nil {
+			return err
+		}
+		if _, ok := q.Status.Total.Used["services"]; !ok || len(q.Status.Total.Used) != 1 {
+			return fmt.Errorf("it has %v", q.Status.Total.Used)
+		}
+		return nil
+	})
+	eventually(t, "an event says why", func(ctx context.Context) error {
+		list := &corev1.EventList{}
+		if err := c.List(ctx, list, client.InNamespace("default")); err != nil {
+			return err
+		}
+		for _, e := range list.Items {
+			if e.InvolvedObject.Name == workspace && e.Reason == "NotCounted" && strings.Contains(e.Message, "leases.coordination.k8s.io is forbidden") {
+				return nil
+			}
+		}
+		return fmt.Errorf("there is none among %d", len(list.Items))
+	})
+	s := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "s", Namespace: ns.Name}, Spec: corev1.ServiceSpec{ClusterIP: "None"}}
+	if err := c.Create(t.Context(), s); err != nil {
+		t.Error(err)
+	}
+}

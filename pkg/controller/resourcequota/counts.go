@@ -3,6 +3,7 @@ package resourcequota
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -19,7 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 )
 
-// counts are the tallies of the kinds that quotas limit. A kind is followed once a quota names it: an installation without quotas
+// counts are the tallies of the kinds that quotas limit. A kind is followed while a quota names it: an installation without quotas
 // reads no pods.
 type counts struct {
 	mapper   meta.RESTMapper
@@ -30,7 +31,14 @@ type counts struct {
 	mu      sync.Mutex
 	ctx     context.Context // of the reflectors; nil before Start
 	running sync.WaitGroup
-	of      map[schema.GroupResource]*tally
+	of      map[schema.GroupResource]*followed
+	needed  map[string][]schema.GroupResource // by quota
+}
+
+// followed is a tally, and how its reflector is ended; nil where there is none, since the cluster knows no such kind.
+type followed struct {
+	*tally
+	end context.CancelFunc
 }
 
 func newCounts(mgr manager.Manager) (*counts, error) {
@@ -44,7 +52,7 @@ func newCounts(mgr manager.Manager) (*counts, error) {
 	if err != nil {
 		return nil, fmt.Errorf("make a client for quotas: %w", err)
 	}
-	return &counts{mapper: mgr.GetRESTMapper(), typed: typed, metadata: light, of: map[schema.GroupResource]*tally{}}, nil
+	return &counts{mapper: mgr.GetRESTMapper(), typed: typed, metadata: light}, nil
 }
 
 // Start lets reflectors run until ctx ends.
@@ -57,45 +65,82 @@ func (c *counts) Start(ctx context.Context) error {
 	return nil
 }
 
-// follow returns the tally of a kind, begun if it is asked for the first time.
-func (c *counts) follow(gr schema.GroupResource) (*tally, error) {
+// need takes down which kinds a quota limits, none for one that is gone, and no longer follows what none of them limits.
+func (c *counts) need(quota string, kinds []schema.GroupResource) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if t := c.of[gr]; t != nil {
-		return t, nil
+	if slices.Equal(c.needed[quota], kinds) {
+		return
 	}
-	if c.ctx == nil {
-		return &tally{}, nil // not begun, and so not complete
+	if c.needed == nil {
+		c.needed = map[string][]schema.GroupResource{}
 	}
-	lw, kind, measure, err := c.source(gr)
-	if err != nil {
-		return nil, err
+	c.needed[quota] = kinds
+	if len(kinds) == 0 {
+		delete(c.needed, quota)
 	}
-	t := newTally(measure, c.changed, time.Now)
-	c.of[gr] = t
-	r := cache.NewReflectorWithOptions(lw, kind, t, cache.ReflectorOptions{Name: "quota of " + gr.String()})
-	c.running.Go(func() { r.RunWithContext(c.ctx) })
-	return t, nil
+	still := map[schema.GroupResource]bool{}
+	for _, kinds := range c.needed {
+		for _, gr := range kinds {
+			still[gr] = true
+		}
+	}
+	for gr, f := range c.of {
+		if !still[gr] {
+			delete(c.of, gr)
+			if f.end != nil {
+				f.end()
+			}
+		}
+	}
 }
 
-// source returns where the objects of a kind come from, and what they use.
-func (c *counts) source(gr schema.GroupResource) (cache.ListerWatcher, runtime.Object, func(any) *use, error) {
+// follow returns the tally of a kind that need was told of, begun if it is asked for the first time.
+func (c *counts) follow(gr schema.GroupResource) *tally {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	f := c.of[gr]
+	if f == nil {
+		f = &followed{tally: newTally(nil, c.changed, time.Now)}
+	}
+	if f.end != nil || c.ctx == nil { // before Start it is not begun, and so not complete
+		return f.tally
+	}
+	if c.of == nil {
+		c.of = map[schema.GroupResource]*followed{}
+	}
+	c.of[gr] = f
+	lw, kind, measure, err := c.source(gr, f.tell)
+	if err != nil {
+		f.tell(err)
+		return f.tally
+	}
+	f.measure = measure
+	var ctx context.Context
+	ctx, f.end = context.WithCancel(c.ctx)
+	r := cache.NewReflectorWithOptions(lw, kind, f.tally, cache.ReflectorOptions{Name: "quota of " + gr.String()})
+	c.running.Go(func() { r.RunWithContext(ctx) })
+	return f.tally
+}
+
+// source returns where the objects of a kind come from, and what they use. tell is told what becomes of each attempt to read them.
+func (c *counts) source(gr schema.GroupResource, tell func(error)) (cache.ListerWatcher, runtime.Object, func(any) *use, error) {
 	core := c.typed.CoreV1()
 	switch gr {
 	case pods():
-		return listWatch(core.Pods("")), &corev1.Pod{}, func(o any) *use { return ofPod(o.(*corev1.Pod)) }, nil
+		return listWatch(c.typed, core.Pods(""), tell), &corev1.Pod{}, func(o any) *use { return ofPod(o.(*corev1.Pod)) }, nil
 	case services():
-		return listWatch(core.Services("")), &corev1.Service{}, func(o any) *use { return ofService(o.(*corev1.Service)) }, nil
+		return listWatch(c.typed, core.Services(""), tell), &corev1.Service{}, func(o any) *use { return ofService(o.(*corev1.Service)) }, nil
 	case claims():
-		return listWatch(core.PersistentVolumeClaims("")), &corev1.PersistentVolumeClaim{},
+		return listWatch(c.typed, core.PersistentVolumeClaims(""), tell), &corev1.PersistentVolumeClaim{},
 			func(o any) *use { return ofClaim(o.(*corev1.PersistentVolumeClaim)) }, nil
 	}
 	gvr, err := c.mapper.ResourceFor(gr.WithVersion(""))
 	if err != nil {
-		return nil, nil, nil, fmt.Errorf("count %s for a quota: %w", gr, err)
+		return nil, nil, nil, fmt.Errorf("look up what is limited: %w", err)
 	}
 	one := counted(gr)
-	return listWatch(c.metadata.Resource(gvr).Namespace("")), &metav1.PartialObjectMetadata{}, func(any) *use { return one }, nil
+	return listWatch(c.metadata, c.metadata.Resource(gvr).Namespace(""), tell), &metav1.PartialObjectMetadata{}, func(any) *use { return one }, nil
 }
 
 // lister is a client of one kind.
@@ -104,11 +149,18 @@ type lister[L runtime.Object] interface {
 	Watch(ctx context.Context, o metav1.ListOptions) (watch.Interface, error)
 }
 
-func listWatch[L runtime.Object](client lister[L]) cache.ListerWatcher {
+// listWatch reads one kind. of is the client of all of them, which says whether a watch may begin with the objects that are there.
+func listWatch[L runtime.Object](of any, client lister[L], tell func(error)) cache.ListerWatcher {
 	return cache.ToListWatcherWithWatchListSemantics(&cache.ListWatch{
-		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) { return client.List(ctx, o) },
-		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
-			return client.Watch(ctx, o)
+		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+			list, err := client.List(ctx, o)
+			tell(err)
+			return list, err
 		},
-	}, client)
+		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
+			w, err := client.Watch(ctx, o)
+			tell(err)
+			return w, err
+		},
+	}, of)
 }

@@ -4,6 +4,7 @@ package resourcequota
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -36,8 +37,11 @@ const (
 
 	// conflictRetry is how soon a write that met a newer object is tried again.
 	conflictRetry = 20 * time.Millisecond
-	// syncRetry is how soon a quota is looked at again whose objects are not known yet, or can't be.
-	syncRetry = 100 * time.Millisecond
+	// syncRetry is how soon a quota is looked at again whose objects are not known yet, and uncountedRetry one whose objects can't be.
+	syncRetry      = 100 * time.Millisecond
+	uncountedRetry = 5 * time.Second
+	// syncPatience is for how long objects that can't be read may be such that can: kube-apiserver has a bad moment.
+	syncPatience = 5 * time.Second
 	// freeDelay and settleDelay gather changes: what became free is wanted soon; what arrived is in the total already.
 	freeDelay   = 50 * time.Millisecond
 	settleDelay = 500 * time.Millisecond
@@ -53,7 +57,7 @@ func Setup(_ context.Context, mgr manager.Manager) error {
 	if err := mgr.Add(counts); err != nil {
 		return fmt.Errorf("make ready to count for quotas: %w", err)
 	}
-	r := &Reconciler{Client: mgr.GetClient(), Events: mgr.GetEventRecorder(Name), Now: time.Now, follow: counts.follow}
+	r := &Reconciler{Client: mgr.GetClient(), Events: mgr.GetEventRecorder(Name), Now: time.Now, need: counts.need, follow: counts.follow}
 	counts.changed = r.changed
 	return builder.ControllerManagedBy(mgr).Named(Name).
 		WithOptions(controller.Options{MaxConcurrentReconciles: workers}).
@@ -94,8 +98,9 @@ type Reconciler struct {
 	// Now is the clock.
 	Now func() time.Time
 
-	// follow returns the tally of a kind, once it knows all objects.
-	follow func(gr schema.GroupResource) (*tally, error)
+	// need is told which kinds a quota limits, none for one that is gone. follow returns the tally of such a kind.
+	need   func(quota string, kinds []schema.GroupResource)
+	follow func(gr schema.GroupResource) *tally
 
 	mu      sync.Mutex
 	queue   workqueue.TypedRateLimitingInterface[reconcile.Request]
@@ -108,6 +113,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	if err := r.Client.Get(ctx, req.NamespacedName, q); err != nil {
 		if apierrors.IsNotFound(err) {
 			r.keep(req.Name, nil)
+			r.need(req.Name, nil)
 		}
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
@@ -117,16 +123,15 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	}
 	old := r.ledger(q.Name)
 	next := &ledger{seen: map[schema.GroupResource]uint64{}, selected: set(namespaces)}
-	used, came, err := r.count(q, namespaces, old, next)
-	if err != nil {
-		r.Events.Eventf(q, nil, corev1.EventTypeWarning, "NotCounted", "Count", "%v", err)
-		return reconcile.Result{RequeueAfter: 50 * syncRetry}, nil
+	c, wait := r.count(q, namespaces, old, next)
+	if c == nil {
+		return reconcile.Result{RequeueAfter: wait}, nil
 	}
-	if used == nil {
-		return reconcile.Result{RequeueAfter: syncRetry}, nil
+	if c.wrong != nil {
+		r.Events.Eventf(q, nil, corev1.EventTypeWarning, "NotCounted", "Count", "%v", c.wrong)
 	}
-	next.reserved = old.settle(&q.Status, came, r.Now())
-	status := newStatus(&q.Spec.Quota, namespaces, used, next.reserved)
+	next.reserved = old.settle(&q.Status, c.came, r.Now())
+	status := newStatus(&q.Spec.Quota, namespaces, c, next.reserved)
 	if !equality.Semantic.DeepEqual(&q.Status, status) {
 		q = q.DeepCopy()
 		q.Status = *status
@@ -137,7 +142,11 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 		}
 	}
 	r.keep(q.Name, next)
-	return reconcile.Result{RequeueAfter: next.expires(r.Now())}, nil
+	wait = next.expires(r.Now())
+	if c.wrong != nil && (wait == 0 || wait > uncountedRetry) {
+		wait = uncountedRetry
+	}
+	return reconcile.Result{RequeueAfter: wait}, nil
 }
 
 // expires returns when the oldest reservation has waited long enough; 0 where there is none.
@@ -162,18 +171,32 @@ func (r *Reconciler) selected(ctx context.Context, q *quotav1alpha2.ResourceQuot
 	return names, nil
 }
 
-// count returns what the namespaces use, and what came since the last look; nil where the objects are not all known yet. The
-// error says which limit is on something that can't be counted.
-func (r *Reconciler) count(q *quotav1alpha2.ResourceQuota, namespaces []string, old, next *ledger) (used map[string]corev1.ResourceList, came corev1.ResourceList, err error) {
+// census is what was counted for a quota.
+type census struct {
+	// used is what namespaces use, and came what came since the last look.
+	used map[string]corev1.ResourceList
+	came corev1.ResourceList
+	// limits are those whose use is known. Of the others, wrong says why it can't be.
+	limits []corev1.ResourceName
+	wrong  error
+}
+
+// count counts for a quota; nil where the objects are not all known yet, and then wait is when to look again. A limit on something that
+// can't be counted keeps the others from nothing.
+func (r *Reconciler) count(q *quotav1alpha2.ResourceQuota, namespaces []string, old, next *ledger) (c *census, wait time.Duration) {
 	hard := q.Spec.Quota.Hard
-	used, came = make(map[string]corev1.ResourceList, len(namespaces)), corev1.ResourceList{}
-	for _, gr := range kindsOf(hard) {
-		t, err := r.follow(gr)
-		if err != nil {
-			return nil, nil, err
-		}
+	c = &census{used: make(map[string]corev1.ResourceList, len(namespaces)), came: corev1.ResourceList{}}
+	kinds := kindsOf(hard)
+	r.need(q.Name, kinds)
+	for _, gr := range kinds {
+		t := r.follow(gr)
 		if !t.synced.Load() {
-			return nil, nil, nil
+			wait, err := t.late()
+			if err == nil {
+				return nil, wait
+			}
+			c.wrong = errors.Join(c.wrong, fmt.Errorf("count %s for a quota: %w", gr, err))
+			continue
 		}
 		var limited []corev1.ResourceName
 		for name := range hard {
@@ -183,28 +206,31 @@ func (r *Reconciler) count(q *quotav1alpha2.ResourceQuota, namespaces []string, 
 		}
 		by, arrived, last := t.sum(namespaces, &q.Spec.Quota, limited, old.seen[gr], old.selected)
 		for namespace, list := range by {
-			used[namespace] = quota.Add(used[namespace], list)
+			c.used[namespace] = quota.Add(c.used[namespace], list)
 		}
-		came, next.seen[gr] = quota.Add(came, arrived), last
+		c.came, next.seen[gr] = quota.Add(c.came, arrived), last
+		c.limits = append(c.limits, limited...)
 	}
-	return used, came, nil
+	return c, 0
 }
 
-// newStatus returns what the status is to say. Namespaces without any use are left out; a total without any is 0.
-func newStatus(q *corev1.ResourceQuotaSpec, namespaces []string, used map[string]corev1.ResourceList, reserved []reservation) *quotav1alpha2.ResourceQuotaStatus {
+// newStatus returns what the status is to say. Namespaces without any use are left out; a total without any is 0, and one that is not known is
+// left out, which lets nothing of it pass.
+func newStatus(q *corev1.ResourceQuotaSpec, namespaces []string, c *census, reserved []reservation) *quotav1alpha2.ResourceQuotaStatus {
 	s := &quotav1alpha2.ResourceQuotaStatus{Total: corev1.ResourceQuotaStatus{Hard: q.Hard.DeepCopy(), Used: corev1.ResourceList{}}}
-	for name, limit := range q.Hard {
+	for _, name := range c.limits {
+		limit := q.Hard[name]
 		limit.Set(0)
 		s.Total.Used[name] = limit // in the format of the limit
 	}
 	for _, namespace := range namespaces {
-		if list := quota.RemoveZeros(used[namespace]); len(list) > 0 {
+		if list := quota.RemoveZeros(c.used[namespace]); len(list) > 0 {
 			s.Namespaces = append(s.Namespaces, quotav1alpha2.NamespaceUsage{Namespace: namespace, ResourceQuotaStatus: corev1.ResourceQuotaStatus{Used: list}})
 			s.Total.Used = quota.Add(s.Total.Used, list)
 		}
 	}
 	for _, r := range reserved {
-		s.Total.Used = quota.Add(s.Total.Used, quota.Mask(r.amounts, quota.ResourceNames(q.Hard)))
+		s.Total.Used = quota.Add(s.Total.Used, quota.Mask(r.amounts, c.limits))
 	}
 	return s
 }

@@ -36,6 +36,7 @@ type world struct {
 	r       *Reconciler
 	v       *Validator
 	tallies map[schema.GroupResource]*tally
+	needed  sync.Map     // by quota
 	now     atomic.Int64 // seconds
 	serial  atomic.Int64
 }
@@ -73,12 +74,21 @@ func newWorld(t *testing.T, hard string) *world {
 }
 
 func (w *world) reconciler(clock func() time.Time) *Reconciler {
-	return &Reconciler{Client: w.api, Events: events.NewFakeRecorder(10), Now: clock, follow: func(gr schema.GroupResource) (*tally, error) {
-		if t := w.tallies[gr]; t != nil {
-			return t, nil
-		}
-		return nil, fmt.Errorf("there are no %s", gr)
-	}}
+	return &Reconciler{
+		Client: w.api, Events: events.NewFakeRecorder(10), Now: clock,
+		need: func(quota string, kinds []schema.GroupResource) { w.needed.Store(quota, kinds) },
+		follow: func(gr schema.GroupResource) *tally {
+			if kinds, ok := w.needed.Load("w"); !ok || !slices.Contains(kinds.([]schema.GroupResource), gr) {
+				w.t.Errorf("%s is followed, and nobody was told that it is needed", gr)
+			}
+			if w.tallies[gr] == nil {
+				t := newTally(nil, nil, clock)
+				t.tell(fmt.Errorf("there are no %s", gr))
+				w.tallies[gr] = t
+			}
+			return w.tallies[gr]
+		},
+	}
 }
 
 func (w *world) look() reconcile.Result {
@@ -434,12 +444,60 @@ func TestWhereAQuotaCantBeReadNothingPasses(t *testing.T) {
 }
 
 func TestOnlyALimitOnSomethingUnknownIsSaid(t *testing.T) {
-	w := newWorld(t, "{hard: {count/widgets.example.com: 10}}")
-	if res := w.look(); res.RequeueAfter <= 0 {
+	w := newWorld(t, "{hard: {count/widgets.example.com: 10, pods: 10}}")
+	told := w.r.Events.(*events.FakeRecorder).Events
+	if res := w.look(); res.RequeueAfter != syncRetry || len(told) > 0 || w.quota().Status.Total.Used != nil {
+		t.Errorf("at first: %v, %d events, %v", res, len(told), w.quota().Status.Total.Used)
+	}
+	w.now.Add(int64(syncPatience / time.Second))
+	if res := w.look(); res.RequeueAfter != uncountedRetry {
 		t.Errorf("%v", res)
 	}
-	if e := <-w.r.Events.(*events.FakeRecorder).Events; !strings.Contains(e, "there are no widgets.example.com") {
+	if e := <-told; !strings.Contains(e, "NotCounted") || !strings.Contains(e, "there are no widgets.example.com") {
 		t.Error(e)
+	}
+	w.total("{pods: 0}")
+	if r := ask(t, w.v, w.pod("a", "1"), false); !r.Allowed {
+		t.Errorf("what is counted is refused: %+v", r.Result)
+	}
+	widget := request(t, admissionv1.Create, "widgets", "", &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "a"}}, nil, false)
+	widget.Resource.Group = "example.com"
+	if r := w.v.Handle(t.Context(), widget); r.Allowed || !strings.Contains(r.Result.Message, "not known yet") {
+		t.Errorf("what can't be counted passes: %+v", r.Result)
+	}
+	if res := w.look(); res.RequeueAfter != uncountedRetry {
+		t.Errorf("a reservation that waits longer: %v", res)
+	}
+	w.total("{pods: 1}")
+}
+
+// What a former leader counted and this one can't limits nothing that it could be: it is taken out, with what is reserved of it.
+func TestWhatCanNoLongerBeCountedLetsNothingPass(t *testing.T) {
+	w := newWorld(t, "{hard: {count/widgets.example.com: 10}}")
+	q := w.quota()
+	q.Status.Total.Used = list(t, "{count/widgets.example.com: 2}") // one is reserved
+	q.Status.Namespaces = []quotav1alpha2.NamespaceUsage{{Namespace: "a", ResourceQuotaStatus: corev1.ResourceQuotaStatus{Used: list(t, "{count/widgets.example.com: 1}")}}}
+	if err := w.api.Status().Update(t.Context(), q); err != nil {
+		t.Fatal(err)
+	}
+	w.look()
+	w.total("{count/widgets.example.com: 2}") // it may have a bad moment
+	w.now.Add(int64(syncPatience / time.Second))
+	w.look()
+	w.total("{}")
+}
+
+func TestObjectsThatTakeLongAreWaitedForLessAndLessOften(t *testing.T) {
+	w := newWorld(t, "{hard: {pods: 10}}")
+	w.tallies[pods()].synced.Store(false)
+	for after, want := range map[int64]time.Duration{0: syncRetry, 3: 300 * time.Millisecond, 3600: uncountedRetry} {
+		w.now.Store(after)
+		if res := w.look(); res.RequeueAfter != want || w.quota().Status.Total.Used != nil {
+			t.Errorf("after %d s: %v", after, res)
+		}
+	}
+	if n := len(w.r.Events.(*events.FakeRecorder).Events); n > 0 {
+		t.Errorf("%d events", n)
 	}
 }
 
@@ -489,8 +547,9 @@ func TestADeletedQuotaIsForgotten(t *testing.T) {
 	if err := w.api.Delete(t.Context(), w.quota()); err != nil {
 		t.Fatal(err)
 	}
-	if w.look(); len(w.r.ledgers) != 0 {
-		t.Errorf("%d ledgers", len(w.r.ledgers))
+	w.look()
+	if kinds, _ := w.needed.Load("w"); len(w.r.ledgers) != 0 || len(kinds.([]schema.GroupResource)) != 0 {
+		t.Errorf("%d ledgers, and it needs %v", len(w.r.ledgers), kinds)
 	}
 }
 

@@ -21,7 +21,9 @@ type tally struct {
 	// changed is told of each namespace in which the use changed, and whether it became more.
 	changed func(namespace string, more bool)
 	now     func() time.Time
+	begun   time.Time
 	synced  atomic.Bool
+	failed  atomic.Pointer[error] // of the last attempt to read the objects
 
 	mu     sync.Mutex
 	spaces map[string]*space
@@ -53,7 +55,25 @@ type arrival struct {
 }
 
 func newTally(measure func(any) *use, changed func(string, bool), now func() time.Time) *tally {
-	return &tally{measure: measure, changed: changed, now: now, spaces: map[string]*space{}, uses: map[string]*shared{}}
+	return &tally{measure: measure, changed: changed, now: now, begun: now(), spaces: map[string]*space{}, uses: map[string]*shared{}}
+}
+
+// tell takes down what became of an attempt to read the objects.
+func (t *tally) tell(err error) {
+	if err == nil {
+		t.failed.Store(nil)
+		return
+	}
+	t.failed.Store(&err)
+}
+
+// late says of a tally that is not complete why it can't be, or when to look again.
+func (t *tally) late() (wait time.Duration, err error) {
+	age := t.now().Sub(t.begun)
+	if failed := t.failed.Load(); failed != nil && age >= syncPatience {
+		return 0, *failed
+	}
+	return min(max(age/10, syncRetry), uncountedRetry), nil
 }
 
 // Add takes in an object. It is part of cache.ReflectorStore.
