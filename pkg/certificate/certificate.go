@@ -94,7 +94,7 @@ func (k *Keeper) Run(ctx context.Context) {
 	}
 }
 
-// Renew reads the Secret and writes what is due.
+// Renew reads the Secret and writes what is due. A Secret that was deleted, or can't be read, is written as it was.
 func (k *Keeper) Renew(ctx context.Context) error {
 	for range attempts {
 		done, err := k.renew(ctx)
@@ -115,18 +115,24 @@ func (k *Keeper) renew(ctx context.Context) (done bool, err error) {
 	if err != nil && !missing {
 		return false, err
 	}
-	var p *pair
+	var stored *pair
 	if missing {
 		s = &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: k.Name}, Type: corev1.SecretTypeTLS}
-	} else if p, err = read(s.Data); err != nil {
-		klog.ErrorS(err, "A serving certificate that can't be read is made anew", "secret", k.Name)
+	} else if stored, err = read(s.Data); err != nil {
+		klog.ErrorS(err, "A Secret that has no serving certificate which can be read is written anew", "secret", k.Name)
+	}
+	// Of a Secret that was lost all replicas have what was in it, and that is what is trusted. A new authority would be trusted by nobody until
+	// the one replica has heard of it that tells kube-apiserver.
+	p := stored
+	if p == nil {
+		p = k.now.Load()
 	}
 	next, err := p.renewed(k.Now(), k.Hosts)
 	if err != nil {
 		return false, err
 	}
-	if next == p {
-		k.take(p)
+	if next == stored {
+		k.take(stored)
 		return true, nil
 	}
 	s = s.DeepCopy()

@@ -1,6 +1,7 @@
 package certificate
 
 import (
+	"bytes"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -209,6 +210,38 @@ func TestASecretThatIsNoGoodIsMadeAnew(t *testing.T) {
 			k := open(t, s, c)
 			if s.writes != 1 || trusts(t, k.Bundle(), k, "127.0.0.1") != nil || s.now.Labels["kept"] != "yes" {
 				t.Errorf("%d writes, labels %v", s.writes, s.now.Labels)
+			}
+		})
+	}
+}
+
+// Another replica has told whose certificate is to be trusted, and looks at the Secret within a minute only.
+func TestALostSecretIsWrittenAsItWas(t *testing.T) {
+	for name, lose := range map[string]func(*secrets){
+		"Deleted": func(s *secrets) { s.now = nil },
+		"Emptied": func(s *secrets) { s.now.Data = nil },
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, c := &secrets{}, newClock()
+			leader := open(t, s, c)
+			follower := open(t, s, c)
+			trusted, before := leader.Bundle(), maps.Clone(s.now.Data)
+			lose(s)
+			for _, k := range []*Keeper{follower, leader} {
+				if err := k.Renew(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+				if err := trusts(t, trusted, k, "127.0.0.1"); err != nil {
+					t.Error(err)
+				}
+			}
+			if s.writes != 2 || !maps.EqualFunc(s.now.Data, before, bytes.Equal) {
+				t.Errorf("%d writes", s.writes)
+			}
+			lose(s)
+			c.at = c.at.Add(servingLife) // what is in memory is no longer good
+			if err := follower.Renew(t.Context()); err != nil || trusts(t, trusted, follower, "127.0.0.1") != nil || !follower.Expires().After(c.at) {
+				t.Errorf("it ends %v, %v", follower.Expires(), err)
 			}
 		})
 	}
