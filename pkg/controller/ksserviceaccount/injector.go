@@ -1,14 +1,16 @@
 package ksserviceaccount
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"slices"
 
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
@@ -37,12 +39,12 @@ var _ admission.Handler = (*Injector)(nil)
 
 // Handle answers kube-apiserver.
 func (i *Injector) Handle(ctx context.Context, req admission.Request) admission.Response {
-	pod := &corev1.Pod{}
-	if err := json.Unmarshal(req.Object.Raw, pod); err != nil {
+	var meta metav1.PartialObjectMetadata
+	if err := json.Unmarshal(req.Object.Raw, &meta); err != nil {
 		return admission.Errored(http.StatusBadRequest, fmt.Errorf("read the pod of the request: %w", err))
 	}
-	name, asked := pod.Annotations[v1alpha1.AnnotationPodServiceAccount]
-	if !asked || name == "" {
+	name := meta.Annotations[v1alpha1.AnnotationPodServiceAccount]
+	if name == "" {
 		return admission.Allowed("")
 	}
 	a, err := i.account(ctx, types.NamespacedName{Namespace: req.Namespace, Name: name})
@@ -54,7 +56,16 @@ func (i *Injector) Handle(ctx context.Context, req admission.Request) admission.
 	case len(a.Secrets) == 0:
 		return admission.Errored(http.StatusServiceUnavailable, fmt.Errorf("the service account %q has no token yet; try again", name))
 	}
-	mount(pod, a.Secrets[0].Name)
+	pod := map[string]any{}
+	dec := json.NewDecoder(bytes.NewReader(req.Object.Raw))
+	dec.UseNumber()
+	err = dec.Decode(&pod)
+	if err == nil {
+		err = mount(pod, a.Secrets[0].Name)
+	}
+	if err != nil {
+		return admission.Errored(http.StatusBadRequest, fmt.Errorf("give the pod its token: %w", err))
+	}
 	raw, err := json.Marshal(pod)
 	if err != nil {
 		return admission.Errored(http.StatusInternalServerError, fmt.Errorf("write the pod: %w", err))
@@ -73,19 +84,58 @@ func (i *Injector) account(ctx context.Context, key types.NamespacedName) (*v1al
 	return a, nil
 }
 
-// mount puts a Secret's token into all containers. A container that has something there keeps it.
-func mount(pod *corev1.Pod, secret string) {
-	mode := readable
-	volume := corev1.Volume{Name: volumeName, VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{
-		SecretName: secret, DefaultMode: &mode, Items: []corev1.KeyToPath{{Key: v1alpha1.ServiceAccountTokenKey, Path: "token"}},
-	}}}
-	pod.Spec.Volumes = append(slices.DeleteFunc(pod.Spec.Volumes, func(v corev1.Volume) bool { return v.Name == volumeName }), volume)
-	for _, containers := range [][]corev1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
-		for i := range containers {
-			c := &containers[i]
-			if !slices.ContainsFunc(c.VolumeMounts, func(m corev1.VolumeMount) bool { return m.MountPath == MountPath }) {
-				c.VolumeMounts = append(c.VolumeMounts, corev1.VolumeMount{Name: volumeName, MountPath: MountPath, ReadOnly: true})
+// mount puts a Secret's token into all containers. A container that has something there keeps it. The pod is changed as the map that it is: a
+// newer kube-apiserver knows fields that the type here has not.
+func mount(pod map[string]any, secret string) error {
+	spec, ok := pod["spec"].(map[string]any)
+	if !ok {
+		return errors.New("spec: it has to be an object")
+	}
+	volumes, err := list(spec, "volumes")
+	if err != nil {
+		return err
+	}
+	spec["volumes"] = append(slices.DeleteFunc(volumes, func(v any) bool { return field(v, "name") == volumeName }), map[string]any{
+		"name": volumeName, "secret": map[string]any{
+			"secretName": secret, "defaultMode": readable, "items": []any{map[string]any{"key": v1alpha1.ServiceAccountTokenKey, "path": "token"}},
+		},
+	})
+	for _, kind := range []string{"initContainers", "containers"} {
+		containers, err := list(spec, kind)
+		if err != nil {
+			return err
+		}
+		for _, one := range containers {
+			c, ok := one.(map[string]any)
+			if !ok {
+				return fmt.Errorf("spec.%s: they have to be objects", kind)
+			}
+			mounts, err := list(c, "volumeMounts")
+			if err != nil {
+				return err
+			}
+			if !slices.ContainsFunc(mounts, func(m any) bool { return field(m, "mountPath") == MountPath }) {
+				c["volumeMounts"] = append(mounts, map[string]any{"name": volumeName, "mountPath": MountPath, "readOnly": true})
 			}
 		}
 	}
+	return nil
+}
+
+// list returns a list of an object; none where there is none.
+func list(of map[string]any, name string) ([]any, error) {
+	switch l := of[name].(type) {
+	case nil:
+		return nil, nil
+	case []any:
+		return l, nil
+	}
+	return nil, fmt.Errorf("%s: it has to be a list", name)
+}
+
+// field returns a text of an object; "" where there is none.
+func field(of any, name string) string {
+	o, _ := of.(map[string]any)
+	text, _ := o[name].(string)
+	return text
 }

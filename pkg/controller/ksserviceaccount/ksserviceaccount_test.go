@@ -4,6 +4,7 @@ import (
 	"crypto/rand"
 	"encoding/json"
 	"net/http"
+	"strings"
 	"testing"
 
 	jsonpatch "gopkg.in/evanphx/json-patch.v4"
@@ -207,6 +208,33 @@ func TestPodsThatAskForItGetTheToken(t *testing.T) {
 	}
 	if _, twice := inject(t, r.Client, pod); len(twice.Spec.Volumes) != 1 || len(twice.Spec.Containers[0].VolumeMounts) != 1 {
 		t.Errorf("asked again, it adds again: %+v", twice.Spec)
+	}
+}
+
+// A newer kube-apiserver has fields in its pods that are not known here, and numbers that are too large for a float.
+func TestAPodKeepsWhatIsNotKnownHere(t *testing.T) {
+	r := newReconciler(t, robot())
+	_ = r.run(t)
+	const pod = `{"metadata":{"annotations":{"kubesphere.io/serviceaccount-name":"robot"},"new":1},"spec":{"new":{"a":9007199254740993},
+"volumes":[{"name":"v","new":{}},{"name":"kubesphere-service-account"}],"containers":[{"name":"a","new":[1],"volumeMounts":[{"name":"v","mountPath":"/v","new":true}]}]},"new":"x"}`
+	resp := (&Injector{Client: r.Client, Live: r.Client}).Handle(t.Context(), admission.Request{AdmissionRequest: admissionv1.AdmissionRequest{
+		Namespace: "ns", Operation: admissionv1.Create, Object: runtime.RawExtension{Raw: []byte(pod)},
+	}})
+	if !resp.Allowed || len(resp.Patches) == 0 {
+		t.Fatalf("%+v", resp)
+	}
+	for _, p := range resp.Patches {
+		if p.Operation == "remove" || !strings.HasPrefix(p.Path, "/spec/volumes/1") && p.Path != "/spec/containers/0/volumeMounts/1" {
+			t.Errorf("%s %s %v", p.Operation, p.Path, p.Value)
+		}
+	}
+	for _, bad := range []string{`"spec":[]`, `"spec":{"volumes":{}}`, `"spec":{"containers":{}}`, `"spec":{"containers":[1]}`, `"spec":{"initContainers":[{"volumeMounts":1}]}`} {
+		resp := (&Injector{Client: r.Client, Live: r.Client}).Handle(t.Context(), admission.Request{AdmissionRequest: admissionv1.AdmissionRequest{
+			Namespace: "ns", Object: runtime.RawExtension{Raw: []byte(`{"metadata":{"annotations":{"kubesphere.io/serviceaccount-name":"robot"}},` + bad + `}`)},
+		}})
+		if resp.Allowed || resp.Result.Code != http.StatusBadRequest {
+			t.Errorf("%s: %+v", bad, resp)
+		}
 	}
 }
 
