@@ -76,6 +76,14 @@ func TestAUsersCertificateIsHisAtKubeAPIServer(t *testing.T) {
 	if !apierrors.IsForbidden(err) {
 		t.Errorf("he may list requests: %v %v", left, err)
 	}
+	if err := c.Delete(t.Context(), s); err != nil {
+		t.Fatal(err)
+	}
+	before := s.UID
+	eventually(t, "a kubeconfig that is deleted comes back", func(ctx context.Context) error { return c.Get(ctx, client.ObjectKeyFromObject(s), s) })
+	if s.UID == before {
+		t.Fatal("it was not deleted")
+	}
 	admin(t).must(t, http.StatusOK, http.MethodPatch, iamAPI+"/users/"+name+"/status", `{"status":{"state":"Disabled"}}`, "Content-Type: application/merge-patch+json")
 	eventually(t, "a disabled user has no kubeconfig", func(ctx context.Context) error {
 		err := c.Get(ctx, client.ObjectKeyFromObject(s), s)

@@ -80,9 +80,14 @@ func Setup(_ context.Context, mgr manager.Manager, o Options) error {
 			return fmt.Errorf("register the metric of certificates: %w", err)
 		}
 	}
+	theirs, err := secrets(mgr, o.Namespace)
+	if err != nil {
+		return err
+	}
 	return builder.ControllerManagedBy(mgr).Named(Name).
 		WithOptions(controller.Options{MaxConcurrentReconciles: workers}).
 		For(&iamv1beta1.User{}).
+		WatchesRawSource(theirs).
 		Complete(r)
 }
 
@@ -349,7 +354,7 @@ func (r *Reconciler) secret(ctx context.Context, user string) (*corev1.Secret, e
 }
 
 // isOf tells whether a Secret is the kubeconfig of a user, be it made by an older installation.
-func isOf(s *corev1.Secret, user string) bool { return s.Labels[LabelUser] == label(user) }
+func isOf(s client.Object, user string) bool { return s.GetLabels()[LabelUser] == label(user) }
 
 // label is a user's name as a label's value. One that is too long ends in a part of its hash.
 func label(user string) string {

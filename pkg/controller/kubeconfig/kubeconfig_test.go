@@ -28,6 +28,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	iamv1beta1 "kapis.dev/ks-apiserver/pkg/api/iam/v1beta1"
@@ -278,6 +279,52 @@ func TestWhereNobodySignsItIsSaid(t *testing.T) {
 	}
 	if e := <-w.r.Events.(*events.FakeRecorder).Events; !strings.Contains(e, "kube-controller-manager") {
 		t.Error(e)
+	}
+}
+
+func TestADeletedKubeconfigIsMadeAnew(t *testing.T) {
+	w := newWorld(t, alice(iamv1beta1.UserActive))
+	w.run()
+	w.sign()
+	w.run()
+	s := w.secret()
+	if err := w.r.Client.Delete(t.Context(), s); err != nil {
+		t.Fatal(err)
+	}
+	for _, one := range userOf(t.Context(), &metav1.PartialObjectMetadata{ObjectMeta: s.ObjectMeta}) {
+		if one.Name == "alice" {
+			w.run()
+		}
+	}
+	w.sign()
+	if w.run(); w.secret() == nil {
+		t.Error("there is none")
+	}
+}
+
+func TestWhoseASecretIs(t *testing.T) {
+	long := strings.Repeat("a", 80)
+	for name, c := range map[string]struct{ secret, label, want string }{
+		"AUsers":        {"kubeconfig-alice", "alice", "alice"},
+		"OfALongName":   {"kubeconfig-" + long, label(long), long},
+		"OfAnothers":    {"kubeconfig-alice", "bob", ""},
+		"OfAnotherName": {"alice", "alice", ""},
+		"OfNobody":      {"kubeconfig-", "", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o, err := named(&metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Name: c.secret, Labels: map[string]string{LabelUser: c.label}, Annotations: map[string]string{"a": "b"}}})
+			s := o.(*metav1.PartialObjectMetadata)
+			if err != nil || len(s.Annotations) != 0 {
+				t.Errorf("%+v, %v", s, err)
+			}
+			got := userOf(t.Context(), s)
+			if (len(got) == 1) != (c.want != "") || len(got) == 1 && got[0].Name != c.want {
+				t.Errorf("%v", got)
+			}
+		})
+	}
+	if p := changed(); p.Create(event.TypedCreateEvent[*metav1.PartialObjectMetadata]{}) || !p.Delete(event.TypedDeleteEvent[*metav1.PartialObjectMetadata]{}) {
+		t.Error("what counts is what comes")
 	}
 }
 

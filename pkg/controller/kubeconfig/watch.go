@@ -1,0 +1,66 @@
+package kubeconfig
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/selection"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+)
+
+// secrets has a user looked at whose Secret somebody deleted or changed. The cache behind it holds of the users' Secrets what they are called,
+// and of no other Secret anything.
+func secrets(mgr manager.Manager, namespace string) (source.Source, error) {
+	labelled, err := labels.NewRequirement(LabelUser, selection.Exists, nil)
+	if err != nil {
+		return nil, fmt.Errorf("select users' kubeconfigs: %w", err)
+	}
+	c, err := cache.New(mgr.GetConfig(), cache.Options{
+		Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper(), HTTPClient: mgr.GetHTTPClient(),
+		DefaultNamespaces: map[string]cache.Config{namespace: {}}, DefaultLabelSelector: labels.NewSelector().Add(*labelled), DefaultTransform: named,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("make a cache of users' kubeconfigs: %w", err)
+	}
+	if err := mgr.Add(c); err != nil {
+		return nil, fmt.Errorf("follow users' kubeconfigs: %w", err)
+	}
+	s := &metav1.PartialObjectMetadata{}
+	s.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Secret"))
+	return source.Kind(c, s, handler.TypedEnqueueRequestsFromMapFunc(userOf), changed()), nil
+}
+
+// named leaves of a Secret what it is called.
+func named(o any) (any, error) {
+	if s, ok := o.(*metav1.PartialObjectMetadata); ok {
+		s.ObjectMeta = metav1.ObjectMeta{Namespace: s.Namespace, Name: s.Name, UID: s.UID, ResourceVersion: s.ResourceVersion, Labels: s.Labels}
+	}
+	return o, nil
+}
+
+// userOf names the user whose kubeconfig a Secret is.
+func userOf(_ context.Context, s *metav1.PartialObjectMetadata) []reconcile.Request {
+	user, ok := strings.CutPrefix(s.Name, SecretPrefix)
+	if !ok || user == "" || !isOf(s, user) {
+		return nil
+	}
+	return []reconcile.Request{{NamespacedName: types.NamespacedName{Name: user}}}
+}
+
+// changed leaves out Secrets that come: the controller made them, or looks at them by their users when it starts.
+func changed() predicate.TypedPredicate[*metav1.PartialObjectMetadata] {
+	return predicate.TypedFuncs[*metav1.PartialObjectMetadata]{
+		CreateFunc: func(event.TypedCreateEvent[*metav1.PartialObjectMetadata]) bool { return false },
+	}
+}
