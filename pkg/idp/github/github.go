@@ -40,7 +40,7 @@ type settings struct {
 	// Scopes are what is asked for; none for user:email, and read:org where Organizations are set. With read:org, organizations and teams are groups.
 	Scopes []string `json:"scopes"`
 	// Organizations are those whose members may log in, by name or by number; none for everybody at GitHub. A name that an
-	// organization gives up can be taken by another one; a number can't.
+	// organization gives up can be taken by another one; a number can't. What has digits only is a number, and never a name.
 	Organizations []string `json:"organizations"`
 	GroupsPrefix  string   `json:"groupsPrefix"`
 
@@ -154,10 +154,17 @@ func (p *provider) person(ctx context.Context, access string) (*idp.Identity, er
 func (p *provider) admits(orgs []account) bool {
 	return len(p.settings.Organizations) == 0 || slices.ContainsFunc(orgs, func(o account) bool {
 		return slices.ContainsFunc(p.settings.Organizations, func(want string) bool {
-			return o.Login != "" && strings.EqualFold(want, o.Login) || want == strconv.FormatInt(o.ID, 10)
+			if isNumber(want) {
+				return want == strconv.FormatInt(o.ID, 10)
+			}
+			return o.Login != "" && strings.EqualFold(want, o.Login)
 		})
 	})
 }
+
+// isNumber tells the number of an organization from its name. GitHub gives names of digits, too: were they taken for what they are, anybody could
+// call an organization of his own by the number of another one.
+func isNumber(s string) bool { return s != "" && strings.Trim(s, "0123456789") == "" }
 
 // email returns the address that the person calls his primary one, and has proved to be his.
 func (p *provider) email(ctx context.Context, access string) (string, error) {

@@ -99,6 +99,9 @@ func TestOnlyMembersOfTheOrganizationsLogIn(t *testing.T) {
 		{[]string{"acme"}, []account{{ID: 1, Login: "acme-evil"}, {ID: 2, Login: "evil/acme"}}, false},
 		{[]string{"77"}, []account{{ID: 77, Login: "renamed"}}, true},
 		{[]string{"77"}, []account{{ID: 78, Login: "other"}}, false},
+		{[]string{"77"}, []account{{ID: 78, Login: "77"}}, false}, // GitHub gives such names
+		{[]string{"77"}, []account{{ID: 78, Login: "77"}, {ID: 77, Login: "acme"}}, true},
+		{[]string{"7-7"}, []account{{ID: 77, Login: "other"}, {ID: 1, Login: "7-7"}}, true},
 		{[]string{""}, []account{{ID: 1}}, false},
 	} {
 		p := &provider{settings: settings{Organizations: test.allowed}}
