@@ -19,6 +19,9 @@ const basicChallenge = `Basic realm="oauth", charset="UTF-8"`
 
 // authenticateClient returns the client that a request of the token endpoint comes from (RFC 6749,
 // 2.3): by HTTP Basic, or by parameters of the form, and never by both.
+//
+// A flood of wrong secrets from one address is answered with 429. A right one is never refused for that: the whole console may ask from
+// one address, and whoever reaches it could have everybody's logins and refreshes refused.
 func (s *Server) authenticateClient(r *http.Request, f form) (*Client, error) {
 	name, secret, basic, err := credentials(r, f)
 	if err != nil {
@@ -31,19 +34,19 @@ func (s *Server) authenticateClient(r *http.Request, f form) (*Client, error) {
 	if c.Secret == "" && secret == "" && !basic {
 		return c, nil // public: it can only say who it is
 	}
+	if secret == "" { // no guess (RFC 6749, 5.2: no client authentication included)
+		return nil, clientError(basic, http.StatusUnauthorized, invalidClient, "The client_secret is missing.")
+	}
+	if c.Secret.matches(secret) {
+		return c, nil
+	}
 	key := name + "\x00" + s.originOf(r).Source // as the trusted proxies say it: many people share one, and its address
 	if s.limit.exhausted(key, s.Now()) {
 		return nil, &Error{Code: http.StatusTooManyRequests, Name: slowDown, RetryAfter: limitPause,
 			Description: "Too many failed attempts of this client; try again in a moment."}
 	}
-	if secret == "" { // no guess (RFC 6749, 5.2: no client authentication included)
-		return nil, clientError(basic, http.StatusUnauthorized, invalidClient, "The client_secret is missing.")
-	}
-	if !c.Secret.matches(secret) {
-		s.limit.failed(key, s.Now())
-		return nil, clientError(basic, http.StatusUnauthorized, unauthorized, "The client is not authorized.")
-	}
-	return c, nil
+	s.limit.failed(key, s.Now())
+	return nil, clientError(basic, http.StatusUnauthorized, unauthorized, "The client is not authorized.")
 }
 
 // credentials returns what a client says of itself. A bearer token sent along is none of that: the

@@ -8,8 +8,8 @@ import (
 )
 
 const (
-	// failuresPerSecond and failuresAtOnce bound the wrong secrets of one client from one address, and the bad tokens of
-	// one address. A secret of any strength is far beyond them; a person's proxy, which many share, far below.
+	// failuresPerSecond and failuresAtOnce are how many wrong secrets of one client from one address, and bad tokens of one
+	// address, are answered as what they are. What keeps a secret from being guessed is its length (leastSecret).
 	failuresPerSecond = 10
 	failuresAtOnce    = 100
 	limitPause        = time.Second

@@ -224,7 +224,8 @@ func TestBearerHeaderAtTheTokenEndpointIsIgnored(t *testing.T) {
 	uncached(t, r)
 }
 
-// T6749-2: guessing a client's secret is slowed down, and stops nobody at another client.
+// T6749-2: a flood of wrong secrets is slowed down, and refuses nobody who has the right one, at this client or another: or whoever reaches the
+// console's address could have all logins and refreshes refused.
 func TestGuessingASecretIsLimited(t *testing.T) {
 	f := newFleet(t, 1, nil)
 	form := renewal("x")
@@ -234,15 +235,37 @@ func TestGuessingASecretIsLimited(t *testing.T) {
 			t.Fatalf("%d %s", r.code, r.text)
 		}
 	}
-	form.Set("client_secret", "harbor-secret-1234")
 	if r := f.servers[0].post(t, form, nil); r.code != http.StatusTooManyRequests || r.header.Get("Retry-After") == "" {
 		t.Errorf("%d %s", r.code, r.text)
 	}
+	right := with(form, "client_secret", "harbor-secret-1234")
+	if r := f.servers[0].post(t, right, nil); r.str("error") != "invalid_grant" {
+		t.Errorf("the right secret: %d %s", r.code, r.text)
+	}
 	f.servers[0].login(t)
+	if r := f.servers[0].post(t, form, nil); r.code != http.StatusTooManyRequests {
+		t.Errorf("a right one has wrong ones forgotten: %d %s", r.code, r.text)
+	}
 	f.clock.add(time.Second)
-	if r := f.servers[0].post(t, form, nil); r.str("error") != "invalid_grant" {
+	if r := f.servers[0].post(t, form, nil); r.code != http.StatusUnauthorized {
 		t.Errorf("a second later: %d %s", r.code, r.text)
 	}
+}
+
+// T6749-2: a flood of wrong secrets for the console, from its own address, refuses nobody's login or refresh.
+func TestGuessingTheConsolesSecretStopsNobody(t *testing.T) {
+	f := newFleet(t, 1, nil)
+	_, refresh := f.servers[0].login(t)
+	for range failuresAtOnce + 1 {
+		f.servers[0].post(t, with(renewal(refresh), "client_secret", "wrong"), nil)
+	}
+	if r := f.servers[0].post(t, with(renewal(refresh), "client_secret", "wrong"), nil); r.code != http.StatusTooManyRequests {
+		t.Fatalf("%d %s", r.code, r.text)
+	}
+	if r := f.servers[0].post(t, renewal(refresh), nil); r.code != http.StatusOK {
+		t.Errorf("a refresh: %d %s", r.code, r.text)
+	}
+	f.servers[0].login(t)
 }
 
 // T6749-2: whoever guesses behind a proxy that many share does not lock the others out, nor the console's server.
@@ -257,12 +280,11 @@ func TestGuessingASecretStopsNobodyBehindTheSameProxy(t *testing.T) {
 	for range failuresAtOnce + 1 {
 		f.servers[0].post(t, form, map[string]string{"X-Client-Ip": "203.0.113.66"})
 	}
-	form.Set("client_secret", "harbor-secret-1234")
 	if r := f.servers[0].post(t, form, map[string]string{"X-Client-Ip": "203.0.113.66"}); r.code != http.StatusTooManyRequests {
 		t.Errorf("who guesses: %d %s", r.code, r.text)
 	}
-	if r := f.servers[0].post(t, form, map[string]string{"X-Client-Ip": "192.0.2.10"}); r.str("error") != "invalid_grant" {
-		t.Errorf("somebody else: %d %s", r.code, r.text)
+	if r := f.servers[0].post(t, form, map[string]string{"X-Client-Ip": "192.0.2.10"}); r.code != http.StatusUnauthorized {
+		t.Errorf("somebody else who is wrong: %d %s", r.code, r.text)
 	}
 }
 
