@@ -64,7 +64,7 @@ func (s *Server) findDevice(r *http.Request, f form) (any, error) {
 	if len(typed) > maxTyped {
 		typed = ""
 	}
-	code, c, scopes, err := s.tryUserCode(r, b, typed)
+	code, c, scopes, err := s.tryUserCode(b, typed)
 	if err != nil {
 		return s.badCode(r, b, typed, err)
 	}

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	iamapi "kapis.dev/ks-apiserver/pkg/api/iam/v1beta1"
 )
 
 const grantDevice = "urn:ietf:params:oauth:grant-type:device_code"
@@ -29,7 +31,7 @@ func (s *server) person(t testing.TB, session, typed string, say func(r *http.Re
 	if err != nil || b == nil {
 		t.Fatal("nobody is logged in", err)
 	}
-	code, c, scopes, err := s.oauth.tryUserCode(r, b, typed)
+	code, c, scopes, err := s.oauth.tryUserCode(b, typed)
 	if err == nil && say != nil {
 		err = say(r, b, code)
 	}
@@ -159,21 +161,26 @@ func TestPollsSlowDown(t *testing.T) {
 	wants{400, "slow_down"}.check(t, f.servers[0].poll(t, device))
 }
 
-// T8628-4: wrong codes are limited, for a session and for an address.
+// T8628-4: wrong codes of a person are limited, in all browsers of his, and hold up nobody else at the same address.
 func TestWrongUserCodesAreLimited(t *testing.T) {
 	f := newFleet(t, 1, nil)
+	_, hash := stand()
+	f.user("bob", hash, iamapi.UserActive)
 	s := f.servers[0]
-	b, other := s.browser(t, "alice"), s.browser(t, "alice")
+	b, other, bob := s.browser(t, "alice"), s.browser(t, "alice"), s.browser(t, "bob")
 	good := s.begin(t, url.Values{"client_id": {"cli"}}).str("user_code")
 	for range guessesAtOnce {
 		if _, _, err := s.person(t, b, "BBBB-BBBB-BBBB", nil); err == nil || !strings.Contains(err.Error(), "no such code") {
 			t.Fatal(err)
 		}
 	}
-	for name, browser := range map[string]string{"the same browser": b, "another from the same address": other} {
+	for name, browser := range map[string]string{"the same browser": b, "another of the same person": other} {
 		if _, _, err := s.person(t, browser, good, nil); err == nil || !strings.Contains(err.Error(), "Too many") {
 			t.Errorf("%s: %v", name, err)
 		}
+	}
+	if _, _, err := s.person(t, bob, good, nil); err != nil {
+		t.Error("another person", err)
 	}
 	f.clock.add(guessPause)
 	if _, _, err := s.person(t, b, good, nil); err != nil {

@@ -18,7 +18,7 @@ const (
 )
 
 // limiter slows guessing down, of clients' secrets (RFC 6749, 2.3.1) and of user codes (RFC 8628, 5.1). Keys hold names of
-// clients and sessions that exist, or addresses, so that made-up names push nobody out.
+// clients and UIDs of users that exist, or addresses, so that made-up names push nobody out.
 type limiter struct {
 	perSecond  rate.Limit
 	atOnce     int

@@ -103,26 +103,22 @@ func deviceSession(code string) string {
 	return strings.ToLower(base32.HexEncoding.WithPadding(base32.NoPadding).EncodeToString(sum[:20]))
 }
 
-// The wrong codes of one person from one address.
+// The wrong codes of one person.
 const (
 	guessesAtOnce = 10
 	guessPause    = time.Minute // until one more is free
 )
 
-// tryUserCode is deviceRequest for what a person types: wrong codes of one browser's session, and of one address, are limited.
-func (s *Server) tryUserCode(r *http.Request, b *browser, typed string) (string, *Client, []string, error) {
-	keys := []string{"browser\x00" + b.session.Name, "source\x00" + s.originOf(r).Source}
-	for _, key := range keys {
-		if s.guesses.exhausted(key, s.Now()) {
-			return "", nil, nil, &Error{Code: http.StatusTooManyRequests, Name: slowDown, RetryAfter: guessPause,
-				Description: "Too many wrong codes; try again in a few minutes."}
-		}
+// tryUserCode is deviceRequest for what a person types. Wrong codes are counted for him, in whichever browser and at whichever address he is; codes
+// are too short for a right one to pass in spite of them. Others, who may share his address, are not held up.
+func (s *Server) tryUserCode(b *browser, typed string) (string, *Client, []string, error) {
+	if s.guesses.exhausted(b.user.UID, s.Now()) {
+		return "", nil, nil, &Error{Code: http.StatusTooManyRequests, Name: slowDown, RetryAfter: guessPause,
+			Description: "Too many wrong codes; try again in a few minutes."}
 	}
 	code, c, scopes, err := s.deviceRequest(typed)
 	if err != nil {
-		for _, key := range keys {
-			s.guesses.failed(key, s.Now())
-		}
+		s.guesses.failed(b.user.UID, s.Now())
 	}
 	return code, c, scopes, err
 }

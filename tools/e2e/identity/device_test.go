@@ -137,7 +137,7 @@ func TestUserCodesAreEasyToTypeAndHardToGuess(t *testing.T) {
 	for _, typed := range []string{code, strings.ToLower(code), plain, strings.ToLower(plain[:6]) + " " + plain[6:], " " + code + " ", plain[:1] + "-" + plain[1:]} {
 		b.findDevice(t, typed).shows(t, http.StatusOK, "Connect "+harbor.ID)
 	}
-	// Where it counts guesses, it counts those of this machine: so another server is asked, which nobody else needs.
+	// Where it counts guesses, it counts those of the person: so another server is asked, which nobody else needs.
 	guesser := logIn(t, alice)
 	guesser.via = differently(t, func(map[string]any) {}).URL
 	limited := 0
