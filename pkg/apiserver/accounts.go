@@ -2,6 +2,8 @@ package apiserver
 
 import (
 	"context"
+	"net/http"
+	"strings"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -86,6 +88,18 @@ func (p *parts) makeKeys() error {
 	a.factors = &iam.Factors{API: factors, Users: p.users, Keys: p.keys, Name: platform, Now: time.Now}
 	a.factors.Passkeys, err = iam.NewPasskeys(c.Issuer.URL, platform)
 	return err
+}
+
+// originOf tells where a request of the login comes from. The console says where a person is at the endpoints that it logs him in at itself,
+// and there it takes the console's secret to try a password, or a provider's word. Elsewhere, at the login page above all, the header that it says
+// so in comes from the browser: whoever named somebody's usual place could have him locked out there (S47).
+func (a *accounts) originOf(r *http.Request) iam.Origin {
+	of := a.trust.Origin
+	if r.URL.Path == "/oauth/token" || strings.HasPrefix(r.URL.Path, "/oauth/callback/") {
+		of = a.trust.OriginOfConsole
+	}
+	source, agent := of(r)
+	return iam.Origin{Source: source, UserAgent: agent}
 }
 
 // visited tells whether a user has a session from a source.

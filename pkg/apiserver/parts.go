@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
 	"slices"
 	"strings"
 	"sync"
@@ -233,10 +232,7 @@ func (p *parts) makeLogin(context.Context) error {
 		Verifier: p.tokens, Keys: p.keys, Clients: p.clients, Sessions: p.sessions,
 		Entrance: p.accounts.entrance, Directory: p.directory, Factors: p.accounts.factors, APIKeys: p.accounts.keys,
 		ChangePassword: p.accounts.entrance.ChangePassword, OtherTokens: &apikey.Authenticator{Keys: p.accounts.keys},
-		Origin: func(r *http.Request) iam.Origin {
-			source, agent := p.accounts.trust.Origin(r)
-			return iam.Origin{Source: source, UserAgent: agent}
-		},
+		Origin:        p.accounts.originOf,
 		PasswordGrant: p.cfg.Authentication.PasswordGrant, CodeLife: time.Duration(issuer.AuthorizationCodeMaxAge), Now: time.Now, Metrics: p.metrics,
 	})
 	return err

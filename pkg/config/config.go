@@ -76,7 +76,7 @@ type Authentication struct {
 	LoginHistoryRetentionPeriod Duration `json:"loginHistoryRetentionPeriod"`
 	LoginHistoryMaximumEntries  int      `json:"loginHistoryMaximumEntries"`
 	// TrustedProxies are the addresses, or ranges such as 10.244.0.0/16, of proxies (the console is one) whose word on
-	// where a login comes from counts: X-Forwarded-For, or else X-Client-Ip; none.
+	// where a login comes from counts: X-Forwarded-For, or else, where the console logs somebody in itself, X-Client-Ip; none.
 	TrustedProxies []string `json:"trustedProxies"`
 	// SecondFactor is off, optional (whoever has one is asked for it) or required; optional.
 	SecondFactor string `json:"secondFactor"`

@@ -44,16 +44,25 @@ func (t Trust) has(a netip.Addr) bool {
 	return false
 }
 
-// Origin returns the address that a request comes from, and what its client calls itself. What headers say of the
-// address counts only from a trusted proxy: the last address of X-Forwarded-For that is not a trusted proxy's, or, where
-// there is no such header, X-Client-Ip, which the console sends. A proxy that writes the one passes on what clients write in
-// the other: so X-Client-Ip beside it is anybody's. What is no address is passed over.
+// Origin returns the address that a request comes from, and what its client calls itself. What X-Forwarded-For says of the
+// address counts only from a trusted proxy: the last one that is not a trusted proxy's. What is no address is passed over.
 func (t Trust) Origin(r *http.Request) (source, userAgent string) {
+	return t.origin(r, false)
+}
+
+// OriginOfConsole is Origin of a request that the console makes itself to log somebody in. Where there is no X-Forwarded-For,
+// X-Client-Ip counts as well, in which it then says where the person is. The console passes requests of browsers on as they are, so in those
+// the header is anybody's; and so it is beside X-Forwarded-For, whose writer passes it on.
+func (t Trust) OriginOfConsole(r *http.Request) (source, userAgent string) {
+	return t.origin(r, true)
+}
+
+func (t Trust) origin(r *http.Request, console bool) (source, userAgent string) {
 	peer := addressOf(r.RemoteAddr)
 	if t.has(peer) {
 		if forwarded := r.Header["X-Forwarded-For"]; len(forwarded) > 0 {
 			peer = t.forwarded(peer, forwarded)
-		} else if a := addressOf(single(r.Header["X-Client-Ip"])); a.IsValid() {
+		} else if a := addressOf(single(r.Header["X-Client-Ip"])); console && a.IsValid() {
 			peer = a
 		}
 	}

@@ -38,8 +38,13 @@ func TestOnlyTrustedProxiesSayWhereARequestComesFrom(t *testing.T) {
 			if test.forwarded != "" {
 				r.Header.Set("X-Forwarded-For", test.forwarded)
 			}
-			if got, _ := trust.Origin(r); got != test.want {
+			if got, _ := trust.OriginOfConsole(r); got != test.want {
 				t.Errorf("got %q, want %q", got, test.want)
+			}
+			got, _ := trust.Origin(r)
+			r.Header.Del("X-Client-Ip")
+			if want, _ := trust.OriginOfConsole(r); got != want { // S47: the console passes on what browsers write there
+				t.Errorf("with X-Client-Ip %q, without it %q", got, want)
 			}
 			if got, _ := Trust(nil).Origin(r); test.peer != "@" && !strings.Contains(test.peer, got) && got != "10.244.1.2" {
 				t.Errorf("with nobody trusted %q", got)
@@ -47,7 +52,7 @@ func TestOnlyTrustedProxiesSayWhereARequestComesFrom(t *testing.T) {
 		})
 	}
 	r := &http.Request{RemoteAddr: "[::1]:1", Header: http.Header{"X-Client-Ip": {"1.1.1.1", "2.2.2.2"}}}
-	if got, _ := trust.Origin(r); got != "::1" {
+	if got, _ := trust.OriginOfConsole(r); got != "::1" {
 		t.Errorf("of two headers %q was taken", got)
 	}
 	if _, err := ParseTrust([]string{"10.0.0.0/33"}); err == nil {
@@ -72,7 +77,7 @@ func FuzzOrigin(f *testing.F) {
 	trust := Trust{netip.MustParsePrefix("10.0.0.0/8")}
 	f.Fuzz(func(t *testing.T, peer, client, forwarded string) {
 		r := &http.Request{RemoteAddr: peer, Header: http.Header{"X-Client-Ip": {client}, "X-Forwarded-For": {forwarded}, "User-Agent": {client}}}
-		source, agent := trust.Origin(r)
+		source, agent := trust.OriginOfConsole(r)
 		if source != "" {
 			if a, err := netip.ParseAddr(source); err != nil || a.Is4In6() || a.Zone() != "" {
 				t.Errorf("source %q", source)
