@@ -75,8 +75,11 @@ func (c *configs) get(name string) *Config {
 // readConfig reads the configuration of a Secret. Its errors hold no value.
 func readConfig(s *corev1.Secret, typ, prefix string) (*Config, error) {
 	name, named := strings.CutPrefix(s.Name, prefix)
-	if !named || string(s.Type) != typ {
-		return nil, fmt.Errorf("its name has to begin with %q, and its type to be %q", prefix, typ)
+	switch {
+	case string(s.Type) != typ:
+		return nil, fmt.Errorf("its type has to be %q", typ)
+	case !named:
+		return nil, fmt.Errorf("its name has to begin with %q", prefix)
 	}
 	data, err := yaml.YAMLToJSON(s.Data[configKey])
 	if err != nil {
