@@ -23,8 +23,8 @@ const (
 //
 // Every verb on every resource, group and name of the rules, and every path, is to be covered by a rule of a role that is bound to u or to a
 // group of u at a place from which this one inherits, as Authorize does. "*" is covered by "*" alone. What a condition restricts is
-// not held. Being able to do everything with roles is not the right to "escalate" or "bind": these are held by name, or by who holds
-// everything.
+// not held. Being able to do everything with roles or users is no right to "escalate", "bind" or "impersonate", since it is mirrored as none:
+// these are held by name, or by who holds everything (authz.NeedsName).
 func (x *Index) Missing(u user.Info, at authz.Place, rules []rbacv1.PolicyRule) []rbacv1.PolicyRule {
 	h := x.held(u, at)
 	var missing []rbacv1.PolicyRule
@@ -169,7 +169,7 @@ func (h *held) missingResources(out []rbacv1.PolicyRule, rule *rbacv1.PolicyRule
 			}
 			grants := h.grants(t)
 			for _, name := range names {
-				verbs := h.missingVerbs(grants, rule.Verbs, name)
+				verbs := h.missingVerbs(grants, rule.Verbs, group, resource, name)
 				if h.steps < 0 || len(out) >= coverMissing {
 					return out
 				}
@@ -182,28 +182,25 @@ func (h *held) missingResources(out []rbacv1.PolicyRule, rule *rbacv1.PolicyRule
 	return out
 }
 
-func (h *held) missingVerbs(grants []*grant, verbs []string, name string) (missing []string) {
+func (h *held) missingVerbs(grants []*grant, verbs []string, group, resource, name string) (missing []string) {
 	for _, verb := range verbs {
 		h.steps -= 1 + len(grants)
 		if h.steps < 0 {
 			return append(missing, verb)
 		}
-		if isEscalation(verb) {
+		b := bit(verb)
+		if b == 0 && authz.NeedsName(verb, group, resource) { // those with a bit are of requests: no check asks for them besides
 			if !h.named(grants, verb, name) {
 				missing = append(missing, verb)
 			}
 			continue
 		}
-		b := bit(verb)
 		if !slices.ContainsFunc(grants, func(g *grant) bool { return g.covers(name) && g.verbs.has(verb, b) }) {
 			missing = append(missing, verb)
 		}
 	}
 	return missing
 }
-
-// isEscalation tells the verbs that let somebody grant what he does not hold.
-func isEscalation(verb string) bool { return verb == "escalate" || verb == "bind" }
 
 // named tells whether a grant has a verb by name.
 func (h *held) named(grants []*grant, verb, name string) bool {

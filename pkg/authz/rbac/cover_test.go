@@ -36,6 +36,10 @@ func TestMissingIsWhatIsNotHeld(t *testing.T) {
 	w.role("globalroles", "users", rule("*", "iam.kubesphere.io", "users,globalroles"), rule("get", "", "secrets", "a", "b"), pathRule("GET", "/logs/*,/x"))
 	w.role("globalroles", "viewer", rule("get,list", "*", "*"), rule("create", "apps", "*"), rule("update", "", "*/status,pods/log"))
 	w.condition("globalroles", "sometimes", `request.name == user.name`, rule("*", "*", "*"))
+	w.role("globalroles", "all", rule("*", "*", "users,groups,serviceaccounts,pods"), rule("*", "", "*"))
+	w.role("globalroles", "lent", rule("impersonate", "", "users", "bob"))
+	w.bind("globalrolebindings", "all", "", "all", "User:all")
+	w.bind("globalrolebindings", "lent", "", "lent", "User:ida")
 	w.role("workspaceroles", "manager", rule("*", "apps", "deployments"), rule("get", "", "pods"))
 	w.role("clusterroles", "nodes", rule("get,list,watch", "", "nodes"))
 	w.role("roles", "n1/operator", rule("get,update", "", "configmaps"))
@@ -90,6 +94,14 @@ func TestMissingIsWhatIsNotHeld(t *testing.T) {
 		{"NoWorkspaceIsNoPlace_S10", person("bob", "dev"), inWorkspace(""), []rbacv1.PolicyRule{rule("get", "", "pods")}, "get  pods"},
 		{"WhatAConditionRestrictsIsNotHeld", person("bob", "system:authenticated"), onPlatform, []rbacv1.PolicyRule{rule("get", "iam.kubesphere.io", "users", "bob")}, "get iam.kubesphere.io users [bob]"},
 		{"AllVerbsAreNoRightToEscalate", person("uma"), onPlatform, []rbacv1.PolicyRule{rule("update,escalate,bind", "iam.kubesphere.io", "globalroles")}, "escalate,bind iam.kubesphere.io globalroles"},
+		{"AllVerbsAreNoRightToImpersonate", person("all"), onPlatform, []rbacv1.PolicyRule{rule("get,impersonate", "", "users,groups,serviceaccounts")}, "impersonate  users,groups,serviceaccounts"},
+		{"NorByAMode", person("all"), onPlatform, []rbacv1.PolicyRule{rule("impersonate:user-info", "authentication.k8s.io", "users", "root")}, "impersonate:user-info authentication.k8s.io users [root]"},
+		{"NorOnAnObject", person("all"), onPlatform, []rbacv1.PolicyRule{rule("impersonate-on:user-info:get", "", "pods")}, "impersonate-on:user-info:get  pods"},
+		{"NorByAnyVerbThatIsToCome", person("all"), onPlatform, []rbacv1.PolicyRule{rule("lend", "", "users")}, "lend  users"},
+		{"NorOfAllKinds", person("all"), onPlatform, []rbacv1.PolicyRule{rule("lend", "", "*")}, "lend  *"},
+		{"TheyAreTheVerbsOfOtherKinds", person("all"), onPlatform, []rbacv1.PolicyRule{rule("approve", "", "pods"), rule("*", "", "users"), rule("proxy", "", "groups")}, ""},
+		{"ImpersonationByItsName", person("ida"), onPlatform, []rbacv1.PolicyRule{rule("impersonate", "", "users", "bob")}, ""},
+		{"ImpersonationOfAnother", person("ida"), onPlatform, []rbacv1.PolicyRule{rule("impersonate", "", "users", "root")}, "impersonate  users [root]"},
 	} {
 		t.Run(c.claim, func(t *testing.T) {
 			if got := text(w.index.Missing(c.who, c.at, c.rules)); got != c.missing {
@@ -229,7 +241,7 @@ func naiveCovers(held, wanted []rbacv1.PolicyRule) bool {
 		return slices.ContainsFunc(held, func(h rbacv1.PolicyRule) bool {
 			_, sub, _ := strings.Cut(resource, "/")
 			named := slices.Contains(h.Verbs, verb)
-			return (named && verb != "" || slices.Contains(h.Verbs, "*") && (verb != "bind" || everything)) &&
+			return (named && verb != "" || slices.Contains(h.Verbs, "*") && (verb != "bind" && verb != "impersonate" || everything)) &&
 				(slices.Contains(h.APIGroups, group) || slices.Contains(h.APIGroups, "*")) &&
 				(resource != "" && !strings.HasSuffix(resource, "/") && slices.Contains(h.Resources, resource) || slices.Contains(h.Resources, "*") ||
 					sub != "" && slices.Contains(h.Resources, "*/"+sub)) &&
