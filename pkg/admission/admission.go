@@ -37,6 +37,8 @@ type Holdings interface {
 	MissingOf(u user.Info, at authz.Place, role authz.RoleRef) (missing []rbacv1.PolicyRule, found bool)
 	HoldsVerb(u user.Info, at authz.Place, verb, resource, name string) bool
 	Held(u user.Info, at authz.Place) []authz.Grant
+	// WorkspaceOf is the workspace that a namespace is in, empty for none.
+	WorkspaceOf(namespace string) string
 }
 
 // Guard refuses writes that would grant more than their writer holds. What is not changed by a write is not looked at, so that a member
@@ -152,19 +154,44 @@ func (q *question) refuse(why string) error {
 	return apierrors.NewForbidden(q.GVR.GroupResource(), q.Name, errors.New(why))
 }
 
-// may tells whether the writer was given a verb on an iam resource by name, or may do everything there.
+// may tells whether the writer was given a verb on an iam resource by name, or may do everything there. At places of the system, a verb that is
+// named does not count: those who have it for all workspaces and namespaces would be the platform's administrators by it.
 func (q *question) may(at authz.Place, verb, resource, name string) (bool, error) {
+	gvr, namespace := iamv1beta1.SchemeGroupVersion.WithResource(resource), at.Namespace
+	if q.isSystem(at) {
+		verb, resource, name, namespace = "*", "*", "", ""
+		gvr = schema.GroupVersionResource{Group: "*", Version: "*", Resource: "*"}
+	}
 	if q.guard.Holdings.HoldsVerb(q.By, at, verb, resource, name) {
 		return true, nil
 	}
 	if q.guard.Native == nil {
 		return false, nil
 	}
-	ok, err := q.guard.Native(q.ctx, q.By, verb, iamv1beta1.SchemeGroupVersion.WithResource(resource), at.Namespace, name)
+	ok, err := q.guard.Native(q.ctx, q.By, verb, gvr, namespace, name)
 	if err != nil {
 		return false, fmt.Errorf("ask kube-apiserver whether %s may %s %s: %w", q.By.GetName(), verb, resource, err)
 	}
 	return ok, nil
+}
+
+// isSystem tells the workspace of the system, and the namespaces that are in it or are the system's by their names.
+func (q *question) isSystem(at authz.Place) bool {
+	switch at.Scope {
+	case request.Workspace:
+		return at.Workspace == tenantv1beta1.SystemWorkspace
+	case request.Namespace:
+		return tenantv1beta1.IsSystemNamespace(at.Namespace) || q.guard.Holdings.WorkspaceOf(at.Namespace) == tenantv1beta1.SystemWorkspace
+	}
+	return false
+}
+
+// orNamed says which verb would help, by name.
+func (q *question) orNamed(at authz.Place, verb, resource string) string {
+	if q.isSystem(at) {
+		return "it is the system's: the verb " + verb + " is no way to it there"
+	}
+	return "or be given the verb " + verb + " on " + resource
 }
 
 // grants passes where the writer holds the rules at a place, or may escalate there on the resource.
@@ -192,10 +219,12 @@ func (q *question) gives(at authz.Place, role authz.RoleRef, verbOnly bool) erro
 	switch {
 	case !found:
 		return q.refuse(fmt.Sprintf("there is no %s %q, or it is not known yet: make it first", resource, role.Name))
+	case verbOnly && q.isSystem(at):
+		return q.refuse("a role of the system's is given to those whom Kubernetes itself names (system:...) by who may do everything there")
 	case verbOnly:
 		return q.refuse(fmt.Sprintf("giving a role to those whom Kubernetes itself names (system:...) needs the verb bind on %s %q", resource, role.Name))
 	}
-	return q.refuse(fmt.Sprintf("%s; or be given the verb bind on %s %q", lacks(q.By, at, missing), resource, role.Name))
+	return q.refuse(fmt.Sprintf("%s; %s", lacks(q.By, at, missing), q.orNamed(at, "bind", fmt.Sprintf("%s %q", resource, role.Name))))
 }
 
 // missingOf is what the writer does not hold of what a role grants at a place, now or as soon as ks-controller-manager has looked at it.
@@ -215,7 +244,7 @@ func (q *question) mayEscalate(at authz.Place, resource, why string) error {
 	if ok, err := q.may(at, "escalate", resource, q.Name); ok || err != nil {
 		return err
 	}
-	return q.refuse(why + "; or be given the verb escalate on " + resource)
+	return q.refuse(why + "; " + q.orNamed(at, "escalate", resource))
 }
 
 func rolesOf(s request.Scope) string {

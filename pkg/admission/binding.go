@@ -42,7 +42,7 @@ func (q *question) binding(scope request.Scope) error {
 }
 
 // workspace judges who becomes the manager of a workspace that is there, which gives him its role <workspace>-admin. With a new workspace nothing is
-// given away: whoever may make one says who runs it. A workspace that has that role is not new, whatever object of it is.
+// given away: whoever may make one says who runs it. A workspace that has that role is not new, whatever object of it is; that of the system never is.
 func (q *question) workspace() error {
 	manager := q.now.manager()
 	if manager == "" || manager == q.old.manager() {
@@ -50,6 +50,9 @@ func (q *question) workspace() error {
 	}
 	at := authz.Place{Scope: request.Workspace, Workspace: q.Name}
 	admin := authz.RoleRef{Scope: request.Workspace, Name: q.Name + "-admin"}
+	if q.isSystem(at) {
+		return q.gives(at, admin, false)
+	}
 	if _, found := q.guard.Holdings.MissingOf(q.By, at, admin); !q.updates() && !found {
 		return nil
 	}

@@ -23,6 +23,7 @@ type world struct {
 	roles map[authz.RoleRef]string
 	verbs map[string]bool            // "ann@on the platform bind globalroles/x"
 	bound map[string][]authz.RoleRef // "bob@on the platform", "g:dev@on the platform"
+	in    map[string]string          // the workspaces of namespaces
 }
 
 func at(u user.Info, p authz.Place) string { return u.GetName() + "@" + p.String() }
@@ -49,6 +50,8 @@ func (w *world) MissingOf(u user.Info, p authz.Place, role authz.RoleRef) ([]rba
 func (w *world) HoldsVerb(u user.Info, p authz.Place, verb, resource, name string) bool {
 	return slices.Contains(w.holds[at(u, p)], "*") || w.verbs[at(u, p)+" "+verb+" "+resource+"/"+name]
 }
+
+func (w *world) WorkspaceOf(namespace string) string { return w.in[namespace] }
 
 func (w *world) Held(u user.Info, p authz.Place) (out []authz.Grant) {
 	for _, name := range append([]string{u.GetName()}, prefixed(u.GetGroups())...) {
@@ -89,6 +92,7 @@ func newWorld(t *testing.T) (*world, *Guard) {
 		},
 		verbs: map[string]bool{"ann@on the platform bind globalroles/bindable": true, "ann@on the platform escalate globalroles/free": true, "ann@on the platform bind groups/open": true},
 	}
+	w.in = map[string]string{"n": "w", "operator": "system-workspace"}
 	k := NewKnown()
 	feed := func(resource, namespace, name, raw string) {
 		for gvr, sink := range k.Sinks() {

@@ -190,6 +190,8 @@ func TestHoldsVerb(t *testing.T) {
 	}{
 		{"WhoHoldsEverything", "root", inNamespace("n1"), "escalate", "roles", "r", true},
 		{"NotByAllVerbs", "max", onPlatform, "escalate", "globalroles", "a", false},
+		{"Everything", "root", inNamespace("n1"), "*", "*", "", true},
+		{"EverythingByAllVerbsOnOurKinds", "max", onPlatform, "*", "*", "", false},
 		{"NotByAnotherGroup", "nat", onPlatform, "escalate", "globalroles", "a", false},
 		{"ByName", "nina", onPlatform, "escalate", "globalroles", "a", true},
 		{"OfAnotherName", "nina", onPlatform, "escalate", "globalroles", "b", false},

@@ -3,7 +3,6 @@ package workspace
 import (
 	"context"
 	"fmt"
-	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -113,8 +112,7 @@ func cascades(w *tenantv1beta1.Workspace) bool {
 // protected says whether a namespace may never be deleted along with anything.
 func protected(ns client.Object) bool {
 	_, marked := ns.GetLabels()[tenantv1beta1.LabelProtectedResource]
-	name := ns.GetName()
-	return marked || name == metav1.NamespaceDefault || strings.HasPrefix(name, "kube-") || strings.HasPrefix(name, "kubesphere-")
+	return marked || tenantv1beta1.IsSystemNamespace(ns.GetName())
 }
 
 // release takes a namespace out of its workspace.

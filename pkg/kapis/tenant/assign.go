@@ -163,7 +163,8 @@ func (m *move) once(ctx context.Context) (moved bool, err error) {
 	if labels[tenantv1beta1.LabelWorkspace] != from {
 		return false, apierrors.NewConflict(namespacesKind.GroupResource(), m.name, errChanged)
 	}
-	if _, marked := labels[tenantv1beta1.LabelProtectedResource]; marked || isSystem(m.name) {
+	_, marked := labels[tenantv1beta1.LabelProtectedResource]
+	if marked || tenantv1beta1.IsSystemNamespace(m.name) || from == tenantv1beta1.SystemWorkspace || m.to == tenantv1beta1.SystemWorkspace {
 		if err := m.forAdministrators(ctx, m.name); err != nil {
 			return false, err
 		}

@@ -84,11 +84,6 @@ func protected(o *unstructured.Unstructured) error {
 		fmt.Errorf("it is protected by the label %s: who may change that removes it first", tenantv1beta1.LabelProtectedResource))
 }
 
-// isSystem tells the namespaces of the system from those of people.
-func isSystem(name string) bool {
-	return name == "default" || name == "kubesphere" || strings.HasPrefix(name, "kube-") || strings.HasPrefix(name, "kubesphere-")
-}
-
 // open refuses to put anything into a workspace that is not there, or is being deleted.
 func (h *Handler) open(ctx context.Context, workspace string) error {
 	kind, err := h.Resources.Catalog().Resolve(ctx, workspacesKind)
@@ -117,7 +112,7 @@ func (h *Handler) createNamespace(r *restful.Request) (any, error) {
 	if err := h.open(ctx, workspace); err != nil {
 		return nil, err
 	}
-	if isSystem(o.GetName()) {
+	if tenantv1beta1.IsSystemNamespace(o.GetName()) {
 		if err := h.forAdministrators(ctx, o.GetName()); err != nil {
 			return nil, err
 		}

@@ -1,0 +1,103 @@
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"testing"
+)
+
+// accepts waits until a write is answered so.
+func (c caller) accepts(code int, method, path string, body any, headers ...string) func(context.Context) error {
+	return func(ctx context.Context) error {
+		r, err := c.do(ctx, method, path, body, headers...)
+		if err == nil && r.code != code {
+			err = fmt.Errorf("%d %s, want %d", r.code, clip(r.body), code)
+		}
+		return err
+	}
+}
+
+// withRole is somebody with a GlobalRole of his own.
+func withRole(t *testing.T, name string, role obj) caller {
+	t.Helper()
+	u := newUser(t, name)
+	a := admin(t)
+	a.create(t, iamAPI+"/globalroles", iamObject("GlobalRole", name, role))
+	a.create(t, iamAPI+"/globalrolebindings", globalBinding(unique("bound"), name, name))
+	return u
+}
+
+// S6, S7: who manages all workspaces, by the template that comes for it, makes himself a member of any; but not of the system's workspace, nor by a
+// label of its namespaces, where the keys of the platform are.
+func TestWhoManagesWorkspacesComesToNothingOfTheSystem(t *testing.T) {
+	a, name, w, project, system := admin(t), unique("manager"), newWorkspaceOf(t), unique("plain"), "kubesphere-"+unique("part")
+	u := withRole(t, name, obj{"aggregationRoleTemplates": obj{"templateNames": []string{"global-manage-workspaces"}}})
+	for _, ns := range []string{project, system} {
+		a.create(t, "/api/v1/namespaces", obj{"apiVersion": "v1", "kind": "Namespace", "metadata": obj{"name": ns}})
+	}
+	eventually(t, "he has his role", u.accepts(http.StatusOK, http.MethodPatch, "/api/v1/namespaces/"+project, `{"metadata":{"labels":{"kubesphere.io/managed":"true"}}}`, asMerge))
+	eventually(t, "and makes himself a member of a workspace",
+		u.accepts(http.StatusOK, http.MethodPost, iamRoute+"/workspaces/"+w+"/workspacemembers", []obj{{"username": name, "roleRef": w + "-admin"}}))
+	eventually(t, "and of a namespace",
+		u.accepts(http.StatusOK, http.MethodPost, iamRoute+"/namespaces/"+project+"/namespacemembers", []obj{{"username": name, "roleRef": "admin"}}))
+
+	for _, ns := range []string{"kube-system", "kubesphere-system", system} {
+		for _, patch := range []string{
+			`{"metadata":{"labels":{"kubesphere.io/managed":"true"}}}`, `{"metadata":{"labels":{"kubesphere.io/workspace":"` + w + `"}}}`,
+			`{"metadata":{"labels":{"kubesphere.io/protected-resource":"x"}}}`, `{"metadata":{"annotations":{"kubesphere.io/creator":"` + name + `"}}}`,
+		} {
+			u.must(t, http.StatusForbidden, http.MethodPatch, "/api/v1/namespaces/"+ns, patch, asMerge)
+			if code, body := pastIt(t, name, http.MethodPatch, "/api/v1/namespaces/"+ns, patch, asMerge); code != http.StatusForbidden {
+				t.Errorf("%s of %s: %d %s", patch, ns, code, clip(body))
+			}
+		}
+	}
+	u.must(t, http.StatusForbidden, http.MethodPatch, "/api/v1/namespaces/"+project, `{"metadata":{"labels":{"kubesphere.io/workspace":"system-workspace"}}}`, asMerge)
+
+	eventually(t, "the system's workspace has its roles", a.is(http.StatusOK, http.MethodGet, iamAPI+"/workspaceroles/system-workspace-admin"))
+	u.must(t, http.StatusForbidden, http.MethodPost, iamRoute+"/workspaces/system-workspace/workspacemembers", []obj{{"username": name, "roleRef": "system-workspace-admin"}})
+	for _, path := range []string{tenantAPI + "/workspacetemplates/system-workspace", tenants + "/workspacetemplates/system-workspace"} {
+		u.must(t, http.StatusForbidden, http.MethodPatch, path, `{"spec":{"template":{"spec":{"manager":"`+name+`"}}}}`, asMerge)
+	}
+	u.must(t, http.StatusForbidden, http.MethodPatch, tenantAPI+"/workspaces/system-workspace", `{"spec":{"manager":"`+name+`"}}`, asMerge)
+
+	// An administrator may have a namespace of the system managed. It gives nobody else a way in.
+	a.must(t, http.StatusOK, http.MethodPatch, "/api/v1/namespaces/"+system, `{"metadata":{"labels":{"kubesphere.io/managed":"true"}}}`, asMerge)
+	eventually(t, "it has its roles", a.is(http.StatusOK, http.MethodGet, iamAPI+"/namespaces/"+system+"/roles/admin"))
+	u.must(t, http.StatusForbidden, http.MethodPost, iamRoute+"/namespaces/"+system+"/namespacemembers", []obj{{"username": name, "roleRef": "admin"}})
+	a.must(t, http.StatusOK, http.MethodPatch, "/api/v1/namespaces/"+system, `{"metadata":{"labels":{"kubesphere.io/workspace":"system-workspace"}}}`, asMerge)
+	u.must(t, http.StatusForbidden, http.MethodPatch, "/api/v1/namespaces/"+system, `{"metadata":{"labels":{"kubesphere.io/workspace":"`+w+`"}}}`, asMerge)
+}
+
+// S6: all verbs on users and roles, as charts have it for those who manage them, are no right to act as somebody else, and can't be made one.
+func TestAStarOnUsersGivesNobodyImpersonation(t *testing.T) {
+	name := unique("star")
+	star := obj{"apiGroups": []string{"*"}, "resources": []string{"users", "serviceaccounts", "globalroles", "groups"}, "verbs": []string{"*"}}
+	u := withRole(t, name, obj{"rules": []obj{star}})
+	own := "/globalroles/" + name
+	eventually(t, "he edits his role", u.accepts(http.StatusOK, http.MethodPatch, iamAPI+own, `{"metadata":{"annotations":{"a":"b"}}}`, asMerge))
+	eventually(t, "at kube-apiserver too", func(context.Context) error {
+		if code, body := pastIt(t, name, http.MethodPatch, iamAPI+own, `{"metadata":{"annotations":{"a":"c"}}}`, asMerge); code != http.StatusOK {
+			return fmt.Errorf("%d %s", code, body)
+		}
+		return nil
+	})
+	for claim, do := range ways(u, name) {
+		t.Run(claim, func(t *testing.T) {
+			for _, rule := range []obj{
+				{"apiGroups": []string{""}, "resources": []string{"users"}, "verbs": []string{"impersonate"}},
+				{"apiGroups": []string{""}, "resources": []string{"serviceaccounts", "groups"}, "verbs": []string{"impersonate"}},
+				{"apiGroups": []string{"authentication.k8s.io"}, "resources": []string{"users"}, "verbs": []string{"impersonate:user-info"}},
+			} {
+				if code, body := do(t, http.MethodPatch, own, encode(t, obj{"rules": []obj{star, rule}}), asMerge); code != http.StatusForbidden {
+					t.Errorf("%v: %d %s", rule, code, clip(body))
+				}
+			}
+			less := obj{"apiGroups": []string{""}, "resources": []string{"users"}, "verbs": []string{"get"}}
+			if code, body := do(t, http.MethodPatch, own, encode(t, obj{"rules": []obj{star, less}}), asMerge); code != http.StatusOK {
+				t.Errorf("what he holds: %d %s", code, clip(body))
+			}
+		})
+	}
+}
