@@ -29,6 +29,11 @@ func (q *question) binding(scope request.Scope) error {
 		if strings.HasPrefix(s.Name, iamv1beta1.SyntheticGroupPrefix) {
 			return q.refuse(fmt.Sprintf("nobody can bind %.100q: names that begin with %s are this server's own", s.Name, iamv1beta1.SyntheticGroupPrefix))
 		}
+		if s.Kind == rbacv1.GroupKind {
+			if err := q.atHome(s.Name, at); err != nil {
+				return err
+			}
+		}
 		system = system || s.Kind != rbacv1.ServiceAccountKind && strings.HasPrefix(s.Name, systemPrefix)
 	}
 	if fresh == 0 {

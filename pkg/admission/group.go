@@ -7,6 +7,7 @@ import (
 	iamv1beta1 "kapis.dev/ks-apiserver/pkg/api/iam/v1beta1"
 	tenantv1beta1 "kapis.dev/ks-apiserver/pkg/api/tenant/v1beta1"
 	"kapis.dev/ks-apiserver/pkg/authz"
+	"kapis.dev/ks-apiserver/pkg/request"
 )
 
 // isReserved tells the groups that Kubernetes and this server give themselves.
@@ -14,10 +15,28 @@ func isReserved(group string) bool {
 	return strings.HasPrefix(group, systemPrefix) || strings.HasPrefix(group, iamv1beta1.SyntheticGroupPrefix)
 }
 
+// atHome passes where a group of a workspace is bound in that workspace, or in a namespace of it. Whoever runs the workspace says who is in it; bound elsewhere, by
+// somebody who means a group of an identity provider that has the same name, it would be his to give what he does not hold.
+func (q *question) atHome(group string, at authz.Place) error {
+	of, _ := q.guard.Known.workspaceOf(group)
+	switch {
+	case of == "",
+		at.Scope == request.Workspace && at.Workspace == of,
+		at.Scope == request.Namespace && q.guard.Holdings.WorkspaceOf(at.Namespace) == of:
+		return nil
+	}
+	return q.refuse(fmt.Sprintf("the group %.100q is one of the workspace %q, which says who is in it: it is bound there and in its namespaces, and nowhere else; "+
+		"a group of an identity provider that has this name is bound once the Group is deleted", group, of))
+}
+
 // group judges a new Group by whether its name has rights already. Groups of identity providers, and those that Kubernetes' own bindings name, have
-// names too: who makes a Group of one decides who is in it, and with its end go the bindings that name it.
+// names too: who makes a Group of one decides who is in it, and with its end go the bindings that name it. So does who moves one to another workspace, or
+// out of all, with the people in it.
 func (q *question) group() error {
-	if q.updates() || q.Name == "" { // a name that kube-apiserver is to make up is judged by the webhook, which sees it
+	switch {
+	case q.updates() && q.now.workspace() != q.old.workspace():
+		return q.mayBindGroup(q.Name, fmt.Sprintf("the label %s of a group says who decides that", tenantv1beta1.LabelWorkspace))
+	case q.updates(), q.Name == "": // a name that kube-apiserver is to make up is judged by the webhook, which sees it
 		return nil
 	}
 	if isReserved(q.Name) {

@@ -92,7 +92,7 @@ func newWorld(t *testing.T) (*world, *Guard) {
 		},
 		verbs: map[string]bool{"ann@on the platform bind globalroles/bindable": true, "ann@on the platform escalate globalroles/free": true, "ann@on the platform bind groups/open": true},
 	}
-	w.in = map[string]string{"n": "w", "operator": "system-workspace"}
+	w.in = map[string]string{"n": "w", "v1": "v", "operator": "system-workspace"}
 	k := NewKnown()
 	feed := func(resource, namespace, name, raw string) {
 		for gvr, sink := range k.Sinks() {

@@ -101,3 +101,36 @@ func TestAStarOnUsersGivesNobodyImpersonation(t *testing.T) {
 		})
 	}
 }
+
+// S6: who runs a workspace says who is in its groups. One that is named like a group of an identity provider does not get what is meant for that one.
+func TestAGroupOfAWorkspaceIsBoundNowhereElse(t *testing.T) {
+	a, w, other, group := admin(t), newWorkspaceOf(t), newWorkspaceOf(t), unique("sre")
+	ns, there := projectIn(t, w), projectIn(t, other)
+	made := iamObject("Group", group, nil)
+	made["metadata"].(obj)["labels"] = obj{workspaceLabel: w}
+	a.create(t, iamAPI+"/groups", made)
+	binding := func(kind, role string, labels obj) obj {
+		return obj{"apiVersion": "iam.kubesphere.io/v1beta1", "kind": kind + "Binding", "metadata": obj{"name": unique("sre"), "labels": labels},
+			"roleRef":  obj{"apiGroup": "iam.kubesphere.io", "kind": kind, "name": role},
+			"subjects": []obj{{"apiGroup": "rbac.authorization.k8s.io", "kind": "Group", "name": group}}}
+	}
+	for what, c := range map[string]struct {
+		path string
+		body obj
+	}{
+		"on the platform":        {"/globalrolebindings", binding("GlobalRole", "platform-regular", nil)},
+		"in the cluster":         {"/clusterrolebindings", binding("ClusterRole", "cluster-viewer", nil)},
+		"in another workspace":   {"/workspacerolebindings", binding("WorkspaceRole", other+"-viewer", obj{workspaceLabel: other})},
+		"in another's namespace": {"/namespaces/" + there + "/rolebindings", binding("Role", "viewer", nil)},
+	} {
+		eventually(t, what, func(ctx context.Context) error {
+			if err := a.accepts(http.StatusForbidden, http.MethodPost, iamAPI+c.path+"?dryRun=All", c.body)(ctx); err != nil {
+				return err
+			}
+			return a.accepts(http.StatusForbidden, http.MethodPost, iamRoute+c.path+"?dryRun=All", c.body)(ctx)
+		})
+	}
+	a.create(t, iamAPI+"/workspacerolebindings", binding("WorkspaceRole", w+"-viewer", obj{workspaceLabel: w}))
+	eventually(t, "the namespace is known to be of the workspace",
+		a.accepts(http.StatusCreated, http.MethodPost, iamAPI+"/namespaces/"+ns+"/rolebindings", binding("Role", "viewer", nil)))
+}

@@ -8,9 +8,11 @@ import (
 	"slices"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
@@ -22,6 +24,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	iamv1beta1 "kapis.dev/ks-apiserver/pkg/api/iam/v1beta1"
+	tenantv1beta1 "kapis.dev/ks-apiserver/pkg/api/tenant/v1beta1"
 	"kapis.dev/ks-apiserver/pkg/controller/crd"
 )
 
@@ -102,7 +105,7 @@ func (r *Reconciler) sync(ctx context.Context, name string) error {
 		return err
 	}
 	if !going {
-		if err := r.forget(ctx, name); err != nil {
+		if err := r.forget(ctx, name, g.Labels[tenantv1beta1.LabelWorkspace]); err != nil {
 			return err
 		}
 	}
@@ -167,8 +170,8 @@ func subjects(o client.Object) *[]rbacv1.Subject {
 }
 
 // forget takes a group out of every binding that names it; one that names nobody else is deleted (S9: a group
-// made anew must not find what its namesake had).
-func (r *Reconciler) forget(ctx context.Context, group string) error {
+// made anew must not find what its namesake had). A group of a workspace is bound there: bindings elsewhere mean a group of an identity provider.
+func (r *Reconciler) forget(ctx context.Context, group, workspace string) error {
 	named := func(s rbacv1.Subject) bool { return s.Kind == rbacv1.GroupKind && s.Name == group }
 	for _, kind := range bindings() {
 		list := kind.list()
@@ -177,6 +180,9 @@ func (r *Reconciler) forget(ctx context.Context, group string) error {
 		}
 		if err := meta.EachListItem(list, func(item runtime.Object) error {
 			o := item.(client.Object)
+			if means, err := r.means(ctx, workspace, o); !means || err != nil {
+				return err
+			}
 			before := o.DeepCopyObject().(client.Object)
 			s := subjects(o)
 			*s = slices.DeleteFunc(*s, named)
@@ -198,6 +204,28 @@ func (r *Reconciler) forget(ctx context.Context, group string) error {
 		}
 	}
 	return nil
+}
+
+// means tells whether a binding that names a group of a workspace, "" for none, means that one: it is in the workspace, or in a namespace of it. A
+// namespace that is in no workspace may have left this one a moment ago, when the workspace was deleted.
+func (r *Reconciler) means(ctx context.Context, workspace string, binding client.Object) (bool, error) {
+	if workspace == "" {
+		return true, nil
+	}
+	switch binding.(type) {
+	case *iamv1beta1.WorkspaceRoleBinding:
+		return binding.GetLabels()[tenantv1beta1.LabelWorkspace] == workspace, nil
+	case *iamv1beta1.RoleBinding:
+		ns := &metav1.PartialObjectMetadata{}
+		ns.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Namespace"))
+		err := r.Client.Get(ctx, types.NamespacedName{Name: binding.GetNamespace()}, ns)
+		if client.IgnoreNotFound(err) != nil {
+			return false, fmt.Errorf("see which workspace the namespace %q is in: %w", binding.GetNamespace(), err)
+		}
+		of := ns.GetLabels()[tenantv1beta1.LabelWorkspace]
+		return of == "" || of == workspace, nil
+	}
+	return false, nil
 }
 
 func (r *Reconciler) remove(ctx context.Context, o client.Object) error {

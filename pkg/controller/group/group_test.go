@@ -5,12 +5,14 @@ import (
 	"slices"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	iamv1beta1 "kapis.dev/ks-apiserver/pkg/api/iam/v1beta1"
+	tenantv1beta1 "kapis.dev/ks-apiserver/pkg/api/tenant/v1beta1"
 	"kapis.dev/ks-apiserver/pkg/controller/controllertest"
 )
 
@@ -134,6 +136,49 @@ func TestS9WhatAGroupWasGivenGoesWithIt(t *testing.T) {
 	}
 	if !f.Has(binding("b", "")) || !f.Has(&iamv1beta1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: "other"}}) {
 		t.Error("what another group has is gone")
+	}
+}
+
+// A group of a workspace that is named like one of an identity provider takes nothing from that one.
+func TestAGroupOfAWorkspaceTakesWhatIsItsOwn(t *testing.T) {
+	of := func(o client.Object, workspace string) client.Object {
+		o.SetLabels(map[string]string{tenantv1beta1.LabelWorkspace: workspace})
+		return o
+	}
+	named := func(namespace, name string) metav1.ObjectMeta {
+		return metav1.ObjectMeta{Namespace: namespace, Name: name}
+	}
+	devs := []rbacv1.Subject{subject("Group", "devs")}
+	goes := []client.Object{
+		of(&iamv1beta1.WorkspaceRoleBinding{ObjectMeta: named("", "here"), Subjects: devs}, "w"),
+		&iamv1beta1.RoleBinding{ObjectMeta: named("here", "b"), Subjects: devs},
+		&iamv1beta1.RoleBinding{ObjectMeta: named("left", "b"), Subjects: devs},
+		&iamv1beta1.RoleBinding{ObjectMeta: named("gone", "b"), Subjects: devs},
+	}
+	stays := []client.Object{
+		&iamv1beta1.GlobalRoleBinding{ObjectMeta: named("", "b"), Subjects: devs},
+		&iamv1beta1.ClusterRoleBinding{ObjectMeta: named("", "b"), Subjects: devs},
+		of(&iamv1beta1.WorkspaceRoleBinding{ObjectMeta: named("", "there"), Subjects: devs}, "v"),
+		&iamv1beta1.WorkspaceRoleBinding{ObjectMeta: named("", "nowhere"), Subjects: devs},
+		&iamv1beta1.RoleBinding{ObjectMeta: named("there", "b"), Subjects: devs},
+	}
+	f := newFixture(t, append(slices.Concat(goes, stays), of(group("devs"), "w"),
+		of(&corev1.Namespace{ObjectMeta: named("", "here")}, "w"), of(&corev1.Namespace{ObjectMeta: named("", "there")}, "v"), &corev1.Namespace{ObjectMeta: named("", "left")})...)
+	f.Reconcile(f.groups, "devs")
+	f.Delete(group("devs"))
+	f.Reconcile(f.groups, "devs")
+	if f.Has(group("devs")) {
+		t.Error("the group is held")
+	}
+	for _, o := range goes {
+		if f.Has(o) {
+			t.Errorf("%T %s/%s is left", o, o.GetNamespace(), o.GetName())
+		}
+	}
+	for _, o := range stays {
+		if !f.Has(o) {
+			t.Errorf("%T %s/%s is gone", o, o.GetNamespace(), o.GetName())
+		}
 	}
 }
 

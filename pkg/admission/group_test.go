@@ -1,0 +1,41 @@
+package admission
+
+import (
+	"testing"
+
+	"kapis.dev/ks-apiserver/pkg/authz"
+	"kapis.dev/ks-apiserver/pkg/request"
+)
+
+// Who runs a workspace says who is in its groups. One that is named like a group of an identity provider does not get what is meant for that one.
+func TestS6AGroupOfAWorkspaceIsBoundNowhereElse(t *testing.T) {
+	w, g := newWorld(t)
+	w.holds[`root@in the workspace "v"`], w.holds["root@in the cluster"] = []string{"*"}, []string{"*"}
+	for _, n := range []string{"n", "v1", "lone"} {
+		w.holds["root@in the namespace "+`"`+n+`"`] = []string{"*"}
+		w.roles[authz.RoleRef{Scope: request.Namespace, Namespace: n, Name: "viewer"}] = "a"
+	}
+	const away = `is one of the workspace "w"`
+	of := func(w string) string { return `{"metadata":{"labels":{"kubesphere.io/workspace":"` + w + `"}}}` }
+	all(t, g, map[string]write{
+		"OnThePlatform":               {by: "root", resource: "globalrolebindings", now: bound("ab", "g:dev"), refused: away},
+		"BesideOthers":                {by: "root", resource: "globalrolebindings", old: bound("ab", "bob"), now: bound("ab", "bob", "g:dev"), refused: away},
+		"InTheCluster":                {by: "root", resource: "clusterrolebindings", now: bound("a", "g:dev"), refused: away},
+		"InAnotherWorkspace":          {by: "root", resource: "workspacerolebindings", now: in("v", bound("w-a", "g:dev")), refused: away},
+		"InAWorkspaceThatIsNotSaid":   {by: "root", resource: "workspacerolebindings", now: bound("w-a", "g:dev"), refused: away},
+		"InANamespaceOfAnother":       {by: "root", resource: "rolebindings", namespace: "v1", now: bound("viewer", "g:dev"), refused: away},
+		"InANamespaceOfNone":          {by: "root", resource: "rolebindings", namespace: "lone", now: bound("viewer", "g:dev"), refused: away},
+		"InItsWorkspace":              {by: "root", resource: "workspacerolebindings", now: in("w", bound("w-a", "g:dev"))},
+		"InANamespaceOfIt":            {by: "root", resource: "rolebindings", namespace: "n", now: bound("viewer", "g:dev")},
+		"AsItWas":                     {by: "root", resource: "globalrolebindings", old: bound("ab", "g:dev"), now: bound("ab", "g:dev", "bob")},
+		"Retargeted":                  {by: "root", resource: "globalrolebindings", old: bound("ab", "g:dev"), now: bound("c", "g:dev"), refused: away},
+		"AUserOfTheName":              {by: "root", resource: "globalrolebindings", now: bound("ab", "dev")},
+		"AGroupOfNoWorkspace":         {by: "root", resource: "globalrolebindings", now: bound("ab", "g:wide")},
+		"AGroupOfAProvider":           {by: "root", resource: "globalrolebindings", now: bound("ab", "g:corp")},
+		"TakenOutOfItsWorkspace":      {resource: "groups", name: "dev", old: of("w"), now: `{}`, refused: "needs the verb bind on groups"},
+		"TakenToAnotherWorkspace":     {resource: "groups", name: "dev", old: of("w"), now: of("v"), refused: "needs the verb bind on groups"},
+		"TakenIntoAWorkspace":         {resource: "groups", name: "wide", old: `{}`, now: of("w"), refused: "needs the verb bind on groups"},
+		"TakenAwayByWhoMayBindGroups": {resource: "groups", name: "open", old: `{}`, now: of("w")},
+		"ItsNotes":                    {resource: "groups", name: "dev", old: of("w"), now: `{"metadata":{"annotations":{"a":"b"},"labels":{"kubesphere.io/workspace":"w"}}}`},
+	})
+}
