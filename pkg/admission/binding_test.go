@@ -223,8 +223,10 @@ func TestNobodyTakesOverAUserWhoHoldsMore(t *testing.T) { // S6
 	})
 }
 
-func TestAUserWhomKubernetesKnowsIsNotMadeByAnybody(t *testing.T) { // S6
-	_, g := newWorld(t)
+func TestAUserWhomKubernetesKnowsIsNobodysToBecome(t *testing.T) { // S6
+	w, g := newWorld(t)
+	w.verbs["binder@on the platform bind users/oncall"] = true
+	g.NamedGroup = func(_ context.Context, name string) (bool, error) { return name == "ops-native" || name == "open", nil }
 	g.Named = func(_ context.Context, name string) (bool, error) {
 		if name == "unknown" {
 			return false, errors.New("down")
@@ -232,15 +234,39 @@ func TestAUserWhomKubernetesKnowsIsNotMadeByAnybody(t *testing.T) { // S6
 		return name == "oncall", nil
 	}
 	all(t, g, map[string]write{
-		"Another":      {resource: "users", name: "x", now: `{}`},
-		"TheOne":       {resource: "users", name: "oncall", now: `{}`, refused: "bindings of rbac.authorization.k8s.io name this user"},
-		"ByWhoHasAll":  {by: "root", resource: "users", name: "oncall", now: `{}`},
-		"WhoIsThere":   {resource: "users", name: "oncall", old: `{}`, now: `{"spec":{"password":"x"}}`},
-		"UserOfGroups": {resource: "users", name: "oncall", now: `{"spec":{"groups":["dev"]}}`, refused: "name this user"},
+		"Another":                 {resource: "users", name: "x", now: `{}`},
+		"TheOne":                  {resource: "users", name: "oncall", now: `{}`, refused: "bindings of rbac.authorization.k8s.io name this user"},
+		"ByWhoHasAll":             {by: "root", resource: "users", name: "oncall", now: `{}`},
+		"HisPassword":             {resource: "users", name: "oncall", old: `{}`, now: `{"spec":{"password":"x"}}`, refused: "has the verb bind on users"},
+		"HisAddress":              {resource: "users", name: "oncall", old: `{"spec":{"email":"a@x"}}`, now: `{"spec":{"email":"b@x"}}`, refused: "name this user"},
+		"HisLink":                 {resource: "users", name: "oncall", old: `{}`, now: `{"metadata":{"annotations":{"iam.kubesphere.io/identity-provider.x":"me"}}}`, refused: "name this user"},
+		"HisLanguage":             {resource: "users", name: "oncall", old: `{"spec":{"password":"x"}}`, now: `{"spec":{"password":"x","lang":"zh"}}`},
+		"HisOwn":                  {by: "oncall", resource: "users", name: "oncall", old: `{}`, now: `{"spec":{"password":"x"}}`},
+		"ByWhoHasAllOfWhoIsThere": {by: "root", resource: "users", name: "oncall", old: `{}`, now: `{"spec":{"password":"x"}}`},
+		"ByWhoMayBindUsers":       {by: "binder", resource: "users", name: "oncall", old: `{}`, now: `{"spec":{"password":"x"}}`},
+		"OneInAGroupOfTheirs":     {resource: "users", name: "x", old: `{"spec":{"groups":["ops-native"]}}`, now: `{"spec":{"groups":["ops-native"],"password":"x"}}`, refused: "name the group"},
+		"OneTakenOutOfIt":         {resource: "users", name: "x", old: `{"spec":{"groups":["ops-native"]}}`, now: `{"spec":{}}`},
+		"OneTakenOutToBeTaken":    {resource: "users", name: "x", old: `{"spec":{"groups":["ops-native"]}}`, now: `{"spec":{"password":"x"}}`, refused: "name the group"},
+		"OneInAnOpenGroup":        {resource: "users", name: "x", old: `{"spec":{"groups":["open"]}}`, now: `{"spec":{"groups":["open"],"password":"x"}}`},
+		"UserOfGroups":            {resource: "users", name: "oncall", now: `{"spec":{"groups":["dev"]}}`, refused: "name this user"},
 	})
 	err := g.Check(t.Context(), &Write{By: &user.DefaultInfo{Name: "root"}, Verb: "create", GVR: schema.GroupVersionResource{Group: "iam.kubesphere.io", Resource: "users"}, Name: "unknown", Object: []byte(`{}`)})
 	if err == nil || apierrors.IsForbidden(err) {
 		t.Errorf("what can't be found out is %v", err)
+	}
+	ann, root := &user.DefaultInfo{Name: "ann"}, &user.DefaultInfo{Name: "root"}
+	for claim, c := range map[string]struct {
+		by      user.Info
+		name    string
+		groups  []string
+		refused bool
+	}{
+		"Another": {ann, "x", nil, false}, "TheOne": {ann, "oncall", nil, true}, "ByWhoHasAll": {root, "oncall", []string{"ops-native"}, false},
+		"InAGroup": {ann, "x", []string{"dev", "ops-native"}, true}, "InAnother": {ann, "x", []string{"dev"}, false},
+	} {
+		if err := g.Unnamed(t.Context(), c.by, c.name, c.groups); apierrors.IsForbidden(err) != c.refused || !c.refused && err != nil {
+			t.Errorf("%s: %v", claim, err)
+		}
 	}
 }
 

@@ -1,6 +1,7 @@
 package admission
 
 import (
+	"context"
 	"fmt"
 	"maps"
 	"strings"
@@ -34,14 +35,32 @@ func (q *question) user() error {
 			return err
 		}
 	}
-	if err := q.outranks(); err != nil || q.updates() {
+	if err := q.outranks(); err != nil {
 		return err
 	}
-	return q.unnamed()
+	return q.unnamed(q.old.Spec.Groups)
 }
 
-// unnamed passes where no binding of Kubernetes' own names the new user: with a kubeconfig, he would have what it grants.
-func (q *question) unnamed() error {
+// Unnamed refuses to let somebody become a user whom bindings of Kubernetes' own name, himself or one of his groups: what they grant is nobody's to
+// compare. The way out is the verb bind on users, and on groups. Its errors are those of Check.
+func (g *Guard) Unnamed(ctx context.Context, by user.Info, name string, groups []string) error {
+	gvr := iamv1beta1.SchemeGroupVersion.WithResource("users")
+	q := &question{guard: g, ctx: ctx, Write: &Write{By: by, Verb: "update", GVR: gvr, Name: name}}
+	return q.unnamed(groups)
+}
+
+// unnamed passes where no binding of Kubernetes' own names the user, or a group that he is in: whoever can be him has what it grants, with a kubeconfig and
+// through ks-apiserver.
+func (q *question) unnamed(groups []string) error {
+	for _, group := range groups {
+		if named, err := q.namedGroup(group); err != nil {
+			return err
+		} else if named {
+			if err := q.mayBindGroup(group, "bindings of rbac.authorization.k8s.io name the group, and this user, who is in it, has what they grant"); err != nil {
+				return err
+			}
+		}
+	}
 	if q.guard.Named == nil {
 		return nil
 	}
@@ -55,7 +74,10 @@ func (q *question) unnamed() error {
 	if ok, err := q.may(authz.Place{}, "bind", "users", q.Name); ok || err != nil {
 		return err
 	}
-	return q.refuse("bindings of rbac.authorization.k8s.io name this user, who would have what they grant: take another name, or be given the verb bind on users")
+	if q.Verb == "create" {
+		return q.refuse("bindings of rbac.authorization.k8s.io name this user, who would have what they grant: take another name, or be given the verb bind on users")
+	}
+	return q.refuse("bindings of rbac.authorization.k8s.io name this user, and whoever logs in as him has what they grant: ask somebody who has the verb bind on users")
 }
 
 // outranks passes where the writer holds what is bound to the user's name, and to his groups, on the platform and in the cluster: whoever

@@ -31,6 +31,8 @@ type Rights interface {
 // Guard refuses writes that would grant more than their writer holds. admission.Guard is one.
 type Guard interface {
 	Check(ctx context.Context, w *admission.Write) error
+	// Unnamed refuses to let somebody become a user whom bindings of Kubernetes' own name.
+	Unnamed(ctx context.Context, by user.Info, name string, groups []string) error
 }
 
 // Caches have the objects of kinds. store.Store is one.

@@ -20,8 +20,8 @@ import (
 const roleAdmin = "platform-admin"
 
 // mayChange refuses to let the caller change how somebody else logs in, who he is or whether he may, if that one holds more on the platform or
-// in the cluster than the caller does: who sets a password can be that person (S6). Everybody may change what is his own, as far as
-// admission lets him. Rights in workspaces and namespaces do not count: who manages users is above their members.
+// in the cluster than the caller does, or has rights by Kubernetes' own bindings: who sets a password can be that person (S6). Everybody may change what
+// is his own, as far as admission lets him. Rights in workspaces and namespaces do not count: who manages users is above their members.
 func (h *V1beta1) mayChange(r *restful.Request, u *iam.User) error {
 	by := request.UserFrom(r.Request.Context())
 	if by == nil {
@@ -44,7 +44,7 @@ func (h *V1beta1) mayChange(r *restful.Request, u *iam.User) error {
 			}
 		}
 	}
-	return nil
+	return h.Guard.Unnamed(r.Request.Context(), by, u.Name, u.Groups)
 }
 
 // groupsOf is a user as he is when he has logged in.

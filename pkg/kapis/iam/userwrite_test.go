@@ -78,6 +78,19 @@ func TestNobodyManagesWhoHoldsMore(t *testing.T) {
 			}
 		})
 	}
+	t.Run("WhomKubernetesNames", func(t *testing.T) {
+		w := staffed(t)
+		w.forbidden["become alice"] = true
+		for _, c := range []struct{ method, path, body string }{
+			{http.MethodPut, "/password", fresh}, {http.MethodDelete, "/factors", ""}, {http.MethodPatch, "", `{"spec":{"email":"mine@example.com"}}`},
+		} {
+			w.want(403, as("manager"), c.method, "/users/alice"+c.path, c.body)
+		}
+		if len(w.sent) != 0 || len(w.written) != 0 {
+			t.Errorf("written %v %v", w.sent, w.written)
+		}
+		w.want(200, as("admin"), http.MethodPut, "/users/alice/password", fresh)
+	})
 	t.Run("ButOthers", func(t *testing.T) {
 		w := staffed(t)
 		w.want(200, as("manager"), http.MethodPut, "/users/alice/password", fresh)

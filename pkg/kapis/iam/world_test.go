@@ -111,6 +111,14 @@ func (w *world) Check(_ context.Context, x *admission.Write) error {
 	return nil
 }
 
+// Unnamed refuses those whom bindings of Kubernetes' own name.
+func (w *world) Unnamed(_ context.Context, by user.Info, name string, _ []string) error {
+	if by.GetName() != "admin" && w.forbidden["become "+name] {
+		return forbidden("bindings name him: the caller does not hold it")
+	}
+	return nil
+}
+
 // Create makes a User, as kube-apiserver does.
 func (w *world) Create(_ context.Context, u *v1beta1.User) ([]byte, error) {
 	w.mu.Lock()
