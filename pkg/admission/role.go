@@ -72,14 +72,15 @@ func (q *question) templates(at authz.Place, scope request.Scope, now, before *i
 	return rules, nil
 }
 
-// wider tells whether a role grants its rules to more requests than before: its condition is another one, or gone.
+// wider tells whether a role grants its rules to more requests than before: its condition is another one, or gone. One that is empty can't be
+// compiled, and lets nothing pass, while a policy that is empty is none.
 func wider(now, old *object) bool {
-	for _, key := range []string{iamv1beta1.AnnotationCELCondition, iamv1beta1.AnnotationRegoOverride} {
-		if before := old.Metadata.Annotations[key]; before != "" && before != now.Metadata.Annotations[key] {
-			return true
-		}
+	before, restricted := old.Metadata.Annotations[iamv1beta1.AnnotationCELCondition]
+	if after, still := now.Metadata.Annotations[iamv1beta1.AnnotationCELCondition]; restricted && (!still || after != before) {
+		return true
 	}
-	return false
+	policy := old.Metadata.Annotations[iamv1beta1.AnnotationRegoOverride]
+	return policy != "" && policy != now.Metadata.Annotations[iamv1beta1.AnnotationRegoOverride]
 }
 
 // roleTemplate judges a template as a role of the platform, since roles anywhere can take it. Labels say which do.
