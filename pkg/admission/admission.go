@@ -24,8 +24,9 @@ type Write struct {
 	// By is who writes.
 	By user.Info
 	// Verb is create, update (which a patch is, too) or delete.
-	Verb            string
-	GVR             schema.GroupVersionResource
+	Verb string
+	GVR  schema.GroupVersionResource
+	// Name may be empty where Object has it.
 	Namespace, Name string
 	// Object is the object as it will be, Old as it is, in JSON; Object is nil for delete, Old for create.
 	Object, Old []byte
@@ -76,6 +77,10 @@ func (g *Guard) Check(ctx context.Context, w *Write) error {
 	}
 	if err := decodeInto(w.Object, &q.now); err != nil {
 		return q.refuse("the object can't be read: " + err.Error())
+	}
+	if w.Name == "" { // kube-apiserver says no name of an object whose name it has made up: only the object does
+		named := *w
+		named.Name, q.Write = q.now.Metadata.Name, &named
 	}
 	if len(w.Old) > 0 {
 		if err := decodeInto(w.Old, &q.old); err != nil {

@@ -290,6 +290,7 @@ func TestAGroupThatBindingsKnowIsNotMadeByAnybody(t *testing.T) { // S6
 		"Another":                 {resource: "groups", name: "x", now: of},
 		"NoNameYet":               {resource: "groups", now: of},
 		"OneThatABindingNames":    {resource: "groups", name: "corp", now: of, refused: "bindings name a group of this name"},
+		"OneWhoseNameWasMadeUp":   {resource: "groups", now: `{"metadata":{"generateName":"co","name":"corp"}}`, refused: "bindings name a group of this name"},
 		"OneOfKubernetes":         {resource: "groups", name: "native", now: of, refused: "bindings name a group of this name"},
 		"OneOfTheSystem":          {by: "root", resource: "groups", name: "system:masters", now: of, refused: "give such groups themselves"},
 		"ByWhoMayBindIt":          {resource: "groups", name: "open", now: of},

@@ -36,7 +36,7 @@ func (q *question) group() error {
 	switch {
 	case q.updates() && q.now.workspace() != q.old.workspace():
 		return q.mayBindGroup(q.Name, fmt.Sprintf("the label %s of a group says who decides that", tenantv1beta1.LabelWorkspace))
-	case q.updates(), q.Name == "": // a name that kube-apiserver is to make up is judged by the webhook, which sees it
+	case q.updates(), q.Name == "": // a name that kube-apiserver is to make up is judged by the webhook, to which it sends the object with it
 		return nil
 	}
 	if isReserved(q.Name) {

@@ -80,6 +80,27 @@ func TestKubeAPIServerIsAnsweredByTheRules(t *testing.T) { // S6, S60
 	}
 }
 
+// A Group whose name kube-apiserver made up may have got one that bindings know.
+func TestANameThatWasMadeUpIsJudged(t *testing.T) { // S6
+	var asked []string
+	j := &judge{ready: func() error { return nil }, guard: &admission.Guard{Holdings: &nobodyHolds{}, NamedGroup: func(_ context.Context, name string) (bool, error) {
+		asked = append(asked, name)
+		return name == "sre-x7f2k", nil
+	}}}
+	for object, allowed := range map[string]bool{
+		`{"metadata":{"generateName":"sre-","name":"sre-x7f2k"}}`: false, `{"metadata":{"generateName":"sre-","name":"sre-other"}}`: true, `{"metadata":{"generateName":"sre-"}}`: true,
+	} {
+		req := reviewOf(admissionv1.Create, "groups", object)
+		req.Name = ""
+		if resp := j.Handle(t.Context(), req); resp.Allowed != allowed {
+			t.Errorf("%s: %+v", object, resp.Result)
+		}
+	}
+	if len(asked) != 2 {
+		t.Errorf("asked about %q", asked)
+	}
+}
+
 func TestNativeRightsAreForThoseWhoAreNoUsers(t *testing.T) { // S6
 	const (
 		installer = "system:serviceaccount:x:installer" // escalate, by name
