@@ -69,8 +69,12 @@ func held() []client.Object {
 }
 
 // part deletes the namespaces of the workspace where that was asked for, and takes the label off the others. It says how
-// many there were. They are read past the cache: one that was born a moment ago is not to be forgotten.
+// many there were. They are read past the cache: one that was born a moment ago is not to be forgotten. The
+// system's stay in its workspace: without the label, whoever manages workspaces could take them into his own.
 func (r *Reconciler) part(ctx context.Context, w *tenantv1beta1.Workspace) (int, error) {
+	if w.Name == tenantv1beta1.SystemWorkspace {
+		return 0, nil
+	}
 	list := &metav1.PartialObjectMetadataList{}
 	list.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("NamespaceList"))
 	if err := r.Live.List(ctx, list, client.MatchingLabels{tenantv1beta1.LabelWorkspace: w.Name}); err != nil {
@@ -104,7 +108,7 @@ func (r *Reconciler) part(ctx context.Context, w *tenantv1beta1.Workspace) (int,
 func cascades(w *tenantv1beta1.Workspace) bool {
 	switch metav1.DeletionPropagation(w.Annotations[tenantv1beta1.AnnotationDeletionPropagation]) {
 	case metav1.DeletePropagationBackground, metav1.DeletePropagationForeground:
-		return w.Name != tenantv1beta1.SystemWorkspace
+		return true
 	}
 	return false
 }
