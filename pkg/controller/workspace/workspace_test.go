@@ -289,7 +289,7 @@ func tenants() []client.Object {
 	return []client.Object{
 		space("demo", "ann"), space("other", ""), user("ann"),
 		namespace("p1", "demo"), namespace("p2", "demo"), namespace("q", "other"),
-		namespace("kube-system", "demo"), namespace("kubesphere-system", "demo"), namespace("default", "demo"),
+		namespace("kube-system", "demo"), namespace("kubesphere-system", "demo"), namespace("default", "demo"), namespace("kubesphere", "demo"),
 		namespace("precious", "demo", tenantv1beta1.LabelProtectedResource),
 		&iamv1beta1.WorkspaceRole{ObjectMeta: named("demo-custom", "demo")},
 		&iamv1beta1.WorkspaceRoleBinding{ObjectMeta: named("member", "demo")},
@@ -320,7 +320,7 @@ func TestU50ADeletedWorkspaceTakesWhatWasAskedFor(t *testing.T) {
 			if f.Has(space("demo", "")) {
 				t.Error("the workspace is held")
 			}
-			for name, want := range map[string]bool{"p1": stay, "p2": stay, "q": true, "kube-system": true, "kubesphere-system": true, "default": true, "precious": true} {
+			for name, want := range map[string]bool{"p1": stay, "p2": stay, "q": true, "kube-system": true, "kubesphere-system": true, "default": true, "kubesphere": true, "precious": true} {
 				n := namespace(name, "")
 				if got := f.Has(n); got != want {
 					t.Errorf("namespace %s is there: %t, want %t", name, got, want)
