@@ -120,6 +120,7 @@ func TestMembersOfANamespaceAndOfTheCluster(t *testing.T) {
 	role(t, ns, "viewer", rule{[]string{""}, []string{"configmaps"}, []string{"get"}})
 	const older = "/kapis/iam.kubesphere.io/v1alpha2"
 	now, then := iamRoutes+"/namespaces/"+ns+"/namespacemembers", older+"/namespaces/"+ns+"/members"
+	eventually(t, "the role is known", a.is(http.StatusOK, http.MethodGet, iamRoutes+"/namespaces/"+ns+"/roles/viewer"))
 	a.must(t, http.StatusOK, http.MethodPost, then, []obj{{"username": name, "roleRef": "viewer"}})
 	eventually(t, "it is listed", a.showsMembers(now, "role", name+"=viewer"))
 	eventually(t, "by the older name too", a.showsMembers(then, "role", name+"=viewer"))
