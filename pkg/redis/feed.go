@@ -67,7 +67,7 @@ func (s *Sessions) Run(ctx context.Context, sink store.Sink) {
 
 // follow lists, and tells what comes then, until something is wrong.
 func (f *feed) follow(ctx context.Context) error {
-	sub := f.client.Subscribe(ctx, channel)
+	sub := f.client.Subscribe(ctx, f.channel)
 	defer func() { _ = sub.Close() }()                         // it is read no more
 	defer context.AfterFunc(ctx, func() { _ = sub.Close() })() // a read does not end with ctx
 	if _, err := sub.ReceiveTimeout(ctx, callTimeout); err != nil {

@@ -29,8 +29,9 @@ const (
 	// keyPrefix begins the key of every session, and seqKey counts the changes of all of them.
 	keyPrefix = "kapis:session:"
 	seqKey    = "kapis:sessions:changes"
-	// channel carries the changes, as they are made.
-	channel = "kapis:sessions"
+	// channelPrefix and the number of the database name the channel that carries the changes, as they are made: keys are a
+	// database's own, and channels the whole server's.
+	channelPrefix = "kapis:sessions:"
 	// callTimeout bounds each call: a server that hangs is one that is lost.
 	callTimeout = time.Second
 	connections = 32
@@ -50,7 +51,8 @@ type Options struct {
 // Sessions are the sessions in Redis. Each change is one script, which the server runs whole: it compares, changes, counts and
 // tells the others.
 type Sessions struct {
-	client *goredis.Client
+	client  *goredis.Client
+	channel string
 	// good says that the feed is up to date and the last call was answered.
 	good  atomic.Bool
 	fault atomic.Pointer[error]
@@ -61,7 +63,7 @@ var errNotYet = errors.New("not connected yet")
 
 // New makes a client. It makes no call: a server that is down is one that comes later.
 func New(o Options) *Sessions {
-	s := &Sessions{client: goredis.NewClient(&goredis.Options{
+	s := &Sessions{channel: channelPrefix + strconv.Itoa(o.DB), client: goredis.NewClient(&goredis.Options{
 		Addr: o.Address, Password: o.Password, DB: o.DB, Protocol: 2, DisableIdentity: true,
 		DialTimeout: callTimeout, ReadTimeout: callTimeout, WriteTimeout: callTimeout, PoolTimeout: callTimeout,
 		ContextTimeoutEnabled: true, PoolSize: connections,
@@ -148,7 +150,7 @@ func (s *Sessions) write(ctx context.Context, script *goredis.Script, o *v1alpha
 		return nil, fmt.Errorf("write session: %w", err)
 	}
 	end := o.Spec.ExpiresAt.Add(afterlife).UnixMilli()
-	n, err := s.run(ctx, script, o.Name, append([]any{raw, end, channel, o.Name}, version...)...)
+	n, err := s.run(ctx, script, o.Name, append([]any{raw, end, s.channel, o.Name}, version...)...)
 	if err != nil {
 		return nil, err
 	}
@@ -175,7 +177,7 @@ func (s *Sessions) Get(ctx context.Context, name string) (*v1alpha1.Session, err
 
 // Delete ends a session. An empty uid stands for any.
 func (s *Sessions) Delete(ctx context.Context, name string, uid types.UID) error {
-	_, err := s.run(ctx, deleteScript, name, string(uid), channel, name)
+	_, err := s.run(ctx, deleteScript, name, string(uid), s.channel, name)
 	return err
 }
 

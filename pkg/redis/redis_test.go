@@ -175,6 +175,34 @@ func TestRedisThatIsDownAtTheStartComesLater(t *testing.T) {
 	waitFor(t, func() bool { return k.version(Prefix+"a") != "" && c.Place() == Prefix })
 }
 
+// Two installations share a server, each in a database of its own.
+func TestDatabasesHearNothingOfEachOther(t *testing.T) {
+	s := newServer(t)
+	one, other := s.database(0), s.database(1)
+	mine := create(t, one, "mine")
+	k := newSink()
+	follow(t, one, k)
+	waitFor(t, func() bool { return one.Place() == Prefix })
+	create(t, one, "second")
+	create(t, other, "theirs") // its count is 1
+	namesake, err := other.Create(t.Context(), session("mine"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	create(t, other, "third") // the count that is the next of the first database
+	if err := other.Delete(t.Context(), namesake.Name, ""); err != nil {
+		t.Fatal(err)
+	}
+	last := create(t, one, "last")
+	waitFor(t, func() bool { return k.version(last.Name) == last.ResourceVersion })
+	if k.version(Prefix+"third") != "" || k.version(Prefix+"theirs") != "" {
+		t.Error("told of another database's session")
+	}
+	if k.deleted(mine.Name) {
+		t.Error("another database's deletion was taken for one here")
+	}
+}
+
 // A message that did not come is found by the count of the next, or by the next look.
 func TestMissedChangeIsFound(t *testing.T) {
 	f := &feed{Sessions: newServer(t).client(), sink: newSink(), known: map[string]struct{}{}, last: 4}

@@ -74,8 +74,11 @@ func (s *server) stop() {
 	}
 }
 
-func (s *server) client() *Sessions {
-	c := New(Options{Address: s.address, Password: password})
+func (s *server) client() *Sessions { return s.database(0) }
+
+// database is a client of one of the server's databases.
+func (s *server) database(db int) *Sessions {
+	c := New(Options{Address: s.address, Password: password, DB: db})
 	s.t.Cleanup(func() { _ = c.Close() })
 	return c
 }
