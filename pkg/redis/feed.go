@@ -5,9 +5,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	goredis "github.com/redis/go-redis/v9"
@@ -17,8 +17,8 @@ import (
 )
 
 const (
-	// quiet is how long no change may come before the feed asks whether it has missed one.
-	quiet = 5 * time.Second
+	// checkEvery is the time between two looks of the feed at whether it has missed a change, and whether Redis is good.
+	checkEvery = 5 * time.Second
 	// retryLeast and retryMost bound the pause between attempts to connect.
 	retryLeast = 100 * time.Millisecond
 	retryMost  = 5 * time.Second
@@ -34,8 +34,10 @@ type feed struct {
 	*Sessions
 	sink  store.Sink
 	known map[string]struct{}
-	// last is the count of the last change that was told.
-	last int64
+	// last is the count of the last change that was told, and due what it is to be at the next look at least.
+	last, due int64
+	// told says that it was said already whether Redis is lost.
+	told bool
 }
 
 // Run tells the sink of each session and each change, until ctx ends: by a list, and the messages that follow on it. What is missed, by a lost
@@ -44,7 +46,6 @@ func (s *Sessions) Run(ctx context.Context, sink store.Sink) {
 	f := &feed{Sessions: s, sink: sink, known: map[string]struct{}{}}
 	pause := retryLeast
 	for ctx.Err() == nil {
-		began := s.good.Load()
 		err := f.follow(ctx)
 		if ctx.Err() != nil {
 			return
@@ -52,17 +53,25 @@ func (s *Sessions) Run(ctx context.Context, sink store.Sink) {
 		if errors.Is(err, errMissed) {
 			continue
 		}
-		if began || s.good.Load() {
+		if !f.told {
 			pause = retryLeast
-			klog.ErrorS(err, "Redis is lost: new sessions are kept in the Kubernetes API until it is back, and known ones stay good")
 		}
-		s.lost(err)
+		f.lose(err)
 		select {
 		case <-ctx.Done():
 		case <-time.After(pause):
 		}
 		pause = min(2*pause, retryMost)
 	}
+}
+
+// lose notes that Redis is lost, and says so once.
+func (f *feed) lose(err error) {
+	if !f.told {
+		klog.ErrorS(err, "Redis is lost: new sessions are kept in the Kubernetes API until it is back, and known ones stay good")
+	}
+	f.told = true
+	f.lost(err)
 }
 
 // follow lists, and tells what comes then, until something is wrong.
@@ -76,35 +85,69 @@ func (f *feed) follow(ctx context.Context) error {
 	if err := f.list(ctx); err != nil {
 		return err
 	}
-	f.good.Store(true)
+	if err := f.check(ctx); err != nil {
+		return err
+	}
+	return f.listen(ctx, sub)
+}
+
+// listen tells what comes, and looks every now and then, however much comes, whether all is well.
+func (f *feed) listen(ctx context.Context, sub *goredis.PubSub) error {
+	came, fault, stop := make(chan string), make(chan error, 1), make(chan struct{})
+	var reader sync.WaitGroup
+	defer reader.Wait()
+	defer func() { _ = sub.Close() }() // it ends the reader
+	defer close(stop)
+	reader.Go(func() { fault <- receive(ctx, sub, came, stop) })
+	tick := time.NewTicker(f.checkEvery)
+	defer tick.Stop()
 	for {
-		got, err := sub.ReceiveTimeout(ctx, quiet)
-		var n net.Error
-		if errors.As(err, &n) && n.Timeout() {
-			err = f.missedNone(ctx)
-			got = nil
+		var err error
+		select {
+		case payload := <-came:
+			err = f.tell(payload)
+		case err = <-fault:
+			err = fmt.Errorf("redis: follow the changes: %w", err)
+		case <-tick.C:
+			err = f.check(ctx)
 		}
 		if err != nil {
-			return fmt.Errorf("redis: follow the changes: %w", err)
+			return err
+		}
+	}
+}
+
+// receive hands on what comes, until the connection fails or nobody listens.
+func receive(ctx context.Context, sub *goredis.PubSub, came chan<- string, stop <-chan struct{}) error {
+	for {
+		got, err := sub.Receive(ctx)
+		if err != nil {
+			return err
 		}
 		if m, ok := got.(*goredis.Message); ok {
-			if err := f.tell(m.Payload); err != nil {
-				return err
+			select {
+			case came <- m.Payload:
+			case <-stop:
+				return nil
 			}
 		}
 	}
 }
 
-// missedNone asks for the count of changes. It also finds a connection that is dead, and has logins use Redis again
-// after a call that failed once.
-func (f *feed) missedNone(ctx context.Context) error {
-	n, err := f.count(ctx)
-	if err != nil {
-		return err
-	}
-	if n != f.last {
+// check asks for the count of changes: they are to have come by the next look. So a connection that is dead is found, and logins use
+// Redis again after a call that failed once.
+func (f *feed) check(ctx context.Context) error {
+	if f.last < f.due {
 		return errMissed
 	}
+	n, err := f.count(ctx)
+	if err != nil {
+		return fmt.Errorf("redis: read the count of changes: %w", err)
+	}
+	if n < f.last { // it is not the Redis that it was
+		return errMissed
+	}
+	f.due, f.told = n, false
 	f.good.Store(true)
 	return nil
 }
@@ -141,7 +184,7 @@ func (f *feed) list(ctx context.Context) error {
 			f.sink.Delete("", name)
 		}
 	}
-	f.known, f.last = seen, last
+	f.known, f.last, f.due = seen, last, last
 	return nil
 }
 

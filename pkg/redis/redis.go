@@ -53,6 +53,8 @@ type Options struct {
 type Sessions struct {
 	client  *goredis.Client
 	channel string
+	// checkEvery is the time between two looks of the feed.
+	checkEvery time.Duration
 	// good says that the feed is up to date and the last call was answered.
 	good  atomic.Bool
 	fault atomic.Pointer[error]
@@ -63,7 +65,7 @@ var errNotYet = errors.New("not connected yet")
 
 // New makes a client. It makes no call: a server that is down is one that comes later.
 func New(o Options) *Sessions {
-	s := &Sessions{channel: channelPrefix + strconv.Itoa(o.DB), client: goredis.NewClient(&goredis.Options{
+	s := &Sessions{channel: channelPrefix + strconv.Itoa(o.DB), checkEvery: checkEvery, client: goredis.NewClient(&goredis.Options{
 		Addr: o.Address, Password: o.Password, DB: o.DB, Protocol: 2, DisableIdentity: true,
 		DialTimeout: callTimeout, ReadTimeout: callTimeout, WriteTimeout: callTimeout, PoolTimeout: callTimeout,
 		ContextTimeoutEnabled: true, PoolSize: connections,
@@ -161,7 +163,7 @@ func (s *Sessions) write(ctx context.Context, script *goredis.Script, o *v1alpha
 func (s *Sessions) Get(ctx context.Context, name string) (*v1alpha1.Session, error) {
 	got, err := s.client.HMGet(ctx, keyPrefix+name, "v", "o").Result()
 	if err != nil {
-		return nil, s.failed("read session", err)
+		return nil, s.failed(ctx, "read session", err)
 	}
 	v, okV := got[0].(string)
 	o, okO := got[1].(string)
@@ -186,7 +188,7 @@ func (s *Sessions) run(ctx context.Context, script *goredis.Script, name string,
 	n, err := script.Run(ctx, s.client, []string{keyPrefix + name, seqKey}, args...).Int64()
 	switch {
 	case err != nil:
-		return 0, s.failed("change session", err)
+		return 0, s.failed(ctx, "change session", err)
 	case n == exists:
 		return 0, apierrors.NewAlreadyExists(v1alpha1.Resource("sessions"), name)
 	case n == missing:
@@ -197,9 +199,13 @@ func (s *Sessions) run(ctx context.Context, script *goredis.Script, name string,
 	return n, nil
 }
 
-// failed wraps the error of a call, and notes a server that is lost, so that the next login goes elsewhere.
-func (s *Sessions) failed(doing string, err error) error {
+// failed wraps the error of a call, and notes a server that is lost, so that the next login goes elsewhere. That a caller waits no
+// longer says nothing about the server.
+func (s *Sessions) failed(ctx context.Context, doing string, err error) error {
 	err = fmt.Errorf("redis: %s: %w", doing, err)
+	if ctx.Err() != nil {
+		return err
+	}
 	var n net.Error
 	if errors.As(err, &n) || errors.Is(err, io.EOF) || errors.Is(err, goredis.ErrPoolTimeout) || errors.Is(err, goredis.ErrClosed) {
 		s.lost(err)

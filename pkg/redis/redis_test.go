@@ -1,6 +1,7 @@
 package redis
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -217,8 +218,66 @@ func TestMissedChangeIsFound(t *testing.T) {
 	if err := f.tell("5 r-a "); err != nil || f.last != 5 {
 		t.Error("the next one is not taken")
 	}
-	if err := f.missedNone(t.Context()); !errors.Is(err, errMissed) {
-		t.Errorf("the counts differ: %v", err)
+	if err := f.check(t.Context()); !errors.Is(err, errMissed) {
+		t.Errorf("the count went back: %v", err)
+	}
+	f.last = 0
+	for _, name := range []string{"a", "b"} {
+		if err := f.check(t.Context()); err != nil {
+			t.Errorf("what was made just now may be on its way: %v", err)
+		}
+		create(t, f.Sessions, name)
+		f.last++
+	}
+	f.last--
+	if err := f.check(t.Context()); err != nil {
+		t.Errorf("what was made just now may be on its way: %v", err)
+	}
+	if err := f.check(t.Context()); !errors.Is(err, errMissed) {
+		t.Errorf("a change has not come by the next look: %v", err)
+	}
+}
+
+// A replica whose feed is never quiet has to find out as well that Redis is good again.
+func TestBusyReplicaReturnsToRedisAfterACallThatFailed(t *testing.T) {
+	s := newServer(t)
+	writer, reader := s.client(), s.client()
+	reader.checkEvery = 20 * time.Millisecond
+	k := newSink()
+	follow(t, reader, k)
+	waitFor(t, func() bool { return reader.Place() == Prefix })
+	o := create(t, writer, "busy")
+	reader.lost(errNotYet)
+	waitFor(t, func() bool {
+		var err error
+		if o, err = writer.Update(t.Context(), o); err != nil {
+			t.Fatal(err)
+		}
+		return reader.Place() == Prefix
+	})
+	waitFor(t, func() bool { return k.version(o.Name) == o.ResourceVersion })
+}
+
+// A caller who hangs up, or who gives a call less time than it takes, is no reason to send everybody elsewhere.
+func TestCallerWhoLeavesLosesNoRedis(t *testing.T) {
+	c := newServer(t).client()
+	follow(t, c, newSink())
+	waitFor(t, func() bool { return c.Place() == Prefix })
+	left, leave := context.WithCancel(t.Context())
+	leave()
+	late, cancel := context.WithTimeout(t.Context(), time.Nanosecond)
+	defer cancel()
+	<-late.Done()
+	for _, ctx := range []context.Context{left, late} {
+		for what, err := range map[string]error{
+			"read":   second(c.Get(ctx, Prefix+"a")),
+			"create": second(c.Create(ctx, session("a"))),
+			"delete": c.Delete(ctx, Prefix+"a", ""),
+		} {
+			if err == nil || c.Place() != Prefix {
+				t.Errorf("%s: %v, lost: %v", what, err, c.Fault())
+			}
+		}
 	}
 }
 
