@@ -134,8 +134,8 @@ func receive(ctx context.Context, sub *goredis.PubSub, came chan<- string, stop 
 	}
 }
 
-// check asks for the count of changes: they are to have come by the next look. So a connection that is dead is found, and logins use
-// Redis again after a call that failed once.
+// check asks for the count of changes: they are to have come by the next look. So a connection that is dead is found. Logins use
+// Redis as long as it takes writes, and again as soon as it does; a Redis that refuses them is followed all the same.
 func (f *feed) check(ctx context.Context) error {
 	if f.last < f.due {
 		return errMissed
@@ -147,7 +147,12 @@ func (f *feed) check(ctx context.Context) error {
 	if n < f.last { // it is not the Redis that it was
 		return errMissed
 	}
-	f.due, f.told = n, false
+	f.due = n
+	if err := f.probe(ctx); err != nil {
+		f.lose(err)
+		return nil
+	}
+	f.told = false
 	f.good.Store(true)
 	return nil
 }

@@ -74,6 +74,7 @@ func newReplica(t *testing.T, s *server, k *kube, keys *token.KeySet) *replica {
 		t.Fatal(err)
 	}
 	c := s.client()
+	c.checkEvery = 100 * time.Millisecond
 	sessions, err := iam.NewSessions(iam.SessionOptions{API: &iam.Split{Prefix: Prefix, There: c, Here: k}, Prefix: c.Place, Users: users, Keys: keys,
 		Lifetime: func(string) iam.Lifetime { return iam.Lifetime{MaxAge: time.Hour, Inactivity: time.Hour} }, Now: time.Now})
 	if err != nil {
@@ -154,5 +155,56 @@ func TestLostRedisLocksNobodyOut(t *testing.T) {
 	}
 	if back, _ := a.open(t); !strings.HasPrefix(back.Name, Prefix) {
 		t.Errorf("session %s is not in Redis", back.Name)
+	}
+}
+
+// U26: a Redis that answers and refuses writes is lost as well.
+func TestRedisThatRefusesWritesLocksNobodyOut(t *testing.T) {
+	for name, c := range map[string]struct{ refuse, relent []any }{
+		"full":                     {[]any{"CONFIG", "SET", "maxmemory", "1"}, []any{"CONFIG", "SET", "maxmemory", "0"}},
+		"follows another":          {[]any{"REPLICAOF", "127.0.0.1", "1"}, []any{"REPLICAOF", "NO", "ONE"}},
+		"without its own replicas": {[]any{"CONFIG", "SET", "min-replicas-to-write", "1"}, []any{"CONFIG", "SET", "min-replicas-to-write", "0"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			server, k := newServer(t), &kube{all: map[string]*v1alpha1.Session{}}
+			keys, err := token.Generate(time.Now().Add(-time.Minute))
+			if err != nil {
+				t.Fatal(err)
+			}
+			a, operator := newReplica(t, server, k, keys), server.client()
+			s, refresh := a.open(t)
+			server.do(operator, c.refuse...)
+			for range 3 {
+				if elsewhere, _ := a.open(t); strings.HasPrefix(elsewhere.Name, Prefix) || !a.alive(t, elsewhere) {
+					t.Errorf("session %s", elsewhere.Name)
+				}
+			}
+			if !a.alive(t, s) {
+				t.Error("a known session is refused")
+			}
+			if _, err := a.refresh(t, refresh); !errors.Is(err, iam.ErrUnavailable) {
+				t.Errorf("refresh: %v", err)
+			}
+			if a.redis.Fault() == nil {
+				t.Error("no fault is shown")
+			}
+			// A look that reads is not enough to send logins back.
+			f := &feed{Sessions: a.redis, sink: newSink()}
+			if f.last, err = f.count(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if err := f.check(t.Context()); err != nil || a.redis.Place() != "" {
+				t.Errorf("after a look: %v, place %q", err, a.redis.Place())
+			}
+
+			server.do(operator, c.relent...)
+			waitFor(t, func() bool { return a.redis.Place() == Prefix })
+			if _, err := a.refresh(t, refresh); err != nil {
+				t.Errorf("after Redis takes writes again: %v", err)
+			}
+			if back, _ := a.open(t); !strings.HasPrefix(back.Name, Prefix) {
+				t.Errorf("session %s is not in Redis", back.Name)
+			}
+		})
 	}
 }

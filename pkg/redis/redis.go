@@ -32,6 +32,9 @@ const (
 	// channelPrefix and the number of the database name the channel that carries the changes, as they are made: keys are a
 	// database's own, and channels the whole server's.
 	channelPrefix = "kapis:sessions:"
+	// probeKey is written to see whether anything can be, and stays for probeLife.
+	probeKey  = "kapis:sessions:probe"
+	probeLife = time.Minute
 	// callTimeout bounds each call: a server that hangs is one that is lost.
 	callTimeout = time.Second
 	connections = 32
@@ -55,7 +58,7 @@ type Sessions struct {
 	channel string
 	// checkEvery is the time between two looks of the feed.
 	checkEvery time.Duration
-	// good says that the feed is up to date and the last call was answered.
+	// good says that the feed is up to date, that Redis takes writes, and that the last call was answered.
 	good  atomic.Bool
 	fault atomic.Pointer[error]
 }
@@ -133,6 +136,13 @@ redis.call('DEL', KEYS[1])
 redis.call('PUBLISH', ARGV[2], n .. ' ' .. ARGV[3] .. ' ')
 return n`)
 
+// KEYS: what is written. ARGV: its end in milliseconds, the channel.
+var probeScript = goredis.NewScript(`
+redis.call('HSET', KEYS[1], 'v', 0)
+redis.call('PEXPIREAT', KEYS[1], ARGV[1])
+redis.call('PUBLISH', ARGV[2], '')
+return 1`)
+
 // Create stores a new session.
 func (s *Sessions) Create(ctx context.Context, o *v1alpha1.Session) (*v1alpha1.Session, error) {
 	o = o.DeepCopy()
@@ -163,7 +173,7 @@ func (s *Sessions) write(ctx context.Context, script *goredis.Script, o *v1alpha
 func (s *Sessions) Get(ctx context.Context, name string) (*v1alpha1.Session, error) {
 	got, err := s.client.HMGet(ctx, keyPrefix+name, "v", "o").Result()
 	if err != nil {
-		return nil, s.failed(ctx, "read session", err)
+		return nil, s.failed(ctx, "read session", err, silent(err))
 	}
 	v, okV := got[0].(string)
 	o, okO := got[1].(string)
@@ -188,7 +198,7 @@ func (s *Sessions) run(ctx context.Context, script *goredis.Script, name string,
 	n, err := script.Run(ctx, s.client, []string{keyPrefix + name, seqKey}, args...).Int64()
 	switch {
 	case err != nil:
-		return 0, s.failed(ctx, "change session", err)
+		return 0, s.failed(ctx, "change session", err, true)
 	case n == exists:
 		return 0, apierrors.NewAlreadyExists(v1alpha1.Resource("sessions"), name)
 	case n == missing:
@@ -199,18 +209,30 @@ func (s *Sessions) run(ctx context.Context, script *goredis.Script, name string,
 	return n, nil
 }
 
-// failed wraps the error of a call, and notes a server that is lost, so that the next login goes elsewhere. That a caller waits no
-// longer says nothing about the server.
-func (s *Sessions) failed(ctx context.Context, doing string, err error) error {
-	err = fmt.Errorf("redis: %s: %w", doing, err)
-	if ctx.Err() != nil {
-		return err
+// probe has Redis do what each change needs. A server that is full, that can't save, or that follows another one since a failover,
+// answers reads and refuses this. What it publishes is no change, and is passed over.
+func (s *Sessions) probe(ctx context.Context) error {
+	end := time.Now().Add(probeLife).UnixMilli()
+	if err := probeScript.Run(ctx, s.client, []string{probeKey}, end, s.channel).Err(); err != nil {
+		return fmt.Errorf("redis: try a write: %w", err)
 	}
-	var n net.Error
-	if errors.As(err, &n) || errors.Is(err, io.EOF) || errors.Is(err, goredis.ErrPoolTimeout) || errors.Is(err, goredis.ErrClosed) {
+	return nil
+}
+
+// failed wraps the error of a call. Where Redis is lost by it, that is noted, so that the next login goes elsewhere: a write that is refused is
+// as bad as one without an answer. That a caller waits no longer says nothing about the server.
+func (s *Sessions) failed(ctx context.Context, doing string, err error, lost bool) error {
+	err = fmt.Errorf("redis: %s: %w", doing, err)
+	if lost && ctx.Err() == nil {
 		s.lost(err)
 	}
 	return err
+}
+
+// silent tells whether an error is anything but an answer.
+func silent(err error) bool {
+	var n net.Error
+	return errors.As(err, &n) || errors.Is(err, io.EOF) || errors.Is(err, goredis.ErrPoolTimeout) || errors.Is(err, goredis.ErrClosed)
 }
 
 func (s *Sessions) lost(err error) {

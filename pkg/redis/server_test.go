@@ -83,6 +83,14 @@ func (s *server) database(db int) *Sessions {
 	return c
 }
 
+// do sends the server a command.
+func (s *server) do(c *Sessions, args ...any) {
+	s.t.Helper()
+	if err := c.client.Do(context.Background(), args...).Err(); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
 // waitFor polls for what another goroutine or program is to do; the test's own deadline is its end.
 func waitFor(t *testing.T, ok func() bool) {
 	t.Helper()
