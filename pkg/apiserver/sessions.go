@@ -20,7 +20,8 @@ func (p *parts) makeSessions() error {
 	}
 	o := iam.SessionOptions{
 		API: client, Users: p.users, Keys: p.keys, Lifetime: p.clients.Lifetime, ClientCredential: p.clients.Credential, Skew: time.Duration(p.cfg.Authentication.Issuer.MaximumClockSkew),
-		Single: !p.cfg.Authentication.MultipleLogin, Now: time.Now, Synced: func() bool { return p.identityKnown() == nil }, Metrics: p.metrics,
+		Single: !p.cfg.Authentication.MultipleLogin, Now: time.Now, Metrics: p.metrics,
+		Synced:    func() bool { return p.clients.Synced() && p.directory.Synced() && p.identityKnown() == nil },
 		Enabled:   func(provider string) bool { return p.directory.Enabled(provider) },
 		Linked:    func(provider, subject string) *iam.User { return p.people.Linked(provider, subject) },
 		Refresher: p.askProvider,

@@ -107,6 +107,9 @@ func (s *Sessions) mayRefresh(ctx context.Context, r *record, client string) (*U
 		return nil, fmt.Errorf("%w: %w", ErrRefresh, err)
 	}
 	if !s.Now().Before(r.idleEnd(s.Lifetime(client))) {
+		if !s.synced() {
+			return nil, fmt.Errorf("%w: how long sessions of the client live is not known yet", ErrUnavailable)
+		}
 		return nil, fmt.Errorf("%w: the session was not used for too long", ErrRefresh)
 	}
 	return u, nil

@@ -69,8 +69,8 @@ type SessionOptions struct {
 	Single bool
 	// Now is the clock.
 	Now func() time.Time
-	// Synced says whether users and sessions are both known in full; sessions whose user is
-	// missing are deleted only then.
+	// Synced says whether users, sessions, OAuth clients and identity providers are all known in full; nil for always. Before
+	// that, no session ends for what is not known of them: of how long its client's live, or that its user is missing.
 	Synced func() bool
 	// Metrics gets the figures of sessions; nil for none.
 	Metrics prometheus.Registerer
@@ -234,10 +234,16 @@ func (s *Sessions) judge(ctx context.Context, r *record) (*User, error) {
 	return s.holder(r)
 }
 
+// synced tells whether all is known that sessions end for.
+func (s *Sessions) synced() bool { return s.Synced == nil || s.Synced() }
+
 // holder returns whom a session is of, where he may hold it.
 func (s *Sessions) holder(r *record) (*User, error) {
 	if r.self != nil {
 		if r.Registration == nil && (s.ClientCredential == nil || s.ClientCredential(r.Client) != r.credential || r.credential == "") {
+			if !s.synced() {
+				return nil, fmt.Errorf("%w: its client is not known yet", ErrUnavailable)
+			}
 			return nil, fmt.Errorf("%w: its client is gone, or has another secret", ErrOver)
 		}
 		return r.self, nil

@@ -3,6 +3,7 @@ package iam
 import (
 	"errors"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -290,13 +291,61 @@ func TestSweepDeletesWhatIsOver(t *testing.T) {
 	r[0].users.byName["gone"] = nil // as after a restart: no event tells of it
 	delete(r[0].users.byName, "gone")
 	r[0].Sweep(t.Context())
-	if a.objects[idle.Name] != nil || a.objects[gone.Name] == nil || a.objects[busy.Name] == nil {
-		t.Error("before all is known, what is idle goes and nothing else")
+	if a.objects[idle.Name] == nil || a.objects[gone.Name] == nil || a.objects[busy.Name] == nil {
+		t.Error("before all is known, nothing goes that has not come to its absolute end")
 	}
 	synced = true
 	r[0].Sweep(t.Context())
-	if a.objects[gone.Name] != nil || a.objects[busy.Name] == nil {
-		t.Error("when all is known, sessions without a user go")
+	if a.objects[idle.Name] != nil || a.objects[gone.Name] != nil || a.objects[busy.Name] == nil {
+		t.Error("when all is known, what is idle goes, and sessions without a user")
+	}
+	synced = false
+	r[0].clock.add(DefaultAbsolute)
+	r[0].Sweep(t.Context())
+	if a.size() != 0 {
+		t.Error("the absolute end waits for nothing")
+	}
+}
+
+// A replica that has just started does not know yet how long the sessions of clients live, nor their secrets, nor the providers.
+func TestNothingEndsForWhatIsNotKnownYet(t *testing.T) {
+	var known atomic.Bool
+	known.Store(true)
+	a, r := newReplicas(t, 1, func(o *SessionOptions) {
+		o.Synced = known.Load
+		o.ClientCredential = func(string) string {
+			if known.Load() {
+				return "canary"
+			}
+			return ""
+		}
+		o.Lifetime = func(string) Lifetime {
+			if known.Load() {
+				return Lifetime{MaxAge: 24 * time.Hour, Inactivity: 24 * time.Hour}
+			}
+			return Lifetime{MaxAge: time.Hour, Inactivity: time.Hour}
+		}
+	})
+	tellUsers(userObject("alice"), r...)
+	_, refresh := login(t, r[0], "alice")
+	own, _, err := r[0].Open(t.Context(), Login{Client: "robot", NoRefresh: true})
+	want(t, err, nil)
+	known.Store(false)
+	r[0].clock.add(3 * time.Hour)
+	r[0].Sweep(t.Context())
+	if a.size() != 2 {
+		t.Fatalf("%d sessions are left", a.size())
+	}
+	if _, _, _, err := r[0].Refresh(t.Context(), "kubesphere", refresh, admit); !errors.Is(err, ErrUnavailable) {
+		t.Errorf("refresh: %v", err)
+	}
+	if _, err := r[0].Authenticate(t.Context(), access(own)); !errors.Is(err, ErrUnavailable) {
+		t.Errorf("a client's own: %v", err)
+	}
+	known.Store(true)
+	refreshed(t, r[0], refresh)
+	if !r[0].alive(t, own) {
+		t.Error("a client's own session is over")
 	}
 }
 

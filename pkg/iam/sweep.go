@@ -158,7 +158,7 @@ func (s *Sessions) wake() {
 // over lists what is to be deleted.
 func (s *Sessions) over() []doom {
 	now := s.Now()
-	synced := s.Synced == nil || s.Synced()
+	synced := s.synced()
 	var out []doom
 	var stale []string
 	s.mu.RLock()
@@ -195,7 +195,11 @@ func (s *Sessions) over() []doom {
 
 // endOf says why a session is over, and "" where it is not. The lock is held.
 func (s *Sessions) endOf(r *record, now time.Time, synced bool) string {
-	if now.After(r.idleEnd(s.Lifetime(r.Client)).Add(s.Skew)) {
+	end := r.Expires
+	if synced {
+		end = r.idleEnd(s.Lifetime(r.Client))
+	}
+	if now.After(end.Add(s.Skew)) {
 		return "expired"
 	}
 	if !synced || now.Sub(r.Created) < orphanAge {

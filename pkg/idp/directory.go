@@ -121,9 +121,10 @@ func (d *Directory) Entries() []*Entry { return d.current().sorted }
 // Enabled tells whether sessions that the provider vouched for may go on: it is there, and not disabled. A provider whose
 // configuration is wrong for now ends none. Until the Secrets were read once, one that is not known yet counts.
 func (d *Directory) Enabled(name string) bool {
+	synced := d.Synced() // before the look: what is read after it may be there already
 	e := d.Entry(name)
 	if e == nil {
-		return d != nil && !d.synced.Load()
+		return !synced
 	}
 	return !e.Disabled
 }
@@ -131,8 +132,11 @@ func (d *Directory) Enabled(name string) bool {
 // Refresh asks a provider about a person again. It returns nil and no error where the provider can't be asked
 // that. Its errors are ErrGone and ErrUnavailable.
 func (d *Directory) Refresh(ctx context.Context, name, subject, refresh string) (*Identity, error) {
+	synced := d.Synced() // before the look: what is read after it may be there already
 	e := d.Entry(name)
 	switch {
+	case e == nil && !synced:
+		return nil, fmt.Errorf("%w: the configuration of identity provider %q is not read yet", ErrUnavailable, name)
 	case e == nil || e.Disabled:
 		return nil, fmt.Errorf("%w: identity provider %q is gone or disabled", ErrGone, name)
 	case e.Provider == nil:

@@ -191,6 +191,9 @@ func TestEnabled(t *testing.T) {
 	if !d.Enabled("gone") {
 		t.Error("sessions end before the Secrets are read")
 	}
+	if _, err := d.Refresh(t.Context(), "gone", "jane", ""); !errors.Is(err, ErrUnavailable) || errors.Is(err, ErrGone) {
+		t.Errorf("asked before the Secrets are read: %v", err)
+	}
 	d.synced.Store(true)
 	for name, want := range map[string]bool{"corp": true, "closed": false, "wrong": true, "gone": false, "": false} {
 		if d.Enabled(name) != want {
