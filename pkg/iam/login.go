@@ -174,7 +174,8 @@ func (s *Sessions) reusable(l *Login, o owner) *record {
 		return nil
 	}
 	life := s.Lifetime(l.Client)
-	least := s.Now().Add(cmp.Or(life.MaxAge, life.Longest()/2))
+	half := life.Longest() / 2 // of a session that could not be made any longer
+	least := s.Now().Add(min(cmp.Or(life.MaxAge, half), half))
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	for _, p := range slices.Backward(s.byUser[o.uid]) {

@@ -115,16 +115,16 @@ func (s *Sessions) object(l *Login, o owner, now time.Time) (*v1alpha1.Session, 
 	return out, s.seal(out, l.Hint, l.Refresh, now)
 }
 
-// life is how long the session of a login lives at most.
+// life is how long the session of a login lives at most: never longer than the keys are kept that its tokens are verified with.
 func (s *Sessions) life(l *Login) time.Duration {
 	life := s.Lifetime(l.Client)
 	switch {
 	case l.Client == "":
 		return min(life.Longest(), DefaultAbsolute)
 	case l.NoRefresh && life.MaxAge > 0 && l.User == nil: // a client's own, which it shares among its tokens
-		return 2 * life.MaxAge
+		return min(2*life.MaxAge, life.Longest())
 	case l.NoRefresh && life.MaxAge > 0:
-		return life.MaxAge
+		return min(life.MaxAge, life.Longest())
 	}
 	return life.Longest()
 }

@@ -153,6 +153,44 @@ func TestClientActsForItself(t *testing.T) {
 	}
 }
 
+// The key that signs a token is kept for as long as the longest session; no token is to need it for longer.
+func TestClientsTokenDoesNotOutliveItsKey(t *testing.T) {
+	for name, c := range map[string]struct{ maxAge, least time.Duration }{
+		"short":    {2 * time.Hour, 2 * time.Hour},
+		"half":     {15 * 24 * time.Hour, 15 * 24 * time.Hour},
+		"long":     {20 * 24 * time.Hour, 15 * 24 * time.Hour},
+		"too long": {100 * 24 * time.Hour, 15 * 24 * time.Hour},
+	} {
+		t.Run(name, func(t *testing.T) {
+			life := Lifetime{MaxAge: c.maxAge, Inactivity: time.Hour}
+			_, r := newReplicas(t, 1, func(o *SessionOptions) {
+				o.ClientCredential = func(string) string { return "fingerprint" }
+				o.Lifetime = func(string) Lifetime { return life }
+			})
+			tellUsers(userObject("alice"), r...)
+			own := Login{Client: "robot", NoRefresh: true}
+			names := map[string]bool{}
+			for range 3 {
+				s, _, err := r[0].Open(t.Context(), own)
+				want(t, err, nil)
+				names[s.Name] = true
+				now := r[0].clock.now()
+				if end := life.AccessExpiry(s, now); end.Sub(now) > life.Longest() || end.Sub(now) < c.least {
+					t.Errorf("a token of %v", end.Sub(now))
+				}
+			}
+			if len(names) != 1 {
+				t.Errorf("%d sessions for the same", len(names))
+			}
+			s, _, err := r[0].Open(t.Context(), Login{Proof: Proof{User: r[0].users.ByName("alice")}, Client: "robot", NoRefresh: true})
+			want(t, err, nil)
+			if lives := s.Expires.Sub(s.Created); lives > life.Longest() {
+				t.Errorf("a person's session of %v", lives)
+			}
+		})
+	}
+}
+
 func TestUserWhoIsNamedLikeTheSystemIsNoUser(t *testing.T) {
 	_, r := newReplicas(t, 1, nil)
 	for _, name := range []string{iamapi.UserPreRegistration, "kapis:x"} {
