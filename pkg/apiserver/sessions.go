@@ -46,11 +46,11 @@ func (p *parts) runSessions(ctx context.Context) {
 	})
 }
 
-// askProvider asks an identity provider again who the person of a session is. One that can't be asked that leaves his groups as they are.
+// askProvider asks an identity provider again who the person of a session is.
 func (p *parts) askProvider(ctx context.Context, s *iam.Session, subject, refresh string) (groups []string, newRefresh, hint string, err error) {
 	id, err := p.directory.Refresh(ctx, s.Provider, subject, refresh)
-	if err != nil || id == nil {
-		return s.Groups, refresh, "", err
+	if err != nil {
+		return nil, "", "", err
 	}
 	return id.Groups, id.Refresh, id.Hint, nil
 }

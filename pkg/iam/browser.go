@@ -31,7 +31,7 @@ func (s *Sessions) Find(ctx context.Context, name string) (*Session, *User, erro
 	return &r.Session, u, nil
 }
 
-// adopt binds a new session to that of its browser: it is of the same user, and does not outlive it.
+// adopt binds a new session to that of its browser: it is of the same user, whom the same provider knows, and does not outlive it.
 func (s *Sessions) adopt(ctx context.Context, o *v1alpha1.Session) error {
 	if o.Spec.Parent == "" {
 		return nil
@@ -42,6 +42,9 @@ func (s *Sessions) adopt(ctx context.Context, o *v1alpha1.Session) error {
 	}
 	if parent.Client != "" || parent.UserUID != string(o.Spec.UserUID) {
 		return fmt.Errorf("open a session in a browser: %w: it is another user's, or no browser's", ErrOver)
+	}
+	if r, ok := s.known(o.Spec.Parent); ok && r.Provider != "" && o.Spec.Provider == r.Provider {
+		o.Spec.Subject = r.subject // to ask about him when the browser's session is over
 	}
 	if !slices.Contains(o.Spec.Scopes, scopeOffline) && parent.Expires.Before(o.Spec.ExpiresAt.Time) {
 		o.Spec.ExpiresAt = metav1.NewTime(parent.Expires)
@@ -75,7 +78,7 @@ func (s *Sessions) EndAll(ctx context.Context, uid, except, reason string) error
 	}
 	s.mu.RUnlock()
 	var failed []error
-	for _, name := range list {
+	for _, name := range slices.Backward(list) { // what was opened in a browser goes first: then nothing is kept for it
 		if err := s.End(ctx, name, reason); err != nil {
 			failed = append(failed, err)
 			if ctx.Err() != nil {
@@ -164,7 +167,7 @@ func (s *Sessions) change(ctx context.Context, name string, edit func(*v1alpha1.
 		case err != nil:
 			return fmt.Errorf("%w: change a session: %w", ErrUnavailable, err)
 		}
-		if s.learn(o) == nil {
+		if !kept(o) && s.learn(o) == nil {
 			return ErrOver
 		}
 		return nil

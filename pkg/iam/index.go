@@ -16,6 +16,10 @@ const maxClient = 1024
 type tomb struct {
 	uid   types.UID
 	until time.Time
+	// asks is the UID of the user whose sessions the object is kept for, to ask about him with; "" where it is not. since
+	// is when this replica learned of that.
+	asks  string
+	since time.Time
 }
 
 // put takes r in where it tells something new, and returns what is known then; nil where the session
@@ -106,7 +110,14 @@ func (s *Sessions) forget(name string) *record {
 func (s *Sessions) bury(r *record) {
 	s.drop(r.Name)
 	delete(s.doomed, r.Name)
-	s.tombs[r.Name] = tomb{uid: r.uid, until: r.Created.Add(CodeLife + s.Skew)}
+	t := tomb{uid: r.uid, until: r.Created.Add(CodeLife + s.Skew)}
+	if r.kept {
+		t.until, t.asks, t.since = r.Expires.Add(s.Skew), r.UserUID, s.Now()
+		if old, ok := s.tombs[r.Name]; ok && old.asks != "" {
+			t.since = old.since
+		}
+	}
+	s.tombs[r.Name] = t
 }
 
 // limit ends the sessions that r's user has too many of. The lock is held.

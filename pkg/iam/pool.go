@@ -17,7 +17,7 @@ func (p *pool) share(r *record) {
 	if p.texts == nil || len(p.texts)+len(p.lists) > poolSize {
 		p.texts, p.lists = map[string]string{}, map[string][]string{}
 	}
-	for _, s := range []*string{&r.User, &r.UserUID, &r.Client, &r.Provider, &r.credential, &r.Source, &r.UserAgent} {
+	for _, s := range []*string{&r.User, &r.UserUID, &r.Client, &r.Provider, &r.subject, &r.credential, &r.Source, &r.UserAgent} {
 		*s = p.text(*s)
 	}
 	r.Scopes, r.Methods, r.Groups = p.list(r.Scopes), p.list(r.Methods), p.list(r.Groups)

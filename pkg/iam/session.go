@@ -88,6 +88,9 @@ type record struct {
 	credential string
 	phase      v1alpha1.Phase
 	fromCode   bool
+	// subject is the provider's own name of the person. kept says of the object of an ended session that it stays to ask about him with.
+	subject string
+	kept    bool
 	// version counts the writes of the object, and sequence orders the sessions of a user.
 	version, sequence int64
 	// current and previous are the hashes of refresh tokens; "" where the session has none.
@@ -142,7 +145,7 @@ func newRecord(o *v1alpha1.Session) *record {
 			Groups: ownGroups(spec.User, o.Groups), Parent: spec.Parent, Used: o.LastUsedAt.Time,
 			Origin: Origin{Source: spec.Source, UserAgent: spec.UserAgent},
 		},
-		uid: o.UID, credential: spec.Credential, phase: o.Phase, fromCode: spec.FromCode,
+		uid: o.UID, credential: spec.Credential, phase: o.Phase, fromCode: spec.FromCode, subject: spec.Subject, kept: kept(o),
 		version: o.Generation, sequence: spec.Sequence,
 		current: o.Refresh.Current, previous: o.Refresh.Previous, generation: o.Refresh.Generation,
 		rotated: o.Refresh.RotatedAt.Time, used: o.LastUsedAt.Time, consents: o.Consents,

@@ -52,7 +52,7 @@ type SessionOptions struct {
 	// Linked returns the User of an identity that had none at login; nil for none. A nil Linked knows nobody.
 	Linked func(provider, subject string) *User
 	// Refresher asks a provider about a person again, once for each rotation of a refresh token; nil for never. subject and refresh are those of the login.
-	// Of its errors, idp.ErrGone ends the session, and any other leaves it as it is.
+	// Of its errors, idp.ErrGone ends the session, idp.ErrUnaskable ends one that has outlived the session of its browser, and any other leaves it as it is.
 	Refresher func(ctx context.Context, session *Session, subject, refresh string) (groups []string, newRefresh, hint string, err error)
 	// ClientCredential returns a fingerprint of a client's secret, and "" for one that may not act for itself. It is asked
 	// at each request. A nil one lets no client do so.

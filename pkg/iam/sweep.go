@@ -35,15 +35,30 @@ func (s *Sessions) End(ctx context.Context, name, reason string) error {
 	s.mu.RLock()
 	r := s.byName[name]
 	s.mu.RUnlock()
-	if err := s.erase(ctx, name, r); err != nil {
+	if err := s.remove(ctx, name, r); err != nil {
 		return fmt.Errorf("%w: end a session: %w", ErrUnavailable, err)
 	}
+	s.noteEnd(name, r, reason)
+	return nil
+}
+
+// noteEnd has a session be over here whose object is taken away.
+func (s *Sessions) noteEnd(name string, r *record, reason string) {
 	s.dropped(name)
 	s.ended.WithLabelValues(reason).Inc()
 	if r != nil {
 		klog.InfoS("Session ended", "user", r.User, "client", r.Client, "reason", reason)
 	}
-	return nil
+}
+
+// remove takes away the object of a session, but for what is to be kept of it.
+func (s *Sessions) remove(ctx context.Context, name string, r *record) error {
+	if r != nil {
+		if done, err := s.keep(ctx, r); done || err != nil {
+			return err
+		}
+	}
+	return s.erase(ctx, name, r)
 }
 
 // erase takes away the object of a session; one that is away already is no error. r is what is known of it; nil
@@ -133,7 +148,7 @@ func (s *Sessions) Sweep(ctx context.Context) {
 			case <-time.After(sweepPause):
 			}
 		}
-		if err := s.erase(ctx, d.record.Name, d.record); err != nil {
+		if err := s.remove(ctx, d.record.Name, d.record); err != nil {
 			klog.ErrorS(err, "Deleting a session that is over failed; it stays refused here, and is tried again", "session", d.record.Name)
 			failed[prefixOf(d.record.Name)] = true
 			continue
@@ -166,7 +181,7 @@ func (s *Sessions) over() []doom {
 		out = append(out, d)
 	}
 	for name, t := range s.tombs {
-		if now.After(t.until) {
+		if now.After(t.until) || synced && s.idle(name, t, now) {
 			out = append(out, doom{record: &record{Session: Session{Name: name}, uid: t.uid}, reason: tombOver})
 		}
 	}

@@ -33,7 +33,7 @@ func (s *Sessions) askUpstream(ctx context.Context, o *v1alpha1.Session, r *reco
 	case s.Refresher == nil || r.Provider == "" || r.self != nil:
 		return r, nil
 	case r.Parent != "":
-		return s.askParent(ctx, r)
+		return s.askParent(ctx, o, r)
 	case o.Spec.Subject == "":
 		return r, nil
 	}
@@ -41,13 +41,13 @@ func (s *Sessions) askUpstream(ctx context.Context, o *v1alpha1.Session, r *reco
 }
 
 // askParent brings the groups of a session up to date that was opened in a browser: the provider is asked about the
-// browser's person, with what the browser's session keeps, by one of the sessions in it. Where that session is over nobody can be asked, and the
-// groups count no longer.
-func (s *Sessions) askParent(ctx context.Context, r *record) (*record, error) {
+// browser's person, with what the browser's session keeps, or what is kept of it, by one of the sessions in it. Where there is nothing any more, he is
+// asked about with what the session itself knows of him.
+func (s *Sessions) askParent(ctx context.Context, own *v1alpha1.Session, r *record) (*record, error) {
 	ctx = context.WithoutCancel(ctx)
 	var parent *v1alpha1.Session
 	err := s.change(ctx, r.Parent, func(o *v1alpha1.Session) error {
-		if parent = o; o.Phase != "" {
+		if parent = o; o.Phase != "" && !kept(o) {
 			return ErrOver
 		}
 		if now := s.Now(); now.Sub(o.Upstream.AskedAt.Time) >= askAgain {
@@ -59,18 +59,18 @@ func (s *Sessions) askParent(ctx context.Context, r *record) (*record, error) {
 	var groups []string
 	switch {
 	case err == nil:
-		p, found := s.known(r.Parent)
-		if found && parent.Spec.Subject != "" {
+		p := newRecord(parent)
+		if parent.Spec.Subject != "" {
 			if p, err = s.askFor(ctx, parent, p); err != nil { // the browser's session is ended, and this one with it, whatever its scopes
 				return nil, errors.Join(err, s.End(ctx, r.Name, "unknown to the identity provider"))
 			}
 		}
-		if found {
-			groups = p.Groups
-		}
+		groups = p.Groups
 	case errors.Is(err, errAsked):
 		groups = parent.Groups
-	case !errors.Is(err, ErrOver):
+	case errors.Is(err, ErrOver) && (parent == nil || parent.Phase != ""):
+		return s.askFor(ctx, own, r)
+	default: // it could not be read, or is about to be ended
 		return r, nil // the next refresh asks
 	}
 	if slices.Equal(groups, r.Groups) {
@@ -89,10 +89,13 @@ func (s *Sessions) askFor(ctx context.Context, o *v1alpha1.Session, r *record) (
 	switch {
 	case errors.Is(err, idp.ErrGone):
 		s.upstream.WithLabelValues("gone").Inc()
-		if err := s.End(ctx, r.Name, "unknown to the identity provider"); err != nil {
-			return nil, err
+		return nil, s.disowned(ctx, r, "unknown to the identity provider", err)
+	case errors.Is(err, idp.ErrUnaskable):
+		s.upstream.WithLabelValues("unaskable").Inc()
+		if r.Parent != "" || kept(o) { // it has outlived the session of its browser, and would outlive whatever happens to the person
+			return nil, s.disowned(ctx, r, "the identity provider can't be asked", err)
 		}
-		return nil, fmt.Errorf("%w: %w", ErrRefresh, err)
+		return r, nil
 	case err != nil:
 		s.upstream.WithLabelValues("failed").Inc()
 		klog.V(2).InfoS("An identity provider did not say who a person is now; the session goes on with the groups known before",
@@ -105,6 +108,15 @@ func (s *Sessions) askFor(ctx context.Context, o *v1alpha1.Session, r *record) (
 		return r, nil
 	}
 	return s.keepUpstream(ctx, r, groups, refresh, hint), nil
+}
+
+// disowned ends a session whose provider does not vouch for its person any more, and returns what its refresh is answered. Nothing is kept of it.
+func (s *Sessions) disowned(ctx context.Context, r *record, reason string, err error) error {
+	if err := s.erase(ctx, r.Name, r); err != nil {
+		return fmt.Errorf("%w: end a session: %w", ErrUnavailable, err)
+	}
+	s.noteEnd(r.Name, r, reason)
+	return fmt.Errorf("%w: %w", ErrRefresh, err)
 }
 
 // Renew brings a browser's session up to date whose person has proved himself in it again, by the same provider: his groups there are
@@ -133,8 +145,12 @@ func (s *Sessions) Renew(ctx context.Context, name string, p *Proof) (*Session, 
 func (s *Sessions) keepUpstream(ctx context.Context, r *record, groups []string, refresh, hint string) *record {
 	ctx, cancel := context.WithTimeout(ctx, upstreamTimeout)
 	defer cancel()
+	var next *v1alpha1.Session
 	err := s.change(ctx, r.Name, func(o *v1alpha1.Session) error {
-		o.Groups = groups
+		next, o.Groups = o, groups
+		if kept(o) {
+			hint = "" // nobody logs out of it any more
+		}
 		return s.seal(o, hint, refresh, s.Now())
 	})
 	if err != nil {
@@ -146,7 +162,7 @@ func (s *Sessions) keepUpstream(ctx context.Context, r *record, groups []string,
 	if now, ok := s.known(r.Name); ok {
 		return now
 	}
-	return r
+	return newRecord(next)
 }
 
 // known returns a session that is in memory.

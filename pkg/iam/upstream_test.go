@@ -286,7 +286,7 @@ func TestGroupsOfSessionsInABrowserAreRefreshed(t *testing.T) {
 	}
 	pastGrace(r...)
 	refreshedOf(t, r[0], "argo", second)
-	want("system:authenticated", argo) // nobody can be asked any more
+	want("system:authenticated new", argo)
 
 	browser, _ = open(Login{Proof: Proof{Subject: "cn=alice"}})
 	argo, second = open(Login{Client: "argo", Parent: browser.Name, Scopes: []string{"offline_access"}})

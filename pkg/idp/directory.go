@@ -129,8 +129,8 @@ func (d *Directory) Enabled(name string) bool {
 	return !e.Disabled
 }
 
-// Refresh asks a provider about a person again. It returns nil and no error where the provider can't be asked
-// that. Its errors are ErrGone and ErrUnavailable.
+// Refresh asks a provider about a person again. Its errors are ErrGone, ErrUnavailable, and ErrUnaskable where the provider can't be asked
+// that.
 func (d *Directory) Refresh(ctx context.Context, name, subject, refresh string) (*Identity, error) {
 	synced := d.Synced() // before the look: what is read after it may be there already
 	e := d.Entry(name)
@@ -144,7 +144,7 @@ func (d *Directory) Refresh(ctx context.Context, name, subject, refresh string) 
 	}
 	r, ok := e.Provider.(Refresher)
 	if !ok {
-		return nil, nil
+		return nil, fmt.Errorf("%w: a provider of the type %s knows no such question", ErrUnaskable, e.Type)
 	}
 	return r.Refresh(ctx, subject, refresh)
 }

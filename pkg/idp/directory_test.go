@@ -211,6 +211,19 @@ func TestEnabled(t *testing.T) {
 	}
 }
 
+// A provider that knows no such question says so, which is no outage.
+func TestProviderThatCannotBeAskedSaysSo(t *testing.T) {
+	typ, _ := doubles()
+	mute := Type{Name: typ.Name, Open: func(settings []byte, o OpenOptions) (Provider, error) {
+		p, err := typ.Open(settings, o)
+		return struct{ Provider }{p}, err
+	}}
+	d := NewDirectory(DirectoryOptions{Types: []Type{mute}, File: [][]byte{[]byte(right)}})
+	if id, err := d.Refresh(t.Context(), "corp", "jane", ""); id != nil || !errors.Is(err, ErrUnaskable) || errors.Is(err, ErrUnavailable) || errors.Is(err, ErrGone) {
+		t.Errorf("%v, %v", id, err)
+	}
+}
+
 func TestStatusTellsWhenAndWhy(t *testing.T) {
 	now := time.Unix(5000, 0)
 	d := emptyDirectory()

@@ -33,6 +33,8 @@ var (
 	ErrRefused = errors.New("the identity provider did not vouch for anybody")
 	// ErrUnavailable says that the provider can't be asked. It is never taken for a wrong password.
 	ErrUnavailable = errors.New("the identity provider can't be reached")
+	// ErrUnaskable says that the provider has no way to ask about a person again, or that nothing was given to ask about this one with.
+	ErrUnaskable = errors.New("the identity provider can't be asked about the person again")
 	// ErrGone says that the provider knows the person no more.
 	ErrGone = errors.New("the identity provider does not know the person any more")
 )
@@ -87,7 +89,8 @@ type Callback struct {
 type Refresher interface {
 	Provider
 	// Refresh returns the person as he is there now. subject and refresh are those of the Identity of the login; an
-	// empty refresh is what a provider gets who gave none. ErrGone ends the session; ErrUnavailable leaves it as it is.
+	// empty refresh is what a provider gets who gave none. ErrGone ends the session; ErrUnavailable leaves it as it is, and so does ErrUnaskable
+	// as long as the session of the browser lives that it was opened in.
 	Refresh(ctx context.Context, subject, refresh string) (*Identity, error)
 }
 

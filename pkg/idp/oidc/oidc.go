@@ -161,7 +161,7 @@ func (p *Provider) identity(c upstream.Claims, t *upstream.Tokens) *idp.Identity
 // Refresh asks by the refresh token (OpenID Connect Core 1.0, 12).
 func (p *Provider) Refresh(ctx context.Context, subject, refresh string) (*idp.Identity, error) {
 	if refresh == "" {
-		return nil, fmt.Errorf("%w: it gave no refresh token; ask for the scope that it gives one for, such as offline_access", idp.ErrUnavailable)
+		return nil, fmt.Errorf("%w: it gave no refresh token; ask for the scope that it gives one for, such as offline_access", idp.ErrUnaskable)
 	}
 	ctx, cancel := p.client.Bound(ctx)
 	defer cancel()

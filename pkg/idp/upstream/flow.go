@@ -106,7 +106,7 @@ func (f *Flow) Refresh(ctx context.Context, subject, refresh string) (*idp.Ident
 			return nil, err
 		}
 	} else if t.Access, ok = strings.CutPrefix(refresh, kindAccess); !ok {
-		return nil, fmt.Errorf("%w: it gave nothing to ask about the person with", idp.ErrUnavailable)
+		return nil, fmt.Errorf("%w: it gave nothing to ask with", idp.ErrUnaskable)
 	}
 	who, err := f.Person(ctx, t.Access)
 	switch {

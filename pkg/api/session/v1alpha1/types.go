@@ -64,7 +64,8 @@ const (
 	PhaseWaiting Phase = "Waiting"
 	// PhaseDenied tells a device that somebody said no.
 	PhaseDenied Phase = "Denied"
-	// PhaseEnded keeps the name of a session from being used again, as long as its code lives.
+	// PhaseEnded keeps the name of a session from being used again, as long as its code lives; and of a browser's session, what
+	// the identity provider can be asked with, as long as sessions live that were opened in it and outlive it.
 	PhaseEnded Phase = "Ended"
 )
 
