@@ -189,6 +189,20 @@ func TestWhatIsTooCostlyIsAFaultOnce(t *testing.T) {
 	}
 }
 
+// Objects may be nested 10000 deep: comparing two of them is stopped by what it reads, long before the stack is large.
+func TestDeepObjectsAreTooCostlyToCompare(t *testing.T) {
+	for _, b := range [][2]string{{"[", "]"}, {`{"a":`, "}"}} {
+		deep := strings.Repeat(b[0], 9_999) + "1" + strings.Repeat(b[1], 9_999)
+		e := compile(t, "object.x == object.y").Begin()
+		if e.Holds(`{"x":` + deep + `,"y":` + deep + `}`) {
+			t.Error("it holds")
+		}
+		if err := e.Fault(); err == nil || !strings.Contains(err.Error(), "costs less") {
+			t.Errorf("fault: %v", err)
+		}
+	}
+}
+
 func TestTheBudgetOfAQueryIsForAllObjects(t *testing.T) {
 	e := compile(t, "object.kind == 'Pod'").Begin()
 	e.left = 1000

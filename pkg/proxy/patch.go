@@ -18,6 +18,9 @@ import (
 // maxPatch bounds the patch of a kind that has secrets: as long as the server takes a body.
 const maxPatch = 3 << 20
 
+// maxDepth is how deep such a patch may be nested.
+const maxDepth = 512
+
 // checkPatch refuses a JSON patch that would bring what is hidden of a kind to where it is shown, or tell by its success what it is (S3). It reads
 // the body, and puts it back.
 func checkPatch(r *http.Request, info *request.Info) error {
@@ -37,7 +40,7 @@ func checkPatch(r *http.Request, info *request.Info) error {
 	if text == "" || text[0] != '[' {
 		return nil // of patches, only an array takes anything from elsewhere
 	}
-	if !rawjson.Valid(text) {
+	if !rawjson.Valid(text, maxDepth) {
 		return apierrors.NewBadRequest("the body is not valid JSON, or is nested too deeply")
 	}
 	gr := schema.GroupResource{Group: info.APIGroup, Resource: info.Resource}

@@ -9,15 +9,18 @@ import (
 	"strings"
 )
 
-// maxDepth bounds the nesting that is followed, and with it the stack (encoding/json stops at 10000).
-const maxDepth = 512
+// maxDepth bounds the nesting that is followed, and with it the stack: a megabyte of it. It is what kube-apiserver
+// takes of an object (sigs.k8s.io/json stops at 10000), and a little for what stands around one in an answer: whoever may
+// write an object must not be able to make one that can't be read here.
+const maxDepth = 10_000 + 16
 
 // ErrSyntax says that a text is not one valid JSON value (RFC 8259), or is nested too deeply.
 var ErrSyntax = errors.New("not valid JSON")
 
-// Valid tells whether s is exactly one JSON value, white space around it allowed.
-func Valid(s string) bool {
-	end := skip(s, space(s, 0), 0)
+// Valid tells whether s is exactly one JSON value, white space around it allowed, in which no value has more than depth
+// others around it.
+func Valid(s string, depth int) bool {
+	end := skip(s, space(s, 0), max(0, maxDepth-depth))
 	return end >= 0 && space(s, end) == len(s)
 }
 

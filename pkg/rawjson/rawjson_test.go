@@ -101,10 +101,41 @@ func TestWiderCutWins(t *testing.T) {
 	}
 }
 
+// nested is a value in n arrays or objects.
+func nested(n int, open, shut string) string {
+	return strings.Repeat(open, n) + "1" + strings.Repeat(shut, n)
+}
+
 func TestDepthIsBounded(t *testing.T) {
-	deep := strings.Repeat("[", 100_000) + strings.Repeat("]", 100_000)
-	if Valid(deep) {
-		t.Error("a text nested 100000 deep was followed")
+	for _, b := range [][2]string{{"[", "]"}, {`{"a":`, "}"}} {
+		for _, c := range []struct {
+			n, depth int
+			want     bool
+		}{
+			{100_000, 1_000_000, false}, {10_000, 10_000, true}, {10_001, 10_000, false}, {512, 512, true}, {513, 512, false}, {0, 0, true}, {1, 0, false},
+		} {
+			if got := Valid(nested(c.n, b[0], b[1]), c.depth); got != c.want {
+				t.Errorf("a value in %d of %s, where %d may be: %v", c.n, b, c.depth, got)
+			}
+		}
+	}
+}
+
+// kube-apiserver takes objects that are nested 10000 deep: each of them can be read, in a list or an event too.
+func TestObjectsAsDeepAsKubeAPIServerTakesThemAreRead(t *testing.T) {
+	object := `{"metadata":{"name":"deep"},"spec":` + nested(9_999, `{"a":`, "}") + `}`
+	if err := json.Unmarshal([]byte(object), new(any)); err != nil {
+		t.Fatal("this is more than kube-apiserver takes:", err)
+	}
+	if json.Unmarshal([]byte("["+object+"]"), new(any)) == nil {
+		t.Fatal("this is less than kube-apiserver takes")
+	}
+	if got, err := AppendWithout(nil, object, "", standard); err != nil || string(got) != object {
+		t.Errorf("%d of %d bytes, %v", len(got), len(object), err)
+	}
+	list := `{"object":{"kind":"Table","rows":[{"object":` + object + `}]},"z":1}`
+	if got := Get(list, "object", "rows", "0", "object"); got != object || Get(list, "z") != "1" {
+		t.Errorf("%d of %d bytes", len(got), len(object))
 	}
 }
 
@@ -113,8 +144,8 @@ func FuzzValidAgreesWithEncodingJSON(f *testing.F) {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {
-		if len(s) < maxDepth && Valid(s) != json.Valid([]byte(s)) {
-			t.Errorf("Valid(%q) = %v", s, Valid(s))
+		if len(s) < maxDepth && Valid(s, maxDepth) != json.Valid([]byte(s)) {
+			t.Errorf("Valid(%q) = %v", s, !json.Valid([]byte(s)))
 		}
 	})
 }

@@ -92,3 +92,28 @@ func TestExpiredWatchIsListedAnew(t *testing.T) {
 	st := newStore(t, srv)
 	untilSnapshot(t, st, "the objects", func(s *Snapshot) bool { return s.Len() == 1 })
 }
+
+// kube-apiserver takes objects that are nested 10000 deep. Whoever makes one must not stop its kind for everybody.
+func TestObjectsAsDeepAsKubeAPIServerTakesThemAreServed(t *testing.T) {
+	const levels = 9_999
+	deep := strings.Replace(testPod("a", "deep"), `"nodeName":"n1"`, `"x":`+strings.Repeat(`{"a":`, levels-1)+"1"+strings.Repeat("}", levels-1), 1)
+	for name, f := range map[string]fault{"WatchList": {}, "PlainList": {noWatchList: true}} {
+		t.Run(name, func(t *testing.T) {
+			srv := newServer(t)
+			srv.set(podsPath, f)
+			srv.put(podsPath, testPod("a", "one"))
+			srv.put(podsPath, deep)
+			st := newStore(t, srv)
+			sink := newRecorder()
+			st.Feed(podsGVR, sink)
+			serves(t, st, "[a/deep a/one]")
+			srv.put(podsPath, strings.Replace(deep, `"name":"deep"`, `"name":"deeper"`, 1)) // by the watch
+			srv.put(podsPath, testPod("a", "two"))
+			serves(t, st, "[a/deep a/deeper a/one a/two]")
+			sink.until(t, "all of them", func(m map[string]*Object) bool { return len(m) == 4 })
+			if c := condition(st, podsGVR); c.Err != nil {
+				t.Errorf("condition: %+v", c)
+			}
+		})
+	}
+}

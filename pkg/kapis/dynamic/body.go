@@ -29,6 +29,9 @@ const (
 // its aliases.
 const maxBody = 3 << 20
 
+// maxDepth is how deep a body may be nested: many times what objects are.
+const maxDepth = 512
+
 // readBody returns the body of r as valid JSON text, and its media type. Of no body, the text is empty.
 // No Content-Type means the first of those that are taken.
 func readBody(r *http.Request, taken ...string) (text, mediaType string, err error) {
@@ -64,7 +67,7 @@ func readBody(r *http.Request, taken ...string) (text, mediaType string, err err
 		return "", "", apierrors.NewRequestEntityTooLargeError(fmt.Sprintf("the body may have %d bytes at most", maxBody))
 	}
 	text = string(raw)
-	if !rawjson.Valid(text) {
+	if !rawjson.Valid(text, maxDepth) {
 		return "", "", badRequest("the body is not valid JSON, or is nested too deeply")
 	}
 	return text, mediaType, nil

@@ -31,7 +31,7 @@ func FuzzAnAcceptedJSONPatchKeepsWhatThePathSays(f *testing.F) {
 		kind: &store.Kind{GVR: schema.GroupVersionResource{Version: "v1", Resource: "pods"}, Kind: "Pod", Namespaced: true},
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		if len(text) == 0 || text[0] != '[' || !rawjson.Valid(text) {
+		if len(text) == 0 || text[0] != '[' || !rawjson.Valid(text, maxDepth) {
 			return
 		}
 		for e := rawjson.Array(text); e.Next(); {

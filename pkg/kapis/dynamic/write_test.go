@@ -377,7 +377,7 @@ func FuzzBodyIsJudgedAsItIsSent(f *testing.F) {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		if !rawjson.Valid(text) || !strings.HasPrefix(text, "{") {
+		if !rawjson.Valid(text, maxDepth) || !strings.HasPrefix(text, "{") {
 			return
 		}
 		o, err := inspect(text)
@@ -386,7 +386,7 @@ func FuzzBodyIsJudgedAsItIsSent(f *testing.F) {
 		}
 		o.put("n", "metadata", "name")
 		o.put("w", "metadata", "labels", workspaceLabel)
-		if !rawjson.Valid(o.text) {
+		if !rawjson.Valid(o.text, 2*maxDepth) {
 			t.Fatalf("%s became %s", text, o.text)
 		}
 		again, err := inspect(o.text)
