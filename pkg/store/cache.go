@@ -207,6 +207,10 @@ func (c *cache) feeds() []*feed {
 
 func (c *cache) hasSinks() bool { return len(c.feeds()) > 0 }
 
+// known tells whether there is a state that must not be gone back behind: one that was published, or, since sinks have
+// rights and sessions, the one that another process knew.
+func (c *cache) known() bool { return c.coll.current.Load() != nil || c.hasSinks() }
+
 // failed notes why the kind can't be followed.
 func (c *cache) failed(err error) {
 	c.mu.Lock()

@@ -86,6 +86,9 @@
 //     Condition says why and since when, and it is tried until it is well. A watch that was cut off, that hangs or
 //     that is silent goes on where it was; only where kube-apiserver no longer knows what was missed (410)
 //     everything is read anew, and what is gone is deleted. Nothing that waits looks at the time of day.
+//   - What is read anew is never older than what was known, whichever kube-apiserver answers: it is a stream of initial
+//     events or a list without a resource version, both of which are consistent reads. Only the first list of a kind that
+//     feeds no sink may be of any age. Resource versions are not compared: a restored backup of etcd sets them back, and is right.
 //
 // # What bounds it
 //

@@ -91,6 +91,67 @@ func TestARestartThatForgotTheHistoryIsStreamedAnew(t *testing.T) {
 	}
 }
 
+// One kube-apiserver of several answers from a cache that stands still. What is listed anew comes from elsewhere: nothing that
+// was deleted comes back, be it for a moment.
+func TestAListIsNeverOlderThanWhatWasKnown(t *testing.T) {
+	for name, feeds := range map[string]bool{"OfAKindThatFeeds": true, "OfAKindThatIsAskedFor": false} {
+		t.Run(name, func(t *testing.T) {
+			srv := newServer(t)
+			srv.set(podsPath, fault{noWatchList: true})
+			srv.put(podsPath, testPod("a", "one"))
+			st := newStore(t, srv)
+			sink := newRecorder()
+			if feeds {
+				srv.lag(podsPath) // known to a former process: the first list is not to be older either
+				srv.put(podsPath, testPod("a", "zero"))
+				srv.remove(podsPath, "a/one")
+				st.Feed(podsGVR, sink)
+				serves(t, st, "[a/zero]")
+				srv.remove(podsPath, "a/zero")
+				srv.put(podsPath, testPod("a", "one"))
+			}
+			serves(t, st, "[a/one]")
+			srv.lag(podsPath)
+			srv.put(podsPath, testPod("a", "two"))
+			srv.remove(podsPath, "a/one")
+			serves(t, st, "[a/two]")
+			srv.cut(podsPath, http.StatusGone)
+			eventually(t, "another list", func() bool { return condition(st, podsGVR).Resyncs == 1 })
+			serves(t, st, "[a/two]")
+			if log := strings.Join(sink.log, ","); feeds && log != "set zero,delete zero,set one,set two,delete one" {
+				t.Errorf("the sink was told: %s", log)
+			}
+		})
+	}
+}
+
+// A restored backup of etcd has lower versions than what was known, and is right.
+func TestARestoredBackupWins(t *testing.T) {
+	for name, f := range map[string]fault{"WatchList": {}, "PlainList": {noWatchList: true}} {
+		t.Run(name, func(t *testing.T) {
+			srv := newServer(t)
+			srv.set(podsPath, f)
+			srv.put(podsPath, testPod("a", "one"))
+			st := newStore(t, srv)
+			sink := newRecorder()
+			st.Feed(podsGVR, sink)
+			serves(t, st, "[a/one]")
+			eventually(t, "the watch", func() bool { _, streams := srv.counts(podsPath); return streams == 1 })
+			srv.mu.Lock()
+			srv.version, srv.history, srv.objects[podsPath] = 7, nil, map[string]string{
+				"a/two": strings.ReplaceAll(testPod("a", "two"), "%RV%", "5"),
+			}
+			srv.mu.Unlock()
+			srv.cut(podsPath, http.StatusGone)
+			serves(t, st, "[a/two]")
+			sink.until(t, "the state of the backup", func(m map[string]*Object) bool { return len(m) == 1 && m["a/two"] != nil })
+			if snap := untilSnapshot(t, st, "its version", func(*Snapshot) bool { return true }); snap.ResourceVersion() != "7" {
+				t.Errorf("version %s", snap.ResourceVersion())
+			}
+		})
+	}
+}
+
 // The pages of a list that are gone while it is read are no reason to fail: it is read at once instead.
 func TestExpiredContinueTokenIsListedAtOnce(t *testing.T) {
 	srv := newServer(t)

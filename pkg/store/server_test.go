@@ -30,6 +30,7 @@ type server struct {
 	streams  map[string]int
 	fault    map[string]fault
 	history  []change
+	lagging  map[string]string // path of the kind -> the list that is answered where any age will do
 }
 
 // change is an event and the version that it made.
@@ -59,7 +60,7 @@ type fault struct {
 func newServer(t testing.TB) *server {
 	s := &server{
 		version: 100, objects: map[string]map[string]string{}, watchers: map[string][]chan string{},
-		lists: map[string]int{}, streams: map[string]int{}, fault: map[string]fault{},
+		lists: map[string]int{}, streams: map[string]int{}, fault: map[string]fault{}, lagging: map[string]string{},
 	}
 	s.Server = httptest.NewServer(http.HandlerFunc(s.serve))
 	t.Cleanup(func() {
@@ -232,6 +233,10 @@ func (s *server) list(w http.ResponseWriter, r *http.Request, page int) {
 	defer s.mu.Unlock()
 	path, next := r.URL.Path, ""
 	s.lists[path]++
+	if old := s.lagging[path]; old != "" && r.URL.Query().Get("resourceVersion") == "0" {
+		_, _ = w.Write([]byte(old))
+		return
+	}
 	var items []string
 	for _, o := range s.sorted(path) {
 		items = append(items, strings.Replace(o, `"kind":"Pod","apiVersion":"v1",`, "", 1))
@@ -241,6 +246,15 @@ func (s *server) list(w http.ResponseWriter, r *http.Request, page int) {
 	}
 	_, _ = fmt.Fprintf(w, `{"kind":"PodList","apiVersion":"v1","metadata":{"resourceVersion":"%d"%s},"items":[%s]}`+"\n",
 		s.version, next, strings.Join(items, ","))
+}
+
+// lag has lists of any age answered with what there is now, from now on, as by a kube-apiserver whose watch cache stands still.
+func (s *server) lag(path string) {
+	w := httptest.NewRecorder()
+	s.list(w, httptest.NewRequest(http.MethodGet, path, nil), 0)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.lagging[path] = w.Body.String()
 }
 
 func (s *server) sorted(path string) []string {

@@ -58,6 +58,8 @@ type source struct {
 	// noWatchList tells the reflector to begin with a list, for servers that don't end a stream of
 	// initial events.
 	noWatchList bool
+	// known tells whether there is a state that a list must not go back behind.
+	known func() bool
 	// meter counts what arrived, also so that a watchdog sees whether anything does.
 	meter *meter
 	// failed is told every error of a request or a stream, opened that a watch is open.
@@ -87,8 +89,14 @@ func (s *source) Watch(o metav1.ListOptions) (watch.Interface, error) {
 	return s.WatchWithContext(context.Background(), o)
 }
 
-// ListWithContext reads one page of a list.
+// ListWithContext reads one page of a list. A reflector's first list may be of any age, so that a kube-apiserver answers
+// from memory, and here every attempt has a reflector of its own. One that lags behind another would bring back bindings and
+// sessions that are deleted: where something is known, a consistent read is asked for. The versions of the two states
+// are not compared, since behind a restored backup of etcd the lower one is right.
 func (s *source) ListWithContext(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+	if o.ResourceVersion == "0" && s.known() {
+		o.ResourceVersion = ""
+	}
 	body, err := s.open(ctx, o)
 	if err != nil {
 		return nil, err
