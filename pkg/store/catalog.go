@@ -55,10 +55,17 @@ type Catalog struct {
 	clock     clock.Clock
 	removed   func([]schema.GroupVersionResource)
 	current   atomic.Pointer[directory]
-	failure   atomic.Pointer[error] // of the last refresh
+	failure   atomic.Pointer[failure] // of the last refresh
+	missed    nudge                   // a refresh failed that a look-up began
 
 	mu   sync.Mutex // one refresh at a time
 	last time.Time  // of the last refresh
+}
+
+// failure is how a refresh went wrong.
+type failure struct {
+	err   error // nil where it did not
+	whole bool  // nothing was learned
 }
 
 // directory is one state of the catalog.
@@ -66,6 +73,7 @@ type directory struct {
 	kinds     map[schema.GroupVersionResource]*Kind
 	preferred map[schema.GroupResource]schema.GroupVersionResource
 	groups    map[string][]string // resource -> groups, by priority
+	silent    map[string]bool     // groups of which a version did not answer
 }
 
 // homes says whose a resource name is on routes that name no group: one of these, else the first in
@@ -86,13 +94,14 @@ var homes = map[string]string{
 }
 
 func newCatalog(d Discovery, c clock.Clock, removed func([]schema.GroupVersionResource)) *Catalog {
-	cat := &Catalog{discovery: d, clock: c, removed: removed}
+	cat := &Catalog{discovery: d, clock: c, removed: removed, missed: make(nudge, 1)}
 	cat.current.Store(&directory{})
+	cat.failure.Store(&failure{})
 	return cat
 }
 
 // Resolve returns the kind of a group, version and resource. Where it is not known, discovery is asked,
-// at most once a second. The error is a 404, or a 503 while discovery has never answered.
+// at most once a second. The error is a 404, or a 503 while nobody can tell, since discovery does not answer.
 func (c *Catalog) Resolve(ctx context.Context, gvr schema.GroupVersionResource) (*Kind, error) {
 	if k := c.current.Load().kinds[gvr]; k != nil {
 		return k, nil
@@ -145,8 +154,12 @@ func (c *Catalog) Preferred(gr schema.GroupResource) (schema.GroupVersionResourc
 
 // unknown says that a resource is not there, or that nobody can tell yet.
 func (c *Catalog) unknown(gr schema.GroupResource) error {
-	if c.current.Load().kinds == nil {
+	switch d := c.current.Load(); {
+	case d.kinds == nil:
 		return unavailable(gr, "kube-apiserver has not yet told which kinds it serves")
+	case c.failure.Load().whole, d.silent[gr.Group]:
+		// A name without a group could be of any that does not answer. One dead API would then leave no name unknown.
+		return unavailable(gr, fmt.Sprintf("kube-apiserver does not tell for now whether it serves %s", gr))
 	}
 	return &apierrors.StatusError{ErrStatus: metav1.Status{
 		Status: metav1.StatusFailure, Code: http.StatusNotFound, Reason: metav1.StatusReasonNotFound,
@@ -163,7 +176,8 @@ func unavailable(gr schema.GroupResource, why string) error {
 	}}
 }
 
-// miss asks discovery because something was not found, unless it was asked a moment ago.
+// miss asks discovery because something was not found, unless it was asked a moment ago. It asks for all who wait, and so
+// goes on where the one who began it is gone.
 func (c *Catalog) miss(ctx context.Context) {
 	if !c.mu.TryLock() { // a refresh runs: its outcome is as good as another's
 		c.mu.Lock()
@@ -172,7 +186,10 @@ func (c *Catalog) miss(ctx context.Context) {
 	}
 	defer c.mu.Unlock()
 	if c.last.IsZero() || c.clock.Since(c.last) >= discoverEvery {
-		c.refresh(ctx)
+		c.refresh(context.WithoutCancel(ctx))
+		if c.Err() != nil {
+			c.missed.tell()
+		}
 	}
 }
 
@@ -185,12 +202,7 @@ func (c *Catalog) Refresh(ctx context.Context) {
 
 // Err returns why the last refresh failed, whole or in part, and nil where it did not. It never waits
 // for one that runs, since it is asked by health checks.
-func (c *Catalog) Err() error {
-	if err := c.failure.Load(); err != nil {
-		return *err
-	}
-	return nil
-}
+func (c *Catalog) Err() error { return c.failure.Load().err }
 
 // refresh needs mu.
 func (c *Catalog) refresh(ctx context.Context) {
@@ -198,7 +210,7 @@ func (c *Catalog) refresh(ctx context.Context) {
 	defer cancel()
 	next, err := c.ask(ctx)
 	c.last = c.clock.Now()
-	c.failure.Store(&err)
+	c.failure.Store(&failure{err, next == nil})
 	if next == nil {
 		klog.V(2).InfoS("Discovery failed", "err", err)
 		return
@@ -224,7 +236,7 @@ func (c *Catalog) ask(ctx context.Context) (*directory, error) {
 	}
 	d := &directory{
 		kinds: map[schema.GroupVersionResource]*Kind{}, preferred: map[schema.GroupResource]schema.GroupVersionResource{},
-		groups: map[string][]string{},
+		groups: map[string][]string{}, silent: map[string]bool{},
 	}
 	problems := map[schema.GroupVersion]error{}
 	maps.Copy(problems, failed)
@@ -239,6 +251,7 @@ func (c *Catalog) ask(ctx context.Context) (*directory, error) {
 				d.add(gv, list)
 			case problem != nil && !apierrors.IsNotFound(problem):
 				problems[gv] = problem
+				d.silent[gv.Group] = true
 				d.keep(gv, c.current.Load())
 			}
 		}

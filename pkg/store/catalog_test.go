@@ -3,13 +3,16 @@ package store
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/utils/clock"
 	clocktesting "k8s.io/utils/clock/testing"
 )
 
@@ -183,7 +186,90 @@ func (h hanging) GroupsAndMaybeResourcesWithContext(ctx context.Context) (*metav
 	map[schema.GroupVersion]*metav1.APIResourceList, map[schema.GroupVersion]error, error) {
 	close(h.asked)
 	<-h.letGo
+	if err := ctx.Err(); err != nil {
+		return nil, nil, nil, err
+	}
 	return h.Discovery.GroupsAndMaybeResourcesWithContext(ctx)
+}
+
+// Who asks first asks for all who wait: he may hang up without their being told that there is no such kind.
+func TestAClientThatHangsUpEndsNobodysLookUp(t *testing.T) {
+	h := hanging{newDiscovered(), make(chan struct{}), make(chan struct{})}
+	cat := newCatalog(h, clocktesting.NewFakeClock(time.Now()), nil)
+	ctx, hangUp := context.WithCancel(context.Background())
+	results := make(chan error, 2)
+	resolve := func(ctx context.Context) {
+		_, err := cat.Resolve(ctx, coreV1.WithResource("pods"))
+		results <- err
+	}
+	go resolve(ctx)
+	<-h.asked
+	go resolve(context.Background())
+	hangUp()
+	close(h.letGo)
+	for range 2 {
+		if err := <-results; err != nil {
+			t.Error(err)
+		}
+	}
+	if err := cat.Err(); err != nil {
+		t.Error(err)
+	}
+}
+
+// A kind that is not known may be one that kube-apiserver could not tell of.
+func TestWhileDiscoveryFailsWhatIsUnknownIsUnavailable(t *testing.T) {
+	d, c := newDiscovered(), clocktesting.NewFakeClock(time.Now())
+	cat := newCatalog(d, c, nil)
+	cat.Refresh(context.Background())
+	unicorns := zooV1.WithResource("unicorns")
+	find := map[string]func() error{
+		"resolve": func() error { _, err := cat.Resolve(context.Background(), unicorns); return err },
+		"by name": func() error { _, err := cat.ByName(context.Background(), "unicorns"); return err },
+		"another": func() error { _, err := cat.Resolve(context.Background(), coreV1.WithResource("unicorns")); return err },
+	}
+	for _, step := range []struct {
+		name        string
+		change      func()
+		unavailable []string
+	}{
+		{"All", func() { d.err = errors.New("down") }, []string{"resolve", "by name", "another"}},
+		{"OneGroup", func() { d.err, d.fail = nil, map[schema.GroupVersion]error{zooV1: errors.New("down")} }, []string{"resolve"}},
+		{"None", func() { d.fail = nil }, nil},
+	} {
+		d.set(step.change)
+		cat.Refresh(context.Background())
+		for name, ask := range find {
+			err, want := ask(), slices.Contains(step.unavailable, name)
+			if apierrors.IsServiceUnavailable(err) != want || apierrors.IsNotFound(err) == want {
+				t.Errorf("%s fails, %s: %v", step.name, name, err)
+			}
+		}
+		if k, err := cat.Resolve(context.Background(), coreV1.WithResource("pods")); err != nil || k == nil {
+			t.Errorf("%s fails: %v", step.name, err)
+		}
+	}
+}
+
+// What a look-up found to fail heals without another one, and without waiting for the next round.
+func TestAFailureOfALookUpIsLookedAtAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		d := newDiscovered()
+		st := &Store{catalog: newCatalog(d, clock.RealClock{}, nil), clock: clock.RealClock{}, ctx: ctx}
+		go st.refreshOn(make(nudge, 1))
+		time.Sleep(time.Minute) // the first rounds are over
+		d.set(func() { d.err = errors.New("down") })
+		if _, err := st.catalog.Resolve(ctx, zooV1.WithResource("unicorns")); !apierrors.IsServiceUnavailable(err) || st.catalog.Err() == nil {
+			t.Fatalf("got %v", err)
+		}
+		d.set(func() { d.err = nil })
+		time.Sleep(lastPause + time.Second)
+		if err := st.catalog.Err(); err != nil {
+			t.Error(err)
+		}
+	})
 }
 
 // Health checks ask for the error while kube-apiserver hangs: the answer must not hang as well.

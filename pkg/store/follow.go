@@ -60,6 +60,11 @@ func (s *Store) refreshOn(changed nudge) {
 		select {
 		case <-s.ctx.Done():
 		case <-timer.C():
+		case <-s.catalog.missed: // what went wrong is not to be said for longer than it does
+			select {
+			case <-s.ctx.Done():
+			case <-s.clock.After(lastPause):
+			}
 		case <-changed:
 			next = 0
 			// Changes come in bursts: ask after this one's first moments, not for each.
