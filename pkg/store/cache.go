@@ -44,7 +44,7 @@ type cache struct {
 	kick      chan struct{} // ends a pause
 	refused   bool          // stands for a namespace that is too large; see Store.refuse
 	size      atomic.Int64  // bytes that a namespace holds
-	arriving  atomic.Int64  // of them, those that are read and not in the collection yet
+	arriving  atomic.Int64  // of objects that are read and not in the collection yet
 
 	cancel   context.CancelFunc
 	done     chan struct{} // closed when run has returned
@@ -105,7 +105,6 @@ func (c *cache) attempt(ctx context.Context) error {
 	c.mu.Lock()
 	c.restart, c.current = cancel, false
 	c.mu.Unlock()
-	c.arrived(nil)
 
 	watched := make(chan struct{})
 	defer func() { <-watched }()

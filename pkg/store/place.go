@@ -142,7 +142,12 @@ func (s *Store) end(c *cache) {
 // admit is asked before n bytes are kept of a namespace. Where all namespaces together have too much, those used longest
 // ago go; a namespace that is too large by itself, or for which no other can go, is refused for some minutes.
 func (s *Store) admit(c *cache, n int) error {
-	size := c.coll.held() + c.arriving.Add(int64(n+recordBytes))
+	size, arriving := c.coll.held(), c.arriving.Add(int64(n+recordBytes))
+	if c.isCurrent() {
+		size += arriving
+	} else { // a list that is not complete takes the place of what is held
+		size = max(size, arriving)
+	}
 	c.size.Store(size)
 	bound := s.options.NamespaceBytes
 	if size <= bound/placeBytesPart && s.placeBytes() <= bound {
@@ -166,8 +171,8 @@ func (s *Store) admit(c *cache, n int) error {
 	return errTooLarge
 }
 
-// arrived notes that an object which was admitted is in the collection, or not to be there; a nil one stands for a
-// list, behind which nothing is on its way.
+// arrived notes that an object which was admitted is in the collection, or not to be there; a nil one stands for the
+// begin and the end of a list, where nothing is on its way.
 func (c *cache) arrived(o *skimmed) {
 	if c.namespace == "" {
 		return

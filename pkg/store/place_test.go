@@ -240,6 +240,66 @@ func TestANamespaceThatIsTooLargeIsRefused(t *testing.T) {
 	}
 }
 
+// A namespace that may be kept may be read again: what is read takes the place of what is held.
+func TestANamespaceIsNotCountedTwiceWhileItIsListedAnew(t *testing.T) {
+	for name, f := range map[string]fault{"WatchList": {}, "PlainList": {noWatchList: true}} {
+		t.Run(name, func(t *testing.T) {
+			srv := newServer(t)
+			at := secretsIn("a")
+			srv.set(at, f)
+			for i := range 8 {
+				srv.put(at, secret("a", fmt.Sprint("s", i), strings.Repeat("x", 10_000)))
+			}
+			st := withSecrets(t, srv, func(o *Options) { o.NamespaceBytes = 400_000 })
+			in(t, st, "a")
+			for n := 1; n <= 3; n++ {
+				eventually(t, "the watch", func() bool { _, streams := srv.counts(at); return streams == n })
+				srv.cut(at, http.StatusGone)
+				eventually(t, "another list", func() bool {
+					for _, c := range st.Conditions() {
+						if c.Namespaces == 1 && c.Resyncs == uint64(n) {
+							return true
+						}
+					}
+					_, err := st.SnapshotIn(bounded(t), secretsGVR, "a")
+					return err != nil
+				})
+				if in(t, st, "a").Len() != 8 {
+					t.Fatal("it is not whole")
+				}
+			}
+		})
+	}
+}
+
+// What came of a stream that was cut off before its end is not counted with what comes of the next.
+func TestABrokenFirstListOfANamespaceIsNotCounted(t *testing.T) {
+	srv := newServer(t)
+	at := secretsIn("a")
+	srv.set(at, fault{noBookmark: true})
+	for i := range 8 {
+		srv.put(at, secret("a", fmt.Sprint("s", i), strings.Repeat("x", 10_000)))
+	}
+	st := withSecrets(t, srv, func(o *Options) { o.NamespaceBytes, o.StallAfter = 400_000, time.Hour })
+	done := make(chan error, 1)
+	go func() {
+		_, err := st.SnapshotIn(bounded(t), secretsGVR, "a")
+		done <- err
+	}()
+	for n := 1; n <= 4; n++ {
+		if n == 4 {
+			srv.set(at, fault{})
+		}
+		if n > 1 {
+			srv.cut(at, 0)
+		}
+		eventually(t, "a stream", func() bool { _, streams := srv.counts(at); return streams == n || len(done) > 0 })
+	}
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+}
+
 func TestANamespaceThatGrowsTooLargeEnds(t *testing.T) {
 	srv := newServer(t)
 	srv.put(secretsIn("a"), secret("a", "s", "x"))

@@ -60,6 +60,8 @@ type source struct {
 	noWatchList bool
 	// known tells whether there is a state that a list must not go back behind.
 	known func() bool
+	// anew is told that all objects begin to come.
+	anew func()
 	// meter counts what arrived, also so that a watchdog sees whether anything does.
 	meter *meter
 	// failed is told every error of a request or a stream, opened that a watch is open.
@@ -97,6 +99,9 @@ func (s *source) ListWithContext(ctx context.Context, o metav1.ListOptions) (run
 	if o.ResourceVersion == "0" && s.known() {
 		o.ResourceVersion = ""
 	}
+	if o.Continue == "" {
+		s.anew()
+	}
 	body, err := s.open(ctx, o)
 	if err != nil {
 		return nil, err
@@ -120,6 +125,7 @@ const lasts = time.Second
 func (s *source) WatchWithContext(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
 	o.Watch = true
 	if o.SendInitialEvents != nil {
+		s.anew()
 		w, err := s.watch(ctx, o)
 		if err != nil && !apierrors.IsResourceExpired(err) && !apierrors.IsGone(err) {
 			// A reflector would repeat some of these in a loop of its own, which no context ends;

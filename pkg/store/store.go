@@ -268,6 +268,7 @@ func (s *Store) newCache(p place) *cache {
 	c.coll.begin(s.begun)
 	c.source.client, c.source.gvr, c.source.namespace, c.source.clock, c.source.meter = s.client, p.gvr, p.namespace, s.clock, &c.meter
 	c.source.failed, c.source.opened, c.source.known = c.failed, c.opened, c.known
+	c.source.anew = func() { c.arrived(nil) }
 	c.source.decoder = func() *decoder { return newDecoder(&kind, c.hasSinks) }
 	if p.namespace != "" {
 		c.coll.history.spare = placeSpare
