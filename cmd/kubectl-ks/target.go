@@ -26,7 +26,7 @@ const (
 )
 
 func defaultScopes() []string {
-	return []string{"openid", "profile", "email", "groups", "offline_access"}
+	return []string{"openid", "profile", "email", "groups", "offline_access", "api"}
 }
 
 // target is the login that is meant.

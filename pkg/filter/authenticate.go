@@ -10,6 +10,7 @@ import (
 	utilerrors "k8s.io/apimachinery/pkg/util/errors"
 	"k8s.io/apiserver/pkg/authentication/authenticator"
 	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/klog/v2"
 
 	"kapis.dev/ks-apiserver/pkg/request"
 	"kapis.dev/ks-apiserver/pkg/web"
@@ -105,7 +106,7 @@ func authenticate(a authenticator.Request, r *http.Request) (user.Info, error) {
 const challenge = `Bearer realm="ks-apiserver"`
 
 // refuse answers 401 with the challenge of RFC 6750, 3.1: an error code only where a token was
-// sent. Why the token is bad is not said. If the answer is that nobody could tell (a key or a
+// sent. Why the token is bad is for the log. If the answer is that nobody could tell (a key or a
 // session store that is not there yet), then that is passed on, so that clients try again instead
 // of throwing good tokens away.
 func refuse(w http.ResponseWriter, r *http.Request, c *credentials, err error) {
@@ -113,6 +114,7 @@ func refuse(w http.ResponseWriter, r *http.Request, c *credentials, err error) {
 		web.WriteError(w, r, e)
 		return
 	}
+	klog.V(2).InfoS("Credentials are refused", "method", r.Method, "path", r.URL.Path, "reason", err.Error()) // no authenticator's error names them
 	asked := challenge
 	if c.bearer() {
 		asked += `, error="invalid_token", error_description="the access token is malformed, expired or revoked"`

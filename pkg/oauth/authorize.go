@@ -10,6 +10,8 @@ import (
 	"unicode/utf8"
 
 	restful "github.com/emicklei/go-restful/v3"
+
+	"kapis.dev/ks-apiserver/pkg/token"
 )
 
 // The parameters of an authorization request, in bytes at most. It travels sealed through the login page.
@@ -110,7 +112,7 @@ func (s *Server) readAuthorization(a *authorization, c *Client, values url.Value
 	if err != nil {
 		return refuse(invalidRequest, "A parameter stands there more than once.")
 	}
-	for _, e := range []*Error{unsupported(f), s.target(f), a.readProof(f, c.Secret == ""), a.readPrompt(f)} {
+	for _, e := range []*Error{unsupported(f), s.target(c, f), a.readProof(f, c.Secret == ""), a.readPrompt(f)} {
 		if e != nil {
 			return e
 		}
@@ -157,13 +159,17 @@ func unsupported(f form) *Error {
 	return nil
 }
 
-// target refuses a request for tokens for another resource server than this one (RFC 8707, 2), whose audience all have otherwise.
-func (s *Server) target(f form) *Error {
-	switch f["resource"] {
-	case "", s.Issuer, s.Tokens.Audience:
+// target refuses a request for tokens for another resource server than the one that the client's are for (RFC 8707, 2).
+func (s *Server) target(c *Client, f form) *Error {
+	switch resource := f["resource"]; {
+	case resource == "", c.forAPI() && (resource == s.Issuer || resource == s.Tokens.Audience):
+		return nil
+	case c.forAPI():
+		return refuse(invalidTarget, "Access tokens are for this server only: the resource has to be its issuer, or left out.")
+	case resource == token.UserInfo(s.Issuer):
 		return nil
 	}
-	return refuse(invalidTarget, "Access tokens are for this server only: the resource has to be its issuer, or left out.")
+	return refuse(invalidTarget, "Access tokens of this client are for the userinfo endpoint only; the administrator lists api in its scopeRestrictions.")
 }
 
 // readProof reads the challenge (RFC 7636, 4.3), which clients without a secret have to send (RFC 9700, 2.1.1).

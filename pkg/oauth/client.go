@@ -27,7 +27,8 @@ type Client struct {
 	GrantMethod string `json:"grantMethod,omitempty"`
 	// RespondWithChallenges is read for compatibility.
 	RespondWithChallenges bool `json:"respondWithChallenges,omitempty"`
-	// ScopeRestrictions are the scopes that the client may have; none means all.
+	// ScopeRestrictions are the scopes that the client may have; none means all. Where they lack api, access tokens open nothing but
+	// the userinfo endpoint (forAPI).
 	ScopeRestrictions []string `json:"scopeRestrictions,omitempty"`
 	// RedirectURIs are where codes may be sent.
 	RedirectURIs []string `json:"redirectURIs,omitempty"`

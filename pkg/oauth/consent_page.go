@@ -12,13 +12,13 @@ import (
 )
 
 // askConsent answers with the page that asks whether the client may have the scopes, which then goes on with a.
-func (s *Server) askConsent(r *http.Request, b *browser, a *authorization) (any, error) {
+func (s *Server) askConsent(r *http.Request, b *browser, c *Client, a *authorization) (any, error) {
 	p := slip{Request: a, Session: b.session.Name}
 	sealed, set, err := s.give(r, formConsent, p)
 	if err != nil {
 		return nil, err
 	}
-	d := page.Consent{Client: a.Client, User: b.user.Name, Scopes: scopeWords(a.Scopes), Target: hostOf(a.RedirectURI)}
+	d := page.Consent{Client: a.Client, User: b.user.Name, Scopes: scopeWords(c.toAsk(a.Scopes)), Target: hostOf(a.RedirectURI)}
 	d.Form = sealed
 	return s.show(0, d, p.targets(), set), nil
 }
@@ -31,14 +31,11 @@ func hostOf(address string) string {
 	return u.Host
 }
 
-// scopeWords says what scopes mean. The platform's own clients ask for none, and may do all that the person may.
+// scopeWords says what scopes mean.
 func scopeWords(scopes []string) []page.Message {
-	if len(scopes) == 0 {
-		return []page.Message{page.Say("scope.openid"), page.Say("scope.api")}
-	}
 	known := map[string]page.Message{
 		"openid": page.Say("scope.openid"), "profile": page.Say("scope.profile"), "email": page.Say("scope.email"),
-		"groups": page.Say("scope.groups"), "offline_access": page.Say("scope.offline_access"),
+		"groups": page.Say("scope.groups"), "offline_access": page.Say("scope.offline_access"), "api": page.Say("scope.api"),
 	}
 	var out []page.Message
 	for _, s := range scopes {
@@ -81,7 +78,11 @@ func (s *Server) consent(req *restful.Request) (any, error) {
 	a := p.Request
 	switch f["answer"] {
 	case "allow":
-		if err := s.Sessions.Consent(r.Context(), b.session.Name, a.Client, a.Scopes); err != nil {
+		c := s.Clients.Client(a.Client)
+		if c == nil {
+			return nil, refuse(invalidClient, "The client does not exist any more.")
+		}
+		if err := s.Sessions.Consent(r.Context(), b.session.Name, c.Name, c.toAsk(a.Scopes)); err != nil {
 			return nil, err
 		}
 		a.agreed()

@@ -208,7 +208,7 @@ func TestScopesAreSaidInWords(t *testing.T) {
 		scopes []string
 		words  int
 		first  string
-	}{{nil, 2, "scope.openid"}, {[]string{"email"}, 1, "scope.email"}, {[]string{"x"}, 1, "scope.other"}} {
+	}{{[]string{"openid", "api"}, 2, "scope.openid"}, {[]string{"email"}, 1, "scope.email"}, {[]string{"x"}, 1, "scope.other"}} {
 		if got := scopeWords(c.scopes); len(got) != c.words || got[0][0] != c.first {
 			t.Errorf("%v: %v", c.scopes, got)
 		}

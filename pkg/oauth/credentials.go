@@ -16,11 +16,14 @@ func (s *Server) clientCredentials(r *http.Request, c *Client, f form) (*tokens,
 	if len(c.Secret) < leastSecret { // such as the console's, which everybody knows: whoever asks would be somebody who is logged in
 		return nil, refuse(unauthorized, "A client whose secret can be guessed can't act for itself; the administrator gives it a random one of 32 characters.")
 	}
+	if !c.forAPI() {
+		return nil, refuse(unauthorized, "Access tokens of this client are not for the API, so that it could do nothing as itself; the administrator lists api in its scopeRestrictions.")
+	}
 	scopes, err := grantScopes(c, f["scope"])
 	if err != nil {
 		return nil, err
 	}
-	scopes = slices.DeleteFunc(slices.Clone(scopes), func(s string) bool { return s != scopeProfile && s != scopeGroups })
+	scopes = slices.DeleteFunc(slices.Clone(scopes), func(s string) bool { return s != scopeProfile && s != scopeGroups && s != scopeAPI })
 	if f["scope"] != "" && len(scopes) == 0 {
 		return nil, refuse(invalidScope, "A client that acts for itself has no identity to tell of.")
 	}

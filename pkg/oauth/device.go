@@ -69,7 +69,7 @@ func (s *Server) deviceAuthorization(req *restful.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	if most := mostScopes(c); !c.Trusted { // the person is shown no more, and gives no more
+	if most := c.deviceScopes(); !c.Trusted { // the person is shown no more, and gives no more
 		if scopes = slices.DeleteFunc(scopes, func(s string) bool { return !has(most, s) }); len(scopes) == 0 {
 			return nil, refuse(invalidScope, "A device of this client can't have the scope; the administrator lists it in scopeRestrictions.")
 		}
@@ -98,8 +98,11 @@ func (s *Server) deviceRequest(typed string) (code string, c *Client, scopes []s
 	if c == nil {
 		return "", nil, nil, refuse(invalidRequest, "There is no such code; see that it is typed as the device shows it.")
 	}
-	return code, c, mostScopes(c), nil
+	return code, c, c.deviceScopes(), nil
 }
+
+// deviceScopes are the most that a device gets, and what the person is asked about.
+func (c *Client) deviceScopes() []string { return c.toAsk(mostScopes(c)) }
 
 // approveDevice lets the device in that shows a code (of deviceRequest), as the person of a browser.
 func (s *Server) approveDevice(r *http.Request, b *browser, code string) error {
@@ -110,7 +113,7 @@ func (s *Server) approveDevice(r *http.Request, b *browser, code string) error {
 	err := s.Sessions.Approve(r.Context(), iam.Login{
 		Proof: iam.Proof{User: b.user, Provider: b.session.Provider, Groups: b.session.Groups, Methods: b.session.Methods,
 			At: b.session.Authenticated},
-		Origin: s.originOf(r), Name: deviceSession(code), Client: c.Name, Parent: b.session.Name, Scopes: mostScopes(c),
+		Origin: s.originOf(r), Name: deviceSession(code), Client: c.Name, Parent: b.session.Name, Scopes: c.deviceScopes(),
 	})
 	return deviceError(err)
 }

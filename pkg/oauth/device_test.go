@@ -65,7 +65,7 @@ func TestDeviceIsLetIn(t *testing.T) {
 	b := s.browser(t, "alice")
 	before = f.written()
 	c, scopes, err := s.person(t, b, strings.ToLower(strings.ReplaceAll(user, "-", " ")), nil)
-	if err != nil || c.Name != "cli" || !slices.Equal(scopes, []string{"openid", "profile", "email"}) || f.written() != before {
+	if err != nil || c.Name != "cli" || !slices.Equal(scopes, []string{"openid", "profile", "email", "api"}) || f.written() != before {
 		t.Fatalf("%v %v %v", c, scopes, err)
 	}
 	if _, _, err = s.person(t, b, user, s.approve); err != nil {

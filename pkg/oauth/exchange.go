@@ -34,7 +34,7 @@ func (s *Server) exchange(r *http.Request, c *Client, f form) (*tokens, error) {
 	case f["resource"] != "" || !slices.Contains(s.Audiences(), f["audience"]):
 		return nil, refuse(invalidTarget, "The audience has to be the name of a member cluster.")
 	}
-	a, err := s.active(r.Context(), f["subject_token"])
+	a, err := s.active(r.Context(), f["subject_token"], s.Verifier.Access)
 	if err != nil {
 		return nil, err
 	}

@@ -211,6 +211,8 @@ func testClients() []Client {
 		{Name: "harbor", Secret: "harbor-secret-1234", RedirectURIs: []string{harborURI}, PostLogoutRedirectURIs: []string{"https://harbor.example/bye"}},
 		{Name: "argo", Secret: "argo-secret", GrantMethod: "prompt", RedirectURIs: []string{"https://argo.example/cb", "https://argo.example/other"},
 			ScopeRestrictions: []string{"openid", "groups", "offline_access"}},
+		{Name: "helm", Secret: "helm-secret-123456", GrantMethod: "prompt", RedirectURIs: []string{helmURI}, ScopeRestrictions: []string{"openid", "offline_access", "api"}},
+		{Name: "narrow", Secret: "narrow-secret-1234", ScopeRestrictions: []string{"openid", "profile"}},
 		{Name: "spa", GrantMethod: "auto", RedirectURIs: []string{"https://spa.example/cb", "http://127.0.0.1/cb", "com.example.app:/cb"}},
 		{Name: "denied", Secret: "denied-secret", GrantMethod: "deny", RedirectURIs: []string{"https://denied.example/cb"}},
 		{Name: "cli"},

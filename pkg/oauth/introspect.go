@@ -48,7 +48,7 @@ func (s *Server) introspect(req *restful.Request) (any, error) {
 	if f["token"] == "" {
 		return nil, refuse(invalidRequest, "The token is missing.")
 	}
-	a, err := s.active(r.Context(), f["token"])
+	a, err := s.active(r.Context(), f["token"], s.Verifier.Issued)
 	if err != nil {
 		return nil, err
 	}
@@ -56,12 +56,12 @@ func (s *Server) introspect(req *restful.Request) (any, error) {
 		return &introspection{}, nil
 	}
 	return &introspection{Active: true, Scope: strings.Join(a.Scopes, " "), Client: a.Client, Username: a.Username, Type: "Bearer",
-		Expires: a.Expires.Unix(), Issued: a.Issued.Unix(), Subject: a.Subject, Audience: s.Tokens.Audience, Issuer: s.Issuer, ID: a.ID}, nil
+		Expires: a.Expires.Unix(), Issued: a.Issued.Unix(), Subject: a.Subject, Audience: a.Audience, Issuer: s.Issuer, ID: a.ID}, nil
 }
 
-// active returns an access token that is good now; nil for one that is not. Its error says that it can't be told.
-func (s *Server) active(ctx context.Context, raw string) (*token.Access, error) {
-	a, err := s.Verifier.Access(raw)
+// active returns an access token that verify takes and that is good now; nil for one that is not. Its error says that it can't be told.
+func (s *Server) active(ctx context.Context, raw string, verify func(string) (*token.Access, error)) (*token.Access, error) {
+	a, err := verify(raw)
 	if err == nil {
 		_, err = s.Sessions.Resolve(ctx, a)
 	}

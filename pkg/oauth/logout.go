@@ -168,7 +168,7 @@ type proof struct {
 func (s *Server) proof(r *http.Request, f form) (*proof, error) {
 	var p *proof
 	session := ""
-	a, _, err := s.bearer(r)
+	a, _, err := s.bearer(r, s.Verifier.Access)
 	switch {
 	case err == nil:
 		p, session = &proof{subject: a.Subject, client: a.Client}, a.Session

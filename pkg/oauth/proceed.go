@@ -44,7 +44,7 @@ func (s *Server) decide(r *http.Request, b *browser, a *authorization, first boo
 		if silent {
 			return s.refused(a, "consent_required", "The person has to agree."), nil
 		}
-		return s.askConsent(r, b, a)
+		return s.askConsent(r, b, c, a)
 	}
 	sealed, err := s.newCode(b, a)
 	if err != nil {
@@ -74,7 +74,7 @@ func (s *Server) needsConsent(c *Client, b *browser, a *authorization) bool {
 	case c.GrantMethod == "auto", c.GrantMethod == "" && c.Secret != "":
 		return false
 	}
-	return !s.Sessions.Consented(b.session.Name, c.Name, a.Scopes)
+	return !s.Sessions.Consented(b.session.Name, c.Name, c.toAsk(a.Scopes))
 }
 
 // agreed takes prompt=consent out of a request, once the person has said yes to it.

@@ -13,6 +13,7 @@ import (
 	restful "github.com/emicklei/go-restful/v3"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/klog/v2"
 
 	"kapis.dev/ks-apiserver/pkg/authz"
 	"kapis.dev/ks-apiserver/pkg/token"
@@ -88,18 +89,10 @@ func (s *Server) whose(ctx context.Context, raw string) (user.Info, error) {
 	if raw == "" || len(raw) > token.MaxSize {
 		return nil, nil
 	}
-	var u user.Info
-	if a, err := s.Verifier.Access(raw); err == nil {
-		u, err = s.Sessions.Authenticate(ctx, a)
-		if err != nil {
-			return nil, undecided(err)
-		}
-	} else if s.OtherTokens != nil {
-		resp, ok, err := s.OtherTokens.AuthenticateToken(ctx, raw)
-		if err != nil || !ok || resp == nil {
-			return nil, undecided(err)
-		}
-		u = resp.User
+	u, err := s.judgeToken(ctx, raw)
+	if err != nil {
+		klog.V(2).InfoS("A token is refused in a TokenReview", "reason", err.Error())
+		return nil, undecided(err)
 	}
 	if u == nil || u.GetName() == "" || strings.HasPrefix(u.GetName(), "system:") { // somebody who has still to register
 		return nil, nil
@@ -108,6 +101,25 @@ func (s *Server) whose(ctx context.Context, raw string) (user.Info, error) {
 		return nil, nil
 	}
 	return u, nil
+}
+
+// judgeToken returns whose a token is. Its error says why it is nobody's.
+func (s *Server) judgeToken(ctx context.Context, raw string) (user.Info, error) {
+	a, refused := s.Verifier.Access(raw)
+	if refused == nil {
+		return s.Sessions.Authenticate(ctx, a)
+	}
+	if s.OtherTokens == nil {
+		return nil, refused
+	}
+	resp, ok, err := s.OtherTokens.AuthenticateToken(ctx, raw)
+	switch {
+	case err != nil:
+		return nil, err
+	case !ok || resp == nil:
+		return nil, refused
+	}
+	return resp.User, nil
 }
 
 func extraOf(u user.Info) map[string]authenticationv1.ExtraValue {

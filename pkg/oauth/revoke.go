@@ -32,7 +32,7 @@ func (s *Server) revoke(req *restful.Request) (any, error) {
 	name := ""
 	if t, err := token.ParseRefresh(f["token"]); err == nil && s.Keys.KeySet().MadeRefresh(t, s.Now()) {
 		name = t.Session
-	} else if a, err := s.Verifier.Access(f["token"]); err == nil {
+	} else if a, err := s.Verifier.Issued(f["token"]); err == nil {
 		name = a.Session
 	} else if _, err := s.Verifier.Identity(f["token"]); err == nil {
 		return nil, refuse("unsupported_token_type", "An ID token can't be revoked: it says who logged in, and opens nothing.")

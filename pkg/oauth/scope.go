@@ -13,13 +13,29 @@ const (
 	scopeGroups  = "groups"
 	// scopeOffline has a session outlive that of the browser in which it was opened (OpenID Connect Core 1.0, 11).
 	scopeOffline = "offline_access"
+	// scopeAPI lets a client act as the person at the API (Client.forAPI).
+	scopeAPI = "api"
 )
 
 func supportedScopes() []string {
-	return []string{scopeOpenID, scopeProfile, scopeEmail, scopeGroups, scopeOffline}
+	return []string{scopeOpenID, scopeProfile, scopeEmail, scopeGroups, scopeOffline, scopeAPI}
 }
 
-// mostScopes are what a client gets that does not say what it wants, and the most that a device gets.
+// forAPI tells whether the access tokens of a client are for the API, where they are good for all that their person may do. It is the client's
+// registration that says so, and not what it asks for: the scopes of others who log people in are told, and open nothing else.
+func (c *Client) forAPI() bool {
+	return c.Trusted || len(c.ScopeRestrictions) == 0 || slices.Contains(c.ScopeRestrictions, scopeAPI)
+}
+
+// toAsk are the scopes that a person is asked about who is to grant some: the API is among them wherever it goes with them.
+func (c *Client) toAsk(scopes []string) []string {
+	if !c.forAPI() || has(scopes, scopeAPI) {
+		return scopes
+	}
+	return append(slices.Clip(scopes), scopeAPI)
+}
+
+// mostScopes are what a client gets that does not say what it wants.
 func mostScopes(c *Client) []string {
 	if len(c.ScopeRestrictions) == 0 {
 		return []string{scopeOpenID, scopeProfile, scopeEmail}

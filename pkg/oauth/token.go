@@ -70,7 +70,7 @@ func (s *Server) token(req *restful.Request) (any, error) {
 		for _, g := range s.grants() {
 			if g.name == f["grant_type"] {
 				name = g.name
-				if e := s.target(f); e != nil {
+				if e := s.target(c, f); e != nil {
 					return nil, e
 				}
 				return g.do(r, c, f)
@@ -135,6 +135,9 @@ func (s *Server) issue(c *Client, i *issued) (*tokens, error) {
 	}
 	if reg := i.session.Registration; reg != nil {
 		a.Display.Extra = reg.Extra()
+	}
+	if !c.forAPI() {
+		a.Audience = token.UserInfo(s.Issuer)
 	}
 	if i.user != nil { // anybody can read it who gets hold of the token: no more than what the client may know (RFC 9068, 6)
 		cl := s.claimsOf(i.session, i.user, i.scopes)

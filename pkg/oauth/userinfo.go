@@ -56,7 +56,7 @@ func has(scopes []string, s string) bool { return slices.Contains(scopes, s) }
 
 func (s *Server) userinfo(req *restful.Request) (any, error) {
 	r := req.Request
-	a, u, err := s.bearer(r)
+	a, u, err := s.bearer(r, s.Verifier.Issued)
 	if err != nil {
 		return nil, err
 	}
@@ -82,9 +82,9 @@ func isClient(sess *iam.Session) bool {
 // clientPrefix stands before the name of a client that acts for itself: no User has such a name, and no UID is one (RFC 9700, 4.15).
 const clientPrefix = "client:"
 
-// bearer returns the access token of a request and its user (RFC 6750, 2 and 3): the header is the one
+// bearer returns the access token of a request, as verify takes it, and its user (RFC 6750, 2 and 3): the header is the one
 // way to send it, and no other may stand beside it.
-func (s *Server) bearer(r *http.Request) (*token.Access, *iam.User, error) {
+func (s *Server) bearer(r *http.Request, verify func(string) (*token.Access, error)) (*token.Access, *iam.User, error) {
 	raw, found, err := bearer.FromHeader(r.Header)
 	if err != nil {
 		return nil, nil, badToken(err)
@@ -97,7 +97,7 @@ func (s *Server) bearer(r *http.Request) (*token.Access, *iam.User, error) {
 		return nil, nil, &Error{Code: http.StatusBadRequest, Name: invalidRequest, Challenge: `Bearer error="invalid_request"`,
 			Description: "The access token is sent in more than one way."}
 	}
-	a, err := s.Verifier.Access(raw)
+	a, err := verify(raw)
 	if err != nil {
 		return nil, nil, badToken(err)
 	}

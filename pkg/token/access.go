@@ -34,12 +34,15 @@ type Access struct {
 	Scopes []string
 	// Issued and Expires are iat and exp, in whole seconds.
 	Issued, Expires time.Time
-	// Audience is the aud of a token for another cluster (RFC 8693); "" for the Issuer's. It is written, and never
-	// read back: a Verifier takes its own audience only.
+	// Audience is the aud: who takes the token (RFC 9068, 3). An Issuer writes its own, this cluster's API, for "". Others are UserInfo,
+	// and another cluster's API (RFC 8693), which no Verifier of this one takes.
 	Audience string
 	// Display is what a page may show unverified. It is written, and never read back.
 	Display Display
 }
+
+// UserInfo is the audience of the access tokens that open nothing but the userinfo endpoint of an issuer: its address.
+func UserInfo(issuer string) string { return strings.TrimSuffix(issuer, "/") + "/oauth/userinfo" }
 
 // Display are claims that the console reads out of an access token without verifying it, to choose
 // the page to show. Nothing here decides anything.

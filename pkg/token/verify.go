@@ -20,7 +20,7 @@ var ErrInvalid = errors.New("the token is not valid")
 // Rules are what a Verifier expects of a token.
 type Rules struct {
 	Keys KeySource
-	// Issuer is the iss, and Audience the aud of access tokens.
+	// Issuer is the iss, and Audience the aud of access tokens for the API. Those for the userinfo endpoint have the UserInfo of the Issuer.
 	Issuer, Audience string
 	// Leeway is how far the clock of the replica that signed may differ from this one's.
 	Leeway time.Duration
@@ -50,7 +50,7 @@ func NewVerifier(r Rules) (*Verifier, error) {
 		rules: r,
 		cache: newVerified(r.CacheSize),
 		access: jwt.NewParser(jwt.WithValidMethods([]string{Algorithm}), jwt.WithStrictDecoding(), jwt.WithTimeFunc(r.Now),
-			jwt.WithLeeway(r.Leeway), jwt.WithIssuer(r.Issuer), jwt.WithAudience(r.Audience),
+			jwt.WithLeeway(r.Leeway), jwt.WithIssuer(r.Issuer), jwt.WithAudience(r.Audience, UserInfo(r.Issuer)),
 			jwt.WithExpirationRequired(), jwt.WithIssuedAt()),
 		identity: jwt.NewParser(jwt.WithValidMethods([]string{Algorithm}), jwt.WithStrictDecoding(), jwt.WithoutClaimsValidation()),
 		hits: prometheus.NewCounter(prometheus.CounterOpts{
@@ -68,9 +68,22 @@ func NewVerifier(r Rules) (*Verifier, error) {
 	return v, nil
 }
 
-// Access verifies an access token (RFC 9068, 4). The answer is shared and not to be changed; its
+// Access verifies an access token for the API (RFC 9068, 4). The answer is shared and not to be changed; its
 // Display is empty.
 func (v *Verifier) Access(s string) (*Access, error) {
+	a, err := v.Issued(s)
+	if err != nil {
+		return nil, err
+	}
+	if a.Audience != v.rules.Audience {
+		return nil, invalid("it is for the userinfo endpoint only: the scopeRestrictions of the OAuth client %q lack api", a.Client)
+	}
+	return a, nil
+}
+
+// Issued verifies an access token for the API or for the userinfo endpoint, for those who tell what a token says, or end it. It
+// opens nothing. The answer is as that of Access.
+func (v *Verifier) Issued(s string) (*Access, error) {
 	if len(s) > MaxSize {
 		return nil, invalid("it has %d bytes; %d are the most", len(s), MaxSize)
 	}
@@ -92,8 +105,12 @@ func (v *Verifier) Access(s string) (*Access, error) {
 		return nil, invalid("it lacks one of sub, username, client_id, sid, jti, iat")
 	}
 	a := &Access{
-		ID: c.ID, Subject: c.Subject, Username: c.Username, Client: c.ClientID, Session: c.Session,
+		Audience: UserInfo(v.rules.Issuer),
+		ID:       c.ID, Subject: c.Subject, Username: c.Username, Client: c.ClientID, Session: c.Session,
 		Scopes: strings.Fields(c.Scope), Issued: c.IssuedAt.Time, Expires: c.ExpiresAt.Time,
+	}
+	if slices.Contains(c.Audience, v.rules.Audience) { // it may be for others beside (RFC 9068, 4)
+		a.Audience = v.rules.Audience
 	}
 	kid, _ := t.Header["kid"].(string)
 	v.cache.put(s, entry{access: a, set: set, retire: set.byID[kid].Retire})

@@ -137,6 +137,7 @@ func TestAccessRefuses(t *testing.T) {
 		"issuer with a slash more":          rs(header, claims(jwt.MapClaims{"iss": testIssuer + "/"})),
 		"no issuer":                         rs(header, claims(jwt.MapClaims{"iss": nil})),
 		"another cluster's audience (S30)":  rs(header, claims(jwt.MapClaims{"aud": "kapis:member"})),
+		"the userinfo endpoint":             rs(header, claims(jwt.MapClaims{"aud": UserInfo(testIssuer)})),
 		"no audience":                       rs(header, claims(jwt.MapClaims{"aud": nil})),
 		"no subject":                        rs(header, claims(jwt.MapClaims{"sub": nil})),
 		"no user name":                      rs(header, claims(jwt.MapClaims{"username": nil})),

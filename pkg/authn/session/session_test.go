@@ -52,6 +52,17 @@ func TestGoodTokenIsOnlyAsGoodAsItsSession(t *testing.T) {
 	if asked != 3 {
 		t.Errorf("asked %d times", asked)
 	}
+	forUserinfo, err := issuer.Access(&token.Access{Subject: "u", Username: "alice", Client: "c", Session: "s1", Issued: now(), Expires: now().Add(time.Hour),
+		Audience: token.UserInfo("https://ks.example")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	over = nil
+	for range 2 { // T9700-8
+		if _, ok, err := a.AuthenticateToken(t.Context(), forUserinfo); ok || !errors.Is(err, token.ErrInvalid) || asked != 3 {
+			t.Errorf("a token for the userinfo endpoint: %v, %v", ok, err)
+		}
+	}
 	if _, ok, err := a.AuthenticateToken(t.Context(), s+"x"); ok || !errors.Is(err, token.ErrInvalid) || asked != 3 {
 		t.Errorf("a bad token: %v, %v", ok, err)
 	}

@@ -74,7 +74,7 @@ func english() words {
 		"scope.groups":         "see the groups that you are in",
 		"scope.offline_access": "stay connected when you have logged out here",
 		"scope.other":          "use the permission %s",
-		"scope.api":            "use the platform as you",
+		"scope.api":            "act here as you, with all your rights",
 
 		"device.title":   "Connect a device",
 		"device.why":     "Enter the code that your device or terminal shows.",

@@ -74,7 +74,7 @@ func chinese() words {
 		"scope.groups":         "查看您所在的用户组",
 		"scope.offline_access": "在您退出登录后保持连接",
 		"scope.other":          "使用权限 %s",
-		"scope.api":            "以您的身份使用本平台",
+		"scope.api":            "以您的身份、凭您的全部权限使用本平台",
 
 		"device.title":   "连接设备",
 		"device.why":     "请输入设备或终端上显示的代码。",

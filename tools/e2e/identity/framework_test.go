@@ -185,6 +185,7 @@ func TestScopesAreTold(t *testing.T) {
 		"UnknownOnesAreLeftOut":  {harbor, "openid no_such", "openid"},
 		"TheClientsBoundsHold":   {narrow, "openid profile email", "openid email"},
 		"TheDefaultIsWithinThem": {narrow, "", "openid email"},
+		"TheAPIByName":           {harbor, "openid api", "openid api"},
 		"TwiceIsOnce":            {harbor, "openid openid", "openid"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -133,6 +133,24 @@ func TestAccessTokensHaveAnAudience(t *testing.T) {
 		dead(t, f.token(t, "aud", other))
 		deadAt(t, replica(t), f.token(t, "aud", []string{other}))
 	}
+	t.Run("AClientThatOnlyLogsPeopleIn", func(t *testing.T) {
+		reader := newClient(t, client{ID: "reader", Secret: random(), ScopeRestrictions: []string{"openid", "profile"}}, replica(t))
+		got := reader.ask("scope", "openid profile api").tokens(t, here(t))
+		if _, access := claims(t, got.Access); got.Scope != "openid profile" || !slices.Equal(texts(access, "aud"), []string{issuer + "/oauth/userinfo"}) {
+			t.Errorf("granted %q for %v", got.Scope, access["aud"])
+		}
+		for _, base := range []string{issuer, replica(t)} {
+			call(t, http.MethodGet, base+"/oauth/userinfo", nil, bearer(got.Access)...).must(t, http.StatusOK)
+			for _, path := range []string{me, "/api/v1/secrets", "/kapis/iam.kubesphere.io/v1beta1/users"} {
+				call(t, http.MethodGet, base+path, nil, bearer(got.Access)...).must(t, http.StatusUnauthorized)
+			}
+		}
+		if yes, _ := reviewed(t, got.Access); yes {
+			t.Error("a kube-apiserver would take it")
+		}
+		writer := newClient(t, client{ID: "writer", Secret: random(), ScopeRestrictions: []string{"openid", "api"}})
+		alive(t, writer.ask("scope", "openid").tokens(t, here(t)).Access)
+	})
 }
 
 // family is a refresh token and its successors.

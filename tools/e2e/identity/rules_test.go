@@ -103,7 +103,7 @@ func table() []rules.Section {
 			{"T9700-5", "public clients use PKCE"},
 			{"T9700-6", "no implicit grant"},
 			{"T9700-7", "the password grant can be switched off, and is counted"},
-			{"T9700-8", "access tokens have an audience"},
+			{"T9700-8", "access tokens have an audience, and open the API only for clients that may have it"},
 			{"T9700-9", "refresh tokens rotate, reuse ends the family, with a grace"},
 			{"T9700-10", "http redirect URIs are refused except on loopback"},
 			{"T9700-11", "no CORS on the authorization endpoint"},
