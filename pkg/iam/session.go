@@ -100,8 +100,8 @@ type record struct {
 	consents          []v1alpha1.Consent
 	// self is who the session is of where that is no User: a client, or somebody who has to register.
 	self *User
-	// joined is nil where the provider gave no groups.
-	joined *joined
+	// asker is who asks with the session.
+	asker *asker
 	// seen is when, by this replica's clock, it learned of the last rotation; zero where it knew
 	// the session only after it.
 	seen time.Time
@@ -164,9 +164,7 @@ func newRecord(o *v1alpha1.Session) *record {
 	case spec.Client != "" && spec.User == clientPrefix+spec.Client:
 		r.self = clientUser(spec.Client)
 	}
-	if len(r.Groups) > 0 {
-		r.joined = &joined{}
-	}
+	r.asker = &asker{}
 	return r
 }
 
@@ -182,22 +180,46 @@ func parseSession(raw []byte) (*record, error) {
 	return newRecord(&o), nil
 }
 
-// joined is who asks with a session whose provider gave groups: made once for each User that it meets, and
-// shared by the requests.
-type joined struct{ last atomic.Pointer[joinedInfo] }
+// asker is who asks with a session: made once for each User that it meets, and shared by the requests.
+type asker struct{ last atomic.Pointer[askerInfo] }
 
-type joinedInfo struct {
+type askerInfo struct {
 	of   *User
 	info user.Info
 }
 
+// inSession is a caller who has come with a session. It is no extra of the caller: those are what rights may be decided by, and that is
+// kept for all of a user's sessions together.
+type inSession struct {
+	user.Info
+	session *Session
+}
+
+// InSession returns a caller as one who has come with a session.
+func InSession(u user.Info, s *Session) user.Info { return &inSession{u, s} }
+
+// SessionOf returns the session that a caller has come with; nil for one who has come with another credential.
+func SessionOf(u user.Info) *Session {
+	if in, ok := u.(*inSession); ok {
+		return in.session
+	}
+	return nil
+}
+
 // info returns who asks, for an authorizer: the groups are the user's and the session's.
 func (r *record) info(u *User) user.Info {
-	if r.joined == nil {
-		return u.Info()
+	if a := r.asker.last.Load(); a != nil && a.of == u {
+		return a.info
 	}
-	if j := r.joined.last.Load(); j != nil && j.of == u {
-		return j.info
+	a := &askerInfo{of: u, info: InSession(r.joined(u), &r.Session)}
+	r.asker.last.Store(a)
+	return a.info
+}
+
+// joined is the user with the groups that the session's provider gave.
+func (r *record) joined(u *User) user.Info {
+	if len(r.Groups) == 0 {
+		return u.Info()
 	}
 	groups := make([]string, 0, len(u.info.Groups)+len(r.Groups))
 	groups = append(groups, u.info.Groups...)
@@ -206,9 +228,7 @@ func (r *record) info(u *User) user.Info {
 			groups = append(groups, g)
 		}
 	}
-	j := &joinedInfo{of: u, info: &user.DefaultInfo{Name: u.info.Name, UID: u.info.UID, Groups: slices.Clip(groups), Extra: u.info.Extra}}
-	r.joined.last.Store(j)
-	return j.info
+	return &user.DefaultInfo{Name: u.info.Name, UID: u.info.UID, Groups: slices.Clip(groups), Extra: u.info.Extra}
 }
 
 // newName makes the name of a session: it sorts by time of creation, and has 128 random bits.

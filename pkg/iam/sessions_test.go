@@ -430,3 +430,30 @@ func BenchmarkAuthenticate(b *testing.B) {
 		}
 	}
 }
+
+// Whoever asks carries the session that his token is of, and not another one of the same user.
+func TestCallersCarryTheirSession(t *testing.T) {
+	_, r := newReplicas(t, 1, nil)
+	tellUsers(userObject("alice"), r...)
+	for _, groups := range [][]string{nil, {"ops"}} {
+		for range 2 {
+			s, _, err := r[0].Open(t.Context(), Login{Proof: Proof{User: r[0].users.ByName("alice"), Groups: groups}, Client: "harbor"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			u, err := r[0].Authenticate(t.Context(), access(s))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if in := SessionOf(u); in == nil || in.Name != s.Name || u.GetName() != "alice" || len(u.GetExtra()) != 0 {
+				t.Errorf("%v has come with %v", u.GetName(), in)
+			}
+			if again, _ := r[0].Authenticate(t.Context(), access(s)); again != u {
+				t.Error("it is made again for each request")
+			}
+		}
+	}
+	if SessionOf(r[0].users.ByName("alice").Info()) != nil {
+		t.Error("a user has come with a session")
+	}
+}

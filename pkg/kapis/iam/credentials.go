@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"kapis.dev/ks-apiserver/pkg/iam"
+	"kapis.dev/ks-apiserver/pkg/request"
 )
 
 // list is the form of lists that are of no kind.
@@ -67,7 +68,8 @@ type newKey struct {
 // justNow is how long ago a user who has no password logged in at most who makes an API key.
 const justNow = 5 * time.Minute
 
-// proven holds that a user has just proved who he is: by his password, or, where he has none, by a login at his identity provider.
+// proven holds that a user has just proved who he is: by his password, or, where he has none, by a login at his identity provider. That counts for
+// the session that it opened: whoever stole the token of another has not logged in.
 func (h *V1beta1) proven(r *restful.Request, u *iam.User, password string) error {
 	if u.HasPassword() {
 		if password == "" {
@@ -75,10 +77,8 @@ func (h *V1beta1) proven(r *restful.Request, u *iam.User, password string) error
 		}
 		return failure(h.Entrance.Confirm(r.Request.Context(), u, password, h.origin(r)))
 	}
-	for _, s := range h.Sessions.Of(u.UID) {
-		if h.Now().Sub(s.Authenticated) <= justNow {
-			return nil
-		}
+	if s := iam.SessionOf(request.UserFrom(r.Request.Context())); s != nil && s.UserUID == u.UID && h.Now().Sub(s.Authenticated) <= justNow {
+		return nil
 	}
 	return forbidden("making an API key needs a login within the last five minutes: log in again")
 }
