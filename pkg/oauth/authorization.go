@@ -14,8 +14,9 @@ type authorization struct {
 	Nonce     string   `json:"n,omitempty"`
 	Challenge string   `json:"p,omitempty"` // S256 (RFC 7636)
 	Scopes    []string `json:"o,omitempty"`
-	// Prompt are the values of prompt. Once the person has said yes on the consent page, "consent" is taken out (agreed).
-	Prompt []string `json:"m,omitempty"`
+	Prompt    []string `json:"m,omitempty"` // the values of prompt
+	// Agreed is the browser's session in which the person said yes to this very request; "" for none.
+	Agreed string `json:"y,omitempty"`
 	// MaxAge is max_age in seconds; below 0 where none was given.
 	MaxAge    int64  `json:"a"`
 	LoginHint string `json:"l,omitempty"`

@@ -85,7 +85,7 @@ func (s *Server) consent(req *restful.Request) (any, error) {
 		if err := s.Sessions.Consent(r.Context(), b.session.Name, c.Name, c.toAsk(a.Scopes)); err != nil {
 			return nil, err
 		}
-		a.agreed()
+		a.Agreed = b.session.Name
 		return s.proceed(r, b, a)
 	case "deny":
 		return s.refused(a, accessDenied, "The person said no."), nil

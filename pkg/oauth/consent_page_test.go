@@ -219,3 +219,26 @@ func TestScopesAreSaidInWords(t *testing.T) {
 		}
 	}
 }
+
+// RFC 8252, 8.6: what a person allowed an application on his machine counts for the one login, since another can take its name.
+func TestApplicationsOnTheMachineAskEachTime(t *testing.T) {
+	w := newSite(t)
+	p := w.person(t).login("alice")
+	ask := func(client, uri string, pairs ...string) url.Values {
+		return spaAsks(append([]string{"client_id", client, "redirect_uri", uri}, pairs...)...)
+	}
+	for uri, each := range map[string]bool{"http://127.0.0.1:4711/cb": true, "https://localhost/cb": true, "com.example.native:/cb": true, "https://native.example/cb": false} {
+		for range 2 {
+			p.open("/oauth/authorize?"+ask("native", uri, "prompt", "consent").Encode()).says(t, http.StatusOK, "Allow native?")
+			if q := p.answer("", "answer", "allow").sentTo(t, uri); q.Get("code") == "" {
+				t.Errorf("%s: asks for ever: %v", uri, q)
+			}
+		}
+		if q := p.open("/oauth/authorize?"+ask("native", uri, "prompt", "none").Encode()).sentTo(t, uri); (q.Get("error") == "consent_required") != each {
+			t.Errorf("%s: %v", uri, q)
+		}
+	}
+	if q := p.open("/oauth/authorize?"+ask("spa", "http://127.0.0.1:4711/cb").Encode()).sentTo(t, "http://127.0.0.1:4711/cb"); q.Get("code") == "" { // grantMethod: auto
+		t.Errorf("it is asked about: %v", q)
+	}
+}

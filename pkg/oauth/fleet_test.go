@@ -212,6 +212,7 @@ func testClients() []Client {
 		{Name: "argo", Secret: "argo-secret", GrantMethod: "prompt", RedirectURIs: []string{"https://argo.example/cb", "https://argo.example/other"},
 			ScopeRestrictions: []string{"openid", "groups", "offline_access"}},
 		{Name: "helm", Secret: "helm-secret-123456", GrantMethod: "prompt", RedirectURIs: []string{helmURI}, ScopeRestrictions: []string{"openid", "offline_access", "api"}},
+		{Name: "native", GrantMethod: "prompt", RedirectURIs: []string{"http://127.0.0.1/cb", "https://localhost/cb", "com.example.native:/cb", "https://native.example/cb"}},
 		{Name: "narrow", Secret: "narrow-secret-1234", ScopeRestrictions: []string{"openid", "profile"}},
 		{Name: "spa", GrantMethod: "auto", RedirectURIs: []string{"https://spa.example/cb", "http://127.0.0.1/cb", "com.example.app:/cb"}},
 		{Name: "denied", Secret: "denied-secret", GrantMethod: "deny", RedirectURIs: []string{"https://denied.example/cb"}},

@@ -3,7 +3,6 @@ package oauth
 import (
 	"net/http"
 	"net/url"
-	"slices"
 	"time"
 )
 
@@ -66,20 +65,20 @@ func (s *Server) fresh(b *browser, a *authorization, first bool) bool {
 }
 
 // needsConsent tells whether the person has to be asked. A client that anybody can pass for is not given anything behind
-// the person's back, unless its registration says so (RFC 8252, 8.6).
+// the person's back, unless its registration says so: what he allowed the application before, another on his machine that takes its name
+// has not been allowed (RFC 8252, 8.6).
 func (s *Server) needsConsent(c *Client, b *browser, a *authorization) bool {
 	switch {
+	case a.Agreed == b.session.Name:
+		return false
 	case has(a.Prompt, promptConsent):
 		return true
 	case c.GrantMethod == "auto", c.GrantMethod == "" && c.Secret != "":
 		return false
+	case c.Secret == "" && onMachine(a.RedirectURI):
+		return true
 	}
 	return !s.Sessions.Consented(b.session.Name, c.Name, c.toAsk(a.Scopes))
-}
-
-// agreed takes prompt=consent out of a request, once the person has said yes to it.
-func (a *authorization) agreed() {
-	a.Prompt = slices.DeleteFunc(a.Prompt, func(p string) bool { return p == promptConsent })
 }
 
 // refused is the answer of an error to the client (RFC 6749, 4.1.2.1; RFC 9207, 2).

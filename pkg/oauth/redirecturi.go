@@ -100,6 +100,14 @@ func cutLoopback(s string) (rest string, ok bool) {
 	return "", false
 }
 
+// onMachine tells whether a URI that may be registered leads to an application on the person's own machine, whichever it is that listens there or
+// has taken the scheme, and not to a site that its certificate names.
+func onMachine(uri string) bool {
+	rest, site := strings.CutPrefix(uri, "https://")
+	_, loopback := cutLoopback("http://" + rest)
+	return !site || loopback
+}
+
 // origin returns the origin of a URI of the web, as browsers write it (RFC 6454, 6.2); "" for any other.
 func origin(uri string) string {
 	u, err := url.Parse(uri)
