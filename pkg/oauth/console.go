@@ -20,19 +20,39 @@ func (c *Clients) All() []*Client {
 	return out
 }
 
-// Console returns the client_id of the platform's console, and the address that it has registered for people who come back from a provider:
-// one that ends in /redirect/{provider}; "" where it has none. Logins at the provider that begin with it are handed over to the console.
+// Console returns the client_id of the platform's console, a trusted client, and the address that it has registered for people who come back from a provider:
+// one that ends in /redirect/{provider}; "" where none has. Logins at the provider that begin with it are handed over to the console.
 func (s *Server) Console(provider string) (client, redirect string) {
-	c := s.firstParty()
-	if c == nil {
-		return "", ""
+	if c, uri := s.console(func(uri string) bool { return isConsoles(uri, provider) }); c != nil {
+		return c.Name, uri
 	}
-	for _, uri := range c.RedirectURIs {
-		if u, err := url.Parse(uri); err == nil && u.Host != "" && strings.HasSuffix(u.Path, "/redirect/"+provider) {
-			return c.Name, uri
+	return "", ""
+}
+
+// consoleAt returns the client that has registered an address as a console does for logins at a provider; nil for none.
+func (s *Server) consoleAt(provider, address string) *Client {
+	c, _ := s.console(func(uri string) bool { return uri == address && isConsoles(uri, provider) })
+	return c
+}
+
+// console returns the first trusted client, by name, with a redirect URI that is wanted, and the URI; nil for none. The platform may have other
+// trusted clients than its console.
+func (s *Server) console(wanted func(uri string) bool) (*Client, string) {
+	for _, c := range s.Clients.All() {
+		if !c.Trusted {
+			continue
+		}
+		if i := slices.IndexFunc(c.RedirectURIs, wanted); i >= 0 {
+			return c, c.RedirectURIs[i]
 		}
 	}
-	return c.Name, ""
+	return nil, ""
+}
+
+// isConsoles tells whether an address is one that consoles have for people who come back from a provider.
+func isConsoles(uri, provider string) bool {
+	u, err := url.Parse(uri)
+	return err == nil && u.Host != "" && strings.HasSuffix(u.Path, "/redirect/"+provider)
 }
 
 // loginAtAsCAS begins a login for the console by the address that a CAS server would have (CAS Protocol 3.0, 2.1): what it calls service is

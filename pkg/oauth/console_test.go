@@ -5,6 +5,11 @@ import (
 	"net/url"
 	"strings"
 	"testing"
+	"time"
+
+	"k8s.io/client-go/kubernetes/fake"
+
+	"kapis.dev/ks-apiserver/pkg/iam"
 )
 
 // The console's button of a CAS server leads to casServerURL + "/login?service=" + redirectURL, and its server redeems a ticket.
@@ -49,16 +54,51 @@ func TestOnlyRegisteredAddressesOfTheConsoleAreNamed(t *testing.T) {
 			t.Errorf("%q: %q", provider, got)
 		}
 	}
-	if w.oauth.FirstParty = "none"; true {
-		if client, redirect := w.oauth.Console("github"); client+redirect != "" {
-			t.Errorf("without a console: %q %q", client, redirect)
-		}
-	}
 	var names []string
 	for _, c := range w.oauth.Clients.All() {
 		names = append(names, c.Name)
 	}
 	if got := strings.Join(names, " "); !strings.Contains(got, "kubesphere") || len(names) < 3 {
 		t.Errorf("clients %s", got)
+	}
+}
+
+// The console is the trusted client that has the console's address for a provider, however many trusted clients there are.
+func TestTheConsoleIsFoundAmongTrustedClients(t *testing.T) {
+	const other, plain = "https://second.example/oauth/redirect/google", "https://portal.example/cb"
+	w := newSite(t)
+	w.knows("alice")
+	with := func(clients ...Client) {
+		var err error
+		if w.oauth.Clients, err = NewClients(fake.NewClientset().CoreV1().Secrets("x"), clients, iam.Lifetime{MaxAge: time.Hour}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	console := Client{Name: "kubesphere", Secret: "kubesphere", Trusted: true, RedirectURIs: []string{consoleURI}}
+	with(Client{Name: "a-portal", Secret: "x", Trusted: true, RedirectURIs: []string{plain}}, console,
+		Client{Name: "second", Secret: "x", Trusted: true, RedirectURIs: []string{other}},
+		Client{Name: "app", Secret: "x", RedirectURIs: []string{"https://app.example/redirect/github", "https://app.example/redirect/hidden"}})
+	for provider, want := range map[string]string{"github": "kubesphere " + consoleURI, "google": "second " + other, "hidden": " "} {
+		if client, redirect := w.oauth.Console(provider); client+" "+redirect != want {
+			t.Errorf("%s: %q %q", provider, client, redirect)
+		}
+	}
+	p := w.person(t)
+	for _, to := range []string{plain, other, "https://app.example/redirect/github"} { // another client's, another provider's, one of a client that is not trusted
+		p.open("/oauth/login/github?redirect_uri="+url.QueryEscape(to)).says(t, http.StatusBadRequest, "not one that the platform")
+	}
+	code := func() string {
+		return p.open("/oauth/callback/github?code=c&state=" + p.away("/oauth/login/github?redirect_uri="+url.QueryEscape(consoleURI))).handedOver(t).Get("code")
+	}
+	at := w.URL + "/oauth/callback/github?code="
+	r := do(t, request(t, http.MethodGet, at+url.QueryEscape(code()), "", nil))
+	if r.code != http.StatusOK || payload(t, r.str("access_token"))["client_id"] != "kubesphere" {
+		t.Fatalf("%d %s", r.code, r.text)
+	}
+	late := code()
+	console.Trusted = false
+	with(console)
+	if r := do(t, request(t, http.MethodGet, at+url.QueryEscape(late), "", nil)); r.code != http.StatusUnauthorized {
+		t.Errorf("a client that is not trusted any more: %d", r.code)
 	}
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"net/http"
 	"net/url"
-	"slices"
 	"time"
 
 	restful "github.com/emicklei/go-restful/v3"
@@ -35,34 +34,14 @@ type handover struct {
 // voucher is what the code is made of: the name of a session that waits to be fetched.
 type voucher struct {
 	Session  string    `json:"i"`
+	Client   string    `json:"c"`
 	Provider string    `json:"p"`
 	Expires  time.Time `json:"e"`
 }
 
-// firstParty returns the client that the console is: the one that is named, or the only trusted one.
-func (s *Server) firstParty() *Client {
-	if s.FirstParty != "" {
-		if c := s.Clients.Client(s.FirstParty); c != nil && c.Trusted {
-			return c
-		}
-		return nil
-	}
-	var only *Client
-	for _, c := range s.Clients.table.Load().clients {
-		if c.Trusted && only != nil {
-			return nil
-		}
-		if c.Trusted {
-			only = c
-		}
-	}
-	return only
-}
-
 // newHandover begins a login for the console. The browser is sent back to nowhere but what it registered (S40).
 func (s *Server) newHandover(provider, uri, state string) (*handover, error) {
-	c := s.firstParty()
-	if c == nil || !slices.Contains(c.RedirectURIs, uri) || len(state) > maxNonce {
+	if c := s.consoleAt(provider, uri); c == nil || len(state) > maxNonce {
 		return nil, problem(http.StatusBadRequest, page.Say("error.redirect"), nil)
 	}
 	return &handover{Provider: provider, Redirect: uri, State: state}, nil
@@ -71,12 +50,12 @@ func (s *Server) newHandover(provider, uri, state string) (*handover, error) {
 // handOver opens the console's session, which waits to be fetched, and sends the browser back with the code for it. There is
 // no session of the browser: who logs out at the console is logged out.
 func (s *Server) handOver(r *http.Request, h *handover, p *iam.Proof) (any, error) {
-	c := s.firstParty()
-	if c == nil || !slices.Contains(c.RedirectURIs, h.Redirect) {
+	c := s.consoleAt(h.Provider, h.Redirect)
+	if c == nil {
 		return nil, problem(http.StatusBadRequest, page.Say("error.redirect"), nil)
 	}
 	now := s.Now()
-	v := voucher{Session: s.Sessions.NewName(), Provider: h.Provider, Expires: now.Add(handoverLife)}
+	v := voucher{Session: s.Sessions.NewName(), Client: c.Name, Provider: h.Provider, Expires: now.Add(handoverLife)}
 	if err := s.Sessions.Approve(r.Context(), iam.Login{Proof: *p, Origin: s.originOf(r), Name: v.Session, Client: c.Name}); err != nil {
 		return nil, err
 	}
@@ -119,9 +98,9 @@ func (s *Server) fetchHandover(ctx context.Context, provider, sealed string) (*t
 	if err := s.open(purposeHandover, sealed, &v); err != nil {
 		return nil, err
 	}
-	c := s.firstParty()
-	if c == nil || v.Provider != provider || !s.Now().Before(v.Expires) {
-		return nil, errors.New("the code is another provider's, or too old")
+	c := s.Clients.Client(v.Client)
+	if c == nil || !c.Trusted || v.Provider != provider || !s.Now().Before(v.Expires) {
+		return nil, errors.New("the code is another provider's, or too old, or its client is not trusted any more")
 	}
 	sess, u, refresh, err := s.Sessions.Claim(ctx, v.Session, c.Name)
 	if err != nil {

@@ -40,8 +40,6 @@ type Options struct {
 	APIKeys   *iam.APIKeys
 	// ChangePassword sets passwords; nil where pages can't.
 	ChangePassword ChangePassword
-	// FirstParty is the client_id of the platform's console; "" for the only trusted client.
-	FirstParty string
 	// OtherTokens are the tokens, beside access tokens, that a TokenReview is for; nil for none.
 	OtherTokens authenticator.Token
 	// PasswordGrant lets the platform's own clients take people's passwords (RFC 9700, 2.4).

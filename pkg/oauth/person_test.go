@@ -39,9 +39,7 @@ type site struct {
 
 func newSite(t testing.TB) *site {
 	t.Helper()
-	f := newFleet(t, 1, func(s *settings) {
-		s.edit = func(o *Options) { o.FirstParty = "kubesphere" }
-	})
+	f := newFleet(t, 1, nil)
 	w := &site{fleet: f, server: f.servers[0], github: &visited{}, factors: &factors{}, keys: &keys{}}
 	clients := testClients()
 	clients[0].RedirectURIs = []string{consoleURI}
