@@ -216,9 +216,16 @@ func (f *Factors) FinishLogin(ctx context.Context, sealed string, response []byt
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrCredentials, err)
 	}
-	err = f.change(ctx, u.UID, u.Name, func(s *v1alpha1.FactorSpec) error { return f.usePasskey(s, c, b.At) })
-	if err != nil {
+	copied := false
+	err = f.change(ctx, u.UID, u.Name, func(s *v1alpha1.FactorSpec) (err error) {
+		copied, err = f.usePasskey(s, c, b.At)
+		return err
+	})
+	switch {
+	case err != nil:
 		return nil, err
+	case copied:
+		return nil, errCopied
 	}
 	return u, nil
 }
@@ -259,34 +266,40 @@ func (f *Factors) userOf(uid []byte) *User {
 	return u
 }
 
+// errCopied is for a passkey whose counter did not grow once.
+var errCopied = fmt.Errorf("%w: there may be a copy of the passkey", ErrCredentials)
+
 // usePasskey uses an answer up, as the passkey is stored now. A counter that does not grow says that there is a copy of the
-// authenticator (WebAuthn, 6.1.1): nobody gets in with either until the passkey is made anew.
-func (f *Factors) usePasskey(s *v1alpha1.FactorSpec, answered *webauthn.Credential, challenge time.Time) error {
+// authenticator (WebAuthn, 6.1.1): that is stored, and nobody gets in with either until the passkey is made anew. An answer that
+// comes again says nothing of a copy.
+func (f *Factors) usePasskey(s *v1alpha1.FactorSpec, answered *webauthn.Credential, challenge time.Time) (copied bool, err error) {
 	id := passkeyID(answered.ID)
 	i := slices.IndexFunc(s.Passkeys, func(p v1alpha1.Passkey) bool { return p.ID == id })
 	if i < 0 {
-		return errGone
+		return false, errGone
 	}
 	p := &s.Passkeys[i]
 	var kept webauthn.Credential
 	if err := json.Unmarshal([]byte(p.Credential), &kept); err != nil {
-		return fmt.Errorf("%w: the passkey that is stored can't be read", ErrCredentials)
+		return false, fmt.Errorf("%w: the passkey that is stored can't be read", ErrCredentials)
 	}
-	kept.Authenticator.UpdateCounter(answered.Authenticator.SignCount)
-	if answered.Authenticator.CloneWarning || kept.Authenticator.CloneWarning {
-		klog.InfoS("A passkey is refused: its counter did not grow, so there may be a copy of it", "user", s.User, "passkey", p.Name)
-		return fmt.Errorf("%w: there may be a copy of the passkey", ErrCredentials)
+	if kept.Authenticator.CloneWarning {
+		return false, errCopied
 	}
 	if !challenge.After(p.LastChallenge.Time) {
-		return fmt.Errorf("%w: the answer, or a later one, was used already", ErrCredentials)
+		return false, fmt.Errorf("%w: the answer, or a later one, was used already", ErrCredentials)
 	}
-	kept.Flags = answered.Flags
+	if kept.Authenticator.UpdateCounter(answered.Authenticator.SignCount); kept.Authenticator.CloneWarning {
+		klog.InfoS("A passkey is refused from now on: its counter did not grow, so there may be a copy of it", "user", s.User, "passkey", p.Name)
+	} else {
+		kept.Flags, p.UsedAt = answered.Flags, metav1.NewTime(f.Now())
+	}
 	raw, err := json.Marshal(kept)
 	if err != nil {
-		return fmt.Errorf("store a passkey: %w", err)
+		return false, fmt.Errorf("store a passkey: %w", err)
 	}
-	p.Credential, p.UsedAt, p.LastChallenge = string(raw), metav1.NewTime(f.Now()), metav1.NewMicroTime(challenge)
-	return nil
+	p.Credential, p.LastChallenge = string(raw), metav1.NewMicroTime(challenge)
+	return kept.Authenticator.CloneWarning, nil
 }
 
 func passkeyID(id []byte) string { return base64.RawURLEncoding.EncodeToString(id) }

@@ -271,3 +271,50 @@ func TestNamesOfPasskeysAreCut(t *testing.T) {
 		t.Error("what was attested is kept")
 	}
 }
+
+// A counter that does not grow says that there are two authenticators with one key (WebAuthn, 6.1.1): neither gets in again, also not once it
+// has counted beyond the other.
+func TestACopiedPasskeyIsRefusedFromThenOn(t *testing.T) {
+	s, d := newSafe(t), newDevice(t)
+	d.count = 7
+	want(t, d.addTo(t, s), nil)
+	logIn := func(i int, count uint32) error {
+		s.clock.add(time.Second)
+		options, sealed, err := s.all[i].BeginLogin(nil)
+		want(t, err, nil)
+		d.count = count
+		_, err = s.all[i].FinishLogin(t.Context(), sealed, d.get(t, options))
+		return err
+	}
+	want(t, logIn(0, 9), nil)
+	want(t, logIn(0, 8), ErrCredentials) // the copy, or the owner after the copy
+	for _, count := range []uint32{10, 11, 1000} {
+		for i := range s.all {
+			want(t, logIn(i, count+uint32(i)), ErrCredentials)
+		}
+	}
+	if used := s.all[0].Of(s.alice()).Passkeys[0].Used; !used.Before(s.clock.now().Add(-time.Second)) {
+		t.Errorf("it was used at %v", used)
+	}
+	want(t, s.all[0].RemovePasskey(t.Context(), s.alice(), b64(d.id)), nil)
+	d.count = 0
+	want(t, d.addTo(t, s), nil)
+	want(t, logIn(0, 1001), nil)
+}
+
+// An answer that is sent twice, as by a slow form, does not take the passkey away.
+func TestAnAnswerSentTwiceIsNoCopy(t *testing.T) {
+	s, d := newSafe(t), newDevice(t)
+	d.count = 7
+	want(t, d.addTo(t, s), nil)
+	for d.count = 8; d.count < 10; d.count++ {
+		s.clock.add(time.Second)
+		options, sealed, err := s.all[0].BeginLogin(nil)
+		want(t, err, nil)
+		answer := d.get(t, options)
+		_, err = s.all[0].FinishLogin(t.Context(), sealed, answer)
+		want(t, err, nil)
+		_, err = s.all[0].FinishLogin(t.Context(), sealed, answer)
+		want(t, err, ErrCredentials)
+	}
+}
