@@ -251,7 +251,7 @@ func (a *Accounts) create(ctx context.Context, names []string, w wanted) (*User,
 			return nil, err
 		}
 		if u != nil {
-			a.Users.await(ctx, u.Name, feedWait)
+			a.Users.await(ctx, u.Name, feedWait, func(now *User) bool { return now != nil })
 			if now := a.Users.ByName(u.Name); now != nil && now.UID == u.UID {
 				return now, nil
 			}

@@ -61,7 +61,14 @@ func (e *Entrance) ChangePassword(ctx context.Context, c PasswordChange) error {
 	if by == nil {
 		by = c.User.Info()
 	}
-	return e.Write(ctx, by, c.User, hash)
+	if err := e.Write(ctx, by, c.User, hash); err != nil {
+		return err
+	}
+	// Who has a new password logs in with it next.
+	e.Passwords.users.await(ctx, c.User.Name, feedWait, func(now *User) bool {
+		return now == nil || now.UID != c.User.UID || now.credential != c.User.credential
+	})
+	return nil
 }
 
 // CheckPassword says what is wrong with a password that somebody chose for a user, by the rule of the CRD and one of ours: it is not his

@@ -76,7 +76,7 @@ func (u *Users) unlink(old *User) {
 	}
 }
 
-// seen tells those who wait for a user that he is there. The lock is held.
+// seen tells those who wait for a user that something was told of him. The lock is held.
 func (u *Users) seen(name string) {
 	if ch, ok := u.awaited[name]; ok {
 		close(ch)
@@ -84,28 +84,31 @@ func (u *Users) seen(name string) {
 	}
 }
 
-// await returns once the feed has told of a user, and soon, whether it has or not.
-func (u *Users) await(ctx context.Context, name string, most time.Duration) {
-	u.mu.Lock()
-	if u.byName[name] != nil {
-		u.mu.Unlock()
-		return
-	}
-	ch := u.awaited[name]
-	if ch == nil {
-		ch = make(chan struct{})
-		u.awaited[name] = ch
-	}
-	u.mu.Unlock()
+// await returns once the feed has told of a user what is waited for, and soon, whether it has or not. The user is nil where none is known.
+func (u *Users) await(ctx context.Context, name string, most time.Duration, told func(*User) bool) {
 	ctx, cancel := context.WithTimeout(ctx, most)
 	defer cancel()
-	select {
-	case <-ch:
-	case <-ctx.Done():
+	for {
 		u.mu.Lock()
-		if u.awaited[name] == ch {
-			delete(u.awaited, name) // whoever else waits for it goes on when his time is up
+		if told(u.byName[name]) {
+			u.mu.Unlock()
+			return
+		}
+		ch := u.awaited[name]
+		if ch == nil {
+			ch = make(chan struct{})
+			u.awaited[name] = ch
 		}
 		u.mu.Unlock()
+		select {
+		case <-ch:
+		case <-ctx.Done():
+			u.mu.Lock()
+			if u.awaited[name] == ch {
+				delete(u.awaited, name) // whoever else waits for him goes on when his time is up
+			}
+			u.mu.Unlock()
+			return
+		}
 	}
 }

@@ -66,6 +66,7 @@ func (u *Users) Delete(_, name string) {
 		u.dropEmail(old)
 		u.unlink(old)
 		delete(u.byName, name)
+		u.seen(name)
 	}
 	u.mu.Unlock()
 	if old != nil {
