@@ -53,7 +53,6 @@ func TestWhoManagesAWorkspaceStaysInIt(t *testing.T) {
 	// The object beside its template, which is what is protected.
 	object := "/apis/tenant.kubesphere.io/v1beta1/workspaces/" + ws
 	u.must(t, http.StatusOK, http.MethodGet, object, nil)
-	u.must(t, http.StatusForbidden, http.MethodPatch, object, `{"metadata":{"annotations":{"kubesphere.io/deletion-propagation":"Background"}}}`, asMerge)
 	u.must(t, http.StatusForbidden, http.MethodDelete, object, nil)
 
 	// A quota of everybody's namespaces.

@@ -74,7 +74,8 @@ var (
 		"get": {"get"}, "list": {"list"}, "watch": {"watch"}, "create": {"create"}, "update": {"update"}, "patch": {"patch"},
 		"delete": {"delete"}, "deletecollection": {"deletecollection"},
 	}
-	ofReads = map[string][]string{"get": {"get"}, "list": {"list"}, "watch": {"watch"}}
+	// ofEdits is itself without the object's beginning and end.
+	ofEdits = map[string][]string{"get": {"get"}, "list": {"list"}, "watch": {"watch"}, "update": {"update"}, "patch": {"patch"}}
 	// ofNamed is itself without what a name can't restrict.
 	ofNamed = map[string][]string{
 		"get": {"get"}, "list": {"list"}, "watch": {"watch"}, "update": {"update"}, "patch": {"patch"}, "delete": {"delete"},
@@ -112,8 +113,8 @@ var meanings = []meaning{
 
 	// What a role of a workspace names as it is: a native binding in its namespaces does not reach it.
 	{of: core("namespaces"), is: core("namespaces"), verbs: creation, in: workspace},
-	// A Workspace is written by its template, which is what is protected: without the Workspace, its quota goes too, and comes again without limits.
-	{of: tenant("workspaces"), is: tenant("workspaces"), verbs: ofReads, in: workspace, theWorkspace: true},
+	// A Workspace goes with its template, which is what is protected: without the Workspace, its quota goes too, and comes again without limits.
+	{of: tenant("workspaces"), is: tenant("workspaces"), verbs: ofEdits, in: workspace, theWorkspace: true},
 	{of: tenant("workspacetemplates"), is: tenant("workspacetemplates"), verbs: ofNamed, in: workspace, theWorkspace: true},
 	{of: iam("workspaceroles"), is: iam("workspaceroles"), verbs: itself, in: workspace},
 	{of: iam("workspacerolebindings"), is: iam("workspacerolebindings"), verbs: itself, in: workspace},

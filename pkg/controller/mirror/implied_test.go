@@ -57,8 +57,8 @@ func TestWhatRulesImply(t *testing.T) {
 		"ANamespaceIsWrittenInItself":      {rules: rule(ruleOf("create,update,delete", tenant, "namespaces")), in: namespaces, want: "get,update,patch,delete /namespaces"},
 		"NativeNamespacesCanBeMadeOnly":    {rules: rule(ruleOf("*", "", "namespaces")), in: workspace, want: "create /namespaces"},
 		"OfANameNothingCanBeMade":          {rules: rule(ruleOf("create", "", "namespaces", "x")), in: workspace},
-		"TheWorkspaceByItsNameOnly":        {rules: rule(ruleOf("get,create,deletecollection,patch", tenant, "workspaces")), in: workspace, want: "get tenant.kubesphere.io/workspaces [w]; get,update,patch tenant.kubesphere.io/workspacetemplates [w]"},
-		"ItIsWrittenByItsTemplateOnly":     {rules: rule(ruleOf("update,patch,delete", tenant, "workspaces")), in: workspace, want: "get,update,patch,delete tenant.kubesphere.io/workspacetemplates [w]"},
+		"TheWorkspaceByItsNameOnly":        {rules: rule(ruleOf("get,create,deletecollection,patch", tenant, "workspaces")), in: workspace, want: "get,patch tenant.kubesphere.io/workspaces [w]; get,update,patch tenant.kubesphere.io/workspacetemplates [w]"},
+		"ItGoesWithItsTemplateOnly":        {rules: rule(ruleOf("delete", tenant, "workspaces")), in: workspace, want: "get,update,patch,delete tenant.kubesphere.io/workspacetemplates [w]"},
 		"APatchLooksFirst":                 {rules: rule(ruleOf("patch", tenant, "workspacetemplates")), in: platform, want: "get tenant.kubesphere.io/workspacetemplates"},
 		"AnotherWorkspacesNameIsNothing":   {rules: rule(ruleOf("*", tenant, "workspaces,workspacetemplates", "other")), in: workspace},
 		"ItsOwnNameAmongOthers":            {rules: rule(ruleOf("delete", tenant, "workspacetemplates", "other", "w")), in: workspace, want: "get,update,patch,delete tenant.kubesphere.io/workspacetemplates [w]"},
@@ -75,7 +75,7 @@ func TestWhatRulesImply(t *testing.T) {
 			"get,list,watch,create,update,patch,delete,deletecollection application.kubesphere.io/applications,applicationversions,applicationreleases,repos; " +
 			"get,list,watch,create,update,patch,delete,deletecollection iam.kubesphere.io/workspacerolebindings,workspaceroles,groups,groupbindings; " +
 			"get,list,watch,create,update,patch,delete,deletecollection quota.kubesphere.io/resourcequotas; " +
-			"get,list,watch tenant.kubesphere.io/workspaces [w]; get,list,watch,update,patch,delete tenant.kubesphere.io/workspacetemplates [w]"},
+			"get,list,watch,update,patch tenant.kubesphere.io/workspaces [w]; get,list,watch,update,patch,delete tenant.kubesphere.io/workspacetemplates [w]"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := say(implied(c.rules, c.in, "w", c.conditional)); got != c.want {
