@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 
 	iamv1beta1 "kapis.dev/ks-apiserver/pkg/api/iam/v1beta1"
 	tenantv1beta1 "kapis.dev/ks-apiserver/pkg/api/tenant/v1beta1"
@@ -49,6 +50,9 @@ func (q *question) binding(scope request.Scope) error {
 // workspace judges who becomes the manager of a workspace that is there, which gives him its role <workspace>-admin. With a new workspace nothing is
 // given away: whoever may make one says who runs it. A workspace that has that role is not new, whatever object of it is; that of the system never is.
 func (q *question) workspace() error {
+	if err := q.owners(); err != nil {
+		return err
+	}
 	manager := q.now.manager()
 	if manager == "" || manager == q.old.manager() {
 		return nil
@@ -68,6 +72,17 @@ func (q *question) workspace() error {
 		return nil
 	}
 	return q.gives(at, admin, false)
+}
+
+// owners judges who owns a workspace that is there, or its template: kube-apiserver's garbage collector deletes what has lost its owners, whoever may not.
+func (q *question) owners() error {
+	if !q.updates() || equality.Semantic.DeepEqual(q.now.Metadata.Owners, q.old.Metadata.Owners) {
+		return nil
+	}
+	if ok, err := (held{q}).May(q.ctx, "delete", q.GVR); err != nil || ok {
+		return err
+	}
+	return q.refuse("metadata.ownerReferences say when it goes: they are set by those who may delete any of the " + q.GVR.Resource)
 }
 
 // serviceAccount judges the role of its namespace that an annotation asks for.

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apiserver/pkg/authentication/user"
 	kjson "sigs.k8s.io/json"
 
@@ -19,9 +20,10 @@ import (
 // object is what is read of an object of any kind that is guarded, of all their versions.
 type object struct {
 	Metadata struct {
-		Name        string            `json:"name"`
-		Labels      map[string]string `json:"labels"`
-		Annotations map[string]string `json:"annotations"`
+		Name        string                  `json:"name"`
+		Labels      map[string]string       `json:"labels"`
+		Annotations map[string]string       `json:"annotations"`
+		Owners      []metav1.OwnerReference `json:"ownerReferences"`
 	} `json:"metadata"`
 	// Of roles.
 	Rules     []rbacv1.PolicyRule                  `json:"rules"`
