@@ -92,17 +92,17 @@ func TestS6AManagerOfUsersIsNobodyElse(t *testing.T) {
 	a, name := admin(t), unique("usermanager")
 	newUser(t, name)
 	a.create(t, iamAPI+"/globalroles", obj{"apiVersion": "iam.kubesphere.io/v1beta1", "kind": "GlobalRole", "metadata": obj{"name": name},
-		"rules": []rule{{[]string{"*"}, []string{"users", "users/password", "users/loginrecords"}, []string{"*"}}}})
+		"rules": []rule{{[]string{"*"}, []string{"users", "users/password", "users/loginrecords", "loginrecords"}, []string{"*"}}}})
 	a.create(t, iamAPI+"/globalrolebindings", obj{"apiVersion": "iam.kubesphere.io/v1beta1", "kind": "GlobalRoleBinding", "metadata": obj{"name": name},
 		"roleRef":  obj{"apiGroup": "iam.kubesphere.io", "kind": "GlobalRole", "name": name},
 		"subjects": []any{obj{"kind": "User", "name": name, "apiGroup": nativeRBAC}}})
 	eventually(t, "the rights are mirrored", func(ctx context.Context) error {
-		if ok, err := natively(name, "delete", "iam.kubesphere.io", "users", "", "x")(ctx, t); err != nil || !ok {
+		if ok, err := natively(name, "delete", "iam.kubesphere.io", "loginrecords", "", "x")(ctx, t); err != nil || !ok {
 			return fmt.Errorf("%t %w", ok, err)
 		}
 		return nil
 	})
-	for _, c := range [][3]string{{"impersonate", "", "users"}, {"impersonate:user-info", "authentication.k8s.io", "users"}, {"create", "iam.kubesphere.io", "globalrolebindings"}} {
+	for _, c := range [][3]string{{"delete", "iam.kubesphere.io", "users"}, {"impersonate", "", "users"}, {"impersonate:user-info", "authentication.k8s.io", "users"}, {"create", "iam.kubesphere.io", "globalrolebindings"}} {
 		if ok, err := natively(name, c[0], c[1], c[2], "", "")(t.Context(), t); err != nil || ok {
 			t.Errorf("%v: %t %v", c, ok, err)
 		}
