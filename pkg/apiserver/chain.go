@@ -23,6 +23,7 @@ import (
 func (p *parts) chain(answer http.Handler) http.Handler {
 	return filter.Chain(answer,
 		filter.Observe(p.requests),
+		filter.Body(p.drain.started, filter.BodyPatience),
 		filter.Recover,
 		filter.Info,
 		filter.Limit(filter.MaxBody),

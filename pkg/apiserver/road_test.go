@@ -34,7 +34,7 @@ func road(tb testing.TB) (http.Handler, string) {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	p := &parts{cfg: config.Default(), metrics: prometheus.NewRegistry(), proxies: &requestheader.Authenticator{}}
+	p := &parts{cfg: config.Default(), metrics: prometheus.NewRegistry(), proxies: &requestheader.Authenticator{}, drain: newDrain()}
 	if p.requests, err = filter.NewMetrics(p.metrics); err != nil {
 		tb.Fatal(err)
 	}

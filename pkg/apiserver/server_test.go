@@ -19,10 +19,15 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apiserver/pkg/authentication/user"
 
+	"kapis.dev/ks-apiserver/pkg/authn/anonymous"
+	"kapis.dev/ks-apiserver/pkg/authn/requestheader"
 	"kapis.dev/ks-apiserver/pkg/authz"
+	"kapis.dev/ks-apiserver/pkg/config"
+	"kapis.dev/ks-apiserver/pkg/filter"
 	"kapis.dev/ks-apiserver/pkg/request"
 )
 
@@ -83,6 +88,46 @@ func TestOpenRequestsFinishAndReadinessTurnsBeforeThePortCloses(t *testing.T) {
 	}
 	if _, _, err := get("/readyz"); err == nil {
 		t.Error("the port is still open")
+	}
+}
+
+// A client that announces a body and sends none neither holds the server that stops, nor makes its end an unclean one.
+func TestABodyThatNeverComesDoesNotHoldTheDrain(t *testing.T) {
+	var lc net.ListenConfig
+	ln, err := lc.Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := newDrain()
+	p := &parts{
+		cfg: config.Default(), metrics: prometheus.NewRegistry(), proxies: &requestheader.Authenticator{}, drain: d, who: anonymous.Authenticator{},
+		may: authz.Func(func(context.Context, user.Info, *request.Info) (authz.Decision, error) {
+			return authz.Decision{Allowed: true}, nil
+		}),
+	}
+	if p.requests, err = filter.NewMetrics(p.metrics); err != nil {
+		t.Fatal(err)
+	}
+	entered := make(chan struct{})
+	chain := p.chain(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		close(entered)
+		_, _ = io.ReadAll(r.Body)
+	}))
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- serve(ctx, chain, []net.Listener{ln}, d) }()
+	conn, err := net.Dial("tcp", ln.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	if _, err := io.WriteString(conn, "POST /oauth/token HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\n"); err != nil {
+		t.Fatal(err)
+	}
+	<-entered
+	stop()
+	if err := <-ended; err != nil {
+		t.Errorf("it ended with %v", err)
 	}
 }
 

@@ -15,11 +15,18 @@ const MaxBody = 3 << 20
 
 // Limit refuses bodies of more than maxBody bytes with 413: at once where the length is declared,
 // otherwise when a read passes the limit. What is streamed through kube-apiserver to a workload
-// (the proxy sub-resource) is not an object of the API, and has no limit here.
+// (the proxy sub-resource) is not an object of the API, and has no limit here, nor a time in which it has to come.
 func Limit(maxBody int64) Filter {
 	return func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			if r.Body == nil || r.Body == http.NoBody || streamed(request.InfoFrom(r.Context())) {
+			if r.Body == nil || r.Body == http.NoBody {
+				next.ServeHTTP(w, r)
+				return
+			}
+			if streamed(request.InfoFrom(r.Context())) {
+				if b, ok := r.Body.(*awaited); ok {
+					b.loosen()
+				}
 				next.ServeHTTP(w, r)
 				return
 			}

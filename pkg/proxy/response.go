@@ -120,8 +120,11 @@ func statusOf(err error) *apierrors.StatusError {
 		refused  *refusedAnswer
 		op       *net.OpError
 		netErr   net.Error
+		own      *apierrors.StatusError
 	)
 	switch {
+	case errors.As(err, &own): // of the client's body, whose reader says so
+		return own
 	case errors.As(err, &tooLarge):
 		return apierrors.NewRequestEntityTooLargeError(fmt.Sprintf("the body may have %d bytes at most", tooLarge.Limit))
 	case errors.As(err, &refused):

@@ -14,6 +14,7 @@ import (
 	"strings"
 	"testing"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 )
@@ -191,6 +192,7 @@ func TestStatusOf(t *testing.T) {
 		code int32
 	}{
 		"TooLarge":    {fmt.Errorf("send: %w", &http.MaxBytesError{Limit: 3}), 413},
+		"SlowBody":    {fmt.Errorf("send: %w", &apierrors.StatusError{ErrStatus: metav1.Status{Code: 408}}), 408},
 		"Refused":     {&refusedAnswer{"x"}, 502},
 		"Dial":        {&url.Error{Err: &net.OpError{Op: "dial", Err: errors.New("refused")}}, 503},
 		"Read":        {&net.OpError{Op: "read", Err: errors.New("reset")}, 502},

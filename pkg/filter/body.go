@@ -1,0 +1,158 @@
+package filter
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"os"
+	"sync"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// BodyPatience is how long a client may send nothing of a body that is waited for.
+const BodyPatience = 30 * time.Second
+
+// bodyFarewell is how long all bodies together may still take when the server stops.
+const bodyFarewell = 3 * time.Second
+
+var errSlowBody error = &apierrors.StatusError{ErrStatus: metav1.Status{
+	Status: metav1.StatusFailure, Code: http.StatusRequestTimeout, Reason: metav1.StatusReasonTimeout,
+	Message: "the body of the request did not come: send it without pauses",
+}}
+
+// Body gives up bodies of which nothing comes for patience, so that nobody, logged in or not, holds a request open by
+// announcing what he never sends: reading ends with a Status of code 408, and so does net/http's own reading of what a handler
+// left, after which the connection is closed. Every byte that comes renews the patience. Once drain is done there is little time.
+//
+// It stands before all that answers, behind Observe.
+func Body(drain context.Context, patience time.Duration) Filter {
+	return func(next http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.Body == nil || r.Body == http.NoBody {
+				next.ServeHTTP(w, r)
+				return
+			}
+			w, r, _ = recorded(w, r) // a copy: net/http goes by the kind of body that its own request has
+			b := &awaited{ReadCloser: r.Body, control: http.NewResponseController(w), drain: drain, patience: patience, rests: r.ProtoMajor == 1}
+			r.Body = b
+			b.begin()
+			defer b.leave()
+			defer context.AfterFunc(drain, b.hurry)()
+			next.ServeHTTP(w, r)
+		})
+	}
+}
+
+// awaited is a body that has to come.
+//
+// With HTTP/1 the deadline is the connection's. It rests between reads, for net/http reads by itself what is left before it
+// answers. Behind the end of the body net/http waits on the connection for the client to go, which must have no deadline: it
+// lifts it itself when it begins, and from then on nothing here may touch it. With HTTP/2 a deadline that passes breaks
+// the body for good, so there is one only while somebody reads.
+type awaited struct {
+	io.ReadCloser
+	control  *http.ResponseController
+	drain    context.Context //nolint:containedctx // of the server, not of the request
+	patience time.Duration
+	rests    bool
+
+	mu    sync.Mutex
+	until time.Time // no deadline is later than this, once the server stops
+	set   bool      // there is a deadline
+	loose bool      // reading may take any time
+	ended bool      // the end of the body was read
+	over  bool      // the handler has returned: the connection may serve the next request
+}
+
+// Read implements io.Reader.
+func (b *awaited) Read(p []byte) (int, error) {
+	b.await()
+	n, err := b.ReadCloser.Read(p)
+	b.came(err)
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		err = errSlowBody
+	}
+	return n, err
+}
+
+// begin is for bodies that nobody reads.
+func (b *awaited) begin() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.rests {
+		b.renew()
+	}
+}
+
+func (b *awaited) await() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	switch {
+	case b.ended || b.over:
+	case b.loose:
+		b.lift()
+	default:
+		b.renew()
+	}
+}
+
+func (b *awaited) came(err error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.ended = b.ended || err == io.EOF //nolint:errorlint // io.Reader's own
+	if !b.rests && !b.over {
+		b.lift()
+	}
+}
+
+// loosen lets the body take any time while a handler reads it.
+func (b *awaited) loosen() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.loose = true
+}
+
+// hurry leaves little time for the rest.
+func (b *awaited) hurry() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.set && !b.ended && !b.over {
+		b.renew()
+	}
+}
+
+// leave is for what the handler has left of the body, which net/http reads.
+func (b *awaited) leave() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.rests && !b.ended {
+		b.renew()
+	}
+	b.over = true
+}
+
+// renew moves the deadline. A connection that can't have one is trusted.
+func (b *awaited) renew() {
+	now := time.Now()
+	at := now.Add(b.patience)
+	if b.drain.Err() != nil {
+		if b.until.IsZero() {
+			b.until = now.Add(bodyFarewell)
+		}
+		if b.until.Before(at) {
+			at = b.until
+		}
+	}
+	b.set = b.control.SetReadDeadline(at) == nil
+}
+
+func (b *awaited) lift() {
+	if b.set {
+		_ = b.control.SetReadDeadline(time.Time{})
+		b.set = false
+	}
+}

@@ -1,0 +1,234 @@
+package filter
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"kapis.dev/ks-apiserver/pkg/web"
+)
+
+// patience is how long a client may send nothing in these tests. Where something has to come in that time, it comes many times as often.
+const patience = time.Second
+
+// reading answers with how much of the body came, or why it did not; at /refused it reads nothing, and at /stream it tells
+// every while that it goes on, for longer than the patience, and then whether the request was still wanted.
+var reading = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	switch r.URL.Path {
+	case "/refused", "/api/v1/namespaces/a/services/s/proxy/refused":
+		http.Error(w, "no", http.StatusUnauthorized)
+	case "/read-then-stream", "/stream":
+		if r.URL.Path != "/stream" {
+			_, _ = io.Copy(io.Discard, r.Body)
+		}
+		for range 15 {
+			_, _ = io.WriteString(w, ".")
+			_ = http.NewResponseController(w).Flush()
+			select {
+			case <-time.After(patience / 10):
+			case <-r.Context().Done():
+				return
+			}
+		}
+		_, _ = io.WriteString(w, "whole")
+	default:
+		raw, err := io.ReadAll(r.Body)
+		if err != nil {
+			web.WriteError(w, r, fmt.Errorf("read: %w", err))
+			return
+		}
+		_, _ = io.WriteString(w, strconv.Itoa(len(raw)))
+	}
+})
+
+func bodyServer(t *testing.T, drain context.Context, patience time.Duration) *httptest.Server {
+	t.Helper()
+	srv := httptest.NewUnstartedServer(Chain(reading, Body(drain, patience), Info, Limit(MaxBody)))
+	srv.EnableHTTP2 = true
+	srv.StartTLS()
+	t.Cleanup(srv.Close)
+	plain := httptest.NewServer(srv.Config.Handler)
+	t.Cleanup(plain.Close)
+	srv.URL = plain.URL // the one without TLS, for bytes
+	return srv
+}
+
+// ends tells whether the server closes the connection: it waits for nothing more.
+func (c *rawConn) ends() {
+	c.t.Helper()
+	if _, err := io.Copy(io.Discard, c.r); err != nil && !errors.Is(err, io.EOF) && !strings.Contains(err.Error(), "reset") {
+		c.t.Errorf("the connection stays open: %v", err)
+	}
+}
+
+func TestABodyThatNeverComesIsGivenUp(t *testing.T) {
+	srv := bodyServer(t, t.Context(), patience/10)
+	for name, c := range map[string]struct {
+		head, some string
+		code       int
+	}{
+		"OfDeclaredLength":      {"POST /oauth/token HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\n", "", http.StatusRequestTimeout},
+		"CutOff":                {"POST /oauth/token HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\n", "abc", http.StatusRequestTimeout},
+		"Chunked":               {"POST /oauth/token HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n", "3\r\nabc\r\n", http.StatusRequestTimeout},
+		"RefusedUnread":         {"POST /refused HTTP/1.1\r\nHost: x\r\nContent-Length: 262000\r\n\r\n", "abc", http.StatusUnauthorized},
+		"RefusedUnreadChunked":  {"POST /refused HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n", "3\r\nabc\r\n", http.StatusUnauthorized},
+		"RefusedUnreadStreamed": {"POST /api/v1/namespaces/a/services/s/proxy/refused HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\n", "", http.StatusUnauthorized},
+		"OfNoUnderstoodPath":    {"POST /api/../x HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\n", "", http.StatusBadRequest},
+	} {
+		t.Run(name, func(t *testing.T) {
+			conn := rawDial(t, strings.TrimPrefix(srv.URL, "http://"))
+			conn.send(c.head + c.some)
+			if got := conn.status(); got != c.code {
+				t.Errorf("answered with %d, want %d", got, c.code)
+			}
+			conn.ends() // what comes now must not be taken for a request
+		})
+	}
+	t.Run("HTTP2", func(t *testing.T) {
+		body, end := io.Pipe()
+		defer end.Close()
+		res := post(t, srv, "/oauth/token", body)
+		defer res.Body.Close()
+		if res.ProtoMajor != 2 || res.StatusCode != http.StatusRequestTimeout {
+			t.Errorf("answered with %d over %s", res.StatusCode, res.Proto)
+		}
+	})
+}
+
+// post sends a body over TLS, so HTTP/2.
+func post(t *testing.T, srv *httptest.Server, path string, body io.Reader) *http.Response {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "https://"+srv.Listener.Addr().String()+path, body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	res, err := srv.Client().Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return res
+}
+
+// trickle sends n bytes, for twice the patience.
+func trickle(send func(string), n int) {
+	for range n {
+		time.Sleep(2 * patience / time.Duration(n))
+		send("x")
+	}
+}
+
+func TestABodyThatComesSlowlyIsTaken(t *testing.T) {
+	srv := bodyServer(t, t.Context(), patience)
+	t.Run("HTTP1", func(t *testing.T) {
+		t.Parallel()
+		conn := rawDial(t, strings.TrimPrefix(srv.URL, "http://"))
+		conn.send("POST /x HTTP/1.1\r\nHost: x\r\nContent-Length: 20\r\n\r\n")
+		trickle(conn.send, 20)
+		if got := conn.status(); got != http.StatusOK {
+			t.Fatalf("answered with %d", got)
+		}
+		// The connection is used again, after longer than the patience, and its next body has a patience of its own.
+		time.Sleep(patience + patience/2)
+		conn.send("POST /x HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\n\r\nx")
+		if got := conn.status(); got != http.StatusOK {
+			t.Errorf("the next request on the connection: %d", got)
+		}
+	})
+	t.Run("HTTP2", func(t *testing.T) {
+		t.Parallel()
+		body, in := io.Pipe()
+		go func() {
+			trickle(func(s string) { _, _ = io.WriteString(in, s) }, 20)
+			_ = in.Close()
+		}()
+		res := post(t, srv, "/x", body)
+		defer res.Body.Close()
+		if text, err := io.ReadAll(res.Body); err != nil || string(text) != "20" {
+			t.Errorf("%s: %v", text, err)
+		}
+	})
+}
+
+func TestAStreamLastsLongerThanTheBodyOfItsRequestMayTake(t *testing.T) {
+	srv := bodyServer(t, t.Context(), patience)
+	for name, c := range map[string]string{
+		"BodyRead":        "POST /read-then-stream HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\n\r\nabc",
+		"BodyReadChunked": "POST /read-then-stream HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n",
+		"BodyUnread":      "GET /stream HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\n\r\nabc",
+		"NoBody":          "GET /stream HTTP/1.1\r\nHost: x\r\n\r\n",
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			conn := rawDial(t, strings.TrimPrefix(srv.URL, "http://"))
+			for range 2 { // the second time on a connection that had a deadline
+				conn.send(c)
+				res, err := http.ReadResponse(conn.r, nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				text, err := io.ReadAll(res.Body)
+				_ = res.Body.Close()
+				if err != nil || !strings.HasSuffix(string(text), "whole") {
+					t.Fatalf("it was cut: %q %v", text, err)
+				}
+			}
+		})
+	}
+	t.Run("HTTP2", func(t *testing.T) {
+		t.Parallel()
+		res := post(t, srv, "/read-then-stream", strings.NewReader("abc"))
+		defer res.Body.Close()
+		if text, err := io.ReadAll(res.Body); err != nil || !strings.HasSuffix(string(text), "whole") {
+			t.Errorf("it was cut: %q %v", text, err)
+		}
+	})
+}
+
+func TestWhatIsStreamedToAWorkloadMayPause(t *testing.T) {
+	h := Chain(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		raw, err := io.ReadAll(r.Body)
+		if err != nil {
+			w.WriteHeader(http.StatusTeapot)
+		}
+		_, _ = w.Write(raw)
+	}), Body(t.Context(), patience/10), Info, Limit(MaxBody))
+	srv := httptest.NewServer(h)
+	defer srv.Close()
+	conn := rawDial(t, strings.TrimPrefix(srv.URL, "http://"))
+	conn.send("POST /api/v1/namespaces/a/services/s/proxy/up HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\na")
+	time.Sleep(patience / 2)
+	conn.send("b")
+	if got := conn.status(); got != http.StatusOK {
+		t.Errorf("answered with %d", got)
+	}
+}
+
+// Once the server stops, bodies have little time, whatever the patience is.
+func TestABodyThatNeverComesHoldsNoServerThatStops(t *testing.T) {
+	drain, begin := context.WithCancel(t.Context())
+	srv := bodyServer(t, drain, time.Hour)
+	conn := rawDial(t, strings.TrimPrefix(srv.URL, "http://"))
+	conn.send("POST /x HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\nExpect: 100-continue\r\n\r\n")
+	if line, err := conn.r.ReadString('\n'); err != nil || !strings.Contains(line, "100") { // it is being read
+		t.Fatalf("%q %v", line, err)
+	}
+	if _, err := conn.r.ReadString('\n'); err != nil {
+		t.Fatal(err)
+	}
+	begin()
+	if got := conn.status(); got != http.StatusRequestTimeout {
+		t.Errorf("answered with %d", got)
+	}
+	after := rawDial(t, strings.TrimPrefix(srv.URL, "http://"))
+	after.send("POST /refused HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\n")
+	if got := after.status(); got != http.StatusUnauthorized {
+		t.Errorf("answered with %d", got)
+	}
+}
