@@ -2,6 +2,7 @@ package resource
 
 import (
 	"context"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"net/http"
@@ -37,13 +38,50 @@ type Live struct {
 
 	lifetime                time.Duration
 	last                    shownPage
+	first                   message // the page that it begins with, counted in flight until it is sent
+	flight                  flight
+	sums                    bool // items are told apart by sums: they are not the texts of the cache
 	wake, page, check, beat time.Duration
 }
 
-// shownPage is what the client has been shown.
+// shownPage is what the client has been shown. It keeps the objects of the cache alone, and no text made of them.
 type shownPage struct {
 	*Page
-	raw, items, keys []string
+	keys []string
+	sums []digest // of the items, nil where they are the texts of the cache
+}
+
+// message is what is sent at once, in parts. Those that are made for it are counted before they are many.
+type message struct {
+	parts  []string
+	flight *flight
+	err    error
+}
+
+// add appends parts, or notes that they are too many bytes.
+func (m *message) add(parts ...string) {
+	n := 0
+	for _, p := range parts {
+		n += len(p)
+	}
+	if m.err == nil {
+		m.err = m.flight.add(int64(n))
+	}
+	if m.err == nil {
+		m.parts = append(m.parts, parts...)
+	}
+}
+
+// list appends a list of n values.
+func (m *message) list(name string, n int, value func(i int) string) {
+	m.add(`,"`, name, `":[`)
+	for i := 0; i < n && m.err == nil; i++ {
+		if i > 0 {
+			m.add(",")
+		}
+		m.add(value(i))
+	}
+	m.add("]")
 }
 
 // IsLive tells whether a query asks for a live page.
@@ -82,6 +120,7 @@ func (s *Service) Live(ctx context.Context, k *store.Kind, scope Scope, q *query
 		service: s, kind: k, scope: scope, query: &whole, projection: shows, lifetime: lifetime,
 		wake: wakeEvery, page: pageEvery, check: beatEvery, beat: beatEvery,
 	}
+	x.sums = shows != nil || plan.own.remark != nil
 	if len(plan.depends) > 0 || plan.own.remark != nil {
 		x.check = dependEvery // nothing wakes it when those kinds change
 	}
@@ -89,7 +128,12 @@ func (s *Service) Live(ctx context.Context, k *store.Kind, scope Scope, q *query
 		return nil, err
 	}
 	x.from.Snapshot() // what follows is as new
-	if x.last, err = x.now(ctx); err != nil {
+	x.flight.of = &s.flights
+	if x.last, err = x.now(ctx); err == nil { // while it can be refused with a code
+		x.first = x.whole(&x.last)
+		err = x.first.err
+	}
+	if err != nil {
 		x.Close()
 		return nil, err
 	}
@@ -100,14 +144,16 @@ func (s *Service) Live(ctx context.Context, k *store.Kind, scope Scope, q *query
 func (x *Live) Head(h http.Header) { markPartial(h, x.scope) }
 
 // Close implements stream.Source.
-func (x *Live) Close() { x.from.Close() }
+func (x *Live) Close() {
+	x.flight.done()
+	x.from.Close()
+}
 
 // Stream implements stream.Source.
 func (x *Live) Stream(ctx context.Context, out *stream.Writer) {
 	ctx, cancel := context.WithTimeout(ctx, x.lifetime)
 	defer cancel()
-	out.Event("PAGE", "", string(x.last.whole()))
-	if !out.Flush() {
+	if !x.send(out, "PAGE", &x.first) {
 		return
 	}
 	// What has changed since the page was made is sent without a pause.
@@ -122,19 +168,36 @@ func (x *Live) Stream(ctx context.Context, out *stream.Writer) {
 			out.Flush()
 			return
 		case !page.same(&x.last):
-			out.Event("CHANGE", "", string(page.since(&x.last)))
+			change := x.since(&page)
+			if !x.send(out, "CHANGE", &change) {
+				return
+			}
 			x.last, sent, heard = page, time.Now(), time.Now()
 		case time.Since(heard) >= x.beat:
 			out.Beat("")
+			if !out.Flush() {
+				return
+			}
 			heard = time.Now()
 		default:
 			pause(ctx, x.wake)
-			continue
-		}
-		if !out.Flush() {
-			return
 		}
 	}
+}
+
+// send sends a message, or why it can't be sent, and tells whether the stream goes on. The message is in flight until the client
+// has taken it.
+func (x *Live) send(out *stream.Writer, typ string, m *message) bool {
+	defer x.flight.done()
+	if m.err != nil {
+		x.flight.done()
+		out.Fail(m.err)
+		out.Flush()
+		return false
+	}
+	out.Event(typ, "", m.parts...)
+	*m = message{}
+	return out.Flush()
 }
 
 // next waits until the page may be another one and may be sent, and returns it.
@@ -155,25 +218,55 @@ func (x *Live) now(ctx context.Context) (shownPage, error) {
 	if err != nil {
 		return shownPage{}, err
 	}
-	s := shownPage{Page: p, raw: make([]string, p.Len())}
-	for i := range s.raw {
-		s.raw[i] = p.Item(i)
+	p.body = nil // that is for answers
+	s := shownPage{Page: p, keys: make([]string, p.Len())}
+	if x.sums {
+		s.sums = make([]digest, p.Len())
 	}
-	s.items, s.keys = s.raw, make([]string, len(s.raw))
-	if x.projection != nil {
-		s.items = make([]string, len(s.raw))
-	}
-	for i, raw := range s.raw {
-		if i < len(x.last.raw) && x.last.raw[i] == raw { // the very same text, mostly
-			s.keys[i], s.items[i] = x.last.keys[i], x.last.items[i]
+	var room []byte
+	for i, r := range p.records {
+		if x.last.has(p, i) { // mostly
+			s.keys[i] = x.last.keys[i]
+			if x.sums {
+				s.sums[i] = x.last.sums[i]
+			}
 			continue
 		}
-		s.keys[i] = keyOf(raw)
-		if x.projection != nil {
-			s.items[i] = string(x.projection.append(nil, raw))
+		s.keys[i] = keyOf(r.JSON)
+		if x.sums {
+			room = x.appendItem(room[:0], p, i)
+			s.sums[i] = sha256.Sum256(room)
 		}
 	}
 	return s, nil
+}
+
+// appendItem appends what is shown of an object of a page.
+func (x *Live) appendItem(dst []byte, p *Page, i int) []byte {
+	if x.projection == nil {
+		return append(dst, p.object(i)...)
+	}
+	return x.projection.append(dst, p.object(i))
+}
+
+// item is what is shown of an object of a page, without a copy where it is the text of the cache.
+func (x *Live) item(p *Page, i int) string {
+	if x.projection == nil {
+		return p.object(i)
+	}
+	return string(x.projection.append(nil, p.object(i)))
+}
+
+// has tells whether s has the very object of p at the same place.
+func (s *shownPage) has(p *Page, i int) bool {
+	return i < len(s.keys) && s.records[i].JSON == p.records[i].JSON && s.note(i) == p.note(i)
+}
+
+func (p *Page) note(i int) note {
+	if p.notes == nil {
+		return note{}
+	}
+	return p.notes[i]
 }
 
 // keyOf is what an object is told apart by, as JSON: its UID, or its namespace and name where it has none.
@@ -191,63 +284,78 @@ func keyOf(object string) string {
 
 // same tells whether a client that was shown t needs not be told of s.
 func (s *shownPage) same(t *shownPage) bool {
-	return s.Total == t.Total && slices.Equal(s.items, t.items) && slices.Equal(s.keys, t.keys)
+	if s.Total != t.Total || !slices.Equal(s.keys, t.keys) {
+		return false
+	}
+	for i := range s.keys {
+		if !s.equal(i, t, i) {
+			return false
+		}
+	}
+	return true
 }
 
-// head is the beginning of a message.
-func (s *shownPage) head() []byte {
+// equal tells whether the item i of s is the item j of t.
+func (s *shownPage) equal(i int, t *shownPage, j int) bool {
+	if s.sums != nil {
+		return s.sums[i] == t.sums[j]
+	}
+	return s.records[i].JSON == t.records[j].JSON
+}
+
+// message begins a message about a page.
+func (x *Live) message(s *shownPage) message {
 	b := strconv.AppendUint([]byte(`{"generation":`), s.Generation, 10)
 	b = strconv.AppendInt(append(b, `,"totalItems":`...), int64(s.Total), 10)
-	return strconv.AppendQuote(append(b, `,"resourceVersion":`...), s.ResourceVersion)
+	b = strconv.AppendQuote(append(b, `,"resourceVersion":`...), s.ResourceVersion)
+	m := message{flight: &x.flight}
+	m.add(string(b))
+	return m
 }
 
 // whole is the first message.
-func (s *shownPage) whole() []byte {
-	return append(appendList(append(s.head(), `,"items":`...), s.items), '}')
+func (x *Live) whole(s *shownPage) message {
+	m := x.message(s)
+	m.list("items", s.Len(), func(i int) string { return x.item(s.Page, i) })
+	m.add("}")
+	return m
 }
 
-func appendList(b []byte, values []string) []byte {
-	b = append(b, '[')
-	for i, v := range values {
-		if i > 0 {
-			b = append(b, ',')
-		}
-		b = append(b, v...)
-	}
-	return append(b, ']')
-}
-
-// since is the message for a client that was shown t: the order where it is another one, and the objects
-// that came, changed, or left the page.
-func (s *shownPage) since(t *shownPage) []byte {
-	b := s.head()
+// since is the message for the client about its next page: the order where it is another one, and the objects that came, changed,
+// or left the page.
+func (x *Live) since(s *shownPage) message {
+	t, m := &x.last, x.message(s)
 	if !slices.Equal(s.keys, t.keys) {
-		b = appendList(append(b, `,"order":`...), s.keys)
+		m.list("order", len(s.keys), func(i int) string { return s.keys[i] })
 	}
-	before := make(map[string]string, len(t.keys))
+	before := make(map[string]int, len(t.keys))
 	for i, key := range t.keys {
-		before[key] = t.items[i]
+		before[key] = i
 	}
-	var changes []string
+	m.add(`,"changes":[`)
+	separator := ""
 	change := func(typ, object string) {
-		changes = append(changes, `{"type":"`+typ+`","object":`+object+`}`)
+		m.add(separator, `{"type":"`, typ, `","object":`, object, "}")
+		separator = ","
 	}
 	for i, key := range s.keys {
 		old, was := before[key]
 		delete(before, key)
 		switch {
+		case m.err != nil:
 		case !was:
-			change(added, s.items[i])
-		case old != s.items[i]:
-			change(modified, s.items[i])
+			change(added, x.item(s.Page, i))
+		case !s.equal(i, t, old):
+			change(modified, x.item(s.Page, i))
 		}
 	}
 	for i, key := range t.keys {
 		if _, left := before[key]; left {
-			change(deleted, identity(t.raw[i]))
+			change(deleted, identity(t.records[i].JSON))
 		}
 	}
-	return append(appendList(append(b, `,"changes":`...), changes), '}')
+	m.add("]}")
+	return m
 }
 
 // identity is what is said of an object that has left a page: which one it is.

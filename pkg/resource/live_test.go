@@ -3,6 +3,7 @@ package resource
 import (
 	"encoding/json"
 	"math/rand/v2"
+	"net/http"
 	"slices"
 	"strconv"
 	"strings"
@@ -220,6 +221,7 @@ func TestEveryLivePageConvergesToTheList(t *testing.T) {
 	queries := []string{
 		"limit=5&sortBy=name", "limit=5&page=2&sortBy=name&ascending=true", "limit=10&labelSelector=app%3Dx&sortBy=.metadata.labels.app,name",
 		"limit=3&page=9", "limit=500", "limit=4&name=p1", "limit=0&labelSelector=app%3Dy", "limit=7&sortBy=.metadata.resourceVersion",
+		"limit=6&sortBy=name&fields=.metadata.uid,.metadata.labels.app",
 	}
 	streams := make([]*client, len(queries))
 	for i, query := range queries {
@@ -246,5 +248,70 @@ func TestEveryLivePageConvergesToTheList(t *testing.T) {
 			}
 			b.take(t, text)
 		}
+	}
+}
+
+// U8: a live page is an answer as any other: it has the bounds of one, and counts among those that are under way.
+func TestLivePagesHaveTheBoundsOfAnswers(t *testing.T) {
+	c := newLiveCluster(t)
+	c.Service = New(c.store, Options{MaxBytes: 300 << 10, MaxInFlight: 400 << 10})
+	large := func(name string, bytes int) {
+		c.put(podsAt, "a", name, `,"labels":{"app":"x"}},"spec":{"note":"`+strings.Repeat("n", bytes)+`"}}`, true)
+	}
+	for i := range 4 {
+		large("p"+strconv.Itoa(i), 100<<10)
+	}
+	pods := c.kind("pods")
+	c.settle("pods")
+	url := c.listen("pods", Scope{}).URL
+	begin := func(raw string) (*Live, error) {
+		return c.Live(t.Context(), pods, Scope{}, parsed(t, "view=live&"+raw))
+	}
+
+	w := get(t, url+"?view=live&limit=4")
+	if text, _ := w.line(); w.res.StatusCode != http.StatusRequestEntityTooLarge {
+		t.Errorf("a page that is too long is answered with %d %.200s", w.res.StatusCode, text)
+	}
+	if n := c.flights.now.Load(); n != 0 {
+		t.Errorf("%d bytes of it are still under way", n)
+	}
+	w = get(t, url+"?view=live&limit=4&fields=.metadata.name")
+	if text, _ := w.line(); w.res.StatusCode != http.StatusOK || !strings.Contains(text, `"totalItems":4`) {
+		t.Errorf("what is shown of it is not: %d %.200s", w.res.StatusCode, text)
+	}
+
+	one, err := begin("limit=2")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := begin("limit=2"); code(err) != http.StatusTooManyRequests {
+		t.Errorf("while another page is under way: %v", err)
+	}
+	w = get(t, url+"?view=live&limit=2&fields=.spec")
+	if w.line(); w.res.StatusCode != http.StatusTooManyRequests {
+		t.Errorf("while another page is under way: %d", w.res.StatusCode)
+	}
+	one.Close()
+	if n := c.flights.now.Load(); n != 0 {
+		t.Errorf("%d bytes of a page that was given up are under way", n)
+	}
+
+	w = get(t, url+"?view=live&limit=2&sortBy=name&ascending=true")
+	if text, _ := w.line(); w.res.StatusCode != http.StatusOK || !strings.Contains(text, `"totalItems":4`) {
+		t.Fatalf("%d %.200s", w.res.StatusCode, text)
+	}
+	large("p0", 50<<10) // as many as are sent again
+	if text, _ := w.line(); !strings.Contains(text, "MODIFIED") {
+		t.Fatalf("%.200s", text)
+	}
+	large("p0", 301<<10)
+	if text, _ := w.line(); !strings.HasPrefix(text, `{"type":"ERROR","object":{`) || !strings.Contains(text, `"code":413`) {
+		t.Errorf("a change that is too long is %.200s", text)
+	}
+	if text, more := w.line(); more {
+		t.Errorf("and then %.200s", text)
+	}
+	if n := c.flights.now.Load(); n != 0 {
+		t.Errorf("%d bytes are under way at the end", n)
 	}
 }

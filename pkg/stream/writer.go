@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 
@@ -153,6 +154,11 @@ func (w *Writer) begin() []byte {
 }
 
 func (w *Writer) end(b []byte, data []string) {
+	n := 2
+	for _, part := range data {
+		n += len(part)
+	}
+	b = slices.Grow(b, n) // a long event is in memory once
 	for _, part := range data {
 		b = appendLine(b, part)
 	}
