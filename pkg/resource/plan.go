@@ -65,6 +65,8 @@ type builder struct {
 	varies  []byte
 	depends []dependency // what it was made from, for watches
 
+	belonging *belonging // nil where no workspace is asked for, or one namespace
+
 	projection *projection // nil for whole objects
 }
 
@@ -167,7 +169,7 @@ func (b *builder) appendKey(key []byte) []byte {
 	for _, s := range [...]string{gvr.Group, gvr.Version, gvr.Resource, b.scope.Namespace, b.scope.Workspace, part} {
 		key = appendCounted(key, s)
 	}
-	key = append(appendCounted(key, strconv.Itoa(len(b.varies))), b.varies...)
+	key = b.belonging.appendKey(append(appendCounted(key, strconv.Itoa(len(b.varies))), b.varies...))
 	params, ok := b.service.params[b.own]
 	if !ok {
 		params = b.own.filterParams()

@@ -37,8 +37,9 @@ var namespacesKind = schema.GroupVersionResource{Version: "v1", Resource: "names
 type tenancy struct {
 	of    map[string]string       // namespace -> workspace, for those that are in one
 	terms map[string][]store.Term // workspace -> where an index finds its objects, and perhaps others
-	// digest is equal for equal tenancies: what depends on one is stale when it changes.
-	digest string
+	// digest is equal for equal tenancies, digests are equal for equal namespaces of a workspace.
+	digest  string
+	digests map[string]digest
 	// from is the generation of the namespaces that it was made from.
 	from uint64
 }
@@ -53,8 +54,8 @@ func (s *Service) tenancy(ctx context.Context) (*tenancy, error) {
 }
 
 func tenancyOf(snap *store.Snapshot) *tenancy {
-	t := &tenancy{of: map[string]string{}, terms: map[string][]store.Term{}, from: snap.Generation()}
-	hash := sha256.New()
+	t := &tenancy{of: map[string]string{}, terms: map[string][]store.Term{}, digests: map[string]digest{}, from: snap.Generation()}
+	names, hash := map[string][]byte{}, sha256.New()
 	snap.ByName(store.All()).Walk(0, false, func(ref *store.Ref) bool {
 		workspace, _ := snap.Record(ref).Labels.Get(workspaceLabel)
 		if workspace == "" {
@@ -62,11 +63,13 @@ func tenancyOf(snap *store.Snapshot) *tenancy {
 		}
 		t.of[ref.Name] = workspace
 		t.terms[workspace] = append(t.terms[workspace], store.InNamespace(ref.Name))
+		names[workspace] = append(append(names[workspace], ref.Name...), 0)
 		hash.Write([]byte(ref.Name + "\x00" + workspace + "\x00")) // neither has a zero byte
 		return true
 	})
 	for workspace, terms := range t.terms {
 		t.terms[workspace] = append(terms, store.HasLabel(workspaceLabel, workspace))
+		t.digests[workspace] = sha256.Sum256(names[workspace])
 	}
 	t.digest = string(hash.Sum(nil))
 	return t
@@ -93,23 +96,26 @@ func (b *builder) inWorkspace(workspace string) error {
 	if err != nil {
 		return err
 	}
-	b.vary(t.digest)
 	b.depend(namespacesKind, t.from)
 	if b.namespace != "" {
 		switch t.of[b.namespace] {
-		case workspace: // all of it
+		case workspace:
+			b.vary("all of it")
 		case "":
+			b.vary("what is labelled")
 			b.label(label)
 		default:
+			b.vary("nothing")
 			b.never = true
 		}
 		return nil
 	}
+	b.belonging = &belonging{tenancy: t, workspace: workspace, known: b.service.strays.of(workspace)}
 	terms := t.terms[workspace]
 	if terms == nil { // without a namespace
 		terms = []store.Term{store.HasLabel(workspaceLabel, workspace)}
 	}
-	b.narrowed(func(r *store.Record) bool { return t.has(r, workspace) }, terms...)
+	b.narrowed(b.belongs, terms...)
 	return nil
 }
 

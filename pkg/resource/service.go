@@ -80,6 +80,7 @@ type Service struct {
 	flights flights
 
 	derived     derivations
+	strays      strays
 	expressions expression.Compiler
 }
 
@@ -114,19 +115,26 @@ func (s *Service) List(ctx context.Context, k *store.Kind, scope Scope, q *query
 	if err := reachable(k, scope); err != nil {
 		return nil, err
 	}
-	b := &builder{ctx: ctx, service: s, kind: k, own: s.own(k.GVR), scope: scope, query: q, projection: newProjection(q.Project)}
-	if err := b.build(); err != nil {
-		return nil, err
+	for {
+		b := &builder{ctx: ctx, service: s, kind: k, own: s.own(k.GVR), scope: scope, query: q, projection: newProjection(q.Project)}
+		if err := b.build(); err != nil {
+			return nil, err
+		}
+		snap, err := s.moment(b)
+		if err != nil {
+			return nil, err
+		}
+		p, err := s.show(snap, b)
+		if err != nil {
+			return nil, err
+		}
+		if !b.unsettled() {
+			return s.remarked(ctx, b.own, scope, p), nil
+		}
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
 	}
-	snap, err := s.moment(b)
-	if err != nil {
-		return nil, err
-	}
-	p, err := s.show(snap, b)
-	if err != nil {
-		return nil, err
-	}
-	return s.remarked(ctx, b.own, scope, p), nil
 }
 
 // moment returns the newest snapshot that is good enough for b.
