@@ -16,7 +16,7 @@ import (
 )
 
 // patience is how long a client may send nothing in these tests. Where something has to come in that time, it comes many times as often.
-const patience = time.Second
+const patience = 2 * time.Second
 
 // reading answers with how much of the body came, or why it did not; at /refused it reads nothing, and at /stream it tells
 // every while that it goes on, for longer than the patience, and then whether the request was still wanted.
