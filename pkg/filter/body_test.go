@@ -1,22 +1,26 @@
 package filter
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"kapis.dev/ks-apiserver/pkg/web"
 )
 
-// patience is how long a client may send nothing in these tests. Where something has to come in that time, it comes many times as often.
-const patience = 2 * time.Second
+// patience is how long a client may send nothing in these tests. Where it has to pass, the clock is a test's own, and connections are pipes.
+const patience = time.Second
 
 // reading answers with how much of the body came, or why it did not; at /refused it reads nothing, and at /stream it tells
 // every while that it goes on, for longer than the patience, and then whether the request was still wanted.
@@ -105,7 +109,7 @@ func TestABodyThatNeverComesIsGivenUp(t *testing.T) {
 // post sends a body over TLS, so HTTP/2.
 func post(t *testing.T, srv *httptest.Server, path string, body io.Reader) *http.Response {
 	t.Helper()
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "https://"+srv.Listener.Addr().String()+path, body)
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "https://example.com"+path, body)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -116,48 +120,106 @@ func post(t *testing.T, srv *httptest.Server, path string, body io.Reader) *http
 	return res
 }
 
-// trickle sends n bytes, for twice the patience.
-func trickle(send func(string), n int) {
-	for range n {
-		time.Sleep(2 * patience / time.Duration(n))
+// pipes is a listener whose connections are pipes, which wait by the clock of a synctest bubble.
+type pipes struct {
+	conns  chan net.Conn
+	closed chan struct{}
+	once   sync.Once
+}
+
+func newPipes() *pipes { return &pipes{conns: make(chan net.Conn), closed: make(chan struct{})} }
+
+func (p *pipes) Accept() (net.Conn, error) {
+	select {
+	case c := <-p.conns:
+		return c, nil
+	case <-p.closed:
+		return nil, net.ErrClosed
+	}
+}
+
+func (p *pipes) Close() error {
+	p.once.Do(func() { close(p.closed) })
+	return nil
+}
+
+func (p *pipes) Addr() net.Addr { return pipeAddr{} }
+
+type pipeAddr struct{}
+
+func (pipeAddr) Network() string { return "pipe" }
+func (pipeAddr) String() string  { return "pipe" }
+
+func (p *pipes) dial() net.Conn {
+	ours, theirs := net.Pipe()
+	p.conns <- theirs
+	return ours
+}
+
+// raw is a connection for bytes to a server of the handler, in the clear.
+func (p *pipes) raw(t *testing.T, h http.Handler) *rawConn {
+	srv := &http.Server{Handler: h}
+	go func() { _ = srv.Serve(p) }()
+	conn := p.dial()
+	t.Cleanup(func() { _, _ = conn.Close(), srv.Close() })
+	return &rawConn{t, conn, bufio.NewReader(conn)}
+}
+
+// secure is a server of the handler that speaks HTTP/2.
+func (p *pipes) secure(t *testing.T, h http.Handler) *httptest.Server {
+	srv := &httptest.Server{Listener: p, Config: &http.Server{Handler: h}, EnableHTTP2: true}
+	srv.StartTLS()
+	srv.Client().Transport.(*http.Transport).DialContext = func(context.Context, string, string) (net.Conn, error) { return p.dial(), nil }
+	t.Cleanup(srv.Close)
+	return srv
+}
+
+func patient(t *testing.T, h http.Handler) http.Handler {
+	return Chain(h, Body(t.Context(), patience), Info, Limit(MaxBody))
+}
+
+// trickle sends 20 bytes, for ten times the patience.
+func trickle(send func(string)) {
+	for range 20 {
+		time.Sleep(patience / 2)
 		send("x")
 	}
 }
 
 func TestABodyThatComesSlowlyIsTaken(t *testing.T) {
-	srv := bodyServer(t, t.Context(), patience)
 	t.Run("HTTP1", func(t *testing.T) {
-		t.Parallel()
-		conn := rawDial(t, strings.TrimPrefix(srv.URL, "http://"))
-		conn.send("POST /x HTTP/1.1\r\nHost: x\r\nContent-Length: 20\r\n\r\n")
-		trickle(conn.send, 20)
-		if got := conn.status(); got != http.StatusOK {
-			t.Fatalf("answered with %d", got)
-		}
-		// The connection is used again, after longer than the patience, and its next body has a patience of its own.
-		time.Sleep(patience + patience/2)
-		conn.send("POST /x HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\n\r\nx")
-		if got := conn.status(); got != http.StatusOK {
-			t.Errorf("the next request on the connection: %d", got)
-		}
+		synctest.Test(t, func(t *testing.T) {
+			conn := newPipes().raw(t, patient(t, reading))
+			conn.send("POST /x HTTP/1.1\r\nHost: x\r\nContent-Length: 20\r\n\r\n")
+			trickle(conn.send)
+			if got := conn.status(); got != http.StatusOK {
+				t.Fatalf("answered with %d", got)
+			}
+			// The connection is used again, after longer than the patience, and its next body has a patience of its own.
+			time.Sleep(3 * patience)
+			conn.send("POST /x HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\n\r\nx")
+			if got := conn.status(); got != http.StatusOK {
+				t.Errorf("the next request on the connection: %d", got)
+			}
+		})
 	})
 	t.Run("HTTP2", func(t *testing.T) {
-		t.Parallel()
-		body, in := io.Pipe()
-		go func() {
-			trickle(func(s string) { _, _ = io.WriteString(in, s) }, 20)
-			_ = in.Close()
-		}()
-		res := post(t, srv, "/x", body)
-		defer res.Body.Close()
-		if text, err := io.ReadAll(res.Body); err != nil || string(text) != "20" {
-			t.Errorf("%s: %v", text, err)
-		}
+		synctest.Test(t, func(t *testing.T) {
+			body, in := io.Pipe()
+			go func() {
+				trickle(func(s string) { _, _ = io.WriteString(in, s) })
+				_ = in.Close()
+			}()
+			res := post(t, newPipes().secure(t, patient(t, reading)), "/x", body)
+			defer res.Body.Close()
+			if text, err := io.ReadAll(res.Body); err != nil || string(text) != "20" {
+				t.Errorf("%s: %v", text, err)
+			}
+		})
 	})
 }
 
 func TestAStreamLastsLongerThanTheBodyOfItsRequestMayTake(t *testing.T) {
-	srv := bodyServer(t, t.Context(), patience)
 	for name, c := range map[string]string{
 		"BodyRead":        "POST /read-then-stream HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\n\r\nabc",
 		"BodyReadChunked": "POST /read-then-stream HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n",
@@ -165,49 +227,44 @@ func TestAStreamLastsLongerThanTheBodyOfItsRequestMayTake(t *testing.T) {
 		"NoBody":          "GET /stream HTTP/1.1\r\nHost: x\r\n\r\n",
 	} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			conn := rawDial(t, strings.TrimPrefix(srv.URL, "http://"))
-			for range 2 { // the second time on a connection that had a deadline
-				conn.send(c)
-				res, err := http.ReadResponse(conn.r, nil)
-				if err != nil {
-					t.Fatal(err)
+			synctest.Test(t, func(t *testing.T) {
+				conn := newPipes().raw(t, patient(t, reading))
+				for range 2 { // the second time on a connection that had a deadline
+					conn.send(c)
+					res, err := http.ReadResponse(conn.r, nil)
+					if err != nil {
+						t.Fatal(err)
+					}
+					text, err := io.ReadAll(res.Body)
+					_ = res.Body.Close()
+					if err != nil || !strings.HasSuffix(string(text), "whole") {
+						t.Fatalf("it was cut: %q %v", text, err)
+					}
 				}
-				text, err := io.ReadAll(res.Body)
-				_ = res.Body.Close()
-				if err != nil || !strings.HasSuffix(string(text), "whole") {
-					t.Fatalf("it was cut: %q %v", text, err)
-				}
-			}
+			})
 		})
 	}
 	t.Run("HTTP2", func(t *testing.T) {
-		t.Parallel()
-		res := post(t, srv, "/read-then-stream", strings.NewReader("abc"))
-		defer res.Body.Close()
-		if text, err := io.ReadAll(res.Body); err != nil || !strings.HasSuffix(string(text), "whole") {
-			t.Errorf("it was cut: %q %v", text, err)
-		}
+		synctest.Test(t, func(t *testing.T) {
+			res := post(t, newPipes().secure(t, patient(t, reading)), "/read-then-stream", strings.NewReader("abc"))
+			defer res.Body.Close()
+			if text, err := io.ReadAll(res.Body); err != nil || !strings.HasSuffix(string(text), "whole") {
+				t.Errorf("it was cut: %q %v", text, err)
+			}
+		})
 	})
 }
 
 func TestWhatIsStreamedToAWorkloadMayPause(t *testing.T) {
-	h := Chain(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		raw, err := io.ReadAll(r.Body)
-		if err != nil {
-			w.WriteHeader(http.StatusTeapot)
+	synctest.Test(t, func(t *testing.T) {
+		conn := newPipes().raw(t, patient(t, reading))
+		conn.send("POST /api/v1/namespaces/a/services/s/proxy/up HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\na")
+		time.Sleep(5 * patience)
+		conn.send("b")
+		if got := conn.status(); got != http.StatusOK {
+			t.Errorf("answered with %d", got)
 		}
-		_, _ = w.Write(raw)
-	}), Body(t.Context(), patience/10), Info, Limit(MaxBody))
-	srv := httptest.NewServer(h)
-	defer srv.Close()
-	conn := rawDial(t, strings.TrimPrefix(srv.URL, "http://"))
-	conn.send("POST /api/v1/namespaces/a/services/s/proxy/up HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\na")
-	time.Sleep(patience / 2)
-	conn.send("b")
-	if got := conn.status(); got != http.StatusOK {
-		t.Errorf("answered with %d", got)
-	}
+	})
 }
 
 // Once the server stops, bodies have little time, whatever the patience is.
