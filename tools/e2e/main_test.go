@@ -21,6 +21,9 @@ var (
 	options stack.Options
 )
 
+// productRace builds the product with the race detector, as `make test` does; -product-race=false saves the time of it while a test is written.
+var productRace = flag.Bool("product-race", true, "build the product with the race detector")
+
 func TestMain(m *testing.M) {
 	flag.Parse()
 	os.Exit(run(m))
@@ -42,7 +45,7 @@ func run(m *testing.M) int {
 		return fail(err)
 	}
 	bin := filepath.Join(dir, "bin")
-	if err := stack.Build(ctx, repo, bin, true); err != nil {
+	if err := stack.Build(ctx, repo, bin, *productRace); err != nil {
 		return fail(err)
 	}
 	options = stack.Options{Bin: bin, Dir: filepath.Join(dir, "dev"), Repo: repo, Log: os.Stderr}

@@ -31,6 +31,9 @@ var (
 	objects dynamic.Interface
 )
 
+// productRace builds the product with the race detector, as `make test` does; -product-race=false saves the time of it while a test is written.
+var productRace = flag.Bool("product-race", true, "build the product with the race detector")
+
 func TestMain(m *testing.M) {
 	flag.Parse()
 	os.Exit(run(m))
@@ -76,7 +79,7 @@ func start(dir string) error {
 		return err
 	}
 	bin := filepath.Join(dir, "bin")
-	if err := stack.Build(ctx, repo, bin, true); err != nil {
+	if err := stack.Build(ctx, repo, bin, *productRace); err != nil {
 		return err
 	}
 	if product, err = stack.Start(ctx, stack.Options{Bin: bin, Dir: filepath.Join(dir, "dev"), Repo: repo, Log: os.Stderr}); err != nil {
