@@ -102,7 +102,7 @@ func TestAPIKeys(t *testing.T) { // U36
 	t.Run("ForReadingOnly", func(t *testing.T) { keyForReading(t, a, keys) })
 
 	a.must(t, http.StatusOK, http.MethodDelete, keys+"/"+made.Name, nil)
-	within(t, time.Second, "the key is refused", key.is(http.StatusUnauthorized, http.MethodGet, "/api/v1/pods?limit=1"))
+	within(t, revocation, "the key is refused", key.is(http.StatusUnauthorized, http.MethodGet, "/api/v1/pods?limit=1"))
 }
 
 // keyForReading holds that a key of an administrator's for reading reads, and does nothing else, on our routes and on kube-apiserver's.

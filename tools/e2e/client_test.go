@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"kapis.dev/ks-apiserver/tools/pace"
 )
 
 // patience bounds every wait for a condition. It is long, since CI machines are slow; a test that
@@ -142,25 +144,16 @@ func eventually(t *testing.T, what string, f func(ctx context.Context) error) ti
 func within(t *testing.T, bound time.Duration, what string, f func(ctx context.Context) error) time.Duration {
 	t.Helper()
 	start := time.Now()
-	ctx, cancel := context.WithTimeout(t.Context(), bound)
-	defer cancel()
-	tick := time.NewTicker(50 * time.Millisecond)
-	defer tick.Stop()
-	var last error
-	for {
-		err := f(ctx)
-		if err == nil {
-			return time.Since(start)
-		}
-		if ctx.Err() == nil {
-			last = err
-		}
-		select {
-		case <-ctx.Done():
-			t.Fatalf("%s: not within %v: %v", what, bound, last)
-		case <-tick.C:
-		}
+	if err := pace.Until(t.Context(), bound, f); err != nil {
+		t.Fatalf("%s: not within %v: %v", what, bound, err)
 	}
+	return time.Since(start)
+}
+
+// after returns a channel that is closed once bound is over, as within counts it.
+func after(t *testing.T, bound time.Duration) <-chan struct{} {
+	t.Helper()
+	return pace.After(t.Context(), bound, anonymous().is(http.StatusOK, http.MethodGet, "/livez"))
 }
 
 // is returns a condition: the answer has the code.

@@ -233,7 +233,7 @@ func TestStreamsOfOursEndWithTheRight(t *testing.T) { // S2, S53
 			u.must(t, http.StatusForbidden, http.MethodGet, "/kapi/v1/watch/namespaces/"+other+"/configmaps", nil)
 			u.must(t, http.StatusForbidden, http.MethodGet, "/kapi/v1/namespaces/"+ns+"/secrets?watch=true", nil)
 			c.end(t, binding)
-			late := time.After(2 * revocation)
+			late := after(t, 2*revocation)
 			for i, end := range ended {
 				select {
 				case <-end:

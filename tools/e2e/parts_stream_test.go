@@ -8,7 +8,6 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -93,9 +92,9 @@ func TestPartsOfStreamsEndWhenTheyAreOtherParts(t *testing.T) { // S2, S53
 				until(t, name+" begins", lines, func(l string) bool { return strings.Contains(l, `"own-a-0"`) })
 			}
 			c.change()
-			late := time.After(revocation)
+			late := after(t, revocation)
 			for _, path := range clusterWide[:2] {
-				t.Logf("%s shows it after %v", path, within(t, time.Second, "the next list shows it", p.user.shows(path, c.want)))
+				t.Logf("%s shows it after %v", path, within(t, revocation, "the next list shows it", p.user.shows(path, c.want)))
 			}
 			for name, end := range ended {
 				select {

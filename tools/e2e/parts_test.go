@@ -11,7 +11,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
@@ -305,8 +304,8 @@ func TestPartsOfAWorkspacesMemberAreTheWorkspaces(t *testing.T) { // S7, S13
 		lines, ended := u.lines(t, "/kapi/v1"+own+"&watch=true")
 		until(t, "the watch begins", lines, func(l string) bool { return strings.Contains(l, inMine) })
 		a.must(t, http.StatusOK, http.MethodPatch, "/api/v1/namespaces/"+inMine, `{"metadata":{"labels":{"kubesphere.io/workspace":"`+theirs+`"}}}`, asMerge)
-		late := time.After(revocation)
-		within(t, time.Second, "it has left", func(ctx context.Context) error {
+		late := after(t, revocation)
+		within(t, revocation, "it has left", func(ctx context.Context) error {
 			return errors.Join(u.shows("/kapi/v1"+own, nil)(ctx), u.shows(kapis+"/namespaces", nil)(ctx))
 		})
 		select {

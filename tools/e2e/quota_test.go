@@ -119,7 +119,7 @@ func TestAWorkspaceUsesNoMoreThanItsQuota(t *testing.T) {
 	if err := c.Delete(t.Context(), one); err != nil {
 		t.Fatal(err)
 	}
-	within(t, 2*time.Second, "what is deleted is free", uses("19 0 2"))
+	within(t, soon, "what is deleted is free", uses("19 0 2"))
 	for range 2 { // a dry run takes nothing
 		s := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "dry", Namespace: namespaces[0]}, Spec: corev1.ServiceSpec{ClusterIP: "None"}}
 		if err := c.Create(t.Context(), s, client.DryRunAll); err != nil {

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net/http"
 	"testing"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -45,11 +44,10 @@ func TestAServiceAccountsTokenLivesAsLongAsItsSecret(t *testing.T) {
 	robot := token()
 	eventually(t, "and at kube-apiserver", robot.is(http.StatusOK, http.MethodGet, "/api/v1/namespaces/"+namespace+"/configmaps"))
 
-	const gone = time.Second
 	if err := c.Delete(t.Context(), s); err != nil {
 		t.Fatal(err)
 	}
-	within(t, gone, "without its Secret it is refused", robot.is(http.StatusUnauthorized, http.MethodGet, "/api"))
+	within(t, revocation, "without its Secret it is refused", robot.is(http.StatusUnauthorized, http.MethodGet, "/api"))
 	old := robot
 	robot = token()
 	if old.token == robot.token {
@@ -59,7 +57,7 @@ func TestAServiceAccountsTokenLivesAsLongAsItsSecret(t *testing.T) {
 	if err := c.Delete(t.Context(), a); err != nil {
 		t.Fatal(err)
 	}
-	within(t, gone, "without its account it is refused", robot.is(http.StatusUnauthorized, http.MethodGet, "/api"))
+	within(t, revocation, "without its account it is refused", robot.is(http.StatusUnauthorized, http.MethodGet, "/api"))
 }
 
 // The server of the pages has a service account from the start, with a token, and the rights of its role alone.

@@ -6,7 +6,6 @@ import (
 	"io"
 	"net/http"
 	"testing"
-	"time"
 
 	"github.com/coder/websocket"
 )
@@ -105,7 +104,7 @@ func TestAWatchEndsWithTheRightToIt(t *testing.T) { // S53, U39
 			c.end(t, binding)
 			select {
 			case <-ended:
-			case <-time.After(2 * revocation):
+			case <-after(t, 2*revocation):
 				t.Errorf("the watch goes on %v later", 2*revocation)
 			}
 		})

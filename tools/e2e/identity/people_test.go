@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"golang.org/x/crypto/bcrypt"
+
+	"kapis.dev/ks-apiserver/tools/pace"
 )
 
 const (
@@ -65,7 +67,7 @@ func makeUser(ctx context.Context, name string) error {
 	// Looked at, and not tried: attempts that come too early count as wrong ones.
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	return await(ctx, func(ctx context.Context) error {
+	return pace.Until(ctx, patience, func(ctx context.Context) error {
 		a, err := try(ctx, http.MethodGet, issuer+usersPath+"/"+name, nil, "Authorization: Bearer "+administrator)
 		if err != nil {
 			return err

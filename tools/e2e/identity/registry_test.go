@@ -12,6 +12,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
+
+	"kapis.dev/ks-apiserver/tools/pace"
 )
 
 // client is an OAuth client, as it stands in its Secret.
@@ -52,7 +54,7 @@ func (c client) register(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	return await(ctx, func(ctx context.Context) error { return c.known(ctx, issuer) })
+	return pace.Until(ctx, patience, func(ctx context.Context) error { return c.known(ctx, issuer) })
 }
 
 func (c client) write(ctx context.Context) error {

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"kapis.dev/ks-apiserver/tools/pace"
 )
 
 // patience bounds every wait for a condition. It is long, since CI machines are slow; a test that
@@ -141,30 +143,7 @@ func eventually(t *testing.T, what string, f func(ctx context.Context) error) {
 // within is eventually with a bound that the product promises.
 func within(t *testing.T, bound time.Duration, what string, f func(ctx context.Context) error) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), bound)
-	defer cancel()
-	if err := await(ctx, f); err != nil {
+	if err := pace.Until(t.Context(), bound, f); err != nil {
 		t.Fatalf("%s: not within %v: %v", what, bound, err)
-	}
-}
-
-// await asks until f returns nil, and gives f's last error where ctx ends before.
-func await(ctx context.Context, f func(ctx context.Context) error) error {
-	tick := time.NewTicker(50 * time.Millisecond)
-	defer tick.Stop()
-	var last error
-	for {
-		err := f(ctx)
-		if err == nil {
-			return nil
-		}
-		if ctx.Err() == nil || last == nil {
-			last = err
-		}
-		select {
-		case <-ctx.Done():
-			return last
-		case <-tick.C:
-		}
 	}
 }
