@@ -16,7 +16,7 @@ func TestMissingBookmarkFallsBackToAList(t *testing.T) {
 	srv := newServer(t)
 	srv.set(podsPath, fault{noBookmark: true})
 	srv.put(podsPath, testPod("a", "one"))
-	st := newStore(t, srv, func(o *Options) { o.StallAfter = 80 * time.Millisecond })
+	st := newStore(t, srv, func(o *Options) { o.StallAfter = stall })
 	untilSnapshot(t, st, "the list", func(s *Snapshot) bool { return s.Len() == 1 })
 	if lists, _ := srv.counts(podsPath); lists == 0 {
 		t.Error("no list was asked for")

@@ -161,6 +161,9 @@ func TestExpiredContinueTokenIsListedAtOnce(t *testing.T) {
 	serves(t, newStore(t, srv), "[a/one a/two]")
 }
 
+// stall is long for a server that answers at all, on a busy machine too, and short for a test.
+const stall = 250 * time.Millisecond
+
 // Behind a complete list, a server that takes requests and says nothing degrades its kind alone: for as long as it
 // does, visibly, and with the objects as they were.
 func TestSilentServers(t *testing.T) {
@@ -176,7 +179,7 @@ func TestSilentServers(t *testing.T) {
 			srv := newServer(t)
 			srv.put(podsPath, testPod("a", "one"))
 			srv.put(nodesPath, strings.Replace(testPod("", "n1"), `"kind":"Pod"`, `"kind":"Node"`, 1))
-			st := newStore(t, srv, func(o *Options) { o.StallAfter = 40 * time.Millisecond })
+			st := newStore(t, srv, func(o *Options) { o.StallAfter = stall })
 			serves(t, st, "[a/one]")
 			srv.set(podsPath, c.fault)
 			srv.cut(podsPath, 0)
@@ -205,7 +208,7 @@ func TestAKindThatNeverSyncsSaysSo(t *testing.T) {
 	srv.set(podsPath, fault{noBookmark: true, hang: true})
 	srv.put(podsPath, testPod("a", "one"))
 	srv.put(nodesPath, strings.Replace(testPod("", "n1"), `"kind":"Pod"`, `"kind":"Node"`, 1))
-	st := newStore(t, srv, func(o *Options) { o.StallAfter, o.SyncWait = 40*time.Millisecond, 10*time.Millisecond })
+	st := newStore(t, srv, func(o *Options) { o.StallAfter, o.SyncWait = stall, 10*time.Millisecond })
 	eventually(t, "the deadline", func() bool {
 		_, err := st.Snapshot(context.Background(), podsGVR)
 		return err != nil && errors.Is(condition(st, podsGVR).Err, errStalled)

@@ -17,7 +17,6 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -226,8 +225,17 @@ func TestAwaitPods(t *testing.T) {
 	if err := (&bench{size: 200}).awaitPods(t.Context(), c); err != nil {
 		t.Error(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
+	var asked atomic.Int64
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if asked.Add(1) > 1 {
+			cancel()
+		}
+		fakeProduct{}.ServeHTTP(w, r)
+	}))
+	defer s.Close()
+	c.URL = s.URL
 	if err := (&bench{size: 201}).awaitPods(ctx, c); err == nil || !strings.Contains(err.Error(), "200 of 201") {
 		t.Errorf("error %v", err)
 	}

@@ -243,8 +243,8 @@ func (l *logging) stop() ([]time.Duration, error) {
 	return l.took, l.err
 }
 
-// bcryptAlone compares passwords with hashes of the cost that the product makes them with, on all cores for so long, and
-// nothing else.
+// bcryptAlone compares passwords with hashes of the cost that the product makes them with, on all cores for length and at least once on each, and
+// does nothing else.
 func bcryptAlone(length time.Duration) (n int64, cpu, wall time.Duration, err error) {
 	hash, err := bcrypt.GenerateFromPassword([]byte(loginPassword), bcrypt.DefaultCost)
 	if err != nil {
@@ -260,7 +260,7 @@ func bcryptAlone(length time.Duration) (n int64, cpu, wall time.Duration, err er
 	errs := make([]error, runtime.NumCPU())
 	for i := range errs {
 		wg.Go(func() {
-			for errs[i] == nil && time.Since(start) < length {
+			for again := true; again; again = errs[i] == nil && time.Since(start) < length {
 				errs[i] = bcrypt.CompareHashAndPassword(hash, []byte(loginPassword))
 				made.Add(1)
 			}
@@ -272,7 +272,7 @@ func bcryptAlone(length time.Duration) (n int64, cpu, wall time.Duration, err er
 	return made.Load(), after - before, wall, errors.Join(append(errs, err)...)
 }
 
-// paced makes a request every so often for so long, over one connection, and returns how long each took, sorted. One that
+// paced makes one request every interval for length, at least one, over one connection, and returns how long each took, sorted. One that
 // comes late makes the next one late, too, and not part of it.
 func (t target) paced(ctx context.Context, every, length time.Duration) ([]time.Duration, error) {
 	ctx, cancel := context.WithTimeout(ctx, batchTimeout)
@@ -289,7 +289,7 @@ func (t target) paced(ctx context.Context, every, length time.Duration) ([]time.
 	tick := time.NewTicker(every)
 	defer tick.Stop()
 	var took []time.Duration
-	for begun := time.Now(); time.Since(begun) < length; <-tick.C {
+	for begun := time.Now(); len(took) == 0 || time.Since(begun) < length; <-tick.C {
 		start := time.Now()
 		if _, err := c.call(); err != nil {
 			return nil, t.failed(err)

@@ -64,10 +64,16 @@ func (b *bench) awaitPods(ctx context.Context, c client) error {
 	var last error
 	err := wait.PollUntilContextTimeout(ctx, pollEvery, clusterTimeout, true, func(ctx context.Context) (bool, error) {
 		n, err := c.total(ctx, url.Values{"labelSelector": {seedLabel + "=true"}})
-		if last = err; err == nil && n < b.size {
+		switch {
+		case ctx.Err() != nil: // how the wait ended says less than what was seen before
+		case err != nil:
+			last = err
+		case n < b.size:
 			last = fmt.Errorf("it lists %d of %d", n, b.size)
+		default:
+			return true, nil
 		}
-		return last == nil, nil
+		return false, nil
 	})
 	if err != nil {
 		return fmt.Errorf("wait until ks-apiserver lists the pods: %w (%w)", err, last)
