@@ -48,7 +48,8 @@ func run(m *testing.M) int {
 	if err := stack.Build(ctx, repo, bin, *productRace); err != nil {
 		return fail(err)
 	}
-	options = stack.Options{Bin: bin, Dir: filepath.Join(dir, "dev"), Repo: repo, Log: os.Stderr}
+	// The highest level that can be asked for, and more: what no log may tell is searched for in all of it.
+	options = stack.Options{Bin: bin, Dir: filepath.Join(dir, "dev"), Repo: repo, Log: os.Stderr, Args: []string{"--v=8"}}
 	product, err = stack.Start(ctx, options)
 	if err != nil {
 		return fail(err)

@@ -25,6 +25,8 @@ type options struct {
 	port, tlsPort int
 	// adminPassword is the password of the user admin; "" makes one at the first start.
 	adminPassword string
+	// verbosity is the log level of both programs.
+	verbosity int
 }
 
 func main() {
@@ -53,6 +55,7 @@ func parse(args []string, adminPassword string) (options, error) {
 	f.StringVar(&o.repo, "repo", ".", "`folder` of the checkout")
 	f.IntVar(&o.port, "port", 9090, "HTTP port of ks-apiserver on 127.0.0.1")
 	f.IntVar(&o.tlsPort, "tls-port", 9443, "HTTPS port of ks-apiserver on 127.0.0.1")
+	f.IntVar(&o.verbosity, "v", 0, "log level of ks-apiserver and ks-controller-manager")
 	f.StringVar(&o.adminPassword, "admin-password", adminPassword, "password of the user admin (default $ADMIN_PASSWORD, which ps does not show; else one is made)")
 	f.SetOutput(io.Discard) // an error is one line
 	if err := f.Parse(args); err != nil {

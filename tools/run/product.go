@@ -37,7 +37,7 @@ func (s *session) startProduct(ctx context.Context) error {
 		"--admin-password-file", s.path("admin-password"),
 		// A cluster of somebody's may have one already. In this one, a pause of kube-apiserver would end the only one.
 		"--leader-elect="+strconv.FormatBool(s.kubeconfig != ""),
-		"--metrics-bind-address", "127.0.0.1:0", "--health-probe-bind-address", "127.0.0.1:0")...)
+		"--metrics-bind-address", "127.0.0.1:0", "--health-probe-bind-address", "127.0.0.1:0", s.logLevel())...)
 	if err != nil {
 		return err
 	}
@@ -45,7 +45,7 @@ func (s *session) startProduct(ctx context.Context) error {
 		"--config", s.path("kubesphere.yaml"), "--kubeconfig", s.identity("ks-apiserver"),
 		"--bind-address", "127.0.0.1",
 		"--insecure-port", strconv.Itoa(s.port), "--secure-port", strconv.Itoa(s.tlsPort),
-		"--tls-cert-file", s.path("tls.crt"), "--tls-private-key", s.path("tls.key"))
+		"--tls-cert-file", s.path("tls.crt"), "--tls-private-key", s.path("tls.key"), s.logLevel())
 	if err != nil {
 		return err
 	}
@@ -54,6 +54,9 @@ func (s *session) startProduct(ctx context.Context) error {
 		return err
 	})
 }
+
+// logLevel is the argument that says how much both programs log.
+func (s *session) logLevel() string { return "-v=" + strconv.Itoa(s.verbosity) }
 
 // webhooks are the arguments about webhooks: a port on loopback, where the control plane of this machine finds it. Nobody knows whether an existing
 // cluster could, and where it can't, nothing of ours could be written there.
