@@ -58,7 +58,7 @@ test: test-servers verify test-unit test-e2e ## everything: vet and lint, unit t
 
 .PHONY: test-unit
 test-unit: test-servers ## unit tests with -race
-	go test -race ./cmd/... ./pkg/... ./tools/run/... ./tools/stack/... ./tools/tiers/... ./tools/bench/... ./tools/rules/...
+	go test -race ./cmd/... ./pkg/... ./tools/run/... ./tools/stack/... ./tools/tiers/... ./tools/bench/... ./tools/rules/... ./tools/hostile/...
 	go test ./tools/memory # -race would change what objects take
 	cd tools/dev && go test -race $(DEV_PACKAGES)
 	cd tools/logins && go test . ./oidc
@@ -72,6 +72,10 @@ test-e2e: ## end-to-end tests against the real control plane
 	tools/dev/build.sh $(BIN)
 	go test -race -count=1 -timeout 30m ./tools/e2e/...
 	cd tools/logins && go test -count=1 ./clients ./product
+
+.PHONY: fuzz
+fuzz: ## run every fuzz target for FUZZ_TIME=30s each, on two processors; what they find is kept in testdata/fuzz
+	DEV_PACKAGES="$(DEV_PACKAGES)" hack/fuzz.sh
 
 .PHONY: lint
 lint: $(BIN)/golangci-lint ## golangci-lint
