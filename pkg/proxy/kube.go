@@ -217,6 +217,9 @@ func checkUser(u user.Info) error {
 	if name == "" {
 		return errors.New("pass a request to kube-apiserver: the caller has no name")
 	}
+	if !survives(name) {
+		return fmt.Errorf("pass a request to kube-apiserver: the name %q would not arrive there as it is", name)
+	}
 	if strings.HasPrefix(name, "system:") && name != user.Anonymous && !strings.HasPrefix(name, "system:serviceaccount:") {
 		return fmt.Errorf("pass a request to kube-apiserver: refusing to act as %q", name)
 	}

@@ -165,6 +165,8 @@ func TestWhatNoFilterLetThroughIsRefused(t *testing.T) { // S25, S54
 		"ControlPlanesOwn":    {&user.DefaultInfo{Name: "system:kube-controller-manager"}, allowed},
 		"NodesOwn":            {&user.DefaultInfo{Name: "system:node:n1"}, allowed},
 		"SystemAdminIsNobody": {&user.DefaultInfo{Name: "system:admin"}, allowed},
+		"NoneByABlank":        {&user.DefaultInfo{Name: " system:admin"}, allowed},
+		"NoneByATab":          {&user.DefaultInfo{Name: "bob\t"}, allowed},
 	} {
 		t.Run(name, func(t *testing.T) {
 			srv := front(t, k, c.u, c.d)
