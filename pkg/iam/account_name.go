@@ -43,6 +43,7 @@ func plainName(username string) (string, bool) {
 // can be a name; and readable beginnings with an end that follows from who he is. So different identities never mean one
 // User, and one identity means the same names on every replica.
 func candidates(provider string, id *idp.Identity) []string {
+	// No name of a provider has a zero byte (idp.checkName), and what an identity is called at it comes last.
 	sum := sha256.Sum256([]byte("kapis.dev user name 1\x00" + provider + "\x00" + id.Subject))
 	end := strings.ToLower(base32.HexEncoding.WithPadding(base32.NoPadding).EncodeToString(sum[:]))
 	out := make([]string, 0, 3)

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -84,14 +85,22 @@ func (t tally) add(n int32, now time.Time, window time.Duration) tally {
 	return t
 }
 
-// hashOf makes a key of parts, none of which has a zero byte.
+// hashOf makes a key of parts, which may have any bytes: people type names.
 func hashOf(parts ...string) uint64 {
-	h := sha256.New()
+	sum := sha256.Sum256(appendParts(nil, parts...))
+	return binary.BigEndian.Uint64(sum[:])
+}
+
+// apart replaces the byte that ends a part, and the one that replacements begin with.
+var apart = strings.NewReplacer("\x00", "\x01\x02", "\x01", "\x01\x01")
+
+// appendParts appends parts so that no other parts make the same text. Those without a control character stay as they are, with a zero
+// byte after each: keys that are stored were made so.
+func appendParts(dst []byte, parts ...string) []byte {
 	for _, p := range parts {
-		_, _ = h.Write([]byte(p))
-		_, _ = h.Write([]byte{0})
+		dst = append(append(dst, apart.Replace(p)...), 0)
 	}
-	return binary.BigEndian.Uint64(h.Sum(nil))
+	return dst
 }
 
 func (l *ledger) of(key uint64) tally {

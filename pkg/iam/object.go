@@ -80,7 +80,7 @@ func (r *Registration) Extra() map[string][]string {
 
 // user is who acts in a session that waits for a User: nobody but somebody who may make one.
 func (r *Registration) user() *User {
-	sum := sha256.Sum256([]byte(r.Provider + "\x00" + r.Subject))
+	sum := sha256.Sum256([]byte(r.Provider + "\x00" + r.Subject)) // no name of a provider has a zero byte (idp.checkName)
 	uid := registrationPrefix + hex.EncodeToString(sum[:16])
 	return &User{Name: v1beta1.UserPreRegistration, UID: uid, State: v1beta1.UserActive, Email: r.Email, DisplayName: r.DisplayName,
 		info: &user.DefaultInfo{Name: v1beta1.UserPreRegistration, UID: uid, Groups: []string{v1beta1.GroupPreRegistration}, Extra: r.Extra()}}

@@ -1,6 +1,6 @@
 package iam
 
-import "strings"
+import "encoding/binary"
 
 // poolSize bounds the texts that a pool knows.
 const poolSize = 16 << 10
@@ -9,7 +9,8 @@ const poolSize = 16 << 10
 // full it begins anew, which costs copies and nothing else.
 type pool struct {
 	texts map[string]string
-	lists map[string][]string
+	lists map[string][]string // by their texts, each after its length
+	key   []byte              // room for one
 }
 
 // share has r use the copies of the pool. r is not known to others yet.
@@ -38,13 +39,16 @@ func (p *pool) list(l []string) []string {
 	if len(l) == 0 {
 		return nil
 	}
-	key := strings.Join(l, "\x00")
-	if known, ok := p.lists[key]; ok {
+	p.key = p.key[:0]
+	for _, s := range l { // by their lengths it is told where texts end, whatever is in them
+		p.key = append(binary.AppendUvarint(p.key, uint64(len(s))), s...)
+	}
+	if known, ok := p.lists[string(p.key)]; ok {
 		return known
 	}
 	for i := range l {
 		l[i] = p.text(l[i])
 	}
-	p.lists[key] = l
+	p.lists[string(p.key)] = l
 	return l
 }

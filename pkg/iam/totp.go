@@ -194,7 +194,7 @@ func newRecovery(uid string) (codes, hashes []string) {
 	return codes, hashes
 }
 
-// recoveryHash is of a code that has 80 bits of its own, so that a slow hash would add nothing.
+// recoveryHash is of a code that has 80 bits of its own, so that a slow hash would add nothing. No UID has a zero byte.
 func recoveryHash(uid, code string) string {
 	sum := sha256.Sum256([]byte("kapis.dev recovery code 1\x00" + uid + "\x00" + code))
 	return hex.EncodeToString(sum[:])

@@ -150,11 +150,11 @@ func readPassword(s string) (hashed func() []byte, credential string) {
 	return func() []byte { return hash }, hex.EncodeToString(sum[:])
 }
 
-// ownGroups drops the groups that would make the user a part of the system.
+// ownGroups drops the groups that would make the user a part of the system: a blank before such a name is lost on the way to kube-apiserver.
 func ownGroups(name string, groups []string) []string {
 	var out []string
 	for _, g := range groups {
-		if g == "" || strings.HasPrefix(g, "system:") || strings.HasPrefix(g, v1beta1.SyntheticGroupPrefix) {
+		if g == "" || strings.TrimSpace(g) != g || strings.HasPrefix(g, "system:") || strings.HasPrefix(g, v1beta1.SyntheticGroupPrefix) {
 			klog.InfoS("A user is given a group that only the system gives; the group is left out", "user", name, "group", g)
 			continue
 		}

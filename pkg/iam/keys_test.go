@@ -1,0 +1,58 @@
+package iam
+
+import (
+	"slices"
+	"strings"
+	"testing"
+)
+
+// partsOf cuts a text into parts; their number and what is in them are the fuzzer's.
+func partsOf(s string) []string { return strings.Split(s, "|") }
+
+// S62: no text made by joining is a key: equal keys of a limit are of equal parts, whatever bytes somebody types as a name.
+func FuzzPartsOfALimitAreToldApart(f *testing.F) {
+	f.Add("password|name x|10.0.0.1", "password|name x\x0010.0.0.1")
+	f.Add("a\x00b", "a|b")
+	f.Add("a\x01b|", "a\x01|b")
+	f.Add("a\x01\x02", "a\x00")
+	f.Add("|", "")
+	f.Fuzz(func(t *testing.T, one, other string) {
+		a, b := partsOf(one), partsOf(other)
+		if slices.Equal(a, b) {
+			return
+		}
+		if string(appendParts(nil, a...)) == string(appendParts(nil, b...)) || hashOf(a...) == hashOf(b...) {
+			t.Errorf("%q and %q have one key", a, b)
+		}
+	})
+}
+
+// What is stored was made with a zero byte after each part: plain parts keep their keys.
+func TestKeysOfPlainPartsStayWhatTheyWere(t *testing.T) {
+	if got := string(appendParts(nil, "password ldap", "10.0.0.1")); got != "password ldap\x0010.0.0.1\x00" {
+		t.Errorf("%q", got)
+	}
+}
+
+// S62: lists that a pool shares are equal, so that no session gets the groups of another.
+func FuzzAPoolSharesEqualLists(f *testing.F) {
+	f.Add("a\x00b", "a|b")
+	f.Add("|a", "a|")
+	f.Add("a\x01", "a")
+	f.Fuzz(func(t *testing.T, one, other string) {
+		var p pool
+		p.texts, p.lists = map[string]string{}, map[string][]string{}
+		for _, s := range []string{one, other, one} {
+			if want, got := partsOf(s), p.list(partsOf(s)); !slices.Equal(want, got) {
+				t.Fatalf("%q became %q", want, got)
+			}
+		}
+	})
+}
+
+// S62: a group that a header would carry as one of the system's is none of a user's.
+func TestNoGroupOfTheSystemComesWithABlank(t *testing.T) {
+	if got := ownGroups("ann", []string{" system:masters", "\tkapis:global:admin", "dev", "ops "}); !slices.Equal(got, []string{"dev"}) {
+		t.Errorf("%q", got)
+	}
+}
