@@ -28,7 +28,7 @@ func (p *Page) annotated(key string, of func(i int) string) *Page {
 	out.body, out.records, out.key, out.notes = nil, slices.Clone(p.records), key, make([]note, len(p.records))
 	hash := sha256.New()
 	hash.Write(p.digest[:])
-	hash.Write([]byte(key))
+	text := appendCounted(nil, key)
 	for i, r := range p.records {
 		n, shown := noteOf(r.JSON, key, of(i))
 		if len(shown) != len(r.JSON) {
@@ -36,8 +36,9 @@ func (p *Page) annotated(key string, of func(i int) string) *Page {
 		}
 		out.notes[i] = n
 		out.bytes += int64(len(shown) - len(r.JSON) + len(n.text))
-		hash.Write([]byte("\x00" + n.value))
+		text = appendCounted(text, n.value)
 	}
+	hash.Write(text)
 	hash.Sum(out.digest[:0])
 	return &out
 }

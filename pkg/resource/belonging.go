@@ -96,13 +96,13 @@ func (b *builder) belongs(r *store.Record) bool {
 	return x.of[r.Namespace] == ""
 }
 
-// appendKey appends what the outcome depends on.
+// appendKey appends what the outcome depends on. Each form begins with a byte of its own, so that it can be told where it ends.
 func (x *belonging) appendKey(key []byte) []byte {
 	if x == nil {
 		return append(key, '-')
 	}
 	own := x.digests[x.workspace]
-	key = append(key, own[:]...)
+	key = append(append(key, '+'), own[:]...)
 	switch {
 	case x.known == nil:
 	case x.known.all:

@@ -20,11 +20,10 @@ func digestOf(records []*store.Record) (d digest, bytes int64) {
 	text, h := make([]byte, 0, min(len(records)*64, block)), sha256.New()
 	for _, r := range records {
 		bytes += int64(len(r.JSON))
-		text = append(append(text, r.UID...), 0)
-		text = append(append(text, r.ResourceVersion...), 0)
-		text = binary.LittleEndian.AppendUint32(text, uint32(len(r.JSON))) //nolint:gosec // shorter than 4 GiB
+		text = appendCounted(appendCounted(text, r.UID), r.ResourceVersion)
+		text = binary.AppendUvarint(text, uint64(len(r.JSON)))
 		if r.UID == "" || r.ResourceVersion == "" {
-			text = append(append(text, r.JSON...), 0)
+			text = append(text, r.JSON...)
 		}
 		if len(text) > block {
 			h.Write(text)
@@ -40,9 +39,9 @@ func digestOf(records []*store.Record) (d digest, bytes int64) {
 // the same for may differ in the resource version of the list and in their compression.
 func tagOf(parts ...string) string {
 	var room [256]byte
-	text := append(room[:0], '1') // the version of all forms
+	text := append(room[:0], '2') // the version of all forms
 	for _, p := range parts {
-		text = append(append(text, 0), p...)
+		text = appendCounted(text, p)
 	}
 	sum := sha256.Sum256(text)
 	var out [3 + 24 + 1]byte

@@ -50,15 +50,18 @@ func users() *kind {
 	}
 }
 
-// lines returns the texts of an array, one a line.
+// lines returns the texts of an array, one a line. A text of several lines is left out: it would be read as others.
 func lines(array string) string {
 	var out strings.Builder
-	n := 0
-	for e := rawjson.Array(array); e.Next(); n++ {
-		if n > 0 {
+	for e := rawjson.Array(array); e.Next(); {
+		text := rawjson.Text(e.Value)
+		if text == "" || strings.Contains(text, "\n") {
+			continue
+		}
+		if out.Len() > 0 {
 			out.WriteByte('\n')
 		}
-		out.WriteString(rawjson.Text(e.Value))
+		out.WriteString(text)
 	}
 	return out.String()
 }

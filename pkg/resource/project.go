@@ -34,7 +34,7 @@ func newProjection(paths []query.Path) *projection {
 		return nil
 	}
 	p := &projection{root: &branch{}}
-	keys := make([]string, len(paths))
+	keys := make([]string, len(paths)) // each can be read back, so that two paths are never one text
 	for i, path := range paths {
 		keys[i] = path.String()
 		p.root.add(path)
@@ -43,7 +43,9 @@ func newProjection(paths []query.Path) *projection {
 	p.root.add(query.Path{"kind"})
 	p.root.complete()
 	slices.Sort(keys)
-	p.key = strings.Join(slices.Compact(keys), ",")
+	for _, key := range slices.Compact(keys) {
+		p.key += string(appendCounted(nil, key))
+	}
 	return p
 }
 

@@ -83,13 +83,13 @@ func (b *builder) resultKey(dst []byte) []byte {
 	return short(key)
 }
 
-// short returns key, or in the place of a long one its SHA-256.
+// short returns key, or in the place of a long one its SHA-256. Keys begin with a digit (appendCounted), so that none is a hash.
 func short(key []byte) []byte {
 	if len(key) <= 1024 {
 		return key
 	}
 	sum := sha256.Sum256(key)
-	return append(key[:0], sum[:]...)
+	return append(append(key[:0], '#'), sum[:]...)
 }
 
 func (r *result) find(s *Service, snap *store.Snapshot, b *builder) (*found, *store.Snapshot, error) {

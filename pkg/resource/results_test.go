@@ -278,7 +278,7 @@ func TestKeysHaveEverythingOfTheScope(t *testing.T) {
 	}
 	long := strings.Repeat("x", 5000)
 	a, b := w.builder(t.Context(), t, Scope{}, "name=a"+long, &asked), w.builder(t.Context(), t, Scope{}, "name=b"+long, &asked)
-	if key := a.resultKey(nil); len(key) != 32 || string(key) == string(b.resultKey(nil)) {
+	if key := a.resultKey(nil); len(key) != 33 || string(key) == string(b.resultKey(nil)) {
 		t.Errorf("the key of a long query has %d bytes", len(key))
 	}
 }

@@ -55,7 +55,7 @@ func (s *Service) tenancy(ctx context.Context) (*tenancy, error) {
 
 func tenancyOf(snap *store.Snapshot) *tenancy {
 	t := &tenancy{of: map[string]string{}, terms: map[string][]store.Term{}, digests: map[string]digest{}, from: snap.Generation()}
-	names, hash := map[string][]byte{}, sha256.New()
+	names, hash, pair := map[string][]byte{}, sha256.New(), []byte(nil)
 	snap.ByName(store.All()).Walk(0, false, func(ref *store.Ref) bool {
 		workspace, _ := snap.Record(ref).Labels.Get(workspaceLabel)
 		if workspace == "" {
@@ -63,8 +63,9 @@ func tenancyOf(snap *store.Snapshot) *tenancy {
 		}
 		t.of[ref.Name] = workspace
 		t.terms[workspace] = append(t.terms[workspace], store.InNamespace(ref.Name))
-		names[workspace] = append(append(names[workspace], ref.Name...), 0)
-		hash.Write([]byte(ref.Name + "\x00" + workspace + "\x00")) // neither has a zero byte
+		names[workspace] = appendCounted(names[workspace], ref.Name)
+		pair = appendCounted(appendCounted(pair[:0], ref.Name), workspace)
+		hash.Write(pair)
 		return true
 	})
 	for workspace, terms := range t.terms {

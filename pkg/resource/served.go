@@ -30,8 +30,9 @@ func (s *Service) Served(ctx context.Context, k *store.Kind) error {
 	if err != nil {
 		return err
 	}
+	// A definition is called <plural>.<group>, and no plural has a dot: one of a resource with a dot would be another's.
 	definition, ok := definitions.Get("", gr.String())
-	if !ok {
+	if !ok || strings.Contains(gr.Resource, ".") {
 		return nil // not a custom resource
 	}
 	if label, _ := definition.Labels.Get(servedLabel); label != "true" {

@@ -26,8 +26,8 @@ func (s *Snapshot) CountLabel(key string) int { return s.labelled(key).Len() }
 
 // labelled is the range of all terms of a label's key, which stand side by side: no key has a byte like those behind it.
 func (s *Snapshot) labelled(key string) Range {
-	r := Range{tree: s.created, from: rank(s.created, entry{term(classLabel + key + "="), first}, lessCreated)}
-	r.n = rank(s.created, entry{term(classLabel + key + string(rune('='+1))), first}, lessCreated) - r.from
+	r := Range{tree: s.created, from: rank(s.created, entry{term(labelled(key) + "="), first}, lessCreated)}
+	r.n = rank(s.created, entry{term(labelled(key) + string(rune('='+1))), first}, lessCreated) - r.from
 	return r
 }
 

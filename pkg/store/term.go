@@ -1,6 +1,7 @@
 package store
 
 import (
+	"strconv"
 	"strings"
 	"unique"
 )
@@ -25,7 +26,11 @@ func All() Term { return term("") }
 func InNamespace(namespace string) Term { return term(classNamespace + namespace) }
 
 // HasLabel holds for the objects whose label key has the value.
-func HasLabel(key, value string) Term { return term(classLabel + key + "=" + value) }
+func HasLabel(key, value string) Term { return term(labelled(key) + "=" + value) }
+
+// labelled begins the terms of a label key, and of no other: the length says where the key ends, since labels that an extension
+// serves may be any texts.
+func labelled(key string) string { return classLabel + strconv.Itoa(len(key)) + ":" + key }
 
 // OwnedBy holds for the objects that have an owner reference with the UID.
 func OwnedBy(uid string) Term { return term(classOwner + uid) }
@@ -42,7 +47,7 @@ func FieldIs(field int, value string) Term {
 // HasMember holds for the objects of a namespace of which the value is one of the lines of a field that Schema.Members
 // names.
 func HasMember(field int, namespace, value string) Term {
-	return term(classMember + string(rune(field)) + namespace + "/" + value)
+	return term(classMember + string(rune(field)) + namespace + "/" + value) // no namespace has a slash: they are segments of paths
 }
 
 func term(s string) Term { return Term{unique.Make(s)} }

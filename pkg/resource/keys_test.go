@@ -1,0 +1,49 @@
+package resource
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"kapis.dev/ks-apiserver/pkg/query"
+	"kapis.dev/ks-apiserver/pkg/store"
+)
+
+// S62: equal entity tags, digests and keys of projections are of equal parts.
+func FuzzPartsOfATagAreToldApart(f *testing.F) {
+	f.Add("a\x00b", "a|b")
+	f.Add("1:a", "a")
+	f.Add("|", "")
+	f.Add("a|1:b", "a1:b")
+	f.Fuzz(func(t *testing.T, one, other string) {
+		a, b := strings.Split(one, "|"), strings.Split(other, "|")
+		if slices.Equal(a, b) {
+			return
+		}
+		if tagOf(a...) == tagOf(b...) {
+			t.Errorf("%q and %q have one tag", a, b)
+		}
+		records := func(parts []string) (out []*store.Record) {
+			for i := 0; i+1 < len(parts); i += 2 {
+				out = append(out, &store.Record{UID: parts[i], ResourceVersion: parts[i+1], JSON: "{}"})
+			}
+			return out
+		}
+		those, others := records(a), records(b)
+		same := slices.EqualFunc(those, others, func(x, y *store.Record) bool { return x.UID == y.UID && x.ResourceVersion == y.ResourceVersion })
+		x, _ := digestOf(those)
+		if y, _ := digestOf(others); x == y && !same {
+			t.Errorf("%q and %q have one digest", a, b)
+		}
+		if p, q := newProjection([]query.Path{a}), newProjection([]query.Path{b}); p.key == q.key {
+			t.Errorf("the paths %q and %q have one key", a, b)
+		}
+	})
+}
+
+// S62: a text of several lines is not several texts.
+func TestAGroupOfSeveralLinesIsNotSeveralGroups(t *testing.T) {
+	if got := lines(`["a","b\nc","","d"]`); got != "a\nd" || isLine(got, "b") || isLine(got, "b\nc") {
+		t.Errorf("%q", got)
+	}
+}
