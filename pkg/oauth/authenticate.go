@@ -40,7 +40,7 @@ func (s *Server) authenticateClient(r *http.Request, f form) (*Client, error) {
 	if c.Secret.matches(secret) {
 		return c, nil
 	}
-	key := name + "\x00" + s.originOf(r).Source // as the trusted proxies say it: many people share one, and its address
+	key := limitKey{guessedSecret, name, s.originOf(r).Source} // as the trusted proxies say it: many people share one, and its address
 	if s.limit.exhausted(key, s.Now()) {
 		return nil, &Error{Code: http.StatusTooManyRequests, Name: slowDown, RetryAfter: limitPause,
 			Description: "Too many failed attempts of this client; try again in a moment."}

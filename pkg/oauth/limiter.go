@@ -17,20 +17,36 @@ const (
 	limited = 4096
 )
 
+// guessed is what somebody guesses at.
+type guessed uint8
+
+const (
+	guessedSecret guessed = iota
+	guessedToken
+	guessedCode
+)
+
+// limitKey is who guesses at what: of a client's secret its name and where the guess comes from, of tokens where it comes from,
+// of user codes the UID of the user. It is compared by value, so that no name of a client is another limit.
+type limitKey struct {
+	what         guessed
+	name, source string
+}
+
 // limiter slows guessing down, of clients' secrets (RFC 6749, 2.3.1) and of user codes (RFC 8628, 5.1). Keys hold names of
 // clients and UIDs of users that exist, or addresses, so that made-up names push nobody out.
 type limiter struct {
 	perSecond  rate.Limit
 	atOnce     int
 	mu         sync.Mutex
-	young, old map[string]*rate.Limiter
+	young, old map[limitKey]*rate.Limiter
 }
 
 func newLimiter(perSecond rate.Limit, atOnce int) *limiter {
-	return &limiter{perSecond: perSecond, atOnce: atOnce, young: map[string]*rate.Limiter{}}
+	return &limiter{perSecond: perSecond, atOnce: atOnce, young: map[limitKey]*rate.Limiter{}}
 }
 
-func (l *limiter) exhausted(key string, now time.Time) bool {
+func (l *limiter) exhausted(key limitKey, now time.Time) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	r := l.young[key]
@@ -40,7 +56,7 @@ func (l *limiter) exhausted(key string, now time.Time) bool {
 	return r != nil && r.TokensAt(now) < 1
 }
 
-func (l *limiter) failed(key string, now time.Time) {
+func (l *limiter) failed(key limitKey, now time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	r := l.young[key]
@@ -49,7 +65,7 @@ func (l *limiter) failed(key string, now time.Time) {
 			r = rate.NewLimiter(l.perSecond, l.atOnce)
 		}
 		if len(l.young) >= limited/2 {
-			l.old, l.young = l.young, map[string]*rate.Limiter{}
+			l.old, l.young = l.young, map[limitKey]*rate.Limiter{}
 		}
 		l.young[key] = r
 	}

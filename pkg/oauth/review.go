@@ -37,7 +37,7 @@ func (s *Server) review(req *restful.Request) (any, error) {
 		return nil, err
 	}
 	if u == nil {
-		key := "review\x00" + s.originOf(r).Source
+		key := limitKey{what: guessedToken, source: s.originOf(r).Source}
 		if s.limit.exhausted(key, s.Now()) {
 			return nil, &Error{Code: http.StatusTooManyRequests, Name: slowDown, RetryAfter: limitPause, Description: "Too many bad tokens; try again in a moment."}
 		}

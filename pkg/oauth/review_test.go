@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
 	"k8s.io/apiserver/pkg/authentication/authenticator"
@@ -129,5 +130,21 @@ func TestTokenReviewSlowsScanningDown(t *testing.T) {
 	}
 	if got, r := s.review(t, reviewOf("authentication.k8s.io/v1", access, "")); !got.Status.Authenticated {
 		t.Errorf("a good token: %d %s", r.code, r.text)
+	}
+}
+
+// S62: the limit of a client is its own, whatever the client is called: one that is called as another limit begins shares none with it.
+func TestALimitIsOfOneClientOrOfTokens(t *testing.T) {
+	l, now := newLimiter(1, 1), time.Unix(0, 0)
+	l.failed(limitKey{what: guessedToken, source: "192.0.2.1"}, now)
+	for _, other := range []limitKey{
+		{guessedSecret, "review", "192.0.2.1"}, {guessedSecret, "", "192.0.2.1"}, {guessedToken, "192.0.2.1", ""}, {what: guessedCode, source: "192.0.2.1"},
+	} {
+		if l.exhausted(other, now) {
+			t.Errorf("%+v is exhausted by bad tokens", other)
+		}
+	}
+	if !l.exhausted(limitKey{what: guessedToken, source: "192.0.2.1"}, now) {
+		t.Error("bad tokens are not counted")
 	}
 }

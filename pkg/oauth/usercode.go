@@ -112,13 +112,14 @@ const (
 // tryUserCode is deviceRequest for what a person types. Wrong codes are counted for him, in whichever browser and at whichever address he is; codes
 // are too short for a right one to pass in spite of them. Others, who may share his address, are not held up.
 func (s *Server) tryUserCode(b *browser, typed string) (string, *Client, []string, error) {
-	if s.guesses.exhausted(b.user.UID, s.Now()) {
+	key := limitKey{what: guessedCode, name: b.user.UID}
+	if s.guesses.exhausted(key, s.Now()) {
 		return "", nil, nil, &Error{Code: http.StatusTooManyRequests, Name: slowDown, RetryAfter: guessPause,
 			Description: "Too many wrong codes; try again in a few minutes."}
 	}
 	code, c, scopes, err := s.deviceRequest(typed)
 	if err != nil {
-		s.guesses.failed(b.user.UID, s.Now())
+		s.guesses.failed(key, s.Now())
 	}
 	return code, c, scopes, err
 }
