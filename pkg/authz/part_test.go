@@ -5,6 +5,7 @@ import (
 	"errors"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -144,4 +145,19 @@ func TestAnOwnPartIsThereEvenWhenItIsEmpty(t *testing.T) {
 	if named.Or(empty) != named || empty.Or(named) != named {
 		t.Error("nothing adds something")
 	}
+}
+
+// S62: equal keys are of equal parts.
+func FuzzPartsAreToldApart(f *testing.F) {
+	f.Add("a|b", "c", "a", "b|c")
+	f.Add("ab", "", "a|b", "")
+	f.Add("", "a", "a", "")
+	f.Fuzz(func(t *testing.T, namespaces, workspaces, otherNamespaces, otherWorkspaces string) {
+		split := func(s string) []string { return strings.Split(s, "|") }
+		p, q := NewPart(split(namespaces), split(workspaces)), NewPart(split(otherNamespaces), split(otherWorkspaces))
+		same := slices.Equal(p.Namespaces, q.Namespaces) && slices.Equal(p.Workspaces, q.Workspaces)
+		if same != (p.Key == q.Key) {
+			t.Errorf("%+v and %+v", p, q)
+		}
+	})
 }

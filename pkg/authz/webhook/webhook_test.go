@@ -393,3 +393,23 @@ func BenchmarkARememberedAnswer(b *testing.B) {
 		}
 	}
 }
+
+// S62: JSON writes any bytes that are not UTF-8 as one character, so the service would be asked about somebody else, or another object.
+func TestNamesThatAreNotUTF8AreNotAskedAbout(t *testing.T) {
+	s := serve(t, says(`{"allowed":true}`))
+	a := authorizer(t, s, nil)
+	named := info(t, "GET", "/api/v1/namespaces/n/pods/p")
+	other := *named
+	other.Name = "p\xff"
+	for claim, c := range map[string]struct {
+		u user.Info
+		r *request.Info
+	}{"TheUser": {&user.DefaultInfo{Name: "ann\xff"}, named}, "AGroup": {&user.DefaultInfo{Name: "ann", Groups: []string{"\xfe"}}, named}, "TheObject": {ann, &other}} {
+		if d, err := a.Authorize(t.Context(), c.u, c.r); err != nil || d.Allowed || !d.Denied || s.asked.Load() != 0 {
+			t.Errorf("%s: %+v, %v", claim, d, err)
+		}
+	}
+	if d, err := a.Authorize(t.Context(), &user.DefaultInfo{Name: "ann\ufffd"}, named); err != nil || !d.Allowed {
+		t.Errorf("a name with the character itself: %+v, %v", d, err)
+	}
+}
