@@ -101,6 +101,7 @@ func (m *MACKey) refresh(session string, generation int64) string {
 		base64.RawURLEncoding.EncodeToString(m.sum(refreshMessage(session, generation)))
 }
 
+// refreshMessage is what the MAC of a refresh token is of. No name of a session has a zero byte (sessionName).
 func refreshMessage(session string, generation int64) string {
 	return "kapis.dev refresh token 1\x00" + session + "\x00" + strconv.FormatInt(generation, 10)
 }

@@ -91,15 +91,16 @@ var variable = regexp.MustCompile(`\{([^}:]+)(:[^}]*)?\}`)
 // is the one that go-restful picks.
 func collect(services []*restful.WebService, types *types) []*route {
 	var out []*route
-	seen, ids := map[string]bool{}, map[string]bool{}
+	type key struct{ method, path string }
+	seen, ids := map[key]bool{}, map[string]bool{}
 	for _, ws := range services {
 		for _, in := range ws.Routes() {
 			path := variable.ReplaceAllString(in.Path, "{$1}")
-			key := in.Method + " " + path
-			if seen[key] || !described[in.Method] {
+			at := key{in.Method, path}
+			if seen[at] || !described[in.Method] {
 				continue
 			}
-			seen[key] = true
+			seen[at] = true
 			r := &route{
 				method: in.Method, path: path, id: operationID(in.Method, path, ids), doc: in.Doc,
 				document: documentOf(ws.RootPath()),

@@ -160,6 +160,9 @@ func (v *v3) serve(w http.ResponseWriter, r *http.Request, path string) {
 	serveDocument(w, r, d)
 }
 
+// text is k as a text that no other key has: quoted, so that no hash goes on as a path.
+func (k docKey) text() string { return fmt.Sprintf("%d %q %q", k.format, k.hash, k.path) }
+
 // document returns the document of k: ours, one that is kept, or kube-apiserver's.
 func (v *v3) document(ctx context.Context, k docKey) (*document, error) {
 	if own, ok := v.own.v3[k.path]; ok {
@@ -171,8 +174,7 @@ func (v *v3) document(ctx context.Context, k docKey) (*document, error) {
 	if d != nil {
 		return d, nil
 	}
-	name := fmt.Sprintf("%d %s %s", k.format, k.hash, k.path)
-	done := v.once.DoChan(name, func() (any, error) {
+	done := v.once.DoChan(k.text(), func() (any, error) {
 		ctx, cancel := context.WithTimeout(context.Background(), loadTimeout)
 		defer cancel()
 		d, err := v.up.get(ctx, "/openapi/v3/"+k.path, k.hash, k.format.mediaType("v3"), "")

@@ -123,7 +123,7 @@ func apply(u *iamv1beta1.User, want []string) bool {
 			groups = append(groups, g)
 		}
 	}
-	next := strings.Join(want, ",")
+	next := strings.Join(want, ",") // wanted names Groups that are there, and no object has a comma in its name
 	if next == text && slices.Equal(groups, u.Spec.Groups) {
 		return false
 	}

@@ -2,6 +2,7 @@ package resourcequota
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -251,12 +252,16 @@ func (t *tally) sum(namespaces []string, q *corev1.ResourceQuotaSpec, limited []
 	return used, came, t.last
 }
 
-// key is the same for what uses the same.
+// key is the same for what uses the same, and for nothing else: names of resources and of priority classes are quoted, as an object
+// of any kind may have any.
 func (u *use) key() string {
 	var b strings.Builder
 	if u.of != nil {
 		fmt.Fprintf(&b, "%t %t %t %q ", u.of.terminating, u.of.bestEffort, u.of.crossNamespace, u.of.priorityClass)
 	}
-	b.WriteString(spell(u.amounts))
+	for _, name := range slices.Sorted(maps.Keys(u.amounts)) {
+		amount := u.amounts[name]
+		fmt.Fprintf(&b, "%q=%s,", name, &amount)
+	}
 	return b.String()
 }

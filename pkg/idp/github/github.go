@@ -203,7 +203,7 @@ func (p *provider) groups(ctx context.Context, orgs []account, access string) ([
 		names = append(names, o.Login)
 	}
 	for _, t := range teams {
-		if t.Slug != "" && t.Organization.Login != "" {
+		if t.Slug != "" && t.Organization.Login != "" && !strings.Contains(t.Slug+t.Organization.Login, "/") { // a slash is between them alone
 			names = append(names, t.Organization.Login+"/"+t.Slug)
 		}
 	}
