@@ -34,7 +34,7 @@ func newLanguage() (*cel.Env, error) {
 		library.SemverLib(library.SemverVersion(1)),
 		quantities(), texts(),
 		cel.ASTValidators(
-			cel.ValidateTimestampLiterals(), cel.ValidateDurationLiterals(), patterns{}, literals{},
+			cel.ValidateTimestampLiterals(), cel.ValidateDurationLiterals(), patterns{}, FlatValues(),
 		),
 	)
 	if err != nil {
@@ -154,6 +154,9 @@ func states(re *syntax.Regexp) int {
 	}
 	return min(n, maxPattern+1)
 }
+
+// FlatValues returns the rule that what an expression builds is flat, for other languages of CEL whose texts are not trusted.
+func FlatValues() cel.ASTValidator { return literals{} }
 
 // literals is the rule that what an expression builds is flat: a list or a map is made of simple values, or of
 // lists and maps that are written out. Without it, `[1, 2].map(x, [1, 2]).map(y, y.map(z, y))` and so on makes a

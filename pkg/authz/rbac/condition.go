@@ -8,6 +8,7 @@ import (
 	"github.com/google/cel-go/common/types"
 	"k8s.io/apiserver/pkg/authentication/user"
 
+	"kapis.dev/ks-apiserver/pkg/expression"
 	"kapis.dev/ks-apiserver/pkg/request"
 )
 
@@ -39,6 +40,8 @@ func newConditions() (*conditions, error) {
 		cel.Variable("user.groups", cel.ListType(cel.StringType)),
 		cel.Variable("user.extra", cel.MapType(cel.StringType, cel.ListType(cel.StringType))),
 		cel.Variable("request.isResource", cel.BoolType),
+		// CEL's cost of a comparison is the length of a list, and not what its elements hold.
+		cel.ASTValidators(expression.FlatValues()),
 	}
 	for _, name := range []string{
 		"user.name", "user.uid",

@@ -94,6 +94,31 @@ func TestCostIsCountedUnlessItIsBoundedByWhatIsRead(t *testing.T) {
 	}
 }
 
+// S70. A list whose elements hold each other costs little to make, and no end of time to compare.
+func TestConditionMakesNoValuesThatHoldEachOther(t *testing.T) {
+	c, err := newConditions()
+	if err != nil {
+		t.Fatal(err)
+	}
+	doubled := strings.Repeat(".map(a, [a, a])", 40)
+	for name, expression := range map[string]string{
+		"Compared":   "[0]" + doubled + " == [0]" + doubled,
+		"Contained":  "[0]" + doubled + " in [[0]" + doubled + "]",
+		"OfGroups":   "user.groups" + doubled + " == user.groups" + doubled,
+		"OfMaps":     "[0]" + strings.Repeat(`.map(a, {"x": a, "y": a})`, 40) + " == []",
+		"OfUserData": "[user.extra]" + doubled + " == []",
+	} {
+		if _, err := c.compile(expression); err == nil || !strings.Contains(err.Error(), "simple value") {
+			t.Errorf("%s: compiled, error %v", name, err)
+		}
+	}
+	for _, expression := range []string{`["a", user.name].exists(x, x == request.name)`, `user.groups.filter(g, g != "x").map(g, g + "-admin") == ["dev-admin"]`, `[[1], [2]] == [[1], [2]]`} {
+		if _, err := c.compile(expression); err != nil {
+			t.Errorf("%s: %v", expression, err)
+		}
+	}
+}
+
 func TestConditionIsWithdrawn(t *testing.T) {
 	w := newWorld(t)
 	r := ask("get", "/pods", "p", "ns:n")
