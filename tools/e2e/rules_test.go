@@ -27,6 +27,7 @@ var held = rules.Table{
 		{"S11", "no shell runs with more than its user's rights: there is no terminal yet, its routes answer 404, and no pod is made"},
 		{"S12", "a provider that is disabled, and a group that is gone there, end what they gave"},
 		{"S79", "no body, however made, writes outside of what the path and the writer's rights say"},
+		{"S70", "a policy in Rego, or a condition in CEL, can use neither the process's memory nor its time beyond a bound"},
 	}}, {Name: "Admission", Rules: []rules.Rule{
 		{"S60", "while the webhooks are away nothing is written that they judge, and nobody takes them away for long"},
 	}}},

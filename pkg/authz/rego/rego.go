@@ -14,13 +14,11 @@ import (
 	"kapis.dev/ks-apiserver/pkg/request"
 )
 
-// Bounds of a policy, since whoever may write a role writes one: its length in bytes, how deep its brackets nest (the interpreter's time to
-// read it grows with the square of that), and the steps of one evaluation, each of which is an expression that is looked at, or an
-// element that a function makes. A policy of a role takes some tens of them.
+// Bounds of a policy, since everybody who may write a role writes one: its length in bytes, and how deep its brackets nest (the interpreter's
+// time to read it grows with the square of that).
 const (
 	maxLength = 16 << 10
 	maxDepth  = 50
-	maxSteps  = 20_000
 )
 
 // file is what a policy is called in errors about it.
@@ -33,6 +31,8 @@ var query = ast.MustParseBody("data.authz.allow = true")
 type Policy struct {
 	compiler *ast.Compiler
 	query    ast.Body
+	// step is the work of a step: the largest value that the text spells out.
+	step int
 }
 
 // Compile reads a policy: a module in version 0 of the language of which the package is authz, and of which the rule allow says
@@ -54,6 +54,10 @@ func Compile(text string) (p *Policy, err error) {
 	if err := decides(module); err != nil {
 		return nil, fmt.Errorf("compile the policy: %w", err)
 	}
+	if err := checkShape(module); err != nil {
+		return nil, fmt.Errorf("compile the policy: %w", err)
+	}
+	step := largest(module)
 	c := ast.NewCompiler().WithCapabilities(able).WithDefaultRegoVersion(ast.RegoV0)
 	c.Compile(map[string]*ast.Module{file: module})
 	if c.Failed() {
@@ -63,7 +67,7 @@ func Compile(text string) (p *Policy, err error) {
 	if err != nil {
 		return nil, fmt.Errorf("compile the question to the policy: %w", err)
 	}
-	return &Policy{compiler: c, query: body}, nil
+	return &Policy{compiler: c, query: body, step: step}, nil
 }
 
 // depth is how deep the brackets of a text nest, apart from those in strings and comments.
@@ -116,45 +120,32 @@ func decides(m *ast.Module) error {
 // Allows tells whether the policy allows r to u. An error means that it could not be told, within the bounds of an evaluation or
 // before ctx ended; false comes with it.
 func (p *Policy) Allows(ctx context.Context, u user.Info, r *request.Info) (allowed bool, err error) {
-	defer recovered("evaluate the policy", &err)
-	b := &budget{ctx: ctx, steps: maxSteps}
-	err = topdown.NewQuery(p.query).WithCompiler(p.compiler).WithStore(noData{}).WithCancel(b).WithMetrics(metrics.NoOp()).
+	select {
+	case evaluations <- struct{}{}:
+		defer func() { <-evaluations }()
+	case <-ctx.Done():
+		return false, fmt.Errorf("evaluate the policy: %w: %w", errBusy, ctx.Err())
+	}
+	defer func() {
+		if p := recover(); p != nil {
+			allowed, err = false, failed("evaluate the policy", p)
+		}
+	}()
+	b := &budget{ctx: ctx, steps: maxSteps, work: maxWork, step: p.step}
+	err = topdown.NewQuery(p.query).WithCompiler(p.compiler).WithStore(noData{}).WithCancel(b).WithQueryTracer(b).WithMetrics(metrics.NoOp()).
 		WithInput(input(u, r)).Iter(ctx, func(topdown.QueryResult) error {
 		allowed = true
 		return nil
 	})
-	switch {
-	case err != nil && b.steps < 0:
-		return false, fmt.Errorf("evaluate the policy: it takes more than %d steps", maxSteps)
-	case err != nil:
+	if err != nil {
 		return false, fmt.Errorf("evaluate the policy: %w", err)
 	}
 	return allowed, nil
 }
 
 // recovered makes an error of a panic: what the interpreter makes of a text must not end the process.
-func recovered(what string, err *error) {
+func recovered(doing string, err *error) {
 	if p := recover(); p != nil {
-		*err = fmt.Errorf("%s: the interpreter failed: %v", what, p)
+		*err = failed(doing, p)
 	}
-}
-
-// budget ends an evaluation. The interpreter asks it at each step, in one goroutine.
-type budget struct {
-	ctx   context.Context
-	steps int
-	done  bool
-}
-
-// Cancel implements topdown.Cancel.
-func (b *budget) Cancel() { b.done = true }
-
-// Cancelled implements topdown.Cancel.
-func (b *budget) Cancelled() bool {
-	const look = 64 // steps between looks at the clock
-	b.steps--
-	if b.steps < 0 || b.steps%look == 0 && b.ctx.Err() != nil {
-		b.done = true
-	}
-	return b.done
 }

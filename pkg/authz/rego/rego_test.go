@@ -186,7 +186,7 @@ func TestPoliciesThatAreNotCompiled(t *testing.T) {
 		"ThatRecur":         {"package authz\nallow { b }\nb { allow }", "recursive"},
 		"OfATextForTrue":    {"package authz\nallow = \"true\"", "boolean"},
 		"OfASet":            {"package authz\nallow[x] { x := true }", "boolean"},
-		"Hidden":            {"package authz\nallow { count(input.Verb) with count as http.send }", "http"},
+		"Hidden":            {"package authz\nallow { count(input.Verb) with count as http.send }", "with"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p, err := Compile(tc.text)
@@ -241,7 +241,6 @@ allow {
 func TestAnEvaluationHasAnEnd(t *testing.T) {
 	for name, text := range map[string]string{
 		"OfSteps":         loop,
-		"OfLongLists":     "package authz\nallow { count(numbers.range(1, 1000000000)) == 1 }",
 		"OfComprehension": "package authz\nallow { n := numbers.range(1, 1000); count([1 | n[_]; n[_]; n[_]]) == 7 }",
 	} {
 		t.Run(name, func(t *testing.T) {
