@@ -2,13 +2,12 @@ package apiserver
 
 import (
 	"context"
-	"net"
-	"strconv"
 	"time"
 
 	"kapis.dev/ks-apiserver/pkg/config"
 	"kapis.dev/ks-apiserver/pkg/iam"
 	"kapis.dev/ks-apiserver/pkg/redis"
+	"kapis.dev/ks-apiserver/pkg/token"
 )
 
 // makeSessions makes the index of sessions, which live in the Kubernetes API and, where the configuration names one, in a
@@ -27,11 +26,29 @@ func (p *parts) makeSessions() error {
 		Refresher: p.askProvider,
 	}
 	if c := p.cfg.Cache; c.Type == config.CacheRedis {
-		p.redis = redis.New(redis.Options{Address: net.JoinHostPort(c.Options.Host, strconv.Itoa(c.Options.Port)), Password: string(c.Options.Password), DB: c.Options.DB})
+		if p.redis, err = openRedis(&c.Options, p.keys); err != nil {
+			return err
+		}
 		o.API, o.Prefix = &iam.Split{Prefix: redis.Prefix, There: p.redis, Here: client}, p.redis.Place
 	}
 	p.sessions, err = iam.NewSessions(o)
 	return err
+}
+
+// openRedis makes the client of the Redis servers that the configuration names.
+func openRedis(c *config.CacheOptions, keys token.KeySource) (*redis.Sessions, error) {
+	encrypted, err := c.TLS.Client()
+	if err != nil {
+		return nil, err
+	}
+	o := redis.Options{
+		Addresses: c.Addresses(), Username: c.Username, Password: string(c.Password), DB: c.DB, TLS: encrypted, Cluster: len(c.Cluster.Addresses) > 0,
+		Keys: keys, AcceptUnsealed: c.UnsealedUntil(),
+	}
+	if c.UsesSentinel() {
+		o.Sentinel = &redis.Sentinel{Master: c.Sentinel.MasterName, Username: c.Sentinel.Username, Password: string(c.Sentinel.Password)}
+	}
+	return redis.New(o), nil
 }
 
 // runSessions looks after the sessions until ctx ends.

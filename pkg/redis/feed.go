@@ -158,7 +158,7 @@ func (f *feed) check(ctx context.Context) error {
 }
 
 func (f *feed) count(ctx context.Context) (int64, error) {
-	n, err := f.client.Get(ctx, seqKey).Int64()
+	n, err := f.client.Get(ctx, f.names.changes).Int64()
 	if errors.Is(err, goredis.Nil) {
 		return 0, nil
 	}
@@ -171,13 +171,17 @@ func (f *feed) list(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("redis: read the count of changes: %w", err)
 	}
+	from, err := f.holder(ctx)
+	if err != nil {
+		return fmt.Errorf("redis: list sessions: %w", err)
+	}
 	seen := make(map[string]struct{}, len(f.known))
 	for cursor := uint64(0); ; {
-		keys, next, err := f.client.Scan(ctx, cursor, keyPrefix+Prefix+"*", scanStep).Result()
+		keys, next, err := from.Scan(ctx, cursor, f.names.prefix+Prefix+"*", scanStep).Result()
 		if err != nil {
 			return fmt.Errorf("redis: list sessions: %w", err)
 		}
-		if err := f.read(ctx, keys, seen); err != nil {
+		if err := f.read(ctx, from, keys, seen); err != nil {
 			return err
 		}
 		if cursor = next; cursor == 0 {
@@ -193,12 +197,20 @@ func (f *feed) list(ctx context.Context) error {
 	return nil
 }
 
+// holder is the server that has the sessions: of a Cluster it is one of the nodes.
+func (f *feed) holder(ctx context.Context) (goredis.Cmdable, error) {
+	if cluster, ok := f.client.(*goredis.ClusterClient); ok {
+		return cluster.MasterForKey(ctx, f.names.changes)
+	}
+	return f.client, nil
+}
+
 // read tells of the sessions of some keys.
-func (f *feed) read(ctx context.Context, keys []string, seen map[string]struct{}) error {
+func (f *feed) read(ctx context.Context, from goredis.Cmdable, keys []string, seen map[string]struct{}) error {
 	if len(keys) == 0 {
 		return nil
 	}
-	cmds, err := f.client.Pipelined(ctx, func(p goredis.Pipeliner) error {
+	cmds, err := from.Pipelined(ctx, func(p goredis.Pipeliner) error {
 		for _, k := range keys {
 			p.HMGet(ctx, k, "v", "o")
 		}
@@ -212,7 +224,7 @@ func (f *feed) read(ctx context.Context, keys []string, seen map[string]struct{}
 		v, okV := got[0].(string)
 		o, okO := got[1].(string)
 		if n, err := strconv.ParseInt(v, 10, 64); okV && okO && err == nil {
-			name := strings.TrimPrefix(keys[i], keyPrefix)
+			name := strings.TrimPrefix(keys[i], f.names.prefix)
 			f.set(name, o, n)
 			seen[name] = struct{}{}
 		}
@@ -220,7 +232,7 @@ func (f *feed) read(ctx context.Context, keys []string, seen map[string]struct{}
 	return nil
 }
 
-// tell takes a message: the count, the name, and the JSON, which is missing where the session is gone.
+// tell takes a message: the count, the name, and the sealed session, which is missing where the session is gone.
 func (f *feed) tell(payload string) error {
 	count, rest, _ := strings.Cut(payload, " ")
 	name, raw, ok := strings.Cut(rest, " ")
@@ -242,17 +254,16 @@ func (f *feed) tell(payload string) error {
 	return nil
 }
 
-func (f *feed) set(name, raw string, version int64) {
-	o, err := parse([]byte(raw), version)
-	if err == nil && o.Name != name {
-		err = errors.New("it has another name")
-	}
+// set tells of a session. One that can't be opened is not there: what was known of it may be over.
+func (f *feed) set(name, stored string, version int64) {
+	o, err := f.open(name, stored, version)
 	var b []byte
 	if err == nil {
 		b, err = json.Marshal(o)
 	}
 	if err != nil {
 		klog.ErrorS(err, "A session in Redis is left out, and its tokens are refused", "session", name)
+		f.sink.Delete("", name)
 		return
 	}
 	f.sink.Set(&store.Object{Name: name, UID: string(o.UID), ResourceVersion: o.ResourceVersion, Raw: b})

@@ -4,7 +4,6 @@ package redis
 import (
 	"context"
 	"crypto/rand"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -14,26 +13,21 @@ import (
 	"time"
 
 	goredis "github.com/redis/go-redis/v9"
-	"github.com/redis/go-redis/v9/maintnotifications"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"kapis.dev/ks-apiserver/pkg/api/session/v1alpha1"
+	"kapis.dev/ks-apiserver/pkg/token"
 )
 
 // Prefix begins the name of every session that lives in Redis. No other name has it.
 const Prefix = "r-"
 
 const (
-	// keyPrefix begins the key of every session, and seqKey counts the changes of all of them.
-	keyPrefix = "kapis:session:"
-	seqKey    = "kapis:sessions:changes"
 	// channelPrefix and the number of the database name the channel that carries the changes, as they are made: keys are a
 	// database's own, and channels the whole server's.
 	channelPrefix = "kapis:sessions:"
-	// probeKey is written to see whether anything can be, and stays for probeLife.
-	probeKey  = "kapis:sessions:probe"
+	// probeLife is how long what is written stays that tells whether anything can be.
 	probeLife = time.Minute
 	// callTimeout bounds each call: a server that hangs is one that is lost.
 	callTimeout = time.Second
@@ -42,20 +36,15 @@ const (
 	afterlife = time.Hour
 )
 
-// Options are where the Redis server is.
-type Options struct {
-	// Address is host:port.
-	Address string
-	// Password is for the default user; "" for none. DB is the number of the database.
-	Password string
-	DB       int
-}
-
 // Sessions are the sessions in Redis. Each change is one script, which the server runs whole: it compares, changes, counts and
 // tells the others.
 type Sessions struct {
-	client  *goredis.Client
+	client  goredis.UniversalClient
+	names   names
 	channel string
+	keys    token.KeySource
+	// acceptUnsealed is the time until which sessions count that are not sealed.
+	acceptUnsealed time.Time
 	// checkEvery is the time between two looks of the feed.
 	checkEvery time.Duration
 	// good says that the feed is up to date, that Redis takes writes, and that the last call was answered.
@@ -68,14 +57,10 @@ var errNotYet = errors.New("not connected yet")
 
 // New makes a client. It makes no call: a server that is down is one that comes later.
 func New(o Options) *Sessions {
-	s := &Sessions{channel: channelPrefix + strconv.Itoa(o.DB), checkEvery: checkEvery, client: goredis.NewClient(&goredis.Options{
-		Addr: o.Address, Password: o.Password, DB: o.DB, Protocol: 2, DisableIdentity: true,
-		DialTimeout: callTimeout, ReadTimeout: callTimeout, WriteTimeout: callTimeout, PoolTimeout: callTimeout,
-		ContextTimeoutEnabled: true, PoolSize: connections,
-		MaxRetries:               -1, // a script whose answer was lost must not run twice
-		DialerRetries:            1,
-		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
-	})}
+	s := &Sessions{
+		client: connect(&o), names: namesFor(&o), channel: channelPrefix + strconv.Itoa(o.DB), checkEvery: checkEvery,
+		keys: o.Keys, acceptUnsealed: o.AcceptUnsealed,
+	}
 	s.fault.Store(&errNotYet)
 	return s
 }
@@ -106,11 +91,11 @@ const (
 	stale   = -3
 )
 
-// KEYS: the session, the count. ARGV: the JSON without its version, the end in milliseconds, the channel, the name.
+// KEYS: the session, the count. ARGV: the sealed session without its version, the end in milliseconds, the channel, the name, the UID.
 var createScript = goredis.NewScript(`
 if redis.call('EXISTS', KEYS[1]) == 1 then return -1 end
 local n = redis.call('INCR', KEYS[2])
-redis.call('HSET', KEYS[1], 'v', n, 'o', ARGV[1])
+redis.call('HSET', KEYS[1], 'v', n, 'o', ARGV[1], 'u', ARGV[5])
 redis.call('PEXPIREAT', KEYS[1], ARGV[2])
 redis.call('PUBLISH', ARGV[3], n .. ' ' .. ARGV[4] .. ' ' .. ARGV[1])
 return n`)
@@ -119,18 +104,19 @@ return n`)
 var updateScript = goredis.NewScript(`
 local v = redis.call('HGET', KEYS[1], 'v')
 if not v then return -2 end
-if v ~= ARGV[5] then return -3 end
+if v ~= ARGV[6] then return -3 end
 local n = redis.call('INCR', KEYS[2])
-redis.call('HSET', KEYS[1], 'v', n, 'o', ARGV[1])
+redis.call('HSET', KEYS[1], 'v', n, 'o', ARGV[1], 'u', ARGV[5])
 redis.call('PEXPIREAT', KEYS[1], ARGV[2])
 redis.call('PUBLISH', ARGV[3], n .. ' ' .. ARGV[4] .. ' ' .. ARGV[1])
 return n`)
 
-// ARGV: the UID or "", the channel, the name.
+// ARGV: the UID or "", the channel, the name. A session that an older version wrote has its UID in its JSON.
 var deleteScript = goredis.NewScript(`
 local o = redis.call('HGET', KEYS[1], 'o')
 if not o then return -2 end
-if ARGV[1] ~= '' and cjson.decode(o).metadata.uid ~= ARGV[1] then return -3 end
+local u = redis.call('HGET', KEYS[1], 'u')
+if ARGV[1] ~= '' and (u or cjson.decode(o).metadata.uid) ~= ARGV[1] then return -3 end
 local n = redis.call('INCR', KEYS[2])
 redis.call('DEL', KEYS[1])
 redis.call('PUBLISH', ARGV[2], n .. ' ' .. ARGV[3] .. ' ')
@@ -157,21 +143,21 @@ func (s *Sessions) Update(ctx context.Context, o *v1alpha1.Session) (*v1alpha1.S
 
 func (s *Sessions) write(ctx context.Context, script *goredis.Script, o *v1alpha1.Session, version ...any) (*v1alpha1.Session, error) {
 	o.ResourceVersion, o.Generation = "", 0
-	raw, err := json.Marshal(o)
-	if err != nil {
-		return nil, fmt.Errorf("write session: %w", err)
-	}
-	end := o.Spec.ExpiresAt.Add(afterlife).UnixMilli()
-	n, err := s.run(ctx, script, o.Name, append([]any{raw, end, s.channel, o.Name}, version...)...)
+	sealed, err := s.seal(o)
 	if err != nil {
 		return nil, err
 	}
-	return parse(raw, n)
+	end := o.Spec.ExpiresAt.Add(afterlife).UnixMilli()
+	n, err := s.run(ctx, script, o.Name, append([]any{sealed, end, s.channel, o.Name, string(o.UID)}, version...)...)
+	if err != nil {
+		return nil, err
+	}
+	return stamp(o, n), nil
 }
 
 // Get reads a session.
 func (s *Sessions) Get(ctx context.Context, name string) (*v1alpha1.Session, error) {
-	got, err := s.client.HMGet(ctx, keyPrefix+name, "v", "o").Result()
+	got, err := s.client.HMGet(ctx, s.names.prefix+name, "v", "o").Result()
 	if err != nil {
 		return nil, s.failed(ctx, "read session", err, silent(err))
 	}
@@ -184,7 +170,7 @@ func (s *Sessions) Get(ctx context.Context, name string) (*v1alpha1.Session, err
 	if err != nil {
 		return nil, fmt.Errorf("read session: its version is no number: %w", err)
 	}
-	return parse([]byte(o), n)
+	return s.open(name, o, n)
 }
 
 // Delete ends a session. An empty uid stands for any.
@@ -195,7 +181,7 @@ func (s *Sessions) Delete(ctx context.Context, name string, uid types.UID) error
 
 // run runs a script for the session of that name.
 func (s *Sessions) run(ctx context.Context, script *goredis.Script, name string, args ...any) (int64, error) {
-	n, err := script.Run(ctx, s.client, []string{keyPrefix + name, seqKey}, args...).Int64()
+	n, err := script.Run(ctx, s.client, []string{s.names.prefix + name, s.names.changes}, args...).Int64()
 	switch {
 	case err != nil:
 		return 0, s.failed(ctx, "change session", err, true)
@@ -213,7 +199,7 @@ func (s *Sessions) run(ctx context.Context, script *goredis.Script, name string,
 // answers reads and refuses this. What it publishes is no change, and is passed over.
 func (s *Sessions) probe(ctx context.Context) error {
 	end := time.Now().Add(probeLife).UnixMilli()
-	if err := probeScript.Run(ctx, s.client, []string{probeKey}, end, s.channel).Err(); err != nil {
+	if err := probeScript.Run(ctx, s.client, []string{s.names.probe}, end, s.channel).Err(); err != nil {
 		return fmt.Errorf("redis: try a write: %w", err)
 	}
 	return nil
@@ -238,15 +224,4 @@ func silent(err error) bool {
 func (s *Sessions) lost(err error) {
 	s.fault.Store(&err)
 	s.good.Store(false)
-}
-
-// parse makes a session of what is stored and its version.
-func parse(raw []byte, version int64) (*v1alpha1.Session, error) {
-	o := &v1alpha1.Session{}
-	if err := json.Unmarshal(raw, o); err != nil {
-		return nil, fmt.Errorf("read session: %w", err)
-	}
-	o.TypeMeta = metav1.TypeMeta{APIVersion: v1alpha1.SchemeGroupVersion.String(), Kind: "Session"}
-	o.ResourceVersion, o.Generation = strconv.FormatInt(version, 10), version
-	return o, nil
 }

@@ -285,9 +285,13 @@ func FuzzTell(f *testing.F) {
 	f.Add("1 r-a {}")
 	f.Add(`1 r-a {"metadata":{"name":"r-a","uid":"u"},"spec":{"user":"x"}}`)
 	f.Add("1 r-a ")
+	set, err := keys()
+	if err != nil {
+		f.Fatal(err)
+	}
 	f.Fuzz(func(t *testing.T, payload string) {
 		k := newSink()
-		one := &feed{Sessions: &Sessions{}, sink: k, known: map[string]struct{}{}}
+		one := &feed{Sessions: &Sessions{keys: set, acceptUnsealed: time.Now().Add(time.Hour)}, sink: k, known: map[string]struct{}{}}
 		_ = one.tell(payload) // it may not panic, nor tell of what has another name
 		for name := range k.all {
 			if !strings.HasPrefix(name, Prefix) {

@@ -15,6 +15,7 @@ import (
 
 	"kapis.dev/ks-apiserver/pkg/api/session/v1alpha1"
 	"kapis.dev/ks-apiserver/pkg/store"
+	"kapis.dev/ks-apiserver/pkg/token"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -78,8 +79,23 @@ func (s *server) client() *Sessions { return s.database(0) }
 
 // database is a client of one of the server's databases.
 func (s *server) database(db int) *Sessions {
-	c := New(Options{Address: s.address, Password: password, DB: db})
-	s.t.Cleanup(func() { _ = c.Close() })
+	return newClient(s.t, Options{Addresses: []string{s.address}, Password: password, DB: db})
+}
+
+// keys are those of all replicas of a test that has no others.
+var keys = sync.OnceValues(func() (*token.KeySet, error) { return token.Generate(time.Now().Add(-time.Minute)) })
+
+func newClient(t *testing.T, o Options) *Sessions {
+	t.Helper()
+	if o.Keys == nil {
+		set, err := keys()
+		if err != nil {
+			t.Fatal(err)
+		}
+		o.Keys = set
+	}
+	c := New(o)
+	t.Cleanup(func() { _ = c.Close() })
 	return c
 }
 

@@ -16,8 +16,11 @@ import (
 // Purpose keeps what is sealed for one use from being taken for another (RFC 8725, 3.12).
 type Purpose string
 
-// MaxSealed is the longest sealed value, in bytes, that is opened.
-const MaxSealed = 16 << 10
+// MaxSealed is the longest sealed value, in bytes, that is opened, and maxStored the longest that lies in an object of ours.
+const (
+	MaxSealed = 16 << 10
+	maxStored = 2 << 20
+)
 
 // ErrSealed is what every error of Open is, whatever the reason.
 var ErrSealed = errors.New("it was not sealed here, or for another use")
@@ -44,7 +47,7 @@ func (s *KeySet) Seal(p Purpose, value []byte, now time.Time) (string, error) {
 
 // Open returns the value that Seal was given. Its errors are ErrSealed.
 func (s *KeySet) Open(p Purpose, sealed string, now time.Time) ([]byte, error) {
-	value, m, err := s.open(p, sealed)
+	value, m, err := s.open(p, sealed, MaxSealed)
 	if err == nil && !alive(time.Time{}, m.Retire, now) {
 		return nil, ErrSealed
 	}
@@ -54,7 +57,7 @@ func (s *KeySet) Open(p Purpose, sealed string, now time.Time) ([]byte, error) {
 // OpenStored is Open for what lies in an object of ours, and may do so for years: its key may be retired, since nobody
 // but us could put it there. old says that it should be sealed anew, with the key of this time.
 func (s *KeySet) OpenStored(p Purpose, sealed string, now time.Time) (value []byte, old bool, err error) {
-	value, m, err := s.open(p, sealed)
+	value, m, err := s.open(p, sealed, maxStored)
 	if err != nil {
 		return nil, false, err
 	}
@@ -62,9 +65,9 @@ func (s *KeySet) OpenStored(p Purpose, sealed string, now time.Time) (value []by
 }
 
 // open tries the keys.
-func (s *KeySet) open(p Purpose, sealed string) ([]byte, *MACKey, error) {
-	if len(sealed) > MaxSealed {
-		return nil, nil, fmt.Errorf("%w: it has %d bytes; %d are the most", ErrSealed, len(sealed), MaxSealed)
+func (s *KeySet) open(p Purpose, sealed string, longest int) ([]byte, *MACKey, error) {
+	if len(sealed) > longest {
+		return nil, nil, fmt.Errorf("%w: it has %d bytes; %d are the most", ErrSealed, len(sealed), longest)
 	}
 	raw, err := base64.RawURLEncoding.Strict().DecodeString(sealed)
 	if err != nil || strings.ContainsAny(sealed, "\r\n") { // base64 passes over line ends

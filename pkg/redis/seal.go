@@ -1,0 +1,65 @@
+package redis
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"kapis.dev/ks-apiserver/pkg/api/session/v1alpha1"
+	"kapis.dev/ks-apiserver/pkg/token"
+)
+
+// errUnsealed is the error of a session that anybody may have put there.
+var errUnsealed = errors.New("it is not sealed: an older version wrote it, or somebody else; cache.options.acceptUnsealedUntil lets those of an older version in for a time")
+
+// purpose binds what is sealed to the name of its session, so that one can't be put in the place of another.
+func purpose(name string) token.Purpose { return token.Purpose("session in Redis " + name) }
+
+// seal returns what is stored of a session.
+func (s *Sessions) seal(o *v1alpha1.Session) (string, error) {
+	raw, err := json.Marshal(o)
+	if err != nil {
+		return "", fmt.Errorf("write session: %w", err)
+	}
+	sealed, err := s.keys.KeySet().Seal(purpose(o.Name), raw, time.Now())
+	if err != nil {
+		return "", fmt.Errorf("write session: %w", err)
+	}
+	return sealed, nil
+}
+
+// open makes a session of what is stored under its name, and its version.
+func (s *Sessions) open(name, stored string, version int64) (*v1alpha1.Session, error) {
+	now := time.Now()
+	var raw []byte
+	if len(stored) > 0 && stored[0] == '{' { // no sealed value begins so
+		if !now.Before(s.acceptUnsealed) {
+			return nil, fmt.Errorf("read session: %w", errUnsealed)
+		}
+		raw = []byte(stored)
+	} else {
+		var err error
+		if raw, _, err = s.keys.KeySet().OpenStored(purpose(name), stored, now); err != nil {
+			return nil, fmt.Errorf("read session: %w", err)
+		}
+	}
+	o := &v1alpha1.Session{}
+	if err := json.Unmarshal(raw, o); err != nil {
+		return nil, fmt.Errorf("read session: %w", err)
+	}
+	if o.Name != name {
+		return nil, errors.New("read session: it has another name")
+	}
+	return stamp(o, version), nil
+}
+
+// stamp gives a session what the Kubernetes API would.
+func stamp(o *v1alpha1.Session, version int64) *v1alpha1.Session {
+	o.TypeMeta = metav1.TypeMeta{APIVersion: v1alpha1.SchemeGroupVersion.String(), Kind: "Session"}
+	o.ResourceVersion, o.Generation = strconv.FormatInt(version, 10), version
+	return o
+}
