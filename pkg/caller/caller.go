@@ -16,6 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"kapis.dev/ks-apiserver/pkg/authz"
+	"kapis.dev/ks-apiserver/pkg/redaction"
 	"kapis.dev/ks-apiserver/pkg/request"
 )
 
@@ -61,13 +62,18 @@ func Deletion(path string, options metav1.DeleteOptions, query url.Values) (Orde
 }
 
 // Get returns the object at a path.
-func (c Client) Get(ctx context.Context, path string) ([]byte, error) {
+func (c Client) Get(ctx context.Context, path string) (redaction.Raw, error) {
 	return c.Do(ctx, Order{Method: http.MethodGet, Path: path})
 }
 
 // Do sends an order, and returns the object that is the answer. The error of an answer that is a Status is that Status;
 // that of a refusal is authz.Denied's.
-func (c Client) Do(ctx context.Context, o Order) ([]byte, error) {
+func (c Client) Do(ctx context.Context, o Order) (redaction.Raw, error) {
+	body, err := c.do(ctx, o)
+	return redaction.Received(string(body)), err
+}
+
+func (c Client) do(ctx context.Context, o Order) ([]byte, error) {
 	r, err := o.request(ctx)
 	if err != nil {
 		return nil, err

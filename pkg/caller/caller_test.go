@@ -57,7 +57,7 @@ func TestAHandlerReadsWithTheCallersRightsToTheObject(t *testing.T) { // S25
 		_, _ = w.Write([]byte(`{"kind":"Secret"}`))
 	})
 	got, err := Client{authz.Func(onlyGet), kube}.Get(inARequest(t, "ann"), secretPath)
-	if err != nil || string(got) != `{"kind":"Secret"}` {
+	if err != nil || got.Unredacted() != `{"kind":"Secret"}` {
 		t.Errorf("%s, %v", got, err)
 	}
 }

@@ -117,7 +117,7 @@ func (s *Service) Health(ctx context.Context) (*Health, error) {
 	}
 	out := &Health{Components: components, Kubernetes: []Status{}, Nodes: Nodes{Total: snap.Len()}}
 	snap.ByName(store.All()).Walk(0, false, func(ref *store.Ref) bool {
-		if isReady(snap.Record(ref).JSON) {
+		if isReady(snap.Record(ref).JSON.String()) {
 			out.Nodes.Healthy++
 		}
 		return true
@@ -157,7 +157,7 @@ func (s *Service) look(ctx context.Context) (*world, error) {
 // status returns how the component of a Service is. A Service that selects no pods is none.
 func (w *world) status(service *store.Record) (Status, bool) {
 	selector := map[string]string{}
-	for m := rawjson.Object(rawjson.Get(service.JSON, "spec", "selector")); m.Next(); {
+	for m := rawjson.Object(rawjson.Get(service.JSON.String(), "spec", "selector")); m.Next(); {
 		selector[m.Key] = rawjson.Text(m.Value)
 	}
 	if len(selector) == 0 {
@@ -169,9 +169,9 @@ func (w *world) status(service *store.Record) (Status, bool) {
 	}
 	w.backends(service.Namespace, selector).Walk(0, false, func(ref *store.Ref) bool {
 		pod := w.pods.Record(ref)
-		if pod.Namespace == service.Namespace && has(pod, selector) && !hasEnded(pod.JSON) {
+		if pod.Namespace == service.Namespace && has(pod, selector) && !hasEnded(pod.JSON.String()) {
 			st.TotalBackends++
-			if isReady(pod.JSON) {
+			if isReady(pod.JSON.String()) {
 				st.HealthyBackends++
 			}
 		}

@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	webhook "sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
-	"kapis.dev/ks-apiserver/pkg/resource"
+	"kapis.dev/ks-apiserver/pkg/redaction"
 )
 
 // Whoever writes back what he read loses nothing that he was not shown (S3).
@@ -31,7 +31,7 @@ func TestWhatIsHiddenIsKept(t *testing.T) {
 		"OfAKindWithoutSecrets": {"other", old, `{"spec":{"connection":{}}}`, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := keeper{resource.Hidden, resource.Addresses}.Handle(t.Context(), webhook.Request{AdmissionRequest: admissionv1.AdmissionRequest{
+			r := keeper{redaction.Hidden, redaction.Addresses}.Handle(t.Context(), webhook.Request{AdmissionRequest: admissionv1.AdmissionRequest{
 				Operation: admissionv1.Update, Resource: metav1.GroupVersionResource{Group: "cluster.kubesphere.io", Version: "v1alpha1", Resource: c.resource},
 				Object: runtime.RawExtension{Raw: []byte(c.now)}, OldObject: runtime.RawExtension{Raw: []byte(c.old)},
 			}})
@@ -56,7 +56,7 @@ func TestWhatIsHiddenIsKept(t *testing.T) {
 		})
 	}
 	for _, raw := range []string{`{`, `[]`} {
-		r := keeper{resource.Hidden, resource.Addresses}.Handle(t.Context(), webhook.Request{AdmissionRequest: admissionv1.AdmissionRequest{
+		r := keeper{redaction.Hidden, redaction.Addresses}.Handle(t.Context(), webhook.Request{AdmissionRequest: admissionv1.AdmissionRequest{
 			Operation: admissionv1.Update, Resource: metav1.GroupVersionResource{Group: "cluster.kubesphere.io", Resource: "clusters"},
 			Object: runtime.RawExtension{Raw: []byte(raw)}, OldObject: runtime.RawExtension{Raw: []byte(old)},
 		}})
@@ -74,7 +74,7 @@ func TestWhatIsKeptIsAskedAbout(t *testing.T) {
 		}
 		for _, r := range e.rules {
 			for _, kind := range r.Resources {
-				if len(resource.Hidden(schema.GroupResource{Group: r.APIGroups[0], Resource: kind})) == 0 {
+				if len(redaction.Hidden(schema.GroupResource{Group: r.APIGroups[0], Resource: kind})) == 0 {
 					t.Errorf("nothing of %s.%s is hidden", kind, r.APIGroups[0])
 				}
 			}
@@ -95,7 +95,7 @@ func TestWhatIsHiddenIsNotSentElsewhere(t *testing.T) {
 		"ToAnotherOneWithAnEmptyOne": {`{"spec":{"url":"https://b","credential":{}}}`, true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := keeper{resource.Hidden, resource.Addresses}.Handle(t.Context(), webhook.Request{AdmissionRequest: admissionv1.AdmissionRequest{
+			r := keeper{redaction.Hidden, redaction.Addresses}.Handle(t.Context(), webhook.Request{AdmissionRequest: admissionv1.AdmissionRequest{
 				Operation: admissionv1.Update, Resource: metav1.GroupVersionResource{Group: "application.kubesphere.io", Version: "v2", Resource: "repos"},
 				Object: runtime.RawExtension{Raw: []byte(c.now)}, OldObject: runtime.RawExtension{Raw: []byte(`{"spec":{"url":"https://a","credential":{"password":"p"}}}`)},
 			}})

@@ -76,7 +76,7 @@ func (s *Service) NamespaceQuota(ctx context.Context, namespace string) (*Quota,
 	var broken error
 	snap.ByCreated(store.InNamespace(namespace)).Walk(0, false, func(ref *store.Ref) bool {
 		var object corev1.ResourceQuota
-		if broken = json.Unmarshal([]byte(snap.Record(ref).JSON), &object); broken != nil {
+		if broken = json.Unmarshal([]byte(snap.Record(ref).JSON.String()), &object); broken != nil {
 			return false
 		}
 		if len(object.Spec.Scopes) == 0 && object.Spec.ScopeSelector == nil {

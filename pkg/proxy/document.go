@@ -12,14 +12,14 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"kapis.dev/ks-apiserver/pkg/rawjson"
-	"kapis.dev/ks-apiserver/pkg/resource"
+	"kapis.dev/ks-apiserver/pkg/redaction"
 )
 
 // document rewrites one JSON object: a list, a Table, an object or a Status. Objects within a list go one by one, so that no more
 // than one is in memory; the members of any other are taken together.
 type document struct {
 	in        *rawjson.Reader
-	redaction *resource.Redaction
+	redaction *redaction.Redaction
 
 	state state
 	// own collects the members that are not lists of objects.

@@ -36,7 +36,7 @@ type KubeOptions struct {
 // and refuses whatever comes without either.
 //
 // What it does not do: buffer, follow a redirect, lend its own rights; or parse a body, but for the few kinds that have secrets in them
-// (resource.Hidden), whose answers pass without these.
+// (redaction.Hidden), whose answers pass without these.
 type Kube struct {
 	base    *url.URL
 	origin  []string // of base

@@ -11,8 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"kapis.dev/ks-apiserver/pkg/rawjson"
+	"kapis.dev/ks-apiserver/pkg/redaction"
 	"kapis.dev/ks-apiserver/pkg/request"
-	"kapis.dev/ks-apiserver/pkg/resource"
 )
 
 // maxPatch bounds the patch of a kind that has secrets: as long as the server takes a body.
@@ -76,7 +76,7 @@ func checkOperation(gr schema.GroupResource, text string) error {
 	if is["op"] == "test" {
 		source, takes = is["path"], true
 	}
-	if takes && resource.Hides(gr, source) {
+	if takes && redaction.Hides(gr, source) {
 		return apierrors.NewBadRequest(fmt.Sprintf("the JSON patch may not %s from %.200q: something of it is not shown", is["op"], source))
 	}
 	return nil

@@ -13,8 +13,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"kapis.dev/ks-apiserver/pkg/rawjson"
+	"kapis.dev/ks-apiserver/pkg/redaction"
 	"kapis.dev/ks-apiserver/pkg/request"
-	"kapis.dev/ks-apiserver/pkg/resource"
 	"kapis.dev/ks-apiserver/pkg/stream"
 	"kapis.dev/ks-apiserver/pkg/web"
 )
@@ -28,12 +28,12 @@ const (
 var errUpgradeHidden = apierrors.NewBadRequest("of this kind, only a watch can be upgraded, and only to a WebSocket")
 
 // redactionOf returns what is to be taken out of the answer to a request, nil for all but a few kinds. Their objects are answered whole by
-// writes and by the sub-resource status too.
-func redactionOf(i *request.Info) *resource.Redaction {
-	if !i.IsResource || i.Subresource != "" && i.Subresource != "status" {
+// writes and by sub-resources too.
+func redactionOf(i *request.Info) *redaction.Redaction {
+	if !i.IsResource {
 		return nil
 	}
-	return resource.RedactionOf(schema.GroupResource{Group: i.APIGroup, Resource: i.Resource})
+	return redaction.Of(schema.GroupResource{Group: i.APIGroup, Resource: i.Resource})
 }
 
 // askJSON makes out a request whose answer can be rewritten: JSON, and not compressed. Tables and bare metadata remain what they are.
@@ -93,7 +93,7 @@ func checkReadable(res *http.Response) error {
 }
 
 // appendEvent appends an event of a watch.
-func appendEvent(dst []byte, x *resource.Redaction, frame string) ([]byte, error) {
+func appendEvent(dst []byte, x *redaction.Redaction, frame string) ([]byte, error) {
 	dst = append(dst, '{')
 	m := rawjson.Object(frame)
 	var err error
@@ -111,7 +111,7 @@ func appendEvent(dst []byte, x *resource.Redaction, frame string) ([]byte, error
 }
 
 // appendWhole appends what is an object, a Table or a Status.
-func appendWhole(dst []byte, x *resource.Redaction, s string) ([]byte, error) {
+func appendWhole(dst []byte, x *redaction.Redaction, s string) ([]byte, error) {
 	d := &document{in: rawjson.NewReader(strings.NewReader(s), maxValue), redaction: x}
 	for {
 		var err error
@@ -154,7 +154,7 @@ func (b *redacted) Read(p []byte) (int, error) {
 }
 
 // upgradeHidden answers a request to upgrade for a kind that has secrets.
-func (k *Kube) upgradeHidden(w http.ResponseWriter, r *http.Request, info *request.Info, x *resource.Redaction) {
+func (k *Kube) upgradeHidden(w http.ResponseWriter, r *http.Request, info *request.Info, x *redaction.Redaction) {
 	if info.Verb == "watch" && strings.EqualFold(r.Header.Get("Upgrade"), "websocket") {
 		k.watchSocket(w, r, x)
 		return
@@ -164,7 +164,7 @@ func (k *Kube) upgradeHidden(w http.ResponseWriter, r *http.Request, info *reque
 }
 
 // watchSocket answers a watch by WebSocket. At kube-apiserver it is an ordinary one: so there are no frames to look into.
-func (k *Kube) watchSocket(w http.ResponseWriter, r *http.Request, x *resource.Redaction) {
+func (k *Kube) watchSocket(w http.ResponseWriter, r *http.Request, x *redaction.Redaction) {
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
 	out := r.Clone(ctx)
@@ -196,7 +196,7 @@ func (k *Kube) watchSocket(w http.ResponseWriter, r *http.Request, x *resource.R
 // socket is a stream.Source: the events of a watch at kube-apiserver.
 type socket struct {
 	body      io.ReadCloser
-	redaction *resource.Redaction
+	redaction *redaction.Redaction
 }
 
 // Head implements stream.Source.

@@ -15,7 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"kapis.dev/ks-apiserver/pkg/rawjson"
-	"kapis.dev/ks-apiserver/pkg/resource"
+	"kapis.dev/ks-apiserver/pkg/redaction"
 )
 
 const (
@@ -28,8 +28,8 @@ const (
 	metaShown = `{"kind":"PartialObjectMetadata","metadata":{"name":"a","annotations":{` + clean + `}}}`
 )
 
-func usersRedaction() *resource.Redaction {
-	return resource.RedactionOf(schema.GroupResource{Group: "iam.kubesphere.io", Resource: "users"})
+func usersRedaction() *redaction.Redaction {
+	return redaction.Of(schema.GroupResource{Group: "iam.kubesphere.io", Resource: "users"})
 }
 
 // documents are answers, and what passes of them.

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"kapis.dev/ks-apiserver/pkg/rawjson"
+	"kapis.dev/ks-apiserver/pkg/redaction"
 	"kapis.dev/ks-apiserver/pkg/store"
 )
 
@@ -31,11 +32,11 @@ func (p *Page) annotated(key string, of func(i int) string) *Page {
 	text := appendCounted(nil, key)
 	for i, r := range p.records {
 		n, shown := noteOf(r.JSON, key, of(i))
-		if len(shown) != len(r.JSON) {
+		if shown.Len() != r.JSON.Len() {
 			out.records[i] = &store.Record{Ref: r.Ref, JSON: shown, UID: r.UID, ResourceVersion: r.ResourceVersion}
 		}
 		out.notes[i] = n
-		out.bytes += int64(len(shown) - len(r.JSON) + len(n.text))
+		out.bytes += int64(shown.Len() - r.JSON.Len() + len(n.text))
 		text = appendCounted(text, n.value)
 	}
 	hash.Write(text)
@@ -44,7 +45,7 @@ func (p *Page) annotated(key string, of func(i int) string) *Page {
 }
 
 // object is the JSON of one object of the page.
-func (p *Page) object(i int) string {
+func (p *Page) object(i int) redaction.Shown {
 	text := p.records[i].JSON
 	if p.notes == nil {
 		return text
@@ -52,36 +53,41 @@ func (p *Page) object(i int) string {
 	return p.notes[i].in(text)
 }
 
-func (n *note) in(object string) string { return object[:n.at] + n.text + object[n.at:] }
+func (n *note) in(object redaction.Shown) redaction.Shown {
+	if n.text == "" {
+		return object
+	}
+	return object.Replace(n.at, n.at, n.text)
+}
 
 // Annotated is the JSON of the object with an annotation in it, as those of a Page have.
-func (o *Object) Annotated(key, value string) string { return annotate(o.JSON, key, value) }
+func (o *Object) Annotated(key, value string) redaction.Shown { return annotate(o.JSON, key, value) }
 
 // annotate sets an annotation of an object, or takes it away where value is empty.
-func annotate(object, key, value string) string {
+func annotate(object redaction.Shown, key, value string) redaction.Shown {
 	n, shown := noteOf(object, key, value)
 	return n.in(shown)
 }
 
 // noteOf returns the note that sets an annotation, and the object that it goes into: the one that is given, without an annotation of that key.
-func noteOf(object, key, value string) (n note, shown string) {
-	if rawjson.Get(object, "metadata", "annotations", key) != "" {
-		cut, err := rawjson.AppendWithout(make([]byte, 0, len(object)), object, "", rawjson.Cut{"metadata": {"annotations": {key: nil}}})
+func noteOf(shown redaction.Shown, key, value string) (note, redaction.Shown) {
+	if rawjson.Get(shown.String(), "metadata", "annotations", key) != "" {
+		cut, err := shown.Without(rawjson.Cut{"metadata": {"annotations": {key: nil}}})
 		if err != nil {
-			return note{}, object // it never was an object
+			return note{}, shown // it never was an object
 		}
-		object = string(cut)
+		shown = cut
 	}
 	if value == "" {
-		return note{}, object
+		return note{}, shown
 	}
-	n.value = value
+	n, object := note{value: value}, shown.String()
 	if start, end, ok := rawjson.Span(object, "metadata", "annotations"); ok && object[start] == '{' {
 		n.at, n.text = start+1, member(object[start:end], quoted(key)+":"+quoted(value))
 	} else if start, end, ok := rawjson.Span(object, "metadata"); ok && object[start] == '{' {
 		n.at, n.text = start+1, member(object[start:end], `"annotations":{`+quoted(key)+":"+quoted(value)+"}")
 	}
-	return n, object
+	return n, shown
 }
 
 // quoted is a text as JSON.

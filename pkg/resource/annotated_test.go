@@ -15,7 +15,7 @@ func TestAnnotate(t *testing.T) {
 		"NoObject":           {`[]`, "v", `[]`},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got := annotate(c.in, "k", c.value); got != c.want {
+			if got := annotate(shownText(t, c.in), "k", c.value).String(); got != c.want {
 				t.Errorf("%s\nwant %s", got, c.want)
 			}
 		})

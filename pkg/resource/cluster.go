@@ -87,11 +87,6 @@ func definitions() *kind {
 	}
 }
 
-// clusters never show how they are reached.
-func clusters() *kind {
-	return hiding("cluster.kubesphere.io", "clusters")
-}
-
 // labelObjects are found by their key and value too.
 func labelObjects() *kind {
 	return &kind{

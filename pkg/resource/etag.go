@@ -19,11 +19,11 @@ func digestOf(records []*store.Record) (d digest, bytes int64) {
 	const block = 4 << 10
 	text, h := make([]byte, 0, min(len(records)*64, block)), sha256.New()
 	for _, r := range records {
-		bytes += int64(len(r.JSON))
+		bytes += int64(r.JSON.Len())
 		text = appendCounted(appendCounted(text, r.UID), r.ResourceVersion)
-		text = binary.AppendUvarint(text, uint64(len(r.JSON)))
+		text = binary.AppendUvarint(text, uint64(r.JSON.Len()))
 		if r.UID == "" || r.ResourceVersion == "" {
-			text = append(text, r.JSON...)
+			text = append(text, r.JSON.String()...)
 		}
 		if len(text) > block {
 			h.Write(text)

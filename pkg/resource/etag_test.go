@@ -66,7 +66,7 @@ func TestTagsDifferWhereAnyPartDoes(t *testing.T) {
 
 func TestDigestIsThatOfTheVersionsInTheirOrder(t *testing.T) {
 	record := func(uid, version, json string) *store.Record {
-		return &store.Record{JSON: json, UID: uid, ResourceVersion: version}
+		return &store.Record{JSON: shownText(t, json), UID: uid, ResourceVersion: version}
 	}
 	a, b := record("a", "1", "x"), record("b", "2", "yy")
 	of := func(r ...*store.Record) digest {

@@ -100,7 +100,7 @@ func isUID(s string) bool {
 
 // anyOwner tells whether f holds of an owner of the object. It makes no list of them.
 func anyOwner(r *store.Record, f func(store.Owner) bool) bool {
-	for e := rawjson.Array(rawjson.Get(r.JSON, "metadata", "ownerReferences")); e.Next(); {
+	for e := rawjson.Array(rawjson.Get(r.JSON.String(), "metadata", "ownerReferences")); e.Next(); {
 		var o store.Owner
 		for m := rawjson.Object(e.Value); m.Next(); {
 			switch m.Key {
@@ -196,7 +196,7 @@ func (b *builder) fields() {
 		case own >= 0:
 			b.check(func(r *store.Record) bool { return f.Match(r.Fields[own]) })
 		default:
-			b.check(func(r *store.Record) bool { return f.Match(rawjson.GetText(r.JSON, f.Path...)) })
+			b.check(func(r *store.Record) bool { return f.Match(rawjson.GetText(r.JSON.String(), f.Path...)) })
 		}
 	}
 }
@@ -221,7 +221,7 @@ func (b *builder) expression() error {
 		return query.Invalid("cel", text, "an expression over object that is true or false: "+err.Error())
 	}
 	evaluation := program.Begin()
-	b.check(func(r *store.Record) bool { return evaluation.Holds(r.JSON) })
+	b.check(func(r *store.Record) bool { return evaluation.Holds(r.JSON.String()) })
 	b.fault = func() error {
 		if err := evaluation.Fault(); err != nil {
 			return query.Invalid("cel", text, err.Error())

@@ -30,7 +30,7 @@ const (
 	paramNotInGroup    = "notingroup"
 )
 
-// Users never show their password.
+// users are found by their e-mail address, groups and bindings.
 func users() *kind {
 	return &kind{
 		fields: []field{
@@ -41,7 +41,6 @@ func users() *kind {
 			spec := rawjson.Get(json, "spec")
 			v[userEmail], v[userGroups] = rawjson.GetText(spec, "email"), lines(rawjson.Get(spec, "groups"))
 		},
-		cut:     rawjson.Cuts(Hidden(in(iamGroup, "users"))...),
 		members: true,
 		params: []string{
 			paramNamespace, paramRole, paramWorkspace, paramWorkspaceRole, paramCluster, paramClusterRole, paramGlobalRole, paramNotInGroup,
@@ -134,7 +133,7 @@ func subjectsOf(snap *store.Snapshot, term store.Term, role string) *subjects {
 		if role != "" && r.Fields[bindingRole] != role {
 			return true
 		}
-		for e := rawjson.Array(rawjson.Get(r.JSON, "subjects")); e.Next(); {
+		for e := rawjson.Array(rawjson.Get(r.JSON.String(), "subjects")); e.Next(); {
 			name := rawjson.GetText(e.Value, "name")
 			if rawjson.GetText(e.Value, "kind") != "User" || name == "" {
 				continue

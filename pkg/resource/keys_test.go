@@ -25,7 +25,7 @@ func FuzzPartsOfATagAreToldApart(f *testing.F) {
 		}
 		records := func(parts []string) (out []*store.Record) {
 			for i := 0; i+1 < len(parts); i += 2 {
-				out = append(out, &store.Record{UID: parts[i], ResourceVersion: parts[i+1], JSON: "{}"})
+				out = append(out, &store.Record{UID: parts[i], ResourceVersion: parts[i+1], JSON: shownText(t, "{}")})
 			}
 			return out
 		}

@@ -15,7 +15,7 @@ import (
 type kind struct {
 	fields  []field
 	extract func(json string, values []string)
-	// cut names what is neither kept nor answered.
+	// cut names what is neither kept nor answered, besides hidden fields (package redaction).
 	cut rawjson.Cut
 	// cutAcross names what is kept and answered in the scope of a namespace only.
 	cutAcross rawjson.Cut
@@ -131,15 +131,7 @@ func kinds() map[schema.GroupResource]*kind {
 		in(iamGroup, "clusterrolebindings"):   roleBindings(),
 		in(iamGroup, "rolebindings"):          roleBindings(),
 
-		in("cluster.kubesphere.io", "clusters"): clusters(),
-		in("cluster.kubesphere.io", "labels"):   labelObjects(),
-
-		in("session.kapis.dev", "sessions"):      hiding("session.kapis.dev", "sessions"),
-		in("session.kapis.dev", "apikeys"):       hiding("session.kapis.dev", "apikeys"),
-		in("session.kapis.dev", "factors"):       hiding("session.kapis.dev", "factors"),
-		in("session.kapis.dev", "lockouts"):      hiding("session.kapis.dev", "lockouts"),
-		in("kubesphere.io", "repositories"):      hiding("kubesphere.io", "repositories"),
-		in("application.kubesphere.io", "repos"): hiding("application.kubesphere.io", "repos"),
+		in("cluster.kubesphere.io", "labels"): labelObjects(),
 	}
 }
 

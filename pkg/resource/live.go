@@ -232,7 +232,7 @@ func (x *Live) now(ctx context.Context) (shownPage, error) {
 			}
 			continue
 		}
-		s.keys[i] = keyOf(r.JSON)
+		s.keys[i] = keyOf(r.JSON.String())
 		if x.sums {
 			room = x.appendItem(room[:0], p, i)
 			s.sums[i] = sha256.Sum256(room)
@@ -244,17 +244,17 @@ func (x *Live) now(ctx context.Context) (shownPage, error) {
 // appendItem appends what is shown of an object of a page.
 func (x *Live) appendItem(dst []byte, p *Page, i int) []byte {
 	if x.projection == nil {
-		return append(dst, p.object(i)...)
+		return append(dst, p.object(i).String()...)
 	}
-	return x.projection.append(dst, p.object(i))
+	return x.projection.append(dst, p.object(i).String())
 }
 
 // item is what is shown of an object of a page, without a copy where it is the text of the cache.
 func (x *Live) item(p *Page, i int) string {
 	if x.projection == nil {
-		return p.object(i)
+		return p.object(i).String()
 	}
-	return string(x.projection.append(nil, p.object(i)))
+	return string(x.projection.append(nil, p.object(i).String()))
 }
 
 // has tells whether s has the very object of p at the same place.
@@ -351,7 +351,7 @@ func (x *Live) since(s *shownPage) message {
 	}
 	for i, key := range t.keys {
 		if _, left := before[key]; left {
-			change(deleted, identity(t.records[i].JSON))
+			change(deleted, identity(t.records[i].JSON.String()))
 		}
 	}
 	m.add("]}")

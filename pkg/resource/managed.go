@@ -3,12 +3,13 @@ package resource
 import (
 	"context"
 	"fmt"
-	"maps"
 
 	"kapis.dev/ks-apiserver/pkg/rawjson"
+	"kapis.dev/ks-apiserver/pkg/redaction"
 	"kapis.dev/ks-apiserver/pkg/store"
 
 	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
@@ -18,17 +19,17 @@ const readers = 8
 
 // Reader reads an object at kube-apiserver, as the caller whom ctx names.
 type Reader interface {
-	Get(ctx context.Context, path string) ([]byte, error)
+	Get(ctx context.Context, path string) (redaction.Raw, error)
 }
 
 // Complete returns a page with its objects as kube-apiserver has them: with what the cache leaves out, such as
 // managedFields, for a caller who may get each of them. What no answer shows, it does not show either. An
 // object that is gone meanwhile stays as it was; what else fails is the error.
 func (s *Service) Complete(ctx context.Context, p *Page, scope Scope, from Reader) (*Page, error) {
-	own, cut := s.own(p.kind.GVR), rawjson.Cut{}
-	maps.Copy(cut, own.cut)
-	if !s.whole(p.kind, scope) {
-		maps.Copy(cut, own.cutAcross)
+	cuts := []rawjson.Cut{s.own(p.kind.GVR).cut}
+	if across := s.own(p.kind.GVR).cutAcross; len(across) > 0 && !s.whole(p.kind, scope) {
+		// kubectl apply repeats the data in its annotation, and what it calls stringData.
+		cuts = append(cuts, across, rawjson.Cuts([]string{"metadata", "annotations", corev1.LastAppliedConfigAnnotation}))
 	}
 	out := *p
 	out.body, out.complete, out.notes = nil, true, nil
@@ -37,7 +38,7 @@ func (s *Service) Complete(ctx context.Context, p *Page, scope Scope, from Reade
 	group.SetLimit(readers)
 	for i, r := range p.records {
 		group.Go(func() (err error) {
-			out.records[i], err = completed(ctx, r, p.kind.GVR, cut, from)
+			out.records[i], err = completed(ctx, r, p.kind.GVR, cuts, from)
 			return err
 		})
 	}
@@ -51,21 +52,26 @@ func (s *Service) Complete(ctx context.Context, p *Page, scope Scope, from Reade
 	return &out, nil
 }
 
-func completed(ctx context.Context, r *store.Record, gvr schema.GroupVersionResource, cut rawjson.Cut, from Reader) (*store.Record, error) {
-	text, err := from.Get(ctx, pathOf(gvr, r.Ref))
+func completed(ctx context.Context, r *store.Record, gvr schema.GroupVersionResource, cuts []rawjson.Cut, from Reader) (*store.Record, error) {
+	raw, err := from.Get(ctx, pathOf(gvr, r.Ref))
 	if apierrors.IsNotFound(err) {
 		return r, nil
 	}
 	if err != nil {
 		return nil, err
 	}
-	shown, err := rawjson.AppendWithout(nil, string(text), "", cut)
+	shown, err := raw.Shown(gvr.GroupResource())
+	for _, cut := range cuts {
+		if err == nil {
+			shown, err = shown.Without(cut) // which makes it compact, too
+		}
+	}
 	if err != nil {
 		return nil, fmt.Errorf("read %s %s/%s at kube-apiserver: %w", gvr.Resource, r.Namespace, r.Name, err)
 	}
 	return &store.Record{
-		Ref: r.Ref, JSON: string(shown), UID: r.UID,
-		ResourceVersion: rawjson.GetText(string(shown), "metadata", "resourceVersion"),
+		Ref: r.Ref, JSON: shown, UID: r.UID,
+		ResourceVersion: rawjson.GetText(shown.String(), "metadata", "resourceVersion"),
 	}, nil
 }
 

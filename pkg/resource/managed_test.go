@@ -7,13 +7,28 @@ import (
 	"strings"
 	"testing"
 
+	"kapis.dev/ks-apiserver/pkg/redaction"
+
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
 type readerFunc func(path string) ([]byte, error)
 
-func (f readerFunc) Get(_ context.Context, path string) ([]byte, error) { return f(path) }
+func (f readerFunc) Get(_ context.Context, path string) (redaction.Raw, error) {
+	text, err := f(path)
+	return redaction.Received(string(text)), err
+}
+
+// shownText is the text of an object of a kind without hidden fields.
+func shownText(t testing.TB, text string) redaction.Shown {
+	t.Helper()
+	shown, err := redaction.Received(text).Shown(core("pods"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return shown
+}
 
 func TestCompleteShowsWhatTheCacheLeavesOutAndNothingThatIsHidden(t *testing.T) {
 	w := newCluster(t, map[string][]string{
@@ -28,7 +43,8 @@ func TestCompleteShowsWhatTheCacheLeavesOutAndNothingThatIsHidden(t *testing.T) 
 		if path != "/apis/iam.kubesphere.io/v1beta1/users/ann" {
 			t.Errorf("asked for %s", path)
 		}
-		return []byte(`{"kind":"User","metadata":{"name":"ann","resourceVersion":"2","managedFields":[{"manager":"kubectl"}]},"spec":{"password":"s3cret","email":"a@b.c"}}`), nil
+		return []byte(`{"kind":"User","metadata":{"name":"ann","resourceVersion":"2","managedFields":[{"manager":"kubectl"}],
+			"annotations":{"kubectl.kubernetes.io/last-applied-configuration":"{\"spec\":{\"password\":\"s3cret\"}}"}},"spec":{"password":"s3cret","email":"a@b.c"}}`), nil
 	}))
 	if err != nil || whole.Total != 1 {
 		t.Fatal(whole, err)

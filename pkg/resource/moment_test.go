@@ -73,7 +73,7 @@ func TestDataIsAnsweredToWhoMayReadIt(t *testing.T) {
 	}
 	for _, data := range []bool{false, true} {
 		o, err := w.Get(t.Context(), secrets, Scope{Namespace: "a", Data: data}, "one")
-		if err != nil || strings.Contains(o.JSON, "canary") != data {
+		if err != nil || strings.Contains(o.JSON.String(), "canary") != data {
 			t.Errorf("one secret with data %v: %+v, %v", data, o, err)
 		}
 		p, err := w.List(t.Context(), configs, Scope{Namespace: "a", Data: data}, parsed(t, ""))
@@ -97,7 +97,7 @@ func TestWatchesSeeWhatListsSee(t *testing.T) {
 		}
 		defer watch.Close()
 		r, ok := watch.Snapshot().Get("a", "one")
-		if !ok || strings.Contains(r.JSON, "canary") != c.data || watch.Snapshot().Len() != c.items {
+		if !ok || strings.Contains(r.JSON.String(), "canary") != c.data || watch.Snapshot().Len() != c.items {
 			t.Errorf("in %+v: %d objects, %v", c.scope, watch.Snapshot().Len(), r)
 		}
 	}

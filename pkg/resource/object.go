@@ -3,6 +3,7 @@ package resource
 import (
 	"net/http"
 
+	"kapis.dev/ks-apiserver/pkg/redaction"
 	"kapis.dev/ks-apiserver/pkg/store"
 	"kapis.dev/ks-apiserver/pkg/web"
 )
@@ -10,7 +11,8 @@ import (
 // Object is one object. It is a web.Responder.
 type Object struct {
 	// JSON is the object, ResourceVersion its version.
-	JSON, ResourceVersion string
+	JSON            redaction.Shown
+	ResourceVersion string
 
 	record  *store.Record
 	service *Service
@@ -29,7 +31,7 @@ func (o *Object) Respond(w http.ResponseWriter, r *http.Request) {
 		web.WriteError(w, r, err)
 		return
 	}
-	c := content{write: func(to *pieces) { to.write(o.JSON) }, more: bytes}
+	c := content{write: func(to *pieces) { to.write(o.JSON.String()) }, more: bytes}
 	if bytes > minGzip && acceptsGzip(r.Header) {
 		c = o.service.compress(c)
 	}

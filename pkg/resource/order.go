@@ -100,7 +100,7 @@ func pathKey(path query.Path, k *kind) (sortKey, baseOrder, error) {
 	case path.Is("metadata", "creationTimestamp"):
 		return createdKey()
 	}
-	inObject := func(r *store.Record) sortValue { return valueOf(rawjson.Get(r.JSON, path...)) }
+	inObject := func(r *store.Record) sortValue { return valueOf(rawjson.Get(r.JSON.String(), path...)) }
 	i := k.at(path)
 	if i < 0 {
 		return sortKey{value: inObject}, byKeys, nil

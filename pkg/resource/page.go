@@ -35,7 +35,7 @@ func (p *Page) Len() int { return len(p.records) }
 
 // Item returns the JSON of one object of the page: of the fields that the query asked for.
 func (p *Page) Item(i int) string {
-	json := p.object(i)
+	json := p.object(i).String()
 	if p.projection == nil {
 		return json
 	}
@@ -83,13 +83,13 @@ func (p *Page) write(to *pieces) {
 			to.write(",")
 		}
 		if p.notes == nil {
-			to.write(r.JSON)
+			to.write(r.JSON.String())
 			continue
 		}
-		n := &p.notes[i]
-		to.write(r.JSON[:n.at])
+		n, json := &p.notes[i], r.JSON.String()
+		to.write(json[:n.at])
 		to.write(n.text)
-		to.write(r.JSON[n.at:])
+		to.write(json[n.at:])
 	}
 	to.write(tail)
 }
@@ -102,9 +102,9 @@ func (p *Page) appendItems(dst []byte, add func(n int64) error) ([]byte, error) 
 			dst = append(dst, ',')
 		}
 		if p.projection != nil {
-			dst = p.projection.append(dst, p.object(i))
+			dst = p.projection.append(dst, p.object(i).String())
 		} else {
-			dst = append(dst, p.object(i)...)
+			dst = append(dst, p.object(i).String()...)
 		}
 		if len(dst)-counted > piece {
 			if err := add(int64(len(dst) - counted)); err != nil {

@@ -49,7 +49,7 @@ func (b *builder) servedBy(all *store.Snapshot, name string) {
 	selectors := map[string][]query.Requirement{} // namespace -> what its Service selects
 	var terms []store.Term
 	all.Named(b.namespace, name, func(ref *store.Ref) {
-		text := rawjson.Get(all.Record(ref).JSON, "spec", "selector")
+		text := rawjson.Get(all.Record(ref).JSON.String(), "spec", "selector")
 		var selector []query.Requirement
 		store.Pairs(text).All(func(key, value string) bool {
 			selector = append(selector, query.Requirement{Key: key, Op: query.In, Values: []string{value}})

@@ -75,7 +75,7 @@ func TestAClaimSaysWhetherAPodOfItsNamespaceMountsIt(t *testing.T) {
 		t.Errorf("%s %s", answer.Header(), body)
 	}
 	o, err := w.Get(t.Context(), k, Scope{Namespace: "b"}, "data")
-	if err != nil || !strings.Contains(o.JSON, `"annotations":{"kubesphere.io/in-use":"false","x":"y"}`) || o.ResourceVersion != "7" {
+	if err != nil || !strings.Contains(o.JSON.String(), `"annotations":{"kubesphere.io/in-use":"false","x":"y"}`) || o.ResourceVersion != "7" {
 		t.Errorf("%v %+v", err, o)
 	}
 }
@@ -171,7 +171,7 @@ func TestStorageClassesSayHowManyClaimsTheyHaveToWhoMayListThemAll(t *testing.T)
 			t.Error("another annotation is gone")
 		}
 		o, err := w.Get(t.Context(), k, c.scope, "fast")
-		if err != nil || rawjson.GetText(o.JSON, "metadata", "annotations", "kubesphere.io/pvc-count") != c.fast {
+		if err != nil || rawjson.GetText(o.JSON.String(), "metadata", "annotations", "kubesphere.io/pvc-count") != c.fast {
 			t.Errorf("%v %+v", err, o)
 		}
 	}

@@ -77,7 +77,7 @@ func TestSecretsOfOthersAreNeverInMemory(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if strings.Contains(o.JSON, "secret\"") || strings.Contains(o.JSON, "c2VjcmV0") || !strings.Contains(o.JSON, c.keeps) {
+		if strings.Contains(o.JSON.String(), "secret\"") || strings.Contains(o.JSON.String(), "c2VjcmV0") || !strings.Contains(o.JSON.String(), c.keeps) {
 			t.Errorf("%s", o.JSON)
 		}
 	}

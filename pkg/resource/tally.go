@@ -43,7 +43,7 @@ func newTallies(paths []query.Path) []tally {
 }
 
 func (t *tally) value(r *store.Record) string {
-	raw := rawjson.Get(r.JSON, t.path...)
+	raw := rawjson.Get(r.JSON.String(), t.path...)
 	if raw != "" && (raw[0] == '{' || raw[0] == '[') {
 		return ""
 	}

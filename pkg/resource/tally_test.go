@@ -10,9 +10,9 @@ import (
 	"kapis.dev/ks-apiserver/pkg/store"
 )
 
-func valued(value string) *store.Record {
+func valued(t *testing.T, value string) *store.Record {
 	text, _ := json.Marshal(map[string]any{"v": value})
-	return &store.Record{JSON: string(text)}
+	return &store.Record{JSON: shownText(t, string(text))}
 }
 
 func TestFacetsAreTheMostFrequentValuesFirst(t *testing.T) {
@@ -22,13 +22,13 @@ func TestFacetsAreTheMostFrequentValuesFirst(t *testing.T) {
 	}
 	a := &all[0]
 	for i, v := range []string{"b", "a", "c", "b", `q"` + "\u2028", ""} {
-		a.move(nil, valued(v))
+		a.move(nil, valued(t, v))
 		if i == 0 {
-			a.move(nil, &store.Record{JSON: `{"v":null}`})
-			a.move(nil, &store.Record{JSON: `{"v":{"x":1}}`})
-			a.move(nil, &store.Record{JSON: `{"v":[1]}`})
-			a.move(nil, &store.Record{JSON: `{"v":3}`})
-			a.move(nil, &store.Record{JSON: `{}`})
+			a.move(nil, &store.Record{JSON: shownText(t, `{"v":null}`)})
+			a.move(nil, &store.Record{JSON: shownText(t, `{"v":{"x":1}}`)})
+			a.move(nil, &store.Record{JSON: shownText(t, `{"v":[1]}`)})
+			a.move(nil, &store.Record{JSON: shownText(t, `{"v":3}`)})
+			a.move(nil, &store.Record{JSON: shownText(t, `{}`)})
 		}
 	}
 	if got, want := allFacets(all), `,"facets":{".v":{"":5,"b":2,"3":1,"a":1,"c":1,"q\"\u2028":1}}`; got != want {
@@ -37,12 +37,12 @@ func TestFacetsAreTheMostFrequentValuesFirst(t *testing.T) {
 	if a.changed {
 		t.Error("what is written still counts as changed")
 	}
-	a.move(valued("b"), valued("b"))
+	a.move(valued(t, "b"), valued(t, "b"))
 	if a.changed {
 		t.Error("a change of something else counts as one")
 	}
-	a.move(valued("b"), valued("a"))
-	a.move(valued("c"), nil)
+	a.move(valued(t, "b"), valued(t, "a"))
+	a.move(valued(t, "c"), nil)
 	if got, want := allFacets(all), `,"facets":{".v":{"":5,"a":2,"3":1,"b":1,"q\"\u2028":1}}`; got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
@@ -52,12 +52,12 @@ func TestFacetsAreBounded(t *testing.T) {
 	all := newTallies([]query.Path{{"v"}, {"w"}})
 	a := &all[0]
 	for i := range maxFacetValues + 5 {
-		a.move(nil, valued(fmt.Sprint(i)))
+		a.move(nil, valued(t, fmt.Sprint(i)))
 	}
-	a.move(nil, valued("7"))
+	a.move(nil, valued(t, "7"))
 	long := strings.Repeat("x", maxFacetText+1)
-	a.move(nil, valued(long))
-	all[1].move(nil, valued("")) // has no w
+	a.move(nil, valued(t, long))
+	all[1].move(nil, valued(t, "")) // has no w
 	var got struct {
 		Facets map[string]map[string]int
 		Others map[string]int `json:"facetsOthers"`
@@ -68,13 +68,13 @@ func TestFacetsAreBounded(t *testing.T) {
 	if v := got.Facets[".v"]; len(v) != maxFacetValues || v["7"] != 2 || got.Others[".v"] != 6 || len(got.Others) != 1 || got.Facets[".w"][""] != 1 {
 		t.Errorf("%d values, %v", len(v), got.Others)
 	}
-	if a.move(valued(long), nil); a.long != 0 {
+	if a.move(valued(t, long), nil); a.long != 0 {
 		t.Errorf("%d long values", a.long)
 	}
 	for i := range maxFacetValues + 5 {
-		a.move(valued(fmt.Sprint(i)), nil)
+		a.move(valued(t, fmt.Sprint(i)), nil)
 	}
-	if a.move(valued("7"), nil); a.bytes != 0 || len(a.counts) != 0 {
+	if a.move(valued(t, "7"), nil); a.bytes != 0 || len(a.counts) != 0 {
 		t.Errorf("%d bytes for %d values", a.bytes, len(a.counts))
 	}
 }

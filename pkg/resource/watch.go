@@ -10,6 +10,7 @@ import (
 
 	"kapis.dev/ks-apiserver/pkg/query"
 	"kapis.dev/ks-apiserver/pkg/rawjson"
+	"kapis.dev/ks-apiserver/pkg/redaction"
 	"kapis.dev/ks-apiserver/pkg/store"
 	"kapis.dev/ks-apiserver/pkg/stream"
 
@@ -273,25 +274,25 @@ func seen(version string, last bool) string {
 
 // atVersion returns an object with another resource version: that of its deletion, so that a client that
 // goes on from the last object it has seen does not go back.
-func atVersion(json, version string) string {
-	start, end, ok := rawjson.Span(json, "metadata", "resourceVersion")
+func atVersion(object redaction.Shown, version string) redaction.Shown {
+	start, end, ok := rawjson.Span(object.String(), "metadata", "resourceVersion")
 	if _, err := strconv.ParseUint(version, 10, 64); err != nil || !ok {
-		return json
+		return object
 	}
-	return json[:start] + `"` + version + `"` + json[end:]
+	return object.Replace(start, end, `"`+version+`"`)
 }
 
 // event adds an event about an object.
-func (x *Watching) event(out *stream.Writer, typ, id, json string) {
-	out.Event(typ, id, `{"type":"`, typ, `","object":`, x.plan.projected(json), `}`)
+func (x *Watching) event(out *stream.Writer, typ, id string, object redaction.Shown) {
+	out.Event(typ, id, `{"type":"`, typ, `","object":`, x.plan.projected(object), `}`)
 }
 
 // projected is an object as the query wants to see it.
-func (b *builder) projected(json string) string {
+func (b *builder) projected(object redaction.Shown) string {
 	if b.projection == nil {
-		return json
+		return object.String()
 	}
-	return string(b.projection.append(nil, json))
+	return string(b.projection.append(nil, object.String()))
 }
 
 // mark tells the client up to which version it has seen everything.

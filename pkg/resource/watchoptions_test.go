@@ -31,15 +31,15 @@ func TestVersionsThatAreNoNumbersAreLeftAsTheyAre(t *testing.T) {
 		}
 	}
 	const object = `{"kind":"X","metadata":{"labels":{"resourceVersion":"1"},"resourceVersion":"1"}}`
-	if got := atVersion(object, "22"); got != `{"kind":"X","metadata":{"labels":{"resourceVersion":"1"},"resourceVersion":"22"}}` {
+	if got := atVersion(shownText(t, object), "22").String(); got != `{"kind":"X","metadata":{"labels":{"resourceVersion":"1"},"resourceVersion":"22"}}` {
 		t.Error(got)
 	}
 	for _, version := range []string{"x", "", `1","a":"`} {
-		if got := atVersion(object, version); got != object {
+		if got := atVersion(shownText(t, object), version).String(); got != object {
 			t.Errorf("%q: %s", version, got)
 		}
 	}
-	if got := atVersion(`{"metadata":{}}`, "1"); got != `{"metadata":{}}` {
+	if got := atVersion(shownText(t, `{"metadata":{}}`), "1").String(); got != `{"metadata":{}}` {
 		t.Error(got)
 	}
 }

@@ -85,7 +85,7 @@ func TestLookingForAWordAllocatesNothing(t *testing.T) {
 		t.Errorf("%v allocations", n)
 	}
 	for _, o := range []string{`{"metadata":{"ownerReferences":[{"kind":"K","name":"n","uid":"u"}]}}`} {
-		r := &store.Record{JSON: o}
+		r := &store.Record{JSON: shownText(t, o)}
 		if n := testing.AllocsPerRun(100, func() { anyOwner(r, func(o store.Owner) bool { return o.UID == "x" }) }); n > 0 {
 			t.Errorf("owners: %v allocations", n)
 		}

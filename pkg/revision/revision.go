@@ -46,7 +46,7 @@ func (s *Service) Deployment(ctx context.Context, namespace, name, revision stri
 	var found json.RawMessage
 	err = s.owned(ctx, "replicasets", owner, func(r *store.Record) bool {
 		if at, ok := r.Annotations.Get(revisionAnnotation); ok && at == revision {
-			found = json.RawMessage(r.JSON)
+			found = json.RawMessage(r.JSON.String())
 		}
 		return found == nil
 	})
@@ -78,8 +78,8 @@ func (s *Service) controlled(ctx context.Context, resource, namespace, name, rev
 	}
 	want, patch := strconv.FormatInt(number, 10), ""
 	err = s.owned(ctx, "controllerrevisions", owner, func(r *store.Record) bool {
-		if rawjson.Get(r.JSON, "revision") == want {
-			patch = rawjson.Get(r.JSON, "data")
+		if rawjson.Get(r.JSON.String(), "revision") == want {
+			patch = rawjson.Get(r.JSON.String(), "data")
 		}
 		return patch == ""
 	})
@@ -90,7 +90,7 @@ func (s *Service) controlled(ctx context.Context, resource, namespace, name, rev
 		return nil, missing(resource, namespace, name, revision)
 	}
 	// The controllers of both kinds keep a strategic merge patch (apps/v1, ControllerRevision).
-	out, err := strategicpatch.StrategicMergePatch([]byte(owner.JSON), []byte(patch), shape)
+	out, err := strategicpatch.StrategicMergePatch([]byte(owner.JSON.String()), []byte(patch), shape)
 	if err != nil {
 		return nil, fmt.Errorf("apply the revision %s of %s %s/%s: %w", want, resource, namespace, name, err)
 	}

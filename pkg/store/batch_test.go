@@ -112,7 +112,7 @@ func TestEventsAreHandedOnAsTheyCome(t *testing.T) {
 			c := &conn{}
 			body := &pieces{parts: tc.parts, conn: c}
 			w := &stream{
-				body: body, decoder: newDecoder(&Schema{}, func() bool { return false }), meter: &meter{}, failed: func(error) {},
+				body: body, decoder: newDecoder(noKind, &Schema{}, func() bool { return false }), meter: &meter{}, failed: func(error) {},
 				initial: tc.initial, listing: tc.initial, events: make(chan watch.Event, maxHeld), stop: make(chan struct{}), version: "7",
 			}
 			if !tc.alone {
@@ -137,7 +137,7 @@ func TestAStopEndsAStreamThatHoldsABatch(t *testing.T) {
 		c := &conn{}
 		body := &pieces{parts: []string{frames("~a", "~b"), frames("~c")}, conn: c}
 		w := &stream{
-			body: body, decoder: newDecoder(&Schema{}, func() bool { return false }), meter: &meter{}, failed: func(error) {},
+			body: body, decoder: newDecoder(noKind, &Schema{}, func() bool { return false }), meter: &meter{}, failed: func(error) {},
 			events: make(chan watch.Event), stop: make(chan struct{}), conn: c,
 		}
 		c.taker.Store(w)
@@ -174,7 +174,7 @@ func TestABatchIsItsChanges(t *testing.T) {
 		}
 		one.armed, all.armed = true, true
 		for _, e := range b {
-			o := decodeText(t, phase, e.Object.(*decoded).rec.JSON) // the collections share no records
+			o := decodeText(t, phase, e.Object.(*decoded).rec.JSON.String()) // the collections share no records
 			if e.Type == watch.Deleted {
 				one.delete(o.ref.Namespace, o.ref.Name, o.rec.ResourceVersion)
 			} else {

@@ -58,7 +58,7 @@ func TestHeapForAnObject(t *testing.T) {
 
 func BenchmarkDecode(b *testing.B) {
 	text := benchPod(1)
-	d := newDecoder(benchSchema, func() bool { return false })
+	d := newDecoder(noKind, benchSchema, func() bool { return false })
 	b.SetBytes(int64(len(text)))
 	b.ReportAllocs()
 	for b.Loop() {
@@ -73,7 +73,7 @@ func BenchmarkEvent(b *testing.B) {
 	for _, n := range []int{10_000, 100_000} {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {
 			c := filled(b, n)
-			d := newDecoder(benchSchema, func() bool { return false })
+			d := newDecoder(noKind, benchSchema, func() bool { return false })
 			texts := make([]string, 64)
 			for i := range texts {
 				texts[i] = strings.Replace(benchPod(i*n/64), "Running", []string{"Running", "Pending"}[i%2], 1)

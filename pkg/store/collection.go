@@ -192,7 +192,7 @@ func (c *collection) put(o *skimmed) {
 		return
 	}
 	r.Ref = old.Ref
-	c.bytes += int64(len(r.JSON) - len(old.JSON))
+	c.bytes += int64(r.JSON.Len() - old.JSON.Len())
 	c.table.set(r)
 	c.reindex(old, r)
 	for i, field := range c.schema.Ordered {
@@ -231,7 +231,7 @@ func (c *collection) insert(r *Record, ref Ref) {
 	r.Ref = &ref
 	c.table.add(r)
 	c.count++
-	c.bytes += int64(len(r.JSON))
+	c.bytes += int64(r.JSON.Len())
 	c.index(r.Ref, All())
 	if r.Namespace != "" {
 		c.index(r.Ref, InNamespace(r.Namespace))
@@ -268,7 +268,7 @@ func (c *collection) drop(r *Record) {
 	}
 	c.table.remove(r.id)
 	c.count--
-	c.bytes -= int64(len(r.JSON))
+	c.bytes -= int64(r.JSON.Len())
 }
 
 // reindex moves an object from the terms of its old version to those of its new one.

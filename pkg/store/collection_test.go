@@ -16,7 +16,7 @@ import (
 )
 
 func decodeText(t testing.TB, s *Schema, text string) *skimmed {
-	d, err := newDecoder(s, func() bool { return false }).decode(text, "")
+	d, err := newDecoder(noKind, s, func() bool { return false }).decode(text, "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -93,7 +93,7 @@ func checkSnapshot(t *testing.T, s *Snapshot, model map[string]*skimmed) {
 		if !ok || got.JSON != o.rec.JSON {
 			t.Fatalf("%s: %v", key, got)
 		}
-		bytes += int64(len(o.rec.JSON))
+		bytes += int64(o.rec.JSON.Len())
 	}
 	if s.Len() != len(model) || s.Bytes() != bytes {
 		t.Fatalf("%d objects, %d bytes; the model has %d, %d", s.Len(), s.Bytes(), len(model), bytes)
@@ -208,8 +208,8 @@ func TestDecodingIsIdempotent(t *testing.T) {
 		`{"kind":"Secret","apiVersion":"v1","metadata":{"name":"x","managedFields":[]},"data":{"a":"b"}}`,
 		`{"apiVersion":"v1","metadata":{"name":"x"},"spec":{"connection":{"token":"t","type":"direct"}},"kind":"Cluster"}`,
 	} {
-		once := decodeText(t, s, text).rec.JSON
-		if twice := decodeText(t, s, once).rec.JSON; once != twice {
+		once := decodeText(t, s, text).rec.JSON.String()
+		if twice := decodeText(t, s, once).rec.JSON.String(); once != twice {
 			t.Errorf("%s\n%s", once, twice)
 		}
 		for _, cut := range []string{"managedFields", `"data"`, "last-applied", `"token"`} {
@@ -221,14 +221,14 @@ func TestDecodingIsIdempotent(t *testing.T) {
 }
 
 func TestItemsOfAListCarryTheirKind(t *testing.T) {
-	d := newDecoder(&Schema{}, func() bool { return false })
+	d := newDecoder(noKind, &Schema{}, func() bool { return false })
 	l, err := d.list(rawjson.NewReader(strings.NewReader(`{"kind":"PodList","apiVersion":"v1","metadata":{"resourceVersion":"7","continue":"c",`+
 		`"remainingItemCount":3},"items":[{"metadata":{"name":"a"}},{"kind":"Own","apiVersion":"x/v1","metadata":{"name":"b"}}]}`), 1<<20))
 	if err != nil || l.ResourceVersion != "7" || l.Continue != "c" || *l.RemainingItemCount != 3 || len(l.Items) != 2 {
 		t.Fatalf("%+v, %v", l, err)
 	}
 	for i, want := range []string{`{"kind":"Pod","apiVersion":"v1","metadata":{"name":"a"}}`, `{"kind":"Own","apiVersion":"x/v1","metadata":{"name":"b"}}`} {
-		if got := l.Items[i].(*decoded).rec.JSON; got != want {
+		if got := l.Items[i].(*decoded).rec.JSON.String(); got != want {
 			t.Errorf("got %s", got)
 		}
 	}
@@ -239,17 +239,17 @@ func FuzzDecode(f *testing.F) {
 	f.Add(`{"metadata":{"name":"x","labels":{"a":null},"ownerReferences":[{"uid":7}],"creationTimestamp":"no"}}`)
 	f.Add(`{"kind":"PodList","items":[{"metadata":{"name":"a"}}]}`)
 	f.Fuzz(func(t *testing.T, text string) {
-		_, _ = newDecoder(phase, func() bool { return true }).list(rawjson.NewReader(strings.NewReader(text), 1<<16))
-		d, err := newDecoder(phase, func() bool { return true }).decode(text, `"kind":"A","apiVersion":"v1"`)
+		_, _ = newDecoder(noKind, phase, func() bool { return true }).list(rawjson.NewReader(strings.NewReader(text), 1<<16))
+		d, err := newDecoder(noKind, phase, func() bool { return true }).decode(text, `"kind":"A","apiVersion":"v1"`)
 		if err != nil {
 			return
 		}
-		if d.ref.Name == "" || !rawjson.Valid(d.rec.JSON, 10_000) {
+		if d.ref.Name == "" || !rawjson.Valid(d.rec.JSON.String(), 10_000) {
 			t.Fatalf("%q was taken as %q", text, d.rec.JSON)
 		}
 		c := newCollection(phase, clock.RealClock{})
 		c.set(d.skimmed)
-		c.set(decodeText(t, phase, d.rec.JSON))
+		c.set(decodeText(t, phase, d.rec.JSON.String()))
 		c.delete(d.ref.Namespace, d.ref.Name, "")
 		if c.count != 0 || c.bytes != 0 || c.created.Len() != 0 || c.names.Len() != 0 || c.times[0].Len() != 0 {
 			t.Fatalf("%q leaves %d objects, %d bytes, %d entries", text, c.count, c.bytes, c.created.Len())

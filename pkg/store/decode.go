@@ -4,11 +4,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"strconv"
 	"strings"
 
 	"kapis.dev/ks-apiserver/pkg/rawjson"
+	"kapis.dev/ks-apiserver/pkg/redaction"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -17,19 +17,13 @@ import (
 
 var errNoName = errors.New("the object has no metadata.name")
 
-const lastApplied = "kubectl.kubernetes.io/last-applied-configuration"
-
-// unread is cut from every object.
-func unread() rawjson.Cut {
-	return rawjson.Cuts([]string{"metadata", "managedFields"}, []string{"metadata", "annotations", lastApplied})
-}
-
 // decoded is an object between the reflector's decoder and the cache. It implements runtime.Object and
 // metav1.ObjectMetaAccessor, which is all that a reflector asks for.
 type decoded struct {
 	*skimmed
-	// raw is the JSON before the kind's own cuts, empty where no sink wants it or nothing was cut.
-	raw string
+	// raw is the JSON before the kind's own cuts, where whole says so: where a sink wants it and something was cut.
+	raw   redaction.Raw
+	whole bool
 	// annotations are read of bookmarks only.
 	annotations map[string]string
 }
@@ -50,13 +44,13 @@ func (d *decoded) GetObjectMeta() metav1.Object {
 
 // object returns what sinks are told.
 func (d *decoded) object() *Object {
-	raw := d.raw
-	if raw == "" {
-		raw = d.rec.JSON
+	raw := d.rec.JSON.String()
+	if d.whole {
+		raw = d.raw.Unredacted()
 	}
 	return &Object{
 		Namespace: d.ref.Namespace, Name: d.ref.Name, UID: d.rec.UID, ResourceVersion: d.rec.ResourceVersion,
-		Raw: []byte(raw),
+		Raw: redaction.Bytes(raw),
 	}
 }
 
@@ -73,19 +67,15 @@ func (l *decodedList) DeepCopyObject() runtime.Object { return l }
 // decoder makes objects of the JSON of one kind. It is used by one goroutine at a time.
 type decoder struct {
 	schema *Schema
-	plain  rawjson.Cut // what no kind keeps
-	cut    rawjson.Cut // plain, and what this kind does not keep
+	intake *redaction.Intake
 	// keepRaw tells whether a sink wants to see what the kind cuts.
 	keepRaw func() bool
 	// admit is asked whether an object of so many bytes may be kept, nil where any may.
 	admit func(n int) error
-	buf   []byte
 }
 
-func newDecoder(s *Schema, keepRaw func() bool) *decoder {
-	d := &decoder{schema: s, plain: unread(), cut: unread(), keepRaw: keepRaw}
-	maps.Copy(d.cut, s.Cut)
-	return d
+func newDecoder(gr schema.GroupResource, s *Schema, keepRaw func() bool) *decoder {
+	return &decoder{schema: s, intake: redaction.NewIntake(gr, s.Cut), keepRaw: keepRaw}
 }
 
 // decode reads one object, and keeps nothing of text. front are the members kind and apiVersion where the object may lack them:
@@ -95,37 +85,24 @@ func (d *decoder) decode(text, front string) (*decoded, error) {
 		front = ""
 	}
 	out := &decoded{}
-	compact, err := d.without(text, front, d.cut)
+	compact, err := d.intake.Shown(text, front)
 	if err != nil {
 		return nil, err
 	}
 	if d.admit != nil {
-		if err := d.admit(len(compact)); err != nil {
+		if err := d.admit(compact.Len()); err != nil {
 			return nil, err
 		}
 	}
-	if len(d.schema.Cut) > 0 && d.keepRaw() {
-		if out.raw, err = d.without(text, front, d.plain); err != nil {
+	if d.intake.Cuts() && d.keepRaw() {
+		if out.raw, err = d.intake.Raw(text, front); err != nil {
 			return nil, err
 		}
+		out.whole = true
 	}
 	out.skimmed, err = skim(compact, d.schema)
 	return out, err
 }
-
-func (d *decoder) without(text, front string, cut rawjson.Cut) (string, error) {
-	buf, err := rawjson.AppendWithout(d.buf[:0], text, front, cut)
-	if cap(buf) <= maxScratch {
-		d.buf = buf
-	}
-	if err != nil {
-		return "", fmt.Errorf("read an object: %w", err)
-	}
-	return string(buf), nil
-}
-
-// maxScratch is the largest buffer that is kept for the next object.
-const maxScratch = 1 << 20
 
 // bookmark reads the object of a bookmark event, which has metadata only.
 func (d *decoder) bookmark(text string) *decoded {

@@ -1,11 +1,13 @@
 package store
 
+import "kapis.dev/ks-apiserver/pkg/redaction"
+
 // Object is one object as it was read from kube-apiserver: where it is, and its JSON.
 type Object struct {
 	Namespace, Name, UID, ResourceVersion string
-	// Raw is the object's JSON before any rewriting, managedFields cut out. A sink that
-	// keeps a part of it copies that part.
-	Raw []byte
+	// Raw is the object with its hidden fields, without managedFields and the last-applied annotation. A sink that keeps a
+	// part of it copies that part.
+	Raw redaction.Bytes
 }
 
 // Sink follows the objects of one kind. Its methods are called one at a time, in the order of the

@@ -104,7 +104,7 @@ func (c *Change) kept() int64 {
 	if c.Old == nil {
 		return 0
 	}
-	return int64(len(c.Old.JSON))
+	return int64(c.Old.JSON.Len())
 }
 
 // from copies changes to dst, beginning with the one at position at and ending before end. It returns

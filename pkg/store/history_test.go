@@ -28,7 +28,7 @@ type kept struct {
 func keep(s *Snapshot) kept {
 	k := kept{position: s.Position(), objects: map[string]string{}}
 	s.ByName(All()).Walk(0, false, func(ref *Ref) bool {
-		k.objects[ref.Namespace+"/"+ref.Name] = s.Record(ref).JSON
+		k.objects[ref.Namespace+"/"+ref.Name] = s.Record(ref).JSON.String()
 		return true
 	})
 	return k
@@ -53,14 +53,14 @@ func (k *kept) apply(t *testing.T, c *Change) {
 	}
 	key := r.Namespace + "/" + r.Name
 	switch have, ok := k.objects[key]; {
-	case (c.Old != nil) != ok, ok && have != c.Old.JSON:
+	case (c.Old != nil) != ok, ok && have != c.Old.JSON.String():
 		t.Fatalf("a change of %s begins with what is not there", key)
 	case c.Old != nil && c.New != nil && c.Old.Ref != c.New.Ref:
 		t.Fatalf("%s was made anew in one change", key)
 	case c.New == nil:
 		delete(k.objects, key)
 	default:
-		k.objects[key] = c.New.JSON
+		k.objects[key] = c.New.JSON.String()
 	}
 }
 

@@ -20,7 +20,7 @@ func (c *collection) load(objects []*skimmed) {
 	for _, r := range records {
 		c.table.add(r)
 		c.count++
-		c.bytes += int64(len(r.JSON))
+		c.bytes += int64(r.JSON.Len())
 	}
 	order := ranges{}
 	slices.SortFunc(records, func(a, b *Record) int { return CompareName(a.Ref, b.Ref) })

@@ -177,7 +177,7 @@ func (c *cache) arrived(o *skimmed) {
 	if c.namespace == "" {
 		return
 	}
-	if o == nil || c.arriving.Add(-int64(len(o.rec.JSON)+recordBytes)) < 0 {
+	if o == nil || c.arriving.Add(-int64(o.rec.JSON.Len()+recordBytes)) < 0 {
 		c.arriving.Store(0)
 	}
 }

@@ -70,14 +70,14 @@ func TestDataIsKeptByNamespaceOnly(t *testing.T) {
 		t.Errorf("the cluster's %d secrets have %d bytes", all.Len(), all.Bytes())
 	}
 	all.ByCreated(All()).Walk(0, false, func(ref *Ref) bool {
-		if strings.Contains(all.Record(ref).JSON, "canary") {
+		if strings.Contains(all.Record(ref).JSON.String(), "canary") {
 			t.Error("data is kept for the cluster")
 		}
 		return true
 	})
 	one := in(t, st, "ns3")
 	r, ok := one.Get("ns3", "s")
-	if !ok || one.Len() != 1 || !strings.Contains(r.JSON, "canary") || one.ByCreated(InNamespace("ns3")).Len() != 1 {
+	if !ok || one.Len() != 1 || !strings.Contains(r.JSON.String(), "canary") || one.ByCreated(InNamespace("ns3")).Len() != 1 {
 		t.Fatalf("the namespace has %d secrets, %v", one.Len(), ok)
 	}
 	var bytes int64

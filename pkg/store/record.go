@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"kapis.dev/ks-apiserver/pkg/rawjson"
+	"kapis.dev/ks-apiserver/pkg/redaction"
 )
 
 // AliasAnnotation carries the name that people gave an object.
@@ -25,8 +26,8 @@ type Ref struct {
 type Record struct {
 	*Ref
 	// JSON is the object as it is answered: compact as it came, kind and apiVersion first, without
-	// managedFields, the last-applied annotation and what its Schema cuts.
-	JSON string
+	// managedFields, the last-applied annotation, hidden fields and what its Schema cuts.
+	JSON redaction.Shown
 	// UID and ResourceVersion are the object's metadata.
 	UID, ResourceVersion string
 	// Alias is the value of AliasAnnotation.
@@ -102,7 +103,7 @@ type Schema struct {
 	// every version of an object. A value should be a part of json or a constant, so that it costs
 	// no memory of its own.
 	Extract func(json string, values []string)
-	// Cut names what is not kept in memory and never answered.
+	// Cut names what is not kept in memory and never answered, besides hidden fields.
 	Cut rawjson.Cut
 	// CutAcross names what is not kept of all the cluster's objects, but of those of a namespace that
 	// is asked for by itself: see Store.SnapshotIn.
@@ -119,8 +120,8 @@ type skimmed struct {
 }
 
 // skim reads the metadata of an object's JSON.
-func skim(json string, s *Schema) (*skimmed, error) {
-	out := &skimmed{rec: &Record{JSON: json}}
+func skim(object redaction.Shown, s *Schema) (*skimmed, error) {
+	out, json := &skimmed{rec: &Record{JSON: object}}, object.String()
 	for m := rawjson.Object(json); m.Next(); {
 		if m.Key == "kind" {
 			out.kind = rawjson.Text(m.Value)

@@ -269,11 +269,11 @@ func (s *Store) newCache(p place) *cache {
 	c.source.client, c.source.gvr, c.source.namespace, c.source.clock, c.source.meter = s.client, p.gvr, p.namespace, s.clock, &c.meter
 	c.source.failed, c.source.opened, c.source.known = c.failed, c.opened, c.known
 	c.source.anew = func() { c.arrived(nil) }
-	c.source.decoder = func() *decoder { return newDecoder(&kind, c.hasSinks) }
+	c.source.decoder = func() *decoder { return newDecoder(p.gvr.GroupResource(), &kind, c.hasSinks) }
 	if p.namespace != "" {
 		c.coll.history.spare = placeSpare
 		c.source.decoder = func() *decoder {
-			d := newDecoder(&kind, c.hasSinks)
+			d := newDecoder(p.gvr.GroupResource(), &kind, c.hasSinks)
 			d.admit = func(n int) error { return s.admit(c, n) }
 			return d
 		}

@@ -7,10 +7,10 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	resources "kapis.dev/ks-apiserver/pkg/resource"
+	"kapis.dev/ks-apiserver/pkg/redaction"
 )
 
-// ordinary are the kinds without hidden fields (resource.Hidden) of the groups that have a kind with some: what "*" is to people there. A kind that
+// ordinary are the kinds without hidden fields (redaction.Hidden) of the groups that have a kind with some: what "*" is to people there. A kind that
 // is missing is reached through ks-apiserver only, by rules with "*".
 var ordinary = map[string][]string{
 	"iam.kubesphere.io": {
@@ -88,7 +88,7 @@ func openIn(group string, resources []string) []string {
 // hides tells whether a kind has hidden fields, in any group for "*".
 func hides(group, plural string) bool {
 	if group != rbacv1.APIGroupAll {
-		return resources.Hidden(schema.GroupResource{Group: group, Resource: plural}) != nil
+		return redaction.Hidden(schema.GroupResource{Group: group, Resource: plural}) != nil
 	}
 	for g := range ordinary {
 		if hides(g, plural) {

@@ -13,7 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/yaml"
 
-	resources "kapis.dev/ks-apiserver/pkg/resource"
+	"kapis.dev/ks-apiserver/pkg/redaction"
 )
 
 func TestKindsWithHiddenFieldsAreNotForOnesOwnCredentials(t *testing.T) { // S3
@@ -89,7 +89,7 @@ func TestOrdinaryKindsAreThoseOfTheDefinitions(t *testing.T) {
 		}
 		group, plural := crd.Spec.Group, crd.Spec.Names.Plural
 		others, some := ordinary[group]
-		if resources.Hidden(schema.GroupResource{Group: group, Resource: plural}) != nil {
+		if redaction.Hidden(schema.GroupResource{Group: group, Resource: plural}) != nil {
 			hidden++
 			if !some || slices.Contains(others, plural) {
 				t.Errorf("%s.%s has hidden fields: people must not hold it", plural, group)

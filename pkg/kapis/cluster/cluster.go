@@ -66,8 +66,8 @@ func (h *V1alpha1) labels(r *restful.Request) (any, error) {
 	out := map[string][]Value{}
 	snap.ByCreated(store.All()).Walk(0, false, func(ref *store.Ref) bool {
 		l := snap.Record(ref)
-		key := rawjson.GetText(l.JSON, "spec", "key")
-		out[key] = append(out[key], Value{Value: rawjson.GetText(l.JSON, "spec", "value"), ID: l.Name})
+		key := rawjson.GetText(l.JSON.String(), "spec", "key")
+		out[key] = append(out[key], Value{Value: rawjson.GetText(l.JSON.String(), "spec", "value"), ID: l.Name})
 		return true
 	})
 	return out, nil

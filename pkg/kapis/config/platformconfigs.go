@@ -218,7 +218,7 @@ func (s *Settings) write(ctx context.Context, name, method, below string, secret
 	if err != nil {
 		return nil, named(err, name)
 	}
-	c, err := s.Settings.TookPlatform(answer)
+	c, err := s.Settings.TookPlatform([]byte(answer.Unredacted()))
 	if err != nil {
 		return nil, err
 	}

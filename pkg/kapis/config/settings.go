@@ -91,7 +91,8 @@ func (s *Settings) setTheme(r *restful.Request) (any, error) {
 	}
 	ctx := implied(r.Request.Context(), setting.GroupTheme)
 	written, err := setting.PutConfigMap(s.Settings.ThemeObject(theme), false, func(method, path string, body []byte) ([]byte, error) {
-		return s.AsCaller.Do(ctx, caller.Order{Method: method, Path: path, Body: body, Implied: true})
+		answer, err := s.AsCaller.Do(ctx, caller.Order{Method: method, Path: path, Body: body, Implied: true})
+		return []byte(answer.Unredacted()), err
 	})
 	if err != nil {
 		return nil, fmt.Errorf("write the theme: %w", err)

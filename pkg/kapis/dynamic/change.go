@@ -172,8 +172,8 @@ func (o *order) locked(whole bool, asked scalar, make func(*state) (outgoing, er
 			return nil, err
 		}
 		if res.StatusCode != http.StatusConflict || asked.value != "" || attempt == attempts {
-			return o.answer(res), nil
+			return &answer{res}, nil
 		}
-		_ = res.Body.Close()
+		res.Close()
 	}
 }

@@ -33,7 +33,7 @@ func (o *order) judge(object string, old *state) error {
 		By: request.UserFrom(ctx), Verb: "create", GVR: o.kind.GVR, Namespace: o.info.Namespace, Name: o.info.Name, Object: []byte(object),
 	}
 	if old != nil {
-		w.Verb, w.Old = "update", []byte(old.text)
+		w.Verb, w.Old = "update", []byte(old.raw.Unredacted())
 	}
 	return o.Guard.Check(ctx, w)
 }
@@ -53,7 +53,7 @@ func (o *order) judgePatch(out outgoing, old *state) error {
 	if err != nil {
 		return err
 	}
-	return o.judge(object, old)
+	return o.judge(object.Unredacted(), old)
 }
 
 // guardedJSONPatch makes a JSON patch whose outcome the guard has seen. Tests in the patch keep it to the state that was seen; where
@@ -73,8 +73,8 @@ func (o *order) guardedJSONPatch(out outgoing, text string) (any, error) {
 			return nil, err
 		}
 		if res.StatusCode != http.StatusUnprocessableEntity || attempt == attempts {
-			return o.answer(res), nil
+			return &answer{res}, nil
 		}
-		_ = res.Body.Close()
+		res.Close()
 	}
 }

@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"kapis.dev/ks-apiserver/pkg/rawjson"
-	"kapis.dev/ks-apiserver/pkg/resource"
+	"kapis.dev/ks-apiserver/pkg/redaction"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -17,7 +17,7 @@ var errChanged = errors.New("the object has been modified: read it again and app
 // state is what an object is now, at kube-apiserver.
 type state struct {
 	uid, resourceVersion string
-	text                 string
+	raw                  redaction.Raw
 }
 
 // metadataOnly asks for an object's metadata, and takes the object where the server behind
@@ -39,12 +39,12 @@ func (o *order) look(whole bool) (*state, error) {
 	if err != nil {
 		return nil, err
 	}
-	text, err := read(res)
+	raw, err := read(res)
 	if err != nil {
 		return nil, err
 	}
-	s := &state{text: text}
-	metadata := rawjson.Get(text, "metadata")
+	s := &state{raw: raw}
+	metadata := rawjson.Get(raw.Unredacted(), "metadata")
 	s.uid, s.resourceVersion = rawjson.GetText(metadata, "uid"), rawjson.GetText(metadata, "resourceVersion")
 	if s.uid == "" || s.resourceVersion == "" {
 		return nil, badGateway("kube-apiserver's answer has no metadata.uid and metadata.resourceVersion: the object can't be written safely")
@@ -57,7 +57,7 @@ func (o *order) look(whole bool) (*state, error) {
 
 // secretPaths are fields that no read shows, by kind. Who writes back what he read does not have them:
 // an update that lacks one keeps it.
-func secretPaths(gr schema.GroupResource) [][]string { return resource.Hidden(gr) }
+func secretPaths(gr schema.GroupResource) [][]string { return redaction.Hidden(gr) }
 
 // hiddenMissing returns the hidden fields that the body of an update does not have.
 func (o *order) hiddenMissing(body *object) [][]string {
@@ -76,7 +76,7 @@ func (o *order) hiddenMissing(body *object) [][]string {
 // fill returns the body with the fields at paths as the object has them now.
 func (s *state) fill(body string, paths [][]string) string {
 	for _, path := range paths {
-		if v := rawjson.Get(s.text, path...); v != "" && v != "null" {
+		if v := rawjson.Get(s.raw.Unredacted(), path...); v != "" && v != "null" {
 			body = with(body, v, path...)
 		}
 	}

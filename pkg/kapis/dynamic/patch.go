@@ -5,7 +5,7 @@ import (
 	"strings"
 
 	"kapis.dev/ks-apiserver/pkg/rawjson"
-	"kapis.dev/ks-apiserver/pkg/resource"
+	"kapis.dev/ks-apiserver/pkg/redaction"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
@@ -99,10 +99,10 @@ func (o *order) applyNew(out outgoing, text string) (any, error) {
 		return nil, err
 	}
 	if res.StatusCode == http.StatusConflict {
-		_ = res.Body.Close()
+		res.Close()
 		return nil, apierrors.NewNotFound(o.kind.GVR.GroupResource(), o.info.Name)
 	}
-	return o.answer(res), nil
+	return &answer{res}, nil
 }
 
 // operation is one of a JSON patch (RFC 6902).
@@ -257,7 +257,7 @@ func (o *order) checkSource(op *operation) error {
 	default:
 		return nil
 	}
-	if resource.Hides(o.kind.GVR.GroupResource(), source) {
+	if redaction.Hides(o.kind.GVR.GroupResource(), source) {
 		return badRequest("the JSON patch may not %s from %.200q: something of it is not shown", op.op, source)
 	}
 	return nil

@@ -20,6 +20,7 @@ import (
 	"kapis.dev/ks-apiserver/pkg/authz"
 	"kapis.dev/ks-apiserver/pkg/caller"
 	"kapis.dev/ks-apiserver/pkg/rawjson"
+	"kapis.dev/ks-apiserver/pkg/redaction"
 	"kapis.dev/ks-apiserver/pkg/request"
 )
 
@@ -59,7 +60,7 @@ func (h *V1beta1) plan(ctx context.Context, l *level, at authz.Place, username, 
 		case !has && g.Role.Name == role:
 			has = true
 		default:
-			s, err := c.without(ctx, r.JSON)
+			s, err := c.without(ctx, r.JSON.String())
 			if err != nil {
 				return nil, err
 			}
@@ -176,14 +177,18 @@ func (h *V1beta1) apply(ctx context.Context, c *change) error {
 // empty where somebody else took it away.
 func (h *V1beta1) send(ctx context.Context, c *change, s *step) ([]byte, error) {
 	for attempt := 1; ; attempt++ {
-		out, err := h.asCaller().Do(ctx, s.order)
+		raw, err := h.asCaller().Do(ctx, s.order)
+		var out redaction.Shown
+		if err == nil {
+			out, err = raw.Shown(s.write.GVR.GroupResource())
+		}
 		switch {
 		case s.write.Verb == "create":
-			return out, err
+			return []byte(out.String()), err
 		case apierrors.IsNotFound(err):
 			return nil, nil
 		case !apierrors.IsConflict(err) || attempt == attempts:
-			return out, err
+			return []byte(out.String()), err
 		}
 		now, err := h.asCaller().Do(ctx, caller.Order{Method: http.MethodGet, Path: pathOf(c.bindings, c.at.Namespace) + "/" + s.write.Name, Implied: true})
 		if apierrors.IsNotFound(err) {
@@ -192,7 +197,10 @@ func (h *V1beta1) send(ctx context.Context, c *change, s *step) ([]byte, error) 
 		if err != nil {
 			return nil, err
 		}
-		if *s, err = c.without(ctx, string(now)); err != nil {
+		if out, err = now.Shown(resourceOf(c.bindings).GroupResource()); err != nil {
+			return nil, err
+		}
+		if *s, err = c.without(ctx, out.String()); err != nil {
 			return nil, err
 		}
 		if err := h.Guard.Check(ctx, &s.write); err != nil {

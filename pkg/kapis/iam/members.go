@@ -1,7 +1,6 @@
 package iam
 
 import (
-	"encoding/json"
 	"fmt"
 	"strings"
 
@@ -136,7 +135,7 @@ func (h *V1beta1) getMember(l *level) web.Handler {
 		if err != nil {
 			return nil, err
 		}
-		return private{json.RawMessage(o.Annotated(l.annotation, role))}, nil
+		return private{o.Annotated(l.annotation, role)}, nil
 	}
 }
 

@@ -57,8 +57,8 @@ func (h *V1beta1) roleTemplates(r *restful.Request) (any, error) {
 		if of, _ := t.Labels.Get(iamv1beta1.LabelScope); of != scope {
 			return true
 		}
-		if all || named[t.Name] || h.holds(who, at, t.JSON) {
-			out = append(out, json.RawMessage(t.JSON))
+		if all || named[t.Name] || h.holds(who, at, t.JSON.String()) {
+			out = append(out, json.RawMessage(t.JSON.String()))
 		}
 		return true
 	})
@@ -104,7 +104,7 @@ func (h *V1beta1) templatesOf(ctx context.Context, l *level, who user.Info, at a
 		if of, labelled := role.Labels.Get(tenantv1beta1.LabelWorkspace); labelled && of != at.Workspace {
 			continue // a role of another workspace grants nothing here
 		}
-		for e := rawjson.Array(rawjson.Get(role.JSON, "aggregationRoleTemplates", "templateNames")); e.Next(); {
+		for e := rawjson.Array(rawjson.Get(role.JSON.String(), "aggregationRoleTemplates", "templateNames")); e.Next(); {
 			named[rawjson.Text(e.Value)] = true
 		}
 	}
@@ -154,7 +154,7 @@ func rolesOf(roles *store.Snapshot, grants []authz.Grant, at authz.Place) []json
 			continue // a role of another workspace grants nothing here
 		}
 		seen = append(seen, g.Role)
-		out = append(out, json.RawMessage(role.JSON))
+		out = append(out, json.RawMessage(role.JSON.String()))
 	}
 	return out
 }

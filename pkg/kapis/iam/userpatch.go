@@ -11,7 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
-	"kapis.dev/ks-apiserver/pkg/resource"
+	"kapis.dev/ks-apiserver/pkg/redaction"
 )
 
 // maxOperations bounds a JSON patch.
@@ -24,7 +24,7 @@ func withoutPassword(object map[string]any) (map[string]any, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read a user: %w", err)
 	}
-	out, err := redacted(raw)
+	out, err := redacted(redaction.Received(string(raw)))
 	if err != nil {
 		return nil, err
 	}
@@ -36,11 +36,11 @@ func withoutPassword(object map[string]any) (map[string]any, error) {
 }
 
 // redacted reads a user as he is shown.
-func redacted(raw []byte) (map[string]any, error) {
+func redacted(raw redaction.Raw) (map[string]any, error) {
 	out := map[string]any{}
-	text, err := resource.RedactionOf(resourceOf("users").GroupResource()).Append(nil, string(raw))
+	text, err := raw.Shown(resourceOf("users").GroupResource())
 	if err == nil {
-		err = json.Unmarshal(text, &out)
+		err = json.Unmarshal([]byte(text.String()), &out)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("read a user: %w", err)

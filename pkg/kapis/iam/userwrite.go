@@ -20,6 +20,7 @@ import (
 	"kapis.dev/ks-apiserver/pkg/caller"
 	"kapis.dev/ks-apiserver/pkg/iam"
 	"kapis.dev/ks-apiserver/pkg/rawjson"
+	"kapis.dev/ks-apiserver/pkg/redaction"
 	"kapis.dev/ks-apiserver/pkg/request"
 )
 
@@ -100,7 +101,7 @@ func (h *V1beta1) change(r *restful.Request, e *edit) (any, error) {
 			return nil, err
 		}
 		now := &unstructured.Unstructured{}
-		if err := json.Unmarshal(old, &now.Object); err != nil {
+		if err := json.Unmarshal([]byte(old.Unredacted()), &now.Object); err != nil {
 			return nil, fmt.Errorf("read a user: %w", err)
 		}
 		next, role, err := h.merge(r, e, now)
@@ -112,7 +113,7 @@ func (h *V1beta1) change(r *restful.Request, e *edit) (any, error) {
 			return nil, fmt.Errorf("change a user: %w", err)
 		}
 		if err := h.Guard.Check(ctx, &admission.Write{
-			By: request.UserFrom(ctx), Verb: "update", GVR: resourceOf("users"), Name: e.user.Name, Object: raw, Old: old,
+			By: request.UserFrom(ctx), Verb: "update", GVR: resourceOf("users"), Name: e.user.Name, Object: raw, Old: []byte(old.Unredacted()),
 		}); err != nil {
 			return nil, err
 		}
@@ -139,9 +140,9 @@ func (h *V1beta1) change(r *restful.Request, e *edit) (any, error) {
 
 // writeState writes the state where it did not come with the object: in this project's definition of users it is a sub-resource, in those of
 // older installations it is not.
-func (h *V1beta1) writeState(ctx context.Context, e *edit, next *unstructured.Unstructured, out []byte) ([]byte, error) {
+func (h *V1beta1) writeState(ctx context.Context, e *edit, next *unstructured.Unstructured, out redaction.Raw) (redaction.Raw, error) {
 	state, _, _ := unstructured.NestedString(next.Object, "status", "state")
-	if state == rawjson.GetText(string(out), "status", "state") {
+	if state == rawjson.GetText(out.Unredacted(), "status", "state") {
 		return out, nil
 	}
 	patch, err := json.Marshal(map[string]any{
@@ -149,7 +150,7 @@ func (h *V1beta1) writeState(ctx context.Context, e *edit, next *unstructured.Un
 		"status":   map[string]any{"state": state, "reason": nil, "lastTransitionTime": h.Entrance.Now().UTC().Format(time.RFC3339)},
 	})
 	if err != nil {
-		return nil, fmt.Errorf("change the state of a user: %w", err)
+		return out, fmt.Errorf("change the state of a user: %w", err)
 	}
 	return h.asCaller().Do(ctx, caller.Order{
 		Method: http.MethodPatch, Path: usersPath + "/" + e.user.Name + "/status", Query: e.query, Type: "application/merge-patch+json", Body: patch, Implied: true,
@@ -330,7 +331,7 @@ func (h *V1beta1) deleteUser(r *restful.Request) (any, error) {
 }
 
 // shown is a User as answers show it: with the role that it was just given, and without the password.
-func shown(raw []byte, role string) (any, error) {
+func shown(raw redaction.Raw, role string) (any, error) {
 	object, err := redacted(raw)
 	if err != nil {
 		return nil, err

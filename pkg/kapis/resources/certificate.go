@@ -67,7 +67,7 @@ func (c *Certificates) secret(ctx context.Context, who user.Info, name string) (
 			return nil, err
 		}
 		s := &corev1.Secret{}
-		if err := json.Unmarshal(raw, s); err != nil {
+		if err := json.Unmarshal([]byte(raw.Unredacted()), s); err != nil {
 			return nil, fmt.Errorf("read the kubeconfig of user %q: %w", name, err)
 		}
 		return s, nil

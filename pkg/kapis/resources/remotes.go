@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"kapis.dev/ks-apiserver/pkg/git"
+	"kapis.dev/ks-apiserver/pkg/redaction"
 	"kapis.dev/ks-apiserver/pkg/registry"
 	"kapis.dev/ks-apiserver/pkg/resource"
 	"kapis.dev/ks-apiserver/pkg/web"
@@ -31,7 +32,7 @@ const (
 // Reader reads an object at kube-apiserver as the caller of ctx: with nothing but the caller's own
 // rights, decided by this server and then by kube-apiserver. The path is one of kube-apiserver's.
 type Reader interface {
-	Get(ctx context.Context, path string) ([]byte, error)
+	Get(ctx context.Context, path string) (redaction.Raw, error)
 }
 
 // RemoteOptions are what Remotes need.
@@ -145,7 +146,7 @@ func (m *Remotes) secret(ctx context.Context, namespace, name string) (*corev1.S
 		return nil, err
 	}
 	s := &corev1.Secret{}
-	if json.Unmarshal(raw, s) != nil { // the cause would quote it
+	if json.Unmarshal([]byte(raw.Unredacted()), s) != nil { // the cause would quote it
 		return nil, fmt.Errorf("read the Secret %s/%s: kube-apiserver answers something else", namespace, name)
 	}
 	return s, nil

@@ -15,6 +15,7 @@ import (
 
 	"kapis.dev/ks-apiserver/pkg/egress/egresstest"
 	"kapis.dev/ks-apiserver/pkg/kapis/kapistest"
+	"kapis.dev/ks-apiserver/pkg/redaction"
 	"kapis.dev/ks-apiserver/pkg/registry"
 	"kapis.dev/ks-apiserver/pkg/request"
 
@@ -59,11 +60,12 @@ func serve(t *testing.T, c *restful.Container, method, path, authorized, body st
 // secrets are what the caller may read at kube-apiserver.
 type secrets map[string]*corev1.Secret
 
-func (s secrets) Get(_ context.Context, path string) ([]byte, error) {
+func (s secrets) Get(_ context.Context, path string) (redaction.Raw, error) {
 	if found, ok := s[path]; ok {
-		return json.Marshal(found)
+		text, err := json.Marshal(found)
+		return redaction.Received(string(text)), err
 	}
-	return nil, apierrors.NewForbidden(schema.GroupResource{Resource: "secrets"}, path[strings.LastIndex(path, "/")+1:], fmt.Errorf("no role"))
+	return redaction.Raw{}, apierrors.NewForbidden(schema.GroupResource{Resource: "secrets"}, path[strings.LastIndex(path, "/")+1:], fmt.Errorf("no role"))
 }
 
 // far is a registry, a Harbor, Docker Hub's search and a Git server at one address, and the routes that ask it.

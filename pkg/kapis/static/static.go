@@ -122,7 +122,8 @@ func (h *Handler) upload(r *restful.Request) (any, error) {
 	}
 	for _, object := range objects {
 		written, err := setting.PutConfigMap(object, object.ResourceVersion == "", func(method, path string, body []byte) ([]byte, error) {
-			return h.AsCaller.Do(ctx, caller.Order{Method: method, Path: path, Body: body, Implied: true})
+			answer, err := h.AsCaller.Do(ctx, caller.Order{Method: method, Path: path, Body: body, Implied: true})
+			return []byte(answer.Unredacted()), err
 		})
 		if apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) {
 			return nil, apierrors.NewConflict(schema.GroupResource{Resource: "images"}, name, errors.New("another image is being uploaded: try again"))

@@ -147,7 +147,7 @@ func (m *move) once(ctx context.Context) (moved bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	from := rawjson.GetText(known.JSON, "metadata", "labels", tenantv1beta1.LabelWorkspace)
+	from := rawjson.GetText(known.JSON.String(), "metadata", "labels", tenantv1beta1.LabelWorkspace)
 	if from == m.to {
 		return false, nil
 	}

@@ -94,7 +94,7 @@ func (h *Handler) open(ctx context.Context, workspace string) error {
 	if err != nil {
 		return err
 	}
-	if rawjson.Get(o.JSON, "metadata", "deletionTimestamp") != "" {
+	if rawjson.Get(o.JSON.String(), "metadata", "deletionTimestamp") != "" {
 		return apierrors.NewConflict(workspacesKind.GroupResource(), workspace, errors.New("it is being deleted"))
 	}
 	return nil

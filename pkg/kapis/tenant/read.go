@@ -124,7 +124,7 @@ func (h *Handler) placed(r *restful.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	names, err := h.Fleet.Placed(ctx, template.JSON)
+	names, err := h.Fleet.Placed(ctx, template.JSON.String())
 	if err != nil {
 		return nil, err
 	}

@@ -54,8 +54,12 @@ func (t *target) do(ctx context.Context, o caller.Order) (*unstructured.Unstruct
 	if err != nil {
 		return nil, err
 	}
+	shown, err := raw.Shown(t.gvr.GroupResource())
+	if err != nil {
+		return nil, err
+	}
 	out := &unstructured.Unstructured{}
-	if err := out.UnmarshalJSON(raw); err != nil {
+	if err := out.UnmarshalJSON([]byte(shown.String())); err != nil {
 		return nil, fmt.Errorf("read kube-apiserver's answer to %s %s: %w", o.Method, o.Path, err)
 	}
 	unstructured.RemoveNestedField(out.Object, "metadata", "managedFields")

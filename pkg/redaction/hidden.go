@@ -1,7 +1,11 @@
-package resource
+// Package redaction leaves out of objects what no answer shows, and gives objects types that say whether that was done.
+//
+// An object is a Raw as kube-apiserver sends it, and a Shown once its hidden fields are gone. A Raw has no text that an encoder takes: the way
+// to one is Raw.Shown, which asks for the kind, and caches make a Shown of whatever they take in (Intake). So an answer that forgets redaction does
+// not compile. Raw.Unredacted is for what this server itself does with an object; a test has the list of who calls it.
+package redaction
 
 import (
-	"encoding/json"
 	"strings"
 
 	"kapis.dev/ks-apiserver/pkg/rawjson"
@@ -14,7 +18,7 @@ import (
 // its own, which has a right of its own.
 func Hidden(gr schema.GroupResource) [][]string {
 	switch gr {
-	case in(iamGroup, "users"):
+	case in("iam.kubesphere.io", "users"):
 		return [][]string{{"spec", "password"}}
 	case in("cluster.kubesphere.io", "clusters"):
 		return [][]string{{"spec", "connection", "kubeconfig"}, {"spec", "connection", "token"}}
@@ -46,22 +50,25 @@ func Addresses(gr schema.GroupResource) [][]string {
 	return nil
 }
 
-// hiding is a kind of which all that is particular is that it has hidden fields.
-func hiding(group, plural string) *kind {
-	return &kind{cut: rawjson.Cuts(Hidden(in(group, plural))...)}
+func in(group, resource string) schema.GroupResource {
+	return schema.GroupResource{Group: group, Resource: resource}
 }
 
 // lastApplied is where kubectl apply keeps what it was given, hidden fields included.
 const lastApplied = "kubectl.kubernetes.io/last-applied-configuration"
 
-// Hides tells whether what a JSON pointer (RFC 6901) points at is not shown of a kind, holds something that is not, or is a part of that: a JSON patch
-// that copied it, or tested it, would tell of it. What kubectl apply was given may repeat what is hidden.
+func pathOfLastApplied() []string { return []string{"metadata", "annotations", lastApplied} }
+
+func pathOfManagedFields() []string { return []string{"metadata", "managedFields"} }
+
+// Hides reports whether what a JSON pointer (RFC 6901) points at is not shown of a kind, holds something that is not, or is a part of that: a JSON
+// patch that copied it, or tested it, would tell of it. What kubectl apply was given may repeat what is hidden, and so may managedFields.
 func Hides(gr schema.GroupResource, pointer string) bool {
 	paths := Hidden(gr)
 	if paths == nil {
 		return false
 	}
-	for _, path := range append(paths, []string{"metadata", "annotations", lastApplied}) {
+	for _, path := range append(paths, pathOfLastApplied(), pathOfManagedFields()) {
 		var b strings.Builder
 		for _, step := range path {
 			b.WriteByte('/')
@@ -74,43 +81,75 @@ func Hides(gr schema.GroupResource, pointer string) bool {
 	return false
 }
 
-// Redaction takes the hidden fields of a kind out of its objects. The zero value takes out nothing.
+// Redaction takes the hidden fields of a kind out of its objects.
 type Redaction struct {
+	// cut names the hidden fields and lastApplied.
 	cut rawjson.Cut
-	// unapplied takes lastApplied out beside them.
-	unapplied rawjson.Cut
+	// owned are the paths of the hidden fields in an entry of managedFields.
+	owned [][]string
 }
 
-// RedactionOf returns the redaction of a kind, nil where nothing of it is hidden.
-func RedactionOf(gr schema.GroupResource) *Redaction {
+// Of returns the redaction of a kind, nil where nothing of it is hidden.
+func Of(gr schema.GroupResource) *Redaction {
 	paths := Hidden(gr)
 	if paths == nil {
 		return nil
 	}
-	return &Redaction{rawjson.Cuts(paths...), rawjson.Cuts(append(paths, []string{"metadata", "annotations", lastApplied})...)}
+	x := &Redaction{cut: rawjson.Cuts(append(paths, pathOfLastApplied())...)}
+	for _, path := range paths {
+		owned := []string{"fieldsV1"}
+		for _, step := range path {
+			owned = append(owned, "f:"+step)
+		}
+		x.owned = append(x.owned, owned)
+	}
+	return x
 }
 
 // Append appends an object without its hidden fields, which go from its last-applied configuration too: kubectl compares that with the
-// object, and both then lack them. A configuration that can't be read goes whole. What is a part of an object only, such as its metadata,
-// is taken as one. It fails where the text is no valid JSON object.
+// object, and both then lack them. A configuration that can't be read goes whole. managedFields name the elements of lists by their values, so
+// of a hidden field they keep its name only. What is a part of an object only, such as its metadata, is taken as one. It fails where the text is no
+// valid JSON object.
 func (x *Redaction) Append(dst []byte, object string) ([]byte, error) {
-	applied := rawjson.GetText(object, "metadata", "annotations", lastApplied)
+	object = x.withoutOwned(object)
+	applied := rawjson.GetText(object, pathOfLastApplied()...)
 	if applied == "" {
 		return rawjson.AppendWithout(dst, object, "", x.cut)
 	}
-	clean, err := rawjson.AppendWithout(nil, applied, "", x.unapplied)
+	clean, err := rawjson.AppendWithout(nil, x.withoutOwned(applied), "", x.cut)
 	if err != nil {
-		return rawjson.AppendWithout(dst, object, "", x.unapplied)
+		return rawjson.AppendWithout(dst, object, "", x.cut)
 	}
-	quoted, err := json.Marshal(string(clean))
-	if err != nil {
-		return dst, err
-	}
-	rest, err := rawjson.AppendWithout(nil, object, "", x.unapplied)
+	rest, err := rawjson.AppendWithout(nil, object, "", x.cut)
 	if err != nil {
 		return dst, err
 	}
-	return appendWith(dst, string(rest), string(quoted), "metadata", "annotations", lastApplied), nil
+	return appendWith(dst, string(rest), quoted(string(clean)), pathOfLastApplied()...), nil
+}
+
+// withoutOwned returns an object whose managedFields say of a hidden field that somebody owns it, and not what is in it.
+func (x *Redaction) withoutOwned(object string) string {
+	start, end, ok := rawjson.Span(object, pathOfManagedFields()...)
+	if !ok {
+		return object
+	}
+	entries, changed := []byte{'['}, false
+	for e := rawjson.Array(object[start:end]); e.Next(); {
+		entry := e.Value
+		for _, path := range x.owned {
+			if from, to, ok := rawjson.Span(entry, path...); ok && entry[from:to] != "{}" {
+				entry, changed = entry[:from]+"{}"+entry[to:], true
+			}
+		}
+		if len(entries) > 1 {
+			entries = append(entries, ',')
+		}
+		entries = append(entries, entry...)
+	}
+	if !changed {
+		return object
+	}
+	return object[:start] + string(append(entries, ']')) + object[end:]
 }
 
 // appendWith appends the object s with one more member at path.
@@ -125,8 +164,7 @@ func appendWith(dst []byte, s, value string, path ...string) []byte {
 			dst = append(dst, ',')
 		}
 		first = false
-		name, _ := json.Marshal(key) // a string always has a JSON text
-		dst = append(append(dst, name...), ':')
+		dst = append(append(dst, quoted(key)...), ':')
 	}
 	for m := rawjson.Object(s); m.Next(); {
 		member(m.Key)
