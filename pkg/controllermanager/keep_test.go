@@ -20,18 +20,18 @@ func TestWhatIsHiddenIsKept(t *testing.T) {
 	for name, c := range map[string]struct {
 		resource, old, now, want string
 	}{
-		"AsItWasRead":           {"clusters", old, `{"spec":{"connection":{"type":"direct"},"n":12345678901234567}}`, `[{"op":"add","path":"/spec/connection/kubeconfig","value":"c2VjcmV0"},{"op":"add","path":"/spec/connection/token","value":"t"}]`},
-		"OneOfTwo":              {"clusters", old, `{"spec":{"connection":{"token":"new"}}}`, `[{"op":"add","path":"/spec/connection/kubeconfig","value":"c2VjcmV0"}]`},
+		"AsItWasRead":           {"clusters", old, `{"spec":{"connection":{"type":"direct"}},"status":{"n":12345678901234567}}`, `[{"op":"add","path":"/spec/connection/kubeconfig","value":"c2VjcmV0"},{"op":"add","path":"/spec/connection/token","value":"t"}]`},
+		"OneOfTwo":              {"clusters", old, `{"spec":{"connection":{"type":"direct","token":"new"}}}`, `[{"op":"add","path":"/spec/connection/kubeconfig","value":"c2VjcmV0"}]`},
 		"ANewOne":               {"clusters", old, `{"spec":{"connection":{"kubeconfig":"new","token":"new"}}}`, ""},
 		"OneThatIsEmptied":      {"clusters", old, `{"spec":{"connection":{"kubeconfig":"","token":null}}}`, ""},
 		"WithoutWhatItIsIn":     {"clusters", old, `{"spec":{}}`, ""},
 		"OfAnotherType":         {"clusters", old, `{"spec":{"connection":7}}`, ""},
-		"OfWhatIsNotThere":      {"clusters", old, `{"spec":{"connection":{}}}`, `[{"op":"add","path":"/spec/connection/kubeconfig","value":"c2VjcmV0"},{"op":"add","path":"/spec/connection/token","value":"t"}]`},
+		"WithWhatTellsPeople":   {"clusters", old, `{"spec":{"connection":{"type":"direct"},"provider":"x"}}`, `[{"op":"add","path":"/spec/connection/kubeconfig","value":"c2VjcmV0"},{"op":"add","path":"/spec/connection/token","value":"t"}]`},
 		"WhereThereWasNone":     {"clusters", `{"spec":{}}`, `{"spec":{"connection":{}}}`, ""},
 		"OfAKindWithoutSecrets": {"other", old, `{"spec":{"connection":{}}}`, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := keeper{redaction.Hidden, redaction.Addresses}.Handle(t.Context(), webhook.Request{AdmissionRequest: admissionv1.AdmissionRequest{
+			r := keeper{}.Handle(t.Context(), webhook.Request{AdmissionRequest: admissionv1.AdmissionRequest{
 				Operation: admissionv1.Update, Resource: metav1.GroupVersionResource{Group: "cluster.kubesphere.io", Version: "v1alpha1", Resource: c.resource},
 				Object: runtime.RawExtension{Raw: []byte(c.now)}, OldObject: runtime.RawExtension{Raw: []byte(c.old)},
 			}})
@@ -56,7 +56,7 @@ func TestWhatIsHiddenIsKept(t *testing.T) {
 		})
 	}
 	for _, raw := range []string{`{`, `[]`} {
-		r := keeper{redaction.Hidden, redaction.Addresses}.Handle(t.Context(), webhook.Request{AdmissionRequest: admissionv1.AdmissionRequest{
+		r := keeper{}.Handle(t.Context(), webhook.Request{AdmissionRequest: admissionv1.AdmissionRequest{
 			Operation: admissionv1.Update, Resource: metav1.GroupVersionResource{Group: "cluster.kubesphere.io", Resource: "clusters"},
 			Object: runtime.RawExtension{Raw: []byte(raw)}, OldObject: runtime.RawExtension{Raw: []byte(old)},
 		}})
@@ -89,17 +89,19 @@ func TestWhatIsHiddenIsNotSentElsewhere(t *testing.T) {
 		want bool
 	}{
 		"ToAnotherAddress":           {`{"spec":{"url":"https://b"}}`, false},
+		"ToAnotherOneAsItIs":         {`{"spec":{"url":"https://b","credential":{"password":"p"}}}`, false},
+		"InAnotherWay":               {`{"spec":{"url":"https://a","n":1}}`, false},
 		"ToNoAddress":                {`{"spec":{}}`, false},
-		"ToTheSameAddress":           {`{"spec":{"url":"https://a","n":1}}`, true},
+		"ToTheSameAddress":           {`{"spec":{"url":"https://a","description":"d"}}`, true},
 		"ToAnotherOneWithANewOne":    {`{"spec":{"url":"https://b","credential":{"username":"u"}}}`, true},
 		"ToAnotherOneWithAnEmptyOne": {`{"spec":{"url":"https://b","credential":{}}}`, true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := keeper{redaction.Hidden, redaction.Addresses}.Handle(t.Context(), webhook.Request{AdmissionRequest: admissionv1.AdmissionRequest{
+			r := keeper{}.Handle(t.Context(), webhook.Request{AdmissionRequest: admissionv1.AdmissionRequest{
 				Operation: admissionv1.Update, Resource: metav1.GroupVersionResource{Group: "application.kubesphere.io", Version: "v2", Resource: "repos"},
 				Object: runtime.RawExtension{Raw: []byte(c.now)}, OldObject: runtime.RawExtension{Raw: []byte(`{"spec":{"url":"https://a","credential":{"password":"p"}}}`)},
 			}})
-			if r.Allowed != c.want || !c.want && !strings.Contains(r.Result.Message, "spec.url changes") {
+			if r.Allowed != c.want || !c.want && !strings.Contains(r.Result.Message, " changes, and spec.credential.password stays as it was") {
 				t.Errorf("%+v", r)
 			}
 		})

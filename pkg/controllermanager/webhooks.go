@@ -33,7 +33,6 @@ import (
 	"kapis.dev/ks-apiserver/pkg/controller/serviceaccount"
 	"kapis.dev/ks-apiserver/pkg/controller/user"
 	users "kapis.dev/ks-apiserver/pkg/iam"
-	"kapis.dev/ks-apiserver/pkg/redaction"
 	"kapis.dev/ks-apiserver/pkg/store"
 )
 
@@ -141,7 +140,7 @@ func (h *webhooks) handlers(mgr manager.Manager) map[string]webhook.Handler {
 		pathConfigDefault: &configsecret.Defaulter{Random: rand.Reader},
 		pathConfig:        &configsecret.Validator{Secrets: live},
 		pathProtector:     webhook.HandlerFunc(protect),
-		pathKeep:          keeper{redaction.Hidden, redaction.Addresses},
+		pathKeep:          keeper{},
 
 		serviceaccount.Path:           guard,
 		ksserviceaccount.InjectorPath: &ksserviceaccount.Injector{Client: cached, Live: live},

@@ -38,18 +38,6 @@ func Hidden(gr schema.GroupResource) [][]string {
 	return nil
 }
 
-// Addresses returns the paths of the fields that say where hidden fields of a kind are sent to. Whoever changes one, and could have what is hidden
-// kept, would be sent it.
-func Addresses(gr schema.GroupResource) [][]string {
-	switch gr {
-	case in("cluster.kubesphere.io", "clusters"):
-		return [][]string{{"spec", "connection", "kubernetesAPIEndpoint"}, {"spec", "connection", "kubesphereAPIEndpoint"}}
-	case in("kubesphere.io", "repositories"), in("application.kubesphere.io", "repos"):
-		return [][]string{{"spec", "url"}}
-	}
-	return nil
-}
-
 func in(group, resource string) schema.GroupResource {
 	return schema.GroupResource{Group: group, Resource: resource}
 }

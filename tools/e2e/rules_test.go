@@ -31,6 +31,7 @@ var held = rules.Table{
 		{"S70", "a policy in Rego, or a condition in CEL, can use neither the process's memory nor its time beyond a bound"},
 	}}, {Name: "Admission", Rules: []rules.Rule{
 		{"S60", "while the webhooks are away nothing is written that they judge, and nobody takes them away for long"},
+		{"S66", "a credential that nobody may read is sent to no other address than it was written for, by any kind of write through any door"},
 	}}},
 }
 

@@ -7,9 +7,12 @@ import (
 	"net/url"
 
 	"kapis.dev/ks-apiserver/pkg/admission"
+	"kapis.dev/ks-apiserver/pkg/redaction"
 	"kapis.dev/ks-apiserver/pkg/request"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/json"
 )
 
 // Guard refuses writes that give away more than their writer holds (S6). admission.Guard is one. The webhooks of ks-controller-manager ask the same
@@ -21,10 +24,12 @@ type Guard interface {
 	Check(ctx context.Context, w *admission.Write) error
 }
 
-// guarded tells whether the write is to be judged. Writes of a sub-resource grant nothing.
+// guarded tells whether the write is to be judged. Writes of a sub-resource grant nothing, and send nothing elsewhere.
 func (o *order) guarded() bool {
-	return o.Guard != nil && o.info.Subresource == "" && o.Guard.Guards(o.kind.GVR.GroupResource())
+	return o.info.Subresource == "" && (o.grants() || redaction.IsSent(o.kind.GVR.GroupResource()))
 }
+
+func (o *order) grants() bool { return o.Guard != nil && o.Guard.Guards(o.kind.GVR.GroupResource()) }
 
 // judge asks the guard about the object as it will be; old is what it is now, nil for none.
 func (o *order) judge(object string, old *state) error {
@@ -34,8 +39,30 @@ func (o *order) judge(object string, old *state) error {
 	}
 	if old != nil {
 		w.Verb, w.Old = "update", []byte(old.raw.Unredacted())
+		if err := o.checkSent(w); err != nil {
+			return err
+		}
+	}
+	if !o.grants() {
+		return nil
 	}
 	return o.Guard.Check(ctx, w)
+}
+
+// checkSent refuses an update that sends a credential elsewhere. ks-controller-manager's webhook refuses it too, where it is.
+func (o *order) checkSent(w *admission.Write) error {
+	gr := o.kind.GVR.GroupResource()
+	if !redaction.IsSent(gr) {
+		return nil
+	}
+	var old, now map[string]any
+	if json.Unmarshal(w.Old, &old) != nil || json.Unmarshal(w.Object, &now) != nil {
+		return badRequest("the object can't be read: send a JSON object")
+	}
+	if err := redaction.CheckSent(gr, old, now); err != nil {
+		return apierrors.NewForbidden(gr, o.info.Name, err)
+	}
+	return nil
 }
 
 // judgePatch has kube-apiserver make the patch without effect, as the caller, and asks the guard about what came of it. The patch must

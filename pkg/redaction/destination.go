@@ -1,0 +1,147 @@
+package redaction
+
+import (
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+
+	"kapis.dev/ks-apiserver/pkg/rawjson"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// sent is a kind with a credential that is sent somewhere.
+type sent struct {
+	// credential names the fields that must not be sent to another address than they were written for; within them, open names those that are none.
+	credential, open rawjson.Cut
+	// harmless names the fields that have no part in where or how the credential is sent. Any other field is an address, one that is not known yet too.
+	harmless rawjson.Cut
+}
+
+// sentOf returns what is sent of a kind, nil for nothing.
+func sentOf(gr schema.GroupResource) *sent {
+	switch gr {
+	case in("cluster.kubesphere.io", "clusters"):
+		return &sent{
+			credential: rawjson.Cuts([]string{"spec", "connection", "kubeconfig"}, []string{"spec", "connection", "token"}),
+			harmless: harmless([]string{"enable"}, []string{"joinFederation"}, []string{"provider"},
+				[]string{"connection", "kubeconfig"}, []string{"connection", "token"}), // the token is shown to this server: a kubeconfig is no address of it
+		}
+	case in("kubesphere.io", "repositories"):
+		return &sent{
+			credential: rawjson.Cuts([]string{"spec", "basicAuth", "password"}),
+			harmless:   harmless([]string{"description"}, []string{"depth"}, []string{"updateStrategy"}, []string{"basicAuth", "password"}),
+		}
+	case in("application.kubesphere.io", "repos"):
+		return &sent{
+			credential: rawjson.Cuts([]string{"spec", "credential"}),
+			open: rawjson.Cuts([]string{"spec", "credential", "username"}, []string{"spec", "credential", "caFile"},
+				[]string{"spec", "credential", "insecureSkipTLSVerify"}),
+			harmless: harmless([]string{"description"}, []string{"syncPeriod"}, []string{"credential", "username"}, []string{"credential", "password"},
+				[]string{"credential", "certFile"}, []string{"credential", "keyFile"}),
+		}
+	}
+	return nil
+}
+
+// harmless names fields of spec, and what is around it.
+func harmless(fields ...[]string) rawjson.Cut {
+	paths := [][]string{{"apiVersion"}, {"kind"}, {"metadata"}, {"status"}}
+	for _, field := range fields {
+		paths = append(paths, append([]string{"spec"}, field...))
+	}
+	return rawjson.Cuts(paths...)
+}
+
+// IsSent reports whether objects of a kind hold a credential that is sent somewhere.
+func IsSent(gr schema.GroupResource) bool { return sentOf(gr) != nil }
+
+// CheckSent returns an error where an update sends a credential elsewhere: where it changes a field that has a part in where or how the
+// credential is sent, and leaves something of the credential as it was. Nobody can read the credential, so whoever writes the same one is taken for
+// somebody who left it: a write does not tell the two apart.
+func CheckSent(gr schema.GroupResource, old, now map[string]any) error {
+	s := sentOf(gr)
+	if s == nil {
+		return nil
+	}
+	kept := stays(old, now, s.credential, s.open, nil)
+	if kept == nil {
+		return nil
+	}
+	moved := changed(old, now, s.harmless, nil)
+	if moved == nil {
+		return nil
+	}
+	return fmt.Errorf("%s changes, and %s stays as it was: nobody can read that, so it is sent to no other address than it was written for, "+
+		"nor in another way; write a new one along, or empty it first", strings.Join(moved, "."), strings.Join(kept, "."))
+}
+
+// stays returns the path of a value among those that named names, but for those that open names, which is in both; nil for none.
+func stays(old, now any, named, open rawjson.Cut, at []string) []string {
+	before, ok := old.(map[string]any)
+	if !ok {
+		if named == nil && !isEmpty(old) && reflect.DeepEqual(old, now) {
+			return at
+		}
+		return nil
+	}
+	after, _ := now.(map[string]any)
+	for _, key := range sorted(before) {
+		below, is := named[key]
+		within, isOpen := open[key]
+		if named != nil && !is || isOpen && within == nil {
+			continue
+		}
+		if path := stays(before[key], after[key], below, within, append(slices.Clone(at), key)); path != nil {
+			return path
+		}
+	}
+	return nil
+}
+
+// changed returns the path of a value that differs, but for those that except names; nil for none. What is empty is the same as what is missing.
+func changed(old, now any, except rawjson.Cut, at []string) []string {
+	before, wasObject := old.(map[string]any)
+	after, isObject := now.(map[string]any)
+	if !wasObject && !isObject || !wasObject && !isEmpty(old) || !isObject && !isEmpty(now) {
+		if isEmpty(old) && isEmpty(now) || reflect.DeepEqual(old, now) {
+			return nil
+		}
+		return at
+	}
+	keys := append(sorted(before), sorted(after)...)
+	for _, key := range keys {
+		below, named := except[key]
+		if named && below == nil {
+			continue
+		}
+		if path := changed(before[key], after[key], below, append(slices.Clone(at), key)); path != nil {
+			return path
+		}
+	}
+	return nil
+}
+
+// isEmpty reports whether readers take a value for a missing one.
+func isEmpty(v any) bool {
+	if v == nil {
+		return true
+	}
+	r := reflect.ValueOf(v)
+	switch r.Kind() {
+	case reflect.Map, reflect.Slice:
+		return r.Len() == 0
+	default:
+		return r.IsZero()
+	}
+}
+
+func sorted(m map[string]any) []string {
+	keys := make([]string, 0, len(m))
+	for key := range m {
+		keys = append(keys, key)
+	}
+	slices.Sort(keys)
+	return keys
+}
