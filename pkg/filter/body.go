@@ -28,6 +28,9 @@ var errSlowBody error = &apierrors.StatusError{ErrStatus: metav1.Status{
 // announcing what he never sends: reading ends with a Status of code 408, and so does net/http's own reading of what a handler
 // left, after which the connection is closed. Every byte that comes renews the patience. Once drain is done there is little time.
 //
+// After a body in chunks the connection is closed: there may have been a Content-Length too, by which a server before this one takes
+// something else for the next request (RFC 9112, 6.1), and net/http has removed it.
+//
 // It stands before all that answers, behind Observe.
 func Body(drain context.Context, patience time.Duration) Filter {
 	return func(next http.Handler) http.Handler {
@@ -35,6 +38,9 @@ func Body(drain context.Context, patience time.Duration) Filter {
 			if r.Body == nil || r.Body == http.NoBody {
 				next.ServeHTTP(w, r)
 				return
+			}
+			if r.ProtoMajor == 1 && len(r.TransferEncoding) > 0 {
+				w.Header().Set("Connection", "close")
 			}
 			w, r, _ = recorded(w, r) // a copy: net/http goes by the kind of body that its own request has
 			b := &awaited{ReadCloser: r.Body, control: http.NewResponseController(w), drain: drain, patience: patience, rests: r.ProtoMajor == 1}

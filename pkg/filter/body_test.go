@@ -106,6 +106,28 @@ func TestABodyThatNeverComesIsGivenUp(t *testing.T) {
 	})
 }
 
+// S24: net/http hides whether a request in chunks had a length as well, by which a proxy before this server takes the rest for another one.
+func TestNothingIsReadAfterABodyInChunks(t *testing.T) {
+	srv := bodyServer(t, t.Context(), patience)
+	const chunks, next = "3\r\nabc\r\n0\r\n\r\n", "GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n"
+	for name, head := range map[string]string{"Chunks": "Transfer-Encoding: chunked\r\n", "AndALength": "Content-Length: 13\r\nTransfer-Encoding: chunked\r\n"} {
+		t.Run(name, func(t *testing.T) {
+			conn := rawDial(t, strings.TrimPrefix(srv.URL, "http://"))
+			conn.send("POST /oauth/token HTTP/1.1\r\nHost: x\r\n" + head + "\r\n" + chunks + next)
+			res, err := http.ReadResponse(conn.r, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := io.Copy(io.Discard, res.Body); err != nil || !res.Close {
+				t.Errorf("the connection goes on: close %v, %v", res.Close, err)
+			}
+			if rest, err := io.ReadAll(conn.r); len(rest) > 0 {
+				t.Errorf("what follows is answered: %s %v", rest, err)
+			}
+		})
+	}
+}
+
 // post sends a body over TLS, so HTTP/2.
 func post(t *testing.T, srv *httptest.Server, path string, body io.Reader) *http.Response {
 	t.Helper()
