@@ -21,6 +21,8 @@ type definition struct {
 	settings []byte // the provider's own keys, until it is opened
 	sum      [sha256.Size]byte
 	reach    *reach
+	// unverified is whether the settings say that any certificate will do.
+	unverified bool
 }
 
 // wire are the keys of a configured provider.
@@ -61,6 +63,7 @@ func define(raw []byte, source string) *definition {
 	if err == nil {
 		def.entry.Fault = w.check()
 	}
+	def.unverified = w.unverified()
 	def.settings = w.Provider
 	def.sum = sha256.Sum256(w.Provider)
 	return def
@@ -93,6 +96,14 @@ func (w *wire) mapping() Mapping {
 		return MapManual
 	}
 	return w.MappingMethod
+}
+
+// unverified reports whether the certificate of the provider is not verified. The key is the same for all types.
+func (w *wire) unverified() bool {
+	var s struct {
+		InsecureSkipVerify bool `json:"insecureSkipVerify"`
+	}
+	return json.Unmarshal(w.Provider, &s) == nil && s.InsecureSkipVerify
 }
 
 func (w *wire) check() error {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -315,4 +316,22 @@ func FuzzDefine(f *testing.F) {
 			t.Fatal("neither a name nor a fault")
 		}
 	})
+}
+
+// S21: that a certificate is not verified can be seen, and not only read in the configuration or in an old log.
+func TestAStatusSaysThatACertificateIsNotVerified(t *testing.T) {
+	for configuration, want := range map[string]bool{
+		right: false,
+		"name: corp\ntype: double\nprovider: {insecureSkipVerify: true}\n":  true,
+		"name: corp\ntype: double\nprovider: {insecureSkipVerify: false}\n": false,
+	} {
+		d := emptyDirectory()
+		d.set(secret("s", 1, configuration))
+		told := slices.ContainsFunc(d.Status("corp").Conditions, func(c metav1.Condition) bool {
+			return c.Type == ConditionVerified && c.Status == metav1.ConditionFalse && strings.Contains(c.Message, "insecureSkipVerify")
+		})
+		if told != want {
+			t.Errorf("%s: %v", configuration, told)
+		}
+	}
 }

@@ -16,6 +16,8 @@ const (
 	ConditionConfigured = "Configured"
 	// ConditionReachable says whether it answered when it was last asked.
 	ConditionReachable = "Reachable"
+	// ConditionVerified is there, and False, where the provider's certificate is not verified.
+	ConditionVerified = "CertificateVerified"
 )
 
 // Status is how a provider is. It holds no secret.
@@ -23,7 +25,7 @@ type Status struct {
 	Entry *Entry
 	// Source says where the provider is configured: a Secret, or a key of the file.
 	Source string
-	// Conditions are ConditionConfigured and ConditionReachable.
+	// Conditions are ConditionConfigured, ConditionReachable, and ConditionVerified where that is False.
 	Conditions []metav1.Condition
 	// Checked is when it was last asked whether it answers; zero for never.
 	Checked time.Time
@@ -39,7 +41,13 @@ func (d *Directory) Status(name string) *Status {
 	if def.entry.Fault != nil {
 		configured.Status, configured.Reason, configured.Message = metav1.ConditionFalse, "Invalid", def.entry.Fault.Error()
 	}
-	return &Status{Entry: def.entry, Source: def.source, Checked: def.reach.checked(), Conditions: []metav1.Condition{configured, def.reach.condition(def.entry)}}
+	conditions := []metav1.Condition{configured, def.reach.condition(def.entry)}
+	if def.unverified {
+		conditions = append(conditions, metav1.Condition{Type: ConditionVerified, Status: metav1.ConditionFalse, Reason: "InsecureSkipVerify",
+			Message:            "the provider's certificate is not verified (insecureSkipVerify): somebody on the way to it can log in as anybody",
+			LastTransitionTime: metav1.NewTime(def.created)})
+	}
+	return &Status{Entry: def.entry, Source: def.source, Checked: def.reach.checked(), Conditions: conditions}
 }
 
 // Check asks a provider now whether it answers and its configuration is right. Its error says what to change.
