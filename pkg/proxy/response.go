@@ -55,8 +55,10 @@ func modifyResponse(res *http.Response) error {
 	}
 	// A cookie, or a word on who may read answers, is for this server's own pages; a workload
 	// behind a service must not speak for it. Nor may it name another address for this server.
-	for _, k := range []string{"Set-Cookie", "Alt-Svc", "Access-Control-Allow-Origin", "Access-Control-Allow-Credentials", "Strict-Transport-Security"} {
-		delete(h, k)
+	for k := range h {
+		if speaksForOrigin(k) {
+			delete(h, k)
+		}
 	}
 	if res.Request.Header.Get("Audit-Id") != "" {
 		delete(h, "Audit-Id") // it is the request's, and whoever set that tells the client
@@ -64,6 +66,15 @@ func modifyResponse(res *http.Response) error {
 	h["X-Content-Type-Options"] = nosniff
 	watchBody(res)
 	return nil
+}
+
+// speaksForOrigin reports whether a header of an answer holds for all of the server that a browser talks to.
+func speaksForOrigin(header string) bool {
+	switch header {
+	case "Set-Cookie", "Alt-Svc", "Strict-Transport-Security", "Clear-Site-Data", "Service-Worker-Allowed":
+		return true
+	}
+	return strings.HasPrefix(header, "Access-Control-")
 }
 
 // checkRedirect lets one redirect pass, which kube-apiserver itself makes: to the same path with a
