@@ -136,6 +136,7 @@ func (p *parts) answer(routes *restful.Container, documents http.Handler) http.H
 	metrics := promhttp.HandlerFor(p.metrics, promhttp.HandlerOpts{})
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		r = canonical(r)
+		w.Header()["X-Content-Type-Options"] = nosniff // not all that answer here are ours
 		switch path := r.URL.Path; {
 		case !authz.DecisionFrom(r.Context()).Allowed:
 			routes.Dispatch(w, r) // a part of a list: only routes know of parts
@@ -150,6 +151,8 @@ func (p *parts) answer(routes *restful.Container, documents http.Handler) http.H
 		}
 	})
 }
+
+var nosniff = []string{"nosniff"}
 
 // newRoutes makes the container of the routes. Their steps are those of the chain: WebServices and
 // routes have no filters of their own.
