@@ -3,15 +3,18 @@ package apiserver
 import (
 	"context"
 	"net/http"
+	"os"
 	"strings"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/klog/v2"
 
 	kubespherev1alpha1 "kapis.dev/ks-apiserver/pkg/api/kubesphere/v1alpha1"
 	sessionv1alpha1 "kapis.dev/ks-apiserver/pkg/api/session/v1alpha1"
 	"kapis.dev/ks-apiserver/pkg/authn/ksserviceaccount"
+	"kapis.dev/ks-apiserver/pkg/authn/serviceaccount"
 	"kapis.dev/ks-apiserver/pkg/iam"
 	"kapis.dev/ks-apiserver/pkg/store"
 	"kapis.dev/ks-apiserver/pkg/web"
@@ -102,6 +105,37 @@ func (a *accounts) originOf(r *http.Request) iam.Origin {
 	return iam.Origin{Source: source, UserAgent: agent}
 }
 
+// sourceOf tells where any other request comes from.
+func (a *accounts) sourceOf(r *http.Request) string {
+	source, _ := a.trust.Origin(r)
+	return source
+}
+
+// makePods makes what takes the tokens of Kubernetes service accounts.
+func (p *parts) makePods() (err error) {
+	p.pods, err = serviceaccount.New(serviceaccount.Options{
+		Reviews: p.client.AuthenticationV1().TokenReviews(),
+		Keys: func(ctx context.Context) ([]byte, error) {
+			return p.client.Discovery().RESTClient().Get().AbsPath("/openid/v1/jwks").DoRaw(ctx)
+		},
+		OwnToken: p.ownToken, Now: time.Now, Metrics: p.metrics,
+	})
+	return err
+}
+
+// ownToken returns the token by which kube-apiserver knows this server; "" where it knows it by something else.
+func (p *parts) ownToken() string {
+	if p.cluster.BearerTokenFile == "" {
+		return p.cluster.BearerToken
+	}
+	b, err := os.ReadFile(p.cluster.BearerTokenFile)
+	if err != nil {
+		klog.ErrorS(err, "The token of this server's own service account could not be read, so its audience is not known")
+		return ""
+	}
+	return strings.TrimSpace(string(b))
+}
+
 // visited tells whether a user has a session from a source.
 func (p *parts) visited(uid, source string) bool {
 	for _, s := range p.sessions.Of(uid) {
@@ -140,4 +174,5 @@ func (p *parts) runAccounts(ctx context.Context) {
 	p.running.Go(func() { p.accounts.keys.Run(ctx) })
 	p.running.Go(func() { p.accounts.robots.Run(ctx, p.client.CoreV1().Secrets(metav1.NamespaceAll)) })
 	p.running.Go(func() { p.accounts.factors.Run(ctx) })
+	p.running.Go(func() { p.pods.Run(ctx) })
 }

@@ -12,7 +12,6 @@ import (
 	"kapis.dev/ks-apiserver/pkg/authn/anonymous"
 	"kapis.dev/ks-apiserver/pkg/authn/apikey"
 	"kapis.dev/ks-apiserver/pkg/authn/bearer"
-	"kapis.dev/ks-apiserver/pkg/authn/serviceaccount"
 	"kapis.dev/ks-apiserver/pkg/authn/session"
 	"kapis.dev/ks-apiserver/pkg/filter"
 	"kapis.dev/ks-apiserver/pkg/oauth"
@@ -29,7 +28,7 @@ func (p *parts) chain(answer http.Handler) http.Handler {
 		filter.Limit(filter.MaxBody),
 		filter.Upgrade,
 		filter.Audit(audit.None{}, time.Now), // before authentication, so that refused logins are seen too
-		filter.Authentication{Authenticator: p.who, Judged: judgesItself, Proxies: p.proxies}.Wrap,
+		filter.Authentication{Authenticator: p.who, Judged: judgesItself, Proxies: p.proxies, Source: p.accounts.sourceOf}.Wrap,
 		filter.Cluster(p.cfg.Multicluster.ClusterName, p.cfg.Multicluster.HostClusterName, "host"),
 		filter.Authorize(p.may),
 		filter.Route(p.kube),
@@ -48,7 +47,7 @@ func (p *parts) authenticator() authenticator.Request {
 				&apikey.Authenticator{Keys: p.accounts.keys}, // first: a prefix tells
 				p.accounts.robots, // and here
 				&session.Authenticator{Tokens: p.tokens, Sessions: p.sessions},
-				serviceaccount.New(p.client.AuthenticationV1().TokenReviews(), time.Now),
+				p.pods,
 			}, p.legacy...),
 			Origins: []string{p.origin()},
 		},

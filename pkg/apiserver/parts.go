@@ -26,6 +26,7 @@ import (
 	sessionv1alpha1 "kapis.dev/ks-apiserver/pkg/api/session/v1alpha1"
 	"kapis.dev/ks-apiserver/pkg/authn/apikey"
 	"kapis.dev/ks-apiserver/pkg/authn/requestheader"
+	"kapis.dev/ks-apiserver/pkg/authn/serviceaccount"
 	"kapis.dev/ks-apiserver/pkg/authz"
 	"kapis.dev/ks-apiserver/pkg/authz/rbac"
 	"kapis.dev/ks-apiserver/pkg/config"
@@ -80,6 +81,7 @@ type parts struct {
 	keys       *token.Keyring
 	tokens     *token.Verifier
 	legacy     []authenticator.Token
+	pods       *serviceaccount.Authenticator
 	clients    *oauth.Clients
 	oauth      *oauth.Server
 	who        authenticator.Request
@@ -243,6 +245,9 @@ func (p *parts) makeProxy(context.Context) (err error) {
 		return err
 	}
 	if err := p.makeAuthorizer(); err != nil {
+		return err
+	}
+	if err := p.makePods(); err != nil {
 		return err
 	}
 	p.who = p.authenticator()

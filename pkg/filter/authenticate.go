@@ -30,6 +30,9 @@ type Authentication struct {
 	Headers, Prefixes []string
 	// Proxies are the authenticating proxies, whose word for who sent a request counts; nil for none.
 	Proxies Proxies
+	// Source tells the address that a request comes from, for authenticators that bound what one address may cost; nil
+	// where they have no use for it.
+	Source func(*http.Request) string
 }
 
 // Proxies know the peers that may state identities.
@@ -52,6 +55,7 @@ func (a Authentication) Wrap(next http.Handler) http.Handler {
 			return
 		}
 		w, r, rec := recorded(w, r)
+		rec.source, rec.asked = a.Source, r
 		if a.Judged != nil && a.Judged(info) {
 			rec.user = anonymous
 			next.ServeHTTP(w, r)
@@ -134,21 +138,29 @@ func (c *credentials) bearer() bool {
 	return len(c.authorization) == 0 && hasTokenCookie(c.cookie)
 }
 
-// undecided returns the part of err that says "I can't tell now": a Status of 429 or 5xx.
+// undecided returns the part of err that says "I can't tell now": a Status of 429 or 5xx. Of several authenticators it may be that of
+// any of them, whatever the ones before it said.
 func undecided(err error) error {
-	var agg utilerrors.Aggregate
-	if errors.As(err, &agg) {
-		for _, e := range agg.Errors() {
-			if u := undecided(e); u != nil {
-				return u
-			}
+	switch e := err.(type) { //nolint:errorlint // one level at a time: each branch is asked by itself
+	case nil:
+		return nil
+	case utilerrors.Aggregate:
+		return firstUndecided(e.Errors())
+	case interface{ Unwrap() []error }:
+		return firstUndecided(e.Unwrap())
+	case apierrors.APIStatus:
+		if code := e.Status().Code; code == http.StatusTooManyRequests || code >= http.StatusInternalServerError {
+			return err
 		}
 		return nil
 	}
-	var s apierrors.APIStatus
-	if errors.As(err, &s) {
-		if code := s.Status().Code; code == http.StatusTooManyRequests || code >= http.StatusInternalServerError {
-			return err
+	return undecided(errors.Unwrap(err))
+}
+
+func firstUndecided(errs []error) error {
+	for _, err := range errs {
+		if e := undecided(err); e != nil {
+			return e
 		}
 	}
 	return nil

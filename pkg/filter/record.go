@@ -32,6 +32,9 @@ type record struct {
 	decision    authz.Decision // the zero value until there was one
 	status      int            // 0 until the answer began; 101 once the connection was taken over
 	bytes       int64          // of the body
+
+	source func(*http.Request) string // tells where asked comes from; nil where nobody can
+	asked  *http.Request
 }
 
 // hijackable is a record whose connection can be taken over (HTTP/1.1). It is a type of its own
@@ -78,6 +81,10 @@ func (rec *record) Value(key any) any {
 		}
 	case authz.DecisionKey:
 		return &rec.decision
+	case request.SourceKey:
+		if rec.source != nil {
+			return rec.source(rec.asked) // found out for the few that ask, and not for each request
+		}
 	case credentialsKey:
 		return &rec.credentials
 	}

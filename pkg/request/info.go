@@ -81,3 +81,12 @@ func UserFrom(ctx context.Context) user.Info {
 	u, _ := ctx.Value(UserKey{}).(user.Info)
 	return u
 }
+
+// SourceKey is the key under which a context has the address that its request comes from, as a string.
+type SourceKey struct{}
+
+// SourceFrom returns the address that the request of ctx comes from, as trusted proxies say it, and "" where it is not known.
+func SourceFrom(ctx context.Context) string {
+	s, _ := ctx.Value(SourceKey{}).(string)
+	return s
+}

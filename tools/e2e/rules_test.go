@@ -26,6 +26,7 @@ var held = rules.Table{
 		{"S10", "where a read is refused, every write is, and it leaves nothing"},
 		{"S11", "no shell runs with more than its user's rights: there is no terminal yet, its routes answer 404, and no pod is made"},
 		{"S12", "a provider that is disabled, and a group that is gone there, end what they gave"},
+		{"S68", "strangers with forged service account tokens cost a real pod nothing"},
 		{"S64", "what is hidden of a kind is in no answer, by no parameter and no route (managedFields, last-applied, fields, watch...)"},
 		{"S79", "no body, however made, writes outside of what the path and the writer's rights say"},
 	}}, {Name: "The proxy, upgrades and impersonation", Rules: proxyRules}, {Name: "Web and denial of service", Rules: webRules}, {Name: "Admission", Rules: []rules.Rule{

@@ -1,15 +1,14 @@
 package serviceaccount
 
 import (
-	"context"
 	"crypto/sha256"
-	"fmt"
 	"sync"
 	"time"
 
 	"k8s.io/apiserver/pkg/authentication/user"
 )
 
+// key is the hash of a token: memory holds no token itself.
 type key = [sha256.Size]byte
 
 // answer is what kube-apiserver said of a token, and until when that counts.
@@ -19,74 +18,55 @@ type answer struct {
 	until time.Time
 }
 
-// answers remember, in bounded memory, and see to it that the same question is asked once at a time
-// and few are under way.
+// answers remember in bounded memory. The good ones are kept apart from the others, so that no number of bad tokens makes a
+// good one asked about again.
 type answers struct {
-	mu sync.Mutex
-	// young and old are two generations; the old one is dropped when the young one is full.
-	young, old map[key]answer
-	calls      map[key]*call
-	slots      chan struct{}
+	mu        sync.Mutex
+	good, bad generations
 }
 
-type call struct {
-	done   chan struct{}
-	answer answer
+// generations are two of which the old one is dropped when the young one is full.
+type generations struct {
+	young, old map[key]answer
 }
 
 func newAnswers() *answers {
-	return &answers{young: map[key]answer{}, calls: map[key]*call{}, slots: make(chan struct{}, atOnce)}
+	return &answers{good: generations{young: map[key]answer{}}, bad: generations{young: map[key]answer{}}}
 }
 
-// once returns the remembered answer, or waits for the one under way, or asks.
-func (a *answers) once(ctx context.Context, k key, now func() time.Time, ask func(context.Context) answer) (user.Info, error) {
+// get returns the remembered answer, if it still counts.
+func (a *answers) get(k key, now time.Time) (answer, bool) {
 	a.mu.Lock()
-	got, ok := a.young[k]
-	if !ok {
-		got, ok = a.old[k]
+	defer a.mu.Unlock()
+	got, ok := a.good.get(k)
+	if !ok || !now.Before(got.until) {
+		got, ok = a.bad.get(k)
 	}
-	if ok && now().Before(got.until) {
-		a.mu.Unlock()
-		return got.user, got.err
-	}
-	c := a.calls[k]
-	if c == nil {
-		if len(a.calls) >= waiting {
-			a.mu.Unlock()
-			return nil, errBusy
-		}
-		c = &call{done: make(chan struct{})}
-		a.calls[k] = c
-		go a.run(context.WithoutCancel(ctx), k, c, ask) // others may wait when this caller has left
-	}
-	a.mu.Unlock()
-	select {
-	case <-c.done:
-		return c.answer.user, c.answer.err
-	case <-ctx.Done():
-		return nil, fmt.Errorf("wait for kube-apiserver's word on a token: %w", ctx.Err())
-	}
+	return got, ok && now.Before(got.until)
 }
 
-func (a *answers) run(ctx context.Context, k key, c *call, ask func(context.Context) answer) {
-	ctx, cancel := context.WithTimeout(ctx, reviewTimeout)
-	defer cancel()
-	select {
-	case a.slots <- struct{}{}:
-		c.answer = ask(ctx)
-		<-a.slots
-	case <-ctx.Done():
-		c.answer.err = errBusy
-	}
+func (a *answers) put(k key, got answer) {
 	a.mu.Lock()
-	delete(a.calls, k)
-	if !c.answer.until.IsZero() {
-		delete(a.old, k)
-		if len(a.young) >= remembered/2 {
-			a.old, a.young = a.young, map[key]answer{}
-		}
-		a.young[k] = c.answer
+	defer a.mu.Unlock()
+	if got.err == nil {
+		a.good.put(k, got)
+		return
 	}
-	a.mu.Unlock()
-	close(c.done)
+	a.bad.put(k, got)
+}
+
+func (g *generations) get(k key) (answer, bool) {
+	if got, ok := g.young[k]; ok {
+		return got, true
+	}
+	got, ok := g.old[k]
+	return got, ok
+}
+
+func (g *generations) put(k key, got answer) {
+	if _, known := g.young[k]; !known && len(g.young) >= remembered/2 {
+		g.old, g.young = g.young, map[key]answer{}
+	}
+	delete(g.old, k)
+	g.young[k] = got
 }

@@ -1,4 +1,8 @@
 // Package serviceaccount takes the tokens of Kubernetes service accounts, as kube-apiserver judges them.
+//
+// Anybody can write a token that calls itself a service account's, so a question to kube-apiserver has to be earned. A token that has
+// ended, is for another audience, or is not signed by the key that it names costs none. Tokens that the cluster has signed are asked
+// about apart from all others; of these, few are at a time, and of one address fewer still.
 package serviceaccount
 
 import (
@@ -10,12 +14,18 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	authenticationv1 "k8s.io/api/authentication/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apiserver/pkg/authentication/authenticator"
 	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/klog/v2"
+
+	"kapis.dev/ks-apiserver/pkg/request"
 )
 
 const (
@@ -23,88 +33,179 @@ const (
 	prefix = "system:serviceaccount:"
 	// maxToken is the longest token, in bytes, that is looked at.
 	maxToken = 16 << 10
-	// keepGood and keepBad are how long an answer of kube-apiserver is good.
-	keepGood = 10 * time.Second
-	keepBad  = 3 * time.Second
-	// remembered bounds the answers, atOnce the questions under way, and waiting those who wait for one.
+	// keepGood and keepBad are how long an answer of kube-apiserver is good, and keepFault for how long it is not asked again where
+	// it gave none.
+	keepGood  = 5 * time.Second
+	keepBad   = 3 * time.Second
+	keepFault = time.Second
+	// leeway is how far clocks may differ; kube-apiserver allows as much.
+	leeway = time.Minute
+	// remembered bounds the good answers, and the others.
 	remembered = 4096
-	atOnce     = 8
-	waiting    = 128
-	// reviewTimeout bounds one question.
+	// reviewTimeout bounds one question, with the wait for it.
 	reviewTimeout = 10 * time.Second
 )
 
-var (
-	errRefused = errors.New("kube-apiserver does not accept the service account's token")
-	errBusy    = errors.New("too many service accounts' tokens to be judged at once")
-)
+var errRefused = errors.New("the service account's token is not accepted")
+
+// errBusy says that the token may be good, and that nobody could ask.
+func errBusy() error {
+	return apierrors.NewTooManyRequests("too many service account tokens are being verified: try again", 1)
+}
+
+// errUnavailable says that kube-apiserver gave no answer. Why it gave none is for the log.
+func errUnavailable() error {
+	e := apierrors.NewServiceUnavailable("service account tokens can't be verified, since kube-apiserver does not answer: try again")
+	e.ErrStatus.Details = &metav1.StatusDetails{RetryAfterSeconds: 1}
+	return e
+}
 
 // Reviewer asks kube-apiserver about a token; the TokenReviews client is one.
 type Reviewer interface {
 	Create(ctx context.Context, r *authenticationv1.TokenReview, o metav1.CreateOptions) (*authenticationv1.TokenReview, error)
 }
 
+// Options are what an Authenticator works with.
+type Options struct {
+	Reviews Reviewer
+	// Keys returns the keys that the cluster signs service accounts' tokens with, as a JWK Set; nil where they can't be had.
+	Keys func(context.Context) ([]byte, error)
+	// OwnToken returns the token by which kube-apiserver knows this server, or "", if it is no service account's; nil for none.
+	OwnToken func() string
+	// Now is the clock.
+	Now func() time.Time
+	// Metrics gets the counters; nil for none.
+	Metrics prometheus.Registerer
+}
+
 // Authenticator has service accounts' tokens judged by kube-apiserver, and remembers its answers for
 // seconds. It asks about what looks like such a token only.
 type Authenticator struct {
-	reviews Reviewer
-	now     func() time.Time
+	Options
 	answers *answers
+	// genuine are the questions about tokens that the cluster has signed, counted for each service account, and doubtful those
+	// about all others, counted for each address.
+	genuine, doubtful *lane
+	sources           *sources
+	cluster           atomic.Pointer[cluster]
+	wanted            chan struct{}
+	results           *prometheus.CounterVec
 }
 
 var _ authenticator.Token = (*Authenticator)(nil)
 
-// New makes an Authenticator with the clock now.
-func New(reviews Reviewer, now func() time.Time) *Authenticator {
-	return &Authenticator{reviews: reviews, now: now, answers: newAnswers()}
+// New makes an Authenticator. It knows the cluster's keys once Run has read them.
+func New(o Options) (*Authenticator, error) {
+	a := &Authenticator{
+		Options: o, answers: newAnswers(), sources: newSources(), wanted: make(chan struct{}, 1),
+		genuine:  newLane(bounds{atOnce: 8, atOnceOfOne: 4, mostWaiting: 1024, mostOfOne: 256}),
+		doubtful: newLane(bounds{atOnce: 4, atOnceOfOne: 2, mostWaiting: 64, mostOfOne: 16}),
+		results: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "ks_serviceaccount_tokens_total", Help: "Tokens of service accounts of which no answer was remembered, by what came of them."}, []string{"result"}),
+	}
+	if o.Metrics != nil {
+		if err := o.Metrics.Register(a.results); err != nil {
+			return nil, fmt.Errorf("register metrics of service accounts' tokens: %w", err)
+		}
+	}
+	return a, nil
 }
 
-// AuthenticateToken returns the service account of a token.
+// AuthenticateToken returns the service account of a token. Its error is a Status of 429 or 503 where nobody could tell whether the
+// token is good.
 func (a *Authenticator) AuthenticateToken(ctx context.Context, token string) (*authenticator.Response, bool, error) {
 	if len(token) > maxToken {
 		return nil, false, nil
 	}
-	c, ok := claims(token)
+	k := sha256.Sum256([]byte(token))
+	got, ok := a.answers.get(k, a.Now())
 	if !ok {
-		return nil, false, nil
-	}
-	u, err := a.answers.once(ctx, sha256.Sum256([]byte(token)), a.now, func(ctx context.Context) answer {
-		u, err := a.review(ctx, token)
-		now := a.now()
-		if err != nil {
-			return answer{err: err, until: now.Add(keepBad)}
+		c, ok := claims(token)
+		if !ok {
+			return nil, false, nil
 		}
-		until := now.Add(keepGood)
-		if end := time.Unix(c.Expires, 0); c.Expires > 0 && end.Before(until) {
-			until = end
-		}
-		return answer{user: u, until: until}
-	})
-	if err != nil {
-		return nil, false, err
+		got = a.judge(ctx, k, token, c)
 	}
-	return &authenticator.Response{User: u}, true, nil
+	if got.err != nil {
+		return nil, false, got.err
+	}
+	return &authenticator.Response{User: got.user}, true, nil
 }
 
-func (a *Authenticator) review(ctx context.Context, token string) (user.Info, error) {
-	r, err := a.reviews.Create(ctx, &authenticationv1.TokenReview{
+// judge says of a token what can be said here, and has kube-apiserver say the rest.
+func (a *Authenticator) judge(ctx context.Context, k key, token string, c unverified) answer {
+	refused := func(why string) answer {
+		a.results.WithLabelValues(why).Inc()
+		return answer{err: fmt.Errorf("%w: %s", errRefused, why)}
+	}
+	known := a.cluster.Load()
+	switch {
+	case c.Expires != 0 && a.Now().After(time.Unix(c.Expires, 0).Add(leeway)):
+		return refused("expired")
+	case !known.takes(c.Audience):
+		return refused("audience")
+	}
+	switch known.signatureOf(token) {
+	case forged:
+		return refused("signature")
+	case genuine:
+		return a.ask(ctx, a.genuine, c.Subject, k, token, c)
+	}
+	a.want()
+	source := networkOf(request.SourceFrom(ctx))
+	if a.sources.exhausted(source, a.Now()) {
+		a.results.WithLabelValues("limited").Inc()
+		return answer{err: errBusy()}
+	}
+	got := a.ask(ctx, a.doubtful, source, k, token, c)
+	if errors.Is(got.err, errRefused) {
+		a.sources.failed(source, a.Now())
+	}
+	return got
+}
+
+// ask asks kube-apiserver, where who, that the question is counted for, has not asked too much.
+func (a *Authenticator) ask(ctx context.Context, l *lane, who string, k key, token string, c unverified) answer {
+	got, err := l.once(ctx, k, who, func(ctx context.Context) answer {
+		if got, ok := a.answers.get(k, a.Now()); ok { // it came between the look at the answers and this
+			return got
+		}
+		got := a.review(ctx, token, c)
+		a.answers.put(k, got)
+		return got
+	})
+	if err != nil {
+		a.results.WithLabelValues("limited").Inc()
+		return answer{err: err}
+	}
+	return got
+}
+
+func (a *Authenticator) review(ctx context.Context, token string, c unverified) answer {
+	r, err := a.Reviews.Create(ctx, &authenticationv1.TokenReview{
 		Spec: authenticationv1.TokenReviewSpec{Token: token},
 	}, metav1.CreateOptions{})
+	now := a.Now()
 	switch {
 	case err != nil:
-		return nil, fmt.Errorf("ask kube-apiserver about a service account's token: %w", err)
-	case !r.Status.Authenticated || r.Status.Error != "":
-		return nil, errRefused
+		klog.V(2).InfoS("kube-apiserver could not be asked about a service account's token", "reason", err.Error())
+		a.results.WithLabelValues("unavailable").Inc()
+		return answer{err: errUnavailable(), until: now.Add(keepFault)}
+	case !r.Status.Authenticated, r.Status.Error != "", !strings.HasPrefix(r.Status.User.Username, prefix): // another kind of user has a way in of its own
+		a.results.WithLabelValues("refused").Inc()
+		return answer{err: fmt.Errorf("%w by kube-apiserver", errRefused), until: now.Add(keepBad)}
 	}
+	a.results.WithLabelValues("accepted").Inc()
 	u := r.Status.User
-	if !strings.HasPrefix(u.Username, prefix) {
-		return nil, errRefused // another kind of user has his own way in
-	}
 	extra := make(map[string][]string, len(u.Extra))
 	for k, v := range u.Extra {
 		extra[k] = v
 	}
-	return &user.DefaultInfo{Name: u.Username, UID: u.UID, Groups: slices.Clip(groups(u.Groups)), Extra: extra}, nil
+	until := now.Add(keepGood)
+	if end := time.Unix(c.Expires, 0); c.Expires > 0 && end.Before(until) {
+		until = end
+	}
+	return answer{user: &user.DefaultInfo{Name: u.Username, UID: u.UID, Groups: slices.Clip(groups(u.Groups)), Extra: extra}, until: until}
 }
 
 // groups leaves out what no token may assert here.
@@ -121,13 +222,28 @@ func groups(in []string) []string {
 	return out
 }
 
+// unverified is what a token says of itself.
 type unverified struct {
-	Subject string `json:"sub"`
-	Expires int64  `json:"exp"`
+	Subject  string    `json:"sub"`
+	Expires  int64     `json:"exp"`
+	Audience audiences `json:"aud"`
+}
+
+// audiences are one as text, or several (RFC 7519, 4.1.3).
+type audiences []string
+
+// UnmarshalJSON reads both forms.
+func (a *audiences) UnmarshalJSON(b []byte) error {
+	var one string
+	if json.Unmarshal(b, &one) == nil {
+		*a = audiences{one}
+		return nil
+	}
+	return json.Unmarshal(b, (*[]string)(a))
 }
 
 // claims reads what a token says of itself, to tell whether kube-apiserver is to be asked. Nothing of
-// it is believed; an exp can only shorten how long an answer is kept.
+// it is believed; it can only have the token refused, or its answer kept for a shorter time.
 func claims(token string) (unverified, bool) {
 	_, rest, ok := strings.Cut(token, ".")
 	payload, signature, ok2 := strings.Cut(rest, ".")
