@@ -102,7 +102,13 @@ func (a *accounts) originOf(r *http.Request) iam.Origin {
 		of = a.trust.OriginOfConsole
 	}
 	source, agent := of(r)
-	return iam.Origin{Source: source, UserAgent: agent}
+	o := iam.Origin{Source: source, UserAgent: agent}
+	if peer, _ := web.Trust(nil).Origin(r); peer == source && r.URL.Path == "/oauth/token" {
+		// Passwords are taken there of trusted clients only, which are servers: nobody says where the person is, and everybody who logs in
+		// through this one comes from its address (S71).
+		o.Shared, o.Claimed = true, web.Claimed(r)
+	}
+	return o
 }
 
 // sourceOf tells where any other request comes from.

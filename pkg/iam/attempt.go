@@ -13,8 +13,12 @@ type attempt struct {
 	// id is the name and the place, for what is kept in memory, and all the name alone; key is the way and the place.
 	id, all, key  uint64
 	place, source uint64
-	visited       bool
-	known, free   bool
+	// recent is the user and the place, for what succeeded lately, and at the address alone; 0 for none.
+	recent, at  uint64
+	visited     bool
+	known, free bool
+	// shared says that many people log in from the address.
+	shared bool
 	// reserved says that it is counted in the Lockout already, local that it is in memory.
 	reserved, local bool
 }
@@ -31,7 +35,7 @@ func (a *attempt) wrong(ctx context.Context) {
 		return
 	}
 	if err := a.l.change(ctx, a.user.UID, a.user.Name, func(led *ledger, now time.Time) (*ledger, error) {
-		return led.fail(a.way, a.key, 1, false, now, a.l.Window), nil
+		return a.failed(led, 1, now), nil
 	}); err != nil {
 		a.l.remember(a, 1)
 	}
@@ -63,12 +67,21 @@ func (a *attempt) right(complete bool) error {
 		l.mu.Unlock()
 		return l.limited("place")
 	}
-	l.local.forget(a.id)
+	switch {
+	case a.shared && !a.known && a.local:
+		l.add(a, -1)
+	case !a.shared || a.known:
+		l.local.forget(a.id)
+	}
 	if complete {
-		l.recent.add(a.id, 1, now, knownFresh)
+		l.succeeded(a, now)
+	}
+	learns := complete && a.recent != 0
+	if learns {
+		l.recent.add(a.recent, 1, now, knownFresh)
 	}
 	n := 0
-	if complete && (!noted || now.Sub(at) >= knownFresh) {
+	if learns && (!noted || now.Sub(at) >= knownFresh) {
 		n = 1
 	}
 	write := n > 0 || a.reserved || own > 0
@@ -88,5 +101,5 @@ func (a *attempt) cleared(led *ledger, n int, now time.Time) *ledger {
 	if n > 0 {
 		from = &a.place
 	}
-	return led.clear(a.way, a.key, !a.known, from, now, a.l.Window)
+	return a.taken(led, from, now)
 }

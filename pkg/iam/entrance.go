@@ -87,7 +87,7 @@ func (e *Entrance) password(ctx context.Context, a Attempt) (*Proof, error) {
 		way, name = wayOf(a.Provider), folded(a.Login)
 	}
 	u := e.Passwords.users.ByLogin(name)
-	try, err := e.begin(ctx, way, guessed(u, ask == nil), name, a.Source)
+	try, err := e.begin(ctx, way, guessed(u, ask == nil), name, a.Origin)
 	if err != nil {
 		e.record(u, a.Provider, a.Origin, err)
 		return nil, err
@@ -276,7 +276,7 @@ func (e *Entrance) complete(ctx context.Context, p *Proof, o Origin, method stri
 	if err := e.Passwords.state(u); err != nil {
 		return err
 	}
-	try, err := e.begin(ctx, wayCode, u, u.Name, o.Source)
+	try, err := e.begin(ctx, wayCode, u, u.Name, o)
 	if err == nil {
 		done := *p
 		done.User, done.Pending, done.Methods = u, false, append(slices.Clone(p.Methods), method, MethodMFA)
@@ -293,7 +293,7 @@ func (e *Entrance) complete(ctx context.Context, p *Proof, o Origin, method stri
 func (e *Entrance) Confirm(ctx context.Context, u *User, password string, o Origin) error {
 	began := e.now()
 	err := func() error {
-		try, err := e.begin(ctx, wayPassword, guessed(u, true), u.Name, o.Source)
+		try, err := e.begin(ctx, wayPassword, guessed(u, true), u.Name, o)
 		if err != nil {
 			return err
 		}
@@ -307,11 +307,11 @@ func (e *Entrance) Confirm(ctx context.Context, u *User, password string, o Orig
 	return err
 }
 
-func (e *Entrance) begin(ctx context.Context, w way, u *User, name, source string) (*attempt, error) {
+func (e *Entrance) begin(ctx context.Context, w way, u *User, name string, o Origin) (*attempt, error) {
 	if e.Lockout == nil {
 		return nil, nil
 	}
-	return e.Lockout.begin(ctx, w, u, name, source)
+	return e.Lockout.begin(ctx, w, u, name, o)
 }
 
 // settle counts what came of an attempt.

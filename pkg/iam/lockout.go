@@ -64,6 +64,9 @@ type LockoutOptions struct {
 // places together have a budget, which bounds what many machines can guess and what they can have written. A place
 // that the user is known to log in from has only its own count: so nobody can lock somebody else out for good.
 //
+// A shared address, such as that of a console which does not say where people are, is no place: there an attempt waits for seconds
+// after too many that failed, and nobody is locked out (lockout_shared.go).
+//
 // Names that nobody has are counted in memory only: they look the same from outside, and write nothing.
 //
 // Where a count can't be written, it is kept in memory: then each replica gives Tries, and no login fails because of it.
@@ -77,7 +80,9 @@ type Lockout struct {
 	// made-up names push nobody's count out.
 	local, strangers *tallies
 	sources          *tallies
-	recent           *tallies // pairs of users and places that succeeded here
+	recent           *tallies          // pairs of users and places that succeeded here
+	shared           *tallies          // addresses that many people log in from
+	first            map[uint64]uint64 // of each other address, a user who has logged in from there
 	down             time.Time
 
 	stripe  [stripes]chan struct{}
@@ -101,6 +106,7 @@ func NewLockout(o LockoutOptions) (*Lockout, error) {
 		LockoutOptions: o, byUser: map[string]*ledger{}, gates: map[uint64]*gate{},
 		local: newTallies(strangersSize), strangers: newTallies(strangersSize),
 		sources: newTallies(sourcesSize), recent: newTallies(strangersSize),
+		shared: newTallies(sourcesSize), first: map[uint64]uint64{},
 		settles: make(chan settle, settleQueue),
 		refused: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "ks_lockout_refusals_total", Help: "Attempts to log in that were refused unseen, by what was used up."}, []string{"of"}),
@@ -140,8 +146,8 @@ func (l *Lockout) Delete(_, name string) {
 }
 
 // begin lets an attempt pass, or refuses it with ErrLimited, ErrBusy, or the error of a ctx that ended while it waited.
-func (l *Lockout) begin(ctx context.Context, w way, u *User, name string, source string) (*attempt, error) {
-	at := placeOf(source)
+func (l *Lockout) begin(ctx context.Context, w way, u *User, name string, o Origin) (*attempt, error) {
+	at, source := placeOf(o.Source), o.Source
 	a := &attempt{l: l, user: u, way: w, key: hashOf(string(w), at), place: hashOf("place", at), source: hashOf("source", at)}
 	who := "name " + name
 	if u != nil {
@@ -149,6 +155,8 @@ func (l *Lockout) begin(ctx context.Context, w way, u *User, name string, source
 		a.visited = l.Visited != nil && source != "" && l.Visited(u.UID, source)
 	}
 	a.id, a.all = hashOf(string(w), who, at), hashOf(string(w), who)
+	a.recent = a.id
+	l.share(a, who, at, o)
 	if err := l.enter(ctx, a); err != nil {
 		return nil, err
 	}
@@ -240,12 +248,14 @@ func (l *Lockout) judge(a *attempt) error {
 	var led *ledger
 	if a.user != nil {
 		led = l.byUser[a.user.UID]
+	}
+	if a.user != nil && !a.shared {
 		_, noted := led.knows(a.place, now)
-		a.known = noted || a.visited || l.recent.count(a.id, now) > 0
+		a.known = noted || a.visited || l.recent.count(a.recent, now) > 0
 	}
 	counts := l.counts(a)
 	local := counts.count(a.id, now)
-	if err := l.over(led, a, local, counts.count(a.all, now), now); err != nil {
+	if err := l.over(led, a, counts.get(a.id), counts.count(a.all, now), now); err != nil {
 		return err
 	}
 	if !a.known && l.sources.count(a.source, now) >= sprayMost {
@@ -264,8 +274,11 @@ func (l *Lockout) counts(a *attempt) *tallies {
 }
 
 // over says whether a ledger, and what is counted in memory beside it, leave no room for the attempt.
-func (l *Lockout) over(led *ledger, a *attempt, local, localAll int32, now time.Time) error {
-	own := local + led.of(a.key).in(now, l.Window)
+func (l *Lockout) over(led *ledger, a *attempt, local ending, localAll int32, now time.Time) error {
+	if a.shared {
+		return l.throttle(a, led, local, now)
+	}
+	own := local.in(now) + led.of(a.key).in(now, l.Window)
 	if own >= int32(l.Tries) {
 		return l.limited("place")
 	}
@@ -291,10 +304,10 @@ func (l *Lockout) limited(what string) error {
 func (l *Lockout) reserve(ctx context.Context, a *attempt) error {
 	if a.user != nil {
 		err := l.change(ctx, a.user.UID, a.user.Name, func(led *ledger, now time.Time) (*ledger, error) {
-			if err := l.over(led, a, 0, 0, now); err != nil {
+			if err := l.over(led, a, ending{}, 0, now); err != nil {
 				return nil, err
 			}
-			return led.fail(a.way, a.key, 1, !a.known, now, l.Window), nil
+			return a.failed(led, 1, now), nil
 		})
 		if err == nil || errors.Is(err, ErrLimited) {
 			a.reserved = err == nil
@@ -321,6 +334,12 @@ func (l *Lockout) remember(a *attempt, n int32) {
 func (l *Lockout) add(a *attempt, n int32) {
 	now, counts := l.Now(), l.counts(a)
 	counts.add(a.id, n, now, l.Window)
+	if a.shared {
+		if n > 0 {
+			counts.extend(a.id, now.Add(l.Window))
+		}
+		return
+	}
 	if !a.known {
 		counts.add(a.all, n, now, l.Window)
 	}

@@ -160,7 +160,7 @@ func TestMadeUpNamesResetNothingAndWriteNothing(t *testing.T) {
 		l.strangers.add(hashOf("password", "name nobody")+i, 1, d.clock.now(), l.Window) // what each of them leaves
 	}
 	for i := range 5_000 { // from as many places, or the place itself would be limited
-		a, err := l.begin(t.Context(), wayPassword, nil, fmt.Sprintf("nobody-%d", i), fmt.Sprintf("198.51.%d.%d", i>>8&255, i&255))
+		a, err := l.begin(t.Context(), wayPassword, nil, fmt.Sprintf("nobody-%d", i), Origin{Source: fmt.Sprintf("198.51.%d.%d", i>>8&255, i&255)})
 		if err == nil {
 			a.wrong(t.Context())
 		} else if !errors.Is(err, ErrLimited) {
@@ -275,7 +275,7 @@ func TestOfAKnownPlaceALateSuccessIsRefused(t *testing.T) {
 	want(t, d.try(t, 0, "alice", secret, home), nil)
 	d.settle(t)
 	l := d.all[0].Lockout
-	a, err := l.begin(t.Context(), wayPassword, d.all[0].Passwords.users.ByName("alice"), "alice", home)
+	a, err := l.begin(t.Context(), wayPassword, d.all[0].Passwords.users.ByName("alice"), "alice", Origin{Source: home})
 	want(t, err, nil)
 	for range tries {
 		want(t, d.try(t, 1, "alice", "Wrong-123", home), ErrCredentials)
@@ -329,7 +329,7 @@ func TestWhatNobodyCouldTellDoesNotCount(t *testing.T) {
 	d := newDoors(t, 1)
 	l, u := d.all[0].Lockout, d.all[0].Passwords.users.ByName("alice")
 	for range 10 * tries {
-		a, err := l.begin(t.Context(), wayOf("ldap"), u, "alice", enemy)
+		a, err := l.begin(t.Context(), wayOf("ldap"), u, "alice", Origin{Source: enemy})
 		want(t, err, nil)
 		a.void()
 		d.settle(t)

@@ -54,7 +54,7 @@ func (l *Lockout) write(ctx context.Context, s settle) {
 	a := s.a
 	err := l.change(ctx, a.user.UID, a.user.Name, func(led *ledger, now time.Time) (*ledger, error) {
 		if s.n < 0 {
-			return led.fail(a.way, a.key, -1, !a.known, now, l.Window), nil
+			return a.failed(led, -1, now), nil
 		}
 		return a.cleared(led, s.n, now), nil
 	})
@@ -227,10 +227,22 @@ func (t *tallies) get(key uint64) ending {
 
 // count returns what counts at now.
 func (t *tallies) count(key uint64, now time.Time) int32 {
-	if e := t.get(key); now.Before(e.end) {
+	return t.get(key).in(now)
+}
+
+// in returns what counts at now.
+func (e ending) in(now time.Time) int32 {
+	if now.Before(e.end) {
 		return e.count
 	}
 	return 0
+}
+
+// extend has what is counted under a key count until end.
+func (t *tallies) extend(key uint64, end time.Time) {
+	e := t.get(key)
+	e.end = end
+	t.young[key] = e
 }
 
 // add counts n more, which may be negative, in a window that the first of them begins.

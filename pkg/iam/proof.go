@@ -44,4 +44,8 @@ type Registration struct {
 type Origin struct {
 	// Source is the client's address, and UserAgent what it calls itself.
 	Source, UserAgent string
+	// Shared says that Source is the address of a server that people log in through, such as the console, and Claimed where that server,
+	// or anybody who passes for it, says that the person is.
+	Shared  bool
+	Claimed string
 }

@@ -3,6 +3,7 @@ package oauth
 import (
 	"errors"
 	"net/http"
+	"time"
 
 	"kapis.dev/ks-apiserver/pkg/iam"
 )
@@ -55,7 +56,12 @@ func loginError(err error) error {
 	case errors.Is(err, iam.ErrNotLinked):
 		return refuse(invalidGrant, "No account is linked to this identity; ask the administrator.").because(err)
 	case errors.Is(err, iam.ErrLimited):
-		return &Error{Code: http.StatusTooManyRequests, Name: invalidGrant, Description: "Rate limit exceeded.", cause: err}
+		e := &Error{Code: http.StatusTooManyRequests, Name: invalidGrant, Description: "Rate limit exceeded.", cause: err}
+		var wait *iam.ThrottledError
+		if errors.As(err, &wait) {
+			e.RetryAfter = (wait.After + time.Second - 1).Truncate(time.Second)
+		}
+		return e
 	case errors.Is(err, iam.ErrUnknownProvider):
 		return &Error{Code: http.StatusInternalServerError, Name: serverError, cause: err,
 			Description: "The identity provider is not known."}

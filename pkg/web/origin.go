@@ -57,6 +57,15 @@ func (t Trust) OriginOfConsole(r *http.Request) (source, userAgent string) {
 	return t.origin(r, true)
 }
 
+// Claimed returns the address that a request says in X-Client-Ip that its person is at; "" for none. Whoever sends the request may write there
+// what he likes.
+func Claimed(r *http.Request) string {
+	if a := addressOf(single(r.Header["X-Client-Ip"])); a.IsValid() {
+		return a.String()
+	}
+	return ""
+}
+
 func (t Trust) origin(r *http.Request, console bool) (source, userAgent string) {
 	peer := addressOf(r.RemoteAddr)
 	if t.has(peer) {

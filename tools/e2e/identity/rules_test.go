@@ -183,6 +183,7 @@ func table() []rules.Section {
 			{"S48", "CAS answers are parsed strictly"},
 			{"S49", "TLS stays as configured after a reload"},
 			{"S50", "nobody learns which accounts exist"},
+			{"S71", "wrong passwords of a stranger lock nobody out of the console, as shipped"},
 		}},
 	}
 }
