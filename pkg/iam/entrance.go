@@ -182,6 +182,12 @@ func (e *Entrance) link(ctx context.Context, entry *idp.Entry, id *idp.Identity,
 	}
 	p := &Proof{User: u, Registration: reg, Provider: entry.Name, Subject: id.Subject, Groups: id.Groups, Hint: id.Hint, Refresh: id.Refresh,
 		Methods: []string{method}, At: e.now()}
+	if method == MethodFederated {
+		// That somebody comes from a provider does not say when he proved himself there: it may have known his browser for weeks.
+		if p.Authenticated = id.Authenticated; p.Authenticated.IsZero() {
+			p.Authenticated = TimeUnknown
+		}
+	}
 	if u == nil {
 		return p, nil
 	}

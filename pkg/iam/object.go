@@ -88,8 +88,8 @@ func (r *Registration) user() *User {
 
 // object is the new Session of a login.
 func (s *Sessions) object(l *Login, o owner, now time.Time) (*v1alpha1.Session, error) {
-	t, at := metav1.NewTime(now), metav1.NewTime(l.At)
-	if l.At.IsZero() {
+	t, at := metav1.NewTime(now), metav1.NewTime(l.AuthenticatedAt())
+	if at.IsZero() {
 		at = t
 	}
 	out := &v1alpha1.Session{

@@ -26,10 +26,22 @@ type Proof struct {
 	Hint, Refresh string
 	// Methods are by what he proved it.
 	Methods []string
-	// At is when.
-	At time.Time
+	// At is when he came here with it, and Authenticated when he proved himself, where that is another time: an identity provider tells it,
+	// or does not (TimeUnknown). It is zero where it is At.
+	At, Authenticated time.Time
 	// Pending says that a second factor is needed, and was not shown yet. Nothing is issued for such a proof.
 	Pending bool
+}
+
+// TimeUnknown stands for the time of a login that nobody can tell: long ago.
+var TimeUnknown = time.Unix(0, 0).UTC()
+
+// AuthenticatedAt returns when the person proved himself; TimeUnknown where nobody can tell.
+func (p *Proof) AuthenticatedAt() time.Time {
+	if p.Authenticated.IsZero() {
+		return p.At
+	}
+	return p.Authenticated
 }
 
 // Registration is an identity that no User is linked to, of somebody who may choose the name of his User.

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"net/url"
+	"time"
 )
 
 // Identity is whom a provider vouches for.
@@ -23,6 +24,8 @@ type Identity struct {
 	Hint string
 	// Refresh is what the provider gives to ask about the person again (a refresh token); "" for none. It is a secret.
 	Refresh string
+	// Authenticated is when the person proved himself to a Redirect provider, as that provider vouches; zero where it does not say.
+	Authenticated time.Time
 }
 
 // The ways in which a provider fails.
@@ -64,6 +67,13 @@ type Redirect interface {
 	Finish(ctx context.Context, c Callback) (*Identity, error)
 }
 
+// Reauthentication is a Redirect that can have people prove themselves anew, and that vouches for it.
+type Reauthentication interface {
+	Redirect
+	// ProvesFreshLogin tells whether the Identity of a login that began with Again says when the person proved himself.
+	ProvesFreshLogin() bool
+}
+
 // Begin is what a login at a Redirect provider starts with.
 type Begin struct {
 	// Callback is our address that the browser comes back to; it is the provider's alone (RFC 9700, 4.4).
@@ -83,6 +93,8 @@ type Callback struct {
 	Values url.Values
 	// Callback, Nonce and Verifier are those of Begin.
 	Callback, Nonce, Verifier string
+	// Again is that of Begin: a provider that can verify it does.
+	Again bool
 }
 
 // Refresher is a Provider that can be asked about a person again when a session is refreshed.

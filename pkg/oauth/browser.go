@@ -81,8 +81,12 @@ func (s *Server) admit(r *http.Request, p *iam.Proof) (*browser, *http.Cookie, e
 		return nil, nil, err
 	}
 	sess := *stored // all requests of the session share what is stored
-	sess.Authenticated, sess.Methods = p.At, p.Methods
-	sealed, err := s.seal(browserPurpose, ticket{Session: sess.Name, Authenticated: p.At.Unix(), Methods: p.Methods})
+	t := ticket{Session: sess.Name, Authenticated: sess.Authenticated.Unix(), Methods: sess.Methods}
+	if at := p.AuthenticatedAt(); !at.Before(sess.Authenticated) { // a provider may tell of an earlier time than is known already
+		sess.Authenticated, sess.Methods = at, p.Methods
+		t.Authenticated, t.Methods = at.Unix(), p.Methods
+	}
+	sealed, err := s.seal(browserPurpose, t)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -37,6 +37,9 @@ type journey struct {
 	At       time.Time      `json:"t"`
 	Request  *authorization `json:"a,omitempty"`
 	Handover *handover      `json:"h,omitempty"`
+	// Again says that the provider was asked to have the person prove himself anew, and Fresh that nothing else counts.
+	Again bool `json:"f,omitempty"`
+	Fresh bool `json:"m,omitempty"`
 }
 
 func journeyPurpose(provider string) token.Purpose { return token.Purpose("provider " + provider) }
@@ -97,7 +100,10 @@ func (s *Server) loginAt(req *restful.Request) (any, error) {
 			return nil, err
 		}
 		if j.Request = p.Request; j.Request != nil {
-			begin.LoginHint, begin.Again = j.Request.LoginHint, has(j.Request.Prompt, promptLogin)
+			begin.LoginHint = j.Request.LoginHint
+		}
+		if j.Fresh = p.mustBeFresh(); j.Fresh && !provesFreshLogin(provider) {
+			return nil, s.upstreamFault(e, errNotFresh)
 		}
 	case q.Get("redirect_uri") != "":
 		if j.Handover, err = s.newHandover(e.Name, q.Get("redirect_uri"), q.Get("state")); err != nil {
@@ -107,9 +113,10 @@ func (s *Server) loginAt(req *restful.Request) (any, error) {
 	}
 	if b, err := s.here(r); err != nil {
 		return nil, err
-	} else if b != nil {
-		begin.Again = true // he is logged in: the provider has to see him, and not his cookie there
+	} else {
+		begin.Again = j.Fresh || b != nil // who is logged in is to be seen by the provider, and not his cookie there
 	}
+	j.Again = begin.Again
 	sealed, err := s.seal(journeyPurpose(e.Name), j)
 	if err != nil {
 		return nil, err
@@ -179,9 +186,12 @@ func (s *Server) arrive(r *http.Request, name string, j *journey, values url.Val
 	if err != nil {
 		return nil, err
 	}
-	p := &slip{Request: j.Request, Handover: j.Handover}
+	p := &slip{Request: j.Request, Handover: j.Handover, Again: j.Fresh && j.Request == nil}
 	shown := loginShown{provider: name}
-	id, err := provider.Finish(r.Context(), idp.Callback{Values: values, Callback: s.callbackURL(name), Nonce: j.Nonce, Verifier: j.Verifier})
+	id, err := provider.Finish(r.Context(), idp.Callback{Values: values, Callback: s.callbackURL(name), Nonce: j.Nonce, Verifier: j.Verifier, Again: j.Again})
+	if err == nil && j.Fresh {
+		err = j.verifyFresh(id)
+	}
 	if err != nil {
 		if j.Handover != nil {
 			return nil, s.upstreamFault(e, err)
@@ -199,6 +209,29 @@ func (s *Server) arrive(r *http.Request, name string, j *journey, values url.Val
 		return s.failedLogin(r, p, err, shown)
 	}
 	return s.advance(r, p, proof)
+}
+
+// freshLeeway is how far a provider's clock may be behind ours.
+const freshLeeway = 30 * time.Second
+
+// errNotFresh says that a provider did not have the person prove himself anew, or does not say so.
+var errNotFresh = errors.New("the identity provider does not vouch for a fresh login")
+
+// provesFreshLogin tells whether a provider can vouch for a fresh login.
+func provesFreshLogin(p idp.Provider) bool {
+	r, ok := p.(idp.Reauthentication)
+	return ok && r.ProvesFreshLogin()
+}
+
+// verifyFresh refuses an identity of somebody who did not prove himself since the journey began.
+func (j *journey) verifyFresh(id *idp.Identity) error {
+	if id.Authenticated.IsZero() || id.Authenticated.Before(j.At.Add(-freshLeeway)) {
+		return errNotFresh
+	}
+	if id.Authenticated.Before(j.At) { // clocks differ: he was sent there after that
+		id.Authenticated = j.At
+	}
+	return nil
 }
 
 // callbackValues reads what the browser came back with. It is the provider's, and may have a name twice.

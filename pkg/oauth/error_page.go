@@ -76,6 +76,8 @@ func entranceFault(err error, provider string) (code int, say page.Message, ok b
 		return http.StatusBadRequest, page.Say("error.provider"), true
 	case errors.Is(err, idp.ErrUnavailable):
 		return http.StatusServiceUnavailable, page.Say("error.upstream", provider), true
+	case errors.Is(err, errNotFresh):
+		return http.StatusForbidden, page.Say("error.fresh", provider), true
 	case errors.Is(err, idp.ErrRefused), errors.Is(err, idp.ErrGone):
 		return http.StatusBadRequest, page.Say("error.refused", provider), true
 	case errors.Is(err, iam.ErrUnavailable):

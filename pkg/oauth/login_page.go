@@ -60,15 +60,16 @@ func (s *Server) loginPage(r *http.Request, p slip, shown loginShown) (any, erro
 	if d.Passkey, err = s.passkeyLogin(r, p, set, nil); err != nil {
 		return nil, err
 	}
-	s.listProviders(&d, r, shown.provider)
+	s.listProviders(&d, r, shown.provider, p.mustBeFresh(), b)
 	if d.Passkey != nil {
 		d.Passkey.Or = len(d.Redirects) == 0
 	}
 	return s.show(shown.code, d, p.targets(), set), nil
 }
 
-// listProviders puts the providers on the login page that people may choose.
-func (s *Server) listProviders(d *page.Login, r *http.Request, chosen string) {
+// listProviders puts the providers on the login page that people may choose. Where a login has to be fresh, those that can't
+// vouch for it are left out, and b, who came from one of them, is told so.
+func (s *Server) listProviders(d *page.Login, r *http.Request, chosen string, fresh bool, b *browser) {
 	for _, e := range s.desk.directory.Entries() {
 		if e.Hidden || e.Disabled || e.Provider == nil {
 			continue
@@ -79,6 +80,12 @@ func (s *Server) listProviders(d *page.Login, r *http.Request, chosen string) {
 			continue
 		}
 		if _, ok := e.Provider.(idp.Redirect); ok {
+			if fresh && !provesFreshLogin(e.Provider) {
+				if d.Error == nil && b != nil && b.session.Provider == e.Name {
+					d.Error = page.Say("error.fresh", p.Label)
+				}
+				continue
+			}
 			p.Address = root(r) + "login/" + url.PathEscape(e.Name) + "?form=" + d.Form
 			d.Redirects = append(d.Redirects, p)
 		}

@@ -57,12 +57,14 @@ type evidence struct {
 	Refresh      string            `json:",omitempty"`
 	Methods      []string          `json:",omitempty"`
 	At           time.Time
-	Pending      bool `json:",omitempty"`
+	// Authenticated is that of the proof.
+	Authenticated time.Time `json:",omitzero"`
+	Pending       bool      `json:",omitempty"`
 }
 
 func packProof(p *iam.Proof) *evidence {
 	out := &evidence{Registration: p.Registration, Provider: p.Provider, Subject: p.Subject, Groups: p.Groups, Hint: p.Hint, Refresh: p.Refresh,
-		Methods: p.Methods, At: p.At, Pending: p.Pending}
+		Methods: p.Methods, At: p.At, Authenticated: p.Authenticated, Pending: p.Pending}
 	if p.User != nil {
 		out.User, out.UID, out.Credential = p.User.Name, p.User.UID, p.User.Credential()
 	}
@@ -75,7 +77,7 @@ func (s *Server) unpack(in *evidence) (*iam.Proof, error) {
 		return nil, stale(errors.New("what was proved is too long ago"))
 	}
 	p := &iam.Proof{Registration: in.Registration, Provider: in.Provider, Subject: in.Subject, Groups: in.Groups, Hint: in.Hint, Refresh: in.Refresh,
-		Methods: in.Methods, At: in.At, Pending: in.Pending}
+		Methods: in.Methods, At: in.At, Authenticated: in.Authenticated, Pending: in.Pending}
 	if in.User == "" {
 		return p, nil
 	}
@@ -91,6 +93,12 @@ func (p *slip) client() string {
 		return ""
 	}
 	return p.Request.Client
+}
+
+// mustBeFresh tells whether a login counts only of somebody who proves himself for it: for a change on his own page, or because the client
+// wants it.
+func (p *slip) mustBeFresh() bool {
+	return p.Again || p.Request != nil && (has(p.Request.Prompt, promptLogin) || p.Request.MaxAge >= 0)
 }
 
 // targets are where the browser may be sent when the form has been answered.

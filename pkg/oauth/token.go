@@ -161,8 +161,11 @@ func (s *Server) issue(c *Client, i *issued) (*tokens, error) {
 func (s *Server) identity(c *Client, i *issued, now, end time.Time) (string, error) {
 	id := &token.Identity{Subject: i.user.UID, Client: c.Name, Session: i.session.Name, Issued: now, Expires: end,
 		Authenticated: i.session.Authenticated, Methods: i.session.Methods, Nonce: i.nonce}
-	if id.Authenticated.IsZero() {
+	switch {
+	case id.Authenticated.IsZero():
 		id.Authenticated = i.session.Created
+	case id.Authenticated.Equal(iam.TimeUnknown):
+		id.Authenticated = time.Time{} // no auth_time, rather than a wrong one
 	}
 	cl := s.claimsOf(i.session, i.user, i.scopes)
 	id.Username, id.Name, id.Email, id.Locale = cl.Username, cl.Name, cl.Email, cl.Locale

@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"time"
 
 	"kapis.dev/ks-apiserver/pkg/idp"
 	"kapis.dev/ks-apiserver/pkg/idp/upstream"
@@ -39,6 +40,7 @@ type Provider struct {
 	client   *upstream.Client
 	settings settings
 	base     string
+	now      func() time.Time
 }
 
 func open(raw []byte, o idp.OpenOptions) (idp.Provider, error) {
@@ -67,7 +69,7 @@ func open(raw []byte, o idp.OpenOptions) (idp.Provider, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Provider{client: client, settings: s, base: strings.TrimSuffix(s.CASServerURL, "/")}, nil
+	return &Provider{client: client, settings: s, base: strings.TrimSuffix(s.CASServerURL, "/"), now: time.Now}, nil
 }
 
 // Check has the server refuse a ticket that can't be one.
@@ -76,7 +78,7 @@ func (p *Provider) Check(ctx context.Context) error {
 	defer cancel()
 	service, err := p.service("https://check.invalid/", "check")
 	if err == nil {
-		_, err = p.validate(ctx, service, "ST-check")
+		_, err = p.validate(ctx, service, "ST-check", false)
 	}
 	return upstream.Checked(err)
 }
@@ -114,19 +116,30 @@ func (p *Provider) Finish(ctx context.Context, c idp.Callback) (*idp.Identity, e
 	if err != nil {
 		return nil, err
 	}
-	r, err := p.validate(ctx, service, ticket)
+	r, err := p.validate(ctx, service, ticket, c.Again)
 	if err != nil {
 		return nil, err
 	}
 	if r.Code != "" {
 		return nil, fmt.Errorf("%w: it refuses the ticket: %s", idp.ErrRefused, known(r.Code))
 	}
-	return p.person(r)
+	who, err := p.person(r)
+	if err == nil && c.Again {
+		who.Authenticated = p.now()
+	}
+	return who, err
 }
 
-// validate asks whose a ticket is. An answer that says that the server, or its settings, are at fault is an error.
-func (p *Provider) validate(ctx context.Context, service, ticket string) (*response, error) {
-	address, err := upstream.Extend(p.base+"/p3/serviceValidate", url.Values{"service": {service}, "ticket": {ticket}})
+// ProvesFreshLogin tells that CAS vouches for it: with renew, it takes only a ticket of somebody who has just given a password (2.5.1).
+func (p *Provider) ProvesFreshLogin() bool { return true }
+
+// validate asks whose a ticket is; with renew, only one of a fresh login counts. An answer that says that the server, or its settings, are at fault is an error.
+func (p *Provider) validate(ctx context.Context, service, ticket string, renew bool) (*response, error) {
+	q := url.Values{"service": {service}, "ticket": {ticket}}
+	if renew {
+		q.Set("renew", "true")
+	}
+	address, err := upstream.Extend(p.base+"/p3/serviceValidate", q)
 	if err != nil {
 		return nil, err
 	}

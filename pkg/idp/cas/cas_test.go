@@ -2,8 +2,10 @@ package cas
 
 import (
 	"encoding/xml"
+	"errors"
 	"fmt"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"sync"
 	"testing"
@@ -17,6 +19,7 @@ type server struct {
 	mu      sync.Mutex
 	count   int
 	tickets map[string]string // the service of each
+	asked   map[string]bool   // those that a password was given for
 	name    string
 	groups  []string
 }
@@ -29,6 +32,9 @@ func (s *server) handler() http.Handler {
 		s.count++
 		ticket := fmt.Sprint("ST-ticket-canary-", s.count)
 		s.tickets[ticket] = r.URL.Query().Get("service")
+		if s.asked != nil {
+			s.asked[ticket] = r.URL.Query().Get("renew") == "true"
+		}
 		http.Redirect(w, r, r.URL.Query().Get("service")+"&ticket="+ticket, http.StatusFound)
 	})
 	mux.HandleFunc("GET /cas/p3/serviceValidate", func(w http.ResponseWriter, r *http.Request) {
@@ -38,7 +44,7 @@ func (s *server) handler() http.Handler {
 		delete(s.tickets, r.URL.Query().Get("ticket"))
 		w.Header().Set("Content-Type", "application/xml;charset=UTF-8")
 		switch {
-		case !ok:
+		case !ok, r.URL.Query().Get("renew") == "true" && !s.asked[r.URL.Query().Get("ticket")]:
 			_, _ = fmt.Fprint(w, failure("INVALID_TICKET"))
 		case service != r.URL.Query().Get("service"):
 			_, _ = fmt.Fprint(w, failure("INVALID_SERVICE"))
@@ -193,4 +199,47 @@ func FuzzAnAnswerNamesOneUserAsItIsWritten(f *testing.F) {
 			t.Errorf("a user out of nothing: %q", text)
 		}
 	})
+}
+
+// S73: a fresh login is asked for, and verified: a browser that leaves the wish out comes back with a ticket that does not count.
+func TestAFreshLoginIsVerified(t *testing.T) {
+	s := &server{tickets: map[string]string{}, asked: map[string]bool{}, name: "jane"}
+	srv := httptest.NewServer(s.handler())
+	t.Cleanup(srv.Close)
+	opened, err := open([]byte(`{"casServerURL":"`+srv.URL+`/cas"}`), idp.OpenOptions{AllowLoopback: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := opened.(*Provider)
+	const callback = "https://ks.example/oauth/callback/cas"
+	for name, test := range map[string]struct {
+		again bool
+		tamp  func(string) string
+		fresh bool
+		want  error
+	}{
+		"NotAskedFor":    {false, func(s string) string { return s }, false, nil},
+		"AskedFor":       {true, func(s string) string { return s }, true, nil},
+		"TakenOut":       {true, func(s string) string { return strings.Replace(s, "renew=true", "renew=", 1) }, false, idp.ErrRefused},
+		"OnlyInTheLogin": {false, func(s string) string { return s + "&renew=true" }, false, nil},
+	} {
+		to, err := p.Begin(t.Context(), idp.Begin{Callback: callback, State: "state-" + name, Again: test.again})
+		if err != nil {
+			t.Fatal(err)
+		}
+		c := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+		resp, err := c.Get(test.tamp(to))
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp.Body.Close()
+		back, err := resp.Location()
+		if err != nil {
+			t.Fatal(err)
+		}
+		who, err := p.Finish(t.Context(), idp.Callback{Values: back.Query(), Callback: callback, Again: test.again})
+		if !errors.Is(err, test.want) || err == nil && who.Authenticated.IsZero() == test.fresh {
+			t.Errorf("%s: %+v, %v", name, who, err)
+		}
+	}
 }

@@ -59,6 +59,9 @@ func (p *Provider) Begin(ctx context.Context, b idp.Begin) (string, error) {
 	}
 	if b.Again {
 		extra.Set("prompt", cmp.Or(p.preset.Again, "login"))
+		if p.ProvesFreshLogin() {
+			extra.Set("max_age", "0") // then the ID token has to say when the person proved himself (OpenID Connect Core 1.0, 2)
+		}
 	}
 	return p.grant.Begin(upstream.Request{AuthURL: d.AuthURL, Callback: p.settings.RedirectURL, Scopes: p.settings.Scopes, PKCE: d.pkce(), Nonce: true, Extra: extra}, b)
 }
@@ -96,13 +99,22 @@ func (p *Provider) Finish(ctx context.Context, c idp.Callback) (*idp.Identity, e
 	if err != nil {
 		return nil, err
 	}
+	authenticated, err := p.authenticated(claims) // of the ID token, which is signed
+	if err != nil {
+		return nil, err
+	}
 	if p.settings.GetUserInfo {
 		if claims, err = p.userInfo(ctx, d, t.Access, claims); err != nil {
 			return nil, err
 		}
 	}
-	return p.identity(claims, t), nil
+	who := p.identity(claims, t)
+	who.Authenticated = authenticated
+	return who, nil
 }
+
+// ProvesFreshLogin tells whether the provider has people prove themselves anew: all that follow OpenID Connect Core 1.0, 3.1.2.1.
+func (p *Provider) ProvesFreshLogin() bool { return p.preset.Again == "" }
 
 // errOther is the error for an answer about somebody who was not asked about.
 var errOther = refused("it speaks of another person (sub)")

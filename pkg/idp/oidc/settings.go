@@ -77,7 +77,8 @@ type Endpoint struct {
 type Preset struct {
 	// Extra are parameters of its authorization endpoint.
 	Extra url.Values
-	// Again is the prompt for somebody who has to prove himself anew; "" for login.
+	// Again is the prompt for somebody who has to prove himself anew, of a provider that can be asked for it and does not vouch for
+	// it; "" for login, with max_age.
 	Again string
 	// Accept judges the claims of an ID token that has been verified. It returns idp.ErrRefused for somebody who may not log in.
 	Accept func(claims upstream.Claims) error

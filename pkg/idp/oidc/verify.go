@@ -145,6 +145,23 @@ func (p *Provider) verify(ctx context.Context, d *document, t *upstream.Tokens, 
 	return claims, p.judge(token, t, claims, nonce)
 }
 
+// authenticated returns when the person proved himself (auth_time); zero where the ID token does not say.
+func (p *Provider) authenticated(c upstream.Claims) (time.Time, error) {
+	if !c.Has("auth_time") {
+		return time.Time{}, nil
+	}
+	number, _ := c["auth_time"].(json.Number)
+	seconds, err := number.Int64()
+	now := p.now()
+	if at := time.Unix(seconds, 0); err == nil && seconds > 0 && !at.After(now.Add(leeway)) {
+		if at.After(now) { // clocks differ
+			at = now
+		}
+		return at, nil
+	}
+	return time.Time{}, refused("the ID token does not say in seconds when the person logged in, or names a time to come (auth_time)")
+}
+
 // judge checks what go-oidc leaves to its caller.
 func (p *Provider) judge(token *gooidc.IDToken, t *upstream.Tokens, claims upstream.Claims, nonce *string) error {
 	switch azp, _ := claims["azp"].(string); {

@@ -68,7 +68,7 @@ type newKey struct {
 // justNow is how long ago a user who has no password logged in at most who makes an API key.
 const justNow = 5 * time.Minute
 
-// proven holds that a user has just proved who he is: by his password, or, where he has none, by a login at his identity provider. That counts for
+// proven holds that a user has just proved who he is: by his password, or, where he has none, by a login that his identity provider vouches for as a fresh one. That counts for
 // the session that it opened: whoever stole the token of another has not logged in.
 func (h *V1beta1) proven(r *restful.Request, u *iam.User, password string) error {
 	if u.HasPassword() {
@@ -80,7 +80,8 @@ func (h *V1beta1) proven(r *restful.Request, u *iam.User, password string) error
 	if s := iam.SessionOf(request.UserFrom(r.Request.Context())); s != nil && s.UserUID == u.UID && h.Now().Sub(s.Authenticated) <= justNow {
 		return nil
 	}
-	return forbidden("making an API key needs a login within the last five minutes: log in again")
+	return forbidden("making an API key needs a password, or that the identity provider has confirmed a login within the last five minutes: " +
+		"log in again, or make the key on the page /oauth/account")
 }
 
 // createKey makes a key of one's own: nobody makes one for somebody else, whatever he may do, since he would be that person then.

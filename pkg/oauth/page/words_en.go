@@ -179,6 +179,7 @@ func english() words {
 		"error.provider":     "This way to log in does not exist, or is switched off.",
 		"error.upstream":     "%s does not answer. Try again later, or log in another way.",
 		"error.refused":      "%s did not confirm who you are.",
+		"error.fresh":        "%s does not confirm that you have just logged in there. Use a password or a passkey of this platform; your administrator can give you a password.",
 		"error.state":        "This login was not begun in this browser, or too long ago. Start again.",
 		"error.stale":        "This page has expired, or belongs to another login. Go back, reload it, and try again.",
 		"error.origin":       "The request did not come from this site.",

@@ -179,6 +179,7 @@ func chinese() words {
 		"error.provider":     "此登录方式不存在或已停用。",
 		"error.upstream":     "%s 没有响应。请稍后重试，或换一种方式登录。",
 		"error.refused":      "%s 未确认您的身份。",
+		"error.fresh":        "%s 无法确认您刚刚在那里重新登录。请使用本平台的密码或通行密钥；管理员可以为您设置密码。",
 		"error.state":        "此次登录不是从本浏览器发起的，或已超时。请重新开始。",
 		"error.stale":        "此页面已过期，或属于另一次登录。请返回并刷新后重试。",
 		"error.origin":       "该请求不是来自本站点。",

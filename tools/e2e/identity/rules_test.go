@@ -184,6 +184,7 @@ func table() []rules.Section {
 			{"S49", "TLS stays as configured after a reload"},
 			{"S50", "nobody learns which accounts exist"},
 			{"S71", "wrong passwords of a stranger lock nobody out of the console, as shipped"},
+			{"S73", "a sensitive step asks the identity provider for a fresh login, and verifies that it was one"},
 		}},
 	}
 }
