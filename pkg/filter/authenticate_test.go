@@ -3,6 +3,7 @@ package filter
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -290,5 +291,25 @@ func TestIdentityHeadersCountFromProxiesOnly(t *testing.T) {
 			t.Errorf("trusted %v, later: %q, %v", trusted, got, err)
 		}
 		serve(h, judged)
+	}
+}
+
+// S68: of several authenticators each may be the one that can't tell now; what the others say of the token, which is not theirs, does not make it a
+// bad one.
+func TestNobodyIsToldThatATokenIsBadWhichNobodyCouldVerify(t *testing.T) {
+	busy := apierrors.NewTooManyRequests("too many", 1)
+	for name, err := range map[string]error{
+		"Alone": busy, "Wrapped": fmt.Errorf("bearer token: %w", busy), "First": errors.Join(busy, errors.New("not mine")),
+		"AfterOthers":   fmt.Errorf("bearer token: %w", errors.Join(errors.New("not mine"), apierrors.NewUnauthorized("no"), fmt.Errorf("pods: %w", busy))),
+		"InAnAggregate": utilerrors.NewAggregate([]error{errors.New("not mine"), errors.Join(errors.New("x"), busy)}),
+	} {
+		if e := undecided(err); !apierrors.IsTooManyRequests(e) {
+			t.Errorf("%s: %v", name, e)
+		}
+	}
+	for name, err := range map[string]error{"Nothing": nil, "Text": errors.New("no"), "401": errors.Join(errors.New("x"), apierrors.NewUnauthorized("no"))} {
+		if e := undecided(err); e != nil {
+			t.Errorf("%s: %v", name, e)
+		}
 	}
 }

@@ -2,6 +2,7 @@ package identity
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"strings"
@@ -102,6 +103,49 @@ func TestCodesAreShortLived(t *testing.T) {
 	}
 	within(t, briefLife+10*time.Second, "the code expires", wrong)
 	storesNothing(t, func() { q.redeem(t, code).fails(t, 400, "invalid_grant") })
+}
+
+// T6749-14: ten minutes and a second after it was made no code is good, whatever is configured. What nobody can wait for is made with the product's own
+// keys: the code of a moment ago, with the times that it had if it were older.
+func TestNoCodeIsGoodAfterTenMinutes(t *testing.T) {
+	rule(t, "T6749-14")
+	const limit, purpose = 10 * time.Minute, "code"
+	file := configuration(t, func(a map[string]any) { a["issuer"].(map[string]any)["authorizationCodeMaxAge"] = "10m" })
+	longest, err := product.Replica(t.Context(), "--config="+file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(longest.Kill)
+	v := openVault(t)
+	b := logIn(t, bob)
+	b.via = longest.URL
+	aged := func(by time.Duration) (*request, string) {
+		q := harbor.ask()
+		raw, err := v.Open(purpose, q.code(t, b), time.Now())
+		if err != nil {
+			t.Fatal(err)
+		}
+		var c map[string]any
+		if err := json.Unmarshal(raw, &c); err != nil {
+			t.Fatal(err)
+		}
+		end, err := time.Parse(time.RFC3339Nano, c["e"].(string))
+		if left := time.Until(end); err != nil || left > limit || left < limit-patience {
+			t.Fatalf("a code is good until %v: %v", c["e"], err)
+		}
+		c["e"] = end.Add(-by).Format(time.RFC3339Nano)
+		return q, v.sealed(t, purpose, c)
+	}
+	q, young := aged(limit - patience)
+	q.redeem(t, young).tokens(t)
+	q, old := aged(limit + time.Second)
+	storesNothing(t, func() { q.redeem(t, old).fails(t, 400, "invalid_grant") })
+	if r, err := product.Replica(t.Context(), "--config="+configuration(t, func(a map[string]any) {
+		a["issuer"].(map[string]any)["authorizationCodeMaxAge"] = "10m1s"
+	})); err == nil {
+		r.Kill()
+		t.Error("a server starts whose codes are good for longer")
+	}
 }
 
 func TestCodesAreUsedOnce(t *testing.T) {

@@ -140,7 +140,9 @@ const rotationLead = 3 * time.Second
 
 func TestKeysRotateWithoutAFailure(t *testing.T) {
 	rule(t, "TDisc-2")
-	bases := []string{issuer, replica(t)}
+	third := guarded(t)
+	t.Cleanup(third.Kill)
+	bases := []string{issuer, replica(t), third.URL}
 	old := harbor.ask().tokens(t, here(t))
 	oldHeader, _ := claims(t, old.Access)
 	r := readRing(t)
@@ -154,7 +156,7 @@ func TestKeysRotateWithoutAFailure(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
 	var failures, verified atomic.Int64
-	var byNext [2]atomic.Int64
+	var byNext [3]atomic.Int64
 	var load sync.WaitGroup
 	for i, base := range bases {
 		load.Go(func() {
@@ -181,9 +183,9 @@ func TestKeysRotateWithoutAFailure(t *testing.T) {
 		})
 	}
 	r.write(t)
-	eventually(t, "both servers sign with the new key", func(context.Context) error {
-		if one, two := byNext[0].Load(), byNext[1].Load(); one < 5 || two < 5 {
-			return fmt.Errorf("%d and %d tokens so far", one, two)
+	eventually(t, "all servers sign with the new key", func(context.Context) error {
+		if one, two, three := byNext[0].Load(), byNext[1].Load(), byNext[2].Load(); one < 5 || two < 5 || three < 5 {
+			return fmt.Errorf("%d, %d and %d tokens so far", one, two, three)
 		}
 		return nil
 	})

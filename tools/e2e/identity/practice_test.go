@@ -90,6 +90,12 @@ func TestThePasswordGrantCanBeSwitchedOff(t *testing.T) {
 	if grants := texts(document(t, off, openidDocument), "grant_types_supported"); slices.Contains(grants, "password") || slices.Contains(grants, "otp") || len(grants) == 0 {
 		t.Errorf("advertised %v", grants)
 	}
+	for _, c := range []client{harbor, portal} { // others' clients may not use it where it is on
+		storesNothing(t, func() {
+			c.token(t, "grant_type", "password", "username", bob, "password", password).fails(t, 400, "unsupported_grant_type")
+			c.token(t, "grant_type", "otp", "token", "x", "otp", "1").fails(t, 400, "unsupported_grant_type")
+		})
+	}
 	const used = `ks_oauth_token_requests_total{grant="password",result="ok"}`
 	before := metric(t, issuer, used)
 	passwordLogin(t, bob)

@@ -1,0 +1,75 @@
+package oauth
+
+import (
+	"crypto/sha256"
+	"encoding/base64"
+	"math"
+	"testing"
+
+	"kapis.dev/ks-apiserver/pkg/token"
+)
+
+// S35: of a million secrets, and of a million codes, none comes twice, and each bit of a secret is as often set as not; of a million user codes, which
+// have 34 bits, no more come twice than chance has it, and each letter is as frequent as the others.
+func TestAMillionOfWhatIsRandom(t *testing.T) {
+	const n = 1_000_000
+	f := newSite(t)
+	seen := make(map[[16]byte]struct{}, n)
+	var bytes [32][256]int // how often each has each value
+	for range n {
+		raw, err := base64.RawURLEncoding.DecodeString(random())
+		if err != nil || len(raw) != 32 {
+			t.Fatalf("%d bytes, %v", len(raw), err)
+		}
+		seen[[16]byte(raw)] = struct{}{}
+		for i, b := range raw {
+			bytes[i][b]++
+		}
+	}
+	if len(seen) != n {
+		t.Errorf("%d of %d secrets are alike in their first 128 bits", n-len(seen), n)
+	}
+	for i := range 256 {
+		set := 0
+		for value, count := range bytes[i/8] {
+			set += count * (value >> (i % 8) & 1)
+		}
+		if math.Abs(float64(set)-n/2) > 7*math.Sqrt(n)/2 { // seven standard deviations: once in 10^11 runs
+			t.Errorf("bit %d is set in %d of %d", i, set, n)
+		}
+	}
+	clear(seen)
+	for range n {
+		c, err := f.oauth.seal(token.Purpose("code"), struct{}{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		sum := sha256.Sum256([]byte(c))
+		seen[[16]byte(sum[:])] = struct{}{}
+	}
+	if len(seen) != n {
+		t.Errorf("%d of %d codes came before", n-len(seen), n)
+	}
+	codes, letters := make(map[string]struct{}, n), map[rune]int{}
+	for range n {
+		c := randomText(randomLetters)
+		codes[c] = struct{}{}
+		for _, l := range c {
+			letters[l]++
+		}
+	}
+	space := math.Pow(float64(len(userCodeLetters)), randomLetters)
+	expected := float64(n) * float64(n) / 2 / space
+	if twice := float64(n - len(codes)); twice > expected+7*math.Sqrt(expected) {
+		t.Errorf("%v user codes came before, %.0f are to be expected", twice, expected)
+	}
+	mean := float64(n) * randomLetters / float64(len(userCodeLetters))
+	for l, count := range letters {
+		if math.Abs(float64(count)-mean) > 7*math.Sqrt(mean) {
+			t.Errorf("%c comes %d times, %.0f are to be expected", l, count, mean)
+		}
+	}
+	if len(letters) != len(userCodeLetters) {
+		t.Errorf("%d letters", len(letters))
+	}
+}
