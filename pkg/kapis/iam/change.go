@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"strconv"
 	"strings"
 
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -219,7 +220,7 @@ func bindingName(username, role string) string {
 
 // distinctName is a name that no other user and role have, whatever hyphens are in theirs.
 func distinctName(username, role string) string {
-	sum := sha256.Sum256([]byte(username + "\x00" + role))
+	sum := sha256.Sum256([]byte(strconv.Itoa(len(username)) + ":" + username + role)) // the length says where the one ends
 	name := username + "-" + role
 	return strings.TrimRight(name[:min(len(name), 200)], ".-") + "-" + hex.EncodeToString(sum[:6])
 }

@@ -1,0 +1,32 @@
+package idp
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"unicode"
+
+	"kapis.dev/ks-apiserver/tools/hostile"
+)
+
+// A group of a provider is one that it named, whole and after the prefix: nothing is cut, folded or joined on the way, and none is the system's.
+func TestGroupsAreThoseThatTheProviderNames(t *testing.T) {
+	kept := 0
+	for seed := range uint64(2000) {
+		g := hostile.New(seed)
+		names, prefix := []string{g.Mixed("dev"), g.Word(), g.Word()}, g.One("", "corp:", "sys", "kap", " ")
+		for _, group := range Groups(names, prefix) {
+			kept++
+			name, ok := strings.CutPrefix(group, prefix)
+			if !ok || !slices.Contains(names, name) {
+				t.Errorf("%q with the prefix %q became %q", names, prefix, group)
+			}
+			if strings.HasPrefix(group, "system:") || strings.HasPrefix(group, "kapis:") || strings.TrimSpace(group) != group || strings.ContainsFunc(group, unicode.IsControl) {
+				t.Errorf("%q is a group", group)
+			}
+		}
+	}
+	if kept == 0 {
+		t.Error("no group was kept")
+	}
+}
