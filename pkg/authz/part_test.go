@@ -147,7 +147,7 @@ func TestAnOwnPartIsThereEvenWhenItIsEmpty(t *testing.T) {
 	}
 }
 
-// S62: equal keys are of equal parts.
+// Equal keys are of equal parts.
 func FuzzPartsAreToldApart(f *testing.F) {
 	f.Add("a|b", "c", "a", "b|c")
 	f.Add("ab", "", "a|b", "")

@@ -9,7 +9,7 @@ import (
 // partsOf cuts a text into parts; their number and what is in them are the fuzzer's.
 func partsOf(s string) []string { return strings.Split(s, "|") }
 
-// S62: no text made by joining is a key: equal keys of a limit are of equal parts, whatever bytes somebody types as a name.
+// No text made by joining is a key: equal keys of a limit are of equal parts, whatever bytes somebody types as a name.
 func FuzzPartsOfALimitAreToldApart(f *testing.F) {
 	f.Add("password|name x|10.0.0.1", "password|name x\x0010.0.0.1")
 	f.Add("a\x00b", "a|b")
@@ -34,7 +34,7 @@ func TestKeysOfPlainPartsStayWhatTheyWere(t *testing.T) {
 	}
 }
 
-// S62: lists that a pool shares are equal, so that no session gets the groups of another.
+// Lists that a pool shares are equal, so that no session gets the groups of another.
 func FuzzAPoolSharesEqualLists(f *testing.F) {
 	f.Add("a\x00b", "a|b")
 	f.Add("|a", "a|")
@@ -50,7 +50,7 @@ func FuzzAPoolSharesEqualLists(f *testing.F) {
 	})
 }
 
-// S62: a group that a header would carry as one of the system's is none of a user's.
+// A group that a header would carry as one of the system's is none of a user's.
 func TestNoGroupOfTheSystemComesWithABlank(t *testing.T) {
 	if got := ownGroups("ann", []string{" system:masters", "\tkapis:global:admin", "dev", "ops "}); !slices.Equal(got, []string{"dev"}) {
 		t.Errorf("%q", got)

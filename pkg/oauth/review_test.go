@@ -133,7 +133,7 @@ func TestTokenReviewSlowsScanningDown(t *testing.T) {
 	}
 }
 
-// S62: the limit of a client is its own, whatever the client is called: one that is called as another limit begins shares none with it.
+// The limit of a client is its own, whatever the client is called: one that is called as another limit begins shares none with it.
 func TestALimitIsOfOneClientOrOfTokens(t *testing.T) {
 	l, now := newLimiter(1, 1), time.Unix(0, 0)
 	l.failed(limitKey{what: guessedToken, source: "192.0.2.1"}, now)

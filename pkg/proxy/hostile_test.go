@@ -13,7 +13,7 @@ import (
 	words "kapis.dev/ks-apiserver/tools/hostile"
 )
 
-// S62: who kube-apiserver takes the caller for is who the caller is: no name becomes another on its way through a header, as a blank before system:masters
+// Who kube-apiserver takes the caller for is who the caller is: no name becomes another on its way through a header, as a blank before system:masters
 // would make it that.
 func TestNoNameBecomesAnotherOnItsWay(t *testing.T) {
 	asserted := 0

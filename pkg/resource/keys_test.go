@@ -9,7 +9,7 @@ import (
 	"kapis.dev/ks-apiserver/pkg/store"
 )
 
-// S62: equal entity tags, digests and keys of projections are of equal parts.
+// Equal entity tags, digests and keys of projections are of equal parts.
 func FuzzPartsOfATagAreToldApart(f *testing.F) {
 	f.Add("a\x00b", "a|b")
 	f.Add("1:a", "a")
@@ -41,7 +41,7 @@ func FuzzPartsOfATagAreToldApart(f *testing.F) {
 	})
 }
 
-// S62: a text of several lines is not several texts.
+// A text of several lines is not several texts.
 func TestAGroupOfSeveralLinesIsNotSeveralGroups(t *testing.T) {
 	if got := lines(`["a","b\nc","","d"]`); got != "a\nd" || isLine(got, "b") || isLine(got, "b\nc") {
 		t.Errorf("%q", got)

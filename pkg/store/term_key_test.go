@@ -2,7 +2,7 @@ package store
 
 import "testing"
 
-// S62: equal terms are of equal labels, and of equal members, whatever texts an extension serves as labels.
+// Equal terms are of equal labels, and of equal members, whatever texts an extension serves as labels.
 func FuzzTermsAreToldApart(f *testing.F) {
 	f.Add("a", "b=c", "a=b", "c")
 	f.Add("", "=", "=", "")

@@ -394,7 +394,7 @@ func BenchmarkARememberedAnswer(b *testing.B) {
 	}
 }
 
-// S62: JSON writes any bytes that are not UTF-8 as one character, so the service would be asked about somebody else, or another object.
+// JSON writes any bytes that are not UTF-8 as one character, so the service would be asked about somebody else, or another object.
 func TestNamesThatAreNotUTF8AreNotAskedAbout(t *testing.T) {
 	s := serve(t, says(`{"allowed":true}`))
 	a := authorizer(t, s, nil)

@@ -8,7 +8,7 @@ import (
 	iamv1beta1 "kapis.dev/ks-apiserver/pkg/api/iam/v1beta1"
 )
 
-// S62: the names of groups and users that are made by joining are told apart, for all names that kube-apiserver takes: roles are custom resources,
+// The names of groups and users that are made by joining are told apart, for all names that kube-apiserver takes: roles are custom resources,
 // and namespaces and workspaces are labels.
 func FuzzSyntheticNamesAreToldApart(f *testing.F) {
 	f.Add("a", "b.c", "a.b", "c", uint8(1))
