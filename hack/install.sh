@@ -1,16 +1,20 @@
 #!/usr/bin/env bash
-# Applies the CRDs, default roles, admission policies, service accounts and the console's OAuth client to the cluster of
+# Applies the CRDs, default roles, admission policies, service accounts and OAuth clients to the cluster of
 # KUBECONFIG. Running it again brings the same objects up to date.
 #
 # Objects that were there before, as in an installation of KubeSphere, are left as they are and listed: this program
 # serves them so. ADOPT=yes takes them over (server-side apply: fields that we do not set stay, but a list of rules is
 # one field); from then on they count as ours, for hack/uninstall.sh too. A CRD is never taken over where that would
 # drop a version that it serves or has stored.
+#
+# The console's OAuth client gets a random secret, once: a client that is there keeps its own, with ADOPT=yes too. `make run` gives that of its own control
+# plane, which listens on loopback only, the one that everybody knows (CONSOLE_CLIENT_SECRET_FOR_LOOPBACK); for any other server this is an error.
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 . "$root/hack/lib.sh"
 
 ADOPT=${ADOPT:-no}
+umask 077
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
@@ -45,6 +49,37 @@ leave_newer() {
       fi
     done
   done
+}
+
+# console_client makes the OAuth client of the console, unless there is one. The secret is in files of this user, and in no argument or output.
+console_client() {
+  local secret server text file known
+  render config/console "$work/console"
+  file=$(echo "$work"/console/*)
+  known=$("${KUBECTL[@]}" -n kubesphere-system get secret oauthclient-kubesphere --ignore-not-found -o jsonpath='{.data.configuration\.yaml}' | base64 -d)
+  if [[ -n $known ]]; then
+    echo "  kept: the console's OAuth client, Secret oauthclient-kubesphere, with its secret."
+    if grep -qE "^ *secret: *[\"']?kubesphere[\"']?[[:space:]]*$" <<<"$known"; then
+      echo "  WARNING: that secret is the one that everybody knows. docs/login.md#the-consoles-secret says how to change it."
+    fi
+    if [[ $ADOPT == yes ]]; then
+      "${KUBECTL[@]}" -n kubesphere-system label --overwrite secret oauthclient-kubesphere app.kubernetes.io/part-of=ks-apiserver >/dev/null
+    fi
+    return
+  fi
+  secret=$(head -c 32 /dev/urandom | base64 | tr '+/' '-_' | tr -d '=\n')
+  if [[ -n ${CONSOLE_CLIENT_SECRET_FOR_LOOPBACK:-} ]]; then
+    server=$("${KUBECTL[@]}" config view --minify -o 'jsonpath={.clusters[0].cluster.server}')
+    if [[ ! $server =~ ^https://(127\.0\.0\.1|localhost|\[::1\]):[0-9]+$ ]]; then
+      echo "CONSOLE_CLIENT_SECRET_FOR_LOOPBACK is for a control plane on loopback, and not for $server." >&2
+      exit 1
+    fi
+    secret=$CONSOLE_CLIENT_SECRET_FOR_LOOPBACK
+  fi
+  text=$(<"$file")
+  printf '%s\n' "${text//FILLED-IN-BY-INSTALL/$secret}" >"$file"
+  apply -f "$file"
+  echo "  made: the console's OAuth client, Secret oauthclient-kubesphere, with a secret of its own. docs/login.md#the-consoles-secret says how the console gets it."
 }
 
 # retire DIR KIND deletes our objects of KIND that are not among the files in DIR: a policy that an earlier version had would go on to deny.
@@ -83,6 +118,7 @@ if namespace=$(grep -lx 'kind: Namespace' "$work"/install/*); then
   rm "$namespace"
 fi
 if any "$work/install"; then apply -f "$work/install"; fi
+console_client
 render config/install "$work/policies"
 retire "$work/policies" validatingadmissionpolicybindings
 retire "$work/policies" validatingadmissionpolicies

@@ -26,6 +26,8 @@ remove() {
 "${KUBECTL[@]}" get --raw=/version >/dev/null # says what is wrong with the cluster, once
 render config/crd "$work/crd"
 render config/install "$work/install"
+render config/console "$work/console"
+mv "$work"/console/* "$work/install/"
 
 # The kinds of an object whose CRD is gone are unknown to kubectl.
 for crd in globalroles.iam.kubesphere.io workspaces.tenant.kubesphere.io serviceaccounts.kubesphere.io; do

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 
+	"sigs.k8s.io/yaml"
+
 	"kapis.dev/ks-apiserver/tools/stack"
 )
 
@@ -148,5 +150,71 @@ func TestAnExistingInstallationIsServedAsItIs(t *testing.T) {
 	}
 	if out := a.must(t, http.StatusOK, http.MethodGet, "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/users.iam.kubesphere.io", nil); strings.Contains(out.body, `"subresources"`) {
 		t.Error("its CRD was taken over without being asked to")
+	}
+}
+
+// consoleClient is what the Secret of the console's client says, "" where there is none.
+func consoleClient(t *testing.T, dir string) string {
+	t.Helper()
+	out, err := exec.CommandContext(t.Context(), product.Program("kubectl"), "--kubeconfig", filepath.Join(dir, "kubeconfig"), "-n", "kubesphere-system",
+		"get", "secret", "oauthclient-kubesphere", "--ignore-not-found", "-o", `go-template={{index .data "configuration.yaml" | base64decode}}`).CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	return string(out)
+}
+
+// S76. A new cluster gets a secret of its own. Installing again keeps it, and so does taking over what was there before.
+func TestAnInstallationMakesASecretForTheConsole(t *testing.T) {
+	proves(t, "S76")
+	t.Parallel() // it has a control plane of its own
+	dir := newPlane(t)
+	install := func(env ...string) string {
+		t.Helper()
+		out, err := script(t.Context(), &stack.Stack{}, "install.sh", append([]string{
+			"KUBECTL=" + product.Program("kubectl"), "KUBECONFIG=" + filepath.Join(dir, "kubeconfig")}, env...)...)
+		if err != nil {
+			t.Fatalf("%v\n%s", err, out)
+		}
+		return string(out)
+	}
+	secretOf := func() string {
+		t.Helper()
+		var c struct{ Name, Secret string }
+		if err := yaml.Unmarshal([]byte(consoleClient(t, dir)), &c); err != nil || c.Name != "kubesphere" {
+			t.Fatalf("%+v, %v", c, err)
+		}
+		return c.Secret
+	}
+	said := install()
+	made := secretOf()
+	if len(made) < 43 || strings.Contains(said, made) || !strings.Contains(said, "made: the console's OAuth client") {
+		t.Errorf("a secret of %d characters; said was\n%s", len(made), strings.ReplaceAll(said, made, "(the secret)"))
+	}
+	for _, env := range []string{"ADOPT=no", "ADOPT=yes"} {
+		if said := install(env); secretOf() != made || strings.Contains(said, made) || strings.Contains(said, "WARNING") {
+			t.Errorf("%s: another secret, or said was\n%s", env, strings.ReplaceAll(said, made, "(the secret)"))
+		}
+	}
+	kubectl := func(stdin string, args ...string) {
+		t.Helper()
+		cmd := exec.CommandContext(t.Context(), product.Program("kubectl"), append([]string{"--kubeconfig", filepath.Join(dir, "kubeconfig"), "-n", "kubesphere-system"}, args...)...)
+		cmd.Stdin = strings.NewReader(stdin)
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Fatalf("%v\n%s", err, out)
+		}
+	}
+	kubectl("", "delete", "secret", "oauthclient-kubesphere")
+	install()
+	if again := secretOf(); again == made || len(again) < 43 {
+		t.Errorf("deleted and made again it has %d characters, or is the same", len(again))
+	}
+	kubectl("", "delete", "secret", "oauthclient-kubesphere")
+	kubectl(encode(t, obj{"apiVersion": "v1", "kind": "Secret", "metadata": obj{"name": "oauthclient-kubesphere"}, "type": "config.kubesphere.io/oauthclient",
+		"stringData": obj{"configuration.yaml": "name: kubesphere\nsecret: kubesphere\ntrusted: true\n"}}), "apply", "-f", "-")
+	for _, env := range []string{"ADOPT=no", "ADOPT=yes"} {
+		if said := install(env); secretOf() != "kubesphere" || !strings.Contains(said, "WARNING") {
+			t.Errorf("%s: an existing secret was replaced, or its weakness not named:\n%s", env, said)
+		}
 	}
 }

@@ -29,7 +29,10 @@ var held = rules.Table{
 		{"S68", "strangers with forged service account tokens cost a real pod nothing"},
 		{"S64", "what is hidden of a kind is in no answer, by no parameter and no route (managedFields, last-applied, fields, watch...)"},
 		{"S79", "no body, however made, writes outside of what the path and the writer's rights say"},
-	}}, {Name: "The proxy, upgrades and impersonation", Rules: proxyRules}, {Name: "Web and denial of service", Rules: webRules}, {Name: "Admission", Rules: []rules.Rule{
+		{"S70", "a policy in Rego, or a condition in CEL, can use neither the process's memory nor its time beyond a bound"},
+	}}, {Name: "The proxy, upgrades and impersonation", Rules: proxyRules}, {Name: "Web and denial of service", Rules: webRules}, {Name: "Configuration and installation", Rules: []rules.Rule{
+		{"S76", "no installation has a well-known client secret: each makes its own, keeps it, and shows it nowhere; an issuer over http is for loopback, or accepted by name"},
+	}}, {Name: "Admission", Rules: []rules.Rule{
 		{"S60", "while the webhooks are away nothing is written that they judge, and nobody takes them away for long"},
 		{"S66", "a credential that nobody may read is sent to no other address than it was written for, by any kind of write through any door"},
 	}}},

@@ -41,18 +41,18 @@ func refused(err error) bool {
 	return errors.As(err, &status) && (status.code == http.StatusBadRequest || status.code == http.StatusUnauthorized)
 }
 
-func passwordLogin(ctx context.Context, server, password string) (login, error) {
-	return token(ctx, server, url.Values{"grant_type": {"password"}, "username": {"admin"}, "password": {password}})
+func passwordLogin(ctx context.Context, server, secret, password string) (login, error) {
+	return token(ctx, server, secret, url.Values{"grant_type": {"password"}, "username": {"admin"}, "password": {password}})
 }
 
-func refreshLogin(ctx context.Context, server, refresh string) (login, error) {
-	return token(ctx, server, url.Values{"grant_type": {"refresh_token"}, "refresh_token": {refresh}})
+func refreshLogin(ctx context.Context, server, secret, refresh string) (login, error) {
+	return token(ctx, server, secret, url.Values{"grant_type": {"refresh_token"}, "refresh_token": {refresh}})
 }
 
-// token asks the token endpoint as the console does: by the client that every installation has.
-func token(ctx context.Context, server string, form url.Values) (login, error) {
+// token asks the token endpoint as the console does: by the client that every installation has, with the secret that it has there.
+func token(ctx context.Context, server, secret string, form url.Values) (login, error) {
 	form.Set("client_id", "kubesphere")
-	form.Set("client_secret", "kubesphere")
+	form.Set("client_secret", secret)
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, server+"/oauth/token", strings.NewReader(form.Encode()))
 	if err != nil {
 		return login{}, fmt.Errorf("log in: %w", err)
@@ -175,7 +175,7 @@ func (s *session) keepLoggedIn(ctx context.Context, l login) {
 // renew uses the refresh token or, where the session was ended, the password.
 func (s *session) renew(ctx context.Context, l login) (login, error) {
 	if l.Refresh != "" {
-		next, err := refreshLogin(ctx, s.url(), l.Refresh)
+		next, err := refreshLogin(ctx, s.url(), s.consoleSecret, l.Refresh)
 		if err == nil || !refused(err) {
 			return next, err
 		}
@@ -184,5 +184,5 @@ func (s *session) renew(ctx context.Context, l login) (login, error) {
 	if err != nil {
 		return login{}, fmt.Errorf("read the admin's password: %w", err)
 	}
-	return passwordLogin(ctx, s.url(), strings.TrimSpace(string(password)))
+	return passwordLogin(ctx, s.url(), s.consoleSecret, strings.TrimSpace(string(password)))
 }

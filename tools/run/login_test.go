@@ -50,17 +50,17 @@ func fakeServer(t *testing.T, s *session) *httptest.Server {
 func TestLogin(t *testing.T) {
 	s := newSession(t)
 	fakeServer(t, s)
-	l, err := passwordLogin(t.Context(), s.url(), "Right1pw")
+	l, err := passwordLogin(t.Context(), s.url(), "kubesphere", "Right1pw")
 	if err != nil || l != (login{"a-password", "r1", 7200}) {
 		t.Fatalf("%+v, %v", l, err)
 	}
 	if _, err := get(t.Context(), s.url()+"/kapis", l.Access); err != nil {
 		t.Error(err)
 	}
-	if _, err := passwordLogin(t.Context(), s.url(), "wrong"); !refused(err) || !strings.Contains(err.Error(), "invalid_grant") {
+	if _, err := passwordLogin(t.Context(), s.url(), "kubesphere", "wrong"); !refused(err) || !strings.Contains(err.Error(), "invalid_grant") {
 		t.Errorf("a wrong password: %v", err)
 	}
-	if _, err := passwordLogin(t.Context(), s.url(), "empty"); err == nil || refused(err) {
+	if _, err := passwordLogin(t.Context(), s.url(), "kubesphere", "empty"); err == nil || refused(err) {
 		t.Errorf("an answer without a token: %v", err)
 	}
 	_, err = s.logIn(t.Context(), "wrong")

@@ -111,6 +111,8 @@ type session struct {
 	children []*child // in the order of their start
 	// ended takes the first child that ends by itself.
 	ended chan *child
+	// consoleSecret is that of the console's OAuth client.
+	consoleSecret string
 }
 
 // say prints a line for the person who watches.
@@ -207,9 +209,9 @@ func (s *session) explain(password string, fresh bool) {
 	s.say(`
 log in as admin, password: %s
 
-  TOKEN=$(curl -s %s/oauth/token -d grant_type=password -d client_id=kubesphere -d client_secret=kubesphere \
+  TOKEN=$(curl -s %s/oauth/token -d grant_type=password -d client_id=kubesphere -d client_secret=%s \
     -d username=admin --data-urlencode password@%s | sed 's/.*"access_token":"\([^"]*\)".*/\1/')
   curl -H "Authorization: Bearer $TOKEN" '%s/kapis/resources.kubesphere.io/v1alpha3/namespaces?limit=5'
   %s --kubeconfig %s get namespaces
-`, shown, s.url(), s.path("admin-password"), s.url(), s.program("kubectl"), s.path("ks.kubeconfig"))
+`, shown, s.url(), s.shownConsoleSecret(), s.path("admin-password"), s.url(), s.program("kubectl"), s.path("ks.kubeconfig"))
 }

@@ -102,7 +102,7 @@ func (s *session) awaitLogin(ctx context.Context, password string) (login, error
 
 // logIn logs in as the admin. Where another password was asked for than the admin has, it is set.
 func (s *session) logIn(ctx context.Context, password string) (login, error) {
-	l, err := passwordLogin(ctx, s.url(), password)
+	l, err := passwordLogin(ctx, s.url(), s.consoleSecret, password)
 	if err == nil || !refused(err) {
 		return l, err
 	}
@@ -126,7 +126,7 @@ func (s *session) logIn(ctx context.Context, password string) (login, error) {
 		return login{}, fmt.Errorf("set the password of admin: %w", err)
 	}
 	err = s.await(ctx, "the new password to count", func(ctx context.Context) error {
-		l, err = passwordLogin(ctx, s.url(), password)
+		l, err = passwordLogin(ctx, s.url(), s.consoleSecret, password)
 		return err
 	})
 	return l, err

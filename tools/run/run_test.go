@@ -66,8 +66,9 @@ func newSession(t *testing.T) *session {
 		t.Fatal(err)
 	}
 	return &session{
-		options: options{dir: dir, bin: dir, repo: dir, port: 1, tlsPort: 2},
-		out:     &screen{}, spawner: newSpawner(), ended: make(chan *child, 8),
+		consoleSecret: devConsoleSecret,
+		options:       options{dir: dir, bin: dir, repo: dir, port: 1, tlsPort: 2},
+		out:           &screen{}, spawner: newSpawner(), ended: make(chan *child, 8),
 	}
 }
 
