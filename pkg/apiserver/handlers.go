@@ -91,7 +91,7 @@ func (p *parts) clusterService(kinds *dynamic.Handler) *restful.WebService {
 // kubeconfigs is what people's kubectl is told.
 func (p *parts) kubeconfigs() *resources.Kubeconfigs {
 	issuer, k := p.cfg.Authentication.Issuer.URL, p.cfg.Kubeconfig
-	if k.Server == "" && strings.HasPrefix(issuer, "https://") {
+	if k.Server == "" && issuer != config.DefaultIssuerURL && strings.HasPrefix(issuer, "https://") {
 		k.Server = issuer
 	}
 	out := &resources.Kubeconfigs{Server: k.Server, Authority: k.CertificateAuthority, Issuer: issuer, Client: k.Client,

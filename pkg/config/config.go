@@ -86,11 +86,16 @@ type Authentication struct {
 	KubectlImage any `json:"kubectlImage" config:"unread"`
 }
 
+// DefaultIssuerURL is the issuer where none is configured: the name of the Service, which nobody outside of the cluster can reach.
+const DefaultIssuerURL = "https://ks-apiserver.kubesphere-system.svc"
+
 // Issuer is the section authentication.issuer.
 type Issuer struct {
-	// URL is the iss of tokens and the base of the endpoints in the discovery document;
-	// http://ks-apiserver.kubesphere-system.svc.
+	// URL is the iss of tokens and the base of the endpoints in the discovery document; https://ks-apiserver.kubesphere-system.svc. An http URL is
+	// for a loopback address: tokens, passwords and codes would cross a network in the clear.
 	URL string `json:"url"`
+	// AllowInsecureURL lets URL be http at any address, as configurations of older installations have it; false.
+	AllowInsecureURL bool `json:"allowInsecureURL"`
 	// AccessTokenMaxAge is the life of an access token; 2h. 0 means: as long as its session.
 	AccessTokenMaxAge Duration `json:"accessTokenMaxAge"`
 	// AccessTokenInactivityTimeout is how long after the end of an access token its refresh token
@@ -287,7 +292,7 @@ func Default() *Config {
 			SecondFactor:                    "optional",
 			APIKeyMaximumAge:                Duration(8760 * time.Hour),
 			Issuer: Issuer{
-				URL:                          "http://ks-apiserver.kubesphere-system.svc",
+				URL:                          DefaultIssuerURL,
 				AccessTokenMaxAge:            Duration(2 * time.Hour),
 				AccessTokenInactivityTimeout: Duration(2 * time.Hour),
 				AuthorizationCodeMaxAge:      Duration(time.Minute),

@@ -95,6 +95,8 @@ func TestBadFilesAreRefusedNamingTheKey(t *testing.T) {
 		{"wrong type", "authentication: {multipleLogin: maybe}", "multipleLogin"},
 		{"mode", "authorization: {mode: Sometimes}", `"Sometimes" is not RBAC`},
 		{"issuer", "authentication: {issuer: {url: 'ks.example.com?x=1'}}", "authentication.issuer.url"},
+		{"issuer over http", "authentication: {issuer: {url: 'http://ks.example.com'}}", "authentication.issuer.allowInsecureURL: true"},
+		{"issuer that looks like loopback", "authentication: {issuer: {url: 'http://localhost.example.com'}}", "is http"},
 		{"host name", "multicluster: {hostClusterName: Host_1}", "multicluster.hostClusterName"},
 		{"role", "multicluster: {clusterRole: boss}", "multicluster.clusterRole"},
 		{"skew", "authentication: {issuer: {maximumClockSkew: 1h}}", "at most 5m"},
@@ -114,13 +116,28 @@ func TestBadFilesAreRefusedNamingTheKey(t *testing.T) {
 	}
 }
 
+func TestAnIssuerOverHTTPIsForLoopbackOrOnPurpose(t *testing.T) { // S76
+	for _, host := range []string{"localhost:9090", "LOCALHOST", "127.0.0.1:80", "127.1.2.3", "[::1]:9090"} {
+		if _, err := Parse([]byte("authentication: {issuer: {url: 'http://"+host+"'}}"), nil); err != nil {
+			t.Errorf("%s: %v", host, err)
+		}
+	}
+	env := []string{"KUBESPHERE_AUTHENTICATION_ISSUER_ALLOWINSECUREURL=true"}
+	if _, err := Parse([]byte("authentication: {issuer: {url: 'http://ks-console.kubesphere-system.svc:30880'}}"), env); err != nil {
+		t.Errorf("accepted by name: %v", err)
+	}
+	if !strings.HasPrefix(Default().Authentication.Issuer.URL, "https://") {
+		t.Error("the default is not https")
+	}
+}
+
 func TestAnInstallationsFileLoadsAndSaysWhatIsNotRead(t *testing.T) {
 	text := `
 kubernetes: {kubeconfig: "", master: "", qps: 1e+06, burst: 1000000}
 authentication:
   authenticateRateLimiterMaxTries: 10
   loginHistoryRetentionPeriod: 168h
-  issuer: {url: "http://ks-console:30880", jwtSecret: x, accessTokenMaxAge: 0s}
+  issuer: {url: "http://ks-console:30880", allowInsecureURL: true, jwtSecret: x, accessTokenMaxAge: 0s}
 terminal: {image: alpine:3.15, timeout: 600}
 s3: {endpoint: "http://minio"}
 `

@@ -3,6 +3,7 @@ package config
 import (
 	"errors"
 	"fmt"
+	"net/netip"
 	"net/url"
 	"strings"
 	"time"
@@ -10,14 +11,25 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
+// isLoopback reports whether a host of a URL is this machine: localhost (RFC 6761, 6.3), or a loopback address.
+func isLoopback(host string) bool {
+	address, err := netip.ParseAddr(host)
+	return strings.EqualFold(host, "localhost") || err == nil && address.IsLoopback()
+}
+
 // Validate says everything that is wrong with c, in one line.
 func (c *Config) Validate() error {
 	var wrong []string
 	fault := func(format string, args ...any) { wrong = append(wrong, fmt.Sprintf(format, args...)) }
 
 	iss := c.Authentication.Issuer
-	if u, err := url.Parse(iss.URL); err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || u.RawQuery != "" || u.Fragment != "" {
+	u, err := url.Parse(iss.URL)
+	switch {
+	case err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || u.RawQuery != "" || u.Fragment != "":
 		fault("authentication.issuer.url: %q is not an http or https URL without query and fragment", iss.URL)
+	case u.Scheme == "http" && !isLoopback(u.Hostname()) && !iss.AllowInsecureURL:
+		fault("authentication.issuer.url: %q is http, so tokens and passwords would cross the network in the clear; make it the https address that browsers"+
+			" reach this server at, or accept that by authentication.issuer.allowInsecureURL: true (KUBESPHERE_AUTHENTICATION_ISSUER_ALLOWINSECUREURL=true)", iss.URL)
 	}
 	notNegative := func(name string, d Duration) {
 		if d < 0 {

@@ -112,7 +112,7 @@ func TestTheConfigurationOfAnInstallationMovesIntoASecret(t *testing.T) {
 		}
 		return string(b)
 	}
-	if got := debugged(); !strings.Contains(got, "url: http://ks-apiserver.kubesphere-system.svc") {
+	if got := debugged(); !strings.Contains(got, "url: https://ks-apiserver.kubesphere-system.svc") {
 		t.Errorf("what make install writes is not fetched: %s", got)
 	}
 	mustShell(t, `kubectl -n kubesphere-system patch secret kubesphere-config -p '{"stringData":{"kubesphere.yaml":"# edited"}}' && hack/install.sh`)

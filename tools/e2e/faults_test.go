@@ -19,6 +19,7 @@ import (
 
 // A start that can't succeed ends by itself, not with 0, and with one line that says why.
 func TestAStartThatCannotSucceedSaysWhyInOneLine(t *testing.T) {
+	proves(t, "S76")
 	dir := t.TempDir()
 	write := func(name, text string) string {
 		f := filepath.Join(dir, name)
@@ -51,6 +52,7 @@ clusters: [{name: x, cluster: {server: "https://127.0.0.1:1"}}], users: [{name: 
 		args       []string
 	}{
 		{"unknown key", `unknown key "authentication.isuer"; did you mean "authentication.issuer"?`, []string{"--config", unknown, "--kubeconfig", cluster}},
+		{"issuer over http", "authentication.issuer.allowInsecureURL", on(write("http.yaml", "authentication: {issuer: {url: http://ks.example.com}}"))},
 		{"no configuration", "none.yaml", []string{"--config", filepath.Join(dir, "none.yaml"), "--kubeconfig", cluster}},
 		{"no kubeconfig", "none.kubeconfig", []string{"--config", good, "--kubeconfig", filepath.Join(dir, "none.kubeconfig")}},
 		{"unreadable kubeconfig", "unknown.yaml", []string{"--config", good, "--kubeconfig", unknown}},
