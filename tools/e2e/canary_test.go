@@ -30,6 +30,7 @@ func (p *printed) String() string {
 
 // S57: at the highest level that can be asked for, no log, event, answer or error says what is secret.
 func TestSecretsAreInNoLogEventOrError(t *testing.T) {
+	proves(t, "S57")
 	var log printed
 	server, err := product.LoggedReplica(t.Context(), &log, "-v=10", "--vmodule=*=10")
 	if err != nil {

@@ -28,9 +28,12 @@ type hostileWorld struct {
 	uid    string // of b's namespace
 }
 
-// S79: objects of another kind, namespace or workspace, with somebody else's name or owner, with finalizers, managed fields, a status, the labels and annotations by which the platform
-// works, and keys that are there twice, are written to every kind that decides something, by every verb and form of a patch, at both doors and by the way of a workspace, to one's own
-// workspace, to another's and to the platform's, by everybody. What is accepted is what the path says, and where the writer has rights; everything else is as it was, and nobody has
+// S79: objects of another kind, namespace or workspace, with somebody else's name or owner, with finalizers, managed fields, a status, the labels and
+// annotations by which the platform
+// works, and keys that are there twice, are written to every kind that decides something, by every verb and form of a patch, at both doors and by the way
+// of a workspace, to one's own
+// workspace, to another's and to the platform's, by everybody. What is accepted is what the path says, and where the writer has rights; everything else is
+// as it was, and nobody has
 // a right more.
 func TestNoBodyWritesOutsideOfItsPath(t *testing.T) {
 	proves(t, "S10", "S79")
@@ -105,7 +108,8 @@ func (w *hostileWorld) write(t *testing.T, who asker, place string, spots []spot
 			}
 		}
 		for _, many := range []bool{false, true} {
-			a := attempt{spot: s, write: write{method: http.MethodDelete, contentType: "application/json", new: many}, path: s.path, body: `{"kind":"DeleteOptions","apiVersion":"v1","propagationPolicy":"Background"}`, name: s.name}
+			a := attempt{spot: s, write: write{method: http.MethodDelete, contentType: "application/json", new: many}, path: s.path,
+				body: `{"kind":"DeleteOptions","apiVersion":"v1","propagationPolicy":"Background"}`, name: s.name}
 			if !many {
 				a.path += "/" + s.name
 			}
@@ -198,18 +202,22 @@ func (w *hostileWorld) rights(t *testing.T, people []asker) map[string]bool {
 		}
 		user, groups := p.user, []string{"system:authenticated"}
 		if p.name == "robot" {
-			user, groups = "system:serviceaccount:"+w.a.namespace+":robot", []string{"system:serviceaccounts", "system:serviceaccounts:" + w.a.namespace, "system:authenticated"}
+			user, groups = "system:serviceaccount:"+w.a.namespace+":robot", []string{"system:serviceaccounts", "system:serviceaccounts:" + w.a.namespace,
+				"system:authenticated"}
 		}
 		var names []string
 		var items []obj
 		for _, namespace := range []string{"", w.a.namespace, w.b.namespace, systemNamespace} {
 			for _, r := range [][3]string{
-				{"get", "", "secrets"}, {"create", "", "pods"}, {"create", "", "pods/exec"}, {"delete", "", "namespaces"}, {"update", "rbac.authorization.k8s.io", "roles"}, {"create", "iam.kubesphere.io", "rolebindings"},
-				{"update", "iam.kubesphere.io", "roles"}, {"update", "iam.kubesphere.io", "globalroles"}, {"update", "iam.kubesphere.io", "users"}, {"delete", "tenant.kubesphere.io", "workspacetemplates"}, {"impersonate", "", "users"},
+				{"get", "", "secrets"}, {"create", "", "pods"}, {"create", "", "pods/exec"}, {"delete", "", "namespaces"}, {"update", "rbac.authorization.k8s.io",
+					"roles"}, {"create", "iam.kubesphere.io", "rolebindings"},
+				{"update", "iam.kubesphere.io", "roles"}, {"update", "iam.kubesphere.io", "globalroles"}, {"update", "iam.kubesphere.io", "users"}, {"delete",
+					"tenant.kubesphere.io", "workspacetemplates"}, {"impersonate", "", "users"},
 			} {
 				resource, sub, _ := strings.Cut(r[2], "/")
 				names = append(names, fmt.Sprintf("%s may %s %s in %q", p.name, r[0], r[2], namespace))
-				items = append(items, obj{"spec": obj{"user": user, "groups": groups, "resourceAttributes": obj{"verb": r[0], "group": r[1], "resource": resource, "subresource": sub, "namespace": namespace}}})
+				items = append(items, obj{"spec": obj{"user": user, "groups": groups, "resourceAttributes": obj{"verb": r[0], "group": r[1], "resource": resource,
+					"subresource": sub, "namespace": namespace}}})
 			}
 		}
 		answer := admin(t).must(t, http.StatusOK, http.MethodPost, iamRoutes+"/subjectaccessreviews", obj{"apiVersion": "v1", "kind": "List", "items": items})
@@ -238,7 +246,8 @@ func (w *hostileWorld) rights(t *testing.T, people []asker) map[string]bool {
 func (w *hostileWorld) outside(t *testing.T, mine tenant) map[string][sha256.Size]byte {
 	t.Helper()
 	out, namespaces := map[string][sha256.Size]byte{}, map[string]bool{}
-	l, err := w.client.Resource(schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}).List(t.Context(), metav1.ListOptions{LabelSelector: workspaceLabel + "=" + mine.workspace})
+	l, err := w.client.Resource(schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}).List(t.Context(),
+		metav1.ListOptions{LabelSelector: workspaceLabel + "=" + mine.workspace})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -255,8 +264,10 @@ func (w *hostileWorld) outside(t *testing.T, mine tenant) map[string][sha256.Siz
 		}
 		for i := range l.Items {
 			o := &l.Items[i]
-			isMine := namespaces[o.GetNamespace()] || o.GetLabels()[workspaceLabel] == mine.workspace && o.GetNamespace() == "" || k.Resource == "namespaces" && namespaces[o.GetName()] ||
-				strings.HasPrefix(k.Resource, "workspace") && o.GetName() == mine.workspace || strings.HasPrefix(o.GetName(), "kubesphere:iam:") // the mirror's, which follows
+			isMine := namespaces[o.GetNamespace()] || o.GetLabels()[workspaceLabel] == mine.workspace && o.GetNamespace() == "" ||
+				k.Resource == "namespaces" && namespaces[o.GetName()] ||
+				strings.HasPrefix(k.Resource, "workspace") && o.GetName() == mine.workspace || strings.HasPrefix(o.GetName(),
+				"kubesphere:iam:") // the mirror's, which follows
 			owners := o.GetOwnerReferences()
 			planted := slices.ContainsFunc(owners, func(r metav1.OwnerReference) bool { return r.UID == absentUID || string(r.UID) == w.uid })
 			if isMine || len(owners) > 0 && !planted {
@@ -276,9 +287,10 @@ func (w *hostileWorld) garbageIsCollected(t *testing.T) {
 	t.Helper()
 	name := unique("garbage")
 	path := "/api/v1/namespaces/" + systemNamespace + "/configmaps"
-	admin(t).must(t, http.StatusCreated, http.MethodPost, path, obj{"apiVersion": "v1", "kind": "ConfigMap", "metadata": obj{"name": name, "ownerReferences": []obj{
-		{"apiVersion": "v1", "kind": "ConfigMap", "name": "absent", "uid": absentUID},
-	}}})
+	admin(t).must(t, http.StatusCreated, http.MethodPost, path, obj{"apiVersion": "v1", "kind": "ConfigMap", "metadata": obj{"name": name,
+		"ownerReferences": []obj{
+			{"apiVersion": "v1", "kind": "ConfigMap", "name": "absent", "uid": absentUID},
+		}}})
 	eventually(t, "garbage is collected", admin(t).is(http.StatusNotFound, http.MethodGet, path+"/"+name))
 }
 
@@ -301,7 +313,8 @@ func (w *hostileWorld) letGo(t *testing.T) {
 		for i := range l.Items {
 			o := &l.Items[i]
 			if slices.Contains(o.GetFinalizers(), hostileFinalizer) {
-				_, err := client.Namespace(o.GetNamespace()).Patch(ctx, o.GetName(), types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{})
+				_, err := client.Namespace(o.GetNamespace()).Patch(ctx, o.GetName(), types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`),
+					metav1.PatchOptions{})
 				if err != nil {
 					t.Errorf("%s %s/%s keeps its finalizer: %v", k.plural, o.GetNamespace(), o.GetName(), err)
 				}

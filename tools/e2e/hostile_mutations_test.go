@@ -29,28 +29,35 @@ func (w *hostileWorld) mutations() []mutation {
 		{name: "AnotherName", change: set("name", w.one+"-b")},
 		{name: "AnotherWorkspace", change: set("labels", obj{workspaceLabel: other.workspace})},
 		{name: "OwnedByAnother", change: set("ownerReferences", []obj{
-			{"apiVersion": "v1", "kind": "Namespace", "name": other.namespace, "uid": w.uid, "controller": true, "blockOwnerDeletion": true}, {"apiVersion": "v1", "kind": "Namespace", "name": "x", "uid": absentUID},
+			{"apiVersion": "v1", "kind": "Namespace", "name": other.namespace, "uid": w.uid, "controller": true, "blockOwnerDeletion": true}, {"apiVersion": "v1",
+				"kind": "Namespace", "name": "x", "uid": absentUID},
 		})},
 		{name: "OwnedByAbsent", change: set("ownerReferences", []obj{{"apiVersion": "v1", "kind": "Namespace", "name": "x", "uid": absentUID}})},
 		{name: "Finalizers", change: set("finalizers", []string{hostileFinalizer})},
-		{name: "ManagedFields", change: set("managedFields", []obj{{"manager": "ks-controller-manager", "operation": "Apply", "apiVersion": "v1", "time": "2020-01-01T00:00:00Z", "fieldsType": "FieldsV1", "fieldsV1": obj{"f:metadata": obj{}}}})},
+		{name: "ManagedFields", change: set("managedFields", []obj{{"manager": "ks-controller-manager", "operation": "Apply", "apiVersion": "v1",
+			"time": "2020-01-01T00:00:00Z", "fieldsType": "FieldsV1", "fieldsV1": obj{"f:metadata": obj{}}}})},
 		{name: "Status", change: func(o, _ obj) { o["status"] = obj{"phase": "Active", "state": "Active", "conditions": []obj{}} }},
 		{name: "LabelsOfOurs", change: func(_, meta obj) {
-			meta["labels"] = obj{"kubesphere.io/managed": "true", "kubesphere.io/protected-resource": "true", "iam.kubesphere.io/scope": "global", "iam.kubesphere.io/aggregate-to-authenticated": "",
-				"app.kubernetes.io/managed-by": "ks-controller-manager", "iam.kubesphere.io/user-ref": "admin", "kubesphere.io/creator": "admin"}
+			meta["labels"] = obj{"kubesphere.io/managed": "true", "kubesphere.io/protected-resource": "true", "iam.kubesphere.io/scope": "global",
+				"iam.kubesphere.io/aggregate-to-authenticated": "",
+				"app.kubernetes.io/managed-by":                 "ks-controller-manager", "iam.kubesphere.io/user-ref": "admin", "kubesphere.io/creator": "admin"}
 		}},
 		{name: "AnnotationsOfOurs", change: func(_, meta obj) {
-			meta["annotations"] = obj{"kubesphere.io/creator": w.viewer, "iam.kubesphere.io/globalrole": "platform-admin", "iam.kubesphere.io/granted-clusters": "host", "iam.kubesphere.io/uninitialized": "true",
-				"iam.kubesphere.io/role": "admin", "iam.kubesphere.io/aggregation-roles": `["platform-admin"]`, "kubesphere.io/deletion-propagation": "Foreground", "kubesphere.io/serviceaccount-name": "robot"}
+			meta["annotations"] = obj{"kubesphere.io/creator": w.viewer, "iam.kubesphere.io/globalrole": "platform-admin",
+				"iam.kubesphere.io/granted-clusters": "host", "iam.kubesphere.io/uninitialized": "true",
+				"iam.kubesphere.io/role": "admin", "iam.kubesphere.io/aggregation-roles": `["platform-admin"]`, "kubesphere.io/deletion-propagation": "Foreground",
+				"kubesphere.io/serviceaccount-name": "robot"}
 		}},
 		{name: "IdentityOfAnother", change: func(_, meta obj) {
 			meta["uid"], meta["resourceVersion"], meta["deletionTimestamp"], meta["creationTimestamp"] = w.uid, "1", "2020-01-01T00:00:00Z", "2020-01-01T00:00:00Z"
 		}},
 		{name: "TheKeyTwice", text: func(s string) string {
-			return strings.Replace(s, `"metadata":{`, `"metadata":{"namespace":"`+other.namespace+`","name":"`+w.one+`-b","labels":{"`+workspaceLabel+`":"`+other.workspace+`"}},"metadata":{`, 1)
+			return strings.Replace(s, `"metadata":{`,
+				`"metadata":{"namespace":"`+other.namespace+`","name":"`+w.one+`-b","labels":{"`+workspaceLabel+`":"`+other.workspace+`"}},"metadata":{`, 1)
 		}},
 		{name: "TheKeyInAnotherCase", text: func(s string) string {
-			return strings.Replace(s, `"metadata":{`, `"Metadata":{"namespace":"`+other.namespace+`","Name":"`+w.one+`-b","ownerReferences":[]},"metadata":{"nameSpace":"`+other.namespace+`","Labels":{"`+workspaceLabel+`":"`+other.workspace+`"},`, 1)
+			return strings.Replace(s, `"metadata":{`,
+				`"Metadata":{"namespace":"`+other.namespace+`","Name":"`+w.one+`-b","ownerReferences":[]},"metadata":{"nameSpace":"`+other.namespace+`","Labels":{"`+workspaceLabel+`":"`+other.workspace+`"},`, 1)
 		}},
 	}
 }

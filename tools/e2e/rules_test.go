@@ -28,6 +28,8 @@ var held = rules.Table{
 		{"S12", "a provider that is disabled, and a group that is gone there, end what they gave"},
 		{"S68", "strangers with forged service account tokens cost a real pod nothing"},
 		{"S64", "what is hidden of a kind is in no answer, by no parameter and no route (managedFields, last-applied, fields, watch...)"},
+		{"S57", "no password, secret, kubeconfig, token or code is in an answer, a log of either program at its highest level, an event, a metric or a record of the audit"},
+		{"S78", "no form of answer, parameter or content type shows a hidden value or tells of it"},
 		{"S79", "no body, however made, writes outside of what the path and the writer's rights say"},
 		{"S70", "a policy in Rego, or a condition in CEL, can use neither the process's memory nor its time beyond a bound"},
 	}}, {Name: "The proxy, upgrades and impersonation", Rules: proxyRules}, {Name: "Web and denial of service", Rules: webRules}, {Name: "Configuration and installation", Rules: []rules.Rule{

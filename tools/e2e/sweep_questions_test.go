@@ -61,9 +61,17 @@ func newSweep(t *testing.T) *sweep {
 		{other.caller, "member", "the member of B", at(own), own.workspace},
 		{a, "", "the admin", at(other), ""},
 	}
+	w.readRoutes(t)
+	w.discover(t)
+	return w
+}
+
+// readRoutes reads the live table of routes.
+func (w *sweep) readRoutes(t *testing.T) {
+	t.Helper()
 	document := decode[struct {
 		Paths map[string]map[string]json.RawMessage `json:"paths"`
-	}](t, a.must(t, http.StatusOK, http.MethodGet, "/openapi/v2", nil).body)
+	}](t, admin(t).must(t, http.StatusOK, http.MethodGet, "/openapi/v2", nil).body)
 	for path, operations := range document.Paths {
 		if strings.HasPrefix(path, "/api/") || strings.HasPrefix(path, "/apis/") || path == "/api" {
 			continue // kube-apiserver's: below, kind by kind
@@ -77,8 +85,6 @@ func newSweep(t *testing.T) *sweep {
 	if len(w.routes) < 100 {
 		t.Fatalf("%d routes: the document is not that of the live table", len(w.routes))
 	}
-	w.discover(t)
-	return w
 }
 
 // discover finds the kinds of the cluster in all their versions, their sub-resources, and one object of each.
