@@ -58,7 +58,7 @@ test: test-servers verify test-unit test-e2e ## everything: vet and lint, unit t
 
 .PHONY: test-unit
 test-unit: test-servers ## unit tests with -race
-	go test -race ./cmd/... ./pkg/... ./tools/run/... ./tools/stack/... ./tools/tiers/... ./tools/bench/... ./tools/rules/... ./tools/hostile/...
+	go test -race ./cmd/... ./pkg/... ./tools/run/... ./tools/stack/... ./tools/tiers/... ./tools/bench/... ./tools/rules/... ./tools/pace/... ./tools/sbom/... ./tools/hostile/...
 	go test ./tools/memory # -race would change what objects take
 	cd tools/dev && go test -race $(DEV_PACKAGES)
 	cd tools/logins && go test . ./oidc
@@ -84,10 +84,15 @@ lint: $(BIN)/golangci-lint ## golangci-lint
 	cd tools/logins && $(BIN)/golangci-lint run --config $(CURDIR)/.golangci.yaml ./...
 
 .PHONY: verify
-verify: lint ## vet, lint, the import rule, generated files
+verify: lint sbom ## vet, lint, the import rule, generated files, licences, known vulnerabilities
 	go vet ./...
 	go run ./tools/tiers
 	hack/verify-generated.sh
+	hack/verify-vulnerabilities.sh
+
+.PHONY: sbom
+sbom: build ## check the licences of what is linked, and write bin/sbom/*.cdx.json (CycloneDX)
+	@go run ./tools/sbom --out $(BIN)/sbom $(BIN)/ks-apiserver $(BIN)/ks-controller-manager $(BIN)/kubectl-ks
 
 .PHONY: generate
 generate: ## deepcopy functions and CRDs from pkg/api
