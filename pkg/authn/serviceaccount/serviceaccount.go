@@ -153,13 +153,13 @@ func (a *Authenticator) judge(ctx context.Context, k key, token string, c unveri
 	}
 	a.want()
 	source := networkOf(request.SourceFrom(ctx))
-	if a.sources.exhausted(source, a.Now()) {
+	if !a.sources.take(source, a.Now()) {
 		a.results.WithLabelValues("limited").Inc()
 		return answer{err: errBusy()}
 	}
 	got := a.ask(ctx, a.doubtful, source, k, token, c)
-	if errors.Is(got.err, errRefused) {
-		a.sources.failed(source, a.Now())
+	if !errors.Is(got.err, errRefused) {
+		a.sources.back(source, a.Now())
 	}
 	return got
 }

@@ -4,8 +4,6 @@ import (
 	"net/netip"
 	"sync"
 	"time"
-
-	"golang.org/x/time/rate"
 )
 
 const (
@@ -17,40 +15,55 @@ const (
 	sourcesKept = 4096
 )
 
-// sources count, for each address, the tokens that kube-apiserver refused.
+// sources count, for each address, the tokens that kube-apiserver refused. A token is counted before it is asked about, and taken off again
+// unless it was refused: so of any number at once no more are asked about than may be refused.
 type sources struct {
 	mu         sync.Mutex
-	young, old map[string]*rate.Limiter
+	young, old map[string]*bucket
 }
 
-func newSources() *sources { return &sources{young: map[string]*rate.Limiter{}} }
-
-// exhausted tells whether an address has to wait.
-func (s *sources) exhausted(source string, now time.Time) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	r := s.young[source]
-	if r == nil {
-		r = s.old[source]
-	}
-	return r != nil && r.TokensAt(now) < 1
+// bucket is how many refusals an address may have at a time.
+type bucket struct {
+	left float64
+	at   time.Time
 }
 
-// failed counts a refusal.
-func (s *sources) failed(source string, now time.Time) {
+func newSources() *sources { return &sources{young: map[string]*bucket{}} }
+
+// take counts a token of an address, unless it has to wait.
+func (s *sources) take(source string, now time.Time) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	r := s.young[source]
-	if r == nil {
-		if r = s.old[source]; r == nil {
-			r = rate.NewLimiter(badPerSecond, badAtOnce)
-		}
-		if len(s.young) >= sourcesKept/2 {
-			s.old, s.young = s.young, map[string]*rate.Limiter{}
-		}
-		s.young[source] = r
+	b := s.find(source, now)
+	b.left, b.at = min(badAtOnce, b.left+badPerSecond*now.Sub(b.at).Seconds()), now
+	if b.left < 1 {
+		return false
 	}
-	r.AllowN(now, 1)
+	b.left--
+	return true
+}
+
+// back takes off what take counted.
+func (s *sources) back(source string, now time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.find(source, now).left++ // take cuts it to the most
+}
+
+// find returns the bucket of an address. The lock is held.
+func (s *sources) find(source string, now time.Time) *bucket {
+	b := s.young[source]
+	if b != nil {
+		return b
+	}
+	if b = s.old[source]; b == nil {
+		b = &bucket{left: badAtOnce, at: now}
+	}
+	if len(s.young) >= sourcesKept/2 {
+		s.old, s.young = s.young, map[string]*bucket{}
+	}
+	s.young[source] = b
+	return b
 }
 
 // networkOf is what is counted as one source: an IPv4 address, or the 64 bits of an IPv6 address that one customer gets.
