@@ -12,3 +12,6 @@ crds=${CRD_DIR:-config/crd/bases}
   crd \
   paths=./pkg/api/... \
   output:crd:artifacts:config="$crds"
+
+# What the words of rules may be: the type of a rule is of Kubernetes, and has no markers.
+go run ./tools/crdwords "$crds"

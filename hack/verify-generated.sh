@@ -7,8 +7,9 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 cp -r go.mod go.sum hack "$work"
-mkdir -p "$work/pkg" "$work/config/crd/bases"
+mkdir -p "$work/pkg" "$work/tools" "$work/config/crd/bases"
 cp -r pkg/api "$work/pkg"
+cp -r tools/crdwords "$work/tools"
 find "$work/pkg" -name 'zz_generated.*' -delete
 "$work/hack/update-codegen.sh"
 
