@@ -6,6 +6,7 @@ import (
 
 	rbacv1 "k8s.io/api/rbac/v1"
 
+	iamv1beta1 "kapis.dev/ks-apiserver/pkg/api/iam/v1beta1"
 	"kapis.dev/ks-apiserver/pkg/request"
 )
 
@@ -95,15 +96,17 @@ type rules struct {
 	verbs   verbs // of any rule for resources
 	grants  map[target][]grant
 	paths   []pathGrant
-	anyOf   bool // some rule is for every group
-	anyKind bool // some rule is for every resource, or for a sub-resource of every resource
+	anyOf   bool  // some rule is for every group
+	anyKind bool  // some rule is for every resource, or for a sub-resource of every resource
+	wrong   error // names the first word that no rule may have; the rules that have such words are not among these
 }
 
 // newRules arranges the rules of a role, which mean what they mean to Kubernetes; but for verbs on
 // paths, which roles of older installations have in capitals, and but for empty strings, which
-// match nothing.
+// match nothing. A rule with a word that no rule may have (iamv1beta1.WrongWord) is left out (S63).
 func newRules(list []rbacv1.PolicyRule) *rules {
-	s := &rules{grants: map[target][]grant{}}
+	list, wrong := iamv1beta1.ValidRules(list)
+	s := &rules{grants: map[target][]grant{}, wrong: wrong}
 	for n := range list {
 		s.addResources(&list[n])
 		s.addPaths(&list[n])

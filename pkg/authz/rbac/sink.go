@@ -90,6 +90,9 @@ func (s *roleSink) content(o *store.Object) (*content, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read the rules of the role: %w", err)
 	}
+	if rules.wrong != nil {
+		klog.ErrorS(rules.wrong, "Rules of a role are ignored until they are mended", "kind", s.scope.RoleKind(), "role", klog.KRef(o.Namespace, o.Name))
+	}
 	c := &content{rules: rules, name: o.Name, scope: s.scope}
 	if s.scope == request.Workspace {
 		c.workspace = v.workspace()

@@ -47,11 +47,17 @@ func Aggregate(role Role, templates []iamv1beta1.RoleTemplate) (bool, error) {
 		return false, err
 	}
 	given := rulesOf(names, templates)
-	rules := union(ownRules(*role.Rules, old, given), given)
+	own, wrong := iamv1beta1.ValidRules(ownRules(*role.Rules, old, given))
+	rules := union(own, given)
 	next := &record{Templates: selected, Rules: fingerprints(given)}
 
 	changed := false
-	if !slices.Equal(fingerprints(rules), fingerprints(*role.Rules)) {
+	// Rules that give nothing go with the next write, which could not be made with them, and are no reason for one.
+	had := *role.Rules
+	if wrong != nil {
+		had, _ = iamv1beta1.ValidRules(had)
+	}
+	if !slices.EqualFunc(rules, had, func(a, b rbacv1.PolicyRule) bool { return iamv1beta1.RuleKey(&a) == iamv1beta1.RuleKey(&b) }) {
 		*role.Rules, changed = rules, true
 	}
 	if !slices.Equal(names, role.Templates.TemplateNames) {
@@ -109,13 +115,15 @@ func choose(t *iamv1beta1.AggregationRoleTemplates, old *record, templates []iam
 	return names, selected, nil
 }
 
-// rulesOf returns the rules of the named templates, in the order of the names, each once.
+// rulesOf returns the rules of the named templates, in the order of the names, each once. Rules with words that no rule may have give nothing, and are left
+// out: a role with one of them can't be written.
 func rulesOf(names []string, templates []iamv1beta1.RoleTemplate) []rbacv1.PolicyRule {
 	var rules []rbacv1.PolicyRule
 	for _, name := range names {
 		i := slices.IndexFunc(templates, func(t iamv1beta1.RoleTemplate) bool { return t.Name == name })
 		if i >= 0 && templates[i].DeletionTimestamp.IsZero() {
-			rules = union(rules, templates[i].Spec.Rules)
+			valid, _ := iamv1beta1.ValidRules(templates[i].Spec.Rules)
+			rules = union(rules, valid)
 		}
 	}
 	return rules
@@ -123,13 +131,19 @@ func rulesOf(names []string, templates []iamv1beta1.RoleTemplate) []rbacv1.Polic
 
 // ownRules returns the rules that did not come from templates.
 func ownRules(rules []rbacv1.PolicyRule, old *record, given []rbacv1.PolicyRule) []rbacv1.PolicyRule {
-	from := fingerprints(given)
-	if old != nil {
-		from = old.Rules
+	from := map[string]bool{}
+	if old == nil {
+		for i := range given {
+			from[fingerprint(&given[i])] = true
+		}
+	} else {
+		for _, f := range old.Rules {
+			from[f] = true
+		}
 	}
 	var own []rbacv1.PolicyRule
 	for i := range rules {
-		if !slices.Contains(from, fingerprint(&rules[i])) {
+		if f := fingerprint(&rules[i]); !from[f] && !from[earlierFingerprint(&rules[i])] {
 			own = append(own, rules[i])
 		}
 	}
@@ -139,10 +153,13 @@ func ownRules(rules []rbacv1.PolicyRule, old *record, given []rbacv1.PolicyRule)
 // union appends those of more that are not in rules yet.
 func union(rules, more []rbacv1.PolicyRule) []rbacv1.PolicyRule {
 	out := slices.Clone(rules)
-	seen := fingerprints(rules)
+	seen := make(map[string]bool, len(rules)+len(more))
+	for i := range rules {
+		seen[iamv1beta1.RuleKey(&rules[i])] = true
+	}
 	for i := range more {
-		if f := fingerprint(&more[i]); !slices.Contains(seen, f) {
-			seen = append(seen, f)
+		if key := iamv1beta1.RuleKey(&more[i]); !seen[key] {
+			seen[key] = true
 			out = append(out, *more[i].DeepCopy())
 		}
 	}

@@ -54,7 +54,7 @@ type embedded struct {
 }
 
 // Patterns reads the BuiltinRoles for roles of a kind, Role or WorkspaceRole, in the order of their roles' names and of their own. One that
-// can't be read is left out, and broken says which, by their names: nothing but an edit of them mends that.
+// can't be read is left out, so is a rule that no role may have, and broken says which, by their names: nothing but an edit of them mends that.
 func Patterns(ctx context.Context, c client.Reader, kind string) (out []Pattern, broken, err error) {
 	list := &iamv1beta1.BuiltinRoleList{}
 	if err := c.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
@@ -68,10 +68,10 @@ func Patterns(ctx context.Context, c client.Reader, kind string) (out []Pattern,
 	slices.SortFunc(all, func(a, b *iamv1beta1.BuiltinRole) int { return strings.Compare(a.Name, b.Name) })
 	for _, b := range all {
 		p, ok, err := read(b, kind)
-		switch {
-		case err != nil:
+		if err != nil {
 			broken = errors.Join(broken, fmt.Errorf("read built-in role %q: %w", b.Name, err))
-		case ok:
+		}
+		if ok {
 			out = append(out, p)
 		}
 	}
@@ -90,6 +90,8 @@ func KindOf(b *iamv1beta1.BuiltinRole) string {
 	return t.Kind
 }
 
+// read returns the pattern that a BuiltinRole is of roles of a kind; ok is false where it is none. A rule that no role may have is left out, which is an error
+// too.
 func read(b *iamv1beta1.BuiltinRole, kind string) (p Pattern, ok bool, err error) {
 	var e embedded
 	if !b.DeletionTimestamp.IsZero() || len(b.Role.Raw) == 0 {
@@ -113,9 +115,10 @@ func read(b *iamv1beta1.BuiltinRole, kind string) (p Pattern, ok bool, err error
 		return p, false, fmt.Errorf("take its fingerprint: %w", err)
 	}
 	sum := sha256.Sum256(text)
+	rules, wrong := iamv1beta1.ValidRules(e.Rules)
 	p = Pattern{
 		Name: e.Metadata.Name, builtin: b.Name, target: target, scope: iamv1beta1.ScopeNamespace, labels: e.Metadata.Labels, annotations: e.Metadata.Annotations,
-		templates: e.Templates, rules: e.Rules, fingerprint: hex.EncodeToString(sum[:8]),
+		templates: e.Templates, rules: rules, fingerprint: hex.EncodeToString(sum[:]),
 	}
 	if kind == iamv1beta1.KindWorkspaceRole {
 		p.scope = iamv1beta1.ScopeWorkspace
@@ -123,7 +126,7 @@ func read(b *iamv1beta1.BuiltinRole, kind string) (p Pattern, ok bool, err error
 	// They say whose the role is, and who made it, which is not for a pattern to say.
 	delete(p.labels, tenantv1beta1.LabelWorkspace)
 	delete(p.annotations, tenantv1beta1.AnnotationCreator)
-	return p, true, nil
+	return p, true, wrong
 }
 
 // For returns those of the patterns whose roles are for what carries the labels. Of several for a role of one name the first

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -65,13 +66,14 @@ func (p *Pattern) Keep(ctx context.Context, c client.Client, want client.Object)
 func (p *Pattern) apply(ctx context.Context, c client.Reader, role client.Object) (bool, error) {
 	templates, rules := fields(role)
 	was := role.GetAnnotations()[AnnotationPattern]
-	if was == p.fingerprint && p.selects(*templates) {
+	if p.madeFrom(was) && p.selects(*templates) {
 		return false, nil
 	}
 	next := p.templates.DeepCopy()
 	if was == "" { // an older installation's, or a new one: what it has stays
 		next = joined(next, *templates)
-		*rules = union(p.rules, *rules)
+		has, _ := iamv1beta1.ValidRules(*rules) // a role with another one can't be written
+		*rules = union(p.rules, has)
 	} else {
 		*rules = slices.Clone(p.rules)
 		annotations := maps.Clone(role.GetAnnotations())
@@ -89,6 +91,15 @@ func (p *Pattern) apply(ctx context.Context, c client.Reader, role client.Object
 		return false, fmt.Errorf("make the rules of built-in role %q: %w", role.GetName(), err)
 	}
 	return true, nil
+}
+
+// earlierFingerprint is how long the fingerprints of earlier versions are, which were the beginning of those of now.
+const earlierFingerprint = 16
+
+// madeFrom says whether a fingerprint is that of the pattern. One of an earlier version counts: to take such a role for one of another pattern would take
+// away what somebody has added to it.
+func (p *Pattern) madeFrom(fingerprint string) bool {
+	return fingerprint == p.fingerprint || len(fingerprint) == earlierFingerprint && strings.HasPrefix(p.fingerprint, fingerprint)
 }
 
 // selects says whether a role's templates are at least the pattern's.

@@ -3,6 +3,7 @@ package mirror
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -124,7 +125,9 @@ func (r *Reconciler) aggregate(ctx context.Context, role client.Object) error {
 		return fmt.Errorf("list role templates of scope %s: %w", r.Kind.Scope, err)
 	}
 	before := role.DeepCopyObject().(client.Object)
-	changed, err := aggregation.Aggregate(r.Kind.Fields(role), templates.Items)
+	fields := r.Kind.Fields(role)
+	_, wrong := iamv1beta1.ValidRules(*fields.Rules)
+	changed, err := aggregation.Aggregate(fields, templates.Items)
 	if err != nil {
 		// Nothing but an edit of the role mends it, and that comes as an event. Until then its rules
 		// stay, and are mirrored.
@@ -132,13 +135,31 @@ func (r *Reconciler) aggregate(ctx context.Context, role client.Object) error {
 		r.Writer.Events.Eventf(role, nil, corev1.EventTypeWarning, "NotAggregated", "Aggregate", "%v", err)
 		return nil
 	}
+	for i := range templates.Items {
+		t := &templates.Items[i]
+		if fields.Templates == nil || !slices.Contains(fields.Templates.TemplateNames, t.Name) {
+			continue
+		}
+		if _, wrong := iamv1beta1.ValidRules(t.Spec.Rules); wrong != nil {
+			r.ignored(t, wrong)
+		}
+	}
 	if !changed {
 		return nil
+	}
+	if wrong != nil { // they go with this write, and wanted does not find them
+		r.ignored(role, wrong)
 	}
 	if err := r.Client.Patch(ctx, role, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
 		return fmt.Errorf("write the rules of %s %q: %w", r.Kind.Name, role.GetName(), err)
 	}
 	return nil
+}
+
+// ignored tells people of rules that give nothing, by an event of the object that has them and in the log: roles and templates have no conditions.
+func (r *Reconciler) ignored(o client.Object, wrong error) {
+	klog.ErrorS(wrong, "Rules are ignored until they are mended", "object", klog.KObj(o), "for", r.Kind.Name)
+	r.Writer.Events.Eventf(o, nil, corev1.EventTypeWarning, "RulesIgnored", "Mirror", "%v", wrong)
 }
 
 // wanted returns the native objects that mirror the role.
@@ -149,7 +170,11 @@ func (r *Reconciler) wanted(ctx context.Context, role client.Object, source stri
 	}
 	_, conditional := role.GetAnnotations()[iamv1beta1.AnnotationCELCondition]
 	rego := role.GetAnnotations()[iamv1beta1.AnnotationRegoOverride] != ""
-	g := &grant{Rules: *r.Kind.Fields(role).Rules, Conditional: conditional, Rego: rego, Place: place}
+	rules, wrong := iamv1beta1.ValidRules(*r.Kind.Fields(role).Rules)
+	if wrong != nil {
+		r.ignored(role, wrong)
+	}
+	g := &grant{Rules: rules, Conditional: conditional, Rego: rego, Place: place}
 	for _, b := range bindings {
 		if place.Admit == nil || place.Admit(b) {
 			_, subjects := r.Kind.Bound(b)

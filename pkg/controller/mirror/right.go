@@ -1,6 +1,7 @@
 package mirror
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 
@@ -69,20 +70,20 @@ func (s *rights) rules() []rbacv1.PolicyRule {
 			return slices.Index(ordinaryVerbs, a) - slices.Index(ordinaryVerbs, b)
 		})
 	}
-	slices.SortStableFunc(out, func(a, b rbacv1.PolicyRule) int { return strings.Compare(alike(&a), alike(&b)) })
+	slices.SortStableFunc(out, func(a, b rbacv1.PolicyRule) int { return byAllButResources(&a, &b) })
 	return joined(out)
 }
 
-// alike is the same for rules that differ in their resources only.
-func alike(r *rbacv1.PolicyRule) string {
-	return r.APIGroups[0] + " " + strings.Join(r.ResourceNames, ",") + " " + strings.Join(r.Verbs, ",")
+// byAllButResources orders rules of one group each; it is 0 for rules that differ in their resources only.
+func byAllButResources(a, b *rbacv1.PolicyRule) int {
+	return cmp.Or(strings.Compare(a.APIGroups[0], b.APIGroups[0]), slices.Compare(a.ResourceNames, b.ResourceNames), slices.Compare(a.Verbs, b.Verbs))
 }
 
-// joined joins neighbours that are alike.
+// joined joins neighbours that differ in their resources only.
 func joined(rules []rbacv1.PolicyRule) []rbacv1.PolicyRule {
 	var out []rbacv1.PolicyRule
 	for i := range rules {
-		if n := len(out) - 1; n >= 0 && alike(&out[n]) == alike(&rules[i]) {
+		if n := len(out) - 1; n >= 0 && byAllButResources(&out[n], &rules[i]) == 0 {
 			out[n].Resources = append(out[n].Resources, rules[i].Resources...)
 			continue
 		}
