@@ -148,7 +148,7 @@ func TestARefusalIsBounded(t *testing.T) {
 	for i := range 400 {
 		r := rbacv1.PolicyRule{Verbs: []string{"get"}, APIGroups: []string{"g.example.com"}}
 		for n := range 50 {
-			r.Resources = append(r.Resources, strings.Repeat("x", 100)+fmt.Sprint(i, n))
+			r.Resources = append(r.Resources, fmt.Sprintf("%s%d-%d", strings.Repeat("x", 100), i, n))
 			r.ResourceNames = append(r.ResourceNames, strings.Repeat("y", 100))
 		}
 		many = append(many, r)

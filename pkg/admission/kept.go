@@ -106,13 +106,14 @@ func (s patternSink) Set(o *store.Object) {
 			klog.ErrorS(err, "A built-in role is taken to make no roles", "builtinrole", o.Name)
 		}
 	}
+	rules, _ := iamv1beta1.ValidRules(role.Rules)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if role.Metadata.Name == "" {
 		delete(s.kept.patterns, o.Name)
 		return
 	}
-	s.kept.patterns[o.Name] = pattern{role.scope(), role.Metadata.Name, role.Templates, role.Rules}
+	s.kept.patterns[o.Name] = pattern{role.scope(), role.Metadata.Name, role.Templates, rules}
 }
 
 // Delete forgets a pattern.

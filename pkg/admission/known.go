@@ -160,9 +160,10 @@ type templateSink struct{ *Known }
 // Set takes a template in. One that can't be read gives nothing, as aggregation has it.
 func (s templateSink) Set(o *store.Object) {
 	v := read(o)
+	rules, _ := iamv1beta1.ValidRules(v.Spec.Rules) // ks-controller-manager says what is wrong with the others, which give nothing
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.templates[o.Name] = template{scope: v.Metadata.Labels[iamv1beta1.LabelScope], labels: v.Metadata.Labels, rules: v.Spec.Rules}
+	s.templates[o.Name] = template{scope: v.Metadata.Labels[iamv1beta1.LabelScope], labels: v.Metadata.Labels, rules: rules}
 }
 
 // Delete forgets a template.

@@ -90,18 +90,19 @@ func (o *object) manager() string {
 	return o.Spec.Template.Spec.Manager
 }
 
-// added returns the rules that were not there before. The same rights put in other words are new ones.
+// added returns the rules that were not there before, by their values: what people read of two rules may be the same (S62). The same rights put in
+// other words are new ones.
 func added(now, old []rbacv1.PolicyRule) []rbacv1.PolicyRule {
 	if len(old) == 0 {
 		return now
 	}
 	had := make(map[string]bool, len(old))
 	for i := range old {
-		had[old[i].String()] = true
+		had[iamv1beta1.RuleKey(&old[i])] = true
 	}
 	var out []rbacv1.PolicyRule
 	for i := range now {
-		if !had[now[i].String()] {
+		if !had[iamv1beta1.RuleKey(&now[i])] {
 			out = append(out, now[i])
 		}
 	}

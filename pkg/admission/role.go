@@ -21,6 +21,9 @@ func everything() []rbacv1.PolicyRule {
 
 // role judges a role of any scope by the rules that it has from now on, and by those of the templates that it takes from now on.
 func (q *question) role(scope request.Scope) error {
+	if err := q.words(q.now.Rules, q.old.Rules); err != nil {
+		return err
+	}
 	at := q.now.place(scope, q.Namespace)
 	whole := !q.updates() || at != q.old.place(scope, q.Namespace) || wider(&q.now, &q.old)
 	rules := q.now.Rules
@@ -83,9 +86,22 @@ func wider(now, old *object) bool {
 	return policy != "" && policy != now.Metadata.Annotations[iamv1beta1.AnnotationRegoOverride]
 }
 
+// words refuses new rules with words that no rule may have (S63). One that is there already gives nothing, and may stay while something else is changed.
+func (q *question) words(now, old []rbacv1.PolicyRule) error {
+	for _, r := range added(now, old) {
+		if err := iamv1beta1.WrongWord(&r); err != nil {
+			return q.refuse("no rule can say this: " + err.Error())
+		}
+	}
+	return nil
+}
+
 // roleTemplate judges a template as a role of the platform, since roles anywhere can take it. Labels say which do.
 func (q *question) roleTemplate() error {
 	rules := q.now.Spec.Rules
+	if err := q.words(rules, q.old.Spec.Rules); err != nil {
+		return err
+	}
 	if q.updates() && maps.Equal(q.now.Metadata.Labels, q.old.Metadata.Labels) {
 		rules = added(rules, q.old.Spec.Rules)
 	}
@@ -102,6 +118,9 @@ func (q *question) builtinRole() error {
 		if err := decodeInto(q.now.Role, &role); err != nil {
 			return q.refuse("the role in it can't be read: " + err.Error())
 		}
+	}
+	if err := q.words(role.Rules, nil); err != nil {
+		return err
 	}
 	if len(q.old.Role) > 0 && bytes.Equal(q.now.TargetSelector, q.old.TargetSelector) {
 		if decodeInto(q.old.Role, &before) != nil || before.scope() != role.scope() {
