@@ -250,3 +250,32 @@ func (s listed) List(_ context.Context, list client.ObjectList, _ ...client.List
 	list.(*iamv1beta1.BuiltinRoleList).Items = s
 	return nil
 }
+
+func TestARuleWithAWrongWordIsLeftOutAndTold(t *testing.T) { // S63
+	c := controllertest.New(t, nil, builtin("b", `{"kind":"Role","metadata":{"name":"dev"},"rules":[{"verbs":["get],x:["]},{"verbs":["get"]}]}`))
+	all, broken, err := builtinrole.Patterns(ctx, c.Client, "Role")
+	if err != nil || len(all) != 1 || broken == nil || !strings.Contains(broken.Error(), `"b"`) || !strings.Contains(broken.Error(), "rule 0 gives nothing") {
+		t.Fatalf("%v, %v, %v", all, broken, err)
+	}
+	made := &iamv1beta1.Role{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "dev"}}
+	if _, err := all[0].Keep(ctx, c.Client, made); err != nil || !slices.Equal(verbs(made.Rules), []string{"get"}) {
+		t.Errorf("%v, %v", made.Rules, err)
+	}
+	// One of an earlier version knows its pattern: what somebody has added to it stays.
+	now := &iamv1beta1.Role{}
+	if err := c.Client.Get(ctx, client.ObjectKeyFromObject(made), now); err != nil {
+		t.Fatal(err)
+	}
+	before := now.DeepCopy()
+	now.Annotations[builtinrole.AnnotationPattern] = now.Annotations[builtinrole.AnnotationPattern][:16]
+	now.Rules = append(now.Rules, rbacv1.PolicyRule{Verbs: []string{"list"}})
+	if err := c.Client.Patch(ctx, now, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := all[0].Keep(ctx, c.Client, &iamv1beta1.Role{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "dev"}}); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Client.Get(ctx, client.ObjectKeyFromObject(made), now); err != nil || len(now.Rules) != 2 {
+		t.Errorf("%v, %v", now.Rules, err)
+	}
+}

@@ -11,6 +11,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 
 	iamv1beta1 "kapis.dev/ks-apiserver/pkg/api/iam/v1beta1"
+	"kapis.dev/ks-apiserver/pkg/api/internal/crdtest"
 )
 
 // The two rules have one text by PolicyRule.String, which quotes nothing.
@@ -117,4 +118,28 @@ func FuzzWordsOfRules(f *testing.F) { // S63
 			}
 		}
 	})
+}
+
+func TestDefinitionsRefuseWrongWords(t *testing.T) { // S63
+	for _, plural := range []string{"globalroles", "clusterroles", "workspaceroles", "roles", "roletemplates"} {
+		crd := crdtest.Load(t, plural, "iam.kubesphere.io")
+		for _, v := range crd.Object.Spec.Versions {
+			object := func(annotation, rules string) map[string]any {
+				if plural == "roletemplates" {
+					return crdtest.Object(t, `{"apiVersion":"iam.kubesphere.io/`+v.Name+`","kind":"`+crd.Object.Spec.Names.Kind+`","metadata":{"name":"x","annotations":{"a":"`+annotation+`"}},"spec":{"rules":[`+rules+`]}}`)
+				}
+				return crdtest.Object(t, `{"apiVersion":"iam.kubesphere.io/`+v.Name+`","kind":"`+crd.Object.Spec.Names.Kind+`","metadata":{"name":"x","annotations":{"a":"`+annotation+`"}},"rules":[`+rules+`]}`)
+			}
+			crdtest.Expect(t, crd.Create(t, object("", ordinary1+","+ordinary2)), "")
+			for rule, field := range map[string]string{
+				oneText: "resourceNames[0]", sameText: "verbs[0]", `{"verbs":["get"],"nonResourceURLs":["],"]}`: "nonResourceURLs[0]",
+				`{"verbs":["get"],"apiGroups":["a b"]}`: "apiGroups[0]", `{"verbs":["get"],"resources":["a:b"]}`: "resources[0]",
+				`{"verbs":["get"],"resources":["` + strings.Repeat("a", 254) + `"]}`: "Too long",
+			} {
+				crdtest.Expect(t, crd.Create(t, object("", ordinary1+","+rule)), field)
+				crdtest.Expect(t, crd.Update(t, object("b", ordinary1), object("a", ordinary1+","+rule)), "")
+				crdtest.Expect(t, crd.Update(t, object("b", ordinary1+","+rule), object("a", ordinary1)), field)
+			}
+		}
+	}
 }
