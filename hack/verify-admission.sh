@@ -152,6 +152,8 @@ refused TemplateRelabelled manager label roletemplates.iam.kubesphere.io global-
 refused AdminBound make_as manager "$(binding GlobalRole platform-admin)"
 allowed RegularBound make_as manager "$(binding GlobalRole platform-regular)"
 refused BindingRetargeted manager patch globalrolebindings.iam.kubesphere.io $p --type=merge -p '{"roleRef":{"name":"platform-admin"}}'
+refused AdminDeleted manager delete users.iam.kubesphere.io admin --wait=false
+refused AdminLeftToTheGarbageCollector patch_user manager admin '{"metadata":{"ownerReferences":[{"apiVersion":"v1","kind":"Namespace","name":"x","uid":"00000000-0000-4000-8000-000000000000"}]}}'
 refused RoleInForeignNamespace manager -n $p create -f <(role $p-x)
 
 allowed RoleInOwnNamespace project create -f <(role $p)

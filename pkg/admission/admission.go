@@ -28,7 +28,8 @@ type Write struct {
 	GVR  schema.GroupVersionResource
 	// Name may be empty where Object has it.
 	Namespace, Name string
-	// Object is the object as it will be, Old as it is, in JSON; Object is nil for delete, Old for create.
+	// Object is the object as it will be, Old as it is, in JSON; Object is nil for delete, Old for create. A deletion of a kind that is looked at is refused
+	// without Old.
 	Object, Old []byte
 }
 
@@ -59,32 +60,48 @@ type Guard struct {
 	// Native asks kube-apiserver whether somebody who is no user of ours (a service account, an administrator's certificate) may do a verb such
 	// as "escalate" or "bind". Nil means that only Holdings count.
 	Native func(ctx context.Context, u user.Info, verb string, gvr schema.GroupVersionResource, namespace, name string) (bool, error)
+	// Active tells whether a user can log in and is bound to the role platform-admin by a GlobalRoleBinding (Administers), as far as can be told now. Nil
+	// means that the last administrator is not looked after.
+	Active func(ctx context.Context, binding, user string) (bool, error)
+
+	going going
 }
 
 // Guards tells whether writes of a kind are looked at.
 func (g *Guard) Guards(gr schema.GroupResource) bool { return checkOf(gr) != nil }
 
-// Check returns nil, or the metav1.Status of code 403 that says what is missing, and at which scope. Any other error says that it
-// could not be found out, and then the write must not be made.
+// Check returns nil, or the metav1.Status of code 403 that says what is missing, and at which scope; of code 409 where the last administrator would go. Any
+// other error says that it could not be found out, and then the write must not be made.
 func (g *Guard) Check(ctx context.Context, w *Write) error {
 	check := checkOf(w.GVR.GroupResource())
-	if check == nil || w.Verb == "delete" {
+	if check == nil {
 		return nil
 	}
 	q := &question{guard: g, ctx: ctx, Write: w}
 	if w.By == nil || w.By.GetName() == "" {
 		return q.refuse("nobody is known to have written it")
 	}
-	if err := decodeInto(w.Object, &q.now); err != nil {
+	of := &q.now
+	if w.Verb == "delete" {
+		of = &q.old
+	} else if err := decodeInto(w.Object, &q.now); err != nil {
 		return q.refuse("the object can't be read: " + err.Error())
-	}
-	if w.Name == "" { // kube-apiserver says no name of an object whose name it has made up: only the object does
-		named := *w
-		named.Name, q.Write = q.now.Metadata.Name, &named
 	}
 	if len(w.Old) > 0 {
 		if err := decodeInto(w.Old, &q.old); err != nil {
 			return q.refuse("the object as it is can't be read: " + err.Error())
+		}
+	}
+	if w.Name == "" { // kube-apiserver says no name of an object whose name it has made up, nor of one of a collection: only the object does
+		named := *w
+		named.Name, q.Write = of.Metadata.Name, &named
+	}
+	if w.Verb == "delete" {
+		return q.deletion()
+	}
+	if w.GVR.Group == iamv1beta1.GroupName {
+		if err := q.ownersChange(); err != nil {
+			return err
 		}
 	}
 	return check(q)

@@ -126,13 +126,13 @@ func TestWhatIsNotGuardedIsNotRead(t *testing.T) {
 		}
 	}
 	gvr := schema.GroupVersionResource{Group: "iam.kubesphere.io", Version: "v1alpha2", Resource: "globalroles"}
-	if err := g.Check(t.Context(), &Write{Verb: "delete", GVR: gvr, Old: []byte("{")}); err != nil {
-		t.Errorf("a deletion: %v", err)
-	}
 	for name, w := range map[string]*Write{
 		"Nobody":          {Verb: "create", GVR: gvr, Object: []byte("{}")},
 		"ANamelessUser":   {By: &user.DefaultInfo{}, Verb: "create", GVR: gvr, Object: []byte("{}")},
 		"NoJSON":          {By: &user.DefaultInfo{Name: "root"}, Verb: "create", GVR: gvr, Object: []byte("{")},
+		"NobodyDeletes":   {Verb: "delete", GVR: gvr, Old: []byte("{}")},
+		"NotKnownWhat":    {By: &user.DefaultInfo{Name: "root"}, Verb: "delete", GVR: gvr},
+		"NoJSONDeleted":   {By: &user.DefaultInfo{Name: "root"}, Verb: "delete", GVR: gvr, Old: []byte("{")},
 		"Nothing":         {By: &user.DefaultInfo{Name: "root"}, Verb: "update", GVR: gvr},
 		"AnOldOneNotJSON": {By: &user.DefaultInfo{Name: "root"}, Verb: "update", GVR: gvr, Object: []byte("{}"), Old: []byte("{")},
 	} {

@@ -19,6 +19,11 @@ const systemPrefix = "system:"
 
 // binding judges a binding by the role that those get who are bound from now on.
 func (q *question) binding(scope request.Scope) error {
+	if scope == request.Global && q.updates() {
+		if err := q.keepsAdministrator(); err != nil {
+			return err
+		}
+	}
 	at := q.now.place(scope, q.Namespace)
 	same := q.updates() && at == q.old.place(scope, q.Namespace) && q.now.RoleRef == q.old.RoleRef
 	fresh, system := 0, false

@@ -56,6 +56,11 @@ func (k *Known) keptIn(role authz.RoleRef, at authz.Place) []rbacv1.PolicyRule {
 			out = k.chosen(role.Scope, t)
 		}
 	}
+	return slices.Concat(out, k.patterned(role, at))
+}
+
+// patterned returns the rules that patterns make of a role at a place. The lock is held.
+func (k *Known) patterned(role authz.RoleRef, at authz.Place) (out []rbacv1.PolicyRule) {
 	for _, p := range k.kept.patterns {
 		name := p.name
 		if p.scope == request.Workspace {

@@ -30,6 +30,7 @@ type Known struct {
 	bound     map[bindingKey][]string // the groups that a binding names; those that name none are not in it
 	public    map[string]bool         // the clusters that every workspace may be placed in
 	kept      keeping
+	admins    map[string][]string // the users who administer the platform, by the name of the binding
 }
 
 type template struct {
@@ -55,7 +56,7 @@ func NewKnown() *Known {
 	return &Known{
 		templates: map[string]template{}, groups: map[string]string{}, grants: map[string][]grant{}, bound: map[bindingKey][]string{},
 		kept:   keeping{map[authz.RoleRef]unique.Handle[string]{}, map[string]pattern{}},
-		public: map[string]bool{},
+		public: map[string]bool{}, admins: map[string][]string{},
 	}
 }
 
@@ -227,6 +228,13 @@ func (s bindingSink) Set(o *store.Object) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.forget(key)
+	if s.scope == request.Global && v.RoleRef.Name == administratorRole && v.Metadata.DeletionTimestamp == nil {
+		for i := range v.Subjects {
+			if isUser(&v.Subjects[i]) {
+				s.admins[o.Name] = append(s.admins[o.Name], v.Subjects[i].Name)
+			}
+		}
+	}
 	g := grant{key, v.place(s.scope, o.Namespace), authz.RoleRef{Scope: s.scope, Namespace: o.Namespace, Name: v.RoleRef.Name}}
 	for _, subject := range v.Subjects {
 		if subject.Kind == rbacv1.GroupKind && !slices.Contains(s.bound[key], subject.Name) {
@@ -254,6 +262,9 @@ func (s bindingSink) forget(key bindingKey) {
 		}
 	}
 	delete(s.bound, key)
+	if s.scope == request.Global {
+		delete(s.admins, key.name)
+	}
 }
 
 func read(o *store.Object) *object {

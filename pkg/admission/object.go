@@ -24,6 +24,8 @@ type object struct {
 		Labels      map[string]string       `json:"labels"`
 		Annotations map[string]string       `json:"annotations"`
 		Owners      []metav1.OwnerReference `json:"ownerReferences"`
+		// DeletionTimestamp is nil for an object that is not being deleted.
+		DeletionTimestamp *metav1.Time `json:"deletionTimestamp"`
 	} `json:"metadata"`
 	// Of roles.
 	Rules     []rbacv1.PolicyRule                  `json:"rules"`

@@ -24,6 +24,11 @@ func (q *question) role(scope request.Scope) error {
 	if err := q.words(q.now.Rules, q.old.Rules); err != nil {
 		return err
 	}
+	if scope == request.Global && q.old.grantsAll() && !q.now.grantsAll() {
+		if err := q.keepsAdministrator(); err != nil {
+			return err
+		}
+	}
 	at := q.now.place(scope, q.Namespace)
 	whole := !q.updates() || at != q.old.place(scope, q.Namespace) || wider(&q.now, &q.old)
 	rules := q.now.Rules
@@ -84,6 +89,15 @@ func wider(now, old *object) bool {
 	}
 	policy := old.Metadata.Annotations[iamv1beta1.AnnotationRegoOverride]
 	return policy != "" && policy != now.Metadata.Annotations[iamv1beta1.AnnotationRegoOverride]
+}
+
+// grantsAll tells whether a role is for everything there is, under no condition.
+func (o *object) grantsAll() bool {
+	_, conditional := o.Metadata.Annotations[iamv1beta1.AnnotationCELCondition]
+	return !conditional && slices.ContainsFunc(o.Rules, func(r rbacv1.PolicyRule) bool {
+		return slices.Contains(r.Verbs, rbacv1.VerbAll) && slices.Contains(r.APIGroups, rbacv1.APIGroupAll) && slices.Contains(r.Resources, rbacv1.ResourceAll) &&
+			len(r.ResourceNames) == 0
+	})
 }
 
 // words refuses new rules with words that no rule may have (S63). One that is there already gives nothing, and may stay while something else is changed.

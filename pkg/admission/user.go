@@ -16,6 +16,11 @@ import (
 // user judges the role and the groups that a user is to have, and whoever could act as a user from now on: by a password, an address
 // or a link of his choice.
 func (q *question) user() error {
+	if disabled := string(iamv1beta1.UserDisabled); q.updates() && q.now.Status.State == disabled && q.old.Status.State != disabled {
+		if err := q.keepsAdministrator(); err != nil {
+			return err
+		}
+	}
 	before := q.old.Metadata.Annotations[iamv1beta1.AnnotationGlobalRole]
 	if role := q.now.Metadata.Annotations[iamv1beta1.AnnotationGlobalRole]; role != "" && role != before {
 		if err := q.gives(authz.Place{}, authz.RoleRef{Name: role}, false); err != nil {

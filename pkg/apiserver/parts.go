@@ -184,6 +184,12 @@ func (p *parts) lifetime() iam.Lifetime {
 	return iam.Lifetime{MaxAge: time.Duration(issuer.AccessTokenMaxAge), Inactivity: time.Duration(issuer.AccessTokenInactivityTimeout)}
 }
 
+// isActive tells of somebody whom the guard knows as an administrator whether he can log in.
+func (p *parts) isActive(_ context.Context, _, name string) (bool, error) {
+	u := p.users.ByName(name)
+	return u != nil && !u.Deleting && u.State != iamv1beta1.UserDisabled, nil
+}
+
 // rotation is when signing keys are replaced. No token and no session lives longer than the longest session.
 func (p *parts) rotation() token.Rotation {
 	return token.Rotation{Every: time.Duration(p.cfg.Authentication.Issuer.SigningKeyRotation), Longest: p.lifetime().Longest()}
@@ -203,7 +209,7 @@ func (p *parts) makeProviders(context.Context) error {
 		return err
 	}
 	native := &iam.NativeNames{Client: p.client.RbacV1(), Selector: mirror.LabelManagedBy + "!=" + mirror.ManagedBy, Now: time.Now}
-	p.guard.Named, p.guard.NamedGroup = native.Has, native.HasGroup
+	p.guard.Named, p.guard.NamedGroup, p.guard.Active = native.Has, native.HasGroup, p.isActive
 	p.people = iam.NewAccounts(iam.AccountOptions{
 		API: api, Users: p.users, Named: p.rbac.Named, NamedNatively: native.Has, Reservations: p.sessions,
 		Synced: func() bool { return p.identityKnown() == nil && p.rolesKnown() == nil },

@@ -154,6 +154,9 @@ func TestNativeRightsAreForThoseWhoAreNoUsers(t *testing.T) { // S6
 			}
 		})
 	}
+	if ok, err := (&native{c}).may(t.Context(), &user.DefaultInfo{Name: manager}, "delete", gvr, "", "x"); err != nil || !ok {
+		t.Errorf("all verbs are one to delete: %v, %v", ok, err)
+	}
 	if ok, err := (&native{c}).may(t.Context(), &user.DefaultInfo{Name: "broken"}, "bind", gvr, "", ""); ok || err == nil {
 		t.Errorf("%v, %v", ok, err)
 	}

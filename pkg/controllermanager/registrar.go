@@ -3,6 +3,7 @@ package controllermanager
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
@@ -13,6 +14,7 @@ import (
 
 	client "k8s.io/client-go/kubernetes/typed/admissionregistration/v1"
 
+	"kapis.dev/ks-apiserver/pkg/admission"
 	iamv1beta1 "kapis.dev/ks-apiserver/pkg/api/iam/v1beta1"
 	kubespherev1alpha1 "kapis.dev/ks-apiserver/pkg/api/kubesphere/v1alpha1"
 	tenantv1beta1 "kapis.dev/ks-apiserver/pkg/api/tenant/v1beta1"
@@ -66,20 +68,21 @@ func entries(limits *resourcequota.Limits) []entry {
 
 // fixed are the webhooks that there are always.
 func fixed() []entry {
-	const create, update = admissionv1.Create, admissionv1.Update
+	const create, update, remove = admissionv1.Create, admissionv1.Update, admissionv1.Delete
 	iam, tenant := iamv1beta1.GroupName, tenantv1beta1.GroupName
 	config := metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: configsecret.LabelType, Operator: metav1.LabelSelectorOpExists}}}
 	here := metav1.LabelSelector{MatchLabels: map[string]string{"kubernetes.io/metadata.name": Namespace}}
 	users := rule(iam, []string{"users"}, create, update)
 	return []entry{
 		{
-			name: "guard.kapis.dev", path: pathGuard, policy: admissionv1.Fail, conditions: []admissionv1.MatchCondition{notSelf(), notSuperuser()},
+			name: "guard.kapis.dev", path: pathGuard, policy: admissionv1.Fail, conditions: []admissionv1.MatchCondition{notSelf(), notSuperuser(), notAtTheEndOfANamespace()},
 			rules: []admissionv1.RuleWithOperations{
 				rule(iam, []string{
 					"builtinroles", "clusterrolebindings", "clusterroles", "globalrolebindings", "globalroles", "groupbindings", "groups", "rolebindings", "roles",
-					"roletemplates", "users", "users/status", "workspacerolebindings", "workspaceroles",
-				}, create, update),
-				rule(tenant, []string{"workspaces", "workspacetemplates"}, create, update),
+					"roletemplates", "users", "workspacerolebindings", "workspaceroles",
+				}, create, update, remove),
+				rule(iam, []string{"users/status"}, update),
+				rule(tenant, []string{"workspaces", "workspacetemplates"}, create, update, remove),
 			},
 		},
 		{
@@ -127,6 +130,13 @@ func rule(group string, resources []string, operations ...admissionv1.OperationT
 // notSelf leaves out what this program writes: it must be able to work before its webhooks answer.
 func notSelf() admissionv1.MatchCondition {
 	return admissionv1.MatchCondition{Name: "not-ks-controller-manager", Expression: `request.userInfo.username != "system:serviceaccount:` + Namespace + ":" + service + `"`}
+}
+
+// notAtTheEndOfANamespace leaves out what Kubernetes' own controllers delete in namespaces, so that a namespace ends while nobody answers. They delete
+// what has lost its owner, too: who writes owners is asked about that (package admission).
+func notAtTheEndOfANamespace() admissionv1.MatchCondition {
+	return admissionv1.MatchCondition{Name: "not-at-the-end-of-a-namespace", Expression: `!(request.operation == "DELETE" && has(request.namespace) && ` +
+		`request.userInfo.username in ["` + strings.Join(admission.Controllers(), `", "`) + `"])`}
 }
 
 // notSuperuser leaves out whom kube-apiserver refuses nothing, and who could as well delete the webhooks: so a cluster whose webhooks are lost

@@ -132,7 +132,9 @@ func (h *webhooks) handlers(mgr manager.Manager) map[string]webhook.Handler {
 	cached, live := mgr.GetClient(), mgr.GetAPIReader()
 	asked := &native{client: cached}
 	names := &users.NativeNames{Client: h.client.RbacV1(), Selector: mirror.LabelManagedBy + "!=" + mirror.ManagedBy, Now: time.Now}
-	guard := &judge{guard: &admission.Guard{Holdings: h.index, Known: h.known, Host: h.host, Named: names.Has, NamedGroup: names.HasGroup, Native: asked.may}, ready: h.ready}
+	guard := &judge{ready: h.ready, guard: &admission.Guard{
+		Holdings: h.index, Known: h.known, Host: h.host, Named: names.Has, NamedGroup: names.HasGroup, Native: asked.may, Active: administrators{live}.active,
+	}}
 	return map[string]webhook.Handler{
 		pathGuard:         guard,
 		pathUserDefaults:  user.NewDefaulter(time.Now),

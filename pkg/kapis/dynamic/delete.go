@@ -26,7 +26,7 @@ func (o *order) delete() (any, error) {
 		return nil, err
 	}
 	out := outgoing{method: http.MethodDelete, path: o.path, contentType: typeJSON}
-	if o.workspace == "" {
+	if o.workspace == "" && !o.judgesDeletions() {
 		if out.body, err = encode(options); err != nil {
 			return nil, err
 		}
@@ -36,7 +36,12 @@ func (o *order) delete() (any, error) {
 	if pre != nil && pre.ResourceVersion != nil {
 		asked.value = *pre.ResourceVersion
 	}
-	return o.locked(false, asked, func(now *state) (outgoing, error) {
+	return o.locked(o.judgesDeletions(), asked, func(now *state) (outgoing, error) {
+		if o.judgesDeletions() {
+			if err := o.judgeDeletion(now); err != nil {
+				return out, err
+			}
+		}
 		if pre != nil && pre.UID != nil && string(*pre.UID) != now.uid {
 			return out, apierrors.NewConflict(o.kind.GVR.GroupResource(), o.info.Name, errChanged)
 		}
@@ -98,6 +103,11 @@ func (o *order) deleteCollection() (any, error) {
 	query.Del("labelSelector")
 	if s := selector.String(); s != "" {
 		query.Set("labelSelector", s)
+	}
+	if o.judgesDeletions() {
+		if err := o.judgeCollection(query); err != nil {
+			return nil, err
+		}
 	}
 	out := outgoing{method: http.MethodDelete, path: o.path, query: query, contentType: typeJSON}
 	if out.body, err = encode(options); err != nil {

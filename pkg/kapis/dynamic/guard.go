@@ -2,6 +2,7 @@ package dynamic
 
 import (
 	"context"
+	stdjson "encoding/json"
 	"maps"
 	"net/http"
 	"net/url"
@@ -30,6 +31,9 @@ func (o *order) guarded() bool {
 }
 
 func (o *order) grants() bool { return o.Guard != nil && o.Guard.Guards(o.kind.GVR.GroupResource()) }
+
+// judgesDeletions tells whether a deletion is to be judged.
+func (o *order) judgesDeletions() bool { return o.info.Subresource == "" && o.grants() }
 
 // judge asks the guard about the object as it will be; old is what it is now, nil for none.
 func (o *order) judge(object string, old *state) error {
@@ -61,6 +65,40 @@ func (o *order) checkSent(w *admission.Write) error {
 	}
 	if err := redaction.CheckSent(gr, old, now); err != nil {
 		return apierrors.NewForbidden(gr, o.info.Name, err)
+	}
+	return nil
+}
+
+// judgeDeletion asks the guard about the end of the object.
+func (o *order) judgeDeletion(old *state) error { return o.judgeEnd([]byte(old.raw.Unredacted())) }
+
+func (o *order) judgeEnd(old []byte) error {
+	ctx := o.in.Context()
+	return o.Guard.Check(ctx, &admission.Write{
+		By: request.UserFrom(ctx), Verb: "delete", GVR: o.kind.GVR, Namespace: o.info.Namespace, Name: o.info.Name, Old: old,
+	})
+}
+
+// judgeCollection asks the guard about the end of each object that the selectors match, read as the caller. Of one that comes between, the webhook is asked.
+func (o *order) judgeCollection(selectors url.Values) error {
+	res, err := o.send(outgoing{method: http.MethodGet, path: o.path, query: selectors})
+	if err != nil {
+		return err
+	}
+	raw, err := read(res)
+	if err != nil {
+		return err
+	}
+	var list struct {
+		Items []stdjson.RawMessage `json:"items"`
+	}
+	if err := json.Unmarshal([]byte(raw.Unredacted()), &list); err != nil {
+		return badGateway("kube-apiserver's answer is no list: what is to be deleted can't be looked at")
+	}
+	for _, item := range list.Items {
+		if err := o.judgeEnd(item); err != nil {
+			return err
+		}
 	}
 	return nil
 }

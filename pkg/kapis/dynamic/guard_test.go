@@ -20,6 +20,8 @@ type strict struct {
 	asked []admission.Write
 	// before runs before it answers.
 	before func()
+	// refuses is a verb that it refuses.
+	refuses string
 }
 
 func (s *strict) Guards(gr schema.GroupResource) bool { return gr.Resource == "workspaces" }
@@ -29,7 +31,7 @@ func (s *strict) Check(_ context.Context, w *admission.Write) error {
 	if s.before != nil {
 		s.before()
 	}
-	if strings.Contains(string(w.Object), "evil") {
+	if strings.Contains(string(w.Object), "evil") || w.Verb == s.refuses {
 		return apierrors.NewForbidden(w.GVR.GroupResource(), w.Name, errors.New("bob does not hold it"))
 	}
 	return nil
@@ -168,7 +170,39 @@ func TestOtherKindsAreNotSlowedDown(t *testing.T) {
 	if rec := w.do(t, http.MethodPatch, "/kapi/v1/namespaces/a/pods/p", `{"evil":1}`, "Content-Type: "+typeMergePatch); rec.Code != http.StatusOK || len(w.seen) != 1 || len(g.asked) != 0 {
 		t.Errorf("%d %s, seen %+v", rec.Code, rec.Body, w.seen)
 	}
-	if w.do(t, http.MethodDelete, roles+"/r", ""); len(g.asked) != 0 || len(w.earnest()) != 1 {
-		t.Error("a deletion is judged")
+	if rec := w.do(t, http.MethodDelete, "/kapi/v1/namespaces/a/pods/p", ""); rec.Code != http.StatusOK || len(w.seen) != 1 || len(g.asked) != 0 {
+		t.Errorf("%d %s, seen %+v", rec.Code, rec.Body, w.seen)
 	}
+}
+
+func TestADeletionIsJudgedByWhatIsThere(t *testing.T) { // S72
+	w, g := newGuardedWorld(t)
+	deletion := func(path string, code, asked, sent int) {
+		t.Helper()
+		g.asked, w.seen = nil, nil
+		if rec := w.do(t, http.MethodDelete, path, ""); rec.Code != code || len(g.asked) != asked || len(w.seen) != sent {
+			t.Errorf("%s: %d %s, asked %d times, sent %+v", path, rec.Code, rec.Body, len(g.asked), w.seen)
+		}
+		for _, a := range g.asked {
+			if a.Verb != "delete" || a.Object != nil || len(a.Old) == 0 {
+				t.Errorf("%s: asked about %+v", path, a)
+			}
+		}
+	}
+	deletion(roles+"/r", http.StatusOK, 1, 2)
+	if last := w.seen[1]; last.method != http.MethodDelete || !strings.Contains(last.body, `"resourceVersion":"7"`) {
+		t.Errorf("it was sent without the version that was judged: %+v", last)
+	}
+	g.refuses = "delete"
+	deletion(roles+"/r", http.StatusForbidden, 1, 1)
+	list := `{"items":[` + roleNow + `,` + roleNow + `]}`
+	w.answer = func(seen) (int, string) { return http.StatusOK, list }
+	deletion(roles+"?labelSelector=a", http.StatusForbidden, 1, 1)
+	g.refuses = ""
+	deletion(roles+"?labelSelector=a", http.StatusOK, 2, 2)
+	if first := w.seen[0]; first.method != http.MethodGet || first.query != w.seen[1].query {
+		t.Errorf("judged is %+v, sent %+v", first, w.seen[1])
+	}
+	list = "[]"
+	deletion(roles, http.StatusBadGateway, 0, 1)
 }

@@ -1,23 +1,15 @@
 package iam
 
 import (
-	"context"
 	"fmt"
 
 	restful "github.com/emicklei/go-restful/v3"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/authentication/user"
 
 	"kapis.dev/ks-apiserver/pkg/authz"
 	"kapis.dev/ks-apiserver/pkg/iam"
-	"kapis.dev/ks-apiserver/pkg/query"
 	"kapis.dev/ks-apiserver/pkg/request"
-	"kapis.dev/ks-apiserver/pkg/resource"
 )
-
-// roleAdmin is the role without which nobody could give back what is taken away.
-const roleAdmin = "platform-admin"
 
 // mayChange refuses to let the caller change how somebody else logs in, who he is or whether he may, if that one holds more on the platform or
 // in the cluster than the caller does, or has rights by Kubernetes' own bindings: who sets a password can be that person (S6). Everybody may change what
@@ -59,30 +51,4 @@ func (h *V1beta1) other(r *restful.Request, subresource string) (*iam.User, erro
 		return nil, err
 	}
 	return u, h.mayChange(r, u)
-}
-
-// notLastAdmin refuses to take the platform from the last who can administer it.
-func (h *V1beta1) notLastAdmin(ctx context.Context, name string) error {
-	if h.roleAt(name, authz.Place{}, roleAdmin) != roleAdmin {
-		return nil
-	}
-	q, err := query.Parse(map[string][]string{platform.param: {roleAdmin}, "fieldSelector": {"status.state!=Disabled"}, "limit": {"2"}})
-	if err != nil {
-		return err
-	}
-	kind, err := h.Resources.Catalog().Resolve(ctx, resourceOf("users"))
-	if err != nil {
-		return err
-	}
-	page, err := h.Resources.List(ctx, kind, resource.Scope{}, q)
-	if err != nil {
-		return err
-	}
-	for i := range page.Len() {
-		if page.Name(i) != name {
-			return nil
-		}
-	}
-	return apierrors.NewConflict(schema.GroupResource{Group: Group, Resource: "users"}, name,
-		fmt.Errorf("the user is the last with the role %s: give it to somebody else first", roleAdmin))
 }

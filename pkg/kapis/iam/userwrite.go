@@ -196,7 +196,7 @@ func (h *V1beta1) merge(r *restful.Request, e *edit, now *unstructured.Unstructu
 	if err := h.mergeSpec(r, e, next, asked); err != nil {
 		return nil, "", err
 	}
-	return next, role, h.mergeState(r.Request.Context(), e, next, asked)
+	return next, role, h.mergeState(e, next, asked)
 }
 
 // askedRole reads the annotation that asks for a role, and returns the annotations with what is stored of it: ks-controller-manager writes
@@ -216,9 +216,6 @@ func (h *V1beta1) askedRole(r *restful.Request, e *edit, now *unstructured.Unstr
 	}
 	if e.self {
 		return "", nil, forbidden("nobody changes his own role on the platform")
-	}
-	if role != roleAdmin {
-		return role, annotations, h.notLastAdmin(r.Request.Context(), e.user.Name)
 	}
 	return role, annotations, nil
 }
@@ -257,7 +254,7 @@ func (h *V1beta1) mergeSpec(r *restful.Request, e *edit, next *unstructured.Unst
 }
 
 // mergeState takes over a state that somebody may choose.
-func (h *V1beta1) mergeState(ctx context.Context, e *edit, next *unstructured.Unstructured, asked map[string]any) error {
+func (h *V1beta1) mergeState(e *edit, next *unstructured.Unstructured, asked map[string]any) error {
 	state, _, err := unstructured.NestedString(asked, "status", "state")
 	if err != nil {
 		return apierrors.NewBadRequest("status.state must be a string")
@@ -268,11 +265,6 @@ func (h *V1beta1) mergeState(ctx context.Context, e *edit, next *unstructured.Un
 	}
 	if e.self {
 		return forbidden("nobody changes the state of his own account")
-	}
-	if state == string(iamv1beta1.UserDisabled) {
-		if err := h.notLastAdmin(ctx, e.user.Name); err != nil {
-			return err
-		}
 	}
 	unstructured.RemoveNestedField(next.Object, "status", "reason")
 	if err := unstructured.SetNestedField(next.Object, h.Entrance.Now().UTC().Format(time.RFC3339), "status", "lastTransitionTime"); err != nil {
@@ -302,18 +294,17 @@ func (h *V1beta1) deleteUser(r *restful.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	if e.self {
-		return nil, forbidden("nobody deletes his own account")
-	}
 	options, err := readDeleteOptions(r.Request)
 	if err != nil {
 		return nil, err
 	}
 	ctx := r.Request.Context()
-	if err := h.notLastAdmin(ctx, e.user.Name); err != nil {
-		return nil, err
+	old, err := json.Marshal(map[string]any{"metadata": map[string]any{"name": e.user.Name}, "spec": map[string]any{"groups": e.user.Groups}})
+	if err != nil {
+		return nil, fmt.Errorf("delete a user: %w", err)
 	}
-	if err := h.Guard.Check(ctx, &admission.Write{By: request.UserFrom(ctx), Verb: "delete", GVR: resourceOf("users"), Name: e.user.Name}); err != nil {
+	write := &admission.Write{By: request.UserFrom(ctx), Verb: "delete", GVR: resourceOf("users"), Name: e.user.Name, Old: old}
+	if err := h.Guard.Check(ctx, write); err != nil {
 		return nil, err
 	}
 	if options.Preconditions == nil {

@@ -1,0 +1,235 @@
+package admission
+
+import (
+	"fmt"
+	"slices"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	iamv1beta1 "kapis.dev/ks-apiserver/pkg/api/iam/v1beta1"
+	"kapis.dev/ks-apiserver/pkg/authz"
+	"kapis.dev/ks-apiserver/pkg/request"
+)
+
+// Taking away is not giving: who may delete a role, a binding or a template may do so whatever it grants. What is refused is what a deletion brings about
+// beyond it: a person who is above the writer is gone, nobody is left who administers the platform, a built-in role comes back wider than it was, or a
+// controller takes along what the writer may not take himself.
+
+// deletionOf returns the rule for deletions of a kind, nil for kinds of which a deletion only takes what the object gave.
+func deletionOf(gr schema.GroupResource) func(*question) error {
+	if gr.Group != iamv1beta1.GroupName {
+		return nil
+	}
+	role := func(scope request.Scope) func(*question) error {
+		return func(q *question) error { return q.roleGoes(scope) }
+	}
+	switch gr.Resource {
+	case "users":
+		return (*question).userGoes
+	case "globalrolebindings":
+		return (*question).keepsAdministrator
+	case "globalroles":
+		return role(request.Global)
+	case "workspaceroles":
+		return role(request.Workspace)
+	case "clusterroles":
+		return role(request.Cluster)
+	case "roles":
+		return role(request.Namespace)
+	case "builtinroles":
+		return (*question).builtinRoleGoes
+	case "groups":
+		return (*question).groupGoes
+	}
+	return nil
+}
+
+// controllers of Kubernetes delete what has lost its owner, or its namespace. Nobody asked them to, so that they have no rights to compare: what makes them
+// act is judged where it is written, see ownersChange. They are asked about for the last administrator alone.
+var controllers = []string{
+	"system:serviceaccount:kube-system:generic-garbage-collector", "system:serviceaccount:kube-system:namespace-controller", "system:kube-controller-manager",
+}
+
+// Controllers returns the user names of Kubernetes' own controllers that delete objects which nobody asked them to delete.
+func Controllers() []string { return slices.Clone(controllers) }
+
+// deletion judges a deletion.
+func (q *question) deletion() error {
+	gr := q.GVR.GroupResource()
+	check := deletionOf(gr)
+	if check == nil {
+		return nil
+	}
+	if len(q.Old) == 0 {
+		return q.refuse("what is to be deleted is not known")
+	}
+	if slices.Contains(controllers, q.By.GetName()) {
+		return q.keepsAdministrator()
+	}
+	return check(q)
+}
+
+// userGoes judges the end of a user as a new password for him: who is above the writer is not his to end.
+func (q *question) userGoes() error {
+	if q.By.GetName() == q.Name {
+		return q.refuse("nobody deletes his own account")
+	}
+	if err := q.keepsAdministrator(); err != nil {
+		return err
+	}
+	if err := q.outranks(); err != nil {
+		return err
+	}
+	return q.unnamed(q.old.Spec.Groups)
+}
+
+// roleGoes judges what comes back: a built-in role is made again after its pattern, for those who are bound to it, whatever somebody has taken out of it.
+func (q *question) roleGoes(scope request.Scope) error {
+	if err := q.keepsAdministrator(); err != nil {
+		return err
+	}
+	at := q.old.place(scope, q.Namespace)
+	again := q.guard.Known.patternRules(authz.RoleRef{Scope: scope, Namespace: q.Namespace, Name: q.Name}, at)
+	if _, conditional := q.old.Metadata.Annotations[iamv1beta1.AnnotationCELCondition]; !conditional {
+		again = added(again, q.old.Rules)
+	}
+	return q.grants(at, again, rolesOf(scope))
+}
+
+// builtinRoleGoes judges the pattern that counts from then on: of several for a role of one name, the first does.
+func (q *question) builtinRoleGoes() error {
+	var role embedded
+	if len(q.old.Role) > 0 && decodeInto(q.old.Role, &role) != nil {
+		return nil // nothing is made after one that can't be read
+	}
+	return q.grants(authz.Place{}, q.guard.Known.otherPatterns(q.Name, role.scope(), role.Metadata.Name), "builtinroles")
+}
+
+// groupGoes judges the bindings that go with a group. Those in its own workspace are for those who run it; the others are taken by who may delete them.
+func (q *question) groupGoes() error {
+	home := q.old.workspace()
+	for _, g := range q.guard.Known.grantsOf(q.Name) {
+		if q.isHome(g.place, home) {
+			continue
+		}
+		gvr := iamv1beta1.SchemeGroupVersion.WithResource(bindingsOf(g.place.Scope))
+		if ok, err := q.mayDelete(g.place, gvr, g.binding.namespace, g.binding.name); err != nil {
+			return err
+		} else if ok {
+			continue
+		}
+		if ok, err := q.may(authz.Place{}, "bind", "groups", q.Name); ok || err != nil {
+			return err
+		}
+		return q.refuse(fmt.Sprintf("its end takes the %s %q along, which is for those who may delete that, or have the verb bind on groups", gvr.Resource, g.binding.name))
+	}
+	return nil
+}
+
+// isHome tells whether a place is in the workspace of a group; no place is, of a group that is of none.
+func (q *question) isHome(at authz.Place, workspace string) bool {
+	switch at.Scope {
+	case request.Workspace:
+		return workspace != "" && at.Workspace == workspace
+	case request.Namespace:
+		return workspace != "" && q.guard.Holdings.WorkspaceOf(at.Namespace) == workspace
+	}
+	return false
+}
+
+// ownersChange judges who owns an object: the garbage collector deletes what has lost its owners, whoever wrote them there. So they are for those who may
+// delete the object, and on an object that is there a change of them is judged as its deletion. kube-apiserver's own rule is about blockOwnerDeletion alone.
+func (q *question) ownersChange() error {
+	now, old := q.now.Metadata.Owners, q.old.Metadata.Owners
+	if len(now) == 0 || slices.Contains(controllers, q.By.GetName()) || equality.Semantic.DeepEqual(now, old) {
+		return nil
+	}
+	of := &q.old
+	if !q.updates() {
+		of = &q.now
+	}
+	at := of.place(scopeOf(q.GVR.Resource), q.Namespace)
+	if ok, err := q.mayDelete(at, q.GVR, q.Namespace, q.Name); err != nil {
+		return err
+	} else if !ok {
+		return q.refuse("metadata.ownerReferences say when it goes: they are set by those who may delete it")
+	}
+	if check := deletionOf(q.GVR.GroupResource()); check != nil && q.updates() {
+		asDeletion, w := *q, *q.Write
+		w.Verb, asDeletion.Write = "delete", &w
+		return check(&asDeletion)
+	}
+	return nil
+}
+
+// mayDelete tells whether the writer may delete an object, any of the kind for an empty name.
+func (q *question) mayDelete(at authz.Place, gvr schema.GroupVersionResource, namespace, name string) (bool, error) {
+	rule := rbacv1.PolicyRule{Verbs: []string{"delete"}, APIGroups: []string{gvr.Group}, Resources: []string{gvr.Resource}}
+	if name != "" {
+		rule.ResourceNames = []string{name}
+	}
+	if len(q.guard.Holdings.Missing(q.By, at, []rbacv1.PolicyRule{rule})) == 0 {
+		return true, nil
+	}
+	if q.guard.Native == nil {
+		return false, nil
+	}
+	ok, err := q.guard.Native(q.ctx, q.By, "delete", gvr, namespace, name)
+	if err != nil {
+		return false, fmt.Errorf("ask kube-apiserver whether %s may delete %s: %w", q.By.GetName(), gvr.Resource, err)
+	}
+	return ok, nil
+}
+
+// scopeOf is where an object of a kind of iam.kubesphere.io counts.
+func scopeOf(resource string) request.Scope {
+	switch resource {
+	case "workspaceroles", "workspacerolebindings", "groups", "groupbindings":
+		return request.Workspace
+	case "clusterroles", "clusterrolebindings":
+		return request.Cluster
+	case "roles", "rolebindings":
+		return request.Namespace
+	}
+	return request.Global
+}
+
+func bindingsOf(s request.Scope) string {
+	switch s {
+	case request.Workspace:
+		return "workspacerolebindings"
+	case request.Cluster:
+		return "clusterrolebindings"
+	case request.Namespace:
+		return "rolebindings"
+	}
+	return "globalrolebindings"
+}
+
+// patternRules returns the rules that a role of a name gets from BuiltinRoles at a place.
+func (k *Known) patternRules(role authz.RoleRef, at authz.Place) []rbacv1.PolicyRule {
+	if k == nil {
+		return nil
+	}
+	k.mu.RLock()
+	defer k.mu.RUnlock()
+	return k.patterned(role, at)
+}
+
+// otherPatterns returns the rules of all patterns but one of a role.
+func (k *Known) otherPatterns(but string, scope request.Scope, role string) []rbacv1.PolicyRule {
+	if k == nil {
+		return nil
+	}
+	k.mu.RLock()
+	defer k.mu.RUnlock()
+	var out []rbacv1.PolicyRule
+	for builtin, p := range k.kept.patterns {
+		if builtin != but && p.scope == scope && p.name == role {
+			out = slices.Concat(out, p.rules, k.chosen(p.scope, p.templates))
+		}
+	}
+	return out
+}

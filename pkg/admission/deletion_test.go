@@ -1,0 +1,234 @@
+package admission
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"testing"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/authentication/user"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+
+	iamv1beta1 "kapis.dev/ks-apiserver/pkg/api/iam/v1beta1"
+)
+
+// end is a deletion of an object as somebody, with its name in the object alone as in a collection.
+func end(t *testing.T, g *Guard, by, resource, namespace, old string) error {
+	t.Helper()
+	return g.Check(t.Context(), &Write{
+		By: &user.DefaultInfo{Name: by, Groups: []string{user.AllAuthenticated}}, Verb: "delete",
+		GVR: schema.GroupVersionResource{Group: "iam.kubesphere.io", Version: "v1beta1", Resource: resource}, Namespace: namespace, Old: []byte(old),
+	})
+}
+
+func TestADeletionIsJudgedByWhatItBringsAbout(t *testing.T) { // S72
+	w, g := newWorld(t)
+	feed(g.Known, "builtinroles", "", "viewer", `{"role":{"kind":"Role","metadata":{"name":"viewer"},"rules":`+text(t, rules("ac"))+`}}`)
+	feed(g.Known, "builtinroles", "", "w-viewer", `{"role":{"kind":"WorkspaceRole","metadata":{"name":"viewer"},"rules":`+text(t, rules("c"))+`}}`)
+	feed(g.Known, "builtinroles", "", "zz", `{"role":{"kind":"Role","metadata":{"name":"viewer"},"rules":`+text(t, rules("d"))+`}}`)
+	w.holds["cleaner@in the cluster"] = []string{"clusterrolebindings"}
+	feed(g.Known, "groups", "", "cluster-dev", `{}`)
+	feed(g.Known, "clusterrolebindings", "", "cluster-dev-a", `{"roleRef":{"name":"a"},"subjects":[{"kind":"Group","name":"cluster-dev"}]}`)
+	g.Named = func(_ context.Context, name string) (bool, error) { return name == "native", nil }
+	inW := `"labels":{"kubesphere.io/workspace":"w"}`
+	for name, c := range map[string]struct {
+		by, resource, namespace, old string
+		refused                      bool
+	}{
+		"AUserWithLessByWhoHoldsThat":     {"root", "users", "", `{"metadata":{"name":"low"}}`, false},
+		"AUserWhoIsAbove":                 {"ann", "users", "", `{"metadata":{"name":"chief"}}`, true},
+		"AUserInAGroupThatIsAbove":        {"ann", "users", "", `{"metadata":{"name":"x"},"spec":{"groups":["ops"]}}`, true},
+		"AUserOfKubernetes":               {"ann", "users", "", `{"metadata":{"name":"native"}}`, true},
+		"Oneself":                         {"root", "users", "", `{"metadata":{"name":"root"}}`, true},
+		"ARoleThatIsAbove":                {"ann", "globalroles", "", `{"metadata":{"name":"x"},` + ruled(t, "cd") + `}`, false},
+		"ABindingThatIsAbove":             {"ann", "globalrolebindings", "", `{"metadata":{"name":"x"},"roleRef":{"name":"c"}}`, false},
+		"ABuiltInRoleThatIsAll":           {"ann", "roles", "n", `{"metadata":{"name":"viewer"},` + text(t, map[string]any{"rules": rules("acd")})[1:], false},
+		"ABuiltInRoleThatIsLess":          {"ann", "roles", "n", `{"metadata":{"name":"viewer"},` + ruled(t, "a") + `}`, true},
+		"ABuiltInRoleUnderACondition":     {"ann", "roles", "n", `{"metadata":{"name":"viewer","annotations":{"iam.kubesphere.io/cel-condition":"false"}},` + ruled(t, "acd") + `}`, true},
+		"AnotherRole":                     {"ann", "roles", "n", `{"metadata":{"name":"other"},` + ruled(t, "c") + `}`, false},
+		"ABuiltInRoleOfAWorkspace":        {"ann", "workspaceroles", "", `{"metadata":{"name":"w-viewer",` + inW + `}}`, true},
+		"ABuiltInRoleOfAWorkspaceAsItIs":  {"ann", "workspaceroles", "", `{"metadata":{"name":"w-viewer",` + inW + `},` + ruled(t, "c") + `}`, false},
+		"APatternBeforeAnother":           {"ann", "builtinroles", "", `{"metadata":{"name":"viewer"},"role":{"kind":"Role","metadata":{"name":"viewer"}}}`, true},
+		"APatternThatIsAlone":             {"ann", "builtinroles", "", `{"metadata":{"name":"w-viewer"},"role":{"kind":"WorkspaceRole","metadata":{"name":"viewer"}}}`, false},
+		"AGroupAtHome":                    {"ann", "groups", "", `{"metadata":{"name":"dev",` + inW + `}}`, false},
+		"AGroupThatIsBoundElsewhere":      {"ann", "groups", "", `{"metadata":{"name":"ops",` + inW + `}}`, true},
+		"AGroupWhoseBindingsAreHisToTake": {"cleaner", "groups", "", `{"metadata":{"name":"cluster-dev"}}`, false},
+		"AGroupWhoseBindingsAreNot":       {"ann", "groups", "", `{"metadata":{"name":"cluster-dev"}}`, true},
+		"AGroupThatNothingNames":          {"ann", "groups", "", `{"metadata":{"name":"wide"}}`, false},
+		"AMembership":                     {"ann", "groupbindings", "", `{"metadata":{"name":"x"},"users":["chief"]}`, false},
+		"ATemplate":                       {"ann", "roletemplates", "", `{"metadata":{"name":"tc"}}`, false},
+		"ByKubernetesWhateverItsRights":   {Controllers()[0], "users", "", `{"metadata":{"name":"chief"}}`, false},
+		"ByAProgramThatIsNotOfKubernetes": {"system:serviceaccount:other:generic-garbage-collector", "users", "", `{"metadata":{"name":"chief"}}`, true},
+		"WithoutTheObject":                {"root", "users", "", "", true},
+		"WithAnObjectThatCantBeRead":      {"root", "users", "", "{", true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if err := end(t, g, c.by, c.resource, c.namespace, c.old); (err != nil) != c.refused || c.refused && !apierrors.IsForbidden(err) {
+				t.Errorf("%v", err)
+			}
+		})
+	}
+}
+
+func TestAnOwnerIsForWhoMayDelete(t *testing.T) { // S72
+	w, g := newWorld(t)
+	w.holds["ann@on the platform"] = append(w.holds["ann@on the platform"], "globalroles", "users", "globalrolebindings")
+	owned := func(name, owner string) string {
+		return `{"metadata":{"name":"` + name + `","ownerReferences":[{"apiVersion":"v1","kind":"Namespace","name":"` + owner + `","uid":"u"}]}}`
+	}
+	all(t, g, map[string]write{
+		"New":                      {resource: "globalroles", name: "x", now: owned("x", "a")},
+		"NewByWhoMayNotDelete":     {by: "bob", resource: "globalroles", name: "x", now: owned("x", "a"), refused: "ownerReferences"},
+		"Set":                      {resource: "globalroles", name: "x", now: owned("x", "a"), old: `{}`},
+		"SetByWhoMayNotDelete":     {by: "bob", resource: "globalroles", name: "x", now: owned("x", "a"), old: `{}`, refused: "ownerReferences"},
+		"ChangedByWhoMayNotDelete": {by: "bob", resource: "globalroles", name: "x", now: owned("x", "a"), old: owned("x", "b"), refused: "ownerReferences"},
+		"AsItWas":                  {by: "bob", resource: "globalroles", name: "x", now: owned("x", "a"), old: owned("x", "a")},
+		"TakenAway":                {by: "bob", resource: "globalroles", name: "x", now: `{}`, old: owned("x", "a")},
+		"OfWhoIsAbove":             {resource: "users", name: "chief", now: owned("chief", "a"), old: `{"metadata":{"name":"chief"}}`, refused: "get c"},
+		"OfAnotherKindByNoRight":   {resource: "roletemplates", name: "x", now: owned("x", "a"), refused: "ownerReferences"},
+		"ByTheGarbageCollector":    {by: Controllers()[0], resource: "globalroles", name: "x", now: owned("x", "a"), old: owned("x", "b")},
+	})
+}
+
+const adminsRole = `"roleRef":{"kind":"GlobalRole","name":"platform-admin"}`
+
+func bindingOf(name string, users ...string) string {
+	subjects := ""
+	for i, u := range users {
+		if i > 0 {
+			subjects += ","
+		}
+		subjects += `{"kind":"User","name":"` + u + `"}`
+	}
+	return `{"metadata":{"name":"` + name + `"},` + adminsRole + `,"subjects":[` + subjects + `]}`
+}
+
+func TestTheLastAdministratorStays(t *testing.T) { // S72
+	everything := `"rules":[{"verbs":["*"],"apiGroups":["*"],"resources":["*"]}]`
+	type deed struct{ verb, resource, name, now, old string }
+	deeds := map[string]deed{
+		"TheUser":              {"delete", "users", "adm", "", `{"metadata":{"name":"adm"}}`},
+		"HisState":             {"update", "users", "adm", `{"metadata":{"name":"adm"},"status":{"state":"Disabled"}}`, `{"metadata":{"name":"adm"},"status":{"state":"Active"}}`},
+		"HisBinding":           {"delete", "globalrolebindings", "b", "", bindingOf("b", "adm")},
+		"HisBindingIsAnothers": {"update", "globalrolebindings", "b", bindingOf("b", "stranger"), bindingOf("b", "adm")},
+		"HisBindingIsNobodys":  {"update", "globalrolebindings", "b", bindingOf("b"), bindingOf("b", "adm")},
+		"TheOwnerOfTheUser":    {"update", "users", "adm", `{"metadata":{"name":"adm","ownerReferences":[{"uid":"u"}]}}`, `{"metadata":{"name":"adm"}}`},
+		"TheOwnerOfTheBinding": {"update", "globalrolebindings", "b", `{"metadata":{"name":"b","ownerReferences":[{"uid":"u"}]},` + bindingOf("b", "adm")[len(`{"metadata":{"name":"b"},`):], bindingOf("b", "adm")},
+	}
+	roles := map[string]deed{
+		"TheRole":           {"delete", "globalroles", "platform-admin", "", `{"metadata":{"name":"platform-admin"},` + everything + `}`},
+		"TheRolesRules":     {"update", "globalroles", "platform-admin", `{"rules":[]}`, `{` + everything + `}`},
+		"TheRolesCondition": {"update", "globalroles", "platform-admin", `{"metadata":{"annotations":{"iam.kubesphere.io/cel-condition":"false"}},` + everything + `}`, `{` + everything + `}`},
+	}
+	check := func(t *testing.T, g *Guard, by string, d deed) error {
+		t.Helper()
+		return g.Check(t.Context(), &Write{
+			By: &user.DefaultInfo{Name: by}, Verb: d.verb, GVR: schema.GroupVersionResource{Group: "iam.kubesphere.io", Resource: d.resource}, Name: d.name,
+			Object: []byte(d.now), Old: []byte(d.old),
+		})
+	}
+	guard := func(t *testing.T, active ...string) *Guard {
+		t.Helper()
+		_, g := newWorld(t)
+		feed(g.Known, "globalrolebindings", "", "b", bindingOf("b", "adm"))
+		feed(g.Known, "globalrolebindings", "", "b2", bindingOf("b2", "adm2", "adm3"))
+		feed(g.Known, "globalrolebindings", "", "other", `{"roleRef":{"name":"c"},"subjects":[{"kind":"User","name":"busy"}]}`)
+		feed(g.Known, "globalrolebindings", "", "groups", `{`+adminsRole+`,"subjects":[{"kind":"Group","name":"busy"}]}`)
+		feed(g.Known, "globalrolebindings", "", "going", `{"metadata":{"deletionTimestamp":"2026-01-01T00:00:00Z"},`+adminsRole+`,"subjects":[{"kind":"User","name":"busy"}]}`)
+		g.Active = func(_ context.Context, _, name string) (bool, error) {
+			if slices.Contains(active, "broken") {
+				return false, errors.New("down")
+			}
+			return slices.Contains(active, name), nil
+		}
+		return g
+	}
+	for name, d := range deeds {
+		t.Run(name, func(t *testing.T) {
+			for _, by := range []string{"root", Controllers()[0]} {
+				if by != "root" && d.verb != "delete" {
+					continue
+				}
+				if err := check(t, guard(t, "adm", "busy"), by, d); !apierrors.IsConflict(err) {
+					t.Errorf("%s ends the last one: %v", by, err)
+				}
+				if err := check(t, guard(t, "adm", "adm3", "busy"), by, d); err != nil {
+					t.Errorf("%s ends one of two: %v", by, err)
+				}
+				if err := check(t, guard(t, "busy"), by, d); err != nil {
+					t.Errorf("%s ends one who could not log in: %v", by, err)
+				}
+			}
+			if err := check(t, guard(t, "broken"), "root", d); err == nil || apierrors.IsConflict(err) {
+				t.Errorf("what can't be found out: %v", err)
+			}
+		})
+	}
+	for name, d := range roles {
+		t.Run(name, func(t *testing.T) {
+			if err := check(t, guard(t, "adm", "adm2", "adm3"), "root", d); !apierrors.IsConflict(err) {
+				t.Errorf("%v", err)
+			}
+		})
+	}
+	t.Run("OneAfterTheOther", func(t *testing.T) { // the second is asked about before anybody knows of the first
+		g := guard(t, "adm", "adm2")
+		if err := check(t, g, "root", deeds["TheUser"]); err != nil {
+			t.Error(err)
+		}
+		second := deed{"delete", "globalrolebindings", "b2", "", bindingOf("b2", "adm2", "adm3")}
+		if err := check(t, g, "root", second); !apierrors.IsConflict(err) {
+			t.Errorf("both are gone: %v", err)
+		}
+	})
+	t.Run("AnythingElseOfThem", func(t *testing.T) {
+		g := guard(t, "adm")
+		for _, d := range []deed{
+			{"update", "globalrolebindings", "b", bindingOf("b", "adm"), bindingOf("b", "adm", "stranger")},
+			{"update", "globalroles", "platform-admin", `{"metadata":{"annotations":{"a":"b"}},` + everything + `}`, `{` + everything + `}`},
+			{"update", "users", "adm", `{"metadata":{"name":"adm","labels":{"a":"b"}}}`, `{"metadata":{"name":"adm"}}`},
+			{"delete", "globalrolebindings", "other", "", `{"roleRef":{"name":"c"}}`},
+			{"delete", "globalroles", "other", "", `{"metadata":{"name":"other"}}`},
+		} {
+			if err := check(t, g, "root", d); err != nil {
+				t.Errorf("%+v: %v", d, err)
+			}
+		}
+	})
+}
+
+func TestWhoAdministers(t *testing.T) { // S72
+	now := metav1.Now()
+	binding := func(change func(*iamv1beta1.GlobalRoleBinding)) *iamv1beta1.GlobalRoleBinding {
+		b := &iamv1beta1.GlobalRoleBinding{RoleRef: rbacv1.RoleRef{Name: "platform-admin"}, Subjects: []rbacv1.Subject{{Kind: "User", Name: "a"}}}
+		change(b)
+		return b
+	}
+	person := func(change func(*iamv1beta1.User)) *iamv1beta1.User {
+		u := &iamv1beta1.User{ObjectMeta: metav1.ObjectMeta{Name: "a"}}
+		change(u)
+		return u
+	}
+	same, him := func(*iamv1beta1.GlobalRoleBinding) {}, func(*iamv1beta1.User) {}
+	for name, c := range map[string]struct {
+		b    *iamv1beta1.GlobalRoleBinding
+		u    *iamv1beta1.User
+		want bool
+	}{
+		"Bound":          {binding(same), person(him), true},
+		"Locked":         {binding(same), person(func(u *iamv1beta1.User) { u.Status.State = "AuthLimitExceeded" }), true},
+		"Disabled":       {binding(same), person(func(u *iamv1beta1.User) { u.Status.State = iamv1beta1.UserDisabled }), false},
+		"Going":          {binding(same), person(func(u *iamv1beta1.User) { u.DeletionTimestamp = &now }), false},
+		"BindingGoing":   {binding(func(b *iamv1beta1.GlobalRoleBinding) { b.DeletionTimestamp = &now }), person(him), false},
+		"AnotherRole":    {binding(func(b *iamv1beta1.GlobalRoleBinding) { b.RoleRef.Name = "x" }), person(him), false},
+		"AnotherSubject": {binding(func(b *iamv1beta1.GlobalRoleBinding) { b.Subjects[0].Kind = "Group" }), person(him), false},
+	} {
+		if got := Administers(c.b, c.u); got != c.want {
+			t.Errorf("%s: %t", name, got)
+		}
+	}
+}
