@@ -512,3 +512,29 @@ func TestAnInvitationNeedsNoRightToBindings(t *testing.T) {
 		t.Error("a stranger's object in one place keeps the mirror from the other")
 	}
 }
+
+func TestARuleWithAWrongWordIsNotMirroredAndTold(t *testing.T) { // S63
+	master := rbacv1.PolicyRule{Verbs: []string{"get],APIGroups:[],Resources:[pods],ResourceNames:[junk", "*"}, APIGroups: []string{"*"}, Resources: []string{"*"}}
+	f := mirrortest.New(t, Kind(), nil, role("viewer", master, rule("list", "pods")), binding("b", "viewer", "ann"))
+	f.Reconcile("", "viewer")
+	if !f.Allowed(listPods("ann")) || f.Allowed(mirrortest.Request{User: "ann", Verb: "get", Resource: "secrets"}) {
+		t.Error("the rule is mirrored, or the other one is not")
+	}
+	if e := <-f.Events; !strings.Contains(e, "RulesIgnored") || !strings.Contains(e, "rule 0 gives nothing") {
+		t.Errorf("unexpected event %q", e)
+	}
+	template := &iamv1beta1.RoleTemplate{
+		ObjectMeta: metav1.ObjectMeta{Name: "t", Labels: map[string]string{iamv1beta1.LabelScope: "global"}},
+		Spec:       iamv1beta1.RoleTemplateSpec{Rules: []rbacv1.PolicyRule{master, rule("list", "pods")}},
+	}
+	made := role("made")
+	made.AggregationRoleTemplates = &iamv1beta1.AggregationRoleTemplates{TemplateNames: []string{"t"}}
+	f = mirrortest.New(t, Kind(), nil, made, template, binding("b", "made", "ann"))
+	f.Reconcile("", "made")
+	if !f.Allowed(listPods("ann")) || f.Allowed(mirrortest.Request{User: "ann", Verb: "get", Resource: "secrets"}) {
+		t.Error("the rule of the template is mirrored, or the other one is not")
+	}
+	if e := <-f.Events; !strings.Contains(e, "RulesIgnored") {
+		t.Errorf("unexpected event %q", e)
+	}
+}
