@@ -190,10 +190,9 @@ func TestNobodyGivesAwayMoreThanHeHolds(t *testing.T) { // S6
 	}
 }
 
-func TestWhileTheWebhooksAreAwayNothingIsWritten(t *testing.T) { // S60
-	proves(t, "S60")
-	a, name := admin(t), unique("away")
-	role := encode(t, iamObject("GlobalRole", name, obj{"rules": managesRoles}))
+// stopWebhooks lets ks-controller-manager sleep until the returned function is called.
+func stopWebhooks(t *testing.T) (awake func()) {
+	t.Helper()
 	pid, ok := product.Process("ks-controller-manager")
 	if !ok {
 		t.Fatal("there is no ks-controller-manager")
@@ -201,7 +200,14 @@ func TestWhileTheWebhooksAreAwayNothingIsWritten(t *testing.T) { // S60
 	if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
 		t.Fatal(err)
 	}
-	awake := func() { _ = syscall.Kill(pid, syscall.SIGCONT) }
+	return func() { _ = syscall.Kill(pid, syscall.SIGCONT) }
+}
+
+func TestWhileTheWebhooksAreAwayNothingIsWritten(t *testing.T) { // S60
+	proves(t, "S60")
+	a, name := admin(t), unique("away")
+	role := encode(t, iamObject("GlobalRole", name, obj{"rules": managesRoles}))
+	awake := stopWebhooks(t)
 	defer awake()
 	for _, path := range []string{iamAPI + "/globalroles", "/kapis/iam.kubesphere.io/v1beta1/globalroles"} {
 		if r, err := a.do(t.Context(), http.MethodPost, path, role); err != nil || r.code < 400 {

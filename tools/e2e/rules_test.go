@@ -35,6 +35,9 @@ var held = rules.Table{
 	}}, {Name: "The proxy, upgrades and impersonation", Rules: proxyRules}, {Name: "Web and denial of service", Rules: webRules}, {Name: "Configuration and installation", Rules: []rules.Rule{
 		{"S76", "no installation has a well-known client secret: each makes its own, keeps it, and shows it nowhere; an issuer over http is for loopback, or accepted by name"},
 	}}, {Name: "Admission", Rules: []rules.Rule{
+		{"S62", "rules are compared by what they are: two different rules are never taken for one, however they read"},
+		{"S63", "a rule with blanks, commas, brackets, quotes or control characters in its words is refused at every door; one that is there gives nothing, and an event says so"},
+		{"S72", "a deletion of what gives rights is judged like any other write, by every door, in collections and by owners: nobody ends who is above him, and the last administrator stays"},
 		{"S60", "while the webhooks are away nothing is written that they judge, and nobody takes them away for long"},
 		{"S66", "a credential that nobody may read is sent to no other address than it was written for, by any kind of write through any door"},
 	}}},
