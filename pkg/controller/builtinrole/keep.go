@@ -11,7 +11,6 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	iamv1beta1 "kapis.dev/ks-apiserver/pkg/api/iam/v1beta1"
@@ -26,7 +25,7 @@ const AnnotationPattern = "kapis.dev/builtin-role"
 var ErrTaken = errors.New("the name belongs to a role of another workspace")
 
 // Keep makes a role after the pattern, or keeps the one that is there. want is an empty Role or WorkspaceRole with the name,
-// the namespace, the labels and the owners that it is to have. It says whether the role had to be made.
+// the namespace and the labels that it is to have. It says whether the role had to be made.
 func (p *Pattern) Keep(ctx context.Context, c client.Client, want client.Object) (made bool, err error) {
 	role := want.DeepCopyObject().(client.Object)
 	err = c.Get(ctx, client.ObjectKeyFromObject(want), role)
@@ -50,9 +49,7 @@ func (p *Pattern) Keep(ctx context.Context, c client.Client, want client.Object)
 		return false, nil // its end is an event
 	}
 	before := role.DeepCopyObject().(client.Object)
-	owned := own(role, want.GetOwnerReferences())
-	applied, err := p.apply(ctx, c, role)
-	if err != nil || !owned && !applied {
+	if applied, err := p.apply(ctx, c, role); err != nil || !applied {
 		return false, err
 	}
 	if err := c.Patch(ctx, role, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
@@ -142,24 +139,6 @@ func fields(o client.Object) (**iamv1beta1.AggregationRoleTemplates, *[]rbacv1.P
 		return &r.AggregationRoleTemplates, &r.Rules
 	}
 	return new(*iamv1beta1.AggregationRoleTemplates), new([]rbacv1.PolicyRule)
-}
-
-// own adds the owners that the role lacks, and says whether it lacked any.
-func own(role client.Object, owners []metav1.OwnerReference) bool {
-	has, changed := slices.Clone(role.GetOwnerReferences()), false
-	for _, o := range owners {
-		i := slices.IndexFunc(has, func(h metav1.OwnerReference) bool { return h.Kind == o.Kind && h.Name == o.Name })
-		switch {
-		case i < 0:
-			has, changed = append(has, o), true
-		case has[i].UID != o.UID:
-			has[i], changed = o, true
-		}
-	}
-	if changed {
-		role.SetOwnerReferences(has)
-	}
-	return changed
 }
 
 func with(has, more map[string]string) map[string]string {

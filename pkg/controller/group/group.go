@@ -92,7 +92,8 @@ func (r *Reconciler) sync(ctx context.Context, name string) error {
 	}
 	before := g.DeepCopy()
 	if g.DeletionTimestamp.IsZero() {
-		if !controllerutil.AddFinalizer(g, iamv1beta1.FinalizerGroup) {
+		disowned := crd.DropWorkspaceOwners(g)
+		if added := controllerutil.AddFinalizer(g, iamv1beta1.FinalizerGroup); !added && !disowned {
 			return nil
 		}
 		return r.patch(ctx, g, before)
@@ -121,7 +122,7 @@ func (r *Reconciler) patch(ctx context.Context, o, before client.Object) error {
 	return nil
 }
 
-// letGo takes away the finalizer of older installations from the deleted bindings of the group.
+// letGo takes away what older installations put on bindings of the group: workspaces as owners, and the finalizer of those that are deleted.
 func (r *Reconciler) letGo(ctx context.Context, group string) error {
 	list := &iamv1beta1.GroupBindingList{}
 	if err := r.Client.List(ctx, list, client.MatchingFields{boundField: group}); err != nil {
@@ -130,7 +131,11 @@ func (r *Reconciler) letGo(ctx context.Context, group string) error {
 	for i := range list.Items {
 		b := &list.Items[i]
 		before := b.DeepCopy()
-		if b.DeletionTimestamp.IsZero() || !controllerutil.RemoveFinalizer(b, iamv1beta1.FinalizerGroupBinding) {
+		changed := crd.DropWorkspaceOwners(b)
+		if !b.DeletionTimestamp.IsZero() && controllerutil.RemoveFinalizer(b, iamv1beta1.FinalizerGroupBinding) {
+			changed = true
+		}
+		if !changed {
 			continue
 		}
 		if err := r.patch(ctx, b, before); err != nil {

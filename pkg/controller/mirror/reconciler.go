@@ -20,6 +20,7 @@ import (
 
 	iamv1beta1 "kapis.dev/ks-apiserver/pkg/api/iam/v1beta1"
 	"kapis.dev/ks-apiserver/pkg/controller/aggregation"
+	"kapis.dev/ks-apiserver/pkg/controller/crd"
 )
 
 // conflictRetry is how soon a write that met a newer object is tried again.
@@ -72,6 +73,9 @@ func (r *Reconciler) sync(ctx context.Context, key types.NamespacedName, source 
 		}
 		return wrote, again, err
 	}
+	if err := r.disown(ctx, role); err != nil {
+		return 0, 0, err
+	}
 	if err := r.aggregate(ctx, role); err != nil {
 		return 0, 0, err
 	}
@@ -94,7 +98,7 @@ func (r *Reconciler) bindings(ctx context.Context, key types.NamespacedName) ([]
 		b := o.(client.Object)
 		if b.GetDeletionTimestamp().IsZero() {
 			live = append(live, b)
-			return nil
+			return r.disown(ctx, b)
 		}
 		return r.release(ctx, b, r.Kind.BindingFinalizer)
 	})
@@ -111,6 +115,21 @@ func (r *Reconciler) release(ctx context.Context, o client.Object, finalizer str
 	err := r.Client.Patch(ctx, after, client.MergeFromWithOptions(o, client.MergeFromWithOptimisticLock{}))
 	if client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("remove the finalizer of %q: %w", o.GetName(), err)
+	}
+	return nil
+}
+
+// disown removes owner references of older installations to a workspace (S74). o is the cache's and stays as it is.
+func (r *Reconciler) disown(ctx context.Context, o client.Object) error {
+	if len(o.GetOwnerReferences()) == 0 {
+		return nil
+	}
+	after := o.DeepCopyObject().(client.Object)
+	if !crd.DropWorkspaceOwners(after) {
+		return nil
+	}
+	if err := r.Client.Patch(ctx, after, client.MergeFromWithOptions(o, client.MergeFromWithOptimisticLock{})); client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("remove the workspace from the owners of %q: %w", o.GetName(), err)
 	}
 	return nil
 }

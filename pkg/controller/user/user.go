@@ -29,11 +29,14 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	iamv1beta1 "kapis.dev/ks-apiserver/pkg/api/iam/v1beta1"
+	"kapis.dev/ks-apiserver/pkg/controller/crd"
 )
 
 const (
 	// Name is the controller's name.
 	Name = "user"
+
+	definition = "users.iam.kubesphere.io"
 
 	// platformAdmin is the GlobalRole that is named first where a user has several.
 	platformAdmin = "platform-admin"
@@ -241,13 +244,20 @@ func (r *Reconciler) activate(ctx context.Context, u *iamv1beta1.User) error {
 	return nil
 }
 
-// finalize takes a deleted user out of everything that names it, and then lets it go.
+// finalize takes a deleted user out of everything that names it, and then lets it go. With the definition of users all users go, and nobody has asked for
+// the end of what they have (S74): who makes a user of such a name has to hold it (package admission).
 func (r *Reconciler) finalize(ctx context.Context, u *iamv1beta1.User) error {
 	if !controllerutil.ContainsFinalizer(u, iamv1beta1.FinalizerUser) {
 		return nil
 	}
-	if err := r.forget(ctx, u.Name); err != nil {
+	going, err := crd.Going(ctx, r.Live, definition)
+	if err != nil {
 		return err
+	}
+	if !going {
+		if err := r.forget(ctx, u.Name); err != nil {
+			return err
+		}
 	}
 	before := u.DeepCopy()
 	controllerutil.RemoveFinalizer(u, iamv1beta1.FinalizerUser)

@@ -15,6 +15,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
@@ -27,6 +28,7 @@ import (
 
 	iamv1beta1 "kapis.dev/ks-apiserver/pkg/api/iam/v1beta1"
 	tenantv1beta1 "kapis.dev/ks-apiserver/pkg/api/tenant/v1beta1"
+	"kapis.dev/ks-apiserver/pkg/controller/controllertest"
 )
 
 var (
@@ -42,6 +44,9 @@ func scheme(t *testing.T) *runtime.Scheme {
 			t.Fatal(err)
 		}
 	}
+	crds := schema.GroupVersion{Group: "apiextensions.k8s.io", Version: "v1"}
+	s.AddKnownTypeWithName(crds.WithKind("CustomResourceDefinition"), &unstructured.Unstructured{})
+	s.AddKnownTypeWithName(crds.WithKind("CustomResourceDefinitionList"), &unstructured.UnstructuredList{})
 	return s
 }
 
@@ -63,6 +68,9 @@ type fixture struct {
 func newFixture(t *testing.T, older bool, objects ...client.Object) *fixture {
 	t.Helper()
 	f := &fixture{t: t}
+	if !slices.ContainsFunc(objects, func(o client.Object) bool { return o.GetName() == definition }) {
+		objects = append(objects, controllertest.Definition(definition, false))
+	}
 	b := fake.NewClientBuilder().WithScheme(scheme(t)).WithObjects(objects...)
 	if !older {
 		b = b.WithStatusSubresource(&iamv1beta1.User{})
@@ -344,6 +352,24 @@ func TestAnOlderInstallationWithoutAKindLetsUsersGo(t *testing.T) {
 	})
 	if u := f.reconcile("bob"); u.Name != "" {
 		t.Error("the user hangs")
+	}
+}
+
+// S74: who deletes the definition of users has asked for the end of nobody's rights.
+func TestS74ADeletedDefinitionOfUsersTakesNoBinding(t *testing.T) {
+	bob := person("bob", "")
+	bob.Finalizers, bob.DeletionTimestamp = []string{iamv1beta1.FinalizerUser}, &metav1.Time{Time: now}
+	w := &tenantv1beta1.Workspace{ObjectMeta: metav1.ObjectMeta{Name: "w"}, Spec: tenantv1beta1.WorkspaceSpec{Manager: "bob"}}
+	f := newFixture(t, false, bob, w, globalBinding("b", "x", "bob"), controllertest.Definition(definition, true))
+	if u := f.reconcile("bob"); u.Name != "" {
+		t.Error("the user hangs")
+	}
+	b := &iamv1beta1.GlobalRoleBinding{}
+	if err := f.client.Get(ctx, types.NamespacedName{Name: "b"}, b); err != nil || len(b.Subjects) != 1 {
+		t.Errorf("the binding: %v %v", b.Subjects, err)
+	}
+	if err := f.client.Get(ctx, types.NamespacedName{Name: "w"}, w); err != nil || w.Spec.Manager != "bob" {
+		t.Errorf("the workspace: %q %v", w.Spec.Manager, err)
 	}
 }
 

@@ -22,23 +22,21 @@ import (
 // order may bring the workspace last.
 const grace = time.Minute
 
-// finalize ends what the workspace gave to people, then says farewell to its namespaces, and then lets it go.
+// finalize ends what the workspace gave to people, then what it has to do with its namespaces, and then lets it go. Nobody has asked for the end of this
+// workspace where its definition, and so every workspace, is being deleted: then roles, bindings and namespaces stay as they are, and a workspace of
+// that name that comes back has them again.
 func (r *Reconciler) finalize(ctx context.Context, w *tenantv1beta1.Workspace) (again time.Duration, err error) {
 	if !controllerutil.ContainsFinalizer(w, tenantv1beta1.FinalizerCascadingDeletion) {
 		return 0, nil
 	}
-	for _, o := range held() {
-		if err := r.Client.DeleteAllOf(ctx, o, client.MatchingLabels{tenantv1beta1.LabelWorkspace: w.Name}); err != nil && !crd.Missing(err) {
-			return 0, fmt.Errorf("delete every %s of workspace %q: %w", o.GetObjectKind().GroupVersionKind().Kind, w.Name, err)
-		}
-	}
-	// Nobody has asked for the end of this workspace where the end of them all was asked for: not a hand is laid on its
-	// namespaces, and where the workspace comes back they are in it.
 	going, err := crd.Going(ctx, r.Live, definition)
 	if err != nil {
 		return 0, err
 	}
 	if !going {
+		if err := r.deleteHeld(ctx, w.Name); err != nil {
+			return 0, err
+		}
 		left, err := r.part(ctx, w)
 		if err != nil {
 			return 0, err
@@ -58,14 +56,53 @@ func (r *Reconciler) finalize(ctx context.Context, w *tenantv1beta1.Workspace) (
 
 // held are the kinds whose objects belong to a workspace by its label, in the order in which they go: bindings first, since
 // they are what people's rights hang on.
-func held() []client.Object {
-	quota := &metav1.PartialObjectMetadata{}
-	quota.SetGroupVersionKind(schema.GroupVersionKind{Group: "quota.kubesphere.io", Version: "v1alpha2", Kind: "ResourceQuota"})
-	out := []client.Object{&iamv1beta1.WorkspaceRoleBinding{}, &iamv1beta1.GroupBinding{}, &iamv1beta1.WorkspaceRole{}, &iamv1beta1.Group{}}
-	for i, kind := range []string{"WorkspaceRoleBinding", "GroupBinding", "WorkspaceRole", "Group"} {
-		out[i].GetObjectKind().SetGroupVersionKind(iamv1beta1.SchemeGroupVersion.WithKind(kind))
+func held() []schema.GroupVersionKind {
+	var out []schema.GroupVersionKind
+	for _, kind := range []string{"WorkspaceRoleBinding", "GroupBinding", "WorkspaceRole", "Group"} {
+		out = append(out, iamv1beta1.SchemeGroupVersion.WithKind(kind))
 	}
-	return append(out, quota)
+	return append(out, schema.GroupVersionKind{Group: "quota.kubesphere.io", Version: "v1alpha2", Kind: "ResourceQuota"})
+}
+
+// labelled lists the metadata of the objects of a kind that carry the label of a workspace, read past the cache: one that was made a moment ago is not
+// to be forgotten. A kind that is not there has none.
+func (r *Reconciler) labelled(ctx context.Context, kind schema.GroupVersionKind, workspace string) ([]metav1.PartialObjectMetadata, error) {
+	list := &metav1.PartialObjectMetadataList{}
+	list.SetGroupVersionKind(kind.GroupVersion().WithKind(kind.Kind + "List"))
+	err := r.Live.List(ctx, list, client.MatchingLabels{tenantv1beta1.LabelWorkspace: workspace})
+	if err != nil && !crd.Missing(err) {
+		return nil, fmt.Errorf("list every %s of workspace %q: %w", kind.Kind, workspace, err)
+	}
+	for i := range list.Items {
+		list.Items[i].SetGroupVersionKind(kind)
+	}
+	return list.Items, nil
+}
+
+// deleteHeld deletes what carries the label of a workspace, each object in the version that carried it: one that was given to another workspace
+// meanwhile is a conflict, and the workspace is looked at again.
+func (r *Reconciler) deleteHeld(ctx context.Context, workspace string) error {
+	for _, kind := range held() {
+		items, err := r.labelled(ctx, kind, workspace)
+		if err != nil {
+			return err
+		}
+		for i := range items {
+			if err := r.deleteSeen(ctx, &items[i]); err != nil {
+				return fmt.Errorf("delete %s %q with its workspace %q: %w", kind.Kind, items[i].Name, workspace, err)
+			}
+		}
+	}
+	return nil
+}
+
+// deleteSeen deletes an object in the version that was seen. One that is gone or going needs no more.
+func (r *Reconciler) deleteSeen(ctx context.Context, o client.Object) error {
+	if !o.GetDeletionTimestamp().IsZero() {
+		return nil
+	}
+	uid, version := o.GetUID(), o.GetResourceVersion()
+	return client.IgnoreNotFound(r.Client.Delete(ctx, o, client.Preconditions{UID: &uid, ResourceVersion: &version}))
 }
 
 // part deletes the namespaces of the workspace where that was asked for, and takes the label off the others. It says how
@@ -130,9 +167,9 @@ func (r *Reconciler) release(ctx context.Context, ns *metav1.PartialObjectMetada
 	return nil
 }
 
-// sweep deletes the roles and bindings that a workspace has left behind which went without its finalizer (S9):
+// sweep deletes the roles, bindings, groups and quotas that a workspace has left behind which went without its finalizer (S9):
 // somebody who makes a workspace of the same name must not find that others have rights in it. They stay while the workspace
-// may come (back): for a minute, and while there is a template of it.
+// may come (back): for a minute, while there is a template of it, and while the definition of workspaces or of templates is not there.
 func (r *Reconciler) sweep(ctx context.Context, name string) (again time.Duration, err error) {
 	for _, o := range []client.Object{&tenantv1beta1.Workspace{}, &tenantv1beta1.WorkspaceTemplate{}} {
 		switch err := r.Live.Get(ctx, types.NamespacedName{Name: name}, o); {
@@ -142,28 +179,27 @@ func (r *Reconciler) sweep(ctx context.Context, name string) (again time.Duratio
 			return 0, fmt.Errorf("look for workspace %q: %w", name, err)
 		}
 	}
-	bindings, roles := &iamv1beta1.WorkspaceRoleBindingList{}, &iamv1beta1.WorkspaceRoleList{}
-	for _, list := range []client.ObjectList{bindings, roles} {
-		if err := r.Client.List(ctx, list, client.MatchingLabels{tenantv1beta1.LabelWorkspace: name}, client.UnsafeDisableDeepCopy); err != nil {
-			return 0, fmt.Errorf("list what workspace %q left behind: %w", name, err)
+	for _, d := range []string{definition, templateDefinition} {
+		if going, err := crd.Going(ctx, r.Live, d); err != nil {
+			return 0, err
+		} else if going {
+			return grace, nil
 		}
 	}
-	var left []client.Object
-	for i := range bindings.Items {
-		left = append(left, &bindings.Items[i])
-	}
-	for i := range roles.Items {
-		left = append(left, &roles.Items[i])
-	}
-	for _, o := range left {
-		if wait := o.GetCreationTimestamp().Add(grace).Sub(r.Now()); wait > 0 {
-			again = max(again, wait)
-			continue
+	for _, kind := range held() {
+		left, err := r.labelled(ctx, kind, name)
+		if err != nil {
+			return 0, err
 		}
-		uid := o.GetUID()
-		err := r.Client.Delete(ctx, o.DeepCopyObject().(client.Object), client.Preconditions{UID: &uid})
-		if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
-			return 0, fmt.Errorf("delete %q, which workspace %q left behind: %w", o.GetName(), name, err)
+		for i := range left {
+			o := &left[i]
+			if wait := o.GetCreationTimestamp().Add(grace).Sub(r.Now()); wait > 0 {
+				again = max(again, wait)
+				continue
+			}
+			if err := r.deleteSeen(ctx, o); err != nil && !apierrors.IsConflict(err) {
+				return 0, fmt.Errorf("delete %s %q, which workspace %q left behind: %w", kind.Kind, o.GetName(), name, err)
+			}
 		}
 	}
 	return again, nil

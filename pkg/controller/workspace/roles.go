@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -28,7 +27,9 @@ func (r *Reconciler) roles(ctx context.Context, w *tenantv1beta1.Workspace) (wro
 		return nil, err
 	}
 	for _, p := range builtinrole.For(patterns, w.Labels) {
-		role := &iamv1beta1.WorkspaceRole{ObjectMeta: r.owned(w, w.Name+"-"+p.Name)}
+		role := &iamv1beta1.WorkspaceRole{ObjectMeta: metav1.ObjectMeta{
+			Name: w.Name + "-" + p.Name, Labels: map[string]string{tenantv1beta1.LabelWorkspace: w.Name},
+		}}
 		if _, err := p.Keep(ctx, r.Client, role); errors.Is(err, builtinrole.ErrTaken) {
 			wrong = errors.Join(wrong, fmt.Errorf("there is no role %q for the workspace: %w", role.Name, err))
 		} else if err != nil {
@@ -36,16 +37,6 @@ func (r *Reconciler) roles(ctx context.Context, w *tenantv1beta1.Workspace) (wro
 		}
 	}
 	return wrong, nil
-}
-
-// owned is the metadata of what goes with the workspace.
-func (r *Reconciler) owned(w *tenantv1beta1.Workspace, name string) metav1.ObjectMeta {
-	return metav1.ObjectMeta{
-		Name: name, Labels: map[string]string{tenantv1beta1.LabelWorkspace: w.Name},
-		OwnerReferences: []metav1.OwnerReference{{
-			APIVersion: tenantv1beta1.SchemeGroupVersion.String(), Kind: "Workspace", Name: w.Name, UID: w.UID,
-		}},
-	}
 }
 
 // manager keeps the binding that lets the manager run the workspace: its subject is the manager of now, so that a former one
@@ -59,7 +50,8 @@ func (r *Reconciler) manager(ctx context.Context, w *tenantv1beta1.Workspace) (w
 		return nil, fmt.Errorf("read the binding of the manager of workspace %q: %w", w.Name, err)
 	}
 	exists := err == nil
-	ours := exists && b.Annotations[AnnotationManager] == w.Name
+	// The annotation alone is a text: a binding of another workspace that says it is none of this one's.
+	ours := exists && b.Annotations[AnnotationManager] == w.Name && b.Labels[tenantv1beta1.LabelWorkspace] == w.Name
 	if manager != "" {
 		u := &iamv1beta1.User{}
 		err := r.Client.Get(ctx, types.NamespacedName{Name: manager}, u)
@@ -96,7 +88,6 @@ func older(b *iamv1beta1.WorkspaceRoleBinding, workspace, manager string) bool {
 func (r *Reconciler) bind(ctx context.Context, w *tenantv1beta1.Workspace, b *iamv1beta1.WorkspaceRoleBinding, exists bool, manager string) error {
 	role := w.Name + adminSuffix
 	before := b.DeepCopy()
-	want := r.owned(w, role)
 	b.Name = role
 	if b.Labels == nil {
 		b.Labels = map[string]string{}
@@ -108,9 +99,6 @@ func (r *Reconciler) bind(ctx context.Context, w *tenantv1beta1.Workspace, b *ia
 		b.Annotations = map[string]string{}
 	}
 	b.Annotations[AnnotationManager] = w.Name
-	if !slices.ContainsFunc(b.OwnerReferences, func(o metav1.OwnerReference) bool { return o.UID == w.UID }) {
-		b.OwnerReferences = want.OwnerReferences
-	}
 	b.RoleRef = rbacv1.RoleRef{APIGroup: iamv1beta1.GroupName, Kind: iamv1beta1.KindWorkspaceRole, Name: role}
 	b.Subjects = []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: manager}}
 	if !exists {

@@ -2,8 +2,8 @@
 // namespaces, the roles and the bindings when it goes. It does so for a workspace without a template too, which is how one
 // looks on a member of a fleet.
 //
-// A namespace belongs to a workspace by its label alone, never by an owner reference: with the definition of Workspaces all
-// workspaces go, and Kubernetes would take the namespaces along (U50).
+// A namespace, a role and a binding belong to a workspace by its label alone, never by an owner reference: with the definition of Workspaces all
+// workspaces go, and Kubernetes' garbage collector would take them along (U50, S74).
 package workspace
 
 import (
@@ -38,7 +38,8 @@ const (
 	// AnnotationManager marks the binding that makes somebody the manager; its value is the workspace.
 	AnnotationManager = "kapis.dev/manager-of"
 
-	definition = "workspaces.tenant.kubesphere.io"
+	definition         = "workspaces.tenant.kubesphere.io"
+	templateDefinition = "workspacetemplates.tenant.kubesphere.io"
 	// managerField is the index of workspaces by their manager.
 	managerField  = "kapis.dev/manager"
 	workers       = 4

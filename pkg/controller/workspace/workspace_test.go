@@ -63,8 +63,10 @@ type fixture struct {
 func newFixture(t *testing.T, objects ...client.Object) *fixture {
 	t.Helper()
 	objects = append(objects, pattern("admin"), pattern("viewer"), template("everything", "admin", "*"), template("views", "viewer", "pods"))
-	if !slices.ContainsFunc(objects, func(o client.Object) bool { return o.GetName() == definition }) {
-		objects = append(objects, controllertest.Definition(definition, false))
+	for _, d := range []string{definition, templateDefinition} {
+		if !slices.ContainsFunc(objects, func(o client.Object) bool { return o.GetName() == d }) {
+			objects = append(objects, controllertest.Definition(d, false))
+		}
 	}
 	c := controllertest.New(t, func(b *fake.ClientBuilder) { b.WithIndex(&tenantv1beta1.Workspace{}, managerField, managerOf) }, objects...)
 	return &fixture{c, &Reconciler{Client: c.Client, Live: c.Client, Events: c.Recorder, Now: func() time.Time { return now }}}
@@ -105,7 +107,7 @@ func TestAWorkspaceGetsItsRolesAndItsManager(t *testing.T) {
 	f.run("demo")
 	for name, resource := range map[string]string{"demo-admin": "*", "demo-viewer": "pods"} {
 		r := f.role(name)
-		if r == nil || r.Labels[tenantv1beta1.LabelWorkspace] != "demo" || len(r.OwnerReferences) != 1 || r.OwnerReferences[0].Name != "demo" {
+		if r == nil || r.Labels[tenantv1beta1.LabelWorkspace] != "demo" || len(r.OwnerReferences) != 0 { // S74
 			t.Fatalf("%s is %+v", name, r)
 		}
 		if len(r.Rules) != 1 || r.Rules[0].Resources[0] != resource {
@@ -114,7 +116,7 @@ func TestAWorkspaceGetsItsRolesAndItsManager(t *testing.T) {
 	}
 	b := f.binding("demo-admin")
 	if b == nil || b.RoleRef.Name != "demo-admin" || b.RoleRef.Kind != "WorkspaceRole" || len(b.Subjects) != 1 || b.Subjects[0].Name != "ann" ||
-		b.Labels[tenantv1beta1.LabelWorkspace] != "demo" || len(b.OwnerReferences) != 1 {
+		b.Labels[tenantv1beta1.LabelWorkspace] != "demo" || len(b.OwnerReferences) != 0 {
 		t.Fatalf("the manager's binding is %+v", b)
 	}
 	if c := f.condition("demo"); !strings.HasPrefix(c, "True") {
@@ -373,24 +375,82 @@ func TestForegroundWaitsForTheNamespaces(t *testing.T) {
 	}
 }
 
-// U50: who deletes a CRD has asked for the end of no namespace, and finds them in their workspaces again.
-func TestU50ADeletedDefinitionTouchesNoNamespace(t *testing.T) {
+// U50, S74: who deletes a CRD has asked for the end of no namespace and of no right, and finds them in their workspaces again.
+func TestU50ADeletedDefinitionTouchesNothingOfAWorkspace(t *testing.T) {
 	w := space("demo", "ann")
 	w.Annotations = map[string]string{tenantv1beta1.AnnotationDeletionPropagation: "Background"}
-	f := newFixture(t, w, namespace("p1", "demo"), &iamv1beta1.WorkspaceRoleBinding{ObjectMeta: named("member", "demo")}, controllertest.Definition(definition, true))
+	member := &iamv1beta1.WorkspaceRoleBinding{ObjectMeta: named("member", "demo")}
+	f := newFixture(t, w, user("ann"), namespace("p1", "demo"), member, quota("q1", "demo"),
+		&iamv1beta1.WorkspaceRole{ObjectMeta: named("demo-custom", "demo")}, &iamv1beta1.Group{ObjectMeta: named("devs", "demo")},
+		&iamv1beta1.GroupBinding{ObjectMeta: named("ann-devs", "demo")}, controllertest.Definition(definition, true))
 	f.run("demo")
 	f.Delete(space("demo", ""))
 	f.Refuse = func(verb string, o client.Object) error {
-		switch o.(type) {
-		case *corev1.Namespace, *metav1.PartialObjectMetadata:
-			t.Errorf("%s of %s", verb, o.GetName())
+		if _, ok := o.(*tenantv1beta1.Workspace); !ok {
+			t.Errorf("%s of %T %s", verb, o, o.GetName())
 		}
 		return nil
 	}
 	f.run("demo")
 	n := namespace("p1", "")
-	if f.Has(space("demo", "")) || !f.Has(n) || n.Labels[tenantv1beta1.LabelWorkspace] != "demo" || f.binding("member") != nil {
-		t.Error("the workspace is held, its namespace was touched, or a grant is left")
+	if f.Has(space("demo", "")) || !f.Has(n) || n.Labels[tenantv1beta1.LabelWorkspace] != "demo" {
+		t.Error("the workspace is held, or its namespace was touched")
+	}
+	if f.binding("member") == nil || f.binding("demo-admin") == nil || f.role("demo-custom") == nil || f.role("demo-viewer") == nil ||
+		!f.mine(&iamv1beta1.Group{}, "devs") || !f.mine(&iamv1beta1.GroupBinding{}, "ann-devs") || !f.Has(quota("q1", "")) {
+		t.Error("what people have in the workspace is gone")
+	}
+}
+
+// S74: where the definition is gone, its workspaces may come back. Nobody is to find their rights swept.
+func TestS74RightsAreNotSweptWithADefinition(t *testing.T) {
+	old := named("old", "gone")
+	old.CreationTimestamp = metav1.NewTime(now.Add(-time.Hour))
+	for _, going := range []string{definition, templateDefinition} {
+		f := newFixture(t, &iamv1beta1.WorkspaceRoleBinding{ObjectMeta: old}, &iamv1beta1.WorkspaceRole{ObjectMeta: old}, controllertest.Definition(going, true))
+		if got := f.Reconcile(f.r, "gone"); got.RequeueAfter == 0 || f.binding("old") == nil || f.role("old") == nil {
+			t.Errorf("%s goes: rights were swept, or nobody looks again (after %v)", going, got.RequeueAfter)
+		}
+	}
+}
+
+// S74: what was given to another workspace since it was seen is not deleted.
+func TestS74WhatIsNoLongerTheWorkspacesStays(t *testing.T) {
+	for claim, of := range map[string][]client.Object{"TheWorkspaceIsDeleted": {space("demo", "")}, "ItWasGoneBefore": nil} {
+		t.Run(claim, func(t *testing.T) {
+			moved := named("moved", "demo")
+			moved.CreationTimestamp = metav1.NewTime(now.Add(-time.Hour))
+			f := newFixture(t, append(of, &iamv1beta1.WorkspaceRoleBinding{ObjectMeta: moved})...)
+			if of != nil {
+				f.run("demo")
+				f.Delete(space("demo", ""))
+			}
+			f.Refuse = func(verb string, o client.Object) error {
+				if verb == "delete" && o.GetName() == "moved" {
+					f.Refuse = nil
+					f.Patch(&iamv1beta1.WorkspaceRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: "moved"}}, `{"metadata":{"labels":{"kubesphere.io/workspace":"other"}}}`)
+				}
+				return nil
+			}
+			f.run("demo")
+			f.run("demo")
+			if f.binding("moved") == nil {
+				t.Error("a binding of another workspace was deleted")
+			}
+		})
+	}
+}
+
+// A binding that only says that it makes a manager of this workspace is not taken over.
+func TestS65ABindingOfAnotherWorkspaceIsNotTheManagers(t *testing.T) {
+	b := &iamv1beta1.WorkspaceRoleBinding{ObjectMeta: named("demo-admin", "other"), Subjects: []rbacv1.Subject{{Kind: "User", Name: "eve"}}}
+	b.Annotations = map[string]string{AnnotationManager: "demo"}
+	for _, manager := range []string{"", "ann"} {
+		f := newFixture(t, space("demo", manager), user("ann"), b.DeepCopy())
+		f.run("demo")
+		if got := f.binding("demo-admin"); got == nil || got.Labels[tenantv1beta1.LabelWorkspace] != "other" || got.Subjects[0].Name != "eve" {
+			t.Errorf("managed by %q: the binding is %+v", manager, got)
+		}
 	}
 }
 
