@@ -1,12 +1,10 @@
 package workspacetemplate
 
 import (
-	"slices"
-
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	tenantv1beta1 "kapis.dev/ks-apiserver/pkg/api/tenant/v1beta1"
+	"kapis.dev/ks-apiserver/pkg/controller/crd"
 )
 
 // fill brings a Workspace up to date with its template. What others say in labels and annotations stays. What people call
@@ -43,7 +41,8 @@ func fill(w *tenantv1beta1.Workspace, t *tenantv1beta1.WorkspaceTemplate) {
 	}
 	fillPropagation(w, t)
 	set(&w.Annotations, AnnotationTemplate, t.Name)
-	w.OwnerReferences = slices.DeleteFunc(w.OwnerReferences, func(o metav1.OwnerReference) bool { return o.Kind == "WorkspaceTemplate" })
+	set(&w.Annotations, tenantv1beta1.AnnotationTemplateUID, string(t.UID))
+	crd.DropWorkspaceOwners(w)
 	w.Spec.Manager = t.Spec.Template.Spec.Manager
 }
 

@@ -38,8 +38,7 @@ import (
 const (
 	// Name is the controller's name.
 	Name = "workspacetemplate"
-	// AnnotationTemplate marks a Workspace that a template made, or took over. Only such a one is taken away again when it is
-	// no longer placed here.
+	// AnnotationTemplate names the template of a Workspace that a template made, or took over. It is for people.
 	AnnotationTemplate = "kapis.dev/workspacetemplate"
 	// annotationTold is what a Workspace was told by its template of the end of its namespaces.
 	annotationTold = "kapis.dev/workspacetemplate-deletion-propagation"
@@ -114,6 +113,9 @@ func (r *Reconciler) sync(ctx context.Context, t *tenantv1beta1.WorkspaceTemplat
 		return r.tell(ctx, t, metav1.ConditionFalse, "PlacementUnreadable", err.Error())
 	}
 	switch {
+	case here && exists && !made(t, w):
+		return r.tell(ctx, t, metav1.ConditionFalse, "WorkspaceOfAnother", "There is a workspace of this name, which this template did not make: it stays as it is. "+
+			"Who may delete any workspace hands it over by its annotation "+tenantv1beta1.AnnotationTemplateUID+", the uid of this template.")
 	case !here:
 		return r.displace(ctx, t, w, exists)
 	case !exists:
@@ -130,12 +132,13 @@ func (r *Reconciler) sync(ctx context.Context, t *tenantv1beta1.WorkspaceTemplat
 	return r.tell(ctx, t, metav1.ConditionTrue, "Placed", "The workspace is in this cluster.")
 }
 
-// hold puts the finalizer on, which lets the Workspace go before its template.
+// hold puts the finalizer on, which lets the Workspace go before its template, and notes that it was put on here.
 func (r *Reconciler) hold(ctx context.Context, t *tenantv1beta1.WorkspaceTemplate) error {
 	before := t.DeepCopy()
 	if !controllerutil.AddFinalizer(t, tenantv1beta1.FinalizerCascadingDeletion) {
 		return nil
 	}
+	set(&t.Annotations, tenantv1beta1.AnnotationTemplateHeld, "true")
 	if err := r.Client.Patch(ctx, t, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
 		return fmt.Errorf("hold workspace template %q: %w", t.Name, err)
 	}
@@ -154,7 +157,7 @@ func (r *Reconciler) create(ctx context.Context, t *tenantv1beta1.WorkspaceTempl
 // displace takes away the Workspace of a template that is not placed here (any more). Its namespaces stay: whoever edits a
 // placement has not asked for the end of what runs there.
 func (r *Reconciler) displace(ctx context.Context, t *tenantv1beta1.WorkspaceTemplate, w *tenantv1beta1.Workspace, exists bool) error {
-	if exists && w.Annotations[AnnotationTemplate] != "" {
+	if exists && made(t, w) {
 		if err := r.remove(ctx, w, string(metav1.DeletePropagationOrphan)); err != nil {
 			return err
 		}
@@ -180,7 +183,7 @@ func (r *Reconciler) placed(ctx context.Context, t *tenantv1beta1.WorkspaceTempl
 	return selector.Matches(labels.Set(c.Labels)), nil
 }
 
-// finalize lets the Workspace go, and then its template.
+// finalize lets the Workspace go that the template made, and then the template.
 func (r *Reconciler) finalize(ctx context.Context, t *tenantv1beta1.WorkspaceTemplate) error {
 	if !controllerutil.ContainsFinalizer(t, tenantv1beta1.FinalizerCascadingDeletion) {
 		return nil
@@ -190,7 +193,7 @@ func (r *Reconciler) finalize(ctx context.Context, t *tenantv1beta1.WorkspaceTem
 		return err
 	}
 	w := &tenantv1beta1.Workspace{}
-	if err := r.Client.Get(ctx, client.ObjectKeyFromObject(t), w); err == nil && !going {
+	if err := r.Client.Get(ctx, client.ObjectKeyFromObject(t), w); err == nil && !going && made(t, w) {
 		return r.remove(ctx, w, t.Annotations[tenantv1beta1.AnnotationDeletionPropagation]) // its end is an event
 	} else if client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("read workspace %q: %w", t.Name, err)

@@ -2,9 +2,11 @@ package workspacetemplate
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -19,7 +21,7 @@ import (
 
 // template is one as pages send it.
 func template(name, manager string, clusters ...string) *tenantv1beta1.WorkspaceTemplate {
-	t := &tenantv1beta1.WorkspaceTemplate{ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: map[string]string{
+	t := &tenantv1beta1.WorkspaceTemplate{ObjectMeta: metav1.ObjectMeta{Name: name, UID: "uid-of-template", Annotations: map[string]string{
 		"kubesphere.io/alias-name": "Demonstration", "kubesphere.io/creator": "admin",
 	}}}
 	t.Spec.Template.Spec.Manager = manager
@@ -133,11 +135,101 @@ func TestTheWorkspaceIsCalledWhatItsTemplateSays(t *testing.T) {
 // U50: an owner reference of an older installation would take the workspace along with the definition of templates.
 func TestU50AWorkspaceIsTakenOver(t *testing.T) {
 	w := &tenantv1beta1.Workspace{ObjectMeta: metav1.ObjectMeta{Name: "demo", OwnerReferences: []metav1.OwnerReference{
-		{APIVersion: "tenant.kubesphere.io/v1alpha2", Kind: "WorkspaceTemplate", Name: "demo", UID: "1"}}}}
+		{APIVersion: "tenant.kubesphere.io/v1alpha2", Kind: "WorkspaceTemplate", Name: "demo", UID: "uid-of-template"}}}}
 	f := newFixture(t, template("demo", "", "host"), w)
 	f.run("demo")
 	if got := f.workspace("demo"); len(got.OwnerReferences) != 0 || got.Annotations[AnnotationTemplate] != "demo" {
 		t.Errorf("it is %+v", got.ObjectMeta)
+	}
+}
+
+// S65: whose the Workspace of a template's name is. A stranger's template changes nothing of it, and leaves it as it is when it goes.
+func TestS65ATemplateTouchesNoWorkspaceThatItDidNotMake(t *testing.T) {
+	day := func(n int) metav1.Time { return metav1.NewTime(time.Date(2026, 11, n, 12, 0, 0, 0, time.UTC)) }
+	legacy := []string{tenantv1beta1.FinalizerCascadingDeletion}
+	const mark = tenantv1beta1.AnnotationTemplateUID
+	for claim, c := range map[string]struct {
+		template, workspace metav1.ObjectMeta
+		mine                bool
+	}{
+		"AStrangers":         {metav1.ObjectMeta{CreationTimestamp: day(2)}, metav1.ObjectMeta{CreationTimestamp: day(1)}, false},
+		"MadeAtTheSameTime":  {metav1.ObjectMeta{CreationTimestamp: day(1)}, metav1.ObjectMeta{CreationTimestamp: day(1)}, false},
+		"ASquattersWasFirst": {metav1.ObjectMeta{CreationTimestamp: day(1)}, metav1.ObjectMeta{CreationTimestamp: day(2)}, false},
+		"AStrangersWithTheFinalizer": {
+			metav1.ObjectMeta{CreationTimestamp: day(2), Finalizers: legacy}, metav1.ObjectMeta{CreationTimestamp: day(1)}, false,
+		},
+		"HeldByUs": {
+			metav1.ObjectMeta{CreationTimestamp: day(1), Finalizers: legacy, Annotations: map[string]string{tenantv1beta1.AnnotationTemplateHeld: "true"}},
+			metav1.ObjectMeta{CreationTimestamp: day(2)}, false,
+		},
+		"TheNameAloneSaysNothing": {
+			metav1.ObjectMeta{CreationTimestamp: day(2)}, metav1.ObjectMeta{CreationTimestamp: day(1), Annotations: map[string]string{AnnotationTemplate: "demo"}}, false,
+		},
+		"AnotherTemplates": {
+			metav1.ObjectMeta{CreationTimestamp: day(1), Finalizers: legacy}, metav1.ObjectMeta{CreationTimestamp: day(2), Annotations: map[string]string{mark: "uid-of-another"}}, false,
+		},
+		"AnOwnerOfAnotherUID": {
+			metav1.ObjectMeta{CreationTimestamp: day(2)},
+			metav1.ObjectMeta{CreationTimestamp: day(1), OwnerReferences: []metav1.OwnerReference{{Kind: "WorkspaceTemplate", Name: "demo", UID: "uid-of-another"}}}, false,
+		},
+		"ThatItMade":               {metav1.ObjectMeta{}, metav1.ObjectMeta{Annotations: map[string]string{mark: "uid-of-template"}}, true},
+		"OfAnEarlierInstallation":  {metav1.ObjectMeta{CreationTimestamp: day(1), Finalizers: legacy}, metav1.ObjectMeta{CreationTimestamp: day(2)}, true},
+		"OfTheSameMomentOfEarlier": {metav1.ObjectMeta{CreationTimestamp: day(1), Finalizers: legacy}, metav1.ObjectMeta{CreationTimestamp: day(1)}, true},
+		"HandedOver": {
+			metav1.ObjectMeta{CreationTimestamp: day(2)}, metav1.ObjectMeta{CreationTimestamp: day(1), Annotations: map[string]string{mark: "uid-of-template"}}, true,
+		},
+	} {
+		t.Run(claim, func(t *testing.T) {
+			tpl, w := template("demo", "eve", "host"), &tenantv1beta1.Workspace{ObjectMeta: c.workspace, Spec: tenantv1beta1.WorkspaceSpec{Manager: "ann"}}
+			tpl.CreationTimestamp, tpl.Finalizers = c.template.CreationTimestamp, c.template.Finalizers
+			maps.Copy(tpl.Annotations, c.template.Annotations)
+			tpl.Annotations[tenantv1beta1.AnnotationDeletionPropagation] = "Background"
+			w.Name, w.Finalizers = "demo", []string{"example.com/held"}
+			f := newFixture(t, tpl, w)
+			f.run("demo")
+			if got := f.workspace("demo"); (got.Spec.Manager == "eve") != c.mine || (got.Annotations[tenantv1beta1.AnnotationDeletionPropagation] == "Background") != c.mine {
+				t.Errorf("the workspace has the manager %q and %v", got.Spec.Manager, got.Annotations)
+			}
+			if told := f.reason("demo") == "WorkspaceOfAnother"; told == c.mine {
+				t.Errorf("the template says %s", f.reason("demo"))
+			}
+			f.Patch(template("demo", ""), `{"spec":{"placement":{"clusters":[{"name":"x"}]}}}`)
+			f.run("demo")
+			f.Delete(template("demo", ""))
+			f.run("demo")
+			if got := f.workspace("demo"); got.DeletionTimestamp.IsZero() == c.mine {
+				t.Errorf("the workspace goes: %t", !got.DeletionTimestamp.IsZero())
+			}
+			if held := f.Has(template("demo", "")); held != c.mine {
+				t.Errorf("the template is held: %t", held)
+			}
+		})
+	}
+}
+
+// A template that was being made while somebody made the workspace does not take it.
+func TestS65AWorkspaceThatComesBeforeItsTemplatesIsSomebodyElses(t *testing.T) {
+	f := newFixture(t, template("demo", "eve", "host"))
+	f.Refuse = func(verb string, o client.Object) error {
+		if _, ok := o.(*tenantv1beta1.Workspace); ok && verb == "create" && o.GetAnnotations()[tenantv1beta1.AnnotationTemplateUID] != "" {
+			f.Refuse = nil
+			f.Create(&tenantv1beta1.Workspace{ObjectMeta: metav1.ObjectMeta{Name: "demo"}, Spec: tenantv1beta1.WorkspaceSpec{Manager: "ann"}})
+		}
+		return nil
+	}
+	f.run("demo")
+	f.run("demo")
+	if got := f.workspace("demo"); got.Spec.Manager != "ann" || f.reason("demo") != "WorkspaceOfAnother" {
+		t.Errorf("the manager is %q, the template says %s", got.Spec.Manager, f.reason("demo"))
+	}
+}
+
+func TestTheWorkspaceOfTheSystemIsItsTemplates(t *testing.T) {
+	const name = tenantv1beta1.SystemWorkspace
+	f := newFixture(t, template(name, "admin", "host"), &tenantv1beta1.Workspace{ObjectMeta: metav1.ObjectMeta{Name: name}})
+	f.run(name)
+	if got := f.workspace(name); got.Spec.Manager != "admin" {
+		t.Errorf("its manager is %q", got.Spec.Manager)
 	}
 }
 
