@@ -41,6 +41,8 @@ type Holdings interface {
 	Held(u user.Info, at authz.Place) []authz.Grant
 	// WorkspaceOf is the workspace that a namespace is in, empty for none.
 	WorkspaceOf(namespace string) string
+	// Leftovers tells whether namespaces, or bindings, carry the label of a workspace, whether it is there or not.
+	Leftovers(workspace string) (namespaces, bindings bool)
 }
 
 // Guard refuses writes that would grant more than their writer holds. What is not changed by a write is not looked at, so that a member
@@ -148,7 +150,7 @@ func checkOf(gr schema.GroupResource) func(*question) error {
 	case tenantv1beta1.GroupName:
 		switch gr.Resource {
 		case "workspaces":
-			return (*question).workspace
+			return (*question).existing
 		case "workspacetemplates":
 			return (*question).template
 		}

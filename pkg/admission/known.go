@@ -31,6 +31,7 @@ type Known struct {
 	public    map[string]bool         // the clusters that every workspace may be placed in
 	kept      keeping
 	admins    map[string][]string // the users who administer the platform, by the name of the binding
+	tenants   map[tenantKey]bool // the workspaces, and the templates of workspaces, that are there
 }
 
 type template struct {
@@ -56,7 +57,7 @@ func NewKnown() *Known {
 	return &Known{
 		templates: map[string]template{}, groups: map[string]string{}, grants: map[string][]grant{}, bound: map[bindingKey][]string{},
 		kept:   keeping{map[authz.RoleRef]unique.Handle[string]{}, map[string]pattern{}},
-		public: map[string]bool{}, admins: map[string][]string{},
+		public: map[string]bool{}, admins: map[string][]string{}, tenants: map[tenantKey]bool{},
 	}
 }
 
@@ -67,6 +68,8 @@ func (k *Known) Sinks() map[schema.GroupVersionResource]store.Sink {
 		iam.WithResource("roletemplates"):         templateSink{k},
 		iam.WithResource("groups"):                groupSink{k},
 		clustersKind:                              clusterSink{k},
+		workspacesKind:                            tenantSink{k, workspacesKind.Resource},
+		templatesKind:                             tenantSink{k, templatesKind.Resource},
 		iam.WithResource("globalrolebindings"):    bindingSink{k, request.Global},
 		iam.WithResource("workspacerolebindings"): bindingSink{k, request.Workspace},
 		iam.WithResource("clusterrolebindings"):   bindingSink{k, request.Cluster},

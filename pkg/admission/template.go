@@ -24,9 +24,14 @@ var (
 
 // PlacementRights tell what the writer of a WorkspaceTemplate may do beside.
 type PlacementRights interface {
-	// Edits tells whether he may update or delete the template of a workspace, on the platform or in that workspace: a deletion notes first what becomes
-	// of the namespaces.
-	Edits(ctx context.Context, workspace string) (bool, error)
+	// MayIn tells whether he may do a verb on the object of a kind that has the name of a workspace, on the platform or in that workspace.
+	MayIn(ctx context.Context, verb string, gvr schema.GroupVersionResource, workspace string) (bool, error)
+	// MayInNamespaces tells whether he may do a verb on all namespaces of a workspace, in the cluster or in that workspace.
+	MayInNamespaces(ctx context.Context, verb, workspace string) (bool, error)
+	// Exists tells whether there is a workspace, or a template of one, of a name.
+	Exists(ctx context.Context, gvr schema.GroupVersionResource, name string) (bool, error)
+	// Leftovers tells whether namespaces, or bindings, carry the label of a workspace.
+	Leftovers(ctx context.Context, workspace string) (namespaces, bindings bool, err error)
 	// May tells whether he may do a verb on all objects of a kind, on the platform.
 	May(ctx context.Context, verb string, gvr schema.GroupVersionResource) (bool, error)
 	// Administers tells whether he may do everything in a cluster.
@@ -37,6 +42,8 @@ type PlacementRights interface {
 
 // CheckTemplate refuses what the right to write one WorkspaceTemplate does not cover. old is nil for a creation.
 //
+//	a creation over what carries the name already     to update and delete that
+//	owners, finalizers, what becomes of namespaces    to delete any workspace template; the last, to delete this one
 //	any change                                        to update or delete the template: roles of existing installations let everybody patch all of them
 //	protection, overrides, labels of the workspaces   to delete any workspace template
 //	a placement                                       on creation, a right to each cluster; a change also needs to update any template
@@ -44,7 +51,7 @@ func CheckTemplate(ctx context.Context, rights PlacementRights, old, next *tenan
 	before := &tenantv1beta1.WorkspaceTemplate{}
 	if old != nil {
 		before = old
-		if ok, err := rights.Edits(ctx, next.Name); err != nil || !ok {
+		if ok, err := edits(ctx, rights, next.Name); err != nil || !ok {
 			return denied(next.Name, err, "the template of a workspace is changed by those who may update it, on the platform or in the workspace")
 		}
 		if what := restricted(before, next); what != "" {
@@ -53,7 +60,23 @@ func CheckTemplate(ctx context.Context, rights PlacementRights, old, next *tenan
 			}
 		}
 	}
+	if old == nil {
+		if err := checkCreation(ctx, rights, templatesKind, next.Name); err != nil {
+			return err
+		}
+	}
+	if err := checkEnd(ctx, rights, templatesKind, next.Name, &before.ObjectMeta, &next.ObjectMeta); err != nil {
+		return err
+	}
 	return checkPlacement(ctx, rights, old != nil, next.Name, &before.Spec.Placement, &next.Spec.Placement)
+}
+
+// edits tells whether the writer may update or delete the template of a workspace: a deletion notes first what becomes of the namespaces.
+func edits(ctx context.Context, rights PlacementRights, workspace string) (bool, error) {
+	if ok, err := rights.MayIn(ctx, "update", templatesKind, workspace); err != nil || ok {
+		return ok, err
+	}
+	return rights.MayIn(ctx, "delete", templatesKind, workspace)
 }
 
 // restricted names what was changed that is not for everybody who may write the template; empty for nothing.
@@ -118,14 +141,22 @@ func difference(a, b []tenantv1beta1.PlacementCluster) []string {
 
 // denied is err, or the refusal.
 func denied(template string, err error, format string, args ...any) error {
+	return deniedOf(templatesKind, template, err, format, args...)
+}
+
+// deniedOf is denied for an object of another kind.
+func deniedOf(kind schema.GroupVersionResource, name string, err error, format string, args ...any) error {
 	if err != nil {
 		return err
 	}
-	return apierrors.NewForbidden(templatesKind.GroupResource(), template, fmt.Errorf(format, args...))
+	return apierrors.NewForbidden(kind.GroupResource(), name, fmt.Errorf(format, args...))
 }
 
 // template judges the template of a workspace: who runs it, and what CheckTemplate has.
 func (q *question) template() error {
+	if q.Verb == "delete" {
+		return nil
+	}
 	if err := q.workspace(); err != nil {
 		return err
 	}
@@ -147,18 +178,39 @@ func (q *question) template() error {
 // held are the PlacementRights by what the writer of a question holds.
 type held struct{ *question }
 
-// Edits implements PlacementRights.
-func (h held) Edits(ctx context.Context, workspace string) (bool, error) {
+// MayIn implements PlacementRights.
+func (h held) MayIn(ctx context.Context, verb string, gvr schema.GroupVersionResource, workspace string) (bool, error) {
 	at := authz.Place{Scope: request.Workspace, Workspace: workspace}
-	for _, verb := range []string{"update", "delete"} {
-		rule := []rbacv1.PolicyRule{{
-			Verbs: []string{verb}, APIGroups: []string{templatesKind.Group}, Resources: []string{templatesKind.Resource}, ResourceNames: []string{workspace},
-		}}
-		if ok, err := h.holds(ctx, at, rule, verb, templatesKind, workspace); err != nil || ok {
+	rule := []rbacv1.PolicyRule{{
+		Verbs: []string{verb}, APIGroups: []string{gvr.Group}, Resources: []string{gvr.Resource}, ResourceNames: []string{workspace},
+	}}
+	return h.holds(ctx, at, rule, verb, gvr, workspace)
+}
+
+// MayInNamespaces implements PlacementRights. Roles of a workspace speak of its namespaces in either group.
+func (h held) MayInNamespaces(ctx context.Context, verb, workspace string) (bool, error) {
+	at := authz.Place{Scope: request.Workspace, Workspace: workspace}
+	for _, gvr := range []schema.GroupVersionResource{{Version: "v1", Resource: "namespaces"}, tenantv1beta1.SchemeGroupVersion.WithResource("namespaces")} {
+		rule := []rbacv1.PolicyRule{{Verbs: []string{verb}, APIGroups: []string{gvr.Group}, Resources: []string{gvr.Resource}}}
+		if ok, err := h.holds(ctx, at, rule, verb, gvr, ""); err != nil || ok {
 			return ok, err
 		}
 	}
 	return false, nil
+}
+
+// Exists implements PlacementRights.
+func (h held) Exists(_ context.Context, gvr schema.GroupVersionResource, name string) (bool, error) {
+	if h.guard.Known == nil {
+		return false, errors.New("see whether there is a workspace of the name: workspaces are not known here")
+	}
+	return h.guard.Known.exists(gvr, name), nil
+}
+
+// Leftovers implements PlacementRights.
+func (h held) Leftovers(_ context.Context, workspace string) (namespaces, bindings bool, err error) {
+	namespaces, bindings = h.guard.Holdings.Leftovers(workspace)
+	return namespaces, bindings, nil
 }
 
 // May implements PlacementRights.

@@ -24,6 +24,7 @@ type world struct {
 	verbs map[string]bool            // "ann@on the platform bind globalroles/x"
 	bound map[string][]authz.RoleRef // "bob@on the platform", "g:dev@on the platform"
 	in    map[string]string          // the workspaces of namespaces
+	left  map[string]bool            // the workspaces that bindings name
 }
 
 func at(u user.Info, p authz.Place) string { return u.GetName() + "@" + p.String() }
@@ -52,6 +53,13 @@ func (w *world) HoldsVerb(u user.Info, p authz.Place, verb, resource, name strin
 }
 
 func (w *world) WorkspaceOf(namespace string) string { return w.in[namespace] }
+
+func (w *world) Leftovers(workspace string) (namespaces, bindings bool) {
+	for _, of := range w.in {
+		namespaces = namespaces || of == workspace
+	}
+	return namespaces, w.left[workspace]
+}
 
 func (w *world) Held(u user.Info, p authz.Place) (out []authz.Grant) {
 	for _, name := range append([]string{u.GetName()}, prefixed(u.GetGroups())...) {

@@ -25,7 +25,7 @@ func (p *parts) membersToo(next authz.Authorizer) *tenant.Authorizer {
 // tenantServices have the routes of workspaces, and beside them those of the kinds of their group.
 func (p *parts) tenantServices(kinds *dynamic.Handler) []*restful.WebService {
 	h := &kapistenant.Handler{
-		Resources: p.resources, Streams: p.streams, AsCaller: p.caller(), Fleet: p.fleet(), Now: time.Now,
+		Resources: p.resources, Streams: p.streams, AsCaller: p.caller(), Fleet: p.fleet(), Labelled: p.rbac, Now: time.Now,
 		UserOf: func(name string) user.Info {
 			if u := p.users.ByName(name); u != nil {
 				return u.Info()

@@ -43,6 +43,8 @@ func (n *nobodyHolds) Held(user.Info, authz.Place) []authz.Grant { return nil }
 
 func (n *nobodyHolds) WorkspaceOf(string) string { return "" }
 
+func (n *nobodyHolds) Leftovers(string) (bool, bool) { return false, false }
+
 func (n *nobodyHolds) HoldsVerb(user.Info, authz.Place, string, string, string) bool { return false }
 
 func reviewOf(op admissionv1.Operation, resource, object string) webhook.Request {

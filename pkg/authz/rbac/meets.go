@@ -21,6 +21,21 @@ func (x *Index) WorkspaceOf(namespace string) string {
 	return workspace
 }
 
+// Leftovers reports whether namespaces, and whether bindings, carry the label of a workspace, whether it is there or not. It looks through all namespaces.
+func (x *Index) Leftovers(workspace string) (namespaces, bindings bool) {
+	if workspace == "" {
+		return false, false
+	}
+	for _, of := range x.workspaceOf.all {
+		if of == workspace {
+			namespaces = true
+			break
+		}
+	}
+	_, bindings = x.workspaces.get(workspace)
+	return namespaces, bindings
+}
+
 // above returns the places from which one inherits, and itself, in the order in which Authorize asks them.
 func (x *Index) above(at authz.Place) []authz.Place {
 	out := append(make([]authz.Place, 0, 4), authz.Place{Scope: request.Global})

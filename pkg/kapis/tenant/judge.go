@@ -14,6 +14,7 @@ import (
 	"kapis.dev/ks-apiserver/pkg/admission"
 	tenantv1beta1 "kapis.dev/ks-apiserver/pkg/api/tenant/v1beta1"
 	"kapis.dev/ks-apiserver/pkg/request"
+	"kapis.dev/ks-apiserver/pkg/resource"
 )
 
 var managerPath = []string{"spec", "template", "spec", "manager"}
@@ -86,16 +87,40 @@ func guarded(ctx context.Context, before, after *tenantv1beta1.WorkspaceTemplate
 // placementRights are those of the caller of a request.
 type placementRights struct{ *Handler }
 
-// Edits implements admission.PlacementRights.
-func (p placementRights) Edits(ctx context.Context, workspace string) (bool, error) {
-	for _, verb := range []string{"update", "delete"} {
-		i := right(verb, templatesKind, workspace, request.Workspace)
-		i.Workspace = workspace
-		if ok, err := p.may(ctx, i); err != nil || ok {
-			return ok, err
-		}
+// MayIn implements admission.PlacementRights.
+func (p placementRights) MayIn(ctx context.Context, verb string, gvr schema.GroupVersionResource, workspace string) (bool, error) {
+	i := right(verb, gvr, workspace, request.Workspace)
+	i.Workspace = workspace
+	return p.may(ctx, i)
+}
+
+// MayInNamespaces implements admission.PlacementRights. It is what moving one out of the workspace takes.
+func (p placementRights) MayInNamespaces(ctx context.Context, verb, workspace string) (bool, error) {
+	i := right(verb, tenantNamespaces, "", request.Workspace)
+	i.Workspace = workspace
+	if ok, err := p.may(ctx, i); err != nil || ok {
+		return ok, err
 	}
-	return false, nil
+	return p.may(ctx, right(verb, namespacesKind, "", request.Cluster))
+}
+
+// Exists implements admission.PlacementRights.
+func (p placementRights) Exists(ctx context.Context, gvr schema.GroupVersionResource, name string) (bool, error) {
+	kind, err := p.Resources.Catalog().Resolve(ctx, gvr)
+	if err != nil {
+		return false, err
+	}
+	_, err = p.Resources.Get(ctx, kind, resource.Scope{}, name)
+	if apierrors.IsNotFound(err) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// Leftovers implements admission.PlacementRights.
+func (p placementRights) Leftovers(_ context.Context, workspace string) (namespaces, bindings bool, err error) {
+	namespaces, bindings = p.Labelled.Leftovers(workspace)
+	return namespaces, bindings, nil
 }
 
 // May implements admission.PlacementRights.

@@ -49,10 +49,17 @@ type Handler struct {
 	// AsCaller writes, and reads what a write depends on; its May decides what else the caller may do.
 	AsCaller caller.Client
 	Fleet    *tenant.Fleet
+	// Labelled tells what carries the label of a workspace, which a new one of that name would get.
+	Labelled Labelled
 	// UserOf returns who a user is to an authorizer, nil where there is no such user.
 	UserOf func(name string) user.Info
 	// Now is the time that counts are of.
 	Now func() time.Time
+}
+
+// Labelled tells whether namespaces, or bindings, carry the label of a workspace. rbac.Index is one.
+type Labelled interface {
+	Leftovers(workspace string) (namespaces, bindings bool)
 }
 
 // WebService returns the routes of a version. The routes of kinds are to be mounted beside them.

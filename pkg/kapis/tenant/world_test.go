@@ -137,7 +137,7 @@ func newWorld(t testing.TB) *world {
 	w.may = &tenant.Authorizer{Next: authz.Func(w.decide), Bound: w, Fleet: fleet}
 	w.container = kapistest.Container()
 	h := &Handler{
-		Resources: resource.New(st, resource.Options{}), AsCaller: caller.Client{May: w.may, Kube: w.kube}, Fleet: fleet, Now: noon,
+		Resources: resource.New(st, resource.Options{}), AsCaller: caller.Client{May: w.may, Kube: w.kube}, Fleet: fleet, Labelled: w, Now: noon,
 		Streams: stream.New(stream.Options{}),
 		UserOf: func(name string) user.Info {
 			if name != "alice" {
@@ -182,6 +182,11 @@ func (w *world) decide(_ context.Context, u user.Info, r *request.Info) (authz.D
 		return authz.Decision{Allowed: true, Group: "kapis:" + f[2]}, nil
 	}
 	return authz.Decision{Reason: "no right of " + u.GetName()}, nil
+}
+
+// Leftovers implements Labelled: the workspace lost left its namespaces behind, and bound a binding.
+func (w *world) Leftovers(workspace string) (namespaces, bindings bool) {
+	return workspace == "lost", workspace == "bound"
 }
 
 // Memberships implements tenant.Memberships.

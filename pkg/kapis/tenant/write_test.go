@@ -72,6 +72,51 @@ func TestWorkspacesAreCreatedByTheirTemplates(t *testing.T) {
 	}
 }
 
+// S65, S69: a template of a name that is somebody's is made by those who may update and delete what there is, and nobody else says when one goes.
+func TestS65ATemplateOfANameThatIsSomebodysIsNotMade(t *testing.T) {
+	metadata := func(name, more string) string {
+		return `{"apiVersion":"tenant.kubesphere.io/v1beta1","kind":"WorkspaceTemplate","metadata":{"name":"` + name + `"` + more + `},"spec":{"template":{"spec":{"manager":"new"}}}}`
+	}
+	const owners, finalizers = `,"ownerReferences":[{"apiVersion":"v1","kind":"Node","name":"x","uid":"u"}]`, `,"finalizers":["kubesphere.io/cascading-deletion"]`
+	for name, c := range map[string]struct {
+		rights []string
+		body   string
+		code   int
+		has    string
+	}{
+		"AFreeName":                 {nil, metadata("free-name", ""), 200, "free-name"},
+		"AWorkspaceOfTheName":       {nil, metadata("ending", ""), 403, "of this name"},
+		"ByWhoMayUpdateIt":          {[]string{"update workspacetemplates ending"}, metadata("ending", ""), 403, "of this name"},
+		"ByWhoMayDeleteIt":          {[]string{"delete workspacetemplates ending"}, metadata("ending", ""), 403, "of this name"},
+		"ByWhoMayDoBoth":            {[]string{"update workspacetemplates ending", "delete workspacetemplates ending"}, metadata("ending", ""), 200, "ending"},
+		"NamespacesOfTheName":       {nil, metadata("lost", ""), 403, "namespaces"},
+		"NamespacesByWhoRunsOthers": {[]string{"* workspacetemplates lost"}, metadata("lost", ""), 403, "namespaces"},
+		"NamespacesByWhoMayMove":    {[]string{"update namespaces lost", "delete namespaces lost"}, metadata("lost", ""), 200, "lost"},
+		"NamespacesByTheCluster":    {[]string{"update namespaces cluster", "delete namespaces cluster"}, metadata("lost", ""), 200, "lost"},
+		"BindingsOfTheName":         {nil, metadata("bound", ""), 403, "try again"},
+		"BindingsByWhoMay":          {[]string{"* workspacetemplates bound"}, metadata("bound", ""), 200, "bound"},
+		"WithOwners":                {nil, metadata("free-name", owners), 403, "ownerReferences"},
+		"WithFinalizers":            {nil, metadata("free-name", finalizers), 403, "finalizers"},
+		"WithWhatGoesAlong":         {nil, metadata("free-name", `,"annotations":{"kubesphere.io/deletion-propagation":"Background"}`), 403, "deletion-propagation"},
+		"TheSystems":                {[]string{"* workspacetemplates platform"}, metadata("system-workspace", ""), 403, "may do everything"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			w.allow("new", append(c.rights, "create workspaces platform", "create workspacetemplates platform")...)
+			for _, path := range []string{"/workspacetemplates", "/workspaces"} {
+				delete(w.kube.objects, templates+"/"+c.has)
+				before := len(w.kube.sent)
+				if body := w.must(c.code, "new", http.MethodPost, path, c.body); !strings.Contains(body, c.has) {
+					t.Errorf("%s: %s", path, body)
+				}
+				if sent := w.kube.sent[before:]; (len(sent) > 0) != (c.code == 200) {
+					t.Errorf("%s: sent %v", path, sent)
+				}
+			}
+		})
+	}
+}
+
 // A workspace's administrator edits names and notes of its template, and nothing that others decide (S6).
 func TestAWorkspacesAdministratorEditsItsNotes(t *testing.T) {
 	for _, c := range []struct {

@@ -1,0 +1,145 @@
+package admission
+
+import (
+	"context"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	tenantv1beta1 "kapis.dev/ks-apiserver/pkg/api/tenant/v1beta1"
+	"kapis.dev/ks-apiserver/pkg/store"
+)
+
+var (
+	workspacesKind = tenantv1beta1.SchemeGroupVersion.WithResource("workspaces")
+	allKinds       = schema.GroupVersionResource{Group: "*", Version: "*", Resource: "*"}
+)
+
+// checkCreation refuses to make a workspace, or the template of one, of a name that somebody has something by: the workspace is there, or its
+// template is, or what carries its label. Creation over something that exists is to update it and to delete it, so that both rights are needed (S65).
+// Namespaces of a workspace that is gone would be the new one's: that takes what moving them takes (S69).
+func checkCreation(ctx context.Context, rights PlacementRights, kind schema.GroupVersionResource, name string) error {
+	other, what := workspacesKind, "workspace"
+	if kind == workspacesKind {
+		other, what = templatesKind, "template of a workspace"
+	}
+	there, err := rights.Exists(ctx, other, name)
+	if err != nil {
+		return err
+	}
+	if name == tenantv1beta1.SystemWorkspace {
+		if ok, err := rights.May(ctx, "*", allKinds); err != nil || !ok {
+			return deniedOf(kind, name, err, "the workspace of the system is made by those who may do everything")
+		}
+		return nil
+	}
+	namespaces, bindings := false, false
+	if !there {
+		if namespaces, bindings, err = rights.Leftovers(ctx, name); err != nil {
+			return err
+		}
+	}
+	for _, verb := range []string{"update", "delete"} {
+		if there {
+			if ok, err := rights.MayIn(ctx, verb, templatesKind, name); err != nil || !ok {
+				return deniedOf(kind, name, err, "there is a %s of this name: who may update and delete the template of that workspace makes this, others take another name", what)
+			}
+		}
+		if namespaces {
+			if ok, err := rights.MayInNamespaces(ctx, verb, name); err != nil || !ok {
+				return deniedOf(kind, name, err, "there are namespaces with the label %s of a workspace of this name: who may update and delete them makes it, "+
+					"others take another name", tenantv1beta1.LabelWorkspace)
+			}
+		}
+		if bindings {
+			if ok, err := rights.MayIn(ctx, verb, templatesKind, name); err != nil || !ok {
+				return deniedOf(kind, name, err, "there are bindings of a workspace of this name, which are gone a minute after it: try again then, or take another name")
+			}
+		}
+	}
+	return nil
+}
+
+// checkEnd refuses to say when a workspace or its template goes, and what goes along, without the right to delete it: the garbage collector and the
+// controllers act by what is written there, for anybody (S65). before is empty for a creation.
+func checkEnd(ctx context.Context, rights PlacementRights, kind schema.GroupVersionResource, name string, before, after *metav1.ObjectMeta) error {
+	what := ""
+	switch {
+	case len(after.OwnerReferences) > 0 && !equality.Semantic.DeepEqual(before.OwnerReferences, after.OwnerReferences):
+		what = "metadata.ownerReferences"
+	case !equality.Semantic.DeepEqual(before.Finalizers, after.Finalizers):
+		what = "metadata.finalizers"
+	}
+	if what != "" {
+		if ok, err := rights.May(ctx, "delete", kind); err != nil || !ok {
+			return deniedOf(kind, name, err, "%s say when it goes: they are set by those who may delete any of the %s", what, kind.Resource)
+		}
+	}
+	const propagation = tenantv1beta1.AnnotationDeletionPropagation
+	if now := after.Annotations[propagation]; now == "" || now == before.Annotations[propagation] || now == string(metav1.DeletePropagationOrphan) {
+		return nil
+	}
+	if ok, err := rights.MayIn(ctx, "delete", templatesKind, name); err != nil || !ok {
+		return deniedOf(kind, name, err, "the annotation %s says that namespaces go with it: it is set by those who may delete it", propagation)
+	}
+	return nil
+}
+
+// existing judges the Workspace itself: who runs it, what made it, and when it goes.
+func (q *question) existing() error {
+	if q.Verb == "delete" {
+		return nil
+	}
+	if err := q.workspace(); err != nil {
+		return err
+	}
+	var before, after metav1.PartialObjectMetadata
+	if err := decodeInto(q.Object, &after); err != nil {
+		return q.refuse("the object can't be read: " + err.Error())
+	}
+	rights := held{q}
+	if q.updates() {
+		if err := decodeInto(q.Old, &before); err != nil {
+			return q.refuse("the object as it is can't be read: " + err.Error())
+		}
+	} else if err := checkCreation(q.ctx, rights, workspacesKind, q.Name); err != nil {
+		return err
+	}
+	const uid = tenantv1beta1.AnnotationTemplateUID
+	if before.Annotations[uid] != after.Annotations[uid] {
+		if ok, err := rights.May(q.ctx, "delete", workspacesKind); err != nil || !ok {
+			return deniedOf(workspacesKind, q.Name, err, "the annotation %s says which template decides over it: it is set by those who may delete any of the workspaces", uid)
+		}
+	}
+	return checkEnd(q.ctx, rights, workspacesKind, q.Name, &before.ObjectMeta, &after.ObjectMeta)
+}
+
+// exists tells whether there is an object of a name, of workspaces or of their templates.
+func (k *Known) exists(gvr schema.GroupVersionResource, name string) bool {
+	k.mu.RLock()
+	defer k.mu.RUnlock()
+	return k.tenants[tenantKey{gvr.Resource, name}]
+}
+
+// tenantKey is a workspace or a template of one.
+type tenantKey struct{ resource, name string }
+
+type tenantSink struct {
+	*Known
+	resource string
+}
+
+// Set takes in that a workspace, or a template, is there.
+func (s tenantSink) Set(o *store.Object) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.tenants[tenantKey{s.resource, o.Name}] = true
+}
+
+// Delete forgets it.
+func (s tenantSink) Delete(_, name string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.tenants, tenantKey{s.resource, name})
+}

@@ -1,0 +1,87 @@
+package admission
+
+import (
+	"strings"
+	"testing"
+
+	"k8s.io/apiserver/pkg/authentication/user"
+
+	"kapis.dev/ks-apiserver/pkg/store"
+)
+
+// newTenancy is newWorld with the workspaces v and system-workspace, a template of t, a namespace of the workspace lost, and a binding of the
+// workspace bound. keeper may do everything with templates, and runs v.
+func newTenancy(t *testing.T) (*world, *Guard) {
+	t.Helper()
+	w, g := newWorld(t)
+	for gvr, sink := range g.Known.Sinks() {
+		for resource, name := range map[string]string{"workspaces": "v", "workspacetemplates": "t"} {
+			if gvr.Resource == resource {
+				sink.Set(&store.Object{Name: name, Raw: []byte(`{}`)})
+			}
+		}
+	}
+	w.in["orphan"] = "lost"
+	w.left = map[string]bool{"bound": true}
+	for _, place := range []string{`on the platform`, `in the workspace "v"`, `in the workspace "t"`, `in the workspace "bound"`, `in the workspace "new"`, `in the workspace "lost"`} {
+		w.holds["keeper@"+place] = []string{"workspacetemplates", "workspaces"}
+		w.holds["all@"+place] = []string{"*"}
+	}
+	w.holds[`mover@in the workspace "lost"`] = []string{"namespaces"}
+	return w, g
+}
+
+// S65: who may create templates makes none of a name that is somebody's, and says of his own neither when it goes nor what goes along.
+func TestS65ACreationOverAWorkspaceIsItsUpdateAndItsDeletion(t *testing.T) {
+	_, g := newTenancy(t)
+	const named, gone = "of this name", `{"metadata":{"ownerReferences":[{"apiVersion":"v1","kind":"ConfigMap","name":"gone","uid":"u"}]}}`
+	const finalizers, background = `{"metadata":{"finalizers":["kubesphere.io/cascading-deletion"]}}`, `{"metadata":{"annotations":{"kubesphere.io/deletion-propagation":"Background"}}}`
+	all(t, g, map[string]write{
+		"ANewTemplate":                   {resource: "workspacetemplates", name: "new", now: `{}`},
+		"ANewWorkspace":                  {resource: "workspaces", name: "new", now: `{}`},
+		"ATemplateOfAWorkspace":          {resource: "workspacetemplates", name: "v", now: `{}`, refused: named},
+		"ATemplateOfAWorkspaceByGoing":   {resource: "workspacetemplates", name: "v", now: gone, refused: named},
+		"ATemplateByWhoRunsThem":         {by: "keeper", resource: "workspacetemplates", name: "v", now: `{}`},
+		"AWorkspaceOfATemplate":          {resource: "workspaces", name: "t", now: `{}`, refused: named},
+		"AWorkspaceByWhoRunsThem":        {by: "keeper", resource: "workspaces", name: "t", now: `{}`},
+		"TheSystems":                     {by: "keeper", resource: "workspacetemplates", name: "system-workspace", now: `{}`, refused: "may do everything"},
+		"TheSystemsByAll":                {by: "all", resource: "workspacetemplates", name: "system-workspace", now: `{}`},
+		"OwnersOfANewTemplate":           {resource: "workspacetemplates", name: "new", now: gone, refused: "may delete any of the workspacetemplates"},
+		"FinalizersOfANewTemplate":       {resource: "workspacetemplates", name: "new", now: finalizers, refused: "may delete any of the workspacetemplates"},
+		"FinalizersOfANewWorkspace":      {resource: "workspaces", name: "new", now: finalizers, refused: "may delete any of the workspaces"},
+		"FinalizersOfAWorkspace":         {resource: "workspaces", name: "v", old: `{}`, now: finalizers, refused: "may delete any of the workspaces"},
+		"FinalizersTakenOff":             {resource: "workspaces", name: "v", old: finalizers, now: `{}`, refused: "may delete any of the workspaces"},
+		"FinalizersByWhoMayDelete":       {by: "keeper", resource: "workspacetemplates", name: "new", now: finalizers},
+		"OwnersByWhoMayDelete":           {by: "keeper", resource: "workspacetemplates", name: "new", now: gone},
+		"NamespacesGoAlong":              {resource: "workspacetemplates", name: "new", now: background, refused: "may delete it"},
+		"NamespacesGoAlongWithAnOther":   {resource: "workspaces", name: "v", old: `{}`, now: background, refused: "may delete it"},
+		"NamespacesGoByWhoMayDelete":     {by: "keeper", resource: "workspacetemplates", name: "new", now: background},
+		"NamespacesStay":                 {resource: "workspaces", name: "v", old: background, now: `{"metadata":{"annotations":{"kubesphere.io/deletion-propagation":"Orphan"}}}`},
+		"WhatItSaidAlready":              {resource: "workspaces", name: "v", old: background, now: background},
+		"AnotherTemplateDecidesOverIt":   {resource: "workspaces", name: "v", old: `{}`, now: `{"metadata":{"annotations":{"kapis.dev/workspacetemplate-uid":"u"}}}`, refused: "which template decides"},
+		"NoTemplateDecidesOverIt":        {resource: "workspaces", name: "v", old: `{"metadata":{"annotations":{"kapis.dev/workspacetemplate-uid":"u"}}}`, now: `{}`, refused: "which template decides"},
+		"ATemplateDecidesOverANew":       {resource: "workspaces", name: "new", now: `{"metadata":{"annotations":{"kapis.dev/workspacetemplate-uid":"u"}}}`, refused: "which template decides"},
+		"HandedOverByWhoMayDelete":       {by: "keeper", resource: "workspaces", name: "v", old: `{}`, now: `{"metadata":{"annotations":{"kapis.dev/workspacetemplate-uid":"u"}}}`},
+		"WhatIsNoWorkspace":              {resource: "workspaces", name: "v", old: `{}`, now: `{"metadata":{"finalizers":7}}`, refused: "can't be read"},
+		"S69NamespacesOfOneThatIsGone":   {resource: "workspacetemplates", name: "lost", now: `{}`, refused: "namespaces with the label"},
+		"S69ByAWorkspaceToo":             {resource: "workspaces", name: "lost", now: `{}`, refused: "namespaces with the label"},
+		"S69WhoMayMakeTemplatesAlone":    {by: "keeper", resource: "workspacetemplates", name: "lost", now: `{}`, refused: "namespaces with the label"},
+		"S69WhoMayTakeTheNamespaces":     {by: "mover", resource: "workspacetemplates", name: "lost", now: `{}`},
+		"S69WhoMayDoEverything":          {by: "all", resource: "workspaces", name: "lost", now: `{}`},
+		"S69BindingsOfOneThatIsGone":     {resource: "workspacetemplates", name: "bound", now: `{}`, refused: "try again"},
+		"S69BindingsByWhoRunsTemplates":  {by: "keeper", resource: "workspacetemplates", name: "bound", now: `{}`},
+		"S69NamespacesOfOneThatIsThere":  {resource: "workspaces", name: "v", old: `{}`, now: `{"metadata":{"labels":{"a":"b"}}}`},
+		"S69AnotherNameIsNotTheSameName": {resource: "workspacetemplates", name: "los", now: `{}`},
+	})
+	for _, resource := range []string{"workspaces", "workspacetemplates"} {
+		err := g.Check(t.Context(), &Write{By: &user.DefaultInfo{Name: "ann"}, Verb: "delete", GVR: workspacesKind.GroupVersion().WithResource(resource), Name: "v", Old: []byte(`{}`)})
+		if err != nil {
+			t.Errorf("a deletion, which kube-apiserver decides: %v", err)
+		}
+	}
+	g.Known = nil
+	if err := g.Check(t.Context(), &Write{By: &user.DefaultInfo{Name: "ann"}, Verb: "create", GVR: templatesKind, Name: "x", Object: []byte(`{}`)}); err == nil ||
+		!strings.Contains(err.Error(), "not known here") {
+		t.Errorf("where workspaces are not known: %v", err)
+	}
+}
