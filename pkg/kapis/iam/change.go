@@ -11,7 +11,6 @@ import (
 	"strconv"
 	"strings"
 
-	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -37,6 +36,11 @@ type change struct {
 	// query are the parameters that every write has.
 	query url.Values
 	steps []step
+	// may returns a context with the decision by which a step may be sent; nil where that is the decision on the request.
+	may func(context.Context, *step) (context.Context, error)
+	// version is the last one that a write made, gone is what was deleted: caches are waited for until they have seen both.
+	version string
+	gone    []*admission.Write
 }
 
 // step is one write of a binding.
@@ -103,29 +107,20 @@ func (c *change) without(ctx context.Context, binding string) (step, error) {
 	}
 	path := pathOf(c.bindings, c.at.Namespace) + "/" + name
 	object := map[string]json.RawMessage{}
-	var subjects []rbacv1.Subject
-	err := json.Unmarshal([]byte(binding), &object)
-	if err == nil {
-		err = json.Unmarshal(object["subjects"], &subjects)
+	if err := json.Unmarshal([]byte(binding), &object); err != nil {
+		return s, fmt.Errorf("read the binding %q: %w", name, err)
 	}
+	field, rest, left, _, err := c.rest(object)
 	if err != nil {
 		return s, fmt.Errorf("read the binding %q: %w", name, err)
 	}
-	rest := make([]rbacv1.Subject, 0, len(subjects))
-	for _, one := range subjects {
-		if one.Kind != rbacv1.UserKind || one.Name != c.user {
-			rest = append(rest, one)
-		}
-	}
-	if len(rest) == 0 {
+	if left == 0 {
 		uid, version := types.UID(rawjson.GetText(binding, "metadata", "uid")), rawjson.GetText(binding, "metadata", "resourceVersion")
 		s.order, err = caller.Deletion(path, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &uid, ResourceVersion: &version}}, c.query)
 		s.order.Implied = true
 		return s, err
 	}
-	if object["subjects"], err = json.Marshal(rest); err != nil {
-		return s, fmt.Errorf("change the binding %q: %w", name, err)
-	}
+	object[field] = rest
 	raw, err := json.Marshal(object)
 	s.write.Verb, s.write.Object = "update", raw
 	s.order = caller.Order{Method: http.MethodPut, Path: path, Query: c.query, Body: raw, Implied: true}
@@ -144,41 +139,55 @@ func (h *V1beta1) check(ctx context.Context, c *change) error {
 
 // apply sends the writes of a change, and waits until this replica's caches have seen what they brought: so that who asks next sees it.
 func (h *V1beta1) apply(ctx context.Context, c *change) error {
-	version := ""
-	var gone []*admission.Write
-	for _, s := range c.steps {
-		out, err := h.send(ctx, c, &s)
-		if err != nil {
+	for i := range c.steps {
+		if err := h.write(ctx, c, &c.steps[i]); err != nil {
 			return err
 		}
-		if v := rawjson.GetText(string(out), "metadata", "resourceVersion"); v != "" {
-			version = v
-		} else { // there is none in the answer to a deletion
-			gone = append(gone, &s.write)
-		}
 	}
-	if len(c.query["dryRun"]) > 0 {
-		return nil
+	h.await(ctx, c)
+	return nil
+}
+
+// write sends one write of a change, and notes what caches are to see of it.
+func (h *V1beta1) write(ctx context.Context, c *change, s *step) error {
+	out, err := h.send(ctx, c, s)
+	if err != nil {
+		return err
 	}
-	// A cache that lags is no failure of the write.
-	if version != "" {
-		if _, err := h.Caches.SnapshotAt(ctx, resourceOf(c.bindings), version); err != nil {
-			return nil //nolint:nilerr // see above
-		}
-	}
-	for _, w := range gone {
-		if _, err := h.Caches.SnapshotWithout(ctx, w.GVR, w.Namespace, w.Name, rawjson.GetText(string(w.Old), "metadata", "uid")); err != nil {
-			return nil //nolint:nilerr // see above
-		}
+	if v := rawjson.GetText(string(out), "metadata", "resourceVersion"); v != "" {
+		c.version = v
+	} else { // there is none in the answer to a deletion
+		c.gone = append(c.gone, &s.write)
 	}
 	return nil
 }
 
-// send sends one write. A binding that somebody else has changed since it was seen is looked at again: s becomes what was sent. The answer is
-// empty where somebody else took it away.
+// await waits until the caches have seen what a change has written. A cache that lags is no failure of the write.
+func (h *V1beta1) await(ctx context.Context, c *change) {
+	if len(c.query["dryRun"]) > 0 {
+		return
+	}
+	if c.version != "" {
+		if _, err := h.Caches.SnapshotAt(ctx, resourceOf(c.bindings), c.version); err != nil {
+			return
+		}
+	}
+	for _, w := range c.gone {
+		if _, err := h.Caches.SnapshotWithout(ctx, w.GVR, w.Namespace, w.Name, rawjson.GetText(string(w.Old), "metadata", "uid")); err != nil {
+			return
+		}
+	}
+}
+
+// send sends one write. A binding that somebody else has changed since it was seen is looked at again: s becomes what was sent, which is authorized and
+// judged as the first one was. The answer is empty where somebody else took it away, took the user out of it, or gave it to another workspace.
 func (h *V1beta1) send(ctx context.Context, c *change, s *step) ([]byte, error) {
 	for attempt := 1; ; attempt++ {
-		raw, err := h.asCaller().Do(ctx, s.order)
+		as, err := c.permit(ctx, s)
+		if err != nil {
+			return nil, err
+		}
+		raw, err := h.asCaller().Do(as, s.order)
 		var out redaction.Shown
 		if err == nil {
 			out, err = raw.Shown(s.write.GVR.GroupResource())
@@ -191,7 +200,7 @@ func (h *V1beta1) send(ctx context.Context, c *change, s *step) ([]byte, error) 
 		case !apierrors.IsConflict(err) || attempt == attempts:
 			return []byte(out.String()), err
 		}
-		now, err := h.asCaller().Do(ctx, caller.Order{Method: http.MethodGet, Path: pathOf(c.bindings, c.at.Namespace) + "/" + s.write.Name, Implied: true})
+		now, err := h.asCaller().Do(as, caller.Order{Method: http.MethodGet, Path: pathOf(c.bindings, c.at.Namespace) + "/" + s.write.Name, Implied: true})
 		if apierrors.IsNotFound(err) {
 			return nil, nil
 		}
@@ -199,6 +208,9 @@ func (h *V1beta1) send(ctx context.Context, c *change, s *step) ([]byte, error) 
 			return nil, err
 		}
 		if out, err = now.Shown(resourceOf(c.bindings).GroupResource()); err != nil {
+			return nil, err
+		}
+		if still, err := c.isStill(out.String()); err != nil || !still {
 			return nil, err
 		}
 		if *s, err = c.without(ctx, out.String()); err != nil {

@@ -324,7 +324,7 @@ func TestAMemberIsRemovedFromEveryBinding(t *testing.T) {
 		w := village(t)
 		path := iamPath + "workspacerolebindings/more-of-carol"
 		w.fails["PUT "+path] = []int{409}
-		w.live[path] = `{"metadata":{"name":"more-of-carol","uid":"u","resourceVersion":"7"},"subjects":[{"kind":"User","name":"dora"},{"kind":"User","name":"new"}]}`
+		w.live[path] = `{"metadata":{"name":"more-of-carol","uid":"u","resourceVersion":"7","labels":{"kubesphere.io/workspace":"demo"}},"subjects":[{"kind":"User","name":"dora"},{"kind":"User","name":"new"}]}`
 		w.want(200, as("bob"), http.MethodDelete, inDemo+"/dora", "")
 		got := w.changes()
 		if len(got) != 2 || !strings.Contains(got[1], `"new"`) || !strings.Contains(got[1], `"resourceVersion":"7"`) || strings.Contains(got[1], `"dora"`) {

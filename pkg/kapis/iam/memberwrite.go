@@ -147,18 +147,8 @@ func (h *V1beta1) removeMember(l *level) web.Handler {
 		if len(options.DryRun) > 0 { // some of the writes may be no deletion
 			query["dryRun"] = append(query["dryRun"], options.DryRun...)
 		}
-		if h.roleAt(name, at, "") == "" {
-			return nil, notMember(name, at.String())
-		}
-		ctx := r.Request.Context()
-		c, err := h.plan(ctx, l, at, name, "", query)
-		if err != nil {
-			return nil, err
-		}
-		if err := h.check(ctx, c); err != nil {
-			return nil, err
-		}
-		return done(), h.apply(ctx, c)
+		m := &removal{V1beta1: h, level: l, at: at, user: name, query: query}
+		return m.run(r.Request.Context())
 	}
 }
 

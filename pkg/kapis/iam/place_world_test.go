@@ -33,6 +33,10 @@ func (x rights) Held(u user.Info, at authz.Place) []authz.Grant {
 	return x.index.Held(u, at)
 }
 
+func (x rights) Memberships(u user.Info) (*authz.Part, bool) { return x.index.Memberships(u) }
+
+func (x rights) WorkspaceOf(namespace string) string { return x.index.WorkspaceOf(namespace) }
+
 func (x rights) Missing(u user.Info, at authz.Place, rules []rbacv1.PolicyRule) (missing []rbacv1.PolicyRule) {
 	for _, rule := range rules {
 		for _, verb := range rule.Verbs {

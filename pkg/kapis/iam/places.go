@@ -26,6 +26,9 @@ type Rights interface {
 	Held(u user.Info, at authz.Place) []authz.Grant
 	Missing(u user.Info, at authz.Place, rules []rbacv1.PolicyRule) []rbacv1.PolicyRule
 	MissingOf(u user.Info, at authz.Place, role authz.RoleRef) (missing []rbacv1.PolicyRule, found bool)
+	// Memberships has the namespaces in which somebody is bound.
+	Memberships(u user.Info) (p *authz.Part, cluster bool)
+	WorkspaceOf(namespace string) string
 }
 
 // Guard refuses writes that would grant more than their writer holds. admission.Guard is one.

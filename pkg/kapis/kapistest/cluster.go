@@ -71,7 +71,7 @@ func (people) GroupsAndMaybeResourcesWithContext(context.Context) (*metav1.APIGr
 		{Group: "iam.kubesphere.io", Version: "v1beta1"}: {
 			"users": "User", "roletemplates": "RoleTemplate", "globalroles": "GlobalRole", "globalrolebindings": "GlobalRoleBinding",
 			"workspaceroles": "WorkspaceRole", "workspacerolebindings": "WorkspaceRoleBinding", "clusterroles": "ClusterRole",
-			"clusterrolebindings": "ClusterRoleBinding", "roles": "Role", "rolebindings": "RoleBinding",
+			"clusterrolebindings": "ClusterRoleBinding", "roles": "Role", "rolebindings": "RoleBinding", "groups": "Group", "groupbindings": "GroupBinding",
 		},
 	} {
 		v := metav1.GroupVersionForDiscovery{GroupVersion: gv.String(), Version: gv.Version}
