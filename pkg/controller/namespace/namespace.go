@@ -9,7 +9,6 @@ package namespace
 import (
 	"context"
 	"fmt"
-	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -38,7 +37,8 @@ const (
 	// Name is the controller's name.
 	Name = "namespace"
 	// AnnotationInitialized says, "true", that the namespace got its first roles, and its creator the right that he was due. It
-	// never comes again: a creator whose binding was taken away, or who has left, gets none.
+	// never comes again: a creator whose binding was taken away, or who has left, gets none. Neither does the creator of one that was in a workspace
+	// and not managed when it was seen first: else who is removed from the workspace would be back once somebody has it managed (S67).
 	AnnotationInitialized = "kapis.dev/initialized"
 
 	// workspaceField is this controller's index of namespaces by workspace.
@@ -101,6 +101,9 @@ func (r *Reconciler) sync(ctx context.Context, ns *metav1.PartialObjectMetadata)
 		return err
 	}
 	if ns.Labels[tenantv1beta1.LabelManaged] != "true" {
+		if workspace == found && ns.Annotations[tenantv1beta1.AnnotationCreator] != "" {
+			return r.settle(ctx, ns)
+		}
 		return nil
 	}
 	return r.roles(ctx, ns, workspace == found)
@@ -110,9 +113,8 @@ func (r *Reconciler) sync(ctx context.Context, ns *metav1.PartialObjectMetadata)
 // somebody deletes the owner's definition (U50), and a finalizer that nothing waits for any more.
 func (r *Reconciler) free(ctx context.Context, ns *metav1.PartialObjectMetadata) error {
 	before := ns.DeepCopy()
-	ns.OwnerReferences = slices.DeleteFunc(ns.OwnerReferences, ofTenancy)
-	freed := controllerutil.RemoveFinalizer(ns, tenantv1beta1.FinalizerCascadingDeletion)
-	if !freed && len(ns.OwnerReferences) == len(before.OwnerReferences) {
+	disowned := crd.DropWorkspaceOwners(ns)
+	if freed := controllerutil.RemoveFinalizer(ns, tenantv1beta1.FinalizerCascadingDeletion); !freed && !disowned {
 		return nil
 	}
 	return r.patch(ctx, ns, before)
@@ -152,10 +154,6 @@ func (r *Reconciler) workspace(ctx context.Context, ns *metav1.PartialObjectMeta
 	}
 	r.Events.Eventf(ns, nil, corev1.EventTypeWarning, "WorkspaceNotFound", "Join", "The label %s names %q, which is no workspace. Nobody has a right here by it.", tenantv1beta1.LabelWorkspace, name)
 	return unknown, nil
-}
-
-func ofTenancy(o metav1.OwnerReference) bool {
-	return o.Kind == "Workspace" || o.Kind == "WorkspaceTemplate"
 }
 
 func terminating(err error) bool {

@@ -159,6 +159,22 @@ func TestWhichNamespacesGetRoles(t *testing.T) {
 	}
 }
 
+// S67: the creator of a namespace that nobody took care of gets no right once somebody does: he may have been removed from the workspace since.
+func TestS67ACreatorIsDueHisRoleAtTheBeginningOnly(t *testing.T) {
+	n := project("p", "demo", "ann")
+	delete(n.Labels, tenantv1beta1.LabelManaged)
+	f := newFixture(t, n)
+	f.run("p")
+	if again := f.Written(func() { f.run("p") }); again != 0 {
+		t.Errorf("a second time wrote %d times", again)
+	}
+	f.Patch(project("p", "", ""), `{"metadata":{"labels":{"kubesphere.io/managed":"true"}}}`)
+	f.run("p")
+	if f.role("admin") == nil || f.bound() != "" {
+		t.Errorf("the role is there: %t; bound: %s", f.role("admin") != nil, f.bound())
+	}
+}
+
 // S6, S9: the creator's right is given once, whatever is done to the namespace and its roles afterwards.
 func TestS6TheCreatorIsBoundOnce(t *testing.T) {
 	take := func(f *fixture) {

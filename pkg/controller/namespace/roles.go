@@ -31,8 +31,13 @@ func (r *Reconciler) roles(ctx context.Context, ns *metav1.PartialObjectMetadata
 		r.Events.Eventf(ns, nil, corev1.EventTypeWarning, "RolesIncomplete", "MakeRoles", "%v", broken)
 	}
 	patterns := builtinrole.For(all, ns.Labels)
-	if len(patterns) == 0 {
+	switch {
+	case len(all) == 0:
 		return nil // they may come later, and the creator is due his role then
+	case len(patterns) == 0 && inWorkspace && ns.Annotations[tenantv1beta1.AnnotationCreator] != "":
+		return r.settle(ctx, ns)
+	case len(patterns) == 0:
+		return nil
 	}
 	first := ns.Annotations[AnnotationInitialized] == ""
 	if first && inWorkspace {
@@ -46,7 +51,12 @@ func (r *Reconciler) roles(ctx context.Context, ns *metav1.PartialObjectMetadata
 			return fmt.Errorf("in namespace %q: %w", ns.Name, err)
 		}
 	}
-	if !first {
+	return r.settle(ctx, ns)
+}
+
+// settle notes that the creator of the namespace is due nothing (more).
+func (r *Reconciler) settle(ctx context.Context, ns *metav1.PartialObjectMetadata) error {
+	if ns.Annotations[AnnotationInitialized] != "" {
 		return nil
 	}
 	before := ns.DeepCopy()
