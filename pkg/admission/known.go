@@ -31,7 +31,7 @@ type Known struct {
 	public    map[string]bool         // the clusters that every workspace may be placed in
 	kept      keeping
 	admins    map[string][]string // the users who administer the platform, by the name of the binding
-	tenants   map[tenantKey]bool // the workspaces, and the templates of workspaces, that are there
+	tenants   map[tenantKey]bool  // the workspaces, and the templates of workspaces, that are there
 }
 
 type template struct {

@@ -30,6 +30,10 @@ var held = rules.Table{
 		{"S64", "what is hidden of a kind is in no answer, by no parameter and no route (managedFields, last-applied, fields, watch...)"},
 		{"S57", "no password, secret, kubeconfig, token or code is in an answer, a log of either program at its highest level, an event, a metric or a record of the audit"},
 		{"S78", "no form of answer, parameter or content type shows a hidden value or tells of it"},
+		{"S65", "a template, owner reference or finalizer of somebody's ends or changes nothing that he may not delete or update himself; the garbage collector does nothing for anybody that he may not do"},
+		{"S67", "who is removed from a workspace or namespace keeps nothing in it"},
+		{"S69", "namespaces that carry the label of a workspace which is gone fall to nobody who makes one of that name without the right to these namespaces"},
+		{"S74", "roles and bindings of a workspace are not deleted because a definition (CRD) is going, nor is a binding that is no longer that workspace's"},
 		{"S79", "no body, however made, writes outside of what the path and the writer's rights say"},
 		{"S70", "a policy in Rego, or a condition in CEL, can use neither the process's memory nor its time beyond a bound"},
 	}}, {Name: "The proxy, upgrades and impersonation", Rules: proxyRules}, {Name: "Web and denial of service", Rules: webRules}, {Name: "Configuration and installation", Rules: []rules.Rule{

@@ -226,13 +226,23 @@ func TestU33AGroupCountsWhileItsBindingDoes(t *testing.T) {
 	eventually(t, "nor in the user", lacks(a, iamAPI+"/users/"+name, group))
 }
 
-// U50: who deletes the definition of workspaces has asked for the end of no namespace; and what their templates want comes back.
+// U50: who deletes the definition of workspaces has asked for the end of no namespace and of nobody's rights; and what their templates want comes back.
 func TestU50ADeletedDefinitionTakesNoNamespace(t *testing.T) {
-	proves(t, "S9")
-	a, name := admin(t), unique("survivor")
-	u := newUser(t, name)
+	proves(t, "S74")
+	a, name, other := admin(t), unique("survivor"), unique("member")
+	u, v := newUser(t, name), newUser(t, other)
 	ws, project := newManagedWorkspace(t, name), unique("project")
 	newProject(t, project, ws, nil)
+	a.must(t, http.StatusOK, http.MethodPost, iamRoutes+"/workspaces/"+ws+"/workspacemembers", []obj{{"username": other, "roleRef": ws + "-admin"}})
+	custom := iamAPI + "/workspaceroles/" + ws + "-custom"
+	a.create(t, iamAPI+"/workspaceroles", obj{"apiVersion": "iam.kubesphere.io/v1beta1", "kind": "WorkspaceRole",
+		"metadata": obj{"name": ws + "-custom", "labels": obj{workspaceLabel: ws}}, "rules": []any{}})
+	// As an older installation has it: the garbage collector would take the role along.
+	uid := decode[struct{ Metadata struct{ UID string } }](t, a.must(t, http.StatusOK, http.MethodGet, tenantAPI+"/workspaces/"+ws, nil).body).Metadata.UID
+	a.must(t, http.StatusOK, http.MethodPatch, custom, obj{"metadata": obj{"ownerReferences": []any{
+		obj{"apiVersion": "tenant.kubesphere.io/v1beta1", "kind": "Workspace", "name": ws, "uid": uid}}}}, asMerge)
+	eventually(t, "the workspace does not own it", lacks(a, custom, "ownerReferences"))
+	eventually(t, "the other member is in", v.is(http.StatusOK, http.MethodGet, kapis+"/namespaces/"+project+"/pods"))
 	eventually(t, "the manager is in", u.is(http.StatusOK, http.MethodGet, kapis+"/namespaces/"+project+"/pods"))
 	a.must(t, http.StatusOK, http.MethodPatch, tenantAPI+"/workspaces/"+ws, `{"metadata":{"annotations":{"kubesphere.io/deletion-propagation":"Background"}}}`, asMerge)
 	crd := "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/workspaces.tenant.kubesphere.io"
@@ -243,7 +253,12 @@ func TestU50ADeletedDefinitionTakesNoNamespace(t *testing.T) {
 		}
 	})
 	eventually(t, "the definition is gone", a.is(http.StatusNotFound, http.MethodGet, crd))
-	within(t, revocation, "what people had by it is gone", u.is(http.StatusForbidden, http.MethodGet, kapis+"/namespaces/"+project+"/pods")) // S9
+	for _, path := range []string{custom, iamAPI + "/workspaceroles/" + ws + "-viewer", iamAPI + "/workspacerolebindings/" + ws + "-admin", iamAPI + "/workspacerolebindings/" + other + "-" + ws + "-admin"} {
+		if r := a.must(t, http.StatusOK, http.MethodGet, path, nil); strings.Contains(r.body, "deletionTimestamp") {
+			t.Errorf("%s goes", path)
+		}
+	}
+	v.must(t, http.StatusOK, http.MethodGet, kapis+"/namespaces/"+project+"/pods", nil)
 	for _, ns := range []string{project, "kube-system", "kubesphere-system"} {
 		if r := a.must(t, http.StatusOK, http.MethodGet, "/api/v1/namespaces/"+ns, nil); strings.Contains(r.body, "deletionTimestamp") {
 			t.Errorf("namespace %s goes", ns)
@@ -253,5 +268,8 @@ func TestU50ADeletedDefinitionTakesNoNamespace(t *testing.T) {
 		t.Fatalf("install again: %v\n%s", err, out)
 	}
 	within(t, 30*time.Second, "the workspace is back", a.is(http.StatusOK, http.MethodGet, iamAPI+"/workspaceroles/"+ws+"-admin"))
+	for who, c := range map[string]caller{"the manager": u, "the other member": v} {
+		within(t, 30*time.Second, who+" is in", c.is(http.StatusOK, http.MethodGet, kapis+"/namespaces/"+project+"/pods"))
+	}
 	within(t, 30*time.Second, "the manager is in again", u.is(http.StatusOK, http.MethodGet, kapis+"/namespaces/"+project+"/pods"))
 }
