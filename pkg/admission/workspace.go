@@ -16,9 +16,9 @@ var (
 	allKinds       = schema.GroupVersionResource{Group: "*", Version: "*", Resource: "*"}
 )
 
-// checkCreation refuses to make a workspace, or the template of one, of a name that somebody has something by: the workspace is there, or its
-// template is, or what carries its label. Creation over something that exists is to update it and to delete it, so that both rights are needed (S65).
-// Namespaces of a workspace that is gone would be the new one's: that takes what moving them takes (S69).
+// checkCreation refuses to make a workspace, or the template of one, of a name that somebody has something by: the workspace is there, or
+// its template is, or what carries its label. Creation over something that exists is to update it and to delete it, so that both rights
+// are needed (S65). Namespaces of a workspace that is gone would be the new one's: that takes what moving them takes (S69).
 func checkCreation(ctx context.Context, rights PlacementRights, kind schema.GroupVersionResource, name string) error {
 	other, what := workspacesKind, "workspace"
 	if kind == workspacesKind {
@@ -61,8 +61,8 @@ func checkCreation(ctx context.Context, rights PlacementRights, kind schema.Grou
 	return nil
 }
 
-// checkEnd refuses to say when a workspace or its template goes, and what goes along, without the right to delete it: the garbage collector and the
-// controllers act by what is written there, for anybody (S65). before is empty for a creation.
+// checkEnd refuses to say when a workspace or its template goes, and what goes along, without the right to delete it: the garbage
+// collector and the controllers act by what is written there, for anybody (S65). before is empty for a creation.
 func checkEnd(ctx context.Context, rights PlacementRights, kind schema.GroupVersionResource, name string, before, after *metav1.ObjectMeta) error {
 	what := ""
 	switch {

@@ -21,7 +21,8 @@ func (x *Index) WorkspaceOf(namespace string) string {
 	return workspace
 }
 
-// Leftovers reports whether namespaces, and whether bindings, carry the label of a workspace, whether it is there or not. It looks through all namespaces.
+// Leftovers reports whether namespaces, and whether bindings, carry the label of a workspace, whether it is there or not. It looks through
+// all namespaces.
 func (x *Index) Leftovers(workspace string) (namespaces, bindings bool) {
 	if workspace == "" {
 		return false, false

@@ -45,8 +45,8 @@ func Missing(err error) bool {
 }
 
 // DropWorkspaceOwners removes the owner references to workspaces and their templates from an object, and reports whether it had any. Older
-// installations have them on namespaces, roles, bindings and groups: with the definition of the owners all owners go, and Kubernetes' garbage
-// collector would take along what they own.
+// installations have them on namespaces, roles, bindings and groups: with the definition of the owners all owners go, and Kubernetes'
+// garbage collector would take along what they own.
 func DropWorkspaceOwners(o client.Object) bool {
 	had := o.GetOwnerReferences()
 	left := slices.DeleteFunc(slices.Clone(had), func(owner metav1.OwnerReference) bool {

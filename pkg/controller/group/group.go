@@ -122,7 +122,8 @@ func (r *Reconciler) patch(ctx context.Context, o, before client.Object) error {
 	return nil
 }
 
-// letGo takes away what older installations put on bindings of the group: workspaces as owners, and the finalizer of those that are deleted.
+// letGo takes away what older installations put on bindings of the group: workspaces as owners, and the finalizer of those that are
+// deleted.
 func (r *Reconciler) letGo(ctx context.Context, group string) error {
 	list := &iamv1beta1.GroupBindingList{}
 	if err := r.Client.List(ctx, list, client.MatchingFields{boundField: group}); err != nil {

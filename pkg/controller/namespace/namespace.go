@@ -36,9 +36,10 @@ import (
 const (
 	// Name is the controller's name.
 	Name = "namespace"
-	// AnnotationInitialized says, "true", that the namespace got its first roles, and its creator the right that he was due. It
-	// never comes again: a creator whose binding was taken away, or who has left, gets none. Neither does the creator of one that was in a workspace
-	// and not managed when it was seen first: else who is removed from the workspace would be back once somebody has it managed (S67).
+	// AnnotationInitialized says, "true", that the namespace got its first roles, and its creator the right that he was due. It never
+	// comes again: a creator whose binding was taken away, or who has left, gets none. Neither does the creator of one that was in a
+	// workspace and not managed when it was seen first: else who is removed from the workspace would be back once somebody has it managed
+	// (S67).
 	AnnotationInitialized = "kapis.dev/initialized"
 
 	// workspaceField is this controller's index of namespaces by workspace.

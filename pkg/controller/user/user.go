@@ -244,8 +244,8 @@ func (r *Reconciler) activate(ctx context.Context, u *iamv1beta1.User) error {
 	return nil
 }
 
-// finalize takes a deleted user out of everything that names it, and then lets it go. With the definition of users all users go, and nobody has asked for
-// the end of what they have (S74): who makes a user of such a name has to hold it (package admission).
+// finalize takes a deleted user out of everything that names it, and then lets it go. With the definition of users all users go, and
+// nobody has asked for the end of what they have (S74): who makes a user of such a name has to hold it (package admission).
 func (r *Reconciler) finalize(ctx context.Context, u *iamv1beta1.User) error {
 	if !controllerutil.ContainsFinalizer(u, iamv1beta1.FinalizerUser) {
 		return nil

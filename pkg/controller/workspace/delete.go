@@ -22,9 +22,9 @@ import (
 // order may bring the workspace last.
 const grace = time.Minute
 
-// finalize ends what the workspace gave to people, then what it has to do with its namespaces, and then lets it go. Nobody has asked for the end of this
-// workspace where its definition, and so every workspace, is being deleted: then roles, bindings and namespaces stay as they are, and a workspace of
-// that name that comes back has them again.
+// finalize ends what the workspace gave to people, then what it has to do with its namespaces, and then lets it go. Nobody has asked for
+// the end of this workspace where its definition, and so every workspace, is being deleted: then roles, bindings and namespaces stay as
+// they are, and a workspace of that name that comes back has them again.
 func (r *Reconciler) finalize(ctx context.Context, w *tenantv1beta1.Workspace) (again time.Duration, err error) {
 	if !controllerutil.ContainsFinalizer(w, tenantv1beta1.FinalizerCascadingDeletion) {
 		return 0, nil
@@ -64,8 +64,8 @@ func held() []schema.GroupVersionKind {
 	return append(out, schema.GroupVersionKind{Group: "quota.kubesphere.io", Version: "v1alpha2", Kind: "ResourceQuota"})
 }
 
-// labelled lists the metadata of the objects of a kind that carry the label of a workspace, read past the cache: one that was made a moment ago is not
-// to be forgotten. A kind that is not there has none.
+// labelled lists the metadata of the objects of a kind that carry the label of a workspace, read past the cache: one that was made a
+// moment ago is not to be forgotten. A kind that is not there has none.
 func (r *Reconciler) labelled(ctx context.Context, kind schema.GroupVersionKind, workspace string) ([]metav1.PartialObjectMetadata, error) {
 	list := &metav1.PartialObjectMetadataList{}
 	list.SetGroupVersionKind(kind.GroupVersion().WithKind(kind.Kind + "List"))
@@ -79,8 +79,8 @@ func (r *Reconciler) labelled(ctx context.Context, kind schema.GroupVersionKind,
 	return list.Items, nil
 }
 
-// deleteHeld deletes what carries the label of a workspace, each object in the version that carried it: one that was given to another workspace
-// meanwhile is a conflict, and the workspace is looked at again.
+// deleteHeld deletes what carries the label of a workspace, each object in the version that carried it: one that was given to another
+// workspace meanwhile is a conflict, and the workspace is looked at again.
 func (r *Reconciler) deleteHeld(ctx context.Context, workspace string) error {
 	for _, kind := range held() {
 		items, err := r.labelled(ctx, kind, workspace)

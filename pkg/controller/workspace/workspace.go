@@ -2,8 +2,8 @@
 // namespaces, the roles and the bindings when it goes. It does so for a workspace without a template too, which is how one
 // looks on a member of a fleet.
 //
-// A namespace, a role and a binding belong to a workspace by its label alone, never by an owner reference: with the definition of Workspaces all
-// workspaces go, and Kubernetes' garbage collector would take them along (U50, S74).
+// A namespace, a role and a binding belong to a workspace by its label alone, never by an owner reference: with the definition of
+// Workspaces all workspaces go, and Kubernetes' garbage collector would take them along (U50, S74).
 package workspace
 
 import (

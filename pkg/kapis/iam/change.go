@@ -179,8 +179,9 @@ func (h *V1beta1) await(ctx context.Context, c *change) {
 	}
 }
 
-// send sends one write. A binding that somebody else has changed since it was seen is looked at again: s becomes what was sent, which is authorized and
-// judged as the first one was. The answer is empty where somebody else took it away, took the user out of it, or gave it to another workspace.
+// send sends one write. A binding that somebody else has changed since it was seen is looked at again: s becomes what was sent, which is
+// authorized and judged as the first one was. The answer is empty where somebody else took it away, took the user out of it, or gave it to
+// another workspace.
 func (h *V1beta1) send(ctx context.Context, c *change, s *step) ([]byte, error) {
 	for attempt := 1; ; attempt++ {
 		as, err := c.permit(ctx, s)

@@ -20,15 +20,17 @@ import (
 	"kapis.dev/ks-apiserver/pkg/store"
 )
 
-// Who is removed from a workspace keeps nothing in it (S67): what he is bound to in its namespaces, as their creator or as a member of them, and the
-// groups of the workspace that he is in go along. The caller needs for each what it takes to remove it alone, and all of that is asked before anything
-// is written. The bindings of the workspace itself are the last to go, so that somebody who was not removed altogether is still listed as a member.
+// Who is removed from a workspace keeps nothing in it (S67): what he is bound to in its namespaces, as their creator or as a member of
+// them, and the groups of the workspace that he is in go along. The caller needs for each what it takes to remove it alone, and all of
+// that is asked before anything is written. The bindings of the workspace itself are the last to go, so that somebody who was not removed
+// altogether is still listed as a member.
 
 const (
-	// removalRounds is how often a removal looks again for what was given while it was under way: whoever is removed may be making a namespace.
+	// removalRounds is how often a removal looks again for what was given while it was under way: whoever is removed may be making a
+	// namespace.
 	removalRounds = 3
-	// annotationInitialized says of a namespace that its creator got what he was due (package controller/namespace), annotationBound of a user which
-	// groups he is in by GroupBindings (package controller/group).
+	// annotationInitialized says of a namespace that its creator got what he was due (package controller/namespace), annotationBound of a
+	// user which groups he is in by GroupBindings (package controller/group).
 	annotationInitialized = "kapis.dev/initialized"
 	annotationBound       = "kapis.dev/bound-groups"
 )
@@ -136,8 +138,8 @@ func (m *removal) plan(ctx context.Context) ([]*change, error) {
 	return append(out, c), nil
 }
 
-// settled refuses to remove somebody who would be back at once: the manager of the workspace, whose binding is made again, and the creator of a
-// namespace that has not got its first roles yet, and he his.
+// settled refuses to remove somebody who would be back at once: the manager of the workspace, whose binding is made again, and the creator
+// of a namespace that has not got its first roles yet, and he his.
 func (m *removal) settled(ctx context.Context) error {
 	namespaces, err := m.Caches.Snapshot(ctx, schema.GroupVersionResource{Version: "v1", Resource: "namespaces"})
 	if err != nil {
@@ -224,8 +226,8 @@ func (m *removal) permitted(ctx context.Context, i *request.Info) (context.Conte
 	return authz.WithDecision(ctx, d), nil
 }
 
-// planGroups takes the user out of the GroupBindings of the workspace's groups. One whom somebody has put in such a group by his User alone, which the
-// workspace has no say in, is not removed.
+// planGroups takes the user out of the GroupBindings of the workspace's groups. One whom somebody has put in such a group by his User
+// alone, which the workspace has no say in, is not removed.
 func (m *removal) planGroups(ctx context.Context) (*change, error) {
 	c := &change{level: &groupsOfWorkspace, at: m.at, user: m.user, query: m.query, may: m.mayWriteGroup}
 	groups, err := m.Caches.Snapshot(ctx, resourceOf("groups"))
@@ -315,7 +317,8 @@ func (m *removal) check(ctx context.Context, changes []*change, so *Removal) err
 	return refused.err(then)
 }
 
-// apply sends the writes, and goes on where one fails, but leaves the bindings of the place itself then: who has something left is a member.
+// apply sends the writes, and goes on where one fails, but leaves the bindings of the place itself then: who has something left is a
+// member.
 func (m *removal) apply(ctx context.Context, changes []*change, so *Removal) error {
 	var failed failures
 	n := 0
@@ -355,7 +358,8 @@ func (c *change) permit(ctx context.Context, s *step) (context.Context, error) {
 	return c.may(ctx, s)
 }
 
-// rest returns what is left of the subjects of a binding, or of the users of a GroupBinding, without the user; named says whether it has him.
+// rest returns what is left of the subjects of a binding, or of the users of a GroupBinding, without the user; named says whether it has
+// him.
 func (c *change) rest(object map[string]json.RawMessage) (field string, raw json.RawMessage, left int, named bool, err error) {
 	if c.level == &groupsOfWorkspace {
 		var users []string
@@ -375,8 +379,8 @@ func (c *change) rest(object map[string]json.RawMessage) (field string, raw json
 	return "subjects", raw, len(rest), len(rest) < len(subjects), err
 }
 
-// isStill tells whether a binding that was read again is what was authorized: one of this place that names the user. In the meantime it may have been
-// given to another workspace, or been made again.
+// isStill tells whether a binding that was read again is what was authorized: one of this place that names the user. In the meantime it
+// may have been given to another workspace, or been made again.
 func (c *change) isStill(binding string) (bool, error) {
 	object := map[string]json.RawMessage{}
 	if err := json.Unmarshal([]byte(binding), &object); err != nil {

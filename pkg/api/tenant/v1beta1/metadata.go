@@ -11,8 +11,8 @@ const (
 	// AnnotationDeletionPropagation is the propagation policy asked for when a workspace or its
 	// template was deleted: Orphan leaves its namespaces.
 	AnnotationDeletionPropagation = "kubesphere.io/deletion-propagation"
-	// AnnotationTemplateUID is the uid of the WorkspaceTemplate that made a Workspace, or took it over. Its value is written by controllers, and by
-	// those who may delete any workspace.
+	// AnnotationTemplateUID is the uid of the WorkspaceTemplate that made a Workspace, or took it over. Its value is written by
+	// controllers, and by those who may delete any workspace.
 	AnnotationTemplateUID = "kapis.dev/workspacetemplate-uid"
 	// AnnotationTemplateHeld says of a WorkspaceTemplate that ks-controller-manager put the finalizer on it.
 	AnnotationTemplateHeld = "kapis.dev/workspacetemplate-held"
