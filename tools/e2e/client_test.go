@@ -70,6 +70,8 @@ func (c caller) do(ctx context.Context, method, path string, body any, headers .
 	case nil:
 	case string:
 		rd = strings.NewReader(b)
+	case io.Reader:
+		rd = b
 	default:
 		raw, err := json.Marshal(b)
 		if err != nil {

@@ -78,7 +78,8 @@ func TestWithoutARoleThereIsNothingToSee(t *testing.T) { // S1
 	})
 }
 
-func TestAnonymousSeesThePublicPathsOnly(t *testing.T) { // S54
+func TestAnonymousSeesThePublicPathsOnly(t *testing.T) {
+	proves(t, "S54")
 	for path, code := range map[string]int{
 		"/healthz": 200, "/livez": 200, "/livez/ping": 200, "/readyz": 200, "/version": 200, "/oauth/keys": 200,
 		"/.well-known/openid-configuration": 200, "/openapi/v2": 403, "/openapi/v3": 403, "/metrics": 403,

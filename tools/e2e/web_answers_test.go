@@ -1,13 +1,94 @@
 package e2e
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"testing"
 )
+
+// browserClient registers an OAuth client without a secret, of the page https://NAME.example, which may call the endpoints of tokens.
+func browserClient(t *testing.T) (page string) {
+	t.Helper()
+	name := unique("spa")
+	page = "https://" + name + ".example"
+	admin(t).create(t, secretsPath, obj{"apiVersion": "v1", "kind": "Secret", "type": "config.kubesphere.io/oauthclient",
+		"metadata":   obj{"name": name, "labels": obj{"config.kubesphere.io/type": "oauthclient"}},
+		"stringData": obj{"configuration.yaml": "name: " + name + "\ngrantMethod: auto\nredirectURIs: [" + page + "/callback]\n"}})
+	return page
+}
+
+// A page of another site reads nothing here: only pages of registered clients without a secret, of the very origin that was registered, may call the
+// endpoints of tokens, never with cookies; the authorization endpoint and the API are called by no page, and a server after this one lets nobody in either.
+func TestPagesOfOtherSitesReadNothing(t *testing.T) {
+	proves(t, "S51")
+	p, page := newPassage(t), browserClient(t)
+	base := p.me.base
+	host := strings.TrimPrefix(page, "https://")
+	may := []string{"/oauth/token", "/oauth/revoke", "/oauth/userinfo", "/oauth/keys", "/.well-known/openid-configuration"}
+	never := []string{"/oauth/authorize", "/oauth/login", "/oauth/logout", "/oauth/introspect", "/oauth/device_authorization", "/version",
+		"/kapi/v1/namespaces/" + p.ns + "/configmaps",
+		"/api/v1/namespaces/" + p.ns + "/configmaps", "/api/v1/namespaces/" + p.ns + "/services/generous/proxy/", "/kapis/nowhere", "/healthz"}
+	p.answer(t, "/services/generous/proxy", func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Access-Control-Allow-Origin", "*")
+		w.Header().Set("Access-Control-Allow-Credentials", "true")
+		w.Header().Set("Access-Control-Allow-Headers", "Authorization")
+		w.Header().Set("Access-Control-Allow-Methods", "DELETE")
+		w.Header().Set("Access-Control-Expose-Headers", "*")
+		w.Header().Set("Set-Cookie", "token=evil; Path=/")
+		_, _ = io.WriteString(w, "{}")
+	})
+	ask := func(method, path, origin string) http.Header {
+		t.Helper()
+		headers := []string{"Access-Control-Request-Method: POST", "Access-Control-Request-Headers: authorization", "Cookie: token=" + p.me.token}
+		if path != "/oauth/logout" { // which would end the session
+			headers = append(headers, "Authorization: Bearer "+p.me.token)
+		}
+		if origin != "" {
+			headers = append(headers, "Origin: "+origin)
+		}
+		r, err := caller{base: base}.do(t.Context(), method, path, nil, headers...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r.header
+	}
+	eventually(t, "the client is known", func(context.Context) error {
+		if h := ask(http.MethodGet, may[3], page); h.Get("Access-Control-Allow-Origin") != page {
+			return fmt.Errorf("%v", h)
+		}
+		return nil
+	})
+	foreign := []string{"https://" + host + ".evil.com", "https://" + strings.Replace(host, ".", "X", 1), "https://evil-" + host, "https://sub." + host,
+		strings.ToUpper(page), "HTTPS://" + host, "http://" + host,
+		page + ":8443", page + ":443", page + "/", page + "/callback", page + " https://evil.example", "https://user@" + host, page + ".",
+		"https://evil.example/?" + page, "null", "*", "", "file://", base, product.TLSURL}
+	for _, method := range []string{http.MethodOptions, http.MethodGet, http.MethodPost} {
+		for _, path := range append(may, never...) {
+			for _, origin := range append(foreign, page) {
+				h := ask(method, path, origin)
+				got, good := h.Get("Access-Control-Allow-Origin"), origin == page && slices.Contains(may, path)
+				if got != "" && (!good || got != page) {
+					t.Errorf("%s %s from %q is open to %q", method, path, origin, got)
+				}
+				for _, name := range []string{"Access-Control-Allow-Credentials", "Set-Cookie"} {
+					if v := h.Get(name); v != "" && !strings.HasPrefix(path, "/oauth/log") && path != "/oauth/authorize" {
+						t.Errorf("%s %s from %q: %s: %s", method, path, origin, name, v)
+					}
+				}
+				for name := range h {
+					if strings.HasPrefix(name, "Access-Control-") && !good {
+						t.Errorf("%s %s from %q: %s: %v", method, path, origin, name, h[name])
+					}
+				}
+			}
+		}
+	}
+}
 
 // A browser sends cookies along with a WebSocket that any page opens, so the cookie counts for pages of this server alone, on every route that may be upgraded.
 func TestPagesOfOtherSitesOpenNoWebSocket(t *testing.T) {
