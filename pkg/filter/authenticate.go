@@ -5,6 +5,7 @@ import (
 	"maps"
 	"net/http"
 	"strings"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	utilerrors "k8s.io/apimachinery/pkg/util/errors"
@@ -58,6 +59,7 @@ func (a Authentication) Wrap(next http.Handler) http.Handler {
 		rec.source, rec.asked = a.Source, r
 		if a.Judged != nil && a.Judged(info) {
 			rec.user = anonymous
+			limitHTTP2(w, r)
 			next.ServeHTTP(w, r)
 			return
 		}
@@ -166,11 +168,16 @@ func firstUndecided(errs []error) error {
 	return nil
 }
 
-// limitHTTP2 ends the HTTP/2 connection of someone unknown after this answer, so that streams can't
-// be opened and reset in floods by people who need not even log in.
+// strangerPatience is how long someone unknown may take to receive an answer by HTTP/2.
+const strangerPatience = time.Minute
+
+// limitHTTP2 ends the HTTP/2 connection of someone unknown after this answer, so that streams can't be opened and reset in floods
+// without a login; and ends the stream of an answer that is not received, since a client that opens no window would hold
+// a goroutine for each of its streams for as long as it likes, and the connection with them.
 func limitHTTP2(w http.ResponseWriter, r *http.Request) {
 	if r.ProtoMajor == 2 {
 		w.Header().Set("Connection", "close") // net/http sends GOAWAY
+		_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(strangerPatience))
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	utilerrors "k8s.io/apimachinery/pkg/util/errors"
@@ -147,16 +148,37 @@ func TestJudgedEndpointsKeepTheirHeader(t *testing.T) {
 	}
 }
 
+// timed notes that its answer has a time in which it has to be received.
+type timed struct {
+	*httptest.ResponseRecorder
+	until time.Time
+}
+
+func (w *timed) SetWriteDeadline(t time.Time) error {
+	w.until = t
+	return nil
+}
+
 func TestHTTP2OfStrangersIsShort(t *testing.T) { // S55
-	h := Chain(http.HandlerFunc(ok), Info, Authentication{Authenticator: tokens}.Wrap)
-	for token, want := range map[string]string{"": "close", "bad": "close", "bob": ""} {
-		r := httptest.NewRequest(http.MethodGet, "/version", nil)
-		r.ProtoMajor = 2
-		if token != "" {
-			r.Header.Set("Authorization", "Bearer "+token)
+	judged := func(i *request.Info) bool { return i.Path == "/oauth/token" }
+	h := Chain(http.HandlerFunc(ok), Info, Authentication{Authenticator: tokens, Judged: judged}.Wrap)
+	for _, c := range []struct {
+		path, token string
+		proto       int
+		short       bool
+	}{
+		{"/version", "", 2, true}, {"/version", "bad", 2, true}, {"/oauth/token", "", 2, true}, {"/oauth/token", "bob", 2, true},
+		{"/version", "bob", 2, false}, {"/version", "", 1, false}, {"/oauth/token", "", 1, false},
+	} {
+		r := httptest.NewRequest(http.MethodGet, c.path, nil)
+		r.ProtoMajor = c.proto
+		if c.token != "" {
+			r.Header.Set("Authorization", "Bearer "+c.token)
 		}
-		if got := serve(h, r).Header().Get("Connection"); got != want {
-			t.Errorf("token %q: Connection is %q, want %q", token, got, want)
+		w := &timed{ResponseRecorder: httptest.NewRecorder()}
+		h.ServeHTTP(w, r)
+		if got := w.Header().Get("Connection") == "close"; got != c.short || got != !w.until.IsZero() {
+			t.Errorf("%+v: Connection is %q, and it has to be received until %v", c, w.Header().Get("Connection"), w.until)
 		}
 	}
 }
