@@ -58,8 +58,8 @@ func TestABodyThatGrowsIsRefused(t *testing.T) {
 	a := p.as(admin(t))
 	const size = 256 << 20
 	packed := string(bomb(t, size))
-	copies := `[{"op":"add","path":"/metadata/annotations","value":{"a":"` + strings.Repeat("x", 1000) + `"}}` +
-		strings.Repeat(`,{"op":"copy","from":"/metadata","path":"/metadata/x"}`, 40) + `]`
+	copies := `[{"op":"add","path":"/metadata/annotations","value":{"a":"` + strings.Repeat("x", 100_000) + `"}}` +
+		strings.Repeat(`,{"op":"copy","from":"/metadata/annotations","path":"/metadata/annotations/b"}`, 2000) + `]`
 	many := "[" + strings.TrimSuffix(strings.Repeat(`{"op":"test","path":"/kind","value":"ConfigMap"},`, 20_000), ",") + "]"
 	deep := func(open, end string) string { return strings.Repeat(open, 200_000) + strings.Repeat(end, 200_000) }
 	large := `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"large"},"data":{"a":"` + strings.Repeat("x", 3<<20) + `"}}`

@@ -44,7 +44,13 @@ type recorder struct {
 
 	mu      sync.Mutex
 	seen    []seen
-	answers map[string]http.HandlerFunc
+	answers []answering
+}
+
+// answering is what a test answers in kube-apiserver's place.
+type answering struct {
+	text string
+	with *http.HandlerFunc
 }
 
 var recording struct {
@@ -56,7 +62,7 @@ var recording struct {
 func recorded(t *testing.T) *recorder {
 	t.Helper()
 	recording.Do(func() {
-		r := &recorder{answers: map[string]http.HandlerFunc{}}
+		r := &recorder{}
 		r.start(t)
 		recording.recorder = r
 	})
@@ -131,9 +137,9 @@ func (r *recorder) pass(t *testing.T, config *rest.Config) http.HandlerFunc {
 		r.mu.Lock()
 		r.seen = append(r.seen, seen{req.Method, req.RequestURI, req.Header.Clone()})
 		var answer http.HandlerFunc
-		for text, f := range r.answers {
-			if strings.Contains(req.RequestURI, text) {
-				answer = f
+		for _, a := range r.answers { // the last that was set counts
+			if strings.Contains(req.RequestURI, a.text) {
+				answer = *a.with
 			}
 		}
 		r.mu.Unlock()
@@ -160,11 +166,11 @@ func (r *recorder) answer(t *testing.T, text string, f http.HandlerFunc) {
 	t.Helper()
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.answers[text] = f
+	r.answers = append(r.answers, answering{text, &f})
 	t.Cleanup(func() {
 		r.mu.Lock()
 		defer r.mu.Unlock()
-		delete(r.answers, text)
+		r.answers = slices.DeleteFunc(r.answers, func(a answering) bool { return a.with == &f })
 	})
 }
 
