@@ -3,6 +3,7 @@ package rules
 import (
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 )
@@ -59,5 +60,31 @@ func TestTheDocumentIsWrittenAndCompared(t *testing.T) {
 	}
 	if err := tb.Check(); err == nil || !strings.Contains(err.Error(), "-update") {
 		t.Errorf("%v", err)
+	}
+}
+
+// The threat model promises by the ids of rules: each is a row of a table, which names the tests that hold it.
+func TestEveryRuleOfTheThreatModelHasARow(t *testing.T) {
+	const docs = "../../docs/"
+	var tables string
+	for _, name := range []string{"rules.md", "rules-access.md"} {
+		raw, err := os.ReadFile(docs + name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		tables += string(raw)
+	}
+	model, err := os.ReadFile(docs + "threat-model.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ids := regexp.MustCompile(`\bS[0-9]+\b`).FindAllString(string(model), -1)
+	if len(ids) == 0 {
+		t.Error("no rule is named")
+	}
+	for _, id := range ids {
+		if !strings.Contains(tables, "\n| "+id+" | ") {
+			t.Errorf("the threat model names %s, and no table of rules has it", id)
+		}
 	}
 }
