@@ -102,7 +102,7 @@ func (q *question) roleGoes(scope request.Scope) error {
 func (q *question) builtinRoleGoes() error {
 	var role embedded
 	if len(q.old.Role) > 0 && decodeInto(q.old.Role, &role) != nil {
-		return nil // nothing is made after one that can't be read
+		return nil //nolint:nilerr // nothing is made after one that can't be read
 	}
 	return q.grants(authz.Place{}, q.guard.Known.otherPatterns(q.Name, role.scope(), role.Metadata.Name), "builtinroles")
 }

@@ -111,11 +111,11 @@ func (s *Server) loginAt(req *restful.Request) (any, error) {
 		}
 		j.Handover.Ticket = q.Has("ticket")
 	}
-	if b, err := s.here(r); err != nil {
+	b, err := s.here(r)
+	if err != nil {
 		return nil, err
-	} else {
-		begin.Again = j.Fresh || b != nil // who is logged in is to be seen by the provider, and not his cookie there
 	}
+	begin.Again = j.Fresh || b != nil // who is logged in is to be seen by the provider, and not his cookie there
 	j.Again = begin.Again
 	sealed, err := s.seal(journeyPurpose(e.Name), j)
 	if err != nil {

@@ -73,7 +73,7 @@ func (b *bench) awaitPods(ctx context.Context, c client) error {
 		default:
 			return true, nil
 		}
-		return false, nil
+		return false, nil //nolint:nilerr // the last error is told when the time is over
 	})
 	if err != nil {
 		return fmt.Errorf("wait until ks-apiserver lists the pods: %w (%w)", err, last)

@@ -80,7 +80,7 @@ func TestNoBodyWritesOutsideOfItsPath(t *testing.T) {
 func newHostileWorld(t *testing.T) *hostileWorld {
 	t.Helper()
 	w := &hostileWorld{neighbours: newNeighbours(t, unique("hostile")), sweep: &sweep{routes: map[string][]string{}, names: map[string]string{}}}
-	w.sweep.tenants = []string{w.one}
+	w.tenants = []string{w.one}
 	w.viewer = w.one + "-viewer"
 	w.discover(t)
 	o, err := w.client.Resource(schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}).Get(t.Context(), w.b.namespace, metav1.GetOptions{})

@@ -127,7 +127,7 @@ func (s spot) attempt(t *testing.T, m mutation, v write, fresh string) attempt {
 	if m.change != nil {
 		m.change(copied, meta)
 	}
-	copied["metadata"] = obj(meta)
+	copied["metadata"] = meta
 	if a.body = v.body(t, copied); m.text != nil {
 		a.body = m.text(a.body)
 	}

@@ -100,11 +100,11 @@ func (w *hostileWorld) spots(t *testing.T) []spot {
 			if s.name == "" {
 				continue
 			}
-			within, both := "", ""
+			within := ""
 			if k.namespaced {
 				within = "/namespaces/" + s.namespace
 			}
-			both = "/workspaces/" + w.a.workspace + within
+			both := "/workspaces/" + w.a.workspace + within
 			for _, path := range []string{k.path("/apis", within), k.path("/kapis", within), k.path("/kapis", both)} {
 				s.path = path
 				out = append(out, s)

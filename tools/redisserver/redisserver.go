@@ -66,8 +66,9 @@ func start(t testing.TB, sentinel bool, options []string) *Server {
 // freeAddress returns one of which the port plus 10000, where nodes of a Cluster talk to each other, is free too.
 func freeAddress(t testing.TB) string {
 	t.Helper()
+	var listener net.ListenConfig
 	for range 1000 {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
+		l, err := listener.Listen(t.Context(), "tcp", "127.0.0.1:0")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -78,7 +79,7 @@ func freeAddress(t testing.TB) string {
 		if port > 55000 {
 			continue
 		}
-		if bus, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port+10000))); err == nil {
+		if bus, err := listener.Listen(t.Context(), "tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port+10000))); err == nil {
 			_ = bus.Close()
 			return address
 		}
@@ -106,7 +107,8 @@ func (s *Server) Start() {
 		s.t.Fatal(err)
 	}
 	s.await("it listens", func() error {
-		c, err := net.DialTimeout("tcp", s.Address, time.Second)
+		dialer := net.Dialer{Timeout: time.Second}
+		c, err := dialer.DialContext(context.Background(), "tcp", s.Address)
 		if err == nil {
 			err = c.Close()
 		}

@@ -9,7 +9,8 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 )
 
-// RuleWords says what the words of one list of a rule may be.
+// RuleWords says what the words of one list of a rule may be. It is no part of an object.
+// +kubebuilder:object:generate=false
 type RuleWords struct {
 	// Field is the list, such as "verbs".
 	Field string
