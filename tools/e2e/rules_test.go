@@ -38,6 +38,7 @@ var held = rules.Table{
 		{"S70", "a policy in Rego, or a condition in CEL, can use neither the process's memory nor its time beyond a bound"},
 	}}, {Name: "The proxy, upgrades and impersonation", Rules: proxyRules}, {Name: "Web and denial of service", Rules: webRules}, {Name: "Configuration and installation", Rules: []rules.Rule{
 		{"S76", "no installation has a well-known client secret: each makes its own, keeps it, and shows it nowhere; an issuer over http is for loopback, or accepted by name"},
+		{"S77", "no random write by anybody gives anybody a right that the writer does not hold"},
 	}}, {Name: "Admission", Rules: []rules.Rule{
 		{"S62", "rules are compared by what they are: two different rules are never taken for one, however they read"},
 		{"S63", "a rule with blanks, commas, brackets, quotes or control characters in its words is refused at every door; one that is there gives nothing, and an event says so"},
