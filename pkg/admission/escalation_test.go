@@ -53,7 +53,8 @@ func (c *chance) rules() []rbacv1.PolicyRule {
 	}
 	if c.Chance(12) {
 		rules = append(rules, rbacv1.PolicyRule{
-			Verbs: []string{c.One("escalate", "bind", "impersonate")}, APIGroups: []string{"iam.kubesphere.io"}, Resources: []string{c.One(append([]string{"groups", "users"}, roleKinds...)...)},
+			Verbs: []string{c.One("escalate", "bind", "impersonate")}, APIGroups: []string{"iam.kubesphere.io"},
+			Resources: []string{c.One(append([]string{"groups", "users"}, roleKinds...)...)},
 		})
 	}
 	return rules
@@ -326,8 +327,9 @@ func told(objects map[key]*object, writes []write) string {
 	return b.String()
 }
 
-// S77, without servers: whatever random people write into random roles, bindings, templates, groups and users, with whatever words, nobody comes by a right that the
-// writer did not hold at that place, but by bind and escalate by name. The writers may write everything here: the guard alone stands between them and more.
+// S77, without servers: random people write random roles, bindings, templates, groups and users, with hostile words, and nobody comes by a right that the
+// writer did not hold at that place, but by bind and escalate by name. The writers may write everything here: the guard alone stands between them and
+// more.
 func TestNoWriteGivesWhatItsWriterDoesNotHold(t *testing.T) {
 	made, refused := 0, 0
 	for seed := range uint64(*histories) {

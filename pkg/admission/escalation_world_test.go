@@ -198,7 +198,8 @@ func (p *platform) settle() {
 			p.aggregate(k, o)
 		case k.resource == "users":
 			p.join(k, o)
-			p.bind(key{"globalrolebindings", "", "of-" + k.name}, o.Metadata.Annotations[iamv1beta1.AnnotationGlobalRole], "", rbacv1.Subject{Kind: "User", Name: k.name})
+			p.bind(key{"globalrolebindings", "", "of-" + k.name}, o.Metadata.Annotations[iamv1beta1.AnnotationGlobalRole], "",
+				rbacv1.Subject{Kind: "User", Name: k.name})
 		case k.resource == "workspaces":
 			p.bind(key{"workspacerolebindings", "", "of-" + k.name}, k.name+"-admin", k.name, rbacv1.Subject{Kind: "User", Name: o.Spec.Manager})
 		case k.resource == "serviceaccounts":
@@ -240,7 +241,8 @@ func (p *platform) join(k key, o *object) {
 			continue
 		}
 		group := b.GroupRef.Name
-		if p.objects[key{"groups", "", group}] != nil && !strings.HasPrefix(group, "system:") && !strings.HasPrefix(group, "kapis:") && !slices.Contains(want, group) {
+		reserved := strings.HasPrefix(group, "system:") || strings.HasPrefix(group, "kapis:")
+		if p.objects[key{"groups", "", group}] != nil && !reserved && !slices.Contains(want, group) {
 			want = append(want, group)
 		}
 	}
@@ -268,7 +270,9 @@ func (p *platform) bind(k key, role, workspace string, subject rbacv1.Subject) {
 		return
 	}
 	if b := p.objects[k]; b == nil || b.RoleRef.Name != role || b.Subjects[0] != subject {
-		p.put(k, &object{Metadata: metav1.ObjectMeta{Name: k.name, Labels: inWorkspace(workspace)}, RoleRef: refTo(k.resource, role), Subjects: []rbacv1.Subject{subject}})
+		p.put(k, &object{
+			Metadata: metav1.ObjectMeta{Name: k.name, Labels: inWorkspace(workspace)}, RoleRef: refTo(k.resource, role), Subjects: []rbacv1.Subject{subject},
+		})
 	}
 }
 
@@ -290,7 +294,9 @@ func everyRequest() []asked {
 	for _, n := range slices.Sorted(maps.Keys(namespaces)) {
 		places = append(places, authz.Place{Scope: request.Namespace, Namespace: n})
 	}
-	kinds := []schema.GroupResource{{Resource: "pods"}, {Resource: "secrets"}, {Group: "apps", Resource: "deployments"}, {Group: "iam.kubesphere.io", Resource: "globalroles"}}
+	kinds := []schema.GroupResource{
+		{Resource: "pods"}, {Resource: "secrets"}, {Group: "apps", Resource: "deployments"}, {Group: "iam.kubesphere.io", Resource: "globalroles"},
+	}
 	var out []asked
 	for _, at := range places {
 		for _, gr := range kinds {

@@ -150,7 +150,8 @@ func readPassword(s string) (hashed func() []byte, credential string) {
 	return func() []byte { return hash }, hex.EncodeToString(sum[:])
 }
 
-// ownGroups drops the groups that would make the user a part of the system: a blank before such a name is lost on the way to kube-apiserver.
+// ownGroups drops the groups that would make the user a part of the system: a blank before such a name is lost on the way to
+// kube-apiserver.
 func ownGroups(name string, groups []string) []string {
 	var out []string
 	for _, g := range groups {

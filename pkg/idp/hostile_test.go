@@ -21,7 +21,8 @@ func TestGroupsAreThoseThatTheProviderNames(t *testing.T) {
 			if !ok || !slices.Contains(names, name) {
 				t.Errorf("%q with the prefix %q became %q", names, prefix, group)
 			}
-			if strings.HasPrefix(group, "system:") || strings.HasPrefix(group, "kapis:") || strings.TrimSpace(group) != group || strings.ContainsFunc(group, unicode.IsControl) {
+			if strings.HasPrefix(group, "system:") || strings.HasPrefix(group, "kapis:") || strings.TrimSpace(group) != group ||
+				strings.ContainsFunc(group, unicode.IsControl) {
 				t.Errorf("%q is a group", group)
 			}
 		}

@@ -58,8 +58,8 @@ func (s ClientSecret) matches(given string) bool {
 	return subtle.ConstantTimeCompare(a[:], b[:]) == 1 && s != ""
 }
 
-// credential is a fingerprint of the secret. It has 16 bits only: enough to notice a change, and too few to find a weak secret by. It is compared
-// with those of the same client, so that where the name ends is no question.
+// credential is a fingerprint of the secret. It has 16 bits only: enough to notice a change, and too few to find a weak secret by. It
+// is compared with those of the same client, so that where the name ends is no question.
 func (c *Client) credential() string {
 	sum := sha256.Sum256([]byte("kapis.dev client credential 1\x00" + c.Name + "\x00" + string(c.Secret)))
 	return hex.EncodeToString(sum[:2])

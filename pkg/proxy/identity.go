@@ -71,13 +71,14 @@ func setPeer(h http.Header, remoteAddr string) {
 	}
 }
 
-// survives tells whether a header's value arrives as it is sent: what reads it takes blanks at the ends away (RFC 9110, 5.5), so that " system:masters"
-// would arrive as another name, and control characters fail the request or begin another line.
+// survives tells whether a header's value arrives as it is sent: what reads it takes blanks at the ends away (RFC 9110, 5.5), so that "
+// system:masters" would arrive as another name, and control characters fail the request or begin another line.
 func survives(value string) bool {
 	return strings.TrimSpace(value) == value && strings.IndexFunc(value, unicode.IsControl) < 0 && utf8.ValidString(value)
 }
 
-// impersonate states who asks: u, in u's groups and the synthetic group of the decision. A group whose name would not arrive as it is is not asserted.
+// impersonate states who asks: u, in u's groups and the synthetic group of the decision. A group whose name would not arrive as it is
+// is not asserted.
 //
 // Groups that mean power by themselves are not asserted, whoever named them: system:masters, which
 // kube-apiserver asks no role for, those of nodes and components, and any synthetic group but the

@@ -14,10 +14,15 @@ func TestAPathNamesWhatItSays(t *testing.T) {
 	for seed := range uint64(3000) {
 		g := hostile.New(seed)
 		namespace, name, workspace := g.Mixed("n"), g.Mixed("p"), g.Mixed("w")
+		in, of, at := url.PathEscape(namespace), url.PathEscape(name), url.PathEscape(workspace)
 		for path, want := range map[string]Info{
-			"/api/v1/namespaces/" + url.PathEscape(namespace) + "/pods/" + url.PathEscape(name):                                          {Namespace: namespace, Name: name, Resource: "pods"},
-			"/kapis/iam.kubesphere.io/v1beta1/workspaces/" + url.PathEscape(workspace) + "/workspaceroles/" + url.PathEscape(name):       {Workspace: workspace, Name: name, Resource: "workspaceroles"},
-			"/apis/rbac.authorization.k8s.io/v1/namespaces/" + url.PathEscape(namespace) + "/" + url.PathEscape(name) + "/x/" + "status": {Namespace: namespace, Name: "x", Resource: name, Subresource: "status"},
+			"/api/v1/namespaces/" + in + "/pods/" + of: {Namespace: namespace, Name: name, Resource: "pods"},
+			"/kapis/iam.kubesphere.io/v1beta1/workspaces/" + at + "/workspaceroles/" + of: {
+				Workspace: workspace, Name: name, Resource: "workspaceroles",
+			},
+			"/apis/rbac.authorization.k8s.io/v1/namespaces/" + in + "/" + of + "/x/status": {
+				Namespace: namespace, Name: "x", Resource: name, Subresource: "status",
+			},
 		} {
 			u, err := url.ParseRequestURI(path)
 			if err != nil {
@@ -28,7 +33,8 @@ func TestAPathNamesWhatItSays(t *testing.T) {
 				continue
 			}
 			accepted++
-			if i.Namespace != want.Namespace || i.Workspace != want.Workspace || i.Name != want.Name || i.Resource != want.Resource || i.Subresource != want.Subresource {
+			got := Info{Namespace: i.Namespace, Workspace: i.Workspace, Name: i.Name, Resource: i.Resource, Subresource: i.Subresource}
+			if got != want {
 				t.Errorf("%q is read as %+v", path, i)
 			}
 		}

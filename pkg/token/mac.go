@@ -2,9 +2,9 @@ package token
 
 import "time"
 
-// MACs returns MACs (HMAC-SHA-256) of a message for one use, one by each key that is good now. The first is the one to hand out; what comes
-// back is good if it agrees with any of them. There is none where no key is good at this time. No Purpose has a zero byte: they are words of
-// this program, some of which end with the name of a provider or a UID.
+// MACs returns MACs (HMAC-SHA-256) of a message for one use, one by each key that is good now. The first is the one to hand out; what
+// comes back is good if it agrees with any of them. There is none where no key is good at this time. No Purpose has a zero byte: they
+// are words of this program, some of which end with the name of a provider or a UID.
 func (s *KeySet) MACs(p Purpose, message string, now time.Time) [][]byte {
 	out := make([][]byte, 0, len(s.macs))
 	for _, fresh := range []bool{true, false} { // a key that is not in use yet is for checking only

@@ -1,5 +1,6 @@
-// Package hostile makes words that break what joins, splits, prints, folds or compares texts carelessly, and rules of roles out of such words. The tests of
-// every guard use it: what a guard lets in must give exactly the rights that its parsed value says. The same seed makes the same words.
+// Package hostile makes words that break what joins, splits, prints, folds or compares texts carelessly, and rules of roles out of such
+// words. The tests of every guard use it: what a guard lets in must give exactly the rights that its parsed value says. The same seed
+// makes the same words.
 package hostile
 
 import (
@@ -10,24 +11,27 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 )
 
-// Words returns the fixed words. They are put together of what has a meaning to something that texts pass through: separators and quotes of encodings,
-// globs, control characters, Unicode that looks or folds like ASCII, lengths beside the bounds of names, and names that are joined text of others.
+// Words returns the fixed words. They are put together of what has a meaning to something that texts pass through: separators and
+// quotes of encodings, globs, control characters, Unicode that looks or folds like ASCII, lengths beside the bounds of names, and names
+// that are joined text of others.
 func Words() []string {
 	return slices.Clone(words)
 }
 
 var words = []string{
-	"", " ", "a", "b", "A", "a b", "a,b", "a/b", "a:b", "a|b", "a=b", "a.b", "a\tb", "a\nb", "a\r\nb", "a\x00b", "\x00", "a\x01b", "a\x7f", "a\u0085b", "a\u2028b",
-	`"a"`, `'a'`, "`a`", `a"b`, `a\b`, `a\"`, `\u0061`, "[a]", "[a", "a]", "[]", "{a}", "(a)", "<a>", "&a;", "a&b", "a;b", "#a", "a?b", "a#b", "$a", "${a}", "$(a)", "@a",
-	"%", "%s", "%v", "%d%n", "%2f", "%2F", "%00", "%25", "a%20b", "%!v(MISSING)",
-	"*", "**", "a*", "*a", "a*b", "*/", "/*", "*/*", "*/status", "pods/*", "pods/", "/pods", "pods//log", ".*", "?", "a?",
-	".", "..", "...", "../a", "./a", "a/..", "a/../b", "-", "--", "-a", "a-", "a.-b", "_", "~", "nil", "null", "true", "0", "<nil>", "[object Object]",
-	"\u202ea", "a\u200bb", "a\u200db", "\ufeffa", "\u2066a\u2069", "\u0430", "\u0430dmin", "p\u043eds", "get\u00a0", "\u212aelvin", "\u017f", "\u0131", "I\u0307", "\u00df", "\uff41",
-	"\u00e9", "e\u0301", "\u1e9b\u0323", "\ufb01", "fi", "GET", "Get", "Pods", "PODS", "admin", "Admin", "ADMIN", "\xff", "a\xffb", "\xc0\xaf", "\xed\xa0\x80", "\ufffd",
-	"system:", "system:masters", "system:authenticated", "system:serviceaccount:a:b", "System:masters", " system:masters", "kapis:", "kapis:global:admin",
-	"kapis:workspace:a:b", "kubesphere:serviceaccount:a:b", "kube-system", "platform-admin",
-	"],APIGroups:[*],Resources:[*],ResourceNames:[],NonResourceURLs:[", "],NonResourceURLs:[", `a","b`, `a"],"resources":["*`, "a' or '1'='1", "*)(uid=*", "a\\00",
-	strings.Repeat("a", 63), strings.Repeat("a", 64), strings.Repeat("a", 253), strings.Repeat("a", 254), strings.Repeat("\u00e9", 127), strings.Repeat("a.", 126) + "a",
+	"", " ", "a", "b", "A", "a b", "a,b", "a/b", "a:b", "a|b", "a=b", "a.b", "a\tb", "a\nb", "a\r\nb", "a\x00b", "\x00", "a\x01b", "a\x7f",
+	"a\u0085b", "a\u2028b", `"a"`, `'a'`, "`a`", `a"b`, `a\b`, `a\"`, `\u0061`, "[a]", "[a", "a]", "[]", "{a}", "(a)", "<a>", "&a;", "a&b",
+	"a;b", "#a", "a?b", "a#b", "$a", "${a}", "$(a)", "@a", "%", "%s", "%v", "%d%n", "%2f", "%2F", "%00", "%25", "a%20b", "%!v(MISSING)",
+	"*", "**", "a*", "*a", "a*b", "*/", "/*", "*/*", "*/status", "pods/*", "pods/", "/pods", "pods//log", ".*", "?", "a?", ".", "..", "...",
+	"../a", "./a", "a/..", "a/../b", "-", "--", "-a", "a-", "a.-b", "_", "~", "nil", "null", "true", "0", "<nil>", "[object Object]",
+	"\u202ea", "a\u200bb", "a\u200db", "\ufeffa", "\u2066a\u2069", "\u0430", "\u0430dmin", "p\u043eds", "get\u00a0", "\u212aelvin",
+	"\u017f", "\u0131", "I\u0307", "\u00df", "\uff41", "\u00e9", "e\u0301", "\u1e9b\u0323", "\ufb01", "fi", "GET", "Get", "Pods", "PODS",
+	"admin", "Admin", "ADMIN", "\xff", "a\xffb", "\xc0\xaf", "\xed\xa0\x80", "\ufffd", "system:", "system:masters", "system:authenticated",
+	"system:serviceaccount:a:b", "System:masters", " system:masters", "kapis:", "kapis:global:admin", "kapis:workspace:a:b",
+	"kubesphere:serviceaccount:a:b", "kube-system", "platform-admin", "],APIGroups:[*],Resources:[*],ResourceNames:[],NonResourceURLs:[",
+	"],NonResourceURLs:[", `a","b`, `a"],"resources":["*`, "a' or '1'='1", "*)(uid=*", "a\\00", strings.Repeat("a", 63),
+	strings.Repeat("a", 64), strings.Repeat("a", 253), strings.Repeat("a", 254), strings.Repeat("\u00e9", 127),
+	strings.Repeat("a.", 126) + "a",
 }
 
 // Generator makes hostile words and rules out of random numbers.
@@ -82,7 +86,8 @@ func (g *Generator) Mixed(plain ...string) string {
 // Vocabulary is what a rule is made of besides hostile words.
 type Vocabulary struct{ Verbs, Groups, Resources, Names, Paths []string }
 
-// Rules returns up to most rules of words of a vocabulary, some of which are hostile, and some of which are glued to others of the same rule.
+// Rules returns up to most rules of words of a vocabulary, some of which are hostile, and some of which are glued to others of the same
+// rule.
 func (g *Generator) Rules(most int, v *Vocabulary) []rbacv1.PolicyRule {
 	out := make([]rbacv1.PolicyRule, g.random.IntN(most+1))
 	for i := range out {
@@ -115,8 +120,9 @@ func (g *Generator) Rule(v *Vocabulary) rbacv1.PolicyRule {
 	return r
 }
 
-// Twins returns two rules with one text, by PolicyRule.String(): the first means what harmless means, for one strange name at most; the second means what powerful
-// means, too. What compares rules by their texts takes the one for the other. Neither rule that is given may be for paths.
+// Twins returns two rules with one text, by PolicyRule.String(): the first means what harmless means, for one strange name at most; the
+// second means what powerful means, too. What compares rules by their texts takes the one for the other. Neither rule that is given may
+// be for paths.
 func (g *Generator) Twins(harmless, powerful *rbacv1.PolicyRule) (quiet, loud rbacv1.PolicyRule) {
 	list := func(l []string) string { return "[" + strings.Join(l, " ") + "]" }
 	verbs := powerful.Verbs
@@ -126,12 +132,15 @@ func (g *Generator) Twins(harmless, powerful *rbacv1.PolicyRule) (quiet, loud rb
 	junk := g.One("junk", "x", "\u202e", "%s")
 	quiet = rbacv1.PolicyRule{
 		Verbs: harmless.Verbs, APIGroups: harmless.APIGroups, Resources: harmless.Resources,
-		ResourceNames: []string{junk + " " + strings.Join(verbs, " ") + "],APIGroups:" + list(powerful.APIGroups) + ",Resources:" + list(powerful.Resources) +
-			",ResourceNames:[],NonResourceURLs:["},
+		ResourceNames: []string{
+			junk + " " + strings.Join(verbs, " ") + "],APIGroups:" + list(powerful.APIGroups) + ",Resources:" + list(powerful.Resources) +
+				",ResourceNames:[],NonResourceURLs:[",
+		},
 	}
+	first := strings.TrimPrefix(list(harmless.Verbs), "[") + ",APIGroups:" + list(harmless.APIGroups) +
+		",Resources:" + list(harmless.Resources) + ",ResourceNames:[" + junk
 	loud = rbacv1.PolicyRule{
-		Verbs: append([]string{strings.TrimPrefix(list(harmless.Verbs), "[") + ",APIGroups:" + list(harmless.APIGroups) + ",Resources:" + list(harmless.Resources) +
-			",ResourceNames:[" + junk}, verbs...),
+		Verbs:     append([]string{first}, verbs...),
 		APIGroups: powerful.APIGroups, Resources: powerful.Resources, NonResourceURLs: []string{"],NonResourceURLs:["},
 	}
 	return quiet, loud

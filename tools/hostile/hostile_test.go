@@ -10,7 +10,8 @@ import (
 )
 
 var vocabulary = Vocabulary{
-	Verbs: []string{"get", "list", "*"}, Groups: []string{"", "apps", "*"}, Resources: []string{"pods", "secrets", "*"}, Names: []string{"a"}, Paths: []string{"/x"},
+	Verbs: []string{"get", "list", "*"}, Groups: []string{"", "apps", "*"}, Resources: []string{"pods", "secrets", "*"}, Names: []string{"a"},
+	Paths: []string{"/x"},
 }
 
 func TestASeedMakesTheSameWords(t *testing.T) {

@@ -129,8 +129,8 @@ func (a *Authorizer) Authorize(ctx context.Context, u user.Info, r *request.Info
 	if err != nil {
 		return authz.Decision{Denied: true}, fmt.Errorf("write a question to the authorization webhook: %w", err)
 	}
-	// JSON has no bytes that are not UTF-8: they are written as this escape, and the service would be asked about another name. A literal U+FFFD
-	// is not escaped, and no name has a backslash.
+	// JSON has no bytes that are not UTF-8: they are written as this escape, and the service would be asked about another name. A literal
+	// U+FFFD is not escaped, and no name has a backslash.
 	if bytes.Contains(text, []byte(`\ufffd`)) {
 		return authz.Decision{Denied: true, Reason: "the request or its user has a name that is not UTF-8"}, nil
 	}

@@ -13,7 +13,8 @@ import (
 // allow what each of them did.
 func TestNativeRulesAllowWhatHostileWordsSay(t *testing.T) {
 	vocabulary := &hostile.Vocabulary{
-		Verbs: []string{"get", "list", "*"}, Groups: []string{"", "apps", "*"}, Resources: []string{"pods", "pods/log", "*"}, Names: []string{"a", "b", "a,b", "a b"}, Paths: []string{"/x"},
+		Verbs: []string{"get", "list", "*"}, Groups: []string{"", "apps", "*"}, Resources: []string{"pods", "pods/log", "*"},
+		Names: []string{"a", "b", "a,b", "a b"}, Paths: []string{"/x"},
 	}
 	for seed := range uint64(500) {
 		g := hostile.New(seed)
