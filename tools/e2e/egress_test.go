@@ -240,8 +240,11 @@ func TestAServerProvesWhoItIs(t *testing.T) {
 		}
 	}
 	t.Run("an identity provider", func(t *testing.T) {
+		const settings = "name: %[1]s\ntype: OIDCIdentityProvider\nmappingMethod: auto\ndisabled: %[3]v\nprovider:\n  issuer: %[2]s\n  clientID: ks\n" +
+			"  clientSecret: of-nobody\n  insecureSkipVerify: %[3]v\n  redirectURL: https://ks.example/oauth/callback/%[1]s\n"
 		provider := unique("unproven")
-		a.create(t, secretsPath, providerSecret(provider, "name: "+provider+"\ntype: OIDCIdentityProvider\nmappingMethod: auto\nprovider:\n  issuer: "+srv.URL+"\n  clientID: x\n  clientSecret: y\n  redirectURL: "+product.TLSURL+"/oauth/callback/"+provider+"\n"))
+		a.create(t, secretsPath, providerSecret(provider, fmt.Sprintf(settings, provider, srv.URL, false)))
+		awaitCondition(t, provider, "Configured", "True", "")
 		// It is asked now: whether it can be shown to answer is what the condition says then.
 		if _, err := a.do(t.Context(), http.MethodPost, providersPath+"/"+provider+"/test", obj{}); err != nil {
 			t.Fatal(err)
@@ -251,8 +254,7 @@ func TestAServerProvesWhoItIs(t *testing.T) {
 			t.Errorf("a provider whose certificate is verified is said not to be: %s %s", status, text)
 		}
 		careless := unique("careless")
-		a.create(t, secretsPath, providerSecret(careless, "name: "+careless+"\ntype: OIDCIdentityProvider\nmappingMethod: auto\ndisabled: true\nprovider:\n  issuer: "+srv.URL+
-			"\n  clientID: x\n  clientSecret: y\n  insecureSkipVerify: true\n  redirectURL: "+product.TLSURL+"/oauth/callback/"+careless+"\n"))
+		a.create(t, secretsPath, providerSecret(careless, fmt.Sprintf(settings, careless, srv.URL, true)))
 		awaitCondition(t, careless, "CertificateVerified", "False", "not verified")
 	})
 	if n := asked.Load(); n > 0 {

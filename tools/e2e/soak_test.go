@@ -105,7 +105,8 @@ func TestEverythingThatIsSharedIsUsedAtOnce(t *testing.T) {
 	}
 	for kind, object := range map[string]func(i int) obj{
 		provider: func(i int) obj {
-			return providerSecret(provider, fmt.Sprintf("name: %s\ntype: LDAPIdentityProvider\nmappingMethod: auto\ndisabled: %v\nprovider: {host: '127.0.0.1:%d', managerDN: cn=x, managerPassword: y, userSearchBase: dc=x, loginAttribute: uid, mailAttribute: mail}\n", provider, i%3 == 0, 1+i))
+			return providerSecret(provider, fmt.Sprintf("name: %s\ntype: LDAPIdentityProvider\nmappingMethod: auto\ndisabled: %v\n"+
+				"provider: {host: '127.0.0.1:%d', managerDN: cn=x, managerPassword: of-nobody, userSearchBase: dc=x, loginAttribute: uid}\n", provider, i%3 == 0, 1+i))
 		},
 		page: func(i int) obj {
 			return obj{"apiVersion": "v1", "kind": "Secret", "type": "config.kubesphere.io/oauthclient", "metadata": obj{"name": page,
