@@ -26,7 +26,7 @@ refused() {
   local out
   if out=$("${@:2}" 2>&1); then fail "$1" "allowed"; return; fi
   case $out in
-  *"is forbidden"*) echo "ok      $1" ;;
+  *"is forbidden"* | *"denied the request"*) echo "ok      $1" ;;
   *) fail "$1" "not by a policy: $out" ;;
   esac
 }

@@ -61,6 +61,7 @@ func TestSecretsAreInNoLogEventOrError(t *testing.T) {
 		"apiVersion": "iam.kubesphere.io/v1beta1", "kind": "User", "metadata": map[string]any{"name": name},
 		"spec": map[string]any{"email": name + "@example.com", "password": first},
 	})
+	eventually(t, "the user is known to this replica", a.is(http.StatusOK, http.MethodGet, iamRoutes+"/users/"+name))
 	me := loginAt(t, server.URL, name, first)
 	secrets["the user's token"] = me.token
 	if r, err := passwordGrant(t.Context(), server.URL, name, wrong); err != nil || r.code == http.StatusOK {
