@@ -72,7 +72,8 @@ func TestHoweverAPathIsWrittenItIsJudgedAsSent(t *testing.T) {
 					continue
 				}
 				sent, err := url.ParseRequestURI(s.uri)
-				if err != nil || strings.Contains(s.uri, "..") || strings.Contains(s.uri, "//") || strings.ContainsAny(s.uri, "\\;") ||
+				path, _, _ := strings.Cut(s.uri, "?") // a query is no path, whatever it says
+				if err != nil || strings.Contains(path, "..") || strings.Contains(path, "//") || strings.ContainsAny(path, "\\;") ||
 					strings.Contains(strings.ToLower(sent.EscapedPath()), "%2f") {
 					t.Errorf("%s was sent on as %s", target, s.uri)
 				}
