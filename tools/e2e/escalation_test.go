@@ -320,16 +320,15 @@ func TestARoleOfHostileWordsGivesWhatItReadsAs(t *testing.T) {
 	for i := range 40 {
 		name, who := fmt.Sprint("r", i), unique("reader")
 		rules := append(a.Rules(1, a.vocabulary), a.Rule(a.vocabulary))
-		code, answer := 0, ""
 		r, err := ad.do(t.Context(), http.MethodPost, iamAPI+a.path("roles", ""), iamObject("Role", name, obj{"rules": rules}))
-		if code, answer = r.code, r.body; err != nil || code != http.StatusCreated {
-			if refused++; err != nil || code < 400 || code > 499 {
-				t.Errorf("%q: %d %s %v", rules, code, clip(answer), err)
+		if err != nil || r.code != http.StatusCreated {
+			if refused++; err != nil || r.code < 400 || r.code > 499 {
+				t.Errorf("%q: %d %s %v", rules, r.code, clip(r.body), err)
 			}
 			continue
 		}
 		accepted++
-		rules = decode[rbacv1.Role](t, answer).Rules // as they are stored: JSON has no bytes that are not UTF-8
+		rules = decode[rbacv1.Role](t, r.body).Rules // as they are stored: JSON has no bytes that are not UTF-8
 		bind(t, a.namespace, name, obj{"kind": "User", "name": who})
 		asked := a.probesOf(rules)
 		for judge, ask := range judges {
