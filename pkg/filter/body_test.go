@@ -242,17 +242,20 @@ func TestABodyThatComesSlowlyIsTaken(t *testing.T) {
 }
 
 func TestAStreamLastsLongerThanTheBodyOfItsRequestMayTake(t *testing.T) {
-	for name, c := range map[string]string{
-		"BodyRead":        "POST /read-then-stream HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\n\r\nabc",
-		"BodyReadChunked": "POST /read-then-stream HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n",
-		"BodyUnread":      "GET /stream HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\n\r\nabc",
-		"NoBody":          "GET /stream HTTP/1.1\r\nHost: x\r\n\r\n",
+	for name, c := range map[string]struct {
+		request string
+		times   int // the second time on a connection that had a deadline; after a body in chunks there is none
+	}{
+		"BodyRead":        {"POST /read-then-stream HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\n\r\nabc", 2},
+		"BodyReadChunked": {"POST /read-then-stream HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n", 1},
+		"BodyUnread":      {"GET /stream HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\n\r\nabc", 2},
+		"NoBody":          {"GET /stream HTTP/1.1\r\nHost: x\r\n\r\n", 2},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				conn := newPipes().raw(t, patient(t, reading))
-				for range 2 { // the second time on a connection that had a deadline
-					conn.send(c)
+				for range c.times {
+					conn.send(c.request)
 					res, err := http.ReadResponse(conn.r, nil)
 					if err != nil {
 						t.Fatal(err)
