@@ -161,7 +161,8 @@ func (r *rules) judgeTier(pkg, inner string, tier int) string {
 	switch {
 	case !placed:
 		return fmt.Sprintf("%s imports %s, which has no tier", pkg, inner)
-	case other < tier, other == tier && matches(pkg, r.Peers...) && matches(inner, r.Peers...):
+	case other < tier, other == tier && matches(pkg, r.Peers...) && matches(inner, r.Peers...),
+		other == tier && r.domain(pkg) != "" && r.domain(pkg) == r.domain(inner):
 		return ""
 	case other == tier:
 		return fmt.Sprintf("%s and %s are both of tier %d, and a package imports only lower ones", pkg, inner, tier)

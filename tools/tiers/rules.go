@@ -16,6 +16,7 @@ type rules struct {
 		Tier     int      `json:"tier"`
 		Packages []string `json:"packages"`
 	} `json:"tiers"`
+	Domains    []string `json:"domains"`
 	Peers      []string `json:"peers"`
 	Restricted []struct {
 		Import  string   `json:"import"`
@@ -59,7 +60,7 @@ func (r *rules) validate() error {
 }
 
 // tier returns the tier of a package. One that no pattern has, or patterns of several tiers, has
-// none; a pattern without a "*" goes before all others.
+// none; a pattern without a "*" goes before all others, and a sub-package of a domain that no pattern has is of the domain's tier.
 func (r *rules) tier(pkg string) (int, bool) {
 	found := map[int]bool{}
 	tier := 0
@@ -74,7 +75,20 @@ func (r *rules) tier(pkg string) (int, bool) {
 			}
 		}
 	}
+	if domain := r.domain(pkg); len(found) == 0 && domain != "" && domain != pkg {
+		return r.tier(domain)
+	}
 	return tier, len(found) == 1
+}
+
+// domain returns the folder of the domain that a package is the root or a sub-package of, or "".
+func (r *rules) domain(pkg string) string {
+	for _, folder := range r.Domains {
+		if pkg == folder || path.Dir(pkg) == folder {
+			return folder
+		}
+	}
+	return ""
 }
 
 // matches tells whether a pattern of the list stands for pkg.

@@ -54,6 +54,9 @@ func TestTiers(t *testing.T) {
 		{"PackageWithoutATier", map[string]string{"pkg/new/a.go": ""}, []string{"pkg/new: has no tier"}},
 		{"ImportOfAPackageWithoutATier", map[string]string{"pkg/filter/a.go": "kapis.dev/ks-apiserver/tools/tiers"}, []string{"pkg/filter imports tools/tiers, which has no tier"}},
 		{"DeeperThanThePattern", map[string]string{"pkg/kapis/tenant/v1/a.go": ""}, []string{"pkg/kapis/tenant/v1: has no tier"}},
+		{"SubPackagesOfADomainMayImportEachOther", map[string]string{"pkg/iam/a.go": "~/iam/session", "pkg/iam/session/a.go": "~/iam/user ~/token", "pkg/iam/user/a.go": ""}, nil},
+		{"SubPackagesOfOtherDomainsMayNot", map[string]string{"pkg/iam/session/a.go": "~/resource/engine", "pkg/resource/engine/a.go": ""}, []string{"both of tier 3"}},
+		{"SubPackagesOfADomainHaveItsTier", map[string]string{"pkg/store/feed/a.go": "~/iam/user", "pkg/iam/user/a.go": ""}, []string{"pkg/store/feed is of tier 2 and pkg/iam/user of tier 3"}},
 		{"OnlyAssembliesImportConfig", map[string]string{"pkg/iam/a.go": "~/config", "pkg/apiserver/a.go": "~/config", "cmd/x/main.go": "~/config"}, []string{"pkg/iam may not import it: only the two assemblies"}},
 		{"ConfigMayTestItself", map[string]string{"pkg/config/a_test.go": "~/config"}, nil},
 		{"RoutesStayWhereTheyAre", map[string]string{
