@@ -32,7 +32,7 @@ type accounts struct {
 	keys      *iam.APIKeys
 	robots    *ksserviceaccount.Tokens
 	factors   *iam.Factors
-	entrance  *iam.Entrance
+	entrance  *iam.Authenticator
 	// feeds are of kinds without which logins work all the same.
 	feeds []feed
 }
@@ -66,7 +66,7 @@ func (p *parts) makeAccounts(context.Context) (err error) {
 	if err := p.makeKeys(); err != nil {
 		return err
 	}
-	a.entrance = &iam.Entrance{
+	a.entrance = &iam.Authenticator{
 		Passwords: a.passwords, Directory: p.directory, Accounts: p.people, Factors: a.factors,
 		Lockout: a.lockout, Records: a.records, Policy: iam.Policy(c.SecondFactor), Pause: iam.Pause, Now: time.Now,
 	}

@@ -71,7 +71,7 @@ type parts struct {
 	settings   *setting.Store
 	rbac       *rbac.Index
 	guard      *admission.Guard
-	users      *iam.Users
+	users      *iam.UserIndex
 	sessions   *iam.Sessions
 	redis      *redis.Sessions // nil without one
 	directory  *idp.Directory
@@ -174,7 +174,7 @@ func (p *parts) makeIdentity(ctx context.Context) (err error) {
 	if p.clients, err = oauth.NewClients(secrets, fileClients(p.cfg.Authentication.Clients), p.lifetime()); err != nil {
 		return err
 	}
-	p.users = iam.NewUsers()
+	p.users = iam.NewUserIndex()
 	return p.makeSessions()
 }
 

@@ -29,7 +29,7 @@ func (p *parts) makeSessions() error {
 		if p.redis, err = openRedis(&c.Options, p.keys); err != nil {
 			return err
 		}
-		o.API, o.Prefix = &iam.Split{Prefix: redis.Prefix, There: p.redis, Here: client}, p.redis.Place
+		o.API, o.Prefix = &iam.SplitBackend{Prefix: redis.Prefix, Optional: p.redis, Kube: client}, p.redis.Place
 	}
 	p.sessions, err = iam.NewSessions(o)
 	return err

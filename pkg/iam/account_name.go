@@ -76,7 +76,7 @@ func readable(username string, n int) string {
 }
 
 // object is the User to create: with the link, and nothing that gives rights.
-func (w wanted) object(a *Accounts, name string) *v1beta1.User {
+func (w newAccount) object(a *Accounts, name string) *v1beta1.User {
 	display := w.displayName
 	if display == "" && w.called != name {
 		display = w.called // what the name was made of
@@ -86,7 +86,7 @@ func (w wanted) object(a *Accounts, name string) *v1beta1.User {
 		ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: map[string]string{
 			v1beta1.AnnotationIdentityProviderPrefix + w.Provider: w.Subject,
 		}},
-		Spec: v1beta1.UserSpec{DisplayName: cut(display, maxDisplayName)},
+		Spec: v1beta1.UserSpec{DisplayName: truncate(display, maxDisplayName)},
 	}
 	if validEmail(w.email) && !a.Users.emailTaken(w.email) {
 		u.Spec.Email = w.email

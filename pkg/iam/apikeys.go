@@ -77,8 +77,8 @@ type APIKey struct {
 // A key survives a change of the password, which automation should not notice; it ends with its user, and when he or somebody who
 // manages users revokes it.
 type APIKeys struct {
-	API   Objects[*v1alpha1.APIKey]
-	Users *Users
+	API   CRDAPI[*v1alpha1.APIKey]
+	Users *UserIndex
 	// MaxAge is how long a key may be good.
 	MaxAge time.Duration
 	// Synced tells whether users are known in full; nil for always.

@@ -18,13 +18,13 @@ import (
 type keyring struct {
 	api   *objects[*v1alpha1.APIKey]
 	clock *clock
-	users *Users
+	users *UserIndex
 	all   [2]*APIKeys
 }
 
 func newKeyring(t testing.TB) *keyring {
 	t.Helper()
-	k := &keyring{api: newObjects(func() *v1alpha1.APIKey { return &v1alpha1.APIKey{} }), clock: &clock{t: start()}, users: NewUsers()}
+	k := &keyring{api: newObjects(func() *v1alpha1.APIKey { return &v1alpha1.APIKey{} }), clock: &clock{t: start()}, users: NewUserIndex()}
 	k.users.Set(userObject("alice", func(u *iamapi.User) { u.Spec.Groups = []string{"devs"} }))
 	k.users.Set(userObject("bob"))
 	for i := range k.all {

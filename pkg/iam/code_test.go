@@ -12,7 +12,7 @@ import (
 
 func (r *replica) redeem(t testing.TB, name string) (*Session, error) {
 	t.Helper()
-	s, _, err := r.Open(t.Context(), Login{Proof: Proof{User: r.users.ByName("alice")}, Client: "harbor", Name: name})
+	s, _, err := r.Open(t.Context(), Login{AuthnResult: AuthnResult{User: r.users.ByName("alice")}, Client: "harbor", Name: name})
 	return s, err
 }
 
@@ -126,7 +126,7 @@ func TestLoginWhoseAnswerWasLostLeavesNoSession(t *testing.T) {
 	a, r := newReplicas(t, 1, nil)
 	tellUsers(userObject("alice"), r...)
 	a.inject = func(verb string) (before, after error) { return nil, errors.New("lost") }
-	_, _, err := r[0].Open(t.Context(), Login{Proof: Proof{User: r[0].users.ByName("alice")}, Client: "kubesphere"})
+	_, _, err := r[0].Open(t.Context(), Login{AuthnResult: AuthnResult{User: r[0].users.ByName("alice")}, Client: "kubesphere"})
 	if !errors.Is(err, ErrUnavailable) || a.size() != 1 {
 		t.Fatalf("%v, %d objects", err, a.size())
 	}
@@ -140,7 +140,7 @@ func TestLoginWhoseAnswerWasLostLeavesNoSession(t *testing.T) {
 func TestPendingProofOpensNothing(t *testing.T) {
 	a, r := newReplicas(t, 1, nil)
 	tellUsers(userObject("alice"), r...)
-	l := Login{Proof: Proof{User: r[0].users.ByName("alice"), Pending: true}, Client: "kubesphere"}
+	l := Login{AuthnResult: AuthnResult{User: r[0].users.ByName("alice"), Pending: true}, Client: "kubesphere"}
 	if _, _, err := r[0].Open(t.Context(), l); err == nil {
 		t.Error("opened")
 	}

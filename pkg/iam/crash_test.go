@@ -77,7 +77,7 @@ func (f *fleet) login(p *person) {
 		var s *Session
 		var refresh string
 		answered, err := f.try(func(r *replica) (err error) {
-			s, refresh, err = r.Open(f.t.Context(), Login{Proof: Proof{User: r.users.ByName(p.name)}, Client: "kubesphere"})
+			s, refresh, err = r.Open(f.t.Context(), Login{AuthnResult: AuthnResult{User: r.users.ByName(p.name)}, Client: "kubesphere"})
 			return err
 		})
 		if err != nil {
@@ -182,7 +182,7 @@ func TestCodesOpenOneSessionAtMostWhateverDies(t *testing.T) {
 			opened := 0
 			for range 4 {
 				answered, err := f.try(func(r *replica) error {
-					_, _, err := r.Open(t.Context(), Login{Proof: Proof{User: r.users.ByName("alice")}, Client: "harbor", Name: name})
+					_, _, err := r.Open(t.Context(), Login{AuthnResult: AuthnResult{User: r.users.ByName("alice")}, Client: "harbor", Name: name})
 					return err
 				})
 				switch {
@@ -205,7 +205,7 @@ func (f *fleet) allAnswered(name string) bool {
 	inject := f.a.inject
 	f.a.inject = nil
 	defer func() { f.a.inject = inject }()
-	if err := second(f.r[0].Open(f.t.Context(), Login{Proof: Proof{User: f.r[0].users.ByName("alice")}, Client: "harbor", Name: name})); !errors.Is(err, ErrUsed) {
+	if err := second(f.r[0].Open(f.t.Context(), Login{AuthnResult: AuthnResult{User: f.r[0].users.ByName("alice")}, Client: "harbor", Name: name})); !errors.Is(err, ErrUsed) {
 		f.t.Fatal(err)
 	}
 	return f.a.objects[name].Phase != v1alpha1.PhaseEnded

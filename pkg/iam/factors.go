@@ -37,8 +37,8 @@ const (
 // What may be used once (a code, a recovery code, an answer to a challenge) is used up by an update with optimistic concurrency: it
 // is good once over all replicas, or not at all.
 type Factors struct {
-	API   Objects[*v1alpha1.Factor]
-	Users *Users
+	API   CRDAPI[*v1alpha1.Factor]
+	Users *UserIndex
 	Keys  token.KeySource
 	// Name is what authenticator apps call this platform.
 	Name string
@@ -188,14 +188,14 @@ func (f *Factors) write(ctx context.Context, now, next *v1alpha1.Factor) (*v1alp
 	return f.API.Update(ctx, next)
 }
 
-// begun is what travels through the browser, sealed, between the two halves of an enrolment or a login.
-type begun struct {
+// challenge is what travels through the browser, sealed, between the two halves of an enrolment or a login.
+type challenge struct {
 	At      time.Time             `json:"a"`
 	Secret  string                `json:"s,omitempty"`
 	Session *webauthn.SessionData `json:"w,omitempty"`
 }
 
-func (f *Factors) seal(p token.Purpose, b begun) (string, error) {
+func (f *Factors) seal(p token.Purpose, b challenge) (string, error) {
 	if f.Keys == nil {
 		return "", fmt.Errorf("begin with a second factor: %w", ErrUnavailable)
 	}
@@ -208,7 +208,7 @@ func (f *Factors) seal(p token.Purpose, b begun) (string, error) {
 }
 
 // open returns what seal was given. Its error is ErrCredentials.
-func (f *Factors) open(p token.Purpose, sealed string) (*begun, error) {
+func (f *Factors) open(p token.Purpose, sealed string) (*challenge, error) {
 	if f.Keys == nil {
 		return nil, ErrCredentials
 	}
@@ -216,7 +216,7 @@ func (f *Factors) open(p token.Purpose, sealed string) (*begun, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrCredentials, err)
 	}
-	b := &begun{}
+	b := &challenge{}
 	if err := json.Unmarshal(raw, b); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrCredentials, err)
 	}

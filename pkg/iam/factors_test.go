@@ -23,7 +23,7 @@ import (
 type safe struct {
 	api   *objects[*v1alpha1.Factor]
 	clock *clock
-	users *Users
+	users *UserIndex
 	all   [2]*Factors
 }
 
@@ -37,7 +37,7 @@ func newSafe(t testing.TB) *safe {
 	if err != nil || web == nil {
 		t.Fatal(err)
 	}
-	s := &safe{api: newObjects(func() *v1alpha1.Factor { return &v1alpha1.Factor{} }), clock: &clock{t: start()}, users: NewUsers()}
+	s := &safe{api: newObjects(func() *v1alpha1.Factor { return &v1alpha1.Factor{} }), clock: &clock{t: start()}, users: NewUserIndex()}
 	s.users.Set(userObject("alice"))
 	s.users.Set(userObject("bob"))
 	for i := range s.all {
@@ -257,7 +257,7 @@ func FuzzVerify(f *testing.F) {
 }
 
 // guard is an entrance with second factors.
-func (s *safe) guard(t testing.TB, policy Policy) (*Entrance, *doors) {
+func (s *safe) guard(t testing.TB, policy Policy) (*Authenticator, *doors) {
 	d := newDoors(t, 1)
 	e := d.all[0]
 	e.Factors, e.Policy = s.all[0], policy

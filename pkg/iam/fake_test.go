@@ -221,7 +221,7 @@ var sharedKeys = sync.OnceValues(func() (*token.KeySet, error) { return token.Ge
 // replica is one server's share of this package.
 type replica struct {
 	*Sessions
-	users *Users
+	users *UserIndex
 	clock *clock
 }
 
@@ -270,7 +270,7 @@ func newReplicas(t testing.TB, n int, edit func(*SessionOptions)) (*api, []*repl
 	}
 	a := newAPI()
 	a.fresh = func() *replica {
-		r := &replica{users: NewUsers(), clock: &clock{t: start()}}
+		r := &replica{users: NewUserIndex(), clock: &clock{t: start()}}
 		o := SessionOptions{API: a, Users: r.users, Keys: keys, Skew: 30 * time.Second, Now: r.clock.now,
 			Lifetime: func(string) Lifetime { return Lifetime{MaxAge: 2 * time.Hour, Inactivity: time.Hour} }}
 		if edit != nil {
@@ -315,7 +315,7 @@ func tellUsers(o *store.Object, all ...*replica) {
 
 func login(t testing.TB, r *replica, name string) (*Session, string) {
 	t.Helper()
-	s, refresh, err := r.Open(t.Context(), Login{Proof: Proof{User: r.users.ByName(name)}, Client: "kubesphere"})
+	s, refresh, err := r.Open(t.Context(), Login{AuthnResult: AuthnResult{User: r.users.ByName(name)}, Client: "kubesphere"})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -42,8 +42,8 @@ const (
 
 // LockoutOptions are what a Lockout works with.
 type LockoutOptions struct {
-	API   Objects[*v1alpha1.Lockout]
-	Users *Users
+	API   CRDAPI[*v1alpha1.Lockout]
+	Users *UserIndex
 	// Tries is how many wrong passwords one place has for one user within Window.
 	Tries  int
 	Window time.Duration
@@ -74,25 +74,25 @@ type Lockout struct {
 	LockoutOptions
 
 	mu     sync.Mutex
-	byUser map[string]*ledger // UID of the user
-	gates  map[uint64]*gate
+	byUser map[string]*lockoutState // UID of the user
+	gates  map[uint64]*queue
 	// local counts for users whose Lockout could not be written, strangers for names that nobody has: apart, so that
 	// made-up names push nobody's count out.
-	local, strangers *tallies
-	sources          *tallies
-	recent           *tallies          // pairs of users and places that succeeded here
-	shared           *tallies          // addresses that many people log in from
+	local, strangers *counters
+	sources          *counters
+	recent           *counters         // pairs of users and places that succeeded here
+	shared           *counters         // addresses that many people log in from
 	first            map[uint64]uint64 // of each other address, a user who has logged in from there
 	down             time.Time
 
 	stripe  [stripes]chan struct{}
-	settles chan settle
+	settles chan pendingWrite
 	refused *prometheus.CounterVec
 	writes  *prometheus.CounterVec
 }
 
-// gate lets the attempts of one way, name and place pass, few at a time.
-type gate struct {
+// queue lets the attempts of one way, name and place pass, few at a time.
+type queue struct {
 	busy, waiting int
 	wake          chan struct{}
 }
@@ -103,11 +103,11 @@ func NewLockout(o LockoutOptions) (*Lockout, error) {
 		return nil, fmt.Errorf("limit wrong passwords: %d in %v is no limit", o.Tries, o.Window)
 	}
 	l := &Lockout{
-		LockoutOptions: o, byUser: map[string]*ledger{}, gates: map[uint64]*gate{},
-		local: newTallies(strangersSize), strangers: newTallies(strangersSize),
-		sources: newTallies(sourcesSize), recent: newTallies(strangersSize),
-		shared: newTallies(sourcesSize), first: map[uint64]uint64{},
-		settles: make(chan settle, settleQueue),
+		LockoutOptions: o, byUser: map[string]*lockoutState{}, gates: map[uint64]*queue{},
+		local: newCounters(strangersSize), strangers: newCounters(strangersSize),
+		sources: newCounters(sourcesSize), recent: newCounters(strangersSize),
+		shared: newCounters(sourcesSize), first: map[uint64]uint64{},
+		settles: make(chan pendingWrite, settleQueue),
 		refused: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "ks_lockout_refusals_total", Help: "Attempts to log in that were refused unseen, by what was used up."}, []string{"of"}),
 		writes: prometheus.NewCounterVec(prometheus.CounterOpts{
@@ -130,7 +130,7 @@ var _ store.Sink = (*Lockout)(nil)
 
 // Set takes in what another replica counted.
 func (l *Lockout) Set(o *store.Object) {
-	next, err := parseLedger(o.Raw)
+	next, err := parseLockoutState(o.Raw)
 	if err != nil {
 		klog.ErrorS(err, "A Lockout is left out", "lockout", o.Name)
 		return
@@ -146,9 +146,9 @@ func (l *Lockout) Delete(_, name string) {
 }
 
 // begin lets an attempt pass, or refuses it with ErrLimited, ErrBusy, or the error of a ctx that ended while it waited.
-func (l *Lockout) begin(ctx context.Context, w way, u *User, name string, o Origin) (*attempt, error) {
-	at, source := placeOf(o.Source), o.Source
-	a := &attempt{l: l, user: u, way: w, key: hashOf(string(w), at), place: hashOf("place", at), source: hashOf("source", at)}
+func (l *Lockout) begin(ctx context.Context, w method, u *User, name string, o Origin) (*loginAttempt, error) {
+	at, source := networkOf(o.Source), o.Source
+	a := &loginAttempt{l: l, user: u, way: w, key: hashOf(string(w), at), place: hashOf("place", at), source: hashOf("source", at)}
 	who := "name " + name
 	if u != nil {
 		who = "user " + u.UID
@@ -157,7 +157,7 @@ func (l *Lockout) begin(ctx context.Context, w way, u *User, name string, o Orig
 	a.id, a.all = hashOf(string(w), who, at), hashOf(string(w), who)
 	a.recent = a.id
 	l.share(a, who, at, o)
-	if err := l.enter(ctx, a); err != nil {
+	if err := l.waitForTurn(ctx, a); err != nil {
 		return nil, err
 	}
 	if a.free {
@@ -170,8 +170,8 @@ func (l *Lockout) begin(ctx context.Context, w way, u *User, name string, o Orig
 	return a, nil
 }
 
-// placeOf returns what counts as one place: an IPv4 address, or the 64 bits of an IPv6 address that one customer gets.
-func placeOf(source string) string {
+// networkOf returns what counts as one place: an IPv4 address, or the 64 bits of an IPv6 address that one customer gets.
+func networkOf(source string) string {
 	a, err := netip.ParseAddr(source)
 	if err != nil {
 		return ""
@@ -182,17 +182,17 @@ func placeOf(source string) string {
 	return netip.PrefixFrom(a, 64).Masked().String()
 }
 
-// enter waits until the attempt is among the first of its name and place.
-func (l *Lockout) enter(ctx context.Context, a *attempt) error {
+// waitForTurn waits until the attempt is among the first of its name and place.
+func (l *Lockout) waitForTurn(ctx context.Context, a *loginAttempt) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for {
-		if err := l.judge(a); err != nil {
+		if err := l.check(a); err != nil {
 			return err
 		}
 		g := l.gates[a.id]
 		if g == nil {
-			g = &gate{wake: make(chan struct{})}
+			g = &queue{wake: make(chan struct{})}
 			l.gates[a.id] = g
 		}
 		if g.busy == 0 || a.free && g.busy < freeAtOnce {
@@ -209,7 +209,7 @@ func (l *Lockout) enter(ctx context.Context, a *attempt) error {
 }
 
 // wait lets the lock go until another attempt is over.
-func (l *Lockout) wait(ctx context.Context, a *attempt, g *gate) error {
+func (l *Lockout) wait(ctx context.Context, a *loginAttempt, g *queue) error {
 	g.waiting++
 	wake := g.wake
 	l.mu.Unlock()
@@ -226,7 +226,7 @@ func (l *Lockout) wait(ctx context.Context, a *attempt, g *gate) error {
 }
 
 // leave lets the next one in.
-func (l *Lockout) leave(a *attempt) {
+func (l *Lockout) leave(a *loginAttempt) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	g := l.gates[a.id]
@@ -236,16 +236,16 @@ func (l *Lockout) leave(a *attempt) {
 	l.drop(a, g)
 }
 
-func (l *Lockout) drop(a *attempt, g *gate) {
+func (l *Lockout) drop(a *loginAttempt, g *queue) {
 	if g.busy == 0 && g.waiting == 0 && l.gates[a.id] == g {
 		delete(l.gates, a.id)
 	}
 }
 
-// judge says whether what is known at this moment leaves room for the attempt. The lock is held.
-func (l *Lockout) judge(a *attempt) error {
+// check says whether what is known at this moment leaves room for the attempt. The lock is held.
+func (l *Lockout) check(a *loginAttempt) error {
 	now := l.Now()
-	var led *ledger
+	var led *lockoutState
 	if a.user != nil {
 		led = l.byUser[a.user.UID]
 	}
@@ -255,7 +255,7 @@ func (l *Lockout) judge(a *attempt) error {
 	}
 	counts := l.counts(a)
 	local := counts.count(a.id, now)
-	if err := l.over(led, a, counts.get(a.id), counts.count(a.all, now), now); err != nil {
+	if err := l.checkCounts(led, a, counts.get(a.id), counts.count(a.all, now), now); err != nil {
 		return err
 	}
 	if !a.known && l.sources.count(a.source, now) >= sprayMost {
@@ -266,15 +266,15 @@ func (l *Lockout) judge(a *attempt) error {
 }
 
 // counts are where an attempt is counted in memory.
-func (l *Lockout) counts(a *attempt) *tallies {
+func (l *Lockout) counts(a *loginAttempt) *counters {
 	if a.user == nil {
 		return l.strangers
 	}
 	return l.local
 }
 
-// over says whether a ledger, and what is counted in memory beside it, leave no room for the attempt.
-func (l *Lockout) over(led *ledger, a *attempt, local ending, localAll int32, now time.Time) error {
+// checkCounts says whether a state, and what is counted in memory beside it, leave no room for the attempt.
+func (l *Lockout) checkCounts(led *lockoutState, a *loginAttempt, local counter, localAll int32, now time.Time) error {
 	if a.shared {
 		return l.throttle(a, led, local, now)
 	}
@@ -286,7 +286,7 @@ func (l *Lockout) over(led *ledger, a *attempt, local ending, localAll int32, no
 		return nil
 	}
 	budget := int32(l.Tries * passwordBudget)
-	if a.way == wayCode {
+	if a.way == methodCode {
 		budget = int32(l.Tries * codeBudget)
 	}
 	if localAll+led.total(a.way).in(now, l.Window) >= budget || own == 0 && led.full(now, l.Window) {
@@ -301,10 +301,10 @@ func (l *Lockout) limited(what string) error {
 }
 
 // reserve counts the attempt before it is made.
-func (l *Lockout) reserve(ctx context.Context, a *attempt) error {
+func (l *Lockout) reserve(ctx context.Context, a *loginAttempt) error {
 	if a.user != nil {
-		err := l.change(ctx, a.user.UID, a.user.Name, func(led *ledger, now time.Time) (*ledger, error) {
-			if err := l.over(led, a, ending{}, 0, now); err != nil {
+		err := l.change(ctx, a.user.UID, a.user.Name, func(led *lockoutState, now time.Time) (*lockoutState, error) {
+			if err := l.checkCounts(led, a, counter{}, 0, now); err != nil {
 				return nil, err
 			}
 			return a.failed(led, 1, now), nil
@@ -316,7 +316,7 @@ func (l *Lockout) reserve(ctx context.Context, a *attempt) error {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if err := l.judge(a); err != nil { // others may have been counted since
+	if err := l.check(a); err != nil { // others may have been counted since
 		return err
 	}
 	a.local, a.free = true, false
@@ -325,13 +325,13 @@ func (l *Lockout) reserve(ctx context.Context, a *attempt) error {
 }
 
 // remember counts in memory.
-func (l *Lockout) remember(a *attempt, n int32) {
+func (l *Lockout) remember(a *loginAttempt, n int32) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.add(a, n)
 }
 
-func (l *Lockout) add(a *attempt, n int32) {
+func (l *Lockout) add(a *loginAttempt, n int32) {
 	now, counts := l.Now(), l.counts(a)
 	counts.add(a.id, n, now, l.Window)
 	if a.shared {

@@ -30,9 +30,9 @@ func (*ThrottledError) Unwrap() error { return ErrLimited }
 // share makes the attempt one of a shared address, where it is one. The console says which browser it logs in, but
 // anybody who reaches this server could say that: so it only tells the places apart that the user has logged in from.
 // Codes of second factors are out of it: who tries one had the right password.
-func (l *Lockout) share(a *attempt, who, at string, o Origin) {
-	claimed := placeOf(o.Claimed)
-	if a.way == wayCode {
+func (l *Lockout) share(a *loginAttempt, who, at string, o Origin) {
+	claimed := networkOf(o.Claimed)
+	if a.way == methodCode {
 		if o.Shared && claimed != "" {
 			a.visited, a.place = false, hashOf("place", at, "shared", claimed)
 		}
@@ -64,7 +64,7 @@ func (l *Lockout) share(a *attempt, who, at string, o Origin) {
 }
 
 // throttle refuses an attempt from a shared address that comes too soon after the last one that failed.
-func (l *Lockout) throttle(a *attempt, led *ledger, local ending, now time.Time) error {
+func (l *Lockout) throttle(a *loginAttempt, led *lockoutState, local counter, now time.Time) error {
 	stored := led.of(a.key)
 	count, last := stored.in(now, l.Window), stored.since
 	if now.Before(local.end) {
@@ -92,7 +92,7 @@ func (l *Lockout) throttle(a *attempt, led *ledger, local ending, now time.Time)
 }
 
 // succeeded notes whose an address is: one that two users log in from is shared. The lock is held.
-func (l *Lockout) succeeded(a *attempt, now time.Time) {
+func (l *Lockout) succeeded(a *loginAttempt, now time.Time) {
 	if a.at == 0 || a.shared {
 		return
 	}
@@ -109,9 +109,9 @@ func (l *Lockout) succeeded(a *attempt, now time.Time) {
 	}
 }
 
-// slide returns the ledger with n more failures of a key of a shared address, which may be negative. They count until a
+// slide returns the state with n more failures of a key of a shared address, which may be negative. They count until a
 // window has passed since the last of them.
-func (l *ledger) slide(key uint64, n int32, now time.Time, window time.Duration) *ledger {
+func (l *lockoutState) slide(key uint64, n int32, now time.Time, window time.Duration) *lockoutState {
 	next := l.pruned(now, window)
 	t := next.of(key)
 	if t.count = max(0, t.in(now, window)+n); n > 0 {
@@ -121,9 +121,9 @@ func (l *ledger) slide(key uint64, n int32, now time.Time, window time.Duration)
 	return next
 }
 
-// taken is a ledger without an attempt that succeeded. At a shared address the failures of others stay: a stranger would
+// taken is a state without an attempt that succeeded. At a shared address the failures of others stay: a stranger would
 // else have new tries as often as the user logs in.
-func (a *attempt) taken(led *ledger, from *uint64, now time.Time) *ledger {
+func (a *loginAttempt) taken(led *lockoutState, from *uint64, now time.Time) *lockoutState {
 	if !a.shared || a.known {
 		return led.clear(a.way, a.key, !a.known && !a.shared, from, now, a.l.Window)
 	}
@@ -137,8 +137,8 @@ func (a *attempt) taken(led *ledger, from *uint64, now time.Time) *ledger {
 	return next
 }
 
-// failed is a ledger with n more failures of the attempt, which may be negative.
-func (a *attempt) failed(led *ledger, n int32, now time.Time) *ledger {
+// failed is a state with n more failures of the attempt, which may be negative.
+func (a *loginAttempt) failed(led *lockoutState, n int32, now time.Time) *lockoutState {
 	if a.shared {
 		return led.slide(a.key, n, now, a.l.Window)
 	}

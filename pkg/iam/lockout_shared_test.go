@@ -167,14 +167,14 @@ func TestCodesOfASharedAddressAreCountedAsEver(t *testing.T) {
 	d := newDoors(t, 1)
 	l, u := d.all[0].Lockout, d.all[0].Passwords.users.ByName("alice")
 	for range tries {
-		a, err := l.begin(t.Context(), wayCode, u, "alice", through(enemy))
+		a, err := l.begin(t.Context(), methodCode, u, "alice", through(enemy))
 		want(t, err, nil)
 		a.wrong(t.Context())
 	}
-	_, err := l.begin(t.Context(), wayCode, u, "alice", through(enemy))
+	_, err := l.begin(t.Context(), methodCode, u, "alice", through(enemy))
 	want(t, err, ErrLimited)
 	d.clock.add(31 * time.Minute)
-	a, err := l.begin(t.Context(), wayCode, u, "alice", through(home))
+	a, err := l.begin(t.Context(), methodCode, u, "alice", through(home))
 	want(t, err, nil)
 	want(t, a.right(true), nil)
 	d.settle(t)

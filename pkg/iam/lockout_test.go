@@ -26,7 +26,7 @@ const (
 type doors struct {
 	api      *objects[*v1alpha1.Lockout]
 	clock    *clock
-	all      []*Entrance
+	all      []*Authenticator
 	compared atomic.Int64
 	visited  func(uid, source string) bool
 }
@@ -44,9 +44,9 @@ func newDoors(t testing.TB, n int) *doors {
 	return d
 }
 
-func (d *doors) open(t testing.TB, h string) *Entrance {
+func (d *doors) open(t testing.TB, h string) *Authenticator {
 	t.Helper()
-	users := NewUsers()
+	users := NewUserIndex()
 	users.Set(userObject("alice", withPassword(h)))
 	users.Set(userObject("bob", withPassword(h)))
 	p := newPasswords(t, users)
@@ -67,7 +67,7 @@ func (d *doors) open(t testing.TB, h string) *Entrance {
 	}
 	d.api.feeds = append(d.api.feeds, &feed{sink: l})
 	d.api.mu.Unlock()
-	e := &Entrance{Passwords: p, Lockout: l, Now: d.clock.now}
+	e := &Authenticator{Passwords: p, Lockout: l, Now: d.clock.now}
 	d.all = append(d.all, e)
 	return e
 }
@@ -160,7 +160,7 @@ func TestMadeUpNamesResetNothingAndWriteNothing(t *testing.T) {
 		l.strangers.add(hashOf("password", "name nobody")+i, 1, d.clock.now(), l.Window) // what each of them leaves
 	}
 	for i := range 5_000 { // from as many places, or the place itself would be limited
-		a, err := l.begin(t.Context(), wayPassword, nil, fmt.Sprintf("nobody-%d", i), Origin{Source: fmt.Sprintf("198.51.%d.%d", i>>8&255, i&255)})
+		a, err := l.begin(t.Context(), methodPassword, nil, fmt.Sprintf("nobody-%d", i), Origin{Source: fmt.Sprintf("198.51.%d.%d", i>>8&255, i&255)})
 		if err == nil {
 			a.wrong(t.Context())
 		} else if !errors.Is(err, ErrLimited) {
@@ -275,7 +275,7 @@ func TestOfAKnownPlaceALateSuccessIsRefused(t *testing.T) {
 	want(t, d.try(t, 0, "alice", secret, home), nil)
 	d.settle(t)
 	l := d.all[0].Lockout
-	a, err := l.begin(t.Context(), wayPassword, d.all[0].Passwords.users.ByName("alice"), "alice", Origin{Source: home})
+	a, err := l.begin(t.Context(), methodPassword, d.all[0].Passwords.users.ByName("alice"), "alice", Origin{Source: home})
 	want(t, err, nil)
 	for range tries {
 		want(t, d.try(t, 1, "alice", "Wrong-123", home), ErrCredentials)
@@ -329,7 +329,7 @@ func TestWhatNobodyCouldTellDoesNotCount(t *testing.T) {
 	d := newDoors(t, 1)
 	l, u := d.all[0].Lockout, d.all[0].Passwords.users.ByName("alice")
 	for range 10 * tries {
-		a, err := l.begin(t.Context(), wayOf("ldap"), u, "alice", Origin{Source: enemy})
+		a, err := l.begin(t.Context(), methodOf("ldap"), u, "alice", Origin{Source: enemy})
 		want(t, err, nil)
 		a.void()
 		d.settle(t)
@@ -377,11 +377,11 @@ func TestSweepDeletesWhatCountsNothing(t *testing.T) {
 
 func TestOneCustomersIPv6AddressesAreOnePlace(t *testing.T) {
 	for a, b := range map[string]string{"2001:db8:1:2::1": "2001:db8:1:2:ffff::9", "::ffff:192.0.2.1": "192.0.2.1", "undefined": "", "fe80::1%eth0": "fe80::2"} {
-		if placeOf(a) != placeOf(b) {
-			t.Errorf("%q is %q, %q is %q", a, placeOf(a), b, placeOf(b))
+		if networkOf(a) != networkOf(b) {
+			t.Errorf("%q is %q, %q is %q", a, networkOf(a), b, networkOf(b))
 		}
 	}
-	if placeOf("2001:db8:1:2::1") == placeOf("2001:db8:1:3::1") || placeOf("192.0.2.1") == placeOf("192.0.2.2") {
+	if networkOf("2001:db8:1:2::1") == networkOf("2001:db8:1:3::1") || networkOf("192.0.2.1") == networkOf("192.0.2.2") {
 		t.Error("two places are one")
 	}
 }
@@ -400,10 +400,10 @@ func TestALockoutOfAnOlderInstallationEndsByItself(t *testing.T) {
 }
 
 func TestLedgersStayWithinTheirBounds(t *testing.T) {
-	l, now := &ledger{user: "alice"}, start()
+	l, now := &lockoutState{user: "alice"}, start()
 	for i := range uint64(1000) {
-		l = l.fail(wayPassword, i, 1, true, now, time.Hour)
-		l = l.clear(wayCode, 1<<60+i, true, &i, now.Add(time.Duration(i)), time.Hour)
+		l = l.fail(methodPassword, i, 1, true, now, time.Hour)
+		l = l.clear(methodCode, 1<<60+i, true, &i, now.Add(time.Duration(i)), time.Hour)
 	}
 	if len(l.failures) != mostFailures || len(l.known) != mostKnown {
 		t.Errorf("%d failures, %d known", len(l.failures), len(l.known))
@@ -411,7 +411,7 @@ func TestLedgersStayWithinTheirBounds(t *testing.T) {
 	if _, ok := l.knows(999, now); !ok {
 		t.Error("the latest place is not known")
 	}
-	back := newLedger(l.object("uid"))
+	back := newLockoutState(l.object("uid"))
 	if len(back.failures) != mostFailures || back.known[3].hash != l.known[3].hash || back.failures[7].key != l.failures[7].key || back.guesses.count != 1000 {
 		t.Errorf("%+v", back)
 	}

@@ -18,15 +18,15 @@ const (
 	lockoutSweep = 5 * time.Minute
 )
 
-// settle is a write that nobody waits for: after a success, with the place to be learnt where n is 1; after an attempt
+// pendingWrite is a write that nobody waits for: after a success, with the place to be learnt where n is 1; after an attempt
 // that showed nothing, with n below 0.
-type settle struct {
-	a *attempt
+type pendingWrite struct {
+	a *loginAttempt
 	n int
 }
 
 // settle has Run write. Where too many wait already the count stays as it is, until its window is over.
-func (l *Lockout) settle(s settle) {
+func (l *Lockout) settle(s pendingWrite) {
 	select {
 	case l.settles <- s:
 	default:
@@ -50,9 +50,9 @@ func (l *Lockout) Run(ctx context.Context) {
 	}
 }
 
-func (l *Lockout) write(ctx context.Context, s settle) {
+func (l *Lockout) write(ctx context.Context, s pendingWrite) {
 	a := s.a
-	err := l.change(ctx, a.user.UID, a.user.Name, func(led *ledger, now time.Time) (*ledger, error) {
+	err := l.change(ctx, a.user.UID, a.user.Name, func(led *lockoutState, now time.Time) (*lockoutState, error) {
 		if s.n < 0 {
 			return a.failed(led, -1, now), nil
 		}
@@ -63,9 +63,9 @@ func (l *Lockout) write(ctx context.Context, s settle) {
 	}
 }
 
-// change writes what edit makes of a user's ledger as it is stored. The error of edit is returned as it is; any other says that the
-// ledger could not be written. A client that leaves does not undo what is counted.
-func (l *Lockout) change(ctx context.Context, uid, user string, edit func(*ledger, time.Time) (*ledger, error)) error {
+// change writes what edit makes of a user's state as it is stored. The error of edit is returned as it is; any other says that the
+// state could not be written. A client that leaves does not undo what is counted.
+func (l *Lockout) change(ctx context.Context, uid, user string, edit func(*lockoutState, time.Time) (*lockoutState, error)) error {
 	if now := l.Now(); l.isDown(now) {
 		return fmt.Errorf("%w: count logins: kube-apiserver did not answer a moment ago", ErrUnavailable)
 	}
@@ -83,7 +83,7 @@ func (l *Lockout) change(ctx context.Context, uid, user string, edit func(*ledge
 	l.mu.Unlock()
 	for range lockoutConflicts {
 		if led == nil {
-			led = &ledger{user: user}
+			led = &lockoutState{user: user}
 		}
 		next, err := edit(led, l.Now())
 		if err != nil {
@@ -107,7 +107,7 @@ func (l *Lockout) change(ctx context.Context, uid, user string, edit func(*ledge
 	return fmt.Errorf("%w: count logins: others changed the count at the same time, again and again", ErrUnavailable)
 }
 
-func (l *Lockout) store(ctx context.Context, uid string, next *ledger) (*ledger, error) {
+func (l *Lockout) store(ctx context.Context, uid string, next *lockoutState) (*lockoutState, error) {
 	o := next.object(uid)
 	if next.version == "" {
 		if next.empty() {
@@ -117,17 +117,17 @@ func (l *Lockout) store(ctx context.Context, uid string, next *ledger) (*ledger,
 		if err != nil {
 			return nil, err
 		}
-		return newLedger(made), nil
+		return newLockoutState(made), nil
 	}
 	made, err := l.API.Update(ctx, o)
 	if err != nil {
 		return nil, err
 	}
-	return newLedger(made), nil
+	return newLockoutState(made), nil
 }
 
 // load reads what is stored; nil where nothing is.
-func (l *Lockout) load(ctx context.Context, uid string) (*ledger, error) {
+func (l *Lockout) load(ctx context.Context, uid string) (*lockoutState, error) {
 	o, err := l.API.Get(ctx, uid)
 	if apierrors.IsNotFound(err) {
 		l.Delete("", uid)
@@ -136,7 +136,7 @@ func (l *Lockout) load(ctx context.Context, uid string) (*ledger, error) {
 	if err != nil {
 		return nil, err
 	}
-	return newLedger(o), nil
+	return newLockoutState(o), nil
 }
 
 func (l *Lockout) isDown(now time.Time) bool {
@@ -153,8 +153,8 @@ func (l *Lockout) failed(err error) {
 	klog.ErrorS(err, "Counting a failed login failed; it is counted in the memory of this replica only")
 }
 
-// put takes a ledger in, unless a newer one is known. Resource versions of kube-apiserver can be compared as numbers.
-func (l *Lockout) put(uid string, next *ledger) {
+// put takes a state in, unless a newer one is known. Resource versions of kube-apiserver can be compared as numbers.
+func (l *Lockout) put(uid string, next *lockoutState) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	old := l.byUser[uid]
@@ -167,7 +167,7 @@ func (l *Lockout) put(uid string, next *ledger) {
 	l.byUser[uid] = next
 }
 
-func versionOf(l *ledger) uint64 {
+func versionOf(l *lockoutState) uint64 {
 	n, err := strconv.ParseUint(l.version, 10, 64)
 	if err != nil {
 		return 0
@@ -187,8 +187,8 @@ func (l *Lockout) Sweep(ctx context.Context) {
 	}
 }
 
-func (l *Lockout) idle() map[string]*ledger {
-	now, out := l.Now(), map[string]*ledger{}
+func (l *Lockout) idle() map[string]*lockoutState {
+	now, out := l.Now(), map[string]*lockoutState{}
 	synced := l.Synced == nil || l.Synced()
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -205,20 +205,20 @@ func (l *Lockout) idle() map[string]*ledger {
 	return out
 }
 
-// tallies are counts in memory: a bounded number, in two generations of which the older is forgotten when both are full.
-type tallies struct {
+// counters are counts in memory: a bounded number, in two generations of which the older is forgotten when both are full.
+type counters struct {
 	size       int
-	young, old map[uint64]ending
+	young, old map[uint64]counter
 }
 
-type ending struct {
+type counter struct {
 	count int32
 	end   time.Time
 }
 
-func newTallies(size int) *tallies { return &tallies{size: size / 2, young: map[uint64]ending{}} }
+func newCounters(size int) *counters { return &counters{size: size / 2, young: map[uint64]counter{}} }
 
-func (t *tallies) get(key uint64) ending {
+func (t *counters) get(key uint64) counter {
 	if e, ok := t.young[key]; ok {
 		return e
 	}
@@ -226,12 +226,12 @@ func (t *tallies) get(key uint64) ending {
 }
 
 // count returns what counts at now.
-func (t *tallies) count(key uint64, now time.Time) int32 {
+func (t *counters) count(key uint64, now time.Time) int32 {
 	return t.get(key).in(now)
 }
 
 // in returns what counts at now.
-func (e ending) in(now time.Time) int32 {
+func (e counter) in(now time.Time) int32 {
 	if now.Before(e.end) {
 		return e.count
 	}
@@ -239,26 +239,26 @@ func (e ending) in(now time.Time) int32 {
 }
 
 // extend has what is counted under a key count until end.
-func (t *tallies) extend(key uint64, end time.Time) {
+func (t *counters) extend(key uint64, end time.Time) {
 	e := t.get(key)
 	e.end = end
 	t.young[key] = e
 }
 
 // add counts n more, which may be negative, in a window that the first of them begins.
-func (t *tallies) add(key uint64, n int32, now time.Time, window time.Duration) {
+func (t *counters) add(key uint64, n int32, now time.Time, window time.Duration) {
 	e := t.get(key)
 	if !now.Before(e.end) {
-		e = ending{end: now.Add(window)}
+		e = counter{end: now.Add(window)}
 	}
 	e.count = max(0, e.count+n)
 	if _, ok := t.young[key]; !ok && len(t.young) >= t.size {
-		t.old, t.young = t.young, map[uint64]ending{}
+		t.old, t.young = t.young, map[uint64]counter{}
 	}
 	t.young[key] = e
 }
 
-func (t *tallies) forget(key uint64) {
+func (t *counters) forget(key uint64) {
 	delete(t.young, key)
 	delete(t.old, key)
 }

@@ -18,7 +18,7 @@ func someone() *Registration {
 
 func register(t testing.TB, r *replica) (*Session, string) {
 	t.Helper()
-	s, refresh, err := r.Open(t.Context(), Login{Client: "kubesphere", Proof: Proof{Registration: someone(), Groups: []string{"dev"}, Provider: "github", Subject: "4711"}})
+	s, refresh, err := r.Open(t.Context(), Login{Client: "kubesphere", AuthnResult: AuthnResult{Registration: someone(), Groups: []string{"dev"}, Provider: "github", Subject: "4711"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -182,7 +182,7 @@ func TestClientsTokenDoesNotOutliveItsKey(t *testing.T) {
 			if len(names) != 1 {
 				t.Errorf("%d sessions for the same", len(names))
 			}
-			s, _, err := r[0].Open(t.Context(), Login{Proof: Proof{User: r[0].users.ByName("alice")}, Client: "robot", NoRefresh: true})
+			s, _, err := r[0].Open(t.Context(), Login{AuthnResult: AuthnResult{User: r[0].users.ByName("alice")}, Client: "robot", NoRefresh: true})
 			want(t, err, nil)
 			if lives := s.Expires.Sub(s.Created); lives > life.Longest() {
 				t.Errorf("a person's session of %v", lives)
@@ -204,7 +204,7 @@ func TestUserWhoIsNamedLikeTheSystemIsNoUser(t *testing.T) {
 func TestLongTextsAreCut(t *testing.T) {
 	_, r := newReplicas(t, 1, nil)
 	tellUsers(userObject("alice"), r...)
-	s, _, err := r[0].Open(t.Context(), Login{Proof: Proof{User: r[0].users.ByName("alice")}, Client: "c",
+	s, _, err := r[0].Open(t.Context(), Login{AuthnResult: AuthnResult{User: r[0].users.ByName("alice")}, Client: "c",
 		Origin: Origin{UserAgent: strings.Repeat("ü", 200) + "\xff", Source: strings.Repeat("1", 300)}})
 	if err != nil || s.UserAgent != strings.Repeat("ü", 128) || len(s.Source) != 256 {
 		t.Errorf("%v %d %d", err, len(s.UserAgent), len(s.Source))

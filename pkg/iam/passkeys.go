@@ -64,20 +64,20 @@ func NewPasskeys(issuer, name string) (*webauthn.WebAuthn, error) {
 	return w, nil
 }
 
-// holder is a user to the library.
-type holder struct {
+// webauthnUser is a user to the library.
+type webauthnUser struct {
 	*User
 	credentials []webauthn.Credential
 }
 
 // WebAuthnID is the UID: a user made anew under an old name is another.
-func (h holder) WebAuthnID() []byte { return []byte(h.UID) }
+func (h webauthnUser) WebAuthnID() []byte { return []byte(h.UID) }
 
 // WebAuthnName is the user's name.
-func (h holder) WebAuthnName() string { return h.Name }
+func (h webauthnUser) WebAuthnName() string { return h.Name }
 
 // WebAuthnDisplayName is what pages call the user.
-func (h holder) WebAuthnDisplayName() string {
+func (h webauthnUser) WebAuthnDisplayName() string {
 	if h.DisplayName != "" {
 		return h.DisplayName
 	}
@@ -85,10 +85,10 @@ func (h holder) WebAuthnDisplayName() string {
 }
 
 // WebAuthnCredentials are the user's passkeys.
-func (h holder) WebAuthnCredentials() []webauthn.Credential { return h.credentials }
+func (h webauthnUser) WebAuthnCredentials() []webauthn.Credential { return h.credentials }
 
-func (f *Factors) holder(u *User) holder {
-	h := holder{User: u}
+func (f *Factors) webauthnUser(u *User) webauthnUser {
+	h := webauthnUser{User: u}
 	if o := f.stored(u.UID); o != nil {
 		for _, p := range o.Spec.Passkeys {
 			var c webauthn.Credential
@@ -105,7 +105,7 @@ func (f *Factors) BeginPasskey(u *User) (options []byte, sealed string, err erro
 	if f.Passkeys == nil {
 		return nil, "", ErrNoPasskeys
 	}
-	h := f.holder(u)
+	h := f.webauthnUser(u)
 	creation, session, err := f.Passkeys.BeginRegistration(h, webauthn.WithExclusions(webauthn.Credentials(h.credentials).CredentialDescriptors()))
 	if err != nil {
 		return nil, "", fmt.Errorf("begin to add a passkey: %w", err)
@@ -118,7 +118,7 @@ func (f *Factors) begin(p token.Purpose, options any, session *webauthn.SessionD
 	if err != nil {
 		return nil, "", fmt.Errorf("begin with a passkey: %w", err)
 	}
-	sealed, err := f.seal(p, begun{Session: session})
+	sealed, err := f.seal(p, challenge{Session: session})
 	if err != nil {
 		return nil, "", err
 	}
@@ -139,7 +139,7 @@ func (f *Factors) AddPasskey(ctx context.Context, u *User, sealed, name string, 
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrCredentials, err)
 	}
-	c, err := f.Passkeys.CreateCredential(f.holder(u), *b.Session, parsed)
+	c, err := f.Passkeys.CreateCredential(f.webauthnUser(u), *b.Session, parsed)
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrCredentials, err)
 	}
@@ -186,7 +186,7 @@ func (f *Factors) BeginLogin(u *User) (options []byte, sealed string, err error)
 	if u == nil {
 		assertion, session, err = f.Passkeys.BeginDiscoverableLogin()
 	} else {
-		h := f.holder(u)
+		h := f.webauthnUser(u)
 		if len(h.credentials) == 0 {
 			return nil, "", ErrNoPasskeys
 		}
@@ -237,7 +237,7 @@ func (f *Factors) check(session *webauthn.SessionData, parsed *protocol.ParsedCr
 		if u == nil {
 			return nil, nil, errors.New("the user is gone")
 		}
-		c, err := f.Passkeys.ValidateLogin(f.holder(u), *session, parsed)
+		c, err := f.Passkeys.ValidateLogin(f.webauthnUser(u), *session, parsed)
 		return u, c, err
 	}
 	found, c, err := f.Passkeys.ValidatePasskeyLogin(func(_, handle []byte) (webauthn.User, error) {
@@ -245,12 +245,12 @@ func (f *Factors) check(session *webauthn.SessionData, parsed *protocol.ParsedCr
 		if u == nil {
 			return nil, errors.New("no user has it")
 		}
-		return f.holder(u), nil
+		return f.webauthnUser(u), nil
 	}, *session, parsed)
 	if err != nil {
 		return nil, nil, err
 	}
-	return found.(holder).User, c, nil
+	return found.(webauthnUser).User, c, nil
 }
 
 // userOf returns the user of a UID who has factors; nil where there is none.

@@ -47,7 +47,7 @@ type Passwords struct {
 	LimitedFor time.Duration
 	Now        func() time.Time
 
-	users   *Users
+	users   *UserIndex
 	workers chan struct{}
 	waiting atomic.Int64
 	dummy   []byte
@@ -59,7 +59,7 @@ type Passwords struct {
 //
 // A comparison never waits, so that with as many workers as GOMAXPROCS nobody looks whether other requests have come in but
 // Go's sysmon, every 10 ms: on two processors half of the lists then take 9 ms, in place of 0.2 ms.
-func NewPasswords(users *Users, metrics prometheus.Registerer) (*Passwords, error) {
+func NewPasswords(users *UserIndex, metrics prometheus.Registerer) (*Passwords, error) {
 	p := &Passwords{
 		users:   users,
 		workers: make(chan struct{}, max(1, runtime.GOMAXPROCS(0)-1)),

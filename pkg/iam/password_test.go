@@ -14,7 +14,7 @@ import (
 	iamapi "kapis.dev/ks-apiserver/pkg/api/iam/v1beta1"
 )
 
-func newPasswords(t testing.TB, users *Users) *Passwords {
+func newPasswords(t testing.TB, users *UserIndex) *Passwords {
 	t.Helper()
 	p, err := NewPasswords(users, nil)
 	if err != nil {
@@ -26,7 +26,7 @@ func newPasswords(t testing.TB, users *Users) *Passwords {
 // S50: whoever has not the right password sees one answer, at the price of one comparison.
 func TestPasswordTellsNothingToWhoHasNotTheRightOne(t *testing.T) {
 	h := hash(t, secret)
-	users := NewUsers()
+	users := NewUserIndex()
 	users.Set(userObject("alice", withPassword(h)))
 	users.Set(userObject("disabled", withPassword(h), withState(iamapi.UserDisabled)))
 	users.Set(userObject("pending", withPassword(h), withState("")))
@@ -77,7 +77,7 @@ func TestPasswordTellsNothingToWhoHasNotTheRightOne(t *testing.T) {
 }
 
 func TestUnknownUserCostsAsMuchAsAKnownOne(t *testing.T) {
-	p := newPasswords(t, NewUsers())
+	p := newPasswords(t, NewUserIndex())
 	var got []byte
 	p.compare = func(hash, _ []byte) error { got = hash; return errors.New("differs") }
 	_, _ = p.Authenticate(t.Context(), "nobody", secret)
@@ -89,16 +89,16 @@ func TestUnknownUserCostsAsMuchAsAKnownOne(t *testing.T) {
 func TestUserWhoChangesDuringTheComparisonIsJudgedAnew(t *testing.T) {
 	h := hash(t, secret)
 	for name, test := range map[string]struct {
-		then func(*Users)
+		then func(*UserIndex)
 		want error
 	}{
-		"disabled": {func(u *Users) { u.Set(userObject("alice", withPassword(h), withState(iamapi.UserDisabled))) }, ErrSuspended},
-		"deleted":  {func(u *Users) { u.Delete("", "alice") }, ErrCredentials},
-		"another":  {func(u *Users) { u.Set(userObject("alice", withPassword(h), withUID("other"))) }, ErrCredentials},
-		"password": {func(u *Users) { u.Set(userObject("alice", withPassword(hash(t, "Other123")))) }, ErrCredentials},
+		"disabled": {func(u *UserIndex) { u.Set(userObject("alice", withPassword(h), withState(iamapi.UserDisabled))) }, ErrSuspended},
+		"deleted":  {func(u *UserIndex) { u.Delete("", "alice") }, ErrCredentials},
+		"another":  {func(u *UserIndex) { u.Set(userObject("alice", withPassword(h), withUID("other"))) }, ErrCredentials},
+		"password": {func(u *UserIndex) { u.Set(userObject("alice", withPassword(hash(t, "Other123")))) }, ErrCredentials},
 	} {
 		t.Run(name, func(t *testing.T) {
-			users := NewUsers()
+			users := NewUserIndex()
 			users.Set(userObject("alice", withPassword(h)))
 			p := newPasswords(t, users)
 			p.compare = func(_, _ []byte) error { test.then(users); return nil }
@@ -111,7 +111,7 @@ func TestUserWhoChangesDuringTheComparisonIsJudgedAnew(t *testing.T) {
 
 func TestPoolIsBoundedAndItsQueueToo(t *testing.T) {
 	reg := prometheus.NewRegistry()
-	users := NewUsers()
+	users := NewUserIndex()
 	p, err := NewPasswords(users, reg)
 	if err != nil {
 		t.Fatal(err)
@@ -152,7 +152,7 @@ func TestPoolIsBoundedAndItsQueueToo(t *testing.T) {
 }
 
 func TestWaitingEndsWithTheRequest(t *testing.T) {
-	p := newPasswords(t, NewUsers())
+	p := newPasswords(t, NewUserIndex())
 	for range cap(p.workers) {
 		p.workers <- struct{}{}
 	}

@@ -81,16 +81,16 @@ func (l Lifetime) AccessExpiry(s *Session, now time.Time) time.Time {
 	return s.Expires
 }
 
-// record is a session as this replica knows it. It is never changed: a change makes a new one.
-type record struct {
+// cached is a session as this replica knows it. It is never changed: a change makes a new one.
+type cached struct {
 	Session
 	uid        types.UID
 	credential string
 	phase      v1alpha1.Phase
 	fromCode   bool
 	// subject is the provider's own name of the person. kept says of the object of an ended session that it stays to ask about him with.
-	subject string
-	kept    bool
+	subject    string
+	keepsToken bool
 	// version counts the writes of the object, and sequence orders the sessions of a user.
 	version, sequence int64
 	// current and previous are the hashes of refresh tokens; "" where the session has none.
@@ -101,7 +101,7 @@ type record struct {
 	// self is who the session is of where that is no User: a client, or somebody who has to register.
 	self *User
 	// asker is who asks with the session.
-	asker *asker
+	requestUser *requestUser
 	// seen is when, by this replica's clock, it learned of the last rotation; zero where it knew
 	// the session only after it.
 	seen time.Time
@@ -110,7 +110,7 @@ type record struct {
 }
 
 // idleEnd is when a session that nobody refreshes is over.
-func (r *record) idleEnd(l Lifetime) time.Time {
+func (r *cached) idleEnd(l Lifetime) time.Time {
 	switch {
 	case r.phase == v1alpha1.PhaseWaiting || r.phase == v1alpha1.PhaseDenied:
 		return r.Created.Add(CodeLife)
@@ -124,19 +124,19 @@ func (r *record) idleEnd(l Lifetime) time.Time {
 }
 
 // bound tells whether the session ends with that of its browser.
-func (r *record) bound() bool { return r.Parent != "" && !slices.Contains(r.Scopes, scopeOffline) }
+func (r *cached) bound() bool { return r.Parent != "" && !slices.Contains(r.Scopes, scopeOffline) }
 
 // older tells whether r was written before old.
-func (r *record) older(old *record) bool {
+func (r *cached) older(old *cached) bool {
 	if r.version != old.version && r.version != 0 && old.version != 0 {
 		return r.version < old.version
 	}
 	return r.generation < old.generation
 }
 
-func newRecord(o *v1alpha1.Session) *record {
+func newCached(o *v1alpha1.Session) *cached {
 	spec := &o.Spec
-	r := &record{
+	r := &cached{
 		Session: Session{
 			Name: o.Name, User: spec.User, UserUID: string(spec.UserUID), Client: spec.Client,
 			Provider: spec.Provider, Scopes: spec.Scopes,
@@ -145,7 +145,7 @@ func newRecord(o *v1alpha1.Session) *record {
 			Groups: ownGroups(spec.User, o.Groups), Parent: spec.Parent, Used: o.LastUsedAt.Time,
 			Origin: Origin{Source: spec.Source, UserAgent: spec.UserAgent},
 		},
-		uid: o.UID, credential: spec.Credential, phase: o.Phase, fromCode: spec.FromCode, subject: spec.Subject, kept: kept(o),
+		uid: o.UID, credential: spec.Credential, phase: o.Phase, fromCode: spec.FromCode, subject: spec.Subject, keepsToken: keepsUpstreamToken(o),
 		version: o.Generation, sequence: spec.Sequence,
 		current: o.Refresh.Current, previous: o.Refresh.Previous, generation: o.Refresh.Generation,
 		rotated: o.Refresh.RotatedAt.Time, used: o.LastUsedAt.Time, consents: o.Consents,
@@ -164,12 +164,12 @@ func newRecord(o *v1alpha1.Session) *record {
 	case spec.Client != "" && spec.User == clientPrefix+spec.Client:
 		r.self = clientUser(spec.Client)
 	}
-	r.asker = &asker{}
+	r.requestUser = &requestUser{}
 	return r
 }
 
 // parseSession reads a Session's JSON.
-func parseSession(raw []byte) (*record, error) {
+func parseSession(raw []byte) (*cached, error) {
 	var o v1alpha1.Session
 	if err := json.Unmarshal(raw, &o); err != nil {
 		return nil, fmt.Errorf("read a Session: %w", err)
@@ -177,13 +177,13 @@ func parseSession(raw []byte) (*record, error) {
 	if o.Name == "" || o.UID == "" {
 		return nil, fmt.Errorf("read a Session: it has no name or no UID")
 	}
-	return newRecord(&o), nil
+	return newCached(&o), nil
 }
 
-// asker is who asks with a session: made once for each User that it meets, and shared by the requests.
-type asker struct{ last atomic.Pointer[askerInfo] }
+// requestUser is who asks with a session: made once for each User that it meets, and shared by the requests.
+type requestUser struct{ last atomic.Pointer[userInfo] }
 
-type askerInfo struct {
+type userInfo struct {
 	of   *User
 	info user.Info
 }
@@ -207,17 +207,17 @@ func SessionOf(u user.Info) *Session {
 }
 
 // info returns who asks, for an authorizer: the groups are the user's and the session's.
-func (r *record) info(u *User) user.Info {
-	if a := r.asker.last.Load(); a != nil && a.of == u {
+func (r *cached) info(u *User) user.Info {
+	if a := r.requestUser.last.Load(); a != nil && a.of == u {
 		return a.info
 	}
-	a := &askerInfo{of: u, info: InSession(r.joined(u), &r.Session)}
-	r.asker.last.Store(a)
+	a := &userInfo{of: u, info: InSession(r.joined(u), &r.Session)}
+	r.requestUser.last.Store(a)
 	return a.info
 }
 
 // joined is the user with the groups that the session's provider gave.
-func (r *record) joined(u *User) user.Info {
+func (r *cached) joined(u *User) user.Info {
 	if len(r.Groups) == 0 {
 		return u.Info()
 	}

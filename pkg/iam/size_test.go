@@ -58,11 +58,11 @@ func TestSessionIsSmallInMemory(t *testing.T) {
 func BenchmarkAuthenticateInBrowserWithGroups(b *testing.B) {
 	_, r := newReplicas(b, 1, nil)
 	tellUsers(userObject("alice"), r...)
-	browser, _, err := r[0].Open(b.Context(), Login{Proof: Proof{User: r[0].users.ByName("alice")}})
+	browser, _, err := r[0].Open(b.Context(), Login{AuthnResult: AuthnResult{User: r[0].users.ByName("alice")}})
 	if err != nil {
 		b.Fatal(err)
 	}
-	s, _, err := r[0].Open(b.Context(), Login{Proof: Proof{User: r[0].users.ByName("alice"), Groups: []string{"dev", "ops"}}, Client: "harbor", Parent: browser.Name})
+	s, _, err := r[0].Open(b.Context(), Login{AuthnResult: AuthnResult{User: r[0].users.ByName("alice"), Groups: []string{"dev", "ops"}}, Client: "harbor", Parent: browser.Name})
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -45,7 +45,7 @@ func (f *Factors) BeginTOTP(u *User) (uri, sealed string, err error) {
 	if err != nil {
 		return "", "", fmt.Errorf("make the secret of an authenticator app: %w", err)
 	}
-	if sealed, err = f.seal(enrolPurpose(u.UID), begun{Secret: k.Secret()}); err != nil {
+	if sealed, err = f.seal(enrolPurpose(u.UID), challenge{Secret: k.Secret()}); err != nil {
 		return "", "", err
 	}
 	return k.URL(), sealed, nil

@@ -106,7 +106,7 @@ func (s *Server) badCodeOfApp(r *http.Request, p *slip, err error) (any, error) 
 func digits(code string) string { return strings.ReplaceAll(code, " ", "") }
 
 // askEnrolment has somebody set up a second factor who has to have one, before he is logged in.
-func (s *Server) askEnrolment(r *http.Request, p *slip, proof *iam.Proof, code int, say page.Message) (any, error) {
+func (s *Server) askEnrolment(r *http.Request, p *slip, proof *iam.AuthnResult, code int, say page.Message) (any, error) {
 	if err := offered(s.desk.totp != nil); err != nil {
 		return nil, err
 	}

@@ -184,7 +184,7 @@ func (s *Server) changePassword(r *http.Request, b *browser, f form) (any, error
 	case say != nil:
 		return s.passwordPage(r, b, code, say)
 	}
-	_, set, err := s.admit(r, &iam.Proof{User: u, Methods: b.session.Methods, At: b.session.Authenticated})
+	_, set, err := s.admit(r, &iam.AuthnResult{User: u, Methods: b.session.Methods, At: b.session.Authenticated})
 	if err != nil {
 		return nil, err
 	}

@@ -71,7 +71,7 @@ func (s *Server) ticketOf(r *http.Request) (t ticket, ok bool) {
 
 // admit opens the browser's session of a proof, or renews the one that is there where it is the same person by the same
 // provider. Another person's ends, and what was opened in it.
-func (s *Server) admit(r *http.Request, p *iam.Proof) (*browser, *http.Cookie, error) {
+func (s *Server) admit(r *http.Request, p *iam.AuthnResult) (*browser, *http.Cookie, error) {
 	old, err := s.here(r)
 	if err != nil {
 		return nil, nil, err
@@ -94,13 +94,13 @@ func (s *Server) admit(r *http.Request, p *iam.Proof) (*browser, *http.Cookie, e
 }
 
 // enterBrowser returns the session that a proof makes of the browser's; old is the one that is there.
-func (s *Server) enterBrowser(r *http.Request, old *browser, p *iam.Proof) (*iam.Session, error) {
+func (s *Server) enterBrowser(r *http.Request, old *browser, p *iam.AuthnResult) (*iam.Session, error) {
 	if old != nil && old.session.UserUID == p.User.UID && old.session.Provider == p.Provider {
 		if sess, err := s.Sessions.Renew(r.Context(), old.session.Name, p); !errors.Is(err, iam.ErrOver) {
 			return sess, err
 		}
 	}
-	sess, _, err := s.Sessions.Open(r.Context(), iam.Login{Proof: *p, Origin: s.originOf(r)})
+	sess, _, err := s.Sessions.Open(r.Context(), iam.Login{AuthnResult: *p, Origin: s.originOf(r)})
 	if err != nil || old == nil {
 		return sess, err
 	}

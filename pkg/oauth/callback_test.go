@@ -18,8 +18,8 @@ import (
 // knows makes a provider vouch for somebody who is a User.
 func (w *site) knows(name string) {
 	w.github.id = &idp.Identity{Subject: "4711", Username: name}
-	w.gate.proof = func(provider string, id *idp.Identity) (*iam.Proof, error) {
-		return &iam.Proof{User: w.users.ByName(name), Provider: provider, Subject: id.Subject, Methods: []string{iam.MethodFederated}}, nil
+	w.gate.proof = func(provider string, id *idp.Identity) (*iam.AuthnResult, error) {
+		return &iam.AuthnResult{User: w.users.ByName(name), Provider: provider, Subject: id.Subject, Methods: []string{iam.MethodFederated}}, nil
 	}
 }
 
@@ -171,7 +171,7 @@ func TestFaultsOfProvidersAreTheirs(t *testing.T) {
 		r.says(t, want.code, want.say, "to go on to harbor") // and another way to log in
 	}
 	w.github.err = nil
-	w.gate.proof = func(string, *idp.Identity) (*iam.Proof, error) { return nil, iam.ErrNotLinked }
+	w.gate.proof = func(string, *idp.Identity) (*iam.AuthnResult, error) { return nil, iam.ErrNotLinked }
 	p := w.person(t)
 	p.open("/oauth/callback/github?code=c&state="+p.away("/oauth/login/github")).says(t, http.StatusForbidden, "no account")
 	for _, name := range []string{"ldap", "off", "broken", "nobody"} {
@@ -202,8 +202,8 @@ func TestRequestThatFitsIntoNoCookieIsRefused(t *testing.T) {
 func TestPersonChoosesHisNameOnce(t *testing.T) {
 	w := newSite(t)
 	w.github.id = &idp.Identity{Subject: "4711"}
-	w.gate.proof = func(provider string, id *idp.Identity) (*iam.Proof, error) {
-		return &iam.Proof{Provider: provider, Subject: id.Subject,
+	w.gate.proof = func(provider string, id *idp.Identity) (*iam.AuthnResult, error) {
+		return &iam.AuthnResult{Provider: provider, Subject: id.Subject,
 			Registration: &iam.Registration{Provider: provider, Subject: id.Subject, Username: "octo", Email: "o@example.com"}}, nil
 	}
 	p := w.person(t)
@@ -303,8 +303,8 @@ func TestALoginAgainBringsTheGroupsOfNow(t *testing.T) {
 	w := newSite(t)
 	groups := []string{"dev"}
 	w.knows("alice")
-	w.gate.proof = func(provider string, id *idp.Identity) (*iam.Proof, error) {
-		return &iam.Proof{User: w.users.ByName("alice"), Provider: provider, Subject: id.Subject, Groups: groups, At: w.clock.now(), Methods: []string{iam.MethodFederated}}, nil
+	w.gate.proof = func(provider string, id *idp.Identity) (*iam.AuthnResult, error) {
+		return &iam.AuthnResult{User: w.users.ByName("alice"), Provider: provider, Subject: id.Subject, Groups: groups, At: w.clock.now(), Methods: []string{iam.MethodFederated}}, nil
 	}
 	p := w.person(t)
 	name := ""
@@ -317,7 +317,7 @@ func TestALoginAgainBringsTheGroupsOfNow(t *testing.T) {
 		name = all[0].Name
 	}
 
-	b, _, err := w.oauth.admit(request(t, http.MethodGet, w.URL, "", nil), &iam.Proof{User: w.users.ByName("bob"), At: w.clock.now().Add(-time.Minute)})
+	b, _, err := w.oauth.admit(request(t, http.MethodGet, w.URL, "", nil), &iam.AuthnResult{User: w.users.ByName("bob"), At: w.clock.now().Add(-time.Minute)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -330,8 +330,8 @@ func TestALoginAgainBringsTheGroupsOfNow(t *testing.T) {
 func TestWhoRegistersSetsUpTheFactorThatIsRequired(t *testing.T) {
 	w := newSite(t)
 	w.github.id = &idp.Identity{Subject: "4711", Username: "octo"}
-	w.gate.proof = func(provider string, id *idp.Identity) (*iam.Proof, error) {
-		return &iam.Proof{Provider: provider, Subject: id.Subject, At: w.clock.now(), Methods: []string{iam.MethodPassword}, Pending: true,
+	w.gate.proof = func(provider string, id *idp.Identity) (*iam.AuthnResult, error) {
+		return &iam.AuthnResult{Provider: provider, Subject: id.Subject, At: w.clock.now(), Methods: []string{iam.MethodPassword}, Pending: true,
 			Registration: &iam.Registration{Provider: provider, Subject: id.Subject, Username: "octo", Email: "o@example.com"}}, nil
 	}
 	p := w.person(t)

@@ -100,8 +100,8 @@ func (s *Server) authorizationCode(r *http.Request, c *Client, f form) (*tokens,
 		return nil, refuse(invalidGrant, "The person has logged out in the meantime.").because(err)
 	}
 	sess, refresh, err := s.Sessions.Open(r.Context(), iam.Login{
-		Proof:  iam.Proof{User: u, Provider: b.Provider, Groups: b.Groups, Methods: k.Methods, At: k.At},
-		Origin: s.originOf(r), Name: k.Session, Client: c.Name, Parent: k.Browser, Scopes: k.Scopes,
+		AuthnResult: iam.AuthnResult{User: u, Provider: b.Provider, Groups: b.Groups, Methods: k.Methods, At: k.At},
+		Origin:      s.originOf(r), Name: k.Session, Client: c.Name, Parent: k.Browser, Scopes: k.Scopes,
 	})
 	switch {
 	case errors.Is(err, iam.ErrUsed):

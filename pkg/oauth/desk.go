@@ -25,20 +25,20 @@ type desk struct {
 	users     func(name string) *iam.User
 }
 
-// ChangePassword sets a user's password, as iam.Entrance does.
+// ChangePassword sets a user's password, as iam.Authenticator does.
 type ChangePassword func(ctx context.Context, c iam.PasswordChange) error
 
 type entrance interface {
-	Password(context.Context, iam.Attempt) (*iam.Proof, error)
-	Identity(ctx context.Context, provider string, id *idp.Identity, o iam.Origin) (*iam.Proof, error)
-	SecondFactor(ctx context.Context, p *iam.Proof, code string, o iam.Origin) error
-	Passkey(ctx context.Context, p *iam.Proof, sealed string, response []byte, o iam.Origin) error
-	PasskeyLogin(ctx context.Context, sealed string, response []byte, o iam.Origin) (*iam.Proof, error)
+	Password(context.Context, iam.Attempt) (*iam.AuthnResult, error)
+	Identity(ctx context.Context, provider string, id *idp.Identity, o iam.Origin) (*iam.AuthnResult, error)
+	SecondFactor(ctx context.Context, p *iam.AuthnResult, code string, o iam.Origin) error
+	Passkey(ctx context.Context, p *iam.AuthnResult, sealed string, response []byte, o iam.Origin) error
+	PasskeyLogin(ctx context.Context, sealed string, response []byte, o iam.Origin) (*iam.AuthnResult, error)
 }
 
 // enroller completes the login of somebody who has to have a second factor, and has none yet.
 type enroller interface {
-	EnrolTOTP(ctx context.Context, p *iam.Proof, sealed, code string, o iam.Origin) (recovery []string, err error)
+	EnrolTOTP(ctx context.Context, p *iam.AuthnResult, sealed, code string, o iam.Origin) (recovery []string, err error)
 }
 
 type directory interface {

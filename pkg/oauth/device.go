@@ -111,7 +111,7 @@ func (s *Server) approveDevice(r *http.Request, b *browser, code string) error {
 		return refuse(invalidRequest, "The client does not exist any more.")
 	}
 	err := s.Sessions.Approve(r.Context(), iam.Login{
-		Proof: iam.Proof{User: b.user, Provider: b.session.Provider, Groups: b.session.Groups, Methods: b.session.Methods,
+		AuthnResult: iam.AuthnResult{User: b.user, Provider: b.session.Provider, Groups: b.session.Groups, Methods: b.session.Methods,
 			At: b.session.Authenticated},
 		Origin: s.originOf(r), Name: deviceSession(code), Client: c.Name, Parent: b.session.Name, Scopes: c.deviceScopes(),
 	})

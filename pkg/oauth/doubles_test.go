@@ -61,32 +61,32 @@ func (u *visited) Logout(_ context.Context, hint, back, state string) (string, e
 
 // gate is the entrance: the real one for passwords, and doubles of what has tests of its own elsewhere.
 type gate struct {
-	*iam.Entrance
+	*iam.Authenticator
 	site    *site
 	pending bool
-	proof   func(provider string, id *idp.Identity) (*iam.Proof, error)
+	proof   func(provider string, id *idp.Identity) (*iam.AuthnResult, error)
 	err     error
 }
 
-func (g *gate) Password(ctx context.Context, a iam.Attempt) (*iam.Proof, error) {
+func (g *gate) Password(ctx context.Context, a iam.Attempt) (*iam.AuthnResult, error) {
 	if g.err != nil {
 		return nil, g.err
 	}
 	if a.Provider == "ldap" {
 		return nil, idp.ErrUnavailable
 	}
-	p, err := g.Entrance.Password(ctx, a)
+	p, err := g.Authenticator.Password(ctx, a)
 	if err == nil {
 		p.Pending, p.At = g.pending, g.site.clock.now()
 	}
 	return p, err
 }
 
-func (g *gate) Identity(_ context.Context, provider string, id *idp.Identity, _ iam.Origin) (*iam.Proof, error) {
+func (g *gate) Identity(_ context.Context, provider string, id *idp.Identity, _ iam.Origin) (*iam.AuthnResult, error) {
 	return g.proof(provider, id)
 }
 
-func (g *gate) SecondFactor(_ context.Context, p *iam.Proof, code string, _ iam.Origin) error {
+func (g *gate) SecondFactor(_ context.Context, p *iam.AuthnResult, code string, _ iam.Origin) error {
 	if code != otp {
 		return iam.ErrCredentials
 	}
@@ -94,7 +94,7 @@ func (g *gate) SecondFactor(_ context.Context, p *iam.Proof, code string, _ iam.
 	return nil
 }
 
-func (g *gate) Passkey(_ context.Context, p *iam.Proof, sealed string, response []byte, _ iam.Origin) error {
+func (g *gate) Passkey(_ context.Context, p *iam.AuthnResult, sealed string, response []byte, _ iam.Origin) error {
 	if sealed != "for "+p.User.Name || string(response) != "touched" {
 		return iam.ErrCredentials
 	}
@@ -102,14 +102,14 @@ func (g *gate) Passkey(_ context.Context, p *iam.Proof, sealed string, response 
 	return nil
 }
 
-func (g *gate) PasskeyLogin(_ context.Context, sealed string, response []byte, _ iam.Origin) (*iam.Proof, error) {
+func (g *gate) PasskeyLogin(_ context.Context, sealed string, response []byte, _ iam.Origin) (*iam.AuthnResult, error) {
 	if sealed != "for anybody" || string(response) != "touched" {
 		return nil, iam.ErrCredentials
 	}
-	return &iam.Proof{User: g.site.users.ByName("alice"), Methods: []string{iam.MethodPasskey}}, nil
+	return &iam.AuthnResult{User: g.site.users.ByName("alice"), Methods: []string{iam.MethodPasskey}}, nil
 }
 
-func (g *gate) EnrolTOTP(_ context.Context, p *iam.Proof, _, code string, _ iam.Origin) ([]string, error) {
+func (g *gate) EnrolTOTP(_ context.Context, p *iam.AuthnResult, _, code string, _ iam.Origin) ([]string, error) {
 	if code != otp {
 		return nil, iam.ErrCredentials
 	}

@@ -147,7 +147,7 @@ func (c *cluster) names() []string {
 // server is one replica, listening on loopback.
 type server struct {
 	*httptest.Server
-	users    *iam.Users
+	users    *iam.UserIndex
 	sessions *iam.Sessions
 	verifier *token.Verifier
 	tokens   *token.Issuer
@@ -173,7 +173,7 @@ func (s *server) here(r *http.Request) (*browser, error) {
 // browser logs a user in in a browser, and returns the name of its session.
 func (s *server) browser(t testing.TB, user string) string {
 	t.Helper()
-	sess, _, err := s.sessions.Open(t.Context(), iam.Login{Proof: iam.Proof{User: s.users.ByName(user), Methods: []string{"pwd"}}})
+	sess, _, err := s.sessions.Open(t.Context(), iam.Login{AuthnResult: iam.AuthnResult{User: s.users.ByName(user), Methods: []string{"pwd"}}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -255,7 +255,7 @@ func (f *fleet) newServer(t testing.TB, kube string, set settings) *server {
 	must(err)
 	api, err := iam.NewSessionClient(&rest.Config{Host: kube, QPS: -1})
 	must(err)
-	s := &server{users: iam.NewUsers(), tokens: &token.Issuer{Keys: keys, URL: issuerURL, Audience: "kapis:host", Now: f.clock.now}}
+	s := &server{users: iam.NewUserIndex(), tokens: &token.Issuer{Keys: keys, URL: issuerURL, Audience: "kapis:host", Now: f.clock.now}}
 	s.sessions, err = iam.NewSessions(iam.SessionOptions{API: api, Users: s.users, Keys: keys, Lifetime: clients.Lifetime,
 		ClientCredential: clients.Credential, Skew: 30 * time.Second, Now: f.clock.now})
 	must(err)
@@ -266,7 +266,7 @@ func (f *fleet) newServer(t testing.TB, kube string, set settings) *server {
 	passwords, err := iam.NewPasswords(s.users, nil)
 	must(err)
 	options := Options{Issuer: issuerURL, Tokens: s.tokens, Verifier: s.verifier, Keys: keys, Clients: clients, Sessions: s.sessions,
-		Entrance: &iam.Entrance{Passwords: passwords, Now: f.clock.now}, PasswordGrant: true, Now: f.clock.now}
+		Entrance: &iam.Authenticator{Passwords: passwords, Now: f.clock.now}, PasswordGrant: true, Now: f.clock.now}
 	if set.edit != nil {
 		set.edit(&options)
 	}

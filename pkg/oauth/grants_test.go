@@ -143,7 +143,7 @@ func TestPendingLoginOpensNothing(t *testing.T) {
 	s := f.servers[0]
 	alice := s.users.ByName("alice")
 	pend := func(client string) string {
-		err := s.oauth.askSecondFactor(s.oauth.Clients.Client(client), &iam.Proof{User: alice, Pending: true, Methods: []string{"pwd"}}, nil)
+		err := s.oauth.askSecondFactor(s.oauth.Clients.Client(client), &iam.AuthnResult{User: alice, Pending: true, Methods: []string{"pwd"}}, nil)
 		var e *Error
 		if !errors.As(err, &e) || e.Name != "mfa_required" || e.Code != http.StatusBadRequest || e.MFAToken == "" || strings.Contains(e.MFAToken, "alice") {
 			t.Fatal(err)

@@ -49,14 +49,14 @@ func (s *Server) newHandover(provider, uri, state string) (*handover, error) {
 
 // handOver opens the console's session, which waits to be fetched, and sends the browser back with the code for it. There is
 // no session of the browser: who logs out at the console is logged out.
-func (s *Server) handOver(r *http.Request, h *handover, p *iam.Proof) (any, error) {
+func (s *Server) handOver(r *http.Request, h *handover, p *iam.AuthnResult) (any, error) {
 	c := s.consoleAt(h.Provider, h.Redirect)
 	if c == nil {
 		return nil, problem(http.StatusBadRequest, page.Say("error.redirect"), nil)
 	}
 	now := s.Now()
 	v := voucher{Session: s.Sessions.NewName(), Client: c.Name, Provider: h.Provider, Expires: now.Add(handoverLife)}
-	if err := s.Sessions.Approve(r.Context(), iam.Login{Proof: *p, Origin: s.originOf(r), Name: v.Session, Client: c.Name}); err != nil {
+	if err := s.Sessions.Approve(r.Context(), iam.Login{AuthnResult: *p, Origin: s.originOf(r), Name: v.Session, Client: c.Name}); err != nil {
 		return nil, err
 	}
 	sealed, err := s.seal(purposeHandover, v)

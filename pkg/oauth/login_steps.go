@@ -16,7 +16,7 @@ import (
 
 // advance goes on with what a person has shown: it asks for what is missing, one thing at a time, and logs him in when
 // nothing is. Before that nothing is stored, and nothing is issued.
-func (s *Server) advance(r *http.Request, p *slip, proof *iam.Proof) (any, error) {
+func (s *Server) advance(r *http.Request, p *slip, proof *iam.AuthnResult) (any, error) {
 	if proof.At.IsZero() {
 		proof.At = s.Now()
 	}
@@ -64,7 +64,7 @@ type asResponder struct{ e *Error }
 func (a asResponder) Respond(w http.ResponseWriter, r *http.Request) { a.e.write(w, r) }
 
 // askFactor asks for the second factor.
-func (s *Server) askFactor(r *http.Request, p *slip, proof *iam.Proof, code int, say page.Message) (any, error) {
+func (s *Server) askFactor(r *http.Request, p *slip, proof *iam.AuthnResult, code int, say page.Message) (any, error) {
 	has := s.desk.enrolled(proof.User)
 	if !has.Any() {
 		return s.askEnrolment(r, p, proof, code, say)
@@ -111,7 +111,7 @@ func (s *Server) factorStep(r *http.Request, f form) (any, error) {
 }
 
 // takeProof opens a slip that has what the person has shown so far.
-func (s *Server) takeProof(r *http.Request, name formName, sealed string) (*slip, *iam.Proof, error) {
+func (s *Server) takeProof(r *http.Request, name formName, sealed string) (*slip, *iam.AuthnResult, error) {
 	p, err := s.take(r, name, sealed)
 	if err != nil {
 		return nil, nil, err

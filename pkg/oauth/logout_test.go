@@ -212,7 +212,7 @@ func (u leaver) Logout(_ context.Context, hint, back, state string) (string, err
 func TestLogoutGoesUpstreamAndComesBack(t *testing.T) {
 	f := newFleet(t, 1, nil)
 	s := f.servers[0]
-	sess, _, err := s.sessions.Open(t.Context(), iam.Login{Proof: iam.Proof{User: s.users.ByName("alice"), Provider: "corp", Subject: "1", Hint: "their-id-token"}})
+	sess, _, err := s.sessions.Open(t.Context(), iam.Login{AuthnResult: iam.AuthnResult{User: s.users.ByName("alice"), Provider: "corp", Subject: "1", Hint: "their-id-token"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -248,7 +248,7 @@ func TestLogoutWithAHintGoesUpstreamToo(t *testing.T) {
 			w := newSite(t)
 			w.knows("alice")
 			known := w.gate.proof
-			w.gate.proof = func(provider string, id *idp.Identity) (*iam.Proof, error) {
+			w.gate.proof = func(provider string, id *idp.Identity) (*iam.AuthnResult, error) {
 				proof, err := known(provider, id)
 				proof.Hint = "their-id-token"
 				return proof, err

@@ -34,7 +34,7 @@ type Options struct {
 	Sessions *iam.Sessions
 	// Entrance is where people come in, Directory the identity providers, Factors the second factors and APIKeys the
 	// keys for automation.
-	Entrance  *iam.Entrance
+	Entrance  *iam.Authenticator
 	Directory *idp.Directory
 	Factors   *iam.Factors
 	APIKeys   *iam.APIKeys

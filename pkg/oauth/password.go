@@ -37,8 +37,8 @@ func (s *Server) password(r *http.Request, c *Client, f form) (*tokens, error) {
 }
 
 // enter opens the session of a proof that is complete.
-func (s *Server) enter(r *http.Request, c *Client, p *iam.Proof, scopes []string) (*tokens, error) {
-	sess, refresh, err := s.Sessions.Open(r.Context(), iam.Login{Proof: *p, Origin: s.originOf(r), Client: c.Name, Scopes: scopes})
+func (s *Server) enter(r *http.Request, c *Client, p *iam.AuthnResult, scopes []string) (*tokens, error) {
+	sess, refresh, err := s.Sessions.Open(r.Context(), iam.Login{AuthnResult: *p, Origin: s.originOf(r), Client: c.Name, Scopes: scopes})
 	if err != nil {
 		return nil, err
 	}

@@ -57,7 +57,7 @@ func newSite(t testing.TB) *site {
 		{Name: "broken", Fault: errors.New("its settings are wrong")},
 		{Name: "ldap", DisplayName: "Company", Provider: ldap{}},
 	}
-	w.gate = &gate{Entrance: w.oauth.Entrance, site: w}
+	w.gate = &gate{Authenticator: w.oauth.Entrance, site: w}
 	d := w.oauth.desk
 	d.directory, d.entrance, d.enroller, d.accounts = w.providers, w.gate, w.gate, w.gate
 	d.totp, d.passkeys, d.enrolled, d.keys, d.password = w.factors, w.factors, w.factors.of, w.keys, w.changePassword

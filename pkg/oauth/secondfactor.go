@@ -35,7 +35,7 @@ type pendingProof struct {
 }
 
 // askSecondFactor is the answer of the password grant to a password that is right and not enough.
-func (s *Server) askSecondFactor(c *Client, p *iam.Proof, scopes []string) error {
+func (s *Server) askSecondFactor(c *Client, p *iam.AuthnResult, scopes []string) error {
 	sealed, err := s.seal(purposeMFA, &pendingProof{
 		User: p.User.Name, UID: p.User.UID, Client: c.Name, Scopes: scopes, Provider: p.Provider, Subject: p.Subject, Groups: p.Groups,
 		Hint: p.Hint, Refresh: p.Refresh, Methods: p.Methods, At: p.At, Credential: p.User.Credential(), Expires: s.Now().Add(mfaLife),
@@ -64,7 +64,7 @@ func (s *Server) secondFactor(r *http.Request, c *Client, f form) (*tokens, erro
 	if p.Client != c.Name || !s.Now().Before(p.Expires) || u == nil || u.UID != p.UID || u.Credential() != p.Credential {
 		return nil, refuse(invalidGrant, "The login is not valid, or took too long; start again.")
 	}
-	proof := &iam.Proof{User: u, Provider: p.Provider, Subject: p.Subject, Groups: p.Groups, Hint: p.Hint, Refresh: p.Refresh,
+	proof := &iam.AuthnResult{User: u, Provider: p.Provider, Subject: p.Subject, Groups: p.Groups, Hint: p.Hint, Refresh: p.Refresh,
 		Methods: p.Methods, At: p.At, Pending: true}
 	err := s.Entrance.SecondFactor(r.Context(), proof, f["otp"], s.originOf(r))
 	if errors.Is(err, iam.ErrCredentials) {

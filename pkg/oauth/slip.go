@@ -44,7 +44,7 @@ type slip struct {
 	UserCode string `json:"d,omitempty"`
 }
 
-// evidence is an iam.Proof on its way through the browser.
+// evidence is an iam.AuthnResult on its way through the browser.
 type evidence struct {
 	User, UID string `json:",omitempty"`
 	// Credential has a change of the password end it.
@@ -62,7 +62,7 @@ type evidence struct {
 	Pending       bool      `json:",omitempty"`
 }
 
-func packProof(p *iam.Proof) *evidence {
+func packProof(p *iam.AuthnResult) *evidence {
 	out := &evidence{Registration: p.Registration, Provider: p.Provider, Subject: p.Subject, Groups: p.Groups, Hint: p.Hint, Refresh: p.Refresh,
 		Methods: p.Methods, At: p.At, Authenticated: p.Authenticated, Pending: p.Pending}
 	if p.User != nil {
@@ -72,11 +72,11 @@ func packProof(p *iam.Proof) *evidence {
 }
 
 // unpack returns the proof with the User as he is now.
-func (s *Server) unpack(in *evidence) (*iam.Proof, error) {
+func (s *Server) unpack(in *evidence) (*iam.AuthnResult, error) {
 	if in == nil || s.Now().Sub(in.At) > proofLife {
 		return nil, stale(errors.New("what was proved is too long ago"))
 	}
-	p := &iam.Proof{Registration: in.Registration, Provider: in.Provider, Subject: in.Subject, Groups: in.Groups, Hint: in.Hint, Refresh: in.Refresh,
+	p := &iam.AuthnResult{Registration: in.Registration, Provider: in.Provider, Subject: in.Subject, Groups: in.Groups, Hint: in.Hint, Refresh: in.Refresh,
 		Methods: in.Methods, At: in.At, Authenticated: in.Authenticated, Pending: in.Pending}
 	if in.User == "" {
 		return p, nil

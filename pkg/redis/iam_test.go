@@ -66,7 +66,7 @@ type replica struct {
 
 func newReplica(t *testing.T, s *server, k *kube, keys *token.KeySet) *replica {
 	t.Helper()
-	users := iam.NewUsers()
+	users := iam.NewUserIndex()
 	u := &iamapi.User{}
 	u.Name, u.UID, u.Status.State = "alice", "uid-alice", iamapi.UserActive
 	raw, err := json.Marshal(u)
@@ -75,7 +75,7 @@ func newReplica(t *testing.T, s *server, k *kube, keys *token.KeySet) *replica {
 	}
 	c := s.client()
 	c.checkEvery = 100 * time.Millisecond
-	sessions, err := iam.NewSessions(iam.SessionOptions{API: &iam.Split{Prefix: Prefix, There: c, Here: k}, Prefix: c.Place, Users: users, Keys: keys,
+	sessions, err := iam.NewSessions(iam.SessionOptions{API: &iam.SplitBackend{Prefix: Prefix, Optional: c, Kube: k}, Prefix: c.Place, Users: users, Keys: keys,
 		Lifetime: func(string) iam.Lifetime { return iam.Lifetime{MaxAge: time.Hour, Inactivity: time.Hour} }, Now: time.Now})
 	if err != nil {
 		t.Fatal(err)
@@ -88,7 +88,7 @@ func newReplica(t *testing.T, s *server, k *kube, keys *token.KeySet) *replica {
 
 func (r *replica) open(t *testing.T) (*iam.Session, string) {
 	t.Helper()
-	s, refresh, err := r.Open(t.Context(), iam.Login{Proof: iam.Proof{User: r.alice}, Client: "kubesphere"})
+	s, refresh, err := r.Open(t.Context(), iam.Login{AuthnResult: iam.AuthnResult{User: r.alice}, Client: "kubesphere"})
 	if err != nil {
 		t.Fatal(err)
 	}

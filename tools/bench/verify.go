@@ -52,7 +52,7 @@ func verify() ([]figure, error) {
 
 // credentials are what the product judges bearer tokens with, and one of each kind.
 func credentials() (_ *bearer.Authenticator, access, key string, err error) {
-	users := iam.NewUsers()
+	users := iam.NewUserIndex()
 	users.Set(&store.Object{Name: verifyUser, Raw: []byte(`{"metadata":{"name":"alice","uid":"0a1b2c3d-0000-4000-8000-000000000001"},` +
 		`"spec":{"groups":["dev","ops"]},"status":{"state":"Active"}}`)})
 	u := users.ByName(verifyUser)
@@ -65,7 +65,7 @@ func credentials() (_ *bearer.Authenticator, access, key string, err error) {
 	if err != nil {
 		return nil, "", "", err
 	}
-	open, _, err := sessions.Open(context.Background(), iam.Login{Proof: iam.Proof{User: u}, Client: "kubesphere"})
+	open, _, err := sessions.Open(context.Background(), iam.Login{AuthnResult: iam.AuthnResult{User: u}, Client: "kubesphere"})
 	if err != nil {
 		return nil, "", "", err
 	}
@@ -120,7 +120,7 @@ func recognize(by *bearer.Authenticator, credential string) (time.Duration, erro
 }
 
 // sessionMemory takes sessions, and has none to give: the product remembers what it has opened.
-type sessionMemory struct{ iam.SessionAPI }
+type sessionMemory struct{ iam.SessionBackend }
 
 // Create gives the object what kube-apiserver would.
 func (sessionMemory) Create(_ context.Context, s *v1alpha1.Session) (*v1alpha1.Session, error) {
@@ -131,7 +131,7 @@ func (sessionMemory) Create(_ context.Context, s *v1alpha1.Session) (*v1alpha1.S
 
 // keyMemory is the same for API keys.
 type keyMemory struct {
-	iam.Objects[*v1alpha1.APIKey]
+	iam.CRDAPI[*v1alpha1.APIKey]
 }
 
 // Create gives the object what kube-apiserver would.

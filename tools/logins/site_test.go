@@ -39,7 +39,7 @@ const (
 type site struct {
 	*httptest.Server
 	client  *client
-	users   *iam.Users
+	users   *iam.UserIndex
 	api     *sessions
 	factors *iam.Factors
 }
@@ -208,7 +208,7 @@ func newSite(t *testing.T) *site {
 	issuer := w.URL
 	keys, err := token.Generate(time.Now().Add(-time.Minute))
 	must(err)
-	w.client, w.users, w.api = newClient(t), iam.NewUsers(), &sessions{objects: map[string]*v1alpha1.Session{}}
+	w.client, w.users, w.api = newClient(t), iam.NewUserIndex(), &sessions{objects: map[string]*v1alpha1.Session{}}
 	life := iam.Lifetime{MaxAge: 2 * time.Hour, Inactivity: time.Hour}
 	clients, err := oauth.NewClients(fake.NewClientset().CoreV1().Secrets("x"), []oauth.Client{
 		{Name: "Harbor", Secret: "a-secret-of-harbor", RedirectURIs: []string{w.client.URL + "/cb"}, PostLogoutRedirectURIs: []string{w.client.URL + "/home"}},
@@ -229,7 +229,7 @@ func newSite(t *testing.T) *site {
 	must(err)
 	o := oauth.Options{Factors: w.factors, APIKeys: &iam.APIKeys{API: &objects[*v1alpha1.APIKey]{}, Users: w.users, MaxAge: 366 * 24 * time.Hour, Now: time.Now},
 		Issuer: issuer, Tokens: &token.Issuer{Keys: keys, URL: issuer, Audience: "kapis", Now: time.Now}, Verifier: verifier, Keys: keys,
-		Clients: clients, Sessions: all, Entrance: &iam.Entrance{Passwords: passwords, Factors: w.factors}, Now: time.Now, ChangePassword: w.changePassword}
+		Clients: clients, Sessions: all, Entrance: &iam.Authenticator{Passwords: passwords, Factors: w.factors}, Now: time.Now, ChangePassword: w.changePassword}
 	server, err := oauth.New(o)
 	must(err)
 	for _, ws := range server.WebServices() {

@@ -42,7 +42,7 @@ func (browserOnly) Check(context.Context) error { return errors.New("the client 
 
 func call(t *testing.T, method, path, body string) (int, map[string]any) {
 	t.Helper()
-	users := iam.NewUsers()
+	users := iam.NewUserIndex()
 	users.Set(&store.Object{Name: "jane", Raw: []byte(`{"metadata":{"name":"jane","uid":"1","annotations":{"iam.kubesphere.io/identity-provider.corp":"s-jane"}},"status":{"state":"Active"}}`)})
 	entry := func(name string, m idp.Mapping, p idp.Provider) *idp.Entry {
 		return &idp.Entry{Name: name, Type: "T", DisplayName: "D", Mapping: m, Provider: p}

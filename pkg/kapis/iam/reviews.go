@@ -35,7 +35,7 @@ type Reviews struct {
 	// Alias returns the request whose right is as good as that to the one asked about; nil where there is none. See authz.Aliases.
 	Alias func(*request.Info) *request.Info
 	// Users have the groups of those who are asked about.
-	Users *iam.Users
+	Users *iam.UserIndex
 }
 
 // Grants are the bindings that bear on a request. rbac.Index has them.

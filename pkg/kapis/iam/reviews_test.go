@@ -41,7 +41,7 @@ func newTown(t testing.TB) *town {
 	if err != nil {
 		t.Fatal(err)
 	}
-	users := iam.NewUsers()
+	users := iam.NewUserIndex()
 	users.Set(&store.Object{Name: "ann", Raw: []byte(`{"metadata":{"name":"ann","uid":"uid-ann"},"spec":{"groups":["dev"]},"status":{"state":"Active"}}`)})
 	aliases := authz.Aliases{Next: x, GroupOf: func(resource string) (schema.GroupResource, bool) {
 		gr, ok := map[string]schema.GroupResource{"pods": {Resource: "pods"}, "deployments": {Group: "apps", Resource: "deployments"}}[resource]

@@ -33,8 +33,8 @@ const (
 
 // V1beta1 serves iam.kubesphere.io/v1beta1.
 type V1beta1 struct {
-	Users    *iam.Users
-	Entrance *iam.Entrance
+	Users    *iam.UserIndex
+	Entrance *iam.Authenticator
 	Accounts *iam.Accounts
 	Sessions Sessions
 	APIKeys  *iam.APIKeys

@@ -40,7 +40,7 @@ func noon() time.Time { return time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC) }
 // world is the routes with a small platform behind them.
 type world struct {
 	t     *testing.T
-	users *iam.Users
+	users *iam.UserIndex
 	h     *V1beta1
 	// sent are the bodies that went to kube-apiserver, by method and path, and as whom.
 	mu   sync.Mutex
@@ -67,7 +67,7 @@ type world struct {
 func newWorld(t *testing.T) *world {
 	t.Helper()
 	w := &world{
-		t: t, users: iam.NewUsers(), written: map[string]string{},
+		t: t, users: iam.NewUserIndex(), written: map[string]string{},
 		live: map[string]string{}, fails: map[string][]int{}, forbidden: map[string]bool{},
 	}
 	w.user("alice", secret)
@@ -86,7 +86,7 @@ func newWorld(t *testing.T) *world {
 	w.h = &V1beta1{
 		Now:      noon,
 		Users:    w.users,
-		Entrance: &iam.Entrance{Passwords: passwords, Lockout: lockout, Now: noon, Write: w.write},
+		Entrance: &iam.Authenticator{Passwords: passwords, Lockout: lockout, Now: noon, Write: w.write},
 		Accounts: iam.NewAccounts(iam.AccountOptions{API: w, Users: w.users, Synced: func() bool { return true }}), Sessions: w,
 		APIKeys: &iam.APIKeys{API: &apiOf[*v1alpha1.APIKey]{}, Users: w.users, MaxAge: 24 * time.Hour, Now: noon},
 		Factors: &iam.Factors{API: &apiOf[*v1alpha1.Factor]{}, Users: w.users, Now: noon},

@@ -1,0 +1,98 @@
+package iam
+
+import (
+	"context"
+	"fmt"
+	"sync"
+)
+
+// recentNames is a bounded set: it has two generations, and forgets the older one when both are full.
+type recentNames struct {
+	size       int
+	young, old map[string]struct{}
+}
+
+func newRecentNames(size int) *recentNames {
+	return &recentNames{size: size / 2, young: map[string]struct{}{}}
+}
+
+func (n *recentNames) has(s string) bool {
+	if _, ok := n.young[s]; ok {
+		return true
+	}
+	_, ok := n.old[s]
+	return ok
+}
+
+func (n *recentNames) add(s string) {
+	if n.has(s) {
+		return
+	}
+	if len(n.young) >= n.size {
+		n.old, n.young = n.young, map[string]struct{}{}
+	}
+	n.young[s] = struct{}{}
+}
+
+// fetcher reads what this replica has not seen: each name once at a time, and few names at once. Only
+// who has a token that this server signed gets as far.
+type fetcher struct {
+	mu    sync.Mutex
+	calls map[string]*call
+	slots chan struct{}
+}
+
+type call struct {
+	done   chan struct{}
+	record *cached
+	err    error
+}
+
+// once calls fetch, or waits for a call of the same name that is under way. The call goes on when the
+// first who asked has left, since others wait for it.
+func (l *fetcher) once(ctx context.Context, name string, fetch func(context.Context, string) (*cached, error)) (*cached, error) {
+	c, err := l.join(ctx, name, fetch)
+	if err != nil {
+		return nil, err
+	}
+	select {
+	case <-c.done:
+		return c.record, c.err
+	case <-ctx.Done():
+		return nil, fmt.Errorf("%w: %w", ErrUnavailable, ctx.Err())
+	}
+}
+
+func (l *fetcher) join(ctx context.Context, name string, fetch func(context.Context, string) (*cached, error)) (*call, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if c := l.calls[name]; c != nil {
+		return c, nil
+	}
+	if len(l.calls) >= lookQueue {
+		return nil, fmt.Errorf("%w: too many unknown sessions at once", ErrUnavailable)
+	}
+	if l.calls == nil {
+		l.calls = map[string]*call{}
+	}
+	c := &call{done: make(chan struct{})}
+	l.calls[name] = c
+	go l.run(context.WithoutCancel(ctx), c, name, fetch)
+	return c, nil
+}
+
+func (l *fetcher) run(ctx context.Context, c *call, name string, fetch func(context.Context, string) (*cached, error)) {
+	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
+	defer cancel()
+	select {
+	case l.slots <- struct{}{}:
+		c.record, c.err = fetch(ctx, name)
+		<-l.slots
+	case <-ctx.Done():
+		c.err = fmt.Errorf("%w: %w", ErrUnavailable, ctx.Err())
+	}
+	l.mu.Lock()
+	delete(l.calls, name)
+	l.mu.Unlock()
+	close(c.done)
+}

@@ -1,0 +1,117 @@
+package iam
+
+import (
+	"slices"
+	"strings"
+	"sync"
+
+	"k8s.io/klog/v2"
+
+	"kapis.dev/ks-apiserver/pkg/store"
+)
+
+// UserIndex are the users of users.iam.kubesphere.io/v1beta1, by name, by e-mail and by the identities that they are linked to. It is a store.Sink of
+// that kind.
+type UserIndex struct {
+	mu      sync.RWMutex
+	byName  map[string]*User
+	byEmail map[string][]string // lower case e-mail -> names
+	byLink  map[Link][]string   // identity -> names
+	awaited map[string]chan struct{}
+	// changed is told of each change; a nil next means that the user is gone. Set before the feed starts.
+	changed func(old, next *User)
+}
+
+// NewUserIndex returns an empty index.
+func NewUserIndex() *UserIndex {
+	return &UserIndex{
+		byName: map[string]*User{}, byEmail: map[string][]string{}, byLink: map[Link][]string{}, awaited: map[string]chan struct{}{},
+		changed: func(_, _ *User) {},
+	}
+}
+
+var _ store.Sink = (*UserIndex)(nil)
+
+// Set takes in a new or changed User. One that can't be read is treated as not there: it fails closed.
+func (u *UserIndex) Set(o *store.Object) {
+	next, err := parseUser(o.Raw)
+	if err != nil {
+		klog.ErrorS(err, "A User is left out, and can't log in", "user", o.Name)
+		u.Delete("", o.Name)
+		return
+	}
+	u.mu.Lock()
+	old := u.byName[next.Name]
+	if old != nil {
+		u.dropEmail(old)
+		u.unlink(old)
+	}
+	u.byName[next.Name] = next
+	u.link(next)
+	u.seen(next.Name)
+	if key := emailKey(next.Email); key != "" {
+		u.byEmail[key] = append(u.byEmail[key], next.Name)
+	}
+	u.mu.Unlock()
+	if old != nil {
+		u.changed(old, next)
+	}
+}
+
+// Delete forgets a User.
+func (u *UserIndex) Delete(_, name string) {
+	u.mu.Lock()
+	old := u.byName[name]
+	if old != nil {
+		u.dropEmail(old)
+		u.unlink(old)
+		delete(u.byName, name)
+		u.seen(name)
+	}
+	u.mu.Unlock()
+	if old != nil {
+		u.changed(old, nil)
+	}
+}
+
+// ByName returns the user of that name, or nil.
+func (u *UserIndex) ByName(name string) *User {
+	u.mu.RLock()
+	defer u.mu.RUnlock()
+	return u.byName[name]
+}
+
+// ByEmail returns the user of that e-mail, in whatever case; nil where there is none, or more than one.
+func (u *UserIndex) ByEmail(email string) *User {
+	key := emailKey(email)
+	u.mu.RLock()
+	defer u.mu.RUnlock()
+	if names := u.byEmail[key]; key != "" && len(names) == 1 {
+		return u.byName[names[0]]
+	}
+	return nil
+}
+
+// ByLogin returns the user that a person means by what he typed: a name, or an e-mail, which a name
+// can't look like.
+func (u *UserIndex) ByLogin(login string) *User {
+	if strings.Contains(login, "@") {
+		return u.ByEmail(login)
+	}
+	return u.ByName(login)
+}
+
+func (u *UserIndex) dropEmail(old *User) {
+	key := emailKey(old.Email)
+	if key == "" {
+		return
+	}
+	rest := slices.DeleteFunc(slices.Clone(u.byEmail[key]), func(n string) bool { return n == old.Name })
+	if len(rest) == 0 {
+		delete(u.byEmail, key)
+		return
+	}
+	u.byEmail[key] = rest
+}
+
+func emailKey(s string) string { return strings.ToLower(strings.TrimSpace(s)) }

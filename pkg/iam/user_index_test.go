@@ -1,0 +1,147 @@
+package iam
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	iamapi "kapis.dev/ks-apiserver/pkg/api/iam/v1beta1"
+	"kapis.dev/ks-apiserver/pkg/store"
+)
+
+func TestUserIsReadFromItsJSON(t *testing.T) {
+	users := NewUserIndex()
+	users.Set(userObject("alice", func(u *iamapi.User) {
+		u.Spec.Groups = []string{"dev", "system:masters", "kapis:global:admin", "", "dev", "ops"}
+		u.Spec.Lang, u.Spec.DisplayName = "zh", "Alice"
+		u.Annotations = map[string]string{iamapi.AnnotationUninitialized: "true"}
+	}))
+	u := users.ByName("alice")
+	if u.UID != "uid-alice" || u.Email != "alice@example.com" || u.Lang != "zh" || u.DisplayName != "Alice" || !u.Uninitialized || u.Deleting {
+		t.Errorf("%+v", *u)
+	}
+	if want := []string{"dev", "ops", "system:authenticated"}; !slices.Equal(u.Info().GetGroups(), want) {
+		t.Errorf("groups %v, want %v", u.Info().GetGroups(), want)
+	}
+}
+
+func TestUsersAreFoundByNameAndByEmail(t *testing.T) {
+	users := NewUserIndex()
+	users.Set(userObject("alice", func(u *iamapi.User) { u.Spec.Email = "Alice@Example.com" }))
+	users.Set(userObject("bob", func(u *iamapi.User) { u.Spec.Email = "shared@example.com" }))
+	users.Set(userObject("carol", func(u *iamapi.User) { u.Spec.Email = "SHARED@example.com" }))
+	users.Set(userObject("dave", func(u *iamapi.User) { u.Spec.Email = "" }))
+	for login, want := range map[string]string{
+		"alice": "alice", "alice@example.com": "alice", "ALICE@EXAMPLE.COM": "alice",
+		"shared@example.com": "", "nobody": "", "nobody@example.com": "", "": "", "@": "", "dave": "dave", "Alice": "",
+	} {
+		got := ""
+		if u := users.ByLogin(login); u != nil {
+			got = u.Name
+		}
+		if got != want {
+			t.Errorf("%q is %q, want %q", login, got, want)
+		}
+	}
+	users.Delete("", "carol")
+	if u := users.ByEmail("shared@example.com"); u == nil || u.Name != "bob" {
+		t.Errorf("the e-mail is bob's alone now, and it is %v", u)
+	}
+	users.Set(userObject("alice", func(u *iamapi.User) { u.Spec.Email = "new@example.com" }))
+	if users.ByEmail("alice@example.com") != nil || users.ByEmail("new@example.com") == nil {
+		t.Error("the index kept an e-mail that was changed")
+	}
+}
+
+func TestUserThatCanNotBeReadIsNotThere(t *testing.T) {
+	for name, raw := range map[string]string{
+		"broken":       `{"metadata":`,
+		"no uid":       `{"metadata":{"name":"alice"}}`,
+		"wrong type":   `{"metadata":{"name":"alice","uid":"u"},"spec":{"groups":"x"}}`,
+		"system name":  `{"metadata":{"name":"system:admin","uid":"u"}}`,
+		"kapis's name": `{"metadata":{"name":"kapis:x","uid":"u"}}`,
+	} {
+		users := NewUserIndex()
+		users.Set(userObject("alice"))
+		users.Set(&store.Object{Name: "alice", Raw: []byte(raw)})
+		if u := users.ByName("alice"); u != nil {
+			t.Errorf("%s: %v is there", name, u)
+		}
+		if users.ByName("system:admin") != nil {
+			t.Errorf("%s: a user of the system", name)
+		}
+	}
+}
+
+// S57: no way of printing a user shows his hash.
+func TestUserIsPrintedWithoutHisPassword(t *testing.T) {
+	users := NewUserIndex()
+	h := hash(t, secret)
+	users.Set(userObject("alice", withPassword(h)))
+	u := users.ByName("alice")
+	b, _ := json.Marshal(u)
+	printed := []string{string(b), fmt.Sprint(u)}
+	for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%d", "%x", "%q"} {
+		printed = append(printed, fmt.Sprintf(verb, u), fmt.Sprintf(verb, *u))
+	}
+	for _, s := range printed {
+		if strings.Contains(s, h) || strings.Contains(s, h[8:40]) || strings.Contains(s, fmt.Sprintf("%x", h)) ||
+			strings.Contains(s, fmt.Sprintf("%v", []byte(h)[:8])[1:20]) {
+			t.Errorf("the hash is in %s", s)
+		}
+	}
+}
+
+func TestDeletingUserIsSeen(t *testing.T) {
+	users := NewUserIndex()
+	users.Set(userObject("alice", func(u *iamapi.User) { now := metav1.NewTime(start()); u.DeletionTimestamp = &now }))
+	if u := users.ByName("alice"); !u.Deleting || u.mayHold() == "" {
+		t.Errorf("%+v", *u)
+	}
+}
+
+func TestOnlyACheapBcryptHashIsAPassword(t *testing.T) {
+	h := hash(t, secret)
+	for name, test := range map[string]struct {
+		stored string
+		ok     bool
+	}{
+		"hash":           {h, true},
+		"none":           {"", false},
+		"clear text":     {secret, false},
+		"dear hash":      {"$2a$31$" + h[7:], false},
+		"hash and more":  {h + "x", false},
+		"part of a hash": {h[:40], false},
+	} {
+		p, credential := readPassword(test.stored)
+		if (p != nil) != test.ok || strings.Contains(credential, test.stored) && test.stored != "" {
+			t.Errorf("%s: %v, %q", name, p != nil, credential)
+		}
+	}
+	_, a := readPassword(h)
+	_, b := readPassword(hash(t, secret))
+	if a == b {
+		t.Error("the fingerprint stayed when the password was set anew")
+	}
+}
+
+func FuzzParseUser(f *testing.F) {
+	for _, s := range []string{string(userObject("alice").Raw), "{}", `{"metadata":{"name":"a","uid":"b"},"spec":{"password":"$2a$04$"}}`} {
+		f.Add([]byte(s))
+	}
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		u, err := parseUser(raw)
+		if err != nil {
+			return
+		}
+		for _, g := range u.Groups {
+			if g == "" || strings.HasPrefix(g, "system:") || strings.HasPrefix(g, "kapis:") {
+				t.Errorf("group %q", g)
+			}
+		}
+	})
+}
