@@ -35,7 +35,7 @@ var benchSchema = &Schema{Fields: 3, Indexed: []int{0, 2}, Ordered: []int{1}, Ex
 // Memory: what 2000 pods cost, beside their JSON. The bound is the goal of the project.
 func TestHeapForAnObject(t *testing.T) {
 	const n = 2000
-	objects := make([]*skimmed, 0, n)
+	objects := make([]*incoming, 0, n)
 	var before, after runtime.MemStats
 	runtime.GC()
 	runtime.ReadMemStats(&before)
@@ -84,7 +84,7 @@ func BenchmarkEvent(b *testing.B) {
 				if err != nil {
 					b.Fatal(err)
 				}
-				c.set(o.skimmed)
+				c.set(o.incoming)
 			}
 		})
 	}
@@ -92,7 +92,7 @@ func BenchmarkEvent(b *testing.B) {
 
 func filled(b testing.TB, n int) *collection {
 	c := newCollection(benchSchema, clock.RealClock{})
-	objects := make([]*skimmed, 0, n)
+	objects := make([]*incoming, 0, n)
 	for i := range n {
 		text := benchPod(i)
 		if n > 20_000 { // the trees are what grows; spare the memory

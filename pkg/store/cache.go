@@ -35,7 +35,7 @@ var (
 type cache struct {
 	gvr       schema.GroupVersionResource
 	namespace string // where only its objects are kept
-	source    source
+	source    listWatcher
 	meter     meter
 	coll      *collection
 	clock     clock.WithTicker
@@ -255,12 +255,12 @@ func (c intake) Add(obj any) error { return c.Update(obj) }
 func (c intake) Update(obj any) error {
 	switch o := obj.(type) {
 	case *decoded:
-		c.coll.set(o.skimmed)
-		c.tell(o, false)
-	case *batch:
+		c.coll.set(o.incoming)
+		c.tellSinks(o, false)
+	case *eventBatch:
 		c.coll.apply(*o)
 		for _, e := range *o {
-			c.tell(e.Object.(*decoded), e.Type == watch.Deleted)
+			c.tellSinks(e.Object.(*decoded), e.Type == watch.Deleted)
 		}
 	default:
 		return fmt.Errorf("unexpected %T", obj)
@@ -275,13 +275,13 @@ func (c intake) Delete(obj any) error {
 		return fmt.Errorf("unexpected %T", obj)
 	}
 	c.coll.delete(d.ref.Namespace, d.ref.Name, d.rec.ResourceVersion)
-	c.tell(d, true)
+	c.tellSinks(d, true)
 	return nil
 }
 
-// tell tells the sinks of a change that is in the collection.
-func (c intake) tell(d *decoded, gone bool) {
-	c.arrived(d.skimmed)
+// tellSinks tells the sinks of a change that is in the collection.
+func (c intake) tellSinks(d *decoded, gone bool) {
+	c.arrived(d.incoming)
 	sinks := c.feeds()
 	if len(sinks) == 0 {
 		return
@@ -303,13 +303,13 @@ func (c intake) tell(d *decoded, gone bool) {
 
 // Replace takes a complete list.
 func (c intake) Replace(list []any, version string) error {
-	objects, skims := make([]*decoded, len(list)), make([]*skimmed, len(list))
+	objects, skims := make([]*decoded, len(list)), make([]*incoming, len(list))
 	for i, item := range list {
 		d, ok := item.(*decoded)
 		if !ok {
 			return fmt.Errorf("unexpected %T", item)
 		}
-		objects[i], skims[i] = d, d.skimmed
+		objects[i], skims[i] = d, d.incoming
 	}
 	sinks := c.feeds()
 	var known *Snapshot

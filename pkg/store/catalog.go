@@ -56,7 +56,7 @@ type Catalog struct {
 	removed   func([]schema.GroupVersionResource)
 	current   atomic.Pointer[directory]
 	failure   atomic.Pointer[failure] // of the last refresh
-	missed    nudge                   // a refresh failed that a look-up began
+	missed    signal                  // a refresh failed that a look-up began
 
 	mu   sync.Mutex // one refresh at a time
 	last time.Time  // of the last refresh
@@ -94,7 +94,7 @@ var homes = map[string]string{
 }
 
 func newCatalog(d Discovery, c clock.Clock, removed func([]schema.GroupVersionResource)) *Catalog {
-	cat := &Catalog{discovery: d, clock: c, removed: removed, missed: make(nudge, 1)}
+	cat := &Catalog{discovery: d, clock: c, removed: removed, missed: make(signal, 1)}
 	cat.current.Store(&directory{})
 	cat.failure.Store(&failure{})
 	return cat
@@ -188,7 +188,7 @@ func (c *Catalog) miss(ctx context.Context) {
 	if c.last.IsZero() || c.clock.Since(c.last) >= discoverEvery {
 		c.refresh(context.WithoutCancel(ctx))
 		if c.Err() != nil {
-			c.missed.tell()
+			c.missed.notify()
 		}
 	}
 }

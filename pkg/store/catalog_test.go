@@ -258,7 +258,7 @@ func TestAFailureOfALookUpIsLookedAtAgain(t *testing.T) {
 		defer cancel()
 		d := newDiscovered()
 		st := &Store{catalog: newCatalog(d, clock.RealClock{}, nil), clock: clock.RealClock{}, ctx: ctx}
-		go st.refreshOn(make(nudge, 1))
+		go st.refreshOn(make(signal, 1))
 		time.Sleep(time.Minute) // the first rounds are over
 		d.set(func() { d.err = errors.New("down") })
 		if _, err := st.catalog.Resolve(ctx, zooV1.WithResource("unicorns")); !apierrors.IsServiceUnavailable(err) || st.catalog.Err() == nil {

@@ -33,7 +33,7 @@ type collection struct {
 	armed      bool
 	lag        time.Duration
 	history    history
-	searches   searches
+	searches   textIndexes
 	before     []Term // scratch
 	after      []Term
 
@@ -72,7 +72,7 @@ func (c *collection) get(namespace, name string) *Record {
 }
 
 // set puts an object in, or in the place of its older version.
-func (c *collection) set(o *skimmed) {
+func (c *collection) set(o *incoming) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.version = o.rec.ResourceVersion
@@ -89,7 +89,7 @@ func (c *collection) delete(namespace, name, version string) {
 }
 
 // apply makes changes that came together, and publishes them together.
-func (c *collection) apply(b batch) {
+func (c *collection) apply(b eventBatch) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, e := range b {
@@ -99,7 +99,7 @@ func (c *collection) apply(b batch) {
 			continue
 		}
 		c.version = d.rec.ResourceVersion
-		c.put(d.skimmed)
+		c.put(d.incoming)
 	}
 	c.changed()
 }
@@ -122,7 +122,7 @@ func (c *collection) bookmark(version string) {
 }
 
 // replace makes the collection hold exactly objects, and publishes it. It returns the keys that are gone.
-func (c *collection) replace(objects []*skimmed, version string) (gone []Ref) {
+func (c *collection) replace(objects []*incoming, version string) (gone []Ref) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	keep := make(map[Ref]struct{}, len(objects))
@@ -175,7 +175,7 @@ func (c *collection) note(before, after *Record) {
 }
 
 // put is set without its lock, version and snapshot. What has not changed stays as it is.
-func (c *collection) put(o *skimmed) {
+func (c *collection) put(o *incoming) {
 	r := o.rec
 	old := c.get(o.ref.Namespace, o.ref.Name)
 	if old != nil && (old.UID != r.UID || old.Created != o.ref.Created) {
@@ -359,7 +359,7 @@ func (c *collection) publish() {
 	c.published = c.clock.Now()
 	c.lag = c.published.Sub(c.dirtySince)
 	c.dirtySince = time.Time{}
-	c.tell()
+	c.wakeWaiting()
 }
 
 // next returns a channel that is closed by the next snapshot.
@@ -372,8 +372,8 @@ func (c *collection) next() <-chan struct{} {
 	return c.wake
 }
 
-// tell wakes those who wait for a snapshot.
-func (c *collection) tell() {
+// wakeWaiting wakes those who wait for a snapshot.
+func (c *collection) wakeWaiting() {
 	c.waiting.Lock()
 	defer c.waiting.Unlock()
 	if c.wake != nil {

@@ -15,12 +15,12 @@ import (
 	clocktesting "k8s.io/utils/clock/testing"
 )
 
-func decodeText(t testing.TB, s *Schema, text string) *skimmed {
+func decodeText(t testing.TB, s *Schema, text string) *incoming {
 	d, err := newDecoder(noKind, s, func() bool { return false }).decode(text, "")
 	if err != nil {
 		t.Fatal(err)
 	}
-	return d.skimmed
+	return d.incoming
 }
 
 var phase = &Schema{Fields: 2, Indexed: []int{0}, Ordered: []int{1}, Extract: func(json string, v []string) {
@@ -28,7 +28,7 @@ var phase = &Schema{Fields: 2, Indexed: []int{0}, Ordered: []int{1}, Extract: fu
 	v[1] = rawjson.GetText(json, "status", "startTime")
 }}
 
-func compareStart(a, b *skimmed) int {
+func compareStart(a, b *incoming) int {
 	if c := cmp.Compare(Seconds(a.rec.Fields[1]), Seconds(b.rec.Fields[1])); c != 0 {
 		return c
 	}
@@ -41,7 +41,7 @@ func TestCollectionFollowsAModel(t *testing.T) {
 	for seed := uint64(1); seed <= 5; seed++ {
 		r := rand.New(rand.NewPCG(seed, 1))
 		c := newCollection(phase, clock.RealClock{})
-		model := map[string]*skimmed{}
+		model := map[string]*incoming{}
 		var old *Snapshot
 		var oldKeys []string
 		for step := range 1500 {
@@ -51,7 +51,7 @@ func TestCollectionFollowsAModel(t *testing.T) {
 				c.delete(ns, name, "1")
 				delete(model, ns+"/"+name)
 			case r.IntN(200) == 0:
-				var kept []*skimmed
+				var kept []*incoming
 				for key, o := range model {
 					if r.IntN(3) == 0 {
 						delete(model, key)
@@ -84,7 +84,7 @@ func TestCollectionFollowsAModel(t *testing.T) {
 	}
 }
 
-func checkSnapshot(t *testing.T, s *Snapshot, model map[string]*skimmed) {
+func checkSnapshot(t *testing.T, s *Snapshot, model map[string]*incoming) {
 	t.Helper()
 	var bytes int64
 	for key, o := range model {
@@ -98,7 +98,7 @@ func checkSnapshot(t *testing.T, s *Snapshot, model map[string]*skimmed) {
 	if s.Len() != len(model) || s.Bytes() != bytes {
 		t.Fatalf("%d objects, %d bytes; the model has %d, %d", s.Len(), s.Bytes(), len(model), bytes)
 	}
-	check := func(what string, r Range, compare func(a, b *Ref) int, holds func(*skimmed) bool) {
+	check := func(what string, r Range, compare func(a, b *Ref) int, holds func(*incoming) bool) {
 		t.Helper()
 		var want []*Ref
 		for _, o := range model {
@@ -123,13 +123,13 @@ func checkSnapshot(t *testing.T, s *Snapshot, model map[string]*skimmed) {
 			})
 		}
 	}
-	check("all by time", s.ByCreated(All()), CompareCreated, func(*skimmed) bool { return true })
-	check("all by name", s.ByName(All()), CompareName, func(*skimmed) bool { return true })
-	byTime := map[Term]func(*skimmed) bool{
-		All(): func(*skimmed) bool { return true }, InNamespace("ns1"): func(o *skimmed) bool { return o.ref.Namespace == "ns1" },
+	check("all by time", s.ByCreated(All()), CompareCreated, func(*incoming) bool { return true })
+	check("all by name", s.ByName(All()), CompareName, func(*incoming) bool { return true })
+	byTime := map[Term]func(*incoming) bool{
+		All(): func(*incoming) bool { return true }, InNamespace("ns1"): func(o *incoming) bool { return o.ref.Namespace == "ns1" },
 	}
 	for term, holds := range byTime {
-		var want []*skimmed
+		var want []*incoming
 		for _, o := range model {
 			if holds(o) {
 				want = append(want, o)
@@ -151,10 +151,10 @@ func checkSnapshot(t *testing.T, s *Snapshot, model map[string]*skimmed) {
 		})
 	}
 	for _, v := range []string{"0", "1", "2"} {
-		check("namespace", s.ByCreated(InNamespace("ns"+v)), CompareCreated, func(o *skimmed) bool { return o.ref.Namespace == "ns"+v })
-		check("namespace by name", s.ByName(InNamespace("ns"+v)), CompareName, func(o *skimmed) bool { return o.ref.Namespace == "ns"+v })
-		check("label", s.ByCreated(HasLabel("l", v)), CompareCreated, func(o *skimmed) bool { got, _ := o.rec.Labels.Get("l"); return got == v })
-		check("field", s.ByCreated(FieldIs(0, v)), CompareCreated, func(o *skimmed) bool { return o.rec.Fields[0] == v })
+		check("namespace", s.ByCreated(InNamespace("ns"+v)), CompareCreated, func(o *incoming) bool { return o.ref.Namespace == "ns"+v })
+		check("namespace by name", s.ByName(InNamespace("ns"+v)), CompareName, func(o *incoming) bool { return o.ref.Namespace == "ns"+v })
+		check("label", s.ByCreated(HasLabel("l", v)), CompareCreated, func(o *incoming) bool { got, _ := o.rec.Labels.Get("l"); return got == v })
+		check("field", s.ByCreated(FieldIs(0, v)), CompareCreated, func(o *incoming) bool { return o.rec.Fields[0] == v })
 	}
 }
 
@@ -190,7 +190,7 @@ func TestSnapshotsArePublishedOnceForABurst(t *testing.T) {
 
 func TestRangesThatASnapshotRemembersAreBounded(t *testing.T) {
 	col := newCollection(phase, clock.RealClock{})
-	col.replace([]*skimmed{decodeText(t, phase, testPod("a", "x"))}, "1")
+	col.replace([]*incoming{decodeText(t, phase, testPod("a", "x"))}, "1")
 	s := col.current.Load()
 	for i := range 3 * maxRanges {
 		s.ByCreated(HasLabel("k", fmt.Sprint(i)))
@@ -248,7 +248,7 @@ func FuzzDecode(f *testing.F) {
 			t.Fatalf("%q was taken as %q", text, d.rec.JSON)
 		}
 		c := newCollection(phase, clock.RealClock{})
-		c.set(d.skimmed)
+		c.set(d.incoming)
 		c.set(decodeText(t, phase, d.rec.JSON.String()))
 		c.delete(d.ref.Namespace, d.ref.Name, "")
 		if c.count != 0 || c.bytes != 0 || c.created.Len() != 0 || c.names.Len() != 0 || c.times[0].Len() != 0 {

@@ -4,21 +4,21 @@
 // # The road of an object
 //
 //	kube-apiserver
-//	     | JSON over a connection of its own        conn.go    reads much at a time, and seldom while much comes
-//	source, stream                                  source.go, stream.go    what client-go's Reflector lists and watches by;
-//	     |                                          batch.go                events that came together are one to it
+//	     | JSON over a connection of its own        batching_conn.go  reads much at a time, and seldom while much comes
+//	listWatcher, watchStream                             list_watcher.go, watch_stream.go  what client-go's Reflector lists and watches by;
+//	     |                                          event_batch.go    events that came together are one to it
 //	     | one frame
-//	decoder                                         decode.go, record.go    cuts what is not kept, reads metadata and fields
+//	decoder                                         decoder.go, record.go    cuts what is not kept, reads metadata and fields
 //	     | a Record and a Ref
 //	cache: one goroutine for the kind               cache.go
-//	     |----> sinks: Set, Delete, in order        feed.go    roles, bindings, users, sessions: see Store.Feed
-//	collection: the writer's side, under one lock   collection.go, load.go
+//	     |----> sinks: Set, Delete, in order        sink.go    roles, bindings, users, sessions: see Store.Feed
+//	collection: the writer's side, under one lock   collection.go, bulk_load.go
 //	     |    table    id -> Record                 table.go   chunks of 128, copied before they change
 //	     |    trees    (Term, order) -> Ref         tree.go    by creation, by name, by a time of the kind
 //	     |    history  position -> Change           history.go the last changes
 //	     | published with what came together, and 3 ms after a change at the latest
 //	Snapshot, behind one atomic pointer             snapshot.go
-//	     |    ranges, sets of bits, texts           tree.go, set.go, search.go, trigram.go
+//	     |    ranges, sets of bits, texts           tree.go, bitset.go, text_search.go, trigram_index.go
 //	Watch: wakes at the next snapshot               watch.go
 //
 // An object is kept once: as the bytes that are answered. Nothing is decoded into Go types; package rawjson finds

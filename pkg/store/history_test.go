@@ -12,7 +12,7 @@ import (
 )
 
 // podAt is an object at a version. Its UID tells objects of one name apart.
-func podAt(t testing.TB, ns, name, uid string, version int, more string) *skimmed {
+func podAt(t testing.TB, ns, name, uid string, version int, more string) *incoming {
 	text := testPod(ns, name, fmt.Sprintf(`"more":%q`, more), `"phase":"Running","startTime":"2026-01-01T00:00:00Z"`)
 	text = strings.Replace(text, `"uid":"u-`+ns+`-`+name+`"`, `"uid":"`+uid+`"`, 1)
 	return decodeText(t, phase, strings.ReplaceAll(text, "%RV%", fmt.Sprint(version)))
@@ -71,12 +71,12 @@ type churn struct {
 	t       testing.TB
 	c       *collection
 	version int
-	live    map[string]*skimmed
+	live    map[string]*incoming
 	uids    int
 }
 
 func newChurn(t testing.TB, seed uint64) *churn {
-	h := &churn{Rand: rand.New(rand.NewPCG(seed, 7)), t: t, c: newCollection(phase, clock.RealClock{}), version: 1000, live: map[string]*skimmed{}}
+	h := &churn{Rand: rand.New(rand.NewPCG(seed, 7)), t: t, c: newCollection(phase, clock.RealClock{}), version: 1000, live: map[string]*incoming{}}
 	h.c.replace(nil, "1000")
 	return h
 }
@@ -101,14 +101,14 @@ func (h *churn) step() {
 	}
 }
 
-func (h *churn) set(key string, o *skimmed) {
+func (h *churn) set(key string, o *incoming) {
 	h.c.set(o)
 	h.live[key] = o
 }
 
 // relist shows what was missed: some objects gone, some changed, some new.
 func (h *churn) relist() {
-	var all []*skimmed
+	var all []*incoming
 	for key, o := range h.live {
 		switch h.IntN(6) {
 		case 0:
@@ -264,7 +264,7 @@ func TestPositionsOfAnotherCacheAreRefused(t *testing.T) {
 	srv := newServer(t)
 	st := newStore(t, srv)
 	st.mu.Lock()
-	a, b := st.newCache(place{gvr: podsGVR}), st.newCache(place{gvr: podsGVR})
+	a, b := st.newCache(cacheKey{gvr: podsGVR}), st.newCache(cacheKey{gvr: podsGVR})
 	st.mu.Unlock()
 	for _, c := range []*cache{a, b} {
 		c.coll.replace(nil, "1")
@@ -289,7 +289,7 @@ func TestVersionsThatGoBackAreNotMistaken(t *testing.T) {
 	h.c.set(podAt(t, "a", "x", "u1", 2000, ""))
 	h.c.set(podAt(t, "a", "y", "u2", 2010, ""))
 	before := keep(h.publish())
-	h.c.replace([]*skimmed{podAt(t, "a", "x", "u1", 1500, "restored")}, "1500")
+	h.c.replace([]*incoming{podAt(t, "a", "x", "u1", 1500, "restored")}, "1500")
 	h.c.set(podAt(t, "a", "z", "u3", 1510, ""))
 	s := h.publish()
 	if !before.follow(t, s) || len(before.objects) != 2 {

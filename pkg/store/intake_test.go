@@ -118,7 +118,7 @@ func without(o map[string]any, cut rawjson.Cut) {
 func TestDecodedObjectsOutliveTheirText(t *testing.T) {
 	text := strings.Repeat(`{"type":"ADDED","object":`+testPod("a", "one")+"}\n"+
 		`{"type":"BOOKMARK","object":{"metadata":{"resourceVersion":"12","annotations":{"k8s.io/initial-events-end":"true"}}}}`+"\n", 50)
-	w := &stream{decoder: newDecoder(noKind, benchSchema, func() bool { return true }), meter: &meter{}}
+	w := &watchStream{decoder: newDecoder(noKind, benchSchema, func() bool { return true }), meter: &meter{}}
 	r := rawjson.NewReader(strings.NewReader(text), maxObject)
 	var got []*decoded
 	var then []string
@@ -156,7 +156,7 @@ func TestFramesAreReadHoweverTheyAreWritten(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			for _, end := range []string{"\n", "", "\r\n"} {
-				w := &stream{decoder: newDecoder(noKind, &Schema{}, func() bool { return false }), meter: &meter{}}
+				w := &watchStream{decoder: newDecoder(noKind, &Schema{}, func() bool { return false }), meter: &meter{}}
 				r := rawjson.NewReader(strings.NewReader(frame+end+frame+end), maxObject)
 				for range 2 {
 					e, err := w.event(r)
@@ -173,8 +173,8 @@ func TestFramesAreReadHoweverTheyAreWritten(t *testing.T) {
 func TestAFirstListIsTheSameAsItsObjects(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
 	c := newCollection(phase, clock.RealClock{})
-	model := map[string]*skimmed{}
-	var list []*skimmed
+	model := map[string]*incoming{}
+	var list []*incoming
 	for i := range 3000 {
 		ns, name := fmt.Sprintf("ns%d", r.IntN(4)), fmt.Sprintf("p%d", r.IntN(2000)) // some twice: the last one counts
 		text := strings.ReplaceAll(testPod(ns, name, fmt.Sprintf(`"l":"%d","i":"%d"`, r.IntN(3), r.IntN(40)),
@@ -224,7 +224,7 @@ func (d *dripping) Read(p []byte) (int, error) {
 func TestBusyConnectionsAreReadSeldom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := &dripping{began: time.Now()}
-		n, err := io.Copy(io.Discard, io.LimitReader(&conn{Conn: d}, 100_000))
+		n, err := io.Copy(io.Discard, io.LimitReader(&batchingConn{Conn: d}, 100_000))
 		if err != nil || n != 100_000 {
 			t.Fatal(n, err)
 		}
@@ -252,15 +252,15 @@ func TestConnectionsWaitForNothingElse(t *testing.T) {
 		pause time.Duration
 		most  time.Duration
 	}{
-		"MuchIsThere": {0, lull}, // the end, which is a short read, is waited for
-		"Quiet":       {10 * lull, 0},
+		"MuchIsThere": {0, readPause}, // the end, which is a short read, is waited for
+		"Quiet":       {10 * readPause, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				const size = 1 << 20
 				began, reads := time.Now(), 0
 				b := &burst{rest: bytes.NewReader(make([]byte, size)), pause: c.pause}
-				in := &conn{Conn: b}
+				in := &batchingConn{Conn: b}
 				buf := make([]byte, size)
 				for n := 0; n < size; reads++ {
 					k, err := in.Read(buf[n:])

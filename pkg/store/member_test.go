@@ -8,9 +8,9 @@ import (
 	"testing"
 	"time"
 
-	"k8s.io/utils/clock"
-
 	"kapis.dev/ks-apiserver/pkg/rawjson"
+
+	"k8s.io/utils/clock"
 )
 
 // lines keeps the values of a label, which are joined by dots, one a line.
@@ -23,7 +23,7 @@ func TestMembersFollowAModel(t *testing.T) {
 	r := rand.New(rand.NewPCG(7, 1))
 	c := newCollection(lines, clock.RealClock{})
 	model := map[string]string{} // namespace/name -> .values.
-	object := func(ns, name, values string, version int) *skimmed {
+	object := func(ns, name, values string, version int) *incoming {
 		return decodeText(t, lines, strings.ReplaceAll(testPod(ns, name, fmt.Sprintf(`"l":%q`, values)), "%RV%", fmt.Sprint(version)))
 	}
 	for step := range 1200 {
@@ -34,7 +34,7 @@ func TestMembersFollowAModel(t *testing.T) {
 			c.delete(ns, name, "1")
 			delete(model, ns+"/"+name)
 		case 1:
-			c.replace([]*skimmed{object(ns, name, values, step)}, "1")
+			c.replace([]*incoming{object(ns, name, values, step)}, "1")
 			model = map[string]string{ns + "/" + name: "." + values + "."}
 		default:
 			c.set(object(ns, name, values, step))

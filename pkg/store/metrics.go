@@ -98,7 +98,7 @@ func (s *Store) Conditions() []Condition {
 		out = append(out, value.(*cache).condition())
 		return true
 	})
-	out = append(out, s.placeConditions()...)
+	out = append(out, s.namespaceConditions()...)
 	slices.SortFunc(out, func(a, b Condition) int { return cmp.Compare(a.Name(), b.Name()) })
 	return out
 }

@@ -11,7 +11,7 @@ import (
 // AliasAnnotation carries the name that people gave an object.
 const AliasAnnotation = "kubesphere.io/alias-name"
 
-// Ref is an object's place in the orders. It does not change while the object exists.
+// Ref is an object's key in every order. It does not change while the object exists.
 type Ref struct {
 	// Created is the creation time in seconds since 1970, 0 where the object has none.
 	Created int64
@@ -105,23 +105,23 @@ type Schema struct {
 	Extract func(json string, values []string)
 	// Cut names what is not kept in memory and never answered, besides hidden fields.
 	Cut rawjson.Cut
-	// CutAcross names what is not kept of all the cluster's objects, but of those of a namespace that
+	// CutClusterWide names what is not kept of all the cluster's objects, but of those of a namespace that
 	// is asked for by itself: see Store.SnapshotIn.
-	CutAcross rawjson.Cut
+	CutClusterWide rawjson.Cut
 	// Searched are the positions of fields that Snapshot.Containing looks at, beside name and alias.
 	Searched []int
 }
 
-// skimmed is what is read of an object's metadata before it has a place in a collection.
-type skimmed struct {
+// incoming is what is read of an object's metadata before it is in a collection.
+type incoming struct {
 	rec  *Record
 	ref  Ref
 	kind string
 }
 
-// skim reads the metadata of an object's JSON.
-func skim(object redaction.Shown, s *Schema) (*skimmed, error) {
-	out, json := &skimmed{rec: &Record{JSON: object}}, object.String()
+// readMetadata reads the metadata of an object's JSON.
+func readMetadata(object redaction.Shown, s *Schema) (*incoming, error) {
+	out, json := &incoming{rec: &Record{JSON: object}}, object.String()
 	for m := rawjson.Object(json); m.Next(); {
 		if m.Key == "kind" {
 			out.kind = rawjson.Text(m.Value)
@@ -143,7 +143,7 @@ func skim(object redaction.Shown, s *Schema) (*skimmed, error) {
 	return out, nil
 }
 
-func (s *skimmed) metadata(json string) {
+func (s *incoming) metadata(json string) {
 	r := s.rec
 	for m := rawjson.Object(json); m.Next(); {
 		switch m.Key {

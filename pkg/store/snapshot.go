@@ -1,10 +1,8 @@
 package store
 
-import (
-	"sync"
-)
+import "sync"
 
-// Snapshot is all objects of one kind at one moment. It is immutable and needs no lock.
+// Snapshot is all objects of one kind at one position. It is immutable and needs no lock.
 type Snapshot struct {
 	generation uint64
 	version    string
@@ -15,8 +13,8 @@ type Snapshot struct {
 	times      []*tree // for each of Schema.Ordered
 	chunks     []*chunk
 	position   uint64
-	history    *history  // of the kind, beyond this snapshot too
-	searches   *searches // of the kind, at any position
+	history    *history     // of the kind, beyond this snapshot too
+	searches   *textIndexes // of the kind, at any position
 
 	mu     sync.RWMutex
 	ranges map[rangeKey]Range

@@ -16,14 +16,14 @@ import (
 
 // The defaults of Options.
 const (
-	defaultSyncWait  = 2 * time.Second
-	defaultVersion   = 3 * time.Second
-	defaultStall     = 30 * time.Second
-	defaultIdleAfter = 30 * time.Minute
-	defaultPlaceIdle = 5 * time.Minute
-	defaultPlaces    = 64
-	defaultBytes     = 256 << 20
-	idleCheck        = time.Minute
+	defaultSyncWait      = 2 * time.Second
+	defaultVersion       = 3 * time.Second
+	defaultStall         = 30 * time.Second
+	defaultIdleAfter     = 30 * time.Minute
+	defaultNamespaceIdle = 5 * time.Minute
+	defaultNamespaces    = 64
+	defaultBytes         = 256 << 20
+	idleCheck            = time.Minute
 )
 
 // Options are what a Store is made of.
@@ -65,10 +65,10 @@ type Store struct {
 	ctx     context.Context // ends everything that the store started
 	wg      sync.WaitGroup
 
-	caches sync.Map // schema.GroupVersionResource -> *cache
-	places sync.Map // place -> *cache: the kinds that are kept whole by namespace only
-	mu     sync.Mutex
-	begun  uint64 // where the numbers of the last cache began
+	caches     sync.Map // schema.GroupVersionResource -> *cache
+	namespaced sync.Map // cacheKey -> *cache: the kinds that are kept whole by namespace only
+	mu         sync.Mutex
+	begun      uint64 // where the numbers of the last cache began
 }
 
 // New makes a store whose caches live until ctx ends. It follows the definitions of custom resources
@@ -82,8 +82,8 @@ func New(ctx context.Context, o Options) (*Store, error) {
 	setDefault(&o.VersionWait, defaultVersion)
 	setDefault(&o.StallAfter, defaultStall)
 	setDefault(&o.IdleAfter, defaultIdleAfter)
-	setDefault(&o.NamespaceIdle, defaultPlaceIdle)
-	setDefault(&o.Namespaces, defaultPlaces)
+	setDefault(&o.NamespaceIdle, defaultNamespaceIdle)
+	setDefault(&o.Namespaces, defaultNamespaces)
 	setDefault(&o.NamespaceBytes, defaultBytes)
 	client, err := newClient(o.Config)
 	if err != nil {
@@ -105,8 +105,8 @@ func New(ctx context.Context, o Options) (*Store, error) {
 			return nil, fmt.Errorf("register the metrics of the store: %w", err)
 		}
 	}
-	s.follow()
-	s.wg.Go(s.retire)
+	s.watchDiscovery()
+	s.wg.Go(s.stopIdleEveryMinute)
 	return s, nil
 }
 
@@ -133,7 +133,7 @@ func (s *Store) Feed(gvr schema.GroupVersionResource, sink Sink) (synced func() 
 	if ok {
 		f = c.add(sink)
 	} else {
-		c = s.newCache(place{gvr: gvr})
+		c = s.newCache(cacheKey{gvr: gvr})
 		f = c.add(sink)
 		s.start(c)
 	}
@@ -158,7 +158,7 @@ func (s *Store) Snapshot(ctx context.Context, gvr schema.GroupVersionResource) (
 	return s.first(ctx, c)
 }
 
-// first returns the newest snapshot of a cache, and waits for the first one a moment.
+// first returns the newest snapshot of a cache, and waits up to SyncWait for the first one.
 func (s *Store) first(ctx context.Context, c *cache) (*Snapshot, error) {
 	s.touch(c)
 	if snap := c.coll.current.Load(); snap != nil {
@@ -226,13 +226,13 @@ func (s *Store) use(gvr schema.GroupVersionResource) *cache {
 	defer s.mu.Unlock()
 	c, ok := s.cache(gvr)
 	if !ok {
-		c = s.begin(place{gvr: gvr})
+		c = s.beginFor(cacheKey{gvr: gvr})
 	}
 	return c
 }
 
-// begin makes and starts a cache because a query asks for it. It needs mu.
-func (s *Store) begin(p place) *cache {
+// beginFor makes and starts a cache because a query asks for it. It needs mu.
+func (s *Store) beginFor(p cacheKey) *cache {
 	c := s.newCache(p)
 	c.lastUsed.Store(s.age())
 	s.start(c)
@@ -251,11 +251,11 @@ func (s *Store) touch(c *cache) {
 	}
 }
 
-// apart is how far the numbers of one cache begin behind those of the last: more than either gets to.
-const apart = 1 << 30
+// numberGap is how far the numbers of one cache begin behind those of the last: more than either gets to.
+const numberGap = 1 << 30
 
 // newCache needs mu.
-func (s *Store) newCache(p place) *cache {
+func (s *Store) newCache(p cacheKey) *cache {
 	kind := s.options.Schemas[p.gvr.GroupResource()].in(p.namespace)
 	c := &cache{
 		gvr: p.gvr, namespace: p.namespace, clock: s.clock, age: s.age, stall: s.options.StallAfter,
@@ -264,14 +264,14 @@ func (s *Store) newCache(p place) *cache {
 	}
 	// The clock orders numbers between restarts, also for those who keep them longer; within one it may be set.
 	now := s.began.UnixMicro() + s.clock.Since(s.began).Microseconds()
-	s.begun = max(s.begun+apart, uint64(now)) //nolint:gosec // after 1970
+	s.begun = max(s.begun+numberGap, uint64(now)) //nolint:gosec // after 1970
 	c.coll.begin(s.begun)
 	c.source.client, c.source.gvr, c.source.namespace, c.source.clock, c.source.meter = s.client, p.gvr, p.namespace, s.clock, &c.meter
 	c.source.failed, c.source.opened, c.source.known = c.failed, c.opened, c.known
 	c.source.anew = func() { c.arrived(nil) }
 	c.source.decoder = func() *decoder { return newDecoder(p.gvr.GroupResource(), &kind, c.hasSinks) }
 	if p.namespace != "" {
-		c.coll.history.spare = placeSpare
+		c.coll.history.spare = namespaceHistoryBytes
 		c.source.decoder = func() *decoder {
 			d := newDecoder(p.gvr.GroupResource(), &kind, c.hasSinks)
 			d.admit = func(n int) error { return s.admit(c, n) }
@@ -286,7 +286,7 @@ func (s *Store) start(c *cache) {
 	ctx, cancel := context.WithCancel(s.ctx)
 	c.cancel = cancel
 	if c.namespace != "" {
-		s.places.Store(place{c.gvr, c.namespace}, c)
+		s.namespaced.Store(cacheKey{c.gvr, c.namespace}, c)
 	} else {
 		s.caches.Store(c.gvr, c)
 	}
@@ -305,9 +305,9 @@ func (s *Store) drop(kinds []schema.GroupVersionResource) {
 			s.caches.Delete(gvr)
 			c.cancel()
 		}
-		s.places.Range(func(_, value any) bool {
+		s.namespaced.Range(func(_, value any) bool {
 			if c := value.(*cache); c.gvr == gvr {
-				s.end(c)
+				s.stop(c)
 			}
 			return true
 		})
@@ -322,8 +322,8 @@ func (s *Store) retry() {
 	})
 }
 
-// retire ends the caches that nobody asks for.
-func (s *Store) retire() {
+// stopIdleEveryMinute ends the caches that nobody asks for.
+func (s *Store) stopIdleEveryMinute() {
 	tick := s.clock.NewTicker(idleCheck)
 	defer tick.Stop()
 	for {
@@ -332,7 +332,7 @@ func (s *Store) retire() {
 			return
 		case <-tick.C():
 		}
-		s.rest(&s.caches, s.age()-int64(s.options.IdleAfter/time.Second))
-		s.rest(&s.places, s.age()-int64(s.options.NamespaceIdle/time.Second))
+		s.stopIdle(&s.caches, s.age()-int64(s.options.IdleAfter/time.Second))
+		s.stopIdle(&s.namespaced, s.age()-int64(s.options.NamespaceIdle/time.Second))
 	}
 }

@@ -36,7 +36,7 @@ func (s *Store) hold(gvr schema.GroupVersionResource) *cache {
 	defer s.mu.Unlock()
 	c, ok := s.cache(gvr)
 	if !ok {
-		c = s.begin(place{gvr: gvr})
+		c = s.beginFor(cacheKey{gvr: gvr})
 	}
 	c.watchers.Add(1)
 	return c

@@ -21,8 +21,8 @@ import (
 // maxHeld is how many events wait to be handed on together, and how many of such batches to be taken.
 const maxHeld = 32
 
-// stream is an open watch.
-type stream struct {
+// watchStream is an open watch.
+type watchStream struct {
 	body    io.ReadCloser
 	decoder *decoder
 	meter   *meter
@@ -32,7 +32,7 @@ type stream struct {
 	stop    chan struct{}
 	// conn tells when everything that came was taken, nil where nobody does. Then events are handed on, those that
 	// came together as one, and a batch: to wake up who takes them costs more than most events do.
-	conn *conn
+	conn *batchingConn
 
 	mu sync.Mutex // the connection may be read by net/http itself when the stream is over
 	// listing is true before the bookmark that ends the initial objects: the reflector looks at each of these.
@@ -46,17 +46,17 @@ type stream struct {
 }
 
 // ResultChan returns the events; it is closed when the stream ends.
-func (w *stream) ResultChan() <-chan watch.Event { return w.events }
+func (w *watchStream) ResultChan() <-chan watch.Event { return w.events }
 
 // Stop ends the stream.
-func (w *stream) Stop() {
+func (w *watchStream) Stop() {
 	w.once.Do(func() {
 		close(w.stop)
 		_ = w.body.Close()
 	})
 }
 
-func (w *stream) read(r *rawjson.Reader) {
+func (w *watchStream) read(r *rawjson.Reader) {
 	defer w.close()
 	defer w.Stop()
 	for {
@@ -76,9 +76,9 @@ func (w *stream) read(r *rawjson.Reader) {
 }
 
 // close ends what ResultChan returned.
-func (w *stream) close() {
+func (w *watchStream) close() {
 	if w.conn != nil {
-		w.conn.taker.CompareAndSwap(w, nil)
+		w.conn.stream.CompareAndSwap(w, nil)
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -87,7 +87,7 @@ func (w *stream) close() {
 }
 
 // end says why the stream is over, where that is a fault.
-func (w *stream) end(err error) {
+func (w *watchStream) end(err error) {
 	if !w.ended(err) {
 		w.failed(err)
 		w.send(watch.Event{Type: watch.Error, Object: broken(err)})
@@ -97,13 +97,13 @@ func (w *stream) end(err error) {
 	if w.version != "" && !w.initial {
 		// A reflector lists everything anew behind a watch that was short and empty. Here such watches
 		// are opened ever less often instead.
-		w.held = append(w.held, watch.Event{Type: watch.Bookmark, Object: &decoded{skimmed: &skimmed{rec: &Record{ResourceVersion: w.version}}}})
+		w.held = append(w.held, watch.Event{Type: watch.Bookmark, Object: &decoded{incoming: &incoming{rec: &Record{ResourceVersion: w.version}}}})
 	}
 	w.flush()
 }
 
 // ended tells whether err is only the end of the stream: the server's, or our own.
-func (w *stream) ended(err error) bool {
+func (w *watchStream) ended(err error) bool {
 	select {
 	case <-w.stop:
 		return true
@@ -115,7 +115,7 @@ func (w *stream) ended(err error) bool {
 }
 
 // send takes an event in to be handed on, and tells whether anybody takes it.
-func (w *stream) send(e watch.Event) bool {
+func (w *watchStream) send(e watch.Event) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.held = append(w.held, e)
@@ -136,7 +136,7 @@ func (w *stream) send(e watch.Event) bool {
 }
 
 // pass hands on what is held, since nothing more is there for now.
-func (w *stream) pass() {
+func (w *watchStream) pass() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if !w.initial {
@@ -145,11 +145,11 @@ func (w *stream) pass() {
 }
 
 // flush hands on what is held, and tells whether anybody takes it. It needs mu.
-func (w *stream) flush() bool {
+func (w *watchStream) flush() bool {
 	for rest := w.held; len(rest) > 0; {
 		e, n := rest[0], 1
 		if !w.listing {
-			e, n = together(rest)
+			e, n = batchOf(rest)
 		}
 		select {
 		case w.events <- e:
@@ -164,7 +164,7 @@ func (w *stream) flush() bool {
 }
 
 // event reads the next frame.
-func (w *stream) event(r *rawjson.Reader) (watch.Event, error) {
+func (w *watchStream) event(r *rawjson.Reader) (watch.Event, error) {
 	frame, err := r.Line()
 	if err != nil {
 		return watch.Event{}, fmt.Errorf("read a watch: %w", err)

@@ -12,7 +12,7 @@ func BenchmarkSearch(b *testing.B) {
 	s := c.current.Load()
 	for _, kind := range []struct {
 		name   string
-		finder *finder
+		finder *textIndex
 	}{{"names", &c.searches.names}, {"words", &c.searches.words}} {
 		f := kind.finder
 		b.Run(kind.name+"/make", func(b *testing.B) {
@@ -41,7 +41,7 @@ func BenchmarkSearch(b *testing.B) {
 	}
 }
 
-func search(b *testing.B, s *Snapshot, f *finder, text string, each func(*Ref) bool) {
+func search(b *testing.B, s *Snapshot, f *textIndex, text string, each func(*Ref) bool) {
 	if !s.searchWith(f, text, each) {
 		b.Fatal("not answered")
 	}
@@ -49,7 +49,7 @@ func search(b *testing.B, s *Snapshot, f *finder, text string, each func(*Ref) b
 
 // benchAfter searches after changes of which each third makes or ends a pod.
 func benchAfter(b *testing.B, c *collection, changes int) {
-	version, pods := 1_000_000, make([]*skimmed, 0, 2*changes)
+	version, pods := 1_000_000, make([]*incoming, 0, 2*changes)
 	for b.Loop() {
 		b.StopTimer()
 		pods = pods[:0]

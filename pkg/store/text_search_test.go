@@ -20,7 +20,7 @@ var titled = &Schema{Fields: 2, Searched: []int{1}, Extract: func(json string, v
 }}
 
 // searchable returns an object with texts drawn from few syllables, so that searches match some.
-func searchable(t testing.TB, r *rand.Rand, name, uid string, version int) *skimmed {
+func searchable(t testing.TB, r *rand.Rand, name, uid string, version int) *incoming {
 	word := func() string {
 		var b strings.Builder
 		for range 1 + r.IntN(5) {
@@ -38,7 +38,7 @@ func searchable(t testing.TB, r *rand.Rand, name, uid string, version int) *skim
 
 // small makes the indexes of a collection serve few objects, and be made at once.
 func small(c *collection) {
-	for _, f := range []*finder{&c.searches.names, &c.searches.words} {
+	for _, f := range []*textIndex{&c.searches.names, &c.searches.words} {
 		f.least, f.aside = 10, func(build func()) { build() }
 	}
 }
@@ -150,7 +150,7 @@ func TestSearchesFollowAModel(t *testing.T) {
 }
 
 // checkIndex compares an index that was moved on with one that is made anew.
-func checkIndex(t *testing.T, f *finder, s *Snapshot) {
+func checkIndex(t *testing.T, f *textIndex, s *Snapshot) {
 	t.Helper()
 	moved := f.current.Load()
 	if !moved.advance(s) {
@@ -178,7 +178,7 @@ func checkIndex(t *testing.T, f *finder, s *Snapshot) {
 func manyThings(t testing.TB, n int, schema *Schema, now clock.WithTicker) *collection {
 	c := newCollection(schema, now)
 	r := rand.New(rand.NewPCG(1, 1))
-	all := make([]*skimmed, n)
+	all := make([]*incoming, n)
 	for i := range all {
 		all[i] = searchable(t, r, fmt.Sprintf("thing-%d", i), fmt.Sprint(i), 1)
 	}
@@ -296,7 +296,7 @@ func TestAnIndexIsNotLeftBehind(t *testing.T) {
 
 func TestSearchesRunWhileTheKindChanges(t *testing.T) {
 	c := manyThings(t, 300, titled, clock.RealClock{})
-	for _, f := range []*finder{&c.searches.names, &c.searches.words} {
+	for _, f := range []*textIndex{&c.searches.names, &c.searches.words} {
 		f.least = 10
 	}
 	stop := make(chan struct{})

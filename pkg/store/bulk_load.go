@@ -9,7 +9,7 @@ import (
 
 // load fills a collection that is empty. Sorted once, the objects are appended to every order, which
 // takes a fraction of the time of finding the place of each.
-func (c *collection) load(objects []*skimmed) {
+func (c *collection) load(objects []*incoming) {
 	records := make([]*Record, 0, len(objects))
 	for _, o := range objects {
 		ref := o.ref

@@ -5,9 +5,9 @@ import (
 	"syscall"
 )
 
-// quiet says from how many bytes on the arrival of data on c wakes anybody up (socket(7), SO_RCVLOWAT). It is a
+// setReceiveLowWater says from how many bytes on the arrival of data on c wakes anybody up (socket(7), SO_RCVLOWAT). It is a
 // matter of cost alone, so that a connection that has no such option stays as it is.
-func quiet(c net.Conn, bytes int) {
+func setReceiveLowWater(c net.Conn, bytes int) {
 	sc, ok := c.(syscall.Conn)
 	if !ok {
 		return

@@ -39,11 +39,11 @@ func frames(words ...string) string {
 type pieces struct {
 	parts []string
 	begun bool // a part of which some was read
-	conn  *conn
+	conn  *batchingConn
 }
 
 func (p *pieces) Read(b []byte) (int, error) {
-	if s := p.conn.taker.Load(); s != nil && !p.begun {
+	if s := p.conn.stream.Load(); s != nil && !p.begun {
 		s.pass()
 	}
 	if len(p.parts) == 0 {
@@ -71,7 +71,7 @@ func received(events <-chan watch.Event) []string {
 		return letter[e.Type] + d.ref.Name
 	}
 	for e := range events {
-		b, ok := e.Object.(*batch)
+		b, ok := e.Object.(*eventBatch)
 		if !ok {
 			words = append(words, word(e))
 			continue
@@ -109,21 +109,21 @@ func TestEventsAreHandedOnAsTheyCome(t *testing.T) {
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			c := &conn{}
+			c := &batchingConn{}
 			body := &pieces{parts: tc.parts, conn: c}
-			w := &stream{
+			w := &watchStream{
 				body: body, decoder: newDecoder(noKind, &Schema{}, func() bool { return false }), meter: &meter{}, failed: func(error) {},
 				initial: tc.initial, listing: tc.initial, events: make(chan watch.Event, maxHeld), stop: make(chan struct{}), version: "7",
 			}
 			if !tc.alone {
 				w.conn = c
-				c.taker.Store(w)
+				c.stream.Store(w)
 			}
 			go w.read(rawjson.NewReader(body, maxObject))
 			if got := received(w.ResultChan()); !slices.Equal(got, tc.want) {
 				t.Errorf("handed on %q\nwant %q", got, tc.want)
 			}
-			if c.taker.Load() != nil {
+			if c.stream.Load() != nil {
 				t.Error("the connection still tells a stream that is over")
 			}
 			w.pass() // which net/http may have been about to do
@@ -134,13 +134,13 @@ func TestEventsAreHandedOnAsTheyCome(t *testing.T) {
 // Who stops a watch does not wait for events that nobody takes.
 func TestAStopEndsAStreamThatHoldsABatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := &conn{}
+		c := &batchingConn{}
 		body := &pieces{parts: []string{frames("~a", "~b"), frames("~c")}, conn: c}
-		w := &stream{
+		w := &watchStream{
 			body: body, decoder: newDecoder(noKind, &Schema{}, func() bool { return false }), meter: &meter{}, failed: func(error) {},
 			events: make(chan watch.Event), stop: make(chan struct{}), conn: c,
 		}
-		c.taker.Store(w)
+		c.stream.Store(w)
 		go w.read(rawjson.NewReader(body, maxObject))
 		synctest.Wait()
 		w.Stop()
@@ -162,7 +162,7 @@ func TestABatchIsItsChanges(t *testing.T) {
 		c.replace(nil, "0")
 	}
 	for round := range 200 {
-		var b batch
+		var b eventBatch
 		for i := range 1 + r.IntN(maxHeld) {
 			name, version := fmt.Sprintf("p%d", r.IntN(20)), fmt.Sprint(round*maxHeld+i+1)
 			text := strings.ReplaceAll(testPod("a", name, fmt.Sprintf(`"l":"%d"`, r.IntN(3)), fmt.Sprintf(`"phase":"%d"`, r.IntN(3))), "%RV%", version)
@@ -170,7 +170,7 @@ func TestABatchIsItsChanges(t *testing.T) {
 			if r.IntN(4) == 0 {
 				kind = watch.Deleted
 			}
-			b = append(b, watch.Event{Type: kind, Object: &decoded{skimmed: decodeText(t, phase, text)}})
+			b = append(b, watch.Event{Type: kind, Object: &decoded{incoming: decodeText(t, phase, text)}})
 		}
 		one.armed, all.armed = true, true
 		for _, e := range b {
@@ -206,8 +206,8 @@ func TestTheConnectionIsFoundBelowTLS(t *testing.T) {
 		},
 	}}
 	defer client.CloseIdleConnections()
-	var found *conn
-	trace := &httptrace.ClientTrace{GotConn: func(i httptrace.GotConnInfo) { found = under(i.Conn) }}
+	var found *batchingConn
+	trace := &httptrace.ClientTrace{GotConn: func(i httptrace.GotConnInfo) { found = batchingConnOf(i.Conn) }}
 	req, err := http.NewRequestWithContext(httptrace.WithClientTrace(t.Context(), trace), http.MethodGet, s.URL, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -220,7 +220,7 @@ func TestTheConnectionIsFoundBelowTLS(t *testing.T) {
 	if c := <-dialed; found == nil || net.Conn(found) != c {
 		t.Errorf("found %v, want the connection that was dialed", found)
 	}
-	if c, other := net.Pipe(); under(c) != nil || other.Close() != nil {
+	if c, other := net.Pipe(); batchingConnOf(c) != nil || other.Close() != nil {
 		t.Error("found one of ours where there is none")
 	}
 }

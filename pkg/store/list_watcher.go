@@ -46,9 +46,9 @@ func newClient(config *rest.Config) (*rest.RESTClient, error) {
 	return client, nil
 }
 
-// source lists and watches one kind: a cache.ListerWatcherWithContext that keeps the
+// listWatcher lists and watches one kind: a cache.ListerWatcherWithContext that keeps the
 // objects' bytes.
-type source struct {
+type listWatcher struct {
 	client    *rest.RESTClient
 	gvr       schema.GroupVersionResource
 	namespace string // empty for all
@@ -79,15 +79,15 @@ type source struct {
 }
 
 // IsWatchListSemanticsUnSupported is how a reflector asks whether it has to begin with a list.
-func (s *source) IsWatchListSemanticsUnSupported() bool { return s.noWatchList }
+func (s *listWatcher) IsWatchListSemanticsUnSupported() bool { return s.noWatchList }
 
 // List is ListWithContext without a context.
-func (s *source) List(o metav1.ListOptions) (runtime.Object, error) {
+func (s *listWatcher) List(o metav1.ListOptions) (runtime.Object, error) {
 	return s.ListWithContext(context.Background(), o)
 }
 
 // Watch is WatchWithContext without a context.
-func (s *source) Watch(o metav1.ListOptions) (watch.Interface, error) {
+func (s *listWatcher) Watch(o metav1.ListOptions) (watch.Interface, error) {
 	return s.WatchWithContext(context.Background(), o)
 }
 
@@ -95,7 +95,7 @@ func (s *source) Watch(o metav1.ListOptions) (watch.Interface, error) {
 // from memory, and here every attempt has a reflector of its own. One that lags behind another would bring back bindings and
 // sessions that are deleted: where something is known, a consistent read is asked for. The versions of the two states
 // are not compared, since behind a restored backup of etcd the lower one is right.
-func (s *source) ListWithContext(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+func (s *listWatcher) ListWithContext(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
 	if o.ResourceVersion == "0" && s.known() {
 		o.ResourceVersion = ""
 	}
@@ -122,7 +122,7 @@ const lasts = time.Second
 
 // WatchWithContext opens a watch. One that goes on behind what is known is tried until kube-apiserver
 // answers: that costs less than to list anew, and where too much was missed, the answer says so.
-func (s *source) WatchWithContext(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
+func (s *listWatcher) WatchWithContext(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
 	o.Watch = true
 	if o.SendInitialEvents != nil {
 		s.anew()
@@ -155,23 +155,23 @@ func (s *source) WatchWithContext(ctx context.Context, o metav1.ListOptions) (wa
 }
 
 // watch opens one watch.
-func (s *source) watch(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
-	var c *conn
-	trace := &httptrace.ClientTrace{GotConn: func(i httptrace.GotConnInfo) { c = under(i.Conn) }}
+func (s *listWatcher) watch(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
+	var c *batchingConn
+	trace := &httptrace.ClientTrace{GotConn: func(i httptrace.GotConnInfo) { c = batchingConnOf(i.Conn) }}
 	body, err := s.open(httptrace.WithClientTrace(ctx, trace), o)
 	if err != nil {
 		return nil, err
 	}
 	s.last = s.clock.Now()
 	s.opened()
-	w := &stream{
+	w := &watchStream{
 		body: body, decoder: s.decoder(), meter: s.meter, failed: s.failed,
 		initial: o.SendInitialEvents != nil, listing: o.SendInitialEvents != nil, version: o.ResourceVersion,
 		events: make(chan watch.Event, maxHeld), stop: make(chan struct{}),
 	}
 	if c != nil {
 		w.conn = c
-		c.taker.Store(w)
+		c.stream.Store(w)
 	}
 	go w.read(rawjson.NewReader(body, maxObject))
 	return w, nil
@@ -193,7 +193,7 @@ func passes(err error) bool {
 }
 
 // open sends a request, and returns the body of its answer.
-func (s *source) open(ctx context.Context, o metav1.ListOptions) (io.ReadCloser, error) {
+func (s *listWatcher) open(ctx context.Context, o metav1.ListOptions) (io.ReadCloser, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	s.begun(cancel, true)
 	in, err := s.client.Get().AbsPath(path(s.gvr, s.namespace)).
@@ -216,21 +216,21 @@ func (s *source) open(ctx context.Context, o metav1.ListOptions) (io.ReadCloser,
 }
 
 // begun notes the request that is under way.
-func (s *source) begun(cancel context.CancelCauseFunc, opens bool) {
+func (s *listWatcher) begun(cancel context.CancelCauseFunc, opens bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.cancel, s.opens = cancel, opens
 }
 
 // opening tells whether a request waits for its answer.
-func (s *source) opening() bool {
+func (s *listWatcher) opening() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.opens
 }
 
 // abort ends the request that is under way, its answer included.
-func (s *source) abort(cause error) {
+func (s *listWatcher) abort(cause error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.cancel != nil {
@@ -239,14 +239,14 @@ func (s *source) abort(cause error) {
 }
 
 func path(gvr schema.GroupVersionResource, namespace string) string {
-	place := gvr.Version + "/"
+	in := gvr.Version + "/"
 	if namespace != "" {
-		place += "namespaces/" + namespace + "/"
+		in += "namespaces/" + namespace + "/"
 	}
 	if gvr.Group == "" {
-		return "/api/" + place + gvr.Resource
+		return "/api/" + in + gvr.Resource
 	}
-	return "/apis/" + gvr.Group + "/" + place + gvr.Resource
+	return "/apis/" + gvr.Group + "/" + in + gvr.Resource
 }
 
 // body is an answer whose bytes are counted.

@@ -8,9 +8,9 @@ import (
 )
 
 const (
-	// lull is how long a connection on which much comes is left alone between two reads: the most that an
+	// readPause is how long a connection on which much comes is left alone between two reads: the most that an
 	// event waits here. To wake up costs some ten times as much as to read an event.
-	lull = 8 * time.Millisecond
+	readPause = 8 * time.Millisecond
 	// busyWithin is how soon behind another something comes on a connection on which much comes.
 	busyWithin = 25 * time.Millisecond
 	// smallRead is what a quiet connection keeps to read into, largeRead the most that a busy one does.
@@ -18,29 +18,29 @@ const (
 	largeRead = 128 << 10
 )
 
-// conn reads much at a time, and seldom while much comes. kube-apiserver writes every event by itself, and to
+// batchingConn reads much at a time, and seldom while much comes. kube-apiserver writes every event by itself, and to
 // wake up for each costs more than to read it.
-type conn struct {
+type batchingConn struct {
 	net.Conn
 	buf  []byte
 	rest []byte    // the part of buf that was not yet read
 	last time.Time // when something came
 	full bool      // the last read filled buf: there is more
-	// taker is who reads a watch off the connection: it is told when all that came was taken.
-	taker atomic.Pointer[stream]
+	// stream is who reads a watch off the connection: it is told when all that came was taken.
+	stream atomic.Pointer[watchStream]
 }
 
 // address is a conn's own address, by which the conn is found below TLS and whatever else a client wraps it in.
 type address struct {
 	net.Addr
-	conn *conn
+	conn *batchingConn
 }
 
 // LocalAddr implements net.Conn.
-func (c *conn) LocalAddr() net.Addr { return address{c.Conn.LocalAddr(), c} }
+func (c *batchingConn) LocalAddr() net.Addr { return address{c.Conn.LocalAddr(), c} }
 
-// under returns the conn that c is, or is made of, and nil where there is none.
-func under(c net.Conn) *conn {
+// batchingConnOf returns the conn that c is, or is made of, and nil where there is none.
+func batchingConnOf(c net.Conn) *batchingConn {
 	a, _ := c.LocalAddr().(address)
 	return a.conn
 }
@@ -59,12 +59,12 @@ func dialer(dial func(context.Context, string, string) (net.Conn, error)) func(c
 		if err != nil {
 			return nil, err
 		}
-		return &conn{Conn: c}, nil
+		return &batchingConn{Conn: c}, nil
 	}
 }
 
 // Read implements net.Conn.
-func (c *conn) Read(p []byte) (int, error) {
+func (c *batchingConn) Read(p []byte) (int, error) {
 	if len(c.rest) == 0 {
 		if err := c.fill(); err != nil {
 			return 0, err
@@ -75,15 +75,15 @@ func (c *conn) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-func (c *conn) fill() error {
-	if s := c.taker.Load(); s != nil {
+func (c *batchingConn) fill() error {
+	if s := c.stream.Load(); s != nil {
 		s.pass() // whoever reads has nothing left: what it made of it must not wait with us
 	}
 	busy := time.Since(c.last) < busyWithin
 	if busy && !c.full {
-		quiet(c.Conn, largeRead) // or each arrival would wake up a thread for nothing
-		time.Sleep(lull)
-		quiet(c.Conn, 1)
+		setReceiveLowWater(c.Conn, largeRead) // or each arrival would wake up a thread for nothing
+		time.Sleep(readPause)
+		setReceiveLowWater(c.Conn, 1)
 	}
 	switch {
 	case !busy && len(c.buf) != smallRead:

@@ -9,23 +9,23 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 )
 
-// batch is changes of objects that came together, in their order. To the reflector it is one change of one object: the
+// eventBatch is changes of objects that came together, in their order. To the reflector it is one change of one object: the
 // resource version of the last is how far the watch has come.
-type batch []watch.Event
+type eventBatch []watch.Event
 
 // GetObjectKind returns no kind: the reflector of a kind does not ask for it.
-func (b *batch) GetObjectKind() schema.ObjectKind { return schema.EmptyObjectKind }
+func (b *eventBatch) GetObjectKind() schema.ObjectKind { return schema.EmptyObjectKind }
 
 // DeepCopyObject returns b, which does not change.
-func (b *batch) DeepCopyObject() runtime.Object { return b }
+func (b *eventBatch) DeepCopyObject() runtime.Object { return b }
 
 // GetObjectMeta returns the metadata that a reflector reads.
-func (b *batch) GetObjectMeta() metav1.Object {
+func (b *eventBatch) GetObjectMeta() metav1.Object {
 	return (*b)[len(*b)-1].Object.(*decoded).GetObjectMeta()
 }
 
-// together returns the first of the events, or one that stands for it and those behind it, and how many these are.
-func together(events []watch.Event) (watch.Event, int) {
+// batchOf returns the first of the events, or one that stands for it and those behind it, and how many these are.
+func batchOf(events []watch.Event) (watch.Event, int) {
 	n := slices.IndexFunc(events, func(e watch.Event) bool {
 		return e.Type != watch.Added && e.Type != watch.Modified && e.Type != watch.Deleted
 	})
@@ -35,6 +35,6 @@ func together(events []watch.Event) (watch.Event, int) {
 	if n < 2 {
 		return events[0], 1
 	}
-	b := batch(slices.Clone(events[:n]))
+	b := eventBatch(slices.Clone(events[:n]))
 	return watch.Event{Type: watch.Modified, Object: &b}, n
 }

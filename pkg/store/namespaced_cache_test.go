@@ -30,7 +30,7 @@ func secret(namespace, name, data string) string {
 func withSecrets(t *testing.T, srv *server, change ...func(*Options)) *Store {
 	return newStore(t, srv, append([]func(*Options){func(o *Options) {
 		o.Schemas = map[schema.GroupResource]Schema{{Resource: "secrets"}: {
-			Cut: rawjson.Cuts([]string{"stringData"}), CutAcross: rawjson.Cuts([]string{"data"}),
+			Cut: rawjson.Cuts([]string{"stringData"}), CutClusterWide: rawjson.Cuts([]string{"data"}),
 		}}
 	}}, change...)...)
 }
@@ -45,8 +45,8 @@ func in(t *testing.T, st *Store, namespace string) *Snapshot {
 }
 
 func places(st *Store) (out []string) {
-	st.places.Range(func(key, _ any) bool {
-		out = append(out, key.(place).namespace)
+	st.namespaced.Range(func(key, _ any) bool {
+		out = append(out, key.(cacheKey).namespace)
 		return true
 	})
 	return out
@@ -169,7 +169,7 @@ func TestIdleNamespacesAreDroppedAndWatchedOnesStay(t *testing.T) {
 		c.Step(time.Minute)
 		return fmt.Sprint(places(st)) == "[watched]"
 	})
-	if _, ok := st.places.Load(place{secretsGVR, "watched"}); !ok {
+	if _, ok := st.namespaced.Load(cacheKey{secretsGVR, "watched"}); !ok {
 		t.Error("a watched namespace is dropped")
 	}
 }
@@ -182,7 +182,7 @@ func TestNamespacesAreFewAtOnce(t *testing.T) {
 		in(t, st, ns)
 		c.Step(2 * time.Second)
 	}
-	if _, ok := st.places.Load(place{secretsGVR, "b"}); ok || len(places(st)) != 3 {
+	if _, ok := st.namespaced.Load(cacheKey{secretsGVR, "b"}); ok || len(places(st)) != 3 {
 		t.Errorf("the one that was used longest ago is kept: %v", places(st))
 	}
 	for _, ns := range []string{"a", "c", "d"} {
@@ -344,13 +344,13 @@ func TestAllNamespacesTogetherAreBounded(t *testing.T) {
 		if in(t, st, fmt.Sprint("ns", i)).Len() != 1 {
 			t.Error("nothing is there")
 		}
-		if b := st.placeBytes(); b > 400_000 {
+		if b := st.namespaceBytes(); b > 400_000 {
 			t.Fatalf("%d bytes with namespace %d", b, i)
 		}
 		c.Step(2 * time.Second)
 	}
 	for _, ns := range []string{"ns0", "ns7", "ns6"} {
-		if _, ok := st.places.Load(place{secretsGVR, ns}); !ok {
+		if _, ok := st.namespaced.Load(cacheKey{secretsGVR, ns}); !ok {
 			t.Errorf("%s is not there any more", ns)
 		}
 	}

@@ -20,7 +20,7 @@ var errNoName = errors.New("the object has no metadata.name")
 // decoded is an object between the reflector's decoder and the cache. It implements runtime.Object and
 // metav1.ObjectMetaAccessor, which is all that a reflector asks for.
 type decoded struct {
-	*skimmed
+	*incoming
 	// raw is the JSON before the kind's own cuts, where whole says so: where a sink wants it and something was cut.
 	raw   redaction.Raw
 	whole bool
@@ -100,14 +100,14 @@ func (d *decoder) decode(text, front string) (*decoded, error) {
 		}
 		out.whole = true
 	}
-	out.skimmed, err = skim(compact, d.schema)
+	out.incoming, err = readMetadata(compact, d.schema)
 	return out, err
 }
 
 // bookmark reads the object of a bookmark event, which has metadata only.
 func (d *decoder) bookmark(text string) *decoded {
 	text = strings.Clone(text)
-	out := &decoded{skimmed: &skimmed{rec: &Record{}}}
+	out := &decoded{incoming: &incoming{rec: &Record{}}}
 	out.metadata(rawjson.Get(text, "metadata"))
 	out.annotations = map[string]string{}
 	out.rec.Annotations.All(func(k, v string) bool {

@@ -18,20 +18,20 @@ const (
 	mostCandidates  = 8               // an index that leaves more than this part of the objects is no help
 )
 
-// searches are the indexes of a kind for its texts. They are made, aside, when they are first asked for, moved on
+// textIndexes are the indexes of a kind for its texts. They are made, aside, when they are first asked for, moved on
 // from the history of the kind by whoever asks next and by the kind's writer, and dropped when nobody asks.
-type searches struct {
-	names finder // names, aliases, and what the Schema names
-	words finder // names, labels and annotations
+type textIndexes struct {
+	names textIndex // names, aliases, and what the Schema names
+	words textIndex // names, labels and annotations
 }
 
-func (c *searches) begin(s *Schema, now clock.Clock) {
+func (c *textIndexes) begin(s *Schema, now clock.Clock) {
 	c.names.begin(namesOf(s), now)
 	c.words.begin(wordsOf(), now)
 }
 
 // published moves the indexes on, so that they don't lose the end of the history.
-func (c *searches) published(s *Snapshot) {
+func (c *textIndexes) published(s *Snapshot) {
 	c.names.published(s)
 	c.words.published(s)
 }
@@ -72,8 +72,8 @@ func wordsOf() texts {
 	}
 }
 
-// finder is one index of a kind.
-type finder struct {
+// textIndex is one index of a kind.
+type textIndex struct {
 	texts texts
 	clock clock.Clock
 	aside func(func()) // runs a function on another goroutine
@@ -85,13 +85,13 @@ type finder struct {
 	refused  atomic.Int64 // how many objects had an index that is too large, 0 where none was
 }
 
-func (f *finder) begin(t texts, c clock.Clock) {
+func (f *textIndex) begin(t texts, c clock.Clock) {
 	f.texts, f.clock, f.least = t, c, minSearched
 	f.aside = func(build func()) { go build() }
 }
 
 // find appends to dst the ids of the objects of s that may contain text, and tells whether it could.
-func (f *finder) find(dst []uint32, s *Snapshot, text string) ([]uint32, bool) {
+func (f *textIndex) find(dst []uint32, s *Snapshot, text string) ([]uint32, bool) {
 	if s.count < f.least || len(text) < gram {
 		return dst, false
 	}
@@ -115,7 +115,7 @@ func (f *finder) find(dst []uint32, s *Snapshot, text string) ([]uint32, bool) {
 func outgrown(then, now int) bool { return now > 2*then || now < then/2 }
 
 // build makes an index of s, unless one is being made or would be too large.
-func (f *finder) build(s *Snapshot) {
+func (f *textIndex) build(s *Snapshot) {
 	if n := f.refused.Load(); n > 0 && !outgrown(int(n), s.count) || !f.building.CompareAndSwap(false, true) {
 		return
 	}
@@ -132,7 +132,7 @@ func (f *finder) build(s *Snapshot) {
 }
 
 // published drops an index that nobody asks, and moves on one that is far behind.
-func (f *finder) published(s *Snapshot) {
+func (f *textIndex) published(s *Snapshot) {
 	t := f.current.Load()
 	if t == nil {
 		return
@@ -162,7 +162,7 @@ func (s *Snapshot) Mentioning(text string, f func(*Ref) bool) bool {
 	return s.searchWith(&s.searches.words, text, f)
 }
 
-func (s *Snapshot) searchWith(by *finder, text string, f func(*Ref) bool) bool {
+func (s *Snapshot) searchWith(by *textIndex, text string, f func(*Ref) bool) bool {
 	buf := scratch.Get().(*[]uint32)
 	defer scratch.Put(buf)
 	ids, ok := by.find((*buf)[:0], s, text)

@@ -12,46 +12,46 @@ var (
 	apiServices = schema.GroupVersionResource{Group: "apiregistration.k8s.io", Version: "v1", Resource: "apiservices"}
 )
 
-// askAgain is when discovery is asked after a change, since it shows a new kind some moments later.
-var askAgain = [...]time.Duration{20 * time.Millisecond, 200 * time.Millisecond, 700 * time.Millisecond, 2 * time.Second, 5 * time.Second}
+// refreshDelays is when discovery is asked after a change, since it shows a new kind some moments later.
+var refreshDelays = [...]time.Duration{20 * time.Millisecond, 200 * time.Millisecond, 700 * time.Millisecond, 2 * time.Second, 5 * time.Second}
 
 // refreshEvery is how often discovery is asked without a change that the store can see, such as an
 // aggregated server that offers more than before.
 const refreshEvery = 10 * time.Minute
 
-// nudge is a sink that tells of a change, whatever it is.
-type nudge chan struct{}
+// signal is a sink that tells of a change, whatever it is.
+type signal chan struct{}
 
 // Set tells of a change.
-func (n nudge) Set(*Object) { n.tell() }
+func (n signal) Set(*Object) { n.notify() }
 
 // Delete tells of a change.
-func (n nudge) Delete(string, string) { n.tell() }
+func (n signal) Delete(string, string) { n.notify() }
 
-func (n nudge) tell() {
+func (n signal) notify() {
 	select {
 	case n <- struct{}{}:
 	default: // one is told already
 	}
 }
 
-// follow keeps the catalog up to date.
-func (s *Store) follow() {
-	changed := make(nudge, 1)
+// watchDiscovery keeps the catalog up to date.
+func (s *Store) watchDiscovery() {
+	changed := make(signal, 1)
 	s.Feed(definitions, changed)
 	s.Feed(apiServices, changed)
 	s.wg.Go(func() { s.refreshOn(changed) })
 }
 
 // refreshOn asks discovery at the start, after changes, and now and then.
-func (s *Store) refreshOn(changed nudge) {
+func (s *Store) refreshOn(changed signal) {
 	for next := 0; ; {
 		s.catalog.Refresh(s.ctx)
 		s.retry() // a kind that was missing may be there now
 		wait := refreshEvery
 		switch {
-		case next < len(askAgain):
-			wait = askAgain[next]
+		case next < len(refreshDelays):
+			wait = refreshDelays[next]
 			next++
 		case s.catalog.Err() != nil:
 			wait = lastPause
@@ -70,7 +70,7 @@ func (s *Store) refreshOn(changed nudge) {
 			// Changes come in bursts: ask after this one's first moments, not for each.
 			select {
 			case <-s.ctx.Done():
-			case <-s.clock.After(askAgain[0]):
+			case <-s.clock.After(refreshDelays[0]):
 			}
 		}
 		timer.Stop()

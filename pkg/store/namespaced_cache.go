@@ -23,32 +23,32 @@ var errTooLarge = errors.New("the namespace has more data than may be kept in me
 
 // Bounds on what is kept by namespace.
 const (
-	placeBytesPart = 4       // of Options.NamespaceBytes, one namespace gets at most this part
-	placeSpare     = 1 << 20 // bytes of history that a namespace may always keep
-	recordBytes    = 512     // what an object costs beside its JSON, about
-	retryPlaces    = 5       // seconds until a refused query is worth another try
+	namespaceBytesPart    = 4       // of Options.NamespaceBytes, one namespace gets at most this part
+	namespaceHistoryBytes = 1 << 20 // bytes of history that a namespace may always keep
+	recordBytes           = 512     // what an object costs beside its JSON, about
+	namespaceRetrySeconds = 5       // seconds until a refused query is worth another try
 )
 
-// place is a kind in one namespace.
-type place struct {
+// cacheKey is a kind in one namespace.
+type cacheKey struct {
 	gvr       schema.GroupVersionResource
 	namespace string
 }
 
 // in returns the schema for the objects of one namespace, or with none for those of the cluster.
 func (s Schema) in(namespace string) Schema {
-	if namespace == "" && len(s.CutAcross) > 0 {
-		both := maps.Clone(s.CutAcross)
+	if namespace == "" && len(s.CutClusterWide) > 0 {
+		both := maps.Clone(s.CutClusterWide)
 		maps.Copy(both, s.Cut)
 		s.Cut = both
 	}
 	return s
 }
 
-// Apart tells whether objects of the kind are whole in the snapshots of one namespace only: whether SnapshotIn
+// DataByNamespace tells whether objects of the kind are whole in the snapshots of one namespace only: whether SnapshotIn
 // and WatchIn differ from Snapshot and Watch.
-func (s *Store) Apart(gvr schema.GroupVersionResource) bool {
-	return len(s.options.Schemas[gvr.GroupResource()].CutAcross) > 0
+func (s *Store) DataByNamespace(gvr schema.GroupVersionResource) bool {
+	return len(s.options.Schemas[gvr.GroupResource()].CutClusterWide) > 0
 }
 
 // SnapshotIn returns a snapshot that has the objects of one namespace, with what Schema.CutAcross names. It is
@@ -57,28 +57,28 @@ func (s *Store) Apart(gvr schema.GroupVersionResource) bool {
 // for no namespace, it is Snapshot. The error is 413 where the namespace has too much, 429 where too
 // many namespaces are watched, and 503 as for any kind.
 func (s *Store) SnapshotIn(ctx context.Context, gvr schema.GroupVersionResource, namespace string) (*Snapshot, error) {
-	if namespace == "" || !s.Apart(gvr) {
+	if namespace == "" || !s.DataByNamespace(gvr) {
 		return s.Snapshot(ctx, gvr)
 	}
-	c, err := s.useIn(place{gvr, namespace}, false)
+	c, err := s.useIn(cacheKey{gvr, namespace}, false)
 	if err != nil {
 		return nil, err
 	}
 	snap, err := s.first(ctx, c)
 	if err != nil && s.isTooLarge(c) {
-		return nil, tooLarge(place{gvr, namespace})
+		return nil, tooLarge(cacheKey{gvr, namespace})
 	}
 	return snap, err
 }
 
-// useIn returns the cache of a place, begun where it is not there. With hold it counts as watched.
-func (s *Store) useIn(p place, hold bool) (*cache, error) {
-	if c, ok := s.places.Load(p); ok && !hold {
+// useIn returns the cache of a namespace, begun where it is not there. With hold it counts as watched.
+func (s *Store) useIn(p cacheKey, hold bool) (*cache, error) {
+	if c, ok := s.namespaced.Load(p); ok && !hold {
 		return c.(*cache).usable()
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	value, ok := s.places.Load(p)
+	value, ok := s.namespaced.Load(p)
 	if !ok {
 		if len(validation.IsDNS1123Label(p.namespace)) > 0 { // it becomes a part of a path
 			return nil, apierrors.NewBadRequest(fmt.Sprintf("%.80q is not the name of a namespace", p.namespace))
@@ -86,7 +86,7 @@ func (s *Store) useIn(p place, hold bool) (*cache, error) {
 		if err := s.makeRoom(p); err != nil {
 			return nil, err
 		}
-		value = s.begin(p)
+		value = s.beginFor(p)
 	}
 	c, err := value.(*cache).usable()
 	if err == nil && hold {
@@ -98,15 +98,15 @@ func (s *Store) useIn(p place, hold bool) (*cache, error) {
 // usable returns c, and an error where it only stands for a namespace that is too large.
 func (c *cache) usable() (*cache, error) {
 	if c.refused {
-		return nil, tooLarge(place{c.gvr, c.namespace})
+		return nil, tooLarge(cacheKey{c.gvr, c.namespace})
 	}
 	return c, nil
 }
 
 // makeRoom ends the cache that was used longest ago where there are as many as may be. It needs mu.
-func (s *Store) makeRoom(p place) error {
+func (s *Store) makeRoom(p cacheKey) error {
 	n := 0
-	s.places.Range(func(any, any) bool {
+	s.namespaced.Range(func(any, any) bool {
 		n++
 		return true
 	})
@@ -114,16 +114,16 @@ func (s *Store) makeRoom(p place) error {
 		return nil
 	}
 	if oldest := s.oldest(nil); oldest != nil {
-		s.end(oldest)
+		s.stop(oldest)
 		return nil
 	}
 	return apierrors.NewTooManyRequests(fmt.Sprintf("%s of %d namespaces are being watched, and no more may be: try again later",
-		p.gvr.GroupResource(), n), retryPlaces)
+		p.gvr.GroupResource(), n), namespaceRetrySeconds)
 }
 
 // oldest returns the cache of a namespace that was used longest ago and that nobody watches; except is left out.
 func (s *Store) oldest(except *cache) (oldest *cache) {
-	s.places.Range(func(_, value any) bool {
+	s.namespaced.Range(func(_, value any) bool {
 		c := value.(*cache)
 		if c != except && c.watchers.Load() == 0 && (oldest == nil || c.lastUsed.Load() < oldest.lastUsed.Load()) {
 			oldest = c
@@ -133,9 +133,9 @@ func (s *Store) oldest(except *cache) (oldest *cache) {
 	return oldest
 }
 
-// end ends the cache of a namespace. It needs mu.
-func (s *Store) end(c *cache) {
-	s.places.CompareAndDelete(place{c.gvr, c.namespace}, c)
+// stop ends the cache of a namespace. It needs mu.
+func (s *Store) stop(c *cache) {
+	s.namespaced.CompareAndDelete(cacheKey{c.gvr, c.namespace}, c)
 	c.cancel()
 }
 
@@ -150,20 +150,20 @@ func (s *Store) admit(c *cache, n int) error {
 	}
 	c.size.Store(size)
 	bound := s.options.NamespaceBytes
-	if size <= bound/placeBytesPart && s.placeBytes() <= bound {
+	if size <= bound/namespaceBytesPart && s.namespaceBytes() <= bound {
 		return nil
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if size <= bound/placeBytesPart {
-		for s.placeBytes() > bound {
+	if size <= bound/namespaceBytesPart {
+		for s.namespaceBytes() > bound {
 			oldest := s.oldest(c)
 			if oldest == nil {
 				break
 			}
-			s.end(oldest)
+			s.stop(oldest)
 		}
-		if s.placeBytes() <= bound {
+		if s.namespaceBytes() <= bound {
 			return nil
 		}
 	}
@@ -173,7 +173,7 @@ func (s *Store) admit(c *cache, n int) error {
 
 // arrived notes that an object which was admitted is in the collection, or not to be there; a nil one stands for the
 // begin and the end of a list, where nothing is on its way.
-func (c *cache) arrived(o *skimmed) {
+func (c *cache) arrived(o *incoming) {
 	if c.namespace == "" {
 		return
 	}
@@ -182,9 +182,9 @@ func (c *cache) arrived(o *skimmed) {
 	}
 }
 
-// placeBytes is how much all namespaces hold.
-func (s *Store) placeBytes() (total int64) {
-	s.places.Range(func(_, value any) bool {
+// namespaceBytes is how much all namespaces hold.
+func (s *Store) namespaceBytes() (total int64) {
+	s.namespaced.Range(func(_, value any) bool {
 		total += value.(*cache).size.Load()
 		return true
 	})
@@ -194,23 +194,23 @@ func (s *Store) placeBytes() (total int64) {
 // refuse ends a cache that is too large, and puts one in its place that says so until it is dropped as
 // idle, so that it is not read again for every query. It needs mu.
 func (s *Store) refuse(c *cache) {
-	p := place{c.gvr, c.namespace}
-	if now, _ := s.places.Load(p); now == c {
+	p := cacheKey{c.gvr, c.namespace}
+	if now, _ := s.namespaced.Load(p); now == c {
 		stone := s.newCache(p)
 		stone.refused, stone.cancel = true, func() {}
 		stone.lastUsed.Store(s.age())
 		close(stone.done)
-		s.places.Store(p, stone)
+		s.namespaced.Store(p, stone)
 	}
 	c.cancel()
 }
 
 func (s *Store) isTooLarge(c *cache) bool {
-	now, ok := s.places.Load(place{c.gvr, c.namespace})
+	now, ok := s.namespaced.Load(cacheKey{c.gvr, c.namespace})
 	return ok && now.(*cache).refused
 }
 
-func tooLarge(p place) error {
+func tooLarge(p cacheKey) error {
 	gr := p.gvr.GroupResource()
 	return &apierrors.StatusError{ErrStatus: metav1.Status{
 		Status: metav1.StatusFailure, Code: http.StatusRequestEntityTooLarge, Reason: metav1.StatusReasonRequestEntityTooLarge,
@@ -219,8 +219,8 @@ func tooLarge(p place) error {
 	}}
 }
 
-// rest ends the caches of m that nobody has asked for since a time, in seconds.
-func (s *Store) rest(m *sync.Map, since int64) {
+// stopIdle ends the caches of m that nobody has asked for since a time, in seconds.
+func (s *Store) stopIdle(m *sync.Map, since int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	m.Range(func(key, value any) bool {
@@ -233,11 +233,11 @@ func (s *Store) rest(m *sync.Map, since int64) {
 	})
 }
 
-// placeConditions sums up the namespaces of each kind.
-func (s *Store) placeConditions() []Condition {
+// namespaceConditions sums up the namespaces of each kind.
+func (s *Store) namespaceConditions() []Condition {
 	sums := map[schema.GroupVersionResource]*Condition{}
 	var out []Condition
-	s.places.Range(func(_, value any) bool {
+	s.namespaced.Range(func(_, value any) bool {
 		one := value.(*cache).condition()
 		sum := sums[one.GVR]
 		if sum == nil {
@@ -274,16 +274,16 @@ func (c *Condition) add(o *Condition) {
 
 // WatchIn is Watch for SnapshotIn. The namespace is kept while it is watched.
 func (s *Store) WatchIn(ctx context.Context, gvr schema.GroupVersionResource, namespace string) (*Watch, error) {
-	if namespace == "" || !s.Apart(gvr) {
+	if namespace == "" || !s.DataByNamespace(gvr) {
 		return s.Watch(ctx, gvr)
 	}
-	c, err := s.useIn(place{gvr, namespace}, true)
+	c, err := s.useIn(cacheKey{gvr, namespace}, true)
 	if err != nil {
 		return nil, err
 	}
 	w, err := s.watch(ctx, c)
 	if err != nil && s.isTooLarge(c) {
-		return nil, tooLarge(place{gvr, namespace})
+		return nil, tooLarge(cacheKey{gvr, namespace})
 	}
 	return w, err
 }
