@@ -29,8 +29,8 @@ func (a *Answer) Respond(w http.ResponseWriter, r *http.Request) {
 	if unmodified(w, r, tag) {
 		return
 	}
-	f := flight{of: &p.service.flights}
-	defer f.done()
+	f := reservation{limit: &p.service.inFlight}
+	defer f.release()
 	c, err := a.content(&f, p.bytes > minGzip && acceptsGzip(r.Header))
 	if err != nil {
 		web.WriteError(w, r, err)
@@ -54,14 +54,14 @@ func (a *Answer) tag() string {
 }
 
 // content finds the bytes of the answer, as far as they have to be made before it begins, and counts them.
-func (a *Answer) content(f *flight, zip bool) (content, error) {
+func (a *Answer) content(f *reservation, zip bool) (content, error) {
 	p := a.page
 	c := content{before: a.head}
 	switch {
 	case p.body != nil:
 		if zip {
-			if kept := p.body.zip(p); kept != nil {
-				c = kept.behind(a.head)
+			if kept := p.body.gzipped(p); kept != nil {
+				c = kept.after(a.head)
 				return c, f.add(c.length())
 			}
 		}
@@ -90,44 +90,44 @@ func (a *Answer) content(f *flight, zip bool) (content, error) {
 // are written from where they are.
 type content struct {
 	before, items, after []byte
-	write                func(*pieces)
+	write                func(*chunkWriter)
 	more                 int64 // bytes of what write writes
 	gzip                 bool
-	press                *press // compresses what write writes on its way, nil where nothing is to be
+	compressor           *compressor // compresses what write writes on its way, nil where nothing is to be
 }
 
 func (c *content) length() int64 {
 	return int64(len(c.before)+len(c.items)+len(c.after)) + c.more
 }
 
-// behind is the text of p behind head, as one member of gzip.
-func (p *packed) behind(head []byte) content {
+// after is the text of p behind head, as one member of gzip.
+func (p *deflated) after(head []byte) content {
 	before, after := p.wrapper(head)
 	return content{before: before, items: p.blocks, after: after[:], gzip: true}
 }
 
-// compress returns c compressed, a long one on its way to the client. It is left as it is where no press
-// is free.
+// compress returns c compressed, a long one on its way to the client. It is left as it is where no
+// compressor is free.
 func (s *Service) compress(c content) content {
-	x := s.presses.take()
+	x := s.compressors.get()
 	if x == nil {
 		return c
 	}
 	if c.write != nil && c.more > largeAnswer {
-		c.gzip, c.press = true, x
+		c.gzip, c.compressor = true, x
 		return c
 	}
-	defer s.presses.give(x)
+	defer s.compressors.put(x)
 	write := c.write
 	if write == nil {
-		write = func(to *pieces) { to.writeBytes(c.items) }
+		write = func(to *chunkWriter) { to.writeBytes(c.items) }
 	}
-	made, err := x.pack(write)
+	made, err := x.compress(write)
 	if err != nil {
 		klog.ErrorS(err, "cannot compress an answer: it is sent as it is")
 		return c
 	}
-	return made.behind(c.before)
+	return made.after(c.before)
 }
 
 // send writes an answer. An error of the client's connection is of no interest: nobody is left to tell.
@@ -137,11 +137,11 @@ func (s *Service) send(w http.ResponseWriter, r *http.Request, c *content) {
 	if c.gzip {
 		h["Content-Encoding"] = encodingGzip
 	}
-	if c.press != nil {
-		defer s.presses.give(c.press)
+	if c.compressor != nil {
+		defer s.compressors.put(c.compressor)
 		w.WriteHeader(http.StatusOK)
 		if r.Method != http.MethodHead {
-			c.sendPressed(w)
+			c.sendCompressed(w)
 		}
 		return
 	}
@@ -152,9 +152,9 @@ func (s *Service) send(w http.ResponseWriter, r *http.Request, c *content) {
 		return
 	}
 	defer web.Join(r.Context(), length)()
-	out := clientOf(w, length)
-	defer relax(out)
-	if c.items != nil && (!c.gzip || length > piece) { // long: it is not copied
+	out := newDeadlineWriter(w, length)
+	defer clearDeadline(out)
+	if c.items != nil && (!c.gzip || length > chunkSize) { // long: it is not copied
 		for _, part := range [...][]byte{c.before, c.items, c.after} {
 			if _, err := out.Write(part); err != nil {
 				return
@@ -162,7 +162,7 @@ func (s *Service) send(w http.ResponseWriter, r *http.Request, c *content) {
 		}
 		return
 	}
-	to := piecesTo(out)
+	to := newChunkWriter(out)
 	defer to.free()
 	to.writeBytes(c.before)
 	to.writeBytes(c.items)
@@ -173,22 +173,22 @@ func (s *Service) send(w http.ResponseWriter, r *http.Request, c *content) {
 	to.flush()
 }
 
-// sendPressed compresses what is written on its way. Its length is not known before.
-func (c *content) sendPressed(w http.ResponseWriter) {
-	out := clientOf(w, 0)
-	defer relax(out)
+// sendCompressed compresses what is written on its way. Its length is not known before.
+func (c *content) sendCompressed(w http.ResponseWriter) {
+	out := newDeadlineWriter(w, 0)
+	defer clearDeadline(out)
 	if _, err := out.Write(appendStored([]byte(gzipHeader), c.before)); err != nil {
 		return
 	}
-	c.press.to(out)
-	in := piecesTo(c.press)
+	c.compressor.reset(out)
+	in := newChunkWriter(c.compressor)
 	defer in.free()
 	c.write(in)
 	in.flush()
 	err := in.err
 	if err == nil {
-		var done packed
-		if done, err = c.press.finish(); err == nil {
+		var done deflated
+		if done, err = c.compressor.finish(); err == nil {
 			after := done.trailer(c.before)
 			_, err = out.Write(after[:])
 		}

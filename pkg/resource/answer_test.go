@@ -164,7 +164,7 @@ func TestPagesAreKeptFromTheSecondTimeOnWhileTheyAreTheSame(t *testing.T) {
 	}
 	respond(p.Items(), http.MethodGet)
 	respond(p.List(), http.MethodGet, "Accept-Encoding", "gzip")
-	if kept.text == nil || kept.packed == nil || w.pages.bytes < 2*p.bytes {
+	if kept.text == nil || kept.deflated == nil || w.pages.bytes < 2*p.bytes {
 		t.Errorf("%d bytes are counted for a page of %d", w.pages.bytes, p.bytes)
 	}
 	w.send(podsPath, "MODIFIED", strings.Replace(padded(41, 2000)[40], `"resourceVersion":"7"`, `"resourceVersion":"2000"`, 1))
@@ -172,7 +172,7 @@ func TestPagesAreKeptFromTheSecondTimeOnWhileTheyAreTheSame(t *testing.T) {
 		t.Error("a change of another page has ended it")
 	}
 	w.send(podsPath, "MODIFIED", strings.Replace(padded(4, 2000)[3], `"resourceVersion":"7"`, `"resourceVersion":"2001"`, 1))
-	if p = w.page(t, k, raw+"&resourceVersion=2001"); p.body != nil || w.pages.bytes > 10*shownBytes {
+	if p = w.page(t, k, raw+"&resourceVersion=2001"); p.body != nil || w.pages.bytes > 10*pageOverhead {
 		t.Errorf("a page that has changed is kept: %d bytes", w.pages.bytes)
 	}
 	if !strings.Contains(respond(p.Items(), http.MethodGet).Body.String(), `"resourceVersion":"2001"},"spec"`) {
@@ -196,8 +196,8 @@ func TestLongListsAreNotKeptAndCompressedOnTheirWay(t *testing.T) {
 			t.Error("not the same")
 		}
 	}
-	for range cap(w.presses.free) { // all presses in use: the answer goes out as it is
-		if w.presses.take() == nil {
+	for range cap(w.compressors.free) { // all presses in use: the answer goes out as it is
+		if w.compressors.get() == nil {
 			t.Fatal("a press was not given back")
 		}
 	}
@@ -226,7 +226,7 @@ func TestBytesInFlightAreBounded(t *testing.T) {
 	if code, _ := answer("fields=.spec,.metadata"); code != http.StatusRequestEntityTooLarge {
 		t.Errorf("all of everything: %d", code)
 	}
-	others := flight{of: &w.flights}
+	others := reservation{limit: &w.inFlight}
 	if err := others.add(5 << 20); err != nil {
 		t.Fatal(err)
 	}
@@ -237,10 +237,10 @@ func TestBytesInFlightAreBounded(t *testing.T) {
 			}
 		}
 	}
-	more := flight{of: &w.flights}
+	more := reservation{limit: &w.inFlight}
 	for more.add(1<<20) == nil && more.bytes < 4<<20 { //nolint:revive // until it is full
 	}
-	last := flight{of: &w.flights}
+	last := reservation{limit: &w.inFlight}
 	for last.add(512<<10) == nil { //nolint:revive // until it is full
 	}
 	for raw, want := range map[string]int{medium: 429, small: 200} {
@@ -248,34 +248,34 @@ func TestBytesInFlightAreBounded(t *testing.T) {
 			t.Errorf("full, %s: %d", raw, code)
 		}
 	}
-	others.done()
-	more.done()
-	last.done()
-	if code, _ := answer(large); code != 200 || w.flights.now.Load() != 0 {
-		t.Errorf("%d, %d bytes are left over", code, w.flights.now.Load())
+	others.release()
+	more.release()
+	last.release()
+	if code, _ := answer(large); code != 200 || w.inFlight.bytes.Load() != 0 {
+		t.Errorf("%d, %d bytes are left over", code, w.inFlight.bytes.Load())
 	}
 }
 
 func TestAFlightCountsWhatItIs(t *testing.T) {
-	fs := flights{most: 1 << 20, one: 900 << 10}
-	f := flight{of: &fs}
+	fs := inFlight{max: 1 << 20, maxOne: 900 << 10}
+	f := reservation{limit: &fs}
 	for _, step := range []struct {
 		n, now int64
 		code   int32
 	}{{40 << 10, 0, 0}, {30 << 10, 70 << 10, 0}, {830 << 10, 900 << 10, 0}, {1, 900 << 10, 413}} {
-		if err := f.add(step.n); code(err) != step.code || fs.now.Load() != step.now {
-			t.Errorf("%d more: %v, %d in flight", step.n, err, fs.now.Load())
+		if err := f.add(step.n); code(err) != step.code || fs.bytes.Load() != step.now {
+			t.Errorf("%d more: %v, %d in flight", step.n, err, fs.bytes.Load())
 		}
 	}
-	g := flight{of: &fs}
-	if err := g.add(200 << 10); code(err) != 429 || fs.now.Load() != 900<<10 {
-		t.Errorf("%v, %d in flight", err, fs.now.Load())
+	g := reservation{limit: &fs}
+	if err := g.add(200 << 10); code(err) != 429 || fs.bytes.Load() != 900<<10 {
+		t.Errorf("%v, %d in flight", err, fs.bytes.Load())
 	}
-	g.done()
-	f.done()
-	f.done()
-	if fs.now.Load() != 0 {
-		t.Errorf("%d left over", fs.now.Load())
+	g.release()
+	f.release()
+	f.release()
+	if fs.bytes.Load() != 0 {
+		t.Errorf("%d left over", fs.bytes.Load())
 	}
 	if o := (Options{MaxBytes: 1 << 40}).withDefaults(); o.MaxBytes > o.MaxInFlight*3/4 || o.MaxItems != DefaultMaxItems {
 		t.Errorf("%+v: an answer that may be would never pass", o)

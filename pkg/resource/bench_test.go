@@ -64,7 +64,7 @@ func BenchmarkList(b *testing.B) {
 						b.Fatal(err)
 					}
 					if c.fresh {
-						w.results, w.pages = newKept[*result](resultBounds), newKept[*place](shownBounds)
+						w.results, w.pages = newLRU[*result](resultBounds), newLRU[*pageSlot](pageCacheBounds)
 					}
 					if p, err := w.List(context.Background(), kind, c.scope, q); err != nil || p.Len() != 10 {
 						b.Fatal(p, err)

@@ -288,7 +288,7 @@ func TestKeptPagesAreNeverThoseOfAnother(t *testing.T) {
 	}
 	kept := 0
 	for _, e := range c.pages.byKey {
-		if last := e.Value.(*keptEntry[*place]).value.last.Load(); last != nil && last.page.body != nil {
+		if last := e.Value.(*lruEntry[*pageSlot]).value.last.Load(); last != nil && last.page.body != nil {
 			kept++
 		}
 	}

@@ -3,21 +3,21 @@
 // # The road of a query
 //
 //	Service.List(kind, Scope, query.Query)
-//	  builder.build     plan.go, scope.go, filters.go, order.go
+//	  builder.build     plan.go, scope.go, conditions.go, order.go
 //	     |                 scope, the kind's own, metadata, labels, fields, words, at last the expression; the order
-//	  snapshotOf        moment.go    which cache; waits until it has reached the resourceVersion that is asked for
-//	  show              body.go      the same page of the same position was answered before: its bytes are there, done
-//	  find              results.go
-//	     |-- direct     find.go      one term, in an order of the store's: a range of a tree, counted, not searched
+//	  selectSnapshot    snapshot_select.go    which cache; waits until it has reached the resourceVersion that is asked for
+//	  cachedOrNew       page_cache.go    the same page of the same position was answered before: its bytes are there, done
+//	  execute           result_cache.go
+//	     |-- direct     executor.go  one term, in an order of the store's: a range of a tree, counted, not searched
 //	     |-- result                  any other: what was found before, brought up to date by the changes since;
 //	     |                           or a walk over the fewest objects that can match:
 //	     |      named                  the objects of the names that are asked for
-//	     |      search   search.go     what the trigrams of the longest word leave
-//	     |      walkSets sieve.go      sets of bits, intersected; the rest is tested object by object
-//	     |      a range  find.go       of the term with the fewest objects, each tested
-//	     |-> rows       rows.go      the matches in their order, a counted tree; tallies (tally.go) count the facets
+//	     |      textSearch text_search.go what the trigrams of the longest word leave
+//	     |      walkBitsets bitset_filter.go bit sets, intersected; the rest is tested object by object
+//	     |      a range  executor.go  of the term with the fewest objects, each tested
+//	     |-> rows       sorted_rows.go  the matches in their order, a counted tree; facets.go counts the facets
 //	  Page              page.go      the records from start on
-//	  Answer            answer.go, etag.go, gzip.go, write.go    304, or the records' bytes as they are
+//	  Answer            answer.go, etag.go, gzip.go, response_writer.go    304, or the records' bytes as they are
 //
 // A query costs its plan and its page, whatever the number of objects, where it is direct or was asked before. What is
 // new walks once. The first time that an order by any field is asked for sorts the matches, once.
@@ -37,16 +37,16 @@
 //     and what was read of other kinds (builder.vary). Queries of one key share a result, so what is not in the key must
 //     not be looked at by holds.
 //
-// Standing results (results.go):
+// Standing results (result_cache.go):
 //
 //   - A result is what a query found at one position of the history. The next question applies the changes behind that
 //     position: the filter on the old and on the new version, and a place in the order, for each. Where these are more than
 //     the objects to look at, or are not kept any more, it begins anew.
-//   - One request searches, the others of the same key wait for what it finds. Nobody is shown an older moment than
+//   - One request searches, the others of the same key wait for what it finds. Nobody is shown an older state than
 //     somebody before: a request that comes with an older snapshot gets a newer one.
 //   - A result keeps Refs and copies of sort values, never Records: it must not keep versions alive that nobody needs.
 //
-// Pages and their bytes (body.go):
+// Pages and their bytes (page_cache.go):
 //
 //   - The second time that a page is the same, its records and the joined bytes of its items are kept, and compressed where
 //     a client takes gzip. The head (resource version, totals, facets) is written for each answer, so bytes outlive
@@ -65,7 +65,7 @@
 //
 // # Which cache answers
 //
-// moment.go alone decides it: the cache of the kind, or, for kinds that keep their data by namespace only and for a caller
+// snapshot_select.go alone decides it: the cache of the kind, or, for kinds that keep their data by namespace only and for a caller
 // who may read the kind itself there (Scope.Data), the one of the namespace.
 //
 // # Kinds
@@ -73,7 +73,7 @@
 // A kind whose objects have filters or sort keys of their own has a function in a file of this package and a line in
 // kinds.go: fields, which are read once for each version of an object (extract); how each is compared, indexed or sorted by;
 // what is not kept or shown (cut, cutAcross); a plan function where other kinds must be asked; and what another kind knows of
-// them, which answers show as an annotation without a copy of the object (remark.go). Every other kind, custom
+// them, which answers show as an annotation without a copy of the object (derived_annotation.go). Every other kind, custom
 // resources too, is served by its metadata and the paths of its fields.
 //
 // # What bounds it

@@ -63,17 +63,17 @@ func weighted(s string) (value string, weight float64, ok bool) {
 	return value, weight, err == nil && weight >= 0 && weight <= 1
 }
 
-// packed is a text as the blocks of a deflate stream (RFC 1951) that is complete behind any stored block.
-type packed struct {
+// deflated is a text as the blocks of a deflate stream (RFC 1951) that is complete behind any stored block.
+type deflated struct {
 	blocks []byte
 	crc    uint32 // of the text
 	length int64  // of the text
 	shift  uint32 // shiftCRC(length)
 }
 
-// wrapper is what stands around packed blocks in a gzip member (RFC 1952) whose text begins with head:
-// the head is stored as it is, so it is of the moment while the blocks are kept.
-func (p *packed) wrapper(head []byte) (before []byte, after [8]byte) {
+// wrapper returns what stands around the blocks in a gzip member (RFC 1952) whose text begins with head:
+// the head is a stored block, so it can be new while the blocks are cached.
+func (p *deflated) wrapper(head []byte) (before []byte, after [8]byte) {
 	before = make([]byte, 0, 10+len(head)+5*(len(head)/maxStored+1))
 	before = appendStored(append(before, gzipHeader...), head)
 	return before, p.trailer(head)
@@ -95,7 +95,7 @@ func appendStored(dst, text []byte) []byte {
 	return dst
 }
 
-func (p *packed) trailer(head []byte) (after [8]byte) {
+func (p *deflated) trailer(head []byte) (after [8]byte) {
 	crc := multiply(p.shift, crc32.ChecksumIEEE(head)) ^ p.crc
 	binary.LittleEndian.PutUint32(after[:], crc)
 	binary.LittleEndian.PutUint32(after[4:], uint32(int64(len(head))+p.length)) //nolint:gosec // modulo 2^32, as the format has it
@@ -132,50 +132,50 @@ func multiply(a, b uint32) (product uint32) {
 	return product
 }
 
-// press compresses text into packed blocks.
-type press struct {
+// compressor compresses text into the blocks of a deflate stream.
+type compressor struct {
 	deflate *flate.Writer
 	crc     uint32
 	length  int64
 	out     bytes.Buffer
 }
 
-// presses lends as many as the processors can use. They are large, so there are no more.
-type presses struct {
+// compressorPool lends as many as the processors can use. They are large, so there are no more.
+type compressorPool struct {
 	free  chan struct{}
 	spare sync.Pool
 }
 
-func newPresses(n int) *presses { return &presses{free: make(chan struct{}, n)} }
+func newCompressorPool(n int) *compressorPool { return &compressorPool{free: make(chan struct{}, n)} }
 
-// take returns a press that writes to its own buffer. It returns nil where all are in use: the answer
+// get returns a compressor that writes to its own buffer. It returns nil where all are in use: the answer
 // then goes out as it is, which every client takes.
-func (p *presses) take() *press {
+func (p *compressorPool) get() *compressor {
 	select {
 	case p.free <- struct{}{}:
 	default:
 		return nil
 	}
-	x, ok := p.spare.Get().(*press)
+	x, ok := p.spare.Get().(*compressor)
 	if !ok {
 		deflate, err := flate.NewWriter(nil, gzipLevel)
 		if err != nil { // only for a level that does not exist
 			<-p.free
 			return nil
 		}
-		x = &press{deflate: deflate}
+		x = &compressor{deflate: deflate}
 	}
 	x.out.Reset()
 	x.crc, x.length = 0, 0
-	x.to(&x.out)
+	x.reset(&x.out)
 	return x
 }
 
-// maxSpare is the largest buffer that waits with a press for its next text.
+// maxSpare is the largest buffer that waits with a compressor for its next text.
 const maxSpare = 1 << 20
 
-func (p *presses) give(x *press) {
-	x.to(nil)
+func (p *compressorPool) put(x *compressor) {
+	x.reset(nil)
 	if x.out.Cap() > maxSpare {
 		x.out = bytes.Buffer{}
 	}
@@ -183,16 +183,16 @@ func (p *presses) give(x *press) {
 	<-p.free
 }
 
-// to says where the blocks go.
-func (x *press) to(w io.Writer) { x.deflate.Reset(w) }
+// reset says where the blocks go.
+func (x *compressor) reset(w io.Writer) { x.deflate.Reset(w) }
 
-// pack compresses what write writes.
-func (x *press) pack(write func(*pieces)) (packed, error) {
-	in := piecesTo(x)
+// compress compresses what write writes.
+func (x *compressor) compress(write func(*chunkWriter)) (deflated, error) {
+	in := newChunkWriter(x)
 	defer in.free()
 	write(in)
 	if in.flush(); in.err != nil {
-		return packed{}, in.err
+		return deflated{}, in.err
 	}
 	done, err := x.finish()
 	done.blocks = bytes.Clone(done.blocks)
@@ -200,14 +200,14 @@ func (x *press) pack(write func(*pieces)) (packed, error) {
 }
 
 // Write takes a part of the text.
-func (x *press) Write(text []byte) (int, error) {
+func (x *compressor) Write(text []byte) (int, error) {
 	x.crc = crc32.Update(x.crc, crc32.IEEETable, text)
 	x.length += int64(len(text))
 	return x.deflate.Write(text)
 }
 
-// finish ends the blocks. Those in the press's own buffer are only good until it is given back.
-func (x *press) finish() (packed, error) {
+// finish ends the blocks. Those in the compressor's own buffer are only good until it is given back.
+func (x *compressor) finish() (deflated, error) {
 	err := x.deflate.Close()
-	return packed{blocks: x.out.Bytes(), crc: x.crc, length: x.length, shift: shiftCRC(x.length)}, err
+	return deflated{blocks: x.out.Bytes(), crc: x.crc, length: x.length, shift: shiftCRC(x.length)}, err
 }

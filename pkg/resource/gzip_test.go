@@ -72,18 +72,18 @@ func unzip(t testing.TB, b []byte) []byte {
 }
 
 func TestPackedTextIsOneMemberBehindAnyHead(t *testing.T) {
-	p := newPresses(1)
-	x := p.take()
-	if p.take() != nil {
+	p := newCompressorPool(1)
+	x := p.get()
+	if p.get() != nil {
 		t.Error("more presses than there may be")
 	}
 	text := strings.Repeat(`{"kind":"Pod"},`, 10_000)
-	kept, err := x.pack(func(to *pieces) { to.write(text) })
+	kept, err := x.compress(func(to *chunkWriter) { to.write(text) })
 	if err != nil {
 		t.Fatal(err)
 	}
-	p.give(x)
-	if x = p.take(); x == nil {
+	p.put(x)
+	if x = p.get(); x == nil {
 		t.Fatal("a press that was given back is not there")
 	}
 	if len(kept.blocks) > len(text)/20 {
@@ -91,7 +91,7 @@ func TestPackedTextIsOneMemberBehindAnyHead(t *testing.T) {
 	}
 	for _, n := range []int{0, 1, 200, maxStored, maxStored + 1, 3*maxStored + 7} {
 		head := strings.Repeat("h", n)
-		c := kept.behind([]byte(head))
+		c := kept.after([]byte(head))
 		whole := bytes.Join([][]byte{c.before, c.items, c.after}, nil)
 		if int64(len(whole)) != c.length() || string(unzip(t, whole)) != head+text {
 			t.Errorf("a head of %d bytes", n)

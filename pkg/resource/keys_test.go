@@ -43,7 +43,7 @@ func FuzzPartsOfATagAreToldApart(f *testing.F) {
 
 // A text of several lines is not several texts.
 func TestAGroupOfSeveralLinesIsNotSeveralGroups(t *testing.T) {
-	if got := lines(`["a","b\nc","","d"]`); got != "a\nd" || isLine(got, "b") || isLine(got, "b\nc") {
+	if got := joinLines(`["a","b\nc","","d"]`); got != "a\nd" || isLine(got, "b") || isLine(got, "b\nc") {
 		t.Errorf("%q", got)
 	}
 }

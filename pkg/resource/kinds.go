@@ -25,8 +25,8 @@ type kind struct {
 	plan func(b *builder) error
 	// nameField is 1 more than the position of a field that the name filter looks at too.
 	nameField int
-	// remark is what another kind knows of the objects, nil for nothing.
-	remark *remark
+	// annotation is what another kind knows of the objects, nil for nothing.
+	annotation *derivedAnnotation
 	// members says that the parameter namespace asks for those who are in one, and not for objects there.
 	members bool
 }
@@ -103,7 +103,7 @@ func kinds() map[schema.GroupResource]*kind {
 		core("namespaces"):                     namespaces(),
 		core("persistentvolumeclaims"):         volumeClaims(),
 		core("persistentvolumes"):              volumes(),
-		in("storage.k8s.io", "storageclasses"): {remark: claimCount()},
+		in("storage.k8s.io", "storageclasses"): {annotation: claimCount()},
 		core("secrets"):                        secrets(),
 		core("configmaps"):                     configMaps(),
 
@@ -139,7 +139,7 @@ func kinds() map[schema.GroupResource]*kind {
 func Schemas() map[schema.GroupResource]store.Schema {
 	out := map[schema.GroupResource]store.Schema{}
 	for gr, k := range kinds() {
-		s := store.Schema{Fields: len(k.fields), Ordered: k.ordered(), Extract: k.extract, Cut: k.cut, CutAcross: k.cutAcross}
+		s := store.Schema{Fields: len(k.fields), Ordered: k.ordered(), Extract: k.extract, Cut: k.cut, CutClusterWide: k.cutAcross}
 		if k.nameField > 0 {
 			s.Searched = []int{k.nameField - 1}
 		}
@@ -158,11 +158,11 @@ func Schemas() map[schema.GroupResource]store.Schema {
 
 // byField is a kind with one filter, by the value at a path.
 func byField(param string, path ...string) *kind {
-	return plain(field{name: param, match: matchExact, path: path})
+	return fieldsByPath(field{name: param, match: matchExact, path: path})
 }
 
-// plain is a kind whose fields stand in the object as they are.
-func plain(fields ...field) *kind {
+// fieldsByPath is a kind whose fields stand in the object as they are.
+func fieldsByPath(fields ...field) *kind {
 	return &kind{fields: fields, extract: func(json string, v []string) {
 		for i := range fields {
 			v[i] = rawjson.GetText(json, fields[i].path...)

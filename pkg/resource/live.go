@@ -27,7 +27,7 @@ const (
 )
 
 // Live is a page of a list that is kept up to date: a stream.Source that sends the page, and then what
-// is different, exactly as List would answer at each of these moments.
+// is different, exactly as List would answer each time.
 type Live struct {
 	service    *Service
 	kind       *store.Kind
@@ -38,8 +38,8 @@ type Live struct {
 
 	lifetime                time.Duration
 	last                    shownPage
-	first                   message // the page that it begins with, counted in flight until it is sent
-	flight                  flight
+	first                   message // the page that it begins with, reserved until it is sent
+	flight                  reservation
 	sums                    bool // items are told apart by sums: they are not the texts of the cache
 	wake, page, check, beat time.Duration
 }
@@ -54,7 +54,7 @@ type shownPage struct {
 // message is what is sent at once, in parts. Those that are made for it are counted before they are many.
 type message struct {
 	parts  []string
-	flight *flight
+	flight *reservation
 	err    error
 }
 
@@ -120,15 +120,15 @@ func (s *Service) Live(ctx context.Context, k *store.Kind, scope Scope, q *query
 		service: s, kind: k, scope: scope, query: &whole, projection: shows, lifetime: lifetime,
 		wake: wakeEvery, page: pageEvery, check: beatEvery, beat: beatEvery,
 	}
-	x.sums = shows != nil || plan.own.remark != nil
-	if len(plan.depends) > 0 || plan.own.remark != nil {
+	x.sums = shows != nil || plan.own.annotation != nil
+	if len(plan.depends) > 0 || plan.own.annotation != nil {
 		x.check = dependEvery // nothing wakes it when those kinds change
 	}
-	if x.from, err = s.watchOf(ctx, k, scope); err != nil {
+	if x.from, err = s.selectWatch(ctx, k, scope); err != nil {
 		return nil, err
 	}
 	x.from.Snapshot() // what follows is as new
-	x.flight.of = &s.flights
+	x.flight.limit = &s.inFlight
 	if x.last, err = x.now(ctx); err == nil { // while it can be refused with a code
 		x.first = x.whole(&x.last)
 		err = x.first.err
@@ -145,7 +145,7 @@ func (x *Live) Head(h http.Header) { markPartial(h, x.scope) }
 
 // Close implements stream.Source.
 func (x *Live) Close() {
-	x.flight.done()
+	x.flight.release()
 	x.from.Close()
 }
 
@@ -185,12 +185,12 @@ func (x *Live) Stream(ctx context.Context, out *stream.Writer) {
 	}
 }
 
-// send sends a message, or why it can't be sent, and tells whether the stream goes on. The message is in flight until the client
+// send sends a message, or why it can't be sent, and tells whether the stream goes on. Its bytes stay reserved until the client
 // has taken it.
 func (x *Live) send(out *stream.Writer, typ string, m *message) bool {
-	defer x.flight.done()
+	defer x.flight.release()
 	if m.err != nil {
-		x.flight.done()
+		x.flight.release()
 		out.Fail(m.err)
 		out.Flush()
 		return false
@@ -212,7 +212,7 @@ func (x *Live) next(ctx context.Context, sent time.Time) (shownPage, error) {
 	return x.now(ctx)
 }
 
-// now is the page of this moment.
+// now returns the page as it is now.
 func (x *Live) now(ctx context.Context) (shownPage, error) {
 	p, err := x.service.List(ctx, x.kind, x.scope, x.query)
 	if err != nil {
@@ -257,16 +257,16 @@ func (x *Live) item(p *Page, i int) string {
 	return string(x.projection.append(nil, p.object(i).String()))
 }
 
-// has tells whether s has the very object of p at the same place.
+// has tells whether s has the very object of p at the same index.
 func (s *shownPage) has(p *Page, i int) bool {
-	return i < len(s.keys) && s.records[i].JSON == p.records[i].JSON && s.note(i) == p.note(i)
+	return i < len(s.keys) && s.records[i].JSON == p.records[i].JSON && s.insertionAt(i) == p.insertionAt(i)
 }
 
-func (p *Page) note(i int) note {
-	if p.notes == nil {
-		return note{}
+func (p *Page) insertionAt(i int) insertion {
+	if p.insertions == nil {
+		return insertion{}
 	}
-	return p.notes[i]
+	return p.insertions[i]
 }
 
 // keyOf is what an object is told apart by, as JSON: its UID, or its namespace and name where it has none.

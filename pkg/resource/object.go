@@ -25,13 +25,13 @@ func (o *Object) Respond(w http.ResponseWriter, r *http.Request) {
 	if unmodified(w, r, tag) {
 		return
 	}
-	f := flight{of: &o.service.flights}
-	defer f.done()
+	f := reservation{limit: &o.service.inFlight}
+	defer f.release()
 	if err := f.add(bytes); err != nil {
 		web.WriteError(w, r, err)
 		return
 	}
-	c := content{write: func(to *pieces) { to.write(o.JSON.String()) }, more: bytes}
+	c := content{write: func(to *chunkWriter) { to.write(o.JSON.String()) }, more: bytes}
 	if bytes > minGzip && acceptsGzip(r.Header) {
 		c = o.service.compress(c)
 	}

@@ -10,7 +10,7 @@ import (
 type Page struct {
 	// Total is the number of matches on all pages, Remaining of those behind this one.
 	Total, Remaining int
-	// ResourceVersion and Generation are those of the moment that the page shows.
+	// ResourceVersion and Generation are those of the snapshot that the page is of.
 	ResourceVersion string
 	Generation      uint64
 	// Partial says that the caller may see only a part of the objects, which is what the page is of. An answer
@@ -22,12 +22,12 @@ type Page struct {
 	records    []*store.Record
 	facets     string // members of the answer, empty for none
 	projection *projection
-	digest     digest // of the records and notes
-	bytes      int64  // of their JSON
-	body       *body  // what is kept of the answer, nil for nothing
-	complete   bool   // the records are those of Complete
-	key        string // of the annotation that notes set
-	notes      []note // one for each record, nil for none
+	digest     digest      // of the records and notes
+	bytes      int64       // of their JSON
+	body       *cachedBody // what is kept of the answer, nil for nothing
+	complete   bool        // the records are those of Complete
+	key        string      // of the annotation that notes set
+	insertions []insertion // one for each record, nil for none
 }
 
 // Len is how many objects the page has.
@@ -77,16 +77,16 @@ func (p *Page) length() int64 {
 }
 
 // write writes the items, where no projection cuts them, and the tail.
-func (p *Page) write(to *pieces) {
+func (p *Page) write(to *chunkWriter) {
 	for i, r := range p.records {
 		if i > 0 {
 			to.write(",")
 		}
-		if p.notes == nil {
+		if p.insertions == nil {
 			to.write(r.JSON.String())
 			continue
 		}
-		n, json := &p.notes[i], r.JSON.String()
+		n, json := &p.insertions[i], r.JSON.String()
 		to.write(json[:n.at])
 		to.write(n.text)
 		to.write(json[n.at:])
@@ -106,7 +106,7 @@ func (p *Page) appendItems(dst []byte, add func(n int64) error) ([]byte, error) 
 		} else {
 			dst = append(dst, p.object(i).String()...)
 		}
-		if len(dst)-counted > piece {
+		if len(dst)-counted > chunkSize {
 			if err := add(int64(len(dst) - counted)); err != nil {
 				return dst, err
 			}

@@ -65,7 +65,7 @@ type builder struct {
 	varies  []byte
 	depends []dependency // what it was made from, for watches
 
-	belonging *belonging // nil where no workspace is asked for, or one namespace
+	workspace *workspaceScope // nil where no workspace is asked for, or one namespace
 
 	projection *projection // nil for whole objects
 }
@@ -77,7 +77,7 @@ func (b *builder) build() error {
 	if b.namespace = b.scope.Namespace; b.namespace != "" {
 		b.base = store.InNamespace(b.namespace)
 	}
-	if b.service.whole(b.kind, b.scope) {
+	if b.service.withData(b.kind, b.scope) {
 		b.vary("data") // it is of another cache
 	}
 	if err := b.scoped(); err != nil {
@@ -169,7 +169,7 @@ func (b *builder) appendKey(key []byte) []byte {
 	for _, s := range [...]string{gvr.Group, gvr.Version, gvr.Resource, b.scope.Namespace, b.scope.Workspace, part} {
 		key = appendCounted(key, s)
 	}
-	key = b.belonging.appendKey(append(appendCounted(key, strconv.Itoa(len(b.varies))), b.varies...))
+	key = b.workspace.appendKey(append(appendCounted(key, strconv.Itoa(len(b.varies))), b.varies...))
 	params, ok := b.service.params[b.own]
 	if !ok {
 		params = b.own.filterParams()

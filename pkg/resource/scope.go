@@ -33,8 +33,8 @@ const tenantGroup = "tenant.kubesphere.io"
 
 var namespacesKind = schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}
 
-// tenancy says which workspace each namespace is in. It does not change.
-type tenancy struct {
+// namespaceOwners says which workspace each namespace is in. It does not change.
+type namespaceOwners struct {
 	of    map[string]string       // namespace -> workspace, for those that are in one
 	terms map[string][]store.Term // workspace -> where an index finds its objects, and perhaps others
 	// digest is equal for equal tenancies, digests are equal for equal namespaces of a workspace.
@@ -44,17 +44,17 @@ type tenancy struct {
 	from uint64
 }
 
-// tenancy returns the one of this moment. It is made anew when a namespace changes.
-func (s *Service) tenancy(ctx context.Context) (*tenancy, error) {
+// namespaceOwners returns the owners as they are now. They are made again when a namespace changes.
+func (s *Service) namespaceOwners(ctx context.Context) (*namespaceOwners, error) {
 	snap, err := s.store.Snapshot(ctx, namespacesKind)
 	if err != nil {
 		return nil, err
 	}
-	return derive(&s.derived, "tenancy", snap, func() *tenancy { return tenancyOf(snap) }), nil
+	return memoize(&s.memo, "tenancy", snap, func() *namespaceOwners { return namespaceOwnersOf(snap) }), nil
 }
 
-func tenancyOf(snap *store.Snapshot) *tenancy {
-	t := &tenancy{of: map[string]string{}, terms: map[string][]store.Term{}, digests: map[string]digest{}, from: snap.Generation()}
+func namespaceOwnersOf(snap *store.Snapshot) *namespaceOwners {
+	t := &namespaceOwners{of: map[string]string{}, terms: map[string][]store.Term{}, digests: map[string]digest{}, from: snap.Generation()}
 	names, hash, pair := map[string][]byte{}, sha256.New(), []byte(nil)
 	snap.ByName(store.All()).Walk(0, false, func(ref *store.Ref) bool {
 		workspace, _ := snap.Record(ref).Labels.Get(workspaceLabel)
@@ -78,7 +78,7 @@ func tenancyOf(snap *store.Snapshot) *tenancy {
 
 // has tells whether an object belongs to a workspace: by its namespace where that is in one, else by its own
 // label. So nobody puts an object into another workspace by labelling it in a namespace of his own.
-func (t *tenancy) has(r *store.Record, workspace string) bool {
+func (t *namespaceOwners) has(r *store.Record, workspace string) bool {
 	if owner := t.of[r.Namespace]; owner != "" {
 		return owner == workspace
 	}
@@ -93,7 +93,7 @@ func (b *builder) inWorkspace(workspace string) error {
 		b.label(label)
 		return nil
 	}
-	t, err := b.service.tenancy(b.ctx)
+	t, err := b.service.namespaceOwners(b.ctx)
 	if err != nil {
 		return err
 	}
@@ -111,12 +111,12 @@ func (b *builder) inWorkspace(workspace string) error {
 		}
 		return nil
 	}
-	b.belonging = &belonging{tenancy: t, workspace: workspace, known: b.service.strays.of(workspace)}
+	b.workspace = &workspaceScope{namespaceOwners: t, workspace: workspace, known: b.service.outsiders.of(workspace)}
 	terms := t.terms[workspace]
 	if terms == nil { // without a namespace
 		terms = []store.Term{store.HasLabel(workspaceLabel, workspace)}
 	}
-	b.narrowed(b.belongs, terms...)
+	b.narrowed(b.belongsToWorkspace, terms...)
 	return nil
 }
 
@@ -147,7 +147,7 @@ type partKey struct{ key, of string }
 
 // inPart restricts the plan to what the caller may see.
 func (b *builder) inPart(p *authz.Part) error {
-	gr, derived := b.kind.GVR.GroupResource(), &b.service.derived
+	gr, derived := b.kind.GVR.GroupResource(), &b.service.memo
 	switch {
 	case b.kind.Namespaced && b.namespace != "":
 		_, ok := slices.BinarySearch(p.Namespaces, b.namespace)
@@ -155,17 +155,17 @@ func (b *builder) inPart(p *authz.Part) error {
 	case b.kind.Namespaced && len(p.Namespaces) == 0:
 		b.never = true
 	case b.kind.Namespaced:
-		set := derive(derived, partKey{p.Key, "namespaces"}, nil, func() *namespaceSet { return newNamespaceSet(p.Namespaces) })
+		set := memoize(derived, partKey{p.Key, "namespaces"}, nil, func() *namespaceSet { return newNamespaceSet(p.Namespaces) })
 		b.indexed(func(r *store.Record) bool {
 			_, ok := set.names[r.Namespace]
 			return ok
 		}, set.terms...)
 	case gr == core("namespaces"):
-		b.names(derive(derived, partKey{p.Key, "names"}, nil, func() map[string]struct{} { return setOf(p.Namespaces) }))
+		b.names(memoize(derived, partKey{p.Key, "names"}, nil, func() map[string]struct{} { return setOf(p.Namespaces) }))
 	case gr == in(tenantGroup, "workspaces"), gr == in(tenantGroup, "workspacetemplates"):
-		b.names(derive(derived, partKey{p.Key, "workspaces"}, nil, func() map[string]struct{} { return setOf(p.Workspaces) }))
+		b.names(memoize(derived, partKey{p.Key, "workspaces"}, nil, func() map[string]struct{} { return setOf(p.Workspaces) }))
 	case gr == in("cluster.kubesphere.io", "clusters"), gr == in(iamGroup, "users"):
-		b.names(derive(derived, partKey{p.Key, "objects"}, nil, func() map[string]struct{} { return setOf(p.Names) }))
+		b.names(memoize(derived, partKey{p.Key, "objects"}, nil, func() map[string]struct{} { return setOf(p.Names) }))
 	case len(p.Workspaces) == 0:
 		return ErrNotVisible
 	default:
@@ -177,9 +177,9 @@ func (b *builder) inPart(p *authz.Part) error {
 // belongs tells whether an object of a kind belongs to a workspace.
 func (s *Service) belongs(ctx context.Context, k *store.Kind, r *store.Record, workspace string) (bool, error) {
 	if !k.Namespaced {
-		return new(tenancy).has(r, workspace), nil
+		return new(namespaceOwners).has(r, workspace), nil
 	}
-	t, err := s.tenancy(ctx)
+	t, err := s.namespaceOwners(ctx)
 	if err != nil {
 		return false, err
 	}

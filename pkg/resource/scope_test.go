@@ -198,11 +198,11 @@ func TestServedOnlyServesWhatIsLabelled(t *testing.T) {
 
 func TestTenancyIsMadeOnceForAMoment(t *testing.T) {
 	w := newCluster(t, tenants(), Options{})
-	first, err := w.tenancy(context.Background())
+	first, err := w.namespaceOwners(context.Background())
 	if err != nil {
 		t.Fatal(err)
 	}
-	if again, err := w.tenancy(context.Background()); err != nil || again != first {
+	if again, err := w.namespaceOwners(context.Background()); err != nil || again != first {
 		t.Error("it was made twice")
 	}
 	if first.of["a"] != "w1" || first.of["free"] != "" || len(first.terms["w2"]) != 2 {
@@ -212,20 +212,20 @@ func TestTenancyIsMadeOnceForAMoment(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if other := tenancyOf(snap); other.digest != first.digest {
+	if other := namespaceOwnersOf(snap); other.digest != first.digest {
 		t.Error("equal tenancies have different digests")
 	}
 }
 
 func TestDerivationsAreBounded(t *testing.T) {
-	d, made := &derivations{}, 0
-	for i := range 3 * maxDerived {
-		if got := derive(d, i, nil, func() int { made++; return i }); got != i {
+	d, made := &memo{}, 0
+	for i := range 3 * maxMemo {
+		if got := memoize(d, i, nil, func() int { made++; return i }); got != i {
 			t.Fatal(got)
 		}
-		derive(d, i, nil, func() int { made++; return -1 })
+		memoize(d, i, nil, func() int { made++; return -1 })
 	}
-	if made != 3*maxDerived || len(d.byKey) > maxDerived {
+	if made != 3*maxMemo || len(d.byKey) > maxMemo {
 		t.Errorf("%d made, %d kept", made, len(d.byKey))
 	}
 }

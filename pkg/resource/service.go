@@ -70,49 +70,49 @@ func (o Options) withDefaults() Options {
 
 // Service answers queries. It checks no rights: who may not ask must not get here.
 type Service struct {
-	store   *store.Store
-	options Options
-	kinds   map[schema.GroupResource]*kind
-	params  map[*kind][]string // what kind.filterParams returns
-	results *kept[*result]
-	pages   *kept[*place]
-	presses *presses
-	flights flights
+	store       *store.Store
+	options     Options
+	kinds       map[schema.GroupResource]*kind
+	params      map[*kind][]string // what kind.filterParams returns
+	results     *lruCache[*result]
+	pages       *lruCache[*pageSlot]
+	compressors *compressorPool
+	inFlight    inFlight
 
-	derived     derivations
-	strays      strays
+	memo        memo
+	outsiders   outsiders
 	expressions expression.Compiler
 }
 
 // New makes a service on s, which must have been made with Schemas.
 func New(s *store.Store, o Options) *Service {
 	o = o.withDefaults()
-	own, params := kinds(), map[*kind][]string{&none: none.filterParams()}
+	own, params := kinds(), map[*kind][]string{&metadataOnly: metadataOnly.filterParams()}
 	for _, k := range own {
 		params[k] = k.filterParams()
 	}
 	return &Service{
-		store: s, options: o, kinds: own, params: params, results: newKept[*result](resultBounds), pages: newKept[*place](shownBounds),
-		presses: newPresses(2 * runtime.GOMAXPROCS(0)), flights: flights{most: o.MaxInFlight, one: o.MaxBytes},
+		store: s, options: o, kinds: own, params: params, results: newLRU[*result](resultBounds), pages: newLRU[*pageSlot](pageCacheBounds),
+		compressors: newCompressorPool(2 * runtime.GOMAXPROCS(0)), inFlight: inFlight{max: o.MaxInFlight, maxOne: o.MaxBytes},
 	}
 }
 
 // Catalog returns what is known of the kinds.
 func (s *Service) Catalog() *store.Catalog { return s.store.Catalog() }
 
-// none is what a kind without anything of its own has.
-var none kind
+// metadataOnly is what a kind without anything of its own has.
+var metadataOnly kind
 
 func (s *Service) own(gvr schema.GroupVersionResource) *kind {
 	if k := s.kinds[gvr.GroupResource()]; k != nil {
 		return k
 	}
-	return &none
+	return &metadataOnly
 }
 
-// List answers a query for objects of a kind in a scope, from one moment of the cache.
+// List answers a query for objects of a kind in a scope, from one snapshot of the cache.
 func (s *Service) List(ctx context.Context, k *store.Kind, scope Scope, q *query.Query) (*Page, error) {
-	if err := reachable(k, scope); err != nil {
+	if err := checkScope(k, scope); err != nil {
 		return nil, err
 	}
 	for {
@@ -120,16 +120,16 @@ func (s *Service) List(ctx context.Context, k *store.Kind, scope Scope, q *query
 		if err := b.build(); err != nil {
 			return nil, err
 		}
-		snap, err := s.moment(b)
+		snap, err := s.snapshotFor(b)
 		if err != nil {
 			return nil, err
 		}
-		p, err := s.show(snap, b)
+		p, err := s.cachedOrNew(snap, b)
 		if err != nil {
 			return nil, err
 		}
-		if !b.unsettled() {
-			return s.remarked(ctx, b.own, scope, p), nil
+		if !b.stale() {
+			return s.annotate(ctx, b.own, scope, p), nil
 		}
 		if err := ctx.Err(); err != nil {
 			return nil, err
@@ -137,14 +137,14 @@ func (s *Service) List(ctx context.Context, k *store.Kind, scope Scope, q *query
 	}
 }
 
-// moment returns the newest snapshot that is good enough for b.
-func (s *Service) moment(b *builder) (*store.Snapshot, error) {
-	return s.snapshotOf(b.ctx, b.kind, b.scope, b.query.Version)
+// snapshotFor returns the newest snapshot that is good enough for b.
+func (s *Service) snapshotFor(b *builder) (*store.Snapshot, error) {
+	return s.selectSnapshot(b.ctx, b.kind, b.scope, b.query.Version)
 }
 
 // page finds the page of b. It is of the snapshot that is returned: snap, or a later one.
 func (s *Service) page(snap *store.Snapshot, b *builder) (*Page, *store.Snapshot, error) {
-	m, facets, snap, err := s.find(snap, b)
+	m, facets, snap, err := s.execute(snap, b)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -169,10 +169,10 @@ func (s *Service) page(snap *store.Snapshot, b *builder) (*Page, *store.Snapshot
 
 // Get returns one object. In the scope of a workspace, only one that carries its label is there.
 func (s *Service) Get(ctx context.Context, k *store.Kind, scope Scope, name string) (*Object, error) {
-	if err := reachable(k, scope); err != nil {
+	if err := checkScope(k, scope); err != nil {
 		return nil, err
 	}
-	snap, err := s.snapshotOf(ctx, k, scope, "")
+	snap, err := s.selectSnapshot(ctx, k, scope, "")
 	if err != nil {
 		return nil, err
 	}
@@ -190,14 +190,14 @@ func (s *Service) Get(ctx context.Context, k *store.Kind, scope Scope, name stri
 		return nil, apierrors.NewNotFound(gr, name)
 	}
 	version := r.ResourceVersion
-	if key, of := s.remarks(ctx, s.own(k.GVR), scope); key != "" { // without a version, its tag is of its text
+	if key, of := s.derivedAnnotation(ctx, s.own(k.GVR), scope); key != "" { // without a version, its tag is of its text
 		r = &store.Record{Ref: r.Ref, JSON: annotate(r.JSON, key, of(r)), UID: r.UID}
 	}
 	return &Object{JSON: r.JSON, ResourceVersion: version, record: r, service: s}, nil
 }
 
-// reachable tells why a kind can't be asked for in a scope.
-func reachable(k *store.Kind, scope Scope) error {
+// checkScope tells why a kind can't be asked for in a scope.
+func checkScope(k *store.Kind, scope Scope) error {
 	gr := k.GVR.GroupResource()
 	if scope.Namespace != "" && !k.Namespaced {
 		return &apierrors.StatusError{ErrStatus: metav1.Status{

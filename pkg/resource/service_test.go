@@ -303,7 +303,7 @@ func TestAgreeAnswersOnlyWhatWasAuthorized(t *testing.T) {
 		{"Watch", info(request.Info{Resource: "pods", Verb: "watch"}), "pods", Scope{}, "", 405},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			if err := Agree(c.info, c.resource, c.scope, c.object); code(err) != c.code {
+			if err := CheckRoute(c.info, c.resource, c.scope, c.object); code(err) != c.code {
 				t.Errorf("got %v", err)
 			}
 		})

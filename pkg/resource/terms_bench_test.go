@@ -39,7 +39,7 @@ func BenchmarkBroad(b *testing.B) {
 			b.ReportAllocs()
 			total := 0
 			for b.Loop() {
-				w.results, w.pages = newKept[*result](resultBounds), newKept[*place](shownBounds)
+				w.results, w.pages = newLRU[*result](resultBounds), newLRU[*pageSlot](pageCacheBounds)
 				p, err := w.List(b.Context(), kind, c.scope, q)
 				if err != nil {
 					b.Fatal(err)

@@ -58,7 +58,7 @@ type Watching struct {
 // Watch begins a watch of the objects that a query matches in a scope. Its order does not count. after is
 // the version behind which a client goes on that comes back by itself (Last-Event-ID), empty for none.
 func (s *Service) Watch(ctx context.Context, k *store.Kind, scope Scope, q *query.Query, after string) (*Watching, error) {
-	if err := reachable(k, scope); err != nil {
+	if err := checkScope(k, scope); err != nil {
 		return nil, err
 	}
 	o, err := watchOptionsOf(q, after)
@@ -72,11 +72,11 @@ func (s *Service) Watch(ctx context.Context, k *store.Kind, scope Scope, q *quer
 		return nil, err
 	}
 	if o.version != "" {
-		if _, err := s.snapshotOf(ctx, k, scope, o.version); err != nil {
+		if _, err := s.selectSnapshot(ctx, k, scope, o.version); err != nil {
 			return nil, err
 		}
 	}
-	from, err := s.watchOf(ctx, k, scope)
+	from, err := s.selectWatch(ctx, k, scope)
 	if err != nil {
 		return nil, err
 	}
@@ -110,11 +110,11 @@ func (x *Watching) Stream(ctx context.Context, out *stream.Writer) {
 	switch end := stream.Ended(ctx); {
 	case apierrors.IsResourceExpired(end): // the caller may see something else now
 		out.Fail(end)
-	case errors.Is(err, store.ErrGone) || errors.Is(err, errOver):
+	case errors.Is(err, store.ErrGone) || errors.Is(err, errClientGone):
 	case err != nil:
 		out.Fail(err)
 	case ctx.Err() == nil:
-		x.mark(out) // its time is up: the client goes on from here
+		x.progress(out) // its time is up: the client goes on from here
 	}
 	out.Flush() // whether the client is there does not matter any more
 }
@@ -130,7 +130,7 @@ func (x *Watching) run(ctx context.Context, out *stream.Writer) error {
 		return errExpired(fmt.Sprintf("the changes since resource version %q are not kept any more", x.options.version))
 	}
 	if x.options.initial {
-		if err := x.everything(ctx, out); err != nil {
+		if err := x.sendInitial(ctx, out); err != nil {
 			return err
 		}
 	}
@@ -150,9 +150,9 @@ func (x *Watching) run(ctx context.Context, out *stream.Writer) error {
 		}
 		if now := time.Now(); !now.Before(next) {
 			next = now.Add(x.beat)
-			x.mark(out)
+			x.progress(out)
 			if !out.Flush() {
-				return errOver
+				return errClientGone
 			}
 		}
 	}
@@ -170,7 +170,7 @@ func (x *Watching) follow(ctx context.Context, out *stream.Writer) error {
 				return err
 			}
 			if !out.Flush() {
-				return errOver
+				return errClientGone
 			}
 		}
 		if !pause(ctx, x.wake) {
@@ -182,9 +182,9 @@ func (x *Watching) follow(ctx context.Context, out *stream.Writer) error {
 	}
 }
 
-// errOver is why a stream ends of which nothing more is to be said: its client is gone, or its time is up
+// errClientGone is why a stream ends of which nothing more is to be said: its client is gone, or its time is up
 // before it has begun.
-var errOver = errors.New("the stream is over")
+var errClientGone = errors.New("the stream is over")
 
 // ending is what the end of the wait for a snapshot means: nothing, where it is that of the wait's time.
 func ending(err error) error {
@@ -244,7 +244,7 @@ func (x *Watching) change(c *store.Change, last bool, out *stream.Writer) {
 	case after:
 		x.event(out, added, x.id(out, c, last), c.New.JSON)
 	case before:
-		version := seen(c.Version, last)
+		version := seenVersion(c.Version, last)
 		x.event(out, deleted, version, atVersion(c.Old.JSON, version))
 	}
 }
@@ -257,11 +257,11 @@ func (x *Watching) id(out *stream.Writer, c *store.Change, last bool) string {
 	if !out.Events() {
 		return ""
 	}
-	return seen(c.Version, last)
+	return seenVersion(c.Version, last)
 }
 
-// seen is the version up to which a client has seen everything, once it has seen a change of version.
-func seen(version string, last bool) string {
+// seenVersion is the version up to which a client has seen everything, once it has seen a change of version.
+func seenVersion(version string, last bool) string {
 	if last {
 		return version
 	}
@@ -295,8 +295,8 @@ func (b *builder) projected(object redaction.Shown) string {
 	return string(b.projection.append(nil, object.String()))
 }
 
-// mark tells the client up to which version it has seen everything.
-func (x *Watching) mark(out *stream.Writer) {
+// progress tells the client up to which version it has seen everything.
+func (x *Watching) progress(out *stream.Writer) {
 	if x.options.bookmarks {
 		x.bookmark(out, "")
 	}
@@ -311,8 +311,8 @@ func (x *Watching) bookmark(out *stream.Writer, more string) {
 	out.Event(bookmark, x.version, `{"type":"BOOKMARK","object":`, string(object), more, `}}}`)
 }
 
-// everything sends all objects that match as added ones, as of one moment.
-func (x *Watching) everything(ctx context.Context, out *stream.Writer) error {
+// sendInitial sends all objects that match as added ones, as of one snapshot.
+func (x *Watching) sendInitial(ctx context.Context, out *stream.Writer) error {
 	deadline := time.Now().Add(initialTimeout)
 	snap := x.from.Snapshot()
 	some := x.plan.candidates(snap)
@@ -329,7 +329,7 @@ func (x *Watching) everything(ctx context.Context, out *stream.Writer) error {
 		}
 		switch {
 		case !out.Flush() || ctx.Err() != nil:
-			return errOver
+			return errClientGone
 		case time.Now().After(deadline):
 			return apierrors.NewTimeoutError("the client is too slow: it has not received all objects in "+initialTimeout.String(), 1)
 		}

@@ -123,7 +123,7 @@ func cronJobs() *kind {
 }
 
 func autoscalers() *kind {
-	return plain(
+	return fieldsByPath(
 		field{name: "targetKind", match: matchExact, path: query.Path{"spec", "scaleTargetRef", "kind"}},
 		field{name: "targetName", match: matchExact, path: query.Path{"spec", "scaleTargetRef", "name"}},
 	)

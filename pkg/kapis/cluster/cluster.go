@@ -52,7 +52,7 @@ func (h *V1alpha1) labels(r *restful.Request) (any, error) {
 	if info != nil && (info.APIGroup != gv.Group || info.APIVersion != gv.Version) {
 		info = nil // authorized for another group
 	}
-	if err := resource.Agree(info, labels, resource.Scope{}, ""); err != nil {
+	if err := resource.CheckRoute(info, labels, resource.Scope{}, ""); err != nil {
 		return nil, err
 	}
 	kind, err := h.Caches.Catalog().Resolve(ctx, gv.WithResource(labels))

@@ -156,7 +156,7 @@ func (b bound) list(r *restful.Request) (any, error) {
 		return nil, err
 	}
 	t, err := b.target(r, func(info *request.Info, t *target) (err error) {
-		t.watch, err = resource.AgreeList(info, r.PathParameter("resources"), t.scope, t.name)
+		t.watch, err = resource.CheckListRoute(info, r.PathParameter("resources"), t.scope, t.name)
 		return err
 	})
 	if err != nil {
@@ -189,7 +189,7 @@ func (b bound) list(r *restful.Request) (any, error) {
 
 func (b bound) get(r *restful.Request) (any, error) {
 	t, err := b.target(r, func(info *request.Info, t *target) error {
-		return resource.Agree(info, r.PathParameter("resources"), t.scope, t.name)
+		return resource.CheckRoute(info, r.PathParameter("resources"), t.scope, t.name)
 	})
 	if err != nil {
 		return nil, err

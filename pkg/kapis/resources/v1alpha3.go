@@ -70,7 +70,7 @@ func (h *V1alpha3) Mount(ws *restful.WebService) {
 func (h *V1alpha3) list(r *restful.Request) (any, error) {
 	ctx, plural := r.Request.Context(), r.PathParameter("resources")
 	scope := resource.Scope{Namespace: r.PathParameter("namespace"), Part: authz.DecisionFrom(ctx).Part, MayList: authz.MayList(h.Authorizer)}
-	watch, err := resource.AgreeList(request.InfoFrom(ctx), plural, scope, "")
+	watch, err := resource.CheckListRoute(request.InfoFrom(ctx), plural, scope, "")
 	if err != nil {
 		return nil, err
 	}
@@ -104,7 +104,7 @@ func (h *V1alpha3) list(r *restful.Request) (any, error) {
 func (h *V1alpha3) get(r *restful.Request) (any, error) {
 	ctx, plural, name := r.Request.Context(), r.PathParameter("resources"), r.PathParameter("name")
 	scope := resource.Scope{Namespace: r.PathParameter("namespace"), MayList: authz.MayList(h.Authorizer)}
-	if err := resource.Agree(request.InfoFrom(ctx), plural, scope, name); err != nil {
+	if err := resource.CheckRoute(request.InfoFrom(ctx), plural, scope, name); err != nil {
 		return nil, err
 	}
 	kind, err := h.Resources.Catalog().ByName(ctx, plural)

@@ -53,7 +53,7 @@ func (h *Handler) workspaceMetrics(r *restful.Request) (any, error) {
 
 func (h *Handler) metrics(r *restful.Request, counts []count) (any, error) {
 	ctx, workspace := r.Request.Context(), r.PathParameter("workspace")
-	if err := resource.Agree(infoOf(r), "metrics", resource.Scope{Workspace: workspace}, ""); err != nil {
+	if err := resource.CheckRoute(infoOf(r), "metrics", resource.Scope{Workspace: workspace}, ""); err != nil {
 		return nil, err
 	}
 	out, now := &overview.Metrics{Results: make([]overview.Metric, 0, len(counts))}, h.Now().Unix()

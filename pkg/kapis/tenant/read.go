@@ -32,7 +32,7 @@ func (h *Handler) list(gvr schema.GroupVersionResource) web.Handler {
 		ctx := r.Request.Context()
 		scope := resource.Scope{Workspace: r.PathParameter("workspace"), Part: authz.DecisionFrom(ctx).Part}
 		path := r.SelectedRoutePath()
-		watch, err := resource.AgreeList(infoOf(r), path[strings.LastIndexByte(path, '/')+1:], scope, "")
+		watch, err := resource.CheckListRoute(infoOf(r), path[strings.LastIndexByte(path, '/')+1:], scope, "")
 		if err != nil {
 			return nil, err
 		}
@@ -95,7 +95,7 @@ func (h *Handler) get(gvr schema.GroupVersionResource) web.Handler {
 		if info == nil {
 			return nil, nothingHere()
 		}
-		if err := resource.Agree(info, info.Resource, scope, name); err != nil {
+		if err := resource.CheckRoute(info, info.Resource, scope, name); err != nil {
 			return nil, err
 		}
 		kind, err := h.Resources.Catalog().Resolve(ctx, gvr)
@@ -109,7 +109,7 @@ func (h *Handler) get(gvr schema.GroupVersionResource) web.Handler {
 // placed answers the clusters of a workspace.
 func (h *Handler) placed(r *restful.Request) (any, error) {
 	ctx, workspace := r.Request.Context(), r.PathParameter("workspace")
-	if err := resource.Agree(infoOf(r), "clusters", resource.Scope{Workspace: workspace}, ""); err != nil {
+	if err := resource.CheckRoute(infoOf(r), "clusters", resource.Scope{Workspace: workspace}, ""); err != nil {
 		return nil, err
 	}
 	q, err := still(r)

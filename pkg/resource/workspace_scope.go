@@ -18,55 +18,55 @@ import (
 //     another state of that namespace;
 //   - a watch compares what it went by with what is so now, for all that are noted.
 
-// maxStrays is how many namespaces are noted, of all workspaces together. A workspace that would have more depends on all namespaces.
-const maxStrays = 4096
+// maxOutsiders is how many namespaces are noted, of all workspaces together. A workspace that would have more depends on all namespaces.
+const maxOutsiders = 4096
 
-// strays are the namespaces that are noted. They are ready without being initialized.
-type strays struct {
+// outsiders are the namespaces that are noted. They are ready without being initialized.
+type outsiders struct {
 	mu    sync.Mutex
-	known map[string]*stray // by workspace
+	known map[string]*outsiderSet // by workspace
 	count int
 }
 
-// stray has the namespaces that are noted for a workspace. It does not change. Nil is none.
-type stray struct {
+// outsiderSet has the namespaces that are noted for a workspace. It does not change. Nil is none.
+type outsiderSet struct {
 	namespaces []string // in order
 	all        bool     // they were too many
 }
 
 // of returns those of a workspace, equal pointers while they are the same.
-func (s *strays) of(workspace string) *stray {
+func (s *outsiders) of(workspace string) *outsiderSet {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.known[workspace]
 }
 
-// note notes a namespace.
-func (s *strays) note(workspace, namespace string) {
+// add notes a namespace.
+func (s *outsiders) add(workspace, namespace string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := s.known[workspace]
 	if now.has(namespace) {
 		return
 	}
-	next := &stray{}
+	next := &outsiderSet{}
 	if now != nil {
 		next.namespaces = slices.Clone(now.namespaces)
 	}
 	at, _ := slices.BinarySearch(next.namespaces, namespace)
 	next.namespaces = slices.Insert(next.namespaces, at, namespace)
-	if s.count++; s.count > maxStrays {
+	if s.count++; s.count > maxOutsiders {
 		s.count -= len(next.namespaces)
-		next = &stray{all: true}
+		next = &outsiderSet{all: true}
 	}
 	if s.known == nil {
-		s.known = map[string]*stray{}
+		s.known = map[string]*outsiderSet{}
 	}
 	s.known[workspace] = next
 }
 
 // has tells whether a namespace is noted.
-func (s *stray) has(namespace string) bool {
+func (s *outsiderSet) has(namespace string) bool {
 	if s == nil || s.all {
 		return s != nil
 	}
@@ -74,16 +74,16 @@ func (s *stray) has(namespace string) bool {
 	return ok
 }
 
-// belonging is what a plan goes by that is for the objects of a workspace, in all namespaces.
-type belonging struct {
-	*tenancy
+// workspaceScope is what a plan goes by that is for the objects of a workspace, in all namespaces.
+type workspaceScope struct {
+	*namespaceOwners
 	workspace string
-	known     *stray
+	known     *outsiderSet
 }
 
-// belongs checks one object.
-func (b *builder) belongs(r *store.Record) bool {
-	x := b.belonging
+// belongsToWorkspace checks one object.
+func (b *builder) belongsToWorkspace(r *store.Record) bool {
+	x := b.workspace
 	if x.of[r.Namespace] == x.workspace {
 		return true
 	}
@@ -91,13 +91,13 @@ func (b *builder) belongs(r *store.Record) bool {
 		return false
 	}
 	if !x.known.has(r.Namespace) {
-		b.service.strays.note(x.workspace, r.Namespace)
+		b.service.outsiders.add(x.workspace, r.Namespace)
 	}
 	return x.of[r.Namespace] == ""
 }
 
 // appendKey appends what the outcome depends on. Each form begins with a byte of its own, so that it can be told where it ends.
-func (x *belonging) appendKey(key []byte) []byte {
+func (x *workspaceScope) appendKey(key []byte) []byte {
 	if x == nil {
 		return append(key, '-')
 	}
@@ -116,14 +116,14 @@ func (x *belonging) appendKey(key []byte) []byte {
 	return append(key, '.')
 }
 
-// unsettled tells whether a namespace was noted since the plan was made, so that it is to be made anew.
-func (b *builder) unsettled() bool {
-	return b.belonging != nil && b.service.strays.of(b.belonging.workspace) != b.belonging.known
+// stale tells whether a namespace was noted since the plan was made, so that it is to be made anew.
+func (b *builder) stale() bool {
+	return b.workspace != nil && b.service.outsiders.of(b.workspace.workspace) != b.workspace.known
 }
 
-// adopt goes on with what a plan knows that was made anew, and tells whether its outcome is that of b.
-func (b *builder) adopt(again *builder) bool {
-	before, now := b.belonging, again.belonging
+// adoptWorkspace goes on with what a plan knows that was made anew, and tells whether its outcome is that of b.
+func (b *builder) adoptWorkspace(again *builder) bool {
+	before, now := b.workspace, again.workspace
 	if before == nil || now == nil {
 		return before == now
 	}
@@ -131,6 +131,6 @@ func (b *builder) adopt(again *builder) bool {
 	if string(before.appendKey(nil)) != string(now.appendKey(nil)) {
 		return false
 	}
-	b.belonging = now
+	b.workspace = now
 	return true
 }

@@ -91,7 +91,7 @@ func TestWatchesSeeWhatListsSee(t *testing.T) {
 		items int
 		data  bool
 	}{{Scope{Namespace: "a", Data: true}, 2, true}, {Scope{Namespace: "a"}, 3, false}, {Scope{Data: true}, 3, false}} {
-		watch, err := w.watchOf(t.Context(), secrets, c.scope)
+		watch, err := w.selectWatch(t.Context(), secrets, c.scope)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -123,7 +123,7 @@ func TestSearchesByIndexAreThoseOfAScan(t *testing.T) {
 	}
 	queries := []string{"name=web-49", "name=b-49&sortBy=name", "name=SHOP%2049&sortBy=.metadata.uid", "name=web-49&name=9", "name=web&label=l%3D2", "name=zzz", "name=49"}
 	all := func() (out []string) {
-		w.results, w.pages = newKept[*result](resultBounds), newKept[*place](shownBounds)
+		w.results, w.pages = newLRU[*result](resultBounds), newLRU[*pageSlot](pageCacheBounds)
 		for _, raw := range queries {
 			for _, scope := range []Scope{{}, {Namespace: "ns-1"}} {
 				p, err := w.List(t.Context(), kind, scope, parsed(t, raw))

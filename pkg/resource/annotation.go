@@ -10,9 +10,9 @@ import (
 	"kapis.dev/ks-apiserver/pkg/store"
 )
 
-// note is an annotation that an answer puts into an object: text, at a place of its JSON, which is not copied for that. The zero note puts in
+// insertion is an annotation that an answer puts into an object: text, at a place of its JSON, which is not copied for that. The zero note puts in
 // nothing.
-type note struct {
+type insertion struct {
 	value, text string
 	at          int
 }
@@ -26,16 +26,16 @@ func (p *Page) Annotated(key string, of func(name string) string) *Page {
 // annotated is Annotated by the place of an object on the page.
 func (p *Page) annotated(key string, of func(i int) string) *Page {
 	out := *p
-	out.body, out.records, out.key, out.notes = nil, slices.Clone(p.records), key, make([]note, len(p.records))
+	out.body, out.records, out.key, out.insertions = nil, slices.Clone(p.records), key, make([]insertion, len(p.records))
 	hash := sha256.New()
 	hash.Write(p.digest[:])
 	text := appendCounted(nil, key)
 	for i, r := range p.records {
-		n, shown := noteOf(r.JSON, key, of(i))
+		n, shown := insertionOf(r.JSON, key, of(i))
 		if shown.Len() != r.JSON.Len() {
 			out.records[i] = &store.Record{Ref: r.Ref, JSON: shown, UID: r.UID, ResourceVersion: r.ResourceVersion}
 		}
-		out.notes[i] = n
+		out.insertions[i] = n
 		out.bytes += int64(shown.Len() - r.JSON.Len() + len(n.text))
 		text = appendCounted(text, n.value)
 	}
@@ -47,13 +47,13 @@ func (p *Page) annotated(key string, of func(i int) string) *Page {
 // object is the JSON of one object of the page.
 func (p *Page) object(i int) redaction.Shown {
 	text := p.records[i].JSON
-	if p.notes == nil {
+	if p.insertions == nil {
 		return text
 	}
-	return p.notes[i].in(text)
+	return p.insertions[i].in(text)
 }
 
-func (n *note) in(object redaction.Shown) redaction.Shown {
+func (n *insertion) in(object redaction.Shown) redaction.Shown {
 	if n.text == "" {
 		return object
 	}
@@ -65,23 +65,23 @@ func (o *Object) Annotated(key, value string) redaction.Shown { return annotate(
 
 // annotate sets an annotation of an object, or takes it away where value is empty.
 func annotate(object redaction.Shown, key, value string) redaction.Shown {
-	n, shown := noteOf(object, key, value)
+	n, shown := insertionOf(object, key, value)
 	return n.in(shown)
 }
 
-// noteOf returns the note that sets an annotation, and the object that it goes into: the one that is given, without an annotation of that key.
-func noteOf(shown redaction.Shown, key, value string) (note, redaction.Shown) {
+// insertionOf returns the note that sets an annotation, and the object that it goes into: the one that is given, without an annotation of that key.
+func insertionOf(shown redaction.Shown, key, value string) (insertion, redaction.Shown) {
 	if rawjson.Get(shown.String(), "metadata", "annotations", key) != "" {
 		cut, err := shown.Without(rawjson.Cut{"metadata": {"annotations": {key: nil}}})
 		if err != nil {
-			return note{}, shown // it never was an object
+			return insertion{}, shown // it never was an object
 		}
 		shown = cut
 	}
 	if value == "" {
-		return note{}, shown
+		return insertion{}, shown
 	}
-	n, object := note{value: value}, shown.String()
+	n, object := insertion{value: value}, shown.String()
 	if start, end, ok := rawjson.Span(object, "metadata", "annotations"); ok && object[start] == '{' {
 		n.at, n.text = start+1, member(object[start:end], quoted(key)+":"+quoted(value))
 	} else if start, end, ok := rawjson.Span(object, "metadata"); ok && object[start] == '{' {

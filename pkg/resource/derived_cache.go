@@ -6,24 +6,24 @@ import (
 	"kapis.dev/ks-apiserver/pkg/store"
 )
 
-// maxDerived is how many things are kept that were derived from the objects of other kinds.
-const maxDerived = 256
+// maxMemo is how many things are kept that were derived from the objects of other kinds.
+const maxMemo = 256
 
-// derivations keeps what plans read of the objects of another kind (the namespaces of a workspace, the users
+// memo keeps what plans read of the objects of another kind (the namespaces of a workspace, the users
 // whom bindings name) while those stay the same. It is ready without being initialized.
-type derivations struct {
+type memo struct {
 	mu    sync.Mutex
-	byKey map[any]derivation
+	byKey map[any]memoEntry
 }
 
-type derivation struct {
+type memoEntry struct {
 	generation uint64
 	value      any
 }
 
-// derive returns what make makes of a snapshot, which it asks only for a newer one. The key must tell the kind of
+// memoize returns what make makes of a snapshot, which it asks only for a newer one. The key must tell the kind of
 // the snapshot and everything else that make depends on. snap may be nil where it depends on no objects.
-func derive[T any](d *derivations, key any, snap *store.Snapshot, make func() T) T {
+func memoize[T any](d *memo, key any, snap *store.Snapshot, make func() T) T {
 	var generation uint64
 	if snap != nil {
 		generation = snap.Generation()
@@ -37,11 +37,11 @@ func derive[T any](d *derivations, key any, snap *store.Snapshot, make func() T)
 	made := make() // not under the lock: two that come at once make the same
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.byKey == nil || len(d.byKey) >= maxDerived {
-		d.byKey = map[any]derivation{} // they are made again in a moment
+	if d.byKey == nil || len(d.byKey) >= maxMemo {
+		d.byKey = map[any]memoEntry{} // they are made again in a moment
 	}
 	if d.byKey[key].generation <= generation {
-		d.byKey[key] = derivation{generation, made}
+		d.byKey[key] = memoEntry{generation, made}
 	}
 	return made
 }

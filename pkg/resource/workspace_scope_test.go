@@ -204,7 +204,7 @@ func TestNamespacesOfOthersDoNotConcernAWorkspace(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				b := &builder{ctx: t.Context(), service: c.Service, kind: c.kind("pods"), own: &none, scope: scope, query: q}
+				b := &builder{ctx: t.Context(), service: c.Service, kind: c.kind("pods"), own: &metadataOnly, scope: scope, query: q}
 				if err := b.build(); err != nil {
 					t.Fatal(err)
 				}
@@ -239,7 +239,7 @@ func TestAPlanThatGoesOnKnowsWhereNamespacesAre(t *testing.T) {
 	c := newLiveCluster(t)
 	c.place("mine", "w1")
 	c.settled()
-	b := &builder{ctx: t.Context(), service: c.Service, kind: c.kind("pods"), own: &none, scope: Scope{Workspace: "w1"}, query: parsed(t, "")}
+	b := &builder{ctx: t.Context(), service: c.Service, kind: c.kind("pods"), own: &metadataOnly, scope: Scope{Workspace: "w1"}, query: parsed(t, "")}
 	if err := b.build(); err != nil {
 		t.Fatal(err)
 	}
@@ -247,7 +247,7 @@ func TestAPlanThatGoesOnKnowsWhereNamespacesAre(t *testing.T) {
 		t.Helper()
 		c.claim(namespace, "p", "w1", "x")
 		c.settled()
-		snap, err := c.snapshotOf(t.Context(), b.kind, b.scope, "")
+		snap, err := c.selectSnapshot(t.Context(), b.kind, b.scope, "")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -295,23 +295,23 @@ func wantEvent(t *testing.T, w *client, want string) {
 
 // Beyond the bound a workspace depends on all namespaces, as its key says, and is never asked about anew.
 func TestStraysAreBounded(t *testing.T) {
-	var s strays
-	for i := range maxStrays - 1 {
-		s.note("w", strconv.Itoa(i))
+	var s outsiders
+	for i := range maxOutsiders - 1 {
+		s.add("w", strconv.Itoa(i))
 	}
-	s.note("other", "n")
-	if now := s.of("w"); now.all || len(now.namespaces) != maxStrays-1 || !now.has("7") || now.has("n") || s.of("third") != nil {
+	s.add("other", "n")
+	if now := s.of("w"); now.all || len(now.namespaces) != maxOutsiders-1 || !now.has("7") || now.has("n") || s.of("third") != nil {
 		t.Fatalf("%d are noted", len(now.namespaces))
 	}
-	s.note("w", "n")
+	s.add("w", "n")
 	full := s.of("w")
 	if !full.all || len(full.namespaces) != 0 || !full.has("anything") || s.count != 1 || !s.of("other").has("n") || s.of("other").all {
 		t.Errorf("%+v of %d", full, s.count)
 	}
-	if s.note("w", "another"); s.of("w") != full {
+	if s.add("w", "another"); s.of("w") != full {
 		t.Error("it is not settled")
 	}
-	one, two := belonging{&tenancy{digest: "1"}, "w", full}, belonging{&tenancy{digest: "2"}, "w", full}
+	one, two := workspaceScope{&namespaceOwners{digest: "1"}, "w", full}, workspaceScope{&namespaceOwners{digest: "2"}, "w", full}
 	if string(one.appendKey(nil)) == string(two.appendKey(nil)) {
 		t.Error("its key does not say on which namespaces it depends")
 	}

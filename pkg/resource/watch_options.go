@@ -122,7 +122,7 @@ func (b *builder) outdated(ctx context.Context) bool {
 		return false
 	}
 	again := &builder{ctx: ctx, service: b.service, kind: b.kind, own: b.own, scope: b.scope, query: b.query}
-	if again.build() != nil || again.never != b.never || !b.adopt(again) || !bytes.Equal(again.resultKey(nil), b.resultKey(nil)) {
+	if again.build() != nil || again.never != b.never || !b.adoptWorkspace(again) || !bytes.Equal(again.resultKey(nil), b.resultKey(nil)) {
 		return true
 	}
 	b.depends = again.depends

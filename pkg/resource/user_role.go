@@ -39,7 +39,7 @@ func users() *kind {
 		},
 		extract: func(json string, v []string) {
 			spec := rawjson.Get(json, "spec")
-			v[userEmail], v[userGroups] = rawjson.GetText(spec, "email"), lines(rawjson.Get(spec, "groups"))
+			v[userEmail], v[userGroups] = rawjson.GetText(spec, "email"), joinLines(rawjson.Get(spec, "groups"))
 		},
 		members: true,
 		params: []string{
@@ -49,8 +49,8 @@ func users() *kind {
 	}
 }
 
-// lines returns the texts of an array, one a line. A text of several lines is left out: it would be read as others.
-func lines(array string) string {
+// joinLines returns the texts of an array, one a line. A text of several lines is left out: it would be read as others.
+func joinLines(array string) string {
 	var out strings.Builder
 	for e := rawjson.Array(array); e.Next(); {
 		text := rawjson.Text(e.Value)
@@ -82,7 +82,7 @@ func planUsers(b *builder) error {
 		if value == "" || m.param == paramCluster && value != "true" {
 			continue
 		}
-		if err := b.bound(m.bindings, m.term(value), role); err != nil {
+		if err := b.boundBy(m.bindings, m.term(value), role); err != nil {
 			return err
 		}
 	}
@@ -105,29 +105,29 @@ type bindingsKey struct {
 	role     string
 }
 
-// subjects are the users whom bindings name.
-type subjects struct {
+// boundUsers are the users whom bindings name.
+type boundUsers struct {
 	names  map[string]struct{}
 	digest string
 }
 
-// bound restricts the plan to the users whom the bindings of a term name, with the role where it is not empty.
-func (b *builder) bound(bindings string, term store.Term, role string) error {
+// boundBy restricts the plan to the users whom the bindings of a term name, with the role where it is not empty.
+func (b *builder) boundBy(bindings string, term store.Term, role string) error {
 	snap, err := b.snapshot(schema.GroupVersionResource{Group: iamGroup, Version: "v1beta1", Resource: bindings})
 	if err != nil {
 		return err
 	}
-	who := derive(&b.service.derived, bindingsKey{bindings, term, role}, snap, func() *subjects { return subjectsOf(snap, term, role) })
+	who := memoize(&b.service.memo, bindingsKey{bindings, term, role}, snap, func() *boundUsers { return boundUsersOf(snap, term, role) })
 	b.vary(who.digest)
 	b.names(who.names)
 	return nil
 }
 
-func subjectsOf(snap *store.Snapshot, term store.Term, role string) *subjects {
+func boundUsersOf(snap *store.Snapshot, term store.Term, role string) *boundUsers {
 	if role != "" && term == store.All() {
 		term = store.FieldIs(bindingRole, role)
 	}
-	out, hash := &subjects{names: map[string]struct{}{}}, sha256.New()
+	out, hash := &boundUsers{names: map[string]struct{}{}}, sha256.New()
 	snap.ByCreated(term).Walk(0, false, func(ref *store.Ref) bool {
 		r := snap.Record(ref)
 		if role != "" && r.Fields[bindingRole] != role {
@@ -150,7 +150,7 @@ func subjectsOf(snap *store.Snapshot, term store.Term, role string) *subjects {
 func groupBindings() *kind {
 	return &kind{
 		fields:  []field{{name: "user", match: matchMember}},
-		extract: func(json string, v []string) { v[0] = lines(rawjson.Get(json, "users")) },
+		extract: func(json string, v []string) { v[0] = joinLines(rawjson.Get(json, "users")) },
 	}
 }
 

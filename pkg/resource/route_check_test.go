@@ -30,11 +30,11 @@ func TestARightToWatchAnswersWatchesOnly(t *testing.T) { // S2
 		{"NothingIsAuthorized", nil, Scope{}, "", http.StatusNotFound, http.StatusNotFound, false},
 	} {
 		t.Run(c.claim, func(t *testing.T) {
-			watch, err := AgreeList(c.info, "pods", c.scope, c.name)
+			watch, err := CheckListRoute(c.info, "pods", c.scope, c.name)
 			if code(err) != c.list || watch != c.watch {
 				t.Errorf("AgreeList: %v %v", watch, err)
 			}
-			if err := Agree(c.info, "pods", c.scope, c.name); code(err) != c.other {
+			if err := CheckRoute(c.info, "pods", c.scope, c.name); code(err) != c.other {
 				t.Errorf("Agree: %v", err)
 			}
 		})

@@ -138,7 +138,7 @@ func TestExpressionsSeeNothingOutOfScope(t *testing.T) {
 		last := &b.conditions[len(b.conditions)-1]
 		expression := last.holds
 		last.holds = func(r *store.Record) bool {
-			tenancy, err := w.tenancy(t.Context())
+			tenancy, err := w.namespaceOwners(t.Context())
 			if err != nil || scope.Namespace != "" && r.Namespace != scope.Namespace || scope.Workspace != "" && !tenancy.has(r, scope.Workspace) {
 				t.Errorf("%+v: the expression sees %s/%s", scope, r.Namespace, r.Name)
 			}
@@ -148,7 +148,7 @@ func TestExpressionsSeeNothingOutOfScope(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if m, _, _, err := w.find(snap, b); err != nil || m.len() == 0 {
+		if m, _, _, err := w.execute(snap, b); err != nil || m.len() == 0 {
 			t.Errorf("%+v: %v", scope, err)
 		}
 	}

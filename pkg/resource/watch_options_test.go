@@ -26,7 +26,7 @@ func TestVersionsThatAreNoNumbersAreLeftAsTheyAre(t *testing.T) {
 		last    bool
 		want    string
 	}{{"10", true, "10"}, {"10", false, "9"}, {"0", false, "0"}, {"x", false, "x"}, {"", true, ""}} {
-		if got := seen(c.version, c.last); got != c.want {
+		if got := seenVersion(c.version, c.last); got != c.want {
 			t.Errorf("%+v: %q", c, got)
 		}
 	}

@@ -46,7 +46,7 @@ func BenchmarkFilters(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
 				if !c.kept {
-					w.results, w.pages = newKept[*result](resultBounds), newKept[*place](shownBounds)
+					w.results, w.pages = newLRU[*result](resultBounds), newLRU[*pageSlot](pageCacheBounds)
 				}
 				if _, err := w.List(context.Background(), kind, c.scope, q); err != nil {
 					b.Fatal(err)

@@ -19,9 +19,9 @@ const (
 	maxFacetText   = 256
 )
 
-// tally counts the values of one field over all matches of a query. A field that is missing, null, an
+// facetCounter counts the values of one field over all matches of a query. A field that is missing, null, an
 // object or an array has the value "".
-type tally struct {
+type facetCounter struct {
 	path    query.Path
 	counts  map[string]int
 	long    int   // matches whose value is too long to be counted by itself
@@ -32,17 +32,17 @@ type tally struct {
 // countBytes is what a counted value costs beside its text.
 const countBytes = 64
 
-func newTallies(paths []query.Path) []tally {
-	var out []tally
+func newFacetCounters(paths []query.Path) []facetCounter {
+	var out []facetCounter
 	for _, p := range paths {
-		if !slices.ContainsFunc(out, func(t tally) bool { return t.path.Is(p...) }) {
-			out = append(out, tally{path: p, counts: map[string]int{}, changed: true})
+		if !slices.ContainsFunc(out, func(t facetCounter) bool { return t.path.Is(p...) }) {
+			out = append(out, facetCounter{path: p, counts: map[string]int{}, changed: true})
 		}
 	}
 	return out
 }
 
-func (t *tally) value(r *store.Record) string {
+func (t *facetCounter) value(r *store.Record) string {
 	raw := rawjson.Get(r.JSON.String(), t.path...)
 	if raw != "" && (raw[0] == '{' || raw[0] == '[') {
 		return ""
@@ -50,8 +50,8 @@ func (t *tally) value(r *store.Record) string {
 	return rawjson.Text(raw)
 }
 
-// move follows one change: was is what matched before, is what matches now, nil for nothing.
-func (t *tally) move(was, is *store.Record) {
+// apply follows one change: was is what matched before, is what matches now, nil for nothing.
+func (t *facetCounter) apply(was, is *store.Record) {
 	var from, to string
 	if was != nil {
 		from = t.value(was)
@@ -70,7 +70,7 @@ func (t *tally) move(was, is *store.Record) {
 	}
 }
 
-func (t *tally) add(value string, n int) {
+func (t *facetCounter) add(value string, n int) {
 	t.changed = true
 	if len(value) > maxFacetText {
 		t.long += n
@@ -91,7 +91,7 @@ func (t *tally) add(value string, n int) {
 
 // append writes the counts as a member of "facets", the most frequent value first, and returns how
 // many matches have a value that is not among them.
-func (t *tally) append(dst []byte) (out []byte, others int) {
+func (t *facetCounter) append(dst []byte) (out []byte, others int) {
 	type counted struct {
 		value string
 		n     int
@@ -117,10 +117,10 @@ func (t *tally) append(dst []byte) (out []byte, others int) {
 	return append(dst, '}'), others
 }
 
-// allFacets writes tallies as the members "facets", an object of the values of each path with their counts,
+// facetMembers writes the counters as the members "facets", an object of the values of each path with their counts,
 // and, where a path has more values than are answered, "facetsOthers": how many matches have one
 // of the others.
-func allFacets(all []tally) string {
+func facetMembers(all []facetCounter) string {
 	if len(all) == 0 {
 		return ""
 	}

@@ -9,7 +9,7 @@ import (
 	"github.com/tidwall/btree"
 )
 
-// row is an object in its place in an order.
+// row is an object and its sort values.
 type row struct {
 	ref *store.Ref
 	// values are those of the order's keys, nil where the order is that of the refs alone.
@@ -53,7 +53,7 @@ func (o *order) compare(a, b row) int {
 	return store.CompareKey(a.ref, b.ref)
 }
 
-// row returns the place of a record. Its texts are parts of the record's JSON, so it is not to be kept.
+// row returns the row of a record. Its texts are parts of the record's JSON, so it is not to be kept.
 func (o *order) row(r *store.Record) row {
 	if !o.byValues() {
 		return row{ref: r.Ref}
@@ -122,8 +122,8 @@ func (o *order) newRows(snap *store.Snapshot, refs []*store.Ref, ordered bool) *
 	return out
 }
 
-// move follows one change: was is what matched before, is what matches now, nil for nothing.
-func (o *order) move(t *rows, was, is *store.Record) {
+// apply follows one change: was is what matched before, is what matches now, nil for nothing.
+func (o *order) apply(t *rows, was, is *store.Record) {
 	switch {
 	case was != nil && is != nil:
 		from, to := o.row(was), o.row(is)
@@ -131,15 +131,15 @@ func (o *order) move(t *rows, was, is *store.Record) {
 			return
 		}
 		t.Delete(from)
-		o.put(t, to)
+		o.insert(t, to)
 	case was != nil:
 		t.Delete(o.row(was))
 	case is != nil:
-		o.put(t, o.row(is))
+		o.insert(t, o.row(is))
 	}
 }
 
-func (o *order) put(t *rows, r row) {
+func (o *order) insert(t *rows, r row) {
 	if r.values != nil {
 		texts(nil).own(*r.values)
 	}

@@ -6,10 +6,10 @@ import (
 	"strings"
 	"testing"
 
-	"k8s.io/apimachinery/pkg/runtime/schema"
-
 	"kapis.dev/ks-apiserver/pkg/rawjson"
 	"kapis.dev/ks-apiserver/pkg/store"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
 const claimsAt = "/api/v1/persistentvolumeclaims"

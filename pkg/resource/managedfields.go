@@ -27,12 +27,12 @@ type Reader interface {
 // object that is gone meanwhile stays as it was; what else fails is the error.
 func (s *Service) Complete(ctx context.Context, p *Page, scope Scope, from Reader) (*Page, error) {
 	cuts := []rawjson.Cut{s.own(p.kind.GVR).cut}
-	if across := s.own(p.kind.GVR).cutAcross; len(across) > 0 && !s.whole(p.kind, scope) {
+	if across := s.own(p.kind.GVR).cutAcross; len(across) > 0 && !s.withData(p.kind, scope) {
 		// kubectl apply repeats the data in its annotation, and what it calls stringData.
 		cuts = append(cuts, across, rawjson.Cuts([]string{"metadata", "annotations", corev1.LastAppliedConfigAnnotation}))
 	}
 	out := *p
-	out.body, out.complete, out.notes = nil, true, nil
+	out.body, out.complete, out.insertions = nil, true, nil
 	out.records = make([]*store.Record, len(p.records))
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(readers)
@@ -46,8 +46,8 @@ func (s *Service) Complete(ctx context.Context, p *Page, scope Scope, from Reade
 		return nil, err
 	}
 	out.digest, out.bytes = digestOf(out.records)
-	if p.notes != nil {
-		return out.annotated(p.key, func(i int) string { return p.notes[i].value }), nil
+	if p.insertions != nil {
+		return out.annotated(p.key, func(i int) string { return p.insertions[i].value }), nil
 	}
 	return &out, nil
 }

@@ -9,52 +9,52 @@ import (
 	"kapis.dev/ks-apiserver/pkg/store"
 )
 
-// resultBounds are those of the results that are kept for further pages and further moments.
-var resultBounds = bounds{entries: 2048, bytes: 64 << 20, one: 48 << 20, idle: 2 * time.Minute}
+// resultBounds are those of the results that are kept for further pages and later questions.
+var resultBounds = lruBounds{entries: 2048, bytes: 64 << 20, one: 48 << 20, idle: 2 * time.Minute}
 
 // resultBytes is what a result costs beside its rows and counts, roughly.
 const resultBytes = 1 << 10
 
 // result is what a query found, brought up to date with every question: a change of the kind costs the
 // filter on its old and its new version and a place in the order, not a search. Queries of one key share
-// it. What is found is of one moment, and never older than what it was before.
+// it. What is found is of one snapshot, and never older than what it was before.
 type result struct {
 	key  string
 	turn chan struct{} // holds one while somebody searches: others wait for what he finds
-	now  atomic.Pointer[found]
-	work *work // of who has the turn; nil where the search has to begin anew
+	now  atomic.Pointer[foundRows]
+	work *workingSet // of who has the turn; nil where the search has to begin anew
 }
 
-// found is what a query found at one moment. It does not change.
-type found struct {
+// foundRows is what a query found on one snapshot. It does not change.
+type foundRows struct {
 	position uint64
 	rows     *rows  // nil where a range of the store's trees is the answer
 	facets   string // members of the answer, empty for none
 }
 
-// work is what the next moment is made of.
-type work struct {
-	rows    *rows
-	tallies []tally
+// workingSet is what the next foundRows is made of.
+type workingSet struct {
+	rows     *rows
+	counters []facetCounter
 }
 
 func newResult(key string) *result { return &result{key: key, turn: make(chan struct{}, 1)} }
 
-// is tells whether f is of the moment of snap.
-func (f *found) is(snap *store.Snapshot) bool {
+// is tells whether f is of the position of snap.
+func (f *foundRows) is(snap *store.Snapshot) bool {
 	return f != nil && f.position == snap.Position()
 }
 
-// passed tells whether f is of a later moment than snap.
-func (f *found) passed(snap *store.Snapshot) bool {
+// passed tells whether f is of a later position than snap.
+func (f *foundRows) passed(snap *store.Snapshot) bool {
 	return f != nil && f.position > snap.Position()
 }
 
-// find returns what matches the plan of b, its facets, and the snapshot that they are of: snap, or a newer
+// execute returns what matches the plan of b, its facets, and the snapshot that they are of: snap, or a newer
 // one where somebody has been shown that already.
-func (s *Service) find(snap *store.Snapshot, b *builder) (m matches, facets string, at *store.Snapshot, err error) {
+func (s *Service) execute(snap *store.Snapshot, b *builder) (m matches, facets string, at *store.Snapshot, err error) {
 	if b.never {
-		return m, allFacets(newTallies(b.query.Facets)), snap, nil
+		return m, facetMembers(newFacetCounters(b.query.Facets)), snap, nil
 	}
 	var ok bool
 	if m.tree, ok = b.direct(snap); ok && len(b.query.Facets) == 0 {
@@ -62,7 +62,7 @@ func (s *Service) find(snap *store.Snapshot, b *builder) (m matches, facets stri
 	}
 	var room [512]byte
 	r := s.results.get(b.resultKey(room[:0]), resultBytes, newResult)
-	f, snap, err := r.find(s, snap, b)
+	f, snap, err := r.update(s, snap, b)
 	if err != nil {
 		return m, "", nil, err
 	}
@@ -80,11 +80,11 @@ func (b *builder) resultKey(dst []byte) []byte {
 	for _, p := range b.query.Facets {
 		key = strconv.AppendQuote(append(key, 'f'), p.String())
 	}
-	return short(key)
+	return hashLong(key)
 }
 
-// short returns key, or in the place of a long one its SHA-256. Keys begin with a digit (appendCounted), so that none is a hash.
-func short(key []byte) []byte {
+// hashLong returns key, or in the place of a long one its SHA-256. Keys begin with a digit (appendCounted), so that none is a hash.
+func hashLong(key []byte) []byte {
 	if len(key) <= 1024 {
 		return key
 	}
@@ -92,7 +92,7 @@ func short(key []byte) []byte {
 	return append(append(key[:0], '#'), sum[:]...)
 }
 
-func (r *result) find(s *Service, snap *store.Snapshot, b *builder) (*found, *store.Snapshot, error) {
+func (r *result) update(s *Service, snap *store.Snapshot, b *builder) (*foundRows, *store.Snapshot, error) {
 	f := r.now.Load()
 	if f.is(snap) {
 		return f, snap, nil
@@ -105,7 +105,7 @@ func (r *result) find(s *Service, snap *store.Snapshot, b *builder) (*found, *st
 	}
 	if f = r.now.Load(); f.passed(snap) {
 		var err error
-		if snap, err = s.moment(b); err != nil {
+		if snap, err = s.snapshotFor(b); err != nil {
 			return nil, nil, err
 		}
 	}
@@ -114,35 +114,35 @@ func (r *result) find(s *Service, snap *store.Snapshot, b *builder) (*found, *st
 	}
 	w := r.work
 	r.work = nil // until all is done: what is half done is no ground to go on from
-	w, err := b.search(w, f, snap)
+	w, err := b.refresh(w, f, snap)
 	if err != nil {
 		return nil, nil, err
 	}
-	next := &found{position: snap.Position(), facets: w.facets(f)}
+	next := &foundRows{position: snap.Position(), facets: w.facets(f)}
 	bytes := int64(resultBytes + len(next.facets))
 	if w.rows != nil {
 		next.rows = w.rows.Copy()
 		bytes += int64(w.rows.Len()) * b.order.bytes()
 	}
-	for i := range w.tallies {
-		bytes += w.tallies[i].bytes
+	for i := range w.counters {
+		bytes += w.counters[i].bytes
 	}
 	r.work = w
 	r.now.Store(next)
-	s.results.weigh(r.key, r, bytes)
+	s.results.resize(r.key, r, bytes)
 	return next, snap, nil
 }
 
-// search brings w, which is of the moment of f, up to snap, or begins anew where that costs less or the
+// refresh brings w, which is of the position of f, up to snap, or begins anew where that costs less or the
 // changes since are not known any more.
-func (b *builder) search(w *work, f *found, snap *store.Snapshot) (*work, error) {
+func (b *builder) refresh(w *workingSet, f *foundRows, snap *store.Snapshot) (*workingSet, error) {
 	if w != nil && f != nil && b.worthwhile(snap.Position()-f.position, snap) {
-		ok, err := b.follow(w, f.position, snap)
+		ok, err := b.applyChanges(w, f.position, snap)
 		if ok || err != nil {
 			return w, err
 		}
 	}
-	return b.begin(snap)
+	return b.searchAll(snap)
 }
 
 // worthwhile tells whether to follow so many changes costs less than to look at what can match.
@@ -157,11 +157,11 @@ func (p *plan) worthwhile(changes uint64, snap *store.Snapshot) bool {
 	return changes <= uint64(n) //nolint:gosec // a length
 }
 
-// begin looks at everything that can match.
-func (b *builder) begin(snap *store.Snapshot) (*work, error) {
-	w := &work{tallies: newTallies(b.query.Facets)}
+// searchAll looks at everything that can match.
+func (b *builder) searchAll(snap *store.Snapshot) (*workingSet, error) {
+	w := &workingSet{counters: newFacetCounters(b.query.Facets)}
 	if m, ok := b.direct(snap); ok {
-		return w, w.count(b, snap, m)
+		return w, w.countRange(b, snap, m)
 	}
 	list, ordered, err := b.collect(b.ctx, snap)
 	if err != nil {
@@ -172,26 +172,26 @@ func (b *builder) begin(snap *store.Snapshot) (*work, error) {
 		if i%checkEvery == 0 && b.ctx.Err() != nil {
 			return nil, b.ctx.Err()
 		}
-		w.tally(nil, snap.Record(ref))
+		w.count(nil, snap.Record(ref))
 	}
 	return w, nil
 }
 
-// count fills the tallies from a range.
-func (w *work) count(b *builder, snap *store.Snapshot, m store.Range) (err error) {
+// countRange fills the counters from a range.
+func (w *workingSet) countRange(b *builder, snap *store.Snapshot, m store.Range) (err error) {
 	n := 0
 	m.Walk(0, false, func(ref *store.Ref) bool {
 		if n++; n%checkEvery == 0 {
 			err = b.ctx.Err()
 		}
-		w.tally(nil, snap.Record(ref))
+		w.count(nil, snap.Record(ref))
 		return err == nil
 	})
 	return err
 }
 
-// follow applies the changes from a position up to snap; ok is false where they are not known any more.
-func (b *builder) follow(w *work, from uint64, snap *store.Snapshot) (ok bool, err error) {
+// applyChanges applies the changes from a position up to snap; ok is false where they are not known any more.
+func (b *builder) applyChanges(w *workingSet, from uint64, snap *store.Snapshot) (ok bool, err error) {
 	n := 0
 	ok = snap.Changes(from, func(c *store.Change) bool {
 		if n++; n%checkEvery == 0 {
@@ -205,9 +205,9 @@ func (b *builder) follow(w *work, from uint64, snap *store.Snapshot) (ok bool, e
 			is = nil
 		}
 		if w.rows != nil {
-			b.order.move(w.rows, was, is)
+			b.order.apply(w.rows, was, is)
 		}
-		w.tally(was, is)
+		w.count(was, is)
 		return err == nil
 	})
 	if err == nil {
@@ -216,22 +216,22 @@ func (b *builder) follow(w *work, from uint64, snap *store.Snapshot) (ok bool, e
 	return ok, err
 }
 
-func (w *work) tally(was, is *store.Record) {
-	for i := range w.tallies {
-		w.tallies[i].move(was, is)
+func (w *workingSet) count(was, is *store.Record) {
+	for i := range w.counters {
+		w.counters[i].apply(was, is)
 	}
 }
 
-// facets returns the text of the tallies, which is that of the moment before where nothing has changed.
-func (w *work) facets(before *found) string {
+// facets returns the text of the counters, which is the one before where nothing has changed.
+func (w *workingSet) facets(before *foundRows) string {
 	changed := before == nil
-	for i := range w.tallies {
-		changed = changed || w.tallies[i].changed
+	for i := range w.counters {
+		changed = changed || w.counters[i].changed
 	}
 	if !changed {
 		return before.facets
 	}
-	return allFacets(w.tallies)
+	return facetMembers(w.counters)
 }
 
 // bytes is what a row of the order costs, roughly.

@@ -10,11 +10,11 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// Agree refuses to answer a request for anything but what was authorized: info is what the filters read
+// CheckRoute refuses to answer a request for anything but what was authorized: info is what the filters read
 // in the path, the rest is what the router read. Empty name stands for a list. A right to watch is none
 // to read: a request to watch is refused, too.
-func Agree(info *request.Info, resource string, scope Scope, name string) error {
-	if err := agree(info, resource, scope, name); err != nil {
+func CheckRoute(info *request.Info, resource string, scope Scope, name string) error {
+	if err := checkRoute(info, resource, scope, name); err != nil {
 		return err
 	}
 	if info.Verb == "watch" {
@@ -23,10 +23,10 @@ func Agree(info *request.Info, resource string, scope Scope, name string) error 
 	return nil
 }
 
-// AgreeList is Agree for a list, which can be watched as well. watch tells that this is what was
+// CheckListRoute is CheckRoute for a list, which can be watched as well. watch tells that this is what was
 // authorized, and so is all that may be done; it may then be a watch of the one object of that name.
-func AgreeList(info *request.Info, resource string, scope Scope, name string) (watch bool, err error) {
-	if err := agree(info, resource, scope, name); err != nil {
+func CheckListRoute(info *request.Info, resource string, scope Scope, name string) (watch bool, err error) {
+	if err := checkRoute(info, resource, scope, name); err != nil {
 		return false, err
 	}
 	if watch = info.Verb == "watch"; !watch && name != "" {
@@ -35,7 +35,7 @@ func AgreeList(info *request.Info, resource string, scope Scope, name string) (w
 	return watch, nil
 }
 
-func agree(info *request.Info, resource string, scope Scope, name string) error {
+func checkRoute(info *request.Info, resource string, scope Scope, name string) error {
 	if info == nil || !info.IsResource || info.IsKubernetes || info.Subresource != "" ||
 		info.Resource != resource || info.Name != name ||
 		!sameScope(info.Namespace, scope.Namespace, name, resource == "namespaces") ||

@@ -12,20 +12,20 @@ import (
 // scanRatio is how many entries of an order are walked in the time in which one object's JSON is tested.
 const scanRatio = 8
 
-// sieve is what objects have to pass that are walked.
-type sieve struct {
-	set   store.Set
-	some  bool // set is of use: there is a condition that an index answers
-	tests []condition
+// bitsetFilter is what objects have to pass that are walked.
+type bitsetFilter struct {
+	set  store.Set
+	used bool // set is of use: there is a condition that an index answers
+	rest []condition
 }
 
-// sift returns what the indexes say of a plan. fewest is how many objects are to be tested without them: a condition whose
+// bitsetFilterOf returns what the indexes say of a plan. fewest is how many objects are to be tested without them: a condition whose
 // set costs more to make than to test that many objects is left to the test.
-func (p *plan) sift(snap *store.Snapshot, fewest int) *sieve {
-	s := &sieve{}
+func (p *plan) bitsetFilterOf(snap *store.Snapshot, fewest int) *bitsetFilter {
+	s := &bitsetFilter{}
 	all := func() {
-		if !s.some {
-			s.set, s.some = snap.Set(p.base), true
+		if !s.used {
+			s.set, s.used = snap.Set(p.base), true
 		}
 	}
 	var minus []condition
@@ -33,11 +33,11 @@ func (p *plan) sift(snap *store.Snapshot, fewest int) *sieve {
 		n, negative := c.size(snap)
 		switch {
 		case n < 0 || n > fewest*scanRatio:
-			s.tests = append(s.tests, c)
+			s.rest = append(s.rest, c)
 		case negative:
 			minus = append(minus, c)
-		case !s.some:
-			s.set, s.some = c.objects(snap), true
+		case !s.used:
+			s.set, s.used = c.objects(snap), true
 		default:
 			s.set.Intersect(c.objects(snap))
 		}
@@ -81,7 +81,7 @@ func (c *condition) objects(snap *store.Snapshot) store.Set {
 }
 
 // passes tests what the sets don't know.
-func (p *plan) passes(s *sieve, snap *store.Snapshot, ref *store.Ref) bool {
+func (p *plan) passes(s *bitsetFilter, snap *store.Snapshot, ref *store.Ref) bool {
 	if p.namespace != "" && ref.Namespace != p.namespace {
 		return false
 	}
@@ -90,18 +90,18 @@ func (p *plan) passes(s *sieve, snap *store.Snapshot, ref *store.Ref) bool {
 			return false
 		}
 	}
-	for i := range s.tests {
-		if !s.tests[i].holds(snap.Record(ref)) {
+	for i := range s.rest {
+		if !s.rest[i].holds(snap.Record(ref)) {
 			return false
 		}
 	}
 	return true
 }
 
-// walkSets is walk for a plan with conditions that indexes answer. ok is false for one that has none.
-func (s *scan) walkSets(best []store.Term, fewest int) (ordered, ok bool) {
-	sieve := s.sift(s.snap, fewest)
-	if !sieve.some {
+// walkBitsets is walk for a plan with conditions that indexes answer. ok is false for one that has none.
+func (s *scan) walkBitsets(best []store.Term, fewest int) (ordered, ok bool) {
+	sieve := s.bitsetFilterOf(s.snap, fewest)
+	if !sieve.used {
 		return false, false
 	}
 	n := sieve.set.Len()

@@ -125,11 +125,11 @@ func (s *scan) walk() (ordered bool) {
 	case s.named != nil && len(s.named) <= n:
 		s.walkNamed()
 		return false
-	case n > searchAbove && s.search(s.snap, s.keep):
+	case n > searchAbove && s.textSearch(s.snap, s.keep):
 		return false
 	}
 	if n > searchAbove {
-		if ordered, ok := s.walkSets(best, n); ok {
+		if ordered, ok := s.walkBitsets(best, n); ok {
 			return ordered
 		}
 	}

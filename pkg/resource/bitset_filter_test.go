@@ -71,7 +71,7 @@ func TestSetsFindWhatTestsFind(t *testing.T) {
 				}
 				check("as planned", list, ordered)
 				s := &scan{plan: &b.plan, ctx: t.Context(), snap: snap}
-				if ordered, ok := s.walkSets([]store.Term{b.base}, snap.Len()); ok {
+				if ordered, ok := s.walkBitsets([]store.Term{b.base}, snap.Len()); ok {
 					check("by sets", s.list, ordered)
 					used++
 				}

@@ -61,12 +61,12 @@ func TestIdenticalSearchesRunOnce(t *testing.T) {
 			<-go_
 			return true
 		})
-		snap, err := w.moment(b)
+		snap, err := w.snapshotFor(b)
 		if err != nil {
 			t.Fatal(err)
 		}
 		wait.Go(func() {
-			m, _, _, err := w.find(snap, b)
+			m, _, _, err := w.execute(snap, b)
 			if err != nil || m.len() != 500 {
 				t.Errorf("%d, %v", m.len(), err)
 			}
@@ -83,7 +83,7 @@ func TestWhoWaitsForASearchMayLeave(t *testing.T) {
 	w := newWorld(t, map[string][]string{podsPath: manyPods(3)}, Options{})
 	var asked atomic.Int64
 	b := w.builder(t.Context(), t, Scope{}, "name=p", &asked)
-	snap, err := w.moment(b)
+	snap, err := w.snapshotFor(b)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -96,13 +96,13 @@ func TestWhoWaitsForASearchMayLeave(t *testing.T) {
 	})
 	done := make(chan error)
 	go func() {
-		_, _, _, err := w.find(snap, b)
+		_, _, _, err := w.execute(snap, b)
 		done <- err
 	}()
 	<-begun
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, _, _, err := w.find(snap, w.builder(ctx, t, Scope{}, "name=p", &asked)); !errors.Is(err, context.Canceled) {
+	if _, _, _, err := w.execute(snap, w.builder(ctx, t, Scope{}, "name=p", &asked)); !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v", err)
 	}
 	close(on)
@@ -116,7 +116,7 @@ func TestASearchEndsWithItsContextAndSpoilsNothing(t *testing.T) {
 	var asked atomic.Int64
 	ctx, cancel := context.WithCancel(t.Context())
 	b := w.builder(ctx, t, Scope{}, "name=p", &asked)
-	snap, err := w.moment(b)
+	snap, err := w.snapshotFor(b)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -126,10 +126,10 @@ func TestASearchEndsWithItsContextAndSpoilsNothing(t *testing.T) {
 		}
 		return true
 	})
-	if _, _, _, err := w.find(snap, b); !errors.Is(err, context.Canceled) || asked.Load() > 1000+checkEvery {
+	if _, _, _, err := w.execute(snap, b); !errors.Is(err, context.Canceled) || asked.Load() > 1000+checkEvery {
 		t.Errorf("%v after %d objects", err, asked.Load())
 	}
-	if m, _, _, err := w.find(snap, w.builder(t.Context(), t, Scope{}, "name=p", &asked)); err != nil || m.len() != 5000 {
+	if m, _, _, err := w.execute(snap, w.builder(t.Context(), t, Scope{}, "name=p", &asked)); err != nil || m.len() != 5000 {
 		t.Errorf("%d, %v", m.len(), err)
 	}
 }
@@ -139,12 +139,12 @@ func TestAChangeCostsTheFilterOnItsVersions(t *testing.T) {
 	var asked atomic.Int64
 	find := func(version string) (matches, string) {
 		b := w.builder(t.Context(), t, Scope{}, "name=p&sortBy=.metadata.labels.v&facets=.metadata.labels.v&resourceVersion="+version, &asked)
-		snap, err := w.moment(b)
+		snap, err := w.snapshotFor(b)
 		if err != nil {
 			t.Fatal(err)
 		}
 		asked.Store(0)
-		m, facets, _, err := w.find(snap, b)
+		m, facets, _, err := w.execute(snap, b)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -198,18 +198,18 @@ func TestResultsBeginAnewWhereTheHistoryEnds(t *testing.T) {
 func TestResultsNeverGoBack(t *testing.T) {
 	w := newWorld(t, map[string][]string{podsPath: manyPods(3)}, Options{})
 	var asked atomic.Int64
-	old, err := w.moment(w.builder(t.Context(), t, Scope{}, "", &asked))
+	old, err := w.snapshotFor(w.builder(t.Context(), t, Scope{}, "", &asked))
 	if err != nil {
 		t.Fatal(err)
 	}
 	w.send(podsPath, "DELETED", changed(0, 2000, ""))
 	b := w.builder(t.Context(), t, Scope{}, "name=p&resourceVersion=2000", &asked)
-	snap, err := w.moment(b)
+	snap, err := w.snapshotFor(b)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, s := range []*store.Snapshot{snap, old} {
-		m, _, at, err := w.find(s, b)
+		m, _, at, err := w.execute(s, b)
 		if err != nil || m.len() != 2 || at.Position() < snap.Position() {
 			t.Errorf("%d of position %d, %v", m.len(), at.Position(), err)
 		}
@@ -220,15 +220,15 @@ func TestResultsOfAnotherCacheAreNotFollowed(t *testing.T) {
 	w := newWorld(t, map[string][]string{podsPath: manyPods(3)}, Options{})
 	var asked atomic.Int64
 	b := w.builder(t.Context(), t, Scope{}, "name=p", &asked)
-	snap, err := w.moment(b)
+	snap, err := w.snapshotFor(b)
 	if err != nil {
 		t.Fatal(err)
 	}
 	r := w.results.get(b.resultKey(nil), 1, newResult)
 	// Positions of one store's caches never meet: that of a cache that is gone is before all that is kept.
-	r.work = &work{rows: b.order.newRows(snap, nil, true)}
-	r.now.Store(&found{position: 1, rows: r.work.rows.Copy()})
-	if m, _, _, err := w.find(snap, b); err != nil || m.len() != 3 {
+	r.work = &workingSet{rows: b.order.newRows(snap, nil, true)}
+	r.now.Store(&foundRows{position: 1, rows: r.work.rows.Copy()})
+	if m, _, _, err := w.execute(snap, b); err != nil || m.len() != 3 {
 		t.Errorf("%d, %v", m.len(), err)
 	}
 }
@@ -237,7 +237,7 @@ func TestAFaultIsAnErrorAndNoResult(t *testing.T) {
 	w := newWorld(t, map[string][]string{podsPath: manyPods(2000)}, Options{})
 	var asked atomic.Int64
 	b := w.builder(t.Context(), t, Scope{}, "name=p", &asked)
-	snap, err := w.moment(b)
+	snap, err := w.snapshotFor(b)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -250,11 +250,11 @@ func TestAFaultIsAnErrorAndNoResult(t *testing.T) {
 	}
 	for range 2 {
 		asked.Store(0)
-		if _, _, _, err := w.find(snap, b); !errors.Is(err, costly) {
+		if _, _, _, err := w.execute(snap, b); !errors.Is(err, costly) {
 			t.Errorf("%v after %d objects", err, asked.Load())
 		}
 	}
-	if m, _, _, err := w.find(snap, w.builder(t.Context(), t, Scope{}, "name=p", &asked)); err != nil || m.len() != 2000 {
+	if m, _, _, err := w.execute(snap, w.builder(t.Context(), t, Scope{}, "name=p", &asked)); err != nil || m.len() != 2000 {
 		t.Errorf("%d, %v", m.len(), err)
 	}
 }

@@ -37,19 +37,19 @@ func nodeState(json string) string {
 	return stateRunning
 }
 
-func namespaces() *kind { return plain(phase("Active", "Terminating")) }
+func namespaces() *kind { return fieldsByPath(phase("Active", "Terminating")) }
 
 // claimClass is the position of a claim's storage class in its fields.
 const claimClass = 1
 
 func volumeClaims() *kind {
-	k := plain(phase("Pending", "Bound", "Lost"), storageClass())
-	k.remark = inUse()
+	k := fieldsByPath(phase("Pending", "Bound", "Lost"), storageClass())
+	k.annotation = inUse()
 	return k
 }
 
 func volumes() *kind {
-	return plain(phase("Pending", "Available", "Bound", "Released", "Failed"), storageClass())
+	return fieldsByPath(phase("Pending", "Available", "Bound", "Released", "Failed"), storageClass())
 }
 
 // phase is the filter status of kinds whose state is in status.phase.
@@ -62,7 +62,7 @@ func storageClass() field {
 }
 
 // Secrets and ConfigMaps keep no data in the cache of the cluster: their data is most of their size, and who may
-// list them there need not be one who may read them. A query in a namespace has it, for who may: see moment.go.
+// list them there need not be one who may read them. A query in a namespace has it, for who may: see snapshot_select.go.
 func secrets() *kind {
 	return &kind{
 		fields:    []field{{name: "type", match: matchExact}},
