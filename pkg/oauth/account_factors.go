@@ -22,14 +22,14 @@ func offered(is bool) error {
 
 // beginTOTP shows a new secret. Nothing is stored before the person's app has shown a code of it.
 func (s *Server) beginTOTP(r *http.Request, b *browser, _ form) (any, error) {
-	if err := offered(s.desk.totp != nil); err != nil {
+	if err := offered(s.deps.totp != nil); err != nil {
 		return nil, err
 	}
-	uri, sealed, err := s.desk.totp.BeginTOTP(b.user)
+	uri, sealed, err := s.deps.totp.BeginTOTP(b.user)
 	if err != nil {
 		return nil, err
 	}
-	return s.totpPage(r, slip{Session: b.session.Name}, enrolment{b.user.Name, uri, sealed, "account"}, 0, nil)
+	return s.totpPage(r, formState{Session: b.session.Name}, enrolment{b.user.Name, uri, sealed, "account"}, 0, nil)
 }
 
 // enrolment is what the page of a new secret needs again, should its code be wrong.
@@ -41,7 +41,7 @@ type enrolment struct {
 }
 
 // totpPage shows a new secret, and asks for a code of it. p is what to go on with.
-func (s *Server) totpPage(r *http.Request, p slip, e enrolment, code int, say page.Message) (any, error) {
+func (s *Server) totpPage(r *http.Request, p formState, e enrolment, code int, say page.Message) (any, error) {
 	u, err := url.Parse(e.URI)
 	if err != nil {
 		return nil, fmt.Errorf("show the secret of an authenticator app: %w", err)
@@ -51,7 +51,7 @@ func (s *Server) totpPage(r *http.Request, p slip, e enrolment, code int, say pa
 		return nil, err
 	}
 	p.Enrolment = &e
-	form, set, err := s.give(r, formTotp, p)
+	form, set, err := s.sealForm(r, formTotp, p)
 	if err != nil {
 		return nil, err
 	}
@@ -73,17 +73,17 @@ func inFours(s string) string {
 }
 
 func (s *Server) confirmTOTP(r *http.Request, b *browser, f form) (any, error) {
-	p, err := s.take(r, formTotp, f["form"])
+	p, err := s.openForm(r, formTotp, f["form"])
 	if err == nil {
-		err = offered(s.desk.totp != nil)
+		err = offered(s.deps.totp != nil)
 	}
 	if err != nil {
 		return nil, err
 	}
-	if p.Enrolment == nil || p.Proof != nil {
+	if p.Enrolment == nil || p.Result != nil {
 		return nil, stale(errors.New("the form is that of a login"))
 	}
-	recovery, err := s.desk.totp.ConfirmTOTP(r.Context(), b.user, p.Enrolment.Sealed, digits(f["code"]))
+	recovery, err := s.deps.totp.ConfirmTOTP(r.Context(), b.user, p.Enrolment.Sealed, digits(f["code"]))
 	if err == nil {
 		return s.recoveryPage(recovery, "account"), nil
 	}
@@ -91,8 +91,8 @@ func (s *Server) confirmTOTP(r *http.Request, b *browser, f form) (any, error) {
 }
 
 // badCodeOfApp shows the secret again, with what is wrong with the code.
-func (s *Server) badCodeOfApp(r *http.Request, p *slip, err error) (any, error) {
-	code, say, ok := entranceFault(err, "")
+func (s *Server) badCodeOfApp(r *http.Request, p *formState, err error) (any, error) {
+	code, say, ok := loginFault(err, "")
 	if !ok {
 		return nil, err
 	}
@@ -106,11 +106,11 @@ func (s *Server) badCodeOfApp(r *http.Request, p *slip, err error) (any, error) 
 func digits(code string) string { return strings.ReplaceAll(code, " ", "") }
 
 // askEnrolment has somebody set up a second factor who has to have one, before he is logged in.
-func (s *Server) askEnrolment(r *http.Request, p *slip, proof *iam.AuthnResult, code int, say page.Message) (any, error) {
-	if err := offered(s.desk.totp != nil); err != nil {
+func (s *Server) askEnrolment(r *http.Request, p *formState, proof *iam.AuthnResult, code int, say page.Message) (any, error) {
+	if err := offered(s.deps.totp != nil); err != nil {
 		return nil, err
 	}
-	uri, sealed, err := s.desk.totp.BeginTOTP(proof.User)
+	uri, sealed, err := s.deps.totp.BeginTOTP(proof.User)
 	if err != nil {
 		return nil, err
 	}
@@ -120,19 +120,19 @@ func (s *Server) askEnrolment(r *http.Request, p *slip, proof *iam.AuthnResult, 
 // enrolStep takes the first code of an app that had to be set up. The recovery codes are shown before the person goes on, since
 // they are shown once.
 func (s *Server) enrolStep(r *http.Request, f form) (any, error) {
-	p, proof, err := s.takeProof(r, formTotp, f["form"])
+	p, proof, err := s.openResult(r, formTotp, f["form"])
 	if err != nil {
 		return nil, err
 	}
-	if p.Enrolment == nil || s.desk.enroller == nil {
+	if p.Enrolment == nil || s.deps.enroller == nil {
 		return nil, stale(errors.New("no second factor is to be set up"))
 	}
-	recovery, err := s.desk.enroller.EnrolTOTP(r.Context(), proof, p.Enrolment.Sealed, digits(f["code"]), s.originOf(r))
+	recovery, err := s.deps.enroller.EnrolTOTP(r.Context(), proof, p.Enrolment.Sealed, digits(f["code"]), s.originOf(r))
 	if err != nil {
 		return s.badCodeOfApp(r, p, err)
 	}
-	p.Enrolment, p.Proof = nil, packProof(proof)
-	sealed, set, err := s.give(r, formEnrolled, *p)
+	p.Enrolment, p.Result = nil, sealResult(proof)
+	sealed, set, err := s.sealForm(r, formEnrolled, *p)
 	if err != nil {
 		return nil, err
 	}
@@ -142,7 +142,7 @@ func (s *Server) enrolStep(r *http.Request, f form) (any, error) {
 
 // enrolledStep goes on with a login once the person has kept his recovery codes.
 func (s *Server) enrolledStep(r *http.Request, f form) (any, error) {
-	p, proof, err := s.takeProof(r, formEnrolled, f["form"])
+	p, proof, err := s.openResult(r, formEnrolled, f["form"])
 	if err != nil {
 		return nil, err
 	}
@@ -154,20 +154,20 @@ func (s *Server) recoveryPage(codes []string, to string) any {
 }
 
 func (s *Server) removeTOTP(r *http.Request, b *browser, _ form) (any, error) {
-	if err := offered(s.desk.totp != nil); err != nil {
+	if err := offered(s.deps.totp != nil); err != nil {
 		return nil, err
 	}
-	if err := s.desk.totp.RemoveTOTP(r.Context(), b.user); err != nil {
+	if err := s.deps.totp.RemoveTOTP(r.Context(), b.user); err != nil {
 		return nil, err
 	}
 	return back(r, "totp")
 }
 
 func (s *Server) newRecovery(r *http.Request, b *browser, _ form) (any, error) {
-	if err := offered(s.desk.totp != nil); err != nil {
+	if err := offered(s.deps.totp != nil); err != nil {
 		return nil, err
 	}
-	codes, err := s.desk.totp.NewRecovery(r.Context(), b.user)
+	codes, err := s.deps.totp.NewRecovery(r.Context(), b.user)
 	if err != nil {
 		return nil, err
 	}
@@ -176,14 +176,14 @@ func (s *Server) newRecovery(r *http.Request, b *browser, _ form) (any, error) {
 
 // beginPasskey shows the page that makes a passkey.
 func (s *Server) beginPasskey(r *http.Request, b *browser, _ form) (any, error) {
-	if err := offered(s.desk.passkeys != nil); err != nil {
+	if err := offered(s.deps.passkeys != nil); err != nil {
 		return nil, err
 	}
-	options, challenge, err := s.desk.passkeys.BeginPasskey(b.user)
+	options, challenge, err := s.deps.passkeys.BeginPasskey(b.user)
 	if err != nil {
 		return nil, err
 	}
-	form, set, err := s.give(r, formAdd, slip{Session: b.session.Name, Challenge: challenge})
+	form, set, err := s.sealForm(r, formAdd, formState{Session: b.session.Name, Challenge: challenge})
 	if err != nil {
 		return nil, err
 	}
@@ -196,24 +196,24 @@ func (s *Server) beginPasskey(r *http.Request, b *browser, _ form) (any, error) 
 const maxKeyName = 64
 
 func (s *Server) addPasskey(r *http.Request, b *browser, f form) (any, error) {
-	if err := offered(s.desk.passkeys != nil); err != nil {
+	if err := offered(s.deps.passkeys != nil); err != nil {
 		return nil, err
 	}
 	name := strings.TrimSpace(f["name"])
 	if name == "" || utf8.RuneCountInString(name) > maxKeyName || !utf8.ValidString(name) {
 		name = "Passkey"
 	}
-	if err := s.desk.passkeys.AddPasskey(r.Context(), b.user, f["challenge"], name, []byte(f["response"])); err != nil {
+	if err := s.deps.passkeys.AddPasskey(r.Context(), b.user, f["challenge"], name, []byte(f["response"])); err != nil {
 		return nil, err
 	}
 	return back(r, "passkey")
 }
 
 func (s *Server) removePasskey(r *http.Request, b *browser, f form) (any, error) {
-	if err := offered(s.desk.passkeys != nil); err != nil {
+	if err := offered(s.deps.passkeys != nil); err != nil {
 		return nil, err
 	}
-	if err := s.desk.passkeys.RemovePasskey(r.Context(), b.user, f["id"]); err != nil {
+	if err := s.deps.passkeys.RemovePasskey(r.Context(), b.user, f["id"]); err != nil {
 		return nil, err
 	}
 	return back(r, "removed")

@@ -4,7 +4,7 @@ import (
 	"net/http"
 	"strings"
 
-	restful "github.com/emicklei/go-restful/v3"
+	"github.com/emicklei/go-restful/v3"
 
 	"kapis.dev/ks-apiserver/pkg/authz"
 	"kapis.dev/ks-apiserver/pkg/oauth/page"
@@ -25,23 +25,23 @@ func accountDone(key string) page.Message {
 // account is a person's own page: how he logs in, and where he is logged in.
 func (s *Server) account(req *restful.Request) (any, error) {
 	r := req.Request
-	b, err := s.here(r)
+	b, err := s.loggedIn(r)
 	if err != nil {
 		return nil, err
 	}
 	if b == nil {
-		return s.loginPage(r, slip{}, loginShown{})
+		return s.loginPage(r, formState{}, loginState{})
 	}
 	return s.accountPage(r, b, 0, nil)
 }
 
 func (s *Server) accountPage(r *http.Request, b *browser, code int, say page.Message) (any, error) {
-	sealed, set, err := s.give(r, formAccount, slip{Session: b.session.Name})
+	sealed, set, err := s.sealForm(r, formAccount, formState{Session: b.session.Name})
 	if err != nil {
 		return nil, err
 	}
-	d := page.Account{User: b.user.Name, Display: b.user.DisplayName, Email: b.user.Email, MayKeys: s.desk.keys != nil,
-		MayFactor: s.desk.totp != nil, MayPasskey: s.desk.passkeys != nil, MayChangePassword: s.desk.password != nil && b.session.Provider == "", Days: keyDays()}
+	d := page.Account{User: b.user.Name, Display: b.user.DisplayName, Email: b.user.Email, MayKeys: s.deps.keys != nil,
+		MayFactor: s.deps.totp != nil, MayPasskey: s.deps.passkeys != nil, MayChangePassword: s.deps.password != nil && b.session.Provider == "", Days: keyDays()}
 	d.Form, d.Error = sealed, say
 	if d.Display == "" {
 		d.Display = d.User
@@ -55,15 +55,15 @@ func (s *Server) accountPage(r *http.Request, b *browser, code int, say page.Mes
 }
 
 func (s *Server) listFactors(d *page.Account, b *browser) {
-	e := s.desk.enrolled(b.user)
+	e := s.deps.enrolled(b.user)
 	d.TOTP, d.RecoveryLeft = e.TOTP, e.RecoveryLeft
 	for _, k := range e.Passkeys {
 		d.Passkeys = append(d.Passkeys, page.OwnPasskey{ID: k.ID, Name: k.Name, Created: k.Created, Used: k.Used})
 	}
-	if s.desk.keys == nil {
+	if s.deps.keys == nil {
 		return
 	}
-	for i, k := range s.desk.keys.List(b.user) {
+	for i, k := range s.deps.keys.List(b.user) {
 		if i == maxRows {
 			break
 		}

@@ -11,7 +11,7 @@ import (
 )
 
 func TestAccountShowsWhereThePersonIsLoggedIn(t *testing.T) {
-	w := newSite(t)
+	w := newPageTest(t)
 	p := w.person(t)
 	p.header["User-Agent"] = "Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/156.0.0.0 Safari/537.36"
 	p.login("alice")
@@ -28,11 +28,11 @@ func TestAccountShowsWhereThePersonIsLoggedIn(t *testing.T) {
 }
 
 func TestAnonymousAccountIsTheLoginPage(t *testing.T) {
-	newSite(t).person(t).open("/oauth/account").says(t, http.StatusOK, "Log in", `autocomplete="current-password"`)
+	newPageTest(t).person(t).open("/oauth/account").says(t, http.StatusOK, "Log in", `autocomplete="current-password"`)
 }
 
 func TestSessionsAreEndedByTheirOwner(t *testing.T) {
-	w := newSite(t)
+	w := newPageTest(t)
 	p, phone, bob := w.person(t).login("alice"), w.person(t).login("alice"), w.person(t).login("bob")
 	id := func(who string) string {
 		for _, s := range w.sessions.Of("uid-" + who) {
@@ -62,7 +62,7 @@ func TestSessionsAreEndedByTheirOwner(t *testing.T) {
 
 // What changes how somebody logs in, or opens his account, needs more than his open browser.
 func TestSensitiveChangesNeedARecentLogin(t *testing.T) {
-	w := newSite(t)
+	w := newPageTest(t)
 	p := w.person(t).login("alice")
 	w.clock.add(recentFor + time.Second)
 	for step, c := range w.oauth.changes() {
@@ -81,7 +81,7 @@ func TestSensitiveChangesNeedARecentLogin(t *testing.T) {
 }
 
 func TestChangesComeFromOurPage(t *testing.T) { // T6749-12
-	w := newSite(t)
+	w := newPageTest(t)
 	p := w.person(t).login("alice")
 	p.open("/oauth/account")
 	v, to := p.fields("end-others")
@@ -98,7 +98,7 @@ func TestChangesComeFromOurPage(t *testing.T) { // T6749-12
 }
 
 func TestKeyIsShownOnce(t *testing.T) {
-	w := newSite(t)
+	w := newPageTest(t)
 	p := w.person(t).login("alice")
 	p.open("/oauth/account")
 	for _, bad := range [][2]string{{"", "30"}, {" ", "30"}, {"ci", "31"}, {"ci", "x"}, {strings.Repeat("x", maxDescription+1), "30"}} {
@@ -124,7 +124,7 @@ func TestKeyIsShownOnce(t *testing.T) {
 }
 
 func TestAuthenticatorIsSetUpByItsFirstCode(t *testing.T) {
-	w := newSite(t)
+	w := newPageTest(t)
 	p := w.person(t).login("alice")
 	p.open("/oauth/account").says(t, http.StatusOK, "Set up")
 	p.answer("totp").says(t, http.StatusOK, "Scan this code", "<svg", "JBSW Y3DP EHPK 3PXP")
@@ -140,24 +140,24 @@ func TestAuthenticatorIsSetUpByItsFirstCode(t *testing.T) {
 }
 
 func TestSecretOfALoginIsNotSetUpOnAnAccount(t *testing.T) {
-	w := newSite(t)
+	w := newPageTest(t)
 	w.gate.pending = true
 	p := w.visitor(t)
-	p.answer("password", "username", "bob", "password", password) // has to set an app up: his slip has a proof
+	p.answer("password", "username", "bob", "password", password) // has to set an app up: his form state has a proof
 	v, _ := p.fields("totp-confirm")
 	p.cookies[hostPrefix+sessionCookie] = w.person(t).login2("alice").cookies[hostPrefix+sessionCookie]
 	p.send(http.MethodPost, w.URL+"/oauth/account", with(v, "code", otp).Encode(), nil).says(t, http.StatusForbidden)
 }
 
 // login2 logs a person in who needs a second factor.
-func (p *person) login2(name string) *person {
+func (p *browserUser) login2(name string) *browserUser {
 	p.site.gate.pending = false
 	defer func() { p.site.gate.pending = true }()
 	return p.login(name)
 }
 
 func TestPasskeysAreAddedAndRemoved(t *testing.T) {
-	w := newSite(t)
+	w := newPageTest(t)
 	p := w.person(t).login("alice")
 	p.open("/oauth/account")
 	p.answer("passkey").says(t, http.StatusOK, `data-passkey="create"`)
@@ -175,7 +175,7 @@ func TestPasskeysAreAddedAndRemoved(t *testing.T) {
 }
 
 func TestNewPasswordEndsTheOtherSessions(t *testing.T) {
-	w := newSite(t)
+	w := newPageTest(t)
 	p, phone := w.person(t).login("alice"), w.person(t).login("alice")
 	p.open("/oauth/account")
 	p.answer("password").says(t, http.StatusOK, "Current password", `autocomplete="current-password"`)
@@ -191,7 +191,7 @@ func TestNewPasswordEndsTheOtherSessions(t *testing.T) {
 }
 
 func TestPasswordOfAProviderIsNotOurs(t *testing.T) {
-	w := newSite(t)
+	w := newPageTest(t)
 	w.knows("alice")
 	p := w.person(t)
 	p.open("/oauth/callback/github?code=c&state=" + p.away("/oauth/login/github"))
@@ -202,7 +202,7 @@ func TestPasswordOfAProviderIsNotOurs(t *testing.T) {
 }
 
 func TestSignOutTakesTheCookiesAway(t *testing.T) {
-	w := newSite(t)
+	w := newPageTest(t)
 	p := w.person(t).login("alice")
 	p.open("/oauth/account")
 	p.answer("logout").says(t, http.StatusOK, "You are logged out")
@@ -212,8 +212,8 @@ func TestSignOutTakesTheCookiesAway(t *testing.T) {
 }
 
 func TestWhatIsNotOfferedIsNotShownNorDone(t *testing.T) {
-	w := newSite(t)
-	d := w.oauth.desk
+	w := newPageTest(t)
+	d := w.oauth.deps
 	d.totp, d.passkeys, d.keys, d.password = nil, nil, nil, nil
 	d.enrolled = func(*iam.User) iam.Enrolled { return iam.Enrolled{} }
 	p := w.person(t).login("alice")
@@ -238,7 +238,7 @@ func TestWhatIsNotOfferedIsNotShownNorDone(t *testing.T) {
 }
 
 func TestUnavailableStoreIsSaid(t *testing.T) {
-	w := newSite(t)
+	w := newPageTest(t)
 	p := w.visitor(t)
 	w.setDown(true)
 	p.answer("password", "username", "alice", "password", password).says(t, http.StatusServiceUnavailable, "at the moment")

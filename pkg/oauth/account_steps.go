@@ -10,14 +10,14 @@ import (
 	"time"
 	"unicode/utf8"
 
-	restful "github.com/emicklei/go-restful/v3"
+	"github.com/emicklei/go-restful/v3"
 
 	"kapis.dev/ks-apiserver/pkg/iam"
 	"kapis.dev/ks-apiserver/pkg/oauth/page"
 )
 
-// change is what a person does on his page.
-type change struct {
+// accountChange is what a person does on his page.
+type accountChange struct {
 	do func(*http.Request, *browser, form) (any, error)
 	// sensitive changes how he logs in, or makes what opens his account: it needs a login of the last minutes.
 	sensitive bool
@@ -25,8 +25,8 @@ type change struct {
 	form formName
 }
 
-func (s *Server) changes() map[string]change {
-	return map[string]change{
+func (s *Server) changes() map[string]accountChange {
+	return map[string]accountChange{
 		"logout":         {s.signOut, false, formAccount},
 		"end":            {s.endSession, false, formAccount},
 		"end-others":     {s.endOthers, false, formAccount},
@@ -47,7 +47,7 @@ func (s *Server) changes() map[string]change {
 // accountStep makes a change on a person's own page.
 func (s *Server) accountStep(req *restful.Request) (any, error) {
 	r := req.Request
-	f, err := s.posted(req)
+	f, err := s.readPostedForm(req)
 	if err != nil {
 		return nil, err
 	}
@@ -56,12 +56,12 @@ func (s *Server) accountStep(req *restful.Request) (any, error) {
 	if !ok {
 		return nil, problem(http.StatusBadRequest, page.Say("error.stale"), nil)
 	}
-	b, p, err := s.takeOwn(r, c.form, f["form"])
+	b, p, err := s.openOwnForm(r, c.form, f["form"])
 	if err != nil {
 		return nil, err
 	}
 	if c.sensitive && !s.recent(b) {
-		return s.loginPage(r, slip{Again: true}, loginShown{})
+		return s.loginPage(r, formState{Again: true}, loginState{})
 	}
 	f["id"], f["challenge"] = id, p.Challenge // what came under these names is nobody's
 	v, err := c.do(r, b, f)
@@ -98,7 +98,7 @@ func back(r *http.Request, done string) (any, error) {
 
 // signOut ends the browser's session, and what was opened in it.
 func (s *Server) signOut(r *http.Request, b *browser, _ form) (any, error) {
-	return s.sayGoodbye(r, b, &farewell{})
+	return s.logoutAndClearCookies(r, b, &logoutRequest{})
 }
 
 // endSession ends one session; only one of the person's own.
@@ -127,7 +127,7 @@ func keyDays() []int { return []int{30, 90, 180, 365} }
 const maxDescription = 128
 
 func (s *Server) createKey(r *http.Request, b *browser, f form) (any, error) {
-	if err := offered(s.desk.keys != nil); err != nil {
+	if err := offered(s.deps.keys != nil); err != nil {
 		return nil, err
 	}
 	what := strings.TrimSpace(f["description"])
@@ -135,7 +135,7 @@ func (s *Server) createKey(r *http.Request, b *browser, f form) (any, error) {
 	if err != nil || !slices.Contains(keyDays(), days) || what == "" || utf8.RuneCountInString(what) > maxDescription || !utf8.ValidString(what) {
 		return s.accountPage(r, b, http.StatusBadRequest, page.Say("error.description"))
 	}
-	_, secret, err := s.desk.keys.Create(r.Context(), b.user, iam.NewAPIKey{Description: what, Scope: f["scope"], Expires: s.Now().AddDate(0, 0, days).Truncate(time.Second)})
+	_, secret, err := s.deps.keys.Create(r.Context(), b.user, iam.NewAPIKey{Description: what, Scope: f["scope"], Expires: s.Now().AddDate(0, 0, days).Truncate(time.Second)})
 	if err != nil {
 		return nil, err
 	}
@@ -143,10 +143,10 @@ func (s *Server) createKey(r *http.Request, b *browser, f form) (any, error) {
 }
 
 func (s *Server) revokeKey(r *http.Request, b *browser, f form) (any, error) {
-	if err := offered(s.desk.keys != nil); err != nil {
+	if err := offered(s.deps.keys != nil); err != nil {
 		return nil, err
 	}
-	if err := s.desk.keys.Revoke(r.Context(), b.user, f["id"]); err != nil {
+	if err := s.deps.keys.Revoke(r.Context(), b.user, f["id"]); err != nil {
 		return nil, err
 	}
 	return back(r, "revoked")
@@ -157,10 +157,10 @@ func (s *Server) askPassword(r *http.Request, b *browser, _ form) (any, error) {
 }
 
 func (s *Server) passwordPage(r *http.Request, b *browser, code int, say page.Message) (any, error) {
-	if s.desk.password == nil || b.session.Provider != "" {
+	if s.deps.password == nil || b.session.Provider != "" {
 		return nil, problem(http.StatusBadRequest, page.Say("error.confidential"), nil)
 	}
-	sealed, set, err := s.give(r, formPassword, slip{Session: b.session.Name})
+	sealed, set, err := s.sealForm(r, formPassword, formState{Session: b.session.Name})
 	if err != nil {
 		return nil, err
 	}
@@ -171,7 +171,7 @@ func (s *Server) passwordPage(r *http.Request, b *browser, code int, say page.Me
 
 // changePassword sets a new password. That ends all sessions of the old one, this browser's too, which gets a new one.
 func (s *Server) changePassword(r *http.Request, b *browser, f form) (any, error) {
-	if s.desk.password == nil || b.session.Provider != "" {
+	if s.deps.password == nil || b.session.Provider != "" {
 		return nil, problem(http.StatusBadRequest, page.Say("error.confidential"), nil)
 	}
 	if f["current"] == "" {
@@ -184,7 +184,7 @@ func (s *Server) changePassword(r *http.Request, b *browser, f form) (any, error
 	case say != nil:
 		return s.passwordPage(r, b, code, say)
 	}
-	_, set, err := s.admit(r, &iam.AuthnResult{User: u, Methods: b.session.Methods, At: b.session.Authenticated})
+	_, set, err := s.openBrowserSession(r, &iam.AuthnResult{User: u, Methods: b.session.Methods, At: b.session.Authenticated})
 	if err != nil {
 		return nil, err
 	}

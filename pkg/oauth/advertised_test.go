@@ -10,7 +10,7 @@ import (
 
 // T8414-4: each value that the documents list is exercised here, and a value that nobody exercises fails the test.
 func TestEverythingAdvertisedWorks(t *testing.T) {
-	f := newFleet(t, 1, withMembers)
+	f := newReplicas(t, 1, withMembers)
 	s := f.servers[0]
 	doc := do(t, request(t, http.MethodGet, s.URL+"/.well-known/openid-configuration", "", nil)).body
 	b := s.browser(t, "alice")
@@ -108,7 +108,7 @@ func TestEverythingAdvertisedWorks(t *testing.T) {
 
 // S35, T6749-13: a million values, and no two are the same.
 func TestValuesAreNeverTheSame(t *testing.T) {
-	f := newFleet(t, 1, nil)
+	f := newReplicas(t, 1, nil)
 	seen := make(map[string]bool, 1_000_000)
 	for range 1_000_000 {
 		name := f.servers[0].sessions.NewName()

@@ -29,7 +29,7 @@ func (s *server) loginAt(t testing.TB, browser string, c *Client, scope string) 
 
 // T9700-8: tokens are for the API where the client's registration says so, whatever the client asks for.
 func TestAccessTokensAreForWhatTheirClientIsRegisteredFor(t *testing.T) {
-	f := newFleet(t, 1, nil)
+	f := newReplicas(t, 1, nil)
 	s := f.servers[0]
 	b := s.browser(t, "alice")
 	for name, test := range map[string]struct {
@@ -66,7 +66,7 @@ func TestAccessTokensAreForWhatTheirClientIsRegisteredFor(t *testing.T) {
 
 // T9700-8: a token for the userinfo endpoint tells and ends the login there, and is nobody elsewhere.
 func TestTokensForUserinfoOpenNothingElse(t *testing.T) {
-	f := newFleet(t, 1, withMembers)
+	f := newReplicas(t, 1, withMembers)
 	s := f.servers[0]
 	b := s.browser(t, "alice")
 	argo := s.oauth.Clients.Client("argo")
@@ -105,7 +105,7 @@ func TestTokensForUserinfoOpenNothingElse(t *testing.T) {
 
 // T9068-4: what a client asks its tokens to be for is what they are for, or refused.
 func TestResourceIsWhatTheTokenIsFor(t *testing.T) {
-	f := newFleet(t, 1, nil)
+	f := newReplicas(t, 1, nil)
 	s := f.servers[0]
 	for client, resources := range map[string]map[string]bool{
 		"harbor": {"": true, issuerURL: true, "kapis:host": true, issuerURL + "/oauth/userinfo": false, "https://x.example": false},
@@ -121,7 +121,7 @@ func TestResourceIsWhatTheTokenIsFor(t *testing.T) {
 
 // A client whose tokens would open nothing is told so.
 func TestClientThatIsNotForTheAPICannotActForItself(t *testing.T) {
-	f := newFleet(t, 1, nil)
+	f := newReplicas(t, 1, nil)
 	s := f.servers[0]
 	wants{400, "unauthorized_client"}.check(t, s.post(t, credentialsOf("narrow", "narrow-secret-1234"), nil))
 	if r := s.post(t, with(credentialsOf("harbor", "harbor-secret-1234"), "scope", "api"), nil); r.code != http.StatusOK || r.str("scope") != "api" {
@@ -132,7 +132,7 @@ func TestClientThatIsNotForTheAPICannotActForItself(t *testing.T) {
 // Whoever lets a client act as himself is told, though the client does not ask by name.
 func TestPeopleAreToldThatAClientActsAsThem(t *testing.T) {
 	const en, zh = "act here as you, with all your rights", "以您的身份、凭您的全部权限使用本平台"
-	w := newSite(t)
+	w := newPageTest(t)
 	p := w.person(t).login("alice")
 	helm := harborAsks("client_id", "helm", "redirect_uri", helmURI, "scope", "openid")
 	p.open("/oauth/authorize?"+helm.Encode()).says(t, http.StatusOK, "Allow helm?", "know who you are", en)
@@ -147,7 +147,7 @@ func TestPeopleAreToldThatAClientActsAsThem(t *testing.T) {
 
 // A consent to less is none to the API: a client that is given it later is asked about again.
 func TestConsentIsAskedForAgainWhenAClientGetsTheAPI(t *testing.T) {
-	f := newFleet(t, 1, nil)
+	f := newReplicas(t, 1, nil)
 	s := f.servers[0]
 	b := s.browser(t, "alice")
 	if err := s.sessions.Consent(t.Context(), b, "helm", []string{"openid"}); err != nil {
@@ -160,7 +160,7 @@ func TestConsentIsAskedForAgainWhenAClientGetsTheAPI(t *testing.T) {
 
 // A device may ask for the API by name, and gets no more than its person was shown.
 func TestDevicesAskForTheAPI(t *testing.T) {
-	f := newFleet(t, 1, nil)
+	f := newReplicas(t, 1, nil)
 	s := f.servers[0]
 	r := s.begin(t, url.Values{"client_id": {"cli"}, "scope": {"openid api"}})
 	if _, _, err := s.person(t, s.browser(t, "alice"), r.str("user_code"), s.approve); err != nil {

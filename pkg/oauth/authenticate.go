@@ -1,119 +1,134 @@
 package oauth
 
 import (
-	"encoding/base64"
-	"net"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"mime"
 	"net/http"
-	"net/url"
+	"slices"
 	"strings"
+
+	"github.com/emicklei/go-restful/v3"
+	authenticationv1 "k8s.io/api/authentication/v1"
+	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/klog/v2"
+
+	"kapis.dev/ks-apiserver/pkg/authz"
+	"kapis.dev/ks-apiserver/pkg/token"
 )
 
-// secretMethods are the ways in which a client proves who it is, by their registered names (OpenID Connect Core 1.0, 9), and
-// authMethods those in which it says who it is: a client without a secret has nothing to prove it with.
-func secretMethods() []string { return []string{"client_secret_basic", "client_secret_post"} }
-
-func authMethods() []string { return append(secretMethods(), "none") }
-
-// basicChallenge is what RFC 9110, 11.6.1 has every 401 carry.
-const basicChallenge = `Basic realm="oauth", charset="UTF-8"`
-
-// authenticateClient returns the client that a request of the token endpoint comes from (RFC 6749,
-// 2.3): by HTTP Basic, or by parameters of the form, and never by both.
+// authenticate answers a TokenReview, as kube-apiserver's webhook sends it (--authentication-token-webhook-config-file): whose one of our
+// tokens is. v1beta1 has the same fields as v1.
 //
-// A flood of wrong secrets from one address is answered with 429. A right one is never refused for that: the whole console may ask from
-// one address, and whoever reaches it could have everybody's logins and refreshes refused.
-func (s *Server) authenticateClient(r *http.Request, f form) (*Client, error) {
-	name, secret, basic, err := credentials(r, f)
+// The path is open: it says nothing that the holder of a token could not ask with it elsewhere, and tokens can't be
+// guessed. A flood of bad ones from one address is answered with 429; a good one is never refused for that, since
+// kube-apiserver passes on the bad tokens of others.
+func (s *Server) authenticate(req *restful.Request) (any, error) {
+	r := req.Request
+	in, err := readReview(r)
 	if err != nil {
 		return nil, err
 	}
-	c := s.Clients.Client(name)
-	if c == nil {
-		return nil, clientError(basic, http.StatusBadRequest, invalidClient, "The provided client_id is invalid or does not exist.")
+	out := &authenticationv1.TokenReview{TypeMeta: in.TypeMeta}
+	u, err := s.userOfToken(r.Context(), in.Spec.Token)
+	if err != nil {
+		return nil, err
 	}
-	if c.Secret == "" && secret == "" && !basic {
-		return c, nil // public: it can only say who it is
+	if u == nil {
+		key := limitKey{what: guessedToken, source: s.originOf(r).Source}
+		if s.limit.exhausted(key, s.Now()) {
+			return nil, &Error{Code: http.StatusTooManyRequests, Name: slowDown, RetryAfter: limitPause, Description: "Too many bad tokens; try again in a moment."}
+		}
+		s.limit.failed(key, s.Now())
+		out.Status.Error = "the token is not valid, or no longer"
+		return out, nil
 	}
-	if secret == "" { // no guess (RFC 6749, 5.2: no client authentication included)
-		return nil, clientError(basic, http.StatusUnauthorized, invalidClient, "The client_secret is missing.")
-	}
-	if c.Secret.matches(secret) {
-		return c, nil
-	}
-	key := limitKey{guessedSecret, name, s.originOf(r).Source} // as the trusted proxies say it: many people share one, and its address
-	if s.limit.exhausted(key, s.Now()) {
-		return nil, &Error{Code: http.StatusTooManyRequests, Name: slowDown, RetryAfter: limitPause,
-			Description: "Too many failed attempts of this client; try again in a moment."}
-	}
-	s.limit.failed(key, s.Now())
-	return nil, clientError(basic, http.StatusUnauthorized, unauthorized, "The client is not authorized.")
-}
-
-// credentials returns what a client says of itself. A bearer token sent along is none of that: the
-// console sends its refresh token there too.
-func credentials(r *http.Request, f form) (name, secret string, basic bool, err error) {
-	values := r.Header["Authorization"]
-	if len(values) > 1 {
-		return "", "", false, refuse(invalidRequest, "There are several Authorization headers.")
-	}
-	if len(values) == 1 {
-		scheme, encoded, _ := strings.Cut(values[0], " ")
-		if strings.EqualFold(scheme, "Basic") {
-			if name, secret, err = decodeBasic(encoded); err != nil {
-				return "", "", true, err
-			}
-			if f["client_secret"] != "" || (f["client_id"] != "" && f["client_id"] != name) {
-				return "", "", true, refuse(invalidRequest, "A client authenticates in one way: by HTTP Basic, or by the form.")
-			}
-			return name, secret, true, nil
+	out.Status = authenticationv1.TokenReviewStatus{Authenticated: true, User: authenticationv1.UserInfo{
+		Username: u.GetName(), UID: u.GetUID(), Groups: u.GetGroups(), Extra: extraOf(u)}}
+	// No audience in the answer says that the token is good for the Kubernetes API itself, and for nothing else: what the
+	// type says of authenticators that do not know the audiences that they are asked for.
+	for _, a := range in.Spec.Audiences {
+		if slices.Contains([]string{s.Tokens.Audience, s.Issuer}, a) {
+			out.Status.Audiences = append(out.Status.Audiences, a)
 		}
 	}
-	if f["client_id"] == "" {
-		return "", "", false, refuse(invalidClient, "The client_id is missing.")
-	}
-	return f["client_id"], f["client_secret"], false, nil
+	return out, nil
 }
 
-// decodeBasic undoes the form encoding of both parts (RFC 6749, 2.3.1).
-func decodeBasic(encoded string) (name, secret string, err error) {
-	bad := clientError(true, http.StatusUnauthorized, invalidClient, "The Authorization header is not well-formed.")
-	if len(encoded) > maxBody {
-		return "", "", bad
+func readReview(r *http.Request) (*authenticationv1.TokenReview, error) {
+	if kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || kind != "application/json" {
+		return nil, &Error{Code: http.StatusUnsupportedMediaType, Name: invalidRequest, Description: "The body has to be a TokenReview as JSON."}
 	}
-	b, err := base64.StdEncoding.DecodeString(strings.TrimSpace(encoded))
+	body, err := io.ReadAll(http.MaxBytesReader(nil, r.Body, maxBody))
+	var long *http.MaxBytesError
+	if errors.As(err, &long) {
+		return nil, &Error{Code: http.StatusRequestEntityTooLarge, Name: invalidRequest, Description: "The body is too long."}
+	}
+	var in authenticationv1.TokenReview
+	if err != nil || json.Unmarshal(body, &in) != nil { // the error may quote the token
+		return nil, refuse(invalidRequest, "The body is not a TokenReview.")
+	}
+	if in.APIVersion == "" {
+		in.APIVersion = authenticationv1.SchemeGroupVersion.String()
+	}
+	if in.Kind == "" {
+		in.Kind = "TokenReview"
+	}
+	group, version, _ := strings.Cut(in.APIVersion, "/")
+	if in.Kind != "TokenReview" || group != authenticationv1.GroupName || version != "v1" && version != "v1beta1" {
+		return nil, refuse(invalidRequest, "The body is not a TokenReview of authentication.k8s.io/v1 or v1beta1.")
+	}
+	return &in, nil
+}
+
+// userOfToken returns whose a token is: an access token, or one that another authenticator knows; nil where it is nobody's. Its error says
+// that it can't be told now.
+func (s *Server) userOfToken(ctx context.Context, raw string) (user.Info, error) {
+	if raw == "" || len(raw) > token.MaxSize {
+		return nil, nil
+	}
+	u, err := s.authenticateToken(ctx, raw)
 	if err != nil {
-		return "", "", bad
+		klog.V(2).InfoS("A token is refused in a TokenReview", "reason", err.Error())
+		return nil, undecided(err)
 	}
-	name, secret, ok := strings.Cut(string(b), ":")
-	if !ok {
-		return "", "", bad
+	if u == nil || u.GetName() == "" || strings.HasPrefix(u.GetName(), "system:") { // somebody who has still to register
+		return nil, nil
 	}
-	if name, err = url.QueryUnescape(name); err != nil {
-		return "", "", bad
+	if len(u.GetExtra()[authz.ExtraScope]) > 0 { // whoever asks would not keep to it
+		return nil, nil
 	}
-	if secret, err = url.QueryUnescape(secret); err != nil {
-		return "", "", bad
-	}
-	return name, secret, nil
+	return u, nil
 }
 
-// clientError is the refusal of a client. To one that used the Authorization header it is always
-// invalid_client, 401 and a challenge (RFC 6749, 5.2).
-func clientError(basic bool, code int, name, description string) *Error {
-	if basic {
-		code, name = http.StatusUnauthorized, invalidClient
+// authenticateToken returns whose a token is. Its error says why it is nobody's.
+func (s *Server) authenticateToken(ctx context.Context, raw string) (user.Info, error) {
+	a, refused := s.Verifier.Access(raw)
+	if refused == nil {
+		return s.Sessions.Authenticate(ctx, a)
 	}
-	e := &Error{Code: code, Name: name, Description: description}
-	if code == http.StatusUnauthorized {
-		e.Challenge = basicChallenge
+	if s.OtherTokens == nil {
+		return nil, refused
 	}
-	return e
+	resp, ok, err := s.OtherTokens.AuthenticateToken(ctx, raw)
+	switch {
+	case err != nil:
+		return nil, err
+	case !ok || resp == nil:
+		return nil, refused
+	}
+	return resp.User, nil
 }
 
-func host(r *http.Request) string {
-	h, _, err := net.SplitHostPort(r.RemoteAddr)
-	if err != nil {
-		return r.RemoteAddr
+func extraOf(u user.Info) map[string]authenticationv1.ExtraValue {
+	if len(u.GetExtra()) == 0 {
+		return nil
 	}
-	return h
+	out := make(map[string]authenticationv1.ExtraValue, len(u.GetExtra()))
+	for k, v := range u.GetExtra() {
+		out[k] = v
+	}
+	return out
 }

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	restful "github.com/emicklei/go-restful/v3"
+	"github.com/emicklei/go-restful/v3"
 
 	"kapis.dev/ks-apiserver/pkg/token"
 )
@@ -29,9 +29,12 @@ const (
 	promptSelect  = "select_account"
 )
 
-func prompts() []string       { return []string{promptNone, promptLogin, promptConsent, promptSelect} }
+func prompts() []string { return []string{promptNone, promptLogin, promptConsent, promptSelect} }
+
 func responseTypes() []string { return []string{"code"} }
+
 func responseModes() []string { return []string{"query"} }
+
 func challengeMethods() []string {
 	return []string{"S256"} // never plain: it protects from nobody who sees the request
 }
@@ -44,24 +47,24 @@ func (s *Server) authorize(req *restful.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	a, c, err := s.addressee(values)
+	a, c, err := s.clientAndRedirectURI(values)
 	if err != nil {
 		return nil, err
 	}
-	if refusal := s.judge(a, c, values); refusal != "" {
+	if refusal := s.checkAuthorization(a, c, values); refusal != "" {
 		return refusal, nil
 	}
-	b, err := s.here(r)
+	b, err := s.loggedIn(r)
 	if err != nil {
 		return nil, err
 	}
 	if b == nil {
 		if has(a.Prompt, promptNone) {
-			return s.refused(a, loginRequired, "Nobody is logged in in this browser."), nil
+			return s.redirectError(a, loginRequired, "Nobody is logged in in this browser."), nil
 		}
 		return s.askLogin(r, a)
 	}
-	return s.decide(r, b, a, true)
+	return s.decideAuthorization(r, b, a, true)
 }
 
 // authorizeValues reads the parameters, from the query of a GET and the body of a POST.
@@ -76,8 +79,8 @@ func authorizeValues(r *http.Request) (url.Values, error) {
 	return values, nil
 }
 
-// addressee returns the client and where its answers go, both known to be good.
-func (s *Server) addressee(values url.Values) (*authorization, *Client, error) {
+// clientAndRedirectURI returns the client and where its answers go, both known to be good.
+func (s *Server) clientAndRedirectURI(values url.Values) (*authorization, *Client, error) {
 	for _, name := range []string{"client_id", "redirect_uri"} {
 		if len(values[name]) > 1 {
 			return nil, nil, refuse(invalidRequest, "The parameter "+name+" stands there more than once.")
@@ -98,10 +101,10 @@ func (s *Server) addressee(values url.Values) (*authorization, *Client, error) {
 	return a, c, nil
 }
 
-// judge returns the answer to a request that is not good; "" for one that is.
-func (s *Server) judge(a *authorization, c *Client, values url.Values) redirect {
+// checkAuthorization returns the answer to a request that is not good; "" for one that is.
+func (s *Server) checkAuthorization(a *authorization, c *Client, values url.Values) redirect {
 	if e := s.readAuthorization(a, c, values); e != nil {
-		return s.refused(a, e.Name, e.Description)
+		return s.redirectError(a, e.Name, e.Description)
 	}
 	return ""
 }

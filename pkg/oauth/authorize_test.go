@@ -77,7 +77,7 @@ func (s *server) code(t testing.TB, browser string, q url.Values) string {
 
 // T6749-5, T6749-7, T6749-11, T9207-1, T9700-12, TCore-3: a code, with the query of the URI and the state as they were.
 func TestAuthorizeAnswersWithACode(t *testing.T) {
-	f := newFleet(t, 1, nil)
+	f := newReplicas(t, 1, nil)
 	s := f.servers[0]
 	b := s.browser(t, "alice")
 	before := f.written()
@@ -110,7 +110,7 @@ func TestAuthorizeAnswersWithACode(t *testing.T) {
 
 // T6749-8, T9700-1, T9700-2, S39, S40: with a client or a redirect URI that is wrong nobody is sent anywhere.
 func TestAuthorizeSendsNobodyToWhatIsNotRegistered(t *testing.T) {
-	f := newFleet(t, 1, nil)
+	f := newReplicas(t, 1, nil)
 	s := f.servers[0]
 	b := s.browser(t, "alice")
 	for name, test := range map[string]struct {
@@ -166,7 +166,7 @@ func TestAuthorizeSendsNobodyToWhatIsNotRegistered(t *testing.T) {
 
 // RFC 8252, 7.3 and 7.1; T9700-1.
 func TestAuthorizeLetsTheLoopbackPortVary(t *testing.T) {
-	f := newFleet(t, 1, nil)
+	f := newReplicas(t, 1, nil)
 	s := f.servers[0]
 	b := s.browser(t, "alice")
 	for _, uri := range []string{"http://127.0.0.1/cb", "http://127.0.0.1:1/cb", "http://127.0.0.1:51004/cb", "com.example.app:/cb", "https://spa.example/cb"} {
@@ -181,7 +181,7 @@ func TestAuthorizeLetsTheLoopbackPortVary(t *testing.T) {
 
 // T6749-6, T6749-10, T7636-3, T7636-4, T9700-5, T9700-6, TCore-4, TCore-5: what is wrong with the rest is told to the client.
 func TestAuthorizeTellsTheClientWhatIsWrong(t *testing.T) {
-	f := newFleet(t, 1, nil)
+	f := newReplicas(t, 1, nil)
 	s := f.servers[0]
 	b := s.browser(t, "alice")
 	for name, test := range map[string]struct {
@@ -239,7 +239,7 @@ func TestAuthorizeTellsTheClientWhatIsWrong(t *testing.T) {
 
 // T6749-10: without a scope a client gets what it may have, and is told what.
 func TestAuthorizeWithoutAScope(t *testing.T) {
-	f := newFleet(t, 1, nil)
+	f := newReplicas(t, 1, nil)
 	s := f.servers[0]
 	r := s.redeem(t, s.code(t, s.browser(t, "alice"), harborAsks("scope", "")), nil)
 	if r.str("scope") != "openid profile email" {
@@ -249,7 +249,7 @@ func TestAuthorizeWithoutAScope(t *testing.T) {
 
 // T9700-11, S51: the authorization endpoint is for browsers that go there, and for no page that calls it.
 func TestAuthorizeHasNoCORS(t *testing.T) {
-	f := newFleet(t, 1, nil)
+	f := newReplicas(t, 1, nil)
 	for _, method := range []string{http.MethodGet, http.MethodOptions} {
 		r := do(t, request(t, method, f.servers[0].URL+"/oauth/authorize?"+spaAsks().Encode(), "",
 			map[string]string{"Origin": "https://spa.example", "Access-Control-Request-Method": "GET"}))
@@ -274,7 +274,7 @@ func asked(r reply) string {
 
 // TCore-4: prompt, max_age and id_token_hint. A login counts that came after the request, and no other where the request says so.
 func TestAuthorizeAsksForWhatThePromptSays(t *testing.T) {
-	f := newFleet(t, 1, nil)
+	f := newReplicas(t, 1, nil)
 	s := f.servers[0]
 	_, hash := stand()
 	f.user("bob", hash, iamapi.UserActive)
@@ -319,7 +319,7 @@ func pageOf(v any) string {
 	if c, ok := v.(withCookies); ok {
 		v = c.then
 	}
-	w, ok := v.(*view)
+	w, ok := v.(*htmlResponse)
 	if !ok {
 		return ""
 	}
@@ -348,12 +348,12 @@ func (s *server) proceed(t testing.TB, browser string, a *authorization) (any, e
 	if err != nil || b == nil {
 		t.Fatal("nobody is logged in", err)
 	}
-	return s.oauth.proceed(r, b, a)
+	return s.oauth.resumeAuthorization(r, b, a)
 }
 
 // TCore-4: after the page the request goes on, once it has what it asked for.
 func TestProceedGoesOnAfterThePages(t *testing.T) {
-	f := newFleet(t, 1, nil)
+	f := newReplicas(t, 1, nil)
 	s := f.servers[0]
 	_, hash := stand()
 	f.user("bob", hash, iamapi.UserActive)
@@ -414,7 +414,7 @@ func TestProceedGoesOnAfterThePages(t *testing.T) {
 
 // U26: kube-apiserver down is no reason to have anybody log in again.
 func TestAuthorizeSaysThatSessionsCanNotBeReached(t *testing.T) {
-	f := newFleet(t, 1, nil)
+	f := newReplicas(t, 1, nil)
 	f.setDown(true)
 	wants{503, "temporarily_unavailable"}.check(t, f.servers[0].authorize(t, "not-known-here", harborAsks()))
 }

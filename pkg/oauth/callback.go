@@ -11,7 +11,7 @@ import (
 	"strings"
 	"time"
 
-	restful "github.com/emicklei/go-restful/v3"
+	"github.com/emicklei/go-restful/v3"
 
 	"kapis.dev/ks-apiserver/pkg/iam"
 	"kapis.dev/ks-apiserver/pkg/idp"
@@ -20,43 +20,43 @@ import (
 )
 
 const (
-	// journeyLife is how long a person may take at his provider.
-	journeyLife = 30 * time.Minute
+	// providerLoginLife is how long a person may take at his provider.
+	providerLoginLife = 30 * time.Minute
 	// maxCookie is as much of a cookie as every browser keeps (RFC 6265, 6.1), less its name and attributes.
 	maxCookie = 3900
-	// journeyCookie begins the name of the cookie of a login at a provider.
-	journeyCookie = "ks-idp-"
+	// providerCookie begins the name of the cookie of a login at a provider.
+	providerCookie = "ks-idp-"
 )
 
-// journey is a login at a provider that is under way. It lies sealed in a cookie of that provider, so that it is bound to
+// providerLogin is a login at a provider that is under way. It lies sealed in a cookie of that provider, so that it is bound to
 // the browser that began it, and the server keeps nothing.
-type journey struct {
+type providerLogin struct {
 	State    string         `json:"s"`
 	Nonce    string         `json:"n"`
 	Verifier string         `json:"v"`
 	At       time.Time      `json:"t"`
 	Request  *authorization `json:"a,omitempty"`
-	Handover *handover      `json:"h,omitempty"`
+	Console  *consoleLogin  `json:"h,omitempty"`
 	// Again says that the provider was asked to have the person prove himself anew, and Fresh that nothing else counts.
 	Again bool `json:"f,omitempty"`
 	Fresh bool `json:"m,omitempty"`
 }
 
-func journeyPurpose(provider string) token.Purpose { return token.Purpose("provider " + provider) }
+func providerPurpose(provider string) token.Purpose { return token.Purpose("provider " + provider) }
 
-func journeyName(provider string) string {
+func providerCookieName(provider string) string {
 	sum := sha256.Sum256([]byte(provider))
-	return journeyCookie + hex.EncodeToString(sum[:8])
+	return providerCookie + hex.EncodeToString(sum[:8])
 }
 
-// journeyCookieOf makes the cookie. A provider may send the browser back with a form, which is a request from another site;
+// providerLoginCookie makes the cookie. A provider may send the browser back with a form, which is a request from another site;
 // that carries only cookies that say so, and browsers want those to be Secure. The state protects it.
-func (s *Server) journeyCookieOf(r *http.Request, provider, value string) *http.Cookie {
-	c := s.cookie(r, journeyName(provider), value)
+func (s *Server) providerLoginCookie(r *http.Request, provider, value string) *http.Cookie {
+	c := s.cookie(r, providerCookieName(provider), value)
 	if c.Secure {
 		c.SameSite = http.SameSiteNoneMode
 	}
-	c.MaxAge = int(journeyLife / time.Second)
+	c.MaxAge = int(providerLoginLife / time.Second)
 	if value == "" {
 		c.MaxAge = -1
 	}
@@ -65,7 +65,7 @@ func (s *Server) journeyCookieOf(r *http.Request, provider, value string) *http.
 
 // redirectProvider returns a provider that people are sent to.
 func (s *Server) redirectProvider(name string) (*idp.Entry, idp.Redirect, error) {
-	e := s.desk.directory.Entry(name)
+	e := s.deps.directory.Entry(name)
 	if e != nil && !e.Disabled {
 		if p, ok := e.Provider.(idp.Redirect); ok {
 			return e, p, nil
@@ -91,11 +91,11 @@ func (s *Server) loginAt(req *restful.Request) (any, error) {
 		return nil, err
 	}
 	// State, nonce and verifier have 256 bits each (S43).
-	j := journey{State: random(), Nonce: random(), Verifier: random(), At: s.Now()}
+	j := providerLogin{State: random(), Nonce: random(), Verifier: random(), At: s.Now()}
 	begin := idp.Begin{Callback: s.callbackURL(e.Name), State: j.State, Nonce: j.Nonce, Verifier: j.Verifier}
 	switch q := r.URL.Query(); {
 	case q.Get("form") != "":
-		p, err := s.take(r, formLogin, q.Get("form"))
+		p, err := s.openForm(r, formLogin, q.Get("form"))
 		if err != nil {
 			return nil, err
 		}
@@ -106,18 +106,18 @@ func (s *Server) loginAt(req *restful.Request) (any, error) {
 			return nil, s.upstreamFault(e, errNotFresh)
 		}
 	case q.Get("redirect_uri") != "":
-		if j.Handover, err = s.newHandover(e.Name, q.Get("redirect_uri"), q.Get("state")); err != nil {
+		if j.Console, err = s.beginConsoleLogin(e.Name, q.Get("redirect_uri"), q.Get("state")); err != nil {
 			return nil, err
 		}
-		j.Handover.Ticket = q.Has("ticket")
+		j.Console.Ticket = q.Has("ticket")
 	}
-	b, err := s.here(r)
+	b, err := s.loggedIn(r)
 	if err != nil {
 		return nil, err
 	}
 	begin.Again = j.Fresh || b != nil // who is logged in is to be seen by the provider, and not his cookie there
 	j.Again = begin.Again
-	sealed, err := s.seal(journeyPurpose(e.Name), j)
+	sealed, err := s.seal(providerPurpose(e.Name), j)
 	if err != nil {
 		return nil, err
 	}
@@ -128,12 +128,12 @@ func (s *Server) loginAt(req *restful.Request) (any, error) {
 	if err != nil {
 		return nil, s.upstreamFault(e, err)
 	}
-	return withCookies{[]*http.Cookie{s.journeyCookieOf(r, e.Name, sealed)}, redirect(to)}, nil
+	return withCookies{[]*http.Cookie{s.providerLoginCookie(r, e.Name, sealed)}, redirect(to)}, nil
 }
 
 // upstreamFault is what a person is told of a provider that failed.
 func (s *Server) upstreamFault(e *idp.Entry, err error) error {
-	code, say, ok := entranceFault(err, label(e))
+	code, say, ok := loginFault(err, label(e))
 	if !ok {
 		return err
 	}
@@ -148,62 +148,62 @@ func (s *Server) callback(req *restful.Request) (any, error) {
 		return nil, err
 	}
 	if values.Get("state") == "" && r.Method == http.MethodGet && !wantsHTML(r) {
-		return s.redeemHandover(req, cmp.Or(values.Get("code"), values.Get("ticket")))
+		return s.redeemConsoleCode(req, cmp.Or(values.Get("code"), values.Get("ticket")))
 	}
 	if err := s.guardTransport(r); err != nil {
 		return nil, err
 	}
 	name := req.PathParameter("provider")
-	j, err := s.journeyOf(r, name, values["state"])
+	j, err := s.openProviderLogin(r, name, values["state"])
 	if err != nil {
 		return nil, err
 	}
-	over := s.journeyCookieOf(r, name, "") // it counts once, whatever comes of it
-	answer, err := s.arrive(r, name, j, values)
+	over := s.providerLoginCookie(r, name, "") // it counts once, whatever comes of it
+	answer, err := s.finishProviderLogin(r, name, j, values)
 	return s.withSession(over)(answer, err)
 }
 
-// journeyOf returns the login that this browser has begun. The state of another browser, an old one, or none is refused (S41).
-func (s *Server) journeyOf(r *http.Request, provider string, state []string) (*journey, error) {
+// openProviderLogin returns the login that this browser has begun. The state of another browser, an old one, or none is refused (S41).
+func (s *Server) openProviderLogin(r *http.Request, provider string, state []string) (*providerLogin, error) {
 	bad := func(cause error) error { return problem(http.StatusBadRequest, page.Say("error.state"), cause) }
-	c, err := r.Cookie(s.cookieName(r, journeyName(provider)))
+	c, err := r.Cookie(s.cookieName(r, providerCookieName(provider)))
 	if err != nil || len(state) != 1 || state[0] == "" {
 		return nil, bad(errors.New("the browser has begun no login at the provider, or the state is missing"))
 	}
-	var j journey
-	if err := s.open(journeyPurpose(provider), c.Value, &j); err != nil {
+	var j providerLogin
+	if err := s.open(providerPurpose(provider), c.Value, &j); err != nil {
 		return nil, bad(err)
 	}
-	if subtle.ConstantTimeCompare([]byte(j.State), []byte(state[0])) != 1 || s.Now().Sub(j.At) > journeyLife {
+	if subtle.ConstantTimeCompare([]byte(j.State), []byte(state[0])) != 1 || s.Now().Sub(j.At) > providerLoginLife {
 		return nil, bad(errors.New("the state is another one, or too old"))
 	}
 	return &j, nil
 }
 
-// arrive takes the person that a provider vouches for.
-func (s *Server) arrive(r *http.Request, name string, j *journey, values url.Values) (any, error) {
+// finishProviderLogin takes the person that a provider vouches for.
+func (s *Server) finishProviderLogin(r *http.Request, name string, j *providerLogin, values url.Values) (any, error) {
 	e, provider, err := s.redirectProvider(name)
 	if err != nil {
 		return nil, err
 	}
-	p := &slip{Request: j.Request, Handover: j.Handover, Again: j.Fresh && j.Request == nil}
-	shown := loginShown{provider: name}
+	p := &formState{Request: j.Request, Console: j.Console, Again: j.Fresh && j.Request == nil}
+	shown := loginState{provider: name}
 	id, err := provider.Finish(r.Context(), idp.Callback{Values: values, Callback: s.callbackURL(name), Nonce: j.Nonce, Verifier: j.Verifier, Again: j.Again})
 	if err == nil && j.Fresh {
 		err = j.verifyFresh(id)
 	}
 	if err != nil {
-		if j.Handover != nil {
+		if j.Console != nil {
 			return nil, s.upstreamFault(e, err)
 		}
 		return s.failedLogin(r, p, err, shown)
 	}
-	if s.desk.entrance == nil {
+	if s.deps.authenticator == nil {
 		return nil, iam.ErrUnavailable
 	}
-	proof, err := s.desk.entrance.Identity(r.Context(), name, id, s.originOf(r))
+	proof, err := s.deps.authenticator.Identity(r.Context(), name, id, s.originOf(r))
 	if err != nil {
-		if j.Handover != nil {
+		if j.Console != nil {
 			return nil, s.upstreamFault(e, err)
 		}
 		return s.failedLogin(r, p, err, shown)
@@ -223,8 +223,8 @@ func provesFreshLogin(p idp.Provider) bool {
 	return ok && r.ProvesFreshLogin()
 }
 
-// verifyFresh refuses an identity of somebody who did not prove himself since the journey began.
-func (j *journey) verifyFresh(id *idp.Identity) error {
+// verifyFresh refuses an identity of somebody who did not prove himself since the login at the provider began.
+func (j *providerLogin) verifyFresh(id *idp.Identity) error {
 	if id.Authenticated.IsZero() || id.Authenticated.Before(j.At.Add(-freshLeeway)) {
 		return errNotFresh
 	}

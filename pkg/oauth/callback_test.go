@@ -16,7 +16,7 @@ import (
 )
 
 // knows makes a provider vouch for somebody who is a User.
-func (w *site) knows(name string) {
+func (w *pageTest) knows(name string) {
 	w.github.id = &idp.Identity{Subject: "4711", Username: name}
 	w.gate.proof = func(provider string, id *idp.Identity) (*iam.AuthnResult, error) {
 		return &iam.AuthnResult{User: w.users.ByName(name), Provider: provider, Subject: id.Subject, Methods: []string{iam.MethodFederated}}, nil
@@ -24,7 +24,7 @@ func (w *site) knows(name string) {
 }
 
 // away begins a login at GitHub, and returns the state that it was begun with.
-func (p *person) away(address string) string {
+func (p *browserUser) away(address string) string {
 	p.t.Helper()
 	r := p.open(address)
 	if r.code != http.StatusFound || !strings.HasPrefix(r.header.Get("Location"), "https://idp.example/authorize?state=") {
@@ -34,7 +34,7 @@ func (p *person) away(address string) string {
 }
 
 // button returns the address of the button of GitHub on the login page.
-func (p *person) button() string {
+func (p *browserUser) button() string {
 	p.t.Helper()
 	_, rest, ok := strings.Cut(p.page.text, `href="login/github?form=`)
 	if !ok {
@@ -45,7 +45,7 @@ func (p *person) button() string {
 }
 
 func TestProviderBringsThePersonBackToWhatTheClientAskedFor(t *testing.T) {
-	w := newSite(t)
+	w := newPageTest(t)
 	w.knows("alice")
 	p := w.person(t)
 	p.open("/oauth/authorize?" + harborAsks("login_hint", "al").Encode())
@@ -71,7 +71,7 @@ func TestProviderBringsThePersonBackToWhatTheClientAskedFor(t *testing.T) {
 }
 
 func TestEachLoginAtAProviderHasItsOwnSecrets(t *testing.T) { // S43
-	w := newSite(t)
+	w := newPageTest(t)
 	p := w.person(t)
 	seen := map[string]bool{}
 	for range 50 {
@@ -87,36 +87,38 @@ func TestEachLoginAtAProviderHasItsOwnSecrets(t *testing.T) { // S43
 
 // S41, T9700-17: what comes back counts in the browser that began, for the provider where it began, once and in time.
 func TestForeignCallbacksLogNobodyIn(t *testing.T) {
-	for name, c := range map[string]func(t *testing.T, w *site, p *person, state string) reply{
-		"NoState": func(_ *testing.T, _ *site, p *person, _ string) reply { return p.open("/oauth/callback/github?code=c") },
-		"EmptyState": func(_ *testing.T, _ *site, p *person, _ string) reply {
+	for name, c := range map[string]func(t *testing.T, w *pageTest, p *browserUser, state string) reply{
+		"NoState": func(_ *testing.T, _ *pageTest, p *browserUser, _ string) reply {
+			return p.open("/oauth/callback/github?code=c")
+		},
+		"EmptyState": func(_ *testing.T, _ *pageTest, p *browserUser, _ string) reply {
 			return p.open("/oauth/callback/github?code=c&state=")
 		},
-		"OtherState": func(_ *testing.T, _ *site, p *person, _ string) reply {
+		"OtherState": func(_ *testing.T, _ *pageTest, p *browserUser, _ string) reply {
 			return p.open("/oauth/callback/github?code=c&state=" + random())
 		},
-		"StateTwice": func(_ *testing.T, _ *site, p *person, s string) reply {
+		"StateTwice": func(_ *testing.T, _ *pageTest, p *browserUser, s string) reply {
 			return p.open("/oauth/callback/github?code=c&state=" + s + "&state=" + s)
 		},
-		"OtherBrowser": func(t *testing.T, w *site, _ *person, s string) reply {
+		"OtherBrowser": func(t *testing.T, w *pageTest, _ *browserUser, s string) reply {
 			return w.person(t).open("/oauth/callback/github?code=c&state=" + s)
 		},
-		"OtherProvider": func(_ *testing.T, _ *site, p *person, s string) reply { // mix-up (T9700-16)
-			p.cookies[hostPrefix+journeyName("google")] = &http.Cookie{Name: hostPrefix + journeyName("google"), Value: p.cookies[hostPrefix+journeyName("github")].Value}
+		"OtherProvider": func(_ *testing.T, _ *pageTest, p *browserUser, s string) reply { // mix-up (T9700-16)
+			p.cookies[hostPrefix+providerCookieName("google")] = &http.Cookie{Name: hostPrefix + providerCookieName("google"), Value: p.cookies[hostPrefix+providerCookieName("github")].Value}
 			return p.open("/oauth/callback/google?code=c&state=" + s)
 		},
-		"Replayed": func(t *testing.T, w *site, p *person, s string) reply {
+		"Replayed": func(t *testing.T, w *pageTest, p *browserUser, s string) reply {
 			w.github.err = idp.ErrRefused
 			p.open("/oauth/callback/github?code=c&state="+s).says(t, http.StatusBadRequest)
 			w.github.err = nil
 			return p.open("/oauth/callback/github?code=c&state=" + s)
 		},
-		"TooLate": func(_ *testing.T, w *site, p *person, s string) reply {
-			w.clock.add(journeyLife + time.Second)
+		"TooLate": func(_ *testing.T, w *pageTest, p *browserUser, s string) reply {
+			w.clock.add(providerLoginLife + time.Second)
 			return p.open("/oauth/callback/github?code=c&state=" + s)
 		},
-		"TamperedCookie": func(_ *testing.T, _ *site, p *person, s string) reply {
-			c := p.cookies[hostPrefix+journeyName("github")]
+		"TamperedCookie": func(_ *testing.T, _ *pageTest, p *browserUser, s string) reply {
+			c := p.cookies[hostPrefix+providerCookieName("github")]
 			first := "A"
 			if c.Value[0] == 'A' {
 				first = "B"
@@ -126,7 +128,7 @@ func TestForeignCallbacksLogNobodyIn(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newSite(t)
+			w := newPageTest(t)
 			w.knows("alice")
 			p := w.person(t)
 			r := c(t, w, p, p.away("/oauth/login/github"))
@@ -139,23 +141,23 @@ func TestForeignCallbacksLogNobodyIn(t *testing.T) {
 }
 
 func TestProviderMayAnswerWithAForm(t *testing.T) {
-	w := newSite(t)
+	w := newPageTest(t)
 	w.knows("alice")
 	p := w.person(t)
 	state := p.away("/oauth/login/github")
-	c := p.cookies[hostPrefix+journeyName("github")]
+	c := p.cookies[hostPrefix+providerCookieName("github")]
 	if c.SameSite != http.SameSiteNoneMode || !c.Secure || !c.HttpOnly { // it comes with a form of another site
 		t.Error(c)
 	}
 	r := p.send(http.MethodPost, "/oauth/callback/github", url.Values{"state": {state}, "code": {"c"}}.Encode(), map[string]string{"Sec-Fetch-Site": "cross-site"})
 	r.goes(t, "../account")
-	if p.loggedIn() != "alice" || p.cookies[hostPrefix+journeyName("github")] != nil {
+	if p.loggedIn() != "alice" || p.cookies[hostPrefix+providerCookieName("github")] != nil {
 		t.Error("not logged in, or the cookie is still there")
 	}
 }
 
 func TestFaultsOfProvidersAreTheirs(t *testing.T) {
-	w := newSite(t)
+	w := newPageTest(t)
 	w.knows("alice")
 	for err, want := range map[error]struct {
 		code int
@@ -185,7 +187,7 @@ func TestFaultsOfProvidersAreTheirs(t *testing.T) {
 }
 
 func TestWhoIsLoggedInProvesHimselfAnewAtTheProvider(t *testing.T) {
-	w := newSite(t)
+	w := newPageTest(t)
 	p := w.person(t).login("alice")
 	if p.away("/oauth/login/github"); !w.github.begun.Again {
 		t.Error("the provider may answer by its cookie")
@@ -193,14 +195,14 @@ func TestWhoIsLoggedInProvesHimselfAnewAtTheProvider(t *testing.T) {
 }
 
 func TestRequestThatFitsIntoNoCookieIsRefused(t *testing.T) {
-	w := newSite(t)
+	w := newPageTest(t)
 	p := w.person(t)
 	p.open("/oauth/authorize?" + harborAsks("state", strings.Repeat("s", maxState)).Encode())
 	p.open(p.button()).says(t, http.StatusBadRequest, "too long for this way to log in")
 }
 
 func TestPersonChoosesHisNameOnce(t *testing.T) {
-	w := newSite(t)
+	w := newPageTest(t)
 	w.github.id = &idp.Identity{Subject: "4711"}
 	w.gate.proof = func(provider string, id *idp.Identity) (*iam.AuthnResult, error) {
 		return &iam.AuthnResult{Provider: provider, Subject: id.Subject,
@@ -228,7 +230,7 @@ func TestPersonChoosesHisNameOnce(t *testing.T) {
 
 // The console knows no OAuth: its server redeems what its browser brings it.
 func TestConsoleRedeemsWhatItsBrowserBrings(t *testing.T) {
-	w := newSite(t)
+	w := newPageTest(t)
 	w.knows("alice")
 	p := w.person(t)
 	state := p.away("/oauth/login/github?redirect_uri=" + url.QueryEscape(consoleURI) + "&state=theirs")
@@ -270,24 +272,24 @@ func (r reply) handedOver(t testing.TB) url.Values {
 	return u.Query()
 }
 
-func (w *site) authorizationCodeOf(t testing.TB) string {
+func (w *pageTest) authorizationCodeOf(t testing.TB) string {
 	t.Helper()
 	return w.person(t).login("bob").open("/oauth/authorize?"+harborAsks().Encode()).sentTo(t, harborURI).Get("code")
 }
 
 func TestConsolesCodeExpires(t *testing.T) {
-	w := newSite(t)
+	w := newPageTest(t)
 	w.knows("alice")
 	p := w.person(t)
 	q := p.open("/oauth/callback/github?code=c&state=" + p.away("/oauth/login/github?redirect_uri="+url.QueryEscape(consoleURI))).handedOver(t)
-	w.clock.add(handoverLife)
+	w.clock.add(consoleCodeLife)
 	if r := do(t, request(t, http.MethodGet, w.URL+"/oauth/callback/github?code="+q.Get("code"), "", nil)); r.code != http.StatusUnauthorized {
 		t.Error(r.code)
 	}
 }
 
 func TestBrowserIsSentBackToTheConsoleOnly(t *testing.T) { // S40
-	w := newSite(t)
+	w := newPageTest(t)
 	p := w.person(t)
 	for _, to := range []string{"https://evil.example", "//evil.example", `/\evil.example`, "https:evil.example", "%2f%2fevil.example", consoleURI + "/..", consoleURI + "@evil.example",
 		strings.ToUpper(consoleURI), consoleURI + "?x=y", "javascript:alert(1)", harborURI, "/", "\r\nLocation: https://evil.example"} {
@@ -300,7 +302,7 @@ func TestBrowserIsSentBackToTheConsoleOnly(t *testing.T) { // S40
 
 // S12, S61: who logs in again is shown by his groups of now; and what all requests of a session share is changed by none.
 func TestALoginAgainBringsTheGroupsOfNow(t *testing.T) {
-	w := newSite(t)
+	w := newPageTest(t)
 	groups := []string{"dev"}
 	w.knows("alice")
 	w.gate.proof = func(provider string, id *idp.Identity) (*iam.AuthnResult, error) {
@@ -317,7 +319,7 @@ func TestALoginAgainBringsTheGroupsOfNow(t *testing.T) {
 		name = all[0].Name
 	}
 
-	b, _, err := w.oauth.admit(request(t, http.MethodGet, w.URL, "", nil), &iam.AuthnResult{User: w.users.ByName("bob"), At: w.clock.now().Add(-time.Minute)})
+	b, _, err := w.oauth.openBrowserSession(request(t, http.MethodGet, w.URL, "", nil), &iam.AuthnResult{User: w.users.ByName("bob"), At: w.clock.now().Add(-time.Minute)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -328,7 +330,7 @@ func TestALoginAgainBringsTheGroupsOfNow(t *testing.T) {
 
 // Whoever has to have a second factor sets it up after he has registered, before he is logged in.
 func TestWhoRegistersSetsUpTheFactorThatIsRequired(t *testing.T) {
-	w := newSite(t)
+	w := newPageTest(t)
 	w.github.id = &idp.Identity{Subject: "4711", Username: "octo"}
 	w.gate.proof = func(provider string, id *idp.Identity) (*iam.AuthnResult, error) {
 		return &iam.AuthnResult{Provider: provider, Subject: id.Subject, At: w.clock.now(), Methods: []string{iam.MethodPassword}, Pending: true,
@@ -349,7 +351,7 @@ func TestWhoRegistersSetsUpTheFactorThatIsRequired(t *testing.T) {
 
 // The password grant has no page for it.
 func TestThePasswordGrantRegistersNobodyWhoHasToHaveAFactor(t *testing.T) {
-	f := newFleet(t, 1, func(s *settings) {
+	f := newReplicas(t, 1, func(s *settings) {
 		s.edit = func(o *Options) {
 			o.Entrance.Directory = idptest.Directory(t, &idp.Entry{Name: "corp", Mapping: idp.MapManual, Provider: corp{}})
 			o.Entrance.Accounts = iam.NewAccounts(iam.AccountOptions{Users: o.Sessions.Users, Synced: func() bool { return true }})
@@ -364,7 +366,7 @@ func TestThePasswordGrantRegistersNobodyWhoHasToHaveAFactor(t *testing.T) {
 }
 
 // corp is a directory that knows everybody.
-type corp struct{ ldap }
+type corp struct{ fakeLDAP }
 
 func (corp) Login(_ context.Context, name, _ string) (*idp.Identity, error) {
 	return &idp.Identity{Subject: name, Username: name}, nil

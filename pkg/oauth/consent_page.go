@@ -6,15 +6,15 @@ import (
 	"net/url"
 	"slices"
 
-	restful "github.com/emicklei/go-restful/v3"
+	"github.com/emicklei/go-restful/v3"
 
 	"kapis.dev/ks-apiserver/pkg/oauth/page"
 )
 
 // askConsent answers with the page that asks whether the client may have the scopes, which then goes on with a.
 func (s *Server) askConsent(r *http.Request, b *browser, c *Client, a *authorization) (any, error) {
-	p := slip{Request: a, Session: b.session.Name}
-	sealed, set, err := s.give(r, formConsent, p)
+	p := formState{Request: a, Session: b.session.Name}
+	sealed, set, err := s.sealForm(r, formConsent, p)
 	if err != nil {
 		return nil, err
 	}
@@ -48,13 +48,13 @@ func scopeWords(scopes []string) []page.Message {
 	return out
 }
 
-// takeOwn opens a slip that was given to whoever is logged in now.
-func (s *Server) takeOwn(r *http.Request, name formName, sealed string) (*browser, *slip, error) {
-	p, err := s.take(r, name, sealed)
+// openOwnForm opens a form state that was given to whoever is logged in now.
+func (s *Server) openOwnForm(r *http.Request, name formName, sealed string) (*browser, *formState, error) {
+	p, err := s.openForm(r, name, sealed)
 	if err != nil {
 		return nil, nil, err
 	}
-	b, err := s.here(r)
+	b, err := s.loggedIn(r)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -67,11 +67,11 @@ func (s *Server) takeOwn(r *http.Request, name formName, sealed string) (*browse
 // consent takes what a person says to a client's request.
 func (s *Server) consent(req *restful.Request) (any, error) {
 	r := req.Request
-	f, err := s.posted(req)
+	f, err := s.readPostedForm(req)
 	if err != nil {
 		return nil, err
 	}
-	b, p, err := s.takeOwn(r, formConsent, f["form"])
+	b, p, err := s.openOwnForm(r, formConsent, f["form"])
 	if err != nil {
 		return nil, err
 	}
@@ -86,9 +86,9 @@ func (s *Server) consent(req *restful.Request) (any, error) {
 			return nil, err
 		}
 		a.Agreed = b.session.Name
-		return s.proceed(r, b, a)
+		return s.resumeAuthorization(r, b, a)
 	case "deny":
-		return s.refused(a, accessDenied, "The person said no."), nil
+		return s.redirectError(a, accessDenied, "The person said no."), nil
 	case "switch":
 		if err := s.Sessions.End(r.Context(), b.session.Name, "other user"); err != nil {
 			return nil, err

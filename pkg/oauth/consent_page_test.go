@@ -15,7 +15,7 @@ func argoAsks(pairs ...string) url.Values {
 }
 
 func TestConsentIsAskedOnceAndRemembered(t *testing.T) {
-	w := newSite(t)
+	w := newPageTest(t)
 	p := w.person(t)
 	p.open("/oauth/authorize?" + argoAsks().Encode())
 	p.answer("password", "username", "alice", "password", password).says(t, http.StatusOK, "Allow argo?", "Logged in as alice", "see the groups that you are in",
@@ -34,7 +34,7 @@ func TestConsentIsAskedOnceAndRemembered(t *testing.T) {
 }
 
 func TestNoIsToldTheClient(t *testing.T) {
-	w := newSite(t)
+	w := newPageTest(t)
 	p := w.person(t).login("alice")
 	p.open("/oauth/authorize?" + argoAsks().Encode())
 	if q := p.answer("", "answer", "deny").sentTo(t, argoURI); q.Get("error") != accessDenied || q.Get("iss") != issuerURL || q.Get("code") != "" {
@@ -47,7 +47,7 @@ func TestNoIsToldTheClient(t *testing.T) {
 }
 
 func TestConsentIsGivenByWhoSawThePage(t *testing.T) { // T6749-12, S38, S42
-	w := newSite(t)
+	w := newPageTest(t)
 	p := w.person(t).login("alice")
 	p.open("/oauth/authorize?" + argoAsks().Encode())
 	v, to := p.fields("")
@@ -62,7 +62,7 @@ func TestConsentIsGivenByWhoSawThePage(t *testing.T) { // T6749-12, S38, S42
 }
 
 func TestAnotherPersonMayLogInInstead(t *testing.T) {
-	w := newSite(t)
+	w := newPageTest(t)
 	p := w.person(t).login("alice")
 	p.open("/oauth/authorize?" + argoAsks("login_hint", "alice").Encode())
 	r := p.answer("", "answer", "switch")
@@ -74,7 +74,7 @@ func TestAnotherPersonMayLogInInstead(t *testing.T) {
 }
 
 // deviceCode begins the login of a device, and returns its codes.
-func (w *site) deviceCode(t testing.TB) (device, user string) {
+func (w *pageTest) deviceCode(t testing.TB) (device, user string) {
 	t.Helper()
 	r := do(t, request(t, http.MethodPost, w.URL+"/oauth/device_authorization", "client_id=cli", nil))
 	if r.code != http.StatusOK {
@@ -83,13 +83,13 @@ func (w *site) deviceCode(t testing.TB) (device, user string) {
 	return r.str("device_code"), r.str("user_code")
 }
 
-func (w *site) poll(t testing.TB, device string) reply {
+func (w *pageTest) poll(t testing.TB, device string) reply {
 	t.Helper()
 	return w.post(t, url.Values{"grant_type": {"urn:ietf:params:oauth:grant-type:device_code"}, "device_code": {device}, "client_id": {"cli"}}, nil)
 }
 
 func TestDeviceIsLetInByWhoComparesTheCode(t *testing.T) { // T8628-6
-	w := newSite(t)
+	w := newPageTest(t)
 	device, code := w.deviceCode(t)
 	p := w.person(t)
 	p.open("/oauth/device?user_code="+code).says(t, http.StatusOK, "Log in") // who it is comes first
@@ -111,7 +111,7 @@ func TestDeviceIsLetInByWhoComparesTheCode(t *testing.T) { // T8628-6
 }
 
 func TestPageDeniesADeviceOnce(t *testing.T) {
-	w := newSite(t)
+	w := newPageTest(t)
 	device, code := w.deviceCode(t)
 	p := w.person(t).login("alice")
 	p.open("/oauth/device")
@@ -125,7 +125,7 @@ func TestPageDeniesADeviceOnce(t *testing.T) {
 }
 
 func TestPageLimitsWrongUserCodes(t *testing.T) { // T8628-4
-	w := newSite(t)
+	w := newPageTest(t)
 	p := w.person(t).login("alice")
 	for i := range guessesAtOnce {
 		p.open("/oauth/device")
@@ -139,7 +139,7 @@ func TestPageLimitsWrongUserCodes(t *testing.T) { // T8628-4
 }
 
 func TestDeviceIsNotApprovedFromElsewhere(t *testing.T) { // S38, T6749-12
-	w := newSite(t)
+	w := newPageTest(t)
 	_, code := w.deviceCode(t)
 	mallory, p := w.person(t).login("bob"), w.person(t).login("alice")
 	mallory.open("/oauth/device")
@@ -154,7 +154,7 @@ func TestDeviceIsNotApprovedFromElsewhere(t *testing.T) { // S38, T6749-12
 }
 
 func TestLogoutIsConfirmed(t *testing.T) { // TLogout-4
-	w := newSite(t)
+	w := newPageTest(t)
 	p := w.person(t).login("alice")
 	p.open("/oauth/logout").says(t, http.StatusOK, "Log out?", "Logged in as alice")
 	p.answer("", "answer", "no").says(t, http.StatusOK, "still logged in")
@@ -176,7 +176,7 @@ func TestLogoutIsConfirmed(t *testing.T) { // TLogout-4
 }
 
 func TestLogoutGoesUpToTheProvider(t *testing.T) { // TLogout-6
-	w := newSite(t)
+	w := newPageTest(t)
 	w.oauth.Directory = nil
 	w.knows("alice")
 	p := w.person(t)
@@ -191,7 +191,7 @@ func TestLogoutGoesUpToTheProvider(t *testing.T) { // TLogout-6
 }
 
 func TestLogoutWithAHintGoesUpToTheProvider(t *testing.T) { // TLogout-6: the hint ends the client's session, and the browser's with it
-	w := newSite(t)
+	w := newPageTest(t)
 	w.knows("alice")
 	p := w.person(t)
 	p.open("/oauth/authorize?" + harborAsks().Encode())
@@ -222,7 +222,7 @@ func TestScopesAreSaidInWords(t *testing.T) {
 
 // RFC 8252, 8.6: what a person allowed an application on his machine counts for the one login, since another can take its name.
 func TestApplicationsOnTheMachineAskEachTime(t *testing.T) {
-	w := newSite(t)
+	w := newPageTest(t)
 	p := w.person(t).login("alice")
 	ask := func(client, uri string, pairs ...string) url.Values {
 		return spaAsks(append([]string{"client_id", client, "redirect_uri", uri}, pairs...)...)

@@ -1,6 +1,8 @@
 package oauth
 
-import "net/http"
+import (
+	"net/http"
+)
 
 // allowOrigin lets a page of a client without a secret read an answer (WHATWG Fetch, 3.2): one of an origin that is, to the letter,
 // that of a registered redirect URI. Cookies are never let through, so nothing that a browser knows by itself is.

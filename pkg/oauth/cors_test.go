@@ -9,7 +9,7 @@ import (
 
 // S51, T9700-11: pages of clients without a secret may call what they need, from the very origins that they registered, and never with cookies.
 func TestOnlyRegisteredPagesMayCall(t *testing.T) {
-	f := newFleet(t, 1, nil)
+	f := newReplicas(t, 1, nil)
 	s := f.servers[0]
 	open := []string{"/oauth/token", "/oauth/revoke", "/oauth/userinfo", "/oauth/keys", "/.well-known/openid-configuration", "/.well-known/oauth-authorization-server"}
 	closed := []string{"/oauth/authorize", "/oauth/introspect", "/oauth/device_authorization", "/oauth/logout", "/oauth/authenticate"}

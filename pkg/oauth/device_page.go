@@ -4,7 +4,7 @@ import (
 	"errors"
 	"net/http"
 
-	restful "github.com/emicklei/go-restful/v3"
+	"github.com/emicklei/go-restful/v3"
 
 	"kapis.dev/ks-apiserver/pkg/oauth/page"
 )
@@ -20,7 +20,7 @@ func (s *Server) devicePage(req *restful.Request) (any, error) {
 	if len(code) > maxTyped {
 		code = ""
 	}
-	b, err := s.here(r)
+	b, err := s.loggedIn(r)
 	if err != nil {
 		return nil, err
 	}
@@ -31,7 +31,7 @@ func (s *Server) devicePage(req *restful.Request) (any, error) {
 }
 
 func (s *Server) deviceForm(r *http.Request, b *browser, code string, status int, say page.Message) (any, error) {
-	sealed, set, err := s.give(r, formDevice, slip{Session: b.session.Name})
+	sealed, set, err := s.sealForm(r, formDevice, formState{Session: b.session.Name})
 	if err != nil {
 		return nil, err
 	}
@@ -42,7 +42,7 @@ func (s *Server) deviceForm(r *http.Request, b *browser, code string, status int
 
 // deviceStep takes the code, and then the answer.
 func (s *Server) deviceStep(req *restful.Request) (any, error) {
-	f, err := s.posted(req)
+	f, err := s.readPostedForm(req)
 	if err != nil {
 		return nil, err
 	}
@@ -56,7 +56,7 @@ func (s *Server) deviceStep(req *restful.Request) (any, error) {
 }
 
 func (s *Server) findDevice(r *http.Request, f form) (any, error) {
-	b, _, err := s.takeOwn(r, formDevice, f["form"])
+	b, _, err := s.openOwnForm(r, formDevice, f["form"])
 	if err != nil {
 		return nil, err
 	}
@@ -68,7 +68,7 @@ func (s *Server) findDevice(r *http.Request, f form) (any, error) {
 	if err != nil {
 		return s.badCode(r, b, typed, err)
 	}
-	sealed, set, err := s.give(r, formAnswer, slip{Session: b.session.Name, UserCode: code})
+	sealed, set, err := s.sealForm(r, formAnswer, formState{Session: b.session.Name, UserCode: code})
 	if err != nil {
 		return nil, err
 	}
@@ -90,7 +90,7 @@ func (s *Server) badCode(r *http.Request, b *browser, typed string, err error) (
 }
 
 func (s *Server) answerDevice(r *http.Request, f form) (any, error) {
-	b, p, err := s.takeOwn(r, formAnswer, f["form"])
+	b, p, err := s.openOwnForm(r, formAnswer, f["form"])
 	if err != nil {
 		return nil, err
 	}

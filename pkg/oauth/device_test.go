@@ -48,7 +48,7 @@ func (s *server) deny(r *http.Request, b *browser, code string) error {
 
 // T8628-1, T8628-2, T8628-5, T8628-7, S58, U38: a device begins without a write, and gets tokens once somebody has let it in.
 func TestDeviceIsLetIn(t *testing.T) {
-	f := newFleet(t, 2, nil)
+	f := newReplicas(t, 2, nil)
 	s := f.servers[0]
 	before := f.written()
 	r := s.begin(t, url.Values{"client_id": {"cli"}, "scope": {"openid email"}})
@@ -90,7 +90,7 @@ func TestDeviceIsLetIn(t *testing.T) {
 
 // T8628-2, T8628-3, T6749-18, S32.
 func TestDeviceIsRefused(t *testing.T) {
-	f := newFleet(t, 1, nil)
+	f := newReplicas(t, 1, nil)
 	s := f.servers[0]
 	for name, test := range map[string]struct {
 		form url.Values
@@ -115,7 +115,7 @@ func TestDeviceIsRefused(t *testing.T) {
 
 // T8628-3: no is no, and an answer is given once.
 func TestDeviceIsDenied(t *testing.T) {
-	f := newFleet(t, 1, nil)
+	f := newReplicas(t, 1, nil)
 	s := f.servers[0]
 	b := s.browser(t, "alice")
 	r := s.begin(t, url.Values{"client_id": {"cli"}})
@@ -155,7 +155,7 @@ func TestPollsSlowDown(t *testing.T) {
 	if n := len(p.young) + len(p.old); n > polled {
 		t.Errorf("%d polls are remembered", n)
 	}
-	f := newFleet(t, 1, nil)
+	f := newReplicas(t, 1, nil)
 	device := f.servers[0].begin(t, url.Values{"client_id": {"cli"}}).str("device_code")
 	wants{400, "authorization_pending"}.check(t, f.servers[0].poll(t, device))
 	wants{400, "slow_down"}.check(t, f.servers[0].poll(t, device))
@@ -163,7 +163,7 @@ func TestPollsSlowDown(t *testing.T) {
 
 // T8628-4: wrong codes of a person are limited, in all browsers of his, and hold up nobody else at the same address.
 func TestWrongUserCodesAreLimited(t *testing.T) {
-	f := newFleet(t, 1, nil)
+	f := newReplicas(t, 1, nil)
 	_, hash := stand()
 	f.user("bob", hash, iamapi.UserActive)
 	s := f.servers[0]
@@ -190,7 +190,7 @@ func TestWrongUserCodesAreLimited(t *testing.T) {
 
 // T8628-4, S35: a code says which client it is for, and a letter checks the others.
 func TestUserCodes(t *testing.T) {
-	f := newFleet(t, 1, nil)
+	f := newReplicas(t, 1, nil)
 	s := f.servers[0].oauth
 	code := s.newUserCode("cli")
 	if got, ok := s.userCode(code); !ok || got != code || s.Clients.byLetters(code[:clientLetters]).Name != "cli" {
@@ -247,7 +247,7 @@ func TestClientsWithTheSameLettersHaveNoDevices(t *testing.T) {
 		}
 		letters[lettersOf(name)] = name
 	}
-	tab := &table{clients: map[string]*Client{first: {Name: first}, second: {Name: second}, "alone": {Name: "alone"}}}
+	tab := &clientTable{clients: map[string]*Client{first: {Name: first}, second: {Name: second}, "alone": {Name: "alone"}}}
 	tab.complete()
 	if tab.letters[lettersOf(first)] != nil || tab.letters[lettersOf("alone")] == nil {
 		t.Errorf("%v", tab.letters)

@@ -8,7 +8,7 @@ import (
 	"slices"
 	"strings"
 
-	restful "github.com/emicklei/go-restful/v3"
+	"github.com/emicklei/go-restful/v3"
 
 	"kapis.dev/ks-apiserver/pkg/token"
 )
@@ -81,4 +81,4 @@ func (s *Server) claims() []string {
 	return all
 }
 
-func (s *Server) discovery(*restful.Request) (any, error) { return public(s.meta), nil }
+func (s *Server) discovery(*restful.Request) (any, error) { return cacheableJSON(s.meta), nil }

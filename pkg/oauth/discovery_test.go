@@ -10,7 +10,7 @@ import (
 
 // T8414-1, T8414-2, T8414-3, TDisc-1, T9207-2: the documents.
 func TestDiscoveryDocuments(t *testing.T) {
-	f := newFleet(t, 1, nil)
+	f := newReplicas(t, 1, nil)
 	s := f.servers[0]
 	for _, path := range []string{"/.well-known/openid-configuration", "/.well-known/oauth-authorization-server", "/.well-known/oauth-authorization-server/base"} {
 		r := do(t, request(t, http.MethodGet, s.URL+path, "", nil))
@@ -58,7 +58,7 @@ func TestDiscoveryDocuments(t *testing.T) {
 
 // TDisc-2: public keys only.
 func TestKeysArePublic(t *testing.T) {
-	f := newFleet(t, 1, nil)
+	f := newReplicas(t, 1, nil)
 	r := do(t, request(t, http.MethodGet, f.servers[0].URL+"/oauth/keys", "", nil))
 	keys, _ := r.body["keys"].([]any)
 	if r.code != http.StatusOK || len(keys) != 1 {

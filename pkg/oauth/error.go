@@ -48,7 +48,7 @@ type Error struct {
 	cause error // for the log, and never for the client
 	// say is what a person is told, and html the page that says it; nil for JSON.
 	say  page.Message
-	html *view
+	html *htmlResponse
 }
 
 func (e *Error) Error() string {

@@ -29,7 +29,7 @@ func (s *Server) asPage(err error) *Error {
 		e = failure(err)
 	}
 	shown := *e
-	shown.html = &view{book: s.desk.book, code: e.Code, data: page.Notice{
+	shown.html = &htmlResponse{book: s.deps.book, code: e.Code, data: page.Notice{
 		Title: page.Say("error.title"), Text: e.words(), Detail: e.detail(), Failed: true,
 		Link: &page.Link{To: "login", Text: page.Say("restart")},
 	}}
@@ -58,9 +58,9 @@ func (e *Error) detail() string {
 	return e.Name + ": " + e.Description
 }
 
-// entranceFault says what went wrong with a login. Unknown, wrong and disabled are one text and one code (S50), unless
+// loginFault says what went wrong with a login. Unknown, wrong and disabled are one text and one code (S50), unless
 // the password was right. It returns false for an error that is nobody's to read.
-func entranceFault(err error, provider string) (code int, say page.Message, ok bool) {
+func loginFault(err error, provider string) (code int, say page.Message, ok bool) {
 	switch {
 	case errors.Is(err, iam.ErrCredentials), errors.Is(err, idp.ErrCredentials):
 		return http.StatusBadRequest, page.Say("error.wrong"), true

@@ -19,7 +19,7 @@ func credentialsOf(client, secret string, pairs ...string) url.Values {
 
 // T6749-19, T9700-15: a client acts for itself, as nobody else, and has nothing to refresh.
 func TestClientActsForItself(t *testing.T) {
-	f := newFleet(t, 2, nil)
+	f := newReplicas(t, 2, nil)
 	s := f.servers[0]
 	r := s.post(t, credentialsOf("harbor", "harbor-secret-1234"), nil)
 	uncached(t, r)
@@ -47,7 +47,7 @@ func TestClientActsForItself(t *testing.T) {
 
 // S54: the console's secret is one that everybody knows. It lets nobody in who has not logged in.
 func TestAClientWhoseSecretIsKnownDoesNotActForItself(t *testing.T) {
-	f := newFleet(t, 1, nil)
+	f := newReplicas(t, 1, nil)
 	for client, secret := range map[string]string{"kubesphere": "kubesphere", "argo": "argo-secret"} {
 		wants{400, "unauthorized_client"}.check(t, f.servers[0].post(t, credentialsOf(client, secret), nil))
 	}
@@ -58,7 +58,7 @@ func TestAClientWhoseSecretIsKnownDoesNotActForItself(t *testing.T) {
 
 // T9700-15: the subject of a client is none that a user has, whatever the two are called.
 func TestClientIsNoUser(t *testing.T) {
-	f := newFleet(t, 1, nil)
+	f := newReplicas(t, 1, nil)
 	s := f.servers[0]
 	_, hash := stand()
 	f.user("harbor", hash, "Active")
@@ -75,7 +75,7 @@ func withMembers(s *settings) {
 
 // T9700-8, T9068-4, S33: a token for a member cluster is good there, and nowhere else.
 func TestTokenIsExchangedForOneOfAMember(t *testing.T) {
-	f := newFleet(t, 1, withMembers)
+	f := newReplicas(t, 1, withMembers)
 	s := f.servers[0]
 	access, refresh := s.login(t)
 	f.clock.add(time.Hour)
@@ -129,7 +129,7 @@ func TestTokenIsExchangedForOneOfAMember(t *testing.T) {
 
 // T9700-7: the password grant can be switched off, and is not advertised then.
 func TestPasswordGrantCanBeSwitchedOff(t *testing.T) {
-	f := newFleet(t, 1, func(s *settings) { s.edit = func(o *Options) { o.PasswordGrant = false } })
+	f := newReplicas(t, 1, func(s *settings) { s.edit = func(o *Options) { o.PasswordGrant = false } })
 	s := f.servers[0]
 	wants{400, "unsupported_grant_type"}.check(t, s.post(t, console("alice", password), nil))
 	if doc := do(t, request(t, http.MethodGet, s.URL+"/.well-known/openid-configuration", "", nil)); strings.Contains(doc.text, `"password"`) {
@@ -139,7 +139,7 @@ func TestPasswordGrantCanBeSwitchedOff(t *testing.T) {
 
 // The token of a login that lacks its second factor opens nothing, and is bound to its client, its user and its time.
 func TestPendingLoginOpensNothing(t *testing.T) {
-	f := newFleet(t, 1, nil)
+	f := newReplicas(t, 1, nil)
 	s := f.servers[0]
 	alice := s.users.ByName("alice")
 	pend := func(client string) string {
@@ -193,7 +193,7 @@ func asHarbor(tok string, pairs ...string) url.Values {
 
 // T7009-1, T7009-3, T7009-5: either token takes the whole session with it, on every replica, whatever the hint says.
 func TestRevocationEndsTheSession(t *testing.T) {
-	f := newFleet(t, 2, nil)
+	f := newReplicas(t, 2, nil)
 	s := f.servers[0]
 	for _, kind := range []string{"refresh_token", "access_token"} {
 		for _, hint := range []string{"", "access_token", "refresh_token", "unknown"} {
@@ -217,7 +217,7 @@ func TestRevocationEndsTheSession(t *testing.T) {
 
 // T7009-2, T7009-4, T7009-6, T6749-2.
 func TestRevocationRefuses(t *testing.T) {
-	f := newFleet(t, 1, nil)
+	f := newReplicas(t, 1, nil)
 	s := f.servers[0]
 	r := s.redeem(t, s.codeOf(t), nil)
 	access, refresh := s.login(t)
@@ -256,7 +256,7 @@ func TestRevocationRefuses(t *testing.T) {
 
 // T7662-1, T7662-2, T7662-3, T7662-4.
 func TestIntrospection(t *testing.T) {
-	f := newFleet(t, 1, nil)
+	f := newReplicas(t, 1, nil)
 	s := f.servers[0]
 	r := s.redeem(t, s.codeOf(t), nil)
 	access, refresh := s.login(t)

@@ -5,7 +5,7 @@ import (
 	"net/http"
 	"net/url"
 
-	restful "github.com/emicklei/go-restful/v3"
+	"github.com/emicklei/go-restful/v3"
 	"k8s.io/klog/v2"
 
 	"kapis.dev/ks-apiserver/pkg/iam"
@@ -15,36 +15,36 @@ import (
 
 // askLogin answers with the login page, which goes on with a once the person has logged in (proceed).
 func (s *Server) askLogin(r *http.Request, a *authorization) (any, error) {
-	return s.loginPage(r, slip{Request: a}, loginShown{})
+	return s.loginPage(r, formState{Request: a}, loginState{})
 }
 
 // login is the login page of somebody who came by himself.
 func (s *Server) login(req *restful.Request) (any, error) {
-	b, err := s.here(req.Request)
+	b, err := s.loggedIn(req.Request)
 	if err != nil {
 		return nil, err
 	}
 	if b != nil {
 		return redirect(root(req.Request) + "account"), nil
 	}
-	return s.loginPage(req.Request, slip{}, loginShown{})
+	return s.loginPage(req.Request, formState{}, loginState{})
 }
 
-// loginShown is how the login page looks after a step that failed.
-type loginShown struct {
+// loginState is how the login page looks after a step that failed.
+type loginState struct {
 	code               int
 	say                page.Message
 	username, provider string
 }
 
 // loginPage answers with the login page; p is what to go on with.
-func (s *Server) loginPage(r *http.Request, p slip, shown loginShown) (any, error) {
+func (s *Server) loginPage(r *http.Request, p formState, shown loginState) (any, error) {
 	d := page.Login{Client: p.client(), Username: shown.username}
 	d.Error = shown.say
 	if d.Username == "" && p.Request != nil {
 		d.Username = p.Request.LoginHint
 	}
-	b, err := s.here(r)
+	b, err := s.loggedIn(r)
 	if err != nil {
 		return nil, err
 	}
@@ -52,9 +52,9 @@ func (s *Server) loginPage(r *http.Request, p slip, shown loginShown) (any, erro
 		d.Again, d.Username = true, b.user.Name
 	}
 	// What stands in the page is not what was sent.
-	p.Session, p.Proof, p.Challenge, p.Enrolment = "", nil, "", nil
+	p.Session, p.Result, p.Challenge, p.Enrolment = "", nil, "", nil
 	var set *http.Cookie
-	if d.Form, set, err = s.give(r, formLogin, p); err != nil {
+	if d.Form, set, err = s.sealForm(r, formLogin, p); err != nil {
 		return nil, err
 	}
 	if d.Passkey, err = s.passkeyLogin(r, p, set, nil); err != nil {
@@ -70,7 +70,7 @@ func (s *Server) loginPage(r *http.Request, p slip, shown loginShown) (any, erro
 // listProviders puts the providers on the login page that people may choose. Where a login has to be fresh, those that can't
 // vouch for it are left out, and b, who came from one of them, is told so.
 func (s *Server) listProviders(d *page.Login, r *http.Request, chosen string, fresh bool, b *browser) {
-	for _, e := range s.desk.directory.Entries() {
+	for _, e := range s.deps.directory.Entries() {
 		if e.Hidden || e.Disabled || e.Provider == nil {
 			continue
 		}
@@ -100,7 +100,7 @@ func label(e *idp.Entry) string {
 }
 
 func (s *Server) labelOf(provider string) string {
-	if e := s.desk.directory.Entry(provider); e != nil {
+	if e := s.deps.directory.Entry(provider); e != nil {
 		return label(e)
 	}
 	return provider
@@ -108,11 +108,11 @@ func (s *Server) labelOf(provider string) string {
 
 // passkeyLogin is the button of passkeys: of u, or, where he is nil, of whom the passkey names. It is left out where
 // there can be none.
-func (s *Server) passkeyLogin(r *http.Request, p slip, cookie *http.Cookie, u *iam.User) (*page.Passkey, error) {
-	if s.desk.passkeys == nil {
+func (s *Server) passkeyLogin(r *http.Request, p formState, cookie *http.Cookie, u *iam.User) (*page.Passkey, error) {
+	if s.deps.passkeys == nil {
 		return nil, nil
 	}
-	options, challenge, err := s.desk.passkeys.BeginLogin(u)
+	options, challenge, err := s.deps.passkeys.BeginLogin(u)
 	if err != nil {
 		klog.V(2).InfoS("The login page has no button for passkeys", "reason", err.Error())
 		return nil, nil
@@ -122,7 +122,7 @@ func (s *Server) passkeyLogin(r *http.Request, p slip, cookie *http.Cookie, u *i
 		r = r.Clone(r.Context())
 		r.AddCookie(cookie)
 	}
-	sealed, _, err := s.give(r, formPasskey, p)
+	sealed, _, err := s.sealForm(r, formPasskey, p)
 	if err != nil {
 		return nil, err
 	}
@@ -131,7 +131,7 @@ func (s *Server) passkeyLogin(r *http.Request, p slip, cookie *http.Cookie, u *i
 
 // loginStep takes what was sent on one of the pages of a login.
 func (s *Server) loginStep(req *restful.Request) (any, error) {
-	f, err := s.posted(req)
+	f, err := s.readPostedForm(req)
 	if err != nil {
 		return nil, err
 	}
@@ -156,25 +156,25 @@ func (s *Server) loginStep(req *restful.Request) (any, error) {
 
 // passwordStep takes a name and a password.
 func (s *Server) passwordStep(r *http.Request, f form) (any, error) {
-	p, err := s.take(r, formLogin, f["form"])
+	p, err := s.openForm(r, formLogin, f["form"])
 	if err != nil {
 		return nil, err
 	}
-	if s.desk.entrance == nil {
+	if s.deps.authenticator == nil {
 		return nil, problem(http.StatusServiceUnavailable, page.Say("error.later"), nil)
 	}
-	proof, err := s.desk.entrance.Password(r.Context(), iam.Attempt{Origin: s.originOf(r), Login: f["username"], Password: f["password"],
+	proof, err := s.deps.authenticator.Password(r.Context(), iam.Attempt{Origin: s.originOf(r), Login: f["username"], Password: f["password"],
 		Provider: f["provider"], Client: p.client()})
 	if err != nil {
-		return s.failedLogin(r, p, err, loginShown{username: f["username"], provider: f["provider"]})
+		return s.failedLogin(r, p, err, loginState{username: f["username"], provider: f["provider"]})
 	}
 	return s.advance(r, p, proof)
 }
 
 // failedLogin shows the login page again, with what went wrong.
-func (s *Server) failedLogin(r *http.Request, p *slip, err error, shown loginShown) (any, error) {
+func (s *Server) failedLogin(r *http.Request, p *formState, err error, shown loginState) (any, error) {
 	var ok bool
-	if shown.code, shown.say, ok = entranceFault(err, s.labelOf(shown.provider)); !ok {
+	if shown.code, shown.say, ok = loginFault(err, s.labelOf(shown.provider)); !ok {
 		return nil, err
 	}
 	klog.V(2).InfoS("Login refused", "provider", shown.provider, "client", p.client(), "reason", err.Error())
@@ -183,35 +183,35 @@ func (s *Server) failedLogin(r *http.Request, p *slip, err error, shown loginSho
 
 // passkeyStep takes what a passkey answered: as a login, or as the second factor of one.
 func (s *Server) passkeyStep(r *http.Request, f form) (any, error) {
-	p, err := s.take(r, formPasskey, f["form"])
+	p, err := s.openForm(r, formPasskey, f["form"])
 	if err != nil {
 		return nil, err
 	}
-	if s.desk.entrance == nil || s.desk.passkeys == nil {
+	if s.deps.authenticator == nil || s.deps.passkeys == nil {
 		return nil, problem(http.StatusBadRequest, page.Say("error.passkey"), nil)
 	}
 	challenge, response := p.Challenge, []byte(f["response"])
-	if p.Proof == nil {
-		proof, err := s.desk.entrance.PasskeyLogin(r.Context(), challenge, response, s.originOf(r))
+	if p.Result == nil {
+		proof, err := s.deps.authenticator.PasskeyLogin(r.Context(), challenge, response, s.originOf(r))
 		if err != nil {
 			return s.failedPasskey(r, p, err)
 		}
 		return s.advance(r, p, proof)
 	}
-	proof, err := s.unpack(p.Proof)
+	proof, err := s.unpack(p.Result)
 	if err != nil {
 		return nil, err
 	}
-	if err := s.desk.entrance.Passkey(r.Context(), proof, challenge, response, s.originOf(r)); err != nil {
+	if err := s.deps.authenticator.Passkey(r.Context(), proof, challenge, response, s.originOf(r)); err != nil {
 		return s.failedPasskey(r, p, err)
 	}
 	return s.advance(r, p, proof)
 }
 
 // failedPasskey begins the login anew.
-func (s *Server) failedPasskey(r *http.Request, p *slip, err error) (any, error) {
+func (s *Server) failedPasskey(r *http.Request, p *formState, err error) (any, error) {
 	if errors.Is(err, iam.ErrCredentials) {
-		return s.loginPage(r, *p, loginShown{code: http.StatusBadRequest, say: page.Say("error.passkey")})
+		return s.loginPage(r, *p, loginState{code: http.StatusBadRequest, say: page.Say("error.passkey")})
 	}
-	return s.failedLogin(r, p, err, loginShown{})
+	return s.failedLogin(r, p, err, loginState{})
 }

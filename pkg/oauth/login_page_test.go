@@ -13,7 +13,7 @@ import (
 )
 
 func TestLoginGoesOnWithWhatTheClientAskedFor(t *testing.T) {
-	w := newSite(t)
+	w := newPageTest(t)
 	p := w.person(t)
 	p.open("/oauth/authorize?"+harborAsks("state", "a b&c").Encode()).says(t, http.StatusOK, "to go on to harbor", "Continue with GitHub", "Company")
 	if strings.Contains(p.page.text, "hidden") && strings.Contains(p.page.text, "Continue with hidden") || strings.Contains(p.page.text, "with off") {
@@ -33,7 +33,7 @@ func TestLoginGoesOnWithWhatTheClientAskedFor(t *testing.T) {
 }
 
 func TestCookiesAreBoundToTheHostAndKeptFromScripts(t *testing.T) {
-	w := newSite(t)
+	w := newPageTest(t)
 	p := w.person(t).login("alice")
 	for _, name := range []string{"__Host-ks-session", "__Host-ks-login"} {
 		c := p.cookies[name]
@@ -54,7 +54,7 @@ func TestCookiesAreBoundToTheHostAndKeptFromScripts(t *testing.T) {
 }
 
 func TestUnknownWrongAndDisabledReadTheSame(t *testing.T) { // S50
-	w := newSite(t)
+	w := newPageTest(t)
 	sealed := regexp.MustCompile(`name="form" value="[^"]*"|form=[^"]*"`)
 	var first string
 	for _, who := range [][2]string{{"alice", "wrong"}, {"nobody", password}, {"gone", "wrong"}} {
@@ -76,7 +76,7 @@ func TestUnknownWrongAndDisabledReadTheSame(t *testing.T) { // S50
 }
 
 func TestEachFaultOfALoginIsSaid(t *testing.T) {
-	w := newSite(t)
+	w := newPageTest(t)
 	for err, want := range map[error]struct {
 		code int
 		say  string
@@ -104,22 +104,22 @@ func TestEachFaultOfALoginIsSaid(t *testing.T) {
 func TestForeignFormsLogNobodyIn(t *testing.T) {
 	for name, c := range map[string]struct {
 		header map[string]string
-		edit   func(*site, *person, url.Values)
+		edit   func(*pageTest, *browserUser, url.Values)
 	}{
 		"OriginOfAnotherSite":     {header: map[string]string{"Sec-Fetch-Site": "", "Origin": "https://evil.example"}},
 		"OriginThatEndsLikeOurs":  {header: map[string]string{"Sec-Fetch-Site": "", "Origin": "https://127.0.0.1.evil.example"}},
 		"CrossSite":               {header: map[string]string{"Sec-Fetch-Site": "cross-site"}},
 		"SiblingDomain":           {header: map[string]string{"Sec-Fetch-Site": "same-site"}},
-		"NoSlip":                  {edit: func(_ *site, _ *person, v url.Values) { v.Del("form") }},
-		"ForgedSlip":              {edit: func(_ *site, _ *person, v url.Values) { v.Set("form", v.Get("form")[1:]+"A") }},
-		"SlipOfAnotherForm":       {edit: func(w *site, p *person, v url.Values) { v.Set("form", w.slipFor(t, p, formConsent)) }},
-		"NoCookie":                {edit: func(_ *site, p *person, _ url.Values) { clear(p.cookies) }},
-		"SlipOfAnotherBrowserS38": {edit: func(w *site, p *person, _ url.Values) { p.cookies = w.visitor(t).cookies }},
-		"OldSlip":                 {edit: func(w *site, _ *person, _ url.Values) { w.clock.add(slipLife + time.Second) }},
-		"ProofThatNobodyShowed":   {edit: func(_ *site, _ *person, v url.Values) { v.Set("step", "password-new") }},
+		"NoSlip":                  {edit: func(_ *pageTest, _ *browserUser, v url.Values) { v.Del("form") }},
+		"ForgedSlip":              {edit: func(_ *pageTest, _ *browserUser, v url.Values) { v.Set("form", v.Get("form")[1:]+"A") }},
+		"StateOfAnotherForm":      {edit: func(w *pageTest, p *browserUser, v url.Values) { v.Set("form", w.sealedFormFor(t, p, formConsent)) }},
+		"NoCookie":                {edit: func(_ *pageTest, p *browserUser, _ url.Values) { clear(p.cookies) }},
+		"SlipOfAnotherBrowserS38": {edit: func(w *pageTest, p *browserUser, _ url.Values) { p.cookies = w.visitor(t).cookies }},
+		"OldSlip":                 {edit: func(w *pageTest, _ *browserUser, _ url.Values) { w.clock.add(formLife + time.Second) }},
+		"ProofThatNobodyShowed":   {edit: func(_ *pageTest, _ *browserUser, v url.Values) { v.Set("step", "password-new") }},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newSite(t)
+			w := newPageTest(t)
 			p := w.visitor(t)
 			v, to := p.fields("password")
 			v.Set("username", "alice")
@@ -140,19 +140,19 @@ func TestForeignFormsLogNobodyIn(t *testing.T) {
 }
 
 // visitor is a person who sees the login page.
-func (w *site) visitor(t testing.TB) *person {
+func (w *pageTest) visitor(t testing.TB) *browserUser {
 	t.Helper()
 	p := w.person(t)
 	p.open("/oauth/login").says(t, http.StatusOK)
 	return p
 }
 
-// slipFor makes a good slip of a browser for some form.
-func (w *site) slipFor(t testing.TB, p *person, n formName) string {
+// sealedFormFor makes a good form state of a browser for some form.
+func (w *pageTest) sealedFormFor(t testing.TB, p *browserUser, n formName) string {
 	t.Helper()
 	r := request(t, http.MethodGet, w.URL, "", nil)
 	r.AddCookie(p.cookies[hostPrefix+loginCookie])
-	s, _, err := w.oauth.give(r, n, slip{})
+	s, _, err := w.oauth.sealForm(r, n, formState{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -160,7 +160,7 @@ func (w *site) slipFor(t testing.TB, p *person, n formName) string {
 }
 
 func TestOwnPagesMaySayNothingOfTheirOrigin(t *testing.T) {
-	w := newSite(t)
+	w := newPageTest(t)
 	for name, header := range map[string]map[string]string{
 		"an old browser": {"Origin": w.URL}, "an old browser that tells nothing": {"Origin": "null"}, "no browser": {},
 		"a browser": {"Sec-Fetch-Site": "same-origin", "Origin": "null"},
@@ -174,7 +174,7 @@ func TestOwnPagesMaySayNothingOfTheirOrigin(t *testing.T) {
 }
 
 func TestNothingIsKeptOfWhoIsNotLoggedIn(t *testing.T) { // S58
-	w := newSite(t)
+	w := newPageTest(t)
 	for range 20 {
 		p := w.visitor(t)
 		p.open("/oauth/authorize?" + harborAsks().Encode())
@@ -188,7 +188,7 @@ func TestNothingIsKeptOfWhoIsNotLoggedIn(t *testing.T) { // S58
 }
 
 func TestEveryPageIsGuarded(t *testing.T) { // S42, T9700-14
-	w := newSite(t)
+	w := newPageTest(t)
 	in := w.person(t).login("alice")
 	pages := map[string]reply{
 		"login": w.person(t).open("/oauth/login"), "authorize": w.person(t).open("/oauth/authorize?" + harborAsks().Encode()),
@@ -231,7 +231,7 @@ func TestEveryPageIsGuarded(t *testing.T) { // S42, T9700-14
 }
 
 func TestPolicyNamesWhereAFormMayLead(t *testing.T) {
-	w := newSite(t)
+	w := newPageTest(t)
 	r := w.person(t).open("/oauth/authorize?" + harborAsks().Encode())
 	if p := r.header.Get("Content-Security-Policy"); !strings.Contains(p, "form-action 'self' https:;") && !strings.HasSuffix(p, "form-action 'self' https:") {
 		t.Error(p)
@@ -258,7 +258,7 @@ func FuzzSource(f *testing.F) {
 }
 
 func TestWhatOthersChooseIsShownAsText(t *testing.T) { // S59
-	w := newSite(t)
+	w := newPageTest(t)
 	evil := w.person(t).open("/oauth/authorize?" + harborAsks("login_hint", `"><script>alert(1)</script>`).Encode())
 	evil.says(t, http.StatusOK, `value="&#34;&gt;&lt;script&gt;`)
 	p := w.person(t).login("alice")
@@ -274,7 +274,7 @@ func TestWhatOthersChooseIsShownAsText(t *testing.T) { // S59
 }
 
 func TestAnotherPersonsLoginEndsTheFirst(t *testing.T) {
-	w := newSite(t)
+	w := newPageTest(t)
 	p := w.person(t).login("alice")
 	first := w.names()
 	p.open("/oauth/authorize?"+harborAsks("prompt", "login").Encode()).says(t, http.StatusOK, "Confirm that it is you", `value="alice"`)
@@ -285,7 +285,7 @@ func TestAnotherPersonsLoginEndsTheFirst(t *testing.T) {
 }
 
 func TestSecondProofRenewsTheSession(t *testing.T) { // TCore-4
-	w := newSite(t)
+	w := newPageTest(t)
 	p := w.person(t).login("alice")
 	before := w.names()
 	w.clock.add(time.Hour)
@@ -300,7 +300,7 @@ func TestSecondProofRenewsTheSession(t *testing.T) { // TCore-4
 }
 
 func TestPlainHTTPIsForThisMachineOnly(t *testing.T) {
-	w := newSite(t)
+	w := newPageTest(t)
 	w.oauth.Issuer = "http://ks.example"
 	p := w.visitor(t) // on loopback
 	if c := p.cookies[loginCookie]; c == nil || c.Secure {
@@ -312,7 +312,7 @@ func TestPlainHTTPIsForThisMachineOnly(t *testing.T) {
 }
 
 func TestPagesSpeakChinese(t *testing.T) {
-	w := newSite(t)
+	w := newPageTest(t)
 	p := w.person(t)
 	p.header["Accept-Language"] = "zh-CN,zh;q=0.9"
 	p.open("/oauth/login").says(t, http.StatusOK, `<html lang="zh">`, "登录")
@@ -322,7 +322,7 @@ func TestPagesSpeakChinese(t *testing.T) {
 }
 
 func TestAssetsAreKeptForever(t *testing.T) {
-	w := newSite(t)
+	w := newPageTest(t)
 	p := w.visitor(t)
 	for _, m := range regexp.MustCompile(`(?:href|src)="(static/[^"]+)"`).FindAllStringSubmatch(p.page.text, -1) {
 		r := p.open("/oauth/" + m[1])
@@ -334,7 +334,7 @@ func TestAssetsAreKeptForever(t *testing.T) {
 }
 
 func TestEveryPageIsKnownToTheChain(t *testing.T) {
-	s := newSite(t).oauth
+	s := newPageTest(t).oauth
 	for _, e := range s.pages() {
 		path := "/oauth" + strings.NewReplacer("{provider}", "x", "{file}", "x").Replace(e.path)
 		if !OwnsCredentials(path) || e.meta != "" {

@@ -16,24 +16,24 @@ import (
 
 // advance goes on with what a person has shown: it asks for what is missing, one thing at a time, and logs him in when
 // nothing is. Before that nothing is stored, and nothing is issued.
-func (s *Server) advance(r *http.Request, p *slip, proof *iam.AuthnResult) (any, error) {
+func (s *Server) advance(r *http.Request, p *formState, proof *iam.AuthnResult) (any, error) {
 	if proof.At.IsZero() {
 		proof.At = s.Now()
 	}
-	p.Challenge, p.Proof = "", packProof(proof)
+	p.Challenge, p.Result = "", sealResult(proof)
 	switch {
 	case proof.Pending && proof.User != nil:
-		return s.askFactor(r, p, proof, 0, nil)
+		return s.askSecondFactorPage(r, p, proof, 0, nil)
 	case proof.User == nil && proof.Registration != nil:
 		return s.askRegistration(r, p, proof.Registration.Username, proof.Registration.Email, 0, nil)
 	case proof.User == nil || proof.Pending:
 		return nil, iam.ErrNotLinked
 	case proof.User.Uninitialized && proof.Provider == "":
 		return s.askNewPassword(r, p, 0, nil)
-	case p.Handover != nil:
-		return s.handOver(r, p.Handover, proof)
+	case p.Console != nil:
+		return s.sendConsoleCode(r, p.Console, proof)
 	}
-	b, set, err := s.admit(r, proof)
+	b, set, err := s.openBrowserSession(r, proof)
 	if err != nil {
 		return nil, err
 	}
@@ -44,34 +44,34 @@ func (s *Server) advance(r *http.Request, p *slip, proof *iam.AuthnResult) (any,
 		}
 		return withCookies{[]*http.Cookie{set}, redirect(to)}, nil
 	}
-	return s.withSession(set)(s.proceed(r, b, p.Request))
+	return s.withSession(set)(s.resumeAuthorization(r, b, p.Request))
 }
 
 // withSession sets a cookie with an answer, whatever it is.
 func (s *Server) withSession(set *http.Cookie) func(any, error) (any, error) {
 	return func(v any, err error) (any, error) {
 		if err != nil {
-			v = asResponder{s.asPage(err)}
+			v = errorResponse{s.asPage(err)}
 		}
 		return withCookies{[]*http.Cookie{set}, v}, nil
 	}
 }
 
-// asResponder is an error that is written like a value.
-type asResponder struct{ e *Error }
+// errorResponse is an error that is written like a value.
+type errorResponse struct{ e *Error }
 
 // Respond writes the error.
-func (a asResponder) Respond(w http.ResponseWriter, r *http.Request) { a.e.write(w, r) }
+func (a errorResponse) Respond(w http.ResponseWriter, r *http.Request) { a.e.write(w, r) }
 
-// askFactor asks for the second factor.
-func (s *Server) askFactor(r *http.Request, p *slip, proof *iam.AuthnResult, code int, say page.Message) (any, error) {
-	has := s.desk.enrolled(proof.User)
+// askSecondFactorPage asks for the second factor.
+func (s *Server) askSecondFactorPage(r *http.Request, p *formState, proof *iam.AuthnResult, code int, say page.Message) (any, error) {
+	has := s.deps.enrolled(proof.User)
 	if !has.Any() {
 		return s.askEnrolment(r, p, proof, code, say)
 	}
 	d := page.Factor{User: proof.User.Name, TOTP: has.TOTP}
 	d.Error = say
-	sealed, set, err := s.give(r, formFactor, *p)
+	sealed, set, err := s.sealForm(r, formFactor, *p)
 	if err != nil {
 		return nil, err
 	}
@@ -89,45 +89,45 @@ func (s *Server) askFactor(r *http.Request, p *slip, proof *iam.AuthnResult, cod
 
 // factorStep takes the code of an authenticator app, or a recovery code.
 func (s *Server) factorStep(r *http.Request, f form) (any, error) {
-	p, proof, err := s.takeProof(r, formFactor, f["form"])
+	p, proof, err := s.openResult(r, formFactor, f["form"])
 	if err != nil {
 		return nil, err
 	}
 	if !proof.Pending || proof.User == nil {
 		return nil, stale(errors.New("no second factor is asked for"))
 	}
-	err = s.desk.entrance.SecondFactor(r.Context(), proof, f["code"], s.originOf(r))
+	err = s.deps.authenticator.SecondFactor(r.Context(), proof, f["code"], s.originOf(r))
 	if err == nil {
 		return s.advance(r, p, proof)
 	}
-	code, say, ok := entranceFault(err, "")
+	code, say, ok := loginFault(err, "")
 	if !ok {
 		return nil, err
 	}
 	if errors.Is(err, iam.ErrCredentials) {
 		say = page.Say("error.code")
 	}
-	return s.askFactor(r, p, proof, code, say)
+	return s.askSecondFactorPage(r, p, proof, code, say)
 }
 
-// takeProof opens a slip that has what the person has shown so far.
-func (s *Server) takeProof(r *http.Request, name formName, sealed string) (*slip, *iam.AuthnResult, error) {
-	p, err := s.take(r, name, sealed)
+// openResult opens a form state that has what the person has shown so far.
+func (s *Server) openResult(r *http.Request, name formName, sealed string) (*formState, *iam.AuthnResult, error) {
+	p, err := s.openForm(r, name, sealed)
 	if err != nil {
 		return nil, nil, err
 	}
-	proof, err := s.unpack(p.Proof)
+	proof, err := s.unpack(p.Result)
 	return p, proof, err
 }
 
 // askNewPassword asks for a password that nobody else knows.
-func (s *Server) askNewPassword(r *http.Request, p *slip, code int, say page.Message) (any, error) {
-	if s.desk.password == nil {
+func (s *Server) askNewPassword(r *http.Request, p *formState, code int, say page.Message) (any, error) {
+	if s.deps.password == nil {
 		return nil, problem(http.StatusServiceUnavailable, page.Say("error.later"), nil)
 	}
-	d := page.Password{User: p.Proof.User, Forced: true, Action: "login", Step: "password-new"}
+	d := page.Password{User: p.Result.User, Forced: true, Action: "login", Step: "password-new"}
 	d.Error = say
-	sealed, set, err := s.give(r, formPassword, *p)
+	sealed, set, err := s.sealForm(r, formPassword, *p)
 	if err != nil {
 		return nil, err
 	}
@@ -136,11 +136,11 @@ func (s *Server) askNewPassword(r *http.Request, p *slip, code int, say page.Mes
 }
 
 func (s *Server) newPasswordStep(r *http.Request, f form) (any, error) {
-	p, proof, err := s.takeProof(r, formPassword, f["form"])
+	p, proof, err := s.openResult(r, formPassword, f["form"])
 	if err != nil {
 		return nil, err
 	}
-	if proof.Pending || proof.User == nil || s.desk.password == nil {
+	if proof.Pending || proof.User == nil || s.deps.password == nil {
 		return nil, stale(errors.New("no new password is asked for"))
 	}
 	u, code, say, err := s.setPassword(r, proof.User, "", f)
@@ -159,18 +159,18 @@ func (s *Server) setPassword(r *http.Request, u *iam.User, current string, f for
 	if f["new"] != f["repeat"] {
 		return nil, http.StatusBadRequest, page.Say("error.repeat"), nil
 	}
-	err = s.desk.password(r.Context(), iam.PasswordChange{Origin: s.originOf(r), User: u, Current: current, Proven: current == "", New: f["new"]})
+	err = s.deps.password(r.Context(), iam.PasswordChange{Origin: s.originOf(r), User: u, Current: current, Proven: current == "", New: f["new"]})
 	switch {
 	case errors.Is(err, iam.ErrPolicy):
 		return nil, http.StatusBadRequest, page.Say("error.policy"), nil
 	case err != nil:
-		code, say, ok := entranceFault(err, "")
+		code, say, ok := loginFault(err, "")
 		if ok {
 			return nil, code, say, nil
 		}
 		return nil, 0, nil, err
 	}
-	now, err = s.changed(r.Context(), u)
+	now, err = s.waitForPassword(r.Context(), u)
 	return now, 0, nil, err
 }
 
@@ -180,14 +180,14 @@ const (
 	lookEvery = 10 * time.Millisecond
 )
 
-// changed waits until this replica knows a User's new password: a session of the old one would be over at once.
-func (s *Server) changed(ctx context.Context, old *iam.User) (*iam.User, error) {
+// waitForPassword waits until this replica knows a User's new password: a session of the old one would be over at once.
+func (s *Server) waitForPassword(ctx context.Context, old *iam.User) (*iam.User, error) {
 	ctx, cancel := context.WithTimeout(ctx, settle)
 	defer cancel()
 	tick := time.NewTicker(lookEvery)
 	defer tick.Stop()
 	for {
-		u := s.desk.users(old.Name)
+		u := s.deps.users(old.Name)
 		if u != nil && u.UID == old.UID && u.Credential() != old.Credential() && !u.Uninitialized {
 			return u, nil
 		}
@@ -200,10 +200,10 @@ func (s *Server) changed(ctx context.Context, old *iam.User) (*iam.User, error) 
 }
 
 // askRegistration asks somebody whom a provider knows what he wants to be called here.
-func (s *Server) askRegistration(r *http.Request, p *slip, name, email string, code int, say page.Message) (any, error) {
-	d := page.Register{Provider: s.labelOf(p.Proof.Provider), Username: name, Email: email}
+func (s *Server) askRegistration(r *http.Request, p *formState, name, email string, code int, say page.Message) (any, error) {
+	d := page.Register{Provider: s.labelOf(p.Result.Provider), Username: name, Email: email}
 	d.Error = say
-	sealed, set, err := s.give(r, formRegister, *p)
+	sealed, set, err := s.sealForm(r, formRegister, *p)
 	if err != nil {
 		return nil, err
 	}
@@ -212,11 +212,11 @@ func (s *Server) askRegistration(r *http.Request, p *slip, name, email string, c
 }
 
 func (s *Server) registerStep(r *http.Request, f form) (any, error) {
-	p, proof, err := s.takeProof(r, formRegister, f["form"])
+	p, proof, err := s.openResult(r, formRegister, f["form"])
 	if err != nil {
 		return nil, err
 	}
-	if proof.User != nil || proof.Registration == nil || s.desk.accounts == nil {
+	if proof.User != nil || proof.Registration == nil || s.deps.accounts == nil {
 		return nil, stale(errors.New("no registration is asked for"))
 	}
 	name, email := f["username"], f["email"]
@@ -230,7 +230,7 @@ func (s *Server) registerStep(r *http.Request, f form) (any, error) {
 	if say != nil {
 		return s.askRegistration(r, p, name, email, http.StatusBadRequest, say)
 	}
-	u, err := s.desk.accounts.Register(r.Context(), *proof.Registration, name, email)
+	u, err := s.deps.accounts.Register(r.Context(), *proof.Registration, name, email)
 	switch {
 	case apierrors.IsAlreadyExists(err), apierrors.IsInvalid(err), apierrors.IsConflict(err), errors.Is(err, iam.ErrNotLinked):
 		return s.askRegistration(r, p, name, email, http.StatusConflict, page.Say("error.taken"))

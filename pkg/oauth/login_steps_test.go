@@ -11,7 +11,7 @@ import (
 )
 
 func TestPasskeyLogsIn(t *testing.T) {
-	w := newSite(t)
+	w := newPageTest(t)
 	p := w.visitor(t)
 	if policy := p.page.header.Get("Content-Security-Policy"); !strings.Contains(policy, "script-src 'self'") {
 		t.Error(policy)
@@ -24,7 +24,7 @@ func TestPasskeyLogsIn(t *testing.T) {
 }
 
 func TestSecondFactorComesBeforeTheSession(t *testing.T) {
-	w := newSite(t)
+	w := newPageTest(t)
 	w.gate.pending, w.factors.has = true, iam.Enrolled{TOTP: true, Passkeys: []iam.Passkey{{ID: "1"}}}
 	p := w.person(t)
 	p.open("/oauth/authorize?" + harborAsks().Encode())
@@ -39,7 +39,7 @@ func TestSecondFactorComesBeforeTheSession(t *testing.T) {
 }
 
 func TestPasskeyIsASecondFactorOfItsOwnUser(t *testing.T) {
-	w := newSite(t)
+	w := newPageTest(t)
 	w.gate.pending, w.factors.has = true, iam.Enrolled{Passkeys: []iam.Passkey{{ID: "1"}}}
 	p := w.visitor(t)
 	p.answer("password", "username", "bob", "password", password).says(t, http.StatusOK, "Use a passkey")
@@ -53,15 +53,15 @@ func TestPasskeyIsASecondFactorOfItsOwnUser(t *testing.T) {
 }
 
 func TestWhatWasShownExpires(t *testing.T) {
-	for name, change := range map[string]func(*site){
-		"AfterItsTime": func(w *site) { w.clock.add(proofLife + time.Second) },
-		"WithAnotherPassword": func(w *site) {
+	for name, change := range map[string]func(*pageTest){
+		"AfterItsTime": func(w *pageTest) { w.clock.add(resultLife + time.Second) },
+		"WithAnotherPassword": func(w *pageTest) {
 			w.edit("alice", func(u *iamapi.User) { u.Spec.Password = otherHash() })
 		},
-		"WithTheUser": func(w *site) { w.users.Delete("", "alice") },
+		"WithTheUser": func(w *pageTest) { w.users.Delete("", "alice") },
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newSite(t)
+			w := newPageTest(t)
 			w.gate.pending, w.factors.has = true, iam.Enrolled{TOTP: true}
 			p := w.visitor(t)
 			p.answer("password", "username", "alice", "password", password)
@@ -75,7 +75,7 @@ func TestWhatWasShownExpires(t *testing.T) {
 }
 
 func TestRequiredFactorIsEnrolledBeforeTheSession(t *testing.T) {
-	w := newSite(t)
+	w := newPageTest(t)
 	w.gate.pending = true
 	p := w.visitor(t)
 	p.answer("password", "username", "alice", "password", password).says(t, http.StatusOK, "Set up an authenticator app", "<svg", "JBSW Y3DP")
@@ -91,7 +91,7 @@ func TestRequiredFactorIsEnrolledBeforeTheSession(t *testing.T) {
 }
 
 func TestFirstPasswordIsChangedBeforeAnythingIsIssued(t *testing.T) {
-	w := newSite(t)
+	w := newPageTest(t)
 	_, hash := stand()
 	w.user("alice", hash, iamapi.UserActive) // uninitialized
 	p := w.person(t)

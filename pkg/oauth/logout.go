@@ -8,7 +8,7 @@ import (
 	"slices"
 	"strings"
 
-	restful "github.com/emicklei/go-restful/v3"
+	"github.com/emicklei/go-restful/v3"
 	"k8s.io/klog/v2"
 
 	"kapis.dev/ks-apiserver/pkg/iam"
@@ -16,8 +16,8 @@ import (
 	"kapis.dev/ks-apiserver/pkg/token"
 )
 
-// farewell is what a logout asks for, once it is known to be good.
-type farewell struct {
+// logoutRequest is what a logout asks for, once it is known to be good.
+type logoutRequest struct {
 	// Client is the client that the person comes from; "" for none.
 	Client string `json:"c,omitempty"`
 	// To is where he is sent afterwards: a URL that the client has registered; "" for nowhere.
@@ -25,7 +25,7 @@ type farewell struct {
 	State []byte `json:"s,omitempty"`
 }
 
-const purposeFarewell token.Purpose = "logout"
+const purposeLogout token.Purpose = "logout"
 
 // logout ends a login: the session of the caller and that of the browser in which it was opened, with every access and refresh token of
 // both, on every replica (OpenID Connect RP-Initiated Logout 1.0). What proves the session is the bearer token, which a foreign
@@ -38,15 +38,15 @@ func (s *Server) logout(req *restful.Request) (any, error) {
 		return nil, err
 	}
 	if r.Method == http.MethodGet && f["state"] != "" && len(f) == 1 {
-		if l, ok := s.returning(f["state"]); ok {
-			return s.leave(r, l)
+		if l, ok := s.openLogoutState(f["state"]); ok {
+			return s.redirectAfterLogout(r, l)
 		}
 	}
-	b, err := s.here(r)
+	b, err := s.loggedIn(r)
 	if err != nil {
 		return nil, err
 	}
-	p, err := s.proof(r, f)
+	p, err := s.provenLogin(r, f)
 	if err != nil {
 		return nil, err
 	}
@@ -54,14 +54,14 @@ func (s *Server) logout(req *restful.Request) (any, error) {
 		if b == nil {
 			return s.signedOut(r)
 		}
-		return s.askLogout(r, b, s.farewell(f["client_id"], f))
+		return s.askLogout(r, b, s.logoutRequest(f["client_id"], f))
 	}
-	to := s.farewell(p.client, f)
+	to := s.logoutRequest(p.client, f)
 	if b != nil {
 		return s.logoutBrowser(r, b, to, p.live)
 	}
 	if p.live == nil {
-		return s.leave(r, to)
+		return s.redirectAfterLogout(r, to)
 	}
 	upstream := ""
 	if p.hinted { // a browser that lost its cookie; who sends a bearer token is a program, and goes nowhere
@@ -73,12 +73,12 @@ func (s *Server) logout(req *restful.Request) (any, error) {
 	if upstream != "" {
 		return redirect(upstream), nil
 	}
-	return s.leave(r, to)
+	return s.redirectAfterLogout(r, to)
 }
 
 // logoutBrowser ends a browser's session, and says goodbye: at the identity provider first, where it has a page for that. It is
 // what the page of askLogout goes on with. also is the session that proved the logout; nil for none.
-func (s *Server) logoutBrowser(r *http.Request, b *browser, l *farewell, also *iam.Session) (any, error) {
+func (s *Server) logoutBrowser(r *http.Request, b *browser, l *logoutRequest, also *iam.Session) (any, error) {
 	upstream := s.upstreamLogout(r, b.session, l) // the hint is gone with the session
 	if also != nil {
 		if err := s.end(r, also); err != nil {
@@ -91,7 +91,7 @@ func (s *Server) logoutBrowser(r *http.Request, b *browser, l *farewell, also *i
 	if upstream != "" {
 		return redirect(upstream), nil
 	}
-	return s.leave(r, l)
+	return s.redirectAfterLogout(r, l)
 }
 
 // end ends a session and its browser's; none, where it is nil.
@@ -105,8 +105,8 @@ func (s *Server) end(r *http.Request, sess *iam.Session) error {
 	return s.Sessions.End(r.Context(), sess.Parent, "logout")
 }
 
-// leave sends the person to where he is to go.
-func (s *Server) leave(r *http.Request, l *farewell) (any, error) {
+// redirectAfterLogout sends the person to where he is to go.
+func (s *Server) redirectAfterLogout(r *http.Request, l *logoutRequest) (any, error) {
 	if l.To == "" {
 		return s.signedOut(r)
 	}
@@ -115,8 +115,8 @@ func (s *Server) leave(r *http.Request, l *farewell) (any, error) {
 
 // upstreamLogout returns the page of the identity provider that logs the person out there; "" for none. A provider that can't be asked
 // keeps nobody from logging out here.
-func (s *Server) upstreamLogout(r *http.Request, sess *iam.Session, l *farewell) string {
-	entry := s.desk.directory.Entry(sess.Provider)
+func (s *Server) upstreamLogout(r *http.Request, sess *iam.Session, l *logoutRequest) string {
+	entry := s.deps.directory.Entry(sess.Provider)
 	if sess.Provider == "" || entry == nil {
 		return ""
 	}
@@ -132,7 +132,7 @@ func (s *Server) upstreamLogout(r *http.Request, sess *iam.Session, l *farewell)
 	return ""
 }
 
-func (s *Server) logoutPage(r *http.Request, provider idp.Logout, sess *iam.Session, l *farewell) (string, error) {
+func (s *Server) logoutPage(r *http.Request, provider idp.Logout, sess *iam.Session, l *logoutRequest) (string, error) {
 	name := sess.Name
 	if sess.Parent != "" {
 		name = sess.Parent // what the provider gave was given to the browser
@@ -141,42 +141,42 @@ func (s *Server) logoutPage(r *http.Request, provider idp.Logout, sess *iam.Sess
 	if err != nil {
 		return "", err
 	}
-	state, err := s.seal(purposeFarewell, l)
+	state, err := s.seal(purposeLogout, l)
 	if err != nil {
 		return "", err
 	}
 	return provider.Logout(r.Context(), hint, strings.TrimSuffix(s.Issuer, "/")+"/oauth/logout", state)
 }
 
-// returning reads the state with which the identity provider sends the browser back.
-func (s *Server) returning(state string) (*farewell, bool) {
-	l := &farewell{}
-	if s.open(purposeFarewell, state, l) != nil {
+// openLogoutState reads the state with which the identity provider sends the browser back.
+func (s *Server) openLogoutState(state string) (*logoutRequest, bool) {
+	l := &logoutRequest{}
+	if s.open(purposeLogout, state, l) != nil {
 		return nil, false
 	}
-	return l, l.To == "" || s.mayLeaveTo(l.Client, l.To)
+	return l, l.To == "" || s.isPostLogoutRedirectURI(l.Client, l.To)
 }
 
-// proof is what a logout proves: whose login is meant.
-type proof struct {
+// provenLogin is what a logout proves: whose login is meant.
+type provenLogin struct {
 	subject, client string
 	live            *iam.Session // nil where it is over
 	hinted          bool         // by an ID token
 }
 
-// proof returns what the request proves; nil for nothing.
-func (s *Server) proof(r *http.Request, f form) (*proof, error) {
-	var p *proof
+// provenLogin returns what the request proves; nil for nothing.
+func (s *Server) provenLogin(r *http.Request, f form) (*provenLogin, error) {
+	var p *provenLogin
 	session := ""
 	a, _, err := s.bearer(r, s.Verifier.Access)
 	switch {
 	case err == nil:
-		p, session = &proof{subject: a.Subject, client: a.Client}, a.Session
+		p, session = &provenLogin{subject: a.Subject, client: a.Client}, a.Session
 	case errors.Is(err, iam.ErrUnavailable):
 		return nil, err
 	default: // a hint that is not ours proves nothing
 		if id, err := s.Verifier.Identity(f["id_token_hint"]); err == nil {
-			p, session = &proof{subject: id.Subject, client: id.Client, hinted: true}, id.Session
+			p, session = &provenLogin{subject: id.Subject, client: id.Client, hinted: true}, id.Session
 		}
 	}
 	if p == nil {
@@ -195,17 +195,17 @@ func (s *Server) proof(r *http.Request, f form) (*proof, error) {
 	return p, nil
 }
 
-// farewell returns where to send the person: where he asks to go, if his client registered that very
+// logoutRequest returns where to send the person: where he asks to go, if his client registered that very
 // URL, else nowhere.
-func (s *Server) farewell(client string, f form) *farewell {
-	l := &farewell{Client: client}
-	if to := f["post_logout_redirect_uri"]; s.mayLeaveTo(client, to) && len(f["state"]) <= maxState {
+func (s *Server) logoutRequest(client string, f form) *logoutRequest {
+	l := &logoutRequest{Client: client}
+	if to := f["post_logout_redirect_uri"]; s.isPostLogoutRedirectURI(client, to) && len(f["state"]) <= maxState {
 		l.To, l.State = to, []byte(f["state"])
 	}
 	return l
 }
 
-func (s *Server) mayLeaveTo(client, to string) bool {
+func (s *Server) isPostLogoutRedirectURI(client, to string) bool {
 	c := s.Clients.Client(client)
 	if c == nil || !slices.Contains(c.PostLogoutRedirectURIs, to) {
 		return false

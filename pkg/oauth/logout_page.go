@@ -4,7 +4,7 @@ import (
 	"net/http"
 	"strings"
 
-	restful "github.com/emicklei/go-restful/v3"
+	"github.com/emicklei/go-restful/v3"
 
 	"kapis.dev/ks-apiserver/pkg/idp"
 	"kapis.dev/ks-apiserver/pkg/oauth/page"
@@ -20,9 +20,9 @@ func (s *Server) signedOut(r *http.Request) (any, error) {
 }
 
 // askLogout answers with the page that asks the person of a browser whether to log out, which goes on with logoutBrowser.
-func (s *Server) askLogout(r *http.Request, b *browser, l *farewell) (any, error) {
-	p := slip{Session: b.session.Name, Farewell: l}
-	sealed, set, err := s.give(r, formLogout, p)
+func (s *Server) askLogout(r *http.Request, b *browser, l *logoutRequest) (any, error) {
+	p := formState{Session: b.session.Name, Logout: l}
+	sealed, set, err := s.sealForm(r, formLogout, p)
 	if err != nil {
 		return nil, err
 	}
@@ -34,23 +34,23 @@ func (s *Server) askLogout(r *http.Request, b *browser, l *farewell) (any, error
 // logoutConfirm takes what a person says to a logout.
 func (s *Server) logoutConfirm(req *restful.Request) (any, error) {
 	r := req.Request
-	f, err := s.posted(req)
+	f, err := s.readPostedForm(req)
 	if err != nil {
 		return nil, err
 	}
-	b, p, err := s.takeOwn(r, formLogout, f["form"])
+	b, p, err := s.openOwnForm(r, formLogout, f["form"])
 	if err != nil {
 		return nil, err
 	}
-	if f["answer"] != "yes" || p.Farewell == nil {
+	if f["answer"] != "yes" || p.Logout == nil {
 		return s.show(0, page.Notice{Title: page.Say("stayed.title"), Text: page.Say("stayed.text"),
 			Link: &page.Link{To: "account", Text: page.Say("stayed.account")}}, nil), nil
 	}
-	return s.sayGoodbye(r, b, p.Farewell)
+	return s.logoutAndClearCookies(r, b, p.Logout)
 }
 
-// sayGoodbye logs a browser out, and takes its cookies away.
-func (s *Server) sayGoodbye(r *http.Request, b *browser, l *farewell) (any, error) {
+// logoutAndClearCookies logs a browser out, and takes its cookies away.
+func (s *Server) logoutAndClearCookies(r *http.Request, b *browser, l *logoutRequest) (any, error) {
 	v, err := s.logoutBrowser(r, b, l, nil)
 	if err != nil {
 		return nil, err
@@ -61,7 +61,7 @@ func (s *Server) sayGoodbye(r *http.Request, b *browser, l *farewell) (any, erro
 // upstreamSource is the origin of the page that logs the person of a browser out at his identity provider: the form of a logout
 // may lead there.
 func (s *Server) upstreamSource(r *http.Request, b *browser) []string {
-	e := s.desk.directory.Entry(b.session.Provider)
+	e := s.deps.directory.Entry(b.session.Provider)
 	if b.session.Provider == "" || e == nil {
 		return nil
 	}

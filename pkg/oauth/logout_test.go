@@ -13,7 +13,7 @@ import (
 
 // TLogout-6, S36, S37: logout on one replica, refused on the other, with the refresh token.
 func TestLogoutEndsTheWholeSessionEverywhere(t *testing.T) {
-	f := newFleet(t, 2, nil)
+	f := newReplicas(t, 2, nil)
 	for _, method := range []string{http.MethodGet, http.MethodPost} {
 		access, refresh := f.servers[0].login(t)
 		other, _ := f.servers[0].login(t)
@@ -66,7 +66,7 @@ func TestLogoutNeedsAProofAndRedirectsToWhatIsRegistered(t *testing.T) {
 		"prefix of what is allowed": {"good", "", 0, url.Values{"post_logout_redirect_uri": {"https://app.example/bye"}}, 200, "", false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			f := newFleet(t, 1, nil)
+			f := newReplicas(t, 1, nil)
 			s := f.servers[0]
 			r := s.post(t, url.Values{"grant_type": {"password"}, "username": {"alice"}, "password": {password},
 				"client_id": {"od:d +c"}, "client_secret": {"s:e %c+r"}, "scope": {"openid"}}, nil)
@@ -95,7 +95,7 @@ func TestLogoutNeedsAProofAndRedirectsToWhatIsRegistered(t *testing.T) {
 
 // T9700-12: after a form, the browser goes on with GET.
 func TestLogoutByPostRedirectsWith303(t *testing.T) {
-	f := newFleet(t, 1, nil)
+	f := newReplicas(t, 1, nil)
 	r := f.servers[0].post(t, url.Values{"grant_type": {"password"}, "username": {"alice"}, "password": {password},
 		"client_id": {"od:d +c"}, "client_secret": {"s:e %c+r"}, "scope": {"openid"}}, nil)
 	form := url.Values{"id_token_hint": {r.str("id_token")}, "post_logout_redirect_uri": {"https://app.example/bye?a=b"}}
@@ -106,7 +106,7 @@ func TestLogoutByPostRedirectsWith303(t *testing.T) {
 }
 
 func TestLogoutThatCanNotBeDoneSaysSo(t *testing.T) {
-	f := newFleet(t, 1, nil)
+	f := newReplicas(t, 1, nil)
 	access, _ := f.servers[0].login(t)
 	header := map[string]string{"Authorization": "Bearer " + access}
 	f.setDown(true)
@@ -148,7 +148,7 @@ func TestLogoutOfABrowser(t *testing.T) {
 		"unknown parameters, empty client": {"alice", url.Values{"client_id": {""}, "ui_locales": {"de"}}, 0, "", false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			f := newFleet(t, 2, func(s *settings) { s.life.Inactivity = 24 * time.Hour })
+			f := newReplicas(t, 2, func(s *settings) { s.life.Inactivity = 24 * time.Hour })
 			s := f.servers[0]
 			_, hash := stand()
 			f.user("bob", hash, "Active")
@@ -183,7 +183,7 @@ func cmpOr(q url.Values) url.Values {
 
 // offline_access outlives the browser (OpenID Connect Core 1.0, 11), and nothing outlives a logout of its own.
 func TestOfflineAccessOutlivesTheBrowser(t *testing.T) {
-	f := newFleet(t, 1, nil)
+	f := newReplicas(t, 1, nil)
 	s := f.servers[0]
 	b := s.browser(t, "alice")
 	off := s.redeem(t, s.code(t, b, harborAsks("scope", "openid offline_access")), nil)
@@ -210,13 +210,13 @@ func (u leaver) Logout(_ context.Context, hint, back, state string) (string, err
 
 // TLogout-6, U34: the logout goes up with the provider's own ID token, and comes back to where the client wanted.
 func TestLogoutGoesUpstreamAndComesBack(t *testing.T) {
-	f := newFleet(t, 1, nil)
+	f := newReplicas(t, 1, nil)
 	s := f.servers[0]
 	sess, _, err := s.sessions.Open(t.Context(), iam.Login{AuthnResult: iam.AuthnResult{User: s.users.ByName("alice"), Provider: "corp", Subject: "1", Hint: "their-id-token"}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	l := s.oauth.farewell("harbor", form{"post_logout_redirect_uri": "https://harbor.example/bye", "state": "a b"})
+	l := s.oauth.logoutRequest("harbor", form{"post_logout_redirect_uri": "https://harbor.example/bye", "state": "a b"})
 	to, err := s.oauth.logoutPage(request(t, http.MethodGet, s.URL, "", nil), leaver{}, sess, l)
 	if err != nil {
 		t.Fatal(err)
@@ -235,7 +235,7 @@ func TestLogoutGoesUpstreamAndComesBack(t *testing.T) {
 			t.Errorf("%q", r.header.Get("Location"))
 		}
 	}
-	if l := s.oauth.farewell("harbor", form{"post_logout_redirect_uri": "https://evil.example"}); l.To != "" {
+	if l := s.oauth.logoutRequest("harbor", form{"post_logout_redirect_uri": "https://evil.example"}); l.To != "" {
 		t.Error(l.To)
 	}
 }
@@ -245,7 +245,7 @@ func TestLogoutGoesUpstreamAndComesBack(t *testing.T) {
 func TestLogoutWithAHintGoesUpstreamToo(t *testing.T) {
 	for name, cookie := range map[string]bool{"WithTheCookie": true, "WithoutIt": false} {
 		t.Run(name, func(t *testing.T) {
-			w := newSite(t)
+			w := newPageTest(t)
 			w.knows("alice")
 			known := w.gate.proof
 			w.gate.proof = func(provider string, id *idp.Identity) (*iam.AuthnResult, error) {

@@ -11,7 +11,7 @@ import (
 	"strings"
 	"time"
 
-	restful "github.com/emicklei/go-restful/v3"
+	"github.com/emicklei/go-restful/v3"
 	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/time/rate"
 	"k8s.io/apiserver/pkg/authentication/authenticator"
@@ -61,14 +61,14 @@ type Options struct {
 // Server answers /oauth/* and the discovery documents.
 type Server struct {
 	Options
-	desk    *desk
-	limit   *limiter
-	guesses *limiter
-	polls   *polls
+	deps        *pageDeps
+	limit       *limiter
+	codeGuesses *limiter
+	polls       *polls
 	// here is who is logged in in the browser of a request: browserOf, and a stand-in in tests.
-	here    func(*http.Request) (*browser, error)
-	results *prometheus.CounterVec
-	meta    []byte
+	loggedIn func(*http.Request) (*browser, error)
+	results  *prometheus.CounterVec
+	meta     []byte
 	// wellKnown is the second path of the RFC 8414 document, where the issuer has a path.
 	wellKnown string
 }
@@ -81,13 +81,13 @@ func New(o Options) (*Server, error) {
 	}
 	s := &Server{
 		Options: o, limit: newLimiter(failuresPerSecond, failuresAtOnce), wellKnown: path,
-		guesses: newLimiter(rate.Every(guessPause), guessesAtOnce), polls: newPolls(),
+		codeGuesses: newLimiter(rate.Every(guessPause), guessesAtOnce), polls: newPolls(),
 		results: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "ks_oauth_token_requests_total", Help: "Requests of the token endpoint, by grant and what came of it."},
 			[]string{"grant", "result"}),
 	}
-	s.here = s.browserOf
-	if s.desk, err = newDesk(&o); err != nil {
+	s.loggedIn = s.browserOf
+	if s.deps, err = newPageDeps(&o); err != nil {
 		return nil, fmt.Errorf("make the authorization server: %w", err)
 	}
 	if s.CodeLife = cmp.Or(s.CodeLife, DefaultCodeLife); s.CodeLife < 0 || s.CodeLife > MaxCodeLife {
@@ -155,7 +155,7 @@ func (s *Server) endpoints() []endpoint {
 			"the public keys that tokens are verified with (RFC 7517)"},
 		{"/logout", both, "end_session_endpoint", false, s.forPeople(s.logout), "logout",
 			"end the session of the access token (OpenID Connect RP-Initiated Logout 1.0)"},
-		{"/authenticate", post, "", false, s.review, "authenticate",
+		{"/authenticate", post, "", false, s.authenticate, "authenticate",
 			"whose a token is, as kube-apiserver's webhook asks (TokenReview of authentication.k8s.io)"},
 	}...)
 }

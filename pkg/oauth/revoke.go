@@ -3,16 +3,16 @@ package oauth
 import (
 	"net/http"
 
-	restful "github.com/emicklei/go-restful/v3"
+	"github.com/emicklei/go-restful/v3"
 
 	"kapis.dev/ks-apiserver/pkg/token"
 )
 
-// done is the answer that says nothing but yes (RFC 7009, 2.2).
-type done struct{}
+// emptyResponse is the answer that says nothing but yes (RFC 7009, 2.2).
+type emptyResponse struct{}
 
 // Respond writes it.
-func (done) Respond(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusOK) }
+func (emptyResponse) Respond(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusOK) }
 
 // revoke ends the session of a token, and with it the refresh token and every access token (RFC 7009). What is no token of
 // ours, or none that still counts, is revoked already. The hint is not needed to tell the two kinds apart.
@@ -38,11 +38,11 @@ func (s *Server) revoke(req *restful.Request) (any, error) {
 		return nil, refuse("unsupported_token_type", "An ID token can't be revoked: it says who logged in, and opens nothing.")
 	}
 	if name == "" {
-		return done{}, nil
+		return emptyResponse{}, nil
 	}
 	sess, _, err := s.Sessions.Find(r.Context(), name)
 	if err != nil { // over already, or not to be told
-		return done{}, undecided(err)
+		return emptyResponse{}, undecided(err)
 	}
 	if sess.Client != c.Name {
 		return nil, refuse(invalidGrant, "The token was issued to another client.")
@@ -50,5 +50,5 @@ func (s *Server) revoke(req *restful.Request) (any, error) {
 	if err := s.Sessions.End(r.Context(), name, "revoked"); err != nil {
 		return nil, err
 	}
-	return done{}, nil
+	return emptyResponse{}, nil
 }

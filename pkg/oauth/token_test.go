@@ -26,7 +26,7 @@ func uncached(t *testing.T, r reply) {
 
 // T6749-20, and the console's login: form, encrypt left in, claims in the token.
 func TestConsoleLogsIn(t *testing.T) {
-	f := newFleet(t, 1, nil)
+	f := newReplicas(t, 1, nil)
 	for name, user := range map[string]string{"by name": "alice", "by e-mail": "ALICE@example.com"} {
 		t.Run(name, func(t *testing.T) {
 			r := f.servers[0].post(t, console(user, password), nil)
@@ -74,7 +74,7 @@ func (w wants) check(t *testing.T, r reply) {
 
 // The error table of the token endpoint; T6749-3, T6749-4, T6749-18, T6749-21, T6749-23, S50.
 func TestTokenEndpointRefuses(t *testing.T) {
-	f := newFleet(t, 1, nil)
+	f := newReplicas(t, 1, nil)
 	_, hash := stand()
 	f.user("disabled", hash, iamapi.UserDisabled)
 	f.user("pending", hash, "")
@@ -142,7 +142,7 @@ func TestTokenEndpointRefuses(t *testing.T) {
 
 // S50: unknown, wrong and disabled read the same.
 func TestFailedLoginsReadTheSame(t *testing.T) {
-	f := newFleet(t, 1, nil)
+	f := newReplicas(t, 1, nil)
 	_, hash := stand()
 	f.user("disabled", hash, iamapi.UserDisabled)
 	want := f.servers[0].post(t, console("nobody", "wrong"), nil)
@@ -161,7 +161,7 @@ func TestFailedLoginsReadTheSame(t *testing.T) {
 
 // T6749-2, T6749-4, T6749-9: what a request may look like.
 func TestTokenEndpointTakesAFormByPostOnly(t *testing.T) {
-	f := newFleet(t, 1, nil)
+	f := newReplicas(t, 1, nil)
 	address := f.servers[0].URL + "/oauth/token"
 	form := console("alice", password).Encode()
 	for name, test := range map[string]struct {
@@ -197,7 +197,7 @@ func TestTokenEndpointTakesAFormByPostOnly(t *testing.T) {
 
 // T6749-1: HTTP Basic, both parts form-encoded.
 func TestClientAuthenticatesByBasic(t *testing.T) {
-	f := newFleet(t, 1, nil)
+	f := newReplicas(t, 1, nil)
 	form := url.Values{"grant_type": {"password"}, "username": {"alice"}, "password": {password}}
 	pair := url.QueryEscape("od:d +c") + ":" + url.QueryEscape("s:e %c+r")
 	if !strings.Contains(pair, "%3A") || !strings.Contains(pair, "+") {
@@ -215,7 +215,7 @@ func TestClientAuthenticatesByBasic(t *testing.T) {
 
 // The console sends its refresh token as a bearer token along: that is not judged.
 func TestBearerHeaderAtTheTokenEndpointIsIgnored(t *testing.T) {
-	f := newFleet(t, 1, nil)
+	f := newReplicas(t, 1, nil)
 	_, refresh := f.servers[0].login(t)
 	r := f.servers[0].post(t, renewal(refresh), map[string]string{"Authorization": "Bearer " + refresh})
 	if r.code != http.StatusOK || r.str("refresh_token") == refresh || r.body["expires_in"] == nil {
@@ -227,7 +227,7 @@ func TestBearerHeaderAtTheTokenEndpointIsIgnored(t *testing.T) {
 // T6749-2: a flood of wrong secrets is slowed down, and refuses nobody who has the right one, at this client or another: or whoever reaches the
 // console's address could have all logins and refreshes refused.
 func TestGuessingASecretIsLimited(t *testing.T) {
-	f := newFleet(t, 1, nil)
+	f := newReplicas(t, 1, nil)
 	form := renewal("x")
 	form.Set("client_id", "harbor")
 	for range failuresAtOnce {
@@ -254,7 +254,7 @@ func TestGuessingASecretIsLimited(t *testing.T) {
 
 // T6749-2: a flood of wrong secrets for the console, from its own address, refuses nobody's login or refresh.
 func TestGuessingTheConsolesSecretStopsNobody(t *testing.T) {
-	f := newFleet(t, 1, nil)
+	f := newReplicas(t, 1, nil)
 	_, refresh := f.servers[0].login(t)
 	for range failuresAtOnce + 1 {
 		f.servers[0].post(t, with(renewal(refresh), "client_secret", "wrong"), nil)
@@ -270,7 +270,7 @@ func TestGuessingTheConsolesSecretStopsNobody(t *testing.T) {
 
 // T6749-2: whoever guesses behind a proxy that many share does not lock the others out, nor the console's server.
 func TestGuessingASecretStopsNobodyBehindTheSameProxy(t *testing.T) {
-	f := newFleet(t, 1, func(s *settings) {
+	f := newReplicas(t, 1, func(s *settings) {
 		s.edit = func(o *Options) {
 			o.Origin = func(r *http.Request) iam.Origin { return iam.Origin{Source: r.Header.Get("X-Client-Ip")} }
 		}
@@ -290,7 +290,7 @@ func TestGuessingASecretStopsNobodyBehindTheSameProxy(t *testing.T) {
 
 // T6749-10, T6749-22, TCore-1, TCore-9, TCore-11: scopes.
 func TestScopes(t *testing.T) {
-	f := newFleet(t, 1, nil)
+	f := newReplicas(t, 1, nil)
 	form := console("alice", password)
 	form.Set("scope", "openid email unknown")
 	r := f.servers[0].post(t, form, nil)
@@ -327,7 +327,7 @@ func TestScopes(t *testing.T) {
 
 // T9700-9, U29: two replicas, fifty refreshes at once with one token: all succeed and stay usable.
 func TestParallelRefreshesOnTwoReplicas(t *testing.T) {
-	f := newFleet(t, 2, nil)
+	f := newReplicas(t, 2, nil)
 	_, refresh := f.servers[0].login(t)
 	replies := make([]reply, 50)
 	var wg sync.WaitGroup
@@ -359,7 +359,7 @@ func TestParallelRefreshesOnTwoReplicas(t *testing.T) {
 
 // S34: accessTokenMaxAge 0: as long as its session, and not longer.
 func TestTokenWithoutMaxAgeDiesWithItsSession(t *testing.T) {
-	f := newFleet(t, 2, func(s *settings) { s.life = iam.Lifetime{} })
+	f := newReplicas(t, 2, func(s *settings) { s.life = iam.Lifetime{} })
 	r := f.servers[0].post(t, console("alice", password), nil)
 	if n, _ := r.body["expires_in"].(float64); n < 86400 {
 		t.Errorf("expires_in %v", r.body["expires_in"])
@@ -377,7 +377,7 @@ func TestTokenWithoutMaxAgeDiesWithItsSession(t *testing.T) {
 }
 
 func TestClientsOwnLifetimeCounts(t *testing.T) {
-	f := newFleet(t, 1, nil)
+	f := newReplicas(t, 1, nil)
 	form := url.Values{"grant_type": {"password"}, "username": {"alice"}, "password": {password}, "client_id": {"short"}, "client_secret": {"short"}}
 	r := f.servers[0].post(t, form, nil)
 	if r.body["expires_in"] != float64(300) {
@@ -392,7 +392,7 @@ func TestClientsOwnLifetimeCounts(t *testing.T) {
 
 // expires_in is never so short that the console would refresh at each call.
 func TestSessionNearItsEndIsNotRefreshed(t *testing.T) {
-	f := newFleet(t, 1, func(s *settings) { s.life.Absolute = 90 * time.Minute })
+	f := newReplicas(t, 1, func(s *settings) { s.life.Absolute = 90 * time.Minute })
 	_, refresh := f.servers[0].login(t)
 	f.clock.add(79 * time.Minute)
 	r := f.servers[0].post(t, renewal(refresh), nil)
@@ -405,7 +405,7 @@ func TestSessionNearItsEndIsNotRefreshed(t *testing.T) {
 
 // U26: kube-apiserver down is no wrong password and no bad token.
 func TestClusterThatIsDownIsUnavailable(t *testing.T) {
-	f := newFleet(t, 1, nil)
+	f := newReplicas(t, 1, nil)
 	access, refresh := f.servers[0].login(t)
 	f.setDown(true)
 	wants{503, "temporarily_unavailable"}.check(t, f.servers[0].post(t, console("alice", password), nil))
@@ -422,7 +422,7 @@ func TestClusterThatIsDownIsUnavailable(t *testing.T) {
 
 // TCore-9, T9068-3, S32, U28, T6750-1, T6750-3, T6750-4.
 func TestUserinfoRefuses(t *testing.T) {
-	f := newFleet(t, 1, nil)
+	f := newReplicas(t, 1, nil)
 	form := console("alice", password)
 	form.Set("scope", "openid")
 	r := f.servers[0].post(t, form, nil)

@@ -33,11 +33,11 @@ func (s *Server) password(r *http.Request, c *Client, f form) (*tokens, error) {
 	if p.Pending {
 		return nil, s.askSecondFactor(c, p, scopes)
 	}
-	return s.enter(r, c, p, scopes)
+	return s.openSession(r, c, p, scopes)
 }
 
-// enter opens the session of a proof that is complete.
-func (s *Server) enter(r *http.Request, c *Client, p *iam.AuthnResult, scopes []string) (*tokens, error) {
+// openSession opens the session of a proof that is complete.
+func (s *Server) openSession(r *http.Request, c *Client, p *iam.AuthnResult, scopes []string) (*tokens, error) {
 	sess, refresh, err := s.Sessions.Open(r.Context(), iam.Login{AuthnResult: *p, Origin: s.originOf(r), Client: c.Name, Scopes: scopes})
 	if err != nil {
 		return nil, err

@@ -10,25 +10,25 @@ import (
 	"kapis.dev/ks-apiserver/pkg/oauth/page"
 )
 
-// desk is what the pages work with, as small as they need it. A nil part is one that this server does not offer.
-type desk struct {
-	book      *page.Book
-	entrance  entrance
-	enroller  enroller
-	directory directory
-	accounts  accounts
-	totp      totp
-	passkeys  passkeys
-	enrolled  func(*iam.User) iam.Enrolled
-	keys      apiKeys
-	password  ChangePassword
-	users     func(name string) *iam.User
+// pageDeps is what the pages work with, as small as they need it. A nil part is one that this server does not offer.
+type pageDeps struct {
+	book          *page.Book
+	authenticator personAuthenticator
+	enroller      enroller
+	directory     directory
+	accounts      accounts
+	totp          totp
+	passkeys      passkeys
+	enrolled      func(*iam.User) iam.Enrolled
+	keys          apiKeys
+	password      ChangePassword
+	users         func(name string) *iam.User
 }
 
 // ChangePassword sets a user's password, as iam.Authenticator does.
 type ChangePassword func(ctx context.Context, c iam.PasswordChange) error
 
-type entrance interface {
+type personAuthenticator interface {
 	Password(context.Context, iam.Attempt) (*iam.AuthnResult, error)
 	Identity(ctx context.Context, provider string, id *idp.Identity, o iam.Origin) (*iam.AuthnResult, error)
 	SecondFactor(ctx context.Context, p *iam.AuthnResult, code string, o iam.Origin) error
@@ -74,14 +74,15 @@ type apiKeys interface {
 type noProviders struct{}
 
 func (noProviders) Entry(string) *idp.Entry { return nil }
-func (noProviders) Entries() []*idp.Entry   { return nil }
 
-func newDesk(o *Options) (*desk, error) {
+func (noProviders) Entries() []*idp.Entry { return nil }
+
+func newPageDeps(o *Options) (*pageDeps, error) {
 	book, err := page.Open()
 	if err != nil {
 		return nil, err
 	}
-	d := &desk{book: book, directory: noProviders{}, password: o.ChangePassword, enrolled: func(*iam.User) iam.Enrolled { return iam.Enrolled{} }}
+	d := &pageDeps{book: book, directory: noProviders{}, password: o.ChangePassword, enrolled: func(*iam.User) iam.Enrolled { return iam.Enrolled{} }}
 	if o.Directory != nil {
 		d.directory = o.Directory
 	}
@@ -89,7 +90,7 @@ func newDesk(o *Options) (*desk, error) {
 		d.users = o.Sessions.Users.ByName
 	}
 	if o.Entrance != nil {
-		d.entrance, d.enroller = o.Entrance, o.Entrance
+		d.authenticator, d.enroller = o.Entrance, o.Entrance
 		if o.Entrance.Accounts != nil {
 			d.accounts = o.Entrance.Accounts
 		}

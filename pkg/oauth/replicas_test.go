@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	restful "github.com/emicklei/go-restful/v3"
+	"github.com/emicklei/go-restful/v3"
 	"golang.org/x/crypto/bcrypt"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -180,7 +180,7 @@ func (s *server) browser(t testing.TB, user string) string {
 	return sess.Name
 }
 
-type fleet struct {
+type replicas struct {
 	*cluster
 	clock   *clock
 	servers []*server
@@ -226,13 +226,13 @@ type settings struct {
 	edit func(*Options)
 }
 
-func newFleet(t testing.TB, n int, edit func(*settings)) *fleet {
+func newReplicas(t testing.TB, n int, edit func(*settings)) *replicas {
 	t.Helper()
 	set := settings{life: iam.Lifetime{MaxAge: 2 * time.Hour, Inactivity: time.Hour}}
 	if edit != nil {
 		edit(&set)
 	}
-	f := &fleet{cluster: &cluster{sessions: map[string]*v1alpha1.Session{}}, clock: &clock{t: startTime()}}
+	f := &replicas{cluster: &cluster{sessions: map[string]*v1alpha1.Session{}}, clock: &clock{t: startTime()}}
 	kube := httptest.NewServer(f.cluster)
 	t.Cleanup(kube.Close)
 	for range n {
@@ -243,7 +243,7 @@ func newFleet(t testing.TB, n int, edit func(*settings)) *fleet {
 	return f
 }
 
-func (f *fleet) newServer(t testing.TB, kube string, set settings) *server {
+func (f *replicas) newServer(t testing.TB, kube string, set settings) *server {
 	t.Helper()
 	keys, _ := stand()
 	must := func(err error) {
@@ -272,7 +272,7 @@ func (f *fleet) newServer(t testing.TB, kube string, set settings) *server {
 	}
 	o, err := New(options)
 	must(err)
-	o.here = s.here
+	o.loggedIn = s.here
 	s.oauth = o
 	container := restful.NewContainer()
 	for _, ws := range o.WebServices() {
@@ -283,7 +283,7 @@ func (f *fleet) newServer(t testing.TB, kube string, set settings) *server {
 	return s
 }
 
-func (f *fleet) user(name, hash string, state iamapi.UserState) {
+func (f *replicas) user(name, hash string, state iamapi.UserState) {
 	u := &iamapi.User{}
 	u.Name, u.UID = name, types.UID("uid-"+name)
 	u.Spec = iamapi.UserSpec{Email: name + "@example.com", DisplayName: "The " + name, Lang: "en", Password: hash, Groups: []string{"dev"}}
@@ -296,7 +296,7 @@ func (f *fleet) user(name, hash string, state iamapi.UserState) {
 }
 
 // edit changes what is known of a user.
-func (f *fleet) edit(name string, change func(*iamapi.User)) {
+func (f *replicas) edit(name string, change func(*iamapi.User)) {
 	_, hash := stand()
 	u := &iamapi.User{}
 	u.Name, u.UID = name, types.UID("uid-"+name)

@@ -6,14 +6,14 @@ import (
 	"strconv"
 	"strings"
 
-	restful "github.com/emicklei/go-restful/v3"
+	"github.com/emicklei/go-restful/v3"
 
 	"kapis.dev/ks-apiserver/pkg/oauth/page"
 	"kapis.dev/ks-apiserver/pkg/web"
 )
 
-// view is a page as an answer.
-type view struct {
+// htmlResponse is a page as an answer.
+type htmlResponse struct {
 	book *page.Book
 	code int // of HTTP; 0 is 200
 	data page.Data
@@ -23,7 +23,7 @@ type view struct {
 }
 
 // Respond writes the page.
-func (v *view) Respond(w http.ResponseWriter, r *http.Request) {
+func (v *htmlResponse) Respond(w http.ResponseWriter, r *http.Request) {
 	lang := page.Preferred(r.Header.Get("Accept-Language"))
 	body, err := v.book.Draw(lang, root(r), v.data)
 	if err != nil {
@@ -42,7 +42,7 @@ func (v *view) Respond(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-func (v *view) policy() string {
+func (v *htmlResponse) policy() string {
 	p := "default-src 'none'; style-src 'self'; img-src 'self'; base-uri 'none'; frame-ancestors 'none'; form-action 'self'"
 	if len(v.targets) > 0 {
 		p += " " + strings.Join(v.targets, " ")
@@ -129,7 +129,7 @@ func wantsHTML(r *http.Request) bool { return strings.Contains(r.Header.Get("Acc
 
 // static serves the files that pages refer to. Their names change with what is in them.
 func (s *Server) static(req *restful.Request) (any, error) {
-	f := s.desk.book.Assets().File(req.PathParameter("file"))
+	f := s.deps.book.Assets().File(req.PathParameter("file"))
 	if f == nil {
 		return nil, problem(http.StatusNotFound, page.Say("error.missing"), nil)
 	}

@@ -7,7 +7,7 @@ import (
 	"net/url"
 	"time"
 
-	restful "github.com/emicklei/go-restful/v3"
+	"github.com/emicklei/go-restful/v3"
 	"k8s.io/klog/v2"
 
 	"kapis.dev/ks-apiserver/pkg/iam"
@@ -15,15 +15,15 @@ import (
 	"kapis.dev/ks-apiserver/pkg/token"
 )
 
-// handoverLife is how long the console may take to redeem what its browser brings.
-const handoverLife = time.Minute
+// consoleCodeLife is how long the console may take to redeem what its browser brings.
+const consoleCodeLife = time.Minute
 
-const purposeHandover token.Purpose = "handover"
+const purposeConsoleCode token.Purpose = "handover"
 
-// handover is a login at a provider on behalf of the platform's own console, which takes no part in OAuth: its page sends the
+// consoleLogin is a login at a provider on behalf of the platform's own console, which takes no part in OAuth: its page sends the
 // browser to /oauth/login/{provider}, gets it back with a code of one use, and fetches the tokens with GET
 // /oauth/callback/{provider}?code=... from its server.
-type handover struct {
+type consoleLogin struct {
 	Provider string `json:"p"`
 	Redirect string `json:"r"`
 	State    string `json:"s,omitempty"`
@@ -31,35 +31,35 @@ type handover struct {
 	Ticket bool `json:"t,omitempty"`
 }
 
-// voucher is what the code is made of: the name of a session that waits to be fetched.
-type voucher struct {
+// consoleCode is what the code is made of: the name of a session that waits to be fetched.
+type consoleCode struct {
 	Session  string    `json:"i"`
 	Client   string    `json:"c"`
 	Provider string    `json:"p"`
 	Expires  time.Time `json:"e"`
 }
 
-// newHandover begins a login for the console. The browser is sent back to nowhere but what it registered (S40).
-func (s *Server) newHandover(provider, uri, state string) (*handover, error) {
+// beginConsoleLogin begins a login for the console. The browser is sent back to nowhere but what it registered (S40).
+func (s *Server) beginConsoleLogin(provider, uri, state string) (*consoleLogin, error) {
 	if c := s.consoleAt(provider, uri); c == nil || len(state) > maxNonce {
 		return nil, problem(http.StatusBadRequest, page.Say("error.redirect"), nil)
 	}
-	return &handover{Provider: provider, Redirect: uri, State: state}, nil
+	return &consoleLogin{Provider: provider, Redirect: uri, State: state}, nil
 }
 
-// handOver opens the console's session, which waits to be fetched, and sends the browser back with the code for it. There is
+// sendConsoleCode opens the console's session, which waits to be fetched, and sends the browser back with the code for it. There is
 // no session of the browser: who logs out at the console is logged out.
-func (s *Server) handOver(r *http.Request, h *handover, p *iam.AuthnResult) (any, error) {
+func (s *Server) sendConsoleCode(r *http.Request, h *consoleLogin, p *iam.AuthnResult) (any, error) {
 	c := s.consoleAt(h.Provider, h.Redirect)
 	if c == nil {
 		return nil, problem(http.StatusBadRequest, page.Say("error.redirect"), nil)
 	}
 	now := s.Now()
-	v := voucher{Session: s.Sessions.NewName(), Client: c.Name, Provider: h.Provider, Expires: now.Add(handoverLife)}
+	v := consoleCode{Session: s.Sessions.NewName(), Client: c.Name, Provider: h.Provider, Expires: now.Add(consoleCodeLife)}
 	if err := s.Sessions.Approve(r.Context(), iam.Login{AuthnResult: *p, Origin: s.originOf(r), Name: v.Session, Client: c.Name}); err != nil {
 		return nil, err
 	}
-	sealed, err := s.seal(purposeHandover, v)
+	sealed, err := s.seal(purposeConsoleCode, v)
 	if err != nil {
 		return nil, err
 	}
@@ -80,9 +80,9 @@ func (s *Server) handOver(r *http.Request, h *handover, p *iam.AuthnResult) (any
 	return redirect(u.String()), nil
 }
 
-// redeemHandover gives the console the tokens. Everything that is wrong with the code is the same answer.
-func (s *Server) redeemHandover(req *restful.Request, sealed string) (any, error) {
-	t, err := s.fetchHandover(req.Request.Context(), req.PathParameter("provider"), sealed)
+// redeemConsoleCode gives the console the tokens. Everything that is wrong with the code is the same answer.
+func (s *Server) redeemConsoleCode(req *restful.Request, sealed string) (any, error) {
+	t, err := s.claimConsoleSession(req.Request.Context(), req.PathParameter("provider"), sealed)
 	if errors.Is(err, iam.ErrUnavailable) {
 		return nil, err
 	}
@@ -93,9 +93,9 @@ func (s *Server) redeemHandover(req *restful.Request, sealed string) (any, error
 	return t, nil
 }
 
-func (s *Server) fetchHandover(ctx context.Context, provider, sealed string) (*tokens, error) {
-	var v voucher
-	if err := s.open(purposeHandover, sealed, &v); err != nil {
+func (s *Server) claimConsoleSession(ctx context.Context, provider, sealed string) (*tokens, error) {
+	var v consoleCode
+	if err := s.open(purposeConsoleCode, sealed, &v); err != nil {
 		return nil, err
 	}
 	c := s.Clients.Client(v.Client)

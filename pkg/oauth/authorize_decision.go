@@ -6,15 +6,15 @@ import (
 	"time"
 )
 
-// proceed answers an authorization request of a person who is logged in in this browser: with a code, or by asking for what
+// resumeAuthorization answers an authorization request of a person who is logged in in this browser: with a code, or by asking for what
 // is missing. The pages call it once the person has logged in or has agreed.
-func (s *Server) proceed(r *http.Request, b *browser, a *authorization) (any, error) {
-	return s.decide(r, b, a, false)
+func (s *Server) resumeAuthorization(r *http.Request, b *browser, a *authorization) (any, error) {
+	return s.decideAuthorization(r, b, a, false)
 }
 
-// decide is proceed. first says that the person was asked for nothing yet, so that what he did before does not count for a
+// decideAuthorization is proceed. first says that the person was asked for nothing yet, so that what he did before does not count for a
 // prompt.
-func (s *Server) decide(r *http.Request, b *browser, a *authorization, first bool) (any, error) {
+func (s *Server) decideAuthorization(r *http.Request, b *browser, a *authorization, first bool) (any, error) {
 	if a.UserCode != "" { // the page of devices asks on its own, always (RFC 8628, 5.4)
 		return redirect(s.wellKnown + "/oauth/device?user_code=" + url.QueryEscape(a.UserCode)), nil
 	}
@@ -29,19 +29,19 @@ func (s *Server) decide(r *http.Request, b *browser, a *authorization, first boo
 	silent := has(a.Prompt, promptNone)
 	if !s.fresh(b, a, first) {
 		if silent {
-			return s.refused(a, loginRequired, "The person has to log in."), nil
+			return s.redirectError(a, loginRequired, "The person has to log in."), nil
 		}
 		return s.askLogin(r, a)
 	}
 	if a.Subject != "" && a.Subject != b.user.UID {
 		if silent || !first {
-			return s.refused(a, loginRequired, "Another person than that of the id_token_hint is logged in."), nil
+			return s.redirectError(a, loginRequired, "Another person than that of the id_token_hint is logged in."), nil
 		}
 		return s.askLogin(r, a)
 	}
 	if s.needsConsent(c, b, a) {
 		if silent {
-			return s.refused(a, "consent_required", "The person has to agree."), nil
+			return s.redirectError(a, "consent_required", "The person has to agree."), nil
 		}
 		return s.askConsent(r, b, c, a)
 	}
@@ -81,7 +81,7 @@ func (s *Server) needsConsent(c *Client, b *browser, a *authorization) bool {
 	return !s.Sessions.Consented(b.session.Name, c.Name, c.toAsk(a.Scopes))
 }
 
-// refused is the answer of an error to the client (RFC 6749, 4.1.2.1; RFC 9207, 2).
-func (s *Server) refused(a *authorization, name, description string) redirect {
+// redirectError is the answer of an error to the client (RFC 6749, 4.1.2.1; RFC 9207, 2).
+func (s *Server) redirectError(a *authorization, name, description string) redirect {
 	return answerTo(a.RedirectURI, "error", name, "error_description", description, "state", string(a.State), "iss", s.Issuer)
 }

@@ -13,7 +13,7 @@ import (
 // have 34 bits, no more come twice than chance has it, and each letter is as frequent as the others.
 func TestAMillionOfWhatIsRandom(t *testing.T) {
 	const n = 1_000_000
-	f := newSite(t)
+	f := newPageTest(t)
 	seen := make(map[[16]byte]struct{}, n)
 	var bytes [32][256]int // how often each has each value
 	for range n {

@@ -38,22 +38,22 @@ type Clients struct {
 	lifetime iam.Lifetime
 	file     []Client
 	synced   atomic.Bool
-	table    atomic.Pointer[table]
+	table    atomic.Pointer[clientTable]
 
 	mu    sync.Mutex
-	found map[string]registration // by name of the Secret
+	found map[string]clientSecretObject // by name of the Secret
 }
 
-// registration is what a Secret holds.
-type registration struct {
+// clientSecretObject is what a Secret holds.
+type clientSecretObject struct {
 	created metav1.Time
 	secret  string
 	client  *Client
 	err     error
 }
 
-// table is the result: it is replaced as a whole.
-type table struct {
+// clientTable is the result: it is replaced as a whole.
+type clientTable struct {
 	clients  map[string]*Client
 	problems []string
 	// letters are the clients by lettersOf; nil where two have the same.
@@ -63,7 +63,7 @@ type table struct {
 }
 
 // complete makes what follows from the clients.
-func (t *table) complete() {
+func (t *clientTable) complete() {
 	t.letters, t.origins = make(map[string]*Client, len(t.clients)), map[string]bool{}
 	for name, c := range t.clients {
 		key := lettersOf(name)
@@ -89,7 +89,7 @@ func (t *table) complete() {
 // NewClients takes the clients of the configuration file, which fail it when they are wrong, and the
 // namespace's Secrets. lifetime holds for clients that set none of their own.
 func NewClients(secrets Secrets, file []Client, lifetime iam.Lifetime) (*Clients, error) {
-	c := &Clients{secrets: secrets, lifetime: lifetime, file: file, found: map[string]registration{}}
+	c := &Clients{secrets: secrets, lifetime: lifetime, file: file, found: map[string]clientSecretObject{}}
 	for i := range file {
 		if err := file[i].check(); err != nil {
 			return nil, fmt.Errorf("authentication.clients[%d]: %w", i, err)
@@ -169,7 +169,7 @@ func (c *Clients) set(o any) {
 	if !ok {
 		return
 	}
-	r := registration{created: s.CreationTimestamp, secret: s.Name}
+	r := clientSecretObject{created: s.CreationTimestamp, secret: s.Name}
 	if r.client, r.err = parseClient(s.Data[clientFile]); r.err != nil {
 		klog.ErrorS(r.err, "An OAuth client is left out; the others are not affected", "secret", s.Name)
 	} else {
@@ -210,12 +210,12 @@ func (c *Clients) remove(o any) {
 func (c *Clients) rebuild() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	t := &table{clients: map[string]*Client{}}
-	all := make([]registration, 0, len(c.found))
+	t := &clientTable{clients: map[string]*Client{}}
+	all := make([]clientSecretObject, 0, len(c.found))
 	for _, r := range c.found {
 		all = append(all, r)
 	}
-	slices.SortFunc(all, func(a, b registration) int {
+	slices.SortFunc(all, func(a, b clientSecretObject) int {
 		return cmp.Or(a.created.Compare(b.created.Time), cmp.Compare(a.secret, b.secret))
 	})
 	for _, r := range all {

@@ -14,7 +14,7 @@ import (
 
 // The console's button of a CAS server leads to casServerURL + "/login?service=" + redirectURL, and its server redeems a ticket.
 func TestTheConsoleLogsInAsAtACASServer(t *testing.T) {
-	w := newSite(t)
+	w := newPageTest(t)
 	w.knows("alice")
 	p := w.person(t)
 	client, redirect := w.oauth.Console("github")
@@ -37,7 +37,7 @@ func TestTheConsoleLogsInAsAtACASServer(t *testing.T) {
 
 // S40: what CAS calls a service is held to the same list as a redirect URI.
 func TestServicesAreTheConsolesOnly(t *testing.T) {
-	w := newSite(t)
+	w := newPageTest(t)
 	p := w.person(t)
 	for _, to := range []string{"https://evil.example", "//evil.example", consoleURI + "@evil.example", harborURI} {
 		r := p.open("/oauth/login/github/login?service=" + url.QueryEscape(to) + "&redirect_uri=" + url.QueryEscape(consoleURI))
@@ -48,7 +48,7 @@ func TestServicesAreTheConsolesOnly(t *testing.T) {
 }
 
 func TestOnlyRegisteredAddressesOfTheConsoleAreNamed(t *testing.T) {
-	w := newSite(t)
+	w := newPageTest(t)
 	for provider, want := range map[string]string{"github": consoleURI, "google": "", "hub": "", "": ""} {
 		if _, got := w.oauth.Console(provider); got != want {
 			t.Errorf("%q: %q", provider, got)
@@ -66,7 +66,7 @@ func TestOnlyRegisteredAddressesOfTheConsoleAreNamed(t *testing.T) {
 // The console is the trusted client that has the console's address for a provider, however many trusted clients there are.
 func TestTheConsoleIsFoundAmongTrustedClients(t *testing.T) {
 	const other, plain = "https://second.example/oauth/redirect/google", "https://portal.example/cb"
-	w := newSite(t)
+	w := newPageTest(t)
 	w.knows("alice")
 	with := func(clients ...Client) {
 		var err error

@@ -1,6 +1,8 @@
 package oauth
 
-import "time"
+import (
+	"time"
+)
 
 // authorization is what a client asks a person for (RFC 6749, 4.1.1; OpenID Connect Core 1.0, 3.1.2.1), once the client and
 // the redirect URI are known to be good. While the person logs in and consents it travels with him, sealed.

@@ -17,11 +17,11 @@ const (
 	limited = 4096
 )
 
-// guessed is what somebody guesses at.
-type guessed uint8
+// guessKind is what somebody guesses at.
+type guessKind uint8
 
 const (
-	guessedSecret guessed = iota
+	guessedSecret guessKind = iota
 	guessedToken
 	guessedCode
 )
@@ -29,7 +29,7 @@ const (
 // limitKey is who guesses at what: of a client's secret its name and where the guess comes from, of tokens where it comes from,
 // of user codes the UID of the user. It is compared by value, so that no name of a client is another limit.
 type limitKey struct {
-	what         guessed
+	what         guessKind
 	name, source string
 }
 

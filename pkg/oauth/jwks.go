@@ -4,7 +4,7 @@ import (
 	"encoding/json"
 	"net/http"
 
-	restful "github.com/emicklei/go-restful/v3"
+	"github.com/emicklei/go-restful/v3"
 
 	"kapis.dev/ks-apiserver/pkg/web"
 )
@@ -12,14 +12,14 @@ import (
 // keys answers with the public keys. They may be kept for a while: a new key is published before
 // anything is signed with it.
 func (s *Server) keys(*restful.Request) (any, error) {
-	return public(s.Keys.KeySet().JWKS()), nil
+	return cacheableJSON(s.Keys.KeySet().JWKS()), nil
 }
 
-// public is JSON that everyone may see and keep for a few minutes.
-type public []byte
+// cacheableJSON is JSON that everyone may see and keep for a few minutes.
+type cacheableJSON []byte
 
 // Respond writes the document.
-func (p public) Respond(w http.ResponseWriter, r *http.Request) {
+func (p cacheableJSON) Respond(w http.ResponseWriter, r *http.Request) {
 	h := w.Header()
 	h.Set("Cache-Control", "public, max-age=300")
 	h.Del("Pragma")

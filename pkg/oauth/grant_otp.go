@@ -76,5 +76,5 @@ func (s *Server) secondFactor(r *http.Request, c *Client, f form) (*tokens, erro
 	if proof.Pending {
 		return nil, failure(errors.New("the second factor was accepted, and the proof still lacks it"))
 	}
-	return s.enter(r, c, proof, p.Scopes)
+	return s.openSession(r, c, proof, p.Scopes)
 }

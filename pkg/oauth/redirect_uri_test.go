@@ -40,7 +40,7 @@ func TestBadRedirectURIIsLeftOut(t *testing.T) {
 	if _, ok := c.redirectURI("http://app.example/cb"); ok {
 		t.Error("http is taken")
 	}
-	tab := &table{clients: map[string]*Client{"a": c}}
+	tab := &clientTable{clients: map[string]*Client{"a": c}}
 	if tab.complete(); len(tab.problems) != 1 {
 		t.Errorf("%q", tab.problems)
 	}
@@ -81,7 +81,7 @@ func FuzzRedirectURI(f *testing.F) {
 
 // FuzzAuthorize: no query leads anywhere but to the registered URI.
 func FuzzAuthorize(f *testing.F) {
-	set := newFleet(f, 1, nil)
+	set := newReplicas(f, 1, nil)
 	s := set.servers[0].oauth
 	for _, seed := range []string{harborAsks().Encode(), spaAsks("prompt", "none").Encode(), "client_id=harbor&request_uri=http://127.0.0.1/", "%zz", "client_id=spa&redirect_uri=javascript:x", "state=%00%ff&client_id=harbor&max_age=99999999999999999999"} {
 		f.Add(seed)
@@ -96,7 +96,7 @@ func FuzzAuthorize(f *testing.F) {
 		if err != nil {
 			return
 		}
-		a, c, err := s.addressee(values)
+		a, c, err := s.clientAndRedirectURI(values)
 		if err != nil {
 			return
 		}
@@ -104,7 +104,7 @@ func FuzzAuthorize(f *testing.F) {
 		if refusal == nil && (len(a.Scopes) == 0 && !c.Trusted || c.Secret == "" && a.Challenge == "" || len(a.State) > maxState) {
 			t.Errorf("%q gives %+v", query, a)
 		}
-		to := string(s.refused(a, "x", "y"))
+		to := string(s.redirectError(a, "x", "y"))
 		if !strings.HasPrefix(to, a.RedirectURI) || strings.ContainsAny(to, "\r\n\x00 ") {
 			t.Errorf("%q goes to %q", query, to)
 		}
@@ -113,7 +113,7 @@ func FuzzAuthorize(f *testing.F) {
 
 // FuzzForms: the forms of revocation and introspection.
 func FuzzForms(f *testing.F) {
-	set := newFleet(f, 1, nil)
+	set := newReplicas(f, 1, nil)
 	s := set.servers[0]
 	access, refresh := s.login(f)
 	for _, seed := range []string{asHarbor(access).Encode(), asHarbor(refresh).Encode(), "token=.....", "client_id=harbor&client_secret=harbor-secret-1234&token=a.1.", "%zz", "client_id=\xff"} {

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	restful "github.com/emicklei/go-restful/v3"
+	"github.com/emicklei/go-restful/v3"
 )
 
 // All returns the registered clients, by name. They are shared, and not to be changed.

@@ -23,15 +23,16 @@ func (p providers) Entry(name string) *idp.Entry {
 	return nil
 }
 
-type ldap struct{}
+type fakeLDAP struct{}
 
-func (ldap) Check(context.Context) error { return nil }
-func (ldap) Login(context.Context, string, string) (*idp.Identity, error) {
+func (fakeLDAP) Check(context.Context) error { return nil }
+
+func (fakeLDAP) Login(context.Context, string, string) (*idp.Identity, error) {
 	return nil, idp.ErrUnavailable
 }
 
-// visited is a provider that people are sent to.
-type visited struct {
+// fakeRedirectProvider is a provider that people are sent to.
+type fakeRedirectProvider struct {
 	mu    sync.Mutex
 	begun idp.Begin
 	asked idp.Callback
@@ -39,36 +40,36 @@ type visited struct {
 	err   error
 }
 
-func (*visited) Check(context.Context) error { return nil }
+func (*fakeRedirectProvider) Check(context.Context) error { return nil }
 
-func (u *visited) Begin(_ context.Context, b idp.Begin) (string, error) {
+func (u *fakeRedirectProvider) Begin(_ context.Context, b idp.Begin) (string, error) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	u.begun = b
 	return "https://idp.example/authorize?state=" + b.State, nil
 }
 
-func (u *visited) Finish(_ context.Context, c idp.Callback) (*idp.Identity, error) {
+func (u *fakeRedirectProvider) Finish(_ context.Context, c idp.Callback) (*idp.Identity, error) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	u.asked = c
 	return u.id, u.err
 }
 
-func (u *visited) Logout(_ context.Context, hint, back, state string) (string, error) {
+func (u *fakeRedirectProvider) Logout(_ context.Context, hint, back, state string) (string, error) {
 	return "https://idp.example/logout?hint=" + hint + "&state=" + state + "&back=" + url.QueryEscape(back), nil
 }
 
-// gate is the entrance: the real one for passwords, and doubles of what has tests of its own elsewhere.
-type gate struct {
+// fakeAuthenticator is the entrance: the real one for passwords, and doubles of what has tests of its own elsewhere.
+type fakeAuthenticator struct {
 	*iam.Authenticator
-	site    *site
+	site    *pageTest
 	pending bool
 	proof   func(provider string, id *idp.Identity) (*iam.AuthnResult, error)
 	err     error
 }
 
-func (g *gate) Password(ctx context.Context, a iam.Attempt) (*iam.AuthnResult, error) {
+func (g *fakeAuthenticator) Password(ctx context.Context, a iam.Attempt) (*iam.AuthnResult, error) {
 	if g.err != nil {
 		return nil, g.err
 	}
@@ -82,11 +83,11 @@ func (g *gate) Password(ctx context.Context, a iam.Attempt) (*iam.AuthnResult, e
 	return p, err
 }
 
-func (g *gate) Identity(_ context.Context, provider string, id *idp.Identity, _ iam.Origin) (*iam.AuthnResult, error) {
+func (g *fakeAuthenticator) Identity(_ context.Context, provider string, id *idp.Identity, _ iam.Origin) (*iam.AuthnResult, error) {
 	return g.proof(provider, id)
 }
 
-func (g *gate) SecondFactor(_ context.Context, p *iam.AuthnResult, code string, _ iam.Origin) error {
+func (g *fakeAuthenticator) SecondFactor(_ context.Context, p *iam.AuthnResult, code string, _ iam.Origin) error {
 	if code != otp {
 		return iam.ErrCredentials
 	}
@@ -94,7 +95,7 @@ func (g *gate) SecondFactor(_ context.Context, p *iam.AuthnResult, code string, 
 	return nil
 }
 
-func (g *gate) Passkey(_ context.Context, p *iam.AuthnResult, sealed string, response []byte, _ iam.Origin) error {
+func (g *fakeAuthenticator) Passkey(_ context.Context, p *iam.AuthnResult, sealed string, response []byte, _ iam.Origin) error {
 	if sealed != "for "+p.User.Name || string(response) != "touched" {
 		return iam.ErrCredentials
 	}
@@ -102,14 +103,14 @@ func (g *gate) Passkey(_ context.Context, p *iam.AuthnResult, sealed string, res
 	return nil
 }
 
-func (g *gate) PasskeyLogin(_ context.Context, sealed string, response []byte, _ iam.Origin) (*iam.AuthnResult, error) {
+func (g *fakeAuthenticator) PasskeyLogin(_ context.Context, sealed string, response []byte, _ iam.Origin) (*iam.AuthnResult, error) {
 	if sealed != "for anybody" || string(response) != "touched" {
 		return nil, iam.ErrCredentials
 	}
 	return &iam.AuthnResult{User: g.site.users.ByName("alice"), Methods: []string{iam.MethodPasskey}}, nil
 }
 
-func (g *gate) EnrolTOTP(_ context.Context, p *iam.AuthnResult, _, code string, _ iam.Origin) ([]string, error) {
+func (g *fakeAuthenticator) EnrolTOTP(_ context.Context, p *iam.AuthnResult, _, code string, _ iam.Origin) ([]string, error) {
 	if code != otp {
 		return nil, iam.ErrCredentials
 	}
@@ -117,7 +118,7 @@ func (g *gate) EnrolTOTP(_ context.Context, p *iam.AuthnResult, _, code string, 
 	return []string{"recover-1", "recover-2"}, nil
 }
 
-func (g *gate) Register(_ context.Context, r iam.Registration, name, _ string) (*iam.User, error) {
+func (g *fakeAuthenticator) Register(_ context.Context, r iam.Registration, name, _ string) (*iam.User, error) {
 	if name == "taken" {
 		return nil, iam.ErrNotLinked
 	}
@@ -132,9 +133,11 @@ type factors struct {
 }
 
 func (f *factors) of(*iam.User) iam.Enrolled { return f.has }
+
 func (f *factors) BeginTOTP(u *iam.User) (string, string, error) {
 	return "otpauth://totp/ks:" + u.Name + "?secret=JBSWY3DPEHPK3PXP", "sealed", nil
 }
+
 func (f *factors) ConfirmTOTP(_ context.Context, _ *iam.User, sealed, code string) ([]string, error) {
 	if sealed != "sealed" || code != otp {
 		return nil, iam.ErrCredentials
@@ -142,13 +145,17 @@ func (f *factors) ConfirmTOTP(_ context.Context, _ *iam.User, sealed, code strin
 	f.has.TOTP = true
 	return []string{"recover-1", "recover-2"}, nil
 }
+
 func (f *factors) RemoveTOTP(context.Context, *iam.User) error { f.has.TOTP = false; return nil }
+
 func (f *factors) NewRecovery(context.Context, *iam.User) ([]string, error) {
 	return []string{"recover-3"}, nil
 }
+
 func (f *factors) BeginPasskey(*iam.User) ([]byte, string, error) {
 	return []byte(`{"publicKey":{}}`), "new", nil
 }
+
 func (f *factors) AddPasskey(_ context.Context, _ *iam.User, sealed, name string, response []byte) error {
 	if sealed != "new" || string(response) != "touched" {
 		return iam.ErrCredentials
@@ -156,10 +163,12 @@ func (f *factors) AddPasskey(_ context.Context, _ *iam.User, sealed, name string
 	f.has.Passkeys = append(f.has.Passkeys, iam.Passkey{ID: "key-1", Name: name})
 	return nil
 }
+
 func (f *factors) RemovePasskey(_ context.Context, _ *iam.User, id string) error {
 	f.removed, f.has.Passkeys = append(f.removed, id), nil
 	return nil
 }
+
 func (f *factors) BeginLogin(u *iam.User) ([]byte, string, error) {
 	if u == nil {
 		return []byte(`{"publicKey":{}}`), "for anybody", nil
@@ -177,7 +186,9 @@ func (k *keys) Create(_ context.Context, u *iam.User, in iam.NewAPIKey) (*iam.AP
 	k.list = append(k.list, iam.APIKey{Name: fmt.Sprintf("key-%d", len(k.list)), User: u.Name, Description: in.Description, Scope: in.Scope, Expires: in.Expires})
 	return &k.list[len(k.list)-1], "ksk_once", nil
 }
+
 func (k *keys) List(*iam.User) []iam.APIKey { return k.list }
+
 func (k *keys) Revoke(_ context.Context, _ *iam.User, name string) error {
 	n := len(k.list)
 	if k.list = slices.DeleteFunc(k.list, func(a iam.APIKey) bool { return a.Name == name }); len(k.list) == n {

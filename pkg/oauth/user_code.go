@@ -113,13 +113,13 @@ const (
 // are too short for a right one to pass in spite of them. Others, who may share his address, are not held up.
 func (s *Server) tryUserCode(b *browser, typed string) (string, *Client, []string, error) {
 	key := limitKey{what: guessedCode, name: b.user.UID}
-	if s.guesses.exhausted(key, s.Now()) {
+	if s.codeGuesses.exhausted(key, s.Now()) {
 		return "", nil, nil, &Error{Code: http.StatusTooManyRequests, Name: slowDown, RetryAfter: guessPause,
 			Description: "Too many wrong codes; try again in a few minutes."}
 	}
 	code, c, scopes, err := s.deviceRequest(typed)
 	if err != nil {
-		s.guesses.failed(key, s.Now())
+		s.codeGuesses.failed(key, s.Now())
 	}
 	return code, c, scopes, err
 }

@@ -51,7 +51,7 @@ func payload(t testing.TB, token string) map[string]any {
 
 // T6749-20, T7636-1, TCore-1, TCore-7, TCore-10, T9068-1, T9068-2: what a code is redeemed for.
 func TestCodeIsRedeemedForTokens(t *testing.T) {
-	f := newFleet(t, 2, func(s *settings) { s.edit = func(o *Options) { o.EmailVerified = nil } })
+	f := newReplicas(t, 2, func(s *settings) { s.edit = func(o *Options) { o.EmailVerified = nil } })
 	s := f.servers[0]
 	b := s.browser(t, "alice")
 	f.clock.add(10 * time.Minute)
@@ -101,7 +101,7 @@ func marshal(v any) string {
 
 // TCore-10: an e-mail is verified where somebody says so.
 func TestEmailIsVerifiedOnlyByThoseWhoCan(t *testing.T) {
-	f := newFleet(t, 1, func(s *settings) {
+	f := newReplicas(t, 1, func(s *settings) {
 		s.edit = func(o *Options) { o.EmailVerified = func(u *iam.User) bool { return u.Name == "alice" } }
 	})
 	r := f.servers[0].redeem(t, f.servers[0].code(t, f.servers[0].browser(t, "alice"), harborAsks("scope", "openid email")), nil)
@@ -112,7 +112,7 @@ func TestEmailIsVerifiedOnlyByThoseWhoCan(t *testing.T) {
 
 // TCore-1: a user made anew under the same name is another subject.
 func TestSubjectIsTheUID(t *testing.T) {
-	f := newFleet(t, 1, nil)
+	f := newReplicas(t, 1, nil)
 	s := f.servers[0]
 	r := s.redeem(t, s.code(t, s.browser(t, "alice"), harborAsks()), nil)
 	if sub := payload(t, r.str("id_token"))["sub"]; sub != s.users.ByName("alice").UID || sub == "alice" {
@@ -123,7 +123,7 @@ func TestSubjectIsTheUID(t *testing.T) {
 // T6749-14, T6749-16, T6749-17, T6749-18, T7636-2, T7636-5, T7636-6, T9700-3, T9700-4, S32, S39, S44: what a code is not redeemed for. None of these uses
 // the code up.
 func TestCodeIsRefused(t *testing.T) {
-	f := newFleet(t, 1, nil)
+	f := newReplicas(t, 1, nil)
 	s := f.servers[0]
 	b := s.browser(t, "alice")
 	plain, proved, spa := s.code(t, b, harborAsks()), s.code(t, b, harborAsks("code_challenge", challenge(), "code_challenge_method", "S256")), s.code(t, b, spaAsks())
@@ -183,7 +183,7 @@ func TestCodeExpires(t *testing.T) {
 		"ten minutes and one":  {MaxCodeLife, MaxCodeLife + time.Second, 400},
 	} {
 		t.Run(name, func(t *testing.T) {
-			f := newFleet(t, 1, func(s *settings) { s.edit = func(o *Options) { o.CodeLife = test.life } })
+			f := newReplicas(t, 1, func(s *settings) { s.edit = func(o *Options) { o.CodeLife = test.life } })
 			s := f.servers[0]
 			code := s.code(t, s.browser(t, "alice"), harborAsks())
 			f.clock.add(test.after)
@@ -199,7 +199,7 @@ func TestCodeExpires(t *testing.T) {
 
 // T6749-15: one use. Fifty at once on two replicas: one gets tokens, which then die.
 func TestCodeIsGoodOnce(t *testing.T) {
-	f := newFleet(t, 2, nil)
+	f := newReplicas(t, 2, nil)
 	code := f.servers[0].code(t, f.servers[0].browser(t, "alice"), harborAsks())
 	replies := make([]reply, 50)
 	var wg sync.WaitGroup
@@ -228,13 +228,13 @@ func TestCodeIsGoodOnce(t *testing.T) {
 // S37, T6749-15: a code is no longer good than the login that it stands for.
 func TestCodeDiesWithTheLogin(t *testing.T) {
 	_, hash := stand()
-	for name, end := range map[string]func(*fleet, *server, string){
-		"logged out":       func(_ *fleet, s *server, b string) { _ = s.sessions.End(t.Context(), b, "test") },
-		"user is disabled": func(f *fleet, _ *server, _ string) { f.user("alice", hash, iamapi.UserDisabled) },
-		"password changed": func(f *fleet, _ *server, _ string) { f.user("alice", hash[:len(hash)-1]+"0", iamapi.UserActive) },
+	for name, end := range map[string]func(*replicas, *server, string){
+		"logged out":       func(_ *replicas, s *server, b string) { _ = s.sessions.End(t.Context(), b, "test") },
+		"user is disabled": func(f *replicas, _ *server, _ string) { f.user("alice", hash, iamapi.UserDisabled) },
+		"password changed": func(f *replicas, _ *server, _ string) { f.user("alice", hash[:len(hash)-1]+"0", iamapi.UserActive) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			f := newFleet(t, 1, nil)
+			f := newReplicas(t, 1, nil)
 			s := f.servers[0]
 			b := s.browser(t, "alice")
 			code := s.code(t, b, harborAsks())
@@ -258,7 +258,7 @@ func TestVerifyChallenge(t *testing.T) {
 // T9068-4, T9068-5: an access token is for this server, which may be asked for by its name and no other; and what stands in it is no
 // more than what the client may know of the person.
 func TestAccessTokensAreForThisServerAndSayNoMoreThanTheirScope(t *testing.T) {
-	f := newFleet(t, 1, nil)
+	f := newReplicas(t, 1, nil)
 	s := f.servers[0]
 	b := s.browser(t, "alice")
 	code := s.code(t, b, harborAsks("scope", "openid", "resource", issuerURL))

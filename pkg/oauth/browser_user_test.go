@@ -26,21 +26,21 @@ const (
 	otp        = "123456"
 )
 
-// site is one server with people's pages, and doubles of what is behind them.
-type site struct {
-	*fleet
+// pageTest is one server with people's pages, and doubles of what is behind them.
+type pageTest struct {
+	*replicas
 	*server
 	providers providers
-	github    *visited
+	github    *fakeRedirectProvider
 	factors   *factors
 	keys      *keys
-	gate      *gate
+	gate      *fakeAuthenticator
 }
 
-func newSite(t testing.TB) *site {
+func newPageTest(t testing.TB) *pageTest {
 	t.Helper()
-	f := newFleet(t, 1, nil)
-	w := &site{fleet: f, server: f.servers[0], github: &visited{}, factors: &factors{}, keys: &keys{}}
+	f := newReplicas(t, 1, nil)
+	w := &pageTest{replicas: f, server: f.servers[0], github: &fakeRedirectProvider{}, factors: &factors{}, keys: &keys{}}
 	clients := testClients()
 	clients[0].RedirectURIs = []string{consoleURI}
 	clients = append(clients, Client{Name: script, Secret: "a-secret-of-a-script", GrantMethod: "prompt", RedirectURIs: []string{"https://x.example/cb"}})
@@ -48,18 +48,18 @@ func newSite(t testing.TB) *site {
 	if w.oauth.Clients, err = NewClients(fake.NewClientset().CoreV1().Secrets("x"), clients, iam.Lifetime{MaxAge: time.Hour}); err != nil {
 		t.Fatal(err)
 	}
-	w.oauth.here = w.oauth.browserOf
+	w.oauth.loggedIn = w.oauth.browserOf
 	w.providers = providers{
 		{Name: "github", DisplayName: "GitHub", Provider: w.github},
-		{Name: "google", Provider: &visited{}},
-		{Name: "hidden", Hidden: true, Provider: &visited{}},
-		{Name: "off", Disabled: true, Provider: &visited{}},
+		{Name: "google", Provider: &fakeRedirectProvider{}},
+		{Name: "hidden", Hidden: true, Provider: &fakeRedirectProvider{}},
+		{Name: "off", Disabled: true, Provider: &fakeRedirectProvider{}},
 		{Name: "broken", Fault: errors.New("its settings are wrong")},
-		{Name: "ldap", DisplayName: "Company", Provider: ldap{}},
+		{Name: "ldap", DisplayName: "Company", Provider: fakeLDAP{}},
 	}
-	w.gate = &gate{Authenticator: w.oauth.Entrance, site: w}
-	d := w.oauth.desk
-	d.directory, d.entrance, d.enroller, d.accounts = w.providers, w.gate, w.gate, w.gate
+	w.gate = &fakeAuthenticator{Authenticator: w.oauth.Entrance, site: w}
+	d := w.oauth.deps
+	d.directory, d.authenticator, d.enroller, d.accounts = w.providers, w.gate, w.gate, w.gate
 	d.totp, d.passkeys, d.enrolled, d.keys, d.password = w.factors, w.factors, w.factors.of, w.keys, w.changePassword
 	w.settle("alice", iamapi.UserActive)
 	w.settle("bob", iamapi.UserActive)
@@ -70,13 +70,13 @@ func newSite(t testing.TB) *site {
 const script = `<script>alert(1)</script>`
 
 // settle makes a user whose password is his own.
-func (w *site) settle(name string, state iamapi.UserState) {
+func (w *pageTest) settle(name string, state iamapi.UserState) {
 	_, hash := stand()
 	w.user(name, hash, state)
 	w.edit(name, func(u *iamapi.User) { u.Annotations = nil })
 }
 
-func (w *site) changePassword(_ context.Context, c iam.PasswordChange) error {
+func (w *pageTest) changePassword(_ context.Context, c iam.PasswordChange) error {
 	switch {
 	case c.Current == "wrong":
 		return iam.ErrCredentials
@@ -87,10 +87,10 @@ func (w *site) changePassword(_ context.Context, c iam.PasswordChange) error {
 	return nil
 }
 
-// person is somebody with a browser of his own.
-type person struct {
+// browserUser is somebody with a browser of his own.
+type browserUser struct {
 	t       testing.TB
-	site    *site
+	site    *pageTest
 	cookies map[string]*http.Cookie
 	header  map[string]string
 	// at is the address of the page that he sees, and page the page.
@@ -98,11 +98,11 @@ type person struct {
 	page reply
 }
 
-func (w *site) person(t testing.TB) *person {
-	return &person{t: t, site: w, cookies: map[string]*http.Cookie{}, header: map[string]string{"Accept": "text/html,*/*;q=0.8"}}
+func (w *pageTest) person(t testing.TB) *browserUser {
+	return &browserUser{t: t, site: w, cookies: map[string]*http.Cookie{}, header: map[string]string{"Accept": "text/html,*/*;q=0.8"}}
 }
 
-func (p *person) send(method, address, body string, header map[string]string) reply {
+func (p *browserUser) send(method, address, body string, header map[string]string) reply {
 	p.t.Helper()
 	if !strings.HasPrefix(address, "http") {
 		address = p.site.URL + address
@@ -124,13 +124,13 @@ func (p *person) send(method, address, body string, header map[string]string) re
 	return out
 }
 
-func (p *person) open(address string) reply {
+func (p *browserUser) open(address string) reply {
 	p.t.Helper()
 	return p.send(http.MethodGet, address, "", nil)
 }
 
 // fields returns what the form of a step holds, and its address.
-func (p *person) fields(step string) (url.Values, string) {
+func (p *browserUser) fields(step string) (url.Values, string) {
 	p.t.Helper()
 	doc, err := html.Parse(bytes.NewReader([]byte(p.page.text)))
 	if err != nil {
@@ -172,14 +172,14 @@ func attr(n *html.Node, name string) string {
 }
 
 // answer fills the form of a step of the page that the person sees, and sends it.
-func (p *person) answer(step string, pairs ...string) reply {
+func (p *browserUser) answer(step string, pairs ...string) reply {
 	p.t.Helper()
 	v, to := p.fields(step)
 	return p.send(http.MethodPost, to, with(v, pairs...).Encode(), map[string]string{"Sec-Fetch-Site": "same-origin"})
 }
 
 // login logs a person in on the login page.
-func (p *person) login(name string) *person {
+func (p *browserUser) login(name string) *browserUser {
 	p.t.Helper()
 	p.open("/oauth/login")
 	if r := p.answer("password", "username", name, "password", password); r.code != http.StatusSeeOther || p.cookies[hostPrefix+sessionCookie] == nil {
@@ -189,7 +189,7 @@ func (p *person) login(name string) *person {
 }
 
 // loggedIn tells whose the browser's session is.
-func (p *person) loggedIn() string {
+func (p *browserUser) loggedIn() string {
 	p.t.Helper()
 	r := request(p.t, http.MethodGet, p.site.URL, "", nil)
 	for _, c := range p.cookies {

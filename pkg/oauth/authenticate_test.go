@@ -45,7 +45,7 @@ func keysOnly(_ context.Context, tok string) (*authenticator.Response, bool, err
 
 // T7662-5: kube-apiserver's webhook is told whose a token is, in the version that it asks in.
 func TestTokenReview(t *testing.T) {
-	f := newFleet(t, 1, func(s *settings) {
+	f := newReplicas(t, 1, func(s *settings) {
 		s.edit = func(o *Options) { o.OtherTokens = authenticator.TokenFunc(keysOnly) }
 	})
 	s := f.servers[0]
@@ -116,7 +116,7 @@ func (s *server) over(t testing.TB) string {
 
 // T7662-1: a flood of bad tokens is slowed down, and refuses no good one.
 func TestTokenReviewSlowsScanningDown(t *testing.T) {
-	f := newFleet(t, 1, nil)
+	f := newReplicas(t, 1, nil)
 	s := f.servers[0]
 	access, _ := s.login(t)
 	bad := reviewOf("authentication.k8s.io/v1", "x", "")

@@ -28,8 +28,8 @@ type browser struct {
 	user    *iam.User
 }
 
-// ticket is what the cookie of a browser's session holds, sealed. It is no bearer token: no API takes it.
-type ticket struct {
+// sessionCookieValue is what the cookie of a browser's session holds, sealed. It is no bearer token: no API takes it.
+type sessionCookieValue struct {
 	Session string `json:"s"`
 	// Authenticated is when the person proved himself last, and Methods by what: a second proof in the same browser
 	// renews the ticket, and leaves the session as it is.
@@ -63,25 +63,25 @@ func (s *Server) browserOf(r *http.Request) (*browser, error) {
 }
 
 // ticketOf opens the cookie of a browser's session. One of keys that are gone, or a forged one, is none.
-func (s *Server) ticketOf(r *http.Request) (t ticket, ok bool) {
+func (s *Server) ticketOf(r *http.Request) (t sessionCookieValue, ok bool) {
 	c, err := r.Cookie(s.cookieName(r, sessionCookie))
 	ok = err == nil && s.open(browserPurpose, c.Value, &t) == nil
 	return t, ok
 }
 
-// admit opens the browser's session of a proof, or renews the one that is there where it is the same person by the same
+// openBrowserSession opens the browser's session of a proof, or renews the one that is there where it is the same person by the same
 // provider. Another person's ends, and what was opened in it.
-func (s *Server) admit(r *http.Request, p *iam.AuthnResult) (*browser, *http.Cookie, error) {
-	old, err := s.here(r)
+func (s *Server) openBrowserSession(r *http.Request, p *iam.AuthnResult) (*browser, *http.Cookie, error) {
+	old, err := s.loggedIn(r)
 	if err != nil {
 		return nil, nil, err
 	}
-	stored, err := s.enterBrowser(r, old, p)
+	stored, err := s.renewOrOpen(r, old, p)
 	if err != nil {
 		return nil, nil, err
 	}
 	sess := *stored // all requests of the session share what is stored
-	t := ticket{Session: sess.Name, Authenticated: sess.Authenticated.Unix(), Methods: sess.Methods}
+	t := sessionCookieValue{Session: sess.Name, Authenticated: sess.Authenticated.Unix(), Methods: sess.Methods}
 	if at := p.AuthenticatedAt(); !at.Before(sess.Authenticated) { // a provider may tell of an earlier time than is known already
 		sess.Authenticated, sess.Methods = at, p.Methods
 		t.Authenticated, t.Methods = at.Unix(), p.Methods
@@ -93,8 +93,8 @@ func (s *Server) admit(r *http.Request, p *iam.AuthnResult) (*browser, *http.Coo
 	return &browser{session: &sess, user: p.User}, s.cookie(r, sessionCookie, sealed), nil
 }
 
-// enterBrowser returns the session that a proof makes of the browser's; old is the one that is there.
-func (s *Server) enterBrowser(r *http.Request, old *browser, p *iam.AuthnResult) (*iam.Session, error) {
+// renewOrOpen returns the session that a proof makes of the browser's; old is the one that is there.
+func (s *Server) renewOrOpen(r *http.Request, old *browser, p *iam.AuthnResult) (*iam.Session, error) {
 	if old != nil && old.session.UserUID == p.User.UID && old.session.Provider == p.Provider {
 		if sess, err := s.Sessions.Renew(r.Context(), old.session.Name, p); !errors.Is(err, iam.ErrOver) {
 			return sess, err

@@ -9,7 +9,7 @@ import (
 	"slices"
 	"time"
 
-	restful "github.com/emicklei/go-restful/v3"
+	"github.com/emicklei/go-restful/v3"
 
 	"kapis.dev/ks-apiserver/pkg/iam"
 	"kapis.dev/ks-apiserver/pkg/oauth/page"
@@ -17,35 +17,35 @@ import (
 )
 
 const (
-	// slipLife is how long a page can be used, and proofLife how long what a person has shown so far counts.
-	slipLife  = time.Hour
-	proofLife = 10 * time.Minute
+	// formLife is how long a page can be used, and resultLife how long what a person has shown so far counts.
+	formLife   = time.Hour
+	resultLife = 10 * time.Minute
 )
 
-// slip goes with each form, sealed and bound to the browser that was given it: it is the form's protection against other
+// formState goes with each form, sealed and bound to the browser that was given it: it is the form's protection against other
 // sites (RFC 6749, 10.12) and other browsers (S38), and what the server would have to remember of a login in progress else.
-type slip struct {
+type formState struct {
 	// Binding is the hash of the login cookie, Session the browser's session that the page was made for; "" for none.
 	Binding []byte    `json:"b"`
 	Session string    `json:"n,omitempty"`
 	At      time.Time `json:"t"`
 	// Request is what a client asked for; nil where the person came by himself.
-	Request  *authorization `json:"a,omitempty"`
-	Handover *handover      `json:"h,omitempty"`
-	Proof    *evidence      `json:"p,omitempty"`
+	Request *authorization `json:"a,omitempty"`
+	Console *consoleLogin  `json:"h,omitempty"`
+	Result  *sealedResult  `json:"p,omitempty"`
 	// Challenge is what a passkey has to answer, Enrolment the secret of a new authenticator app.
 	Challenge string     `json:"c,omitempty"`
 	Enrolment *enrolment `json:"e,omitempty"`
 	// Again says that the person is to prove himself for a change on his own page.
 	Again bool `json:"f,omitempty"`
 	// Farewell is where a logout leads.
-	Farewell *farewell `json:"w,omitempty"`
+	Logout *logoutRequest `json:"w,omitempty"`
 	// UserCode is the device's that the page asks about.
 	UserCode string `json:"d,omitempty"`
 }
 
-// evidence is an iam.AuthnResult on its way through the browser.
-type evidence struct {
+// sealedResult is an iam.AuthnResult on its way through the browser.
+type sealedResult struct {
 	User, UID string `json:",omitempty"`
 	// Credential has a change of the password end it.
 	Credential   string            `json:",omitempty"`
@@ -62,8 +62,8 @@ type evidence struct {
 	Pending       bool      `json:",omitempty"`
 }
 
-func packProof(p *iam.AuthnResult) *evidence {
-	out := &evidence{Registration: p.Registration, Provider: p.Provider, Subject: p.Subject, Groups: p.Groups, Hint: p.Hint, Refresh: p.Refresh,
+func sealResult(p *iam.AuthnResult) *sealedResult {
+	out := &sealedResult{Registration: p.Registration, Provider: p.Provider, Subject: p.Subject, Groups: p.Groups, Hint: p.Hint, Refresh: p.Refresh,
 		Methods: p.Methods, At: p.At, Authenticated: p.Authenticated, Pending: p.Pending}
 	if p.User != nil {
 		out.User, out.UID, out.Credential = p.User.Name, p.User.UID, p.User.Credential()
@@ -72,8 +72,8 @@ func packProof(p *iam.AuthnResult) *evidence {
 }
 
 // unpack returns the proof with the User as he is now.
-func (s *Server) unpack(in *evidence) (*iam.AuthnResult, error) {
-	if in == nil || s.Now().Sub(in.At) > proofLife {
+func (s *Server) unpack(in *sealedResult) (*iam.AuthnResult, error) {
+	if in == nil || s.Now().Sub(in.At) > resultLife {
 		return nil, stale(errors.New("what was proved is too long ago"))
 	}
 	p := &iam.AuthnResult{Registration: in.Registration, Provider: in.Provider, Subject: in.Subject, Groups: in.Groups, Hint: in.Hint, Refresh: in.Refresh,
@@ -81,14 +81,14 @@ func (s *Server) unpack(in *evidence) (*iam.AuthnResult, error) {
 	if in.User == "" {
 		return p, nil
 	}
-	if p.User = s.desk.users(in.User); p.User == nil || p.User.UID != in.UID || p.User.Credential() != in.Credential {
+	if p.User = s.deps.users(in.User); p.User == nil || p.User.UID != in.UID || p.User.Credential() != in.Credential {
 		return nil, stale(errors.New("the user is gone, or has another password"))
 	}
 	return p, nil
 }
 
 // client is the OAuth client that the person logs in to; "" for none.
-func (p *slip) client() string {
+func (p *formState) client() string {
 	if p.Request == nil {
 		return ""
 	}
@@ -97,21 +97,21 @@ func (p *slip) client() string {
 
 // mustBeFresh tells whether a login counts only of somebody who proves himself for it: for a change on his own page, or because the client
 // wants it.
-func (p *slip) mustBeFresh() bool {
+func (p *formState) mustBeFresh() bool {
 	return p.Again || p.Request != nil && (has(p.Request.Prompt, promptLogin) || p.Request.MaxAge >= 0)
 }
 
 // targets are where the browser may be sent when the form has been answered.
-func (p *slip) targets() []string {
+func (p *formState) targets() []string {
 	var out []string
 	if p.Request != nil && p.Request.RedirectURI != "" {
 		out = append(out, source(p.Request.RedirectURI))
 	}
-	if p.Handover != nil {
-		out = append(out, source(p.Handover.Redirect))
+	if p.Console != nil {
+		out = append(out, source(p.Console.Redirect))
 	}
-	if p.Farewell != nil && p.Farewell.To != "" {
-		out = append(out, source(p.Farewell.To))
+	if p.Logout != nil && p.Logout.To != "" {
+		out = append(out, source(p.Logout.To))
 	}
 	return slices.DeleteFunc(out, func(s string) bool { return s == "" })
 }
@@ -147,8 +147,8 @@ const (
 
 func (n formName) purpose() token.Purpose { return token.Purpose("form " + string(n)) }
 
-// give seals a slip for this browser. The cookie is to be set where it is not nil.
-func (s *Server) give(r *http.Request, name formName, p slip) (sealed string, set *http.Cookie, err error) {
+// sealForm seals a form state for this browser. The cookie is to be set where it is not nil.
+func (s *Server) sealForm(r *http.Request, name formName, p formState) (sealed string, set *http.Cookie, err error) {
 	if err := s.guardTransport(r); err != nil {
 		return "", nil, err
 	}
@@ -159,13 +159,13 @@ func (s *Server) give(r *http.Request, name formName, p slip) (sealed string, se
 	return sealed, set, err
 }
 
-// take opens the slip that came with a form. It has to be this browser's.
-func (s *Server) take(r *http.Request, name formName, sealed string) (*slip, error) {
+// openForm opens the form state that came with a form. It has to be this browser's.
+func (s *Server) openForm(r *http.Request, name formName, sealed string) (*formState, error) {
 	c, err := r.Cookie(s.cookieName(r, loginCookie))
 	if err != nil {
 		return nil, stale(errors.New("the browser sends no login cookie"))
 	}
-	var p slip
+	var p formState
 	if err := s.open(name.purpose(), sealed, &p); err != nil {
 		return nil, stale(err)
 	}
@@ -173,7 +173,7 @@ func (s *Server) take(r *http.Request, name formName, sealed string) (*slip, err
 	switch {
 	case subtle.ConstantTimeCompare(sum[:], p.Binding) != 1:
 		return nil, stale(errors.New("the form was given to another browser"))
-	case s.Now().Sub(p.At) > slipLife:
+	case s.Now().Sub(p.At) > formLife:
 		return nil, stale(errors.New("the form is too old"))
 	}
 	return &p, nil
@@ -182,8 +182,8 @@ func (s *Server) take(r *http.Request, name formName, sealed string) (*slip, err
 // stale refuses a form that is not this browser's, or no longer.
 func stale(cause error) *Error { return problem(http.StatusForbidden, page.Say("error.stale"), cause) }
 
-// posted reads the form of a page. Only our own pages may send one.
-func (s *Server) posted(req *restful.Request) (form, error) {
+// readPostedForm reads the form of a page. Only our own pages may send one.
+func (s *Server) readPostedForm(req *restful.Request) (form, error) {
 	if err := s.guardTransport(req.Request); err != nil {
 		return nil, err
 	}
@@ -194,7 +194,7 @@ func (s *Server) posted(req *restful.Request) (form, error) {
 }
 
 // sameSite tells whether a request that changes something comes from a page of ours (Fetch Metadata; RFC 6454, 7). A browser
-// sends the origin "null" from pages that tell nobody where they are, as ours: then the slip alone decides.
+// sends the origin "null" from pages that tell nobody where they are, as ours: then the form state alone decides.
 func sameSite(r *http.Request) bool {
 	switch r.Header.Get("Sec-Fetch-Site") {
 	case "same-origin", "none":
@@ -212,7 +212,7 @@ func sameSite(r *http.Request) bool {
 
 // show answers with a page.
 func (s *Server) show(code int, d page.Data, targets []string, set ...*http.Cookie) any {
-	v := &view{book: s.desk.book, code: code, data: d, targets: targets}
+	v := &htmlResponse{book: s.deps.book, code: code, data: d, targets: targets}
 	set = slices.DeleteFunc(set, func(c *http.Cookie) bool { return c == nil })
 	if len(set) == 0 {
 		return v
