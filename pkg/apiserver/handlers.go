@@ -24,6 +24,14 @@ import (
 	kapiscluster "kapis.dev/ks-apiserver/pkg/kapis/cluster"
 	"kapis.dev/ks-apiserver/pkg/kapis/dynamic"
 	kapisiam "kapis.dev/ks-apiserver/pkg/kapis/iam"
+	"kapis.dev/ks-apiserver/pkg/kapis/iam/binding"
+	"kapis.dev/ks-apiserver/pkg/kapis/iam/credential"
+	"kapis.dev/ks-apiserver/pkg/kapis/iam/member"
+	"kapis.dev/ks-apiserver/pkg/kapis/iam/review"
+	"kapis.dev/ks-apiserver/pkg/kapis/iam/roletemplate"
+	"kapis.dev/ks-apiserver/pkg/kapis/iam/target"
+	"kapis.dev/ks-apiserver/pkg/kapis/iam/user"
+	"kapis.dev/ks-apiserver/pkg/kapis/iam/wire"
 	"kapis.dev/ks-apiserver/pkg/kapis/operations"
 	"kapis.dev/ks-apiserver/pkg/kapis/resources"
 	"kapis.dev/ks-apiserver/pkg/kapis/static"
@@ -63,20 +71,25 @@ func (p *parts) caller() caller.Client { return caller.Client{May: p.may, Kube: 
 // iamServices have the routes of accounts and members, and beside them those of the kinds of their group.
 func (p *parts) iamServices(kinds *dynamic.Handler) []*restful.WebService {
 	a := p.accounts
-	iam := &kapisiam.V1beta1{
-		Users: p.users, Entrance: a.entrance, Accounts: a.entrance.Accounts, Sessions: p.sessions, APIKeys: a.keys, Factors: a.factors,
-		Resources: p.resources, Kube: p.kube, Authorizer: p.may, Trust: a.trust, Now: time.Now,
-		Rights: p.rbac, Guard: p.guard, Caches: p.store,
-		Reviews: kapisiam.Reviews{May: p.may, Grants: p.rbac, Users: p.users, Alias: authz.Aliases{GroupOf: p.store.Catalog().GroupOf}.Of},
+	target := &target.Users{Index: p.users, Rights: p.rbac, Guard: p.guard}
+	bindings := &binding.Service{Rights: p.rbac, Guard: p.guard, Caches: p.store, AsCaller: p.caller()}
+	iam := &kapisiam.Handler{
+		Users: &user.Handler{Target: target, Bindings: bindings, Guard: p.guard, AsCaller: p.caller(),
+			Accounts: a.entrance.Accounts, Passwords: a.entrance.Passwords, Now: time.Now},
+		Credentials: &credential.Handler{Target: target, Authenticator: a.entrance, Sessions: p.sessions, APIKeys: a.keys, Factors: a.factors,
+			Resources: p.resources, Trust: a.trust, Now: time.Now},
+		Members:       &member.Handler{Users: p.users, Resources: p.resources, Bindings: bindings, Rights: p.rbac, Authorizer: p.may},
+		RoleTemplates: &roletemplate.Handler{Target: target, Rights: p.rbac, Caches: p.store},
+		Reviews:       &review.Handler{May: p.may, Grants: p.rbac, Users: p.users, Alias: authz.Aliases{GroupOf: p.store.Catalog().GroupOf}.Of},
 	}
-	now, older := iam.WebService(), iam.Older()
-	dynamic.Mount(now, kapisiam.Group, kapisiam.Version, kinds)
+	now, older := iam.WebService(), iam.OlderWebService()
+	dynamic.Mount(now, wire.Group, wire.Version, kinds)
 	dynamic.MountOlder(older, dynamic.Older{
-		Group: kapisiam.Group, Version: kapisiam.OlderVersion, Now: kapisiam.Version,
+		Group: wire.Group, Version: wire.OlderVersion, Now: wire.Version,
 		Cluster: []string{"clusterroles", "clusterrolebindings", "roletemplates"}, Namespaced: []string{"roles", "rolebindings"},
 		Gathered: []string{"rolebindings"},
 	}, kinds)
-	dynamic.Mount(older, kapisiam.Group, kapisiam.OlderVersion, kinds)
+	dynamic.Mount(older, wire.Group, wire.OlderVersion, kinds)
 	return []*restful.WebService{now, older}
 }
 

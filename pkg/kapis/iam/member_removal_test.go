@@ -11,6 +11,8 @@ import (
 	"k8s.io/apiserver/pkg/authentication/user"
 
 	"kapis.dev/ks-apiserver/pkg/authz"
+	"kapis.dev/ks-apiserver/pkg/kapis/iam/binding"
+	"kapis.dev/ks-apiserver/pkg/kapis/iam/member"
 	"kapis.dev/ks-apiserver/pkg/request"
 	"kapis.dev/ks-apiserver/pkg/store"
 )
@@ -31,12 +33,12 @@ func estate(t *testing.T, change func(objects)) *world {
 	for name, labels := range map[string]map[string]string{"made": in, "joined": in, "elsewhere": {"kubesphere.io/workspace": "other"}, "free": nil} {
 		o.add("/api/v1/namespaces", "", name, labels, nil)
 		at := authz.Place{Scope: request.Namespace, Namespace: name}
-		o.role(&inNamespace, at, "admin", "*")
-		o.bind(&inNamespace, at, "eve-admin", "admin", "eve")
+		o.role(&binding.Namespace, at, "admin", "*")
+		o.bind(&binding.Namespace, at, "eve-admin", "admin", "eve")
 	}
-	o.bind(&inNamespace, authz.Place{Scope: request.Namespace, Namespace: "joined"}, "both", "admin", "eve", "ann")
-	o.role(&inWorkspace, demo, "demo-regular", "pods")
-	o.bind(&inWorkspace, demo, "eve-demo-regular", "demo-regular", "eve")
+	o.bind(&binding.Namespace, authz.Place{Scope: request.Namespace, Namespace: "joined"}, "both", "admin", "eve", "ann")
+	o.role(&binding.Workspace, demo, "demo-regular", "pods")
+	o.bind(&binding.Workspace, demo, "eve-demo-regular", "demo-regular", "eve")
 	o.add(iamPath+"groups", "", "devs", in, nil)
 	o.add(iamPath+"groups", "", "theirs", map[string]string{"kubesphere.io/workspace": "other"}, nil)
 	for name, group := range map[string]string{"alone": "devs", "theirs": "theirs"} {
@@ -78,9 +80,10 @@ func TestS67WhoIsRemovedFromAWorkspaceKeepsNothingInIt(t *testing.T) {
 			t.Errorf("wrote %s", s)
 		}
 	}
-	var told Removal
+	var told member.Removal
 	if err := json.Unmarshal([]byte(answer), &told); err != nil || told.Message != "success" || len(told.Removed) != len(want) ||
-		told.Removed[0] != (Removed{"rolebindings", "joined", "both"}) || told.Removed[5] != (Removed{Resource: "workspacerolebindings", Name: "eve-demo-regular"}) {
+		told.Removed[0] != (member.Removed{Resource: "rolebindings", Namespace: "joined", Name: "both"}) ||
+		told.Removed[5] != (member.Removed{Resource: "workspacerolebindings", Name: "eve-demo-regular"}) {
 		t.Errorf("answered %s: %v", answer, err)
 	}
 	t.Run("ByTheOlderName", func(t *testing.T) {
@@ -142,8 +145,10 @@ func TestS67ARemovalIsAuthorizedWholeBeforeItIsBegun(t *testing.T) {
 		"AChangeOfAGroup": {func(w *world) {
 			deny(w, func(i *request.Info) bool { return i.Resource == "groupbindings" && i.Verb == "update" })
 		}, []string{"groupbindings many"}},
-		"TheGuardSaysNo":   {func(w *world) { w.forbidden["delete rolebindings eve-admin"] = true }, []string{"rolebindings made/eve-admin", "rolebindings joined/eve-admin"}},
-		"TheWorkspacesOwn": {func(w *world) { w.forbidden["delete workspacerolebindings eve-demo-regular"] = true }, []string{"workspacerolebindings eve-demo-regular"}},
+		"TheGuardSaysNo": {func(w *world) { w.forbidden["delete rolebindings eve-admin"] = true }, []string{"rolebindings made/eve-admin",
+			"rolebindings joined/eve-admin"}},
+		"TheWorkspacesOwn": {func(w *world) { w.forbidden["delete workspacerolebindings eve-demo-regular"] = true },
+			[]string{"workspacerolebindings eve-demo-regular"}},
 		"TheGuardOfAGroup": {func(w *world) { w.forbidden["update groupbindings many"] = true }, []string{"groupbindings many"}},
 		"ByTheUserHimself": {func(w *world) {
 			w.users.Set(&store.Object{Name: "eve", Raw: []byte(`{"metadata":{"name":"eve","uid":"u"},"spec":{"groups":["devs2"]}}`)})
@@ -171,8 +176,9 @@ func TestS67ARemovalIsAuthorizedWholeBeforeItIsBegun(t *testing.T) {
 func TestS67WhoComesBackIsNotRemoved(t *testing.T) {
 	young := func(annotations string, labels map[string]string) func(objects) {
 		return func(o objects) {
-			o["/api/v1/namespaces"] = append(o["/api/v1/namespaces"], json.RawMessage(`{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"young","uid":"u","resourceVersion":"5","labels":`+
-				encodeText(labels)+`,"annotations":`+annotations+`}}`))
+			o["/api/v1/namespaces"] = append(o["/api/v1/namespaces"],
+				json.RawMessage(`{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"young","uid":"u","resourceVersion":"5","labels":`+
+					encodeText(labels)+`,"annotations":`+annotations+`}}`))
 		}
 	}
 	managed := map[string]string{"kubesphere.io/workspace": "demo", "kubesphere.io/managed": "true"}
@@ -181,17 +187,18 @@ func TestS67WhoComesBackIsNotRemoved(t *testing.T) {
 		code   int
 		member string
 	}{
-		"TheManager":                   {nil, 409, "boss"},
-		"TheManagerOfAnother":          {nil, 200, "eve"},
-		"TheCreatorOfOneThatIsMade":    {young(`{"kubesphere.io/creator":"eve"}`, managed), 409, "eve"},
-		"TheCreatorOfOneThatWasMade":   {young(`{"kubesphere.io/creator":"eve","kapis.dev/initialized":"true"}`, managed), 200, "eve"},
-		"AnotherIsTheCreator":          {young(`{"kubesphere.io/creator":"ann"}`, managed), 200, "eve"},
-		"TheCreatorOfAnUnmanagedOne":   {young(`{"kubesphere.io/creator":"eve"}`, map[string]string{"kubesphere.io/workspace": "demo"}), 200, "eve"},
-		"TheCreatorInAnotherWorkspace": {young(`{"kubesphere.io/creator":"eve"}`, map[string]string{"kubesphere.io/workspace": "other", "kubesphere.io/managed": "true"}), 200, "eve"},
+		"TheManager":                 {nil, 409, "boss"},
+		"TheManagerOfAnother":        {nil, 200, "eve"},
+		"TheCreatorOfOneThatIsMade":  {young(`{"kubesphere.io/creator":"eve"}`, managed), 409, "eve"},
+		"TheCreatorOfOneThatWasMade": {young(`{"kubesphere.io/creator":"eve","kapis.dev/initialized":"true"}`, managed), 200, "eve"},
+		"AnotherIsTheCreator":        {young(`{"kubesphere.io/creator":"ann"}`, managed), 200, "eve"},
+		"TheCreatorOfAnUnmanagedOne": {young(`{"kubesphere.io/creator":"eve"}`, map[string]string{"kubesphere.io/workspace": "demo"}), 200, "eve"},
+		"TheCreatorInAnotherWorkspace": {young(`{"kubesphere.io/creator":"eve"}`, map[string]string{"kubesphere.io/workspace": "other",
+			"kubesphere.io/managed": "true"}), 200, "eve"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := estate(t, func(o objects) {
-				o.bind(&inWorkspace, demo, "boss-demo-regular", "demo-regular", "boss")
+				o.bind(&binding.Workspace, demo, "boss-demo-regular", "demo-regular", "boss")
 				if c.change != nil {
 					c.change(o)
 				}
@@ -228,7 +235,8 @@ func TestS67WhatIsLeftOfARemovalIsTold(t *testing.T) {
 func TestS74ABindingIsReadAgainAsOneOfItsWorkspace(t *testing.T) {
 	const path = iamPath + "workspacerolebindings/eve-demo-regular"
 	binding := func(workspace, subject string) string {
-		return `{"metadata":{"name":"eve-demo-regular","uid":"u2","resourceVersion":"7","labels":{"kubesphere.io/workspace":"` + workspace + `"}},"subjects":[` + subject + `]}`
+		return `{"metadata":{"name":"eve-demo-regular","uid":"u2","resourceVersion":"7","labels":{"kubesphere.io/workspace":"` + workspace +
+			`"}},"subjects":[` + subject + `]}`
 	}
 	const eve, ann = `{"kind":"User","name":"eve"}`, `{"kind":"User","name":"ann"}`
 	for name, c := range map[string]struct {

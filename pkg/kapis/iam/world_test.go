@@ -24,9 +24,19 @@ import (
 	"kapis.dev/ks-apiserver/pkg/api/iam/v1beta1"
 	"kapis.dev/ks-apiserver/pkg/api/session/v1alpha1"
 	"kapis.dev/ks-apiserver/pkg/authz"
+	"kapis.dev/ks-apiserver/pkg/caller"
 	"kapis.dev/ks-apiserver/pkg/iam"
+	"kapis.dev/ks-apiserver/pkg/kapis/iam/binding"
+	"kapis.dev/ks-apiserver/pkg/kapis/iam/credential"
+	"kapis.dev/ks-apiserver/pkg/kapis/iam/member"
+	"kapis.dev/ks-apiserver/pkg/kapis/iam/review"
+	"kapis.dev/ks-apiserver/pkg/kapis/iam/roletemplate"
+	"kapis.dev/ks-apiserver/pkg/kapis/iam/target"
+	kapisuser "kapis.dev/ks-apiserver/pkg/kapis/iam/user"
+	"kapis.dev/ks-apiserver/pkg/kapis/iam/wire"
 	"kapis.dev/ks-apiserver/pkg/kapis/kapistest"
 	"kapis.dev/ks-apiserver/pkg/request"
+	"kapis.dev/ks-apiserver/pkg/resource"
 	"kapis.dev/ks-apiserver/pkg/store"
 )
 
@@ -41,7 +51,7 @@ func noon() time.Time { return time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC) }
 type world struct {
 	t     *testing.T
 	users *iam.UserIndex
-	h     *V1beta1
+	h     *platformServices
 	// sent are the bodies that went to kube-apiserver, by method and path, and as whom.
 	mu   sync.Mutex
 	sent []string
@@ -64,6 +74,49 @@ type world struct {
 	waited []string
 }
 
+// allRights is what all handlers together ask of the index of bindings.
+type allRights interface {
+	member.Rights
+	roletemplate.Rights
+	target.Rights
+}
+
+// platformServices are what the routes are made of.
+type platformServices struct {
+	Users      *iam.UserIndex
+	Entrance   *iam.Authenticator
+	Accounts   *iam.Accounts
+	Sessions   credential.Sessions
+	APIKeys    *iam.APIKeys
+	Factors    *iam.Factors
+	Resources  *resource.Service
+	Kube       http.RoundTripper
+	Authorizer authz.Authorizer
+	Rights     allRights
+	Guard      interface {
+		target.Guard
+		binding.Guard
+	}
+	Caches binding.Caches
+	Now    func() time.Time
+}
+
+// handler assembles the routes.
+func (p *platformServices) handler() *Handler {
+	target := &target.Users{Index: p.Users, Rights: p.Rights, Guard: p.Guard}
+	as := caller.Client{May: p.Authorizer, Kube: p.Kube}
+	bindings := &binding.Service{Rights: p.Rights, Guard: p.Guard, Caches: p.Caches, AsCaller: as}
+	return &Handler{
+		Users: &kapisuser.Handler{Target: target, Bindings: bindings, Guard: p.Guard, AsCaller: as, Accounts: p.Accounts,
+			Passwords: p.Entrance.Passwords, Now: p.Now},
+		Credentials: &credential.Handler{Target: target, Authenticator: p.Entrance, Sessions: p.Sessions, APIKeys: p.APIKeys, Factors: p.Factors,
+			Resources: p.Resources, Now: p.Now},
+		Members:       &member.Handler{Users: p.Users, Resources: p.Resources, Bindings: bindings, Rights: p.Rights, Authorizer: p.Authorizer},
+		RoleTemplates: &roletemplate.Handler{Target: target, Rights: p.Rights, Caches: p.Caches},
+		Reviews:       &review.Handler{},
+	}
+}
+
 func newWorld(t *testing.T) *world {
 	t.Helper()
 	w := &world{
@@ -83,7 +136,7 @@ func newWorld(t *testing.T) *world {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.h = &V1beta1{
+	w.h = &platformServices{
 		Now:      noon,
 		Users:    w.users,
 		Entrance: &iam.Authenticator{Passwords: passwords, Lockout: lockout, Now: noon, Write: w.write},
@@ -102,11 +155,12 @@ func newWorld(t *testing.T) *world {
 func (w *world) Check(_ context.Context, x *admission.Write) error {
 	what := x.Verb + " " + x.GVR.Resource + " " + x.Name
 	w.guarded = append(w.guarded, what)
-	if x.By == nil || x.GVR.Group != Group || (x.Object == nil) != (x.Verb == "delete") || (x.Old == nil) != (x.Verb == "create") && x.GVR.Resource != "users" {
+	if x.By == nil || x.GVR.Group != wire.Group || (x.Object == nil) != (x.Verb == "delete") || (x.Old == nil) != (x.Verb == "create") &&
+		x.GVR.Resource != "users" {
 		w.t.Errorf("the guard is asked about %+v", x)
 	}
 	if w.forbidden[what] {
-		return forbidden("the caller does not hold it")
+		return wire.Forbidden("the caller does not hold it")
 	}
 	return nil
 }
@@ -114,7 +168,7 @@ func (w *world) Check(_ context.Context, x *admission.Write) error {
 // Unnamed refuses those whom bindings of Kubernetes' own name.
 func (w *world) Unnamed(_ context.Context, by user.Info, name string, _ []string) error {
 	if by.GetName() != "admin" && w.forbidden["become "+name] {
-		return forbidden("bindings name him: the caller does not hold it")
+		return wire.Forbidden("bindings name him: the caller does not hold it")
 	}
 	return nil
 }
@@ -177,7 +231,8 @@ func (w *world) EndAll(_ context.Context, uid, _, _ string) error {
 	return nil
 }
 func (w *world) Of(uid string) []*iam.Session {
-	return []*iam.Session{{Name: "s-of-" + uid, UserUID: uid, Client: "kubesphere", Created: noon(), Authenticated: w.proved, Expires: noon(), Origin: iam.Origin{Source: "192.0.2.1"}}}
+	return []*iam.Session{{Name: "s-of-" + uid, UserUID: uid, Client: "kubesphere", Created: noon(), Authenticated: w.proved, Expires: noon(),
+		Origin: iam.Origin{Source: "192.0.2.1"}}}
 }
 
 func (w *world) write(_ context.Context, by user.Info, u *iam.User, hash string) error {
@@ -191,7 +246,7 @@ func (w *world) RoundTrip(r *http.Request) (*http.Response, error) {
 	if i := request.InfoFrom(ctx); !authz.DecisionFrom(ctx).Allowed || i.Path != r.URL.Path || !i.IsKubernetes {
 		w.t.Errorf("%s %s was not authorized as itself: %+v", r.Method, r.URL, i)
 	}
-	if r.Method == http.MethodPost && r.URL.Path == usersPath && r.RemoteAddr == "" {
+	if r.Method == http.MethodPost && r.URL.Path == iamPath+"users" && r.RemoteAddr == "" {
 		w.t.Error("kube-apiserver is not told where a new user comes from")
 	}
 	body, err := io.ReadAll(r.Body)
@@ -255,7 +310,8 @@ func (w *world) do(u user.Info, method, path, body string) (int, string) {
 	}
 	ctx := request.WithUser(request.WithInfo(r.Context(), info), u)
 	rec := httptest.NewRecorder()
-	kapistest.Container(w.h.WebService(), w.h.Older()).ServeHTTP(rec, r.WithContext(authz.WithDecision(ctx, authz.Decision{Allowed: true})))
+	kapistest.Container(w.h.handler().WebService(), w.h.handler().OlderWebService()).ServeHTTP(rec, r.WithContext(authz.WithDecision(ctx,
+		authz.Decision{Allowed: true})))
 	return rec.Code, rec.Body.String()
 }
 

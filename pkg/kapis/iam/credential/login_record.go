@@ -1,0 +1,43 @@
+package credential
+
+import (
+	"strings"
+
+	restful "github.com/emicklei/go-restful/v3"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	iamv1beta1 "kapis.dev/ks-apiserver/pkg/api/iam/v1beta1"
+	"kapis.dev/ks-apiserver/pkg/kapis/iam/wire"
+	"kapis.dev/ks-apiserver/pkg/query"
+	"kapis.dev/ks-apiserver/pkg/resource"
+)
+
+// loginRecords lists the records of one user, whatever label selector is asked for.
+func (h *Handler) loginRecords(r *restful.Request) (any, error) {
+	u, err := h.Target.Named(r, "loginrecords")
+	if err != nil {
+		return nil, err
+	}
+	values := r.Request.URL.Query()
+	for name := range values {
+		if strings.EqualFold(name, "labelSelector") || strings.EqualFold(name, "watch") {
+			delete(values, name)
+		}
+	}
+	values.Set("labelSelector", iamv1beta1.LabelUserReference+"="+u.Name)
+	q, err := query.Parse(values)
+	if err != nil {
+		return nil, err
+	}
+	ctx := r.Request.Context()
+	kind, err := h.Resources.Catalog().Resolve(ctx, schema.GroupVersionResource{Group: wire.Group, Version: wire.Version,
+		Resource: "loginrecords"})
+	if err != nil {
+		return nil, err
+	}
+	page, err := h.Resources.List(ctx, kind, resource.Scope{}, q)
+	if err != nil {
+		return nil, err
+	}
+	return page.List(), nil
+}

@@ -1,0 +1,215 @@
+// Package member serves the members of workspaces, namespaces and the cluster: the users whom a binding there names by name.
+//
+// A user who has a role through a group is no member, since such a user can't be removed from one scope alone.
+package member
+
+import (
+	"fmt"
+	"strings"
+
+	restful "github.com/emicklei/go-restful/v3"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/authentication/user"
+
+	"kapis.dev/ks-apiserver/pkg/authz"
+	"kapis.dev/ks-apiserver/pkg/iam"
+	"kapis.dev/ks-apiserver/pkg/kapis/iam/binding"
+	"kapis.dev/ks-apiserver/pkg/kapis/iam/target"
+	"kapis.dev/ks-apiserver/pkg/kapis/iam/wire"
+	"kapis.dev/ks-apiserver/pkg/query"
+	"kapis.dev/ks-apiserver/pkg/request"
+	"kapis.dev/ks-apiserver/pkg/resource"
+	"kapis.dev/ks-apiserver/pkg/web"
+)
+
+// Rights tells what somebody is bound to, and where. rbac.Index is one.
+type Rights interface {
+	Held(u user.Info, at authz.Place) []authz.Grant
+	// Memberships has the namespaces in which somebody is bound.
+	Memberships(u user.Info) (p *authz.Part, cluster bool)
+	WorkspaceOf(namespace string) string
+}
+
+// Handler serves the members of workspaces, namespaces and the cluster.
+type Handler struct {
+	Users     *iam.UserIndex
+	Resources *resource.Service
+	Bindings  *binding.Service
+	Rights    Rights
+	// Authorizer decides on each part of a removal.
+	Authorizer authz.Authorizer
+}
+
+// Mount adds the routes of members at all scopes; older is put into the names of their operations.
+func (h *Handler) Mount(ws *restful.WebService, older string) {
+	for _, l := range []*binding.Scope{&binding.Cluster, &binding.Workspace, &binding.Namespace} {
+		h.mountAs(ws, l, l.PathPrefix+"/"+l.MemberResource, older+l.RoleKind+"Members")
+	}
+	if older != "" {
+		h.mountAs(ws, &binding.Namespace, binding.Namespace.PathPrefix+"/"+authz.OlderMembers, "Members")
+	}
+}
+
+func (h *Handler) mountAs(ws *restful.WebService, l *binding.Scope, path, id string) {
+	list := ws.GET(path).To(web.Handle(h.listMembers(l))).Operation("list" + id).
+		Doc("The users who have a role here, each with the annotation that tells which; filtered, sorted, one page").
+		Param(ws.QueryParameter(l.RoleParam, "only those who have this role"))
+	for _, p := range resource.Parameters() {
+		list.Param(ws.QueryParameter(p.Name, p.Doc).DataType(p.Type))
+	}
+	add := ws.POST(path).To(web.Handle(h.addMembers(l))).Operation("add" + id).
+		Doc("Give each of some users a role here, in the place of those that he has here; nothing is done if one of them can't be")
+	one := path + "/{member}"
+	get := ws.GET(one).To(web.Handle(h.getMember(l))).Operation("get" + id).Doc("A member")
+	put := ws.PUT(one).To(web.Handle(h.changeMember(l))).Operation("replace" + id).Doc("Give a member another role")
+	remove := ws.DELETE(one).To(web.Handle(h.removeMember(l))).Operation("delete" + id).Doc("Take all roles here from a user")
+	for _, b := range []*restful.RouteBuilder{list, add, get, put, remove} {
+		if l.PathPrefix != "" {
+			b.Param(ws.PathParameter(l.NameParam, "name of the "+l.NameParam))
+		}
+	}
+	for _, b := range []*restful.RouteBuilder{get, put, remove} {
+		b.Param(ws.PathParameter("member", "name of the user"))
+	}
+	for _, b := range []*restful.RouteBuilder{list, add, get, put, remove} {
+		ws.Route(b)
+	}
+}
+
+// MountOlder adds the routes by which older clients ask for the roles of a member.
+func (h *Handler) MountOlder(ws *restful.WebService) {
+	for _, m := range []struct {
+		*binding.Scope
+		members string
+	}{
+		{&binding.Cluster, binding.Cluster.MemberResource}, {&binding.Workspace, binding.Workspace.MemberResource}, {&binding.Namespace,
+			binding.Namespace.MemberResource}, {&binding.Namespace, authz.OlderMembers},
+	} {
+		get := ws.GET(m.PathPrefix + "/" + m.members + "/{member}/" + m.RoleResource).To(web.Handle(h.memberRoles(m.Scope))).
+			Operation("listOlder" + strings.ToUpper(m.members[:1]) + m.members[1:] +
+				"Roles").Doc("The roles that a user has here, those of his groups too").
+			Param(ws.PathParameter("member", "name of the user"))
+		if m.PathPrefix != "" {
+			get.Param(ws.PathParameter(m.NameParam, "name of the "+m.NameParam))
+		}
+		ws.Route(get)
+	}
+}
+
+// listMembers lists Users with the parameters of the list of users. It counts members: a binding to a deleted user counts nobody, and
+// one who is bound twice is listed once (U52).
+func (h *Handler) listMembers(l *binding.Scope) web.Handler {
+	return func(r *restful.Request) (any, error) {
+		at, err := h.scopeOf(r, l, "list", "")
+		if err != nil {
+			return nil, err
+		}
+		values := r.Request.URL.Query()
+		// Who else is what elsewhere is a question about users, which needs the right to list them.
+		for _, other := range []*binding.Scope{&binding.Platform, &binding.Cluster, &binding.Workspace, &binding.Namespace} {
+			if other != l {
+				values.Del(other.RoleParam)
+			}
+			values.Del(other.NameParam)
+		}
+		values.Del("managedFields")
+		values.Set(l.NameParam, l.Value(at))
+		q, err := query.Parse(values)
+		if err != nil {
+			return nil, err
+		}
+		ctx := r.Request.Context()
+		kind, err := h.Resources.Catalog().Resolve(ctx, wire.Resource("users"))
+		if err != nil {
+			return nil, err
+		}
+		page, err := h.Resources.List(ctx, kind, resource.Scope{}, q)
+		if err != nil {
+			return nil, err
+		}
+		asked := values.Get(l.RoleParam)
+		return page.Annotated(l.Annotation, func(name string) string { return h.Bindings.RoleAt(name, at, asked) }).Items(), nil
+	}
+}
+
+func (h *Handler) getMember(l *binding.Scope) web.Handler {
+	return func(r *restful.Request) (any, error) {
+		name := r.PathParameter("member")
+		at, err := scopeNamed(r, l, "get", name, "")
+		if err != nil {
+			return nil, err
+		}
+		ctx, role := r.Request.Context(), h.Bindings.RoleAt(name, at, "")
+		if by := request.UserFrom(ctx); role == "" && by != nil && by.GetName() == name {
+			return nil, notMember(name, at.String()) // everybody may ask this about himself: it does not tell which places there are
+		}
+		if err := h.Bindings.Exists(ctx, at); err != nil {
+			return nil, err
+		}
+		if role == "" {
+			return nil, notMember(name, at.String())
+		}
+		kind, err := h.Resources.Catalog().Resolve(ctx, wire.Resource("users"))
+		if err != nil {
+			return nil, err
+		}
+		o, err := h.Resources.Get(ctx, kind, resource.Scope{}, name)
+		if apierrors.IsNotFound(err) {
+			return nil, notMember(name, at.String())
+		}
+		if err != nil {
+			return nil, err
+		}
+		return wire.Private{Value: o.Annotated(l.Annotation, role)}, nil
+	}
+}
+
+// memberRoles lists the roles that a user has at a scope, also through groups. It is empty for a scope that does not exist: everybody may
+// ask this about themselves, and must not learn from it which scopes there are.
+func (h *Handler) memberRoles(l *binding.Scope) web.Handler {
+	return func(r *restful.Request) (any, error) {
+		name := r.PathParameter("member")
+		at, err := scopeNamed(r, l, "get", name, l.RoleResource)
+		if err != nil {
+			return nil, err
+		}
+		u := h.Users.ByName(name)
+		if u == nil || u.Deleting {
+			return nil, notMember(name, at.String())
+		}
+		roles, err := h.Bindings.Caches.Snapshot(r.Request.Context(), wire.Resource(l.RoleResource))
+		if err != nil {
+			return nil, err
+		}
+		return wire.ListOf(binding.RolesOf(roles, h.Rights.Held(target.WithOwnGroups(u), at), at)), nil
+	}
+}
+
+// notMember returns a 400, which clients expect.
+func notMember(name, where string) error {
+	return apierrors.NewBadRequest(fmt.Sprintf("the user %.100q is not a member %s", name, where))
+}
+
+// scopeOf returns the scope that the path names, after the route check. It is a 404 if the scope does not exist.
+func (h *Handler) scopeOf(r *restful.Request, l *binding.Scope, verb, name string) (authz.Place, error) {
+	at, err := scopeNamed(r, l, verb, name, "")
+	if err != nil {
+		return at, err
+	}
+	return at, h.Bindings.Exists(r.Request.Context(), at)
+}
+
+// scopeNamed is scopeOf for scopes that need not exist, and for sub-resources of a member.
+func scopeNamed(r *restful.Request, l *binding.Scope, verb, name, subresource string) (authz.Place, error) {
+	at := authz.Place{Scope: l.Kind, Workspace: r.PathParameter("workspace"), Namespace: r.PathParameter("namespace")}
+	info := request.InfoFrom(r.Request.Context())
+	if !wire.IsHere(info) || info.Resource != l.MemberResource && (l.Kind != request.Namespace || info.Resource != authz.OlderMembers) ||
+		info.Name != name || info.Subresource != subresource || info.Workspace != at.Workspace || info.Namespace != at.Namespace {
+		return at, wire.NotFound()
+	}
+	if info.Verb != verb {
+		return at, apierrors.NewMethodNotSupported(schema.GroupResource{Group: wire.Group, Resource: info.Resource}, info.Verb)
+	}
+	return at, nil
+}

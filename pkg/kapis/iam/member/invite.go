@@ -1,0 +1,209 @@
+package member
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+
+	restful "github.com/emicklei/go-restful/v3"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"kapis.dev/ks-apiserver/pkg/authz"
+	"kapis.dev/ks-apiserver/pkg/kapis/iam/binding"
+	"kapis.dev/ks-apiserver/pkg/kapis/iam/wire"
+	"kapis.dev/ks-apiserver/pkg/web"
+)
+
+// Limits of one invitation: the number of members, and its size in bytes.
+const (
+	// maxMembers is how many members one request adds, maxInvitation how long it is, in bytes.
+	maxMembers    = 500
+	maxInvitation = 256 << 10
+)
+
+// Member is a user and the role that the user gets.
+type Member struct {
+	Username string `json:"username"`
+	RoleRef  string `json:"roleRef"`
+}
+
+// addMembers gives roles to several users. Everything is checked before anything is written; an error tells in details.causes what
+// became of each member.
+func (h *Handler) addMembers(l *binding.Scope) web.Handler {
+	return func(r *restful.Request) (any, error) {
+		at, err := h.scopeOf(r, l, "create", "")
+		if err != nil {
+			return nil, err
+		}
+		query, err := wire.WriteParams(r.Request)
+		if err != nil {
+			return nil, err
+		}
+		members, err := readMembers(r.Request)
+		if err != nil {
+			return nil, err
+		}
+		ctx := r.Request.Context()
+		var refused failures
+		changes := make([]*binding.Change, len(members))
+		seen := map[string]bool{}
+		for i, m := range members {
+			if seen[m.Username] {
+				refused.add(i, m.Username, apierrors.NewBadRequest("the user is named twice"))
+				continue
+			}
+			seen[m.Username] = true
+			if changes[i], err = h.planMember(r, l, at, m, query); err != nil {
+				refused.add(i, m.Username, err)
+			}
+		}
+		if err := refused.err("nothing was written"); err != nil {
+			return nil, err
+		}
+		var failed failures
+		var done []string
+		for i, c := range changes {
+			if err := h.Bindings.Apply(ctx, c); err != nil {
+				failed.add(i, c.User, err)
+				continue
+			}
+			done = append(done, c.User)
+		}
+		if err := failed.err(fmt.Sprintf("%d of %d were written: %.500s", len(done), len(changes), strings.Join(done, ", "))); err != nil {
+			return nil, err
+		}
+		return members, nil
+	}
+}
+
+// planMember checks one member: the user, the role, and whether the caller may give it.
+func (h *Handler) planMember(r *restful.Request, l *binding.Scope, at authz.Place, m Member, query url.Values) (*binding.Change, error) {
+	ctx := r.Request.Context()
+	if m.Username == "" || m.RoleRef == "" {
+		return nil, apierrors.NewBadRequest("username or roleRef is missing")
+	}
+	if u := h.Users.ByName(m.Username); u == nil || u.Deleting {
+		return nil, apierrors.NewNotFound(schema.GroupResource{Group: wire.Group, Resource: "users"}, m.Username)
+	}
+	if _, err := h.Bindings.Role(ctx, l, at, m.RoleRef); err != nil {
+		return nil, err
+	}
+	c, err := h.Bindings.Plan(ctx, l, at, m.Username, m.RoleRef, query)
+	if err != nil {
+		return nil, err
+	}
+	return c, h.Bindings.Check(ctx, c)
+}
+
+func (h *Handler) changeMember(l *binding.Scope) web.Handler {
+	return func(r *restful.Request) (any, error) {
+		name := r.PathParameter("member")
+		at, err := h.scopeOf(r, l, "update", name)
+		if err != nil {
+			return nil, err
+		}
+		query, err := wire.WriteParams(r.Request)
+		if err != nil {
+			return nil, err
+		}
+		var m Member
+		if err := wire.Read(r.Request, &m); err != nil {
+			return nil, err
+		}
+		if m.Username == "" {
+			m.Username = name
+		}
+		if m.Username != name {
+			return nil, apierrors.NewBadRequest(fmt.Sprintf("username in the body is %.100q, in the path it is %.100q: they must be the same", m.Username, name))
+		}
+		if h.Bindings.RoleAt(name, at, "") == "" {
+			return nil, notMember(name, at.String())
+		}
+		c, err := h.planMember(r, l, at, m, query)
+		if err != nil {
+			return nil, err
+		}
+		return wire.Success(), h.Bindings.Apply(r.Request.Context(), c)
+	}
+}
+
+func (h *Handler) removeMember(l *binding.Scope) web.Handler {
+	return func(r *restful.Request) (any, error) {
+		name := r.PathParameter("member")
+		at, err := h.scopeOf(r, l, "delete", name)
+		if err != nil {
+			return nil, err
+		}
+		query, err := wire.WriteParams(r.Request)
+		if err != nil {
+			return nil, err
+		}
+		options, err := wire.ReadDeleteOptions(r.Request)
+		if err != nil {
+			return nil, err
+		}
+		if len(options.DryRun) > 0 { // some of the writes may be no deletion
+			query["dryRun"] = append(query["dryRun"], options.DryRun...)
+		}
+		m := &removal{Handler: h, Scope: l, at: at, user: name, query: query}
+		return m.run(r.Request.Context())
+	}
+}
+
+// readMembers decodes an array of members, as the console sends it.
+func readMembers(r *http.Request) ([]Member, error) {
+	raw, err := wire.ReadUpTo(r, maxInvitation)
+	if err != nil {
+		return nil, err
+	}
+	var members []Member
+	if err := json.Unmarshal(raw, &members); err != nil || len(members) == 0 {
+		return nil, apierrors.NewBadRequest(`the body is not an array of members: send [{"username": "...", "roleRef": "..."}]`)
+	}
+	if len(members) > maxMembers {
+		return nil, apierrors.NewRequestEntityTooLargeError(fmt.Sprintf("%d members are more than the %d that one request may have",
+			len(members), maxMembers))
+	}
+	return members, nil
+}
+
+// failures collects what failed of several writes.
+type failures struct {
+	first  error
+	causes []metav1.StatusCause
+}
+
+func (f *failures) add(i int, name string, err error) {
+	s := web.Status(err)
+	if f.first == nil {
+		f.first = err
+	}
+	f.causes = append(f.causes, metav1.StatusCause{
+		Type: metav1.CauseType(s.Reason), Field: fmt.Sprintf("[%d]", i), Message: fmt.Sprintf("%.100q: %s", name, s.Message),
+	})
+}
+
+// err returns nil without failures, otherwise an error with the code of the first one, all of them as causes, and the text then.
+func (f *failures) err(then string) error {
+	if f.first == nil {
+		return nil
+	}
+	s := web.Status(f.first).DeepCopy()
+	s.Message = fmt.Sprintf("%s; %s", f.causes[0].Message, then)
+	if len(f.causes) > 1 {
+		s.Message = fmt.Sprintf("%s, and %d more; %s", f.causes[0].Message, len(f.causes)-1, then)
+	}
+	if s.Details == nil {
+		s.Details = &metav1.StatusDetails{Group: wire.Group}
+	}
+	s.Details.Causes = f.causes
+	if known := apierrors.APIStatus(nil); !errors.As(f.first, &known) {
+		return fmt.Errorf("%s: %w", then, f.first) // it is told to the log, not to the client
+	}
+	return &apierrors.StatusError{ErrStatus: *s}
+}

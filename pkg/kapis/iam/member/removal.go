@@ -1,0 +1,336 @@
+package member
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/url"
+	"slices"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	iamv1beta1 "kapis.dev/ks-apiserver/pkg/api/iam/v1beta1"
+	tenantv1beta1 "kapis.dev/ks-apiserver/pkg/api/tenant/v1beta1"
+	"kapis.dev/ks-apiserver/pkg/authz"
+	"kapis.dev/ks-apiserver/pkg/kapis/iam/binding"
+	"kapis.dev/ks-apiserver/pkg/kapis/iam/target"
+	"kapis.dev/ks-apiserver/pkg/kapis/iam/wire"
+	"kapis.dev/ks-apiserver/pkg/rawjson"
+	"kapis.dev/ks-apiserver/pkg/request"
+	"kapis.dev/ks-apiserver/pkg/store"
+)
+
+// Who is removed from a workspace keeps nothing in it (S67): what he is bound to in its namespaces, as their creator or as a member of
+// them, and the groups of the workspace that he is in go along. The caller needs for each what it takes to remove it alone, and all of
+// that is asked before anything is written. The bindings of the workspace itself are the last to go, so that somebody who was not removed
+// altogether is still listed as a member.
+
+const (
+	// removalRounds is how often a removal looks again for what was given while it was under way: whoever is removed may be making a
+	// namespace.
+	removalRounds = 3
+	// annotationInitialized says of a namespace that its creator got what he was due (package controller/namespace), annotationBound of a
+	// user which groups he is in by GroupBindings (package controller/group).
+	annotationInitialized = "kapis.dev/initialized"
+	annotationBound       = "kapis.dev/bound-groups"
+)
+
+// Removed is a binding from which a user was removed; it is deleted if it named nobody else.
+type Removed struct {
+	Resource  string `json:"resource"`
+	Namespace string `json:"namespace,omitempty"`
+	Name      string `json:"name"`
+}
+
+// Removal is the answer to the removal of a member.
+type Removal struct {
+	wire.Done
+	// Removed are the bindings, in the order in which they were written.
+	Removed []Removed `json:"removed"`
+}
+
+// removal removes a user from a scope.
+type removal struct {
+	*Handler
+	*binding.Scope
+	at    authz.Place
+	user  string
+	query url.Values
+	// sent are the versions that were written already: a cache may lag.
+	sent map[binding.Version]bool
+}
+
+// run plans the removal, checks all of it, and does it.
+func (m *removal) run(ctx context.Context) (*Removal, error) {
+	out := &Removal{Done: wire.Success(), Removed: []Removed{}}
+	m.sent = map[binding.Version]bool{}
+	for round := range removalRounds {
+		changes, err := m.plan(ctx)
+		if err != nil {
+			return nil, err
+		}
+		n := 0
+		for _, c := range changes {
+			c.Steps = slices.DeleteFunc(c.Steps, func(s binding.Step) bool { return m.sent[s.Version()] })
+			n += len(c.Steps)
+		}
+		if n == 0 {
+			if round == 0 {
+				return nil, notMember(m.user, m.at.String())
+			}
+			return out, nil
+		}
+		if err := m.check(ctx, changes, out); err != nil {
+			return nil, err
+		}
+		if err := m.apply(ctx, changes, out); err != nil {
+			return nil, err
+		}
+		if len(m.query["dryRun"]) > 0 || m.Kind != request.Workspace {
+			return out, nil
+		}
+	}
+	return out, nil
+}
+
+// plan returns the writes, those of the scope's own bindings last.
+func (m *removal) plan(ctx context.Context) ([]*binding.Change, error) {
+	if err := m.settled(ctx); err != nil {
+		return nil, err
+	}
+	var out []*binding.Change
+	if m.Kind == request.Workspace {
+		part, _ := m.Rights.Memberships(target.WithoutGroups(m.user))
+		if part != nil {
+			for _, name := range part.Namespaces {
+				if m.Rights.WorkspaceOf(name) != m.at.Workspace {
+					continue
+				}
+				c, err := m.Bindings.Plan(ctx, &binding.Namespace, authz.Place{Scope: request.Namespace, Namespace: name}, m.user, "", m.query)
+				if err != nil {
+					return nil, err
+				}
+				c.Authorize = m.mayRemoveFrom(name)
+				out = append(out, c)
+			}
+		}
+		c, err := m.planGroups(ctx)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, c)
+	}
+	c, err := m.Bindings.Plan(ctx, m.Scope, m.at, m.user, "", m.query)
+	if err != nil {
+		return nil, err
+	}
+	return append(out, c), nil
+}
+
+// settled refuses to remove a user who would be bound again at once: the manager of the workspace, or the creator of a namespace whose
+// first roles are still to be made.
+func (m *removal) settled(ctx context.Context) error {
+	namespaces, err := m.Bindings.Caches.Snapshot(ctx, schema.GroupVersionResource{Version: "v1", Resource: "namespaces"})
+	if err != nil {
+		return err
+	}
+	var young []string
+	see := func(r *store.Record) {
+		creator, _ := r.Annotations.Get(tenantv1beta1.AnnotationCreator)
+		_, initialized := r.Annotations.Get(annotationInitialized)
+		managed, _ := r.Labels.Get(tenantv1beta1.LabelManaged)
+		if creator == m.user && !initialized && managed == "true" && rawjson.Get(r.JSON.String(), "metadata", "deletionTimestamp") == "" {
+			young = append(young, rawjson.GetText(r.JSON.String(), "metadata", "name"))
+		}
+	}
+	switch m.Kind {
+	case request.Workspace:
+		for _, gvr := range []schema.GroupVersionResource{
+			tenantv1beta1.SchemeGroupVersion.WithResource("workspaces"), tenantv1beta1.SchemeGroupVersion.WithResource("workspacetemplates"),
+		} {
+			snap, err := m.Bindings.Caches.Snapshot(ctx, gvr)
+			if apierrors.IsNotFound(err) { // an installation that has no such kind
+				continue
+			}
+			if err != nil {
+				return err
+			}
+			if r, ok := snap.Get("", m.at.Workspace); ok && (rawjson.GetText(r.JSON.String(), "spec", "manager") == m.user ||
+				rawjson.GetText(r.JSON.String(), "spec", "template", "spec", "manager") == m.user) {
+				return apierrors.NewConflict(gvr.GroupResource(), m.at.Workspace,
+					fmt.Errorf("%.100q is its manager, who is bound to its role for administrators again at once: give it another manager first", m.user))
+			}
+		}
+		namespaces.ByCreated(store.HasLabel(tenantv1beta1.LabelWorkspace, m.at.Workspace)).Walk(0, false, func(ref *store.Ref) bool {
+			see(namespaces.Record(ref))
+			return true
+		})
+	case request.Namespace:
+		if r, ok := namespaces.Get("", m.at.Namespace); ok {
+			if w, _ := r.Labels.Get(tenantv1beta1.LabelWorkspace); w != "" {
+				see(r)
+			}
+		}
+	}
+	if len(young) == 0 {
+		return nil
+	}
+	return apierrors.NewConflict(schema.GroupResource{Resource: "namespaces"}, young[0],
+		fmt.Errorf("%.100q has created it a moment ago, and is about to get the role for administrators there: try again", m.user))
+}
+
+// mayRemoveFrom authorizes the removal of the user from a namespace.
+func (m *removal) mayRemoveFrom(namespace string) func(context.Context, *binding.Step) (context.Context, error) {
+	return func(ctx context.Context, _ *binding.Step) (context.Context, error) {
+		return m.permitted(ctx, &request.Info{
+			Verb: "delete", Resource: binding.Namespace.MemberResource, Name: m.user, Scope: request.Namespace, Namespace: namespace,
+			Path: "/kapis/" + wire.Group + "/" + wire.Version + "/namespaces/" + namespace + "/" + binding.Namespace.MemberResource + "/" + m.user,
+		})
+	}
+}
+
+// mayWriteGroup authorizes the write of a GroupBinding, in the workspace of its label.
+func (m *removal) mayWriteGroup(ctx context.Context, s *binding.Step) (context.Context, error) {
+	i := &request.Info{
+		Verb: s.Write.Verb, Resource: binding.WorkspaceGroups.BindingResource, Name: s.Write.Name, Scope: request.Global,
+		Path: "/kapis/" + wire.Group + "/" + wire.Version + "/" + binding.WorkspaceGroups.BindingResource + "/" + s.Write.Name,
+	}
+	if w := rawjson.GetText(string(s.Write.Old), "metadata", "labels", tenantv1beta1.LabelWorkspace); w == m.at.Workspace {
+		i.Scope, i.Workspace = request.Workspace, w
+		i.Path = "/kapis/" + wire.Group + "/" + wire.Version + "/workspaces/" + w + "/" + binding.WorkspaceGroups.BindingResource + "/" +
+			s.Write.Name
+	}
+	return m.permitted(ctx, i)
+}
+
+func (m *removal) permitted(ctx context.Context, i *request.Info) (context.Context, error) {
+	i.APIPrefix, i.APIGroup, i.APIVersion, i.IsResource = "kapis", wire.Group, wire.Version, true
+	u := request.UserFrom(ctx)
+	d, err := m.Authorizer.Authorize(ctx, u, i)
+	if err != nil {
+		return nil, err
+	}
+	if !d.Allowed {
+		return nil, authz.Denied(u, i, d)
+	}
+	return authz.WithDecision(ctx, d), nil
+}
+
+// planGroups removes the user from the GroupBindings of the workspace's groups. It refuses to remove a user who is in such a group by
+// spec.groups, which the workspace can't change.
+func (m *removal) planGroups(ctx context.Context) (*binding.Change, error) {
+	c := &binding.Change{Scope: &binding.WorkspaceGroups, At: m.at, User: m.user, Query: m.query, Authorize: m.mayWriteGroup}
+	groups, err := m.Bindings.Caches.Snapshot(ctx, wire.Resource("groups"))
+	if apierrors.IsNotFound(err) { // an installation that has no such kind
+		return c, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	bindings, err := m.Bindings.Caches.Snapshot(ctx, wire.Resource(binding.WorkspaceGroups.BindingResource))
+	if err != nil {
+		return nil, err
+	}
+	isOurs := func(group string) bool {
+		r, ok := groups.Get("", group)
+		if !ok {
+			return false
+		}
+		w, _ := r.Labels.Get(tenantv1beta1.LabelWorkspace)
+		return w == m.at.Workspace
+	}
+	var by []string
+	bindings.ByName(store.All()).Walk(0, false, func(ref *store.Ref) bool {
+		r := bindings.Record(ref)
+		var b struct {
+			GroupRef iamv1beta1.GroupRef `json:"groupRef"`
+			Users    []string            `json:"users"`
+		}
+		w, _ := r.Labels.Get(tenantv1beta1.LabelWorkspace)
+		if err = json.Unmarshal([]byte(r.JSON.String()), &b); err != nil {
+			return false
+		}
+		if !slices.Contains(b.Users, m.user) || w != m.at.Workspace && !isOurs(b.GroupRef.Name) {
+			return true
+		}
+		by = append(by, b.GroupRef.Name)
+		var s binding.Step
+		if s, err = c.Without(ctx, r.JSON.String()); err != nil {
+			return false
+		}
+		c.Steps = append(c.Steps, s)
+		return true
+	})
+	if err != nil {
+		return nil, err
+	}
+	u := m.Users.ByName(m.user)
+	if u == nil {
+		return c, nil
+	}
+	users, err := m.Bindings.Caches.Snapshot(ctx, wire.Resource("users"))
+	if err != nil {
+		return nil, err
+	}
+	if r, ok := users.Get("", m.user); ok {
+		bound, _ := r.Annotations.Get(annotationBound)
+		by = append(by, strings.Split(bound, ",")...) // also one that is about to take effect
+	}
+	for _, g := range target.WithOwnGroups(u).GetGroups() {
+		if isOurs(g) && !slices.Contains(by, g) {
+			return nil, wire.Forbidden(fmt.Sprintf("the user %.100q is in the group %.100q of the workspace by spec.groups of his User: "+
+				"who manages users takes him out of it first; nothing was written", m.user, g))
+		}
+	}
+	return c, nil
+}
+
+// check authorizes and checks every write, and returns all refusals together.
+func (m *removal) check(ctx context.Context, changes []*binding.Change, so *Removal) error {
+	var refused failures
+	n := 0
+	for _, c := range changes {
+		for i := range c.Steps {
+			s := &c.Steps[i]
+			if _, err := c.Permit(ctx, s); err != nil {
+				refused.add(n, s.Name(), err)
+			} else if err := m.Bindings.Guard.Check(ctx, &s.Write); err != nil {
+				refused.add(n, s.Name(), err)
+			}
+			n++
+		}
+	}
+	then := "nothing was written"
+	if len(so.Removed) > 0 {
+		then = fmt.Sprintf("%d bindings were removed, these came meanwhile", len(so.Removed))
+	}
+	return refused.err(then)
+}
+
+// apply sends the writes. After a failure it goes on, but leaves the scope's own bindings: a user with anything left is still a member.
+func (m *removal) apply(ctx context.Context, changes []*binding.Change, so *Removal) error {
+	var failed failures
+	n := 0
+	for i, c := range changes {
+		for j := range c.Steps {
+			s := &c.Steps[j]
+			n++
+			m.sent[s.Version()] = true
+			if last := i == len(changes)-1; last && i > 0 && failed.first != nil {
+				failed.add(n-1, s.Name(), apierrors.NewConflict(s.Write.GVR.GroupResource(), s.Write.Name,
+					fmt.Errorf("it stays until the others are gone")))
+				continue
+			}
+			if err := m.Bindings.Write(ctx, c, s); err != nil {
+				failed.add(n-1, s.Name(), err)
+				continue
+			}
+			so.Removed = append(so.Removed, Removed{s.Write.GVR.Resource, s.Write.Namespace, s.Write.Name})
+		}
+		m.Bindings.Await(ctx, c)
+	}
+	return failed.err(fmt.Sprintf("%d bindings were removed, details.causes names those that are left: remove the member again",
+		len(so.Removed)))
+}

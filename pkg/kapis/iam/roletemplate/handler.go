@@ -1,0 +1,176 @@
+// Package roletemplate lists the role templates whose rights a user has, by which consoles choose what to show.
+package roletemplate
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	restful "github.com/emicklei/go-restful/v3"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/authentication/user"
+
+	iamv1beta1 "kapis.dev/ks-apiserver/pkg/api/iam/v1beta1"
+	tenantv1beta1 "kapis.dev/ks-apiserver/pkg/api/tenant/v1beta1"
+	"kapis.dev/ks-apiserver/pkg/authz"
+	"kapis.dev/ks-apiserver/pkg/kapis/iam/binding"
+	"kapis.dev/ks-apiserver/pkg/kapis/iam/target"
+	"kapis.dev/ks-apiserver/pkg/kapis/iam/wire"
+	"kapis.dev/ks-apiserver/pkg/rawjson"
+	"kapis.dev/ks-apiserver/pkg/request"
+	"kapis.dev/ks-apiserver/pkg/store"
+	"kapis.dev/ks-apiserver/pkg/web"
+)
+
+// everything is what a role grants that has no bounds.
+var everything = []rbacv1.PolicyRule{{Verbs: []string{"*"}, APIGroups: []string{"*"}, Resources: []string{"*"}}}
+
+// Rights tells what somebody is bound to, and what is missing of rules. rbac.Index is one.
+type Rights interface {
+	Held(u user.Info, at authz.Place) []authz.Grant
+	Missing(u user.Info, at authz.Place, rules []rbacv1.PolicyRule) []rbacv1.PolicyRule
+}
+
+// Caches have roles and their templates. store.Store is one.
+type Caches interface {
+	Snapshot(ctx context.Context, gvr schema.GroupVersionResource) (*store.Snapshot, error)
+}
+
+// Handler lists the role templates whose rights a user has, by which consoles choose what to show.
+type Handler struct {
+	Target *target.Users
+	Rights Rights
+	Caches Caches
+}
+
+// Mount adds the route of both versions.
+func (h *Handler) Mount(ws *restful.WebService, older string) {
+	ws.Route(ws.GET("/users/{user}/roletemplates").To(web.Handle(h.roleTemplates)).Operation("list" + older + "UserRoleTemplates").
+		Doc("The role templates whose rights a user has at a place: what pages show him").
+		Param(ws.QueryParameter("scope", "global, workspace, cluster or namespace")).
+		Param(ws.QueryParameter("workspace", "the workspace, where scope is workspace")).
+		Param(ws.QueryParameter("namespace", "the namespace, where scope is namespace")).
+		Param(ws.PathParameter("user", "name of the user")))
+}
+
+// MountOlder adds the route that only the older version has.
+func (h *Handler) MountOlder(ws *restful.WebService) {
+	ws.Route(ws.GET("/users/{user}/globalroles").To(web.Handle(h.globalRoles)).Operation("listOlderUserGlobalRoles").
+		Doc("The roles that a user has on the platform").Param(ws.PathParameter("user", "name of the user")))
+}
+
+// roleTemplates answers with the templates of the user's roles at a scope, and those all of whose rules the user holds there by roles
+// of wider scopes. A user who holds everything has all templates of the scope.
+func (h *Handler) roleTemplates(r *restful.Request) (any, error) {
+	u, err := h.Target.Named(r, "roletemplates")
+	if err != nil {
+		return nil, err
+	}
+	scope := r.QueryParameter("scope")
+	l, at, err := placeAsked(scope, r.QueryParameter("workspace"), r.QueryParameter("namespace"))
+	if err != nil {
+		return nil, err
+	}
+	ctx := r.Request.Context()
+	who := target.LoggedIn(u)
+	if by := request.UserFrom(ctx); target.IsSelf(r, u) {
+		who = by // with the groups that his login brought
+	}
+	snap, err := h.Caches.Snapshot(ctx, wire.Resource("roletemplates"))
+	if err != nil {
+		return nil, err
+	}
+	all := len(h.Rights.Missing(who, at, everything)) == 0
+	var named map[string]bool
+	if !all {
+		if named, err = h.templatesOf(ctx, l, who, at); err != nil {
+			return nil, err
+		}
+	}
+	out := []json.RawMessage{}
+	snap.ByName(store.All()).Walk(0, false, func(ref *store.Ref) bool {
+		t := snap.Record(ref)
+		if of, _ := t.Labels.Get(iamv1beta1.LabelScope); of != scope {
+			return true
+		}
+		if all || named[t.Name] || h.holds(who, at, t.JSON.String()) {
+			out = append(out, json.RawMessage(t.JSON.String()))
+		}
+		return true
+	})
+	return wire.ListOf(out), nil
+}
+
+// placeAsked returns the scope that the parameters ask about.
+func placeAsked(scope, workspace, namespace string) (*binding.Scope, authz.Place, error) {
+	switch scope {
+	case iamv1beta1.ScopeGlobal:
+		return &binding.Platform, authz.Place{}, nil
+	case iamv1beta1.ScopeCluster:
+		return &binding.Cluster, authz.Place{Scope: request.Cluster}, nil
+	case iamv1beta1.ScopeWorkspace:
+		if workspace == "" {
+			return nil, authz.Place{}, apierrors.NewBadRequest("the parameter workspace is missing: scope=workspace asks about one")
+		}
+		return &binding.Workspace, authz.Place{Scope: request.Workspace, Workspace: workspace}, nil
+	case iamv1beta1.ScopeNamespace:
+		if namespace == "" {
+			return nil, authz.Place{}, apierrors.NewBadRequest("the parameter namespace is missing: scope=namespace asks about one")
+		}
+		return &binding.Namespace, authz.Place{Scope: request.Namespace, Namespace: namespace}, nil
+	}
+	return nil, authz.Place{}, apierrors.NewBadRequest(fmt.Sprintf("the parameter scope is %.100q: expected global, workspace, cluster or namespace", scope))
+}
+
+// templatesOf returns the names of the templates of the roles that are bound at this very scope.
+func (h *Handler) templatesOf(ctx context.Context, l *binding.Scope, who user.Info, at authz.Place) (map[string]bool, error) {
+	roles, err := h.Caches.Snapshot(ctx, wire.Resource(l.RoleResource))
+	if err != nil {
+		return nil, err
+	}
+	named := map[string]bool{}
+	for _, g := range h.Rights.Held(who, at) {
+		role, ok := roles.Get(g.Role.Namespace, g.Role.Name)
+		if !ok {
+			continue
+		}
+		if _, conditional := role.Annotations.Get(iamv1beta1.AnnotationCELCondition); conditional {
+			continue // it grants what is one's own: that is no part of the place
+		}
+		if of, labelled := role.Labels.Get(tenantv1beta1.LabelWorkspace); labelled && of != at.Workspace {
+			continue // a role of another workspace grants nothing here
+		}
+		for e := rawjson.Array(rawjson.Get(role.JSON.String(), "aggregationRoleTemplates", "templateNames")); e.Next(); {
+			named[rawjson.Text(e.Value)] = true
+		}
+	}
+	return named, nil
+}
+
+// holds reports whether a user holds all rules of a template. Without rules it says nothing about the user, and is not held.
+func (h *Handler) holds(who user.Info, at authz.Place, template string) bool {
+	text := rawjson.Get(template, "spec", "rules")
+	if len(text) < len(`[{}]`) {
+		return false
+	}
+	var rules []rbacv1.PolicyRule
+	if err := json.Unmarshal([]byte(text), &rules); err != nil || len(rules) == 0 {
+		return false
+	}
+	return len(h.Rights.Missing(who, at, rules)) == 0
+}
+
+// globalRoles lists the roles that a user has on the platform.
+func (h *Handler) globalRoles(r *restful.Request) (any, error) {
+	u, err := h.Target.Named(r, "globalroles")
+	if err != nil {
+		return nil, err
+	}
+	roles, err := h.Caches.Snapshot(r.Request.Context(), wire.Resource(binding.Platform.RoleResource))
+	if err != nil {
+		return nil, err
+	}
+	return wire.ListOf(binding.RolesOf(roles, h.Rights.Held(target.WithOwnGroups(u), authz.Place{}), authz.Place{})), nil
+}

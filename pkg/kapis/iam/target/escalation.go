@@ -1,0 +1,41 @@
+package target
+
+import (
+	"fmt"
+
+	restful "github.com/emicklei/go-restful/v3"
+
+	"kapis.dev/ks-apiserver/pkg/authz"
+	"kapis.dev/ks-apiserver/pkg/iam"
+	"kapis.dev/ks-apiserver/pkg/kapis/iam/wire"
+	"kapis.dev/ks-apiserver/pkg/request"
+)
+
+// mayChange makes the escalation check (S6): the caller may not change how another user logs in, or whether, if that user holds more on
+// the platform or in the cluster, or has rights by Kubernetes' own bindings. Whoever sets a password can become that user. Rights in
+// workspaces and namespaces don't count: user managers are above their members.
+func (t *Users) mayChange(r *restful.Request, u *iam.User) error {
+	by := request.UserFrom(r.Request.Context())
+	if by == nil {
+		return wire.Forbidden("nobody asks")
+	}
+	if IsSelf(r, u) {
+		return nil
+	}
+	for _, at := range []authz.Place{{}, {Scope: request.Cluster}} {
+		own := map[authz.RoleRef]bool{}
+		for _, g := range t.Rights.Held(by, at) {
+			own[g.Role] = true
+		}
+		for _, g := range t.Rights.Held(LoggedIn(u), at) {
+			if own[g.Role] {
+				continue // he holds it by the same role, whatever its condition
+			}
+			if missing, found := t.Rights.MissingOf(by, at, g.Role); found && len(missing) > 0 {
+				return wire.Forbidden(fmt.Sprintf("%q can't be changed by %q: the role %q %s grants what the caller does not hold", u.Name,
+					by.GetName(), g.Role.Name, at))
+			}
+		}
+	}
+	return t.Guard.Unnamed(r.Request.Context(), by, u.Name, u.Groups)
+}

@@ -1,0 +1,87 @@
+// Package target finds the user that a route is about, and makes the escalation check before the user is changed.
+package target
+
+import (
+	"context"
+	"slices"
+
+	restful "github.com/emicklei/go-restful/v3"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/authentication/user"
+
+	"kapis.dev/ks-apiserver/pkg/authz"
+	"kapis.dev/ks-apiserver/pkg/iam"
+	"kapis.dev/ks-apiserver/pkg/kapis/iam/wire"
+	"kapis.dev/ks-apiserver/pkg/request"
+)
+
+// Rights tells what somebody is bound to, and what a caller lacks of a role. rbac.Index is one.
+type Rights interface {
+	Held(u user.Info, at authz.Place) []authz.Grant
+	MissingOf(u user.Info, at authz.Place, role authz.RoleRef) (missing []rbacv1.PolicyRule, found bool)
+}
+
+// Guard refuses to let the caller become a user whom bindings of Kubernetes' own name. admission.Guard is one.
+type Guard interface {
+	Unnamed(ctx context.Context, by user.Info, name string, groups []string) error
+}
+
+// Users finds the user whom the path of a request names, and decides whether the caller may change that user.
+type Users struct {
+	Index  *iam.UserIndex
+	Rights Rights
+	Guard  Guard
+}
+
+// Named returns the user whom the path names, after checking that this path and sub-resource are what was authorized.
+func (t *Users) Named(r *restful.Request, subresource string) (*iam.User, error) {
+	info, name := request.InfoFrom(r.Request.Context()), r.PathParameter("user")
+	if !wire.IsHere(info) || info.Resource != "users" || info.Subresource != subresource ||
+		info.Name != name || info.Namespace != "" || info.Workspace != "" {
+		return nil, apierrors.NewNotFound(schema.GroupResource{Group: wire.Group, Resource: "users"}, name)
+	}
+	u := t.Index.ByName(name)
+	if u == nil || u.Deleting {
+		return nil, apierrors.NewNotFound(schema.GroupResource{Group: wire.Group, Resource: "users"}, name)
+	}
+	return u, nil
+}
+
+// Changeable returns the user whom the path names, after the escalation check.
+func (t *Users) Changeable(r *restful.Request, subresource string) (*iam.User, error) {
+	u, err := t.Named(r, subresource)
+	if err != nil {
+		return nil, err
+	}
+	return u, t.mayChange(r, u)
+}
+
+// IsSelf reports whether the caller is the user.
+func IsSelf(r *restful.Request, u *iam.User) bool {
+	c := request.UserFrom(r.Request.Context())
+	return c != nil && c.GetName() == u.Name && c.GetUID() == u.UID
+}
+
+// RequirePerson refuses callers with an API key where a logged-in person is needed.
+func RequirePerson(r *restful.Request) error {
+	c := request.UserFrom(r.Request.Context())
+	if c == nil || slices.Contains(c.GetExtra()[iam.ExtraCredential], iam.CredentialAPIKey) {
+		return wire.Forbidden("an API key can't do this: log in")
+	}
+	return nil
+}
+
+// WithoutGroups returns a user without groups: to find what is bound to the user by name.
+func WithoutGroups(name string) user.Info { return &user.DefaultInfo{Name: name} }
+
+// WithOwnGroups returns a user with spec.groups alone, without the group that everybody has who is logged in.
+func WithOwnGroups(u *iam.User) user.Info {
+	return &user.DefaultInfo{Name: u.Name, Groups: u.Groups}
+}
+
+// LoggedIn returns a user with the groups that a login gives.
+func LoggedIn(u *iam.User) user.Info {
+	return &user.DefaultInfo{Name: u.Name, UID: u.UID, Groups: append([]string{user.AllAuthenticated}, u.Groups...)}
+}

@@ -1,0 +1,348 @@
+package user
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/url"
+	"time"
+
+	restful "github.com/emicklei/go-restful/v3"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"kapis.dev/ks-apiserver/pkg/admission"
+	iamv1beta1 "kapis.dev/ks-apiserver/pkg/api/iam/v1beta1"
+	"kapis.dev/ks-apiserver/pkg/authz"
+	"kapis.dev/ks-apiserver/pkg/caller"
+	"kapis.dev/ks-apiserver/pkg/iam"
+	"kapis.dev/ks-apiserver/pkg/kapis/iam/binding"
+	"kapis.dev/ks-apiserver/pkg/kapis/iam/target"
+	"kapis.dev/ks-apiserver/pkg/kapis/iam/wire"
+	"kapis.dev/ks-apiserver/pkg/rawjson"
+	"kapis.dev/ks-apiserver/pkg/redaction"
+	"kapis.dev/ks-apiserver/pkg/request"
+)
+
+// edit is a change of a User as the caller asks for it.
+type edit struct {
+	user *iam.User
+	// version is the one that the caller saw; empty for any.
+	version string
+	query   url.Values
+	// next makes of the object as it is, without its password, the one that it shall be.
+	next func(now map[string]any) (map[string]any, error)
+	self bool
+}
+
+// replaceUser replaces a User. The password stays, which has a route of its own, and of the status only the state may change, to Active
+// or Disabled. The annotation globalrole asks for that role.
+func (h *Handler) replaceUser(r *restful.Request) (any, error) {
+	e, err := h.edit(r, "update")
+	if err != nil {
+		return nil, err
+	}
+	body, err := readObject(r.Request)
+	if err != nil {
+		return nil, err
+	}
+	if body.GetName() != e.user.Name {
+		return nil, apierrors.NewBadRequest(fmt.Sprintf("metadata.name in the body is %.100q, in the path it is %q: they must be the same", body.GetName(), e.user.Name))
+	}
+	if uid := body.GetUID(); uid != "" && string(uid) != e.user.UID {
+		return nil, apierrors.NewConflict(schema.GroupResource{Group: wire.Group, Resource: "users"}, e.user.Name,
+			fmt.Errorf("the user was made anew: his uid is another"))
+	}
+	unstructured.RemoveNestedField(body.Object, "spec", "password")
+	e.version = body.GetResourceVersion()
+	e.next = func(map[string]any) (map[string]any, error) { return runtimeCopy(body.Object), nil }
+	return h.change(r, e)
+}
+
+// patchUser applies a JSON patch or a merge patch. An array is a JSON patch whatever its Content-Type, as the console sends it.
+func (h *Handler) patchUser(r *restful.Request) (any, error) {
+	e, err := h.edit(r, "patch")
+	if err != nil {
+		return nil, err
+	}
+	raw, err := wire.ReadUpTo(r.Request, maxUser)
+	if err != nil {
+		return nil, err
+	}
+	if len(raw) == 0 {
+		return nil, apierrors.NewBadRequest("the body is empty: send a patch")
+	}
+	patch, err := patchOf(r.Request.Header.Get("Content-Type"), raw)
+	if err != nil {
+		return nil, err
+	}
+	e.next = func(now map[string]any) (map[string]any, error) { return patched(now, patch) }
+	return h.change(r, e)
+}
+
+func (h *Handler) edit(r *restful.Request, verb string) (*edit, error) {
+	u, err := h.Target.Changeable(r, "")
+	if err != nil {
+		return nil, err
+	}
+	if v := request.InfoFrom(r.Request.Context()).Verb; v != verb {
+		return nil, apierrors.NewMethodNotSupported(schema.GroupResource{Group: wire.Group, Resource: "users"}, v)
+	}
+	query, err := wire.WriteParams(r.Request)
+	return &edit{user: u, query: query, self: target.IsSelf(r, u)}, err
+}
+
+// change writes a User, then the binding to the role that is asked for. Everything is checked before anything is written.
+func (h *Handler) change(r *restful.Request, e *edit) (any, error) {
+	ctx := r.Request.Context()
+	path := usersPath + "/" + e.user.Name
+	for attempt := 1; ; attempt++ {
+		old, err := h.AsCaller.Get(ctx, path)
+		if err != nil {
+			return nil, err
+		}
+		now := &unstructured.Unstructured{}
+		if err := json.Unmarshal([]byte(old.Unredacted()), &now.Object); err != nil {
+			return nil, fmt.Errorf("read a user: %w", err)
+		}
+		next, role, err := h.merge(r, e, now)
+		if err != nil {
+			return nil, err
+		}
+		raw, err := json.Marshal(next.Object)
+		if err != nil {
+			return nil, fmt.Errorf("change a user: %w", err)
+		}
+		if err := h.Guard.Check(ctx, &admission.Write{
+			By: request.UserFrom(ctx), Verb: "update", GVR: wire.Resource("users"), Name: e.user.Name, Object: raw, Old: []byte(old.Unredacted()),
+		}); err != nil {
+			return nil, err
+		}
+		roleChange, err := h.planRole(ctx, e.user.Name, role, e.query)
+		if err != nil {
+			return nil, err
+		}
+		out, err := h.AsCaller.Do(ctx, caller.Order{Method: http.MethodPut, Path: path, Query: e.query, Body: raw, Implied: true})
+		if apierrors.IsConflict(err) && e.version == "" && attempt < binding.MaxAttempts {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		if out, err = h.writeState(ctx, e, next, out); err != nil {
+			return nil, fmt.Errorf("the user was written, his state was not: %w", err)
+		}
+		if err := h.Bindings.Apply(ctx, roleChange); err != nil {
+			return nil, fmt.Errorf("the user was written, his role was not: %w", err)
+		}
+		return shown(out, role)
+	}
+}
+
+// writeState writes the state if it was not written with the object: status is a sub-resource in this project's definition of users,
+// but not in that of older installations.
+func (h *Handler) writeState(ctx context.Context, e *edit, next *unstructured.Unstructured, out redaction.Raw) (redaction.Raw, error) {
+	state, _, _ := unstructured.NestedString(next.Object, "status", "state")
+	if state == rawjson.GetText(out.Unredacted(), "status", "state") {
+		return out, nil
+	}
+	patch, err := json.Marshal(map[string]any{
+		"metadata": map[string]any{"uid": e.user.UID},
+		"status":   map[string]any{"state": state, "reason": nil, "lastTransitionTime": h.Now().UTC().Format(time.RFC3339)},
+	})
+	if err != nil {
+		return out, fmt.Errorf("change the state of a user: %w", err)
+	}
+	return h.AsCaller.Do(ctx, caller.Order{
+		Method: http.MethodPatch, Path: usersPath + "/" + e.user.Name +
+			"/status", Query: e.query, Type: "application/merge-patch+json", Body: patch, Implied: true,
+	})
+}
+
+// merge returns what is to be written, and the role that is asked for; "" for no change.
+func (h *Handler) merge(r *restful.Request, e *edit, now *unstructured.Unstructured) (next *unstructured.Unstructured, role string,
+	err error) {
+	if e.version != "" && e.version != now.GetResourceVersion() {
+		return nil, "", apierrors.NewConflict(schema.GroupResource{Group: wire.Group, Resource: "users"}, e.user.Name,
+			fmt.Errorf("the user has been changed meanwhile: read it again and apply your changes to what it is now"))
+	}
+	if string(now.GetUID()) != e.user.UID {
+		return nil, "", apierrors.NewNotFound(schema.GroupResource{Group: wire.Group, Resource: "users"}, e.user.Name)
+	}
+	before, err := withoutPassword(now.Object)
+	if err != nil {
+		return nil, "", err
+	}
+	asked, err := e.next(before)
+	if err != nil {
+		return nil, "", err
+	}
+	next = now.DeepCopy()
+	next.SetManagedFields(nil)
+	from := unstructured.Unstructured{Object: asked}
+	if from.GetName() != e.user.Name || from.GetNamespace() != "" {
+		return nil, "", apierrors.NewBadRequest("metadata.name and metadata.namespace can't be changed")
+	}
+	labels, _, err := unstructured.NestedStringMap(asked, "metadata", "labels")
+	if err != nil {
+		return nil, "", apierrors.NewBadRequest("metadata.labels must be an object of strings")
+	}
+	annotations, _, err := unstructured.NestedStringMap(asked, "metadata", "annotations")
+	if err != nil {
+		return nil, "", apierrors.NewBadRequest("metadata.annotations must be an object of strings")
+	}
+	next.SetLabels(labels)
+	if role, annotations, err = h.askedRole(r, e, now, annotations); err != nil {
+		return nil, "", err
+	}
+	next.SetAnnotations(annotations)
+	if err := h.mergeSpec(r, e, next, asked); err != nil {
+		return nil, "", err
+	}
+	return next, role, h.mergeState(e, next, asked)
+}
+
+// askedRole returns the role that the annotation asks for, and the annotations with what is stored of it: ks-controller-manager writes
+// there what is bound. A client that writes back what it read asks for nothing.
+func (h *Handler) askedRole(r *restful.Request, e *edit, now *unstructured.Unstructured, annotations map[string]string) (string,
+	map[string]string, error) {
+	stored, isStored := now.GetAnnotations()[iamv1beta1.AnnotationGlobalRole]
+	role := annotations[iamv1beta1.AnnotationGlobalRole]
+	delete(annotations, iamv1beta1.AnnotationGlobalRole)
+	if isStored {
+		if annotations == nil {
+			annotations = map[string]string{}
+		}
+		annotations[iamv1beta1.AnnotationGlobalRole] = stored
+	}
+	if role == "" || role == stored || role == h.Bindings.RoleAt(e.user.Name, authz.Place{}, role) {
+		return "", annotations, nil
+	}
+	if e.self {
+		return "", nil, wire.Forbidden("nobody changes his own role on the platform")
+	}
+	return role, annotations, nil
+}
+
+// mergeSpec takes over the spec without the password. It accepts a new password in a patch, as the console sends it, from a user who has
+// not set one yet, or from another caller who manages the user.
+func (h *Handler) mergeSpec(r *restful.Request, e *edit, next *unstructured.Unstructured, asked map[string]any) error {
+	spec, found, err := unstructured.NestedMap(asked, "spec")
+	if err != nil {
+		return apierrors.NewBadRequest("spec must be an object")
+	}
+	if !found {
+		spec = map[string]any{}
+	}
+	password, _, err := unstructured.NestedString(spec, "password")
+	if err != nil {
+		return apierrors.NewBadRequest("spec.password must be a string")
+	}
+	stored, has, _ := unstructured.NestedString(next.Object, "spec", "password")
+	delete(spec, "password")
+	if has {
+		spec["password"] = stored
+	}
+	next.Object["spec"] = spec
+	if password == "" {
+		return nil
+	}
+	if err := target.RequirePerson(r); err != nil {
+		return err
+	}
+	if e.self && !e.user.Uninitialized {
+		return apierrors.NewBadRequest("one's own password is changed at .../users/{user}/password, with the current one")
+	}
+	spec["password"] = password
+	return h.hash(r, next)
+}
+
+// mergeState takes over Active or Disabled.
+func (h *Handler) mergeState(e *edit, next *unstructured.Unstructured, asked map[string]any) error {
+	state, _, err := unstructured.NestedString(asked, "status", "state")
+	if err != nil {
+		return apierrors.NewBadRequest("status.state must be a string")
+	}
+	was, _, _ := unstructured.NestedString(next.Object, "status", "state")
+	if state == was || state != string(iamv1beta1.UserActive) && state != string(iamv1beta1.UserDisabled) {
+		return nil
+	}
+	if e.self {
+		return wire.Forbidden("nobody changes the state of his own account")
+	}
+	unstructured.RemoveNestedField(next.Object, "status", "reason")
+	if err := unstructured.SetNestedField(next.Object, h.Now().UTC().Format(time.RFC3339), "status", "lastTransitionTime"); err != nil {
+		return apierrors.NewBadRequest("status must be an object")
+	}
+	return unstructured.SetNestedField(next.Object, state, "status", "state")
+}
+
+// planRole plans the binding that gives a user a role on the platform; nothing for "".
+func (h *Handler) planRole(ctx context.Context, name, role string, query url.Values) (*binding.Change, error) {
+	if role == "" {
+		return &binding.Change{Scope: &binding.Platform, User: name}, nil
+	}
+	if _, err := h.Bindings.Role(ctx, &binding.Platform, authz.Place{}, role); err != nil {
+		return nil, err
+	}
+	c, err := h.Bindings.Plan(ctx, &binding.Platform, authz.Place{}, name, role, query)
+	if err != nil {
+		return nil, err
+	}
+	return c, h.Bindings.Check(ctx, c)
+}
+
+// deleteUser deletes another user.
+func (h *Handler) deleteUser(r *restful.Request) (any, error) {
+	e, err := h.edit(r, "delete")
+	if err != nil {
+		return nil, err
+	}
+	options, err := wire.ReadDeleteOptions(r.Request)
+	if err != nil {
+		return nil, err
+	}
+	ctx := r.Request.Context()
+	old, err := json.Marshal(map[string]any{"metadata": map[string]any{"name": e.user.Name}, "spec": map[string]any{"groups": e.user.Groups}})
+	if err != nil {
+		return nil, fmt.Errorf("delete a user: %w", err)
+	}
+	write := &admission.Write{By: request.UserFrom(ctx), Verb: "delete", GVR: wire.Resource("users"), Name: e.user.Name, Old: old}
+	if err := h.Guard.Check(ctx, write); err != nil {
+		return nil, err
+	}
+	if options.Preconditions == nil {
+		options.Preconditions = metav1.NewUIDPreconditions(e.user.UID)
+	}
+	order, err := caller.Deletion(usersPath+"/"+e.user.Name, *options, e.query)
+	if err != nil {
+		return nil, err
+	}
+	order.Implied = true
+	if _, err := h.AsCaller.Do(ctx, order); err != nil {
+		return nil, err
+	}
+	return wire.Success(), nil
+}
+
+// shown returns a User as answers show it: with the role just given, without the password.
+func shown(raw redaction.Raw, role string) (any, error) {
+	object, err := redacted(raw)
+	if err != nil {
+		return nil, err
+	}
+	u := &unstructured.Unstructured{Object: object}
+	u.SetManagedFields(nil)
+	if role != "" {
+		annotations := u.GetAnnotations()
+		if annotations == nil {
+			annotations = map[string]string{}
+		}
+		annotations[iamv1beta1.AnnotationGlobalRole] = role
+		u.SetAnnotations(annotations)
+	}
+	return wire.Private{Value: u.Object}, nil
+}

@@ -1,0 +1,60 @@
+// Package user creates, registers, changes and deletes users.
+package user
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	restful "github.com/emicklei/go-restful/v3"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"kapis.dev/ks-apiserver/pkg/admission"
+	"kapis.dev/ks-apiserver/pkg/caller"
+	"kapis.dev/ks-apiserver/pkg/iam"
+	"kapis.dev/ks-apiserver/pkg/kapis/iam/binding"
+	"kapis.dev/ks-apiserver/pkg/kapis/iam/target"
+	"kapis.dev/ks-apiserver/pkg/kapis/iam/wire"
+	"kapis.dev/ks-apiserver/pkg/web"
+)
+
+// Guard refuses writes that would grant more than their writer holds. admission.Guard is one.
+type Guard interface {
+	Check(ctx context.Context, w *admission.Write) error
+}
+
+// Handler creates, changes and deletes users.
+type Handler struct {
+	Target   *target.Users
+	Bindings *binding.Service
+	Guard    Guard
+	AsCaller caller.Client
+	// Accounts registers users who logged in through an identity provider, Passwords hashes new passwords.
+	Accounts  *iam.Accounts
+	Passwords *iam.Passwords
+	Now       func() time.Time
+}
+
+// Mount adds the routes; older is put into the names of their operations.
+func (h *Handler) Mount(ws *restful.WebService, older string) {
+	name := ws.PathParameter("user", "name of the user")
+	ws.Route(ws.POST("/users").To(web.Handle(h.createUser)).Operation("create" + older + "User").
+		Doc("Create a user, as the caller; or one's own, after a first login through an identity provider"))
+	ws.Route(ws.PUT("/users/{user}").To(web.Handle(h.replaceUser)).Operation("replace" + older + "User").Param(name).
+		Doc("Replace a user: the password stays, the state may become Active or Disabled, the annotation globalrole asks for that role"))
+	ws.Route(ws.PATCH("/users/{user}").To(web.Handle(h.patchUser)).Operation("patch" + older + "User").Param(name).
+		Doc("Change a user by a JSON patch or a merge patch"))
+	ws.Route(ws.DELETE("/users/{user}").To(web.Handle(h.deleteUser)).Operation("delete" + older + "User").Param(name).
+		Doc("Delete a user, and whatever names him"))
+	// The generic routes of kinds would not make the escalation check.
+	for i, r := range []*restful.RouteBuilder{ws.DELETE("/users"), ws.PUT("/users/{user}/status"), ws.PATCH("/users/{user}/status")} {
+		ws.Route(r.To(web.Handle(refuseTogether)).Operation("refuse" + older + "Users" +
+			string(rune(0x41+i))).Doc("Refused: use .../users/{user}"))
+	}
+}
+
+// refuseTogether refuses to delete users together, and to write only the state of one.
+func refuseTogether(*restful.Request) (any, error) {
+	return nil, wire.StatusError(http.StatusMethodNotAllowed, metav1.StatusReasonMethodNotAllowed,
+		"users are deleted one by one, and their state is changed by PUT or PATCH of .../users/{user}", 0)
+}

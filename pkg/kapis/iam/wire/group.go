@@ -1,0 +1,34 @@
+// Package wire has what requests and answers of iam.kubesphere.io have in common: the group, bodies, answers and errors.
+package wire
+
+import (
+	"net/http"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"kapis.dev/ks-apiserver/pkg/request"
+)
+
+// The group and the versions of the routes.
+const (
+	Group   = "iam.kubesphere.io"
+	Version = "v1beta1"
+	// OlderVersion is what older clients ask for: the same routes, with some names of its own.
+	OlderVersion = "v1alpha2"
+)
+
+// Resource returns a resource of the group, by its plural.
+func Resource(plural string) schema.GroupVersionResource {
+	return schema.GroupVersionResource{Group: Group, Version: Version, Resource: plural}
+}
+
+// IsHere reports whether a request is for this group, in one of the versions that are served.
+func IsHere(i *request.Info) bool {
+	return i != nil && i.IsResource && !i.IsKubernetes && i.APIGroup == Group && (i.APIVersion == Version || i.APIVersion == OlderVersion)
+}
+
+// NotFound returns the 404 of a path that was not authorized as what it is.
+func NotFound() error {
+	return StatusError(http.StatusNotFound, metav1.StatusReasonNotFound, "there is no resource at this path", 0)
+}
