@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"kapis.dev/ks-apiserver/pkg/rawjson"
-	"kapis.dev/ks-apiserver/pkg/store"
+	"kapis.dev/ks-apiserver/pkg/store/index"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -33,7 +33,7 @@ var (
 
 // Snapshots gives the objects of a kind; *store.Store does.
 type Snapshots interface {
-	Snapshot(ctx context.Context, gvr schema.GroupVersionResource) (*store.Snapshot, error)
+	Snapshot(ctx context.Context, gvr schema.GroupVersionResource) (*index.Snapshot, error)
 }
 
 // Service tells how components are.
@@ -78,7 +78,7 @@ func (s *Service) List(ctx context.Context) ([]Status, error) {
 	}
 	out := []Status{}
 	for _, ns := range w.namespaces {
-		w.services.ByName(store.InNamespace(ns)).Walk(0, false, func(ref *store.Ref) bool {
+		w.services.ByName(index.InNamespace(ns)).Walk(0, false, func(ref *index.Ref) bool {
 			if st, ok := w.status(w.services.Record(ref)); ok {
 				out = append(out, st)
 			}
@@ -116,7 +116,7 @@ func (s *Service) Health(ctx context.Context) (*Health, error) {
 		return nil, err
 	}
 	out := &Health{Components: components, Kubernetes: []Status{}, Nodes: Nodes{Total: snap.Len()}}
-	snap.ByName(store.All()).Walk(0, false, func(ref *store.Ref) bool {
+	snap.ByName(index.All()).Walk(0, false, func(ref *index.Ref) bool {
 		if isReady(snap.Record(ref).JSON.String()) {
 			out.Nodes.Healthy++
 		}
@@ -128,7 +128,7 @@ func (s *Service) Health(ctx context.Context) (*Health, error) {
 // world is one look at what components are made of.
 type world struct {
 	namespaces     []string
-	services, pods *store.Snapshot
+	services, pods *index.Snapshot
 }
 
 func (s *Service) look(ctx context.Context) (*world, error) {
@@ -144,7 +144,7 @@ func (s *Service) look(ctx context.Context) (*world, error) {
 		return nil, err
 	}
 	system := map[string]struct{}{}
-	all.ByCreated(store.HasLabel(workspaceLabel, systemWorkspace)).Walk(0, false, func(ref *store.Ref) bool {
+	all.ByCreated(index.HasLabel(workspaceLabel, systemWorkspace)).Walk(0, false, func(ref *index.Ref) bool {
 		if !slices.Contains(w.namespaces, ref.Name) {
 			system[ref.Name] = struct{}{}
 		}
@@ -155,7 +155,7 @@ func (s *Service) look(ctx context.Context) (*world, error) {
 }
 
 // status returns how the component of a Service is. A Service that selects no pods is none.
-func (w *world) status(service *store.Record) (Status, bool) {
+func (w *world) status(service *index.Record) (Status, bool) {
 	selector := map[string]string{}
 	for m := rawjson.Object(rawjson.Get(service.JSON.String(), "spec", "selector")); m.Next(); {
 		selector[m.Key] = rawjson.Text(m.Value)
@@ -167,7 +167,7 @@ func (w *world) status(service *store.Record) (Status, bool) {
 		Name: service.Name, Namespace: service.Namespace, Label: selector, StartedAt: time.Unix(service.Created, 0).UTC(),
 		SelfLink: fmt.Sprintf("/api/v1/namespaces/%s/services/%s", service.Namespace, service.Name),
 	}
-	w.backends(service.Namespace, selector).Walk(0, false, func(ref *store.Ref) bool {
+	w.backends(service.Namespace, selector).Walk(0, false, func(ref *index.Ref) bool {
 		pod := w.pods.Record(ref)
 		if pod.Namespace == service.Namespace && has(pod, selector) && !hasEnded(pod.JSON.String()) {
 			st.TotalBackends++
@@ -181,17 +181,17 @@ func (w *world) status(service *store.Record) (Status, bool) {
 }
 
 // backends returns the smallest range of pods that the selector's are in.
-func (w *world) backends(namespace string, selector map[string]string) store.Range {
-	smallest := w.pods.ByCreated(store.InNamespace(namespace))
+func (w *world) backends(namespace string, selector map[string]string) index.Range {
+	smallest := w.pods.ByCreated(index.InNamespace(namespace))
 	for key, value := range selector {
-		if r := w.pods.ByCreated(store.HasLabel(key, value)); r.Len() < smallest.Len() {
+		if r := w.pods.ByCreated(index.HasLabel(key, value)); r.Len() < smallest.Len() {
 			smallest = r
 		}
 	}
 	return smallest
 }
 
-func has(pod *store.Record, selector map[string]string) bool {
+func has(pod *index.Record, selector map[string]string) bool {
 	for key, want := range selector {
 		if value, ok := pod.Labels.Get(key); !ok || value != want {
 			return false

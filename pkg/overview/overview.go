@@ -11,7 +11,7 @@ import (
 	"strconv"
 	"time"
 
-	"kapis.dev/ks-apiserver/pkg/store"
+	"kapis.dev/ks-apiserver/pkg/store/index"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -23,7 +23,7 @@ const wait = 2 * time.Second
 // Snapshots gives the objects of a kind; *store.Store does. With a context that has ended it must begin
 // to follow the kind and return at once.
 type Snapshots interface {
-	Snapshot(ctx context.Context, gvr schema.GroupVersionResource) (*store.Snapshot, error)
+	Snapshot(ctx context.Context, gvr schema.GroupVersionResource) (*index.Snapshot, error)
 }
 
 // ByStatus counts the objects of a resource, named by its plural alone, in a namespace, or in all where
@@ -144,17 +144,17 @@ func (s *Service) metrics(ctx context.Context, prefix string, kinds []counted, n
 	return out, nil
 }
 
-func count(snap *store.Snapshot, namespace string) int {
+func count(snap *index.Snapshot, namespace string) int {
 	if namespace == "" {
 		return snap.Len()
 	}
-	return snap.ByCreated(store.InNamespace(namespace)).Len()
+	return snap.ByCreated(index.InNamespace(namespace)).Len()
 }
 
 // snapshots returns the objects of the kinds, nil for those that are not known, which missing names. The
 // error is that of the last one, where none is known.
-func (s *Service) snapshots(ctx context.Context, gvrs []schema.GroupVersionResource) (out []*store.Snapshot, missing []string, err error) {
-	out = make([]*store.Snapshot, len(gvrs))
+func (s *Service) snapshots(ctx context.Context, gvrs []schema.GroupVersionResource) (out []*index.Snapshot, missing []string, err error) {
+	out = make([]*index.Snapshot, len(gvrs))
 	ended, end := context.WithCancel(ctx)
 	end() // the first round waits for nothing, and begins all that is to be waited for in the second
 	all := true

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"kapis.dev/ks-apiserver/pkg/kapis/kapistest"
-	"kapis.dev/ks-apiserver/pkg/store"
+	"kapis.dev/ks-apiserver/pkg/store/index"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -143,7 +143,7 @@ func TestAKindThatIsNotKnownIsLeftOutAndNamed(t *testing.T) {
 // unknown knows no kind: it waits as a store does, and says err then.
 type unknown struct{ err error }
 
-func (u unknown) Snapshot(ctx context.Context, _ schema.GroupVersionResource) (*store.Snapshot, error) {
+func (u unknown) Snapshot(ctx context.Context, _ schema.GroupVersionResource) (*index.Snapshot, error) {
 	if ctx.Err() != nil {
 		return nil, ctx.Err()
 	}

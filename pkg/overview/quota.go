@@ -5,7 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 
-	"kapis.dev/ks-apiserver/pkg/store"
+	"kapis.dev/ks-apiserver/pkg/store/index"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -74,7 +74,7 @@ func (s *Service) NamespaceQuota(ctx context.Context, namespace string) (*Quota,
 		return nil, err
 	}
 	var broken error
-	snap.ByCreated(store.InNamespace(namespace)).Walk(0, false, func(ref *store.Ref) bool {
+	snap.ByCreated(index.InNamespace(namespace)).Walk(0, false, func(ref *index.Ref) bool {
 		var object corev1.ResourceQuota
 		if broken = json.Unmarshal([]byte(snap.Record(ref).JSON.String()), &object); broken != nil {
 			return false

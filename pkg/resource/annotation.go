@@ -7,7 +7,7 @@ import (
 
 	"kapis.dev/ks-apiserver/pkg/rawjson"
 	"kapis.dev/ks-apiserver/pkg/redaction"
-	"kapis.dev/ks-apiserver/pkg/store"
+	"kapis.dev/ks-apiserver/pkg/store/index"
 )
 
 // insertion is an annotation that an answer puts into an object: text, at a place of its JSON, which is not copied for that. The zero note puts in
@@ -33,7 +33,7 @@ func (p *Page) annotated(key string, of func(i int) string) *Page {
 	for i, r := range p.records {
 		n, shown := insertionOf(r.JSON, key, of(i))
 		if shown.Len() != r.JSON.Len() {
-			out.records[i] = &store.Record{Ref: r.Ref, JSON: shown, UID: r.UID, ResourceVersion: r.ResourceVersion}
+			out.records[i] = &index.Record{Ref: r.Ref, JSON: shown, UID: r.UID, ResourceVersion: r.ResourceVersion}
 		}
 		out.insertions[i] = n
 		out.bytes += int64(shown.Len() - r.JSON.Len() + len(n.text))

@@ -3,7 +3,7 @@ package resource
 import (
 	"math/bits"
 
-	"kapis.dev/ks-apiserver/pkg/store"
+	"kapis.dev/ks-apiserver/pkg/store/index"
 )
 
 // Filters that match much of a large kind are not tested object by object where indexes know the answer: the
@@ -14,14 +14,14 @@ const scanRatio = 8
 
 // bitsetFilter is what objects have to pass that are walked.
 type bitsetFilter struct {
-	set  store.Set
+	set  index.Set
 	used bool // set is of use: there is a condition that an index answers
 	rest []condition
 }
 
 // bitsetFilterOf returns what the indexes say of a plan. fewest is how many objects are to be tested without them: a condition whose
 // set costs more to make than to test that many objects is left to the test.
-func (p *plan) bitsetFilterOf(snap *store.Snapshot, fewest int) *bitsetFilter {
+func (p *plan) bitsetFilterOf(snap *index.Snapshot, fewest int) *bitsetFilter {
 	s := &bitsetFilter{}
 	all := func() {
 		if !s.used {
@@ -50,7 +50,7 @@ func (p *plan) bitsetFilterOf(snap *store.Snapshot, fewest int) *bitsetFilter {
 }
 
 // size is how many objects the index names for a condition, -1 where no index does. negative tells that those don't match.
-func (c *condition) size(snap *store.Snapshot) (n int, negative bool) {
+func (c *condition) size(snap *index.Snapshot) (n int, negative bool) {
 	switch {
 	case len(c.terms) > 0:
 		return count(snap, c.terms), false
@@ -62,7 +62,7 @@ func (c *condition) size(snap *store.Snapshot) (n int, negative bool) {
 	return -1, false
 }
 
-func count(snap *store.Snapshot, terms []store.Term) (n int) {
+func count(snap *index.Snapshot, terms []index.Term) (n int) {
 	for _, t := range terms {
 		n += snap.ByCreated(t).Len()
 	}
@@ -70,7 +70,7 @@ func count(snap *store.Snapshot, terms []store.Term) (n int) {
 }
 
 // objects are those that size counts.
-func (c *condition) objects(snap *store.Snapshot) store.Set {
+func (c *condition) objects(snap *index.Snapshot) index.Set {
 	switch {
 	case len(c.terms) > 0:
 		return snap.Set(c.terms...)
@@ -81,7 +81,7 @@ func (c *condition) objects(snap *store.Snapshot) store.Set {
 }
 
 // passes tests what the sets don't know.
-func (p *plan) passes(s *bitsetFilter, snap *store.Snapshot, ref *store.Ref) bool {
+func (p *plan) passes(s *bitsetFilter, snap *index.Snapshot, ref *index.Ref) bool {
 	if p.namespace != "" && ref.Namespace != p.namespace {
 		return false
 	}
@@ -99,14 +99,14 @@ func (p *plan) passes(s *bitsetFilter, snap *store.Snapshot, ref *store.Ref) boo
 }
 
 // walkBitsets is walk for a plan with conditions that indexes answer. ok is false for one that has none.
-func (s *scan) walkBitsets(best []store.Term, fewest int) (ordered, ok bool) {
+func (s *scan) walkBitsets(best []index.Term, fewest int) (ordered, ok bool) {
 	sieve := s.bitsetFilterOf(s.snap, fewest)
 	if !sieve.used {
 		return false, false
 	}
 	n := sieve.set.Len()
-	s.list = make([]*store.Ref, 0, n)
-	keep := func(ref *store.Ref) bool {
+	s.list = make([]*index.Ref, 0, n)
+	keep := func(ref *index.Ref) bool {
 		if !s.goesOn() {
 			return false
 		}
@@ -118,7 +118,7 @@ func (s *scan) walkBitsets(best []store.Term, fewest int) (ordered, ok bool) {
 	from := s.along(s.snap, best)
 	// To sort n objects takes n log n comparisons, of texts that are anywhere in memory.
 	if ordered = s.order.base <= byTime && from.Len() <= n*bits.Len(uint(n)); ordered {
-		from.Walk(0, false, func(ref *store.Ref) bool { return !sieve.set.Has(ref) || keep(ref) })
+		from.Walk(0, false, func(ref *index.Ref) bool { return !sieve.set.Has(ref) || keep(ref) })
 		return true, true
 	}
 	s.snap.Walk(sieve.set, keep)
@@ -126,7 +126,7 @@ func (s *scan) walkBitsets(best []store.Term, fewest int) (ordered, ok bool) {
 }
 
 // along is the shortest range in the plan's order that has all matches.
-func (p *plan) along(snap *store.Snapshot, best []store.Term) store.Range {
+func (p *plan) along(snap *index.Snapshot, best []index.Term) index.Range {
 	if len(best) == 1 && p.order.base == byCreated {
 		return snap.ByCreated(best[0])
 	}

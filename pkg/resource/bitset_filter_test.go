@@ -6,7 +6,7 @@ import (
 	"slices"
 	"testing"
 
-	"kapis.dev/ks-apiserver/pkg/store"
+	"kapis.dev/ks-apiserver/pkg/store/index"
 )
 
 // sievePods are enough for the sets to be used. Their labels overlap in every way.
@@ -50,18 +50,18 @@ func TestSetsFindWhatTestsFind(t *testing.T) {
 				if err := b.build(); err != nil {
 					t.Fatal(err)
 				}
-				naive := []*store.Ref{}
-				snap.ByCreated(store.All()).Walk(0, false, func(ref *store.Ref) bool {
+				naive := []*index.Ref{}
+				snap.ByCreated(index.All()).Walk(0, false, func(ref *index.Ref) bool {
 					if b.holds(snap.Record(ref)) {
 						naive = append(naive, ref)
 					}
 					return true
 				})
 				naive = inOrder(&b.order, snap, naive, false)
-				check := func(how string, list []*store.Ref, ordered bool) {
+				check := func(how string, list []*index.Ref, ordered bool) {
 					t.Helper()
 					list = inOrder(&b.order, snap, list, ordered)
-					if !slices.EqualFunc(list, naive, func(a, b *store.Ref) bool { return snap.Record(a) == snap.Record(b) }) {
+					if !slices.EqualFunc(list, naive, func(a, b *index.Ref) bool { return snap.Record(a) == snap.Record(b) }) {
 						t.Errorf("%s%s in %+v, %s: %d objects of %d, or in another order", raw, sort, scope, how, len(list), len(naive))
 					}
 				}
@@ -71,7 +71,7 @@ func TestSetsFindWhatTestsFind(t *testing.T) {
 				}
 				check("as planned", list, ordered)
 				s := &scan{plan: &b.plan, ctx: t.Context(), snap: snap}
-				if ordered, ok := s.walkBitsets([]store.Term{b.base}, snap.Len()); ok {
+				if ordered, ok := s.walkBitsets([]index.Term{b.base}, snap.Len()); ok {
 					check("by sets", s.list, ordered)
 					used++
 				}
@@ -84,8 +84,8 @@ func TestSetsFindWhatTestsFind(t *testing.T) {
 }
 
 // inOrder returns refs in an order, as results keep them.
-func inOrder(o *order, snap *store.Snapshot, refs []*store.Ref, ordered bool) []*store.Ref {
-	out := []*store.Ref{}
+func inOrder(o *order, snap *index.Snapshot, refs []*index.Ref, ordered bool) []*index.Ref {
+	out := []*index.Ref{}
 	o.newRows(snap, refs, ordered).Scan(func(r row) bool {
 		out = append(out, r.ref)
 		return true

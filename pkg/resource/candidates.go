@@ -1,17 +1,17 @@
 package resource
 
-import "kapis.dev/ks-apiserver/pkg/store"
+import "kapis.dev/ks-apiserver/pkg/store/index"
 
 // candidates are objects that may match: a range of a tree, or a list.
 type candidates struct {
-	tree store.Range
-	list []*store.Ref
+	tree index.Range
+	list []*index.Ref
 }
 
 func (c *candidates) len() int { return c.tree.Len() + len(c.list) }
 
 // walk calls f with the objects from i on, until it returns false.
-func (c *candidates) walk(i int, f func(*store.Ref) bool) {
+func (c *candidates) walk(i int, f func(*index.Ref) bool) {
 	if c.list == nil {
 		c.tree.Walk(i, false, f)
 		return
@@ -22,25 +22,25 @@ func (c *candidates) walk(i int, f func(*store.Ref) bool) {
 
 // candidates returns objects among which are all that can match, each once: the fewest there are to look
 // at.
-func (p *plan) candidates(snap *store.Snapshot) candidates {
+func (p *plan) candidates(snap *index.Snapshot) candidates {
 	if p.never {
 		return candidates{}
 	}
 	if p.named != nil {
-		named := candidates{list: []*store.Ref{}}
+		named := candidates{list: []*index.Ref{}}
 		for name := range p.named {
-			snap.Named(p.namespace, name, func(ref *store.Ref) { named.list = append(named.list, ref) })
+			snap.Named(p.namespace, name, func(ref *index.Ref) { named.list = append(named.list, ref) })
 		}
 		return named
 	}
-	best := []store.Range{snap.ByCreated(p.base)}
+	best := []index.Range{snap.ByCreated(p.base)}
 	fewest := best[0].Len()
 	for _, c := range p.conditions {
 		if len(c.terms) == 0 {
 			continue
 		}
 		n := 0
-		some := make([]store.Range, len(c.terms))
+		some := make([]index.Range, len(c.terms))
 		for i, t := range c.terms {
 			some[i] = snap.ByCreated(t)
 			n += some[i].Len()
@@ -56,11 +56,11 @@ func (p *plan) candidates(snap *store.Snapshot) candidates {
 }
 
 // distinct makes one list of ranges that may have objects in common.
-func distinct(ranges []store.Range) candidates {
-	all := candidates{list: []*store.Ref{}}
-	seen := map[*store.Ref]struct{}{}
+func distinct(ranges []index.Range) candidates {
+	all := candidates{list: []*index.Ref{}}
+	seen := map[*index.Ref]struct{}{}
 	for _, r := range ranges {
-		r.Walk(0, false, func(ref *store.Ref) bool {
+		r.Walk(0, false, func(ref *index.Ref) bool {
 			if _, again := seen[ref]; !again {
 				seen[ref] = struct{}{}
 				all.list = append(all.list, ref)

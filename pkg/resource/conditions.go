@@ -6,7 +6,7 @@ import (
 
 	"kapis.dev/ks-apiserver/pkg/query"
 	"kapis.dev/ks-apiserver/pkg/rawjson"
-	"kapis.dev/ks-apiserver/pkg/store"
+	"kapis.dev/ks-apiserver/pkg/store/index"
 )
 
 // metadata adds the filters that every kind has.
@@ -19,7 +19,7 @@ func (b *builder) metadata() {
 		b.inNamespace(q.Namespace.Value)
 	}
 	if q.UID.Set {
-		b.check(func(r *store.Record) bool { return r.UID == q.UID.Value })
+		b.check(func(r *index.Record) bool { return r.UID == q.UID.Value })
 	}
 	for _, text := range q.Contains {
 		b.contains(text)
@@ -29,23 +29,23 @@ func (b *builder) metadata() {
 	}
 	if q.OwnerKind.Set {
 		kind := q.OwnerKind.Value
-		b.indexed(func(r *store.Record) bool {
-			return anyOwner(r, func(o store.Owner) bool { return o.Kind == kind })
-		}, store.OwnedByKind(kind))
+		b.indexed(func(r *index.Record) bool {
+			return anyOwner(r, func(o index.Owner) bool { return o.Kind == kind })
+		}, index.OwnedByKind(kind))
 	}
 	for i := range q.Annotations {
 		req := &q.Annotations[i]
-		b.check(func(r *store.Record) bool { return req.Match(r.Annotations.Get(req.Key)) })
+		b.check(func(r *index.Record) bool { return req.Match(r.Annotations.Get(req.Key)) })
 	}
 }
 
 func (b *builder) inNamespace(namespace string) {
-	holds := func(r *store.Record) bool { return r.Namespace == namespace }
+	holds := func(r *index.Record) bool { return r.Namespace == namespace }
 	if namespace == "" {
 		b.check(holds)
 		return
 	}
-	b.indexed(holds, store.InNamespace(namespace))
+	b.indexed(holds, index.InNamespace(namespace))
 }
 
 // contains looks for text in the name, in any case in the alias, and in the field that the kind
@@ -53,7 +53,7 @@ func (b *builder) inNamespace(namespace string) {
 func (b *builder) contains(text string) {
 	folded, also := wordOf(text), b.own.nameField-1
 	b.texts = append(b.texts, text)
-	b.check(func(r *store.Record) bool {
+	b.check(func(r *index.Record) bool {
 		return strings.Contains(r.Name, text) || folded.in(r.Alias) || also >= 0 && strings.Contains(r.Fields[also], text)
 	})
 }
@@ -66,16 +66,16 @@ func (b *builder) ownedBy(owner string) {
 		b.vary(uid)
 	}
 	byUID := isUID(owner)
-	holds := func(r *store.Record) bool {
-		return anyOwner(r, func(o store.Owner) bool { return slices.Contains(uids, o.UID) || !byUID && o.Name == owner })
+	holds := func(r *index.Record) bool {
+		return anyOwner(r, func(o index.Owner) bool { return slices.Contains(uids, o.UID) || !byUID && o.Name == owner })
 	}
 	if !byUID {
 		b.check(holds)
 		return
 	}
-	terms := make([]store.Term, len(uids))
+	terms := make([]index.Term, len(uids))
 	for i, uid := range uids {
-		terms[i] = store.OwnedBy(uid)
+		terms[i] = index.OwnedBy(uid)
 	}
 	b.indexed(holds, terms...)
 }
@@ -99,9 +99,9 @@ func isUID(s string) bool {
 }
 
 // anyOwner tells whether f holds of an owner of the object. It makes no list of them.
-func anyOwner(r *store.Record, f func(store.Owner) bool) bool {
+func anyOwner(r *index.Record, f func(index.Owner) bool) bool {
 	for e := rawjson.Array(rawjson.Get(r.JSON.String(), "metadata", "ownerReferences")); e.Next(); {
-		var o store.Owner
+		var o index.Owner
 		for m := rawjson.Object(e.Value); m.Next(); {
 			switch m.Key {
 			case "kind":
@@ -121,11 +121,11 @@ func anyOwner(r *store.Record, f func(store.Owner) bool) bool {
 
 // label adds a condition on one label.
 func (b *builder) label(req query.Requirement) {
-	terms := make([]store.Term, len(req.Values))
+	terms := make([]index.Term, len(req.Values))
 	for i, v := range req.Values {
-		terms[i] = store.HasLabel(req.Key, v)
+		terms[i] = index.HasLabel(req.Key, v)
 	}
-	c := condition{holds: func(r *store.Record) bool { return req.Match(r.Labels.Get(req.Key)) }}
+	c := condition{holds: func(r *index.Record) bool { return req.Match(r.Labels.Get(req.Key)) }}
 	switch req.Op {
 	case query.In:
 		c.terms = terms
@@ -149,7 +149,7 @@ func (b *builder) labels() {
 		return
 	}
 	if len(alternatives) > 1 {
-		b.narrowed(func(r *store.Record) bool {
+		b.narrowed(func(r *index.Record) bool {
 			return slices.ContainsFunc(alternatives, func(all []query.Requirement) bool {
 				for i := range all {
 					if !all[i].Match(r.Labels.Get(all[i].Key)) {
@@ -164,15 +164,15 @@ func (b *builder) labels() {
 
 // termsOf returns terms of which one holds for every object that one of the alternatives selects, none where
 // an alternative names no value of a label.
-func termsOf(alternatives [][]query.Requirement) []store.Term {
-	var out []store.Term
+func termsOf(alternatives [][]query.Requirement) []index.Term {
+	var out []index.Term
 	for _, all := range alternatives {
 		at := slices.IndexFunc(all, func(r query.Requirement) bool { return r.Op == query.In })
 		if at < 0 {
 			return nil
 		}
 		for _, v := range all[at].Values {
-			out = append(out, store.HasLabel(all[at].Key, v))
+			out = append(out, index.HasLabel(all[at].Key, v))
 		}
 	}
 	return out
@@ -192,11 +192,11 @@ func (b *builder) fields() {
 		case is && f.Value != "" && len(f.Path) == 3 && f.Path[:2].Is("metadata", "labels"):
 			b.label(query.Requirement{Key: f.Path[2], Op: query.In, Values: []string{f.Value}})
 		case own >= 0 && is && f.Value != "" && b.own.fields[own].indexed():
-			b.indexed(func(r *store.Record) bool { return r.Fields[own] == f.Value }, store.FieldIs(own, f.Value))
+			b.indexed(func(r *index.Record) bool { return r.Fields[own] == f.Value }, index.FieldIs(own, f.Value))
 		case own >= 0:
-			b.check(func(r *store.Record) bool { return f.Match(r.Fields[own]) })
+			b.check(func(r *index.Record) bool { return f.Match(r.Fields[own]) })
 		default:
-			b.check(func(r *store.Record) bool { return f.Match(rawjson.GetText(r.JSON.String(), f.Path...)) })
+			b.check(func(r *index.Record) bool { return f.Match(rawjson.GetText(r.JSON.String(), f.Path...)) })
 		}
 	}
 }
@@ -221,7 +221,7 @@ func (b *builder) expression() error {
 		return query.Invalid("cel", text, "an expression over object that is true or false: "+err.Error())
 	}
 	evaluation := program.Begin()
-	b.check(func(r *store.Record) bool { return evaluation.Holds(r.JSON.String()) })
+	b.check(func(r *index.Record) bool { return evaluation.Holds(r.JSON.String()) })
 	b.fault = func() error {
 		if err := evaluation.Fault(); err != nil {
 			return query.Invalid("cel", text, err.Error())
@@ -244,11 +244,11 @@ func (b *builder) ownFilters() {
 		case matchState:
 			b.fieldIs(i, f.statesOf(want)...)
 		case matchContains:
-			b.check(func(r *store.Record) bool { return strings.Contains(r.Fields[i], want) })
+			b.check(func(r *index.Record) bool { return strings.Contains(r.Fields[i], want) })
 		case matchMember:
-			holds := func(r *store.Record) bool { return isLine(r.Fields[i], want) }
+			holds := func(r *index.Record) bool { return isLine(r.Fields[i], want) }
 			if f.inside && b.namespace != "" {
-				b.indexed(holds, store.HasMember(i, b.namespace, want))
+				b.indexed(holds, index.HasMember(i, b.namespace, want))
 				continue
 			}
 			b.check(holds)
@@ -258,14 +258,14 @@ func (b *builder) ownFilters() {
 
 // fieldIs adds the condition that an indexed field has one of some values.
 func (b *builder) fieldIs(field int, values ...string) {
-	holds := func(r *store.Record) bool { return slices.Contains(values, r.Fields[field]) }
+	holds := func(r *index.Record) bool { return slices.Contains(values, r.Fields[field]) }
 	if slices.Contains(values, "") {
 		b.check(holds) // what a field does not have is in no index
 		return
 	}
-	terms := make([]store.Term, len(values))
+	terms := make([]index.Term, len(values))
 	for i, v := range values {
-		terms[i] = store.FieldIs(field, v)
+		terms[i] = index.FieldIs(field, v)
 	}
 	b.indexed(holds, terms...)
 }

@@ -5,7 +5,7 @@ import (
 	"strconv"
 	"time"
 
-	"kapis.dev/ks-apiserver/pkg/store"
+	"kapis.dev/ks-apiserver/pkg/store/index"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
@@ -20,7 +20,7 @@ type derivedAnnotation struct {
 	from schema.GroupVersionResource
 	// total says that the value is of all objects of the other kind, and so for those alone who may list them all.
 	total bool
-	of    func(from *store.Snapshot, r *store.Record) string
+	of    func(from *index.Snapshot, r *index.Record) string
 }
 
 var (
@@ -30,30 +30,30 @@ var (
 
 // inUse tells of a claim whether there is a pod in its namespace that mounts it, whatever that pod's state.
 func inUse() *derivedAnnotation {
-	return &derivedAnnotation{key: "kubesphere.io/in-use", from: podsKind, of: func(pods *store.Snapshot, r *store.Record) string {
-		return strconv.FormatBool(pods.Any(store.HasMember(podClaims, r.Namespace, r.Name)))
+	return &derivedAnnotation{key: "kubesphere.io/in-use", from: podsKind, of: func(pods *index.Snapshot, r *index.Record) string {
+		return strconv.FormatBool(pods.Any(index.HasMember(podClaims, r.Namespace, r.Name)))
 	}}
 }
 
 // claimCount tells of a storage class how many claims name it.
 func claimCount() *derivedAnnotation {
-	return &derivedAnnotation{key: "kubesphere.io/pvc-count", from: claimsKind, total: true, of: func(claims *store.Snapshot, r *store.Record) string {
-		return strconv.Itoa(claims.ByCreated(store.FieldIs(claimClass, r.Name)).Len())
+	return &derivedAnnotation{key: "kubesphere.io/pvc-count", from: claimsKind, total: true, of: func(claims *index.Snapshot, r *index.Record) string {
+		return strconv.Itoa(claims.ByCreated(index.FieldIs(claimClass, r.Name)).Len())
 	}}
 }
 
 // derivedAnnotation returns what says of objects of a kind what the annotation's value is, "" where that is not known, or not for the caller; and the
 // annotation's key, "" for a kind that has none.
-func (s *Service) derivedAnnotation(ctx context.Context, own *kind, scope Scope) (key string, of func(*store.Record) string) {
+func (s *Service) derivedAnnotation(ctx context.Context, own *kind, scope Scope) (key string, of func(*index.Record) string) {
 	m := own.annotation
 	if m == nil {
 		return "", nil
 	}
 	if m.total && (scope.MayList == nil || !scope.MayList(ctx, m.from)) {
-		return m.key, func(*store.Record) string { return "" }
+		return m.key, func(*index.Record) string { return "" }
 	}
 	from := s.store.SnapshotWithin(ctx, m.from, annotationWait)
-	return m.key, func(r *store.Record) string {
+	return m.key, func(r *index.Record) string {
 		if from == nil {
 			return ""
 		}

@@ -8,6 +8,7 @@ import (
 
 	"kapis.dev/ks-apiserver/pkg/rawjson"
 	"kapis.dev/ks-apiserver/pkg/store"
+	"kapis.dev/ks-apiserver/pkg/store/index"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
@@ -117,18 +118,18 @@ func TestTheTagOfClaimsChangesWithTheirUse(t *testing.T) {
 	}
 	defer pods.Close()
 	w.send(podsAt, "ADDED", mounting("b/another", 5, "elsewhere"))
-	until(t, pods, store.HasMember(podClaims, "b", "elsewhere"))
+	until(t, pods, index.HasMember(podClaims, "b", "elsewhere"))
 	if again, same := tags(); again != list || same != one {
 		t.Error("a pod that mounts another claim changes the tags")
 	}
 	w.send(podsAt, "MODIFIED", mounting("b/another", 6, "elsewhere", "data"))
-	until(t, pods, store.HasMember(podClaims, "b", "data"))
+	until(t, pods, index.HasMember(podClaims, "b", "data"))
 	if used, uses := tags(); used == list || uses == one {
 		t.Error("the tags of a claim in use are those of one that is not")
 	}
 }
 
-func until(t *testing.T, w *store.Watch, term store.Term) {
+func until(t *testing.T, w *store.Watch, term index.Term) {
 	t.Helper()
 	for snap := w.Snapshot(); !snap.Any(term); {
 		var err error

@@ -3,7 +3,7 @@ package resource
 import (
 	"sync"
 
-	"kapis.dev/ks-apiserver/pkg/store"
+	"kapis.dev/ks-apiserver/pkg/store/index"
 )
 
 // maxMemo is how many things are kept that were derived from the objects of other kinds.
@@ -23,7 +23,7 @@ type memoEntry struct {
 
 // memoize returns what make makes of a snapshot, which it asks only for a newer one. The key must tell the kind of
 // the snapshot and everything else that make depends on. snap may be nil where it depends on no objects.
-func memoize[T any](d *memo, key any, snap *store.Snapshot, make func() T) T {
+func memoize[T any](d *memo, key any, snap *index.Snapshot, make func() T) T {
 	var generation uint64
 	if snap != nil {
 		generation = snap.Generation()

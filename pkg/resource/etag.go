@@ -7,7 +7,7 @@ import (
 	"net/http"
 	"strings"
 
-	"kapis.dev/ks-apiserver/pkg/store"
+	"kapis.dev/ks-apiserver/pkg/store/index"
 )
 
 // digest is equal for equal lists of objects, on every replica: it is made of their UIDs and resource
@@ -15,7 +15,7 @@ import (
 type digest [sha256.Size]byte
 
 // digestOf returns the digest of records, and the length of their JSON.
-func digestOf(records []*store.Record) (d digest, bytes int64) {
+func digestOf(records []*index.Record) (d digest, bytes int64) {
 	const block = 4 << 10
 	text, h := make([]byte, 0, min(len(records)*64, block)), sha256.New()
 	for _, r := range records {

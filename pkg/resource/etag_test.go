@@ -4,7 +4,7 @@ import (
 	"net/http"
 	"testing"
 
-	"kapis.dev/ks-apiserver/pkg/store"
+	"kapis.dev/ks-apiserver/pkg/store/index"
 )
 
 // RFC 9110, 13.1.2 and 8.8.3.
@@ -65,11 +65,11 @@ func TestTagsDifferWhereAnyPartDoes(t *testing.T) {
 }
 
 func TestDigestIsThatOfTheVersionsInTheirOrder(t *testing.T) {
-	record := func(uid, version, json string) *store.Record {
-		return &store.Record{JSON: shownText(t, json), UID: uid, ResourceVersion: version}
+	record := func(uid, version, json string) *index.Record {
+		return &index.Record{JSON: shownText(t, json), UID: uid, ResourceVersion: version}
 	}
 	a, b := record("a", "1", "x"), record("b", "2", "yy")
-	of := func(r ...*store.Record) digest {
+	of := func(r ...*index.Record) digest {
 		d, _ := digestOf(r)
 		return d
 	}
@@ -85,7 +85,7 @@ func TestDigestIsThatOfTheVersionsInTheirOrder(t *testing.T) {
 	if of(record("", "1", "x")) == of(record("", "1", "y")) {
 		t.Error("objects without a UID are told by nothing")
 	}
-	var many []*store.Record
+	var many []*index.Record
 	for range 1000 {
 		many = append(many, a, b)
 	}

@@ -3,12 +3,12 @@ package resource
 import (
 	"context"
 
-	"kapis.dev/ks-apiserver/pkg/store"
+	"kapis.dev/ks-apiserver/pkg/store/index"
 )
 
 // matches are the objects that a plan found, in its order: a range of a tree of the store, or rows.
 type matches struct {
-	tree store.Range
+	tree index.Range
 	rows *rows
 }
 
@@ -20,12 +20,12 @@ func (m *matches) len() int {
 }
 
 // page calls f with n objects from start on; down counts from the end.
-func (m *matches) page(start, n int, down bool, f func(*store.Ref)) {
+func (m *matches) page(start, n int, down bool, f func(*index.Ref)) {
 	if down {
 		start = m.len() - 1 - start
 	}
 	if m.rows == nil {
-		m.tree.Walk(start, down, func(ref *store.Ref) bool {
+		m.tree.Walk(start, down, func(ref *index.Ref) bool {
 			f(ref)
 			n--
 			return n > 0
@@ -48,14 +48,14 @@ func (m *matches) page(start, n int, down bool, f func(*store.Ref)) {
 }
 
 // direct returns the range that is the answer: the plan has at most one term, in an order of the trees.
-func (p *plan) direct(snap *store.Snapshot) (store.Range, bool) {
+func (p *plan) direct(snap *index.Snapshot) (index.Range, bool) {
 	if p.named != nil || p.order.base > byTime {
-		return store.Range{}, false
+		return index.Range{}, false
 	}
 	t := p.base
 	for _, c := range p.conditions {
-		if len(c.terms) != 1 || t != store.All() && t != c.terms[0] {
-			return store.Range{}, false
+		if len(c.terms) != 1 || t != index.All() && t != c.terms[0] {
+			return index.Range{}, false
 		}
 		t = c.terms[0]
 	}
@@ -66,7 +66,7 @@ func (p *plan) direct(snap *store.Snapshot) (store.Range, bool) {
 }
 
 // ordered returns all objects of the base in the plan's order, which is one that a tree has.
-func (p *plan) ordered(snap *store.Snapshot) store.Range {
+func (p *plan) ordered(snap *index.Snapshot) index.Range {
 	switch p.order.base {
 	case byName:
 		return snap.ByName(p.base)
@@ -78,8 +78,8 @@ func (p *plan) ordered(snap *store.Snapshot) store.Range {
 }
 
 // fewest returns the terms whose objects are the fewest that can match, and how many they are.
-func (p *plan) fewest(snap *store.Snapshot) (terms []store.Term, n int) {
-	terms, n = []store.Term{p.base}, snap.ByCreated(p.base).Len()
+func (p *plan) fewest(snap *index.Snapshot) (terms []index.Term, n int) {
+	terms, n = []index.Term{p.base}, snap.ByCreated(p.base).Len()
 	for _, c := range p.conditions {
 		if len(c.terms) == 0 {
 			continue
@@ -102,15 +102,15 @@ const checkEvery = 256
 type scan struct {
 	*plan
 	ctx  context.Context
-	snap *store.Snapshot
-	list []*store.Ref // what matches
+	snap *index.Snapshot
+	list []*index.Ref // what matches
 	n    int
 	err  error
 }
 
 // collect walks the fewest objects that can match, and keeps those that do. ordered tells whether they
 // are in the plan's order. The error is that of ctx, or the plan's fault.
-func (p *plan) collect(ctx context.Context, snap *store.Snapshot) (list []*store.Ref, ordered bool, err error) {
+func (p *plan) collect(ctx context.Context, snap *index.Snapshot) (list []*index.Ref, ordered bool, err error) {
 	s := &scan{plan: p, ctx: ctx, snap: snap}
 	ordered = s.walk()
 	if s.err == nil {
@@ -146,7 +146,7 @@ func (s *scan) walk() (ordered bool) {
 }
 
 // keep looks at one object, and tells whether the scan goes on.
-func (s *scan) keep(ref *store.Ref) bool {
+func (s *scan) keep(ref *index.Ref) bool {
 	if !s.goesOn() {
 		return false
 	}
@@ -167,15 +167,15 @@ func (s *scan) goesOn() bool {
 // walkNamed looks up the names that the plan has.
 func (s *scan) walkNamed() {
 	for name := range s.named {
-		s.snap.Named(s.namespace, name, func(ref *store.Ref) { s.keep(ref) })
+		s.snap.Named(s.namespace, name, func(ref *index.Ref) { s.keep(ref) })
 	}
 }
 
 // walkAny walks the ranges of several terms, and takes an object that is in several of them once.
-func (s *scan) walkAny(terms []store.Term) {
-	seen := map[*store.Ref]struct{}{}
+func (s *scan) walkAny(terms []index.Term) {
+	seen := map[*index.Ref]struct{}{}
 	for _, t := range terms {
-		s.snap.ByCreated(t).Walk(0, false, func(ref *store.Ref) bool {
+		s.snap.ByCreated(t).Walk(0, false, func(ref *index.Ref) bool {
 			if _, ok := seen[ref]; ok {
 				return true
 			}
@@ -186,7 +186,7 @@ func (s *scan) walkAny(terms []store.Term) {
 }
 
 // holds checks everything that the plan asks of an object.
-func (p *plan) holds(r *store.Record) bool {
+func (p *plan) holds(r *index.Record) bool {
 	if p.namespace != "" && r.Namespace != p.namespace {
 		return false
 	}

@@ -9,7 +9,7 @@ import (
 
 	"kapis.dev/ks-apiserver/pkg/query"
 	"kapis.dev/ks-apiserver/pkg/rawjson"
-	"kapis.dev/ks-apiserver/pkg/store"
+	"kapis.dev/ks-apiserver/pkg/store/index"
 )
 
 // Bounds on facets: how many values of one are answered, and how long a value is that is counted by
@@ -42,7 +42,7 @@ func newFacetCounters(paths []query.Path) []facetCounter {
 	return out
 }
 
-func (t *facetCounter) value(r *store.Record) string {
+func (t *facetCounter) value(r *index.Record) string {
 	raw := rawjson.Get(r.JSON.String(), t.path...)
 	if raw != "" && (raw[0] == '{' || raw[0] == '[') {
 		return ""
@@ -51,7 +51,7 @@ func (t *facetCounter) value(r *store.Record) string {
 }
 
 // apply follows one change: was is what matched before, is what matches now, nil for nothing.
-func (t *facetCounter) apply(was, is *store.Record) {
+func (t *facetCounter) apply(was, is *index.Record) {
 	var from, to string
 	if was != nil {
 		from = t.value(was)

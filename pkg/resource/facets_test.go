@@ -7,12 +7,12 @@ import (
 	"testing"
 
 	"kapis.dev/ks-apiserver/pkg/query"
-	"kapis.dev/ks-apiserver/pkg/store"
+	"kapis.dev/ks-apiserver/pkg/store/index"
 )
 
-func valued(t *testing.T, value string) *store.Record {
+func valued(t *testing.T, value string) *index.Record {
 	text, _ := json.Marshal(map[string]any{"v": value})
-	return &store.Record{JSON: shownText(t, string(text))}
+	return &index.Record{JSON: shownText(t, string(text))}
 }
 
 func TestFacetsAreTheMostFrequentValuesFirst(t *testing.T) {
@@ -24,11 +24,11 @@ func TestFacetsAreTheMostFrequentValuesFirst(t *testing.T) {
 	for i, v := range []string{"b", "a", "c", "b", `q"` + "\u2028", ""} {
 		a.apply(nil, valued(t, v))
 		if i == 0 {
-			a.apply(nil, &store.Record{JSON: shownText(t, `{"v":null}`)})
-			a.apply(nil, &store.Record{JSON: shownText(t, `{"v":{"x":1}}`)})
-			a.apply(nil, &store.Record{JSON: shownText(t, `{"v":[1]}`)})
-			a.apply(nil, &store.Record{JSON: shownText(t, `{"v":3}`)})
-			a.apply(nil, &store.Record{JSON: shownText(t, `{}`)})
+			a.apply(nil, &index.Record{JSON: shownText(t, `{"v":null}`)})
+			a.apply(nil, &index.Record{JSON: shownText(t, `{"v":{"x":1}}`)})
+			a.apply(nil, &index.Record{JSON: shownText(t, `{"v":[1]}`)})
+			a.apply(nil, &index.Record{JSON: shownText(t, `{"v":3}`)})
+			a.apply(nil, &index.Record{JSON: shownText(t, `{}`)})
 		}
 	}
 	if got, want := facetMembers(all), `,"facets":{".v":{"":5,"b":2,"3":1,"a":1,"c":1,"q\"\u2028":1}}`; got != want {

@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"kapis.dev/ks-apiserver/pkg/query"
-	"kapis.dev/ks-apiserver/pkg/store"
+	"kapis.dev/ks-apiserver/pkg/store/index"
 )
 
 func parsed(t testing.TB, raw string) *query.Query {
@@ -71,7 +71,7 @@ func TestWordsAreFoundLikeInDecodedPairs(t *testing.T) {
 			for k, v := range pairs {
 				want = want || strings.Contains(strings.ToLower(k), word) || strings.Contains(strings.ToLower(v), word)
 			}
-			if w := wordOf(word); w.inPairs(store.Pairs(raw)) != want {
+			if w := wordOf(word); w.inPairs(index.Pairs(raw)) != want {
 				t.Fatalf("%q in %s: not %v", word, raw, want)
 			}
 		}
@@ -79,14 +79,14 @@ func TestWordsAreFoundLikeInDecodedPairs(t *testing.T) {
 }
 
 func TestLookingForAWordAllocatesNothing(t *testing.T) {
-	r := &store.Record{Ref: &store.Ref{Name: "web-1"}, Labels: `{"app":"Web","tier":"x"}`, Annotations: store.Pairs(`{"a":"text with \"escapes\"","b":"` + strings.Repeat("x", 300) + `"}`)}
+	r := &index.Record{Ref: &index.Ref{Name: "web-1"}, Labels: `{"app":"Web","tier":"x"}`, Annotations: index.Pairs(`{"a":"text with \"escapes\"","b":"` + strings.Repeat("x", 300) + `"}`)}
 	w := wordOf("absent")
 	if n := testing.AllocsPerRun(100, func() { w.inRecord(r) }); n > 0 {
 		t.Errorf("%v allocations", n)
 	}
 	for _, o := range []string{`{"metadata":{"ownerReferences":[{"kind":"K","name":"n","uid":"u"}]}}`} {
-		r := &store.Record{JSON: shownText(t, o)}
-		if n := testing.AllocsPerRun(100, func() { anyOwner(r, func(o store.Owner) bool { return o.UID == "x" }) }); n > 0 {
+		r := &index.Record{JSON: shownText(t, o)}
+		if n := testing.AllocsPerRun(100, func() { anyOwner(r, func(o index.Owner) bool { return o.UID == "x" }) }); n > 0 {
 			t.Errorf("owners: %v allocations", n)
 		}
 	}
@@ -137,7 +137,7 @@ func TestExpressionsSeeNothingOutOfScope(t *testing.T) {
 		}
 		last := &b.conditions[len(b.conditions)-1]
 		expression := last.holds
-		last.holds = func(r *store.Record) bool {
+		last.holds = func(r *index.Record) bool {
 			tenancy, err := w.namespaceOwners(t.Context())
 			if err != nil || scope.Namespace != "" && r.Namespace != scope.Namespace || scope.Workspace != "" && !tenancy.has(r, scope.Workspace) {
 				t.Errorf("%+v: the expression sees %s/%s", scope, r.Namespace, r.Name)

@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"kapis.dev/ks-apiserver/pkg/query"
-	"kapis.dev/ks-apiserver/pkg/store"
+	"kapis.dev/ks-apiserver/pkg/store/index"
 )
 
 // Equal entity tags, digests and keys of projections are of equal parts.
@@ -23,14 +23,14 @@ func FuzzPartsOfATagAreToldApart(f *testing.F) {
 		if tagOf(a...) == tagOf(b...) {
 			t.Errorf("%q and %q have one tag", a, b)
 		}
-		records := func(parts []string) (out []*store.Record) {
+		records := func(parts []string) (out []*index.Record) {
 			for i := 0; i+1 < len(parts); i += 2 {
-				out = append(out, &store.Record{UID: parts[i], ResourceVersion: parts[i+1], JSON: shownText(t, "{}")})
+				out = append(out, &index.Record{UID: parts[i], ResourceVersion: parts[i+1], JSON: shownText(t, "{}")})
 			}
 			return out
 		}
 		those, others := records(a), records(b)
-		same := slices.EqualFunc(those, others, func(x, y *store.Record) bool { return x.UID == y.UID && x.ResourceVersion == y.ResourceVersion })
+		same := slices.EqualFunc(those, others, func(x, y *index.Record) bool { return x.UID == y.UID && x.ResourceVersion == y.ResourceVersion })
 		x, _ := digestOf(those)
 		if y, _ := digestOf(others); x == y && !same {
 			t.Errorf("%q and %q have one digest", a, b)

@@ -6,7 +6,7 @@ import (
 
 	"kapis.dev/ks-apiserver/pkg/query"
 	"kapis.dev/ks-apiserver/pkg/rawjson"
-	"kapis.dev/ks-apiserver/pkg/store"
+	"kapis.dev/ks-apiserver/pkg/store/index"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
@@ -136,10 +136,10 @@ func kinds() map[schema.GroupResource]*kind {
 }
 
 // Schemas returns what the store has to know of the kinds with something of their own.
-func Schemas() map[schema.GroupResource]store.Schema {
-	out := map[schema.GroupResource]store.Schema{}
+func Schemas() map[schema.GroupResource]index.Schema {
+	out := map[schema.GroupResource]index.Schema{}
 	for gr, k := range kinds() {
-		s := store.Schema{Fields: len(k.fields), Ordered: k.ordered(), Extract: k.extract, Cut: k.cut, CutClusterWide: k.cutAcross}
+		s := index.Schema{Fields: len(k.fields), Ordered: k.ordered(), Extract: k.extract, Cut: k.cut, CutClusterWide: k.cutAcross}
 		if k.nameField > 0 {
 			s.Searched = []int{k.nameField - 1}
 		}

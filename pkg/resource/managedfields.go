@@ -6,7 +6,7 @@ import (
 
 	"kapis.dev/ks-apiserver/pkg/rawjson"
 	"kapis.dev/ks-apiserver/pkg/redaction"
-	"kapis.dev/ks-apiserver/pkg/store"
+	"kapis.dev/ks-apiserver/pkg/store/index"
 
 	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
@@ -33,7 +33,7 @@ func (s *Service) Complete(ctx context.Context, p *Page, scope Scope, from Reade
 	}
 	out := *p
 	out.body, out.complete, out.insertions = nil, true, nil
-	out.records = make([]*store.Record, len(p.records))
+	out.records = make([]*index.Record, len(p.records))
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(readers)
 	for i, r := range p.records {
@@ -52,7 +52,7 @@ func (s *Service) Complete(ctx context.Context, p *Page, scope Scope, from Reade
 	return &out, nil
 }
 
-func completed(ctx context.Context, r *store.Record, gvr schema.GroupVersionResource, cuts []rawjson.Cut, from Reader) (*store.Record, error) {
+func completed(ctx context.Context, r *index.Record, gvr schema.GroupVersionResource, cuts []rawjson.Cut, from Reader) (*index.Record, error) {
 	raw, err := from.Get(ctx, pathOf(gvr, r.Ref))
 	if apierrors.IsNotFound(err) {
 		return r, nil
@@ -69,14 +69,14 @@ func completed(ctx context.Context, r *store.Record, gvr schema.GroupVersionReso
 	if err != nil {
 		return nil, fmt.Errorf("read %s %s/%s at kube-apiserver: %w", gvr.Resource, r.Namespace, r.Name, err)
 	}
-	return &store.Record{
+	return &index.Record{
 		Ref: r.Ref, JSON: shown, UID: r.UID,
 		ResourceVersion: rawjson.GetText(shown.String(), "metadata", "resourceVersion"),
 	}, nil
 }
 
 // pathOf is where kube-apiserver has an object.
-func pathOf(gvr schema.GroupVersionResource, ref *store.Ref) string {
+func pathOf(gvr schema.GroupVersionResource, ref *index.Ref) string {
 	path := "/apis/" + gvr.Group + "/" + gvr.Version
 	if gvr.Group == "" {
 		path = "/api/" + gvr.Version

@@ -4,7 +4,7 @@ import (
 	"net/http"
 
 	"kapis.dev/ks-apiserver/pkg/redaction"
-	"kapis.dev/ks-apiserver/pkg/store"
+	"kapis.dev/ks-apiserver/pkg/store/index"
 	"kapis.dev/ks-apiserver/pkg/web"
 )
 
@@ -14,13 +14,13 @@ type Object struct {
 	JSON            redaction.Shown
 	ResourceVersion string
 
-	record  *store.Record
+	record  *index.Record
 	service *Service
 }
 
 // Respond implements web.Responder.
 func (o *Object) Respond(w http.ResponseWriter, r *http.Request) {
-	d, bytes := digestOf([]*store.Record{o.record})
+	d, bytes := digestOf([]*index.Record{o.record})
 	tag := tagOf("object", string(d[:]))
 	if unmodified(w, r, tag) {
 		return

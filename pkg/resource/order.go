@@ -10,7 +10,7 @@ import (
 
 	"kapis.dev/ks-apiserver/pkg/query"
 	"kapis.dev/ks-apiserver/pkg/rawjson"
-	"kapis.dev/ks-apiserver/pkg/store"
+	"kapis.dev/ks-apiserver/pkg/store/index"
 )
 
 // order is how the matches of a query are ordered, upwards.
@@ -33,8 +33,8 @@ const (
 
 // sortKey compares two objects by one key.
 type sortKey struct {
-	refs  func(a, b *store.Ref) int     // for keys of the ref
-	value func(*store.Record) sortValue // for others
+	refs  func(a, b *index.Ref) int     // for keys of the ref
+	value func(*index.Record) sortValue // for others
 	field int                           // for byTime: the position of the field
 }
 
@@ -79,15 +79,15 @@ func sortKeyOf(key query.SortKey, k *kind) (sortKey, baseOrder, error) {
 }
 
 func nameKey() (sortKey, baseOrder, error) {
-	return sortKey{refs: func(a, b *store.Ref) int { return strings.Compare(a.Name, b.Name) }}, byName, nil
+	return sortKey{refs: func(a, b *index.Ref) int { return strings.Compare(a.Name, b.Name) }}, byName, nil
 }
 
 func namespaceKey() (sortKey, baseOrder, error) {
-	return sortKey{refs: func(a, b *store.Ref) int { return strings.Compare(a.Namespace, b.Namespace) }}, byNamespace, nil
+	return sortKey{refs: func(a, b *index.Ref) int { return strings.Compare(a.Namespace, b.Namespace) }}, byNamespace, nil
 }
 
 func createdKey() (sortKey, baseOrder, error) {
-	return sortKey{refs: func(a, b *store.Ref) int { return cmp.Compare(a.Created, b.Created) }}, byCreated, nil
+	return sortKey{refs: func(a, b *index.Ref) int { return cmp.Compare(a.Created, b.Created) }}, byCreated, nil
 }
 
 // pathKey is the order by a field of the object: one that is kept with the object where there is one.
@@ -100,7 +100,7 @@ func pathKey(path query.Path, k *kind) (sortKey, baseOrder, error) {
 	case path.Is("metadata", "creationTimestamp"):
 		return createdKey()
 	}
-	inObject := func(r *store.Record) sortValue { return valueOf(rawjson.Get(r.JSON.String(), path...)) }
+	inObject := func(r *index.Record) sortValue { return valueOf(rawjson.Get(r.JSON.String(), path...)) }
 	i := k.at(path)
 	if i < 0 {
 		return sortKey{value: inObject}, byKeys, nil
@@ -108,7 +108,7 @@ func pathKey(path query.Path, k *kind) (sortKey, baseOrder, error) {
 	if k.fields[i].time && k.fields[i].sort {
 		return fieldKey(i, k)
 	}
-	return sortKey{value: func(r *store.Record) sortValue {
+	return sortKey{value: func(r *index.Record) sortValue {
 		if text := r.Fields[i]; text != "" {
 			return valueOfText(text)
 		}
@@ -119,11 +119,11 @@ func pathKey(path query.Path, k *kind) (sortKey, baseOrder, error) {
 // fieldKey is the order by a field of the kind: by time where it is one.
 func fieldKey(i int, k *kind) (sortKey, baseOrder, error) {
 	if k.fields[i].time {
-		return sortKey{field: i, value: func(r *store.Record) sortValue {
-			return sortValue{class: classTime, number: float64(store.Seconds(r.Fields[i]))}
+		return sortKey{field: i, value: func(r *index.Record) sortValue {
+			return sortValue{class: classTime, number: float64(index.Seconds(r.Fields[i]))}
 		}}, byTime, nil
 	}
-	return sortKey{value: func(r *store.Record) sortValue { return sortValue{class: classText, text: r.Fields[i]} }}, byKeys, nil
+	return sortKey{value: func(r *index.Record) sortValue { return sortValue{class: classText, text: r.Fields[i]} }}, byKeys, nil
 }
 
 // The classes of sort values, in their order.

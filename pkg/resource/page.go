@@ -4,6 +4,7 @@ import (
 	"strconv"
 
 	"kapis.dev/ks-apiserver/pkg/store"
+	"kapis.dev/ks-apiserver/pkg/store/index"
 )
 
 // Page is one page of a list. It is written by Items or List, which differ in their form.
@@ -19,7 +20,7 @@ type Page struct {
 
 	service    *Service
 	kind       *store.Kind
-	records    []*store.Record
+	records    []*index.Record
 	facets     string // members of the answer, empty for none
 	projection *projection
 	digest     digest      // of the records and notes

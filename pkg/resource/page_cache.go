@@ -7,7 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"kapis.dev/ks-apiserver/pkg/store"
+	"kapis.dev/ks-apiserver/pkg/store/index"
 
 	"k8s.io/klog/v2"
 )
@@ -36,7 +36,7 @@ type cachedPage struct {
 }
 
 // is tells whether all of the page is as it is in snap.
-func (s *cachedPage) is(snap *store.Snapshot) bool {
+func (s *cachedPage) is(snap *index.Snapshot) bool {
 	return s != nil && s.page.body != nil && s.position == snap.Position()
 }
 
@@ -56,7 +56,7 @@ func (b *builder) pageKey(dst []byte) []byte {
 }
 
 // cachedOrNew returns the page of b on snap or on a later snapshot.
-func (s *Service) cachedOrNew(snap *store.Snapshot, b *builder) (*Page, error) {
+func (s *Service) cachedOrNew(snap *index.Snapshot, b *builder) (*Page, error) {
 	var room [512]byte
 	at := s.pages.get(b.pageKey(room[:0]), pageOverhead, newPageSlot)
 	last := at.last.Load()
@@ -74,7 +74,7 @@ func (s *Service) cachedOrNew(snap *store.Snapshot, b *builder) (*Page, error) {
 }
 
 // cachePage notes that a page was shown, and gives it the bytes that are kept of it.
-func (s *Service) cachePage(at *pageSlot, last *cachedPage, p *Page, snap *store.Snapshot) {
+func (s *Service) cachePage(at *pageSlot, last *cachedPage, p *Page, snap *index.Snapshot) {
 	next := &cachedPage{position: snap.Position()}
 	if last != nil && last.page.body != nil && slices.Equal(last.page.records, p.records) {
 		p.digest, p.bytes, p.body = last.page.digest, last.page.bytes, last.page.body

@@ -6,6 +6,7 @@ import (
 
 	"kapis.dev/ks-apiserver/pkg/query"
 	"kapis.dev/ks-apiserver/pkg/store"
+	"kapis.dev/ks-apiserver/pkg/store/index"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
@@ -14,21 +15,21 @@ import (
 type condition struct {
 	// terms are how an index finds the objects, of which any suffices; empty where no index does. One term
 	// alone finds exactly the objects for which the condition holds.
-	terms []store.Term
+	terms []index.Term
 	// without are how an index finds the objects that don't match: all others do.
-	without []store.Term
+	without []index.Term
 	// label is the key of the label that decides by its being there, or with lacks by its absence.
 	label string
 	lacks bool
 	// holds checks one object.
-	holds func(*store.Record) bool
+	holds func(*index.Record) bool
 }
 
 // plan is what is to be done for a query.
 type plan struct {
 	// namespace restricts everything to one, base is its term, or the one of all objects.
 	namespace  string
-	base       store.Term
+	base       index.Term
 	conditions []condition
 	// named are the only names that can match, nil for any.
 	named map[string]struct{}
@@ -73,9 +74,9 @@ type builder struct {
 // build makes the plan. What the scope says comes first and the expression last, so that no filter of the
 // caller's looks at an object that is out of scope.
 func (b *builder) build() error {
-	b.base = store.All()
+	b.base = index.All()
 	if b.namespace = b.scope.Namespace; b.namespace != "" {
-		b.base = store.InNamespace(b.namespace)
+		b.base = index.InNamespace(b.namespace)
 	}
 	if b.service.withData(b.kind, b.scope) {
 		b.vary("data") // it is of another cache
@@ -114,7 +115,7 @@ func (b *builder) scoped() error {
 }
 
 // snapshot returns the objects of another kind, for the plan function of a kind.
-func (b *builder) snapshot(gvr schema.GroupVersionResource) (*store.Snapshot, error) {
+func (b *builder) snapshot(gvr schema.GroupVersionResource) (*index.Snapshot, error) {
 	snap, err := b.service.store.Snapshot(b.ctx, gvr)
 	if err == nil {
 		b.depend(gvr, snap.Generation())
@@ -125,20 +126,20 @@ func (b *builder) snapshot(gvr schema.GroupVersionResource) (*store.Snapshot, er
 // vary says what the outcome depends on, beside the parameters and the kind's own objects.
 func (b *builder) vary(s string) { b.varies = appendCounted(b.varies, s) }
 
-func (b *builder) check(holds func(*store.Record) bool) {
+func (b *builder) check(holds func(*index.Record) bool) {
 	b.conditions = append(b.conditions, condition{holds: holds})
 }
 
 // indexed adds a condition that holds of the objects of the terms, and of no other.
-func (b *builder) indexed(holds func(*store.Record) bool, terms ...store.Term) {
+func (b *builder) indexed(holds func(*index.Record) bool, terms ...index.Term) {
 	b.conditions = append(b.conditions, condition{terms: terms, holds: holds})
 }
 
 // narrowed adds a condition that holds only of objects of the terms, but not of all: the terms say where to look,
 // and are never the answer. Without terms it looks everywhere.
-func (b *builder) narrowed(holds func(*store.Record) bool, terms ...store.Term) {
+func (b *builder) narrowed(holds func(*index.Record) bool, terms ...index.Term) {
 	if len(terms) > 0 {
-		b.indexed(func(*store.Record) bool { return true }, terms...)
+		b.indexed(func(*index.Record) bool { return true }, terms...)
 	}
 	b.check(holds)
 }

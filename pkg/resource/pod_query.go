@@ -3,7 +3,7 @@ package resource
 import (
 	"kapis.dev/ks-apiserver/pkg/query"
 	"kapis.dev/ks-apiserver/pkg/rawjson"
-	"kapis.dev/ks-apiserver/pkg/store"
+	"kapis.dev/ks-apiserver/pkg/store/index"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
@@ -24,7 +24,7 @@ func planPods(b *builder) error {
 		if err != nil {
 			return err
 		}
-		sets.ByCreated(store.OwnedBy(owner.Value)).Walk(0, false, func(ref *store.Ref) bool {
+		sets.ByCreated(index.OwnedBy(owner.Value)).Walk(0, false, func(ref *index.Ref) bool {
 			b.owners = append(b.owners, sets.Record(ref).UID)
 			return true
 		})
@@ -45,13 +45,13 @@ func planPods(b *builder) error {
 const maxServices = 64
 
 // servedBy restricts the plan to the pods that a Service of that name selects, each in its own namespace.
-func (b *builder) servedBy(all *store.Snapshot, name string) {
+func (b *builder) servedBy(all *index.Snapshot, name string) {
 	selectors := map[string][]query.Requirement{} // namespace -> what its Service selects
-	var terms []store.Term
-	all.Named(b.namespace, name, func(ref *store.Ref) {
+	var terms []index.Term
+	all.Named(b.namespace, name, func(ref *index.Ref) {
 		text := rawjson.Get(all.Record(ref).JSON.String(), "spec", "selector")
 		var selector []query.Requirement
-		store.Pairs(text).All(func(key, value string) bool {
+		index.Pairs(text).All(func(key, value string) bool {
 			selector = append(selector, query.Requirement{Key: key, Op: query.In, Values: []string{value}})
 			return true
 		})
@@ -59,7 +59,7 @@ func (b *builder) servedBy(all *store.Snapshot, name string) {
 			return // such a Service selects nothing
 		}
 		selectors[ref.Namespace] = selector
-		terms = append(terms, store.InNamespace(ref.Namespace))
+		terms = append(terms, index.InNamespace(ref.Namespace))
 		b.vary(ref.Namespace)
 		b.vary(text)
 	})
@@ -75,7 +75,7 @@ func (b *builder) servedBy(all *store.Snapshot, name string) {
 	case len(terms) > maxServices:
 		terms = nil
 	}
-	b.narrowed(func(r *store.Record) bool {
+	b.narrowed(func(r *index.Record) bool {
 		selector, ok := selectors[r.Namespace]
 		for i := range selector {
 			ok = ok && selector[i].Match(r.Labels.Get(selector[i].Key))

@@ -6,7 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"kapis.dev/ks-apiserver/pkg/store"
+	"kapis.dev/ks-apiserver/pkg/store/index"
 )
 
 // resultBounds are those of the results that are kept for further pages and later questions.
@@ -41,18 +41,18 @@ type workingSet struct {
 func newResult(key string) *result { return &result{key: key, turn: make(chan struct{}, 1)} }
 
 // is tells whether f is of the position of snap.
-func (f *foundRows) is(snap *store.Snapshot) bool {
+func (f *foundRows) is(snap *index.Snapshot) bool {
 	return f != nil && f.position == snap.Position()
 }
 
 // passed tells whether f is of a later position than snap.
-func (f *foundRows) passed(snap *store.Snapshot) bool {
+func (f *foundRows) passed(snap *index.Snapshot) bool {
 	return f != nil && f.position > snap.Position()
 }
 
 // execute returns what matches the plan of b, its facets, and the snapshot that they are of: snap, or a newer
 // one where somebody has been shown that already.
-func (s *Service) execute(snap *store.Snapshot, b *builder) (m matches, facets string, at *store.Snapshot, err error) {
+func (s *Service) execute(snap *index.Snapshot, b *builder) (m matches, facets string, at *index.Snapshot, err error) {
 	if b.never {
 		return m, facetMembers(newFacetCounters(b.query.Facets)), snap, nil
 	}
@@ -92,7 +92,7 @@ func hashLong(key []byte) []byte {
 	return append(append(key[:0], '#'), sum[:]...)
 }
 
-func (r *result) update(s *Service, snap *store.Snapshot, b *builder) (*foundRows, *store.Snapshot, error) {
+func (r *result) update(s *Service, snap *index.Snapshot, b *builder) (*foundRows, *index.Snapshot, error) {
 	f := r.now.Load()
 	if f.is(snap) {
 		return f, snap, nil
@@ -135,7 +135,7 @@ func (r *result) update(s *Service, snap *store.Snapshot, b *builder) (*foundRow
 
 // refresh brings w, which is of the position of f, up to snap, or begins anew where that costs less or the
 // changes since are not known any more.
-func (b *builder) refresh(w *workingSet, f *foundRows, snap *store.Snapshot) (*workingSet, error) {
+func (b *builder) refresh(w *workingSet, f *foundRows, snap *index.Snapshot) (*workingSet, error) {
 	if w != nil && f != nil && b.worthwhile(snap.Position()-f.position, snap) {
 		ok, err := b.applyChanges(w, f.position, snap)
 		if ok || err != nil {
@@ -146,7 +146,7 @@ func (b *builder) refresh(w *workingSet, f *foundRows, snap *store.Snapshot) (*w
 }
 
 // worthwhile tells whether to follow so many changes costs less than to look at what can match.
-func (p *plan) worthwhile(changes uint64, snap *store.Snapshot) bool {
+func (p *plan) worthwhile(changes uint64, snap *index.Snapshot) bool {
 	if changes <= 64 {
 		return true
 	}
@@ -158,7 +158,7 @@ func (p *plan) worthwhile(changes uint64, snap *store.Snapshot) bool {
 }
 
 // searchAll looks at everything that can match.
-func (b *builder) searchAll(snap *store.Snapshot) (*workingSet, error) {
+func (b *builder) searchAll(snap *index.Snapshot) (*workingSet, error) {
 	w := &workingSet{counters: newFacetCounters(b.query.Facets)}
 	if m, ok := b.direct(snap); ok {
 		return w, w.countRange(b, snap, m)
@@ -178,9 +178,9 @@ func (b *builder) searchAll(snap *store.Snapshot) (*workingSet, error) {
 }
 
 // countRange fills the counters from a range.
-func (w *workingSet) countRange(b *builder, snap *store.Snapshot, m store.Range) (err error) {
+func (w *workingSet) countRange(b *builder, snap *index.Snapshot, m index.Range) (err error) {
 	n := 0
-	m.Walk(0, false, func(ref *store.Ref) bool {
+	m.Walk(0, false, func(ref *index.Ref) bool {
 		if n++; n%checkEvery == 0 {
 			err = b.ctx.Err()
 		}
@@ -191,9 +191,9 @@ func (w *workingSet) countRange(b *builder, snap *store.Snapshot, m store.Range)
 }
 
 // applyChanges applies the changes from a position up to snap; ok is false where they are not known any more.
-func (b *builder) applyChanges(w *workingSet, from uint64, snap *store.Snapshot) (ok bool, err error) {
+func (b *builder) applyChanges(w *workingSet, from uint64, snap *index.Snapshot) (ok bool, err error) {
 	n := 0
-	ok = snap.Changes(from, func(c *store.Change) bool {
+	ok = snap.Changes(from, func(c *index.Change) bool {
 		if n++; n%checkEvery == 0 {
 			err = b.ctx.Err()
 		}
@@ -216,7 +216,7 @@ func (b *builder) applyChanges(w *workingSet, from uint64, snap *store.Snapshot)
 	return ok, err
 }
 
-func (w *workingSet) count(was, is *store.Record) {
+func (w *workingSet) count(was, is *index.Record) {
 	for i := range w.counters {
 		w.counters[i].apply(was, is)
 	}

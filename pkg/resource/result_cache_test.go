@@ -16,7 +16,7 @@ import (
 
 	"kapis.dev/ks-apiserver/pkg/authz"
 	"kapis.dev/ks-apiserver/pkg/query"
-	"kapis.dev/ks-apiserver/pkg/store"
+	"kapis.dev/ks-apiserver/pkg/store/index"
 )
 
 // builder returns the plan of a query, with one condition more, which counts what it is asked.
@@ -32,7 +32,7 @@ func (w *world) builder(ctx context.Context, t testing.TB, scope Scope, raw stri
 	if err := b.build(); err != nil {
 		t.Fatal(err)
 	}
-	b.check(func(*store.Record) bool { asked.Add(1); return true })
+	b.check(func(*index.Record) bool { asked.Add(1); return true })
 	return b
 }
 
@@ -56,7 +56,7 @@ func TestIdenticalSearchesRunOnce(t *testing.T) {
 	var wait sync.WaitGroup
 	for range 20 {
 		b := w.builder(t.Context(), t, Scope{}, "name=p&sortBy=.status.phase", &asked)
-		b.check(func(*store.Record) bool {
+		b.check(func(*index.Record) bool {
 			once.Do(func() { close(begun) })
 			<-go_
 			return true
@@ -89,7 +89,7 @@ func TestWhoWaitsForASearchMayLeave(t *testing.T) {
 	}
 	begun, on := make(chan struct{}), make(chan struct{})
 	var once sync.Once
-	b.check(func(*store.Record) bool {
+	b.check(func(*index.Record) bool {
 		once.Do(func() { close(begun) })
 		<-on
 		return true
@@ -120,7 +120,7 @@ func TestASearchEndsWithItsContextAndSpoilsNothing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b.check(func(*store.Record) bool {
+	b.check(func(*index.Record) bool {
 		if asked.Load() == 1000 {
 			cancel()
 		}
@@ -167,7 +167,7 @@ func TestAChangeCostsTheFilterOnItsVersions(t *testing.T) {
 		t.Error(facets)
 	}
 	var last string
-	m.page(0, 1, true, func(ref *store.Ref) { last = ref.Name })
+	m.page(0, 1, true, func(ref *index.Ref) { last = ref.Name })
 	if m.len() != 3000 || last != "p0049" {
 		t.Errorf("%d, the last is %s", m.len(), last)
 	}
@@ -208,7 +208,7 @@ func TestResultsNeverGoBack(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, s := range []*store.Snapshot{snap, old} {
+	for _, s := range []*index.Snapshot{snap, old} {
 		m, _, at, err := w.execute(s, b)
 		if err != nil || m.len() != 2 || at.Position() < snap.Position() {
 			t.Errorf("%d of position %d, %v", m.len(), at.Position(), err)

@@ -9,6 +9,7 @@ import (
 	"kapis.dev/ks-apiserver/pkg/authz"
 	"kapis.dev/ks-apiserver/pkg/query"
 	"kapis.dev/ks-apiserver/pkg/store"
+	"kapis.dev/ks-apiserver/pkg/store/index"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -36,7 +37,7 @@ var namespacesKind = schema.GroupVersionResource{Version: "v1", Resource: "names
 // namespaceOwners says which workspace each namespace is in. It does not change.
 type namespaceOwners struct {
 	of    map[string]string       // namespace -> workspace, for those that are in one
-	terms map[string][]store.Term // workspace -> where an index finds its objects, and perhaps others
+	terms map[string][]index.Term // workspace -> where an index finds its objects, and perhaps others
 	// digest is equal for equal tenancies, digests are equal for equal namespaces of a workspace.
 	digest  string
 	digests map[string]digest
@@ -53,23 +54,23 @@ func (s *Service) namespaceOwners(ctx context.Context) (*namespaceOwners, error)
 	return memoize(&s.memo, "tenancy", snap, func() *namespaceOwners { return namespaceOwnersOf(snap) }), nil
 }
 
-func namespaceOwnersOf(snap *store.Snapshot) *namespaceOwners {
-	t := &namespaceOwners{of: map[string]string{}, terms: map[string][]store.Term{}, digests: map[string]digest{}, from: snap.Generation()}
+func namespaceOwnersOf(snap *index.Snapshot) *namespaceOwners {
+	t := &namespaceOwners{of: map[string]string{}, terms: map[string][]index.Term{}, digests: map[string]digest{}, from: snap.Generation()}
 	names, hash, pair := map[string][]byte{}, sha256.New(), []byte(nil)
-	snap.ByName(store.All()).Walk(0, false, func(ref *store.Ref) bool {
+	snap.ByName(index.All()).Walk(0, false, func(ref *index.Ref) bool {
 		workspace, _ := snap.Record(ref).Labels.Get(workspaceLabel)
 		if workspace == "" {
 			return true
 		}
 		t.of[ref.Name] = workspace
-		t.terms[workspace] = append(t.terms[workspace], store.InNamespace(ref.Name))
+		t.terms[workspace] = append(t.terms[workspace], index.InNamespace(ref.Name))
 		names[workspace] = appendCounted(names[workspace], ref.Name)
 		pair = appendCounted(appendCounted(pair[:0], ref.Name), workspace)
 		hash.Write(pair)
 		return true
 	})
 	for workspace, terms := range t.terms {
-		t.terms[workspace] = append(terms, store.HasLabel(workspaceLabel, workspace))
+		t.terms[workspace] = append(terms, index.HasLabel(workspaceLabel, workspace))
 		t.digests[workspace] = sha256.Sum256(names[workspace])
 	}
 	t.digest = string(hash.Sum(nil))
@@ -78,7 +79,7 @@ func namespaceOwnersOf(snap *store.Snapshot) *namespaceOwners {
 
 // has tells whether an object belongs to a workspace: by its namespace where that is in one, else by its own
 // label. So nobody puts an object into another workspace by labelling it in a namespace of his own.
-func (t *namespaceOwners) has(r *store.Record, workspace string) bool {
+func (t *namespaceOwners) has(r *index.Record, workspace string) bool {
 	if owner := t.of[r.Namespace]; owner != "" {
 		return owner == workspace
 	}
@@ -114,7 +115,7 @@ func (b *builder) inWorkspace(workspace string) error {
 	b.workspace = &workspaceScope{namespaceOwners: t, workspace: workspace, known: b.service.outsiders.of(workspace)}
 	terms := t.terms[workspace]
 	if terms == nil { // without a namespace
-		terms = []store.Term{store.HasLabel(workspaceLabel, workspace)}
+		terms = []index.Term{index.HasLabel(workspaceLabel, workspace)}
 	}
 	b.narrowed(b.belongsToWorkspace, terms...)
 	return nil
@@ -123,13 +124,13 @@ func (b *builder) inWorkspace(workspace string) error {
 // namespaceSet are namespaces, and how an index finds their objects.
 type namespaceSet struct {
 	names map[string]struct{}
-	terms []store.Term
+	terms []index.Term
 }
 
 func newNamespaceSet(names []string) *namespaceSet {
-	s := &namespaceSet{names: setOf(names), terms: make([]store.Term, len(names))}
+	s := &namespaceSet{names: setOf(names), terms: make([]index.Term, len(names))}
 	for i, n := range names {
-		s.terms[i] = store.InNamespace(n)
+		s.terms[i] = index.InNamespace(n)
 	}
 	return s
 }
@@ -156,7 +157,7 @@ func (b *builder) inPart(p *authz.Part) error {
 		b.never = true
 	case b.kind.Namespaced:
 		set := memoize(derived, partKey{p.Key, "namespaces"}, nil, func() *namespaceSet { return newNamespaceSet(p.Namespaces) })
-		b.indexed(func(r *store.Record) bool {
+		b.indexed(func(r *index.Record) bool {
 			_, ok := set.names[r.Namespace]
 			return ok
 		}, set.terms...)
@@ -175,7 +176,7 @@ func (b *builder) inPart(p *authz.Part) error {
 }
 
 // belongs tells whether an object of a kind belongs to a workspace.
-func (s *Service) belongs(ctx context.Context, k *store.Kind, r *store.Record, workspace string) (bool, error) {
+func (s *Service) belongs(ctx context.Context, k *store.Kind, r *index.Record, workspace string) (bool, error) {
 	if !k.Namespaced {
 		return new(namespaceOwners).has(r, workspace), nil
 	}

@@ -10,6 +10,7 @@ import (
 	"kapis.dev/ks-apiserver/pkg/expression"
 	"kapis.dev/ks-apiserver/pkg/query"
 	"kapis.dev/ks-apiserver/pkg/store"
+	"kapis.dev/ks-apiserver/pkg/store/index"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -138,12 +139,12 @@ func (s *Service) List(ctx context.Context, k *store.Kind, scope Scope, q *query
 }
 
 // snapshotFor returns the newest snapshot that is good enough for b.
-func (s *Service) snapshotFor(b *builder) (*store.Snapshot, error) {
+func (s *Service) snapshotFor(b *builder) (*index.Snapshot, error) {
 	return s.selectSnapshot(b.ctx, b.kind, b.scope, b.query.Version)
 }
 
 // page finds the page of b. It is of the snapshot that is returned: snap, or a later one.
-func (s *Service) page(snap *store.Snapshot, b *builder) (*Page, *store.Snapshot, error) {
+func (s *Service) page(snap *index.Snapshot, b *builder) (*Page, *index.Snapshot, error) {
 	m, facets, snap, err := s.execute(snap, b)
 	if err != nil {
 		return nil, nil, err
@@ -159,8 +160,8 @@ func (s *Service) page(snap *store.Snapshot, b *builder) (*Page, *store.Snapshot
 	}
 	if n > 0 {
 		p.Remaining = total - start - n
-		p.records = make([]*store.Record, 0, n)
-		m.page(start, n, !b.query.Ascending, func(ref *store.Ref) {
+		p.records = make([]*index.Record, 0, n)
+		m.page(start, n, !b.query.Ascending, func(ref *index.Ref) {
 			p.records = append(p.records, snap.Record(ref))
 		})
 	}
@@ -191,7 +192,7 @@ func (s *Service) Get(ctx context.Context, k *store.Kind, scope Scope, name stri
 	}
 	version := r.ResourceVersion
 	if key, of := s.derivedAnnotation(ctx, s.own(k.GVR), scope); key != "" { // without a version, its tag is of its text
-		r = &store.Record{Ref: r.Ref, JSON: annotate(r.JSON, key, of(r)), UID: r.UID}
+		r = &index.Record{Ref: r.Ref, JSON: annotate(r.JSON, key, of(r)), UID: r.UID}
 	}
 	return &Object{JSON: r.JSON, ResourceVersion: version, record: r, service: s}, nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"kapis.dev/ks-apiserver/pkg/store"
+	"kapis.dev/ks-apiserver/pkg/store/index"
 )
 
 // Which cache answers a query is decided here, and nowhere else.
@@ -19,7 +20,7 @@ func (s *Service) withData(k *store.Kind, scope Scope) bool {
 
 // selectSnapshot returns what a query in a scope is answered from: a snapshot that has reached version, or the newest
 // where that is empty. Refs and positions of a whole snapshot are not those of the kind's.
-func (s *Service) selectSnapshot(ctx context.Context, k *store.Kind, scope Scope, version string) (*store.Snapshot, error) {
+func (s *Service) selectSnapshot(ctx context.Context, k *store.Kind, scope Scope, version string) (*index.Snapshot, error) {
 	if s.withData(k, scope) {
 		return s.store.SnapshotInAt(ctx, k.GVR, scope.Namespace, version)
 	}

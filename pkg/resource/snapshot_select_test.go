@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"kapis.dev/ks-apiserver/pkg/store"
+	"kapis.dev/ks-apiserver/pkg/store/index"
 )
 
 func secretWorld(t *testing.T) *world {
@@ -138,7 +138,7 @@ func TestSearchesByIndexAreThoseOfAScan(t *testing.T) {
 	scanned := all() // no index is there at the first search
 	tick := time.NewTicker(time.Millisecond)
 	defer tick.Stop()
-	for deadline := time.After(20 * time.Second); !snap.Containing("web-49", func(*store.Ref) bool { return true }); {
+	for deadline := time.After(20 * time.Second); !snap.Containing("web-49", func(*index.Ref) bool { return true }); {
 		select {
 		case <-tick.C:
 		case <-deadline:

@@ -4,14 +4,14 @@ import (
 	"slices"
 	"strings"
 
-	"kapis.dev/ks-apiserver/pkg/store"
+	"kapis.dev/ks-apiserver/pkg/store/index"
 
 	"github.com/tidwall/btree"
 )
 
 // row is an object and its sort values.
 type row struct {
-	ref *store.Ref
+	ref *index.Ref
 	// values are those of the order's keys, nil where the order is that of the refs alone.
 	values *[]sortValue
 }
@@ -33,11 +33,11 @@ func (o *order) byValues() bool { return o.base == byTime || o.base == byKeys }
 func (o *order) compare(a, b row) int {
 	switch o.base {
 	case byCreated:
-		return store.CompareCreated(a.ref, b.ref)
+		return index.CompareCreated(a.ref, b.ref)
 	case byName:
-		return store.CompareName(a.ref, b.ref)
+		return index.CompareName(a.ref, b.ref)
 	case byNamespace:
-		return store.CompareKey(a.ref, b.ref)
+		return index.CompareKey(a.ref, b.ref)
 	}
 	for i := range o.keys {
 		var c int
@@ -50,11 +50,11 @@ func (o *order) compare(a, b row) int {
 			return c
 		}
 	}
-	return store.CompareKey(a.ref, b.ref)
+	return index.CompareKey(a.ref, b.ref)
 }
 
 // row returns the row of a record. Its texts are parts of the record's JSON, so it is not to be kept.
-func (o *order) row(r *store.Record) row {
+func (o *order) row(r *index.Record) row {
 	if !o.byValues() {
 		return row{ref: r.Ref}
 	}
@@ -63,7 +63,7 @@ func (o *order) row(r *store.Record) row {
 	return row{ref: r.Ref, values: &values}
 }
 
-func (o *order) read(r *store.Record, values []sortValue) {
+func (o *order) read(r *index.Record, values []sortValue) {
 	for i := range o.keys {
 		if value := o.keys[i].value; value != nil {
 			values[i] = value(r)
@@ -96,7 +96,7 @@ func (t texts) own(values []sortValue) {
 }
 
 // newRows puts refs in order. ordered says that they are already.
-func (o *order) newRows(snap *store.Snapshot, refs []*store.Ref, ordered bool) *rows {
+func (o *order) newRows(snap *index.Snapshot, refs []*index.Ref, ordered bool) *rows {
 	list := make([]row, len(refs))
 	for i, ref := range refs {
 		list[i].ref = ref
@@ -123,7 +123,7 @@ func (o *order) newRows(snap *store.Snapshot, refs []*store.Ref, ordered bool) *
 }
 
 // apply follows one change: was is what matched before, is what matches now, nil for nothing.
-func (o *order) apply(t *rows, was, is *store.Record) {
+func (o *order) apply(t *rows, was, is *index.Record) {
 	switch {
 	case was != nil && is != nil:
 		from, to := o.row(was), o.row(is)

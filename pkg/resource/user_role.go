@@ -7,7 +7,7 @@ import (
 
 	"kapis.dev/ks-apiserver/pkg/query"
 	"kapis.dev/ks-apiserver/pkg/rawjson"
-	"kapis.dev/ks-apiserver/pkg/store"
+	"kapis.dev/ks-apiserver/pkg/store/index"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
@@ -70,12 +70,12 @@ func joinLines(array string) string {
 func planUsers(b *builder) error {
 	for _, m := range [...]struct {
 		param, role, bindings string
-		term                  func(value string) store.Term
+		term                  func(value string) index.Term
 	}{
-		{paramNamespace, paramRole, "rolebindings", store.InNamespace},
-		{paramWorkspace, paramWorkspaceRole, "workspacerolebindings", func(w string) store.Term { return store.HasLabel(workspaceLabel, w) }},
-		{paramCluster, paramClusterRole, "clusterrolebindings", func(string) store.Term { return store.All() }},
-		{paramGlobalRole, paramGlobalRole, "globalrolebindings", func(string) store.Term { return store.All() }},
+		{paramNamespace, paramRole, "rolebindings", index.InNamespace},
+		{paramWorkspace, paramWorkspaceRole, "workspacerolebindings", func(w string) index.Term { return index.HasLabel(workspaceLabel, w) }},
+		{paramCluster, paramClusterRole, "clusterrolebindings", func(string) index.Term { return index.All() }},
+		{paramGlobalRole, paramGlobalRole, "globalrolebindings", func(string) index.Term { return index.All() }},
 	} {
 		value, _ := b.query.Param(m.param)
 		role, _ := b.query.Param(m.role)
@@ -87,7 +87,7 @@ func planUsers(b *builder) error {
 		}
 	}
 	if group, ok := b.query.Param(paramNotInGroup); ok {
-		b.check(func(r *store.Record) bool { return !isLine(r.Fields[userGroups], group) })
+		b.check(func(r *index.Record) bool { return !isLine(r.Fields[userGroups], group) })
 	}
 	return nil
 }
@@ -101,7 +101,7 @@ const bindingRole = 0
 // bindingsKey is the key of the users whom bindings name.
 type bindingsKey struct {
 	resource string
-	term     store.Term
+	term     index.Term
 	role     string
 }
 
@@ -112,7 +112,7 @@ type boundUsers struct {
 }
 
 // boundBy restricts the plan to the users whom the bindings of a term name, with the role where it is not empty.
-func (b *builder) boundBy(bindings string, term store.Term, role string) error {
+func (b *builder) boundBy(bindings string, term index.Term, role string) error {
 	snap, err := b.snapshot(schema.GroupVersionResource{Group: iamGroup, Version: "v1beta1", Resource: bindings})
 	if err != nil {
 		return err
@@ -123,12 +123,12 @@ func (b *builder) boundBy(bindings string, term store.Term, role string) error {
 	return nil
 }
 
-func boundUsersOf(snap *store.Snapshot, term store.Term, role string) *boundUsers {
-	if role != "" && term == store.All() {
-		term = store.FieldIs(bindingRole, role)
+func boundUsersOf(snap *index.Snapshot, term index.Term, role string) *boundUsers {
+	if role != "" && term == index.All() {
+		term = index.FieldIs(bindingRole, role)
 	}
 	out, hash := &boundUsers{names: map[string]struct{}{}}, sha256.New()
-	snap.ByCreated(term).Walk(0, false, func(ref *store.Ref) bool {
+	snap.ByCreated(term).Walk(0, false, func(ref *index.Ref) bool {
 		r := snap.Record(ref)
 		if role != "" && r.Fields[bindingRole] != role {
 			return true
@@ -185,10 +185,10 @@ func roles(workspaceParam string) *kind {
 }
 
 // aggregated restricts the plan to the roles that make up one of a name, each in its own namespace.
-func (b *builder) aggregated(own *store.Snapshot, role string) {
+func (b *builder) aggregated(own *index.Snapshot, role string) {
 	parts := map[string]map[string]struct{}{} // namespace -> names
 	all := map[string]struct{}{}
-	own.Named(b.namespace, role, func(ref *store.Ref) {
+	own.Named(b.namespace, role, func(ref *index.Ref) {
 		list, _ := own.Record(ref).Annotations.Get(aggregationAnnotation)
 		b.vary(ref.Namespace)
 		b.vary(list)
@@ -203,7 +203,7 @@ func (b *builder) aggregated(own *store.Snapshot, role string) {
 	})
 	b.names(all)
 	if b.kind.Namespaced && b.namespace == "" {
-		b.check(func(r *store.Record) bool {
+		b.check(func(r *index.Record) bool {
 			_, ok := parts[r.Namespace][r.Name]
 			return ok
 		})

@@ -12,6 +12,7 @@ import (
 	"kapis.dev/ks-apiserver/pkg/rawjson"
 	"kapis.dev/ks-apiserver/pkg/redaction"
 	"kapis.dev/ks-apiserver/pkg/store"
+	"kapis.dev/ks-apiserver/pkg/store/index"
 	"kapis.dev/ks-apiserver/pkg/stream"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -210,9 +211,9 @@ func pause(ctx context.Context, d time.Duration) bool {
 // it is kept any more. Nothing is held on to when it returns, since what follows waits for the client.
 func (x *Watching) changes(out *stream.Writer) (more, kept bool) {
 	snap := x.from.Snapshot()
-	var c store.Change // one behind, to see whether another of its version follows
+	var c index.Change // one behind, to see whether another of its version follows
 	held := false
-	kept = snap.Changes(x.at, func(next *store.Change) bool {
+	kept = snap.Changes(x.at, func(next *index.Change) bool {
 		if held {
 			x.change(&c, next.Version != c.Version, out)
 			if x.at++; out.Full() {
@@ -235,7 +236,7 @@ func (x *Watching) changes(out *stream.Writer) (more, kept bool) {
 
 // change adds the event of one change, if it is one for this watch. last says that none of the same
 // version follows, so that whoever has seen this version has seen them all.
-func (x *Watching) change(c *store.Change, last bool, out *stream.Writer) {
+func (x *Watching) change(c *index.Change, last bool, out *stream.Writer) {
 	before := c.Old != nil && x.plan.matches(c.Old)
 	after := c.New != nil && x.plan.matches(c.New)
 	switch {
@@ -250,10 +251,10 @@ func (x *Watching) change(c *store.Change, last bool, out *stream.Writer) {
 }
 
 // matches is holds, and false where nothing can match.
-func (p *plan) matches(r *store.Record) bool { return !p.never && p.holds(r) }
+func (p *plan) matches(r *index.Record) bool { return !p.never && p.holds(r) }
 
 // id is the id of a change's event, where there is one.
-func (x *Watching) id(out *stream.Writer, c *store.Change, last bool) string {
+func (x *Watching) id(out *stream.Writer, c *index.Change, last bool) string {
 	if !out.Events() {
 		return ""
 	}
@@ -317,7 +318,7 @@ func (x *Watching) sendInitial(ctx context.Context, out *stream.Writer) error {
 	snap := x.from.Snapshot()
 	some := x.plan.candidates(snap)
 	for i := 0; i < some.len(); {
-		some.walk(i, func(ref *store.Ref) bool {
+		some.walk(i, func(ref *index.Ref) bool {
 			i++
 			if o := snap.Record(ref); x.plan.matches(o) {
 				x.event(out, added, "", o.JSON)

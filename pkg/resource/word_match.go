@@ -4,7 +4,7 @@ import (
 	"strings"
 
 	"kapis.dev/ks-apiserver/pkg/rawjson"
-	"kapis.dev/ks-apiserver/pkg/store"
+	"kapis.dev/ks-apiserver/pkg/store/index"
 )
 
 // word is a text that is looked for in any case. Of words in ASCII, which most are, only the letters A to Z have
@@ -62,7 +62,7 @@ func lower(c byte) byte {
 }
 
 // inPairs tells whether a key or a value contains the word.
-func (w *word) inPairs(p store.Pairs) bool {
+func (w *word) inPairs(p index.Pairs) bool {
 	if w.plain {
 		if !w.in(string(p)) {
 			return false
@@ -80,6 +80,6 @@ func (w *word) inPairs(p store.Pairs) bool {
 }
 
 // inRecord tells whether the name, a label or an annotation contains the word; the alias is an annotation.
-func (w *word) inRecord(r *store.Record) bool {
+func (w *word) inRecord(r *index.Record) bool {
 	return w.in(r.Name) || w.inPairs(r.Labels) || w.inPairs(r.Annotations)
 }

@@ -5,7 +5,7 @@ import (
 	"strconv"
 	"sync"
 
-	"kapis.dev/ks-apiserver/pkg/store"
+	"kapis.dev/ks-apiserver/pkg/store/index"
 )
 
 // What is kept of a query in a workspace must not be dropped whenever a namespace changes somewhere, and yet depends on more than the
@@ -82,7 +82,7 @@ type workspaceScope struct {
 }
 
 // belongsToWorkspace checks one object.
-func (b *builder) belongsToWorkspace(r *store.Record) bool {
+func (b *builder) belongsToWorkspace(r *index.Record) bool {
 	x := b.workspace
 	if x.of[r.Namespace] == x.workspace {
 		return true

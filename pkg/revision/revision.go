@@ -10,7 +10,7 @@ import (
 	"strconv"
 
 	"kapis.dev/ks-apiserver/pkg/rawjson"
-	"kapis.dev/ks-apiserver/pkg/store"
+	"kapis.dev/ks-apiserver/pkg/store/index"
 
 	appsv1 "k8s.io/api/apps/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -24,7 +24,7 @@ const revisionAnnotation = "deployment.kubernetes.io/revision"
 
 // Snapshots gives the objects of a kind; *store.Store does.
 type Snapshots interface {
-	Snapshot(ctx context.Context, gvr schema.GroupVersionResource) (*store.Snapshot, error)
+	Snapshot(ctx context.Context, gvr schema.GroupVersionResource) (*index.Snapshot, error)
 }
 
 // Service finds revisions.
@@ -44,7 +44,7 @@ func (s *Service) Deployment(ctx context.Context, namespace, name, revision stri
 		return nil, err
 	}
 	var found json.RawMessage
-	err = s.owned(ctx, "replicasets", owner, func(r *store.Record) bool {
+	err = s.owned(ctx, "replicasets", owner, func(r *index.Record) bool {
 		if at, ok := r.Annotations.Get(revisionAnnotation); ok && at == revision {
 			found = json.RawMessage(r.JSON.String())
 		}
@@ -77,7 +77,7 @@ func (s *Service) controlled(ctx context.Context, resource, namespace, name, rev
 		return nil, err
 	}
 	want, patch := strconv.FormatInt(number, 10), ""
-	err = s.owned(ctx, "controllerrevisions", owner, func(r *store.Record) bool {
+	err = s.owned(ctx, "controllerrevisions", owner, func(r *index.Record) bool {
 		if rawjson.Get(r.JSON.String(), "revision") == want {
 			patch = rawjson.Get(r.JSON.String(), "data")
 		}
@@ -98,7 +98,7 @@ func (s *Service) controlled(ctx context.Context, resource, namespace, name, rev
 }
 
 // workload returns the workload itself.
-func (s *Service) workload(ctx context.Context, resource, namespace, name string) (*store.Record, error) {
+func (s *Service) workload(ctx context.Context, resource, namespace, name string) (*index.Record, error) {
 	snap, err := s.Store.Snapshot(ctx, apps(resource))
 	if err != nil {
 		return nil, err
@@ -112,12 +112,12 @@ func (s *Service) workload(ctx context.Context, resource, namespace, name string
 
 // owned calls f with the objects that owner owns, until it returns false. An owner is known by its UID: a
 // workload that was made anew under its old name has none of the former's revisions.
-func (s *Service) owned(ctx context.Context, resource string, owner *store.Record, f func(*store.Record) bool) error {
+func (s *Service) owned(ctx context.Context, resource string, owner *index.Record, f func(*index.Record) bool) error {
 	snap, err := s.Store.Snapshot(ctx, apps(resource))
 	if err != nil {
 		return err
 	}
-	snap.ByCreated(store.OwnedBy(owner.UID)).Walk(0, false, func(ref *store.Ref) bool {
+	snap.ByCreated(index.OwnedBy(owner.UID)).Walk(0, false, func(ref *index.Ref) bool {
 		r := snap.Record(ref)
 		return r.Namespace != owner.Namespace || f(r)
 	})

@@ -8,6 +8,10 @@ import (
 	"sync/atomic"
 	"time"
 
+	"kapis.dev/ks-apiserver/pkg/redaction"
+	"kapis.dev/ks-apiserver/pkg/store/feed"
+	"kapis.dev/ks-apiserver/pkg/store/index"
+
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apimachinery/pkg/watch"
@@ -16,28 +20,22 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// The pauses between attempts to follow a kind: doubled from the first to the last, and begun anew
-// after an attempt that held.
-const (
-	firstPause = 200 * time.Millisecond
-	lastPause  = 15 * time.Second
-	held       = time.Minute
-)
+// held is how long an attempt lasts after which the next pause is the first one again.
+const held = time.Minute
 
 var (
 	errRestart = errors.New("a sink was added")
 	errStalled = errors.New("nothing arrived, and the initial list is not complete")
 	errSlow    = errors.New("the initial list took too long")
-	errSilent  = errors.New("kube-apiserver does not answer")
 )
 
 // cache follows one kind: it runs the reflector, feeds the sinks, and keeps the collection.
 type cache struct {
 	gvr       schema.GroupVersionResource
 	namespace string // where only its objects are kept
-	source    listWatcher
-	meter     meter
-	coll      *collection
+	source    feed.ListWatcher
+	meter     feed.Meter
+	coll      *index.Collection
 	clock     clock.WithTicker
 	age       func() int64 // Store.age
 	stall     time.Duration
@@ -54,7 +52,7 @@ type cache struct {
 	watchers atomic.Int64
 
 	mu      sync.Mutex
-	sinks   []*feed
+	sinks   []*subscriber
 	restart context.CancelCauseFunc // ends the attempt that runs
 	err     error                   // the last failure, nil after a success
 	since   time.Time               // of err
@@ -62,8 +60,8 @@ type cache struct {
 	current bool                    // this attempt's list is complete
 }
 
-// feed is a sink and whether it has the objects that the collection has.
-type feed struct {
+// subscriber is a sink and whether it has the objects that the collection has.
+type subscriber struct {
 	Sink
 	primed bool // changed by the reflector's goroutine only
 	synced atomic.Bool
@@ -72,7 +70,7 @@ type feed struct {
 // run follows the kind until ctx ends.
 func (c *cache) run(ctx context.Context) {
 	defer close(c.done)
-	pause := firstPause
+	pause := feed.FirstPause
 	for ctx.Err() == nil {
 		began := c.clock.Now()
 		err := c.attempt(ctx)
@@ -81,12 +79,12 @@ func (c *cache) run(ctx context.Context) {
 		}
 		long := c.clock.Since(began) > held
 		if long {
-			pause = firstPause
+			pause = feed.FirstPause
 		}
 		// A server that does not send the bookmark at the end of the initial events is asked for a list,
 		// and after some time again whether it does.
 		if stuck := errors.Is(err, errStalled) || errors.Is(err, errSlow); stuck || long {
-			c.source.noWatchList = stuck
+			c.source.NoWatchList = stuck
 		}
 		klog.V(2).InfoS("Following a kind was interrupted", "resource", c.gvr.String(), "again", pause, "err", err)
 		select {
@@ -94,7 +92,7 @@ func (c *cache) run(ctx context.Context) {
 		case <-c.kick:
 		case <-c.clock.After(wait.Jitter(pause, 0.5)):
 		}
-		pause = min(2*pause, lastPause)
+		pause = min(2*pause, feed.LastPause)
 	}
 }
 
@@ -115,7 +113,7 @@ func (c *cache) attempt(ctx context.Context) error {
 	r := toolscache.NewReflectorWithOptions(&c.source, nil, intake{c}, toolscache.ReflectorOptions{
 		Name:            c.gvr.String(),
 		TypeDescription: c.gvr.String(),
-		Backoff:         &wait.Backoff{Duration: firstPause, Factor: 2, Steps: 4, Cap: 4 * firstPause},
+		Backoff:         &wait.Backoff{Duration: feed.FirstPause, Factor: 2, Steps: 4, Cap: 4 * feed.FirstPause},
 		Clock:           c.clock,
 	})
 	err := r.ListAndWatchWithContext(ctx)
@@ -142,7 +140,7 @@ const (
 // watchdog ends an attempt whose list is not complete while nothing arrives, or for too long. Behind
 // a complete list it ends requests and watches that hang, which are then tried again.
 func (c *cache) watchdog(ctx context.Context, cancel context.CancelCauseFunc) {
-	seen, still := c.meter.bytes.Load(), 0
+	seen, still := c.meter.Bytes.Load(), 0
 	tick := c.clock.NewTicker(c.stall / parts)
 	defer tick.Stop()
 	for n := 1; ; n++ {
@@ -152,7 +150,7 @@ func (c *cache) watchdog(ctx context.Context, cancel context.CancelCauseFunc) {
 		case <-tick.C():
 		}
 		still++
-		if p := c.meter.bytes.Load(); p != seen {
+		if p := c.meter.Bytes.Load(); p != seen {
 			seen, still = p, 0
 		}
 		switch current := c.isCurrent(); {
@@ -160,8 +158,8 @@ func (c *cache) watchdog(ctx context.Context, cancel context.CancelCauseFunc) {
 			cancel(errStalled)
 		case !current && n >= maxListParts:
 			cancel(errSlow)
-		case current && (still >= maxSilentParts || still >= parts && c.source.opening()):
-			c.source.abort(errSilent)
+		case current && (still >= maxSilentParts || still >= parts && c.source.Opening()):
+			c.source.Abort(feed.ErrSilent)
 			still = 0
 		}
 	}
@@ -185,8 +183,8 @@ func (c *cache) isCurrent() bool {
 }
 
 // add adds a sink; where the kind is followed already, it is listed anew, so that the sink sees it all.
-func (c *cache) add(s Sink) *feed {
-	f := &feed{Sink: s}
+func (c *cache) add(s Sink) *subscriber {
+	f := &subscriber{Sink: s}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.sinks = append(c.sinks, f)
@@ -197,18 +195,18 @@ func (c *cache) add(s Sink) *feed {
 	return f
 }
 
-// feeds returns the sinks as they are now.
-func (c *cache) feeds() []*feed {
+// subscribers returns the sinks as they are now.
+func (c *cache) subscribers() []*subscriber {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.sinks
 }
 
-func (c *cache) hasSinks() bool { return len(c.feeds()) > 0 }
+func (c *cache) hasSinks() bool { return len(c.subscribers()) > 0 }
 
 // known tells whether there is a state that must not be gone back behind: one that was published, or, since sinks have
 // rights and sessions, the one that another process knew.
-func (c *cache) known() bool { return c.coll.current.Load() != nil || c.hasSinks() }
+func (c *cache) known() bool { return c.coll.Snapshot() != nil || c.hasSinks() }
 
 // failed notes why the kind can't be followed.
 func (c *cache) failed(err error) {
@@ -254,13 +252,13 @@ func (c intake) Add(obj any) error { return c.Update(obj) }
 // Update takes an object, or changes of objects that came together.
 func (c intake) Update(obj any) error {
 	switch o := obj.(type) {
-	case *decoded:
-		c.coll.set(o.incoming)
+	case *index.Decoded:
+		c.coll.Set(o.Incoming)
 		c.tellSinks(o, false)
-	case *eventBatch:
-		c.coll.apply(*o)
+	case *feed.EventBatch:
+		c.coll.Apply(o.Changes)
 		for _, e := range *o {
-			c.tellSinks(e.Object.(*decoded), e.Type == watch.Deleted)
+			c.tellSinks(e.Object.(*index.Decoded), e.Type == watch.Deleted)
 		}
 	default:
 		return fmt.Errorf("unexpected %T", obj)
@@ -270,31 +268,31 @@ func (c intake) Update(obj any) error {
 
 // Delete takes an object away.
 func (c intake) Delete(obj any) error {
-	d, ok := obj.(*decoded)
+	d, ok := obj.(*index.Decoded)
 	if !ok {
 		return fmt.Errorf("unexpected %T", obj)
 	}
-	c.coll.delete(d.ref.Namespace, d.ref.Name, d.rec.ResourceVersion)
+	c.coll.Delete(d.Ref.Namespace, d.Ref.Name, d.Record.ResourceVersion)
 	c.tellSinks(d, true)
 	return nil
 }
 
 // tellSinks tells the sinks of a change that is in the collection.
-func (c intake) tellSinks(d *decoded, gone bool) {
-	c.arrived(d.incoming)
-	sinks := c.feeds()
+func (c intake) tellSinks(d *index.Decoded, gone bool) {
+	c.arrived(d.Incoming)
+	sinks := c.subscribers()
 	if len(sinks) == 0 {
 		return
 	}
 	var o *Object
 	if !gone {
-		o = d.object()
+		o = objectOf(d)
 	}
 	for _, f := range sinks {
 		switch {
 		case !f.primed:
 		case gone:
-			f.Delete(d.ref.Namespace, d.ref.Name)
+			f.Delete(d.Ref.Namespace, d.Ref.Name)
 		default:
 			f.Set(o)
 		}
@@ -303,33 +301,33 @@ func (c intake) tellSinks(d *decoded, gone bool) {
 
 // Replace takes a complete list.
 func (c intake) Replace(list []any, version string) error {
-	objects, skims := make([]*decoded, len(list)), make([]*incoming, len(list))
+	objects, skims := make([]*index.Decoded, len(list)), make([]*index.Incoming, len(list))
 	for i, item := range list {
-		d, ok := item.(*decoded)
+		d, ok := item.(*index.Decoded)
 		if !ok {
 			return fmt.Errorf("unexpected %T", item)
 		}
-		objects[i], skims[i] = d, d.incoming
+		objects[i], skims[i] = d, d.Incoming
 	}
-	sinks := c.feeds()
-	var known *Snapshot
+	sinks := c.subscribers()
+	var known *index.Snapshot
 	if len(sinks) > 0 {
-		c.coll.flush() // what the sinks were told is published
-		known = c.coll.current.Load()
+		c.coll.Flush() // what the sinks were told is published
+		known = c.coll.Snapshot()
 	}
-	gone := c.coll.replace(skims, version)
+	gone := c.coll.Replace(skims, version)
 	c.arrived(nil)
 	for _, f := range sinks {
 		c.prime(f, objects, known, gone)
 	}
-	c.meter.lists.Add(1)
+	c.meter.Lists.Add(1)
 	c.succeeded()
 	c.syncOnce.Do(func() { close(c.synced) })
 	return nil
 }
 
 // prime brings one sink to a complete list: known is what the others have already been told.
-func (c intake) prime(f *feed, objects []*decoded, known *Snapshot, gone []Ref) {
+func (c intake) prime(f *subscriber, objects []*index.Decoded, known *index.Snapshot, gone []index.Ref) {
 	if f.primed {
 		for _, ref := range gone {
 			f.Delete(ref.Namespace, ref.Name)
@@ -337,12 +335,12 @@ func (c intake) prime(f *feed, objects []*decoded, known *Snapshot, gone []Ref) 
 	}
 	for _, d := range objects {
 		if f.primed && known != nil {
-			if old, ok := known.Get(d.ref.Namespace, d.ref.Name); ok && old.UID == d.rec.UID &&
-				old.ResourceVersion == d.rec.ResourceVersion {
+			if old, ok := known.Get(d.Ref.Namespace, d.Ref.Name); ok && old.UID == d.Record.UID &&
+				old.ResourceVersion == d.Record.ResourceVersion {
 				continue
 			}
 		}
-		f.Set(d.object())
+		f.Set(objectOf(d))
 	}
 	f.primed = true
 	f.synced.Store(true)
@@ -353,7 +351,15 @@ func (c intake) Resync() error { return nil }
 
 // Bookmark notes how far the kind is known.
 func (c intake) Bookmark(version string) error {
-	c.coll.bookmark(version)
+	c.coll.Bookmark(version)
 	c.succeeded()
 	return nil
+}
+
+// objectOf returns what sinks are told of an object.
+func objectOf(d *index.Decoded) *Object {
+	return &Object{
+		Namespace: d.Ref.Namespace, Name: d.Ref.Name, UID: d.Record.UID, ResourceVersion: d.Record.ResourceVersion,
+		Raw: redaction.Bytes(d.Uncut()),
+	}
 }

@@ -9,6 +9,9 @@ import (
 	"testing/synctest"
 	"time"
 
+	"kapis.dev/ks-apiserver/pkg/store/feed"
+	"kapis.dev/ks-apiserver/pkg/store/storetest"
+
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -155,9 +158,9 @@ func TestCustomResourcesComeAndGo(t *testing.T) {
 		_, ok := st.Catalog().Preferred(animals.GroupResource())
 		return ok
 	}
-	srv.put(path, strings.Replace(testPod("a", "lion"), `"kind":"Pod"`, `"kind":"Animal"`, 1))
+	srv.put(path, strings.Replace(storetest.Pod("a", "lion"), `"kind":"Pod"`, `"kind":"Animal"`, 1))
 	d.set(func() { d.kinds[zooV1] = resources(true, "animals") })
-	srv.put(crds, strings.Replace(testPod("", "animals.zoo.example.com"), `"kind":"Pod"`, `"kind":"CustomResourceDefinition"`, 1))
+	srv.put(crds, strings.Replace(storetest.Pod("", "animals.zoo.example.com"), `"kind":"Pod"`, `"kind":"CustomResourceDefinition"`, 1))
 	eventually(t, "the kind is known", known)
 	snap, err := st.Snapshot(context.Background(), animals)
 	if err != nil || snap.Len() != 1 {
@@ -265,7 +268,7 @@ func TestAFailureOfALookUpIsLookedAtAgain(t *testing.T) {
 			t.Fatalf("got %v", err)
 		}
 		d.set(func() { d.err = nil })
-		time.Sleep(lastPause + time.Second)
+		time.Sleep(feed.LastPause + time.Second)
 		if err := st.catalog.Err(); err != nil {
 			t.Error(err)
 		}

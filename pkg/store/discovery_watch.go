@@ -3,6 +3,8 @@ package store
 import (
 	"time"
 
+	"kapis.dev/ks-apiserver/pkg/store/feed"
+
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
@@ -54,7 +56,7 @@ func (s *Store) refreshOn(changed signal) {
 			wait = refreshDelays[next]
 			next++
 		case s.catalog.Err() != nil:
-			wait = lastPause
+			wait = feed.LastPause
 		}
 		timer := s.clock.NewTimer(wait)
 		select {
@@ -63,7 +65,7 @@ func (s *Store) refreshOn(changed signal) {
 		case <-s.catalog.missed: // what went wrong is not to be said for longer than it does
 			select {
 			case <-s.ctx.Done():
-			case <-s.clock.After(lastPause):
+			case <-s.clock.After(feed.LastPause):
 			}
 		case <-changed:
 			next = 0

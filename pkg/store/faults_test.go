@@ -7,6 +7,9 @@ import (
 	"testing"
 	"time"
 
+	"kapis.dev/ks-apiserver/pkg/store/index"
+	"kapis.dev/ks-apiserver/pkg/store/storetest"
+
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
@@ -15,9 +18,9 @@ import (
 func TestMissingBookmarkFallsBackToAList(t *testing.T) {
 	srv := newServer(t)
 	srv.set(podsPath, fault{noBookmark: true})
-	srv.put(podsPath, testPod("a", "one"))
+	srv.put(podsPath, storetest.Pod("a", "one"))
 	st := newStore(t, srv, func(o *Options) { o.StallAfter = stall })
-	untilSnapshot(t, st, "the list", func(s *Snapshot) bool { return s.Len() == 1 })
+	untilSnapshot(t, st, "the list", func(s *index.Snapshot) bool { return s.Len() == 1 })
 	if lists, _ := srv.counts(podsPath); lists == 0 {
 		t.Error("no list was asked for")
 	}
@@ -30,8 +33,8 @@ func TestBrokenKindsAreUnavailableAloneAndHeal(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			srv := newServer(t)
 			srv.set(podsPath, f)
-			srv.put(podsPath, testPod("a", "one"))
-			srv.put("/api/v1/nodes", strings.Replace(testPod("", "n1"), `"kind":"Pod"`, `"kind":"Node"`, 1))
+			srv.put(podsPath, storetest.Pod("a", "one"))
+			srv.put("/api/v1/nodes", strings.Replace(storetest.Pod("", "n1"), `"kind":"Pod"`, `"kind":"Node"`, 1))
 			st := newStore(t, srv, func(o *Options) { o.StallAfter, o.SyncWait = 200*time.Millisecond, 100*time.Millisecond })
 			_, err := st.Snapshot(context.Background(), podsGVR)
 			if !apierrors.IsServiceUnavailable(err) {
@@ -43,7 +46,7 @@ func TestBrokenKindsAreUnavailableAloneAndHeal(t *testing.T) {
 			}
 			untilOther(t, st)
 			srv.set(podsPath, fault{})
-			untilSnapshot(t, st, "healing", func(s *Snapshot) bool { return s.Len() == 1 })
+			untilSnapshot(t, st, "healing", func(s *index.Snapshot) bool { return s.Len() == 1 })
 			for _, c := range st.Conditions() {
 				if c.GVR == podsGVR && (c.Err != nil || !c.Synced || c.Objects != 1) {
 					t.Errorf("condition: %+v", c)
@@ -75,12 +78,12 @@ func TestStreamsThatMakeNoSenseAreListedAnew(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			srv := newServer(t)
 			srv.set(podsPath, fault{noWatchList: true, garbage: garbage})
-			srv.put(podsPath, testPod("a", "one"))
+			srv.put(podsPath, storetest.Pod("a", "one"))
 			st := newStore(t, srv)
-			untilSnapshot(t, st, "the list", func(s *Snapshot) bool { return s.Len() == 1 })
+			untilSnapshot(t, st, "the list", func(s *index.Snapshot) bool { return s.Len() == 1 })
 			srv.set(podsPath, fault{})
-			srv.put(podsPath, testPod("a", "two"))
-			untilSnapshot(t, st, "what came behind it", func(s *Snapshot) bool { return s.Len() == 2 })
+			srv.put(podsPath, storetest.Pod("a", "two"))
+			untilSnapshot(t, st, "what came behind it", func(s *index.Snapshot) bool { return s.Len() == 2 })
 		})
 	}
 }
@@ -88,27 +91,27 @@ func TestStreamsThatMakeNoSenseAreListedAnew(t *testing.T) {
 func TestExpiredWatchIsListedAnew(t *testing.T) {
 	srv := newServer(t)
 	srv.set(podsPath, fault{expired: true})
-	srv.put(podsPath, testPod("a", "one"))
+	srv.put(podsPath, storetest.Pod("a", "one"))
 	st := newStore(t, srv)
-	untilSnapshot(t, st, "the objects", func(s *Snapshot) bool { return s.Len() == 1 })
+	untilSnapshot(t, st, "the objects", func(s *index.Snapshot) bool { return s.Len() == 1 })
 }
 
 // kube-apiserver takes objects that are nested 10000 deep. Whoever makes one must not stop its kind for everybody.
 func TestObjectsAsDeepAsKubeAPIServerTakesThemAreServed(t *testing.T) {
 	const levels = 9_999
-	deep := strings.Replace(testPod("a", "deep"), `"nodeName":"n1"`, `"x":`+strings.Repeat(`{"a":`, levels-1)+"1"+strings.Repeat("}", levels-1), 1)
+	deep := strings.Replace(storetest.Pod("a", "deep"), `"nodeName":"n1"`, `"x":`+strings.Repeat(`{"a":`, levels-1)+"1"+strings.Repeat("}", levels-1), 1)
 	for name, f := range map[string]fault{"WatchList": {}, "PlainList": {noWatchList: true}} {
 		t.Run(name, func(t *testing.T) {
 			srv := newServer(t)
 			srv.set(podsPath, f)
-			srv.put(podsPath, testPod("a", "one"))
+			srv.put(podsPath, storetest.Pod("a", "one"))
 			srv.put(podsPath, deep)
 			st := newStore(t, srv)
 			sink := newRecorder()
 			st.Feed(podsGVR, sink)
 			serves(t, st, "[a/deep a/one]")
 			srv.put(podsPath, strings.Replace(deep, `"name":"deep"`, `"name":"deeper"`, 1)) // by the watch
-			srv.put(podsPath, testPod("a", "two"))
+			srv.put(podsPath, storetest.Pod("a", "two"))
 			serves(t, st, "[a/deep a/deeper a/one a/two]")
 			sink.until(t, "all of them", func(m map[string]*Object) bool { return len(m) == 4 })
 			if c := condition(st, podsGVR); c.Err != nil {

@@ -6,9 +6,10 @@ import (
 	"sync/atomic"
 	"time"
 
+	"kapis.dev/ks-apiserver/pkg/store/feed"
+
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/watch"
 )
 
 // Condition is the state of one kind's cache.
@@ -36,59 +37,11 @@ type Condition struct {
 	// watches that were opened behind the first.
 	Resyncs, Restarts uint64
 	// Events is what was read.
-	Events Events
+	Events feed.Events
 	// Failed is when something last went wrong, the zero time where nothing ever did; FailedAge is how
 	// long ago.
 	Failed    time.Time
 	FailedAge time.Duration
-}
-
-// Events counts what was read of one kind, since its cache was begun.
-type Events struct {
-	// Listed are the items of lists; the objects that a watch begins with are Added.
-	Listed, Added, Modified, Deleted, Bookmarks, Errors uint64
-}
-
-func (e Events) plus(o Events) Events {
-	return Events{
-		Listed: e.Listed + o.Listed, Added: e.Added + o.Added, Modified: e.Modified + o.Modified, Deleted: e.Deleted + o.Deleted,
-		Bookmarks: e.Bookmarks + o.Bookmarks, Errors: e.Errors + o.Errors,
-	}
-}
-
-// meter counts what comes of one kind.
-type meter struct {
-	bytes   atomic.Int64  // of answers, and 1 for each answer
-	opened  atomic.Uint64 // watches
-	lists   atomic.Uint64 // that are complete
-	listed  atomic.Uint64 // the events from here on
-	added   atomic.Uint64
-	changed atomic.Uint64
-	deleted atomic.Uint64
-	marks   atomic.Uint64
-	errors  atomic.Uint64
-}
-
-func (m *meter) count(t watch.EventType) {
-	switch t {
-	case watch.Added:
-		m.added.Add(1)
-	case watch.Modified:
-		m.changed.Add(1)
-	case watch.Deleted:
-		m.deleted.Add(1)
-	case watch.Bookmark:
-		m.marks.Add(1)
-	case watch.Error:
-		m.errors.Add(1)
-	}
-}
-
-func (m *meter) events() Events {
-	return Events{
-		Listed: m.listed.Load(), Added: m.added.Load(), Modified: m.changed.Load(), Deleted: m.deleted.Load(),
-		Bookmarks: m.marks.Load(), Errors: m.errors.Load(),
-	}
 }
 
 // Conditions returns the state of every cache, ordered by group, version and resource.
@@ -110,13 +63,11 @@ func (c *cache) condition() Condition {
 	if !out.Failed.IsZero() {
 		out.FailedAge = c.clock.Since(out.Failed)
 	}
-	out.Resyncs, out.Restarts = behindFirst(&c.meter.lists), behindFirst(&c.meter.opened)
-	out.Events = c.meter.events()
-	c.coll.mu.Lock()
-	out.Lag = c.coll.lag
-	published := c.coll.published
-	c.coll.mu.Unlock()
-	if snap := c.coll.current.Load(); snap != nil {
+	out.Resyncs, out.Restarts = behindFirst(&c.meter.Lists), behindFirst(&c.meter.Opened)
+	out.Events = c.meter.Events()
+	published, lag := c.coll.LastPublished()
+	out.Lag = lag
+	if snap := c.coll.Snapshot(); snap != nil {
 		out.Synced, out.Objects, out.Bytes = true, snap.Len(), snap.Bytes()
 		out.Generation, out.ResourceVersion = snap.Generation(), snap.ResourceVersion()
 		out.Age = c.clock.Since(published)

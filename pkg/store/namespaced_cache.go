@@ -4,9 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"net/http"
 	"sync"
+
+	"kapis.dev/ks-apiserver/pkg/store/index"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -25,7 +26,6 @@ var errTooLarge = errors.New("the namespace has more data than may be kept in me
 const (
 	namespaceBytesPart    = 4       // of Options.NamespaceBytes, one namespace gets at most this part
 	namespaceHistoryBytes = 1 << 20 // bytes of history that a namespace may always keep
-	recordBytes           = 512     // what an object costs beside its JSON, about
 	namespaceRetrySeconds = 5       // seconds until a refused query is worth another try
 )
 
@@ -33,16 +33,6 @@ const (
 type cacheKey struct {
 	gvr       schema.GroupVersionResource
 	namespace string
-}
-
-// in returns the schema for the objects of one namespace, or with none for those of the cluster.
-func (s Schema) in(namespace string) Schema {
-	if namespace == "" && len(s.CutClusterWide) > 0 {
-		both := maps.Clone(s.CutClusterWide)
-		maps.Copy(both, s.Cut)
-		s.Cut = both
-	}
-	return s
 }
 
 // DataByNamespace tells whether objects of the kind are whole in the snapshots of one namespace only: whether SnapshotIn
@@ -56,7 +46,7 @@ func (s *Store) DataByNamespace(gvr schema.GroupVersionResource) bool {
 // own: its generations and positions have nothing to do with those of the kind. For a kind without CutAcross, and
 // for no namespace, it is Snapshot. The error is 413 where the namespace has too much, 429 where too
 // many namespaces are watched, and 503 as for any kind.
-func (s *Store) SnapshotIn(ctx context.Context, gvr schema.GroupVersionResource, namespace string) (*Snapshot, error) {
+func (s *Store) SnapshotIn(ctx context.Context, gvr schema.GroupVersionResource, namespace string) (*index.Snapshot, error) {
 	if namespace == "" || !s.DataByNamespace(gvr) {
 		return s.Snapshot(ctx, gvr)
 	}
@@ -142,7 +132,7 @@ func (s *Store) stop(c *cache) {
 // admit is asked before n bytes are kept of a namespace. Where all namespaces together have too much, those used longest
 // ago go; a namespace that is too large by itself, or for which no other can go, is refused for some minutes.
 func (s *Store) admit(c *cache, n int) error {
-	size, arriving := c.coll.held(), c.arriving.Add(int64(n+recordBytes))
+	size, arriving := c.coll.Size(), c.arriving.Add(int64(n+index.RecordBytes))
 	if c.isCurrent() {
 		size += arriving
 	} else { // a list that is not complete takes the place of what is held
@@ -173,11 +163,11 @@ func (s *Store) admit(c *cache, n int) error {
 
 // arrived notes that an object which was admitted is in the collection, or not to be there; a nil one stands for the
 // begin and the end of a list, where nothing is on its way.
-func (c *cache) arrived(o *incoming) {
+func (c *cache) arrived(o *index.Incoming) {
 	if c.namespace == "" {
 		return
 	}
-	if o == nil || c.arriving.Add(-int64(o.rec.JSON.Len()+recordBytes)) < 0 {
+	if o == nil || c.arriving.Add(-int64(o.Record.JSON.Len()+index.RecordBytes)) < 0 {
 		c.arriving.Store(0)
 	}
 }
@@ -263,7 +253,7 @@ func (c *Condition) add(o *Condition) {
 	c.Age, c.Lag = max(c.Age, o.Age), max(c.Lag, o.Lag)
 	c.Generation, c.ResourceVersion = 0, ""
 	c.Resyncs, c.Restarts = c.Resyncs+o.Resyncs, c.Restarts+o.Restarts
-	c.Events = c.Events.plus(o.Events)
+	c.Events = c.Events.Plus(o.Events)
 	if o.Failed.After(c.Failed) {
 		c.Failed, c.FailedAge = o.Failed, o.FailedAge
 	}

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"kapis.dev/ks-apiserver/pkg/rawjson"
+	"kapis.dev/ks-apiserver/pkg/store/index"
+	"kapis.dev/ks-apiserver/pkg/store/storetest"
 
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -19,7 +21,13 @@ import (
 
 var secretsGVR = schema.GroupVersionResource{Version: "v1", Resource: "secrets"}
 
-func secretsIn(namespace string) string { return path(secretsGVR, namespace) }
+// secretsIn is where the secrets of a namespace are read, of all namespaces where it is empty.
+func secretsIn(namespace string) string {
+	if namespace == "" {
+		return "/api/v1/secrets"
+	}
+	return "/api/v1/namespaces/" + namespace + "/secrets"
+}
 
 func secret(namespace, name, data string) string {
 	return `{"kind":"Secret","apiVersion":"v1","metadata":{"name":"` + name + `","namespace":"` + namespace +
@@ -29,13 +37,13 @@ func secret(namespace, name, data string) string {
 // withSecrets is a store that keeps the data of Secrets by namespace only.
 func withSecrets(t *testing.T, srv *server, change ...func(*Options)) *Store {
 	return newStore(t, srv, append([]func(*Options){func(o *Options) {
-		o.Schemas = map[schema.GroupResource]Schema{{Resource: "secrets"}: {
+		o.Schemas = map[schema.GroupResource]index.Schema{{Resource: "secrets"}: {
 			Cut: rawjson.Cuts([]string{"stringData"}), CutClusterWide: rawjson.Cuts([]string{"data"}),
 		}}
 	}}, change...)...)
 }
 
-func in(t *testing.T, st *Store, namespace string) *Snapshot {
+func in(t *testing.T, st *Store, namespace string) *index.Snapshot {
 	t.Helper()
 	s, err := st.SnapshotIn(bounded(t), secretsGVR, namespace)
 	if err != nil {
@@ -69,7 +77,7 @@ func TestDataIsKeptByNamespaceOnly(t *testing.T) {
 	if all.Len() != 20 || all.Bytes() > 20*300 {
 		t.Errorf("the cluster's %d secrets have %d bytes", all.Len(), all.Bytes())
 	}
-	all.ByCreated(All()).Walk(0, false, func(ref *Ref) bool {
+	all.ByCreated(index.All()).Walk(0, false, func(ref *index.Ref) bool {
 		if strings.Contains(all.Record(ref).JSON.String(), "canary") {
 			t.Error("data is kept for the cluster")
 		}
@@ -77,7 +85,7 @@ func TestDataIsKeptByNamespaceOnly(t *testing.T) {
 	})
 	one := in(t, st, "ns3")
 	r, ok := one.Get("ns3", "s")
-	if !ok || one.Len() != 1 || !strings.Contains(r.JSON.String(), "canary") || one.ByCreated(InNamespace("ns3")).Len() != 1 {
+	if !ok || one.Len() != 1 || !strings.Contains(r.JSON.String(), "canary") || one.ByCreated(index.InNamespace("ns3")).Len() != 1 {
 		t.Fatalf("the namespace has %d secrets, %v", one.Len(), ok)
 	}
 	var bytes int64
@@ -123,7 +131,7 @@ func TestANamespaceIsFollowed(t *testing.T) {
 
 func TestOtherKindsAndTheClusterAreKeptOnce(t *testing.T) {
 	srv := newServer(t)
-	srv.put(podsPath, testPod("a", "one"))
+	srv.put(podsPath, storetest.Pod("a", "one"))
 	st := withSecrets(t, srv)
 	p, err := st.SnapshotIn(bounded(t), podsGVR, "a")
 	if err != nil || p.Len() != 1 || len(places(st)) != 0 {

@@ -10,6 +10,10 @@ import (
 	"testing"
 	"time"
 
+	"kapis.dev/ks-apiserver/pkg/store/feed"
+	"kapis.dev/ks-apiserver/pkg/store/index"
+	"kapis.dev/ks-apiserver/pkg/store/storetest"
+
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/utils/clock"
@@ -30,7 +34,7 @@ func condition(st *Store, gvr schema.GroupVersionResource) Condition {
 // serves waits until the snapshot of pods has exactly these names, in order.
 func serves(t testing.TB, st *Store, want string) {
 	t.Helper()
-	untilSnapshot(t, st, want, func(s *Snapshot) bool { return fmt.Sprint(names(s.ByName(All()))) == want })
+	untilSnapshot(t, st, want, func(s *index.Snapshot) bool { return fmt.Sprint(namesIn(s.ByName(index.All()))) == want })
 }
 
 // answersAtOnce fails unless pods are answered from memory with n objects.
@@ -47,8 +51,8 @@ func answersAtOnce(t testing.TB, st *Store, n int) {
 // another list. What happened meanwhile is seen, deletions included.
 func TestARestartOfKubeAPIServerCostsNoList(t *testing.T) {
 	srv := newServer(t)
-	srv.put(podsPath, testPod("a", "one"))
-	srv.put(podsPath, testPod("a", "two"))
+	srv.put(podsPath, storetest.Pod("a", "one"))
+	srv.put(podsPath, storetest.Pod("a", "two"))
 	st := newStore(t, srv)
 	sink := newRecorder()
 	st.Feed(podsGVR, sink)
@@ -57,7 +61,7 @@ func TestARestartOfKubeAPIServerCostsNoList(t *testing.T) {
 	eventually(t, "the fault shows", func() bool { return condition(st, podsGVR).Err != nil })
 	answersAtOnce(t, st, 2)
 	srv.remove(podsPath, "a/one")
-	srv.put(podsPath, testPod("a", "three"))
+	srv.put(podsPath, storetest.Pod("a", "three"))
 	srv.start(t)
 	serves(t, st, "[a/three a/two]")
 	sink.until(t, "the deletion", func(m map[string]*Object) bool { return len(m) == 2 && m["a/one"] == nil })
@@ -73,8 +77,8 @@ func TestARestartOfKubeAPIServerCostsNoList(t *testing.T) {
 // A watch cache that starts anew can't say what was missed: everything is streamed again, without a full list.
 func TestARestartThatForgotTheHistoryIsStreamedAnew(t *testing.T) {
 	srv := newServer(t)
-	srv.put(podsPath, testPod("a", "one"))
-	srv.put(podsPath, testPod("a", "two"))
+	srv.put(podsPath, storetest.Pod("a", "one"))
+	srv.put(podsPath, storetest.Pod("a", "two"))
 	st := newStore(t, srv)
 	sink := newRecorder()
 	st.Feed(podsGVR, sink)
@@ -98,21 +102,21 @@ func TestAListIsNeverOlderThanWhatWasKnown(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			srv := newServer(t)
 			srv.set(podsPath, fault{noWatchList: true})
-			srv.put(podsPath, testPod("a", "one"))
+			srv.put(podsPath, storetest.Pod("a", "one"))
 			st := newStore(t, srv)
 			sink := newRecorder()
 			if feeds {
 				srv.lag(podsPath) // known to a former process: the first list is not to be older either
-				srv.put(podsPath, testPod("a", "zero"))
+				srv.put(podsPath, storetest.Pod("a", "zero"))
 				srv.remove(podsPath, "a/one")
 				st.Feed(podsGVR, sink)
 				serves(t, st, "[a/zero]")
 				srv.remove(podsPath, "a/zero")
-				srv.put(podsPath, testPod("a", "one"))
+				srv.put(podsPath, storetest.Pod("a", "one"))
 			}
 			serves(t, st, "[a/one]")
 			srv.lag(podsPath)
-			srv.put(podsPath, testPod("a", "two"))
+			srv.put(podsPath, storetest.Pod("a", "two"))
 			srv.remove(podsPath, "a/one")
 			serves(t, st, "[a/two]")
 			srv.cut(podsPath, http.StatusGone)
@@ -131,7 +135,7 @@ func TestARestoredBackupWins(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			srv := newServer(t)
 			srv.set(podsPath, f)
-			srv.put(podsPath, testPod("a", "one"))
+			srv.put(podsPath, storetest.Pod("a", "one"))
 			st := newStore(t, srv)
 			sink := newRecorder()
 			st.Feed(podsGVR, sink)
@@ -139,13 +143,13 @@ func TestARestoredBackupWins(t *testing.T) {
 			eventually(t, "the watch", func() bool { _, streams := srv.counts(podsPath); return streams == 1 })
 			srv.mu.Lock()
 			srv.version, srv.history, srv.objects[podsPath] = 7, nil, map[string]string{
-				"a/two": strings.ReplaceAll(testPod("a", "two"), "%RV%", "5"),
+				"a/two": strings.ReplaceAll(storetest.Pod("a", "two"), "%RV%", "5"),
 			}
 			srv.mu.Unlock()
 			srv.cut(podsPath, http.StatusGone)
 			serves(t, st, "[a/two]")
 			sink.until(t, "the state of the backup", func(m map[string]*Object) bool { return len(m) == 1 && m["a/two"] != nil })
-			if snap := untilSnapshot(t, st, "its version", func(*Snapshot) bool { return true }); snap.ResourceVersion() != "7" {
+			if snap := untilSnapshot(t, st, "its version", func(*index.Snapshot) bool { return true }); snap.ResourceVersion() != "7" {
 				t.Errorf("version %s", snap.ResourceVersion())
 			}
 		})
@@ -156,8 +160,8 @@ func TestARestoredBackupWins(t *testing.T) {
 func TestExpiredContinueTokenIsListedAtOnce(t *testing.T) {
 	srv := newServer(t)
 	srv.set(podsPath, fault{noWatchList: true, page: 1})
-	srv.put(podsPath, testPod("a", "one"))
-	srv.put(podsPath, testPod("a", "two"))
+	srv.put(podsPath, storetest.Pod("a", "one"))
+	srv.put(podsPath, storetest.Pod("a", "two"))
 	serves(t, newStore(t, srv), "[a/one a/two]")
 }
 
@@ -177,21 +181,21 @@ func TestSilentServers(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			srv := newServer(t)
-			srv.put(podsPath, testPod("a", "one"))
-			srv.put(nodesPath, strings.Replace(testPod("", "n1"), `"kind":"Pod"`, `"kind":"Node"`, 1))
+			srv.put(podsPath, storetest.Pod("a", "one"))
+			srv.put(nodesPath, strings.Replace(storetest.Pod("", "n1"), `"kind":"Pod"`, `"kind":"Node"`, 1))
 			st := newStore(t, srv, func(o *Options) { o.StallAfter = stall })
 			serves(t, st, "[a/one]")
 			srv.set(podsPath, c.fault)
 			srv.cut(podsPath, 0)
 			if c.shows {
-				eventually(t, "the fault shows", func() bool { return errors.Is(condition(st, podsGVR).Err, errSilent) })
+				eventually(t, "the fault shows", func() bool { return errors.Is(condition(st, podsGVR).Err, feed.ErrSilent) })
 			} else {
 				before := condition(st, podsGVR).Restarts
 				eventually(t, "the watch is opened anew", func() bool { return condition(st, podsGVR).Restarts > before+1 })
 			}
 			answersAtOnce(t, st, 1)
 			untilOther(t, st)
-			srv.put(podsPath, testPod("a", "two"))
+			srv.put(podsPath, storetest.Pod("a", "two"))
 			srv.set(podsPath, fault{})
 			serves(t, st, "[a/one a/two]")
 			eventually(t, "it heals", func() bool { return condition(st, podsGVR).Err == nil })
@@ -206,8 +210,8 @@ func TestSilentServers(t *testing.T) {
 func TestAKindThatNeverSyncsSaysSo(t *testing.T) {
 	srv := newServer(t)
 	srv.set(podsPath, fault{noBookmark: true, hang: true})
-	srv.put(podsPath, testPod("a", "one"))
-	srv.put(nodesPath, strings.Replace(testPod("", "n1"), `"kind":"Pod"`, `"kind":"Node"`, 1))
+	srv.put(podsPath, storetest.Pod("a", "one"))
+	srv.put(nodesPath, strings.Replace(storetest.Pod("", "n1"), `"kind":"Pod"`, `"kind":"Node"`, 1))
 	st := newStore(t, srv, func(o *Options) { o.StallAfter, o.SyncWait = stall, 10*time.Millisecond })
 	eventually(t, "the deadline", func() bool {
 		_, err := st.Snapshot(context.Background(), podsGVR)
@@ -229,10 +233,10 @@ func TestAHundredThousandObjectsAtOnce(t *testing.T) {
 		}
 	}
 	srv := newServer(t)
-	srv.put(nodesPath, strings.Replace(testPod("", "n1"), `"kind":"Pod"`, `"kind":"Node"`, 1))
+	srv.put(nodesPath, strings.Replace(storetest.Pod("", "n1"), `"kind":"Pod"`, `"kind":"Node"`, 1))
 	srv.fill(podsPath, half, pod(0))
 	st := newStore(t, srv)
-	untilSnapshot(t, st, "what was there", func(s *Snapshot) bool { return s.Len() == half })
+	untilSnapshot(t, st, "what was there", func(s *index.Snapshot) bool { return s.Len() == half })
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -248,8 +252,8 @@ func TestAHundredThousandObjectsAtOnce(t *testing.T) {
 			untilOther(t, st)
 		}
 	}
-	snap := untilSnapshot(t, st, "all of them", func(s *Snapshot) bool { return s.Len() == 2*half })
-	if n := snap.ByCreated(HasLabel("i", "3")).Len(); n != 2*half/10 {
+	snap := untilSnapshot(t, st, "all of them", func(s *index.Snapshot) bool { return s.Len() == 2*half })
+	if n := snap.ByCreated(index.HasLabel("i", "3")).Len(); n != 2*half/10 {
 		t.Errorf("%d have the label", n)
 	}
 	if c := condition(st, podsGVR); c.Resyncs != 0 || c.Err != nil || c.Events.Added != 2*half {
@@ -261,9 +265,9 @@ func TestAHundredThousandObjectsAtOnce(t *testing.T) {
 func TestCustomResourcesThatAreMadeAnew(t *testing.T) {
 	const v1, v2, crds = "/apis/zoo.example.com/v1/animals", "/apis/zoo.example.com/v2/animals", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 	animal := func(namespace, name string) string {
-		return strings.Replace(testPod(namespace, name), `"kind":"Pod"`, `"kind":"Animal"`, 1)
+		return strings.Replace(storetest.Pod(namespace, name), `"kind":"Pod"`, `"kind":"Animal"`, 1)
 	}
-	definition := strings.Replace(testPod("", "animals.zoo.example.com"), `"kind":"Pod"`, `"kind":"CustomResourceDefinition"`, 1)
+	definition := strings.Replace(storetest.Pod("", "animals.zoo.example.com"), `"kind":"Pod"`, `"kind":"CustomResourceDefinition"`, 1)
 	srv := newServer(t)
 	d := &discovered{kinds: map[schema.GroupVersion][]metav1.APIResource{zooV1: resources(true, "animals")}}
 	st := newStore(t, srv, func(o *Options) { o.Discovery = d })
@@ -375,7 +379,7 @@ func TestTheClockJumps(t *testing.T) {
 	for name, by := range map[string]time.Duration{"Forwards": 1000 * time.Hour, "Back": -1000 * time.Hour} {
 		t.Run(name, func(t *testing.T) {
 			srv := newServer(t)
-			srv.put(podsPath, testPod("a", "one"))
+			srv.put(podsPath, storetest.Pod("a", "one"))
 			j := &jumping{issued: map[time.Time]time.Time{}, tick: make(chan time.Time)}
 			st := newStore(t, srv, func(o *Options) { o.Clock = j })
 			serves(t, st, "[a/one]")
@@ -387,7 +391,7 @@ func TestTheClockJumps(t *testing.T) {
 			if c := condition(st, podsGVR); c.Generation != before.Generation || c.Age > time.Minute || c.Age < 0 {
 				t.Errorf("before %+v, then %+v", before, c)
 			}
-			srv.put(podsPath, testPod("a", "two"))
+			srv.put(podsPath, storetest.Pod("a", "two"))
 			serves(t, st, "[a/one a/two]")
 			st.drop([]schema.GroupVersionResource{podsGVR})
 			serves(t, st, "[a/one a/two]")

@@ -343,18 +343,3 @@ func (s *server) watch(w http.ResponseWriter, r *http.Request, f fault) {
 }
 
 const podsPath = "/api/v1/pods"
-
-// testPod is a pod as kube-apiserver sends it.
-func testPod(namespace, name string, more ...string) string {
-	labels, status := `"app":"a"`, ""
-	if len(more) > 0 {
-		labels = more[0]
-	}
-	if len(more) > 1 {
-		status = more[1]
-	}
-	return `{"kind":"Pod","apiVersion":"v1","metadata":{"name":"` + name + `","namespace":"` + namespace + `","uid":"u-` + namespace + `-` + name +
-		`","resourceVersion":"%RV%","creationTimestamp":"2026-01-02T03:04:05Z","labels":{` + labels + `},` +
-		`"annotations":{"kubectl.kubernetes.io/last-applied-configuration":"{}","kubesphere.io/alias-name":"Alias"},` +
-		`"managedFields":[{"manager":"x","fieldsV1":{"f:a":{}}}]},"spec":{"nodeName":"n1"},"status":{` + status + `}}`
-}

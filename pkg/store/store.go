@@ -6,6 +6,9 @@ import (
 	"sync"
 	"time"
 
+	"kapis.dev/ks-apiserver/pkg/store/feed"
+	"kapis.dev/ks-apiserver/pkg/store/index"
+
 	"github.com/prometheus/client_golang/prometheus"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -33,7 +36,7 @@ type Options struct {
 	// Discovery says which kinds there are; nil asks the cluster of Config.
 	Discovery Discovery
 	// Schemas are the kinds with something beyond metadata.
-	Schemas map[schema.GroupResource]Schema
+	Schemas map[schema.GroupResource]index.Schema
 	// Registerer takes the store's metrics; nil for none.
 	Registerer prometheus.Registerer
 	// Clock tells the time; nil for the machine's.
@@ -85,7 +88,7 @@ func New(ctx context.Context, o Options) (*Store, error) {
 	setDefault(&o.NamespaceIdle, defaultNamespaceIdle)
 	setDefault(&o.Namespaces, defaultNamespaces)
 	setDefault(&o.NamespaceBytes, defaultBytes)
-	client, err := newClient(o.Config)
+	client, err := feed.NewClient(o.Config)
 	if err != nil {
 		return nil, err
 	}
@@ -129,7 +132,7 @@ func (s *Store) Feed(gvr schema.GroupVersionResource, sink Sink) (synced func() 
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	c, ok := s.cache(gvr)
-	var f *feed
+	var f *subscriber
 	if ok {
 		f = c.add(sink)
 	} else {
@@ -150,7 +153,7 @@ func (s *Store) Feed(gvr schema.GroupVersionResource, sink Sink) (synced func() 
 
 // Snapshot returns the objects of a kind as they are now. A kind that is not followed yet is started and
 // waited for a moment. The error is a 503 that says why there is nothing to answer with.
-func (s *Store) Snapshot(ctx context.Context, gvr schema.GroupVersionResource) (*Snapshot, error) {
+func (s *Store) Snapshot(ctx context.Context, gvr schema.GroupVersionResource) (*index.Snapshot, error) {
 	c, ok := s.cache(gvr)
 	if !ok {
 		c = s.use(gvr)
@@ -159,16 +162,16 @@ func (s *Store) Snapshot(ctx context.Context, gvr schema.GroupVersionResource) (
 }
 
 // first returns the newest snapshot of a cache, and waits up to SyncWait for the first one.
-func (s *Store) first(ctx context.Context, c *cache) (*Snapshot, error) {
+func (s *Store) first(ctx context.Context, c *cache) (*index.Snapshot, error) {
 	s.touch(c)
-	if snap := c.coll.current.Load(); snap != nil {
+	if snap := c.coll.Snapshot(); snap != nil {
 		return snap, nil
 	}
 	timeout := s.clock.NewTimer(s.options.SyncWait)
 	defer timeout.Stop()
 	select {
 	case <-c.synced:
-		return c.coll.current.Load(), nil
+		return c.coll.Snapshot(), nil
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	case <-c.done:
@@ -184,13 +187,13 @@ func (s *Store) first(ctx context.Context, c *cache) (*Snapshot, error) {
 
 // SnapshotWithin is Snapshot for what an answer can do without: it waits no longer than wait for a kind that has just been begun, and not at
 // all for one that can't be read. It returns nil where there is nothing yet.
-func (s *Store) SnapshotWithin(ctx context.Context, gvr schema.GroupVersionResource, wait time.Duration) *Snapshot {
+func (s *Store) SnapshotWithin(ctx context.Context, gvr schema.GroupVersionResource, wait time.Duration) *index.Snapshot {
 	c, ok := s.cache(gvr)
 	if !ok {
 		c = s.use(gvr)
 	}
 	s.touch(c)
-	if snap := c.coll.current.Load(); snap != nil || c.lastError() != nil {
+	if snap := c.coll.Snapshot(); snap != nil || c.lastError() != nil {
 		return snap
 	}
 	timeout := s.clock.NewTimer(wait)
@@ -201,7 +204,7 @@ func (s *Store) SnapshotWithin(ctx context.Context, gvr schema.GroupVersionResou
 	case <-c.done:
 	case <-timeout.C():
 	}
-	return c.coll.current.Load()
+	return c.coll.Snapshot()
 }
 
 // reason says why a kind can't be read, without the addresses that errors of the network carry.
@@ -256,25 +259,25 @@ const numberGap = 1 << 30
 
 // newCache needs mu.
 func (s *Store) newCache(p cacheKey) *cache {
-	kind := s.options.Schemas[p.gvr.GroupResource()].in(p.namespace)
+	kind := s.options.Schemas[p.gvr.GroupResource()].Within(p.namespace)
 	c := &cache{
 		gvr: p.gvr, namespace: p.namespace, clock: s.clock, age: s.age, stall: s.options.StallAfter,
-		coll: newCollection(&kind, s.clock), kick: make(chan struct{}, 1),
+		coll: index.NewCollection(&kind, s.clock), kick: make(chan struct{}, 1),
 		done: make(chan struct{}), synced: make(chan struct{}),
 	}
 	// The clock orders numbers between restarts, also for those who keep them longer; within one it may be set.
 	now := s.began.UnixMicro() + s.clock.Since(s.began).Microseconds()
 	s.begun = max(s.begun+numberGap, uint64(now)) //nolint:gosec // after 1970
-	c.coll.begin(s.begun)
-	c.source.client, c.source.gvr, c.source.namespace, c.source.clock, c.source.meter = s.client, p.gvr, p.namespace, s.clock, &c.meter
-	c.source.failed, c.source.opened, c.source.known = c.failed, c.opened, c.known
-	c.source.anew = func() { c.arrived(nil) }
-	c.source.decoder = func() *decoder { return newDecoder(p.gvr.GroupResource(), &kind, c.hasSinks) }
+	c.coll.Begin(s.begun)
+	c.source.Client, c.source.Gvr, c.source.Namespace, c.source.Clock, c.source.Meter = s.client, p.gvr, p.namespace, s.clock, &c.meter
+	c.source.Failed, c.source.Opened, c.source.Known = c.failed, c.opened, c.known
+	c.source.Restarted = func() { c.arrived(nil) }
+	c.source.Decoder = func() *index.Decoder { return index.NewDecoder(p.gvr.GroupResource(), &kind, c.hasSinks) }
 	if p.namespace != "" {
-		c.coll.history.spare = namespaceHistoryBytes
-		c.source.decoder = func() *decoder {
-			d := newDecoder(p.gvr.GroupResource(), &kind, c.hasSinks)
-			d.admit = func(n int) error { return s.admit(c, n) }
+		c.coll.KeepHistory(namespaceHistoryBytes)
+		c.source.Decoder = func() *index.Decoder {
+			d := index.NewDecoder(p.gvr.GroupResource(), &kind, c.hasSinks)
+			d.Admit = func(n int) error { return s.admit(c, n) }
 			return d
 		}
 	}

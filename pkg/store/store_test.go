@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"kapis.dev/ks-apiserver/pkg/rawjson"
+	"kapis.dev/ks-apiserver/pkg/store/index"
+	"kapis.dev/ks-apiserver/pkg/store/storetest"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
@@ -160,9 +162,9 @@ func eventually(t testing.TB, what string, ok func() bool) {
 }
 
 // untilSnapshot waits for a snapshot that is as f wants.
-func untilSnapshot(t testing.TB, s *Store, what string, f func(*Snapshot) bool) *Snapshot {
+func untilSnapshot(t testing.TB, s *Store, what string, f func(*index.Snapshot) bool) *index.Snapshot {
 	t.Helper()
-	var snap *Snapshot
+	var snap *index.Snapshot
 	eventually(t, what, func() bool {
 		var err error
 		snap, err = s.Snapshot(context.Background(), podsGVR)
@@ -171,28 +173,19 @@ func untilSnapshot(t testing.TB, s *Store, what string, f func(*Snapshot) bool) 
 	return snap
 }
 
-func names(r Range) []string {
-	var out []string
-	r.Walk(0, false, func(ref *Ref) bool {
-		out = append(out, ref.Namespace+"/"+ref.Name)
-		return true
-	})
-	return out
-}
-
 func TestIntakeByEveryWay(t *testing.T) {
 	for name, f := range map[string]fault{"WatchList": {}, "PlainListWhereStreamsAreUnknown": {noWatchList: true}} {
 		t.Run(name, func(t *testing.T) {
 			srv := newServer(t)
 			srv.set(podsPath, f)
-			srv.put(podsPath, testPod("b", "two"))
-			srv.put(podsPath, testPod("a", "one"))
+			srv.put(podsPath, storetest.Pod("b", "two"))
+			srv.put(podsPath, storetest.Pod("a", "one"))
 			st := newStore(t, srv)
 			snap, err := st.Snapshot(context.Background(), podsGVR)
 			if err != nil {
 				t.Fatal(err)
 			}
-			if got := fmt.Sprint(names(snap.ByCreated(All()))); got != "[a/one b/two]" {
+			if got := fmt.Sprint(namesIn(snap.ByCreated(index.All()))); got != "[a/one b/two]" {
 				t.Errorf("objects: %s", got)
 			}
 			r, ok := snap.Get("a", "one")
@@ -203,10 +196,10 @@ func TestIntakeByEveryWay(t *testing.T) {
 			if !strings.HasPrefix(r.JSON.String(), want) || strings.Contains(r.JSON.String(), "managedFields") || strings.Contains(r.JSON.String(), "last-applied") {
 				t.Errorf("JSON: %s", r.JSON)
 			}
-			srv.put(podsPath, testPod("a", "three"))
+			srv.put(podsPath, storetest.Pod("a", "three"))
 			srv.remove(podsPath, "b/two")
-			snap = untilSnapshot(t, st, "a change and a deletion", func(s *Snapshot) bool {
-				return fmt.Sprint(names(s.ByName(All()))) == "[a/one a/three]"
+			snap = untilSnapshot(t, st, "a change and a deletion", func(s *index.Snapshot) bool {
+				return fmt.Sprint(namesIn(s.ByName(index.All()))) == "[a/one a/three]"
 			})
 			if snap.ResourceVersion() != "103" && snap.ResourceVersion() != "102" {
 				t.Logf("version %s", snap.ResourceVersion())
@@ -222,11 +215,11 @@ func TestIntakeByEveryWay(t *testing.T) {
 // U9, and a sink that comes late.
 func TestOneReflectorFeedsSinksAndQueries(t *testing.T) {
 	srv := newServer(t)
-	srv.put(podsPath, testPod("a", "one"))
+	srv.put(podsPath, storetest.Pod("a", "one"))
 	registry := prometheus.NewRegistry()
 	st := newStore(t, srv, func(o *Options) {
 		o.Registerer = registry
-		o.Schemas = map[schema.GroupResource]Schema{{Resource: "pods"}: {Cut: rawjson.Cuts([]string{"spec"})}}
+		o.Schemas = map[schema.GroupResource]index.Schema{{Resource: "pods"}: {Cut: rawjson.Cuts([]string{"spec"})}}
 	})
 	first, second := newRecorder(), newRecorder()
 	firstSynced := st.Feed(podsGVR, first)
@@ -238,7 +231,7 @@ func TestOneReflectorFeedsSinksAndQueries(t *testing.T) {
 	eventually(t, "the first sink to have all", func() bool { return firstSynced() == nil }) // told a moment after the last object
 	secondSynced := st.Feed(podsGVR, second)
 	second.until(t, "one", func(m map[string]*Object) bool { return len(m) == 1 })
-	srv.put(podsPath, testPod("a", "two"))
+	srv.put(podsPath, storetest.Pod("a", "two"))
 	for _, r := range []*recorder{first, second} {
 		r.until(t, "two", func(m map[string]*Object) bool { return len(m) == 2 })
 		o := r.objects["a/one"]
@@ -262,8 +255,8 @@ func TestOneReflectorFeedsSinksAndQueries(t *testing.T) {
 // U22: what was deleted while nobody looked is gone after the next list.
 func TestMissedDeletionsAreNoticedByTheNextList(t *testing.T) {
 	srv := newServer(t)
-	srv.put(podsPath, testPod("a", "one"))
-	srv.put(podsPath, testPod("a", "two"))
+	srv.put(podsPath, storetest.Pod("a", "one"))
+	srv.put(podsPath, storetest.Pod("a", "two"))
 	st := newStore(t, srv)
 	sink := newRecorder()
 	st.Feed(podsGVR, sink)
@@ -271,25 +264,25 @@ func TestMissedDeletionsAreNoticedByTheNextList(t *testing.T) {
 	srv.vanish(podsPath, "a/one")
 	srv.cut(podsPath, http.StatusGone)
 	sink.until(t, "the deletion", func(m map[string]*Object) bool { return len(m) == 1 && m["a/two"] != nil })
-	untilSnapshot(t, st, "the deletion", func(s *Snapshot) bool { return s.Len() == 1 })
+	untilSnapshot(t, st, "the deletion", func(s *index.Snapshot) bool { return s.Len() == 1 })
 }
 
 func TestAnObjectMadeAnewHasANewPlace(t *testing.T) {
 	srv := newServer(t)
-	srv.put(podsPath, testPod("a", "one"))
-	srv.put(podsPath, testPod("a", "two"))
+	srv.put(podsPath, storetest.Pod("a", "one"))
+	srv.put(podsPath, storetest.Pod("a", "two"))
 	st := newStore(t, srv)
-	untilSnapshot(t, st, "both", func(s *Snapshot) bool { return s.Len() == 2 })
-	anew := strings.Replace(strings.Replace(testPod("a", "one"), "u-a-one", "other", 1), "2026-01-02", "2026-01-09", 1)
+	untilSnapshot(t, st, "both", func(s *index.Snapshot) bool { return s.Len() == 2 })
+	anew := strings.Replace(strings.Replace(storetest.Pod("a", "one"), "u-a-one", "other", 1), "2026-01-02", "2026-01-09", 1)
 	srv.put(podsPath, anew)
-	untilSnapshot(t, st, "the new order", func(s *Snapshot) bool {
-		return fmt.Sprint(names(s.ByCreated(All()))) == "[a/two a/one]"
+	untilSnapshot(t, st, "the new order", func(s *index.Snapshot) bool {
+		return fmt.Sprint(namesIn(s.ByCreated(index.All()))) == "[a/two a/one]"
 	})
 }
 
 func TestIdleKindsAreDroppedAndFeedsStay(t *testing.T) {
 	srv := newServer(t)
-	srv.put(podsPath, testPod("a", "one"))
+	srv.put(podsPath, storetest.Pod("a", "one"))
 	c := clocktesting.NewFakeClock(time.Now())
 	st := newStore(t, srv, func(o *Options) { o.Clock = c; o.IdleAfter = time.Minute; o.StallAfter = 24 * time.Hour })
 	if _, err := st.Snapshot(context.Background(), podsGVR); err != nil {
@@ -326,8 +319,8 @@ func TestSnapshotsEndWithTheirContext(t *testing.T) {
 func TestReadersUnderChurnSeeOneMoment(t *testing.T) {
 	srv := newServer(t)
 	st := newStore(t, srv)
-	srv.put(podsPath, testPod("a", "start"))
-	untilSnapshot(t, st, "the start", func(s *Snapshot) bool { return s.Len() == 1 })
+	srv.put(podsPath, storetest.Pod("a", "start"))
+	untilSnapshot(t, st, "the start", func(s *index.Snapshot) bool { return s.Len() == 1 })
 	stop, done := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(done)
@@ -336,7 +329,7 @@ func TestReadersUnderChurnSeeOneMoment(t *testing.T) {
 			if i%7 == 0 {
 				srv.remove(podsPath, "a/"+name)
 			} else {
-				srv.put(podsPath, testPod("a", name, fmt.Sprintf(`"i":"%d"`, i%3)))
+				srv.put(podsPath, storetest.Pod("a", name, fmt.Sprintf(`"i":"%d"`, i%3)))
 			}
 		}
 		close(stop)
@@ -353,18 +346,27 @@ func TestReadersUnderChurnSeeOneMoment(t *testing.T) {
 		}
 		n := 0
 		for _, v := range []string{"0", "1", "2"} {
-			r := snap.ByCreated(HasLabel("i", v))
+			r := snap.ByCreated(index.HasLabel("i", v))
 			n += r.Len()
-			r.Walk(0, true, func(ref *Ref) bool {
+			r.Walk(0, true, func(ref *index.Ref) bool {
 				if got, _ := snap.Record(ref).Labels.Get("i"); got != v {
 					t.Fatalf("an index and its object are not of one moment: %s", got)
 				}
 				return true
 			})
 		}
-		if all := snap.ByName(InNamespace("a")).Len(); n != all-1 || all != snap.Len() {
+		if all := snap.ByName(index.InNamespace("a")).Len(); n != all-1 || all != snap.Len() {
 			t.Fatalf("%d labelled of %d, %d in all", n, all, snap.Len())
 		}
 	}
 	<-done
+}
+
+func namesIn(r index.Range) []string {
+	var out []string
+	r.Walk(0, false, func(ref *index.Ref) bool {
+		out = append(out, ref.Namespace+"/"+ref.Name)
+		return true
+	})
+	return out
 }

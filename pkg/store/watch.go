@@ -7,6 +7,8 @@ import (
 	"net/http"
 	"strings"
 
+	"kapis.dev/ks-apiserver/pkg/store/index"
+
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -53,19 +55,19 @@ func (s *Store) watch(ctx context.Context, c *cache) (*Watch, error) {
 }
 
 // Snapshot returns the newest one.
-func (w *Watch) Snapshot() *Snapshot {
-	snap := w.cache.coll.current.Load()
-	w.seen = snap.generation
+func (w *Watch) Snapshot() *index.Snapshot {
+	snap := w.cache.coll.Snapshot()
+	w.seen = snap.Generation()
 	return snap
 }
 
 // Next waits for a snapshot that is newer than the last one that was returned. The error is ErrGone or
 // that of ctx.
-func (w *Watch) Next(ctx context.Context) (*Snapshot, error) {
+func (w *Watch) Next(ctx context.Context) (*index.Snapshot, error) {
 	for {
-		wake := w.cache.coll.next()
-		if snap := w.cache.coll.current.Load(); snap.generation != w.seen {
-			w.seen = snap.generation
+		wake := w.cache.coll.Next()
+		if snap := w.cache.coll.Snapshot(); snap.Generation() != w.seen {
+			w.seen = snap.Generation()
 			return snap, nil
 		}
 		select {
@@ -93,21 +95,21 @@ func (w *Watch) Close() {
 // SnapshotAt is Snapshot, but for one that has reached a resource version, which the caller knows from a
 // write or an older answer. It waits for a moment (VersionWait); the error is then a 504. The version is to be
 // one of the kind: what changes elsewhere is not seen here before the next bookmark.
-func (s *Store) SnapshotAt(ctx context.Context, gvr schema.GroupVersionResource, version string) (*Snapshot, error) {
+func (s *Store) SnapshotAt(ctx context.Context, gvr schema.GroupVersionResource, version string) (*index.Snapshot, error) {
 	return s.snapshotOnce(ctx, gvr, at(version))
 }
 
 // SnapshotWithout is Snapshot, but for one that has not the object of a UID any more, or another of its name: what kube-apiserver answers to
 // a deletion has no resource version that SnapshotAt could wait for. It waits and fails as that does.
-func (s *Store) SnapshotWithout(ctx context.Context, gvr schema.GroupVersionResource, namespace, name, uid string) (*Snapshot, error) {
-	return s.snapshotOnce(ctx, gvr, goal{"the deletion of " + strings.TrimPrefix(namespace+"/"+name, "/"), func(snap *Snapshot) bool {
+func (s *Store) SnapshotWithout(ctx context.Context, gvr schema.GroupVersionResource, namespace, name, uid string) (*index.Snapshot, error) {
+	return s.snapshotOnce(ctx, gvr, goal{"the deletion of " + strings.TrimPrefix(namespace+"/"+name, "/"), func(snap *index.Snapshot) bool {
 		r, ok := snap.Get(namespace, name)
 		return !ok || r.UID != uid
 	}})
 }
 
 // snapshotOnce returns the first snapshot of a kind that has come to a goal.
-func (s *Store) snapshotOnce(ctx context.Context, gvr schema.GroupVersionResource, g goal) (*Snapshot, error) {
+func (s *Store) snapshotOnce(ctx context.Context, gvr schema.GroupVersionResource, g goal) (*index.Snapshot, error) {
 	snap, err := s.Snapshot(ctx, gvr)
 	if err != nil || g.reached(snap) {
 		return snap, err
@@ -123,16 +125,16 @@ func (s *Store) snapshotOnce(ctx context.Context, gvr schema.GroupVersionResourc
 // goal is what is waited for; what is its name in an error.
 type goal struct {
 	what    string
-	reached func(*Snapshot) bool
+	reached func(*index.Snapshot) bool
 }
 
 // at is the goal to reach a version.
 func at(version string) goal {
-	return goal{fmt.Sprintf("resource version %q", version), func(snap *Snapshot) bool { return snap.Reaches(version) }}
+	return goal{fmt.Sprintf("resource version %q", version), func(snap *index.Snapshot) bool { return snap.Reaches(version) }}
 }
 
 // SnapshotInAt is SnapshotAt for SnapshotIn.
-func (s *Store) SnapshotInAt(ctx context.Context, gvr schema.GroupVersionResource, namespace, version string) (*Snapshot, error) {
+func (s *Store) SnapshotInAt(ctx context.Context, gvr schema.GroupVersionResource, namespace, version string) (*index.Snapshot, error) {
 	snap, err := s.SnapshotIn(ctx, gvr, namespace)
 	if err != nil || snap.Reaches(version) {
 		return snap, err
@@ -146,7 +148,7 @@ func (s *Store) SnapshotInAt(ctx context.Context, gvr schema.GroupVersionResourc
 }
 
 // reach waits until a watch has come to a goal.
-func (s *Store) reach(ctx context.Context, w *Watch, g goal) (*Snapshot, error) {
+func (s *Store) reach(ctx context.Context, w *Watch, g goal) (*index.Snapshot, error) {
 	bounded, cancel := context.WithTimeout(ctx, s.options.VersionWait)
 	defer cancel()
 	for snap := w.Snapshot(); ; {

@@ -9,6 +9,9 @@ import (
 	"testing"
 	"time"
 
+	"kapis.dev/ks-apiserver/pkg/store/index"
+	"kapis.dev/ks-apiserver/pkg/store/storetest"
+
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -34,23 +37,27 @@ func openWatch(t *testing.T, st *Store) *Watch {
 
 func TestWatchSeesEverySnapshotThatMatters(t *testing.T) {
 	srv := newServer(t)
-	srv.put(podsPath, testPod("a", "one"))
+	srv.put(podsPath, storetest.Pod("a", "one"))
 	st := newStore(t, srv)
 	w := openWatch(t, st)
 	if w.Snapshot().Len() != 1 {
 		t.Fatalf("%d objects at the start", w.Snapshot().Len())
 	}
-	k := keep(w.Snapshot())
-	srv.put(podsPath, testPod("a", "two"))
+	position, objects := w.Snapshot().Position(), map[string]*index.Record{"a/one": nil}
+	srv.put(podsPath, storetest.Pod("a", "two"))
 	srv.remove(podsPath, "a/one")
-	for k.objects["a/two"] == "" || k.objects["a/one"] != "" {
+	for objects["a/two"] == nil || len(objects) != 1 {
 		s, err := w.Next(bounded(t))
 		if err != nil {
 			t.Fatal(err)
 		}
-		if s != w.Snapshot() || !k.follow(t, s) {
+		if s != w.Snapshot() || !s.Changes(position, func(c *index.Change) bool {
+			follow(t, objects, c)
+			return true
+		}) {
 			t.Fatal("a snapshot does not follow the one before")
 		}
+		position = s.Position()
 	}
 }
 
@@ -95,7 +102,7 @@ func TestWatchEndsWithItsKind(t *testing.T) {
 
 func TestWatchKeepsAnIdleKind(t *testing.T) {
 	srv := newServer(t)
-	srv.put(podsPath, testPod("a", "one"))
+	srv.put(podsPath, storetest.Pod("a", "one"))
 	c := clocktesting.NewFakeClock(time.Now())
 	st := newStore(t, srv, func(o *Options) { o.Clock = c; o.IdleAfter = time.Minute; o.StallAfter = 24 * time.Hour })
 	w := openWatch(t, st)
@@ -138,7 +145,7 @@ func TestWatchThatCouldNotBeginLetsGo(t *testing.T) {
 // U7: a thousand that come and go leave nothing behind; the package's leak check sees goroutines.
 func TestAbandonedWatchesLeaveNothing(t *testing.T) {
 	srv := newServer(t)
-	srv.put(podsPath, testPod("a", "one"))
+	srv.put(podsPath, storetest.Pod("a", "one"))
 	st := newStore(t, srv)
 	var all sync.WaitGroup
 	for range 1000 {
@@ -162,14 +169,14 @@ func TestAbandonedWatchesLeaveNothing(t *testing.T) {
 
 func TestSnapshotAtWaitsForAVersion(t *testing.T) {
 	srv := newServer(t)
-	srv.put(podsPath, testPod("a", "one")) // version 101
+	srv.put(podsPath, storetest.Pod("a", "one")) // version 101
 	st := newStore(t, srv, func(o *Options) { o.VersionWait = 30 * time.Second })
 	for _, version := range []string{"", "0", "99", "101"} {
 		if s, err := st.SnapshotAt(bounded(t), podsGVR, version); err != nil || s.Len() != 1 {
 			t.Fatalf("version %q: %v", version, err)
 		}
 	}
-	got := make(chan *Snapshot, 1)
+	got := make(chan *index.Snapshot, 1)
 	go func() {
 		s, err := st.SnapshotAt(bounded(t), podsGVR, "103")
 		if err != nil {
@@ -177,8 +184,8 @@ func TestSnapshotAtWaitsForAVersion(t *testing.T) {
 		}
 		got <- s
 	}()
-	srv.put(podsPath, testPod("a", "two"))
-	srv.put(podsPath, testPod("a", "three"))
+	srv.put(podsPath, storetest.Pod("a", "two"))
+	srv.put(podsPath, storetest.Pod("a", "three"))
 	if s := <-got; s == nil || s.Len() != 3 {
 		t.Error("the snapshot is older than what was asked for")
 	}
@@ -186,8 +193,8 @@ func TestSnapshotAtWaitsForAVersion(t *testing.T) {
 
 func TestSnapshotWithoutWaitsForADeletion(t *testing.T) {
 	srv := newServer(t)
-	srv.put(podsPath, testPod("a", "one"))
-	srv.put(podsPath, testPod("a", "two"))
+	srv.put(podsPath, storetest.Pod("a", "one"))
+	srv.put(podsPath, storetest.Pod("a", "two"))
 	st := newStore(t, srv, func(o *Options) { o.VersionWait = 30 * time.Second })
 	first, err := st.Snapshot(bounded(t), podsGVR)
 	if err != nil {
@@ -202,7 +209,7 @@ func TestSnapshotWithoutWaitsForADeletion(t *testing.T) {
 			t.Errorf("%+v: %v", c, err)
 		}
 	}
-	got := make(chan *Snapshot, 1)
+	got := make(chan *index.Snapshot, 1)
 	go func() {
 		s, err := st.SnapshotWithout(bounded(t), podsGVR, "a", "one", one.UID)
 		if err != nil {
@@ -250,4 +257,22 @@ func TestSnapshotAtSaysWhyItEnds(t *testing.T) {
 	if err := <-failed; !apierrors.IsServiceUnavailable(err) {
 		t.Errorf("the kind is gone: %v", err)
 	}
+}
+
+// follow applies a change, which must fit the objects.
+func follow(t *testing.T, objects map[string]*index.Record, c *index.Change) {
+	t.Helper()
+	if c.New == nil {
+		key := c.Old.Namespace + "/" + c.Old.Name
+		if _, ok := objects[key]; !ok {
+			t.Fatalf("%s is deleted and was not there", key)
+		}
+		delete(objects, key)
+		return
+	}
+	key := c.New.Namespace + "/" + c.New.Name
+	if _, ok := objects[key]; ok != (c.Old != nil) {
+		t.Fatalf("a change of %s begins with what is not there", key)
+	}
+	objects[key] = c.New
 }

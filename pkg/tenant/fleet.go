@@ -15,7 +15,7 @@ import (
 	clusterv1alpha1 "kapis.dev/ks-apiserver/pkg/api/cluster/v1alpha1"
 	iamv1beta1 "kapis.dev/ks-apiserver/pkg/api/iam/v1beta1"
 	tenantv1beta1 "kapis.dev/ks-apiserver/pkg/api/tenant/v1beta1"
-	"kapis.dev/ks-apiserver/pkg/store"
+	"kapis.dev/ks-apiserver/pkg/store/index"
 )
 
 var (
@@ -25,7 +25,7 @@ var (
 
 // Snapshots gives the objects of a kind. store.Store is one.
 type Snapshots interface {
-	Snapshot(ctx context.Context, gvr schema.GroupVersionResource) (*store.Snapshot, error)
+	Snapshot(ctx context.Context, gvr schema.GroupVersionResource) (*index.Snapshot, error)
 }
 
 // Fleet are the clusters. There are few: what it does takes a time that grows with their number.
@@ -58,7 +58,7 @@ func (f *Fleet) seen(ctx context.Context, u user.Info, bound bool) ([]string, er
 		return nil, err
 	}
 	if all != nil {
-		all.ByCreated(store.HasLabel(clusterv1alpha1.LabelVisibility, clusterv1alpha1.VisibilityPublic)).Walk(0, false, func(ref *store.Ref) bool {
+		all.ByCreated(index.HasLabel(clusterv1alpha1.LabelVisibility, clusterv1alpha1.VisibilityPublic)).Walk(0, false, func(ref *index.Ref) bool {
 			names = append(names, ref.Name)
 			return true
 		})
@@ -70,7 +70,7 @@ func (f *Fleet) seen(ctx context.Context, u user.Info, bound bool) ([]string, er
 }
 
 // snapshot returns nil for a kind that the cluster does not have.
-func (f *Fleet) snapshot(ctx context.Context, gvr schema.GroupVersionResource) (*store.Snapshot, error) {
+func (f *Fleet) snapshot(ctx context.Context, gvr schema.GroupVersionResource) (*index.Snapshot, error) {
 	snap, err := f.Store.Snapshot(ctx, gvr)
 	if apierrors.IsNotFound(err) {
 		return nil, nil
@@ -119,7 +119,7 @@ func (f *Fleet) Placed(ctx context.Context, template string) ([]string, error) {
 	if err != nil || all == nil {
 		return nil, err
 	}
-	all.ByName(store.All()).Walk(0, false, func(ref *store.Ref) bool {
+	all.ByName(index.All()).Walk(0, false, func(ref *index.Ref) bool {
 		if selector.Matches(labelsOf{all.Record(ref)}) {
 			names = append(names, ref.Name)
 		}
@@ -129,7 +129,7 @@ func (f *Fleet) Placed(ctx context.Context, template string) ([]string, error) {
 }
 
 // labelsOf are the labels of an object, as selectors read them.
-type labelsOf struct{ record *store.Record }
+type labelsOf struct{ record *index.Record }
 
 var _ labels.Labels = labelsOf{}
 

@@ -12,6 +12,7 @@ import (
 	"kapis.dev/ks-apiserver/pkg/request"
 	"kapis.dev/ks-apiserver/pkg/resource"
 	"kapis.dev/ks-apiserver/pkg/store"
+	"kapis.dev/ks-apiserver/pkg/store/index"
 	"kapis.dev/ks-apiserver/pkg/web"
 )
 
@@ -21,7 +22,7 @@ const labels = "labels"
 // Caches have the objects of kinds. store.Store is one.
 type Caches interface {
 	Catalog() *store.Catalog
-	Snapshot(ctx context.Context, gvr schema.GroupVersionResource) (*store.Snapshot, error)
+	Snapshot(ctx context.Context, gvr schema.GroupVersionResource) (*index.Snapshot, error)
 }
 
 // V1alpha1 serves cluster.kubesphere.io/v1alpha1.
@@ -64,7 +65,7 @@ func (h *V1alpha1) labels(r *restful.Request) (any, error) {
 		return nil, err
 	}
 	out := map[string][]Value{}
-	snap.ByCreated(store.All()).Walk(0, false, func(ref *store.Ref) bool {
+	snap.ByCreated(index.All()).Walk(0, false, func(ref *index.Ref) bool {
 		l := snap.Record(ref)
 		key := rawjson.GetText(l.JSON.String(), "spec", "key")
 		out[key] = append(out[key], Value{Value: rawjson.GetText(l.JSON.String(), "spec", "value"), ID: l.Name})

@@ -19,6 +19,7 @@ import (
 	"kapis.dev/ks-apiserver/pkg/request"
 	"kapis.dev/ks-apiserver/pkg/resource"
 	"kapis.dev/ks-apiserver/pkg/store"
+	"kapis.dev/ks-apiserver/pkg/store/index"
 )
 
 // rights are those of an index, and what is missing asked of it rule by rule, in the plainest way.
@@ -177,12 +178,12 @@ type waits struct {
 	w *world
 }
 
-func (c waits) SnapshotAt(ctx context.Context, gvr schema.GroupVersionResource, version string) (*store.Snapshot, error) {
+func (c waits) SnapshotAt(ctx context.Context, gvr schema.GroupVersionResource, version string) (*index.Snapshot, error) {
 	c.w.waited = append(c.w.waited, gvr.Resource+" at "+version)
 	return c.Snapshot(ctx, gvr)
 }
 
-func (c waits) SnapshotWithout(ctx context.Context, gvr schema.GroupVersionResource, namespace, name, uid string) (*store.Snapshot, error) {
+func (c waits) SnapshotWithout(ctx context.Context, gvr schema.GroupVersionResource, namespace, name, uid string) (*index.Snapshot, error) {
 	c.w.waited = append(c.w.waited, fmt.Sprintf("%s without %s/%s %s", gvr.Resource, namespace, name, uid))
 	return c.Snapshot(ctx, gvr)
 }

@@ -21,7 +21,7 @@ import (
 	"kapis.dev/ks-apiserver/pkg/kapis/iam/target"
 	"kapis.dev/ks-apiserver/pkg/kapis/iam/wire"
 	"kapis.dev/ks-apiserver/pkg/request"
-	"kapis.dev/ks-apiserver/pkg/store"
+	"kapis.dev/ks-apiserver/pkg/store/index"
 )
 
 // Rights tells what a user is bound to. rbac.Index is one.
@@ -36,9 +36,9 @@ type Guard interface {
 
 // Caches have the objects of kinds, also at a version or after a deletion. store.Store is one.
 type Caches interface {
-	Snapshot(ctx context.Context, gvr schema.GroupVersionResource) (*store.Snapshot, error)
-	SnapshotAt(ctx context.Context, gvr schema.GroupVersionResource, version string) (*store.Snapshot, error)
-	SnapshotWithout(ctx context.Context, gvr schema.GroupVersionResource, namespace, name, uid string) (*store.Snapshot, error)
+	Snapshot(ctx context.Context, gvr schema.GroupVersionResource) (*index.Snapshot, error)
+	SnapshotAt(ctx context.Context, gvr schema.GroupVersionResource, version string) (*index.Snapshot, error)
+	SnapshotWithout(ctx context.Context, gvr schema.GroupVersionResource, namespace, name, uid string) (*index.Snapshot, error)
 }
 
 // Service reads which role a user has at a scope, and changes it as the caller.
@@ -136,7 +136,7 @@ func (b *Service) Exists(ctx context.Context, at authz.Place) error {
 }
 
 // Role returns the object of a role. Roles of other workspaces are not found.
-func (b *Service) Role(ctx context.Context, l *Scope, at authz.Place, name string) (*store.Record, error) {
+func (b *Service) Role(ctx context.Context, l *Scope, at authz.Place, name string) (*index.Record, error) {
 	snap, err := b.Caches.Snapshot(ctx, wire.Resource(l.RoleResource))
 	if err != nil {
 		return nil, err
@@ -192,7 +192,7 @@ func (l *Scope) object(at authz.Place, name, username, role string) ([]byte, err
 }
 
 // RolesOf returns the roles that are granted at a scope, each once.
-func RolesOf(roles *store.Snapshot, grants []authz.Grant, at authz.Place) []json.RawMessage {
+func RolesOf(roles *index.Snapshot, grants []authz.Grant, at authz.Place) []json.RawMessage {
 	out, seen := []json.RawMessage{}, []authz.RoleRef{}
 	for _, g := range grants {
 		role, ok := roles.Get(g.Role.Namespace, g.Role.Name)

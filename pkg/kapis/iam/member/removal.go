@@ -19,7 +19,7 @@ import (
 	"kapis.dev/ks-apiserver/pkg/kapis/iam/wire"
 	"kapis.dev/ks-apiserver/pkg/rawjson"
 	"kapis.dev/ks-apiserver/pkg/request"
-	"kapis.dev/ks-apiserver/pkg/store"
+	"kapis.dev/ks-apiserver/pkg/store/index"
 )
 
 // Who is removed from a workspace keeps nothing in it (S67): what he is bound to in its namespaces, as their creator or as a member of
@@ -137,7 +137,7 @@ func (m *removal) settled(ctx context.Context) error {
 		return err
 	}
 	var young []string
-	see := func(r *store.Record) {
+	see := func(r *index.Record) {
 		creator, _ := r.Annotations.Get(tenantv1beta1.AnnotationCreator)
 		_, initialized := r.Annotations.Get(annotationInitialized)
 		managed, _ := r.Labels.Get(tenantv1beta1.LabelManaged)
@@ -163,7 +163,7 @@ func (m *removal) settled(ctx context.Context) error {
 					fmt.Errorf("%.100q is its manager, who is bound to its role for administrators again at once: give it another manager first", m.user))
 			}
 		}
-		namespaces.ByCreated(store.HasLabel(tenantv1beta1.LabelWorkspace, m.at.Workspace)).Walk(0, false, func(ref *store.Ref) bool {
+		namespaces.ByCreated(index.HasLabel(tenantv1beta1.LabelWorkspace, m.at.Workspace)).Walk(0, false, func(ref *index.Ref) bool {
 			see(namespaces.Record(ref))
 			return true
 		})
@@ -242,7 +242,7 @@ func (m *removal) planGroups(ctx context.Context) (*binding.Change, error) {
 		return w == m.at.Workspace
 	}
 	var by []string
-	bindings.ByName(store.All()).Walk(0, false, func(ref *store.Ref) bool {
+	bindings.ByName(index.All()).Walk(0, false, func(ref *index.Ref) bool {
 		r := bindings.Record(ref)
 		var b struct {
 			GroupRef iamv1beta1.GroupRef `json:"groupRef"`

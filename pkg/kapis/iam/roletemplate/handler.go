@@ -20,7 +20,7 @@ import (
 	"kapis.dev/ks-apiserver/pkg/kapis/iam/wire"
 	"kapis.dev/ks-apiserver/pkg/rawjson"
 	"kapis.dev/ks-apiserver/pkg/request"
-	"kapis.dev/ks-apiserver/pkg/store"
+	"kapis.dev/ks-apiserver/pkg/store/index"
 	"kapis.dev/ks-apiserver/pkg/web"
 )
 
@@ -35,7 +35,7 @@ type Rights interface {
 
 // Caches have roles and their templates. store.Store is one.
 type Caches interface {
-	Snapshot(ctx context.Context, gvr schema.GroupVersionResource) (*store.Snapshot, error)
+	Snapshot(ctx context.Context, gvr schema.GroupVersionResource) (*index.Snapshot, error)
 }
 
 // Handler lists the role templates whose rights a user has, by which consoles choose what to show.
@@ -90,7 +90,7 @@ func (h *Handler) roleTemplates(r *restful.Request) (any, error) {
 		}
 	}
 	out := []json.RawMessage{}
-	snap.ByName(store.All()).Walk(0, false, func(ref *store.Ref) bool {
+	snap.ByName(index.All()).Walk(0, false, func(ref *index.Ref) bool {
 		t := snap.Record(ref)
 		if of, _ := t.Labels.Get(iamv1beta1.LabelScope); of != scope {
 			return true

@@ -1,0 +1,198 @@
+package index
+
+import (
+	"math"
+	"sort"
+	"strconv"
+	"sync"
+)
+
+// Bounds on the history of a kind: how many changes it has at most, and how many bytes of objects it
+// may keep that nothing else does. The latter grows with the kind, up to a tenth of it.
+const (
+	maxChanges       = 8192
+	minHistoryBytes  = 8 << 20
+	historyBytesPart = 10
+)
+
+// Change is one step in the history of a kind.
+type Change struct {
+	// Old is what the object was, nil where it is new; New is what it is, nil where it is gone. An object
+	// that is made anew under its old name is two changes.
+	Old, New *Record
+	// Version is the resource version at which the change was seen: that of the event, or of the list
+	// that showed it.
+	Version string
+
+	number uint64 // Version, or 0 where it is no number
+}
+
+// history keeps the last changes of a kind, in their order. A position is a number of the store's that
+// grows by one with every change; no two caches of a store share one, so that a position which was kept of
+// a cache that is gone is refused.
+type history struct {
+	mu    sync.RWMutex
+	ring  []Change // the change at position p is at (p - base) % maxChanges
+	base  uint64   // position of the first change ever
+	first uint64   // position of the oldest that is kept
+	next  uint64   // position of the next
+	floor uint64   // from this position on, the changes are in the order of their versions
+	since uint64   // the version behind which the change at floor, and all behind it, came
+	last  uint64   // the version of the last change
+	bytes int64    // of what only the history keeps
+	spare int64    // how many bytes it may always keep
+}
+
+// begin gives the first change its position.
+func (h *history) begin(position uint64) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.base, h.first, h.next, h.floor = position, position, position, position
+}
+
+// know says that changes are kept from a version on.
+func (h *history) know(version string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.since, h.last = number(version), number(version)
+}
+
+// add appends a change. total is how many bytes the kind has.
+func (h *history) add(before, after *Record, version string, total int64) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	c := Change{Old: before, New: after, Version: version, number: number(version)}
+	if h.next-h.first == maxChanges {
+		h.drop()
+	}
+	if at := h.at(h.next); at == uint64(len(h.ring)) {
+		h.ring = append(h.ring, c)
+	} else {
+		h.ring[at] = c
+	}
+	h.next++
+	if c.number < h.last || c.number == 0 {
+		// The cluster was set back, or its versions say nothing: of what was before, no version tells.
+		h.floor, h.since = h.next, c.number
+		if c.number == 0 {
+			h.since = math.MaxUint64
+		}
+	}
+	h.last = c.number
+	h.bytes += c.kept()
+	for limit := max(h.spare, total/historyBytesPart); h.bytes > limit && h.first < h.next; {
+		h.drop()
+	}
+}
+
+// at is where the change at a position is in the ring.
+func (h *history) at(position uint64) uint64 { return (position - h.base) % maxChanges }
+
+// drop forgets the oldest change.
+func (h *history) drop() {
+	c := &h.ring[h.at(h.first)]
+	h.bytes -= c.kept()
+	h.first++
+	if h.first > h.floor {
+		h.floor, h.since = h.first, c.number
+	}
+	*c = Change{}
+}
+
+// kept is how many bytes are kept for the change alone.
+func (c *Change) kept() int64 {
+	if c.Old == nil {
+		return 0
+	}
+	return int64(c.Old.JSON.Len())
+}
+
+// from copies changes to dst, beginning with the one at position at and ending before end. It returns
+// how many; ok is false where some are not kept any more, or at is no position of this history.
+func (h *history) from(at, end uint64, dst []Change) (n int, ok bool) {
+	h.mu.RLock()
+	defer h.mu.RUnlock()
+	if at < h.first || at > end {
+		return 0, false
+	}
+	for ; at < end && n < len(dst); n++ {
+		dst[n] = h.ring[h.at(at)]
+		at++
+	}
+	return n, true
+}
+
+// after returns the position behind the last change whose version is at most version, among those before
+// end; ok is false where that can't be told any more.
+func (h *history) after(version, end uint64) (at uint64, ok bool) {
+	h.mu.RLock()
+	defer h.mu.RUnlock()
+	if version == 0 || version < h.since || end < h.floor {
+		return 0, false
+	}
+	n := sort.Search(int(end-h.floor), func(i int) bool { //nolint:gosec // at most maxChanges
+		return h.ring[h.at(h.floor+uint64(i))].number > version //nolint:gosec // as above
+	})
+	return h.floor + uint64(n), true //nolint:gosec // as above
+}
+
+// size is how many bytes only the history keeps.
+func (h *history) size() int64 {
+	h.mu.RLock()
+	defer h.mu.RUnlock()
+	return h.bytes
+}
+
+// number returns a resource version as the number that it is (Kubernetes orders them so), 0 where it is none.
+func number(version string) uint64 {
+	n, err := strconv.ParseUint(version, 10, 64)
+	if err != nil {
+		return 0
+	}
+	return n
+}
+
+// Position tells how many changes the snapshot has seen, counted from some number. Two snapshots of one
+// position have the same objects, also where their generations differ. The positions of a kind that was let
+// go and is followed anew are all greater than those before.
+func (s *Snapshot) Position() uint64 { return s.position }
+
+// Changes calls f with the changes from a position up to this snapshot, in their order, until f returns
+// false. It returns false, and may have called f, where they are not all kept any more, and where the
+// position is not one of the past of this snapshot.
+func (s *Snapshot) Changes(from uint64, f func(*Change) bool) bool {
+	var some [64]Change
+	for from != s.position {
+		n, ok := s.history.from(from, s.position, some[:])
+		if !ok {
+			return false
+		}
+		for i := range some[:n] {
+			if !f(&some[i]) {
+				return true
+			}
+		}
+		from += uint64(n) //nolint:gosec // at most len(some)
+	}
+	return true
+}
+
+// After returns the position from which on the changes are newer than a resource version; ok is false
+// where that can't be told any more. A version newer than the snapshot has the snapshot's position.
+func (s *Snapshot) After(version string) (position uint64, ok bool) {
+	n, now := number(version), number(s.version)
+	if version != "" && version == s.version || now > 0 && n >= now {
+		return s.position, true
+	}
+	return s.history.after(n, s.position)
+}
+
+// Reaches tells whether the snapshot is at least as new as a resource version. Every snapshot is as new as
+// no version and as version 0.
+func (s *Snapshot) Reaches(version string) bool {
+	if version == "" || version == "0" || version == s.version {
+		return true
+	}
+	n := number(version)
+	return n > 0 && n <= number(s.version)
+}

@@ -1,0 +1,338 @@
+package index
+
+import (
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"testing"
+
+	"kapis.dev/ks-apiserver/pkg/store/storetest"
+
+	"k8s.io/utils/clock"
+)
+
+// podAt is an object at a version. Its UID tells objects of one name apart.
+func podAt(t testing.TB, ns, name, uid string, version int, more string) *Incoming {
+	text := storetest.Pod(ns, name, fmt.Sprintf(`"more":%q`, more), `"phase":"Running","startTime":"2026-01-01T00:00:00Z"`)
+	text = strings.Replace(text, `"uid":"u-`+ns+`-`+name+`"`, `"uid":"`+uid+`"`, 1)
+	return decodeText(t, phase, strings.ReplaceAll(text, "%RV%", fmt.Sprint(version)))
+}
+
+// kept is a copy of the objects of a snapshot, as somebody keeps it who follows the changes.
+type kept struct {
+	position uint64
+	version  int
+	objects  map[string]string // key -> JSON
+}
+
+func keep(s *Snapshot) kept {
+	k := kept{position: s.Position(), objects: map[string]string{}}
+	s.ByName(All()).Walk(0, false, func(ref *Ref) bool {
+		k.objects[ref.Namespace+"/"+ref.Name] = s.Record(ref).JSON.String()
+		return true
+	})
+	return k
+}
+
+// follow applies the changes behind k's position. Each must fit the objects that it changes.
+func (k *kept) follow(t *testing.T, s *Snapshot) bool {
+	t.Helper()
+	ok := s.Changes(k.position, func(c *Change) bool {
+		k.apply(t, c)
+		return true
+	})
+	k.position = s.Position()
+	return ok
+}
+
+func (k *kept) apply(t *testing.T, c *Change) {
+	t.Helper()
+	r := c.New
+	if r == nil {
+		r = c.Old
+	}
+	key := r.Namespace + "/" + r.Name
+	switch have, ok := k.objects[key]; {
+	case (c.Old != nil) != ok, ok && have != c.Old.JSON.String():
+		t.Fatalf("a change of %s begins with what is not there", key)
+	case c.Old != nil && c.New != nil && c.Old.Ref != c.New.Ref:
+		t.Fatalf("%s was made anew in one change", key)
+	case c.New == nil:
+		delete(k.objects, key)
+	default:
+		k.objects[key] = c.New.JSON.String()
+	}
+}
+
+// churn changes a collection as a reflector does, with versions that grow.
+type churn struct {
+	*rand.Rand
+
+	t       testing.TB
+	c       *Collection
+	version int
+	live    map[string]*Incoming
+	uids    int
+}
+
+func newChurn(t testing.TB, seed uint64) *churn {
+	h := &churn{Rand: rand.New(rand.NewPCG(seed, 7)), t: t, c: NewCollection(phase, clock.RealClock{}), version: 1000, live: map[string]*Incoming{}}
+	h.c.Replace(nil, "1000")
+	return h
+}
+
+func (h *churn) step() {
+	h.version += 1 + h.IntN(3)
+	ns, name := fmt.Sprintf("ns%d", h.IntN(3)), fmt.Sprintf("p%d", h.IntN(25))
+	key := ns + "/" + name
+	switch old, n := h.live[key], h.IntN(100); {
+	case n < 20:
+		h.c.Delete(ns, name, fmt.Sprint(h.version))
+		delete(h.live, key)
+	case n < 22:
+		h.relist()
+	case n < 27:
+		h.c.Bookmark(fmt.Sprint(h.version))
+	case old == nil || n < 32: // new, or made anew without a deletion that was seen
+		h.uids++
+		h.set(key, podAt(h.t, ns, name, fmt.Sprint("uid", h.uids), h.version, ""))
+	default:
+		h.set(key, podAt(h.t, ns, name, old.Record.UID, h.version, fmt.Sprint(h.IntN(3))))
+	}
+}
+
+func (h *churn) set(key string, o *Incoming) {
+	h.c.Set(o)
+	h.live[key] = o
+}
+
+// relist shows what was missed: some objects gone, some changed, some new.
+func (h *churn) relist() {
+	var all []*Incoming
+	for key, o := range h.live {
+		switch h.IntN(6) {
+		case 0:
+			delete(h.live, key)
+			continue
+		case 1:
+			o = podAt(h.t, o.Ref.Namespace, o.Ref.Name, o.Record.UID, h.version, "relist")
+		}
+		again := *o // a list makes new records of everything
+		rec := *o.Record
+		again.Record, again.Ref = &rec, Ref{Created: o.Ref.Created, Namespace: o.Ref.Namespace, Name: o.Ref.Name}
+		h.live[key] = &again
+		all = append(all, &again)
+	}
+	h.c.Replace(all, fmt.Sprint(h.version))
+}
+
+func (h *churn) publish() *Snapshot {
+	h.c.mu.Lock()
+	defer h.c.mu.Unlock()
+	h.c.publish()
+	return h.c.current.Load()
+}
+
+// Whoever kept the objects of any position and applies the changes has those of the newest snapshot.
+func TestChangesLeadFromAnyPositionToTheSnapshot(t *testing.T) {
+	for seed := range uint64(4) {
+		h := newChurn(t, seed)
+		copies := []kept{keep(h.publish())}
+		for step := range 1200 {
+			h.step()
+			if step%9 != 0 {
+				continue
+			}
+			s := h.publish()
+			now := keep(s)
+			for i := range copies {
+				if i%5 != step%5 {
+					continue // the others are left behind for longer
+				}
+				if !copies[i].follow(t, s) {
+					t.Fatal("the history is not kept")
+				}
+				if !maps.Equal(copies[i].objects, now.objects) {
+					t.Fatalf("at step %d, a copy has %d objects of %d", step, len(copies[i].objects), len(now.objects))
+				}
+			}
+			if step%90 == 0 {
+				copies = append(copies, now)
+			}
+		}
+	}
+}
+
+// After finds the place behind a version: who has the objects of that version and applies what follows misses
+// no change, and is told none twice.
+func TestAfterSkipsNoChange(t *testing.T) {
+	for seed := range uint64(4) {
+		h := newChurn(t, seed)
+		var copies []kept
+		for range 800 {
+			h.step()
+			k := keep(h.publish())
+			k.version = h.version
+			copies = append(copies, k)
+		}
+		s := h.publish()
+		now := keep(s)
+		for _, k := range copies {
+			for _, version := range []int{k.version, k.version + 1} { // one that no change has, but others of the cluster
+				at, ok := s.After(fmt.Sprint(version))
+				if !ok {
+					t.Fatalf("version %d is refused", version)
+				}
+				again := kept{position: at, objects: maps.Clone(k.objects)}
+				if version > k.version {
+					if want, _ := s.After(fmt.Sprint(k.version)); want != at {
+						continue // there is a change of that very version
+					}
+				}
+				if !again.follow(t, s) || !maps.Equal(again.objects, now.objects) {
+					t.Fatalf("from version %d on, %d objects of %d are seen", version, len(again.objects), len(now.objects))
+				}
+			}
+		}
+		if at, ok := s.After(fmt.Sprint(h.version + 10)); !ok || at != s.Position() {
+			t.Error("a version that is still to come has a past")
+		}
+		for _, v := range []string{"999", "", "x", "0", "-1"} {
+			if _, ok := s.After(v); ok {
+				t.Errorf("After(%q) is known", v)
+			}
+		}
+	}
+}
+
+func TestHistoryKeepsItsBounds(t *testing.T) {
+	h := newChurn(t, 1)
+	for h.c.history.next-h.c.history.base < 3*maxChanges {
+		h.step()
+	}
+	s := h.publish()
+	if n := h.c.history.next - h.c.history.first; n != maxChanges || len(h.c.history.ring) != maxChanges {
+		t.Errorf("%d changes in a ring of %d", n, len(h.c.history.ring))
+	}
+	for _, at := range []uint64{0, h.c.history.base, h.c.history.first - 1, s.Position() + 1} {
+		if s.Changes(at, func(*Change) bool { t.Error("a change of a lost position"); return false }) {
+			t.Errorf("position %d of %d to %d is accepted", at, h.c.history.first, s.Position())
+		}
+	}
+	if _, ok := s.After(fmt.Sprint(h.c.history.since - 1)); ok {
+		t.Error("a version before the oldest change is accepted")
+	}
+	if _, ok := s.After(fmt.Sprint(h.c.history.since)); !ok {
+		t.Error("the version of the oldest change that is lost is refused: all that came later are kept")
+	}
+	n := 0
+	if !s.Changes(h.c.history.first, func(*Change) bool { n++; return true }) || n != maxChanges {
+		t.Errorf("%d changes from the oldest position on", n)
+	}
+	if n = 0; !s.Changes(h.c.history.first, func(*Change) bool { n++; return n < 100 }) || n != 100 {
+		t.Errorf("%d changes where 100 were wanted", n)
+	}
+}
+
+func TestHistoryKeepsItsBytes(t *testing.T) {
+	h := newChurn(t, 1)
+	h.c.history.spare = 20_000
+	for range 2000 {
+		h.step()
+		var bytes int64
+		for at := h.c.history.first; at < h.c.history.next; at++ {
+			bytes += h.c.history.ring[h.c.history.at(at)].kept()
+		}
+		if bytes != h.c.history.bytes || bytes > 20_000 {
+			t.Fatalf("%d bytes are kept, %d are counted", bytes, h.c.history.bytes)
+		}
+	}
+	big := podAt(t, "a", "big", "u", h.version+1, strings.Repeat("x", 30_000))
+	h.c.Set(big)
+	at := h.publish().Position()
+	h.c.Delete("a", "big", fmt.Sprint(h.version+2))
+	if h.c.history.first != h.c.history.next || h.c.history.bytes != 0 {
+		t.Error("a change that is larger than the history is kept")
+	}
+	if s := h.publish(); s.Changes(at, func(*Change) bool { return true }) {
+		t.Error("a change that was not kept is not missed")
+	}
+}
+
+// A cluster that was restored from a backup goes on with lower versions.
+func TestVersionsThatGoBackAreNotMistaken(t *testing.T) {
+	h := newChurn(t, 1)
+	h.c.Set(podAt(t, "a", "x", "u1", 2000, ""))
+	h.c.Set(podAt(t, "a", "y", "u2", 2010, ""))
+	before := keep(h.publish())
+	h.c.Replace([]*Incoming{podAt(t, "a", "x", "u1", 1500, "restored")}, "1500")
+	h.c.Set(podAt(t, "a", "z", "u3", 1510, ""))
+	s := h.publish()
+	if !before.follow(t, s) || len(before.objects) != 2 {
+		t.Error("positions don't lead over the restoration")
+	}
+	if _, ok := s.After("1400"); ok {
+		t.Error("a version from before the restoration is accepted")
+	}
+	if at, ok := s.After("1500"); !ok || at != s.Position()-1 {
+		t.Errorf("After: %d of %d, %v", at, s.Position(), ok)
+	}
+}
+
+func TestVersionsThatAreNoNumbersTellNothing(t *testing.T) {
+	c := NewCollection(phase, clock.RealClock{})
+	c.Replace(nil, "b7")
+	for i, v := range []string{"x1", "x2", "12", "x3"} {
+		c.Set(decodeText(t, phase, strings.ReplaceAll(storetest.Pod("a", fmt.Sprint(i)), "%RV%", v)))
+	}
+	c.Flush()
+	s := c.current.Load()
+	for _, v := range []string{"x1", "x2", "11", "12", "13"} {
+		if _, ok := s.After(v); ok {
+			t.Errorf("After(%q) is known", v)
+		}
+	}
+	if at, ok := s.After("x3"); !ok || at != s.Position() {
+		t.Error("the version of the snapshot itself is refused")
+	}
+	if !s.Reaches("x3") || s.Reaches("x2") || s.Reaches("5") || !s.Reaches("") || !s.Reaches("0") {
+		t.Error("Reaches")
+	}
+}
+
+func TestChangesAreReadWhileOthersAreWritten(t *testing.T) {
+	h := newChurn(t, 3)
+	stop := make(chan struct{})
+	var readers sync.WaitGroup
+	for range 8 {
+		readers.Go(func() {
+			k := keep(h.c.current.Load())
+			for running := true; running; {
+				select {
+				case <-stop:
+					running = false
+				default:
+				}
+				s := h.c.current.Load()
+				if s.Position() == k.position && running {
+					continue
+				}
+				if !k.follow(t, s) {
+					k = keep(s) // it was too slow
+				}
+				if now := keep(s); !maps.Equal(now.objects, k.objects) {
+					t.Errorf("a reader has %d objects of %d", len(k.objects), len(now.objects))
+					return
+				}
+			}
+		})
+	}
+	for range 3000 {
+		h.step()
+	}
+	h.c.Flush()
+	close(stop)
+	readers.Wait()
+}
