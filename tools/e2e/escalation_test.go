@@ -161,6 +161,30 @@ func (a *arena) role(who int, scope [3]string, name string, rules []rbacv1.Polic
 	}
 }
 
+// template creates a RoleTemplate of some rules, or changes the rules of one that is there.
+func (a *arena) template(who int, name string, rules []rbacv1.PolicyRule) {
+	if slices.Contains(a.roles["roletemplates"], name) {
+		a.write(who, http.MethodPatch, "/roletemplates/"+name, obj{"spec": obj{"rules": rules}}, "Content-Type: application/merge-patch+json")
+		return
+	}
+	if a.write(who, http.MethodPost, "/roletemplates", iamObject("RoleTemplate", name, obj{"spec": obj{"rules": rules}})) {
+		a.roles["roletemplates"] = append(a.roles["roletemplates"], name)
+		a.t.Cleanup(func() {
+			_, _ = admin(a.t).do(context.Background(), http.MethodDelete, iamAPI+"/roletemplates/"+name, nil)
+		})
+	}
+}
+
+// aggregate lets a role that is there take the rules of a RoleTemplate, which may be made or changed later.
+func (a *arena) aggregate(who int, scope [3]string, role, template string) {
+	if slices.Contains(a.roles[scope[0]], role) {
+		a.write(who, http.MethodPatch, a.path(scope[0], role), obj{"aggregationRoleTemplates": obj{"templateNames": []string{template}}},
+			"Content-Type: application/merge-patch+json")
+		return
+	}
+	a.role(who, scope, role, nil)
+}
+
 // bind binds a random person to a role that is there.
 func (a *arena) bind(who int, scope [3]string, role string) {
 	name := unique(a.prefix)
@@ -177,7 +201,19 @@ func (a *arena) bind(who int, scope [3]string, role string) {
 func (a *arena) step(who int) {
 	scope := scopesOfRoles[a.N(len(scopesOfRoles))]
 	name := fmt.Sprint(a.prefix, "-", a.N(4))
-	switch a.N(6) {
+	switch a.N(9) {
+	case 6:
+		a.template(who, fmt.Sprint(a.prefix, "-t", a.N(3)), append(a.Rules(1, a.vocabulary), a.Rule(a.vocabulary)))
+		return
+	case 7:
+		a.aggregate(who, scope, name, fmt.Sprint(a.prefix, "-t", a.N(3)))
+		return
+	case 8:
+		if there := a.roles["globalroles"]; len(there) > 0 {
+			a.write(who, http.MethodPatch, "/users/"+a.One(a.people...), obj{"metadata": obj{"annotations": obj{"iam.kubesphere.io/globalrole": a.One(there...)}}},
+				"Content-Type: application/merge-patch+json")
+			return
+		}
 	case 0, 1:
 		if there := a.roles[scope[0]]; len(there) > 0 {
 			a.bind(who, scope, a.One(there...))
@@ -225,7 +261,7 @@ func (a *arena) settle() {
 	}
 }
 
-// S77: people who may write roles and bindings, and hold a little each, write them at random: with hostile words, by every way. What any of them may do
+// S77: people who may write roles, templates, bindings and users, and hold a little each, write them at random: with hostile words, by every way. What any of them may do
 // afterwards, as ks-apiserver and kube-apiserver say, he could do before, or the writer could.
 func TestNoRandomWriteGivesWhatItsWriterDoesNotHold(t *testing.T) {
 	proves(t, "S77")

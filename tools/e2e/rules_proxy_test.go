@@ -30,7 +30,7 @@ var webRules = []rules.Rule{
 		"cookies; the authorization endpoint is for no page"},
 	{"S52", "a cookie opens a WebSocket for pages of this server only"},
 	{"S53", "terminals, followed logs, forwarded ports, watches and live pages end with the token, the session, the user and the right, and nothing " +
-		"that is typed from then on is executed"},
+		"that is typed from then on is executed: within seconds of a revocation, and within the leeway of 30 s for clocks after a token's own end"},
 	{"S54", "without a login there are health, version, the login and what its page is configured with; no request is ever made as this server " +
 		"because it named nobody"},
 	{"S55", "floods of HTTP/2 streams, resets and frames cost bounded goroutines and memory and keep nobody else from being served; the first answer " +

@@ -88,3 +88,40 @@ func TestEveryRuleOfTheThreatModelHasARow(t *testing.T) {
 		}
 	}
 }
+
+// A table names unit tests in its words too: each test that is named is one of the tree.
+func TestEveryTestThatIsNamedExists(t *testing.T) {
+	const root = "../.."
+	tests := map[string]bool{}
+	declared := regexp.MustCompile(`(?m)^func (Test\w+)\(`)
+	for _, folder := range []string{"pkg", "tools"} {
+		err := filepath.WalkDir(filepath.Join(root, folder), func(name string, _ os.DirEntry, err error) error {
+			if err != nil || !strings.HasSuffix(name, "_test.go") {
+				return err
+			}
+			raw, err := os.ReadFile(name)
+			for _, m := range declared.FindAllSubmatch(raw, -1) {
+				tests[string(m[1])] = true
+			}
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, name := range []string{"rules.md", "rules-access.md"} {
+		raw, err := os.ReadFile(filepath.Join(root, "docs", name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		named := regexp.MustCompile(`\bTest\w+`).FindAllString(string(raw), -1)
+		if len(named) < 50 {
+			t.Errorf("%s names %d tests", name, len(named))
+		}
+		for _, test := range named {
+			if !tests[test] {
+				t.Errorf("%s names %s, and there is no such test", name, test)
+			}
+		}
+	}
+}

@@ -93,7 +93,8 @@ func table() []rules.Section {
 			{"T8414-3", "the documents have their required members, and no empty lists"},
 			{"T8414-4", "what is advertised works, and what works is advertised"},
 			{"TDisc-1", "the required members of OpenID Connect"},
-			{"TDisc-2", "keys are public, unique, and rotate without a failed verification"},
+			{"TDisc-2", "keys are public, unique, and rotate without a failed verification; an old key verifies for as long as the longest session lasts " +
+				"(TestKeysRotateUnderLoadWithoutAFailedVerification)"},
 		}},
 		{Name: "RFC 9700: best current practice", Rules: []rules.Rule{
 			{"T9700-1", "redirect URIs match exactly; only a loopback port may differ"},
@@ -165,7 +166,7 @@ func table() []rules.Section {
 			{"S32", "one kind of token is not taken for another"},
 			{"S33", "another issuer's tokens are refused"},
 			{"S34", "no token is beyond revocation"},
-			{"S35", "what is random is random"},
+			{"S35", "what is random is random: of a million values none comes twice (TestAMillionOfWhatIsRandom)"},
 			{"S36", "revocation holds on every replica, and survives a restart"},
 			{"S37", "disabled, deleted and made-again users are out"},
 		}},
@@ -179,7 +180,8 @@ func table() []rules.Section {
 			{"S44", "PKCE is enforced"},
 			{"S45", "upstream signatures are verified, and userinfo compared"},
 			{"S46", "no LDAP injection, empty bind or plain text"},
-			{"S47", "guessing passwords is limited, on all replicas and after a restart"},
+			{"S47", "guessing passwords is limited, on all replicas and after a restart; a million made-up names reset no count " +
+				"(TestMadeUpNamesResetNothingAndWriteNothing)"},
 			{"S48", "CAS answers are parsed strictly"},
 			{"S49", "TLS stays as configured after a reload"},
 			{"S50", "nobody learns which accounts exist"},
