@@ -70,7 +70,7 @@ test-servers: ## install OpenLDAP, Redis, Chromium and Node.js for the tests, wh
 .PHONY: test-e2e
 test-e2e: ## end-to-end tests against the real control plane
 	tools/dev/build.sh $(BIN)
-	go test -race -count=1 -timeout 30m ./tools/e2e/...
+	go test -race -count=1 -timeout 60m ./tools/e2e/...
 	cd tools/logins && go test -count=1 ./clients ./product
 
 .PHONY: fuzz

@@ -131,7 +131,7 @@ func Administers(binding *iamv1beta1.GlobalRoleBinding, u *iamv1beta1.User) bool
 func isUser(s *rbacv1.Subject) bool { return s.Kind == rbacv1.UserKind }
 
 // administrators returns who is bound to the role, in an order of no meaning.
-func (k *Known) administrators() []administrator {
+func (k *Cache) administrators() []administrator {
 	if k == nil {
 		return nil
 	}

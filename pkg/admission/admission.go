@@ -35,10 +35,10 @@ type Write struct {
 
 // Holdings tell who holds what. rbac.Index is one.
 type Holdings interface {
-	Missing(u user.Info, at authz.Place, rules []rbacv1.PolicyRule) []rbacv1.PolicyRule
-	MissingOf(u user.Info, at authz.Place, role authz.RoleRef) (missing []rbacv1.PolicyRule, found bool)
-	HoldsVerb(u user.Info, at authz.Place, verb, resource, name string) bool
-	Held(u user.Info, at authz.Place) []authz.Grant
+	Missing(u user.Info, at authz.BindingScope, rules []rbacv1.PolicyRule) []rbacv1.PolicyRule
+	MissingOf(u user.Info, at authz.BindingScope, role authz.RoleRef) (missing []rbacv1.PolicyRule, found bool)
+	HoldsVerb(u user.Info, at authz.BindingScope, verb, resource, name string) bool
+	Held(u user.Info, at authz.BindingScope) []authz.Grant
 	// WorkspaceOf is the workspace that a namespace is in, empty for none.
 	WorkspaceOf(namespace string) string
 	// Leftovers tells whether namespaces, or bindings, carry the label of a workspace, whether it is there or not.
@@ -49,9 +49,9 @@ type Holdings interface {
 // may edit the description of a role that is above him; and taking away is not giving.
 type Guard struct {
 	Holdings Holdings
-	// Known has what the rules are followed to: templates and groups. Without it, no role takes rules from templates, and nobody
+	// Cache has what the rules are followed to: templates and groups. Without it, no role takes rules from templates, and nobody
 	// joins a group, but by those who may escalate and bind.
-	Known *Known
+	Known *Cache
 	// Host is the name of the cluster that this runs in, where administrators of the cluster may place workspaces; empty for a member, which places none.
 	Host string
 	// Named tells whether Kubernetes' own bindings name a user, so that whoever is that user at kube-apiserver has rights that are not Holdings'.
@@ -180,7 +180,7 @@ func (q *question) refuse(why string) error {
 
 // may tells whether the writer was given a verb on an iam resource by name, or may do everything there. At places of the system, a verb that is
 // named does not count: those who have it for all workspaces and namespaces would be the platform's administrators by it.
-func (q *question) may(at authz.Place, verb, resource, name string) (bool, error) {
+func (q *question) may(at authz.BindingScope, verb, resource, name string) (bool, error) {
 	gvr, namespace := iamv1beta1.SchemeGroupVersion.WithResource(resource), at.Namespace
 	if q.isSystem(at) {
 		verb, resource, name, namespace = "*", "*", "", ""
@@ -200,7 +200,7 @@ func (q *question) may(at authz.Place, verb, resource, name string) (bool, error
 }
 
 // isSystem tells the workspace of the system, and the namespaces that are in it or are the system's by their names.
-func (q *question) isSystem(at authz.Place) bool {
+func (q *question) isSystem(at authz.BindingScope) bool {
 	switch at.Scope {
 	case request.Workspace:
 		return at.Workspace == tenantv1beta1.SystemWorkspace
@@ -211,7 +211,7 @@ func (q *question) isSystem(at authz.Place) bool {
 }
 
 // orNamed says which verb would help, by name.
-func (q *question) orNamed(at authz.Place, verb, resource string) string {
+func (q *question) orNamed(at authz.BindingScope, verb, resource string) string {
 	if q.isSystem(at) {
 		return "it is the system's: the verb " + verb + " is no way to it there"
 	}
@@ -219,7 +219,7 @@ func (q *question) orNamed(at authz.Place, verb, resource string) string {
 }
 
 // grants passes where the writer holds the rules at a place, or may escalate there on the resource.
-func (q *question) grants(at authz.Place, rules []rbacv1.PolicyRule, resource string) error {
+func (q *question) grants(at authz.BindingScope, rules []rbacv1.PolicyRule, resource string) error {
 	if len(rules) == 0 {
 		return nil
 	}
@@ -231,7 +231,7 @@ func (q *question) grants(at authz.Place, rules []rbacv1.PolicyRule, resource st
 }
 
 // gives passes where the writer holds what a role grants at a place, or may bind the role there. verbOnly says that holding it is not enough.
-func (q *question) gives(at authz.Place, role authz.RoleRef, verbOnly bool) error {
+func (q *question) gives(at authz.BindingScope, role authz.RoleRef, verbOnly bool) error {
 	missing, found := q.missingOf(at, role)
 	if found && len(missing) == 0 && !verbOnly {
 		return nil
@@ -252,7 +252,7 @@ func (q *question) gives(at authz.Place, role authz.RoleRef, verbOnly bool) erro
 }
 
 // missingOf is what the writer does not hold of what a role grants at a place, now or as soon as ks-controller-manager has looked at it.
-func (q *question) missingOf(at authz.Place, role authz.RoleRef) (missing []rbacv1.PolicyRule, found bool) {
+func (q *question) missingOf(at authz.BindingScope, role authz.RoleRef) (missing []rbacv1.PolicyRule, found bool) {
 	missing, found = q.guard.Holdings.MissingOf(q.By, at, role)
 	if !found || len(missing) > 0 {
 		return missing, found
@@ -264,7 +264,7 @@ func (q *question) missingOf(at authz.Place, role authz.RoleRef) (missing []rbac
 }
 
 // mayEscalate passes where the writer may escalate on the resource, and refuses with a reason.
-func (q *question) mayEscalate(at authz.Place, resource, why string) error {
+func (q *question) mayEscalate(at authz.BindingScope, resource, why string) error {
 	if ok, err := q.may(at, "escalate", resource, q.Name); ok || err != nil {
 		return err
 	}

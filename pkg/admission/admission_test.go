@@ -175,7 +175,7 @@ func FuzzCheck(f *testing.F) {
 		f.Add(s, s)
 	}
 	w := &world{}
-	g := &Guard{Holdings: w, Known: NewKnown()}
+	g := &Guard{Holdings: w, Known: NewCache()}
 	f.Fuzz(func(t *testing.T, now, old string) {
 		for _, resource := range []string{"globalroles", "roles", "workspacerolebindings", "roletemplates", "builtinroles", "groupbindings", "groups", "users"} {
 			gvr := schema.GroupVersionResource{Group: "iam.kubesphere.io", Resource: resource}

@@ -62,7 +62,7 @@ func (q *question) workspace() error {
 	if manager == "" || manager == q.old.manager() {
 		return nil
 	}
-	at := authz.Place{Scope: request.Workspace, Workspace: q.Name}
+	at := authz.BindingScope{Scope: request.Workspace, Workspace: q.Name}
 	admin := authz.RoleRef{Scope: request.Workspace, Name: q.Name + "-admin"}
 	if q.isSystem(at) {
 		return q.gives(at, admin, false)
@@ -73,7 +73,7 @@ func (q *question) workspace() error {
 	manage := []rbacv1.PolicyRule{{
 		Verbs: []string{"create", "update", "delete"}, APIGroups: []string{tenantv1beta1.GroupName}, Resources: []string{q.GVR.Resource},
 	}}
-	if len(q.guard.Holdings.Missing(q.By, authz.Place{}, manage)) == 0 {
+	if len(q.guard.Holdings.Missing(q.By, authz.BindingScope{}, manage)) == 0 {
 		return nil
 	}
 	return q.gives(at, admin, false)
@@ -96,6 +96,6 @@ func (q *question) serviceAccount() error {
 	if role == "" || role == q.old.Metadata.Annotations[iamv1beta1.AnnotationRole] {
 		return nil
 	}
-	at := authz.Place{Scope: request.Namespace, Namespace: q.Namespace}
+	at := authz.BindingScope{Scope: request.Namespace, Namespace: q.Namespace}
 	return q.gives(at, authz.RoleRef{Scope: request.Namespace, Namespace: q.Namespace, Name: role}, false)
 }

@@ -150,7 +150,7 @@ type holdsVerb struct {
 	verb string
 }
 
-func (h holdsVerb) Missing(_ user.Info, _ authz.Place, rules []rbacv1.PolicyRule) []rbacv1.PolicyRule {
+func (h holdsVerb) Missing(_ user.Info, _ authz.BindingScope, rules []rbacv1.PolicyRule) []rbacv1.PolicyRule {
 	return slices.DeleteFunc(slices.Clone(rules), func(r rbacv1.PolicyRule) bool { return slices.Equal(r.Verbs, []string{h.verb}) })
 }
 

@@ -104,7 +104,7 @@ func (q *question) builtinRoleGoes() error {
 	if len(q.old.Role) > 0 && decodeInto(q.old.Role, &role) != nil {
 		return nil //nolint:nilerr // nothing is made after one that can't be read
 	}
-	return q.grants(authz.Place{}, q.guard.Known.otherPatterns(q.Name, role.scope(), role.Metadata.Name), "builtinroles")
+	return q.grants(authz.BindingScope{}, q.guard.Known.otherPatterns(q.Name, role.scope(), role.Metadata.Name), "builtinroles")
 }
 
 // groupGoes judges the bindings that go with a group. Those in its own workspace are for those who run it; the others are taken by who may delete them.
@@ -120,7 +120,7 @@ func (q *question) groupGoes() error {
 		} else if ok {
 			continue
 		}
-		if ok, err := q.may(authz.Place{}, "bind", "groups", q.Name); ok || err != nil {
+		if ok, err := q.may(authz.BindingScope{}, "bind", "groups", q.Name); ok || err != nil {
 			return err
 		}
 		return q.refuse(fmt.Sprintf("its end takes the %s %q along, which is for those who may delete that, or have the verb bind on groups", gvr.Resource, g.binding.name))
@@ -129,7 +129,7 @@ func (q *question) groupGoes() error {
 }
 
 // isHome tells whether a place is in the workspace of a group; no place is, of a group that is of none.
-func (q *question) isHome(at authz.Place, workspace string) bool {
+func (q *question) isHome(at authz.BindingScope, workspace string) bool {
 	switch at.Scope {
 	case request.Workspace:
 		return workspace != "" && at.Workspace == workspace
@@ -165,7 +165,7 @@ func (q *question) ownersChange() error {
 }
 
 // mayDelete tells whether the writer may delete an object, any of the kind for an empty name.
-func (q *question) mayDelete(at authz.Place, gvr schema.GroupVersionResource, namespace, name string) (bool, error) {
+func (q *question) mayDelete(at authz.BindingScope, gvr schema.GroupVersionResource, namespace, name string) (bool, error) {
 	rule := rbacv1.PolicyRule{Verbs: []string{"delete"}, APIGroups: []string{gvr.Group}, Resources: []string{gvr.Resource}}
 	if name != "" {
 		rule.ResourceNames = []string{name}
@@ -209,7 +209,7 @@ func bindingsOf(s request.Scope) string {
 }
 
 // patternRules returns the rules that a role of a name gets from BuiltinRoles at a place.
-func (k *Known) patternRules(role authz.RoleRef, at authz.Place) []rbacv1.PolicyRule {
+func (k *Cache) patternRules(role authz.RoleRef, at authz.BindingScope) []rbacv1.PolicyRule {
 	if k == nil {
 		return nil
 	}
@@ -219,7 +219,7 @@ func (k *Known) patternRules(role authz.RoleRef, at authz.Place) []rbacv1.Policy
 }
 
 // otherPatterns returns the rules of all patterns but one of a role.
-func (k *Known) otherPatterns(but string, scope request.Scope, role string) []rbacv1.PolicyRule {
+func (k *Cache) otherPatterns(but string, scope request.Scope, role string) []rbacv1.PolicyRule {
 	if k == nil {
 		return nil
 	}

@@ -89,7 +89,7 @@ const account = "system:serviceaccount:n1:s"
 type platform struct {
 	t       testing.TB
 	index   *rbac.Index
-	known   *admission.Known
+	known   *admission.Cache
 	guard   *admission.Guard
 	sinks   map[string][]store.Sink
 	objects map[key]*object // none of which is changed
@@ -102,7 +102,7 @@ func newPlatform(t testing.TB, objects map[key]*object) *platform {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &platform{t: t, index: index, known: admission.NewKnown(), sinks: map[string][]store.Sink{}, objects: map[key]*object{}, joined: map[string][]string{}}
+	p := &platform{t: t, index: index, known: admission.NewCache(), sinks: map[string][]store.Sink{}, objects: map[key]*object{}, joined: map[string][]string{}}
 	p.guard = &admission.Guard{Holdings: index, Known: p.known}
 	for _, all := range []map[schema.GroupVersionResource]store.Sink{index.Sinks(), p.known.Sinks()} {
 		for gvr, sink := range all {
@@ -283,16 +283,16 @@ func refTo(bindings, role string) *rbacv1.RoleRef {
 // asked is one request of the closed universe.
 type asked struct {
 	info  *request.Info
-	place authz.Place
+	place authz.BindingScope
 }
 
 var universe = everyRequest()
 
 // everyRequest is every request that is asked about: some verbs on some kinds, at every place, with and without a name; and some paths.
 func everyRequest() []asked {
-	places := []authz.Place{{}, {Scope: request.Cluster}, {Scope: request.Workspace, Workspace: "w1"}, {Scope: request.Workspace, Workspace: "w2"}}
+	places := []authz.BindingScope{{}, {Scope: request.Cluster}, {Scope: request.Workspace, Workspace: "w1"}, {Scope: request.Workspace, Workspace: "w2"}}
 	for _, n := range slices.Sorted(maps.Keys(namespaces)) {
-		places = append(places, authz.Place{Scope: request.Namespace, Namespace: n})
+		places = append(places, authz.BindingScope{Scope: request.Namespace, Namespace: n})
 	}
 	kinds := []schema.GroupResource{
 		{Resource: "pods"}, {Resource: "secrets"}, {Group: "apps", Resource: "deployments"}, {Group: "iam.kubesphere.io", Resource: "globalroles"},
@@ -311,7 +311,7 @@ func everyRequest() []asked {
 		}
 	}
 	for _, path := range []string{"/x", "/x/y", "/z"} {
-		out = append(out, asked{&request.Info{Verb: "get", Path: path, Scope: request.Cluster}, authz.Place{Scope: request.Cluster}})
+		out = append(out, asked{&request.Info{Verb: "get", Path: path, Scope: request.Cluster}, authz.BindingScope{Scope: request.Cluster}})
 	}
 	return out
 }
@@ -331,14 +331,14 @@ func (p *platform) allowed(name string) []bool {
 
 // lifted tells whether somebody was given escalate or bind by name at a place, which lifts the rule there. At the system's places no verb by name counts that
 // was given for these places.
-func (p *platform) lifted(name string, at authz.Place) bool {
+func (p *platform) lifted(name string, at authz.BindingScope) bool {
 	who, names := p.person(name), []string{""}
 	for k := range p.objects {
 		names = append(names, k.name)
 	}
-	places := []authz.Place{{}}
+	places := []authz.BindingScope{{}}
 	if at.Scope != request.Global {
-		places = append(places, authz.Place{Scope: request.Cluster})
+		places = append(places, authz.BindingScope{Scope: request.Cluster})
 	}
 	if at.Scope != request.Global && !tenantv1beta1.IsSystemNamespace(at.Namespace) {
 		places = append(places, at)

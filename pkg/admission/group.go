@@ -17,7 +17,7 @@ func isReserved(group string) bool {
 
 // atHome passes where a group of a workspace is bound in that workspace, or in a namespace of it. Whoever runs the workspace says who is in it; bound elsewhere, by
 // somebody who means a group of an identity provider that has the same name, it would be his to give what he does not hold.
-func (q *question) atHome(group string, at authz.Place) error {
+func (q *question) atHome(group string, at authz.BindingScope) error {
 	of, _ := q.guard.Known.workspaceOf(group)
 	switch {
 	case of == "",
@@ -105,7 +105,7 @@ func (q *question) join(group string) error {
 
 // mayBindGroup passes where the writer may bind the group by name, and refuses with a reason.
 func (q *question) mayBindGroup(group, why string) error {
-	if ok, err := q.may(authz.Place{}, "bind", "groups", group); ok || err != nil {
+	if ok, err := q.may(authz.BindingScope{}, "bind", "groups", group); ok || err != nil {
 		return err
 	}
 	return q.refuse(fmt.Sprintf("putting users in the group %.100q needs the verb bind on groups: %s", group, why))

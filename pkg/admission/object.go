@@ -71,17 +71,17 @@ func decodeInto(raw []byte, into any) error {
 func (o *object) workspace() string { return o.Metadata.Labels[tenantv1beta1.LabelWorkspace] }
 
 // place is where a role or a binding of a scope counts. One of a workspace that does not say which is judged as if it were for all.
-func (o *object) place(scope request.Scope, namespace string) authz.Place {
+func (o *object) place(scope request.Scope, namespace string) authz.BindingScope {
 	switch scope {
 	case request.Workspace:
 		if w := o.workspace(); w != "" {
-			return authz.Place{Scope: scope, Workspace: w}
+			return authz.BindingScope{Scope: scope, Workspace: w}
 		}
-		return authz.Place{}
+		return authz.BindingScope{}
 	case request.Namespace:
-		return authz.Place{Scope: scope, Namespace: namespace}
+		return authz.BindingScope{Scope: scope, Namespace: namespace}
 	}
-	return authz.Place{Scope: scope}
+	return authz.BindingScope{Scope: scope}
 }
 
 // manager is who runs a workspace, by its object or by its template.
@@ -118,7 +118,7 @@ const (
 )
 
 // lacks says what somebody does not hold where.
-func lacks(u user.Info, at authz.Place, missing []rbacv1.PolicyRule) string {
+func lacks(u user.Info, at authz.BindingScope, missing []rbacv1.PolicyRule) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%.100q can't give away what he does not hold himself %s: ", u.GetName(), at)
 	for i := range missing {

@@ -54,7 +54,7 @@ func (q *question) role(scope request.Scope) error {
 
 // templates returns the rules of the templates of a scope that a role takes. What it takes from now on of templates that come later nobody can
 // hold yet: it is for who may escalate.
-func (q *question) templates(at authz.Place, scope request.Scope, now, before *iamv1beta1.AggregationRoleTemplates) ([]rbacv1.PolicyRule, error) {
+func (q *question) templates(at authz.BindingScope, scope request.Scope, now, before *iamv1beta1.AggregationRoleTemplates) ([]rbacv1.PolicyRule, error) {
 	rules, err := q.guard.Known.rulesOf(scope, now)
 	if err != nil {
 		return nil, q.refuse(err.Error())
@@ -119,7 +119,7 @@ func (q *question) roleTemplate() error {
 	if q.updates() && maps.Equal(q.now.Metadata.Labels, q.old.Metadata.Labels) {
 		rules = added(rules, q.old.Spec.Rules)
 	}
-	return q.grants(authz.Place{}, rules, "roletemplates")
+	return q.grants(authz.BindingScope{}, rules, "roletemplates")
 }
 
 // builtinRole judges the pattern of a role as one of the platform, since every workspace or namespace gets it.
@@ -141,7 +141,7 @@ func (q *question) builtinRole() error {
 			before = embedded{}
 		}
 	}
-	more, err := q.templates(authz.Place{}, role.scope(), role.Templates, before.Templates)
+	more, err := q.templates(authz.BindingScope{}, role.scope(), role.Templates, before.Templates)
 	if err != nil {
 		return err
 	}
@@ -149,5 +149,5 @@ func (q *question) builtinRole() error {
 	if role.Metadata.Annotations[iamv1beta1.AnnotationRegoOverride] != "" {
 		rules = everything()
 	}
-	return q.grants(authz.Place{}, rules, "builtinroles")
+	return q.grants(authz.BindingScope{}, rules, "builtinroles")
 }

@@ -20,7 +20,7 @@ func TestS6TheSystemsPlacesAreForThoseWhoHoldWhatTheyGive(t *testing.T) {
 	role := func(scope request.Scope, namespace, name string) {
 		ref := authz.RoleRef{Scope: scope, Namespace: namespace, Name: name}
 		w.roles[ref] = "ac"
-		for _, place := range []authz.Place{{Scope: scope, Namespace: namespace}, {Scope: scope, Workspace: "system-workspace"}, {Scope: scope, Workspace: "w"}} {
+		for _, place := range []authz.BindingScope{{Scope: scope, Namespace: namespace}, {Scope: scope, Workspace: "system-workspace"}, {Scope: scope, Workspace: "w"}} {
 			for _, verb := range []string{"bind", "escalate"} {
 				for _, who := range []string{"manager", "holder"} {
 					w.verbs[who+"@"+place.String()+" "+verb+" "+rolesOf(scope)+"/"+name] = true

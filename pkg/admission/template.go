@@ -180,7 +180,7 @@ type held struct{ *question }
 
 // MayIn implements PlacementRights.
 func (h held) MayIn(ctx context.Context, verb string, gvr schema.GroupVersionResource, workspace string) (bool, error) {
-	at := authz.Place{Scope: request.Workspace, Workspace: workspace}
+	at := authz.BindingScope{Scope: request.Workspace, Workspace: workspace}
 	rule := []rbacv1.PolicyRule{{
 		Verbs: []string{verb}, APIGroups: []string{gvr.Group}, Resources: []string{gvr.Resource}, ResourceNames: []string{workspace},
 	}}
@@ -189,7 +189,7 @@ func (h held) MayIn(ctx context.Context, verb string, gvr schema.GroupVersionRes
 
 // MayInNamespaces implements PlacementRights. Roles of a workspace speak of its namespaces in either group.
 func (h held) MayInNamespaces(ctx context.Context, verb, workspace string) (bool, error) {
-	at := authz.Place{Scope: request.Workspace, Workspace: workspace}
+	at := authz.BindingScope{Scope: request.Workspace, Workspace: workspace}
 	for _, gvr := range []schema.GroupVersionResource{{Version: "v1", Resource: "namespaces"}, tenantv1beta1.SchemeGroupVersion.WithResource("namespaces")} {
 		rule := []rbacv1.PolicyRule{{Verbs: []string{verb}, APIGroups: []string{gvr.Group}, Resources: []string{gvr.Resource}}}
 		if ok, err := h.holds(ctx, at, rule, verb, gvr, ""); err != nil || ok {
@@ -216,7 +216,7 @@ func (h held) Leftovers(_ context.Context, workspace string) (namespaces, bindin
 // May implements PlacementRights.
 func (h held) May(ctx context.Context, verb string, gvr schema.GroupVersionResource) (bool, error) {
 	rule := []rbacv1.PolicyRule{{Verbs: []string{verb}, APIGroups: []string{gvr.Group}, Resources: []string{gvr.Resource}}}
-	return h.holds(ctx, authz.Place{}, rule, verb, gvr, "")
+	return h.holds(ctx, authz.BindingScope{}, rule, verb, gvr, "")
 }
 
 // Administers implements PlacementRights. What is bound in other clusters than this one is not known here.
@@ -226,7 +226,7 @@ func (h held) Administers(ctx context.Context, cluster string) (bool, error) {
 	}
 	all := []string{"*"}
 	rule := []rbacv1.PolicyRule{{Verbs: all, APIGroups: all, Resources: all}}
-	return h.holds(ctx, authz.Place{Scope: request.Cluster}, rule, "*", schema.GroupVersionResource{Group: "*", Version: "*", Resource: "*"}, "")
+	return h.holds(ctx, authz.BindingScope{Scope: request.Cluster}, rule, "*", schema.GroupVersionResource{Group: "*", Version: "*", Resource: "*"}, "")
 }
 
 // IsPublic implements PlacementRights.
@@ -238,7 +238,7 @@ func (h held) IsPublic(_ context.Context, cluster string) (bool, error) {
 }
 
 // holds tells whether the writer holds a rule at a place, or, where he is no user of ours, whether kube-apiserver lets him.
-func (h held) holds(ctx context.Context, at authz.Place, rule []rbacv1.PolicyRule, verb string, gvr schema.GroupVersionResource, name string) (bool, error) {
+func (h held) holds(ctx context.Context, at authz.BindingScope, rule []rbacv1.PolicyRule, verb string, gvr schema.GroupVersionResource, name string) (bool, error) {
 	if len(h.guard.Holdings.Missing(h.By, at, rule)) == 0 {
 		return true, nil
 	}

@@ -23,7 +23,7 @@ func (q *question) user() error {
 	}
 	before := q.old.Metadata.Annotations[iamv1beta1.AnnotationGlobalRole]
 	if role := q.now.Metadata.Annotations[iamv1beta1.AnnotationGlobalRole]; role != "" && role != before {
-		if err := q.gives(authz.Place{}, authz.RoleRef{Name: role}, false); err != nil {
+		if err := q.gives(authz.BindingScope{}, authz.RoleRef{Name: role}, false); err != nil {
 			return err
 		}
 	}
@@ -36,7 +36,7 @@ func (q *question) user() error {
 		return nil
 	}
 	if before != "" { // it is ks-controller-manager's, and tells of the role that is bound
-		if err := q.gives(authz.Place{}, authz.RoleRef{Name: before}, false); err != nil {
+		if err := q.gives(authz.BindingScope{}, authz.RoleRef{Name: before}, false); err != nil {
 			return err
 		}
 	}
@@ -76,7 +76,7 @@ func (q *question) unnamed(groups []string) error {
 	if !named {
 		return nil
 	}
-	if ok, err := q.may(authz.Place{}, "bind", "users", q.Name); ok || err != nil {
+	if ok, err := q.may(authz.BindingScope{}, "bind", "users", q.Name); ok || err != nil {
 		return err
 	}
 	if q.Verb == "create" {
@@ -89,7 +89,7 @@ func (q *question) unnamed(groups []string) error {
 // makes a user, or sets his password, can be that user. Rights in workspaces and namespaces do not count: who manages users is above their members.
 func (q *question) outranks() error {
 	u := &user.DefaultInfo{Name: q.Name, Groups: append([]string{user.AllAuthenticated}, q.old.Spec.Groups...)}
-	for _, at := range []authz.Place{{}, {Scope: request.Cluster}} {
+	for _, at := range []authz.BindingScope{{}, {Scope: request.Cluster}} {
 		own := map[authz.RoleRef]bool{}
 		for _, g := range q.guard.Holdings.Held(q.By, at) {
 			own[g.Role] = true // by the same role, whatever its condition

@@ -8,7 +8,7 @@ import (
 	"kapis.dev/ks-apiserver/pkg/store"
 )
 
-func feed(k *Known, resource, namespace, name, raw string) {
+func feed(k *Cache, resource, namespace, name, raw string) {
 	for gvr, sink := range k.Sinks() {
 		if gvr.Resource == resource {
 			sink.Set(&store.Object{Namespace: namespace, Name: name, Raw: []byte(raw)})

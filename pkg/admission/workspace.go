@@ -116,7 +116,7 @@ func (q *question) existing() error {
 }
 
 // exists tells whether there is an object of a name, of workspaces or of their templates.
-func (k *Known) exists(gvr schema.GroupVersionResource, name string) bool {
+func (k *Cache) exists(gvr schema.GroupVersionResource, name string) bool {
 	k.mu.RLock()
 	defer k.mu.RUnlock()
 	return k.tenants[tenantKey{gvr.Resource, name}]
@@ -126,7 +126,7 @@ func (k *Known) exists(gvr schema.GroupVersionResource, name string) bool {
 type tenantKey struct{ resource, name string }
 
 type tenantSink struct {
-	*Known
+	*Cache
 	resource string
 }
 

@@ -27,9 +27,9 @@ type world struct {
 	left  map[string]bool            // the workspaces that bindings name
 }
 
-func at(u user.Info, p authz.Place) string { return u.GetName() + "@" + p.String() }
+func at(u user.Info, p authz.BindingScope) string { return u.GetName() + "@" + p.String() }
 
-func (w *world) Missing(u user.Info, p authz.Place, rules []rbacv1.PolicyRule) []rbacv1.PolicyRule {
+func (w *world) Missing(u user.Info, p authz.BindingScope, rules []rbacv1.PolicyRule) []rbacv1.PolicyRule {
 	var out []rbacv1.PolicyRule
 	for _, r := range rules {
 		name := "*"
@@ -43,12 +43,12 @@ func (w *world) Missing(u user.Info, p authz.Place, rules []rbacv1.PolicyRule) [
 	return out
 }
 
-func (w *world) MissingOf(u user.Info, p authz.Place, role authz.RoleRef) ([]rbacv1.PolicyRule, bool) {
+func (w *world) MissingOf(u user.Info, p authz.BindingScope, role authz.RoleRef) ([]rbacv1.PolicyRule, bool) {
 	letters, ok := w.roles[role]
 	return w.Missing(u, p, rules(letters)), ok
 }
 
-func (w *world) HoldsVerb(u user.Info, p authz.Place, verb, resource, name string) bool {
+func (w *world) HoldsVerb(u user.Info, p authz.BindingScope, verb, resource, name string) bool {
 	return slices.Contains(w.holds[at(u, p)], "*") || w.verbs[at(u, p)+" "+verb+" "+resource+"/"+name]
 }
 
@@ -61,7 +61,7 @@ func (w *world) Leftovers(workspace string) (namespaces, bindings bool) {
 	return namespaces, w.left[workspace]
 }
 
-func (w *world) Held(u user.Info, p authz.Place) (out []authz.Grant) {
+func (w *world) Held(u user.Info, p authz.BindingScope) (out []authz.Grant) {
 	for _, name := range append([]string{u.GetName()}, prefixed(u.GetGroups())...) {
 		for _, role := range w.bound[name+"@"+p.String()] {
 			out = append(out, authz.Grant{Place: p, Role: role})
@@ -101,7 +101,7 @@ func newWorld(t *testing.T) (*world, *Guard) {
 		verbs: map[string]bool{"ann@on the platform bind globalroles/bindable": true, "ann@on the platform escalate globalroles/free": true, "ann@on the platform bind groups/open": true},
 	}
 	w.in = map[string]string{"n": "w", "v1": "v", "operator": "system-workspace"}
-	k := NewKnown()
+	k := NewCache()
 	feed := func(resource, namespace, name, raw string) {
 		for gvr, sink := range k.Sinks() {
 			if gvr.Resource == resource {

@@ -25,7 +25,7 @@ const platform = "KubeSphere"
 
 // accounts is what people log in with, and what limits it.
 type accounts struct {
-	trust     web.Trust
+	trust     web.TrustedProxies
 	passwords *iam.Passwords
 	lockout   *iam.Lockout
 	records   *iam.Records
@@ -37,9 +37,9 @@ type accounts struct {
 	feeds []feed
 }
 
-func (p *parts) makeAccounts(context.Context) (err error) {
+func (p *components) makeAccounts(context.Context) (err error) {
 	a, c := &p.accounts, p.cfg.Authentication
-	if a.trust, err = web.ParseTrust(c.TrustedProxies); err != nil {
+	if a.trust, err = web.ParseTrustedProxies(c.TrustedProxies); err != nil {
 		return err
 	}
 	if a.passwords, err = iam.NewPasswords(p.users, p.metrics); err != nil {
@@ -74,7 +74,7 @@ func (p *parts) makeAccounts(context.Context) (err error) {
 }
 
 // makeKeys makes what people and programs prove themselves with besides a password.
-func (p *parts) makeKeys() error {
+func (p *components) makeKeys() error {
 	a, c := &p.accounts, p.cfg.Authentication
 	a.robots = &ksserviceaccount.Tokens{}
 	keys, err := iam.NewAPIKeyClient(p.cluster)
@@ -103,7 +103,7 @@ func (a *accounts) originOf(r *http.Request) iam.Origin {
 	}
 	source, agent := of(r)
 	o := iam.Origin{Source: source, UserAgent: agent}
-	if peer, _ := web.Trust(nil).Origin(r); peer == source && r.URL.Path == "/oauth/token" {
+	if peer, _ := web.TrustedProxies(nil).Origin(r); peer == source && r.URL.Path == "/oauth/token" {
 		// Passwords are taken there of trusted clients only, which are servers: nobody says where the person is, and everybody who logs in
 		// through this one comes from its address (S71).
 		o.Shared, o.Claimed = true, web.Claimed(r)
@@ -118,7 +118,7 @@ func (a *accounts) sourceOf(r *http.Request) string {
 }
 
 // makePods makes what takes the tokens of Kubernetes service accounts.
-func (p *parts) makePods() (err error) {
+func (p *components) makePods() (err error) {
 	p.pods, err = serviceaccount.New(serviceaccount.Options{
 		Reviews: p.client.AuthenticationV1().TokenReviews(),
 		Keys: func(ctx context.Context) ([]byte, error) {
@@ -130,7 +130,7 @@ func (p *parts) makePods() (err error) {
 }
 
 // ownToken returns the token by which kube-apiserver knows this server; "" where it knows it by something else.
-func (p *parts) ownToken() string {
+func (p *components) ownToken() string {
 	if p.cluster.BearerTokenFile == "" {
 		return p.cluster.BearerToken
 	}
@@ -143,7 +143,7 @@ func (p *parts) ownToken() string {
 }
 
 // visited tells whether a user has a session from a source.
-func (p *parts) visited(uid, source string) bool {
+func (p *components) visited(uid, source string) bool {
 	for _, s := range p.sessions.Of(uid) {
 		if s.Source == source {
 			return true
@@ -152,7 +152,7 @@ func (p *parts) visited(uid, source string) bool {
 	return false
 }
 
-func (p *parts) followAccounts() {
+func (p *components) followAccounts() {
 	a := &p.accounts
 	for _, f := range []struct {
 		resource string
@@ -174,7 +174,7 @@ func (p *parts) followAccounts() {
 }
 
 // runAccounts starts what writes behind, until ctx ends.
-func (p *parts) runAccounts(ctx context.Context) {
+func (p *components) runAccounts(ctx context.Context) {
 	p.running.Go(func() { p.accounts.lockout.Run(ctx) })
 	p.running.Go(func() { p.accounts.records.Run(ctx) })
 	p.running.Go(func() { p.accounts.keys.Run(ctx) })

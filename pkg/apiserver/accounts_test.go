@@ -12,7 +12,7 @@ import (
 // the tries of somebody else at his usual place.
 func TestTheConsoleSaysWherePeopleAreWhereItLogsThemIn(t *testing.T) {
 	const console, person = "10.244.1.2", "198.51.100.1"
-	trust, err := web.ParseTrust([]string{"10.244.0.0/16"})
+	trust, err := web.ParseTrustedProxies([]string{"10.244.0.0/16"})
 	if err != nil {
 		t.Fatal(err)
 	}

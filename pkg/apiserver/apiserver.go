@@ -1,4 +1,4 @@
-// Package apiserver assembles ks-apiserver: parts.go makes what it is made of, chain.go lists the
+// Package apiserver assembles ks-apiserver: components.go makes what it is made of, chain.go lists the
 // steps of a request, handlers.go what answers it, server.go the ports.
 package apiserver
 
@@ -18,7 +18,7 @@ import (
 
 // Server is a ks-apiserver that has its ports and its parts, and serves once Run is called.
 type Server struct {
-	parts     *parts
+	parts     *components
 	listeners []net.Listener
 	stop      context.CancelFunc
 }
@@ -34,7 +34,7 @@ func New(ctx context.Context, cfg *config.Config, l Listen) (_ *Server, err erro
 	if err != nil {
 		return nil, err
 	}
-	peers := &peers{}
+	peers := &clientCA{}
 	insecure, secure, err := l.open(ctx, peers)
 	if err != nil {
 		return nil, err
@@ -64,7 +64,7 @@ func New(ctx context.Context, cfg *config.Config, l Listen) (_ *Server, err erro
 	// The parts outlive ctx: what is open when it ends may finish, and needs them.
 	life, stop := context.WithCancel(context.WithoutCancel(ctx))
 	s.stop = stop
-	if s.parts, err = newParts(life, cfg, cluster, kubernetes); err != nil {
+	if s.parts, err = newComponents(life, cfg, cluster, kubernetes); err != nil {
 		return nil, err
 	}
 	peers.follow(s.parts.proxies.Roots)

@@ -15,7 +15,7 @@ import (
 
 // makeAuthorizer lists who decides. What the credential is for comes before all; then what is open to all, and then the modes in the configured order. These are asked about what a request
 // stands for as well (a kind of another group, an older name, the membership of a workspace), so that whoever forbids the one forbids the other.
-func (p *parts) makeAuthorizer() error {
+func (p *components) makeAuthorizer() error {
 	order := p.cfg.Authorization.Order()
 	var all, before []authz.Authorizer
 	for n, mode := range order {
@@ -29,20 +29,20 @@ func (p *parts) makeAuthorizer() error {
 		}
 	}
 	aliases := authz.Aliases{Next: authz.Union(all...), GroupOf: p.store.Catalog().GroupOf}
-	decide := authz.Older(aliases)
+	decide := authz.LegacyNames(aliases)
 	if slices.Contains(order, config.ModeRBAC) { // only roles tell what somebody is a member of, and what part of a list he may see
 		p.members = p.membersToo(decide)
 		decide = p.members
 	}
 	if len(before) > 0 {
-		decide = authz.Narrow{Before: authz.Older(authz.Union(before...)), Next: decide, As: aliases.Of}
+		decide = authz.WebhookVeto{Before: authz.LegacyNames(authz.Union(before...)), Next: decide, As: aliases.Of}
 	}
-	p.may = authz.Scoped(authz.Union(authz.Paths(authz.DefaultPaths()), decide))
+	p.may = authz.RestrictAPIKeys(authz.Union(authz.Paths(authz.DefaultPaths()), decide))
 	return nil
 }
 
 // authorizerOf makes the one of a mode.
-func (p *parts) authorizerOf(mode string) (authz.Authorizer, error) {
+func (p *components) authorizerOf(mode string) (authz.Authorizer, error) {
 	c := &p.cfg.Authorization
 	switch mode {
 	case config.ModeRBAC:

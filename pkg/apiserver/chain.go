@@ -19,7 +19,7 @@ import (
 )
 
 // chain lists the steps of a request from top to bottom: the first meets it first.
-func (p *parts) chain(answer http.Handler) http.Handler {
+func (p *components) chain(answer http.Handler) http.Handler {
 	return filter.Chain(answer,
 		filter.Observe(p.requests),
 		filter.Body(p.drain.started, filter.BodyPatience),
@@ -39,7 +39,7 @@ func (p *parts) chain(answer http.Handler) http.Handler {
 func judgesItself(r *request.Info) bool { return oauth.OwnsCredentials(r.Path) }
 
 // authenticator lists the ways to tell who asks.
-func (p *parts) authenticator() authenticator.Request {
+func (p *components) authenticator() authenticator.Request {
 	return union.NewFailOnError(
 		p.proxies,
 		&bearer.Authenticator{
@@ -56,7 +56,7 @@ func (p *parts) authenticator() authenticator.Request {
 }
 
 // origin is where this server's pages come from, as browsers say it (RFC 6454, 6.2).
-func (p *parts) origin() string {
+func (p *components) origin() string {
 	u, err := url.Parse(p.cfg.Authentication.Issuer.URL)
 	if err != nil {
 		return "" // Validate refused it

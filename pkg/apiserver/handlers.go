@@ -42,7 +42,7 @@ import (
 )
 
 // webServices lists the API groups.
-func (p *parts) webServices() []*restful.WebService {
+func (p *components) webServices() []*restful.WebService {
 	kinds := &dynamic.Handler{Resources: p.resources, Streams: p.streams, Authorizer: p.may, AsCaller: p.caller(), Kube: p.kube, Guard: p.guard}
 	if p.members != nil {
 		kinds.Glimpse = p.members.Glimpse
@@ -66,10 +66,10 @@ func (p *parts) webServices() []*restful.WebService {
 }
 
 // caller asks kube-apiserver as the caller of a request.
-func (p *parts) caller() caller.Client { return caller.Client{May: p.may, Kube: p.kube} }
+func (p *components) caller() caller.Client { return caller.Client{May: p.may, Kube: p.kube} }
 
 // iamServices have the routes of accounts and members, and beside them those of the kinds of their group.
-func (p *parts) iamServices(kinds *dynamic.Handler) []*restful.WebService {
+func (p *components) iamServices(kinds *dynamic.Handler) []*restful.WebService {
 	a := p.accounts
 	target := &target.Users{Index: p.users, Rights: p.rbac, Guard: p.guard}
 	bindings := &binding.Service{Rights: p.rbac, Guard: p.guard, Caches: p.store, AsCaller: p.caller()}
@@ -84,7 +84,7 @@ func (p *parts) iamServices(kinds *dynamic.Handler) []*restful.WebService {
 	}
 	now, older := iam.WebService(), iam.OlderWebService()
 	dynamic.Mount(now, wire.Group, wire.Version, kinds)
-	dynamic.MountOlder(older, dynamic.Older{
+	dynamic.MountLegacyVersion(older, dynamic.LegacyVersion{
 		Group: wire.Group, Version: wire.OlderVersion, Now: wire.Version,
 		Cluster: []string{"clusterroles", "clusterrolebindings", "roletemplates"}, Namespaced: []string{"roles", "rolebindings"},
 		Gathered: []string{"rolebindings"},
@@ -94,7 +94,7 @@ func (p *parts) iamServices(kinds *dynamic.Handler) []*restful.WebService {
 }
 
 // clusterService has the labels of clusters, and beside them the routes of the kinds of their group.
-func (p *parts) clusterService(kinds *dynamic.Handler) *restful.WebService {
+func (p *components) clusterService(kinds *dynamic.Handler) *restful.WebService {
 	ws := (&kapiscluster.V1alpha1{Caches: p.store}).WebService()
 	gv := clusterv1alpha1.SchemeGroupVersion
 	dynamic.Mount(ws, gv.Group, gv.Version, kinds)
@@ -102,7 +102,7 @@ func (p *parts) clusterService(kinds *dynamic.Handler) *restful.WebService {
 }
 
 // kubeconfigs is what people's kubectl is told.
-func (p *parts) kubeconfigs() *resources.Kubeconfigs {
+func (p *components) kubeconfigs() *resources.Kubeconfigs {
 	issuer, k := p.cfg.Authentication.Issuer.URL, p.cfg.Kubeconfig
 	if k.Server == "" && issuer != config.DefaultIssuerURL && strings.HasPrefix(issuer, "https://") {
 		k.Server = issuer
@@ -116,7 +116,7 @@ func (p *parts) kubeconfigs() *resources.Kubeconfigs {
 }
 
 // ownSecret reads a Secret of this server's namespace by the right to list it; nil where there is none.
-func (p *parts) ownSecret(ctx context.Context, name string) (*corev1.Secret, error) {
+func (p *components) ownSecret(ctx context.Context, name string) (*corev1.Secret, error) {
 	list, err := p.client.CoreV1().Secrets(namespace).List(ctx, metav1.ListOptions{FieldSelector: fields.OneTermEqualSelector("metadata.name", name).String()})
 	if err != nil {
 		return nil, fmt.Errorf("read the Secret %s/%s: %w", namespace, name, err)
@@ -128,7 +128,7 @@ func (p *parts) ownSecret(ctx context.Context, name string) (*corev1.Secret, err
 }
 
 // handler is the whole server.
-func (p *parts) handler() (http.Handler, error) {
+func (p *components) handler() (http.Handler, error) {
 	services := p.webServices()
 	routes, err := newRoutes(services)
 	if err != nil {
@@ -144,7 +144,7 @@ func (p *parts) handler() (http.Handler, error) {
 }
 
 // answer is what stands at the end of the chain: the routes, and the few handlers that are none.
-func (p *parts) answer(routes *restful.Container, documents http.Handler) http.Handler {
+func (p *components) answer(routes *restful.Container, documents http.Handler) http.Handler {
 	health := health{checks: p.checks}
 	metrics := promhttp.HandlerFor(p.metrics, promhttp.HandlerOpts{})
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -12,7 +12,7 @@ import (
 )
 
 // makeLegacy takes the tokens of an older installation, where and as long as the configuration says so.
-func (p *parts) makeLegacy() error {
+func (p *components) makeLegacy() error {
 	issuer := &p.cfg.Authentication.Issuer
 	until := issuer.LegacyUntil()
 	if until.IsZero() {
@@ -29,7 +29,7 @@ func (p *parts) makeLegacy() error {
 }
 
 // legacyUser returns who may come in with a token of an older installation.
-func (p *parts) legacyUser(name string) (user.Info, time.Time, bool) {
+func (p *components) legacyUser(name string) (user.Info, time.Time, bool) {
 	u := p.users.ByName(name)
 	if u == nil || u.Deleting || u.State != iamv1beta1.UserActive {
 		return nil, time.Time{}, false

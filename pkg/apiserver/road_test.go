@@ -34,7 +34,7 @@ func road(tb testing.TB) (http.Handler, string) {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	p := &parts{cfg: config.Default(), metrics: prometheus.NewRegistry(), proxies: &requestheader.Authenticator{}, drain: newDrain()}
+	p := &components{cfg: config.Default(), metrics: prometheus.NewRegistry(), proxies: &requestheader.Authenticator{}, drain: newDrain()}
 	if p.requests, err = filter.NewMetrics(p.metrics); err != nil {
 		tb.Fatal(err)
 	}
@@ -46,7 +46,7 @@ func road(tb testing.TB) (http.Handler, string) {
 	p.who = union.NewFailOnError(&bearer.Authenticator{Tokens: []authenticator.Token{
 		&session.Authenticator{Tokens: p.tokens, Sessions: everyone{}},
 	}}, anonymous.Authenticator{})
-	p.may = authz.Scoped(authz.Union(authz.Paths(authz.DefaultPaths()), loaded{authz.Aliases{Next: adminIndex(tb)}, func() error { return nil }}))
+	p.may = authz.RestrictAPIKeys(authz.Union(authz.Paths(authz.DefaultPaths()), loaded{authz.Aliases{Next: adminIndex(tb)}, func() error { return nil }}))
 	issuer := &token.Issuer{Keys: keys, URL: "https://ks.example", Audience: audience, Now: time.Now}
 	bearer, err := issuer.Access(&token.Access{
 		Subject: "uid-1", Username: "admin", Client: "kubesphere", Session: "s1", Issued: time.Now(), Expires: time.Now().Add(time.Hour),
@@ -143,7 +143,7 @@ func TestTheRoadAllocatesLittle(t *testing.T) {
 // S1: whoever may see a part of lists gets nothing of what is no list: neither metrics, nor the
 // documents of the API, nor health.
 func TestHandlersThatAreNoRoutesNeverSeeAPart(t *testing.T) {
-	p := &parts{metrics: prometheus.NewRegistry()}
+	p := &components{metrics: prometheus.NewRegistry()}
 	routes, err := newRoutes(someServices())
 	if err != nil {
 		t.Fatal(err)
@@ -151,7 +151,7 @@ func TestHandlersThatAreNoRoutesNeverSeeAPart(t *testing.T) {
 	seen := http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("the documents were reached") })
 	h := p.answer(routes, seen)
 	for _, path := range []string{"/metrics", "/openapi/v2", "/openapi/v3/x", "/healthz", "/livez", "/readyz"} {
-		for claim, d := range map[string]authz.Decision{"refused": {}, "part": {Part: authz.NewPart([]string{"a"}, nil)}} {
+		for claim, d := range map[string]authz.Decision{"refused": {}, "part": {Part: authz.NewPartialList([]string{"a"}, nil)}} {
 			r := roadRequest(t, "", path)
 			info, err := request.Parse(r)
 			if err != nil {

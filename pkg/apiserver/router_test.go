@@ -89,7 +89,7 @@ func TestOnlyMarkedRoutesAnswerWithAPart(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	part := authz.Decision{Part: authz.NewPart([]string{"a"}, nil)}
+	part := authz.Decision{Part: authz.NewPartialList([]string{"a"}, nil)}
 	for _, c := range []struct {
 		claim, path, accept string
 		decision            *authz.Decision

@@ -40,7 +40,7 @@ type Listen struct {
 }
 
 // open binds the ports. The error names the one that is taken.
-func (l Listen) open(ctx context.Context, peers *peers) (insecure, secure net.Listener, err error) {
+func (l Listen) open(ctx context.Context, peers *clientCA) (insecure, secure net.Listener, err error) {
 	if l.InsecurePort == 0 && l.SecurePort == 0 {
 		return nil, nil, errors.New("nothing to serve: --insecure-port and --secure-port are both 0")
 	}
@@ -56,7 +56,7 @@ func (l Listen) open(ctx context.Context, peers *peers) (insecure, secure net.Li
 		if insecure, err = listen(l.InsecurePort); err != nil {
 			return nil, nil, err
 		}
-		insecure = web.JoinWrites(insecure)
+		insecure = web.CoalesceWrites(insecure)
 	}
 	if l.SecurePort == 0 {
 		return insecure, nil, nil
@@ -93,7 +93,7 @@ func serve(ctx context.Context, handler http.Handler, listeners []net.Listener, 
 		MaxHeaderBytes:    maxHeaderBytes,
 		BaseContext:       func(net.Listener) context.Context { return base },
 		ErrorLog:          log.New(klogWriter{}, "", 0),
-		ConnContext:       web.JoinContext,
+		ConnContext:       web.CoalesceContext,
 		HTTP2:             &http.HTTP2Config{MaxConcurrentStreams: 250},
 	}
 	failed := make(chan error, len(listeners))

@@ -99,7 +99,7 @@ func TestABodyThatNeverComesDoesNotHoldTheDrain(t *testing.T) {
 		t.Fatal(err)
 	}
 	d := newDrain()
-	p := &parts{
+	p := &components{
 		cfg: config.Default(), metrics: prometheus.NewRegistry(), proxies: &requestheader.Authenticator{}, drain: d, who: anonymous.Authenticator{},
 		may: authz.Func(func(context.Context, user.Info, *request.Info) (authz.Decision, error) {
 			return authz.Decision{Allowed: true}, nil
@@ -147,7 +147,7 @@ func TestListenSaysWhichPortIsTaken(t *testing.T) {
 		{"none", "nothing to serve", Listen{BindAddress: "127.0.0.1"}},
 		{"no certificate", "--tls-cert-file", Listen{BindAddress: "127.0.0.1", SecurePort: port}},
 	} {
-		if _, _, err := c.l.open(t.Context(), &peers{}); err == nil || !strings.Contains(err.Error(), c.want) {
+		if _, _, err := c.l.open(t.Context(), &clientCA{}); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v, want %q", c.name, err, c.want)
 		}
 	}

@@ -12,7 +12,7 @@ import (
 
 // makeSessions makes the index of sessions, which live in the Kubernetes API and, where the configuration names one, in a
 // Redis server.
-func (p *parts) makeSessions() error {
+func (p *components) makeSessions() error {
 	client, err := iam.NewSessionClient(p.cluster)
 	if err != nil {
 		return err
@@ -52,7 +52,7 @@ func openRedis(c *config.CacheOptions, keys token.KeySource) (*redis.Sessions, e
 }
 
 // runSessions looks after the sessions until ctx ends.
-func (p *parts) runSessions(ctx context.Context) {
+func (p *components) runSessions(ctx context.Context) {
 	p.running.Go(func() { p.sessions.Run(ctx) })
 	if p.redis == nil {
 		return
@@ -64,7 +64,7 @@ func (p *parts) runSessions(ctx context.Context) {
 }
 
 // askProvider asks an identity provider again who the person of a session is.
-func (p *parts) askProvider(ctx context.Context, s *iam.Session, subject, refresh string) (groups []string, newRefresh, hint string, err error) {
+func (p *components) askProvider(ctx context.Context, s *iam.Session, subject, refresh string) (groups []string, newRefresh, hint string, err error) {
 	id, err := p.directory.Refresh(ctx, s.Provider, subject, refresh)
 	if err != nil {
 		return nil, "", "", err

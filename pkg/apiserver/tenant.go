@@ -13,17 +13,17 @@ import (
 )
 
 // fleet are the clusters.
-func (p *parts) fleet() *tenant.Fleet {
-	return &tenant.Fleet{Store: p.store, Host: p.cfg.Multicluster.HostClusterName}
+func (p *components) fleet() *tenant.Clusters {
+	return &tenant.Clusters{Store: p.store, Host: p.cfg.Multicluster.HostClusterName}
 }
 
 // membersToo lets people see what they are members of, beside what next allows.
-func (p *parts) membersToo(next authz.Authorizer) *tenant.Authorizer {
+func (p *components) membersToo(next authz.Authorizer) *tenant.Authorizer {
 	return &tenant.Authorizer{Next: next, Bound: p.rbac, Fleet: p.fleet()}
 }
 
 // tenantServices have the routes of workspaces, and beside them those of the kinds of their group.
-func (p *parts) tenantServices(kinds *dynamic.Handler) []*restful.WebService {
+func (p *components) tenantServices(kinds *dynamic.Handler) []*restful.WebService {
 	h := &kapistenant.Handler{
 		Resources: p.resources, Streams: p.streams, AsCaller: p.caller(), Fleet: p.fleet(), Labelled: p.rbac, Now: time.Now,
 		UserOf: func(name string) user.Info {

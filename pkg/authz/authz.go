@@ -20,10 +20,10 @@ type Decision struct {
 	// Group is the synthetic group of the role that allowed the request, which kube-apiserver
 	// knows through the mirror of roles; empty where no role allowed it.
 	Group string
-	// Part is set only where Allowed is false, and the request is for a list of which its caller may
+	// PartialList is set only where Allowed is false, and the request is for a list of which its caller may
 	// see some. It may then go on to a handler that restricts its answer to the part; whoever does
 	// not know of parts sees a refusal.
-	Part *Part
+	Part *PartialList
 }
 
 // Authorizer decides. An error means that it could not tell; the request is then refused.

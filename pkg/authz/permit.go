@@ -47,7 +47,7 @@ func MayList(a Authorizer) func(context.Context, schema.GroupVersionResource) bo
 		if gvr.Group == "" {
 			i.Path, i.APIPrefix = "/kapi/"+gvr.Version+"/"+gvr.Resource, "kapi"
 		}
-		d, err := a.Authorize(WithoutPart(ctx), u, i.As(gvr.GroupResource()))
+		d, err := a.Authorize(WithoutPartialList(ctx), u, i.As(gvr.GroupResource()))
 		return err == nil && d.Allowed
 	}
 }

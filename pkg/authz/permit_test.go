@@ -58,7 +58,7 @@ func TestMayListAsksForAllObjectsOfTheKind(t *testing.T) {
 	answer := Decision{Allowed: true}
 	var failure error
 	may := MayList(Func(func(ctx context.Context, u user.Info, r *request.Info) (Decision, error) {
-		if asked = r; u != user.Info(bob) || WantsPart(ctx) {
+		if asked = r; u != user.Info(bob) || WantsPartialList(ctx) {
 			t.Errorf("asked of %v", u)
 		}
 		return answer, failure
@@ -71,7 +71,7 @@ func TestMayListAsksForAllObjectsOfTheKind(t *testing.T) {
 	if may(t.Context(), claims) || MayList(nil)(ctx, claims) {
 		t.Error("nobody may list")
 	}
-	if answer = (Decision{Part: NewOwnPart([]string{"a"}, nil, nil)}); may(ctx, claims) {
+	if answer = (Decision{Part: NewOwnPartialList([]string{"a"}, nil, nil)}); may(ctx, claims) {
 		t.Error("a part is taken for all")
 	}
 	if answer, failure = (Decision{Allowed: true}), errors.New("no index"); may(ctx, claims) {

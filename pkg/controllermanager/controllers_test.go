@@ -90,9 +90,9 @@ func needing(kind string, started *[]string, err error) controller {
 		setup: func(context.Context, manager.Manager) error { *started = append(*started, kind); return err }}
 }
 
-func newTestStarter(t *testing.T, m *mapper, list ...controller) *starter {
+func newTestStarter(t *testing.T, m *mapper, list ...controller) *crdGate {
 	t.Helper()
-	return &starter{mapper: m, poll: time.Millisecond, waiting: list, told: map[string]string{},
+	return &crdGate{mapper: m, poll: time.Millisecond, waiting: list, told: map[string]string{},
 		gauge: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "started"}, []string{"controller"})}
 }
 

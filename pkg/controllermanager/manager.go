@@ -145,14 +145,14 @@ func assemble(ctx context.Context, mgr manager.Manager, hooks *webhooks, cfg *co
 	if err := mirror.Index(ctx, mgr.GetFieldIndexer()); err != nil {
 		return nil, err
 	}
-	s, err := newStarter(mgr, metrics.Registry, append(hooks.beside(), list...))
+	s, err := newCRDGate(mgr, metrics.Registry, append(hooks.beside(), list...))
 	if err != nil {
 		return nil, err
 	}
 	if _, err := s.try(ctx); err != nil {
 		return nil, err
 	}
-	for _, r := range []manager.Runnable{s, &mirror.Earlier{Client: mgr.GetClient(), Live: mgr.GetAPIReader()}, &user.Admin{
+	for _, r := range []manager.Runnable{s, &mirror.LegacyAdoption{Client: mgr.GetClient(), Live: mgr.GetAPIReader()}, &user.Admin{
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Namespace: Namespace,
 		Password: o.AdminPassword, PasswordFile: o.AdminPasswordFile,
 		Hash: user.Hash, Random: rand.Reader, Now: time.Now,

@@ -55,7 +55,7 @@ type webhooks struct {
 	keeper *certificate.Keeper
 	client kubernetes.Interface
 	index  *rbac.Index
-	known  *admission.Known
+	known  *admission.Cache
 	limits *resourcequota.Limits
 	// counted says that the controller of quotas runs. Where nobody counts, nobody is to be asked: the answer would be no.
 	counted bool
@@ -68,7 +68,7 @@ func newWebhooks(ctx context.Context, rc *rest.Config, o Options) (*webhooks, er
 	if o.WebhookPort == 0 {
 		return nil, nil //nolint:nilnil // nil is none
 	}
-	h := &webhooks{known: admission.NewKnown(), limits: resourcequota.NewLimits()}
+	h := &webhooks{known: admission.NewCache(), limits: resourcequota.NewLimits()}
 	hosts, bind := []string{service + "." + Namespace + ".svc", service + "." + Namespace, service}, ""
 	if o.WebhookURL != "" {
 		u, err := url.Parse(o.WebhookURL)
@@ -132,7 +132,7 @@ func (h *webhooks) handlers(mgr manager.Manager) map[string]webhook.Handler {
 	cached, live := mgr.GetClient(), mgr.GetAPIReader()
 	asked := &native{client: cached}
 	names := &users.NativeNames{Client: h.client.RbacV1(), Selector: mirror.LabelManagedBy + "!=" + mirror.ManagedBy, Now: time.Now}
-	guard := &judge{ready: h.ready, guard: &admission.Guard{
+	guard := &escalationWebhook{ready: h.ready, guard: &admission.Guard{
 		Holdings: h.index, Known: h.known, Host: h.host, Named: names.Has, NamedGroup: names.HasGroup, Native: asked.may, Active: administrators{live}.active,
 	}}
 	return map[string]webhook.Handler{
@@ -142,7 +142,7 @@ func (h *webhooks) handlers(mgr manager.Manager) map[string]webhook.Handler {
 		pathConfigDefault: &configsecret.Defaulter{Random: rand.Reader},
 		pathConfig:        &configsecret.Validator{Secrets: live},
 		pathProtector:     webhook.HandlerFunc(protect),
-		pathKeep:          keeper{},
+		pathKeep:          redactedFieldWebhook{},
 
 		serviceaccount.Path:           guard,
 		ksserviceaccount.InjectorPath: &ksserviceaccount.Injector{Client: cached, Live: live},

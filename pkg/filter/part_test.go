@@ -20,7 +20,7 @@ import (
 // partly gives everybody a part of everything: more than any authorizer may.
 func partly(names ...string) authz.Authorizer {
 	return authz.Func(func(context.Context, user.Info, *request.Info) (authz.Decision, error) {
-		return authz.Decision{Part: authz.NewPart(names, nil)}, nil
+		return authz.Decision{Part: authz.NewPartialList(names, nil)}, nil
 	})
 }
 
@@ -67,7 +67,7 @@ func TestAnAuthorizerThatCannotTellGivesNoPart(t *testing.T) {
 	h := Chain(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("it went on") }),
 		Info, Authentication{Authenticator: tokens}.Wrap,
 		Authorize(authz.Func(func(context.Context, user.Info, *request.Info) (authz.Decision, error) {
-			return authz.Decision{Part: authz.NewPart([]string{"a"}, nil)}, errors.New("no connection")
+			return authz.Decision{Part: authz.NewPartialList([]string{"a"}, nil)}, errors.New("no connection")
 		})))
 	if w := serve(h, httptest.NewRequest(http.MethodGet, "/kapis/apps/v1/deployments", nil)); w.Code != http.StatusInternalServerError {
 		t.Errorf("code %d", w.Code)

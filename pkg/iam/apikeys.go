@@ -64,7 +64,7 @@ const (
 // APIKey is a long-lived credential for automation, of one user. What it opens is kept as a hash.
 type APIKey struct {
 	Name, User, UserUID, Description string
-	// Scope is what the key is for: authz.ScopeRead, or "" for all that the user may. See authz.Scoped.
+	// Scope is what the key is for: authz.ScopeRead, or "" for all that the user may. See authz.RestrictAPIKeys.
 	Scope            string
 	Created, Expires time.Time
 	// Used is about when it was last used; zero for never.

@@ -151,7 +151,7 @@ func (s *Service) send(w http.ResponseWriter, r *http.Request, c *content) {
 	if r.Method == http.MethodHead {
 		return
 	}
-	defer web.Join(r.Context(), length)()
+	defer web.Coalesce(r.Context(), length)()
 	out := newDeadlineWriter(w, length)
 	defer clearDeadline(out)
 	if c.items != nil && (!c.gzip || length > chunkSize) { // long: it is not copied

@@ -25,7 +25,7 @@ func BenchmarkFilters(b *testing.B) {
 	}
 	w := newCluster(b, objects, Options{})
 	kind := w.resolve(b, "", "pods")
-	part := &authz.Part{Key: "k"}
+	part := &authz.PartialList{Key: "k"}
 	for i := range 50 {
 		part.Namespaces = append(part.Namespaces, fmt.Sprintf("ns-%02d", i))
 	}

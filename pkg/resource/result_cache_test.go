@@ -265,8 +265,8 @@ func TestKeysHaveEverythingOfTheScope(t *testing.T) {
 	var asked atomic.Int64
 	seen := map[string]Scope{}
 	for _, s := range []Scope{
-		{}, {Namespace: "a"}, {Workspace: "a"}, {Namespace: "a", Workspace: "a"}, {Part: &authz.Part{}}, {Part: &authz.Part{Key: "a"}},
-		{Part: &authz.Part{Key: "b"}}, {Namespace: "a", Part: &authz.Part{Key: "a"}}, {Namespace: "aa"}, {Workspace: "a", Part: &authz.Part{Key: "a"}},
+		{}, {Namespace: "a"}, {Workspace: "a"}, {Namespace: "a", Workspace: "a"}, {Part: &authz.PartialList{}}, {Part: &authz.PartialList{Key: "a"}},
+		{Part: &authz.PartialList{Key: "b"}}, {Namespace: "a", Part: &authz.PartialList{Key: "a"}}, {Namespace: "aa"}, {Workspace: "a", Part: &authz.PartialList{Key: "a"}},
 	} {
 		b := w.builder(t.Context(), t, s, "name=p", &asked)
 		for _, key := range []string{string(b.resultKey(nil)), string(b.pageKey(nil))} {

@@ -147,7 +147,7 @@ func setOf(names []string) map[string]struct{} {
 type partKey struct{ key, of string }
 
 // inPart restricts the plan to what the caller may see.
-func (b *builder) inPart(p *authz.Part) error {
+func (b *builder) inPart(p *authz.PartialList) error {
 	gr, derived := b.kind.GVR.GroupResource(), &b.service.memo
 	switch {
 	case b.kind.Namespaced && b.namespace != "":

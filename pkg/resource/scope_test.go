@@ -104,8 +104,8 @@ func within(t *testing.T, got, all, raw string, scope any) {
 
 func TestPartsShowWhatTheCallerMaySee(t *testing.T) {
 	w := newCluster(t, tenants(), Options{})
-	part := &authz.Part{Namespaces: []string{"a", "free"}, Workspaces: []string{"w1"}, Key: "1"}
-	one := &authz.Part{Namespaces: []string{"b"}, Key: "2"}
+	part := &authz.PartialList{Namespaces: []string{"a", "free"}, Workspaces: []string{"w1"}, Key: "1"}
+	one := &authz.PartialList{Namespaces: []string{"b"}, Key: "2"}
 	for _, c := range []struct {
 		group, resource, want, ofOne string
 	}{
@@ -119,7 +119,7 @@ func TestPartsShowWhatTheCallerMaySee(t *testing.T) {
 			if c.resource == "workspaceroles" && strings.HasPrefix(raw, "workspace=") {
 				continue // a filter of this kind
 			}
-			for p, want := range map[*authz.Part]string{part: c.want, one: c.ofOne} {
+			for p, want := range map[*authz.PartialList]string{part: c.want, one: c.ofOne} {
 				page, err := w.list(t, kind, Scope{Part: p}, raw)
 				if want == "refused" {
 					if !errors.Is(err, ErrNotVisible) || code(err) != http.StatusForbidden {
@@ -144,7 +144,7 @@ func TestPartsShowWhatTheCallerMaySee(t *testing.T) {
 	if got := w.keys(t, pods, Scope{Part: part, Namespace: "a"}, ""); sorted(got) != "a/mine a/says-w2" {
 		t.Errorf("a namespace of the part shows %s", got)
 	}
-	if got := w.keys(t, pods, Scope{Part: &authz.Part{Workspaces: []string{"w1"}, Key: "3"}}, ""); got != "" {
+	if got := w.keys(t, pods, Scope{Part: &authz.PartialList{Workspaces: []string{"w1"}, Key: "3"}}, ""); got != "" {
 		t.Errorf("a part without namespaces shows %s", got)
 	}
 }
@@ -155,7 +155,7 @@ func TestResultKeysTellScopesApart(t *testing.T) {
 	kind, seen := w.resolve(t, "", "pods"), map[string]string{}
 	for _, scope := range []Scope{
 		{}, {Namespace: "a"}, {Namespace: "b"}, {Workspace: "a"}, {Workspace: "w1"}, {Namespace: "a", Workspace: "w1"}, {Namespace: "w1", Workspace: "a"},
-		{Part: &authz.Part{Key: ""}}, {Part: &authz.Part{Key: "a"}}, {Part: &authz.Part{Key: "b"}}, {Part: &authz.Part{Key: "a"}, Workspace: "w1"},
+		{Part: &authz.PartialList{Key: ""}}, {Part: &authz.PartialList{Key: "a"}}, {Part: &authz.PartialList{Key: "b"}}, {Part: &authz.PartialList{Key: "a"}, Workspace: "w1"},
 	} {
 		if scope.Part != nil {
 			scope.Part.Namespaces = []string{"a"}

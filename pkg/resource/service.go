@@ -34,7 +34,7 @@ type Scope struct {
 	// data by namespace only (HasData) are then whole. Without it they are as anywhere else.
 	Data bool
 	// Part restricts it to what the caller may see, nil where that is everything.
-	Part *authz.Part
+	Part *authz.PartialList
 	// MayList tells whether the caller may list all objects of another kind, in the whole cluster; nil where he may not. What is said of a
 	// storage class, how many claims it has, is for those alone.
 	MayList func(ctx context.Context, gvr schema.GroupVersionResource) bool

@@ -30,7 +30,7 @@ const (
 type Memberships interface {
 	// Memberships returns the workspaces and the namespaces in which u, or one of u's groups, is bound, whatever to, sorted, nil for none;
 	// and whether u is bound in the cluster.
-	Memberships(u user.Info) (in *authz.Part, cluster bool)
+	Memberships(u user.Info) (in *authz.PartialList, cluster bool)
 }
 
 // Authorizer lets people see what they are members of, where roles do not say so. See the package's comment.
@@ -39,7 +39,7 @@ type Authorizer struct {
 	// another group.
 	Next  authz.Authorizer
 	Bound Memberships
-	Fleet *Fleet
+	Fleet *Clusters
 }
 
 // Authorize implements authz.Authorizer.
@@ -87,12 +87,12 @@ func (a *Authorizer) list(ctx context.Context, u user.Info, r *request.Info, d a
 		return a.namespaces(ctx, u, r, d)
 	case workspaces, workspaceTemplates:
 		in, _ := a.Bound.Memberships(u)
-		d.Part = authz.NewOwnPart(nil, workspacesOf(in.Or(d.Part)), nil)
+		d.Part = authz.NewOwnPartialList(nil, workspacesOf(in.Or(d.Part)), nil)
 	case clusters:
 		return a.clusters(ctx, u, r, d)
 	case metrics:
 		if d.Part = nil; r.Verb == "list" { // each count asks for its own
-			d.Part = authz.NewOwnPart(nil, nil, nil)
+			d.Part = authz.NewOwnPartialList(nil, nil, nil)
 		}
 	}
 	return d, nil
@@ -105,7 +105,7 @@ func (a *Authorizer) namespaces(ctx context.Context, u user.Info, r *request.Inf
 		return kind, err
 	}
 	in, _ := a.Bound.Memberships(u)
-	d.Part = authz.NewOwnPart(namespacesOf(in.Or(d.Part).Or(kind.Part)), nil, nil)
+	d.Part = authz.NewOwnPartialList(namespacesOf(in.Or(d.Part).Or(kind.Part)), nil, nil)
 	return d, nil
 }
 
@@ -120,7 +120,7 @@ func (a *Authorizer) clusters(ctx context.Context, u user.Info, r *request.Info,
 	if err != nil {
 		return authz.Decision{}, err
 	}
-	d.Part = authz.NewOwnPart(nil, nil, names)
+	d.Part = authz.NewOwnPartialList(nil, nil, names)
 	return d, nil
 }
 
@@ -158,14 +158,14 @@ func (a *Authorizer) namespace(ctx context.Context, u user.Info, r *request.Info
 	return d, nil
 }
 
-func workspacesOf(p *authz.Part) []string {
+func workspacesOf(p *authz.PartialList) []string {
 	if p == nil {
 		return nil
 	}
 	return p.Workspaces
 }
 
-func namespacesOf(p *authz.Part) []string {
+func namespacesOf(p *authz.PartialList) []string {
 	if p == nil {
 		return nil
 	}

@@ -326,7 +326,7 @@ func BenchmarkVisibleNamespaces(b *testing.B) {
 		}
 	}
 	b.Run("warm", func(b *testing.B) {
-		w.bound.known = map[string]*authz.Part{}
+		w.bound.known = map[string]*authz.PartialList{}
 		run(b, func() {})
 	})
 	b.Run("cold", func(b *testing.B) {

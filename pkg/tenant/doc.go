@@ -5,7 +5,7 @@
 //
 // The routes of tenant.kubesphere.io lie behind an Authorizer, which lets through what roles do not:
 //
-//	list clusters, workspaces, workspacetemplates, namespaces, metrics    a part (authz.Part), empty where one is bound nowhere
+//	list clusters, workspaces, workspacetemplates, namespaces, metrics    a part (authz.PartialList), empty where one is bound nowhere
 //	list namespaces of a workspace                                        a part: one's own
 //	get a workspace or its template, list its clusters and metrics        who is bound in it
 //	get a namespace                                                       who is bound in it

@@ -28,7 +28,7 @@ func isPeople(r *request.Info) bool {
 
 // people decides about the list of users: whoever may not see all of them sees himself.
 func people(u user.Info, d authz.Decision) authz.Decision {
-	d.Part = authz.NewOwnPart(nil, nil, []string{u.GetName()})
+	d.Part = authz.NewOwnPartialList(nil, nil, []string{u.GetName()})
 	return d
 }
 

@@ -37,11 +37,11 @@ type world struct {
 type bound struct {
 	in      map[string]*[2][]string // subject, as "User:u" -> workspaces, namespaces
 	cluster map[string]bool
-	known   map[string]*authz.Part // what was asked for before; no binding changes then
+	known   map[string]*authz.PartialList // what was asked for before; no binding changes then
 }
 
 // Memberships implements Memberships.
-func (b *bound) Memberships(u user.Info) (*authz.Part, bool) {
+func (b *bound) Memberships(u user.Info) (*authz.PartialList, bool) {
 	who := []string{"User:" + u.GetName()}
 	for _, g := range u.GetGroups() {
 		who = append(who, "Group:"+g)
@@ -57,7 +57,7 @@ func (b *bound) Memberships(u user.Info) (*authz.Part, bool) {
 	if p, ok := b.known[u.GetName()]; ok {
 		return p, cluster
 	}
-	p := authz.NewPart(namespaces, workspaces)
+	p := authz.NewPartialList(namespaces, workspaces)
 	if b.known != nil {
 		b.known[u.GetName()] = p
 	}
@@ -135,7 +135,7 @@ func (w *world) bind(subject, place string, rules ...string) {
 	})
 }
 
-func (w *world) authorizer(fleet *Fleet) *Authorizer {
+func (w *world) authorizer(fleet *Clusters) *Authorizer {
 	return &Authorizer{Next: w.index, Bound: &w.bound, Fleet: fleet}
 }
 
@@ -186,7 +186,7 @@ func (fleetKinds) ServerResourcesForGroupVersionWithContext(context.Context, str
 }
 
 // newFleet is a fleet of a host, a public, a granted and another cluster; the third is granted to bob.
-func newFleet(t testing.TB) *Fleet {
+func newFleet(t testing.TB) *Clusters {
 	t.Helper()
 	objects := map[string][]string{
 		"/apis/cluster.kubesphere.io/v1alpha1/clusters": {
@@ -217,5 +217,5 @@ func newFleet(t testing.TB) *Fleet {
 		st.Wait()
 		srv.Close()
 	})
-	return &Fleet{Store: st, Host: "host"}
+	return &Clusters{Store: st, Host: "host"}
 }

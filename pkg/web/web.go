@@ -15,7 +15,7 @@ import (
 )
 
 // MetadataPart is the key of the metadata of a route, with the value true, that says: the handler
-// restricts its list to the part of it that the decision in the context allows (authz.Part). Any other
+// restricts its list to the part of it that the decision in the context allows (authz.PartialList). Any other
 // route refuses whoever may not see all of a list.
 const MetadataPart = "part"
 

@@ -200,10 +200,10 @@ func (w *contentWorld) askWhole(k kind, paths [][]string) []contentQuestion {
 		out = append(out, asked("").of(http.MethodHead, path, route), asked("").of(http.MethodGet, path+"/"+name+"/status", route+"/{name}/status"))
 	}
 	for path, route := range w.within(k, false) {
-		out = append(out, rehearsals(k, k.path("/apis", path), k.path("/apis", route), name, paths)...)
+		out = append(out, dryRuns(k, k.path("/apis", path), k.path("/apis", route), name, paths)...)
 	}
 	for path, route := range w.within(k, true) {
-		out = append(out, rehearsals(k, k.path("/kapis", path), k.path("/kapis", route), name, paths)...)
+		out = append(out, dryRuns(k, k.path("/kapis", path), k.path("/kapis", route), name, paths)...)
 	}
 	watched := func(path string) string { return strings.Replace(path, "/"+k.Version, "/"+k.Version+"/watch", 1) }
 	for path, route := range w.within(k, false) {
@@ -225,8 +225,8 @@ func (w *contentWorld) askWhole(k kind, paths [][]string) []contentQuestion {
 	return out
 }
 
-// rehearsals are writes without effect: their answers have the object, too. Some would copy what is hidden to where it is not.
-func rehearsals(k kind, path, route, name string, paths [][]string) []contentQuestion {
+// dryRuns are writes without effect: their answers have the object, too. Some would copy what is hidden to where it is not.
+func dryRuns(k kind, path, route, name string, paths [][]string) []contentQuestion {
 	one, called := path+"/"+name+"?dryRun=All", route+"/{name}"
 	hidden := "/" + strings.Join(paths[0], "/")
 	var out []contentQuestion
@@ -234,13 +234,13 @@ func rehearsals(k kind, path, route, name string, paths [][]string) []contentQue
 		out = append(out, contentQuestion{method, path, route, []string{"Content-Type: " + contentType, "Accept: " + accept}, body})
 	}
 	// Where a deletion has a body, kube-apiserver reads no query.
-	const rehearsed = `{"kind":"DeleteOptions","apiVersion":"v1","dryRun":["All"]}`
+	const dryRun = `{"kind":"DeleteOptions","apiVersion":"v1","dryRun":["All"]}`
 	gv := k.GroupVersion().String()
-	bare := `{"apiVersion":"` + gv + `","metadata":{"name":"` + name + `","labels":{"rehearsed":"true"}}}`
+	bare := `{"apiVersion":"` + gv + `","metadata":{"name":"` + name + `","labels":{"dry-run":"true"}}}`
 	for _, accept := range []string{"application/json", "application/yaml", "application/vnd.kubernetes.protobuf", "application/cbor",
 		"application/json;as=Table;v=v1;g=meta.k8s.io", "application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io"} {
-		ask(http.MethodPatch, one, called, "application/merge-patch+json", `{"metadata":{"labels":{"rehearsed":"true"}}}`, accept)
-		ask(http.MethodDelete, one, called, "application/json", rehearsed, accept)
+		ask(http.MethodPatch, one, called, "application/merge-patch+json", `{"metadata":{"labels":{"dry-run":"true"}}}`, accept)
+		ask(http.MethodDelete, one, called, "application/json", dryRun, accept)
 	}
 	const plain = "application/json"
 	for _, op := range []string{"copy", "move"} {
@@ -258,7 +258,7 @@ func rehearsals(k kind, path, route, name string, paths [][]string) []contentQue
 		plain)
 	ask(http.MethodPut, one, called, plain, bare, plain)
 	ask(http.MethodPost, path+"?dryRun=All", route, plain, bare, plain)
-	ask(http.MethodDelete, path+"?dryRun=All&fieldSelector=metadata.name%3D"+name, route, plain, rehearsed, plain)
+	ask(http.MethodDelete, path+"?dryRun=All&fieldSelector=metadata.name%3D"+name, route, plain, dryRun, plain)
 	return out
 }
 

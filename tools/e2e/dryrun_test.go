@@ -30,7 +30,7 @@ func standing(t *testing.T, user string) []string {
 	return out
 }
 
-// S22: a deletion that is rehearsed deletes nobody, whichever way it is said, and a change of a role that is rehearsed takes no role away.
+// S22: a dry run of a deletion deletes nobody, whichever way it is asked for, and a dry run of a change of a role takes no role away.
 func TestARehearsedDeletionLeavesEverythingAsItWas(t *testing.T) {
 	a, ns, w, name := admin(t), newNamespace(t), newWorkspace(t), unique("dry")
 	viewer, editor := w+"-viewer", w+"-editor"
@@ -78,7 +78,7 @@ func TestARehearsedDeletionLeavesEverythingAsItWas(t *testing.T) {
 		}
 	}
 
-	for _, path := range []string{"/sessions", "/apikeys", "/factors"} { // what can't be rehearsed is not done in its place
+	for _, path := range []string{"/sessions", "/apikeys", "/factors"} { // a write without dry run is not done in place of one
 		a.must(t, http.StatusBadRequest, http.MethodDelete, users+"/"+name+path+"?dryRun=All", nil)
 	}
 

@@ -85,13 +85,18 @@ func TestAStarOnUsersGivesNobodyImpersonation(t *testing.T) {
 	})
 	for claim, do := range ways(u, name) {
 		t.Run(claim, func(t *testing.T) {
-			for _, rule := range []obj{
-				{"apiGroups": []string{""}, "resources": []string{"users"}, "verbs": []string{"impersonate"}},
-				{"apiGroups": []string{""}, "resources": []string{"serviceaccounts", "groups"}, "verbs": []string{"impersonate"}},
-				{"apiGroups": []string{"authentication.k8s.io"}, "resources": []string{"users"}, "verbs": []string{"impersonate:user-info"}},
+			for _, refused := range []struct {
+				rule obj
+				code int
+			}{
+				{obj{"apiGroups": []string{""}, "resources": []string{"users"}, "verbs": []string{"impersonate"}}, http.StatusForbidden},
+				{obj{"apiGroups": []string{""}, "resources": []string{"serviceaccounts", "groups"}, "verbs": []string{"impersonate"}}, http.StatusForbidden},
+				// No verb of a role has a colon (S63).
+				{obj{"apiGroups": []string{"authentication.k8s.io"}, "resources": []string{"users"}, "verbs": []string{"impersonate:user-info"}},
+					http.StatusUnprocessableEntity},
 			} {
-				if code, body := do(t, http.MethodPatch, own, encode(t, obj{"rules": []obj{star, rule}}), asMerge); code != http.StatusForbidden {
-					t.Errorf("%v: %d %s", rule, code, clip(body))
+				if code, body := do(t, http.MethodPatch, own, encode(t, obj{"rules": []obj{star, refused.rule}}), asMerge); code != refused.code {
+					t.Errorf("%v: %d %s, want %d", refused.rule, code, clip(body), refused.code)
 				}
 			}
 			less := obj{"apiGroups": []string{""}, "resources": []string{"users"}, "verbs": []string{"get"}}

@@ -190,7 +190,7 @@ func TestAPlainDeletionOfAWorkspaceLeavesItsNamespaces(t *testing.T) {
 	for _, body := range []any{nil, obj{"propagationPolicy": "Orphan"}} {
 		a.must(t, http.StatusOK, http.MethodDelete, route+"?dryRun=All", body)
 		if r := a.must(t, http.StatusOK, http.MethodGet, template, nil); !strings.Contains(r.body, `"Background"`) || strings.Contains(r.body, "deletionTimestamp") {
-			t.Errorf("after a rehearsal the template is %s", clip(r.body))
+			t.Errorf("after a dry run the template is %s", clip(r.body))
 		}
 	}
 	a.must(t, http.StatusOK, http.MethodDelete, route, nil)

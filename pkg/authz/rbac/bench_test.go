@@ -104,7 +104,7 @@ func BenchmarkMissing(b *testing.B) {
 		resources = append(resources, fmt.Sprint("kind", k))
 	}
 	rules := []rbacv1.PolicyRule{rule("get,list,watch", "x.io", "a,b,c"), rule("get,list,watch,create,update,patch,delete", "apps", strings.Join(resources, ","))}
-	u, at := person("user-7", "dev", "ops", "system:authenticated"), authz.Place{Scope: request.Namespace, Namespace: "namespace-7"}
+	u, at := person("user-7", "dev", "ops", "system:authenticated"), authz.BindingScope{Scope: request.Namespace, Namespace: "namespace-7"}
 	for _, n := range sizes {
 		w := busy(b, n)
 		w.role("globalroles", "big", rules...)

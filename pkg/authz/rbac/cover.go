@@ -25,7 +25,7 @@ const (
 // group of u at a place from which this one inherits, as Authorize does. "*" is covered by "*" alone. What a condition restricts is
 // not held. Being able to do everything with roles or users is no right to "escalate", "bind" or "impersonate", since it is mirrored as none:
 // these are held by name, or by who holds everything (authz.NeedsName).
-func (x *Index) Missing(u user.Info, at authz.Place, rules []rbacv1.PolicyRule) []rbacv1.PolicyRule {
+func (x *Index) Missing(u user.Info, at authz.BindingScope, rules []rbacv1.PolicyRule) []rbacv1.PolicyRule {
 	h := x.held(u, at)
 	var missing []rbacv1.PolicyRule
 	for n := range rules {
@@ -43,7 +43,7 @@ func (x *Index) Missing(u user.Info, at authz.Place, rules []rbacv1.PolicyRule) 
 
 // MissingOf is Missing for the rules of a role: all of them, whether or not they have a condition. found is false where there is no
 // such role, or none that could be read.
-func (x *Index) MissingOf(u user.Info, at authz.Place, role authz.RoleRef) (missing []rbacv1.PolicyRule, found bool) {
+func (x *Index) MissingOf(u user.Info, at authz.BindingScope, role authz.RoleRef) (missing []rbacv1.PolicyRule, found bool) {
 	x.mu.Lock()
 	r := x.roles[roleKey{role.Scope, role.Namespace, role.Name}]
 	x.mu.Unlock()
@@ -72,7 +72,7 @@ func (c *content) wanted() []rbacv1.PolicyRule {
 // HoldsVerb tells whether u was given a verb such as "escalate" or "bind" on a kind of roles of iam.kubesphere.io by name, or holds
 // everything, at a place. A rule for all verbs on these resources alone is no right to escalate: roles of existing installations have it
 // for those who may edit roles. An empty name asks for all objects of the kind.
-func (x *Index) HoldsVerb(u user.Info, at authz.Place, verb, resource, name string) bool {
+func (x *Index) HoldsVerb(u user.Info, at authz.BindingScope, verb, resource, name string) bool {
 	if verb == "" || resource == "" {
 		return false
 	}
@@ -89,7 +89,7 @@ type held struct {
 	found      []*grant
 }
 
-func (x *Index) held(u user.Info, at authz.Place) *held {
+func (x *Index) held(u user.Info, at authz.BindingScope) *held {
 	h := &held{steps: coverSteps}
 	if u == nil || u.GetName() == "" { // S10
 		return h

@@ -15,16 +15,16 @@ import (
 )
 
 var (
-	onPlatform = authz.Place{}
-	inCluster  = authz.Place{Scope: request.Cluster}
+	onPlatform = authz.BindingScope{}
+	inCluster  = authz.BindingScope{Scope: request.Cluster}
 )
 
-func inWorkspace(name string) authz.Place {
-	return authz.Place{Scope: request.Workspace, Workspace: name}
+func inWorkspace(name string) authz.BindingScope {
+	return authz.BindingScope{Scope: request.Workspace, Workspace: name}
 }
 
-func inNamespace(name string) authz.Place {
-	return authz.Place{Scope: request.Namespace, Namespace: name}
+func inNamespace(name string) authz.BindingScope {
+	return authz.BindingScope{Scope: request.Namespace, Namespace: name}
 }
 
 // S6: what somebody may give away is what he holds, where he holds it.
@@ -54,7 +54,7 @@ func TestMissingIsWhatIsNotHeld(t *testing.T) {
 	for _, c := range []struct {
 		claim   string
 		who     user.Info
-		at      authz.Place
+		at      authz.BindingScope
 		rules   []rbacv1.PolicyRule
 		missing string // as fmt has it; empty for nothing
 	}{
@@ -161,7 +161,7 @@ func TestMissingOfARole(t *testing.T) {
 	} {
 		t.Run(c.claim, func(t *testing.T) {
 			w.bind("globalrolebindings", "gone", "", "gone", "User:x")
-			missing, found := w.index.MissingOf(person(c.who), authz.Place{Scope: c.role.Scope, Namespace: c.role.Namespace}, c.role)
+			missing, found := w.index.MissingOf(person(c.who), authz.BindingScope{Scope: c.role.Scope, Namespace: c.role.Namespace}, c.role)
 			if got := text(missing); got != c.missing || found != c.found {
 				t.Errorf("missing %q, found %v; want %q, %v", got, found, c.missing, c.found)
 			}
@@ -184,7 +184,7 @@ func TestHoldsVerb(t *testing.T) {
 	w.bind("workspacerolebindings", "b", "a", "binder", "User:bob")
 	for _, c := range []struct {
 		claim, who           string
-		at                   authz.Place
+		at                   authz.BindingScope
 		verb, resource, name string
 		holds                bool
 	}{
@@ -284,7 +284,7 @@ func naiveCovers(held, wanted []rbacv1.PolicyRule) bool {
 }
 
 // held are the rules of the model that u holds at a place.
-func (m *model) held(u user.Info, at authz.Place) (rules []rbacv1.PolicyRule) {
+func (m *model) held(u user.Info, at authz.BindingScope) (rules []rbacv1.PolicyRule) {
 	if u.GetName() == "" {
 		return nil
 	}
@@ -313,12 +313,12 @@ func (m *model) held(u user.Info, at authz.Place) (rules []rbacv1.PolicyRule) {
 	return rules
 }
 
-func (c chance) place() authz.Place {
-	return [...]authz.Place{onPlatform, inCluster, inWorkspace(c.workspace()), inNamespace(c.namespace())}[c.IntN(4)]
+func (c chance) place() authz.BindingScope {
+	return [...]authz.BindingScope{onPlatform, inCluster, inWorkspace(c.workspace()), inNamespace(c.namespace())}[c.IntN(4)]
 }
 
 // at is a request that is made at a place.
-func (c chance) at(p authz.Place) *request.Info {
+func (c chance) at(p authz.BindingScope) *request.Info {
 	switch p.Scope {
 	case request.Workspace:
 		return ask(c.verb(), c.group()+"/"+c.resource()+"/"+c.sub(), c.name(), "ws:"+p.Workspace)

@@ -41,7 +41,7 @@ func (x *Index) byRules(ctx context.Context, u user.Info, r *request.Info) authz
 	if d = x.decideBelow(u, r, b); d.Allowed {
 		return d
 	}
-	if d = x.cluster.decide(u, r, b); !d.Allowed && r.OfCluster() && authz.WantsPart(ctx) {
+	if d = x.cluster.decide(u, r, b); !d.Allowed && r.OfCluster() && authz.WantsPartialList(ctx) {
 		d.Part = x.part(u, r, b)
 	}
 	return d

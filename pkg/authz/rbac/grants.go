@@ -53,7 +53,7 @@ func (x *Index) Explain(u user.Info, r *request.Info) []authz.Grant {
 }
 
 // explain says what a binding grants of r to u.
-func (l *link) explain(place authz.Place, u user.Info, r *request.Info, b uint16) authz.Grant {
+func (l *link) explain(place authz.BindingScope, u user.Info, r *request.Info, b uint16) authz.Grant {
 	g := l.grant(place)
 	c := l.role.content.Load()
 	if c != nil {
@@ -81,7 +81,7 @@ func (l *link) explain(place authz.Place, u user.Info, r *request.Info, b uint16
 }
 
 // grant is a binding without what it grants.
-func (l *link) grant(place authz.Place) authz.Grant {
+func (l *link) grant(place authz.BindingScope) authz.Grant {
 	return authz.Grant{
 		Place: place, Binding: l.key.name, Subject: l.subject.reference(),
 		Role: authz.RoleRef{Scope: l.roleKey.scope, Namespace: l.roleKey.namespace, Name: l.roleKey.name},

@@ -178,7 +178,7 @@ func TestMemberships(t *testing.T) {
 	} {
 		t.Run(c.claim, func(t *testing.T) {
 			w.t = t
-			want := authz.NewPart(c.namespaces, c.workspaces)
+			want := authz.NewPartialList(c.namespaces, c.workspaces)
 			for range 2 { // cold and warm
 				p, cluster := w.index.Memberships(c.who)
 				checkPart(t, p, want)
@@ -190,7 +190,7 @@ func TestMemberships(t *testing.T) {
 	}
 	w.sink("rolebindings").Delete("n1", "editors") // S9
 	p, _ := w.index.Memberships(person("ed"))
-	checkPart(t, p, authz.NewPart([]string{"n2"}, nil))
+	checkPart(t, p, authz.NewPartialList([]string{"n2"}, nil))
 }
 
 // A service account of kubesphere.io and the native one of the same name are two.
@@ -245,7 +245,7 @@ func TestAListIsRefusedWithoutItsPartWhereNobodyWantsIt(t *testing.T) {
 	if d := w.decide(person("bob"), list); d.Part == nil {
 		t.Fatal("he has a part")
 	}
-	if d, err := w.index.Authorize(authz.WithoutPart(t.Context()), person("bob"), list); err != nil || d.Allowed || d.Part != nil {
+	if d, err := w.index.Authorize(authz.WithoutPartialList(t.Context()), person("bob"), list); err != nil || d.Allowed || d.Part != nil {
 		t.Errorf("%+v %v", d, err)
 	}
 }
@@ -255,15 +255,15 @@ func TestMeetsIsTheOrderOfDecisions(t *testing.T) {
 	for _, c := range []struct {
 		claim string
 		what  *request.Info
-		want  []authz.Place
+		want  []authz.BindingScope
 	}{
-		{"Platform", ask("get", "iam.kubesphere.io/users", "u", "global"), []authz.Place{onPlatform}},
-		{"Cluster", ask("get", "/nodes", "n"), []authz.Place{onPlatform, inCluster}},
-		{"Path", askPath("get", "/apis"), []authz.Place{onPlatform, inCluster}},
-		{"Workspace", ask("get", "/pods", "p", "ws:a"), []authz.Place{onPlatform, inWorkspace("a"), inCluster}},
-		{"Namespace", ask("get", "/pods", "p", "ns:n1"), []authz.Place{onPlatform, inWorkspace("a"), inNamespace("n1"), inCluster}},
-		{"PathCannotMoveANamespace", ask("get", "/pods", "p", "ns:n2", "ws:a"), []authz.Place{onPlatform, inWorkspace("b"), inNamespace("n2"), inCluster}},
-		{"NamespaceInNoWorkspace", ask("get", "/pods", "p", "ns:n9"), []authz.Place{onPlatform, inWorkspace(""), inNamespace("n9"), inCluster}},
+		{"Platform", ask("get", "iam.kubesphere.io/users", "u", "global"), []authz.BindingScope{onPlatform}},
+		{"Cluster", ask("get", "/nodes", "n"), []authz.BindingScope{onPlatform, inCluster}},
+		{"Path", askPath("get", "/apis"), []authz.BindingScope{onPlatform, inCluster}},
+		{"Workspace", ask("get", "/pods", "p", "ws:a"), []authz.BindingScope{onPlatform, inWorkspace("a"), inCluster}},
+		{"Namespace", ask("get", "/pods", "p", "ns:n1"), []authz.BindingScope{onPlatform, inWorkspace("a"), inNamespace("n1"), inCluster}},
+		{"PathCannotMoveANamespace", ask("get", "/pods", "p", "ns:n2", "ws:a"), []authz.BindingScope{onPlatform, inWorkspace("b"), inNamespace("n2"), inCluster}},
+		{"NamespaceInNoWorkspace", ask("get", "/pods", "p", "ns:n9"), []authz.BindingScope{onPlatform, inWorkspace(""), inNamespace("n9"), inCluster}},
 	} {
 		if got := w.index.Meets(c.what); !slices.Equal(got, c.want) {
 			t.Errorf("%s: %v, want %v", c.claim, got, c.want)

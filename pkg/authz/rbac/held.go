@@ -13,7 +13,7 @@ import (
 // Held returns the bindings of u, and of each of u's groups, at one place and no other, whatever they grant: place, binding, role and
 // subject of each, ordered by the name of the binding. A user.Info without groups asks for what is bound to a user himself. It
 // costs as much as there are such bindings.
-func (x *Index) Held(u user.Info, at authz.Place) []authz.Grant {
+func (x *Index) Held(u user.Info, at authz.BindingScope) []authz.Grant {
 	s := x.at(at)
 	if s == nil || u == nil || u.GetName() == "" {
 		return nil

@@ -11,8 +11,8 @@ import (
 
 // Meets returns the places whose bindings can allow r, in the order in which Authorize asks them. A request in a namespace meets the
 // workspace of that namespace: the name of the place is empty where it is in none.
-func (x *Index) Meets(r *request.Info) []authz.Place {
-	return x.above(authz.Place{Scope: r.Scope, Workspace: r.Workspace, Namespace: r.Namespace})
+func (x *Index) Meets(r *request.Info) []authz.BindingScope {
+	return x.above(authz.BindingScope{Scope: r.Scope, Workspace: r.Workspace, Namespace: r.Namespace})
 }
 
 // WorkspaceOf returns the workspace that a namespace is in, empty for none.
@@ -38,22 +38,22 @@ func (x *Index) Leftovers(workspace string) (namespaces, bindings bool) {
 }
 
 // above returns the places from which one inherits, and itself, in the order in which Authorize asks them.
-func (x *Index) above(at authz.Place) []authz.Place {
-	out := append(make([]authz.Place, 0, 4), authz.Place{Scope: request.Global})
+func (x *Index) above(at authz.BindingScope) []authz.BindingScope {
+	out := append(make([]authz.BindingScope, 0, 4), authz.BindingScope{Scope: request.Global})
 	switch at.Scope {
 	case request.Global:
 		return out
 	case request.Workspace:
-		out = append(out, authz.Place{Scope: request.Workspace, Workspace: at.Workspace})
+		out = append(out, authz.BindingScope{Scope: request.Workspace, Workspace: at.Workspace})
 	case request.Namespace:
 		workspace, _ := x.workspaceOf.get(at.Namespace)
-		out = append(out, authz.Place{Scope: request.Workspace, Workspace: workspace}, authz.Place{Scope: request.Namespace, Namespace: at.Namespace})
+		out = append(out, authz.BindingScope{Scope: request.Workspace, Workspace: workspace}, authz.BindingScope{Scope: request.Namespace, Namespace: at.Namespace})
 	}
-	return append(out, authz.Place{Scope: request.Cluster})
+	return append(out, authz.BindingScope{Scope: request.Cluster})
 }
 
 // at returns the bindings of a place, nil where there are none.
-func (x *Index) at(p authz.Place) *subjects {
+func (x *Index) at(p authz.BindingScope) *subjects {
 	switch p.Scope {
 	case request.Global:
 		return &x.global
@@ -75,7 +75,7 @@ func (x *Index) at(p authz.Place) *subjects {
 
 // Memberships returns the workspaces and the namespaces in which u, or one of u's groups, is bound, whatever to: sorted, nil for
 // none; and whether u is bound in the cluster. It is remembered until the next change of the index.
-func (x *Index) Memberships(u user.Info) (p *authz.Part, cluster bool) {
+func (x *Index) Memberships(u user.Info) (p *authz.PartialList, cluster bool) {
 	if u == nil || u.GetName() == "" { // S10
 		return nil, false
 	}
@@ -93,7 +93,7 @@ func (x *Index) Memberships(u user.Info) (p *authz.Part, cluster bool) {
 	return p, cluster
 }
 
-func (x *Index) memberships(u user.Info) *authz.Part {
+func (x *Index) memberships(u user.Info) *authz.PartialList {
 	var namespaces, workspaces []string
 	s := search{index: x, user: u}
 	for p := range s.places() {
@@ -104,5 +104,5 @@ func (x *Index) memberships(u user.Info) *authz.Part {
 			namespaces = append(namespaces, name)
 		}
 	}
-	return authz.NewPart(slices.Clip(namespaces), slices.Clip(workspaces))
+	return authz.NewPartialList(slices.Clip(namespaces), slices.Clip(workspaces))
 }

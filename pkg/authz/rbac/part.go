@@ -14,13 +14,13 @@ import (
 // part returns what of the list r its caller may see, who may not see all of it: the namespaces and
 // the workspaces in which the same list is allowed. It is worked out in memory, and remembered until
 // the next change of the index.
-func (x *Index) part(u user.Info, r *request.Info, b uint16) *authz.Part {
+func (x *Index) part(u user.Info, r *request.Info, b uint16) *authz.PartialList {
 	key := newPartKey(u, r)
 	changes := x.changes.Load()
 	p, ok := x.parts.get(key, changes)
 	if !ok {
 		s := search{index: x, user: u, request: r, bit: b}
-		p = authz.NewPart(s.run())
+		p = authz.NewPartialList(s.run())
 		x.parts.put(key, changes, p)
 	}
 	return p
@@ -41,7 +41,7 @@ func (x *Index) Namespaces(u user.Info, verb string, gr schema.GroupResource) (a
 		return true, nil
 	}
 	s := search{index: x, user: u, request: r, bit: b}
-	p := authz.NewPart(s.run())
+	p := authz.NewPartialList(s.run())
 	if p == nil {
 		return false, nil
 	}

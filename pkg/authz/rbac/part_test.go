@@ -77,7 +77,7 @@ func TestPartIsWhereTheCallerMayList(t *testing.T) {
 			if d.Allowed || d.Group != "" {
 				t.Fatalf("allowed: %+v", d)
 			}
-			checkPart(t, d.Part, authz.NewPart(c.namespaces, c.workspaces))
+			checkPart(t, d.Part, authz.NewPartialList(c.namespaces, c.workspaces))
 			if again := w.decide(c.who, r); again.Part != d.Part {
 				t.Error("the part is worked out twice")
 			}
@@ -85,7 +85,7 @@ func TestPartIsWhereTheCallerMayList(t *testing.T) {
 	}
 }
 
-func checkPart(t *testing.T, got, want *authz.Part) {
+func checkPart(t *testing.T, got, want *authz.PartialList) {
 	t.Helper()
 	if (got == nil) != (want == nil) {
 		t.Fatalf("part %+v, want %+v", got, want)
@@ -113,7 +113,7 @@ func TestPartFollowsEveryChange(t *testing.T) {
 	expect := func(after string, namespaces, workspaces []string) {
 		t.Helper()
 		t.Log(after)
-		checkPart(t, w.decide(bob, list).Part, authz.NewPart(namespaces, workspaces))
+		checkPart(t, w.decide(bob, list).Part, authz.NewPartialList(namespaces, workspaces))
 	}
 	expect("nothing", nil, nil)
 	w.bind("rolebindings", "a/b", "", "r", "User:bob")
@@ -196,7 +196,7 @@ func TestPartIsWhatDecisionsForEachPlaceGive(t *testing.T) {
 	}
 }
 
-func naivePart(m *model, w *world, r *request.Info, may func(request.Info) bool) *authz.Part {
+func naivePart(m *model, w *world, r *request.Info, may func(request.Info) bool) *authz.PartialList {
 	var namespaces, workspaces []string
 	known := map[string]bool{}
 	for _, n := range [...]string{"n1", "n2", "n3"} {
@@ -214,7 +214,7 @@ func naivePart(m *model, w *world, r *request.Info, may func(request.Info) bool)
 			workspaces = append(workspaces, name)
 		}
 	}
-	return authz.NewPart(namespaces, workspaces)
+	return authz.NewPartialList(namespaces, workspaces)
 }
 
 // conditionalRole gives a role of the random world a condition.
@@ -244,7 +244,7 @@ func TestTenThousandChangesLeaveOnePart(t *testing.T) {
 
 func TestPartsInMemoryAreBounded(t *testing.T) {
 	c := newParts(1000)
-	part := authz.NewPart([]string{"a", "b", "c", "d"}, nil)
+	part := authz.NewPartialList([]string{"a", "b", "c", "d"}, nil)
 	hot := partKey{255}
 	for n := range 10_000 {
 		c.put(partKey{byte(n), byte(n >> 8)}, 1, part)

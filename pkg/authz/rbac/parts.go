@@ -29,17 +29,17 @@ type partKey [sha256.Size]byte
 type parts struct {
 	mu         sync.Mutex
 	changes    uint64 // of the index, when these parts were true
-	young, old map[partKey]*authz.Part
+	young, old map[partKey]*authz.PartialList
 	weight     int // of the young ones
 	most       int // of one generation
 }
 
 func newParts(names int) *parts {
-	return &parts{young: map[partKey]*authz.Part{}, most: names / 2}
+	return &parts{young: map[partKey]*authz.PartialList{}, most: names / 2}
 }
 
 // get returns the part of key as it is after that many changes.
-func (c *parts) get(key partKey, changes uint64) (*authz.Part, bool) {
+func (c *parts) get(key partKey, changes uint64) (*authz.PartialList, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if changes != c.changes {
@@ -56,25 +56,25 @@ func (c *parts) get(key partKey, changes uint64) (*authz.Part, bool) {
 
 // put remembers a part that was found after that many changes; older ones are dropped. It may have
 // been found while the next change went on: then that change is soon counted, and it is dropped too.
-func (c *parts) put(key partKey, changes uint64, p *authz.Part) {
+func (c *parts) put(key partKey, changes uint64, p *authz.PartialList) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	switch {
 	case changes < c.changes:
 		return
 	case changes > c.changes:
-		c.changes, c.young, c.old, c.weight = changes, map[partKey]*authz.Part{}, nil, 0
+		c.changes, c.young, c.old, c.weight = changes, map[partKey]*authz.PartialList{}, nil, 0
 	}
 	c.keep(key, p)
 }
 
-func (c *parts) keep(key partKey, p *authz.Part) {
+func (c *parts) keep(key partKey, p *authz.PartialList) {
 	weight := partOverhead
 	if p != nil {
 		weight += len(p.Namespaces) + len(p.Workspaces)
 	}
 	if c.weight+weight > c.most {
-		c.old, c.young, c.weight = c.young, map[partKey]*authz.Part{}, 0
+		c.old, c.young, c.weight = c.young, map[partKey]*authz.PartialList{}, 0
 	}
 	delete(c.old, key)
 	c.young[key] = p

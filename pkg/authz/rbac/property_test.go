@@ -226,7 +226,7 @@ func TestDecisionsDuringChangesMissNothing(t *testing.T) {
 	w.role("roles", "m/r", rule("list", "", "pods"))
 	w.bind("workspacerolebindings", "stays", "w", "r", "User:pat")
 	w.bind("rolebindings", "m/stays", "", "r", "Group:h")
-	list, whole := parsed(t, podsOfAll), authz.NewPart([]string{"m"}, []string{"w"})
+	list, whole := parsed(t, podsOfAll), authz.NewPartialList([]string{"m"}, []string{"w"})
 	pods := ask("get", "/pods", "p", "ns:n")
 	var stop atomic.Bool
 	var readers, writers sync.WaitGroup

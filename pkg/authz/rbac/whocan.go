@@ -36,14 +36,14 @@ func (x *Index) WhoCan(requests ...*request.Info) iter.Seq[authz.Grant] {
 type whoCan struct {
 	index  *Index
 	asked  []*asking
-	places []authz.Place // in which one of them is decided
+	places []authz.BindingScope // in which one of them is decided
 }
 
 // asking is one of the requests. What the rules of a role say of it is looked up once.
 type asking struct {
 	request *request.Info
 	bit     uint16
-	places  []authz.Place
+	places  []authz.BindingScope
 	rules   map[*content]*rbacv1.PolicyRule
 }
 
@@ -68,7 +68,7 @@ func (w *whoCan) ask(r *request.Info) {
 }
 
 // at returns the bindings of a place, by subject.
-func (w *whoCan) at(place authz.Place) (out []found) {
+func (w *whoCan) at(place authz.BindingScope) (out []found) {
 	s := w.index.at(place)
 	if s == nil {
 		return nil
@@ -89,7 +89,7 @@ func (w *whoCan) at(place authz.Place) (out []found) {
 	return out
 }
 
-func (w *whoCan) allows(place authz.Place, l *link) (found, bool) {
+func (w *whoCan) allows(place authz.BindingScope, l *link) (found, bool) {
 	c := l.content()
 	if c == nil {
 		return found{}, false
@@ -107,7 +107,7 @@ func (w *whoCan) allows(place authz.Place, l *link) (found, bool) {
 	return found{}, false
 }
 
-func (f found) grant(place authz.Place) authz.Grant {
+func (f found) grant(place authz.BindingScope) authz.Grant {
 	g := f.link.grant(place)
 	g.Rule, g.Condition, g.Held = f.rule, f.content.expression, f.rule != nil && f.content.condition == nil
 	switch {

@@ -58,7 +58,7 @@ func edited(r *rand.Rand, rule rbacv1.PolicyRule) rbacv1.PolicyRule {
 }
 
 // holder is an index in which "u" is bound to one role of a scope, with these rules.
-func holder(t *testing.T, at authz.Place, rules []rbacv1.PolicyRule) *rbac.Index {
+func holder(t *testing.T, at authz.BindingScope, rules []rbacv1.PolicyRule) *rbac.Index {
 	t.Helper()
 	x, err := rbac.NewIndex()
 	if err != nil {
@@ -94,9 +94,9 @@ func TestS6WhatMayBeWrittenMirrorsNothingNew(t *testing.T) {
 	u := &user.DefaultInfo{Name: "u"}
 	permitted := 0
 	for n := range 6000 {
-		at := authz.Place{}
+		at := authz.BindingScope{}
 		if n%2 == 0 {
-			at = authz.Place{Scope: request.Namespace, Namespace: "p"}
+			at = authz.BindingScope{Scope: request.Namespace, Namespace: "p"}
 		}
 		held := []rbacv1.PolicyRule{someRule(r), someRule(r)}
 		wanted := []rbacv1.PolicyRule{edited(r, held[r.IntN(2)])}

@@ -79,7 +79,7 @@ func (p *Place) spread(s share, conditional bool) []share {
 		also.rules = implied(rules, platform, "", conditional)
 		if !conditional { // which is no one person's anyway
 			var withheld []rbacv1.PolicyRule
-			all[0].rules, withheld = withhold(s.rules)
+			all[0].rules, withheld = splitRedacted(s.rules)
 			also.rules = append(also.rules, withheld...)
 		}
 		all = append(all, also)

@@ -203,7 +203,7 @@ func (w *Writer) put(ctx context.Context, role, want, seen client.Object) (int, 
 			return w.create(ctx, role, want)
 		case err != nil:
 			return 0, fmt.Errorf("read %s: %w", describe(want), err)
-		case !ours(seen) && earlier(seen) == "":
+		case !ours(seen) && legacySource(seen) == "":
 			return 0, w.foreign(role, want)
 		}
 	}
@@ -252,7 +252,7 @@ func (w *Writer) create(ctx context.Context, role, want client.Object) (int, err
 	}
 	switch {
 	case ours(have):
-	case earlier(have) != "":
+	case legacySource(have) != "":
 		return w.put(ctx, role, want, have)
 	default:
 		return 0, w.foreign(role, want)

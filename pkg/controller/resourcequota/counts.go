@@ -37,7 +37,7 @@ type counts struct {
 
 // followed is a tally, and how its reflector is ended; nil where there is none, since the cluster knows no such kind.
 type followed struct {
-	*tally
+	*usageCounter
 	end context.CancelFunc
 }
 
@@ -96,15 +96,15 @@ func (c *counts) need(quota string, kinds []schema.GroupResource) {
 }
 
 // follow returns the tally of a kind that need was told of, begun if it is asked for the first time.
-func (c *counts) follow(gr schema.GroupResource) *tally {
+func (c *counts) follow(gr schema.GroupResource) *usageCounter {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	f := c.of[gr]
 	if f == nil {
-		f = &followed{tally: newTally(nil, c.changed, time.Now)}
+		f = &followed{usageCounter: newUsageCounter(nil, c.changed, time.Now)}
 	}
 	if f.end != nil || c.ctx == nil { // before Start it is not begun, and so not complete
-		return f.tally
+		return f.usageCounter
 	}
 	if c.of == nil {
 		c.of = map[schema.GroupResource]*followed{}
@@ -113,14 +113,14 @@ func (c *counts) follow(gr schema.GroupResource) *tally {
 	lw, kind, measure, err := c.source(gr, f.tell)
 	if err != nil {
 		f.tell(err)
-		return f.tally
+		return f.usageCounter
 	}
 	f.measure = measure
 	var ctx context.Context
 	ctx, f.end = context.WithCancel(c.ctx)
-	r := cache.NewReflectorWithOptions(lw, kind, f.tally, cache.ReflectorOptions{Name: "quota of " + gr.String()})
+	r := cache.NewReflectorWithOptions(lw, kind, f.usageCounter, cache.ReflectorOptions{Name: "quota of " + gr.String()})
 	c.running.Go(func() { r.RunWithContext(ctx) })
-	return f.tally
+	return f.usageCounter
 }
 
 // source returns where the objects of a kind come from, and what they use. tell is told what becomes of each attempt to read them.

@@ -100,11 +100,11 @@ type Reconciler struct {
 
 	// need is told which kinds a quota limits, none for one that is gone. follow returns the tally of such a kind.
 	need   func(quota string, kinds []schema.GroupResource)
-	follow func(gr schema.GroupResource) *tally
+	follow func(gr schema.GroupResource) *usageCounter
 
 	mu      sync.Mutex
 	queue   workqueue.TypedRateLimitingInterface[reconcile.Request]
-	ledgers map[string]*ledger
+	ledgers map[string]*reservations
 }
 
 // Reconcile brings the status of one quota up to date.
@@ -122,7 +122,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 		return reconcile.Result{}, err
 	}
 	old := r.ledger(q.Name)
-	next := &ledger{seen: map[schema.GroupResource]uint64{}, selected: set(namespaces)}
+	next := &reservations{seen: map[schema.GroupResource]uint64{}, selected: set(namespaces)}
 	c, wait := r.count(q, namespaces, old, next)
 	if c == nil {
 		return reconcile.Result{RequeueAfter: wait}, nil
@@ -150,7 +150,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 }
 
 // expires returns when the oldest reservation has waited long enough; 0 where there is none.
-func (l *ledger) expires(now time.Time) time.Duration {
+func (l *reservations) expires(now time.Time) time.Duration {
 	if len(l.reserved) == 0 {
 		return 0
 	}
@@ -183,7 +183,7 @@ type census struct {
 
 // count counts for a quota; nil where the objects are not all known yet, and then wait is when to look again. A limit on something that
 // can't be counted keeps the others from nothing.
-func (r *Reconciler) count(q *quotav1alpha2.ResourceQuota, namespaces []string, old, next *ledger) (c *census, wait time.Duration) {
+func (r *Reconciler) count(q *quotav1alpha2.ResourceQuota, namespaces []string, old, next *reservations) (c *census, wait time.Duration) {
 	hard := q.Spec.Quota.Hard
 	c = &census{used: make(map[string]corev1.ResourceList, len(namespaces)), came: corev1.ResourceList{}}
 	kinds := kindsOf(hard)
@@ -235,25 +235,25 @@ func newStatus(q *corev1.ResourceQuotaSpec, namespaces []string, c *census, rese
 	return s
 }
 
-// ledger returns what is known of a quota; an empty ledger for a new one.
-func (r *Reconciler) ledger(name string) *ledger {
+// reservations returns what is known of a quota; an empty ledger for a new one.
+func (r *Reconciler) ledger(name string) *reservations {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if l := r.ledgers[name]; l != nil {
 		return l
 	}
-	return &ledger{}
+	return &reservations{}
 }
 
 // keep remembers what is known of a quota, nil for nothing.
-func (r *Reconciler) keep(name string, l *ledger) {
+func (r *Reconciler) keep(name string, l *reservations) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	switch {
 	case l == nil:
 		delete(r.ledgers, name)
 	case r.ledgers == nil:
-		r.ledgers = map[string]*ledger{name: l}
+		r.ledgers = map[string]*reservations{name: l}
 	default:
 		r.ledgers[name] = l
 	}

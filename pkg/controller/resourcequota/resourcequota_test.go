@@ -35,7 +35,7 @@ type world struct {
 	api     client.WithWatch
 	r       *Reconciler
 	v       *Validator
-	tallies map[schema.GroupResource]*tally
+	tallies map[schema.GroupResource]*usageCounter
 	needed  sync.Map     // by quota
 	now     atomic.Int64 // seconds
 	serial  atomic.Int64
@@ -59,12 +59,12 @@ func newWorld(t *testing.T, hard string) *world {
 	for namespace, w := range map[string]string{"a": "w", "b": "w", "c": "other"} {
 		objects = append(objects, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace, Labels: workspace(w)}})
 	}
-	w := &world{t: t, tallies: map[schema.GroupResource]*tally{}}
+	w := &world{t: t, tallies: map[schema.GroupResource]*usageCounter{}}
 	w.api = fake.NewClientBuilder().WithScheme(s).WithObjects(objects...).WithStatusSubresource(&quotav1alpha2.ResourceQuota{}).Build()
 	clock := func() time.Time { return time.Unix(1_800_000_000+w.now.Load(), 0) }
 	quiet := func(string, bool) {}
-	w.tallies[pods()] = newTally(func(o any) *use { return ofPod(o.(*corev1.Pod)) }, quiet, clock)
-	w.tallies[services()] = newTally(func(o any) *use { return ofService(o.(*corev1.Service)) }, quiet, clock)
+	w.tallies[pods()] = newUsageCounter(func(o any) *use { return ofPod(o.(*corev1.Pod)) }, quiet, clock)
+	w.tallies[services()] = newUsageCounter(func(o any) *use { return ofService(o.(*corev1.Service)) }, quiet, clock)
 	for _, tally := range w.tallies {
 		tally.synced.Store(true)
 	}
@@ -77,12 +77,12 @@ func (w *world) reconciler(clock func() time.Time) *Reconciler {
 	return &Reconciler{
 		Client: w.api, Events: events.NewFakeRecorder(10), Now: clock,
 		need: func(quota string, kinds []schema.GroupResource) { w.needed.Store(quota, kinds) },
-		follow: func(gr schema.GroupResource) *tally {
+		follow: func(gr schema.GroupResource) *usageCounter {
 			if kinds, ok := w.needed.Load("w"); !ok || !slices.Contains(kinds.([]schema.GroupResource), gr) {
 				w.t.Errorf("%s is followed, and nobody was told that it is needed", gr)
 			}
 			if w.tallies[gr] == nil {
-				t := newTally(nil, nil, clock)
+				t := newUsageCounter(nil, nil, clock)
 				t.tell(fmt.Errorf("there are no %s", gr))
 				w.tallies[gr] = t
 			}
@@ -437,7 +437,7 @@ func TestWhereAQuotaCantBeReadNothingPasses(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	slow := &desks{live: &broken{w.api, context.Canceled}, write: w.api}
+	slow := &reservationBatcher{live: &broken{w.api, context.Canceled}, write: w.api}
 	if err := slow.reserve(ctx, "w", order{amounts: list(t, "{pods: 1}")}); err == nil {
 		t.Error("who does not wait gets it")
 	}
@@ -575,7 +575,7 @@ func TestSettling(t *testing.T) {
 		"EachOfItsKind":           {[]reservation{at(time.Second, "{pods: 2, cpu: 4}")}, "{pods: 2, cpu: 4}", "{}", "{pods: 2, cpu: 1}", "{cpu: 3}"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			l := &ledger{reserved: c.known}
+			l := &reservations{reserved: c.known}
 			s := &quotav1alpha2.ResourceQuotaStatus{Total: corev1.ResourceQuotaStatus{Used: list(t, c.total)},
 				Namespaces: []quotav1alpha2.NamespaceUsage{{Namespace: "a", ResourceQuotaStatus: corev1.ResourceQuotaStatus{Used: list(t, c.used)}}}}
 			for range 2 { // and again, as after a conflict

@@ -29,7 +29,7 @@ const Path = "/validate-quota-kubesphere-io-v1alpha2"
 type Validator struct {
 	// Client reads from the cache which quotas there are, and of which workspace a namespace is.
 	Client client.Reader
-	desks  desks
+	desks  reservationBatcher
 }
 
 var _ admission.Handler = (*Validator)(nil)
@@ -37,7 +37,7 @@ var _ admission.Handler = (*Validator)(nil)
 // NewValidator makes a Validator. cached reads which quotas and namespaces there are, live reads a quota as it is, and write writes
 // its status.
 func NewValidator(cached, live client.Reader, write client.StatusClient) *Validator {
-	return &Validator{Client: cached, desks: desks{live: live, write: write}}
+	return &Validator{Client: cached, desks: reservationBatcher{live: live, write: write}}
 }
 
 // Handle answers kube-apiserver. A quota that can't be asked lets nothing pass.

@@ -56,7 +56,7 @@ func Setup(ctx context.Context, mgr manager.Manager, unlock time.Duration) error
 		Unlock: unlock,
 		Now:    time.Now,
 	}
-	for _, h := range holders() {
+	for _, h := range referenceKinds() {
 		err := mgr.GetFieldIndexer().IndexField(ctx, h.object, userField, UserIndex)
 		if meta.IsNoMatchError(err) {
 			klog.InfoS("An older installation has no such kind; it is looked for when a user is deleted", "kind", h.kind)

@@ -77,7 +77,7 @@ func newFixture(t *testing.T, older bool, objects ...client.Object) *fixture {
 	}
 	recorder := events.NewFakeRecorder(20)
 	f.r = &Reconciler{Events: recorder, Hash: fastHash, Now: func() time.Time { return now }}
-	for _, h := range holders() {
+	for _, h := range referenceKinds() {
 		b = b.WithIndex(h.object, userField, UserIndex)
 		f.r.indexed = append(f.r.indexed, h.kind)
 	}
@@ -286,7 +286,7 @@ func TestS6AnAnnotationGrantsNothing(t *testing.T) {
 	u.Annotations = map[string]string{iamv1beta1.AnnotationGlobalRole: "platform-admin", iamv1beta1.AnnotationClusterRole: "cluster-admin"}
 	f := newFixture(t, false, u)
 	f.reconcile("eve")
-	for _, h := range holders() {
+	for _, h := range referenceKinds() {
 		list := h.list()
 		if err := f.client.List(ctx, list); err != nil {
 			t.Fatal(err)
@@ -322,7 +322,7 @@ func TestS9ADeletedUserIsForgotten(t *testing.T) {
 				t.Errorf("the user hangs with %v", u.Finalizers)
 			}
 			left := []string{}
-			for _, h := range holders() {
+			for _, h := range referenceKinds() {
 				list := h.list()
 				if err := f.client.List(ctx, list); err != nil {
 					t.Fatal(err)

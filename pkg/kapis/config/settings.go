@@ -38,21 +38,21 @@ const (
 func (s *Settings) mount(ws *restful.WebService) {
 	name := ws.PathParameter("config", "name of the configuration")
 	ws.Route(ws.GET("/configs/theme").To(web.Handle(s.theme)).Doc("what pages look like").Operation("getThemeConfiguration").Writes(map[string]string{}))
-	ws.Route(ws.PUT("/configs/theme").To(web.Handle(web.InEarnest(s.setTheme))).Consumes(restful.MIME_JSON).
+	ws.Route(ws.PUT("/configs/theme").To(web.Handle(web.RefuseDryRun(s.setTheme))).Consumes(restful.MIME_JSON).
 		Doc("replace what pages look like").Operation("updateThemeConfiguration").Reads(map[string]string{}).Writes(map[string]string{}))
 	ws.Route(ws.GET("/clusterconnectionconfigurations").To(web.Handle(s.connections)).
 		Doc("how clusters are connected").Operation("listClusterConnectionConfiguration").Writes([]configuration{}))
 	ws.Route(ws.GET("/clusterconnectionconfigurations/{config}").To(web.Handle(s.connection)).Param(name).
 		Doc("how a cluster is connected").Operation("getClusterConnectionConfiguration").Writes(configuration{}))
-	ws.Route(ws.POST("/platformconfigs").To(web.Handle(web.InEarnest(s.create))).Consumes(restful.MIME_JSON).
+	ws.Route(ws.POST("/platformconfigs").To(web.Handle(web.RefuseDryRun(s.create))).Consumes(restful.MIME_JSON).
 		Doc("make a configuration of the platform").Operation("createPlatformConfiguration").Reads(configuration{}).Writes(configuration{}))
 	ws.Route(ws.GET("/platformconfigs/{config}").To(web.Handle(s.get)).Param(name).
 		Doc("a configuration of the platform").Operation("getPlatformConfiguration").Writes(configuration{}))
-	ws.Route(ws.PUT("/platformconfigs/{config}").To(web.Handle(web.InEarnest(s.update))).Param(name).Consumes(restful.MIME_JSON).
+	ws.Route(ws.PUT("/platformconfigs/{config}").To(web.Handle(web.RefuseDryRun(s.update))).Param(name).Consumes(restful.MIME_JSON).
 		Doc("replace a configuration of the platform").Operation("updatePlatformConfiguration").Reads(configuration{}).Writes(configuration{}))
-	ws.Route(ws.PATCH("/platformconfigs/{config}").To(web.Handle(web.InEarnest(s.patch))).Param(name).Consumes(typeMergePatch).
+	ws.Route(ws.PATCH("/platformconfigs/{config}").To(web.Handle(web.RefuseDryRun(s.patch))).Param(name).Consumes(typeMergePatch).
 		Doc("change the data of a configuration of the platform (RFC 7396)").Operation("patchPlatformConfiguration").Reads(configuration{}).Writes(configuration{}))
-	ws.Route(ws.DELETE("/platformconfigs/{config}").To(web.Handle(web.InEarnest(s.remove))).Param(name).
+	ws.Route(ws.DELETE("/platformconfigs/{config}").To(web.Handle(web.RefuseDryRun(s.remove))).Param(name).
 		Doc("delete a configuration of the platform").Operation("deletePlatformConfiguration").Writes(done))
 }
 

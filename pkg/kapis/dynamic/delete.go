@@ -16,7 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-func (o *order) delete() (any, error) {
+func (o *writeRequest) delete() (any, error) {
 	options, err := o.deleteOptions()
 	if err != nil {
 		return nil, err
@@ -53,7 +53,7 @@ func (o *order) delete() (any, error) {
 }
 
 // preconditions returns those of the options, joined with the version that the query may name.
-func (o *order) preconditions(options *metav1.DeleteOptions) (*metav1.Preconditions, error) {
+func (o *writeRequest) preconditions(options *metav1.DeleteOptions) (*metav1.Preconditions, error) {
 	query, err := o.query("resourceVersion")
 	if err != nil {
 		return nil, err
@@ -75,7 +75,7 @@ func (o *order) preconditions(options *metav1.DeleteOptions) (*metav1.Preconditi
 
 // deleteCollection deletes what the selectors match. Here a parameter that is not known is refused, not
 // dropped: it may have been meant to leave something out.
-func (o *order) deleteCollection() (any, error) {
+func (o *writeRequest) deleteCollection() (any, error) {
 	for name := range o.in.URL.Query() {
 		if !slices.Contains(deleteParams, name) && !slices.Contains(selectParams, name) {
 			return nil, badRequest("the parameter %.100q does not restrict what is deleted here: use %s", name, strings.Join(selectParams, " and "))
@@ -130,7 +130,7 @@ func parseSelector(text string) (labels.Selector, error) {
 // deleteOptions returns the options of a deletion: those of the body, and those of the query.
 // kube-apiserver reads the query only where there is no body; that a dryRun there would not count is
 // not what anybody means (S22). So they are joined here, and must not contradict each other.
-func (o *order) deleteOptions() (*metav1.DeleteOptions, error) {
+func (o *writeRequest) deleteOptions() (*metav1.DeleteOptions, error) {
 	text, _, err := readBody(o.in, typeJSON, typeYAML)
 	if err != nil {
 		return nil, err

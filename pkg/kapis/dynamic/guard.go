@@ -26,17 +26,19 @@ type Guard interface {
 }
 
 // guarded tells whether the write is to be judged. Writes of a sub-resource grant nothing, and send nothing elsewhere.
-func (o *order) guarded() bool {
+func (o *writeRequest) guarded() bool {
 	return o.info.Subresource == "" && (o.grants() || redaction.IsSent(o.kind.GVR.GroupResource()))
 }
 
-func (o *order) grants() bool { return o.Guard != nil && o.Guard.Guards(o.kind.GVR.GroupResource()) }
+func (o *writeRequest) grants() bool {
+	return o.Guard != nil && o.Guard.Guards(o.kind.GVR.GroupResource())
+}
 
 // judgesDeletions tells whether a deletion is to be judged.
-func (o *order) judgesDeletions() bool { return o.info.Subresource == "" && o.grants() }
+func (o *writeRequest) judgesDeletions() bool { return o.info.Subresource == "" && o.grants() }
 
 // judge asks the guard about the object as it will be; old is what it is now, nil for none.
-func (o *order) judge(object string, old *state) error {
+func (o *writeRequest) judge(object string, old *state) error {
 	ctx := o.in.Context()
 	w := &admission.Write{
 		By: request.UserFrom(ctx), Verb: "create", GVR: o.kind.GVR, Namespace: o.info.Namespace, Name: o.info.Name, Object: []byte(object),
@@ -54,7 +56,7 @@ func (o *order) judge(object string, old *state) error {
 }
 
 // checkSent refuses an update that sends a credential elsewhere. ks-controller-manager's webhook refuses it too, where it is.
-func (o *order) checkSent(w *admission.Write) error {
+func (o *writeRequest) checkSent(w *admission.Write) error {
 	gr := o.kind.GVR.GroupResource()
 	if !redaction.IsSent(gr) {
 		return nil
@@ -70,9 +72,11 @@ func (o *order) checkSent(w *admission.Write) error {
 }
 
 // judgeDeletion asks the guard about the end of the object.
-func (o *order) judgeDeletion(old *state) error { return o.judgeEnd([]byte(old.raw.Unredacted())) }
+func (o *writeRequest) judgeDeletion(old *state) error {
+	return o.judgeEnd([]byte(old.raw.Unredacted()))
+}
 
-func (o *order) judgeEnd(old []byte) error {
+func (o *writeRequest) judgeEnd(old []byte) error {
 	ctx := o.in.Context()
 	return o.Guard.Check(ctx, &admission.Write{
 		By: request.UserFrom(ctx), Verb: "delete", GVR: o.kind.GVR, Namespace: o.info.Namespace, Name: o.info.Name, Old: old,
@@ -80,7 +84,7 @@ func (o *order) judgeEnd(old []byte) error {
 }
 
 // judgeCollection asks the guard about the end of each object that the selectors match, read as the caller. Of one that comes between, the webhook is asked.
-func (o *order) judgeCollection(selectors url.Values) error {
+func (o *writeRequest) judgeCollection(selectors url.Values) error {
 	res, err := o.send(outgoing{method: http.MethodGet, path: o.path, query: selectors})
 	if err != nil {
 		return err
@@ -105,7 +109,7 @@ func (o *order) judgeCollection(selectors url.Values) error {
 
 // judgePatch has kube-apiserver make the patch without effect, as the caller, and asks the guard about what came of it. The patch must
 // carry a precondition, so that the same comes of it in earnest.
-func (o *order) judgePatch(out outgoing, old *state) error {
+func (o *writeRequest) judgePatch(out outgoing, old *state) error {
 	query := url.Values{}
 	maps.Copy(query, out.query)
 	query.Set("dryRun", "All") // last: whatever the caller sent, this one is a trial
@@ -123,9 +127,9 @@ func (o *order) judgePatch(out outgoing, old *state) error {
 
 // guardedJSONPatch makes a JSON patch whose outcome the guard has seen. Tests in the patch keep it to the state that was seen; where
 // another write comes between, it is all done again.
-func (o *order) guardedJSONPatch(out outgoing, text string) (any, error) {
+func (o *writeRequest) guardedJSONPatch(out outgoing, text string) (any, error) {
 	for attempt := 1; ; attempt++ {
-		now, err := o.look(true)
+		now, err := o.readLive(true)
 		if err != nil {
 			return nil, err
 		}

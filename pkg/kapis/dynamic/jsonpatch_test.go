@@ -26,7 +26,7 @@ func FuzzAnAcceptedJSONPatchKeepsWhatThePathSays(f *testing.F) {
 		f.Add(s)
 	}
 	const before = `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"p","namespace":"a","uid":"u","labels":{"kubesphere.io/workspace":"w","b":"c"}},"spec":{"a":[1]}}`
-	o := &order{
+	o := &writeRequest{
 		info: &request.Info{Name: "p", Namespace: "a"}, workspace: "w",
 		kind: &store.Kind{GVR: schema.GroupVersionResource{Version: "v1", Resource: "pods"}, Kind: "Pod", Namespaced: true},
 	}

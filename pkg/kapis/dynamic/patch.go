@@ -14,7 +14,7 @@ import (
 // one). An applied configuration with it creates an object, but changes none.
 const missingVersion = "1"
 
-func (o *order) patch() (any, error) {
+func (o *writeRequest) patch() (any, error) {
 	if isTunnel(o.info.Subresource) {
 		return nil, nothingHere()
 	}
@@ -42,7 +42,7 @@ func (o *order) patch() (any, error) {
 }
 
 // objectPatch is a patch that looks like the object.
-func (o *order) objectPatch(out outgoing, text string) (any, error) {
+func (o *writeRequest) objectPatch(out outgoing, text string) (any, error) {
 	patch, err := inspect(text)
 	if err != nil {
 		return nil, err
@@ -77,7 +77,7 @@ func (o *order) objectPatch(out outgoing, text string) (any, error) {
 }
 
 // stampPatch sets the label of the workspace in a patch.
-func (o *order) stampPatch(out outgoing, patch *object) error {
+func (o *writeRequest) stampPatch(out outgoing, patch *object) error {
 	if patch.directive != "" && out.contentType == typeStrategicPatch {
 		return badRequest("the directive %s is not supported in a workspace: it could remove the workspace's label", patch.directive)
 	}
@@ -86,7 +86,7 @@ func (o *order) stampPatch(out outgoing, patch *object) error {
 
 // applyNew applies a configuration of an object that is not there, or not in the workspace. If it is
 // there after all, the version refuses the change, and the caller is told that it is not.
-func (o *order) applyNew(out outgoing, text string) (any, error) {
+func (o *writeRequest) applyNew(out outgoing, text string) (any, error) {
 	out.body = text
 	if o.guarded() {
 		if err := o.judgePatch(out, nil); err != nil {
@@ -111,7 +111,7 @@ type operation struct {
 	value          string // JSON
 }
 
-func (o *order) jsonPatch(out outgoing, text string) (any, error) {
+func (o *writeRequest) jsonPatch(out outgoing, text string) (any, error) {
 	for e := rawjson.Array(text); e.Next(); {
 		op, err := readOperation(e.Value)
 		if err != nil {
@@ -128,7 +128,7 @@ func (o *order) jsonPatch(out outgoing, text string) (any, error) {
 	case o.workspace == "":
 		return o.reply(out)
 	}
-	now, err := o.look(false)
+	now, err := o.readLive(false)
 	if err != nil {
 		return nil, err
 	}
@@ -138,7 +138,7 @@ func (o *order) jsonPatch(out outgoing, text string) (any, error) {
 
 // guard puts tests around the operations of a patch, with exact one for the version. The patch is applied as a whole, to one state of
 // the object: so it is this object and of this workspace before it, and of this workspace after it.
-func (o *order) guard(text string, now *state, exact bool) string {
+func (o *writeRequest) guard(text string, now *state, exact bool) string {
 	before, after := []string{test("/metadata/uid", now.uid)}, []string(nil)
 	if exact || o.info.Subresource == "scale" { // scale has no labels: then it must be what was looked at
 		before = append(before, test("/metadata/resourceVersion", now.resourceVersion))
@@ -212,7 +212,7 @@ func readOperation(text string) (*operation, error) {
 
 // checkOperation refuses to change what the path of the request says of the object, and the label of
 // its workspace where that is a part of the path.
-func (o *order) checkOperation(op *operation) error {
+func (o *writeRequest) checkOperation(op *operation) error {
 	if err := o.checkSource(op); err != nil {
 		return err
 	}
@@ -248,7 +248,7 @@ func (o *order) checkOperation(op *operation) error {
 }
 
 // checkSource refuses to copy, or to guess, what no read shows: it would be shown where it arrives.
-func (o *order) checkSource(op *operation) error {
+func (o *writeRequest) checkSource(op *operation) error {
 	source := op.from
 	switch op.op {
 	case "copy", "move":

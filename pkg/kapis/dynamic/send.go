@@ -27,7 +27,7 @@ type outgoing struct {
 
 // send sends a request for the caller. What goes out is read once more, the way that the caller's own
 // request was read, and must ask for the object that was authorized (S23).
-func (o *order) send(out outgoing) (*redaction.Response, error) {
+func (o *writeRequest) send(out outgoing) (*redaction.Response, error) {
 	ctx := o.in.Context()
 	r, err := http.NewRequestWithContext(ctx, out.method, "/", strings.NewReader(out.body))
 	if err != nil {
@@ -62,7 +62,7 @@ func (o *order) send(out outgoing) (*redaction.Response, error) {
 
 // translate reads a request to kube-apiserver, and refuses it unless it is about the object of the
 // order.
-func (o *order) translate(r *http.Request) (*request.Info, error) {
+func (o *writeRequest) translate(r *http.Request) (*request.Info, error) {
 	info, err := request.Parse(r)
 	if err != nil {
 		return nil, err
@@ -82,7 +82,7 @@ type answer struct {
 }
 
 // reply sends the write itself, and answers with what comes of it.
-func (o *order) reply(out outgoing) (any, error) {
+func (o *writeRequest) reply(out outgoing) (any, error) {
 	res, err := o.send(out)
 	if err != nil {
 		return nil, err

@@ -43,7 +43,7 @@ func (b bound) subresource(r *restful.Request) (any, error) {
 }
 
 // passed is the answer of kube-apiserver to the caller's own request. It is a web.Responder.
-type passed struct{ o *order }
+type passed struct{ o *writeRequest }
 
 // Respond implements web.Responder.
 func (p passed) Respond(w http.ResponseWriter, r *http.Request) {

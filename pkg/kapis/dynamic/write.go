@@ -80,8 +80,8 @@ func describe(ws *restful.WebService, b *restful.RouteBuilder, scope []string) *
 	return b
 }
 
-// order is what a request asks kube-apiserver for.
-type order struct {
+// writeRequest is what a request asks kube-apiserver for.
+type writeRequest struct {
 	*Handler
 	in   *http.Request
 	info *request.Info
@@ -125,14 +125,14 @@ func offers(k *store.Kind, verb string) bool {
 	return false
 }
 
-// order tells what r asks for, and refuses what can't be asked for there.
-func (b bound) order(r *restful.Request) (*order, error) {
+// writeRequest tells what r asks for, and refuses what can't be asked for there.
+func (b bound) order(r *restful.Request) (*writeRequest, error) {
 	ctx, gv := r.Request.Context(), b.gv(r)
 	info := request.InfoFrom(ctx)
 	if info == nil || !info.IsResource || info.IsKubernetes || info.APIGroup != gv.Group || info.APIVersion != gv.Version || info.Resource == "" {
 		return nil, nothingHere()
 	}
-	o := &order{Handler: b.Handler, in: r.Request, info: info}
+	o := &writeRequest{Handler: b.Handler, in: r.Request, info: info}
 	if isWithinWorkspace(info) {
 		o.workspace = info.Workspace
 	}
@@ -164,7 +164,7 @@ func isWithinWorkspace(i *request.Info) bool {
 // kubePath translates the path that was authorized into kube-apiserver's, by its text: cut are the
 // first segment and the workspace, nothing else. That it means the same there is checked where it is
 // sent.
-func (o *order) kubePath() (string, error) {
+func (o *writeRequest) kubePath() (string, error) {
 	i, prefix, root := o.info, "/kapi/"+o.info.APIVersion, "/api/"+o.info.APIVersion
 	if i.APIGroup != "" {
 		prefix, root = "/kapis/"+i.APIGroup+"/"+i.APIVersion, "/apis/"+i.APIGroup+"/"+i.APIVersion
@@ -181,7 +181,7 @@ func (o *order) kubePath() (string, error) {
 
 // namespaceInWorkspace refuses a namespace of another workspace: what is in a namespace belongs to
 // the namespace's workspace, without a label of its own.
-func (o *order) namespaceInWorkspace() error {
+func (o *writeRequest) namespaceInWorkspace() error {
 	ctx := o.in.Context()
 	namespaces, err := o.Resources.Catalog().Resolve(ctx, schema.GroupVersionResource{Version: "v1", Resource: "namespaces"})
 	if err != nil {
@@ -202,7 +202,7 @@ var (
 
 // query returns the parameters of the request that are known. One that is known but for the case of its
 // letters is refused: a dryrun that is dropped would be a write in earnest.
-func (o *order) query(known ...string) (url.Values, error) {
+func (o *writeRequest) query(known ...string) (url.Values, error) {
 	out := url.Values{}
 	for name, values := range o.in.URL.Query() {
 		for _, k := range known {

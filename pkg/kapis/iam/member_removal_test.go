@@ -32,11 +32,11 @@ func estate(t *testing.T, change func(objects)) *world {
 	o.add("/apis/tenant.kubesphere.io/v1beta1/workspaces", "", "other", nil, spec("eve"))
 	for name, labels := range map[string]map[string]string{"made": in, "joined": in, "elsewhere": {"kubesphere.io/workspace": "other"}, "free": nil} {
 		o.add("/api/v1/namespaces", "", name, labels, nil)
-		at := authz.Place{Scope: request.Namespace, Namespace: name}
+		at := authz.BindingScope{Scope: request.Namespace, Namespace: name}
 		o.role(&binding.Namespace, at, "admin", "*")
 		o.bind(&binding.Namespace, at, "eve-admin", "admin", "eve")
 	}
-	o.bind(&binding.Namespace, authz.Place{Scope: request.Namespace, Namespace: "joined"}, "both", "admin", "eve", "ann")
+	o.bind(&binding.Namespace, authz.BindingScope{Scope: request.Namespace, Namespace: "joined"}, "both", "admin", "eve", "ann")
 	o.role(&binding.Workspace, demo, "demo-regular", "pods")
 	o.bind(&binding.Workspace, demo, "eve-demo-regular", "demo-regular", "eve")
 	o.add(iamPath+"groups", "", "devs", in, nil)

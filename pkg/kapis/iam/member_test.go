@@ -12,8 +12,8 @@ import (
 	"kapis.dev/ks-apiserver/pkg/request"
 )
 
-var demo, proj, cluster = authz.Place{Scope: request.Workspace, Workspace: "demo"}, authz.Place{Scope: request.Namespace,
-	Namespace: "proj"}, authz.Place{Scope: request.Cluster}
+var demo, proj, cluster = authz.BindingScope{Scope: request.Workspace, Workspace: "demo"}, authz.BindingScope{Scope: request.Namespace,
+	Namespace: "proj"}, authz.BindingScope{Scope: request.Cluster}
 
 // village has a workspace, a namespace, and people in them.
 func village(t *testing.T) *world {
@@ -27,10 +27,10 @@ func village(t *testing.T) *world {
 	o.add("/api/v1/namespaces", "", "proj", nil, nil)
 	o.role(&binding.Workspace, demo, "demo-viewer", "pods")
 	o.role(&binding.Workspace, demo, "demo-admin", "*")
-	o.role(&binding.Workspace, authz.Place{Scope: request.Workspace, Workspace: "other"}, "other-viewer", "pods")
+	o.role(&binding.Workspace, authz.BindingScope{Scope: request.Workspace, Workspace: "other"}, "other-viewer", "pods")
 	o.role(&binding.Namespace, proj, "viewer", "pods")
 	o.role(&binding.Namespace, proj, "operator", "pods")
-	o.role(&binding.Namespace, authz.Place{Namespace: "elsewhere"}, "stranger", "pods")
+	o.role(&binding.Namespace, authz.BindingScope{Namespace: "elsewhere"}, "stranger", "pods")
 	o.role(&binding.Cluster, cluster, "cluster-viewer", "nodes")
 	o.bind(&binding.Workspace, demo, "old", "demo-viewer", "bob", "gone", "@team")
 	o.bind(&binding.Workspace, demo, "carol-demo-admin", "demo-admin", "carol")
@@ -126,12 +126,12 @@ func TestTheRolesOfAMemberAreToldToOlderClients(t *testing.T) {
 		o.user(name)
 	}
 	o.add(iamPath+"users", "", "grouped", nil, map[string]any{"spec": map[string]any{"groups": []string{"team"}}})
-	for _, place := range []authz.Place{demo, {Scope: request.Workspace, Workspace: "other"}} {
+	for _, place := range []authz.BindingScope{demo, {Scope: request.Workspace, Workspace: "other"}} {
 		o.role(&binding.Workspace, place, place.Workspace+"-viewer", "pods")
 	}
 	o.role(&binding.Workspace, demo, "demo-admin", "*")
 	o.role(&binding.Namespace, proj, "viewer", "pods")
-	o.role(&binding.Namespace, authz.Place{Namespace: "elsewhere"}, "operator", "pods")
+	o.role(&binding.Namespace, authz.BindingScope{Namespace: "elsewhere"}, "operator", "pods")
 	o.role(&binding.Cluster, cluster, "cluster-viewer", "nodes")
 	o.bind(&binding.Workspace, demo, "a", "demo-admin", "carol")
 	o.bind(&binding.Workspace, demo, "b", "demo-viewer", "carol", "@team")

@@ -187,14 +187,14 @@ func TestHeldIsWhatIsBoundAtOnePlace(t *testing.T) {
 	o := objects{}
 	o.bind(&binding.Namespace, proj, "z", "viewer", "alice")
 	o.bind(&binding.Namespace, proj, "a", "operator", "alice", "@team")
-	o.bind(&binding.Platform, authz.Place{}, "p", "platform-regular", "alice")
+	o.bind(&binding.Platform, authz.BindingScope{}, "p", "platform-regular", "alice")
 	w := newWorld(t).within(o)
 	held := w.h.Rights.Held(target.WithoutGroups("alice"), proj)
 	if len(held) != 2 || held[0].Binding != "a" || held[0].Role.Name != "operator" || held[0].Role.Namespace != "proj" || held[1].Binding != "z" ||
 		held[1].Subject.Name != "alice" {
 		t.Errorf("%+v", held)
 	}
-	for _, at := range []authz.Place{demo, cluster, {Scope: 9}} {
+	for _, at := range []authz.BindingScope{demo, cluster, {Scope: 9}} {
 		if held := w.h.Rights.Held(target.WithoutGroups("alice"), at); held != nil {
 			t.Errorf("%s: %+v", at, held)
 		}

@@ -20,17 +20,17 @@ func staffed(t *testing.T, admins ...string) *world {
 	for _, name := range []string{"admin", "second", "manager", "peer", "alice", "chief"} {
 		o.user(name)
 	}
-	o.role(&binding.Platform, authz.Place{}, "platform-admin", "*")
-	o.role(&binding.Platform, authz.Place{}, "users-manager", "users", "users/password")
-	o.role(&binding.Platform, authz.Place{}, "platform-regular")
-	o.role(&binding.Platform, authz.Place{}, "authenticated", "configs")
+	o.role(&binding.Platform, authz.BindingScope{}, "platform-admin", "*")
+	o.role(&binding.Platform, authz.BindingScope{}, "users-manager", "users", "users/password")
+	o.role(&binding.Platform, authz.BindingScope{}, "platform-regular")
+	o.role(&binding.Platform, authz.BindingScope{}, "authenticated", "configs")
 	o.role(&binding.Cluster, cluster, "cluster-admin", "*")
 	for _, name := range append(admins, "admin") {
-		o.bind(&binding.Platform, authz.Place{}, name+"-platform-admin", "platform-admin", name)
+		o.bind(&binding.Platform, authz.BindingScope{}, name+"-platform-admin", "platform-admin", name)
 	}
-	o.bind(&binding.Platform, authz.Place{}, "authenticated", "authenticated", "@system:authenticated")
-	o.bind(&binding.Platform, authz.Place{}, "managers", "users-manager", "manager", "peer")
-	o.bind(&binding.Platform, authz.Place{}, "alice-platform-regular", "platform-regular", "alice")
+	o.bind(&binding.Platform, authz.BindingScope{}, "authenticated", "authenticated", "@system:authenticated")
+	o.bind(&binding.Platform, authz.BindingScope{}, "managers", "users-manager", "manager", "peer")
+	o.bind(&binding.Platform, authz.BindingScope{}, "alice-platform-regular", "platform-regular", "alice")
 	o.bind(&binding.Cluster, cluster, "chief-cluster-admin", "cluster-admin", "chief")
 	w := newWorld(t).within(o)
 	for _, name := range []string{"admin", "second", "manager", "peer", "alice", "chief"} {
@@ -357,6 +357,6 @@ func TestTheGuardSaysWhoStays(t *testing.T) { // S72
 // all are rights of callers who lack nothing.
 type all struct{ allRights }
 
-func (all) MissingOf(user.Info, authz.Place, authz.RoleRef) (none []rbacv1.PolicyRule, found bool) {
+func (all) MissingOf(user.Info, authz.BindingScope, authz.RoleRef) (none []rbacv1.PolicyRule, found bool) {
 	return nil, true
 }

@@ -29,18 +29,18 @@ type rights struct {
 	rules map[string][]rbacv1.PolicyRule // of roles, by kind and name
 }
 
-func (x rights) Held(u user.Info, at authz.Place) []authz.Grant {
+func (x rights) Held(u user.Info, at authz.BindingScope) []authz.Grant {
 	if x.index == nil {
 		return nil
 	}
 	return x.index.Held(u, at)
 }
 
-func (x rights) Memberships(u user.Info) (*authz.Part, bool) { return x.index.Memberships(u) }
+func (x rights) Memberships(u user.Info) (*authz.PartialList, bool) { return x.index.Memberships(u) }
 
 func (x rights) WorkspaceOf(namespace string) string { return x.index.WorkspaceOf(namespace) }
 
-func (x rights) Missing(u user.Info, at authz.Place, rules []rbacv1.PolicyRule) (missing []rbacv1.PolicyRule) {
+func (x rights) Missing(u user.Info, at authz.BindingScope, rules []rbacv1.PolicyRule) (missing []rbacv1.PolicyRule) {
 	for _, rule := range rules {
 		for _, verb := range rule.Verbs {
 			for _, group := range rule.APIGroups {
@@ -63,7 +63,7 @@ func (x rights) Missing(u user.Info, at authz.Place, rules []rbacv1.PolicyRule) 
 	return nil
 }
 
-func (x rights) MissingOf(u user.Info, at authz.Place, role authz.RoleRef) ([]rbacv1.PolicyRule, bool) {
+func (x rights) MissingOf(u user.Info, at authz.BindingScope, role authz.RoleRef) ([]rbacv1.PolicyRule, bool) {
 	rules, found := x.rules[fmt.Sprint(role.Scope, role.Namespace, role.Name)]
 	return x.Missing(u, at, rules), found
 }
@@ -88,7 +88,7 @@ func (o objects) add(path, namespace, name string, labels map[string]string, mem
 const iamPath = "/apis/iam.kubesphere.io/v1beta1/"
 
 // bind adds a binding of a role at a level to subjects, of which those that begin with @ are groups.
-func (o objects) bind(l *binding.Scope, at authz.Place, name, role string, subjects ...string) {
+func (o objects) bind(l *binding.Scope, at authz.BindingScope, name, role string, subjects ...string) {
 	var list []map[string]string
 	for _, s := range subjects {
 		kind := "User"
@@ -107,7 +107,7 @@ func (o objects) bind(l *binding.Scope, at authz.Place, name, role string, subje
 }
 
 // role adds a role with a rule for each of resources, all verbs of it.
-func (o objects) role(l *binding.Scope, at authz.Place, name string, resources ...string) {
+func (o objects) role(l *binding.Scope, at authz.BindingScope, name string, resources ...string) {
 	labels := map[string]string{}
 	if at.Workspace != "" {
 		labels["kubesphere.io/workspace"] = at.Workspace

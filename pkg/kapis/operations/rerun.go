@@ -44,7 +44,7 @@ func (x *rerun) run(ctx context.Context) error {
 		return err
 	}
 	m := manifest(job)
-	if err := x.rehearse(ctx, job, m); err != nil {
+	if err := x.dryRun(ctx, job, m); err != nil {
 		return err
 	}
 	kept, ours, err := x.park(ctx, m)
@@ -95,8 +95,8 @@ func (x *rerun) conflict(format string, args ...any) error {
 	return apierrors.NewConflict(jobsResource, x.name, fmt.Errorf(format, args...))
 }
 
-// rehearse asks for all that is going to be done, without effect.
-func (x *rerun) rehearse(ctx context.Context, job, m *unstructured.Unstructured) error {
+// dryRun asks for all that is going to be done, without effect.
+func (x *rerun) dryRun(ctx context.Context, job, m *unstructured.Unstructured) error {
 	if _, err := x.kube.request(ctx, http.MethodDelete, parkedName(x.name), "", nil); err != nil {
 		return err
 	}

@@ -44,7 +44,7 @@ func (h *Handler) WebService() *restful.WebService {
 	ws := new(restful.WebService).Path("/static").Produces(restful.MIME_JSON, "*/*")
 	ws.Route(ws.GET("/images/{file}").To(web.Handle(h.get)).Param(ws.PathParameter("file", "name of the image, as its upload returned it")).
 		Doc("an image of the theme").Operation("getImage"))
-	ws.Route(ws.POST("/images").To(web.Handle(web.InEarnest(h.upload))).Consumes("multipart/form-data").
+	ws.Route(ws.POST("/images").To(web.Handle(web.RefuseDryRun(h.upload))).Consumes("multipart/form-data").
 		Param(ws.MultiPartFormParameter("image", "the image: PNG, JPEG, SVG or ICO, with the extension of its kind").DataType("file")).
 		Doc("upload an image for the theme; who may update the theme may").Operation("uploadImage").Writes(uploaded{}))
 	return ws

@@ -24,7 +24,7 @@ type kube struct {
 	t       testing.TB
 	objects map[string]map[string]any // by path
 	version int
-	// sent are the writes, as "METHOD path as group", without those that were only rehearsed.
+	// sent are the writes, as "METHOD path as group", without dry runs.
 	sent []string
 	// before is called once, ahead of the next write: somebody else is quicker.
 	before func()

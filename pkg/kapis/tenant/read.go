@@ -128,7 +128,7 @@ func (h *Handler) placed(r *restful.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	page, err := h.page(r, clustersKind, resource.Scope{Part: authz.NewOwnPart(nil, nil, names)}, q)
+	page, err := h.page(r, clustersKind, resource.Scope{Part: authz.NewOwnPartialList(nil, nil, names)}, q)
 	if err != nil {
 		return nil, err
 	}
@@ -167,7 +167,7 @@ func (h *Handler) memberNamespaces(r *restful.Request) (any, error) {
 	scope := resource.Scope{Workspace: workspace}
 	if !d.Allowed {
 		if scope.Part = d.Part; scope.Part == nil {
-			scope.Part = authz.NewOwnPart(nil, nil, nil)
+			scope.Part = authz.NewOwnPartialList(nil, nil, nil)
 		}
 	}
 	page, err := h.page(r, namespacesKind, scope, q)

@@ -16,9 +16,9 @@ func readers(t *testing.T) *world {
 	w := newWorld(t)
 	w.allow("admin", "* * platform")
 	w.allow("viewer", "list namespaces a", "get workspacemembers a", "list workspaceroles a", "get resourcequotas a")
-	w.members["viewer"] = authz.NewPart(nil, []string{"a"})
-	w.members["alice"] = authz.NewPart([]string{"a1"}, []string{"a"})
-	w.members["team"] = authz.NewPart([]string{"a2", "b1"}, nil)
+	w.members["viewer"] = authz.NewPartialList(nil, []string{"a"})
+	w.members["alice"] = authz.NewPartialList([]string{"a1"}, []string{"a"})
+	w.members["team"] = authz.NewPartialList([]string{"a2", "b1"}, nil)
 	return w
 }
 

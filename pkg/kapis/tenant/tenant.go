@@ -1,6 +1,6 @@
 // Package tenant serves the routes of tenant.kubesphere.io: workspaces and what is in them, as far as the caller sees it.
 //
-// Reads come out of the caches. What a caller may see who may not see all was found by the filters (authz.Part, of package tenant), and restricts
+// Reads come out of the caches. What a caller may see who may not see all was found by the filters (authz.PartialList, of package tenant), and restricts
 // every list before anything is filtered, counted or sorted. Writes run as the caller: what they may change is judged by the object as it is at
 // kube-apiserver, and is written under a lock by the version that was seen.
 package tenant
@@ -48,7 +48,7 @@ type Handler struct {
 	Streams *stream.Guard
 	// AsCaller writes, and reads what a write depends on; its May decides what else the caller may do.
 	AsCaller caller.Client
-	Fleet    *tenant.Fleet
+	Fleet    *tenant.Clusters
 	// Labelled tells what carries the label of a workspace, which a new one of that name would get.
 	Labelled Labelled
 	// UserOf returns who a user is to an authorizer, nil where there is no such user.

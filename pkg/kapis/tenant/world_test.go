@@ -107,7 +107,7 @@ type world struct {
 	may       authz.Authorizer
 	kube      *kube
 	rights    map[string][]string // user -> what he may do
-	members   map[string]*authz.Part
+	members   map[string]*authz.PartialList
 }
 
 func newWorld(t testing.TB) *world {
@@ -132,8 +132,8 @@ func newWorld(t testing.TB) *world {
 		st.Wait()
 		srv.Close()
 	})
-	w := &world{t: t, kube: newKube(t, held), rights: map[string][]string{}, members: map[string]*authz.Part{}}
-	fleet := &tenant.Fleet{Store: st, Host: "host"}
+	w := &world{t: t, kube: newKube(t, held), rights: map[string][]string{}, members: map[string]*authz.PartialList{}}
+	fleet := &tenant.Clusters{Store: st, Host: "host"}
 	w.may = &tenant.Authorizer{Next: authz.Func(w.decide), Bound: w, Fleet: fleet}
 	w.container = kapistest.Container()
 	h := &Handler{
@@ -190,7 +190,7 @@ func (w *world) Leftovers(workspace string) (namespaces, bindings bool) {
 }
 
 // Memberships implements tenant.Memberships.
-func (w *world) Memberships(u user.Info) (*authz.Part, bool) {
+func (w *world) Memberships(u user.Info) (*authz.PartialList, bool) {
 	p := w.members[u.GetName()]
 	for _, g := range u.GetGroups() {
 		p = p.Or(w.members[g])

@@ -135,7 +135,7 @@ func (t *target) patch(r *restful.Request) (any, error) {
 		if err != nil {
 			return nil, err
 		}
-		order := caller.Order{Method: http.MethodPatch, Path: t.path(t.name), Query: rehearsal(q), Type: mediaType, Body: bound}
+		order := caller.Order{Method: http.MethodPatch, Path: t.path(t.name), Query: dryRunOf(q), Type: mediaType, Body: bound}
 		next, err := t.do(ctx, order)
 		if err != nil {
 			return nil, err
@@ -148,7 +148,7 @@ func (t *target) patch(r *restful.Request) (any, error) {
 	})
 }
 
-func rehearsal(q url.Values) url.Values {
+func dryRunOf(q url.Values) url.Values {
 	out := url.Values{}
 	for k, v := range q {
 		out[k] = v

@@ -361,7 +361,7 @@ func TestQuotasAreOfTheirWorkspace(t *testing.T) {
 // S10: for whoever reads by membership only, every write is refused, and nothing is sent.
 func TestWhoOnlySeesWritesNothing(t *testing.T) {
 	w := newWorld(t)
-	w.members["member"] = authz.NewPart([]string{"a1"}, []string{"a"})
+	w.members["member"] = authz.NewPartialList([]string{"a1"}, []string{"a"})
 	for _, line := range []string{
 		"POST /workspaces", "POST /workspacetemplates", "PUT /workspaces/a", "PATCH /workspaces/a", "DELETE /workspaces/a", "PUT /workspacetemplates/a",
 		"PATCH /workspacetemplates/a", "DELETE /workspacetemplates/a", "POST /workspaces/a/namespaces", "PUT /workspaces/a/namespaces/a1",

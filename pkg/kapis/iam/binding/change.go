@@ -38,7 +38,7 @@ const MaxAttempts = 5
 // sent, and each depends on the version that was read.
 type Change struct {
 	*Scope
-	At   authz.Place
+	At   authz.BindingScope
 	User string
 	// Query are the parameters of every write.
 	Query url.Values
@@ -58,7 +58,7 @@ type Step struct {
 
 // Plan returns the writes by which the user has the role at a scope and no other; no role if it is empty. Roles through groups stay. The
 // new binding is made before the old ones are deleted, so that the user is never without a role.
-func (b *Service) Plan(ctx context.Context, l *Scope, at authz.Place, username, role string, query url.Values) (*Change, error) {
+func (b *Service) Plan(ctx context.Context, l *Scope, at authz.BindingScope, username, role string, query url.Values) (*Change, error) {
 	c := &Change{Scope: l, At: at, User: username, Query: query}
 	snap, err := b.Caches.Snapshot(ctx, wire.Resource(l.BindingResource))
 	if err != nil {

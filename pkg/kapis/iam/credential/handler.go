@@ -35,7 +35,7 @@ type Handler struct {
 	// Resources has the login records.
 	Resources *resource.Service
 	// Trust are the proxies that are believed where a request comes from.
-	Trust web.Trust
+	Trust web.TrustedProxies
 	Now   func() time.Time
 }
 
@@ -47,19 +47,19 @@ func (h *Handler) Mount(ws *restful.WebService, older string) {
 		handle        web.Handler
 	}{
 		{ws.PUT("/users/{user}/password"), "change", "Password",
-			"Set a new password; one's own needs the current one. All sessions of the user end", web.InEarnest(h.changePassword)},
+			"Set a new password; one's own needs the current one. All sessions of the user end", web.RefuseDryRun(h.changePassword)},
 		{ws.GET("/users/{user}/loginrecords"), "list", "LoginRecords", "The logins of a user, and what failed", h.loginRecords},
 		{ws.GET("/users/{user}/apikeys"), "list", "APIKeys", "The API keys of a user, the newest first", h.listKeys},
 		{ws.POST("/users/{user}/apikeys"), "create", "APIKey",
-			"Make an API key of one's own; the answer is the only one that has its token", web.InEarnest(h.createKey)},
-		{ws.DELETE("/users/{user}/apikeys"), "delete", "APIKeys", "Revoke all API keys of a user", web.InEarnest(h.deleteKeys)},
-		{ws.DELETE("/users/{user}/apikeys/{name}"), "delete", "APIKey", "Revoke an API key", web.InEarnest(h.deleteKey)},
+			"Make an API key of one's own; the answer is the only one that has its token", web.RefuseDryRun(h.createKey)},
+		{ws.DELETE("/users/{user}/apikeys"), "delete", "APIKeys", "Revoke all API keys of a user", web.RefuseDryRun(h.deleteKeys)},
+		{ws.DELETE("/users/{user}/apikeys/{name}"), "delete", "APIKey", "Revoke an API key", web.RefuseDryRun(h.deleteKey)},
 		{ws.GET("/users/{user}/sessions"), "list", "Sessions", "The sessions of a user, the newest first", h.listSessions},
-		{ws.DELETE("/users/{user}/sessions"), "delete", "Sessions", "End all sessions of a user", web.InEarnest(h.deleteSessions)},
-		{ws.DELETE("/users/{user}/sessions/{name}"), "delete", "Session", "End a session", web.InEarnest(h.deleteSession)},
+		{ws.DELETE("/users/{user}/sessions"), "delete", "Sessions", "End all sessions of a user", web.RefuseDryRun(h.deleteSessions)},
+		{ws.DELETE("/users/{user}/sessions/{name}"), "delete", "Session", "End a session", web.RefuseDryRun(h.deleteSession)},
 		{ws.GET("/users/{user}/factors"), "get", "Factors", "Which second factors a user has", h.factors},
 		{ws.DELETE("/users/{user}/factors"), "delete", "Factors", "Take all second factors from a user who has lost them",
-			web.InEarnest(h.deleteFactors)},
+			web.RefuseDryRun(h.deleteFactors)},
 	} {
 		ws.Route(r.To(web.Handle(r.handle)).Operation(r.verb + older + "User" + r.of).Doc(r.doc).Param(ws.PathParameter("user",
 			"name of the user")))

@@ -25,9 +25,9 @@ import (
 
 // Rights tells what somebody is bound to, and where. rbac.Index is one.
 type Rights interface {
-	Held(u user.Info, at authz.Place) []authz.Grant
+	Held(u user.Info, at authz.BindingScope) []authz.Grant
 	// Memberships has the namespaces in which somebody is bound.
-	Memberships(u user.Info) (p *authz.Part, cluster bool)
+	Memberships(u user.Info) (p *authz.PartialList, cluster bool)
 	WorkspaceOf(namespace string) string
 }
 
@@ -47,7 +47,7 @@ func (h *Handler) Mount(ws *restful.WebService, older string) {
 		h.mountAs(ws, l, l.PathPrefix+"/"+l.MemberResource, older+l.RoleKind+"Members")
 	}
 	if older != "" {
-		h.mountAs(ws, &binding.Namespace, binding.Namespace.PathPrefix+"/"+authz.OlderMembers, "Members")
+		h.mountAs(ws, &binding.Namespace, binding.Namespace.PathPrefix+"/"+authz.LegacyMembers, "Members")
 	}
 }
 
@@ -84,7 +84,7 @@ func (h *Handler) MountOlder(ws *restful.WebService) {
 		members string
 	}{
 		{&binding.Cluster, binding.Cluster.MemberResource}, {&binding.Workspace, binding.Workspace.MemberResource}, {&binding.Namespace,
-			binding.Namespace.MemberResource}, {&binding.Namespace, authz.OlderMembers},
+			binding.Namespace.MemberResource}, {&binding.Namespace, authz.LegacyMembers},
 	} {
 		get := ws.GET(m.PathPrefix + "/" + m.members + "/{member}/" + m.RoleResource).To(web.Handle(h.memberRoles(m.Scope))).
 			Operation("listOlder" + strings.ToUpper(m.members[:1]) + m.members[1:] +
@@ -192,7 +192,7 @@ func notMember(name, where string) error {
 }
 
 // scopeOf returns the scope that the path names, after the route check. It is a 404 if the scope does not exist.
-func (h *Handler) scopeOf(r *restful.Request, l *binding.Scope, verb, name string) (authz.Place, error) {
+func (h *Handler) scopeOf(r *restful.Request, l *binding.Scope, verb, name string) (authz.BindingScope, error) {
 	at, err := scopeNamed(r, l, verb, name, "")
 	if err != nil {
 		return at, err
@@ -201,10 +201,10 @@ func (h *Handler) scopeOf(r *restful.Request, l *binding.Scope, verb, name strin
 }
 
 // scopeNamed is scopeOf for scopes that need not exist, and for sub-resources of a member.
-func scopeNamed(r *restful.Request, l *binding.Scope, verb, name, subresource string) (authz.Place, error) {
-	at := authz.Place{Scope: l.Kind, Workspace: r.PathParameter("workspace"), Namespace: r.PathParameter("namespace")}
+func scopeNamed(r *restful.Request, l *binding.Scope, verb, name, subresource string) (authz.BindingScope, error) {
+	at := authz.BindingScope{Scope: l.Kind, Workspace: r.PathParameter("workspace"), Namespace: r.PathParameter("namespace")}
 	info := request.InfoFrom(r.Request.Context())
-	if !wire.IsHere(info) || info.Resource != l.MemberResource && (l.Kind != request.Namespace || info.Resource != authz.OlderMembers) ||
+	if !wire.IsHere(info) || info.Resource != l.MemberResource && (l.Kind != request.Namespace || info.Resource != authz.LegacyMembers) ||
 		info.Name != name || info.Subresource != subresource || info.Workspace != at.Workspace || info.Namespace != at.Namespace {
 		return at, wire.NotFound()
 	}

@@ -82,7 +82,7 @@ func (h *Handler) addMembers(l *binding.Scope) web.Handler {
 }
 
 // planMember checks one member: the user, the role, and whether the caller may give it.
-func (h *Handler) planMember(r *restful.Request, l *binding.Scope, at authz.Place, m Member, query url.Values) (*binding.Change, error) {
+func (h *Handler) planMember(r *restful.Request, l *binding.Scope, at authz.BindingScope, m Member, query url.Values) (*binding.Change, error) {
 	ctx := r.Request.Context()
 	if m.Username == "" || m.RoleRef == "" {
 		return nil, apierrors.NewBadRequest("username or roleRef is missing")

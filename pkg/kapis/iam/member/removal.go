@@ -55,7 +55,7 @@ type Removal struct {
 type removal struct {
 	*Handler
 	*binding.Scope
-	at    authz.Place
+	at    authz.BindingScope
 	user  string
 	query url.Values
 	// sent are the versions that were written already: a cache may lag.
@@ -108,7 +108,7 @@ func (m *removal) plan(ctx context.Context) ([]*binding.Change, error) {
 				if m.Rights.WorkspaceOf(name) != m.at.Workspace {
 					continue
 				}
-				c, err := m.Bindings.Plan(ctx, &binding.Namespace, authz.Place{Scope: request.Namespace, Namespace: name}, m.user, "", m.query)
+				c, err := m.Bindings.Plan(ctx, &binding.Namespace, authz.BindingScope{Scope: request.Namespace, Namespace: name}, m.user, "", m.query)
 				if err != nil {
 					return nil, err
 				}

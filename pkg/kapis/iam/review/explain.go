@@ -165,7 +165,7 @@ func (s *visibility) scopes(ctx context.Context, name string, info *request.Info
 }
 
 // missing returns why nothing at a scope allows the request.
-func (s *scopeExplanation) missing(name string, place authz.Place, known bool) string {
+func (s *scopeExplanation) missing(name string, place authz.BindingScope, known bool) string {
 	where := place.String()
 	switch {
 	case place.Scope == request.Workspace && !known:
@@ -190,7 +190,7 @@ func (s *scopeExplanation) missing(name string, place authz.Place, known bool) s
 
 // knows reports whether the requester may be told the name of a scope: because they named it, see a binding in it, or may see the
 // namespace whose workspace it is.
-func (a *requester) knows(ctx context.Context, place authz.Place, info *request.Info, sees bool) (bool, error) {
+func (a *requester) knows(ctx context.Context, place authz.BindingScope, info *request.Info, sees bool) (bool, error) {
 	if place.Scope != request.Workspace || info.Scope == request.Workspace || sees {
 		return true, nil
 	}
@@ -214,11 +214,11 @@ func (a *requester) may(ctx context.Context, what *resourceAttributes) (authz.De
 // visibility tells which bindings the requester may see. It asks once per scope for the right to all bindings there.
 type visibility struct {
 	*requester
-	all map[authz.Place]bool
+	all map[authz.BindingScope]bool
 }
 
 func (a *requester) visibility() *visibility {
-	return &visibility{requester: a, all: map[authz.Place]bool{}}
+	return &visibility{requester: a, all: map[authz.BindingScope]bool{}}
 }
 
 // canSee reports whether the requester may get a binding.
@@ -253,7 +253,7 @@ func (s *visibility) hideReason(ctx context.Context, status *reviewStatus, grant
 	return err
 }
 
-func (s *visibility) mayGet(ctx context.Context, place authz.Place, name string) (authz.Decision, error) {
+func (s *visibility) mayGet(ctx context.Context, place authz.BindingScope, name string) (authz.Decision, error) {
 	return s.may(ctx, &resourceAttributes{
 		Verb: "get", Group: wire.Group, Version: wire.Version, Resource: bindingResource(place.Scope), Name: name,
 		Workspace: place.Workspace, Namespace: place.Namespace,
@@ -276,5 +276,5 @@ func asked(r *request.Info) string {
 	if !r.IsResource {
 		return r.Asked()
 	}
-	return r.Asked() + " " + authz.Place{Scope: r.Scope, Workspace: r.Workspace, Namespace: r.Namespace}.String()
+	return r.Asked() + " " + authz.BindingScope{Scope: r.Scope, Workspace: r.Workspace, Namespace: r.Namespace}.String()
 }

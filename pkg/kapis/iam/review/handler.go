@@ -42,7 +42,7 @@ type Handler struct {
 
 // Grants are the bindings that bear on a request. rbac.Index has them.
 type Grants interface {
-	Meets(r *request.Info) []authz.Place
+	Meets(r *request.Info) []authz.BindingScope
 	Explain(u user.Info, r *request.Info) []authz.Grant
 	WhoCan(requests ...*request.Info) iter.Seq[authz.Grant]
 }
@@ -115,7 +115,7 @@ func (v *Handler) review(r *restful.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	ctx := authz.WithoutPart(r.Request.Context())
+	ctx := authz.WithoutPartialList(r.Request.Context())
 	for n := range list.Items {
 		if err := ctx.Err(); err != nil {
 			return nil, err

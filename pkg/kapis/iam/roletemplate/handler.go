@@ -29,8 +29,8 @@ var everything = []rbacv1.PolicyRule{{Verbs: []string{"*"}, APIGroups: []string{
 
 // Rights tells what somebody is bound to, and what is missing of rules. rbac.Index is one.
 type Rights interface {
-	Held(u user.Info, at authz.Place) []authz.Grant
-	Missing(u user.Info, at authz.Place, rules []rbacv1.PolicyRule) []rbacv1.PolicyRule
+	Held(u user.Info, at authz.BindingScope) []authz.Grant
+	Missing(u user.Info, at authz.BindingScope, rules []rbacv1.PolicyRule) []rbacv1.PolicyRule
 }
 
 // Caches have roles and their templates. store.Store is one.
@@ -104,28 +104,28 @@ func (h *Handler) roleTemplates(r *restful.Request) (any, error) {
 }
 
 // placeAsked returns the scope that the parameters ask about.
-func placeAsked(scope, workspace, namespace string) (*binding.Scope, authz.Place, error) {
+func placeAsked(scope, workspace, namespace string) (*binding.Scope, authz.BindingScope, error) {
 	switch scope {
 	case iamv1beta1.ScopeGlobal:
-		return &binding.Platform, authz.Place{}, nil
+		return &binding.Platform, authz.BindingScope{}, nil
 	case iamv1beta1.ScopeCluster:
-		return &binding.Cluster, authz.Place{Scope: request.Cluster}, nil
+		return &binding.Cluster, authz.BindingScope{Scope: request.Cluster}, nil
 	case iamv1beta1.ScopeWorkspace:
 		if workspace == "" {
-			return nil, authz.Place{}, apierrors.NewBadRequest("the parameter workspace is missing: scope=workspace asks about one")
+			return nil, authz.BindingScope{}, apierrors.NewBadRequest("the parameter workspace is missing: scope=workspace asks about one")
 		}
-		return &binding.Workspace, authz.Place{Scope: request.Workspace, Workspace: workspace}, nil
+		return &binding.Workspace, authz.BindingScope{Scope: request.Workspace, Workspace: workspace}, nil
 	case iamv1beta1.ScopeNamespace:
 		if namespace == "" {
-			return nil, authz.Place{}, apierrors.NewBadRequest("the parameter namespace is missing: scope=namespace asks about one")
+			return nil, authz.BindingScope{}, apierrors.NewBadRequest("the parameter namespace is missing: scope=namespace asks about one")
 		}
-		return &binding.Namespace, authz.Place{Scope: request.Namespace, Namespace: namespace}, nil
+		return &binding.Namespace, authz.BindingScope{Scope: request.Namespace, Namespace: namespace}, nil
 	}
-	return nil, authz.Place{}, apierrors.NewBadRequest(fmt.Sprintf("the parameter scope is %.100q: expected global, workspace, cluster or namespace", scope))
+	return nil, authz.BindingScope{}, apierrors.NewBadRequest(fmt.Sprintf("the parameter scope is %.100q: expected global, workspace, cluster or namespace", scope))
 }
 
 // templatesOf returns the names of the templates of the roles that are bound at this very scope.
-func (h *Handler) templatesOf(ctx context.Context, l *binding.Scope, who user.Info, at authz.Place) (map[string]bool, error) {
+func (h *Handler) templatesOf(ctx context.Context, l *binding.Scope, who user.Info, at authz.BindingScope) (map[string]bool, error) {
 	roles, err := h.Caches.Snapshot(ctx, wire.Resource(l.RoleResource))
 	if err != nil {
 		return nil, err
@@ -150,7 +150,7 @@ func (h *Handler) templatesOf(ctx context.Context, l *binding.Scope, who user.In
 }
 
 // holds reports whether a user holds all rules of a template. Without rules it says nothing about the user, and is not held.
-func (h *Handler) holds(who user.Info, at authz.Place, template string) bool {
+func (h *Handler) holds(who user.Info, at authz.BindingScope, template string) bool {
 	text := rawjson.Get(template, "spec", "rules")
 	if len(text) < len(`[{}]`) {
 		return false
@@ -172,5 +172,5 @@ func (h *Handler) globalRoles(r *restful.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return wire.ListOf(binding.RolesOf(roles, h.Rights.Held(target.WithOwnGroups(u), authz.Place{}), authz.Place{})), nil
+	return wire.ListOf(binding.RolesOf(roles, h.Rights.Held(target.WithOwnGroups(u), authz.BindingScope{}), authz.BindingScope{})), nil
 }

@@ -22,7 +22,7 @@ func (t *Users) mayChange(r *restful.Request, u *iam.User) error {
 	if IsSelf(r, u) {
 		return nil
 	}
-	for _, at := range []authz.Place{{}, {Scope: request.Cluster}} {
+	for _, at := range []authz.BindingScope{{}, {Scope: request.Cluster}} {
 		own := map[authz.RoleRef]bool{}
 		for _, g := range t.Rights.Held(by, at) {
 			own[g.Role] = true

@@ -19,8 +19,8 @@ import (
 
 // Rights tells what somebody is bound to, and what a caller lacks of a role. rbac.Index is one.
 type Rights interface {
-	Held(u user.Info, at authz.Place) []authz.Grant
-	MissingOf(u user.Info, at authz.Place, role authz.RoleRef) (missing []rbacv1.PolicyRule, found bool)
+	Held(u user.Info, at authz.BindingScope) []authz.Grant
+	MissingOf(u user.Info, at authz.BindingScope, role authz.RoleRef) (missing []rbacv1.PolicyRule, found bool)
 }
 
 // Guard refuses to let the caller become a user whom bindings of Kubernetes' own name. admission.Guard is one.

@@ -218,7 +218,7 @@ func (h *Handler) askedRole(r *restful.Request, e *edit, now *unstructured.Unstr
 		}
 		annotations[iamv1beta1.AnnotationGlobalRole] = stored
 	}
-	if role == "" || role == stored || role == h.Bindings.RoleAt(e.user.Name, authz.Place{}, role) {
+	if role == "" || role == stored || role == h.Bindings.RoleAt(e.user.Name, authz.BindingScope{}, role) {
 		return "", annotations, nil
 	}
 	if e.self {
@@ -285,10 +285,10 @@ func (h *Handler) planRole(ctx context.Context, name, role string, query url.Val
 	if role == "" {
 		return &binding.Change{Scope: &binding.Platform, User: name}, nil
 	}
-	if _, err := h.Bindings.Role(ctx, &binding.Platform, authz.Place{}, role); err != nil {
+	if _, err := h.Bindings.Role(ctx, &binding.Platform, authz.BindingScope{}, role); err != nil {
 		return nil, err
 	}
-	c, err := h.Bindings.Plan(ctx, &binding.Platform, authz.Place{}, name, role, query)
+	c, err := h.Bindings.Plan(ctx, &binding.Platform, authz.BindingScope{}, name, role, query)
 	if err != nil {
 		return nil, err
 	}

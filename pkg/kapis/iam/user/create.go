@@ -39,7 +39,7 @@ func (h *Handler) createUser(r *restful.Request) (any, error) {
 		return nil, err
 	}
 	if by.GetName() == iamv1beta1.UserPreRegistration {
-		return web.InEarnest(func(r *restful.Request) (any, error) { return h.register(r, by, u) })(r)
+		return web.RefuseDryRun(func(r *restful.Request) (any, error) { return h.register(r, by, u) })(r)
 	}
 	return h.createWithRole(r, u)
 }

@@ -1,0 +1,142 @@
+package admission
+
+import (
+	"encoding/json"
+	"slices"
+	"unique"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/klog/v2"
+
+	iamv1beta1 "kapis.dev/ks-apiserver/pkg/api/iam/v1beta1"
+	"kapis.dev/ks-apiserver/pkg/authz"
+	"kapis.dev/ks-apiserver/pkg/request"
+	"kapis.dev/ks-apiserver/pkg/store"
+)
+
+// What ks-controller-manager puts into a role is not always in it: a new role has no rules for a moment, a built-in one may have been
+// emptied or deleted by somebody who may do that. Whoever gives such a role away gives what it is about to be.
+
+// keeping is what is known of roles beyond their rules.
+type keeping struct {
+	// templates are those that a role takes its rules from, as JSON; few texts are many roles'.
+	templates map[authz.RoleRef]unique.Handle[string]
+	patterns  map[string]pattern // by the name of the BuiltinRole
+}
+
+// pattern is what a BuiltinRole makes of the roles of its name.
+type pattern struct {
+	scope     request.Scope
+	name      string
+	templates *iamv1beta1.AggregationRoleTemplates
+	rules     []rbacv1.PolicyRule
+}
+
+// aggregates tells whether templates count for a role, as the controller has it (package aggregation).
+func (o *object) aggregates() bool {
+	t, auto := o.Templates, o.Metadata.Annotations[iamv1beta1.AnnotationAutoAggregate]
+	if t == nil || auto == "false" {
+		return false
+	}
+	_, before := o.Metadata.Annotations[iamv1beta1.AnnotationAggregated]
+	return t.RoleSelector != nil || before || auto == "true" || len(o.Rules) == 0 && len(t.TemplateNames) > 0
+}
+
+// keptIn returns the rules that a role at a place is about to have, if it has not got them yet: of its templates, and of the pattern of its name.
+func (k *Cache) keptIn(role authz.RoleRef, at authz.BindingScope) []rbacv1.PolicyRule {
+	if k == nil {
+		return nil
+	}
+	k.mu.RLock()
+	defer k.mu.RUnlock()
+	var out []rbacv1.PolicyRule
+	if text, ok := k.kept.templates[role]; ok {
+		t := &iamv1beta1.AggregationRoleTemplates{}
+		if err := json.Unmarshal([]byte(text.Value()), t); err == nil {
+			out = k.chosen(role.Scope, t)
+		}
+	}
+	return slices.Concat(out, k.patterned(role, at))
+}
+
+// patterned returns the rules that patterns make of a role at a place. The lock is held.
+func (k *Cache) patterned(role authz.RoleRef, at authz.BindingScope) (out []rbacv1.PolicyRule) {
+	for _, p := range k.kept.patterns {
+		name := p.name
+		if p.scope == request.Workspace {
+			name = at.Workspace + "-" + p.name
+		}
+		if p.scope == role.Scope && name == role.Name {
+			out = slices.Concat(out, p.rules, k.chosen(p.scope, p.templates))
+		}
+	}
+	return out
+}
+
+type roleSink struct {
+	*Cache
+	scope request.Scope
+}
+
+// Set takes in which templates a role takes rules from.
+func (s roleSink) Set(o *store.Object) {
+	v, key := read(o), authz.RoleRef{Scope: s.scope, Namespace: o.Namespace, Name: o.Name}
+	var text []byte
+	if v.aggregates() {
+		text, _ = json.Marshal(v.Templates) // it was JSON a moment ago
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if text == nil {
+		delete(s.kept.templates, key)
+		return
+	}
+	s.kept.templates[key] = unique.Make(string(text))
+}
+
+// Delete forgets a role.
+func (s roleSink) Delete(namespace, name string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.kept.templates, authz.RoleRef{Scope: s.scope, Namespace: namespace, Name: name})
+}
+
+type patternSink struct{ *Cache }
+
+// Set takes in a pattern. Of one that can't be read, no role is made.
+func (s patternSink) Set(o *store.Object) {
+	var role embedded
+	if raw := read(o).Role; len(raw) > 0 {
+		if err := decodeInto(raw, &role); err != nil {
+			klog.ErrorS(err, "A built-in role is taken to make no roles", "builtinrole", o.Name)
+		}
+	}
+	rules, _ := iamv1beta1.ValidRules(role.Rules)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if role.Metadata.Name == "" {
+		delete(s.kept.patterns, o.Name)
+		return
+	}
+	s.kept.patterns[o.Name] = pattern{role.scope(), role.Metadata.Name, role.Templates, rules}
+}
+
+// Delete forgets a pattern.
+func (s patternSink) Delete(_, name string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.kept.patterns, name)
+}
+
+// embedded is the role in a BuiltinRole.
+type embedded struct {
+	Kind string `json:"kind"`
+	object
+}
+
+func (e *embedded) scope() request.Scope {
+	if e.Kind == iamv1beta1.KindWorkspaceRole {
+		return request.Workspace
+	}
+	return request.Namespace
+}

@@ -1,0 +1,378 @@
+package apiserver
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	apimachineryversion "k8s.io/apimachinery/pkg/version"
+	"k8s.io/apiserver/pkg/authentication/authenticator"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+
+	"kapis.dev/ks-apiserver/pkg/admission"
+	iamv1beta1 "kapis.dev/ks-apiserver/pkg/api/iam/v1beta1"
+	sessionv1alpha1 "kapis.dev/ks-apiserver/pkg/api/session/v1alpha1"
+	"kapis.dev/ks-apiserver/pkg/authn/apikey"
+	"kapis.dev/ks-apiserver/pkg/authn/requestheader"
+	"kapis.dev/ks-apiserver/pkg/authn/serviceaccount"
+	"kapis.dev/ks-apiserver/pkg/authz"
+	"kapis.dev/ks-apiserver/pkg/authz/rbac"
+	"kapis.dev/ks-apiserver/pkg/config"
+	"kapis.dev/ks-apiserver/pkg/controller/mirror"
+	"kapis.dev/ks-apiserver/pkg/filter"
+	"kapis.dev/ks-apiserver/pkg/iam"
+	"kapis.dev/ks-apiserver/pkg/idp"
+	"kapis.dev/ks-apiserver/pkg/idp/builtin"
+	"kapis.dev/ks-apiserver/pkg/oauth"
+	"kapis.dev/ks-apiserver/pkg/proxy"
+	"kapis.dev/ks-apiserver/pkg/redis"
+	"kapis.dev/ks-apiserver/pkg/resource"
+	"kapis.dev/ks-apiserver/pkg/setting"
+	"kapis.dev/ks-apiserver/pkg/store"
+	"kapis.dev/ks-apiserver/pkg/stream"
+	"kapis.dev/ks-apiserver/pkg/tenant"
+	"kapis.dev/ks-apiserver/pkg/token"
+)
+
+const (
+	// namespace is where this server's own Secrets are.
+	namespace = "kubesphere-system"
+	// audience is the aud of access tokens: the API of this server.
+	audience = "kapis"
+	// tokensRemembered bounds the verified tokens in memory, about 1 KiB each.
+	tokensRemembered = 16 << 10
+)
+
+// components are what the server is made of.
+type components struct {
+	cfg     *config.Config
+	cluster *rest.Config
+	client  kubernetes.Interface
+	drain   *drain
+	running sync.WaitGroup
+
+	kubernetes *apimachineryversion.Info
+	metrics    *prometheus.Registry
+	requests   *filter.Metrics
+	store      *store.Store
+	resources  *resource.Service
+	settings   *setting.Store
+	rbac       *rbac.Index
+	guard      *admission.Guard
+	users      *iam.UserIndex
+	sessions   *iam.Sessions
+	redis      *redis.Sessions // nil without one
+	directory  *idp.Directory
+	people     *iam.Accounts
+	proxies    *requestheader.Authenticator
+	accounts   accounts
+	keys       *token.Keyring
+	tokens     *token.Verifier
+	legacy     []authenticator.Token
+	pods       *serviceaccount.Authenticator
+	clients    *oauth.Clients
+	oauth      *oauth.Server
+	who        authenticator.Request
+	may        authz.Authorizer
+	members    *tenant.Authorizer // nil where roles do not decide
+	streams    *stream.Guard
+	kube       *proxy.Kube
+
+	// feeds says of each kind that this server itself follows whether it is known in full.
+	feeds []feed
+}
+
+type feed struct {
+	gvr    schema.GroupVersionResource
+	roles  bool
+	synced func() error
+}
+
+// newComponents makes the parts and starts what runs in the background, until ctx ends.
+func newComponents(ctx context.Context, cfg *config.Config, cluster *rest.Config, version *apimachineryversion.Info) (*components, error) {
+	p := &components{cfg: cfg, cluster: cluster, kubernetes: version, drain: newDrain(), metrics: prometheus.NewRegistry()}
+	p.metrics.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	for _, step := range []func(context.Context) error{
+		p.makeClients, p.makeStore, p.makeIdentity, p.makeProviders, p.makeAccounts, p.makeLogin, p.makeProxy, p.follow,
+	} {
+		if err := step(ctx); err != nil {
+			return p, err
+		}
+	}
+	p.running.Go(func() { p.keys.Run(ctx) })
+	p.running.Go(func() { p.keys.Rotate(ctx, p.rotation()) })
+	p.running.Go(func() { p.clients.Run(ctx) })
+	p.runSessions(ctx)
+	p.running.Go(func() { p.directory.Run(ctx) })
+	p.running.Go(func() { p.settings.Run(ctx) })
+	p.runAccounts(ctx)
+	return p, nil
+}
+
+// wait returns when the background has ended.
+func (p *components) wait() {
+	p.running.Wait()
+	if p.store != nil {
+		p.store.Wait()
+	}
+}
+
+func (p *components) makeClients(context.Context) (err error) {
+	if p.client, err = kubernetes.NewForConfig(p.cluster); err != nil {
+		return fmt.Errorf("make a client of the cluster: %w", err)
+	}
+	p.requests, err = filter.NewMetrics(p.metrics)
+	return err
+}
+
+func (p *components) makeStore(ctx context.Context) (err error) {
+	if p.store, err = store.New(ctx, store.Options{Config: p.cluster, Schemas: resource.Schemas(), Registerer: p.metrics}); err != nil {
+		return err
+	}
+	p.settings = setting.New(p.client, namespace)
+	p.resources = resource.New(p.store, resource.Options{ServedOnly: p.cfg.Resources.ServedOnly})
+	if p.rbac, err = rbac.NewIndex(); err != nil {
+		return err
+	}
+	// Everybody who comes here has his rights by our roles. What a service account may by Kubernetes' own, it asks for at /apis.
+	p.guard = &admission.Guard{Holdings: p.rbac, Known: admission.NewCache(), Host: p.cfg.Multicluster.HostClusterName}
+	p.rbac.CompilePolicies(compilePolicy)
+	return nil
+}
+
+func (p *components) makeIdentity(ctx context.Context) (err error) {
+	secrets := p.client.CoreV1().Secrets(namespace)
+	p.keys, err = token.OpenKeyring(ctx, secrets, time.Now)
+	if apierrors.IsNotFound(err) || apierrors.IsForbidden(err) {
+		return fmt.Errorf("%w; is the project installed in this cluster (make install)?", err)
+	}
+	if err != nil {
+		return err
+	}
+	if err := p.keys.Register(p.metrics); err != nil {
+		return err
+	}
+	issuer := p.cfg.Authentication.Issuer
+	if p.tokens, err = token.NewVerifier(token.Rules{
+		Keys: p.keys, Issuer: issuer.URL, Audience: audience, Leeway: time.Duration(issuer.MaximumClockSkew),
+		Now: time.Now, CacheSize: tokensRemembered, Metrics: p.metrics,
+	}); err != nil {
+		return err
+	}
+	if p.clients, err = oauth.NewClients(secrets, fileClients(p.cfg.Authentication.Clients), p.lifetime()); err != nil {
+		return err
+	}
+	p.users = iam.NewUserIndex()
+	return p.makeSessions()
+}
+
+// lifetime is that of sessions whose client says nothing else.
+func (p *components) lifetime() iam.Lifetime {
+	issuer := p.cfg.Authentication.Issuer
+	return iam.Lifetime{MaxAge: time.Duration(issuer.AccessTokenMaxAge), Inactivity: time.Duration(issuer.AccessTokenInactivityTimeout)}
+}
+
+// isActive tells of somebody whom the guard knows as an administrator whether he can log in.
+func (p *components) isActive(_ context.Context, _, name string) (bool, error) {
+	u := p.users.ByName(name)
+	return u != nil && !u.Deleting && u.State != iamv1beta1.UserDisabled, nil
+}
+
+// rotation is when signing keys are replaced. No token and no session lives longer than the longest session.
+func (p *components) rotation() token.Rotation {
+	return token.Rotation{Every: time.Duration(p.cfg.Authentication.Issuer.SigningKeyRotation), Longest: p.lifetime().Longest()}
+}
+
+// makeProviders opens the identity providers, and makes what links their people to users.
+func (p *components) makeProviders(context.Context) error {
+	file := make([][]byte, 0, len(p.cfg.Authentication.IdentityProviders))
+	for _, raw := range p.cfg.Authentication.IdentityProviders {
+		file = append(file, raw)
+	}
+	p.directory = idp.NewDirectory(idp.DirectoryOptions{
+		Secrets: p.client.CoreV1().Secrets(namespace), Types: builtin.Types(), File: file, AllowLoopback: p.cfg.Egress.AllowLoopback, Now: time.Now,
+	})
+	api, err := iam.NewUserClient(p.cluster)
+	if err != nil {
+		return err
+	}
+	native := &iam.NativeNames{Client: p.client.RbacV1(), Selector: mirror.LabelManagedBy + "!=" + mirror.ManagedBy, Now: time.Now}
+	p.guard.Named, p.guard.NamedGroup, p.guard.Active = native.Has, native.HasGroup, p.isActive
+	p.people = iam.NewAccounts(iam.AccountOptions{
+		API: api, Users: p.users, Named: p.rbac.Named, NamedNatively: native.Has, Reservations: p.sessions,
+		Synced: func() bool { return p.identityKnown() == nil && p.rolesKnown() == nil },
+	})
+	p.proxies = &requestheader.Authenticator{Directory: p.directory, Accounts: p.people, Origin: p.origin(), Now: time.Now}
+	return nil
+}
+
+func fileClients(in []config.Client) []oauth.Client {
+	out := make([]oauth.Client, 0, len(in))
+	for _, c := range in {
+		out = append(out, oauth.Client{
+			Name: c.Name, Secret: oauth.ClientSecret(c.Secret), Trusted: c.Trusted, GrantMethod: c.GrantMethod, RespondWithChallenges: c.RespondWithChallenges,
+			ScopeRestrictions: c.ScopeRestrictions, RedirectURIs: c.RedirectURIs, PostLogoutRedirectURIs: c.PostLogoutRedirectURIs,
+			AccessTokenMaxAgeSeconds: c.AccessTokenMaxAgeSeconds, AccessTokenInactivityTimeoutSeconds: c.AccessTokenInactivityTimeoutSeconds,
+		})
+	}
+	return out
+}
+
+func (p *components) makeLogin(context.Context) error {
+	issuer := p.cfg.Authentication.Issuer
+	url := issuer.URL
+	var err error
+	p.oauth, err = oauth.New(oauth.Options{
+		Issuer:   url,
+		Tokens:   &token.Issuer{Keys: p.keys, URL: url, Audience: audience, Now: time.Now},
+		Verifier: p.tokens, Keys: p.keys, Clients: p.clients, Sessions: p.sessions,
+		Entrance: p.accounts.entrance, Directory: p.directory, Factors: p.accounts.factors, APIKeys: p.accounts.keys,
+		ChangePassword: p.accounts.entrance.ChangePassword, OtherTokens: &apikey.Authenticator{Keys: p.accounts.keys},
+		Origin:        p.accounts.originOf,
+		PasswordGrant: p.cfg.Authentication.PasswordGrant, CodeLife: time.Duration(issuer.AuthorizationCodeMaxAge), Now: time.Now, Metrics: p.metrics,
+	})
+	return err
+}
+
+func (p *components) makeProxy(context.Context) (err error) {
+	if err := p.makeLegacy(); err != nil {
+		return err
+	}
+	if err := p.makeAuthorizer(); err != nil {
+		return err
+	}
+	if err := p.makePods(); err != nil {
+		return err
+	}
+	p.who = p.authenticator()
+	p.streams = stream.New(stream.Options{Recheck: filter.Recheck(p.who, p.may), Drain: p.drain.started})
+	p.kube, err = proxy.NewKube(proxy.KubeOptions{Config: p.cluster, Streams: p.streams})
+	return err
+}
+
+// follow feeds what must know roles, users and sessions at any moment.
+func (p *components) follow(context.Context) error {
+	sinks := p.rbac.Sinks()
+	gvrs := make([]schema.GroupVersionResource, 0, len(sinks))
+	for gvr := range sinks {
+		gvrs = append(gvrs, gvr)
+	}
+	slices.SortFunc(gvrs, func(a, b schema.GroupVersionResource) int { return cmp.Compare(a.String(), b.String()) })
+	for _, gvr := range gvrs {
+		p.feeds = append(p.feeds, feed{gvr, true, p.store.Feed(gvr, sinks[gvr])})
+	}
+	p.followGuard()
+	users := iamv1beta1.SchemeGroupVersion.WithResource("users")
+	sessions := sessionv1alpha1.SchemeGroupVersion.WithResource("sessions")
+	p.feeds = append(p.feeds,
+		feed{users, false, p.store.Feed(users, p.users)},
+		feed{sessions, false, p.store.Feed(sessions, p.sessions)})
+	p.followAccounts()
+	return nil
+}
+
+// followGuard feeds what the guard follows beyond roles, and shows it with the feeds of the same kinds.
+func (p *components) followGuard() {
+	for gvr, sink := range p.guard.Known.Sinks() {
+		synced := p.store.Feed(gvr, sink)
+		n := slices.IndexFunc(p.feeds, func(f feed) bool { return f.gvr == gvr })
+		if n < 0 {
+			p.feeds = append(p.feeds, feed{gvr, true, synced})
+			continue
+		}
+		roles := p.feeds[n].synced
+		p.feeds[n].synced = func() error { return cmp.Or(roles(), synced()) }
+	}
+}
+
+// rolesKnown is nil once every kind of role and binding is known. A kind that the cluster does not
+// have has no objects: nothing is waited for.
+func (p *components) rolesKnown() error {
+	for _, f := range p.feeds {
+		if err := f.synced(); f.roles && err != nil && !apierrors.IsNotFound(err) {
+			return err
+		}
+	}
+	return nil
+}
+
+func (p *components) identityKnown() error {
+	for _, f := range p.feeds {
+		if err := f.synced(); !f.roles && err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// checks are the lines of /readyz. Only what no request can do without is vital.
+func (p *components) checks() []check {
+	all := []check{
+		{name: "shutdown", vital: true, fault: p.drain.fault},
+		{name: "oauth-clients", fault: p.clientsFault},
+		{name: "identity-providers", fault: p.providersFault},
+		{name: "settings", fault: p.settings.Synced},
+		{name: "discovery", fault: p.store.Catalog().Err},
+	}
+	if p.redis != nil {
+		all = append(all, check{name: "redis", fault: p.redis.Fault})
+	}
+	for _, f := range slices.Concat(p.feeds, p.accounts.feeds) {
+		all = append(all, check{name: "feed/" + f.gvr.GroupResource().String(), vital: true, fault: func() error {
+			err := f.synced()
+			if apierrors.IsNotFound(err) {
+				return nil // shown below, as what it degrades
+			}
+			return err
+		}})
+	}
+	for _, c := range p.store.Conditions() {
+		name := "cache/" + c.GVR.GroupResource().String()
+		if c.Namespaces > 0 {
+			name += "@namespaces"
+		}
+		all = append(all, check{name: name, fault: func() error { return c.Err }})
+	}
+	return all
+}
+
+func (p *components) clientsFault() error {
+	if !p.clients.Synced() {
+		return errors.New("the Secrets of OAuth clients are not loaded")
+	}
+	if wrong := p.clients.Problems(); len(wrong) > 0 {
+		return errors.New(wrong[0])
+	}
+	return nil
+}
+
+// providersFault says what is wrong with the configuration of identity providers, and which of them do not answer.
+func (p *components) providersFault() error {
+	if !p.directory.Synced() {
+		return errors.New("the Secrets of identity providers are not loaded")
+	}
+	wrong := slices.Clone(p.directory.Problems())
+	for _, e := range p.directory.Entries() {
+		if s := p.directory.Status(e.Name); s != nil && e.Usable() {
+			if c := meta.FindStatusCondition(s.Conditions, idp.ConditionReachable); c != nil && c.Status == metav1.ConditionFalse {
+				wrong = append(wrong, fmt.Sprintf("identity provider %q: %s", e.Name, c.Message))
+			}
+		}
+	}
+	if len(wrong) == 0 {
+		return nil
+	}
+	return errors.New(strings.Join(wrong, "; "))
+}

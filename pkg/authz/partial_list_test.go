@@ -1,0 +1,163 @@
+package authz
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/authentication/user"
+
+	"kapis.dev/ks-apiserver/pkg/request"
+)
+
+func TestPartsAreEqualByTheirKeys(t *testing.T) {
+	seen := map[string]string{}
+	for name, p := range map[string]*PartialList{
+		"one":       NewPartialList([]string{"a"}, nil),
+		"two":       NewPartialList([]string{"a", "b"}, nil),
+		"joined":    NewPartialList([]string{"ab"}, nil),
+		"workspace": NewPartialList(nil, []string{"a"}),
+		"one each":  NewPartialList([]string{"a"}, []string{"b"}),
+		"turned":    NewPartialList([]string{"b"}, []string{"a"}),
+		"long":      NewPartialList([]string{string(make([]byte, 300))}, nil),
+	} {
+		if other, ok := seen[p.Key]; ok {
+			t.Errorf("%s and %s have one key", name, other)
+		}
+		seen[p.Key] = name
+		if len(p.Key) != 32 {
+			t.Errorf("%s: the key %q has %d characters", name, p.Key, len(p.Key))
+		}
+	}
+	p, q := NewPartialList([]string{"b", "a", "b"}, []string{"w", "v", "w"}), NewPartialList([]string{"a", "b"}, []string{"v", "w"})
+	if p.Key != q.Key || !slices.Equal(p.Namespaces, q.Namespaces) || !slices.Equal(p.Workspaces, q.Workspaces) {
+		t.Errorf("%+v is not %+v", p, q)
+	}
+	if p := NewPartialList(nil, []string{}); p != nil {
+		t.Errorf("nothing is a part: %+v", p)
+	}
+}
+
+func TestOrIsTheUnionOfTwoParts(t *testing.T) {
+	r := rand.New(rand.NewPCG(3, 4))
+	names := func() (out []string) {
+		for _, name := range [...]string{"a", "b", "c", "d", "e"} {
+			if r.IntN(2) == 0 {
+				out = append(out, name)
+			}
+		}
+		return out
+	}
+	for range 2000 {
+		a, b, c, d := names(), names(), names(), names()
+		p, q := NewPartialList(slices.Clone(a), slices.Clone(c)), NewPartialList(slices.Clone(b), slices.Clone(d))
+		want := NewPartialList(slices.Concat(a, b), slices.Concat(c, d))
+		got := p.Or(q)
+		if (got == nil) != (want == nil) || got != nil && (got.Key != want.Key || !slices.Equal(got.Namespaces, want.Namespaces) || !slices.Equal(got.Workspaces, want.Workspaces)) {
+			t.Fatalf("%+v or %+v is %+v, want %+v", p, q, got, want)
+		}
+		for name, unchanged := range map[string]bool{
+			"p": p == nil || slices.Equal(p.Namespaces, a), "q": q == nil || slices.Equal(q.Namespaces, b),
+		} {
+			if !unchanged {
+				t.Fatalf("%s was changed", name)
+			}
+		}
+	}
+	p := NewPartialList([]string{"a", "b"}, nil)
+	if p.Or(NewPartialList([]string{"b"}, nil)) != p || NewPartialList([]string{"a"}, nil).Or(p) != p {
+		t.Error("a part that has the other is made anew")
+	}
+}
+
+func TestUnionKeepsEveryPart(t *testing.T) {
+	a, b := Decision{Part: NewPartialList([]string{"a"}, nil)}, Decision{Reason: "no", Part: NewPartialList(nil, []string{"w"})}
+	d, err := Union(answer(a, nil), answer(Decision{}, nil), answer(b, nil)).Authorize(t.Context(), bob, &request.Info{})
+	if err != nil || d.Allowed || d.Reason != "no" || d.Part == nil || d.Part.Key != NewPartialList([]string{"a"}, []string{"w"}).Key {
+		t.Errorf("got %+v, %v", d, err)
+	}
+	d, err = Union(answer(a, nil), answer(Decision{}, errors.New("no connection"))).Authorize(t.Context(), bob, &request.Info{})
+	if err == nil || d.Part != nil {
+		t.Errorf("a part beside an error: %+v, %v", d, err)
+	}
+	yes := Decision{Allowed: true}
+	if d, _ := Union(answer(a, nil), answer(yes, nil)).Authorize(t.Context(), bob, &request.Info{}); d != yes {
+		t.Errorf("a part beside all: %+v", d)
+	}
+}
+
+// A rule for resources.kubesphere.io and one for the kind's own group give a part each, of which the
+// caller sees both; of a kind of the whole platform, or of one that nobody knows, there is no part.
+func TestAliasesJoinParts(t *testing.T) {
+	groupOf := func(resource string) (schema.GroupResource, bool) {
+		switch resource {
+		case "deployments":
+			return schema.GroupResource{Group: "apps", Resource: resource}, true
+		case "users":
+			return schema.GroupResource{Group: "iam.kubesphere.io", Resource: resource}, true
+		}
+		return schema.GroupResource{}, false
+	}
+	next := Func(func(_ context.Context, _ user.Info, r *request.Info) (Decision, error) {
+		if r.APIGroup == "apps" {
+			return Decision{Part: NewPartialList([]string{"a"}, nil)}, nil
+		}
+		return Decision{Part: NewPartialList([]string{"b"}, []string{"w"})}, nil
+	})
+	for path, want := range map[string]*PartialList{
+		"/kapis/resources.kubesphere.io/v1alpha3/deployments": NewPartialList([]string{"a", "b"}, []string{"w"}),
+		"/kapis/resources.kubesphere.io/v1alpha3/users":       nil,
+		"/kapis/resources.kubesphere.io/v1alpha3/unicorns":    nil,
+		"/kapis/apps/v1/deployments":                          NewPartialList([]string{"a"}, nil),
+	} {
+		d, err := Aliases{Next: next, GroupOf: groupOf}.Authorize(t.Context(), bob, parse(t, "GET", path))
+		if err != nil || d.Allowed || (d.Part == nil) != (want == nil) || want != nil && d.Part.Key != want.Key {
+			t.Errorf("%s: %+v, %v", path, d, err)
+		}
+	}
+}
+
+func TestAnOwnPartIsThereEvenWhenItIsEmpty(t *testing.T) {
+	empty, named := NewOwnPartialList(nil, nil, nil), NewOwnPartialList(nil, nil, []string{"b", "a", "b"})
+	if empty == nil || empty.Key == "" || len(empty.Namespaces)+len(empty.Workspaces)+len(empty.Names) > 0 {
+		t.Fatalf("%+v", empty)
+	}
+	if !slices.Equal(named.Names, []string{"a", "b"}) {
+		t.Errorf("%v", named.Names)
+	}
+	keys := map[string]bool{}
+	for _, p := range []*PartialList{empty, named, NewPartialList([]string{"a", "b"}, nil), NewPartialList(nil, []string{"a", "b"}), NewOwnPartialList([]string{"a"}, []string{"b"}, nil), NewOwnPartialList([]string{"a"}, nil, []string{"b"})} {
+		if keys[p.Key] {
+			t.Errorf("two parts have the key of %+v", p)
+		}
+		keys[p.Key] = true
+	}
+	if p := NewOwnPartialList([]string{"b", "a"}, nil, nil); p.Key != NewPartialList([]string{"a", "b"}, nil).Key {
+		t.Error("equal parts have two keys")
+	}
+	if p := named.Or(NewPartialList([]string{"n"}, nil)); !slices.Equal(p.Names, named.Names) || !slices.Equal(p.Namespaces, []string{"n"}) {
+		t.Errorf("%+v", p)
+	}
+	if named.Or(empty) != named || empty.Or(named) != named {
+		t.Error("nothing adds something")
+	}
+}
+
+// Equal keys are of equal parts.
+func FuzzPartsAreToldApart(f *testing.F) {
+	f.Add("a|b", "c", "a", "b|c")
+	f.Add("ab", "", "a|b", "")
+	f.Add("", "a", "a", "")
+	f.Fuzz(func(t *testing.T, namespaces, workspaces, otherNamespaces, otherWorkspaces string) {
+		split := func(s string) []string { return strings.Split(s, "|") }
+		p, q := NewPartialList(split(namespaces), split(workspaces)), NewPartialList(split(otherNamespaces), split(otherWorkspaces))
+		same := slices.Equal(p.Namespaces, q.Namespaces) && slices.Equal(p.Workspaces, q.Workspaces)
+		if same != (p.Key == q.Key) {
+			t.Errorf("%+v and %+v", p, q)
+		}
+	})
+}

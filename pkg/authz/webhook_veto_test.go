@@ -1,0 +1,182 @@
+package authz
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/authentication/user"
+
+	"kapis.dev/ks-apiserver/pkg/request"
+)
+
+// forbids is an authorizer that forbids what f says, and allows nothing.
+func forbids(f func(*request.Info) bool) Authorizer {
+	return Func(func(_ context.Context, _ user.Info, r *request.Info) (Decision, error) {
+		if f(r) {
+			return Decision{Denied: true, Reason: "never"}, nil
+		}
+		return Decision{}, nil
+	})
+}
+
+func podsAlias() Aliases {
+	return Aliases{GroupOf: func(resource string) (schema.GroupResource, bool) {
+		return schema.GroupResource{Resource: resource}, resource == "pods"
+	}}
+}
+
+func TestWhatIsForbiddenSomewhereIsNoPartOfAList(t *testing.T) {
+	all := NewOwnPartialList([]string{"a", "b"}, []string{"w", "x"}, []string{"ann"})
+	pods := parse(t, "GET", "/kapis/resources.kubesphere.io/v1alpha3/pods")
+	for _, c := range []struct {
+		claim  string
+		before func(*request.Info) bool
+		want   string
+	}{
+		{"NothingIsForbidden", func(*request.Info) bool { return false }, "[a b] [w x] [ann]"},
+		{"ANamespace", func(r *request.Info) bool {
+			return r.Namespace == "a" && r.Scope == request.Namespace && r.Workspace == ""
+		}, "[b] [w x] [ann]"},
+		{"AWorkspace", func(r *request.Info) bool {
+			return r.Workspace == "x" && r.Scope == request.Workspace && r.Namespace == ""
+		}, "[a b] [w] [ann]"},
+		{"AName", func(r *request.Info) bool { return r.Name == "ann" }, "[a b] [w x] []"},
+		{"TheKindItselfInANamespace", func(r *request.Info) bool { return r.APIGroup == "" && r.Resource == "pods" && r.Namespace == "b" }, "[a] [w x] [ann]"},
+		{"Everything", func(r *request.Info) bool { return r.Namespace+r.Workspace+r.Name != "" }, "[] [] []"},
+	} {
+		t.Run(c.claim, func(t *testing.T) {
+			n := WebhookVeto{Before: forbids(c.before), Next: answer(Decision{Part: all}, nil), As: podsAlias().Of}
+			d, err := n.Authorize(t.Context(), bob, pods)
+			if err != nil || d.Allowed || d.Part == nil {
+				t.Fatalf("%+v, %v", d, err)
+			}
+			got := strings.Join([]string{text(d.Part.Namespaces), text(d.Part.Workspaces), text(d.Part.Names)}, " ")
+			if got != c.want {
+				t.Errorf("got %s, want %s", got, c.want)
+			}
+			if (d.Part.Key == all.Key) != (c.want == "[a b] [w x] [ann]") {
+				t.Error("the key does not tell the parts apart")
+			}
+		})
+	}
+}
+
+func text(names []string) string { return "[" + strings.Join(names, " ") + "]" }
+
+func TestWhatARequestStandsForMayBeForbidden(t *testing.T) {
+	yes := Decision{Allowed: true, Group: "kapis:global:g"}
+	n := WebhookVeto{
+		Before: forbids(func(r *request.Info) bool { return r.APIGroup == "" && r.Resource == "pods" }), Next: answer(yes, nil), As: podsAlias().Of,
+	}
+	for path, want := range map[string]Decision{
+		"/kapis/resources.kubesphere.io/v1alpha3/namespaces/a/pods":     {Denied: true, Reason: "never"},
+		"/kapis/resources.kubesphere.io/v1alpha3/namespaces/a/services": yes,
+	} {
+		if d, err := n.Authorize(t.Context(), bob, parse(t, "GET", path)); err != nil || d != want {
+			t.Errorf("%s: %+v, %v", path, d, err)
+		}
+	}
+}
+
+func TestOfAListOnlyAPartThatIsKnownIsGiven(t *testing.T) {
+	pods, failure := parse(t, "GET", "/kapis/resources.kubesphere.io/v1alpha3/pods"), errors.New("no connection")
+	var many []string
+	for n := range narrowedPlaces + 1 {
+		many = append(many, "n"+strconv.Itoa(n))
+	}
+	part := NewPartialList([]string{"a", "b"}, nil)
+	never := forbids(func(*request.Info) bool { return false })
+	for _, c := range []struct {
+		claim string
+		n     WebhookVeto
+		ctx   context.Context
+		err   error
+	}{
+		{"NotWherePlacesAreTooMany", WebhookVeto{Before: never, Next: answer(Decision{Part: NewPartialList(many, nil)}, nil)}, t.Context(), nil},
+		{"NotWhereItCanNotBeTold", WebhookVeto{Before: answer(Decision{Denied: true}, failure), Next: answer(Decision{Part: part}, nil)}, t.Context(), failure},
+		{"NotWhereNobodyWantsIt", WebhookVeto{Before: never, Next: answer(Decision{Part: part}, nil)}, WithoutPartialList(t.Context()), nil},
+		{"NotOfAListAtKubeAPIServer", WebhookVeto{Before: answer(Decision{Denied: true}, failure), Next: answer(Decision{Part: part}, nil)}, t.Context(), nil},
+		{"NotWhereNextFails", WebhookVeto{Before: never, Next: answer(Decision{Part: part}, failure)}, t.Context(), failure},
+	} {
+		t.Run(c.claim, func(t *testing.T) {
+			c.n.As = podsAlias().Of
+			list := pods
+			if strings.HasSuffix(c.claim, "AtKubeAPIServer") {
+				list = parse(t, "GET", "/api/v1/pods")
+			}
+			d, err := c.n.Authorize(c.ctx, bob, list)
+			if !errors.Is(err, c.err) || d.Allowed || c.err == nil && d.Part != nil {
+				t.Errorf("%+v, %v", d, err)
+			}
+		})
+	}
+}
+
+func TestPlacesOfAPartAreRequestsAsTheirPathsSay(t *testing.T) {
+	for list, want := range map[string][]string{
+		"/kapis/resources.kubesphere.io/v1alpha3/pods":           {"/kapis/resources.kubesphere.io/v1alpha3/namespaces/a/pods"},
+		"/kapis/tenant.kubesphere.io/v1beta1/workspacetemplates": {},
+		"/kapi/v1/pods": {"/kapi/v1/namespaces/a/pods"},
+	} {
+		r := parse(t, "GET", list)
+		var got []string
+		for _, i := range placesOf(NewPartialList([]string{"a"}, nil), r) {
+			if again := parse(t, "GET", i.Path); again.Namespace != i.Namespace || again.Resource != i.Resource || again.Scope != i.Scope || again.APIGroup != i.APIGroup {
+				t.Errorf("%+v is not what its path says: %+v", i, again)
+			}
+			got = append(got, i.Path)
+		}
+		if len(want) > 0 && !slices.Equal(got, want) {
+			t.Errorf("%s: %v, want %v", list, got, want)
+		}
+	}
+}
+
+func TestWhatForbidsEndsTheOrder(t *testing.T) {
+	yes, no, failure := Decision{Allowed: true}, Decision{Denied: true, Reason: "never"}, errors.New("no connection")
+	anon := &user.DefaultInfo{Name: user.Anonymous, Groups: []string{user.AllUnauthenticated}}
+	for _, c := range []struct {
+		claim string
+		in    []Authorizer
+		want  Decision
+		err   error
+	}{
+		{"BeforeWhoAllows", []Authorizer{answer(no, nil), answer(yes, nil)}, no, nil},
+		{"NotBehindWhoAllows", []Authorizer{answer(yes, nil), answer(no, nil)}, yes, nil},
+		{"WithAnError", []Authorizer{answer(no, failure), answer(yes, nil)}, no, failure},
+		{"WithoutAPart", []Authorizer{answer(Decision{Part: NewPartialList([]string{"a"}, nil)}, nil), answer(no, nil)}, no, nil},
+		{"AlwaysDeny", []Authorizer{AlwaysDeny(), answer(yes, nil)}, Decision{Denied: true, Reason: "the authorization mode is AlwaysDeny"}, nil},
+	} {
+		t.Run(c.claim, func(t *testing.T) {
+			if d, err := Union(c.in...).Authorize(t.Context(), anon, &request.Info{}); d != c.want || !errors.Is(err, c.err) {
+				t.Errorf("got %+v, %v", d, err)
+			}
+		})
+	}
+}
+
+// S54: nothing is done without a login, in no mode.
+func TestAlwaysAllowIsForWhoIsLoggedIn(t *testing.T) {
+	anon := &user.DefaultInfo{Name: user.Anonymous, Groups: []string{user.AllUnauthenticated}}
+	if d, err := AlwaysAllow().Authorize(t.Context(), anon, &request.Info{}); err != nil || d.Allowed {
+		t.Errorf("%+v, %v", d, err)
+	}
+}
+
+func TestAnAliasThatIsForbiddenHasNoPart(t *testing.T) {
+	a := podsAlias()
+	a.Next = Func(func(_ context.Context, _ user.Info, r *request.Info) (Decision, error) {
+		if r.APIGroup == "" {
+			return Decision{Denied: true}, nil
+		}
+		return Decision{Part: NewPartialList([]string{"a"}, nil)}, nil
+	})
+	if d, err := a.Authorize(t.Context(), bob, parse(t, "GET", "/kapis/resources.kubesphere.io/v1alpha3/pods")); err != nil || !d.Denied || d.Part != nil {
+		t.Errorf("%+v, %v", d, err)
+	}
+}

@@ -1,0 +1,113 @@
+package mirror
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/klog/v2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+const (
+	// earlierPage is how many native objects are read at once.
+	earlierPage = 500
+	// earlierRetry is how soon another try follows on one that failed.
+	earlierRetry = 10 * time.Second
+)
+
+// LegacyAdoption takes over, once, what the mirror of an installation that was there before us left in native RBAC. It mirrored the ClusterRoles and
+// the Roles of iam, and each of their bindings, as kubesphere:iam:<name>. Were these left alone, what a binding gave would outlive it, and the
+// roles' own mirror would find its names taken. Once an object carries the mirror's label, the controller of its role does the rest: it keeps
+// what it wants, and deletes what it does not.
+type LegacyAdoption struct {
+	// Client writes, Live reads past the cache, which holds the mirror's own objects only.
+	Client client.Client
+	Live   client.Reader
+}
+
+// Start implements manager.Runnable, for the replica that leads.
+func (e *LegacyAdoption) Start(ctx context.Context) error {
+	_ = wait.PollUntilContextCancel(ctx, earlierRetry, true, func(ctx context.Context) (bool, error) { // ends with ctx at the latest, which is no failure
+		n, err := e.Adopt(ctx)
+		if n > 0 {
+			klog.InfoS("Took over native roles and bindings that an earlier installation mirrored", "objects", n)
+		}
+		if err != nil {
+			klog.ErrorS(err, "Can't take over what an earlier installation mirrored; trying again")
+		}
+		return err == nil, nil
+	})
+	return nil
+}
+
+// Adopt marks the objects as the mirror's, and says how many they were. Those that it marked stay so where it fails.
+func (e *LegacyAdoption) Adopt(ctx context.Context) (n int, err error) {
+	for _, list := range nativeLists() {
+		for next := ""; ; {
+			if err := e.Live.List(ctx, list, client.Limit(earlierPage), client.Continue(next)); err != nil {
+				return n, fmt.Errorf("list native roles and bindings: %w", err)
+			}
+			for _, o := range items(list) {
+				source := legacySource(o)
+				if source == "" {
+					continue
+				}
+				if err := e.mark(ctx, o, source); err != nil {
+					return n, err
+				}
+				n++
+			}
+			if next = list.GetContinue(); next == "" {
+				break
+			}
+		}
+	}
+	return n, nil
+}
+
+func (e *LegacyAdoption) mark(ctx context.Context, o client.Object, source string) error {
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
+		"uid":    o.GetUID(), // no other of its name
+		"labels": map[string]string{LabelManagedBy: ManagedBy}, "annotations": map[string]string{AnnotationSource: source},
+	}})
+	if err != nil {
+		return fmt.Errorf("encode a patch: %w", err)
+	}
+	if err := e.Client.Patch(ctx, o, client.RawPatch(types.MergePatchType, patch)); client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("take over %s: %w", describe(o), err)
+	}
+	return nil
+}
+
+// legacySource returns the source, as Source gives it, of an object that an earlier mirror left, and "" for any other. Such a one has its name, nobody
+// says that he manages it, and it gives a role of such a name. The mirror's own names have one more colon, but for the roles in question.
+func legacySource(o client.Object) string {
+	if _, managed := o.GetLabels()[LabelManagedBy]; managed || plain(o.GetName()) == "" {
+		return ""
+	}
+	role := identify(o)
+	switch o.(type) {
+	case *rbacv1.ClusterRoleBinding, *rbacv1.RoleBinding:
+		role = roleOf(o)
+	}
+	name := plain(role.name)
+	if name == "" {
+		return ""
+	}
+	return Source(role.kind, types.NamespacedName{Namespace: role.namespace, Name: name})
+}
+
+// plain returns the name in kubesphere:iam:<name>, and "" where it is none that an object of iam can have.
+func plain(native string) string {
+	name, ok := strings.CutPrefix(native, NamePrefix)
+	if !ok || strings.Contains(name, ":") {
+		return ""
+	}
+	return name
+}

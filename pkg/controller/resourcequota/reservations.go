@@ -1,0 +1,91 @@
+package resourcequota
+
+import (
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	quota "k8s.io/apiserver/pkg/quota/v1"
+
+	quotav1alpha2 "kapis.dev/ks-apiserver/pkg/api/quota/v1alpha2"
+)
+
+// patience is how long a reservation waits for what it was made for. Whatever was admitted is written, or given up, within the
+// 10 seconds that other webhooks have by default.
+const patience = 30 * time.Second
+
+// reservations is what the controller knows of a quota beside its status: which part of the total is reserved, and since when.
+//
+// The total in a status is what is used in the namespaces, which the controller writes, and what was reserved since, which the
+// webhook adds. So whatever the total has more than the namespaces together is reserved. A reservation ends when as much arrives, or
+// when nothing did for too long.
+type reservations struct {
+	reserved []reservation // oldest first
+	// seen is the newest arrival of each kind that was reckoned with.
+	seen map[schema.GroupResource]uint64
+	// selected are the namespaces whose arrivals settle reservations: others came with all that they had.
+	selected map[string]bool
+}
+
+type reservation struct {
+	at      time.Time
+	amounts corev1.ResourceList
+}
+
+// settle returns the reservations after a look at the status and at what arrived. l stays as it is, for the write may fail.
+func (l *reservations) settle(s *quotav1alpha2.ResourceQuotaStatus, came corev1.ResourceList, now time.Time) []reservation {
+	kept := make([]reservation, 0, len(l.reserved)+1)
+	known := corev1.ResourceList{}
+	for _, r := range l.reserved {
+		known = quota.Add(known, r.amounts)
+		kept = append(kept, reservation{r.at, r.amounts.DeepCopy()})
+	}
+	fresh, returned := corev1.ResourceList{}, corev1.ResourceList{}
+	for name, total := range s.Total.Used {
+		more := total.DeepCopy()
+		for i := range s.Namespaces {
+			more.Sub(s.Namespaces[i].Used[name])
+		}
+		more.Sub(known[name])
+		switch more.Sign() {
+		case 1:
+			fresh[name] = more
+		case -1:
+			more.Neg()
+			returned[name] = more
+		}
+	}
+	for i := len(kept) - 1; i >= 0; i-- { // the webhook gave back what it took last
+		take(kept[i].amounts, returned)
+	}
+	if len(fresh) > 0 {
+		kept = append(kept, reservation{now, fresh})
+	}
+	came = came.DeepCopy()
+	out := kept[:0]
+	for _, r := range kept {
+		if take(r.amounts, came); len(r.amounts) > 0 && now.Sub(r.at) < patience {
+			out = append(out, r)
+		}
+	}
+	return out
+}
+
+// take takes as much as there is of amounts out of from, and out of amounts.
+func take(from, amounts corev1.ResourceList) {
+	for name, have := range from {
+		want, ok := amounts[name]
+		if !ok {
+			continue
+		}
+		if have.Cmp(want) <= 0 {
+			delete(from, name)
+			want.Sub(have)
+			amounts[name] = want
+			continue
+		}
+		have.Sub(want)
+		from[name] = have
+		delete(amounts, name)
+	}
+}

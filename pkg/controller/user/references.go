@@ -1,0 +1,137 @@
+package user
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	iamv1beta1 "kapis.dev/ks-apiserver/pkg/api/iam/v1beta1"
+	tenantv1beta1 "kapis.dev/ks-apiserver/pkg/api/tenant/v1beta1"
+	"kapis.dev/ks-apiserver/pkg/controller/crd"
+)
+
+// userField is the index of what names users by their names.
+const userField = "kapis.dev/user"
+
+// referenceKind is a kind whose objects name users.
+type referenceKind struct {
+	kind   string
+	object client.Object
+	list   func() client.ObjectList
+}
+
+func referenceKinds() []referenceKind {
+	return []referenceKind{
+		{"GlobalRoleBinding", &iamv1beta1.GlobalRoleBinding{}, func() client.ObjectList { return &iamv1beta1.GlobalRoleBindingList{} }},
+		{"WorkspaceRoleBinding", &iamv1beta1.WorkspaceRoleBinding{}, func() client.ObjectList { return &iamv1beta1.WorkspaceRoleBindingList{} }},
+		{"ClusterRoleBinding", &iamv1beta1.ClusterRoleBinding{}, func() client.ObjectList { return &iamv1beta1.ClusterRoleBindingList{} }},
+		{"RoleBinding", &iamv1beta1.RoleBinding{}, func() client.ObjectList { return &iamv1beta1.RoleBindingList{} }},
+		{"GroupBinding", &iamv1beta1.GroupBinding{}, func() client.ObjectList { return &iamv1beta1.GroupBindingList{} }},
+		{"WorkspaceTemplate", &tenantv1beta1.WorkspaceTemplate{}, func() client.ObjectList { return &tenantv1beta1.WorkspaceTemplateList{} }},
+		{"Workspace", &tenantv1beta1.Workspace{}, func() client.ObjectList { return &tenantv1beta1.WorkspaceList{} }},
+	}
+}
+
+// UserIndex is the index function of holders: the names of the users that an object names.
+func UserIndex(o client.Object) []string {
+	if g, ok := o.(*iamv1beta1.GroupBinding); ok {
+		return slices.Compact(slices.Sorted(slices.Values(g.Users)))
+	}
+	if m := managerIn(o); m != nil {
+		return slices.DeleteFunc([]string{*m}, func(name string) bool { return name == "" })
+	}
+	var names []string
+	for _, s := range *subjects(o) {
+		if isUser(&s, s.Name) {
+			names = append(names, s.Name)
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// subjects points at the subjects of an iam binding.
+func subjects(o client.Object) *[]rbacv1.Subject {
+	switch b := o.(type) {
+	case *iamv1beta1.GlobalRoleBinding:
+		return &b.Subjects
+	case *iamv1beta1.WorkspaceRoleBinding:
+		return &b.Subjects
+	case *iamv1beta1.ClusterRoleBinding:
+		return &b.Subjects
+	case *iamv1beta1.RoleBinding:
+		return &b.Subjects
+	}
+	return &[]rbacv1.Subject{}
+}
+
+// managerIn points at the name of a workspace's manager; nil where the object is no workspace.
+func managerIn(o client.Object) *string {
+	switch w := o.(type) {
+	case *tenantv1beta1.WorkspaceTemplate:
+		return &w.Spec.Template.Spec.Manager
+	case *tenantv1beta1.Workspace:
+		return &w.Spec.Manager
+	}
+	return nil
+}
+
+// without takes a user out of an object, and says whether anybody is left in it.
+func without(o client.Object, user string) (left bool) {
+	if g, ok := o.(*iamv1beta1.GroupBinding); ok {
+		g.Users = slices.DeleteFunc(g.Users, func(name string) bool { return name == user })
+		return len(g.Users) > 0
+	}
+	if m := managerIn(o); m != nil {
+		*m = ""
+		return true // a workspace without a manager is one
+	}
+	s := subjects(o)
+	*s = slices.DeleteFunc(*s, func(s rbacv1.Subject) bool { return isUser(&s, user) })
+	return len(*s) > 0
+}
+
+// forget takes a user out of every object that names it. A binding that names nobody else is deleted.
+func (r *Reconciler) forget(ctx context.Context, user string) error {
+	for _, h := range referenceKinds() {
+		list, err := r.naming(ctx, h, user)
+		if err != nil {
+			return fmt.Errorf("list what names user %q: %w", user, err)
+		}
+		if err := meta.EachListItem(list, func(o runtime.Object) error {
+			return r.forgetIn(ctx, o.(client.Object), user)
+		}); err != nil {
+			return fmt.Errorf("take user %q out of a %s: %w", user, h.kind, err)
+		}
+	}
+	return nil
+}
+
+// naming lists the objects of a kind that may name the user, from the cache where it has the kind.
+func (r *Reconciler) naming(ctx context.Context, h referenceKind, user string) (client.ObjectList, error) {
+	list := h.list()
+	if slices.Contains(r.indexed, h.kind) {
+		return list, r.Client.List(ctx, list, client.MatchingFields{userField: user})
+	}
+	if err := r.Live.List(ctx, list); !crd.Missing(err) {
+		return list, err
+	}
+	return h.list(), nil
+}
+
+func (r *Reconciler) forgetIn(ctx context.Context, o client.Object, user string) error {
+	if !slices.Contains(UserIndex(o), user) || !o.GetDeletionTimestamp().IsZero() {
+		return nil
+	}
+	before := o.DeepCopyObject().(client.Object)
+	if without(o, user) {
+		return client.IgnoreNotFound(r.Client.Patch(ctx, o, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})))
+	}
+	uid, version := before.GetUID(), before.GetResourceVersion()
+	return client.IgnoreNotFound(r.Client.Delete(ctx, before, client.Preconditions{UID: &uid, ResourceVersion: &version}))
+}

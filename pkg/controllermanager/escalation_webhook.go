@@ -1,0 +1,151 @@
+package controllermanager
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+
+	admissionv1 "k8s.io/api/admission/v1"
+	authenticationv1 "k8s.io/api/authentication/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/authentication/user"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	webhook "sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+
+	"kapis.dev/ks-apiserver/pkg/admission"
+	iamv1beta1 "kapis.dev/ks-apiserver/pkg/api/iam/v1beta1"
+	"kapis.dev/ks-apiserver/pkg/authz"
+)
+
+// escalationWebhook answers kube-apiserver by the rules of package admission.
+type escalationWebhook struct {
+	guard *admission.Guard
+	// ready is nil once all roles and bindings are known. Before that nothing is allowed.
+	ready func() error
+}
+
+// Handle implements webhook.Handler.
+func (j *escalationWebhook) Handle(ctx context.Context, req webhook.Request) webhook.Response {
+	if err := j.ready(); err != nil {
+		return webhook.Errored(http.StatusServiceUnavailable, fmt.Errorf("roles are not known yet, try again: %w", err))
+	}
+	w := &admission.Write{
+		By: writer(req.UserInfo), Verb: strings.ToLower(string(req.Operation)), Namespace: req.Namespace, Name: req.Name,
+		GVR:    schema.GroupVersionResource{Group: req.Resource.Group, Version: req.Resource.Version, Resource: req.Resource.Resource},
+		Object: req.Object.Raw, Old: req.OldObject.Raw,
+	}
+	return answer(j.guard.Check(ctx, w))
+}
+
+// answer is a refusal as kube-apiserver passes it on; nil allows.
+func answer(err error) webhook.Response {
+	if err == nil {
+		return webhook.Allowed("")
+	}
+	var status apierrors.APIStatus
+	if !errors.As(err, &status) {
+		return webhook.Errored(http.StatusInternalServerError, err)
+	}
+	s := status.Status()
+	return webhook.Response{AdmissionResponse: admissionv1.AdmissionResponse{Allowed: false, Result: &s}}
+}
+
+// writer is who writes, as roles know him: without the groups that stand for the role that let a request through.
+func writer(u authenticationv1.UserInfo) user.Info {
+	extra := make(map[string][]string, len(u.Extra))
+	for k, v := range u.Extra {
+		extra[k] = v
+	}
+	return &user.DefaultInfo{Name: u.Username, UID: u.UID, Groups: own(u.Groups), Extra: extra}
+}
+
+func own(groups []string) []string {
+	return slices.DeleteFunc(slices.Clone(groups), func(g string) bool { return strings.HasPrefix(g, iamv1beta1.SyntheticGroupPrefix) })
+}
+
+// native asks kube-apiserver about those who are no users of ours.
+type native struct {
+	// client creates reviews, and knows users from the cache.
+	client client.Client
+}
+
+// administrators reads who administers the platform, past the cache: of two deletions in turn, the second one is to see the first.
+type administrators struct{ live client.Reader }
+
+func (a administrators) active(ctx context.Context, binding, name string) (bool, error) {
+	b, u := &iamv1beta1.GlobalRoleBinding{}, &iamv1beta1.User{}
+	b.Name, u.Name = binding, name
+	for _, o := range []client.Object{b, u} {
+		if err := a.live.Get(ctx, client.ObjectKeyFromObject(o), o); apierrors.IsNotFound(err) {
+			return false, nil
+		} else if err != nil {
+			return false, fmt.Errorf("read %q: %w", o.GetName(), err)
+		}
+	}
+	return admission.Administers(b, u), nil
+}
+
+// noVerb is a verb that no rule names. Who may do it may do all verbs.
+const noVerb = "kapis.dev-any"
+
+// may tells whether somebody may do everything in the cluster, or was given the verb by its name. All verbs on these resources are no right to
+// escalate: that is what a role for those who edit roles has, and what is mirrored of it; they are one to delete. Users have their rights by our roles alone.
+func (n *native) may(ctx context.Context, u user.Info, verb string, gvr schema.GroupVersionResource, namespace, name string) (bool, error) {
+	if !slices.Contains(u.GetGroups(), user.SystemPrivilegedGroup) {
+		err := n.client.Get(ctx, client.ObjectKey{Name: u.GetName()}, &iamv1beta1.User{})
+		if err == nil {
+			return false, nil
+		}
+		if !apierrors.IsNotFound(err) {
+			return false, fmt.Errorf("see whether %q is a user: %w", u.GetName(), err)
+		}
+	}
+	if ok, err := n.ask(ctx, u, authorizationv1.ResourceAttributes{Verb: "*", Group: "*", Resource: "*"}); ok || err != nil {
+		return ok, err
+	}
+	what := authorizationv1.ResourceAttributes{
+		Verb: verb, Group: gvr.Group, Version: gvr.Version, Resource: gvr.Resource, Namespace: namespace, Name: name,
+	}
+	if ok, err := n.ask(ctx, u, what); !ok || err != nil || slices.Contains(authz.OrdinaryVerbs(), verb) {
+		return ok && err == nil, err
+	}
+	what.Verb = noVerb
+	all, err := n.ask(ctx, u, what)
+	return !all && err == nil, err
+}
+
+func (n *native) ask(ctx context.Context, u user.Info, what authorizationv1.ResourceAttributes) (bool, error) {
+	extra := make(map[string]authorizationv1.ExtraValue, len(u.GetExtra()))
+	for k, v := range u.GetExtra() {
+		extra[k] = v
+	}
+	review := &authorizationv1.SubjectAccessReview{ObjectMeta: metav1.ObjectMeta{}, Spec: authorizationv1.SubjectAccessReviewSpec{
+		User: u.GetName(), UID: u.GetUID(), Groups: own(u.GetGroups()), Extra: extra, ResourceAttributes: &what,
+	}}
+	if err := n.client.Create(ctx, review); err != nil {
+		return false, fmt.Errorf("review access: %w", err)
+	}
+	return review.Status.Allowed, nil
+}
+
+// protect refuses to delete what is labelled as protected, in configurations of installations that ask here; the policy
+// protected.kapis.dev needs nobody.
+func protect(_ context.Context, req webhook.Request) webhook.Response {
+	if req.Operation != admissionv1.Delete {
+		return webhook.Allowed("")
+	}
+	var o metav1.PartialObjectMetadata
+	if err := unmarshal(req.OldObject.Raw, &o); err != nil {
+		return webhook.Errored(http.StatusBadRequest, err)
+	}
+	if _, ok := o.Labels[labelProtected]; ok {
+		return webhook.Denied(fmt.Sprintf("%s %q is protected: take the label %s away first", req.Resource.Resource, req.Name, labelProtected))
+	}
+	return webhook.Allowed("")
+}

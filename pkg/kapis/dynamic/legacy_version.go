@@ -1,0 +1,92 @@
+package dynamic
+
+import (
+	"io"
+	"strings"
+
+	restful "github.com/emicklei/go-restful/v3"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"kapis.dev/ks-apiserver/pkg/request"
+	"kapis.dev/ks-apiserver/pkg/web"
+)
+
+// LegacyVersion are kinds that clients ask for by a version of their group which they are not in any more.
+type LegacyVersion struct {
+	Group, Version string
+	// Now is the version that they are in.
+	Now string
+	// Cluster are the plurals of those that are in no namespace, Namespaced of those that are in one. Of those in Gathered, which are Namespaced too,
+	// a workspace lists what its namespaces have.
+	Cluster, Namespaced, Gathered []string
+}
+
+// MountLegacyVersion adds the routes of o to the WebService of its older version. Objects are answered as they are now; the apiVersion of a body
+// is not looked at, since older clients send that of another group.
+func MountLegacyVersion(ws *restful.WebService, o LegacyVersion, h *Handler) {
+	b := bound{h, func(*restful.Request) schema.GroupVersion { return schema.GroupVersion{Group: o.Group, Version: o.Now} }}
+	for _, at := range [...]struct {
+		path    string
+		plurals []string
+	}{{"", o.Cluster}, {"/namespaces/{namespace}", o.Namespaced}} {
+		for _, plural := range at.plurals {
+			all := at.path + "/" + plural
+			id := "Older" + strings.ToUpper(plural[:1]) + plural[1:]
+			for _, route := range []struct {
+				*restful.RouteBuilder
+				id     string
+				handle web.Handler
+			}{
+				{ws.GET(all), "list" + id, b.list}, {ws.POST(all), "create" + id, b.write},
+				{ws.GET(all + "/{name}"), "get" + id, b.get}, {ws.PUT(all + "/{name}"), "replace" + id, b.write},
+				{ws.PATCH(all + "/{name}"), "patch" + id, b.write}, {ws.DELETE(all + "/{name}"), "delete" + id, b.write},
+			} {
+				ws.Route(route.To(web.Handle(o.renew(plural, route.handle))).Operation(route.id).Doc("What " + o.Now + " has of " + plural).
+					Param(ws.PathParameter("namespace", "name of the namespace")).Param(ws.PathParameter("name", "name of the object")))
+			}
+		}
+	}
+	for _, plural := range o.Gathered {
+		ws.Route(ws.GET("/workspaces/{workspace}/" + plural).To(web.Handle(o.renew(plural, b.list))).
+			Operation("listOlderWorkspace" + strings.ToUpper(plural[:1]) + plural[1:]).Doc("What " + o.Now + " has of " + plural + " in the namespaces of a workspace").
+			Param(ws.PathParameter("workspace", "name of the workspace")))
+	}
+}
+
+// renew makes of a request for the older version the one for the newer that means the same. What was decided about the older one holds for it:
+// roles name no versions.
+func (o LegacyVersion) renew(plural string, next web.Handler) web.Handler {
+	return func(r *restful.Request) (any, error) {
+		ctx := r.Request.Context()
+		info := request.InfoFrom(ctx)
+		root := "/kapis/" + o.Group + "/"
+		rest, ok := "", false
+		if info != nil {
+			rest, ok = strings.CutPrefix(info.Path, root+o.Version+"/")
+		}
+		if !ok || info.APIGroup != o.Group || info.APIVersion != o.Version || info.Resource != plural {
+			return nil, nothingHere()
+		}
+		now := *info
+		now.APIVersion, now.Path = o.Now, root+o.Now+"/"+rest
+		in := r.Request.WithContext(request.WithInfo(ctx, &now))
+		if now.Verb == "create" || now.Verb == "update" {
+			text, _, err := readBody(in, typeJSON, typeYAML)
+			if err != nil {
+				return nil, err
+			}
+			if strings.HasPrefix(text, "{") {
+				text = with(text, quote(o.Group+"/"+o.Now), "apiVersion")
+			}
+			in.Body, in.ContentLength = io.NopCloser(strings.NewReader(text)), int64(len(text))
+			in.Header = in.Header.Clone()
+			in.Header.Set("Content-Type", typeJSON)
+		}
+		again := restful.NewRequest(in)
+		for name, value := range r.PathParameters() {
+			again.PathParameters()[name] = value
+		}
+		again.PathParameters()["resources"] = plural
+		return next(again)
+	}
+}

@@ -1,0 +1,84 @@
+package dynamic
+
+import (
+	"errors"
+	"net/http"
+	"strings"
+
+	"kapis.dev/ks-apiserver/pkg/rawjson"
+	"kapis.dev/ks-apiserver/pkg/redaction"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+var errChanged = errors.New("the object has been modified: read it again and apply your changes to what it is now")
+
+// state is what an object is now, at kube-apiserver.
+type state struct {
+	uid, resourceVersion string
+	raw                  redaction.Raw
+}
+
+// metadataOnly asks for an object's metadata, and takes the object where the server behind
+// kube-apiserver can't do that.
+const metadataOnly = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json"
+
+// readLive reads the object as the caller, as it is at kube-apiserver now: the cache may lag, and what it
+// would say decides what may be written. An object of another workspace is not there.
+func (o *writeRequest) readLive(whole bool) (*state, error) {
+	path := o.path
+	if o.info.Subresource != "" {
+		path = strings.TrimSuffix(path, "/"+o.info.Subresource)
+	}
+	out := outgoing{method: http.MethodGet, path: path}
+	if !whole {
+		out.accept = metadataOnly
+	}
+	res, err := o.send(out)
+	if err != nil {
+		return nil, err
+	}
+	raw, err := read(res)
+	if err != nil {
+		return nil, err
+	}
+	s := &state{raw: raw}
+	metadata := rawjson.Get(raw.Unredacted(), "metadata")
+	s.uid, s.resourceVersion = rawjson.GetText(metadata, "uid"), rawjson.GetText(metadata, "resourceVersion")
+	if s.uid == "" || s.resourceVersion == "" {
+		return nil, badGateway("kube-apiserver's answer has no metadata.uid and metadata.resourceVersion: the object can't be written safely")
+	}
+	if o.workspace != "" && rawjson.GetText(metadata, "labels", workspaceLabel) != o.workspace {
+		return nil, apierrors.NewNotFound(o.kind.GVR.GroupResource(), o.info.Name)
+	}
+	return s, nil
+}
+
+// secretPaths are fields that no read shows, by kind. Who writes back what he read does not have them:
+// an update that lacks one keeps it.
+func secretPaths(gr schema.GroupResource) [][]string { return redaction.Hidden(gr) }
+
+// hiddenMissing returns the hidden fields that the body of an update does not have.
+func (o *writeRequest) hiddenMissing(body *object) [][]string {
+	if o.info.Subresource != "" {
+		return nil
+	}
+	var missing [][]string
+	for _, path := range secretPaths(o.kind.GVR.GroupResource()) {
+		if rawjson.Get(body.text, path...) == "" {
+			missing = append(missing, path)
+		}
+	}
+	return missing
+}
+
+// fill returns the body with the fields at paths as the object has them now.
+func (s *state) fill(body string, paths [][]string) string {
+	for _, path := range paths {
+		if v := rawjson.Get(s.raw.Unredacted(), path...); v != "" && v != "null" {
+			body = with(body, v, path...)
+		}
+	}
+	return body
+}
