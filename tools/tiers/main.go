@@ -1,6 +1,6 @@
-// Command tiers checks the import rule of ARCHITECTURE.md: a package imports only packages of lower
-// tiers. It reads tiers.yaml, which says what tier each package is of, prints every import that
-// breaks a rule with its file and line, and then ends with 1. Run it from the root of the module:
+// Command tiers checks the import rule of ARCHITECTURE.md, that a package imports only packages of lower tiers, and the limits
+// that keep a file, a type and a package one concept each. It reads tiers.yaml, which says what tier each package is of, prints
+// what breaks a rule, and then ends with 1. Run it from the root of the module:
 //
 //	go run ./tools/tiers
 package main
@@ -30,12 +30,17 @@ func run(root, file string, stdout, stderr io.Writer) int {
 		fmt.Fprintln(stderr, "tiers:", err)
 		return 2
 	}
-	broken := check(t, r)
+	large, err := checkSizes(root, t.module, &r.Sizes)
+	if err != nil {
+		fmt.Fprintln(stderr, "tiers:", err)
+		return 2
+	}
+	broken := append(check(t, r), large...)
 	for _, line := range broken {
 		fmt.Fprintln(stderr, line)
 	}
 	if len(broken) > 0 {
-		fmt.Fprintf(stderr, "tiers: %d times the import rule is broken; see ARCHITECTURE.md\n", len(broken))
+		fmt.Fprintf(stderr, "tiers: %d times the import rule or a limit is broken; see ARCHITECTURE.md\n", len(broken))
 		return 1
 	}
 	fmt.Fprintf(stdout, "tiers: %d packages keep the import rule\n", len(t.files))

@@ -29,6 +29,7 @@ type rules struct {
 		Reason   string   `json:"reason"`
 	} `json:"confined"`
 	ForbiddenNames []string `json:"forbiddenNames"`
+	Sizes          sizes    `json:"sizes"`
 }
 
 func readRules(file string) (*rules, error) {

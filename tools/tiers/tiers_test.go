@@ -12,16 +12,7 @@ import (
 func module(t *testing.T, files map[string]string) string {
 	t.Helper()
 	root := t.TempDir()
-	write := func(name, content string) {
-		name = filepath.Join(root, name)
-		if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(name, []byte(content), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	write("go.mod", "module kapis.dev/ks-apiserver\n\ngo 1.26.0\n")
+	writeFile(t, root, "go.mod", "module kapis.dev/ks-apiserver\n\ngo 1.26.0\n")
 	for name, imports := range files {
 		content := "package x\n"
 		for _, i := range strings.Fields(imports) {
@@ -30,9 +21,20 @@ func module(t *testing.T, files map[string]string) string {
 		if filepath.Ext(name) != ".go" {
 			content = imports
 		}
-		write(name, content)
+		writeFile(t, root, name, content)
 	}
 	return root
+}
+
+func writeFile(t *testing.T, root, name, content string) {
+	t.Helper()
+	name = filepath.Join(root, name)
+	if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(name, []byte(content), 0o644); err != nil {
+		t.Fatal(err)
+	}
 }
 
 func TestTiers(t *testing.T) {
