@@ -32,7 +32,7 @@ func TestSizes(t *testing.T) {
 		{"LongLines", "columns: 20\nlongLines: 1", map[string]string{"pkg/a/a.go": "package x\n\n// 34567890123456789\n// 3456789012345678901\n// 3456789012345678901\n"}, []string{"2 lines have more than 20 columns, and 1 may"}},
 		{"LongLinesOfTests", "testColumns: 20", map[string]string{"pkg/a/a_test.go": "package x\n\n// 3456789012345678901\n"}, []string{"1 lines of tests have more than 20 columns"}},
 		{"ANameThatSaysNothing", "unclearFileNames: [desk]", map[string]string{"pkg/a/desk.go": "package x\n"}, []string{"pkg/a/desk.go: the name says nothing"}},
-		{"NamesThatDifferByOneLetter", "columns: 100", map[string]string{"pkg/a/user.go": "package x\n", "pkg/a/users.go": "package x\n"}, []string{"pkg/a: user.go and users.go differ by one letter"}},
+		{"NamesThatDifferByOneLetter", "fileLines: 100", map[string]string{"pkg/a/user.go": "package x\n", "pkg/a/users.go": "package x\n"}, []string{"pkg/a: user.go and users.go differ by one letter"}},
 		{"WhatMayBeLarger", "packageLines: 1\nlarger:\n- {what: pkg/a, limit: 2, reason: x}", map[string]string{"pkg/a/a.go": "package x\n\nvar A = 1\n"}, nil},
 		{"WhatIsNoLongerLarger", "packageLines: 5\nlarger:\n- {what: pkg/a, limit: 9, reason: x}", map[string]string{"pkg/a/a.go": "package x\n"}, []string{"pkg/a is not larger than others may be"}},
 	} {
