@@ -81,7 +81,7 @@ func TestWhatReadsUnredactedObjectsIsListed(t *testing.T) {
 			"pkg/store/index/decoder.go":          "tells those that follow a kind",
 			"pkg/kapis/iam/user/change.go":        "compares a user with what he becomes",
 			"pkg/kapis/dynamic/guard.go":          "compares an object with what it becomes",
-			"pkg/kapis/dynamic/live_read.go":           "keeps hidden fields where an object is written back",
+			"pkg/kapis/dynamic/live_read.go":      "keeps hidden fields where an object is written back",
 			"pkg/kapis/config/platformconfigs.go": "reads the Secret that a configuration is kept in",
 			"pkg/kapis/config/settings.go":        "reads the ConfigMap that a setting is kept in",
 			"pkg/kapis/static/static.go":          "reads the ConfigMap that an image is kept in",
