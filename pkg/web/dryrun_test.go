@@ -11,7 +11,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
-func TestWhatCantBeRehearsedIsNotDoneInItsPlace(t *testing.T) { // S22
+func TestADryRunThatIsNotSupportedWritesNothing(t *testing.T) { // S22
 	for name, c := range map[string]struct {
 		method, query, body string
 		done                bool

@@ -441,7 +441,7 @@ func TestAWriteIsWaitedFor(t *testing.T) {
 			[]string{"rolebindings without proj/carol-viewer uid-carol-viewer"}},
 		"AChangeAndADeletion": {nil, http.MethodDelete, inDemo + "/carol", "", []string{"workspacerolebindings at 5",
 			"workspacerolebindings without /carol-demo-admin uid-carol-demo-admin"}},
-		"NotWhatWasRehearsed":  {nil, http.MethodDelete, inDemo + "/carol?dryRun=All", "", nil},
+		"NotADryRun":           {nil, http.MethodDelete, inDemo + "/carol?dryRun=All", "", nil},
 		"NotWhatWasNotWritten": {func(w *world) { w.fails["DELETE "+carols] = []int{403} }, http.MethodDelete, inProj + "/carol", "", nil},
 		"WhoeverManagesFields": {nil, http.MethodDelete, inDemo + "/dora?fieldManager=x", "", []string{"workspacerolebindings at 5"}},
 	} {

@@ -103,7 +103,7 @@ func TestNobodyManagesWhoHoldsMore(t *testing.T) {
 }
 
 // S22: a dryRun that is dropped would be a write in earnest.
-func TestWhatCantBeRehearsedIsRefused(t *testing.T) {
+func TestADryRunThatIsNotSupportedIsRefused(t *testing.T) {
 	for _, c := range []struct{ method, path, body string }{
 		{http.MethodPut, "/users/alice/password?dryRun=All", `{"password":"Secret-123"}`},
 		{http.MethodPost, "/users/alice/apikeys?dryRun=All", `{}`},
@@ -115,7 +115,7 @@ func TestWhatCantBeRehearsedIsRefused(t *testing.T) {
 		{http.MethodDelete, "/users/alice/factors?dryRun=All", ""},
 	} {
 		w := staffed(t)
-		if answer := w.want(400, as("manager"), c.method, c.path, c.body); !strings.Contains(answer, "rehearsed") {
+		if answer := w.want(400, as("manager"), c.method, c.path, c.body); !strings.Contains(answer, "does not support dryRun") {
 			t.Errorf("%s %s: %s", c.method, c.path, answer)
 		}
 		if len(w.sent) != 0 || len(w.written) != 0 || len(w.ended) != 0 {
