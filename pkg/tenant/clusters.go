@@ -28,8 +28,8 @@ type Snapshots interface {
 	Snapshot(ctx context.Context, gvr schema.GroupVersionResource) (*index.Snapshot, error)
 }
 
-// Fleet are the clusters. There are few: what it does takes a time that grows with their number.
-type Fleet struct {
+// Clusters are the clusters. There are few: what it does takes a time that grows with their number.
+type Clusters struct {
 	Store Snapshots
 	// Host is the name of the cluster that this server runs in.
 	Host string
@@ -37,7 +37,7 @@ type Fleet struct {
 
 // seen returns the names of the clusters that u sees who may not list them all: those granted to him, those that are open to every
 // workspace, and the one of this server where he is bound in it.
-func (f *Fleet) seen(ctx context.Context, u user.Info, bound bool) ([]string, error) {
+func (f *Clusters) seen(ctx context.Context, u user.Info, bound bool) ([]string, error) {
 	var names []string
 	users, err := f.snapshot(ctx, usersKind)
 	if err != nil {
@@ -70,7 +70,7 @@ func (f *Fleet) seen(ctx context.Context, u user.Info, bound bool) ([]string, er
 }
 
 // snapshot returns nil for a kind that the cluster does not have.
-func (f *Fleet) snapshot(ctx context.Context, gvr schema.GroupVersionResource) (*index.Snapshot, error) {
+func (f *Clusters) snapshot(ctx context.Context, gvr schema.GroupVersionResource) (*index.Snapshot, error) {
 	snap, err := f.Store.Snapshot(ctx, gvr)
 	if apierrors.IsNotFound(err) {
 		return nil, nil
@@ -79,7 +79,7 @@ func (f *Fleet) snapshot(ctx context.Context, gvr schema.GroupVersionResource) (
 }
 
 // IsPublic tells whether every workspace may be placed in a cluster.
-func (f *Fleet) IsPublic(ctx context.Context, name string) (bool, error) {
+func (f *Clusters) IsPublic(ctx context.Context, name string) (bool, error) {
 	all, err := f.snapshot(ctx, clustersKind)
 	if err != nil || all == nil {
 		return false, err
@@ -94,7 +94,7 @@ func (f *Fleet) IsPublic(ctx context.Context, name string) (bool, error) {
 
 // Placed returns the names of the clusters that a WorkspaceTemplate, in JSON, is placed in: those that it names, else those that its
 // selector finds.
-func (f *Fleet) Placed(ctx context.Context, template string) ([]string, error) {
+func (f *Clusters) Placed(ctx context.Context, template string) ([]string, error) {
 	var t struct {
 		Spec struct {
 			Placement tenantv1beta1.Placement `json:"placement"`

@@ -26,7 +26,7 @@ import (
 
 // Rights tells what a user is bound to. rbac.Index is one.
 type Rights interface {
-	Held(u user.Info, at authz.Place) []authz.Grant
+	Held(u user.Info, at authz.BindingScope) []authz.Grant
 }
 
 // Guard refuses writes that would grant more than their writer holds. admission.Guard is one.
@@ -63,7 +63,7 @@ type Scope struct {
 	RoleParam, NameParam, Annotation string
 }
 
-// The levels. A place of theirs is an authz.Place.
+// The levels. A place of theirs is an authz.BindingScope.
 var (
 	Platform = Scope{
 		Kind: request.Global, RoleResource: "globalroles", BindingResource: "globalrolebindings", RoleKind: iamv1beta1.KindGlobalRole,
@@ -99,7 +99,7 @@ func pathOf(plural, namespace string) string {
 }
 
 // Value returns what NameParam is for one scope of this kind.
-func (l *Scope) Value(at authz.Place) string {
+func (l *Scope) Value(at authz.BindingScope) string {
 	switch l.Kind {
 	case request.Workspace:
 		return at.Workspace
@@ -110,7 +110,7 @@ func (l *Scope) Value(at authz.Place) string {
 }
 
 // Exists returns a 404 if there is no such workspace or namespace. A workspace exists as soon as its template does.
-func (b *Service) Exists(ctx context.Context, at authz.Place) error {
+func (b *Service) Exists(ctx context.Context, at authz.BindingScope) error {
 	var gvrs []schema.GroupVersionResource
 	name := at.Namespace
 	switch at.Scope {
@@ -136,7 +136,7 @@ func (b *Service) Exists(ctx context.Context, at authz.Place) error {
 }
 
 // Role returns the object of a role. Roles of other workspaces are not found.
-func (b *Service) Role(ctx context.Context, l *Scope, at authz.Place, name string) (*index.Record, error) {
+func (b *Service) Role(ctx context.Context, l *Scope, at authz.BindingScope, name string) (*index.Record, error) {
 	snap, err := b.Caches.Snapshot(ctx, wire.Resource(l.RoleResource))
 	if err != nil {
 		return nil, err
@@ -153,7 +153,7 @@ func (b *Service) Role(ctx context.Context, l *Scope, at authz.Place, name strin
 }
 
 // RoleAt returns the role that answers show for a user: the one asked for if the user has it, otherwise that of the first binding.
-func (b *Service) RoleAt(name string, at authz.Place, asked string) string {
+func (b *Service) RoleAt(name string, at authz.BindingScope, asked string) string {
 	role := ""
 	for _, g := range b.Rights.Held(target.WithoutGroups(name), at) {
 		if g.Role.Name == asked {
@@ -167,7 +167,7 @@ func (b *Service) RoleAt(name string, at authz.Place, asked string) string {
 }
 
 // object returns the binding that gives a role to one user.
-func (l *Scope) object(at authz.Place, name, username, role string) ([]byte, error) {
+func (l *Scope) object(at authz.BindingScope, name, username, role string) ([]byte, error) {
 	labels := map[string]string{}
 	for key, value := range map[string]string{
 		iamv1beta1.LabelUserReference: username, iamv1beta1.LabelRoleReference: role, tenantv1beta1.LabelWorkspace: at.Workspace,
@@ -192,7 +192,7 @@ func (l *Scope) object(at authz.Place, name, username, role string) ([]byte, err
 }
 
 // RolesOf returns the roles that are granted at a scope, each once.
-func RolesOf(roles *index.Snapshot, grants []authz.Grant, at authz.Place) []json.RawMessage {
+func RolesOf(roles *index.Snapshot, grants []authz.Grant, at authz.BindingScope) []json.RawMessage {
 	out, seen := []json.RawMessage{}, []authz.RoleRef{}
 	for _, g := range grants {
 		role, ok := roles.Get(g.Role.Namespace, g.Role.Name)
