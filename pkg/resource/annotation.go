@@ -2,11 +2,11 @@ package resource
 
 import (
 	"crypto/sha256"
-	"encoding/json"
 	"slices"
 
 	"kapis.dev/ks-apiserver/pkg/rawjson"
 	"kapis.dev/ks-apiserver/pkg/redaction"
+	"kapis.dev/ks-apiserver/pkg/resource/lru"
 	"kapis.dev/ks-apiserver/pkg/store/index"
 )
 
@@ -29,7 +29,7 @@ func (p *Page) annotated(key string, of func(i int) string) *Page {
 	out.body, out.records, out.key, out.insertions = nil, slices.Clone(p.records), key, make([]insertion, len(p.records))
 	hash := sha256.New()
 	hash.Write(p.digest[:])
-	text := appendCounted(nil, key)
+	text := lru.AppendPart(nil, key)
 	for i, r := range p.records {
 		n, shown := insertionOf(r.JSON, key, of(i))
 		if shown.Len() != r.JSON.Len() {
@@ -37,7 +37,7 @@ func (p *Page) annotated(key string, of func(i int) string) *Page {
 		}
 		out.insertions[i] = n
 		out.bytes += int64(shown.Len() - r.JSON.Len() + len(n.text))
-		text = appendCounted(text, n.value)
+		text = lru.AppendPart(text, n.value)
 	}
 	hash.Write(text)
 	hash.Sum(out.digest[:0])
@@ -83,22 +83,11 @@ func insertionOf(shown redaction.Shown, key, value string) (insertion, redaction
 	}
 	n, object := insertion{value: value}, shown.String()
 	if start, end, ok := rawjson.Span(object, "metadata", "annotations"); ok && object[start] == '{' {
-		n.at, n.text = start+1, member(object[start:end], quoted(key)+":"+quoted(value))
+		n.at, n.text = start+1, member(object[start:end], rawjson.String(key)+":"+rawjson.String(value))
 	} else if start, end, ok := rawjson.Span(object, "metadata"); ok && object[start] == '{' {
-		n.at, n.text = start+1, member(object[start:end], `"annotations":{`+quoted(key)+":"+quoted(value)+"}")
+		n.at, n.text = start+1, member(object[start:end], `"annotations":{`+rawjson.String(key)+":"+rawjson.String(value)+"}")
 	}
 	return n, shown
-}
-
-// quoted is a text as JSON.
-func quoted(s string) string {
-	for i := range len(s) {
-		if c := s[i]; c < ' ' || c > '~' || c == '"' || c == '\\' {
-			text, _ := json.Marshal(s) // strings always can be
-			return string(text)
-		}
-	}
-	return `"` + s + `"`
 }
 
 // member is what stands for a member in front of the others of the object.

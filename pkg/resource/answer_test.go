@@ -1,16 +1,21 @@
 package resource
 
 import (
+	"bytes"
+	"compress/gzip"
 	"encoding/json"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
+	"runtime"
 	"strconv"
 	"strings"
 	"testing"
 
 	"kapis.dev/ks-apiserver/pkg/authz"
+	"kapis.dev/ks-apiserver/pkg/resource/httpcache"
 	"kapis.dev/ks-apiserver/pkg/store"
 	"kapis.dev/ks-apiserver/pkg/web"
 )
@@ -81,7 +86,7 @@ func TestHeadersOfAnswers(t *testing.T) {
 				}
 				body := get.Body.Bytes()
 				if encoding != "" {
-					body = unzip(t, body)
+					body = gunzip(t, body)
 				}
 				if string(body) != plain.Body.String() || head.Body.Len() != 0 {
 					t.Errorf("%s: %s, of HEAD %s", encoding, body, head.Body)
@@ -159,21 +164,21 @@ func TestPagesAreKeptFromTheSecondTimeOnWhileTheyAreTheSame(t *testing.T) {
 		t.Fatal("not kept")
 	}
 	p := w.page(t, k, raw)
-	if w.pages.bytes < p.bytes {
-		t.Errorf("%d bytes are counted for the records of a page of %d", w.pages.bytes, p.bytes)
+	if w.pages.Size() < p.bytes {
+		t.Errorf("%d bytes are counted for the records of a page of %d", w.pages.Size(), p.bytes)
 	}
 	respond(p.Items(), http.MethodGet)
 	respond(p.List(), http.MethodGet, "Accept-Encoding", "gzip")
-	if kept.text == nil || kept.deflated == nil || w.pages.bytes < 2*p.bytes {
-		t.Errorf("%d bytes are counted for a page of %d", w.pages.bytes, p.bytes)
+	if kept.text == nil || kept.deflated == nil || w.pages.Size() < 2*p.bytes {
+		t.Errorf("%d bytes are counted for a page of %d", w.pages.Size(), p.bytes)
 	}
 	w.send(podsPath, "MODIFIED", strings.Replace(padded(41, 2000)[40], `"resourceVersion":"7"`, `"resourceVersion":"2000"`, 1))
 	if w.page(t, k, raw+"&resourceVersion=2000").body != kept {
 		t.Error("a change of another page has ended it")
 	}
 	w.send(podsPath, "MODIFIED", strings.Replace(padded(4, 2000)[3], `"resourceVersion":"7"`, `"resourceVersion":"2001"`, 1))
-	if p = w.page(t, k, raw+"&resourceVersion=2001"); p.body != nil || w.pages.bytes > 10*pageOverhead {
-		t.Errorf("a page that has changed is kept: %d bytes", w.pages.bytes)
+	if p = w.page(t, k, raw+"&resourceVersion=2001"); p.body != nil || w.pages.Size() > 10*pageOverhead {
+		t.Errorf("a page that has changed is kept: %d bytes", w.pages.Size())
 	}
 	if !strings.Contains(respond(p.Items(), http.MethodGet).Body.String(), `"resourceVersion":"2001"},"spec"`) {
 		t.Error("the page is not of the moment")
@@ -185,20 +190,20 @@ func TestLongListsAreNotKeptAndCompressedOnTheirWay(t *testing.T) {
 	k := w.resolve(t, "", "pods")
 	for range 2 {
 		p := w.page(t, k, "")
-		if p.bytes <= largeAnswer || p.body != nil {
+		if p.bytes <= 4<<20 || p.body != nil {
 			t.Fatalf("%d bytes, kept: %v", p.bytes, p.body)
 		}
 		rec := respond(p.List(), http.MethodGet, "Accept-Encoding", "gzip")
 		if rec.Header().Get("Content-Encoding") != "gzip" || rec.Header().Get("Content-Length") != "" {
 			t.Fatalf("%v", rec.Header())
 		}
-		if body := unzip(t, rec.Body.Bytes()); string(body) != respond(p.List(), http.MethodGet).Body.String() {
+		if body := gunzip(t, rec.Body.Bytes()); string(body) != respond(p.List(), http.MethodGet).Body.String() {
 			t.Error("not the same")
 		}
 	}
-	for range cap(w.compressors.free) { // all presses in use: the answer goes out as it is
-		if w.compressors.get() == nil {
-			t.Fatal("a press was not given back")
+	for range 2 * runtime.GOMAXPROCS(0) { // all compressors in use: the answer goes out as it is
+		if w.responses.Compressors.Get() == nil {
+			t.Fatal("a compressor was not given back")
 		}
 	}
 	for _, raw := range []string{"", "limit=3", "limit=3", "limit=3", "fields=.spec"} {
@@ -226,8 +231,8 @@ func TestBytesInFlightAreBounded(t *testing.T) {
 	if code, _ := answer("fields=.spec,.metadata"); code != http.StatusRequestEntityTooLarge {
 		t.Errorf("all of everything: %d", code)
 	}
-	others := reservation{limit: &w.inFlight}
-	if err := others.add(5 << 20); err != nil {
+	others := w.responses.Reserve()
+	if err := others.Add(5 << 20); err != nil {
 		t.Fatal(err)
 	}
 	for raw, want := range map[string]int{large: 429, medium: 200, small: 200} {
@@ -237,47 +242,63 @@ func TestBytesInFlightAreBounded(t *testing.T) {
 			}
 		}
 	}
-	more := reservation{limit: &w.inFlight}
-	for more.add(1<<20) == nil && more.bytes < 4<<20 { //nolint:revive // until it is full
+	more := w.responses.Reserve()
+	for n := 0; n < 4 && more.Add(1<<20) == nil; n++ { //nolint:revive // until it is full
 	}
-	last := reservation{limit: &w.inFlight}
-	for last.add(512<<10) == nil { //nolint:revive // until it is full
+	last := w.responses.Reserve()
+	for last.Add(512<<10) == nil { //nolint:revive // until it is full
 	}
 	for raw, want := range map[string]int{medium: 429, small: 200} {
 		if code, _ := answer(raw); code != want {
 			t.Errorf("full, %s: %d", raw, code)
 		}
 	}
-	others.release()
-	more.release()
-	last.release()
-	if code, _ := answer(large); code != 200 || w.inFlight.bytes.Load() != 0 {
-		t.Errorf("%d, %d bytes are left over", code, w.inFlight.bytes.Load())
+	others.Release()
+	more.Release()
+	last.Release()
+	if code, _ := answer(large); code != 200 || w.responses.Used() != 0 {
+		t.Errorf("%d, %d bytes are left over", code, w.responses.Used())
 	}
 }
 
 func TestAFlightCountsWhatItIs(t *testing.T) {
-	fs := inFlight{max: 1 << 20, maxOne: 900 << 10}
-	f := reservation{limit: &fs}
+	all := httpcache.NewResponses(1<<20, 900<<10)
+	f := all.Reserve()
 	for _, step := range []struct {
 		n, now int64
 		code   int32
 	}{{40 << 10, 0, 0}, {30 << 10, 70 << 10, 0}, {830 << 10, 900 << 10, 0}, {1, 900 << 10, 413}} {
-		if err := f.add(step.n); code(err) != step.code || fs.bytes.Load() != step.now {
-			t.Errorf("%d more: %v, %d in flight", step.n, err, fs.bytes.Load())
+		if err := f.Add(step.n); code(err) != step.code || all.Used() != step.now {
+			t.Errorf("%d more: %v, %d in flight", step.n, err, all.Used())
 		}
 	}
-	g := reservation{limit: &fs}
-	if err := g.add(200 << 10); code(err) != 429 || fs.bytes.Load() != 900<<10 {
-		t.Errorf("%v, %d in flight", err, fs.bytes.Load())
+	g := all.Reserve()
+	if err := g.Add(200 << 10); code(err) != 429 || all.Used() != 900<<10 {
+		t.Errorf("%v, %d in flight", err, all.Used())
 	}
-	g.release()
-	f.release()
-	f.release()
-	if fs.bytes.Load() != 0 {
-		t.Errorf("%d left over", fs.bytes.Load())
+	g.Release()
+	f.Release()
+	f.Release()
+	if all.Used() != 0 {
+		t.Errorf("%d left over", all.Used())
 	}
 	if o := (Options{MaxBytes: 1 << 40}).withDefaults(); o.MaxBytes > o.MaxInFlight*3/4 || o.MaxItems != DefaultMaxItems {
 		t.Errorf("%+v: an answer that may be would never pass", o)
 	}
+}
+
+// gunzip reads exactly one member of gzip.
+func gunzip(t testing.TB, b []byte) []byte {
+	t.Helper()
+	in := bytes.NewReader(b)
+	r, err := gzip.NewReader(in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Multistream(false)
+	out, err := io.ReadAll(r)
+	if err != nil || in.Len() != 0 {
+		t.Fatalf("%v, %d bytes behind the end", err, in.Len())
+	}
+	return out
 }

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"kapis.dev/ks-apiserver/pkg/query"
+	"kapis.dev/ks-apiserver/pkg/resource/lru"
 )
 
 // discard is a client that reads nothing.
@@ -64,7 +65,7 @@ func BenchmarkList(b *testing.B) {
 						b.Fatal(err)
 					}
 					if c.fresh {
-						w.results, w.pages = newLRU[*result](resultBounds), newLRU[*pageSlot](pageCacheBounds)
+						w.results, w.pages = lru.New[*result](resultBounds), lru.New[*pageSlot](pageCacheBounds)
 					}
 					if p, err := w.List(context.Background(), kind, c.scope, q); err != nil || p.Len() != 10 {
 						b.Fatal(p, err)

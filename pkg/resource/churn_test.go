@@ -263,7 +263,7 @@ func TestKeptPagesAreNeverThoseOfAnother(t *testing.T) {
 				t.Fatalf("%d: Content-Length %s of %d", round, n, len(body))
 			}
 			if rec.Header().Get("Content-Encoding") == "gzip" {
-				body = unzip(t, body)
+				body = gunzip(t, body)
 			}
 			if !bytes.Equal(body, plain.Body.Bytes()) {
 				t.Fatalf("%d %s %s:\ngot  %s\nwant %s", round, form, id, body, plain.Body)
@@ -287,8 +287,8 @@ func TestKeptPagesAreNeverThoseOfAnother(t *testing.T) {
 		}
 	}
 	kept := 0
-	for _, e := range c.pages.byKey {
-		if last := e.Value.(*lruEntry[*pageSlot]).value.last.Load(); last != nil && last.page.body != nil {
+	for _, slot := range c.pages.Values() {
+		if last := slot.last.Load(); last != nil && last.page.body != nil {
 			kept++
 		}
 	}

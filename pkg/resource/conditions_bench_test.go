@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"kapis.dev/ks-apiserver/pkg/authz"
+	"kapis.dev/ks-apiserver/pkg/resource/lru"
 )
 
 // BenchmarkFilters is the first evaluation of filters that look at objects, for 10 000 pods in 100 namespaces of 10
@@ -46,7 +47,7 @@ func BenchmarkFilters(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
 				if !c.kept {
-					w.results, w.pages = newLRU[*result](resultBounds), newLRU[*pageSlot](pageCacheBounds)
+					w.results, w.pages = lru.New[*result](resultBounds), lru.New[*pageSlot](pageCacheBounds)
 				}
 				if _, err := w.List(context.Background(), kind, c.scope, q); err != nil {
 					b.Fatal(err)

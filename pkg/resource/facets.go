@@ -2,7 +2,6 @@ package resource
 
 import (
 	"cmp"
-	"encoding/json"
 	"slices"
 	"strconv"
 	"strings"
@@ -107,12 +106,12 @@ func (t *facetCounter) append(dst []byte) (out []byte, others int) {
 	for ; len(all) > maxFacetValues; all = all[:len(all)-1] {
 		others += all[len(all)-1].n
 	}
-	dst = append(appendText(dst, t.path.String()), ":{"...)
+	dst = append(rawjson.AppendString(dst, t.path.String()), ":{"...)
 	for i, c := range all {
 		if i > 0 {
 			dst = append(dst, ',')
 		}
-		dst = strconv.AppendInt(append(appendText(dst, c.value), ':'), int64(c.n), 10)
+		dst = strconv.AppendInt(append(rawjson.AppendString(dst, c.value), ':'), int64(c.n), 10)
 	}
 	return append(dst, '}'), others
 }
@@ -132,7 +131,7 @@ func facetMembers(all []facetCounter) string {
 		var rest int
 		all[i].changed = false
 		if dst, rest = all[i].append(dst); rest > 0 {
-			others = append(appendText(append(others, ','), all[i].path.String()), ':')
+			others = append(rawjson.AppendString(append(others, ','), all[i].path.String()), ':')
 			others = strconv.AppendInt(others, int64(rest), 10)
 		}
 	}
@@ -142,18 +141,4 @@ func facetMembers(all []facetCounter) string {
 		dst = append(dst, '}')
 	}
 	return string(dst)
-}
-
-// appendText appends a JSON string.
-func appendText(dst []byte, s string) []byte {
-	for i := range len(s) {
-		if c := s[i]; c < ' ' || c >= 0x7f || c == '"' || c == '\\' {
-			text, err := json.Marshal(s)
-			if err != nil { // no string has one
-				text = []byte(`""`)
-			}
-			return append(dst, text...)
-		}
-	}
-	return append(append(append(dst, '"'), s...), '"')
 }

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"kapis.dev/ks-apiserver/pkg/query"
+	"kapis.dev/ks-apiserver/pkg/resource/httpcache"
 	"kapis.dev/ks-apiserver/pkg/store/index"
 )
 
@@ -20,7 +21,7 @@ func FuzzPartsOfATagAreToldApart(f *testing.F) {
 		if slices.Equal(a, b) {
 			return
 		}
-		if tagOf(a...) == tagOf(b...) {
+		if httpcache.Tag(a...) == httpcache.Tag(b...) {
 			t.Errorf("%q and %q have one tag", a, b)
 		}
 		records := func(parts []string) (out []*index.Record) {
@@ -31,8 +32,8 @@ func FuzzPartsOfATagAreToldApart(f *testing.F) {
 		}
 		those, others := records(a), records(b)
 		same := slices.EqualFunc(those, others, func(x, y *index.Record) bool { return x.UID == y.UID && x.ResourceVersion == y.ResourceVersion })
-		x, _ := digestOf(those)
-		if y, _ := digestOf(others); x == y && !same {
+		x, _ := httpcache.DigestOf(those)
+		if y, _ := httpcache.DigestOf(others); x == y && !same {
 			t.Errorf("%q and %q have one digest", a, b)
 		}
 		if p, q := newProjection([]query.Path{a}), newProjection([]query.Path{b}); p.key == q.key {

@@ -12,6 +12,7 @@ import (
 
 	"kapis.dev/ks-apiserver/pkg/query"
 	"kapis.dev/ks-apiserver/pkg/rawjson"
+	"kapis.dev/ks-apiserver/pkg/resource/httpcache"
 	"kapis.dev/ks-apiserver/pkg/store"
 	"kapis.dev/ks-apiserver/pkg/stream"
 )
@@ -39,7 +40,7 @@ type Live struct {
 	lifetime                time.Duration
 	last                    shownPage
 	first                   message // the page that it begins with, reserved until it is sent
-	flight                  reservation
+	flight                  httpcache.Reservation
 	sums                    bool // items are told apart by sums: they are not the texts of the cache
 	wake, page, check, beat time.Duration
 }
@@ -48,13 +49,13 @@ type Live struct {
 type shownPage struct {
 	*Page
 	keys []string
-	sums []digest // of the items, nil where they are the texts of the cache
+	sums []httpcache.Digest // of the items, nil where they are the texts of the cache
 }
 
 // message is what is sent at once, in parts. Those that are made for it are counted before they are many.
 type message struct {
 	parts  []string
-	flight *reservation
+	flight *httpcache.Reservation
 	err    error
 }
 
@@ -65,7 +66,7 @@ func (m *message) add(parts ...string) {
 		n += len(p)
 	}
 	if m.err == nil {
-		m.err = m.flight.add(int64(n))
+		m.err = m.flight.Add(int64(n))
 	}
 	if m.err == nil {
 		m.parts = append(m.parts, parts...)
@@ -128,7 +129,7 @@ func (s *Service) Live(ctx context.Context, k *store.Kind, scope Scope, q *query
 		return nil, err
 	}
 	x.from.Snapshot() // what follows is as new
-	x.flight.limit = &s.inFlight
+	x.flight = s.responses.Reserve()
 	if x.last, err = x.now(ctx); err == nil { // while it can be refused with a code
 		x.first = x.whole(&x.last)
 		err = x.first.err
@@ -145,7 +146,7 @@ func (x *Live) Head(h http.Header) { markPartial(h, x.scope) }
 
 // Close implements stream.Source.
 func (x *Live) Close() {
-	x.flight.release()
+	x.flight.Release()
 	x.from.Close()
 }
 
@@ -188,9 +189,9 @@ func (x *Live) Stream(ctx context.Context, out *stream.Writer) {
 // send sends a message, or why it can't be sent, and tells whether the stream goes on. Its bytes stay reserved until the client
 // has taken it.
 func (x *Live) send(out *stream.Writer, typ string, m *message) bool {
-	defer x.flight.release()
+	defer x.flight.Release()
 	if m.err != nil {
-		x.flight.release()
+		x.flight.Release()
 		out.Fail(m.err)
 		out.Flush()
 		return false
@@ -221,7 +222,7 @@ func (x *Live) now(ctx context.Context) (shownPage, error) {
 	p.body = nil // that is for answers
 	s := shownPage{Page: p, keys: make([]string, p.Len())}
 	if x.sums {
-		s.sums = make([]digest, p.Len())
+		s.sums = make([]httpcache.Digest, p.Len())
 	}
 	var room []byte
 	for i, r := range p.records {

@@ -272,7 +272,7 @@ func TestLivePagesHaveTheBoundsOfAnswers(t *testing.T) {
 	if text, _ := w.line(); w.res.StatusCode != http.StatusRequestEntityTooLarge {
 		t.Errorf("a page that is too long is answered with %d %.200s", w.res.StatusCode, text)
 	}
-	if n := c.inFlight.bytes.Load(); n != 0 {
+	if n := c.responses.Used(); n != 0 {
 		t.Errorf("%d bytes of it are still under way", n)
 	}
 	w = get(t, url+"?view=live&limit=4&fields=.metadata.name")
@@ -292,7 +292,7 @@ func TestLivePagesHaveTheBoundsOfAnswers(t *testing.T) {
 		t.Errorf("while another page is under way: %d", w.res.StatusCode)
 	}
 	one.Close()
-	if n := c.inFlight.bytes.Load(); n != 0 {
+	if n := c.responses.Used(); n != 0 {
 		t.Errorf("%d bytes of a page that was given up are under way", n)
 	}
 
@@ -311,7 +311,7 @@ func TestLivePagesHaveTheBoundsOfAnswers(t *testing.T) {
 	if text, more := w.line(); more {
 		t.Errorf("and then %.200s", text)
 	}
-	if n := c.inFlight.bytes.Load(); n != 0 {
+	if n := c.responses.Used(); n != 0 {
 		t.Errorf("%d bytes are under way at the end", n)
 	}
 }

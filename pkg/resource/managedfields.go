@@ -6,6 +6,7 @@ import (
 
 	"kapis.dev/ks-apiserver/pkg/rawjson"
 	"kapis.dev/ks-apiserver/pkg/redaction"
+	"kapis.dev/ks-apiserver/pkg/resource/httpcache"
 	"kapis.dev/ks-apiserver/pkg/store/index"
 
 	"golang.org/x/sync/errgroup"
@@ -45,7 +46,7 @@ func (s *Service) Complete(ctx context.Context, p *Page, scope Scope, from Reade
 	if err := group.Wait(); err != nil {
 		return nil, err
 	}
-	out.digest, out.bytes = digestOf(out.records)
+	out.digest, out.bytes = httpcache.DigestOf(out.records)
 	if p.insertions != nil {
 		return out.annotated(p.key, func(i int) string { return p.insertions[i].value }), nil
 	}

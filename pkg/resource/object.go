@@ -4,6 +4,7 @@ import (
 	"net/http"
 
 	"kapis.dev/ks-apiserver/pkg/redaction"
+	"kapis.dev/ks-apiserver/pkg/resource/httpcache"
 	"kapis.dev/ks-apiserver/pkg/store/index"
 	"kapis.dev/ks-apiserver/pkg/web"
 )
@@ -20,21 +21,21 @@ type Object struct {
 
 // Respond implements web.Responder.
 func (o *Object) Respond(w http.ResponseWriter, r *http.Request) {
-	d, bytes := digestOf([]*index.Record{o.record})
-	tag := tagOf("object", string(d[:]))
-	if unmodified(w, r, tag) {
+	d, bytes := httpcache.DigestOf([]*index.Record{o.record})
+	tag := httpcache.Tag("object", string(d[:]))
+	if httpcache.NotModified(w, r, tag) {
 		return
 	}
-	f := reservation{limit: &o.service.inFlight}
-	defer f.release()
-	if err := f.add(bytes); err != nil {
+	f := o.service.responses.Reserve()
+	defer f.Release()
+	if err := f.Add(bytes); err != nil {
 		web.WriteError(w, r, err)
 		return
 	}
-	c := content{write: func(to *chunkWriter) { to.write(o.JSON.String()) }, more: bytes}
-	if bytes > minGzip && acceptsGzip(r.Header) {
-		c = o.service.compress(c)
+	c := httpcache.Content{Write: func(to *httpcache.ChunkWriter) { to.WriteText(o.JSON.String()) }, More: bytes}
+	if bytes > httpcache.MinGzip && httpcache.AcceptsGzip(r.Header) {
+		c = o.service.responses.Compress(c)
 	}
-	conditional(w.Header(), tag)
-	o.service.send(w, r, &c)
+	httpcache.SetHeaders(w.Header(), tag)
+	o.service.responses.Send(w, r, &c)
 }

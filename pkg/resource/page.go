@@ -3,6 +3,8 @@ package resource
 import (
 	"strconv"
 
+	"kapis.dev/ks-apiserver/pkg/rawjson"
+	"kapis.dev/ks-apiserver/pkg/resource/httpcache"
 	"kapis.dev/ks-apiserver/pkg/store"
 	"kapis.dev/ks-apiserver/pkg/store/index"
 )
@@ -23,12 +25,12 @@ type Page struct {
 	records    []*index.Record
 	facets     string // members of the answer, empty for none
 	projection *projection
-	digest     digest      // of the records and notes
-	bytes      int64       // of their JSON
-	body       *cachedBody // what is kept of the answer, nil for nothing
-	complete   bool        // the records are those of Complete
-	key        string      // of the annotation that notes set
-	insertions []insertion // one for each record, nil for none
+	digest     httpcache.Digest // of the records and notes
+	bytes      int64            // of their JSON
+	body       *cachedBody      // what is kept of the answer, nil for nothing
+	complete   bool             // the records are those of Complete
+	key        string           // of the annotation that notes set
+	insertions []insertion      // one for each record, nil for none
 }
 
 // Len is how many objects the page has.
@@ -47,7 +49,7 @@ func (p *Page) Item(i int) string {
 func (p *Page) Items() *Answer {
 	head := make([]byte, 0, 128+len(p.facets))
 	head = strconv.AppendInt(append(head, `{"totalItems":`...), int64(p.Total), 10)
-	head = appendText(append(head, `,"metadata":{"resourceVersion":`...), p.ResourceVersion)
+	head = rawjson.AppendString(append(head, `,"metadata":{"resourceVersion":`...), p.ResourceVersion)
 	return &Answer{page: p, form: "items", head: p.begin(append(head, '}'))}
 }
 
@@ -55,9 +57,9 @@ func (p *Page) Items() *Answer {
 // of KubeSphere read it.
 func (p *Page) List() *Answer {
 	head := make([]byte, 0, 256+len(p.facets))
-	head = appendText(append(head, `{"kind":`...), p.kind.Kind+"List")
-	head = appendText(append(head, `,"apiVersion":`...), p.kind.GVR.GroupVersion().String())
-	head = appendText(append(head, `,"metadata":{"resourceVersion":`...), p.ResourceVersion)
+	head = rawjson.AppendString(append(head, `{"kind":`...), p.kind.Kind+"List")
+	head = rawjson.AppendString(append(head, `,"apiVersion":`...), p.kind.GVR.GroupVersion().String())
+	head = rawjson.AppendString(append(head, `,"metadata":{"resourceVersion":`...), p.ResourceVersion)
 	head = strconv.AppendInt(append(head, `,"continue":"`...), int64(p.Total), 10)
 	head = strconv.AppendInt(append(head, `","remainingItemCount":`...), int64(p.Remaining), 10)
 	head = strconv.AppendInt(append(head, `},"totalItems":`...), int64(p.Total), 10)
@@ -78,21 +80,21 @@ func (p *Page) length() int64 {
 }
 
 // write writes the items, where no projection cuts them, and the tail.
-func (p *Page) write(to *chunkWriter) {
+func (p *Page) write(to *httpcache.ChunkWriter) {
 	for i, r := range p.records {
 		if i > 0 {
-			to.write(",")
+			to.WriteText(",")
 		}
 		if p.insertions == nil {
-			to.write(r.JSON.String())
+			to.WriteText(r.JSON.String())
 			continue
 		}
 		n, json := &p.insertions[i], r.JSON.String()
-		to.write(json[:n.at])
-		to.write(n.text)
-		to.write(json[n.at:])
+		to.WriteText(json[:n.at])
+		to.WriteText(n.text)
+		to.WriteText(json[n.at:])
 	}
-	to.write(tail)
+	to.WriteText(tail)
 }
 
 // appendItems appends the items and the tail. add is told how much longer the text gets, and may refuse.
@@ -107,7 +109,7 @@ func (p *Page) appendItems(dst []byte, add func(n int64) error) ([]byte, error) 
 		} else {
 			dst = append(dst, p.object(i).String()...)
 		}
-		if len(dst)-counted > chunkSize {
+		if len(dst)-counted > httpcache.ChunkSize {
 			if err := add(int64(len(dst) - counted)); err != nil {
 				return dst, err
 			}

@@ -7,13 +7,15 @@ import (
 	"sync/atomic"
 	"time"
 
+	"kapis.dev/ks-apiserver/pkg/resource/httpcache"
+	"kapis.dev/ks-apiserver/pkg/resource/lru"
 	"kapis.dev/ks-apiserver/pkg/store/index"
 
 	"k8s.io/klog/v2"
 )
 
 // pageCacheBounds are those of the pages that are remembered, and maxKeptBody the longest whose bytes are.
-var pageCacheBounds = lruBounds{entries: 8192, bytes: 32 << 20, one: 16 << 20, idle: 2 * time.Minute}
+var pageCacheBounds = lru.Bounds{Entries: 8192, Bytes: 32 << 20, One: 16 << 20, Idle: 2 * time.Minute}
 
 const maxCachedBody = 4 << 20
 
@@ -52,13 +54,13 @@ func (b *builder) pageKey(dst []byte) []byte {
 	}
 	key = strconv.AppendInt(append(key, 'l'), int64(q.Limit), 10)
 	key = strconv.AppendInt(append(key, 'n'), int64(q.Page), 10)
-	return hashLong(strconv.AppendBool(append(key, 'u'), q.Ascending))
+	return lru.ShortKey(strconv.AppendBool(append(key, 'u'), q.Ascending))
 }
 
 // cachedOrNew returns the page of b on snap or on a later snapshot.
 func (s *Service) cachedOrNew(snap *index.Snapshot, b *builder) (*Page, error) {
 	var room [512]byte
-	at := s.pages.get(b.pageKey(room[:0]), pageOverhead, newPageSlot)
+	at := s.pages.Get(b.pageKey(room[:0]), pageOverhead, newPageSlot)
 	last := at.last.Load()
 	if last.is(snap) {
 		p := last.page
@@ -82,7 +84,7 @@ func (s *Service) cachePage(at *pageSlot, last *cachedPage, p *Page, snap *index
 		at.last.Store(next)
 		return
 	}
-	p.digest, p.bytes = digestOf(p.records)
+	p.digest, p.bytes = httpcache.DigestOf(p.records)
 	switch {
 	case p.bytes > maxCachedBody:
 		return
@@ -94,7 +96,7 @@ func (s *Service) cachePage(at *pageSlot, last *cachedPage, p *Page, snap *index
 		next.page.digest = p.digest
 	}
 	if at.last.CompareAndSwap(last, next) && next.page.body == nil && last != nil && last.page.body != nil {
-		s.pages.resize(at.key, at, pageOverhead)
+		s.pages.Resize(at.key, at, pageOverhead)
 	}
 }
 
@@ -105,7 +107,7 @@ type cachedBody struct {
 
 	mu       sync.Mutex
 	text     []byte
-	deflated *deflated
+	deflated *httpcache.Deflated
 }
 
 // plain returns the text of the items and the tail.
@@ -120,22 +122,22 @@ func (b *cachedBody) plain(p *Page) []byte {
 }
 
 // gzipped returns the same compressed, nil where that can't be done now.
-func (b *cachedBody) gzipped(p *Page) *deflated {
+func (b *cachedBody) gzipped(p *Page) *httpcache.Deflated {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.deflated != nil {
 		return b.deflated
 	}
-	x := p.service.compressors.get()
+	x := p.service.responses.Compressors.Get()
 	if x == nil {
 		return nil
 	}
-	defer p.service.compressors.put(x)
+	defer p.service.responses.Compressors.Put(x)
 	write := p.write
 	if p.projection != nil {
-		write = func(to *chunkWriter) { to.writeBytes(p.text()) }
+		write = func(to *httpcache.ChunkWriter) { to.WriteBytes(p.text()) }
 	}
-	made, err := x.compress(write)
+	made, err := x.Compress(write)
 	if err != nil {
 		klog.ErrorS(err, "cannot compress a page: it is sent as it is")
 		return nil
@@ -162,7 +164,7 @@ func (p *Page) text() []byte {
 func (b *cachedBody) resize(p *Page) {
 	bytes := pageOverhead + p.bytes + int64(cap(b.text)) + int64(8*len(p.records))
 	if b.deflated != nil {
-		bytes += int64(cap(b.deflated.blocks))
+		bytes += int64(cap(b.deflated.Blocks))
 	}
-	p.service.pages.resize(b.slot.key, b.slot, bytes)
+	p.service.pages.Resize(b.slot.key, b.slot, bytes)
 }

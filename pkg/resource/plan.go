@@ -5,6 +5,7 @@ import (
 	"strconv"
 
 	"kapis.dev/ks-apiserver/pkg/query"
+	"kapis.dev/ks-apiserver/pkg/resource/lru"
 	"kapis.dev/ks-apiserver/pkg/store"
 	"kapis.dev/ks-apiserver/pkg/store/index"
 
@@ -124,7 +125,7 @@ func (b *builder) snapshot(gvr schema.GroupVersionResource) (*index.Snapshot, er
 }
 
 // vary says what the outcome depends on, beside the parameters and the kind's own objects.
-func (b *builder) vary(s string) { b.varies = appendCounted(b.varies, s) }
+func (b *builder) vary(s string) { b.varies = lru.AppendPart(b.varies, s) }
 
 func (b *builder) check(holds func(*index.Record) bool) {
 	b.conditions = append(b.conditions, condition{holds: holds})
@@ -168,17 +169,12 @@ func (b *builder) appendKey(key []byte) []byte {
 	}
 	gvr := b.kind.GVR
 	for _, s := range [...]string{gvr.Group, gvr.Version, gvr.Resource, b.scope.Namespace, b.scope.Workspace, part} {
-		key = appendCounted(key, s)
+		key = lru.AppendPart(key, s)
 	}
-	key = b.workspace.appendKey(append(appendCounted(key, strconv.Itoa(len(b.varies))), b.varies...))
+	key = b.workspace.appendKey(append(lru.AppendPart(key, strconv.Itoa(len(b.varies))), b.varies...))
 	params, ok := b.service.params[b.own]
 	if !ok {
 		params = b.own.filterParams()
 	}
 	return b.query.AppendKey(key, params)
-}
-
-// appendCounted appends s so that it can be told where it ends.
-func appendCounted(dst []byte, s string) []byte {
-	return append(append(strconv.AppendInt(dst, int64(len(s)), 10), ':'), s...)
 }

@@ -7,6 +7,7 @@ import (
 
 	"kapis.dev/ks-apiserver/pkg/query"
 	"kapis.dev/ks-apiserver/pkg/rawjson"
+	"kapis.dev/ks-apiserver/pkg/resource/lru"
 )
 
 // projection cuts objects down to the fields that a query asks for. What is there of them stands where it
@@ -44,7 +45,7 @@ func newProjection(paths []query.Path) *projection {
 	p.root.complete()
 	slices.Sort(keys)
 	for _, key := range slices.Compact(keys) {
-		p.key += string(appendCounted(nil, key))
+		p.key += string(lru.AppendPart(nil, key))
 	}
 	return p
 }
@@ -138,7 +139,7 @@ func appendMembers(dst []byte, object string, branches []*branch) []byte {
 		if before > start {
 			dst = append(dst, ',')
 		}
-		out, ok := appendPart(append(appendText(dst, m.Key), ':'), m.Value, below)
+		out, ok := appendPart(append(rawjson.AppendString(dst, m.Key), ':'), m.Value, below)
 		if dst = out; !ok {
 			dst = dst[:before]
 		}

@@ -1,16 +1,16 @@
 package resource
 
 import (
-	"crypto/sha256"
 	"strconv"
 	"sync/atomic"
 	"time"
 
+	"kapis.dev/ks-apiserver/pkg/resource/lru"
 	"kapis.dev/ks-apiserver/pkg/store/index"
 )
 
 // resultBounds are those of the results that are kept for further pages and later questions.
-var resultBounds = lruBounds{entries: 2048, bytes: 64 << 20, one: 48 << 20, idle: 2 * time.Minute}
+var resultBounds = lru.Bounds{Entries: 2048, Bytes: 64 << 20, One: 48 << 20, Idle: 2 * time.Minute}
 
 // resultBytes is what a result costs beside its rows and counts, roughly.
 const resultBytes = 1 << 10
@@ -61,7 +61,7 @@ func (s *Service) execute(snap *index.Snapshot, b *builder) (m matches, facets s
 		return m, "", snap, nil
 	}
 	var room [512]byte
-	r := s.results.get(b.resultKey(room[:0]), resultBytes, newResult)
+	r := s.results.Get(b.resultKey(room[:0]), resultBytes, newResult)
 	f, snap, err := r.update(s, snap, b)
 	if err != nil {
 		return m, "", nil, err
@@ -80,16 +80,7 @@ func (b *builder) resultKey(dst []byte) []byte {
 	for _, p := range b.query.Facets {
 		key = strconv.AppendQuote(append(key, 'f'), p.String())
 	}
-	return hashLong(key)
-}
-
-// hashLong returns key, or in the place of a long one its SHA-256. Keys begin with a digit (appendCounted), so that none is a hash.
-func hashLong(key []byte) []byte {
-	if len(key) <= 1024 {
-		return key
-	}
-	sum := sha256.Sum256(key)
-	return append(append(key[:0], '#'), sum[:]...)
+	return lru.ShortKey(key)
 }
 
 func (r *result) update(s *Service, snap *index.Snapshot, b *builder) (*foundRows, *index.Snapshot, error) {
@@ -129,7 +120,7 @@ func (r *result) update(s *Service, snap *index.Snapshot, b *builder) (*foundRow
 	}
 	r.work = w
 	r.now.Store(next)
-	s.results.resize(r.key, r, bytes)
+	s.results.Resize(r.key, r, bytes)
 	return next, snap, nil
 }
 

@@ -224,7 +224,7 @@ func TestResultsOfAnotherCacheAreNotFollowed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := w.results.get(b.resultKey(nil), 1, newResult)
+	r := w.results.Get(b.resultKey(nil), 1, newResult)
 	// Positions of one store's caches never meet: that of a cache that is gone is before all that is kept.
 	r.work = &workingSet{rows: b.order.newRows(snap, nil, true)}
 	r.now.Store(&foundRows{position: 1, rows: r.work.rows.Copy()})

@@ -8,6 +8,8 @@ import (
 
 	"kapis.dev/ks-apiserver/pkg/authz"
 	"kapis.dev/ks-apiserver/pkg/query"
+	"kapis.dev/ks-apiserver/pkg/resource/httpcache"
+	"kapis.dev/ks-apiserver/pkg/resource/lru"
 	"kapis.dev/ks-apiserver/pkg/store"
 	"kapis.dev/ks-apiserver/pkg/store/index"
 
@@ -40,7 +42,7 @@ type namespaceOwners struct {
 	terms map[string][]index.Term // workspace -> where an index finds its objects, and perhaps others
 	// digest is equal for equal tenancies, digests are equal for equal namespaces of a workspace.
 	digest  string
-	digests map[string]digest
+	digests map[string]httpcache.Digest
 	// from is the generation of the namespaces that it was made from.
 	from uint64
 }
@@ -55,7 +57,7 @@ func (s *Service) namespaceOwners(ctx context.Context) (*namespaceOwners, error)
 }
 
 func namespaceOwnersOf(snap *index.Snapshot) *namespaceOwners {
-	t := &namespaceOwners{of: map[string]string{}, terms: map[string][]index.Term{}, digests: map[string]digest{}, from: snap.Generation()}
+	t := &namespaceOwners{of: map[string]string{}, terms: map[string][]index.Term{}, digests: map[string]httpcache.Digest{}, from: snap.Generation()}
 	names, hash, pair := map[string][]byte{}, sha256.New(), []byte(nil)
 	snap.ByName(index.All()).Walk(0, false, func(ref *index.Ref) bool {
 		workspace, _ := snap.Record(ref).Labels.Get(workspaceLabel)
@@ -64,8 +66,8 @@ func namespaceOwnersOf(snap *index.Snapshot) *namespaceOwners {
 		}
 		t.of[ref.Name] = workspace
 		t.terms[workspace] = append(t.terms[workspace], index.InNamespace(ref.Name))
-		names[workspace] = appendCounted(names[workspace], ref.Name)
-		pair = appendCounted(appendCounted(pair[:0], ref.Name), workspace)
+		names[workspace] = lru.AppendPart(names[workspace], ref.Name)
+		pair = lru.AppendPart(lru.AppendPart(pair[:0], ref.Name), workspace)
 		hash.Write(pair)
 		return true
 	})

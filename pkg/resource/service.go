@@ -4,11 +4,12 @@ import (
 	"context"
 	"fmt"
 	"net/http"
-	"runtime"
 
 	"kapis.dev/ks-apiserver/pkg/authz"
 	"kapis.dev/ks-apiserver/pkg/expression"
 	"kapis.dev/ks-apiserver/pkg/query"
+	"kapis.dev/ks-apiserver/pkg/resource/httpcache"
+	"kapis.dev/ks-apiserver/pkg/resource/lru"
 	"kapis.dev/ks-apiserver/pkg/store"
 	"kapis.dev/ks-apiserver/pkg/store/index"
 
@@ -71,14 +72,13 @@ func (o Options) withDefaults() Options {
 
 // Service answers queries. It checks no rights: who may not ask must not get here.
 type Service struct {
-	store       *store.Store
-	options     Options
-	kinds       map[schema.GroupResource]*kind
-	params      map[*kind][]string // what kind.filterParams returns
-	results     *lruCache[*result]
-	pages       *lruCache[*pageSlot]
-	compressors *compressorPool
-	inFlight    inFlight
+	store     *store.Store
+	options   Options
+	kinds     map[schema.GroupResource]*kind
+	params    map[*kind][]string // what kind.filterParams returns
+	results   *lru.Cache[*result]
+	pages     *lru.Cache[*pageSlot]
+	responses *httpcache.Responses
 
 	memo        memo
 	outsiders   outsiders
@@ -93,8 +93,8 @@ func New(s *store.Store, o Options) *Service {
 		params[k] = k.filterParams()
 	}
 	return &Service{
-		store: s, options: o, kinds: own, params: params, results: newLRU[*result](resultBounds), pages: newLRU[*pageSlot](pageCacheBounds),
-		compressors: newCompressorPool(2 * runtime.GOMAXPROCS(0)), inFlight: inFlight{max: o.MaxInFlight, maxOne: o.MaxBytes},
+		store: s, options: o, kinds: own, params: params, results: lru.New[*result](resultBounds), pages: lru.New[*pageSlot](pageCacheBounds),
+		responses: httpcache.NewResponses(o.MaxInFlight, o.MaxBytes),
 	}
 }
 

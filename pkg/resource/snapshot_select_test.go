@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"kapis.dev/ks-apiserver/pkg/resource/lru"
 	"kapis.dev/ks-apiserver/pkg/store/index"
 )
 
@@ -123,7 +124,7 @@ func TestSearchesByIndexAreThoseOfAScan(t *testing.T) {
 	}
 	queries := []string{"name=web-49", "name=b-49&sortBy=name", "name=SHOP%2049&sortBy=.metadata.uid", "name=web-49&name=9", "name=web&label=l%3D2", "name=zzz", "name=49"}
 	all := func() (out []string) {
-		w.results, w.pages = newLRU[*result](resultBounds), newLRU[*pageSlot](pageCacheBounds)
+		w.results, w.pages = lru.New[*result](resultBounds), lru.New[*pageSlot](pageCacheBounds)
 		for _, raw := range queries {
 			for _, scope := range []Scope{{}, {Namespace: "ns-1"}} {
 				p, err := w.List(t.Context(), kind, scope, parsed(t, raw))

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"kapis.dev/ks-apiserver/pkg/query"
+	"kapis.dev/ks-apiserver/pkg/resource/lru"
 )
 
 // BenchmarkBroad is the first evaluation of filters that match much of 100 000 pods, in orders that no term's range has.
@@ -39,7 +40,7 @@ func BenchmarkBroad(b *testing.B) {
 			b.ReportAllocs()
 			total := 0
 			for b.Loop() {
-				w.results, w.pages = newLRU[*result](resultBounds), newLRU[*pageSlot](pageCacheBounds)
+				w.results, w.pages = lru.New[*result](resultBounds), lru.New[*pageSlot](pageCacheBounds)
 				p, err := w.List(b.Context(), kind, c.scope, q)
 				if err != nil {
 					b.Fatal(err)

@@ -139,7 +139,7 @@ func boundUsersOf(snap *index.Snapshot, term index.Term, role string) *boundUser
 				continue
 			}
 			out.names[name] = struct{}{}
-			hash.Write(appendText(nil, name))
+			hash.Write(rawjson.AppendString(nil, name))
 		}
 		return true
 	})

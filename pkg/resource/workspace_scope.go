@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"sync"
 
+	"kapis.dev/ks-apiserver/pkg/resource/lru"
 	"kapis.dev/ks-apiserver/pkg/store/index"
 )
 
@@ -110,7 +111,7 @@ func (x *workspaceScope) appendKey(key []byte) []byte {
 	default:
 		for _, namespace := range x.known.namespaces {
 			foreign := x.of[namespace] != "" && x.of[namespace] != x.workspace
-			key = strconv.AppendBool(appendCounted(append(key, ' '), namespace), foreign)
+			key = strconv.AppendBool(lru.AppendPart(append(key, ' '), namespace), foreign)
 		}
 	}
 	return append(key, '.')

@@ -1,4 +1,4 @@
-package resource
+package httpcache
 
 import (
 	"crypto/sha256"
@@ -7,20 +7,21 @@ import (
 	"net/http"
 	"strings"
 
+	"kapis.dev/ks-apiserver/pkg/resource/lru"
 	"kapis.dev/ks-apiserver/pkg/store/index"
 )
 
-// digest is equal for equal lists of objects, on every replica: it is made of their UIDs and resource
+// Digest is equal for equal lists of objects, on every replica: it is made of their UIDs and resource
 // versions, and of the lengths of their JSON, since a kind may be shown with its data or without.
-type digest [sha256.Size]byte
+type Digest [sha256.Size]byte
 
-// digestOf returns the digest of records, and the length of their JSON.
-func digestOf(records []*index.Record) (d digest, bytes int64) {
+// DigestOf returns the digest of records, and the length of their JSON.
+func DigestOf(records []*index.Record) (d Digest, bytes int64) {
 	const block = 4 << 10
 	text, h := make([]byte, 0, min(len(records)*64, block)), sha256.New()
 	for _, r := range records {
 		bytes += int64(r.JSON.Len())
-		text = appendCounted(appendCounted(text, r.UID), r.ResourceVersion)
+		text = lru.AppendPart(lru.AppendPart(text, r.UID), r.ResourceVersion)
 		text = binary.AppendUvarint(text, uint64(r.JSON.Len()))
 		if r.UID == "" || r.ResourceVersion == "" {
 			text = append(text, r.JSON.String()...)
@@ -35,13 +36,13 @@ func digestOf(records []*index.Record) (d digest, bytes int64) {
 	return d, bytes
 }
 
-// tagOf makes an entity tag of what an answer depends on. It is weak (RFC 9110, 8.8.1): answers that it is
+// Tag makes an entity tag of what an answer depends on. It is weak (RFC 9110, 8.8.1): answers that it is
 // the same for may differ in the resource version of the list and in their compression.
-func tagOf(parts ...string) string {
+func Tag(parts ...string) string {
 	var room [256]byte
 	text := append(room[:0], '2') // the version of all forms
 	for _, p := range parts {
-		text = appendCounted(text, p)
+		text = lru.AppendPart(text, p)
 	}
 	sum := sha256.Sum256(text)
 	var out [3 + 24 + 1]byte
@@ -90,21 +91,20 @@ var (
 	cacheControl = []string{"private, no-cache"}
 	vary         = []string{"Authorization, Accept-Encoding"}
 	encodingGzip = []string{"gzip"}
-	partial      = []string{"true"}
 )
 
-// unmodified answers with 304 where the client has the answer already, and tells whether it did. The
+// NotModified answers with 304 where the client has the answer already, and tells whether it did. The
 // headers are those that RFC 9110, 15.4.5, asks for.
-func unmodified(w http.ResponseWriter, r *http.Request, tag string) bool {
+func NotModified(w http.ResponseWriter, r *http.Request, tag string) bool {
 	if len(r.Header["If-None-Match"]) == 0 || !matchesTag(r.Header, tag) {
 		return false
 	}
-	conditional(w.Header(), tag)
+	SetHeaders(w.Header(), tag)
 	w.WriteHeader(http.StatusNotModified)
 	return true
 }
 
-// conditional sets the headers that let an answer be kept.
-func conditional(h http.Header, tag string) {
+// SetHeaders sets the headers that let an answer be kept.
+func SetHeaders(h http.Header, tag string) {
 	h["Etag"], h["Cache-Control"], h["Vary"] = []string{tag}, cacheControl, vary
 }

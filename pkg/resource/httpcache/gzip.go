@@ -1,4 +1,4 @@
-package resource
+package httpcache
 
 import (
 	"bytes"
@@ -13,14 +13,14 @@ import (
 	"github.com/klauspost/compress/flate"
 )
 
-// minGzip is the shortest answer that is compressed, in bytes: below it, nothing is won on the wire.
-const minGzip = 1 << 10
+// MinGzip is the shortest answer that is compressed, in bytes: below it, nothing is won on the wire.
+const MinGzip = 1 << 10
 
 // gzipLevel is the one that pages of pods showed to be best: 2 GB/s, and within 5 % of the shortest.
 const gzipLevel = 3
 
-// acceptsGzip tells whether a client would rather have gzip than plain text (RFC 9110, 12.5.3).
-func acceptsGzip(h http.Header) bool {
+// AcceptsGzip tells whether a client would rather have gzip than plain text (RFC 9110, 12.5.3).
+func AcceptsGzip(h http.Header) bool {
 	lists := h["Accept-Encoding"]
 	if len(lists) == 0 {
 		return false
@@ -63,9 +63,9 @@ func weighted(s string) (value string, weight float64, ok bool) {
 	return value, weight, err == nil && weight >= 0 && weight <= 1
 }
 
-// deflated is a text as the blocks of a deflate stream (RFC 1951) that is complete behind any stored block.
-type deflated struct {
-	blocks []byte
+// Deflated is a text as the blocks of a deflate stream (RFC 1951) that is complete behind any stored block.
+type Deflated struct {
+	Blocks []byte
 	crc    uint32 // of the text
 	length int64  // of the text
 	shift  uint32 // shiftCRC(length)
@@ -73,7 +73,7 @@ type deflated struct {
 
 // wrapper returns what stands around the blocks in a gzip member (RFC 1952) whose text begins with head:
 // the head is a stored block, so it can be new while the blocks are cached.
-func (p *deflated) wrapper(head []byte) (before []byte, after [8]byte) {
+func (p *Deflated) wrapper(head []byte) (before []byte, after [8]byte) {
 	before = make([]byte, 0, 10+len(head)+5*(len(head)/maxStored+1))
 	before = appendStored(append(before, gzipHeader...), head)
 	return before, p.trailer(head)
@@ -95,7 +95,7 @@ func appendStored(dst, text []byte) []byte {
 	return dst
 }
 
-func (p *deflated) trailer(head []byte) (after [8]byte) {
+func (p *Deflated) trailer(head []byte) (after [8]byte) {
 	crc := multiply(p.shift, crc32.ChecksumIEEE(head)) ^ p.crc
 	binary.LittleEndian.PutUint32(after[:], crc)
 	binary.LittleEndian.PutUint32(after[4:], uint32(int64(len(head))+p.length)) //nolint:gosec // modulo 2^32, as the format has it
@@ -148,9 +148,9 @@ type compressorPool struct {
 
 func newCompressorPool(n int) *compressorPool { return &compressorPool{free: make(chan struct{}, n)} }
 
-// get returns a compressor that writes to its own buffer. It returns nil where all are in use: the answer
+// Get returns a compressor that writes to its own buffer. It returns nil where all are in use: the answer
 // then goes out as it is, which every client takes.
-func (p *compressorPool) get() *compressor {
+func (p *compressorPool) Get() *compressor {
 	select {
 	case p.free <- struct{}{}:
 	default:
@@ -174,7 +174,7 @@ func (p *compressorPool) get() *compressor {
 // maxSpare is the largest buffer that waits with a compressor for its next text.
 const maxSpare = 1 << 20
 
-func (p *compressorPool) put(x *compressor) {
+func (p *compressorPool) Put(x *compressor) {
 	x.reset(nil)
 	if x.out.Cap() > maxSpare {
 		x.out = bytes.Buffer{}
@@ -186,16 +186,16 @@ func (p *compressorPool) put(x *compressor) {
 // reset says where the blocks go.
 func (x *compressor) reset(w io.Writer) { x.deflate.Reset(w) }
 
-// compress compresses what write writes.
-func (x *compressor) compress(write func(*chunkWriter)) (deflated, error) {
+// Compress compresses what write writes.
+func (x *compressor) Compress(write func(*ChunkWriter)) (Deflated, error) {
 	in := newChunkWriter(x)
 	defer in.free()
 	write(in)
 	if in.flush(); in.err != nil {
-		return deflated{}, in.err
+		return Deflated{}, in.err
 	}
 	done, err := x.finish()
-	done.blocks = bytes.Clone(done.blocks)
+	done.Blocks = bytes.Clone(done.Blocks)
 	return done, err
 }
 
@@ -207,7 +207,7 @@ func (x *compressor) Write(text []byte) (int, error) {
 }
 
 // finish ends the blocks. Those in the compressor's own buffer are only good until it is given back.
-func (x *compressor) finish() (deflated, error) {
+func (x *compressor) finish() (Deflated, error) {
 	err := x.deflate.Close()
-	return deflated{blocks: x.out.Bytes(), crc: x.crc, length: x.length, shift: shiftCRC(x.length)}, err
+	return Deflated{Blocks: x.out.Bytes(), crc: x.crc, length: x.length, shift: shiftCRC(x.length)}, err
 }

@@ -1,4 +1,4 @@
-package resource
+package httpcache
 
 import (
 	"fmt"
@@ -26,15 +26,15 @@ type inFlight struct {
 	bytes       atomic.Int64
 }
 
-// reservation is the part of one answer.
-type reservation struct {
+// Reservation is the part of one answer.
+type Reservation struct {
 	limit *inFlight
 	bytes int64
 }
 
-// add counts more bytes of an answer. The error is a 413 where the answer is too long, and a 429 where too
+// Add counts more bytes of an answer. The error is a 413 where the answer is too long, and a 429 where too
 // many bytes are under way to others.
-func (f *reservation) add(n int64) error {
+func (f *Reservation) Add(n int64) error {
 	before := f.bytes
 	total := before + n
 	if total > f.limit.maxOne {
@@ -59,8 +59,8 @@ func (f *reservation) add(n int64) error {
 	return nil
 }
 
-// release lets go of all.
-func (f *reservation) release() {
+// Release lets go of all.
+func (f *Reservation) Release() {
 	if f.bytes >= smallAnswer {
 		f.limit.bytes.Add(-f.bytes)
 	}
@@ -126,31 +126,31 @@ func clearDeadline(w io.Writer) {
 // calls, and fewer times that they wake up who reads.
 const maxWrite = 512 << 10
 
-// chunkSize is how much is copied and written at once: enough that a system call costs little, and so little that the
+// ChunkSize is how much is copied and written at once: enough that a system call costs little, and so little that the
 // bytes are still near when they are copied.
-const chunkSize = 64 << 10
+const ChunkSize = 64 << 10
 
-// chunkWriter collects small texts into large writes.
-type chunkWriter struct {
+// ChunkWriter collects small texts into large writes.
+type ChunkWriter struct {
 	to  io.Writer
 	buf []byte
 	err error
 }
 
-var buffers = sync.Pool{New: func() any { return &chunkWriter{buf: make([]byte, 0, chunkSize)} }}
+var buffers = sync.Pool{New: func() any { return &ChunkWriter{buf: make([]byte, 0, ChunkSize)} }}
 
-func newChunkWriter(w io.Writer) *chunkWriter {
-	p := buffers.Get().(*chunkWriter)
+func newChunkWriter(w io.Writer) *ChunkWriter {
+	p := buffers.Get().(*ChunkWriter)
 	p.to, p.buf, p.err = w, p.buf[:0], nil
 	return p
 }
 
-func (p *chunkWriter) free() {
+func (p *ChunkWriter) free() {
 	p.to = nil
 	buffers.Put(p)
 }
 
-func (p *chunkWriter) write(s string) {
+func (p *ChunkWriter) WriteText(s string) {
 	for len(s) > 0 && p.err == nil {
 		n := copy(p.buf[len(p.buf):cap(p.buf)], s)
 		p.buf, s = p.buf[:len(p.buf)+n], s[n:]
@@ -160,7 +160,7 @@ func (p *chunkWriter) write(s string) {
 	}
 }
 
-func (p *chunkWriter) writeBytes(b []byte) {
+func (p *ChunkWriter) WriteBytes(b []byte) {
 	for len(b) > 0 && p.err == nil {
 		n := copy(p.buf[len(p.buf):cap(p.buf)], b)
 		p.buf, b = p.buf[:len(p.buf)+n], b[n:]
@@ -170,7 +170,7 @@ func (p *chunkWriter) writeBytes(b []byte) {
 	}
 }
 
-func (p *chunkWriter) flush() {
+func (p *ChunkWriter) flush() {
 	if p.err == nil && len(p.buf) > 0 {
 		_, p.err = p.to.Write(p.buf)
 	}

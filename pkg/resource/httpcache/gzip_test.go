@@ -1,4 +1,4 @@
-package resource
+package httpcache
 
 import (
 	"bytes"
@@ -20,11 +20,11 @@ func TestAcceptsGzip(t *testing.T) {
 		"gzip;q=2": false, "gzip;q=-1": false, "gzip;q=x": false, "gzip;x=1": false, "gzip;q=NaN": false, ",,gzip,": true, "gzipped": false,
 		"deflate, *;q=0.5": true, "identity;q=0, gzip": true,
 	} {
-		if got := acceptsGzip(http.Header{"Accept-Encoding": {value}}); got != want {
+		if got := AcceptsGzip(http.Header{"Accept-Encoding": {value}}); got != want {
 			t.Errorf("%q: %v", value, got)
 		}
 	}
-	if acceptsGzip(http.Header{}) || !acceptsGzip(http.Header{"Accept-Encoding": {"br", "gzip"}}) {
+	if AcceptsGzip(http.Header{}) || !AcceptsGzip(http.Header{"Accept-Encoding": {"br", "gzip"}}) {
 		t.Error("no header, or one of several lines")
 	}
 }
@@ -34,7 +34,7 @@ func FuzzAcceptsGzip(f *testing.F) {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, value string) {
-		if acceptsGzip(http.Header{"Accept-Encoding": {value}}) && !strings.Contains(value, "*") && !strings.Contains(strings.ToLower(value), "gzip") {
+		if AcceptsGzip(http.Header{"Accept-Encoding": {value}}) && !strings.Contains(value, "*") && !strings.Contains(strings.ToLower(value), "gzip") {
 			t.Errorf("%q asks for no gzip", value)
 		}
 	})
@@ -55,6 +55,34 @@ func TestCRCsOfPartsGiveThatOfTheWhole(t *testing.T) {
 	}
 }
 
+func TestPackedTextIsOneMemberBehindAnyHead(t *testing.T) {
+	p := newCompressorPool(1)
+	x := p.Get()
+	if p.Get() != nil {
+		t.Error("more presses than there may be")
+	}
+	text := strings.Repeat(`{"kind":"Pod"},`, 10_000)
+	kept, err := x.Compress(func(to *ChunkWriter) { to.WriteText(text) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.Put(x)
+	if x = p.Get(); x == nil {
+		t.Fatal("a press that was given back is not there")
+	}
+	if len(kept.Blocks) > len(text)/20 {
+		t.Errorf("%d bytes of %d", len(kept.Blocks), len(text))
+	}
+	for _, n := range []int{0, 1, 200, maxStored, maxStored + 1, 3*maxStored + 7} {
+		head := strings.Repeat("h", n)
+		c := kept.After([]byte(head))
+		whole := bytes.Join([][]byte{c.Before, c.Items, c.after}, nil)
+		if int64(len(whole)) != c.Length() || string(unzip(t, whole)) != head+text {
+			t.Errorf("a head of %d bytes", n)
+		}
+	}
+}
+
 // unzip reads exactly one member of gzip.
 func unzip(t testing.TB, b []byte) []byte {
 	t.Helper()
@@ -69,32 +97,4 @@ func unzip(t testing.TB, b []byte) []byte {
 		t.Fatalf("%v, %d bytes behind the end", err, in.Len())
 	}
 	return out
-}
-
-func TestPackedTextIsOneMemberBehindAnyHead(t *testing.T) {
-	p := newCompressorPool(1)
-	x := p.get()
-	if p.get() != nil {
-		t.Error("more presses than there may be")
-	}
-	text := strings.Repeat(`{"kind":"Pod"},`, 10_000)
-	kept, err := x.compress(func(to *chunkWriter) { to.write(text) })
-	if err != nil {
-		t.Fatal(err)
-	}
-	p.put(x)
-	if x = p.get(); x == nil {
-		t.Fatal("a press that was given back is not there")
-	}
-	if len(kept.blocks) > len(text)/20 {
-		t.Errorf("%d bytes of %d", len(kept.blocks), len(text))
-	}
-	for _, n := range []int{0, 1, 200, maxStored, maxStored + 1, 3*maxStored + 7} {
-		head := strings.Repeat("h", n)
-		c := kept.after([]byte(head))
-		whole := bytes.Join([][]byte{c.before, c.items, c.after}, nil)
-		if int64(len(whole)) != c.length() || string(unzip(t, whole)) != head+text {
-			t.Errorf("a head of %d bytes", n)
-		}
-	}
 }

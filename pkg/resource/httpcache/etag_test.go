@@ -1,10 +1,13 @@
-package resource
+package httpcache
 
 import (
 	"net/http"
 	"testing"
 
+	"kapis.dev/ks-apiserver/pkg/redaction"
 	"kapis.dev/ks-apiserver/pkg/store/index"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
 // RFC 9110, 13.1.2 and 8.8.3.
@@ -56,8 +59,8 @@ func FuzzIfNoneMatch(f *testing.F) {
 func TestTagsDifferWhereAnyPartDoes(t *testing.T) {
 	seen := map[string]bool{}
 	for _, parts := range [][]string{{"a", "b"}, {"ab", ""}, {"", "ab"}, {"a"}, {"a", "b", ""}, {"a", "c"}} {
-		tag := tagOf(parts...)
-		if len(tag) != 28 || seen[tag] || tag != tagOf(parts...) {
+		tag := Tag(parts...)
+		if len(tag) != 28 || seen[tag] || tag != Tag(parts...) {
 			t.Errorf("%q: %s", parts, tag)
 		}
 		seen[tag] = true
@@ -66,11 +69,11 @@ func TestTagsDifferWhereAnyPartDoes(t *testing.T) {
 
 func TestDigestIsThatOfTheVersionsInTheirOrder(t *testing.T) {
 	record := func(uid, version, json string) *index.Record {
-		return &index.Record{JSON: shownText(t, json), UID: uid, ResourceVersion: version}
+		return &index.Record{JSON: textOf(t, json), UID: uid, ResourceVersion: version}
 	}
 	a, b := record("a", "1", "x"), record("b", "2", "yy")
-	of := func(r ...*index.Record) digest {
-		d, _ := digestOf(r)
+	of := func(r ...*index.Record) Digest {
+		d, _ := DigestOf(r)
 		return d
 	}
 	if of(a, b) == of(b, a) || of(a) == of(a, b) || of(a) == of(record("a", "2", "x")) || of(nil...) == of(a) {
@@ -89,7 +92,17 @@ func TestDigestIsThatOfTheVersionsInTheirOrder(t *testing.T) {
 	for range 1000 {
 		many = append(many, a, b)
 	}
-	if _, n := digestOf(many); n != 3000 || of(many...) == of(many[2:]...) {
+	if _, n := DigestOf(many); n != 3000 || of(many...) == of(many[2:]...) {
 		t.Errorf("%d bytes", n)
 	}
+}
+
+// textOf is the text of an object of a kind without hidden fields.
+func textOf(t testing.TB, text string) redaction.Shown {
+	t.Helper()
+	shown, err := redaction.Received(text).Shown(schema.GroupResource{Resource: "pods"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return shown
 }

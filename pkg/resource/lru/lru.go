@@ -1,0 +1,132 @@
+package lru
+
+import (
+	"container/list"
+	"sync"
+	"time"
+)
+
+// Cache is a cache that is bounded in entries and bytes. What was used longest ago goes first, and what
+// nobody used for a while goes too.
+type Cache[V comparable] struct {
+	Bounds
+
+	mu    sync.Mutex
+	byKey map[string]*list.Element
+	order *list.List // of *entry[V], the latest used first
+	bytes int64
+	armed bool
+}
+
+// Bounds bounds a Cache.
+type Bounds struct {
+	// Entries and Bytes bound all entries together, One the bytes of one entry.
+	Entries    int
+	Bytes, One int64
+	// Idle is how long an entry stays at least that nobody uses; it is gone after twice that.
+	Idle time.Duration
+}
+
+type entry[V comparable] struct {
+	key   string
+	value V
+	bytes int64
+	used  bool // since the last call of evictIdle
+}
+
+// New returns an empty cache.
+func New[V comparable](b Bounds) *Cache[V] {
+	return &Cache[V]{Bounds: b, byKey: map[string]*list.Element{}, order: list.New()}
+}
+
+// Get returns the value of key, which create makes where there is none. A new value weighs bytes.
+func (c *Cache[V]) Get(key []byte, bytes int64, create func(key string) V) V {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if e, ok := c.byKey[string(key)]; ok {
+		c.order.MoveToFront(e)
+		entry := e.Value.(*entry[V])
+		entry.used = true
+		return entry.value
+	}
+	entry := &entry[V]{key: string(key), bytes: bytes, used: true}
+	entry.value = create(entry.key)
+	c.byKey[entry.key] = c.order.PushFront(entry)
+	c.bytes += bytes
+	c.evict()
+	c.arm()
+	return entry.value
+}
+
+// Resize says how many bytes a value has now. One that is too heavy is not kept.
+func (c *Cache[V]) Resize(key string, value V, bytes int64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	e, ok := c.byKey[key]
+	if !ok || e.Value.(*entry[V]).value != value {
+		return // it is gone already
+	}
+	entry := e.Value.(*entry[V])
+	c.bytes += bytes - entry.bytes
+	entry.bytes = bytes
+	if bytes > c.One {
+		c.remove(e)
+	}
+	c.evict()
+}
+
+// evict lets go of what is too much.
+func (c *Cache[V]) evict() {
+	for c.bytes > c.Bounds.Bytes || c.order.Len() > c.Entries {
+		c.remove(c.order.Back())
+	}
+}
+
+func (c *Cache[V]) remove(e *list.Element) {
+	entry := c.order.Remove(e).(*entry[V])
+	delete(c.byKey, entry.key)
+	c.bytes -= entry.bytes
+}
+
+// arm sees to it that idle entries go. It runs as long as there are any.
+func (c *Cache[V]) arm() {
+	if !c.armed && c.Idle > 0 && c.order.Len() > 0 {
+		c.armed = true
+		time.AfterFunc(c.Idle, func() {
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			c.armed = false
+			c.evictIdle()
+			c.arm()
+		})
+	}
+}
+
+// evictIdle lets go of what was not used since it was called last.
+func (c *Cache[V]) evictIdle() {
+	for e := c.order.Front(); e != nil; {
+		at, entry := e, e.Value.(*entry[V])
+		if e = e.Next(); !entry.used {
+			c.remove(at)
+		}
+		entry.used = false
+	}
+}
+
+// Size returns how many bytes the values have together.
+func (c *Cache[V]) Size() int64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.bytes
+}
+
+// Values returns the values, the latest used first.
+func (c *Cache[V]) Values() []V {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	out := make([]V, 0, c.order.Len())
+	for e := c.order.Front(); e != nil; e = e.Next() {
+		out = append(out, e.Value.(*entry[V]).value)
+	}
+	return out
+}
