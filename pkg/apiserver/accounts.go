@@ -16,6 +16,12 @@ import (
 	"kapis.dev/ks-apiserver/pkg/authn/ksserviceaccount"
 	"kapis.dev/ks-apiserver/pkg/authn/serviceaccount"
 	"kapis.dev/ks-apiserver/pkg/iam"
+	"kapis.dev/ks-apiserver/pkg/iam/apikey"
+	"kapis.dev/ks-apiserver/pkg/iam/crdclient"
+	"kapis.dev/ks-apiserver/pkg/iam/factor"
+	"kapis.dev/ks-apiserver/pkg/iam/login"
+	"kapis.dev/ks-apiserver/pkg/iam/loginrecord"
+	"kapis.dev/ks-apiserver/pkg/iam/password"
 	"kapis.dev/ks-apiserver/pkg/store"
 	"kapis.dev/ks-apiserver/pkg/web"
 )
@@ -26,13 +32,13 @@ const platform = "KubeSphere"
 // accounts is what people log in with, and what limits it.
 type accounts struct {
 	trust     web.TrustedProxies
-	passwords *iam.Passwords
-	lockout   *iam.Lockout
-	records   *iam.Records
-	keys      *iam.APIKeys
+	passwords *password.Checker
+	lockout   *login.Lockout
+	records   *loginrecord.Recorder
+	keys      *apikey.Store
 	robots    *ksserviceaccount.Tokens
-	factors   *iam.Factors
-	entrance  *iam.Authenticator
+	factors   *factor.Store
+	entrance  *login.Authenticator
 	// feeds are of kinds without which logins work all the same.
 	feeds []feed
 }
@@ -42,33 +48,33 @@ func (p *components) makeAccounts(context.Context) (err error) {
 	if a.trust, err = web.ParseTrustedProxies(c.TrustedProxies); err != nil {
 		return err
 	}
-	if a.passwords, err = iam.NewPasswords(p.users, p.metrics); err != nil {
+	if a.passwords, err = password.New(p.users, p.metrics); err != nil {
 		return err
 	}
 	a.passwords.LimitedFor = time.Duration(c.AuthenticateRateLimiterDuration)
-	lockouts, err := iam.NewLockoutClient(p.cluster)
+	lockouts, err := crdclient.Lockouts(p.cluster)
 	if err != nil {
 		return err
 	}
-	if a.lockout, err = iam.NewLockout(iam.LockoutOptions{
+	if a.lockout, err = login.NewLockout(login.LockoutOptions{
 		API: lockouts, Users: p.users, Tries: c.AuthenticateRateLimiterMaxTries, Window: time.Duration(c.AuthenticateRateLimiterDuration),
 		Visited: p.visited, Synced: func() bool { return p.identityKnown() == nil }, Now: time.Now, Metrics: p.metrics,
 	}); err != nil {
 		return err
 	}
-	records, err := iam.NewRecordClient(p.cluster)
+	records, err := crdclient.LoginRecords(p.cluster)
 	if err != nil {
 		return err
 	}
-	if a.records, err = iam.NewRecords(records, time.Now, p.metrics); err != nil {
+	if a.records, err = loginrecord.New(records, time.Now, p.metrics); err != nil {
 		return err
 	}
 	if err := p.makeKeys(); err != nil {
 		return err
 	}
-	a.entrance = &iam.Authenticator{
+	a.entrance = &login.Authenticator{
 		Passwords: a.passwords, Directory: p.directory, Accounts: p.people, Factors: a.factors,
-		Lockout: a.lockout, Records: a.records, Policy: iam.Policy(c.SecondFactor), Pause: iam.Pause, Now: time.Now,
+		Lockout: a.lockout, Records: a.records, Policy: login.FactorPolicy(c.SecondFactor), Pause: login.Pause, Now: time.Now,
 	}
 	return nil
 }
@@ -77,19 +83,19 @@ func (p *components) makeAccounts(context.Context) (err error) {
 func (p *components) makeKeys() error {
 	a, c := &p.accounts, p.cfg.Authentication
 	a.robots = &ksserviceaccount.Tokens{}
-	keys, err := iam.NewAPIKeyClient(p.cluster)
+	keys, err := crdclient.APIKeys(p.cluster)
 	if err != nil {
 		return err
 	}
-	a.keys = &iam.APIKeys{
+	a.keys = &apikey.Store{
 		API: keys, Users: p.users, MaxAge: time.Duration(c.APIKeyMaximumAge), Synced: func() bool { return p.identityKnown() == nil }, Now: time.Now,
 	}
-	factors, err := iam.NewFactorClient(p.cluster)
+	factors, err := crdclient.Factors(p.cluster)
 	if err != nil {
 		return err
 	}
-	a.factors = &iam.Factors{API: factors, Users: p.users, Keys: p.keys, Name: platform, Now: time.Now}
-	a.factors.Passkeys, err = iam.NewPasskeys(c.Issuer.URL, platform)
+	a.factors = &factor.Store{API: factors, Users: p.users, Keys: p.keys, Name: platform, Now: time.Now}
+	a.factors.Passkeys, err = factor.NewPasskeys(c.Issuer.URL, platform)
 	return err
 }
 

@@ -33,6 +33,8 @@ import (
 	"kapis.dev/ks-apiserver/pkg/controller/mirror"
 	"kapis.dev/ks-apiserver/pkg/filter"
 	"kapis.dev/ks-apiserver/pkg/iam"
+	"kapis.dev/ks-apiserver/pkg/iam/account"
+	"kapis.dev/ks-apiserver/pkg/iam/session"
 	"kapis.dev/ks-apiserver/pkg/idp"
 	"kapis.dev/ks-apiserver/pkg/idp/builtin"
 	"kapis.dev/ks-apiserver/pkg/oauth"
@@ -72,10 +74,10 @@ type components struct {
 	rbac       *rbac.Index
 	guard      *admission.Guard
 	users      *iam.UserIndex
-	sessions   *iam.Sessions
+	sessions   *session.Store
 	redis      *redis.Sessions // nil without one
 	directory  *idp.Directory
-	people     *iam.Accounts
+	people     *account.Linker
 	proxies    *requestheader.Authenticator
 	accounts   accounts
 	keys       *token.Keyring
@@ -179,9 +181,9 @@ func (p *components) makeIdentity(ctx context.Context) (err error) {
 }
 
 // lifetime is that of sessions whose client says nothing else.
-func (p *components) lifetime() iam.Lifetime {
+func (p *components) lifetime() session.Lifetime {
 	issuer := p.cfg.Authentication.Issuer
-	return iam.Lifetime{MaxAge: time.Duration(issuer.AccessTokenMaxAge), Inactivity: time.Duration(issuer.AccessTokenInactivityTimeout)}
+	return session.Lifetime{MaxAge: time.Duration(issuer.AccessTokenMaxAge), Inactivity: time.Duration(issuer.AccessTokenInactivityTimeout)}
 }
 
 // isActive tells of somebody whom the guard knows as an administrator whether he can log in.
@@ -204,15 +206,16 @@ func (p *components) makeProviders(context.Context) error {
 	p.directory = idp.NewDirectory(idp.DirectoryOptions{
 		Secrets: p.client.CoreV1().Secrets(namespace), Types: builtin.Types(), File: file, AllowLoopback: p.cfg.Egress.AllowLoopback, Now: time.Now,
 	})
-	api, err := iam.NewUserClient(p.cluster)
+	api, err := account.NewUserClient(p.cluster)
 	if err != nil {
 		return err
 	}
-	native := &iam.NativeNames{Client: p.client.RbacV1(), Selector: mirror.LabelManagedBy + "!=" + mirror.ManagedBy, Now: time.Now}
+	native := &account.NativeNames{Client: p.client.RbacV1(), Selector: mirror.LabelManagedBy + "!=" + mirror.ManagedBy, Now: time.Now}
 	p.guard.Named, p.guard.NamedGroup, p.guard.Active = native.Has, native.HasGroup, p.isActive
-	p.people = iam.NewAccounts(iam.AccountOptions{
-		API: api, Users: p.users, Named: p.rbac.Named, NamedNatively: native.Has, Reservations: p.sessions,
-		Synced: func() bool { return p.identityKnown() == nil && p.rolesKnown() == nil },
+	p.people = account.New(account.Options{
+		API: api, Users: p.users, Named: p.rbac.Named, NamedNatively: native.Has,
+		Reservations: &session.RegistrationLock{API: p.sessions.API, Now: time.Now},
+		Synced:       func() bool { return p.identityKnown() == nil && p.rolesKnown() == nil },
 	})
 	p.proxies = &requestheader.Authenticator{Directory: p.directory, Accounts: p.people, Origin: p.origin(), Now: time.Now}
 	return nil

@@ -12,12 +12,13 @@ import (
 	iamv1beta1 "kapis.dev/ks-apiserver/pkg/api/iam/v1beta1"
 	"kapis.dev/ks-apiserver/pkg/caller"
 	"kapis.dev/ks-apiserver/pkg/iam"
+	"kapis.dev/ks-apiserver/pkg/iam/login"
 	"kapis.dev/ks-apiserver/pkg/request"
 )
 
 // writePassword returns an iam.PasswordWriter: it writes the hash of a new password to a User, as by. Whether he may is decided as for a
 // PATCH of his own, here first, then by kube-apiserver.
-func writePassword(c caller.Client) iam.PasswordWriter {
+func writePassword(c caller.Client) login.PasswordWriter {
 	return func(ctx context.Context, by user.Info, u *iam.User, hash string) error {
 		metadata := map[string]any{"uid": u.UID} // and of no user made anew under the name
 		if by.GetName() == u.Name {

@@ -6,6 +6,7 @@ import (
 
 	"kapis.dev/ks-apiserver/pkg/config"
 	"kapis.dev/ks-apiserver/pkg/iam"
+	"kapis.dev/ks-apiserver/pkg/iam/session"
 	"kapis.dev/ks-apiserver/pkg/redis"
 	"kapis.dev/ks-apiserver/pkg/token"
 )
@@ -13,11 +14,11 @@ import (
 // makeSessions makes the index of sessions, which live in the Kubernetes API and, where the configuration names one, in a
 // Redis server.
 func (p *components) makeSessions() error {
-	client, err := iam.NewSessionClient(p.cluster)
+	client, err := session.NewClient(p.cluster)
 	if err != nil {
 		return err
 	}
-	o := iam.SessionOptions{
+	o := session.Options{
 		API: client, Users: p.users, Keys: p.keys, Lifetime: p.clients.Lifetime, ClientCredential: p.clients.Credential, Skew: time.Duration(p.cfg.Authentication.Issuer.MaximumClockSkew),
 		Single: !p.cfg.Authentication.MultipleLogin, Now: time.Now, Metrics: p.metrics,
 		Synced:    func() bool { return p.clients.Synced() && p.directory.Synced() && p.identityKnown() == nil },
@@ -29,9 +30,9 @@ func (p *components) makeSessions() error {
 		if p.redis, err = openRedis(&c.Options, p.keys); err != nil {
 			return err
 		}
-		o.API, o.Prefix = &iam.SplitBackend{Prefix: redis.Prefix, Optional: p.redis, Kube: client}, p.redis.Place
+		o.API, o.Prefix = &session.SplitBackend{Prefix: redis.Prefix, Optional: p.redis, Kube: client}, p.redis.Place
 	}
-	p.sessions, err = iam.NewSessions(o)
+	p.sessions, err = session.New(o)
 	return err
 }
 
@@ -64,7 +65,7 @@ func (p *components) runSessions(ctx context.Context) {
 }
 
 // askProvider asks an identity provider again who the person of a session is.
-func (p *components) askProvider(ctx context.Context, s *iam.Session, subject, refresh string) (groups []string, newRefresh, hint string, err error) {
+func (p *components) askProvider(ctx context.Context, s *session.Session, subject, refresh string) (groups []string, newRefresh, hint string, err error) {
 	id, err := p.directory.Refresh(ctx, s.Provider, subject, refresh)
 	if err != nil {
 		return nil, "", "", err

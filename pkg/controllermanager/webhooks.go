@@ -32,7 +32,8 @@ import (
 	"kapis.dev/ks-apiserver/pkg/controller/resourcequota"
 	"kapis.dev/ks-apiserver/pkg/controller/serviceaccount"
 	"kapis.dev/ks-apiserver/pkg/controller/user"
-	users "kapis.dev/ks-apiserver/pkg/iam"
+	"kapis.dev/ks-apiserver/pkg/iam/account"
+
 	"kapis.dev/ks-apiserver/pkg/store"
 )
 
@@ -131,7 +132,7 @@ func (h *webhooks) ready() error {
 func (h *webhooks) handlers(mgr manager.Manager) map[string]webhook.Handler {
 	cached, live := mgr.GetClient(), mgr.GetAPIReader()
 	asked := &native{client: cached}
-	names := &users.NativeNames{Client: h.client.RbacV1(), Selector: mirror.LabelManagedBy + "!=" + mirror.ManagedBy, Now: time.Now}
+	names := &account.NativeNames{Client: h.client.RbacV1(), Selector: mirror.LabelManagedBy + "!=" + mirror.ManagedBy, Now: time.Now}
 	guard := &escalationWebhook{ready: h.ready, guard: &admission.Guard{
 		Holdings: h.index, Known: h.known, Host: h.host, Named: names.Has, NamedGroup: names.HasGroup, Native: asked.may, Active: administrators{live}.active,
 	}}

@@ -44,14 +44,6 @@ func (p *AuthnResult) AuthenticatedAt() time.Time {
 	return p.Authenticated
 }
 
-// Registration is an identity that no User is linked to, of somebody who may choose the name of his User.
-type Registration struct {
-	Provider, Subject string
-	// Username and Email are what to propose.
-	Username, Email string
-	DisplayName     string
-}
-
 // Origin is where a request comes from, as login records and lists of sessions show it.
 type Origin struct {
 	// Source is the client's address, and UserAgent what it calls itself.

@@ -47,14 +47,14 @@ func (u *UserIndex) ByLink(l Link) (user *User, shared bool) {
 	return nil, true
 }
 
-// emailTaken tells whether somebody has the e-mail, in whatever case.
-func (u *UserIndex) emailTaken(email string) bool {
+// EmailTaken reports whether a user has the e-mail, in whatever case.
+func (u *UserIndex) EmailTaken(email string) bool {
 	u.mu.RLock()
 	defer u.mu.RUnlock()
 	return len(u.byEmail[emailKey(email)]) > 0
 }
 
-// link and unlink keep the index of links. The lock is held.
+// link and unlink maintain the index of links. The lock is held.
 func (u *UserIndex) link(next *User) {
 	for _, l := range next.Links {
 		u.byLink[l] = append(u.byLink[l], next.Name)
@@ -84,8 +84,8 @@ func (u *UserIndex) seen(name string) {
 	}
 }
 
-// await returns once the feed has told of a user what is waited for, and soon, whether it has or not. The user is nil where none is known.
-func (u *UserIndex) await(ctx context.Context, name string, most time.Duration, told func(*User) bool) {
+// Await returns once the feed has told of a user what is waited for, and soon, whether it has or not. The user is nil where none is known.
+func (u *UserIndex) Await(ctx context.Context, name string, most time.Duration, told func(*User) bool) {
 	ctx, cancel := context.WithTimeout(ctx, most)
 	defer cancel()
 	for {

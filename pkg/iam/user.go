@@ -1,4 +1,5 @@
-// Package iam knows who people are: users and the sessions that they are logged in with.
+// Package iam has what its sub-packages have in common: users and their index, what a login proved, and the errors of logins.
+// Each sub-package is one feature of the login.
 package iam
 
 import (
@@ -52,6 +53,14 @@ type User struct {
 // changed.
 func (u *User) Info() user.Info { return u.info }
 
+// PasswordHash returns the bcrypt hash of the user's password, or nil for a user without one.
+func (u *User) PasswordHash() []byte {
+	if u.password == nil {
+		return nil
+	}
+	return u.password()
+}
+
 // HasPassword tells whether the user has a password here. Who comes from an identity provider alone has none.
 func (u *User) HasPassword() bool { return u.password != nil }
 
@@ -65,9 +74,9 @@ func (u *User) String() string { return "user " + u.Name }
 // GoString names the user and no more.
 func (u *User) GoString() string { return u.String() }
 
-// mayHold says why the user's sessions are not good now, and "" where they are. A user who is locked
-// out for wrong passwords keeps his sessions: else anyone could end them by guessing.
-func (u *User) mayHold() string {
+// RefusalReason returns why the user's sessions and API keys are refused now, or "" if they are good. A user who is locked out for
+// wrong passwords keeps them: otherwise anyone could end them by guessing.
+func (u *User) RefusalReason() string {
 	switch {
 	case u.Deleting:
 		return "its user is being deleted"
@@ -101,8 +110,8 @@ type wireUser struct {
 	} `json:"status"`
 }
 
-// parseUser reads a User's JSON. Its errors hold nothing of the object.
-func parseUser(raw []byte) (*User, error) {
+// ParseUser reads a User's JSON. Its errors hold nothing of the object.
+func ParseUser(raw []byte) (*User, error) {
 	var w wireUser
 	if json.Unmarshal(raw, &w) != nil {
 		return nil, fmt.Errorf("the object is not a User of %s", v1beta1.GroupName)
@@ -116,7 +125,7 @@ func parseUser(raw []byte) (*User, error) {
 	u := &User{
 		Name: w.Metadata.Name, UID: w.Metadata.UID, State: w.Status.State, Since: w.Status.Since,
 		DisplayName: w.Spec.DisplayName, Email: w.Spec.Email, Lang: w.Spec.Lang,
-		Groups:        ownGroups(w.Metadata.Name, w.Spec.Groups),
+		Groups:        WithoutSystemGroups(w.Metadata.Name, w.Spec.Groups),
 		Uninitialized: w.Metadata.Annotations[v1beta1.AnnotationUninitialized] == "true",
 		Deleting:      w.Metadata.DeletionTimestamp != nil,
 	}
@@ -150,9 +159,9 @@ func readPassword(s string) (hashed func() []byte, credential string) {
 	return func() []byte { return hash }, hex.EncodeToString(sum[:])
 }
 
-// ownGroups drops the groups that would make the user a part of the system: a blank before such a name is lost on the way to
+// WithoutSystemGroups drops the groups that would make the user a part of the system: a blank before such a name is lost on the way to
 // kube-apiserver.
-func ownGroups(name string, groups []string) []string {
+func WithoutSystemGroups(name string, groups []string) []string {
 	var out []string
 	for _, g := range groups {
 		if g == "" || strings.TrimSpace(g) != g || strings.HasPrefix(g, "system:") || strings.HasPrefix(g, v1beta1.SyntheticGroupPrefix) {

@@ -32,9 +32,12 @@ func NewUserIndex() *UserIndex {
 
 var _ store.Sink = (*UserIndex)(nil)
 
+// OnChange has f called with each change of a known user; next is nil for one who is gone. Call it before the feed starts.
+func (u *UserIndex) OnChange(f func(old, next *User)) { u.changed = f }
+
 // Set takes in a new or changed User. One that can't be read is treated as not there: it fails closed.
 func (u *UserIndex) Set(o *store.Object) {
-	next, err := parseUser(o.Raw)
+	next, err := ParseUser(o.Raw)
 	if err != nil {
 		klog.ErrorS(err, "A User is left out, and can't log in", "user", o.Name)
 		u.Delete("", o.Name)

@@ -1,4 +1,4 @@
-package iam
+package iam_test
 
 import (
 	"encoding/json"
@@ -10,12 +10,14 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	iamapi "kapis.dev/ks-apiserver/pkg/api/iam/v1beta1"
+	"kapis.dev/ks-apiserver/pkg/iam"
+	"kapis.dev/ks-apiserver/pkg/iam/iamtest"
 	"kapis.dev/ks-apiserver/pkg/store"
 )
 
 func TestUserIsReadFromItsJSON(t *testing.T) {
-	users := NewUserIndex()
-	users.Set(userObject("alice", func(u *iamapi.User) {
+	users := iam.NewUserIndex()
+	users.Set(iamtest.User("alice", func(u *iamapi.User) {
 		u.Spec.Groups = []string{"dev", "system:masters", "kapis:global:admin", "", "dev", "ops"}
 		u.Spec.Lang, u.Spec.DisplayName = "zh", "Alice"
 		u.Annotations = map[string]string{iamapi.AnnotationUninitialized: "true"}
@@ -30,11 +32,11 @@ func TestUserIsReadFromItsJSON(t *testing.T) {
 }
 
 func TestUsersAreFoundByNameAndByEmail(t *testing.T) {
-	users := NewUserIndex()
-	users.Set(userObject("alice", func(u *iamapi.User) { u.Spec.Email = "Alice@Example.com" }))
-	users.Set(userObject("bob", func(u *iamapi.User) { u.Spec.Email = "shared@example.com" }))
-	users.Set(userObject("carol", func(u *iamapi.User) { u.Spec.Email = "SHARED@example.com" }))
-	users.Set(userObject("dave", func(u *iamapi.User) { u.Spec.Email = "" }))
+	users := iam.NewUserIndex()
+	users.Set(iamtest.User("alice", func(u *iamapi.User) { u.Spec.Email = "Alice@Example.com" }))
+	users.Set(iamtest.User("bob", func(u *iamapi.User) { u.Spec.Email = "shared@example.com" }))
+	users.Set(iamtest.User("carol", func(u *iamapi.User) { u.Spec.Email = "SHARED@example.com" }))
+	users.Set(iamtest.User("dave", func(u *iamapi.User) { u.Spec.Email = "" }))
 	for login, want := range map[string]string{
 		"alice": "alice", "alice@example.com": "alice", "ALICE@EXAMPLE.COM": "alice",
 		"shared@example.com": "", "nobody": "", "nobody@example.com": "", "": "", "@": "", "dave": "dave", "Alice": "",
@@ -51,7 +53,7 @@ func TestUsersAreFoundByNameAndByEmail(t *testing.T) {
 	if u := users.ByEmail("shared@example.com"); u == nil || u.Name != "bob" {
 		t.Errorf("the e-mail is bob's alone now, and it is %v", u)
 	}
-	users.Set(userObject("alice", func(u *iamapi.User) { u.Spec.Email = "new@example.com" }))
+	users.Set(iamtest.User("alice", func(u *iamapi.User) { u.Spec.Email = "new@example.com" }))
 	if users.ByEmail("alice@example.com") != nil || users.ByEmail("new@example.com") == nil {
 		t.Error("the index kept an e-mail that was changed")
 	}
@@ -65,8 +67,8 @@ func TestUserThatCanNotBeReadIsNotThere(t *testing.T) {
 		"system name":  `{"metadata":{"name":"system:admin","uid":"u"}}`,
 		"kapis's name": `{"metadata":{"name":"kapis:x","uid":"u"}}`,
 	} {
-		users := NewUserIndex()
-		users.Set(userObject("alice"))
+		users := iam.NewUserIndex()
+		users.Set(iamtest.User("alice"))
 		users.Set(&store.Object{Name: "alice", Raw: []byte(raw)})
 		if u := users.ByName("alice"); u != nil {
 			t.Errorf("%s: %v is there", name, u)
@@ -79,9 +81,9 @@ func TestUserThatCanNotBeReadIsNotThere(t *testing.T) {
 
 // S57: no way of printing a user shows his hash.
 func TestUserIsPrintedWithoutHisPassword(t *testing.T) {
-	users := NewUserIndex()
-	h := hash(t, secret)
-	users.Set(userObject("alice", withPassword(h)))
+	users := iam.NewUserIndex()
+	h := iamtest.Hash(t, iamtest.Password)
+	users.Set(iamtest.User("alice", iamtest.WithPassword(h)))
 	u := users.ByName("alice")
 	b, _ := json.Marshal(u)
 	printed := []string{string(b), fmt.Sprint(u)}
@@ -97,44 +99,19 @@ func TestUserIsPrintedWithoutHisPassword(t *testing.T) {
 }
 
 func TestDeletingUserIsSeen(t *testing.T) {
-	users := NewUserIndex()
-	users.Set(userObject("alice", func(u *iamapi.User) { now := metav1.NewTime(start()); u.DeletionTimestamp = &now }))
-	if u := users.ByName("alice"); !u.Deleting || u.mayHold() == "" {
+	users := iam.NewUserIndex()
+	users.Set(iamtest.User("alice", func(u *iamapi.User) { now := metav1.NewTime(iamtest.Start()); u.DeletionTimestamp = &now }))
+	if u := users.ByName("alice"); !u.Deleting || u.RefusalReason() == "" {
 		t.Errorf("%+v", *u)
 	}
 }
 
-func TestOnlyACheapBcryptHashIsAPassword(t *testing.T) {
-	h := hash(t, secret)
-	for name, test := range map[string]struct {
-		stored string
-		ok     bool
-	}{
-		"hash":           {h, true},
-		"none":           {"", false},
-		"clear text":     {secret, false},
-		"dear hash":      {"$2a$31$" + h[7:], false},
-		"hash and more":  {h + "x", false},
-		"part of a hash": {h[:40], false},
-	} {
-		p, credential := readPassword(test.stored)
-		if (p != nil) != test.ok || strings.Contains(credential, test.stored) && test.stored != "" {
-			t.Errorf("%s: %v, %q", name, p != nil, credential)
-		}
-	}
-	_, a := readPassword(h)
-	_, b := readPassword(hash(t, secret))
-	if a == b {
-		t.Error("the fingerprint stayed when the password was set anew")
-	}
-}
-
 func FuzzParseUser(f *testing.F) {
-	for _, s := range []string{string(userObject("alice").Raw), "{}", `{"metadata":{"name":"a","uid":"b"},"spec":{"password":"$2a$04$"}}`} {
+	for _, s := range []string{string(iamtest.User("alice").Raw), "{}", `{"metadata":{"name":"a","uid":"b"},"spec":{"password":"$2a$04$"}}`} {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(func(t *testing.T, raw []byte) {
-		u, err := parseUser(raw)
+		u, err := iam.ParseUser(raw)
 		if err != nil {
 			return
 		}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"kapis.dev/ks-apiserver/pkg/iam"
+	"kapis.dev/ks-apiserver/pkg/iam/factor"
 )
 
 func TestAccountShowsWhereThePersonIsLoggedIn(t *testing.T) {
@@ -215,7 +216,7 @@ func TestWhatIsNotOfferedIsNotShownNorDone(t *testing.T) {
 	w := newPageTest(t)
 	d := w.oauth.deps
 	d.totp, d.passkeys, d.keys, d.password = nil, nil, nil, nil
-	d.enrolled = func(*iam.User) iam.Enrolled { return iam.Enrolled{} }
+	d.enrolled = func(*iam.User) factor.Enrolled { return factor.Enrolled{} }
 	p := w.person(t).login("alice")
 	r := p.open("/oauth/account")
 	for _, s := range []string{"API keys", "Passkeys", "Change password"} {

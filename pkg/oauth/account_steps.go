@@ -13,6 +13,8 @@ import (
 	"github.com/emicklei/go-restful/v3"
 
 	"kapis.dev/ks-apiserver/pkg/iam"
+	"kapis.dev/ks-apiserver/pkg/iam/apikey"
+	"kapis.dev/ks-apiserver/pkg/iam/session"
 	"kapis.dev/ks-apiserver/pkg/oauth/page"
 )
 
@@ -103,7 +105,7 @@ func (s *Server) signOut(r *http.Request, b *browser, _ form) (any, error) {
 
 // endSession ends one session; only one of the person's own.
 func (s *Server) endSession(r *http.Request, b *browser, f form) (any, error) {
-	own := slices.ContainsFunc(s.Sessions.Of(b.user.UID), func(o *iam.Session) bool { return o.Name == f["id"] })
+	own := slices.ContainsFunc(s.Sessions.Of(b.user.UID), func(o *session.Session) bool { return o.Name == f["id"] })
 	if !own {
 		return nil, iam.ErrOver
 	}
@@ -135,7 +137,7 @@ func (s *Server) createKey(r *http.Request, b *browser, f form) (any, error) {
 	if err != nil || !slices.Contains(keyDays(), days) || what == "" || utf8.RuneCountInString(what) > maxDescription || !utf8.ValidString(what) {
 		return s.accountPage(r, b, http.StatusBadRequest, page.Say("error.description"))
 	}
-	_, secret, err := s.deps.keys.Create(r.Context(), b.user, iam.NewAPIKey{Description: what, Scope: f["scope"], Expires: s.Now().AddDate(0, 0, days).Truncate(time.Second)})
+	_, secret, err := s.deps.keys.Create(r.Context(), b.user, apikey.Request{Description: what, Scope: f["scope"], Expires: s.Now().AddDate(0, 0, days).Truncate(time.Second)})
 	if err != nil {
 		return nil, err
 	}

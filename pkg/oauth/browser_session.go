@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"kapis.dev/ks-apiserver/pkg/iam"
+	"kapis.dev/ks-apiserver/pkg/iam/session"
 	"kapis.dev/ks-apiserver/pkg/oauth/page"
 )
 
@@ -24,7 +25,7 @@ const (
 
 // browser is a person's browser in which he is logged in: its cookie names a session without a client.
 type browser struct {
-	session *iam.Session
+	session *session.Session
 	user    *iam.User
 }
 
@@ -94,13 +95,13 @@ func (s *Server) openBrowserSession(r *http.Request, p *iam.AuthnResult) (*brows
 }
 
 // renewOrOpen returns the session that a proof makes of the browser's; old is the one that is there.
-func (s *Server) renewOrOpen(r *http.Request, old *browser, p *iam.AuthnResult) (*iam.Session, error) {
+func (s *Server) renewOrOpen(r *http.Request, old *browser, p *iam.AuthnResult) (*session.Session, error) {
 	if old != nil && old.session.UserUID == p.User.UID && old.session.Provider == p.Provider {
 		if sess, err := s.Sessions.Renew(r.Context(), old.session.Name, p); !errors.Is(err, iam.ErrOver) {
 			return sess, err
 		}
 	}
-	sess, _, err := s.Sessions.Open(r.Context(), iam.Login{AuthnResult: *p, Origin: s.originOf(r)})
+	sess, _, err := s.Sessions.Open(r.Context(), session.Login{AuthnResult: *p, Origin: s.originOf(r)})
 	if err != nil || old == nil {
 		return sess, err
 	}

@@ -18,6 +18,8 @@ import (
 
 	iamapi "kapis.dev/ks-apiserver/pkg/api/iam/v1beta1"
 	"kapis.dev/ks-apiserver/pkg/iam"
+	"kapis.dev/ks-apiserver/pkg/iam/login"
+	"kapis.dev/ks-apiserver/pkg/iam/session"
 )
 
 const (
@@ -45,7 +47,7 @@ func newPageTest(t testing.TB) *pageTest {
 	clients[0].RedirectURIs = []string{consoleURI}
 	clients = append(clients, Client{Name: script, Secret: "a-secret-of-a-script", GrantMethod: "prompt", RedirectURIs: []string{"https://x.example/cb"}})
 	var err error
-	if w.oauth.Clients, err = NewClients(fake.NewClientset().CoreV1().Secrets("x"), clients, iam.Lifetime{MaxAge: time.Hour}); err != nil {
+	if w.oauth.Clients, err = NewClients(fake.NewClientset().CoreV1().Secrets("x"), clients, session.Lifetime{MaxAge: time.Hour}); err != nil {
 		t.Fatal(err)
 	}
 	w.oauth.loggedIn = w.oauth.browserOf
@@ -76,7 +78,7 @@ func (w *pageTest) settle(name string, state iamapi.UserState) {
 	w.edit(name, func(u *iamapi.User) { u.Annotations = nil })
 }
 
-func (w *pageTest) changePassword(_ context.Context, c iam.PasswordChange) error {
+func (w *pageTest) changePassword(_ context.Context, c login.PasswordChange) error {
 	switch {
 	case c.Current == "wrong":
 		return iam.ErrCredentials

@@ -11,6 +11,9 @@ import (
 	"time"
 
 	"kapis.dev/ks-apiserver/pkg/iam"
+	"kapis.dev/ks-apiserver/pkg/iam/account"
+	"kapis.dev/ks-apiserver/pkg/iam/factor"
+	"kapis.dev/ks-apiserver/pkg/iam/login"
 	"kapis.dev/ks-apiserver/pkg/idp"
 	"kapis.dev/ks-apiserver/pkg/idp/idptest"
 )
@@ -354,8 +357,8 @@ func TestThePasswordGrantRegistersNobodyWhoHasToHaveAFactor(t *testing.T) {
 	f := newReplicas(t, 1, func(s *settings) {
 		s.edit = func(o *Options) {
 			o.Entrance.Directory = idptest.Directory(t, &idp.Entry{Name: "corp", Mapping: idp.MapManual, Provider: corp{}})
-			o.Entrance.Accounts = iam.NewAccounts(iam.AccountOptions{Users: o.Sessions.Users, Synced: func() bool { return true }})
-			o.Entrance.Factors, o.Entrance.Policy = &iam.Factors{}, iam.FactorRequired
+			o.Entrance.Accounts = account.New(account.Options{Users: o.Sessions.Users, Synced: func() bool { return true }})
+			o.Entrance.Factors, o.Entrance.Policy = &factor.Store{}, login.FactorRequired
 		}
 	})
 	r := f.servers[0].post(t, url.Values{"grant_type": {"password"}, "client_id": {"kubesphere"}, "client_secret": {"kubesphere"},

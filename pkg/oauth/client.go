@@ -12,7 +12,7 @@ import (
 
 	"sigs.k8s.io/yaml"
 
-	"kapis.dev/ks-apiserver/pkg/iam"
+	"kapis.dev/ks-apiserver/pkg/iam/session"
 )
 
 // Client is an OAuth client. Its fields and their names are those of configuration.yaml in a Secret.
@@ -132,7 +132,7 @@ func (c *Client) problems() []string {
 }
 
 // lifetime returns how long the client's sessions and tokens live.
-func (c *Client) lifetime(otherwise iam.Lifetime) iam.Lifetime {
+func (c *Client) lifetime(otherwise session.Lifetime) session.Lifetime {
 	if c.AccessTokenMaxAgeSeconds > 0 && c.AccessTokenInactivityTimeoutSeconds > 0 {
 		otherwise.MaxAge = time.Duration(c.AccessTokenMaxAgeSeconds) * time.Second
 		otherwise.Inactivity = time.Duration(c.AccessTokenInactivityTimeoutSeconds) * time.Second

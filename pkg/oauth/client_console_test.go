@@ -9,7 +9,7 @@ import (
 
 	"k8s.io/client-go/kubernetes/fake"
 
-	"kapis.dev/ks-apiserver/pkg/iam"
+	"kapis.dev/ks-apiserver/pkg/iam/session"
 )
 
 // The console's button of a CAS server leads to casServerURL + "/login?service=" + redirectURL, and its server redeems a ticket.
@@ -70,7 +70,7 @@ func TestTheConsoleIsFoundAmongTrustedClients(t *testing.T) {
 	w.knows("alice")
 	with := func(clients ...Client) {
 		var err error
-		if w.oauth.Clients, err = NewClients(fake.NewClientset().CoreV1().Secrets("x"), clients, iam.Lifetime{MaxAge: time.Hour}); err != nil {
+		if w.oauth.Clients, err = NewClients(fake.NewClientset().CoreV1().Secrets("x"), clients, session.Lifetime{MaxAge: time.Hour}); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -16,7 +16,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 
-	"kapis.dev/ks-apiserver/pkg/iam"
+	"kapis.dev/ks-apiserver/pkg/iam/session"
 )
 
 // The Secrets that OAuth clients are kept in.
@@ -35,7 +35,7 @@ type Secrets interface {
 // in labelled Secrets, as these come and go.
 type Clients struct {
 	secrets  Secrets
-	lifetime iam.Lifetime
+	lifetime session.Lifetime
 	file     []Client
 	synced   atomic.Bool
 	table    atomic.Pointer[clientTable]
@@ -88,7 +88,7 @@ func (t *clientTable) complete() {
 
 // NewClients takes the clients of the configuration file, which fail it when they are wrong, and the
 // namespace's Secrets. lifetime holds for clients that set none of their own.
-func NewClients(secrets Secrets, file []Client, lifetime iam.Lifetime) (*Clients, error) {
+func NewClients(secrets Secrets, file []Client, lifetime session.Lifetime) (*Clients, error) {
 	c := &Clients{secrets: secrets, lifetime: lifetime, file: file, found: map[string]clientSecretObject{}}
 	for i := range file {
 		if err := file[i].check(); err != nil {
@@ -122,7 +122,7 @@ func (c *Clients) byLetters(s string) *Client { return c.table.Load().letters[s]
 func (c *Clients) fromBrowser(origin string) bool { return c.table.Load().origins[origin] }
 
 // Lifetime returns how long the sessions and tokens of a client live.
-func (c *Clients) Lifetime(name string) iam.Lifetime {
+func (c *Clients) Lifetime(name string) session.Lifetime {
 	if cl := c.Client(name); cl != nil {
 		return cl.lifetime(c.lifetime)
 	}

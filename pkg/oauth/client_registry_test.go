@@ -12,7 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/watch"
 
-	"kapis.dev/ks-apiserver/pkg/iam"
+	"kapis.dev/ks-apiserver/pkg/iam/session"
 )
 
 // secrets are the namespace's, by the test's hand.
@@ -50,7 +50,7 @@ func TestClientsFollowTheirSecrets(t *testing.T) {
 		*clientSecret("bad", "name: [canary", time.Hour),
 		*clientSecret("takeover", "name: harbor\nsecret: thief\n", time.Minute),
 	}
-	c, err := NewClients(s, []Client{{Name: "kubesphere", Secret: "file"}, {Name: "file", Secret: "file"}}, iam.Lifetime{MaxAge: time.Hour})
+	c, err := NewClients(s, []Client{{Name: "kubesphere", Secret: "file"}, {Name: "file", Secret: "file"}}, session.Lifetime{MaxAge: time.Hour})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -120,7 +120,7 @@ func TestClientThatIsWrongIsRefusedWithoutItsSecret(t *testing.T) {
 			}
 		})
 	}
-	if _, err := NewClients(nil, []Client{{Name: "a", Trusted: true}}, iam.Lifetime{}); err == nil {
+	if _, err := NewClients(nil, []Client{{Name: "a", Trusted: true}}, session.Lifetime{}); err == nil {
 		t.Error("a wrong client of the file was accepted")
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"kapis.dev/ks-apiserver/pkg/iam"
+	"kapis.dev/ks-apiserver/pkg/iam/session"
 	"kapis.dev/ks-apiserver/pkg/oauth/page"
 	"kapis.dev/ks-apiserver/pkg/token"
 )
@@ -56,7 +57,7 @@ func (s *Server) sendConsoleCode(r *http.Request, h *consoleLogin, p *iam.AuthnR
 	}
 	now := s.Now()
 	v := consoleCode{Session: s.Sessions.NewName(), Client: c.Name, Provider: h.Provider, Expires: now.Add(consoleCodeLife)}
-	if err := s.Sessions.Approve(r.Context(), iam.Login{AuthnResult: *p, Origin: s.originOf(r), Name: v.Session, Client: c.Name}); err != nil {
+	if err := s.Sessions.Approve(r.Context(), session.Login{AuthnResult: *p, Origin: s.originOf(r), Name: v.Session, Client: c.Name}); err != nil {
 		return nil, err
 	}
 	sealed, err := s.seal(purposeConsoleCode, v)

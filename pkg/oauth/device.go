@@ -12,6 +12,7 @@ import (
 	"github.com/emicklei/go-restful/v3"
 
 	"kapis.dev/ks-apiserver/pkg/iam"
+	"kapis.dev/ks-apiserver/pkg/iam/session"
 	"kapis.dev/ks-apiserver/pkg/token"
 )
 
@@ -110,7 +111,7 @@ func (s *Server) approveDevice(r *http.Request, b *browser, code string) error {
 	if c == nil {
 		return refuse(invalidRequest, "The client does not exist any more.")
 	}
-	err := s.Sessions.Approve(r.Context(), iam.Login{
+	err := s.Sessions.Approve(r.Context(), session.Login{
 		AuthnResult: iam.AuthnResult{User: b.user, Provider: b.session.Provider, Groups: b.session.Groups, Methods: b.session.Methods,
 			At: b.session.Authenticated},
 		Origin: s.originOf(r), Name: deviceSession(code), Client: c.Name, Parent: b.session.Name, Scopes: c.deviceScopes(),

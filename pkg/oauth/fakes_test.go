@@ -9,6 +9,9 @@ import (
 
 	iamapi "kapis.dev/ks-apiserver/pkg/api/iam/v1beta1"
 	"kapis.dev/ks-apiserver/pkg/iam"
+	"kapis.dev/ks-apiserver/pkg/iam/apikey"
+	"kapis.dev/ks-apiserver/pkg/iam/factor"
+	"kapis.dev/ks-apiserver/pkg/iam/login"
 	"kapis.dev/ks-apiserver/pkg/idp"
 )
 
@@ -62,14 +65,14 @@ func (u *fakeRedirectProvider) Logout(_ context.Context, hint, back, state strin
 
 // fakeAuthenticator is the entrance: the real one for passwords, and doubles of what has tests of its own elsewhere.
 type fakeAuthenticator struct {
-	*iam.Authenticator
+	*login.Authenticator
 	site    *pageTest
 	pending bool
 	proof   func(provider string, id *idp.Identity) (*iam.AuthnResult, error)
 	err     error
 }
 
-func (g *fakeAuthenticator) Password(ctx context.Context, a iam.Attempt) (*iam.AuthnResult, error) {
+func (g *fakeAuthenticator) Password(ctx context.Context, a login.Attempt) (*iam.AuthnResult, error) {
 	if g.err != nil {
 		return nil, g.err
 	}
@@ -128,11 +131,11 @@ func (g *fakeAuthenticator) Register(_ context.Context, r iam.Registration, name
 
 // factors are everybody's second factors.
 type factors struct {
-	has     iam.Enrolled
+	has     factor.Enrolled
 	removed []string
 }
 
-func (f *factors) of(*iam.User) iam.Enrolled { return f.has }
+func (f *factors) of(*iam.User) factor.Enrolled { return f.has }
 
 func (f *factors) BeginTOTP(u *iam.User) (string, string, error) {
 	return "otpauth://totp/ks:" + u.Name + "?secret=JBSWY3DPEHPK3PXP", "sealed", nil
@@ -160,7 +163,7 @@ func (f *factors) AddPasskey(_ context.Context, _ *iam.User, sealed, name string
 	if sealed != "new" || string(response) != "touched" {
 		return iam.ErrCredentials
 	}
-	f.has.Passkeys = append(f.has.Passkeys, iam.Passkey{ID: "key-1", Name: name})
+	f.has.Passkeys = append(f.has.Passkeys, factor.Passkey{ID: "key-1", Name: name})
 	return nil
 }
 
@@ -177,21 +180,21 @@ func (f *factors) BeginLogin(u *iam.User) ([]byte, string, error) {
 }
 
 // keys are everybody's API keys.
-type keys struct{ list []iam.APIKey }
+type keys struct{ list []apikey.Key }
 
-func (k *keys) Create(_ context.Context, u *iam.User, in iam.NewAPIKey) (*iam.APIKey, string, error) {
+func (k *keys) Create(_ context.Context, u *iam.User, in apikey.Request) (*apikey.Key, string, error) {
 	if in.Scope != "" && in.Scope != "read" {
 		return nil, "", iam.ErrScope
 	}
-	k.list = append(k.list, iam.APIKey{Name: fmt.Sprintf("key-%d", len(k.list)), User: u.Name, Description: in.Description, Scope: in.Scope, Expires: in.Expires})
+	k.list = append(k.list, apikey.Key{Name: fmt.Sprintf("key-%d", len(k.list)), User: u.Name, Description: in.Description, Scope: in.Scope, Expires: in.Expires})
 	return &k.list[len(k.list)-1], "ksk_once", nil
 }
 
-func (k *keys) List(*iam.User) []iam.APIKey { return k.list }
+func (k *keys) List(*iam.User) []apikey.Key { return k.list }
 
 func (k *keys) Revoke(_ context.Context, _ *iam.User, name string) error {
 	n := len(k.list)
-	if k.list = slices.DeleteFunc(k.list, func(a iam.APIKey) bool { return a.Name == name }); len(k.list) == n {
+	if k.list = slices.DeleteFunc(k.list, func(a apikey.Key) bool { return a.Name == name }); len(k.list) == n {
 		return iam.ErrOver
 	}
 	return nil

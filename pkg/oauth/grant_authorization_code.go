@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"kapis.dev/ks-apiserver/pkg/iam"
+	"kapis.dev/ks-apiserver/pkg/iam/session"
 	"kapis.dev/ks-apiserver/pkg/token"
 )
 
@@ -99,7 +100,7 @@ func (s *Server) authorizationCode(r *http.Request, c *Client, f form) (*tokens,
 	if err != nil || b.Client != "" || u == nil || u.UID != k.Subject {
 		return nil, refuse(invalidGrant, "The person has logged out in the meantime.").because(err)
 	}
-	sess, refresh, err := s.Sessions.Open(r.Context(), iam.Login{
+	sess, refresh, err := s.Sessions.Open(r.Context(), session.Login{
 		AuthnResult: iam.AuthnResult{User: u, Provider: b.Provider, Groups: b.Groups, Methods: k.Methods, At: k.At},
 		Origin:      s.originOf(r), Name: k.Session, Client: c.Name, Parent: k.Browser, Scopes: k.Scopes,
 	})

@@ -4,7 +4,7 @@ import (
 	"net/http"
 	"slices"
 
-	"kapis.dev/ks-apiserver/pkg/iam"
+	"kapis.dev/ks-apiserver/pkg/iam/session"
 )
 
 // clientCredentials is the grant of that name (RFC 6749, 4.4): the client is its own user. There is nobody to identify, and
@@ -27,7 +27,7 @@ func (s *Server) clientCredentials(r *http.Request, c *Client, f form) (*tokens,
 	if f["scope"] != "" && len(scopes) == 0 {
 		return nil, refuse(invalidScope, "A client that acts for itself has no identity to tell of.")
 	}
-	sess, _, err := s.Sessions.Open(r.Context(), iam.Login{Origin: s.originOf(r), Client: c.Name, Scopes: scopes, NoRefresh: true})
+	sess, _, err := s.Sessions.Open(r.Context(), session.Login{Origin: s.originOf(r), Client: c.Name, Scopes: scopes, NoRefresh: true})
 	if err != nil {
 		return nil, err
 	}

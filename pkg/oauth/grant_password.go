@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"kapis.dev/ks-apiserver/pkg/iam"
+	"kapis.dev/ks-apiserver/pkg/iam/login"
+	"kapis.dev/ks-apiserver/pkg/iam/session"
 )
 
 // password is the grant of that name (RFC 6749, 4.3), which RFC 9700 forbids for all but the platform's
@@ -21,7 +23,7 @@ func (s *Server) password(r *http.Request, c *Client, f form) (*tokens, error) {
 	if err != nil {
 		return nil, err
 	}
-	p, err := s.Entrance.Password(r.Context(), iam.Attempt{
+	p, err := s.Entrance.Password(r.Context(), login.Attempt{
 		Origin: s.originOf(r), Login: f["username"], Password: f["password"], Provider: f["provider"], Client: c.Name,
 	})
 	if err != nil {
@@ -38,7 +40,7 @@ func (s *Server) password(r *http.Request, c *Client, f form) (*tokens, error) {
 
 // openSession opens the session of a proof that is complete.
 func (s *Server) openSession(r *http.Request, c *Client, p *iam.AuthnResult, scopes []string) (*tokens, error) {
-	sess, refresh, err := s.Sessions.Open(r.Context(), iam.Login{AuthnResult: *p, Origin: s.originOf(r), Client: c.Name, Scopes: scopes})
+	sess, refresh, err := s.Sessions.Open(r.Context(), session.Login{AuthnResult: *p, Origin: s.originOf(r), Client: c.Name, Scopes: scopes})
 	if err != nil {
 		return nil, err
 	}

@@ -5,6 +5,7 @@ import (
 	"net/http"
 
 	"kapis.dev/ks-apiserver/pkg/iam"
+	"kapis.dev/ks-apiserver/pkg/iam/session"
 )
 
 // refresh is the grant of that name (RFC 6749, 6).
@@ -13,7 +14,7 @@ func (s *Server) refresh(r *http.Request, c *Client, f form) (*tokens, error) {
 		return nil, refuse(invalidRequest, "The refresh_token is missing.")
 	}
 	var scopes []string
-	sess, u, next, err := s.Sessions.Refresh(r.Context(), c.Name, f["refresh_token"], func(sess *iam.Session) (err error) {
+	sess, u, next, err := s.Sessions.Refresh(r.Context(), c.Name, f["refresh_token"], func(sess *session.Session) (err error) {
 		life := s.Clients.Lifetime(c.Name)
 		if left := sess.Expires.Sub(s.Now()); left < leastLife && (life.MaxAge == 0 || life.MaxAge >= leastLife) {
 			return refuse(invalidGrant, "The session has reached its end; log in again.")

@@ -9,6 +9,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"kapis.dev/ks-apiserver/pkg/iam"
+	"kapis.dev/ks-apiserver/pkg/iam/login"
 	"kapis.dev/ks-apiserver/pkg/idp"
 	"kapis.dev/ks-apiserver/pkg/oauth/page"
 )
@@ -163,7 +164,7 @@ func (s *Server) passwordStep(r *http.Request, f form) (any, error) {
 	if s.deps.authenticator == nil {
 		return nil, problem(http.StatusServiceUnavailable, page.Say("error.later"), nil)
 	}
-	proof, err := s.deps.authenticator.Password(r.Context(), iam.Attempt{Origin: s.originOf(r), Login: f["username"], Password: f["password"],
+	proof, err := s.deps.authenticator.Password(r.Context(), login.Attempt{Origin: s.originOf(r), Login: f["username"], Password: f["password"],
 		Provider: f["provider"], Client: p.client()})
 	if err != nil {
 		return s.failedLogin(r, p, err, loginState{username: f["username"], provider: f["provider"]})

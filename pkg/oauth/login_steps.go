@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"kapis.dev/ks-apiserver/pkg/iam"
+	"kapis.dev/ks-apiserver/pkg/iam/login"
 	"kapis.dev/ks-apiserver/pkg/oauth/page"
 )
 
@@ -159,7 +160,7 @@ func (s *Server) setPassword(r *http.Request, u *iam.User, current string, f for
 	if f["new"] != f["repeat"] {
 		return nil, http.StatusBadRequest, page.Say("error.repeat"), nil
 	}
-	err = s.deps.password(r.Context(), iam.PasswordChange{Origin: s.originOf(r), User: u, Current: current, Proven: current == "", New: f["new"]})
+	err = s.deps.password(r.Context(), login.PasswordChange{Origin: s.originOf(r), User: u, Current: current, Proven: current == "", New: f["new"]})
 	switch {
 	case errors.Is(err, iam.ErrPolicy):
 		return nil, http.StatusBadRequest, page.Say("error.policy"), nil

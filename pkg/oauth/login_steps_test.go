@@ -7,7 +7,7 @@ import (
 	"time"
 
 	iamapi "kapis.dev/ks-apiserver/pkg/api/iam/v1beta1"
-	"kapis.dev/ks-apiserver/pkg/iam"
+	"kapis.dev/ks-apiserver/pkg/iam/factor"
 )
 
 func TestPasskeyLogsIn(t *testing.T) {
@@ -25,7 +25,7 @@ func TestPasskeyLogsIn(t *testing.T) {
 
 func TestSecondFactorComesBeforeTheSession(t *testing.T) {
 	w := newPageTest(t)
-	w.gate.pending, w.factors.has = true, iam.Enrolled{TOTP: true, Passkeys: []iam.Passkey{{ID: "1"}}}
+	w.gate.pending, w.factors.has = true, factor.Enrolled{TOTP: true, Passkeys: []factor.Passkey{{ID: "1"}}}
 	p := w.person(t)
 	p.open("/oauth/authorize?" + harborAsks().Encode())
 	p.answer("password", "username", "alice", "password", password).says(t, http.StatusOK, "One more step", `autocomplete="one-time-code"`, "Use a passkey")
@@ -40,7 +40,7 @@ func TestSecondFactorComesBeforeTheSession(t *testing.T) {
 
 func TestPasskeyIsASecondFactorOfItsOwnUser(t *testing.T) {
 	w := newPageTest(t)
-	w.gate.pending, w.factors.has = true, iam.Enrolled{Passkeys: []iam.Passkey{{ID: "1"}}}
+	w.gate.pending, w.factors.has = true, factor.Enrolled{Passkeys: []factor.Passkey{{ID: "1"}}}
 	p := w.visitor(t)
 	p.answer("password", "username", "bob", "password", password).says(t, http.StatusOK, "Use a passkey")
 	if strings.Contains(p.page.text, "one-time-code") {
@@ -62,7 +62,7 @@ func TestWhatWasShownExpires(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newPageTest(t)
-			w.gate.pending, w.factors.has = true, iam.Enrolled{TOTP: true}
+			w.gate.pending, w.factors.has = true, factor.Enrolled{TOTP: true}
 			p := w.visitor(t)
 			p.answer("password", "username", "alice", "password", password)
 			change(w)

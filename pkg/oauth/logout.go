@@ -12,6 +12,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"kapis.dev/ks-apiserver/pkg/iam"
+	"kapis.dev/ks-apiserver/pkg/iam/session"
 	"kapis.dev/ks-apiserver/pkg/idp"
 	"kapis.dev/ks-apiserver/pkg/token"
 )
@@ -78,7 +79,7 @@ func (s *Server) logout(req *restful.Request) (any, error) {
 
 // logoutBrowser ends a browser's session, and says goodbye: at the identity provider first, where it has a page for that. It is
 // what the page of askLogout goes on with. also is the session that proved the logout; nil for none.
-func (s *Server) logoutBrowser(r *http.Request, b *browser, l *logoutRequest, also *iam.Session) (any, error) {
+func (s *Server) logoutBrowser(r *http.Request, b *browser, l *logoutRequest, also *session.Session) (any, error) {
 	upstream := s.upstreamLogout(r, b.session, l) // the hint is gone with the session
 	if also != nil {
 		if err := s.end(r, also); err != nil {
@@ -95,7 +96,7 @@ func (s *Server) logoutBrowser(r *http.Request, b *browser, l *logoutRequest, al
 }
 
 // end ends a session and its browser's; none, where it is nil.
-func (s *Server) end(r *http.Request, sess *iam.Session) error {
+func (s *Server) end(r *http.Request, sess *session.Session) error {
 	if sess == nil {
 		return nil
 	}
@@ -115,7 +116,7 @@ func (s *Server) redirectAfterLogout(r *http.Request, l *logoutRequest) (any, er
 
 // upstreamLogout returns the page of the identity provider that logs the person out there; "" for none. A provider that can't be asked
 // keeps nobody from logging out here.
-func (s *Server) upstreamLogout(r *http.Request, sess *iam.Session, l *logoutRequest) string {
+func (s *Server) upstreamLogout(r *http.Request, sess *session.Session, l *logoutRequest) string {
 	entry := s.deps.directory.Entry(sess.Provider)
 	if sess.Provider == "" || entry == nil {
 		return ""
@@ -132,7 +133,7 @@ func (s *Server) upstreamLogout(r *http.Request, sess *iam.Session, l *logoutReq
 	return ""
 }
 
-func (s *Server) logoutPage(r *http.Request, provider idp.Logout, sess *iam.Session, l *logoutRequest) (string, error) {
+func (s *Server) logoutPage(r *http.Request, provider idp.Logout, sess *session.Session, l *logoutRequest) (string, error) {
 	name := sess.Name
 	if sess.Parent != "" {
 		name = sess.Parent // what the provider gave was given to the browser
@@ -160,8 +161,8 @@ func (s *Server) openLogoutState(state string) (*logoutRequest, bool) {
 // provenLogin is what a logout proves: whose login is meant.
 type provenLogin struct {
 	subject, client string
-	live            *iam.Session // nil where it is over
-	hinted          bool         // by an ID token
+	live            *session.Session // nil where it is over
+	hinted          bool             // by an ID token
 }
 
 // provenLogin returns what the request proves; nil for nothing.

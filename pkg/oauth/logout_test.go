@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"kapis.dev/ks-apiserver/pkg/iam"
+	"kapis.dev/ks-apiserver/pkg/iam/session"
 	"kapis.dev/ks-apiserver/pkg/idp"
 )
 
@@ -212,7 +213,7 @@ func (u leaver) Logout(_ context.Context, hint, back, state string) (string, err
 func TestLogoutGoesUpstreamAndComesBack(t *testing.T) {
 	f := newReplicas(t, 1, nil)
 	s := f.servers[0]
-	sess, _, err := s.sessions.Open(t.Context(), iam.Login{AuthnResult: iam.AuthnResult{User: s.users.ByName("alice"), Provider: "corp", Subject: "1", Hint: "their-id-token"}})
+	sess, _, err := s.sessions.Open(t.Context(), session.Login{AuthnResult: iam.AuthnResult{User: s.users.ByName("alice"), Provider: "corp", Subject: "1", Hint: "their-id-token"}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -18,6 +18,10 @@ import (
 	"k8s.io/klog/v2"
 
 	"kapis.dev/ks-apiserver/pkg/iam"
+	"kapis.dev/ks-apiserver/pkg/iam/apikey"
+	"kapis.dev/ks-apiserver/pkg/iam/factor"
+	"kapis.dev/ks-apiserver/pkg/iam/login"
+	"kapis.dev/ks-apiserver/pkg/iam/session"
 	"kapis.dev/ks-apiserver/pkg/idp"
 	"kapis.dev/ks-apiserver/pkg/token"
 	"kapis.dev/ks-apiserver/pkg/web"
@@ -31,13 +35,13 @@ type Options struct {
 	Verifier *token.Verifier
 	Keys     token.KeySource
 	Clients  *Clients
-	Sessions *iam.Sessions
+	Sessions *session.Store
 	// Entrance is where people come in, Directory the identity providers, Factors the second factors and APIKeys the
 	// keys for automation.
-	Entrance  *iam.Authenticator
+	Entrance  *login.Authenticator
 	Directory *idp.Directory
-	Factors   *iam.Factors
-	APIKeys   *iam.APIKeys
+	Factors   *factor.Store
+	APIKeys   *apikey.Store
 	// ChangePassword sets passwords; nil where pages can't.
 	ChangePassword ChangePassword
 	// OtherTokens are the tokens, beside access tokens, that a TokenReview is for; nil for none.

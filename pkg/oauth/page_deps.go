@@ -6,6 +6,9 @@ import (
 	"strings"
 
 	"kapis.dev/ks-apiserver/pkg/iam"
+	"kapis.dev/ks-apiserver/pkg/iam/apikey"
+	"kapis.dev/ks-apiserver/pkg/iam/factor"
+	"kapis.dev/ks-apiserver/pkg/iam/login"
 	"kapis.dev/ks-apiserver/pkg/idp"
 	"kapis.dev/ks-apiserver/pkg/oauth/page"
 )
@@ -19,17 +22,17 @@ type pageDeps struct {
 	accounts      accounts
 	totp          totp
 	passkeys      passkeys
-	enrolled      func(*iam.User) iam.Enrolled
+	enrolled      func(*iam.User) factor.Enrolled
 	keys          apiKeys
 	password      ChangePassword
 	users         func(name string) *iam.User
 }
 
 // ChangePassword sets a user's password, as iam.Authenticator does.
-type ChangePassword func(ctx context.Context, c iam.PasswordChange) error
+type ChangePassword func(ctx context.Context, c login.PasswordChange) error
 
 type personAuthenticator interface {
-	Password(context.Context, iam.Attempt) (*iam.AuthnResult, error)
+	Password(context.Context, login.Attempt) (*iam.AuthnResult, error)
 	Identity(ctx context.Context, provider string, id *idp.Identity, o iam.Origin) (*iam.AuthnResult, error)
 	SecondFactor(ctx context.Context, p *iam.AuthnResult, code string, o iam.Origin) error
 	Passkey(ctx context.Context, p *iam.AuthnResult, sealed string, response []byte, o iam.Origin) error
@@ -65,8 +68,8 @@ type passkeys interface {
 }
 
 type apiKeys interface {
-	Create(ctx context.Context, u *iam.User, in iam.NewAPIKey) (*iam.APIKey, string, error)
-	List(*iam.User) []iam.APIKey
+	Create(ctx context.Context, u *iam.User, in apikey.Request) (*apikey.Key, string, error)
+	List(*iam.User) []apikey.Key
 	Revoke(ctx context.Context, u *iam.User, name string) error
 }
 
@@ -82,7 +85,7 @@ func newPageDeps(o *Options) (*pageDeps, error) {
 	if err != nil {
 		return nil, err
 	}
-	d := &pageDeps{book: book, directory: noProviders{}, password: o.ChangePassword, enrolled: func(*iam.User) iam.Enrolled { return iam.Enrolled{} }}
+	d := &pageDeps{book: book, directory: noProviders{}, password: o.ChangePassword, enrolled: func(*iam.User) factor.Enrolled { return factor.Enrolled{} }}
 	if o.Directory != nil {
 		d.directory = o.Directory
 	}

@@ -22,6 +22,9 @@ import (
 	iamapi "kapis.dev/ks-apiserver/pkg/api/iam/v1beta1"
 	"kapis.dev/ks-apiserver/pkg/api/session/v1alpha1"
 	"kapis.dev/ks-apiserver/pkg/iam"
+	"kapis.dev/ks-apiserver/pkg/iam/login"
+	iampassword "kapis.dev/ks-apiserver/pkg/iam/password"
+	"kapis.dev/ks-apiserver/pkg/iam/session"
 	"kapis.dev/ks-apiserver/pkg/store"
 	"kapis.dev/ks-apiserver/pkg/token"
 )
@@ -148,7 +151,7 @@ func (c *cluster) names() []string {
 type server struct {
 	*httptest.Server
 	users    *iam.UserIndex
-	sessions *iam.Sessions
+	sessions *session.Store
 	verifier *token.Verifier
 	tokens   *token.Issuer
 	oauth    *Server
@@ -173,7 +176,7 @@ func (s *server) here(r *http.Request) (*browser, error) {
 // browser logs a user in in a browser, and returns the name of its session.
 func (s *server) browser(t testing.TB, user string) string {
 	t.Helper()
-	sess, _, err := s.sessions.Open(t.Context(), iam.Login{AuthnResult: iam.AuthnResult{User: s.users.ByName(user), Methods: []string{"pwd"}}})
+	sess, _, err := s.sessions.Open(t.Context(), session.Login{AuthnResult: iam.AuthnResult{User: s.users.ByName(user), Methods: []string{"pwd"}}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -222,13 +225,13 @@ func testClients() []Client {
 }
 
 type settings struct {
-	life iam.Lifetime
+	life session.Lifetime
 	edit func(*Options)
 }
 
 func newReplicas(t testing.TB, n int, edit func(*settings)) *replicas {
 	t.Helper()
-	set := settings{life: iam.Lifetime{MaxAge: 2 * time.Hour, Inactivity: time.Hour}}
+	set := settings{life: session.Lifetime{MaxAge: 2 * time.Hour, Inactivity: time.Hour}}
 	if edit != nil {
 		edit(&set)
 	}
@@ -253,20 +256,20 @@ func (f *replicas) newServer(t testing.TB, kube string, set settings) *server {
 	}
 	clients, err := NewClients(fake.NewClientset().CoreV1().Secrets("kubesphere-system"), testClients(), set.life)
 	must(err)
-	api, err := iam.NewSessionClient(&rest.Config{Host: kube, QPS: -1})
+	api, err := session.NewClient(&rest.Config{Host: kube, QPS: -1})
 	must(err)
 	s := &server{users: iam.NewUserIndex(), tokens: &token.Issuer{Keys: keys, URL: issuerURL, Audience: "kapis:host", Now: f.clock.now}}
-	s.sessions, err = iam.NewSessions(iam.SessionOptions{API: api, Users: s.users, Keys: keys, Lifetime: clients.Lifetime,
+	s.sessions, err = session.New(session.Options{API: api, Users: s.users, Keys: keys, Lifetime: clients.Lifetime,
 		ClientCredential: clients.Credential, Skew: 30 * time.Second, Now: f.clock.now})
 	must(err)
 	f.sinks = append(f.sinks, s.sessions)
 	s.verifier, err = token.NewVerifier(token.Rules{Keys: keys, Issuer: issuerURL, Audience: "kapis:host", Leeway: 30 * time.Second,
 		Now: f.clock.now, CacheSize: 64})
 	must(err)
-	passwords, err := iam.NewPasswords(s.users, nil)
+	passwords, err := iampassword.New(s.users, nil)
 	must(err)
 	options := Options{Issuer: issuerURL, Tokens: s.tokens, Verifier: s.verifier, Keys: keys, Clients: clients, Sessions: s.sessions,
-		Entrance: &iam.Authenticator{Passwords: passwords, Now: f.clock.now}, PasswordGrant: true, Now: f.clock.now}
+		Entrance: &login.Authenticator{Passwords: passwords, Now: f.clock.now}, PasswordGrant: true, Now: f.clock.now}
 	if set.edit != nil {
 		set.edit(&options)
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/emicklei/go-restful/v3"
 
 	"kapis.dev/ks-apiserver/pkg/iam"
+	"kapis.dev/ks-apiserver/pkg/iam/session"
 	"kapis.dev/ks-apiserver/pkg/token"
 )
 
@@ -101,7 +102,7 @@ func outcome(err error) string {
 
 // issued is what tokens are made of.
 type issued struct {
-	session *iam.Session
+	session *session.Session
 	// user is nil where the session is none of a User.
 	user *iam.User
 	// scopes are those of this answer.
@@ -113,7 +114,7 @@ type issued struct {
 }
 
 // groupsOf are the groups that count: the User's own, and what the provider gave at login.
-func groupsOf(sess *iam.Session, u *iam.User) []string {
+func groupsOf(sess *session.Session, u *iam.User) []string {
 	var out []string
 	if u != nil {
 		out = slices.Clone(u.Groups)

@@ -12,6 +12,7 @@ import (
 
 	iamapi "kapis.dev/ks-apiserver/pkg/api/iam/v1beta1"
 	"kapis.dev/ks-apiserver/pkg/iam"
+	"kapis.dev/ks-apiserver/pkg/iam/session"
 	"kapis.dev/ks-apiserver/pkg/token"
 )
 
@@ -359,7 +360,7 @@ func TestParallelRefreshesOnTwoReplicas(t *testing.T) {
 
 // S34: accessTokenMaxAge 0: as long as its session, and not longer.
 func TestTokenWithoutMaxAgeDiesWithItsSession(t *testing.T) {
-	f := newReplicas(t, 2, func(s *settings) { s.life = iam.Lifetime{} })
+	f := newReplicas(t, 2, func(s *settings) { s.life = session.Lifetime{} })
 	r := f.servers[0].post(t, console("alice", password), nil)
 	if n, _ := r.body["expires_in"].(float64); n < 86400 {
 		t.Errorf("expires_in %v", r.body["expires_in"])

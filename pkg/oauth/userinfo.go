@@ -9,6 +9,7 @@ import (
 
 	"kapis.dev/ks-apiserver/pkg/authn/bearer"
 	"kapis.dev/ks-apiserver/pkg/iam"
+	"kapis.dev/ks-apiserver/pkg/iam/session"
 	"kapis.dev/ks-apiserver/pkg/token"
 )
 
@@ -36,7 +37,7 @@ func (s *Server) unlimited(client string, scopes []string) bool {
 }
 
 // claimsOf returns the claims of the scopes.
-func (s *Server) claimsOf(sess *iam.Session, u *iam.User, scopes []string) claims {
+func (s *Server) claimsOf(sess *session.Session, u *iam.User, scopes []string) claims {
 	all := s.unlimited(sess.Client, scopes)
 	c := claims{Subject: u.UID}
 	if all || has(scopes, scopeProfile) {
@@ -75,7 +76,7 @@ func (s *Server) userinfo(req *restful.Request) (any, error) {
 }
 
 // isClient tells whether a session is that of a client that acts for itself.
-func isClient(sess *iam.Session) bool {
+func isClient(sess *session.Session) bool {
 	return sess.Client != "" && sess.User == clientPrefix+sess.Client
 }
 

@@ -15,6 +15,7 @@ import (
 	iamapi "kapis.dev/ks-apiserver/pkg/api/iam/v1beta1"
 	"kapis.dev/ks-apiserver/pkg/api/session/v1alpha1"
 	"kapis.dev/ks-apiserver/pkg/iam"
+	iamsession "kapis.dev/ks-apiserver/pkg/iam/session"
 	"kapis.dev/ks-apiserver/pkg/store"
 	"kapis.dev/ks-apiserver/pkg/token"
 )
@@ -59,7 +60,7 @@ func (k *kube) Delete(_ context.Context, name string, _ types.UID) error {
 
 // replica is a server that keeps its sessions in Redis.
 type replica struct {
-	*iam.Sessions
+	*iamsession.Store
 	redis *Sessions
 	alice *iam.User
 }
@@ -75,8 +76,8 @@ func newReplica(t *testing.T, s *server, k *kube, keys *token.KeySet) *replica {
 	}
 	c := s.client()
 	c.checkEvery = 100 * time.Millisecond
-	sessions, err := iam.NewSessions(iam.SessionOptions{API: &iam.SplitBackend{Prefix: Prefix, Optional: c, Kube: k}, Prefix: c.Place, Users: users, Keys: keys,
-		Lifetime: func(string) iam.Lifetime { return iam.Lifetime{MaxAge: time.Hour, Inactivity: time.Hour} }, Now: time.Now})
+	sessions, err := iamsession.New(iamsession.Options{API: &iamsession.SplitBackend{Prefix: Prefix, Optional: c, Kube: k}, Prefix: c.Place, Users: users, Keys: keys,
+		Lifetime: func(string) iamsession.Lifetime { return iamsession.Lifetime{MaxAge: time.Hour, Inactivity: time.Hour} }, Now: time.Now})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -86,9 +87,9 @@ func newReplica(t *testing.T, s *server, k *kube, keys *token.KeySet) *replica {
 	return &replica{sessions, c, users.ByName("alice")}
 }
 
-func (r *replica) open(t *testing.T) (*iam.Session, string) {
+func (r *replica) open(t *testing.T) (*iamsession.Session, string) {
 	t.Helper()
-	s, refresh, err := r.Open(t.Context(), iam.Login{AuthnResult: iam.AuthnResult{User: r.alice}, Client: "kubesphere"})
+	s, refresh, err := r.Open(t.Context(), iamsession.Login{AuthnResult: iam.AuthnResult{User: r.alice}, Client: "kubesphere"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -97,11 +98,11 @@ func (r *replica) open(t *testing.T) (*iam.Session, string) {
 
 func (r *replica) refresh(t *testing.T, refresh string) (string, error) {
 	t.Helper()
-	_, _, next, err := r.Refresh(t.Context(), "kubesphere", refresh, func(*iam.Session) error { return nil })
+	_, _, next, err := r.Refresh(t.Context(), "kubesphere", refresh, func(*iamsession.Session) error { return nil })
 	return next, err
 }
 
-func (r *replica) alive(t *testing.T, s *iam.Session) bool {
+func (r *replica) alive(t *testing.T, s *iamsession.Session) bool {
 	t.Helper()
 	_, err := r.Authenticate(t.Context(), &token.Access{Subject: s.UserUID, Username: s.User, Client: s.Client, Session: s.Name})
 	return err == nil

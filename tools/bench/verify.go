@@ -16,6 +16,9 @@ import (
 	"kapis.dev/ks-apiserver/pkg/authn/bearer"
 	"kapis.dev/ks-apiserver/pkg/authn/session"
 	"kapis.dev/ks-apiserver/pkg/iam"
+	iamapikey "kapis.dev/ks-apiserver/pkg/iam/apikey"
+	"kapis.dev/ks-apiserver/pkg/iam/crdclient"
+	iamsession "kapis.dev/ks-apiserver/pkg/iam/session"
 	"kapis.dev/ks-apiserver/pkg/store"
 	"kapis.dev/ks-apiserver/pkg/token"
 )
@@ -60,12 +63,12 @@ func credentials() (_ *bearer.Authenticator, access, key string, err error) {
 	if err != nil {
 		return nil, "", "", err
 	}
-	sessions, err := iam.NewSessions(iam.SessionOptions{API: sessionMemory{}, Users: users, Keys: keys, Now: time.Now,
-		Lifetime: func(string) iam.Lifetime { return iam.Lifetime{MaxAge: time.Hour} }})
+	sessions, err := iamsession.New(iamsession.Options{API: sessionMemory{}, Users: users, Keys: keys, Now: time.Now,
+		Lifetime: func(string) iamsession.Lifetime { return iamsession.Lifetime{MaxAge: time.Hour} }})
 	if err != nil {
 		return nil, "", "", err
 	}
-	open, _, err := sessions.Open(context.Background(), iam.Login{AuthnResult: iam.AuthnResult{User: u}, Client: "kubesphere"})
+	open, _, err := sessions.Open(context.Background(), iamsession.Login{AuthnResult: iam.AuthnResult{User: u}, Client: "kubesphere"})
 	if err != nil {
 		return nil, "", "", err
 	}
@@ -80,8 +83,8 @@ func credentials() (_ *bearer.Authenticator, access, key string, err error) {
 	if err != nil {
 		return nil, "", "", err
 	}
-	apiKeys := &iam.APIKeys{API: keyMemory{}, Users: users, MaxAge: time.Hour, Now: time.Now}
-	if _, key, err = apiKeys.Create(context.Background(), u, iam.NewAPIKey{Description: "benchmark", Expires: now.Add(time.Minute)}); err != nil {
+	apiKeys := &iamapikey.Store{API: keyMemory{}, Users: users, MaxAge: time.Hour, Now: time.Now}
+	if _, key, err = apiKeys.Create(context.Background(), u, iamapikey.Request{Description: "benchmark", Expires: now.Add(time.Minute)}); err != nil {
 		return nil, "", "", err
 	}
 	return &bearer.Authenticator{Tokens: []authenticator.Token{
@@ -120,7 +123,7 @@ func recognize(by *bearer.Authenticator, credential string) (time.Duration, erro
 }
 
 // sessionMemory takes sessions, and has none to give: the product remembers what it has opened.
-type sessionMemory struct{ iam.SessionBackend }
+type sessionMemory struct{ iamsession.Backend }
 
 // Create gives the object what kube-apiserver would.
 func (sessionMemory) Create(_ context.Context, s *v1alpha1.Session) (*v1alpha1.Session, error) {
@@ -131,7 +134,7 @@ func (sessionMemory) Create(_ context.Context, s *v1alpha1.Session) (*v1alpha1.S
 
 // keyMemory is the same for API keys.
 type keyMemory struct {
-	iam.CRDAPI[*v1alpha1.APIKey]
+	crdclient.API[*v1alpha1.APIKey]
 }
 
 // Create gives the object what kube-apiserver would.

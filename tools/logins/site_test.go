@@ -24,6 +24,11 @@ import (
 	iamapi "kapis.dev/ks-apiserver/pkg/api/iam/v1beta1"
 	"kapis.dev/ks-apiserver/pkg/api/session/v1alpha1"
 	"kapis.dev/ks-apiserver/pkg/iam"
+	"kapis.dev/ks-apiserver/pkg/iam/apikey"
+	"kapis.dev/ks-apiserver/pkg/iam/factor"
+	"kapis.dev/ks-apiserver/pkg/iam/login"
+	iampassword "kapis.dev/ks-apiserver/pkg/iam/password"
+	"kapis.dev/ks-apiserver/pkg/iam/session"
 	"kapis.dev/ks-apiserver/pkg/oauth"
 	"kapis.dev/ks-apiserver/pkg/store"
 	"kapis.dev/ks-apiserver/pkg/token"
@@ -41,7 +46,7 @@ type site struct {
 	client  *client
 	users   *iam.UserIndex
 	api     *sessions
-	factors *iam.Factors
+	factors *factor.Store
 }
 
 // objects are where second factors and API keys live: a map.
@@ -209,27 +214,27 @@ func newSite(t *testing.T) *site {
 	keys, err := token.Generate(time.Now().Add(-time.Minute))
 	must(err)
 	w.client, w.users, w.api = newClient(t), iam.NewUserIndex(), &sessions{objects: map[string]*v1alpha1.Session{}}
-	life := iam.Lifetime{MaxAge: 2 * time.Hour, Inactivity: time.Hour}
+	life := session.Lifetime{MaxAge: 2 * time.Hour, Inactivity: time.Hour}
 	clients, err := oauth.NewClients(fake.NewClientset().CoreV1().Secrets("x"), []oauth.Client{
 		{Name: "Harbor", Secret: "a-secret-of-harbor", RedirectURIs: []string{w.client.URL + "/cb"}, PostLogoutRedirectURIs: []string{w.client.URL + "/home"}},
 		{Name: "Argo CD", Secret: "a-secret-of-argo", GrantMethod: "prompt", RedirectURIs: []string{w.client.URL + "/cb"}},
 		{Name: "kubectl"},
 	}, life)
 	must(err)
-	all, err := iam.NewSessions(iam.SessionOptions{API: w.api, Users: w.users, Keys: keys, Lifetime: clients.Lifetime,
+	all, err := session.New(session.Options{API: w.api, Users: w.users, Keys: keys, Lifetime: clients.Lifetime,
 		ClientCredential: clients.Credential, Skew: 30 * time.Second, Now: time.Now})
 	must(err)
 	w.api.sink = all
 	verifier, err := token.NewVerifier(token.Rules{Keys: keys, Issuer: issuer, Audience: "kapis", Now: time.Now, CacheSize: 64})
 	must(err)
-	passwords, err := iam.NewPasswords(w.users, nil)
+	passwords, err := iampassword.New(w.users, nil)
 	must(err)
-	w.factors = &iam.Factors{API: &objects[*v1alpha1.Factor]{}, Users: w.users, Keys: keys, Name: "KubeSphere", Now: time.Now}
-	w.factors.Passkeys, err = iam.NewPasskeys(issuer, "KubeSphere")
+	w.factors = &factor.Store{API: &objects[*v1alpha1.Factor]{}, Users: w.users, Keys: keys, Name: "KubeSphere", Now: time.Now}
+	w.factors.Passkeys, err = factor.NewPasskeys(issuer, "KubeSphere")
 	must(err)
-	o := oauth.Options{Factors: w.factors, APIKeys: &iam.APIKeys{API: &objects[*v1alpha1.APIKey]{}, Users: w.users, MaxAge: 366 * 24 * time.Hour, Now: time.Now},
+	o := oauth.Options{Factors: w.factors, APIKeys: &apikey.Store{API: &objects[*v1alpha1.APIKey]{}, Users: w.users, MaxAge: 366 * 24 * time.Hour, Now: time.Now},
 		Issuer: issuer, Tokens: &token.Issuer{Keys: keys, URL: issuer, Audience: "kapis", Now: time.Now}, Verifier: verifier, Keys: keys,
-		Clients: clients, Sessions: all, Entrance: &iam.Authenticator{Passwords: passwords, Factors: w.factors}, Now: time.Now, ChangePassword: w.changePassword}
+		Clients: clients, Sessions: all, Entrance: &login.Authenticator{Passwords: passwords, Factors: w.factors}, Now: time.Now, ChangePassword: w.changePassword}
 	server, err := oauth.New(o)
 	must(err)
 	for _, ws := range server.WebServices() {
@@ -268,7 +273,7 @@ func (w *site) user(name, pass string, edit func(*iamapi.User)) {
 	w.users.Set(&store.Object{Name: name, UID: string(u.UID), Raw: raw})
 }
 
-func (w *site) changePassword(_ context.Context, c iam.PasswordChange) error {
+func (w *site) changePassword(_ context.Context, c login.PasswordChange) error {
 	if strings.ToLower(c.New) == c.New {
 		return iam.ErrPolicy
 	}

@@ -13,7 +13,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"kapis.dev/ks-apiserver/pkg/iam"
+	"kapis.dev/ks-apiserver/pkg/iam/account"
+
 	"kapis.dev/ks-apiserver/pkg/idp"
 	"kapis.dev/ks-apiserver/pkg/web"
 )
@@ -21,7 +22,7 @@ import (
 // IdentityProviders answers the routes that show and try identity providers. They show no setting of a provider, and so no secret.
 type IdentityProviders struct {
 	Directory *idp.Directory
-	Accounts  *iam.Accounts
+	Accounts  *account.Linker
 }
 
 // provider is an identity provider, as it is shown.

@@ -13,6 +13,7 @@ import (
 	restful "github.com/emicklei/go-restful/v3"
 
 	"kapis.dev/ks-apiserver/pkg/iam"
+	"kapis.dev/ks-apiserver/pkg/iam/account"
 	"kapis.dev/ks-apiserver/pkg/idp"
 	"kapis.dev/ks-apiserver/pkg/idp/idptest"
 	"kapis.dev/ks-apiserver/pkg/store"
@@ -53,7 +54,7 @@ func call(t *testing.T, method, path, body string) (int, map[string]any) {
 		&idp.Entry{Name: "wrong", Fault: errors.New("no such key: scopez")},
 	)
 	c := restful.NewContainer()
-	c.Add(Handler{IdentityProviders: &IdentityProviders{Directory: d, Accounts: iam.NewAccounts(iam.AccountOptions{Users: users, Synced: func() bool { return true }})}}.V1alpha2())
+	c.Add(Handler{IdentityProviders: &IdentityProviders{Directory: d, Accounts: account.New(account.Options{Users: users, Synced: func() bool { return true }})}}.V1alpha2())
 	w := httptest.NewRecorder()
 	c.ServeHTTP(w, httptest.NewRequest(method, "/kapis/config.kubesphere.io/v1alpha2/identityproviders"+path, strings.NewReader(body)))
 	if strings.Contains(w.Body.String(), "canary") || strings.Contains(w.Body.String(), "right") {

@@ -11,7 +11,8 @@ import (
 	"k8s.io/apiserver/pkg/authentication/user"
 
 	"kapis.dev/ks-apiserver/pkg/api/iam/v1beta1"
-	"kapis.dev/ks-apiserver/pkg/iam"
+	"kapis.dev/ks-apiserver/pkg/iam/session"
+
 	"kapis.dev/ks-apiserver/pkg/kapis/iam/credential"
 	"kapis.dev/ks-apiserver/pkg/kapis/iam/wire"
 )
@@ -172,13 +173,13 @@ func TestAnAPIKeyNeedsAProofOfNow(t *testing.T) {
 	}
 	// Who has no password proves himself by a login at his provider.
 	for ago, code := range map[time.Duration]int{time.Minute: 200, 5*time.Minute + time.Second: 403} {
-		his := iam.InSession(as("ldap"), &iam.Session{UserUID: "uid-ldap", Authenticated: noon().Add(-ago)})
+		his := session.WithSession(as("ldap"), &session.Session{UserUID: "uid-ldap", Authenticated: noon().Add(-ago)})
 		w.want(code, his, http.MethodPost, "/users/ldap/apikeys", `{`+expires+`}`)
 	}
 	// That somebody has just logged in lends nothing to another token of his.
 	w.proved = noon()
-	old := iam.InSession(as("ldap"), &iam.Session{UserUID: "uid-ldap", Authenticated: noon().Add(-time.Hour)})
-	for _, by := range []user.Info{old, as("ldap"), iam.InSession(as("ldap"), &iam.Session{UserUID: "uid-bob", Authenticated: noon()})} {
+	old := session.WithSession(as("ldap"), &session.Session{UserUID: "uid-ldap", Authenticated: noon().Add(-time.Hour)})
+	for _, by := range []user.Info{old, as("ldap"), session.WithSession(as("ldap"), &session.Session{UserUID: "uid-bob", Authenticated: noon()})} {
 		w.want(403, by, http.MethodPost, "/users/ldap/apikeys", `{`+expires+`}`)
 	}
 }

@@ -26,6 +26,12 @@ import (
 	"kapis.dev/ks-apiserver/pkg/authz"
 	"kapis.dev/ks-apiserver/pkg/caller"
 	"kapis.dev/ks-apiserver/pkg/iam"
+	"kapis.dev/ks-apiserver/pkg/iam/account"
+	"kapis.dev/ks-apiserver/pkg/iam/apikey"
+	"kapis.dev/ks-apiserver/pkg/iam/factor"
+	"kapis.dev/ks-apiserver/pkg/iam/login"
+	"kapis.dev/ks-apiserver/pkg/iam/password"
+	"kapis.dev/ks-apiserver/pkg/iam/session"
 	"kapis.dev/ks-apiserver/pkg/kapis/iam/binding"
 	"kapis.dev/ks-apiserver/pkg/kapis/iam/credential"
 	"kapis.dev/ks-apiserver/pkg/kapis/iam/member"
@@ -84,11 +90,11 @@ type allRights interface {
 // platformServices are what the routes are made of.
 type platformServices struct {
 	Users      *iam.UserIndex
-	Entrance   *iam.Authenticator
-	Accounts   *iam.Accounts
+	Entrance   *login.Authenticator
+	Accounts   *account.Linker
 	Sessions   credential.Sessions
-	APIKeys    *iam.APIKeys
-	Factors    *iam.Factors
+	APIKeys    *apikey.Store
+	Factors    *factor.Store
 	Resources  *resource.Service
 	Kube       http.RoundTripper
 	Authorizer authz.Authorizer
@@ -126,11 +132,11 @@ func newWorld(t *testing.T) *world {
 	w.user("alice", secret)
 	w.user("bob", secret)
 	w.user("ldap", "")
-	passwords, err := iam.NewPasswords(w.users, nil)
+	passwords, err := password.New(w.users, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	lockout, err := iam.NewLockout(iam.LockoutOptions{
+	lockout, err := login.NewLockout(login.LockoutOptions{
 		API: &apiOf[*v1alpha1.Lockout]{}, Users: w.users, Tries: 3, Window: time.Hour, Now: noon,
 	})
 	if err != nil {
@@ -139,10 +145,10 @@ func newWorld(t *testing.T) *world {
 	w.h = &platformServices{
 		Now:      noon,
 		Users:    w.users,
-		Entrance: &iam.Authenticator{Passwords: passwords, Lockout: lockout, Now: noon, Write: w.write},
-		Accounts: iam.NewAccounts(iam.AccountOptions{API: w, Users: w.users, Synced: func() bool { return true }}), Sessions: w,
-		APIKeys: &iam.APIKeys{API: &apiOf[*v1alpha1.APIKey]{}, Users: w.users, MaxAge: 24 * time.Hour, Now: noon},
-		Factors: &iam.Factors{API: &apiOf[*v1alpha1.Factor]{}, Users: w.users, Now: noon},
+		Entrance: &login.Authenticator{Passwords: passwords, Lockout: lockout, Now: noon, Write: w.write},
+		Accounts: account.New(account.Options{API: w, Users: w.users, Synced: func() bool { return true }}), Sessions: w,
+		APIKeys: &apikey.Store{API: &apiOf[*v1alpha1.APIKey]{}, Users: w.users, MaxAge: 24 * time.Hour, Now: noon},
+		Factors: &factor.Store{API: &apiOf[*v1alpha1.Factor]{}, Users: w.users, Now: noon},
 		Kube:    w, Authorizer: authz.Func(func(context.Context, user.Info, *request.Info) (authz.Decision, error) {
 			return authz.Decision{Allowed: true, Group: "kapis:global:test"}, nil
 		}),
@@ -230,8 +236,8 @@ func (w *world) EndAll(_ context.Context, uid, _, _ string) error {
 	w.ended = append(w.ended, uid)
 	return nil
 }
-func (w *world) Of(uid string) []*iam.Session {
-	return []*iam.Session{{Name: "s-of-" + uid, UserUID: uid, Client: "kubesphere", Created: noon(), Authenticated: w.proved, Expires: noon(),
+func (w *world) Of(uid string) []*session.Session {
+	return []*session.Session{{Name: "s-of-" + uid, UserUID: uid, Client: "kubesphere", Created: noon(), Authenticated: w.proved, Expires: noon(),
 		Origin: iam.Origin{Source: "192.0.2.1"}}}
 }
 

@@ -7,6 +7,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"kapis.dev/ks-apiserver/pkg/iam"
+	"kapis.dev/ks-apiserver/pkg/iam/apikey"
+	"kapis.dev/ks-apiserver/pkg/iam/session"
 	"kapis.dev/ks-apiserver/pkg/kapis/iam/target"
 	"kapis.dev/ks-apiserver/pkg/kapis/iam/wire"
 	"kapis.dev/ks-apiserver/pkg/request"
@@ -25,7 +27,7 @@ type Key struct {
 	Token string `json:"token,omitempty"`
 }
 
-func keyOf(k *iam.APIKey) Key {
+func keyOf(k *apikey.Key) Key {
 	return Key{Name: k.Name, Description: k.Description, Scope: k.Scope, CreatedAt: k.Created.UTC(), ExpiresAt: k.Expires.UTC(),
 		LastUsedAt: moment(k.Used)}
 }
@@ -71,7 +73,7 @@ func (h *Handler) proven(r *restful.Request, u *iam.User, password string) error
 		}
 		return wire.Failure(h.Authenticator.Confirm(r.Request.Context(), u, password, h.origin(r)))
 	}
-	if s := iam.SessionOf(request.UserFrom(r.Request.Context())); s != nil && s.UserUID == u.UID && h.Now().Sub(s.Authenticated) <= justNow {
+	if s := session.Of(request.UserFrom(r.Request.Context())); s != nil && s.UserUID == u.UID && h.Now().Sub(s.Authenticated) <= justNow {
 		return nil
 	}
 	return wire.Forbidden("making an API key needs a password, or that the identity provider has confirmed a login within the last five minutes: " +
@@ -97,7 +99,7 @@ func (h *Handler) createKey(r *restful.Request) (any, error) {
 	if err := h.proven(r, u, in.CurrentPassword); err != nil {
 		return nil, err
 	}
-	k, token, err := h.APIKeys.Create(r.Request.Context(), u, iam.NewAPIKey{Description: in.Description, Scope: in.Scope,
+	k, token, err := h.APIKeys.Create(r.Request.Context(), u, apikey.Request{Description: in.Description, Scope: in.Scope,
 		Expires: in.ExpiresAt})
 	if err != nil {
 		return nil, wire.Failure(err)

@@ -11,6 +11,10 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"kapis.dev/ks-apiserver/pkg/iam"
+	"kapis.dev/ks-apiserver/pkg/iam/apikey"
+	"kapis.dev/ks-apiserver/pkg/iam/factor"
+	"kapis.dev/ks-apiserver/pkg/iam/login"
+	"kapis.dev/ks-apiserver/pkg/iam/session"
 	"kapis.dev/ks-apiserver/pkg/kapis/iam/target"
 	"kapis.dev/ks-apiserver/pkg/kapis/iam/wire"
 	"kapis.dev/ks-apiserver/pkg/resource"
@@ -19,7 +23,7 @@ import (
 
 // Sessions are the sessions of users. iam.Sessions is one.
 type Sessions interface {
-	Of(uid string) []*iam.Session
+	Of(uid string) []*session.Session
 	End(ctx context.Context, name, reason string) error
 	EndAll(ctx context.Context, uid, except, reason string) error
 }
@@ -28,10 +32,10 @@ type Sessions interface {
 type Handler struct {
 	Target *target.Users
 	// Authenticator checks and changes passwords.
-	Authenticator *iam.Authenticator
+	Authenticator *login.Authenticator
 	Sessions      Sessions
-	APIKeys       *iam.APIKeys
-	Factors       *iam.Factors
+	APIKeys       *apikey.Store
+	Factors       *factor.Store
 	// Resources has the login records.
 	Resources *resource.Service
 	// Trust are the proxies that are believed where a request comes from.

@@ -4,7 +4,8 @@ import (
 	restful "github.com/emicklei/go-restful/v3"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
-	"kapis.dev/ks-apiserver/pkg/iam"
+	"kapis.dev/ks-apiserver/pkg/iam/login"
+
 	"kapis.dev/ks-apiserver/pkg/kapis/iam/target"
 	"kapis.dev/ks-apiserver/pkg/kapis/iam/wire"
 	"kapis.dev/ks-apiserver/pkg/request"
@@ -34,7 +35,7 @@ func (h *Handler) changePassword(r *restful.Request) (any, error) {
 		return nil, apierrors.NewBadRequest("password and rePassword differ")
 	}
 	ctx := r.Request.Context()
-	if err := h.Authenticator.ChangePassword(ctx, iam.PasswordChange{
+	if err := h.Authenticator.ChangePassword(ctx, login.PasswordChange{
 		User: u, By: request.UserFrom(ctx), Current: in.CurrentPassword, Proven: !target.IsSelf(r, u), New: in.Password, Origin: h.origin(r),
 	}); err != nil {
 		return nil, wire.Failure(err)

@@ -15,6 +15,7 @@ import (
 	iamv1beta1 "kapis.dev/ks-apiserver/pkg/api/iam/v1beta1"
 	"kapis.dev/ks-apiserver/pkg/caller"
 	"kapis.dev/ks-apiserver/pkg/iam"
+	iampassword "kapis.dev/ks-apiserver/pkg/iam/password"
 	"kapis.dev/ks-apiserver/pkg/kapis/iam/wire"
 	"kapis.dev/ks-apiserver/pkg/request"
 	"kapis.dev/ks-apiserver/pkg/web"
@@ -125,10 +126,10 @@ func (h *Handler) hash(r *restful.Request, u *unstructured.Unstructured) error {
 	if !found || password == "" {
 		return nil
 	}
-	if err := iam.CheckPassword(u.GetName(), password); err != nil {
+	if err := iampassword.CheckPolicy(u.GetName(), password); err != nil {
 		return wire.Failure(err)
 	}
-	hashed, err := h.Passwords.HashPassword(r.Request.Context(), password)
+	hashed, err := h.Passwords.Hash(r.Request.Context(), password)
 	if err != nil {
 		return wire.Failure(err)
 	}

@@ -11,7 +11,9 @@ import (
 
 	"kapis.dev/ks-apiserver/pkg/admission"
 	"kapis.dev/ks-apiserver/pkg/caller"
-	"kapis.dev/ks-apiserver/pkg/iam"
+	"kapis.dev/ks-apiserver/pkg/iam/account"
+	"kapis.dev/ks-apiserver/pkg/iam/password"
+
 	"kapis.dev/ks-apiserver/pkg/kapis/iam/binding"
 	"kapis.dev/ks-apiserver/pkg/kapis/iam/target"
 	"kapis.dev/ks-apiserver/pkg/kapis/iam/wire"
@@ -30,8 +32,8 @@ type Handler struct {
 	Guard    Guard
 	AsCaller caller.Client
 	// Accounts registers users who logged in through an identity provider, Passwords hashes new passwords.
-	Accounts  *iam.Accounts
-	Passwords *iam.Passwords
+	Accounts  *account.Linker
+	Passwords *password.Checker
 	Now       func() time.Time
 }
 

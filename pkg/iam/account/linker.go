@@ -1,0 +1,298 @@
+// Package account links identities of providers to Users, and creates Users for identities that have none.
+package account
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/klog/v2"
+
+	"kapis.dev/ks-apiserver/pkg/api/iam/v1beta1"
+	"kapis.dev/ks-apiserver/pkg/iam"
+	"kapis.dev/ks-apiserver/pkg/idp"
+)
+
+// feedWait is how long a login waits for the feed to tell of the User that it made; usually some milliseconds.
+const feedWait = 3 * time.Second
+
+// UserAPI is where Users are made: kube-apiserver, and a map in tests.
+type UserAPI interface {
+	// Create makes a User, or fails with AlreadyExists. It returns the JSON of what was stored.
+	Create(ctx context.Context, u *v1beta1.User) ([]byte, error)
+	// Get returns the JSON of a User.
+	Get(ctx context.Context, name string) ([]byte, error)
+}
+
+// Options are what Accounts work with.
+type Options struct {
+	API   UserAPI
+	Users *iam.UserIndex
+	// Synced tells whether all Users are known. Before that nobody can tell who is linked, and no User is made.
+	Synced func() bool
+	// Named tells whether a binding names a user of that name, who may not be there. A User who got the name would get the
+	// rights, so that none is made of a name that a provider, or a person, says. nil for none.
+	Named func(name string) bool
+	// NamedNatively is the same of bindings that are Kubernetes' own. It is asked last, since it may have to ask kube-apiserver; nil for none.
+	NamedNatively func(ctx context.Context, name string) (bool, error)
+	// Reservations keep two registrations of one identity apart; nil for none.
+	Reservations Reservations
+}
+
+// Reservations see to it that a registration makes one User. Sessions are.
+type Reservations interface {
+	Reserve(ctx context.Context, r *iam.Registration, name string) (held string, err error)
+	Release(ctx context.Context, r *iam.Registration, name string) error
+}
+
+// Linker link identities to Users. It goes by what Users says of links, and never by a name.
+type Linker struct {
+	Options
+}
+
+// New makes Accounts.
+func New(o Options) *Linker { return &Linker{o} }
+
+// Linked returns the User that an identity is linked to, and nil where there is none, or more than one. It asks nobody.
+func (a *Linker) Linked(provider, subject string) *iam.User {
+	u, _ := a.Users.ByLink(iam.Link{Provider: provider, Subject: subject})
+	return u
+}
+
+// Resolve returns the User that an identity is linked to, one that was made for it, or how to register one: by the provider's mapping.
+// Whether the User may log in is for the caller to judge. Its errors are ErrNotLinked, ErrUnknownProvider and ErrUnavailable.
+func (a *Linker) Resolve(ctx context.Context, e *idp.Entry, id *idp.Identity) (*iam.User, *iam.Registration, error) {
+	u, r, makes, err := a.plan(e, id)
+	if err != nil || !makes {
+		return u, r, err
+	}
+	names := candidates(e.Name, id)
+	if e.Mapping == idp.MapMixed {
+		names = names[:1] // plan saw that it is the plain name
+	}
+	u, err = a.create(ctx, names, newAccount{
+		Link: iam.Link{Provider: e.Name, Subject: id.Subject}, displayName: id.DisplayName, email: id.Email, lang: id.Lang, called: id.Username})
+	if e.Mapping == idp.MapMixed && errors.Is(err, errNamesTaken) {
+		return nil, a.registration(e, id), nil // somebody was faster
+	}
+	return u, nil, err
+}
+
+// Plan says what Resolve would do, and changes nothing: it returns the linked User, the registration, or the name of the User that
+// would be made.
+func (a *Linker) Plan(e *idp.Entry, id *idp.Identity) (*iam.User, *iam.Registration, string, error) {
+	u, r, makes, err := a.plan(e, id)
+	if err != nil || !makes {
+		return u, r, "", err
+	}
+	for _, name := range candidates(e.Name, id) {
+		if a.free(name) {
+			return nil, nil, name, nil
+		}
+	}
+	return nil, nil, "", fmt.Errorf("%w: all names that could be made of it are taken", iam.ErrNotLinked)
+}
+
+// plan returns what becomes of an identity; makes says that a User has to be made.
+func (a *Linker) plan(e *idp.Entry, id *idp.Identity) (u *iam.User, r *iam.Registration, makes bool, err error) {
+	switch {
+	case e == nil || e.Disabled:
+		return nil, nil, false, iam.ErrUnknownProvider
+	case id == nil || id.Subject == "" || len(id.Subject) > maxSubject:
+		return nil, nil, false, fmt.Errorf("%w: the provider gives no name of the person that could be kept", iam.ErrNotLinked)
+	}
+	u, shared := a.Users.ByLink(iam.Link{Provider: e.Name, Subject: id.Subject})
+	switch {
+	case u != nil:
+		return u, nil, false, nil
+	case shared:
+		return nil, nil, false, fmt.Errorf("%w: more than one is, and none of them counts", iam.ErrNotLinked)
+	case !a.Synced():
+		return nil, nil, false, fmt.Errorf("%w: the users are not loaded", iam.ErrUnavailable)
+	}
+	switch e.Mapping {
+	case idp.MapAuto:
+		return nil, nil, true, nil
+	case idp.MapMixed:
+		if plain, ok := plainName(id.Username); ok && a.free(plain) {
+			return nil, nil, true, nil
+		}
+		return nil, a.registration(e, id), false, nil
+	case idp.MapManual:
+		return nil, a.registration(e, id), false, nil
+	}
+	return nil, nil, false, iam.ErrNotLinked
+}
+
+// registration proposes a name that is free, and the e-mail where it is.
+func (a *Linker) registration(e *idp.Entry, id *idp.Identity) *iam.Registration {
+	r := &iam.Registration{Provider: e.Name, Subject: id.Subject, DisplayName: id.DisplayName}
+	for _, name := range candidates(e.Name, id) {
+		if a.free(name) {
+			r.Username = name
+			break
+		}
+	}
+	if validEmail(id.Email) && !a.Users.EmailTaken(id.Email) {
+		r.Email = id.Email
+	}
+	return r
+}
+
+// free tells whether nothing known has a name: no User, and no binding.
+func (a *Linker) free(name string) bool {
+	return a.Users.ByName(name) == nil && (a.Named == nil || !a.Named(name))
+}
+
+// Register makes the User of a registration, with a name and an e-mail that the person chose. Its errors are those of an API call:
+// 422 for a name or an e-mail that can't be, 409 for one that is taken; ErrNotLinked where somebody is linked to the identity
+// already, and ErrUnavailable.
+func (a *Linker) Register(ctx context.Context, r iam.Registration, name, email string) (*iam.User, error) {
+	if r.Provider == "" || r.Subject == "" || len(r.Subject) > maxSubject {
+		return nil, fmt.Errorf("%w: the registration names no identity", iam.ErrNotLinked)
+	}
+	if err := checkChoice(name, email); err != nil {
+		return nil, err
+	}
+	link := iam.Link{Provider: r.Provider, Subject: r.Subject}
+	u, shared := a.Users.ByLink(link)
+	switch {
+	case u != nil && u.Name == name:
+		return u, nil // it was registered already: the person asks twice
+	case u != nil || shared:
+		return nil, fmt.Errorf("%w anew: one is already; log in again", iam.ErrNotLinked)
+	case !a.Synced():
+		return nil, fmt.Errorf("%w: the users are not loaded", iam.ErrUnavailable)
+	case !a.free(name):
+		return nil, taken("name", name)
+	case email != "" && a.Users.EmailTaken(email):
+		return nil, taken("e-mail", email)
+	}
+	if err := a.reserve(ctx, &r, name); err != nil {
+		return nil, err
+	}
+	u, err := a.create(ctx, []string{name}, newAccount{Link: link, displayName: r.DisplayName, email: email, called: r.Username})
+	if errors.Is(err, errNamesTaken) {
+		a.release(ctx, &r, name) // and after no other failure: perhaps the User is there all the same
+		return nil, taken("name", name)
+	}
+	return u, err
+}
+
+func (a *Linker) reserve(ctx context.Context, r *iam.Registration, name string) error {
+	if a.Reservations == nil {
+		return nil
+	}
+	held, err := a.Reservations.Reserve(ctx, r, name)
+	if err == nil && held != "" {
+		return apierrors.NewConflict(usersResource(), name, fmt.Errorf("the same identity is being registered as %q: log in again", held))
+	}
+	return err
+}
+
+func (a *Linker) release(ctx context.Context, r *iam.Registration, name string) {
+	if a.Reservations == nil {
+		return
+	}
+	if err := a.Reservations.Release(context.WithoutCancel(ctx), r, name); err != nil {
+		klog.ErrorS(err, "A person has to wait before he can choose another name", "provider", r.Provider)
+	}
+}
+
+// Vouched returns who an identity is to an authorizer, for a provider that vouches for every single request: the User as he
+// is, with the groups of the identity besides. Its errors are those of Resolve, and ErrSuspended.
+func (a *Linker) Vouched(ctx context.Context, e *idp.Entry, id *idp.Identity) (user.Info, error) {
+	u, _, err := a.Resolve(ctx, e, id)
+	switch {
+	case err != nil:
+		return nil, err
+	case u == nil:
+		return nil, fmt.Errorf("%w: register first, with a browser", iam.ErrNotLinked)
+	case u.RefusalReason() != "":
+		return nil, iam.ErrSuspended
+	}
+	more := idp.Groups(id.Groups, "")
+	if len(more) == 0 {
+		return u.Info(), nil
+	}
+	groups := make([]string, 0, len(more)+len(u.Info().GetGroups()))
+	groups = append(append(groups, u.Info().GetGroups()...), more...)
+	return &user.DefaultInfo{Name: u.Name, UID: u.UID, Groups: groups, Extra: u.Info().GetExtra()}, nil
+}
+
+// newAccount is the User that is to be made.
+type newAccount struct {
+	iam.Link
+	displayName, email, lang, called string
+}
+
+// errNamesTaken says that none of the names was free.
+var errNamesTaken = fmt.Errorf("%w: the names that could be made of it are taken", iam.ErrNotLinked)
+
+// create makes a User of the first name that is free. Two replicas that do it at once try the same names in the same order: the
+// later one finds the User of the first, by its link.
+func (a *Linker) create(ctx context.Context, names []string, w newAccount) (*iam.User, error) {
+	for _, name := range names {
+		if named, err := a.named(ctx, name); err != nil {
+			return nil, err
+		} else if named {
+			continue
+		}
+		u, err := a.make(ctx, w.object(a, name))
+		if err != nil {
+			return nil, err
+		}
+		if u != nil {
+			a.Users.Await(ctx, u.Name, feedWait, func(now *iam.User) bool { return now != nil })
+			if now := a.Users.ByName(u.Name); now != nil && now.UID == u.UID {
+				return now, nil
+			}
+			return u, nil
+		}
+	}
+	return nil, errNamesTaken
+}
+
+// named tells whether a binding of any kind names a user of the name.
+func (a *Linker) named(ctx context.Context, name string) (bool, error) {
+	if a.Named != nil && a.Named(name) {
+		return true, nil
+	}
+	if a.NamedNatively == nil {
+		return false, nil
+	}
+	named, err := a.NamedNatively(ctx, name)
+	if err != nil {
+		return false, fmt.Errorf("%w: look for bindings of the name %q: %w", iam.ErrUnavailable, name, err)
+	}
+	return named, nil
+}
+
+// make creates a User, and returns the one that is there where it has the link already; nil where it is somebody else.
+func (a *Linker) make(ctx context.Context, o *v1beta1.User) (*iam.User, error) {
+	raw, err := a.API.Create(ctx, o)
+	if apierrors.IsAlreadyExists(err) {
+		raw, err = a.API.Get(ctx, o.Name)
+		if apierrors.IsNotFound(err) {
+			return nil, nil // it has gone again: the name is not for us to take in this moment
+		}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%w: make the user of an identity: %w", iam.ErrUnavailable, err)
+	}
+	u, err := iam.ParseUser(raw)
+	if err != nil {
+		return nil, fmt.Errorf("make the user of an identity: %w", err)
+	}
+	for k, subject := range o.Annotations {
+		for _, l := range u.Links {
+			if k == v1beta1.AnnotationIdentityProviderPrefix+l.Provider && subject == l.Subject {
+				return u, nil
+			}
+		}
+	}
+	return nil, nil
+}

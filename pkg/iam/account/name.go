@@ -1,0 +1,126 @@
+package account
+
+import (
+	"crypto/sha256"
+	"encoding/base32"
+	"fmt"
+	"net/http"
+	"regexp"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	"kapis.dev/ks-apiserver/pkg/api/iam/v1beta1"
+	"kapis.dev/ks-apiserver/pkg/iam"
+	"kapis.dev/ks-apiserver/pkg/idp"
+)
+
+const (
+	// maxName bounds a User's name, since labels refer to it.
+	maxName = 63
+	// maxSubject bounds the name of a person at a provider, in bytes (OpenID Connect Core 1.0, 2, has 255 characters).
+	maxSubject = 1024
+	// shortHash and longHash are the lengths of the ends of derived names: 50 and 130 bits.
+	shortHash, longHash = 10, 26
+	// maxDisplayName and maxEmail are those of the User kind, the first in characters.
+	maxDisplayName, maxEmail = 256, 254
+)
+
+// emailForm is the form of e-mails that the User kind takes.
+var emailForm = regexp.MustCompile(`^[^@\s]+@[^@\s]+$`)
+
+func validEmail(s string) bool { return len(s) <= maxEmail && emailForm.MatchString(s) }
+
+// plainName returns the name of a User who is called that elsewhere, where it can stay as it is: lower-case letters, digits,
+// '-' and '.' (RFC 1123, 2.1), at most 63 of them.
+func plainName(username string) (string, bool) {
+	return username, len(username) <= maxName && len(validation.IsDNS1123Subdomain(username)) == 0
+}
+
+// candidates are the names that the User of an identity may get, the first that is free: what he is called elsewhere, where that
+// can be a name; and readable beginnings with an end that follows from who he is. So different identities never mean one
+// User, and one identity means the same names on every replica.
+func candidates(provider string, id *idp.Identity) []string {
+	// No name of a provider has a zero byte (idp.checkName), and what an identity is called at it comes last.
+	sum := sha256.Sum256([]byte("kapis.dev user name 1\x00" + provider + "\x00" + id.Subject))
+	end := strings.ToLower(base32.HexEncoding.WithPadding(base32.NoPadding).EncodeToString(sum[:]))
+	out := make([]string, 0, 3)
+	if plain, ok := plainName(id.Username); ok {
+		out = append(out, plain)
+	}
+	for _, n := range []int{shortHash, longHash} {
+		out = append(out, readable(id.Username, maxName-1-n)+"-"+end[:n])
+	}
+	return out
+}
+
+// readable makes the beginning of a name, of at most n characters, out of what somebody is called.
+func readable(username string, n int) string {
+	var b strings.Builder
+	for _, r := range strings.ToLower(username) {
+		if b.Len() == n {
+			break
+		}
+		if r >= 'a' && r <= 'z' || r >= '0' && r <= '9' {
+			b.WriteByte(byte(r))
+		} else if s := b.String(); s != "" && !strings.HasSuffix(s, "-") {
+			b.WriteByte('-')
+		}
+	}
+	if s := strings.TrimRight(b.String(), "-"); s != "" {
+		return s
+	}
+	return "user"
+}
+
+// object is the User to create: with the link, and nothing that gives rights.
+func (w newAccount) object(a *Linker, name string) *v1beta1.User {
+	display := w.displayName
+	if display == "" && w.called != name {
+		display = w.called // what the name was made of
+	}
+	u := &v1beta1.User{
+		TypeMeta: metav1.TypeMeta{APIVersion: v1beta1.SchemeGroupVersion.String(), Kind: "User"},
+		ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: map[string]string{
+			v1beta1.AnnotationIdentityProviderPrefix + w.Provider: w.Subject,
+		}},
+		Spec: v1beta1.UserSpec{DisplayName: iam.Truncate(display, maxDisplayName)},
+	}
+	if validEmail(w.email) && !a.Users.EmailTaken(w.email) {
+		u.Spec.Email = w.email
+	}
+	if len(w.lang) <= 35 {
+		u.Spec.Lang = w.lang
+	}
+	return u
+}
+
+func usersResource() schema.GroupResource {
+	return schema.GroupResource{Group: v1beta1.GroupName, Resource: "users"}
+}
+
+// checkChoice judges what a person chose as his name and his e-mail, "" for none.
+func checkChoice(name, email string) error {
+	if _, ok := plainName(name); !ok {
+		return unprocessable("the name has to be at most %d characters long, of lower-case letters, digits, '-' and '.', and to begin and end with a letter or a digit", maxName)
+	}
+	if email != "" && !validEmail(email) {
+		return unprocessable("the e-mail is none")
+	}
+	return nil
+}
+
+func unprocessable(format string, args ...any) error {
+	return &apierrors.StatusError{ErrStatus: metav1.Status{
+		Status: metav1.StatusFailure, Code: http.StatusUnprocessableEntity, Reason: metav1.StatusReasonInvalid, Message: fmt.Sprintf(format, args...),
+	}}
+}
+
+func taken(what, value string) error {
+	err := apierrors.NewAlreadyExists(usersResource(), value)
+	err.ErrStatus.Message = fmt.Sprintf("the %s %q is taken; choose another one", what, value)
+	return err
+}

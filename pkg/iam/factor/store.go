@@ -1,0 +1,273 @@
+// Package factor keeps second factors: authenticator apps (RFC 6238) with recovery codes, and passkeys (WebAuthn).
+package factor
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/go-webauthn/webauthn/webauthn"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/klog/v2"
+
+	"kapis.dev/ks-apiserver/pkg/api/session/v1alpha1"
+	"kapis.dev/ks-apiserver/pkg/iam"
+	"kapis.dev/ks-apiserver/pkg/iam/crdclient"
+	"kapis.dev/ks-apiserver/pkg/store"
+	"kapis.dev/ks-apiserver/pkg/token"
+)
+
+const (
+	// factorConflicts bounds the attempts of one change.
+	factorConflicts = 8
+	// beginLife is how long what was begun (an enrolment, a login by passkey) may be finished.
+	beginLife = 5 * time.Minute
+	// resealAfter is how old the seal of a secret gets. A key that no longer seals opens it for years (token.KeySet.OpenStored).
+	resealAfter = 30 * 24 * time.Hour
+	resealEvery = 6 * time.Hour
+	// resealAtOnce bounds the writes of one look.
+	resealAtOnce = 200
+)
+
+// Store are the second factors of all users: authenticator apps (RFC 6238) with recovery codes, and passkeys (WebAuthn). It is a
+// store.Sink of factors.session.kapis.dev/v1alpha1. Fill in its fields before its feed starts; the zero value knows of no factors, and
+// enrols none.
+//
+// What may be used once (a code, a recovery code, an answer to a challenge) is used up by an update with optimistic concurrency: it
+// is good once over all replicas, or not at all.
+type Store struct {
+	API   crdclient.API[*v1alpha1.Factor]
+	Users *iam.UserIndex
+	Keys  token.KeySource
+	// Name is what authenticator apps call this platform.
+	Name string
+	// Passkeys verify WebAuthn credentials; nil where there are none. See NewPasskeys.
+	Passkeys *webauthn.WebAuthn
+	// Known is nil once it is known who has a factor; nil for always.
+	Known func() error
+	Now   func() time.Time
+
+	mu     sync.RWMutex
+	byUser map[string]*v1alpha1.Factor // UID of the user
+}
+
+// Enrolled is which factors a user has.
+type Enrolled struct {
+	TOTP         bool
+	RecoveryLeft int
+	Passkeys     []Passkey
+}
+
+// Passkey is one WebAuthn credential.
+type Passkey struct {
+	ID, Name      string
+	Created, Used time.Time
+}
+
+// Any tells whether the user has a second factor. Recovery codes alone are none.
+func (e Enrolled) Any() bool { return e.TOTP || len(e.Passkeys) > 0 }
+
+var _ store.Sink = (*Store)(nil)
+
+// Set takes in a user's factors. Those that can't be read stay as they were: a user must not lose one unnoticed.
+func (f *Store) Set(o *store.Object) {
+	in := &v1alpha1.Factor{}
+	if err := json.Unmarshal(o.Raw, in); err != nil {
+		klog.ErrorS(err, "A Factor can't be read; what was known of it before goes on", "factor", o.Name)
+		return
+	}
+	f.put(in)
+}
+
+// Delete takes in that a user has no factors any more.
+func (f *Store) Delete(_, name string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	delete(f.byUser, name)
+}
+
+func (f *Store) put(in *v1alpha1.Factor) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.byUser == nil {
+		f.byUser = map[string]*v1alpha1.Factor{}
+	}
+	f.byUser[in.Name] = in
+}
+
+func (f *Store) stored(uid string) *v1alpha1.Factor {
+	f.mu.RLock()
+	defer f.mu.RUnlock()
+	return f.byUser[uid]
+}
+
+// Of returns the factors of a user.
+func (f *Store) Of(u *iam.User) Enrolled {
+	o := f.stored(u.UID)
+	if o == nil {
+		return Enrolled{}
+	}
+	e := Enrolled{TOTP: o.Spec.TOTP != nil, RecoveryLeft: len(o.Spec.Recovery)}
+	for _, p := range o.Spec.Passkeys {
+		e.Passkeys = append(e.Passkeys, Passkey{ID: p.ID, Name: p.Name, Created: p.CreatedAt.Time, Used: p.UsedAt.Time})
+	}
+	return e
+}
+
+// Reset takes all factors from a user, who has lost them.
+func (f *Store) Reset(ctx context.Context, u *iam.User) error {
+	if f.API == nil {
+		return iam.ErrUnavailable
+	}
+	if err := f.API.Delete(ctx, u.UID, metav1.Preconditions{}); err != nil && !apierrors.IsNotFound(err) {
+		return fmt.Errorf("%w: reset second factors: %w", iam.ErrUnavailable, err)
+	}
+	f.Delete("", u.UID)
+	klog.InfoS("Second factors reset", "user", u.Name)
+	return nil
+}
+
+// errGone says that a user has no factors to change.
+var errGone = fmt.Errorf("%w: the user has no such second factor", iam.ErrCredentials)
+
+// change writes what edit makes of a user's factors as they are stored. Where there are none, edit gets an empty one. Its error is
+// returned as it is; any other is ErrUnavailable.
+func (f *Store) change(ctx context.Context, uid, name string, edit func(*v1alpha1.FactorSpec) error) error {
+	if f.API == nil {
+		return fmt.Errorf("change second factors: %w", iam.ErrUnavailable)
+	}
+	now := f.stored(uid)
+	for range factorConflicts {
+		next := &v1alpha1.Factor{
+			TypeMeta:   metav1.TypeMeta{APIVersion: v1alpha1.SchemeGroupVersion.String(), Kind: "Factor"},
+			ObjectMeta: metav1.ObjectMeta{Name: uid}, Spec: v1alpha1.FactorSpec{User: name},
+		}
+		if now != nil {
+			next = now.DeepCopy()
+		}
+		if err := edit(&next.Spec); err != nil {
+			return err
+		}
+		made, err := f.write(ctx, now, next)
+		if err == nil {
+			if made == nil {
+				f.Delete("", uid)
+			} else {
+				f.put(made)
+			}
+			return nil
+		}
+		if !apierrors.IsConflict(err) && !apierrors.IsAlreadyExists(err) && !apierrors.IsNotFound(err) {
+			return fmt.Errorf("%w: change second factors: %w", iam.ErrUnavailable, err)
+		}
+		if now == nil && apierrors.IsNotFound(err) {
+			return fmt.Errorf("%w: change second factors; are the CRDs of this version installed?: %w", iam.ErrUnavailable, err)
+		}
+		switch now, err = f.API.Get(ctx, uid); {
+		case apierrors.IsNotFound(err):
+			now = nil
+		case err != nil:
+			return fmt.Errorf("%w: read second factors: %w", iam.ErrUnavailable, err)
+		}
+	}
+	return fmt.Errorf("%w: others changed the second factors at the same time, again and again", iam.ErrUnavailable)
+}
+
+// write stores next in the place of now, or deletes now where nothing is left.
+func (f *Store) write(ctx context.Context, now, next *v1alpha1.Factor) (*v1alpha1.Factor, error) {
+	empty := next.Spec.TOTP == nil && len(next.Spec.Passkeys) == 0
+	switch {
+	case now == nil && empty:
+		return nil, nil
+	case now == nil:
+		return f.API.Create(ctx, next)
+	case empty:
+		return nil, f.API.Delete(ctx, now.Name, metav1.Preconditions{UID: &now.UID, ResourceVersion: &now.ResourceVersion})
+	}
+	return f.API.Update(ctx, next)
+}
+
+// challenge is what travels through the browser, sealed, between the two halves of an enrolment or a login.
+type challenge struct {
+	At      time.Time             `json:"a"`
+	Secret  string                `json:"s,omitempty"`
+	Session *webauthn.SessionData `json:"w,omitempty"`
+}
+
+func (f *Store) seal(p token.Purpose, b challenge) (string, error) {
+	if f.Keys == nil {
+		return "", fmt.Errorf("begin with a second factor: %w", iam.ErrUnavailable)
+	}
+	b.At = f.Now().Truncate(time.Microsecond)
+	raw, err := json.Marshal(b)
+	if err != nil {
+		return "", fmt.Errorf("begin with a second factor: %w", err)
+	}
+	return f.Keys.KeySet().Seal(p, raw, f.Now())
+}
+
+// open returns what seal was given. Its error is ErrCredentials.
+func (f *Store) open(p token.Purpose, sealed string) (*challenge, error) {
+	if f.Keys == nil {
+		return nil, iam.ErrCredentials
+	}
+	raw, err := f.Keys.KeySet().Open(p, sealed, f.Now())
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", iam.ErrCredentials, err)
+	}
+	b := &challenge{}
+	if err := json.Unmarshal(raw, b); err != nil {
+		return nil, fmt.Errorf("%w: %w", iam.ErrCredentials, err)
+	}
+	if age := f.Now().Sub(b.At); age < -time.Minute || age > beginLife {
+		return nil, fmt.Errorf("%w: it took too long", iam.ErrCredentials)
+	}
+	return b, nil
+}
+
+// Run seals the secrets of authenticator apps anew long before the keys go that sealed them, until ctx ends.
+func (f *Store) Run(ctx context.Context) {
+	tick := time.NewTicker(resealEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+			f.Reseal(ctx)
+		}
+	}
+}
+
+// Reseal does once what Run does, up to a bound.
+func (f *Store) Reseal(ctx context.Context) {
+	f.mu.RLock()
+	all := slices.Collect(maps.Values(f.byUser))
+	f.mu.RUnlock()
+	n := 0
+	for _, o := range all {
+		if o.Spec.TOTP == nil || f.Now().Sub(o.Spec.TOTP.SealedAt.Time) < resealAfter {
+			continue
+		}
+		if n++; n > resealAtOnce || ctx.Err() != nil {
+			return
+		}
+		err := f.change(ctx, o.Name, o.Spec.User, func(s *v1alpha1.FactorSpec) error {
+			secret, err := f.secret(o.Name, s)
+			if err != nil {
+				return err
+			}
+			return f.keep(o.Name, s, secret)
+		})
+		if errors.Is(err, iam.ErrUnavailable) {
+			klog.ErrorS(err, "Sealing the secret of an authenticator app anew failed; it is tried again", "user", o.Spec.User)
+			return
+		}
+	}
+}

@@ -1,0 +1,215 @@
+package factor
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"crypto/subtle"
+	"encoding/base32"
+	"encoding/hex"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/pquerna/otp/hotp"
+	"github.com/pquerna/otp/totp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/klog/v2"
+
+	"kapis.dev/ks-apiserver/pkg/api/session/v1alpha1"
+	"kapis.dev/ks-apiserver/pkg/iam"
+	"kapis.dev/ks-apiserver/pkg/token"
+)
+
+const (
+	// totpStep is the life of a code, and totpSkew how many steps a clock may be off (RFC 6238, 5.2).
+	totpStep = 30
+	totpSkew = 1
+	// totpDigits is the length of a code, and recoverySize that of a recovery code without its dashes: 80 bits.
+	totpDigits    = 6
+	recoverySize  = 16
+	recoveryCodes = 10
+	recoveryGroup = 4
+)
+
+func totpPurpose(uid string) token.Purpose  { return token.Purpose("second factor totp " + uid) }
+func enrolPurpose(uid string) token.Purpose { return token.Purpose("second factor enrolment " + uid) }
+
+// BeginTOTP returns a new secret as an otpauth URI, and sealed, for ConfirmTOTP. Nothing is stored yet.
+func (f *Store) BeginTOTP(u *iam.User) (uri, sealed string, err error) {
+	name := f.Name
+	if name == "" {
+		name = "KubeSphere"
+	}
+	k, err := totp.Generate(totp.GenerateOpts{Issuer: strings.ReplaceAll(name, ":", " "), AccountName: u.Name, Period: totpStep, SecretSize: 20, Rand: rand.Reader})
+	if err != nil {
+		return "", "", fmt.Errorf("make the secret of an authenticator app: %w", err)
+	}
+	if sealed, err = f.seal(enrolPurpose(u.UID), challenge{Secret: k.Secret()}); err != nil {
+		return "", "", err
+	}
+	return k.URL(), sealed, nil
+}
+
+// ConfirmTOTP stores the secret once the user's app has shown a code of it, and returns the recovery codes, which are
+// shown once. Its errors are ErrCredentials and ErrUnavailable.
+func (f *Store) ConfirmTOTP(ctx context.Context, u *iam.User, sealed, code string) (recovery []string, err error) {
+	b, err := f.open(enrolPurpose(u.UID), sealed)
+	if err != nil {
+		return nil, err
+	}
+	step := matchingStep(b.Secret, plainCode(code), f.Now(), 0)
+	if step == 0 {
+		return nil, iam.ErrCredentials
+	}
+	recovery, hashes := newRecovery(u.UID)
+	err = f.change(ctx, u.UID, u.Name, func(s *v1alpha1.FactorSpec) error {
+		s.TOTP = &v1alpha1.TOTP{ConfirmedAt: metav1.NewTime(f.Now()), LastStep: step}
+		s.Recovery = hashes
+		return f.keep(u.UID, s, b.Secret)
+	})
+	if err != nil {
+		return nil, err
+	}
+	klog.InfoS("Authenticator app enrolled", "user", u.Name)
+	return recovery, nil
+}
+
+// RemoveTOTP forgets the secret and the recovery codes.
+func (f *Store) RemoveTOTP(ctx context.Context, u *iam.User) error {
+	return f.change(ctx, u.UID, u.Name, func(s *v1alpha1.FactorSpec) error {
+		s.TOTP, s.Recovery = nil, nil
+		return nil
+	})
+}
+
+// NewRecovery replaces the recovery codes of a user who has a second factor.
+func (f *Store) NewRecovery(ctx context.Context, u *iam.User) ([]string, error) {
+	recovery, hashes := newRecovery(u.UID)
+	err := f.change(ctx, u.UID, u.Name, func(s *v1alpha1.FactorSpec) error {
+		if s.TOTP == nil && len(s.Passkeys) == 0 {
+			return errGone
+		}
+		s.Recovery = hashes
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return recovery, nil
+}
+
+// Verify uses up a code of the user's app, or a recovery code. Its errors are ErrCredentials and ErrUnavailable.
+func (f *Store) Verify(ctx context.Context, u *iam.User, code string) error {
+	code = plainCode(code)
+	if f.stored(u.UID) == nil {
+		return errGone
+	}
+	switch len(code) {
+	case totpDigits:
+		return f.change(ctx, u.UID, u.Name, func(s *v1alpha1.FactorSpec) error { return f.useCode(u, s, code) })
+	case recoverySize:
+		return f.change(ctx, u.UID, u.Name, func(s *v1alpha1.FactorSpec) error {
+			hash := recoveryHash(u.UID, code)
+			i := slices.IndexFunc(s.Recovery, func(h string) bool { return subtle.ConstantTimeCompare([]byte(h), []byte(hash)) == 1 })
+			if i < 0 {
+				return iam.ErrCredentials
+			}
+			s.Recovery = slices.Delete(s.Recovery, i, i+1)
+			klog.InfoS("Recovery code used", "user", u.Name, "left", len(s.Recovery))
+			return nil
+		})
+	}
+	return iam.ErrCredentials
+}
+
+func (f *Store) useCode(u *iam.User, s *v1alpha1.FactorSpec, code string) error {
+	secret, err := f.secret(u.UID, s)
+	if err != nil {
+		return err
+	}
+	step := matchingStep(secret, code, f.Now(), s.TOTP.LastStep)
+	if step == 0 {
+		return iam.ErrCredentials
+	}
+	s.TOTP.LastStep = step
+	if f.Now().Sub(s.TOTP.SealedAt.Time) >= resealAfter {
+		return f.keep(u.UID, s, secret)
+	}
+	return nil
+}
+
+// secret opens the secret of a user's app. Where the keys are gone that sealed it, recovery codes are what is left.
+func (f *Store) secret(uid string, s *v1alpha1.FactorSpec) (string, error) {
+	if s.TOTP == nil {
+		return "", errGone
+	}
+	raw, _, err := f.Keys.KeySet().OpenStored(totpPurpose(uid), s.TOTP.Secret, f.Now())
+	if err != nil {
+		klog.ErrorS(err, "The secret of an authenticator app can't be opened, since the keys that sealed it are gone: "+
+			"the user needs a recovery code, or somebody who manages users resets his second factors", "user", s.User)
+		return "", fmt.Errorf("%w: %w", iam.ErrCredentials, err)
+	}
+	return string(raw), nil
+}
+
+// keep seals the secret of a user's app.
+func (f *Store) keep(uid string, s *v1alpha1.FactorSpec, secret string) error {
+	sealed, err := f.Keys.KeySet().Seal(totpPurpose(uid), []byte(secret), f.Now())
+	if err != nil {
+		return fmt.Errorf("%w: seal the secret of an authenticator app: %w", iam.ErrUnavailable, err)
+	}
+	s.TOTP.Secret, s.TOTP.SealedAt = sealed, metav1.NewTime(f.Now())
+	return nil
+}
+
+// matchingStep returns the time step that a code is of, of those that the skew allows and that are not used up; 0 for none.
+func matchingStep(secret, code string, now time.Time, last int64) int64 {
+	found, step := int64(0), now.Unix()/totpStep
+	for s := step - totpSkew; s <= step+totpSkew; s++ {
+		want, err := hotp.GenerateCode(secret, uint64(max(0, s)))
+		if err != nil {
+			return 0
+		}
+		if subtle.ConstantTimeCompare([]byte(want), []byte(code)) == 1 && s > last {
+			found = s
+		}
+	}
+	return found
+}
+
+// newRecovery makes recovery codes, and their hashes.
+func newRecovery(uid string) (codes, hashes []string) {
+	for range recoveryCodes {
+		var b [10]byte
+		_, _ = rand.Read(b[:]) // never fails (crypto/rand)
+		code := strings.ToLower(base32.StdEncoding.EncodeToString(b[:]))
+		hashes = append(hashes, recoveryHash(uid, code))
+		var groups []string
+		for i := 0; i < len(code); i += recoveryGroup {
+			groups = append(groups, code[i:i+recoveryGroup])
+		}
+		codes = append(codes, strings.Join(groups, "-"))
+	}
+	return codes, hashes
+}
+
+// recoveryHash is of a code that has 80 bits of its own, so that a slow hash would add nothing. No UID has a zero byte.
+func recoveryHash(uid, code string) string {
+	sum := sha256.Sum256([]byte("kapis.dev recovery code 1\x00" + uid + "\x00" + code))
+	return hex.EncodeToString(sum[:])
+}
+
+// plainCode is a code as people may type it: with dashes and spaces, in whatever case.
+func plainCode(s string) string {
+	if len(s) > 64 {
+		return ""
+	}
+	return strings.ToLower(strings.Map(func(r rune) rune {
+		if r == '-' || r == ' ' || r == '\t' {
+			return -1
+		}
+		return r
+	}, s))
+}

@@ -1,0 +1,210 @@
+package iamtest
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"sync"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+
+	"kapis.dev/ks-apiserver/pkg/iam/crdclient"
+	"kapis.dev/ks-apiserver/pkg/store"
+)
+
+// Objects are a kube-apiserver's worth of one kind, with feeds to the replicas that can be held back.
+type Objects[T crdclient.Object] struct {
+	empty func() T
+
+	Mu     sync.Mutex
+	rv     int
+	Stored map[string]string
+	Feeds  []*Feed
+	calls  map[string]int
+	// fail is asked before each call.
+	Fail func(verb string) error
+	// wait is waited for before each call, so that a test can have a slow API.
+	Wait func(ctx context.Context) error
+}
+
+func NewObjects[T crdclient.Object](empty func() T) *Objects[T] {
+	return &Objects[T]{empty: empty, Stored: map[string]string{}, calls: map[string]int{}}
+}
+
+func (o *Objects[T]) Follow(sinks ...store.Sink) *Objects[T] {
+	for _, s := range sinks {
+		o.Feeds = append(o.Feeds, &Feed{Sink: s})
+	}
+	return o
+}
+
+func (o *Objects[T]) begin(ctx context.Context, verb string) error {
+	if o.Wait != nil {
+		if err := o.Wait(ctx); err != nil {
+			return err
+		}
+	}
+	o.Mu.Lock()
+	defer o.Mu.Unlock()
+	o.calls[verb]++
+	if o.Fail != nil {
+		return o.Fail(verb)
+	}
+	return nil
+}
+
+func (o *Objects[T]) Count(verbs ...string) (n int) {
+	o.Mu.Lock()
+	defer o.Mu.Unlock()
+	for _, v := range verbs {
+		n += o.calls[v]
+	}
+	return n
+}
+
+func (o *Objects[T]) gr() schema.GroupResource {
+	return schema.GroupResource{Resource: fmt.Sprintf("%T", o.empty())}
+}
+
+func (o *Objects[T]) put(in T) T {
+	o.rv++
+	in.SetResourceVersion(strconv.Itoa(o.rv))
+	raw, err := json.Marshal(in)
+	if err != nil {
+		panic(err)
+	}
+	name := in.GetName()
+	o.Stored[name] = string(raw)
+	o.Tell(func(k store.Sink) { k.Set(&store.Object{Name: name, UID: string(in.GetUID()), Raw: raw}) })
+	return o.Read(name)
+}
+
+func (o *Objects[T]) Tell(event func(store.Sink)) {
+	for _, f := range o.Feeds {
+		if f.Held {
+			f.Late = append(f.Late, func() { event(f.Sink) })
+			continue
+		}
+		event(f.Sink)
+	}
+}
+
+func (o *Objects[T]) Read(name string) T {
+	out := o.empty()
+	if err := json.Unmarshal([]byte(o.Stored[name]), out); err != nil {
+		panic(err)
+	}
+	return out
+}
+
+func (o *Objects[T]) Create(ctx context.Context, in T) (none T, _ error) {
+	if err := o.begin(ctx, "create"); err != nil {
+		return none, err
+	}
+	o.Mu.Lock()
+	defer o.Mu.Unlock()
+	if _, ok := o.Stored[in.GetName()]; ok {
+		return none, apierrors.NewAlreadyExists(o.gr(), in.GetName())
+	}
+	in = in.DeepCopyObject().(T)
+	if in.GetName() == "" {
+		in.SetName(fmt.Sprintf("%s%d", in.GetGenerateName(), o.rv))
+	}
+	in.SetUID(types.UID(fmt.Sprintf("uid-%d", o.rv)))
+	return o.put(in), nil
+}
+
+func (o *Objects[T]) Get(ctx context.Context, name string) (none T, _ error) {
+	if err := o.begin(ctx, "get"); err != nil {
+		return none, err
+	}
+	o.Mu.Lock()
+	defer o.Mu.Unlock()
+	if _, ok := o.Stored[name]; !ok {
+		return none, apierrors.NewNotFound(o.gr(), name)
+	}
+	return o.Read(name), nil
+}
+
+func (o *Objects[T]) Update(ctx context.Context, in T) (none T, _ error) {
+	if err := o.begin(ctx, "update"); err != nil {
+		return none, err
+	}
+	o.Mu.Lock()
+	defer o.Mu.Unlock()
+	if _, ok := o.Stored[in.GetName()]; !ok {
+		return none, apierrors.NewNotFound(o.gr(), in.GetName())
+	}
+	if old := o.Read(in.GetName()); old.GetResourceVersion() != in.GetResourceVersion() {
+		return none, apierrors.NewConflict(o.gr(), in.GetName(), fmt.Errorf("changed"))
+	}
+	return o.put(in.DeepCopyObject().(T)), nil
+}
+
+func (o *Objects[T]) Delete(ctx context.Context, name string, is metav1.Preconditions) error {
+	if err := o.begin(ctx, "delete"); err != nil {
+		return err
+	}
+	o.Mu.Lock()
+	defer o.Mu.Unlock()
+	if _, ok := o.Stored[name]; !ok {
+		return apierrors.NewNotFound(o.gr(), name)
+	}
+	old := o.Read(name)
+	if is.UID != nil && *is.UID != old.GetUID() || is.ResourceVersion != nil && *is.ResourceVersion != old.GetResourceVersion() {
+		return apierrors.NewConflict(o.gr(), name, fmt.Errorf("another"))
+	}
+	delete(o.Stored, name)
+	o.Tell(func(k store.Sink) { k.Delete("", name) })
+	return nil
+}
+
+func (o *Objects[T]) Size() int {
+	o.Mu.Lock()
+	defer o.Mu.Unlock()
+	return len(o.Stored)
+}
+
+func (o *Objects[T]) BreakWith(err error) {
+	o.Mu.Lock()
+	defer o.Mu.Unlock()
+	o.Fail = func(string) error { return err }
+}
+
+func (o *Objects[T]) Mend() {
+	o.Mu.Lock()
+	defer o.Mu.Unlock()
+	o.Fail = nil
+}
+
+func (o *Objects[T]) Hold(i int) {
+	o.Mu.Lock()
+	defer o.Mu.Unlock()
+	o.Feeds[i].Held = true
+}
+
+func (o *Objects[T]) Release(i int) {
+	o.Mu.Lock()
+	defer o.Mu.Unlock()
+	f := o.Feeds[i]
+	f.Held = false
+	for _, event := range f.Late {
+		event()
+	}
+	f.Late = nil
+}
+
+func ObjectOf(raw string) *store.Object {
+	var m metav1.PartialObjectMetadata
+	if err := json.Unmarshal([]byte(raw), &m); err != nil {
+		panic(err)
+	}
+	return &store.Object{Name: m.Name, UID: string(m.UID), Raw: []byte(raw)}
+}
+
+func TimeOf(t time.Time) *metav1.Time { return &metav1.Time{Time: t} }

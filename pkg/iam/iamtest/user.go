@@ -1,0 +1,91 @@
+// Package iamtest has what tests of the packages under iam share: users, a clock, and fakes of the Kubernetes API.
+package iamtest
+
+import (
+	"encoding/json"
+	"errors"
+	"sync"
+	"testing"
+	"time"
+
+	"golang.org/x/crypto/bcrypt"
+	"k8s.io/apimachinery/pkg/types"
+
+	iamapi "kapis.dev/ks-apiserver/pkg/api/iam/v1beta1"
+	"kapis.dev/ks-apiserver/pkg/store"
+	"kapis.dev/ks-apiserver/pkg/token"
+)
+
+func Start() time.Time { return time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC) }
+
+// Clock stands until it is moved.
+type Clock struct {
+	mu   sync.Mutex
+	Time time.Time
+}
+
+func (c *Clock) Now() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.Time
+}
+
+func (c *Clock) Add(d time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.Time = c.Time.Add(d)
+}
+
+type Feed struct {
+	Sink store.Sink
+	Held bool
+	Late []func()
+}
+
+var Keys = sync.OnceValues(func() (*token.KeySet, error) { return token.Generate(Start()) })
+
+const Password = "P@88w0rd"
+
+// Hash is of the least cost, since the tests compare it often.
+func Hash(t testing.TB, password string) string {
+	t.Helper()
+	h, err := bcrypt.GenerateFromPassword([]byte(password), bcrypt.MinCost)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(h)
+}
+
+type Change func(*iamapi.User)
+
+func User(name string, changes ...Change) *store.Object {
+	u := &iamapi.User{}
+	u.Name, u.UID = name, types.UID("uid-"+name)
+	u.Spec.Email = name + "@example.com"
+	u.Status.State = iamapi.UserActive
+	for _, c := range changes {
+		c(u)
+	}
+	raw, err := json.Marshal(u)
+	if err != nil {
+		panic(err)
+	}
+	return &store.Object{Name: name, UID: string(u.UID), Raw: raw}
+}
+
+func WithPassword(hash string) Change { return func(u *iamapi.User) { u.Spec.Password = hash } }
+
+func WithState(s iamapi.UserState) Change {
+	return func(u *iamapi.User) { u.Status.State = s }
+}
+
+func WithGroups(g ...string) Change { return func(u *iamapi.User) { u.Spec.Groups = g } }
+
+func WithUID(s types.UID) Change { return func(u *iamapi.User) { u.UID = s } }
+
+func Want(t testing.TB, err, want error) {
+	t.Helper()
+	if !errors.Is(err, want) {
+		t.Fatalf("got %v, want %v", err, want)
+	}
+}

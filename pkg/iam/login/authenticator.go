@@ -1,0 +1,384 @@
+// Package login authenticates users: by password, identity provider and second factor, with a lockout after too many failures.
+package login
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+	"unicode"
+
+	iamv1beta1 "kapis.dev/ks-apiserver/pkg/api/iam/v1beta1"
+	"kapis.dev/ks-apiserver/pkg/iam"
+	"kapis.dev/ks-apiserver/pkg/iam/account"
+	"kapis.dev/ks-apiserver/pkg/iam/factor"
+	"kapis.dev/ks-apiserver/pkg/iam/password"
+
+	"golang.org/x/text/unicode/norm"
+
+	"kapis.dev/ks-apiserver/pkg/idp"
+)
+
+// pauseStep is what the time that a refusal takes is rounded up to: so that it does not tell whether something was
+// written for a user who exists.
+const pauseStep = 300 * time.Millisecond
+
+// FactorPolicy says of second factors whether they are asked for.
+type FactorPolicy string
+
+// The policies.
+const (
+	// FactorOff asks for none, also of users who have one.
+	FactorOff FactorPolicy = "off"
+	// FactorOptional asks those who have one.
+	FactorOptional FactorPolicy = "optional"
+	// FactorRequired asks everybody: who has none has to enrol one before his login is complete.
+	FactorRequired FactorPolicy = "required"
+)
+
+// Attempt is somebody's attempt to log in with a password.
+type Attempt struct {
+	iam.Origin
+	// Login is what was typed as the name: a name or an e-mail. Password is what he proves it with.
+	Login, Password string
+	// Provider is the identity provider to ask; "" for a local password.
+	Provider string
+	// Client is the OAuth client that he logs in to.
+	Client string
+}
+
+// Recorder records logins and failed attempts. loginrecord.Recorder is one.
+type Recorder interface {
+	Add(u *iam.User, t iamv1beta1.LoginType, provider string, o iam.Origin, err error)
+}
+
+// Authenticator is where people come in: it counts failures, asks for the proof, links identities to Users, and has each
+// attempt recorded.
+type Authenticator struct {
+	Passwords *password.Checker
+	Directory *idp.Directory
+	Accounts  *account.Linker
+	Factors   *factor.Store
+	// Lockout refuses attempts after too many failures; nil for never. Records records them; nil for not at all.
+	Lockout *Lockout
+	Records Recorder
+	// Policy says whether second factors are asked for after a password; FactorOptional where it is empty. Of whom a
+	// Redirect provider or a proxy vouches for, none is asked: that is the provider's business.
+	Policy FactorPolicy
+	// Write writes new passwords; nil where none can be set.
+	Write PasswordWriter
+	// Pause waits before a refusal is told; nil for not at all.
+	Pause func(ctx context.Context, d time.Duration)
+	// Now is the clock; nil for the system's.
+	Now func() time.Time
+}
+
+// Password checks a password. Its errors are ErrCredentials, ErrSuspended, ErrLimited, ErrBusy, ErrUnavailable, ErrUnknownProvider,
+// ErrNotLinked, and idp.ErrUnavailable. A proof that is Pending needs SecondFactor.
+//
+// Who may try is decided before the password is looked at, and a provider that can't be asked is nobody's failure.
+func (e *Authenticator) Password(ctx context.Context, a Attempt) (*iam.AuthnResult, error) {
+	began := e.now()
+	p, err := e.password(ctx, a)
+	e.pause(ctx, began, err)
+	return p, err
+}
+
+func (e *Authenticator) password(ctx context.Context, a Attempt) (*iam.AuthnResult, error) {
+	way, name := methodPassword, a.Login
+	var ask idp.Password
+	var entry *idp.Entry
+	if a.Provider != "" {
+		var err error
+		if entry, ask, err = e.provider(a.Provider); err != nil {
+			return nil, err
+		}
+		way, name = methodOf(a.Provider), folded(a.Login)
+	}
+	u := e.Passwords.Users.ByLogin(name)
+	try, err := e.begin(ctx, way, guessed(u, ask == nil), name, a.Origin)
+	if err != nil {
+		e.record(u, a.Provider, a.Origin, err)
+		return nil, err
+	}
+	var p *iam.AuthnResult
+	if ask == nil {
+		p, err = e.local(ctx, a)
+	} else {
+		// The answer counts, also where the client has left.
+		p, err = e.remote(context.WithoutCancel(ctx), entry, ask, a)
+	}
+	if err = e.settle(ctx, try, p, err); err != nil {
+		e.record(u, a.Provider, a.Origin, err)
+		return nil, err
+	}
+	if p.User != nil && !p.Pending {
+		e.record(p.User, a.Provider, a.Origin, nil)
+	}
+	return p, nil
+}
+
+// folded is the name that a provider may take what was typed for: directories pass over case, accents, the width of characters, blanks
+// around and invisible characters (RFC 4518, 2). Without it each spelling of a name would have tries of its own.
+func folded(login string) string {
+	s := strings.Map(func(r rune) rune {
+		switch {
+		case unicode.IsSpace(r):
+			return ' '
+		case unicode.In(r, unicode.Mn, unicode.Cc, unicode.Cf), r == '\u1806', r == '\ufffc':
+			return -1
+		}
+		return unicode.ToLower(unicode.ToUpper(r))
+	}, norm.NFKD.String(login))
+	return strings.Join(strings.Fields(s), " ")
+}
+
+// guessed is whom a password is counted for: nobody, where a local one can't be right, since the user has none or it is not hashed yet.
+func guessed(u *iam.User, local bool) *iam.User {
+	if u != nil && local && !u.HasPassword() {
+		return nil
+	}
+	return u
+}
+
+// provider returns a provider that checks passwords.
+func (e *Authenticator) provider(name string) (*idp.Entry, idp.Password, error) {
+	entry := e.Directory.Entry(name)
+	if entry == nil || entry.Disabled {
+		return nil, nil, fmt.Errorf("%w: %q", iam.ErrUnknownProvider, name)
+	}
+	if entry.Provider == nil {
+		return nil, nil, fmt.Errorf("%w: the configuration of %q is wrong", idp.ErrUnavailable, name)
+	}
+	p, ok := entry.Provider.(idp.Password)
+	if !ok {
+		return nil, nil, fmt.Errorf("%w: %q does not take passwords", iam.ErrUnknownProvider, name)
+	}
+	return entry, p, nil
+}
+
+func (e *Authenticator) local(ctx context.Context, a Attempt) (*iam.AuthnResult, error) {
+	u, err := e.Passwords.Check(ctx, a.Login, a.Password)
+	if err != nil {
+		return nil, err
+	}
+	return e.second(&iam.AuthnResult{User: u, Methods: []string{iam.MethodPassword}, At: e.now()})
+}
+
+func (e *Authenticator) remote(ctx context.Context, entry *idp.Entry, ask idp.Password, a Attempt) (*iam.AuthnResult, error) {
+	if a.Password == "" {
+		return nil, iam.ErrCredentials
+	}
+	id, err := ask.Login(ctx, a.Login, a.Password)
+	switch {
+	case errors.Is(err, idp.ErrCredentials):
+		return nil, fmt.Errorf("%w: %w", iam.ErrCredentials, err)
+	case err != nil:
+		return nil, err
+	}
+	p, err := e.link(ctx, entry, id, iam.MethodPassword)
+	if err != nil {
+		return nil, err
+	}
+	return e.second(p)
+}
+
+// link makes a proof of an identity.
+func (e *Authenticator) link(ctx context.Context, entry *idp.Entry, id *idp.Identity, method string) (*iam.AuthnResult, error) {
+	u, reg, err := e.Accounts.Resolve(ctx, entry, id)
+	if err != nil {
+		return nil, err
+	}
+	p := &iam.AuthnResult{User: u, Registration: reg, Provider: entry.Name, Subject: id.Subject, Groups: id.Groups, Hint: id.Hint, Refresh: id.Refresh,
+		Methods: []string{method}, At: e.now()}
+	if method == iam.MethodFederated {
+		// That somebody comes from a provider does not say when he proved himself there: it may have known his browser for weeks.
+		if p.Authenticated = id.Authenticated; p.Authenticated.IsZero() {
+			p.Authenticated = iam.TimeUnknown
+		}
+	}
+	if u == nil {
+		return p, nil
+	}
+	if u.Deleting || u.State != iamv1beta1.UserActive && u.State != iamv1beta1.UserAuthLimitExceeded {
+		return nil, iam.ErrSuspended
+	}
+	return p, nil
+}
+
+// second marks a proof that needs a second factor. While it is not known who has one, nobody is let in without.
+func (e *Authenticator) second(p *iam.AuthnResult) (*iam.AuthnResult, error) {
+	switch {
+	case e.Factors == nil || e.Policy == FactorOff:
+		return p, nil
+	case p.User == nil: // whoever registers is no exception: he enrols a factor once he has a User
+		p.Pending = e.Policy == FactorRequired
+		return p, nil
+	case e.Factors.Known != nil && e.Factors.Known() != nil:
+		return nil, fmt.Errorf("%w: second factors are not loaded yet: %w", iam.ErrUnavailable, e.Factors.Known())
+	}
+	p.Pending = e.Policy == FactorRequired || e.Factors.Of(p.User).Any()
+	return p, nil
+}
+
+// Identity takes whom a Redirect provider, or an authenticating proxy, vouches for. Its errors are as those of Password.
+func (e *Authenticator) Identity(ctx context.Context, provider string, id *idp.Identity, o iam.Origin) (*iam.AuthnResult, error) {
+	entry := e.Directory.Entry(provider)
+	if entry == nil || entry.Disabled || id == nil || id.Subject == "" {
+		return nil, fmt.Errorf("%w: %q", iam.ErrUnknownProvider, provider)
+	}
+	p, err := e.link(ctx, entry, id, iam.MethodFederated)
+	if err != nil {
+		return nil, err
+	}
+	if p.User != nil {
+		e.record(p.User, provider, o, nil)
+	}
+	return p, nil
+}
+
+// SecondFactor completes a pending proof with a code of an authenticator app, or a recovery code. Its errors are ErrCredentials, ErrLimited and
+// ErrUnavailable.
+func (e *Authenticator) SecondFactor(ctx context.Context, p *iam.AuthnResult, code string, o iam.Origin) error {
+	return e.complete(ctx, p, o, iam.MethodOTP, func(u *iam.User) error { return e.Factors.Verify(ctx, u, code) })
+}
+
+// Passkey completes a pending proof with the answer of a passkey; see Factors.BeginLogin. Its errors are those of SecondFactor.
+func (e *Authenticator) Passkey(ctx context.Context, p *iam.AuthnResult, sealed string, response []byte, o iam.Origin) error {
+	return e.complete(ctx, p, o, iam.MethodPasskey, func(u *iam.User) error {
+		who, err := e.Factors.FinishLogin(ctx, sealed, response)
+		if err == nil && who.UID != u.UID {
+			err = iam.ErrCredentials
+		}
+		return err
+	})
+}
+
+// PasskeyLogin is a login by a passkey alone, which has verified the person and names the user. Its errors are those of Password.
+func (e *Authenticator) PasskeyLogin(ctx context.Context, sealed string, response []byte, o iam.Origin) (*iam.AuthnResult, error) {
+	u, err := e.Factors.FinishLogin(ctx, sealed, response)
+	if err == nil {
+		err = e.Passwords.State(u)
+	}
+	e.record(u, "", o, err)
+	if err != nil {
+		return nil, err
+	}
+	return &iam.AuthnResult{User: u, Methods: []string{iam.MethodPasskey, iam.MethodMFA}, At: e.now()}, nil
+}
+
+// EnrolTOTP completes a pending proof of a user who has no second factor yet, and has to have one: it is Factors.ConfirmTOTP.
+func (e *Authenticator) EnrolTOTP(ctx context.Context, p *iam.AuthnResult, sealed, code string, o iam.Origin) (recovery []string, err error) {
+	err = e.complete(ctx, p, o, iam.MethodOTP, func(u *iam.User) error {
+		if e.Factors.Of(u).Any() {
+			return iam.ErrCredentials
+		}
+		recovery, err = e.Factors.ConfirmTOTP(ctx, u, sealed, code)
+		return err
+	})
+	return recovery, err
+}
+
+// complete has a pending proof verified.
+func (e *Authenticator) complete(ctx context.Context, p *iam.AuthnResult, o iam.Origin, method string, verify func(*iam.User) error) error {
+	if p == nil || !p.Pending || p.User == nil || e.Factors == nil {
+		return iam.ErrCredentials
+	}
+	u := e.Passwords.Users.ByName(p.User.Name)
+	if u == nil || u.UID != p.User.UID || u.Credential() != p.User.Credential() || u.Deleting {
+		return iam.ErrCredentials
+	}
+	if err := e.Passwords.State(u); err != nil {
+		return err
+	}
+	try, err := e.begin(ctx, methodCode, u, u.Name, o)
+	if err == nil {
+		done := *p
+		done.User, done.Pending, done.Methods = u, false, append(slices.Clone(p.Methods), method, iam.MethodMFA)
+		if err = e.settle(ctx, try, &done, verify(u)); err == nil {
+			*p = done
+		}
+	}
+	e.record(u, p.Provider, o, err)
+	return err
+}
+
+// Confirm checks the local password of somebody who is logged in, before he changes something that matters. It counts as a
+// login does, and its errors are those of Password.
+func (e *Authenticator) Confirm(ctx context.Context, u *iam.User, password string, o iam.Origin) error {
+	began := e.now()
+	err := func() error {
+		try, err := e.begin(ctx, methodPassword, guessed(u, true), u.Name, o)
+		if err != nil {
+			return err
+		}
+		p, err := e.local(ctx, Attempt{Login: u.Name, Password: password})
+		if err == nil && p.User.UID != u.UID {
+			err = iam.ErrCredentials
+		}
+		return e.settle(ctx, try, p, err)
+	}()
+	e.pause(ctx, began, err)
+	return err
+}
+
+func (e *Authenticator) begin(ctx context.Context, w method, u *iam.User, name string, o iam.Origin) (*loginAttempt, error) {
+	if e.Lockout == nil {
+		return nil, nil
+	}
+	return e.Lockout.begin(ctx, w, u, name, o)
+}
+
+// settle counts what came of an attempt.
+func (e *Authenticator) settle(ctx context.Context, try *loginAttempt, p *iam.AuthnResult, err error) error {
+	if try == nil {
+		return err
+	}
+	switch {
+	case err == nil && try.user == nil:
+		try.void() // a provider knows the person by a name that no User has
+	case err == nil && p.User != nil && p.User.UID != try.user.UID:
+		try.void() // another's name; his own failures are not to be forgotten
+	case err == nil && p.User != nil:
+		return try.right(!p.Pending)
+	case errors.Is(err, iam.ErrCredentials):
+		try.wrong(ctx)
+	default: // who is told that he is suspended, or has to register, had the right password
+		try.void()
+	}
+	return err
+}
+
+func (e *Authenticator) now() time.Time {
+	if e.Now == nil {
+		return time.Now()
+	}
+	return e.Now()
+}
+
+// pause rounds up the time that a refusal takes.
+func (e *Authenticator) pause(ctx context.Context, began time.Time, err error) {
+	if e.Pause == nil || !errors.Is(err, iam.ErrCredentials) && !errors.Is(err, iam.ErrLimited) {
+		return
+	}
+	e.Pause(ctx, pauseStep-e.now().Sub(began)%pauseStep)
+}
+
+// Pause waits, unless ctx ends first.
+func Pause(ctx context.Context, d time.Duration) {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-ctx.Done():
+	}
+}
+
+// record records a login of a known user.
+func (e *Authenticator) record(u *iam.User, provider string, o iam.Origin, err error) {
+	if e.Records != nil && u != nil {
+		e.Records.Add(u, iamv1beta1.LoginToken, provider, o, err)
+	}
+}

@@ -1,0 +1,148 @@
+package login
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"slices"
+	"testing"
+	"time"
+
+	iamapi "kapis.dev/ks-apiserver/pkg/api/iam/v1beta1"
+	"kapis.dev/ks-apiserver/pkg/iam"
+	"kapis.dev/ks-apiserver/pkg/iam/iamtest"
+)
+
+// S50: whoever has not the right password sees one error, at the price of one comparison each.
+func TestTheEntranceTellsNothingToWhoHasNotTheRightPassword(t *testing.T) {
+	d := newDoors(t, 1)
+	users, h := d.all[0].Passwords.Users, iamtest.Hash(t, iamtest.Password)
+	users.Set(iamtest.User("disabled", iamtest.WithPassword(h), iamtest.WithState(iamapi.UserDisabled)))
+	users.Set(iamtest.User("ldap"))
+	for name, test := range map[string]struct {
+		login, password string
+		want            error
+	}{
+		"right":           {"bob", iamtest.Password, nil},
+		"wrong":           {"bob", "Wrong-123", iam.ErrCredentials},
+		"unknown":         {"nobody", iamtest.Password, iam.ErrCredentials},
+		"of a provider":   {"ldap", iamtest.Password, iam.ErrCredentials},
+		"disabled, wrong": {"disabled", "Wrong-123", iam.ErrCredentials},
+		"disabled, right": {"disabled", iamtest.Password, iam.ErrSuspended},
+		"empty":           {"bob", "", iam.ErrCredentials},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d.compared.Store(0)
+			iamtest.Want(t, d.try(t, 0, test.login, test.password, enemy), test.want)
+			if n := d.compared.Load(); n != 1 {
+				t.Errorf("%d comparisons", n)
+			}
+		})
+	}
+}
+
+// S50: a refusal takes a time that is rounded up, so that a write for a user who exists does not show.
+func TestARefusalTakesARoundedTime(t *testing.T) {
+	d := newDoors(t, 1)
+	e := d.all[0]
+	var paused []time.Duration
+	e.Pause = func(_ context.Context, p time.Duration) { paused = append(paused, p) }
+	inner := e.Passwords.Compare
+	e.Passwords.Compare = func(h, p []byte) error { d.clock.Add(70 * time.Millisecond); return inner(h, p) }
+	iamtest.Want(t, d.try(t, 0, "alice", "Wrong-123", enemy), iam.ErrCredentials)
+	iamtest.Want(t, d.try(t, 0, "nobody", "Wrong-123", enemy), iam.ErrCredentials)
+	iamtest.Want(t, d.try(t, 0, "alice", iamtest.Password, home), nil)
+	if !slices.Equal(paused, []time.Duration{230 * time.Millisecond, 230 * time.Millisecond}) {
+		t.Errorf("paused %v", paused)
+	}
+}
+
+// Who has no password, or one that is not hashed yet, has none that could be guessed: nothing is written, and once he has one he may use it.
+func TestAttemptsOnWhoHasNoPasswordAreCountedInMemory(t *testing.T) { // S58
+	d := newDoors(t, 1)
+	users := d.all[0].Passwords.Users
+	users.Set(iamtest.User("carol", iamtest.WithPassword("not hashed yet")))
+	users.Set(iamtest.User("ldap"))
+	for _, name := range []string{"carol", "ldap"} {
+		for i := range 2 * tries {
+			err := d.try(t, 0, name, iamtest.Password, home)
+			if i < tries {
+				iamtest.Want(t, err, iam.ErrCredentials)
+			} else {
+				iamtest.Want(t, err, iam.ErrLimited)
+			}
+		}
+	}
+	if n := d.api.Count("create", "update", "get"); n != 0 {
+		t.Errorf("%d calls", n)
+	}
+	users.Set(iamtest.User("carol", iamtest.WithPassword(iamtest.Hash(t, iamtest.Password))))
+	iamtest.Want(t, d.try(t, 0, "carol", iamtest.Password, home), nil)
+}
+
+func TestUnknownProvidersAreToldApart(t *testing.T) {
+	d := newDoors(t, 1)
+	_, err := d.all[0].Password(t.Context(), Attempt{Login: "alice", Password: iamtest.Password, Provider: "ldap"})
+	iamtest.Want(t, err, iam.ErrUnknownProvider)
+	if d.compared.Load() != 0 {
+		t.Error("the local password was looked at")
+	}
+	_, err = d.all[0].Identity(t.Context(), "ldap", nil, iam.Origin{})
+	iamtest.Want(t, err, iam.ErrUnknownProvider)
+}
+
+// The current password counts as a login does: a stolen token is no way to guess it.
+func TestConfirmingThePasswordCounts(t *testing.T) {
+	d := newDoors(t, 1)
+	e, alice := d.all[0], d.all[0].Passwords.Users.ByName("alice")
+	iamtest.Want(t, e.Confirm(t.Context(), alice, iamtest.Password, iam.Origin{Source: home}), nil)
+	for range tries {
+		iamtest.Want(t, e.Confirm(t.Context(), alice, "Wrong-123", iam.Origin{Source: enemy}), iam.ErrCredentials)
+	}
+	iamtest.Want(t, e.Confirm(t.Context(), alice, iamtest.Password, iam.Origin{Source: enemy}), iam.ErrLimited)
+	if n := d.compared.Load(); n != tries+1 {
+		t.Errorf("%d comparisons", n)
+	}
+}
+
+// A client that leaves while it waits is no failure, and holds up nobody.
+func TestAClientThatLeavesHoldsUpNobody(t *testing.T) {
+	d := newDoors(t, 1)
+	e := d.all[0]
+	ctx, cancel := context.WithCancel(t.Context())
+	inside, hold := make(chan struct{}), make(chan struct{})
+	inner := e.Passwords.Compare
+	e.Passwords.Compare = func(hash, password []byte) error {
+		if string(password) == "hold" {
+			inside <- struct{}{}
+			<-hold
+		}
+		return inner(hash, password)
+	}
+	for range max(1, runtime.GOMAXPROCS(0)-1) { // all workers
+		go func() { _, _ = e.Passwords.Check(t.Context(), "nobody", "hold") }()
+		<-inside
+	}
+	done := make(chan error)
+	for range 2 {
+		go func() {
+			_, err := e.Password(ctx, Attempt{Login: "alice", Password: iamtest.Password, Origin: iam.Origin{Source: home}})
+			done <- err
+		}()
+	}
+	cancel()
+	for range 2 {
+		if err := <-done; !errors.Is(err, context.Canceled) {
+			t.Errorf("%v", err)
+		}
+	}
+	close(hold)
+	d.settle(t)
+	if n := len(e.Lockout.gates); n != 0 {
+		t.Errorf("%d gates are left", n)
+	}
+	for i := range 2 * tries { // none of the tries is used up
+		iamtest.Want(t, d.try(t, 0, "alice", iamtest.Password, fmt.Sprintf("192.0.2.%d", i)), nil)
+	}
+}

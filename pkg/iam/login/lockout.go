@@ -1,0 +1,350 @@
+package login
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/klog/v2"
+
+	"kapis.dev/ks-apiserver/pkg/api/session/v1alpha1"
+	"kapis.dev/ks-apiserver/pkg/iam"
+	"kapis.dev/ks-apiserver/pkg/iam/crdclient"
+	"kapis.dev/ks-apiserver/pkg/iam/recent"
+	"kapis.dev/ks-apiserver/pkg/store"
+)
+
+const (
+	// freeAtOnce bounds the attempts on one user, from a place that he is known to log in from, that go on at once without
+	// being counted first. From any other place an attempt is counted before it is made, and one at a time.
+	freeAtOnce = 2
+	// mostWaiting bounds those that wait for the ones before them.
+	mostWaiting = 64
+	// passwordBudget and codeBudget times the tries are how many guesses all unknown places together have.
+	passwordBudget = 10
+	codeBudget     = 2
+	// sprayMost bounds the failures of one place on whatever names in sprayWindow. People behind one proxy who
+	// log in from there are known, and not held up.
+	sprayMost   = 100
+	sprayWindow = time.Minute
+	// strangersSize bounds the names that nobody has, and sourcesSize the places, whose failures are remembered.
+	strangersSize = 64 << 10
+	sourcesSize   = 16 << 10
+	// stripes is how many users' Lockouts are written at once.
+	stripes = 64
+	// writeTimeout bounds a write that an attempt waits for; after one that failed none is tried for writePause.
+	writeTimeout = 2 * time.Second
+	writePause   = 5 * time.Second
+	// settleQueue bounds the writes that wait behind logins which succeeded.
+	settleQueue = 1024
+)
+
+// LockoutOptions are what a Lockout works with.
+type LockoutOptions struct {
+	API   crdclient.API[*v1alpha1.Lockout]
+	Users *iam.UserIndex
+	// Tries is how many wrong passwords one place has for one user within Window.
+	Tries  int
+	Window time.Duration
+	// Visited tells whether the user of that UID has a session from a source; nil for nobody has.
+	Visited func(uid, source string) bool
+	// Synced tells whether users are known in full; nil for always.
+	Synced func() bool
+	Now    func() time.Time
+	// Metrics gets the figures; nil for none.
+	Metrics prometheus.Registerer
+}
+
+// Lockout refuses attempts to log in after too many that failed. It is a store.Sink of lockouts.session.kapis.dev/v1alpha1.
+//
+// Failures are counted for each user and place. An attempt from a place that the user is not known to log in from is
+// counted, by an update with optimistic concurrency, before the password is looked at, and is taken off again if it
+// was right: so of any number of attempts at any number of replicas, no more than Tries reach the comparison. All such
+// places together have a budget, which bounds what many machines can guess and what they can have written. A place
+// that the user is known to log in from has only its own count: so nobody can lock somebody else out for good.
+//
+// A shared address, such as that of a console which does not say where people are, is no place: there an attempt waits for seconds
+// after too many that failed, and nobody is locked out (lockout_shared.go).
+//
+// Names that nobody has are counted in memory only: they look the same from outside, and write nothing.
+//
+// Where a count can't be written, it is kept in memory: then each replica gives Tries, and no login fails because of it.
+type Lockout struct {
+	LockoutOptions
+
+	mu     sync.Mutex
+	byUser map[string]*lockoutState // UID of the user
+	gates  map[uint64]*queue
+	// local counts for users whose Lockout could not be written, strangers for names that nobody has: apart, so that
+	// made-up names push nobody's count out.
+	local, strangers *recent.Counters
+	sources          *recent.Counters
+	recent           *recent.Counters  // pairs of users and places that succeeded here
+	shared           *recent.Counters  // addresses that many people log in from
+	first            map[uint64]uint64 // of each other address, a user who has logged in from there
+	down             time.Time
+
+	stripe  [stripes]chan struct{}
+	settles chan pendingWrite
+	refused *prometheus.CounterVec
+	writes  *prometheus.CounterVec
+}
+
+// queue lets the attempts of one way, name and place pass, few at a time.
+type queue struct {
+	busy, waiting int
+	wake          chan struct{}
+}
+
+// NewLockout makes a Lockout that knows of no failures yet.
+func NewLockout(o LockoutOptions) (*Lockout, error) {
+	if o.Tries < 1 || o.Window <= 0 {
+		return nil, fmt.Errorf("limit wrong passwords: %d in %v is no limit", o.Tries, o.Window)
+	}
+	l := &Lockout{
+		LockoutOptions: o, byUser: map[string]*lockoutState{}, gates: map[uint64]*queue{},
+		local: recent.NewCounters(strangersSize), strangers: recent.NewCounters(strangersSize),
+		sources: recent.NewCounters(sourcesSize), recent: recent.NewCounters(strangersSize),
+		shared: recent.NewCounters(sourcesSize), first: map[uint64]uint64{},
+		settles: make(chan pendingWrite, settleQueue),
+		refused: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "ks_lockout_refusals_total", Help: "Attempts to log in that were refused unseen, by what was used up."}, []string{"of"}),
+		writes: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "ks_lockout_writes_total", Help: "Changes of Lockouts, by what came of them."}, []string{"result"}),
+	}
+	for i := range l.stripe {
+		l.stripe[i] = make(chan struct{}, 1)
+	}
+	if o.Metrics != nil {
+		for _, c := range []prometheus.Collector{l.refused, l.writes} {
+			if err := o.Metrics.Register(c); err != nil {
+				return nil, fmt.Errorf("register metrics of lockouts: %w", err)
+			}
+		}
+	}
+	return l, nil
+}
+
+var _ store.Sink = (*Lockout)(nil)
+
+// Set takes in what another replica counted.
+func (l *Lockout) Set(o *store.Object) {
+	next, err := parseLockoutState(o.Raw)
+	if err != nil {
+		klog.ErrorS(err, "A Lockout is left out", "lockout", o.Name)
+		return
+	}
+	l.put(o.Name, next)
+}
+
+// Delete takes in that nothing counts any more.
+func (l *Lockout) Delete(_, name string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.byUser, name)
+}
+
+// begin lets an attempt pass, or refuses it with ErrLimited, ErrBusy, or the error of a ctx that ended while it waited.
+func (l *Lockout) begin(ctx context.Context, w method, u *iam.User, name string, o iam.Origin) (*loginAttempt, error) {
+	at, source := networkOf(o.Source), o.Source
+	a := &loginAttempt{l: l, user: u, way: w, key: recent.KeyOf(string(w), at), place: recent.KeyOf("place", at), source: recent.KeyOf("source", at)}
+	who := "name " + name
+	if u != nil {
+		who = "user " + u.UID
+		a.visited = l.Visited != nil && source != "" && l.Visited(u.UID, source)
+	}
+	a.id, a.all = recent.KeyOf(string(w), who, at), recent.KeyOf(string(w), who)
+	a.recent = a.id
+	l.share(a, who, at, o)
+	if err := l.waitForTurn(ctx, a); err != nil {
+		return nil, err
+	}
+	if a.free {
+		return a, nil
+	}
+	if err := l.reserve(ctx, a); err != nil {
+		l.leave(a)
+		return nil, err
+	}
+	return a, nil
+}
+
+// networkOf returns what counts as one place: an IPv4 address, or the 64 bits of an IPv6 address that one customer gets.
+func networkOf(source string) string {
+	a, err := netip.ParseAddr(source)
+	if err != nil {
+		return ""
+	}
+	if a = a.Unmap().WithZone(""); a.Is4() {
+		return a.String()
+	}
+	return netip.PrefixFrom(a, 64).Masked().String()
+}
+
+// waitForTurn waits until the attempt is among the first of its name and place.
+func (l *Lockout) waitForTurn(ctx context.Context, a *loginAttempt) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for {
+		if err := l.check(a); err != nil {
+			return err
+		}
+		g := l.gates[a.id]
+		if g == nil {
+			g = &queue{wake: make(chan struct{})}
+			l.gates[a.id] = g
+		}
+		if g.busy == 0 || a.free && g.busy < freeAtOnce {
+			g.busy++
+			return nil
+		}
+		if g.waiting >= mostWaiting {
+			return iam.ErrBusy
+		}
+		if err := l.wait(ctx, a, g); err != nil {
+			return err
+		}
+	}
+}
+
+// wait lets the lock go until another attempt is over.
+func (l *Lockout) wait(ctx context.Context, a *loginAttempt, g *queue) error {
+	g.waiting++
+	wake := g.wake
+	l.mu.Unlock()
+	var err error
+	select {
+	case <-wake:
+	case <-ctx.Done():
+		err = fmt.Errorf("wait for other logins of the same user: %w", ctx.Err())
+	}
+	l.mu.Lock()
+	g.waiting--
+	l.drop(a, g)
+	return err
+}
+
+// leave lets the next one in.
+func (l *Lockout) leave(a *loginAttempt) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	g := l.gates[a.id]
+	g.busy--
+	close(g.wake)
+	g.wake = make(chan struct{})
+	l.drop(a, g)
+}
+
+func (l *Lockout) drop(a *loginAttempt, g *queue) {
+	if g.busy == 0 && g.waiting == 0 && l.gates[a.id] == g {
+		delete(l.gates, a.id)
+	}
+}
+
+// check says whether what is known at this moment leaves room for the attempt. The lock is held.
+func (l *Lockout) check(a *loginAttempt) error {
+	now := l.Now()
+	var led *lockoutState
+	if a.user != nil {
+		led = l.byUser[a.user.UID]
+	}
+	if a.user != nil && !a.shared {
+		_, noted := led.knows(a.place, now)
+		a.known = noted || a.visited || l.recent.Count(a.recent, now) > 0
+	}
+	counts := l.counts(a)
+	own, _ := counts.Get(a.id)
+	local := own.In(now)
+	if err := l.checkCounts(led, a, own, counts.Count(a.all, now), now); err != nil {
+		return err
+	}
+	if !a.known && l.sources.Count(a.source, now) >= sprayMost {
+		return l.limited("source")
+	}
+	a.free = a.known && local+led.of(a.key).in(now, l.Window) == 0
+	return nil
+}
+
+// counts are where an attempt is counted in memory.
+func (l *Lockout) counts(a *loginAttempt) *recent.Counters {
+	if a.user == nil {
+		return l.strangers
+	}
+	return l.local
+}
+
+// checkCounts says whether a state, and what is counted in memory beside it, leave no room for the attempt.
+func (l *Lockout) checkCounts(led *lockoutState, a *loginAttempt, local recent.Count, localAll int32, now time.Time) error {
+	if a.shared {
+		return l.throttle(a, led, local, now)
+	}
+	own := local.In(now) + led.of(a.key).in(now, l.Window)
+	if own >= int32(l.Tries) {
+		return l.limited("place")
+	}
+	if a.known {
+		return nil
+	}
+	budget := int32(l.Tries * passwordBudget)
+	if a.way == methodCode {
+		budget = int32(l.Tries * codeBudget)
+	}
+	if localAll+led.total(a.way).in(now, l.Window) >= budget || own == 0 && led.full(now, l.Window) {
+		return l.limited("user")
+	}
+	return nil
+}
+
+func (l *Lockout) limited(what string) error {
+	l.refused.WithLabelValues(what).Inc()
+	return iam.ErrLimited
+}
+
+// reserve counts the attempt before it is made.
+func (l *Lockout) reserve(ctx context.Context, a *loginAttempt) error {
+	if a.user != nil {
+		err := l.change(ctx, a.user.UID, a.user.Name, func(led *lockoutState, now time.Time) (*lockoutState, error) {
+			if err := l.checkCounts(led, a, recent.Count{}, 0, now); err != nil {
+				return nil, err
+			}
+			return a.failed(led, 1, now), nil
+		})
+		if err == nil || errors.Is(err, iam.ErrLimited) {
+			a.reserved = err == nil
+			return err
+		}
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if err := l.check(a); err != nil { // others may have been counted since
+		return err
+	}
+	a.local, a.free = true, false
+	l.add(a, 1)
+	return nil
+}
+
+// remember counts in memory.
+func (l *Lockout) remember(a *loginAttempt, n int32) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.add(a, n)
+}
+
+func (l *Lockout) add(a *loginAttempt, n int32) {
+	now, counts := l.Now(), l.counts(a)
+	counts.Add(a.id, n, now, l.Window)
+	if a.shared {
+		if n > 0 {
+			counts.Extend(a.id, now.Add(l.Window))
+		}
+		return
+	}
+	if !a.known {
+		counts.Add(a.all, n, now, l.Window)
+	}
+}

@@ -1,0 +1,107 @@
+package login
+
+import (
+	"context"
+	"time"
+
+	"kapis.dev/ks-apiserver/pkg/iam"
+)
+
+// loginAttempt is one that may go on. One of wrong, right and void is to be called when it is over.
+type loginAttempt struct {
+	l    *Lockout
+	user *iam.User // nil where nobody has the name
+	way  method
+	// id is the name and the place, for what is kept in memory, and all the name alone; key is the way and the place.
+	id, all, key  uint64
+	place, source uint64
+	// recent is the user and the place, for what succeeded lately, and at the address alone; 0 for none.
+	recent, at  uint64
+	visited     bool
+	known, free bool
+	// shared says that many people log in from the address.
+	shared bool
+	// reserved says that it is counted in the Lockout already, local that it is in memory.
+	reserved, local bool
+}
+
+// wrong ends an attempt that failed.
+func (a *loginAttempt) wrong(ctx context.Context) {
+	defer a.l.leave(a)
+	a.l.mu.Lock()
+	if !a.known {
+		a.l.sources.Add(a.source, 1, a.l.Now(), sprayWindow)
+	}
+	a.l.mu.Unlock()
+	if !a.free {
+		return
+	}
+	if err := a.l.change(ctx, a.user.UID, a.user.Name, func(led *lockoutState, now time.Time) (*lockoutState, error) {
+		return a.failed(led, 1, now), nil
+	}); err != nil {
+		a.l.remember(a, 1)
+	}
+}
+
+// void ends an attempt that showed nothing: nobody could tell whether it was right.
+func (a *loginAttempt) void() {
+	defer a.l.leave(a)
+	switch {
+	case a.local:
+		a.l.remember(a, -1)
+	case a.reserved:
+		a.l.settle(pendingWrite{a, -1})
+	}
+}
+
+// right ends an attempt that succeeded. complete says that the login needs nothing more, so that its place is one of the user's from
+// now on. It fails with ErrLimited where others have used the tries up in the meantime: of what was not counted first, too many may
+// have gone on at once, and the one that was right must look as the others do.
+func (a *loginAttempt) right(complete bool) error {
+	l := a.l
+	defer l.leave(a)
+	l.mu.Lock()
+	now := l.Now()
+	led := l.byUser[a.user.UID]
+	at, noted := led.knows(a.place, now)
+	own := led.of(a.key).in(now, l.Window)
+	if a.free && own+l.local.Count(a.id, now) >= int32(l.Tries) {
+		l.mu.Unlock()
+		return l.limited("place")
+	}
+	switch {
+	case a.shared && !a.known && a.local:
+		l.add(a, -1)
+	case !a.shared || a.known:
+		l.local.Delete(a.id)
+	}
+	if complete {
+		l.succeeded(a, now)
+	}
+	learns := complete && a.recent != 0
+	if learns {
+		l.recent.Add(a.recent, 1, now, knownFresh)
+	}
+	n := 0
+	if learns && (!noted || now.Sub(at) >= knownFresh) {
+		n = 1
+	}
+	write := n > 0 || a.reserved || own > 0
+	if write && led != nil { // counts here at once, and is written behind
+		l.byUser[a.user.UID] = a.cleared(led, n, now)
+	}
+	l.mu.Unlock()
+	if write {
+		l.settle(pendingWrite{a, n})
+	}
+	return nil
+}
+
+// cleared is a state after a success, with its place learnt where n is above 0.
+func (a *loginAttempt) cleared(led *lockoutState, n int, now time.Time) *lockoutState {
+	var from *uint64
+	if n > 0 {
+		from = &a.place
+	}
+	return a.taken(led, from, now)
+}

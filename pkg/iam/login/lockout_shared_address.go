@@ -1,0 +1,138 @@
+package login
+
+import (
+	"time"
+
+	"kapis.dev/ks-apiserver/pkg/iam"
+	"kapis.dev/ks-apiserver/pkg/iam/recent"
+)
+
+// An address that many people log in from, such as the console's, says nothing of who tries. There nobody is locked out, since that
+// would be everybody: after the tries each further one has to wait, for seconds, and one whom the user's own computer can be told
+// by waits for nobody else's.
+
+const (
+	// firstDelay is the wait after the tries are used up, which doubles with each further failure until it is lastDelay.
+	firstDelay = 4 * time.Second
+	lastDelay  = 16 * time.Second
+	// sharedFor is how long an address that two users have logged in from is taken for a shared one.
+	sharedFor = 24 * time.Hour
+)
+
+// share makes the attempt one of a shared address, where it is one. The console says which browser it logs in, but
+// anybody who reaches this server could say that: so it only tells the places apart that the user has logged in from.
+// Codes of second factors are out of it: who tries one had the right password.
+func (l *Lockout) share(a *loginAttempt, who, at string, o iam.Origin) {
+	claimed := networkOf(o.Claimed)
+	if a.way == methodCode {
+		if o.Shared && claimed != "" {
+			a.visited, a.place = false, recent.KeyOf("place", at, "shared", claimed)
+		}
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	now := l.Now()
+	a.at = recent.KeyOf("shared", at)
+	if o.Shared {
+		l.shared.Add(a.at, 1, now, sharedFor)
+	} else if l.shared.Count(a.at, now) == 0 {
+		return
+	}
+	a.shared, a.visited, a.place, a.recent = true, false, 0, 0
+	a.id, a.key, a.source = recent.KeyOf(string(a.way), who, at, "shared"), recent.KeyOf(string(a.way), at, "shared"), recent.KeyOf("source", at, "shared", claimed)
+	if claimed == "" {
+		return
+	}
+	a.place, a.recent = recent.KeyOf("place", at, "shared", claimed), recent.KeyOf("recent", who, at, claimed)
+	noted := false
+	if a.user != nil {
+		_, noted = l.byUser[a.user.UID].knows(a.place, now)
+	}
+	if noted || l.recent.Count(a.recent, now) > 0 {
+		a.known = true
+		a.id, a.key = recent.KeyOf(string(a.way), who, at, "shared", claimed), recent.KeyOf(string(a.way), at, "shared", claimed)
+	}
+}
+
+// throttle refuses an attempt from a shared address that comes too soon after the last one that failed.
+func (l *Lockout) throttle(a *loginAttempt, led *lockoutState, local recent.Count, now time.Time) error {
+	stored := led.of(a.key)
+	count, last := stored.in(now, l.Window), stored.since
+	if now.Before(local.End) {
+		count += local.Count
+		if at := local.End.Add(-l.Window); at.After(last) {
+			last = at
+		}
+	}
+	over := int(count) - l.Tries
+	if over < 0 {
+		return nil
+	}
+	wait := firstDelay
+	for range over {
+		if wait *= 2; wait >= lastDelay {
+			wait = lastDelay
+			break
+		}
+	}
+	if wait -= now.Sub(last); wait <= 0 {
+		return nil
+	}
+	l.refused.WithLabelValues("throttle").Inc()
+	return &iam.ThrottledError{After: wait}
+}
+
+// succeeded notes whose an address is: one that two users log in from is shared. The lock is held.
+func (l *Lockout) succeeded(a *loginAttempt, now time.Time) {
+	if a.at == 0 || a.shared {
+		return
+	}
+	who := recent.KeyOf("user " + a.user.UID)
+	first, ok := l.first[a.at]
+	switch {
+	case !ok:
+		if len(l.first) >= sourcesSize {
+			clear(l.first)
+		}
+		l.first[a.at] = who
+	case first != who:
+		l.shared.Add(a.at, 1, now, sharedFor)
+	}
+}
+
+// slide returns the state with n more failures of a key of a shared address, which may be negative. They count until a
+// window has passed since the last of them.
+func (l *lockoutState) slide(key uint64, n int32, now time.Time, window time.Duration) *lockoutState {
+	next := l.pruned(now, window)
+	t := next.of(key)
+	if t.count = max(0, t.in(now, window)+n); n > 0 {
+		t.since = now
+	}
+	next.put(key, t)
+	return next
+}
+
+// taken is a state without an attempt that succeeded. At a shared address the failures of others stay: a stranger would
+// else have new tries as often as the user logs in.
+func (a *loginAttempt) taken(led *lockoutState, from *uint64, now time.Time) *lockoutState {
+	if !a.shared || a.known {
+		return led.clear(a.way, a.key, !a.known && !a.shared, from, now, a.l.Window)
+	}
+	next := led.pruned(now, a.l.Window)
+	if a.reserved {
+		next = led.slide(a.key, -1, now, a.l.Window)
+	}
+	if from != nil {
+		next.learn(*from, now)
+	}
+	return next
+}
+
+// failed is a state with n more failures of the attempt, which may be negative.
+func (a *loginAttempt) failed(led *lockoutState, n int32, now time.Time) *lockoutState {
+	if a.shared {
+		return led.slide(a.key, n, now, a.l.Window)
+	}
+	return led.fail(a.way, a.key, n, !a.known, now, a.l.Window)
+}

@@ -1,0 +1,465 @@
+package login
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	iamapi "kapis.dev/ks-apiserver/pkg/api/iam/v1beta1"
+	"kapis.dev/ks-apiserver/pkg/api/session/v1alpha1"
+	"kapis.dev/ks-apiserver/pkg/iam"
+	"kapis.dev/ks-apiserver/pkg/iam/iamtest"
+	"kapis.dev/ks-apiserver/pkg/iam/password"
+	"kapis.dev/ks-apiserver/pkg/iam/recent"
+	"kapis.dev/ks-apiserver/pkg/idp"
+	"kapis.dev/ks-apiserver/pkg/idp/idptest"
+)
+
+const (
+	home  = "192.0.2.10"
+	enemy = "203.0.113.66"
+)
+
+// doors are the entrances of several replicas that share one API.
+type doors struct {
+	api      *iamtest.Objects[*v1alpha1.Lockout]
+	clock    *iamtest.Clock
+	all      []*Authenticator
+	compared atomic.Int64
+	visited  func(uid, source string) bool
+}
+
+const tries = 5
+
+// newDoors makes replicas that know alice and bob.
+func newDoors(t testing.TB, n int) *doors {
+	t.Helper()
+	d := &doors{api: iamtest.NewObjects(func() *v1alpha1.Lockout { return &v1alpha1.Lockout{} }), clock: &iamtest.Clock{Time: iamtest.Start()}}
+	h := iamtest.Hash(t, iamtest.Password)
+	for range n {
+		d.open(t, h)
+	}
+	return d
+}
+
+func (d *doors) open(t testing.TB, h string) *Authenticator {
+	t.Helper()
+	users := iam.NewUserIndex()
+	users.Set(iamtest.User("alice", iamtest.WithPassword(h)))
+	users.Set(iamtest.User("bob", iamtest.WithPassword(h)))
+	p, err := password.New(users, nil)
+	iamtest.Want(t, err, nil)
+	inner := p.Compare
+	p.Dummy, p.Now, p.LimitedFor = []byte(h), d.clock.Now, 30*time.Minute
+	p.Compare = func(hash, password []byte) error {
+		d.compared.Add(1)
+		return inner(hash, password)
+	}
+	l, err := NewLockout(LockoutOptions{API: d.api, Users: users, Tries: tries, Window: 30 * time.Minute, Now: d.clock.Now,
+		Visited: func(uid, source string) bool { return d.visited != nil && d.visited(uid, source) }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	d.api.Mu.Lock()
+	for _, raw := range d.api.Stored { // a list comes first
+		l.Set(iamtest.ObjectOf(raw))
+	}
+	d.api.Feeds = append(d.api.Feeds, &iamtest.Feed{Sink: l})
+	d.api.Mu.Unlock()
+	e := &Authenticator{Passwords: p, Lockout: l, Now: d.clock.Now}
+	d.all = append(d.all, e)
+	return e
+}
+
+func (d *doors) try(t testing.TB, i int, name, password, source string) error {
+	t.Helper()
+	_, err := d.all[i].Password(t.Context(), Attempt{Login: name, Password: password, Origin: iam.Origin{Source: source}})
+	return err
+}
+
+// settle does the writes that wait behind logins.
+func (d *doors) settle(t testing.TB) {
+	for _, e := range d.all {
+		for {
+			select {
+			case s := <-e.Lockout.settles:
+				e.Lockout.write(t.Context(), s)
+				continue
+			default:
+			}
+			break
+		}
+	}
+}
+
+// S47: of ten thousand wrong passwords at once, at two replicas, the limit reaches the comparison, and no more.
+func TestNoMoreThanTheLimitReachTheComparison(t *testing.T) {
+	d := newDoors(t, 2)
+	var wg sync.WaitGroup
+	for i := range 10_000 {
+		wg.Go(func() {
+			if err := d.try(t, i%2, "alice", "Wrong-123", enemy); !errors.Is(err, iam.ErrCredentials) && !errors.Is(err, iam.ErrLimited) && !errors.Is(err, iam.ErrBusy) {
+				t.Errorf("%v", err)
+			}
+		})
+	}
+	wg.Wait()
+	if n := d.compared.Load(); n > tries {
+		t.Errorf("%d passwords were compared, %d is the limit", n, tries)
+	}
+	if n := d.api.Count("create", "update"); n > 4*tries {
+		t.Errorf("%d writes", n)
+	}
+	iamtest.Want(t, d.try(t, 0, "alice", iamtest.Password, enemy), iam.ErrLimited) // now it does not matter what he sends
+	iamtest.Want(t, d.try(t, 1, "alice", iamtest.Password, home), nil)             // the owner comes from elsewhere
+	d.settle(t)
+
+	// A restart forgets nothing.
+	d.compared.Store(0)
+	d.open(t, iamtest.Hash(t, iamtest.Password))
+	iamtest.Want(t, d.try(t, 2, "alice", iamtest.Password, enemy), iam.ErrLimited)
+	if n := d.compared.Load(); n != 0 {
+		t.Errorf("%d comparisons after the restart", n)
+	}
+	iamtest.Want(t, d.try(t, 2, "alice", iamtest.Password, home), nil)
+
+	d.clock.Add(31 * time.Minute)
+	iamtest.Want(t, d.try(t, 2, "alice", iamtest.Password, enemy), nil)
+}
+
+// S47: a replica that has not heard of the count yet asks for it before it compares.
+func TestAFeedThatLagsGivesNoMoreTries(t *testing.T) {
+	d := newDoors(t, 2)
+	d.api.Hold(0)
+	d.api.Hold(1)
+	for i := range 4 * tries {
+		_ = d.try(t, i%2, "alice", "Wrong-123", enemy)
+	}
+	if n := d.compared.Load(); n != tries {
+		t.Errorf("%d comparisons, want %d", n, tries)
+	}
+}
+
+// S47, S58, U38: made-up names reset nobody's count, and write nothing.
+func TestMadeUpNamesResetNothingAndWriteNothing(t *testing.T) {
+	d := newDoors(t, 1)
+	l := d.all[0].Lockout
+	for range tries {
+		iamtest.Want(t, d.try(t, 0, "alice", "Wrong-123", enemy), iam.ErrCredentials)
+	}
+	writes, compared := d.api.Count("create", "update"), d.compared.Load()
+	for i := range uint64(1_000_000) {
+		l.strangers.Add(recent.KeyOf("password", "name nobody")+i, 1, d.clock.Now(), l.Window) // what each of them leaves
+	}
+	for i := range 5_000 { // from as many places, or the place itself would be limited
+		a, err := l.begin(t.Context(), methodPassword, nil, fmt.Sprintf("nobody-%d", i), iam.Origin{Source: fmt.Sprintf("198.51.%d.%d", i>>8&255, i&255)})
+		if err == nil {
+			a.wrong(t.Context())
+		} else if !errors.Is(err, iam.ErrLimited) {
+			t.Fatal(err)
+		}
+	}
+	iamtest.Want(t, d.try(t, 0, "alice", iamtest.Password, enemy), iam.ErrLimited)
+	if n := d.api.Count("create", "update", "get", "delete") - writes; n != 0 {
+		t.Errorf("%d calls because of names that nobody has", n)
+	}
+	if d.compared.Load() != compared {
+		t.Error("a password was compared for a user who is locked out")
+	}
+	if n := l.strangers.Len(); n > strangersSize {
+		t.Errorf("%d names are remembered", n)
+	}
+	if n := len(l.gates); n != 0 {
+		t.Errorf("%d gates are left", n)
+	}
+}
+
+// S50: a name that nobody has is limited as one that somebody has.
+func TestMadeUpNamesAreLimitedAlike(t *testing.T) {
+	d := newDoors(t, 1)
+	for _, name := range []string{"alice", "nobody", "nobody@example.com"} {
+		for i := range 2 * tries {
+			err := d.try(t, 0, name, "Wrong-123", enemy)
+			if i < tries {
+				iamtest.Want(t, err, iam.ErrCredentials)
+			} else {
+				iamtest.Want(t, err, iam.ErrLimited)
+			}
+		}
+	}
+}
+
+func TestManyPlacesHaveOneBudgetAndTheOwnerGetsIn(t *testing.T) {
+	d := newDoors(t, 2)
+	iamtest.Want(t, d.try(t, 0, "alice", iamtest.Password, home), nil)
+	d.settle(t)
+	for i := range 1000 {
+		_ = d.try(t, i%2, "alice", "Wrong-123", fmt.Sprintf("198.51.100.%d", i%250))
+	}
+	if n := d.compared.Load() - 1; n != tries*passwordBudget {
+		t.Errorf("%d guesses from everywhere, want %d", n, tries*passwordBudget)
+	}
+	iamtest.Want(t, d.try(t, 0, "alice", iamtest.Password, "192.0.2.99"), iam.ErrLimited) // the owner, from where nobody knows him
+	d.settle(t)
+	third := d.open(t, iamtest.Hash(t, iamtest.Password)) // what is known is known after a restart
+	_, err := third.Password(t.Context(), Attempt{Login: "alice", Password: iamtest.Password, Origin: iam.Origin{Source: home}})
+	iamtest.Want(t, err, nil)
+	iamtest.Want(t, d.try(t, 0, "bob", iamtest.Password, "192.0.2.99"), nil) // others are not touched
+	if n := d.api.Count("create", "update"); n > 3*tries*passwordBudget {
+		t.Errorf("%d writes", n)
+	}
+	d.clock.Add(31 * time.Minute)
+	iamtest.Want(t, d.try(t, 0, "alice", iamtest.Password, "192.0.2.99"), nil)
+}
+
+// A session that lives makes its place one of the user's, also where nothing was written.
+func TestAPlaceWithASessionIsKnown(t *testing.T) {
+	d := newDoors(t, 1)
+	for i := range tries * passwordBudget {
+		_ = d.try(t, 0, "alice", "Wrong-123", fmt.Sprintf("198.51.100.%d", i))
+	}
+	iamtest.Want(t, d.try(t, 0, "alice", iamtest.Password, home), iam.ErrLimited)
+	d.visited = func(uid, source string) bool { return uid == "uid-alice" && source == home }
+	iamtest.Want(t, d.try(t, 0, "alice", iamtest.Password, home), nil)
+}
+
+// A login from a place that is known costs no call, and a first one from a new place two writes.
+func TestALoginFromAKnownPlaceWritesNothing(t *testing.T) {
+	d := newDoors(t, 1)
+	iamtest.Want(t, d.try(t, 0, "alice", iamtest.Password, home), nil)
+	d.settle(t)
+	if n := d.api.Count("create", "update"); n != 2 {
+		t.Errorf("%d writes for the first login", n)
+	}
+	d.api.BreakWith(errors.New("no calls"))
+	for range 100 {
+		iamtest.Want(t, d.try(t, 0, "alice", iamtest.Password, home), nil)
+	}
+	d.api.Mend()
+	if n := d.api.Count("create", "update", "get"); n != 2 {
+		t.Errorf("%d calls", n)
+	}
+	d.clock.Add(8 * 24 * time.Hour)
+	iamtest.Want(t, d.try(t, 0, "alice", iamtest.Password, home), nil)
+	d.settle(t)
+	if n := d.api.Count("update"); n != 2 {
+		t.Errorf("the note of the place was not renewed: %d updates", n)
+	}
+}
+
+func TestASuccessForgetsTheSlipsOfItsPlace(t *testing.T) {
+	d := newDoors(t, 1)
+	for range 4 {
+		for range tries - 1 {
+			iamtest.Want(t, d.try(t, 0, "alice", "Wrong-123", home), iam.ErrCredentials)
+		}
+		iamtest.Want(t, d.try(t, 0, "alice", iamtest.Password, home), nil)
+		d.settle(t)
+	}
+	if led := d.all[0].Lockout.byUser["uid-alice"]; led.guesses.count != 0 || len(led.failures) != 0 {
+		t.Errorf("left: %+v", led)
+	}
+}
+
+// From a place that is known, attempts go on two at a time; what goes on beyond the limit because of it tells nothing.
+func TestOfAKnownPlaceALateSuccessIsRefused(t *testing.T) {
+	d := newDoors(t, 2)
+	iamtest.Want(t, d.try(t, 0, "alice", iamtest.Password, home), nil)
+	d.settle(t)
+	l := d.all[0].Lockout
+	a, err := l.begin(t.Context(), methodPassword, d.all[0].Passwords.Users.ByName("alice"), "alice", iam.Origin{Source: home})
+	iamtest.Want(t, err, nil)
+	for range tries {
+		iamtest.Want(t, d.try(t, 1, "alice", "Wrong-123", home), iam.ErrCredentials)
+	}
+	iamtest.Want(t, a.right(true), iam.ErrLimited)
+}
+
+// U40: logins go on without the API, and each replica counts for itself.
+func TestWithoutTheAPIEachReplicaCountsForItself(t *testing.T) {
+	d := newDoors(t, 2)
+	d.api.BreakWith(errors.New("the API is gone"))
+	for i := range 20 * tries {
+		_ = d.try(t, i%2, "alice", "Wrong-123", enemy)
+	}
+	if n := d.compared.Load(); n != 2*tries {
+		t.Errorf("%d comparisons, want %d", n, 2*tries)
+	}
+	iamtest.Want(t, d.try(t, 0, "bob", iamtest.Password, home), nil)
+	if n := d.api.Count("create", "update", "get"); n > 2 {
+		t.Errorf("%d calls to an API that does not answer", n)
+	}
+	d.api.Mend()
+	d.clock.Add(time.Minute)
+	iamtest.Want(t, d.try(t, 0, "alice", iamtest.Password, enemy), iam.ErrLimited)
+}
+
+// An API that hangs delays a login by a bound, and many at once are no way past the limit.
+func TestAnAPIThatHangsIsNoWayPastTheLimit(t *testing.T) {
+	h := iamtest.Hash(t, iamtest.Password)
+	synctest.Test(t, func(t *testing.T) {
+		d := &doors{api: iamtest.NewObjects(func() *v1alpha1.Lockout { return &v1alpha1.Lockout{} }), clock: &iamtest.Clock{Time: iamtest.Start()}}
+		d.open(t, h)
+		d.api.Wait = func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }
+		began := time.Now()
+		var wg sync.WaitGroup
+		for i := range 1000 {
+			wg.Go(func() { _ = d.try(t, 0, "alice", "Wrong-123", fmt.Sprintf("198.51.%d.%d", i>>8, i&255)) })
+		}
+		wg.Wait()
+		if n := d.compared.Load(); n > tries*passwordBudget {
+			t.Errorf("%d comparisons", n)
+		}
+		if took := time.Since(began); took > 2*writeTimeout {
+			t.Errorf("it took %v", took)
+		}
+	})
+}
+
+// A proof that nobody could check is nobody's failure.
+func TestWhatNobodyCouldTellDoesNotCount(t *testing.T) {
+	d := newDoors(t, 1)
+	l, u := d.all[0].Lockout, d.all[0].Passwords.Users.ByName("alice")
+	for range 10 * tries {
+		a, err := l.begin(t.Context(), methodOf("ldap"), u, "alice", iam.Origin{Source: enemy})
+		iamtest.Want(t, err, nil)
+		a.void()
+		d.settle(t)
+	}
+	iamtest.Want(t, d.try(t, 0, "alice", iamtest.Password, enemy), nil)
+}
+
+func TestSprayingManyNamesFromOnePlaceIsSlowedDown(t *testing.T) {
+	d := newDoors(t, 1)
+	iamtest.Want(t, d.try(t, 0, "bob", iamtest.Password, enemy), nil) // behind the same proxy
+	d.settle(t)
+	for i := range 10 * sprayMost {
+		_ = d.try(t, 0, fmt.Sprintf("nobody-%d", i), "Wrong-123", enemy)
+	}
+	if n := d.compared.Load() - 1; n != sprayMost {
+		t.Errorf("%d comparisons", n)
+	}
+	iamtest.Want(t, d.try(t, 0, "alice", iamtest.Password, enemy), iam.ErrLimited)
+	iamtest.Want(t, d.try(t, 0, "bob", iamtest.Password, enemy), nil)
+	d.clock.Add(sprayWindow)
+	iamtest.Want(t, d.try(t, 0, "alice", iamtest.Password, enemy), nil)
+}
+
+func TestSweepDeletesWhatCountsNothing(t *testing.T) {
+	d := newDoors(t, 1)
+	l := d.all[0].Lockout
+	iamtest.Want(t, d.try(t, 0, "alice", "Wrong-123", enemy), iam.ErrCredentials)
+	iamtest.Want(t, d.try(t, 0, "bob", iamtest.Password, home), nil)
+	d.settle(t)
+	l.Sweep(t.Context())
+	if d.api.Size() != 2 {
+		t.Fatalf("%d Lockouts", d.api.Size())
+	}
+	d.clock.Add(time.Hour)
+	l.Sweep(t.Context())
+	if d.api.Size() != 1 || l.byUser["uid-bob"] == nil {
+		t.Fatalf("%d Lockouts are left", d.api.Size())
+	}
+	l.Users.Delete("", "bob")
+	l.Sweep(t.Context())
+	if d.api.Size() != 0 || len(l.byUser) != 0 {
+		t.Errorf("the Lockout of a user who is gone is left")
+	}
+}
+
+func TestOneCustomersIPv6AddressesAreOnePlace(t *testing.T) {
+	for a, b := range map[string]string{"2001:db8:1:2::1": "2001:db8:1:2:ffff::9", "::ffff:192.0.2.1": "192.0.2.1", "undefined": "", "fe80::1%eth0": "fe80::2"} {
+		if networkOf(a) != networkOf(b) {
+			t.Errorf("%q is %q, %q is %q", a, networkOf(a), b, networkOf(b))
+		}
+	}
+	if networkOf("2001:db8:1:2::1") == networkOf("2001:db8:1:3::1") || networkOf("192.0.2.1") == networkOf("192.0.2.2") {
+		t.Error("two places are one")
+	}
+}
+
+func TestALockoutOfAnOlderInstallationEndsByItself(t *testing.T) {
+	d := newDoors(t, 1)
+	users := d.all[0].Passwords.Users
+	h := iamtest.Hash(t, iamtest.Password)
+	old := func(u *iamapi.User) {
+		u.Status.LastTransitionTime = iamtest.TimeOf(d.clock.Now())
+	}
+	users.Set(iamtest.User("alice", iamtest.WithPassword(h), iamtest.WithState(iamapi.UserAuthLimitExceeded), old))
+	iamtest.Want(t, d.try(t, 0, "alice", iamtest.Password, home), iam.ErrLimited)
+	d.clock.Add(31 * time.Minute)
+	iamtest.Want(t, d.try(t, 0, "alice", iamtest.Password, home), nil)
+}
+
+func TestLedgersStayWithinTheirBounds(t *testing.T) {
+	l, now := &lockoutState{user: "alice"}, iamtest.Start()
+	for i := range uint64(1000) {
+		l = l.fail(methodPassword, i, 1, true, now, time.Hour)
+		l = l.clear(methodCode, 1<<60+i, true, &i, now.Add(time.Duration(i)), time.Hour)
+	}
+	if len(l.failures) != mostFailures || len(l.known) != mostKnown {
+		t.Errorf("%d failures, %d known", len(l.failures), len(l.known))
+	}
+	if _, ok := l.knows(999, now); !ok {
+		t.Error("the latest place is not known")
+	}
+	back := newLockoutState(l.object("uid"))
+	if len(back.failures) != mostFailures || back.known[3].hash != l.known[3].hash || back.failures[7].key != l.failures[7].key || back.guesses.count != 1000 {
+		t.Errorf("%+v", back)
+	}
+	l = l.pruned(now.Add(knownFor+time.Hour), time.Hour)
+	if !l.empty() {
+		t.Errorf("%+v is left", l)
+	}
+}
+
+// directory is a provider that takes every spelling of a name for the same, and no password.
+type directory struct{ asked atomic.Int64 }
+
+func (*directory) Check(context.Context) error { return nil }
+
+func (d *directory) Login(context.Context, string, string) (*idp.Identity, error) {
+	d.asked.Add(1)
+	return nil, idp.ErrCredentials
+}
+
+// S47: a directory passes over case and blanks; the spellings of one name have the tries of one name, whether a User has it or not.
+func TestSpellingsOfANameHaveNoTriesOfTheirOwn(t *testing.T) {
+	for _, name := range []string{"alice", "alice\u0301", "carol.x"} {
+		d := newDoors(t, 1)
+		ldap := &directory{}
+		d.all[0].Directory = idptest.Directory(t, &idp.Entry{Name: "ldap", Provider: ldap})
+		rest := name[1:]
+		for _, typed := range []string{
+			name, strings.ToUpper(name), " " + name, name + "  ", name[:1] + "\u00ad" + rest, name[:1] + "\u200b" + rest, name[:1] + "\u034f" + rest,
+			string(rune(name[0])-'a'+'\uff41') + rest, strings.ToUpper(name[:1]) + rest,
+			name[:2] + strings.ToUpper(name[2:]), name + "\u00a0", "\t" + name,
+		} {
+			_, err := d.all[0].Password(t.Context(), Attempt{Login: typed, Password: "Wrong-123", Provider: "ldap", Origin: iam.Origin{Source: enemy}})
+			if !errors.Is(err, iam.ErrCredentials) && !errors.Is(err, iam.ErrLimited) {
+				t.Errorf("%q: %v", typed, err)
+			}
+		}
+		if n := ldap.asked.Load(); n != tries {
+			t.Errorf("%q: the directory was asked %d times, %d is the limit", name, n, tries)
+		}
+	}
+}
+
+func FuzzFoldedNames(f *testing.F) {
+	for _, s := range []string{"", "alice", " A  b ", "\uff41lice", "a\u00adb", "\u1e9e", "\u0130", "\xff"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		once := folded(s)
+		if folded(once) != once || folded(" "+s+"\t") != once {
+			t.Errorf("%q is folded to %q, and that to %q", s, once, folded(once))
+		}
+	})
+}

@@ -1,0 +1,211 @@
+package login
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/klog/v2"
+
+	"kapis.dev/ks-apiserver/pkg/iam"
+	"kapis.dev/ks-apiserver/pkg/iam/recent"
+)
+
+const (
+	// lockoutConflicts bounds the attempts of one change.
+	lockoutConflicts = 16
+	// lockoutSweep is the time between looks for Lockouts of which nothing counts any more.
+	lockoutSweep = 5 * time.Minute
+	// sweepLockouts bounds the deletions of one look.
+	sweepLockouts = 200
+)
+
+// pendingWrite is a write that nobody waits for: after a success, with the place to be learnt where n is 1; after an attempt
+// that showed nothing, with n below 0.
+type pendingWrite struct {
+	a *loginAttempt
+	n int
+}
+
+// settle has Run write. Where too many wait already the count stays as it is, until its window is over.
+func (l *Lockout) settle(s pendingWrite) {
+	select {
+	case l.settles <- s:
+	default:
+		l.writes.WithLabelValues("dropped").Inc()
+	}
+}
+
+// Run writes what nobody waits for, and deletes Lockouts of which nothing counts any more, until ctx ends.
+func (l *Lockout) Run(ctx context.Context) {
+	tick := time.NewTicker(lockoutSweep)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case s := <-l.settles:
+			l.write(ctx, s)
+		case <-tick.C:
+			l.Sweep(ctx)
+		}
+	}
+}
+
+func (l *Lockout) write(ctx context.Context, s pendingWrite) {
+	a := s.a
+	err := l.change(ctx, a.user.UID, a.user.Name, func(led *lockoutState, now time.Time) (*lockoutState, error) {
+		if s.n < 0 {
+			return a.failed(led, -1, now), nil
+		}
+		return a.cleared(led, s.n, now), nil
+	})
+	if err != nil {
+		klog.V(2).InfoS("A Lockout could not be changed after a login; it changes by itself when its time is over", "user", a.user.Name, "reason", err.Error())
+	}
+}
+
+// change writes what edit makes of a user's state as it is stored. The error of edit is returned as it is; any other says that the
+// state could not be written. A client that leaves does not undo what is counted.
+func (l *Lockout) change(ctx context.Context, uid, user string, edit func(*lockoutState, time.Time) (*lockoutState, error)) error {
+	if now := l.Now(); l.isDown(now) {
+		return fmt.Errorf("%w: count logins: kube-apiserver did not answer a moment ago", iam.ErrUnavailable)
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), writeTimeout)
+	defer cancel()
+	turn := l.stripe[recent.KeyOf(uid)%stripes]
+	select {
+	case turn <- struct{}{}:
+		defer func() { <-turn }()
+	case <-ctx.Done():
+		return fmt.Errorf("%w: count logins: %w", iam.ErrUnavailable, ctx.Err())
+	}
+	l.mu.Lock()
+	led := l.byUser[uid]
+	l.mu.Unlock()
+	for range lockoutConflicts {
+		if led == nil {
+			led = &lockoutState{user: user}
+		}
+		next, err := edit(led, l.Now())
+		if err != nil {
+			return err
+		}
+		stored, err := l.store(ctx, uid, next)
+		switch {
+		case err == nil:
+			l.put(uid, stored)
+			l.writes.WithLabelValues("ok").Inc()
+			return nil
+		case apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) || next.version != "" && apierrors.IsNotFound(err):
+			led, err = l.load(ctx, uid)
+		}
+		if err != nil {
+			l.failed(err)
+			return fmt.Errorf("%w: count logins: %w", iam.ErrUnavailable, err)
+		}
+	}
+	l.writes.WithLabelValues("failed").Inc()
+	return fmt.Errorf("%w: count logins: others changed the count at the same time, again and again", iam.ErrUnavailable)
+}
+
+func (l *Lockout) store(ctx context.Context, uid string, next *lockoutState) (*lockoutState, error) {
+	o := next.object(uid)
+	if next.version == "" {
+		if next.empty() {
+			return next, nil
+		}
+		made, err := l.API.Create(ctx, o)
+		if err != nil {
+			return nil, err
+		}
+		return newLockoutState(made), nil
+	}
+	made, err := l.API.Update(ctx, o)
+	if err != nil {
+		return nil, err
+	}
+	return newLockoutState(made), nil
+}
+
+// load reads what is stored; nil where nothing is.
+func (l *Lockout) load(ctx context.Context, uid string) (*lockoutState, error) {
+	o, err := l.API.Get(ctx, uid)
+	if apierrors.IsNotFound(err) {
+		l.Delete("", uid)
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return newLockoutState(o), nil
+}
+
+func (l *Lockout) isDown(now time.Time) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return now.Before(l.down)
+}
+
+func (l *Lockout) failed(err error) {
+	l.writes.WithLabelValues("failed").Inc()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.down = l.Now().Add(writePause)
+	klog.ErrorS(err, "Counting a failed login failed; it is counted in the memory of this replica only")
+}
+
+// put takes a state in, unless a newer one is known. Resource versions of kube-apiserver can be compared as numbers.
+func (l *Lockout) put(uid string, next *lockoutState) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	old := l.byUser[uid]
+	if old != nil && old.uid == next.uid && versionOf(next) <= versionOf(old) { // an equal one may be behind what a login changed here
+		return
+	}
+	if next.version == "" {
+		return
+	}
+	l.byUser[uid] = next
+}
+
+func versionOf(l *lockoutState) uint64 {
+	n, err := strconv.ParseUint(l.version, 10, 64)
+	if err != nil {
+		return 0
+	}
+	return n
+}
+
+// Sweep deletes Lockouts of which nothing counts any more, up to a bound, and forgets what memory counted.
+func (l *Lockout) Sweep(ctx context.Context) {
+	for uid, led := range l.idle() {
+		o := led.object(uid)
+		err := l.API.Delete(ctx, uid, metav1.Preconditions{UID: &o.UID, ResourceVersion: &o.ResourceVersion})
+		if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
+			klog.ErrorS(err, "Deleting a Lockout that counts nothing failed; it is tried again", "user", led.user)
+			return
+		}
+	}
+}
+
+func (l *Lockout) idle() map[string]*lockoutState {
+	now, out := l.Now(), map[string]*lockoutState{}
+	synced := l.Synced == nil || l.Synced()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for uid, led := range l.byUser {
+		u := l.Users.ByName(led.user)
+		gone := synced && (u == nil || u.UID != uid)
+		if !gone && !led.pruned(now, l.Window).empty() {
+			continue
+		}
+		if out[uid] = led; len(out) == sweepLockouts {
+			break
+		}
+	}
+	return out
+}

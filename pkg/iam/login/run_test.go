@@ -1,0 +1,36 @@
+package login
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+
+	"kapis.dev/ks-apiserver/pkg/api/session/v1alpha1"
+	"kapis.dev/ks-apiserver/pkg/iam"
+	"kapis.dev/ks-apiserver/pkg/iam/apikey"
+	"kapis.dev/ks-apiserver/pkg/iam/iamtest"
+)
+
+// What runs in the background does its work at its times, and ends with its context; synctest fails where one goes on.
+func TestTheBackgroundEndsWithItsContext(t *testing.T) {
+	h := iamtest.Hash(t, iamtest.Password)
+	synctest.Test(t, func(t *testing.T) {
+		d := &doors{api: iamtest.NewObjects(func() *v1alpha1.Lockout { return &v1alpha1.Lockout{} }), clock: &iamtest.Clock{Time: iamtest.Start()}}
+		d.open(t, h)
+		keys, s := &apikey.Store{Users: iam.NewUserIndex(), Now: d.clock.Now}, newLoginSafe(t)
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan struct{})
+		for _, run := range []func(context.Context){d.all[0].Lockout.Run, keys.Run, s.all[0].Run} {
+			go func() { run(ctx); done <- struct{}{} }()
+		}
+		iamtest.Want(t, d.try(t, 0, "alice", iamtest.Password, home), nil)
+		synctest.Wait()
+		if led := d.all[0].Lockout.byUser["uid-alice"]; led == nil || len(led.known) != 1 || led.guesses.count != 0 || d.api.Count("update") != 1 {
+			t.Errorf("what waited behind the login was not written: %+v", led)
+		}
+		cancel()
+		for range 3 {
+			<-done
+		}
+	})
+}

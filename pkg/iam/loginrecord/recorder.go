@@ -1,0 +1,177 @@
+// Package loginrecord records who logged in and who failed to, as LoginRecords.
+package loginrecord
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/klog/v2"
+
+	iamv1beta1 "kapis.dev/ks-apiserver/pkg/api/iam/v1beta1"
+	"kapis.dev/ks-apiserver/pkg/iam"
+	"kapis.dev/ks-apiserver/pkg/iam/recent"
+)
+
+const (
+	// recordQueue bounds the records that wait to be written.
+	recordQueue = 4096
+	// recordTimeout bounds one write, and recordPause is how long none is tried after one that failed.
+	recordTimeout = 5 * time.Second
+	recordPause   = 10 * time.Second
+	// recordFlush is how long writing goes on when the server stops.
+	recordFlush = 2 * time.Second
+	// alike is for how long a record that is like another is left out: a robot that logs in all the time is one line.
+	alike = 10 * time.Second
+	// failuresMost is how many failures of one user are taken down in failuresWindow.
+	failuresMost   = 20
+	failuresWindow = 10 * time.Minute
+	// recordsRemembered bounds what is remembered to that end.
+	recordsRemembered = 16 << 10
+)
+
+// API is where login records are written: kube-apiserver, and a list in tests.
+type API interface {
+	Create(ctx context.Context, o *iamv1beta1.LoginRecord) (*iamv1beta1.LoginRecord, error)
+}
+
+// Recorder takes down who logged in and who failed to, as LoginRecords of users who exist. They are written behind: a login never
+// waits for its record, and never fails because of it. What can't be written is dropped, and counted.
+type Recorder struct {
+	api     API
+	now     func() time.Time
+	queue   chan *iamv1beta1.LoginRecord
+	results *prometheus.CounterVec
+
+	mu     sync.Mutex
+	recent *recent.Counters
+	failed *recent.Counters
+	down   time.Time // only Run touches it
+}
+
+// New makes Records. metrics may be nil.
+func New(api API, now func() time.Time, metrics prometheus.Registerer) (*Recorder, error) {
+	r := &Recorder{
+		api: api, now: now, queue: make(chan *iamv1beta1.LoginRecord, recordQueue),
+		recent: recent.NewCounters(recordsRemembered), failed: recent.NewCounters(recordsRemembered),
+		results: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "ks_login_records_total", Help: "Records of logins, by what became of them."}, []string{"result"}),
+	}
+	if metrics != nil {
+		if err := metrics.Register(r.results); err != nil {
+			return nil, fmt.Errorf("register metrics of login records: %w", err)
+		}
+	}
+	return r, nil
+}
+
+// reasonWrong is the reason of those failures that stand in the records one by one.
+const reasonWrong = "wrong password or code"
+
+// reasonOf is what records say of failures: nothing that somebody typed, and nothing that a provider answered.
+func reasonOf(err error) (reason string, counts bool) {
+	switch {
+	case err == nil:
+		return "", true
+	case errors.Is(err, iam.ErrCredentials):
+		return reasonWrong, true
+	case errors.Is(err, iam.ErrLimited):
+		return "too many failed attempts", true
+	case errors.Is(err, iam.ErrSuspended):
+		return "account suspended", true
+	}
+	return "", false
+}
+
+// Add takes a login down, or one that failed with err. It returns at once.
+func (r *Recorder) Add(u *iam.User, t iamv1beta1.LoginType, provider string, o iam.Origin, err error) {
+	reason, counts := reasonOf(err)
+	if !counts {
+		return
+	}
+	if !r.wanted(u, provider, o, reason, err == nil) {
+		r.results.WithLabelValues("left out").Inc()
+		return
+	}
+	select {
+	case r.queue <- &iamv1beta1.LoginRecord{
+		TypeMeta: metav1.TypeMeta{APIVersion: iamv1beta1.SchemeGroupVersion.String(), Kind: "LoginRecord"},
+		ObjectMeta: metav1.ObjectMeta{
+			GenerateName: u.Name + "-", Labels: map[string]string{iamv1beta1.LabelUserReference: u.Name},
+		},
+		Spec: iamv1beta1.LoginRecordSpec{Type: t, Provider: provider, SourceIP: o.Source, UserAgent: o.UserAgent, Success: err == nil, Reason: reason},
+	}:
+	default:
+		r.results.WithLabelValues("dropped").Inc()
+	}
+}
+
+// wanted says whether a record would tell something that others do not.
+func (r *Recorder) wanted(u *iam.User, provider string, o iam.Origin, reason string, success bool) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	now := r.now()
+	what := recent.KeyOf(u.UID, provider, o.Source, o.UserAgent, reason)
+	switch {
+	case !success && r.failed.Count(recent.KeyOf(u.UID), now) >= failuresMost:
+		return false
+	case reason != reasonWrong && r.recent.Count(what, now) > 0:
+		return false
+	case !success:
+		r.failed.Add(recent.KeyOf(u.UID), 1, now, failuresWindow)
+	}
+	r.recent.Add(what, 1, now, alike)
+	return true
+}
+
+// Run writes records until ctx ends, and a little longer those that wait.
+func (r *Recorder) Run(ctx context.Context) {
+	for {
+		select {
+		case o := <-r.queue:
+			r.write(ctx, o)
+		case <-ctx.Done():
+			r.flush(context.WithoutCancel(ctx))
+			return
+		}
+	}
+}
+
+func (r *Recorder) flush(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, recordFlush)
+	defer cancel()
+	for ctx.Err() == nil {
+		select {
+		case o := <-r.queue:
+			r.write(ctx, o)
+		default:
+			return
+		}
+	}
+}
+
+// write creates one record. While the API does not take them, they are dropped instead of being tried one by one.
+func (r *Recorder) write(ctx context.Context, o *iamv1beta1.LoginRecord) {
+	if r.now().Before(r.down) {
+		r.results.WithLabelValues("dropped").Inc()
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, recordTimeout)
+	defer cancel()
+	_, err := r.api.Create(ctx, o)
+	if err == nil {
+		r.results.WithLabelValues("written").Inc()
+		return
+	}
+	r.results.WithLabelValues("dropped").Inc()
+	if apierrors.IsInvalid(err) {
+		return // this one alone
+	}
+	r.down = r.now().Add(recordPause)
+	klog.ErrorS(err, "Writing a login record failed; logins go on, and their records are dropped for a while", "user", o.Labels[iamv1beta1.LabelUserReference])
+}

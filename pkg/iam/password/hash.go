@@ -1,0 +1,67 @@
+package password
+
+import (
+	"context"
+	"fmt"
+	"regexp"
+	"strings"
+	"unicode/utf8"
+
+	"golang.org/x/crypto/bcrypt"
+
+	"kapis.dev/ks-apiserver/pkg/iam"
+)
+
+// CheckPolicy says what is wrong with a password that somebody chose for a user, by the rule of the CRD and one of ours: it is not his
+// name. Its errors are ErrPolicy.
+func CheckPolicy(name, password string) error {
+	n := utf8.RuneCountInString(password)
+	switch {
+	case hashLike.MatchString(password):
+		return fmt.Errorf("%w: it looks like a hash; send the password itself", iam.ErrPolicy)
+	case n < 8 || n > 64 || len(password) > maxPassword || !utf8.ValidString(password) ||
+		!strings.ContainsAny(password, "ABCDEFGHIJKLMNOPQRSTUVWXYZ") || !strings.ContainsAny(password, "abcdefghijklmnopqrstuvwxyz") ||
+		!strings.ContainsAny(password, "0123456789"):
+		return fmt.Errorf("%w: a password has 8 to 64 characters (at most %d bytes), among them an upper-case letter, a lower-case letter and a digit",
+			iam.ErrPolicy, maxPassword)
+	case strings.EqualFold(password, name):
+		return fmt.Errorf("%w: it is the name of the user", iam.ErrPolicy)
+	}
+	return nil
+}
+
+// Hash returns the bcrypt hash of a password that CheckPassword let pass. It waits for its turn among the logins.
+func (p *Checker) Hash(ctx context.Context, password string) (string, error) {
+	release, err := p.acquire(ctx)
+	if err != nil {
+		return "", err
+	}
+	defer release()
+	h, err := bcrypt.GenerateFromPassword([]byte(password), hashCost)
+	if err != nil {
+		return "", fmt.Errorf("hash a password: %w", err)
+	}
+	return string(h), nil
+}
+
+// HashNew returns the hash of a new password. Its error is ErrPolicy if it is the one in use.
+func (p *Checker) HashNew(ctx context.Context, u *iam.User, password string) (string, error) {
+	if u.HasPassword() {
+		release, err := p.acquire(ctx)
+		if err != nil {
+			return "", err
+		}
+		err = p.Compare(u.PasswordHash(), []byte(password))
+		release()
+		if err == nil {
+			return "", fmt.Errorf("%w: it is the one that is in use", iam.ErrPolicy)
+		}
+	}
+	return p.Hash(ctx, password)
+}
+
+// hashLike is what a client may take for a way to set a hash. It is the pattern of the CRD.
+var hashLike = regexp.MustCompile(`^\$2[abxy]?\$`)
+
+// hashCost is bcrypt's, as of the hashes that ks-controller-manager makes.
+const hashCost = 10

@@ -1,0 +1,44 @@
+package session
+
+import (
+	"context"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
+
+	"kapis.dev/ks-apiserver/pkg/api/session/v1alpha1"
+	"kapis.dev/ks-apiserver/pkg/iam/crdclient"
+)
+
+// Backend is where sessions live: kube-apiserver, and a map in tests.
+type Backend interface {
+	Create(ctx context.Context, s *v1alpha1.Session) (*v1alpha1.Session, error)
+	Get(ctx context.Context, name string) (*v1alpha1.Session, error)
+	// Update fails with a Conflict where the resource version is not the one stored.
+	Update(ctx context.Context, s *v1alpha1.Session) (*v1alpha1.Session, error)
+	Delete(ctx context.Context, name string, uid types.UID) error
+}
+
+// Client is the Backend of a cluster.
+type Client struct {
+	*crdclient.Client[*v1alpha1.Session]
+}
+
+// NewClient makes a client of the sessions in the cluster of cfg.
+func NewClient(cfg *rest.Config) (*Client, error) {
+	c, err := crdclient.New(cfg, v1alpha1.SchemeGroupVersion, v1alpha1.AddToScheme, "sessions", func() *v1alpha1.Session { return &v1alpha1.Session{} })
+	if err != nil {
+		return nil, err
+	}
+	return &Client{c}, nil
+}
+
+// Delete ends a session. An empty uid stands for any.
+func (c *Client) Delete(ctx context.Context, name string, uid types.UID) error {
+	is := metav1.Preconditions{}
+	if uid != "" {
+		is.UID = &uid
+	}
+	return c.Client.Delete(ctx, name, is)
+}

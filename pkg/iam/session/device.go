@@ -1,0 +1,127 @@
+package session
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"kapis.dev/ks-apiserver/pkg/api/session/v1alpha1"
+	"kapis.dev/ks-apiserver/pkg/iam"
+	"kapis.dev/ks-apiserver/pkg/token"
+)
+
+// maxWaiting bounds the devices of one user that have not fetched their sessions yet, denied ones too.
+const maxWaiting = 8
+
+// Approve opens a session that waits for the device that knows its name, and Deny refuses the device. Both hold for ten
+// minutes. Where the name is taken already they return ErrUsed, and where the user has too many of them ErrBusy.
+func (s *opener) Approve(ctx context.Context, l Login) error {
+	return s.answer(ctx, l, v1alpha1.PhaseWaiting)
+}
+
+// Deny refuses the device that waits for a session of that name. by is who says so, and bounds how many he may write.
+func (s *opener) Deny(ctx context.Context, name string, by *iam.User) error {
+	return s.answer(ctx, Login{AuthnResult: iam.AuthnResult{User: by}, Name: name}, v1alpha1.PhaseDenied)
+}
+
+// answer writes what a user says to a device.
+func (s *opener) answer(ctx context.Context, l Login, phase v1alpha1.Phase) error {
+	if l.User == nil || l.Name == "" {
+		return errors.New("answer a device: a user and the name of a session are needed")
+	}
+	if s.isGone(l.Name) {
+		return iam.ErrUsed
+	}
+	if s.waiting(l.User.UID) >= maxWaiting {
+		return iam.ErrBusy
+	}
+	o, err := s.holderOf(&l)
+	if err != nil {
+		return fmt.Errorf("answer a device: %w", err)
+	}
+	object, _, err := s.prepare(ctx, &l, o)
+	if err != nil {
+		return err
+	}
+	object.Phase, object.Refresh, object.Spec.FromCode = phase, v1alpha1.Refresh{}, true
+	_, err = s.create(ctx, object)
+	return err
+}
+
+// Claim hands the session that was approved under a name to its client, once. Its errors are ErrWaiting, ErrDenied, ErrUsed, ErrOver
+// and ErrUnavailable. Of a name that nobody has answered it asks nobody: devices poll, and anybody can. Of the scopes that
+// were approved the session keeps those that the device asked for; all where it names none.
+func (s *opener) Claim(ctx context.Context, name, client string, scopes ...string) (*Session, *iam.User, string, error) {
+	s.mu.RLock()
+	r, gone := s.byName[name], s.gone.Has(name)
+	s.mu.RUnlock()
+	switch {
+	case gone:
+		return nil, nil, "", iam.ErrOver
+	case r == nil:
+		return nil, nil, "", iam.ErrWaiting
+	case r.phase == v1alpha1.PhaseDenied:
+		return nil, nil, "", iam.ErrDenied
+	case r.Client != client || !s.Now().Before(r.Created.Add(CodeLife)):
+		return nil, nil, "", iam.ErrOver
+	case r.phase == "" && !r.fromCode:
+		return nil, nil, "", iam.ErrOver
+	case r.phase == "":
+		return nil, nil, "", s.codeReused(ctx, name)
+	}
+	return s.claim(ctx, r, scopes)
+}
+
+// claim makes the session that waits a live one: of all who try, the one whose update is taken gets it.
+func (s *opener) claim(ctx context.Context, r *cached, scopes []string) (*Session, *iam.User, string, error) {
+	o, err := s.API.Get(ctx, r.Name)
+	switch {
+	case apierrors.IsNotFound(err):
+		s.Delete("", r.Name)
+		return nil, nil, "", iam.ErrOver
+	case err != nil:
+		return nil, nil, "", fmt.Errorf("%w: read session: %w", iam.ErrUnavailable, err)
+	case o.Phase == v1alpha1.PhaseEnded:
+		return nil, nil, "", iam.ErrOver
+	case o.Phase != v1alpha1.PhaseWaiting || o.Spec.Client != r.Client:
+		return nil, nil, "", s.codeReused(ctx, r.Name)
+	}
+	now := s.Now()
+	refresh, err := s.Keys.KeySet().NewRefresh(r.Name, 1, now)
+	if err != nil {
+		return nil, nil, "", fmt.Errorf("hand a session to a device: %w", err)
+	}
+	o.Phase, o.LastUsedAt = "", metav1.NewTime(now)
+	if len(scopes) > 0 {
+		o.Spec.Scopes = slices.DeleteFunc(slices.Clone(o.Spec.Scopes), func(s string) bool { return !slices.Contains(scopes, s) })
+	}
+	o.Refresh = v1alpha1.Refresh{Current: token.HashRefresh(refresh), RotatedAt: metav1.NewTime(now), Generation: 1}
+	next := newCached(o)
+	u, err := s.validate(ctx, next) // before it is written: nothing is lost where it is for now only
+	if err != nil {
+		return nil, nil, "", err
+	}
+	o, err = s.API.Update(ctx, o)
+	switch {
+	case apierrors.IsConflict(err):
+		return nil, nil, "", s.codeReused(ctx, r.Name)
+	case apierrors.IsNotFound(err):
+		s.Delete("", r.Name)
+		return nil, nil, "", iam.ErrOver
+	case err != nil:
+		return nil, nil, "", fmt.Errorf("%w: hand a session to a device: %w", iam.ErrUnavailable, err)
+	}
+	next = newCached(o)
+	next.until = now.Add(unconfirmed)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if next = s.put(next); next == nil {
+		return nil, nil, "", iam.ErrOver
+	}
+	s.limit(next)
+	return &next.Session, u, refresh, nil
+}

@@ -1,0 +1,115 @@
+package session
+
+import (
+	"slices"
+	"time"
+
+	"kapis.dev/ks-apiserver/pkg/api/iam/v1beta1"
+)
+
+// wake has Run sweep soon.
+func (s *index) wake() {
+	select {
+	case s.wanted <- struct{}{}:
+	default: // it is about to
+	}
+}
+
+// over lists what is to be deleted.
+func (s *index) over() []deletion {
+	now := s.Now()
+	synced := s.synced()
+	var out []deletion
+	var stale []string
+	s.mu.RLock()
+	for _, d := range s.pending {
+		out = append(out, d)
+	}
+	for name, t := range s.tombstones {
+		if now.After(t.until) || synced && s.unneeded(name, t, now) {
+			out = append(out, deletion{record: &cached{Session: Session{Name: name}, uid: t.uid}, reason: reasonTombstone})
+		}
+	}
+	for name, r := range s.byName {
+		if len(out) >= sweepAtMost {
+			break
+		}
+		if !r.until.IsZero() && now.After(r.until) {
+			stale = append(stale, name) // the feed never brought it: it is not there any more
+			continue
+		}
+		if reason := s.endOf(r, now, synced); reason != "" {
+			out = append(out, deletion{record: r, reason: reason})
+		}
+	}
+	s.mu.RUnlock()
+	s.mu.Lock()
+	for _, name := range stale {
+		if r := s.byName[name]; r != nil && !r.until.IsZero() {
+			s.forget(name)
+		}
+	}
+	s.mu.Unlock()
+	return slices.Clip(out[:min(len(out), sweepAtMost)])
+}
+
+// endOf says why a session is over, and "" where it is not. The lock is held.
+func (s *index) endOf(r *cached, now time.Time, synced bool) string {
+	end := r.Expires
+	if synced {
+		end = r.idleEnd(s.Lifetime(r.Client))
+	}
+	if now.After(end.Add(s.Skew)) {
+		return "expired"
+	}
+	if !synced || now.Sub(r.Created) < orphanAge {
+		return ""
+	}
+	switch {
+	case r.bound() && s.byName[r.Parent] == nil && (prefixOf(r.Parent) == "" || s.Prefix != nil && prefixOf(r.Parent) == s.Prefix()):
+		return "browser logged out"
+	case r.Provider != "" && s.Enabled != nil && !s.Enabled(r.Provider):
+		return "provider disabled"
+	case r.self != nil && r.Registration != nil:
+		return ""
+	case r.self != nil:
+		if _, err := s.userOf(r); err != nil {
+			return "client changed"
+		}
+		return ""
+	}
+	switch u := s.Users.ByName(r.User); {
+	case u == nil || u.UID != r.UserUID:
+		return "user deleted"
+	case u.State == v1beta1.UserDisabled:
+		return "user disabled"
+	case u.Credential() != r.credential:
+		return "password changed"
+	}
+	return ""
+}
+
+// dropped notes that the object of a session is taken away.
+func (s *index) dropped(name string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.drop(name)
+	delete(s.pending, name)
+}
+
+// outlive returns the end of the last of a user's sessions that were opened in a browser and outlive its session; zero where there
+// is none. The lock is held.
+func (s *index) outlive(uid, parent string) (end time.Time) {
+	for _, p := range s.byUser[uid] {
+		if r := s.byName[p.name]; r != nil && r.Parent == parent && !r.bound() && r.Expires.After(end) {
+			end = r.Expires
+		}
+	}
+	return end
+}
+
+// unneeded tells whether what is kept of a session is of no more use. It is looked at late, since the sessions that it is kept for may live elsewhere,
+// and become known later. The lock is held.
+func (s *index) unneeded(name string, t tombstone, now time.Time) bool {
+	return t.asks != "" && now.Sub(t.since) > orphanAge && s.outlive(t.asks, name).IsZero()
+}

@@ -1,0 +1,154 @@
+package session
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/klog/v2"
+
+	"kapis.dev/ks-apiserver/pkg/api/session/v1alpha1"
+	"kapis.dev/ks-apiserver/pkg/iam"
+)
+
+const (
+	// sweepEvery is the time between looks for sessions that are over.
+	sweepEvery = 30 * time.Second
+	// sweepAtMost bounds the deletions of one look, and sweepPause their rate; every replica
+	// sweeps, so that one is enough.
+	sweepAtMost = 200
+	sweepPause  = 20 * time.Millisecond
+	// orphanAge is how old a session is at least whose user is found missing or changed: younger
+	// ones may be ahead of the users' feed.
+	orphanAge = 5 * time.Minute
+	// tombOver is the end of what was left of a session, which ended before.
+	reasonTombstone = "tomb"
+)
+
+// End ends a session on this replica now, and on the others as their feeds tell them. It is done once
+// the API has taken it; a session that is over already is no error.
+func (s *ender) End(ctx context.Context, name, reason string) error {
+	s.mu.RLock()
+	r := s.byName[name]
+	s.mu.RUnlock()
+	if err := s.remove(ctx, name, r); err != nil {
+		return fmt.Errorf("%w: end a session: %w", iam.ErrUnavailable, err)
+	}
+	s.noteEnd(name, r, reason)
+	return nil
+}
+
+// noteEnd has a session be over here whose object is taken away.
+func (s *ender) noteEnd(name string, r *cached, reason string) {
+	s.dropped(name)
+	s.ended.WithLabelValues(reason).Inc()
+	if r != nil {
+		klog.InfoS("Session ended", "user", r.User, "client", r.Client, "reason", reason)
+	}
+}
+
+// remove takes away the object of a session, but for what is to be kept of it.
+func (s *ender) remove(ctx context.Context, name string, r *cached) error {
+	if r != nil {
+		if done, err := s.keepUpstreamToken(ctx, r); done || err != nil {
+			return err
+		}
+	}
+	return s.erase(ctx, name, r)
+}
+
+// erase takes away the object of a session; one that is away already is no error. r is what is known of it; nil
+// for nothing. A name that a code could bring in again stays, in phase Ended.
+func (s *ender) erase(ctx context.Context, name string, r *cached) error {
+	if r == nil || r.fromCode && s.Now().Before(r.Created.Add(CodeLife+s.Skew)) {
+		done, err := s.leaveTombstone(ctx, name)
+		if done || err != nil {
+			return err
+		}
+	}
+	var uid types.UID
+	if r != nil {
+		uid = r.uid
+	}
+	if err := s.API.Delete(ctx, name, uid); err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
+		return fmt.Errorf("delete session: %w", err)
+	}
+	return nil
+}
+
+// leaveTombstone leaves of a session no more than what keeps its name. It is not done where the session was not opened by a
+// code.
+func (s *ender) leaveTombstone(ctx context.Context, name string) (done bool, err error) {
+	for range maxConflicts {
+		o, err := s.API.Get(ctx, name)
+		switch {
+		case apierrors.IsNotFound(err):
+			return true, nil
+		case err != nil:
+			return false, fmt.Errorf("read session: %w", err)
+		case o.Phase == v1alpha1.PhaseEnded:
+			return true, nil
+		case !o.Spec.FromCode || !s.Now().Before(o.Spec.CreatedAt.Add(CodeLife+s.Skew)):
+			return false, nil
+		}
+		o.Phase, o.Refresh, o.Upstream, o.Groups, o.Consents = v1alpha1.PhaseEnded, v1alpha1.Refresh{}, v1alpha1.Upstream{}, nil, nil
+		_, err = s.API.Update(ctx, o)
+		if err == nil || apierrors.IsNotFound(err) {
+			return true, nil
+		}
+		if !apierrors.IsConflict(err) {
+			return false, fmt.Errorf("mark session as ended: %w", err)
+		}
+	}
+	return false, errors.New("others changed the session at the same time, again and again")
+}
+
+// Run deletes the objects of sessions that are over, until ctx ends.
+func (s *ender) Run(ctx context.Context) {
+	tick := time.NewTicker(sweepEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		case <-s.wanted:
+		}
+		s.Sweep(ctx)
+	}
+}
+
+// Sweep deletes what is over now, up to a bound.
+func (s *ender) Sweep(ctx context.Context) {
+	list := s.over()
+	if len(list) == sweepAtMost {
+		s.wake() // there is more
+	}
+	failed := map[string]bool{} // a store that is lost must not keep the other waiting
+	for i, d := range list {
+		if failed[prefixOf(d.record.Name)] {
+			continue
+		}
+		if i > 0 {
+			select {
+			case <-ctx.Done():
+				return
+			case <-time.After(sweepPause):
+			}
+		}
+		if err := s.remove(ctx, d.record.Name, d.record); err != nil {
+			klog.ErrorS(err, "Deleting a session that is over failed; it stays refused here, and is tried again", "session", d.record.Name)
+			failed[prefixOf(d.record.Name)] = true
+			continue
+		}
+		s.dropped(d.record.Name)
+		if d.reason == reasonTombstone {
+			continue
+		}
+		s.ended.WithLabelValues(d.reason).Inc()
+		klog.V(2).InfoS("Session ended", "user", d.record.User, "client", d.record.Client, "reason", d.reason)
+	}
+}

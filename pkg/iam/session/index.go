@@ -1,0 +1,389 @@
+package session
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/klog/v2"
+
+	"kapis.dev/ks-apiserver/pkg/api/iam/v1beta1"
+	"kapis.dev/ks-apiserver/pkg/api/session/v1alpha1"
+	"kapis.dev/ks-apiserver/pkg/iam"
+	"kapis.dev/ks-apiserver/pkg/iam/recent"
+	"kapis.dev/ks-apiserver/pkg/store"
+)
+
+// maxClient bounds the sessions that a client has for itself. It gets the one it has, so more of them have other scopes.
+const maxClient = 1024
+
+// tombstone is the object of an ended session, and until when it keeps the name.
+type tombstone struct {
+	uid   types.UID
+	until time.Time
+	// asks is the UID of the user whose sessions the object is kept for, to ask about him with; "" where it is not. since
+	// is when this replica learned of that.
+	asks  string
+	since time.Time
+}
+
+// index has the sessions of all replicas in memory.
+type index struct {
+	Options
+
+	mu     sync.RWMutex
+	byName map[string]*cached
+	byUser map[string][]position         // UID of the user -> the user's sessions, the oldest first
+	gone   *recent.Map[string, struct{}] // ended: never believed again
+	// pending are sessions that ended here, whose objects are still to be deleted, and wanted wakes Run for them.
+	pending map[string]deletion
+	wanted  chan struct{}
+	// tombstones are objects of ended sessions that keep their names from being used again.
+	tombstones map[string]tombstone
+	pool       pool
+}
+
+// deletion is why, and which object.
+type deletion struct {
+	record *cached
+	reason string
+}
+
+// position is where a session stands among its user's.
+type position struct {
+	sequence int64
+	name     string
+}
+
+func (p position) compare(o position) int {
+	return cmp.Or(cmp.Compare(p.sequence, o.sequence), cmp.Compare(p.name, o.name))
+}
+
+func (r *cached) position() position { return position{r.sequence, r.Name} }
+
+// Set takes in a session that the feed brings.
+func (s *index) Set(o *store.Object) {
+	r, err := parseSession(o.Raw)
+	if err != nil {
+		klog.ErrorS(err, "A Session is left out, and its tokens are refused", "session", o.Name)
+		s.Delete("", o.Name)
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if r.phase == v1alpha1.PhaseEnded {
+		s.addTombstone(r)
+		return
+	}
+	if s.put(r) != nil && s.Single {
+		s.limit(r)
+	}
+}
+
+// Delete takes in that a session is over.
+func (s *index) Delete(_, name string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.drop(name)
+	delete(s.pending, name)
+	delete(s.tombstones, name)
+}
+
+// synced tells whether all is known that sessions end for.
+func (s *index) synced() bool { return s.Synced == nil || s.Synced() }
+
+// userOf returns whom a session is of, where he may hold it.
+func (s *index) userOf(r *cached) (*iam.User, error) {
+	if r.self != nil {
+		if r.Registration == nil && (s.ClientCredential == nil || s.ClientCredential(r.Client) != r.credential || r.credential == "") {
+			if !s.synced() {
+				return nil, fmt.Errorf("%w: its client is not known yet", iam.ErrUnavailable)
+			}
+			return nil, fmt.Errorf("%w: its client is gone, or has another secret", iam.ErrOver)
+		}
+		return r.self, nil
+	}
+	u := s.Users.ByName(r.User)
+	switch {
+	case u == nil:
+		return nil, fmt.Errorf("%w: its user is gone", iam.ErrOver)
+	case u.UID != r.UserUID:
+		return nil, fmt.Errorf("%w: its user is gone, another has the name", iam.ErrOver)
+	case u.Credential() != r.credential:
+		return nil, fmt.Errorf("%w: the password was changed", iam.ErrOver)
+	}
+	if why := u.RefusalReason(); why != "" {
+		return nil, fmt.Errorf("%w: %s", iam.ErrOver, why)
+	}
+	return u, nil
+}
+
+var _ store.Sink = (*Store)(nil)
+
+// put takes r in where it tells something new, and returns what is known then; nil where the session
+// is over. The lock is held.
+func (s *index) put(r *cached) *cached {
+	if s.gone.Has(r.Name) {
+		return nil
+	}
+	if r.phase == v1alpha1.PhaseEnded {
+		s.drop(r.Name)
+		return nil
+	}
+	s.pool.share(r)
+	old := s.byName[r.Name]
+	if old == nil {
+		s.insert(r)
+		if r.bound() && s.gone.Has(r.Parent) {
+			s.scheduleEnd(r.Name, "browser logged out")
+			return nil
+		}
+		return r
+	}
+	next := *r
+	if r.older(old) {
+		next = *old // the feed lags behind what was written or read here
+	}
+	next.seen = old.seen
+	if next.generation > old.generation {
+		next.seen = s.Now()
+	}
+	if old.until.IsZero() || r.until.IsZero() {
+		next.until = time.Time{}
+	} else {
+		next.until = r.until
+	}
+	if next.UserUID == old.UserUID && next.sequence == old.sequence {
+		s.byName[r.Name] = &next
+		return &next
+	}
+	s.forget(r.Name) // a User has come for the registration
+	s.insert(&next)
+	return &next
+}
+
+// insert takes a new session into the index. The lock is held.
+func (s *index) insert(r *cached) {
+	s.byName[r.Name] = r
+	list := s.byUser[r.UserUID]
+	i, _ := slices.BinarySearchFunc(list, r.position(), position.compare)
+	s.byUser[r.UserUID] = slices.Insert(list, i, r.position())
+}
+
+// drop forgets a session, never believes it again, and ends what was opened in it. The lock is held.
+func (s *index) drop(name string) *cached {
+	s.gone.Set(name, struct{}{})
+	r := s.forget(name)
+	if r == nil || r.Client != "" {
+		return r
+	}
+	for _, p := range slices.Clone(s.byUser[r.UserUID]) {
+		if child := s.byName[p.name]; child != nil && child.Parent == name && child.bound() {
+			s.scheduleEnd(p.name, "browser logged out")
+		}
+	}
+	return r
+}
+
+// forget takes a session out of the index. The lock is held.
+func (s *index) forget(name string) *cached {
+	r := s.byName[name]
+	if r == nil {
+		return nil
+	}
+	delete(s.byName, name)
+	list := s.byUser[r.UserUID]
+	if i, ok := slices.BinarySearchFunc(list, r.position(), position.compare); ok {
+		list = slices.Delete(list, i, i+1)
+	}
+	if len(list) == 0 {
+		delete(s.byUser, r.UserUID)
+	} else {
+		s.byUser[r.UserUID] = list
+	}
+	return r
+}
+
+// addTombstone notes the object of an ended session. The lock is held.
+func (s *index) addTombstone(r *cached) {
+	s.drop(r.Name)
+	delete(s.pending, r.Name)
+	t := tombstone{uid: r.uid, until: r.Created.Add(CodeLife + s.Skew)}
+	if r.keepsToken {
+		t.until, t.asks, t.since = r.Expires.Add(s.Skew), r.UserUID, s.Now()
+		if old, ok := s.tombstones[r.Name]; ok && old.asks != "" {
+			t.since = old.since
+		}
+	}
+	s.tombstones[r.Name] = t
+}
+
+// limit ends the sessions that r's user has too many of. The lock is held.
+func (s *index) limit(r *cached) {
+	most := s.PerUser
+	switch {
+	case r.self != nil && r.Registration == nil:
+		most = maxClient
+	case s.Single:
+		s.single(r.UserUID)
+		return
+	}
+	list := s.live(r.UserUID)
+	excess := len(list) - most
+	for _, old := range list {
+		if excess <= 0 {
+			return
+		}
+		if old.Name == r.Name || old.Name == r.Parent { // with the browser's session went all that was opened in it
+			continue
+		}
+		s.scheduleEnd(old.Name, "too many")
+		excess--
+	}
+}
+
+// live lists the sessions of a user that tokens may name, the oldest first. The lock is held.
+func (s *index) live(uid string) []*cached {
+	var out []*cached
+	for _, p := range s.byUser[uid] {
+		if r := s.byName[p.name]; r.phase == "" {
+			out = append(out, r)
+		}
+	}
+	return out
+}
+
+// single ends all sessions of a user but those of his newest login: a browser and what was opened in it are one. The
+// lock is held.
+func (s *index) single(uid string) {
+	list := s.live(uid)
+	newest, at := "", int64(-1)
+	for _, r := range list {
+		if root, n := s.login(r); n >= at {
+			newest, at = root, n
+		}
+	}
+	for _, r := range list {
+		if root, _ := s.login(r); root != newest {
+			s.scheduleEnd(r.Name, "other login")
+		}
+	}
+}
+
+// login returns which login a session belongs to, and when that was. The lock is held.
+func (s *index) login(r *cached) (root string, sequence int64) {
+	if r.Parent == "" {
+		return r.Name, r.sequence
+	}
+	if p := s.byName[r.Parent]; p != nil {
+		return p.Name, p.sequence
+	}
+	if s.gone.Has(r.Parent) {
+		return r.Parent, 0
+	}
+	return r.Parent, r.sequence
+}
+
+// sequence returns a number that sorts behind those of the user's other sessions, also where the replica
+// that opened them has a clock that is ahead: the newest login has to be the last to go.
+func (s *index) sequence(uid string, now time.Time) int64 {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	n := max(0, now.UnixMilli())
+	if list := s.byUser[uid]; len(list) > 0 {
+		if last := list[len(list)-1].sequence + 1; last > n && last < n+time.Hour.Milliseconds() {
+			return last
+		}
+	}
+	return n
+}
+
+// reusable returns the session that a client has for itself already.
+func (s *index) reusable(l *Login, o holder) *cached {
+	if l.User != nil || l.Registration != nil || l.Name != "" || !l.NoRefresh {
+		return nil
+	}
+	life := s.Lifetime(l.Client)
+	half := life.Longest() / 2 // of a session that could not be made any longer
+	least := s.Now().Add(min(cmp.Or(life.MaxAge, half), half))
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	for _, p := range slices.Backward(s.byUser[o.uid]) {
+		r := s.byName[p.name]
+		if r.phase == "" && r.credential == o.credential && r.current == "" && !r.Expires.Before(least) && slices.Equal(r.Scopes, l.Scopes) {
+			return r
+		}
+	}
+	return nil
+}
+
+func (s *index) isGone(name string) bool {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return s.gone.Has(name)
+}
+
+// scheduleEnd refuses a session from now on, and has its object deleted. The lock is held.
+func (s *index) scheduleEnd(name, reason string) {
+	if r := s.drop(name); r != nil {
+		s.pending[name] = deletion{record: r, reason: reason}
+		s.wake()
+	}
+}
+
+// userChanged ends the sessions that a change of a user ends. It is called by the users' feed.
+func (s *index) userChanged(old, next *iam.User) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, p := range slices.Clone(s.byUser[old.UID]) {
+		name := p.name
+		switch {
+		case next == nil || next.UID != old.UID || next.Deleting:
+			s.scheduleEnd(name, "user deleted")
+		case next.State == v1beta1.UserDisabled:
+			s.scheduleEnd(name, "user disabled")
+		case next.Credential() != old.Credential() && s.byName[name] != nil && s.byName[name].credential == old.Credential():
+			// Only those of the old password: one of the new password may be here
+			// already, since its feed is another.
+			s.scheduleEnd(name, "password changed")
+		}
+	}
+}
+
+// deleteLater has a session deleted that may be there or not.
+func (s *index) deleteLater(r *cached) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.gone.Set(r.Name, struct{}{})
+	s.pending[r.Name] = deletion{record: r, reason: "not answered"}
+}
+
+// known returns a session that is in memory.
+func (s *index) known(name string) (*cached, bool) {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	r := s.byName[name]
+	return r, r != nil
+}
+
+// learn takes in a session that was read or written here.
+func (s *index) learn(o *v1alpha1.Session) *cached {
+	r := newCached(o)
+	r.until = s.Now().Add(unconfirmed)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.put(r)
+}
+
+// inGrace tells whether the last rotation is so fresh that its token may come in again. Replicas'
+// clocks differ: what counts is also when this replica learned of the rotation, if that can be.
+func (s *index) inGrace(r *cached, now time.Time) bool {
+	age := now.Sub(r.rotated.Truncate(time.Second)) // stored in whole seconds
+	if age <= s.Grace {
+		return true
+	}
+	return !r.seen.IsZero() && now.Sub(r.seen) <= s.Grace && age <= s.Grace+s.Skew
+}

@@ -1,0 +1,158 @@
+package session
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/klog/v2"
+
+	"kapis.dev/ks-apiserver/pkg/api/session/v1alpha1"
+	"kapis.dev/ks-apiserver/pkg/iam"
+	"kapis.dev/ks-apiserver/pkg/token"
+)
+
+// CodeLife is how long a code, or a device's request, lives at most (RFC 6749, 4.1.2). A session that was opened by
+// one leaves its name behind for that time.
+const CodeLife = 10 * time.Minute
+
+const (
+	// scopeOffline lets a session outlive that of its browser (OpenID Connect Core 1.0, 11).
+	scopeOffline = "offline_access"
+	// sealUpstream is the use of what providers want to see again.
+	sealUpstream token.Purpose = "session upstream"
+
+	maxGroups     = 256
+	maxGroupBytes = 16 << 10
+	maxGroupSize  = 1024
+	maxText       = 256 // bytes of an address and of what a browser calls itself
+	maxIdentity   = 1024
+	maxUpstream   = 8 << 10
+)
+
+// errNoOwner is a mistake of a caller.
+var errNoOwner = errors.New("a session needs a user, a registration, or a client that is known by a secret")
+
+// holder is who a session is of, as its object says it.
+type holder struct{ name, uid, credential string }
+
+// holderOf tells whose session a login opens.
+func (s *opener) holderOf(l *Login) (holder, error) {
+	switch {
+	case l.Pending:
+		return holder{}, errors.New("the second factor is missing")
+	case l.User != nil:
+		return holder{l.User.Name, l.User.UID, l.User.Credential()}, nil
+	case l.Registration != nil:
+		u := l.Registration.User()
+		return holder{name: u.Name, uid: u.UID}, nil
+	case l.Client != "" && s.ClientCredential != nil:
+		if c := s.ClientCredential(l.Client); c != "" {
+			return holder{iam.ClientPrefix + l.Client, iam.ClientPrefix + l.Client, c}, nil
+		}
+	}
+	return holder{}, errNoOwner
+}
+
+// object is the new Session of a login.
+func (s *opener) object(l *Login, o holder, now time.Time) (*v1alpha1.Session, error) {
+	t, at := metav1.NewTime(now), metav1.NewTime(l.AuthenticatedAt())
+	if at.IsZero() {
+		at = t
+	}
+	out := &v1alpha1.Session{
+		TypeMeta:   metav1.TypeMeta{APIVersion: v1alpha1.SchemeGroupVersion.String(), Kind: "Session"},
+		ObjectMeta: metav1.ObjectMeta{Name: l.Name},
+		Spec: v1alpha1.SessionSpec{
+			User: o.name, UserUID: types.UID(o.uid), Client: l.Client, Provider: l.Provider, Subject: iam.Truncate(l.Subject, maxIdentity),
+			Parent: l.Parent, Scopes: l.Scopes, AuthenticatedAt: at, Methods: l.Methods, Credential: o.credential,
+			Source: iam.Truncate(l.Source, maxText), UserAgent: iam.Truncate(l.UserAgent, maxText),
+			CreatedAt: t, ExpiresAt: metav1.NewTime(now.Add(s.life(l))),
+		},
+		Groups:     boundedGroups(o.name, l.Groups),
+		LastUsedAt: t,
+	}
+	if r := l.Registration; r != nil && l.User == nil {
+		if r.Provider == "" || r.Subject == "" || len(r.Subject) > maxIdentity {
+			return nil, errors.New("a registration needs a provider, and a subject of at most 1024 bytes")
+		}
+		out.Spec.Registration = &v1alpha1.Registration{Provider: r.Provider, Subject: r.Subject,
+			Username: iam.Truncate(r.Username, maxIdentity), Email: iam.Truncate(r.Email, maxIdentity), DisplayName: iam.Truncate(r.DisplayName, maxIdentity)}
+		out.Spec.Provider, out.Spec.Subject = r.Provider, r.Subject
+	}
+	return out, s.seal(out, l.Hint, l.Refresh, now)
+}
+
+// life is how long the session of a login lives at most: never longer than the keys are kept that its tokens are verified with.
+func (s *opener) life(l *Login) time.Duration {
+	life := s.Lifetime(l.Client)
+	switch {
+	case l.Client == "":
+		return min(life.Longest(), DefaultAbsolute)
+	case l.NoRefresh && life.MaxAge > 0 && l.User == nil: // a client's own, which it shares among its tokens
+		return min(2*life.MaxAge, life.Longest())
+	case l.NoRefresh && life.MaxAge > 0:
+		return min(life.MaxAge, life.Longest())
+	}
+	return life.Longest()
+}
+
+// seal keeps what the provider wants to see again; what is empty stays as it is.
+func (s *reader) seal(o *v1alpha1.Session, hint, refresh string, now time.Time) error {
+	for _, one := range []struct {
+		value string
+		to    *string
+	}{{hint, &o.Upstream.Hint}, {refresh, &o.Upstream.Refresh}} {
+		if one.value == "" {
+			continue
+		}
+		if len(one.value) > maxUpstream {
+			klog.InfoS("What an identity provider wants to see again is too long to be kept: it can't be asked about the person, or not log him out",
+				"provider", o.Spec.Provider, "bytes", len(one.value), "most", maxUpstream)
+			continue
+		}
+		sealed, err := s.Keys.KeySet().Seal(sealUpstream, []byte(o.Name+"\x00"+one.value), now)
+		if err != nil {
+			return fmt.Errorf("open a session: %w", err)
+		}
+		*one.to = sealed
+	}
+	return nil
+}
+
+// unseal reads what seal wrote for the session of that name; "" where it can't be read any more.
+func (s *reader) unseal(name, sealed string) string {
+	if sealed == "" {
+		return ""
+	}
+	value, err := s.Keys.KeySet().Open(sealUpstream, sealed, s.Now())
+	if err != nil {
+		return ""
+	}
+	of, secret, _ := strings.Cut(string(value), "\x00")
+	if of != name { // moved here from another session
+		return ""
+	}
+	return secret
+}
+
+// boundedGroups are the groups of a provider that a session keeps. Those that only the system gives are left
+// out, and those beyond the bounds.
+func boundedGroups(name string, groups []string) []string {
+	all := iam.WithoutSystemGroups(name, slices.DeleteFunc(slices.Clone(groups), func(g string) bool {
+		return len(g) > maxGroupSize || !utf8.ValidString(g)
+	}))
+	size := 0
+	for i, g := range all {
+		if size += len(g); i >= maxGroups || size > maxGroupBytes {
+			klog.InfoS("An identity provider gives more groups than a session keeps; the rest is left out", "user", name, "groups", len(all), "kept", i)
+			return slices.Clip(all[:i])
+		}
+	}
+	return all
+}

@@ -1,0 +1,144 @@
+package session
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"kapis.dev/ks-apiserver/pkg/api/session/v1alpha1"
+	"kapis.dev/ks-apiserver/pkg/iam"
+	"kapis.dev/ks-apiserver/pkg/token"
+)
+
+// Login is who logs in, and through what. Without a User and a Registration it is a client that acts for itself.
+type Login struct {
+	iam.AuthnResult
+	iam.Origin
+	// Name is the name of the session, where it has to be one that follows from a code, so that the code opens one
+	// session only; "" for a new one.
+	Name string
+	// Client is the OAuth client; "" for a person's own browser, in which he logs in to clients.
+	Client string
+	// Parent is the session of the browser in which the session was opened; "" for none. It ends with it, unless it
+	// has the scope offline_access.
+	Parent string
+	// Scopes are what was granted.
+	Scopes []string
+	// NoRefresh opens a session that lives as long as one access token.
+	NoRefresh bool
+}
+
+// Open opens a session, and returns it with its refresh token; "" where it has none, which are those of browsers, too.
+//
+// Where the login gives a name that was used before, the session of that name is ended, and the error is ErrUsed. A client
+// that logs in for itself gets the session that it has, as long as that outlives another access token.
+func (s *opener) Open(ctx context.Context, l Login) (*Session, string, error) {
+	o, err := s.holderOf(&l)
+	if err != nil {
+		return nil, "", fmt.Errorf("open a session: %w", err)
+	}
+	if r := s.reusable(&l, o); r != nil {
+		return &r.Session, "", nil
+	}
+	fromCode := l.Name != ""
+	if fromCode && s.isGone(l.Name) {
+		return nil, "", iam.ErrUsed
+	}
+	object, refresh, err := s.prepare(ctx, &l, o)
+	if err != nil {
+		return nil, "", err
+	}
+	object.Spec.FromCode = fromCode
+	r, err := s.create(ctx, object)
+	if errors.Is(err, iam.ErrUnavailable) && !fromCode && s.backendChanged(l.Name) { // the optional store was lost just now
+		l.Name = ""
+		if object, refresh, err = s.prepare(ctx, &l, o); err != nil {
+			return nil, "", err
+		}
+		r, err = s.create(ctx, object)
+	}
+	if errors.Is(err, iam.ErrUsed) {
+		return nil, "", s.codeReused(ctx, l.Name)
+	}
+	if err != nil {
+		return nil, "", err
+	}
+	return &r.Session, refresh, nil
+}
+
+// prepare makes the object of a login, and the refresh token of it.
+func (s *opener) prepare(ctx context.Context, l *Login, o holder) (*v1alpha1.Session, string, error) {
+	now := s.Now()
+	if l.Name == "" {
+		l.Name = s.NewName()
+	}
+	object, err := s.object(l, o, now)
+	if err != nil {
+		return nil, "", fmt.Errorf("open a session: %w", err)
+	}
+	object.Spec.Sequence = s.sequence(o.uid, now)
+	if err := s.bindToBrowser(ctx, object); err != nil {
+		return nil, "", err
+	}
+	if l.NoRefresh || l.Client == "" {
+		return object, "", nil
+	}
+	refresh, err := s.Keys.KeySet().NewRefresh(l.Name, 1, now)
+	if err != nil {
+		return nil, "", fmt.Errorf("open a session: %w", err)
+	}
+	object.Refresh = v1alpha1.Refresh{Current: token.HashRefresh(refresh), RotatedAt: object.Spec.CreatedAt, Generation: 1}
+	return object, refresh, nil
+}
+
+// create stores the object of a session, and takes it in.
+func (s *opener) create(ctx context.Context, o *v1alpha1.Session) (*cached, error) {
+	made, err := s.API.Create(ctx, o)
+	switch {
+	case apierrors.IsAlreadyExists(err):
+		return nil, fmt.Errorf("open a session: %w", iam.ErrUsed)
+	case err != nil:
+		if !o.Spec.FromCode { // perhaps it is there all the same, and nobody has its token
+			s.deleteLater(newCached(o))
+		}
+		return nil, fmt.Errorf("%w: open a session: %w", iam.ErrUnavailable, err)
+	}
+	r := newCached(made)
+	r.until = s.Now().Add(unconfirmed)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch known := s.put(r); {
+	case known != nil:
+		s.limit(known)
+		return known, nil
+	case o.Spec.FromCode: // ended already, because the code came again: who was first is told that he was, and his tokens are dead
+		return r, nil
+	}
+	// ended already, by another login of the same user
+	return nil, fmt.Errorf("%w: the session was ended as soon as it was open", iam.ErrUnavailable)
+}
+
+// codeReused ends the session of a code that came in again: one of the two who have the code is a thief.
+func (s *ender) codeReused(ctx context.Context, name string) error {
+	if err := s.End(ctx, name, "code reused"); err != nil {
+		return err
+	}
+	return iam.ErrUsed
+}
+
+// NewName makes a name for a session that a code shall open: 128 random bits, and where the session is to live. It is to travel in
+// the code, sealed.
+func (s *opener) NewName() string {
+	name := newName(s.Now())
+	if s.Prefix != nil {
+		return s.Prefix() + name
+	}
+	return name
+}
+
+// backendChanged tells whether a session of that name would be opened elsewhere now.
+func (s *opener) backendChanged(name string) bool {
+	return s.Prefix != nil && prefixOf(name) != s.Prefix()
+}

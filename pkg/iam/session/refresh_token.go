@@ -1,0 +1,185 @@
+package session
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"kapis.dev/ks-apiserver/pkg/api/session/v1alpha1"
+	"kapis.dev/ks-apiserver/pkg/iam"
+	"kapis.dev/ks-apiserver/pkg/token"
+)
+
+// maxConflicts bounds the attempts of one rotation: after a conflict the token is the previous one,
+// which needs no write.
+const maxConflicts = 5
+
+// Refresh takes a client's refresh token and returns its session, its user, and the refresh token
+// that is good from now on (RFC 9700, 4.14.2: rotation, and the end of the session on reuse).
+//
+// Clients refresh in parallel, and lose answers. So the token before the current one gets the
+// current one, unchanged, for a grace; and a token that is younger than the grace is not rotated
+// again, or a third caller would find his two steps behind. The first rotation never waits.
+//
+// admit may refuse a session whose token is good otherwise, before anything is written.
+func (s *rotation) Refresh(ctx context.Context, client, refresh string, admit func(*Session) error) (*Session, *iam.User, string, error) {
+	sess, u, next, err := s.refresh(ctx, client, refresh, admit)
+	s.refreshes.WithLabelValues(refreshResult(err)).Inc()
+	return sess, u, next, err
+}
+
+func (s *rotation) refresh(ctx context.Context, client, refresh string, admit func(*Session) error) (*Session, *iam.User, string, error) {
+	t, err := token.ParseRefresh(refresh)
+	if err != nil || !s.Keys.KeySet().MadeRefresh(t, s.Now()) {
+		return nil, nil, "", fmt.Errorf("%w: %w", iam.ErrRefresh, errors.Join(err, errors.New("not made here")))
+	}
+	for range maxConflicts {
+		sess, u, next, err := s.attempt(ctx, client, refresh, t, admit)
+		if apierrors.IsConflict(err) {
+			continue
+		}
+		return sess, u, next, err
+	}
+	return nil, nil, "", fmt.Errorf("%w: others changed the session at the same time, again and again", iam.ErrUnavailable)
+}
+
+// attempt judges the token by the session as it is stored at this moment, since what ends a session
+// must not be decided on old knowledge.
+func (s *rotation) attempt(ctx context.Context, client, refresh string, t token.Refresh, admit func(*Session) error) (*Session, *iam.User, string, error) {
+	o, err := s.API.Get(ctx, t.Session)
+	if apierrors.IsNotFound(err) {
+		s.Delete("", t.Session)
+		return nil, nil, "", fmt.Errorf("%w: %w", iam.ErrRefresh, iam.ErrOver)
+	}
+	if err != nil {
+		return nil, nil, "", fmt.Errorf("%w: read session: %w", iam.ErrUnavailable, err)
+	}
+	r := s.learn(o)
+	u, err := s.mayRefresh(ctx, r, client)
+	if err != nil {
+		return nil, nil, "", err
+	}
+	// r may be newer than o, where another request has rotated since the read: the rotation below
+	// then conflicts, and is tried again.
+	now, hash := s.Now(), token.HashRefresh(refresh)
+	current, previous := hash == r.current, hash == r.previous && s.inGrace(r, now)
+	if !current && !previous {
+		if t.Generation < r.generation {
+			return nil, nil, "", s.reused(ctx, r)
+		}
+		return nil, nil, "", fmt.Errorf("%w: the session does not know it", iam.ErrRefresh)
+	}
+	if err := admit(&r.Session); err != nil {
+		return nil, nil, "", err
+	}
+	if r.Registration != nil {
+		return s.registered(ctx, o, r, now)
+	}
+	if current && (r.generation == 1 || !s.inGrace(r, now)) {
+		return s.rotate(ctx, o, r, u, now)
+	}
+	if next := s.Keys.KeySet().SameRefresh(r.Name, r.generation, r.current); next != "" {
+		return &r.Session, u, next, nil
+	}
+	return nil, nil, "", fmt.Errorf("%w: its successor's key is gone", iam.ErrRefresh)
+}
+
+// mayRefresh returns the user of a session that its client may still refresh.
+func (s *rotation) mayRefresh(ctx context.Context, r *cached, client string) (*iam.User, error) {
+	if r == nil {
+		return nil, fmt.Errorf("%w: %w", iam.ErrRefresh, iam.ErrOver)
+	}
+	if r.Client != client {
+		return nil, fmt.Errorf("%w: it was issued to another client", iam.ErrRefresh)
+	}
+	u, err := s.validate(ctx, r)
+	if errors.Is(err, iam.ErrUnavailable) {
+		return nil, err
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", iam.ErrRefresh, err)
+	}
+	if !s.Now().Before(r.idleEnd(s.Lifetime(client))) {
+		if !s.synced() {
+			return nil, fmt.Errorf("%w: how long sessions of the client live is not known yet", iam.ErrUnavailable)
+		}
+		return nil, fmt.Errorf("%w: the session was not used for too long", iam.ErrRefresh)
+	}
+	return u, nil
+}
+
+// rotate writes the next generation. A conflict says that another request did so first.
+func (s *rotation) rotate(ctx context.Context, o *v1alpha1.Session, r *cached, u *iam.User, now time.Time) (*Session, *iam.User, string, error) {
+	next, err := s.Keys.KeySet().NewRefresh(r.Name, r.generation+1, now)
+	if err != nil {
+		return nil, nil, "", fmt.Errorf("refresh a session: %w", err)
+	}
+	o = o.DeepCopy()
+	t := metav1.NewTime(now)
+	o.Refresh = v1alpha1.Refresh{Current: token.HashRefresh(next), Previous: r.current, RotatedAt: t, Generation: r.generation + 1}
+	o.LastUsedAt = t
+	o, err = s.API.Update(ctx, o)
+	switch {
+	case apierrors.IsConflict(err):
+		return nil, nil, "", err
+	case apierrors.IsNotFound(err):
+		s.Delete("", r.Name)
+		return nil, nil, "", fmt.Errorf("%w: %w", iam.ErrRefresh, iam.ErrOver)
+	case err != nil:
+		return nil, nil, "", fmt.Errorf("%w: refresh a session: %w", iam.ErrUnavailable, err)
+	}
+	if r = s.learn(o); r == nil {
+		return nil, nil, "", fmt.Errorf("%w: %w", iam.ErrRefresh, iam.ErrOver)
+	}
+	if r, err = s.askUpstream(ctx, o, r); err != nil {
+		return nil, nil, "", err
+	}
+	return &r.Session, u, next, nil
+}
+
+// registered turns the session of somebody who had to register into that of the User who is linked to his
+// identity by now.
+func (s *rotation) registered(ctx context.Context, o *v1alpha1.Session, r *cached, now time.Time) (*Session, *iam.User, string, error) {
+	var u *iam.User
+	if s.Linked != nil {
+		u = s.Linked(r.Registration.Provider, r.Registration.Subject)
+	}
+	if u == nil {
+		return nil, nil, "", fmt.Errorf("%w: no User is linked to the identity yet", iam.ErrRefresh)
+	}
+	if why := u.RefusalReason(); why != "" {
+		return nil, nil, "", fmt.Errorf("%w: %s", iam.ErrRefresh, why)
+	}
+	o = o.DeepCopy()
+	o.Spec.User, o.Spec.UserUID, o.Spec.Credential, o.Spec.Registration = u.Name, types.UID(u.UID), u.Credential(), nil
+	return s.rotate(ctx, o, r, u, now)
+}
+
+// errReused tells the metric apart; to the caller it is an ErrRefresh.
+var errReused = errors.New("it was used before; the session is ended")
+
+// reused ends the session of a refresh token that came in again: one of the two who have it is a
+// thief, and nobody can tell which.
+func (s *rotation) reused(ctx context.Context, r *cached) error {
+	if err := s.End(ctx, r.Name, "refresh token reused"); err != nil {
+		return err
+	}
+	return fmt.Errorf("%w: %w", iam.ErrRefresh, errReused)
+}
+
+func refreshResult(err error) string {
+	switch {
+	case err == nil:
+		return "ok"
+	case errors.Is(err, errReused):
+		return "reused"
+	case errors.Is(err, iam.ErrRefresh):
+		return "refused"
+	}
+	return "failed"
+}

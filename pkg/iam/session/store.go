@@ -1,0 +1,226 @@
+// Package session opens, finds, refreshes and ends the sessions of all replicas.
+package session
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apiserver/pkg/authentication/user"
+
+	"kapis.dev/ks-apiserver/pkg/iam"
+	"kapis.dev/ks-apiserver/pkg/iam/recent"
+	"kapis.dev/ks-apiserver/pkg/token"
+)
+
+const (
+	// defaultGrace is how long a rotated refresh token still gets its successor.
+	defaultGrace = 10 * time.Second
+	// defaultPerUser bounds a user's sessions.
+	defaultPerUser = 64
+	// unconfirmed bounds the trust in a session that the feed has not brought yet.
+	unconfirmed = time.Minute
+	// lookTimeout and lookAtOnce bound the reads of sessions that this replica has not seen.
+	lookTimeout = 3 * time.Second
+	lookAtOnce  = 8
+	lookQueue   = 1024
+	// goneSize bounds the names of ended sessions that are remembered.
+	goneSize = 32 << 10
+)
+
+// Options are what Sessions work with.
+type Options struct {
+	API   Backend
+	Users *iam.UserIndex
+	Keys  token.KeySource
+	// Prefix begins the names of new sessions, and says where they live; nil for none.
+	Prefix func() string
+	// Enabled tells whether an identity provider still vouches for people; nil for all. It is asked at each request.
+	Enabled func(provider string) bool
+	// Linked returns the User of an identity that had none at login; nil for none. A nil Linked knows nobody.
+	Linked func(provider, subject string) *iam.User
+	// Refresher asks a provider about a person again, once for each rotation of a refresh token; nil for never. subject and refresh are those of the login.
+	// Of its errors, idp.ErrGone ends the session, idp.ErrUnaskable ends one that has outlived the session of its browser, and any other leaves it as it is.
+	Refresher func(ctx context.Context, session *Session, subject, refresh string) (groups []string, newRefresh, hint string, err error)
+	// ClientCredential returns a fingerprint of a client's secret, and "" for one that may not act for itself. It is asked
+	// at each request. A nil one lets no client do so.
+	ClientCredential func(client string) string
+	// Lifetime returns how long the sessions of an OAuth client live.
+	Lifetime func(client string) Lifetime
+	// Grace is how long a rotated refresh token still gets its successor; 0 means 10 s.
+	Grace time.Duration
+	// Skew is how far the clocks of replicas may differ.
+	Skew time.Duration
+	// PerUser bounds a user's sessions, the oldest goes; 0 means 64.
+	PerUser int
+	// Single ends a user's other sessions when he logs in.
+	Single bool
+	// Now is the clock.
+	Now func() time.Time
+	// Synced says whether users, sessions, OAuth clients and identity providers are all known in full; nil for always. Before
+	// that, no session ends for what is not known of them: of how long its client's live, or that its user is missing.
+	Synced func() bool
+	// Metrics gets the figures of sessions; nil for none.
+	Metrics prometheus.Registerer
+}
+
+// Store are the sessions of all replicas: each request's session is validated in memory, without a call. It is a store.Sink of
+// sessions.session.kapis.dev/v1alpha1, and writes through the backend.
+//
+// A session ends when its object is deleted, wherever that is done. A replica that ends one refuses it at once, the others as soon
+// as their feed tells them.
+type Store struct {
+	*ender
+	*opener
+	*rotation
+}
+
+// reader finds sessions, also those that this replica's feed has not brought yet, and changes their objects.
+type reader struct {
+	*index
+	fetches fetcher
+}
+
+// ender ends sessions, and deletes the objects of those that are over.
+type ender struct {
+	*reader
+	ended *prometheus.CounterVec
+}
+
+// opener opens sessions.
+type opener struct{ *ender }
+
+// rotation exchanges refresh tokens, and asks identity providers about the user again.
+type rotation struct {
+	*ender
+	refreshes *prometheus.CounterVec
+	// upstream counts what identity providers answered.
+	upstream *prometheus.CounterVec
+}
+
+// New makes the index, and has it follow the users. Both feeds are to be started after it.
+func New(o Options) (*Store, error) {
+	if o.Grace == 0 {
+		o.Grace = defaultGrace
+	}
+	if o.PerUser == 0 {
+		o.PerUser = defaultPerUser
+	}
+	x := &index{
+		Options: o,
+		byName:  map[string]*cached{}, byUser: map[string][]position{},
+		gone: recent.NewMap[string, struct{}](goneSize), pending: map[string]deletion{}, tombstones: map[string]tombstone{},
+		wanted: make(chan struct{}, 1),
+	}
+	e := &ender{
+		reader: &reader{index: x, fetches: fetcher{slots: make(chan struct{}, lookAtOnce)}},
+		ended: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "ks_sessions_ended_total", Help: "Sessions that this replica ended, by reason."}, []string{"reason"}),
+	}
+	s := &Store{ender: e, opener: &opener{e}, rotation: &rotation{
+		ender: e,
+		refreshes: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "ks_session_refreshes_total", Help: "Refresh tokens presented, by what came of it."}, []string{"result"}),
+		upstream: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "ks_session_upstream_total", Help: "Questions to identity providers at refreshes, by what came of them."}, []string{"result"}),
+	}}
+	o.Users.OnChange(x.userChanged)
+	if o.Metrics == nil {
+		return s, nil
+	}
+	count := prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "ks_sessions", Help: "Sessions known."}, func() float64 {
+		s.mu.RLock()
+		defer s.mu.RUnlock()
+		return float64(len(s.byName))
+	})
+	for _, c := range []prometheus.Collector{s.ended, s.refreshes, s.upstream, count} {
+		if err := o.Metrics.Register(c); err != nil {
+			return nil, fmt.Errorf("register metrics of sessions: %w", err)
+		}
+	}
+	return s, nil
+}
+
+// Authenticate returns whose a verified token is now: nil error only where the session lives, and its
+// user is the one who opened it, unchanged and not disabled. The groups are the user's and the session's.
+func (s *reader) Authenticate(ctx context.Context, a *token.Access) (user.Info, error) {
+	r, u, err := s.resolve(ctx, a)
+	if err != nil {
+		return nil, err
+	}
+	return r.info(u), nil
+}
+
+// Resolve is Authenticate for those who want more than the name. For a client that acts for itself, and for somebody
+// who has to register, the User stands for no object.
+func (s *reader) Resolve(ctx context.Context, a *token.Access) (*iam.User, error) {
+	_, u, err := s.resolve(ctx, a)
+	return u, err
+}
+
+func (s *reader) resolve(ctx context.Context, a *token.Access) (*cached, *iam.User, error) {
+	r, err := s.find(ctx, a.Session)
+	if err != nil {
+		return nil, nil, err
+	}
+	if r.UserUID != a.Subject || r.User != a.Username || r.Client != a.Client {
+		return nil, nil, fmt.Errorf("%w: the token names another user or client than its session", iam.ErrOver)
+	}
+	u, err := s.validate(ctx, r)
+	return r, u, err
+}
+
+// validate returns the user of a session that is good now.
+func (s *reader) validate(ctx context.Context, r *cached) (*iam.User, error) {
+	switch {
+	case r.phase != "":
+		return nil, fmt.Errorf("%w: it was not begun", iam.ErrOver)
+	case !s.Now().Before(r.Expires.Add(s.Skew)):
+		return nil, fmt.Errorf("%w: it has expired", iam.ErrOver)
+	case r.Provider != "" && s.Enabled != nil && !s.Enabled(r.Provider):
+		return nil, fmt.Errorf("%w: its identity provider is disabled or gone", iam.ErrOver)
+	}
+	if r.bound() {
+		if _, err := s.find(ctx, r.Parent); err != nil {
+			return nil, fmt.Errorf("session of the browser: %w", err)
+		}
+	}
+	return s.userOf(r)
+}
+
+// find returns a session from memory, and one that another replica has just opened from the API.
+func (s *reader) find(ctx context.Context, name string) (*cached, error) {
+	s.mu.RLock()
+	r := s.byName[name]
+	gone := r == nil && s.gone.Has(name)
+	s.mu.RUnlock()
+	if gone {
+		return nil, iam.ErrOver
+	}
+	if r != nil && (r.until.IsZero() || s.Now().Before(r.until)) {
+		return r, nil
+	}
+	return s.fetches.once(ctx, name, s.fetch)
+}
+
+// fetch reads a session, and remembers it until the feed brings it, or that it is gone.
+func (s *reader) fetch(ctx context.Context, name string) (*cached, error) {
+	o, err := s.API.Get(ctx, name)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if apierrors.IsNotFound(err) {
+		s.drop(name)
+		return nil, iam.ErrOver
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%w: read session: %w", iam.ErrUnavailable, err)
+	}
+	r := newCached(o)
+	r.until = s.Now().Add(unconfirmed)
+	if r = s.put(r); r == nil {
+		return nil, iam.ErrOver
+	}
+	return r, nil
+}

@@ -1,0 +1,26 @@
+package session
+
+import (
+	"slices"
+	"strings"
+	"testing"
+)
+
+// partsOfList cuts a text into parts; their number and what is in them are the fuzzer's.
+func partsOfList(s string) []string { return strings.Split(s, "|") }
+
+// Lists that a pool shares are equal, so that no session gets the groups of another.
+func FuzzAPoolSharesEqualLists(f *testing.F) {
+	f.Add("a\x00b", "a|b")
+	f.Add("|a", "a|")
+	f.Add("a\x01", "a")
+	f.Fuzz(func(t *testing.T, one, other string) {
+		var p pool
+		p.texts, p.lists = map[string]string{}, map[string][]string{}
+		for _, s := range []string{one, other, one} {
+			if want, got := partsOfList(s), p.list(partsOfList(s)); !slices.Equal(want, got) {
+				t.Fatalf("%q became %q", want, got)
+			}
+		}
+	})
+}

@@ -1,0 +1,167 @@
+package session
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/klog/v2"
+
+	"kapis.dev/ks-apiserver/pkg/api/session/v1alpha1"
+	"kapis.dev/ks-apiserver/pkg/iam"
+	"kapis.dev/ks-apiserver/pkg/idp"
+)
+
+const (
+	// upstreamTimeout bounds how long a refresh waits for the identity provider.
+	upstreamTimeout = 3 * time.Second
+	// askAgain is how old the provider's answer about a browser's person is at least before he is asked about again. The sessions
+	// that were opened in the browser share it.
+	askAgain = time.Minute
+)
+
+// errAsked says that another session of the same browser has the provider's answer already.
+var errAsked = errors.New("the identity provider was asked a moment ago")
+
+// askUpstream has the provider say who the person of a session is now, after its rotation: so of many parallel refreshes
+// one asks, and a refresh token of the provider, which it may rotate, is used once. An answer that is missing
+// leaves the session as it is.
+func (s *rotation) askUpstream(ctx context.Context, o *v1alpha1.Session, r *cached) (*cached, error) {
+	switch {
+	case s.Refresher == nil || r.Provider == "" || r.self != nil:
+		return r, nil
+	case r.Parent != "":
+		return s.askParent(ctx, o, r)
+	case o.Spec.Subject == "":
+		return r, nil
+	}
+	return s.askFor(ctx, o, r)
+}
+
+// askParent brings the groups of a session up to date that was opened in a browser: the provider is asked about the
+// browser's person, with what the browser's session keeps, or what is kept of it, by one of the sessions in it. Where there is nothing any more, he is
+// asked about with what the session itself knows of him.
+func (s *rotation) askParent(ctx context.Context, own *v1alpha1.Session, r *cached) (*cached, error) {
+	ctx = context.WithoutCancel(ctx)
+	var parent *v1alpha1.Session
+	err := s.change(ctx, r.Parent, func(o *v1alpha1.Session) error {
+		if parent = o; o.Phase != "" && !keepsUpstreamToken(o) {
+			return iam.ErrOver
+		}
+		if now := s.Now(); now.Sub(o.Upstream.AskedAt.Time) >= askAgain {
+			o.Upstream.AskedAt = metav1.NewTime(now)
+			return nil
+		}
+		return errAsked
+	})
+	var groups []string
+	switch {
+	case err == nil:
+		p := newCached(parent)
+		if parent.Spec.Subject != "" {
+			if p, err = s.askFor(ctx, parent, p); err != nil { // the browser's session is ended, and this one with it, whatever its scopes
+				return nil, errors.Join(err, s.End(ctx, r.Name, "unknown to the identity provider"))
+			}
+		}
+		groups = p.Groups
+	case errors.Is(err, errAsked):
+		groups = parent.Groups
+	case errors.Is(err, iam.ErrOver) && (parent == nil || parent.Phase != ""):
+		return s.askFor(ctx, own, r)
+	default: // it could not be read, or is about to be ended
+		return r, nil // the next refresh asks
+	}
+	if slices.Equal(groups, r.Groups) {
+		return r, nil
+	}
+	return s.keepUpstream(ctx, r, groups, "", ""), nil
+}
+
+// askFor asks the provider of a session with what the session keeps.
+func (s *rotation) askFor(ctx context.Context, o *v1alpha1.Session, r *cached) (*cached, error) {
+	ctx = context.WithoutCancel(ctx) // what the provider gives now may be good for one use, and is kept whoever waits for it
+	ask, cancel := context.WithTimeout(ctx, upstreamTimeout)
+	defer cancel()
+	before := s.unseal(o.Name, o.Upstream.Refresh)
+	groups, refresh, hint, err := s.Refresher(ask, &r.Session, o.Spec.Subject, before)
+	switch {
+	case errors.Is(err, idp.ErrGone):
+		s.upstream.WithLabelValues("gone").Inc()
+		return nil, s.disowned(ctx, r, "unknown to the identity provider", err)
+	case errors.Is(err, idp.ErrUnaskable):
+		s.upstream.WithLabelValues("unaskable").Inc()
+		if r.Parent != "" || keepsUpstreamToken(o) { // it has outlived the session of its browser, and would outlive whatever happens to the person
+			return nil, s.disowned(ctx, r, "the identity provider can't be asked", err)
+		}
+		return r, nil
+	case err != nil:
+		s.upstream.WithLabelValues("failed").Inc()
+		klog.V(2).InfoS("An identity provider did not say who a person is now; the session goes on with the groups known before",
+			"provider", r.Provider, "user", r.User, "reason", err)
+		return r, nil
+	}
+	s.upstream.WithLabelValues("ok").Inc()
+	groups = boundedGroups(r.User, groups)
+	if slices.Equal(groups, r.Groups) && hint == "" && (refresh == "" || refresh == before) {
+		return r, nil
+	}
+	return s.keepUpstream(ctx, r, groups, refresh, hint), nil
+}
+
+// disowned ends a session whose provider does not vouch for its person any more, and returns what its refresh is answered. Nothing is kept of it.
+func (s *rotation) disowned(ctx context.Context, r *cached, reason string, err error) error {
+	if err := s.erase(ctx, r.Name, r); err != nil {
+		return fmt.Errorf("%w: end a session: %w", iam.ErrUnavailable, err)
+	}
+	s.noteEnd(r.Name, r, reason)
+	return fmt.Errorf("%w: %w", iam.ErrRefresh, err)
+}
+
+// Renew brings a browser's session up to date whose person has proved himself in it again, by the same provider: his groups there are
+// those of now, and what the provider wants to see again is what it gave last. Its errors are ErrOver, also where the provider knows him by
+// another name than before, and ErrUnavailable.
+func (s *rotation) Renew(ctx context.Context, name string, p *iam.AuthnResult) (*Session, error) {
+	if p.Provider != "" {
+		err := s.change(ctx, name, func(o *v1alpha1.Session) error {
+			if o.Spec.Client != "" || o.Phase != "" || p.User == nil || string(o.Spec.UserUID) != p.User.UID ||
+				o.Spec.Provider != p.Provider || o.Spec.Subject != iam.Truncate(p.Subject, maxIdentity) {
+				return fmt.Errorf("renew the session of a browser: %w: it is of another login", iam.ErrOver)
+			}
+			now := s.Now()
+			o.Groups, o.Upstream.AskedAt = boundedGroups(o.Spec.User, p.Groups), metav1.NewTime(now)
+			return s.seal(o, p.Hint, p.Refresh, now)
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	sess, _, err := s.Find(ctx, name)
+	return sess, err
+}
+
+// keepUpstream writes the provider's answer. Where that fails the session goes on with the groups known before.
+func (s *rotation) keepUpstream(ctx context.Context, r *cached, groups []string, refresh, hint string) *cached {
+	ctx, cancel := context.WithTimeout(ctx, upstreamTimeout)
+	defer cancel()
+	var next *v1alpha1.Session
+	err := s.change(ctx, r.Name, func(o *v1alpha1.Session) error {
+		next, o.Groups = o, groups
+		if keepsUpstreamToken(o) {
+			hint = "" // nobody logs out of it any more
+		}
+		return s.seal(o, hint, refresh, s.Now())
+	})
+	if err != nil {
+		s.upstream.WithLabelValues("lost").Inc()
+		klog.ErrorS(err, "What an identity provider said of a person was not stored; the session goes on with the groups known before",
+			"provider", r.Provider, "user", r.User)
+		return r
+	}
+	if now, ok := s.known(r.Name); ok {
+		return now
+	}
+	return newCached(next)
+}

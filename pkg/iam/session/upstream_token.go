@@ -1,0 +1,59 @@
+package session
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"kapis.dev/ks-apiserver/pkg/api/session/v1alpha1"
+)
+
+// A session with the scope offline_access outlives that of its browser, which has what the identity provider is asked with about the
+// person: a refresh token, which is good for one use where the provider rotates it. So it can't be given to each of those that go on: the
+// object of the browser's session is kept, ended, and all ask with it. Where the provider needs no more than the person's
+// name, as a directory does, nothing is kept: each session knows the name.
+
+// keepsUpstreamToken tells whether an object is what is left of a browser's session, to ask about its person with.
+func keepsUpstreamToken(o *v1alpha1.Session) bool {
+	return o.Phase == v1alpha1.PhaseEnded && o.Upstream.Refresh != ""
+}
+
+// keepUpstreamToken leaves of the session of a browser what the provider can be asked with, where sessions go on that were opened in it. It is
+// not done where there are none, or there is nothing to keep.
+func (s *ender) keepUpstreamToken(ctx context.Context, r *cached) (done bool, err error) {
+	if r.Client != "" || r.Provider == "" {
+		return false, nil
+	}
+	s.mu.RLock()
+	until := s.outlive(r.UserUID, r.Name)
+	s.mu.RUnlock()
+	if until.IsZero() {
+		return false, nil
+	}
+	for range maxConflicts {
+		o, err := s.API.Get(ctx, r.Name)
+		switch {
+		case apierrors.IsNotFound(err):
+			return true, nil
+		case err != nil:
+			return false, fmt.Errorf("read session: %w", err)
+		case keepsUpstreamToken(o):
+			return true, nil
+		case o.Upstream.Refresh == "":
+			return false, nil
+		}
+		o.Phase, o.Refresh, o.Upstream.Hint, o.Consents = v1alpha1.PhaseEnded, v1alpha1.Refresh{}, "", nil
+		o.Spec.ExpiresAt = metav1.NewTime(until)
+		_, err = s.API.Update(ctx, o)
+		switch {
+		case err == nil, apierrors.IsNotFound(err):
+			return true, nil
+		case !apierrors.IsConflict(err):
+			return false, fmt.Errorf("keep of a session what its provider is asked with: %w", err)
+		}
+	}
+	return false, errors.New("keep of a session what its provider is asked with: others changed it at the same time, again and again")
+}
