@@ -44,7 +44,7 @@ func (a *Answer) tag() string {
 	p := a.page
 	fields := ""
 	if p.projection != nil {
-		fields = p.projection.key
+		fields = p.projection.Key
 	}
 	if p.complete {
 		fields += "\x00complete"
@@ -87,3 +87,7 @@ func (a *Answer) content(f *httpcache.Reservation, zip bool) (httpcache.Content,
 
 // partial is the value of HeaderPartial; answers share it, and net/http copies it.
 var partial = []string{"true"}
+
+// HeaderPartial is the header, with the value true, of an answer that shows only a part of what there is, because
+// the caller may see no more: Page.Partial.
+const HeaderPartial = "X-Kapis-Partial"

@@ -16,6 +16,7 @@ import (
 
 	"kapis.dev/ks-apiserver/pkg/authz"
 	"kapis.dev/ks-apiserver/pkg/resource/httpcache"
+	"kapis.dev/ks-apiserver/pkg/resource/plan"
 	"kapis.dev/ks-apiserver/pkg/store"
 	"kapis.dev/ks-apiserver/pkg/web"
 )
@@ -45,7 +46,7 @@ func respond(a web.Responder, method string, header ...string) *httptest.Respons
 
 func (w *world) page(t testing.TB, k *store.Kind, raw string) *Page {
 	t.Helper()
-	p, err := w.list(t, k, Scope{}, raw)
+	p, err := w.list(t, k, plan.Scope{}, raw)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -55,7 +56,7 @@ func (w *world) page(t testing.TB, k *store.Kind, raw string) *Page {
 func TestHeadersOfAnswers(t *testing.T) {
 	w := newWorld(t, map[string][]string{podsPath: padded(20, 1500)}, Options{})
 	k := w.resolve(t, "", "pods")
-	o, err := w.Get(t.Context(), k, Scope{Namespace: "a"}, "p00003")
+	o, err := w.Get(t.Context(), k, plan.Scope{Namespace: "a"}, "p00003")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -112,7 +113,7 @@ func TestSmallAnswersStayPlain(t *testing.T) {
 
 func TestPartialListsSaySo(t *testing.T) {
 	w := newWorld(t, map[string][]string{podsPath: padded(1, 100)}, Options{})
-	p, err := w.list(t, w.resolve(t, "", "pods"), Scope{Part: &authz.PartialList{Namespaces: []string{"a"}, Key: "k"}}, "")
+	p, err := w.list(t, w.resolve(t, "", "pods"), plan.Scope{Part: &authz.PartialList{Namespaces: []string{"a"}, Key: "k"}}, "")
 	if err != nil {
 		t.Fatal(err)
 	}

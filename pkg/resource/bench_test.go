@@ -11,6 +11,7 @@ import (
 
 	"kapis.dev/ks-apiserver/pkg/query"
 	"kapis.dev/ks-apiserver/pkg/resource/lru"
+	"kapis.dev/ks-apiserver/pkg/resource/plan"
 )
 
 // discard is a client that reads nothing.
@@ -36,23 +37,23 @@ func BenchmarkList(b *testing.B) {
 	for _, n := range []int{10_000, 100_000} {
 		w := benchWorld(b, n, 100)
 		kind := w.resolve(b, "", "pods")
-		if _, err := w.List(context.Background(), kind, Scope{}, &query.Query{}); err != nil { // the first list is read
+		if _, err := w.List(context.Background(), kind, plan.Scope{}, &query.Query{}); err != nil { // the first list is read
 			b.Fatal(err)
 		}
 		for _, c := range []struct {
 			name, raw string
-			scope     Scope
+			scope     plan.Scope
 			fresh     bool
 		}{
 			{name: "first", raw: "limit=10"},
 			{name: "middle", raw: fmt.Sprintf("limit=10&page=%d", n/20)},
 			{name: "byName", raw: "limit=10&sortBy=name&ascending=true&page=7"},
-			{name: "namespace", raw: "limit=10", scope: Scope{Namespace: "ns-7"}},
+			{name: "namespace", raw: "limit=10", scope: plan.Scope{Namespace: "ns-7"}},
 			{name: "label", raw: "limit=10&labelSelector=tier%3Dt1"},
 			{name: "status", raw: "limit=10&status=Running"},
 			{name: "nameContainsAgain", raw: "limit=10&name=web-77"},
 			{name: "nameContains", raw: "limit=10&name=web-77", fresh: true},
-			{name: "labelInNamespace", raw: "limit=10&labelSelector=tier%3Dt3", scope: Scope{Namespace: "ns-7"}, fresh: true},
+			{name: "labelInNamespace", raw: "limit=10&labelSelector=tier%3Dt3", scope: plan.Scope{Namespace: "ns-7"}, fresh: true},
 			{name: "sortByStartTime", raw: "limit=10&sortBy=startTime", fresh: true},
 			{name: "fieldPath", raw: "limit=10&fieldSelector=spec.nodeName%3Dnode-3", fresh: true},
 		} {
@@ -93,7 +94,7 @@ func BenchmarkRespond(b *testing.B) {
 			d := discard{http.Header{}}
 			b.ReportAllocs()
 			for b.Loop() {
-				p, err := w.List(context.Background(), kind, Scope{}, q)
+				p, err := w.List(context.Background(), kind, plan.Scope{}, q)
 				if err != nil {
 					b.Fatal(err)
 				}

@@ -15,6 +15,7 @@ import (
 	"testing"
 
 	"kapis.dev/ks-apiserver/pkg/query"
+	"kapis.dev/ks-apiserver/pkg/resource/plan"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -106,7 +107,7 @@ var facetsModel = map[string]func(*corev1.Pod) string{
 
 // question is a query that is asked again and again, and what it means.
 type question struct {
-	scope  Scope
+	scope  plan.Scope
 	values url.Values
 	chosen []filter
 	sortBy string

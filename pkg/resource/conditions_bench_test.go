@@ -9,6 +9,7 @@ import (
 
 	"kapis.dev/ks-apiserver/pkg/authz"
 	"kapis.dev/ks-apiserver/pkg/resource/lru"
+	"kapis.dev/ks-apiserver/pkg/resource/plan"
 )
 
 // BenchmarkFilters is the first evaluation of filters that look at objects, for 10 000 pods in 100 namespaces of 10
@@ -17,7 +18,7 @@ func BenchmarkFilters(b *testing.B) {
 	objects := map[string][]string{}
 	pad := strings.Repeat("x", 2000)
 	for i := range 100 {
-		objects["/api/v1/namespaces"] = append(objects["/api/v1/namespaces"], obj(fmt.Sprintf("ns-%d", i), labelled(workspaceLabel, fmt.Sprintf("w%d", i%10)), ""))
+		objects["/api/v1/namespaces"] = append(objects["/api/v1/namespaces"], obj(fmt.Sprintf("ns-%d", i), labelled(plan.WorkspaceLabel, fmt.Sprintf("w%d", i%10)), ""))
 	}
 	for i := range 10_000 {
 		objects["/api/v1/pods"] = append(objects["/api/v1/pods"], obj(fmt.Sprintf("ns-%d/web-%d", i%100, i),
@@ -32,15 +33,15 @@ func BenchmarkFilters(b *testing.B) {
 	}
 	for _, c := range []struct {
 		name, raw string
-		scope     Scope
+		scope     plan.Scope
 		kept      bool
 	}{
 		{name: "q", raw: "q=web-77"}, {name: "qInAnnotations", raw: "q=absent"}, {name: "celField", raw: "cel=" + url.QueryEscape("object.spec.nodeName == 'node-7'")},
 		{name: "celStatus", raw: "cel=" + url.QueryEscape("object.status.phase == 'Pending'")},
 		{name: "celExists", raw: "cel=" + url.QueryEscape("object.spec.containers.exists(c, c.image == 'nginx:1.3')")},
 		{name: "fieldByIndex", raw: "fieldSelector=spec.nodeName=node-7&name=web"}, {name: "fieldByScan", raw: "fieldSelector=spec.pad!=x"},
-		{name: "workspace", scope: Scope{Workspace: "w1"}}, {name: "workspaceKept", scope: Scope{Workspace: "w1"}, kept: true},
-		{name: "part", scope: Scope{Part: part}}, {name: "partKept", scope: Scope{Part: part}, kept: true},
+		{name: "workspace", scope: plan.Scope{Workspace: "w1"}}, {name: "workspaceKept", scope: plan.Scope{Workspace: "w1"}, kept: true},
+		{name: "part", scope: plan.Scope{Part: part}}, {name: "partKept", scope: plan.Scope{Part: part}, kept: true},
 	} {
 		b.Run(c.name, func(b *testing.B) {
 			q := parsed(b, "limit=10&"+c.raw)

@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"kapis.dev/ks-apiserver/pkg/rawjson"
+	"kapis.dev/ks-apiserver/pkg/resource/kind"
+	"kapis.dev/ks-apiserver/pkg/resource/plan"
 	"kapis.dev/ks-apiserver/pkg/store"
 	"kapis.dev/ks-apiserver/pkg/store/index"
 
@@ -75,7 +77,7 @@ func TestAClaimSaysWhetherAPodOfItsNamespaceMountsIt(t *testing.T) {
 		answer.Header().Get("Content-Length") == "" || !strings.HasSuffix(body, tail) {
 		t.Errorf("%s %s", answer.Header(), body)
 	}
-	o, err := w.Get(t.Context(), k, Scope{Namespace: "b"}, "data")
+	o, err := w.Get(t.Context(), k, plan.Scope{Namespace: "b"}, "data")
 	if err != nil || !strings.Contains(o.JSON.String(), `"annotations":{"kubesphere.io/in-use":"false","x":"y"}`) || o.ResourceVersion != "7" {
 		t.Errorf("%v %+v", err, o)
 	}
@@ -87,7 +89,7 @@ func TestThePodsOfAClaimAreFoundByItsIndex(t *testing.T) {
 	for _, c := range []struct{ namespace, claim, want string }{
 		{"a", "data", "a/p"}, {"b", "data", ""}, {"b", "other", "b/q"}, {"b", "twice", "b/q"}, {"a", "p-scratch", "a/p"}, {"", "other", "b/q"}, {"b", "oth", ""}, {"a", "", ""},
 	} {
-		if got := w.keys(t, k, Scope{Namespace: c.namespace}, "pvcName="+c.claim); got != c.want {
+		if got := w.keys(t, k, plan.Scope{Namespace: c.namespace}, "pvcName="+c.claim); got != c.want {
 			t.Errorf("%s/%s: %s, want %s", c.namespace, c.claim, got, c.want)
 		}
 	}
@@ -95,7 +97,7 @@ func TestThePodsOfAClaimAreFoundByItsIndex(t *testing.T) {
 
 func TestTheTagOfClaimsChangesWithTheirUse(t *testing.T) {
 	w := claimWorld(t)
-	k, scope := w.resolve(t, "", "persistentvolumeclaims"), Scope{Namespace: "b"}
+	k, scope := w.resolve(t, "", "persistentvolumeclaims"), plan.Scope{Namespace: "b"}
 	tags := func() (list, one string) {
 		t.Helper()
 		p, err := w.list(t, k, scope, "names=data")
@@ -112,18 +114,18 @@ func TestTheTagOfClaimsChangesWithTheirUse(t *testing.T) {
 	if again, same := tags(); again != list || same != one {
 		t.Error("the tags of what has not changed change")
 	}
-	pods, err := w.store.Watch(t.Context(), podsKind)
+	pods, err := w.store.Watch(t.Context(), kind.PodsKind)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer pods.Close()
 	w.send(podsAt, "ADDED", mounting("b/another", 5, "elsewhere"))
-	until(t, pods, index.HasMember(podClaims, "b", "elsewhere"))
+	until(t, pods, index.HasMember(4, "b", "elsewhere"))
 	if again, same := tags(); again != list || same != one {
 		t.Error("a pod that mounts another claim changes the tags")
 	}
 	w.send(podsAt, "MODIFIED", mounting("b/another", 6, "elsewhere", "data"))
-	until(t, pods, index.HasMember(podClaims, "b", "data"))
+	until(t, pods, index.HasMember(4, "b", "data"))
 	if used, uses := tags(); used == list || uses == one {
 		t.Error("the tags of a claim in use are those of one that is not")
 	}
@@ -147,18 +149,18 @@ func TestStorageClassesSayHowManyClaimsTheyHaveToWhoMayListThemAll(t *testing.T)
 		},
 	}, Options{})
 	k := w.resolve(t, "storage.k8s.io", "storageclasses")
-	may := func(allowed bool) Scope {
-		return Scope{MayList: func(_ context.Context, gvr schema.GroupVersionResource) bool {
-			if gvr != claimsKind {
+	may := func(allowed bool) plan.Scope {
+		return plan.Scope{MayList: func(_ context.Context, gvr schema.GroupVersionResource) bool {
+			if gvr != kind.ClaimsKind {
 				t.Errorf("asked about %v", gvr)
 			}
 			return allowed
 		}}
 	}
 	for _, c := range []struct {
-		scope      Scope
+		scope      plan.Scope
 		fast, idle string
-	}{{may(true), "2", "0"}, {may(false), "", ""}, {Scope{}, "", ""}} {
+	}{{may(true), "2", "0"}, {may(false), "", ""}, {plan.Scope{}, "", ""}} {
 		p, err := w.List(t.Context(), k, c.scope, parsed(t, "sortBy=name&ascending=true"))
 		if err != nil {
 			t.Fatal(err)
@@ -181,7 +183,7 @@ func TestStorageClassesSayHowManyClaimsTheyHaveToWhoMayListThemAll(t *testing.T)
 func TestManagedFieldsKeepWhatOtherKindsKnow(t *testing.T) {
 	w := claimWorld(t)
 	k := w.resolve(t, "", "persistentvolumeclaims")
-	p, err := w.Complete(t.Context(), w.page(t, k, "names=other"), Scope{}, readerFunc(func(string) ([]byte, error) {
+	p, err := w.Complete(t.Context(), w.page(t, k, "names=other"), plan.Scope{}, readerFunc(func(string) ([]byte, error) {
 		return []byte(obj("b/other", `"managedFields":[],"annotations":{"kubesphere.io/in-use":"false","z":"1"}`, "")), nil
 	}))
 	if err != nil {
@@ -195,7 +197,7 @@ func TestManagedFieldsKeepWhatOtherKindsKnow(t *testing.T) {
 func TestALivePageTellsWhenAClaimComesIntoUse(t *testing.T) {
 	c := newLiveCluster(t)
 	c.put(claimsAt, "a", "data", "}}", true)
-	w := get(t, c.listen("persistentvolumeclaims", Scope{}).URL+"?view=live&limit=10")
+	w := get(t, c.listen("persistentvolumeclaims", plan.Scope{}).URL+"?view=live&limit=10")
 	text, _ := w.line()
 	if !strings.Contains(text, `"kubesphere.io/in-use":"false"`) {
 		t.Errorf("the page is %s", text)

@@ -1,23 +1,23 @@
 // Package resource answers queries for objects of any kind from the caches of package store.
 //
-// # The road of a query
+// # The path of a query
 //
-//	Service.List(kind, Scope, query.Query)
-//	  builder.build     plan.go, scope.go, conditions.go, order.go
+//	Service.List(kind, plan.Scope, query.Query)      service.go
+//	  plan.Planner.Plan                              plan/planner.go, plan/plan.go, plan/scope.go, plan/conditions.go, plan/order.go
 //	     |                 scope, the kind's own, metadata, labels, fields, words, at last the expression; the order
-//	  selectSnapshot    snapshot_select.go    which cache; waits until it has reached the resourceVersion that is asked for
-//	  cachedOrNew       page_cache.go    the same page of the same position was answered before: its bytes are there, done
-//	  execute           result_cache.go
-//	     |-- direct     executor.go  one term, in an order of the store's: a range of a tree, counted, not searched
-//	     |-- result                  any other: what was found before, brought up to date by the changes since;
-//	     |                           or a walk over the fewest objects that can match:
-//	     |      named                  the objects of the names that are asked for
-//	     |      textSearch text_search.go what the trigrams of the longest word leave
-//	     |      walkBitsets bitset_filter.go bit sets, intersected; the rest is tested object by object
-//	     |      a range  executor.go  of the term with the fewest objects, each tested
-//	     |-> rows       sorted_rows.go  the matches in their order, a counted tree; facets.go counts the facets
-//	  Page              page.go      the records from start on
-//	  Answer            answer.go, etag.go, gzip.go, response_writer.go    304, or the records' bytes as they are
+//	  selectSnapshot                                 snapshot_select.go    which cache; waits until it has reached the resourceVersion that is asked for
+//	  cachedOrNew                                    page_cache.go    the same page of the same position was answered before: its bytes are there, done
+//	  execute                                        result_cache.go
+//	     |-- Plan.Direct                             plan/executor.go  one term, in an order of the store's: a range of a tree, counted, not searched
+//	     |-- result                                  any other: what was found before, brought up to date by the changes since;
+//	     |           or Plan.Collect, a walk over the fewest objects that can match:
+//	     |      named                                the objects of the names that are asked for
+//	     |      textSearch  plan/text_search.go      what the trigrams of the longest word leave
+//	     |      walkBitsets plan/bitset_filter.go    bit sets, intersected; the rest is tested object by object
+//	     |      a range     plan/executor.go         of the term with the fewest objects, each tested
+//	     |-> rows           plan/sorted_rows.go      the matches in their order, a counted tree; facets.go counts the facets
+//	  Page                                           page.go          the records from start on
+//	  Answer                                         answer.go, httpcache    304, or the records' bytes as they are
 //
 // A query costs its plan and its page, whatever the number of objects, where it is direct or was asked before. What is
 // new walks once. The first time that an order by any field is asked for sorts the matches, once.
@@ -28,13 +28,13 @@
 //
 //   - A condition always has holds, which tests one record; terms, without and label say how an index finds the same
 //     objects. So every plan can be answered by testing all objects, and whatever is faster must give the same
-//     (property_test.go compares the engine with a model that does that).
+//     (property_test.go compares all of it with a model that does that).
 //   - Scope comes first and the caller's filters after it: no filter and no expression looks at an object that is out of
 //     scope. Scope.Part restricts a plan to what the caller may see, before anything is counted: nothing else shows in
 //     items, totals, facets or entity tags.
 //   - Every order is total: it ends in namespace and name. Descending is ascending, read from the other end.
 //   - The key of a result has all that its matches depend on: kind, scope, part (by its key), filters, order, facets,
-//     and what was read of other kinds (builder.vary). Queries of one key share a result, so what is not in the key must
+//     and what was read of other kinds (plan.Builder.Vary). Queries of one key share a result, so what is not in the key must
 //     not be looked at by holds.
 //
 // Standing results (result_cache.go):
@@ -60,7 +60,7 @@
 //     that is slow keeps nothing in memory, and is told 410 where the history does not go back as far any more.
 //     While what matches at the beginning is being sent, and only then, it holds a snapshot.
 //   - A live page keeps the page that was sent, and sends what List would answer now, as a difference.
-//   - What a plan read of other kinds is looked at each second (builder.depend): a watch ends with 410 when it has
+//   - What a plan read of other kinds is looked at each second (plan.Builder.depend): a watch ends with 410 when it has
 //     changed, a live page is made anew.
 //
 // # Which cache answers
@@ -70,8 +70,8 @@
 //
 // # Kinds
 //
-// A kind whose objects have filters or sort keys of their own has a function in a file of this package and a line in
-// kinds.go: fields, which are read once for each version of an object (extract); how each is compared, indexed or sorted by;
+// A kind whose objects have filters or sort keys of their own has a function in a file of package kind and a line in
+// kind/table.go: fields, which are read once for each version of an object (extract); how each is compared, indexed or sorted by;
 // what is not kept or shown (cut, cutAcross); a plan function where other kinds must be asked; and what another kind knows of
 // them, which answers show as an annotation without a copy of the object (derived_annotation.go). Every other kind, custom
 // resources too, is served by its metadata and the paths of its fields.

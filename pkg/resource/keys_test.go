@@ -7,6 +7,7 @@ import (
 
 	"kapis.dev/ks-apiserver/pkg/query"
 	"kapis.dev/ks-apiserver/pkg/resource/httpcache"
+	"kapis.dev/ks-apiserver/pkg/resource/projection"
 	"kapis.dev/ks-apiserver/pkg/store/index"
 )
 
@@ -36,15 +37,8 @@ func FuzzPartsOfATagAreToldApart(f *testing.F) {
 		if y, _ := httpcache.DigestOf(others); x == y && !same {
 			t.Errorf("%q and %q have one digest", a, b)
 		}
-		if p, q := newProjection([]query.Path{a}), newProjection([]query.Path{b}); p.key == q.key {
+		if p, q := projection.New([]query.Path{a}), projection.New([]query.Path{b}); p.Key == q.Key {
 			t.Errorf("the paths %q and %q have one key", a, b)
 		}
 	})
-}
-
-// A text of several lines is not several texts.
-func TestAGroupOfSeveralLinesIsNotSeveralGroups(t *testing.T) {
-	if got := joinLines(`["a","b\nc","","d"]`); got != "a\nd" || isLine(got, "b") || isLine(got, "b\nc") {
-		t.Errorf("%q", got)
-	}
 }

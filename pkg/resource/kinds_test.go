@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"kapis.dev/ks-apiserver/pkg/rawjson"
+	"kapis.dev/ks-apiserver/pkg/resource/kind"
+	"kapis.dev/ks-apiserver/pkg/resource/plan"
 	"kapis.dev/ks-apiserver/pkg/store"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -27,10 +29,10 @@ var served = map[schema.GroupVersion]string{ // "+" marks a kind in namespaces
 	{Group: "networking.k8s.io", Version: "v1"}:           "ingresses+",
 	{Group: "storage.k8s.io", Version: "v1"}:              "storageclasses",
 	{Group: "apiextensions.k8s.io", Version: "v1"}:        "customresourcedefinitions",
-	{Group: rbacGroup, Version: "v1"}:                     "roles+ clusterroles rolebindings+ clusterrolebindings",
+	{Group: "rbac.authorization.k8s.io", Version: "v1"}:   "roles+ clusterroles rolebindings+ clusterrolebindings",
 	{Group: "cluster.kubesphere.io", Version: "v1alpha1"}: "clusters labels",
-	{Group: tenantGroup, Version: "v1beta1"}:              "workspaces workspacetemplates",
-	{Group: iamGroup, Version: "v1beta1"}: "users groups loginrecords groupbindings globalroles clusterroles workspaceroles roles+ " +
+	{Group: "tenant.kubesphere.io", Version: "v1beta1"}:   "workspaces workspacetemplates",
+	{Group: "iam.kubesphere.io", Version: "v1beta1"}: "users groups loginrecords groupbindings globalroles clusterroles workspaceroles roles+ " +
 		"globalrolebindings clusterrolebindings workspacerolebindings rolebindings+",
 	{Group: "example.com", Version: "v1"}: "widgets+ gadgets",
 }
@@ -119,7 +121,7 @@ func workload(key, meta string, want, ready int) string {
 
 // clusterObjects is a small cluster in which every filter and every sort key tells objects apart.
 func clusterObjects() map[string][]string {
-	const iam, v1 = "/apis/" + iamGroup + "/v1beta1/", "/api/v1/"
+	const iam, v1 = "/apis/" + "iam.kubesphere.io" + "/v1beta1/", "/api/v1/"
 	deployment := func(name, status string) string { return obj("a/"+name, "", status) }
 	return map[string][]string{
 		v1 + "pods": {
@@ -154,7 +156,7 @@ func clusterObjects() map[string][]string {
 			obj("shut", at(3)+","+labelled("node-role.kubernetes.io/master", ""), `"spec":{"unschedulable":true},"status":{"conditions":[{"type":"Ready","status":"True"}],"capacity":{"memory":"1Gi","cpu":"10"}}`),
 		},
 		v1 + "namespaces": {
-			obj("a", labelled(workspaceLabel, "w1", "kubesphere.io/managed", "true"), `"status":{"phase":"Active"}`), obj("b", labelled(workspaceLabel, "w2"), `"status":{"phase":"Terminating"}`),
+			obj("a", labelled(plan.WorkspaceLabel, "w1", "kubesphere.io/managed", "true"), `"status":{"phase":"Active"}`), obj("b", labelled(plan.WorkspaceLabel, "w2"), `"status":{"phase":"Terminating"}`),
 			obj("free", "", `"status":{"phase":"Active"}`),
 		},
 		v1 + "persistentvolumeclaims": {
@@ -184,7 +186,7 @@ func clusterObjects() map[string][]string {
 		iam + "rolebindings": {
 			binding("a/r1", "admin", "", "bob", "Group:dev"), binding("a/r2", "viewer", "", "carol", "dan", "ServiceAccount:admin"), binding("b/r3", "admin", "", "carol"),
 		},
-		iam + "workspacerolebindings": {binding("wb1", "w1-admin", labelled(workspaceLabel, "w1"), "bob"), binding("wb2", "w1-viewer", labelled(workspaceLabel, "w1"), "dan"), binding("wb3", "w1-admin", labelled(workspaceLabel, "w2"), "carol")},
+		iam + "workspacerolebindings": {binding("wb1", "w1-admin", labelled(plan.WorkspaceLabel, "w1"), "bob"), binding("wb2", "w1-viewer", labelled(plan.WorkspaceLabel, "w1"), "dan"), binding("wb3", "w1-admin", labelled(plan.WorkspaceLabel, "w2"), "carol")},
 		iam + "clusterrolebindings":   {binding("cb1", "cluster-admin", "", "admin"), binding("cb2", "cluster-viewer", "", "bob", "gone")},
 		iam + "globalrolebindings":    {binding("gb1", "platform-admin", "", "admin"), binding("gb2", "platform-regular", "", "bob", "carol")},
 		iam + "groupbindings":         {obj("g1", "", `"groupRef":{"name":"dev"},"users":["bob","admin"]`), obj("g2", "", `"groupRef":{"name":"ops"},"users":["admin"]`)},
@@ -198,7 +200,7 @@ func clusterObjects() map[string][]string {
 			obj("broken", `"annotations":{"iam.kubesphere.io/aggregation-roles":"part1"}`, ""),
 		},
 		iam + "clusterroles":   {obj("top", `"annotations":{"iam.kubesphere.io/aggregation-roles":"[\"part1\"]"}`, ""), obj("part1", "", "")},
-		iam + "workspaceroles": {obj("w1-admin", labelled(workspaceLabel, "w1")+`,"annotations":{"iam.kubesphere.io/aggregation-roles":"[\"w1-part\"]"}`, ""), obj("w1-part", labelled(workspaceLabel, "w1"), ""), obj("w2-admin", labelled(workspaceLabel, "w2"), "")},
+		iam + "workspaceroles": {obj("w1-admin", labelled(plan.WorkspaceLabel, "w1")+`,"annotations":{"iam.kubesphere.io/aggregation-roles":"[\"w1-part\"]"}`, ""), obj("w1-part", labelled(plan.WorkspaceLabel, "w1"), ""), obj("w2-admin", labelled(plan.WorkspaceLabel, "w2"), "")},
 		iam + "roles": {
 			obj("a/admin", `"annotations":{"iam.kubesphere.io/aggregation-roles":"[\"x\"]"}`, ""), obj("a/x", "", ""), obj("a/y", "", ""),
 			obj("b/admin", `"annotations":{"iam.kubesphere.io/aggregation-roles":"[\"y\"]"}`, ""), obj("b/x", "", ""), obj("b/y", "", ""), obj("free/x", "", ""),
@@ -206,15 +208,15 @@ func clusterObjects() map[string][]string {
 		"/apis/rbac.authorization.k8s.io/v1/roles":        {obj("a/native", `"annotations":{"iam.kubesphere.io/aggregation-roles":"[\"other\"]"}`, ""), obj("a/other", "", "")},
 		"/apis/rbac.authorization.k8s.io/v1/clusterroles": {obj("native", `"annotations":{"iam.kubesphere.io/aggregation-roles":"[\"other\"]"}`, ""), obj("other", "", "")},
 
-		"/apis/" + tenantGroup + "/v1beta1/workspaces":         {obj("w1", at(1)+`,"annotations":{"kubesphere.io/alias-name":"First Shop"}`, ""), obj("w2", at(2), "")},
-		"/apis/" + tenantGroup + "/v1beta1/workspacetemplates": {obj("w1", at(1), ""), obj("w2", at(2), "")},
+		"/apis/" + "tenant.kubesphere.io" + "/v1beta1/workspaces":         {obj("w1", at(1)+`,"annotations":{"kubesphere.io/alias-name":"First Shop"}`, ""), obj("w2", at(2), "")},
+		"/apis/" + "tenant.kubesphere.io" + "/v1beta1/workspacetemplates": {obj("w1", at(1), ""), obj("w2", at(2), "")},
 		"/apis/cluster.kubesphere.io/v1alpha1/clusters": {
 			obj("host", at(1)+","+labelled("cluster-role.kubesphere.io/host", "", "cluster.kubesphere.io/visibility", "public"), `"spec":{"connection":{"token":"t","kubeconfig":"k","type":"direct"}}`),
 			obj("edge", at(2)+","+labelled("cluster-role.kubesphere.io/edge", ""), `"spec":{"connection":{"type":"proxy"}}`),
 		},
 		"/apis/cluster.kubesphere.io/v1alpha1/labels": {obj("l1", "", `"spec":{"key":"env","value":"prod"}`), obj("l2", "", `"spec":{"key":"env","value":"test"}`)},
 		"/apis/example.com/v1/widgets":                {obj("a/w", "", ""), obj("b/w", "", "")},
-		"/apis/example.com/v1/gadgets":                {obj("g1", labelled(workspaceLabel, "w1"), ""), obj("g2", labelled(workspaceLabel, "w2"), ""), obj("g3", "", "")},
+		"/apis/example.com/v1/gadgets":                {obj("g1", labelled(plan.WorkspaceLabel, "w1"), ""), obj("g2", labelled(plan.WorkspaceLabel, "w2"), ""), obj("g3", "", "")},
 	}
 }
 
@@ -259,19 +261,19 @@ func TestFiltersAndSortKeysOfKinds(t *testing.T) {
 		{"secrets", "type=Opaque", "s2"}, {"secrets", "fieldSelector=type=kubernetes.io/dockerconfigjson", "s1"}, {"secrets", "fieldSelector=$.type=Opaque", "s2"}, {"secrets", "fieldSelector=type!=Opaque", "s1"},
 		{"secrets", "fieldSelector=data.x=eA==", ""}, {"services", "name=front", "front front"}, {"configmaps", "name=m", "m1"},
 
-		{iamGroup + "/users", "email=bob@example.com", "bob"}, {iamGroup + "/users", "fieldSelector=spec.email=bob@example.com", "bob"}, {iamGroup + "/users", "fieldSelector=spec.email=undefined", ""},
-		{iamGroup + "/users", "namespace=a", "bob carol dan"}, {iamGroup + "/users", "namespace=a&role=viewer", "carol dan"}, {iamGroup + "/users", "namespace=absent", ""},
-		{iamGroup + "/users", "workspace=w1", "bob dan"}, {iamGroup + "/users", "workspace=w1&workspacerole=w1-admin", "bob"}, {iamGroup + "/users", "cluster=true", "admin bob"},
-		{iamGroup + "/users", "cluster=true&clusterrole=cluster-viewer", "bob"}, {iamGroup + "/users", "cluster=false", "admin bob carol dan"}, {iamGroup + "/users", "globalrole=platform-regular", "bob carol"},
-		{iamGroup + "/users", "namespace=a&labelSelector=team=x", "bob carol"}, {iamGroup + "/users", "globalrole=platform-regular&namespace=a&role=viewer", "carol"}, {iamGroup + "/users", "globalrole=&name=", "admin bob carol dan"},
-		{iamGroup + "/users", "ingroup=dev", "admin bob"}, {iamGroup + "/users", "notingroup=dev", "carol dan"}, {iamGroup + "/users", "annotation=iam.kubesphere.io/globalrole", "admin"}, {iamGroup + "/users", "names=bob,dan&limit=-1", "bob dan"},
-		{iamGroup + "/rolebindings", "rolename=admin", "r1 r3"}, {iamGroup + "/workspacerolebindings", "rolename=w1-admin", "wb1 wb3"}, {iamGroup + "/clusterrolebindings", "rolename=cluster-admin", "cb1"},
-		{iamGroup + "/globalrolebindings", "rolename=platform-admin", "gb1"}, {iamGroup + "/groupbindings", "user=admin", "g1 g2"}, {iamGroup + "/groupbindings", "user=bob", "g1"}, {iamGroup + "/groups", "name=op", "ops"},
-		{iamGroup + "/loginrecords", "type=Login", "l1 l3"}, {iamGroup + "/loginrecords", "type=Login&labelSelector=iam.kubesphere.io/user-ref=bob", "l1"},
-		{iamGroup + "/globalroles", "aggregateTo=top", "part1 part2"}, {iamGroup + "/globalroles", "aggregateTo=broken", ""}, {iamGroup + "/globalroles", "aggregateTo=absent", ""},
-		{iamGroup + "/globalroles", "annotation=kubesphere.io/creator", "own"}, {iamGroup + "/clusterroles", "aggregateTo=top", "part1"}, {iamGroup + "/workspaceroles", "workspace=w1", "w1-admin w1-part"},
-		{iamGroup + "/workspaceroles", "aggregateTo=w1-admin&workspace=w1", "w1-part"}, {iamGroup + "/roles", "aggregateTo=admin", "x y"}, {iamGroup + "/roles", "aggregateTo=admin&namespace=a", "x"},
-		{rbacGroup + "/roles", "aggregateTo=native", "other"}, {rbacGroup + "/clusterroles", "aggregateTo=native", "other"},
+		{"iam.kubesphere.io" + "/users", "email=bob@example.com", "bob"}, {"iam.kubesphere.io" + "/users", "fieldSelector=spec.email=bob@example.com", "bob"}, {"iam.kubesphere.io" + "/users", "fieldSelector=spec.email=undefined", ""},
+		{"iam.kubesphere.io" + "/users", "namespace=a", "bob carol dan"}, {"iam.kubesphere.io" + "/users", "namespace=a&role=viewer", "carol dan"}, {"iam.kubesphere.io" + "/users", "namespace=absent", ""},
+		{"iam.kubesphere.io" + "/users", "workspace=w1", "bob dan"}, {"iam.kubesphere.io" + "/users", "workspace=w1&workspacerole=w1-admin", "bob"}, {"iam.kubesphere.io" + "/users", "cluster=true", "admin bob"},
+		{"iam.kubesphere.io" + "/users", "cluster=true&clusterrole=cluster-viewer", "bob"}, {"iam.kubesphere.io" + "/users", "cluster=false", "admin bob carol dan"}, {"iam.kubesphere.io" + "/users", "globalrole=platform-regular", "bob carol"},
+		{"iam.kubesphere.io" + "/users", "namespace=a&labelSelector=team=x", "bob carol"}, {"iam.kubesphere.io" + "/users", "globalrole=platform-regular&namespace=a&role=viewer", "carol"}, {"iam.kubesphere.io" + "/users", "globalrole=&name=", "admin bob carol dan"},
+		{"iam.kubesphere.io" + "/users", "ingroup=dev", "admin bob"}, {"iam.kubesphere.io" + "/users", "notingroup=dev", "carol dan"}, {"iam.kubesphere.io" + "/users", "annotation=iam.kubesphere.io/globalrole", "admin"}, {"iam.kubesphere.io" + "/users", "names=bob,dan&limit=-1", "bob dan"},
+		{"iam.kubesphere.io" + "/rolebindings", "rolename=admin", "r1 r3"}, {"iam.kubesphere.io" + "/workspacerolebindings", "rolename=w1-admin", "wb1 wb3"}, {"iam.kubesphere.io" + "/clusterrolebindings", "rolename=cluster-admin", "cb1"},
+		{"iam.kubesphere.io" + "/globalrolebindings", "rolename=platform-admin", "gb1"}, {"iam.kubesphere.io" + "/groupbindings", "user=admin", "g1 g2"}, {"iam.kubesphere.io" + "/groupbindings", "user=bob", "g1"}, {"iam.kubesphere.io" + "/groups", "name=op", "ops"},
+		{"iam.kubesphere.io" + "/loginrecords", "type=Login", "l1 l3"}, {"iam.kubesphere.io" + "/loginrecords", "type=Login&labelSelector=iam.kubesphere.io/user-ref=bob", "l1"},
+		{"iam.kubesphere.io" + "/globalroles", "aggregateTo=top", "part1 part2"}, {"iam.kubesphere.io" + "/globalroles", "aggregateTo=broken", ""}, {"iam.kubesphere.io" + "/globalroles", "aggregateTo=absent", ""},
+		{"iam.kubesphere.io" + "/globalroles", "annotation=kubesphere.io/creator", "own"}, {"iam.kubesphere.io" + "/clusterroles", "aggregateTo=top", "part1"}, {"iam.kubesphere.io" + "/workspaceroles", "workspace=w1", "w1-admin w1-part"},
+		{"iam.kubesphere.io" + "/workspaceroles", "aggregateTo=w1-admin&workspace=w1", "w1-part"}, {"iam.kubesphere.io" + "/roles", "aggregateTo=admin", "x y"}, {"iam.kubesphere.io" + "/roles", "aggregateTo=admin&namespace=a", "x"},
+		{"rbac.authorization.k8s.io" + "/roles", "aggregateTo=native", "other"}, {"rbac.authorization.k8s.io" + "/clusterroles", "aggregateTo=native", "other"},
 
 		{"workspaces", "name=shop", "w1"}, {"workspaces", "sortBy=createTime", "w1 w2"}, {"workspacetemplates", "name=w2", "w2"},
 		{"clusters", "labelSelector=cluster-role.kubesphere.io/host=,!cluster-role.kubesphere.io/edge", "host"}, {"clusters", "labelSelector=!cluster-role.kubesphere.io/host,!cluster-role.kubesphere.io/edge", ""},
@@ -282,7 +284,7 @@ func TestFiltersAndSortKeysOfKinds(t *testing.T) {
 		if !ok {
 			group, plural = groupOf(c.kind), c.kind
 		}
-		got := w.keys(t, w.resolve(t, group, plural), Scope{}, strings.ReplaceAll(c.raw, "=$", "=%24")+"&ascending=true")
+		got := w.keys(t, w.resolve(t, group, plural), plan.Scope{}, strings.ReplaceAll(c.raw, "=$", "=%24")+"&ascending=true")
 		if names := namesOf(got, !strings.Contains(c.raw, "sortBy")); names != c.want {
 			t.Errorf("%s?%s: %q, want %q", c.kind, c.raw, names, c.want)
 		}
@@ -316,8 +318,8 @@ func namesOf(keys string, sorted bool) string {
 // A path that has a field is read of the field, so both must be the same.
 func TestFieldsWithAPathStandInTheObject(t *testing.T) {
 	objects := clusterObjects()
-	for gr, k := range kinds() {
-		if k.extract == nil {
+	for gr, k := range kind.All() {
+		if k.Extract == nil {
 			continue
 		}
 		for path, list := range objects {
@@ -325,11 +327,11 @@ func TestFieldsWithAPathStandInTheObject(t *testing.T) {
 				continue
 			}
 			for _, o := range list {
-				values := make([]string, len(k.fields))
-				k.extract(o, values)
-				for i, f := range k.fields {
-					if f.path != nil && values[i] != rawjson.GetText(o, f.path...) {
-						t.Errorf("%s %s: %q", gr, f.name, values[i])
+				values := make([]string, len(k.Fields))
+				k.Extract(o, values)
+				for i, f := range k.Fields {
+					if f.Path != nil && values[i] != rawjson.GetText(o, f.Path...) {
+						t.Errorf("%s %s: %q", gr, f.Name, values[i])
 					}
 				}
 			}
@@ -340,8 +342,8 @@ func TestFieldsWithAPathStandInTheObject(t *testing.T) {
 // A filter that depends on objects of other kinds follows them.
 func TestFiltersFollowOtherKinds(t *testing.T) {
 	w := newCluster(t, clusterObjects(), Options{})
-	users, pods := w.resolve(t, iamGroup, "users"), w.resolve(t, "", "pods")
-	follow := func(k *store.Kind, scope Scope, raw, before, path, object, after string) {
+	users, pods := w.resolve(t, "iam.kubesphere.io", "users"), w.resolve(t, "", "pods")
+	follow := func(k *store.Kind, scope plan.Scope, raw, before, path, object, after string) {
 		t.Helper()
 		if got := namesOf(w.keys(t, k, scope, raw), true); got != before {
 			t.Fatalf("%s: %q before", raw, got)
@@ -357,9 +359,9 @@ func TestFiltersFollowOtherKinds(t *testing.T) {
 			}
 		}
 	}
-	follow(users, Scope{}, "namespace=a&role=admin", "bob", "/apis/"+iamGroup+"/v1beta1/rolebindings", binding("a/r1", "admin", `"generation":2`, "dan"), "dan")
-	follow(pods, Scope{}, "serviceName=front", "p1 p4", "/api/v1/services", obj("b/front", `"generation":2`, `"spec":{"selector":{"app":"web"}}`), "p1 p3")
-	follow(pods, Scope{Workspace: "w1"}, "", "p1 p2", "/api/v1/namespaces", obj("b", labelled(workspaceLabel, "w1"), ""), "p1 p2 p3 p4")
-	follow(w.resolve(t, iamGroup, "globalroles"), Scope{}, "aggregateTo=top", "part1 part2", "/apis/"+iamGroup+"/v1beta1/globalroles",
+	follow(users, plan.Scope{}, "namespace=a&role=admin", "bob", "/apis/"+"iam.kubesphere.io"+"/v1beta1/rolebindings", binding("a/r1", "admin", `"generation":2`, "dan"), "dan")
+	follow(pods, plan.Scope{}, "serviceName=front", "p1 p4", "/api/v1/services", obj("b/front", `"generation":2`, `"spec":{"selector":{"app":"web"}}`), "p1 p3")
+	follow(pods, plan.Scope{Workspace: "w1"}, "", "p1 p2", "/api/v1/namespaces", obj("b", labelled(plan.WorkspaceLabel, "w1"), ""), "p1 p2 p3 p4")
+	follow(w.resolve(t, "iam.kubesphere.io", "globalroles"), plan.Scope{}, "aggregateTo=top", "part1 part2", "/apis/"+"iam.kubesphere.io"+"/v1beta1/globalroles",
 		obj("top", `"annotations":{"iam.kubesphere.io/aggregation-roles":"[\"own\"]"}`, ""), "own")
 }

@@ -13,6 +13,8 @@ import (
 	"kapis.dev/ks-apiserver/pkg/query"
 	"kapis.dev/ks-apiserver/pkg/rawjson"
 	"kapis.dev/ks-apiserver/pkg/resource/httpcache"
+	"kapis.dev/ks-apiserver/pkg/resource/plan"
+	"kapis.dev/ks-apiserver/pkg/resource/projection"
 	"kapis.dev/ks-apiserver/pkg/store"
 	"kapis.dev/ks-apiserver/pkg/stream"
 )
@@ -32,9 +34,9 @@ const (
 type Live struct {
 	service    *Service
 	kind       *store.Kind
-	scope      Scope
-	query      *query.Query // without projection: items are told apart by what they don't show, too
-	projection *projection  // nil for whole objects
+	scope      plan.Scope
+	query      *query.Query           // without projection: items are told apart by what they don't show, too
+	projection *projection.Projection // nil for whole objects
 	from       *store.Watch
 
 	lifetime                time.Duration
@@ -95,7 +97,7 @@ func IsLive(q *query.Query) (bool, error) {
 }
 
 // Live begins a live page.
-func (s *Service) Live(ctx context.Context, k *store.Kind, scope Scope, q *query.Query) (*Live, error) {
+func (s *Service) Live(ctx context.Context, k *store.Kind, scope plan.Scope, q *query.Query) (*Live, error) {
 	if q.Limit == query.All || q.Limit > maxLive {
 		v, _ := q.Param("limit")
 		return nil, query.Invalid("limit", v, "at most "+strconv.Itoa(maxLive)+" items on a live page: watch=true follows any number")
@@ -109,20 +111,20 @@ func (s *Service) Live(ctx context.Context, k *store.Kind, scope Scope, q *query
 	}
 	whole := *q
 	whole.Project = nil
-	var shows *projection
+	var shows *projection.Projection
 	if len(q.Project) > 0 { // the order names objects by their UIDs
-		shows = newProjection(append(slices.Clip(q.Project), query.Path{"metadata", "uid"}))
+		shows = projection.New(append(slices.Clip(q.Project), query.Path{"metadata", "uid"}))
 	}
-	plan := &builder{ctx: ctx, service: s, kind: k, own: s.own(k.GVR), scope: scope, query: &whole}
-	if err := plan.build(); err != nil {
+	plan, err := s.planner.Plan(ctx, k, scope, &whole)
+	if err != nil {
 		return nil, err
 	}
 	x := &Live{
 		service: s, kind: k, scope: scope, query: &whole, projection: shows, lifetime: lifetime,
 		wake: wakeEvery, page: pageEvery, check: beatEvery, beat: beatEvery,
 	}
-	x.sums = shows != nil || plan.own.annotation != nil
-	if len(plan.depends) > 0 || plan.own.annotation != nil {
+	x.sums = shows != nil || plan.Own.Annotation != nil
+	if len(plan.Depends) > 0 || plan.Own.Annotation != nil {
 		x.check = dependEvery // nothing wakes it when those kinds change
 	}
 	if x.from, err = s.selectWatch(ctx, k, scope); err != nil {
@@ -247,7 +249,7 @@ func (x *Live) appendItem(dst []byte, p *Page, i int) []byte {
 	if x.projection == nil {
 		return append(dst, p.object(i).String()...)
 	}
-	return x.projection.append(dst, p.object(i).String())
+	return x.projection.Append(dst, p.object(i).String())
 }
 
 // item is what is shown of an object of a page, without a copy where it is the text of the cache.
@@ -255,7 +257,7 @@ func (x *Live) item(p *Page, i int) string {
 	if x.projection == nil {
 		return p.object(i).String()
 	}
-	return string(x.projection.append(nil, p.object(i).String()))
+	return string(x.projection.Append(nil, p.object(i).String()))
 }
 
 // has tells whether s has the very object of p at the same index.

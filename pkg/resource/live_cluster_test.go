@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"kapis.dev/ks-apiserver/pkg/query"
+	"kapis.dev/ks-apiserver/pkg/resource/plan"
 	"kapis.dev/ks-apiserver/pkg/store"
 	"kapis.dev/ks-apiserver/pkg/stream"
 	"kapis.dev/ks-apiserver/pkg/web"
@@ -240,7 +241,7 @@ func paced(src stream.Source) stream.Source {
 }
 
 // listen answers requests for lists of a kind in a scope: what they ask for is in the query.
-func (c *cluster) listen(plural string, scope Scope) *httptest.Server {
+func (c *cluster) listen(plural string, scope plan.Scope) *httptest.Server {
 	c.t.Helper()
 	k := c.kind(plural)
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 
+	"kapis.dev/ks-apiserver/pkg/resource/plan"
+
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
@@ -89,7 +91,7 @@ func TestALivePageTellsThePageAndThenWhatIsDifferent(t *testing.T) {
 	for i := range 4 {
 		c.pod("a", "p"+strconv.Itoa(i), "x")
 	}
-	w := get(t, c.listen("pods", Scope{}).URL+"?view=live&limit=2&sortBy=name&ascending=true")
+	w := get(t, c.listen("pods", plan.Scope{}).URL+"?view=live&limit=2&sortBy=name&ascending=true")
 	b := &browser{}
 	next := func() (liveMessage, string) {
 		t.Helper()
@@ -137,7 +139,7 @@ func TestALivePageTellsThePageAndThenWhatIsDifferent(t *testing.T) {
 func TestALivePageInOtherForms(t *testing.T) {
 	c := newLiveCluster(t)
 	c.pod("a", "p1", "x")
-	url := c.listen("pods", Scope{}).URL
+	url := c.listen("pods", plan.Scope{}).URL
 	t.Run("ServerSentEvents", func(t *testing.T) {
 		w := get(t, url+"?view=live&limit=2", "Accept: text/event-stream")
 		read := func() string {
@@ -217,7 +219,7 @@ func TestEveryLivePageConvergesToTheList(t *testing.T) {
 	for range 50 {
 		change()
 	}
-	url := c.listen("pods", Scope{}).URL
+	url := c.listen("pods", plan.Scope{}).URL
 	queries := []string{
 		"limit=5&sortBy=name", "limit=5&page=2&sortBy=name&ascending=true", "limit=10&labelSelector=app%3Dx&sortBy=.metadata.labels.app,name",
 		"limit=3&page=9", "limit=500", "limit=4&name=p1", "limit=0&labelSelector=app%3Dy", "limit=7&sortBy=.metadata.resourceVersion",
@@ -232,7 +234,7 @@ func TestEveryLivePageConvergesToTheList(t *testing.T) {
 	}
 	c.settle("pods")
 	for i, query := range queries {
-		page, err := c.List(t.Context(), c.kind("pods"), Scope{}, parsed(t, query))
+		page, err := c.List(t.Context(), c.kind("pods"), plan.Scope{}, parsed(t, query))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -263,9 +265,9 @@ func TestLivePagesHaveTheBoundsOfAnswers(t *testing.T) {
 	}
 	pods := c.kind("pods")
 	c.settle("pods")
-	url := c.listen("pods", Scope{}).URL
+	url := c.listen("pods", plan.Scope{}).URL
 	begin := func(raw string) (*Live, error) {
-		return c.Live(t.Context(), pods, Scope{}, parsed(t, "view=live&"+raw))
+		return c.Live(t.Context(), pods, plan.Scope{}, parsed(t, "view=live&"+raw))
 	}
 
 	w := get(t, url+"?view=live&limit=4")

@@ -7,6 +7,7 @@ import (
 	"kapis.dev/ks-apiserver/pkg/rawjson"
 	"kapis.dev/ks-apiserver/pkg/redaction"
 	"kapis.dev/ks-apiserver/pkg/resource/httpcache"
+	"kapis.dev/ks-apiserver/pkg/resource/plan"
 	"kapis.dev/ks-apiserver/pkg/store/index"
 
 	"golang.org/x/sync/errgroup"
@@ -26,9 +27,9 @@ type Reader interface {
 // Complete returns a page with its objects as kube-apiserver has them: with what the cache leaves out, such as
 // managedFields, for a caller who may get each of them. What no answer shows, it does not show either. An
 // object that is gone meanwhile stays as it was; what else fails is the error.
-func (s *Service) Complete(ctx context.Context, p *Page, scope Scope, from Reader) (*Page, error) {
-	cuts := []rawjson.Cut{s.own(p.kind.GVR).cut}
-	if across := s.own(p.kind.GVR).cutAcross; len(across) > 0 && !s.withData(p.kind, scope) {
+func (s *Service) Complete(ctx context.Context, p *Page, scope plan.Scope, from Reader) (*Page, error) {
+	cuts := []rawjson.Cut{s.planner.KindOf(p.kind.GVR).Cut}
+	if across := s.planner.KindOf(p.kind.GVR).CutClusterWide; len(across) > 0 && !s.planner.WithData(p.kind, scope) {
 		// kubectl apply repeats the data in its annotation, and what it calls stringData.
 		cuts = append(cuts, across, rawjson.Cuts([]string{"metadata", "annotations", corev1.LastAppliedConfigAnnotation}))
 	}

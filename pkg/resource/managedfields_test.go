@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"kapis.dev/ks-apiserver/pkg/redaction"
+	"kapis.dev/ks-apiserver/pkg/resource/plan"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -23,7 +24,7 @@ func (f readerFunc) Get(_ context.Context, path string) (redaction.Raw, error) {
 // shownText is the text of an object of a kind without hidden fields.
 func shownText(t testing.TB, text string) redaction.Shown {
 	t.Helper()
-	shown, err := redaction.Received(text).Shown(core("pods"))
+	shown, err := redaction.Received(text).Shown(schema.GroupResource{Resource: "pods"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -35,11 +36,11 @@ func TestCompleteShowsWhatTheCacheLeavesOutAndNothingThatIsHidden(t *testing.T) 
 		"/apis/iam.kubesphere.io/v1beta1/users": {`{"kind":"User","apiVersion":"iam.kubesphere.io/v1beta1","metadata":{"name":"ann","uid":"u","resourceVersion":"1"},"spec":{"email":"a@b.c"}}`},
 	}, Options{})
 	k := w.resolve(t, "iam.kubesphere.io", "users")
-	p, err := w.List(t.Context(), k, Scope{}, parsed(t, "limit=10&managedFields=true"))
+	p, err := w.List(t.Context(), k, plan.Scope{}, parsed(t, "limit=10&managedFields=true"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	whole, err := w.Complete(t.Context(), p, Scope{}, readerFunc(func(path string) ([]byte, error) {
+	whole, err := w.Complete(t.Context(), p, plan.Scope{}, readerFunc(func(path string) ([]byte, error) {
 		if path != "/apis/iam.kubesphere.io/v1beta1/users/ann" {
 			t.Errorf("asked for %s", path)
 		}
@@ -58,11 +59,11 @@ func TestCompleteShowsWhatTheCacheLeavesOutAndNothingThatIsHidden(t *testing.T) 
 	}
 
 	gone := apierrors.NewNotFound(schema.GroupResource{Resource: "users"}, "ann")
-	if same, err := w.Complete(t.Context(), p, Scope{}, readerFunc(func(string) ([]byte, error) { return nil, gone })); err != nil || same.Item(0) != p.Item(0) {
+	if same, err := w.Complete(t.Context(), p, plan.Scope{}, readerFunc(func(string) ([]byte, error) { return nil, gone })); err != nil || same.Item(0) != p.Item(0) {
 		t.Errorf("an object that is gone: %v", err)
 	}
 	refused := apierrors.NewForbidden(schema.GroupResource{Resource: "users"}, "ann", errors.New("no"))
-	if _, err := w.Complete(t.Context(), p, Scope{}, readerFunc(func(string) ([]byte, error) { return nil, refused })); !apierrors.IsForbidden(err) {
+	if _, err := w.Complete(t.Context(), p, plan.Scope{}, readerFunc(func(string) ([]byte, error) { return nil, refused })); !apierrors.IsForbidden(err) {
 		t.Errorf("who may not read: %v", err)
 	}
 }

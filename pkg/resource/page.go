@@ -5,6 +5,7 @@ import (
 
 	"kapis.dev/ks-apiserver/pkg/rawjson"
 	"kapis.dev/ks-apiserver/pkg/resource/httpcache"
+	"kapis.dev/ks-apiserver/pkg/resource/projection"
 	"kapis.dev/ks-apiserver/pkg/store"
 	"kapis.dev/ks-apiserver/pkg/store/index"
 )
@@ -24,7 +25,7 @@ type Page struct {
 	kind       *store.Kind
 	records    []*index.Record
 	facets     string // members of the answer, empty for none
-	projection *projection
+	projection *projection.Projection
 	digest     httpcache.Digest // of the records and notes
 	bytes      int64            // of their JSON
 	body       *cachedBody      // what is kept of the answer, nil for nothing
@@ -42,7 +43,7 @@ func (p *Page) Item(i int) string {
 	if p.projection == nil {
 		return json
 	}
-	return string(p.projection.append(nil, json))
+	return string(p.projection.Append(nil, json))
 }
 
 // Items is the answer {"totalItems":N,"metadata":{...},"items":[...]}, the form of the resources routes.
@@ -105,7 +106,7 @@ func (p *Page) appendItems(dst []byte, add func(n int64) error) ([]byte, error) 
 			dst = append(dst, ',')
 		}
 		if p.projection != nil {
-			dst = p.projection.append(dst, p.object(i).String())
+			dst = p.projection.Append(dst, p.object(i).String())
 		} else {
 			dst = append(dst, p.object(i).String()...)
 		}

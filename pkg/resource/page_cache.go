@@ -2,13 +2,13 @@ package resource
 
 import (
 	"slices"
-	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"kapis.dev/ks-apiserver/pkg/resource/httpcache"
 	"kapis.dev/ks-apiserver/pkg/resource/lru"
+	"kapis.dev/ks-apiserver/pkg/resource/plan"
 	"kapis.dev/ks-apiserver/pkg/store/index"
 
 	"k8s.io/klog/v2"
@@ -42,25 +42,10 @@ func (s *cachedPage) is(snap *index.Snapshot) bool {
 	return s != nil && s.page.body != nil && s.position == snap.Position()
 }
 
-// pageKey appends to dst a text that is equal for queries whose pages are the same on one snapshot.
-func (b *builder) pageKey(dst []byte) []byte {
-	q := b.query
-	key := append(b.appendKey(dst), 0)
-	for _, p := range q.Facets {
-		key = strconv.AppendQuote(append(key, 'f'), p.String())
-	}
-	if b.projection != nil {
-		key = strconv.AppendQuote(append(key, 'p'), b.projection.key)
-	}
-	key = strconv.AppendInt(append(key, 'l'), int64(q.Limit), 10)
-	key = strconv.AppendInt(append(key, 'n'), int64(q.Page), 10)
-	return lru.ShortKey(strconv.AppendBool(append(key, 'u'), q.Ascending))
-}
-
 // cachedOrNew returns the page of b on snap or on a later snapshot.
-func (s *Service) cachedOrNew(snap *index.Snapshot, b *builder) (*Page, error) {
+func (s *Service) cachedOrNew(snap *index.Snapshot, b *plan.Builder) (*Page, error) {
 	var room [512]byte
-	at := s.pages.Get(b.pageKey(room[:0]), pageOverhead, newPageSlot)
+	at := s.pages.Get(b.PageKey(room[:0]), pageOverhead, newPageSlot)
 	last := at.last.Load()
 	if last.is(snap) {
 		p := last.page

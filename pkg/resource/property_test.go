@@ -14,6 +14,7 @@ import (
 
 	"kapis.dev/ks-apiserver/pkg/authz"
 	"kapis.dev/ks-apiserver/pkg/query"
+	"kapis.dev/ks-apiserver/pkg/resource/plan"
 	"kapis.dev/ks-apiserver/pkg/store"
 
 	corev1 "k8s.io/api/core/v1"
@@ -173,19 +174,19 @@ var sorts = map[string]func(a, b *corev1.Pod) int{
 func created(a, b *corev1.Pod) int { return a.CreationTimestamp.Compare(b.CreationTimestamp.Time) }
 
 // scopes are where tests look.
-var scopes = []Scope{
+var scopes = []plan.Scope{
 	{}, {Namespace: "a"}, {Workspace: "x"}, {Namespace: "b", Workspace: "y"}, {Namespace: "absent"},
 	{Part: authz.NewPartialList([]string{"a", "b"}, nil)}, {Part: authz.NewPartialList([]string{"b"}, []string{"x"})}, {Namespace: "a", Part: authz.NewPartialList([]string{"b"}, nil)},
 }
 
 // inScope is what a scope means for pods.
-func inScope(s Scope, p *corev1.Pod) bool {
+func inScope(s plan.Scope, p *corev1.Pod) bool {
 	return (s.Namespace == "" || p.Namespace == s.Namespace) && (s.Workspace == "" || p.Labels["kubesphere.io/workspace"] == s.Workspace) &&
 		(s.Part == nil || slices.Contains(s.Part.Namespaces, p.Namespace))
 }
 
 // model is the naive answer: keys in ascending order.
-func model(pods []*corev1.Pod, scope Scope, all []filter, compare func(a, b *corev1.Pod) int) []string {
+func model(pods []*corev1.Pod, scope plan.Scope, all []filter, compare func(a, b *corev1.Pod) int) []string {
 	var kept []*corev1.Pod
 	for _, p := range pods {
 		ok := inScope(scope, p)
@@ -245,7 +246,7 @@ func TestEngineAnswersLikeTheModel(t *testing.T) {
 		}
 		w := newWorld(t, map[string][]string{"/api/v1/pods": objects, "/apis/apps/v1/replicasets": sets}, Options{})
 		kind := w.resolve(t, "", "pods")
-		check := func(scope Scope, chosen []filter, sortBy string) {
+		check := func(scope plan.Scope, chosen []filter, sortBy string) {
 			t.Helper()
 			values := url.Values{}
 			for _, f := range chosen {
@@ -263,8 +264,8 @@ func TestEngineAnswersLikeTheModel(t *testing.T) {
 			}
 		}
 		for _, s := range sortKeys {
-			check(Scope{}, nil, s)
-			check(Scope{Namespace: "default"}, nil, s)
+			check(plan.Scope{}, nil, s)
+			check(plan.Scope{Namespace: "default"}, nil, s)
 		}
 		for range 200 { // several filters, never two of one key
 			var chosen []filter
@@ -275,13 +276,13 @@ func TestEngineAnswersLikeTheModel(t *testing.T) {
 					chosen = append(chosen, f)
 				}
 			}
-			check(Scope{Namespace: []string{"", "", "a", "absent"}[r.IntN(4)]}, chosen, sortKeys[r.IntN(len(sortKeys))])
+			check(plan.Scope{Namespace: []string{"", "", "a", "absent"}[r.IntN(4)]}, chosen, sortKeys[r.IntN(len(sortKeys))])
 		}
 	}
 }
 
 // compareWithModel checks the whole list upwards and downwards, and that pages partition it.
-func compareWithModel(t testing.TB, w *world, kind *store.Kind, scope Scope, values url.Values, want []string) {
+func compareWithModel(t testing.TB, w *world, kind *store.Kind, scope plan.Scope, values url.Values, want []string) {
 	t.Helper()
 	ask := func(extra ...string) *Page {
 		v := url.Values{}

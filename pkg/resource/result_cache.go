@@ -1,11 +1,11 @@
 package resource
 
 import (
-	"strconv"
 	"sync/atomic"
 	"time"
 
 	"kapis.dev/ks-apiserver/pkg/resource/lru"
+	"kapis.dev/ks-apiserver/pkg/resource/plan"
 	"kapis.dev/ks-apiserver/pkg/store/index"
 )
 
@@ -28,13 +28,13 @@ type result struct {
 // foundRows is what a query found on one snapshot. It does not change.
 type foundRows struct {
 	position uint64
-	rows     *rows  // nil where a range of the store's trees is the answer
-	facets   string // members of the answer, empty for none
+	rows     *plan.Rows // nil where a range of the store's trees is the answer
+	facets   string     // members of the answer, empty for none
 }
 
 // workingSet is what the next foundRows is made of.
 type workingSet struct {
-	rows     *rows
+	rows     *plan.Rows
 	counters []facetCounter
 }
 
@@ -52,38 +52,28 @@ func (f *foundRows) passed(snap *index.Snapshot) bool {
 
 // execute returns what matches the plan of b, its facets, and the snapshot that they are of: snap, or a newer
 // one where somebody has been shown that already.
-func (s *Service) execute(snap *index.Snapshot, b *builder) (m matches, facets string, at *index.Snapshot, err error) {
-	if b.never {
-		return m, facetMembers(newFacetCounters(b.query.Facets)), snap, nil
+func (s *Service) execute(snap *index.Snapshot, b *plan.Builder) (m plan.Matches, facets string, at *index.Snapshot, err error) {
+	if b.Never {
+		return m, facetMembers(newFacetCounters(b.Query.Facets)), snap, nil
 	}
 	var ok bool
-	if m.tree, ok = b.direct(snap); ok && len(b.query.Facets) == 0 {
+	if m.Tree, ok = b.Direct(snap); ok && len(b.Query.Facets) == 0 {
 		return m, "", snap, nil
 	}
 	var room [512]byte
-	r := s.results.Get(b.resultKey(room[:0]), resultBytes, newResult)
+	r := s.results.Get(b.ResultKey(room[:0]), resultBytes, newResult)
 	f, snap, err := r.update(s, snap, b)
 	if err != nil {
 		return m, "", nil, err
 	}
 	if f.rows != nil {
-		return matches{rows: f.rows}, f.facets, snap, nil
+		return plan.Matches{Rows: f.rows}, f.facets, snap, nil
 	}
-	m.tree, _ = b.direct(snap)
+	m.Tree, _ = b.Direct(snap)
 	return m, f.facets, snap, nil
 }
 
-// resultKey appends to dst a text that is equal for queries with the same matches in the same order, and
-// the same facets.
-func (b *builder) resultKey(dst []byte) []byte {
-	key := b.appendKey(dst)
-	for _, p := range b.query.Facets {
-		key = strconv.AppendQuote(append(key, 'f'), p.String())
-	}
-	return lru.ShortKey(key)
-}
-
-func (r *result) update(s *Service, snap *index.Snapshot, b *builder) (*foundRows, *index.Snapshot, error) {
+func (r *result) update(s *Service, snap *index.Snapshot, b *plan.Builder) (*foundRows, *index.Snapshot, error) {
 	f := r.now.Load()
 	if f.is(snap) {
 		return f, snap, nil
@@ -91,8 +81,8 @@ func (r *result) update(s *Service, snap *index.Snapshot, b *builder) (*foundRow
 	select {
 	case r.turn <- struct{}{}:
 		defer func() { <-r.turn }()
-	case <-b.ctx.Done():
-		return nil, nil, b.ctx.Err()
+	case <-b.Ctx.Done():
+		return nil, nil, b.Ctx.Err()
 	}
 	if f = r.now.Load(); f.passed(snap) {
 		var err error
@@ -105,7 +95,7 @@ func (r *result) update(s *Service, snap *index.Snapshot, b *builder) (*foundRow
 	}
 	w := r.work
 	r.work = nil // until all is done: what is half done is no ground to go on from
-	w, err := b.refresh(w, f, snap)
+	w, err := refresh(b, w, f, snap)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -113,7 +103,7 @@ func (r *result) update(s *Service, snap *index.Snapshot, b *builder) (*foundRow
 	bytes := int64(resultBytes + len(next.facets))
 	if w.rows != nil {
 		next.rows = w.rows.Copy()
-		bytes += int64(w.rows.Len()) * b.order.bytes()
+		bytes += int64(w.rows.Len()) * b.Order.Bytes()
 	}
 	for i := range w.counters {
 		bytes += w.counters[i].bytes
@@ -126,42 +116,30 @@ func (r *result) update(s *Service, snap *index.Snapshot, b *builder) (*foundRow
 
 // refresh brings w, which is of the position of f, up to snap, or begins anew where that costs less or the
 // changes since are not known any more.
-func (b *builder) refresh(w *workingSet, f *foundRows, snap *index.Snapshot) (*workingSet, error) {
-	if w != nil && f != nil && b.worthwhile(snap.Position()-f.position, snap) {
-		ok, err := b.applyChanges(w, f.position, snap)
+func refresh(b *plan.Builder, w *workingSet, f *foundRows, snap *index.Snapshot) (*workingSet, error) {
+	if w != nil && f != nil && b.Worthwhile(snap.Position()-f.position, snap) {
+		ok, err := applyChanges(b, w, f.position, snap)
 		if ok || err != nil {
 			return w, err
 		}
 	}
-	return b.searchAll(snap)
-}
-
-// worthwhile tells whether to follow so many changes costs less than to look at what can match.
-func (p *plan) worthwhile(changes uint64, snap *index.Snapshot) bool {
-	if changes <= 64 {
-		return true
-	}
-	if p.named != nil && uint64(len(p.named)) < changes {
-		return false
-	}
-	_, n := p.fewest(snap)
-	return changes <= uint64(n) //nolint:gosec // a length
+	return searchAll(b, snap)
 }
 
 // searchAll looks at everything that can match.
-func (b *builder) searchAll(snap *index.Snapshot) (*workingSet, error) {
-	w := &workingSet{counters: newFacetCounters(b.query.Facets)}
-	if m, ok := b.direct(snap); ok {
+func searchAll(b *plan.Builder, snap *index.Snapshot) (*workingSet, error) {
+	w := &workingSet{counters: newFacetCounters(b.Query.Facets)}
+	if m, ok := b.Direct(snap); ok {
 		return w, w.countRange(b, snap, m)
 	}
-	list, ordered, err := b.collect(b.ctx, snap)
+	list, ordered, err := b.Collect(b.Ctx, snap)
 	if err != nil {
 		return nil, err
 	}
-	w.rows = b.order.newRows(snap, list, ordered)
+	w.rows = b.Order.NewRows(snap, list, ordered)
 	for i, ref := range list {
-		if i%checkEvery == 0 && b.ctx.Err() != nil {
-			return nil, b.ctx.Err()
+		if i%plan.CheckEvery == 0 && b.Ctx.Err() != nil {
+			return nil, b.Ctx.Err()
 		}
 		w.count(nil, snap.Record(ref))
 	}
@@ -169,11 +147,11 @@ func (b *builder) searchAll(snap *index.Snapshot) (*workingSet, error) {
 }
 
 // countRange fills the counters from a range.
-func (w *workingSet) countRange(b *builder, snap *index.Snapshot, m index.Range) (err error) {
+func (w *workingSet) countRange(b *plan.Builder, snap *index.Snapshot, m index.Range) (err error) {
 	n := 0
 	m.Walk(0, false, func(ref *index.Ref) bool {
-		if n++; n%checkEvery == 0 {
-			err = b.ctx.Err()
+		if n++; n%plan.CheckEvery == 0 {
+			err = b.Ctx.Err()
 		}
 		w.count(nil, snap.Record(ref))
 		return err == nil
@@ -182,27 +160,27 @@ func (w *workingSet) countRange(b *builder, snap *index.Snapshot, m index.Range)
 }
 
 // applyChanges applies the changes from a position up to snap; ok is false where they are not known any more.
-func (b *builder) applyChanges(w *workingSet, from uint64, snap *index.Snapshot) (ok bool, err error) {
+func applyChanges(b *plan.Builder, w *workingSet, from uint64, snap *index.Snapshot) (ok bool, err error) {
 	n := 0
 	ok = snap.Changes(from, func(c *index.Change) bool {
-		if n++; n%checkEvery == 0 {
-			err = b.ctx.Err()
+		if n++; n%plan.CheckEvery == 0 {
+			err = b.Ctx.Err()
 		}
 		was, is := c.Old, c.New
-		if was != nil && !b.holds(was) {
+		if was != nil && !b.Holds(was) {
 			was = nil
 		}
-		if is != nil && !b.holds(is) {
+		if is != nil && !b.Holds(is) {
 			is = nil
 		}
 		if w.rows != nil {
-			b.order.apply(w.rows, was, is)
+			b.Order.Apply(w.rows, was, is)
 		}
 		w.count(was, is)
 		return err == nil
 	})
 	if err == nil {
-		err = b.failed()
+		err = b.Failed()
 	}
 	return ok, err
 }
@@ -223,12 +201,4 @@ func (w *workingSet) facets(before *foundRows) string {
 		return before.facets
 	}
 	return facetMembers(w.counters)
-}
-
-// bytes is what a row of the order costs, roughly.
-func (o *order) bytes() int64 {
-	if !o.byValues() {
-		return rowBytes
-	}
-	return int64(rowBytes + 24 + len(o.keys)*(valueBytes+16))
 }

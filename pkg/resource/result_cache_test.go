@@ -16,11 +16,12 @@ import (
 
 	"kapis.dev/ks-apiserver/pkg/authz"
 	"kapis.dev/ks-apiserver/pkg/query"
+	"kapis.dev/ks-apiserver/pkg/resource/plan"
 	"kapis.dev/ks-apiserver/pkg/store/index"
 )
 
 // builder returns the plan of a query, with one condition more, which counts what it is asked.
-func (w *world) builder(ctx context.Context, t testing.TB, scope Scope, raw string, asked *atomic.Int64) *builder {
+func (w *world) builder(ctx context.Context, t testing.TB, scope plan.Scope, raw string, asked *atomic.Int64) *plan.Builder {
 	t.Helper()
 	v, _ := url.ParseQuery(raw)
 	q, err := query.Parse(v)
@@ -28,11 +29,11 @@ func (w *world) builder(ctx context.Context, t testing.TB, scope Scope, raw stri
 		t.Fatal(err)
 	}
 	k := w.resolve(t, "", "pods")
-	b := &builder{ctx: ctx, service: w.Service, kind: k, own: w.own(k.GVR), scope: scope, query: q}
-	if err := b.build(); err != nil {
+	b, err := w.planner.Plan(ctx, k, scope, q)
+	if err != nil {
 		t.Fatal(err)
 	}
-	b.check(func(*index.Record) bool { asked.Add(1); return true })
+	b.Check(func(*index.Record) bool { asked.Add(1); return true })
 	return b
 }
 
@@ -55,8 +56,8 @@ func TestIdenticalSearchesRunOnce(t *testing.T) {
 	var once sync.Once
 	var wait sync.WaitGroup
 	for range 20 {
-		b := w.builder(t.Context(), t, Scope{}, "name=p&sortBy=.status.phase", &asked)
-		b.check(func(*index.Record) bool {
+		b := w.builder(t.Context(), t, plan.Scope{}, "name=p&sortBy=.status.phase", &asked)
+		b.Check(func(*index.Record) bool {
 			once.Do(func() { close(begun) })
 			<-go_
 			return true
@@ -67,8 +68,8 @@ func TestIdenticalSearchesRunOnce(t *testing.T) {
 		}
 		wait.Go(func() {
 			m, _, _, err := w.execute(snap, b)
-			if err != nil || m.len() != 500 {
-				t.Errorf("%d, %v", m.len(), err)
+			if err != nil || m.Len() != 500 {
+				t.Errorf("%d, %v", m.Len(), err)
 			}
 		})
 	}
@@ -82,14 +83,14 @@ func TestIdenticalSearchesRunOnce(t *testing.T) {
 func TestWhoWaitsForASearchMayLeave(t *testing.T) {
 	w := newWorld(t, map[string][]string{podsPath: manyPods(3)}, Options{})
 	var asked atomic.Int64
-	b := w.builder(t.Context(), t, Scope{}, "name=p", &asked)
+	b := w.builder(t.Context(), t, plan.Scope{}, "name=p", &asked)
 	snap, err := w.snapshotFor(b)
 	if err != nil {
 		t.Fatal(err)
 	}
 	begun, on := make(chan struct{}), make(chan struct{})
 	var once sync.Once
-	b.check(func(*index.Record) bool {
+	b.Check(func(*index.Record) bool {
 		once.Do(func() { close(begun) })
 		<-on
 		return true
@@ -102,7 +103,7 @@ func TestWhoWaitsForASearchMayLeave(t *testing.T) {
 	<-begun
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, _, _, err := w.execute(snap, w.builder(ctx, t, Scope{}, "name=p", &asked)); !errors.Is(err, context.Canceled) {
+	if _, _, _, err := w.execute(snap, w.builder(ctx, t, plan.Scope{}, "name=p", &asked)); !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v", err)
 	}
 	close(on)
@@ -115,30 +116,30 @@ func TestASearchEndsWithItsContextAndSpoilsNothing(t *testing.T) {
 	w := newWorld(t, map[string][]string{podsPath: manyPods(5000)}, Options{})
 	var asked atomic.Int64
 	ctx, cancel := context.WithCancel(t.Context())
-	b := w.builder(ctx, t, Scope{}, "name=p", &asked)
+	b := w.builder(ctx, t, plan.Scope{}, "name=p", &asked)
 	snap, err := w.snapshotFor(b)
 	if err != nil {
 		t.Fatal(err)
 	}
-	b.check(func(*index.Record) bool {
+	b.Check(func(*index.Record) bool {
 		if asked.Load() == 1000 {
 			cancel()
 		}
 		return true
 	})
-	if _, _, _, err := w.execute(snap, b); !errors.Is(err, context.Canceled) || asked.Load() > 1000+checkEvery {
+	if _, _, _, err := w.execute(snap, b); !errors.Is(err, context.Canceled) || asked.Load() > 1000+plan.CheckEvery {
 		t.Errorf("%v after %d objects", err, asked.Load())
 	}
-	if m, _, _, err := w.execute(snap, w.builder(t.Context(), t, Scope{}, "name=p", &asked)); err != nil || m.len() != 5000 {
-		t.Errorf("%d, %v", m.len(), err)
+	if m, _, _, err := w.execute(snap, w.builder(t.Context(), t, plan.Scope{}, "name=p", &asked)); err != nil || m.Len() != 5000 {
+		t.Errorf("%d, %v", m.Len(), err)
 	}
 }
 
 func TestAChangeCostsTheFilterOnItsVersions(t *testing.T) {
 	w := newWorld(t, map[string][]string{podsPath: manyPods(3000)}, Options{})
 	var asked atomic.Int64
-	find := func(version string) (matches, string) {
-		b := w.builder(t.Context(), t, Scope{}, "name=p&sortBy=.metadata.labels.v&facets=.metadata.labels.v&resourceVersion="+version, &asked)
+	find := func(version string) (plan.Matches, string) {
+		b := w.builder(t.Context(), t, plan.Scope{}, "name=p&sortBy=.metadata.labels.v&facets=.metadata.labels.v&resourceVersion="+version, &asked)
 		snap, err := w.snapshotFor(b)
 		if err != nil {
 			t.Fatal(err)
@@ -167,9 +168,9 @@ func TestAChangeCostsTheFilterOnItsVersions(t *testing.T) {
 		t.Error(facets)
 	}
 	var last string
-	m.page(0, 1, true, func(ref *index.Ref) { last = ref.Name })
-	if m.len() != 3000 || last != "p0049" {
-		t.Errorf("%d, the last is %s", m.len(), last)
+	m.Page(0, 1, true, func(ref *index.Ref) { last = ref.Name })
+	if m.Len() != 3000 || last != "p0049" {
+		t.Errorf("%d, the last is %s", m.Len(), last)
 	}
 	for i := range 3001 { // more than there are objects
 		w.send(podsPath, "MODIFIED", changed(i%3000, 3000+i, `"v":"2"`))
@@ -183,13 +184,13 @@ func TestResultsBeginAnewWhereTheHistoryEnds(t *testing.T) {
 	const n = 9000 // more changes than any history has
 	w := newWorld(t, map[string][]string{podsPath: manyPods(12_000)}, Options{MaxItems: 20_000})
 	k := w.resolve(t, "", "pods")
-	if p, err := w.list(t, k, Scope{}, "name=p&label=v%3D1"); err != nil || p.Total != 0 {
+	if p, err := w.list(t, k, plan.Scope{}, "name=p&label=v%3D1"); err != nil || p.Total != 0 {
 		t.Fatal(p, err)
 	}
 	for i := range n {
 		w.send(podsPath, "MODIFIED", changed(i, 2000+i, `"v":"1"`))
 	}
-	p, err := w.list(t, k, Scope{}, "name=p&label=v%3D1&resourceVersion="+strconv.Itoa(2000+n-1))
+	p, err := w.list(t, k, plan.Scope{}, "name=p&label=v%3D1&resourceVersion="+strconv.Itoa(2000+n-1))
 	if err != nil || p.Total != n {
 		t.Errorf("%+v, %v", p, err)
 	}
@@ -198,20 +199,20 @@ func TestResultsBeginAnewWhereTheHistoryEnds(t *testing.T) {
 func TestResultsNeverGoBack(t *testing.T) {
 	w := newWorld(t, map[string][]string{podsPath: manyPods(3)}, Options{})
 	var asked atomic.Int64
-	old, err := w.snapshotFor(w.builder(t.Context(), t, Scope{}, "", &asked))
+	old, err := w.snapshotFor(w.builder(t.Context(), t, plan.Scope{}, "", &asked))
 	if err != nil {
 		t.Fatal(err)
 	}
 	w.send(podsPath, "DELETED", changed(0, 2000, ""))
-	b := w.builder(t.Context(), t, Scope{}, "name=p&resourceVersion=2000", &asked)
+	b := w.builder(t.Context(), t, plan.Scope{}, "name=p&resourceVersion=2000", &asked)
 	snap, err := w.snapshotFor(b)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, s := range []*index.Snapshot{snap, old} {
 		m, _, at, err := w.execute(s, b)
-		if err != nil || m.len() != 2 || at.Position() < snap.Position() {
-			t.Errorf("%d of position %d, %v", m.len(), at.Position(), err)
+		if err != nil || m.Len() != 2 || at.Position() < snap.Position() {
+			t.Errorf("%d of position %d, %v", m.Len(), at.Position(), err)
 		}
 	}
 }
@@ -219,30 +220,30 @@ func TestResultsNeverGoBack(t *testing.T) {
 func TestResultsOfAnotherCacheAreNotFollowed(t *testing.T) {
 	w := newWorld(t, map[string][]string{podsPath: manyPods(3)}, Options{})
 	var asked atomic.Int64
-	b := w.builder(t.Context(), t, Scope{}, "name=p", &asked)
+	b := w.builder(t.Context(), t, plan.Scope{}, "name=p", &asked)
 	snap, err := w.snapshotFor(b)
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := w.results.Get(b.resultKey(nil), 1, newResult)
+	r := w.results.Get(b.ResultKey(nil), 1, newResult)
 	// Positions of one store's caches never meet: that of a cache that is gone is before all that is kept.
-	r.work = &workingSet{rows: b.order.newRows(snap, nil, true)}
+	r.work = &workingSet{rows: b.Order.NewRows(snap, nil, true)}
 	r.now.Store(&foundRows{position: 1, rows: r.work.rows.Copy()})
-	if m, _, _, err := w.execute(snap, b); err != nil || m.len() != 3 {
-		t.Errorf("%d, %v", m.len(), err)
+	if m, _, _, err := w.execute(snap, b); err != nil || m.Len() != 3 {
+		t.Errorf("%d, %v", m.Len(), err)
 	}
 }
 
 func TestAFaultIsAnErrorAndNoResult(t *testing.T) {
 	w := newWorld(t, map[string][]string{podsPath: manyPods(2000)}, Options{})
 	var asked atomic.Int64
-	b := w.builder(t.Context(), t, Scope{}, "name=p", &asked)
+	b := w.builder(t.Context(), t, plan.Scope{}, "name=p", &asked)
 	snap, err := w.snapshotFor(b)
 	if err != nil {
 		t.Fatal(err)
 	}
 	costly := errors.New("it costs too much")
-	b.fault = func() error {
+	b.Fault = func() error {
 		if asked.Load() > 300 {
 			return costly
 		}
@@ -254,8 +255,8 @@ func TestAFaultIsAnErrorAndNoResult(t *testing.T) {
 			t.Errorf("%v after %d objects", err, asked.Load())
 		}
 	}
-	if m, _, _, err := w.execute(snap, w.builder(t.Context(), t, Scope{}, "name=p", &asked)); err != nil || m.len() != 2000 {
-		t.Errorf("%d, %v", m.len(), err)
+	if m, _, _, err := w.execute(snap, w.builder(t.Context(), t, plan.Scope{}, "name=p", &asked)); err != nil || m.Len() != 2000 {
+		t.Errorf("%d, %v", m.Len(), err)
 	}
 }
 
@@ -263,13 +264,13 @@ func TestAFaultIsAnErrorAndNoResult(t *testing.T) {
 func TestKeysHaveEverythingOfTheScope(t *testing.T) {
 	w := newWorld(t, map[string][]string{podsPath: manyPods(1)}, Options{})
 	var asked atomic.Int64
-	seen := map[string]Scope{}
-	for _, s := range []Scope{
+	seen := map[string]plan.Scope{}
+	for _, s := range []plan.Scope{
 		{}, {Namespace: "a"}, {Workspace: "a"}, {Namespace: "a", Workspace: "a"}, {Part: &authz.PartialList{}}, {Part: &authz.PartialList{Key: "a"}},
 		{Part: &authz.PartialList{Key: "b"}}, {Namespace: "a", Part: &authz.PartialList{Key: "a"}}, {Namespace: "aa"}, {Workspace: "a", Part: &authz.PartialList{Key: "a"}},
 	} {
 		b := w.builder(t.Context(), t, s, "name=p", &asked)
-		for _, key := range []string{string(b.resultKey(nil)), string(b.pageKey(nil))} {
+		for _, key := range []string{string(b.ResultKey(nil)), string(b.PageKey(nil))} {
 			if other, ok := seen[key]; ok {
 				t.Errorf("%+v and %+v have one key", s, other)
 			}
@@ -277,8 +278,8 @@ func TestKeysHaveEverythingOfTheScope(t *testing.T) {
 		}
 	}
 	long := strings.Repeat("x", 5000)
-	a, b := w.builder(t.Context(), t, Scope{}, "name=a"+long, &asked), w.builder(t.Context(), t, Scope{}, "name=b"+long, &asked)
-	if key := a.resultKey(nil); len(key) != 33 || string(key) == string(b.resultKey(nil)) {
+	a, b := w.builder(t.Context(), t, plan.Scope{}, "name=a"+long, &asked), w.builder(t.Context(), t, plan.Scope{}, "name=b"+long, &asked)
+	if key := a.ResultKey(nil); len(key) != 33 || string(key) == string(b.ResultKey(nil)) {
 		t.Errorf("the key of a long query has %d bytes", len(key))
 	}
 }
@@ -288,7 +289,7 @@ func TestManyReadersUnderChurnSeeMoments(t *testing.T) {
 	const n = 200
 	w := newWorld(t, map[string][]string{podsPath: manyPods(n)}, Options{})
 	k := w.resolve(t, "", "pods")
-	if _, err := w.list(t, k, Scope{}, ""); err != nil {
+	if _, err := w.list(t, k, plan.Scope{}, ""); err != nil {
 		t.Fatal(err)
 	}
 	stop := make(chan struct{})
@@ -306,7 +307,7 @@ func TestManyReadersUnderChurnSeeMoments(t *testing.T) {
 						return
 					default:
 					}
-					p, err := w.list(t, k, Scope{}, raw)
+					p, err := w.list(t, k, plan.Scope{}, raw)
 					if err != nil {
 						t.Errorf("%s: %v", raw, err)
 						return
@@ -331,7 +332,7 @@ func TestManyReadersUnderChurnSeeMoments(t *testing.T) {
 	for i := range 3000 {
 		w.send(podsPath, "MODIFIED", changed(i%n, 2000+i, fmt.Sprintf(`"v":"%d"`, i*7%3)))
 	}
-	if p, err := w.list(t, k, Scope{}, "resourceVersion=4999&facets=.metadata.labels.v"); err != nil || p.Total != n {
+	if p, err := w.list(t, k, plan.Scope{}, "resourceVersion=4999&facets=.metadata.labels.v"); err != nil || p.Total != n {
 		t.Errorf("%+v, %v", p, err)
 	}
 	close(stop)

@@ -4,6 +4,7 @@ import (
 	"net/http"
 
 	"kapis.dev/ks-apiserver/pkg/request"
+	"kapis.dev/ks-apiserver/pkg/resource/plan"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -13,7 +14,7 @@ import (
 // CheckRoute refuses to answer a request for anything but what was authorized: info is what the filters read
 // in the path, the rest is what the router read. Empty name stands for a list. A right to watch is none
 // to read: a request to watch is refused, too.
-func CheckRoute(info *request.Info, resource string, scope Scope, name string) error {
+func CheckRoute(info *request.Info, resource string, scope plan.Scope, name string) error {
 	if err := checkRoute(info, resource, scope, name); err != nil {
 		return err
 	}
@@ -25,7 +26,7 @@ func CheckRoute(info *request.Info, resource string, scope Scope, name string) e
 
 // CheckListRoute is CheckRoute for a list, which can be watched as well. watch tells that this is what was
 // authorized, and so is all that may be done; it may then be a watch of the one object of that name.
-func CheckListRoute(info *request.Info, resource string, scope Scope, name string) (watch bool, err error) {
+func CheckListRoute(info *request.Info, resource string, scope plan.Scope, name string) (watch bool, err error) {
 	if err := checkRoute(info, resource, scope, name); err != nil {
 		return false, err
 	}
@@ -35,7 +36,7 @@ func CheckListRoute(info *request.Info, resource string, scope Scope, name strin
 	return watch, nil
 }
 
-func checkRoute(info *request.Info, resource string, scope Scope, name string) error {
+func checkRoute(info *request.Info, resource string, scope plan.Scope, name string) error {
 	if info == nil || !info.IsResource || info.IsKubernetes || info.Subresource != "" ||
 		info.Resource != resource || info.Name != name ||
 		!sameScope(info.Namespace, scope.Namespace, name, resource == "namespaces") ||

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"kapis.dev/ks-apiserver/pkg/request"
+	"kapis.dev/ks-apiserver/pkg/resource/plan"
 )
 
 func TestARightToWatchAnswersWatchesOnly(t *testing.T) { // S2
@@ -14,20 +15,20 @@ func TestARightToWatchAnswersWatchesOnly(t *testing.T) { // S2
 	for _, c := range []struct {
 		claim       string
 		info        *request.Info
-		scope       Scope
+		scope       plan.Scope
 		name        string
 		list, other int32 // what AgreeList and Agree answer; 0 for a yes
 		watch       bool
 	}{
-		{"AList", pods("list", "a", ""), Scope{Namespace: "a"}, "", 0, 0, false},
-		{"AWatch", pods("watch", "a", ""), Scope{Namespace: "a"}, "", 0, http.StatusMethodNotAllowed, true},
-		{"AWatchOfOne", pods("watch", "a", "p"), Scope{Namespace: "a"}, "p", 0, http.StatusMethodNotAllowed, true},
-		{"OneIsNoList", pods("get", "a", "p"), Scope{Namespace: "a"}, "p", http.StatusMethodNotAllowed, 0, false},
-		{"ARightToOneIsNoneToAll", pods("watch", "a", "p"), Scope{Namespace: "a"}, "", http.StatusNotFound, http.StatusNotFound, false},
-		{"NorToAnother", pods("watch", "a", "p"), Scope{Namespace: "a"}, "q", http.StatusNotFound, http.StatusNotFound, false},
-		{"NorElsewhere", pods("watch", "a", ""), Scope{Namespace: "b"}, "", http.StatusNotFound, http.StatusNotFound, false},
-		{"NorEverywhere", pods("watch", "a", ""), Scope{}, "", http.StatusNotFound, http.StatusNotFound, false},
-		{"NothingIsAuthorized", nil, Scope{}, "", http.StatusNotFound, http.StatusNotFound, false},
+		{"AList", pods("list", "a", ""), plan.Scope{Namespace: "a"}, "", 0, 0, false},
+		{"AWatch", pods("watch", "a", ""), plan.Scope{Namespace: "a"}, "", 0, http.StatusMethodNotAllowed, true},
+		{"AWatchOfOne", pods("watch", "a", "p"), plan.Scope{Namespace: "a"}, "p", 0, http.StatusMethodNotAllowed, true},
+		{"OneIsNoList", pods("get", "a", "p"), plan.Scope{Namespace: "a"}, "p", http.StatusMethodNotAllowed, 0, false},
+		{"ARightToOneIsNoneToAll", pods("watch", "a", "p"), plan.Scope{Namespace: "a"}, "", http.StatusNotFound, http.StatusNotFound, false},
+		{"NorToAnother", pods("watch", "a", "p"), plan.Scope{Namespace: "a"}, "q", http.StatusNotFound, http.StatusNotFound, false},
+		{"NorElsewhere", pods("watch", "a", ""), plan.Scope{Namespace: "b"}, "", http.StatusNotFound, http.StatusNotFound, false},
+		{"NorEverywhere", pods("watch", "a", ""), plan.Scope{}, "", http.StatusNotFound, http.StatusNotFound, false},
+		{"NothingIsAuthorized", nil, plan.Scope{}, "", http.StatusNotFound, http.StatusNotFound, false},
 	} {
 		t.Run(c.claim, func(t *testing.T) {
 			watch, err := CheckListRoute(c.info, "pods", c.scope, c.name)

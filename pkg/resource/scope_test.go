@@ -10,24 +10,23 @@ import (
 	"testing"
 
 	"kapis.dev/ks-apiserver/pkg/authz"
-
-	"k8s.io/apimachinery/pkg/runtime/schema"
+	"kapis.dev/ks-apiserver/pkg/resource/plan"
 )
 
 // tenants are pods, widgets and gadgets of two workspaces. Namespace a is in w1, b in w2, free in none; labels of pods
 // claim what is not so.
 func tenants() map[string][]string {
 	return map[string][]string{
-		"/api/v1/namespaces": {obj("a", labelled(workspaceLabel, "w1"), ""), obj("b", labelled(workspaceLabel, "w2"), ""), obj("free", "", "")},
+		"/api/v1/namespaces": {obj("a", labelled(plan.WorkspaceLabel, "w1"), ""), obj("b", labelled(plan.WorkspaceLabel, "w2"), ""), obj("free", "", "")},
 		"/api/v1/pods": {
-			obj("a/mine", "", ""), obj("a/says-w2", labelled(workspaceLabel, "w2"), ""),
-			obj("b/theirs", "", ""), obj("b/says-w1", labelled(workspaceLabel, "w1", "app", "x"), ""),
-			obj("free/nobodys", "", ""), obj("free/labelled", labelled(workspaceLabel, "w1"), ""), obj("unknown/labelled-too", labelled(workspaceLabel, "w1"), ""),
+			obj("a/mine", "", ""), obj("a/says-w2", labelled(plan.WorkspaceLabel, "w2"), ""),
+			obj("b/theirs", "", ""), obj("b/says-w1", labelled(plan.WorkspaceLabel, "w1", "app", "x"), ""),
+			obj("free/nobodys", "", ""), obj("free/labelled", labelled(plan.WorkspaceLabel, "w1"), ""), obj("unknown/labelled-too", labelled(plan.WorkspaceLabel, "w1"), ""),
 		},
-		"/apis/example.com/v1/gadgets":                         {obj("g1", labelled(workspaceLabel, "w1"), ""), obj("g2", labelled(workspaceLabel, "w2"), ""), obj("g3", "", "")},
-		"/apis/" + tenantGroup + "/v1beta1/workspaces":         {obj("w1", "", ""), obj("w2", "", "")},
-		"/apis/" + tenantGroup + "/v1beta1/workspacetemplates": {obj("w1", "", ""), obj("w2", "", "")},
-		"/apis/" + iamGroup + "/v1beta1/workspaceroles":        {obj("r1", labelled(workspaceLabel, "w1"), ""), obj("r2", labelled(workspaceLabel, "w2"), "")},
+		"/apis/example.com/v1/gadgets":                                    {obj("g1", labelled(plan.WorkspaceLabel, "w1"), ""), obj("g2", labelled(plan.WorkspaceLabel, "w2"), ""), obj("g3", "", "")},
+		"/apis/" + "tenant.kubesphere.io" + "/v1beta1/workspaces":         {obj("w1", "", ""), obj("w2", "", "")},
+		"/apis/" + "tenant.kubesphere.io" + "/v1beta1/workspacetemplates": {obj("w1", "", ""), obj("w2", "", "")},
+		"/apis/" + "iam.kubesphere.io" + "/v1beta1/workspaceroles":        {obj("r1", labelled(plan.WorkspaceLabel, "w1"), ""), obj("r2", labelled(plan.WorkspaceLabel, "w2"), "")},
 	}
 }
 
@@ -43,16 +42,16 @@ func TestWorkspacesShowWhatIsTheirs(t *testing.T) {
 	pods, gadgets, namespaces := w.resolve(t, "", "pods"), w.resolve(t, "example.com", "gadgets"), w.resolve(t, "", "namespaces")
 	for _, raw := range filtersOfAnybody {
 		for _, c := range []struct {
-			scope               Scope
+			scope               plan.Scope
 			pods, gadgets, name string
 		}{
-			{Scope{Workspace: "w1"}, "a/mine a/says-w2 free/labelled unknown/labelled-too", "/g1", "/a"},
-			{Scope{Workspace: "w2"}, "b/says-w1 b/theirs", "/g2", "/b"},
-			{Scope{Workspace: "w3"}, "", "", ""},
-			{Scope{Workspace: "w1", Namespace: "a"}, "a/mine a/says-w2", "", ""},
-			{Scope{Workspace: "w1", Namespace: "b"}, "", "", ""},
-			{Scope{Workspace: "w1", Namespace: "free"}, "free/labelled", "", ""},
-			{Scope{Workspace: "w2", Namespace: "free"}, "", "", ""},
+			{plan.Scope{Workspace: "w1"}, "a/mine a/says-w2 free/labelled unknown/labelled-too", "/g1", "/a"},
+			{plan.Scope{Workspace: "w2"}, "b/says-w1 b/theirs", "/g2", "/b"},
+			{plan.Scope{Workspace: "w3"}, "", "", ""},
+			{plan.Scope{Workspace: "w1", Namespace: "a"}, "a/mine a/says-w2", "", ""},
+			{plan.Scope{Workspace: "w1", Namespace: "b"}, "", "", ""},
+			{plan.Scope{Workspace: "w1", Namespace: "free"}, "free/labelled", "", ""},
+			{plan.Scope{Workspace: "w2", Namespace: "free"}, "", "", ""},
 		} {
 			within(t, sorted(w.keys(t, pods, c.scope, raw)), c.pods, raw, c.scope)
 			if c.scope.Namespace == "" {
@@ -64,20 +63,20 @@ func TestWorkspacesShowWhatIsTheirs(t *testing.T) {
 		}
 	}
 	for _, c := range []struct {
-		scope Scope
+		scope plan.Scope
 		name  string
 		code  int32
 	}{
-		{Scope{Workspace: "w1", Namespace: "a"}, "mine", 0}, {Scope{Workspace: "w1", Namespace: "a"}, "says-w2", 0}, {Scope{Workspace: "w2", Namespace: "a"}, "says-w2", 404},
-		{Scope{Workspace: "w1", Namespace: "b"}, "says-w1", 404}, {Scope{Workspace: "w2", Namespace: "b"}, "theirs", 0}, {Scope{Workspace: "w1", Namespace: "free"}, "labelled", 0},
-		{Scope{Workspace: "w1", Namespace: "free"}, "nobodys", 404}, {Scope{Workspace: "w2", Namespace: "free"}, "labelled", 404},
+		{plan.Scope{Workspace: "w1", Namespace: "a"}, "mine", 0}, {plan.Scope{Workspace: "w1", Namespace: "a"}, "says-w2", 0}, {plan.Scope{Workspace: "w2", Namespace: "a"}, "says-w2", 404},
+		{plan.Scope{Workspace: "w1", Namespace: "b"}, "says-w1", 404}, {plan.Scope{Workspace: "w2", Namespace: "b"}, "theirs", 0}, {plan.Scope{Workspace: "w1", Namespace: "free"}, "labelled", 0},
+		{plan.Scope{Workspace: "w1", Namespace: "free"}, "nobodys", 404}, {plan.Scope{Workspace: "w2", Namespace: "free"}, "labelled", 404},
 	} {
 		if _, err := w.Get(context.Background(), pods, c.scope, c.name); code(err) != c.code {
 			t.Errorf("get %s of %+v: %v", c.name, c.scope, err)
 		}
 	}
 	for name, want := range map[string]int32{"g1": 0, "g2": http.StatusNotFound, "g3": http.StatusNotFound} {
-		if _, err := w.Get(context.Background(), gadgets, Scope{Workspace: "w1"}, name); code(err) != want {
+		if _, err := w.Get(context.Background(), gadgets, plan.Scope{Workspace: "w1"}, name); code(err) != want {
 			t.Errorf("get %s: %v", name, err)
 		}
 	}
@@ -111,8 +110,8 @@ func TestPartsShowWhatTheCallerMaySee(t *testing.T) {
 	}{
 		{"", "pods", "a/mine a/says-w2 free/labelled free/nobodys", "b/says-w1 b/theirs"},
 		{"", "namespaces", "/a /free", "/b"},
-		{tenantGroup, "workspaces", "/w1", ""}, {tenantGroup, "workspacetemplates", "/w1", ""},
-		{"example.com", "gadgets", "/g1", "refused"}, {iamGroup, "workspaceroles", "/r1", "refused"},
+		{"tenant.kubesphere.io", "workspaces", "/w1", ""}, {"tenant.kubesphere.io", "workspacetemplates", "/w1", ""},
+		{"example.com", "gadgets", "/g1", "refused"}, {"iam.kubesphere.io", "workspaceroles", "/r1", "refused"},
 	} {
 		kind := w.resolve(t, c.group, c.resource)
 		for _, raw := range filtersOfAnybody {
@@ -120,9 +119,9 @@ func TestPartsShowWhatTheCallerMaySee(t *testing.T) {
 				continue // a filter of this kind
 			}
 			for p, want := range map[*authz.PartialList]string{part: c.want, one: c.ofOne} {
-				page, err := w.list(t, kind, Scope{Part: p}, raw)
+				page, err := w.list(t, kind, plan.Scope{Part: p}, raw)
 				if want == "refused" {
-					if !errors.Is(err, ErrNotVisible) || code(err) != http.StatusForbidden {
+					if !errors.Is(err, plan.ErrNotVisible) || code(err) != http.StatusForbidden {
 						t.Errorf("%s: %v", c.resource, err)
 					}
 					continue
@@ -133,18 +132,18 @@ func TestPartsShowWhatTheCallerMaySee(t *testing.T) {
 				within(t, sorted(strings.Join(keysOf(t, page), " ")), want, raw, *p)
 			}
 		}
-		if page, err := w.list(t, kind, Scope{}, ""); err != nil || page.Partial {
+		if page, err := w.list(t, kind, plan.Scope{}, ""); err != nil || page.Partial {
 			t.Errorf("%s of all is partial, or %v", c.resource, err)
 		}
 	}
 	pods := w.resolve(t, "", "pods")
-	if got := w.keys(t, pods, Scope{Part: part, Namespace: "b"}, ""); got != "" {
+	if got := w.keys(t, pods, plan.Scope{Part: part, Namespace: "b"}, ""); got != "" {
 		t.Errorf("a namespace outside of the part shows %s", got)
 	}
-	if got := w.keys(t, pods, Scope{Part: part, Namespace: "a"}, ""); sorted(got) != "a/mine a/says-w2" {
+	if got := w.keys(t, pods, plan.Scope{Part: part, Namespace: "a"}, ""); sorted(got) != "a/mine a/says-w2" {
 		t.Errorf("a namespace of the part shows %s", got)
 	}
-	if got := w.keys(t, pods, Scope{Part: &authz.PartialList{Workspaces: []string{"w1"}, Key: "3"}}, ""); got != "" {
+	if got := w.keys(t, pods, plan.Scope{Part: &authz.PartialList{Workspaces: []string{"w1"}, Key: "3"}}, ""); got != "" {
 		t.Errorf("a part without namespaces shows %s", got)
 	}
 }
@@ -153,7 +152,7 @@ func TestPartsShowWhatTheCallerMaySee(t *testing.T) {
 func TestResultKeysTellScopesApart(t *testing.T) {
 	w := newCluster(t, tenants(), Options{})
 	kind, seen := w.resolve(t, "", "pods"), map[string]string{}
-	for _, scope := range []Scope{
+	for _, scope := range []plan.Scope{
 		{}, {Namespace: "a"}, {Namespace: "b"}, {Workspace: "a"}, {Workspace: "w1"}, {Namespace: "a", Workspace: "w1"}, {Namespace: "w1", Workspace: "a"},
 		{Part: &authz.PartialList{Key: ""}}, {Part: &authz.PartialList{Key: "a"}}, {Part: &authz.PartialList{Key: "b"}}, {Part: &authz.PartialList{Key: "a"}, Workspace: "w1"},
 	} {
@@ -162,12 +161,12 @@ func TestResultKeysTellScopesApart(t *testing.T) {
 		}
 		for _, raw := range []string{"name=x", "name=xx", "serviceName=x", "sortBy=name", "status=a", "phase=a", "status=a&phase=b", "status=a&phase=b&name=x", "q=x", "cel=true", "q=x&cel=true"} {
 			q := parsed(t, raw)
-			b := &builder{ctx: context.Background(), service: w.Service, kind: kind, own: w.own(kind.GVR), scope: scope, query: q}
-			if err := b.build(); err != nil {
+			b, err := w.planner.Plan(context.Background(), kind, scope, q)
+			if err != nil {
 				t.Fatal(err)
 			}
 			what := fmt.Sprintf("%+v %+v %s", scope, scope.Part, raw)
-			key := string(b.resultKey(nil))
+			key := string(b.ResultKey(nil))
 			if other, ok := seen[key]; ok {
 				t.Errorf("%s has the key of %s", what, other)
 			}
@@ -185,7 +184,7 @@ func TestServedOnlyServesWhatIsLabelled(t *testing.T) {
 		group, resource string
 		code            int32
 	}{
-		{"", "pods", 0}, {"apps", "deployments", 0}, {"storage.k8s.io", "storageclasses", 0}, {iamGroup, "users", 0}, {"example.com", "widgets", 0}, {"example.com", "gadgets", 404},
+		{"", "pods", 0}, {"apps", "deployments", 0}, {"storage.k8s.io", "storageclasses", 0}, {"iam.kubesphere.io", "users", 0}, {"example.com", "widgets", 0}, {"example.com", "gadgets", 404},
 	} {
 		if err := only.Served(context.Background(), only.resolve(t, c.group, c.resource)); code(err) != c.code {
 			t.Errorf("%s: %v", c.resource, err)
@@ -196,36 +195,33 @@ func TestServedOnlyServesWhatIsLabelled(t *testing.T) {
 	}
 }
 
-func TestTenancyIsMadeOnceForAMoment(t *testing.T) {
+// A term that is not the whole condition must never be the answer by itself.
+func TestTermsThatNarrowAreNotTheAnswer(t *testing.T) {
 	w := newCluster(t, tenants(), Options{})
-	first, err := w.namespaceOwners(context.Background())
+	kind := w.resolve(t, "", "pods")
+	b, err := w.planner.Plan(t.Context(), kind, plan.Scope{Workspace: "w3"}, parsed(t, ""))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if again, err := w.namespaceOwners(context.Background()); err != nil || again != first {
-		t.Error("it was made twice")
-	}
-	if first.of["a"] != "w1" || first.of["free"] != "" || len(first.terms["w2"]) != 2 {
-		t.Errorf("%+v", first)
-	}
-	snap, err := w.store.Snapshot(context.Background(), schema.GroupVersionResource{Version: "v1", Resource: "namespaces"})
+	snap, err := w.store.Snapshot(t.Context(), kind.GVR)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if other := namespaceOwnersOf(snap); other.digest != first.digest {
-		t.Error("equal tenancies have different digests")
+	if _, ok := b.Direct(snap); ok {
+		t.Error("the index alone answers")
+	}
+	if !slices.ContainsFunc(b.Conditions, func(c plan.Condition) bool { return len(c.Terms) == 0 }) {
+		t.Error("nothing checks")
 	}
 }
 
-func TestDerivationsAreBounded(t *testing.T) {
-	d, made := &memo{}, 0
-	for i := range 3 * maxMemo {
-		if got := memoize(d, i, nil, func() int { made++; return i }); got != i {
-			t.Fatal(got)
-		}
-		memoize(d, i, nil, func() int { made++; return -1 })
+func TestTenancyIsMadeOnceForAMoment(t *testing.T) {
+	w := newCluster(t, tenants(), Options{})
+	first, err := w.planner.NamespaceOwners(context.Background())
+	if err != nil {
+		t.Fatal(err)
 	}
-	if made != 3*maxMemo || len(d.byKey) > maxMemo {
-		t.Errorf("%d made, %d kept", made, len(d.byKey))
+	if again, err := w.planner.NamespaceOwners(context.Background()); err != nil || again != first {
+		t.Error("it was made twice")
 	}
 }

@@ -5,11 +5,11 @@ import (
 	"fmt"
 	"net/http"
 
-	"kapis.dev/ks-apiserver/pkg/authz"
-	"kapis.dev/ks-apiserver/pkg/expression"
 	"kapis.dev/ks-apiserver/pkg/query"
 	"kapis.dev/ks-apiserver/pkg/resource/httpcache"
+	"kapis.dev/ks-apiserver/pkg/resource/kind"
 	"kapis.dev/ks-apiserver/pkg/resource/lru"
+	"kapis.dev/ks-apiserver/pkg/resource/plan"
 	"kapis.dev/ks-apiserver/pkg/store"
 	"kapis.dev/ks-apiserver/pkg/store/index"
 
@@ -24,22 +24,6 @@ const (
 	DefaultMaxBytes    = 128 << 20
 	DefaultMaxInFlight = 256 << 20
 )
-
-// Scope is where a query looks. The zero Scope is the whole cluster.
-type Scope struct {
-	// Namespace restricts it to one namespace.
-	Namespace string
-	// Workspace restricts it to objects that carry the workspace's label.
-	Workspace string
-	// Data says that the caller may read the kind itself, in the namespace: objects of kinds that keep their
-	// data by namespace only (HasData) are then whole. Without it they are as anywhere else.
-	Data bool
-	// Part restricts it to what the caller may see, nil where that is everything.
-	Part *authz.PartialList
-	// MayList tells whether the caller may list all objects of another kind, in the whole cluster; nil where he may not. What is said of a
-	// storage class, how many claims it has, is for those alone.
-	MayList func(ctx context.Context, gvr schema.GroupVersionResource) bool
-}
 
 // Options are the bounds of a Service. Zero stands for the default.
 type Options struct {
@@ -73,27 +57,18 @@ func (o Options) withDefaults() Options {
 // Service answers queries. It checks no rights: who may not ask must not get here.
 type Service struct {
 	store     *store.Store
+	planner   *plan.Planner
 	options   Options
-	kinds     map[schema.GroupResource]*kind
-	params    map[*kind][]string // what kind.filterParams returns
 	results   *lru.Cache[*result]
 	pages     *lru.Cache[*pageSlot]
 	responses *httpcache.Responses
-
-	memo        memo
-	outsiders   outsiders
-	expressions expression.Compiler
 }
 
 // New makes a service on s, which must have been made with Schemas.
 func New(s *store.Store, o Options) *Service {
 	o = o.withDefaults()
-	own, params := kinds(), map[*kind][]string{&metadataOnly: metadataOnly.filterParams()}
-	for _, k := range own {
-		params[k] = k.filterParams()
-	}
 	return &Service{
-		store: s, options: o, kinds: own, params: params, results: lru.New[*result](resultBounds), pages: lru.New[*pageSlot](pageCacheBounds),
+		store: s, options: o, planner: plan.New(s, kind.All()), results: lru.New[*result](resultBounds), pages: lru.New[*pageSlot](pageCacheBounds),
 		responses: httpcache.NewResponses(o.MaxInFlight, o.MaxBytes),
 	}
 }
@@ -101,24 +76,14 @@ func New(s *store.Store, o Options) *Service {
 // Catalog returns what is known of the kinds.
 func (s *Service) Catalog() *store.Catalog { return s.store.Catalog() }
 
-// metadataOnly is what a kind without anything of its own has.
-var metadataOnly kind
-
-func (s *Service) own(gvr schema.GroupVersionResource) *kind {
-	if k := s.kinds[gvr.GroupResource()]; k != nil {
-		return k
-	}
-	return &metadataOnly
-}
-
 // List answers a query for objects of a kind in a scope, from one snapshot of the cache.
-func (s *Service) List(ctx context.Context, k *store.Kind, scope Scope, q *query.Query) (*Page, error) {
+func (s *Service) List(ctx context.Context, k *store.Kind, scope plan.Scope, q *query.Query) (*Page, error) {
 	if err := checkScope(k, scope); err != nil {
 		return nil, err
 	}
 	for {
-		b := &builder{ctx: ctx, service: s, kind: k, own: s.own(k.GVR), scope: scope, query: q, projection: newProjection(q.Project)}
-		if err := b.build(); err != nil {
+		b, err := s.planner.Plan(ctx, k, scope, q)
+		if err != nil {
 			return nil, err
 		}
 		snap, err := s.snapshotFor(b)
@@ -129,8 +94,8 @@ func (s *Service) List(ctx context.Context, k *store.Kind, scope Scope, q *query
 		if err != nil {
 			return nil, err
 		}
-		if !b.stale() {
-			return s.annotate(ctx, b.own, scope, p), nil
+		if !b.Stale() {
+			return s.annotate(ctx, b.Own, scope, p), nil
 		}
 		if err := ctx.Err(); err != nil {
 			return nil, err
@@ -139,29 +104,29 @@ func (s *Service) List(ctx context.Context, k *store.Kind, scope Scope, q *query
 }
 
 // snapshotFor returns the newest snapshot that is good enough for b.
-func (s *Service) snapshotFor(b *builder) (*index.Snapshot, error) {
-	return s.selectSnapshot(b.ctx, b.kind, b.scope, b.query.Version)
+func (s *Service) snapshotFor(b *plan.Builder) (*index.Snapshot, error) {
+	return s.selectSnapshot(b.Ctx, b.Kind, b.Scope, b.Query.Version)
 }
 
 // page finds the page of b. It is of the snapshot that is returned: snap, or a later one.
-func (s *Service) page(snap *index.Snapshot, b *builder) (*Page, *index.Snapshot, error) {
+func (s *Service) page(snap *index.Snapshot, b *plan.Builder) (*Page, *index.Snapshot, error) {
 	m, facets, snap, err := s.execute(snap, b)
 	if err != nil {
 		return nil, nil, err
 	}
-	total := m.len()
-	start, n := b.query.Window(total)
+	total := m.Len()
+	start, n := b.Query.Window(total)
 	if n > s.options.MaxItems {
-		return nil, nil, tooMany(b.kind, n, s.options.MaxItems)
+		return nil, nil, tooMany(b.Kind, n, s.options.MaxItems)
 	}
 	p := &Page{
-		Total: total, Generation: snap.Generation(), ResourceVersion: snap.ResourceVersion(), Partial: b.scope.Part != nil,
-		service: s, kind: b.kind, facets: facets, projection: b.projection,
+		Total: total, Generation: snap.Generation(), ResourceVersion: snap.ResourceVersion(), Partial: b.Scope.Part != nil,
+		service: s, kind: b.Kind, facets: facets, projection: b.Projection,
 	}
 	if n > 0 {
 		p.Remaining = total - start - n
 		p.records = make([]*index.Record, 0, n)
-		m.page(start, n, !b.query.Ascending, func(ref *index.Ref) {
+		m.Page(start, n, !b.Query.Ascending, func(ref *index.Ref) {
 			p.records = append(p.records, snap.Record(ref))
 		})
 	}
@@ -169,7 +134,7 @@ func (s *Service) page(snap *index.Snapshot, b *builder) (*Page, *index.Snapshot
 }
 
 // Get returns one object. In the scope of a workspace, only one that carries its label is there.
-func (s *Service) Get(ctx context.Context, k *store.Kind, scope Scope, name string) (*Object, error) {
+func (s *Service) Get(ctx context.Context, k *store.Kind, scope plan.Scope, name string) (*Object, error) {
 	if err := checkScope(k, scope); err != nil {
 		return nil, err
 	}
@@ -183,7 +148,7 @@ func (s *Service) Get(ctx context.Context, k *store.Kind, scope Scope, name stri
 	}
 	r, ok := snap.Get(scope.Namespace, name)
 	if ok && scope.Workspace != "" {
-		if ok, err = s.belongs(ctx, k, r, scope.Workspace); err != nil {
+		if ok, err = s.planner.Belongs(ctx, k, r, scope.Workspace); err != nil {
 			return nil, err
 		}
 	}
@@ -191,14 +156,14 @@ func (s *Service) Get(ctx context.Context, k *store.Kind, scope Scope, name stri
 		return nil, apierrors.NewNotFound(gr, name)
 	}
 	version := r.ResourceVersion
-	if key, of := s.derivedAnnotation(ctx, s.own(k.GVR), scope); key != "" { // without a version, its tag is of its text
+	if key, of := s.derivedAnnotation(ctx, s.planner.KindOf(k.GVR), scope); key != "" { // without a version, its tag is of its text
 		r = &index.Record{Ref: r.Ref, JSON: annotate(r.JSON, key, of(r)), UID: r.UID}
 	}
 	return &Object{JSON: r.JSON, ResourceVersion: version, record: r, service: s}, nil
 }
 
 // checkScope tells why a kind can't be asked for in a scope.
-func checkScope(k *store.Kind, scope Scope) error {
+func checkScope(k *store.Kind, scope plan.Scope) error {
 	gr := k.GVR.GroupResource()
 	if scope.Namespace != "" && !k.Namespaced {
 		return &apierrors.StatusError{ErrStatus: metav1.Status{
@@ -219,4 +184,13 @@ func tooMany(k *store.Kind, n, most int) error {
 		Message: fmt.Sprintf("%d %s are more than the %d that one answer may have: ask for pages with limit and page", n, k.GVR.GroupResource(), most),
 		Details: &metav1.StatusDetails{Group: k.GVR.Group, Kind: k.GVR.Resource},
 	}}
+}
+
+// Schemas returns what the store has to know of the kinds with something of their own.
+func Schemas() map[schema.GroupResource]index.Schema {
+	out := map[schema.GroupResource]index.Schema{}
+	for gr, k := range kind.All() {
+		out[gr] = k.StoreSchema()
+	}
+	return out
 }

@@ -15,6 +15,7 @@ import (
 
 	"kapis.dev/ks-apiserver/pkg/query"
 	"kapis.dev/ks-apiserver/pkg/request"
+	"kapis.dev/ks-apiserver/pkg/resource/plan"
 	"kapis.dev/ks-apiserver/pkg/store"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -32,7 +33,7 @@ func pod(namespace, name, labels string) string {
 		`","uid":"u-` + name + `","resourceVersion":"7","labels":{` + labels + `}},"status":{"phase":"Running"}}`
 }
 
-func (w *world) list(t testing.TB, k *store.Kind, scope Scope, raw string) (*Page, error) {
+func (w *world) list(t testing.TB, k *store.Kind, scope plan.Scope, raw string) (*Page, error) {
 	t.Helper()
 	v, err := url.ParseQuery(raw)
 	if err != nil {
@@ -45,7 +46,7 @@ func (w *world) list(t testing.TB, k *store.Kind, scope Scope, raw string) (*Pag
 	return w.List(context.Background(), k, scope, q)
 }
 
-func (w *world) keys(t testing.TB, k *store.Kind, scope Scope, raw string) string {
+func (w *world) keys(t testing.TB, k *store.Kind, scope plan.Scope, raw string) string {
 	t.Helper()
 	p, err := w.list(t, k, scope, raw)
 	if err != nil {
@@ -73,7 +74,7 @@ func TestSecretsOfOthersAreNeverInMemory(t *testing.T) {
 		{"", "secrets", "a", "s", `"type":"Opaque"`}, {"", "configmaps", "a", "c", `"name":"c"`},
 		{"iam.kubesphere.io", "users", "", "bob", `"email":"bob@example.com"`},
 	} {
-		o, err := w.Get(context.Background(), w.resolve(t, c.group, c.resource), Scope{Namespace: c.namespace}, c.name)
+		o, err := w.Get(context.Background(), w.resolve(t, c.group, c.resource), plan.Scope{Namespace: c.namespace}, c.name)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -86,7 +87,7 @@ func TestSecretsOfOthersAreNeverInMemory(t *testing.T) {
 		"fieldSelector=spec.email%3Dbob@example.com": "/bob", "fieldSelector=spec.email%3Dnobody@example.com": "", "email=bob@example.com": "/bob",
 		"fieldSelector=spec.password%3Dsecret": "",
 	} {
-		if got := w.keys(t, users, Scope{}, raw); got != want {
+		if got := w.keys(t, users, plan.Scope{}, raw); got != want {
 			t.Errorf("%s: %q", raw, got)
 		}
 	}
@@ -98,23 +99,23 @@ func TestScopesHoldUnderAnyFilter(t *testing.T) {
 	}}, Options{})
 	pods := w.resolve(t, "", "pods")
 	for _, c := range []struct {
-		scope     Scope
+		scope     plan.Scope
 		raw, want string
 	}{
-		{Scope{Namespace: "a"}, "namespace=b", ""},
-		{Scope{Namespace: "a"}, "names=p3", ""},
-		{Scope{Namespace: "a"}, "fieldSelector=metadata.namespace%3Db", ""},
-		{Scope{Namespace: "a"}, "labelSelector=kubesphere.io/workspace%3Dw1", "a/p1"},
-		{Scope{Workspace: "w1"}, "labelSelector=kubesphere.io/workspace%3Dw2", ""},
-		{Scope{Workspace: "w1"}, "labelSelector=kubesphere.io/workspace%3Dw2%7Ckubesphere.io/workspace", "a/p1 b/p3"},
-		{Scope{Workspace: "w1", Namespace: "b"}, "", "b/p3"},
-		{Scope{Namespace: "absent"}, "", ""},
+		{plan.Scope{Namespace: "a"}, "namespace=b", ""},
+		{plan.Scope{Namespace: "a"}, "names=p3", ""},
+		{plan.Scope{Namespace: "a"}, "fieldSelector=metadata.namespace%3Db", ""},
+		{plan.Scope{Namespace: "a"}, "labelSelector=kubesphere.io/workspace%3Dw1", "a/p1"},
+		{plan.Scope{Workspace: "w1"}, "labelSelector=kubesphere.io/workspace%3Dw2", ""},
+		{plan.Scope{Workspace: "w1"}, "labelSelector=kubesphere.io/workspace%3Dw2%7Ckubesphere.io/workspace", "a/p1 b/p3"},
+		{plan.Scope{Workspace: "w1", Namespace: "b"}, "", "b/p3"},
+		{plan.Scope{Namespace: "absent"}, "", ""},
 	} {
 		if got := w.keys(t, pods, c.scope, c.raw+"&ascending=true"); got != c.want {
 			t.Errorf("%+v %s: %q, want %q", c.scope, c.raw, got, c.want)
 		}
 	}
-	if _, err := w.Get(context.Background(), pods, Scope{Namespace: "a", Workspace: "w2"}, "p1"); code(err) != http.StatusNotFound {
+	if _, err := w.Get(context.Background(), pods, plan.Scope{Namespace: "a", Workspace: "w2"}, "p1"); code(err) != http.StatusNotFound {
 		t.Errorf("an object of another workspace: %v", err)
 	}
 }
@@ -122,11 +123,11 @@ func TestScopesHoldUnderAnyFilter(t *testing.T) {
 func TestRefusals(t *testing.T) {
 	w := newWorld(t, map[string][]string{"/api/v1/pods": {pod("a", "p1", ""), pod("a", "p2", ""), pod("a", "p3", "")}}, Options{MaxItems: 2})
 	pods, nodes := w.resolve(t, "", "pods"), w.resolve(t, "", "nodes")
-	ask := func(k *store.Kind, scope Scope, raw string) error {
+	ask := func(k *store.Kind, scope plan.Scope, raw string) error {
 		_, err := w.list(t, k, scope, raw)
 		return err
 	}
-	get := func(k *store.Kind, scope Scope, name string) error {
+	get := func(k *store.Kind, scope plan.Scope, name string) error {
 		_, err := w.Get(context.Background(), k, scope, name)
 		return err
 	}
@@ -136,15 +137,15 @@ func TestRefusals(t *testing.T) {
 		code int32
 		says string
 	}{
-		{"TooManyAtOnce", ask(pods, Scope{}, ""), 413, "limit"},
-		{"TooLongAPage", ask(pods, Scope{}, "limit=3"), 413, "limit"},
-		{"APageIsFine", ask(pods, Scope{}, "limit=2"), 0, ""},
-		{"UnknownSortKey", ask(pods, Scope{}, "sortBy=colour"), 400, "startTime"},
-		{"BadSelector", ask(pods, Scope{}, "labelSelector=%3D"), 400, "labelSelector"},
-		{"MissingObject", get(pods, Scope{Namespace: "a"}, "absent"), 404, "absent"},
-		{"ObjectWithoutItsNamespace", get(pods, Scope{}, "p1"), 400, "namespaces"},
-		{"ClusterKindInANamespace", ask(nodes, Scope{Namespace: "a"}, ""), 404, "namespaces"},
-		{"KindWithoutLists", ask(&store.Kind{GVR: pods.GVR}, Scope{}, ""), 405, ""},
+		{"TooManyAtOnce", ask(pods, plan.Scope{}, ""), 413, "limit"},
+		{"TooLongAPage", ask(pods, plan.Scope{}, "limit=3"), 413, "limit"},
+		{"APageIsFine", ask(pods, plan.Scope{}, "limit=2"), 0, ""},
+		{"UnknownSortKey", ask(pods, plan.Scope{}, "sortBy=colour"), 400, "startTime"},
+		{"BadSelector", ask(pods, plan.Scope{}, "labelSelector=%3D"), 400, "labelSelector"},
+		{"MissingObject", get(pods, plan.Scope{Namespace: "a"}, "absent"), 404, "absent"},
+		{"ObjectWithoutItsNamespace", get(pods, plan.Scope{}, "p1"), 400, "namespaces"},
+		{"ClusterKindInANamespace", ask(nodes, plan.Scope{Namespace: "a"}, ""), 404, "namespaces"},
+		{"KindWithoutLists", ask(&store.Kind{GVR: pods.GVR}, plan.Scope{}, ""), 405, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			if code(c.err) != c.code || c.err != nil && !strings.Contains(c.err.Error(), c.says) {
@@ -162,7 +163,7 @@ func TestServiceNameSelectsPods(t *testing.T) {
 	}, Options{})
 	pods := w.resolve(t, "", "pods")
 	for raw, want := range map[string]string{"serviceName=web": "a/p1", "serviceName=external": "", "serviceName=absent": ""} {
-		if got := w.keys(t, pods, Scope{Namespace: "a"}, raw); got != want {
+		if got := w.keys(t, pods, plan.Scope{Namespace: "a"}, raw); got != want {
 			t.Errorf("%s: %q", raw, got)
 		}
 	}
@@ -176,7 +177,7 @@ func TestAnswersAreWhatTheirFormSays(t *testing.T) {
 	w := newWorld(t, map[string][]string{"/api/v1/pods": pods}, Options{})
 	kind := w.resolve(t, "", "pods")
 	for _, raw := range []string{"", "limit=7&page=3&sortBy=name", "limit=0", "limit=1", "page=99&limit=5"} {
-		p, err := w.list(t, kind, Scope{}, raw)
+		p, err := w.list(t, kind, plan.Scope{}, raw)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -222,7 +223,7 @@ func TestAnswersUnderChurnAreOfOneMoment(t *testing.T) {
 	}
 	w := newWorld(t, map[string][]string{path: pods}, Options{})
 	kind := w.resolve(t, "", "pods")
-	if got := w.keys(t, kind, Scope{}, "names=p00"); got != "a/p00" {
+	if got := w.keys(t, kind, plan.Scope{}, "names=p00"); got != "a/p00" {
 		t.Fatal(got)
 	}
 	done := make(chan struct{})
@@ -235,7 +236,7 @@ func TestAnswersUnderChurnAreOfOneMoment(t *testing.T) {
 	}()
 	for i := 0; ; i++ {
 		v := strconv.Itoa(i % 3)
-		p, err := w.list(t, kind, Scope{}, "label=v%3D"+v+"&name=p&sortBy=name")
+		p, err := w.list(t, kind, plan.Scope{}, "label=v%3D"+v+"&name=p&sortBy=name")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -247,7 +248,7 @@ func TestAnswersUnderChurnAreOfOneMoment(t *testing.T) {
 				t.Fatalf("an item does not match: %s", p.Item(i))
 			}
 		}
-		if w.keys(t, kind, Scope{Namespace: "a"}, "label=v%3Dlast") == "a/p00" {
+		if w.keys(t, kind, plan.Scope{Namespace: "a"}, "label=v%3Dlast") == "a/p00" {
 			break
 		}
 	}
@@ -257,15 +258,15 @@ func TestAnswersUnderChurnAreOfOneMoment(t *testing.T) {
 func TestValuesAreOrderedByWhatTheyAre(t *testing.T) {
 	ordered := []string{``, `-3`, `"0"`, `"500m"`, `1`, `"1.5"`, `"10Mi"`, `"2Gi"`, `"2025-12-01T00:00:00Z"`, `"2026-01-01T00:00:00+09:00"`,
 		`"2026-01-01T00:00:00Z"`, `""`, `"10.0.0.1"`, `"9z"`, `"a"`, `"b"`, `true`}
-	values := make([]sortValue, len(ordered))
+	values := make([]plan.SortValue, len(ordered))
 	for i, o := range ordered {
-		values[i] = valueOf(o)
+		values[i] = plan.ValueOf(o)
 	}
-	if !slices.IsSortedFunc(values, sortValue.compare) {
+	if !slices.IsSortedFunc(values, plan.SortValue.Compare) {
 		t.Errorf("%+v", values)
 	}
 	for i := 1; i < len(values); i++ {
-		if values[i-1].compare(values[i]) >= 0 {
+		if values[i-1].Compare(values[i]) >= 0 {
 			t.Errorf("%s is not before %s", ordered[i-1], ordered[i])
 		}
 	}
@@ -283,24 +284,24 @@ func TestAgreeAnswersOnlyWhatWasAuthorized(t *testing.T) {
 		name     string
 		info     *request.Info
 		resource string
-		scope    Scope
+		scope    plan.Scope
 		object   string
 		code     int32
 	}{
-		{"List", info(request.Info{Resource: "pods", Namespace: "a"}), "pods", Scope{Namespace: "a"}, "", 0},
-		{"Get", info(request.Info{Resource: "pods", Namespace: "a", Name: "p"}), "pods", Scope{Namespace: "a"}, "p", 0},
-		{"TheNamespaceItself", info(request.Info{Resource: "namespaces", Namespace: "a", Name: "a"}), "namespaces", Scope{}, "a", 0},
-		{"TheWorkspaceItself", info(request.Info{Resource: "workspaces", Workspace: "w", Name: "w"}), "workspaces", Scope{}, "w", 0},
-		{"NothingParsed", nil, "pods", Scope{}, "", 404},
-		{"NoResource", &request.Info{Resource: "pods"}, "pods", Scope{}, "", 404},
-		{"OtherNamespace", info(request.Info{Resource: "pods", Namespace: "a"}), "pods", Scope{Namespace: "b"}, "", 404},
-		{"AllNamespacesForOne", info(request.Info{Resource: "pods", Namespace: "a"}), "pods", Scope{}, "", 404},
-		{"OtherWorkspace", info(request.Info{Resource: "pods", Workspace: "w"}), "pods", Scope{}, "", 404},
-		{"OtherName", info(request.Info{Resource: "pods", Name: "p"}), "pods", Scope{}, "q", 404},
-		{"ListForOneName", info(request.Info{Resource: "pods", Name: "p"}), "pods", Scope{}, "", 404},
-		{"OtherResource", info(request.Info{Resource: "pods"}), "secrets", Scope{}, "", 404},
-		{"SubResource", info(request.Info{Resource: "pods", Name: "p", Subresource: "log"}), "pods", Scope{}, "p", 404},
-		{"Watch", info(request.Info{Resource: "pods", Verb: "watch"}), "pods", Scope{}, "", 405},
+		{"List", info(request.Info{Resource: "pods", Namespace: "a"}), "pods", plan.Scope{Namespace: "a"}, "", 0},
+		{"Get", info(request.Info{Resource: "pods", Namespace: "a", Name: "p"}), "pods", plan.Scope{Namespace: "a"}, "p", 0},
+		{"TheNamespaceItself", info(request.Info{Resource: "namespaces", Namespace: "a", Name: "a"}), "namespaces", plan.Scope{}, "a", 0},
+		{"TheWorkspaceItself", info(request.Info{Resource: "workspaces", Workspace: "w", Name: "w"}), "workspaces", plan.Scope{}, "w", 0},
+		{"NothingParsed", nil, "pods", plan.Scope{}, "", 404},
+		{"NoResource", &request.Info{Resource: "pods"}, "pods", plan.Scope{}, "", 404},
+		{"OtherNamespace", info(request.Info{Resource: "pods", Namespace: "a"}), "pods", plan.Scope{Namespace: "b"}, "", 404},
+		{"AllNamespacesForOne", info(request.Info{Resource: "pods", Namespace: "a"}), "pods", plan.Scope{}, "", 404},
+		{"OtherWorkspace", info(request.Info{Resource: "pods", Workspace: "w"}), "pods", plan.Scope{}, "", 404},
+		{"OtherName", info(request.Info{Resource: "pods", Name: "p"}), "pods", plan.Scope{}, "q", 404},
+		{"ListForOneName", info(request.Info{Resource: "pods", Name: "p"}), "pods", plan.Scope{}, "", 404},
+		{"OtherResource", info(request.Info{Resource: "pods"}), "secrets", plan.Scope{}, "", 404},
+		{"SubResource", info(request.Info{Resource: "pods", Name: "p", Subresource: "log"}), "pods", plan.Scope{}, "p", 404},
+		{"Watch", info(request.Info{Resource: "pods", Verb: "watch"}), "pods", plan.Scope{}, "", 405},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			if err := CheckRoute(c.info, c.resource, c.scope, c.object); code(err) != c.code {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"kapis.dev/ks-apiserver/pkg/resource/lru"
+	"kapis.dev/ks-apiserver/pkg/resource/plan"
 	"kapis.dev/ks-apiserver/pkg/store/index"
 )
 
@@ -34,17 +35,17 @@ func TestDataIsAnsweredToWhoMayReadIt(t *testing.T) {
 		t.Error("HasData")
 	}
 	scopes := []struct {
-		scope Scope
+		scope plan.Scope
 		items int
 		data  bool
 	}{
-		{Scope{Namespace: "a"}, 2, false},
-		{Scope{Namespace: "a", Data: true}, 2, true},
-		{Scope{Namespace: "a"}, 2, false},
-		{Scope{}, 3, false},
-		{Scope{Data: true}, 3, false},
-		{Scope{Namespace: "b", Data: true}, 1, true},
-		{Scope{Namespace: "b"}, 1, false},
+		{plan.Scope{Namespace: "a"}, 2, false},
+		{plan.Scope{Namespace: "a", Data: true}, 2, true},
+		{plan.Scope{Namespace: "a"}, 2, false},
+		{plan.Scope{}, 3, false},
+		{plan.Scope{Data: true}, 3, false},
+		{plan.Scope{Namespace: "b", Data: true}, 1, true},
+		{plan.Scope{Namespace: "b"}, 1, false},
 	}
 	for _, raw := range []string{"", "sortBy=name", "sortBy=.metadata.uid", "type=Opaque", "fieldSelector=type%3DOpaque", "name=", "names=one,two,three"} {
 		for range 2 { // the second time, what was found is remembered
@@ -67,17 +68,17 @@ func TestDataIsAnsweredToWhoMayReadIt(t *testing.T) {
 	}
 	for _, raw := range []string{"fieldSelector=data.password%3Dcanary-a-one", "sortBy=.data.password&fieldSelector=data.password%3Dcanary-a-one"} {
 		for data, want := range map[bool]int{false: 0, true: 1} {
-			if p, err := w.List(t.Context(), secrets, Scope{Namespace: "a", Data: data}, parsed(t, raw)); err != nil || p.Total != want {
+			if p, err := w.List(t.Context(), secrets, plan.Scope{Namespace: "a", Data: data}, parsed(t, raw)); err != nil || p.Total != want {
 				t.Errorf("%s with data %v: %v, %v", raw, data, p, err)
 			}
 		}
 	}
 	for _, data := range []bool{false, true} {
-		o, err := w.Get(t.Context(), secrets, Scope{Namespace: "a", Data: data}, "one")
+		o, err := w.Get(t.Context(), secrets, plan.Scope{Namespace: "a", Data: data}, "one")
 		if err != nil || strings.Contains(o.JSON.String(), "canary") != data {
 			t.Errorf("one secret with data %v: %+v, %v", data, o, err)
 		}
-		p, err := w.List(t.Context(), configs, Scope{Namespace: "a", Data: data}, parsed(t, ""))
+		p, err := w.List(t.Context(), configs, plan.Scope{Namespace: "a", Data: data}, parsed(t, ""))
 		if err != nil || strings.Count(p.Item(0), "canary") != map[bool]int{false: 0, true: 2}[data] {
 			t.Errorf("config maps with data %v: %v", data, err)
 		}
@@ -88,10 +89,10 @@ func TestWatchesSeeWhatListsSee(t *testing.T) {
 	w := secretWorld(t)
 	secrets := w.resolve(t, "", "secrets")
 	for _, c := range []struct {
-		scope Scope
+		scope plan.Scope
 		items int
 		data  bool
-	}{{Scope{Namespace: "a", Data: true}, 2, true}, {Scope{Namespace: "a"}, 3, false}, {Scope{Data: true}, 3, false}} {
+	}{{plan.Scope{Namespace: "a", Data: true}, 2, true}, {plan.Scope{Namespace: "a"}, 3, false}, {plan.Scope{Data: true}, 3, false}} {
 		watch, err := w.selectWatch(t.Context(), secrets, c.scope)
 		if err != nil {
 			t.Fatal(err)
@@ -126,7 +127,7 @@ func TestSearchesByIndexAreThoseOfAScan(t *testing.T) {
 	all := func() (out []string) {
 		w.results, w.pages = lru.New[*result](resultBounds), lru.New[*pageSlot](pageCacheBounds)
 		for _, raw := range queries {
-			for _, scope := range []Scope{{}, {Namespace: "ns-1"}} {
+			for _, scope := range []plan.Scope{{}, {Namespace: "ns-1"}} {
 				p, err := w.List(t.Context(), kind, scope, parsed(t, raw))
 				if err != nil {
 					t.Fatal(err)

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"kapis.dev/ks-apiserver/pkg/query"
+	"kapis.dev/ks-apiserver/pkg/resource/plan"
 )
 
 // moved is pod i of benchWorld in another version, on another node.
@@ -32,7 +33,7 @@ func BenchmarkStanding(b *testing.B) {
 					if err != nil {
 						b.Fatal(err)
 					}
-					if p, err := w.List(context.Background(), kind, Scope{}, q); err != nil || p.Len() != 10 {
+					if p, err := w.List(context.Background(), kind, plan.Scope{}, q); err != nil || p.Len() != 10 {
 						b.Fatal(p, err)
 					}
 				}
@@ -47,7 +48,7 @@ func BenchmarkStanding(b *testing.B) {
 							w.send(podsPath, "MODIFIED", moved(version*7919%n, version))
 						}
 						v, _ := query.Parse(url.Values{"limit": {"0"}, "resourceVersion": {strconv.Itoa(version)}})
-						if _, err := w.List(context.Background(), kind, Scope{}, v); err != nil { // the cache is there
+						if _, err := w.List(context.Background(), kind, plan.Scope{}, v); err != nil { // the cache is there
 							b.Fatal(err)
 						}
 						b.StartTimer()

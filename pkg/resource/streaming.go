@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"kapis.dev/ks-apiserver/pkg/query"
+	"kapis.dev/ks-apiserver/pkg/resource/plan"
 	"kapis.dev/ks-apiserver/pkg/store"
 	"kapis.dev/ks-apiserver/pkg/stream"
 
@@ -16,7 +17,7 @@ import (
 // Streamed returns what answers a request for a list that is to go on: a watch, where that is what was
 // authorized, or a live page. It is nil where one page is asked for. name restricts a watch to the object
 // of that name, empty for none. What it returns is to be closed, which its stream.Answer does.
-func (s *Service) Streamed(ctx context.Context, h http.Header, k *store.Kind, scope Scope, q *query.Query, watch bool, name string) (stream.Source, error) {
+func (s *Service) Streamed(ctx context.Context, h http.Header, k *store.Kind, scope plan.Scope, q *query.Query, watch bool, name string) (stream.Source, error) {
 	events := stream.WantsEvents(h)
 	if watch {
 		after := ""

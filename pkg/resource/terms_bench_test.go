@@ -6,18 +6,19 @@ import (
 
 	"kapis.dev/ks-apiserver/pkg/query"
 	"kapis.dev/ks-apiserver/pkg/resource/lru"
+	"kapis.dev/ks-apiserver/pkg/resource/plan"
 )
 
 // BenchmarkBroad is the first evaluation of filters that match much of 100 000 pods, in orders that no term's range has.
 func BenchmarkBroad(b *testing.B) {
 	w := benchWorld(b, 100_000, 100)
 	kind := w.resolve(b, "", "pods")
-	if _, err := w.List(b.Context(), kind, Scope{}, &query.Query{}); err != nil { // the first list is read
+	if _, err := w.List(b.Context(), kind, plan.Scope{}, &query.Query{}); err != nil { // the first list is read
 		b.Fatal(err)
 	}
 	for _, c := range []struct {
 		name, raw string
-		scope     Scope
+		scope     plan.Scope
 	}{
 		{name: "label/byName", raw: "labelSelector=tier%3Dt1&sortBy=name"},
 		{name: "label/byStartTime", raw: "labelSelector=tier%3Dt1&sortBy=startTime"},
@@ -26,7 +27,7 @@ func BenchmarkBroad(b *testing.B) {
 		{name: "labelIn", raw: "labelSelector=tier+in+(t1,t2)"},
 		{name: "twoLabels", raw: "labelSelector=tier%3Dt1,half%3Dh0"},
 		{name: "labelAndStatus", raw: "labelSelector=tier%3Dt1&status=Running"},
-		{name: "labelInNamespace", raw: "labelSelector=tier%3Dt3", scope: Scope{Namespace: "ns-7"}},
+		{name: "labelInNamespace", raw: "labelSelector=tier%3Dt3", scope: plan.Scope{Namespace: "ns-7"}},
 		{name: "name", raw: "name=web-77"},
 		{name: "nameByName", raw: "name=web-77&sortBy=name"},
 		{name: "nameRare", raw: "name=web-7777"},

@@ -11,6 +11,7 @@ import (
 	"kapis.dev/ks-apiserver/pkg/query"
 	"kapis.dev/ks-apiserver/pkg/rawjson"
 	"kapis.dev/ks-apiserver/pkg/redaction"
+	"kapis.dev/ks-apiserver/pkg/resource/plan"
 	"kapis.dev/ks-apiserver/pkg/store"
 	"kapis.dev/ks-apiserver/pkg/store/index"
 	"kapis.dev/ks-apiserver/pkg/stream"
@@ -45,7 +46,7 @@ const (
 // memory. Where the history does not go back as far any more, the watch ends with 410.
 type Watching struct {
 	service *Service
-	plan    *builder
+	plan    *plan.Builder
 	options watchOptions
 	from    *store.Watch
 
@@ -58,7 +59,7 @@ type Watching struct {
 
 // Watch begins a watch of the objects that a query matches in a scope. Its order does not count. after is
 // the version behind which a client goes on that comes back by itself (Last-Event-ID), empty for none.
-func (s *Service) Watch(ctx context.Context, k *store.Kind, scope Scope, q *query.Query, after string) (*Watching, error) {
+func (s *Service) Watch(ctx context.Context, k *store.Kind, scope plan.Scope, q *query.Query, after string) (*Watching, error) {
 	if err := checkScope(k, scope); err != nil {
 		return nil, err
 	}
@@ -68,8 +69,8 @@ func (s *Service) Watch(ctx context.Context, k *store.Kind, scope Scope, q *quer
 	}
 	unsorted := *q
 	unsorted.SortBy = nil
-	b := &builder{ctx: ctx, service: s, kind: k, own: s.own(k.GVR), scope: scope, query: &unsorted, projection: newProjection(q.Project)}
-	if err := b.build(); err != nil {
+	b, err := s.planner.Plan(ctx, k, scope, &unsorted)
+	if err != nil {
 		return nil, err
 	}
 	if o.version != "" {
@@ -92,9 +93,9 @@ func (s *Service) Watch(ctx context.Context, k *store.Kind, scope Scope, q *quer
 }
 
 // Head implements stream.Source.
-func (x *Watching) Head(h http.Header) { markPartial(h, x.plan.scope) }
+func (x *Watching) Head(h http.Header) { markPartial(h, x.plan.Scope) }
 
-func markPartial(h http.Header, scope Scope) {
+func markPartial(h http.Header, scope plan.Scope) {
 	if scope.Part != nil {
 		h.Set(HeaderPartial, "true")
 	}
@@ -136,7 +137,7 @@ func (x *Watching) run(ctx context.Context, out *stream.Writer) error {
 		}
 	}
 	beat := x.beat
-	if len(x.plan.depends) > 0 {
+	if len(x.plan.Depends) > 0 {
 		beat = min(beat, x.check)
 	}
 	for next := time.Now().Add(x.beat); ; {
@@ -146,7 +147,7 @@ func (x *Watching) run(ctx context.Context, out *stream.Writer) error {
 		if err != nil || ctx.Err() != nil {
 			return err
 		}
-		if x.plan.outdated(ctx) {
+		if x.plan.Outdated(ctx) {
 			return errExpired("what the filter depends on has changed")
 		}
 		if now := time.Now(); !now.Before(next) {
@@ -167,7 +168,7 @@ func (x *Watching) follow(ctx context.Context, out *stream.Writer) error {
 			if more, kept = x.changes(out); !kept {
 				return errExpired("the client is too slow: changes that it has not seen are not kept any more")
 			}
-			if err := x.plan.failed(); err != nil {
+			if err := x.plan.Failed(); err != nil {
 				return err
 			}
 			if !out.Flush() {
@@ -237,8 +238,8 @@ func (x *Watching) changes(out *stream.Writer) (more, kept bool) {
 // change adds the event of one change, if it is one for this watch. last says that none of the same
 // version follows, so that whoever has seen this version has seen them all.
 func (x *Watching) change(c *index.Change, last bool, out *stream.Writer) {
-	before := c.Old != nil && x.plan.matches(c.Old)
-	after := c.New != nil && x.plan.matches(c.New)
+	before := c.Old != nil && x.plan.Matches(c.Old)
+	after := c.New != nil && x.plan.Matches(c.New)
 	switch {
 	case after && before:
 		x.event(out, modified, x.id(out, c, last), c.New.JSON)
@@ -249,9 +250,6 @@ func (x *Watching) change(c *index.Change, last bool, out *stream.Writer) {
 		x.event(out, deleted, version, atVersion(c.Old.JSON, version))
 	}
 }
-
-// matches is holds, and false where nothing can match.
-func (p *plan) matches(r *index.Record) bool { return !p.never && p.holds(r) }
 
 // id is the id of a change's event, where there is one.
 func (x *Watching) id(out *stream.Writer, c *index.Change, last bool) string {
@@ -285,15 +283,7 @@ func atVersion(object redaction.Shown, version string) redaction.Shown {
 
 // event adds an event about an object.
 func (x *Watching) event(out *stream.Writer, typ, id string, object redaction.Shown) {
-	out.Event(typ, id, `{"type":"`, typ, `","object":`, x.plan.projected(object), `}`)
-}
-
-// projected is an object as the query wants to see it.
-func (b *builder) projected(object redaction.Shown) string {
-	if b.projection == nil {
-		return object.String()
-	}
-	return string(b.projection.append(nil, object.String()))
+	out.Event(typ, id, `{"type":"`, typ, `","object":`, x.plan.Projected(object), `}`)
 }
 
 // progress tells the client up to which version it has seen everything.
@@ -305,7 +295,7 @@ func (x *Watching) progress(out *stream.Writer) {
 }
 
 func (x *Watching) bookmark(out *stream.Writer, more string) {
-	k := x.plan.kind
+	k := x.plan.Kind
 	object := strconv.AppendQuote([]byte(`{"kind":`), k.Kind)
 	object = strconv.AppendQuote(append(object, `,"apiVersion":`...), k.GVR.GroupVersion().String())
 	object = strconv.AppendQuote(append(object, `,"metadata":{"resourceVersion":`...), x.version)
@@ -316,16 +306,16 @@ func (x *Watching) bookmark(out *stream.Writer, more string) {
 func (x *Watching) sendInitial(ctx context.Context, out *stream.Writer) error {
 	deadline := time.Now().Add(initialTimeout)
 	snap := x.from.Snapshot()
-	some := x.plan.candidates(snap)
-	for i := 0; i < some.len(); {
-		some.walk(i, func(ref *index.Ref) bool {
+	some := x.plan.Candidates(snap)
+	for i := 0; i < some.Len(); {
+		some.Walk(i, func(ref *index.Ref) bool {
 			i++
-			if o := snap.Record(ref); x.plan.matches(o) {
+			if o := snap.Record(ref); x.plan.Matches(o) {
 				x.event(out, added, "", o.JSON)
 			}
 			return !out.Full()
 		})
-		if err := x.plan.failed(); err != nil {
+		if err := x.plan.Failed(); err != nil {
 			return err
 		}
 		switch {

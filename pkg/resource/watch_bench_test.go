@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"kapis.dev/ks-apiserver/pkg/resource/plan"
 	"kapis.dev/ks-apiserver/pkg/stream"
 )
 
@@ -52,12 +53,12 @@ func BenchmarkWatcher(b *testing.B) {
 	c.settle("pods")
 	for _, q := range []struct {
 		name, query string
-		scope       Scope
+		scope       plan.Scope
 	}{
-		{"All", "", Scope{}},
-		{"AnotherNamespace", "", Scope{Namespace: "b"}},
-		{"AnotherLabel", "labelSelector=app%3Dy", Scope{}},
-		{"AnotherField", "fieldSelector=spec.nodeName%3Dm", Scope{}},
+		{"All", "", plan.Scope{}},
+		{"AnotherNamespace", "", plan.Scope{Namespace: "b"}},
+		{"AnotherLabel", "labelSelector=app%3Dy", plan.Scope{}},
+		{"AnotherField", "fieldSelector=spec.nodeName%3Dm", plan.Scope{}},
 	} {
 		b.Run(q.name, func(b *testing.B) {
 			b.ReportAllocs()

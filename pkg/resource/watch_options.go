@@ -1,15 +1,11 @@
 package resource
 
 import (
-	"bytes"
-	"context"
 	"math/rand/v2"
 	"strconv"
 	"time"
 
 	"kapis.dev/ks-apiserver/pkg/query"
-
-	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
 // minLifetime is how long a watch lasts at least that asks for no time; it is twice that at most, so that
@@ -107,40 +103,4 @@ func lifetimeOf(q *query.Query) (time.Duration, error) {
 		return minLifetime + rand.N(minLifetime), nil
 	}
 	return time.Duration(seconds) * time.Second, nil //nolint:gosec // 31 bits
-}
-
-// dependency is another kind that a plan was made from, and its state at that time.
-type dependency struct {
-	gvr        schema.GroupVersionResource
-	generation uint64
-}
-
-// outdated tells whether a plan made anew would have another outcome, since something that it depends
-// on, beside the objects that it is for, has changed.
-func (b *builder) outdated(ctx context.Context) bool {
-	if !b.moved(ctx) {
-		return false
-	}
-	again := &builder{ctx: ctx, service: b.service, kind: b.kind, own: b.own, scope: b.scope, query: b.query}
-	if again.build() != nil || again.never != b.never || !b.adoptWorkspace(again) || !bytes.Equal(again.resultKey(nil), b.resultKey(nil)) {
-		return true
-	}
-	b.depends = again.depends
-	return false
-}
-
-// moved tells whether a kind that the plan depends on has changed at all.
-func (b *builder) moved(ctx context.Context) bool {
-	for _, d := range b.depends {
-		snap, err := b.service.store.Snapshot(ctx, d.gvr)
-		if err != nil || snap.Generation() != d.generation {
-			return true
-		}
-	}
-	return false
-}
-
-// depend notes that the plan is made from another kind, as of a generation of it.
-func (b *builder) depend(gvr schema.GroupVersionResource, generation uint64) {
-	b.depends = append(b.depends, dependency{gvr, generation})
 }

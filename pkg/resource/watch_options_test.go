@@ -3,6 +3,8 @@ package resource
 import (
 	"testing"
 	"time"
+
+	"kapis.dev/ks-apiserver/pkg/resource/plan"
 )
 
 func TestAWatchOfANameIsOfThatNameOnly(t *testing.T) {
@@ -10,7 +12,7 @@ func TestAWatchOfANameIsOfThatNameOnly(t *testing.T) {
 	c.pod("a", "p1", "x")
 	c.pod("a", "p2", "x")
 	for raw, want := range map[string][]string{"": {"ADDED p1"}, "fieldSelector=metadata.name%3Dp2": nil, "names=p1,p2": {"ADDED p1"}} {
-		src, err := c.Streamed(t.Context(), nil, c.kind("pods"), Scope{}, parsed(t, raw+"&allowWatchBookmarks=true"), true, "p1")
+		src, err := c.Streamed(t.Context(), nil, c.kind("pods"), plan.Scope{}, parsed(t, raw+"&allowWatchBookmarks=true"), true, "p1")
 		if err != nil {
 			t.Fatal(err)
 		}

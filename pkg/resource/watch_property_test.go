@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"kapis.dev/ks-apiserver/pkg/resource/plan"
+
 	"go.uber.org/goleak"
 )
 
@@ -31,11 +33,11 @@ func TestEveryWatchConvergesToTheList(t *testing.T) {
 		change()
 	}
 	type watching struct {
-		scope Scope
+		scope plan.Scope
 		query string
 		state map[string]string
 	}
-	scopes := []Scope{{}, {Namespace: "a"}, {Namespace: "b"}}
+	scopes := []plan.Scope{{}, {Namespace: "a"}, {Namespace: "b"}}
 	queries := []string{"", "labelSelector=app%3Dx", "labelSelector=app!%3Dx", "labelSelector=app%3Dx%7Capp%3Dz", "name=p1", "fieldSelector=metadata.name%3Dp7", "names=p1,p2,p3"}
 	const watchers = 200
 	all := make([]*watching, watchers)
@@ -131,7 +133,7 @@ func TestNothingIsLeftOfAbandonedWatchesAndPages(t *testing.T) { // U7
 	t.Cleanup(http.DefaultTransport.(*http.Transport).CloseIdleConnections)
 	c := newLiveCluster(t)
 	c.pod("a", "p1", "x")
-	url := c.listen("pods", Scope{}).URL
+	url := c.listen("pods", plan.Scope{}).URL
 	get(t, url+"?watch=true").leave() // the history begins here
 	queries := []string{"?watch=true", "?watch=true&allowWatchBookmarks=true", "?view=live&limit=3", "?watch=true&resourceVersion=" + strconv.Itoa(c.current())}
 	for i := range 1000 {

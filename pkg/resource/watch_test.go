@@ -12,11 +12,12 @@ import (
 	"testing"
 	"time"
 
+	"kapis.dev/ks-apiserver/pkg/authz"
+	"kapis.dev/ks-apiserver/pkg/resource/plan"
+	"kapis.dev/ks-apiserver/pkg/stream"
+
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
-	"kapis.dev/ks-apiserver/pkg/authz"
-	"kapis.dev/ks-apiserver/pkg/stream"
 )
 
 func TestAWatchTellsWhatMatchesAndThenWhatChanges(t *testing.T) {
@@ -24,7 +25,7 @@ func TestAWatchTellsWhatMatchesAndThenWhatChanges(t *testing.T) {
 	c.pod("a", "p1", "x")
 	c.pod("b", "p2", "x")
 	for _, version := range []string{"", "&resourceVersion=", "&resourceVersion=0"} {
-		w := get(t, c.listen("pods", Scope{}).URL+"?watch=true"+version)
+		w := get(t, c.listen("pods", plan.Scope{}).URL+"?watch=true"+version)
 		w.expect("ADDED p1", "ADDED p2")
 		c.pod("a", "p3", "y")
 		c.pod("a", "p3", "z")
@@ -44,7 +45,7 @@ func TestEventsShowObjectsAsListsDo(t *testing.T) {
 	c := newLiveCluster(t)
 	c.pod("a", "p1", "x")
 	for _, fields := range []string{"", "fields=.metadata.labels.app,.metadata.name"} {
-		page, err := c.List(t.Context(), c.kind("pods"), Scope{}, parsed(t, ""))
+		page, err := c.List(t.Context(), c.kind("pods"), plan.Scope{}, parsed(t, ""))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -52,7 +53,7 @@ func TestEventsShowObjectsAsListsDo(t *testing.T) {
 		if fields != "" {
 			want = `{"kind":"Pod","apiVersion":"v1","metadata":{"name":"p1","labels":{"app":"x"}}}`
 		}
-		w := get(t, c.listen("pods", Scope{}).URL+"?watch=true&"+fields)
+		w := get(t, c.listen("pods", plan.Scope{}).URL+"?watch=true&"+fields)
 		if got := w.expect("ADDED p1"); got[0].raw != `{"type":"ADDED","object":`+want+`}` {
 			t.Errorf("%s", got[0].raw)
 		}
@@ -63,20 +64,20 @@ func TestEventsShowObjectsAsListsDo(t *testing.T) {
 func TestWhatBeginsToMatchIsAddedAndWhatCeasesIsDeleted(t *testing.T) {
 	for _, c := range []struct {
 		name, query string
-		scope       Scope
+		scope       plan.Scope
 		want        []string
 	}{
-		{"ByLabel", "labelSelector=app%3Dx", Scope{}, []string{"ADDED p1", "DELETED p1", "ADDED p2", "ADDED q1", "MODIFIED q1", "DELETED q1"}},
-		{"ByAlternatives", "labelSelector=app%3Dx%7Capp%3Dw", Scope{}, []string{"ADDED p1", "DELETED p1", "ADDED p2", "ADDED q1", "MODIFIED q1", "DELETED q1"}},
-		{"ByAbsence", "labelSelector=app!%3Dx", Scope{}, []string{"ADDED p2", "ADDED p1", "DELETED p2"}},
-		{"InANamespace", "", Scope{Namespace: "b"}, []string{"ADDED q1", "MODIFIED q1", "DELETED q1"}},
-		{"InANamespaceByParameter", "namespace=b", Scope{}, []string{"ADDED q1", "MODIFIED q1", "DELETED q1"}},
-		{"OneName", "fieldSelector=metadata.name%3Dp2", Scope{}, []string{"ADDED p2", "MODIFIED p2"}},
-		{"OneNameElsewhere", "fieldSelector=metadata.name%3Dp2", Scope{Namespace: "b"}, nil},
-		{"ByField", "fieldSelector=metadata.labels.app%3Dx", Scope{}, []string{"ADDED p1", "DELETED p1", "ADDED p2", "ADDED q1", "MODIFIED q1", "DELETED q1"}},
-		{"ByPartOfTheName", "name=q", Scope{}, []string{"ADDED q1", "MODIFIED q1", "DELETED q1"}},
-		{"InAWorkspaceThatIsNot", "", Scope{Workspace: "w"}, nil},
-		{"SortedInNoOrder", "name=q&sortBy=nonsense&ascending=true", Scope{}, []string{"ADDED q1", "MODIFIED q1", "DELETED q1"}},
+		{"ByLabel", "labelSelector=app%3Dx", plan.Scope{}, []string{"ADDED p1", "DELETED p1", "ADDED p2", "ADDED q1", "MODIFIED q1", "DELETED q1"}},
+		{"ByAlternatives", "labelSelector=app%3Dx%7Capp%3Dw", plan.Scope{}, []string{"ADDED p1", "DELETED p1", "ADDED p2", "ADDED q1", "MODIFIED q1", "DELETED q1"}},
+		{"ByAbsence", "labelSelector=app!%3Dx", plan.Scope{}, []string{"ADDED p2", "ADDED p1", "DELETED p2"}},
+		{"InANamespace", "", plan.Scope{Namespace: "b"}, []string{"ADDED q1", "MODIFIED q1", "DELETED q1"}},
+		{"InANamespaceByParameter", "namespace=b", plan.Scope{}, []string{"ADDED q1", "MODIFIED q1", "DELETED q1"}},
+		{"OneName", "fieldSelector=metadata.name%3Dp2", plan.Scope{}, []string{"ADDED p2", "MODIFIED p2"}},
+		{"OneNameElsewhere", "fieldSelector=metadata.name%3Dp2", plan.Scope{Namespace: "b"}, nil},
+		{"ByField", "fieldSelector=metadata.labels.app%3Dx", plan.Scope{}, []string{"ADDED p1", "DELETED p1", "ADDED p2", "ADDED q1", "MODIFIED q1", "DELETED q1"}},
+		{"ByPartOfTheName", "name=q", plan.Scope{}, []string{"ADDED q1", "MODIFIED q1", "DELETED q1"}},
+		{"InAWorkspaceThatIsNot", "", plan.Scope{Workspace: "w"}, nil},
+		{"SortedInNoOrder", "name=q&sortBy=nonsense&ascending=true", plan.Scope{}, []string{"ADDED q1", "MODIFIED q1", "DELETED q1"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			k := newLiveCluster(t)
@@ -108,7 +109,7 @@ func TestWhatBeginsToMatchIsAddedAndWhatCeasesIsDeleted(t *testing.T) {
 func TestAWatchGoesOnBehindAnyVersionOfItsHistory(t *testing.T) {
 	c := newLiveCluster(t)
 	c.pod("a", "p0", "x")
-	url := c.listen("pods", Scope{}).URL + "?watch=true"
+	url := c.listen("pods", plan.Scope{}).URL + "?watch=true"
 	get(t, url).expect("ADDED p0") // the history begins here
 	v1 := c.pod("a", "p1", "x")
 	v2 := c.pod("a", "p2", "y")
@@ -140,7 +141,7 @@ func TestAWatchGoesOnBehindAnyVersionOfItsHistory(t *testing.T) {
 func TestVersionsThatCannotBeServed(t *testing.T) {
 	c := newLiveCluster(t)
 	c.pod("a", "p0", "x")
-	url := c.listen("pods", Scope{}).URL
+	url := c.listen("pods", plan.Scope{}).URL
 	get(t, url+"?watch=true").expect("ADDED p0")
 	t.Run("TooOldIsAnEventThatSaysSo", func(t *testing.T) {
 		w := get(t, url+"?watch=true&resourceVersion=5")
@@ -161,7 +162,7 @@ func TestVersionsThatCannotBeServed(t *testing.T) {
 
 func TestParametersThatMakeNoSense(t *testing.T) {
 	c := newLiveCluster(t)
-	url := c.listen("pods", Scope{}).URL
+	url := c.listen("pods", plan.Scope{}).URL
 	for query, field := range map[string]string{
 		"watch=true&limit=10": "limit", "watch=true&limit=0": "limit", "watch=true&page=2": "page", "watch=true&facets=.spec.nodeName": "facets",
 		"watch=true&managedFields=true&limit=5": "limit", "watch=true&view=live": "view", "watch=true&timeoutSeconds=x": "timeoutSeconds",
@@ -191,7 +192,7 @@ func TestParametersThatMakeNoSense(t *testing.T) {
 func TestBookmarks(t *testing.T) {
 	c := newLiveCluster(t)
 	c.pod("a", "p1", "x")
-	url := c.listen("pods", Scope{}).URL + "?watch=true"
+	url := c.listen("pods", plan.Scope{}).URL + "?watch=true"
 	end := func(e event) bool { return e.Object.Metadata.Annotations["k8s.io/initial-events-end"] == "true" }
 	t.Run("MarkTheEndOfTheInitialEvents", func(t *testing.T) { // U14
 		for _, allowed := range []string{"", "&allowWatchBookmarks=true"} {
@@ -224,7 +225,7 @@ func TestBookmarks(t *testing.T) {
 func TestAWatchEndsWhenItsKindIsGone(t *testing.T) {
 	c := newLiveCluster(t)
 	c.put("/api/v1/widgets", "a", "w1", "}}", true)
-	url := c.listen("widgets", Scope{}).URL
+	url := c.listen("widgets", plan.Scope{}).URL
 	w := get(t, url+"?watch=true")
 	w.expect("ADDED w1")
 	live := get(t, url+"?view=live&limit=5")
@@ -243,7 +244,7 @@ func TestAClientThatLagsBehindTheHistoryIsToldToListAgain(t *testing.T) {
 	c := newLiveCluster(t)
 	c.pod("a", "p0", "x")
 	k := c.kind("pods")
-	src, err := c.Streamed(t.Context(), nil, k, Scope{}, parsed(t, "sendInitialEvents=false&resourceVersionMatch=NotOlderThan"), true, "")
+	src, err := c.Streamed(t.Context(), nil, k, plan.Scope{}, parsed(t, "sendInitialEvents=false&resourceVersionMatch=NotOlderThan"), true, "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -264,7 +265,7 @@ func TestAfterAListAnewNothingIsLostBehindAnyEvent(t *testing.T) {
 	for i := range 8 {
 		c.pod("a", fmt.Sprintf("p%d", i), "x")
 	}
-	url := c.listen("pods", Scope{}).URL + "?watch=true&allowWatchBookmarks=true"
+	url := c.listen("pods", plan.Scope{}).URL + "?watch=true&allowWatchBookmarks=true"
 	w := get(t, url)
 	before := map[string]string{}
 	for range 8 {
@@ -295,7 +296,7 @@ func TestAfterAListAnewNothingIsLostBehindAnyEvent(t *testing.T) {
 	if len(events) != 3+4+1 {
 		t.Errorf("%v", events)
 	}
-	page, err := c.List(t.Context(), c.kind("pods"), Scope{}, parsed(t, ""))
+	page, err := c.List(t.Context(), c.kind("pods"), plan.Scope{}, parsed(t, ""))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -354,7 +355,7 @@ func TestWhatAFilterDependsOnEndsTheWatch(t *testing.T) {
 	c.put(services, "a", "s", `},"spec":{"selector":{"app":"x"}}}`, true)
 	c.pod("a", "p1", "x")
 	c.pod("a", "p2", "y")
-	srv := c.listen("pods", Scope{Namespace: "a"})
+	srv := c.listen("pods", plan.Scope{Namespace: "a"})
 	w := get(t, srv.URL+"?watch=true&serviceName=s")
 	w.expect("ADDED p1")
 	live := get(t, srv.URL+"?view=live&limit=5&serviceName=s")
@@ -390,7 +391,7 @@ func TestAWatchOfAnotherPartIsToldToListAgain(t *testing.T) {
 			}
 			return nil
 		}})
-		w := get(t, c.listen("pods", Scope{Part: &authz.PartialList{Namespaces: []string{"a"}, Key: "k"}}).URL+"?watch=true")
+		w := get(t, c.listen("pods", plan.Scope{Part: &authz.PartialList{Namespaces: []string{"a"}, Key: "k"}}).URL+"?watch=true")
 		w.expect("ADDED p")
 		changed.Store(&why)
 		if name != "" {
@@ -403,7 +404,7 @@ func TestAWatchOfAnotherPartIsToldToListAgain(t *testing.T) {
 func TestServerSentEvents(t *testing.T) {
 	c := newLiveCluster(t)
 	v0 := c.pod("a", "p1", "x")
-	url := c.listen("pods", Scope{}).URL + "?watch=true&labelSelector=app%3Dx"
+	url := c.listen("pods", plan.Scope{}).URL + "?watch=true&labelSelector=app%3Dx"
 	const accept = "Accept: text/event-stream"
 	frame := func(w *client) string { // the next one that is no comment
 		t.Helper()
@@ -466,7 +467,7 @@ func TestServerSentEvents(t *testing.T) {
 
 func TestAPartialWatchSaysSo(t *testing.T) {
 	c := newLiveCluster(t)
-	for scope, want := range map[*Scope]string{{}: "", {Part: &authz.PartialList{Namespaces: []string{"a"}, Key: "k"}}: "true"} {
+	for scope, want := range map[*plan.Scope]string{{}: "", {Part: &authz.PartialList{Namespaces: []string{"a"}, Key: "k"}}: "true"} {
 		for _, q := range []string{"watch=true", "view=live&limit=1"} {
 			if got := get(t, c.listen("pods", *scope).URL+"?"+q).res.Header.Get("X-Kapis-Partial"); got != want {
 				t.Errorf("%+v: %q", scope, got)

@@ -10,6 +10,8 @@ import (
 	"sync"
 	"testing"
 
+	"kapis.dev/ks-apiserver/pkg/resource/plan"
+
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
@@ -17,16 +19,16 @@ const namespacesAt = "/api/v1/namespaces"
 
 // place makes a namespace, or moves it to a workspace, empty for none.
 func (c *cluster) place(name, workspace string) string {
-	return c.put(namespacesAt, "", name, `,"labels":{"`+workspaceLabel+`":"`+workspace+`"}}}`, true)
+	return c.put(namespacesAt, "", name, `,"labels":{"`+plan.WorkspaceLabel+`":"`+workspace+`"}}}`, true)
 }
 
 // claim makes or changes a pod that says of which workspace it is.
 func (c *cluster) claim(namespace, name, workspace, app string) string {
-	return c.put(podsAt, namespace, name, `,"labels":{"app":"`+app+`","`+workspaceLabel+`":"`+workspace+`"}}}`, true)
+	return c.put(podsAt, namespace, name, `,"labels":{"app":"`+app+`","`+plan.WorkspaceLabel+`":"`+workspace+`"}}}`, true)
 }
 
 // naive says what a scope shows, by looking at every pod and every namespace: names that query has in it, sorted.
-func (c *cluster) naive(s Scope, app string) []string {
+func (c *cluster) naive(s plan.Scope, app string) []string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	parse := func(text string) (o metav1.PartialObjectMetadata) {
@@ -38,14 +40,14 @@ func (c *cluster) naive(s Scope, app string) []string {
 	of := map[string]string{}
 	for _, text := range c.objects[namespacesAt] {
 		o := parse(text)
-		of[o.Name] = o.Labels[workspaceLabel]
+		of[o.Name] = o.Labels[plan.WorkspaceLabel]
 	}
 	out := []string{}
 	for key, text := range c.objects[podsAt] {
 		o := parse(text)
 		owner := of[o.Namespace]
 		if owner == "" {
-			owner = o.Labels[workspaceLabel]
+			owner = o.Labels[plan.WorkspaceLabel]
 		}
 		if owner == s.Workspace && (s.Namespace == "" || s.Namespace == o.Namespace) && (app == "" || o.Labels["app"] == app) {
 			out = append(out, key)
@@ -87,10 +89,10 @@ func (c *cluster) settled() string {
 }
 
 // scopesOfWorkspaces are all that a mover's workspaces have.
-func scopesOfWorkspaces() (out []Scope) {
+func scopesOfWorkspaces() (out []plan.Scope) {
 	for _, workspace := range []string{"w1", "w2", "w3"} {
 		for _, namespace := range []string{"", "n0", "n1"} {
-			out = append(out, Scope{Workspace: workspace, Namespace: namespace})
+			out = append(out, plan.Scope{Workspace: workspace, Namespace: namespace})
 		}
 	}
 	return out
@@ -195,7 +197,7 @@ func TestNamespacesOfOthersDoNotConcernAWorkspace(t *testing.T) {
 	c.claim("theirs", "says-w1", "w1", "x")
 	c.claim("nobodys", "says-w1", "w1", "x")
 	c.settled()
-	for _, scope := range []Scope{{Workspace: "w1"}, {Workspace: "w1", Namespace: "mine"}} {
+	for _, scope := range []plan.Scope{{Workspace: "w1"}, {Workspace: "w1", Namespace: "mine"}} {
 		t.Run(fmt.Sprintf("%+v", scope.Namespace), func(t *testing.T) {
 			page := func() (*Page, string) {
 				t.Helper()
@@ -204,11 +206,11 @@ func TestNamespacesOfOthersDoNotConcernAWorkspace(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				b := &builder{ctx: t.Context(), service: c.Service, kind: c.kind("pods"), own: &metadataOnly, scope: scope, query: q}
-				if err := b.build(); err != nil {
+				b, err := c.planner.Plan(t.Context(), c.kind("pods"), scope, q)
+				if err != nil {
 					t.Fatal(err)
 				}
-				return p, string(b.resultKey(nil))
+				return p, string(b.ResultKey(nil))
 			}
 			_, before := page()
 			x, err := c.Watch(t.Context(), c.kind("pods"), scope, parsed(t, "allowWatchBookmarks=true&resourceVersion="+c.settled()), "")
@@ -239,15 +241,15 @@ func TestAPlanThatGoesOnKnowsWhereNamespacesAre(t *testing.T) {
 	c := newLiveCluster(t)
 	c.place("mine", "w1")
 	c.settled()
-	b := &builder{ctx: t.Context(), service: c.Service, kind: c.kind("pods"), own: &metadataOnly, scope: Scope{Workspace: "w1"}, query: parsed(t, "")}
-	if err := b.build(); err != nil {
+	b, err := c.planner.Plan(t.Context(), c.kind("pods"), plan.Scope{Workspace: "w1"}, parsed(t, ""))
+	if err != nil {
 		t.Fatal(err)
 	}
 	shown := func(namespace string) bool {
 		t.Helper()
 		c.claim(namespace, "p", "w1", "x")
 		c.settled()
-		snap, err := c.selectSnapshot(t.Context(), b.kind, b.scope, "")
+		snap, err := c.selectSnapshot(t.Context(), b.Kind, b.Scope, "")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -255,11 +257,11 @@ func TestAPlanThatGoesOnKnowsWhereNamespacesAre(t *testing.T) {
 		if !ok {
 			t.Fatal("there is no pod")
 		}
-		return b.matches(r)
+		return b.Matches(r)
 	}
 	c.place("theirs", "w2")
 	c.settled()
-	if b.outdated(t.Context()) {
+	if b.Outdated(t.Context()) {
 		t.Fatal("a namespace of others ends it")
 	}
 	if shown("theirs") {
@@ -270,7 +272,7 @@ func TestAPlanThatGoesOnKnowsWhereNamespacesAre(t *testing.T) {
 	}
 	c.place("nobodys", "w3")
 	c.settled()
-	if !b.outdated(t.Context()) {
+	if !b.Outdated(t.Context()) {
 		t.Error("it goes on where an object that it has shown is another's")
 	}
 }
@@ -290,29 +292,5 @@ func wantEvent(t *testing.T, w *client, want string) {
 			t.Fatalf("%s, want %s: %s", got, want, e.raw)
 		}
 		return
-	}
-}
-
-// Beyond the bound a workspace depends on all namespaces, as its key says, and is never asked about anew.
-func TestStraysAreBounded(t *testing.T) {
-	var s outsiders
-	for i := range maxOutsiders - 1 {
-		s.add("w", strconv.Itoa(i))
-	}
-	s.add("other", "n")
-	if now := s.of("w"); now.all || len(now.namespaces) != maxOutsiders-1 || !now.has("7") || now.has("n") || s.of("third") != nil {
-		t.Fatalf("%d are noted", len(now.namespaces))
-	}
-	s.add("w", "n")
-	full := s.of("w")
-	if !full.all || len(full.namespaces) != 0 || !full.has("anything") || s.count != 1 || !s.of("other").has("n") || s.of("other").all {
-		t.Errorf("%+v of %d", full, s.count)
-	}
-	if s.add("w", "another"); s.of("w") != full {
-		t.Error("it is not settled")
-	}
-	one, two := workspaceScope{&namespaceOwners{digest: "1"}, "w", full}, workspaceScope{&namespaceOwners{digest: "2"}, "w", full}
-	if string(one.appendKey(nil)) == string(two.appendKey(nil)) {
-		t.Error("its key does not say on which namespaces it depends")
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"kapis.dev/ks-apiserver/pkg/rawjson"
 	"kapis.dev/ks-apiserver/pkg/request"
 	"kapis.dev/ks-apiserver/pkg/resource"
+	"kapis.dev/ks-apiserver/pkg/resource/plan"
 	"kapis.dev/ks-apiserver/pkg/store"
 	"kapis.dev/ks-apiserver/pkg/store/index"
 	"kapis.dev/ks-apiserver/pkg/web"
@@ -53,7 +54,7 @@ func (h *V1alpha1) labels(r *restful.Request) (any, error) {
 	if info != nil && (info.APIGroup != gv.Group || info.APIVersion != gv.Version) {
 		info = nil // authorized for another group
 	}
-	if err := resource.CheckRoute(info, labels, resource.Scope{}, ""); err != nil {
+	if err := resource.CheckRoute(info, labels, plan.Scope{}, ""); err != nil {
 		return nil, err
 	}
 	kind, err := h.Caches.Catalog().Resolve(ctx, gv.WithResource(labels))

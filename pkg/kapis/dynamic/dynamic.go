@@ -10,6 +10,7 @@ import (
 	"kapis.dev/ks-apiserver/pkg/query"
 	"kapis.dev/ks-apiserver/pkg/request"
 	"kapis.dev/ks-apiserver/pkg/resource"
+	"kapis.dev/ks-apiserver/pkg/resource/plan"
 	"kapis.dev/ks-apiserver/pkg/store"
 	"kapis.dev/ks-apiserver/pkg/stream"
 	"kapis.dev/ks-apiserver/pkg/web"
@@ -119,7 +120,7 @@ type bound struct {
 // target is what a request asks for.
 type target struct {
 	kind  *store.Kind
-	scope resource.Scope
+	scope plan.Scope
 	name  string
 	watch bool
 }
@@ -127,7 +128,7 @@ type target struct {
 func (b bound) target(r *restful.Request, agree func(*request.Info, *target) error) (*target, error) {
 	ctx, gv, plural := r.Request.Context(), b.gv(r), r.PathParameter("resources")
 	t := &target{
-		scope: resource.Scope{
+		scope: plan.Scope{
 			Namespace: r.PathParameter("namespace"), Workspace: r.PathParameter("workspace"), Part: authz.DecisionFrom(ctx).Part,
 			MayList: authz.MayList(b.Authorizer),
 		},

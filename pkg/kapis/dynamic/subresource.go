@@ -4,7 +4,7 @@ import (
 	"net/http"
 
 	"kapis.dev/ks-apiserver/pkg/request"
-	"kapis.dev/ks-apiserver/pkg/resource"
+	"kapis.dev/ks-apiserver/pkg/resource/plan"
 
 	restful "github.com/emicklei/go-restful/v3"
 )
@@ -35,7 +35,7 @@ func (b bound) subresource(r *restful.Request) (any, error) {
 		return nil, nothingHere()
 	}
 	if o.workspace != "" {
-		if _, err := o.Resources.Get(r.Request.Context(), o.kind, resource.Scope{Workspace: o.workspace}, o.info.Name); err != nil {
+		if _, err := o.Resources.Get(r.Request.Context(), o.kind, plan.Scope{Workspace: o.workspace}, o.info.Name); err != nil {
 			return nil, err
 		}
 	}

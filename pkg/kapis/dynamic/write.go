@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"kapis.dev/ks-apiserver/pkg/request"
-	"kapis.dev/ks-apiserver/pkg/resource"
+	"kapis.dev/ks-apiserver/pkg/resource/plan"
 	"kapis.dev/ks-apiserver/pkg/store"
 	"kapis.dev/ks-apiserver/pkg/web"
 
@@ -187,7 +187,7 @@ func (o *writeRequest) namespaceInWorkspace() error {
 	if err != nil {
 		return err
 	}
-	_, err = o.Resources.Get(ctx, namespaces, resource.Scope{Workspace: o.workspace}, o.info.Namespace)
+	_, err = o.Resources.Get(ctx, namespaces, plan.Scope{Workspace: o.workspace}, o.info.Namespace)
 	o.workspace = ""
 	return err
 }

@@ -11,6 +11,7 @@ import (
 	"kapis.dev/ks-apiserver/pkg/overview"
 	"kapis.dev/ks-apiserver/pkg/query"
 	"kapis.dev/ks-apiserver/pkg/resource"
+	"kapis.dev/ks-apiserver/pkg/resource/plan"
 	"kapis.dev/ks-apiserver/pkg/revision"
 	"kapis.dev/ks-apiserver/pkg/store"
 
@@ -46,7 +47,7 @@ func byStatus(s *resource.Service) overview.ByStatus {
 		if err != nil {
 			return 0, err
 		}
-		page, err := s.List(ctx, kind, resource.Scope{Namespace: namespace}, q)
+		page, err := s.List(ctx, kind, plan.Scope{Namespace: namespace}, q)
 		if err != nil {
 			return 0, err
 		}

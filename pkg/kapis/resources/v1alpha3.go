@@ -9,6 +9,7 @@ import (
 	"kapis.dev/ks-apiserver/pkg/query"
 	"kapis.dev/ks-apiserver/pkg/request"
 	"kapis.dev/ks-apiserver/pkg/resource"
+	"kapis.dev/ks-apiserver/pkg/resource/plan"
 	"kapis.dev/ks-apiserver/pkg/store"
 	"kapis.dev/ks-apiserver/pkg/stream"
 	"kapis.dev/ks-apiserver/pkg/web"
@@ -69,7 +70,7 @@ func (h *V1alpha3) Mount(ws *restful.WebService) {
 // list answers what is about any number of objects: a page, a live page, or a watch.
 func (h *V1alpha3) list(r *restful.Request) (any, error) {
 	ctx, plural := r.Request.Context(), r.PathParameter("resources")
-	scope := resource.Scope{Namespace: r.PathParameter("namespace"), Part: authz.DecisionFrom(ctx).Part, MayList: authz.MayList(h.Authorizer)}
+	scope := plan.Scope{Namespace: r.PathParameter("namespace"), Part: authz.DecisionFrom(ctx).Part, MayList: authz.MayList(h.Authorizer)}
 	watch, err := resource.CheckListRoute(request.InfoFrom(ctx), plural, scope, "")
 	if err != nil {
 		return nil, err
@@ -103,7 +104,7 @@ func (h *V1alpha3) list(r *restful.Request) (any, error) {
 
 func (h *V1alpha3) get(r *restful.Request) (any, error) {
 	ctx, plural, name := r.Request.Context(), r.PathParameter("resources"), r.PathParameter("name")
-	scope := resource.Scope{Namespace: r.PathParameter("namespace"), MayList: authz.MayList(h.Authorizer)}
+	scope := plan.Scope{Namespace: r.PathParameter("namespace"), MayList: authz.MayList(h.Authorizer)}
 	if err := resource.CheckRoute(request.InfoFrom(ctx), plural, scope, name); err != nil {
 		return nil, err
 	}
@@ -117,7 +118,7 @@ func (h *V1alpha3) get(r *restful.Request) (any, error) {
 
 // mayReadData tells whether the caller may do at the kind itself what he does here. A rule for this group
 // opens its routes for every kind, and so never the data of Secrets and ConfigMaps.
-func (h *V1alpha3) mayReadData(ctx context.Context, kind *store.Kind, scope resource.Scope) bool {
+func (h *V1alpha3) mayReadData(ctx context.Context, kind *store.Kind, scope plan.Scope) bool {
 	if scope.Namespace == "" || !h.Resources.HasData(kind) || h.Authorizer == nil {
 		return false
 	}

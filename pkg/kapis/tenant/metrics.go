@@ -13,6 +13,7 @@ import (
 	"kapis.dev/ks-apiserver/pkg/query"
 	"kapis.dev/ks-apiserver/pkg/request"
 	"kapis.dev/ks-apiserver/pkg/resource"
+	"kapis.dev/ks-apiserver/pkg/resource/plan"
 	"kapis.dev/ks-apiserver/pkg/tenant"
 )
 
@@ -53,7 +54,7 @@ func (h *Handler) workspaceMetrics(r *restful.Request) (any, error) {
 
 func (h *Handler) metrics(r *restful.Request, counts []count) (any, error) {
 	ctx, workspace := r.Request.Context(), r.PathParameter("workspace")
-	if err := resource.CheckRoute(infoOf(r), "metrics", resource.Scope{Workspace: workspace}, ""); err != nil {
+	if err := resource.CheckRoute(infoOf(r), "metrics", plan.Scope{Workspace: workspace}, ""); err != nil {
 		return nil, err
 	}
 	out, now := &overview.Metrics{Results: make([]overview.Metric, 0, len(counts))}, h.Now().Unix()
@@ -78,7 +79,7 @@ func (h *Handler) count(ctx context.Context, c count, workspace string) (int, er
 	if err != nil || !d.Allowed && d.Part == nil {
 		return 0, err
 	}
-	scope := resource.Scope{Workspace: workspace}
+	scope := plan.Scope{Workspace: workspace}
 	if !d.Allowed {
 		scope.Part = d.Part
 	}

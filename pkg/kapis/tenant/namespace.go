@@ -14,7 +14,7 @@ import (
 	tenantv1beta1 "kapis.dev/ks-apiserver/pkg/api/tenant/v1beta1"
 	"kapis.dev/ks-apiserver/pkg/rawjson"
 	"kapis.dev/ks-apiserver/pkg/request"
-	"kapis.dev/ks-apiserver/pkg/resource"
+	"kapis.dev/ks-apiserver/pkg/resource/plan"
 )
 
 const (
@@ -90,7 +90,7 @@ func (h *Handler) open(ctx context.Context, workspace string) error {
 	if err != nil {
 		return err
 	}
-	o, err := h.Resources.Get(ctx, kind, resource.Scope{}, workspace)
+	o, err := h.Resources.Get(ctx, kind, plan.Scope{}, workspace)
 	if err != nil {
 		return err
 	}

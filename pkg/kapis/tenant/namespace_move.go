@@ -17,7 +17,7 @@ import (
 	"kapis.dev/ks-apiserver/pkg/caller"
 	"kapis.dev/ks-apiserver/pkg/rawjson"
 	"kapis.dev/ks-apiserver/pkg/request"
-	"kapis.dev/ks-apiserver/pkg/resource"
+	"kapis.dev/ks-apiserver/pkg/resource/plan"
 	"kapis.dev/ks-apiserver/pkg/tenant"
 	"kapis.dev/ks-apiserver/pkg/web"
 )
@@ -138,7 +138,7 @@ func (m *move) once(ctx context.Context) (moved bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	known, err := m.Resources.Get(ctx, kind, resource.Scope{}, m.name)
+	known, err := m.Resources.Get(ctx, kind, plan.Scope{}, m.name)
 	if apierrors.IsNotFound(err) {
 		if _, denied := m.leave(ctx, ""); denied != nil {
 			return false, denied // whether a namespace is there is not everybody's to know

@@ -8,7 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	tenantv1beta1 "kapis.dev/ks-apiserver/pkg/api/tenant/v1beta1"
-	"kapis.dev/ks-apiserver/pkg/resource"
+	"kapis.dev/ks-apiserver/pkg/resource/plan"
 )
 
 // quotas are the quotas of a workspace: objects of the cluster that carry its label, and select its namespaces by it.
@@ -74,7 +74,7 @@ func (h *Handler) getQuota(r *restful.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return h.Resources.Get(ctx, kind, resource.Scope{Workspace: workspace}, name)
+	return h.Resources.Get(ctx, kind, plan.Scope{Workspace: workspace}, name)
 }
 
 func (h *Handler) updateQuota(r *restful.Request) (any, error) {

@@ -13,6 +13,7 @@ import (
 	"kapis.dev/ks-apiserver/pkg/query"
 	"kapis.dev/ks-apiserver/pkg/request"
 	"kapis.dev/ks-apiserver/pkg/resource"
+	"kapis.dev/ks-apiserver/pkg/resource/plan"
 	"kapis.dev/ks-apiserver/pkg/tenant"
 	"kapis.dev/ks-apiserver/pkg/web"
 )
@@ -30,7 +31,7 @@ func infoOf(r *restful.Request) *request.Info {
 func (h *Handler) list(gvr schema.GroupVersionResource) web.Handler {
 	return func(r *restful.Request) (any, error) {
 		ctx := r.Request.Context()
-		scope := resource.Scope{Workspace: r.PathParameter("workspace"), Part: authz.DecisionFrom(ctx).Part}
+		scope := plan.Scope{Workspace: r.PathParameter("workspace"), Part: authz.DecisionFrom(ctx).Part}
 		path := r.SelectedRoutePath()
 		watch, err := resource.CheckListRoute(infoOf(r), path[strings.LastIndexByte(path, '/')+1:], scope, "")
 		if err != nil {
@@ -59,7 +60,7 @@ func (h *Handler) list(gvr schema.GroupVersionResource) web.Handler {
 	}
 }
 
-func (h *Handler) page(r *restful.Request, gvr schema.GroupVersionResource, scope resource.Scope, q *query.Query) (*resource.Page, error) {
+func (h *Handler) page(r *restful.Request, gvr schema.GroupVersionResource, scope plan.Scope, q *query.Query) (*resource.Page, error) {
 	ctx := r.Request.Context()
 	kind, err := h.Resources.Catalog().Resolve(ctx, gvr)
 	if err != nil {
@@ -87,7 +88,7 @@ func parse(r *restful.Request) (*query.Query, error) {
 // get answers one object; a namespace only where it is in the workspace of the path.
 func (h *Handler) get(gvr schema.GroupVersionResource) web.Handler {
 	return func(r *restful.Request) (any, error) {
-		ctx, scope, name := r.Request.Context(), resource.Scope{}, r.PathParameter("workspace")
+		ctx, scope, name := r.Request.Context(), plan.Scope{}, r.PathParameter("workspace")
 		if gvr == namespacesKind {
 			scope.Workspace, name = name, r.PathParameter("namespace")
 		}
@@ -109,7 +110,7 @@ func (h *Handler) get(gvr schema.GroupVersionResource) web.Handler {
 // placed answers the clusters of a workspace.
 func (h *Handler) placed(r *restful.Request) (any, error) {
 	ctx, workspace := r.Request.Context(), r.PathParameter("workspace")
-	if err := resource.CheckRoute(infoOf(r), "clusters", resource.Scope{Workspace: workspace}, ""); err != nil {
+	if err := resource.CheckRoute(infoOf(r), "clusters", plan.Scope{Workspace: workspace}, ""); err != nil {
 		return nil, err
 	}
 	q, err := still(r)
@@ -120,7 +121,7 @@ func (h *Handler) placed(r *restful.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	template, err := h.Resources.Get(ctx, kind, resource.Scope{}, workspace)
+	template, err := h.Resources.Get(ctx, kind, plan.Scope{}, workspace)
 	if err != nil {
 		return nil, err
 	}
@@ -128,7 +129,7 @@ func (h *Handler) placed(r *restful.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	page, err := h.page(r, clustersKind, resource.Scope{Part: authz.NewOwnPartialList(nil, nil, names)}, q)
+	page, err := h.page(r, clustersKind, plan.Scope{Part: authz.NewOwnPartialList(nil, nil, names)}, q)
 	if err != nil {
 		return nil, err
 	}
@@ -164,7 +165,7 @@ func (h *Handler) memberNamespaces(r *restful.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	scope := resource.Scope{Workspace: workspace}
+	scope := plan.Scope{Workspace: workspace}
 	if !d.Allowed {
 		if scope.Part = d.Part; scope.Part == nil {
 			scope.Part = authz.NewOwnPartialList(nil, nil, nil)

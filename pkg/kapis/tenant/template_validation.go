@@ -14,7 +14,7 @@ import (
 	"kapis.dev/ks-apiserver/pkg/admission"
 	tenantv1beta1 "kapis.dev/ks-apiserver/pkg/api/tenant/v1beta1"
 	"kapis.dev/ks-apiserver/pkg/request"
-	"kapis.dev/ks-apiserver/pkg/resource"
+	"kapis.dev/ks-apiserver/pkg/resource/plan"
 )
 
 var managerPath = []string{"spec", "template", "spec", "manager"}
@@ -110,7 +110,7 @@ func (p placementRights) Exists(ctx context.Context, gvr schema.GroupVersionReso
 	if err != nil {
 		return false, err
 	}
-	_, err = p.Resources.Get(ctx, kind, resource.Scope{}, name)
+	_, err = p.Resources.Get(ctx, kind, plan.Scope{}, name)
 	if apierrors.IsNotFound(err) {
 		return false, nil
 	}

@@ -9,7 +9,7 @@ import (
 	iamv1beta1 "kapis.dev/ks-apiserver/pkg/api/iam/v1beta1"
 	"kapis.dev/ks-apiserver/pkg/kapis/iam/wire"
 	"kapis.dev/ks-apiserver/pkg/query"
-	"kapis.dev/ks-apiserver/pkg/resource"
+	"kapis.dev/ks-apiserver/pkg/resource/plan"
 )
 
 // loginRecords lists the records of one user, whatever label selector is asked for.
@@ -35,7 +35,7 @@ func (h *Handler) loginRecords(r *restful.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	page, err := h.Resources.List(ctx, kind, resource.Scope{}, q)
+	page, err := h.Resources.List(ctx, kind, plan.Scope{}, q)
 	if err != nil {
 		return nil, err
 	}

@@ -20,6 +20,7 @@ import (
 	"kapis.dev/ks-apiserver/pkg/query"
 	"kapis.dev/ks-apiserver/pkg/request"
 	"kapis.dev/ks-apiserver/pkg/resource"
+	"kapis.dev/ks-apiserver/pkg/resource/plan"
 	"kapis.dev/ks-apiserver/pkg/web"
 )
 
@@ -124,7 +125,7 @@ func (h *Handler) listMembers(l *binding.Scope) web.Handler {
 		if err != nil {
 			return nil, err
 		}
-		page, err := h.Resources.List(ctx, kind, resource.Scope{}, q)
+		page, err := h.Resources.List(ctx, kind, plan.Scope{}, q)
 		if err != nil {
 			return nil, err
 		}
@@ -154,7 +155,7 @@ func (h *Handler) getMember(l *binding.Scope) web.Handler {
 		if err != nil {
 			return nil, err
 		}
-		o, err := h.Resources.Get(ctx, kind, resource.Scope{}, name)
+		o, err := h.Resources.Get(ctx, kind, plan.Scope{}, name)
 		if apierrors.IsNotFound(err) {
 			return nil, notMember(name, at.String())
 		}

@@ -1,4 +1,4 @@
-package resource
+package projection
 
 import (
 	"encoding/json"
@@ -66,7 +66,7 @@ func TestProjectionShowsWhatIsAskedForWhereItStands(t *testing.T) {
 }
 
 func TestProjectionKeysAreEqualForEqualFields(t *testing.T) {
-	key := func(list string) string { return newProjection(pathsOf(t, list)).key }
+	key := func(list string) string { return New(pathsOf(t, list)).Key }
 	if key(".a.b,.c") != key("c,{.a.b},.c") || key(".a.b") == key(".a,.b") || key(".a['b.c']") == key(".a.b.c") {
 		t.Error("keys differ, or do not")
 	}
@@ -156,4 +156,13 @@ func repeats(object string) bool {
 	}
 	a, _ := json.Marshal(v)
 	return strings.Count(string(a), ":") != strings.Count(object, ":") || strings.Contains(string(a), `\ufffd`) || strings.Contains(string(a), "\ufffd")
+}
+
+// project returns what paths name of an object.
+func project(json string, paths []query.Path) string {
+	p := New(paths)
+	if p == nil {
+		return json
+	}
+	return string(p.Append(nil, json))
 }

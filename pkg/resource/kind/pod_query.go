@@ -1,8 +1,9 @@
-package resource
+package kind
 
 import (
 	"kapis.dev/ks-apiserver/pkg/query"
 	"kapis.dev/ks-apiserver/pkg/rawjson"
+	"kapis.dev/ks-apiserver/pkg/resource/plan"
 	"kapis.dev/ks-apiserver/pkg/store/index"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -18,26 +19,26 @@ var (
 
 // planPods follows owners through ReplicaSets, so that a Deployment owns its pods, and selects by
 // the selector of a Service.
-func planPods(b *builder) error {
-	if owner := b.query.Owner; owner.Set && owner.Value != "" {
-		sets, err := b.snapshot(replicaSets)
+func planPods(b *plan.Builder) error {
+	if owner := b.Query.Owner; owner.Set && owner.Value != "" {
+		sets, err := b.Snapshot(replicaSets)
 		if err != nil {
 			return err
 		}
 		sets.ByCreated(index.OwnedBy(owner.Value)).Walk(0, false, func(ref *index.Ref) bool {
-			b.owners = append(b.owners, sets.Record(ref).UID)
+			b.Owners = append(b.Owners, sets.Record(ref).UID)
 			return true
 		})
 	}
-	service, ok := b.query.Param(paramServiceName)
+	service, ok := b.Query.Param(paramServiceName)
 	if !ok {
 		return nil
 	}
-	all, err := b.snapshot(services)
+	all, err := b.Snapshot(services)
 	if err != nil {
 		return err
 	}
-	b.servedBy(all, service)
+	servedBy(b, all, service)
 	return nil
 }
 
@@ -45,10 +46,10 @@ func planPods(b *builder) error {
 const maxServices = 64
 
 // servedBy restricts the plan to the pods that a Service of that name selects, each in its own namespace.
-func (b *builder) servedBy(all *index.Snapshot, name string) {
+func servedBy(b *plan.Builder, all *index.Snapshot, name string) {
 	selectors := map[string][]query.Requirement{} // namespace -> what its Service selects
 	var terms []index.Term
-	all.Named(b.namespace, name, func(ref *index.Ref) {
+	all.Named(b.Namespace, name, func(ref *index.Ref) {
 		text := rawjson.Get(all.Record(ref).JSON.String(), "spec", "selector")
 		var selector []query.Requirement
 		index.Pairs(text).All(func(key, value string) bool {
@@ -60,22 +61,22 @@ func (b *builder) servedBy(all *index.Snapshot, name string) {
 		}
 		selectors[ref.Namespace] = selector
 		terms = append(terms, index.InNamespace(ref.Namespace))
-		b.vary(ref.Namespace)
-		b.vary(text)
+		b.Vary(ref.Namespace)
+		b.Vary(text)
 	})
 	switch {
 	case len(selectors) == 0:
-		b.never = true
+		b.Never = true
 		return
-	case b.namespace != "":
-		for _, req := range selectors[b.namespace] {
-			b.label(req)
+	case b.Namespace != "":
+		for _, req := range selectors[b.Namespace] {
+			b.Label(req)
 		}
 		return
 	case len(terms) > maxServices:
 		terms = nil
 	}
-	b.narrowed(func(r *index.Record) bool {
+	b.Narrowed(func(r *index.Record) bool {
 		selector, ok := selectors[r.Namespace]
 		for i := range selector {
 			ok = ok && selector[i].Match(r.Labels.Get(selector[i].Key))

@@ -1,4 +1,4 @@
-package resource
+package plan
 
 import (
 	"fmt"
@@ -6,11 +6,17 @@ import (
 	"slices"
 	"testing"
 
+	"kapis.dev/ks-apiserver/pkg/query"
+	"kapis.dev/ks-apiserver/pkg/rawjson"
+	"kapis.dev/ks-apiserver/pkg/store"
 	"kapis.dev/ks-apiserver/pkg/store/index"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/utils/clock"
 )
 
-// sievePods are enough for the sets to be used. Their labels overlap in every way.
-func sievePods(n int) []string {
+// manyLabels are enough for the sets to be used. Their labels overlap in every way.
+func manyLabels(n int) []string {
 	r := rand.New(rand.NewPCG(9, 9))
 	pods := make([]string, n)
 	for i := range pods {
@@ -30,12 +36,27 @@ func sievePods(n int) []string {
 
 // What the sets find is what a test of every object finds, in the order of a sort.
 func TestSetsFindWhatTestsFind(t *testing.T) {
-	w := newWorld(t, map[string][]string{"/api/v1/pods": sievePods(12_000)}, Options{})
-	kind := w.resolve(t, "", "pods")
-	snap, err := w.store.Snapshot(t.Context(), kind.GVR)
-	if err != nil {
-		t.Fatal(err)
+	pods := schema.GroupVersionResource{Version: "v1", Resource: "pods"}
+	own := &Kind{
+		Fields: []Field{
+			{Name: "nodeName", Match: MatchExact, Path: query.Path{"spec", "nodeName"}},
+			{Name: "phase", Match: MatchState, Path: query.Path{"status", "phase"}, States: []string{"Pending", "Running"}},
+			{Name: SortStartTime, Sort: true, Time: true, Path: query.Path{"status", "startTime"}},
+		},
+		Extract: func(json string, v []string) {
+			v[0], v[1] = rawjson.GetText(json, "spec", "nodeName"), rawjson.GetText(json, "status", "phase")
+			v[2] = rawjson.GetText(json, "status", "startTime")
+		},
 	}
+	planner, kind := New(nil, map[schema.GroupResource]*Kind{pods.GroupResource(): own}), &store.Kind{GVR: pods, Kind: "Pod", Namespaced: true}
+	stored := own.StoreSchema()
+	c := index.NewCollection(&stored, clock.RealClock{})
+	var objects []*index.Incoming
+	for _, text := range manyLabels(12_000) {
+		objects = append(objects, incoming(t, &stored, text))
+	}
+	c.Replace(objects, "1")
+	snap := c.Snapshot()
 	filters := []string{
 		"labelSelector=tier%3Dt1", "labelSelector=tier+notin+(t1,t2)", "labelSelector=half", "labelSelector=!half", "labelSelector=tier+in+(t1,t3)",
 		"labelSelector=tier%3Dt1,half%3Dh0", "labelSelector=half,half!%3Dh1,tier!%3Dt2", "labelSelector=half2", "labelSelector=!half2,half%3Dh1",
@@ -46,31 +67,31 @@ func TestSetsFindWhatTestsFind(t *testing.T) {
 	for _, raw := range filters {
 		for _, sort := range []string{"", "&sortBy=name", "&sortBy=startTime", "&sortBy=namespace", "&sortBy=.spec.nodeName,name"} {
 			for _, scope := range []Scope{{}, {Namespace: "ns-1"}} {
-				b := &builder{ctx: t.Context(), service: w.Service, kind: kind, own: w.own(kind.GVR), scope: scope, query: parsed(t, raw+sort)}
-				if err := b.build(); err != nil {
+				b, err := planner.Plan(t.Context(), kind, scope, parsedQuery(t, raw+sort))
+				if err != nil {
 					t.Fatal(err)
 				}
 				naive := []*index.Ref{}
 				snap.ByCreated(index.All()).Walk(0, false, func(ref *index.Ref) bool {
-					if b.holds(snap.Record(ref)) {
+					if b.Holds(snap.Record(ref)) {
 						naive = append(naive, ref)
 					}
 					return true
 				})
-				naive = inOrder(&b.order, snap, naive, false)
+				naive = inOrder(&b.Order, snap, naive, false)
 				check := func(how string, list []*index.Ref, ordered bool) {
 					t.Helper()
-					list = inOrder(&b.order, snap, list, ordered)
+					list = inOrder(&b.Order, snap, list, ordered)
 					if !slices.EqualFunc(list, naive, func(a, b *index.Ref) bool { return snap.Record(a) == snap.Record(b) }) {
 						t.Errorf("%s%s in %+v, %s: %d objects of %d, or in another order", raw, sort, scope, how, len(list), len(naive))
 					}
 				}
-				list, ordered, err := b.collect(t.Context(), snap)
+				list, ordered, err := b.Collect(t.Context(), snap)
 				if err != nil {
 					t.Fatal(err)
 				}
 				check("as planned", list, ordered)
-				s := &scan{plan: &b.plan, ctx: t.Context(), snap: snap}
+				s := &scan{Plan: &b.Plan, ctx: t.Context(), snap: snap}
 				if ordered, ok := s.walkBitsets([]index.Term{b.base}, snap.Len()); ok {
 					check("by sets", s.list, ordered)
 					used++
@@ -84,9 +105,9 @@ func TestSetsFindWhatTestsFind(t *testing.T) {
 }
 
 // inOrder returns refs in an order, as results keep them.
-func inOrder(o *order, snap *index.Snapshot, refs []*index.Ref, ordered bool) []*index.Ref {
+func inOrder(o *Order, snap *index.Snapshot, refs []*index.Ref, ordered bool) []*index.Ref {
 	out := []*index.Ref{}
-	o.newRows(snap, refs, ordered).Scan(func(r row) bool {
+	o.NewRows(snap, refs, ordered).Scan(func(r row) bool {
 		out = append(out, r.ref)
 		return true
 	})

@@ -1,14 +1,13 @@
 package resource
 
 import (
-	"encoding/json"
 	"fmt"
-	"math/rand/v2"
 	"net/url"
 	"strings"
 	"testing"
 
 	"kapis.dev/ks-apiserver/pkg/query"
+	"kapis.dev/ks-apiserver/pkg/resource/plan"
 	"kapis.dev/ks-apiserver/pkg/store/index"
 )
 
@@ -35,59 +34,8 @@ func TestFreeText(t *testing.T) {
 		"WEB": "web-1 web-2", "shop": "web-1", "web shop": "web-1", "shop db": "", "kubernetes.io/NAME": "web-1", `"door"`: "web-2", "nginx:1.27": "web-2", "front nginx web": "web-2",
 		"ähre": "db", "ÄHRE": "db", "<b>": "db", "line": "db", "nline": "", "u003c": "", ":": "web-2", ",": "", "{": "", "  ": "db web-1 web-2", `":"`: "", "last-applied": "",
 	} {
-		if got := namesOf(w.keys(t, pods, Scope{}, "q="+url.QueryEscape(text)), true); got != want {
+		if got := namesOf(w.keys(t, pods, plan.Scope{}, "q="+url.QueryEscape(text)), true); got != want {
 			t.Errorf("%q: %q, want %q", text, got, want)
-		}
-	}
-}
-
-// The property: a word is found in pairs where it is in one of their texts, whatever they are made of.
-func TestWordsAreFoundLikeInDecodedPairs(t *testing.T) {
-	const alphabet = `aAbB:,{}"\<>&.- éÉ0n` + "\n\t\u2028\x01"
-	letters := []rune(alphabet)
-	for seed := range uint64(4000) {
-		r := rand.New(rand.NewPCG(seed, 3))
-		text := func(n int) string {
-			var out []rune
-			for range r.IntN(n) {
-				out = append(out, letters[r.IntN(len(letters))])
-			}
-			return string(out)
-		}
-		pairs := map[string]string{}
-		for range r.IntN(3) {
-			pairs[text(6)] = text(9)
-		}
-		raw, err := json.Marshal(pairs)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for range 6 {
-			word := strings.ToLower(text(4))
-			if strings.TrimSpace(word) == "" {
-				continue
-			}
-			want := false
-			for k, v := range pairs {
-				want = want || strings.Contains(strings.ToLower(k), word) || strings.Contains(strings.ToLower(v), word)
-			}
-			if w := wordOf(word); w.inPairs(index.Pairs(raw)) != want {
-				t.Fatalf("%q in %s: not %v", word, raw, want)
-			}
-		}
-	}
-}
-
-func TestLookingForAWordAllocatesNothing(t *testing.T) {
-	r := &index.Record{Ref: &index.Ref{Name: "web-1"}, Labels: `{"app":"Web","tier":"x"}`, Annotations: index.Pairs(`{"a":"text with \"escapes\"","b":"` + strings.Repeat("x", 300) + `"}`)}
-	w := wordOf("absent")
-	if n := testing.AllocsPerRun(100, func() { w.inRecord(r) }); n > 0 {
-		t.Errorf("%v allocations", n)
-	}
-	for _, o := range []string{`{"metadata":{"ownerReferences":[{"kind":"K","name":"n","uid":"u"}]}}`} {
-		r := &index.Record{JSON: shownText(t, o)}
-		if n := testing.AllocsPerRun(100, func() { anyOwner(r, func(o index.Owner) bool { return o.UID == "x" }) }); n > 0 {
-			t.Errorf("owners: %v allocations", n)
 		}
 	}
 }
@@ -100,7 +48,7 @@ func TestExpressionsFilter(t *testing.T) {
 	w := newCluster(t, map[string][]string{"/api/v1/pods": pods}, Options{})
 	kind := w.resolve(t, "", "pods")
 	ask := func(expression, more string) (*Page, error) {
-		return w.list(t, kind, Scope{}, "cel="+url.QueryEscape(expression)+more)
+		return w.list(t, kind, plan.Scope{}, "cel="+url.QueryEscape(expression)+more)
 	}
 	for expression, want := range map[string]int{
 		"object.spec.n >= 15": 5, "object.spec.n >= 15 && object.status.phase == 'Running'": 2, "object.spec.absent == 1": 0, "!has(object.spec.absent)": 20, "object.spec.n": 0, "true": 20,
@@ -127,19 +75,19 @@ func TestExpressionsFilter(t *testing.T) {
 func TestExpressionsSeeNothingOutOfScope(t *testing.T) {
 	w := newCluster(t, tenants(), Options{})
 	kind := w.resolve(t, "", "pods")
-	for _, scope := range []Scope{{Namespace: "a"}, {Workspace: "w1"}, {Workspace: "w2", Namespace: "b"}} {
-		b := &builder{ctx: t.Context(), service: w.Service, kind: kind, own: w.own(kind.GVR), scope: scope, query: parsed(t, "cel=true")}
-		if err := b.build(); err != nil {
+	for _, scope := range []plan.Scope{{Namespace: "a"}, {Workspace: "w1"}, {Workspace: "w2", Namespace: "b"}} {
+		b, err := w.planner.Plan(t.Context(), kind, scope, parsed(t, "cel=true"))
+		if err != nil {
 			t.Fatal(err)
 		}
-		if len(b.conditions) == 0 {
+		if len(b.Conditions) == 0 {
 			t.Fatal("no conditions")
 		}
-		last := &b.conditions[len(b.conditions)-1]
-		expression := last.holds
-		last.holds = func(r *index.Record) bool {
-			tenancy, err := w.namespaceOwners(t.Context())
-			if err != nil || scope.Namespace != "" && r.Namespace != scope.Namespace || scope.Workspace != "" && !tenancy.has(r, scope.Workspace) {
+		last := &b.Conditions[len(b.Conditions)-1]
+		expression := last.Holds
+		last.Holds = func(r *index.Record) bool {
+			tenancy, err := w.planner.NamespaceOwners(t.Context())
+			if err != nil || scope.Namespace != "" && r.Namespace != scope.Namespace || scope.Workspace != "" && !tenancy.Has(r, scope.Workspace) {
 				t.Errorf("%+v: the expression sees %s/%s", scope, r.Namespace, r.Name)
 			}
 			return expression(r)
@@ -148,7 +96,7 @@ func TestExpressionsSeeNothingOutOfScope(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if m, _, _, err := w.execute(snap, b); err != nil || m.len() == 0 {
+		if m, _, _, err := w.execute(snap, b); err != nil || m.Len() == 0 {
 			t.Errorf("%+v: %v", scope, err)
 		}
 	}

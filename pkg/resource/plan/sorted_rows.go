@@ -1,4 +1,4 @@
-package resource
+package plan
 
 import (
 	"slices"
@@ -13,12 +13,12 @@ import (
 type row struct {
 	ref *index.Ref
 	// values are those of the order's keys, nil where the order is that of the refs alone.
-	values *[]sortValue
+	values *[]SortValue
 }
 
-// rows are the matches of a query in its order: a counted, copy-on-write B-tree. Copies of it are read
+// Rows are the matches of a query in its order: a counted, copy-on-write B-tree. Copies of it are read
 // while it changes.
-type rows = btree.BTreeG[row]
+type Rows = btree.BTreeG[row]
 
 // rowBytes is what a row costs in the tree, measured; valueBytes what a key of it costs beside its text.
 const (
@@ -27,10 +27,10 @@ const (
 )
 
 // byValues tells whether the order needs more of an object than its ref.
-func (o *order) byValues() bool { return o.base == byTime || o.base == byKeys }
+func (o *Order) byValues() bool { return o.base == byTime || o.base == byKeys }
 
 // compare orders two rows. It is total: no two objects are equal.
-func (o *order) compare(a, b row) int {
+func (o *Order) compare(a, b row) int {
 	switch o.base {
 	case byCreated:
 		return index.CompareCreated(a.ref, b.ref)
@@ -44,7 +44,7 @@ func (o *order) compare(a, b row) int {
 		if key := &o.keys[i]; key.refs != nil {
 			c = key.refs(a.ref, b.ref)
 		} else {
-			c = (*a.values)[i].compare((*b.values)[i])
+			c = (*a.values)[i].Compare((*b.values)[i])
 		}
 		if c != 0 {
 			return c
@@ -54,16 +54,16 @@ func (o *order) compare(a, b row) int {
 }
 
 // row returns the row of a record. Its texts are parts of the record's JSON, so it is not to be kept.
-func (o *order) row(r *index.Record) row {
+func (o *Order) row(r *index.Record) row {
 	if !o.byValues() {
 		return row{ref: r.Ref}
 	}
-	values := make([]sortValue, len(o.keys))
+	values := make([]SortValue, len(o.keys))
 	o.read(r, values)
 	return row{ref: r.Ref, values: &values}
 }
 
-func (o *order) read(r *index.Record, values []sortValue) {
+func (o *Order) read(r *index.Record, values []SortValue) {
 	for i := range o.keys {
 		if value := o.keys[i].value; value != nil {
 			values[i] = value(r)
@@ -78,7 +78,7 @@ type texts map[string]string
 // maxTexts bounds how many are remembered.
 const maxTexts = 1024
 
-func (t texts) own(values []sortValue) {
+func (t texts) own(values []SortValue) {
 	for i := range values {
 		v := &values[i].text
 		if *v == "" {
@@ -95,15 +95,15 @@ func (t texts) own(values []sortValue) {
 	}
 }
 
-// newRows puts refs in order. ordered says that they are already.
-func (o *order) newRows(snap *index.Snapshot, refs []*index.Ref, ordered bool) *rows {
+// NewRows puts refs in order. ordered says that they are already.
+func (o *Order) NewRows(snap *index.Snapshot, refs []*index.Ref, ordered bool) *Rows {
 	list := make([]row, len(refs))
 	for i, ref := range refs {
 		list[i].ref = ref
 	}
 	if o.byValues() {
 		n, shared := len(o.keys), texts{}
-		values, lists := make([]sortValue, n*len(refs)), make([][]sortValue, len(refs))
+		values, lists := make([]SortValue, n*len(refs)), make([][]SortValue, len(refs))
 		for i, ref := range refs {
 			lists[i] = values[i*n : (i+1)*n : (i+1)*n]
 			o.read(snap.Record(ref), lists[i])
@@ -114,7 +114,7 @@ func (o *order) newRows(snap *index.Snapshot, refs []*index.Ref, ordered bool) *
 	if !ordered {
 		slices.SortFunc(list, o.compare)
 	}
-	own := order{base: o.base, keys: o.keys} // outlives the query
+	own := Order{base: o.base, keys: o.keys} // outlives the query
 	out := btree.NewBTreeGOptions(func(a, b row) bool { return own.compare(a, b) < 0 }, btree.Options{NoLocks: true})
 	for _, r := range list {
 		out.Load(r)
@@ -122,8 +122,8 @@ func (o *order) newRows(snap *index.Snapshot, refs []*index.Ref, ordered bool) *
 	return out
 }
 
-// apply follows one change: was is what matched before, is what matches now, nil for nothing.
-func (o *order) apply(t *rows, was, is *index.Record) {
+// Apply follows one change: was is what matched before, is what matches now, nil for nothing.
+func (o *Order) Apply(t *Rows, was, is *index.Record) {
 	switch {
 	case was != nil && is != nil:
 		from, to := o.row(was), o.row(is)
@@ -139,9 +139,17 @@ func (o *order) apply(t *rows, was, is *index.Record) {
 	}
 }
 
-func (o *order) insert(t *rows, r row) {
+func (o *Order) insert(t *Rows, r row) {
 	if r.values != nil {
 		texts(nil).own(*r.values)
 	}
 	t.Set(r)
+}
+
+// Bytes is what a row of the order costs, roughly.
+func (o *Order) Bytes() int64 {
+	if !o.byValues() {
+		return rowBytes
+	}
+	return int64(rowBytes + 24 + len(o.keys)*(valueBytes+16))
 }

@@ -1,4 +1,4 @@
-package resource
+package plan
 
 import (
 	"cmp"
@@ -13,8 +13,8 @@ import (
 	"kapis.dev/ks-apiserver/pkg/store/index"
 )
 
-// order is how the matches of a query are ordered, upwards.
-type order struct {
+// Order is how the matches of a query are ordered, upwards.
+type Order struct {
 	base baseOrder
 	time int       // for byTime: which of the kind's ordered fields
 	keys []sortKey // for byTime and byKeys
@@ -34,13 +34,13 @@ const (
 // sortKey compares two objects by one key.
 type sortKey struct {
 	refs  func(a, b *index.Ref) int     // for keys of the ref
-	value func(*index.Record) sortValue // for others
+	value func(*index.Record) SortValue // for others
 	field int                           // for byTime: the position of the field
 }
 
 // orderOf reads the sort keys of a query. single says that all objects are in one namespace, or in none.
-func orderOf(q *query.Query, k *kind, single bool) (order, error) {
-	var o order
+func orderOf(q *query.Query, k *Kind, single bool) (Order, error) {
+	var o Order
 	for i, key := range q.SortBy {
 		s, base, err := sortKeyOf(key, k)
 		if err != nil {
@@ -60,7 +60,7 @@ func orderOf(q *query.Query, k *kind, single bool) (order, error) {
 	return o, nil
 }
 
-func sortKeyOf(key query.SortKey, k *kind) (sortKey, baseOrder, error) {
+func sortKeyOf(key query.SortKey, k *Kind) (sortKey, baseOrder, error) {
 	if key.Path != nil {
 		return pathKey(key.Path, k)
 	}
@@ -72,7 +72,7 @@ func sortKeyOf(key query.SortKey, k *kind) (sortKey, baseOrder, error) {
 		return nameKey()
 	case sortNamespace:
 		return namespaceKey()
-	case sortCreated, sortCreateTime, sortStoreTime, sortUpdateTime, sortStartTime:
+	case sortCreated, sortCreateTime, sortStoreTime, SortUpdateTime, SortStartTime:
 		return createdKey()
 	}
 	return sortKey{}, 0, query.Invalid("sortBy", key.Name, "one of "+strings.Join(k.sortKeys(), ", "))
@@ -91,7 +91,7 @@ func createdKey() (sortKey, baseOrder, error) {
 }
 
 // pathKey is the order by a field of the object: one that is kept with the object where there is one.
-func pathKey(path query.Path, k *kind) (sortKey, baseOrder, error) {
+func pathKey(path query.Path, k *Kind) (sortKey, baseOrder, error) {
 	switch {
 	case path.Is("metadata", "name"):
 		return nameKey()
@@ -100,15 +100,15 @@ func pathKey(path query.Path, k *kind) (sortKey, baseOrder, error) {
 	case path.Is("metadata", "creationTimestamp"):
 		return createdKey()
 	}
-	inObject := func(r *index.Record) sortValue { return valueOf(rawjson.Get(r.JSON.String(), path...)) }
+	inObject := func(r *index.Record) SortValue { return ValueOf(rawjson.Get(r.JSON.String(), path...)) }
 	i := k.at(path)
 	if i < 0 {
 		return sortKey{value: inObject}, byKeys, nil
 	}
-	if k.fields[i].time && k.fields[i].sort {
+	if k.Fields[i].Time && k.Fields[i].Sort {
 		return fieldKey(i, k)
 	}
-	return sortKey{value: func(r *index.Record) sortValue {
+	return sortKey{value: func(r *index.Record) SortValue {
 		if text := r.Fields[i]; text != "" {
 			return valueOfText(text)
 		}
@@ -117,13 +117,13 @@ func pathKey(path query.Path, k *kind) (sortKey, baseOrder, error) {
 }
 
 // fieldKey is the order by a field of the kind: by time where it is one.
-func fieldKey(i int, k *kind) (sortKey, baseOrder, error) {
-	if k.fields[i].time {
-		return sortKey{field: i, value: func(r *index.Record) sortValue {
-			return sortValue{class: classTime, number: float64(index.Seconds(r.Fields[i]))}
+func fieldKey(i int, k *Kind) (sortKey, baseOrder, error) {
+	if k.Fields[i].Time {
+		return sortKey{field: i, value: func(r *index.Record) SortValue {
+			return SortValue{class: classTime, number: float64(index.Seconds(r.Fields[i]))}
 		}}, byTime, nil
 	}
-	return sortKey{value: func(r *index.Record) sortValue { return sortValue{class: classText, text: r.Fields[i]} }}, byKeys, nil
+	return sortKey{value: func(r *index.Record) SortValue { return SortValue{class: classText, text: r.Fields[i]} }}, byKeys, nil
 }
 
 // The classes of sort values, in their order.
@@ -134,14 +134,14 @@ const (
 	classText
 )
 
-// sortValue is a value that can be compared with that of any other object.
-type sortValue struct {
+// SortValue is a value that can be compared with that of any other object.
+type SortValue struct {
 	class  uint8
 	number float64
 	text   string
 }
 
-func (a sortValue) compare(b sortValue) int {
+func (a SortValue) Compare(b SortValue) int {
 	if c := cmp.Compare(a.class, b.class); c != 0 {
 		return c
 	}
@@ -151,27 +151,27 @@ func (a sortValue) compare(b sortValue) int {
 	return cmp.Compare(a.number, b.number)
 }
 
-// valueOf reads a field: numbers as numbers, quantities as quantities, times as times, anything else as text.
-func valueOf(raw string) sortValue {
+// ValueOf reads a field: numbers as numbers, quantities as quantities, times as times, anything else as text.
+func ValueOf(raw string) SortValue {
 	if raw == "" || raw == "null" {
-		return sortValue{}
+		return SortValue{}
 	}
 	return valueOfText(rawjson.Text(raw))
 }
 
-func valueOfText(text string) sortValue {
+func valueOfText(text string) SortValue {
 	if text == "" || text[0] != '-' && text[0] != '+' && (text[0] < '0' || text[0] > '9') {
-		return sortValue{class: classText, text: text}
+		return SortValue{class: classText, text: text}
 	}
 	if n, ok := quantity(text); ok {
-		return sortValue{class: classNumber, number: n}
+		return SortValue{class: classNumber, number: n}
 	}
 	if len(text) >= len("2006-01-02T15:04:05Z") && text[4] == '-' {
 		if t, err := time.Parse(time.RFC3339Nano, text); err == nil {
-			return sortValue{class: classTime, number: float64(t.UnixMicro())}
+			return SortValue{class: classTime, number: float64(t.UnixMicro())}
 		}
 	}
-	return sortValue{class: classText, text: text}
+	return SortValue{class: classText, text: text}
 }
 
 // quantity reads a number, or one with a suffix of the quantities of Kubernetes. It reads at once what the

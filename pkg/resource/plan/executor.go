@@ -1,4 +1,4 @@
-package resource
+package plan
 
 import (
 	"context"
@@ -6,39 +6,39 @@ import (
 	"kapis.dev/ks-apiserver/pkg/store/index"
 )
 
-// matches are the objects that a plan found, in its order: a range of a tree of the store, or rows.
-type matches struct {
-	tree index.Range
-	rows *rows
+// Matches are the objects that a plan found, in its order: a range of a tree of the store, or rows.
+type Matches struct {
+	Tree index.Range
+	Rows *Rows
 }
 
-func (m *matches) len() int {
-	if m.rows != nil {
-		return m.rows.Len()
+func (m *Matches) Len() int {
+	if m.Rows != nil {
+		return m.Rows.Len()
 	}
-	return m.tree.Len()
+	return m.Tree.Len()
 }
 
-// page calls f with n objects from start on; down counts from the end.
-func (m *matches) page(start, n int, down bool, f func(*index.Ref)) {
+// Page calls f with n objects from start on; down counts from the end.
+func (m *Matches) Page(start, n int, down bool, f func(*index.Ref)) {
 	if down {
-		start = m.len() - 1 - start
+		start = m.Len() - 1 - start
 	}
-	if m.rows == nil {
-		m.tree.Walk(start, down, func(ref *index.Ref) bool {
+	if m.Rows == nil {
+		m.Tree.Walk(start, down, func(ref *index.Ref) bool {
 			f(ref)
 			n--
 			return n > 0
 		})
 		return
 	}
-	pivot, ok := m.rows.GetAt(start)
+	pivot, ok := m.Rows.GetAt(start)
 	if !ok || n <= 0 {
 		return
 	}
-	walk := m.rows.Ascend
+	walk := m.Rows.Ascend
 	if down {
-		walk = m.rows.Descend
+		walk = m.Rows.Descend
 	}
 	walk(pivot, func(r row) bool {
 		f(r.ref)
@@ -47,60 +47,60 @@ func (m *matches) page(start, n int, down bool, f func(*index.Ref)) {
 	})
 }
 
-// direct returns the range that is the answer: the plan has at most one term, in an order of the trees.
-func (p *plan) direct(snap *index.Snapshot) (index.Range, bool) {
-	if p.named != nil || p.order.base > byTime {
+// Direct returns the range that is the answer: the plan has at most one term, in an order of the trees.
+func (p *Plan) Direct(snap *index.Snapshot) (index.Range, bool) {
+	if p.named != nil || p.Order.base > byTime {
 		return index.Range{}, false
 	}
 	t := p.base
-	for _, c := range p.conditions {
-		if len(c.terms) != 1 || t != index.All() && t != c.terms[0] {
+	for _, c := range p.Conditions {
+		if len(c.Terms) != 1 || t != index.All() && t != c.Terms[0] {
 			return index.Range{}, false
 		}
-		t = c.terms[0]
+		t = c.Terms[0]
 	}
-	if p.order.base == byCreated {
+	if p.Order.base == byCreated {
 		return snap.ByCreated(t), true
 	}
-	return p.ordered(snap), len(p.conditions) == 0
+	return p.ordered(snap), len(p.Conditions) == 0
 }
 
 // ordered returns all objects of the base in the plan's order, which is one that a tree has.
-func (p *plan) ordered(snap *index.Snapshot) index.Range {
-	switch p.order.base {
+func (p *Plan) ordered(snap *index.Snapshot) index.Range {
+	switch p.Order.base {
 	case byName:
 		return snap.ByName(p.base)
 	case byTime:
-		return snap.ByTime(p.order.time, p.base)
+		return snap.ByTime(p.Order.time, p.base)
 	default:
 		return snap.ByCreated(p.base)
 	}
 }
 
 // fewest returns the terms whose objects are the fewest that can match, and how many they are.
-func (p *plan) fewest(snap *index.Snapshot) (terms []index.Term, n int) {
+func (p *Plan) fewest(snap *index.Snapshot) (terms []index.Term, n int) {
 	terms, n = []index.Term{p.base}, snap.ByCreated(p.base).Len()
-	for _, c := range p.conditions {
-		if len(c.terms) == 0 {
+	for _, c := range p.Conditions {
+		if len(c.Terms) == 0 {
 			continue
 		}
 		sum := 0
-		for _, t := range c.terms {
+		for _, t := range c.Terms {
 			sum += snap.ByCreated(t).Len()
 		}
 		if sum < n {
-			terms, n = c.terms, sum
+			terms, n = c.Terms, sum
 		}
 	}
 	return terms, n
 }
 
-// checkEvery is how many objects a scan looks at before it asks whether it shall go on.
-const checkEvery = 256
+// CheckEvery is how many objects a scan looks at before it asks whether it shall go on.
+const CheckEvery = 256
 
 // scan is one walk through the objects that can match.
 type scan struct {
-	*plan
+	*Plan
 	ctx  context.Context
 	snap *index.Snapshot
 	list []*index.Ref // what matches
@@ -108,13 +108,13 @@ type scan struct {
 	err  error
 }
 
-// collect walks the fewest objects that can match, and keeps those that do. ordered tells whether they
+// Collect walks the fewest objects that can match, and keeps those that do. ordered tells whether they
 // are in the plan's order. The error is that of ctx, or the plan's fault.
-func (p *plan) collect(ctx context.Context, snap *index.Snapshot) (list []*index.Ref, ordered bool, err error) {
-	s := &scan{plan: p, ctx: ctx, snap: snap}
+func (p *Plan) Collect(ctx context.Context, snap *index.Snapshot) (list []*index.Ref, ordered bool, err error) {
+	s := &scan{Plan: p, ctx: ctx, snap: snap}
 	ordered = s.walk()
 	if s.err == nil {
-		s.err = p.failed()
+		s.err = p.Failed()
 	}
 	return s.list, ordered, s.err
 }
@@ -137,12 +137,12 @@ func (s *scan) walk() (ordered bool) {
 	case len(best) > 1:
 		s.walkAny(best)
 		return false
-	case best[0] == s.base && s.order.base <= byTime:
+	case best[0] == s.base && s.Order.base <= byTime:
 		s.ordered(s.snap).Walk(0, false, s.keep)
 		return true
 	}
 	s.snap.ByCreated(best[0]).Walk(0, false, s.keep)
-	return s.order.base == byCreated
+	return s.Order.base == byCreated
 }
 
 // keep looks at one object, and tells whether the scan goes on.
@@ -150,7 +150,7 @@ func (s *scan) keep(ref *index.Ref) bool {
 	if !s.goesOn() {
 		return false
 	}
-	if s.holds(s.snap.Record(ref)) {
+	if s.Holds(s.snap.Record(ref)) {
 		s.list = append(s.list, ref)
 	}
 	return true
@@ -158,7 +158,7 @@ func (s *scan) keep(ref *index.Ref) bool {
 
 // goesOn counts an object that is looked at, and tells whether the scan shall go on.
 func (s *scan) goesOn() bool {
-	if s.n++; s.n%checkEvery == 0 {
+	if s.n++; s.n%CheckEvery == 0 {
 		s.err = s.ctx.Err()
 	}
 	return s.err == nil
@@ -167,7 +167,7 @@ func (s *scan) goesOn() bool {
 // walkNamed looks up the names that the plan has.
 func (s *scan) walkNamed() {
 	for name := range s.named {
-		s.snap.Named(s.namespace, name, func(ref *index.Ref) { s.keep(ref) })
+		s.snap.Named(s.Namespace, name, func(ref *index.Ref) { s.keep(ref) })
 	}
 }
 
@@ -185,9 +185,9 @@ func (s *scan) walkAny(terms []index.Term) {
 	}
 }
 
-// holds checks everything that the plan asks of an object.
-func (p *plan) holds(r *index.Record) bool {
-	if p.namespace != "" && r.Namespace != p.namespace {
+// Holds checks everything that the plan asks of an object.
+func (p *Plan) Holds(r *index.Record) bool {
+	if p.Namespace != "" && r.Namespace != p.Namespace {
 		return false
 	}
 	if p.named != nil {
@@ -195,10 +195,25 @@ func (p *plan) holds(r *index.Record) bool {
 			return false
 		}
 	}
-	for i := range p.conditions {
-		if !p.conditions[i].holds(r) {
+	for i := range p.Conditions {
+		if !p.Conditions[i].Holds(r) {
 			return false
 		}
 	}
 	return true
+}
+
+// Matches is holds, and false where nothing can match.
+func (p *Plan) Matches(r *index.Record) bool { return !p.Never && p.Holds(r) }
+
+// Worthwhile tells whether to follow so many changes costs less than to look at what can match.
+func (p *Plan) Worthwhile(changes uint64, snap *index.Snapshot) bool {
+	if changes <= 64 {
+		return true
+	}
+	if p.named != nil && uint64(len(p.named)) < changes {
+		return false
+	}
+	_, n := p.fewest(snap)
+	return changes <= uint64(n) //nolint:gosec // a length
 }

@@ -1,7 +1,9 @@
-package resource
+package kind
 
 import (
 	"testing"
+
+	"kapis.dev/ks-apiserver/pkg/resource/plan"
 )
 
 func TestPodStates(t *testing.T) {
@@ -64,7 +66,7 @@ func TestFieldsOfKinds(t *testing.T) {
 	}
 	for _, c := range []struct {
 		name, json string
-		kind       *kind
+		kind       *plan.Kind
 		field      int
 		want       string
 	}{
@@ -96,8 +98,8 @@ func TestFieldsOfKinds(t *testing.T) {
 		{"LabelText", `{"spec":{"key":"k","value":"v"}}`, labelObjects(), 0, "k/v"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			v := make([]string, len(c.kind.fields))
-			c.kind.extract(c.json, v)
+			v := make([]string, len(c.kind.Fields))
+			c.kind.Extract(c.json, v)
 			if v[c.field] != c.want {
 				t.Errorf("got %q, want %q", v[c.field], c.want)
 			}
@@ -109,9 +111,9 @@ func FuzzExtractorsReadAnything(f *testing.F) {
 	f.Add(`{"metadata":{},"spec":{"volumes":[{}]},"status":{"containerStatuses":[{"state":{"waiting":{}}}]}}`)
 	f.Add(`{"spec":[],"status":7,"users":{}}`)
 	f.Fuzz(func(t *testing.T, json string) {
-		for _, k := range kinds() {
-			if k.extract != nil {
-				k.extract(json, make([]string, len(k.fields)))
+		for _, k := range All() {
+			if k.Extract != nil {
+				k.Extract(json, make([]string, len(k.Fields)))
 			}
 		}
 	})

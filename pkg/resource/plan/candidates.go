@@ -1,4 +1,4 @@
-package resource
+package plan
 
 import "kapis.dev/ks-apiserver/pkg/store/index"
 
@@ -8,10 +8,10 @@ type candidates struct {
 	list []*index.Ref
 }
 
-func (c *candidates) len() int { return c.tree.Len() + len(c.list) }
+func (c *candidates) Len() int { return c.tree.Len() + len(c.list) }
 
-// walk calls f with the objects from i on, until it returns false.
-func (c *candidates) walk(i int, f func(*index.Ref) bool) {
+// Walk calls f with the objects from i on, until it returns false.
+func (c *candidates) Walk(i int, f func(*index.Ref) bool) {
 	if c.list == nil {
 		c.tree.Walk(i, false, f)
 		return
@@ -20,28 +20,28 @@ func (c *candidates) walk(i int, f func(*index.Ref) bool) {
 	}
 }
 
-// candidates returns objects among which are all that can match, each once: the fewest there are to look
+// Candidates returns objects among which are all that can match, each once: the fewest there are to look
 // at.
-func (p *plan) candidates(snap *index.Snapshot) candidates {
-	if p.never {
+func (p *Plan) Candidates(snap *index.Snapshot) candidates {
+	if p.Never {
 		return candidates{}
 	}
 	if p.named != nil {
 		named := candidates{list: []*index.Ref{}}
 		for name := range p.named {
-			snap.Named(p.namespace, name, func(ref *index.Ref) { named.list = append(named.list, ref) })
+			snap.Named(p.Namespace, name, func(ref *index.Ref) { named.list = append(named.list, ref) })
 		}
 		return named
 	}
 	best := []index.Range{snap.ByCreated(p.base)}
 	fewest := best[0].Len()
-	for _, c := range p.conditions {
-		if len(c.terms) == 0 {
+	for _, c := range p.Conditions {
+		if len(c.Terms) == 0 {
 			continue
 		}
 		n := 0
-		some := make([]index.Range, len(c.terms))
-		for i, t := range c.terms {
+		some := make([]index.Range, len(c.Terms))
+		for i, t := range c.Terms {
 			some[i] = snap.ByCreated(t)
 			n += some[i].Len()
 		}

@@ -1,4 +1,4 @@
-package resource
+package kind
 
 import (
 	"crypto/sha256"
@@ -7,6 +7,7 @@ import (
 
 	"kapis.dev/ks-apiserver/pkg/query"
 	"kapis.dev/ks-apiserver/pkg/rawjson"
+	"kapis.dev/ks-apiserver/pkg/resource/plan"
 	"kapis.dev/ks-apiserver/pkg/store/index"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -31,21 +32,21 @@ const (
 )
 
 // users are found by their e-mail address, groups and bindings.
-func users() *kind {
-	return &kind{
-		fields: []field{
-			userEmail:  {name: "email", match: matchExact, path: query.Path{"spec", "email"}},
-			userGroups: {name: "ingroup", match: matchMember},
+func users() *plan.Kind {
+	return &plan.Kind{
+		Fields: []plan.Field{
+			userEmail:  {Name: "email", Match: plan.MatchExact, Path: query.Path{"spec", "email"}},
+			userGroups: {Name: "ingroup", Match: plan.MatchMember},
 		},
-		extract: func(json string, v []string) {
+		Extract: func(json string, v []string) {
 			spec := rawjson.Get(json, "spec")
 			v[userEmail], v[userGroups] = rawjson.GetText(spec, "email"), joinLines(rawjson.Get(spec, "groups"))
 		},
-		members: true,
-		params: []string{
+		Members: true,
+		Params: []string{
 			paramNamespace, paramRole, paramWorkspace, paramWorkspaceRole, paramCluster, paramClusterRole, paramGlobalRole, paramNotInGroup,
 		},
-		plan: planUsers,
+		Plan: planUsers,
 	}
 }
 
@@ -67,33 +68,33 @@ func joinLines(array string) string {
 
 // planUsers asks for those whom bindings name, in a namespace, in a workspace, in the cluster or on the
 // platform, and with one role of those where the query names it.
-func planUsers(b *builder) error {
+func planUsers(b *plan.Builder) error {
 	for _, m := range [...]struct {
 		param, role, bindings string
 		term                  func(value string) index.Term
 	}{
 		{paramNamespace, paramRole, "rolebindings", index.InNamespace},
-		{paramWorkspace, paramWorkspaceRole, "workspacerolebindings", func(w string) index.Term { return index.HasLabel(workspaceLabel, w) }},
+		{paramWorkspace, paramWorkspaceRole, "workspacerolebindings", func(w string) index.Term { return index.HasLabel(plan.WorkspaceLabel, w) }},
 		{paramCluster, paramClusterRole, "clusterrolebindings", func(string) index.Term { return index.All() }},
 		{paramGlobalRole, paramGlobalRole, "globalrolebindings", func(string) index.Term { return index.All() }},
 	} {
-		value, _ := b.query.Param(m.param)
-		role, _ := b.query.Param(m.role)
+		value, _ := b.Query.Param(m.param)
+		role, _ := b.Query.Param(m.role)
 		if value == "" || m.param == paramCluster && value != "true" {
 			continue
 		}
-		if err := b.boundBy(m.bindings, m.term(value), role); err != nil {
+		if err := boundBy(b, m.bindings, m.term(value), role); err != nil {
 			return err
 		}
 	}
-	if group, ok := b.query.Param(paramNotInGroup); ok {
-		b.check(func(r *index.Record) bool { return !isLine(r.Fields[userGroups], group) })
+	if group, ok := b.Query.Param(paramNotInGroup); ok {
+		b.Check(func(r *index.Record) bool { return !plan.IsLine(r.Fields[userGroups], group) })
 	}
 	return nil
 }
 
 // roleBindings can be asked for by the role that they give.
-func roleBindings() *kind { return byField("rolename", "roleRef", "name") }
+func roleBindings() *plan.Kind { return byField("rolename", "roleRef", "name") }
 
 // bindingRole is the position of the role's name in the fields of a binding.
 const bindingRole = 0
@@ -112,14 +113,14 @@ type boundUsers struct {
 }
 
 // boundBy restricts the plan to the users whom the bindings of a term name, with the role where it is not empty.
-func (b *builder) boundBy(bindings string, term index.Term, role string) error {
-	snap, err := b.snapshot(schema.GroupVersionResource{Group: iamGroup, Version: "v1beta1", Resource: bindings})
+func boundBy(b *plan.Builder, bindings string, term index.Term, role string) error {
+	snap, err := b.Snapshot(schema.GroupVersionResource{Group: iamGroup, Version: "v1beta1", Resource: bindings})
 	if err != nil {
 		return err
 	}
-	who := memoize(&b.service.memo, bindingsKey{bindings, term, role}, snap, func() *boundUsers { return boundUsersOf(snap, term, role) })
-	b.vary(who.digest)
-	b.names(who.names)
+	who := plan.Memoize(&b.Planner.Memo, bindingsKey{bindings, term, role}, snap, func() *boundUsers { return boundUsersOf(snap, term, role) })
+	b.Vary(who.digest)
+	b.Names(who.names)
 	return nil
 }
 
@@ -147,10 +148,10 @@ func boundUsersOf(snap *index.Snapshot, term index.Term, role string) *boundUser
 	return out
 }
 
-func groupBindings() *kind {
-	return &kind{
-		fields:  []field{{name: "user", match: matchMember}},
-		extract: func(json string, v []string) { v[0] = joinLines(rawjson.Get(json, "users")) },
+func groupBindings() *plan.Kind {
+	return &plan.Kind{
+		Fields:  []plan.Field{{Name: "user", Match: plan.MatchMember}},
+		Extract: func(json string, v []string) { v[0] = joinLines(rawjson.Get(json, "users")) },
 	}
 }
 
@@ -161,49 +162,49 @@ const (
 
 // roles can be asked for by the role that they make up: its annotation names them. workspaceParam is
 // the parameter that names their workspace, empty where they are in none.
-func roles(workspaceParam string) *kind {
-	k := &kind{params: []string{paramAggregateTo}}
+func roles(workspaceParam string) *plan.Kind {
+	k := &plan.Kind{Params: []string{paramAggregateTo}}
 	if workspaceParam != "" {
-		k.params = append(k.params, workspaceParam)
+		k.Params = append(k.Params, workspaceParam)
 	}
-	k.plan = func(b *builder) error {
-		if w, ok := b.query.Param(workspaceParam); ok && workspaceParam != "" {
-			b.label(query.Requirement{Key: workspaceLabel, Op: query.In, Values: []string{w}})
+	k.Plan = func(b *plan.Builder) error {
+		if w, ok := b.Query.Param(workspaceParam); ok && workspaceParam != "" {
+			b.Label(query.Requirement{Key: plan.WorkspaceLabel, Op: query.In, Values: []string{w}})
 		}
-		role, ok := b.query.Param(paramAggregateTo)
+		role, ok := b.Query.Param(paramAggregateTo)
 		if !ok {
 			return nil
 		}
-		own, err := b.snapshot(b.kind.GVR)
+		own, err := b.Snapshot(b.Kind.GVR)
 		if err != nil {
 			return err
 		}
-		b.aggregated(own, role)
+		aggregated(b, own, role)
 		return nil
 	}
 	return k
 }
 
 // aggregated restricts the plan to the roles that make up one of a name, each in its own namespace.
-func (b *builder) aggregated(own *index.Snapshot, role string) {
+func aggregated(b *plan.Builder, own *index.Snapshot, role string) {
 	parts := map[string]map[string]struct{}{} // namespace -> names
 	all := map[string]struct{}{}
-	own.Named(b.namespace, role, func(ref *index.Ref) {
+	own.Named(b.Namespace, role, func(ref *index.Ref) {
 		list, _ := own.Record(ref).Annotations.Get(aggregationAnnotation)
-		b.vary(ref.Namespace)
-		b.vary(list)
+		b.Vary(ref.Namespace)
+		b.Vary(list)
 		var names []string
 		if err := json.Unmarshal([]byte(list), &names); err != nil {
 			return // a broken annotation names none
 		}
-		parts[ref.Namespace] = setOf(names)
+		parts[ref.Namespace] = plan.SetOf(names)
 		for _, n := range names {
 			all[n] = struct{}{}
 		}
 	})
-	b.names(all)
-	if b.kind.Namespaced && b.namespace == "" {
-		b.check(func(r *index.Record) bool {
+	b.Names(all)
+	if b.Kind.Namespaced && b.Namespace == "" {
+		b.Check(func(r *index.Record) bool {
 			_, ok := parts[r.Namespace][r.Name]
 			return ok
 		})

@@ -1,10 +1,11 @@
-package resource
+package kind
 
 import (
 	"strings"
 
 	"kapis.dev/ks-apiserver/pkg/query"
 	"kapis.dev/ks-apiserver/pkg/rawjson"
+	"kapis.dev/ks-apiserver/pkg/resource/plan"
 )
 
 // The fields of pods.
@@ -25,20 +26,20 @@ const (
 	podCompleted = "Completed"
 )
 
-func pods() *kind {
-	return &kind{
-		fields: []field{
-			podNode:   {name: "nodeName", match: matchExact, path: query.Path{"spec", "nodeName"}},
-			podStatus: {name: "status", match: matchState, states: []string{podWaiting, podRunning, podError, podCompleted}},
-			podPhase: {name: "phase", match: matchState, path: query.Path{"status", "phase"},
-				states: []string{"Pending", "Running", "Succeeded", "Failed", "Unknown"}},
-			podIP:     {name: "podIP", match: matchContains, path: query.Path{"status", "podIP"}},
-			podClaims: {name: "pvcName", match: matchMember, inside: true},
-			podStart:  {name: sortStartTime, sort: true, time: true, path: query.Path{"status", "startTime"}},
+func pods() *plan.Kind {
+	return &plan.Kind{
+		Fields: []plan.Field{
+			podNode:   {Name: "nodeName", Match: plan.MatchExact, Path: query.Path{"spec", "nodeName"}},
+			podStatus: {Name: "status", Match: plan.MatchState, States: []string{podWaiting, podRunning, podError, podCompleted}},
+			podPhase: {Name: "phase", Match: plan.MatchState, Path: query.Path{"status", "phase"},
+				States: []string{"Pending", "Running", "Succeeded", "Failed", "Unknown"}},
+			podIP:     {Name: "podIP", Match: plan.MatchContains, Path: query.Path{"status", "podIP"}},
+			podClaims: {Name: "pvcName", Match: plan.MatchMember, Inside: true},
+			podStart:  {Name: plan.SortStartTime, Sort: true, Time: true, Path: query.Path{"status", "startTime"}},
 		},
-		extract: extractPod,
-		params:  []string{paramServiceName},
-		plan:    planPods,
+		Extract: extractPod,
+		Params:  []string{paramServiceName},
+		Plan:    planPods,
 	}
 }
 

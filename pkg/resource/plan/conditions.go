@@ -1,4 +1,4 @@
-package resource
+package plan
 
 import (
 	"slices"
@@ -10,16 +10,16 @@ import (
 )
 
 // metadata adds the filters that every kind has.
-func (b *builder) metadata() {
-	q := b.query
+func (b *Builder) metadata() {
+	q := b.Query
 	if q.Names != nil {
-		b.names(q.Names)
+		b.Names(q.Names)
 	}
-	if q.Namespace.Set && !b.own.members {
+	if q.Namespace.Set && !b.Own.Members {
 		b.inNamespace(q.Namespace.Value)
 	}
 	if q.UID.Set {
-		b.check(func(r *index.Record) bool { return r.UID == q.UID.Value })
+		b.Check(func(r *index.Record) bool { return r.UID == q.UID.Value })
 	}
 	for _, text := range q.Contains {
 		b.contains(text)
@@ -35,14 +35,14 @@ func (b *builder) metadata() {
 	}
 	for i := range q.Annotations {
 		req := &q.Annotations[i]
-		b.check(func(r *index.Record) bool { return req.Match(r.Annotations.Get(req.Key)) })
+		b.Check(func(r *index.Record) bool { return req.Match(r.Annotations.Get(req.Key)) })
 	}
 }
 
-func (b *builder) inNamespace(namespace string) {
+func (b *Builder) inNamespace(namespace string) {
 	holds := func(r *index.Record) bool { return r.Namespace == namespace }
 	if namespace == "" {
-		b.check(holds)
+		b.Check(holds)
 		return
 	}
 	b.indexed(holds, index.InNamespace(namespace))
@@ -50,27 +50,27 @@ func (b *builder) inNamespace(namespace string) {
 
 // contains looks for text in the name, in any case in the alias, and in the field that the kind
 // names for this.
-func (b *builder) contains(text string) {
-	folded, also := wordOf(text), b.own.nameField-1
+func (b *Builder) contains(text string) {
+	folded, also := wordOf(text), b.Own.NameField-1
 	b.texts = append(b.texts, text)
-	b.check(func(r *index.Record) bool {
+	b.Check(func(r *index.Record) bool {
 		return strings.Contains(r.Name, text) || folded.in(r.Alias) || also >= 0 && strings.Contains(r.Fields[also], text)
 	})
 }
 
 // ownedBy looks for an owner by its UID or its name. Only UIDs have an index; what has the form of one is taken
 // for one, so that the pods of a workload are found at once.
-func (b *builder) ownedBy(owner string) {
-	uids := append([]string{owner}, b.owners...)
-	for _, uid := range b.owners {
-		b.vary(uid)
+func (b *Builder) ownedBy(owner string) {
+	uids := append([]string{owner}, b.Owners...)
+	for _, uid := range b.Owners {
+		b.Vary(uid)
 	}
 	byUID := isUID(owner)
 	holds := func(r *index.Record) bool {
 		return anyOwner(r, func(o index.Owner) bool { return slices.Contains(uids, o.UID) || !byUID && o.Name == owner })
 	}
 	if !byUID {
-		b.check(holds)
+		b.Check(holds)
 		return
 	}
 	terms := make([]index.Term, len(uids))
@@ -119,37 +119,37 @@ func anyOwner(r *index.Record, f func(index.Owner) bool) bool {
 	return false
 }
 
-// label adds a condition on one label.
-func (b *builder) label(req query.Requirement) {
+// Label adds a condition on one label.
+func (b *Builder) Label(req query.Requirement) {
 	terms := make([]index.Term, len(req.Values))
 	for i, v := range req.Values {
 		terms[i] = index.HasLabel(req.Key, v)
 	}
-	c := condition{holds: func(r *index.Record) bool { return req.Match(r.Labels.Get(req.Key)) }}
+	c := Condition{Holds: func(r *index.Record) bool { return req.Match(r.Labels.Get(req.Key)) }}
 	switch req.Op {
 	case query.In:
-		c.terms = terms
+		c.Terms = terms
 	case query.NotIn:
 		c.without = terms
 	case query.Exists, query.Missing:
 		c.label, c.lacks = req.Key, req.Op == query.Missing
 	}
-	b.conditions = append(b.conditions, c)
+	b.Conditions = append(b.Conditions, c)
 }
 
-func (b *builder) labels() {
-	for _, req := range b.query.Labels {
-		b.label(req)
+func (b *Builder) labels() {
+	for _, req := range b.Query.Labels {
+		b.Label(req)
 	}
-	alternatives := b.query.Selectors
+	alternatives := b.Query.Selectors
 	if len(alternatives) == 1 {
 		for _, req := range alternatives[0] {
-			b.label(req)
+			b.Label(req)
 		}
 		return
 	}
 	if len(alternatives) > 1 {
-		b.narrowed(func(r *index.Record) bool {
+		b.Narrowed(func(r *index.Record) bool {
 			return slices.ContainsFunc(alternatives, func(all []query.Requirement) bool {
 				for i := range all {
 					if !all[i].Match(r.Labels.Get(all[i].Key)) {
@@ -180,49 +180,49 @@ func termsOf(alternatives [][]query.Requirement) []index.Term {
 
 // fields adds the conditions on fields by their paths. Those of the metadata and of the kind's own fields are
 // found by index.
-func (b *builder) fields() {
-	for i := range b.query.Fields {
-		f := &b.query.Fields[i]
-		own, is := b.own.at(f.Path), f.Op == query.Is
+func (b *Builder) fields() {
+	for i := range b.Query.Fields {
+		f := &b.Query.Fields[i]
+		own, is := b.Own.at(f.Path), f.Op == query.Is
 		switch {
 		case is && f.Path.Is("metadata", "name"):
-			b.names(map[string]struct{}{f.Value: {}})
+			b.Names(map[string]struct{}{f.Value: {}})
 		case is && f.Path.Is("metadata", "namespace"):
 			b.inNamespace(f.Value)
 		case is && f.Value != "" && len(f.Path) == 3 && f.Path[:2].Is("metadata", "labels"):
-			b.label(query.Requirement{Key: f.Path[2], Op: query.In, Values: []string{f.Value}})
-		case own >= 0 && is && f.Value != "" && b.own.fields[own].indexed():
+			b.Label(query.Requirement{Key: f.Path[2], Op: query.In, Values: []string{f.Value}})
+		case own >= 0 && is && f.Value != "" && b.Own.Fields[own].indexed():
 			b.indexed(func(r *index.Record) bool { return r.Fields[own] == f.Value }, index.FieldIs(own, f.Value))
 		case own >= 0:
-			b.check(func(r *index.Record) bool { return f.Match(r.Fields[own]) })
+			b.Check(func(r *index.Record) bool { return f.Match(r.Fields[own]) })
 		default:
-			b.check(func(r *index.Record) bool { return f.Match(rawjson.GetText(r.JSON.String(), f.Path...)) })
+			b.Check(func(r *index.Record) bool { return f.Match(rawjson.GetText(r.JSON.String(), f.Path...)) })
 		}
 	}
 }
 
 // freeText adds the words of q.
-func (b *builder) freeText() {
-	b.words = append(b.words, b.query.Words...)
-	for _, text := range b.query.Words {
+func (b *Builder) freeText() {
+	b.words = append(b.words, b.Query.Words...)
+	for _, text := range b.Query.Words {
 		w := wordOf(text)
-		b.check(w.inRecord)
+		b.Check(w.inRecord)
 	}
 }
 
 // expression adds the expression, which is the most costly of the filters.
-func (b *builder) expression() error {
-	text := b.query.Expression
+func (b *Builder) expression() error {
+	text := b.Query.Expression
 	if text == "" {
 		return nil
 	}
-	program, err := b.service.expressions.Compile(text)
+	program, err := b.Planner.expressions.Compile(text)
 	if err != nil {
 		return query.Invalid("cel", text, "an expression over object that is true or false: "+err.Error())
 	}
 	evaluation := program.Begin()
-	b.check(func(r *index.Record) bool { return evaluation.Holds(r.JSON.String()) })
-	b.fault = func() error {
+	b.Check(func(r *index.Record) bool { return evaluation.Holds(r.JSON.String()) })
+	b.Fault = func() error {
 		if err := evaluation.Fault(); err != nil {
 			return query.Invalid("cel", text, err.Error())
 		}
@@ -232,35 +232,35 @@ func (b *builder) expression() error {
 }
 
 // ownFilters adds the filters that the kind has.
-func (b *builder) ownFilters() {
-	for i, f := range b.own.fields {
-		want, ok := b.query.Param(f.name)
-		if f.match == matchNone || !ok {
+func (b *Builder) ownFilters() {
+	for i, f := range b.Own.Fields {
+		want, ok := b.Query.Param(f.Name)
+		if f.Match == matchNone || !ok {
 			continue
 		}
-		switch f.match {
-		case matchExact:
+		switch f.Match {
+		case MatchExact:
 			b.fieldIs(i, want)
-		case matchState:
+		case MatchState:
 			b.fieldIs(i, f.statesOf(want)...)
-		case matchContains:
-			b.check(func(r *index.Record) bool { return strings.Contains(r.Fields[i], want) })
-		case matchMember:
-			holds := func(r *index.Record) bool { return isLine(r.Fields[i], want) }
-			if f.inside && b.namespace != "" {
-				b.indexed(holds, index.HasMember(i, b.namespace, want))
+		case MatchContains:
+			b.Check(func(r *index.Record) bool { return strings.Contains(r.Fields[i], want) })
+		case MatchMember:
+			holds := func(r *index.Record) bool { return IsLine(r.Fields[i], want) }
+			if f.Inside && b.Namespace != "" {
+				b.indexed(holds, index.HasMember(i, b.Namespace, want))
 				continue
 			}
-			b.check(holds)
+			b.Check(holds)
 		}
 	}
 }
 
 // fieldIs adds the condition that an indexed field has one of some values.
-func (b *builder) fieldIs(field int, values ...string) {
+func (b *Builder) fieldIs(field int, values ...string) {
 	holds := func(r *index.Record) bool { return slices.Contains(values, r.Fields[field]) }
 	if slices.Contains(values, "") {
-		b.check(holds) // what a field does not have is in no index
+		b.Check(holds) // what a field does not have is in no index
 		return
 	}
 	terms := make([]index.Term, len(values))
@@ -270,8 +270,8 @@ func (b *builder) fieldIs(field int, values ...string) {
 	b.indexed(holds, terms...)
 }
 
-// isLine tells whether s is one of the lines.
-func isLine(lines, s string) bool {
+// IsLine tells whether s is one of the lines.
+func IsLine(lines, s string) bool {
 	for line := range strings.SplitSeq(lines, "\n") {
 		if line == s && s != "" {
 			return true

@@ -1,4 +1,4 @@
-package resource
+package plan
 
 import (
 	"slices"
@@ -83,16 +83,16 @@ type workspaceScope struct {
 }
 
 // belongsToWorkspace checks one object.
-func (b *builder) belongsToWorkspace(r *index.Record) bool {
+func (b *Builder) belongsToWorkspace(r *index.Record) bool {
 	x := b.workspace
 	if x.of[r.Namespace] == x.workspace {
 		return true
 	}
-	if label, _ := r.Labels.Get(workspaceLabel); label != x.workspace {
+	if label, _ := r.Labels.Get(WorkspaceLabel); label != x.workspace {
 		return false
 	}
 	if !x.known.has(r.Namespace) {
-		b.service.outsiders.add(x.workspace, r.Namespace)
+		b.Planner.outsiders.add(x.workspace, r.Namespace)
 	}
 	return x.of[r.Namespace] == ""
 }
@@ -117,13 +117,13 @@ func (x *workspaceScope) appendKey(key []byte) []byte {
 	return append(key, '.')
 }
 
-// stale tells whether a namespace was noted since the plan was made, so that it is to be made anew.
-func (b *builder) stale() bool {
-	return b.workspace != nil && b.service.outsiders.of(b.workspace.workspace) != b.workspace.known
+// Stale tells whether a namespace was noted since the plan was made, so that it is to be made anew.
+func (b *Builder) Stale() bool {
+	return b.workspace != nil && b.Planner.outsiders.of(b.workspace.workspace) != b.workspace.known
 }
 
 // adoptWorkspace goes on with what a plan knows that was made anew, and tells whether its outcome is that of b.
-func (b *builder) adoptWorkspace(again *builder) bool {
+func (b *Builder) adoptWorkspace(again *Builder) bool {
 	before, now := b.workspace, again.workspace
 	if before == nil || now == nil {
 		return before == now

@@ -1,4 +1,4 @@
-package resource
+package plan
 
 import "kapis.dev/ks-apiserver/pkg/store/index"
 
@@ -7,7 +7,7 @@ const searchAbove = 2000
 
 // textSearch calls keep with what may contain the longest text that the plan asks for, and tells whether there is an index
 // that knows.
-func (p *plan) textSearch(snap *index.Snapshot, keep func(*index.Ref) bool) bool {
+func (p *Plan) textSearch(snap *index.Snapshot, keep func(*index.Ref) bool) bool {
 	if text := longest(p.texts); text != "" && snap.Containing(text, keep) {
 		return true
 	}

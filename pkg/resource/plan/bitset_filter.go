@@ -1,4 +1,4 @@
-package resource
+package plan
 
 import (
 	"math/bits"
@@ -16,20 +16,20 @@ const scanRatio = 8
 type bitsetFilter struct {
 	set  index.Set
 	used bool // set is of use: there is a condition that an index answers
-	rest []condition
+	rest []Condition
 }
 
 // bitsetFilterOf returns what the indexes say of a plan. fewest is how many objects are to be tested without them: a condition whose
 // set costs more to make than to test that many objects is left to the test.
-func (p *plan) bitsetFilterOf(snap *index.Snapshot, fewest int) *bitsetFilter {
+func (p *Plan) bitsetFilterOf(snap *index.Snapshot, fewest int) *bitsetFilter {
 	s := &bitsetFilter{}
 	all := func() {
 		if !s.used {
 			s.set, s.used = snap.Set(p.base), true
 		}
 	}
-	var minus []condition
-	for _, c := range p.conditions {
+	var minus []Condition
+	for _, c := range p.Conditions {
 		n, negative := c.size(snap)
 		switch {
 		case n < 0 || n > fewest*scanRatio:
@@ -50,10 +50,10 @@ func (p *plan) bitsetFilterOf(snap *index.Snapshot, fewest int) *bitsetFilter {
 }
 
 // size is how many objects the index names for a condition, -1 where no index does. negative tells that those don't match.
-func (c *condition) size(snap *index.Snapshot) (n int, negative bool) {
+func (c *Condition) size(snap *index.Snapshot) (n int, negative bool) {
 	switch {
-	case len(c.terms) > 0:
-		return count(snap, c.terms), false
+	case len(c.Terms) > 0:
+		return count(snap, c.Terms), false
 	case len(c.without) > 0:
 		return count(snap, c.without), true
 	case c.label != "":
@@ -70,10 +70,10 @@ func count(snap *index.Snapshot, terms []index.Term) (n int) {
 }
 
 // objects are those that size counts.
-func (c *condition) objects(snap *index.Snapshot) index.Set {
+func (c *Condition) objects(snap *index.Snapshot) index.Set {
 	switch {
-	case len(c.terms) > 0:
-		return snap.Set(c.terms...)
+	case len(c.Terms) > 0:
+		return snap.Set(c.Terms...)
 	case len(c.without) > 0:
 		return snap.Set(c.without...)
 	}
@@ -81,8 +81,8 @@ func (c *condition) objects(snap *index.Snapshot) index.Set {
 }
 
 // passes tests what the sets don't know.
-func (p *plan) passes(s *bitsetFilter, snap *index.Snapshot, ref *index.Ref) bool {
-	if p.namespace != "" && ref.Namespace != p.namespace {
+func (p *Plan) passes(s *bitsetFilter, snap *index.Snapshot, ref *index.Ref) bool {
+	if p.Namespace != "" && ref.Namespace != p.Namespace {
 		return false
 	}
 	if p.named != nil {
@@ -91,7 +91,7 @@ func (p *plan) passes(s *bitsetFilter, snap *index.Snapshot, ref *index.Ref) boo
 		}
 	}
 	for i := range s.rest {
-		if !s.rest[i].holds(snap.Record(ref)) {
+		if !s.rest[i].Holds(snap.Record(ref)) {
 			return false
 		}
 	}
@@ -117,7 +117,7 @@ func (s *scan) walkBitsets(best []index.Term, fewest int) (ordered, ok bool) {
 	}
 	from := s.along(s.snap, best)
 	// To sort n objects takes n log n comparisons, of texts that are anywhere in memory.
-	if ordered = s.order.base <= byTime && from.Len() <= n*bits.Len(uint(n)); ordered {
+	if ordered = s.Order.base <= byTime && from.Len() <= n*bits.Len(uint(n)); ordered {
 		from.Walk(0, false, func(ref *index.Ref) bool { return !sieve.set.Has(ref) || keep(ref) })
 		return true, true
 	}
@@ -126,8 +126,8 @@ func (s *scan) walkBitsets(best []index.Term, fewest int) (ordered, ok bool) {
 }
 
 // along is the shortest range in the plan's order that has all matches.
-func (p *plan) along(snap *index.Snapshot, best []index.Term) index.Range {
-	if len(best) == 1 && p.order.base == byCreated {
+func (p *Plan) along(snap *index.Snapshot, best []index.Term) index.Range {
+	if len(best) == 1 && p.Order.base == byCreated {
 		return snap.ByCreated(best[0])
 	}
 	return p.ordered(snap)

@@ -1,4 +1,4 @@
-package resource
+package plan
 
 import (
 	"sync"
@@ -21,9 +21,9 @@ type memoEntry struct {
 	value      any
 }
 
-// memoize returns what make makes of a snapshot, which it asks only for a newer one. The key must tell the kind of
+// Memoize returns what make makes of a snapshot, which it asks only for a newer one. The key must tell the kind of
 // the snapshot and everything else that make depends on. snap may be nil where it depends on no objects.
-func memoize[T any](d *memo, key any, snap *index.Snapshot, make func() T) T {
+func Memoize[T any](d *memo, key any, snap *index.Snapshot, make func() T) T {
 	var generation uint64
 	if snap != nil {
 		generation = snap.Generation()

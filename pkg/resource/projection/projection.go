@@ -1,4 +1,5 @@
-package resource
+// Package projection cuts objects down to the fields that a query asks for.
+package projection
 
 import (
 	"slices"
@@ -10,14 +11,14 @@ import (
 	"kapis.dev/ks-apiserver/pkg/resource/lru"
 )
 
-// projection cuts objects down to the fields that a query asks for. What is there of them stands where it
+// Projection cuts objects down to the fields that a query asks for. What is there of them stands where it
 // stood: objects around it are rebuilt, and what has nothing of it is left out. A step through an
 // array that is no index goes into all of its elements; an index keeps that element alone. apiVersion
 // and kind are always there.
-type projection struct {
+type Projection struct {
 	root *branch
-	// key is equal for projections that answer the same.
-	key string
+	// Key is equal for projections that answer the same.
+	Key string
 }
 
 // branch is what is asked for of one value.
@@ -29,12 +30,12 @@ type branch struct {
 	each *branch
 }
 
-// newProjection returns nil for no paths: nothing is cut.
-func newProjection(paths []query.Path) *projection {
+// New returns nil for no paths: nothing is cut.
+func New(paths []query.Path) *Projection {
 	if len(paths) == 0 {
 		return nil
 	}
-	p := &projection{root: &branch{}}
+	p := &Projection{root: &branch{}}
 	keys := make([]string, len(paths)) // each can be read back, so that two paths are never one text
 	for i, path := range paths {
 		keys[i] = path.String()
@@ -45,18 +46,9 @@ func newProjection(paths []query.Path) *projection {
 	p.root.complete()
 	slices.Sort(keys)
 	for _, key := range slices.Compact(keys) {
-		p.key += string(lru.AppendPart(nil, key))
+		p.Key += string(lru.AppendPart(nil, key))
 	}
 	return p
-}
-
-// project returns what paths name of an object.
-func project(json string, paths []query.Path) string {
-	p := newProjection(paths)
-	if p == nil {
-		return json
-	}
-	return string(p.append(nil, json))
 }
 
 func (b *branch) add(path query.Path) {
@@ -87,8 +79,8 @@ func (b *branch) complete() {
 	}
 }
 
-// append appends what is asked for of the object json, at least {}.
-func (p *projection) append(dst []byte, json string) []byte {
+// Append appends what is asked for of the object json, at least {}.
+func (p *Projection) Append(dst []byte, json string) []byte {
 	out, ok := appendPart(dst, json, []*branch{p.root})
 	if !ok {
 		return append(dst, "{}"...)

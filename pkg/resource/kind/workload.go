@@ -1,10 +1,11 @@
-package resource
+package kind
 
 import (
 	"strconv"
 
 	"kapis.dev/ks-apiserver/pkg/query"
 	"kapis.dev/ks-apiserver/pkg/rawjson"
+	"kapis.dev/ks-apiserver/pkg/resource/plan"
 )
 
 // The states of a workload, as the filter status names them.
@@ -18,8 +19,8 @@ const (
 )
 
 // workloadStatus is the filter status of what has replicas.
-func workloadStatus() field {
-	return field{name: "status", match: matchState, states: []string{stateStopped, stateRunning, stateUpdating}}
+func workloadStatus() plan.Field {
+	return plan.Field{Name: "status", Match: plan.MatchState, States: []string{stateStopped, stateRunning, stateUpdating}}
 }
 
 // replicated returns the state of a workload that wants so many replicas and has so many ready.
@@ -42,13 +43,13 @@ func whole(json string, absent int64, path ...string) int64 {
 	return n
 }
 
-func deployments() *kind {
-	return &kind{
-		fields: []field{
+func deployments() *plan.Kind {
+	return &plan.Kind{
+		Fields: []plan.Field{
 			workloadStatus(),
-			{name: sortUpdateTime, sort: true, time: true, sorts: []string{sortLastUpdated}},
+			{Name: plan.SortUpdateTime, Sort: true, Time: true, Sorts: []string{plan.SortLastUpdated}},
 		},
-		extract: func(json string, v []string) {
+		Extract: func(json string, v []string) {
 			status := rawjson.Get(json, "status")
 			v[0] = replicated(whole(json, 1, "spec", "replicas"), whole(status, 0, "readyReplicas"))
 			v[1] = latest(status, "lastUpdateTime")
@@ -66,32 +67,32 @@ func latest(status, key string) string {
 	return out
 }
 
-func statefulSets() *kind {
-	return &kind{
-		fields: []field{workloadStatus()},
-		extract: func(json string, v []string) {
+func statefulSets() *plan.Kind {
+	return &plan.Kind{
+		Fields: []plan.Field{workloadStatus()},
+		Extract: func(json string, v []string) {
 			v[0] = replicated(whole(json, 1, "spec", "replicas"), whole(json, 0, "status", "readyReplicas"))
 		},
 	}
 }
 
-func daemonSets() *kind {
-	return &kind{
-		fields: []field{workloadStatus()},
-		extract: func(json string, v []string) {
+func daemonSets() *plan.Kind {
+	return &plan.Kind{
+		Fields: []plan.Field{workloadStatus()},
+		Extract: func(json string, v []string) {
 			status := rawjson.Get(json, "status")
 			v[0] = replicated(whole(status, 0, "desiredNumberScheduled"), whole(status, 0, "numberReady"))
 		},
 	}
 }
 
-func jobs() *kind {
-	return &kind{
-		fields: []field{
-			{name: "status", match: matchState, states: []string{stateRunning, stateCompleted, stateFailed}, sort: true},
-			{name: sortUpdateTime, sort: true, time: true, sorts: []string{sortLastUpdated}},
+func jobs() *plan.Kind {
+	return &plan.Kind{
+		Fields: []plan.Field{
+			{Name: "status", Match: plan.MatchState, States: []string{stateRunning, stateCompleted, stateFailed}, Sort: true},
+			{Name: plan.SortUpdateTime, Sort: true, Time: true, Sorts: []string{plan.SortLastUpdated}},
 		},
-		extract: func(json string, v []string) {
+		Extract: func(json string, v []string) {
 			status := rawjson.Get(json, "status")
 			v[0] = stateRunning
 			for e := rawjson.Array(rawjson.Get(status, "conditions")); e.Next(); {
@@ -110,10 +111,10 @@ func jobs() *kind {
 	}
 }
 
-func cronJobs() *kind {
-	return &kind{
-		fields: []field{{name: "status", match: matchState, states: []string{statePaused, stateRunning}}},
-		extract: func(json string, v []string) {
+func cronJobs() *plan.Kind {
+	return &plan.Kind{
+		Fields: []plan.Field{{Name: "status", Match: plan.MatchState, States: []string{statePaused, stateRunning}}},
+		Extract: func(json string, v []string) {
 			v[0] = stateRunning
 			if rawjson.Get(json, "spec", "suspend") == "true" {
 				v[0] = statePaused
@@ -122,9 +123,9 @@ func cronJobs() *kind {
 	}
 }
 
-func autoscalers() *kind {
+func autoscalers() *plan.Kind {
 	return fieldsByPath(
-		field{name: "targetKind", match: matchExact, path: query.Path{"spec", "scaleTargetRef", "kind"}},
-		field{name: "targetName", match: matchExact, path: query.Path{"spec", "scaleTargetRef", "name"}},
+		plan.Field{Name: "targetKind", Match: plan.MatchExact, Path: query.Path{"spec", "scaleTargetRef", "kind"}},
+		plan.Field{Name: "targetName", Match: plan.MatchExact, Path: query.Path{"spec", "scaleTargetRef", "name"}},
 	)
 }

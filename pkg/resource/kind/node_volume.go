@@ -1,8 +1,9 @@
-package resource
+package kind
 
 import (
 	"kapis.dev/ks-apiserver/pkg/query"
 	"kapis.dev/ks-apiserver/pkg/rawjson"
+	"kapis.dev/ks-apiserver/pkg/resource/plan"
 )
 
 // The states of a node beside stateRunning, as the filter status names them.
@@ -11,10 +12,10 @@ const (
 	stateWarning       = "warning"
 )
 
-func nodes() *kind {
-	return &kind{
-		fields: []field{{name: "status", match: matchState, states: []string{stateUnschedulable, stateWarning, stateRunning}}},
-		extract: func(json string, v []string) {
+func nodes() *plan.Kind {
+	return &plan.Kind{
+		Fields: []plan.Field{{Name: "status", Match: plan.MatchState, States: []string{stateUnschedulable, stateWarning, stateRunning}}},
+		Extract: func(json string, v []string) {
 			v[0] = nodeState(json)
 		},
 	}
@@ -37,62 +38,62 @@ func nodeState(json string) string {
 	return stateRunning
 }
 
-func namespaces() *kind { return fieldsByPath(phase("Active", "Terminating")) }
+func namespaces() *plan.Kind { return fieldsByPath(phase("Active", "Terminating")) }
 
 // claimClass is the position of a claim's storage class in its fields.
 const claimClass = 1
 
-func volumeClaims() *kind {
+func volumeClaims() *plan.Kind {
 	k := fieldsByPath(phase("Pending", "Bound", "Lost"), storageClass())
-	k.annotation = inUse()
+	k.Annotation = inUse()
 	return k
 }
 
-func volumes() *kind {
+func volumes() *plan.Kind {
 	return fieldsByPath(phase("Pending", "Available", "Bound", "Released", "Failed"), storageClass())
 }
 
 // phase is the filter status of kinds whose state is in status.phase.
-func phase(states ...string) field {
-	return field{name: "status", match: matchState, states: states, path: query.Path{"status", "phase"}}
+func phase(states ...string) plan.Field {
+	return plan.Field{Name: "status", Match: plan.MatchState, States: states, Path: query.Path{"status", "phase"}}
 }
 
-func storageClass() field {
-	return field{name: "storageClassName", match: matchExact, path: query.Path{"spec", "storageClassName"}}
+func storageClass() plan.Field {
+	return plan.Field{Name: "storageClassName", Match: plan.MatchExact, Path: query.Path{"spec", "storageClassName"}}
 }
 
 // Secrets and ConfigMaps keep no data in the cache of the cluster: their data is most of their size, and who may
 // list them there need not be one who may read them. A query in a namespace has it, for who may: see snapshot_select.go.
-func secrets() *kind {
-	return &kind{
-		fields:    []field{{name: "type", match: matchExact}},
-		extract:   func(json string, v []string) { v[0] = rawjson.GetText(json, "type") },
-		cut:       rawjson.Cuts([]string{"stringData"}), // what is only written
-		cutAcross: rawjson.Cuts([]string{"data"}),
+func secrets() *plan.Kind {
+	return &plan.Kind{
+		Fields:         []plan.Field{{Name: "type", Match: plan.MatchExact}},
+		Extract:        func(json string, v []string) { v[0] = rawjson.GetText(json, "type") },
+		Cut:            rawjson.Cuts([]string{"stringData"}), // what is only written
+		CutClusterWide: rawjson.Cuts([]string{"data"}),
 	}
 }
 
-func configMaps() *kind {
-	return &kind{cutAcross: rawjson.Cuts([]string{"data"}, []string{"binaryData"})}
+func configMaps() *plan.Kind {
+	return &plan.Kind{CutClusterWide: rawjson.Cuts([]string{"data"}, []string{"binaryData"})}
 }
 
 // definitions are found by the name of their kind too.
-func definitions() *kind {
-	return &kind{
-		fields:    []field{{name: "kind"}},
-		nameField: 1,
-		extract: func(json string, v []string) {
+func definitions() *plan.Kind {
+	return &plan.Kind{
+		Fields:    []plan.Field{{Name: "kind"}},
+		NameField: 1,
+		Extract: func(json string, v []string) {
 			v[0] = rawjson.GetText(json, "spec", "names", "kind")
 		},
 	}
 }
 
 // labelObjects are found by their key and value too.
-func labelObjects() *kind {
-	return &kind{
-		fields:    []field{{name: "text"}},
-		nameField: 1,
-		extract: func(json string, v []string) {
+func labelObjects() *plan.Kind {
+	return &plan.Kind{
+		Fields:    []plan.Field{{Name: "text"}},
+		NameField: 1,
+		Extract: func(json string, v []string) {
 			v[0] = rawjson.GetText(json, "spec", "key") + "/" + rawjson.GetText(json, "spec", "value")
 		},
 	}

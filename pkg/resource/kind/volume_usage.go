@@ -1,0 +1,29 @@
+package kind
+
+import (
+	"strconv"
+
+	"kapis.dev/ks-apiserver/pkg/resource/plan"
+	"kapis.dev/ks-apiserver/pkg/store/index"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+var (
+	PodsKind   = schema.GroupVersionResource{Version: "v1", Resource: "pods"}
+	ClaimsKind = schema.GroupVersionResource{Version: "v1", Resource: "persistentvolumeclaims"}
+)
+
+// inUse tells of a claim whether there is a pod in its namespace that mounts it, whatever that pod's state.
+func inUse() *plan.DerivedAnnotation {
+	return &plan.DerivedAnnotation{Key: "kubesphere.io/in-use", From: PodsKind, Of: func(pods *index.Snapshot, r *index.Record) string {
+		return strconv.FormatBool(pods.Any(index.HasMember(podClaims, r.Namespace, r.Name)))
+	}}
+}
+
+// claimCount tells of a storage class how many claims name it.
+func claimCount() *plan.DerivedAnnotation {
+	return &plan.DerivedAnnotation{Key: "kubesphere.io/pvc-count", From: ClaimsKind, Total: true, Of: func(claims *index.Snapshot, r *index.Record) string {
+		return strconv.Itoa(claims.ByCreated(index.FieldIs(claimClass, r.Name)).Len())
+	}}
+}
