@@ -2,7 +2,7 @@ package iam
 
 import "time"
 
-// The methods by which people prove who they are (RFC 8176, 2).
+// The methods by which users prove who they are (RFC 8176, 2).
 const (
 	MethodPassword  = "pwd"
 	MethodOTP       = "otp"
@@ -11,32 +11,32 @@ const (
 	MethodFederated = "fed" // an identity provider vouched for the person
 )
 
-// AuthnResult is what a login has shown: who it is, who says so, and by what.
+// AuthnResult is what a login proved: which user it is, who vouches for them, and by which methods.
 type AuthnResult struct {
-	// User is who it is; nil where no User is linked to the identity yet, and Registration tells of it.
+	// User is nil if no User is linked to the identity yet; Registration tells of it then.
 	User         *User
 	Registration *Registration
-	// Provider is the identity provider that vouched for the person; "" for a local password.
+	// Provider is the identity provider that vouches for the user; "" for a local password.
 	Provider string
-	// Subject is the person's name there.
+	// Subject is the user's name at the provider.
 	Subject string
-	// Groups are the person's groups there. They count for the session, beside those of the User.
+	// Groups are the user's groups at the provider. They count for the session, in addition to those of the User.
 	Groups []string
 	// Hint and Refresh are those of idp.Identity. They are secrets, and sealed before they are stored.
 	Hint, Refresh string
-	// Methods are by what he proved it.
+	// Methods are by what the user proved who they are.
 	Methods []string
-	// At is when he came here with it, and Authenticated when he proved himself, where that is another time: an identity provider tells it,
-	// or does not (TimeUnknown). It is zero where it is At.
+	// At is the time of the login here, and Authenticated that of the login at the provider if the provider tells it, TimeUnknown if it
+	// doesn't; zero if both are one.
 	At, Authenticated time.Time
-	// Pending says that a second factor is needed, and was not shown yet. Nothing is issued for such a proof.
+	// Pending says that a second factor is still needed. Nothing is issued for a pending result.
 	Pending bool
 }
 
-// TimeUnknown stands for the time of a login that nobody can tell: long ago.
+// TimeUnknown stands for an unknown time of login: long ago.
 var TimeUnknown = time.Unix(0, 0).UTC()
 
-// AuthenticatedAt returns when the person proved himself; TimeUnknown where nobody can tell.
+// AuthenticatedAt returns when the user proved who they are; TimeUnknown if nobody can tell.
 func (p *AuthnResult) AuthenticatedAt() time.Time {
 	if p.Authenticated.IsZero() {
 		return p.At
@@ -48,8 +48,8 @@ func (p *AuthnResult) AuthenticatedAt() time.Time {
 type Origin struct {
 	// Source is the client's address, and UserAgent what it calls itself.
 	Source, UserAgent string
-	// Shared says that Source is the address of a server that people log in through, such as the console, and Claimed where that server,
-	// or anybody who passes for it, says that the person is.
+	// Shared says that Source is the address of a server through which many users log in, such as the console. Claimed is the user's
+	// address as that server, or an impostor of it, reports it.
 	Shared  bool
 	Claimed string
 }

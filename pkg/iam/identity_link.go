@@ -11,12 +11,12 @@ import (
 	"kapis.dev/ks-apiserver/pkg/api/iam/v1beta1"
 )
 
-// Link is an identity that a User is linked to: the subject by which an identity provider knows the person.
+// Link is an identity that a User is linked to: the subject by which an identity provider knows the user.
 type Link struct {
 	Provider, Subject string
 }
 
-// readLinks returns the identities that a User's metadata link it to; nil for none. Release 3 had one, in two labels.
+// readLinks returns the identities in a User's metadata. Release 3 had one, in two labels.
 func readLinks(annotations, labels map[string]string) []Link {
 	var out []Link
 	add := func(provider, subject string) {
@@ -33,8 +33,7 @@ func readLinks(annotations, labels map[string]string) []Link {
 	return slices.Clip(out)
 }
 
-// ByLink returns the user that an identity is linked to, and nil where there is none. shared says that more than one is
-// linked to it: then it is nobody's, since it can't be told whose it was meant to be.
+// ByLink returns the user linked to an identity, or nil. shared reports that several users are linked to it: then none of them counts.
 func (u *UserIndex) ByLink(l Link) (user *User, shared bool) {
 	u.mu.RLock()
 	defer u.mu.RUnlock()
@@ -76,7 +75,7 @@ func (u *UserIndex) unlink(old *User) {
 	}
 }
 
-// seen tells those who wait for a user that something was told of him. The lock is held.
+// seen wakes those who wait for news of a user. The lock is held.
 func (u *UserIndex) seen(name string) {
 	if ch, ok := u.awaited[name]; ok {
 		close(ch)
@@ -84,7 +83,7 @@ func (u *UserIndex) seen(name string) {
 	}
 }
 
-// Await returns once the feed has told of a user what is waited for, and soon, whether it has or not. The user is nil where none is known.
+// Await waits until told returns true for a user as the feed brings it, nil for none; and at most for the time given.
 func (u *UserIndex) Await(ctx context.Context, name string, most time.Duration, told func(*User) bool) {
 	ctx, cancel := context.WithTimeout(ctx, most)
 	defer cancel()

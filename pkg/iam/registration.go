@@ -14,31 +14,31 @@ import (
 const (
 	// ClientPrefix begins the names of clients that act for themselves. No User's name has a colon.
 	ClientPrefix = "client:"
-	// RegistrationPrefix begins the UIDs of those who have no User yet.
+	// RegistrationPrefix begins the UIDs of users who have no User yet.
 	RegistrationPrefix = "registration:"
 )
 
-// Registration is an identity that no User is linked to, of somebody who may choose the name of his User.
+// Registration is an identity without a User, whose owner may choose the name of the User to create.
 type Registration struct {
 	Provider, Subject string
-	// Username and Email are what to propose.
+	// Username and Email are the proposed ones.
 	Username, Email string
 	DisplayName     string
 }
 
-// ClientUser is a client that acts for itself. Its name and its subject are none that a User can have (RFC 9700, 4.15).
+// ClientUser returns the user that a client is when it acts for itself. No User can have its name and UID (RFC 9700, 4.15).
 func ClientUser(client string) *User {
 	name := ClientPrefix + client
 	return &User{Name: name, UID: name, State: v1beta1.UserActive,
 		info: &user.DefaultInfo{Name: name, UID: name, Groups: []string{user.AllAuthenticated}}}
 }
 
-// Extra is what tokens and requests of somebody who has to register say about him.
+// Extra returns what tokens and requests say about a user who has to register.
 func (r *Registration) Extra() map[string][]string {
 	return map[string][]string{"idp": {r.Provider}, "uid": {r.Subject}, "username": {r.Username}, "email": {r.Email}}
 }
 
-// User is who acts in a session that waits for a User: nobody but somebody who may make one.
+// User returns the user that acts in a session before the registration: it has no rights but to register.
 func (r *Registration) User() *User {
 	sum := sha256.Sum256([]byte(r.Provider + "\x00" + r.Subject)) // no name of a provider has a zero byte (idp.checkName)
 	uid := RegistrationPrefix + hex.EncodeToString(sum[:16])
@@ -46,7 +46,7 @@ func (r *Registration) User() *User {
 		info: &user.DefaultInfo{Name: v1beta1.UserPreRegistration, UID: uid, Groups: []string{v1beta1.GroupPreRegistration}, Extra: r.Extra()}}
 }
 
-// Truncate shortens a text to so many bytes, and to whole characters.
+// Truncate shortens a text to so many bytes, but not within a character.
 func Truncate(s string, most int) string {
 	s = strings.ToValidUTF8(s, "")
 	if len(s) <= most {

@@ -18,39 +18,37 @@ import (
 	"kapis.dev/ks-apiserver/pkg/api/iam/v1beta1"
 )
 
-// maxCost is the dearest bcrypt hash that is compared: a hash of cost 31 would hold a worker for
-// hours, and whoever may write a User could have it compared.
+// maxCost is the highest cost of a bcrypt hash that is compared: one of cost 31 would occupy a worker for hours, and anyone who may write
+// a User could have it compared.
 const maxCost = 14
 
-// User is what this server keeps of a User object. It is never changed: a change makes a new one.
+// User is what this server keeps of a User object. It is immutable.
 type User struct {
 	Name, UID string
 	State     v1beta1.UserState
-	// Since is when the state last changed; zero where that is not known.
+	// Since is when the state last changed; zero if unknown.
 	Since       time.Time
 	DisplayName string
 	Email, Lang string
 	// Groups are spec.groups without those that only the system gives.
 	Groups []string
-	// Links are the identities that the user may log in with; nil for none.
+	// Links are the identities that the user may log in with.
 	Links []Link
-	// Uninitialized says that the user has not yet set a password of his own.
+	// Uninitialized says that the user has not set a password of their own yet.
 	Uninitialized bool
-	// PasswordChanged is when the password was last changed; zero where that is not known.
+	// PasswordChanged is when the password was last changed; zero if unknown.
 	PasswordChanged time.Time
-	// Deleting says that the object is only waiting for its finalizers.
+	// Deleting says that the object waits for its finalizers.
 	Deleting bool
 
-	// credential is the fingerprint that sessions carry; it is not a bcrypt hash, and gives none away.
+	// credential is the fingerprint that sessions carry; the hash can't be derived from it.
 	credential string
-	// password returns the bcrypt hash. It is a function, since that is what no format verb looks into;
-	// nil where the user has none.
+	// password returns the bcrypt hash; nil without a password. It is a function because no format verb prints what is in one.
 	password func() []byte
 	info     *user.DefaultInfo
 }
 
-// Info returns who the user is to an authorizer: name, UID and groups. It is shared and not to be
-// changed.
+// Info returns the user for an authorizer: name, UID and groups. It is shared, and must not be changed.
 func (u *User) Info() user.Info { return u.info }
 
 // PasswordHash returns the bcrypt hash of the user's password, or nil for a user without one.
@@ -61,17 +59,16 @@ func (u *User) PasswordHash() []byte {
 	return u.password()
 }
 
-// HasPassword tells whether the user has a password here. Who comes from an identity provider alone has none.
+// HasPassword reports whether the user has a password here. Users of identity providers have none.
 func (u *User) HasPassword() bool { return u.password != nil }
 
-// Credential returns the fingerprint of what the user proves himself with. It changes when the
-// password does; a session that carries another one is over.
+// Credential returns a fingerprint of the password. A session with another one is over.
 func (u *User) Credential() string { return u.credential }
 
-// String names the user and no more.
+// String returns the name and nothing else.
 func (u *User) String() string { return "user " + u.Name }
 
-// GoString names the user and no more.
+// GoString returns the name and nothing else.
 func (u *User) GoString() string { return u.String() }
 
 // RefusalReason returns why the user's sessions and API keys are refused now, or "" if they are good. A user who is locked out for
@@ -88,7 +85,7 @@ func (u *User) RefusalReason() string {
 	return "its user is not active"
 }
 
-// wireUser has the fields of a User that matter here.
+// wireUser has the fields of a User that are read.
 type wireUser struct {
 	Metadata struct {
 		Name              string            `json:"name"`
@@ -110,7 +107,7 @@ type wireUser struct {
 	} `json:"status"`
 }
 
-// ParseUser reads a User's JSON. Its errors hold nothing of the object.
+// ParseUser decodes a User. Its errors quote nothing of the object.
 func ParseUser(raw []byte) (*User, error) {
 	var w wireUser
 	if json.Unmarshal(raw, &w) != nil {
@@ -145,7 +142,7 @@ func ParseUser(raw []byte) (*User, error) {
 // pending is the credential of a user whose new password is not hashed yet. No session carries it.
 const pending = "pending"
 
-// readPassword keeps a bcrypt hash, and nothing of a password in clear text, which never matches.
+// readPassword keeps a bcrypt hash, but no password in clear text, which never matches.
 func readPassword(s string) (hashed func() []byte, credential string) {
 	if s == "" {
 		return nil, ""
@@ -159,8 +156,8 @@ func readPassword(s string) (hashed func() []byte, credential string) {
 	return func() []byte { return hash }, hex.EncodeToString(sum[:])
 }
 
-// WithoutSystemGroups drops the groups that would make the user a part of the system: a blank before such a name is lost on the way to
-// kube-apiserver.
+// WithoutSystemGroups drops groups that only the system gives. It drops names with blanks at their ends too, since those are lost on the
+// way to kube-apiserver.
 func WithoutSystemGroups(name string, groups []string) []string {
 	var out []string
 	for _, g := range groups {

@@ -10,15 +10,14 @@ import (
 	"kapis.dev/ks-apiserver/pkg/store"
 )
 
-// UserIndex are the users of users.iam.kubesphere.io/v1beta1, by name, by e-mail and by the identities that they are linked to. It is a store.Sink of
-// that kind.
+// UserIndex finds users by name, e-mail and linked identity. It is a store.Sink of users.iam.kubesphere.io/v1beta1.
 type UserIndex struct {
 	mu      sync.RWMutex
 	byName  map[string]*User
 	byEmail map[string][]string // lower case e-mail -> names
 	byLink  map[Link][]string   // identity -> names
 	awaited map[string]chan struct{}
-	// changed is told of each change; a nil next means that the user is gone. Set before the feed starts.
+	// changed is called with each change; next is nil for a deleted user. Set it before the feed starts.
 	changed func(old, next *User)
 }
 
@@ -32,10 +31,10 @@ func NewUserIndex() *UserIndex {
 
 var _ store.Sink = (*UserIndex)(nil)
 
-// OnChange has f called with each change of a known user; next is nil for one who is gone. Call it before the feed starts.
+// OnChange has f called with each change of a known user; next is nil for a deleted one. Call it before the feed starts.
 func (u *UserIndex) OnChange(f func(old, next *User)) { u.changed = f }
 
-// Set takes in a new or changed User. One that can't be read is treated as not there: it fails closed.
+// Set stores a new or changed User. One that can't be decoded is removed, so that nobody can log in as it.
 func (u *UserIndex) Set(o *store.Object) {
 	next, err := ParseUser(o.Raw)
 	if err != nil {
@@ -61,7 +60,7 @@ func (u *UserIndex) Set(o *store.Object) {
 	}
 }
 
-// Delete forgets a User.
+// Delete removes a User.
 func (u *UserIndex) Delete(_, name string) {
 	u.mu.Lock()
 	old := u.byName[name]
@@ -84,7 +83,7 @@ func (u *UserIndex) ByName(name string) *User {
 	return u.byName[name]
 }
 
-// ByEmail returns the user of that e-mail, in whatever case; nil where there is none, or more than one.
+// ByEmail returns the user of an e-mail in any case; nil if there is none, or more than one.
 func (u *UserIndex) ByEmail(email string) *User {
 	key := emailKey(email)
 	u.mu.RLock()
@@ -95,8 +94,7 @@ func (u *UserIndex) ByEmail(email string) *User {
 	return nil
 }
 
-// ByLogin returns the user that a person means by what he typed: a name, or an e-mail, which a name
-// can't look like.
+// ByLogin returns the user of a name or an e-mail as typed at a login. No name contains an "@".
 func (u *UserIndex) ByLogin(login string) *User {
 	if strings.Contains(login, "@") {
 		return u.ByEmail(login)

@@ -16,54 +16,54 @@ import (
 	"kapis.dev/ks-apiserver/pkg/idp"
 )
 
-// feedWait is how long a login waits for the feed to tell of the User that it made; usually some milliseconds.
+// feedWait is how long a login waits for the feed to bring the User it created; usually some milliseconds.
 const feedWait = 3 * time.Second
 
-// UserAPI is where Users are made: kube-apiserver, and a map in tests.
+// UserAPI creates and reads Users at kube-apiserver.
 type UserAPI interface {
-	// Create makes a User, or fails with AlreadyExists. It returns the JSON of what was stored.
+	// Create creates a User, or fails with AlreadyExists. It returns the stored JSON.
 	Create(ctx context.Context, u *v1beta1.User) ([]byte, error)
 	// Get returns the JSON of a User.
 	Get(ctx context.Context, name string) ([]byte, error)
 }
 
-// Options are what Accounts work with.
+// Options are what a Linker works with.
 type Options struct {
 	API   UserAPI
 	Users *iam.UserIndex
-	// Synced tells whether all Users are known. Before that nobody can tell who is linked, and no User is made.
+	// Synced reports whether all Users are loaded. Before that no User is created, since it is not known who is linked.
 	Synced func() bool
-	// Named tells whether a binding names a user of that name, who may not be there. A User who got the name would get the
-	// rights, so that none is made of a name that a provider, or a person, says. nil for none.
+	// Named reports whether a binding names a user, existing or not. A User who got such a name would get its rights, so that none is
+	// created; nil for never.
 	Named func(name string) bool
-	// NamedNatively is the same of bindings that are Kubernetes' own. It is asked last, since it may have to ask kube-apiserver; nil for none.
+	// NamedNatively is Named for Kubernetes' own bindings. It is asked last, since it may ask kube-apiserver; nil for never.
 	NamedNatively func(ctx context.Context, name string) (bool, error)
-	// Reservations keep two registrations of one identity apart; nil for none.
+	// Reservations keeps two registrations of one identity apart; nil for not at all.
 	Reservations Reservations
 }
 
-// Reservations see to it that a registration makes one User. Sessions are.
+// Reservations lets one registration of an identity create a User. session.RegistrationLock is one.
 type Reservations interface {
 	Reserve(ctx context.Context, r *iam.Registration, name string) (held string, err error)
 	Release(ctx context.Context, r *iam.Registration, name string) error
 }
 
-// Linker link identities to Users. It goes by what Users says of links, and never by a name.
+// Linker links identities of providers to Users, by the links in Users and never by a name.
 type Linker struct {
 	Options
 }
 
-// New makes Accounts.
+// New returns a Linker.
 func New(o Options) *Linker { return &Linker{o} }
 
-// Linked returns the User that an identity is linked to, and nil where there is none, or more than one. It asks nobody.
+// Linked returns the User that an identity is linked to; nil for none, or more than one. It makes no call.
 func (a *Linker) Linked(provider, subject string) *iam.User {
 	u, _ := a.Users.ByLink(iam.Link{Provider: provider, Subject: subject})
 	return u
 }
 
-// Resolve returns the User that an identity is linked to, one that was made for it, or how to register one: by the provider's mapping.
-// Whether the User may log in is for the caller to judge. Its errors are ErrNotLinked, ErrUnknownProvider and ErrUnavailable.
+// Resolve returns the User linked to an identity, a User created for it, or how to register one, by the provider's mapping. It does not
+// check whether the User may log in. Its errors are ErrNotLinked, ErrUnknownProvider and ErrUnavailable.
 func (a *Linker) Resolve(ctx context.Context, e *idp.Entry, id *idp.Identity) (*iam.User, *iam.Registration, error) {
 	u, r, makes, err := a.plan(e, id)
 	if err != nil || !makes {
@@ -81,8 +81,7 @@ func (a *Linker) Resolve(ctx context.Context, e *idp.Entry, id *idp.Identity) (*
 	return u, nil, err
 }
 
-// Plan says what Resolve would do, and changes nothing: it returns the linked User, the registration, or the name of the User that
-// would be made.
+// Plan returns what Resolve would, without changing anything: the linked User, the registration, or the name of the User to create.
 func (a *Linker) Plan(e *idp.Entry, id *idp.Identity) (*iam.User, *iam.Registration, string, error) {
 	u, r, makes, err := a.plan(e, id)
 	if err != nil || !makes {
@@ -96,7 +95,7 @@ func (a *Linker) Plan(e *idp.Entry, id *idp.Identity) (*iam.User, *iam.Registrat
 	return nil, nil, "", fmt.Errorf("%w: all names that could be made of it are taken", iam.ErrNotLinked)
 }
 
-// plan returns what becomes of an identity; makes says that a User has to be made.
+// plan returns what becomes of an identity; makes reports that a User has to be created.
 func (a *Linker) plan(e *idp.Entry, id *idp.Identity) (u *iam.User, r *iam.Registration, makes bool, err error) {
 	switch {
 	case e == nil || e.Disabled:
@@ -127,7 +126,7 @@ func (a *Linker) plan(e *idp.Entry, id *idp.Identity) (u *iam.User, r *iam.Regis
 	return nil, nil, false, iam.ErrNotLinked
 }
 
-// registration proposes a name that is free, and the e-mail where it is.
+// registration proposes a free name, and the e-mail if it is free.
 func (a *Linker) registration(e *idp.Entry, id *idp.Identity) *iam.Registration {
 	r := &iam.Registration{Provider: e.Name, Subject: id.Subject, DisplayName: id.DisplayName}
 	for _, name := range candidates(e.Name, id) {
@@ -142,14 +141,13 @@ func (a *Linker) registration(e *idp.Entry, id *idp.Identity) *iam.Registration 
 	return r
 }
 
-// free tells whether nothing known has a name: no User, and no binding.
+// free reports whether no User and no binding has a name.
 func (a *Linker) free(name string) bool {
 	return a.Users.ByName(name) == nil && (a.Named == nil || !a.Named(name))
 }
 
-// Register makes the User of a registration, with a name and an e-mail that the person chose. Its errors are those of an API call:
-// 422 for a name or an e-mail that can't be, 409 for one that is taken; ErrNotLinked where somebody is linked to the identity
-// already, and ErrUnavailable.
+// Register creates the User of a registration, with the name and e-mail that its owner chose. Its errors are those of an API call: 422 if
+// they are not valid, 409 if one is taken; ErrNotLinked if the identity is linked already; and ErrUnavailable.
 func (a *Linker) Register(ctx context.Context, r iam.Registration, name, email string) (*iam.User, error) {
 	if r.Provider == "" || r.Subject == "" || len(r.Subject) > maxSubject {
 		return nil, fmt.Errorf("%w: the registration names no identity", iam.ErrNotLinked)
@@ -202,8 +200,8 @@ func (a *Linker) release(ctx context.Context, r *iam.Registration, name string) 
 	}
 }
 
-// Vouched returns who an identity is to an authorizer, for a provider that vouches for every single request: the User as he
-// is, with the groups of the identity besides. Its errors are those of Resolve, and ErrSuspended.
+// Vouched returns the User of an identity with the groups of both, for providers that vouch for each request. Its errors are those of
+// Resolve, and ErrSuspended.
 func (a *Linker) Vouched(ctx context.Context, e *idp.Entry, id *idp.Identity) (user.Info, error) {
 	u, _, err := a.Resolve(ctx, e, id)
 	switch {
@@ -223,7 +221,7 @@ func (a *Linker) Vouched(ctx context.Context, e *idp.Entry, id *idp.Identity) (u
 	return &user.DefaultInfo{Name: u.Name, UID: u.UID, Groups: groups, Extra: u.Info().GetExtra()}, nil
 }
 
-// newAccount is the User that is to be made.
+// newAccount is the User to create.
 type newAccount struct {
 	iam.Link
 	displayName, email, lang, called string
@@ -232,8 +230,8 @@ type newAccount struct {
 // errNamesTaken says that none of the names was free.
 var errNamesTaken = fmt.Errorf("%w: the names that could be made of it are taken", iam.ErrNotLinked)
 
-// create makes a User of the first name that is free. Two replicas that do it at once try the same names in the same order: the
-// later one finds the User of the first, by its link.
+// create creates a User with the first free name. Replicas that do so at once try the same names in the same order: the later one finds
+// the User of the first, by its link.
 func (a *Linker) create(ctx context.Context, names []string, w newAccount) (*iam.User, error) {
 	for _, name := range names {
 		if named, err := a.named(ctx, name); err != nil {
@@ -256,7 +254,7 @@ func (a *Linker) create(ctx context.Context, names []string, w newAccount) (*iam
 	return nil, errNamesTaken
 }
 
-// named tells whether a binding of any kind names a user of the name.
+// named reports whether a binding of any kind names a user.
 func (a *Linker) named(ctx context.Context, name string) (bool, error) {
 	if a.Named != nil && a.Named(name) {
 		return true, nil
@@ -271,7 +269,7 @@ func (a *Linker) named(ctx context.Context, name string) (bool, error) {
 	return named, nil
 }
 
-// make creates a User, and returns the one that is there where it has the link already; nil where it is somebody else.
+// make creates a User. It returns the existing one if that has the link already, and nil if it is another user.
 func (a *Linker) make(ctx context.Context, o *v1beta1.User) (*iam.User, error) {
 	raw, err := a.API.Create(ctx, o)
 	if apierrors.IsAlreadyExists(err) {

@@ -28,7 +28,8 @@ func accounts(api *iamtest.UserAPI) *Linker {
 func provider(m idp.Mapping) *idp.Entry { return &idp.Entry{Name: "corp", Mapping: m} }
 
 func jane() *idp.Identity {
-	return &idp.Identity{Subject: "s-1", Username: "jane", DisplayName: "Jane Doe", Email: "jane@example.com", Groups: []string{"dev", "system:masters", "kapis:x"}}
+	return &idp.Identity{Subject: "s-1", Username: "jane", DisplayName: "Jane Doe", Email: "jane@example.com", Groups: []string{"dev", "system:masters",
+		"kapis:x"}}
 }
 
 func linked(name, provider, subject string) *store.Object {
@@ -46,7 +47,8 @@ func TestLinksAreFoundByProviderAndSubject(t *testing.T) {
 		u.Annotations = map[string]string{iamapi.AnnotationIdentityProviderPrefix + "git": "42", iamapi.AnnotationIdentityProviderPrefix + "corp": ""}
 	}))
 	for _, tc := range []struct{ provider, subject, want string }{
-		{"corp", "s-1", "jane"}, {"corp", "s-2", "old"}, {"git", "42", "old"}, {"corp", "jane", ""}, {"git", "s-1", ""}, {"corp", "", ""}, {"", "s-1", ""}, {"corp", "S-1", ""},
+		{"corp", "s-1", "jane"}, {"corp", "s-2", "old"}, {"git", "42", "old"}, {"corp", "jane", ""}, {"git", "s-1", ""}, {"corp", "", ""}, {"", "s-1",
+			""}, {"corp", "S-1", ""},
 	} {
 		got := ""
 		if u := a.Linked(tc.provider, tc.subject); u != nil {
@@ -121,7 +123,8 @@ func TestMappings(t *testing.T) {
 					t.Fatalf("%v, %v, %v; planned %s, %v", u, r, err, planned, planErr)
 				}
 				o := api.Objects[u.Name]
-				if o.Annotations[iamapi.AnnotationIdentityProviderPrefix+"corp"] != "s-1" || len(o.Annotations) != 1 || o.Labels != nil || o.Spec.Groups != nil || o.Spec.Password != "" {
+				if o.Annotations[iamapi.AnnotationIdentityProviderPrefix+"corp"] != "s-1" || len(o.Annotations) != 1 || o.Labels != nil || o.Spec.Groups != nil ||
+					o.Spec.Password != "" {
 					t.Errorf("%+v", o)
 				}
 				if o.Spec.DisplayName != "Jane Doe" {
@@ -134,7 +137,8 @@ func TestMappings(t *testing.T) {
 					t.Errorf("again: %v, %v", again, err)
 				}
 			case tc.proposed != "":
-				if err != nil || u != nil || !strings.HasPrefix(r.Username, tc.proposed) || r.Username == tc.there || r.Provider != "corp" || r.Subject != "s-1" || api.Created != 0 {
+				if err != nil || u != nil || !strings.HasPrefix(r.Username, tc.proposed) || r.Username == tc.there || r.Provider != "corp" || r.Subject != "s-1" ||
+					api.Created != 0 {
 					t.Errorf("%v, %+v, %v", u, r, err)
 				}
 			default:
@@ -219,7 +223,8 @@ func TestReplicasMakeOneUserForOneIdentity(t *testing.T) {
 }
 
 func TestAnEMailIsTakenOverOnlyWhereItIsFree(t *testing.T) {
-	for email, want := range map[string]string{"jane@example.com": "jane@example.com", "ALICE@example.com": "", "no mail": "", strings.Repeat("x", 300) + "@example.com": ""} {
+	for email, want := range map[string]string{"jane@example.com": "jane@example.com", "ALICE@example.com": "", "no mail": "", strings.Repeat("x", 300) +
+		"@example.com": ""} {
 		api := iamtest.NewUserAPI()
 		a := accounts(api)
 		a.Users.Set(iamtest.User("alice"))
@@ -354,7 +359,8 @@ func TestOnlyALinkedUserWithoutPasswordIsActiveAtOnce(t *testing.T) {
 func TestDerivedNames(t *testing.T) {
 	for username, want := range map[string]string{
 		"jane": "jane", "jane.doe": "jane.doe", "j-1": "j-1", "Jane": "jane-", "jane_doe": "jane-doe-", "jane@example.com": "jane-example-com-", "JÖRG": "j-rg-",
-		"王": "user-", "": "user-", "__": "user-", "-x-": "x-", "system:admin": "system-admin-", strings.Repeat("x", 63): strings.Repeat("x", 63), strings.Repeat("x", 64): strings.Repeat("x", 52) + "-",
+		"王": "user-", "": "user-", "__": "user-", "-x-": "x-", "system:admin": "system-admin-", strings.Repeat("x", 63): strings.Repeat("x",
+			63), strings.Repeat("x", 64): strings.Repeat("x", 52) + "-",
 	} {
 		got := candidates("corp", &idp.Identity{Subject: "s-1", Username: username})
 		if got[0] != want && (!strings.HasSuffix(want, "-") || !strings.HasPrefix(got[0], want)) {

@@ -21,9 +21,9 @@ import (
 const (
 	// maxName bounds a User's name, since labels refer to it.
 	maxName = 63
-	// maxSubject bounds the name of a person at a provider, in bytes (OpenID Connect Core 1.0, 2, has 255 characters).
+	// maxSubject is the longest subject, in bytes (OpenID Connect Core 1.0, 2, has 255 characters).
 	maxSubject = 1024
-	// shortHash and longHash are the lengths of the ends of derived names: 50 and 130 bits.
+	// shortHash and longHash are the lengths of the hashes in derived names: 50 and 130 bits.
 	shortHash, longHash = 10, 26
 	// maxDisplayName and maxEmail are those of the User kind, the first in characters.
 	maxDisplayName, maxEmail = 256, 254
@@ -34,15 +34,13 @@ var emailForm = regexp.MustCompile(`^[^@\s]+@[^@\s]+$`)
 
 func validEmail(s string) bool { return len(s) <= maxEmail && emailForm.MatchString(s) }
 
-// plainName returns the name of a User who is called that elsewhere, where it can stay as it is: lower-case letters, digits,
-// '-' and '.' (RFC 1123, 2.1), at most 63 of them.
+// plainName returns the name that a User can have unchanged: lower-case letters, digits, '-' and '.' (RFC 1123, 2.1), at most 63.
 func plainName(username string) (string, bool) {
 	return username, len(username) <= maxName && len(validation.IsDNS1123Subdomain(username)) == 0
 }
 
-// candidates are the names that the User of an identity may get, the first that is free: what he is called elsewhere, where that
-// can be a name; and readable beginnings with an end that follows from who he is. So different identities never mean one
-// User, and one identity means the same names on every replica.
+// candidates returns the names that the User of an identity may get, best first: the username if it is valid, then readable names that end
+// in a hash of the identity. Different identities never get one name, and every replica derives the same.
 func candidates(provider string, id *idp.Identity) []string {
 	// No name of a provider has a zero byte (idp.checkName), and what an identity is called at it comes last.
 	sum := sha256.Sum256([]byte("kapis.dev user name 1\x00" + provider + "\x00" + id.Subject))
@@ -57,7 +55,7 @@ func candidates(provider string, id *idp.Identity) []string {
 	return out
 }
 
-// readable makes the beginning of a name, of at most n characters, out of what somebody is called.
+// readable derives the beginning of a name from a username, of at most n characters.
 func readable(username string, n int) string {
 	var b strings.Builder
 	for _, r := range strings.ToLower(username) {
@@ -76,7 +74,7 @@ func readable(username string, n int) string {
 	return "user"
 }
 
-// object is the User to create: with the link, and nothing that gives rights.
+// object returns the User to create: with the link, and without anything that grants rights.
 func (w newAccount) object(a *Linker, name string) *v1beta1.User {
 	display := w.displayName
 	if display == "" && w.called != name {
@@ -102,7 +100,7 @@ func usersResource() schema.GroupResource {
 	return schema.GroupResource{Group: v1beta1.GroupName, Resource: "users"}
 }
 
-// checkChoice judges what a person chose as his name and his e-mail, "" for none.
+// checkChoice validates the name and e-mail that a user chose; the e-mail may be "".
 func checkChoice(name, email string) error {
 	if _, ok := plainName(name); !ok {
 		return unprocessable("the name has to be at most %d characters long, of lower-case letters, digits, '-' and '.', and to begin and end with a letter or a digit", maxName)

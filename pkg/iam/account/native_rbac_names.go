@@ -12,17 +12,16 @@ import (
 )
 
 const (
-	// nativeFor is how long what was read of bindings counts: people who come for the first time come in crowds.
+	// nativeFor is how long an answer counts: first logins come in crowds.
 	nativeFor = 10 * time.Second
 	// nativePage is how many bindings one request reads.
 	nativePage = 500
 )
 
-// NativeNames knows the users and groups that Kubernetes' own bindings name. It is asked when a User is made for somebody who chose his name, or whose
-// provider did, and when somebody makes or joins a group; it reads the bindings then, and not all the time: an installation may have tens of thousands, most of them
-// written by ks-controller-manager after bindings of ours, which it passes over.
+// NativeNames finds the users and groups that Kubernetes' own bindings name. It reads the bindings when it is asked, which is when a User
+// is created with a chosen name, or somebody creates or joins a group: there may be tens of thousands, most of them mirrors of ours.
 type NativeNames struct {
-	// Client reads bindings; Selector passes over those that mirror ours.
+	// Client reads bindings; Selector leaves out those that mirror ours.
 	Client   rbacclient.RbacV1Interface
 	Selector string
 	Now      func() time.Time
@@ -35,12 +34,12 @@ type NativeNames struct {
 // subjectName is a subject: a kind, User or Group, and a name.
 type subjectName struct{ kind, name string }
 
-// Has tells whether a binding names a user of the name.
+// Has reports whether a binding names a user.
 func (n *NativeNames) Has(ctx context.Context, name string) (bool, error) {
 	return n.has(ctx, subjectName{rbacv1.UserKind, name})
 }
 
-// HasGroup tells whether a binding names a group of the name.
+// HasGroup reports whether a binding names a group.
 func (n *NativeNames) HasGroup(ctx context.Context, name string) (bool, error) {
 	return n.has(ctx, subjectName{rbacv1.GroupKind, name})
 }

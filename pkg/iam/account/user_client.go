@@ -17,7 +17,7 @@ type UserClient struct {
 	c rest.Interface
 }
 
-// NewUserClient makes a client of the Users of the cluster of cfg.
+// NewUserClient returns a client of the Users in the cluster of cfg.
 func NewUserClient(cfg *rest.Config) (*UserClient, error) {
 	c := rest.CopyConfig(cfg)
 	c.APIPath = "/apis"
@@ -31,7 +31,7 @@ func NewUserClient(cfg *rest.Config) (*UserClient, error) {
 	return &UserClient{rc}, nil
 }
 
-// Create makes a User.
+// Create creates a User.
 func (c *UserClient) Create(ctx context.Context, u *v1beta1.User) ([]byte, error) {
 	body, err := json.Marshal(u)
 	if err != nil {

@@ -32,9 +32,9 @@ const (
 	keysPerUser = 50
 	// maxDescription is the longest description, in characters, as in the CRD.
 	maxDescription = 256
-	// keyUsedEvery is how exact the time of the last use is.
+	// keyUsedEvery is the precision of the time of the last use.
 	keyUsedEvery = time.Hour
-	// keySweep is the time between looks for keys that were used, or are over. What is over is shown for keyShown.
+	// keySweep is the interval of Run, and keyShown how long an expired key is still listed.
 	keySweep = 10 * time.Minute
 	keyShown = 24 * time.Hour
 	// keysAtOnce bounds the writes of one look, and keyOrphanAge is the age from which a key of a missing user is deleted: a younger
@@ -43,27 +43,26 @@ const (
 	keyOrphanAge = 5 * time.Minute
 )
 
-// Key is a long-lived credential for automation, of one user. What it opens is kept as a hash.
+// Key is a long-lived credential of one user, for automation. Its secret is stored as a hash.
 type Key struct {
 	Name, User, UserUID, Description string
 	// Scope is what the key is for: authz.ScopeRead, or "" for all that the user may. See authz.RestrictAPIKeys.
 	Scope            string
 	Created, Expires time.Time
-	// Used is about when it was last used; zero for never.
+	// Used is roughly when the key was last used; zero for never.
 	Used time.Time
 }
 
-// Store are the API keys of all users, in memory: a request's key is judged without a call. It is a store.Sink of
-// apikeys.session.kapis.dev/v1alpha1. Fill in its fields before its feed starts; the zero value knows no keys, and makes none.
+// Store has the API keys of all users in memory: a request's key is checked without a call. It is a store.Sink of
+// apikeys.session.kapis.dev/v1alpha1. Fill in its fields before its feed starts.
 //
-// A key survives a change of the password, which automation should not notice; it ends with its user, and when he or somebody who
-// manages users revokes it.
+// A key survives a change of the password, so that automation does not notice it; it ends with its user, or when it is revoked.
 type Store struct {
 	API   crdclient.API[*v1alpha1.APIKey]
 	Users *iam.UserIndex
-	// MaxAge is how long a key may be good.
+	// MaxAge is the longest life of a key.
 	MaxAge time.Duration
-	// Synced tells whether users are known in full; nil for always.
+	// Synced reports whether all users are loaded; nil for always.
 	Synced func() bool
 	Now    func() time.Time
 
@@ -72,7 +71,7 @@ type Store struct {
 	byUser map[string][]*keyRecord // UID of the user
 }
 
-// keyRecord is a key as this replica knows it. Of it, only used and who change.
+// keyRecord is a key in memory. Only used and who change.
 type keyRecord struct {
 	Key
 	uid  types.UID
@@ -81,7 +80,7 @@ type keyRecord struct {
 	who  atomic.Pointer[keyUser]
 }
 
-// keyUser is who a key makes of the user at one state of him.
+// keyUser is the caller that a key stands for, made once per state of the user.
 type keyUser struct {
 	of   *iam.User
 	info *user.DefaultInfo
@@ -89,7 +88,7 @@ type keyUser struct {
 
 var _ store.Sink = (*Store)(nil)
 
-// Set takes in a key.
+// Set stores a key.
 func (k *Store) Set(o *store.Object) {
 	var in v1alpha1.APIKey
 	if err := json.Unmarshal(o.Raw, &in); err != nil {
@@ -100,7 +99,7 @@ func (k *Store) Set(o *store.Object) {
 	k.put(&in)
 }
 
-// Delete takes in that a key is revoked.
+// Delete removes a revoked key from memory.
 func (k *Store) Delete(_, name string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -126,7 +125,7 @@ func (k *Store) put(in *v1alpha1.APIKey) *keyRecord {
 	return r
 }
 
-// drop takes a key out of the index. The lock is held.
+// drop removes a key from the index. The lock is held.
 func (k *Store) drop(name string) *keyRecord {
 	r := k.byName[name]
 	if r == nil {
@@ -142,8 +141,7 @@ func (k *Store) drop(name string) *keyRecord {
 	return r
 }
 
-// Authenticate returns whose key it is at this moment. Its error is ErrKey. A key that was made at another replica a moment ago is not
-// known yet.
+// Authenticate returns the user of a key. Its error is ErrKey. A key that another replica has just created may be unknown for a moment.
 func (k *Store) Authenticate(key token.APIKey) (user.Info, error) {
 	k.mu.RLock()
 	r := k.byName[key.Name]
@@ -168,7 +166,7 @@ func (k *Store) Authenticate(key token.APIKey) (user.Info, error) {
 	return r.info(u), nil
 }
 
-// info returns who the key's user is, with what says that he came with a key.
+// info returns the key's user, marked as one with an API key.
 func (r *keyRecord) info(u *iam.User) user.Info {
 	if w := r.who.Load(); w != nil && w.of == u {
 		return w.info
@@ -182,13 +180,14 @@ func (r *keyRecord) info(u *iam.User) user.Info {
 	return w.info
 }
 
-// Request says what an API key is to be: what for in words, its APIKey.Scope, and until when it is good.
+// Request says what a new API key is for, its Scope, and when it expires.
 type Request struct {
 	Description, Scope string
 	Expires            time.Time
 }
 
-// Create makes a key, and returns it with its token, which is shown once. Its errors are ErrTooMany, ErrExpiry, ErrScope and ErrUnavailable.
+// Create creates a key, and returns it with its token, which is shown once. Its errors are ErrTooMany, ErrExpiry, ErrScope and
+// ErrUnavailable.
 func (k *Store) Create(ctx context.Context, u *iam.User, in Request) (*Key, string, error) {
 	if k.API == nil {
 		return nil, "", fmt.Errorf("make an API key: %w", iam.ErrUnavailable)
@@ -250,7 +249,7 @@ func (k *Store) List(u *iam.User) []Key {
 	return out
 }
 
-// Revoke ends a key of a user; ErrOver where he has none of that name.
+// Revoke deletes a key of a user; ErrOver if the user has none of that name.
 func (k *Store) Revoke(ctx context.Context, u *iam.User, name string) error {
 	k.mu.RLock()
 	r := k.byName[name]
@@ -261,7 +260,7 @@ func (k *Store) Revoke(ctx context.Context, u *iam.User, name string) error {
 	return k.end(ctx, r)
 }
 
-// RevokeAll ends the keys of a user.
+// RevokeAll deletes the keys of a user.
 func (k *Store) RevokeAll(ctx context.Context, u *iam.User) error {
 	k.mu.RLock()
 	list := k.byUser[u.UID]
@@ -284,7 +283,7 @@ func (k *Store) end(ctx context.Context, r *keyRecord) error {
 	return nil
 }
 
-// Run writes when keys were used, and deletes those that are over, until ctx ends.
+// Run writes when keys were used, and deletes expired ones, until ctx ends.
 func (k *Store) Run(ctx context.Context) {
 	tick := time.NewTicker(keySweep)
 	defer tick.Stop()
@@ -298,7 +297,7 @@ func (k *Store) Run(ctx context.Context) {
 	}
 }
 
-// Sweep does once what Run does, up to a bound.
+// Sweep does once what Run does, up to a limit.
 func (k *Store) Sweep(ctx context.Context) {
 	over, used := k.due()
 	for _, r := range over {
@@ -336,7 +335,7 @@ func (k *Store) due() (over, used []*keyRecord) {
 	return over, used
 }
 
-// note writes when a key was used, where no other replica has just done so.
+// note writes when a key was used, unless another replica has just done so.
 func (k *Store) note(ctx context.Context, r *keyRecord) error {
 	o, err := k.API.Get(ctx, r.Name)
 	if apierrors.IsNotFound(err) {

@@ -26,7 +26,8 @@ type keyring struct {
 
 func newKeyring(t testing.TB) *keyring {
 	t.Helper()
-	k := &keyring{api: iamtest.NewObjects(func() *v1alpha1.APIKey { return &v1alpha1.APIKey{} }), clock: &iamtest.Clock{Time: iamtest.Start()}, users: iam.NewUserIndex()}
+	k := &keyring{api: iamtest.NewObjects(func() *v1alpha1.APIKey { return &v1alpha1.APIKey{} }), clock: &iamtest.Clock{Time: iamtest.Start()},
+		users: iam.NewUserIndex()}
 	k.users.Set(iamtest.User("alice", func(u *iamapi.User) { u.Spec.Groups = []string{"devs"} }))
 	k.users.Set(iamtest.User("bob"))
 	for i := range k.all {

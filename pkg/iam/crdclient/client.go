@@ -16,48 +16,51 @@ import (
 	"kapis.dev/ks-apiserver/pkg/api/session/v1alpha1"
 )
 
-// API is where the objects of one kind live: kube-apiserver, and a map in tests. T is a pointer to the kind.
+// API creates, reads, updates and deletes the objects of one kind. T is a pointer to the kind.
 type API[T any] interface {
 	Create(ctx context.Context, o T) (T, error)
 	Get(ctx context.Context, name string) (T, error)
 	// Update fails with a Conflict where the resource version is not the one stored.
 	Update(ctx context.Context, o T) (T, error)
-	// Delete fails with a Conflict where the object is not the one that is meant.
+	// Delete fails with a Conflict where the preconditions don't hold.
 	Delete(ctx context.Context, name string, is metav1.Preconditions) error
 }
 
-// Object is what a generated pointer type offers.
+// Object is a pointer to a generated kind.
 type Object interface {
 	runtime.Object
 	metav1.Object
 }
 
-// Client is the Objects of a cluster.
+// Client is the API of one kind in a cluster.
 type Client[T Object] struct {
 	c *gentype.Client[T]
 }
 
-// Lockouts makes a client of lockouts, in the cluster of cfg.
+// Lockouts returns a client of lockouts in the cluster of cfg.
 func Lockouts(cfg *rest.Config) (*Client[*v1alpha1.Lockout], error) {
 	return New(cfg, v1alpha1.SchemeGroupVersion, v1alpha1.AddToScheme, "lockouts", func() *v1alpha1.Lockout { return &v1alpha1.Lockout{} })
 }
 
-// APIKeys makes a client of API keys.
+// APIKeys returns a client of API keys.
 func APIKeys(cfg *rest.Config) (*Client[*v1alpha1.APIKey], error) {
 	return New(cfg, v1alpha1.SchemeGroupVersion, v1alpha1.AddToScheme, "apikeys", func() *v1alpha1.APIKey { return &v1alpha1.APIKey{} })
 }
 
-// Factors makes a client of second factors.
+// Factors returns a client of second factors.
 func Factors(cfg *rest.Config) (*Client[*v1alpha1.Factor], error) {
 	return New(cfg, v1alpha1.SchemeGroupVersion, v1alpha1.AddToScheme, "factors", func() *v1alpha1.Factor { return &v1alpha1.Factor{} })
 }
 
-// LoginRecords makes a client of login records.
+// LoginRecords returns a client of login records.
 func LoginRecords(cfg *rest.Config) (*Client[*iamv1beta1.LoginRecord], error) {
-	return New(cfg, iamv1beta1.SchemeGroupVersion, iamv1beta1.AddToScheme, "loginrecords", func() *iamv1beta1.LoginRecord { return &iamv1beta1.LoginRecord{} })
+	return New(cfg, iamv1beta1.SchemeGroupVersion, iamv1beta1.AddToScheme, "loginrecords",
+		func() *iamv1beta1.LoginRecord { return &iamv1beta1.LoginRecord{} })
 }
 
-func New[T Object](cfg *rest.Config, gv schema.GroupVersion, add func(*runtime.Scheme) error, resource string, empty func() T) (*Client[T], error) {
+// New returns a client of the resource in the cluster of cfg; empty returns a new object.
+func New[T Object](cfg *rest.Config, gv schema.GroupVersion, add func(*runtime.Scheme) error, resource string,
+	empty func() T) (*Client[T], error) {
 	scheme := runtime.NewScheme()
 	if err := add(scheme); err != nil {
 		return nil, fmt.Errorf("make a client of %s: %w", resource, err)
@@ -85,7 +88,7 @@ func (c *Client[T]) Get(ctx context.Context, name string) (T, error) {
 	return c.c.Get(ctx, name, metav1.GetOptions{})
 }
 
-// Update replaces an object where nobody else did in the meantime.
+// Update replaces an object. It fails with a Conflict if others changed it.
 func (c *Client[T]) Update(ctx context.Context, o T) (T, error) {
 	return c.c.Update(ctx, o, metav1.UpdateOptions{})
 }

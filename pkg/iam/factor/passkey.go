@@ -23,24 +23,22 @@ import (
 	"kapis.dev/ks-apiserver/pkg/token"
 )
 
-// ErrNoPasskeys says that passkeys can't be used: the issuer's address is not https with a host name, which WebAuthn needs, or the
-// user has none.
+// ErrNoPasskeys says that passkeys can't be used: the issuer's address is not https with a host name, or the user has none.
 var ErrNoPasskeys = errors.New("passkeys can't be used here")
 
 const (
 	// maxPasskeys and maxPasskeyName bound a user's, as the CRD does.
 	maxPasskeys    = 16
 	maxPasskeyName = 64
-	// maxResponse is the longest answer of a browser that is read, in bytes.
+	// maxResponse is the size limit of a browser's answer, in bytes.
 	maxResponse = 64 << 10
-	// loginPurpose seals a login by passkey that has begun.
+	// loginPurpose seals a login by passkey between its two halves.
 	loginPurpose token.Purpose = "second factor passkey login"
 )
 
 func addPurpose(uid string) token.Purpose { return token.Purpose("second factor passkey " + uid) }
 
-// NewPasskeys returns what verifies passkeys for the pages at an issuer's address; nil where browsers would not let
-// it use any.
+// NewPasskeys returns the verifier of passkeys for the pages of an issuer; nil if browsers would not allow any there.
 func NewPasskeys(issuer, name string) (*webauthn.WebAuthn, error) {
 	u, err := url.Parse(issuer)
 	if err != nil {
@@ -65,19 +63,19 @@ func NewPasskeys(issuer, name string) (*webauthn.WebAuthn, error) {
 	return w, nil
 }
 
-// webauthnUser is a user to the library.
+// webauthnUser is a user as the webauthn library wants it.
 type webauthnUser struct {
 	*iam.User
 	credentials []webauthn.Credential
 }
 
-// WebAuthnID is the UID: a user made anew under an old name is another.
+// WebAuthnID returns the UID, so that a recreated user is another one.
 func (h webauthnUser) WebAuthnID() []byte { return []byte(h.UID) }
 
-// WebAuthnName is the user's name.
+// WebAuthnName returns the user's name.
 func (h webauthnUser) WebAuthnName() string { return h.Name }
 
-// WebAuthnDisplayName is what pages call the user.
+// WebAuthnDisplayName returns the name that pages show.
 func (h webauthnUser) WebAuthnDisplayName() string {
 	if h.DisplayName != "" {
 		return h.DisplayName
@@ -85,7 +83,7 @@ func (h webauthnUser) WebAuthnDisplayName() string {
 	return h.Name
 }
 
-// WebAuthnCredentials are the user's passkeys.
+// WebAuthnCredentials returns the user's passkeys.
 func (h webauthnUser) WebAuthnCredentials() []webauthn.Credential { return h.credentials }
 
 func (f *Store) webauthnUser(u *iam.User) webauthnUser {
@@ -107,7 +105,8 @@ func (f *Store) BeginPasskey(u *iam.User) (options []byte, sealed string, err er
 		return nil, "", ErrNoPasskeys
 	}
 	h := f.webauthnUser(u)
-	creation, session, err := f.Passkeys.BeginRegistration(h, webauthn.WithExclusions(webauthn.Credentials(h.credentials).CredentialDescriptors()))
+	creation, session, err := f.Passkeys.BeginRegistration(h,
+		webauthn.WithExclusions(webauthn.Credentials(h.credentials).CredentialDescriptors()))
 	if err != nil {
 		return nil, "", fmt.Errorf("begin to add a passkey: %w", err)
 	}
@@ -157,12 +156,13 @@ func (f *Store) AddPasskey(ctx context.Context, u *iam.User, sealed, name string
 		case len(s.Passkeys) >= maxPasskeys:
 			return fmt.Errorf("%w: %d passkeys", iam.ErrTooMany, maxPasskeys)
 		}
-		s.Passkeys = append(s.Passkeys, v1alpha1.Passkey{ID: id, Name: cutName(name), Credential: string(raw), CreatedAt: metav1.NewTime(f.Now())})
+		s.Passkeys = append(s.Passkeys, v1alpha1.Passkey{ID: id, Name: cutName(name), Credential: string(raw),
+			CreatedAt: metav1.NewTime(f.Now())})
 		return nil
 	})
 }
 
-// RemovePasskey forgets a credential.
+// RemovePasskey deletes a passkey.
 func (f *Store) RemovePasskey(ctx context.Context, u *iam.User, id string) error {
 	return f.change(ctx, u.UID, u.Name, func(s *v1alpha1.FactorSpec) error {
 		i := slices.IndexFunc(s.Passkeys, func(p v1alpha1.Passkey) bool { return p.ID == id })
@@ -199,8 +199,8 @@ func (f *Store) BeginLogin(u *iam.User) (options []byte, sealed string, err erro
 	return f.begin(loginPurpose, assertion, session)
 }
 
-// FinishLogin returns whose passkey has answered: the user's, where BeginLogin was given one. Its errors are ErrCredentials,
-// ErrNoPasskeys and ErrUnavailable. An answer is good once.
+// FinishLogin returns the user whose passkey answered, and accepts each answer once. Its errors are ErrCredentials, ErrNoPasskeys and
+// ErrUnavailable.
 func (f *Store) FinishLogin(ctx context.Context, sealed string, response []byte) (*iam.User, error) {
 	if f.Passkeys == nil {
 		return nil, ErrNoPasskeys
@@ -231,8 +231,9 @@ func (f *Store) FinishLogin(ctx context.Context, sealed string, response []byte)
 	return u, nil
 }
 
-// check verifies an answer by the credential that is known here.
-func (f *Store) check(session *webauthn.SessionData, parsed *protocol.ParsedCredentialAssertionData) (*iam.User, *webauthn.Credential, error) {
+// check verifies an answer with the stored credential.
+func (f *Store) check(session *webauthn.SessionData, parsed *protocol.ParsedCredentialAssertionData) (*iam.User,
+	*webauthn.Credential, error) {
 	if len(session.UserID) > 0 {
 		u := f.userOf(session.UserID)
 		if u == nil {
@@ -254,7 +255,7 @@ func (f *Store) check(session *webauthn.SessionData, parsed *protocol.ParsedCred
 	return found.(webauthnUser).User, c, nil
 }
 
-// userOf returns the user of a UID who has factors; nil where there is none.
+// userOf returns the user of a UID who has factors, or nil.
 func (f *Store) userOf(uid []byte) *iam.User {
 	o := f.stored(string(uid))
 	if o == nil {
@@ -267,12 +268,11 @@ func (f *Store) userOf(uid []byte) *iam.User {
 	return u
 }
 
-// errCopied is for a passkey whose counter did not grow once.
+// errCopied refuses a passkey whose counter once did not grow.
 var errCopied = fmt.Errorf("%w: there may be a copy of the passkey", iam.ErrCredentials)
 
-// usePasskey uses an answer up, as the passkey is stored now. A counter that does not grow says that there is a copy of the
-// authenticator (WebAuthn, 6.1.1): that is stored, and nobody gets in with either until the passkey is made anew. An answer that
-// comes again says nothing of a copy.
+// usePasskey uses up an answer. If the counter did not grow, there may be a copy of the authenticator (WebAuthn, 6.1.1): that is stored,
+// and refuses the passkey from then on. The same answer sent twice is no sign of a copy.
 func (f *Store) usePasskey(s *v1alpha1.FactorSpec, answered *webauthn.Credential, challenge time.Time) (copied bool, err error) {
 	id := passkeyID(answered.ID)
 	i := slices.IndexFunc(s.Passkeys, func(p v1alpha1.Passkey) bool { return p.ID == id })
@@ -305,7 +305,7 @@ func (f *Store) usePasskey(s *v1alpha1.FactorSpec, answered *webauthn.Credential
 
 func passkeyID(id []byte) string { return base64.RawURLEncoding.EncodeToString(id) }
 
-// cutName is what a user calls a passkey, as long as it may be.
+// cutName shortens the name of a passkey.
 func cutName(s string) string {
 	s = strings.TrimSpace(strings.ToValidUTF8(s, ""))
 	for utf8.RuneCountInString(s) > maxPasskeyName {

@@ -26,30 +26,29 @@ import (
 const (
 	// factorConflicts bounds the attempts of one change.
 	factorConflicts = 8
-	// beginLife is how long what was begun (an enrolment, a login by passkey) may be finished.
+	// beginLife is the time within which an enrolment, or a login by passkey, has to be finished.
 	beginLife = 5 * time.Minute
-	// resealAfter is how old the seal of a secret gets. A key that no longer seals opens it for years (token.KeySet.OpenStored).
+	// resealAfter is the age at which a secret is sealed again. Keys that no longer seal can open for years (token.KeySet.OpenStored).
 	resealAfter = 30 * 24 * time.Hour
 	resealEvery = 6 * time.Hour
 	// resealAtOnce bounds the writes of one look.
 	resealAtOnce = 200
 )
 
-// Store are the second factors of all users: authenticator apps (RFC 6238) with recovery codes, and passkeys (WebAuthn). It is a
-// store.Sink of factors.session.kapis.dev/v1alpha1. Fill in its fields before its feed starts; the zero value knows of no factors, and
-// enrols none.
+// Store has the second factors of all users in memory, and changes them. It is a store.Sink of factors.session.kapis.dev/v1alpha1. Fill in
+// its fields before its feed starts.
 //
-// What may be used once (a code, a recovery code, an answer to a challenge) is used up by an update with optimistic concurrency: it
-// is good once over all replicas, or not at all.
+// What may be used once (a code, a recovery code, an answer to a challenge) is used up by an update with optimistic concurrency, so that
+// it is accepted at most once over all replicas.
 type Store struct {
 	API   crdclient.API[*v1alpha1.Factor]
 	Users *iam.UserIndex
 	Keys  token.KeySource
-	// Name is what authenticator apps call this platform.
+	// Name is the name of this platform in authenticator apps.
 	Name string
-	// Passkeys verify WebAuthn credentials; nil where there are none. See NewPasskeys.
+	// Passkeys verifies WebAuthn credentials; nil for none. See NewPasskeys.
 	Passkeys *webauthn.WebAuthn
-	// Known is nil once it is known who has a factor; nil for always.
+	// Known returns an error until all factors are loaded; nil for always loaded.
 	Known func() error
 	Now   func() time.Time
 
@@ -57,7 +56,7 @@ type Store struct {
 	byUser map[string]*v1alpha1.Factor // UID of the user
 }
 
-// Enrolled is which factors a user has.
+// Enrolled tells which factors a user has.
 type Enrolled struct {
 	TOTP         bool
 	RecoveryLeft int
@@ -70,12 +69,12 @@ type Passkey struct {
 	Created, Used time.Time
 }
 
-// Any tells whether the user has a second factor. Recovery codes alone are none.
+// Any reports whether the user has a second factor. Recovery codes alone are none.
 func (e Enrolled) Any() bool { return e.TOTP || len(e.Passkeys) > 0 }
 
 var _ store.Sink = (*Store)(nil)
 
-// Set takes in a user's factors. Those that can't be read stay as they were: a user must not lose one unnoticed.
+// Set stores a user's factors. If they can't be decoded, the former ones stay: a user must not lose a factor unnoticed.
 func (f *Store) Set(o *store.Object) {
 	in := &v1alpha1.Factor{}
 	if err := json.Unmarshal(o.Raw, in); err != nil {
@@ -85,7 +84,7 @@ func (f *Store) Set(o *store.Object) {
 	f.put(in)
 }
 
-// Delete takes in that a user has no factors any more.
+// Delete removes a user's factors from memory.
 func (f *Store) Delete(_, name string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -120,7 +119,7 @@ func (f *Store) Of(u *iam.User) Enrolled {
 	return e
 }
 
-// Reset takes all factors from a user, who has lost them.
+// Reset deletes all factors of a user who has lost them.
 func (f *Store) Reset(ctx context.Context, u *iam.User) error {
 	if f.API == nil {
 		return iam.ErrUnavailable
@@ -133,11 +132,11 @@ func (f *Store) Reset(ctx context.Context, u *iam.User) error {
 	return nil
 }
 
-// errGone says that a user has no factors to change.
+// errGone says that a user has no factor to change.
 var errGone = fmt.Errorf("%w: the user has no such second factor", iam.ErrCredentials)
 
-// change writes what edit makes of a user's factors as they are stored. Where there are none, edit gets an empty one. Its error is
-// returned as it is; any other is ErrUnavailable.
+// change writes a user's factors after edit, which gets an empty one if there are none. It returns edit's error as it is; others are
+// ErrUnavailable.
 func (f *Store) change(ctx context.Context, uid, name string, edit func(*v1alpha1.FactorSpec) error) error {
 	if f.API == nil {
 		return fmt.Errorf("change second factors: %w", iam.ErrUnavailable)
@@ -179,7 +178,7 @@ func (f *Store) change(ctx context.Context, uid, name string, edit func(*v1alpha
 	return fmt.Errorf("%w: others changed the second factors at the same time, again and again", iam.ErrUnavailable)
 }
 
-// write stores next in the place of now, or deletes now where nothing is left.
+// write replaces now by next, or deletes it if nothing is left.
 func (f *Store) write(ctx context.Context, now, next *v1alpha1.Factor) (*v1alpha1.Factor, error) {
 	empty := next.Spec.TOTP == nil && len(next.Spec.Passkeys) == 0
 	switch {
@@ -193,7 +192,7 @@ func (f *Store) write(ctx context.Context, now, next *v1alpha1.Factor) (*v1alpha
 	return f.API.Update(ctx, next)
 }
 
-// challenge is what travels through the browser, sealed, between the two halves of an enrolment or a login.
+// challenge is what the browser carries, sealed, between the two halves of an enrolment or a login.
 type challenge struct {
 	At      time.Time             `json:"a"`
 	Secret  string                `json:"s,omitempty"`
@@ -212,7 +211,7 @@ func (f *Store) seal(p token.Purpose, b challenge) (string, error) {
 	return f.Keys.KeySet().Seal(p, raw, f.Now())
 }
 
-// open returns what seal was given. Its error is ErrCredentials.
+// open returns a sealed challenge. Its error is ErrCredentials.
 func (f *Store) open(p token.Purpose, sealed string) (*challenge, error) {
 	if f.Keys == nil {
 		return nil, iam.ErrCredentials
@@ -231,7 +230,7 @@ func (f *Store) open(p token.Purpose, sealed string) (*challenge, error) {
 	return b, nil
 }
 
-// Run seals the secrets of authenticator apps anew long before the keys go that sealed them, until ctx ends.
+// Run seals secrets again long before their keys are gone, until ctx ends.
 func (f *Store) Run(ctx context.Context) {
 	tick := time.NewTicker(resealEvery)
 	defer tick.Stop()
@@ -245,7 +244,7 @@ func (f *Store) Run(ctx context.Context) {
 	}
 }
 
-// Reseal does once what Run does, up to a bound.
+// Reseal does once what Run does, up to a limit.
 func (f *Store) Reseal(ctx context.Context) {
 	f.mu.RLock()
 	all := slices.Collect(maps.Values(f.byUser))

@@ -36,7 +36,8 @@ func newSafe(t testing.TB) *safe {
 	if err != nil || web == nil {
 		t.Fatal(err)
 	}
-	s := &safe{api: iamtest.NewObjects(func() *v1alpha1.Factor { return &v1alpha1.Factor{} }), clock: &iamtest.Clock{Time: iamtest.Start()}, users: iam.NewUserIndex()}
+	s := &safe{api: iamtest.NewObjects(func() *v1alpha1.Factor { return &v1alpha1.Factor{} }), clock: &iamtest.Clock{Time: iamtest.Start()},
+		users: iam.NewUserIndex()}
 	s.users.Set(iamtest.User("alice"))
 	s.users.Set(iamtest.User("bob"))
 	for i := range s.all {

@@ -26,7 +26,7 @@ const (
 	// totpStep is the life of a code, and totpSkew how many steps a clock may be off (RFC 6238, 5.2).
 	totpStep = 30
 	totpSkew = 1
-	// totpDigits is the length of a code, and recoverySize that of a recovery code without its dashes: 80 bits.
+	// totpDigits is the length of a code, and recoverySize that of a recovery code without dashes: 80 bits.
 	totpDigits    = 6
 	recoverySize  = 16
 	recoveryCodes = 10
@@ -42,7 +42,8 @@ func (f *Store) BeginTOTP(u *iam.User) (uri, sealed string, err error) {
 	if name == "" {
 		name = "KubeSphere"
 	}
-	k, err := totp.Generate(totp.GenerateOpts{Issuer: strings.ReplaceAll(name, ":", " "), AccountName: u.Name, Period: totpStep, SecretSize: 20, Rand: rand.Reader})
+	k, err := totp.Generate(totp.GenerateOpts{Issuer: strings.ReplaceAll(name, ":", " "), AccountName: u.Name, Period: totpStep,
+		SecretSize: 20, Rand: rand.Reader})
 	if err != nil {
 		return "", "", fmt.Errorf("make the secret of an authenticator app: %w", err)
 	}
@@ -52,8 +53,8 @@ func (f *Store) BeginTOTP(u *iam.User) (uri, sealed string, err error) {
 	return k.URL(), sealed, nil
 }
 
-// ConfirmTOTP stores the secret once the user's app has shown a code of it, and returns the recovery codes, which are
-// shown once. Its errors are ErrCredentials and ErrUnavailable.
+// ConfirmTOTP stores the secret after the app has shown a code, and returns the recovery codes, which are shown once. Its errors are
+// ErrCredentials and ErrUnavailable.
 func (f *Store) ConfirmTOTP(ctx context.Context, u *iam.User, sealed, code string) (recovery []string, err error) {
 	b, err := f.open(enrolPurpose(u.UID), sealed)
 	if err != nil {
@@ -76,7 +77,7 @@ func (f *Store) ConfirmTOTP(ctx context.Context, u *iam.User, sealed, code strin
 	return recovery, nil
 }
 
-// RemoveTOTP forgets the secret and the recovery codes.
+// RemoveTOTP deletes the secret and the recovery codes.
 func (f *Store) RemoveTOTP(ctx context.Context, u *iam.User) error {
 	return f.change(ctx, u.UID, u.Name, func(s *v1alpha1.FactorSpec) error {
 		s.TOTP, s.Recovery = nil, nil
@@ -140,7 +141,7 @@ func (f *Store) useCode(u *iam.User, s *v1alpha1.FactorSpec, code string) error 
 	return nil
 }
 
-// secret opens the secret of a user's app. Where the keys are gone that sealed it, recovery codes are what is left.
+// secret opens the secret of a user's app. If its keys are gone, recovery codes are what is left.
 func (f *Store) secret(uid string, s *v1alpha1.FactorSpec) (string, error) {
 	if s.TOTP == nil {
 		return "", errGone
@@ -164,7 +165,7 @@ func (f *Store) keep(uid string, s *v1alpha1.FactorSpec, secret string) error {
 	return nil
 }
 
-// matchingStep returns the time step that a code is of, of those that the skew allows and that are not used up; 0 for none.
+// matchingStep returns the time step of a code, among those within the skew that are not used up; 0 for none.
 func matchingStep(secret, code string, now time.Time, last int64) int64 {
 	found, step := int64(0), now.Unix()/totpStep
 	for s := step - totpSkew; s <= step+totpSkew; s++ {
@@ -179,7 +180,7 @@ func matchingStep(secret, code string, now time.Time, last int64) int64 {
 	return found
 }
 
-// newRecovery makes recovery codes, and their hashes.
+// newRecovery returns recovery codes and their hashes.
 func newRecovery(uid string) (codes, hashes []string) {
 	for range recoveryCodes {
 		var b [10]byte
@@ -195,13 +196,13 @@ func newRecovery(uid string) (codes, hashes []string) {
 	return codes, hashes
 }
 
-// recoveryHash is of a code that has 80 bits of its own, so that a slow hash would add nothing. No UID has a zero byte.
+// recoveryHash returns the hash of a recovery code, which has 80 bits, so that a slow hash would add nothing. No UID has a zero byte.
 func recoveryHash(uid, code string) string {
 	sum := sha256.Sum256([]byte("kapis.dev recovery code 1\x00" + uid + "\x00" + code))
 	return hex.EncodeToString(sum[:])
 }
 
-// plainCode is a code as people may type it: with dashes and spaces, in whatever case.
+// plainCode normalizes a code as users type it: with dashes and spaces, in any case.
 func plainCode(s string) string {
 	if len(s) > 64 {
 		return ""

@@ -86,7 +86,8 @@ func (d *Device) Create(t testing.TB, options []byte) []byte {
 	object = append(object, byteString(d.authData(true))...)
 	raw, _ := json.Marshal(map[string]any{
 		"id": Base64(d.ID), "rawId": Base64(d.ID), "type": "public-key",
-		"response": map[string]any{"clientDataJSON": Base64(d.clientData("webauthn.create", o.PublicKey.Challenge)), "attestationObject": Base64(object)},
+		"response": map[string]any{"clientDataJSON": Base64(d.clientData("webauthn.create", o.PublicKey.Challenge)),
+			"attestationObject": Base64(object)},
 	})
 	return raw
 }
@@ -107,7 +108,8 @@ func (d *Device) Get(t testing.TB, options []byte) []byte {
 	}
 	raw, _ := json.Marshal(map[string]any{
 		"id": Base64(d.ID), "rawId": Base64(d.ID), "type": "public-key",
-		"response": map[string]any{"clientDataJSON": Base64(client), "authenticatorData": Base64(auth), "signature": Base64(sig), "userHandle": Base64(d.User)},
+		"response": map[string]any{"clientDataJSON": Base64(client), "authenticatorData": Base64(auth), "signature": Base64(sig),
+			"userHandle": Base64(d.User)},
 	})
 	return raw
 }

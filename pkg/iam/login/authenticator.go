@@ -1,4 +1,3 @@
-// Package login authenticates users: by password, identity provider and second factor, with a lockout after too many failures.
 package login
 
 import (
@@ -21,31 +20,30 @@ import (
 	"kapis.dev/ks-apiserver/pkg/idp"
 )
 
-// pauseStep is what the time that a refusal takes is rounded up to: so that it does not tell whether something was
-// written for a user who exists.
+// pauseStep is what the time of a refusal is rounded up to, so that it does not tell whether something was written for an existing user.
 const pauseStep = 300 * time.Millisecond
 
-// FactorPolicy says of second factors whether they are asked for.
+// FactorPolicy says whether second factors are asked for.
 type FactorPolicy string
 
 // The policies.
 const (
-	// FactorOff asks for none, also of users who have one.
+	// FactorOff asks for none, not even of users who have one.
 	FactorOff FactorPolicy = "off"
-	// FactorOptional asks those who have one.
+	// FactorOptional asks users who have one.
 	FactorOptional FactorPolicy = "optional"
-	// FactorRequired asks everybody: who has none has to enrol one before his login is complete.
+	// FactorRequired asks everybody: users without one have to enrol one before the login is complete.
 	FactorRequired FactorPolicy = "required"
 )
 
-// Attempt is somebody's attempt to log in with a password.
+// Attempt is an attempt to log in with a password.
 type Attempt struct {
 	iam.Origin
-	// Login is what was typed as the name: a name or an e-mail. Password is what he proves it with.
+	// Login is the name or e-mail as typed.
 	Login, Password string
 	// Provider is the identity provider to ask; "" for a local password.
 	Provider string
-	// Client is the OAuth client that he logs in to.
+	// Client is the OAuth client of the login.
 	Client string
 }
 
@@ -54,8 +52,7 @@ type Recorder interface {
 	Add(u *iam.User, t iamv1beta1.LoginType, provider string, o iam.Origin, err error)
 }
 
-// Authenticator is where people come in: it counts failures, asks for the proof, links identities to Users, and has each
-// attempt recorded.
+// Authenticator checks passwords and second factors, links identities to Users, counts failures, and has each attempt recorded.
 type Authenticator struct {
 	Passwords *password.Checker
 	Directory *idp.Directory
@@ -64,21 +61,21 @@ type Authenticator struct {
 	// Lockout refuses attempts after too many failures; nil for never. Records records them; nil for not at all.
 	Lockout *Lockout
 	Records Recorder
-	// Policy says whether second factors are asked for after a password; FactorOptional where it is empty. Of whom a
-	// Redirect provider or a proxy vouches for, none is asked: that is the provider's business.
+	// Policy says whether second factors are asked for after a password; "" means FactorOptional. Logins that a redirect provider or a proxy
+	// vouches for need none here.
 	Policy FactorPolicy
-	// Write writes new passwords; nil where none can be set.
+	// Write writes new passwords; nil if none can be set.
 	Write PasswordWriter
-	// Pause waits before a refusal is told; nil for not at all.
+	// Pause waits before a refusal is answered; nil for not at all.
 	Pause func(ctx context.Context, d time.Duration)
 	// Now is the clock; nil for the system's.
 	Now func() time.Time
 }
 
 // Password checks a password. Its errors are ErrCredentials, ErrSuspended, ErrLimited, ErrBusy, ErrUnavailable, ErrUnknownProvider,
-// ErrNotLinked, and idp.ErrUnavailable. A proof that is Pending needs SecondFactor.
+// ErrNotLinked, and idp.ErrUnavailable. A pending result needs SecondFactor.
 //
-// Who may try is decided before the password is looked at, and a provider that can't be asked is nobody's failure.
+// The lockout decides before the password is looked at. A provider that does not answer is no failure of the user.
 func (e *Authenticator) Password(ctx context.Context, a Attempt) (*iam.AuthnResult, error) {
 	began := e.now()
 	p, err := e.password(ctx, a)
@@ -120,8 +117,8 @@ func (e *Authenticator) password(ctx context.Context, a Attempt) (*iam.AuthnResu
 	return p, nil
 }
 
-// folded is the name that a provider may take what was typed for: directories pass over case, accents, the width of characters, blanks
-// around and invisible characters (RFC 4518, 2). Without it each spelling of a name would have tries of its own.
+// folded returns the name that a directory may take a typed name for: they ignore case, accents, width, blanks around and invisible
+// characters (RFC 4518, 2). Otherwise each spelling of a name would have tries of its own.
 func folded(login string) string {
 	s := strings.Map(func(r rune) rune {
 		switch {
@@ -135,7 +132,7 @@ func folded(login string) string {
 	return strings.Join(strings.Fields(s), " ")
 }
 
-// guessed is whom a password is counted for: nobody, where a local one can't be right, since the user has none or it is not hashed yet.
+// guessed returns the user for whom a password attempt is counted: nil if no local password could be right.
 func guessed(u *iam.User, local bool) *iam.User {
 	if u != nil && local && !u.HasPassword() {
 		return nil
@@ -185,13 +182,14 @@ func (e *Authenticator) remote(ctx context.Context, entry *idp.Entry, ask idp.Pa
 	return e.second(p)
 }
 
-// link makes a proof of an identity.
+// link returns the result of a login by an identity.
 func (e *Authenticator) link(ctx context.Context, entry *idp.Entry, id *idp.Identity, method string) (*iam.AuthnResult, error) {
 	u, reg, err := e.Accounts.Resolve(ctx, entry, id)
 	if err != nil {
 		return nil, err
 	}
-	p := &iam.AuthnResult{User: u, Registration: reg, Provider: entry.Name, Subject: id.Subject, Groups: id.Groups, Hint: id.Hint, Refresh: id.Refresh,
+	p := &iam.AuthnResult{User: u, Registration: reg, Provider: entry.Name, Subject: id.Subject, Groups: id.Groups, Hint: id.Hint,
+		Refresh: id.Refresh,
 		Methods: []string{method}, At: e.now()}
 	if method == iam.MethodFederated {
 		// That somebody comes from a provider does not say when he proved himself there: it may have known his browser for weeks.
@@ -208,7 +206,7 @@ func (e *Authenticator) link(ctx context.Context, entry *idp.Entry, id *idp.Iden
 	return p, nil
 }
 
-// second marks a proof that needs a second factor. While it is not known who has one, nobody is let in without.
+// second marks a result that needs a second factor. Until factors are loaded, nobody is let in without one.
 func (e *Authenticator) second(p *iam.AuthnResult) (*iam.AuthnResult, error) {
 	switch {
 	case e.Factors == nil || e.Policy == FactorOff:
@@ -223,7 +221,7 @@ func (e *Authenticator) second(p *iam.AuthnResult) (*iam.AuthnResult, error) {
 	return p, nil
 }
 
-// Identity takes whom a Redirect provider, or an authenticating proxy, vouches for. Its errors are as those of Password.
+// Identity is a login that a redirect provider or an authenticating proxy vouches for. Its errors are those of Password.
 func (e *Authenticator) Identity(ctx context.Context, provider string, id *idp.Identity, o iam.Origin) (*iam.AuthnResult, error) {
 	entry := e.Directory.Entry(provider)
 	if entry == nil || entry.Disabled || id == nil || id.Subject == "" {
@@ -239,13 +237,13 @@ func (e *Authenticator) Identity(ctx context.Context, provider string, id *idp.I
 	return p, nil
 }
 
-// SecondFactor completes a pending proof with a code of an authenticator app, or a recovery code. Its errors are ErrCredentials, ErrLimited and
-// ErrUnavailable.
+// SecondFactor completes a pending result with a code of an authenticator app, or a recovery code. Its errors are ErrCredentials,
+// ErrLimited and ErrUnavailable.
 func (e *Authenticator) SecondFactor(ctx context.Context, p *iam.AuthnResult, code string, o iam.Origin) error {
 	return e.complete(ctx, p, o, iam.MethodOTP, func(u *iam.User) error { return e.Factors.Verify(ctx, u, code) })
 }
 
-// Passkey completes a pending proof with the answer of a passkey; see Factors.BeginLogin. Its errors are those of SecondFactor.
+// Passkey completes a pending result with the answer of a passkey; see factor.Store.BeginLogin. Its errors are those of SecondFactor.
 func (e *Authenticator) Passkey(ctx context.Context, p *iam.AuthnResult, sealed string, response []byte, o iam.Origin) error {
 	return e.complete(ctx, p, o, iam.MethodPasskey, func(u *iam.User) error {
 		who, err := e.Factors.FinishLogin(ctx, sealed, response)
@@ -269,8 +267,9 @@ func (e *Authenticator) PasskeyLogin(ctx context.Context, sealed string, respons
 	return &iam.AuthnResult{User: u, Methods: []string{iam.MethodPasskey, iam.MethodMFA}, At: e.now()}, nil
 }
 
-// EnrolTOTP completes a pending proof of a user who has no second factor yet, and has to have one: it is Factors.ConfirmTOTP.
-func (e *Authenticator) EnrolTOTP(ctx context.Context, p *iam.AuthnResult, sealed, code string, o iam.Origin) (recovery []string, err error) {
+// EnrolTOTP completes a pending result of a user who has to enrol a second factor, as factor.Store.ConfirmTOTP does.
+func (e *Authenticator) EnrolTOTP(ctx context.Context, p *iam.AuthnResult, sealed, code string, o iam.Origin) (recovery []string,
+	err error) {
 	err = e.complete(ctx, p, o, iam.MethodOTP, func(u *iam.User) error {
 		if e.Factors.Of(u).Any() {
 			return iam.ErrCredentials
@@ -281,7 +280,7 @@ func (e *Authenticator) EnrolTOTP(ctx context.Context, p *iam.AuthnResult, seale
 	return recovery, err
 }
 
-// complete has a pending proof verified.
+// complete completes a pending result if verify succeeds.
 func (e *Authenticator) complete(ctx context.Context, p *iam.AuthnResult, o iam.Origin, method string, verify func(*iam.User) error) error {
 	if p == nil || !p.Pending || p.User == nil || e.Factors == nil {
 		return iam.ErrCredentials
@@ -305,8 +304,7 @@ func (e *Authenticator) complete(ctx context.Context, p *iam.AuthnResult, o iam.
 	return err
 }
 
-// Confirm checks the local password of somebody who is logged in, before he changes something that matters. It counts as a
-// login does, and its errors are those of Password.
+// Confirm checks the password of a user who is logged in, before an important change. It counts as a login, and has the errors of Password.
 func (e *Authenticator) Confirm(ctx context.Context, u *iam.User, password string, o iam.Origin) error {
 	began := e.now()
 	err := func() error {
@@ -331,22 +329,22 @@ func (e *Authenticator) begin(ctx context.Context, w method, u *iam.User, name s
 	return e.Lockout.begin(ctx, w, u, name, o)
 }
 
-// settle counts what came of an attempt.
+// settle counts the outcome of an attempt.
 func (e *Authenticator) settle(ctx context.Context, try *loginAttempt, p *iam.AuthnResult, err error) error {
 	if try == nil {
 		return err
 	}
 	switch {
 	case err == nil && try.user == nil:
-		try.void() // a provider knows the person by a name that no User has
+		try.cancel() // a provider knows the person by a name that no User has
 	case err == nil && p.User != nil && p.User.UID != try.user.UID:
-		try.void() // another's name; his own failures are not to be forgotten
+		try.cancel() // another's name; his own failures are not to be forgotten
 	case err == nil && p.User != nil:
-		return try.right(!p.Pending)
+		return try.succeed(!p.Pending)
 	case errors.Is(err, iam.ErrCredentials):
-		try.wrong(ctx)
+		try.fail(ctx)
 	default: // who is told that he is suspended, or has to register, had the right password
-		try.void()
+		try.cancel()
 	}
 	return err
 }
@@ -358,7 +356,7 @@ func (e *Authenticator) now() time.Time {
 	return e.Now()
 }
 
-// pause rounds up the time that a refusal takes.
+// pause rounds up the time of a refusal.
 func (e *Authenticator) pause(ctx context.Context, began time.Time, err error) {
 	if e.Pause == nil || !errors.Is(err, iam.ErrCredentials) && !errors.Is(err, iam.ErrLimited) {
 		return
@@ -366,7 +364,7 @@ func (e *Authenticator) pause(ctx context.Context, began time.Time, err error) {
 	e.Pause(ctx, pauseStep-e.now().Sub(began)%pauseStep)
 }
 
-// Pause waits, unless ctx ends first.
+// Pause waits for d, or until ctx ends.
 func Pause(ctx context.Context, d time.Duration) {
 	t := time.NewTimer(d)
 	defer t.Stop()

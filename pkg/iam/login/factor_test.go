@@ -37,7 +37,8 @@ func newLoginSafe(t testing.TB) *loginSafe {
 	if err != nil || web == nil {
 		t.Fatal(err)
 	}
-	s := &loginSafe{api: iamtest.NewObjects(func() *v1alpha1.Factor { return &v1alpha1.Factor{} }), clock: &iamtest.Clock{Time: iamtest.Start()}, users: iam.NewUserIndex()}
+	s := &loginSafe{api: iamtest.NewObjects(func() *v1alpha1.Factor { return &v1alpha1.Factor{} }), clock: &iamtest.Clock{Time: iamtest.Start()},
+		users: iam.NewUserIndex()}
 	s.users.Set(iamtest.User("alice"))
 	s.users.Set(iamtest.User("bob"))
 	for i := range s.all {

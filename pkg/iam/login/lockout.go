@@ -19,27 +19,27 @@ import (
 )
 
 const (
-	// freeAtOnce bounds the attempts on one user, from a place that he is known to log in from, that go on at once without
-	// being counted first. From any other place an attempt is counted before it is made, and one at a time.
+	// freeAtOnce bounds the attempts on one user from a known network that run at once without being counted first. From any other network an
+	// attempt is counted before it is made, and one runs at a time.
 	freeAtOnce = 2
-	// mostWaiting bounds those that wait for the ones before them.
+	// mostWaiting bounds the attempts that wait for others.
 	mostWaiting = 64
-	// passwordBudget and codeBudget times the tries are how many guesses all unknown places together have.
+	// passwordBudget and codeBudget, times the tries, are how many guesses all unknown networks have together.
 	passwordBudget = 10
 	codeBudget     = 2
-	// sprayMost bounds the failures of one place on whatever names in sprayWindow. People behind one proxy who
-	// log in from there are known, and not held up.
+	// sprayMost bounds the failures from one network on any names within sprayWindow. Users behind one proxy who log in from there are known,
+	// and not held up.
 	sprayMost   = 100
 	sprayWindow = time.Minute
-	// strangersSize bounds the names that nobody has, and sourcesSize the places, whose failures are remembered.
+	// strangersSize is how many names without a user, and sourcesSize how many networks have their failures remembered.
 	strangersSize = 64 << 10
 	sourcesSize   = 16 << 10
 	// stripes is how many users' Lockouts are written at once.
 	stripes = 64
-	// writeTimeout bounds a write that an attempt waits for; after one that failed none is tried for writePause.
+	// writeTimeout bounds a write that an attempt waits for; after a failed one none is tried for writePause.
 	writeTimeout = 2 * time.Second
 	writePause   = 5 * time.Second
-	// settleQueue bounds the writes that wait behind logins which succeeded.
+	// settleQueue bounds the writes that wait behind successful logins.
 	settleQueue = 1024
 )
 
@@ -47,40 +47,28 @@ const (
 type LockoutOptions struct {
 	API   crdclient.API[*v1alpha1.Lockout]
 	Users *iam.UserIndex
-	// Tries is how many wrong passwords one place has for one user within Window.
+	// Tries is how many wrong passwords one network has for one user within Window.
 	Tries  int
 	Window time.Duration
-	// Visited tells whether the user of that UID has a session from a source; nil for nobody has.
+	// Visited reports whether the user of that UID has a session from a source; nil for never.
 	Visited func(uid, source string) bool
-	// Synced tells whether users are known in full; nil for always.
+	// Synced reports whether all users are loaded; nil for always.
 	Synced func() bool
 	Now    func() time.Time
 	// Metrics gets the figures; nil for none.
 	Metrics prometheus.Registerer
 }
 
-// Lockout refuses attempts to log in after too many that failed. It is a store.Sink of lockouts.session.kapis.dev/v1alpha1.
-//
-// Failures are counted for each user and place. An attempt from a place that the user is not known to log in from is
-// counted, by an update with optimistic concurrency, before the password is looked at, and is taken off again if it
-// was right: so of any number of attempts at any number of replicas, no more than Tries reach the comparison. All such
-// places together have a budget, which bounds what many machines can guess and what they can have written. A place
-// that the user is known to log in from has only its own count: so nobody can lock somebody else out for good.
-//
-// A shared address, such as that of a console which does not say where people are, is no place: there an attempt waits for seconds
-// after too many that failed, and nobody is locked out (lockout_shared.go).
-//
-// Names that nobody has are counted in memory only: they look the same from outside, and write nothing.
-//
-// Where a count can't be written, it is kept in memory: then each replica gives Tries, and no login fails because of it.
+// Lockout refuses attempts to log in after too many failures. It is a store.Sink of lockouts.session.kapis.dev/v1alpha1. See the package's
+// documentation for how it counts.
 type Lockout struct {
 	LockoutOptions
 
 	mu     sync.Mutex
 	byUser map[string]*lockoutState // UID of the user
 	gates  map[uint64]*queue
-	// local counts for users whose Lockout could not be written, strangers for names that nobody has: apart, so that
-	// made-up names push nobody's count out.
+	// local counts for users whose Lockout could not be written, strangers for names without a user: apart, so that made-up names evict no
+	// user's count.
 	local, strangers *recent.Counters
 	sources          *recent.Counters
 	recent           *recent.Counters  // pairs of users and places that succeeded here
@@ -94,13 +82,13 @@ type Lockout struct {
 	writes  *prometheus.CounterVec
 }
 
-// queue lets the attempts of one way, name and place pass, few at a time.
+// queue lets the attempts of one method, name and network run a few at a time.
 type queue struct {
 	busy, waiting int
 	wake          chan struct{}
 }
 
-// NewLockout makes a Lockout that knows of no failures yet.
+// NewLockout returns a Lockout that knows of no failures yet.
 func NewLockout(o LockoutOptions) (*Lockout, error) {
 	if o.Tries < 1 || o.Window <= 0 {
 		return nil, fmt.Errorf("limit wrong passwords: %d in %v is no limit", o.Tries, o.Window)
@@ -131,7 +119,7 @@ func NewLockout(o LockoutOptions) (*Lockout, error) {
 
 var _ store.Sink = (*Lockout)(nil)
 
-// Set takes in what another replica counted.
+// Set stores what another replica counted.
 func (l *Lockout) Set(o *store.Object) {
 	next, err := parseLockoutState(o.Raw)
 	if err != nil {
@@ -141,17 +129,18 @@ func (l *Lockout) Set(o *store.Object) {
 	l.put(o.Name, next)
 }
 
-// Delete takes in that nothing counts any more.
+// Delete removes the counts of a user.
 func (l *Lockout) Delete(_, name string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	delete(l.byUser, name)
 }
 
-// begin lets an attempt pass, or refuses it with ErrLimited, ErrBusy, or the error of a ctx that ended while it waited.
+// begin admits an attempt, or refuses it with ErrLimited, ErrBusy, or the error of a ctx that ended while it waited.
 func (l *Lockout) begin(ctx context.Context, w method, u *iam.User, name string, o iam.Origin) (*loginAttempt, error) {
 	at, source := networkOf(o.Source), o.Source
-	a := &loginAttempt{l: l, user: u, way: w, key: recent.KeyOf(string(w), at), place: recent.KeyOf("place", at), source: recent.KeyOf("source", at)}
+	a := &loginAttempt{l: l, user: u, way: w, key: recent.KeyOf(string(w), at), place: recent.KeyOf("place", at),
+		source: recent.KeyOf("source", at)}
 	who := "name " + name
 	if u != nil {
 		who = "user " + u.UID
@@ -173,7 +162,7 @@ func (l *Lockout) begin(ctx context.Context, w method, u *iam.User, name string,
 	return a, nil
 }
 
-// networkOf returns what counts as one place: an IPv4 address, or the 64 bits of an IPv6 address that one customer gets.
+// networkOf returns what counts as one network: an IPv4 address, or the 64 bits of an IPv6 address that one customer gets.
 func networkOf(source string) string {
 	a, err := netip.ParseAddr(source)
 	if err != nil {
@@ -185,7 +174,7 @@ func networkOf(source string) string {
 	return netip.PrefixFrom(a, 64).Masked().String()
 }
 
-// waitForTurn waits until the attempt is among the first of its name and place.
+// waitForTurn waits until the attempt may run among those of its name and network.
 func (l *Lockout) waitForTurn(ctx context.Context, a *loginAttempt) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -211,7 +200,7 @@ func (l *Lockout) waitForTurn(ctx context.Context, a *loginAttempt) error {
 	}
 }
 
-// wait lets the lock go until another attempt is over.
+// wait releases the lock until another attempt is over.
 func (l *Lockout) wait(ctx context.Context, a *loginAttempt, g *queue) error {
 	g.waiting++
 	wake := g.wake
@@ -228,7 +217,7 @@ func (l *Lockout) wait(ctx context.Context, a *loginAttempt, g *queue) error {
 	return err
 }
 
-// leave lets the next one in.
+// leave lets the next attempt run.
 func (l *Lockout) leave(a *loginAttempt) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -245,7 +234,7 @@ func (l *Lockout) drop(a *loginAttempt, g *queue) {
 	}
 }
 
-// check says whether what is known at this moment leaves room for the attempt. The lock is held.
+// check returns nil if what is known now leaves room for the attempt. The lock is held.
 func (l *Lockout) check(a *loginAttempt) error {
 	now := l.Now()
 	var led *lockoutState
@@ -269,7 +258,7 @@ func (l *Lockout) check(a *loginAttempt) error {
 	return nil
 }
 
-// counts are where an attempt is counted in memory.
+// counts returns where an attempt is counted in memory.
 func (l *Lockout) counts(a *loginAttempt) *recent.Counters {
 	if a.user == nil {
 		return l.strangers
@@ -277,7 +266,7 @@ func (l *Lockout) counts(a *loginAttempt) *recent.Counters {
 	return l.local
 }
 
-// checkCounts says whether a state, and what is counted in memory beside it, leave no room for the attempt.
+// checkCounts returns nil if a state, and what is counted in memory in addition, leave room for the attempt.
 func (l *Lockout) checkCounts(led *lockoutState, a *loginAttempt, local recent.Count, localAll int32, now time.Time) error {
 	if a.shared {
 		return l.throttle(a, led, local, now)

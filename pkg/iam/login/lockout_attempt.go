@@ -7,26 +7,26 @@ import (
 	"kapis.dev/ks-apiserver/pkg/iam"
 )
 
-// loginAttempt is one that may go on. One of wrong, right and void is to be called when it is over.
+// loginAttempt is an admitted attempt. When it is over, one of fail, succeed and cancel is to be called.
 type loginAttempt struct {
 	l    *Lockout
 	user *iam.User // nil where nobody has the name
 	way  method
-	// id is the name and the place, for what is kept in memory, and all the name alone; key is the way and the place.
+	// id is the method, name and network in memory, and all without the network; key is the method and the network.
 	id, all, key  uint64
 	place, source uint64
-	// recent is the user and the place, for what succeeded lately, and at the address alone; 0 for none.
+	// recent is the user and the network of recent successes, and at the address alone; 0 for none.
 	recent, at  uint64
 	visited     bool
 	known, free bool
-	// shared says that many people log in from the address.
+	// shared says that many users log in from the address.
 	shared bool
 	// reserved says that it is counted in the Lockout already, local that it is in memory.
 	reserved, local bool
 }
 
-// wrong ends an attempt that failed.
-func (a *loginAttempt) wrong(ctx context.Context) {
+// fail ends an attempt that failed.
+func (a *loginAttempt) fail(ctx context.Context) {
 	defer a.l.leave(a)
 	a.l.mu.Lock()
 	if !a.known {
@@ -43,8 +43,8 @@ func (a *loginAttempt) wrong(ctx context.Context) {
 	}
 }
 
-// void ends an attempt that showed nothing: nobody could tell whether it was right.
-func (a *loginAttempt) void() {
+// cancel ends an attempt of which nobody can tell whether it was right.
+func (a *loginAttempt) cancel() {
 	defer a.l.leave(a)
 	switch {
 	case a.local:
@@ -54,10 +54,10 @@ func (a *loginAttempt) void() {
 	}
 }
 
-// right ends an attempt that succeeded. complete says that the login needs nothing more, so that its place is one of the user's from
-// now on. It fails with ErrLimited where others have used the tries up in the meantime: of what was not counted first, too many may
-// have gone on at once, and the one that was right must look as the others do.
-func (a *loginAttempt) right(complete bool) error {
+// succeed ends an attempt that was right; complete says that the login needs nothing more, so that the network is known from now on. It
+// fails with ErrLimited if others have used up the tries meanwhile: of uncounted attempts too many may have run at once, and the right one
+// must look like the others.
+func (a *loginAttempt) succeed(complete bool) error {
 	l := a.l
 	defer l.leave(a)
 	l.mu.Lock()
@@ -97,7 +97,7 @@ func (a *loginAttempt) right(complete bool) error {
 	return nil
 }
 
-// cleared is a state after a success, with its place learnt where n is above 0.
+// cleared returns a state after a success, with its network known if n is above 0.
 func (a *loginAttempt) cleared(led *lockoutState, n int, now time.Time) *lockoutState {
 	var from *uint64
 	if n > 0 {

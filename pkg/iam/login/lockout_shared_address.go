@@ -7,21 +7,20 @@ import (
 	"kapis.dev/ks-apiserver/pkg/iam/recent"
 )
 
-// An address that many people log in from, such as the console's, says nothing of who tries. There nobody is locked out, since that
-// would be everybody: after the tries each further one has to wait, for seconds, and one whom the user's own computer can be told
-// by waits for nobody else's.
+// An address from which many users log in, such as the console's, says nothing of who tries. There nobody is locked out, since that
+// would be everybody: after the tries, each further one is delayed by seconds, and a user whose own computer is known waits for
+// nobody else's attempts.
 
 const (
-	// firstDelay is the wait after the tries are used up, which doubles with each further failure until it is lastDelay.
+	// firstDelay is the delay after the tries are used up. It doubles with each further failure, up to lastDelay.
 	firstDelay = 4 * time.Second
 	lastDelay  = 16 * time.Second
-	// sharedFor is how long an address that two users have logged in from is taken for a shared one.
+	// sharedFor is how long an address counts as shared after two users have logged in from it.
 	sharedFor = 24 * time.Hour
 )
 
-// share makes the attempt one of a shared address, where it is one. The console says which browser it logs in, but
-// anybody who reaches this server could say that: so it only tells the places apart that the user has logged in from.
-// Codes of second factors are out of it: who tries one had the right password.
+// share marks an attempt from a shared address. The console reports the browser's address, but anybody could: so it only tells apart
+// networks that the user has logged in from. Codes of second factors are excluded: they follow a right password.
 func (l *Lockout) share(a *loginAttempt, who, at string, o iam.Origin) {
 	claimed := networkOf(o.Claimed)
 	if a.way == methodCode {
@@ -40,7 +39,8 @@ func (l *Lockout) share(a *loginAttempt, who, at string, o iam.Origin) {
 		return
 	}
 	a.shared, a.visited, a.place, a.recent = true, false, 0, 0
-	a.id, a.key, a.source = recent.KeyOf(string(a.way), who, at, "shared"), recent.KeyOf(string(a.way), at, "shared"), recent.KeyOf("source", at, "shared", claimed)
+	a.id, a.key, a.source = recent.KeyOf(string(a.way), who, at, "shared"), recent.KeyOf(string(a.way), at,
+		"shared"), recent.KeyOf("source", at, "shared", claimed)
 	if claimed == "" {
 		return
 	}
@@ -55,7 +55,7 @@ func (l *Lockout) share(a *loginAttempt, who, at string, o iam.Origin) {
 	}
 }
 
-// throttle refuses an attempt from a shared address that comes too soon after the last one that failed.
+// throttle refuses an attempt from a shared address that comes too soon after the last failure.
 func (l *Lockout) throttle(a *loginAttempt, led *lockoutState, local recent.Count, now time.Time) error {
 	stored := led.of(a.key)
 	count, last := stored.in(now, l.Window), stored.since
@@ -83,7 +83,7 @@ func (l *Lockout) throttle(a *loginAttempt, led *lockoutState, local recent.Coun
 	return &iam.ThrottledError{After: wait}
 }
 
-// succeeded notes whose an address is: one that two users log in from is shared. The lock is held.
+// succeeded notes that a user logged in from an address: after two users it is shared. The lock is held.
 func (l *Lockout) succeeded(a *loginAttempt, now time.Time) {
 	if a.at == 0 || a.shared {
 		return
@@ -101,8 +101,8 @@ func (l *Lockout) succeeded(a *loginAttempt, now time.Time) {
 	}
 }
 
-// slide returns the state with n more failures of a key of a shared address, which may be negative. They count until a
-// window has passed since the last of them.
+// slide returns the state with n more failures of a key of a shared address, which may be negative. They count until a window has passed
+// since the last of them.
 func (l *lockoutState) slide(key uint64, n int32, now time.Time, window time.Duration) *lockoutState {
 	next := l.pruned(now, window)
 	t := next.of(key)
@@ -113,8 +113,8 @@ func (l *lockoutState) slide(key uint64, n int32, now time.Time, window time.Dur
 	return next
 }
 
-// taken is a state without an attempt that succeeded. At a shared address the failures of others stay: a stranger would
-// else have new tries as often as the user logs in.
+// taken returns the state after a success. At a shared address the failures of others stay, or each login of the user would give a
+// stranger new tries.
 func (a *loginAttempt) taken(led *lockoutState, from *uint64, now time.Time) *lockoutState {
 	if !a.shared || a.known {
 		return led.clear(a.way, a.key, !a.known && !a.shared, from, now, a.l.Window)
@@ -129,7 +129,7 @@ func (a *loginAttempt) taken(led *lockoutState, from *uint64, now time.Time) *lo
 	return next
 }
 
-// failed is a state with n more failures of the attempt, which may be negative.
+// failed returns the state with n more failures of the attempt, which may be negative.
 func (a *loginAttempt) failed(led *lockoutState, n int32, now time.Time) *lockoutState {
 	if a.shared {
 		return led.slide(a.key, n, now, a.l.Window)

@@ -174,14 +174,14 @@ func TestCodesOfASharedAddressAreCountedAsEver(t *testing.T) {
 	for range tries {
 		a, err := l.begin(t.Context(), methodCode, u, "alice", through(enemy))
 		iamtest.Want(t, err, nil)
-		a.wrong(t.Context())
+		a.fail(t.Context())
 	}
 	_, err := l.begin(t.Context(), methodCode, u, "alice", through(enemy))
 	iamtest.Want(t, err, iam.ErrLimited)
 	d.clock.Add(31 * time.Minute)
 	a, err := l.begin(t.Context(), methodCode, u, "alice", through(home))
 	iamtest.Want(t, err, nil)
-	iamtest.Want(t, a.right(true), nil)
+	iamtest.Want(t, a.succeed(true), nil)
 	d.settle(t)
 	for range 2 * tries {
 		_ = d.tryFrom(t, 0, "alice", "Wrong-123", through(enemy))

@@ -18,8 +18,8 @@ const (
 	// mostFailures and mostKnown bound a Lockout, as its CRD does.
 	mostFailures = 64
 	mostKnown    = 16
-	// knownFor is how long a place stays one that the user logs in from, and knownFresh how old the note of it
-	// gets before it is written anew: a week, so that a user's habits cost hardly a write.
+	// knownFor is how long a network stays known for a user, and knownFresh the age at which the note of it is written again: a week, so that
+	// habits cost hardly a write.
 	knownFor   = 90 * 24 * time.Hour
 	knownFresh = 7 * 24 * time.Hour
 )
@@ -32,10 +32,10 @@ const (
 	methodCode     method = "code"
 )
 
-// methodOf is a password that a provider checks.
+// methodOf returns the method of a password that a provider checks.
 func methodOf(provider string) method { return methodPassword + " " + method(provider) }
 
-// lockoutState is what a Lockout says. It is never changed: a change makes a new one.
+// lockoutState is the content of a Lockout. It is immutable.
 type lockoutState struct {
 	uid     types.UID
 	version string // resourceVersion; "" where there is no object
@@ -63,7 +63,7 @@ type knownNetwork struct {
 	at   time.Time
 }
 
-// in returns how many attempts count at now: all of them until the window is over, which the first began.
+// in returns how many attempts count at now: all until the window ends that the first began.
 func (t windowCount) in(now time.Time, window time.Duration) int32 {
 	if t.count <= 0 || !now.Before(t.since.Add(window)) {
 		return 0
@@ -71,7 +71,7 @@ func (t windowCount) in(now time.Time, window time.Duration) int32 {
 	return t.count
 }
 
-// add returns t with n more, which may be negative, at now.
+// add returns t with n more, which may be negative.
 func (t windowCount) add(n int32, now time.Time, window time.Duration) windowCount {
 	if t.in(now, window) == 0 {
 		t = windowCount{since: now}
@@ -103,7 +103,7 @@ func (l *lockoutState) total(w method) windowCount {
 	return l.guesses
 }
 
-// knows tells whether the user lately logged in from a place, and at what time at the latest.
+// knows reports whether the user recently logged in from a network, and when last.
 func (l *lockoutState) knows(hash uint64, now time.Time) (at time.Time, ok bool) {
 	if l == nil {
 		return time.Time{}, false
@@ -116,7 +116,7 @@ func (l *lockoutState) knows(hash uint64, now time.Time) (at time.Time, ok bool)
 	return time.Time{}, false
 }
 
-// full tells that no more places can be counted apart.
+// full reports whether no further network can be counted apart.
 func (l *lockoutState) full(now time.Time, window time.Duration) bool {
 	if l == nil {
 		return false
@@ -140,7 +140,7 @@ func (l *lockoutState) fail(w method, key uint64, n int32, stranger bool, now ti
 	return next
 }
 
-// clear returns the state without the failures of a key, and with a place known where one is given.
+// clear returns the state without the failures of a key, and with a known network if one is given.
 func (l *lockoutState) clear(w method, key uint64, stranger bool, from *uint64, now time.Time, window time.Duration) *lockoutState {
 	next := l.pruned(now, window)
 	if n := next.of(key).in(now, window); n > 0 && stranger {

@@ -104,7 +104,8 @@ func TestNoMoreThanTheLimitReachTheComparison(t *testing.T) {
 	var wg sync.WaitGroup
 	for i := range 10_000 {
 		wg.Go(func() {
-			if err := d.try(t, i%2, "alice", "Wrong-123", enemy); !errors.Is(err, iam.ErrCredentials) && !errors.Is(err, iam.ErrLimited) && !errors.Is(err, iam.ErrBusy) {
+			if err := d.try(t, i%2, "alice", "Wrong-123", enemy); !errors.Is(err, iam.ErrCredentials) && !errors.Is(err, iam.ErrLimited) && !errors.Is(err,
+				iam.ErrBusy) {
 				t.Errorf("%v", err)
 			}
 		})
@@ -160,7 +161,7 @@ func TestMadeUpNamesResetNothingAndWriteNothing(t *testing.T) {
 	for i := range 5_000 { // from as many places, or the place itself would be limited
 		a, err := l.begin(t.Context(), methodPassword, nil, fmt.Sprintf("nobody-%d", i), iam.Origin{Source: fmt.Sprintf("198.51.%d.%d", i>>8&255, i&255)})
 		if err == nil {
-			a.wrong(t.Context())
+			a.fail(t.Context())
 		} else if !errors.Is(err, iam.ErrLimited) {
 			t.Fatal(err)
 		}
@@ -278,7 +279,7 @@ func TestOfAKnownPlaceALateSuccessIsRefused(t *testing.T) {
 	for range tries {
 		iamtest.Want(t, d.try(t, 1, "alice", "Wrong-123", home), iam.ErrCredentials)
 	}
-	iamtest.Want(t, a.right(true), iam.ErrLimited)
+	iamtest.Want(t, a.succeed(true), iam.ErrLimited)
 }
 
 // U40: logins go on without the API, and each replica counts for itself.
@@ -329,7 +330,7 @@ func TestWhatNobodyCouldTellDoesNotCount(t *testing.T) {
 	for range 10 * tries {
 		a, err := l.begin(t.Context(), methodOf("ldap"), u, "alice", iam.Origin{Source: enemy})
 		iamtest.Want(t, err, nil)
-		a.void()
+		a.cancel()
 		d.settle(t)
 	}
 	iamtest.Want(t, d.try(t, 0, "alice", iamtest.Password, enemy), nil)

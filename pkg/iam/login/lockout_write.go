@@ -17,20 +17,20 @@ import (
 const (
 	// lockoutConflicts bounds the attempts of one change.
 	lockoutConflicts = 16
-	// lockoutSweep is the time between looks for Lockouts of which nothing counts any more.
+	// lockoutSweep is the interval at which Lockouts that count nothing are deleted.
 	lockoutSweep = 5 * time.Minute
 	// sweepLockouts bounds the deletions of one look.
 	sweepLockouts = 200
 )
 
-// pendingWrite is a write that nobody waits for: after a success, with the place to be learnt where n is 1; after an attempt
-// that showed nothing, with n below 0.
+// pendingWrite is a write that nobody waits for: after a success, with a network to remember if n is 1; after a canceled attempt, with n
+// below 0.
 type pendingWrite struct {
 	a *loginAttempt
 	n int
 }
 
-// settle has Run write. Where too many wait already the count stays as it is, until its window is over.
+// settle has Run write. If too many writes wait, the count stays until its window ends.
 func (l *Lockout) settle(s pendingWrite) {
 	select {
 	case l.settles <- s:
@@ -39,7 +39,7 @@ func (l *Lockout) settle(s pendingWrite) {
 	}
 }
 
-// Run writes what nobody waits for, and deletes Lockouts of which nothing counts any more, until ctx ends.
+// Run writes what nobody waits for, and deletes Lockouts that count nothing, until ctx ends.
 func (l *Lockout) Run(ctx context.Context) {
 	tick := time.NewTicker(lockoutSweep)
 	defer tick.Stop()
@@ -64,12 +64,13 @@ func (l *Lockout) write(ctx context.Context, s pendingWrite) {
 		return a.cleared(led, s.n, now), nil
 	})
 	if err != nil {
-		klog.V(2).InfoS("A Lockout could not be changed after a login; it changes by itself when its time is over", "user", a.user.Name, "reason", err.Error())
+		klog.V(2).InfoS("A Lockout could not be changed after a login; it changes by itself when its time is over", "user", a.user.Name,
+			"reason", err.Error())
 	}
 }
 
-// change writes what edit makes of a user's state as it is stored. The error of edit is returned as it is; any other says that the
-// state could not be written. A client that leaves does not undo what is counted.
+// change writes a user's state after edit. It returns edit's error as it is; any other says that nothing was written. A client that leaves
+// does not undo what is counted.
 func (l *Lockout) change(ctx context.Context, uid, user string, edit func(*lockoutState, time.Time) (*lockoutState, error)) error {
 	if now := l.Now(); l.isDown(now) {
 		return fmt.Errorf("%w: count logins: kube-apiserver did not answer a moment ago", iam.ErrUnavailable)
@@ -131,7 +132,7 @@ func (l *Lockout) store(ctx context.Context, uid string, next *lockoutState) (*l
 	return newLockoutState(made), nil
 }
 
-// load reads what is stored; nil where nothing is.
+// load reads the stored state; nil for none.
 func (l *Lockout) load(ctx context.Context, uid string) (*lockoutState, error) {
 	o, err := l.API.Get(ctx, uid)
 	if apierrors.IsNotFound(err) {
@@ -158,7 +159,7 @@ func (l *Lockout) failed(err error) {
 	klog.ErrorS(err, "Counting a failed login failed; it is counted in the memory of this replica only")
 }
 
-// put takes a state in, unless a newer one is known. Resource versions of kube-apiserver can be compared as numbers.
+// put stores a state unless a newer one is known. Resource versions of kube-apiserver can be compared as numbers.
 func (l *Lockout) put(uid string, next *lockoutState) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -180,7 +181,7 @@ func versionOf(l *lockoutState) uint64 {
 	return n
 }
 
-// Sweep deletes Lockouts of which nothing counts any more, up to a bound, and forgets what memory counted.
+// Sweep deletes Lockouts that count nothing, up to a limit.
 func (l *Lockout) Sweep(ctx context.Context) {
 	for uid, led := range l.idle() {
 		o := led.object(uid)

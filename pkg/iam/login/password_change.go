@@ -11,29 +11,29 @@ import (
 	"kapis.dev/ks-apiserver/pkg/iam/password"
 )
 
-// PasswordWriter writes the hash of a user's new password to his User, as by, with by's rights and no other. It also takes off the mark that
-// he has not set one of his own yet, where he is by.
+// PasswordWriter writes the hash of a new password into a User as by, with only by's rights. If by is the user, it also removes the mark
+// that the user has not set a password yet.
 type PasswordWriter func(ctx context.Context, by user.Info, u *iam.User, hash string) error
 
 // PasswordChange is a new password for a user.
 type PasswordChange struct {
 	iam.Origin
 	User *iam.User
-	// By is who writes it; nil for the user himself.
+	// By is who writes it; nil for the user.
 	By user.Info
-	// Current is the password that the user proves himself with. Proven says that this is not needed: he has just done so, or By
-	// manages users. Where Current is given it is checked all the same.
+	// Current is the current password; it is checked if it is given. Proven says that it may be left out: the user has just proved who they
+	// are, or By manages users.
 	Current string
 	Proven  bool
-	// New is the new password, in clear text. It is hashed here, and nothing else of it leaves this process.
+	// New is the new password in clear text. It is hashed here, and nothing else of it leaves this process.
 	New string
 }
 
 // changeWait is how long a change waits for the feed to bring it; usually some milliseconds.
 const changeWait = 3 * time.Second
 
-// ChangePassword sets a new password. The sessions of the old one end, that of the caller too. Its errors are those of Password,
-// ErrPolicy, and those of the PasswordWriter.
+// ChangePassword sets a new password. All sessions of the user end, the caller's too. Its errors are those of Password, ErrPolicy, and
+// those of the PasswordWriter.
 func (e *Authenticator) ChangePassword(ctx context.Context, c PasswordChange) error {
 	if e.Write == nil {
 		return fmt.Errorf("change a password: %w", iam.ErrUnavailable)

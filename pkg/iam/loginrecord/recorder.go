@@ -24,24 +24,24 @@ const (
 	// recordTimeout bounds one write, and recordPause is how long none is tried after one that failed.
 	recordTimeout = 5 * time.Second
 	recordPause   = 10 * time.Second
-	// recordFlush is how long writing goes on when the server stops.
+	// recordFlush is how long Run goes on writing after its context ended.
 	recordFlush = 2 * time.Second
-	// alike is for how long a record that is like another is left out: a robot that logs in all the time is one line.
+	// alike is for how long a record like another is left out: a robot that logs in all the time is one line.
 	alike = 10 * time.Second
-	// failuresMost is how many failures of one user are taken down in failuresWindow.
+	// failuresMost is how many failures of one user are recorded within failuresWindow.
 	failuresMost   = 20
 	failuresWindow = 10 * time.Minute
-	// recordsRemembered bounds what is remembered to that end.
+	// recordsRemembered bounds what is remembered for these limits.
 	recordsRemembered = 16 << 10
 )
 
-// API is where login records are written: kube-apiserver, and a list in tests.
+// API creates login records at kube-apiserver.
 type API interface {
 	Create(ctx context.Context, o *iamv1beta1.LoginRecord) (*iamv1beta1.LoginRecord, error)
 }
 
-// Recorder takes down who logged in and who failed to, as LoginRecords of users who exist. They are written behind: a login never
-// waits for its record, and never fails because of it. What can't be written is dropped, and counted.
+// Recorder writes LoginRecords of users who exist, in the background: no login waits for its record, or fails because of it. What can't
+// be written is dropped and counted.
 type Recorder struct {
 	api     API
 	now     func() time.Time
@@ -54,7 +54,7 @@ type Recorder struct {
 	down   time.Time // only Run touches it
 }
 
-// New makes Records. metrics may be nil.
+// New returns a Recorder; metrics may be nil.
 func New(api API, now func() time.Time, metrics prometheus.Registerer) (*Recorder, error) {
 	r := &Recorder{
 		api: api, now: now, queue: make(chan *iamv1beta1.LoginRecord, recordQueue),
@@ -70,10 +70,10 @@ func New(api API, now func() time.Time, metrics prometheus.Registerer) (*Recorde
 	return r, nil
 }
 
-// reasonWrong is the reason of those failures that stand in the records one by one.
+// reasonWrong is the reason of failures that are recorded one by one.
 const reasonWrong = "wrong password or code"
 
-// reasonOf is what records say of failures: nothing that somebody typed, and nothing that a provider answered.
+// reasonOf returns the reason that a record gives for a failure: nothing that somebody typed, and nothing that a provider answered.
 func reasonOf(err error) (reason string, counts bool) {
 	switch {
 	case err == nil:
@@ -88,7 +88,7 @@ func reasonOf(err error) (reason string, counts bool) {
 	return "", false
 }
 
-// Add takes a login down, or one that failed with err. It returns at once.
+// Add records a login, or one that failed with err. It returns at once.
 func (r *Recorder) Add(u *iam.User, t iamv1beta1.LoginType, provider string, o iam.Origin, err error) {
 	reason, counts := reasonOf(err)
 	if !counts {
@@ -104,14 +104,15 @@ func (r *Recorder) Add(u *iam.User, t iamv1beta1.LoginType, provider string, o i
 		ObjectMeta: metav1.ObjectMeta{
 			GenerateName: u.Name + "-", Labels: map[string]string{iamv1beta1.LabelUserReference: u.Name},
 		},
-		Spec: iamv1beta1.LoginRecordSpec{Type: t, Provider: provider, SourceIP: o.Source, UserAgent: o.UserAgent, Success: err == nil, Reason: reason},
+		Spec: iamv1beta1.LoginRecordSpec{Type: t, Provider: provider, SourceIP: o.Source, UserAgent: o.UserAgent, Success: err == nil,
+			Reason: reason},
 	}:
 	default:
 		r.results.WithLabelValues("dropped").Inc()
 	}
 }
 
-// wanted says whether a record would tell something that others do not.
+// wanted reports whether a record tells something that recent ones don't.
 func (r *Recorder) wanted(u *iam.User, provider string, o iam.Origin, reason string, success bool) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -129,7 +130,7 @@ func (r *Recorder) wanted(u *iam.User, provider string, o iam.Origin, reason str
 	return true
 }
 
-// Run writes records until ctx ends, and a little longer those that wait.
+// Run writes records until ctx ends, and for a moment longer those that wait.
 func (r *Recorder) Run(ctx context.Context) {
 	for {
 		select {
@@ -155,7 +156,7 @@ func (r *Recorder) flush(ctx context.Context) {
 	}
 }
 
-// write creates one record. While the API does not take them, they are dropped instead of being tried one by one.
+// write creates one record. While the API accepts none, records are dropped instead of being tried one by one.
 func (r *Recorder) write(ctx context.Context, o *iamv1beta1.LoginRecord) {
 	if r.now().Before(r.down) {
 		r.results.WithLabelValues("dropped").Inc()
@@ -173,5 +174,6 @@ func (r *Recorder) write(ctx context.Context, o *iamv1beta1.LoginRecord) {
 		return // this one alone
 	}
 	r.down = r.now().Add(recordPause)
-	klog.ErrorS(err, "Writing a login record failed; logins go on, and their records are dropped for a while", "user", o.Labels[iamv1beta1.LabelUserReference])
+	klog.ErrorS(err, "Writing a login record failed; logins go on, and their records are dropped for a while", "user",
+		o.Labels[iamv1beta1.LabelUserReference])
 }

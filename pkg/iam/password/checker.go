@@ -17,24 +17,22 @@ import (
 )
 
 const (
-	// dummy is the hash that an unknown user's password is compared with, of the cost of those that
-	// ks-controller-manager makes. It is of random bytes that were thrown away, and a match would
-	// not count.
+	// dummy is the hash of unknown users, of the cost that ks-controller-manager uses. It is of random bytes, and a match would not count.
 	dummy = "$2a$10$3BRth2MbmQXoYbkAJsz5.eSklcQWoQ.cBpWwC2fJQap9bJvCXpDe2"
 	// maxPassword is as much as bcrypt reads, in bytes.
 	maxPassword = 72
-	// waitingPerWorker bounds the queue: at some 60 ms a hash, the last one waits 4 s.
+	// waitingPerWorker bounds the queue: at 60 ms a hash, the last one waits 4 s.
 	waitingPerWorker = 64
 )
 
 // Checker checks passwords, a bounded number at a time, so that logins never starve other requests.
 type Checker struct {
-	// LimitedFor is how long a user may not log in whom an older installation has locked out in his status; 0 for as
-	// long as the status says so. Now is the clock; nil for the system's.
+	// LimitedFor is how long a lockout counts that an older installation wrote into a user's status; 0 for as long as it is there. Now is the
+	// clock; nil for the system's.
 	LimitedFor time.Duration
 	Now        func() time.Time
 	Users      *iam.UserIndex
-	// Dummy is the hash that an unknown user's password is compared with, and Compare is bcrypt's: tests use cheaper ones.
+	// Dummy is the hash of unknown users, and Compare compares a hash with a password. Tests set cheaper ones.
 	Dummy   []byte
 	Compare func(hash, password []byte) error
 
@@ -43,10 +41,10 @@ type Checker struct {
 	results *prometheus.CounterVec
 }
 
-// New makes a pool of one worker less than GOMAXPROCS, and of one at least. metrics may be nil.
+// New returns a Checker with one worker less than GOMAXPROCS, and at least one; metrics may be nil.
 //
-// A comparison never waits, so that with as many workers as GOMAXPROCS nobody looks whether other requests have come in but
-// Go's sysmon, every 10 ms: on two processors half of the lists then take 9 ms, in place of 0.2 ms.
+// A comparison never yields. With as many workers as GOMAXPROCS only sysmon, every 10 ms, would notice other requests: on two processors
+// half of the lists then take 9 ms instead of 0.2 ms.
 func New(users *iam.UserIndex, metrics prometheus.Registerer) (*Checker, error) {
 	p := &Checker{
 		Users:   users,
@@ -70,9 +68,8 @@ func New(users *iam.UserIndex, metrics prometheus.Registerer) (*Checker, error) 
 	return p, nil
 }
 
-// Check returns the user who has that name or e-mail, and that password. Its other errors are
-// ErrCredentials, ErrSuspended, ErrLimited, ErrBusy, and that of a ctx that ended while waiting. Every
-// call that reaches the check costs one comparison, whatever is wrong.
+// Check returns the user of a name or e-mail and password. Its other errors are ErrCredentials, ErrSuspended, ErrLimited, ErrBusy, and that
+// of a ctx that ended while waiting. Every call costs one comparison, whatever is wrong.
 func (p *Checker) Check(ctx context.Context, login, password string) (*iam.User, error) {
 	u, err := p.authenticate(ctx, login, password)
 	p.results.WithLabelValues(result(err)).Inc()
@@ -104,7 +101,7 @@ func (p *Checker) authenticate(ctx context.Context, login, password string) (*ia
 	return now, nil
 }
 
-// State returns why a user who has shown a right password may not log in; nil where he may.
+// State returns why a user with the right password may not log in, or nil.
 func (p *Checker) State(u *iam.User) error {
 	switch u.State {
 	case v1beta1.UserActive:

@@ -12,8 +12,7 @@ import (
 	"kapis.dev/ks-apiserver/pkg/iam"
 )
 
-// CheckPolicy says what is wrong with a password that somebody chose for a user, by the rule of the CRD and one of ours: it is not his
-// name. Its errors are ErrPolicy.
+// CheckPolicy returns what is wrong with a new password, as an ErrPolicy: by the rules of the CRD, and it must not be the user's name.
 func CheckPolicy(name, password string) error {
 	n := utf8.RuneCountInString(password)
 	switch {
@@ -30,7 +29,7 @@ func CheckPolicy(name, password string) error {
 	return nil
 }
 
-// Hash returns the bcrypt hash of a password that CheckPassword let pass. It waits for its turn among the logins.
+// Hash returns the bcrypt hash of a password that CheckPolicy accepts. It waits for its turn among the logins.
 func (p *Checker) Hash(ctx context.Context, password string) (string, error) {
 	release, err := p.acquire(ctx)
 	if err != nil {
@@ -60,8 +59,8 @@ func (p *Checker) HashNew(ctx context.Context, u *iam.User, password string) (st
 	return p.Hash(ctx, password)
 }
 
-// hashLike is what a client may take for a way to set a hash. It is the pattern of the CRD.
+// hashLike is what looks like a hash instead of a password, as in the CRD.
 var hashLike = regexp.MustCompile(`^\$2[abxy]?\$`)
 
-// hashCost is bcrypt's, as of the hashes that ks-controller-manager makes.
+// hashCost is the cost of new hashes, as in ks-controller-manager.
 const hashCost = 10

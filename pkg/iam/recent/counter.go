@@ -32,7 +32,7 @@ func (c *Counters) Count(key uint64, now time.Time) int32 {
 	return n.In(now)
 }
 
-// Extend has what is counted under a key count until end.
+// Extend lets the count of a key count until end.
 func (c *Counters) Extend(key uint64, end time.Time) {
 	n, _ := c.Get(key)
 	n.End = end

@@ -9,17 +9,17 @@ import (
 	"kapis.dev/ks-apiserver/pkg/api/session/v1alpha1"
 )
 
-// SplitBackend is a SessionAPI of two places. The name of a session says where it lives, on all replicas and at any time, so that a
-// code can't open one in each.
+// SplitBackend has sessions in two backends. The name of a session says in which, so that all replicas agree at any time, and one code
+// can't open a session in each.
 type SplitBackend struct {
-	// Prefix begins the names of the sessions that live There.
+	// Prefix begins the names of the sessions in Optional.
 	Prefix         string
 	Optional, Kube Backend
 }
 
 var _ Backend = (*SplitBackend)(nil)
 
-// prefixOf returns how the name of a session begins where that says where it lives. The names of newName have no dash.
+// prefixOf returns the prefix of a session's name that says in which backend it is. Names of newName contain no dash.
 func prefixOf(name string) string { return name[:strings.IndexByte(name, '-')+1] }
 
 func (s *SplitBackend) of(name string) Backend {
@@ -39,12 +39,12 @@ func (s *SplitBackend) Get(ctx context.Context, name string) (*v1alpha1.Session,
 	return s.of(name).Get(ctx, name)
 }
 
-// Update replaces a session where nobody else did in the meantime.
+// Update replaces a session. It fails with a Conflict if others changed it.
 func (s *SplitBackend) Update(ctx context.Context, o *v1alpha1.Session) (*v1alpha1.Session, error) {
 	return s.of(o.Name).Update(ctx, o)
 }
 
-// Delete ends a session.
+// Delete deletes a session.
 func (s *SplitBackend) Delete(ctx context.Context, name string, uid types.UID) error {
 	return s.of(name).Delete(ctx, name, uid)
 }

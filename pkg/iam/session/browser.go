@@ -13,7 +13,7 @@ import (
 	"kapis.dev/ks-apiserver/pkg/iam"
 )
 
-// Find returns a session that lives now, and its user: for a cookie that names it. Its error is ErrOver or ErrUnavailable.
+// Find returns a live session and its user, for a cookie that names it. Its errors are ErrOver and ErrUnavailable.
 func (s *reader) Find(ctx context.Context, name string) (*Session, *iam.User, error) {
 	r, err := s.find(ctx, name)
 	if err != nil {
@@ -26,7 +26,7 @@ func (s *reader) Find(ctx context.Context, name string) (*Session, *iam.User, er
 	return &r.Session, u, nil
 }
 
-// bindToBrowser binds a new session to that of its browser: it is of the same user, whom the same provider knows, and does not outlive it.
+// bindToBrowser binds a new session to that of its browser: both are of one user and one provider, and end together.
 func (s *reader) bindToBrowser(ctx context.Context, o *v1alpha1.Session) error {
 	if o.Spec.Parent == "" {
 		return nil
@@ -47,7 +47,7 @@ func (s *reader) bindToBrowser(ctx context.Context, o *v1alpha1.Session) error {
 	return nil
 }
 
-// EndAll ends the sessions of a user, but for the one that is named and what was opened in it.
+// EndAll ends the sessions of a user, except one and those that were opened in it.
 func (s *ender) EndAll(ctx context.Context, uid, except, reason string) error {
 	s.mu.RLock()
 	var list []string
@@ -69,7 +69,7 @@ func (s *ender) EndAll(ctx context.Context, uid, except, reason string) error {
 	return errors.Join(failed...)
 }
 
-// Upstream returns what the provider of a session wants to see at the logout there; "" for nothing.
+// Upstream returns what the provider of a session needs for the logout there; "" for nothing.
 func (s *reader) Upstream(ctx context.Context, name string) (provider, hint string, err error) {
 	o, err := s.API.Get(ctx, name)
 	switch {
@@ -81,8 +81,7 @@ func (s *reader) Upstream(ctx context.Context, name string) (provider, hint stri
 	return o.Spec.Provider, s.unseal(name, o.Upstream.Hint), nil
 }
 
-// change edits the object of a session, again where others changed it at the same time. Its errors are that of edit, ErrOver and
-// ErrUnavailable.
+// change edits the object of a session, again after a conflict. Its errors are that of edit, ErrOver and ErrUnavailable.
 func (s *reader) change(ctx context.Context, name string, edit func(*v1alpha1.Session) error) error {
 	for range maxConflicts {
 		o, err := s.API.Get(ctx, name)

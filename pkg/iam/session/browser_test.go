@@ -33,7 +33,8 @@ func TestLogoutOfABrowserEndsWhatWasOpenedInIt(t *testing.T) {
 	tellUsers(iamtest.User("alice"), r...)
 	browser, online := inBrowser(t, r[0], "alice", "openid")
 	_, elsewhere := inBrowser(t, r[0], "alice", "openid")
-	offline, _, err := r[1].Open(t.Context(), Login{AuthnResult: iam.AuthnResult{User: r[1].users.ByName("alice")}, Client: "harbor", Parent: browser.Name, Scopes: []string{scopeOffline}})
+	offline, _, err := r[1].Open(t.Context(), Login{AuthnResult: iam.AuthnResult{User: r[1].users.ByName("alice")}, Client: "harbor", Parent: browser.Name,
+		Scopes: []string{scopeOffline}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -111,7 +112,8 @@ func TestSingleLoginKeepsTheWholeOfTheNewest(t *testing.T) {
 	tellUsers(iamtest.User("alice"), r...)
 	oldBrowser, oldChild := inBrowser(t, r[0], "alice")
 	browser, child := inBrowser(t, r[1], "alice")
-	if _, _, err := r[0].Open(t.Context(), Login{AuthnResult: iam.AuthnResult{User: r[0].users.ByName("alice")}, Client: "c", Parent: oldBrowser.Name}); err == nil {
+	if _, _, err := r[0].Open(t.Context(), Login{AuthnResult: iam.AuthnResult{User: r[0].users.ByName("alice")}, Client: "c",
+		Parent: oldBrowser.Name}); err == nil {
 		t.Error("opened in a browser that is logged out")
 	}
 	for i := range r {

@@ -11,7 +11,7 @@ import (
 	"kapis.dev/ks-apiserver/pkg/iam/crdclient"
 )
 
-// Backend is where sessions live: kube-apiserver, and a map in tests.
+// Backend stores sessions: kube-apiserver or Redis.
 type Backend interface {
 	Create(ctx context.Context, s *v1alpha1.Session) (*v1alpha1.Session, error)
 	Get(ctx context.Context, name string) (*v1alpha1.Session, error)
@@ -25,16 +25,17 @@ type Client struct {
 	*crdclient.Client[*v1alpha1.Session]
 }
 
-// NewClient makes a client of the sessions in the cluster of cfg.
+// NewClient returns a client of the sessions in the cluster of cfg.
 func NewClient(cfg *rest.Config) (*Client, error) {
-	c, err := crdclient.New(cfg, v1alpha1.SchemeGroupVersion, v1alpha1.AddToScheme, "sessions", func() *v1alpha1.Session { return &v1alpha1.Session{} })
+	c, err := crdclient.New(cfg, v1alpha1.SchemeGroupVersion, v1alpha1.AddToScheme, "sessions",
+		func() *v1alpha1.Session { return &v1alpha1.Session{} })
 	if err != nil {
 		return nil, err
 	}
 	return &Client{c}, nil
 }
 
-// Delete ends a session. An empty uid stands for any.
+// Delete deletes a session; an empty uid stands for any.
 func (c *Client) Delete(ctx context.Context, name string, uid types.UID) error {
 	is := metav1.Preconditions{}
 	if uid != "" {

@@ -9,7 +9,7 @@ import (
 	"kapis.dev/ks-apiserver/pkg/iam"
 )
 
-// Consent remembers in a browser's session that its user lets a client have scopes.
+// Consent stores in a browser's session that its user allows a client the scopes.
 func (s *reader) Consent(ctx context.Context, session, client string, scopes []string) error {
 	return s.change(ctx, session, func(o *v1alpha1.Session) error {
 		if o.Spec.Client != "" || o.Phase != "" {
@@ -20,7 +20,7 @@ func (s *reader) Consent(ctx context.Context, session, client string, scopes []s
 	})
 }
 
-// consented adds a consent to a list. What was added last stays longest.
+// consented adds a consent to a list, and drops the oldest over the limit.
 func consented(list []v1alpha1.Consent, client string, scopes []string) []v1alpha1.Consent {
 	one := v1alpha1.Consent{Client: client}
 	var out []v1alpha1.Consent
@@ -45,7 +45,7 @@ const (
 	maxConsented = 64
 )
 
-// Consented tells whether the user of a browser's session lets a client have all of the scopes.
+// Consented reports whether the user of a browser's session has allowed a client all of the scopes.
 func (s *index) Consented(session, client string, scopes []string) bool {
 	s.mu.RLock()
 	r := s.byName[session]

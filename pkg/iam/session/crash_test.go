@@ -207,7 +207,8 @@ func (f *fleet) allAnswered(name string) bool {
 	inject := f.a.inject
 	f.a.inject = nil
 	defer func() { f.a.inject = inject }()
-	if err := second(f.r[0].Open(f.t.Context(), Login{AuthnResult: iam.AuthnResult{User: f.r[0].users.ByName("alice")}, Client: "harbor", Name: name})); !errors.Is(err, iam.ErrUsed) {
+	if err := second(f.r[0].Open(f.t.Context(), Login{AuthnResult: iam.AuthnResult{User: f.r[0].users.ByName("alice")}, Client: "harbor",
+		Name: name})); !errors.Is(err, iam.ErrUsed) {
 		f.t.Fatal(err)
 	}
 	return f.a.objects[name].Phase != v1alpha1.PhaseEnded

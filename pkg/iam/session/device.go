@@ -14,21 +14,21 @@ import (
 	"kapis.dev/ks-apiserver/pkg/token"
 )
 
-// maxWaiting bounds the devices of one user that have not fetched their sessions yet, denied ones too.
+// maxWaiting is how many devices of one user may wait for their sessions, including denied ones.
 const maxWaiting = 8
 
-// Approve opens a session that waits for the device that knows its name, and Deny refuses the device. Both hold for ten
-// minutes. Where the name is taken already they return ErrUsed, and where the user has too many of them ErrBusy.
+// Approve opens a session for the device that knows its name, to be claimed within ten minutes. Its errors are ErrUsed if the name is
+// taken, and ErrBusy if too many devices of the user wait.
 func (s *opener) Approve(ctx context.Context, l Login) error {
 	return s.answer(ctx, l, v1alpha1.PhaseWaiting)
 }
 
-// Deny refuses the device that waits for a session of that name. by is who says so, and bounds how many he may write.
+// Deny refuses the device that waits for a session of that name, in the name of a user.
 func (s *opener) Deny(ctx context.Context, name string, by *iam.User) error {
 	return s.answer(ctx, Login{AuthnResult: iam.AuthnResult{User: by}, Name: name}, v1alpha1.PhaseDenied)
 }
 
-// answer writes what a user says to a device.
+// answer stores a user's answer to a device.
 func (s *opener) answer(ctx context.Context, l Login, phase v1alpha1.Phase) error {
 	if l.User == nil || l.Name == "" {
 		return errors.New("answer a device: a user and the name of a session are needed")
@@ -52,9 +52,8 @@ func (s *opener) answer(ctx context.Context, l Login, phase v1alpha1.Phase) erro
 	return err
 }
 
-// Claim hands the session that was approved under a name to its client, once. Its errors are ErrWaiting, ErrDenied, ErrUsed, ErrOver
-// and ErrUnavailable. Of a name that nobody has answered it asks nobody: devices poll, and anybody can. Of the scopes that
-// were approved the session keeps those that the device asked for; all where it names none.
+// Claim gives an approved session to its client, once, with those of the approved scopes that the device asks for; all if it names none.
+// Its errors are ErrWaiting, ErrDenied, ErrUsed, ErrOver and ErrUnavailable. For an unanswered name it makes no call, since anybody polls.
 func (s *opener) Claim(ctx context.Context, name, client string, scopes ...string) (*Session, *iam.User, string, error) {
 	s.mu.RLock()
 	r, gone := s.byName[name], s.gone.Has(name)
@@ -76,7 +75,7 @@ func (s *opener) Claim(ctx context.Context, name, client string, scopes ...strin
 	return s.claim(ctx, r, scopes)
 }
 
-// claim makes the session that waits a live one: of all who try, the one whose update is taken gets it.
+// claim makes a waiting session a live one: of several attempts, the one whose update succeeds gets it.
 func (s *opener) claim(ctx context.Context, r *cached, scopes []string) (*Session, *iam.User, string, error) {
 	o, err := s.API.Get(ctx, r.Name)
 	switch {

@@ -14,7 +14,8 @@ import (
 
 func approve(t testing.TB, r *replica, name string) {
 	t.Helper()
-	if err := r.Approve(t.Context(), Login{AuthnResult: iam.AuthnResult{User: r.users.ByName("alice")}, Client: "kubectl", Name: name, Scopes: []string{"openid"}}); err != nil {
+	if err := r.Approve(t.Context(), Login{AuthnResult: iam.AuthnResult{User: r.users.ByName("alice")}, Client: "kubectl", Name: name,
+		Scopes: []string{"openid"}}); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -58,7 +59,8 @@ func TestDeviceGetsItsSessionOnce(t *testing.T) {
 	if r[0].alive(t, s) || r[1].alive(t, s) {
 		t.Error("the device code came in twice, and its session lives")
 	}
-	if err := r[0].Approve(t.Context(), Login{AuthnResult: iam.AuthnResult{User: r[0].users.ByName("alice")}, Client: "kubectl", Name: "d1"}); !errors.Is(err, iam.ErrUsed) {
+	if err := r[0].Approve(t.Context(), Login{AuthnResult: iam.AuthnResult{User: r[0].users.ByName("alice")}, Client: "kubectl",
+		Name: "d1"}); !errors.Is(err, iam.ErrUsed) {
 		t.Errorf("approved again: %v", err)
 	}
 }
@@ -92,7 +94,8 @@ func TestDeviceLearnsOfANo(t *testing.T) {
 	if err := claimError(t, r[1], "d1", "kubectl"); !errors.Is(err, iam.ErrDenied) {
 		t.Errorf("got %v", err)
 	}
-	if err := r[1].Approve(t.Context(), Login{AuthnResult: iam.AuthnResult{User: r[1].users.ByName("alice")}, Client: "kubectl", Name: "d1"}); !errors.Is(err, iam.ErrUsed) {
+	if err := r[1].Approve(t.Context(), Login{AuthnResult: iam.AuthnResult{User: r[1].users.ByName("alice")}, Client: "kubectl",
+		Name: "d1"}); !errors.Is(err, iam.ErrUsed) {
 		t.Errorf("approved after the no: %v", err)
 	}
 	approve(t, r[0], "d2")

@@ -7,7 +7,7 @@ import (
 	"kapis.dev/ks-apiserver/pkg/api/iam/v1beta1"
 )
 
-// wake has Run sweep soon.
+// wake makes Run sweep soon.
 func (s *index) wake() {
 	select {
 	case s.wanted <- struct{}{}:
@@ -15,7 +15,7 @@ func (s *index) wake() {
 	}
 }
 
-// over lists what is to be deleted.
+// over returns what is to be deleted.
 func (s *index) over() []deletion {
 	now := s.Now()
 	synced := s.synced()
@@ -53,7 +53,7 @@ func (s *index) over() []deletion {
 	return slices.Clip(out[:min(len(out), sweepAtMost)])
 }
 
-// endOf says why a session is over, and "" where it is not. The lock is held.
+// endOf returns why a session is over, or "". The lock is held.
 func (s *index) endOf(r *cached, now time.Time, synced bool) string {
 	end := r.Expires
 	if synced {
@@ -89,7 +89,7 @@ func (s *index) endOf(r *cached, now time.Time, synced bool) string {
 	return ""
 }
 
-// dropped notes that the object of a session is taken away.
+// dropped notes that the object of a session is deleted.
 func (s *index) dropped(name string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -97,8 +97,8 @@ func (s *index) dropped(name string) {
 	delete(s.pending, name)
 }
 
-// outlive returns the end of the last of a user's sessions that were opened in a browser and outlive its session; zero where there
-// is none. The lock is held.
+// outlive returns when the last of the sessions ends that were opened in a browser and outlive its session; zero for none. The lock is
+// held.
 func (s *index) outlive(uid, parent string) (end time.Time) {
 	for _, p := range s.byUser[uid] {
 		if r := s.byName[p.name]; r != nil && r.Parent == parent && !r.bound() && r.Expires.After(end) {
@@ -108,8 +108,8 @@ func (s *index) outlive(uid, parent string) (end time.Time) {
 	return end
 }
 
-// unneeded tells whether what is kept of a session is of no more use. It is looked at late, since the sessions that it is kept for may live elsewhere,
-// and become known later. The lock is held.
+// unneeded reports whether an object that was kept for its upstream token is no longer needed. It decides late, since the sessions it is
+// kept for may be in another backend, and become known later. The lock is held.
 func (s *index) unneeded(name string, t tombstone, now time.Time) bool {
 	return t.asks != "" && now.Sub(t.since) > orphanAge && s.outlive(t.asks, name).IsZero()
 }

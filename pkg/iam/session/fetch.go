@@ -8,8 +8,8 @@ import (
 	"kapis.dev/ks-apiserver/pkg/iam"
 )
 
-// fetcher reads what this replica has not seen: each name once at a time, and few names at once. Only
-// who has a token that this server signed gets as far.
+// fetcher reads sessions that this replica has not seen: each name once at a time, and a few names at once. Only holders of a token that
+// this server signed cause a read.
 type fetcher struct {
 	mu    sync.Mutex
 	calls map[string]*call
@@ -22,8 +22,7 @@ type call struct {
 	err    error
 }
 
-// once calls fetch, or waits for a call of the same name that is under way. The call goes on when the
-// first who asked has left, since others wait for it.
+// once calls fetch, or waits for a running call of the same name. The call goes on when its first caller has left, since others may wait.
 func (l *fetcher) once(ctx context.Context, name string, fetch func(context.Context, string) (*cached, error)) (*cached, error) {
 	c, err := l.join(ctx, name, fetch)
 	if err != nil {

@@ -15,21 +15,18 @@ import (
 )
 
 const (
-	// sweepEvery is the time between looks for sessions that are over.
+	// sweepEvery is the interval of Run.
 	sweepEvery = 30 * time.Second
-	// sweepAtMost bounds the deletions of one look, and sweepPause their rate; every replica
-	// sweeps, so that one is enough.
+	// sweepAtMost bounds the deletions of one sweep, and sweepPause their rate; every replica sweeps.
 	sweepAtMost = 200
 	sweepPause  = 20 * time.Millisecond
-	// orphanAge is how old a session is at least whose user is found missing or changed: younger
-	// ones may be ahead of the users' feed.
+	// orphanAge is the age from which a session of a missing or changed user is deleted: a younger one may be ahead of the users' feed.
 	orphanAge = 5 * time.Minute
-	// tombOver is the end of what was left of a session, which ended before.
+	// reasonTombstone is the reason for deleting a tombstone, whose session ended before.
 	reasonTombstone = "tomb"
 )
 
-// End ends a session on this replica now, and on the others as their feeds tell them. It is done once
-// the API has taken it; a session that is over already is no error.
+// End ends a session: on this replica at once, on others as their feeds tell them. A session that is over already is no error.
 func (s *ender) End(ctx context.Context, name, reason string) error {
 	s.mu.RLock()
 	r := s.byName[name]
@@ -41,7 +38,7 @@ func (s *ender) End(ctx context.Context, name, reason string) error {
 	return nil
 }
 
-// noteEnd has a session be over here whose object is taken away.
+// noteEnd removes a session whose object is deleted.
 func (s *ender) noteEnd(name string, r *cached, reason string) {
 	s.dropped(name)
 	s.ended.WithLabelValues(reason).Inc()
@@ -50,7 +47,7 @@ func (s *ender) noteEnd(name string, r *cached, reason string) {
 	}
 }
 
-// remove takes away the object of a session, but for what is to be kept of it.
+// remove deletes the object of a session, except for an upstream token that other sessions need.
 func (s *ender) remove(ctx context.Context, name string, r *cached) error {
 	if r != nil {
 		if done, err := s.keepUpstreamToken(ctx, r); done || err != nil {
@@ -60,8 +57,8 @@ func (s *ender) remove(ctx context.Context, name string, r *cached) error {
 	return s.erase(ctx, name, r)
 }
 
-// erase takes away the object of a session; one that is away already is no error. r is what is known of it; nil
-// for nothing. A name that a code could bring in again stays, in phase Ended.
+// erase deletes the object of a session; r is what is known of it, nil for nothing. A name that a code could open again stays as a
+// tombstone, in phase Ended. An object that is gone already is no error.
 func (s *ender) erase(ctx context.Context, name string, r *cached) error {
 	if r == nil || r.fromCode && s.Now().Before(r.Created.Add(CodeLife+s.Skew)) {
 		done, err := s.leaveTombstone(ctx, name)
@@ -79,8 +76,7 @@ func (s *ender) erase(ctx context.Context, name string, r *cached) error {
 	return nil
 }
 
-// leaveTombstone leaves of a session no more than what keeps its name. It is not done where the session was not opened by a
-// code.
+// leaveTombstone reduces the object of a session to what reserves its name, if a code opened it.
 func (s *ender) leaveTombstone(ctx context.Context, name string) (done bool, err error) {
 	for range maxConflicts {
 		o, err := s.API.Get(ctx, name)
@@ -121,7 +117,7 @@ func (s *ender) Run(ctx context.Context) {
 	}
 }
 
-// Sweep deletes what is over now, up to a bound.
+// Sweep deletes what is over now, up to a limit.
 func (s *ender) Sweep(ctx context.Context) {
 	list := s.over()
 	if len(list) == sweepAtMost {

@@ -17,15 +17,15 @@ import (
 	"kapis.dev/ks-apiserver/pkg/store"
 )
 
-// maxClient bounds the sessions that a client has for itself. It gets the one it has, so more of them have other scopes.
+// maxClient is how many sessions a client that acts for itself may have. It reuses them, so that more have other scopes.
 const maxClient = 1024
 
-// tombstone is the object of an ended session, and until when it keeps the name.
+// tombstone is the object of an ended session that reserves its name until a time.
 type tombstone struct {
 	uid   types.UID
 	until time.Time
-	// asks is the UID of the user whose sessions the object is kept for, to ask about him with; "" where it is not. since
-	// is when this replica learned of that.
+	// asks is the UID of the user for whose other sessions the object's upstream token is kept, "" for none; since is when this replica
+	// learned of it.
 	asks  string
 	since time.Time
 }
@@ -38,7 +38,7 @@ type index struct {
 	byName map[string]*cached
 	byUser map[string][]position         // UID of the user -> the user's sessions, the oldest first
 	gone   *recent.Map[string, struct{}] // ended: never believed again
-	// pending are sessions that ended here, whose objects are still to be deleted, and wanted wakes Run for them.
+	// pending are sessions that ended here and whose objects are still to be deleted; wanted wakes Run for them.
 	pending map[string]deletion
 	wanted  chan struct{}
 	// tombstones are objects of ended sessions that keep their names from being used again.
@@ -46,13 +46,13 @@ type index struct {
 	pool       pool
 }
 
-// deletion is why, and which object.
+// deletion is an object to delete, and why.
 type deletion struct {
 	record *cached
 	reason string
 }
 
-// position is where a session stands among its user's.
+// position orders the sessions of a user.
 type position struct {
 	sequence int64
 	name     string
@@ -64,7 +64,7 @@ func (p position) compare(o position) int {
 
 func (r *cached) position() position { return position{r.sequence, r.Name} }
 
-// Set takes in a session that the feed brings.
+// Set stores a session that the feed brings.
 func (s *index) Set(o *store.Object) {
 	r, err := parseSession(o.Raw)
 	if err != nil {
@@ -83,7 +83,7 @@ func (s *index) Set(o *store.Object) {
 	}
 }
 
-// Delete takes in that a session is over.
+// Delete removes a session whose object is gone.
 func (s *index) Delete(_, name string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -92,10 +92,10 @@ func (s *index) Delete(_, name string) {
 	delete(s.tombstones, name)
 }
 
-// synced tells whether all is known that sessions end for.
+// synced reports whether everything is loaded whose absence ends sessions.
 func (s *index) synced() bool { return s.Synced == nil || s.Synced() }
 
-// userOf returns whom a session is of, where he may hold it.
+// userOf returns the user of a session, if the user may still have it.
 func (s *index) userOf(r *cached) (*iam.User, error) {
 	if r.self != nil {
 		if r.Registration == nil && (s.ClientCredential == nil || s.ClientCredential(r.Client) != r.credential || r.credential == "") {
@@ -123,8 +123,7 @@ func (s *index) userOf(r *cached) (*iam.User, error) {
 
 var _ store.Sink = (*Store)(nil)
 
-// put takes r in where it tells something new, and returns what is known then; nil where the session
-// is over. The lock is held.
+// put stores r unless a newer state is known, and returns what is known then; nil if the session is over. The lock is held.
 func (s *index) put(r *cached) *cached {
 	if s.gone.Has(r.Name) {
 		return nil
@@ -165,7 +164,7 @@ func (s *index) put(r *cached) *cached {
 	return &next
 }
 
-// insert takes a new session into the index. The lock is held.
+// insert adds a new session to the index. The lock is held.
 func (s *index) insert(r *cached) {
 	s.byName[r.Name] = r
 	list := s.byUser[r.UserUID]
@@ -173,7 +172,7 @@ func (s *index) insert(r *cached) {
 	s.byUser[r.UserUID] = slices.Insert(list, i, r.position())
 }
 
-// drop forgets a session, never believes it again, and ends what was opened in it. The lock is held.
+// drop removes a session for good, and ends those that were opened in it. The lock is held.
 func (s *index) drop(name string) *cached {
 	s.gone.Set(name, struct{}{})
 	r := s.forget(name)
@@ -188,7 +187,7 @@ func (s *index) drop(name string) *cached {
 	return r
 }
 
-// forget takes a session out of the index. The lock is held.
+// forget removes a session from the index. The lock is held.
 func (s *index) forget(name string) *cached {
 	r := s.byName[name]
 	if r == nil {
@@ -221,7 +220,7 @@ func (s *index) addTombstone(r *cached) {
 	s.tombstones[r.Name] = t
 }
 
-// limit ends the sessions that r's user has too many of. The lock is held.
+// limit ends the oldest sessions above the limit of r's user. The lock is held.
 func (s *index) limit(r *cached) {
 	most := s.PerUser
 	switch {
@@ -245,7 +244,7 @@ func (s *index) limit(r *cached) {
 	}
 }
 
-// live lists the sessions of a user that tokens may name, the oldest first. The lock is held.
+// live returns the sessions of a user that tokens may name, the oldest first. The lock is held.
 func (s *index) live(uid string) []*cached {
 	var out []*cached
 	for _, p := range s.byUser[uid] {
@@ -256,8 +255,7 @@ func (s *index) live(uid string) []*cached {
 	return out
 }
 
-// single ends all sessions of a user but those of his newest login: a browser and what was opened in it are one. The
-// lock is held.
+// single ends all sessions of a user except those of the newest login: a browser and what was opened in it are one login. The lock is held.
 func (s *index) single(uid string) {
 	list := s.live(uid)
 	newest, at := "", int64(-1)
@@ -273,7 +271,7 @@ func (s *index) single(uid string) {
 	}
 }
 
-// login returns which login a session belongs to, and when that was. The lock is held.
+// login returns the login that a session belongs to, and when it was. The lock is held.
 func (s *index) login(r *cached) (root string, sequence int64) {
 	if r.Parent == "" {
 		return r.Name, r.sequence
@@ -287,8 +285,8 @@ func (s *index) login(r *cached) (root string, sequence int64) {
 	return r.Parent, r.sequence
 }
 
-// sequence returns a number that sorts behind those of the user's other sessions, also where the replica
-// that opened them has a clock that is ahead: the newest login has to be the last to go.
+// sequence returns a number after those of the user's other sessions, also if the replica that opened them has a clock that is ahead: the
+// newest login has to be the last to go.
 func (s *index) sequence(uid string, now time.Time) int64 {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
@@ -301,7 +299,7 @@ func (s *index) sequence(uid string, now time.Time) int64 {
 	return n
 }
 
-// reusable returns the session that a client has for itself already.
+// reusable returns the session that a client has for itself already, or nil.
 func (s *index) reusable(l *Login, o holder) *cached {
 	if l.User != nil || l.Registration != nil || l.Name != "" || !l.NoRefresh {
 		return nil
@@ -334,7 +332,7 @@ func (s *index) scheduleEnd(name, reason string) {
 	}
 }
 
-// userChanged ends the sessions that a change of a user ends. It is called by the users' feed.
+// userChanged ends the sessions that a change of their user ends. The users' feed calls it.
 func (s *index) userChanged(old, next *iam.User) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -353,7 +351,7 @@ func (s *index) userChanged(old, next *iam.User) {
 	}
 }
 
-// deleteLater has a session deleted that may be there or not.
+// deleteLater has the object of a session deleted that may exist or not.
 func (s *index) deleteLater(r *cached) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -361,7 +359,7 @@ func (s *index) deleteLater(r *cached) {
 	s.pending[r.Name] = deletion{record: r, reason: "not answered"}
 }
 
-// known returns a session that is in memory.
+// known returns a session in memory.
 func (s *index) known(name string) (*cached, bool) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
@@ -369,7 +367,7 @@ func (s *index) known(name string) (*cached, bool) {
 	return r, r != nil
 }
 
-// learn takes in a session that was read or written here.
+// learn stores a session that was read or written here.
 func (s *index) learn(o *v1alpha1.Session) *cached {
 	r := newCached(o)
 	r.until = s.Now().Add(unconfirmed)
@@ -378,8 +376,8 @@ func (s *index) learn(o *v1alpha1.Session) *cached {
 	return s.put(r)
 }
 
-// inGrace tells whether the last rotation is so fresh that its token may come in again. Replicas'
-// clocks differ: what counts is also when this replica learned of the rotation, if that can be.
+// inGrace reports whether the last rotation is so recent that the former token may be presented again. Replicas' clocks differ: it also
+// counts when this replica learned of the rotation.
 func (s *index) inGrace(r *cached, now time.Time) bool {
 	age := now.Sub(r.rotated.Truncate(time.Second)) // stored in whole seconds
 	if age <= s.Grace {

@@ -17,14 +17,14 @@ import (
 	"kapis.dev/ks-apiserver/pkg/token"
 )
 
-// CodeLife is how long a code, or a device's request, lives at most (RFC 6749, 4.1.2). A session that was opened by
-// one leaves its name behind for that time.
+// CodeLife is the longest life of a code or a device's request (RFC 6749, 4.1.2). The name of a session opened by one stays reserved as
+// long.
 const CodeLife = 10 * time.Minute
 
 const (
 	// scopeOffline lets a session outlive that of its browser (OpenID Connect Core 1.0, 11).
 	scopeOffline = "offline_access"
-	// sealUpstream is the use of what providers want to see again.
+	// sealUpstream is the purpose with which what providers need again is sealed.
 	sealUpstream token.Purpose = "session upstream"
 
 	maxGroups     = 256
@@ -35,13 +35,13 @@ const (
 	maxUpstream   = 8 << 10
 )
 
-// errNoOwner is a mistake of a caller.
+// errNoOwner is a mistake of the calling code.
 var errNoOwner = errors.New("a session needs a user, a registration, or a client that is known by a secret")
 
-// holder is who a session is of, as its object says it.
+// holder is whose session it is, as its object says it.
 type holder struct{ name, uid, credential string }
 
-// holderOf tells whose session a login opens.
+// holderOf returns whose session a login opens.
 func (s *opener) holderOf(l *Login) (holder, error) {
 	switch {
 	case l.Pending:
@@ -59,7 +59,7 @@ func (s *opener) holderOf(l *Login) (holder, error) {
 	return holder{}, errNoOwner
 }
 
-// object is the new Session of a login.
+// object returns the new Session of a login.
 func (s *opener) object(l *Login, o holder, now time.Time) (*v1alpha1.Session, error) {
 	t, at := metav1.NewTime(now), metav1.NewTime(l.AuthenticatedAt())
 	if at.IsZero() {
@@ -82,13 +82,14 @@ func (s *opener) object(l *Login, o holder, now time.Time) (*v1alpha1.Session, e
 			return nil, errors.New("a registration needs a provider, and a subject of at most 1024 bytes")
 		}
 		out.Spec.Registration = &v1alpha1.Registration{Provider: r.Provider, Subject: r.Subject,
-			Username: iam.Truncate(r.Username, maxIdentity), Email: iam.Truncate(r.Email, maxIdentity), DisplayName: iam.Truncate(r.DisplayName, maxIdentity)}
+			Username: iam.Truncate(r.Username, maxIdentity), Email: iam.Truncate(r.Email,
+				maxIdentity), DisplayName: iam.Truncate(r.DisplayName, maxIdentity)}
 		out.Spec.Provider, out.Spec.Subject = r.Provider, r.Subject
 	}
 	return out, s.seal(out, l.Hint, l.Refresh, now)
 }
 
-// life is how long the session of a login lives at most: never longer than the keys are kept that its tokens are verified with.
+// life returns the longest life of the session of a login: never longer than the keys live that verify its tokens.
 func (s *opener) life(l *Login) time.Duration {
 	life := s.Lifetime(l.Client)
 	switch {
@@ -102,7 +103,7 @@ func (s *opener) life(l *Login) time.Duration {
 	return life.Longest()
 }
 
-// seal keeps what the provider wants to see again; what is empty stays as it is.
+// seal stores what the provider needs again; empty values leave what is stored.
 func (s *reader) seal(o *v1alpha1.Session, hint, refresh string, now time.Time) error {
 	for _, one := range []struct {
 		value string
@@ -125,7 +126,7 @@ func (s *reader) seal(o *v1alpha1.Session, hint, refresh string, now time.Time) 
 	return nil
 }
 
-// unseal reads what seal wrote for the session of that name; "" where it can't be read any more.
+// unseal returns what seal stored for the session of that name; "" if it can't be opened any more.
 func (s *reader) unseal(name, sealed string) string {
 	if sealed == "" {
 		return ""
@@ -141,8 +142,7 @@ func (s *reader) unseal(name, sealed string) string {
 	return secret
 }
 
-// boundedGroups are the groups of a provider that a session keeps. Those that only the system gives are left
-// out, and those beyond the bounds.
+// boundedGroups returns the groups of a provider that a session keeps: within limits, and none that only the system gives.
 func boundedGroups(name string, groups []string) []string {
 	all := iam.WithoutSystemGroups(name, slices.DeleteFunc(slices.Clone(groups), func(g string) bool {
 		return len(g) > maxGroupSize || !utf8.ValidString(g)
@@ -150,7 +150,8 @@ func boundedGroups(name string, groups []string) []string {
 	size := 0
 	for i, g := range all {
 		if size += len(g); i >= maxGroups || size > maxGroupBytes {
-			klog.InfoS("An identity provider gives more groups than a session keeps; the rest is left out", "user", name, "groups", len(all), "kept", i)
+			klog.InfoS("An identity provider gives more groups than a session keeps; the rest is left out", "user", name, "groups", len(all),
+				"kept", i)
 			return slices.Clip(all[:i])
 		}
 	}

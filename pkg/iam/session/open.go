@@ -12,17 +12,15 @@ import (
 	"kapis.dev/ks-apiserver/pkg/token"
 )
 
-// Login is who logs in, and through what. Without a User and a Registration it is a client that acts for itself.
+// Login is whose session is to be opened, and for which client. Without a User and a Registration it is a client that acts for itself.
 type Login struct {
 	iam.AuthnResult
 	iam.Origin
-	// Name is the name of the session, where it has to be one that follows from a code, so that the code opens one
-	// session only; "" for a new one.
+	// Name is the name of the session if it follows from a code, which opens one session only; "" for a new name.
 	Name string
-	// Client is the OAuth client; "" for a person's own browser, in which he logs in to clients.
+	// Client is the OAuth client; "" for a browser in which the user logs in to clients.
 	Client string
-	// Parent is the session of the browser in which the session was opened; "" for none. It ends with it, unless it
-	// has the scope offline_access.
+	// Parent is the session of the browser in which this one is opened; "" for none. It ends with it, unless it has the scope offline_access.
 	Parent string
 	// Scopes are what was granted.
 	Scopes []string
@@ -30,10 +28,10 @@ type Login struct {
 	NoRefresh bool
 }
 
-// Open opens a session, and returns it with its refresh token; "" where it has none, which are those of browsers, too.
+// Open opens a session, and returns it with its refresh token; "" if it has none, as those of browsers.
 //
-// Where the login gives a name that was used before, the session of that name is ended, and the error is ErrUsed. A client
-// that logs in for itself gets the session that it has, as long as that outlives another access token.
+// If the login's name was used before, the session of that name ends, and the error is ErrUsed. A client that acts for itself gets the
+// session it has, as long as that outlives another access token.
 func (s *opener) Open(ctx context.Context, l Login) (*Session, string, error) {
 	o, err := s.holderOf(&l)
 	if err != nil {
@@ -68,7 +66,7 @@ func (s *opener) Open(ctx context.Context, l Login) (*Session, string, error) {
 	return &r.Session, refresh, nil
 }
 
-// prepare makes the object of a login, and the refresh token of it.
+// prepare returns the object of a login, and its refresh token.
 func (s *opener) prepare(ctx context.Context, l *Login, o holder) (*v1alpha1.Session, string, error) {
 	now := s.Now()
 	if l.Name == "" {
@@ -93,7 +91,7 @@ func (s *opener) prepare(ctx context.Context, l *Login, o holder) (*v1alpha1.Ses
 	return object, refresh, nil
 }
 
-// create stores the object of a session, and takes it in.
+// create stores the object of a session, and adds it to the index.
 func (s *opener) create(ctx context.Context, o *v1alpha1.Session) (*cached, error) {
 	made, err := s.API.Create(ctx, o)
 	switch {
@@ -120,7 +118,7 @@ func (s *opener) create(ctx context.Context, o *v1alpha1.Session) (*cached, erro
 	return nil, fmt.Errorf("%w: the session was ended as soon as it was open", iam.ErrUnavailable)
 }
 
-// codeReused ends the session of a code that came in again: one of the two who have the code is a thief.
+// codeReused ends the session of a code that was presented again: one of the two who have the code is a thief.
 func (s *ender) codeReused(ctx context.Context, name string) error {
 	if err := s.End(ctx, name, "code reused"); err != nil {
 		return err
@@ -128,8 +126,7 @@ func (s *ender) codeReused(ctx context.Context, name string) error {
 	return iam.ErrUsed
 }
 
-// NewName makes a name for a session that a code shall open: 128 random bits, and where the session is to live. It is to travel in
-// the code, sealed.
+// NewName returns the name of a session that a code shall open: 128 random bits, and its backend. It travels in the code, sealed.
 func (s *opener) NewName() string {
 	name := newName(s.Now())
 	if s.Prefix != nil {
@@ -138,7 +135,7 @@ func (s *opener) NewName() string {
 	return name
 }
 
-// backendChanged tells whether a session of that name would be opened elsewhere now.
+// backendChanged reports whether a session of that name would be opened in another backend now.
 func (s *opener) backendChanged(name string) bool {
 	return s.Prefix != nil && prefixOf(name) != s.Prefix()
 }

@@ -20,7 +20,8 @@ func someone() *iam.Registration {
 
 func register(t testing.TB, r *replica) (*Session, string) {
 	t.Helper()
-	s, refresh, err := r.Open(t.Context(), Login{Client: "kubesphere", AuthnResult: iam.AuthnResult{Registration: someone(), Groups: []string{"dev"}, Provider: "github", Subject: "4711"}})
+	s, refresh, err := r.Open(t.Context(), Login{Client: "kubesphere", AuthnResult: iam.AuthnResult{Registration: someone(), Groups: []string{"dev"},
+		Provider: "github", Subject: "4711"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -124,7 +125,8 @@ func TestClientActsForItself(t *testing.T) {
 	if err != nil || u.GetName() != "client:admin" || u.GetUID() != "client:admin" || strings.Join(u.GetGroups(), " ") != "system:authenticated" {
 		t.Fatal(u, err)
 	}
-	if _, err := r[1].Authenticate(t.Context(), &token.Access{Subject: "uid-admin", Username: "admin", Client: "admin", Session: s.Name}); !errors.Is(err, iam.ErrOver) {
+	if _, err := r[1].Authenticate(t.Context(), &token.Access{Subject: "uid-admin", Username: "admin", Client: "admin", Session: s.Name}); !errors.Is(err,
+		iam.ErrOver) {
 		t.Errorf("taken for the user of that name: %v", err)
 	}
 	again, _, err := r[1].Open(t.Context(), l)

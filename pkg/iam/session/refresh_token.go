@@ -15,18 +15,16 @@ import (
 	"kapis.dev/ks-apiserver/pkg/token"
 )
 
-// maxConflicts bounds the attempts of one rotation: after a conflict the token is the previous one,
-// which needs no write.
+// maxConflicts bounds the attempts of one rotation: after a conflict the token is the previous one, which needs no write.
 const maxConflicts = 5
 
-// Refresh takes a client's refresh token and returns its session, its user, and the refresh token
-// that is good from now on (RFC 9700, 4.14.2: rotation, and the end of the session on reuse).
+// Refresh takes a client's refresh token, and returns its session, its user, and the next refresh token (RFC 9700, 4.14.2: rotation, and
+// the end of the session on reuse).
 //
-// Clients refresh in parallel, and lose answers. So the token before the current one gets the
-// current one, unchanged, for a grace; and a token that is younger than the grace is not rotated
-// again, or a third caller would find his two steps behind. The first rotation never waits.
+// Clients refresh in parallel, and lose answers. So the previous token gets the current one, unchanged, for a grace period; and a token
+// that is younger than the grace period is not rotated again, or a third caller would be two steps behind. The first rotation never waits.
 //
-// admit may refuse a session whose token is good otherwise, before anything is written.
+// admit may refuse a session whose token is valid otherwise, before anything is written.
 func (s *rotation) Refresh(ctx context.Context, client, refresh string, admit func(*Session) error) (*Session, *iam.User, string, error) {
 	sess, u, next, err := s.refresh(ctx, client, refresh, admit)
 	s.refreshes.WithLabelValues(refreshResult(err)).Inc()
@@ -48,9 +46,9 @@ func (s *rotation) refresh(ctx context.Context, client, refresh string, admit fu
 	return nil, nil, "", fmt.Errorf("%w: others changed the session at the same time, again and again", iam.ErrUnavailable)
 }
 
-// attempt judges the token by the session as it is stored at this moment, since what ends a session
-// must not be decided on old knowledge.
-func (s *rotation) attempt(ctx context.Context, client, refresh string, t token.Refresh, admit func(*Session) error) (*Session, *iam.User, string, error) {
+// attempt checks the token with the session as it is stored now, since stale knowledge must not end a session.
+func (s *rotation) attempt(ctx context.Context, client, refresh string, t token.Refresh, admit func(*Session) error) (*Session,
+	*iam.User, string, error) {
 	o, err := s.API.Get(ctx, t.Session)
 	if apierrors.IsNotFound(err) {
 		s.Delete("", t.Session)
@@ -114,7 +112,8 @@ func (s *rotation) mayRefresh(ctx context.Context, r *cached, client string) (*i
 }
 
 // rotate writes the next generation. A conflict says that another request did so first.
-func (s *rotation) rotate(ctx context.Context, o *v1alpha1.Session, r *cached, u *iam.User, now time.Time) (*Session, *iam.User, string, error) {
+func (s *rotation) rotate(ctx context.Context, o *v1alpha1.Session, r *cached, u *iam.User, now time.Time) (*Session, *iam.User,
+	string, error) {
 	next, err := s.Keys.KeySet().NewRefresh(r.Name, r.generation+1, now)
 	if err != nil {
 		return nil, nil, "", fmt.Errorf("refresh a session: %w", err)
@@ -142,8 +141,7 @@ func (s *rotation) rotate(ctx context.Context, o *v1alpha1.Session, r *cached, u
 	return &r.Session, u, next, nil
 }
 
-// registered turns the session of somebody who had to register into that of the User who is linked to his
-// identity by now.
+// registered turns the session of a registration into that of the User who is linked to the identity by now.
 func (s *rotation) registered(ctx context.Context, o *v1alpha1.Session, r *cached, now time.Time) (*Session, *iam.User, string, error) {
 	var u *iam.User
 	if s.Linked != nil {
@@ -160,11 +158,10 @@ func (s *rotation) registered(ctx context.Context, o *v1alpha1.Session, r *cache
 	return s.rotate(ctx, o, r, u, now)
 }
 
-// errReused tells the metric apart; to the caller it is an ErrRefresh.
+// errReused is an ErrRefresh that the metric tells apart.
 var errReused = errors.New("it was used before; the session is ended")
 
-// reused ends the session of a refresh token that came in again: one of the two who have it is a
-// thief, and nobody can tell which.
+// reused ends the session of a refresh token that was presented again: one of the two who have it is a thief, and nobody can tell which.
 func (s *rotation) reused(ctx context.Context, r *cached) error {
 	if err := s.End(ctx, r.Name, "refresh token reused"); err != nil {
 		return err

@@ -20,9 +20,8 @@ type RegistrationLock struct {
 	Now func() time.Time
 }
 
-// Reserve sees to it that the User of a registration is made by one request only, whichever names others choose at the same time: two
-// Users that are linked to one identity would lock that person out. The reservation is what is left of a session that ended: it is
-// swept like one, after CodeLife. held says under which name another request makes the User; "" where the reservation is the caller's.
+// Reserve reserves a registration for one request, whichever names others choose at the same time: two Users linked to one identity
+// would lock its owner out. held is the name that another request reserved it for; "" if it is the caller's. It ends after CodeLife.
 func (s *RegistrationLock) Reserve(ctx context.Context, r *iam.Registration, name string) (held string, err error) {
 	o := s.reservation(r, name)
 	_, err = s.API.Create(ctx, o)
@@ -42,7 +41,7 @@ func (s *RegistrationLock) Reserve(ctx context.Context, r *iam.Registration, nam
 	return there.Spec.User, nil
 }
 
-// Release gives up a reservation: no User was made.
+// Release gives up a reservation after no User was created.
 func (s *RegistrationLock) Release(ctx context.Context, r *iam.Registration, name string) error {
 	if err := s.API.Delete(ctx, s.reservation(r, name).Name, ""); err != nil && !apierrors.IsNotFound(err) {
 		return fmt.Errorf("%w: release the reservation of a registration: %w", iam.ErrUnavailable, err)

@@ -18,27 +18,26 @@ import (
 	"kapis.dev/ks-apiserver/pkg/iam"
 )
 
-// Session is one login of one user, as others see it.
+// Session is one login of one user.
 type Session struct {
 	// Name is the sid of its tokens.
 	Name string
-	// User and UserUID say whose it is, Client for which OAuth client it was opened, and Provider
-	// who vouched for the user; "" for a local password.
+	// User and UserUID are the user, Client the OAuth client, and Provider the identity provider; "" for a local password.
 	User, UserUID, Client, Provider string
-	// Scopes were granted at login; a refresh never gets more.
+	// Scopes were granted at the login; a refresh never gets more.
 	Scopes []string
 	// Created is when it was opened, and Expires the end that no refresh moves.
 	Created, Expires time.Time
-	// Authenticated is when the user proved himself, and Methods by what (RFC 8176).
+	// Authenticated is when the user proved who they are, and Methods by what (RFC 8176).
 	Authenticated time.Time
 	Methods       []string
-	// Groups are those that the provider gave; they count beside the user's own.
+	// Groups are those of the provider; they count in addition to the user's own.
 	Groups []string
 	// Parent is the browser's session in which it was opened; "" for none.
 	Parent string
-	// Registration is whom the session waits for a User of; nil for none.
+	// Registration is the identity whose User is still to be registered; nil for none.
 	Registration *iam.Registration
-	// Used is about when it was last used.
+	// Used is roughly when it was last used.
 	Used time.Time
 	iam.Origin
 }
@@ -49,7 +48,7 @@ type Lifetime struct {
 	MaxAge time.Duration
 	// Inactivity is how long after the end of an access token its session can still be refreshed.
 	Inactivity time.Duration
-	// Absolute is the life of a session that is refreshed all the time; 0 means DefaultAbsolute.
+	// Absolute is the life of a session that is refreshed again and again; 0 means DefaultAbsolute.
 	Absolute time.Duration
 }
 
@@ -60,7 +59,7 @@ const (
 	unlimitedAbsolute = 365 * 24 * time.Hour
 )
 
-// Longest is the life of a session that is refreshed all the time.
+// Longest returns the life of a session that is refreshed again and again.
 func (l Lifetime) Longest() time.Duration {
 	switch {
 	case l.Absolute > 0:
@@ -71,7 +70,7 @@ func (l Lifetime) Longest() time.Duration {
 	return DefaultAbsolute
 }
 
-// AccessExpiry returns the end of an access token issued now: never later than its session's.
+// AccessExpiry returns the end of an access token issued now: never after that of its session.
 func (l Lifetime) AccessExpiry(s *Session, now time.Time) time.Time {
 	if l.MaxAge == 0 {
 		return s.Expires
@@ -82,14 +81,14 @@ func (l Lifetime) AccessExpiry(s *Session, now time.Time) time.Time {
 	return s.Expires
 }
 
-// cached is a session as this replica knows it. It is never changed: a change makes a new one.
+// cached is a session in memory. It is immutable.
 type cached struct {
 	Session
 	uid        types.UID
 	credential string
 	phase      v1alpha1.Phase
 	fromCode   bool
-	// subject is the provider's own name of the person. kept says of the object of an ended session that it stays to ask about him with.
+	// subject is the user's name at the provider. keepsToken says that the object of an ended session stays for its upstream token.
 	subject    string
 	keepsToken bool
 	// version counts the writes of the object, and sequence orders the sessions of a user.
@@ -99,18 +98,17 @@ type cached struct {
 	generation        int64
 	rotated, used     time.Time
 	consents          []v1alpha1.Consent
-	// self is who the session is of where that is no User: a client, or somebody who has to register.
+	// self is the session's user if that is no User: a client, or somebody who has to register.
 	self *iam.User
-	// asker is who asks with the session.
+	// requestUser is the caller of requests with the session.
 	requestUser *requestUser
-	// seen is when, by this replica's clock, it learned of the last rotation; zero where it knew
-	// the session only after it.
+	// seen is when, by this replica's clock, it learned of the last rotation; zero if it knew the session only after it.
 	seen time.Time
-	// until bounds the trust in a record that the feed has not confirmed; zero in one that it has.
+	// until bounds the trust in a state that the feed has not confirmed; zero after it has.
 	until time.Time
 }
 
-// idleEnd is when a session that nobody refreshes is over.
+// idleEnd returns when a session ends that is not refreshed.
 func (r *cached) idleEnd(l Lifetime) time.Time {
 	switch {
 	case r.phase == v1alpha1.PhaseWaiting || r.phase == v1alpha1.PhaseDenied:
@@ -124,10 +122,10 @@ func (r *cached) idleEnd(l Lifetime) time.Time {
 	return r.Expires
 }
 
-// bound tells whether the session ends with that of its browser.
+// bound reports whether the session ends with that of its browser.
 func (r *cached) bound() bool { return r.Parent != "" && !slices.Contains(r.Scopes, scopeOffline) }
 
-// older tells whether r was written before old.
+// older reports whether r was written before old.
 func (r *cached) older(old *cached) bool {
 	if r.version != old.version && r.version != 0 && old.version != 0 {
 		return r.version < old.version
@@ -181,7 +179,7 @@ func parseSession(raw []byte) (*cached, error) {
 	return newCached(&o), nil
 }
 
-// requestUser is who asks with a session: made once for each User that it meets, and shared by the requests.
+// requestUser is the caller of requests with a session: made once per state of the User, and shared by requests.
 type requestUser struct{ last atomic.Pointer[userInfo] }
 
 type userInfo struct {
@@ -189,17 +187,17 @@ type userInfo struct {
 	info user.Info
 }
 
-// inSession is a caller who has come with a session. It is no extra of the caller: those are what rights may be decided by, and that is
-// kept for all of a user's sessions together.
+// inSession is a caller with a session. It is no extra of the caller: rights may be decided by extras, and are cached for all sessions of a
+// user together.
 type inSession struct {
 	user.Info
 	session *Session
 }
 
-// WithSession returns a caller as one who has come with a session.
+// WithSession returns a caller as one with a session.
 func WithSession(u user.Info, s *Session) user.Info { return &inSession{u, s} }
 
-// Of returns the session that a caller has come with; nil for one who has come with another credential.
+// Of returns the session of a caller; nil for one with another credential.
 func Of(u user.Info) *Session {
 	if in, ok := u.(*inSession); ok {
 		return in.session
@@ -207,7 +205,7 @@ func Of(u user.Info) *Session {
 	return nil
 }
 
-// info returns who asks, for an authorizer: the groups are the user's and the session's.
+// info returns the caller of requests with the session, with the groups of the user and of the session.
 func (r *cached) info(u *iam.User) user.Info {
 	if a := r.requestUser.last.Load(); a != nil && a.of == u {
 		return a.info
@@ -217,7 +215,7 @@ func (r *cached) info(u *iam.User) user.Info {
 	return a.info
 }
 
-// joined is the user with the groups that the session's provider gave.
+// joined returns the user with the groups of the session's provider.
 func (r *cached) joined(u *iam.User) user.Info {
 	if len(r.Groups) == 0 {
 		return u.Info()
@@ -232,7 +230,7 @@ func (r *cached) joined(u *iam.User) user.Info {
 	return &user.DefaultInfo{Name: u.Info().GetName(), UID: u.Info().GetUID(), Groups: slices.Clip(groups), Extra: u.Info().GetExtra()}
 }
 
-// newName makes the name of a session: it sorts by time of creation, and has 128 random bits.
+// newName returns a name for a session: it sorts by time of creation, and has 128 random bits.
 func newName(now time.Time) string {
 	var b [24]byte
 	binary.BigEndian.PutUint64(b[:8], uint64(max(0, now.UnixMilli())))
@@ -240,7 +238,7 @@ func newName(now time.Time) string {
 	return strings.ToLower(nameEncoding().EncodeToString(b[2:]))
 }
 
-// nameTime returns the time in a name, and the zero time for a name that newName did not make.
+// nameTime returns the time in a name; zero for one that newName did not make.
 func nameTime(name string) time.Time {
 	b, err := nameEncoding().DecodeString(strings.ToUpper(name))
 	if err != nil || len(b) < 6 {
@@ -249,5 +247,5 @@ func nameTime(name string) time.Time {
 	return time.UnixMilli(int64(binary.BigEndian.Uint64(append([]byte{0, 0}, b[:6]...))))
 }
 
-// nameEncoding sorts as the bytes do, and has only characters that a name may have.
+// nameEncoding sorts as the bytes do, and has only characters that names may have.
 func nameEncoding() *base32.Encoding { return base32.HexEncoding.WithPadding(base32.NoPadding) }

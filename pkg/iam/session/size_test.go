@@ -64,7 +64,8 @@ func BenchmarkAuthenticateInBrowserWithGroups(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	s, _, err := r[0].Open(b.Context(), Login{AuthnResult: iam.AuthnResult{User: r[0].users.ByName("alice"), Groups: []string{"dev", "ops"}}, Client: "harbor", Parent: browser.Name})
+	s, _, err := r[0].Open(b.Context(), Login{AuthnResult: iam.AuthnResult{User: r[0].users.ByName("alice"), Groups: []string{"dev", "ops"}},
+		Client: "harbor", Parent: browser.Name})
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -26,26 +26,26 @@ const (
 	lookTimeout = 3 * time.Second
 	lookAtOnce  = 8
 	lookQueue   = 1024
-	// goneSize bounds the names of ended sessions that are remembered.
+	// goneSize is how many names of ended sessions are remembered.
 	goneSize = 32 << 10
 )
 
-// Options are what Sessions work with.
+// Options are what a Store works with.
 type Options struct {
 	API   Backend
 	Users *iam.UserIndex
 	Keys  token.KeySource
-	// Prefix begins the names of new sessions, and says where they live; nil for none.
+	// Prefix begins the names of new sessions, and names their backend; nil for none.
 	Prefix func() string
-	// Enabled tells whether an identity provider still vouches for people; nil for all. It is asked at each request.
+	// Enabled reports whether an identity provider is enabled; nil for always. It is asked at each request.
 	Enabled func(provider string) bool
-	// Linked returns the User of an identity that had none at login; nil for none. A nil Linked knows nobody.
+	// Linked returns the User of an identity that had none at the login; nil for none.
 	Linked func(provider, subject string) *iam.User
-	// Refresher asks a provider about a person again, once for each rotation of a refresh token; nil for never. subject and refresh are those of the login.
-	// Of its errors, idp.ErrGone ends the session, idp.ErrUnaskable ends one that has outlived the session of its browser, and any other leaves it as it is.
+	// Refresher asks a provider about a user again, once for each rotation of a refresh token; nil for never. subject and refresh are
+	// those of the login. idp.ErrGone ends the session, idp.ErrUnaskable one that has outlived its browser's session; other errors leave it.
 	Refresher func(ctx context.Context, session *Session, subject, refresh string) (groups []string, newRefresh, hint string, err error)
-	// ClientCredential returns a fingerprint of a client's secret, and "" for one that may not act for itself. It is asked
-	// at each request. A nil one lets no client do so.
+	// ClientCredential returns a fingerprint of a client's secret, or "" for a client that may not act for itself. It is asked at each
+	// request; nil lets no client act for itself.
 	ClientCredential func(client string) string
 	// Lifetime returns how long the sessions of an OAuth client live.
 	Lifetime func(client string) Lifetime
@@ -53,14 +53,14 @@ type Options struct {
 	Grace time.Duration
 	// Skew is how far the clocks of replicas may differ.
 	Skew time.Duration
-	// PerUser bounds a user's sessions, the oldest goes; 0 means 64.
+	// PerUser is how many sessions a user may have before the oldest ends; 0 means 64.
 	PerUser int
-	// Single ends a user's other sessions when he logs in.
+	// Single ends a user's other sessions at each login.
 	Single bool
 	// Now is the clock.
 	Now func() time.Time
-	// Synced says whether users, sessions, OAuth clients and identity providers are all known in full; nil for always. Before
-	// that, no session ends for what is not known of them: of how long its client's live, or that its user is missing.
+	// Synced reports whether users, sessions, OAuth clients and identity providers are all loaded; nil for always. Before that, no
+	// session ends because something is missing.
 	Synced func() bool
 	// Metrics gets the figures of sessions; nil for none.
 	Metrics prometheus.Registerer
@@ -100,7 +100,7 @@ type rotation struct {
 	upstream *prometheus.CounterVec
 }
 
-// New makes the index, and has it follow the users. Both feeds are to be started after it.
+// New returns a Store that follows the users. Start both feeds after it.
 func New(o Options) (*Store, error) {
 	if o.Grace == 0 {
 		o.Grace = defaultGrace
@@ -143,8 +143,8 @@ func New(o Options) (*Store, error) {
 	return s, nil
 }
 
-// Authenticate returns whose a verified token is now: nil error only where the session lives, and its
-// user is the one who opened it, unchanged and not disabled. The groups are the user's and the session's.
+// Authenticate returns the user of a verified token, with the groups of the session: without an error only if the session lives, and the
+// user is the one who opened it, unchanged and not disabled.
 func (s *reader) Authenticate(ctx context.Context, a *token.Access) (user.Info, error) {
 	r, u, err := s.resolve(ctx, a)
 	if err != nil {
@@ -153,8 +153,7 @@ func (s *reader) Authenticate(ctx context.Context, a *token.Access) (user.Info, 
 	return r.info(u), nil
 }
 
-// Resolve is Authenticate for those who want more than the name. For a client that acts for itself, and for somebody
-// who has to register, the User stands for no object.
+// Resolve is Authenticate for callers that need the User, which for clients and registrations stands for no object.
 func (s *reader) Resolve(ctx context.Context, a *token.Access) (*iam.User, error) {
 	_, u, err := s.resolve(ctx, a)
 	return u, err
@@ -172,7 +171,7 @@ func (s *reader) resolve(ctx context.Context, a *token.Access) (*cached, *iam.Us
 	return r, u, err
 }
 
-// validate returns the user of a session that is good now.
+// validate returns the user of a session that is valid now.
 func (s *reader) validate(ctx context.Context, r *cached) (*iam.User, error) {
 	switch {
 	case r.phase != "":
@@ -190,7 +189,7 @@ func (s *reader) validate(ctx context.Context, r *cached) (*iam.User, error) {
 	return s.userOf(r)
 }
 
-// find returns a session from memory, and one that another replica has just opened from the API.
+// find returns a session from memory; from the backend if another replica has just opened it.
 func (s *reader) find(ctx context.Context, name string) (*cached, error) {
 	s.mu.RLock()
 	r := s.byName[name]

@@ -2,18 +2,18 @@ package session
 
 import "encoding/binary"
 
-// poolSize bounds the texts that a pool knows.
+// poolSize is how many texts a pool has.
 const poolSize = 16 << 10
 
-// pool keeps one copy of texts that many sessions have: names of users and clients, scopes, what browsers call themselves. When it is
-// full it begins anew, which costs copies and nothing else.
+// pool shares one copy of texts that many sessions have: names of users and clients, scopes, user agents. When it is full it starts over,
+// which costs copies and nothing else.
 type pool struct {
 	texts map[string]string
 	lists map[string][]string // by their texts, each after its length
 	key   []byte              // room for one
 }
 
-// share has r use the copies of the pool. r is not known to others yet.
+// share replaces r's texts by the pool's copies. r must not be known to others yet.
 func (p *pool) share(r *cached) {
 	if p.texts == nil || len(p.texts)+len(p.lists) > poolSize {
 		p.texts, p.lists = map[string]string{}, map[string][]string{}

@@ -18,17 +18,15 @@ import (
 const (
 	// upstreamTimeout bounds how long a refresh waits for the identity provider.
 	upstreamTimeout = 3 * time.Second
-	// askAgain is how old the provider's answer about a browser's person is at least before he is asked about again. The sessions
-	// that were opened in the browser share it.
+	// askAgain is the age from which the provider is asked about a browser's user again. Sessions opened in the browser share the answer.
 	askAgain = time.Minute
 )
 
 // errAsked says that another session of the same browser has the provider's answer already.
 var errAsked = errors.New("the identity provider was asked a moment ago")
 
-// askUpstream has the provider say who the person of a session is now, after its rotation: so of many parallel refreshes
-// one asks, and a refresh token of the provider, which it may rotate, is used once. An answer that is missing
-// leaves the session as it is.
+// askUpstream asks the provider about the session's user after the rotation: so of many parallel refreshes one asks, and a refresh token
+// of the provider, which it may rotate, is used once. Without an answer the session stays as it is.
 func (s *rotation) askUpstream(ctx context.Context, o *v1alpha1.Session, r *cached) (*cached, error) {
 	switch {
 	case s.Refresher == nil || r.Provider == "" || r.self != nil:
@@ -41,9 +39,8 @@ func (s *rotation) askUpstream(ctx context.Context, o *v1alpha1.Session, r *cach
 	return s.askFor(ctx, o, r)
 }
 
-// askParent brings the groups of a session up to date that was opened in a browser: the provider is asked about the
-// browser's person, with what the browser's session keeps, or what is kept of it, by one of the sessions in it. Where there is nothing any more, he is
-// asked about with what the session itself knows of him.
+// askParent updates the groups of a session that was opened in a browser. The provider is asked with the upstream token of the browser's
+// session, or with what is left of it, by one of its sessions; with the session's own subject if nothing is left.
 func (s *rotation) askParent(ctx context.Context, own *v1alpha1.Session, r *cached) (*cached, error) {
 	ctx = context.WithoutCancel(ctx)
 	var parent *v1alpha1.Session
@@ -80,7 +77,7 @@ func (s *rotation) askParent(ctx context.Context, own *v1alpha1.Session, r *cach
 	return s.keepUpstream(ctx, r, groups, "", ""), nil
 }
 
-// askFor asks the provider of a session with what the session keeps.
+// askFor asks the provider of a session with the session's own upstream token and subject.
 func (s *rotation) askFor(ctx context.Context, o *v1alpha1.Session, r *cached) (*cached, error) {
 	ctx = context.WithoutCancel(ctx) // what the provider gives now may be good for one use, and is kept whoever waits for it
 	ask, cancel := context.WithTimeout(ctx, upstreamTimeout)
@@ -93,7 +90,8 @@ func (s *rotation) askFor(ctx context.Context, o *v1alpha1.Session, r *cached) (
 		return nil, s.disowned(ctx, r, "unknown to the identity provider", err)
 	case errors.Is(err, idp.ErrUnaskable):
 		s.upstream.WithLabelValues("unaskable").Inc()
-		if r.Parent != "" || keepsUpstreamToken(o) { // it has outlived the session of its browser, and would outlive whatever happens to the person
+		// it has outlived the session of its browser, and would outlive whatever happens to the person
+		if r.Parent != "" || keepsUpstreamToken(o) {
 			return nil, s.disowned(ctx, r, "the identity provider can't be asked", err)
 		}
 		return r, nil
@@ -111,7 +109,7 @@ func (s *rotation) askFor(ctx context.Context, o *v1alpha1.Session, r *cached) (
 	return s.keepUpstream(ctx, r, groups, refresh, hint), nil
 }
 
-// disowned ends a session whose provider does not vouch for its person any more, and returns what its refresh is answered. Nothing is kept of it.
+// disowned ends a session whose provider no longer vouches for the user, and returns the answer to the refresh.
 func (s *rotation) disowned(ctx context.Context, r *cached, reason string, err error) error {
 	if err := s.erase(ctx, r.Name, r); err != nil {
 		return fmt.Errorf("%w: end a session: %w", iam.ErrUnavailable, err)
@@ -120,9 +118,8 @@ func (s *rotation) disowned(ctx context.Context, r *cached, reason string, err e
 	return fmt.Errorf("%w: %w", iam.ErrRefresh, err)
 }
 
-// Renew brings a browser's session up to date whose person has proved himself in it again, by the same provider: his groups there are
-// those of now, and what the provider wants to see again is what it gave last. Its errors are ErrOver, also where the provider knows him by
-// another name than before, and ErrUnavailable.
+// Renew updates a browser's session after its user logged in again by the same provider: groups and upstream token are those of now. Its
+// errors are ErrUnavailable, and ErrOver, also if the provider knows the user by another subject now.
 func (s *rotation) Renew(ctx context.Context, name string, p *iam.AuthnResult) (*Session, error) {
 	if p.Provider != "" {
 		err := s.change(ctx, name, func(o *v1alpha1.Session) error {
@@ -142,7 +139,7 @@ func (s *rotation) Renew(ctx context.Context, name string, p *iam.AuthnResult) (
 	return sess, err
 }
 
-// keepUpstream writes the provider's answer. Where that fails the session goes on with the groups known before.
+// keepUpstream writes the provider's answer. If that fails, the session goes on with the former groups.
 func (s *rotation) keepUpstream(ctx context.Context, r *cached, groups []string, refresh, hint string) *cached {
 	ctx, cancel := context.WithTimeout(ctx, upstreamTimeout)
 	defer cancel()

@@ -33,8 +33,9 @@ func (u *upstream) ask(_ context.Context, s *Session, subject, refresh string) (
 
 func federated(t testing.TB, r *replica, groups ...string) (*Session, string) {
 	t.Helper()
-	s, refresh, err := r.Open(t.Context(), Login{Client: "kubesphere", AuthnResult: iam.AuthnResult{User: r.users.ByName("alice"), Provider: "ldap", Subject: "cn=alice",
-		Groups: groups, Hint: "canary-hint", Refresh: "canary-refresh", Methods: []string{iam.MethodFederated}}})
+	s, refresh, err := r.Open(t.Context(), Login{Client: "kubesphere", AuthnResult: iam.AuthnResult{User: r.users.ByName("alice"), Provider: "ldap",
+		Subject: "cn=alice",
+		Groups:  groups, Hint: "canary-hint", Refresh: "canary-refresh", Methods: []string{iam.MethodFederated}}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -308,7 +309,8 @@ func TestALoginInTheSameBrowserRenewsTheGroups(t *testing.T) {
 	tellUsers(iamtest.User("alice"), r...)
 	alice := r[0].users.ByName("alice")
 	by := func(subject string, groups ...string) *iam.AuthnResult {
-		return &iam.AuthnResult{User: alice, Provider: "ldap", Subject: subject, Groups: groups, Hint: "canary-" + strings.Join(groups, ""), Methods: []string{iam.MethodFederated}}
+		return &iam.AuthnResult{User: alice, Provider: "ldap", Subject: subject, Groups: groups, Hint: "canary-" + strings.Join(groups, ""),
+			Methods: []string{iam.MethodFederated}}
 	}
 	browser, _, err := r[0].Open(t.Context(), Login{AuthnResult: *by("cn=alice", "dev")})
 	iamtest.Want(t, err, nil)

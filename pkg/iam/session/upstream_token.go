@@ -16,13 +16,12 @@ import (
 // object of the browser's session is kept, ended, and all ask with it. Where the provider needs no more than the person's
 // name, as a directory does, nothing is kept: each session knows the name.
 
-// keepsUpstreamToken tells whether an object is what is left of a browser's session, to ask about its person with.
+// keepsUpstreamToken reports whether an object is what is left of a browser's session for its upstream token.
 func keepsUpstreamToken(o *v1alpha1.Session) bool {
 	return o.Phase == v1alpha1.PhaseEnded && o.Upstream.Refresh != ""
 }
 
-// keepUpstreamToken leaves of the session of a browser what the provider can be asked with, where sessions go on that were opened in it. It is
-// not done where there are none, or there is nothing to keep.
+// keepUpstreamToken reduces the object of a browser's session to its upstream token, if sessions that were opened in it go on and need it.
 func (s *ender) keepUpstreamToken(ctx context.Context, r *cached) (done bool, err error) {
 	if r.Client != "" || r.Provider == "" {
 		return false, nil

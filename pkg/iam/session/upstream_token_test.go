@@ -39,7 +39,8 @@ func newOffline(t *testing.T, token string) *offline {
 // open opens a session in the browser, as the exchange of a code does, which knows nothing of the subject.
 func (o *offline) open(client string, scopes ...string) (*Session, string) {
 	o.t.Helper()
-	s, refresh, err := o.all[0].Open(o.t.Context(), Login{AuthnResult: iam.AuthnResult{User: o.all[0].users.ByName("alice"), Provider: "corp", Groups: []string{"dev"}},
+	s, refresh, err := o.all[0].Open(o.t.Context(), Login{AuthnResult: iam.AuthnResult{User: o.all[0].users.ByName("alice"), Provider: "corp",
+		Groups: []string{"dev"}},
 		Client: client, Parent: o.browser.Name, Scopes: scopes})
 	iamtest.Want(o.t, err, nil)
 	return s, refresh
@@ -124,7 +125,8 @@ func TestSessionsThatOutliveABrowsersShareItsToken(t *testing.T) {
 	}
 	raw, err := json.Marshal(o.api.objects[o.browser.Name])
 	iamtest.Want(t, err, nil)
-	if left := o.api.objects[o.browser.Name]; strings.Contains(string(raw), "canary") || left.Phase != v1alpha1.PhaseEnded || left.Upstream.Hint != "" || left.Spec.ExpiresAt.Before(&o.api.objects[one.Name].Spec.ExpiresAt) {
+	if left := o.api.objects[o.browser.Name]; strings.Contains(string(raw), "canary") || left.Phase != v1alpha1.PhaseEnded || left.Upstream.Hint != "" ||
+		left.Spec.ExpiresAt.Before(&o.api.objects[one.Name].Spec.ExpiresAt) {
 		t.Errorf("kept %s", raw)
 	}
 }

@@ -4,7 +4,7 @@ import (
 	"slices"
 )
 
-// waiting counts a user's devices that have not fetched their sessions.
+// waiting counts a user's devices that have not claimed their sessions.
 func (s *index) waiting(uid string) int {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
