@@ -36,7 +36,7 @@ type goingKey struct{ resource, name string }
 
 // keepsAdministrator refuses a write after which no active user is bound to the role that administers the platform. Groups do not count: who is in one of
 // an identity provider is for it to say. Who is refused gives the role to somebody else first.
-func (q *question) keepsAdministrator() error {
+func (q *escalationCheck) keepsAdministrator() error {
 	if q.guard.Active == nil {
 		return nil
 	}
@@ -69,7 +69,7 @@ func (q *question) keepsAdministrator() error {
 }
 
 // ends tells whether the write ends what one has by a binding.
-func (q *question) ends(a administrator) bool {
+func (q *escalationCheck) ends(a administrator) bool {
 	switch q.GVR.Resource {
 	case "users":
 		return a.user == q.Name
@@ -85,7 +85,7 @@ func (q *question) ends(a administrator) bool {
 }
 
 // hasActive tells whether one of some administrators can log in. Those who are about to go do not count where others is set.
-func (q *question) hasActive(some []administrator, others bool) (bool, error) {
+func (q *escalationCheck) hasActive(some []administrator, others bool) (bool, error) {
 	asked := 0
 	for _, a := range some {
 		if others && (q.guard.going.has(goingKey{"users", a.user}) || q.guard.going.has(goingKey{"globalrolebindings", a.binding})) {

@@ -79,7 +79,7 @@ func (g *Guard) Check(ctx context.Context, w *Write) error {
 	if check == nil {
 		return nil
 	}
-	q := &question{guard: g, ctx: ctx, Write: w}
+	q := &escalationCheck{guard: g, ctx: ctx, Write: w}
 	if w.By == nil || w.By.GetName() == "" {
 		return q.refuse("nobody is known to have written it")
 	}
@@ -99,7 +99,7 @@ func (g *Guard) Check(ctx context.Context, w *Write) error {
 		named.Name, q.Write = of.Metadata.Name, &named
 	}
 	if w.Verb == "delete" {
-		return q.deletion()
+		return deletionCheck{q}.deletion()
 	}
 	if w.GVR.Group == iamv1beta1.GroupName {
 		if err := q.ownersChange(); err != nil {
@@ -110,12 +110,12 @@ func (g *Guard) Check(ctx context.Context, w *Write) error {
 }
 
 // checkOf returns the rule of a kind, nil for kinds that grant nothing. A switch, so that the list is one of the program's text.
-func checkOf(gr schema.GroupResource) func(*question) error {
-	role := func(scope request.Scope) func(*question) error {
-		return func(q *question) error { return q.role(scope) }
+func checkOf(gr schema.GroupResource) func(*escalationCheck) error {
+	role := func(scope request.Scope) func(*escalationCheck) error {
+		return func(q *escalationCheck) error { return q.role(scope) }
 	}
-	binding := func(scope request.Scope) func(*question) error {
-		return func(q *question) error { return q.binding(scope) }
+	binding := func(scope request.Scope) func(*escalationCheck) error {
+		return func(q *escalationCheck) error { return q.binding(scope) }
 	}
 	switch gr.Group {
 	case iamv1beta1.GroupName:
@@ -137,50 +137,50 @@ func checkOf(gr schema.GroupResource) func(*question) error {
 		case "rolebindings":
 			return binding(request.Namespace)
 		case "roletemplates":
-			return (*question).roleTemplate
+			return (*escalationCheck).roleTemplate
 		case "builtinroles":
-			return (*question).builtinRole
+			return (*escalationCheck).builtinRole
 		case "groupbindings":
-			return (*question).groupBinding
+			return (*escalationCheck).groupBinding
 		case "groups":
-			return (*question).group
+			return (*escalationCheck).group
 		case "users":
-			return (*question).user
+			return (*escalationCheck).user
 		}
 	case tenantv1beta1.GroupName:
 		switch gr.Resource {
 		case "workspaces":
-			return (*question).existing
+			return (*escalationCheck).existing
 		case "workspacetemplates":
-			return (*question).template
+			return (*escalationCheck).template
 		}
 	case "":
 		if gr.Resource == "serviceaccounts" {
-			return (*question).serviceAccount
+			return (*escalationCheck).serviceAccount
 		}
 	}
 	return nil
 }
 
-// question is one write that is judged.
-type question struct {
+// escalationCheck is the check of one write: does it give rights that the writer does not hold?
+type escalationCheck struct {
 	*Write
 	guard    *Guard
 	ctx      context.Context //nolint:containedctx // it lives for one call
 	now, old object
 }
 
-// updates tells whether there was an object before.
-func (q *question) updates() bool { return len(q.Old) > 0 }
+// updates reports whether there was an object before.
+func (q *escalationCheck) updates() bool { return len(q.Old) > 0 }
 
 // refuse is the refusal: 403, with the object and a reason.
-func (q *question) refuse(why string) error {
+func (q *escalationCheck) refuse(why string) error {
 	return apierrors.NewForbidden(q.GVR.GroupResource(), q.Name, errors.New(why))
 }
 
 // may tells whether the writer was given a verb on an iam resource by name, or may do everything there. At places of the system, a verb that is
 // named does not count: those who have it for all workspaces and namespaces would be the platform's administrators by it.
-func (q *question) may(at authz.BindingScope, verb, resource, name string) (bool, error) {
+func (q *escalationCheck) may(at authz.BindingScope, verb, resource, name string) (bool, error) {
 	gvr, namespace := iamv1beta1.SchemeGroupVersion.WithResource(resource), at.Namespace
 	if q.isSystem(at) {
 		verb, resource, name, namespace = "*", "*", "", ""
@@ -200,7 +200,7 @@ func (q *question) may(at authz.BindingScope, verb, resource, name string) (bool
 }
 
 // isSystem tells the workspace of the system, and the namespaces that are in it or are the system's by their names.
-func (q *question) isSystem(at authz.BindingScope) bool {
+func (q *escalationCheck) isSystem(at authz.BindingScope) bool {
 	switch at.Scope {
 	case request.Workspace:
 		return at.Workspace == tenantv1beta1.SystemWorkspace
@@ -211,7 +211,7 @@ func (q *question) isSystem(at authz.BindingScope) bool {
 }
 
 // orNamed says which verb would help, by name.
-func (q *question) orNamed(at authz.BindingScope, verb, resource string) string {
+func (q *escalationCheck) orNamed(at authz.BindingScope, verb, resource string) string {
 	if q.isSystem(at) {
 		return "it is the system's: the verb " + verb + " is no way to it there"
 	}
@@ -219,7 +219,7 @@ func (q *question) orNamed(at authz.BindingScope, verb, resource string) string 
 }
 
 // grants passes where the writer holds the rules at a place, or may escalate there on the resource.
-func (q *question) grants(at authz.BindingScope, rules []rbacv1.PolicyRule, resource string) error {
+func (q *escalationCheck) grants(at authz.BindingScope, rules []rbacv1.PolicyRule, resource string) error {
 	if len(rules) == 0 {
 		return nil
 	}
@@ -231,7 +231,7 @@ func (q *question) grants(at authz.BindingScope, rules []rbacv1.PolicyRule, reso
 }
 
 // gives passes where the writer holds what a role grants at a place, or may bind the role there. verbOnly says that holding it is not enough.
-func (q *question) gives(at authz.BindingScope, role authz.RoleRef, verbOnly bool) error {
+func (q *escalationCheck) gives(at authz.BindingScope, role authz.RoleRef, verbOnly bool) error {
 	missing, found := q.missingOf(at, role)
 	if found && len(missing) == 0 && !verbOnly {
 		return nil
@@ -252,7 +252,7 @@ func (q *question) gives(at authz.BindingScope, role authz.RoleRef, verbOnly boo
 }
 
 // missingOf is what the writer does not hold of what a role grants at a place, now or as soon as ks-controller-manager has looked at it.
-func (q *question) missingOf(at authz.BindingScope, role authz.RoleRef) (missing []rbacv1.PolicyRule, found bool) {
+func (q *escalationCheck) missingOf(at authz.BindingScope, role authz.RoleRef) (missing []rbacv1.PolicyRule, found bool) {
 	missing, found = q.guard.Holdings.MissingOf(q.By, at, role)
 	if !found || len(missing) > 0 {
 		return missing, found
@@ -264,7 +264,7 @@ func (q *question) missingOf(at authz.BindingScope, role authz.RoleRef) (missing
 }
 
 // mayEscalate passes where the writer may escalate on the resource, and refuses with a reason.
-func (q *question) mayEscalate(at authz.BindingScope, resource, why string) error {
+func (q *escalationCheck) mayEscalate(at authz.BindingScope, resource, why string) error {
 	if ok, err := q.may(at, "escalate", resource, q.Name); ok || err != nil {
 		return err
 	}

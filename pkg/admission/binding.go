@@ -18,7 +18,7 @@ import (
 const systemPrefix = "system:"
 
 // binding judges a binding by the role that those get who are bound from now on.
-func (q *question) binding(scope request.Scope) error {
+func (q *escalationCheck) binding(scope request.Scope) error {
 	if scope == request.Global && q.updates() {
 		if err := q.keepsAdministrator(); err != nil {
 			return err
@@ -54,7 +54,7 @@ func (q *question) binding(scope request.Scope) error {
 
 // workspace judges who becomes the manager of a workspace that is there, which gives him its role <workspace>-admin. With a new workspace nothing is
 // given away: whoever may make one says who runs it. A workspace that has that role is not new, whatever object of it is; that of the system never is.
-func (q *question) workspace() error {
+func (q *escalationCheck) workspace() error {
 	if err := q.owners(); err != nil {
 		return err
 	}
@@ -80,7 +80,7 @@ func (q *question) workspace() error {
 }
 
 // owners judges who owns a workspace that is there, or its template: kube-apiserver's garbage collector deletes what has lost its owners, whoever may not.
-func (q *question) owners() error {
+func (q *escalationCheck) owners() error {
 	if !q.updates() || equality.Semantic.DeepEqual(q.now.Metadata.Owners, q.old.Metadata.Owners) {
 		return nil
 	}
@@ -91,7 +91,7 @@ func (q *question) owners() error {
 }
 
 // serviceAccount judges the role of its namespace that an annotation asks for.
-func (q *question) serviceAccount() error {
+func (q *escalationCheck) serviceAccount() error {
 	role := q.now.Metadata.Annotations[iamv1beta1.AnnotationRole]
 	if role == "" || role == q.old.Metadata.Annotations[iamv1beta1.AnnotationRole] {
 		return nil

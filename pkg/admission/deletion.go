@@ -13,23 +13,26 @@ import (
 	"kapis.dev/ks-apiserver/pkg/request"
 )
 
-// Taking away is not giving: who may delete a role, a binding or a template may do so whatever it grants. What is refused is what a deletion brings about
-// beyond it: a person who is above the writer is gone, nobody is left who administers the platform, a built-in role comes back wider than it was, or a
-// controller takes along what the writer may not take himself.
+// A caller who may delete a role, a binding or a template may do so whatever it grants. Refused are deletions with an effect beyond the object: one that
+// ends a user of more rights than the caller's, that leaves the platform without an administrator, that brings a built-in role back wider than it was, or
+// that makes a controller delete what the caller may not.
+
+// deletionCheck is the check of a deletion.
+type deletionCheck struct{ *escalationCheck }
 
 // deletionOf returns the rule for deletions of a kind, nil for kinds of which a deletion only takes what the object gave.
-func deletionOf(gr schema.GroupResource) func(*question) error {
+func deletionOf(gr schema.GroupResource) func(deletionCheck) error {
 	if gr.Group != iamv1beta1.GroupName {
 		return nil
 	}
-	role := func(scope request.Scope) func(*question) error {
-		return func(q *question) error { return q.roleGoes(scope) }
+	role := func(scope request.Scope) func(deletionCheck) error {
+		return func(q deletionCheck) error { return q.deleteRole(scope) }
 	}
 	switch gr.Resource {
 	case "users":
-		return (*question).userGoes
+		return deletionCheck.deleteUser
 	case "globalrolebindings":
-		return (*question).keepsAdministrator
+		return deletionCheck.keepsAdministrator
 	case "globalroles":
 		return role(request.Global)
 	case "workspaceroles":
@@ -39,15 +42,15 @@ func deletionOf(gr schema.GroupResource) func(*question) error {
 	case "roles":
 		return role(request.Namespace)
 	case "builtinroles":
-		return (*question).builtinRoleGoes
+		return deletionCheck.deleteBuiltinRole
 	case "groups":
-		return (*question).groupGoes
+		return deletionCheck.deleteGroup
 	}
 	return nil
 }
 
 // controllers of Kubernetes delete what has lost its owner, or its namespace. Nobody asked them to, so that they have no rights to compare: what makes them
-// act is judged where it is written, see ownersChange. They are asked about for the last administrator alone.
+// act is checked where it is written, see ownersChange. They are asked about for the last administrator alone.
 var controllers = []string{
 	"system:serviceaccount:kube-system:generic-garbage-collector", "system:serviceaccount:kube-system:namespace-controller", "system:kube-controller-manager",
 }
@@ -55,8 +58,8 @@ var controllers = []string{
 // Controllers returns the user names of Kubernetes' own controllers that delete objects which nobody asked them to delete.
 func Controllers() []string { return slices.Clone(controllers) }
 
-// deletion judges a deletion.
-func (q *question) deletion() error {
+// deletion returns why the deletion is refused, or nil.
+func (q deletionCheck) deletion() error {
 	gr := q.GVR.GroupResource()
 	check := deletionOf(gr)
 	if check == nil {
@@ -71,8 +74,8 @@ func (q *question) deletion() error {
 	return check(q)
 }
 
-// userGoes judges the end of a user as a new password for him: who is above the writer is not his to end.
-func (q *question) userGoes() error {
+// deleteUser refuses the deletion of a user with more rights than the caller, as a change of the password is refused.
+func (q deletionCheck) deleteUser() error {
 	if q.By.GetName() == q.Name {
 		return q.refuse("nobody deletes his own account")
 	}
@@ -85,8 +88,8 @@ func (q *question) userGoes() error {
 	return q.unnamed(q.old.Spec.Groups)
 }
 
-// roleGoes judges what comes back: a built-in role is made again after its pattern, for those who are bound to it, whatever somebody has taken out of it.
-func (q *question) roleGoes(scope request.Scope) error {
+// deleteRole checks what comes back: a built-in role is made again after its pattern, for its subjects, whatever was taken out of it.
+func (q deletionCheck) deleteRole(scope request.Scope) error {
 	if err := q.keepsAdministrator(); err != nil {
 		return err
 	}
@@ -98,8 +101,8 @@ func (q *question) roleGoes(scope request.Scope) error {
 	return q.grants(at, again, rolesOf(scope))
 }
 
-// builtinRoleGoes judges the pattern that counts from then on: of several for a role of one name, the first does.
-func (q *question) builtinRoleGoes() error {
+// deleteBuiltinRole checks the pattern that counts from then on: of several for a role of one name, the first does.
+func (q deletionCheck) deleteBuiltinRole() error {
 	var role embedded
 	if len(q.old.Role) > 0 && decodeInto(q.old.Role, &role) != nil {
 		return nil //nolint:nilerr // nothing is made after one that can't be read
@@ -107,8 +110,8 @@ func (q *question) builtinRoleGoes() error {
 	return q.grants(authz.BindingScope{}, q.guard.Known.otherPatterns(q.Name, role.scope(), role.Metadata.Name), "builtinroles")
 }
 
-// groupGoes judges the bindings that go with a group. Those in its own workspace are for those who run it; the others are taken by who may delete them.
-func (q *question) groupGoes() error {
+// deleteGroup checks the bindings that go with a group. Those in its own workspace need no right of their own; the others need the right to delete them.
+func (q deletionCheck) deleteGroup() error {
 	home := q.old.workspace()
 	for _, g := range q.guard.Known.grantsOf(q.Name) {
 		if q.isHome(g.place, home) {
@@ -128,8 +131,8 @@ func (q *question) groupGoes() error {
 	return nil
 }
 
-// isHome tells whether a place is in the workspace of a group; no place is, of a group that is of none.
-func (q *question) isHome(at authz.BindingScope, workspace string) bool {
+// isHome reports whether a place is in the workspace of a group; no place is, of a group that is of none.
+func (q deletionCheck) isHome(at authz.BindingScope, workspace string) bool {
 	switch at.Scope {
 	case request.Workspace:
 		return workspace != "" && at.Workspace == workspace
@@ -139,9 +142,9 @@ func (q *question) isHome(at authz.BindingScope, workspace string) bool {
 	return false
 }
 
-// ownersChange judges who owns an object: the garbage collector deletes what has lost its owners, whoever wrote them there. So they are for those who may
-// delete the object, and on an object that is there a change of them is judged as its deletion. kube-apiserver's own rule is about blockOwnerDeletion alone.
-func (q *question) ownersChange() error {
+// ownersChange checks who owns an object: the garbage collector deletes what has lost its owners, whoever wrote them there. So they are for those who may
+// delete the object, and on an object that is there a change of them is checked as its deletion. kube-apiserver's own rule is about blockOwnerDeletion alone.
+func (q *escalationCheck) ownersChange() error {
 	now, old := q.now.Metadata.Owners, q.old.Metadata.Owners
 	if len(now) == 0 || slices.Contains(controllers, q.By.GetName()) || equality.Semantic.DeepEqual(now, old) {
 		return nil
@@ -159,13 +162,13 @@ func (q *question) ownersChange() error {
 	if check := deletionOf(q.GVR.GroupResource()); check != nil && q.updates() {
 		asDeletion, w := *q, *q.Write
 		w.Verb, asDeletion.Write = "delete", &w
-		return check(&asDeletion)
+		return check(deletionCheck{&asDeletion})
 	}
 	return nil
 }
 
-// mayDelete tells whether the writer may delete an object, any of the kind for an empty name.
-func (q *question) mayDelete(at authz.BindingScope, gvr schema.GroupVersionResource, namespace, name string) (bool, error) {
+// mayDelete reports whether the writer may delete an object, any of the kind for an empty name.
+func (q *escalationCheck) mayDelete(at authz.BindingScope, gvr schema.GroupVersionResource, namespace, name string) (bool, error) {
 	rule := rbacv1.PolicyRule{Verbs: []string{"delete"}, APIGroups: []string{gvr.Group}, Resources: []string{gvr.Resource}}
 	if name != "" {
 		rule.ResourceNames = []string{name}

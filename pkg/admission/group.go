@@ -17,7 +17,7 @@ func isReserved(group string) bool {
 
 // atHome passes where a group of a workspace is bound in that workspace, or in a namespace of it. Whoever runs the workspace says who is in it; bound elsewhere, by
 // somebody who means a group of an identity provider that has the same name, it would be his to give what he does not hold.
-func (q *question) atHome(group string, at authz.BindingScope) error {
+func (q *escalationCheck) atHome(group string, at authz.BindingScope) error {
 	of, _ := q.guard.Known.workspaceOf(group)
 	switch {
 	case of == "",
@@ -32,7 +32,7 @@ func (q *question) atHome(group string, at authz.BindingScope) error {
 // group judges a new Group by whether its name has rights already. Groups of identity providers, and those that Kubernetes' own bindings name, have
 // names too: who makes a Group of one decides who is in it, and with its end go the bindings that name it. So does who moves one to another workspace, or
 // out of all, with the people in it.
-func (q *question) group() error {
+func (q *escalationCheck) group() error {
 	switch {
 	case q.updates() && q.now.workspace() != q.old.workspace():
 		return q.mayBindGroup(q.Name, fmt.Sprintf("the label %s of a group says who decides that", tenantv1beta1.LabelWorkspace))
@@ -53,7 +53,7 @@ func (q *question) group() error {
 }
 
 // namedGroup tells whether a binding of Kubernetes' own names a group.
-func (q *question) namedGroup(group string) (bool, error) {
+func (q *escalationCheck) namedGroup(group string) (bool, error) {
 	if q.guard.NamedGroup == nil {
 		return false, nil
 	}
@@ -65,7 +65,7 @@ func (q *question) namedGroup(group string) (bool, error) {
 }
 
 // groupBinding judges who joins a group by what the group is bound to. The object belongs to the workspace of the group.
-func (q *question) groupBinding() error {
+func (q *escalationCheck) groupBinding() error {
 	users, group := q.now.Users, q.now.GroupRef.Name
 	if q.updates() && q.now.GroupRef == q.old.GroupRef && q.now.workspace() == q.old.workspace() {
 		users = isNew(users, q.old.Users)
@@ -80,7 +80,7 @@ func (q *question) groupBinding() error {
 }
 
 // join passes where the writer holds all that a group of a workspace is given, or may bind the group.
-func (q *question) join(group string) error {
+func (q *escalationCheck) join(group string) error {
 	if isReserved(group) {
 		return q.refuse(fmt.Sprintf("nobody can be put in the group %.100q: Kubernetes and this server give such groups themselves", group))
 	}
@@ -104,7 +104,7 @@ func (q *question) join(group string) error {
 }
 
 // mayBindGroup passes where the writer may bind the group by name, and refuses with a reason.
-func (q *question) mayBindGroup(group, why string) error {
+func (q *escalationCheck) mayBindGroup(group, why string) error {
 	if ok, err := q.may(authz.BindingScope{}, "bind", "groups", group); ok || err != nil {
 		return err
 	}

@@ -20,7 +20,7 @@ func everything() []rbacv1.PolicyRule {
 }
 
 // role judges a role of any scope by the rules that it has from now on, and by those of the templates that it takes from now on.
-func (q *question) role(scope request.Scope) error {
+func (q *escalationCheck) role(scope request.Scope) error {
 	if err := q.words(q.now.Rules, q.old.Rules); err != nil {
 		return err
 	}
@@ -54,7 +54,7 @@ func (q *question) role(scope request.Scope) error {
 
 // templates returns the rules of the templates of a scope that a role takes. What it takes from now on of templates that come later nobody can
 // hold yet: it is for who may escalate.
-func (q *question) templates(at authz.BindingScope, scope request.Scope, now, before *iamv1beta1.AggregationRoleTemplates) ([]rbacv1.PolicyRule, error) {
+func (q *escalationCheck) templates(at authz.BindingScope, scope request.Scope, now, before *iamv1beta1.AggregationRoleTemplates) ([]rbacv1.PolicyRule, error) {
 	rules, err := q.guard.Known.rulesOf(scope, now)
 	if err != nil {
 		return nil, q.refuse(err.Error())
@@ -101,7 +101,7 @@ func (o *object) grantsAll() bool {
 }
 
 // words refuses new rules with words that no rule may have (S63). One that is there already gives nothing, and may stay while something else is changed.
-func (q *question) words(now, old []rbacv1.PolicyRule) error {
+func (q *escalationCheck) words(now, old []rbacv1.PolicyRule) error {
 	for _, r := range added(now, old) {
 		if err := iamv1beta1.WrongWord(&r); err != nil {
 			return q.refuse("no rule can say this: " + err.Error())
@@ -111,7 +111,7 @@ func (q *question) words(now, old []rbacv1.PolicyRule) error {
 }
 
 // roleTemplate judges a template as a role of the platform, since roles anywhere can take it. Labels say which do.
-func (q *question) roleTemplate() error {
+func (q *escalationCheck) roleTemplate() error {
 	rules := q.now.Spec.Rules
 	if err := q.words(rules, q.old.Spec.Rules); err != nil {
 		return err
@@ -123,7 +123,7 @@ func (q *question) roleTemplate() error {
 }
 
 // builtinRole judges the pattern of a role as one of the platform, since every workspace or namespace gets it.
-func (q *question) builtinRole() error {
+func (q *escalationCheck) builtinRole() error {
 	if q.updates() && bytes.Equal(q.now.Role, q.old.Role) && bytes.Equal(q.now.TargetSelector, q.old.TargetSelector) {
 		return nil
 	}

@@ -153,7 +153,7 @@ func deniedOf(kind schema.GroupVersionResource, name string, err error, format s
 }
 
 // template judges the template of a workspace: who runs it, and what CheckTemplate has.
-func (q *question) template() error {
+func (q *escalationCheck) template() error {
 	if q.Verb == "delete" {
 		return nil
 	}
@@ -176,7 +176,7 @@ func (q *question) template() error {
 }
 
 // held are the PlacementRights by what the writer of a question holds.
-type held struct{ *question }
+type held struct{ *escalationCheck }
 
 // MayIn implements PlacementRights.
 func (h held) MayIn(ctx context.Context, verb string, gvr schema.GroupVersionResource, workspace string) (bool, error) {

@@ -15,7 +15,7 @@ import (
 
 // user judges the role and the groups that a user is to have, and whoever could act as a user from now on: by a password, an address
 // or a link of his choice.
-func (q *question) user() error {
+func (q *escalationCheck) user() error {
 	if disabled := string(iamv1beta1.UserDisabled); q.updates() && q.now.Status.State == disabled && q.old.Status.State != disabled {
 		if err := q.keepsAdministrator(); err != nil {
 			return err
@@ -50,13 +50,13 @@ func (q *question) user() error {
 // compare. The way out is the verb bind on users, and on groups. Its errors are those of Check.
 func (g *Guard) Unnamed(ctx context.Context, by user.Info, name string, groups []string) error {
 	gvr := iamv1beta1.SchemeGroupVersion.WithResource("users")
-	q := &question{guard: g, ctx: ctx, Write: &Write{By: by, Verb: "update", GVR: gvr, Name: name}}
+	q := &escalationCheck{guard: g, ctx: ctx, Write: &Write{By: by, Verb: "update", GVR: gvr, Name: name}}
 	return q.unnamed(groups)
 }
 
 // unnamed passes where no binding of Kubernetes' own names the user, or a group that he is in: whoever can be him has what it grants, with a kubeconfig and
 // through ks-apiserver.
-func (q *question) unnamed(groups []string) error {
+func (q *escalationCheck) unnamed(groups []string) error {
 	for _, group := range groups {
 		if named, err := q.namedGroup(group); err != nil {
 			return err
@@ -87,7 +87,7 @@ func (q *question) unnamed(groups []string) error {
 
 // outranks passes where the writer holds what is bound to the user's name, and to his groups, on the platform and in the cluster: whoever
 // makes a user, or sets his password, can be that user. Rights in workspaces and namespaces do not count: who manages users is above their members.
-func (q *question) outranks() error {
+func (q *escalationCheck) outranks() error {
 	u := &user.DefaultInfo{Name: q.Name, Groups: append([]string{user.AllAuthenticated}, q.old.Spec.Groups...)}
 	for _, at := range []authz.BindingScope{{}, {Scope: request.Cluster}} {
 		own := map[authz.RoleRef]bool{}
@@ -111,7 +111,7 @@ func (q *question) outranks() error {
 }
 
 // takesOver tells whether a write changes what a user logs in with, or whether he may.
-func (q *question) takesOver() bool {
+func (q *escalationCheck) takesOver() bool {
 	return q.now.Spec.Password != q.old.Spec.Password || q.now.Spec.Email != q.old.Spec.Email || q.now.Status.State != q.old.Status.State ||
 		!maps.Equal(links(&q.now), links(&q.old))
 }

@@ -87,7 +87,7 @@ func checkEnd(ctx context.Context, rights PlacementRights, kind schema.GroupVers
 }
 
 // existing judges the Workspace itself: who runs it, what made it, and when it goes.
-func (q *question) existing() error {
+func (q *escalationCheck) existing() error {
 	if q.Verb == "delete" {
 		return nil
 	}

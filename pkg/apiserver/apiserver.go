@@ -16,11 +16,11 @@ import (
 	"kapis.dev/ks-apiserver/pkg/version"
 )
 
-// Server is a ks-apiserver that has its ports and its parts, and serves once Run is called.
+// Server is a ks-apiserver that has its listeners and its components, and serves once Run is called.
 type Server struct {
-	parts     *components
-	listeners []net.Listener
-	stop      context.CancelFunc
+	components *components
+	listeners  []net.Listener
+	stop       context.CancelFunc
 }
 
 // New reads the kubeconfig, binds the ports, reaches the cluster and makes the server. ctx ends what New starts, should Run
@@ -61,27 +61,27 @@ func New(ctx context.Context, cfg *config.Config, l Listen) (_ *Server, err erro
 	if err != nil {
 		return nil, err
 	}
-	// The parts outlive ctx: what is open when it ends may finish, and needs them.
+	// The components outlive ctx: what is open when it ends may finish, and needs them.
 	life, stop := context.WithCancel(context.WithoutCancel(ctx))
 	s.stop = stop
-	if s.parts, err = newComponents(life, cfg, cluster, kubernetes); err != nil {
+	if s.components, err = newComponents(life, cfg, cluster, kubernetes); err != nil {
 		return nil, err
 	}
-	peers.follow(s.parts.proxies.Roots)
+	peers.follow(s.components.proxies.Roots)
 	return s, nil
 }
 
 // Run serves until ctx is done and open requests have finished. It returns nil after a clean stop.
 func (s *Server) Run(ctx context.Context) error {
 	defer s.close()
-	handler, err := s.parts.handler()
+	handler, err := routes{s.components}.handler()
 	if err != nil {
 		return fmt.Errorf("assemble the server: %w", err)
 	}
 	for _, ln := range s.listeners {
 		klog.InfoS("serving", "address", ln.Addr().String(), "version", version.Get().GitVersion)
 	}
-	return serve(ctx, handler, s.listeners, s.parts.drain)
+	return serve(ctx, handler, s.listeners, s.components.drain)
 }
 
 func (s *Server) close() {
@@ -91,7 +91,7 @@ func (s *Server) close() {
 	if s.stop != nil {
 		s.stop()
 	}
-	if s.parts != nil {
-		s.parts.wait()
+	if s.components != nil {
+		s.components.wait()
 	}
 }

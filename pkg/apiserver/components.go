@@ -3,18 +3,14 @@ package apiserver
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	apimachineryversion "k8s.io/apimachinery/pkg/version"
 	"k8s.io/apiserver/pkg/authentication/authenticator"
@@ -102,7 +98,7 @@ type feed struct {
 	synced func() error
 }
 
-// newComponents makes the parts and starts what runs in the background, until ctx ends.
+// newComponents makes the components and starts what runs in the background, until ctx ends.
 func newComponents(ctx context.Context, cfg *config.Config, cluster *rest.Config, version *apimachineryversion.Info) (*components, error) {
 	p := &components{cfg: cfg, cluster: cluster, kubernetes: version, drain: newDrain(), metrics: prometheus.NewRegistry()}
 	p.metrics.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
@@ -318,64 +314,4 @@ func (p *components) identityKnown() error {
 		}
 	}
 	return nil
-}
-
-// checks are the lines of /readyz. Only what no request can do without is vital.
-func (p *components) checks() []check {
-	all := []check{
-		{name: "shutdown", vital: true, fault: p.drain.fault},
-		{name: "oauth-clients", fault: p.clientsFault},
-		{name: "identity-providers", fault: p.providersFault},
-		{name: "settings", fault: p.settings.Synced},
-		{name: "discovery", fault: p.store.Catalog().Err},
-	}
-	if p.redis != nil {
-		all = append(all, check{name: "redis", fault: p.redis.Fault})
-	}
-	for _, f := range slices.Concat(p.feeds, p.accounts.feeds) {
-		all = append(all, check{name: "feed/" + f.gvr.GroupResource().String(), vital: true, fault: func() error {
-			err := f.synced()
-			if apierrors.IsNotFound(err) {
-				return nil // shown below, as what it degrades
-			}
-			return err
-		}})
-	}
-	for _, c := range p.store.Conditions() {
-		name := "cache/" + c.GVR.GroupResource().String()
-		if c.Namespaces > 0 {
-			name += "@namespaces"
-		}
-		all = append(all, check{name: name, fault: func() error { return c.Err }})
-	}
-	return all
-}
-
-func (p *components) clientsFault() error {
-	if !p.clients.Synced() {
-		return errors.New("the Secrets of OAuth clients are not loaded")
-	}
-	if wrong := p.clients.Problems(); len(wrong) > 0 {
-		return errors.New(wrong[0])
-	}
-	return nil
-}
-
-// providersFault says what is wrong with the configuration of identity providers, and which of them do not answer.
-func (p *components) providersFault() error {
-	if !p.directory.Synced() {
-		return errors.New("the Secrets of identity providers are not loaded")
-	}
-	wrong := slices.Clone(p.directory.Problems())
-	for _, e := range p.directory.Entries() {
-		if s := p.directory.Status(e.Name); s != nil && e.Usable() {
-			if c := meta.FindStatusCondition(s.Conditions, idp.ConditionReachable); c != nil && c.Status == metav1.ConditionFalse {
-				wrong = append(wrong, fmt.Sprintf("identity provider %q: %s", e.Name, c.Message))
-			}
-		}
-	}
-	if len(wrong) == 0 {
-		return nil
-	}
-	return errors.New(strings.Join(wrong, "; "))
 }

@@ -41,8 +41,11 @@ import (
 	"kapis.dev/ks-apiserver/pkg/web"
 )
 
+// routes makes the WebServices of all API groups, and what answers at the end of the chain.
+type routes struct{ *components }
+
 // webServices lists the API groups.
-func (p *components) webServices() []*restful.WebService {
+func (p routes) webServices() []*restful.WebService {
 	kinds := &dynamic.Handler{Resources: p.resources, Streams: p.streams, Authorizer: p.may, AsCaller: p.caller(), Kube: p.kube, Guard: p.guard}
 	if p.members != nil {
 		kinds.Glimpse = p.members.Glimpse
@@ -69,7 +72,7 @@ func (p *components) webServices() []*restful.WebService {
 func (p *components) caller() caller.Client { return caller.Client{May: p.may, Kube: p.kube} }
 
 // iamServices have the routes of accounts and members, and beside them those of the kinds of their group.
-func (p *components) iamServices(kinds *dynamic.Handler) []*restful.WebService {
+func (p routes) iamServices(kinds *dynamic.Handler) []*restful.WebService {
 	a := p.accounts
 	target := &target.Users{Index: p.users, Rights: p.rbac, Guard: p.guard}
 	bindings := &binding.Service{Rights: p.rbac, Guard: p.guard, Caches: p.store, AsCaller: p.caller()}
@@ -94,7 +97,7 @@ func (p *components) iamServices(kinds *dynamic.Handler) []*restful.WebService {
 }
 
 // clusterService has the labels of clusters, and beside them the routes of the kinds of their group.
-func (p *components) clusterService(kinds *dynamic.Handler) *restful.WebService {
+func (p routes) clusterService(kinds *dynamic.Handler) *restful.WebService {
 	ws := (&kapiscluster.V1alpha1{Caches: p.store}).WebService()
 	gv := clusterv1alpha1.SchemeGroupVersion
 	dynamic.Mount(ws, gv.Group, gv.Version, kinds)
@@ -102,7 +105,7 @@ func (p *components) clusterService(kinds *dynamic.Handler) *restful.WebService 
 }
 
 // kubeconfigs is what people's kubectl is told.
-func (p *components) kubeconfigs() *resources.Kubeconfigs {
+func (p routes) kubeconfigs() *resources.Kubeconfigs {
 	issuer, k := p.cfg.Authentication.Issuer.URL, p.cfg.Kubeconfig
 	if k.Server == "" && issuer != config.DefaultIssuerURL && strings.HasPrefix(issuer, "https://") {
 		k.Server = issuer
@@ -116,7 +119,7 @@ func (p *components) kubeconfigs() *resources.Kubeconfigs {
 }
 
 // ownSecret reads a Secret of this server's namespace by the right to list it; nil where there is none.
-func (p *components) ownSecret(ctx context.Context, name string) (*corev1.Secret, error) {
+func (p routes) ownSecret(ctx context.Context, name string) (*corev1.Secret, error) {
 	list, err := p.client.CoreV1().Secrets(namespace).List(ctx, metav1.ListOptions{FieldSelector: fields.OneTermEqualSelector("metadata.name", name).String()})
 	if err != nil {
 		return nil, fmt.Errorf("read the Secret %s/%s: %w", namespace, name, err)
@@ -128,9 +131,9 @@ func (p *components) ownSecret(ctx context.Context, name string) (*corev1.Secret
 }
 
 // handler is the whole server.
-func (p *components) handler() (http.Handler, error) {
+func (p routes) handler() (http.Handler, error) {
 	services := p.webServices()
-	routes, err := newRoutes(services)
+	container, err := newRoutes(services)
 	if err != nil {
 		return nil, err
 	}
@@ -140,19 +143,19 @@ func (p *components) handler() (http.Handler, error) {
 	if err != nil {
 		return nil, err
 	}
-	return p.chain(p.answer(routes, documents)), nil
+	return p.chain(p.answer(container, documents)), nil
 }
 
 // answer is what stands at the end of the chain: the routes, and the few handlers that are none.
-func (p *components) answer(routes *restful.Container, documents http.Handler) http.Handler {
-	health := health{checks: p.checks}
+func (p routes) answer(container *restful.Container, documents http.Handler) http.Handler {
+	health := health{checks: readiness{p.components}.checks}
 	metrics := promhttp.HandlerFor(p.metrics, promhttp.HandlerOpts{})
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		r = canonical(r)
 		w.Header()["X-Content-Type-Options"] = nosniff // not all that answer here are ours
 		switch path := r.URL.Path; {
 		case !authz.DecisionFrom(r.Context()).Allowed:
-			routes.Dispatch(w, r) // a part of a list: only routes know of parts
+			container.Dispatch(w, r) // a partial list: only routes restrict their answer
 		case path == "/metrics":
 			metrics.ServeHTTP(w, r)
 		case strings.HasPrefix(path, "/openapi/"):
@@ -160,7 +163,7 @@ func (p *components) answer(routes *restful.Container, documents http.Handler) h
 		case isHealth(path):
 			health.ServeHTTP(w, r)
 		default:
-			routes.Dispatch(w, r)
+			container.Dispatch(w, r)
 		}
 	})
 }

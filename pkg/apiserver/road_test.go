@@ -58,11 +58,11 @@ func road(tb testing.TB) (http.Handler, string) {
 	ws.Path("/kapis/road.example/v1").Produces(restful.MIME_JSON)
 	ws.Route(ws.GET("/{resources}").To(web.Handle(func(*restful.Request) (any, error) { return notModified{}, nil })))
 	services := append(someServices(), ws)
-	routes, err := newRoutes(services)
+	container, err := newRoutes(services)
 	if err != nil {
 		tb.Fatal(err)
 	}
-	return p.chain(p.answer(routes, http.NotFoundHandler())), bearer
+	return p.chain(routes{p}.answer(container, http.NotFoundHandler())), bearer
 }
 
 type notModified struct{}
@@ -144,12 +144,12 @@ func TestTheRoadAllocatesLittle(t *testing.T) {
 // documents of the API, nor health.
 func TestHandlersThatAreNoRoutesNeverSeeAPart(t *testing.T) {
 	p := &components{metrics: prometheus.NewRegistry()}
-	routes, err := newRoutes(someServices())
+	container, err := newRoutes(someServices())
 	if err != nil {
 		t.Fatal(err)
 	}
 	seen := http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("the documents were reached") })
-	h := p.answer(routes, seen)
+	h := routes{p}.answer(container, seen)
 	for _, path := range []string{"/metrics", "/openapi/v2", "/openapi/v3/x", "/healthz", "/livez", "/readyz"} {
 		for claim, d := range map[string]authz.Decision{"refused": {}, "part": {Part: authz.NewPartialList([]string{"a"}, nil)}} {
 			r := roadRequest(t, "", path)

@@ -21,7 +21,7 @@ const maxSegments = 16
 // as CurlyRouter does, and leaves to it whatever it does not recognize, refusals above all.
 //
 // Whichever way chose a route, the decision on the request must let it pass there: one that allows it,
-// or one for a part of a list, on a route that knows of parts.
+// or one for a partial list, on a route that restricts its answer to it.
 type router struct {
 	restful.CurlyRouter
 	services []service

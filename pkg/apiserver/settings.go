@@ -9,7 +9,7 @@ import (
 )
 
 // configService has the routes of what clients need to know of the configuration, and of what is set while the platform runs.
-func (p *components) configService() *restful.WebService {
+func (p routes) configService() *restful.WebService {
 	fleet, issuer := p.cfg.Multicluster, p.cfg.Authentication.Issuer
 	return kapisconfig.Handler{
 		Multicluster: kapisconfig.Multicluster{ClusterRole: fleet.ClusterRole, HostClusterName: fleet.HostClusterName, ClusterName: fleet.ClusterName},
@@ -24,7 +24,7 @@ func (p *components) configService() *restful.WebService {
 }
 
 // shownClients are the OAuth clients without what only they and we may know.
-func (p *components) shownClients() []kapisconfig.Client {
+func (p routes) shownClients() []kapisconfig.Client {
 	all := p.clients.All()
 	out := make([]kapisconfig.Client, 0, len(all))
 	for _, c := range all {

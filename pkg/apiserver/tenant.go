@@ -23,7 +23,7 @@ func (p *components) membersToo(next authz.Authorizer) *tenant.Authorizer {
 }
 
 // tenantServices have the routes of workspaces, and beside them those of the kinds of their group.
-func (p *components) tenantServices(kinds *dynamic.Handler) []*restful.WebService {
+func (p routes) tenantServices(kinds *dynamic.Handler) []*restful.WebService {
 	h := &kapistenant.Handler{
 		Resources: p.resources, Streams: p.streams, AsCaller: p.caller(), Fleet: p.fleet(), Labelled: p.rbac, Now: time.Now,
 		UserOf: func(name string) user.Info {
