@@ -19,6 +19,7 @@ import (
 	"kapis.dev/ks-apiserver/pkg/iam/apikey"
 	"kapis.dev/ks-apiserver/pkg/iam/crdclient"
 	"kapis.dev/ks-apiserver/pkg/iam/factor"
+	"kapis.dev/ks-apiserver/pkg/iam/lockout"
 	"kapis.dev/ks-apiserver/pkg/iam/login"
 	"kapis.dev/ks-apiserver/pkg/iam/loginrecord"
 	"kapis.dev/ks-apiserver/pkg/iam/password"
@@ -33,7 +34,7 @@ const platform = "KubeSphere"
 type accounts struct {
 	trust     web.TrustedProxies
 	passwords *password.Checker
-	lockout   *login.Lockout
+	lockout   *lockout.Limiter
 	records   *loginrecord.Recorder
 	keys      *apikey.Store
 	robots    *ksserviceaccount.Tokens
@@ -56,7 +57,7 @@ func (p *components) makeAccounts(context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	if a.lockout, err = login.NewLockout(login.LockoutOptions{
+	if a.lockout, err = lockout.New(lockout.Options{
 		API: lockouts, Users: p.users, Tries: c.AuthenticateRateLimiterMaxTries, Window: time.Duration(c.AuthenticateRateLimiterDuration),
 		Visited: p.visited, Synced: func() bool { return p.identityKnown() == nil }, Now: time.Now, Metrics: p.metrics,
 	}); err != nil {

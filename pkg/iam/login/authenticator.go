@@ -13,6 +13,7 @@ import (
 	"kapis.dev/ks-apiserver/pkg/iam"
 	"kapis.dev/ks-apiserver/pkg/iam/account"
 	"kapis.dev/ks-apiserver/pkg/iam/factor"
+	"kapis.dev/ks-apiserver/pkg/iam/lockout"
 	"kapis.dev/ks-apiserver/pkg/iam/password"
 
 	"golang.org/x/text/unicode/norm"
@@ -59,7 +60,7 @@ type Authenticator struct {
 	Accounts  *account.Linker
 	Factors   *factor.Store
 	// Lockout refuses attempts after too many failures; nil for never. Records records them; nil for not at all.
-	Lockout *Lockout
+	Lockout *lockout.Limiter
 	Records Recorder
 	// Policy says whether second factors are asked for after a password; "" means FactorOptional. Logins that a redirect provider or a proxy
 	// vouches for need none here.
@@ -84,7 +85,7 @@ func (e *Authenticator) Password(ctx context.Context, a Attempt) (*iam.AuthnResu
 }
 
 func (e *Authenticator) password(ctx context.Context, a Attempt) (*iam.AuthnResult, error) {
-	way, name := methodPassword, a.Login
+	way, name := lockout.Password, a.Login
 	var ask idp.Password
 	var entry *idp.Entry
 	if a.Provider != "" {
@@ -92,7 +93,7 @@ func (e *Authenticator) password(ctx context.Context, a Attempt) (*iam.AuthnResu
 		if entry, ask, err = e.provider(a.Provider); err != nil {
 			return nil, err
 		}
-		way, name = methodOf(a.Provider), folded(a.Login)
+		way, name = lockout.ByProvider(a.Provider), folded(a.Login)
 	}
 	u := e.Passwords.Users.ByLogin(name)
 	try, err := e.begin(ctx, way, guessed(u, ask == nil), name, a.Origin)
@@ -292,7 +293,7 @@ func (e *Authenticator) complete(ctx context.Context, p *iam.AuthnResult, o iam.
 	if err := e.Passwords.State(u); err != nil {
 		return err
 	}
-	try, err := e.begin(ctx, methodCode, u, u.Name, o)
+	try, err := e.begin(ctx, lockout.Code, u, u.Name, o)
 	if err == nil {
 		done := *p
 		done.User, done.Pending, done.Methods = u, false, append(slices.Clone(p.Methods), method, iam.MethodMFA)
@@ -308,7 +309,7 @@ func (e *Authenticator) complete(ctx context.Context, p *iam.AuthnResult, o iam.
 func (e *Authenticator) Confirm(ctx context.Context, u *iam.User, password string, o iam.Origin) error {
 	began := e.now()
 	err := func() error {
-		try, err := e.begin(ctx, methodPassword, guessed(u, true), u.Name, o)
+		try, err := e.begin(ctx, lockout.Password, guessed(u, true), u.Name, o)
 		if err != nil {
 			return err
 		}
@@ -322,29 +323,29 @@ func (e *Authenticator) Confirm(ctx context.Context, u *iam.User, password strin
 	return err
 }
 
-func (e *Authenticator) begin(ctx context.Context, w method, u *iam.User, name string, o iam.Origin) (*loginAttempt, error) {
+func (e *Authenticator) begin(ctx context.Context, w lockout.Method, u *iam.User, name string, o iam.Origin) (*lockout.Attempt, error) {
 	if e.Lockout == nil {
 		return nil, nil
 	}
-	return e.Lockout.begin(ctx, w, u, name, o)
+	return e.Lockout.Begin(ctx, w, u, name, o)
 }
 
 // settle counts the outcome of an attempt.
-func (e *Authenticator) settle(ctx context.Context, try *loginAttempt, p *iam.AuthnResult, err error) error {
+func (e *Authenticator) settle(ctx context.Context, try *lockout.Attempt, p *iam.AuthnResult, err error) error {
 	if try == nil {
 		return err
 	}
 	switch {
-	case err == nil && try.user == nil:
-		try.cancel() // a provider knows the person by a name that no User has
-	case err == nil && p.User != nil && p.User.UID != try.user.UID:
-		try.cancel() // another's name; his own failures are not to be forgotten
+	case err == nil && try.User == nil:
+		try.Cancel() // a provider knows the person by a name that no User has
+	case err == nil && p.User != nil && p.User.UID != try.User.UID:
+		try.Cancel() // another's name; his own failures are not to be forgotten
 	case err == nil && p.User != nil:
-		return try.succeed(!p.Pending)
+		return try.Succeed(!p.Pending)
 	case errors.Is(err, iam.ErrCredentials):
-		try.fail(ctx)
+		try.Fail(ctx)
 	default: // who is told that he is suspended, or has to register, had the right password
-		try.cancel()
+		try.Cancel()
 	}
 	return err
 }

@@ -138,7 +138,7 @@ func TestCodesCantBeGuessed(t *testing.T) {
 			iamtest.Want(t, err, iam.ErrCredentials)
 		}
 	}
-	if n := 1000 - refused; n != tries*codeBudget {
+	if n := 1000 - refused; n != tries*budgetOfCodes {
 		t.Errorf("%d codes were looked at", n)
 	}
 	iamtest.Want(t, e.SecondFactor(t.Context(), p, s.code(t, app, 0), iam.Origin{Source: enemy}), iam.ErrLimited)

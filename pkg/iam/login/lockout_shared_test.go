@@ -9,6 +9,7 @@ import (
 
 	"kapis.dev/ks-apiserver/pkg/iam"
 	"kapis.dev/ks-apiserver/pkg/iam/iamtest"
+	"kapis.dev/ks-apiserver/pkg/iam/lockout"
 )
 
 const console = "10.244.0.9"
@@ -28,7 +29,7 @@ func (d *doors) tryFrom(t testing.TB, i int, name, password string, o iam.Origin
 func throttled(t testing.TB, err error) {
 	t.Helper()
 	var wait *iam.ThrottledError
-	if !errors.Is(err, iam.ErrLimited) || !errors.As(err, &wait) || wait.After <= 0 || wait.After > lastDelay {
+	if !errors.Is(err, iam.ErrLimited) || !errors.As(err, &wait) || wait.After <= 0 || wait.After > delayLast {
 		t.Fatalf("%v", err)
 	}
 }
@@ -50,7 +51,7 @@ func TestNobodyIsLockedOutBehindASharedAddress(t *testing.T) {
 	iamtest.Want(t, d.tryFrom(t, 1, "alice", iamtest.Password, through(home)), nil)
 	throttled(t, d.tryFrom(t, 0, "alice", iamtest.Password, through("192.0.2.77")))
 	throttled(t, d.tryFrom(t, 0, "alice", iamtest.Password, iam.Origin{Source: console, Shared: true}))
-	d.clock.Add(lastDelay)
+	d.clock.Add(delayLast)
 	iamtest.Want(t, d.tryFrom(t, 0, "alice", iamtest.Password, through("192.0.2.77")), nil)
 	iamtest.Want(t, d.tryFrom(t, 0, "bob", iamtest.Password, through(enemy)), nil) // others wait for nothing
 	d.settle(t)
@@ -60,7 +61,7 @@ func TestNobodyIsLockedOutBehindASharedAddress(t *testing.T) {
 		_ = d.tryFrom(t, 0, "alice", "Wrong-123", through(home))
 	}
 	throttled(t, d.tryFrom(t, 0, "alice", iamtest.Password, through(home)))
-	d.clock.Add(lastDelay)
+	d.clock.Add(delayLast)
 	iamtest.Want(t, d.tryFrom(t, 0, "alice", iamtest.Password, through(home)), nil)
 }
 
@@ -94,15 +95,15 @@ func TestGuessesFromASharedAddressAreBounded(t *testing.T) {
 		}
 	}
 	guesses("after a restart", 0)
-	d.clock.Add(firstDelay)
+	d.clock.Add(delayFirst)
 	guesses("after the first delay", 1)
-	d.clock.Add(firstDelay)
+	d.clock.Add(delayFirst)
 	guesses("after the first delay again", 0)
 	for range 10 {
-		d.clock.Add(lastDelay)
+		d.clock.Add(delayLast)
 		guesses("after a delay", 1)
 	}
-	d.clock.Add(lastDelay)
+	d.clock.Add(delayLast)
 	iamtest.Want(t, d.tryFrom(t, 0, "alice", iamtest.Password, through("192.0.2.77")), nil)
 	d.settle(t)
 	guesses("after a login", 0)
@@ -126,7 +127,7 @@ func TestMadeUpNamesAreDelayedAlike(t *testing.T) {
 			}
 		}
 	}
-	d.clock.Add(firstDelay)
+	d.clock.Add(delayFirst)
 	for _, name := range []string{"alice", "nobody", "nobody@example.com"} {
 		iamtest.Want(t, d.tryFrom(t, 0, name, "Wrong-123", through(enemy)), iam.ErrCredentials)
 		throttled(t, d.tryFrom(t, 0, name, "Wrong-123", through(enemy)))
@@ -143,7 +144,7 @@ func TestWithoutTheAPIASharedAddressIsDelayed(t *testing.T) {
 	if n := d.compared.Load(); n != tries {
 		t.Errorf("%d comparisons", n)
 	}
-	d.clock.Add(lastDelay)
+	d.clock.Add(delayLast)
 	iamtest.Want(t, d.tryFrom(t, 0, "alice", iamtest.Password, through(home)), nil)
 }
 
@@ -155,7 +156,7 @@ func TestAnAddressThatTwoUsersLogInFromIsShared(t *testing.T) {
 		_ = d.try(t, 0, "alice", "Wrong-123", console)
 	}
 	iamtest.Want(t, d.try(t, 0, "alice", iamtest.Password, console), iam.ErrLimited)
-	d.clock.Add(lastDelay)
+	d.clock.Add(delayLast)
 	iamtest.Want(t, d.try(t, 0, "alice", iamtest.Password, console), iam.ErrLimited) // a place of its own still
 	d.clock.Add(31 * time.Minute)
 	iamtest.Want(t, d.try(t, 0, "alice", iamtest.Password, console), nil)
@@ -163,7 +164,7 @@ func TestAnAddressThatTwoUsersLogInFromIsShared(t *testing.T) {
 		_ = d.try(t, 0, "bob", "Wrong-123", console)
 	}
 	throttled(t, d.try(t, 0, "bob", iamtest.Password, console))
-	d.clock.Add(lastDelay)
+	d.clock.Add(delayLast)
 	iamtest.Want(t, d.try(t, 0, "bob", iamtest.Password, console), nil)
 }
 
@@ -172,16 +173,16 @@ func TestCodesOfASharedAddressAreCountedAsEver(t *testing.T) {
 	d := newDoors(t, 1)
 	l, u := d.all[0].Lockout, d.all[0].Passwords.Users.ByName("alice")
 	for range tries {
-		a, err := l.begin(t.Context(), methodCode, u, "alice", through(enemy))
+		a, err := l.Begin(t.Context(), lockout.Code, u, "alice", through(enemy))
 		iamtest.Want(t, err, nil)
-		a.fail(t.Context())
+		a.Fail(t.Context())
 	}
-	_, err := l.begin(t.Context(), methodCode, u, "alice", through(enemy))
+	_, err := l.Begin(t.Context(), lockout.Code, u, "alice", through(enemy))
 	iamtest.Want(t, err, iam.ErrLimited)
 	d.clock.Add(31 * time.Minute)
-	a, err := l.begin(t.Context(), methodCode, u, "alice", through(home))
+	a, err := l.Begin(t.Context(), lockout.Code, u, "alice", through(home))
 	iamtest.Want(t, err, nil)
-	iamtest.Want(t, a.succeed(true), nil)
+	iamtest.Want(t, a.Succeed(true), nil)
 	d.settle(t)
 	for range 2 * tries {
 		_ = d.tryFrom(t, 0, "alice", "Wrong-123", through(enemy))

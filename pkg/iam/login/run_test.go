@@ -25,7 +25,7 @@ func TestTheBackgroundEndsWithItsContext(t *testing.T) {
 		}
 		iamtest.Want(t, d.try(t, 0, "alice", iamtest.Password, home), nil)
 		synctest.Wait()
-		if led := d.all[0].Lockout.byUser["uid-alice"]; led == nil || len(led.known) != 1 || led.guesses.count != 0 || d.api.Count("update") != 1 {
+		if led := d.api.Read("uid-alice").Spec; len(led.Known) != 1 || led.Guesses.Count != 0 || d.api.Count("update") != 1 {
 			t.Errorf("what waited behind the login was not written: %+v", led)
 		}
 		cancel()

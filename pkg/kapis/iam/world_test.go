@@ -29,6 +29,7 @@ import (
 	"kapis.dev/ks-apiserver/pkg/iam/account"
 	"kapis.dev/ks-apiserver/pkg/iam/apikey"
 	"kapis.dev/ks-apiserver/pkg/iam/factor"
+	"kapis.dev/ks-apiserver/pkg/iam/lockout"
 	"kapis.dev/ks-apiserver/pkg/iam/login"
 	"kapis.dev/ks-apiserver/pkg/iam/password"
 	"kapis.dev/ks-apiserver/pkg/iam/session"
@@ -136,7 +137,7 @@ func newWorld(t *testing.T) *world {
 	if err != nil {
 		t.Fatal(err)
 	}
-	lockout, err := login.NewLockout(login.LockoutOptions{
+	lockout, err := lockout.New(lockout.Options{
 		API: &apiOf[*v1alpha1.Lockout]{}, Users: w.users, Tries: 3, Window: time.Hour, Now: noon,
 	})
 	if err != nil {

@@ -1,4 +1,4 @@
-package login
+package lockout
 
 import (
 	"cmp"
@@ -24,19 +24,19 @@ const (
 	knownFresh = 7 * 24 * time.Hour
 )
 
-// method is what somebody tries to log in with.
-type method string
+// Method is what somebody tries to log in with.
+type Method string
 
 const (
-	methodPassword method = "password"
-	methodCode     method = "code"
+	Password Method = "password"
+	Code     Method = "code"
 )
 
-// methodOf returns the method of a password that a provider checks.
-func methodOf(provider string) method { return methodPassword + " " + method(provider) }
+// ByProvider returns the method of a password that a provider checks.
+func ByProvider(provider string) Method { return Password + " " + Method(provider) }
 
-// lockoutState is the content of a Lockout. It is immutable.
-type lockoutState struct {
+// state is the content of a Lockout. It is immutable.
+type state struct {
 	uid     types.UID
 	version string // resourceVersion; "" where there is no object
 	user    string
@@ -82,7 +82,7 @@ func (t windowCount) add(n int32, now time.Time, window time.Duration) windowCou
 	return t
 }
 
-func (l *lockoutState) of(key uint64) windowCount {
+func (l *state) of(key uint64) windowCount {
 	if l != nil {
 		for _, f := range l.failures {
 			if f.key == key {
@@ -93,18 +93,18 @@ func (l *lockoutState) of(key uint64) windowCount {
 	return windowCount{}
 }
 
-func (l *lockoutState) total(w method) windowCount {
+func (l *state) total(w Method) windowCount {
 	switch {
 	case l == nil:
 		return windowCount{}
-	case w == methodCode:
+	case w == Code:
 		return l.codes
 	}
 	return l.guesses
 }
 
 // knows reports whether the user recently logged in from a network, and when last.
-func (l *lockoutState) knows(hash uint64, now time.Time) (at time.Time, ok bool) {
+func (l *state) knows(hash uint64, now time.Time) (at time.Time, ok bool) {
 	if l == nil {
 		return time.Time{}, false
 	}
@@ -117,7 +117,7 @@ func (l *lockoutState) knows(hash uint64, now time.Time) (at time.Time, ok bool)
 }
 
 // full reports whether no further network can be counted apart.
-func (l *lockoutState) full(now time.Time, window time.Duration) bool {
+func (l *state) full(now time.Time, window time.Duration) bool {
 	if l == nil {
 		return false
 	}
@@ -131,7 +131,7 @@ func (l *lockoutState) full(now time.Time, window time.Duration) bool {
 }
 
 // fail returns the state with n more failures of a key, which may be negative.
-func (l *lockoutState) fail(w method, key uint64, n int32, stranger bool, now time.Time, window time.Duration) *lockoutState {
+func (l *state) fail(w Method, key uint64, n int32, stranger bool, now time.Time, window time.Duration) *state {
 	next := l.pruned(now, window)
 	next.put(key, next.of(key).add(n, now, window))
 	if stranger {
@@ -141,7 +141,7 @@ func (l *lockoutState) fail(w method, key uint64, n int32, stranger bool, now ti
 }
 
 // clear returns the state without the failures of a key, and with a known network if one is given.
-func (l *lockoutState) clear(w method, key uint64, stranger bool, from *uint64, now time.Time, window time.Duration) *lockoutState {
+func (l *state) clear(w Method, key uint64, stranger bool, from *uint64, now time.Time, window time.Duration) *state {
 	next := l.pruned(now, window)
 	if n := next.of(key).in(now, window); n > 0 && stranger {
 		next.count(w, -n, now, window) // his own slips are nobody's guesses
@@ -154,7 +154,7 @@ func (l *lockoutState) clear(w method, key uint64, stranger bool, from *uint64, 
 }
 
 // pruned returns a copy without what no longer counts.
-func (l *lockoutState) pruned(now time.Time, window time.Duration) *lockoutState {
+func (l *state) pruned(now time.Time, window time.Duration) *state {
 	next := *l
 	next.failures = slices.DeleteFunc(slices.Clone(l.failures), func(f failures) bool { return f.in(now, window) == 0 })
 	next.known = slices.DeleteFunc(slices.Clone(l.known), func(p knownNetwork) bool { return !now.Before(p.at.Add(knownFor)) })
@@ -167,11 +167,11 @@ func (l *lockoutState) pruned(now time.Time, window time.Duration) *lockoutState
 	return &next
 }
 
-func (l *lockoutState) empty() bool {
+func (l *state) empty() bool {
 	return len(l.failures) == 0 && len(l.known) == 0 && l.guesses.count == 0 && l.codes.count == 0
 }
 
-func (l *lockoutState) put(key uint64, t windowCount) {
+func (l *state) put(key uint64, t windowCount) {
 	l.failures = slices.DeleteFunc(l.failures, func(f failures) bool { return f.key == key })
 	if t.count == 0 {
 		return
@@ -187,15 +187,15 @@ func (l *lockoutState) put(key uint64, t windowCount) {
 	}
 }
 
-func (l *lockoutState) count(w method, n int32, now time.Time, window time.Duration) {
-	if w == methodCode {
+func (l *state) count(w Method, n int32, now time.Time, window time.Duration) {
+	if w == Code {
 		l.codes = l.codes.add(n, now, window)
 		return
 	}
 	l.guesses = l.guesses.add(n, now, window)
 }
 
-func (l *lockoutState) learn(hash uint64, now time.Time) {
+func (l *state) learn(hash uint64, now time.Time) {
 	l.known = slices.DeleteFunc(l.known, func(p knownNetwork) bool { return p.hash == hash })
 	l.known = append(l.known, knownNetwork{hash, now})
 	if len(l.known) > mostKnown {
@@ -204,17 +204,17 @@ func (l *lockoutState) learn(hash uint64, now time.Time) {
 	}
 }
 
-// parseLockoutState reads a Lockout's JSON.
-func parseLockoutState(raw []byte) (*lockoutState, error) {
+// parseState reads a Lockout's JSON.
+func parseState(raw []byte) (*state, error) {
 	var o v1alpha1.Lockout
 	if err := json.Unmarshal(raw, &o); err != nil {
 		return nil, fmt.Errorf("read a Lockout: %w", err)
 	}
-	return newLockoutState(&o), nil
+	return newState(&o), nil
 }
 
-func newLockoutState(o *v1alpha1.Lockout) *lockoutState {
-	l := &lockoutState{
+func newState(o *v1alpha1.Lockout) *state {
+	l := &state{
 		uid: o.UID, version: o.ResourceVersion, user: o.Spec.User,
 		guesses: windowCount{o.Spec.Guesses.Count, o.Spec.Guesses.Since.Time}, codes: windowCount{o.Spec.Codes.Count, o.Spec.Codes.Since.Time},
 	}
@@ -232,7 +232,7 @@ func newLockoutState(o *v1alpha1.Lockout) *lockoutState {
 }
 
 // object is the Lockout of the user of that UID.
-func (l *lockoutState) object(name string) *v1alpha1.Lockout {
+func (l *state) object(name string) *v1alpha1.Lockout {
 	o := &v1alpha1.Lockout{
 		TypeMeta:   metav1.TypeMeta{APIVersion: v1alpha1.SchemeGroupVersion.String(), Kind: "Lockout"},
 		ObjectMeta: metav1.ObjectMeta{Name: name, UID: l.uid, ResourceVersion: l.version},

@@ -1,4 +1,4 @@
-package login
+package lockout
 
 import (
 	"context"
@@ -26,12 +26,12 @@ const (
 // pendingWrite is a write that nobody waits for: after a success, with a network to remember if n is 1; after a canceled attempt, with n
 // below 0.
 type pendingWrite struct {
-	a *loginAttempt
+	a *Attempt
 	n int
 }
 
 // settle has Run write. If too many writes wait, the count stays until its window ends.
-func (l *Lockout) settle(s pendingWrite) {
+func (l *Limiter) settle(s pendingWrite) {
 	select {
 	case l.settles <- s:
 	default:
@@ -40,7 +40,7 @@ func (l *Lockout) settle(s pendingWrite) {
 }
 
 // Run writes what nobody waits for, and deletes Lockouts that count nothing, until ctx ends.
-func (l *Lockout) Run(ctx context.Context) {
+func (l *Limiter) Run(ctx context.Context) {
 	tick := time.NewTicker(lockoutSweep)
 	defer tick.Stop()
 	for {
@@ -55,23 +55,35 @@ func (l *Lockout) Run(ctx context.Context) {
 	}
 }
 
-func (l *Lockout) write(ctx context.Context, s pendingWrite) {
+// Flush writes what waits behind logins, as Run does all the time.
+func (l *Limiter) Flush(ctx context.Context) {
+	for {
+		select {
+		case s := <-l.settles:
+			l.write(ctx, s)
+		default:
+			return
+		}
+	}
+}
+
+func (l *Limiter) write(ctx context.Context, s pendingWrite) {
 	a := s.a
-	err := l.change(ctx, a.user.UID, a.user.Name, func(led *lockoutState, now time.Time) (*lockoutState, error) {
+	err := l.change(ctx, a.User.UID, a.User.Name, func(led *state, now time.Time) (*state, error) {
 		if s.n < 0 {
 			return a.failed(led, -1, now), nil
 		}
 		return a.cleared(led, s.n, now), nil
 	})
 	if err != nil {
-		klog.V(2).InfoS("A Lockout could not be changed after a login; it changes by itself when its time is over", "user", a.user.Name,
+		klog.V(2).InfoS("A Lockout could not be changed after a login; it changes by itself when its time is over", "user", a.User.Name,
 			"reason", err.Error())
 	}
 }
 
 // change writes a user's state after edit. It returns edit's error as it is; any other says that nothing was written. A client that leaves
 // does not undo what is counted.
-func (l *Lockout) change(ctx context.Context, uid, user string, edit func(*lockoutState, time.Time) (*lockoutState, error)) error {
+func (l *Limiter) change(ctx context.Context, uid, user string, edit func(*state, time.Time) (*state, error)) error {
 	if now := l.Now(); l.isDown(now) {
 		return fmt.Errorf("%w: count logins: kube-apiserver did not answer a moment ago", iam.ErrUnavailable)
 	}
@@ -89,7 +101,7 @@ func (l *Lockout) change(ctx context.Context, uid, user string, edit func(*locko
 	l.mu.Unlock()
 	for range lockoutConflicts {
 		if led == nil {
-			led = &lockoutState{user: user}
+			led = &state{user: user}
 		}
 		next, err := edit(led, l.Now())
 		if err != nil {
@@ -113,7 +125,7 @@ func (l *Lockout) change(ctx context.Context, uid, user string, edit func(*locko
 	return fmt.Errorf("%w: count logins: others changed the count at the same time, again and again", iam.ErrUnavailable)
 }
 
-func (l *Lockout) store(ctx context.Context, uid string, next *lockoutState) (*lockoutState, error) {
+func (l *Limiter) store(ctx context.Context, uid string, next *state) (*state, error) {
 	o := next.object(uid)
 	if next.version == "" {
 		if next.empty() {
@@ -123,17 +135,17 @@ func (l *Lockout) store(ctx context.Context, uid string, next *lockoutState) (*l
 		if err != nil {
 			return nil, err
 		}
-		return newLockoutState(made), nil
+		return newState(made), nil
 	}
 	made, err := l.API.Update(ctx, o)
 	if err != nil {
 		return nil, err
 	}
-	return newLockoutState(made), nil
+	return newState(made), nil
 }
 
 // load reads the stored state; nil for none.
-func (l *Lockout) load(ctx context.Context, uid string) (*lockoutState, error) {
+func (l *Limiter) load(ctx context.Context, uid string) (*state, error) {
 	o, err := l.API.Get(ctx, uid)
 	if apierrors.IsNotFound(err) {
 		l.Delete("", uid)
@@ -142,16 +154,16 @@ func (l *Lockout) load(ctx context.Context, uid string) (*lockoutState, error) {
 	if err != nil {
 		return nil, err
 	}
-	return newLockoutState(o), nil
+	return newState(o), nil
 }
 
-func (l *Lockout) isDown(now time.Time) bool {
+func (l *Limiter) isDown(now time.Time) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return now.Before(l.down)
 }
 
-func (l *Lockout) failed(err error) {
+func (l *Limiter) failed(err error) {
 	l.writes.WithLabelValues("failed").Inc()
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -160,7 +172,7 @@ func (l *Lockout) failed(err error) {
 }
 
 // put stores a state unless a newer one is known. Resource versions of kube-apiserver can be compared as numbers.
-func (l *Lockout) put(uid string, next *lockoutState) {
+func (l *Limiter) put(uid string, next *state) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	old := l.byUser[uid]
@@ -173,7 +185,7 @@ func (l *Lockout) put(uid string, next *lockoutState) {
 	l.byUser[uid] = next
 }
 
-func versionOf(l *lockoutState) uint64 {
+func versionOf(l *state) uint64 {
 	n, err := strconv.ParseUint(l.version, 10, 64)
 	if err != nil {
 		return 0
@@ -182,7 +194,7 @@ func versionOf(l *lockoutState) uint64 {
 }
 
 // Sweep deletes Lockouts that count nothing, up to a limit.
-func (l *Lockout) Sweep(ctx context.Context) {
+func (l *Limiter) Sweep(ctx context.Context) {
 	for uid, led := range l.idle() {
 		o := led.object(uid)
 		err := l.API.Delete(ctx, uid, metav1.Preconditions{UID: &o.UID, ResourceVersion: &o.ResourceVersion})
@@ -193,8 +205,8 @@ func (l *Lockout) Sweep(ctx context.Context) {
 	}
 }
 
-func (l *Lockout) idle() map[string]*lockoutState {
-	now, out := l.Now(), map[string]*lockoutState{}
+func (l *Limiter) idle() map[string]*state {
+	now, out := l.Now(), map[string]*state{}
 	synced := l.Synced == nil || l.Synced()
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -1,4 +1,4 @@
-package login
+package lockout
 
 import (
 	"context"
@@ -7,11 +7,11 @@ import (
 	"kapis.dev/ks-apiserver/pkg/iam"
 )
 
-// loginAttempt is an admitted attempt. When it is over, one of fail, succeed and cancel is to be called.
-type loginAttempt struct {
-	l    *Lockout
-	user *iam.User // nil where nobody has the name
-	way  method
+// Attempt is an admitted attempt. When it is over, one of fail, succeed and cancel is to be called.
+type Attempt struct {
+	l    *Limiter
+	User *iam.User // nil where nobody has the name
+	way  Method
 	// id is the method, name and network in memory, and all without the network; key is the method and the network.
 	id, all, key  uint64
 	place, source uint64
@@ -25,8 +25,8 @@ type loginAttempt struct {
 	reserved, local bool
 }
 
-// fail ends an attempt that failed.
-func (a *loginAttempt) fail(ctx context.Context) {
+// Fail ends an attempt that failed.
+func (a *Attempt) Fail(ctx context.Context) {
 	defer a.l.leave(a)
 	a.l.mu.Lock()
 	if !a.known {
@@ -36,15 +36,15 @@ func (a *loginAttempt) fail(ctx context.Context) {
 	if !a.free {
 		return
 	}
-	if err := a.l.change(ctx, a.user.UID, a.user.Name, func(led *lockoutState, now time.Time) (*lockoutState, error) {
+	if err := a.l.change(ctx, a.User.UID, a.User.Name, func(led *state, now time.Time) (*state, error) {
 		return a.failed(led, 1, now), nil
 	}); err != nil {
 		a.l.remember(a, 1)
 	}
 }
 
-// cancel ends an attempt of which nobody can tell whether it was right.
-func (a *loginAttempt) cancel() {
+// Cancel ends an attempt of which nobody can tell whether it was right.
+func (a *Attempt) Cancel() {
 	defer a.l.leave(a)
 	switch {
 	case a.local:
@@ -54,15 +54,15 @@ func (a *loginAttempt) cancel() {
 	}
 }
 
-// succeed ends an attempt that was right; complete says that the login needs nothing more, so that the network is known from now on. It
+// Succeed ends an attempt that was right; complete says that the login needs nothing more, so that the network is known from now on. It
 // fails with ErrLimited if others have used up the tries meanwhile: of uncounted attempts too many may have run at once, and the right one
 // must look like the others.
-func (a *loginAttempt) succeed(complete bool) error {
+func (a *Attempt) Succeed(complete bool) error {
 	l := a.l
 	defer l.leave(a)
 	l.mu.Lock()
 	now := l.Now()
-	led := l.byUser[a.user.UID]
+	led := l.byUser[a.User.UID]
 	at, noted := led.knows(a.place, now)
 	own := led.of(a.key).in(now, l.Window)
 	if a.free && own+l.local.Count(a.id, now) >= int32(l.Tries) {
@@ -88,7 +88,7 @@ func (a *loginAttempt) succeed(complete bool) error {
 	}
 	write := n > 0 || a.reserved || own > 0
 	if write && led != nil { // counts here at once, and is written behind
-		l.byUser[a.user.UID] = a.cleared(led, n, now)
+		l.byUser[a.User.UID] = a.cleared(led, n, now)
 	}
 	l.mu.Unlock()
 	if write {
@@ -98,7 +98,7 @@ func (a *loginAttempt) succeed(complete bool) error {
 }
 
 // cleared returns a state after a success, with its network known if n is above 0.
-func (a *loginAttempt) cleared(led *lockoutState, n int, now time.Time) *lockoutState {
+func (a *Attempt) cleared(led *state, n int, now time.Time) *state {
 	var from *uint64
 	if n > 0 {
 		from = &a.place

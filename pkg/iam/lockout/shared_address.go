@@ -1,4 +1,4 @@
-package login
+package lockout
 
 import (
 	"time"
@@ -21,9 +21,9 @@ const (
 
 // share marks an attempt from a shared address. The console reports the browser's address, but anybody could: so it only tells apart
 // networks that the user has logged in from. Codes of second factors are excluded: they follow a right password.
-func (l *Lockout) share(a *loginAttempt, who, at string, o iam.Origin) {
+func (l *Limiter) share(a *Attempt, who, at string, o iam.Origin) {
 	claimed := networkOf(o.Claimed)
-	if a.way == methodCode {
+	if a.way == Code {
 		if o.Shared && claimed != "" {
 			a.visited, a.place = false, recent.KeyOf("place", at, "shared", claimed)
 		}
@@ -46,8 +46,8 @@ func (l *Lockout) share(a *loginAttempt, who, at string, o iam.Origin) {
 	}
 	a.place, a.recent = recent.KeyOf("place", at, "shared", claimed), recent.KeyOf("recent", who, at, claimed)
 	noted := false
-	if a.user != nil {
-		_, noted = l.byUser[a.user.UID].knows(a.place, now)
+	if a.User != nil {
+		_, noted = l.byUser[a.User.UID].knows(a.place, now)
 	}
 	if noted || l.recent.Count(a.recent, now) > 0 {
 		a.known = true
@@ -56,7 +56,7 @@ func (l *Lockout) share(a *loginAttempt, who, at string, o iam.Origin) {
 }
 
 // throttle refuses an attempt from a shared address that comes too soon after the last failure.
-func (l *Lockout) throttle(a *loginAttempt, led *lockoutState, local recent.Count, now time.Time) error {
+func (l *Limiter) throttle(a *Attempt, led *state, local recent.Count, now time.Time) error {
 	stored := led.of(a.key)
 	count, last := stored.in(now, l.Window), stored.since
 	if now.Before(local.End) {
@@ -84,11 +84,11 @@ func (l *Lockout) throttle(a *loginAttempt, led *lockoutState, local recent.Coun
 }
 
 // succeeded notes that a user logged in from an address: after two users it is shared. The lock is held.
-func (l *Lockout) succeeded(a *loginAttempt, now time.Time) {
+func (l *Limiter) succeeded(a *Attempt, now time.Time) {
 	if a.at == 0 || a.shared {
 		return
 	}
-	who := recent.KeyOf("user " + a.user.UID)
+	who := recent.KeyOf("user " + a.User.UID)
 	first, ok := l.first[a.at]
 	switch {
 	case !ok:
@@ -103,7 +103,7 @@ func (l *Lockout) succeeded(a *loginAttempt, now time.Time) {
 
 // slide returns the state with n more failures of a key of a shared address, which may be negative. They count until a window has passed
 // since the last of them.
-func (l *lockoutState) slide(key uint64, n int32, now time.Time, window time.Duration) *lockoutState {
+func (l *state) slide(key uint64, n int32, now time.Time, window time.Duration) *state {
 	next := l.pruned(now, window)
 	t := next.of(key)
 	if t.count = max(0, t.in(now, window)+n); n > 0 {
@@ -115,7 +115,7 @@ func (l *lockoutState) slide(key uint64, n int32, now time.Time, window time.Dur
 
 // taken returns the state after a success. At a shared address the failures of others stay, or each login of the user would give a
 // stranger new tries.
-func (a *loginAttempt) taken(led *lockoutState, from *uint64, now time.Time) *lockoutState {
+func (a *Attempt) taken(led *state, from *uint64, now time.Time) *state {
 	if !a.shared || a.known {
 		return led.clear(a.way, a.key, !a.known && !a.shared, from, now, a.l.Window)
 	}
@@ -130,7 +130,7 @@ func (a *loginAttempt) taken(led *lockoutState, from *uint64, now time.Time) *lo
 }
 
 // failed returns the state with n more failures of the attempt, which may be negative.
-func (a *loginAttempt) failed(led *lockoutState, n int32, now time.Time) *lockoutState {
+func (a *Attempt) failed(led *state, n int32, now time.Time) *state {
 	if a.shared {
 		return led.slide(a.key, n, now, a.l.Window)
 	}

@@ -1,4 +1,4 @@
-package login
+package lockout
 
 import (
 	"context"
@@ -43,8 +43,8 @@ const (
 	settleQueue = 1024
 )
 
-// LockoutOptions are what a Lockout works with.
-type LockoutOptions struct {
+// Options are what a Limiter works with.
+type Options struct {
 	API   crdclient.API[*v1alpha1.Lockout]
 	Users *iam.UserIndex
 	// Tries is how many wrong passwords one network has for one user within Window.
@@ -59,13 +59,13 @@ type LockoutOptions struct {
 	Metrics prometheus.Registerer
 }
 
-// Lockout refuses attempts to log in after too many failures. It is a store.Sink of lockouts.session.kapis.dev/v1alpha1. See the package's
+// Limiter refuses attempts to log in after too many failures. It is a store.Sink of lockouts.session.kapis.dev/v1alpha1. See the package's
 // documentation for how it counts.
-type Lockout struct {
-	LockoutOptions
+type Limiter struct {
+	Options
 
 	mu     sync.Mutex
-	byUser map[string]*lockoutState // UID of the user
+	byUser map[string]*state // UID of the user
 	gates  map[uint64]*queue
 	// local counts for users whose Lockout could not be written, strangers for names without a user: apart, so that made-up names evict no
 	// user's count.
@@ -88,13 +88,13 @@ type queue struct {
 	wake          chan struct{}
 }
 
-// NewLockout returns a Lockout that knows of no failures yet.
-func NewLockout(o LockoutOptions) (*Lockout, error) {
+// New returns a Limiter that knows of no failures yet.
+func New(o Options) (*Limiter, error) {
 	if o.Tries < 1 || o.Window <= 0 {
 		return nil, fmt.Errorf("limit wrong passwords: %d in %v is no limit", o.Tries, o.Window)
 	}
-	l := &Lockout{
-		LockoutOptions: o, byUser: map[string]*lockoutState{}, gates: map[uint64]*queue{},
+	l := &Limiter{
+		Options: o, byUser: map[string]*state{}, gates: map[uint64]*queue{},
 		local: recent.NewCounters(strangersSize), strangers: recent.NewCounters(strangersSize),
 		sources: recent.NewCounters(sourcesSize), recent: recent.NewCounters(strangersSize),
 		shared: recent.NewCounters(sourcesSize), first: map[uint64]uint64{},
@@ -117,11 +117,11 @@ func NewLockout(o LockoutOptions) (*Lockout, error) {
 	return l, nil
 }
 
-var _ store.Sink = (*Lockout)(nil)
+var _ store.Sink = (*Limiter)(nil)
 
 // Set stores what another replica counted.
-func (l *Lockout) Set(o *store.Object) {
-	next, err := parseLockoutState(o.Raw)
+func (l *Limiter) Set(o *store.Object) {
+	next, err := parseState(o.Raw)
 	if err != nil {
 		klog.ErrorS(err, "A Lockout is left out", "lockout", o.Name)
 		return
@@ -130,16 +130,16 @@ func (l *Lockout) Set(o *store.Object) {
 }
 
 // Delete removes the counts of a user.
-func (l *Lockout) Delete(_, name string) {
+func (l *Limiter) Delete(_, name string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	delete(l.byUser, name)
 }
 
-// begin admits an attempt, or refuses it with ErrLimited, ErrBusy, or the error of a ctx that ended while it waited.
-func (l *Lockout) begin(ctx context.Context, w method, u *iam.User, name string, o iam.Origin) (*loginAttempt, error) {
+// Begin admits an attempt, or refuses it with ErrLimited, ErrBusy, or the error of a ctx that ended while it waited.
+func (l *Limiter) Begin(ctx context.Context, w Method, u *iam.User, name string, o iam.Origin) (*Attempt, error) {
 	at, source := networkOf(o.Source), o.Source
-	a := &loginAttempt{l: l, user: u, way: w, key: recent.KeyOf(string(w), at), place: recent.KeyOf("place", at),
+	a := &Attempt{l: l, User: u, way: w, key: recent.KeyOf(string(w), at), place: recent.KeyOf("place", at),
 		source: recent.KeyOf("source", at)}
 	who := "name " + name
 	if u != nil {
@@ -175,7 +175,7 @@ func networkOf(source string) string {
 }
 
 // waitForTurn waits until the attempt may run among those of its name and network.
-func (l *Lockout) waitForTurn(ctx context.Context, a *loginAttempt) error {
+func (l *Limiter) waitForTurn(ctx context.Context, a *Attempt) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for {
@@ -201,7 +201,7 @@ func (l *Lockout) waitForTurn(ctx context.Context, a *loginAttempt) error {
 }
 
 // wait releases the lock until another attempt is over.
-func (l *Lockout) wait(ctx context.Context, a *loginAttempt, g *queue) error {
+func (l *Limiter) wait(ctx context.Context, a *Attempt, g *queue) error {
 	g.waiting++
 	wake := g.wake
 	l.mu.Unlock()
@@ -218,7 +218,7 @@ func (l *Lockout) wait(ctx context.Context, a *loginAttempt, g *queue) error {
 }
 
 // leave lets the next attempt run.
-func (l *Lockout) leave(a *loginAttempt) {
+func (l *Limiter) leave(a *Attempt) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	g := l.gates[a.id]
@@ -228,20 +228,20 @@ func (l *Lockout) leave(a *loginAttempt) {
 	l.drop(a, g)
 }
 
-func (l *Lockout) drop(a *loginAttempt, g *queue) {
+func (l *Limiter) drop(a *Attempt, g *queue) {
 	if g.busy == 0 && g.waiting == 0 && l.gates[a.id] == g {
 		delete(l.gates, a.id)
 	}
 }
 
 // check returns nil if what is known now leaves room for the attempt. The lock is held.
-func (l *Lockout) check(a *loginAttempt) error {
+func (l *Limiter) check(a *Attempt) error {
 	now := l.Now()
-	var led *lockoutState
-	if a.user != nil {
-		led = l.byUser[a.user.UID]
+	var led *state
+	if a.User != nil {
+		led = l.byUser[a.User.UID]
 	}
-	if a.user != nil && !a.shared {
+	if a.User != nil && !a.shared {
 		_, noted := led.knows(a.place, now)
 		a.known = noted || a.visited || l.recent.Count(a.recent, now) > 0
 	}
@@ -259,15 +259,15 @@ func (l *Lockout) check(a *loginAttempt) error {
 }
 
 // counts returns where an attempt is counted in memory.
-func (l *Lockout) counts(a *loginAttempt) *recent.Counters {
-	if a.user == nil {
+func (l *Limiter) counts(a *Attempt) *recent.Counters {
+	if a.User == nil {
 		return l.strangers
 	}
 	return l.local
 }
 
 // checkCounts returns nil if a state, and what is counted in memory in addition, leave room for the attempt.
-func (l *Lockout) checkCounts(led *lockoutState, a *loginAttempt, local recent.Count, localAll int32, now time.Time) error {
+func (l *Limiter) checkCounts(led *state, a *Attempt, local recent.Count, localAll int32, now time.Time) error {
 	if a.shared {
 		return l.throttle(a, led, local, now)
 	}
@@ -279,7 +279,7 @@ func (l *Lockout) checkCounts(led *lockoutState, a *loginAttempt, local recent.C
 		return nil
 	}
 	budget := int32(l.Tries * passwordBudget)
-	if a.way == methodCode {
+	if a.way == Code {
 		budget = int32(l.Tries * codeBudget)
 	}
 	if localAll+led.total(a.way).in(now, l.Window) >= budget || own == 0 && led.full(now, l.Window) {
@@ -288,15 +288,15 @@ func (l *Lockout) checkCounts(led *lockoutState, a *loginAttempt, local recent.C
 	return nil
 }
 
-func (l *Lockout) limited(what string) error {
+func (l *Limiter) limited(what string) error {
 	l.refused.WithLabelValues(what).Inc()
 	return iam.ErrLimited
 }
 
 // reserve counts the attempt before it is made.
-func (l *Lockout) reserve(ctx context.Context, a *loginAttempt) error {
-	if a.user != nil {
-		err := l.change(ctx, a.user.UID, a.user.Name, func(led *lockoutState, now time.Time) (*lockoutState, error) {
+func (l *Limiter) reserve(ctx context.Context, a *Attempt) error {
+	if a.User != nil {
+		err := l.change(ctx, a.User.UID, a.User.Name, func(led *state, now time.Time) (*state, error) {
 			if err := l.checkCounts(led, a, recent.Count{}, 0, now); err != nil {
 				return nil, err
 			}
@@ -318,13 +318,13 @@ func (l *Lockout) reserve(ctx context.Context, a *loginAttempt) error {
 }
 
 // remember counts in memory.
-func (l *Lockout) remember(a *loginAttempt, n int32) {
+func (l *Limiter) remember(a *Attempt, n int32) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.add(a, n)
 }
 
-func (l *Lockout) add(a *loginAttempt, n int32) {
+func (l *Limiter) add(a *Attempt, n int32) {
 	now, counts := l.Now(), l.counts(a)
 	counts.Add(a.id, n, now, l.Window)
 	if a.shared {
