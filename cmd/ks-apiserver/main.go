@@ -55,7 +55,8 @@ func command() *cobra.Command {
 	}
 	f := cmd.Flags()
 	f.StringVar(&file, "config", "", "configuration `file`, or a folder that has kubesphere.yaml (default /etc/kubesphere, then the working folder)")
-	f.StringVar(&kubeconfig, "kubeconfig", "", "kubeconfig `file` of the cluster (default: the cluster that this runs in, else ~/.kube/config)")
+	f.StringVar(&kubeconfig, "kubeconfig", "",
+		"kubeconfig `file` of the cluster (default: the cluster that this runs in, else ~/.kube/config)")
 	f.StringVar(&listen.BindAddress, "bind-address", "0.0.0.0", "address to listen on")
 	f.IntVar(&listen.InsecurePort, "insecure-port", 9090, "HTTP port; 0 for none")
 	f.IntVar(&listen.SecurePort, "secure-port", 0, "HTTPS port; 0 for none")

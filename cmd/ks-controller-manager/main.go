@@ -66,7 +66,8 @@ func command() *cobra.Command {
 	}
 	f := cmd.Flags()
 	f.StringVar(&file, "config", "", "configuration `file`, or a folder that has kubesphere.yaml (default /etc/kubesphere, then the working folder)")
-	f.StringVar(&kubeconfig, "kubeconfig", "", "kubeconfig `file` of the cluster (default: the cluster that this runs in, else ~/.kube/config)")
+	f.StringVar(&kubeconfig, "kubeconfig", "",
+		"kubeconfig `file` of the cluster (default: the cluster that this runs in, else ~/.kube/config)")
 	f.BoolVar(&o.LeaderElect, "leader-elect", false, "work only while holding a lease; needed where there are several replicas")
 	f.DurationVar(&o.LeaseDuration, "lease-duration", 15*time.Second, "how long others wait before they take over a lease that is not renewed")
 	f.DurationVar(&o.RenewDeadline, "renew-deadline", 10*time.Second, "how long the leader tries to renew before it gives up")
@@ -74,9 +75,12 @@ func command() *cobra.Command {
 	f.StringVar(&o.MetricsAddress, "metrics-bind-address", ":8080", "`address` of /metrics; 0 for none")
 	f.StringVar(&o.HealthAddress, "health-probe-bind-address", ":8081", "`address` of /healthz and /readyz; 0 for none")
 	f.IntVar(&o.WebhookPort, "webhook-port", 8443, "port of the admission webhooks; 0 for none")
-	f.StringVar(&o.WebhookURL, "webhook-url", "", "`URL` at which kube-apiserver finds that port, such as https://127.0.0.1:8443 (default: the service ks-controller-manager in kubesphere-system)")
-	f.StringSliceVar(&o.Controllers, "controllers", []string{"*"}, "which controllers run: * for all, name for one, -name for all but that one")
-	f.StringVar(&o.AdminPasswordFile, "admin-password-file", "", "`file` that has the password of the user admin, for the first start (default $"+adminPasswordVariable+", else one is generated)")
+	f.StringVar(&o.WebhookURL, "webhook-url", "",
+		"`URL` at which kube-apiserver finds that port, such as https://127.0.0.1:8443 (default: the service ks-controller-manager in kubesphere-system)")
+	f.StringSliceVar(&o.Controllers, "controllers", []string{"*"},
+		"which controllers run: * for all, name for one, -name for all but that one")
+	f.StringVar(&o.AdminPasswordFile, "admin-password-file", "",
+		"`file` that has the password of the user admin, for the first start (default $"+adminPasswordVariable+", else one is generated)")
 
 	// As the manifests of existing installations spell them.
 	alias(f, "leader-elect-lease-duration", "lease-duration")

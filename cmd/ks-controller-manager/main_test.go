@@ -74,7 +74,11 @@ func TestBadInputIsOneLineThatSaysWhy(t *testing.T) {
 		t.Fatal(err)
 	}
 	empty := file(t, "kubesphere.yaml", "{}")
-	kubeconfig := file(t, "kubeconfig", `{"apiVersion":"v1","kind":"Config","current-context":"x","contexts":[{"name":"x","context":{"cluster":"x"}}],"clusters":[{"name":"x","cluster":{"server":"http://`+closed+`"}}]}`)
+	kubeconfig := file(
+		t,
+		"kubeconfig",
+		`{"apiVersion":"v1","kind":"Config","current-context":"x","contexts":[{"name":"x","context":{"cluster":"x"}}],"clusters":[{"name":"x","cluster":{"server":"http://`+closed+`"}}]}`,
+	)
 	for name, c := range map[string]struct {
 		args []string
 		says string

@@ -35,7 +35,8 @@ type target struct {
 	scopes                       []string
 	device, insecure             bool
 	// authority is a file of certificates; with it, nobody else is trusted. clusterCA are those of the kubeconfig's cluster, which
-	// are trusted beside the machine's: whoever holds that authority's key can have the tokens anyway, since kubectl sends them to the cluster.
+	// are trusted beside the machine's: whoever holds that authority's key can have the tokens anyway, since kubectl sends them to the
+	// cluster.
 	authority string
 	clusterCA []byte
 
@@ -79,8 +80,10 @@ func (t *target) fromKubeconfig() error {
 		return fmt.Errorf("the kubeconfig has no context %q: see --context, --kubeconfig and --%s", name, flagIssuer)
 	}
 	who := c.AuthInfos[ctx.AuthInfo]
-	if who == nil || who.Exec == nil || strings.TrimSuffix(filepath.Base(who.Exec.Command), ".exe") != kubeconfig.Plugin || len(who.Exec.Args) == 0 || who.Exec.Args[0] != "token" {
-		return fmt.Errorf("the context %q does not log in with %s: see `kubectl ks kubeconfig --help`, or --%s", name, kubeconfig.Plugin, flagIssuer)
+	if who == nil || who.Exec == nil || strings.TrimSuffix(filepath.Base(who.Exec.Command), ".exe") != kubeconfig.Plugin ||
+		len(who.Exec.Args) == 0 || who.Exec.Args[0] != "token" {
+		return fmt.Errorf("the context %q does not log in with %s: see `kubectl ks kubeconfig --help`, or --%s", name, kubeconfig.Plugin,
+			flagIssuer)
 	}
 	var said target
 	f := pflag.NewFlagSet("token", pflag.ContinueOnError)

@@ -52,7 +52,8 @@ func (p *program) tokenCommand() *cobra.Command {
 		},
 	}
 	t.flags(cmd.Flags())
-	cmd.Flags().BoolVar(&id, flagIDToken, false, "give the ID token, for a kube-apiserver that trusts the issuer itself, in the place of the access token")
+	cmd.Flags().BoolVar(&id, flagIDToken, false,
+		"give the ID token, for a kube-apiserver that trusts the issuer itself, in the place of the access token")
 	return cmd
 }
 
@@ -67,7 +68,8 @@ func (p *program) readExecInfo(t *target) (interactive bool, err error) {
 		return false, fmt.Errorf("read %s: %w", execInfo, err)
 	}
 	if want := clientauthv1.SchemeGroupVersion.String(); in.APIVersion != want || in.Kind != "ExecCredential" {
-		return false, fmt.Errorf("kubectl asks for %s %s, and this plugin gives %s ExecCredential: set apiVersion in the kubeconfig's user", in.APIVersion, in.Kind, want)
+		return false, fmt.Errorf("kubectl asks for %s %s, and this plugin gives %s ExecCredential: set apiVersion in the kubeconfig's user",
+			in.APIVersion, in.Kind, want)
 	}
 	if in.Spec.Cluster != nil {
 		t.clusterCA = in.Spec.Cluster.CertificateAuthorityData

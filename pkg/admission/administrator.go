@@ -34,8 +34,8 @@ type going struct {
 // goingKey is a user or a binding.
 type goingKey struct{ resource, name string }
 
-// keepsAdministrator refuses a write after which no active user is bound to the role that administers the platform. Groups do not count: who is in one of
-// an identity provider is for it to say. Who is refused gives the role to somebody else first.
+// keepsAdministrator refuses a write after which no active user is bound to the role that administers the platform. Groups do not count:
+// who is in one of an identity provider is for it to say. Who is refused gives the role to somebody else first.
 func (q *escalationCheck) keepsAdministrator() error {
 	if q.guard.Active == nil {
 		return nil
@@ -77,7 +77,8 @@ func (q *escalationCheck) ends(a administrator) bool {
 		if a.binding != q.Name || q.Verb == "delete" {
 			return a.binding == q.Name
 		}
-		return q.now.RoleRef.Name != administratorRole || !slices.ContainsFunc(q.now.Subjects, func(s rbacv1.Subject) bool { return isUser(&s) && s.Name == a.user })
+		return q.now.RoleRef.Name != administratorRole || !slices.ContainsFunc(q.now.Subjects,
+			func(s rbacv1.Subject) bool { return isUser(&s) && s.Name == a.user })
 	case "globalroles":
 		return q.Name == administratorRole
 	}
@@ -120,8 +121,8 @@ func (g *going) note(key goingKey) {
 
 func (g *going) has(key goingKey) bool { return time.Now().Before(g.until[key]) }
 
-// Administers tells of a binding and a user, as they are stored, whether the user administers the platform by the binding: it is for implementations of
-// Guard.Active that read both. An object that is being deleted gives nothing.
+// Administers tells of a binding and a user, as they are stored, whether the user administers the platform by the binding: it is for
+// implementations of Guard.Active that read both. An object that is being deleted gives nothing.
 func Administers(binding *iamv1beta1.GlobalRoleBinding, u *iamv1beta1.User) bool {
 	return binding.DeletionTimestamp.IsZero() && u.DeletionTimestamp.IsZero() && u.Status.State != iamv1beta1.UserDisabled &&
 		binding.RoleRef.Name == administratorRole &&

@@ -28,8 +28,8 @@ type Write struct {
 	GVR  schema.GroupVersionResource
 	// Name may be empty where Object has it.
 	Namespace, Name string
-	// Object is the object as it will be, Old as it is, in JSON; Object is nil for delete, Old for create. A deletion of a kind that is looked at is refused
-	// without Old.
+	// Object is the object as it will be, Old as it is, in JSON; Object is nil for delete, Old for create. A deletion of a kind that is looked
+	// at is refused without Old.
 	Object, Old []byte
 }
 
@@ -52,18 +52,19 @@ type Guard struct {
 	// Cache has what the rules are followed to: templates and groups. Without it, no role takes rules from templates, and nobody
 	// joins a group, but by those who may escalate and bind.
 	Known *Cache
-	// Host is the name of the cluster that this runs in, where administrators of the cluster may place workspaces; empty for a member, which places none.
+	// Host is the name of the cluster that this runs in, where administrators of the cluster may place workspaces; empty for a member, which
+	// places none.
 	Host string
-	// Named tells whether Kubernetes' own bindings name a user, so that whoever is that user at kube-apiserver has rights that are not Holdings'.
-	// Nil means that there are none.
+	// Named tells whether Kubernetes' own bindings name a user, so that whoever is that user at kube-apiserver has rights that are not
+	// Holdings'. Nil means that there are none.
 	Named func(ctx context.Context, name string) (bool, error)
 	// NamedGroup is the same of groups.
 	NamedGroup func(ctx context.Context, name string) (bool, error)
-	// Native asks kube-apiserver whether somebody who is no user of ours (a service account, an administrator's certificate) may do a verb such
-	// as "escalate" or "bind". Nil means that only Holdings count.
+	// Native asks kube-apiserver whether somebody who is no user of ours (a service account, an administrator's certificate) may do a verb
+	// such as "escalate" or "bind". Nil means that only Holdings count.
 	Native func(ctx context.Context, u user.Info, verb string, gvr schema.GroupVersionResource, namespace, name string) (bool, error)
-	// Active tells whether a user can log in and is bound to the role platform-admin by a GlobalRoleBinding (Administers), as far as can be told now. Nil
-	// means that the last administrator is not looked after.
+	// Active tells whether a user can log in and is bound to the role platform-admin by a GlobalRoleBinding (Administers), as far as can be
+	// told now. Nil means that the last administrator is not looked after.
 	Active func(ctx context.Context, binding, user string) (bool, error)
 
 	going going
@@ -72,8 +73,8 @@ type Guard struct {
 // Guards tells whether writes of a kind are looked at.
 func (g *Guard) Guards(gr schema.GroupResource) bool { return checkOf(gr) != nil }
 
-// Check returns nil, or the metav1.Status of code 403 that says what is missing, and at which scope; of code 409 where the last administrator would go. Any
-// other error says that it could not be found out, and then the write must not be made.
+// Check returns nil, or the metav1.Status of code 403 that says what is missing, and at which scope; of code 409 where the last
+// administrator would go. Any other error says that it could not be found out, and then the write must not be made.
 func (g *Guard) Check(ctx context.Context, w *Write) error {
 	check := checkOf(w.GVR.GroupResource())
 	if check == nil {
@@ -178,8 +179,8 @@ func (q *escalationCheck) refuse(why string) error {
 	return apierrors.NewForbidden(q.GVR.GroupResource(), q.Name, errors.New(why))
 }
 
-// may tells whether the writer was given a verb on an iam resource by name, or may do everything there. At places of the system, a verb that is
-// named does not count: those who have it for all workspaces and namespaces would be the platform's administrators by it.
+// may tells whether the writer was given a verb on an iam resource by name, or may do everything there. At places of the system, a verb
+// that is named does not count: those who have it for all workspaces and namespaces would be the platform's administrators by it.
 func (q *escalationCheck) may(at authz.BindingScope, verb, resource, name string) (bool, error) {
 	gvr, namespace := iamv1beta1.SchemeGroupVersion.WithResource(resource), at.Namespace
 	if q.isSystem(at) {
@@ -230,7 +231,8 @@ func (q *escalationCheck) grants(at authz.BindingScope, rules []rbacv1.PolicyRul
 	return q.mayEscalate(at, resource, lacks(q.By, at, missing))
 }
 
-// gives passes where the writer holds what a role grants at a place, or may bind the role there. verbOnly says that holding it is not enough.
+// gives passes where the writer holds what a role grants at a place, or may bind the role there. verbOnly says that holding it is not
+// enough.
 func (q *escalationCheck) gives(at authz.BindingScope, role authz.RoleRef, verbOnly bool) error {
 	missing, found := q.missingOf(at, role)
 	if found && len(missing) == 0 && !verbOnly {
@@ -246,7 +248,8 @@ func (q *escalationCheck) gives(at authz.BindingScope, role authz.RoleRef, verbO
 	case verbOnly && q.isSystem(at):
 		return q.refuse("a role of the system's is given to those whom Kubernetes itself names (system:...) by who may do everything there")
 	case verbOnly:
-		return q.refuse(fmt.Sprintf("giving a role to those whom Kubernetes itself names (system:...) needs the verb bind on %s %q", resource, role.Name))
+		return q.refuse(fmt.Sprintf("giving a role to those whom Kubernetes itself names (system:...) needs the verb bind on %s %q", resource,
+			role.Name))
 	}
 	return q.refuse(fmt.Sprintf("%s; %s", lacks(q.By, at, missing), q.orNamed(at, "bind", fmt.Sprintf("%s %q", resource, role.Name))))
 }

@@ -22,51 +22,215 @@ func TestNobodyWritesARoleThatGrantsMoreThanHeHolds(t *testing.T) { // S6
 	_, g := newWorld(t)
 	inW := `"metadata":{"labels":{"kubesphere.io/workspace":"w"}}`
 	all(t, g, map[string]write{
-		"WhatHeHolds":                   {resource: "globalroles", name: "x", now: `{` + ruled(t, "ab") + `}`},
-		"MoreThanHeHolds":               {resource: "globalroles", name: "x", now: `{` + ruled(t, "ac") + `}`, refused: `does not hold himself on the platform: get c;`},
-		"OnlyTheNewRulesCount":          {resource: "globalroles", name: "x", old: `{` + ruled(t, "c") + `}`, now: `{` + ruled(t, "ca") + `}`},
-		"ANewRuleBesidesOldOnes":        {resource: "globalroles", name: "x", old: `{` + ruled(t, "c") + `}`, now: `{` + ruled(t, "cd") + `}`, refused: "get d"},
-		"TakingARuleAwayIsNotGiving":    {resource: "globalroles", name: "x", old: `{` + ruled(t, "cd") + `}`, now: `{` + ruled(t, "d") + `}`},
-		"ADescriptionOfAHigherRole":     {resource: "globalroles", name: "platform-admin", old: `{` + ruled(t, "cd") + `}`, now: `{"metadata":{"annotations":{"kubesphere.io/description":"x"}},` + ruled(t, "cd") + `}`},
-		"EscalateByName":                {resource: "globalroles", name: "free", now: `{` + ruled(t, "cd") + `}`},
-		"InHisWorkspace":                {resource: "workspaceroles", name: "w-x", now: `{` + inW + `,` + ruled(t, "a") + `}`},
-		"InHisWorkspaceMore":            {resource: "workspaceroles", name: "w-x", now: `{` + inW + `,` + ruled(t, "b") + `}`, refused: `in the workspace "w"`},
-		"InAnotherWorkspace":            {resource: "workspaceroles", name: "v-x", now: `{"metadata":{"labels":{"kubesphere.io/workspace":"v"}},` + ruled(t, "a") + `}`, refused: `in the workspace "v"`},
-		"MovedToAnotherWorkspace":       {resource: "workspaceroles", name: "w-x", old: `{` + inW + `,` + ruled(t, "a") + `}`, now: `{"metadata":{"labels":{"kubesphere.io/workspace":"v"}},` + ruled(t, "a") + `}`, refused: `in the workspace "v"`},
-		"OfNoWorkspaceIsOfAll":          {resource: "workspaceroles", name: "x", now: `{` + ruled(t, "c") + `}`, refused: "on the platform"},
-		"InHisNamespace":                {resource: "roles", namespace: "n", name: "x", now: `{` + ruled(t, "a") + `}`},
-		"InAnotherNamespace":            {resource: "roles", namespace: "m", name: "x", now: `{` + ruled(t, "a") + `}`, refused: `in the namespace "m"`},
-		"InTheCluster":                  {resource: "clusterroles", name: "x", now: `{` + ruled(t, "b") + `}`, refused: "in the cluster"},
-		"TemplatesByName":               {resource: "globalroles", name: "x", now: `{"aggregationRoleTemplates":{"templateNames":["ta"]}}`},
-		"TemplatesByNameMore":           {resource: "globalroles", name: "x", now: `{"aggregationRoleTemplates":{"templateNames":["ta","tc"]}}`, refused: "get c"},
-		"TemplatesByNameAdded":          {resource: "globalroles", name: "x", old: `{"aggregationRoleTemplates":{"templateNames":["ta"]},` + ruled(t, "a") + `}`, now: `{"aggregationRoleTemplates":{"templateNames":["ta","tc"]},` + ruled(t, "a") + `}`, refused: "get c"},
-		"TemplatesBySelector":           {resource: "globalroles", name: "x", now: `{"aggregationRoleTemplates":{"roleSelector":{"matchLabels":{"pick":"tc"}}}}`, refused: "templates that are made later"},
-		"TemplatesBySelectorOfHisOwn":   {resource: "globalroles", name: "x", now: `{"aggregationRoleTemplates":{"roleSelector":{"matchLabels":{"pick":"ta"}}}}`, refused: "templates that are made later"},
-		"TemplatesBySelectorAsItWas":    {resource: "globalroles", name: "x", old: `{"aggregationRoleTemplates":{"roleSelector":{"matchLabels":{"pick":"ta"}}}}`, now: `{"aggregationRoleTemplates":{"templateNames":["ta"],"roleSelector":{"matchLabels":{"pick":"ta"}}}}`},
-		"TemplatesBySelectorByRight":    {resource: "globalroles", name: "free", now: `{"aggregationRoleTemplates":{"roleSelector":{"matchLabels":{"pick":"ta"}}}}`},
-		"TemplatesByAnEmptySelector":    {resource: "workspaceroles", name: "x", now: `{` + inW + `,"aggregationRoleTemplates":{"roleSelector":{}}}`, refused: "templates that are made later"},
-		"TemplatesOfAnotherScope":       {resource: "globalroles", name: "x", now: `{"aggregationRoleTemplates":{"templateNames":["ta","wc"]}}`, refused: "no role templates of the scope global with these names, or they are not known yet: wc"},
-		"TemplatesThatComeLater":        {resource: "workspaceroles", name: "w-x", now: `{` + inW + `,"aggregationRoleTemplates":{"templateNames":["wa","later"]}}`, refused: "not known yet: later"},
-		"TemplatesThatComeLaterAsItWas": {resource: "globalroles", name: "x", old: `{"aggregationRoleTemplates":{"templateNames":["later"]}}`, now: `{"aggregationRoleTemplates":{"templateNames":["later","ta"]}}`},
+		"WhatHeHolds": {resource: "globalroles", name: "x", now: `{` + ruled(t, "ab") + `}`},
+		"MoreThanHeHolds": {
+			resource: "globalroles",
+			name:     "x",
+			now:      `{` + ruled(t, "ac") + `}`,
+			refused:  `does not hold himself on the platform: get c;`,
+		},
+		"OnlyTheNewRulesCount":       {resource: "globalroles", name: "x", old: `{` + ruled(t, "c") + `}`, now: `{` + ruled(t, "ca") + `}`},
+		"ANewRuleBesidesOldOnes":     {resource: "globalroles", name: "x", old: `{` + ruled(t, "c") + `}`, now: `{` + ruled(t, "cd") + `}`, refused: "get d"},
+		"TakingARuleAwayIsNotGiving": {resource: "globalroles", name: "x", old: `{` + ruled(t, "cd") + `}`, now: `{` + ruled(t, "d") + `}`},
+		"ADescriptionOfAHigherRole": {
+			resource: "globalroles",
+			name:     "platform-admin",
+			old:      `{` + ruled(t, "cd") + `}`,
+			now:      `{"metadata":{"annotations":{"kubesphere.io/description":"x"}},` + ruled(t, "cd") + `}`,
+		},
+		"EscalateByName":     {resource: "globalroles", name: "free", now: `{` + ruled(t, "cd") + `}`},
+		"InHisWorkspace":     {resource: "workspaceroles", name: "w-x", now: `{` + inW + `,` + ruled(t, "a") + `}`},
+		"InHisWorkspaceMore": {resource: "workspaceroles", name: "w-x", now: `{` + inW + `,` + ruled(t, "b") + `}`, refused: `in the workspace "w"`},
+		"InAnotherWorkspace": {
+			resource: "workspaceroles",
+			name:     "v-x",
+			now:      `{"metadata":{"labels":{"kubesphere.io/workspace":"v"}},` + ruled(t, "a") + `}`,
+			refused:  `in the workspace "v"`,
+		},
+		"MovedToAnotherWorkspace": {
+			resource: "workspaceroles",
+			name:     "w-x",
+			old:      `{` + inW + `,` + ruled(t, "a") + `}`,
+			now:      `{"metadata":{"labels":{"kubesphere.io/workspace":"v"}},` + ruled(t, "a") + `}`,
+			refused:  `in the workspace "v"`,
+		},
+		"OfNoWorkspaceIsOfAll": {resource: "workspaceroles", name: "x", now: `{` + ruled(t, "c") + `}`, refused: "on the platform"},
+		"InHisNamespace":       {resource: "roles", namespace: "n", name: "x", now: `{` + ruled(t, "a") + `}`},
+		"InAnotherNamespace":   {resource: "roles", namespace: "m", name: "x", now: `{` + ruled(t, "a") + `}`, refused: `in the namespace "m"`},
+		"InTheCluster":         {resource: "clusterroles", name: "x", now: `{` + ruled(t, "b") + `}`, refused: "in the cluster"},
+		"TemplatesByName":      {resource: "globalroles", name: "x", now: `{"aggregationRoleTemplates":{"templateNames":["ta"]}}`},
+		"TemplatesByNameMore":  {resource: "globalroles", name: "x", now: `{"aggregationRoleTemplates":{"templateNames":["ta","tc"]}}`, refused: "get c"},
+		"TemplatesByNameAdded": {
+			resource: "globalroles",
+			name:     "x",
+			old:      `{"aggregationRoleTemplates":{"templateNames":["ta"]},` + ruled(t, "a") + `}`,
+			now:      `{"aggregationRoleTemplates":{"templateNames":["ta","tc"]},` + ruled(t, "a") + `}`,
+			refused:  "get c",
+		},
+		"TemplatesBySelector": {
+			resource: "globalroles",
+			name:     "x",
+			now:      `{"aggregationRoleTemplates":{"roleSelector":{"matchLabels":{"pick":"tc"}}}}`,
+			refused:  "templates that are made later",
+		},
+		"TemplatesBySelectorOfHisOwn": {
+			resource: "globalroles",
+			name:     "x",
+			now:      `{"aggregationRoleTemplates":{"roleSelector":{"matchLabels":{"pick":"ta"}}}}`,
+			refused:  "templates that are made later",
+		},
+		"TemplatesBySelectorAsItWas": {
+			resource: "globalroles",
+			name:     "x",
+			old:      `{"aggregationRoleTemplates":{"roleSelector":{"matchLabels":{"pick":"ta"}}}}`,
+			now:      `{"aggregationRoleTemplates":{"templateNames":["ta"],"roleSelector":{"matchLabels":{"pick":"ta"}}}}`,
+		},
+		"TemplatesBySelectorByRight": {resource: "globalroles", name: "free", now: `{"aggregationRoleTemplates":{"roleSelector":{"matchLabels":{"pick":"ta"}}}}`},
+		"TemplatesByAnEmptySelector": {
+			resource: "workspaceroles",
+			name:     "x",
+			now:      `{` + inW + `,"aggregationRoleTemplates":{"roleSelector":{}}}`,
+			refused:  "templates that are made later",
+		},
+		"TemplatesOfAnotherScope": {
+			resource: "globalroles",
+			name:     "x",
+			now:      `{"aggregationRoleTemplates":{"templateNames":["ta","wc"]}}`,
+			refused:  "no role templates of the scope global with these names, or they are not known yet: wc",
+		},
+		"TemplatesThatComeLater": {
+			resource: "workspaceroles",
+			name:     "w-x",
+			now:      `{` + inW + `,"aggregationRoleTemplates":{"templateNames":["wa","later"]}}`,
+			refused:  "not known yet: later",
+		},
+		"TemplatesThatComeLaterAsItWas": {
+			resource: "globalroles",
+			name:     "x",
+			old:      `{"aggregationRoleTemplates":{"templateNames":["later"]}}`,
+			now:      `{"aggregationRoleTemplates":{"templateNames":["later","ta"]}}`,
+		},
 		"TemplatesThatComeLaterByRight": {resource: "globalroles", name: "free", now: `{"aggregationRoleTemplates":{"templateNames":["later"]}}`},
-		"TemplatesElsewhereAreNew":      {resource: "workspaceroles", name: "w-x", old: `{"metadata":{"labels":{"kubesphere.io/workspace":"v"}},"aggregationRoleTemplates":{"templateNames":["later"]}}`, now: `{` + inW + `,"aggregationRoleTemplates":{"templateNames":["later"]}}`, refused: "not known yet: later"},
-		"TemplatesThatCountOnceEmptied": {resource: "globalroles", name: "x", old: `{"aggregationRoleTemplates":{"templateNames":["tc"]},` + ruled(t, "a") + `}`, now: `{"aggregationRoleTemplates":{"templateNames":["tc"]}}`, refused: "get c"},
-		"TemplatesThatCountByARecord":   {resource: "globalroles", name: "x", old: `{"aggregationRoleTemplates":{"templateNames":["tc"]},` + ruled(t, "a") + `}`, now: `{"metadata":{"annotations":{"kapis.dev/aggregated":"{}"}},"aggregationRoleTemplates":{"templateNames":["tc"]},` + ruled(t, "a") + `}`, refused: "get c"},
-		"TemplatesThatWereSwitchedOff":  {resource: "globalroles", name: "x", old: `{"metadata":{"annotations":{"iam.kubesphere.io/auto-aggregate":"false"}},"aggregationRoleTemplates":{"templateNames":["tc"],"roleSelector":{}},` + ruled(t, "a") + `}`, now: `{"aggregationRoleTemplates":{"templateNames":["tc"],"roleSelector":{}},` + ruled(t, "a") + `}`, refused: "get c"},
-		"TemplatesThatWereThereBefore":  {resource: "globalroles", name: "x", old: `{"aggregationRoleTemplates":{"templateNames":["tc"]}}`, now: `{"aggregationRoleTemplates":{"templateNames":["tc"]},` + ruled(t, "a") + `}`},
-		"TemplatesSwitchedOn":           {resource: "globalroles", name: "x", old: `{"aggregationRoleTemplates":{"templateNames":["tc"]},` + ruled(t, "a") + `}`, now: `{"metadata":{"annotations":{"iam.kubesphere.io/auto-aggregate":"true"}},"aggregationRoleTemplates":{"templateNames":["tc"]},` + ruled(t, "a") + `}`, refused: "get c"},
-		"ASelectorThatCantBeRead":       {resource: "globalroles", name: "x", now: `{"aggregationRoleTemplates":{"roleSelector":{"matchExpressions":[{"key":"a","operator":"Near"}]}}}`, refused: "can't be read"},
-		"AConditionTakenAway":           {resource: "globalroles", name: "x", old: `{"metadata":{"annotations":{"iam.kubesphere.io/cel-condition":"false"}},` + ruled(t, "c") + `}`, now: `{` + ruled(t, "c") + `}`, refused: "get c"},
-		"AnEmptyConditionTakenAway":     {resource: "globalroles", name: "x", old: `{"metadata":{"annotations":{"iam.kubesphere.io/cel-condition":""}},` + ruled(t, "c") + `}`, now: `{` + ruled(t, "c") + `}`, refused: "get c"},
-		"AnEmptyConditionFilled":        {resource: "globalroles", name: "x", old: `{"metadata":{"annotations":{"iam.kubesphere.io/cel-condition":""}},` + ruled(t, "c") + `}`, now: `{"metadata":{"annotations":{"iam.kubesphere.io/cel-condition":"true"}},` + ruled(t, "c") + `}`, refused: "get c"},
-		"AConditionEmptied":             {resource: "globalroles", name: "x", old: `{"metadata":{"annotations":{"iam.kubesphere.io/cel-condition":"false"}},` + ruled(t, "c") + `}`, now: `{"metadata":{"annotations":{"iam.kubesphere.io/cel-condition":""}},` + ruled(t, "c") + `}`, refused: "get c"},
-		"AnEmptyConditionAsItWas":       {resource: "globalroles", name: "x", old: `{"metadata":{"annotations":{"iam.kubesphere.io/cel-condition":""}},` + ruled(t, "c") + `}`, now: `{"metadata":{"annotations":{"iam.kubesphere.io/cel-condition":"","a":"b"}},` + ruled(t, "c") + `}`},
-		"AnEmptyPolicyTakenAway":        {resource: "globalroles", name: "x", old: `{"metadata":{"annotations":{"iam.kubesphere.io/rego-override":""}},` + ruled(t, "c") + `}`, now: `{` + ruled(t, "c") + `}`},
-		"AConditionWidened":             {resource: "globalroles", name: "x", old: `{"metadata":{"annotations":{"iam.kubesphere.io/cel-condition":"false"}},` + ruled(t, "c") + `}`, now: `{"metadata":{"annotations":{"iam.kubesphere.io/cel-condition":"true"}},` + ruled(t, "c") + `}`, refused: "get c"},
-		"AConditionAdded":               {resource: "globalroles", name: "x", old: `{` + ruled(t, "c") + `}`, now: `{"metadata":{"annotations":{"iam.kubesphere.io/cel-condition":"true"}},` + ruled(t, "c") + `}`},
-		"RegoNeedsEverything":           {resource: "globalroles", name: "x", now: `{"metadata":{"annotations":{"iam.kubesphere.io/rego-override":"package authz\ndefault allow = true"}}}`, refused: "* *.*"},
-		"RegoByWhoHoldsEverything":      {by: "root", resource: "globalroles", name: "x", now: `{"metadata":{"annotations":{"iam.kubesphere.io/rego-override":"package authz"}}}`},
-		"NamesOfFieldsHaveTheirCase":    {resource: "globalroles", name: "x", now: `{"Rules":` + text(t, rules("c")) + `}`},
+		"TemplatesElsewhereAreNew": {
+			resource: "workspaceroles",
+			name:     "w-x",
+			old:      `{"metadata":{"labels":{"kubesphere.io/workspace":"v"}},"aggregationRoleTemplates":{"templateNames":["later"]}}`,
+			now:      `{` + inW + `,"aggregationRoleTemplates":{"templateNames":["later"]}}`,
+			refused:  "not known yet: later",
+		},
+		"TemplatesThatCountOnceEmptied": {
+			resource: "globalroles",
+			name:     "x",
+			old:      `{"aggregationRoleTemplates":{"templateNames":["tc"]},` + ruled(t, "a") + `}`,
+			now:      `{"aggregationRoleTemplates":{"templateNames":["tc"]}}`,
+			refused:  "get c",
+		},
+		"TemplatesThatCountByARecord": {
+			resource: "globalroles",
+			name:     "x",
+			old:      `{"aggregationRoleTemplates":{"templateNames":["tc"]},` + ruled(t, "a") + `}`,
+			now:      `{"metadata":{"annotations":{"kapis.dev/aggregated":"{}"}},"aggregationRoleTemplates":{"templateNames":["tc"]},` + ruled(t, "a") + `}`,
+			refused:  "get c",
+		},
+		"TemplatesThatWereSwitchedOff": {
+			resource: "globalroles",
+			name:     "x",
+			old: `{"metadata":{"annotations":{"iam.kubesphere.io/auto-aggregate":"false"}},"aggregationRoleTemplates":{"templateNames":["tc"],"roleSelector":{}},` +
+				ruled(
+					t,
+					"a",
+				) + `}`,
+			now:     `{"aggregationRoleTemplates":{"templateNames":["tc"],"roleSelector":{}},` + ruled(t, "a") + `}`,
+			refused: "get c",
+		},
+		"TemplatesThatWereThereBefore": {
+			resource: "globalroles",
+			name:     "x",
+			old:      `{"aggregationRoleTemplates":{"templateNames":["tc"]}}`,
+			now:      `{"aggregationRoleTemplates":{"templateNames":["tc"]},` + ruled(t, "a") + `}`,
+		},
+		"TemplatesSwitchedOn": {
+			resource: "globalroles",
+			name:     "x",
+			old:      `{"aggregationRoleTemplates":{"templateNames":["tc"]},` + ruled(t, "a") + `}`,
+			now: `{"metadata":{"annotations":{"iam.kubesphere.io/auto-aggregate":"true"}},"aggregationRoleTemplates":{"templateNames":["tc"]},` + ruled(
+				t,
+				"a",
+			) + `}`,
+			refused: "get c",
+		},
+		"ASelectorThatCantBeRead": {
+			resource: "globalroles",
+			name:     "x",
+			now:      `{"aggregationRoleTemplates":{"roleSelector":{"matchExpressions":[{"key":"a","operator":"Near"}]}}}`,
+			refused:  "can't be read",
+		},
+		"AConditionTakenAway": {
+			resource: "globalroles",
+			name:     "x",
+			old:      `{"metadata":{"annotations":{"iam.kubesphere.io/cel-condition":"false"}},` + ruled(t, "c") + `}`,
+			now:      `{` + ruled(t, "c") + `}`,
+			refused:  "get c",
+		},
+		"AnEmptyConditionTakenAway": {
+			resource: "globalroles",
+			name:     "x",
+			old:      `{"metadata":{"annotations":{"iam.kubesphere.io/cel-condition":""}},` + ruled(t, "c") + `}`,
+			now:      `{` + ruled(t, "c") + `}`,
+			refused:  "get c",
+		},
+		"AnEmptyConditionFilled": {
+			resource: "globalroles",
+			name:     "x",
+			old:      `{"metadata":{"annotations":{"iam.kubesphere.io/cel-condition":""}},` + ruled(t, "c") + `}`,
+			now:      `{"metadata":{"annotations":{"iam.kubesphere.io/cel-condition":"true"}},` + ruled(t, "c") + `}`,
+			refused:  "get c",
+		},
+		"AConditionEmptied": {
+			resource: "globalroles",
+			name:     "x",
+			old:      `{"metadata":{"annotations":{"iam.kubesphere.io/cel-condition":"false"}},` + ruled(t, "c") + `}`,
+			now:      `{"metadata":{"annotations":{"iam.kubesphere.io/cel-condition":""}},` + ruled(t, "c") + `}`,
+			refused:  "get c",
+		},
+		"AnEmptyConditionAsItWas": {
+			resource: "globalroles",
+			name:     "x",
+			old:      `{"metadata":{"annotations":{"iam.kubesphere.io/cel-condition":""}},` + ruled(t, "c") + `}`,
+			now:      `{"metadata":{"annotations":{"iam.kubesphere.io/cel-condition":"","a":"b"}},` + ruled(t, "c") + `}`,
+		},
+		"AnEmptyPolicyTakenAway": {
+			resource: "globalroles",
+			name:     "x",
+			old:      `{"metadata":{"annotations":{"iam.kubesphere.io/rego-override":""}},` + ruled(t, "c") + `}`,
+			now:      `{` + ruled(t, "c") + `}`,
+		},
+		"AConditionWidened": {
+			resource: "globalroles",
+			name:     "x",
+			old:      `{"metadata":{"annotations":{"iam.kubesphere.io/cel-condition":"false"}},` + ruled(t, "c") + `}`,
+			now:      `{"metadata":{"annotations":{"iam.kubesphere.io/cel-condition":"true"}},` + ruled(t, "c") + `}`,
+			refused:  "get c",
+		},
+		"AConditionAdded": {
+			resource: "globalroles",
+			name:     "x",
+			old:      `{` + ruled(t, "c") + `}`,
+			now:      `{"metadata":{"annotations":{"iam.kubesphere.io/cel-condition":"true"}},` + ruled(t, "c") + `}`,
+		},
+		"RegoNeedsEverything": {
+			resource: "globalroles",
+			name:     "x",
+			now:      `{"metadata":{"annotations":{"iam.kubesphere.io/rego-override":"package authz\ndefault allow = true"}}}`,
+			refused:  "* *.*",
+		},
+		"RegoByWhoHoldsEverything": {
+			by:       "root",
+			resource: "globalroles",
+			name:     "x",
+			now:      `{"metadata":{"annotations":{"iam.kubesphere.io/rego-override":"package authz"}}}`,
+		},
+		"NamesOfFieldsHaveTheirCase": {resource: "globalroles", name: "x", now: `{"Rules":` + text(t, rules("c")) + `}`},
 	})
 }
 
@@ -74,21 +238,79 @@ func TestATemplateIsJudgedAsARoleOfThePlatform(t *testing.T) { // S6
 	_, g := newWorld(t)
 	spec := func(letters string) string { return `"spec":{"rules":` + text(t, rules(letters)) + `}` }
 	all(t, g, map[string]write{
-		"WhatHeHolds":         {resource: "roletemplates", name: "x", now: `{` + spec("ab") + `}`},
-		"More":                {resource: "roletemplates", name: "x", now: `{` + spec("c") + `}`, refused: "get c"},
-		"MoreForAWorkspace":   {resource: "roletemplates", name: "x", now: `{"metadata":{"labels":{"iam.kubesphere.io/scope":"workspace"}},` + spec("c") + `}`, refused: "on the platform"},
-		"ADisplayName":        {resource: "roletemplates", name: "x", old: `{` + spec("c") + `}`, now: `{"spec":{"displayName":{"en":"x"},"rules":` + text(t, rules("c")) + `}}`},
-		"ALabelThatRolesPick": {resource: "roletemplates", name: "x", old: `{` + spec("c") + `}`, now: `{"metadata":{"labels":{"iam.kubesphere.io/aggregate-to-x":""}},` + spec("c") + `}`, refused: "get c"},
-		"ALabelTakenAway":     {resource: "roletemplates", name: "x", old: `{"metadata":{"labels":{"a":"b"}},` + spec("c") + `}`, now: `{` + spec("c") + `}`, refused: "get c"},
-		"BuiltinMore":         {resource: "builtinroles", name: "x", now: `{"role":{"kind":"Role",` + ruled(t, "c") + `}}`, refused: "get c"},
-		"BuiltinByTemplate":   {resource: "builtinroles", name: "x", now: `{"role":{"kind":"WorkspaceRole","aggregationRoleTemplates":{"templateNames":["wc"]}}}`, refused: "get c"},
-		"BuiltinOfNamespaces": {resource: "builtinroles", name: "x", now: `{"role":{"kind":"Role","aggregationRoleTemplates":{"templateNames":["wc"]}}}`, refused: "of the scope namespace"},
-		"BuiltinBySelector":   {resource: "builtinroles", name: "x", now: `{"role":{"kind":"Role","aggregationRoleTemplates":{"roleSelector":{}}}}`, refused: "templates that are made later"},
-		"BuiltinByWhoHasAll":  {by: "root", resource: "builtinroles", name: "x", now: `{"role":{"kind":"Role","aggregationRoleTemplates":{"roleSelector":{},"templateNames":["later"]}}}`},
-		"BuiltinTargets":      {resource: "builtinroles", name: "x", old: `{"targetSelector":{"matchLabels":{"a":"b"}},"role":{` + ruled(t, "c") + `}}`, now: `{"targetSelector":{},"role":{` + ruled(t, "c") + `}}`, refused: "get c"},
-		"BuiltinLabelled":     {resource: "builtinroles", name: "x", old: `{"role":{` + ruled(t, "c") + `}}`, now: `{"metadata":{"labels":{"a":"b"}},"role":{` + ruled(t, "c") + `}}`},
-		"BuiltinWithRego":     {resource: "builtinroles", name: "x", now: `{"role":{"metadata":{"annotations":{"iam.kubesphere.io/rego-override":"x"}}}}`, refused: "* *.*"},
-		"BuiltinUnreadable":   {resource: "builtinroles", name: "x", now: `{"role":[1]}`, refused: "can't be read"},
+		"WhatHeHolds": {resource: "roletemplates", name: "x", now: `{` + spec("ab") + `}`},
+		"More":        {resource: "roletemplates", name: "x", now: `{` + spec("c") + `}`, refused: "get c"},
+		"MoreForAWorkspace": {
+			resource: "roletemplates",
+			name:     "x",
+			now:      `{"metadata":{"labels":{"iam.kubesphere.io/scope":"workspace"}},` + spec("c") + `}`,
+			refused:  "on the platform",
+		},
+		"ADisplayName": {
+			resource: "roletemplates",
+			name:     "x",
+			old:      `{` + spec("c") + `}`,
+			now:      `{"spec":{"displayName":{"en":"x"},"rules":` + text(t, rules("c")) + `}}`,
+		},
+		"ALabelThatRolesPick": {
+			resource: "roletemplates",
+			name:     "x",
+			old:      `{` + spec("c") + `}`,
+			now:      `{"metadata":{"labels":{"iam.kubesphere.io/aggregate-to-x":""}},` + spec("c") + `}`,
+			refused:  "get c",
+		},
+		"ALabelTakenAway": {
+			resource: "roletemplates",
+			name:     "x",
+			old:      `{"metadata":{"labels":{"a":"b"}},` + spec("c") + `}`,
+			now:      `{` + spec("c") + `}`,
+			refused:  "get c",
+		},
+		"BuiltinMore": {resource: "builtinroles", name: "x", now: `{"role":{"kind":"Role",` + ruled(t, "c") + `}}`, refused: "get c"},
+		"BuiltinByTemplate": {
+			resource: "builtinroles",
+			name:     "x",
+			now:      `{"role":{"kind":"WorkspaceRole","aggregationRoleTemplates":{"templateNames":["wc"]}}}`,
+			refused:  "get c",
+		},
+		"BuiltinOfNamespaces": {
+			resource: "builtinroles",
+			name:     "x",
+			now:      `{"role":{"kind":"Role","aggregationRoleTemplates":{"templateNames":["wc"]}}}`,
+			refused:  "of the scope namespace",
+		},
+		"BuiltinBySelector": {
+			resource: "builtinroles",
+			name:     "x",
+			now:      `{"role":{"kind":"Role","aggregationRoleTemplates":{"roleSelector":{}}}}`,
+			refused:  "templates that are made later",
+		},
+		"BuiltinByWhoHasAll": {
+			by:       "root",
+			resource: "builtinroles",
+			name:     "x",
+			now:      `{"role":{"kind":"Role","aggregationRoleTemplates":{"roleSelector":{},"templateNames":["later"]}}}`,
+		},
+		"BuiltinTargets": {
+			resource: "builtinroles",
+			name:     "x",
+			old:      `{"targetSelector":{"matchLabels":{"a":"b"}},"role":{` + ruled(t, "c") + `}}`,
+			now:      `{"targetSelector":{},"role":{` + ruled(t, "c") + `}}`,
+			refused:  "get c",
+		},
+		"BuiltinLabelled": {
+			resource: "builtinroles",
+			name:     "x",
+			old:      `{"role":{` + ruled(t, "c") + `}}`,
+			now:      `{"metadata":{"labels":{"a":"b"}},"role":{` + ruled(t, "c") + `}}`,
+		},
+		"BuiltinWithRego": {
+			resource: "builtinroles",
+			name:     "x",
+			now:      `{"role":{"metadata":{"annotations":{"iam.kubesphere.io/rego-override":"x"}}}}`,
+			refused:  "* *.*",
+		},
+		"BuiltinUnreadable": {resource: "builtinroles", name: "x", now: `{"role":[1]}`, refused: "can't be read"},
 	})
 }
 
@@ -107,7 +329,15 @@ func TestTheVerbOpensWhatIsNotHeld(t *testing.T) {
 	g.Native = func(context.Context, user.Info, string, schema.GroupVersionResource, string, string) (bool, error) {
 		return true, errors.New("down")
 	}
-	err := g.Check(t.Context(), &Write{By: &user.DefaultInfo{Name: "x"}, Verb: "create", GVR: schema.GroupVersionResource{Group: "iam.kubesphere.io", Resource: "roletemplates"}, Object: []byte(spec)})
+	err := g.Check(
+		t.Context(),
+		&Write{
+			By:     &user.DefaultInfo{Name: "x"},
+			Verb:   "create",
+			GVR:    schema.GroupVersionResource{Group: "iam.kubesphere.io", Resource: "roletemplates"},
+			Object: []byte(spec),
+		},
+	)
 	if err == nil || apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "down") {
 		t.Errorf("what can't be found out is %v", err)
 	}
@@ -117,7 +347,8 @@ func TestTheVerbOpensWhatIsNotHeld(t *testing.T) {
 
 func TestWhatIsNotGuardedIsNotRead(t *testing.T) {
 	_, g := newWorld(t)
-	for _, gr := range []schema.GroupResource{{Resource: "pods"}, {Resource: "roles"}, {Group: "rbac.authorization.k8s.io", Resource: "roles"}, {Group: "iam.kubesphere.io", Resource: "loginrecords"}, {Group: "iam.kubesphere.io", Resource: "categories"}} {
+	for _, gr := range []schema.GroupResource{{Resource: "pods"}, {Resource: "roles"}, {Group: "rbac.authorization.k8s.io", Resource: "roles"},
+		{Group: "iam.kubesphere.io", Resource: "loginrecords"}, {Group: "iam.kubesphere.io", Resource: "categories"}} {
 		if g.Guards(gr) {
 			t.Errorf("%s is guarded", gr)
 		}
@@ -153,7 +384,16 @@ func TestARefusalIsBounded(t *testing.T) {
 		}
 		many = append(many, r)
 	}
-	err := g.Check(t.Context(), &Write{By: &user.DefaultInfo{Name: "ann"}, Verb: "create", GVR: schema.GroupVersionResource{Group: "iam.kubesphere.io", Resource: "globalroles"}, Name: "x", Object: []byte(`{"rules":` + text(t, many) + `}`)})
+	err := g.Check(
+		t.Context(),
+		&Write{
+			By:     &user.DefaultInfo{Name: "ann"},
+			Verb:   "create",
+			GVR:    schema.GroupVersionResource{Group: "iam.kubesphere.io", Resource: "globalroles"},
+			Name:   "x",
+			Object: []byte(`{"rules":` + text(t, many) + `}`),
+		},
+	)
 	if err == nil || len(err.Error()) > 10_000 || !strings.Contains(err.Error(), "and 395 more") {
 		t.Errorf("%d bytes: %.300s", len(err.Error()), err)
 	}
@@ -170,7 +410,8 @@ func TestWithoutKnowledgeNothingIsTakenFromTemplatesOrGroups(t *testing.T) {
 
 // FuzzCheck: no object makes the guard panic, and none that grants what is not held passes by its form.
 func FuzzCheck(f *testing.F) {
-	for _, s := range []string{`{}`, `{"rules":[{"verbs":["*"]}]}`, `{"subjects":[{"kind":"Group","name":"kapis:x"}],"roleRef":{"name":"c"}}`, `{"spec":{"groups":["ops"]}}`, `{"role":{"kind":"Role"}}`, `null`, `{"metadata":{"labels":null}}`} {
+	for _, s := range []string{`{}`, `{"rules":[{"verbs":["*"]}]}`, `{"subjects":[{"kind":"Group","name":"kapis:x"}],"roleRef":{"name":"c"}}`,
+		`{"spec":{"groups":["ops"]}}`, `{"role":{"kind":"Role"}}`, `null`, `{"metadata":{"labels":null}}`} {
 		f.Add(s, `{}`)
 		f.Add(s, s)
 	}

@@ -42,7 +42,8 @@ func (o *object) aggregates() bool {
 	return t.RoleSelector != nil || before || auto == "true" || len(o.Rules) == 0 && len(t.TemplateNames) > 0
 }
 
-// keptIn returns the rules that a role at a place is about to have, if it has not got them yet: of its templates, and of the pattern of its name.
+// keptIn returns the rules that a role at a place is about to have, if it has not got them yet: of its templates, and of the pattern of its
+// name.
 func (k *Cache) keptIn(role authz.RoleRef, at authz.BindingScope) []rbacv1.PolicyRule {
 	if k == nil {
 		return nil

@@ -33,7 +33,8 @@ func (q *escalationCheck) binding(scope request.Scope) error {
 		}
 		fresh++
 		if strings.HasPrefix(s.Name, iamv1beta1.SyntheticGroupPrefix) {
-			return q.refuse(fmt.Sprintf("nobody can bind %.100q: names that begin with %s are this server's own", s.Name, iamv1beta1.SyntheticGroupPrefix))
+			return q.refuse(fmt.Sprintf("nobody can bind %.100q: names that begin with %s are this server's own", s.Name,
+				iamv1beta1.SyntheticGroupPrefix))
 		}
 		if s.Kind == rbacv1.GroupKind {
 			if err := q.atHome(s.Name, at); err != nil {
@@ -52,8 +53,9 @@ func (q *escalationCheck) binding(scope request.Scope) error {
 	return q.gives(at, role, system)
 }
 
-// workspace judges who becomes the manager of a workspace that is there, which gives him its role <workspace>-admin. With a new workspace nothing is
-// given away: whoever may make one says who runs it. A workspace that has that role is not new, whatever object of it is; that of the system never is.
+// workspace judges who becomes the manager of a workspace that is there, which gives him its role <workspace>-admin. With a new workspace
+// nothing is given away: whoever may make one says who runs it. A workspace that has that role is not new, whatever object of it is; that
+// of the system never is.
 func (q *escalationCheck) workspace() error {
 	if err := q.owners(); err != nil {
 		return err
@@ -79,7 +81,8 @@ func (q *escalationCheck) workspace() error {
 	return q.gives(at, admin, false)
 }
 
-// owners judges who owns a workspace that is there, or its template: kube-apiserver's garbage collector deletes what has lost its owners, whoever may not.
+// owners judges who owns a workspace that is there, or its template: kube-apiserver's garbage collector deletes what has lost its owners,
+// whoever may not.
 func (q *escalationCheck) owners() error {
 	if !q.updates() || equality.Semantic.DeepEqual(q.now.Metadata.Owners, q.old.Metadata.Owners) {
 		return nil

@@ -20,8 +20,8 @@ import (
 	"kapis.dev/ks-apiserver/pkg/store"
 )
 
-// Cache is what the rules follow beyond roles and bindings: the templates that roles are made of, what groups are given, and which clusters are public. It
-// follows the store, and keeps of bindings only those that name groups.
+// Cache is what the rules follow beyond roles and bindings: the templates that roles are made of, what groups are given, and which clusters
+// are public. It follows the store, and keeps of bindings only those that name groups.
 type Cache struct {
 	mu        sync.RWMutex
 	templates map[string]template

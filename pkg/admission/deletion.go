@@ -13,9 +13,9 @@ import (
 	"kapis.dev/ks-apiserver/pkg/request"
 )
 
-// A caller who may delete a role, a binding or a template may do so whatever it grants. Refused are deletions with an effect beyond the object: one that
-// ends a user of more rights than the caller's, that leaves the platform without an administrator, that brings a built-in role back wider than it was, or
-// that makes a controller delete what the caller may not.
+// A caller who may delete a role, a binding or a template may do so whatever it grants. Refused are deletions with an effect beyond the
+// object: one that ends a user of more rights than the caller's, that leaves the platform without an administrator, that brings a built-in
+// role back wider than it was, or that makes a controller delete what the caller may not.
 
 // deletionCheck is the check of a deletion.
 type deletionCheck struct{ *escalationCheck }
@@ -49,10 +49,11 @@ func deletionOf(gr schema.GroupResource) func(deletionCheck) error {
 	return nil
 }
 
-// controllers of Kubernetes delete what has lost its owner, or its namespace. Nobody asked them to, so that they have no rights to compare: what makes them
-// act is checked where it is written, see ownersChange. They are asked about for the last administrator alone.
+// controllers of Kubernetes delete what has lost its owner, or its namespace. Nobody asked them to, so that they have no rights to compare:
+// what makes them act is checked where it is written, see ownersChange. They are asked about for the last administrator alone.
 var controllers = []string{
-	"system:serviceaccount:kube-system:generic-garbage-collector", "system:serviceaccount:kube-system:namespace-controller", "system:kube-controller-manager",
+	"system:serviceaccount:kube-system:generic-garbage-collector", "system:serviceaccount:kube-system:namespace-controller",
+	"system:kube-controller-manager",
 }
 
 // Controllers returns the user names of Kubernetes' own controllers that delete objects which nobody asked them to delete.
@@ -110,7 +111,8 @@ func (q deletionCheck) deleteBuiltinRole() error {
 	return q.grants(authz.BindingScope{}, q.guard.Known.otherPatterns(q.Name, role.scope(), role.Metadata.Name), "builtinroles")
 }
 
-// deleteGroup checks the bindings that go with a group. Those in its own workspace need no right of their own; the others need the right to delete them.
+// deleteGroup checks the bindings that go with a group. Those in its own workspace need no right of their own; the others need the right to
+// delete them.
 func (q deletionCheck) deleteGroup() error {
 	home := q.old.workspace()
 	for _, g := range q.guard.Known.grantsOf(q.Name) {
@@ -126,7 +128,8 @@ func (q deletionCheck) deleteGroup() error {
 		if ok, err := q.may(authz.BindingScope{}, "bind", "groups", q.Name); ok || err != nil {
 			return err
 		}
-		return q.refuse(fmt.Sprintf("its end takes the %s %q along, which is for those who may delete that, or have the verb bind on groups", gvr.Resource, g.binding.name))
+		return q.refuse(fmt.Sprintf("its end takes the %s %q along, which is for those who may delete that, or have the verb bind on groups",
+			gvr.Resource, g.binding.name))
 	}
 	return nil
 }
@@ -142,8 +145,9 @@ func (q deletionCheck) isHome(at authz.BindingScope, workspace string) bool {
 	return false
 }
 
-// ownersChange checks who owns an object: the garbage collector deletes what has lost its owners, whoever wrote them there. So they are for those who may
-// delete the object, and on an object that is there a change of them is checked as its deletion. kube-apiserver's own rule is about blockOwnerDeletion alone.
+// ownersChange checks who owns an object: the garbage collector deletes what has lost its owners, whoever wrote them there. So they are for
+// those who may delete the object, and on an object that is there a change of them is checked as its deletion. kube-apiserver's own rule is
+// about blockOwnerDeletion alone.
 func (q *escalationCheck) ownersChange() error {
 	now, old := q.now.Metadata.Owners, q.old.Metadata.Owners
 	if len(now) == 0 || slices.Contains(controllers, q.By.GetName()) || equality.Semantic.DeepEqual(now, old) {

@@ -39,21 +39,23 @@ func TestADeletionIsJudgedByWhatItBringsAbout(t *testing.T) { // S72
 		by, resource, namespace, old string
 		refused                      bool
 	}{
-		"AUserWithLessByWhoHoldsThat":     {"root", "users", "", `{"metadata":{"name":"low"}}`, false},
-		"AUserWhoIsAbove":                 {"ann", "users", "", `{"metadata":{"name":"chief"}}`, true},
-		"AUserInAGroupThatIsAbove":        {"ann", "users", "", `{"metadata":{"name":"x"},"spec":{"groups":["ops"]}}`, true},
-		"AUserOfKubernetes":               {"ann", "users", "", `{"metadata":{"name":"native"}}`, true},
-		"Oneself":                         {"root", "users", "", `{"metadata":{"name":"root"}}`, true},
-		"ARoleThatIsAbove":                {"ann", "globalroles", "", `{"metadata":{"name":"x"},` + ruled(t, "cd") + `}`, false},
-		"ABindingThatIsAbove":             {"ann", "globalrolebindings", "", `{"metadata":{"name":"x"},"roleRef":{"name":"c"}}`, false},
-		"ABuiltInRoleThatIsAll":           {"ann", "roles", "n", `{"metadata":{"name":"viewer"},` + text(t, map[string]any{"rules": rules("acd")})[1:], false},
-		"ABuiltInRoleThatIsLess":          {"ann", "roles", "n", `{"metadata":{"name":"viewer"},` + ruled(t, "a") + `}`, true},
-		"ABuiltInRoleUnderACondition":     {"ann", "roles", "n", `{"metadata":{"name":"viewer","annotations":{"iam.kubesphere.io/cel-condition":"false"}},` + ruled(t, "acd") + `}`, true},
-		"AnotherRole":                     {"ann", "roles", "n", `{"metadata":{"name":"other"},` + ruled(t, "c") + `}`, false},
-		"ABuiltInRoleOfAWorkspace":        {"ann", "workspaceroles", "", `{"metadata":{"name":"w-viewer",` + inW + `}}`, true},
-		"ABuiltInRoleOfAWorkspaceAsItIs":  {"ann", "workspaceroles", "", `{"metadata":{"name":"w-viewer",` + inW + `},` + ruled(t, "c") + `}`, false},
-		"APatternBeforeAnother":           {"ann", "builtinroles", "", `{"metadata":{"name":"viewer"},"role":{"kind":"Role","metadata":{"name":"viewer"}}}`, true},
-		"APatternThatIsAlone":             {"ann", "builtinroles", "", `{"metadata":{"name":"w-viewer"},"role":{"kind":"WorkspaceRole","metadata":{"name":"viewer"}}}`, false},
+		"AUserWithLessByWhoHoldsThat": {"root", "users", "", `{"metadata":{"name":"low"}}`, false},
+		"AUserWhoIsAbove":             {"ann", "users", "", `{"metadata":{"name":"chief"}}`, true},
+		"AUserInAGroupThatIsAbove":    {"ann", "users", "", `{"metadata":{"name":"x"},"spec":{"groups":["ops"]}}`, true},
+		"AUserOfKubernetes":           {"ann", "users", "", `{"metadata":{"name":"native"}}`, true},
+		"Oneself":                     {"root", "users", "", `{"metadata":{"name":"root"}}`, true},
+		"ARoleThatIsAbove":            {"ann", "globalroles", "", `{"metadata":{"name":"x"},` + ruled(t, "cd") + `}`, false},
+		"ABindingThatIsAbove":         {"ann", "globalrolebindings", "", `{"metadata":{"name":"x"},"roleRef":{"name":"c"}}`, false},
+		"ABuiltInRoleThatIsAll":       {"ann", "roles", "n", `{"metadata":{"name":"viewer"},` + text(t, map[string]any{"rules": rules("acd")})[1:], false},
+		"ABuiltInRoleThatIsLess":      {"ann", "roles", "n", `{"metadata":{"name":"viewer"},` + ruled(t, "a") + `}`, true},
+		"ABuiltInRoleUnderACondition": {"ann", "roles", "n", `{"metadata":{"name":"viewer","annotations":{"iam.kubesphere.io/cel-condition":"false"}},` +
+			ruled(t, "acd") + `}`, true},
+		"AnotherRole":                    {"ann", "roles", "n", `{"metadata":{"name":"other"},` + ruled(t, "c") + `}`, false},
+		"ABuiltInRoleOfAWorkspace":       {"ann", "workspaceroles", "", `{"metadata":{"name":"w-viewer",` + inW + `}}`, true},
+		"ABuiltInRoleOfAWorkspaceAsItIs": {"ann", "workspaceroles", "", `{"metadata":{"name":"w-viewer",` + inW + `},` + ruled(t, "c") + `}`, false},
+		"APatternBeforeAnother":          {"ann", "builtinroles", "", `{"metadata":{"name":"viewer"},"role":{"kind":"Role","metadata":{"name":"viewer"}}}`, true},
+		"APatternThatIsAlone": {"ann", "builtinroles", "",
+			`{"metadata":{"name":"w-viewer"},"role":{"kind":"WorkspaceRole","metadata":{"name":"viewer"}}}`, false},
 		"AGroupAtHome":                    {"ann", "groups", "", `{"metadata":{"name":"dev",` + inW + `}}`, false},
 		"AGroupThatIsBoundElsewhere":      {"ann", "groups", "", `{"metadata":{"name":"ops",` + inW + `}}`, true},
 		"AGroupWhoseBindingsAreHisToTake": {"cleaner", "groups", "", `{"metadata":{"name":"cluster-dev"}}`, false},
@@ -111,18 +113,36 @@ func TestTheLastAdministratorStays(t *testing.T) { // S72
 	everything := `"rules":[{"verbs":["*"],"apiGroups":["*"],"resources":["*"]}]`
 	type deed struct{ verb, resource, name, now, old string }
 	deeds := map[string]deed{
-		"TheUser":              {"delete", "users", "adm", "", `{"metadata":{"name":"adm"}}`},
-		"HisState":             {"update", "users", "adm", `{"metadata":{"name":"adm"},"status":{"state":"Disabled"}}`, `{"metadata":{"name":"adm"},"status":{"state":"Active"}}`},
+		"TheUser": {"delete", "users", "adm", "", `{"metadata":{"name":"adm"}}`},
+		"HisState": {
+			"update",
+			"users",
+			"adm",
+			`{"metadata":{"name":"adm"},"status":{"state":"Disabled"}}`,
+			`{"metadata":{"name":"adm"},"status":{"state":"Active"}}`,
+		},
 		"HisBinding":           {"delete", "globalrolebindings", "b", "", bindingOf("b", "adm")},
 		"HisBindingIsAnothers": {"update", "globalrolebindings", "b", bindingOf("b", "stranger"), bindingOf("b", "adm")},
 		"HisBindingIsNobodys":  {"update", "globalrolebindings", "b", bindingOf("b"), bindingOf("b", "adm")},
 		"TheOwnerOfTheUser":    {"update", "users", "adm", `{"metadata":{"name":"adm","ownerReferences":[{"uid":"u"}]}}`, `{"metadata":{"name":"adm"}}`},
-		"TheOwnerOfTheBinding": {"update", "globalrolebindings", "b", `{"metadata":{"name":"b","ownerReferences":[{"uid":"u"}]},` + bindingOf("b", "adm")[len(`{"metadata":{"name":"b"},`):], bindingOf("b", "adm")},
+		"TheOwnerOfTheBinding": {
+			"update",
+			"globalrolebindings",
+			"b",
+			`{"metadata":{"name":"b","ownerReferences":[{"uid":"u"}]},` + bindingOf("b", "adm")[len(`{"metadata":{"name":"b"},`):],
+			bindingOf("b", "adm"),
+		},
 	}
 	roles := map[string]deed{
-		"TheRole":           {"delete", "globalroles", "platform-admin", "", `{"metadata":{"name":"platform-admin"},` + everything + `}`},
-		"TheRolesRules":     {"update", "globalroles", "platform-admin", `{"rules":[]}`, `{` + everything + `}`},
-		"TheRolesCondition": {"update", "globalroles", "platform-admin", `{"metadata":{"annotations":{"iam.kubesphere.io/cel-condition":"false"}},` + everything + `}`, `{` + everything + `}`},
+		"TheRole":       {"delete", "globalroles", "platform-admin", "", `{"metadata":{"name":"platform-admin"},` + everything + `}`},
+		"TheRolesRules": {"update", "globalroles", "platform-admin", `{"rules":[]}`, `{` + everything + `}`},
+		"TheRolesCondition": {
+			"update",
+			"globalroles",
+			"platform-admin",
+			`{"metadata":{"annotations":{"iam.kubesphere.io/cel-condition":"false"}},` + everything + `}`,
+			`{` + everything + `}`,
+		},
 	}
 	check := func(t *testing.T, g *Guard, by string, d deed) error {
 		t.Helper()
@@ -138,7 +158,13 @@ func TestTheLastAdministratorStays(t *testing.T) { // S72
 		feed(g.Known, "globalrolebindings", "", "b2", bindingOf("b2", "adm2", "adm3"))
 		feed(g.Known, "globalrolebindings", "", "other", `{"roleRef":{"name":"c"},"subjects":[{"kind":"User","name":"busy"}]}`)
 		feed(g.Known, "globalrolebindings", "", "groups", `{`+adminsRole+`,"subjects":[{"kind":"Group","name":"busy"}]}`)
-		feed(g.Known, "globalrolebindings", "", "going", `{"metadata":{"deletionTimestamp":"2026-01-01T00:00:00Z"},`+adminsRole+`,"subjects":[{"kind":"User","name":"busy"}]}`)
+		feed(
+			g.Known,
+			"globalrolebindings",
+			"",
+			"going",
+			`{"metadata":{"deletionTimestamp":"2026-01-01T00:00:00Z"},`+adminsRole+`,"subjects":[{"kind":"User","name":"busy"}]}`,
+		)
 		g.Active = func(_ context.Context, _, name string) (bool, error) {
 			if slices.Contains(active, "broken") {
 				return false, errors.New("down")

@@ -92,8 +92,8 @@ func (o *object) manager() string {
 	return o.Spec.Template.Spec.Manager
 }
 
-// added returns the rules that were not there before, by their values: what people read of two rules may be the same (S62). The same rights put in
-// other words are new ones.
+// added returns the rules that were not there before, by their values: what people read of two rules may be the same (S62). The same rights
+// put in other words are new ones.
 func added(now, old []rbacv1.PolicyRule) []rbacv1.PolicyRule {
 	if len(old) == 0 {
 		return now

@@ -15,8 +15,9 @@ func isReserved(group string) bool {
 	return strings.HasPrefix(group, systemPrefix) || strings.HasPrefix(group, iamv1beta1.SyntheticGroupPrefix)
 }
 
-// atHome passes where a group of a workspace is bound in that workspace, or in a namespace of it. Whoever runs the workspace says who is in it; bound elsewhere, by
-// somebody who means a group of an identity provider that has the same name, it would be his to give what he does not hold.
+// atHome passes where a group of a workspace is bound in that workspace, or in a namespace of it. Whoever runs the workspace says who is in
+// it; bound elsewhere, by somebody who means a group of an identity provider that has the same name, it would be his to give what he does
+// not hold.
 func (q *escalationCheck) atHome(group string, at authz.BindingScope) error {
 	of, _ := q.guard.Known.workspaceOf(group)
 	switch {
@@ -29,9 +30,9 @@ func (q *escalationCheck) atHome(group string, at authz.BindingScope) error {
 		"a group of an identity provider that has this name is bound once the Group is deleted", group, of))
 }
 
-// group judges a new Group by whether its name has rights already. Groups of identity providers, and those that Kubernetes' own bindings name, have
-// names too: who makes a Group of one decides who is in it, and with its end go the bindings that name it. So does who moves one to another workspace, or
-// out of all, with the people in it.
+// group judges a new Group by whether its name has rights already. Groups of identity providers, and those that Kubernetes' own bindings
+// name, have names too: who makes a Group of one decides who is in it, and with its end go the bindings that name it. So does who moves one
+// to another workspace, or out of all, with the people in it.
 func (q *escalationCheck) group() error {
 	switch {
 	case q.updates() && q.now.workspace() != q.old.workspace():
@@ -74,7 +75,8 @@ func (q *escalationCheck) groupBinding() error {
 		return nil
 	}
 	if of, known := q.guard.Known.workspaceOf(group); known && of != q.now.workspace() {
-		return q.mayBindGroup(group, fmt.Sprintf("the group %.100q is not of the workspace that the label %s of the binding names", group, tenantv1beta1.LabelWorkspace))
+		return q.mayBindGroup(group, fmt.Sprintf("the group %.100q is not of the workspace that the label %s of the binding names", group,
+			tenantv1beta1.LabelWorkspace))
 	}
 	return q.join(group)
 }
@@ -97,7 +99,8 @@ func (q *escalationCheck) join(group string) error {
 		case !found: // a role that comes later would be the group's
 			return q.mayBindGroup(group, fmt.Sprintf("the group is bound to the %s %q, which is not there", rolesOf(g.role.Scope), g.role.Name))
 		case len(missing) > 0:
-			return q.mayBindGroup(group, fmt.Sprintf("the group has the %s %q: %s", rolesOf(g.role.Scope), g.role.Name, lacks(q.By, g.place, missing)))
+			return q.mayBindGroup(group, fmt.Sprintf("the group has the %s %q: %s", rolesOf(g.role.Scope), g.role.Name,
+				lacks(q.By, g.place, missing)))
 		}
 	}
 	return nil

@@ -36,6 +36,11 @@ func TestS6AGroupOfAWorkspaceIsBoundNowhereElse(t *testing.T) {
 		"TakenToAnotherWorkspace":     {resource: "groups", name: "dev", old: of("w"), now: of("v"), refused: "needs the verb bind on groups"},
 		"TakenIntoAWorkspace":         {resource: "groups", name: "wide", old: `{}`, now: of("w"), refused: "needs the verb bind on groups"},
 		"TakenAwayByWhoMayBindGroups": {resource: "groups", name: "open", old: `{}`, now: of("w")},
-		"ItsNotes":                    {resource: "groups", name: "dev", old: of("w"), now: `{"metadata":{"annotations":{"a":"b"},"labels":{"kubesphere.io/workspace":"w"}}}`},
+		"ItsNotes": {
+			resource: "groups",
+			name:     "dev",
+			old:      of("w"),
+			now:      `{"metadata":{"annotations":{"a":"b"},"labels":{"kubesphere.io/workspace":"w"}}}`,
+		},
 	})
 }

@@ -46,15 +46,17 @@ func (q *escalationCheck) role(scope request.Scope) error {
 		}
 		rules = slices.Concat(rules, more)
 	}
-	if rego := q.now.Metadata.Annotations[iamv1beta1.AnnotationRegoOverride]; rego != "" && rego != q.old.Metadata.Annotations[iamv1beta1.AnnotationRegoOverride] {
+	if rego := q.now.Metadata.Annotations[iamv1beta1.AnnotationRegoOverride]; rego != "" &&
+		rego != q.old.Metadata.Annotations[iamv1beta1.AnnotationRegoOverride] {
 		rules = everything()
 	}
 	return q.grants(at, rules, rolesOf(scope))
 }
 
-// templates returns the rules of the templates of a scope that a role takes. What it takes from now on of templates that come later nobody can
-// hold yet: it is for who may escalate.
-func (q *escalationCheck) templates(at authz.BindingScope, scope request.Scope, now, before *iamv1beta1.AggregationRoleTemplates) ([]rbacv1.PolicyRule, error) {
+// templates returns the rules of the templates of a scope that a role takes. What it takes from now on of templates that come later nobody
+// can hold yet: it is for who may escalate.
+func (q *escalationCheck) templates(at authz.BindingScope, scope request.Scope, now,
+	before *iamv1beta1.AggregationRoleTemplates) ([]rbacv1.PolicyRule, error) {
 	rules, err := q.guard.Known.rulesOf(scope, now)
 	if err != nil {
 		return nil, q.refuse(err.Error())
@@ -80,8 +82,8 @@ func (q *escalationCheck) templates(at authz.BindingScope, scope request.Scope, 
 	return rules, nil
 }
 
-// wider tells whether a role grants its rules to more requests than before: its condition is another one, or gone. One that is empty can't be
-// compiled, and lets nothing pass, while a policy that is empty is none.
+// wider tells whether a role grants its rules to more requests than before: its condition is another one, or gone. One that is empty can't
+// be compiled, and lets nothing pass, while a policy that is empty is none.
 func wider(now, old *object) bool {
 	before, restricted := old.Metadata.Annotations[iamv1beta1.AnnotationCELCondition]
 	if after, still := now.Metadata.Annotations[iamv1beta1.AnnotationCELCondition]; restricted && (!still || after != before) {
@@ -95,12 +97,14 @@ func wider(now, old *object) bool {
 func (o *object) grantsAll() bool {
 	_, conditional := o.Metadata.Annotations[iamv1beta1.AnnotationCELCondition]
 	return !conditional && slices.ContainsFunc(o.Rules, func(r rbacv1.PolicyRule) bool {
-		return slices.Contains(r.Verbs, rbacv1.VerbAll) && slices.Contains(r.APIGroups, rbacv1.APIGroupAll) && slices.Contains(r.Resources, rbacv1.ResourceAll) &&
+		return slices.Contains(r.Verbs, rbacv1.VerbAll) && slices.Contains(r.APIGroups, rbacv1.APIGroupAll) &&
+			slices.Contains(r.Resources, rbacv1.ResourceAll) &&
 			len(r.ResourceNames) == 0
 	})
 }
 
-// words refuses new rules with words that no rule may have (S63). One that is there already gives nothing, and may stay while something else is changed.
+// words refuses new rules with words that no rule may have (S63). One that is there already gives nothing, and may stay while something
+// else is changed.
 func (q *escalationCheck) words(now, old []rbacv1.PolicyRule) error {
 	for _, r := range added(now, old) {
 		if err := iamv1beta1.WrongWord(&r); err != nil {

@@ -20,7 +20,8 @@ func TestS6TheSystemsPlacesAreForThoseWhoHoldWhatTheyGive(t *testing.T) {
 	role := func(scope request.Scope, namespace, name string) {
 		ref := authz.RoleRef{Scope: scope, Namespace: namespace, Name: name}
 		w.roles[ref] = "ac"
-		for _, place := range []authz.BindingScope{{Scope: scope, Namespace: namespace}, {Scope: scope, Workspace: "system-workspace"}, {Scope: scope, Workspace: "w"}} {
+		for _, place := range []authz.BindingScope{{Scope: scope, Namespace: namespace}, {Scope: scope, Workspace: "system-workspace"},
+			{Scope: scope, Workspace: "w"}} {
 			for _, verb := range []string{"bind", "escalate"} {
 				for _, who := range []string{"manager", "holder"} {
 					w.verbs[who+"@"+place.String()+" "+verb+" "+rolesOf(scope)+"/"+name] = true
@@ -40,27 +41,73 @@ func TestS6TheSystemsPlacesAreForThoseWhoHoldWhatTheyGive(t *testing.T) {
 	const system = "is no way to it there"
 	boss, me := bound("boss", "manager"), bound("system-workspace-admin", "manager")
 	all(t, g, map[string]write{
-		"ItsWorkspace":                {by: "manager", resource: "workspacerolebindings", now: in("system-workspace", me), refused: system},
-		"AnotherWorkspace":            {by: "manager", resource: "workspacerolebindings", now: in("w", bound("w-boss", "manager"))},
-		"ByWhoHoldsTheRules":          {by: "holder", resource: "workspacerolebindings", now: in("system-workspace", me)},
-		"TheNamespaceOfKubernetes":    {by: "manager", resource: "rolebindings", namespace: "kube-system", now: boss, refused: system},
-		"TheNamespaceOfThePlatform":   {by: "manager", resource: "rolebindings", namespace: "kubesphere-system", now: boss, refused: system},
-		"TheDefaultNamespace":         {by: "manager", resource: "rolebindings", namespace: "default", now: boss, refused: system},
-		"ANamespaceInItsWorkspace":    {by: "manager", resource: "rolebindings", namespace: "operator", now: boss, refused: system},
-		"AnotherNamespace":            {by: "manager", resource: "rolebindings", namespace: "n", now: boss},
-		"WhoHoldsThemThere":           {by: "holder", resource: "rolebindings", namespace: "kube-system", now: boss},
-		"ToWhomKubernetesNames":       {by: "holder", resource: "rolebindings", namespace: "kube-system", now: bound("boss", "g:system:authenticated"), refused: "may do everything there"},
-		"ToWhomKubernetesNamesByAll":  {by: "all", resource: "rolebindings", namespace: "kube-system", now: bound("boss", "g:system:authenticated")},
-		"ARoleThatIsNotThere":         {by: "manager", resource: "rolebindings", namespace: "kube-system", now: bound("later", "manager"), refused: "make it first"},
-		"ToAServiceAccount":           {by: "manager", resource: "serviceaccounts", namespace: "kubesphere-system", now: `{"metadata":{"annotations":{"iam.kubesphere.io/role":"boss"}}}`, refused: system},
-		"MoreIntoARole":               {by: "manager", resource: "roles", namespace: "kube-system", name: "boss", old: `{}`, now: `{` + ruled(t, "ac") + `}`, refused: system},
-		"MoreIntoARoleElsewhere":      {by: "manager", resource: "roles", namespace: "n", name: "boss", old: `{}`, now: `{` + ruled(t, "ac") + `}`},
-		"ItsManager":                  {by: "manager", resource: "workspaces", name: "system-workspace", old: `{"spec":{"manager":"admin"}}`, now: `{"spec":{"manager":"manager"}}`, refused: system},
-		"ItsManagerByItsTemplate":     {by: "manager", resource: "workspacetemplates", name: "system-workspace", old: `{"spec":{}}`, now: `{"spec":{"template":{"spec":{"manager":"manager"}}}}`, refused: system},
-		"ItsManagerByWhoHasIt":        {by: "holder", resource: "workspaces", name: "system-workspace", old: `{}`, now: `{"spec":{"manager":"bob"}}`},
-		"ItsManagerAsItWas":           {by: "manager", resource: "workspaces", name: "system-workspace", old: `{"spec":{"manager":"admin"}}`, now: `{"metadata":{"labels":{"a":"b"}},"spec":{"manager":"admin"}}`},
-		"AWorkspaceOfItsNameBeforeIt": {by: "manager", resource: "workspacetemplates", name: "system-workspace", now: `{"spec":{"template":{"spec":{"manager":"manager"}}}}`, refused: system},
-		"TheManagerOfAnotherOne":      {by: "manager", resource: "workspaces", name: "w", old: `{}`, now: `{"spec":{"manager":"bob"}}`},
+		"ItsWorkspace":              {by: "manager", resource: "workspacerolebindings", now: in("system-workspace", me), refused: system},
+		"AnotherWorkspace":          {by: "manager", resource: "workspacerolebindings", now: in("w", bound("w-boss", "manager"))},
+		"ByWhoHoldsTheRules":        {by: "holder", resource: "workspacerolebindings", now: in("system-workspace", me)},
+		"TheNamespaceOfKubernetes":  {by: "manager", resource: "rolebindings", namespace: "kube-system", now: boss, refused: system},
+		"TheNamespaceOfThePlatform": {by: "manager", resource: "rolebindings", namespace: "kubesphere-system", now: boss, refused: system},
+		"TheDefaultNamespace":       {by: "manager", resource: "rolebindings", namespace: "default", now: boss, refused: system},
+		"ANamespaceInItsWorkspace":  {by: "manager", resource: "rolebindings", namespace: "operator", now: boss, refused: system},
+		"AnotherNamespace":          {by: "manager", resource: "rolebindings", namespace: "n", now: boss},
+		"WhoHoldsThemThere":         {by: "holder", resource: "rolebindings", namespace: "kube-system", now: boss},
+		"ToWhomKubernetesNames": {
+			by:        "holder",
+			resource:  "rolebindings",
+			namespace: "kube-system",
+			now:       bound("boss", "g:system:authenticated"),
+			refused:   "may do everything there",
+		},
+		"ToWhomKubernetesNamesByAll": {by: "all", resource: "rolebindings", namespace: "kube-system", now: bound("boss", "g:system:authenticated")},
+		"ARoleThatIsNotThere":        {by: "manager", resource: "rolebindings", namespace: "kube-system", now: bound("later", "manager"), refused: "make it first"},
+		"ToAServiceAccount": {
+			by:        "manager",
+			resource:  "serviceaccounts",
+			namespace: "kubesphere-system",
+			now:       `{"metadata":{"annotations":{"iam.kubesphere.io/role":"boss"}}}`,
+			refused:   system,
+		},
+		"MoreIntoARole": {
+			by:        "manager",
+			resource:  "roles",
+			namespace: "kube-system",
+			name:      "boss",
+			old:       `{}`,
+			now:       `{` + ruled(t, "ac") + `}`,
+			refused:   system,
+		},
+		"MoreIntoARoleElsewhere": {by: "manager", resource: "roles", namespace: "n", name: "boss", old: `{}`, now: `{` + ruled(t, "ac") + `}`},
+		"ItsManager": {
+			by:       "manager",
+			resource: "workspaces",
+			name:     "system-workspace",
+			old:      `{"spec":{"manager":"admin"}}`,
+			now:      `{"spec":{"manager":"manager"}}`,
+			refused:  system,
+		},
+		"ItsManagerByItsTemplate": {
+			by:       "manager",
+			resource: "workspacetemplates",
+			name:     "system-workspace",
+			old:      `{"spec":{}}`,
+			now:      `{"spec":{"template":{"spec":{"manager":"manager"}}}}`,
+			refused:  system,
+		},
+		"ItsManagerByWhoHasIt": {by: "holder", resource: "workspaces", name: "system-workspace", old: `{}`, now: `{"spec":{"manager":"bob"}}`},
+		"ItsManagerAsItWas": {
+			by:       "manager",
+			resource: "workspaces",
+			name:     "system-workspace",
+			old:      `{"spec":{"manager":"admin"}}`,
+			now:      `{"metadata":{"labels":{"a":"b"}},"spec":{"manager":"admin"}}`,
+		},
+		"AWorkspaceOfItsNameBeforeIt": {
+			by:       "manager",
+			resource: "workspacetemplates",
+			name:     "system-workspace",
+			now:      `{"spec":{"template":{"spec":{"manager":"manager"}}}}`,
+			refused:  system,
+		},
+		"TheManagerOfAnotherOne": {by: "manager", resource: "workspaces", name: "w", old: `{}`, now: `{"spec":{"manager":"bob"}}`},
 	})
 	delete(w.roles, authz.RoleRef{Scope: request.Workspace, Name: "system-workspace-admin"})
 	write{by: "manager", resource: "workspaces", name: "system-workspace", now: `{"spec":{"manager":"manager"}}`, refused: "make it first"}.check(t, g)

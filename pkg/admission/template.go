@@ -44,7 +44,7 @@ type PlacementRights interface {
 //
 //	a creation over what carries the name already     to update and delete that
 //	owners, finalizers, what becomes of namespaces    to delete any workspace template; the last, to delete this one
-//	any change                                        to update or delete the template: roles of existing installations let everybody patch all of them
+//	any change                                        to update or delete the template: others may only patch all of them
 //	protection, overrides, labels of the workspaces   to delete any workspace template
 //	a placement                                       on creation, a right to each cluster; a change also needs to update any template
 func CheckTemplate(ctx context.Context, rights PlacementRights, old, next *tenantv1beta1.WorkspaceTemplate) error {
@@ -122,7 +122,8 @@ func checkPlacement(ctx context.Context, rights PlacementRights, exists bool, na
 	}
 	for _, cluster := range went {
 		if ok, err := rights.Administers(ctx, cluster); err != nil || !ok {
-			return denied(name, err, "the cluster %q is not public, or the workspace is taken out of it: an administrator of the cluster does that", cluster)
+			return denied(name, err, "the cluster %q is not public, or the workspace is taken out of it: an administrator of the cluster does that",
+				cluster)
 		}
 	}
 	return nil
@@ -190,7 +191,8 @@ func (h held) MayIn(ctx context.Context, verb string, gvr schema.GroupVersionRes
 // MayInNamespaces implements PlacementRights. Roles of a workspace speak of its namespaces in either group.
 func (h held) MayInNamespaces(ctx context.Context, verb, workspace string) (bool, error) {
 	at := authz.BindingScope{Scope: request.Workspace, Workspace: workspace}
-	for _, gvr := range []schema.GroupVersionResource{{Version: "v1", Resource: "namespaces"}, tenantv1beta1.SchemeGroupVersion.WithResource("namespaces")} {
+	for _, gvr := range []schema.GroupVersionResource{{Version: "v1", Resource: "namespaces"},
+		tenantv1beta1.SchemeGroupVersion.WithResource("namespaces")} {
 		rule := []rbacv1.PolicyRule{{Verbs: []string{verb}, APIGroups: []string{gvr.Group}, Resources: []string{gvr.Resource}}}
 		if ok, err := h.holds(ctx, at, rule, verb, gvr, ""); err != nil || ok {
 			return ok, err
@@ -226,7 +228,8 @@ func (h held) Administers(ctx context.Context, cluster string) (bool, error) {
 	}
 	all := []string{"*"}
 	rule := []rbacv1.PolicyRule{{Verbs: all, APIGroups: all, Resources: all}}
-	return h.holds(ctx, authz.BindingScope{Scope: request.Cluster}, rule, "*", schema.GroupVersionResource{Group: "*", Version: "*", Resource: "*"}, "")
+	return h.holds(ctx, authz.BindingScope{Scope: request.Cluster}, rule, "*",
+		schema.GroupVersionResource{Group: "*", Version: "*", Resource: "*"}, "")
 }
 
 // IsPublic implements PlacementRights.
@@ -238,7 +241,8 @@ func (h held) IsPublic(_ context.Context, cluster string) (bool, error) {
 }
 
 // holds tells whether the writer holds a rule at a place, or, where he is no user of ours, whether kube-apiserver lets him.
-func (h held) holds(ctx context.Context, at authz.BindingScope, rule []rbacv1.PolicyRule, verb string, gvr schema.GroupVersionResource, name string) (bool, error) {
+func (h held) holds(ctx context.Context, at authz.BindingScope, rule []rbacv1.PolicyRule, verb string, gvr schema.GroupVersionResource,
+	name string) (bool, error) {
 	if len(h.guard.Holdings.Missing(h.By, at, rule)) == 0 {
 		return true, nil
 	}

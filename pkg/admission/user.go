@@ -46,16 +46,16 @@ func (q *escalationCheck) user() error {
 	return q.unnamed(q.old.Spec.Groups)
 }
 
-// Unnamed refuses to let somebody become a user whom bindings of Kubernetes' own name, himself or one of his groups: what they grant is nobody's to
-// compare. The way out is the verb bind on users, and on groups. Its errors are those of Check.
+// Unnamed refuses to let somebody become a user whom bindings of Kubernetes' own name, himself or one of his groups: what they grant is
+// nobody's to compare. The way out is the verb bind on users, and on groups. Its errors are those of Check.
 func (g *Guard) Unnamed(ctx context.Context, by user.Info, name string, groups []string) error {
 	gvr := iamv1beta1.SchemeGroupVersion.WithResource("users")
 	q := &escalationCheck{guard: g, ctx: ctx, Write: &Write{By: by, Verb: "update", GVR: gvr, Name: name}}
 	return q.unnamed(groups)
 }
 
-// unnamed passes where no binding of Kubernetes' own names the user, or a group that he is in: whoever can be him has what it grants, with a kubeconfig and
-// through ks-apiserver.
+// unnamed passes where no binding of Kubernetes' own names the user, or a group that he is in: whoever can be him has what it grants, with
+// a kubeconfig and through ks-apiserver.
 func (q *escalationCheck) unnamed(groups []string) error {
 	for _, group := range groups {
 		if named, err := q.namedGroup(group); err != nil {
@@ -86,7 +86,8 @@ func (q *escalationCheck) unnamed(groups []string) error {
 }
 
 // outranks passes where the writer holds what is bound to the user's name, and to his groups, on the platform and in the cluster: whoever
-// makes a user, or sets his password, can be that user. Rights in workspaces and namespaces do not count: who manages users is above their members.
+// makes a user, or sets his password, can be that user. Rights in workspaces and namespaces do not count: who manages users is above their
+// members.
 func (q *escalationCheck) outranks() error {
 	u := &user.DefaultInfo{Name: q.Name, Groups: append([]string{user.AllAuthenticated}, q.old.Spec.Groups...)}
 	for _, at := range []authz.BindingScope{{}, {Scope: request.Cluster}} {

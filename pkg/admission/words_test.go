@@ -26,11 +26,16 @@ func TestNoRuleIsTakenForAnother(t *testing.T) { // S62, S63
 		return `{"role":{"kind":"Role","metadata":{"name":"r"},"rules":[` + rule + `]}}`
 	}
 	all(t, g, map[string]write{
-		"OneForTheOther":         {resource: "globalroles", name: "x", old: in(x), now: in(y), refused: "no rule can say this"},
-		"TheFirst":               {resource: "globalroles", name: "x", now: in(x), refused: "resourceNames has"},
-		"ByWhoHoldsEverything":   {by: "root", resource: "globalroles", name: "x", now: in(x), refused: "resourceNames has"},
-		"OneThatIsThereMayStay":  {resource: "globalroles", name: "x", old: in(x), now: `{"metadata":{"labels":{"a":"b"}},` + in(x)[1:]},
-		"InAWorkspace":           {resource: "workspaceroles", name: "x", now: `{"metadata":{"labels":{"kubesphere.io/workspace":"w"}},` + in(x)[1:], refused: "no rule"},
+		"OneForTheOther":        {resource: "globalroles", name: "x", old: in(x), now: in(y), refused: "no rule can say this"},
+		"TheFirst":              {resource: "globalroles", name: "x", now: in(x), refused: "resourceNames has"},
+		"ByWhoHoldsEverything":  {by: "root", resource: "globalroles", name: "x", now: in(x), refused: "resourceNames has"},
+		"OneThatIsThereMayStay": {resource: "globalroles", name: "x", old: in(x), now: `{"metadata":{"labels":{"a":"b"}},` + in(x)[1:]},
+		"InAWorkspace": {
+			resource: "workspaceroles",
+			name:     "x",
+			now:      `{"metadata":{"labels":{"kubesphere.io/workspace":"w"}},` + in(x)[1:],
+			refused:  "no rule",
+		},
 		"InANamespace":           {resource: "roles", namespace: "n", name: "x", now: in(x), refused: "no rule"},
 		"InATemplate":            {resource: "roletemplates", name: "x", now: spec(x), refused: "no rule"},
 		"OneForTheOtherTemplate": {resource: "roletemplates", name: "x", old: spec(x), now: spec(y), refused: "no rule"},

@@ -63,7 +63,8 @@ func checkCreation(ctx context.Context, rights PlacementRights, kind schema.Grou
 
 // checkEnd refuses to say when a workspace or its template goes, and what goes along, without the right to delete it: the garbage
 // collector and the controllers act by what is written there, for anybody (S65). before is empty for a creation.
-func checkEnd(ctx context.Context, rights PlacementRights, kind schema.GroupVersionResource, name string, before, after *metav1.ObjectMeta) error {
+func checkEnd(ctx context.Context, rights PlacementRights, kind schema.GroupVersionResource, name string, before,
+	after *metav1.ObjectMeta) error {
 	what := ""
 	switch {
 	case len(after.OwnerReferences) > 0 && !equality.Semantic.DeepEqual(before.OwnerReferences, after.OwnerReferences):
@@ -77,7 +78,8 @@ func checkEnd(ctx context.Context, rights PlacementRights, kind schema.GroupVers
 		}
 	}
 	const propagation = tenantv1beta1.AnnotationDeletionPropagation
-	if now := after.Annotations[propagation]; now == "" || now == before.Annotations[propagation] || now == string(metav1.DeletePropagationOrphan) {
+	if now := after.Annotations[propagation]; now == "" || now == before.Annotations[propagation] ||
+		now == string(metav1.DeletePropagationOrphan) {
 		return nil
 	}
 	if ok, err := rights.MayIn(ctx, "delete", templatesKind, name); err != nil || !ok {
@@ -109,7 +111,8 @@ func (q *escalationCheck) existing() error {
 	const uid = tenantv1beta1.AnnotationTemplateUID
 	if before.Annotations[uid] != after.Annotations[uid] {
 		if ok, err := rights.May(q.ctx, "delete", workspacesKind); err != nil || !ok {
-			return deniedOf(workspacesKind, q.Name, err, "the annotation %s says which template decides over it: it is set by those who may delete any of the workspaces", uid)
+			return deniedOf(workspacesKind, q.Name, err,
+				"the annotation %s says which template decides over it: it is set by those who may delete any of the workspaces", uid)
 		}
 	}
 	return checkEnd(q.ctx, rights, workspacesKind, q.Name, &before.ObjectMeta, &after.ObjectMeta)

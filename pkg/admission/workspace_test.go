@@ -23,7 +23,8 @@ func newTenancy(t *testing.T) (*world, *Guard) {
 	}
 	w.in["orphan"] = "lost"
 	w.left = map[string]bool{"bound": true}
-	for _, place := range []string{`on the platform`, `in the workspace "v"`, `in the workspace "t"`, `in the workspace "bound"`, `in the workspace "new"`, `in the workspace "lost"`} {
+	for _, place := range []string{`on the platform`, `in the workspace "v"`, `in the workspace "t"`, `in the workspace "bound"`, `in the workspace "new"`,
+		`in the workspace "lost"`} {
 		w.holds["keeper@"+place] = []string{"workspacetemplates", "workspaces"}
 		w.holds["all@"+place] = []string{"*"}
 	}
@@ -35,33 +36,62 @@ func newTenancy(t *testing.T) (*world, *Guard) {
 func TestS65ACreationOverAWorkspaceIsItsUpdateAndItsDeletion(t *testing.T) {
 	_, g := newTenancy(t)
 	const named, gone = "of this name", `{"metadata":{"ownerReferences":[{"apiVersion":"v1","kind":"ConfigMap","name":"gone","uid":"u"}]}}`
-	const finalizers, background = `{"metadata":{"finalizers":["kubesphere.io/cascading-deletion"]}}`, `{"metadata":{"annotations":{"kubesphere.io/deletion-propagation":"Background"}}}`
+	const finalizers, background = `{"metadata":{"finalizers":["kubesphere.io/cascading-deletion"]}}`,
+		`{"metadata":{"annotations":{"kubesphere.io/deletion-propagation":"Background"}}}`
 	all(t, g, map[string]write{
-		"ANewTemplate":                   {resource: "workspacetemplates", name: "new", now: `{}`},
-		"ANewWorkspace":                  {resource: "workspaces", name: "new", now: `{}`},
-		"ATemplateOfAWorkspace":          {resource: "workspacetemplates", name: "v", now: `{}`, refused: named},
-		"ATemplateOfAWorkspaceByGoing":   {resource: "workspacetemplates", name: "v", now: gone, refused: named},
-		"ATemplateByWhoRunsThem":         {by: "keeper", resource: "workspacetemplates", name: "v", now: `{}`},
-		"AWorkspaceOfATemplate":          {resource: "workspaces", name: "t", now: `{}`, refused: named},
-		"AWorkspaceByWhoRunsThem":        {by: "keeper", resource: "workspaces", name: "t", now: `{}`},
-		"TheSystems":                     {by: "keeper", resource: "workspacetemplates", name: "system-workspace", now: `{}`, refused: "may do everything"},
-		"TheSystemsByAll":                {by: "all", resource: "workspacetemplates", name: "system-workspace", now: `{}`},
-		"OwnersOfANewTemplate":           {resource: "workspacetemplates", name: "new", now: gone, refused: "may delete any of the workspacetemplates"},
-		"FinalizersOfANewTemplate":       {resource: "workspacetemplates", name: "new", now: finalizers, refused: "may delete any of the workspacetemplates"},
-		"FinalizersOfANewWorkspace":      {resource: "workspaces", name: "new", now: finalizers, refused: "may delete any of the workspaces"},
-		"FinalizersOfAWorkspace":         {resource: "workspaces", name: "v", old: `{}`, now: finalizers, refused: "may delete any of the workspaces"},
-		"FinalizersTakenOff":             {resource: "workspaces", name: "v", old: finalizers, now: `{}`, refused: "may delete any of the workspaces"},
-		"FinalizersByWhoMayDelete":       {by: "keeper", resource: "workspacetemplates", name: "new", now: finalizers},
-		"OwnersByWhoMayDelete":           {by: "keeper", resource: "workspacetemplates", name: "new", now: gone},
-		"NamespacesGoAlong":              {resource: "workspacetemplates", name: "new", now: background, refused: "may delete it"},
-		"NamespacesGoAlongWithAnOther":   {resource: "workspaces", name: "v", old: `{}`, now: background, refused: "may delete it"},
-		"NamespacesGoByWhoMayDelete":     {by: "keeper", resource: "workspacetemplates", name: "new", now: background},
-		"NamespacesStay":                 {resource: "workspaces", name: "v", old: background, now: `{"metadata":{"annotations":{"kubesphere.io/deletion-propagation":"Orphan"}}}`},
-		"WhatItSaidAlready":              {resource: "workspaces", name: "v", old: background, now: background},
-		"AnotherTemplateDecidesOverIt":   {resource: "workspaces", name: "v", old: `{}`, now: `{"metadata":{"annotations":{"kapis.dev/workspacetemplate-uid":"u"}}}`, refused: "which template decides"},
-		"NoTemplateDecidesOverIt":        {resource: "workspaces", name: "v", old: `{"metadata":{"annotations":{"kapis.dev/workspacetemplate-uid":"u"}}}`, now: `{}`, refused: "which template decides"},
-		"ATemplateDecidesOverANew":       {resource: "workspaces", name: "new", now: `{"metadata":{"annotations":{"kapis.dev/workspacetemplate-uid":"u"}}}`, refused: "which template decides"},
-		"HandedOverByWhoMayDelete":       {by: "keeper", resource: "workspaces", name: "v", old: `{}`, now: `{"metadata":{"annotations":{"kapis.dev/workspacetemplate-uid":"u"}}}`},
+		"ANewTemplate":                 {resource: "workspacetemplates", name: "new", now: `{}`},
+		"ANewWorkspace":                {resource: "workspaces", name: "new", now: `{}`},
+		"ATemplateOfAWorkspace":        {resource: "workspacetemplates", name: "v", now: `{}`, refused: named},
+		"ATemplateOfAWorkspaceByGoing": {resource: "workspacetemplates", name: "v", now: gone, refused: named},
+		"ATemplateByWhoRunsThem":       {by: "keeper", resource: "workspacetemplates", name: "v", now: `{}`},
+		"AWorkspaceOfATemplate":        {resource: "workspaces", name: "t", now: `{}`, refused: named},
+		"AWorkspaceByWhoRunsThem":      {by: "keeper", resource: "workspaces", name: "t", now: `{}`},
+		"TheSystems":                   {by: "keeper", resource: "workspacetemplates", name: "system-workspace", now: `{}`, refused: "may do everything"},
+		"TheSystemsByAll":              {by: "all", resource: "workspacetemplates", name: "system-workspace", now: `{}`},
+		"OwnersOfANewTemplate":         {resource: "workspacetemplates", name: "new", now: gone, refused: "may delete any of the workspacetemplates"},
+		"FinalizersOfANewTemplate":     {resource: "workspacetemplates", name: "new", now: finalizers, refused: "may delete any of the workspacetemplates"},
+		"FinalizersOfANewWorkspace":    {resource: "workspaces", name: "new", now: finalizers, refused: "may delete any of the workspaces"},
+		"FinalizersOfAWorkspace":       {resource: "workspaces", name: "v", old: `{}`, now: finalizers, refused: "may delete any of the workspaces"},
+		"FinalizersTakenOff":           {resource: "workspaces", name: "v", old: finalizers, now: `{}`, refused: "may delete any of the workspaces"},
+		"FinalizersByWhoMayDelete":     {by: "keeper", resource: "workspacetemplates", name: "new", now: finalizers},
+		"OwnersByWhoMayDelete":         {by: "keeper", resource: "workspacetemplates", name: "new", now: gone},
+		"NamespacesGoAlong":            {resource: "workspacetemplates", name: "new", now: background, refused: "may delete it"},
+		"NamespacesGoAlongWithAnOther": {resource: "workspaces", name: "v", old: `{}`, now: background, refused: "may delete it"},
+		"NamespacesGoByWhoMayDelete":   {by: "keeper", resource: "workspacetemplates", name: "new", now: background},
+		"NamespacesStay": {
+			resource: "workspaces",
+			name:     "v",
+			old:      background,
+			now:      `{"metadata":{"annotations":{"kubesphere.io/deletion-propagation":"Orphan"}}}`,
+		},
+		"WhatItSaidAlready": {resource: "workspaces", name: "v", old: background, now: background},
+		"AnotherTemplateDecidesOverIt": {
+			resource: "workspaces",
+			name:     "v",
+			old:      `{}`,
+			now:      `{"metadata":{"annotations":{"kapis.dev/workspacetemplate-uid":"u"}}}`,
+			refused:  "which template decides",
+		},
+		"NoTemplateDecidesOverIt": {
+			resource: "workspaces",
+			name:     "v",
+			old:      `{"metadata":{"annotations":{"kapis.dev/workspacetemplate-uid":"u"}}}`,
+			now:      `{}`,
+			refused:  "which template decides",
+		},
+		"ATemplateDecidesOverANew": {
+			resource: "workspaces",
+			name:     "new",
+			now:      `{"metadata":{"annotations":{"kapis.dev/workspacetemplate-uid":"u"}}}`,
+			refused:  "which template decides",
+		},
+		"HandedOverByWhoMayDelete": {
+			by:       "keeper",
+			resource: "workspaces",
+			name:     "v",
+			old:      `{}`,
+			now:      `{"metadata":{"annotations":{"kapis.dev/workspacetemplate-uid":"u"}}}`,
+		},
 		"WhatIsNoWorkspace":              {resource: "workspaces", name: "v", old: `{}`, now: `{"metadata":{"finalizers":7}}`, refused: "can't be read"},
 		"S69NamespacesOfOneThatIsGone":   {resource: "workspacetemplates", name: "lost", now: `{}`, refused: "namespaces with the label"},
 		"S69ByAWorkspaceToo":             {resource: "workspaces", name: "lost", now: `{}`, refused: "namespaces with the label"},
@@ -74,7 +104,10 @@ func TestS65ACreationOverAWorkspaceIsItsUpdateAndItsDeletion(t *testing.T) {
 		"S69AnotherNameIsNotTheSameName": {resource: "workspacetemplates", name: "los", now: `{}`},
 	})
 	for _, resource := range []string{"workspaces", "workspacetemplates"} {
-		err := g.Check(t.Context(), &Write{By: &user.DefaultInfo{Name: "ann"}, Verb: "delete", GVR: workspacesKind.GroupVersion().WithResource(resource), Name: "v", Old: []byte(`{}`)})
+		err := g.Check(
+			t.Context(),
+			&Write{By: &user.DefaultInfo{Name: "ann"}, Verb: "delete", GVR: workspacesKind.GroupVersion().WithResource(resource), Name: "v", Old: []byte(`{}`)},
+		)
 		if err != nil {
 			t.Errorf("a deletion, which kube-apiserver decides: %v", err)
 		}

@@ -95,10 +95,21 @@ func newWorld(t *testing.T) (*world, *Guard) {
 			"root@on the platform": {"*"}, `root@in the workspace "w"`: {"*"},
 		},
 		roles: map[authz.RoleRef]string{
-			{Name: "ab"}: "ab", {Name: "c"}: "c", {Name: "bindable"}: "cd", {Scope: request.Workspace, Name: "w-a"}: "a", {Scope: request.Workspace, Name: "w-admin"}: "abc",
-			{Scope: request.Namespace, Namespace: "n", Name: "viewer"}: "a", {Scope: request.Namespace, Namespace: "n", Name: "admin"}: "ac", {Scope: request.Cluster, Name: "a"}: "a", {Scope: request.Cluster, Name: "c"}: "c",
+			{Name: "ab"}:                                "ab",
+			{Name: "c"}:                                 "c",
+			{Name: "bindable"}:                          "cd",
+			{Scope: request.Workspace, Name: "w-a"}:     "a",
+			{Scope: request.Workspace, Name: "w-admin"}: "abc",
+			{Scope: request.Namespace, Namespace: "n", Name: "viewer"}: "a",
+			{Scope: request.Namespace, Namespace: "n", Name: "admin"}:  "ac",
+			{Scope: request.Cluster, Name: "a"}:                        "a",
+			{Scope: request.Cluster, Name: "c"}:                        "c",
 		},
-		verbs: map[string]bool{"ann@on the platform bind globalroles/bindable": true, "ann@on the platform escalate globalroles/free": true, "ann@on the platform bind groups/open": true},
+		verbs: map[string]bool{
+			"ann@on the platform bind globalroles/bindable": true,
+			"ann@on the platform escalate globalroles/free": true,
+			"ann@on the platform bind groups/open":          true,
+		},
 	}
 	w.in = map[string]string{"n": "w", "v1": "v", "operator": "system-workspace"}
 	k := NewCache()
@@ -110,14 +121,24 @@ func newWorld(t *testing.T) (*world, *Guard) {
 		}
 	}
 	for name, scope := range map[string]string{"ta": "global", "tc": "global", "wa": "workspace", "wc": "workspace", "nc": "namespace", "cc": "cluster"} {
-		feed("roletemplates", "", name, `{"metadata":{"labels":{"iam.kubesphere.io/scope":"`+scope+`","pick":"`+name+`"}},"spec":{"rules":`+text(t, rules(name[1:]))+`}}`)
+		feed(
+			"roletemplates",
+			"",
+			name,
+			`{"metadata":{"labels":{"iam.kubesphere.io/scope":"`+scope+`","pick":"`+name+`"}},"spec":{"rules":`+text(t, rules(name[1:]))+`}}`,
+		)
 	}
 	inW := `{"metadata":{"labels":{"kubesphere.io/workspace":"w"}}`
 	feed("groups", "", "dev", inW+`}`)
 	feed("groups", "", "ops", inW+`}`)
 	feed("groups", "", "wide", `{"metadata":{}}`)
 	feed("groups", "", "open", `{"metadata":{}}`)
-	feed("workspacerolebindings", "", "dev-a", inW+`,"roleRef":{"name":"w-a"},"subjects":[{"kind":"Group","name":"dev"},{"kind":"Group","name":"ops"},{"kind":"User","name":"dev"}]}`)
+	feed(
+		"workspacerolebindings",
+		"",
+		"dev-a",
+		inW+`,"roleRef":{"name":"w-a"},"subjects":[{"kind":"Group","name":"dev"},{"kind":"Group","name":"ops"},{"kind":"User","name":"dev"}]}`,
+	)
 	feed("globalrolebindings", "", "ops-c", `{"roleRef":{"name":"c"},"subjects":[{"kind":"Group","name":"ops"}]}`)
 	w.bound = map[string][]authz.RoleRef{
 		"chief@on the platform": {{Name: "c"}}, "lead@in the cluster": {{Scope: request.Cluster, Name: "c"}}, "low@on the platform": {{Name: "ab"}},
@@ -162,8 +183,16 @@ func (w write) check(t *testing.T, g *Guard) {
 		verb = "update"
 	}
 	err := g.Check(t.Context(), &Write{
-		By: &user.DefaultInfo{Name: by, Groups: []string{user.AllAuthenticated}}, Verb: verb, GVR: schema.GroupVersionResource{Group: group, Version: "v1beta1", Resource: w.resource},
-		Namespace: w.namespace, Name: w.name, Object: []byte(w.now), Old: []byte(w.old),
+		By: &user.DefaultInfo{
+			Name:   by,
+			Groups: []string{user.AllAuthenticated},
+		},
+		Verb:      verb,
+		GVR:       schema.GroupVersionResource{Group: group, Version: "v1beta1", Resource: w.resource},
+		Namespace: w.namespace,
+		Name:      w.name,
+		Object:    []byte(w.now),
+		Old:       []byte(w.old),
 	})
 	switch {
 	case w.refused == "" && err != nil:

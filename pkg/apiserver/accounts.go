@@ -89,7 +89,8 @@ func (p *components) makeKeys() error {
 		return err
 	}
 	a.keys = &apikey.Store{
-		API: keys, Users: p.users, MaxAge: time.Duration(c.APIKeyMaximumAge), Synced: func() bool { return p.identityKnown() == nil }, Now: time.Now,
+		API: keys, Users: p.users, MaxAge: time.Duration(c.APIKeyMaximumAge), Synced: func() bool { return p.identityKnown() == nil },
+		Now: time.Now,
 	}
 	factors, err := crdclient.Factors(p.cluster)
 	if err != nil {
@@ -100,9 +101,9 @@ func (p *components) makeKeys() error {
 	return err
 }
 
-// originOf tells where a request of the login comes from. The console says where a person is at the endpoints that it logs him in at itself,
-// and there it takes the console's secret to try a password, or a provider's word. Elsewhere, at the login page above all, the header that it says
-// so in comes from the browser: whoever named somebody's usual place could have him locked out there (S47).
+// originOf tells where a request of the login comes from. The console says where a person is at the endpoints that it logs him in at
+// itself, and there it takes the console's secret to try a password, or a provider's word. Elsewhere, at the login page above all, the
+// header that it says so in comes from the browser: whoever named somebody's usual place could have him locked out there (S47).
 func (a *accounts) originOf(r *http.Request) iam.Origin {
 	of := a.trust.Origin
 	if r.URL.Path == "/oauth/token" || strings.HasPrefix(r.URL.Path, "/oauth/callback/") {

@@ -13,8 +13,9 @@ import (
 	"kapis.dev/ks-apiserver/pkg/config"
 )
 
-// makeAuthorizer lists who decides. What the credential is for comes before all; then what is open to all, and then the modes in the configured order. These are asked about what a request
-// stands for as well (a kind of another group, an older name, the membership of a workspace), so that whoever forbids the one forbids the other.
+// makeAuthorizer lists who decides. What the credential is for comes before all; then what is open to all, and then the modes in the
+// configured order. These are asked about what a request stands for as well (a kind of another group, an older name, the membership of a
+// workspace), so that whoever forbids the one forbids the other.
 func (p *components) makeAuthorizer() error {
 	order := p.cfg.Authorization.Order()
 	var all, before []authz.Authorizer

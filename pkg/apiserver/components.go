@@ -200,7 +200,8 @@ func (p *components) makeProviders(context.Context) error {
 		file = append(file, raw)
 	}
 	p.directory = idp.NewDirectory(idp.DirectoryOptions{
-		Secrets: p.client.CoreV1().Secrets(namespace), Types: builtin.Types(), File: file, AllowLoopback: p.cfg.Egress.AllowLoopback, Now: time.Now,
+		Secrets: p.client.CoreV1().Secrets(namespace), Types: builtin.Types(), File: file, AllowLoopback: p.cfg.Egress.AllowLoopback,
+		Now: time.Now,
 	})
 	api, err := account.NewUserClient(p.cluster)
 	if err != nil {
@@ -221,8 +222,9 @@ func fileClients(in []config.Client) []oauth.Client {
 	out := make([]oauth.Client, 0, len(in))
 	for _, c := range in {
 		out = append(out, oauth.Client{
-			Name: c.Name, Secret: oauth.ClientSecret(c.Secret), Trusted: c.Trusted, GrantMethod: c.GrantMethod, RespondWithChallenges: c.RespondWithChallenges,
-			ScopeRestrictions: c.ScopeRestrictions, RedirectURIs: c.RedirectURIs, PostLogoutRedirectURIs: c.PostLogoutRedirectURIs,
+			Name: c.Name, Secret: oauth.ClientSecret(c.Secret), Trusted: c.Trusted, GrantMethod: c.GrantMethod,
+			RespondWithChallenges: c.RespondWithChallenges,
+			ScopeRestrictions:     c.ScopeRestrictions, RedirectURIs: c.RedirectURIs, PostLogoutRedirectURIs: c.PostLogoutRedirectURIs,
 			AccessTokenMaxAgeSeconds: c.AccessTokenMaxAgeSeconds, AccessTokenInactivityTimeoutSeconds: c.AccessTokenInactivityTimeoutSeconds,
 		})
 	}
@@ -240,7 +242,8 @@ func (p *components) makeLogin(context.Context) error {
 		Entrance: p.accounts.entrance, Directory: p.directory, Factors: p.accounts.factors, APIKeys: p.accounts.keys,
 		ChangePassword: p.accounts.entrance.ChangePassword, OtherTokens: &apikey.Authenticator{Keys: p.accounts.keys},
 		Origin:        p.accounts.originOf,
-		PasswordGrant: p.cfg.Authentication.PasswordGrant, CodeLife: time.Duration(issuer.AuthorizationCodeMaxAge), Now: time.Now, Metrics: p.metrics,
+		PasswordGrant: p.cfg.Authentication.PasswordGrant, CodeLife: time.Duration(issuer.AuthorizationCodeMaxAge), Now: time.Now,
+		Metrics: p.metrics,
 	})
 	return err
 }

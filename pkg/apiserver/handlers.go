@@ -46,7 +46,8 @@ type routes struct{ *components }
 
 // webServices lists the API groups.
 func (p routes) webServices() []*restful.WebService {
-	kinds := &dynamic.Handler{Resources: p.resources, Streams: p.streams, Authorizer: p.may, AsCaller: p.caller(), Kube: p.kube, Guard: p.guard}
+	kinds := &dynamic.Handler{Resources: p.resources, Streams: p.streams, Authorizer: p.may, AsCaller: p.caller(), Kube: p.kube,
+		Guard: p.guard}
 	if p.members != nil {
 		kinds.Glimpse = p.members.Glimpse
 	}
@@ -58,7 +59,8 @@ func (p routes) webServices() []*restful.WebService {
 	all = append(all, p.configService(), (&static.Handler{Settings: p.settings, AsCaller: p.caller(), Now: time.Now}).WebService())
 	inventory := resources.NewInventory(p.store, p.resources)
 	remotes := resources.NewRemotes(resources.RemoteOptions{AsCaller: p.caller(), AllowLoopback: p.cfg.Egress.AllowLoopback})
-	all = append(all, (&resources.V1alpha3{Resources: p.resources, Streams: p.streams, Authorizer: p.may, AsCaller: p.caller(), Inventory: inventory, Remotes: remotes}).WebService())
+	all = append(all, (&resources.V1alpha3{Resources: p.resources, Streams: p.streams, Authorizer: p.may, AsCaller: p.caller(),
+		Inventory: inventory, Remotes: remotes}).WebService())
 	all = append(all, (&resources.V1alpha2{Inventory: inventory, Remotes: remotes, Kubeconfigs: p.kubeconfigs()}).WebService())
 	all = append(all, (&operations.V1alpha2{Kube: p.kube, Authorizer: p.may}).WebService())
 	all = append(all, p.iamServices(kinds)...)
@@ -120,7 +122,8 @@ func (p routes) kubeconfigs() *resources.Kubeconfigs {
 
 // ownSecret reads a Secret of this server's namespace by the right to list it; nil where there is none.
 func (p routes) ownSecret(ctx context.Context, name string) (*corev1.Secret, error) {
-	list, err := p.client.CoreV1().Secrets(namespace).List(ctx, metav1.ListOptions{FieldSelector: fields.OneTermEqualSelector("metadata.name", name).String()})
+	list, err := p.client.CoreV1().Secrets(namespace).List(ctx, metav1.ListOptions{FieldSelector: fields.OneTermEqualSelector("metadata.name",
+		name).String()})
 	if err != nil {
 		return nil, fmt.Errorf("read the Secret %s/%s: %w", namespace, name, err)
 	}
@@ -214,7 +217,8 @@ func refusal(e restful.ServiceError, r *http.Request) error {
 		}
 		err.ErrStatus.Message = fmt.Sprintf("%s: the body %s; what is taken: %s", path, sent, list)
 	case http.StatusNotAcceptable:
-		err.ErrStatus.Message = fmt.Sprintf("%s: no answer is of a type that the header Accept names (%s); what there is: %s", path, r.Header.Get("Accept"), list)
+		err.ErrStatus.Message = fmt.Sprintf("%s: no answer is of a type that the header Accept names (%s); what there is: %s", path,
+			r.Header.Get("Accept"), list)
 	default:
 		return err
 	}

@@ -30,9 +30,11 @@ func TestRefusalsOfTypesSayWhatIsTaken(t *testing.T) {
 	}{
 		"WrongType": {"PATCH", "/kapis/x/v1/things/a", "Content-Type: text/plain", 415, "UnsupportedMediaType",
 			"/kapis/x/v1/things/a: the body is of Content-Type text/plain; what is taken: application/merge-patch+json, application/json-patch+json"},
-		"NoType":        {"PUT", "/kapis/x/v1/things/a", "Content-Type: ", 415, "UnsupportedMediaType", "/kapis/x/v1/things/a: the body has no Content-Type; what is taken: application/json"},
-		"NotAcceptable": {"PUT", "/kapis/x/v1/things/a", "Accept: image/png", 406, "NotAcceptable", "/kapis/x/v1/things/a: no answer is of a type that the header Accept names (image/png); what there is: application/json"},
-		"NoRoute":       {"GET", "/kapis/x/v1/others", "", 404, "NotFound", "the server could not find the requested resource"},
+		"NoType": {"PUT", "/kapis/x/v1/things/a", "Content-Type: ", 415, "UnsupportedMediaType",
+			"/kapis/x/v1/things/a: the body has no Content-Type; what is taken: application/json"},
+		"NotAcceptable": {"PUT", "/kapis/x/v1/things/a", "Accept: image/png", 406, "NotAcceptable",
+			"/kapis/x/v1/things/a: no answer is of a type that the header Accept names (image/png); what there is: application/json"},
+		"NoRoute": {"GET", "/kapis/x/v1/others", "", 404, "NotFound", "the server could not find the requested resource"},
 	} {
 		t.Run(claim, func(t *testing.T) {
 			r := httptest.NewRequest(tc.method, tc.path, strings.NewReader("{}"))
@@ -45,7 +47,8 @@ func TestRefusalsOfTypesSayWhatIsTaken(t *testing.T) {
 			w := httptest.NewRecorder()
 			routes.ServeHTTP(w, r.WithContext(authz.WithDecision(r.Context(), authz.Decision{Allowed: true})))
 			var s metav1.Status
-			if err := json.Unmarshal(w.Body.Bytes(), &s); err != nil || w.Code != tc.code || string(s.Reason) != tc.reason || s.Message != tc.message || w.Code == http.StatusOK {
+			if err := json.Unmarshal(w.Body.Bytes(), &s); err != nil || w.Code != tc.code || string(s.Reason) != tc.reason || s.Message != tc.message ||
+				w.Code == http.StatusOK {
 				t.Errorf("%d %s %v", w.Code, w.Body, err)
 			}
 		})

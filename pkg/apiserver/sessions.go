@@ -19,7 +19,8 @@ func (p *components) makeSessions() error {
 		return err
 	}
 	o := session.Options{
-		API: client, Users: p.users, Keys: p.keys, Lifetime: p.clients.Lifetime, ClientCredential: p.clients.Credential, Skew: time.Duration(p.cfg.Authentication.Issuer.MaximumClockSkew),
+		API: client, Users: p.users, Keys: p.keys, Lifetime: p.clients.Lifetime, ClientCredential: p.clients.Credential,
+		Skew:   time.Duration(p.cfg.Authentication.Issuer.MaximumClockSkew),
 		Single: !p.cfg.Authentication.MultipleLogin, Now: time.Now, Metrics: p.metrics,
 		Synced:    func() bool { return p.clients.Synced() && p.directory.Synced() && p.identityKnown() == nil },
 		Enabled:   func(provider string) bool { return p.directory.Enabled(provider) },
@@ -43,8 +44,9 @@ func openRedis(c *config.CacheOptions, keys token.KeySource) (*redis.Sessions, e
 		return nil, err
 	}
 	o := redis.Options{
-		Addresses: c.Addresses(), Username: c.Username, Password: string(c.Password), DB: c.DB, TLS: encrypted, Cluster: len(c.Cluster.Addresses) > 0,
-		Keys: keys, AcceptUnsealed: c.UnsealedUntil(),
+		Addresses: c.Addresses(), Username: c.Username, Password: string(c.Password), DB: c.DB, TLS: encrypted,
+		Cluster: len(c.Cluster.Addresses) > 0,
+		Keys:    keys, AcceptUnsealed: c.UnsealedUntil(),
 	}
 	if c.UsesSentinel() {
 		o.Sentinel = &redis.Sentinel{Master: c.Sentinel.MasterName, Username: c.Sentinel.Username, Password: string(c.Sentinel.Password)}
@@ -65,7 +67,8 @@ func (p *components) runSessions(ctx context.Context) {
 }
 
 // askProvider asks an identity provider again who the person of a session is.
-func (p *components) askProvider(ctx context.Context, s *session.Session, subject, refresh string) (groups []string, newRefresh, hint string, err error) {
+func (p *components) askProvider(ctx context.Context, s *session.Session, subject, refresh string) (groups []string, newRefresh,
+	hint string, err error) {
 	id, err := p.directory.Refresh(ctx, s.Provider, subject, refresh)
 	if err != nil {
 		return nil, "", "", err

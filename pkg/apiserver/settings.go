@@ -12,10 +12,12 @@ import (
 func (p routes) configService() *restful.WebService {
 	fleet, issuer := p.cfg.Multicluster, p.cfg.Authentication.Issuer
 	return kapisconfig.Handler{
-		Multicluster: kapisconfig.Multicluster{ClusterRole: fleet.ClusterRole, HostClusterName: fleet.HostClusterName, ClusterName: fleet.ClusterName},
+		Multicluster: kapisconfig.Multicluster{ClusterRole: fleet.ClusterRole, HostClusterName: fleet.HostClusterName,
+			ClusterName: fleet.ClusterName},
 		OAuth: &kapisconfig.OAuth{
 			Issuer: kapisconfig.Issuer{URL: issuer.URL, AccessTokenMaxAge: time.Duration(issuer.AccessTokenMaxAge),
-				AccessTokenInactivityTimeout: time.Duration(issuer.AccessTokenInactivityTimeout), MaximumClockSkew: time.Duration(issuer.MaximumClockSkew)},
+				AccessTokenInactivityTimeout: time.Duration(issuer.AccessTokenInactivityTimeout),
+				MaximumClockSkew:             time.Duration(issuer.MaximumClockSkew)},
 			Clients: p.shownClients, Providers: p.directory, Console: p.oauth.Console,
 		},
 		IdentityProviders: &kapisconfig.IdentityProviders{Directory: p.directory, Accounts: p.people},

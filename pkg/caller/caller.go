@@ -43,8 +43,8 @@ type Order struct {
 	// For is the request that the order is sent for, nil where that tells kube-apiserver nothing: its address and its User-Agent go along.
 	For *http.Request
 	// Implied says that the right which let the request of the context pass is the right to this order too: an invitation to
-	// a workspace is the right to write the binding that it consists of. Then nobody is asked again here, kube-apiserver decides by the synthetic
-	// group of that right, and whoever sets it has made sure that the order does just what was authorized.
+	// a workspace is the right to write the binding that it consists of. Then nobody is asked again here, kube-apiserver decides by the
+	// synthetic group of that right, and whoever sets it has made sure that the order does just what was authorized.
 	Implied bool
 }
 

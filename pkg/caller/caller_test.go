@@ -48,7 +48,8 @@ func inARequest(t *testing.T, name string) context.Context {
 func TestAHandlerReadsWithTheCallersRightsToTheObject(t *testing.T) { // S25
 	kube := answers(func(w http.ResponseWriter, r *http.Request) {
 		ctx := r.Context()
-		if d, i := authz.DecisionFrom(ctx), request.InfoFrom(ctx); d.Group != "kapis:namespace:reader" || i.Resource != "secrets" || request.UserFrom(ctx).GetName() != "ann" {
+		if d, i := authz.DecisionFrom(ctx), request.InfoFrom(ctx); d.Group != "kapis:namespace:reader" || i.Resource != "secrets" || request.UserFrom(ctx).
+			GetName() != "ann" {
 			t.Errorf("decision %+v for %+v", d, i)
 		}
 		if r.Method != http.MethodGet || r.URL.Path != secretPath {

@@ -121,8 +121,8 @@ func (k *Keeper) renew(ctx context.Context) (done bool, err error) {
 	} else if stored, err = read(s.Data); err != nil {
 		klog.ErrorS(err, "A Secret that has no serving certificate which can be read is written anew", "secret", k.Name)
 	}
-	// Of a Secret that was lost all replicas have what was in it, and that is what is trusted. A new authority would be trusted by nobody until
-	// the one replica has heard of it that tells kube-apiserver.
+	// Of a Secret that was lost all replicas have what was in it, and that is what is trusted. A new authority would be trusted by nobody
+	// until the one replica has heard of it that tells kube-apiserver.
 	p := stored
 	if p == nil {
 		p = k.now.Load()

@@ -127,8 +127,9 @@ func due(c *x509.Certificate, now time.Time) bool {
 
 func newAuthority(now time.Time) (*x509.Certificate, *ecdsa.PrivateKey, error) {
 	template := &x509.Certificate{
-		Subject: pkix.Name{CommonName: fmt.Sprintf("ks-controller-manager webhooks %d", now.Unix())}, NotBefore: now.Add(-skew), NotAfter: now.Add(authorityLife),
-		IsCA: true, BasicConstraintsValid: true, MaxPathLenZero: true, KeyUsage: x509.KeyUsageCertSign,
+		Subject: pkix.Name{CommonName: fmt.Sprintf("ks-controller-manager webhooks %d", now.Unix())}, NotBefore: now.Add(-skew),
+		NotAfter: now.Add(authorityLife),
+		IsCA:     true, BasicConstraintsValid: true, MaxPathLenZero: true, KeyUsage: x509.KeyUsageCertSign,
 	}
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {

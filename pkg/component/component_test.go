@@ -16,12 +16,18 @@ func namespaceOf(name, workspace string) string {
 }
 
 func serviceOf(namespace, name, selector string) string {
-	return fmt.Sprintf(`{"kind":"Service","apiVersion":"v1","metadata":{"name":%q,"namespace":%q,"uid":"u","creationTimestamp":"2026-01-02T03:04:05Z"},"spec":{"selector":%s}}`, name, namespace, selector)
+	return fmt.Sprintf(
+		`{"kind":"Service","apiVersion":"v1","metadata":{"name":%q,"namespace":%q,"uid":"u","creationTimestamp":"2026-01-02T03:04:05Z"},"spec":{"selector":%s}}`,
+		name,
+		namespace,
+		selector,
+	)
 }
 
 func podOf(namespace, name, labels, phase, ready string) string {
 	return fmt.Sprintf(`{"kind":"Pod","apiVersion":"v1","metadata":{"name":%q,"namespace":%q,"uid":%q,"labels":%s},`+
-		`"status":{"phase":%q,"conditions":[{"type":"Initialized","status":"True"},{"type":"Ready","status":%q}]}}`, name, namespace, namespace+name, labels, phase, ready)
+		`"status":{"phase":%q,"conditions":[{"type":"Initialized","status":"True"},{"type":"Ready","status":%q}]}}`, name, namespace, namespace+name, labels, phase,
+		ready)
 }
 
 func nodeOf(name, ready string) string {
@@ -41,10 +47,21 @@ func components(t *testing.T) *Service {
 			serviceOf("kube-system", "headless", `{}`), serviceOf("kube-system", "external", `null`),
 		},
 		"/api/v1/pods": {
-			podOf("kubesphere-system", "1", web, "Running", "True"), podOf("kubesphere-system", "2", web, "Running", "False"), podOf("kubesphere-system", "3", web, "Pending", "False"),
-			podOf("kubesphere-system", "done", web, "Succeeded", "False"), podOf("kubesphere-system", "evicted", web, "Failed", "False"),
-			podOf("kubesphere-system", "half", `{"app":"web"}`, "Running", "True"), podOf("tenant", "1", web, "Running", "True"),
-			podOf("kube-system", "db", db, "Running", "True"), podOf("extension-a", "db", db, "Running", "Unknown"),
+			podOf(
+				"kubesphere-system",
+				"1",
+				web,
+				"Running",
+				"True",
+			),
+			podOf("kubesphere-system", "2", web, "Running", "False"),
+			podOf("kubesphere-system", "3", web, "Pending", "False"),
+			podOf("kubesphere-system", "done", web, "Succeeded", "False"),
+			podOf("kubesphere-system", "evicted", web, "Failed", "False"),
+			podOf("kubesphere-system", "half", `{"app":"web"}`, "Running", "True"),
+			podOf("tenant", "1", web, "Running", "True"),
+			podOf("kube-system", "db", db, "Running", "True"),
+			podOf("extension-a", "db", db, "Running", "Unknown"),
 			`{"metadata":{"name":"new","namespace":"kube-system","uid":"n","labels":{"app":"db"}}}`,
 		},
 		"/api/v1/nodes": {nodeOf("n1", "True"), nodeOf("n2", "False"), nodeOf("n3", "Unknown"), nodeOf("n4", "True"), `{"metadata":{"name":"n5"}}`},

@@ -7,12 +7,18 @@ import (
 )
 
 func TestLimitsOfLogins(t *testing.T) {
-	c, err := Parse([]byte("authentication: {authenticateRateLimiterMaxTries: 10, authenticateRateLimiterDuration: 10m, trustedProxies: [10.244.0.0/16, '::1'], secondFactor: required}"), nil)
+	c, err := Parse(
+		[]byte(
+			"authentication: {authenticateRateLimiterMaxTries: 10, authenticateRateLimiterDuration: 10m, trustedProxies: [10.244.0.0/16, '::1'], secondFactor: required}",
+		),
+		nil,
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if a := c.Authentication; a.AuthenticateRateLimiterMaxTries != 10 || a.AuthenticateRateLimiterDuration != Duration(10*time.Minute) ||
-		a.LoginHistoryMaximumEntries != 100 || a.LoginHistoryRetentionPeriod != Duration(168*time.Hour) || len(a.TrustedProxies) != 2 || a.SecondFactor != "required" {
+		a.LoginHistoryMaximumEntries != 100 || a.LoginHistoryRetentionPeriod != Duration(168*time.Hour) || len(a.TrustedProxies) != 2 ||
+		a.SecondFactor != "required" {
 		t.Errorf("read %+v", a)
 	}
 	for text, want := range map[string]string{

@@ -13,9 +13,10 @@ func TestWhoDecidesAndInWhichOrder(t *testing.T) {
 		"":                                  {"RBAC"},
 		"authorization: {mode: AlwaysDeny}": {"AlwaysDeny"},
 		"authorization: {modes: []}":        {"RBAC"},
-		"authorization: {modes: [ABAC, RBAC], abac: {policyFile: /p}}":                                                             {"ABAC", "RBAC"},
-		"authorization: {modes: [Webhook, RBAC], " + hook + "}":                                                                    {"Webhook", "RBAC"},
-		"authorization: {mode: RBAC, modes: [RBAC, Webhook, ABAC, AlwaysAllow, AlwaysDeny], " + hook + ", abac: {policyFile: /p}}": {"RBAC", "Webhook", "ABAC", "AlwaysAllow", "AlwaysDeny"},
+		"authorization: {modes: [ABAC, RBAC], abac: {policyFile: /p}}": {"ABAC", "RBAC"},
+		"authorization: {modes: [Webhook, RBAC], " + hook + "}":        {"Webhook", "RBAC"},
+		"authorization: {mode: RBAC, modes: [RBAC, Webhook, ABAC, AlwaysAllow, AlwaysDeny], " + hook +
+			", abac: {policyFile: /p}}": {"RBAC", "Webhook", "ABAC", "AlwaysAllow", "AlwaysDeny"},
 	} {
 		c, err := Parse([]byte(text), nil)
 		if err != nil {
@@ -33,7 +34,12 @@ func TestTheWebhooksDefaults(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := AuthorizationWebhook{KubeconfigFile: "/k", FailurePolicy: FailureNoOpinion, Timeout: Duration(3 * time.Second), UnauthorizedTTL: Duration(5 * time.Second)}
+	want := AuthorizationWebhook{
+		KubeconfigFile:  "/k",
+		FailurePolicy:   FailureNoOpinion,
+		Timeout:         Duration(3 * time.Second),
+		UnauthorizedTTL: Duration(5 * time.Second),
+	}
 	if c.Authorization.Webhook != want {
 		t.Errorf("%+v", c.Authorization.Webhook)
 	}

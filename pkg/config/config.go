@@ -34,7 +34,8 @@ type Config struct {
 
 	// Ignored are the keys that the file or the environment has and that nothing reads yet, sorted.
 	Ignored []string `json:"-"`
-	// Exposed are the keys of the file that hold secrets, sorted, where the file is that of a ConfigMap: whoever may read ConfigMaps reads them.
+	// Exposed are the keys of the file that hold secrets, sorted, where the file is that of a ConfigMap: whoever may read ConfigMaps reads
+	// them.
 	Exposed []string `json:"-"`
 
 	// Sections of an installation's file that this program does not read. They stand here so that
@@ -91,8 +92,8 @@ const DefaultIssuerURL = "https://ks-apiserver.kubesphere-system.svc"
 
 // Issuer is the section authentication.issuer.
 type Issuer struct {
-	// URL is the iss of tokens and the base of the endpoints in the discovery document; https://ks-apiserver.kubesphere-system.svc. An http URL is
-	// for a loopback address: tokens, passwords and codes would cross a network in the clear.
+	// URL is the iss of tokens and the base of the endpoints in the discovery document; https://ks-apiserver.kubesphere-system.svc. An http
+	// URL is for a loopback address: tokens, passwords and codes would cross a network in the clear.
 	URL string `json:"url"`
 	// AllowInsecureURL lets URL be http at any address, as configurations of older installations have it; false.
 	AllowInsecureURL bool `json:"allowInsecureURL"`
@@ -185,8 +186,8 @@ type AuthorizationWebhook struct {
 	FailurePolicy string `json:"failurePolicy"`
 	// Timeout bounds one question; 3s. At most 30s.
 	Timeout Duration `json:"timeout"`
-	// AuthorizedTTL and UnauthorizedTTL are how long an answer is good, 0 for once; 5s, as long as a right takes to end that a role gave. A right
-	// that the service takes back ends that much later.
+	// AuthorizedTTL and UnauthorizedTTL are how long an answer is good, 0 for once; 5s, as long as a right takes to end that a role gave. A
+	// right that the service takes back ends that much later.
 	AuthorizedTTL   Duration `json:"authorizedTTL"`
 	UnauthorizedTTL Duration `json:"unauthorizedTTL"`
 }
@@ -241,8 +242,8 @@ type Kubeconfig struct {
 	// Client is the OAuth client that the plugin logs in with; kubectl.
 	Client string `json:"client"`
 
-	// AuthMode is exec or client-certificate; exec. With exec a kubeconfig has no credential, the plugin kubectl-ks logs in to this server. With
-	// client-certificate it has a certificate of the user for kube-apiserver itself, which can't be revoked before it ends.
+	// AuthMode is exec or client-certificate; exec. With exec a kubeconfig has no credential, the plugin kubectl-ks logs in to this server.
+	// With client-certificate it has a certificate of the user for kube-apiserver itself, which can't be revoked before it ends.
 	AuthMode string `json:"authMode"`
 	// CertificateMaxAge is the life of such a certificate; 168h. It is renewed after two thirds of it.
 	CertificateMaxAge Duration `json:"certificateMaxAge"`

@@ -82,7 +82,8 @@ func TestBadFilesAreRefusedNamingTheKey(t *testing.T) {
 	for _, c := range []struct{ name, text, want string }{
 		{"unknown section", "autentication: {}", `unknown key "autentication"; did you mean "authentication"?`},
 		{"unknown key", "authentication: {isuer: {}}", `unknown key "authentication.isuer"; did you mean "authentication.issuer"?`},
-		{"unknown key in a list", "authentication: {clients: [{name: a, sekret: x}]}", `unknown key "authentication.clients[0].sekret"; did you mean "authentication.clients[0].secret"?`},
+		{"unknown key in a list", "authentication: {clients: [{name: a, sekret: x}]}",
+			`unknown key "authentication.clients[0].sekret"; did you mean "authentication.clients[0].secret"?`},
 		{"unknown old key", "authentication: {oauthOptions: {foo: 1}}", `unknown key "authentication.oauthOptions.foo"`},
 		{"both generations", "authentication: {oauthOptions: {issuer: http://a}, issuer: {url: http://b}}", "oauthOptions.issuer is set under its new name as well"},
 		{"both cases", "authentication: {multiplelogin: true, multipleLogin: false}", "written twice"},

@@ -3,7 +3,8 @@ package config
 import "testing"
 
 func TestUsersReachThisMachineOnlyWhereTheFileSaysSo(t *testing.T) { // S20
-	for text, want := range map[string]bool{"": false, "egress:": false, "egress: {}": false, "egress: {allowLoopback: false}": false, "egress: {allowLoopback: true}": true} {
+	for text, want := range map[string]bool{"": false, "egress:": false, "egress: {}": false, "egress: {allowLoopback: false}": false,
+		"egress: {allowLoopback: true}": true} {
 		c, err := Parse([]byte(text), nil)
 		if err != nil || c.Egress.AllowLoopback != want {
 			t.Errorf("%q: %v, %v", text, c, err)

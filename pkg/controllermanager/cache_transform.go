@@ -12,12 +12,12 @@ import (
 	iamv1beta1 "kapis.dev/ks-apiserver/pkg/api/iam/v1beta1"
 )
 
-// sharedRules is how many different lists of rules are remembered to be shared. Each namespace and each workspace has the same built-in roles, so that
-// few lists are nearly all of them.
+// sharedRules is how many different lists of rules are remembered to be shared. Each namespace and each workspace has the same built-in
+// roles, so that few lists are nearly all of them.
 const sharedRules = 1024
 
-// transform makes objects smaller that the cache of controllers holds: nobody asks for their managedFields, and equal rules of roles are kept once.
-// Whoever changes an object changes a copy of it.
+// transform makes objects smaller that the cache of controllers holds: nobody asks for their managedFields, and equal rules of roles are
+// kept once. Whoever changes an object changes a copy of it.
 func transform() toolscache.TransformFunc {
 	strip, seen := cache.TransformStripManagedFields(), lru.New(sharedRules)
 	return func(o any) (any, error) {

@@ -51,11 +51,15 @@ type logins struct {
 
 // controllers is the list. host is the name of the host's Cluster, "" on a member.
 func controllers(w *mirror.Writer, lag *mirror.Lag, host string, l logins) []controller {
-	mirrored := func(setup func(context.Context, manager.Manager, *mirror.Writer, *mirror.Lag) error) func(context.Context, manager.Manager) error {
+	mirrored := func(setup func(context.Context, manager.Manager, *mirror.Writer, *mirror.Lag) error) func(context.Context,
+		manager.Manager) error {
 		return func(ctx context.Context, mgr manager.Manager) error { return setup(ctx, mgr, w, lag) }
 	}
 	list := []controller{
-		{user.Name, iam("User", "GlobalRoleBinding"), func(ctx context.Context, mgr manager.Manager) error { return user.Setup(ctx, mgr, l.unlock) }},
+		{user.Name, iam("User", "GlobalRoleBinding"), func(ctx context.Context,
+			mgr manager.Manager) error {
+			return user.Setup(ctx, mgr, l.unlock)
+		}},
 		{loginrecord.Name, iam("User", "LoginRecord"), func(ctx context.Context, mgr manager.Manager) error {
 			return loginrecord.Setup(ctx, mgr, l.retention, l.most)
 		}},
@@ -63,17 +67,21 @@ func controllers(w *mirror.Writer, lag *mirror.Lag, host string, l logins) []con
 		{workspacerole.Name, iam("WorkspaceRole", "WorkspaceRoleBinding", "RoleTemplate"), mirrored(workspacerole.Setup)},
 		{clusterrole.Name, iam("ClusterRole", "ClusterRoleBinding", "RoleTemplate"), mirrored(clusterrole.Setup)},
 		{role.Name, iam("Role", "RoleBinding", "RoleTemplate"), mirrored(role.Setup)},
-		{workspace.Name, append(tenant("Workspace"), iam("BuiltinRole", "RoleTemplate", "User", "WorkspaceRole", "WorkspaceRoleBinding")...), workspace.Setup},
+		{workspace.Name, append(tenant("Workspace"), iam("BuiltinRole", "RoleTemplate", "User", "WorkspaceRole", "WorkspaceRoleBinding")...),
+			workspace.Setup},
 		{namespace.Name, append(tenant("Workspace"), iam("BuiltinRole", "Role", "RoleBinding", "RoleTemplate", "User")...), namespace.Setup},
-		{group.Name, iam("ClusterRoleBinding", "GlobalRoleBinding", "Group", "GroupBinding", "RoleBinding", "User", "WorkspaceRoleBinding"), group.Setup},
+		{group.Name, iam("ClusterRoleBinding", "GlobalRoleBinding", "Group", "GroupBinding", "RoleBinding", "User", "WorkspaceRoleBinding"),
+			group.Setup},
 		{resourcequota.Name, []schema.GroupVersionKind{quotav1alpha2.SchemeGroupVersion.WithKind("ResourceQuota")}, resourcequota.Setup},
-		{ksserviceaccount.Name, []schema.GroupVersionKind{kubespherev1alpha1.SchemeGroupVersion.WithKind("ServiceAccount")}, ksserviceaccount.Setup},
+		{ksserviceaccount.Name, []schema.GroupVersionKind{kubespherev1alpha1.SchemeGroupVersion.WithKind("ServiceAccount")},
+			ksserviceaccount.Setup},
 		{serviceaccount.Name, iam("RoleBinding"), func(ctx context.Context, mgr manager.Manager) error {
 			return serviceaccount.Setup(ctx, mgr, ofServiceAccounts())
 		}},
 	}
 	if host != "" {
-		list = append(list, controller{workspacetemplate.Name, append(tenant("Workspace", "WorkspaceTemplate"), clusterv1alpha1.SchemeGroupVersion.WithKind("Cluster")),
+		list = append(list, controller{workspacetemplate.Name, append(tenant("Workspace", "WorkspaceTemplate"),
+			clusterv1alpha1.SchemeGroupVersion.WithKind("Cluster")),
 			func(ctx context.Context, mgr manager.Manager) error { return workspacetemplate.Setup(ctx, mgr, host) }})
 		list = append(list, controller{cluster.Name, []schema.GroupVersionKind{clusterv1alpha1.SchemeGroupVersion.WithKind("Cluster")},
 			func(ctx context.Context, mgr manager.Manager) error {

@@ -94,8 +94,10 @@ func (a administrators) active(ctx context.Context, binding, name string) (bool,
 // noVerb is a verb that no rule names. Who may do it may do all verbs.
 const noVerb = "kapis.dev-any"
 
-// may tells whether somebody may do everything in the cluster, or was given the verb by its name. All verbs on these resources are no right to
-// escalate: that is what a role for those who edit roles has, and what is mirrored of it; they are one to delete. Users have their rights by our roles alone.
+// may tells whether somebody may do everything in the cluster, or was given the verb by its name. All verbs on these resources are no right
+// to
+// escalate: that is what a role for those who edit roles has, and what is mirrored of it; they are one to delete. Users have their rights
+// by our roles alone.
 func (n *native) may(ctx context.Context, u user.Info, verb string, gvr schema.GroupVersionResource, namespace, name string) (bool, error) {
 	if !slices.Contains(u.GetGroups(), user.SystemPrivilegedGroup) {
 		err := n.client.Get(ctx, client.ObjectKey{Name: u.GetName()}, &iamv1beta1.User{})

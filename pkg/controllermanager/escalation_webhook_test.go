@@ -51,9 +51,16 @@ func (n *nobodyHolds) HoldsVerb(user.Info, authz.BindingScope, string, string, s
 
 func reviewOf(op admissionv1.Operation, resource, object string) webhook.Request {
 	return webhook.Request{AdmissionRequest: admissionv1.AdmissionRequest{
-		Operation: op, Name: "x", Resource: metav1.GroupVersionResource{Group: "iam.kubesphere.io", Version: "v1beta1", Resource: resource},
-		Object:   runtime.RawExtension{Raw: []byte(object)},
-		UserInfo: authenticationv1.UserInfo{Username: "ann", UID: "u", Groups: []string{"dev", "kapis:global:platform-admin"}, Extra: map[string]authenticationv1.ExtraValue{"a": {"b"}}},
+		Operation: op,
+		Name:      "x",
+		Resource:  metav1.GroupVersionResource{Group: "iam.kubesphere.io", Version: "v1beta1", Resource: resource},
+		Object:    runtime.RawExtension{Raw: []byte(object)},
+		UserInfo: authenticationv1.UserInfo{
+			Username: "ann",
+			UID:      "u",
+			Groups:   []string{"dev", "kapis:global:platform-admin"},
+			Extra:    map[string]authenticationv1.ExtraValue{"a": {"b"}},
+		},
 	}}
 }
 
@@ -63,7 +70,8 @@ func TestKubeAPIServerIsAnsweredByTheRules(t *testing.T) { // S6, S60
 	n := &nobodyHolds{}
 	var fault error
 	j := &escalationWebhook{guard: &admission.Guard{Holdings: n}, ready: func() error { return fault }}
-	if resp := j.Handle(t.Context(), reviewOf(admissionv1.Create, "globalroles", ruled)); resp.Allowed || resp.Result.Code != http.StatusForbidden || resp.Result.Reason != metav1.StatusReasonForbidden || !strings.Contains(resp.Result.Message, "get pods") {
+	if resp := j.Handle(t.Context(), reviewOf(admissionv1.Create, "globalroles", ruled)); resp.Allowed || resp.Result.Code != http.StatusForbidden ||
+		resp.Result.Reason != metav1.StatusReasonForbidden || !strings.Contains(resp.Result.Message, "get pods") {
 		t.Errorf("%v", resp.Result)
 	}
 	if n.asked.GetName() != "ann" || n.asked.GetUID() != "u" || !slices.Equal(n.asked.GetGroups(), []string{"dev"}) || n.asked.GetExtra()["a"][0] != "b" {
@@ -79,7 +87,8 @@ func TestKubeAPIServerIsAnsweredByTheRules(t *testing.T) { // S6, S60
 		t.Errorf("what can't be found out: %v", resp.Result)
 	}
 	fault = errors.New("list roles: not complete yet")
-	if resp := j.Handle(t.Context(), reviewOf(admissionv1.Create, "globalroles", `{}`)); resp.Allowed || resp.Result.Code != http.StatusServiceUnavailable || !strings.Contains(resp.Result.Message, "not complete") {
+	if resp := j.Handle(t.Context(), reviewOf(admissionv1.Create, "globalroles", `{}`)); resp.Allowed || resp.Result.Code != http.StatusServiceUnavailable ||
+		!strings.Contains(resp.Result.Message, "not complete") {
 		t.Errorf("before roles are known: %v", resp.Result)
 	}
 }
@@ -87,12 +96,16 @@ func TestKubeAPIServerIsAnsweredByTheRules(t *testing.T) { // S6, S60
 // A Group whose name kube-apiserver made up may have got one that bindings know.
 func TestANameThatWasMadeUpIsJudged(t *testing.T) { // S6
 	var asked []string
-	j := &escalationWebhook{ready: func() error { return nil }, guard: &admission.Guard{Holdings: &nobodyHolds{}, NamedGroup: func(_ context.Context, name string) (bool, error) {
-		asked = append(asked, name)
-		return name == "sre-x7f2k", nil
-	}}}
+	j := &escalationWebhook{
+		ready: func() error { return nil },
+		guard: &admission.Guard{Holdings: &nobodyHolds{}, NamedGroup: func(_ context.Context, name string) (bool, error) {
+			asked = append(asked, name)
+			return name == "sre-x7f2k", nil
+		}},
+	}
 	for object, allowed := range map[string]bool{
-		`{"metadata":{"generateName":"sre-","name":"sre-x7f2k"}}`: false, `{"metadata":{"generateName":"sre-","name":"sre-other"}}`: true, `{"metadata":{"generateName":"sre-"}}`: true,
+		`{"metadata":{"generateName":"sre-","name":"sre-x7f2k"}}`: false, `{"metadata":{"generateName":"sre-","name":"sre-other"}}`: true,
+		`{"metadata":{"generateName":"sre-"}}`: true,
 	} {
 		req := reviewOf(admissionv1.Create, "groups", object)
 		req.Name = ""

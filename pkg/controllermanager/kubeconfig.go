@@ -38,6 +38,10 @@ func kubeconfigs(cfg *config.Config, cluster *rest.Config) ([]controller, error)
 	if len(authority) == 0 && k.KubernetesServer == "" {
 		return nil, errors.New("kubeconfig.authMode is client-certificate, and this program's own kubeconfig names no authority of kube-apiserver: set kubeconfig.kubernetesServer")
 	}
-	o := kubeconfig.Options{Namespace: Namespace, Server: server, Authority: authority, MaxAge: time.Duration(k.CertificateMaxAge), Metrics: metrics.Registry}
-	return []controller{{kubeconfig.Name, iam("User"), func(ctx context.Context, mgr manager.Manager) error { return kubeconfig.Setup(ctx, mgr, o) }}}, nil
+	o := kubeconfig.Options{Namespace: Namespace, Server: server, Authority: authority, MaxAge: time.Duration(k.CertificateMaxAge),
+		Metrics: metrics.Registry}
+	return []controller{{kubeconfig.Name, iam("User"), func(ctx context.Context,
+		mgr manager.Manager) error {
+		return kubeconfig.Setup(ctx, mgr, o)
+	}}}, nil
 }

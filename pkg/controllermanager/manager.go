@@ -46,8 +46,8 @@ type Options struct {
 	LeaseDuration, RenewDeadline, RetryPeriod time.Duration
 	// MetricsAddress and HealthAddress are where to listen; "0" is nowhere.
 	MetricsAddress, HealthAddress string
-	// WebhookPort is where webhooks are served; 0 serves none, and kube-apiserver is told of none. WebhookURL is where kube-apiserver finds that port
-	// where this program runs outside the cluster; empty is the service in it.
+	// WebhookPort is where webhooks are served; 0 serves none, and kube-apiserver is told of none. WebhookURL is where kube-apiserver finds
+	// that port where this program runs outside the cluster; empty is the service in it.
 	WebhookPort int
 	WebhookURL  string
 	// Controllers says which controllers run: "*", "name", "-name"; none means all.
@@ -131,7 +131,8 @@ func assemble(ctx context.Context, mgr manager.Manager, hooks *webhooks, cfg *co
 		return nil, err
 	}
 	list, err := choose(append(controllers(writer, lag, host(cfg), logins{
-		unlock: time.Duration(a.AuthenticateRateLimiterDuration), retention: time.Duration(a.LoginHistoryRetentionPeriod), most: a.LoginHistoryMaximumEntries,
+		unlock: time.Duration(a.AuthenticateRateLimiterDuration), retention: time.Duration(a.LoginHistoryRetentionPeriod),
+		most: a.LoginHistoryMaximumEntries,
 	}), certificates...), o.Controllers)
 	if err != nil {
 		return nil, err

@@ -16,8 +16,8 @@ import (
 	"kapis.dev/ks-apiserver/pkg/redaction"
 )
 
-// redactedFieldWebhook keeps the fields that no read shows where an object is written back without them: the writer read it without them. To take one away, write
-// it empty, or leave out the object that it is in. kube-apiserver does not tell whether a write was a patch.
+// redactedFieldWebhook keeps the fields that no read shows where an object is written back without them: the writer read it without them.
+// To take one away, write it empty, or leave out the object that it is in. kube-apiserver does not tell whether a write was a patch.
 //
 // An update that changes where such a field is sent, and leaves the field as it is, is refused: the writer could have it sent to himself.
 type redactedFieldWebhook struct{}

@@ -20,13 +20,16 @@ func TestWhatIsHiddenIsKept(t *testing.T) {
 	for name, c := range map[string]struct {
 		resource, old, now, want string
 	}{
-		"AsItWasRead":           {"clusters", old, `{"spec":{"connection":{"type":"direct"}},"status":{"n":12345678901234567}}`, `[{"op":"add","path":"/spec/connection/kubeconfig","value":"c2VjcmV0"},{"op":"add","path":"/spec/connection/token","value":"t"}]`},
-		"OneOfTwo":              {"clusters", old, `{"spec":{"connection":{"type":"direct","token":"new"}}}`, `[{"op":"add","path":"/spec/connection/kubeconfig","value":"c2VjcmV0"}]`},
-		"ANewOne":               {"clusters", old, `{"spec":{"connection":{"kubeconfig":"new","token":"new"}}}`, ""},
-		"OneThatIsEmptied":      {"clusters", old, `{"spec":{"connection":{"kubeconfig":"","token":null}}}`, ""},
-		"WithoutWhatItIsIn":     {"clusters", old, `{"spec":{}}`, ""},
-		"OfAnotherType":         {"clusters", old, `{"spec":{"connection":7}}`, ""},
-		"WithWhatTellsPeople":   {"clusters", old, `{"spec":{"connection":{"type":"direct"},"provider":"x"}}`, `[{"op":"add","path":"/spec/connection/kubeconfig","value":"c2VjcmV0"},{"op":"add","path":"/spec/connection/token","value":"t"}]`},
+		"AsItWasRead": {"clusters", old, `{"spec":{"connection":{"type":"direct"}},"status":{"n":12345678901234567}}`,
+			`[{"op":"add","path":"/spec/connection/kubeconfig","value":"c2VjcmV0"},{"op":"add","path":"/spec/connection/token","value":"t"}]`},
+		"OneOfTwo": {"clusters", old, `{"spec":{"connection":{"type":"direct","token":"new"}}}`,
+			`[{"op":"add","path":"/spec/connection/kubeconfig","value":"c2VjcmV0"}]`},
+		"ANewOne":           {"clusters", old, `{"spec":{"connection":{"kubeconfig":"new","token":"new"}}}`, ""},
+		"OneThatIsEmptied":  {"clusters", old, `{"spec":{"connection":{"kubeconfig":"","token":null}}}`, ""},
+		"WithoutWhatItIsIn": {"clusters", old, `{"spec":{}}`, ""},
+		"OfAnotherType":     {"clusters", old, `{"spec":{"connection":7}}`, ""},
+		"WithWhatTellsPeople": {"clusters", old, `{"spec":{"connection":{"type":"direct"},"provider":"x"}}`,
+			`[{"op":"add","path":"/spec/connection/kubeconfig","value":"c2VjcmV0"},{"op":"add","path":"/spec/connection/token","value":"t"}]`},
 		"WhereThereWasNone":     {"clusters", `{"spec":{}}`, `{"spec":{"connection":{}}}`, ""},
 		"OfAKindWithoutSecrets": {"other", old, `{"spec":{"connection":{}}}`, ""},
 	} {
@@ -98,8 +101,12 @@ func TestWhatIsHiddenIsNotSentElsewhere(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := redactedFieldWebhook{}.Handle(t.Context(), webhook.Request{AdmissionRequest: admissionv1.AdmissionRequest{
-				Operation: admissionv1.Update, Resource: metav1.GroupVersionResource{Group: "application.kubesphere.io", Version: "v2", Resource: "repos"},
-				Object: runtime.RawExtension{Raw: []byte(c.now)}, OldObject: runtime.RawExtension{Raw: []byte(`{"spec":{"url":"https://a","credential":{"password":"p"}}}`)},
+				Operation: admissionv1.Update,
+				Resource:  metav1.GroupVersionResource{Group: "application.kubesphere.io", Version: "v2", Resource: "repos"},
+				Object: runtime.RawExtension{
+					Raw: []byte(c.now),
+				},
+				OldObject: runtime.RawExtension{Raw: []byte(`{"spec":{"url":"https://a","credential":{"password":"p"}}}`)},
 			}})
 			if r.Allowed != c.want || !c.want && !strings.Contains(r.Result.Message, " changes, and spec.credential.password stays as it was") {
 				t.Errorf("%+v", r)

@@ -47,7 +47,8 @@ type entry struct {
 	// name ends in .kapis.dev.
 	name, path string
 	mutates    bool
-	// rules say which writes are asked about. System components write none of them, so that a cluster whose ks-controller-manager is gone lives on.
+	// rules say which writes are asked about. System components write none of them, so that a cluster whose ks-controller-manager is gone
+	// lives on.
 	rules  []admissionv1.RuleWithOperations
 	policy admissionv1.FailurePolicyType
 	// namespaces and objects restrict the rules, conditions too; empty for all.
@@ -61,7 +62,8 @@ type entry struct {
 func entries(limits *resourcequota.Limits) []entry {
 	all := fixed()
 	if rules, where := limits.Asks(); len(rules) > 0 {
-		all = append(all, entry{name: "quota.kapis.dev", path: resourcequota.Path, policy: admissionv1.Fail, rules: rules, namespaces: where, reserves: true})
+		all = append(all, entry{name: "quota.kapis.dev", path: resourcequota.Path, policy: admissionv1.Fail, rules: rules, namespaces: where,
+			reserves: true})
 	}
 	return all
 }
@@ -70,15 +72,18 @@ func entries(limits *resourcequota.Limits) []entry {
 func fixed() []entry {
 	const create, update, remove = admissionv1.Create, admissionv1.Update, admissionv1.Delete
 	iam, tenant := iamv1beta1.GroupName, tenantv1beta1.GroupName
-	config := metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: configsecret.LabelType, Operator: metav1.LabelSelectorOpExists}}}
+	config := metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: configsecret.LabelType,
+		Operator: metav1.LabelSelectorOpExists}}}
 	here := metav1.LabelSelector{MatchLabels: map[string]string{"kubernetes.io/metadata.name": Namespace}}
 	users := rule(iam, []string{"users"}, create, update)
 	return []entry{
 		{
-			name: "guard.kapis.dev", path: pathGuard, policy: admissionv1.Fail, conditions: []admissionv1.MatchCondition{notSelf(), notSuperuser(), notAtTheEndOfANamespace()},
+			name: "guard.kapis.dev", path: pathGuard, policy: admissionv1.Fail,
+			conditions: []admissionv1.MatchCondition{notSelf(), notSuperuser(), notAtTheEndOfANamespace()},
 			rules: []admissionv1.RuleWithOperations{
 				rule(iam, []string{
-					"builtinroles", "clusterrolebindings", "clusterroles", "globalrolebindings", "globalroles", "groupbindings", "groups", "rolebindings", "roles",
+					"builtinroles", "clusterrolebindings", "clusterroles", "globalrolebindings", "globalroles", "groupbindings", "groups", "rolebindings",
+					"roles",
 					"roletemplates", "users", "workspacerolebindings", "workspaceroles",
 				}, create, update, remove),
 				rule(iam, []string{"users/status"}, update),
@@ -91,10 +96,14 @@ func fixed() []entry {
 			rules:      []admissionv1.RuleWithOperations{rule("", []string{"serviceaccounts"}, create, update)},
 			conditions: ofServiceAccounts(),
 		},
-		{name: "validator.users.kapis.dev", path: pathUser, policy: admissionv1.Fail, rules: []admissionv1.RuleWithOperations{users}, conditions: []admissionv1.MatchCondition{notSelf()}},
-		{name: "validator.config.kapis.dev", path: pathConfig, policy: admissionv1.Ignore, rules: []admissionv1.RuleWithOperations{rule("", []string{"secrets"}, create, update)}, namespaces: here, objects: config},
-		{name: "defaulter.users.kapis.dev", path: pathUserDefaults, mutates: true, policy: admissionv1.Fail, rules: []admissionv1.RuleWithOperations{users}, conditions: []admissionv1.MatchCondition{notSelf()}},
-		{name: "defaulter.config.kapis.dev", path: pathConfigDefault, mutates: true, policy: admissionv1.Ignore, rules: []admissionv1.RuleWithOperations{rule("", []string{"secrets"}, create, update)}, namespaces: here, objects: config},
+		{name: "validator.users.kapis.dev", path: pathUser, policy: admissionv1.Fail, rules: []admissionv1.RuleWithOperations{users},
+			conditions: []admissionv1.MatchCondition{notSelf()}},
+		{name: "validator.config.kapis.dev", path: pathConfig, policy: admissionv1.Ignore,
+			rules: []admissionv1.RuleWithOperations{rule("", []string{"secrets"}, create, update)}, namespaces: here, objects: config},
+		{name: "defaulter.users.kapis.dev", path: pathUserDefaults, mutates: true, policy: admissionv1.Fail,
+			rules: []admissionv1.RuleWithOperations{users}, conditions: []admissionv1.MatchCondition{notSelf()}},
+		{name: "defaulter.config.kapis.dev", path: pathConfigDefault, mutates: true, policy: admissionv1.Ignore,
+			rules: []admissionv1.RuleWithOperations{rule("", []string{"secrets"}, create, update)}, namespaces: here, objects: config},
 		{
 			name: "keeper.kapis.dev", path: pathKeep, mutates: true, policy: admissionv1.Fail, conditions: []admissionv1.MatchCondition{notSelf()},
 			rules: []admissionv1.RuleWithOperations{
@@ -106,13 +115,15 @@ func fixed() []entry {
 			name: "injector.serviceaccounts.kapis.dev", path: ksserviceaccount.InjectorPath, mutates: true, policy: admissionv1.Fail,
 			rules: []admissionv1.RuleWithOperations{rule("", []string{"pods"}, create)},
 			conditions: []admissionv1.MatchCondition{{
-				Name: "service-account-asked-for", Expression: `object.metadata.?annotations["` + kubespherev1alpha1.AnnotationPodServiceAccount + `"].orValue("") != ""`,
+				Name: "service-account-asked-for", Expression: `object.metadata.?annotations["` + kubespherev1alpha1.AnnotationPodServiceAccount +
+					`"].orValue("") != ""`,
 			}},
 		},
 	}
 }
 
-// ofServiceAccounts are the conditions under which a service account is asked about: its role changes, and the writer is none who may give any.
+// ofServiceAccounts are the conditions under which a service account is asked about: its role changes, and the writer is none who may give
+// any.
 func ofServiceAccounts() []admissionv1.MatchCondition {
 	return []admissionv1.MatchCondition{notSelf(), notSuperuser(), {
 		Name: "role-asked-for", Expression: `object.metadata.?annotations["` + iamv1beta1.AnnotationRole + `"].orValue("") != ` +
@@ -129,24 +140,26 @@ func rule(group string, resources []string, operations ...admissionv1.OperationT
 
 // notSelf leaves out what this program writes: it must be able to work before its webhooks answer.
 func notSelf() admissionv1.MatchCondition {
-	return admissionv1.MatchCondition{Name: "not-ks-controller-manager", Expression: `request.userInfo.username != "system:serviceaccount:` + Namespace + ":" + service + `"`}
+	return admissionv1.MatchCondition{Name: "not-ks-controller-manager", Expression: `request.userInfo.username != "system:serviceaccount:` +
+		Namespace + ":" + service + `"`}
 }
 
-// notAtTheEndOfANamespace leaves out what Kubernetes' own controllers delete in namespaces, so that a namespace ends while nobody answers. They delete
-// what has lost its owner, too: who writes owners is asked about that (package admission).
+// notAtTheEndOfANamespace leaves out what Kubernetes' own controllers delete in namespaces, so that a namespace ends while nobody answers.
+// They delete what has lost its owner, too: who writes owners is asked about that (package admission).
 func notAtTheEndOfANamespace() admissionv1.MatchCondition {
-	return admissionv1.MatchCondition{Name: "not-at-the-end-of-a-namespace", Expression: `!(request.operation == "DELETE" && has(request.namespace) && ` +
-		`request.userInfo.username in ["` + strings.Join(admission.Controllers(), `", "`) + `"])`}
+	return admissionv1.MatchCondition{Name: "not-at-the-end-of-a-namespace",
+		Expression: `!(request.operation == "DELETE" && has(request.namespace) && ` +
+			`request.userInfo.username in ["` + strings.Join(admission.Controllers(), `", "`) + `"])`}
 }
 
-// notSuperuser leaves out whom kube-apiserver refuses nothing, and who could as well delete the webhooks: so a cluster whose webhooks are lost
-// can be repaired.
+// notSuperuser leaves out whom kube-apiserver refuses nothing, and who could as well delete the webhooks: so a cluster whose webhooks are
+// lost can be repaired.
 func notSuperuser() admissionv1.MatchCondition {
 	return admissionv1.MatchCondition{Name: "not-superuser", Expression: `!("system:masters" in request.userInfo.groups)`}
 }
 
-// registrar keeps the objects that tell kube-apiserver of the webhooks. It writes them when the webhooks can answer for the first time, since
-// from then on nothing is written without them.
+// registrar keeps the objects that tell kube-apiserver of the webhooks. It writes them when the webhooks can answer for the first time,
+// since from then on nothing is written without them.
 type registrar struct {
 	api          client.AdmissionregistrationV1Interface
 	entries      func() []entry
@@ -197,7 +210,8 @@ func (r *registrar) register(ctx context.Context) error {
 }
 
 func configurationMeta() metav1.ObjectMeta {
-	return metav1.ObjectMeta{Name: configuration, Labels: map[string]string{mirror.LabelManagedBy: mirror.ManagedBy, "app.kubernetes.io/part-of": "ks-apiserver"}}
+	return metav1.ObjectMeta{Name: configuration, Labels: map[string]string{mirror.LabelManagedBy: mirror.ManagedBy,
+		"app.kubernetes.io/part-of": "ks-apiserver"}}
 }
 
 func (r *registrar) validating(ctx context.Context) error {

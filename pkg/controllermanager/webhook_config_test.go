@@ -132,7 +132,8 @@ func TestTheListLeavesTheClusterAlone(t *testing.T) { // S60
 			}
 		}
 		for _, r := range e.rules {
-			if slices.Contains(r.Operations, admissionv1.Delete) && e.name != "guard.kapis.dev" || slices.Contains(r.APIGroups, "*") || slices.Contains(r.Resources, "*") {
+			if slices.Contains(r.Operations, admissionv1.Delete) && e.name != "guard.kapis.dev" || slices.Contains(r.APIGroups, "*") ||
+				slices.Contains(r.Resources, "*") {
 				t.Errorf("%s asks about %v", e.name, r)
 			}
 			// What the cluster's own components write is asked about where it carries something of ours only.
@@ -191,7 +192,8 @@ func TestQuotasAreAskedAboutWhereThereAreAny(t *testing.T) {
 		t.Fatal(err)
 	}
 	last := now.Webhooks[len(now.Webhooks)-1]
-	if last.Name != "quota.kapis.dev" || *last.SideEffects != admissionv1.SideEffectClassNoneOnDryRun || *last.FailurePolicy != admissionv1.Fail || len(last.NamespaceSelector.MatchExpressions) != 2 {
+	if last.Name != "quota.kapis.dev" || *last.SideEffects != admissionv1.SideEffectClassNoneOnDryRun || *last.FailurePolicy != admissionv1.Fail ||
+		len(last.NamespaceSelector.MatchExpressions) != 2 {
 		t.Errorf("%+v", last)
 	}
 }
@@ -275,7 +277,8 @@ func TestTheConditionOfServiceAccountsIsTheAnnotation(t *testing.T) {
 		now, old any
 		want     bool
 	}{
-		"WithoutIt": {bare, nil, false}, "New": {with("a"), nil, true}, "Added": {with("a"), bare, true}, "Changed": {with("a"), with("b"), true}, "AsItWas": {with("a"), with("a"), false},
+		"WithoutIt": {bare, nil, false}, "New": {with("a"), nil, true}, "Added": {with("a"), bare, true}, "Changed": {with("a"), with("b"), true},
+		"AsItWas": {with("a"), with("a"), false},
 	} {
 		got, _, err := program.Eval(map[string]any{"object": c.now, "oldObject": c.old, "request": nil})
 		if err != nil || got.Value() != c.want {
@@ -285,12 +288,16 @@ func TestTheConditionOfServiceAccountsIsTheAnnotation(t *testing.T) {
 }
 
 func TestKubeAPIServerFindsTheWebhooks(t *testing.T) {
-	keeper, err := certificate.Open(t.Context(), certificate.Options{Secrets: fake.NewClientset().CoreV1().Secrets(Namespace), Name: certificateSecret, Hosts: []string{"a"}, Now: time.Now})
+	keeper, err := certificate.Open(
+		t.Context(),
+		certificate.Options{Secrets: fake.NewClientset().CoreV1().Secrets(Namespace), Name: certificateSecret, Hosts: []string{"a"}, Now: time.Now},
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
 	in := (&webhooks{keeper: keeper}).clientConfig("/x")
-	if in.URL != nil || in.Service.Name != "ks-controller-manager" || in.Service.Namespace != "kubesphere-system" || *in.Service.Path != "/x" || *in.Service.Port != 443 || len(in.CABundle) == 0 {
+	if in.URL != nil || in.Service.Name != "ks-controller-manager" || in.Service.Namespace != "kubesphere-system" || *in.Service.Path != "/x" ||
+		*in.Service.Port != 443 || len(in.CABundle) == 0 {
 		t.Errorf("in the cluster: %+v", in)
 	}
 	u, err := url.Parse("https://127.0.0.1:1234/")

@@ -134,7 +134,8 @@ func (h *webhooks) handlers(mgr manager.Manager) map[string]webhook.Handler {
 	asked := &native{client: cached}
 	names := &account.NativeNames{Client: h.client.RbacV1(), Selector: mirror.LabelManagedBy + "!=" + mirror.ManagedBy, Now: time.Now}
 	guard := &escalationWebhook{ready: h.ready, guard: &admission.Guard{
-		Holdings: h.index, Known: h.known, Host: h.host, Named: names.Has, NamedGroup: names.HasGroup, Native: asked.may, Active: administrators{live}.active,
+		Holdings: h.index, Known: h.known, Host: h.host, Named: names.Has, NamedGroup: names.HasGroup, Native: asked.may,
+		Active: administrators{live}.active,
 	}}
 	return map[string]webhook.Handler{
 		pathGuard:         guard,
@@ -164,7 +165,10 @@ func (h *webhooks) beside() []controller {
 	if h == nil {
 		return nil
 	}
-	return []controller{{"validator.users", iam("User"), func(ctx context.Context, mgr manager.Manager) error { return user.Index(ctx, mgr.GetFieldIndexer()) }}}
+	return []controller{{"validator.users", iam("User"), func(ctx context.Context,
+		mgr manager.Manager) error {
+		return user.Index(ctx, mgr.GetFieldIndexer())
+	}}}
 }
 
 // add serves the webhooks by mgr, and keeps the objects that tell kube-apiserver of them.

@@ -43,13 +43,15 @@ type Options struct {
 // NewTransport returns a transport that reaches only what users may reach. It uses no proxy, since a
 // proxy would resolve names and connect in its place.
 func NewTransport(o Options) *http.Transport {
-	d := &net.Dialer{Timeout: dialTimeout, KeepAlive: 15 * time.Second, ControlContext: func(_ context.Context, network, address string, _ syscall.RawConn) error {
-		return check(network, address, o.AllowLoopback)
-	}}
+	d := &net.Dialer{Timeout: dialTimeout, KeepAlive: 15 * time.Second,
+		ControlContext: func(_ context.Context, network, address string, _ syscall.RawConn) error {
+			return check(network, address, o.AllowLoopback)
+		}}
 	return &http.Transport{
-		Proxy:                  nil,
-		DialContext:            d.DialContext,
-		TLSClientConfig:        &tls.Config{MinVersion: tls.VersionTLS12, InsecureSkipVerify: o.SkipVerify}, // on demand of the user whose data it is
+		Proxy:           nil,
+		DialContext:     d.DialContext,
+		TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS12, InsecureSkipVerify: o.SkipVerify},
+		// on demand of the user whose data it is
 		TLSHandshakeTimeout:    handshakeTimeout,
 		ResponseHeaderTimeout:  o.HeaderTimeout,
 		MaxResponseHeaderBytes: maxHeader,

@@ -110,7 +110,8 @@ func TestExamplesOfTheDocumentation(t *testing.T) {
 	if n == 0 {
 		t.Error("there are no examples")
 	}
-	if _, err := new(Compiler).Compile("object.spec.replicas >"); err == nil || !strings.Contains(string(text), err.Error()[:len("line 1, column 23: Syntax error:")]) {
+	if _, err := new(Compiler).Compile("object.spec.replicas >"); err == nil ||
+		!strings.Contains(string(text), err.Error()[:len("line 1, column 23: Syntax error:")]) {
 		t.Errorf("the documentation does not show %v", err)
 	}
 }

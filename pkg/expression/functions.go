@@ -26,9 +26,10 @@ func quantities() cel.EnvOption {
 	}
 	return options(
 		cel.Function("quantity", cel.Overload("string_to_quantity", []*cel.Type{cel.StringType}, q, cel.UnaryBinding(quantityOf))),
-		cel.Function("isQuantity", cel.Overload("is_quantity_string", []*cel.Type{cel.StringType}, cel.BoolType, cel.UnaryBinding(func(v ref.Val) ref.Val {
-			return types.Bool(!types.IsError(quantityOf(v)))
-		}))),
+		cel.Function("isQuantity", cel.Overload("is_quantity_string", []*cel.Type{cel.StringType}, cel.BoolType,
+			cel.UnaryBinding(func(v ref.Val) ref.Val {
+				return types.Bool(!types.IsError(quantityOf(v)))
+			}))),
 		cel.Function("isGreaterThan", compare("quantity_is_greater_than", cel.BoolType, func(c int) ref.Val { return types.Bool(c > 0) })),
 		cel.Function("isLessThan", compare("quantity_is_less_than", cel.BoolType, func(c int) ref.Val { return types.Bool(c < 0) })),
 		cel.Function("compareTo", compare("quantity_compare_to", cel.IntType, func(c int) ref.Val { return types.Int(c) })),
@@ -38,7 +39,8 @@ func quantities() cel.EnvOption {
 		cel.Function("sub", cel.MemberOverload("quantity_sub", both, q, cel.BinaryBinding(func(a, b ref.Val) ref.Val {
 			return sum(a, b, (*resource.Quantity).Sub)
 		}))),
-		one("asApproximateFloat", "quantity_get_float", cel.DoubleType, func(x *resource.Quantity) ref.Val { return types.Double(x.AsApproximateFloat64()) }),
+		one("asApproximateFloat", "quantity_get_float", cel.DoubleType,
+			func(x *resource.Quantity) ref.Val { return types.Double(x.AsApproximateFloat64()) }),
 		one("sign", "quantity_sign", cel.IntType, func(x *resource.Quantity) ref.Val { return types.Int(x.Sign()) }),
 		one("isInteger", "quantity_is_integer", cel.BoolType, func(x *resource.Quantity) ref.Val {
 			_, ok := x.AsInt64()

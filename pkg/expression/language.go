@@ -82,7 +82,8 @@ func (c *costs) CallCost(function, overload string, args []ref.Val, result ref.V
 		}
 		text, _ := args[0].(types.String)
 		cost = 1 + uint64(1+len(text))*uint64(c.states)/statesInUnit //nolint:gosec // both are small and not negative
-	case "getFullYear", "getMonth", "getDate", "getDayOfMonth", "getDayOfWeek", "getDayOfYear", "getHours", "getMinutes", "getSeconds", "getMilliseconds":
+	case "getFullYear", "getMonth", "getDate", "getDayOfMonth", "getDayOfWeek", "getDayOfYear", "getHours", "getMinutes", "getSeconds",
+		"getMilliseconds":
 		if len(args) < 2 {
 			return nil
 		}

@@ -23,7 +23,14 @@ func TestAuditRecordsNoSecret(t *testing.T) {
 	for name, token := range map[string]string{"Allowed": "bob", "Refused": "", "Unauthenticated": "bad"} {
 		t.Run(name, func(t *testing.T) {
 			var got []*audit.Event
-			h := Chain(answered, Recover, Info, Audit(audit.SinkFunc(func(e *audit.Event) { got = append(got, e) }), time.Now), Authentication{Authenticator: tokens}.Wrap, Authorize(namedOnly))
+			h := Chain(
+				answered,
+				Recover,
+				Info,
+				Audit(audit.SinkFunc(func(e *audit.Event) { got = append(got, e) }), time.Now),
+				Authentication{Authenticator: tokens}.Wrap,
+				Authorize(namedOnly),
+			)
 			r := httptest.NewRequest(http.MethodPost, "/oauth/token?code="+canary+"&access_token="+canary, strings.NewReader("password="+canary))
 			for _, header := range []string{"Cookie", "Referer", "X-Forwarded-For", "Impersonate-User", "X-Anything"} {
 				r.Header.Set(header, canary)

@@ -120,7 +120,8 @@ func refuse(w http.ResponseWriter, r *http.Request, c *credentials, err error) {
 		web.WriteError(w, r, e)
 		return
 	}
-	klog.V(2).InfoS("Credentials are refused", "method", r.Method, "path", r.URL.Path, "reason", err.Error()) // no authenticator's error names them
+	klog.V(2).InfoS("Credentials are refused", "method", r.Method, "path", r.URL.Path, "reason",
+		err.Error()) // no authenticator's error names them
 	asked := challenge
 	if c.bearer() {
 		asked += `, error="invalid_token", error_description="the access token is malformed, expired or revoked"`

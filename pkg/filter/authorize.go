@@ -47,5 +47,6 @@ func Authorize(a authz.Authorizer) Filter {
 // hasParts tells a list, or a watch of one, at a path of this server's own, of the cluster or of a workspace: of no other request is
 // there a part.
 func hasParts(i *request.Info) bool {
-	return i.IsResource && !i.IsKubernetes && (i.Verb == "list" || i.Verb == "watch") && i.Namespace == "" && i.Name == "" && i.Subresource == ""
+	return i.IsResource && !i.IsKubernetes && (i.Verb == "list" || i.Verb == "watch") && i.Namespace == "" && i.Name == "" &&
+		i.Subresource == ""
 }

@@ -19,7 +19,8 @@ import (
 // that go on for long (watches, terminals), which must end soon after the token, the session or the
 // right does, or after the part of a list changes that they may be answered with. An error says why
 // the request must end. It is 410 (Expired) where only the part is another one: the client has to list
-// again, since no event tells it of what was there before and may be seen now. It may be called from any goroutine until long after the handler returned.
+// again, since no event tells it of what was there before and may be seen now. It may be called from any goroutine until long after the
+// handler returned.
 func Recheck(a authenticator.Request, z authz.Authorizer) func(context.Context, *http.Request) error {
 	return func(ctx context.Context, r *http.Request) error {
 		info, before := request.InfoFrom(r.Context()), request.UserFrom(r.Context())

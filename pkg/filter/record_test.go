@@ -115,7 +115,8 @@ func TestARequestWithinARequestIsJudgedByItself(t *testing.T) {
 		if got := serve(inner, again); got.Code != http.StatusForbidden {
 			t.Errorf("the inner request, without credentials, was answered with %d", got.Code)
 		}
-		if u, i := request.UserFrom(r.Context()), request.InfoFrom(r.Context()); u.GetName() != "bob" || i.Resource != "pods" || !authz.DecisionFrom(r.Context()).Allowed {
+		if u, i := request.UserFrom(r.Context()), request.InfoFrom(r.Context()); u.GetName() != "bob" || i.Resource != "pods" || !authz.DecisionFrom(r.Context()).
+			Allowed {
 			t.Errorf("the outer request is now %s's for %+v", u.GetName(), i)
 		}
 		ok(w, r)
@@ -194,7 +195,8 @@ func TestRecover(t *testing.T) {
 func TestMetricsNameWhatWasAskedFor(t *testing.T) {
 	m, reg := newMetrics(t)
 	h := Chain(http.HandlerFunc(ok), Observe(m), Recover, Info)
-	for _, path := range []string{"/apis/apps/v1/deployments", "/apis/apps/v1/deployments", "/version", "/a//b", "/api/v1/pods?watch=1", "/kapi/v1/nodes?limit=1&view=live"} {
+	for _, path := range []string{"/apis/apps/v1/deployments", "/apis/apps/v1/deployments", "/version", "/a//b", "/api/v1/pods?watch=1",
+		"/kapi/v1/nodes?limit=1&view=live"} {
 		r := httptest.NewRequest(http.MethodGet, path, nil)
 		serve(h, r)
 	}

@@ -196,7 +196,8 @@ func FuzzParse(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, address string) {
 		u, err := parse(address)
-		if err == nil && (u.Host == "" || u.User != nil || u.Scheme != "https" && u.Scheme != "http" || !strings.HasSuffix(u.Path, "/info/refs") || u.RawQuery != "service=git-upload-pack") {
+		if err == nil && (u.Host == "" || u.User != nil || u.Scheme != "https" && u.Scheme != "http" || !strings.HasSuffix(u.Path, "/info/refs") ||
+			u.RawQuery != "service=git-upload-pack") {
 			t.Errorf("%q is asked for as %s", address, u)
 		}
 	})

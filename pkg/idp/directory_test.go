@@ -202,7 +202,8 @@ func TestEnabled(t *testing.T) {
 		}
 	}
 	var none *Directory
-	if none.Enabled("x") || none.Entry("x") != nil || none.Entries() != nil || none.Status("x") != nil || !none.Synced() || none.Problems() != nil || none.Proxies() != nil {
+	if none.Enabled("x") || none.Entry("x") != nil || none.Entries() != nil || none.Status("x") != nil || !none.Synced() || none.Problems() != nil ||
+		none.Proxies() != nil {
 		t.Error("no directory has something")
 	}
 	for name, want := range map[string]error{"gone": ErrGone, "closed": ErrGone, "wrong": ErrUnavailable, "corp": nil} {
@@ -220,7 +221,8 @@ func TestProviderThatCannotBeAskedSaysSo(t *testing.T) {
 		return struct{ Provider }{p}, err
 	}}
 	d := NewDirectory(DirectoryOptions{Types: []Type{mute}, File: [][]byte{[]byte(right)}})
-	if id, err := d.Refresh(t.Context(), "corp", "jane", ""); id != nil || !errors.Is(err, ErrUnaskable) || errors.Is(err, ErrUnavailable) || errors.Is(err, ErrGone) {
+	if id, err := d.Refresh(t.Context(), "corp", "jane", ""); id != nil || !errors.Is(err, ErrUnaskable) || errors.Is(err, ErrUnavailable) ||
+		errors.Is(err, ErrGone) {
 		t.Errorf("%v, %v", id, err)
 	}
 }
@@ -248,7 +250,8 @@ func TestStatusTellsWhenAndWhy(t *testing.T) {
 	first := now
 	now = now.Add(time.Minute)
 	d.checkAll(t.Context(), true)
-	if c := reachable(); c.Status != metav1.ConditionFalse || c.Reason != "Unavailable" || !c.LastTransitionTime.Time.Equal(first) || !d.Status("corp").Checked.Equal(now) {
+	if c := reachable(); c.Status != metav1.ConditionFalse || c.Reason != "Unavailable" || !c.LastTransitionTime.Time.Equal(first) || !d.Status("corp").
+		Checked.Equal(now) {
 		t.Errorf("%+v, checked %v", c, d.Status("corp").Checked)
 	}
 	gone, cancel := context.WithCancel(t.Context())

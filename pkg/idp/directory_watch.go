@@ -71,7 +71,8 @@ func (d *Directory) set(o any) {
 	d.found[s.Name] = next
 	d.mu.Unlock()
 	if next.entry.Fault != nil && (old == nil || old.entry.Fault == nil || old.entry.Fault.Error() != next.entry.Fault.Error()) {
-		klog.ErrorS(next.entry.Fault, "An identity provider can't be used; the others are not affected", "secret", s.Name, "provider", next.entry.Name)
+		klog.ErrorS(next.entry.Fault, "An identity provider can't be used; the others are not affected", "secret", s.Name, "provider",
+			next.entry.Name)
 	}
 	d.rebuild()
 	discard(old, next)

@@ -101,22 +101,24 @@ type Callback struct {
 type Refresher interface {
 	Provider
 	// Refresh returns the person as he is there now. subject and refresh are those of the Identity of the login; an
-	// empty refresh is what a provider gets who gave none. ErrGone ends the session; ErrUnavailable leaves it as it is, and so does ErrUnaskable
-	// as long as the session of the browser lives that it was opened in.
+	// empty refresh is what a provider gets who gave none. ErrGone ends the session; ErrUnavailable leaves it as it is, and so does
+	// ErrUnaskable as long as the session of the browser lives that it was opened in.
 	Refresh(ctx context.Context, subject, refresh string) (*Identity, error)
 }
 
 // Logout is a Provider with a page that logs people out there.
 type Logout interface {
 	Provider
-	// Logout returns where to send the browser, which comes back to back; "" where the provider has no such page. hint is that of the Identity.
+	// Logout returns where to send the browser, which comes back to back; "" where the provider has no such page. hint is that of the
+	// Identity.
 	Logout(ctx context.Context, hint, back, state string) (string, error)
 }
 
 // EndSession is a Logout whose page may be told to clients, which then send people there themselves.
 type EndSession interface {
 	Logout
-	// EndSession returns the page's address, as far as it is known without a call; "" where it is not, or where there is none. It is for anybody to
+	// EndSession returns the page's address, as far as it is known without a call; "" where it is not, or where there is none. It is for
+	// anybody to
 	// see: it has no hint, no state and no secret.
 	EndSession() string
 }

@@ -46,7 +46,8 @@ func Decode(settings []byte, into any) error {
 	}
 	if len(strict) > 0 {
 		slices.Sort(unknown)
-		return fmt.Errorf("read the provider's settings: no such key: %s; look at the spelling, upper and lower case, and the indentation", strings.Join(unknown, ", "))
+		return fmt.Errorf("read the provider's settings: no such key: %s; look at the spelling, upper and lower case, and the indentation",
+			strings.Join(unknown, ", "))
 	}
 	return nil
 }

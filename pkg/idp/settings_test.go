@@ -56,7 +56,8 @@ func TestSettingsAreReadStrictly(t *testing.T) { // U32, U33
 		}
 	}
 	var s sample
-	if err := Decode([]byte("name: abc\nkey: k\nscopes: [a]\nnumber: 3\ninner: {secret: x}"), &s); err != nil || s.Name != "abc" || s.Key.Reveal() != "k" || s.Inner.Secret.Reveal() != "x" || s.Number != 3 {
+	if err := Decode([]byte("name: abc\nkey: k\nscopes: [a]\nnumber: 3\ninner: {secret: x}"), &s); err != nil || s.Name != "abc" || s.Key.Reveal() != "k" ||
+		s.Inner.Secret.Reveal() != "x" || s.Number != 3 {
 		t.Errorf("%v", err)
 	}
 	for _, nothing := range []string{"", "{}", "null", "# only words", "key: null"} {

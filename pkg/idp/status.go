@@ -37,7 +37,8 @@ func (d *Directory) Status(name string) *Status {
 	if def == nil {
 		return nil
 	}
-	configured := metav1.Condition{Type: ConditionConfigured, Status: metav1.ConditionTrue, Reason: "Valid", LastTransitionTime: metav1.NewTime(def.created)}
+	configured := metav1.Condition{Type: ConditionConfigured, Status: metav1.ConditionTrue, Reason: "Valid",
+		LastTransitionTime: metav1.NewTime(def.created)}
 	if def.entry.Fault != nil {
 		configured.Status, configured.Reason, configured.Message = metav1.ConditionFalse, "Invalid", def.entry.Fault.Error()
 	}
@@ -103,7 +104,8 @@ func (r *reach) checked() time.Time {
 func (r *reach) condition(e *Entry) metav1.Condition {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	c := metav1.Condition{Type: ConditionReachable, Status: metav1.ConditionUnknown, Reason: "NotChecked", LastTransitionTime: metav1.NewTime(r.changed)}
+	c := metav1.Condition{Type: ConditionReachable, Status: metav1.ConditionUnknown, Reason: "NotChecked",
+		LastTransitionTime: metav1.NewTime(r.changed)}
 	switch {
 	case !e.Usable():
 		c.Reason = "NotInUse"

@@ -62,7 +62,8 @@ func TestReachTellsWhereNobodyAnswered(t *testing.T) {
 
 func TestTheSchemeHasTheProjectsKinds(t *testing.T) {
 	s := Scheme()
-	for _, gv := range []string{"iam.kubesphere.io/v1beta1", "tenant.kubesphere.io/v1beta1", "cluster.kubesphere.io/v1alpha1", "session.kapis.dev/v1alpha1", "v1"} {
+	for _, gv := range []string{"iam.kubesphere.io/v1beta1", "tenant.kubesphere.io/v1beta1", "cluster.kubesphere.io/v1alpha1", "session.kapis.dev/v1alpha1",
+		"v1"} {
 		found := false
 		for _, known := range s.PrioritizedVersionsAllGroups() {
 			found = found || known.String() == gv

@@ -9,9 +9,9 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// maxVerbosity is the highest level of logs. From 6 on client-go writes the addresses of requests to kube-apiserver with their queries, from 7
-// on their headers, from 8 on the bodies of requests and answers. What callers have sent on is among them: the command of an exec, the key of
-// a workload's own API, passwords, the data of Secrets. No line of this program's own has such a level.
+// maxVerbosity is the highest level of logs. From 6 on client-go writes the addresses of requests to kube-apiserver with their queries,
+// from 7 on their headers, from 8 on the bodies of requests and answers. What callers have sent on is among them: the command of an exec,
+// the key of a workload's own API, passwords, the data of Secrets. No line of this program's own has such a level.
 const maxVerbosity = 5
 
 // LogFlags adds --v and --vmodule, which say how much is logged. A level above 5 is taken for 5: no level shows a secret.

@@ -50,7 +50,8 @@ type Options struct {
 func New(o Options) (*clientcmdapi.Config, error) {
 	u, err := url.Parse(o.Server)
 	if err != nil || u.Scheme != "https" || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
-		return nil, fmt.Errorf("the server %q is not an https URL without user, query and fragment: kubectl sends no credentials over plain http", o.Server)
+		return nil, fmt.Errorf("the server %q is not an https URL without user, query and fragment: kubectl sends no credentials over plain http",
+			o.Server)
 	}
 	if o.Issuer == "" || o.Client == "" {
 		return nil, errors.New("make a kubeconfig: it needs an issuer and an OAuth client to log in with")

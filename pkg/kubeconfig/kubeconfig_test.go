@@ -9,7 +9,9 @@ import (
 )
 
 func TestAKubeconfigLogsInByThePluginAlone(t *testing.T) {
-	text, err := YAML(Options{Server: "https://ks.example.com:9443", Authority: []byte("pem"), Issuer: "https://login.example.com", Client: "kubectl", User: "alice"})
+	text, err := YAML(
+		Options{Server: "https://ks.example.com:9443", Authority: []byte("pem"), Issuer: "https://login.example.com", Client: "kubectl", User: "alice"},
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -28,7 +30,8 @@ func TestAKubeconfigLogsInByThePluginAlone(t *testing.T) {
 		t.Errorf("cluster %+v", cl)
 	}
 	who := c.AuthInfos[ctx.AuthInfo]
-	if ctx.AuthInfo != "alice@ks.example.com:9443" || who.Token != "" || who.Password != "" || len(who.ClientKeyData) > 0 || who.AuthProvider != nil || who.Exec == nil {
+	if ctx.AuthInfo != "alice@ks.example.com:9443" || who.Token != "" || who.Password != "" || len(who.ClientKeyData) > 0 || who.AuthProvider != nil ||
+		who.Exec == nil {
 		t.Fatalf("user %s: %+v", ctx.AuthInfo, who)
 	}
 	want := []string{"token", "--issuer-url=https://login.example.com", "--client-id=kubectl", "--username=alice"}
@@ -44,7 +47,8 @@ func TestOptionsShowInTheArguments(t *testing.T) {
 		t.Fatal(err)
 	}
 	args := c.AuthInfos["login@dev"].Exec.Args
-	if !slices.Contains(args, "--device") || !slices.Contains(args, "--insecure-skip-tls-verify") || !c.Clusters["dev"].InsecureSkipTLSVerify || c.CurrentContext != "dev" {
+	if !slices.Contains(args, "--device") || !slices.Contains(args, "--insecure-skip-tls-verify") || !c.Clusters["dev"].InsecureSkipTLSVerify ||
+		c.CurrentContext != "dev" {
 		t.Errorf("%v", args)
 	}
 }

@@ -21,11 +21,13 @@ func (s *Session) byDevice(ctx context.Context, p *provider) (*oauth2.Token, err
 	if err != nil {
 		return nil, err
 	}
-	if !isAddress(d.VerificationURI) || d.VerificationURIComplete != "" && !isAddress(d.VerificationURIComplete) || d.DeviceCode == "" || d.UserCode == "" {
+	if !isAddress(d.VerificationURI) || d.VerificationURIComplete != "" && !isAddress(d.VerificationURIComplete) || d.DeviceCode == "" ||
+		d.UserCode == "" {
 		return nil, errors.New("the server's answer has no address and no code to show")
 	}
 	if d.VerificationURIComplete != "" {
-		fmt.Fprintf(s.Tell, "Log in with a browser on any machine: open\n  %s\nand see that it shows the code %s\n", d.VerificationURIComplete, plain(d.UserCode))
+		fmt.Fprintf(s.Tell, "Log in with a browser on any machine: open\n  %s\nand see that it shows the code %s\n", d.VerificationURIComplete,
+			plain(d.UserCode))
 	} else {
 		fmt.Fprintf(s.Tell, "Log in with a browser on any machine: open\n  %s\nand type the code %s\n", d.VerificationURI, plain(d.UserCode))
 	}

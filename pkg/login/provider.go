@@ -101,7 +101,8 @@ func newHTTP(roots *x509.CertPool, insecure bool) *http.Client {
 		Timeout:       requestTimeout,
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		Transport: &http.Transport{Proxy: http.ProxyFromEnvironment, ForceAttemptHTTP2: true, IdleConnTimeout: time.Minute,
-			TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: roots, InsecureSkipVerify: insecure}}, //nolint:gosec // New refuses it but for this machine
+			TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: roots, InsecureSkipVerify: insecure}},
+		//nolint:gosec // New refuses it but for this machine
 	}
 }
 
@@ -182,7 +183,8 @@ func (s *Session) explain(err error) error {
 	says = strings.Trim(says, ": ")
 	switch {
 	case code == http.StatusServiceUnavailable || code == http.StatusTooManyRequests:
-		return &wordedError{fmt.Sprintf("%s can't do it at the moment (%d %s); nothing is lost: try again in a moment", s.Issuer, code, says), err}
+		return &wordedError{fmt.Sprintf("%s can't do it at the moment (%d %s); nothing is lost: try again in a moment", s.Issuer, code, says),
+			err}
 	case slices.Contains([]string{"invalid_client", "unauthorized_client"}, name):
 		return &wordedError{fmt.Sprintf("%s does not let the OAuth client %q in (%s): see --client-id", s.Issuer, s.Client, says), err}
 	case name == "access_denied":

@@ -149,7 +149,8 @@ func (i *issuer) document(w http.ResponseWriter) {
 // authorize is what the person sees: he agrees at once.
 func (i *issuer) authorize(w http.ResponseWriter, r *http.Request) {
 	q := r.URL.Query()
-	if q.Get("client_id") != clientID || q.Get("response_type") != "code" || q.Get("code_challenge_method") != "S256" || q.Get("nonce") == "" || len(q.Get("state")) < 22 {
+	if q.Get("client_id") != clientID || q.Get("response_type") != "code" || q.Get("code_challenge_method") != "S256" || q.Get("nonce") == "" ||
+		len(q.Get("state")) < 22 {
 		i.t.Errorf("authorization request %v", q)
 	}
 	i.serial++
@@ -309,7 +310,8 @@ func TestOptionsThatAreNotSafeAreRefused(t *testing.T) {
 			}
 		})
 	}
-	for _, local := range []Options{{Issuer: "http://127.0.0.1:9090"}, {Issuer: "https://localhost:9443", Insecure: true}, {Issuer: "https://[::1]:1", Insecure: true, Listen: "[::1]:0"}} {
+	for _, local := range []Options{{Issuer: "http://127.0.0.1:9090"}, {Issuer: "https://localhost:9443", Insecure: true},
+		{Issuer: "https://[::1]:1", Insecure: true, Listen: "[::1]:0"}} {
 		local.Client, local.Scopes, local.Dir = clientID, good.Scopes, good.Dir
 		if _, err := New(local); err != nil {
 			t.Errorf("%s: %v", local.Issuer, err)

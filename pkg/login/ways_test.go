@@ -83,7 +83,8 @@ func TestOnlyTheRightAnswerOfTheBrowserCounts(t *testing.T) { // T9700-17, T9207
 		}
 	}
 	code, h, body := v.get(t, back.String(), "")
-	if code != 200 || !strings.Contains(body, "You are logged in") || h.Get("Cache-Control") != "no-store" || !strings.Contains(h.Get("Content-Security-Policy"), "default-src 'none'") {
+	if code != 200 || !strings.Contains(body, "You are logged in") || h.Get("Cache-Control") != "no-store" ||
+		!strings.Contains(h.Get("Content-Security-Policy"), "default-src 'none'") {
 		t.Errorf("%d %v %s", code, h, body)
 	}
 	for _, secret := range []string{back.Query().Get("code"), back.Query().Get("state"), "access-", "refresh-"} {

@@ -112,7 +112,8 @@ func (s Sample) MarshalJSON() ([]byte, error) {
 // Cluster counts what is in the cluster.
 func (s *Service) Cluster(ctx context.Context) (*Metrics, error) {
 	kinds := append([]counted{{"namespace", core("namespaces")}}, inBoth()...)
-	kinds = append(kinds, counted{"clusterrolebinding", apis(rbacGroup, "clusterrolebindings")}, counted{"clusterrole", apis(rbacGroup, "clusterroles")})
+	kinds = append(kinds, counted{"clusterrolebinding", apis(rbacGroup, "clusterrolebindings")},
+		counted{"clusterrole", apis(rbacGroup, "clusterroles")})
 	return s.metrics(ctx, "cluster_", kinds, "")
 }
 

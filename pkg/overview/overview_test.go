@@ -222,7 +222,8 @@ func TestWhatIsAbnormalIsCountedByStatus(t *testing.T) {
 	if err != nil || string(raw) != `{"namespace":"x","data":{"daemonsets":10,"deployments":11,"persistentvolumeclaims":22,"statefulsets":12}}` {
 		t.Errorf("%s, %v", raw, err)
 	}
-	if want := []string{"deployments x updating", "statefulsets x updating", "daemonsets x updating", "jobs x failed", "persistentvolumeclaims x pending|lost"}; !slices.Equal(asked, want) {
+	if want := []string{"deployments x updating", "statefulsets x updating", "daemonsets x updating", "jobs x failed",
+		"persistentvolumeclaims x pending|lost"}; !slices.Equal(asked, want) {
 		t.Errorf("%v", asked)
 	}
 	for _, failure := range []error{apierrors.NewServiceUnavailable("not yet"), errors.New("broken")} {

@@ -231,7 +231,8 @@ func appendName(dst []byte, comma bool, key string) []byte {
 func refusalOf(res *http.Response) error {
 	raw, err := io.ReadAll(io.LimitReader(res.Body, 64<<10))
 	var s metav1.Status
-	if err != nil || json.Unmarshal(raw, &s) != nil || s.Kind != "Status" || res.StatusCode < http.StatusBadRequest || res.StatusCode == http.StatusUnauthorized {
+	if err != nil || json.Unmarshal(raw, &s) != nil || s.Kind != "Status" || res.StatusCode < http.StatusBadRequest ||
+		res.StatusCode == http.StatusUnauthorized {
 		return badGateway(fmt.Sprintf("kube-apiserver answered a watch with %d", res.StatusCode))
 	}
 	return &apierrors.StatusError{ErrStatus: s}

@@ -21,8 +21,8 @@ const maxPatch = 3 << 20
 // maxDepth is how deep such a patch may be nested.
 const maxDepth = 512
 
-// checkPatch refuses a JSON patch that would bring what is hidden of a kind to where it is shown, or tell by its success what it is (S3). It reads
-// the body, and puts it back.
+// checkPatch refuses a JSON patch that would bring what is hidden of a kind to where it is shown, or tell by its success what it is (S3).
+// It reads the body, and puts it back.
 func checkPatch(r *http.Request, info *request.Info) error {
 	if r.Method != http.MethodPatch || r.Body == nil {
 		return nil

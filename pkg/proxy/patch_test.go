@@ -73,8 +73,10 @@ func TestAPatchTakesNothingFromWhatIsHidden(t *testing.T) {
 // FuzzCheckPatch: what a patch that passes makes of a user shows nothing that the patch did not say itself.
 func FuzzCheckPatch(f *testing.F) {
 	for _, op := range []string{
-		`{"op":"copy","from":"/spec/password","path":"/x"}`, `{"op":"test","path":"","value":{}},{"op":"add","path":"/a","value":[]}`, `{"op":"move","from":"/spec/email","path":"/spec/password"}`,
-		`{"op":"copy","from":"/metadata","path":"/status"}`, `{"op":"copy","from":"/spec/~password","path":"/~x"}`, `{"op":"copy","from":"//spec/password","path":"/x"}`,
+		`{"op":"copy","from":"/spec/password","path":"/x"}`, `{"op":"test","path":"","value":{}},{"op":"add","path":"/a","value":[]}`,
+		`{"op":"move","from":"/spec/email","path":"/spec/password"}`,
+		`{"op":"copy","from":"/metadata","path":"/status"}`, `{"op":"copy","from":"/spec/~password","path":"/~x"}`,
+		`{"op":"copy","from":"//spec/password","path":"/x"}`,
 	} {
 		f.Add(op)
 	}

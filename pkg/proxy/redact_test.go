@@ -34,15 +34,24 @@ func usersRedaction() *redaction.Redaction {
 
 // documents are answers, and what passes of them.
 var documents = map[string]struct{ in, out string }{
-	"Object":        {secretOf, shownOf},
-	"List":          {`{"kind":"UserList","metadata":{"resourceVersion":"5"},"items":[` + secretOf + `, ` + secretOf + `]}` + "\n", `{"kind":"UserList","metadata":{"resourceVersion":"5"},"items":[` + shownOf + `,` + shownOf + `]}`},
-	"ListThenMore":  {`{"items":[` + secretOf + `],"metadata":{"continue":"x"},"spec":{"password":"canary"}}`, `{"items":[` + shownOf + `],"metadata":{"continue":"x"},"spec":{}}`},
-	"EmptyList":     {`{"kind":"UserList","items":[]}`, `{"kind":"UserList","items":[]}`},
-	"NoList":        {`{"kind":"UserList","items":null}`, `{"kind":"UserList","items":null}`},
-	"EmptyObject":   {`{ }`, `{}`},
-	"OnlySecret":    {`{"spec":{"password":"canary"}}`, `{"spec":{}}`},
-	"Status":        {`{"kind":"Status","status":"Success","details":{"name":"a"}}`, `{"kind":"Status","status":"Success","details":{"name":"a"}}`},
-	"Table":         {`{"kind":"Table","columnDefinitions":[{"name":"Name"}],"rows":[{"cells":["a",{"x":1}],"object":` + secretOf + `},{"cells":[],"object":null}]}`, `{"kind":"Table","columnDefinitions":[{"name":"Name"}],"rows":[{"cells":["a",{"x":1}],"object":` + shownOf + `},{"cells":[],"object":null}]}`},
+	"Object": {secretOf, shownOf},
+	"List": {
+		`{"kind":"UserList","metadata":{"resourceVersion":"5"},"items":[` + secretOf + `, ` + secretOf + `]}` + "\n",
+		`{"kind":"UserList","metadata":{"resourceVersion":"5"},"items":[` + shownOf + `,` + shownOf + `]}`,
+	},
+	"ListThenMore": {
+		`{"items":[` + secretOf + `],"metadata":{"continue":"x"},"spec":{"password":"canary"}}`,
+		`{"items":[` + shownOf + `],"metadata":{"continue":"x"},"spec":{}}`,
+	},
+	"EmptyList":   {`{"kind":"UserList","items":[]}`, `{"kind":"UserList","items":[]}`},
+	"NoList":      {`{"kind":"UserList","items":null}`, `{"kind":"UserList","items":null}`},
+	"EmptyObject": {`{ }`, `{}`},
+	"OnlySecret":  {`{"spec":{"password":"canary"}}`, `{"spec":{}}`},
+	"Status":      {`{"kind":"Status","status":"Success","details":{"name":"a"}}`, `{"kind":"Status","status":"Success","details":{"name":"a"}}`},
+	"Table": {
+		`{"kind":"Table","columnDefinitions":[{"name":"Name"}],"rows":[{"cells":["a",{"x":1}],"object":` + secretOf + `},{"cells":[],"object":null}]}`,
+		`{"kind":"Table","columnDefinitions":[{"name":"Name"}],"rows":[{"cells":["a",{"x":1}],"object":` + shownOf + `},{"cells":[],"object":null}]}`,
+	},
 	"TableMetadata": {`{"rows":[{"object":` + metaOf + `}]}`, `{"rows":[{"object":` + metaShown + `}]}`},
 	"TwoLists":      {`{"items":[` + secretOf + `],"rows":[{"object":` + secretOf + `}]}`, `{"items":[` + shownOf + `],"rows":[{"object":` + shownOf + `}]}`},
 	"EscapedName":   {`{"\u0069tems":[` + secretOf + `]}`, `{"items":[` + shownOf + `]}`},
@@ -83,8 +92,10 @@ func same(t *testing.T, a, b string) bool {
 // What is not understood does not pass, and its end is never a clean one.
 func TestBrokenDocumentsEndWithAnError(t *testing.T) {
 	for claim, in := range map[string]string{
-		"Nothing": "", "Array": `[` + secretOf + `]`, "Text": `"canary"`, "Cut": secretOf[:len(secretOf)-3], "CutList": `{"items":[` + secretOf, "TwoObjects": "{}" + secretOf,
-		"NoColon": `{"spec" {"password":"canary"}}`, "ElementThatIsNoObject": `{"items":["canary"]}`, "RowThatIsNoObject": `{"rows":[{"object":"canary"}]}`, "Broken": `{"spec":{"password":canary}}`,
+		"Nothing": "", "Array": `[` + secretOf + `]`, "Text": `"canary"`, "Cut": secretOf[:len(secretOf)-3], "CutList": `{"items":[` + secretOf, "TwoObjects": "{}" +
+			secretOf,
+		"NoColon": `{"spec" {"password":"canary"}}`, "ElementThatIsNoObject": `{"items":["canary"]}`, "RowThatIsNoObject": `{"rows":[{"object":"canary"}]}`,
+		"Broken": `{"spec":{"password":canary}}`,
 	} {
 		t.Run(claim, func(t *testing.T) {
 			if got, err := readDocument(strings.NewReader(in)); err == nil || strings.Contains(got, "canary") {
@@ -144,24 +155,33 @@ func ask(t *testing.T, method, url string, headers ...string) (*http.Response, s
 // S3: every way to a kind with secrets, and the answers to writes.
 func TestAnswersAboutKindsWithSecretsAreRedacted(t *testing.T) {
 	for claim, tc := range map[string]struct{ method, path, in, out string }{
-		"Get":           {"GET", usersPath + "/a", secretOf, shownOf},
-		"List":          {"GET", usersPath, documents["List"].in, documents["List"].out},
-		"OlderVersion":  {"GET", "/apis/iam.kubesphere.io/v1alpha2/users/a", secretOf, shownOf},
-		"Status":        {"GET", usersPath + "/a/status", secretOf, shownOf},
-		"Create":        {"POST", usersPath, secretOf, shownOf},
-		"Patch":         {"PATCH", usersPath + "/a", secretOf, shownOf},
-		"Update":        {"PUT", usersPath + "/a", secretOf, shownOf},
-		"Delete":        {"DELETE", usersPath + "/a", secretOf, shownOf},
-		"DeleteMany":    {"DELETE", usersPath, documents["List"].in, documents["List"].out},
-		"Watch":         {"GET", usersPath + "?watch=true", `{"type":"ADDED","object":` + secretOf + "}\n", `{"type":"ADDED","object":` + shownOf + `}`},
-		"WatchByPath":   {"GET", "/apis/iam.kubesphere.io/v1beta1/watch/users/a", `{"type":"ADDED","object":` + secretOf + "}\n", `{"type":"ADDED","object":` + shownOf + `}`},
-		"WatchOfTables": {"GET", usersPath + "?watch=1", `{"type":"ADDED","object":` + documents["Table"].in + "}\n", `{"type":"ADDED","object":` + documents["Table"].out + `}`},
-		"Cluster":       {"GET", "/apis/cluster.kubesphere.io/v1alpha1/clusters/c", `{"spec":{"connection":{"type":"direct","kubeconfig":"canary","token":"canary"}}}`, `{"spec":{"connection":{"type":"direct"}}}`},
-		"APIKey":        {"GET", "/apis/session.kapis.dev/v1alpha1/apikeys/k", `{"spec":{"hash":"canary"}}`, `{"spec":{}}`},
+		"Get":          {"GET", usersPath + "/a", secretOf, shownOf},
+		"List":         {"GET", usersPath, documents["List"].in, documents["List"].out},
+		"OlderVersion": {"GET", "/apis/iam.kubesphere.io/v1alpha2/users/a", secretOf, shownOf},
+		"Status":       {"GET", usersPath + "/a/status", secretOf, shownOf},
+		"Create":       {"POST", usersPath, secretOf, shownOf},
+		"Patch":        {"PATCH", usersPath + "/a", secretOf, shownOf},
+		"Update":       {"PUT", usersPath + "/a", secretOf, shownOf},
+		"Delete":       {"DELETE", usersPath + "/a", secretOf, shownOf},
+		"DeleteMany":   {"DELETE", usersPath, documents["List"].in, documents["List"].out},
+		"Watch":        {"GET", usersPath + "?watch=true", `{"type":"ADDED","object":` + secretOf + "}\n", `{"type":"ADDED","object":` + shownOf + `}`},
+		"WatchByPath": {"GET", "/apis/iam.kubesphere.io/v1beta1/watch/users/a", `{"type":"ADDED","object":` + secretOf + "}\n", `{"type":"ADDED","object":` +
+			shownOf + `}`},
+		"WatchOfTables": {"GET", usersPath + "?watch=1", `{"type":"ADDED","object":` + documents["Table"].in + "}\n", `{"type":"ADDED","object":` +
+			documents["Table"].out + `}`},
+		"Cluster": {"GET", "/apis/cluster.kubesphere.io/v1alpha1/clusters/c",
+			`{"spec":{"connection":{"type":"direct","kubeconfig":"canary","token":"canary"}}}`, `{"spec":{"connection":{"type":"direct"}}}`},
+		"APIKey": {"GET", "/apis/session.kapis.dev/v1alpha1/apikeys/k", `{"spec":{"hash":"canary"}}`, `{"spec":{}}`},
 	} {
 		t.Run(claim, func(t *testing.T) {
 			b, srv := proxied(t, answers(http.StatusOK, "application/json", tc.in))
-			res, got, err := ask(t, tc.method, srv.URL+tc.path, "Accept: application/vnd.kubernetes.protobuf;q=0.9, application/json;as=Table;v=v1;g=meta.k8s.io, application/yaml", "Accept-Encoding: gzip")
+			res, got, err := ask(
+				t,
+				tc.method,
+				srv.URL+tc.path,
+				"Accept: application/vnd.kubernetes.protobuf;q=0.9, application/json;as=Table;v=v1;g=meta.k8s.io, application/yaml",
+				"Accept-Encoding: gzip",
+			)
 			if err != nil || res.StatusCode != http.StatusOK || !same(t, got, tc.out) {
 				t.Errorf("%d %v\n%s, want\n%s", res.StatusCode, err, got, tc.out)
 			}
@@ -263,8 +283,15 @@ func TestEventsOfARedactedWatchPassAtOnce(t *testing.T) {
 
 // S3: the WebSocket that pages watch users by shows as little as any other watch, and kube-apiserver sees an ordinary one.
 func TestWatchesByWebSocketAreRedacted(t *testing.T) {
-	b, srv := proxied(t, answers(http.StatusOK, "application/json", `{"type":"ADDED","object":`+secretOf+"}\n"+`{"type":"BOOKMARK","object":{"kind":"User","metadata":{}}}`+"\n"))
-	conn, _, err := websocket.Dial(t.Context(), srv.URL+"/apis/iam.kubesphere.io/v1beta1/watch/users", &websocket.DialOptions{HTTPHeader: http.Header{"Cookie": {"token=canary"}, "Impersonate-User": {"admin"}}})
+	b, srv := proxied(
+		t,
+		answers(http.StatusOK, "application/json", `{"type":"ADDED","object":`+secretOf+"}\n"+`{"type":"BOOKMARK","object":{"kind":"User","metadata":{}}}`+"\n"),
+	)
+	conn, _, err := websocket.Dial(
+		t.Context(),
+		srv.URL+"/apis/iam.kubesphere.io/v1beta1/watch/users",
+		&websocket.DialOptions{HTTPHeader: http.Header{"Cookie": {"token=canary"}, "Impersonate-User": {"admin"}}},
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -279,7 +306,8 @@ func TestWatchesByWebSocketAreRedacted(t *testing.T) {
 		t.Errorf("the end: %v", err)
 	}
 	h := b.only(t).Header
-	if h.Get("Upgrade")+h.Get("Connection")+h.Get("Cookie")+h.Get("Sec-Websocket-Key") != "" || h.Get(impersonateUser) != "bob" || !reflect.DeepEqual(h[impersonateGroup], []string{"dev", "system:authenticated", "kapis:global:viewer"}) {
+	if h.Get("Upgrade")+h.Get("Connection")+h.Get("Cookie")+h.Get("Sec-Websocket-Key") != "" || h.Get(impersonateUser) != "bob" ||
+		!reflect.DeepEqual(h[impersonateGroup], []string{"dev", "system:authenticated", "kapis:global:viewer"}) {
 		t.Errorf("kube-apiserver saw %v", h)
 	}
 }

@@ -88,7 +88,8 @@ func checkRedirect(res *http.Response, upgrade bool) error {
 		return refused
 	}
 	sameHost := location.Host == "" && location.Scheme == "" || location.Host == req.URL.Host && location.Scheme == req.URL.Scheme
-	if !sameHost || location.User != nil || location.Opaque != "" || location.Path != req.URL.Path+"/" || location.RawQuery != req.URL.RawQuery {
+	if !sameHost || location.User != nil || location.Opaque != "" || location.Path != req.URL.Path+"/" ||
+		location.RawQuery != req.URL.RawQuery {
 		return refused
 	}
 	info := request.InfoFrom(req.Context())

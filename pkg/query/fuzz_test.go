@@ -13,10 +13,19 @@ import (
 
 // seeds are queries with every parameter, right and wrong.
 var seeds = []string{
-	"limit=10&page=2&sortBy=.a.b,name&ascending=true", "labelSelector=a in (b,c)|!d&label=x!=y&annotation=k=*",
-	"fieldSelector=a.b[0]['c']=~x,d!=e&names=a,b&name=x", "limit=%00", "fieldSelector=['", "sortBy=.['",
-	"q=two words&cel=object.a==1&fields=.a.b,c&facets=.status.phase&resourceVersion=12&managedFields=true&limit=100", "ownerReference=x&ownerKind=Job&uid=u&namespace=n",
-	"nameAndAlias=x&name=y", "sortBy=,&limit=-1", "resourceVersion=0&limit=0", "labelSelector=n>3,m<-1", "a=1&a=2&status=Running|Failed",
+	"limit=10&page=2&sortBy=.a.b,name&ascending=true",
+	"labelSelector=a in (b,c)|!d&label=x!=y&annotation=k=*",
+	"fieldSelector=a.b[0]['c']=~x,d!=e&names=a,b&name=x",
+	"limit=%00",
+	"fieldSelector=['",
+	"sortBy=.['",
+	"q=two words&cel=object.a==1&fields=.a.b,c&facets=.status.phase&resourceVersion=12&managedFields=true&limit=100",
+	"ownerReference=x&ownerKind=Job&uid=u&namespace=n",
+	"nameAndAlias=x&name=y",
+	"sortBy=,&limit=-1",
+	"resourceVersion=0&limit=0",
+	"labelSelector=n>3,m<-1",
+	"a=1&a=2&status=Running|Failed",
 }
 
 func FuzzParse(f *testing.F) {

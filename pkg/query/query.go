@@ -205,7 +205,8 @@ func (q *Query) parseShape() (err error) {
 		return err
 	}
 	if q.ManagedFields && (q.Limit == All || q.Limit > maxLive) {
-		return invalid(paramLimit, strconv.Itoa(q.Limit), fmt.Sprintf("at most %d with managedFields=true, as each object is then read from kube-apiserver", maxLive))
+		return invalid(paramLimit, strconv.Itoa(q.Limit),
+			fmt.Sprintf("at most %d with managedFields=true, as each object is then read from kube-apiserver", maxLive))
 	}
 	if q.Project, err = q.paths(paramFields, maxProjections); err != nil {
 		return err

@@ -61,7 +61,8 @@ func TestBadInputIsA400ThatNamesTheParameter(t *testing.T) {
 		{"fieldSelector", "fieldSelector=a..b%3D1"}, {"fieldSelector", "fieldSelector=%3D1"}, {"sortBy", "sortBy=.a..b"},
 		{"sortBy", "sortBy=" + strings.Repeat("a,", 20)}, {"label", "label=%3Dx"}, {"annotation", "annotation=!"},
 		{"q", "q=" + strings.Repeat("a%20", 20)}, {"fieldSelector", "fieldSelector=" + strings.Repeat("a!%3D1,", 17)},
-		{"limit", "managedFields=true"}, {"limit", "managedFields=true&limit=101"}, {"managedFields", "managedFields=perhaps"}, {"resourceVersion", "resourceVersion=new"},
+		{"limit", "managedFields=true"}, {"limit", "managedFields=true&limit=101"}, {"managedFields", "managedFields=perhaps"},
+		{"resourceVersion", "resourceVersion=new"},
 		{"fields", "fields=a..b"}, {"facets", "facets=" + strings.Repeat("a,", 9)},
 		{"", "x=" + strings.Repeat("y", maxBytes)},
 	} {

@@ -13,9 +13,11 @@ import (
 
 // sent is a kind with a credential that is sent somewhere.
 type sent struct {
-	// credential names the fields that must not be sent to another address than they were written for; within them, open names those that are none.
+	// credential names the fields that must not be sent to another address than they were written for; within them, open names those that are
+	// none.
 	credential, open rawjson.Cut
-	// harmless names the fields that have no part in where or how the credential is sent. Any other field is an address, one that is not known yet too.
+	// harmless names the fields that have no part in where or how the credential is sent. Any other field is an address, one that is not known
+	// yet too.
 	harmless rawjson.Cut
 }
 
@@ -26,7 +28,8 @@ func sentOf(gr schema.GroupResource) *sent {
 		return &sent{
 			credential: rawjson.Cuts([]string{"spec", "connection", "kubeconfig"}, []string{"spec", "connection", "token"}),
 			harmless: harmless([]string{"enable"}, []string{"joinFederation"}, []string{"provider"},
-				[]string{"connection", "kubeconfig"}, []string{"connection", "token"}), // the token is shown to this server: a kubeconfig is no address of it
+				[]string{"connection", "kubeconfig"}, []string{"connection", "token"}),
+			// the token is shown to this server: a kubeconfig is no address of it
 		}
 	case in("kubesphere.io", "repositories"):
 		return &sent{
@@ -38,7 +41,8 @@ func sentOf(gr schema.GroupResource) *sent {
 			credential: rawjson.Cuts([]string{"spec", "credential"}),
 			open: rawjson.Cuts([]string{"spec", "credential", "username"}, []string{"spec", "credential", "caFile"},
 				[]string{"spec", "credential", "insecureSkipTLSVerify"}),
-			harmless: harmless([]string{"description"}, []string{"syncPeriod"}, []string{"credential", "username"}, []string{"credential", "password"},
+			harmless: harmless([]string{"description"}, []string{"syncPeriod"}, []string{"credential", "username"},
+				[]string{"credential", "password"},
 				[]string{"credential", "certFile"}, []string{"credential", "keyFile"}),
 		}
 	}
@@ -58,8 +62,8 @@ func harmless(fields ...[]string) rawjson.Cut {
 func IsSent(gr schema.GroupResource) bool { return sentOf(gr) != nil }
 
 // CheckSent returns an error where an update sends a credential elsewhere: where it changes a field that has a part in where or how the
-// credential is sent, and leaves something of the credential as it was. Nobody can read the credential, so whoever writes the same one is taken for
-// somebody who left it: a write does not tell the two apart.
+// credential is sent, and leaves something of the credential as it was. Nobody can read the credential, so whoever writes the same one is
+// taken for somebody who left it: a write does not tell the two apart.
 func CheckSent(gr schema.GroupResource, old, now map[string]any) error {
 	s := sentOf(gr)
 	if s == nil {
@@ -100,7 +104,8 @@ func stays(old, now any, named, open rawjson.Cut, at []string) []string {
 	return nil
 }
 
-// changed returns the path of a value that differs, but for those that except names; nil for none. What is empty is the same as what is missing.
+// changed returns the path of a value that differs, but for those that except names; nil for none. What is empty is the same as what is
+// missing.
 func changed(old, now any, except rawjson.Cut, at []string) []string {
 	before, wasObject := old.(map[string]any)
 	after, isObject := now.(map[string]any)

@@ -12,14 +12,15 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// Raw is the JSON of an object, or of several, as kube-apiserver has it: with its hidden fields. Whatever formats or encodes one gets none of it.
+// Raw is the JSON of an object, or of several, as kube-apiserver has it: with its hidden fields. Whatever formats or encodes one gets none
+// of it.
 type Raw struct{ text string }
 
 // Received returns what kube-apiserver sent.
 func Received(text string) Raw { return Raw{text} }
 
-// Unredacted returns the JSON with its hidden fields, for what this server does with an object itself: to compare, to decide, to use a credential for
-// what it is for. No part of it goes into an answer, an error or a log.
+// Unredacted returns the JSON with its hidden fields, for what this server does with an object itself: to compare, to decide, to use a
+// credential for what it is for. No part of it goes into an answer, an error or a log.
 func (r Raw) Unredacted() string { return r.text }
 
 // Shown returns the object without the hidden fields of its kind. Of a list, each item loses them.
@@ -70,7 +71,8 @@ func (Raw) MarshalJSON() ([]byte, error) {
 	return nil, errors.New("an object is not redacted: it can't be answered")
 }
 
-// Bytes is the JSON of an object with its hidden fields, as those are told it that follow a kind. Whatever formats or encodes it gets none of it.
+// Bytes is the JSON of an object with its hidden fields, as those are told it that follow a kind. Whatever formats or encodes it gets none
+// of it.
 type Bytes []byte
 
 // String returns nothing of the object.
@@ -111,8 +113,8 @@ func (s Shown) Without(cut rawjson.Cut) (Shown, error) {
 	return Shown{string(out)}, nil
 }
 
-// Intake makes of the objects of one kind what caches keep of them: without hidden fields, managedFields and the last-applied configuration. One
-// goroutine uses it at a time.
+// Intake makes of the objects of one kind what caches keep of them: without hidden fields, managedFields and the last-applied
+// configuration. One goroutine uses it at a time.
 type Intake struct {
 	cut, plain rawjson.Cut
 	more       bool // cut names more than plain

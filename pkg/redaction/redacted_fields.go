@@ -1,8 +1,8 @@
 // Package redaction leaves out of objects what no answer shows, and gives objects types that say whether that was done.
 //
-// An object is a Raw as kube-apiserver sends it, and a Shown once its hidden fields are gone. A Raw has no text that an encoder takes: the way
-// to one is Raw.Shown, which asks for the kind, and caches make a Shown of whatever they take in (Intake). So an answer that forgets redaction does
-// not compile. Raw.Unredacted is for what this server itself does with an object; a test has the list of who calls it.
+// An object is a Raw as kube-apiserver sends it, and a Shown once its hidden fields are gone. A Raw has no text that an encoder takes: the
+// way to one is Raw.Shown, which asks for the kind, and caches make a Shown of whatever they take in (Intake). So an answer that forgets
+// redaction does not compile. Raw.Unredacted is for what this server itself does with an object; a test has the list of who calls it.
 package redaction
 
 import (
@@ -13,9 +13,9 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// Hidden returns the paths of the fields of a kind that no answer shows, however wide the right to read the kind is: passwords, the hashes that
-// guesses can be tried on, and what opens another cluster. It is nil for most kinds. There is no right to read them: who needs one asks a route of
-// its own, which has a right of its own.
+// Hidden returns the paths of the fields of a kind that no answer shows, however wide the right to read the kind is: passwords, the hashes
+// that guesses can be tried on, and what opens another cluster. It is nil for most kinds. There is no right to read them: who needs one
+// asks a route of its own, which has a right of its own.
 func Hidden(gr schema.GroupResource) [][]string {
 	switch gr {
 	case in("iam.kubesphere.io", "users"):
@@ -49,8 +49,9 @@ func pathOfLastApplied() []string { return []string{"metadata", "annotations", l
 
 func pathOfManagedFields() []string { return []string{"metadata", "managedFields"} }
 
-// Hides reports whether what a JSON pointer (RFC 6901) points at is not shown of a kind, holds something that is not, or is a part of that: a JSON
-// patch that copied it, or tested it, would tell of it. What kubectl apply was given may repeat what is hidden, and so may managedFields.
+// Hides reports whether what a JSON pointer (RFC 6901) points at is not shown of a kind, holds something that is not, or is a part of that:
+// a JSON patch that copied it, or tested it, would tell of it. What kubectl apply was given may repeat what is hidden, and so may
+// managedFields.
 func Hides(gr schema.GroupResource, pointer string) bool {
 	paths := Hidden(gr)
 	if paths == nil {
@@ -95,9 +96,9 @@ func Of(gr schema.GroupResource) *Redaction {
 }
 
 // Append appends an object without its hidden fields, which go from its last-applied configuration too: kubectl compares that with the
-// object, and both then lack them. A configuration that can't be read goes whole. managedFields name the elements of lists by their values, so
-// of a hidden field they keep its name only. What is a part of an object only, such as its metadata, is taken as one. It fails where the text is no
-// valid JSON object.
+// object, and both then lack them. A configuration that can't be read goes whole. managedFields name the elements of lists by their values,
+// so of a hidden field they keep its name only. What is a part of an object only, such as its metadata, is taken as one. It fails where the
+// text is no valid JSON object.
 func (x *Redaction) Append(dst []byte, object string) ([]byte, error) {
 	object = x.withoutOwned(object)
 	applied := rawjson.GetText(object, pathOfLastApplied()...)

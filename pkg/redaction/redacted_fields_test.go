@@ -14,26 +14,37 @@ import (
 // S3: no kind with a secret in it shows that, in the object or in what kubectl apply remembers of it; and nothing else is lost.
 func TestHiddenFieldsLeaveObjectsAndLastApplied(t *testing.T) {
 	for claim, tc := range map[string]struct{ group, plural, object, want string }{
-		"Password": {"iam.kubesphere.io", "users", `{"metadata":{"name":"a"},"spec":{"email":"e","password":"canary"}}`, `{"metadata":{"name":"a"},"spec":{"email":"e"}}`},
+		"Password": {"iam.kubesphere.io", "users", `{"metadata":{"name":"a"},"spec":{"email":"e","password":"canary"}}`,
+			`{"metadata":{"name":"a"},"spec":{"email":"e"}}`},
 		"LastApplied": {"iam.kubesphere.io", "users",
-			`{"metadata":{"annotations":{"a":"1","` + lastApplied + `":"{\"spec\":{\"email\":\"<e>\",\"password\":\"canary\"},\"metadata\":{\"annotations\":{}}}\n","b":"2"},"name":"a"},"spec":{"password":"canary"}}`,
-			`{"metadata":{"annotations":{"a":"1","b":"2","` + lastApplied + `":"{\"spec\":{\"email\":\"<e>\"},\"metadata\":{\"annotations\":{}}}"},"name":"a"},"spec":{}}`},
-		"LastAppliedAlone":        {"iam.kubesphere.io", "users", `{"metadata":{"annotations":{"` + lastApplied + `":"{\"spec\":{\"password\":\"canary\"}}"}}}`, `{"metadata":{"annotations":{"` + lastApplied + `":"{\"spec\":{}}"}}}`},
-		"LastAppliedThatIsBroken": {"iam.kubesphere.io", "users", `{"metadata":{"annotations":{"` + lastApplied + `":"canary{"}}}`, `{"metadata":{"annotations":{}}}`},
-		"EscapedNames":            {"iam.kubesphere.io", "users", `{"spec":{"p\u0061ssword":"canary"},"metadata":{"annotations":{"kubectl.kubernetes.io\/last-applied-configuration":"{\"spec\":{\"password\":\"canary\"}}"}}}`, `{"spec":{},"metadata":{"annotations":{"` + lastApplied + `":"{\"spec\":{}}"}}}`},
-		"LastAppliedWithinItself": {"iam.kubesphere.io", "users", `{"metadata":{"annotations":{"` + lastApplied + `":"{\"metadata\":{\"annotations\":{\"` + lastApplied + `\":\"canary\"}}}"}}}`, `{"metadata":{"annotations":{"` + lastApplied + `":"{\"metadata\":{\"annotations\":{}}}"}}}`},
-		"Kubeconfig":              {"cluster.kubesphere.io", "clusters", `{"spec":{"connection":{"type":"direct","kubeconfig":"canary","token":"canary"}}}`, `{"spec":{"connection":{"type":"direct"}}}`},
-		"Session":                 {"session.kapis.dev", "sessions", `{"spec":{"user":"a","credential":"canary"},"refresh":{"current":"canary","previous":"canary","generation":2},"upstream":{"hint":"canary","refresh":"canary"}}`, `{"spec":{"user":"a"},"refresh":{"generation":2},"upstream":{}}`},
-		"APIKey":                  {"session.kapis.dev", "apikeys", `{"spec":{"user":"a","hash":"canary"}}`, `{"spec":{"user":"a"}}`},
-		"Factor":                  {"session.kapis.dev", "factors", `{"spec":{"totp":{"secret":"canary","lastStep":1},"recovery":["canary"]}}`, `{"spec":{"totp":{"lastStep":1}}}`},
+			`{"metadata":{"annotations":{"a":"1","` + lastApplied +
+				`":"{\"spec\":{\"email\":\"<e>\",\"password\":\"canary\"},\"metadata\":{\"annotations\":{}}}\n","b":"2"},"name":"a"},"spec":{"password":"canary"}}`,
+			`{"metadata":{"annotations":{"a":"1","b":"2","` + lastApplied +
+				`":"{\"spec\":{\"email\":\"<e>\"},\"metadata\":{\"annotations\":{}}}"},"name":"a"},"spec":{}}`},
+		"LastAppliedAlone": {"iam.kubesphere.io", "users", `{"metadata":{"annotations":{"` + lastApplied + `":"{\"spec\":{\"password\":\"canary\"}}"}}}`,
+			`{"metadata":{"annotations":{"` + lastApplied + `":"{\"spec\":{}}"}}}`},
+		"LastAppliedThatIsBroken": {"iam.kubesphere.io", "users", `{"metadata":{"annotations":{"` + lastApplied + `":"canary{"}}}`,
+			`{"metadata":{"annotations":{}}}`},
+		"EscapedNames": {"iam.kubesphere.io", "users",
+			`{"spec":{"p\u0061ssword":"canary"},"metadata":{"annotations":{"kubectl.kubernetes.io\/last-applied-configuration":"{\"spec\":{\"password\":\"canary\"}}"}}}`, `{"spec":{},"metadata":{"annotations":{"` + lastApplied + `":"{\"spec\":{}}"}}}`},
+		"LastAppliedWithinItself": {"iam.kubesphere.io", "users", `{"metadata":{"annotations":{"` + lastApplied + `":"{\"metadata\":{\"annotations\":{\"` +
+			lastApplied + `\":\"canary\"}}}"}}}`, `{"metadata":{"annotations":{"` + lastApplied + `":"{\"metadata\":{\"annotations\":{}}}"}}}`},
+		"Kubeconfig": {"cluster.kubesphere.io", "clusters", `{"spec":{"connection":{"type":"direct","kubeconfig":"canary","token":"canary"}}}`,
+			`{"spec":{"connection":{"type":"direct"}}}`},
+		"Session": {"session.kapis.dev", "sessions",
+			`{"spec":{"user":"a","credential":"canary"},"refresh":{"current":"canary","previous":"canary","generation":2},"upstream":{"hint":"canary","refresh":"canary"}}`, `{"spec":{"user":"a"},"refresh":{"generation":2},"upstream":{}}`},
+		"APIKey": {"session.kapis.dev", "apikeys", `{"spec":{"user":"a","hash":"canary"}}`, `{"spec":{"user":"a"}}`},
+		"Factor": {"session.kapis.dev", "factors", `{"spec":{"totp":{"secret":"canary","lastStep":1},"recovery":["canary"]}}`,
+			`{"spec":{"totp":{"lastStep":1}}}`},
 		"ManagedFields": {"session.kapis.dev", "factors",
 			`{"metadata":{"managedFields":[{"manager":"a","fieldsV1":{"f:spec":{"f:recovery":{".":{},"v:\"canary\"":{}},"f:user":{}}}},{"manager":"b"}],"name":"a"}}`,
 			`{"metadata":{"managedFields":[{"manager":"a","fieldsV1":{"f:spec":{"f:recovery":{},"f:user":{}}}},{"manager":"b"}],"name":"a"}}`},
 		"ManagedFieldsInLastApplied": {"session.kapis.dev", "factors",
 			`{"metadata":{"annotations":{"` + lastApplied + `":"{\"metadata\":{\"managedFields\":[{\"fieldsV1\":{\"f:spec\":{\"f:recovery\":{\"v:canary\":{}}}}}]}}"}}}`,
 			`{"metadata":{"annotations":{"` + lastApplied + `":"{\"metadata\":{\"managedFields\":[{\"fieldsV1\":{\"f:spec\":{\"f:recovery\":{}}}}]}}"}}}`},
-		"Repository": {"kubesphere.io", "repositories", `{"spec":{"url":"u","basicAuth":{"username":"a","password":"canary"}}}`, `{"spec":{"url":"u","basicAuth":{"username":"a"}}}`},
-		"Repo":       {"application.kubesphere.io", "repos", `{"spec":{"url":"u","credential":{"password":"canary"}}}`, `{"spec":{"url":"u"}}`},
+		"Repository": {"kubesphere.io", "repositories", `{"spec":{"url":"u","basicAuth":{"username":"a","password":"canary"}}}`,
+			`{"spec":{"url":"u","basicAuth":{"username":"a"}}}`},
+		"Repo": {"application.kubesphere.io", "repos", `{"spec":{"url":"u","credential":{"password":"canary"}}}`, `{"spec":{"url":"u"}}`},
 	} {
 		t.Run(claim, func(t *testing.T) {
 			got, err := Of(in(tc.group, tc.plural)).Append([]byte("before "), tc.object)
@@ -67,7 +78,8 @@ func TestWhatIsHiddenIsNotKept(t *testing.T) {
 		}
 		i := NewIntake(gr, also)
 		kept, err := i.Shown(object, "")
-		if err != nil || strings.Contains(kept.String(), "canary") || strings.Contains(kept.String(), "extra") || rawjson.GetText(kept.String(), "metadata", "name") != "a" || !i.Cuts() {
+		if err != nil || strings.Contains(kept.String(), "canary") || strings.Contains(kept.String(), "extra") ||
+			rawjson.GetText(kept.String(), "metadata", "name") != "a" || !i.Cuts() {
 			t.Errorf("%v keeps %s, %v", gr, kept, err)
 		}
 		raw, err := i.Raw(object, "")

@@ -48,8 +48,8 @@ func (r *Response) Raw() (Raw, error) {
 	return Received(string(raw)), nil
 }
 
-// Shown returns the body without hidden fields, and its length, -1 where that is not known. Of kinds that have some it reads the whole; failures have
-// none, and pass as they are.
+// Shown returns the body without hidden fields, and its length, -1 where that is not known. Of kinds that have some it reads the whole;
+// failures have none, and pass as they are.
 func (r *Response) Shown() (io.Reader, int64, error) {
 	if r.StatusCode >= http.StatusMultipleChoices || Of(r.kind) == nil {
 		return r.body, r.length, nil

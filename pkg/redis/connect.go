@@ -27,8 +27,8 @@ type Options struct {
 
 	// Keys seal what lies in Redis.
 	Keys token.KeySource
-	// AcceptUnsealed is the time until which sessions count that are not sealed: an older version wrote them so. Before that time everybody who can
-	// write into Redis can make one.
+	// AcceptUnsealed is the time until which sessions count that are not sealed: an older version wrote them so. Before that time everybody
+	// who can write into Redis can make one.
 	AcceptUnsealed time.Time
 }
 

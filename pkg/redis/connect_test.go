@@ -79,7 +79,8 @@ func TestConnectionsAreEncryptedAndVerified(t *testing.T) {
 		"no user":               {client(good, "", ""), "NOAUTH"},
 	} {
 		err := second(c.client.Get(t.Context(), Prefix+"a"))
-		if err == nil || apierrors.IsNotFound(err) || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), password) || strings.Contains(err.Error(), "canary") {
+		if err == nil || apierrors.IsNotFound(err) || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), password) ||
+			strings.Contains(err.Error(), "canary") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

@@ -40,8 +40,8 @@ type feed struct {
 	told bool
 }
 
-// Run tells the sink of each session and each change, until ctx ends: by a list, and the messages that follow on it. What is missed, by a lost
-// connection or otherwise, is found by their count, and listed again. While Redis is lost the sink keeps what it knows.
+// Run tells the sink of each session and each change, until ctx ends: by a list, and the messages that follow on it. What is missed, by a
+// lost connection or otherwise, is found by their count, and listed again. While Redis is lost the sink keeps what it knows.
 func (s *Sessions) Run(ctx context.Context, sink store.Sink) {
 	f := &feed{Sessions: s, sink: sink, known: map[string]struct{}{}}
 	pause := retryLeast

@@ -76,8 +76,10 @@ func newReplica(t *testing.T, s *server, k *kube, keys *token.KeySet) *replica {
 	}
 	c := s.client()
 	c.checkEvery = 100 * time.Millisecond
-	sessions, err := iamsession.New(iamsession.Options{API: &iamsession.SplitBackend{Prefix: Prefix, Optional: c, Kube: k}, Prefix: c.Place, Users: users, Keys: keys,
-		Lifetime: func(string) iamsession.Lifetime { return iamsession.Lifetime{MaxAge: time.Hour, Inactivity: time.Hour} }, Now: time.Now})
+	sessions, err := iamsession.New(
+		iamsession.Options{API: &iamsession.SplitBackend{Prefix: Prefix, Optional: c, Kube: k}, Prefix: c.Place, Users: users, Keys: keys,
+			Lifetime: func(string) iamsession.Lifetime { return iamsession.Lifetime{MaxAge: time.Hour, Inactivity: time.Hour} }, Now: time.Now},
+	)
 	if err != nil {
 		t.Fatal(err)
 	}

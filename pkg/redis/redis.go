@@ -205,8 +205,8 @@ func (s *Sessions) probe(ctx context.Context) error {
 	return nil
 }
 
-// failed wraps the error of a call. Where Redis is lost by it, that is noted, so that the next login goes elsewhere: a write that is refused is
-// as bad as one without an answer. That a caller waits no longer says nothing about the server.
+// failed wraps the error of a call. Where Redis is lost by it, that is noted, so that the next login goes elsewhere: a write that is
+// refused is as bad as one without an answer. That a caller waits no longer says nothing about the server.
 func (s *Sessions) failed(ctx context.Context, doing string, err error, lost bool) error {
 	err = fmt.Errorf("redis: %s: %w", doing, err)
 	if lost && ctx.Err() == nil {

@@ -78,14 +78,16 @@ func TestWhatIsNoRegistrySecretIsRefusedUnquoted(t *testing.T) { // S57
 
 func TestAnAccountHidesItsPassword(t *testing.T) { // S57
 	for _, format := range []string{"%v", "%+v", "%#v", "%s", "%q"} {
-		if shown := fmt.Sprintf(format, ann) + fmt.Sprintf(format, []Account{ann}) + fmt.Sprintf(format, &Credentials{accounts: map[string]Account{"r": ann}}); strings.Contains(shown, canary) {
+		if shown := fmt.Sprintf(format, ann) + fmt.Sprintf(format, []Account{ann}) +
+			fmt.Sprintf(format, &Credentials{accounts: map[string]Account{"r": ann}}); strings.Contains(shown, canary) {
 			t.Errorf("%s shows %s", format, shown)
 		}
 	}
 }
 
 func FuzzParseSecret(f *testing.F) {
-	for _, s := range []string{`{"auths":{"a":{"auth":"YTpi"}}}`, `{"auths":{"https://index.docker.io/v1/":{"username":"a"}}}`, `{"a":{}}`, `{}`, `{"auths":null}`} {
+	for _, s := range []string{`{"auths":{"a":{"auth":"YTpi"}}}`, `{"auths":{"https://index.docker.io/v1/":{"username":"a"}}}`, `{"a":{}}`, `{}`,
+		`{"auths":null}`} {
 		f.Add(s, true)
 		f.Add(s, false)
 	}

@@ -17,12 +17,24 @@ func workload(kind, namespace, name, uid string) string {
 }
 
 func owned(kind, namespace, name, uid, annotations, rest string) string {
-	return fmt.Sprintf(`{"kind":%q,"apiVersion":"apps/v1","metadata":{"name":%q,"namespace":%q,"uid":%q,"annotations":%s,"ownerReferences":[{"kind":"X","name":"web","uid":%q}]}%s}`,
-		kind, name, namespace, name+namespace, annotations, uid, rest)
+	return fmt.Sprintf(
+		`{"kind":%q,"apiVersion":"apps/v1","metadata":{"name":%q,"namespace":%q,"uid":%q,"annotations":%s,"ownerReferences":[{"kind":"X","name":"web","uid":%q}]}%s}`,
+		kind,
+		name,
+		namespace,
+		name+namespace,
+		annotations,
+		uid,
+		rest,
+	)
 }
 
 func data(revision int, image string) string {
-	return fmt.Sprintf(`,"revision":%d,"data":{"spec":{"template":{"$patch":"replace","metadata":{"labels":{"then":"too"}},"spec":{"containers":[{"name":"web","image":%q}]}}}}`, revision, image)
+	return fmt.Sprintf(
+		`,"revision":%d,"data":{"spec":{"template":{"$patch":"replace","metadata":{"labels":{"then":"too"}},"spec":{"containers":[{"name":"web","image":%q}]}}}}`,
+		revision,
+		image,
+	)
 }
 
 func revisions(t *testing.T) *Service {

@@ -91,7 +91,8 @@ func readConfig(s *corev1.Secret, typ, prefix string) (*Config, error) {
 	case data[0] != '{':
 		return nil, errors.New("its " + configKey + " has to be keys with values")
 	}
-	return &Config{Name: name, Object: metav1.ObjectMeta{UID: s.UID, ResourceVersion: s.ResourceVersion, CreationTimestamp: s.CreationTimestamp}, Data: data}, nil
+	return &Config{Name: name, Object: metav1.ObjectMeta{UID: s.UID, ResourceVersion: s.ResourceVersion,
+		CreationTimestamp: s.CreationTimestamp}, Data: data}, nil
 }
 
 // Platform returns a platform configuration, nil where there is none. Its error is a 503 while the settings are being read.
@@ -125,7 +126,8 @@ func (s *Store) Connections() ([]*Config, error) {
 
 // PlatformNow reads a platform configuration as it is at kube-apiserver now, for who is about to change it; nil where there is none.
 func (s *Store) PlatformNow(ctx context.Context, name string) (*Config, error) {
-	list, err := s.client.CoreV1().Secrets(s.namespace).List(ctx, metav1.ListOptions{FieldSelector: "metadata.name=" + PlatformPrefix + name + ",type=" + PlatformType})
+	list, err := s.client.CoreV1().Secrets(s.namespace).List(ctx, metav1.ListOptions{FieldSelector: "metadata.name=" + PlatformPrefix + name +
+		",type=" + PlatformType})
 	if err != nil {
 		return nil, fmt.Errorf("read the platform configuration %q: %w", name, err)
 	}

@@ -23,12 +23,17 @@ func TestAConfigurationThatCannotBeReadSaysWhy(t *testing.T) {
 		"NoKeys":                 {"member1", connectionType, "canary", "", connectionType, "keys with values"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: test.secret}, Type: corev1.SecretType(test.typ), Data: map[string][]byte{configKey: []byte(test.text)}}
+			s := &corev1.Secret{
+				ObjectMeta: metav1.ObjectMeta{Name: test.secret},
+				Type:       corev1.SecretType(test.typ),
+				Data:       map[string][]byte{configKey: []byte(test.text)},
+			}
 			c, err := readConfig(s, test.of, test.prefix)
 			switch {
 			case test.want == "" && (err != nil || c.Name != strings.TrimPrefix(test.secret, test.prefix)):
 				t.Errorf("%+v, %v", c, err)
-			case test.want != "" && (err == nil || !strings.Contains(err.Error(), test.want) || strings.Contains(err.Error(), `""`) || strings.Contains(err.Error(), "canary")):
+			case test.want != "" && (err == nil || !strings.Contains(err.Error(), test.want) || strings.Contains(err.Error(), `""`) ||
+				strings.Contains(err.Error(), "canary")):
 				t.Errorf("error %v, want one with %s", err, test.want)
 			}
 		})

@@ -17,8 +17,8 @@ import (
 )
 
 const (
-	// ImageSlots is how many ConfigMaps there are for images, at most. Their names are fixed, so that rights to them can name them, and so that
-	// neither etcd nor memory grows with what is uploaded: at most 14 MiB.
+	// ImageSlots is how many ConfigMaps there are for images, at most. Their names are fixed, so that rights to them can name them, and so
+	// that neither etcd nor memory grows with what is uploaded: at most 14 MiB.
 	ImageSlots = 16
 	// MaxImage bounds an image, in bytes. One of more than maxPart takes several slots.
 	MaxImage = 2 << 20
@@ -154,8 +154,9 @@ func NameOfImage(content []byte, extension string) string {
 	return hex.EncodeToString(sum[:])[:hashLength] + "." + extension
 }
 
-// ImageObjects are the ConfigMaps that an image is written as; those with a resourceVersion are there already, and replaced. They are empty slots,
-// and then those of the images that were uploaded longest ago and are not named by the theme. The error is a 409 where the theme names too many.
+// ImageObjects are the ConfigMaps that an image is written as; those with a resourceVersion are there already, and replaced. They are empty
+// slots, and then those of the images that were uploaded longest ago and are not named by the theme. The error is a 409 where the theme
+// names too many.
 func (s *Store) ImageObjects(name string, content []byte, now time.Time) ([]*corev1.ConfigMap, error) {
 	theme, err := s.Theme()
 	if err != nil {
@@ -172,7 +173,8 @@ func (s *Store) ImageObjects(name string, content []byte, now time.Time) ([]*cor
 	parts := max(1, (len(content)+maxPart-1)/maxPart)
 	free := s.images.free(used)
 	if len(free) < parts {
-		return nil, apierrors.NewConflict(corev1.Resource("configmaps"), name, fmt.Errorf("the theme uses as many images as there is room for, %d: let it use fewer first", ImageSlots))
+		return nil, apierrors.NewConflict(corev1.Resource("configmaps"), name,
+			fmt.Errorf("the theme uses as many images as there is room for, %d: let it use fewer first", ImageSlots))
 	}
 	out := make([]*corev1.ConfigMap, parts)
 	for i := range out {
@@ -180,7 +182,8 @@ func (s *Store) ImageObjects(name string, content []byte, now time.Time) ([]*cor
 			TypeMeta: metav1.TypeMeta{Kind: "ConfigMap", APIVersion: "v1"},
 			ObjectMeta: metav1.ObjectMeta{Name: free[i].name, Namespace: s.namespace, ResourceVersion: free[i].version,
 				Labels: map[string]string{imageLabel: ""}},
-			Data:       map[string]string{"name": name, "part": strconv.Itoa(i), "parts": strconv.Itoa(parts), "uploaded": now.UTC().Format(time.RFC3339Nano)},
+			Data: map[string]string{"name": name, "part": strconv.Itoa(i), "parts": strconv.Itoa(parts), "uploaded": now.UTC().
+				Format(time.RFC3339Nano)},
 			BinaryData: map[string][]byte{"image": content[i*maxPart : min(len(content), (i+1)*maxPart)]},
 		}
 	}

@@ -59,7 +59,8 @@ func (s *Store) feeds() []feed {
 	secrets, maps := s.client.CoreV1().Secrets(s.namespace), s.client.CoreV1().ConfigMaps(s.namespace)
 	ofSecrets := func(typ string, into *configs) feed {
 		o := metav1.ListOptions{FieldSelector: "type=" + typ}
-		return feed{following(secrets.List, secrets.Watch, o, s.client), &corev1.Secret{}, func(o runtime.Object) { into.set(o.(*corev1.Secret), typ) }, into.forget}
+		return feed{following(secrets.List, secrets.Watch, o, s.client), &corev1.Secret{},
+			func(o runtime.Object) { into.set(o.(*corev1.Secret), typ) }, into.forget}
 	}
 	named := metav1.ListOptions{FieldSelector: "metadata.name=" + ThemeName}
 	labelled := metav1.ListOptions{LabelSelector: imageLabel}
@@ -68,12 +69,14 @@ func (s *Store) feeds() []feed {
 		ofSecrets(connectionType, &s.connections),
 		{following(maps.List, maps.Watch, named, s.client), &corev1.ConfigMap{}, func(o runtime.Object) { s.setTheme(o.(*corev1.ConfigMap)) },
 			func(string) { s.theme.Store(nil) }},
-		{following(maps.List, maps.Watch, labelled, s.client), &corev1.ConfigMap{}, func(o runtime.Object) { s.images.set(o.(*corev1.ConfigMap)) }, s.images.forget},
+		{following(maps.List, maps.Watch, labelled, s.client), &corev1.ConfigMap{},
+			func(o runtime.Object) { s.images.set(o.(*corev1.ConfigMap)) }, s.images.forget},
 	}
 }
 
 // following makes what an informer reads by.
-func following[L runtime.Object](list func(context.Context, metav1.ListOptions) (L, error), watches func(context.Context, metav1.ListOptions) (watch.Interface, error),
+func following[L runtime.Object](list func(context.Context, metav1.ListOptions) (L, error),
+	watches func(context.Context, metav1.ListOptions) (watch.Interface, error),
 	which metav1.ListOptions, client kubernetes.Interface,
 ) cache.ListerWatcher {
 	restrict := func(o metav1.ListOptions) metav1.ListOptions {

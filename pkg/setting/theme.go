@@ -39,8 +39,8 @@ func (s *Store) setTheme(m *corev1.ConfigMap) {
 	}
 }
 
-// older tells whether a version of an object comes before another (Kubernetes API concepts, "Resource versions": they are numbers that grow).
-// What was written is known here before it comes back by the watch, behind what was written before.
+// older tells whether a version of an object comes before another (Kubernetes API concepts, "Resource versions": they are numbers that
+// grow). What was written is known here before it comes back by the watch, behind what was written before.
 func older(version, than string) bool {
 	a, err := strconv.ParseUint(version, 10, 64)
 	if err != nil {

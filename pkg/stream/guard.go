@@ -131,7 +131,8 @@ func (g *Guard) enter(who string) error {
 	case g.total >= g.options.Total:
 		return apierrors.NewTooManyRequests(fmt.Sprintf("this server has %d streams open, as many as it takes", g.total), retryAfter)
 	case g.perUser[who] >= g.options.PerUser:
-		return apierrors.NewTooManyRequests(fmt.Sprintf("user %q has %d streams open, as many as one may have: close some", who, g.perUser[who]), retryAfter)
+		return apierrors.NewTooManyRequests(fmt.Sprintf("user %q has %d streams open, as many as one may have: close some", who, g.perUser[who]),
+			retryAfter)
 	}
 	g.total++
 	g.perUser[who]++
@@ -167,11 +168,13 @@ func (g *Guard) check(s *Stream, r *http.Request) {
 	}
 }
 
-// recheck asks whether s may go on. A timer's function has nobody above it who recovers: a panic here would end all streams, and everything else.
+// recheck asks whether s may go on. A timer's function has nobody above it who recovers: a panic here would end all streams, and everything
+// else.
 func (g *Guard) recheck(s *Stream, r *http.Request) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			klog.ErrorS(nil, "panic while a stream was judged again: it ends", "method", r.Method, "path", r.URL.Path, "panic", p, "stack", string(debug.Stack()))
+			klog.ErrorS(nil, "panic while a stream was judged again: it ends", "method", r.Method, "path", r.URL.Path, "panic", p, "stack",
+				string(debug.Stack()))
 			err = fmt.Errorf("judge a stream again: %v", p)
 		}
 	}()

@@ -230,7 +230,8 @@ func TestTooManyStreamsAreRefused(t *testing.T) {
 			continue
 		}
 		var s metav1.Status
-		if err := json.Unmarshal([]byte(body(t, res)), &s); err != nil || s.Reason != metav1.StatusReasonTooManyRequests || !strings.Contains(s.Message, c.says) || res.Header.Get("Retry-After") == "" {
+		if err := json.Unmarshal([]byte(body(t, res)), &s); err != nil || s.Reason != metav1.StatusReasonTooManyRequests || !strings.Contains(s.Message, c.says) ||
+			res.Header.Get("Retry-After") == "" {
 			t.Errorf("%+v %v %v", s, err, res.Header)
 		}
 	}

@@ -171,7 +171,8 @@ func TestWhoInvitesSeesTheNamesOfAll(t *testing.T) {
 			if err != nil || (q != nil) != c.want {
 				t.Fatalf("%+v, %v", q, err)
 			}
-			if q != nil && (len(q.Project) == 0 || slices.ContainsFunc(q.Project, func(p query.Path) bool { return p[0] == "spec" }) || q.Limit > peoplePerPage || q.Limit == query.All) {
+			if q != nil && (len(q.Project) == 0 || slices.ContainsFunc(q.Project, func(p query.Path) bool { return p[0] == "spec" }) || q.Limit > peoplePerPage ||
+				q.Limit == query.All) {
 				t.Errorf("%+v", q)
 			}
 		})
@@ -181,7 +182,13 @@ func TestWhoInvitesSeesTheNamesOfAll(t *testing.T) {
 // S10: whoever is not known to be logged in gets nothing out of it, and nobody gets anything but reads, at other paths least of all.
 func TestNothingElseIsLetThrough(t *testing.T) {
 	a := sample(t).authorizer(newFleet(t))
-	lists := []string{"GET " + at + "/workspaces", "GET " + at + "/namespaces", "GET " + at + "/clusters", "GET " + at + "/metrics", "GET " + at + "/workspaces/a/namespaces"}
+	lists := []string{
+		"GET " + at + "/workspaces",
+		"GET " + at + "/namespaces",
+		"GET " + at + "/clusters",
+		"GET " + at + "/metrics",
+		"GET " + at + "/workspaces/a/namespaces",
+	}
 	for name, who := range map[string]user.Info{
 		"Anonymous": &user.DefaultInfo{Name: user.Anonymous, Groups: []string{user.AllUnauthenticated}},
 		"Nameless":  &user.DefaultInfo{Groups: []string{user.AllAuthenticated}},
@@ -239,7 +246,13 @@ func TestVisibleSetIsTheNaiveOne(t *testing.T) {
 			}
 			w.namespace(fmt.Sprintf("n%d", n), workspace)
 		}
-		rules := []string{"list tenant.kubesphere.io namespaces", "list core namespaces", "list tenant.kubesphere.io workspaces,workspacetemplates", "get x y", "* * *"}
+		rules := []string{
+			"list tenant.kubesphere.io namespaces",
+			"list core namespaces",
+			"list tenant.kubesphere.io workspaces,workspacetemplates",
+			"get x y",
+			"* * *",
+		}
 		subjects := []string{"User:u", "Group:g", "Group:h", "User:other"}
 		for range 10 {
 			place := fmt.Sprintf("namespace/n%d", r.IntN(14))
@@ -356,7 +369,8 @@ func TestAPolicyForAllReadsShowsOnesOwn(t *testing.T) {
 	})
 	a := w.authorizer(newFleet(t))
 	for line, want := range map[string]string{
-		at + "/workspaces": "a", at + "/namespaces": "a1", at + "/workspaces/a": "all", at + "/workspaces/b": "refused", at + "/workspaces/b/namespaces/b1": "refused",
+		at + "/workspaces": "a", at + "/namespaces": "a1", at + "/workspaces/a": "all", at + "/workspaces/b": "refused", at +
+			"/workspaces/b/namespaces/b1": "refused",
 		"/kapis/iam.kubesphere.io/v1beta1/users": "all", // elsewhere it counts as it stands
 	} {
 		d, err := a.Authorize(t.Context(), person("member"), asked(t, "GET "+line))

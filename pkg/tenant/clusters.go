@@ -58,10 +58,11 @@ func (f *Clusters) seen(ctx context.Context, u user.Info, bound bool) ([]string,
 		return nil, err
 	}
 	if all != nil {
-		all.ByCreated(index.HasLabel(clusterv1alpha1.LabelVisibility, clusterv1alpha1.VisibilityPublic)).Walk(0, false, func(ref *index.Ref) bool {
-			names = append(names, ref.Name)
-			return true
-		})
+		all.ByCreated(index.HasLabel(clusterv1alpha1.LabelVisibility, clusterv1alpha1.VisibilityPublic)).
+			Walk(0, false, func(ref *index.Ref) bool {
+				names = append(names, ref.Name)
+				return true
+			})
 	}
 	if bound {
 		names = append(names, f.Host)

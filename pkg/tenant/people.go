@@ -23,7 +23,8 @@ const (
 
 // isPeople tells the list of users.
 func isPeople(r *request.Info) bool {
-	return isKapis(r) && r.APIGroup == iamGroup && r.Resource == "users" && r.OfCluster() && (r.Verb == "list" || r.Verb == "watch") && r.Name == ""
+	return isKapis(r) && r.APIGroup == iamGroup && r.Resource == "users" && r.OfCluster() && (r.Verb == "list" || r.Verb == "watch") &&
+		r.Name == ""
 }
 
 // people decides about the list of users: whoever may not see all of them sees himself.
@@ -34,12 +35,14 @@ func people(u user.Info, d authz.Decision) authz.Decision {
 
 // isFleet tells the list of clusters where resources.kubesphere.io has any kind.
 func isFleet(r *request.Info) bool {
-	return isKapis(r) && r.APIGroup == resourcesGroup && r.Resource == clusters && r.OfCluster() && (r.Verb == "list" || r.Verb == "watch") && r.Name == ""
+	return isKapis(r) && r.APIGroup == resourcesGroup && r.Resource == clusters && r.OfCluster() && (r.Verb == "list" || r.Verb == "watch") &&
+		r.Name == ""
 }
 
 // isDetail tells a workspace or a cluster where resources.kubesphere.io has any kind.
 func isDetail(r *request.Info) bool {
-	return isKapis(r) && r.APIGroup == resourcesGroup && r.Verb == "get" && r.Name != "" && r.Namespace == "" && (r.Resource == workspaces || r.Resource == clusters)
+	return isKapis(r) && r.APIGroup == resourcesGroup && r.Verb == "get" && r.Name != "" && r.Namespace == "" &&
+		(r.Resource == workspaces || r.Resource == clusters)
 }
 
 // detail decides about one of those that tenant.kubesphere.io shows the same person.
@@ -64,12 +67,13 @@ func (a *Authorizer) detail(ctx context.Context, u user.Info, r *request.Info, d
 // glimpsed are the fields of users that whoever invites sees of all: by them he finds whom to invite.
 func glimpsed() []query.Path {
 	return []query.Path{
-		{"apiVersion"}, {"kind"}, {"metadata", "name"}, {"metadata", "creationTimestamp"}, {"metadata", "annotations", "kubesphere.io/alias-name"}, {"status", "state"},
+		{"apiVersion"}, {"kind"}, {"metadata", "name"}, {"metadata", "creationTimestamp"},
+		{"metadata", "annotations", "kubesphere.io/alias-name"}, {"status", "state"},
 	}
 }
 
-// Glimpse returns what somebody may ask of all objects of a kind of whose list he may see but a part: whoever may make others members of something,
-// of users the names. It is nil where that is nothing, or where the question would tell more.
+// Glimpse returns what somebody may ask of all objects of a kind of whose list he may see but a part: whoever may make others members of
+// something, of users the names. It is nil where that is nothing, or where the question would tell more.
 func (a *Authorizer) Glimpse(ctx context.Context, gr schema.GroupResource, asked url.Values) (*query.Query, error) {
 	if gr.Group != iamGroup || gr.Resource != "users" {
 		return nil, nil //nolint:nilnil // nil is nothing

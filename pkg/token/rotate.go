@@ -84,7 +84,8 @@ func (k *Keyring) rotate(ctx context.Context, r Rotation) error {
 	if err != nil {
 		return fmt.Errorf("write Secret %s: %w", SecretName, err)
 	}
-	klog.InfoS("Signing keys rotated", "secret", SecretName, "signsFrom", next.signing[0].NotBefore, "keys", len(next.signing), "macKeys", len(next.macs))
+	klog.InfoS("Signing keys rotated", "secret", SecretName, "signsFrom", next.signing[0].NotBefore, "keys", len(next.signing), "macKeys",
+		len(next.macs))
 	k.adopt(secret)
 	return nil
 }

@@ -9,8 +9,8 @@ import (
 // firstWrite is how much net/http collects of an answer before it writes to the connection. Of a longer answer, that is its first write.
 const firstWrite = 4 << 10
 
-// CoalesceWrites returns a listener whose connections can send an answer of more than firstWrite bytes by one system call in place of two: see Join.
-// It is for connections in the clear; TLS makes records of its own.
+// CoalesceWrites returns a listener whose connections can send an answer of more than firstWrite bytes by one system call in place of two:
+// see Join. It is for connections in the clear; TLS makes records of its own.
 func CoalesceWrites(l net.Listener) net.Listener { return coalescingListener{l} }
 
 type coalescingListener struct{ net.Listener }
@@ -34,9 +34,9 @@ func CoalesceContext(ctx context.Context, c net.Conn) context.Context {
 	return ctx
 }
 
-// Coalesce says that an answer with a body of so many bytes is written from here on, without waiting for anything but the client, and that the function
-// which it returns is called when all is written. The first part of a long one then waits for the next, and both leave together. Without a
-// connection that can do that, nothing changes.
+// Coalesce says that an answer with a body of so many bytes is written from here on, without waiting for anything but the client, and that
+// the function which it returns is called when all is written. The first part of a long one then waits for the next, and both leave
+// together. Without a connection that can do that, nothing changes.
 func Coalesce(ctx context.Context, body int64) (written func()) {
 	j, ok := ctx.Value(connKey{}).(*coalescingConn)
 	if !ok || body <= firstWrite { // the answer may end with the first write

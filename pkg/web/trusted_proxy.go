@@ -51,14 +51,14 @@ func (t TrustedProxies) Origin(r *http.Request) (source, userAgent string) {
 }
 
 // OriginOfConsole is Origin of a request that the console makes itself to log somebody in. Where there is no X-Forwarded-For,
-// X-Client-Ip counts as well, in which it then says where the person is. The console passes requests of browsers on as they are, so in those
-// the header is anybody's; and so it is beside X-Forwarded-For, whose writer passes it on.
+// X-Client-Ip counts as well, in which it then says where the person is. The console passes requests of browsers on as they are, so in
+// those the header is anybody's; and so it is beside X-Forwarded-For, whose writer passes it on.
 func (t TrustedProxies) OriginOfConsole(r *http.Request) (source, userAgent string) {
 	return t.origin(r, true)
 }
 
-// Claimed returns the address that a request says in X-Client-Ip that its person is at; "" for none. Whoever sends the request may write there
-// what he likes.
+// Claimed returns the address that a request says in X-Client-Ip that its person is at; "" for none. Whoever sends the request may write
+// there what he likes.
 func Claimed(r *http.Request) string {
 	if a := addressOf(single(r.Header["X-Client-Ip"])); a.IsValid() {
 		return a.String()

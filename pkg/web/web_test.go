@@ -52,7 +52,8 @@ func TestErrorsAreStatusesWithTheirOwnCode(t *testing.T) {
 			if err := json.Unmarshal(w.Body.Bytes(), &s); err != nil {
 				t.Fatalf("body %q: %v", w.Body, err)
 			}
-			if w.Code != c.code || int(s.Code) != c.code || s.Kind != "Status" || s.APIVersion != "v1" || s.Status != "Failure" || !strings.Contains(s.Message, c.message) {
+			if w.Code != c.code || int(s.Code) != c.code || s.Kind != "Status" || s.APIVersion != "v1" || s.Status != "Failure" ||
+				!strings.Contains(s.Message, c.message) {
 				t.Errorf("%d %s, want a Status with %d and %q", w.Code, w.Body, c.code, c.message)
 			}
 			if strings.Contains(w.Body.String(), "/etc/x") {

@@ -97,7 +97,8 @@ func (c client) sees(ctx context.Context, namespaces int) error {
 // has to be worked out, and without one.
 func (b *bench) visible(ctx context.Context, as client) ([]figure, error) {
 	var figures []figure
-	for _, list := range [...]struct{ name, path string }{{"visible-namespaces", visibleNamespaces}, {"visible-workspaces", visibleWorkspaces}} {
+	for _, list := range [...]struct{ name, path string }{{"visible-namespaces", visibleNamespaces},
+		{"visible-workspaces", visibleWorkspaces}} {
 		t, err := as.at(list.path, http.StatusOK)
 		if err != nil {
 			return nil, err
@@ -208,7 +209,8 @@ func (b *bench) granted(ctx context.Context, c crowd) ([]figure, error) {
 			slices.Sort(took[change][k])
 			for _, q := range [...]int{50, 99} {
 				figures = append(figures, figure{
-					name: fmt.Sprintf("%s-%s-p%d", name, way.name, q), value: micros(quantile(took[change][k], float64(q)/100)) / 1000, unit: "ms", goal: "<= 1000 ms",
+					name: fmt.Sprintf("%s-%s-p%d", name, way.name, q), value: micros(quantile(took[change][k], float64(q)/100)) / 1000, unit: "ms",
+					goal: "<= 1000 ms",
 				})
 			}
 		}

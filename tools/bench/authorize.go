@@ -68,7 +68,8 @@ func decide(people int) (plain, conditional time.Duration, err error) {
 	}
 	who := &user.DefaultInfo{Name: "user-7", Groups: []string{"dev", "system:authenticated"}}
 	list := &request.Info{Verb: "list", Resource: "pods", IsResource: true, Namespace: "namespace-7", Scope: request.Namespace}
-	self := &request.Info{Verb: "get", APIGroup: "iam.kubesphere.io", Resource: "users", Name: "user-7", IsResource: true, Scope: request.Global}
+	self := &request.Info{Verb: "get", APIGroup: "iam.kubesphere.io", Resource: "users", Name: "user-7", IsResource: true,
+		Scope: request.Global}
 	if plain, err = repeat(index, who, list); err != nil {
 		return 0, 0, err
 	}

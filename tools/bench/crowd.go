@@ -66,7 +66,8 @@ func metadata(name string, labels map[string]string) map[string]any {
 func (c crowd) workspaceOf(i int) object {
 	return object{tenantPath + "workspacetemplates", map[string]any{
 		"apiVersion": "tenant.kubesphere.io/v1beta1", "kind": "WorkspaceTemplate", "metadata": metadata(crowdWorkspace(i), nil),
-		"spec": map[string]any{"placement": map[string]any{"clusters": []any{map[string]any{"name": "host"}}}, "template": map[string]any{"spec": map[string]any{}}},
+		"spec": map[string]any{"placement": map[string]any{"clusters": []any{map[string]any{"name": "host"}}},
+			"template": map[string]any{"spec": map[string]any{}}},
 	}}
 }
 
@@ -96,7 +97,8 @@ func (c crowd) bindingOf(i int) object {
 		return binding(iamPath+"globalrolebindings", "GlobalRole", "platform-regular", name, who, nil)
 	case 1:
 		ws := crowdWorkspace(i % c.workspaces())
-		return binding(iamPath+"workspacerolebindings", "WorkspaceRole", ws+"-viewer", name, who, map[string]string{"kubesphere.io/workspace": ws})
+		return binding(iamPath+"workspacerolebindings", "WorkspaceRole", ws+"-viewer", name, who,
+			map[string]string{"kubesphere.io/workspace": ws})
 	}
 	at := i - 2*int(c)
 	if at < c.namespaces() {
@@ -124,7 +126,8 @@ func create(ctx context.Context, c rest.Interface, o object) error {
 		return fmt.Errorf("encode an object of %s: %w", o.path, err)
 	}
 	busy := func(err error) bool {
-		return ctx.Err() == nil && (apierrors.IsInternalError(err) || apierrors.IsTimeout(err) || apierrors.IsServerTimeout(err) || apierrors.IsTooManyRequests(err))
+		return ctx.Err() == nil && (apierrors.IsInternalError(err) || apierrors.IsTimeout(err) || apierrors.IsServerTimeout(err) ||
+			apierrors.IsTooManyRequests(err))
 	}
 	err = retry.OnError(wait.Backoff{Duration: time.Second, Factor: 2, Steps: 5}, busy, func() error {
 		return c.Post().AbsPath(o.path).SetHeader("Content-Type", "application/json").Body(body).Do(ctx).Error()

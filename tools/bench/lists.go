@@ -340,8 +340,9 @@ func (l lists) besideSort(ctx context.Context, name string) error {
 		return err
 	}
 	return l.play(ctx, contest{
-		name: name, conns: connections, product: side{target: t, count: l.counts.page}, yardstick: &side{target: t.on(l.sort), count: l.counts.sort},
-		beside: "sort-per-request", measures: []measure{cpu("")},
+		name: name, conns: connections, product: side{target: t, count: l.counts.page},
+		yardstick: &side{target: t.on(l.sort), count: l.counts.sort},
+		beside:    "sort-per-request", measures: []measure{cpu("")},
 	})
 }
 

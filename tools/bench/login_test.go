@@ -17,8 +17,19 @@ import (
 func TestLoginFiguresAreMediansBesideBcrypt(t *testing.T) {
 	round := func(logins int64) loginRound {
 		return loginRound{
-			logins: logins, cpu: time.Second, wall: 2 * time.Second, hashes: 20, hashCPU: time.Second, hashWall: time.Second / 2, writes: float64(logins),
-			idle: []time.Duration{time.Millisecond}, bare: []time.Duration{2 * time.Millisecond}, during: []time.Duration{3 * time.Millisecond}, took: []time.Duration{60 * time.Millisecond},
+			logins:   logins,
+			cpu:      time.Second,
+			wall:     2 * time.Second,
+			hashes:   20,
+			hashCPU:  time.Second,
+			hashWall: time.Second / 2,
+			writes:   float64(logins),
+			idle: []time.Duration{
+				time.Millisecond,
+			},
+			bare:   []time.Duration{2 * time.Millisecond},
+			during: []time.Duration{3 * time.Millisecond},
+			took:   []time.Duration{60 * time.Millisecond},
 		}
 	}
 	want := map[string]figure{

@@ -69,14 +69,17 @@ func parse(args []string, env func(string) string) (options, error) {
 	f := flag.NewFlagSet("bench", flag.ContinueOnError)
 	f.StringVar(&o.bin, "bin", "bin", "`folder` of run, ks-apiserver, ks-controller-manager, dev and kubectl")
 	f.StringVar(&o.dir, "dir", "", "`folder` of the instance's state, kept with its pods (default: a temporary one)")
-	f.StringVar(&o.kubeconfig, "kubeconfig", "", "`file` of an existing cluster, that is filled with pods (default: a control plane is started)")
+	f.StringVar(&o.kubeconfig, "kubeconfig", "",
+		"`file` of an existing cluster, that is filled with pods (default: a control plane is started)")
 	f.BoolVar(&o.keep, "keep", false, "leave the pods in an existing cluster for the next run")
-	pods := f.String("pods", fallback(env("BENCH_PODS"), "10000,100000"), "`numbers` of pods, growing, joined by commas; BENCH_PODS sets them too")
+	pods := f.String("pods", fallback(env("BENCH_PODS"), "10000,100000"),
+		"`numbers` of pods, growing, joined by commas; BENCH_PODS sets them too")
 	f.StringVar(&o.markdown, "markdown", "", "`file` to write a table of the figures to")
 	f.DurationVar(&o.soak, "soak", 0, "load the product for so `long` instead, and look for errors and for memory that grows")
 	f.BoolVar(&o.race, "race", false, "with --soak: load the product a second time, built with the race detector")
 	f.StringVar(&o.only, "only", env("BENCH_ONLY"), "measure nothing but `login` or access; BENCH_ONLY sets it too (default: everything)")
-	people := f.String("users", env("BENCH_USERS"), "`number` of users that rights are measured with; BENCH_USERS sets it too (default: 1000, with --only=access 10000)")
+	people := f.String("users", env("BENCH_USERS"),
+		"`number` of users that rights are measured with; BENCH_USERS sets it too (default: 1000, with --only=access 10000)")
 	rounds := f.String("rounds", fallback(env("BENCH_ROUNDS"), "5"), "`number` of rounds; BENCH_ROUNDS sets it too")
 	if err := f.Parse(args); err != nil {
 		return options{}, err

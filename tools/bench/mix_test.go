@@ -60,9 +60,15 @@ func TestAMixIsWhatItIsSaidToBe(t *testing.T) {
 	share := func(verb string, each int) string {
 		return fmt.Sprintf("%.0f %%", math.Round(100*float64(each*count[verb])/float64(events)))
 	}
-	got := fmt.Sprintf("the status of pods of 5.6 KB (%s) and of small pods (%s), data of ConfigMaps (%s), Leases (%s), ConfigMaps created (%s) and deleted 50 at a time (%s)",
-		share("update pods", 1), share("update pods small", 1), share("update configmaps", 1), share("update leases", 1),
-		share("create configmaps", 1), share("delete-collection configmaps", mixBurst))
+	got := fmt.Sprintf(
+		"the status of pods of 5.6 KB (%s) and of small pods (%s), data of ConfigMaps (%s), Leases (%s), ConfigMaps created (%s) and deleted 50 at a time (%s)",
+		share("update pods", 1),
+		share("update pods small", 1),
+		share("update configmaps", 1),
+		share("update leases", 1),
+		share("create configmaps", 1),
+		share("delete-collection configmaps", mixBurst),
+	)
 	if got != mixed {
 		t.Errorf("it is %s,\nand said to be %s", got, mixed)
 	}

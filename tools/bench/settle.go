@@ -133,7 +133,8 @@ func (b *bench) manager(ctx context.Context) (_ []figure, err error) {
 		{name: "manager-start", value: took.Seconds(), unit: "s"},
 		{name: "manager-start-cpu", value: used.Seconds(), unit: "s"},
 		{name: "manager-start-rss", value: float64(rss) / mebibyte, unit: "MiB"},
-		{name: "manager-start-writes", value: writesOf(after, "group", nativeGroups...) - writesOf(before, "group", nativeGroups...), unit: "writes", goal: "<= 0"},
+		{name: "manager-start-writes", value: writesOf(after, "group", nativeGroups...) - writesOf(before, "group", nativeGroups...),
+			unit: "writes", goal: "<= 0"},
 	}, nil
 }
 

@@ -18,7 +18,8 @@ const soakPause = 250 * time.Millisecond
 // soakPaths are what the clients of a soak ask for in turns.
 var soakPaths = [...]string{
 	podLists + "?limit=10&page=%d", podLists + "?limit=100&page=%d", podLists + "?limit=10&page=%d&sortBy=name&ascending=true",
-	podLists + "?limit=10&name=-00%02d", podLists + "?limit=10&page=%d&status=Running", podLists + "?limit=10&page=%d&labelSelector=bench/quarter%%3D1",
+	podLists + "?limit=10&name=-00%02d", podLists + "?limit=10&page=%d&status=Running", podLists +
+		"?limit=10&page=%d&labelSelector=bench/quarter%%3D1",
 	podLists + "?limit=10&page=%d&sortBy=.status.podIP", podLists + "?limit=10&page=%d&fieldSelector=spec.schedulerName!%%3Dx",
 	podLists + "?limit=20&page=%d&q=checkout", podLists + "?limit=10&page=%d&facets=.status.phase",
 	mixLists[1] + "?limit=10&page=%d", mixLists[2] + "?limit=10&page=%d",

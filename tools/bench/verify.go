@@ -84,7 +84,8 @@ func credentials() (_ *bearer.Authenticator, access, key string, err error) {
 		return nil, "", "", err
 	}
 	apiKeys := &iamapikey.Store{API: keyMemory{}, Users: users, MaxAge: time.Hour, Now: time.Now}
-	if _, key, err = apiKeys.Create(context.Background(), u, iamapikey.Request{Description: "benchmark", Expires: now.Add(time.Minute)}); err != nil {
+	if _, key, err = apiKeys.Create(context.Background(), u, iamapikey.Request{Description: "benchmark",
+		Expires: now.Add(time.Minute)}); err != nil {
 		return nil, "", "", err
 	}
 	return &bearer.Authenticator{Tokens: []authenticator.Token{

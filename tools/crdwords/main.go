@@ -1,5 +1,5 @@
-// Command crdwords writes into CRDs what the words of rules may be (package pkg/api/iam/v1beta1, WordsOfRules): the type of a rule is Kubernetes' own, which
-// has no markers for the generator. It takes the folder of the CRDs, and changes the files in which there are rules.
+// Command crdwords writes into CRDs what the words of rules may be (package pkg/api/iam/v1beta1, WordsOfRules): the type of a rule is
+// Kubernetes' own, which has no markers for the generator. It takes the folder of the CRDs, and changes the files in which there are rules.
 package main
 
 import (
@@ -46,7 +46,8 @@ func run(folder string) error {
 	return nil
 }
 
-// restrict adds the bounds to the lists of each rule. The generator writes a rule's properties at one depth, each list as "items: {type: string}".
+// restrict adds the bounds to the lists of each rule. The generator writes a rule's properties at one depth, each list as "items: {type:
+// string}".
 func restrict(text string) (string, error) {
 	words := map[string]iamv1beta1.RuleWords{}
 	for _, w := range iamv1beta1.WordsOfRules() {

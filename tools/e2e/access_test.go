@@ -50,7 +50,8 @@ func TestARoleOfAnotherAPIGroupCountsThereOnly(t *testing.T) {
 		u.must(t, http.StatusForbidden, http.MethodGet, path, nil)
 	}
 	for _, root := range []string{"/api/v1", "/kapi/v1", "/clusters/host/api/v1"} {
-		for method, body := range map[string]string{http.MethodDelete: "", http.MethodPut: `{"metadata":{"name":"` + ns + `"}}`, http.MethodPatch: `{"metadata":{"labels":{"a":"b"}}}`} {
+		for method, body := range map[string]string{http.MethodDelete: "", http.MethodPut: `{"metadata":{"name":"` + ns + `"}}`,
+			http.MethodPatch: `{"metadata":{"labels":{"a":"b"}}}`} {
 			u.must(t, http.StatusForbidden, method, root+"/namespaces/"+ns, body, asMerge)
 		}
 		u.must(t, http.StatusForbidden, http.MethodPost, root+"/namespaces", `{"metadata":{"name":"`+unique("made")+`"}}`)
@@ -59,7 +60,8 @@ func TestARoleOfAnotherAPIGroupCountsThereOnly(t *testing.T) {
 	if err := kube.CoreV1().Namespaces().Delete(t.Context(), ns, metav1.DeleteOptions{}); err == nil {
 		t.Error("deleted past us")
 	}
-	if r := a.must(t, http.StatusOK, http.MethodGet, "/api/v1/namespaces/"+ns, nil); strings.Contains(r.body, "deletionTimestamp") || strings.Contains(r.body, `"a":"b"`) {
+	if r := a.must(t, http.StatusOK, http.MethodGet, "/api/v1/namespaces/"+ns, nil); strings.Contains(r.body, "deletionTimestamp") ||
+		strings.Contains(r.body, `"a":"b"`) {
 		t.Errorf("the namespace is %s", r.body)
 	}
 }
@@ -89,9 +91,32 @@ func TestTheRightToReadIsNoneToSecrets(t *testing.T) {
 		}
 		return err
 	})
-	a.create(t, secretsPath, providerSecret(marker, "name: "+marker+"\ntype: GitHubIdentityProvider\nmappingMethod: auto\nprovider:\n  clientID: x\n  clientSecret: "+secret+"\n  redirectURL: https://localhost/oauth/callback/"+marker+"\n"))
+	a.create(
+		t,
+		secretsPath,
+		providerSecret(
+			marker,
+			"name: "+marker+"\ntype: GitHubIdentityProvider\nmappingMethod: auto\nprovider:\n  clientID: x\n  clientSecret: "+secret+"\n  redirectURL: https://localhost/oauth/callback/"+marker+"\n",
+		),
+	)
 	newUser(t, marker)
-	grantGlobally(t, name, rule{[]string{"cluster.kubesphere.io", "kubesphere.io", "iam.kubesphere.io", "config.kubesphere.io", "session.kapis.dev", "tenant.kubesphere.io", "extensions.kubesphere.io"}, []string{"*"}, []string{"get", "list", "watch"}})
+	grantGlobally(
+		t,
+		name,
+		rule{
+			[]string{
+				"cluster.kubesphere.io",
+				"kubesphere.io",
+				"iam.kubesphere.io",
+				"config.kubesphere.io",
+				"session.kapis.dev",
+				"tenant.kubesphere.io",
+				"extensions.kubesphere.io",
+			},
+			[]string{"*"},
+			[]string{"get", "list", "watch"},
+		},
+	)
 	var looks sync.WaitGroup // at once: a watch takes a second to end
 	look := func(path string, headers ...string) {
 		looks.Go(func() {
@@ -106,7 +131,8 @@ func TestTheRightToReadIsNoneToSecrets(t *testing.T) {
 			}
 		})
 	}
-	for group, kind := range map[string]string{"cluster.kubesphere.io/v1alpha1": "clusters", "kubesphere.io/v1alpha1": "repositories", "iam.kubesphere.io/v1beta1": "users"} {
+	for group, kind := range map[string]string{"cluster.kubesphere.io/v1alpha1": "clusters", "kubesphere.io/v1alpha1": "repositories",
+		"iam.kubesphere.io/v1beta1": "users"} {
 		eventually(t, "he may read "+kind, u.has("/kapis/"+group+"/"+kind, marker))
 		eventually(t, "at kube-apiserver too", u.has("/apis/"+group+"/"+kind, marker))
 		for _, root := range []string{"/apis/", "/kapis/", "/clusters/host/apis/", "/clusters/host/kapis/"} {
@@ -118,7 +144,8 @@ func TestTheRightToReadIsNoneToSecrets(t *testing.T) {
 			}
 			look(watch)
 		}
-		for _, accept := range []string{"application/yaml", "application/json;as=Table;v=v1;g=meta.k8s.io", "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io"} {
+		for _, accept := range []string{"application/yaml", "application/json;as=Table;v=v1;g=meta.k8s.io",
+			"application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io"} {
 			look("/apis/"+group+"/"+kind+"?includeObject=Object", "Accept: "+accept)
 		}
 		look(kapis + "/" + kind)
@@ -144,7 +171,11 @@ func everywhere(t *testing.T, u caller, name, ns string) map[string]func(context
 		}
 	}
 	return map[string]func(context.Context) (bool, error){
-		"our lists": ask("/kapi/v1/namespaces/" + ns + "/configmaps"), "the older lists": ask(kapis + "/namespaces/" + ns + "/configmaps"), "passed on": ask("/api/v1/namespaces/" + ns + "/configmaps"),
+		"our lists": ask(
+			"/kapi/v1/namespaces/" + ns + "/configmaps",
+		),
+		"the older lists": ask(kapis + "/namespaces/" + ns + "/configmaps"),
+		"passed on":       ask("/api/v1/namespaces/" + ns + "/configmaps"),
 		"past us": func(ctx context.Context) (bool, error) {
 			_, err := kube.CoreV1().ConfigMaps(ns).List(ctx, metav1.ListOptions{})
 			return err == nil, nil
@@ -179,7 +210,8 @@ func TestARightEndsWithWhatGaveIt(t *testing.T) {
 			a.create(t, iamAPI+"/groups", iamObject("Group", group, nil))
 			role(t, ns, "reader", reads)
 			bind(t, ns, "reader", obj{"kind": "Group", "name": group})
-			a.must(t, http.StatusCreated, http.MethodPost, iamAPI+"/groupbindings", iamObject("GroupBinding", group, obj{"groupRef": obj{"apiGroup": "iam.kubesphere.io", "kind": "Group", "name": group}, "users": []string{user}}))
+			a.must(t, http.StatusCreated, http.MethodPost, iamAPI+"/groupbindings",
+				iamObject("GroupBinding", group, obj{"groupRef": obj{"apiGroup": "iam.kubesphere.io", "kind": "Group", "name": group}, "users": []string{user}}))
 			return iamAPI + "/groupbindings/" + group
 		}, "past us"}, // the groups in a certificate are what it was signed with
 		{"AWorkspace", func(t *testing.T, user, ns string) string {
@@ -228,7 +260,8 @@ func TestThereIsNoShell(t *testing.T) {
 	pods := func() int { return len(a.list(t, "/api/v1/pods").Items) }
 	before := pods()
 	const terminal = "/kapis/terminal.kubesphere.io/v1alpha2"
-	for _, path := range []string{"/users/" + name + "/kubectl", "/users/admin/kubectl", "/namespaces/" + ns + "/pods/x/exec", "/namespaces/kubesphere-system/pods/x/exec", "/namespaces/" + ns + "/pods/x/file", "/nodes/x/exec"} {
+	for _, path := range []string{"/users/" + name + "/kubectl", "/users/admin/kubectl", "/namespaces/" + ns + "/pods/x/exec",
+		"/namespaces/kubesphere-system/pods/x/exec", "/namespaces/" + ns + "/pods/x/file", "/nodes/x/exec"} {
 		a.must(t, http.StatusNotFound, http.MethodGet, terminal+path, nil)
 		if r, err := u.do(t.Context(), http.MethodGet, terminal+path, nil); err != nil || r.code != http.StatusForbidden && r.code != http.StatusNotFound {
 			t.Errorf("%s: %d %s %v", path, r.code, clip(r.body), err)

@@ -93,7 +93,8 @@ func TestAPIKeys(t *testing.T) { // U36
 		`{"metadata":{"annotations":{"iam.kubesphere.io/identity-provider.github":"1"}}}`, `{"metadata":{"labels":{"iam.kubesphere.io/origin-uid":"1"}}}`,
 	} {
 		for _, name := range []string{other, "admin"} {
-			if r := key.must(t, http.StatusForbidden, http.MethodPatch, iamAPI+"/users/"+name, patch, asMerge); name == other && !strings.Contains(r.body, "with an API key") {
+			if r := key.must(t, http.StatusForbidden, http.MethodPatch, iamAPI+"/users/"+name, patch, asMerge); name == other &&
+				!strings.Contains(r.body, "with an API key") {
 				t.Errorf("%s: %s", patch, clip(r.body))
 			}
 		}
@@ -108,12 +109,18 @@ func TestAPIKeys(t *testing.T) { // U36
 // keyForReading holds that a key of an administrator's for reading reads, and does nothing else, on our routes and on kube-apiserver's.
 func keyForReading(t *testing.T, a caller, keys string) {
 	t.Helper()
-	body := map[string]any{"description": "reports", "scope": "read", "currentPassword": product.AdminPassword, "expiresAt": time.Now().Add(time.Hour).UTC().Format(time.RFC3339)}
+	body := map[string]any{
+		"description":     "reports",
+		"scope":           "read",
+		"currentPassword": product.AdminPassword,
+		"expiresAt":       time.Now().Add(time.Hour).UTC().Format(time.RFC3339),
+	}
 	key := caller{product.URL, decode[struct{ Token string }](t, a.must(t, http.StatusOK, http.MethodPost, keys, body).body).Token}
 	if list := a.must(t, http.StatusOK, http.MethodGet, keys, nil).body; !strings.Contains(list, `"scope":"read"`) {
 		t.Error(list)
 	}
-	for _, path := range []string{"/kapis/resources.kubesphere.io/v1alpha3/namespaces?limit=1", "/api/v1/namespaces?limit=1", "/clusters/host/api/v1/nodes", "/kapis/iam.kubesphere.io/v1beta1/users", "/version"} {
+	for _, path := range []string{"/kapis/resources.kubesphere.io/v1alpha3/namespaces?limit=1", "/api/v1/namespaces?limit=1", "/clusters/host/api/v1/nodes",
+		"/kapis/iam.kubesphere.io/v1beta1/users", "/version"} {
 		key.must(t, http.StatusOK, http.MethodGet, path, nil)
 	}
 	namespace := map[string]any{"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{"name": unique("unwritten")}}

@@ -147,7 +147,11 @@ func TestADeletionIsJudgedLikeAnyOtherWrite(t *testing.T) { // S72
 
 	// Who may write and not delete gives nothing an owner.
 	writer, role := unique("writer"), unique("kept")
-	w := withRole(t, writer, obj{"rules": []rule{{Groups: []string{"iam.kubesphere.io"}, Resources: []string{"globalroles"}, Verbs: []string{"get", "create", "update", "patch"}}}})
+	w := withRole(
+		t,
+		writer,
+		obj{"rules": []rule{{Groups: []string{"iam.kubesphere.io"}, Resources: []string{"globalroles"}, Verbs: []string{"get", "create", "update", "patch"}}}},
+	)
 	a.create(t, iamAPI+"/globalroles", iamObject("GlobalRole", role, nil))
 	for claim, do := range ways(w, writer) {
 		eventually(t, claim+" he writes roles", func(context.Context) error {

@@ -19,8 +19,18 @@ var everyRight = []rule{{Groups: []string{"*"}, Resources: []string{"*"}, Verbs:
 // resources. Kubernetes itself would take that for the right to escalate.
 var managesRoles = []rule{
 	{Groups: []string{"iam.kubesphere.io"}, Resources: []string{
-		"builtinroles", "clusterrolebindings", "clusterroles", "globalrolebindings", "globalroles", "groupbindings", "rolebindings", "roles", "roletemplates", "users",
-		"workspacerolebindings", "workspaceroles",
+		"builtinroles",
+		"clusterrolebindings",
+		"clusterroles",
+		"globalrolebindings",
+		"globalroles",
+		"groupbindings",
+		"rolebindings",
+		"roles",
+		"roletemplates",
+		"users",
+		"workspacerolebindings",
+		"workspaceroles",
 	}, Verbs: []string{"*"}},
 	{Groups: []string{""}, Resources: []string{"namespaces"}, Verbs: []string{"get", "list"}},
 }
@@ -132,23 +142,34 @@ func TestNobodyGivesAwayMoreThanHeHolds(t *testing.T) { // S6
 			fresh := unique("fresh")
 			for _, c := range []struct{ what, method, path, body, header string }{
 				{"a role with all rights", http.MethodPost, "/globalroles", encode(t, iamObject("GlobalRole", fresh, obj{"rules": everyRight})), ""},
-				{"a role of templates with all rights", http.MethodPost, "/globalroles", encode(t, iamObject("GlobalRole", fresh, obj{"aggregationRoleTemplates": obj{"templateNames": []string{template}}})), ""},
+				{"a role of templates with all rights", http.MethodPost, "/globalroles",
+					encode(t, iamObject("GlobalRole", fresh, obj{"aggregationRoleTemplates": obj{"templateNames": []string{template}}})), ""},
 				{"a role of a namespace", http.MethodPost, "/namespaces/default/roles", encode(t, iamObject("Role", fresh, obj{"rules": everyRight})), ""},
 				{"a template", http.MethodPost, "/roletemplates", encode(t, iamObject("RoleTemplate", fresh, obj{"spec": obj{"rules": everyRight}})), ""},
-				{"a built-in role", http.MethodPost, "/builtinroles", encode(t, iamObject("BuiltinRole", fresh, obj{"role": obj{"kind": "Role", "rules": everyRight}})), ""},
+				{"a built-in role", http.MethodPost, "/builtinroles", encode(t, iamObject("BuiltinRole", fresh, obj{"role": obj{"kind": "Role", "rules": everyRight}})),
+					""},
 				{"himself an admin", http.MethodPost, "/globalrolebindings", encode(t, globalBinding(fresh, "platform-admin", name)), ""},
 				{"another an admin", http.MethodPost, "/globalrolebindings", encode(t, globalBinding(fresh, "platform-admin", "nobody")), ""},
-				{"a user who is an admin", http.MethodPost, "/users", encode(t, obj{"apiVersion": "iam.kubesphere.io/v1beta1", "kind": "User", "metadata": obj{"name": fresh, "annotations": obj{"iam.kubesphere.io/globalrole": "platform-admin"}}}), ""},
-				{"a user who is awaited as an admin", http.MethodPost, "/users", encode(t, obj{"apiVersion": "iam.kubesphere.io/v1beta1", "kind": "User", "metadata": obj{"name": awaited}, "spec": obj{"email": awaited + "@example.com", "password": "Taken-over-1"}}), ""},
-				{"a role of templates that he could hold later", http.MethodPost, "/globalroles", encode(t, iamObject("GlobalRole", fresh, obj{"aggregationRoleTemplates": obj{"templateNames": []string{"later"}}})), ""},
-				{"a role of templates that he could hold by a label", http.MethodPost, "/globalroles", encode(t, iamObject("GlobalRole", fresh, obj{"aggregationRoleTemplates": obj{"roleSelector": obj{"matchLabels": obj{"later": ""}}}})), ""},
+				{"a user who is an admin", http.MethodPost, "/users", encode(t, obj{"apiVersion": "iam.kubesphere.io/v1beta1", "kind": "User",
+					"metadata": obj{"name": fresh, "annotations": obj{"iam.kubesphere.io/globalrole": "platform-admin"}}}), ""},
+				{"a user who is awaited as an admin", http.MethodPost, "/users", encode(t,
+					obj{"apiVersion": "iam.kubesphere.io/v1beta1", "kind": "User", "metadata": obj{"name": awaited},
+						"spec": obj{"email": awaited + "@example.com", "password": "Taken-over-1"}}), ""},
+				{"a role of templates that he could hold later", http.MethodPost, "/globalroles",
+					encode(t, iamObject("GlobalRole", fresh, obj{"aggregationRoleTemplates": obj{"templateNames": []string{"later"}}})), ""},
+				{"a role of templates that he could hold by a label", http.MethodPost, "/globalroles",
+					encode(t, iamObject("GlobalRole", fresh, obj{"aggregationRoleTemplates": obj{"roleSelector": obj{"matchLabels": obj{"later": ""}}}})), ""},
 				{"a wider role by a merge patch", http.MethodPatch, "/globalroles/" + mine, `{"rules":` + all + `}`, merge},
 				{"a wider role by a JSON patch", http.MethodPatch, "/globalroles/" + mine, `[{"op":"replace","path":"/rules","value":` + all + `}]`, patch},
-				{"a wider role by one more rule", http.MethodPatch, "/globalroles/" + mine, `[{"op":"add","path":"/rules/-","value":` + encode(t, everyRight[0]) + `}]`, patch},
-				{"a wider role that is applied", http.MethodPatch, "/globalroles/" + mine + "?fieldManager=x&force=true", encode(t, iamObject("GlobalRole", mine, obj{"rules": everyRight})), apply},
-				{"a new role that is applied", http.MethodPatch, "/globalroles/" + fresh + "?fieldManager=x", encode(t, iamObject("GlobalRole", fresh, obj{"rules": everyRight})), apply},
+				{"a wider role by one more rule", http.MethodPatch, "/globalroles/" + mine, `[{"op":"add","path":"/rules/-","value":` + encode(t, everyRight[0]) + `}]`,
+					patch},
+				{"a wider role that is applied", http.MethodPatch, "/globalroles/" + mine + "?fieldManager=x&force=true",
+					encode(t, iamObject("GlobalRole", mine, obj{"rules": everyRight})), apply},
+				{"a new role that is applied", http.MethodPatch, "/globalroles/" + fresh + "?fieldManager=x",
+					encode(t, iamObject("GlobalRole", fresh, obj{"rules": everyRight})), apply},
 				{"a wider role by templates", http.MethodPatch, "/globalroles/" + mine, `{"aggregationRoleTemplates":{"templateNames":["` + template + `"]}}`, merge},
-				{"a template that roles pick", http.MethodPatch, "/roletemplates/" + template, `{"metadata":{"labels":{"iam.kubesphere.io/aggregate-to-authenticated":""}}}`, merge},
+				{"a template that roles pick", http.MethodPatch, "/roletemplates/" + template,
+					`{"metadata":{"labels":{"iam.kubesphere.io/aggregate-to-authenticated":""}}}`, merge},
 				{"an admin by an annotation", http.MethodPatch, "/users/" + name, `{"metadata":{"annotations":{"iam.kubesphere.io/globalrole":"platform-admin"}}}`, merge},
 				{"an admin's password", http.MethodPatch, "/users/" + other, `{"spec":{"password":"Taken-over-1"}}`, merge},
 				{"an admin's address", http.MethodPatch, "/users/" + other, `[{"op":"replace","path":"/spec/email","value":"x@example.com"}]`, patch},
@@ -170,7 +191,8 @@ func TestNobodyGivesAwayMoreThanHeHolds(t *testing.T) { // S6
 			for _, path := range []string{"/globalroles/", "/globalrolebindings/", "/roletemplates/", "/builtinroles/", "/users/", "/namespaces/default/roles/"} {
 				a.must(t, http.StatusNotFound, http.MethodGet, iamAPI+path+fresh, nil)
 			}
-			if r := a.must(t, http.StatusOK, http.MethodGet, iamAPI+"/globalroles/"+mine, nil); strings.Contains(r.body, `"resources":["*"]`) || strings.Contains(r.body, template) {
+			if r := a.must(t, http.StatusOK, http.MethodGet, iamAPI+"/globalroles/"+mine, nil); strings.Contains(r.body, `"resources":["*"]`) ||
+				strings.Contains(r.body, template) {
 				t.Errorf("the role was widened: %s", clip(r.body))
 			}
 			t.Run("what he holds he gives", func(t *testing.T) {
@@ -178,7 +200,8 @@ func TestNobodyGivesAwayMoreThanHeHolds(t *testing.T) { // S6
 					t.Fatalf("a role of what he holds: %d %s", code, clip(body))
 				}
 				defer a.must(t, http.StatusOK, http.MethodDelete, iamAPI+"/globalroles/"+fresh, nil)
-				if code, body := do(t, http.MethodPatch, "/globalroles/platform-regular", `{"metadata":{"annotations":{"kubesphere.io/description":"`+fresh+`"}}}`, merge); code != http.StatusOK {
+				if code, body := do(t, http.MethodPatch, "/globalroles/platform-regular", `{"metadata":{"annotations":{"kubesphere.io/description":"`+fresh+`"}}}`,
+					merge); code != http.StatusOK {
 					t.Errorf("a description: %d %s", code, clip(body))
 				}
 				if code, body := do(t, http.MethodPost, "/globalrolebindings", encode(t, globalBinding(fresh, mine, "nobody"))); code/100 != 2 {
@@ -264,7 +287,8 @@ func TestNoPasswordIsEverStoredInClearText(t *testing.T) { // S57
 		"a taken address":   {http.MethodPatch, `{"spec":{"email":"` + strings.ToUpper(owner) + `@example.com"}}`},
 		"no address at all": {http.MethodPatch, `{"spec":{"email":"x@.example.com"}}`},
 	} {
-		if r, err := a.do(t.Context(), c.method, iamAPI+"/users/"+name, c.body, "Content-Type: application/merge-patch+json"); err != nil || r.code < 400 || r.code > 499 {
+		if r, err := a.do(t.Context(), c.method, iamAPI+"/users/"+name, c.body, "Content-Type: application/merge-patch+json"); err != nil || r.code < 400 ||
+			r.code > 499 {
 			t.Errorf("%s: %d %s %v", what, r.code, clip(r.body), err)
 		}
 	}
@@ -285,8 +309,16 @@ func TestNobodyBindsAcrossWorkspaces(t *testing.T) { // S6
 		return b
 	}
 	for _, w := range []string{mine, theirs} {
-		a.create(t, "/apis/tenant.kubesphere.io/v1beta1/workspaces", obj{"apiVersion": "tenant.kubesphere.io/v1beta1", "kind": "Workspace", "metadata": obj{"name": w}})
-		workspaceRole(w+"-boss", w, []rule{{Groups: []string{"iam.kubesphere.io"}, Resources: []string{"workspacerolebindings", "workspaceroles"}, Verbs: []string{"*"}}})
+		a.create(
+			t,
+			"/apis/tenant.kubesphere.io/v1beta1/workspaces",
+			obj{"apiVersion": "tenant.kubesphere.io/v1beta1", "kind": "Workspace", "metadata": obj{"name": w}},
+		)
+		workspaceRole(
+			w+"-boss",
+			w,
+			[]rule{{Groups: []string{"iam.kubesphere.io"}, Resources: []string{"workspacerolebindings", "workspaceroles"}, Verbs: []string{"*"}}},
+		)
 		workspaceRole(w+"-all", w, everyRight)
 	}
 	a.create(t, iamAPI+"/workspacerolebindings", binding(unique("boss"), mine, mine+"-boss"))
@@ -297,13 +329,14 @@ func TestNobodyBindsAcrossWorkspaces(t *testing.T) { // S6
 		object obj
 		reason string
 	}{
-		"more in his workspace":     {routes + mine + "/workspacerolebindings", binding(unique("bad"), mine, mine+"-all"), "hold"},
-		"the other by his path":     {routes + mine + "/workspacerolebindings", binding(unique("bad"), theirs, theirs+"-boss"), "another workspace"},
-		"the other's path":          {routes + theirs + "/workspacerolebindings", binding(unique("bad"), theirs, theirs+"-boss"), "cannot create"},
-		"the platform's path":       {"/kapis/iam.kubesphere.io/v1beta1/workspacerolebindings", binding(unique("bad"), theirs, theirs+"-boss"), "cannot create"},
-		"past the routes":           {iamAPI + "/workspacerolebindings", binding(unique("bad"), theirs, theirs+"-boss"), "cannot create"},
-		"the platform's role":       {routes + mine + "/globalrolebindings", globalBinding(unique("bad"), "platform-admin", name), ""},
-		"a role with more than his": {routes + mine + "/workspaceroles", obj{"apiVersion": "iam.kubesphere.io/v1beta1", "kind": "WorkspaceRole", "metadata": obj{"name": unique("bad")}, "rules": everyRight}, "hold"},
+		"more in his workspace": {routes + mine + "/workspacerolebindings", binding(unique("bad"), mine, mine+"-all"), "hold"},
+		"the other by his path": {routes + mine + "/workspacerolebindings", binding(unique("bad"), theirs, theirs+"-boss"), "another workspace"},
+		"the other's path":      {routes + theirs + "/workspacerolebindings", binding(unique("bad"), theirs, theirs+"-boss"), "cannot create"},
+		"the platform's path":   {"/kapis/iam.kubesphere.io/v1beta1/workspacerolebindings", binding(unique("bad"), theirs, theirs+"-boss"), "cannot create"},
+		"past the routes":       {iamAPI + "/workspacerolebindings", binding(unique("bad"), theirs, theirs+"-boss"), "cannot create"},
+		"the platform's role":   {routes + mine + "/globalrolebindings", globalBinding(unique("bad"), "platform-admin", name), ""},
+		"a role with more than his": {routes + mine + "/workspaceroles", obj{"apiVersion": "iam.kubesphere.io/v1beta1", "kind": "WorkspaceRole",
+			"metadata": obj{"name": unique("bad")}, "rules": everyRight}, "hold"},
 	} {
 		r, err := u.do(t.Context(), http.MethodPost, c.path, encode(t, c.object))
 		if err != nil || r.code < 400 || r.code > 499 || !strings.Contains(r.body, c.reason) {

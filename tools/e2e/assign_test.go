@@ -104,7 +104,8 @@ func TestPeopleFindThemselvesAndWhomToInvite(t *testing.T) {
 		}
 		return err
 	})
-	if r := host.must(t, http.StatusOK, http.MethodGet, peopleAPI+"/users?limit=-1", nil); strings.Contains(r.body, `"email"`) || strings.Contains(r.body, `"spec"`) {
+	if r := host.must(t, http.StatusOK, http.MethodGet, peopleAPI+"/users?limit=-1", nil); strings.Contains(r.body, `"email"`) ||
+		strings.Contains(r.body, `"spec"`) {
 		t.Errorf("%s", clip(r.body))
 	}
 	if err := host.holds(peopleAPI+"/users?fieldSelector=spec.lang!=x", names[1])(t.Context()); err != nil {

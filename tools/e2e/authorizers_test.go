@@ -91,7 +91,11 @@ func decided(t *testing.T, authorization string) *stack.Replica {
 
 func webhookFirst(j *judge, t *testing.T, failure string) string {
 	t.Helper()
-	return fmt.Sprintf("modes: [Webhook, RBAC], webhook: {kubeconfigFile: %q, failurePolicy: %s, timeout: 10s, authorizedTTL: 0, unauthorizedTTL: 0}", j.kubeconfig(t), failure)
+	return fmt.Sprintf(
+		"modes: [Webhook, RBAC], webhook: {kubeconfigFile: %q, failurePolicy: %s, timeout: 10s, authorizedTTL: 0, unauthorizedTTL: 0}",
+		j.kubeconfig(t),
+		failure,
+	)
 }
 
 const podsOf = kapis + "/namespaces/%s/pods"
@@ -123,7 +127,13 @@ func TestAWebhookDecidesBeforeRoles(t *testing.T) {
 		if !strings.Contains(r.body, `cannot list resource \"pods\" in API group \"\"`) || strings.Contains(r.body, "no role of the user") {
 			t.Errorf("not kube-apiserver's own words: %s", r.body)
 		}
-		e := me.must(t, http.StatusOK, http.MethodPost, iamRoute+"/accessexplanations", obj{"spec": obj{"method": "GET", "path": "/api/v1/namespaces/" + p.c + "/pods"}})
+		e := me.must(
+			t,
+			http.StatusOK,
+			http.MethodPost,
+			iamRoute+"/accessexplanations",
+			obj{"spec": obj{"method": "GET", "path": "/api/v1/namespaces/" + p.c + "/pods"}},
+		)
 		if x := decode[struct {
 			Allowed bool
 			Reason  string
@@ -145,7 +155,13 @@ func TestAWebhookDecidesBeforeRoles(t *testing.T) {
 				t.Errorf("%s shows what is forbidden, or too little: %v", path, l.names())
 			}
 		}
-		r := me.must(t, http.StatusOK, http.MethodPost, iamRoute+"/subjectaccessreviews", obj{"spec": obj{"resourceAttributes": obj{"namespace": p.b, "verb": "list", "resource": "pods"}}})
+		r := me.must(
+			t,
+			http.StatusOK,
+			http.MethodPost,
+			iamRoute+"/subjectaccessreviews",
+			obj{"spec": obj{"resourceAttributes": obj{"namespace": p.b, "verb": "list", "resource": "pods"}}},
+		)
 		if !strings.Contains(r.body, `"denied":true`) || !strings.Contains(r.body, "a freeze") {
 			t.Errorf("%s", r.body)
 		}
@@ -164,7 +180,8 @@ func TestAWebhookDecidesBeforeRoles(t *testing.T) {
 	})
 	t.Run("without it nothing is allowed but what is open", func(t *testing.T) {
 		j.Close()
-		if r := root.must(t, http.StatusServiceUnavailable, http.MethodGet, kapis+"/pods", nil); !strings.Contains(r.body, "the authorization webhook gave no answer") || strings.Contains(r.body, "127.0.0.1") {
+		if r := root.must(t, http.StatusServiceUnavailable, http.MethodGet, kapis+"/pods", nil); !strings.Contains(r.body,
+			"the authorization webhook gave no answer") || strings.Contains(r.body, "127.0.0.1") {
 			t.Errorf("%s", r.body)
 		}
 		root.must(t, http.StatusServiceUnavailable, http.MethodGet, "/api/v1/pods", nil)
@@ -175,7 +192,8 @@ func TestAWebhookDecidesBeforeRoles(t *testing.T) {
 		server := decided(t, webhookFirst(j, t, "NoOpinion"))
 		me := caller{server.URL, p.user.token}
 		me.must(t, http.StatusOK, http.MethodGet, fmt.Sprintf(podsOf, p.b), nil)
-		if r := me.must(t, http.StatusForbidden, http.MethodGet, fmt.Sprintf(podsOf, p.c), nil); !strings.Contains(r.body, "the authorization webhook gave no answer") {
+		if r := me.must(t, http.StatusForbidden, http.MethodGet, fmt.Sprintf(podsOf, p.c), nil); !strings.Contains(r.body,
+			"the authorization webhook gave no answer") {
 			t.Errorf("%s", r.body)
 		}
 		if l := me.list(t, kapis+"/pods?limit=-1"); len(l.Items) != len(p.pods[p.a])+len(p.pods[p.b]) {
@@ -198,11 +216,23 @@ func TestAFileOfPoliciesDecides(t *testing.T) {
 	me := caller{server.URL, newUser(t, name).token}
 	me.must(t, http.StatusOK, http.MethodGet, fmt.Sprintf(podsOf, inside), nil)
 	me.must(t, http.StatusForbidden, http.MethodGet, fmt.Sprintf(podsOf, outside), nil)
-	me.must(t, http.StatusForbidden, http.MethodPost, "/kapi/v1/namespaces/"+inside+"/configmaps", obj{"apiVersion": "v1", "kind": "ConfigMap", "metadata": obj{"name": "x"}})
+	me.must(
+		t,
+		http.StatusForbidden,
+		http.MethodPost,
+		"/kapi/v1/namespaces/"+inside+"/configmaps",
+		obj{"apiVersion": "v1", "kind": "ConfigMap", "metadata": obj{"name": "x"}},
+	)
 	// kube-apiserver knows nothing of the file.
 	me.must(t, http.StatusForbidden, http.MethodGet, "/api/v1/namespaces/"+inside+"/pods", nil)
 	caller{server.URL, admin(t).token}.must(t, http.StatusOK, http.MethodGet, "/api/v1/namespaces/"+outside+"/pods", nil)
-	r := me.must(t, http.StatusOK, http.MethodPost, iamRoute+"/accessexplanations", obj{"spec": obj{"method": "GET", "path": "/api/v1/namespaces/" + inside + "/pods"}})
+	r := me.must(
+		t,
+		http.StatusOK,
+		http.MethodPost,
+		iamRoute+"/accessexplanations",
+		obj{"spec": obj{"method": "GET", "path": "/api/v1/namespaces/" + inside + "/pods"}},
+	)
 	if !strings.Contains(r.body, "allowed by the policy in line 2 of the file of the mode ABAC") {
 		t.Errorf("%s", r.body)
 	}

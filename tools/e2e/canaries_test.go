@@ -129,8 +129,10 @@ func TestCanariesAreFoundInEveryForm(t *testing.T) {
 	c.known("known", "eyJhbGciOiJSUzI1NiJ9.x.y")
 	b64 := base64.StdEncoding.EncodeToString
 	for name, text := range map[string]string{
-		"Plain": `{"a":"` + value + `"}`, "Base64": b64([]byte(value)), "Base64WithOneBefore": b64([]byte("a" + value + "b")), "Base64WithTwoBefore": b64([]byte("ab" + value)),
-		"Twice": b64([]byte("token: " + b64([]byte("key: "+value+"\n")))), "URL": base64.RawURLEncoding.EncodeToString([]byte("x" + value + "yz")), "Hex": hex.EncodeToString([]byte(value)),
+		"Plain": `{"a":"` + value + `"}`, "Base64": b64([]byte(value)), "Base64WithOneBefore": b64([]byte("a" + value + "b")),
+		"Base64WithTwoBefore": b64([]byte("ab" + value)),
+		"Twice":               b64([]byte("token: " + b64([]byte("key: "+value+"\n")))), "URL": base64.RawURLEncoding.EncodeToString([]byte("x" + value + "yz")),
+		"Hex":    hex.EncodeToString([]byte(value)),
 		"Binary": "\x00\x0c" + value + "\x1a",
 	} {
 		if got := c.classes(text); !slices.Equal(got, []string{"planted"}) {

@@ -44,7 +44,17 @@ var chartKinds = []definition{
 	{"iam.kubesphere.io", "RoleBinding", "rolebindings", true, nil, "", "", "roleRef subjects", false},
 	{"iam.kubesphere.io", "Role", "roles", true, nil, "", "", "aggregationRoleTemplates rules", false},
 	{"iam.kubesphere.io", "RoleTemplate", "roletemplates", false, nil, "description displayName rules", "", "", false},
-	{"iam.kubesphere.io", "User", "users", false, both, "description displayName email groups lang password", "lastLoginTime lastTransitionTime reason state", "", false},
+	{
+		"iam.kubesphere.io",
+		"User",
+		"users",
+		false,
+		both,
+		"description displayName email groups lang password",
+		"lastLoginTime lastTransitionTime reason state",
+		"",
+		false,
+	},
 	{"iam.kubesphere.io", "WorkspaceRoleBinding", "workspacerolebindings", false, both, "", "", "roleRef subjects", false},
 	{"iam.kubesphere.io", "WorkspaceRole", "workspaceroles", false, both, "", "", "aggregationRoleTemplates rules", false},
 	{"tenant.kubesphere.io", "Workspace", "workspaces", false, []string{"v1alpha1", "v1beta1"}, "manager", "", "", false},
@@ -285,7 +295,14 @@ func TestAnInstallationOfTheChartIsServedUnchanged(t *testing.T) {
 		bob.must(t, http.StatusOK, http.MethodGet, kapis+"/namespaces/legacy-project/configmaps", nil)
 		eventually(t, "also at kube-apiserver", bob.is(http.StatusOK, http.MethodGet, "/api/v1/namespaces/legacy-project/configmaps"))
 		bob.must(t, http.StatusForbidden, http.MethodGet, kapis+"/namespaces/kubesphere-system/configmaps", nil)
-		bob.must(t, http.StatusForbidden, http.MethodPatch, "/apis/tenant.kubesphere.io/v1beta1/workspacetemplates/legacy", `{"spec":{"template":{"spec":{"manager":"bob"}}}}`, asMerge)
+		bob.must(
+			t,
+			http.StatusForbidden,
+			http.MethodPatch,
+			"/apis/tenant.kubesphere.io/v1beta1/workspacetemplates/legacy",
+			`{"spec":{"template":{"spec":{"manager":"bob"}}}}`,
+			asMerge,
+		)
 	})
 	t.Run("the Rego of a role counts", func(t *testing.T) {
 		bob := loginAt(t, i.URL, "bob", chartPassword)
@@ -402,23 +419,58 @@ func (i *installation) adminSetsHisPassword(t *testing.T, first caller) caller {
 // consoleGoesOn makes a user, a workspace, a namespace and a member with the bodies of the console.
 func (i *installation) consoleGoesOn(t *testing.T, a caller) {
 	t.Helper()
-	a.must(t, http.StatusOK, http.MethodPost, iamRoute+"/users", obj{"apiVersion": "iam.kubesphere.io/v1beta1", "kind": "User",
-		"metadata": obj{"name": "carol", "annotations": obj{"iam.kubesphere.io/uninitialized": "true", "kubesphere.io/creator": "admin", "iam.kubesphere.io/globalrole": "platform-regular"}},
-		"spec":     obj{"email": "carol@example.com", "password": password}})
+	a.must(t, http.StatusOK, http.MethodPost, iamRoute+"/users", obj{
+		"apiVersion": "iam.kubesphere.io/v1beta1",
+		"kind":       "User",
+		"metadata": obj{
+			"name":        "carol",
+			"annotations": obj{"iam.kubesphere.io/uninitialized": "true", "kubesphere.io/creator": "admin", "iam.kubesphere.io/globalrole": "platform-regular"},
+		},
+		"spec": obj{"email": "carol@example.com", "password": password},
+	})
 	a.must(t, http.StatusOK, http.MethodPost, tenants+"/workspacetemplates", obj{"apiVersion": "iam.kubesphere.io/v1beta1", "kind": "WorkspaceTemplate",
 		"metadata": obj{"name": "fresh", "annotations": obj{"kubesphere.io/alias-name": "Fresh", "kubesphere.io/creator": "admin"}},
 		"spec":     obj{"template": obj{"spec": obj{"manager": "admin"}}, "placement": obj{"clusters": []any{obj{"name": "host"}}}}})
-	eventually(t, "the workspace has its roles", a.has(iamRoute+"/workspaces/fresh/workspaceroles", "fresh-admin", "fresh-viewer", "fresh-regular", "fresh-self-provisioner"))
+	eventually(
+		t,
+		"the workspace has its roles",
+		a.has(iamRoute+"/workspaces/fresh/workspaceroles", "fresh-admin", "fresh-viewer", "fresh-regular", "fresh-self-provisioner"),
+	)
 	eventually(t, "and the workspace is there", a.is(http.StatusOK, http.MethodGet, tenants+"/workspaces/fresh"))
-	a.must(t, http.StatusOK, http.MethodPost, "/clusters/host"+tenants+"/workspaces/fresh/namespaces", obj{"cluster": "host", "apiVersion": "v1", "kind": "Namespace",
-		"metadata": obj{"name": "fresh-project", "labels": obj{workspaceLabel: "fresh", "kubesphere.io/managed": "true"}, "annotations": obj{"kubesphere.io/creator": "admin"}}})
+	a.must(
+		t,
+		http.StatusOK,
+		http.MethodPost,
+		"/clusters/host"+tenants+"/workspaces/fresh/namespaces",
+		obj{
+			"cluster":    "host",
+			"apiVersion": "v1",
+			"kind":       "Namespace",
+			"metadata": obj{
+				"name":        "fresh-project",
+				"labels":      obj{workspaceLabel: "fresh", "kubesphere.io/managed": "true"},
+				"annotations": obj{"kubesphere.io/creator": "admin"},
+			},
+		},
+	)
 	eventually(t, "the project has its roles", a.has(iamRoute+"/namespaces/fresh-project/roles", `"admin"`, `"operator"`, `"viewer"`))
 	a.must(t, http.StatusOK, http.MethodPost, iamRoute+"/workspaces/fresh/workspacemembers", []any{obj{"username": "carol", "roleRef": "fresh-regular"}})
-	a.must(t, http.StatusOK, http.MethodPost, "/clusters/host"+iamRoute+"/namespaces/fresh-project/namespacemembers", []any{obj{"username": "carol", "roleRef": "operator"}})
+	a.must(
+		t,
+		http.StatusOK,
+		http.MethodPost,
+		"/clusters/host"+iamRoute+"/namespaces/fresh-project/namespacemembers",
+		[]any{obj{"username": "carol", "roleRef": "operator"}},
+	)
 	carol := loginAt(t, i.URL, "carol", password)
 	eventually(t, "the member works", carol.is(http.StatusOK, http.MethodGet, kapis+"/namespaces/fresh-project/deployments"))
 	eventually(t, "and writes", func(ctx context.Context) error {
-		r, err := carol.do(ctx, http.MethodPost, "/api/v1/namespaces/fresh-project/configmaps", obj{"apiVersion": "v1", "kind": "ConfigMap", "metadata": obj{"name": "hers"}})
+		r, err := carol.do(
+			ctx,
+			http.MethodPost,
+			"/api/v1/namespaces/fresh-project/configmaps",
+			obj{"apiVersion": "v1", "kind": "ConfigMap", "metadata": obj{"name": "hers"}},
+		)
 		if err == nil && r.code != http.StatusCreated && r.code != http.StatusConflict {
 			err = fmt.Errorf("%d %s", r.code, clip(r.body))
 		}
@@ -455,7 +507,14 @@ func (i *installation) whatEverybodyMay(t *testing.T, a, carol caller) {
 	// S10: whoever may patch any template, and no more, writes none.
 	for _, path := range []string{tenants, "/apis/tenant.kubesphere.io/v1beta1"} {
 		for _, name := range []string{"legacy", "fresh"} {
-			carol.must(t, http.StatusForbidden, http.MethodPatch, path+"/workspacetemplates/"+name, `{"metadata":{"annotations":{"kubesphere.io/alias-name":"Hers"}}}`, asMerge)
+			carol.must(
+				t,
+				http.StatusForbidden,
+				http.MethodPatch,
+				path+"/workspacetemplates/"+name,
+				`{"metadata":{"annotations":{"kubesphere.io/alias-name":"Hers"}}}`,
+				asMerge,
+			)
 		}
 	}
 	a.must(t, http.StatusOK, http.MethodPut, iamRoute+"/workspaces/fresh/workspacemembers/carol", obj{"username": "carol", "roleRef": "fresh-admin"})

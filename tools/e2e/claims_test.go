@@ -14,12 +14,22 @@ func TestClaimsAndStorageClassesShowWhatUsesThem(t *testing.T) {
 	a, ns, class := admin(t), newNamespace(t), unique("class")
 	core, classes := "/api/v1/namespaces/"+ns, "/kapis/storage.k8s.io/v1/storageclasses"
 	a.create(t, "/apis/storage.k8s.io/v1/storageclasses", map[string]any{
-		"apiVersion": "storage.k8s.io/v1", "kind": "StorageClass", "metadata": map[string]any{"name": class}, "provisioner": "none.example/x", "volumeBindingMode": "WaitForFirstConsumer",
+		"apiVersion":        "storage.k8s.io/v1",
+		"kind":              "StorageClass",
+		"metadata":          map[string]any{"name": class},
+		"provisioner":       "none.example/x",
+		"volumeBindingMode": "WaitForFirstConsumer",
 	})
 	for _, name := range []string{"used", "idle"} {
 		a.create(t, core+"/persistentvolumeclaims", map[string]any{
-			"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": map[string]any{"name": name},
-			"spec": map[string]any{"storageClassName": class, "accessModes": []any{"ReadWriteOnce"}, "resources": map[string]any{"requests": map[string]any{"storage": "1Gi"}}},
+			"apiVersion": "v1",
+			"kind":       "PersistentVolumeClaim",
+			"metadata":   map[string]any{"name": name},
+			"spec": map[string]any{
+				"storageClassName": class,
+				"accessModes":      []any{"ReadWriteOnce"},
+				"resources":        map[string]any{"requests": map[string]any{"storage": "1Gi"}},
+			},
 		})
 	}
 	lists := kapis + "/namespaces/" + ns + "/persistentvolumeclaims"

@@ -31,7 +31,8 @@ func TestSecretsDoNotTravelThroughApis(t *testing.T) {
 	u := newUser(t, name)
 	path := iamAPI + "/users/" + name
 	for _, p := range []string{path, iamAPI + "/users", "/apis/session.kapis.dev/v1alpha1/sessions", path + "/status"} {
-		for _, accept := range []string{"application/json", "application/yaml", "application/json;as=Table;v=v1;g=meta.k8s.io", "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io"} {
+		for _, accept := range []string{"application/json", "application/yaml", "application/json;as=Table;v=v1;g=meta.k8s.io",
+			"application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io"} {
 			if strings.HasPrefix(p, path) {
 				accept = strings.Replace(accept, "MetadataList", "Metadata", 1)
 			}
@@ -50,11 +51,18 @@ func TestSecretsDoNotTravelThroughApis(t *testing.T) {
 	shows(t, "the answer to a patch", r.body)
 
 	// kubectl: get in all forms, apply with a password in the file, edit, and a login with the password at the end.
-	for _, args := range [][]string{{"get", "users", name, "-o", "yaml"}, {"get", "users", "-o", "json"}, {"get", "users"}, {"get", "user", name, "-o", "jsonpath={.spec.password}"}} {
+	for _, args := range [][]string{{"get", "users", name, "-o", "yaml"}, {"get", "users", "-o", "json"}, {"get", "users"},
+		{"get", "user", name, "-o", "jsonpath={.spec.password}"}} {
 		shows(t, strings.Join(args, " "), kubectlOutput(t, "", args...))
 	}
 	for i, spec := range []string{"password: Canary-123", "displayName: Two"} {
-		kubectlOutput(t, fmt.Sprintf("apiVersion: iam.kubesphere.io/v1beta1\nkind: User\nmetadata: {name: %s}\nspec:\n  email: %s@example.com\n  %s\n", name, name, spec), "apply", "-f", "-")
+		kubectlOutput(
+			t,
+			fmt.Sprintf("apiVersion: iam.kubesphere.io/v1beta1\nkind: User\nmetadata: {name: %s}\nspec:\n  email: %s@example.com\n  %s\n", name, name, spec),
+			"apply",
+			"-f",
+			"-",
+		)
 		out := kubectlOutput(t, "", "get", "users", name, "-o", "yaml")
 		if strings.Contains(out, "Canary-123") || !strings.Contains(out, "last-applied-configuration") {
 			t.Errorf("after apply %d: %s", i, out)
@@ -103,11 +111,39 @@ func TestSettingsAreWrittenByWhoMay(t *testing.T) {
 	editor := newUser(t, unique("editor"))
 	role := unique("platform-settings")
 	a := admin(t)
-	a.create(t, iamAPI+"/globalroles", map[string]any{"apiVersion": "iam.kubesphere.io/v1beta1", "kind": "GlobalRole", "metadata": map[string]any{"name": role},
-		"rules": []map[string]any{{"apiGroups": []string{"config.kubesphere.io"}, "resources": []string{"configs", "platformconfigs"}, "verbs": []string{"get", "create", "update", "patch", "delete"}}}})
-	a.create(t, iamAPI+"/globalrolebindings", map[string]any{"apiVersion": "iam.kubesphere.io/v1beta1", "kind": "GlobalRoleBinding", "metadata": map[string]any{"name": role},
-		"roleRef": map[string]any{"apiGroup": "iam.kubesphere.io", "kind": "GlobalRole", "name": role}, "subjects": []map[string]any{{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": subjectOf(t, editor)}}})
-	object := map[string]any{"kind": "GenericPlatformConfiguration", "apiVersion": "config.kubesphere.io/v1alpha2", "metadata": map[string]any{"name": name}, "data": map[string]any{"a": 1}}
+	a.create(t, iamAPI+"/globalroles", map[string]any{
+		"apiVersion": "iam.kubesphere.io/v1beta1",
+		"kind":       "GlobalRole",
+		"metadata":   map[string]any{"name": role},
+		"rules": []map[string]any{
+			{
+				"apiGroups": []string{"config.kubesphere.io"},
+				"resources": []string{"configs", "platformconfigs"},
+				"verbs":     []string{"get", "create", "update", "patch", "delete"},
+			},
+		},
+	})
+	a.create(
+		t,
+		iamAPI+"/globalrolebindings",
+		map[string]any{
+			"apiVersion": "iam.kubesphere.io/v1beta1",
+			"kind":       "GlobalRoleBinding",
+			"metadata":   map[string]any{"name": role},
+			"roleRef": map[string]any{
+				"apiGroup": "iam.kubesphere.io",
+				"kind":     "GlobalRole",
+				"name":     role,
+			},
+			"subjects": []map[string]any{{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": subjectOf(t, editor)}},
+		},
+	)
+	object := map[string]any{
+		"kind":       "GenericPlatformConfiguration",
+		"apiVersion": "config.kubesphere.io/v1alpha2",
+		"metadata":   map[string]any{"name": name},
+		"data":       map[string]any{"a": 1},
+	}
 	path := configAPI + "/platformconfigs/" + name
 	eventually(t, "a binding counts", func(ctx context.Context) error {
 		r, err := editor.do(ctx, http.MethodPost, configAPI+"/platformconfigs", object)
@@ -134,7 +170,8 @@ func TestSettingsAreWrittenByWhoMay(t *testing.T) {
 	if r := anonymous().must(t, http.StatusOK, http.MethodGet, theme, nil); !strings.Contains(r.body, image) {
 		t.Errorf("%s", r.body)
 	}
-	if r := anonymous().must(t, http.StatusOK, http.MethodGet, "/static/images/"+image, nil); r.header.Get("Content-Type") != "image/svg+xml" || !strings.Contains(r.header.Get("Content-Security-Policy"), "sandbox") {
+	if r := anonymous().must(t, http.StatusOK, http.MethodGet, "/static/images/"+image, nil); r.header.Get("Content-Type") != "image/svg+xml" ||
+		!strings.Contains(r.header.Get("Content-Security-Policy"), "sandbox") {
 		t.Errorf("%v", r.header)
 	}
 	for _, w := range []struct{ method, path string }{{"PUT", theme}, {"POST", configAPI + "/platformconfigs"}, {"PUT", path}, {"PATCH", path}, {"DELETE", path},
@@ -178,7 +215,8 @@ func subjectOf(t *testing.T, c caller) string {
 // What the login page reads without a login, without a secret; and what is not there is a Status.
 func TestTheLoginPageReadsItsConfigurationAnonymously(t *testing.T) {
 	r := anonymous().must(t, http.StatusOK, http.MethodGet, configAPI+"/configs/oauth", nil)
-	if strings.Contains(strings.ToLower(r.body), "secret") || !strings.Contains(r.body, `"name":"kubesphere"`) || !strings.Contains(r.body, `"identityProviders":[`) {
+	if strings.Contains(strings.ToLower(r.body), "secret") || !strings.Contains(r.body, `"name":"kubesphere"`) ||
+		!strings.Contains(r.body, `"identityProviders":[`) {
 		t.Errorf("%s", r.body)
 	}
 	if r := admin(t).must(t, http.StatusNotFound, http.MethodGet, configAPI+"/configs/marketplace", nil); !strings.Contains(r.body, `"kind":"Status"`) {

@@ -69,7 +69,8 @@ func TestTheDeploymentsMountTheSecretBeforeTheConfigMap(t *testing.T) {
 		}
 		programs++
 		pod := d.Spec.Template.Spec
-		if m := pod.Containers[0].VolumeMounts; len(m) != 1 || m[0].MountPath != "/etc/kubesphere" || !m[0].ReadOnly || len(pod.Volumes) != 1 || pod.Volumes[0].Projected == nil {
+		if m := pod.Containers[0].VolumeMounts; len(m) != 1 || m[0].MountPath != "/etc/kubesphere" || !m[0].ReadOnly || len(pod.Volumes) != 1 ||
+			pod.Volumes[0].Projected == nil {
 			t.Fatalf("%s mounts %+v of %+v", d.Name, m, pod.Volumes)
 		}
 		sources := pod.Volumes[0].Projected.Sources
@@ -80,7 +81,8 @@ func TestTheDeploymentsMountTheSecretBeforeTheConfigMap(t *testing.T) {
 		if s.Name != "kubesphere-config" || s.Optional == nil || !*s.Optional || s.Items != nil {
 			t.Errorf("%s: %+v", d.Name, s)
 		}
-		if c.Name != "kubesphere-config" || c.Optional == nil || !*c.Optional || len(c.Items) != 1 || c.Items[0] != (corev1.KeyToPath{Key: "kubesphere.yaml", Path: "configmap/kubesphere.yaml"}) {
+		if c.Name != "kubesphere-config" || c.Optional == nil || !*c.Optional || len(c.Items) != 1 ||
+			c.Items[0] != (corev1.KeyToPath{Key: "kubesphere.yaml", Path: "configmap/kubesphere.yaml"}) {
 			t.Errorf("%s: %+v", d.Name, c)
 		}
 	}

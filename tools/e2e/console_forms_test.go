@@ -18,8 +18,13 @@ func TestTheFormsOfTheConsoleDoWhatTheySay(t *testing.T) {
 
 	t.Run("create a user, and let him choose a password", func(t *testing.T) {
 		a.must(t, http.StatusOK, http.MethodPost, iam+"/users", obj{
-			"metadata":   obj{"annotations": obj{"iam.kubesphere.io/uninitialized": "true", "kubesphere.io/creator": "admin", "iam.kubesphere.io/globalrole": "platform-regular"}, "name": bob},
-			"apiVersion": "iam.kubesphere.io/v1beta1", "kind": "User", "spec": obj{"email": bob + "@example.com", "password": password},
+			"metadata": obj{
+				"annotations": obj{"iam.kubesphere.io/uninitialized": "true", "kubesphere.io/creator": "admin", "iam.kubesphere.io/globalrole": "platform-regular"},
+				"name":        bob,
+			},
+			"apiVersion": "iam.kubesphere.io/v1beta1",
+			"kind":       "User",
+			"spec":       obj{"email": bob + "@example.com", "password": password},
 		})
 		var b caller
 		eventually(t, "he may log in", func(ctx context.Context) error {
@@ -34,8 +39,14 @@ func TestTheFormsOfTheConsoleDoWhatTheySay(t *testing.T) {
 		})
 		eventually(t, "the platform role is his", a.has(iam+"/users/"+bob, `"iam.kubesphere.io/globalrole":"platform-regular"`))
 		eventually(t, "and listed so", a.has(iam+"/users?globalrole=platform-regular&limit=-1", bob))
-		b.must(t, http.StatusOK, http.MethodPatch, "/apis/iam.kubesphere.io/v1beta1/users/"+bob,
-			`[{"op":"remove","path":"/metadata/annotations/iam.kubesphere.io~1uninitialized"},{"op":"replace","path":"/spec/password","value":"Brandnew-1"}]`, "Content-Type: application/json-patch+json")
+		b.must(
+			t,
+			http.StatusOK,
+			http.MethodPatch,
+			"/apis/iam.kubesphere.io/v1beta1/users/"+bob,
+			`[{"op":"remove","path":"/metadata/annotations/iam.kubesphere.io~1uninitialized"},{"op":"replace","path":"/spec/password","value":"Brandnew-1"}]`,
+			"Content-Type: application/json-patch+json",
+		)
 	})
 	t.Run("edit, disable and enable him", func(t *testing.T) {
 		for _, state := range []string{"Disabled", "Active"} {
@@ -79,7 +90,10 @@ func TestTheFormsOfTheConsoleDoWhatTheySay(t *testing.T) {
 	})
 	t.Run("create, edit and delete a platform role", func(t *testing.T) {
 		body := obj{
-			"apiVersion": "iam.kubesphere.io/v1beta1", "kind": "GlobalRole", "rules": []any{}, "metadata": obj{"name": role, "annotations": obj{"kubesphere.io/creator": "admin"}},
+			"apiVersion":               "iam.kubesphere.io/v1beta1",
+			"kind":                     "GlobalRole",
+			"rules":                    []any{},
+			"metadata":                 obj{"name": role, "annotations": obj{"kubesphere.io/creator": "admin"}},
 			"aggregationRoleTemplates": obj{"templateNames": []any{"global-view-users"}},
 		}
 		a.must(t, http.StatusOK, http.MethodPost, iam+"/globalroles", body)
@@ -91,8 +105,14 @@ func TestTheFormsOfTheConsoleDoWhatTheySay(t *testing.T) {
 		eventually(t, "it is gone", a.is(http.StatusNotFound, http.MethodGet, iam+"/globalroles/"+role))
 	})
 	t.Run("edit a workspace", func(t *testing.T) {
-		a.must(t, http.StatusOK, http.MethodPatch, ws+"/"+w,
-			`[{"op":"add","path":"/metadata/annotations","value":{"kubesphere.io/alias-name":"Renamed"}},{"op":"add","path":"/spec","value":{"template":{"spec":{"manager":"`+bob+`"}},"placement":{"clusters":[{"name":"host"}]}}}]`, asMerge)
+		a.must(
+			t,
+			http.StatusOK,
+			http.MethodPatch,
+			ws+"/"+w,
+			`[{"op":"add","path":"/metadata/annotations","value":{"kubesphere.io/alias-name":"Renamed"}},{"op":"add","path":"/spec","value":{"template":{"spec":{"manager":"`+bob+`"}},"placement":{"clusters":[{"name":"host"}]}}}]`,
+			asMerge,
+		)
 		eventually(t, "the new name", a.has(ws+"/"+w, "Renamed"))
 		eventually(t, "the new manager", a.has(iam+"/workspaces/"+w+"/workspacemembers", bob))
 	})
@@ -116,7 +136,10 @@ func TestTheFormsOfTheConsoleDoWhatTheySay(t *testing.T) {
 	t.Run("create, edit and delete a workspace role", func(t *testing.T) {
 		roles := iam + "/workspaces/" + w + "/workspaceroles"
 		a.must(t, http.StatusOK, http.MethodPost, roles, obj{
-			"apiVersion": "iam.kubesphere.io/v1beta1", "kind": "WorkspaceRole", "rules": []any{}, "metadata": obj{"name": w + "-custom", "annotations": obj{"kubesphere.io/creator": "admin"}},
+			"apiVersion":               "iam.kubesphere.io/v1beta1",
+			"kind":                     "WorkspaceRole",
+			"rules":                    []any{},
+			"metadata":                 obj{"name": w + "-custom", "annotations": obj{"kubesphere.io/creator": "admin"}},
 			"aggregationRoleTemplates": obj{"templateNames": []any{"workspace-view-projects"}},
 		})
 		eventually(t, "its rules", a.has(roles+"/"+w+"-custom", `"rules":[{`))
@@ -197,7 +220,10 @@ func TestTheConsoleRunsThePeopleOfAProject(t *testing.T) {
 	at := host + iamRoute + "/namespaces/" + w.namespace
 	roles, members := at+"/roles", at+"/namespacemembers"
 	w.must(t, http.StatusOK, http.MethodPost, roles, obj{
-		"apiVersion": "iam.kubesphere.io/v1beta1", "kind": "Role", "rules": []any{}, "metadata": obj{"name": "custom", "annotations": obj{"kubesphere.io/creator": w.user}},
+		"apiVersion":               "iam.kubesphere.io/v1beta1",
+		"kind":                     "Role",
+		"rules":                    []any{},
+		"metadata":                 obj{"name": "custom", "annotations": obj{"kubesphere.io/creator": w.user}},
 		"aggregationRoleTemplates": obj{"templateNames": []string{"namespace-view-configmaps"}},
 	})
 	eventually(t, "its rules", w.has(roles+"/custom", `"configmaps"`))

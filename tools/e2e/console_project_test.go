@@ -78,14 +78,38 @@ func things(name string) []thing {
 	job["spec"].(obj)["restartPolicy"] = "Never"
 	workload := []string{"kind", "metadata.labels", "spec.selector.matchLabels", "spec.template.spec.containers", "status"}
 	return []thing{
-		{"apps/v1", "deployments", "Deployment", obj{"replicas": 1, "selector": selector, "template": template(name)}, append(slices.Clone(workload), "spec.replicas", "spec.strategy")},
-		{"apps/v1", "statefulsets", "StatefulSet", obj{"replicas": 1, "serviceName": name, "selector": selector, "template": template(name)}, append(slices.Clone(workload), "spec.updateStrategy")},
+		{
+			"apps/v1",
+			"deployments",
+			"Deployment",
+			obj{"replicas": 1, "selector": selector, "template": template(name)},
+			append(slices.Clone(workload), "spec.replicas", "spec.strategy"),
+		},
+		{
+			"apps/v1",
+			"statefulsets",
+			"StatefulSet",
+			obj{"replicas": 1, "serviceName": name, "selector": selector, "template": template(name)},
+			append(slices.Clone(workload), "spec.updateStrategy"),
+		},
 		{"apps/v1", "daemonsets", "DaemonSet", obj{"selector": selector, "template": template(name)}, workload},
 		{"batch/v1", "jobs", "Job", obj{"completions": 1, "template": job}, []string{"spec.completions", "status"}},
-		{"batch/v1", "cronjobs", "CronJob", obj{"schedule": "0 0 1 1 *", "suspend": false, "jobTemplate": obj{"spec": obj{"template": job}}}, []string{"spec.schedule", "spec.suspend", "spec.jobTemplate"}},
+		{
+			"batch/v1",
+			"cronjobs",
+			"CronJob",
+			obj{"schedule": "0 0 1 1 *", "suspend": false, "jobTemplate": obj{"spec": obj{"template": job}}},
+			[]string{"spec.schedule", "spec.suspend", "spec.jobTemplate"},
+		},
 		{"v1", "services", "Service", obj{"selector": obj{"app": name}, "ports": []obj{{"port": 80}}}, []string{"spec.ports[]"}},
 		{"networking.k8s.io/v1", "ingresses", "Ingress", obj{"defaultBackend": obj{"service": obj{"name": name, "port": obj{"number": 80}}}}, []string{"spec"}},
-		{"v1", "persistentvolumeclaims", "PersistentVolumeClaim", obj{"accessModes": []string{"ReadWriteOnce"}, "resources": obj{"requests": obj{"storage": "1Gi"}}}, []string{"spec.accessModes[]", "spec.resources", "status.phase"}},
+		{
+			"v1",
+			"persistentvolumeclaims",
+			"PersistentVolumeClaim",
+			obj{"accessModes": []string{"ReadWriteOnce"}, "resources": obj{"requests": obj{"storage": "1Gi"}}},
+			[]string{"spec.accessModes[]", "spec.resources", "status.phase"},
+		},
 		{"v1", "secrets", "Secret", nil, []string{"type"}},
 		{"v1", "configmaps", "ConfigMap", nil, nil},
 		{"v1", "serviceaccounts", "ServiceAccount", nil, nil},
@@ -101,7 +125,11 @@ func TestTheConsoleRunsAProject(t *testing.T) {
 		t.Run(k.plural, func(t *testing.T) {
 			exists := k.path(ns) + "/" + name
 			w.must(t, http.StatusNotFound, http.MethodGet, exists, nil, "x-check-exist: true")
-			body := obj{"apiVersion": k.group, "kind": k.kind, "metadata": obj{"name": name, "namespace": ns, "labels": obj{"app": name}, "annotations": obj{"kubesphere.io/creator": w.user}}}
+			body := obj{
+				"apiVersion": k.group,
+				"kind":       k.kind,
+				"metadata":   obj{"name": name, "namespace": ns, "labels": obj{"app": name}, "annotations": obj{"kubesphere.io/creator": w.user}},
+			}
 			if k.spec != nil {
 				body["spec"] = k.spec
 			}
@@ -145,13 +173,18 @@ func TestTheConsoleRunsAProject(t *testing.T) {
 			get(host+"/api/v1/namespaces/"+ns+"/pods/"+pod, append(slices.Clone(base), "status.phase", "spec.containers[].name")...),
 			get(host+"/api/v1/namespaces/"+ns+"/endpoints/"+name, base...),
 			get(v3+"/pods?pvcName="+name+"&limit=10", "items", "totalItems"),
-			get(apps+"/deployments?labelSelector=app="+name, "items"), get(apps+"/statefulsets?labelSelector=app="+name, "items"), get(apps+"/daemonsets?labelSelector=app="+name, "items"),
+			get(apps+"/deployments?labelSelector=app="+name, "items"), get(apps+"/statefulsets?labelSelector=app="+name, "items"),
+			get(apps+"/daemonsets?labelSelector=app="+name, "items"),
 			get(host+"/apis/batch/v1/namespaces/"+ns+"/jobs?limit=10", "items"),
 			get(host+"/api/v1/namespaces/"+ns+"/events?fieldSelector=involvedObject.name%3D"+name+",involvedObject.namespace%3D"+ns+",involvedObject.kind%3DDeployment,involvedObject.uid%3D"+uid, "items"),
 		} {
 			within(t, soon, "it answers", func(ctx context.Context) error { return c.check(ctx, w.caller) })
 		}
-		eventually(t, "what it prints", w.is(http.StatusOK, http.MethodGet, host+"/api/v1/namespaces/"+ns+"/pods/"+pod+"/log?container=web&tailLines=100&timestamps=true"))
+		eventually(
+			t,
+			"what it prints",
+			w.is(http.StatusOK, http.MethodGet, host+"/api/v1/namespaces/"+ns+"/pods/"+pod+"/log?container=web&tailLines=100&timestamps=true"),
+		)
 	})
 	t.Run("what the page of a workload does", func(t *testing.T) {
 		one := apps + "/deployments/" + name
@@ -167,7 +200,13 @@ func TestTheConsoleRunsAProject(t *testing.T) {
 		}
 		job := host + "/apis/batch/v1/namespaces/" + ns + "/jobs/" + name
 		version := decode[written](t, w.must(t, http.StatusOK, http.MethodGet, job, nil).body).Metadata.ResourceVersion
-		w.must(t, http.StatusOK, http.MethodPost, host+"/kapis/operations.kubesphere.io/v1alpha2/namespaces/"+ns+"/jobs/"+name+"?action=rerun&resourceVersion="+version, obj{})
+		w.must(
+			t,
+			http.StatusOK,
+			http.MethodPost,
+			host+"/kapis/operations.kubesphere.io/v1alpha2/namespaces/"+ns+"/jobs/"+name+"?action=rerun&resourceVersion="+version,
+			obj{},
+		)
 		w.must(t, http.StatusOK, http.MethodDelete, one, obj{"kind": "DeleteOptions", "apiVersion": "v1", "propagationPolicy": "Background"})
 		eventually(t, "it is gone", w.is(http.StatusNotFound, http.MethodGet, one))
 	})
@@ -182,7 +221,11 @@ func TestTheConsoleWatchesThePlatform(t *testing.T) {
 	if err := a.watches(ctx, "/apis/iam.kubesphere.io/v1beta1/watch/users", "User", name); err != nil {
 		t.Error(err)
 	}
-	paths := []string{host + "/api/v1/watch/pods", host + "/apis/storage.k8s.io/v1/watch/storageclasses", host + "/kapis/networking.k8s.io/v1/watch/networkpolicies"}
+	paths := []string{
+		host + "/api/v1/watch/pods",
+		host + "/apis/storage.k8s.io/v1/watch/storageclasses",
+		host + "/kapis/networking.k8s.io/v1/watch/networkpolicies",
+	}
 	for _, k := range things("") {
 		paths = append(paths, k.at("/watch"))
 	}

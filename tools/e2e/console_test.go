@@ -72,7 +72,11 @@ func everyPage(user string) []call {
 		get(kapis+"/clusters?labelSelector=cluster.kubesphere.io/visibility=public&limit=-1&sortBy=createTime", "items", "totalItems"),
 		get(tenants+"/metrics", "results"),
 		get(tenants+"/clusters?labelSelector=cluster-role.kubesphere.io/host=,!cluster-role.kubesphere.io/edge&limit=-1&sortBy=createTime", "items"),
-		get(tenants+"/clusters?labelSelector=!cluster-role.kubesphere.io/host,!cluster-role.kubesphere.io/edge&limit=10&sortBy=createTime&page=1", "items", "totalItems"),
+		get(
+			tenants+"/clusters?labelSelector=!cluster-role.kubesphere.io/host,!cluster-role.kubesphere.io/edge&limit=10&sortBy=createTime&page=1",
+			"items",
+			"totalItems",
+		),
 		get(tenants+"/clusters?roleBindingExists=true&labelSelector=cluster.kubesphere.io/visibility!=public", "items"),
 	}
 }
@@ -83,10 +87,16 @@ func workspacePages(w, user string) []call {
 	return []call{
 		get(tenants+"/workspacetemplates/"+w, append(slices.Clone(base), "spec.template.spec.manager", "spec.placement.clusters[].name")...),
 		get(in+"/clusters?workspace="+w+"&sortBy=createTime&limit=10&page=1", paged()...),
-		get(iamRoute+"/users/"+user+"/roletemplates?scope=workspace&workspace="+w+"&cluster=host", items("metadata.annotations.iam.kubesphere.io/role-template-rules")...),
+		get(
+			iamRoute+"/users/"+user+"/roletemplates?scope=workspace&workspace="+w+"&cluster=host",
+			items("metadata.annotations.iam.kubesphere.io/role-template-rules")...),
 		get(in+"/metrics", "results[].metric_name", "results[].data.result[].value"),
-		get(in+"/namespaces?sortBy=createTime&limit=10&page=1&labelSelector=kubesphere.io/managed=true,kubesphere.io/kubefed-host-namespace!=true", paged("metadata.labels.kubesphere.io/workspace", "status.phase")...),
-		get("/clusters/host"+in+"/namespaces?sortBy=createTime&limit=10&page=1&labelSelector=kubesphere.io/managed=true,kubesphere.io/kubefed-host-namespace!=true", paged()...),
+		get(
+			in+"/namespaces?sortBy=createTime&limit=10&page=1&labelSelector=kubesphere.io/managed=true,kubesphere.io/kubefed-host-namespace!=true",
+			paged("metadata.labels.kubesphere.io/workspace", "status.phase")...),
+		get(
+			"/clusters/host"+in+"/namespaces?sortBy=createTime&limit=10&page=1&labelSelector=kubesphere.io/managed=true,kubesphere.io/kubefed-host-namespace!=true",
+			paged()...),
 		get(iam+"/workspacemembers?sortBy=createTime&limit=10&page=1", paged("metadata.annotations.iam.kubesphere.io/workspacerole")...),
 		get(iam+"/workspacemembers/"+user, "metadata.name", "metadata.annotations.iam.kubesphere.io/workspacerole"),
 		get(iam+"/workspaceroles?sortBy=createTime&limit=-1&page=1", items("aggregationRoleTemplates.templateNames")...),
@@ -107,10 +117,17 @@ func workspacePages(w, user string) []call {
 func roleEditor() []call {
 	var out []call
 	for _, scope := range []string{"global", "cluster", "workspace", "namespace"} {
-		out = append(out,
-			get(iamRoute+"/roletemplates?labelSelector=iam.kubesphere.io/scope="+scope+",kubesphere.io/managed=true", items("metadata.labels.iam.kubesphere.io/category", "spec.displayName")...),
-			get(iamRoute+"/roletemplates?labelSelector=iam.kubesphere.io/scope="+scope+",kubesphere.io/managed=true,iam.kubesphere.io/hidden-role-template!=true", "items"),
-			get(iamRoute+"/categories?labelSelector=iam.kubesphere.io/scope="+scope+",kubesphere.io/managed=true", items("spec.displayName")...))
+		out = append(
+			out,
+			get(
+				iamRoute+"/roletemplates?labelSelector=iam.kubesphere.io/scope="+scope+",kubesphere.io/managed=true",
+				items("metadata.labels.iam.kubesphere.io/category", "spec.displayName")...),
+			get(
+				iamRoute+"/roletemplates?labelSelector=iam.kubesphere.io/scope="+scope+",kubesphere.io/managed=true,iam.kubesphere.io/hidden-role-template!=true",
+				"items",
+			),
+			get(iamRoute+"/categories?labelSelector=iam.kubesphere.io/scope="+scope+",kubesphere.io/managed=true", items("spec.displayName")...),
+		)
 	}
 	return out
 }
@@ -132,7 +149,10 @@ func projectPages(w, ns, user string) []call {
 		get(host+iamRoute+"/namespaces/"+ns+"/roles/admin", base...),
 		get(host+kapis+"/customresourcedefinitions?name=configurations.springcloud.kubesphere.io", "items", "totalItems"),
 		get(host+"/kapis/storage.k8s.io/v1/storageclasses?sortBy=createTime&limit=-1", "items", "totalItems"),
-		get(host+"/api/v1/namespaces/"+ns+"/events?fieldSelector=involvedObject.name%3Dx,involvedObject.namespace%3D"+ns+",involvedObject.kind%3DDeployment,involvedObject.uid%3Dx", "items"),
+		get(
+			host+"/api/v1/namespaces/"+ns+"/events?fieldSelector=involvedObject.name%3Dx,involvedObject.namespace%3D"+ns+",involvedObject.kind%3DDeployment,involvedObject.uid%3Dx",
+			"items",
+		),
 		getOr(http.StatusNotFound, host+"/apis/autoscaling/v2/namespaces/"+ns+"/horizontalpodautoscalers/none"),
 		soft(host + "/kapis/autoscaling.kubesphere.io/v1alpha1/namespaces/" + ns + "/scaledobjects/none"),
 		getOr(http.StatusNotFound, host+"/kapis/gateway.kubesphere.io/v1alpha2/namespaces/"+ns+"/availableingressclassscopes"),
@@ -171,8 +191,14 @@ func adminPages(user string) []call {
 		get(kapis+"/clusters/host", append(slices.Clone(base), "status.kubeSphereVersion", "status.kubernetesVersion")...),
 		get("/kapis/cluster.kubesphere.io/v1alpha1/labels", consoleLabel+"[].value", consoleLabel+"[].id"), // no list: that breaks the page
 		get(host+kapis+"/metrics", "results[].metric_name"),
-		get(host+kapis+"/nodes?labelSelector=node-role.kubernetes.io/master%7Cnode-role.kubernetes.io/control-plane&sortBy=name&ascending=true", "items", "totalItems"),
-		get(host+kapis+"/nodes?labelSelector=!node-role.kubernetes.io/edge,!node-role.kubernetes.io/edge&sortBy=name&ascending=true&limit=10&page=1", paged("status.nodeInfo", "metadata.labels")...),
+		get(
+			host+kapis+"/nodes?labelSelector=node-role.kubernetes.io/master%7Cnode-role.kubernetes.io/control-plane&sortBy=name&ascending=true",
+			"items",
+			"totalItems",
+		),
+		get(
+			host+kapis+"/nodes?labelSelector=!node-role.kubernetes.io/edge,!node-role.kubernetes.io/edge&sortBy=name&ascending=true&limit=10&page=1",
+			paged("status.nodeInfo", "metadata.labels")...),
 		get(host+kapis+"/pods?nodeName=none&sortBy=startTime&limit=10&page=1", "items", "totalItems"),
 		get(host + older + "/components"),
 		get(host+older+"/componenthealth", "nodeStatus", "kubesphereStatus", "kubernetesStatus"),
@@ -180,7 +206,9 @@ func adminPages(user string) []call {
 		get(host+iamRoute+"/clusterroles?limit=-1&sortBy=createTime", items("rules")...),
 		get(host+iamRoute+"/clusterroles?annotation=kubesphere.io/creator&sortBy=createTime&limit=10&page=1", "items"),
 		get(host+iamRoute+"/clusterroles/cluster-admin", base...),
-		get(host+kapis+"/namespaces?labelSelector=kubesphere.io/workspace!%3Dsystem-workspace,!kubesphere.io/devopsproject&sortBy=createTime&limit=10&page=1", paged("status.phase")...),
+		get(
+			host+kapis+"/namespaces?labelSelector=kubesphere.io/workspace!%3Dsystem-workspace,!kubesphere.io/devopsproject&sortBy=createTime&limit=10&page=1",
+			paged("status.phase")...),
 		get(host+kapis+"/workspaces?sortBy=createTime&limit=10&page=1", paged()...),
 		get(host+kapis+"/customresourcedefinitions?sortBy=createTime&limit=10&page=1", paged("spec.group", "spec.names.plural")...),
 		get(host+"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/users.iam.kubesphere.io", append(slices.Clone(base), "spec.versions[].name")...),
@@ -189,7 +217,8 @@ func adminPages(user string) []call {
 		getOr(http.StatusNotFound, host+"/kapis/network.kubesphere.io/v1alpha2/ippools?sortBy=createTime&limit=10&page=1&hasStatus=false"),
 		get("/api/v1/nodes", "items[].status.nodeInfo.containerRuntimeVersion"),
 	}
-	for plural, sort := range map[string]string{"deployments": "updateTime", "jobs": "updateTime", "pods": "startTime", "statefulsets": "", "daemonsets": "", "cronjobs": "", "services": "", "ingresses": "", "persistentvolumeclaims": "", "secrets": "", "configmaps": "", "serviceaccounts": ""} {
+	for plural, sort := range map[string]string{"deployments": "updateTime", "jobs": "updateTime", "pods": "startTime", "statefulsets": "", "daemonsets": "",
+		"cronjobs": "", "services": "", "ingresses": "", "persistentvolumeclaims": "", "secrets": "", "configmaps": "", "serviceaccounts": ""} {
 		out = append(out, get(host+kapis+"/"+plural+"?limit=10&sortBy="+cmp.Or(sort, "createTime"), "items", "totalItems"))
 	}
 	return out
@@ -203,15 +232,23 @@ func TestTheConsoleFindsWhatItReads(t *testing.T) {
 		"apiVersion": "cluster.kubesphere.io/v1alpha1", "kind": "Label", "metadata": obj{"name": unique("label")}, "spec": obj{"key": consoleLabel, "value": "red"},
 	})
 	p, v := newUser(t, plain), newUser(t, reader)
-	a.must(t, http.StatusOK, http.MethodPost, iamRoute+"/workspaces/"+w.workspace+"/workspacemembers", []obj{{"username": reader, "roleRef": w.workspace + "-regular"}})
+	a.must(
+		t,
+		http.StatusOK,
+		http.MethodPost,
+		iamRoute+"/workspaces/"+w.workspace+"/workspacemembers",
+		[]obj{{"username": reader, "roleRef": w.workspace + "-regular"}},
+	)
 	eventually(t, "the roles of the namespace", a.is(http.StatusOK, http.MethodGet, iamRoute+"/namespaces/"+w.namespace+"/roles/viewer"))
 	a.must(t, http.StatusOK, http.MethodPost, iamRoute+"/namespaces/"+w.namespace+"/namespacemembers", []obj{{"username": reader, "roleRef": "viewer"}})
 	for name, who := range map[string]struct {
 		caller
 		calls []call
 	}{
-		"Admin":  {a, slices.Concat(everyPage("admin"), workspacePages(w.workspace, w.user), projectPages(w.workspace, w.namespace, w.user), secretPages(w.namespace), roleEditor(), adminPages(w.user))},
-		"Member": {w.caller, slices.Concat(everyPage(w.user), workspacePages(w.workspace, w.user), projectPages(w.workspace, w.namespace, w.user), secretPages(w.namespace), roleEditor())},
+		"Admin": {a, slices.Concat(everyPage("admin"), workspacePages(w.workspace, w.user), projectPages(w.workspace, w.namespace, w.user), secretPages(w.namespace),
+			roleEditor(), adminPages(w.user))},
+		"Member": {w.caller, slices.Concat(everyPage(w.user), workspacePages(w.workspace, w.user), projectPages(w.workspace, w.namespace, w.user),
+			secretPages(w.namespace), roleEditor())},
 		"Viewer": {v, slices.Concat(everyPage(reader), workspacePages(w.workspace, reader), projectPages(w.workspace, w.namespace, reader))},
 		"Plain":  {p, everyPage(plain)},
 	} {

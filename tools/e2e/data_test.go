@@ -65,7 +65,8 @@ func TestDataOfSecretsAndConfigMapsIsInNoListOfTheCluster(t *testing.T) { // S3,
 		}
 		for _, root := range []string{kapis, "/kapi/v1", "/clusters/host/kapi/v1"} {
 			for _, q := range []url.Values{
-				{}, {"fields": {".metadata.name,.data"}}, {"fields": {".data.key,.binaryData,.stringData"}}, {"facets": {".data.key"}}, {"facets": {".data,.binaryData.raw"}},
+				{}, {"fields": {".metadata.name,.data"}}, {"fields": {".data.key,.binaryData,.stringData"}}, {"facets": {".data.key"}},
+				{"facets": {".data,.binaryData.raw"}},
 				{"sortBy": {".data.key"}}, {"sortBy": {".data.key,name"}, "ascending": {"true"}}, {"namespace": {s.ns}, "fields": {".data"}},
 			} {
 				q.Set("labelSelector", "marker="+s.marker)
@@ -159,7 +160,8 @@ func TestDataIsShownInANamespaceToWhoMayReadTheKindItself(t *testing.T) { // S3,
 			value = encoded(value)
 		}
 		for _, root := range []string{kapis, "/kapi/v1"} {
-			for _, path := range []string{root + in + kind, root + in + kind + "/one", root + in + kind + "?fields=.data.key", root + in + kind + "?fieldSelector=data.key%3D" + url.QueryEscape(value)} {
+			for _, path := range []string{root + in + kind, root + in + kind + "/one", root + in + kind + "?fields=.data.key", root + in + kind +
+				"?fieldSelector=data.key%3D" + url.QueryEscape(value)} {
 				eventually(t, "the keeper reads "+path, keeper.has(path, value))
 				bareOfApplied(t, path, keeper.must(t, http.StatusOK, http.MethodGet, path, nil).body)
 			}
@@ -170,7 +172,8 @@ func TestDataIsShownInANamespaceToWhoMayReadTheKindItself(t *testing.T) { // S3,
 				t.Error(err)
 			}
 		}
-		for _, path := range []string{kapis + in + kind, kapis + in + kind + "/one", kapis + in + kind + "?fields=.metadata.name,.data", kapis + "/" + kind, kapis + in + kind + "?facets=.data.key&sortBy=.data.key"} {
+		for _, path := range []string{kapis + in + kind, kapis + in + kind + "/one", kapis + in + kind + "?fields=.metadata.name,.data", kapis + "/" + kind, kapis +
+			in + kind + "?facets=.data.key&sortBy=.data.key"} {
 			eventually(t, "the browser lists "+path, browser.has(path, `"name":"one"`))
 			bare(t, "the browser's "+path, browser.must(t, http.StatusOK, http.MethodGet, path, nil).body)
 		}
@@ -179,7 +182,8 @@ func TestDataIsShownInANamespaceToWhoMayReadTheKindItself(t *testing.T) { // S3,
 				t.Errorf("the browser asks about data: %v", err)
 			}
 		}
-		for _, path := range []string{"/kapi/v1" + in + kind, "/kapi/v1" + in + kind + "/one", "/kapi/v1/" + kind, "/kapi/v1" + in + kind + "?watch=true", s.api() + "/" + kind} {
+		for _, path := range []string{"/kapi/v1" + in + kind, "/kapi/v1" + in + kind + "/one", "/kapi/v1/" + kind, "/kapi/v1" + in + kind + "?watch=true", s.api() +
+			"/" + kind} {
 			browser.must(t, http.StatusForbidden, http.MethodGet, path, nil)
 		}
 		lines, _ := browser.lines(t, kapis+in+kind+"?watch=true")
@@ -237,10 +241,12 @@ func TestDataOfUsersAndClustersIsShownToNobody(t *testing.T) { // S3, S57
 	})
 	for path, secrets := range map[string][]string{
 		kapis + "/users": {"$2a$", `"password"`}, "/kapis/iam.kubesphere.io/v1beta1/users": {"$2a$", `"password"`},
-		kapis + "/clusters": {canary, encoded(canary), `"kubeconfig"`, `"token"`}, "/kapis/cluster.kubesphere.io/v1alpha1/clusters": {canary, encoded(canary), `"kubeconfig"`, `"token"`},
+		kapis + "/clusters": {canary, encoded(canary), `"kubeconfig"`, `"token"`},
+		"/kapis/cluster.kubesphere.io/v1alpha1/clusters": {canary, encoded(canary), `"kubeconfig"`, `"token"`},
 	} {
 		eventually(t, path, a.has(path, `"name":"`+name+`"`))
-		for _, query := range []string{"", "/" + name, "?name=" + name, "?fields=.metadata.name,.spec", "?facets=.spec.password,.spec.connection.token&limit=1", "?sortBy=.spec.password,.spec.connection.kubeconfig", "?managedFields=true&limit=5&name=" + name} {
+		for _, query := range []string{"", "/" + name, "?name=" + name, "?fields=.metadata.name,.spec", "?facets=.spec.password,.spec.connection.token&limit=1",
+			"?sortBy=.spec.password,.spec.connection.kubeconfig", "?managedFields=true&limit=5&name=" + name} {
 			r, err := a.do(t.Context(), http.MethodGet, path+query, nil)
 			if err != nil || r.code != http.StatusOK {
 				t.Errorf("%s%s: %d %s %v", path, query, r.code, clip(r.body), err)
@@ -260,7 +266,8 @@ func TestDataOfUsersAndClustersIsShownToNobody(t *testing.T) { // S3, S57
 			}
 			return strings.Contains(l, `"name":"`+name+`"`)
 		})
-		for _, q := range []string{"fieldSelector=spec.connection.token%3D" + canary, "cel=has(object.spec.password)", "cel=has(object.spec.connection)%20%26%26%20has(object.spec.connection.kubeconfig)"} {
+		for _, q := range []string{"fieldSelector=spec.connection.token%3D" + canary, "cel=has(object.spec.password)",
+			"cel=has(object.spec.connection)%20%26%26%20has(object.spec.connection.kubeconfig)"} {
 			if err := a.shows(path+"?"+q, nil)(t.Context()); err != nil {
 				t.Errorf("data is asked about: %v", err)
 			}

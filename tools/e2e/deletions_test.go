@@ -166,7 +166,10 @@ func (s *spare) settle(t *testing.T, user, workspace, namespace string) {
 		_, err := s.kubectl(ctx, "", "get", "workspaces.tenant.kubesphere.io", workspace)
 		return err
 	})
-	s.apply(t, obj{"apiVersion": "v1", "kind": "Namespace", "metadata": obj{"name": namespace, "labels": obj{workspaceLabel: workspace, "kubesphere.io/managed": "true"}}})
+	s.apply(
+		t,
+		obj{"apiVersion": "v1", "kind": "Namespace", "metadata": obj{"name": namespace, "labels": obj{workspaceLabel: workspace, "kubesphere.io/managed": "true"}}},
+	)
 	s.apply(t, append(grants(user, workspace, namespace),
 		obj{"apiVersion": "quota.kubesphere.io/v1alpha2", "kind": "ResourceQuota", "metadata": obj{"name": workspace, "labels": obj{workspaceLabel: workspace}},
 			"spec": obj{"selector": obj{workspaceLabel: workspace}, "quota": obj{"hard": obj{"pods": "10"}}}},

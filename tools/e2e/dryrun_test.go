@@ -39,7 +39,8 @@ func TestARehearsedDeletionLeavesEverythingAsItWas(t *testing.T) {
 		role(t, ns, r, rule{[]string{""}, []string{"configmaps"}, []string{"get"}})
 	}
 	newUser(t, name)
-	for _, path := range []string{"/namespaces/" + ns + "/roles/viewer", "/namespaces/" + ns + "/roles/operator", "/workspaces/" + w + "/workspaceroles/" + editor} {
+	for _, path := range []string{"/namespaces/" + ns + "/roles/viewer", "/namespaces/" + ns + "/roles/operator", "/workspaces/" + w + "/workspaceroles/" +
+		editor} {
 		eventually(t, "the roles are known", a.is(http.StatusOK, http.MethodGet, iamRoutes+path))
 	}
 	a.must(t, http.StatusOK, http.MethodPatch, users+"/"+name, obj{"metadata": obj{"annotations": obj{"iam.kubesphere.io/globalrole": "platform-regular"}}},

@@ -261,8 +261,8 @@ func (a *arena) settle() {
 	}
 }
 
-// S77: people who may write roles, templates, bindings and users, and hold a little each, write them at random: with hostile words, by every way. What any of them may do
-// afterwards, as ks-apiserver and kube-apiserver say, he could do before, or the writer could.
+// S77: people who may write roles, templates, bindings and users, and hold a little each, write them at random: with hostile words, by every way. What any of
+// them may do afterwards, as ks-apiserver and kube-apiserver say, he could do before, or the writer could.
 func TestNoRandomWriteGivesWhatItsWriterDoesNotHold(t *testing.T) {
 	proves(t, "S77")
 	a := &arena{

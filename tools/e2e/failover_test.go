@@ -287,8 +287,10 @@ func TestU53TheOtherManagerGoesOn(t *testing.T) {
 	if err := put(t.Context(), climber, "globalroles", role("later")); err != nil {
 		t.Errorf("a role, after all: %v", err)
 	}
-	for _, plural := range []string{"validatingwebhookconfigurations", "mutatingwebhookconfigurations", "validatingadmissionpolicies", "validatingadmissionpolicybindings"} {
-		l, err := root.Resource(schema.GroupVersionResource{Group: "admissionregistration.k8s.io", Version: "v1", Resource: plural}).List(t.Context(), metav1.ListOptions{})
+	for _, plural := range []string{"validatingwebhookconfigurations", "mutatingwebhookconfigurations", "validatingadmissionpolicies",
+		"validatingadmissionpolicybindings"} {
+		l, err := root.Resource(schema.GroupVersionResource{Group: "admissionregistration.k8s.io", Version: "v1", Resource: plural}).
+			List(t.Context(), metav1.ListOptions{})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -58,7 +58,8 @@ clusters: [{name: x, cluster: {server: "https://127.0.0.1:1"}}], users: [{name: 
 		{"unreadable kubeconfig", "unknown.yaml", []string{"--config", good, "--kubeconfig", unknown}},
 		{"cluster down", "https://127.0.0.1:1", []string{"--config", good, "--kubeconfig", nowhere, "--bind-address", "127.0.0.1", "--insecure-port", freePort(t)}},
 		{"port taken", port, []string{"--config", good, "--kubeconfig", cluster, "--bind-address", "127.0.0.1", "--insecure-port", port}},
-		{"no certificate", "--tls-cert-file", []string{"--config", good, "--kubeconfig", cluster, "--bind-address", "127.0.0.1", "--insecure-port", "0", "--secure-port", "1"}},
+		{"no certificate", "--tls-cert-file", []string{"--config", good, "--kubeconfig", cluster, "--bind-address", "127.0.0.1", "--insecure-port", "0",
+			"--secure-port", "1"}},
 		{"no kubeconfig of the webhook", "none.hook", on(hook("nohook.yaml", filepath.Join(dir, "none.hook")))},
 		{"bad kubeconfig of the webhook", "unknown.yaml of the authorization webhook", on(hook("badhook.yaml", unknown))},
 		{"bad policies", "bad.jsonl: line 2: ", on(write("abac.yaml", "authorization: {modes: [ABAC], abac: {policyFile: "+badPolicies+"}}"))},
@@ -146,7 +147,8 @@ func TestALostClusterDegradesAndHeals(t *testing.T) { // U53
 	resume()
 	eventually(t, "what is passed on says that the cluster is away", func(ctx context.Context) error {
 		r, err := a.do(ctx, http.MethodGet, "/api/v1/namespaces", nil)
-		if err == nil && r.code != http.StatusServiceUnavailable && r.code != http.StatusBadGateway && r.code != http.StatusGatewayTimeout && r.code != http.StatusOK {
+		if err == nil && r.code != http.StatusServiceUnavailable && r.code != http.StatusBadGateway && r.code != http.StatusGatewayTimeout &&
+			r.code != http.StatusOK {
 			err = fmt.Errorf("%d %s", r.code, clip(r.body))
 		}
 		return err
@@ -194,7 +196,13 @@ func TestAKilledInstanceStartsAgainAndLeavesNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	a := loginAt(t, first.URL, "admin", first.AdminPassword)
-	a.must(t, http.StatusCreated, http.MethodPost, "/api/v1/namespaces", map[string]any{"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{"name": "kept"}})
+	a.must(
+		t,
+		http.StatusCreated,
+		http.MethodPost,
+		"/api/v1/namespaces",
+		map[string]any{"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{"name": "kept"}},
+	)
 	first.Kill()
 	eventually(t, "nothing of it is left", func(context.Context) error { return nothingOf(options.Dir) })
 	again, err := stack.Start(t.Context(), options)

@@ -31,7 +31,11 @@ func bareWorkspace(t *testing.T, manager string) (name, project string) {
 	t.Helper()
 	a := admin(t)
 	name, project = unique("bare"), unique("project")
-	a.create(t, tenantAPI+"/workspaces", obj{"apiVersion": "tenant.kubesphere.io/v1beta1", "kind": "Workspace", "metadata": obj{"name": name}, "spec": obj{"manager": manager}})
+	a.create(
+		t,
+		tenantAPI+"/workspaces",
+		obj{"apiVersion": "tenant.kubesphere.io/v1beta1", "kind": "Workspace", "metadata": obj{"name": name}, "spec": obj{"manager": manager}},
+	)
 	eventually(t, "the workspace has its roles", a.is(http.StatusOK, http.MethodGet, iamAPI+"/workspaceroles/"+name+"-admin"))
 	newProject(t, project, name, nil)
 	return name, project
@@ -50,7 +54,11 @@ func doors(u caller, name string) map[string]func(t *testing.T, body obj) (int, 
 		}
 	}
 	return map[string]func(t *testing.T, body obj) (int, string){
-		"workspacetemplates": through(tenants + "/workspacetemplates"), "workspaces": through(tenants + "/workspaces"), "passed on": through(tenantAPI + "/workspacetemplates"),
+		"workspacetemplates": through(
+			tenants + "/workspacetemplates",
+		),
+		"workspaces": through(tenants + "/workspaces"),
+		"passed on":  through(tenantAPI + "/workspacetemplates"),
 		pastKS: func(t *testing.T, body obj) (int, string) {
 			t.Helper()
 			return pastIt(t, name, http.MethodPost, tenantAPI+"/workspacetemplates", encode(t, body))
@@ -81,7 +89,9 @@ func TestAStrangersTemplateEndsNoWorkspace(t *testing.T) { // S65
 	u, name := mayCreateTemplates(t)
 	ws, project := bareWorkspace(t, "admin")
 	hostile := obj{
-		"ownerReferences": absentOwner(), "finalizers": []any{"kubesphere.io/cascading-deletion"}, "annotations": obj{"kubesphere.io/deletion-propagation": "Background"},
+		"ownerReferences": absentOwner(),
+		"finalizers":      []any{"kubesphere.io/cascading-deletion"},
+		"annotations":     obj{"kubesphere.io/deletion-propagation": "Background"},
 	}
 	for door, create := range doors(u, name) {
 		for claim, body := range map[string]obj{
@@ -159,7 +169,8 @@ func TestNobodyHasTheGarbageCollectorDelete(t *testing.T) { // S65
 	for _, c := range []struct{ path, body string }{
 		{tenantAPI + "/workspaces/" + ws, owners}, {tenantAPI + "/workspacetemplates/" + ws, owners}, {tenants + "/workspacetemplates/" + ws, owners},
 		{"/api/v1/namespaces/" + project, owners}, {"/api/v1/namespaces/" + project + "/status", owners}, {"/kapi/v1/namespaces/" + project, owners},
-		{tenantAPI + "/workspaces/" + ws, `{"metadata":{"finalizers":[]}}`}, {tenantAPI + "/workspacetemplates/" + ws, `{"metadata":{"finalizers":["example.com/held"]}}`},
+		{tenantAPI + "/workspaces/" + ws, `{"metadata":{"finalizers":[]}}`}, {tenantAPI + "/workspacetemplates/" + ws,
+			`{"metadata":{"finalizers":["example.com/held"]}}`},
 		{tenantAPI + "/workspaces/" + ws, `{"metadata":{"annotations":{"kubesphere.io/deletion-propagation":"Background"}}}`},
 		{tenantAPI + "/workspacetemplates/" + ws, `{"metadata":{"annotations":{"kubesphere.io/deletion-propagation":"Background"}}}`},
 		{tenantAPI + "/workspaces/" + ws, `{"metadata":{"annotations":{"kapis.dev/workspacetemplate-uid":"9b1fbc8e-7a43-4c0b-9f0a-0d3f6a3b7c11"}}}`},
@@ -196,7 +207,12 @@ func TestNamespacesOfAWorkspaceThatIsGoneFallToNobody(t *testing.T) { // S69
 				t.Errorf("%s: %d %s", door, code, clip(answer))
 			}
 		}
-		workspace := obj{"apiVersion": "tenant.kubesphere.io/v1beta1", "kind": "Workspace", "metadata": obj{"name": body["metadata"].(obj)["name"]}, "spec": obj{"manager": name}}
+		workspace := obj{
+			"apiVersion": "tenant.kubesphere.io/v1beta1",
+			"kind":       "Workspace",
+			"metadata":   obj{"name": body["metadata"].(obj)["name"]},
+			"spec":       obj{"manager": name},
+		}
 		for door, code := range map[string]int{
 			"passed on": func() int {
 				r, err := u.do(t.Context(), http.MethodPost, tenantAPI+"/workspaces", workspace)
@@ -219,9 +235,16 @@ func TestNamespacesOfAWorkspaceThatIsGoneFallToNobody(t *testing.T) { // S69
 	u.must(t, http.StatusForbidden, http.MethodGet, kapis+"/namespaces/"+project+"/pods", nil)
 
 	bound := unique("bound")
-	a.create(t, iamAPI+"/workspacerolebindings", obj{"apiVersion": "iam.kubesphere.io/v1beta1", "kind": "WorkspaceRoleBinding",
-		"metadata": obj{"name": bound, "labels": obj{workspaceLabel: bound}}, "roleRef": obj{"apiGroup": "iam.kubesphere.io", "kind": "WorkspaceRole", "name": "system-workspace-viewer"},
-		"subjects": []any{obj{"kind": "User", "name": "somebody", "apiGroup": "rbac.authorization.k8s.io"}}})
+	a.create(t, iamAPI+"/workspacerolebindings", obj{
+		"apiVersion": "iam.kubesphere.io/v1beta1",
+		"kind":       "WorkspaceRoleBinding",
+		"metadata": obj{
+			"name":   bound,
+			"labels": obj{workspaceLabel: bound},
+		},
+		"roleRef":  obj{"apiGroup": "iam.kubesphere.io", "kind": "WorkspaceRole", "name": "system-workspace-viewer"},
+		"subjects": []any{obj{"kind": "User", "name": "somebody", "apiGroup": "rbac.authorization.k8s.io"}},
+	})
 	eventually(t, "the binding of a workspace that is not there is known", func(ctx context.Context) error {
 		r, err := u.do(ctx, http.MethodPost, tenants+"/workspacetemplates?dryRun=All", workspaceTemplate(bound, name, nil))
 		if err == nil && r.code != http.StatusForbidden {

@@ -86,11 +86,22 @@ func TestWhatIsHiddenIsInNoAnswer(t *testing.T) {
 	}
 	routes["cluster.kubesphere.io/v1alpha1/clusters"] = append(routes["cluster.kubesphere.io/v1alpha1/clusters"], "/kapis/tenant.kubesphere.io/v1beta1/clusters")
 	users := "iam.kubesphere.io/v1beta1/users"
-	kubectlOutput(t, encode(t, iamObject("User", name, obj{"spec": obj{"email": name + "@example.com", "password": "Canary-" + unique("P4")}})), "apply", "-f", "-")
+	kubectlOutput(
+		t,
+		encode(t, iamObject("User", name, obj{"spec": obj{"email": name + "@example.com", "password": "Canary-" + unique("P4")}})),
+		"apply",
+		"-f",
+		"-",
+	)
 	t.Cleanup(func() { _, _ = a.do(context.Background(), http.MethodDelete, "/apis/"+users+"/"+name, nil) })
 	routes[users] = []string{"/kapis/" + users, kapis + "/users", "/apis/" + users, "/apis/iam.kubesphere.io/v1alpha2/users"}
 	factors := "session.kapis.dev/v1alpha1/factors"
-	factor := obj{"apiVersion": "session.kapis.dev/v1alpha1", "kind": "Factor", "metadata": obj{"name": name}, "spec": obj{"user": name, "recovery": []string{hash}}}
+	factor := obj{
+		"apiVersion": "session.kapis.dev/v1alpha1",
+		"kind":       "Factor",
+		"metadata":   obj{"name": name},
+		"spec":       obj{"user": name, "recovery": []string{hash}},
+	}
 	for _, flag := range []string{"--server-side=false", "--server-side"} {
 		if out, err := superuser(t, encode(t, factor), "apply", flag, "--force-conflicts="+fmt.Sprint(flag == "--server-side"), "-f", "-"); err != nil {
 			t.Fatalf("%v: %s", err, out)
@@ -146,7 +157,8 @@ func TestWhatIsHiddenIsInNoAnswer(t *testing.T) {
 				"annotation=kubectl.kubernetes.io/last-applied-configuration", "labelSelector=x%3D" + secret,
 				"cel=" + url.QueryEscape(`has(object.metadata.managedFields) || has(object.metadata.annotations) && "kubectl.kubernetes.io/last-applied-configuration" in object.metadata.annotations`),
 			} {
-				if r, err := a.do(t.Context(), http.MethodGet, route+"?"+query, nil); err != nil || r.code == http.StatusOK && strings.Contains(r.body, `"name":"`+name+`"`) {
+				if r, err := a.do(t.Context(), http.MethodGet, route+"?"+query, nil); err != nil || r.code == http.StatusOK &&
+					strings.Contains(r.body, `"name":"`+name+`"`) {
 					t.Errorf("%s?%s tells of what is hidden: %d %s %v", route, query, r.code, clip(r.body), err)
 				}
 			}
@@ -185,7 +197,15 @@ func hiddenFacets(root string) string {
 func dataOfSecretsIsNotInTheClustersList(t *testing.T) {
 	t.Helper()
 	a, ns, secret := admin(t), newNamespace(t), unique("Canary")
-	kubectlOutput(t, encode(t, obj{"apiVersion": "v1", "kind": "Secret", "metadata": obj{"name": ns}, "data": obj{"a": encoded(secret)}, "stringData": obj{"b": secret}}), "apply", "-n", ns, "-f", "-")
+	kubectlOutput(
+		t,
+		encode(t, obj{"apiVersion": "v1", "kind": "Secret", "metadata": obj{"name": ns}, "data": obj{"a": encoded(secret)}, "stringData": obj{"b": secret}}),
+		"apply",
+		"-n",
+		ns,
+		"-f",
+		"-",
+	)
 	for _, route := range []string{"/kapi/v1/secrets", kapis + "/secrets"} {
 		eventually(t, route, a.has(route+"?name="+ns, ns))
 		r := a.must(t, http.StatusOK, http.MethodGet, route+"?managedFields=true&limit=5&name="+ns, nil)

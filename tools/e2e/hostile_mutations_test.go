@@ -56,8 +56,12 @@ func (w *hostileWorld) mutations() []mutation {
 				`"metadata":{"namespace":"`+other.namespace+`","name":"`+w.one+`-b","labels":{"`+workspaceLabel+`":"`+other.workspace+`"}},"metadata":{`, 1)
 		}},
 		{name: "TheKeyInAnotherCase", text: func(s string) string {
-			return strings.Replace(s, `"metadata":{`,
-				`"Metadata":{"namespace":"`+other.namespace+`","Name":"`+w.one+`-b","ownerReferences":[]},"metadata":{"nameSpace":"`+other.namespace+`","Labels":{"`+workspaceLabel+`":"`+other.workspace+`"},`, 1)
+			return strings.Replace(
+				s,
+				`"metadata":{`,
+				`"Metadata":{"namespace":"`+other.namespace+`","Name":"`+w.one+`-b","ownerReferences":[]},"metadata":{"nameSpace":"`+other.namespace+`","Labels":{"`+workspaceLabel+`":"`+other.workspace+`"},`,
+				1,
+			)
 		}},
 	}
 }

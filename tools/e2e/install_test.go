@@ -42,7 +42,8 @@ func TestWhatIsDeployedIsAccepted(t *testing.T) {
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	for _, want := range []string{"deployment.apps/ks-apiserver", "deployment.apps/ks-controller-manager", "service/ks-apiserver", "service/ks-controller-manager"} {
+	for _, want := range []string{"deployment.apps/ks-apiserver", "deployment.apps/ks-controller-manager", "service/ks-apiserver",
+		"service/ks-controller-manager"} {
 		if !strings.Contains(string(out), want) {
 			t.Errorf("no %s in %s", want, out)
 		}
@@ -115,16 +116,32 @@ func TestAnExistingInstallationIsServedAsItIs(t *testing.T) {
 	} {
 		create(encode(t, c))
 	}
-	wait := exec.CommandContext(t.Context(), product.Program("kubectl"), "--kubeconfig", filepath.Join(dir, "kubeconfig"), "wait", "--for=condition=Established", "crd", "--all", "--timeout=60s")
+	wait := exec.CommandContext(
+		t.Context(),
+		product.Program("kubectl"),
+		"--kubeconfig",
+		filepath.Join(dir, "kubeconfig"),
+		"wait",
+		"--for=condition=Established",
+		"crd",
+		"--all",
+		"--timeout=60s",
+	)
 	if out, err := wait.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	const hash = "$2a$10$TZjAN835Tmr/KE4.8zb.hetCut1ZDadYLBU54agr8Nkphy6D.gthO" // of P@88w0rd
-	create(`{"apiVersion":"iam.kubesphere.io/v1beta1","kind":"User","metadata":{"name":"admin","annotations":{"iam.kubesphere.io/globalrole":"platform-admin","someone.example.com/own":"kept"}},
-"spec":{"email":"admin@kubesphere.io","password":"` + hash + `"},"status":{"state":"Active"}}`)
-	create(`{"apiVersion":"iam.kubesphere.io/v1beta1","kind":"GlobalRole","metadata":{"name":"platform-admin"},"rules":[{"apiGroups":["*"],"resources":["*"],"verbs":["*"]},{"nonResourceURLs":["*"],"verbs":["*"]}]}`)
-	create(`{"apiVersion":"iam.kubesphere.io/v1beta1","kind":"GlobalRoleBinding","metadata":{"name":"admin"},"roleRef":{"apiGroup":"iam.kubesphere.io","kind":"GlobalRole","name":"platform-admin"},
-"subjects":[{"apiGroup":"rbac.authorization.k8s.io","kind":"User","name":"admin"}]}`)
+	create(
+		`{"apiVersion":"iam.kubesphere.io/v1beta1","kind":"User","metadata":{"name":"admin","annotations":{"iam.kubesphere.io/globalrole":"platform-admin","someone.example.com/own":"kept"}},
+"spec":{"email":"admin@kubesphere.io","password":"` + hash + `"},"status":{"state":"Active"}}`,
+	)
+	create(
+		`{"apiVersion":"iam.kubesphere.io/v1beta1","kind":"GlobalRole","metadata":{"name":"platform-admin"},"rules":[{"apiGroups":["*"],"resources":["*"],"verbs":["*"]},{"nonResourceURLs":["*"],"verbs":["*"]}]}`,
+	)
+	create(
+		`{"apiVersion":"iam.kubesphere.io/v1beta1","kind":"GlobalRoleBinding","metadata":{"name":"admin"},"roleRef":{"apiGroup":"iam.kubesphere.io","kind":"GlobalRole","name":"platform-admin"},
+"subjects":[{"apiGroup":"rbac.authorization.k8s.io","kind":"User","name":"admin"}]}`,
+	)
 	create(`{"apiVersion":"tenant.kubesphere.io/v1beta1","kind":"Workspace","metadata":{"name":"old"},"spec":{"manager":"admin"}}`)
 
 	options := options
@@ -148,7 +165,8 @@ func TestAnExistingInstallationIsServedAsItIs(t *testing.T) {
 	if err != nil || !strings.Contains(string(kept), hash) || !strings.Contains(string(kept), "someone.example.com/own") {
 		t.Errorf("the admin was changed: %s %v", clip(string(kept)), err)
 	}
-	if out := a.must(t, http.StatusOK, http.MethodGet, "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/users.iam.kubesphere.io", nil); strings.Contains(out.body, `"subresources"`) {
+	if out := a.must(t, http.StatusOK, http.MethodGet, "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/users.iam.kubesphere.io",
+		nil); strings.Contains(out.body, `"subresources"`) {
 		t.Error("its CRD was taken over without being asked to")
 	}
 }
@@ -198,7 +216,10 @@ func TestAnInstallationMakesASecretForTheConsole(t *testing.T) {
 	}
 	kubectl := func(stdin string, args ...string) {
 		t.Helper()
-		cmd := exec.CommandContext(t.Context(), product.Program("kubectl"), append([]string{"--kubeconfig", filepath.Join(dir, "kubeconfig"), "-n", "kubesphere-system"}, args...)...)
+		cmd := exec.CommandContext(
+			t.Context(),
+			product.Program("kubectl"),
+			append([]string{"--kubeconfig", filepath.Join(dir, "kubeconfig"), "-n", "kubesphere-system"}, args...)...)
 		cmd.Stdin = strings.NewReader(stdin)
 		if out, err := cmd.CombinedOutput(); err != nil {
 			t.Fatalf("%v\n%s", err, out)

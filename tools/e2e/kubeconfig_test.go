@@ -84,7 +84,9 @@ func TestAUsersCertificateIsHisAtKubeAPIServer(t *testing.T) {
 	if s.UID == before {
 		t.Fatal("it was not deleted")
 	}
-	admin(t).must(t, http.StatusOK, http.MethodPatch, iamAPI+"/users/"+name+"/status", `{"status":{"state":"Disabled"}}`, "Content-Type: application/merge-patch+json")
+	admin(
+		t,
+	).must(t, http.StatusOK, http.MethodPatch, iamAPI+"/users/"+name+"/status", `{"status":{"state":"Disabled"}}`, "Content-Type: application/merge-patch+json")
 	eventually(t, "a disabled user has no kubeconfig", func(ctx context.Context) error {
 		err := c.Get(ctx, client.ObjectKeyFromObject(s), s)
 		if apierrors.IsNotFound(err) {

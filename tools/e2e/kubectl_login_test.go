@@ -204,7 +204,8 @@ func TestAKubeconfigOfOneself(t *testing.T) { // U41: there is no certificate in
 	alice := newUser(t, name)
 	newUser(t, other)
 	r := alice.must(t, http.StatusOK, http.MethodGet, route+name+"/kubeconfig", nil)
-	if r.header.Get("Content-Type") != "application/yaml" || strings.Contains(r.body, alice.token) || strings.Contains(r.body, "client-key") || strings.Contains(r.body, "token:") {
+	if r.header.Get("Content-Type") != "application/yaml" || strings.Contains(r.body, alice.token) || strings.Contains(r.body, "client-key") ||
+		strings.Contains(r.body, "token:") {
 		t.Errorf("%v\n%s", r.header, r.body)
 	}
 	alice.must(t, http.StatusForbidden, http.MethodGet, route+other+"/kubeconfig", nil)

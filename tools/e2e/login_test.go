@@ -163,7 +163,8 @@ func TestRefreshTokensRotateAndParallelOnesWork(t *testing.T) { // T9700-9
 	if r := refresh(t, product.URL, old.Access); r.code != http.StatusBadRequest { // S32
 		t.Errorf("an access token refreshes: %d %s", r.code, r.body)
 	}
-	if r, err := (caller{product.URL, old.Refresh}).do(t.Context(), http.MethodGet, "/oauth/userinfo", nil); err != nil || r.code != http.StatusUnauthorized { // S32
+	if r, err := (caller{product.URL, old.Refresh}).do(t.Context(), http.MethodGet, "/oauth/userinfo", nil); err != nil ||
+		r.code != http.StatusUnauthorized { // S32
 		t.Errorf("a refresh token opens the API: %d %v", r.code, err)
 	}
 }

@@ -48,7 +48,11 @@ func (c caller) showsMembers(path, annotation string, want ...string) func(conte
 func newWorkspace(t *testing.T) string {
 	t.Helper()
 	a, name := admin(t), unique("members")
-	a.create(t, "/apis/tenant.kubesphere.io/v1beta1/workspaces", obj{"apiVersion": "tenant.kubesphere.io/v1beta1", "kind": "Workspace", "metadata": obj{"name": name}})
+	a.create(
+		t,
+		"/apis/tenant.kubesphere.io/v1beta1/workspaces",
+		obj{"apiVersion": "tenant.kubesphere.io/v1beta1", "kind": "Workspace", "metadata": obj{"name": name}},
+	)
 	for role, verbs := range map[string][]any{"viewer": {"get", "list"}, "editor": {"get", "list", "create"}} {
 		a.create(t, iamAPI+"/workspaceroles", obj{
 			"apiVersion": "iam.kubesphere.io/v1beta1", "kind": "WorkspaceRole",
@@ -91,7 +95,8 @@ func TestMembersOfAWorkspace(t *testing.T) {
 	if !strings.Contains(menus, "workspace-view-projects") || !strings.Contains(menus, "role-template-rules") {
 		t.Errorf("menus %s", clip(menus))
 	}
-	if menus := a.must(t, http.StatusOK, http.MethodGet, iamRoutes+"/users/admin/roletemplates?scope=global", nil).body; !strings.Contains(menus, "global-manage-users") {
+	if menus := a.must(t, http.StatusOK, http.MethodGet, iamRoutes+"/users/admin/roletemplates?scope=global", nil).
+		body; !strings.Contains(menus, "global-manage-users") {
 		t.Errorf("the admin's menus %s", clip(menus))
 	}
 	me.must(t, http.StatusForbidden, http.MethodGet, iamRoutes+"/users/admin/roletemplates?scope=global", nil)
@@ -171,14 +176,20 @@ func TestUsersAreManaged(t *testing.T) {
 	a, name := admin(t), unique("managed")
 	users := iamRoutes + "/users"
 	a.must(t, http.StatusOK, http.MethodPost, users, obj{
-		"metadata":   obj{"annotations": obj{"iam.kubesphere.io/uninitialized": "true", "kubesphere.io/creator": "admin", "iam.kubesphere.io/globalrole": "platform-regular"}, "name": name},
-		"apiVersion": "iam.kubesphere.io/v1beta1", "kind": "User", "spec": obj{"email": name + "@example.com", "password": password},
+		"metadata": obj{
+			"annotations": obj{"iam.kubesphere.io/uninitialized": "true", "kubesphere.io/creator": "admin", "iam.kubesphere.io/globalrole": "platform-regular"},
+			"name":        name,
+		},
+		"apiVersion": "iam.kubesphere.io/v1beta1",
+		"kind":       "User",
+		"spec":       obj{"email": name + "@example.com", "password": password},
 	})
 	t.Cleanup(func() { _, _ = a.do(context.Background(), http.MethodDelete, users+"/"+name, nil) })
 	var read reply
 	ready := func(state string) func(context.Context) error {
 		return func(ctx context.Context) (err error) {
-			if read, err = a.do(ctx, http.MethodGet, users+"/"+name, nil); err == nil && (!strings.Contains(read.body, state) || !strings.Contains(read.body, `"iam.kubesphere.io/globalrole":"platform-regular"`)) {
+			if read, err = a.do(ctx, http.MethodGet, users+"/"+name, nil); err == nil &&
+				(!strings.Contains(read.body, state) || !strings.Contains(read.body, `"iam.kubesphere.io/globalrole":"platform-regular"`)) {
 				err = fmt.Errorf("%d %s", read.code, clip(read.body))
 			}
 			return err
@@ -202,7 +213,14 @@ func TestUsersAreManaged(t *testing.T) {
 		}
 		return err
 	})
-	a.must(t, http.StatusOK, http.MethodPatch, users+"/"+name, []obj{{"op": "replace", "path": "/status/state", "value": "Active"}}, "Content-Type: application/merge-patch+json")
+	a.must(
+		t,
+		http.StatusOK,
+		http.MethodPatch,
+		users+"/"+name,
+		[]obj{{"op": "replace", "path": "/status/state", "value": "Active"}},
+		"Content-Type: application/merge-patch+json",
+	)
 	eventually(t, "and can again", func(ctx context.Context) error {
 		r, err := passwordGrant(ctx, product.URL, name, password)
 		if err == nil && r.code != http.StatusOK {
@@ -210,10 +228,24 @@ func TestUsersAreManaged(t *testing.T) {
 		}
 		return err
 	})
-	a.must(t, http.StatusNotFound, http.MethodPatch, users+"/"+name, obj{"metadata": obj{"annotations": obj{"iam.kubesphere.io/globalrole": "none"}}}, "Content-Type: application/merge-patch+json")
+	a.must(
+		t,
+		http.StatusNotFound,
+		http.MethodPatch,
+		users+"/"+name,
+		obj{"metadata": obj{"annotations": obj{"iam.kubesphere.io/globalrole": "none"}}},
+		"Content-Type: application/merge-patch+json",
+	)
 	a.must(t, http.StatusForbidden, http.MethodDelete, users+"/admin", nil)
 	me := loginAt(t, product.URL, name, password)
-	me.must(t, http.StatusForbidden, http.MethodPatch, users+"/"+name, obj{"metadata": obj{"annotations": obj{"iam.kubesphere.io/globalrole": "platform-admin"}}}, "Content-Type: application/merge-patch+json")
+	me.must(
+		t,
+		http.StatusForbidden,
+		http.MethodPatch,
+		users+"/"+name,
+		obj{"metadata": obj{"annotations": obj{"iam.kubesphere.io/globalrole": "platform-admin"}}},
+		"Content-Type: application/merge-patch+json",
+	)
 	me.must(t, http.StatusForbidden, http.MethodPatch, users+"/"+name, obj{"status": obj{"state": "Disabled"}}, "Content-Type: application/merge-patch+json")
 	me.must(t, http.StatusOK, http.MethodPatch, users+"/"+name, obj{"spec": obj{"lang": "en"}}, "Content-Type: application/merge-patch+json")
 	a.must(t, http.StatusOK, http.MethodDelete, users+"/"+name, nil)

@@ -56,7 +56,12 @@ func TestS6AManagerOfRolesGainsNothingByNativeRoles(t *testing.T) {
 	bind(t, ns, "manager", map[string]any{"kind": "User", "name": name})
 	native := "/apis/" + nativeRBAC + "/v1/namespaces/" + ns
 	roleOf := func(name, resource string) obj {
-		return obj{"apiVersion": nativeRBAC + "/v1", "kind": "Role", "metadata": obj{"name": name}, "rules": []rule{{[]string{""}, []string{resource}, []string{"get", "list"}}}}
+		return obj{
+			"apiVersion": nativeRBAC + "/v1",
+			"kind":       "Role",
+			"metadata":   obj{"name": name},
+			"rules":      []rule{{[]string{""}, []string{resource}, []string{"get", "list"}}},
+		}
 	}
 	eventually(t, "he manages native roles", u.is(http.StatusOK, http.MethodGet, native+"/roles"))
 	eventually(t, "and writes what he holds", func(ctx context.Context) error {
@@ -102,7 +107,8 @@ func TestS6AManagerOfUsersIsNobodyElse(t *testing.T) {
 		}
 		return nil
 	})
-	for _, c := range [][3]string{{"delete", "iam.kubesphere.io", "users"}, {"impersonate", "", "users"}, {"impersonate:user-info", "authentication.k8s.io", "users"}, {"create", "iam.kubesphere.io", "globalrolebindings"}} {
+	for _, c := range [][3]string{{"delete", "iam.kubesphere.io", "users"}, {"impersonate", "", "users"},
+		{"impersonate:user-info", "authentication.k8s.io", "users"}, {"create", "iam.kubesphere.io", "globalrolebindings"}} {
 		if ok, err := natively(name, c[0], c[1], c[2], "", "")(t.Context(), t); err != nil || ok {
 			t.Errorf("%v: %t %v", c, ok, err)
 		}

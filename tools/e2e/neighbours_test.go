@@ -30,7 +30,13 @@ func newNeighbours(t *testing.T, one string) *neighbours {
 	a := admin(t)
 	join := func(name, workspaceRole, projectRole string) caller {
 		c := newUser(t, name)
-		a.must(t, http.StatusOK, http.MethodPost, iamRoutes+"/workspaces/"+w.a.workspace+"/workspacemembers", []any{obj{"username": name, "roleRef": w.a.workspace + "-" + workspaceRole}})
+		a.must(
+			t,
+			http.StatusOK,
+			http.MethodPost,
+			iamRoutes+"/workspaces/"+w.a.workspace+"/workspacemembers",
+			[]any{obj{"username": name, "roleRef": w.a.workspace + "-" + workspaceRole}},
+		)
 		a.must(t, http.StatusOK, http.MethodPost, iamRoutes+"/namespaces/"+w.a.namespace+"/namespacemembers", []any{obj{"username": name, "roleRef": projectRole}})
 		return c
 	}

@@ -41,7 +41,8 @@ func TestPartsOfStreamsHaveTheCallersEventsOnly(t *testing.T) { // S2, U19
 	// What is not for the viewer comes first, so that it would have been seen when his own is.
 	for _, c := range []struct{ ns, name string }{{p.c, "foreign-new"}, {p.a, "own-new"}} {
 		p.pod(t, c.ns, c.name)
-		if _, err := p.kube.CoreV1().Pods(c.ns).Patch(t.Context(), c.name, "application/merge-patch+json", []byte(`{"metadata":{"labels":{"changed":"yes"}}}`), metav1.PatchOptions{}); err != nil {
+		if _, err := p.kube.CoreV1().Pods(c.ns).Patch(t.Context(), c.name, "application/merge-patch+json", []byte(`{"metadata":{"labels":{"changed":"yes"}}}`),
+			metav1.PatchOptions{}); err != nil {
 			t.Fatal(err)
 		}
 		p.remove(c.ns, c.name)

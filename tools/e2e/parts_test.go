@@ -178,14 +178,16 @@ func (p *parted) pages(t *testing.T, path string, want []string) {
 // tags asks with the tag of the admin's answer to the same question.
 func (p *parted) tags(t *testing.T, path string) {
 	t.Helper()
-	for _, query := range []string{"?limit=-1", "?limit=0", "?limit=2", "?limit=2&page=1000", "?limit=0&facets=.metadata.namespace", "?fields=.kind", "?name=none", "?namespace=" + p.a, "?namespace=" + p.c} {
+	for _, query := range []string{"?limit=-1", "?limit=0", "?limit=2", "?limit=2&page=1000", "?limit=0&facets=.metadata.namespace", "?fields=.kind", "?name=none",
+		"?namespace=" + p.a, "?namespace=" + p.c} {
 		theirs := admin(t).must(t, http.StatusOK, http.MethodGet, path+query, nil)
 		mine := p.user.must(t, http.StatusOK, http.MethodGet, path+query, nil)
 		r, err := p.user.do(t.Context(), http.MethodGet, path+query, nil, "If-None-Match: "+theirs.header.Get("ETag"))
 		if err != nil {
 			t.Fatal(err)
 		}
-		if equal := content(t, theirs.body) == content(t, mine.body); (r.code == http.StatusNotModified) != equal || (theirs.header.Get("ETag") == mine.header.Get("ETag")) != equal {
+		if equal := content(t, theirs.body) == content(t, mine.body); (r.code == http.StatusNotModified) != equal ||
+			(theirs.header.Get("ETag") == mine.header.Get("ETag")) != equal {
 			t.Errorf("%s with the admin's tag: %d, tags %s and %s, contents equal: %v", query, r.code, theirs.header.Get("ETag"), mine.header.Get("ETag"), equal)
 		}
 		again := p.user.must(t, http.StatusNotModified, http.MethodGet, path+query, nil, "If-None-Match: "+mine.header.Get("ETag"))
@@ -207,7 +209,8 @@ func content(t *testing.T, body string) string {
 func (p *parted) aimed(t *testing.T, path string) {
 	t.Helper()
 	for _, q := range []url.Values{
-		{"namespace": {p.c}}, {"name": {"foreign"}}, {"names": {"foreign,foreign-1"}}, {"labelSelector": {"in=" + p.c}}, {"label": {"app=foreign"}}, {"q": {"foreign"}},
+		{"namespace": {p.c}}, {"name": {"foreign"}}, {"names": {"foreign,foreign-1"}}, {"labelSelector": {"in=" + p.c}}, {"label": {"app=foreign"}},
+		{"q": {"foreign"}},
 		{"fieldSelector": {"metadata.namespace=" + p.c}}, {"fieldSelector": {"metadata.name=foreign"}}, {"cel": {`object.metadata.name.startsWith("foreign")`}},
 		{"fieldSelector": {"metadata.namespace!=" + p.a + ",metadata.namespace!=" + p.b}},
 	} {
@@ -218,7 +221,14 @@ func (p *parted) aimed(t *testing.T, path string) {
 			t.Errorf("%s: %v of %d", q.Encode(), l.keys(), *l.TotalItems)
 		}
 	}
-	r := p.user.must(t, http.StatusOK, http.MethodGet, path+"?sortBy=name&facets=.metadata.name,.metadata.labels.in,.metadata.labels.app", nil, "Accept-Encoding: identity")
+	r := p.user.must(
+		t,
+		http.StatusOK,
+		http.MethodGet,
+		path+"?sortBy=name&facets=.metadata.name,.metadata.labels.in,.metadata.labels.app",
+		nil,
+		"Accept-Encoding: identity",
+	)
 	p.clean(t, "the whole list", r.body)
 }
 
@@ -230,7 +240,8 @@ func (p *parted) refused(t *testing.T) {
 		nobody.must(t, http.StatusForbidden, http.MethodGet, path, nil)
 	}
 	for _, path := range []string{
-		kapis + "/nodes", "/kapi/v1/nodes", "/kapi/v1/nodes?watch=true", kapis + "/nodes?view=live&limit=5", // a role in a namespace says nothing of the cluster's nodes
+		kapis + "/nodes", "/kapi/v1/nodes", "/kapi/v1/nodes?watch=true", kapis + "/nodes?view=live&limit=5",
+		// a role in a namespace says nothing of the cluster's nodes
 		kapis + "/secrets", "/kapi/v1/secrets", kapis + "/persistentvolumes", kapis + "/users",
 		"/api/v1/pods", "/apis/apps/v1/deployments", "/api/v1/namespaces", "/api/v1/pods?watch=true", "/clusters/host/api/v1/pods",
 		"/kapi/v1/namespaces/" + p.c + "/pods", kapis + "/namespaces/" + p.c + "/pods", "/kapi/v1/namespaces/" + p.c + "/pods/foreign-1",
@@ -261,11 +272,19 @@ func TestPartsOfAWorkspacesMemberAreTheWorkspaces(t *testing.T) { // S7, S13
 	inMine, inTheirs := newNamespace(t), newNamespace(t)
 	owner := map[string]string{inMine: mine, inTheirs: theirs}
 	for ns, w := range owner {
-		a.create(t, "/apis/tenant.kubesphere.io/v1beta1/workspaces", obj{"apiVersion": "tenant.kubesphere.io/v1beta1", "kind": "Workspace", "metadata": obj{"name": w}})
+		a.create(
+			t,
+			"/apis/tenant.kubesphere.io/v1beta1/workspaces",
+			obj{"apiVersion": "tenant.kubesphere.io/v1beta1", "kind": "Workspace", "metadata": obj{"name": w}},
+		)
 		a.must(t, http.StatusOK, http.MethodPatch, "/api/v1/namespaces/"+ns, `{"metadata":{"labels":{"kubesphere.io/workspace":"`+w+`"}}}`, asMerge)
 		a.create(t, "/apis"+root+"/widgets", obj{"apiVersion": version, "kind": "Widget", "metadata": obj{"name": "of-" + w, "labels": obj{workspaceLabel: w}}})
 		for _, label := range slices.Sorted(maps.Values(owner)) { // a label in a namespace of another workspace moves nothing
-			a.create(t, "/api/v1/namespaces/"+ns+"/configmaps", obj{"apiVersion": "v1", "kind": "ConfigMap", "metadata": obj{"name": "in-" + w + "-as-" + label, "labels": obj{workspaceLabel: label, "parts": "true"}}})
+			a.create(
+				t,
+				"/api/v1/namespaces/"+ns+"/configmaps",
+				obj{"apiVersion": "v1", "kind": "ConfigMap", "metadata": obj{"name": "in-" + w + "-as-" + label, "labels": obj{workspaceLabel: label, "parts": "true"}}},
+			)
 		}
 	}
 	a.create(t, "/apis"+root+"/widgets", obj{"apiVersion": version, "kind": "Widget", "metadata": obj{"name": "nobodys"}})

@@ -22,7 +22,14 @@ func raw(t *testing.T, target, token string, headers ...string) int {
 		t.Fatal(err)
 	}
 	defer conn.Close()
-	fmt.Fprintf(conn, "GET %s HTTP/1.1\r\nHost: %s\r\nAuthorization: Bearer %s\r\nConnection: close\r\n%s\r\n", target, u.Host, token, strings.Join(append(headers, ""), "\r\n"))
+	fmt.Fprintf(
+		conn,
+		"GET %s HTTP/1.1\r\nHost: %s\r\nAuthorization: Bearer %s\r\nConnection: close\r\n%s\r\n",
+		target,
+		u.Host,
+		token,
+		strings.Join(append(headers, ""), "\r\n"),
+	)
 	resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
 	if err != nil {
 		t.Fatalf("%s: %v", target, err)
@@ -36,7 +43,8 @@ func TestAPathWithTwoReadingsIsRefused(t *testing.T) { // S23
 	for _, target := range []string{
 		"//api/v1/pods", "/api//v1/pods", "/api/v1/./pods", "/api/v1/namespaces/../secrets", "/api/v1/%2e%2e/secrets", "/api/v1/namespaces/default%2fpods",
 		"/api/v1/namespaces/default%2Fpods", "/api/v1/namespaces/%5c/pods", "/kapis/x/v1/namespaces/B/../A/pods", "/clusters/host/clusters/host/api/v1/pods",
-		"/clusters/nope/api/v1/pods", "/clusters/x/api", "/clusters/x", "/clusters/", "/api/v1/namespaces/a%00b/pods", "/api/v1/namespaces/default/pods;a=b/x", "/api/v1/namespaces/%252e%252e/pods",
+		"/clusters/nope/api/v1/pods", "/clusters/x/api", "/clusters/x", "/clusters/", "/api/v1/namespaces/a%00b/pods", "/api/v1/namespaces/default/pods;a=b/x",
+		"/api/v1/namespaces/%252e%252e/pods",
 		"/" + strings.Repeat("a/", 5000),
 	} {
 		if code := raw(t, target, a.token); code < 400 || code > 499 {
@@ -44,7 +52,8 @@ func TestAPathWithTwoReadingsIsRefused(t *testing.T) { // S23
 		}
 	}
 	for target, code := range map[string]int{
-		"/api/v1/pods/": 200, "/api/v1/namespaces/default/pods": 200, "/clusters/host/api/v1/pods": 200, "/api/clusters/host/v1/pods": 200, "/apis/clusters/host/apps/v1/deployments": 200,
+		"/api/v1/pods/": 200, "/api/v1/namespaces/default/pods": 200, "/clusters/host/api/v1/pods": 200, "/api/clusters/host/v1/pods": 200,
+		"/apis/clusters/host/apps/v1/deployments":                    200,
 		"/kapis/clusters/host/resources.kubesphere.io/v1alpha3/pods": 200, "/API/v1/pods": 404, "/api/v1/Pods": 404,
 	} {
 		if got := raw(t, target, a.token); got != code {
@@ -60,7 +69,8 @@ func TestBrokenBodiesAndBigOnes(t *testing.T) { // S56
 	if err != nil || r.code != http.StatusRequestEntityTooLarge {
 		t.Errorf("4 MiB: %d %s %v", r.code, clip(r.body), err)
 	}
-	if r := anonymous().must(t, http.StatusUnsupportedMediaType, http.MethodPost, "/oauth/token", `{"grant_type":"password"}`); r.header.Get("Cache-Control") != "no-store" {
+	if r := anonymous().must(t, http.StatusUnsupportedMediaType, http.MethodPost, "/oauth/token",
+		`{"grant_type":"password"}`); r.header.Get("Cache-Control") != "no-store" {
 		t.Errorf("headers %v", r.header)
 	}
 	anonymous().must(t, http.StatusMethodNotAllowed, http.MethodGet, "/oauth/token", nil) // T6749-9

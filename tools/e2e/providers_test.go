@@ -80,7 +80,8 @@ func TestADirectorysPeopleLogIn(t *testing.T) {
 		if !strings.Contains(r.body, `"action":"Create","name":"`+person+`"`) || !strings.Contains(r.body, group) {
 			t.Errorf("%s", r.body)
 		}
-		if r := a.must(t, http.StatusOK, http.MethodPost, providersPath+"/"+corp+"/test", map[string]any{"username": person, "password": "wrong"}); !strings.Contains(r.body, `"login":{"result":"Credentials"`) {
+		if r := a.must(t, http.StatusOK, http.MethodPost, providersPath+"/"+corp+"/test",
+			map[string]any{"username": person, "password": "wrong"}); !strings.Contains(r.body, `"login":{"result":"Credentials"`) {
 			t.Errorf("%s", r.body)
 		}
 		a.must(t, http.StatusNotFound, http.MethodGet, usersPath+"/"+person, nil)
@@ -133,7 +134,8 @@ func TestADirectorysPeopleLogIn(t *testing.T) {
 		if err != nil || r.code != http.StatusServiceUnavailable || !strings.Contains(r.body, "temporarily_unavailable") {
 			t.Errorf("%d %s %v", r.code, r.body, err)
 		}
-		if r, err := tokenCall(t.Context(), product.URL, url.Values{"grant_type": {"refresh_token"}, "refresh_token": {in.Refresh}}); err != nil || r.code != http.StatusOK {
+		if r, err := tokenCall(t.Context(), product.URL, url.Values{"grant_type": {"refresh_token"}, "refresh_token": {in.Refresh}}); err != nil ||
+			r.code != http.StatusOK {
 			t.Errorf("refresh meanwhile: %d %s %v", r.code, r.body, err)
 		}
 		l.Start()
@@ -152,8 +154,14 @@ func TestADirectorysPeopleLogIn(t *testing.T) {
 		in = next
 	})
 	t.Run("ADisabledProviderEndsItsSessions", func(t *testing.T) { // S12
-		a.must(t, http.StatusOK, http.MethodPatch, secretsPath+"/"+corp, `{"stringData":{"configuration.yaml":`+quoted(t, l.Configuration(corp)+"disabled: true\n")+`}}`,
-			"Content-Type: application/merge-patch+json")
+		a.must(
+			t,
+			http.StatusOK,
+			http.MethodPatch,
+			secretsPath+"/"+corp,
+			`{"stringData":{"configuration.yaml":`+quoted(t, l.Configuration(corp)+"disabled: true\n")+`}}`,
+			"Content-Type: application/merge-patch+json",
+		)
 		eventually(t, "the session is over", func(ctx context.Context) error {
 			r, err := list(ctx, in.Access)
 			if err == nil && r.code != http.StatusUnauthorized {
@@ -187,7 +195,14 @@ func TestAMisspeltKeyIsNamed(t *testing.T) {
 	if r := anonymous().must(t, http.StatusOK, http.MethodGet, "/readyz?verbose", nil); strings.Contains(r.body, "groupSearchBases") {
 		t.Errorf("anybody sees it: %s", r.body)
 	}
-	a.must(t, http.StatusOK, http.MethodPatch, secretsPath+"/"+name, `{"stringData":{"configuration.yaml":`+quoted(t, l.Configuration(name))+`}}`, "Content-Type: application/merge-patch+json")
+	a.must(
+		t,
+		http.StatusOK,
+		http.MethodPatch,
+		secretsPath+"/"+name,
+		`{"stringData":{"configuration.yaml":`+quoted(t, l.Configuration(name))+`}}`,
+		"Content-Type: application/merge-patch+json",
+	)
 	awaitCondition(t, name, "Reachable", "True", "")
 }
 
@@ -201,6 +216,13 @@ func TestLinksAreForThoseWhoManageUsers(t *testing.T) {
 	} {
 		u.must(t, http.StatusForbidden, http.MethodPatch, usersPath+"/"+name, patch, "Content-Type: application/merge-patch+json")
 		admin(t).must(t, http.StatusOK, http.MethodPatch, usersPath+"/"+name, patch, "Content-Type: application/merge-patch+json")
-		u.must(t, http.StatusForbidden, http.MethodPatch, usersPath+"/"+name, strings.ReplaceAll(patch, `"boss"`, "null"), "Content-Type: application/merge-patch+json")
+		u.must(
+			t,
+			http.StatusForbidden,
+			http.MethodPatch,
+			usersPath+"/"+name,
+			strings.ReplaceAll(patch, `"boss"`, "null"),
+			"Content-Type: application/merge-patch+json",
+		)
 	}
 }

@@ -262,7 +262,8 @@ func TestQueriesOfManyPodsAnswerLikeThePlainModel(t *testing.T) {
 			chosen = nil // one selector is what a query has; those of the table hold for no other pods
 		}
 		chosen = append(chosen, first)
-		if second := filters[random.IntN(len(filters))]; random.IntN(2) == 0 && !slices.ContainsFunc(chosen, func(c condition) bool { return c.param == second.param }) {
+		if second := filters[random.IntN(len(filters))]; random.IntN(2) == 0 &&
+			!slices.ContainsFunc(chosen, func(c condition) bool { return c.param == second.param }) {
 			chosen = append(chosen, second)
 		}
 		namespace := m.namespaces[random.IntN(len(m.namespaces))]
@@ -285,7 +286,12 @@ func (m *model) compare(t *testing.T, a caller, namespace string, filters []cond
 	if limit > 0 {
 		page += random.IntN(len(want)/limit + 2)
 	}
-	values := url.Values{"limit": {strconv.Itoa(limit)}, "page": {strconv.Itoa(page)}, "ascending": {strconv.FormatBool(ascending)}, "fields": {".metadata.name,.metadata.namespace"}}
+	values := url.Values{
+		"limit":     {strconv.Itoa(limit)},
+		"page":      {strconv.Itoa(page)},
+		"ascending": {strconv.FormatBool(ascending)},
+		"fields":    {".metadata.name,.metadata.namespace"},
+	}
 	for _, f := range filters {
 		values.Set(f.param, f.value)
 	}

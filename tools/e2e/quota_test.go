@@ -97,7 +97,8 @@ func TestAWorkspaceUsesNoMoreThanItsQuota(t *testing.T) {
 			switch {
 			case err == nil:
 				made.Add(1)
-			case apierrors.IsForbidden(err) && strings.Contains(err.Error(), "exceeded quota: "+workspace+", requested: services=1, used: services=20, limited: services=20"):
+			case apierrors.IsForbidden(err) && strings.Contains(err.Error(),
+				"exceeded quota: "+workspace+", requested: services=1, used: services=20, limited: services=20"):
 				refused.Add(1)
 			default:
 				t.Error(err)

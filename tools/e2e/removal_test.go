@@ -30,7 +30,12 @@ func memberWithMore(t *testing.T, ws string) (u caller, name string, projects []
 	newProject(t, grouped, ws, nil)
 	a.create(t, iamAPI+"/groups", iamObject("Group", group, obj{"metadata": obj{"name": group, "labels": obj{workspaceLabel: ws}}}))
 	a.create(t, iamAPI+"/groupbindings", iamObject("GroupBinding", group, obj{
-		"metadata": obj{"name": group, "labels": obj{workspaceLabel: ws}}, "groupRef": obj{"apiGroup": "iam.kubesphere.io", "kind": "Group", "name": group}, "users": []string{name},
+		"metadata": obj{
+			"name":   group,
+			"labels": obj{workspaceLabel: ws},
+		},
+		"groupRef": obj{"apiGroup": "iam.kubesphere.io", "kind": "Group", "name": group},
+		"users":    []string{name},
 	}))
 	for _, ns := range []string{joined, grouped} {
 		eventually(t, "the project has its roles", a.is(http.StatusOK, http.MethodGet, iamRoutes+"/namespaces/"+ns+"/roles/operator"))

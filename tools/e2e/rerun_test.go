@@ -32,7 +32,13 @@ func TestAJobRunsAgain(t *testing.T) {
 	a.must(t, http.StatusConflict, http.MethodPost, rerun+"&resourceVersion=1", nil)
 	a.must(t, http.StatusNotFound, http.MethodPost, strings.Replace(rerun, "/j?", "/none?", 1), nil)
 	u.must(t, http.StatusForbidden, http.MethodPost, rerun, nil)
-	role(t, ns, "operator", rule{[]string{"operations.kubesphere.io"}, []string{"jobs"}, []string{"create"}}, rule{[]string{"batch"}, []string{"jobs"}, []string{"get"}})
+	role(
+		t,
+		ns,
+		"operator",
+		rule{[]string{"operations.kubesphere.io"}, []string{"jobs"}, []string{"create"}},
+		rule{[]string{"batch"}, []string{"jobs"}, []string{"get"}},
+	)
 	bind(t, ns, "operator", obj{"kind": "User", "name": name})
 	eventually(t, "to ask for it is not enough: he may not delete it", func(ctx context.Context) error {
 		r, err := u.do(ctx, http.MethodPost, rerun, nil)

@@ -100,18 +100,21 @@ func TestBadTokensAreRefusedEverywhere(t *testing.T) { // S27, S28, S54, T6750-3
 	none := "eyJhbGciOiJub25lIiwidHlwIjoiYXQrand0In0." + rest
 	tampered := good[:len(good)-8] + "AAAAAAAA"
 	for name, value := range map[string]string{
-		"garbage": "Bearer abc", "empty": "Bearer ", "spaces": "Bearer   x y", "alg none": "Bearer " + none, "unsigned": "Bearer " + head + "." + rest[:strings.Index(rest, ".")+1],
+		"garbage": "Bearer abc", "empty": "Bearer ", "spaces": "Bearer   x y", "alg none": "Bearer " + none, "unsigned": "Bearer " + head + "." +
+			rest[:strings.Index(rest, ".")+1],
 		"wrong signature": "Bearer " + tampered, "foreign": "Bearer eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiJhZG1pbiJ9.AAAA",
 		"16k of dots": "Bearer " + strings.Repeat(".", 16<<10),
 	} {
 		for _, path := range []string{kapis + "/pods", "/api/v1/pods", "/version", "/oauth/userinfo"} {
 			r, err := anonymous().do(t.Context(), http.MethodGet, path, nil, "Authorization: "+value)
-			if err != nil || r.code != http.StatusUnauthorized || !strings.HasPrefix(r.header.Get("WWW-Authenticate"), "Bearer") || !strings.Contains(r.header.Get("WWW-Authenticate"), "invalid_token") {
+			if err != nil || r.code != http.StatusUnauthorized || !strings.HasPrefix(r.header.Get("WWW-Authenticate"), "Bearer") ||
+				!strings.Contains(r.header.Get("WWW-Authenticate"), "invalid_token") {
 				t.Errorf("%s on %s: %d, WWW-Authenticate %q %v", name, path, r.code, r.header.Get("WWW-Authenticate"), err)
 			}
 		}
 	}
-	if r, err := anonymous().do(t.Context(), http.MethodGet, "/api/v1/pods", nil, "Authorization: Bearer "+strings.Repeat(".", 1<<20)); err == nil && r.code != http.StatusRequestHeaderFieldsTooLarge {
+	if r, err := anonymous().do(t.Context(), http.MethodGet, "/api/v1/pods", nil, "Authorization: Bearer "+strings.Repeat(".", 1<<20)); err == nil &&
+		r.code != http.StatusRequestHeaderFieldsTooLarge {
 		t.Errorf("1 MB of dots: %d", r.code)
 	}
 	if r, err := anonymous().do(t.Context(), http.MethodGet, "/api/v1/pods?access_token="+good, nil); err != nil || r.code != http.StatusForbidden { // T6750-2
@@ -122,7 +125,11 @@ func TestBadTokensAreRefusedEverywhere(t *testing.T) { // S27, S28, S54, T6750-3
 func TestServiceAccountTokensOfKubernetesWork(t *testing.T) {
 	ns := newNamespace(t)
 	a := admin(t)
-	a.create(t, "/api/v1/namespaces/"+ns+"/serviceaccounts", map[string]any{"apiVersion": "v1", "kind": "ServiceAccount", "metadata": map[string]any{"name": "robot"}})
+	a.create(
+		t,
+		"/api/v1/namespaces/"+ns+"/serviceaccounts",
+		map[string]any{"apiVersion": "v1", "kind": "ServiceAccount", "metadata": map[string]any{"name": "robot"}},
+	)
 	r := a.must(t, http.StatusCreated, http.MethodPost, "/api/v1/namespaces/"+ns+"/serviceaccounts/robot/token",
 		map[string]any{"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": map[string]any{}})
 	robot := caller{product.URL, decode[struct {
@@ -204,7 +211,8 @@ func TestARoleInANamespaceCountsThereAndNowhereElse(t *testing.T) { // S2, S4, S
 	}
 	eventually(t, "of all deployments, only those here are listed", u.listsOnly(kapis+"/deployments", ns))
 	t.Run("identity headers of the client change nothing", func(t *testing.T) {
-		for _, h := range []string{"Impersonate-User: admin", "Impersonate-Group: system:masters", "X-Remote-User: admin", "X-Remote-Group: system:masters", "Connection: Impersonate-User, Impersonate-Group, Authorization"} {
+		for _, h := range []string{"Impersonate-User: admin", "Impersonate-Group: system:masters", "X-Remote-User: admin", "X-Remote-Group: system:masters",
+			"Connection: Impersonate-User, Impersonate-Group, Authorization"} {
 			u.must(t, http.StatusForbidden, http.MethodGet, "/api/v1/namespaces/kube-system/secrets", nil, h)
 			u.must(t, http.StatusOK, http.MethodGet, "/apis/apps/v1/namespaces/"+ns+"/deployments", nil, h)
 		}
@@ -231,24 +239,43 @@ func TestARoleInANamespaceCountsThereAndNowhereElse(t *testing.T) { // S2, S4, S
 func TestAWorkspaceRoleCountsInTheWorkspacesNamespaces(t *testing.T) {
 	a, ws, name := admin(t), unique("ws"), unique("wsmember")
 	u := newUser(t, name)
-	a.create(t, "/apis/tenant.kubesphere.io/v1beta1/workspaces", map[string]any{"apiVersion": "tenant.kubesphere.io/v1beta1", "kind": "Workspace", "metadata": map[string]any{"name": ws}})
+	a.create(
+		t,
+		"/apis/tenant.kubesphere.io/v1beta1/workspaces",
+		map[string]any{"apiVersion": "tenant.kubesphere.io/v1beta1", "kind": "Workspace", "metadata": map[string]any{"name": ws}},
+	)
 	a.create(t, iamAPI+"/workspaceroles", map[string]any{
-		"apiVersion": "iam.kubesphere.io/v1beta1", "kind": "WorkspaceRole", "metadata": map[string]any{"name": ws + "-watcher", "labels": map[string]any{"kubesphere.io/workspace": ws}},
-		"rules": []rule{{[]string{""}, []string{"pods", "configmaps"}, []string{"get", "list"}}},
+		"apiVersion": "iam.kubesphere.io/v1beta1",
+		"kind":       "WorkspaceRole",
+		"metadata":   map[string]any{"name": ws + "-watcher", "labels": map[string]any{"kubesphere.io/workspace": ws}},
+		"rules":      []rule{{[]string{""}, []string{"pods", "configmaps"}, []string{"get", "list"}}},
 	})
 	a.create(t, iamAPI+"/workspacerolebindings", map[string]any{
-		"apiVersion": "iam.kubesphere.io/v1beta1", "kind": "WorkspaceRoleBinding", "metadata": map[string]any{"name": unique("wrb"), "labels": map[string]any{"kubesphere.io/workspace": ws}},
-		"roleRef":  map[string]any{"apiGroup": "iam.kubesphere.io", "kind": "WorkspaceRole", "name": ws + "-watcher"},
-		"subjects": []any{map[string]any{"kind": "User", "name": name, "apiGroup": "rbac.authorization.k8s.io"}},
+		"apiVersion": "iam.kubesphere.io/v1beta1",
+		"kind":       "WorkspaceRoleBinding",
+		"metadata":   map[string]any{"name": unique("wrb"), "labels": map[string]any{"kubesphere.io/workspace": ws}},
+		"roleRef":    map[string]any{"apiGroup": "iam.kubesphere.io", "kind": "WorkspaceRole", "name": ws + "-watcher"},
+		"subjects":   []any{map[string]any{"kind": "User", "name": name, "apiGroup": "rbac.authorization.k8s.io"}},
 	})
 	in, out := unique("in"), newNamespace(t)
-	a.create(t, "/api/v1/namespaces", map[string]any{"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{"name": in, "labels": map[string]any{"kubesphere.io/workspace": ws}}})
+	a.create(
+		t,
+		"/api/v1/namespaces",
+		map[string]any{"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{"name": in, "labels": map[string]any{"kubesphere.io/workspace": ws}}},
+	)
 	eventually(t, "listed from the cache", u.is(http.StatusOK, http.MethodGet, kapis+"/namespaces/"+in+"/configmaps"))
 	eventually(t, "listed through /api", u.is(http.StatusOK, http.MethodGet, "/api/v1/namespaces/"+in+"/configmaps"))
 	u.must(t, http.StatusForbidden, http.MethodGet, kapis+"/namespaces/"+out+"/configmaps", nil)
 	u.must(t, http.StatusForbidden, http.MethodGet, "/api/v1/namespaces/"+out+"/configmaps", nil)
 	eventually(t, "of all ConfigMaps, only those of the workspace are listed", u.listsOnly(kapis+"/configmaps", in))
-	a.must(t, http.StatusOK, http.MethodPatch, "/api/v1/namespaces/"+in, `{"metadata":{"labels":{"kubesphere.io/workspace":null}}}`, "Content-Type: application/merge-patch+json")
+	a.must(
+		t,
+		http.StatusOK,
+		http.MethodPatch,
+		"/api/v1/namespaces/"+in,
+		`{"metadata":{"labels":{"kubesphere.io/workspace":null}}}`,
+		"Content-Type: application/merge-patch+json",
+	)
 	within(t, revocation, "a namespace that left is refused", u.is(http.StatusForbidden, http.MethodGet, kapis+"/namespaces/"+in+"/configmaps"))
 }
 
@@ -257,8 +284,10 @@ func TestAggregatedRolesFollowTheirTemplates(t *testing.T) {
 	u := newUser(t, name)
 	templates := iamAPI + "/roletemplates"
 	a.create(t, templates, map[string]any{
-		"apiVersion": "iam.kubesphere.io/v1beta1", "kind": "RoleTemplate", "metadata": map[string]any{"name": tpl, "labels": map[string]any{"iam.kubesphere.io/scope": "global"}},
-		"spec": map[string]any{"displayName": map[string]any{"en": "x"}, "rules": []rule{{[]string{""}, []string{"nodes"}, []string{"list"}}}},
+		"apiVersion": "iam.kubesphere.io/v1beta1",
+		"kind":       "RoleTemplate",
+		"metadata":   map[string]any{"name": tpl, "labels": map[string]any{"iam.kubesphere.io/scope": "global"}},
+		"spec":       map[string]any{"displayName": map[string]any{"en": "x"}, "rules": []rule{{[]string{""}, []string{"nodes"}, []string{"list"}}}},
 	})
 	a.create(t, iamAPI+"/globalroles", map[string]any{
 		"apiVersion": "iam.kubesphere.io/v1beta1", "kind": "GlobalRole", "metadata": map[string]any{"name": name},
@@ -271,7 +300,14 @@ func TestAggregatedRolesFollowTheirTemplates(t *testing.T) {
 	})
 	eventually(t, "the template's rule counts", u.is(http.StatusOK, http.MethodGet, kapis+"/nodes"))
 	eventually(t, "and through /api", u.is(http.StatusOK, http.MethodGet, "/api/v1/nodes"))
-	a.must(t, http.StatusOK, http.MethodPatch, templates+"/"+tpl, `{"spec":{"rules":[{"apiGroups":[""],"resources":["persistentvolumes"],"verbs":["list"]}]}}`, "Content-Type: application/merge-patch+json")
+	a.must(
+		t,
+		http.StatusOK,
+		http.MethodPatch,
+		templates+"/"+tpl,
+		`{"spec":{"rules":[{"apiGroups":[""],"resources":["persistentvolumes"],"verbs":["list"]}]}}`,
+		"Content-Type: application/merge-patch+json",
+	)
 	eventually(t, "a removed rule is gone", u.is(http.StatusForbidden, http.MethodGet, kapis+"/nodes"))
 	eventually(t, "and through /api", u.is(http.StatusForbidden, http.MethodGet, "/api/v1/nodes"))
 	eventually(t, "an added one counts", u.is(http.StatusOK, http.MethodGet, kapis+"/persistentvolumes"))

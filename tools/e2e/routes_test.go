@@ -49,7 +49,10 @@ func TestNumbersOfObjectsComeFromTheIndex(t *testing.T) {
 	stuck["spec"].(map[string]any)["template"].(map[string]any)["spec"].(map[string]any)["nodeSelector"] = map[string]any{"no": "node"}
 	a.create(t, apps+"/deployments", stuck)
 	a.create(t, "/api/v1/namespaces/"+ns+"/resourcequotas", map[string]any{
-		"apiVersion": "v1", "kind": "ResourceQuota", "metadata": map[string]any{"name": "q"}, "spec": map[string]any{"hard": map[string]any{"count/pods": "20", "count/deployments.apps": "9"}},
+		"apiVersion": "v1",
+		"kind":       "ResourceQuota",
+		"metadata":   map[string]any{"name": "q"},
+		"spec":       map[string]any{"hard": map[string]any{"count/pods": "20", "count/deployments.apps": "9"}},
 	})
 	count := func(kind string, n int) string {
 		return fmt.Sprintf(`{"metric_name":"namespace_%s_count","data":{"resultType":"vector","result":[{"value":[`, kind) + "%," + fmt.Sprintf("%d]}]}}", n)
@@ -67,7 +70,16 @@ func TestNumbersOfObjectsComeFromTheIndex(t *testing.T) {
 		}
 		return nil
 	})
-	eventually(t, "the quotas", a.has(older+"/namespaces/"+ns+"/quotas", `"count/pods":"5"`, `"hard":{"count/deployments.apps":"9","count/pods":"20"}`, `"left":{"count/deployments.apps":"7","count/pods":"15"}`))
+	eventually(
+		t,
+		"the quotas",
+		a.has(
+			older+"/namespaces/"+ns+"/quotas",
+			`"count/pods":"5"`,
+			`"hard":{"count/deployments.apps":"9","count/pods":"20"}`,
+			`"left":{"count/deployments.apps":"7","count/pods":"15"}`,
+		),
+	)
 	eventually(t, "what is abnormal", a.has(older+"/namespaces/"+ns+"/abnormalworkloads", `"namespace":"`+ns+`"`, `"deployments":1`, `"persistentvolumeclaims":0`))
 	eventually(t, "the overview of the cluster", a.has(kapis+"/metrics", `"cluster_namespace_count"`, `"cluster_clusterrole_count"`))
 	eventually(t, "the quotas of the cluster", a.has(older+"/quotas", `{"namespace":"\"\"","data":{"used":{`))
@@ -103,7 +115,14 @@ func TestFormerRevisionsOfWorkloadsAreShown(t *testing.T) {
 		a.create(t, path, object)
 		revisions := older + "/namespaces/" + ns + "/" + plural + "/web/revisions/"
 		eventually(t, "the first revision of the "+kind, a.has(revisions+"1", `"image":"example/web"`))
-		a.must(t, http.StatusOK, http.MethodPatch, path+"/web", `{"spec":{"template":{"spec":{"containers":[{"name":"web","image":"example/new"}]}}}}`, "Content-Type: application/strategic-merge-patch+json")
+		a.must(
+			t,
+			http.StatusOK,
+			http.MethodPatch,
+			path+"/web",
+			`{"spec":{"template":{"spec":{"containers":[{"name":"web","image":"example/new"}]}}}}`,
+			"Content-Type: application/strategic-merge-patch+json",
+		)
 		eventually(t, "the second revision of the "+kind, a.has(revisions+"2", `"image":"example/new"`))
 		eventually(t, "the first one still", a.has(revisions+"1", `"image":"example/web"`))
 		a.must(t, http.StatusNotFound, http.MethodGet, revisions+"99", nil)
@@ -115,12 +134,27 @@ func TestCountsAreOfWhatTheCallerMaySee(t *testing.T) { // S1
 	proves(t, "S1")
 	ns, member := newNamespace(t), unique("counter")
 	u := newUser(t, member)
-	all := []string{kapis + "/metrics", kapis + "/components", kapis + "/components/kubernetes", kapis + "/componenthealth", older + "/components", older + "/componenthealth", older + "/quotas", older + "/abnormalworkloads"}
+	all := []string{
+		kapis + "/metrics",
+		kapis + "/components",
+		kapis + "/components/kubernetes",
+		kapis + "/componenthealth",
+		older + "/components",
+		older + "/componenthealth",
+		older + "/quotas",
+		older + "/abnormalworkloads",
+	}
 	here := []string{kapis + "/namespaces/" + ns + "/metrics", older + "/namespaces/" + ns + "/quotas", older + "/namespaces/" + ns + "/abnormalworkloads"}
 	rest := []string{
-		older + "/namespaces/" + ns + "/daemonsets/x/revisions/1", older + "/namespaces/" + ns + "/deployments/x/revisions/1", older + "/namespaces/" + ns + "/statefulsets/x/revisions/1",
-		kapis + "/namespaces/" + ns + "/images?q=x", kapis + "/namespaces/" + ns + "/imageconfig?image=x", kapis + "/namespaces/" + ns + "/repositorytags?repository=x",
-		kapis + "/namespaces/default/metrics", older + "/namespaces/default/quotas", older + "/namespaces/default/abnormalworkloads",
+		older + "/namespaces/" + ns + "/daemonsets/x/revisions/1",
+		older + "/namespaces/" + ns + "/deployments/x/revisions/1",
+		older + "/namespaces/" + ns + "/statefulsets/x/revisions/1",
+		kapis + "/namespaces/" + ns + "/images?q=x",
+		kapis + "/namespaces/" + ns + "/imageconfig?image=x",
+		kapis + "/namespaces/" + ns + "/repositorytags?repository=x",
+		kapis + "/namespaces/default/metrics",
+		older + "/namespaces/default/quotas",
+		older + "/namespaces/default/abnormalworkloads",
 	}
 	for _, path := range append(append(append([]string{}, all...), here...), rest...) {
 		u.must(t, http.StatusForbidden, http.MethodGet, path, nil)
@@ -204,17 +238,20 @@ func TestImagesOfARegistryAreAskedForAsTheCallerMay(t *testing.T) { // S25
 	if r := a.must(t, http.StatusOK, http.MethodGet, kapis+image+"v1", nil); !strings.Contains(r.body, `"rootfs":{`) {
 		t.Errorf("config %s", r.body)
 	}
-	if r := a.must(t, http.StatusOK, http.MethodGet, kapis+tags+"&page=1&limit=10", nil); r.body != `{"registry":"`+host+`","repository":"team/app","tags":["v2","v1"],"total":2}` {
+	if r := a.must(t, http.StatusOK, http.MethodGet, kapis+tags+"&page=1&limit=10",
+		nil); r.body != `{"registry":"`+host+`","repository":"team/app","tags":["v2","v1"],"total":2}` {
 		t.Errorf("tags %s", r.body)
 	}
-	if r := a.must(t, http.StatusOK, http.MethodGet, older+"/registry/blob?namespace="+ns+"&secret=pull&image="+host+"/team/app:v2", nil); !strings.Contains(r.body, `"imageManifest":{`) {
+	if r := a.must(t, http.StatusOK, http.MethodGet, older+"/registry/blob?namespace="+ns+"&secret=pull&image="+host+"/team/app:v2",
+		nil); !strings.Contains(r.body, `"imageManifest":{`) {
 		t.Errorf("blob %s", r.body)
 	}
 	a.must(t, http.StatusNotFound, http.MethodGet, kapis+image+"none", nil)
 	a.must(t, http.StatusNotFound, http.MethodGet, kapis+strings.Replace(tags, "secret=pull", "secret=none", 1), nil)
 	verify := kapis + "/namespaces/" + ns + "/registrysecrets/new/verify"
 	a.must(t, http.StatusOK, http.MethodPost, verify, registrySecret("new", host, password))
-	if r := a.must(t, http.StatusBadRequest, http.MethodPost, verify, registrySecret("new", host, "wrong-"+password)); !strings.Contains(r.body, "refuses the credentials") {
+	if r := a.must(t, http.StatusBadRequest, http.MethodPost, verify, registrySecret("new", host, "wrong-"+password)); !strings.Contains(r.body,
+		"refuses the credentials") {
 		t.Errorf("verify %s", r.body)
 	}
 

@@ -20,7 +20,10 @@ var held = rules.Table{
 		{"S4", "the API group counts in every rule"},
 		{"S5", "a role on a resource called namespaces in another group is none on namespaces"},
 		{"S6", "nobody gives away more than he holds, by no kind of write and by no way"},
-		{"S7", "a namespace is moved between workspaces by who may create namespaces in the one and update and delete them in the other, or update all; all rights in it alone are not enough"},
+		{
+			"S7",
+			"a namespace is moved between workspaces by who may create namespaces in the one and update and delete them in the other, or update all; all rights in it alone are not enough",
+		},
 		{"S8", "the owner of a namespace does not lower its pod security"},
 		{"S9", "what a binding, a role, a group, a workspace or a user gave is gone with it within five seconds, everywhere"},
 		{"S10", "where a read is refused, every write is, and it leaves nothing"},
@@ -28,24 +31,40 @@ var held = rules.Table{
 		{"S12", "a provider that is disabled, and a group that is gone there, end what they gave"},
 		{"S68", "strangers with forged service account tokens cost a real pod nothing"},
 		{"S64", "what is hidden of a kind is in no answer, by no parameter and no route (managedFields, last-applied, fields, watch...)"},
-		{"S57", "no password, secret, kubeconfig, token or code is in an answer, a log of either program at its highest level, an event, a metric or a record of the audit"},
+		{
+			"S57",
+			"no password, secret, kubeconfig, token or code is in an answer, a log of either program at its highest level, an event, a metric or a record of the audit",
+		},
 		{"S78", "no form of answer, parameter or content type shows a hidden value or tells of it"},
-		{"S65", "a template, owner reference or finalizer of somebody's ends or changes nothing that he may not delete or update himself; the garbage collector does nothing for anybody that he may not do"},
+		{
+			"S65",
+			"a template, owner reference or finalizer of somebody's ends or changes nothing that he may not delete or update himself; the garbage collector does nothing for anybody that he may not do",
+		},
 		{"S67", "who is removed from a workspace or namespace keeps nothing in it"},
 		{"S69", "namespaces that carry the label of a workspace which is gone fall to nobody who makes one of that name without the right to these namespaces"},
 		{"S74", "roles and bindings of a workspace are not deleted because a definition (CRD) is going, nor is a binding that is no longer that workspace's"},
 		{"S79", "no body, however made, writes outside of what the path and the writer's rights say"},
 		{"S70", "a policy in Rego, or a condition in CEL, can use neither the process's memory nor its time beyond a bound"},
-	}}, {Name: "The proxy, upgrades and impersonation", Rules: proxyRules}, {Name: "Web and denial of service", Rules: webRules}, {Name: "Configuration and installation", Rules: []rules.Rule{
-		{"S76", "no installation has a well-known client secret: each makes its own, keeps it, and shows it nowhere; an issuer over http is for loopback, or accepted by name"},
-		{"S77", "no random write by anybody gives anybody a right that the writer does not hold"},
-	}}, {Name: "Admission", Rules: []rules.Rule{
-		{"S62", "rules are compared by what they are: two different rules are never taken for one, however they read"},
-		{"S63", "a rule with blanks, commas, brackets, quotes or control characters in its words is refused at every door; one that is there gives nothing, and an event says so"},
-		{"S72", "a deletion of what gives rights is judged like any other write, by every door, in collections and by owners: nobody ends who is above him, and the last administrator stays"},
-		{"S60", "while the webhooks are away nothing is written that they judge, and nobody takes them away for long"},
-		{"S66", "a credential that nobody may read is sent to no other address than it was written for, by any kind of write through any door"},
-	}}},
+	}}, {Name: "The proxy, upgrades and impersonation", Rules: proxyRules}, {Name: "Web and denial of service", Rules: webRules},
+		{Name: "Configuration and installation", Rules: []rules.Rule{
+			{
+				"S76",
+				"no installation has a well-known client secret: each makes its own, keeps it, and shows it nowhere; an issuer over http is for loopback, or accepted by name",
+			},
+			{"S77", "no random write by anybody gives anybody a right that the writer does not hold"},
+		}}, {Name: "Admission", Rules: []rules.Rule{
+			{"S62", "rules are compared by what they are: two different rules are never taken for one, however they read"},
+			{
+				"S63",
+				"a rule with blanks, commas, brackets, quotes or control characters in its words is refused at every door; one that is there gives nothing, and an event says so",
+			},
+			{
+				"S72",
+				"a deletion of what gives rights is judged like any other write, by every door, in collections and by owners: nobody ends who is above him, and the last administrator stays",
+			},
+			{"S60", "while the webhooks are away nothing is written that they judge, and nobody takes them away for long"},
+			{"S66", "a credential that nobody may read is sent to no other address than it was written for, by any kind of write through any door"},
+		}}},
 }
 
 // proves says that the test which calls it holds the rules, if it passes.

@@ -19,7 +19,11 @@ const (
 
 // editsRoles is what somebody has who edits roles, and reads pods: which is what he may give.
 var editsRoles = []rule{
-	{Groups: []string{"iam.kubesphere.io"}, Resources: []string{"globalroles", "workspaceroles", "roles", "roletemplates", "builtinroles"}, Verbs: []string{"get", "list", "create", "update", "patch", "delete"}},
+	{
+		Groups:    []string{"iam.kubesphere.io"},
+		Resources: []string{"globalroles", "workspaceroles", "roles", "roletemplates", "builtinroles"},
+		Verbs:     []string{"get", "list", "create", "update", "patch", "delete"},
+	},
 	{Groups: []string{""}, Resources: []string{"pods"}, Verbs: []string{"get"}},
 }
 
@@ -60,7 +64,11 @@ func TestNoRuleIsTakenForAnother(t *testing.T) { // S62, S63
 	u := withRole(t, name, obj{"rules": editsRoles})
 	boss := workspace + "-boss"
 	labels := obj{"kubesphere.io/workspace": workspace}
-	a.create(t, iamAPI+"/workspaceroles", obj{"apiVersion": "iam.kubesphere.io/v1beta1", "kind": "WorkspaceRole", "metadata": obj{"name": boss, "labels": labels}, "rules": editsRoles})
+	a.create(
+		t,
+		iamAPI+"/workspaceroles",
+		obj{"apiVersion": "iam.kubesphere.io/v1beta1", "kind": "WorkspaceRole", "metadata": obj{"name": boss, "labels": labels}, "rules": editsRoles},
+	)
 	a.create(t, iamAPI+"/workspacerolebindings", obj{
 		"apiVersion": "iam.kubesphere.io/v1beta1", "kind": "WorkspaceRoleBinding", "metadata": obj{"name": boss, "labels": labels},
 		"roleRef":  obj{"apiGroup": "iam.kubesphere.io", "kind": "WorkspaceRole", "name": boss},
@@ -105,7 +113,8 @@ func TestNoRuleIsTakenForAnother(t *testing.T) { // S62, S63
 				writesRules(t, do, collection, mine, c.object, c.patch, rules, kind+", "+claim+", "+what)
 			}
 		}
-		if now := a.must(t, http.StatusOK, http.MethodGet, iamAPI+c.collection+"/"+mine, nil).body; strings.Contains(now, "junk") || !strings.Contains(now, `"resources":["pods"]`) {
+		if now := a.must(t, http.StatusOK, http.MethodGet, iamAPI+c.collection+"/"+mine, nil).body; strings.Contains(now, "junk") ||
+			!strings.Contains(now, `"resources":["pods"]`) {
 			t.Errorf("%s was changed: %s", kind, clip(now))
 		}
 	}
@@ -128,7 +137,13 @@ func definitionWithoutWords(t *testing.T, plural string) (restore func()) {
 				return err
 			}
 			change(crd["spec"])
-			return api.Put().AbsPath(path).SetHeader("Content-Type", "application/json").SetHeader("Accept", "application/json").Body([]byte(encode(t, crd))).Do(ctx).Error()
+			return api.Put().
+				AbsPath(path).
+				SetHeader("Content-Type", "application/json").
+				SetHeader("Accept", "application/json").
+				Body([]byte(encode(t, crd))).
+				Do(ctx).
+				Error()
 		})
 	}
 	var before any
@@ -177,9 +192,21 @@ func TestRulesWithWrongWordsThatAreThereGiveNothing(t *testing.T) { // S63
 	a, name, ns := admin(t), unique("older"), newNamespace(t)
 	u := newUser(t, name)
 	restore := definitionWithoutWords(t, "globalroles")
-	object := encode(t, iamObject("GlobalRole", name, obj{"rules": json.RawMessage(`[` + masterRule + `,{"verbs":["list"],"apiGroups":[""],"resources":["configmaps"]}]`)}))
+	object := encode(
+		t,
+		iamObject("GlobalRole", name, obj{"rules": json.RawMessage(`[` + masterRule + `,{"verbs":["list"],"apiGroups":[""],"resources":["configmaps"]}]`)}),
+	)
 	eventually(t, "a role of an earlier installation is there", func(ctx context.Context) error { // the cluster's superuser, whom no webhook judges
-		return kubeClient(t).RESTClient().Post().AbsPath(iamAPI+"/globalroles").SetHeader("Content-Type", "application/json").SetHeader("Accept", "application/json").Body([]byte(object)).Do(ctx).Error()
+		return kubeClient(
+			t,
+		).RESTClient().
+			Post().
+			AbsPath(iamAPI+"/globalroles").
+			SetHeader("Content-Type", "application/json").
+			SetHeader("Accept", "application/json").
+			Body([]byte(object)).
+			Do(ctx).
+			Error()
 	})
 	t.Cleanup(func() { _, _ = a.do(context.Background(), http.MethodDelete, iamAPI+"/globalroles/"+name, nil) })
 	restore()
@@ -207,7 +234,11 @@ func TestRulesWithWrongWordsThatAreThereGiveNothing(t *testing.T) { // S63
 		}
 		return err
 	})
-	eventually(t, "its description can be edited", a.accepts(http.StatusOK, http.MethodPatch, iamAPI+"/globalroles/"+name, `{"metadata":{"annotations":{"kubesphere.io/description":"x"}}}`, asMerge))
+	eventually(
+		t,
+		"its description can be edited",
+		a.accepts(http.StatusOK, http.MethodPatch, iamAPI+"/globalroles/"+name, `{"metadata":{"annotations":{"kubesphere.io/description":"x"}}}`, asMerge),
+	)
 	more := `[{"op":"add","path":"/rules/-","value":` + getPods + `}]`
 	eventually(t, "its rules are not, with the wrong one among them",
 		a.accepts(http.StatusUnprocessableEntity, http.MethodPatch, iamAPI+"/globalroles/"+name+"?dryRun=All", more, "Content-Type: application/json-patch+json"))

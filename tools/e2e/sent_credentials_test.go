@@ -17,10 +17,19 @@ var elsewhere = map[string][]string{
 		`{"connection":{"kubernetesAPIServerPort":6443}}`, `{"config":"eA=="}`, `{"connection":{"type":"proxy","kubeconfig":""}}`,
 	},
 	"Repository": {
-		`{"url":"https://b.example.com"}`, `{"url":null}`, `{"caBundle":"x"}`, `{"insecure":true}`, `{"proxyURL":"https://b.example.com"}`, `{"basicAuth":{"username":"v"}}`,
+		`{"url":"https://b.example.com"}`,
+		`{"url":null}`,
+		`{"caBundle":"x"}`,
+		`{"insecure":true}`,
+		`{"proxyURL":"https://b.example.com"}`,
+		`{"basicAuth":{"username":"v"}}`,
 	},
 	"Repo": {
-		`{"url":"https://b.example.com"}`, `{"url":null}`, `{"credential":{"caFile":"x"}}`, `{"credential":{"insecureSkipTLSVerify":true}}`, `{"proxyURL":"https://b.example.com"}`,
+		`{"url":"https://b.example.com"}`,
+		`{"url":null}`,
+		`{"credential":{"caFile":"x"}}`,
+		`{"credential":{"insecureSkipTLSVerify":true}}`,
+		`{"proxyURL":"https://b.example.com"}`,
 		`{"url":"https://b.example.com","credential":{"username":"v"}}`,
 	},
 }
@@ -78,7 +87,8 @@ func TestACredentialIsSentToNoOtherAddress(t *testing.T) {
 				})
 				unmoved("PUT "+change+" at "+door, r.code, r.body)
 			}
-			if out, err := superuser(t, "", "patch", k.plural+"."+k.group, name, "--type=merge", "-p", `{"spec":`+change+`}`); err == nil || !strings.Contains(out, "stays as it was") {
+			if out, err := superuser(t, "", "patch", k.plural+"."+k.group, name, "--type=merge", "-p", `{"spec":`+change+`}`); err == nil ||
+				!strings.Contains(out, "stays as it was") {
 				t.Errorf("the superuser patches %s by %s: %s", kind, change, out)
 			}
 		}

@@ -155,7 +155,8 @@ func reviewsOf(t *testing.T, kube kubernetes.Interface) (n float64) {
 		t.Fatal(err)
 	}
 	for line := range strings.Lines(string(raw)) {
-		if name, value, ok := strings.Cut(line, "} "); ok && strings.HasPrefix(name, "apiserver_request_total{") && strings.Contains(name, `resource="tokenreviews"`) {
+		if name, value, ok := strings.Cut(line, "} "); ok && strings.HasPrefix(name, "apiserver_request_total{") &&
+			strings.Contains(name, `resource="tokenreviews"`) {
 			v, err := strconv.ParseFloat(strings.TrimSpace(value), 64)
 			if err != nil {
 				t.Fatal(err)

@@ -117,7 +117,9 @@ func TestTheRoleOfAServiceAccountIsBound(t *testing.T) { // S60
 	_, c := cluster(t)
 	namespace := newNamespace(t)
 	role(t, namespace, "reader", rule{[]string{"get"}, []string{""}, []string{"configmaps"}})
-	a := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "robot", Annotations: map[string]string{"iam.kubesphere.io/role": "reader"}}}
+	a := &corev1.ServiceAccount{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "robot", Annotations: map[string]string{"iam.kubesphere.io/role": "reader"}},
+	}
 	if err := c.Create(t.Context(), a); err != nil {
 		t.Fatal(err)
 	}

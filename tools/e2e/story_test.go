@@ -25,7 +25,9 @@ const soon = 5 * time.Second
 func directly(t *testing.T, user string) *kubernetes.Clientset {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "kubeconfig")
-	out, err := exec.CommandContext(t.Context(), product.Program("dev"), "kubeconfig", "--dir", product.Dir, "--out", file, "--user", user, "--group", "system:authenticated").CombinedOutput()
+	out, err := exec.CommandContext(t.Context(), product.Program("dev"), "kubeconfig", "--dir", product.Dir, "--out", file, "--user", user, "--group",
+		"system:authenticated").
+		CombinedOutput()
 	if err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
@@ -59,8 +61,14 @@ func TestTheStoryOfAWorkspace(t *testing.T) { // S9, U51, U52
 	for _, n := range []string{"one", "two"} {
 		eventually(t, "the boss makes a namespace", func(ctx context.Context) error {
 			r, err := b.do(ctx, http.MethodPost, namespaces, map[string]any{
-				"cluster": "host", "apiVersion": "v1", "kind": "Namespace",
-				"metadata": map[string]any{"name": w + "-" + n, "labels": map[string]any{"kubesphere.io/workspace": w, "kubesphere.io/managed": "true"}, "annotations": map[string]any{"kubesphere.io/creator": boss}},
+				"cluster":    "host",
+				"apiVersion": "v1",
+				"kind":       "Namespace",
+				"metadata": map[string]any{
+					"name":        w + "-" + n,
+					"labels":      map[string]any{"kubesphere.io/workspace": w, "kubesphere.io/managed": "true"},
+					"annotations": map[string]any{"kubesphere.io/creator": boss},
+				},
 			})
 			if err == nil && r.code != http.StatusOK {
 				err = fmt.Errorf("%d %s", r.code, clip(r.body))
@@ -74,7 +82,10 @@ func TestTheStoryOfAWorkspace(t *testing.T) { // S9, U51, U52
 
 	// A role out of templates, and somebody who has it, in one of the two namespaces.
 	b.must(t, http.StatusOK, http.MethodPost, iamRoute+"/namespaces/"+one+"/roles", map[string]any{
-		"apiVersion": "iam.kubesphere.io/v1beta1", "kind": "Role", "rules": []any{}, "metadata": map[string]any{"name": "maps", "annotations": map[string]any{"kubesphere.io/creator": boss}},
+		"apiVersion":               "iam.kubesphere.io/v1beta1",
+		"kind":                     "Role",
+		"rules":                    []any{},
+		"metadata":                 map[string]any{"name": "maps", "annotations": map[string]any{"kubesphere.io/creator": boss}},
 		"aggregationRoleTemplates": map[string]any{"templateNames": []any{"namespace-view-configmaps", "namespace-manage-configmaps"}},
 	})
 	b.must(t, http.StatusOK, http.MethodPost, members, []any{map[string]any{"username": dev, "roleRef": w + "-regular"}})
@@ -88,7 +99,8 @@ func TestTheStoryOfAWorkspace(t *testing.T) { // S9, U51, U52
 		_, err := kube.CoreV1().ConfigMaps(one).List(ctx, metav1.ListOptions{})
 		return err
 	})
-	if _, err := kube.CoreV1().ConfigMaps(one).Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "mine"}}, metav1.CreateOptions{}); err != nil {
+	if _, err := kube.CoreV1().ConfigMaps(one).Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "mine"}},
+		metav1.CreateOptions{}); err != nil {
 		t.Errorf("write at kube-apiserver: %v", err)
 	}
 
@@ -102,8 +114,10 @@ func TestTheStoryOfAWorkspace(t *testing.T) { // S9, U51, U52
 			}
 		}
 		for _, path := range []string{
-			"/kapi/v1/namespaces/" + two + "/configmaps", "/api/v1/namespaces/" + two + "/configmaps", "/api/v1/namespaces/" + one + "/secrets", "/kapi/v1/namespaces/" + one + "/secrets",
-			"/api/v1/namespaces/" + other.namespace + "/configmaps", tenants + "/workspaces/" + other.workspace, iamRoute + "/workspaces/" + other.workspace + "/workspacemembers", "/api/v1/configmaps",
+			"/kapi/v1/namespaces/" + two + "/configmaps", "/api/v1/namespaces/" + two + "/configmaps", "/api/v1/namespaces/" + one + "/secrets", "/kapi/v1/namespaces/" +
+				one + "/secrets",
+			"/api/v1/namespaces/" + other.namespace + "/configmaps", tenants + "/workspaces/" + other.workspace, iamRoute + "/workspaces/" + other.workspace +
+				"/workspacemembers", "/api/v1/configmaps",
 		} {
 			d.must(t, http.StatusForbidden, http.MethodGet, path, nil)
 		}
@@ -117,11 +131,26 @@ func TestTheStoryOfAWorkspace(t *testing.T) { // S9, U51, U52
 	t.Run("and gives nothing away that he has not", func(t *testing.T) { // S6
 		d.must(t, http.StatusForbidden, http.MethodPost, members, []any{map[string]any{"username": dev, "roleRef": w + "-admin"}})
 		d.must(t, http.StatusForbidden, http.MethodPost, iamRoute+"/namespaces/"+one+"/namespacemembers", []any{map[string]any{"username": dev, "roleRef": "admin"}})
-		b.must(t, http.StatusForbidden, http.MethodPost, iamRoute+"/workspaces/"+other.workspace+"/workspacemembers", []any{map[string]any{"username": boss, "roleRef": other.workspace + "-admin"}})
-		b.must(t, http.StatusForbidden, http.MethodPatch, "/api/v1/namespaces/"+one, `{"metadata":{"labels":{"kubesphere.io/workspace":"`+other.workspace+`"}}}`, "Content-Type: application/merge-patch+json") // S7
+		b.must(
+			t,
+			http.StatusForbidden,
+			http.MethodPost,
+			iamRoute+"/workspaces/"+other.workspace+"/workspacemembers",
+			[]any{map[string]any{"username": boss, "roleRef": other.workspace + "-admin"}},
+		)
+		b.must(
+			t,
+			http.StatusForbidden,
+			http.MethodPatch,
+			"/api/v1/namespaces/"+one,
+			`{"metadata":{"labels":{"kubesphere.io/workspace":"`+other.workspace+`"}}}`,
+			"Content-Type: application/merge-patch+json",
+		) // S7
 	})
 	t.Run("an explanation says why", func(t *testing.T) {
-		ask := map[string]any{"spec": map[string]any{"resourceAttributes": map[string]any{"verb": "list", "resource": "configmaps", "version": "v1", "namespace": one}}}
+		ask := map[string]any{
+			"spec": map[string]any{"resourceAttributes": map[string]any{"verb": "list", "resource": "configmaps", "version": "v1", "namespace": one}},
+		}
 		why := decode[struct {
 			Allowed bool
 			Reason  string
@@ -151,7 +180,13 @@ func TestTheStoryOfAWorkspace(t *testing.T) { // S9, U51, U52
 	})
 
 	// The workspace goes, and with it whatever it gave.
-	a.must(t, http.StatusOK, http.MethodDelete, tenants+"/workspacetemplates/"+w, map[string]any{"kind": "DeleteOptions", "apiVersion": "v1", "propagationPolicy": "Background"})
+	a.must(
+		t,
+		http.StatusOK,
+		http.MethodDelete,
+		tenants+"/workspacetemplates/"+w,
+		map[string]any{"kind": "DeleteOptions", "apiVersion": "v1", "propagationPolicy": "Background"},
+	)
 	eventually(t, "its roles, bindings and namespaces are gone", func(ctx context.Context) error {
 		for _, path := range []string{
 			"/apis/iam.kubesphere.io/v1beta1/workspaceroles?labelSelector=kubesphere.io/workspace=" + w,

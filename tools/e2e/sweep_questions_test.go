@@ -44,7 +44,16 @@ func newSweep(t *testing.T) *sweep {
 	own, other := newTenant(t, unique("sweep")), newTenant(t, unique(foreignMark))
 	nobody := unique("nobody")
 	at := func(w tenant) map[string]string {
-		ids := map[string]string{"namespace": w.namespace, "workspace": w.workspace, "pod": w.pod, "secret": w.secret, "version": "v1", "cluster": "host", "config": "theme", "resourcequota": w.workspace}
+		ids := map[string]string{
+			"namespace":     w.namespace,
+			"workspace":     w.workspace,
+			"pod":           w.pod,
+			"secret":        w.secret,
+			"version":       "v1",
+			"cluster":       "host",
+			"config":        "theme",
+			"resourcequota": w.workspace,
+		}
 		for _, p := range []string{"user", "username", "member", "workspacemember"} {
 			ids[p] = w.user
 		}
@@ -171,7 +180,8 @@ func (w *sweep) questions(t *testing.T, v visitor) []question {
 		all = append(all, w.passedOn(v, k)...)
 	}
 	for _, path := range []string{
-		"/", "/metrics", "/debug/pprof/", "/logs/", "/api", "/apis", "/apis/apps", "/apis/none.example.com/v1/x", "/kapis/none.example.com/v1/x", "/openapi/v2", "/openapi/v3", "/healthz", "/livez", "/readyz",
+		"/", "/metrics", "/debug/pprof/", "/logs/", "/api", "/apis", "/apis/apps", "/apis/none.example.com/v1/x", "/kapis/none.example.com/v1/x", "/openapi/v2",
+		"/openapi/v3", "/healthz", "/livez", "/readyz",
 		"/proxy/x", "/dist/x", "/clusters/none/api/v1/pods", "/clusters/host/metrics", "/kapis/terminal.kubesphere.io/v1alpha2/users/admin/kubectl",
 	} {
 		for _, method := range allMethods {
@@ -264,9 +274,18 @@ func (w *sweep) passedOn(v visitor, k kind) []question {
 	everywhere := k.path("/apis", "")
 	older := strings.Replace(here, "/"+k.Version+"/", "/"+k.Version+"/watch/", 1)
 	out := []question{
-		{http.MethodGet, here, calledHere}, {http.MethodGet, "/clusters/host" + here, calledHere}, {http.MethodPost, here, calledHere}, {http.MethodDelete, here + "?" + one, calledHere},
-		{http.MethodGet, everywhere, everywhere}, {http.MethodPost, everywhere, everywhere},
-		{http.MethodGet, older + "/" + name + "?timeoutSeconds=1", calledHere}, {http.MethodGet, older + "?timeoutSeconds=1", calledHere},
+		{
+			http.MethodGet,
+			here,
+			calledHere,
+		},
+		{http.MethodGet, "/clusters/host" + here, calledHere},
+		{http.MethodPost, here, calledHere},
+		{http.MethodDelete, here + "?" + one, calledHere},
+		{http.MethodGet, everywhere, everywhere},
+		{http.MethodPost, everywhere, everywhere},
+		{http.MethodGet, older + "/" + name + "?timeoutSeconds=1", calledHere},
+		{http.MethodGet, older + "?timeoutSeconds=1", calledHere},
 	}
 	for _, query := range []string{"?watch=true&timeoutSeconds=1", "?watch=true&timeoutSeconds=1&" + one} { // S2
 		out = append(out, question{http.MethodGet, here + query, calledHere}, question{http.MethodGet, everywhere + query, everywhere})

@@ -23,9 +23,9 @@ const (
 	foreignMark = "foreign-mark"
 )
 
-// The three rules over all that is said of access (S1, S2, S10): every route of the live table, every kind at every path that serves kinds, watches, sub-resources and what is
-// passed on, by every method, with ids that exist, as {anonymous, somebody without a role, a member of A at what is B's, a member of B at what is
-// A's, the admin}. What is not refused to the first four stands in testdata/allowed.txt, written and reviewed by people: what is answered and does
+// The three rules over all that is said of access (S1, S2, S10): every route of the live table, every kind at every path that serves kinds, watches,
+// sub-resources and what is passed on, by every method, with ids that exist, as {anonymous, somebody without a role, a member of A at what is B's, a member of
+// B at what is A's, the admin}. What is not refused to the first four stands in testdata/allowed.txt, written and reviewed by people: what is answered and does
 // not stand there fails, and so does a line that nothing needs any more. Whatever is answered shows nothing that is the other's, and all that was
 // asked has changed nothing.
 func TestSweep(t *testing.T) {
@@ -214,16 +214,29 @@ func newTenant(t *testing.T, name string) tenant {
 	w := tenant{workspace: name, namespace: name + "-ns", user: name + "-user", pod: name + "-pod", secret: name + "-secret"}
 	w.caller = newUser(t, w.user)
 	newTeam(t, w.workspace)
-	a.must(t, http.StatusOK, http.MethodPost, iamRoute+"/workspaces/"+name+"/workspacemembers", []any{map[string]any{"username": w.user, "roleRef": name + "-admin"}})
+	a.must(
+		t,
+		http.StatusOK,
+		http.MethodPost,
+		iamRoute+"/workspaces/"+name+"/workspacemembers",
+		[]any{map[string]any{"username": w.user, "roleRef": name + "-admin"}},
+	)
 	a.must(t, http.StatusOK, http.MethodPost, tenants+"/workspaces/"+name+"/namespaces", map[string]any{
 		"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{"name": w.namespace, "labels": map[string]any{"kubesphere.io/managed": "true"}},
 	})
 	t.Cleanup(func() { _, _ = a.do(context.Background(), http.MethodDelete, "/api/v1/namespaces/"+w.namespace, nil) })
 	core := "/api/v1/namespaces/" + w.namespace
-	a.create(t, core+"/secrets", map[string]any{"apiVersion": "v1", "kind": "Secret", "metadata": map[string]any{"name": w.secret}, "stringData": map[string]any{"key": name + "-data"}})
+	a.create(
+		t,
+		core+"/secrets",
+		map[string]any{"apiVersion": "v1", "kind": "Secret", "metadata": map[string]any{"name": w.secret}, "stringData": map[string]any{"key": name + "-data"}},
+	)
 	eventually(t, "a pod of "+name, func(ctx context.Context) error {
 		r, err := a.do(ctx, http.MethodPost, core+"/pods", map[string]any{
-			"apiVersion": "v1", "kind": "Pod", "metadata": map[string]any{"name": w.pod}, "spec": map[string]any{"containers": []any{map[string]any{"name": "c", "image": "none.example/x"}}},
+			"apiVersion": "v1",
+			"kind":       "Pod",
+			"metadata":   map[string]any{"name": w.pod},
+			"spec":       map[string]any{"containers": []any{map[string]any{"name": "c", "image": "none.example/x"}}},
 		})
 		if err == nil && r.code != http.StatusCreated && r.code != http.StatusConflict {
 			err = errors.New(clip(r.body))
@@ -248,5 +261,9 @@ func newTeam(t *testing.T, name string) {
 	t.Cleanup(func() {
 		_, _ = a.do(context.Background(), http.MethodDelete, tenants+"/workspacetemplates/"+name, map[string]any{})
 	})
-	eventually(t, "the roles of workspace "+name, a.has(iamRoute+"/workspaces/"+name+"/workspaceroles", name+"-admin", name+"-viewer", name+"-regular", name+"-self-provisioner"))
+	eventually(
+		t,
+		"the roles of workspace "+name,
+		a.has(iamRoute+"/workspaces/"+name+"/workspaceroles", name+"-admin", name+"-viewer", name+"-regular", name+"-self-provisioner"),
+	)
 }

@@ -36,7 +36,11 @@ func TestWhoManagesWorkspacesComesToNothingOfTheSystem(t *testing.T) {
 	for _, ns := range []string{project, system} {
 		a.create(t, "/api/v1/namespaces", obj{"apiVersion": "v1", "kind": "Namespace", "metadata": obj{"name": ns}})
 	}
-	eventually(t, "he has his role", u.accepts(http.StatusOK, http.MethodPatch, "/api/v1/namespaces/"+project, `{"metadata":{"labels":{"kubesphere.io/managed":"true"}}}`, asMerge))
+	eventually(
+		t,
+		"he has his role",
+		u.accepts(http.StatusOK, http.MethodPatch, "/api/v1/namespaces/"+project, `{"metadata":{"labels":{"kubesphere.io/managed":"true"}}}`, asMerge),
+	)
 	eventually(t, "and makes himself a member of a workspace",
 		u.accepts(http.StatusOK, http.MethodPost, iamRoute+"/workspaces/"+w+"/workspacemembers", []obj{{"username": name, "roleRef": w + "-admin"}}))
 	eventually(t, "and of a namespace",
@@ -53,10 +57,23 @@ func TestWhoManagesWorkspacesComesToNothingOfTheSystem(t *testing.T) {
 			}
 		}
 	}
-	u.must(t, http.StatusForbidden, http.MethodPatch, "/api/v1/namespaces/"+project, `{"metadata":{"labels":{"kubesphere.io/workspace":"system-workspace"}}}`, asMerge)
+	u.must(
+		t,
+		http.StatusForbidden,
+		http.MethodPatch,
+		"/api/v1/namespaces/"+project,
+		`{"metadata":{"labels":{"kubesphere.io/workspace":"system-workspace"}}}`,
+		asMerge,
+	)
 
 	eventually(t, "the system's workspace has its roles", a.is(http.StatusOK, http.MethodGet, iamAPI+"/workspaceroles/system-workspace-admin"))
-	u.must(t, http.StatusForbidden, http.MethodPost, iamRoute+"/workspaces/system-workspace/workspacemembers", []obj{{"username": name, "roleRef": "system-workspace-admin"}})
+	u.must(
+		t,
+		http.StatusForbidden,
+		http.MethodPost,
+		iamRoute+"/workspaces/system-workspace/workspacemembers",
+		[]obj{{"username": name, "roleRef": "system-workspace-admin"}},
+	)
 	for _, path := range []string{tenantAPI + "/workspacetemplates/system-workspace", tenants + "/workspacetemplates/system-workspace"} {
 		u.must(t, http.StatusForbidden, http.MethodPatch, path, `{"spec":{"template":{"spec":{"manager":"`+name+`"}}}}`, asMerge)
 	}

@@ -42,16 +42,25 @@ func newWorkspaceOf(t *testing.T) string {
 	t.Helper()
 	a, name := admin(t), unique("workspace")
 	a.must(t, http.StatusOK, http.MethodPost, tenants+"/workspacetemplates", obj{
-		"apiVersion": "iam.kubesphere.io/v1beta1", "kind": "WorkspaceTemplate",
-		"metadata": obj{"name": name, "annotations": obj{"kubesphere.io/alias-name": "x", "kubesphere.io/creator": "admin"}},
-		"spec":     obj{"template": obj{"spec": obj{"manager": "admin"}, "metadata": obj{"annotations": obj{"kubesphere.io/creator": "admin"}}}, "placement": obj{"clusters": []obj{{"name": "host"}}}},
+		"apiVersion": "iam.kubesphere.io/v1beta1",
+		"kind":       "WorkspaceTemplate",
+		"metadata":   obj{"name": name, "annotations": obj{"kubesphere.io/alias-name": "x", "kubesphere.io/creator": "admin"}},
+		"spec": obj{
+			"template":  obj{"spec": obj{"manager": "admin"}, "metadata": obj{"annotations": obj{"kubesphere.io/creator": "admin"}}},
+			"placement": obj{"clusters": []obj{{"name": "host"}}},
+		},
 	})
 	t.Cleanup(func() {
 		_, _ = a.do(context.Background(), http.MethodDelete, tenants+"/workspacetemplates/"+name, nil)
 		_, _ = a.do(context.Background(), http.MethodDelete, tenantAPI+"/workspaces/"+name, nil)
 	})
 	// Its Workspace is made by a controller, or here.
-	_, _ = a.do(t.Context(), http.MethodPost, tenantAPI+"/workspaces", obj{"apiVersion": "tenant.kubesphere.io/v1beta1", "kind": "Workspace", "metadata": obj{"name": name}, "spec": obj{"manager": "admin"}})
+	_, _ = a.do(
+		t.Context(),
+		http.MethodPost,
+		tenantAPI+"/workspaces",
+		obj{"apiVersion": "tenant.kubesphere.io/v1beta1", "kind": "Workspace", "metadata": obj{"name": name}, "spec": obj{"manager": "admin"}},
+	)
 	for _, path := range []string{"/workspacetemplates/", "/workspaces/"} {
 		eventually(t, "the workspace is known", a.is(http.StatusOK, http.MethodGet, tenants+path+name))
 	}
@@ -78,7 +87,8 @@ func TestAWorkspaceIsMadeSeenFilledAndDeleted(t *testing.T) { // U51, U52, S7
 	a, mine, theirs := admin(t), newWorkspaceOf(t), newWorkspaceOf(t)
 	ns := projectIn(t, mine)
 	in := func(w string) string { return tenants + "/workspaces/" + w }
-	if err := a.holds(in(mine)+"/namespaces?sortBy=createTime&limit=10&page=1&labelSelector=kubesphere.io/managed=true,kubesphere.io/kubefed-host-namespace!=true", ns)(t.Context()); err != nil {
+	if err := a.holds(in(mine)+"/namespaces?sortBy=createTime&limit=10&page=1&labelSelector=kubesphere.io/managed=true,kubesphere.io/kubefed-host-namespace!=true",
+		ns)(t.Context()); err != nil {
 		t.Error(err)
 	}
 	if err := a.holds(in(mine)+"/clusters?sortBy=createTime&limit=10&page=1", "host")(t.Context()); err != nil {
@@ -106,7 +116,13 @@ func TestAWorkspaceIsMadeSeenFilledAndDeleted(t *testing.T) { // U51, U52, S7
 	eventually(t, "it is there", a.holds(in(theirs)+"/namespaces", ns))
 	eventually(t, "and here no more", a.holds(in(mine)+"/namespaces"))
 
-	a.must(t, http.StatusOK, http.MethodDelete, tenants+"/workspacetemplates/"+theirs, obj{"kind": "DeleteOptions", "apiVersion": "v1", "propagationPolicy": "Orphan"})
+	a.must(
+		t,
+		http.StatusOK,
+		http.MethodDelete,
+		tenants+"/workspacetemplates/"+theirs,
+		obj{"kind": "DeleteOptions", "apiVersion": "v1", "propagationPolicy": "Orphan"},
+	)
 	eventually(t, "the workspace is gone", a.is(http.StatusNotFound, http.MethodGet, tenants+"/workspacetemplates/"+theirs))
 }
 

@@ -43,7 +43,8 @@ func TestWritesInAWorkspaceStayInIt(t *testing.T) { // S7
 				t.Errorf("%s %s: %+v", c.method, c.body, got)
 			}
 		}
-		for _, c := range []struct{ body, header string }{{`{"spec":{"replicas":2}}`, asMerge}, {`[{"op":"replace","path":"/spec/replicas","value":3}]`, asJSONPatch}} {
+		for _, c := range []struct{ body, header string }{{`{"spec":{"replicas":2}}`, asMerge},
+			{`[{"op":"replace","path":"/spec/replicas","value":3}]`, asJSONPatch}} {
 			if got := a.write(t, http.MethodPatch, in(mine)+"/m/scale", c.body, c.header); got.Kind != "Scale" {
 				t.Errorf("scale: %+v", got)
 			}
@@ -129,7 +130,8 @@ func TestTheVersionThatNoObjectHasGuardsAnApply(t *testing.T) {
 func TestANamespaceOfAWorkspaceIsWrittenInThere(t *testing.T) {
 	a, mine, theirs, ns := admin(t), unique("mine"), unique("theirs"), unique("in")
 	in := func(w string) string { return "/kapi/v1/workspaces/" + w + "/namespaces" }
-	if got := a.write(t, http.MethodPost, in(mine), obj{"apiVersion": "v1", "kind": "Namespace", "metadata": obj{"name": ns}}); got.Metadata.Labels[workspaceLabel] != mine {
+	if got := a.write(t, http.MethodPost, in(mine), obj{"apiVersion": "v1", "kind": "Namespace",
+		"metadata": obj{"name": ns}}); got.Metadata.Labels[workspaceLabel] != mine {
 		t.Errorf("made %+v", got)
 	}
 	object := obj{"apiVersion": "v1", "kind": "ConfigMap", "metadata": obj{"name": "c"}}

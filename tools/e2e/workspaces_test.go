@@ -28,8 +28,10 @@ func newManagedWorkspace(t *testing.T, manager string) string {
 	t.Helper()
 	name := unique("tenancy")
 	applied(t, obj{
-		"apiVersion": "tenant.kubesphere.io/v1beta1", "kind": "WorkspaceTemplate", "metadata": obj{"name": name, "annotations": obj{"kubesphere.io/alias-name": "Tenants"}},
-		"spec": obj{"placement": obj{"clusters": []any{obj{"name": "host"}}}, "template": obj{"spec": obj{"manager": manager}}},
+		"apiVersion": "tenant.kubesphere.io/v1beta1",
+		"kind":       "WorkspaceTemplate",
+		"metadata":   obj{"name": name, "annotations": obj{"kubesphere.io/alias-name": "Tenants"}},
+		"spec":       obj{"placement": obj{"clusters": []any{obj{"name": "host"}}}, "template": obj{"spec": obj{"manager": manager}}},
 	})
 	a, start := admin(t), time.Now()
 	t.Cleanup(func() {
@@ -155,14 +157,22 @@ func TestU50AWorkspaceGoesInAnyOrder(t *testing.T) {
 			newProject(t, project, ws, nil)
 			eventually(t, "the manager is in", u.is(http.StatusOK, http.MethodGet, kapis+"/namespaces/"+project+"/pods"))
 			if c.propagation != "" {
-				a.must(t, http.StatusOK, http.MethodPatch, tenantAPI+"/workspacetemplates/"+ws, `{"metadata":{"annotations":{"kubesphere.io/deletion-propagation":"`+c.propagation+`"}}}`, asMerge)
+				a.must(
+					t,
+					http.StatusOK,
+					http.MethodPatch,
+					tenantAPI+"/workspacetemplates/"+ws,
+					`{"metadata":{"annotations":{"kubesphere.io/deletion-propagation":"`+c.propagation+`"}}}`,
+					asMerge,
+				)
 				eventually(t, "the workspace knows", a.has(tenantAPI+"/workspaces/"+ws, c.propagation))
 			}
 			a.must(t, http.StatusOK, http.MethodDelete, tenantAPI+"/"+c.first+"/"+ws, nil)
 			if c.first == "workspaces" {
 				a.must(t, http.StatusOK, http.MethodDelete, tenantAPI+"/workspacetemplates/"+ws, nil)
 			}
-			for _, path := range []string{tenantAPI + "/workspacetemplates/" + ws, tenantAPI + "/workspaces/" + ws, iamAPI + "/workspaceroles/" + ws + "-admin", iamAPI + "/workspacerolebindings/" + ws + "-admin"} {
+			for _, path := range []string{tenantAPI + "/workspacetemplates/" + ws, tenantAPI + "/workspaces/" + ws, iamAPI + "/workspaceroles/" + ws + "-admin", iamAPI +
+				"/workspacerolebindings/" + ws + "-admin"} {
 				eventually(t, path+" is gone", a.is(http.StatusNotFound, http.MethodGet, path))
 			}
 			within(t, revocation, "the manager is out", u.is(http.StatusForbidden, http.MethodGet, kapis+"/namespaces/"+project+"/pods"))
@@ -170,7 +180,8 @@ func TestU50AWorkspaceGoesInAnyOrder(t *testing.T) {
 				eventually(t, "the namespace is gone", a.is(http.StatusNotFound, http.MethodGet, "/api/v1/namespaces/"+project))
 				return
 			}
-			if r := a.must(t, http.StatusOK, http.MethodGet, "/api/v1/namespaces/"+project, nil); strings.Contains(r.body, `"`+workspaceLabel+`"`) || strings.Contains(r.body, "deletionTimestamp") {
+			if r := a.must(t, http.StatusOK, http.MethodGet, "/api/v1/namespaces/"+project, nil); strings.Contains(r.body, `"`+workspaceLabel+`"`) ||
+				strings.Contains(r.body, "deletionTimestamp") {
 				t.Errorf("the namespace is %s", r.body)
 			}
 		})
@@ -244,7 +255,14 @@ func TestU50ADeletedDefinitionTakesNoNamespace(t *testing.T) {
 	eventually(t, "the workspace does not own it", lacks(a, custom, "ownerReferences"))
 	eventually(t, "the other member is in", v.is(http.StatusOK, http.MethodGet, kapis+"/namespaces/"+project+"/pods"))
 	eventually(t, "the manager is in", u.is(http.StatusOK, http.MethodGet, kapis+"/namespaces/"+project+"/pods"))
-	a.must(t, http.StatusOK, http.MethodPatch, tenantAPI+"/workspaces/"+ws, `{"metadata":{"annotations":{"kubesphere.io/deletion-propagation":"Background"}}}`, asMerge)
+	a.must(
+		t,
+		http.StatusOK,
+		http.MethodPatch,
+		tenantAPI+"/workspaces/"+ws,
+		`{"metadata":{"annotations":{"kubesphere.io/deletion-propagation":"Background"}}}`,
+		asMerge,
+	)
 	crd := "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/workspaces.tenant.kubesphere.io"
 	a.must(t, http.StatusOK, http.MethodDelete, crd, nil)
 	t.Cleanup(func() {
@@ -253,7 +271,8 @@ func TestU50ADeletedDefinitionTakesNoNamespace(t *testing.T) {
 		}
 	})
 	eventually(t, "the definition is gone", a.is(http.StatusNotFound, http.MethodGet, crd))
-	for _, path := range []string{custom, iamAPI + "/workspaceroles/" + ws + "-viewer", iamAPI + "/workspacerolebindings/" + ws + "-admin", iamAPI + "/workspacerolebindings/" + other + "-" + ws + "-admin"} {
+	for _, path := range []string{custom, iamAPI + "/workspaceroles/" + ws + "-viewer", iamAPI + "/workspacerolebindings/" + ws + "-admin", iamAPI +
+		"/workspacerolebindings/" + other + "-" + ws + "-admin"} {
 		if r := a.must(t, http.StatusOK, http.MethodGet, path, nil); strings.Contains(r.body, "deletionTimestamp") {
 			t.Errorf("%s goes", path)
 		}

@@ -75,16 +75,20 @@ func TestEveryKindOfWrite(t *testing.T) {
 		code                  int // of a strategic merge patch
 		edit                  string
 	}{
-		{"ConfigMap", "/kapi/v1/namespaces/" + ns + "/configmaps", `{"metadata":{"labels":{"s":"1"}}}`, obj{"apiVersion": "v1", "kind": "ConfigMap", "data": obj{"k": "v"}}, 200, `{"data":{"k":"w"}}`},
-		{"Deployment", "/kapis/apps/v1/namespaces/" + ns + "/deployments", `{"spec":{"template":{"spec":{"containers":[{"name":"web","image":"example/other"}]}}}}`, deployment("x", 0), 200, `{"spec":{"replicas":1}}`},
-		{"CustomResource", "/kapis" + crRoot + "/namespaces/" + ns + "/widgets", `{}`, obj{"apiVersion": crVersion, "kind": "Widget", "spec": obj{"replicas": 1}}, 415, `{"spec":{"replicas":2}}`},
+		{"ConfigMap", "/kapi/v1/namespaces/" + ns + "/configmaps", `{"metadata":{"labels":{"s":"1"}}}`,
+			obj{"apiVersion": "v1", "kind": "ConfigMap", "data": obj{"k": "v"}}, 200, `{"data":{"k":"w"}}`},
+		{"Deployment", "/kapis/apps/v1/namespaces/" + ns + "/deployments", `{"spec":{"template":{"spec":{"containers":[{"name":"web","image":"example/other"}]}}}}`,
+			deployment("x", 0), 200, `{"spec":{"replicas":1}}`},
+		{"CustomResource", "/kapis" + crRoot + "/namespaces/" + ns + "/widgets", `{}`, obj{"apiVersion": crVersion, "kind": "Widget", "spec": obj{"replicas": 1}},
+			415, `{"spec":{"replicas":2}}`},
 	} {
 		t.Run(k.name, func(t *testing.T) {
 			name := unique("o")
 			k.object["metadata"] = obj{"name": name, "labels": obj{"app": name}}
 			one := k.path + "/" + name
 			made := a.write(t, http.MethodPost, k.path, k.object, "User-Agent: e2e-client/1")
-			if made.Kind == "" || made.Metadata.Name != name || made.Metadata.UID == "" || len(made.Metadata.ManagedFields) == 0 || made.Metadata.ManagedFields[0].Manager != "e2e-client" {
+			if made.Kind == "" || made.Metadata.Name != name || made.Metadata.UID == "" || len(made.Metadata.ManagedFields) == 0 ||
+				made.Metadata.ManagedFields[0].Manager != "e2e-client" {
 				t.Errorf("made %+v", made)
 			}
 			a.must(t, http.StatusConflict, http.MethodPost, k.path, k.object)
@@ -151,7 +155,8 @@ func TestSubresourcesAreReadAndWritten(t *testing.T) {
 	if got := a.write(t, http.MethodPatch, path+"/scale", `{"spec":{"replicas":2}}`, asMerge); got.Spec["replicas"] != 2.0 {
 		t.Errorf("scaled to %+v", got)
 	}
-	if got := a.write(t, http.MethodPut, path+"/scale", obj{"apiVersion": "autoscaling/v1", "kind": "Scale", "metadata": obj{"name": "web"}, "spec": obj{"replicas": 1}}); got.Spec["replicas"] != 1.0 {
+	if got := a.write(t, http.MethodPut, path+"/scale", obj{"apiVersion": "autoscaling/v1", "kind": "Scale", "metadata": obj{"name": "web"},
+		"spec": obj{"replicas": 1}}); got.Spec["replicas"] != 1.0 {
 		t.Errorf("scaled to %+v", got)
 	}
 	a.must(t, http.StatusBadRequest, http.MethodPut, path+"/scale", obj{"apiVersion": "autoscaling/v1", "kind": "Scale", "metadata": obj{"name": "other"}})
@@ -166,7 +171,13 @@ func TestSubresourcesAreReadAndWritten(t *testing.T) {
 	if fmt.Sprint(got.Status) != "map[phase:Ready]" || got.Spec["replicas"] != 1.0 {
 		t.Errorf("status %+v", got)
 	}
-	a.must(t, http.StatusOK, http.MethodPost, "/kapi/v1/namespaces/"+ns+"/serviceaccounts/default/token", obj{"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": obj{}})
+	a.must(
+		t,
+		http.StatusOK,
+		http.MethodPost,
+		"/kapi/v1/namespaces/"+ns+"/serviceaccounts/default/token",
+		obj{"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": obj{}},
+	)
 }
 
 func TestWhatDoesNotAgreeIsNotWritten(t *testing.T) {
@@ -189,7 +200,13 @@ func TestWhatDoesNotAgreeIsNotWritten(t *testing.T) {
 		})
 	}
 	a.must(t, http.StatusBadRequest, http.MethodPut, maps+"/x", obj{"apiVersion": "v1", "kind": "ConfigMap", "metadata": obj{"name": "y"}})
-	a.must(t, http.StatusBadRequest, http.MethodPost, "/kapi/v1/configmaps", obj{"apiVersion": "v1", "kind": "ConfigMap", "metadata": obj{"name": "x", "namespace": ns}})
+	a.must(
+		t,
+		http.StatusBadRequest,
+		http.MethodPost,
+		"/kapi/v1/configmaps",
+		obj{"apiVersion": "v1", "kind": "ConfigMap", "metadata": obj{"name": "x", "namespace": ns}},
+	)
 	for _, at := range []string{ns, other} {
 		if l := a.list(t, "/api/v1/namespaces/"+at+"/configmaps?fieldSelector=metadata.name!=kube-root-ca.crt"); len(l.Items) != 0 {
 			t.Errorf("%s has %v", at, l.names())
@@ -202,11 +219,18 @@ func TestWhatDoesNotAgreeIsNotWritten(t *testing.T) {
 		if !strings.Contains(r.body, "RFC 1123") {
 			t.Error(r.body)
 		}
-		r = a.must(t, http.StatusBadRequest, http.MethodPost, maps+"?fieldValidation=Strict", `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"x"},"colour":"red"}`)
+		r = a.must(
+			t,
+			http.StatusBadRequest,
+			http.MethodPost,
+			maps+"?fieldValidation=Strict",
+			`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"x"},"colour":"red"}`,
+		)
 		if !strings.Contains(r.body, "colour") {
 			t.Error(r.body)
 		}
-		if r := a.must(t, http.StatusOK, http.MethodPost, maps+"?dryRun=All", `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"x"},"colour":"red"}`); !strings.Contains(r.header.Get("Warning"), "colour") {
+		if r := a.must(t, http.StatusOK, http.MethodPost, maps+"?dryRun=All",
+			`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"x"},"colour":"red"}`); !strings.Contains(r.header.Get("Warning"), "colour") {
 			t.Errorf("headers %v", r.header)
 		}
 	})
@@ -261,7 +285,8 @@ func TestAMemberWritesInHisNamespaceAlone(t *testing.T) { // S10, S13
 		{http.MethodPost, "/kapi/v1/namespaces/" + ns + "/secrets", obj{"apiVersion": "v1", "kind": "Secret", "metadata": obj{"name": "x"}}},
 		{http.MethodPatch, maps(ns) + "/mine/status", `{}`},
 		{http.MethodPost, "/kapi/v1/namespaces", obj{"apiVersion": "v1", "kind": "Namespace", "metadata": obj{"name": "x"}}},
-		{http.MethodPost, "/kapis/rbac.authorization.k8s.io/v1/namespaces/" + ns + "/roles", obj{"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role", "metadata": obj{"name": "x"}}},
+		{http.MethodPost, "/kapis/rbac.authorization.k8s.io/v1/namespaces/" + ns + "/roles",
+			obj{"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role", "metadata": obj{"name": "x"}}},
 		{http.MethodPatch, "/kapis/iam.kubesphere.io/v1beta1/users/" + name, `{"spec":{"groups":["ops"]}}`},
 	} {
 		r, err := u.do(t.Context(), c.method, c.path, c.body, "Impersonate-User: admin", "Impersonate-Group: system:masters")

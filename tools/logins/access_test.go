@@ -17,7 +17,8 @@ func TestInspectionSeesFaults(t *testing.T) {
 	}
 	for _, script := range []string{
 		`document.querySelector(".intro").style.color = "#999999"`, `document.querySelector("label").remove()`, `document.querySelector("h1").remove()`,
-		`document.querySelector("#username").tabIndex = 5`, `document.querySelector("button").style.minHeight = document.querySelector("button").style.height = "20px"`,
+		`document.querySelector("#username").tabIndex = 5`,
+		`document.querySelector("button").style.minHeight = document.querySelector("button").style.height = "20px"`,
 		`document.querySelector("#password").style.borderColor = "#eeeeee"`, `document.querySelector("main").style.minWidth = "3000px"`,
 		`document.documentElement.lang = ""`, `document.querySelector("img").removeAttribute("alt")`, `document.querySelector("#password").id = "username"`,
 	} {

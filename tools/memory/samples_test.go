@@ -118,7 +118,13 @@ func template(i int) object {
 	for _, name := range []string{"config", "tls", "tmp"} {
 		mounts = append(mounts, object{"name": name, "mountPath": "/etc/checkout/" + name, "readOnly": true})
 	}
-	probe := object{"httpGet": object{"path": "/healthz", "port": "http", "scheme": "HTTP"}, "timeoutSeconds": 2, "periodSeconds": 10, "successThreshold": 1, "failureThreshold": 3}
+	probe := object{
+		"httpGet":          object{"path": "/healthz", "port": "http", "scheme": "HTTP"},
+		"timeoutSeconds":   2,
+		"periodSeconds":    10,
+		"successThreshold": 1,
+		"failureThreshold": 3,
+	}
 	return object{
 		"metadata": object{"labels": app(i)},
 		"spec": object{
@@ -162,9 +168,13 @@ func pod(i int) object {
 	}
 	set := fmt.Sprintf("checkout-%d-6f7d9c5b48", i/3)
 	return object{
-		"kind": "Pod", "apiVersion": "v1",
-		"metadata": with(metadata(i, fmt.Sprintf("%s-x%d", set, i), space(i/3), app(i, "pod-template-hash", "6f7d9c5b48")), object{"ownerReferences": owner("ReplicaSet", set, i/3)}),
-		"spec":     spec,
+		"kind":       "Pod",
+		"apiVersion": "v1",
+		"metadata": with(
+			metadata(i, fmt.Sprintf("%s-x%d", set, i), space(i/3), app(i, "pod-template-hash", "6f7d9c5b48")),
+			object{"ownerReferences": owner("ReplicaSet", set, i/3)},
+		),
+		"spec": spec,
 		"status": object{
 			"phase": "Running", "podIP": fmt.Sprintf("10.2.%d.%d", i/250%250, i%250), "podIPs": []object{{"ip": fmt.Sprintf("10.2.%d.%d", i/250%250, i%250)}},
 			"hostIP": "10.0.1.1", "startTime": fmt.Sprintf("2026-11-20T%02d:%02d:%02dZ", i/3600%24, i/60%60, i%60), "qosClass": "Burstable",
@@ -242,9 +252,16 @@ func node(i int) object {
 func namespace(i int) object {
 	name := fmt.Sprintf("team-%d-production", i)
 	return object{
-		"kind": "Namespace", "apiVersion": "v1",
-		"metadata": metadata(i, name, "", map[string]string{"kubernetes.io/metadata.name": name, "kubesphere.io/workspace": fmt.Sprintf("team-%d", i%100), "kubesphere.io/managed": "true"}),
-		"spec":     object{"finalizers": []string{"kubernetes"}}, "status": object{"phase": "Active"},
+		"kind":       "Namespace",
+		"apiVersion": "v1",
+		"metadata": metadata(
+			i,
+			name,
+			"",
+			map[string]string{"kubernetes.io/metadata.name": name, "kubesphere.io/workspace": fmt.Sprintf("team-%d", i%100), "kubesphere.io/managed": "true"},
+		),
+		"spec":   object{"finalizers": []string{"kubernetes"}},
+		"status": object{"phase": "Active"},
 	}
 }
 
@@ -252,9 +269,18 @@ func service(i int) object {
 	return object{
 		"kind": "Service", "apiVersion": "v1", "metadata": metadata(i, fmt.Sprintf("checkout-%d", i), space(i), app(i)),
 		"spec": object{
-			"ports":    []object{{"name": "http", "protocol": "TCP", "port": 80, "targetPort": "http"}, {"name": "grpc", "protocol": "TCP", "port": 9090, "targetPort": 9090}},
-			"selector": app(i), "clusterIP": "10.96.12.7", "clusterIPs": []string{"10.96.12.7"}, "type": "ClusterIP", "sessionAffinity": "None",
-			"ipFamilies": []string{"IPv4"}, "ipFamilyPolicy": "SingleStack", "internalTrafficPolicy": "Cluster",
+			"ports": []object{
+				{"name": "http", "protocol": "TCP", "port": 80, "targetPort": "http"},
+				{"name": "grpc", "protocol": "TCP", "port": 9090, "targetPort": 9090},
+			},
+			"selector":              app(i),
+			"clusterIP":             "10.96.12.7",
+			"clusterIPs":            []string{"10.96.12.7"},
+			"type":                  "ClusterIP",
+			"sessionAffinity":       "None",
+			"ipFamilies":            []string{"IPv4"},
+			"ipFamilyPolicy":        "SingleStack",
+			"internalTrafficPolicy": "Cluster",
 		},
 		"status": object{"loadBalancer": object{}},
 	}
@@ -264,27 +290,59 @@ func endpointSlice(i int) object {
 	var endpoints []object
 	for k := range 3 {
 		endpoints = append(endpoints, object{
-			"addresses": []string{fmt.Sprintf("10.2.%d.%d", i%250, k)}, "conditions": object{"ready": true, "serving": true, "terminating": false}, "nodeName": "ip-10-0-1-1",
-			"zone": "eu-central-1a", "targetRef": object{"kind": "Pod", "namespace": space(i), "name": fmt.Sprintf("checkout-%d-6f7d9c5b48-x%d", i, k), "uid": uid(i, k)},
+			"addresses": []string{
+				fmt.Sprintf("10.2.%d.%d", i%250, k),
+			},
+			"conditions": object{"ready": true, "serving": true, "terminating": false},
+			"nodeName":   "ip-10-0-1-1",
+			"zone":       "eu-central-1a",
+			"targetRef":  object{"kind": "Pod", "namespace": space(i), "name": fmt.Sprintf("checkout-%d-6f7d9c5b48-x%d", i, k), "uid": uid(i, k)},
 		})
 	}
 	name := fmt.Sprintf("checkout-%d", i)
 	return object{
-		"kind": "EndpointSlice", "apiVersion": "discovery.k8s.io/v1",
-		"metadata": with(metadata(i, name+"-x7k2p", space(i), app(i, "kubernetes.io/service-name", name, "endpointslice.kubernetes.io/managed-by", "endpointslice-controller.k8s.io")),
-			object{"ownerReferences": owner("Service", name, i)}),
-		"addressType": "IPv4", "endpoints": endpoints, "ports": []object{{"name": "http", "port": 8080, "protocol": "TCP"}},
+		"kind":       "EndpointSlice",
+		"apiVersion": "discovery.k8s.io/v1",
+		"metadata": with(
+			metadata(
+				i,
+				name+"-x7k2p",
+				space(i),
+				app(i, "kubernetes.io/service-name", name, "endpointslice.kubernetes.io/managed-by", "endpointslice-controller.k8s.io"),
+			),
+			object{"ownerReferences": owner("Service", name, i)},
+		),
+		"addressType": "IPv4",
+		"endpoints":   endpoints,
+		"ports":       []object{{"name": "http", "port": 8080, "protocol": "TCP"}},
 	}
 }
 
 func event(i int) object {
 	pod := fmt.Sprintf("checkout-%d-6f7d9c5b48-x7k2p", i%3000)
 	return object{
-		"kind": "Event", "apiVersion": "v1", "metadata": metadata(i, fmt.Sprintf("%s.17f%013x", pod, i), space(i), nil),
-		"involvedObject": object{"kind": "Pod", "namespace": space(i), "name": pod, "uid": uid(i, 3), "apiVersion": "v1", "resourceVersion": "4000000", "fieldPath": "spec.containers{checkout}"},
-		"reason":         "Pulled", "message": `Successfully pulled image "registry.example.com/shop/checkout:v2.14.3" in 1.412s. Image size: 41234567 bytes.`,
-		"source": object{"component": "kubelet", "host": "ip-10-0-1-1"}, "firstTimestamp": "2026-11-20T08:15:42Z", "lastTimestamp": "2026-11-20T08:15:42Z",
-		"count": 1, "type": "Normal", "eventTime": nil, "reportingComponent": "kubelet", "reportingInstance": "ip-10-0-1-1",
+		"kind":       "Event",
+		"apiVersion": "v1",
+		"metadata":   metadata(i, fmt.Sprintf("%s.17f%013x", pod, i), space(i), nil),
+		"involvedObject": object{
+			"kind":            "Pod",
+			"namespace":       space(i),
+			"name":            pod,
+			"uid":             uid(i, 3),
+			"apiVersion":      "v1",
+			"resourceVersion": "4000000",
+			"fieldPath":       "spec.containers{checkout}",
+		},
+		"reason":             "Pulled",
+		"message":            `Successfully pulled image "registry.example.com/shop/checkout:v2.14.3" in 1.412s. Image size: 41234567 bytes.`,
+		"source":             object{"component": "kubelet", "host": "ip-10-0-1-1"},
+		"firstTimestamp":     "2026-11-20T08:15:42Z",
+		"lastTimestamp":      "2026-11-20T08:15:42Z",
+		"count":              1,
+		"type":               "Normal",
+		"eventTime":          nil,
+		"reportingComponent": "kubelet",
+		"reportingInstance":  "ip-10-0-1-1",
 	}
 }
 
@@ -298,8 +356,11 @@ func configMap(i int) object {
 
 func secret(i int) object {
 	return object{
-		"kind": "Secret", "apiVersion": "v1", "metadata": metadata(i, fmt.Sprintf("sh.helm.release.v1.shop-%d.v1", i), space(i), app(i, "owner", "helm", "status", "deployed")),
-		"data": object{"release": strings.Repeat("SDRzSUFBQUFBQUFDLyt5", 5)}, "type": "helm.sh/release.v1",
+		"kind":       "Secret",
+		"apiVersion": "v1",
+		"metadata":   metadata(i, fmt.Sprintf("sh.helm.release.v1.shop-%d.v1", i), space(i), app(i, "owner", "helm", "status", "deployed")),
+		"data":       object{"release": strings.Repeat("SDRzSUFBQUFBQUFDLyt5", 5)},
+		"type":       "helm.sh/release.v1",
 	}
 }
 
@@ -337,18 +398,32 @@ func clusterRole(i int) object {
 			"verbs": []string{"get", "list", "watch", "create", "update", "patch", "delete"}})
 	}
 	return object{
-		"kind": "ClusterRole", "apiVersion": "rbac.authorization.k8s.io/v1",
-		"metadata": metadata(i, fmt.Sprintf("operator-of-things-%d", i), "", map[string]string{"rbac.authorization.k8s.io/aggregate-to-edit": "true"}), "rules": rules,
+		"kind":       "ClusterRole",
+		"apiVersion": "rbac.authorization.k8s.io/v1",
+		"metadata": metadata(
+			i,
+			fmt.Sprintf("operator-of-things-%d", i),
+			"",
+			map[string]string{"rbac.authorization.k8s.io/aggregate-to-edit": "true"},
+		),
+		"rules": rules,
 	}
 }
 
 func user(i int) object {
 	name := fmt.Sprintf("person-%d", i)
 	return object{
-		"kind": "User", "apiVersion": "iam.kubesphere.io/v1beta1",
-		"metadata": with(metadata(i, name, "", map[string]string{"iam.kubesphere.io/identify-provider": "ldap", "iam.kubesphere.io/origin-uid": fmt.Sprint(100_000 + i)}), object{"annotations": object{
-			"iam.kubesphere.io/globalrole": "platform-regular", "iam.kubesphere.io/last-password-change-time": "2026-11-20T08:15:42Z", "kubesphere.io/creator": "admin"},
-			"finalizers": []string{"finalizers.kubesphere.io/users"}}),
+		"kind":       "User",
+		"apiVersion": "iam.kubesphere.io/v1beta1",
+		"metadata": with(
+			metadata(i, name, "", map[string]string{"iam.kubesphere.io/identify-provider": "ldap", "iam.kubesphere.io/origin-uid": fmt.Sprint(100_000 + i)}),
+			object{"annotations": object{
+				"iam.kubesphere.io/globalrole":                "platform-regular",
+				"iam.kubesphere.io/last-password-change-time": "2026-11-20T08:15:42Z",
+				"kubesphere.io/creator":                       "admin",
+			},
+				"finalizers": []string{"finalizers.kubesphere.io/users"}},
+		),
 		"spec":   object{"email": name + "@example.com", "password": "$2a$10$" + strings.Repeat("x", 53), "description": "A person of the shop team"},
 		"status": object{"state": "Active", "lastLoginTime": "2026-11-20T08:15:42Z"},
 	}
@@ -357,9 +432,16 @@ func user(i int) object {
 func workspaceRoleBinding(i int) object {
 	workspace := fmt.Sprintf("team-%d", i%200)
 	return object{
-		"kind": "WorkspaceRoleBinding", "apiVersion": "iam.kubesphere.io/v1beta1",
-		"metadata": metadata(i, fmt.Sprintf("person-%d-%s-viewer", i, workspace), "", map[string]string{"kubesphere.io/workspace": workspace, "iam.kubesphere.io/user-ref": fmt.Sprintf("person-%d", i%2000)}),
-		"subjects": []object{subject(i % 2000)}, "roleRef": object{"apiGroup": "iam.kubesphere.io", "kind": "WorkspaceRole", "name": workspace + "-viewer"},
+		"kind":       "WorkspaceRoleBinding",
+		"apiVersion": "iam.kubesphere.io/v1beta1",
+		"metadata": metadata(
+			i,
+			fmt.Sprintf("person-%d-%s-viewer", i, workspace),
+			"",
+			map[string]string{"kubesphere.io/workspace": workspace, "iam.kubesphere.io/user-ref": fmt.Sprintf("person-%d", i%2000)},
+		),
+		"subjects": []object{subject(i % 2000)},
+		"roleRef":  object{"apiGroup": "iam.kubesphere.io", "kind": "WorkspaceRole", "name": workspace + "-viewer"},
 	}
 }
 
@@ -381,8 +463,16 @@ func iamRole(kind, in string) func(int) object {
 			}}),
 			"aggregationRoleTemplates": object{"templateNames": []string{"namespace-view-app-workloads", "namespace-view-configmaps", "namespace-view-members"}},
 			"rules": []object{
-				{"apiGroups": []string{""}, "resources": []string{"pods", "pods/log", "pods/status", "services", "replicationcontrollers"}, "verbs": []string{"get", "list", "watch"}},
-				{"apiGroups": []string{"apps", "batch"}, "resources": []string{"deployments", "statefulsets", "daemonsets", "jobs", "cronjobs"}, "verbs": []string{"get", "list", "watch"}},
+				{
+					"apiGroups": []string{""},
+					"resources": []string{"pods", "pods/log", "pods/status", "services", "replicationcontrollers"},
+					"verbs":     []string{"get", "list", "watch"},
+				},
+				{
+					"apiGroups": []string{"apps", "batch"},
+					"resources": []string{"deployments", "statefulsets", "daemonsets", "jobs", "cronjobs"},
+					"verbs":     []string{"get", "list", "watch"},
+				},
 				{"apiGroups": []string{""}, "resources": []string{"configmaps"}, "verbs": []string{"get", "list", "watch"}},
 				{"apiGroups": []string{"iam.kubesphere.io"}, "resources": []string{"namespacemembers", "roles", "rolebindings"}, "verbs": []string{"get", "list", "watch"}},
 			},
@@ -409,32 +499,47 @@ func iamBinding(kind string) func(int) object {
 
 func workspaceTemplate(i int) object {
 	return object{
-		"kind": "WorkspaceTemplate", "apiVersion": "tenant.kubesphere.io/v1beta1",
-		"metadata": with(metadata(i, fmt.Sprintf("team-%d", i), "", nil), object{"annotations": object{"kubesphere.io/creator": "admin"}}),
+		"kind":       "WorkspaceTemplate",
+		"apiVersion": "tenant.kubesphere.io/v1beta1",
+		"metadata":   with(metadata(i, fmt.Sprintf("team-%d", i), "", nil), object{"annotations": object{"kubesphere.io/creator": "admin"}}),
 		"spec": object{
 			"placement": object{"clusters": []object{{"name": "host"}}},
 			"template": object{"spec": object{"manager": "admin"}, "metadata": object{"annotations": object{
 				"kubesphere.io/alias-name": fmt.Sprintf("Team %d", i), "kubesphere.io/description": "What the team ships.", "kubesphere.io/creator": "admin"}}},
 		},
-		"status": object{"conditions": []object{{"type": "Ready", "status": "True", "reason": "Placed", "message": "", "lastTransitionTime": "2026-11-20T08:15:42Z"}}},
+		"status": object{
+			"conditions": []object{{"type": "Ready", "status": "True", "reason": "Placed", "message": "", "lastTransitionTime": "2026-11-20T08:15:42Z"}},
+		},
 	}
 }
 
 func workspace(i int) object {
 	return object{
-		"kind": "Workspace", "apiVersion": "tenant.kubesphere.io/v1beta1",
-		"metadata": with(metadata(i, fmt.Sprintf("team-%d", i), "", nil), object{"annotations": object{"kubesphere.io/alias-name": fmt.Sprintf("Team %d", i), "kubesphere.io/creator": "admin"},
-			"finalizers": []string{"finalizers.tenant.kubesphere.io"}}),
-		"spec": object{"manager": "admin"}, "status": object{},
+		"kind":       "Workspace",
+		"apiVersion": "tenant.kubesphere.io/v1beta1",
+		"metadata": with(
+			metadata(i, fmt.Sprintf("team-%d", i), "", nil),
+			object{"annotations": object{"kubesphere.io/alias-name": fmt.Sprintf("Team %d", i), "kubesphere.io/creator": "admin"},
+				"finalizers": []string{"finalizers.tenant.kubesphere.io"}},
+		),
+		"spec":   object{"manager": "admin"},
+		"status": object{},
 	}
 }
 
 func session(i int) object {
 	return object{
-		"kind": "Session", "apiVersion": "session.kapis.dev/v1alpha1",
-		"metadata": metadata(i, fmt.Sprintf("s-%032x", i*7919), "", map[string]string{"session.kapis.dev/user": fmt.Sprintf("person-%d", i%2000)}),
-		"spec": object{"user": fmt.Sprintf("person-%d", i%2000), "userUID": uid(i%2000, 4), "client": "kubesphere", "current": object{"hash": strings.Repeat("4f", 32), "issued": "2026-11-20T08:15:42Z"},
-			"former": object{"hash": strings.Repeat("a1", 32), "issued": "2026-11-20T07:15:42Z"}, "expires": "2026-11-20T10:15:42Z"},
+		"kind":       "Session",
+		"apiVersion": "session.kapis.dev/v1alpha1",
+		"metadata":   metadata(i, fmt.Sprintf("s-%032x", i*7919), "", map[string]string{"session.kapis.dev/user": fmt.Sprintf("person-%d", i%2000)}),
+		"spec": object{
+			"user":    fmt.Sprintf("person-%d", i%2000),
+			"userUID": uid(i%2000, 4),
+			"client":  "kubesphere",
+			"current": object{"hash": strings.Repeat("4f", 32), "issued": "2026-11-20T08:15:42Z"},
+			"former":  object{"hash": strings.Repeat("a1", 32), "issued": "2026-11-20T07:15:42Z"},
+			"expires": "2026-11-20T10:15:42Z",
+		},
 	}
 }
 

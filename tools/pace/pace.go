@@ -1,8 +1,9 @@
-// Package pace waits in tests for what the product promises within a time, such as the five seconds in which a withdrawn right ends everywhere,
-// without failing where the machine is busy with something else.
+// Package pace waits in tests for what the product promises within a time, such as the five seconds in which a withdrawn right ends
+// everywhere, without failing where the machine is busy with something else.
 //
-// Time is measured twice: by the clock, and by how often the product could be asked in the meantime. A bound is over when both say so. On an idle machine
-// asking costs nothing and the clock decides; where the product gets little of a processor, so do the questions, and the bound grows with them.
+// Time is measured twice: by the clock, and by how often the product could be asked in the meantime. A bound is over when both say so. On
+// an idle machine asking costs nothing and the clock decides; where the product gets little of a processor, so do the questions, and the
+// bound grows with them.
 package pace
 
 import (
@@ -47,7 +48,8 @@ func Until(ctx context.Context, bound time.Duration, f func(ctx context.Context)
 	}
 }
 
-// After returns a channel that is closed once bound is over. ask is a question to the product: what it answers does not count, only that it could be asked.
+// After returns a channel that is closed once bound is over. ask is a question to the product: what it answers does not count, only that it
+// could be asked.
 func After(ctx context.Context, bound time.Duration, ask func(ctx context.Context) error) <-chan struct{} {
 	over := make(chan struct{})
 	go func() {

@@ -1,5 +1,5 @@
-// Package redisserver starts Redis servers for tests: single ones, some that sentinels watch, and Clusters. They are Debian's redis-server, listen on
-// loopback, and end with the test.
+// Package redisserver starts Redis servers for tests: single ones, some that sentinels watch, and Clusters. They are Debian's redis-server,
+// listen on loopback, and end with the test.
 package redisserver
 
 import (
@@ -146,7 +146,8 @@ func (s *Server) await(what string, ready func() error) {
 // Command sends a server a command by redis-cli, and returns the answer.
 func (s *Server) Command(args ...string) (string, error) {
 	_, port, _ := net.SplitHostPort(s.Address)
-	out, err := exec.CommandContext(context.Background(), "redis-cli", append([]string{"-h", "127.0.0.1", "-p", port}, args...)...).CombinedOutput()
+	out, err := exec.CommandContext(context.Background(), "redis-cli", append([]string{"-h", "127.0.0.1", "-p", port}, args...)...).
+		CombinedOutput()
 	if err != nil {
 		return "", fmt.Errorf("redis-cli %s: %w\n%s", strings.Join(args, " "), err, out)
 	}

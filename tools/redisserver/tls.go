@@ -79,7 +79,8 @@ func newKey(t testing.TB) *ecdsa.PrivateKey {
 // Options are those of a server that takes TLS only, from clients with a certificate.
 func (c Certificates) Options() []string {
 	return []string{
-		"port 0", "tls-port {port}", "tls-ca-cert-file " + c.CA, "tls-cert-file " + c.ServerCert, "tls-key-file " + c.ServerKey, "tls-auth-clients yes",
+		"port 0", "tls-port {port}", "tls-ca-cert-file " + c.CA, "tls-cert-file " + c.ServerCert, "tls-key-file " + c.ServerKey,
+		"tls-auth-clients yes",
 	}
 }
 

@@ -88,7 +88,8 @@ func (tb *Table) Check() error {
 		return err
 	}
 	if !bytes.Equal(old, doc) {
-		return fmt.Errorf("%s says something else than the tests; run them with -update. The first line that differs would be\n%s", tb.File, differing(string(old), string(doc)))
+		return fmt.Errorf("%s says something else than the tests; run them with -update. The first line that differs would be\n%s", tb.File,
+			differing(string(old), string(doc)))
 	}
 	return nil
 }

@@ -10,7 +10,11 @@ import (
 
 func newTable(t *testing.T) *Table {
 	t.Helper()
-	return &Table{File: filepath.Join(t.TempDir(), "rules.md"), Head: "# Rules\n", Sections: []Section{{"Doors", []Rule{{"D1", "are shut"}, {"D2", "have a lock"}}}}}
+	return &Table{
+		File:     filepath.Join(t.TempDir(), "rules.md"),
+		Head:     "# Rules\n",
+		Sections: []Section{{"Doors", []Rule{{"D1", "are shut"}, {"D2", "have a lock"}}}},
+	}
 }
 
 func TestARuleThatNothingHoldsFails(t *testing.T) {

@@ -84,8 +84,8 @@ func (s *session) kubectl() string {
 	return own
 }
 
-// devConsoleSecret is the secret of the console's client at the development control plane, which listens on loopback only. An installation has a
-// random one.
+// devConsoleSecret is the secret of the console's client at the development control plane, which listens on loopback only. An installation
+// has a random one.
 const devConsoleSecret = "kubesphere"
 
 // install applies CRDs, default roles and OAuth clients.
@@ -106,7 +106,8 @@ func (s *session) install(ctx context.Context) error {
 }
 
 // consoleSecretAt prints what the Secret of the console's client has in it.
-var consoleSecretAt = []string{"-n", "kubesphere-system", "get", "secret", "oauthclient-kubesphere", "-o", `go-template={{index .data "configuration.yaml" | base64decode}}`}
+var consoleSecretAt = []string{"-n", "kubesphere-system", "get", "secret", "oauthclient-kubesphere", "-o",
+	`go-template={{index .data "configuration.yaml" | base64decode}}`}
 
 // readConsoleSecret reads the secret of the console's client, which an installation that was there before may have chosen.
 func (s *session) readConsoleSecret(ctx context.Context) error {

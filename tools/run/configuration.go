@@ -42,7 +42,8 @@ var identities = []string{"ks-apiserver", "ks-controller-manager"}
 // writeConfiguration writes everything that the product's programs read.
 func (s *session) writeConfiguration(ctx context.Context) error {
 	var b bytes.Buffer
-	if err := configuration.Execute(&b, struct{ Issuer, Server, Authority string }{s.issuer(), s.tlsURL(), strconv.Quote(s.path("tls-ca.crt"))}); err != nil {
+	if err := configuration.Execute(&b, struct{ Issuer, Server, Authority string }{s.issuer(), s.tlsURL(),
+		strconv.Quote(s.path("tls-ca.crt"))}); err != nil {
 		return fmt.Errorf("fill in the configuration: %w", err)
 	}
 	if err := writeFile(s.path("kubesphere.yaml"), b.Bytes(), 0o600); err != nil {

@@ -173,7 +173,8 @@ func TestConfigurationNamesTheIssuer(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"    url: https://localhost:2\n", "  server: https://127.0.0.1:2\n", "  certificateAuthority: \"" + s.path("tls-ca.crt") + "\"\n", "  clusterRole: host\n", "  hostClusterName: host\n"} {
+	for _, want := range []string{"    url: https://localhost:2\n", "  server: https://127.0.0.1:2\n", "  certificateAuthority: \"" + s.path("tls-ca.crt") +
+		"\"\n", "  clusterRole: host\n", "  hostClusterName: host\n"} {
 		if !strings.Contains(string(data), want) {
 			t.Errorf("no %q in\n%s", want, data)
 		}

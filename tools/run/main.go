@@ -56,7 +56,8 @@ func parse(args []string, adminPassword string) (options, error) {
 	f.IntVar(&o.port, "port", 9090, "HTTP port of ks-apiserver on 127.0.0.1")
 	f.IntVar(&o.tlsPort, "tls-port", 9443, "HTTPS port of ks-apiserver on 127.0.0.1")
 	f.IntVar(&o.verbosity, "v", 0, "log level of ks-apiserver and ks-controller-manager")
-	f.StringVar(&o.adminPassword, "admin-password", adminPassword, "password of the user admin (default $ADMIN_PASSWORD, which ps does not show; else one is made)")
+	f.StringVar(&o.adminPassword, "admin-password", adminPassword,
+		"password of the user admin (default $ADMIN_PASSWORD, which ps does not show; else one is made)")
 	f.SetOutput(io.Discard) // an error is one line
 	if err := f.Parse(args); err != nil {
 		if errors.Is(err, flag.ErrHelp) {

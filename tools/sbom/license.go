@@ -17,9 +17,10 @@ import (
 	"github.com/google/licensecheck"
 )
 
-// allowed are the SPDX identifiers of licences that a program of the Apache License 2.0 may be linked with and passed on under. MPL-2.0 asks for the
-// source of files that are changed, and none is.
-var allowed = []string{"0BSD", "Apache-2.0", "BSD-2-Clause", "BSD-3-Clause", "BSL-1.0", "CC0-1.0", "ISC", "MIT", "MPL-2.0", "Unlicense", "Zlib"}
+// allowed are the SPDX identifiers of licences that a program of the Apache License 2.0 may be linked with and passed on under. MPL-2.0
+// asks for the source of files that are changed, and none is.
+var allowed = []string{"0BSD", "Apache-2.0", "BSD-2-Clause", "BSD-3-Clause", "BSL-1.0", "CC0-1.0", "ISC", "MIT", "MPL-2.0", "Unlicense",
+	"Zlib"}
 
 // known is the part of a licence file, in percent of its words, that has to be the text of licences.
 const known = 75

@@ -60,7 +60,8 @@ func New(t *testing.T, people, groups []string) *Server {
 	fmt.Fprintf(&data, "dn: %[1]s\nobjectClass: domain\ndc: example\n\ndn: ou=people,%[1]s\nobjectClass: organizationalUnit\nou: people\n\n"+
 		"dn: ou=groups,%[1]s\nobjectClass: organizationalUnit\nou: groups\n\n", Base)
 	for _, p := range people {
-		fmt.Fprintf(&data, "dn: uid=%s,ou=people,%s\nobjectClass: inetOrgPerson\nuid: %s\ncn: %s\nsn: x\nuserPassword: %s\n\n", p, Base, p, p, Password)
+		fmt.Fprintf(&data, "dn: uid=%s,ou=people,%s\nobjectClass: inetOrgPerson\nuid: %s\ncn: %s\nsn: x\nuserPassword: %s\n\n", p, Base, p, p,
+			Password)
 	}
 	for _, g := range groups {
 		fmt.Fprintf(&data, "dn: cn=%s,ou=groups,%s\nobjectClass: groupOfNames\ncn: %s\n", g, Base, g)
@@ -69,14 +70,17 @@ func New(t *testing.T, people, groups []string) *Server {
 		}
 		data.WriteString("\n")
 	}
-	for name, text := range map[string]string{"data.ldif": data.String(), "slapd.conf": "include /etc/ldap/schema/core.schema\ninclude /etc/ldap/schema/cosine.schema\n" +
-		"include /etc/ldap/schema/inetorgperson.schema\nmodulepath /usr/lib/ldap\nmoduleload back_mdb.so\npidfile " + l.dir + "/pid\ndatabase mdb\nmaxsize 16777216\n" +
-		"suffix \"" + Base + "\"\nrootdn \"" + manager + "\"\nrootpw " + Secret + "\ndirectory " + l.dir + "\ndbnosync\n"} {
+	for name, text := range map[string]string{"data.ldif": data.String(),
+		"slapd.conf": "include /etc/ldap/schema/core.schema\ninclude /etc/ldap/schema/cosine.schema\n" +
+			"include /etc/ldap/schema/inetorgperson.schema\nmodulepath /usr/lib/ldap\nmoduleload back_mdb.so\npidfile " + l.dir +
+			"/pid\ndatabase mdb\nmaxsize 16777216\n" +
+			"suffix \"" + Base + "\"\nrootdn \"" + manager + "\"\nrootpw " + Secret + "\ndirectory " + l.dir + "\ndbnosync\n"} {
 		if err := os.WriteFile(filepath.Join(l.dir, name), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
-	out, err := exec.CommandContext(t.Context(), program(t, "slapadd"), "-q", "-f", filepath.Join(l.dir, "slapd.conf"), "-l", filepath.Join(l.dir, "data.ldif")).CombinedOutput()
+	out, err := exec.CommandContext(t.Context(), program(t, "slapadd"), "-q", "-f", filepath.Join(l.dir, "slapd.conf"), "-l",
+		filepath.Join(l.dir, "data.ldif")).CombinedOutput()
 	if err != nil {
 		t.Fatalf("slapadd: %v\n%s", err, out)
 	}
@@ -118,7 +122,8 @@ func (l *Server) Stop() {
 // Modify changes the directory, by LDIF.
 func (l *Server) Modify(ldif string) {
 	l.t.Helper()
-	cmd := exec.CommandContext(l.t.Context(), program(l.t, "ldapmodify"), "-x", "-H", fmt.Sprintf("ldap://127.0.0.1:%d", l.port), "-D", manager, "-w", Secret)
+	cmd := exec.CommandContext(l.t.Context(), program(l.t, "ldapmodify"), "-x", "-H", fmt.Sprintf("ldap://127.0.0.1:%d", l.port), "-D",
+		manager, "-w", Secret)
 	cmd.Stdin = strings.NewReader(ldif)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		l.t.Fatalf("ldapmodify: %v\n%s", err, out)

@@ -10,8 +10,8 @@ import (
 	"path/filepath"
 )
 
-// Build builds run and the programs of cmd, ks-apiserver, ks-controller-manager and kubectl-ks, of the checkout repo into the folder out, with the race detector
-// if asked, and links dev and kubectl from repo/bin, which take minutes to build and are not ours to change.
+// Build builds run and the programs of cmd, ks-apiserver, ks-controller-manager and kubectl-ks, of the checkout repo into the folder out,
+// with the race detector if asked, and links dev and kubectl from repo/bin, which take minutes to build and are not ours to change.
 func Build(ctx context.Context, repo, out string, race bool) error {
 	repo, err := filepath.Abs(repo)
 	if err != nil {

@@ -65,7 +65,8 @@ func (c *child) stop(grace time.Duration) error {
 	})
 	<-c.done
 	if c.killed {
-		return fmt.Errorf("process %d did not stop within %v after SIGTERM and was killed; its last lines:\n%s", c.process.Pid, grace, c.out.tail())
+		return fmt.Errorf("process %d did not stop within %v after SIGTERM and was killed; its last lines:\n%s", c.process.Pid, grace,
+			c.out.tail())
 	}
 	if c.err != nil {
 		return fmt.Errorf("process %d ended with %w; its last lines:\n%s", c.process.Pid, c.err, c.out.tail())

@@ -153,7 +153,8 @@ func linesOfCode(positions *token.FileSet, f *ast.File, text []byte) int {
 	for line := range bytes.Lines(text) {
 		number++
 		trimmed := bytes.TrimSpace(line)
-		whole := bytes.HasPrefix(trimmed, []byte("//")) || bytes.HasPrefix(trimmed, []byte("/*")) || slices.ContainsFunc(inComment, func(c [2]int) bool { return c[0] < number && number <= c[1] })
+		whole := bytes.HasPrefix(trimmed, []byte("//")) || bytes.HasPrefix(trimmed, []byte("/*")) ||
+			slices.ContainsFunc(inComment, func(c [2]int) bool { return c[0] < number && number <= c[1] })
 		if len(trimmed) > 0 && !whole {
 			n++
 		}
@@ -203,7 +204,8 @@ func (s *sizeCheck) compare() {
 		s.broken = append(s.broken, fmt.Sprintf("%d lines have more than %d columns, and %d may", s.long, s.limits.Columns, s.limits.LongLines))
 	}
 	if s.longTests > s.limits.LongTestLines {
-		s.broken = append(s.broken, fmt.Sprintf("%d lines of tests have more than %d columns, and %d may", s.longTests, s.limits.TestColumns, s.limits.LongTestLines))
+		s.broken = append(s.broken, fmt.Sprintf("%d lines of tests have more than %d columns, and %d may", s.longTests, s.limits.TestColumns,
+			s.limits.LongTestLines))
 	}
 	for _, e := range s.limits.Larger {
 		if !s.exceeded[e.What] {

@@ -44,7 +44,8 @@ func TestTiers(t *testing.T) {
 		want  []string // one for each line that is expected: what is in it
 	}{
 		{"LowerTierIsFine", map[string]string{"pkg/filter/a.go": "~/request ~/authz net/http k8s.io/klog/v2"}, nil},
-		{"OwnTierIsNot", map[string]string{"pkg/filter/a.go": "net/http ~/proxy"}, []string{"pkg/filter/a.go:3: kapis.dev/ks-apiserver/pkg/proxy: pkg/filter and pkg/proxy are both of tier 5"}},
+		{"OwnTierIsNot", map[string]string{"pkg/filter/a.go": "net/http ~/proxy"},
+			[]string{"pkg/filter/a.go:3: kapis.dev/ks-apiserver/pkg/proxy: pkg/filter and pkg/proxy are both of tier 5"}},
 		{"HigherTierIsNot", map[string]string{"pkg/store/a.go": "~/resource"}, []string{"pkg/store is of tier 2 and pkg/resource of tier 3"}},
 		{"APIsMayImportAPIs", map[string]string{"pkg/api/iam/v1beta1/a.go": "~/api/tenant/v1beta1 k8s.io/api/rbac/v1 k8s.io/apimachinery/pkg/runtime"}, nil},
 		{"APIsMayImportNothingElse", map[string]string{"pkg/api/iam/v1beta1/a.go": "~/version k8s.io/klog/v2"}, []string{
@@ -52,14 +53,20 @@ func TestTiers(t *testing.T) {
 		}},
 		{"TestsOfAPIsMay", map[string]string{"pkg/api/iam/v1beta1/a_test.go": "github.com/google/go-cmp/cmp"}, nil},
 		{"PackageInFullGoesBeforePattern", map[string]string{"pkg/idp/builtin/a.go": "~/idp/ldap", "pkg/idp/ldap/a.go": "~/idp"}, nil},
-		{"ProvidersDoNotKnowEachOther", map[string]string{"pkg/idp/github/a.go": "~/idp/cas", "pkg/idp/ldap/a.go": "~/idp/header"}, []string{"both of tier 4", "both of tier 3"}},
+		{"ProvidersDoNotKnowEachOther", map[string]string{"pkg/idp/github/a.go": "~/idp/cas", "pkg/idp/ldap/a.go": "~/idp/header"},
+			[]string{"both of tier 4", "both of tier 3"}},
 		{"PackageWithoutATier", map[string]string{"pkg/new/a.go": ""}, []string{"pkg/new: has no tier"}},
-		{"ImportOfAPackageWithoutATier", map[string]string{"pkg/filter/a.go": "kapis.dev/ks-apiserver/tools/tiers"}, []string{"pkg/filter imports tools/tiers, which has no tier"}},
+		{"ImportOfAPackageWithoutATier", map[string]string{"pkg/filter/a.go": "kapis.dev/ks-apiserver/tools/tiers"},
+			[]string{"pkg/filter imports tools/tiers, which has no tier"}},
 		{"DeeperThanThePattern", map[string]string{"pkg/kapis/tenant/v1/a.go": ""}, []string{"pkg/kapis/tenant/v1: has no tier"}},
-		{"SubPackagesOfADomainMayImportEachOther", map[string]string{"pkg/iam/a.go": "~/iam/session", "pkg/iam/session/a.go": "~/iam/user ~/token", "pkg/iam/user/a.go": ""}, nil},
-		{"SubPackagesOfOtherDomainsMayNot", map[string]string{"pkg/iam/session/a.go": "~/resource/engine", "pkg/resource/engine/a.go": ""}, []string{"both of tier 3"}},
-		{"SubPackagesOfADomainHaveItsTier", map[string]string{"pkg/store/feed/a.go": "~/iam/user", "pkg/iam/user/a.go": ""}, []string{"pkg/store/feed is of tier 2 and pkg/iam/user of tier 3"}},
-		{"OnlyAssembliesImportConfig", map[string]string{"pkg/iam/a.go": "~/config", "pkg/apiserver/a.go": "~/config", "cmd/x/main.go": "~/config"}, []string{"pkg/iam may not import it: only the two assemblies"}},
+		{"SubPackagesOfADomainMayImportEachOther", map[string]string{"pkg/iam/a.go": "~/iam/session", "pkg/iam/session/a.go": "~/iam/user ~/token",
+			"pkg/iam/user/a.go": ""}, nil},
+		{"SubPackagesOfOtherDomainsMayNot", map[string]string{"pkg/iam/session/a.go": "~/resource/engine", "pkg/resource/engine/a.go": ""},
+			[]string{"both of tier 3"}},
+		{"SubPackagesOfADomainHaveItsTier", map[string]string{"pkg/store/feed/a.go": "~/iam/user", "pkg/iam/user/a.go": ""},
+			[]string{"pkg/store/feed is of tier 2 and pkg/iam/user of tier 3"}},
+		{"OnlyAssembliesImportConfig", map[string]string{"pkg/iam/a.go": "~/config", "pkg/apiserver/a.go": "~/config", "cmd/x/main.go": "~/config"},
+			[]string{"pkg/iam may not import it: only the two assemblies"}},
 		{"ConfigMayTestItself", map[string]string{"pkg/config/a_test.go": "~/config"}, nil},
 		{"RoutesStayWhereTheyAre", map[string]string{
 			"pkg/controller/user/a.go": "github.com/emicklei/go-restful/v3", "pkg/kapis/iam/a.go": "github.com/emicklei/go-restful/v3",
@@ -70,7 +77,8 @@ func TestTiers(t *testing.T) {
 		{"NamesSaySomething", map[string]string{"pkg/controller/utils/a.go": ""}, []string{`the name "utils" says nothing`}},
 		{"OtherBuildsCountToo", map[string]string{"pkg/store/a_windows.go": "~/iam"}, []string{"pkg/store is of tier 2"}},
 		{"WhatIsNoPackageIsLeftOut", map[string]string{
-			"pkg/store/testdata/a.go": "~/iam", "pkg/.hidden/a.go": "", "pkg/_old/a.go": "", "pkg/other/go.mod": "module x", "pkg/other/a.go": "", "tools/x/main.go": "~/iam",
+			"pkg/store/testdata/a.go": "~/iam", "pkg/.hidden/a.go": "", "pkg/_old/a.go": "", "pkg/other/go.mod": "module x", "pkg/other/a.go": "",
+			"tools/x/main.go": "~/iam",
 		}, nil},
 		{"EveryViolationIsListed", map[string]string{"pkg/store/a.go": "~/iam ~/filter", "pkg/store/b.go": "~/iam", "pkg/odd/a.go": ""}, []string{
 			"pkg/odd", "pkg/store/a.go:2", "pkg/store/a.go:3", "pkg/store/b.go:2",

@@ -9,11 +9,12 @@ import (
 func TestSplice(t *testing.T) {
 	add := []members{{"paths", []byte(`"/own":{}`)}, {"definitions", []byte(`"own":{"a":[1,"}"]}`)}}
 	for name, c := range map[string]struct{ in, want string }{
-		"Both":       {`{"paths":{"/a":{}},"definitions":{"d":{}}}`, `{"paths":{"/own":{},"/a":{}},"definitions":{"own":{"a":[1,"}"]},"d":{}}}`},
-		"Empty":      {`{ "paths" : { } ,"definitions":{}}`, `{ "paths" : {"/own":{} } ,"definitions":{"own":{"a":[1,"}"]}}}`},
-		"Missing":    {`{"swagger":"2.0"}`, `{"paths":{"/own":{}},"definitions":{"own":{"a":[1,"}"]}},"swagger":"2.0"}`},
-		"Nothing":    {`{}`, `{"paths":{"/own":{}},"definitions":{"own":{"a":[1,"}"]}}}`},
-		"Deeper":     {`{"x":{"paths":{"\"}":1}},"y":"{\\","z":[{"definitions":{}}],"paths":{},"definitions":{}}`, `{"x":{"paths":{"\"}":1}},"y":"{\\","z":[{"definitions":{}}],"paths":{"/own":{}},"definitions":{"own":{"a":[1,"}"]}}}`},
+		"Both":    {`{"paths":{"/a":{}},"definitions":{"d":{}}}`, `{"paths":{"/own":{},"/a":{}},"definitions":{"own":{"a":[1,"}"]},"d":{}}}`},
+		"Empty":   {`{ "paths" : { } ,"definitions":{}}`, `{ "paths" : {"/own":{} } ,"definitions":{"own":{"a":[1,"}"]}}}`},
+		"Missing": {`{"swagger":"2.0"}`, `{"paths":{"/own":{}},"definitions":{"own":{"a":[1,"}"]}},"swagger":"2.0"}`},
+		"Nothing": {`{}`, `{"paths":{"/own":{}},"definitions":{"own":{"a":[1,"}"]}}}`},
+		"Deeper": {`{"x":{"paths":{"\"}":1}},"y":"{\\","z":[{"definitions":{}}],"paths":{},"definitions":{}}`,
+			`{"x":{"paths":{"\"}":1}},"y":"{\\","z":[{"definitions":{}}],"paths":{"/own":{}},"definitions":{"own":{"a":[1,"}"]}}}`},
 		"OtherTypes": {`{"n":1,"t":true,"z":null,"paths":{},"definitions":{}}`, `{"n":1,"t":true,"z":null,"paths":{"/own":{}},"definitions":{"own":{"a":[1,"}"]}}}`},
 	} {
 		got, err := splice([]byte(c.in), add)
@@ -29,7 +30,8 @@ func TestSplice(t *testing.T) {
 }
 
 func FuzzSpliceKeepsWhatWasThere(f *testing.F) {
-	for _, s := range []string{`{}`, `{"paths":{"/a":1},"x":[{"paths":{}}]}`, `{"paths":3}`, `{"a":"\\\"{"}`, `{"paths":{}, "paths":{"b":1}}`, "{\n\"definitions\"\t:\r{\"a\":{}}}"} {
+	for _, s := range []string{`{}`, `{"paths":{"/a":1},"x":[{"paths":{}}]}`, `{"paths":3}`, `{"a":"\\\"{"}`, `{"paths":{}, "paths":{"b":1}}`,
+		"{\n\"definitions\"\t:\r{\"a\":{}}}"} {
 		f.Add(s)
 	}
 	add := []members{{"paths", []byte(`"/own":1`)}, {"definitions", []byte(`"own":2`)}}

@@ -81,7 +81,8 @@ func TestATokenDiesWithWhatHoldsIt(t *testing.T) {
 		"AccountNamesAnother": func(k *Tokens, _ *corev1.Secret) { k.Set(accountOf(t, "ns", "a", "1", "b-token")) },
 		"AccountIsBroken":     func(k *Tokens, _ *corev1.Secret) { k.Set(&store.Object{Namespace: "ns", Name: "a", Raw: []byte("{")}) },
 		"AccountIsBeingDeleted": func(k *Tokens, _ *corev1.Secret) {
-			k.Set(&store.Object{Namespace: "ns", Name: "a", Raw: []byte(`{"metadata":{"uid":"1","deletionTimestamp":"2026-11-21T00:00:00Z"},"secrets":[{"name":"a-token"}]}`)})
+			k.Set(&store.Object{Namespace: "ns", Name: "a",
+				Raw: []byte(`{"metadata":{"uid":"1","deletionTimestamp":"2026-11-21T00:00:00Z"},"secrets":[{"name":"a-token"}]}`)})
 		},
 		"TokenReplaced": func(k *Tokens, s *corev1.Secret) {
 			_ = (*secretsSink)(k).Update(holder("ns", "a-token", "a", "1", made(t, "1")))

@@ -27,7 +27,8 @@ func (t *Tokens) Run(ctx context.Context, secrets typedcorev1.SecretInterface) {
 			return secrets.Watch(ctx, o)
 		},
 	}, secrets)
-	cache.NewReflectorWithOptions(lw, &corev1.Secret{}, (*secretsSink)(t), cache.ReflectorOptions{Name: "tokens of service accounts"}).RunWithContext(ctx)
+	cache.NewReflectorWithOptions(lw, &corev1.Secret{}, (*secretsSink)(t), cache.ReflectorOptions{Name: "tokens of service accounts"}).
+		RunWithContext(ctx)
 }
 
 // secretsSink is Tokens as a reflector fills it.

@@ -27,7 +27,9 @@ func users(name string) (user.Info, time.Time, bool) {
 
 func newAuthenticator(t testing.TB, now time.Time) *Authenticator {
 	t.Helper()
-	a, err := New(Options{Secret: []byte(secret), Until: start().Add(24 * time.Hour), Users: users, Leeway: 30 * time.Second, Now: func() time.Time { return now }})
+	a, err := New(
+		Options{Secret: []byte(secret), Until: start().Add(24 * time.Hour), Users: users, Leeway: 30 * time.Second, Now: func() time.Time { return now }},
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -54,15 +56,17 @@ func TestTokensOfTheOlderInstallation(t *testing.T) {
 		claims jwt.MapClaims
 		user   string
 	}{
-		"access token":               {jwt.MapClaims{"token_type": "access_token", "username": "alice", "exp": at(time.Hour)}, "alice"},
-		"with issuer and times":      {jwt.MapClaims{"token_type": "access_token", "username": "alice", "iss": "http://old", "iat": at(0), "exp": at(time.Hour)}, "alice"},
-		"static token without end":   {jwt.MapClaims{"token_type": "static_token", "username": "alice"}, "alice"},
-		"issued after the change":    {jwt.MapClaims{"token_type": "access_token", "username": "changed", "iat": at(-time.Minute), "exp": at(time.Hour)}, "changed"},
-		"issued before the change":   {jwt.MapClaims{"token_type": "access_token", "username": "changed", "iat": at(-2 * time.Hour), "exp": at(time.Hour)}, ""},
-		"issued nobody knows when":   {jwt.MapClaims{"token_type": "access_token", "username": "changed", "exp": at(time.Hour)}, ""},
-		"S34: access token, no end":  {jwt.MapClaims{"token_type": "access_token", "username": "alice"}, ""},
-		"expired":                    {jwt.MapClaims{"token_type": "access_token", "username": "alice", "exp": at(-time.Minute)}, ""},
-		"U27: within the leeway":     {jwt.MapClaims{"token_type": "access_token", "username": "alice", "exp": at(-20 * time.Second), "iat": at(20 * time.Second)}, "alice"},
+		"access token": {jwt.MapClaims{"token_type": "access_token", "username": "alice", "exp": at(time.Hour)}, "alice"},
+		"with issuer and times": {jwt.MapClaims{"token_type": "access_token", "username": "alice", "iss": "http://old", "iat": at(0), "exp": at(time.Hour)},
+			"alice"},
+		"static token without end":  {jwt.MapClaims{"token_type": "static_token", "username": "alice"}, "alice"},
+		"issued after the change":   {jwt.MapClaims{"token_type": "access_token", "username": "changed", "iat": at(-time.Minute), "exp": at(time.Hour)}, "changed"},
+		"issued before the change":  {jwt.MapClaims{"token_type": "access_token", "username": "changed", "iat": at(-2 * time.Hour), "exp": at(time.Hour)}, ""},
+		"issued nobody knows when":  {jwt.MapClaims{"token_type": "access_token", "username": "changed", "exp": at(time.Hour)}, ""},
+		"S34: access token, no end": {jwt.MapClaims{"token_type": "access_token", "username": "alice"}, ""},
+		"expired":                   {jwt.MapClaims{"token_type": "access_token", "username": "alice", "exp": at(-time.Minute)}, ""},
+		"U27: within the leeway": {jwt.MapClaims{"token_type": "access_token", "username": "alice", "exp": at(-20 * time.Second), "iat": at(20 * time.Second)},
+			"alice"},
 		"not yet":                    {jwt.MapClaims{"token_type": "access_token", "username": "alice", "exp": at(time.Hour), "nbf": at(time.Minute)}, ""},
 		"from the future":            {jwt.MapClaims{"token_type": "access_token", "username": "alice", "exp": at(time.Hour), "iat": at(time.Minute)}, ""},
 		"S32: refresh token":         {jwt.MapClaims{"token_type": "refresh_token", "username": "alice", "exp": at(time.Hour)}, ""},

@@ -101,7 +101,8 @@ func New(o Options) (*Authenticator, error) {
 		genuine:  newLane(bounds{atOnce: 8, atOnceOfOne: 4, mostWaiting: 1024, mostOfOne: 256}),
 		doubtful: newLane(bounds{atOnce: 4, atOnceOfOne: 2, mostWaiting: 64, mostOfOne: 16}),
 		results: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "ks_serviceaccount_tokens_total", Help: "Tokens of service accounts of which no answer was remembered, by what came of them."}, []string{"result"}),
+			Name: "ks_serviceaccount_tokens_total", Help: "Tokens of service accounts of which no answer was remembered, by what came of them."},
+			[]string{"result"}),
 	}
 	if o.Metrics != nil {
 		if err := o.Metrics.Register(a.results); err != nil {
@@ -191,7 +192,8 @@ func (a *Authenticator) review(ctx context.Context, token string, c unverified) 
 		klog.V(2).InfoS("kube-apiserver could not be asked about a service account's token", "reason", err.Error())
 		a.results.WithLabelValues("unavailable").Inc()
 		return answer{err: errUnavailable(), until: now.Add(keepFault)}
-	case !r.Status.Authenticated, r.Status.Error != "", !strings.HasPrefix(r.Status.User.Username, prefix): // another kind of user has a way in of its own
+	case !r.Status.Authenticated, r.Status.Error != "", !strings.HasPrefix(r.Status.User.Username,
+		prefix): // another kind of user has a way in of its own
 		a.results.WithLabelValues("refused").Inc()
 		return answer{err: fmt.Errorf("%w by kube-apiserver", errRefused), until: now.Add(keepBad)}
 	}

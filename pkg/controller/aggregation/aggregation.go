@@ -88,7 +88,8 @@ func active(role Role, old *record) bool {
 
 // choose returns the names of all of a role's templates, in a stable order, and of those that the
 // selector finds. A name that an earlier selection brought and this one does not is gone.
-func choose(t *iamv1beta1.AggregationRoleTemplates, old *record, templates []iamv1beta1.RoleTemplate) (names, selected []string, err error) {
+func choose(t *iamv1beta1.AggregationRoleTemplates, old *record, templates []iamv1beta1.RoleTemplate) (names, selected []string,
+	err error) {
 	if t.RoleSelector != nil {
 		selector, err := metav1.LabelSelectorAsSelector(t.RoleSelector)
 		if err != nil {
@@ -115,7 +116,8 @@ func choose(t *iamv1beta1.AggregationRoleTemplates, old *record, templates []iam
 	return names, selected, nil
 }
 
-// rulesOf returns the rules of the named templates, in the order of the names, each once. Rules with words that no rule may have give nothing, and are left
+// rulesOf returns the rules of the named templates, in the order of the names, each once. Rules with words that no rule may have give
+// nothing, and are left
 // out: a role with one of them can't be written.
 func rulesOf(names []string, templates []iamv1beta1.RoleTemplate) []rbacv1.PolicyRule {
 	var rules []rbacv1.PolicyRule

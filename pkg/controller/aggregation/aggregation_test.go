@@ -225,7 +225,10 @@ func TestWithoutTemplatesNothingChanges(t *testing.T) {
 }
 
 func TestABadSelectorChangesNothing(t *testing.T) {
-	r := subject(&iamv1beta1.AggregationRoleTemplates{RoleSelector: &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "a", Operator: "Near"}}}}, "pods")
+	r := subject(
+		&iamv1beta1.AggregationRoleTemplates{RoleSelector: &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "a", Operator: "Near"}}}},
+		"pods",
+	)
 	if _, err := Aggregate(Role{Meta: r, Templates: r.AggregationRoleTemplates, Rules: &r.Rules}, nil); err == nil {
 		t.Error("no error")
 	}

@@ -69,8 +69,8 @@ func fingerprint(r *rbacv1.PolicyRule) string {
 	return base64.RawURLEncoding.EncodeToString(sum[:])
 }
 
-// earlierFingerprint is how records of earlier versions tell rules apart: 64 bits, of which somebody who tries long enough finds two rules that share them. It
-// is of use for reading such a record once; the next one has fingerprints.
+// earlierFingerprint is how records of earlier versions tell rules apart: 64 bits, of which somebody who tries long enough finds two rules
+// that share them. It is of use for reading such a record once; the next one has fingerprints.
 func earlierFingerprint(r *rbacv1.PolicyRule) string {
 	h := sha256.New()
 	for _, field := range [][]string{r.Verbs, r.APIGroups, r.Resources, r.ResourceNames, r.NonResourceURLs} {

@@ -24,7 +24,10 @@ func TestRulesWithWrongWordsAreLeftOut(t *testing.T) { // S63
 		if err != nil || changed != (want == 0) {
 			t.Errorf("%t, %v", changed, err)
 		}
-		if !slices.EqualFunc(role.Rules, []rbacv1.PolicyRule{own, good}, func(a, b rbacv1.PolicyRule) bool { return iamv1beta1.RuleKey(&a) == iamv1beta1.RuleKey(&b) }) {
+		if !slices.EqualFunc(role.Rules, []rbacv1.PolicyRule{own, good}, func(a,
+			b rbacv1.PolicyRule) bool {
+			return iamv1beta1.RuleKey(&a) == iamv1beta1.RuleKey(&b)
+		}) {
 			t.Errorf("%v", role.Rules)
 		}
 	}

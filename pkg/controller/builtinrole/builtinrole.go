@@ -54,7 +54,8 @@ type embedded struct {
 }
 
 // Patterns reads the BuiltinRoles for roles of a kind, Role or WorkspaceRole, in the order of their roles' names and of their own. One that
-// can't be read is left out, so is a rule that no role may have, and broken says which, by their names: nothing but an edit of them mends that.
+// can't be read is left out, so is a rule that no role may have, and broken says which, by their names: nothing but an edit of them mends
+// that.
 func Patterns(ctx context.Context, c client.Reader, kind string) (out []Pattern, broken, err error) {
 	list := &iamv1beta1.BuiltinRoleList{}
 	if err := c.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
@@ -90,8 +91,8 @@ func KindOf(b *iamv1beta1.BuiltinRole) string {
 	return t.Kind
 }
 
-// read returns the pattern that a BuiltinRole is of roles of a kind; ok is false where it is none. A rule that no role may have is left out, which is an error
-// too.
+// read returns the pattern that a BuiltinRole is of roles of a kind; ok is false where it is none. A rule that no role may have is left
+// out, which is an error too.
 func read(b *iamv1beta1.BuiltinRole, kind string) (p Pattern, ok bool, err error) {
 	var e embedded
 	if !b.DeletionTimestamp.IsZero() || len(b.Role.Raw) == 0 {
@@ -117,8 +118,9 @@ func read(b *iamv1beta1.BuiltinRole, kind string) (p Pattern, ok bool, err error
 	sum := sha256.Sum256(text)
 	rules, wrong := iamv1beta1.ValidRules(e.Rules)
 	p = Pattern{
-		Name: e.Metadata.Name, builtin: b.Name, target: target, scope: iamv1beta1.ScopeNamespace, labels: e.Metadata.Labels, annotations: e.Metadata.Annotations,
-		templates: e.Templates, rules: rules, fingerprint: hex.EncodeToString(sum[:]),
+		Name: e.Metadata.Name, builtin: b.Name, target: target, scope: iamv1beta1.ScopeNamespace, labels: e.Metadata.Labels,
+		annotations: e.Metadata.Annotations,
+		templates:   e.Templates, rules: rules, fingerprint: hex.EncodeToString(sum[:]),
 	}
 	if kind == iamv1beta1.KindWorkspaceRole {
 		p.scope = iamv1beta1.ScopeWorkspace

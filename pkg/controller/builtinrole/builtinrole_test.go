@@ -137,8 +137,10 @@ func TestARoleIsKeptTrue(t *testing.T) {
 		"NothingChanged":             {"", dev, []string{"named", "own", "selected"}, 0},
 		"SomebodyTookItsSelector":    {`{"aggregationRoleTemplates":{"roleSelector":null}}`, dev, []string{"named", "own", "selected"}, 1},
 		"SomebodyTookANamedTemplate": {`{"aggregationRoleTemplates":{"templateNames":["selected"]}}`, dev, []string{"named", "own", "selected"}, 1},
-		"ThePatternGrantsLess":       {"", `{"kind":"Role","metadata":{"name":"dev"},"aggregationRoleTemplates":{"templateNames":["named"]},"rules":[]}`, []string{"named"}, 1},
-		"ThePatternHasNoTemplates":   {"", `{"kind":"Role","metadata":{"name":"dev"},"rules":[{"verbs":["v"],"apiGroups":[""],"resources":["pods"]}]}`, []string{"v"}, 1},
+		"ThePatternGrantsLess": {"", `{"kind":"Role","metadata":{"name":"dev"},"aggregationRoleTemplates":{"templateNames":["named"]},"rules":[]}`,
+			[]string{"named"}, 1},
+		"ThePatternHasNoTemplates": {"", `{"kind":"Role","metadata":{"name":"dev"},"rules":[{"verbs":["v"],"apiGroups":[""],"resources":["pods"]}]}`, []string{"v"},
+			1},
 	} {
 		t.Run(claim, func(t *testing.T) {
 			f := controllertest.New(t, nil, builtin("b", dev), template("named", ""), template("selected", "dev"))
@@ -170,7 +172,12 @@ func TestARoleIsKeptTrue(t *testing.T) {
 
 func TestS6ARoleOfAnotherWorkspaceIsTaken(t *testing.T) {
 	theirs := &iamv1beta1.WorkspaceRole{ObjectMeta: metav1.ObjectMeta{Name: "a-b-admin", Labels: map[string]string{"kubesphere.io/workspace": "a"}}}
-	f := controllertest.New(t, nil, builtin("w", `{"kind":"WorkspaceRole","metadata":{"name":"admin"},"rules":[{"verbs":["*"],"apiGroups":["*"],"resources":["*"]}]}`), theirs)
+	f := controllertest.New(
+		t,
+		nil,
+		builtin("w", `{"kind":"WorkspaceRole","metadata":{"name":"admin"},"rules":[{"verbs":["*"],"apiGroups":["*"],"resources":["*"]}]}`),
+		theirs,
+	)
 	want := &iamv1beta1.WorkspaceRole{ObjectMeta: metav1.ObjectMeta{Name: "a-b-admin", Labels: map[string]string{"kubesphere.io/workspace": "a-b"}}}
 	p := patterns(t, f.Client, "WorkspaceRole")[0]
 	if _, err := p.Keep(ctx, f.Client, want); !errors.Is(err, builtinrole.ErrTaken) {

@@ -93,8 +93,8 @@ func (p *Pattern) apply(ctx context.Context, c client.Reader, role client.Object
 // earlierFingerprint is how long the fingerprints of earlier versions are, which were the beginning of those of now.
 const earlierFingerprint = 16
 
-// madeFrom says whether a fingerprint is that of the pattern. One of an earlier version counts: to take such a role for one of another pattern would take
-// away what somebody has added to it.
+// madeFrom says whether a fingerprint is that of the pattern. One of an earlier version counts: to take such a role for one of another
+// pattern would take away what somebody has added to it.
 func (p *Pattern) madeFrom(fingerprint string) bool {
 	return fingerprint == p.fingerprint || len(fingerprint) == earlierFingerprint && strings.HasPrefix(p.fingerprint, fingerprint)
 }

@@ -82,14 +82,20 @@ func TestTheHostIsDescribed(t *testing.T) {
 
 func TestWhatChangesIsFollowedAndTheRestIsOthers(t *testing.T) {
 	existing := &clusterv1alpha1.Cluster{
-		ObjectMeta: metav1.ObjectMeta{Name: "host", UID: "uid", Labels: map[string]string{"a": "b"}, Annotations: map[string]string{"kubesphere.io/description": "mine"}},
-		Spec:       clusterv1alpha1.ClusterSpec{Provider: "somebody", Connection: clusterv1alpha1.Connection{KubeConfig: []byte("x")}},
+		ObjectMeta: metav1.ObjectMeta{
+			Name:        "host",
+			UID:         "uid",
+			Labels:      map[string]string{"a": "b"},
+			Annotations: map[string]string{"kubesphere.io/description": "mine"},
+		},
+		Spec: clusterv1alpha1.ClusterSpec{Provider: "somebody", Connection: clusterv1alpha1.Connection{KubeConfig: []byte("x")}},
 		Status: clusterv1alpha1.ClusterStatus{Region: "here", Conditions: []clusterv1alpha1.ClusterCondition{
 			{Type: clusterv1alpha1.ClusterInitialized, Status: corev1.ConditionTrue}, {Type: clusterv1alpha1.ClusterReady, Status: corev1.ConditionFalse}}},
 	}
 	r := reconciler(t, existing, node("a"))
 	c := run(t, r)
-	if c.Labels["a"] != "b" || c.Annotations["kubesphere.io/description"] != "mine" || c.Spec.Provider != "somebody" || string(c.Spec.Connection.KubeConfig) != "x" || c.Spec.Enable || c.Status.Region != "here" {
+	if c.Labels["a"] != "b" || c.Annotations["kubesphere.io/description"] != "mine" || c.Spec.Provider != "somebody" ||
+		string(c.Spec.Connection.KubeConfig) != "x" || c.Spec.Enable || c.Status.Region != "here" {
 		t.Errorf("what others wrote changed: %+v", c)
 	}
 	if _, ok := c.Labels[clusterv1alpha1.LabelHostCluster]; !ok || len(c.Status.Conditions) != 2 || c.Status.Conditions[1].Status != corev1.ConditionTrue {
@@ -131,7 +137,12 @@ func TestAMemberIsNotTouched(t *testing.T) {
 }
 
 func TestADeletedHostIsLetGo(t *testing.T) {
-	r := reconciler(t, &clusterv1alpha1.Cluster{ObjectMeta: metav1.ObjectMeta{Name: "host", UID: "uid", Finalizers: []string{"x/y"}, DeletionTimestamp: &metav1.Time{Time: time.Unix(1, 0)}}})
+	r := reconciler(
+		t,
+		&clusterv1alpha1.Cluster{
+			ObjectMeta: metav1.ObjectMeta{Name: "host", UID: "uid", Finalizers: []string{"x/y"}, DeletionTimestamp: &metav1.Time{Time: time.Unix(1, 0)}},
+		},
+	)
 	if c := run(t, r); len(c.Labels) != 0 {
 		t.Error("a deleted object was written")
 	}

@@ -22,7 +22,10 @@ import (
 const namespace = "kubesphere-system"
 
 func secret(name, kind, text string) *corev1.Secret {
-	return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: namespace, Labels: map[string]string{LabelType: kind}}, Data: map[string][]byte{file: []byte(text), "kept": []byte("yes")}}
+	return &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: namespace, Labels: map[string]string{LabelType: kind}},
+		Data:       map[string][]byte{file: []byte(text), "kept": []byte("yes")},
+	}
 }
 
 func review(t *testing.T, s *corev1.Secret) admission.Request {
@@ -31,7 +34,9 @@ func review(t *testing.T, s *corev1.Secret) admission.Request {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return admission.Request{AdmissionRequest: admissionv1.AdmissionRequest{Operation: admissionv1.Create, Namespace: namespace, Name: s.Name, Object: runtime.RawExtension{Raw: raw}}}
+	return admission.Request{
+		AdmissionRequest: admissionv1.AdmissionRequest{Operation: admissionv1.Create, Namespace: namespace, Name: s.Name, Object: runtime.RawExtension{Raw: raw}},
+	}
 }
 
 func TestATrustedClientGetsASecret(t *testing.T) { // S31, S35
@@ -69,7 +74,8 @@ func TestATrustedClientGetsASecret(t *testing.T) { // S31, S35
 				t.Fatal(err)
 			}
 			s, set, err := read(raw)
-			if err != nil || set.Secret != base64.RawURLEncoding.EncodeToString(bytes.Repeat([]byte{7}, secretBytes)) || set.Name != "a" || !strings.Contains(string(s.Data[file]), "redirectURIs") || string(s.Data["kept"]) != "yes" {
+			if err != nil || set.Secret != base64.RawURLEncoding.EncodeToString(bytes.Repeat([]byte{7}, secretBytes)) || set.Name != "a" ||
+				!strings.Contains(string(s.Data[file]), "redirectURIs") || string(s.Data["kept"]) != "yes" {
 				t.Errorf("stored is %s, %v", s.Data[file], err)
 			}
 		})
@@ -109,7 +115,8 @@ func TestAMistakeInAConfigurationIsToldAtOnce(t *testing.T) {
 			}
 		})
 	}
-	if resp := v.Handle(t.Context(), admission.Request{AdmissionRequest: admissionv1.AdmissionRequest{Operation: admissionv1.Update, Object: runtime.RawExtension{Raw: []byte("[")}}}); resp.Allowed || resp.Result.Code != http.StatusUnprocessableEntity {
+	if resp := v.Handle(t.Context(), admission.Request{AdmissionRequest: admissionv1.AdmissionRequest{Operation: admissionv1.Update,
+		Object: runtime.RawExtension{Raw: []byte("[")}}}); resp.Allowed || resp.Result.Code != http.StatusUnprocessableEntity {
 		t.Errorf("no JSON: %v", resp.Result)
 	}
 }

@@ -105,7 +105,8 @@ func (c *Cluster) intercept() interceptor.Funcs {
 			}
 			return w.Delete(ctx, o, opts...)
 		},
-		SubResourcePatch: func(ctx context.Context, w client.Client, sub string, o client.Object, p client.Patch, opts ...client.SubResourcePatchOption) error {
+		SubResourcePatch: func(ctx context.Context, w client.Client, sub string, o client.Object, p client.Patch,
+			opts ...client.SubResourcePatchOption) error {
 			if err := c.before("patch "+sub, o); err != nil {
 				return err
 			}

@@ -55,7 +55,8 @@ func TestMissing(t *testing.T) {
 	}{
 		{fmt.Errorf("write: %w", &meta.NoKindMatchError{}), true},
 		{fmt.Errorf("write: %w", apierrors.NewGenericServerResponse(404, "post", schema.GroupResource{}, "", "", 0, true)), true},
-		{fmt.Errorf("make: %w", apierrors.NewForbidden(schema.GroupResource{}, "x", errors.New("create not allowed while custom resource definition is terminating"))), true},
+		{fmt.Errorf("make: %w", apierrors.NewForbidden(schema.GroupResource{}, "x",
+			errors.New("create not allowed while custom resource definition is terminating"))), true},
 		{apierrors.NewForbidden(schema.GroupResource{}, "x", errors.New("no role allows it")), false},
 		{errors.New("down"), false},
 		{apierrors.NewConflict(schema.GroupResource{}, "x", nil), false},

@@ -142,7 +142,12 @@ func TestS9AMemberWhoIsTakenOutLosesHisRightWhereTheRoleCantBeWritten(t *testing
 	f := mirrortest.New(t, Kind(), nil, role("viewer", rule("list", "pods"), invite), binding("b", "viewer", "ann", "bob"))
 	f.Reconcile("", "viewer")
 	must(t, f.Client.Delete(ctx, &rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: "kubesphere:iam:implied:global:viewer"}}))
-	patch(t, f, role("viewer"), `{"rules":[{"verbs":["get"],"apiGroups":[""],"resources":["pods"]},{"verbs":["create"],"apiGroups":["iam.kubesphere.io"],"resources":["workspacemembers"]}]}`)
+	patch(
+		t,
+		f,
+		role("viewer"),
+		`{"rules":[{"verbs":["get"],"apiGroups":[""],"resources":["pods"]},{"verbs":["create"],"apiGroups":["iam.kubesphere.io"],"resources":["workspacemembers"]}]}`,
+	)
 	patch(t, f, binding("b", "viewer"), `{"subjects":[{"kind":"User","name":"bob"},{"kind":"User","name":"eve"}]}`)
 	f.Refuse = func(_ string, o client.Object) error {
 		if o.GetName() == "kubesphere:iam:global:viewer" {

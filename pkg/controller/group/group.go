@@ -176,7 +176,8 @@ func subjects(o client.Object) *[]rbacv1.Subject {
 }
 
 // forget takes a group out of every binding that names it; one that names nobody else is deleted (S9: a group
-// made anew must not find what its namesake had). A group of a workspace is bound there: bindings elsewhere mean a group of an identity provider.
+// made anew must not find what its namesake had). A group of a workspace is bound there: bindings elsewhere mean a group of an identity
+// provider.
 func (r *Reconciler) forget(ctx context.Context, group, workspace string) error {
 	named := func(s rbacv1.Subject) bool { return s.Kind == rbacv1.GroupKind && s.Name == group }
 	for _, kind := range bindings() {
@@ -212,8 +213,8 @@ func (r *Reconciler) forget(ctx context.Context, group, workspace string) error 
 	return nil
 }
 
-// means tells whether a binding that names a group of a workspace, "" for none, means that one: it is in the workspace, or in a namespace of it. A
-// namespace that is in no workspace may have left this one a moment ago, when the workspace was deleted.
+// means tells whether a binding that names a group of a workspace, "" for none, means that one: it is in the workspace, or in a namespace
+// of it. A namespace that is in no workspace may have left this one a moment ago, when the workspace was deleted.
 func (r *Reconciler) means(ctx context.Context, workspace string, binding client.Object) (bool, error) {
 	if workspace == "" {
 		return true, nil

@@ -21,7 +21,11 @@ func group(name string) *iamv1beta1.Group {
 }
 
 func binding(name, group string, users ...string) *iamv1beta1.GroupBinding {
-	return &iamv1beta1.GroupBinding{ObjectMeta: metav1.ObjectMeta{Name: name}, GroupRef: iamv1beta1.GroupRef{APIGroup: iamv1beta1.GroupName, Kind: "Group", Name: group}, Users: users}
+	return &iamv1beta1.GroupBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: name},
+		GroupRef:   iamv1beta1.GroupRef{APIGroup: iamv1beta1.GroupName, Kind: "Group", Name: group},
+		Users:      users,
+	}
 }
 
 func person(name string, groups ...string) *iamv1beta1.User {
@@ -59,7 +63,17 @@ func (f *fixture) in(user string) []string {
 }
 
 func TestU33AGroupBindingPutsItsUsersInTheGroup(t *testing.T) {
-	f := newFixture(t, group("devs"), group("ops"), binding("a", "devs", "ann", "bob"), binding("b", "ops", "ann"), binding("c", "devs", "ann"), person("ann", "own"), person("bob"), person("eve"))
+	f := newFixture(
+		t,
+		group("devs"),
+		group("ops"),
+		binding("a", "devs", "ann", "bob"),
+		binding("b", "ops", "ann"),
+		binding("c", "devs", "ann"),
+		person("ann", "own"),
+		person("bob"),
+		person("eve"),
+	)
 	for user, want := range map[string][]string{"ann": {"own", "devs", "ops"}, "bob": {"devs"}, "eve": nil} {
 		if got := f.in(user); !slices.Equal(got, want) {
 			t.Errorf("%s is in %v, want %v", user, got, want)
@@ -113,8 +127,15 @@ func TestS6SomeGroupsAreNotGiven(t *testing.T) {
 
 // S9: a group made anew must not find what its namesake had.
 func TestS9WhatAGroupWasGivenGoesWithIt(t *testing.T) {
-	f := newFixture(t, group("devs"), binding("a", "devs", "ann"), binding("b", "ops", "ann"),
-		&iamv1beta1.GlobalRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: "both"}, Subjects: []rbacv1.Subject{subject("Group", "devs"), subject("User", "devs"), subject("Group", "ops")}},
+	f := newFixture(
+		t,
+		group("devs"),
+		binding("a", "devs", "ann"),
+		binding("b", "ops", "ann"),
+		&iamv1beta1.GlobalRoleBinding{
+			ObjectMeta: metav1.ObjectMeta{Name: "both"},
+			Subjects:   []rbacv1.Subject{subject("Group", "devs"), subject("User", "devs"), subject("Group", "ops")},
+		},
 		&iamv1beta1.WorkspaceRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: "alone"}, Subjects: []rbacv1.Subject{subject("Group", "devs")}},
 		&iamv1beta1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: "other"}, Subjects: []rbacv1.Subject{subject("Group", "ops")}},
 		&iamv1beta1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: "p", Name: "alone"}, Subjects: []rbacv1.Subject{subject("Group", "devs")}},
@@ -162,8 +183,16 @@ func TestAGroupOfAWorkspaceTakesWhatIsItsOwn(t *testing.T) {
 		&iamv1beta1.WorkspaceRoleBinding{ObjectMeta: named("", "nowhere"), Subjects: devs},
 		&iamv1beta1.RoleBinding{ObjectMeta: named("there", "b"), Subjects: devs},
 	}
-	f := newFixture(t, append(slices.Concat(goes, stays), of(group("devs"), "w"),
-		of(&corev1.Namespace{ObjectMeta: named("", "here")}, "w"), of(&corev1.Namespace{ObjectMeta: named("", "there")}, "v"), &corev1.Namespace{ObjectMeta: named("", "left")})...)
+	f := newFixture(t, append(
+		slices.Concat(goes, stays),
+		of(group("devs"), "w"),
+		of(
+			&corev1.Namespace{ObjectMeta: named("", "here")},
+			"w",
+		),
+		of(&corev1.Namespace{ObjectMeta: named("", "there")}, "v"),
+		&corev1.Namespace{ObjectMeta: named("", "left")},
+	)...)
 	f.Reconcile(f.groups, "devs")
 	f.Delete(group("devs"))
 	f.Reconcile(f.groups, "devs")

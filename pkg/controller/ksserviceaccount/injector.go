@@ -50,7 +50,8 @@ func (i *Injector) Handle(ctx context.Context, req admission.Request) admission.
 	a, err := i.account(ctx, types.NamespacedName{Namespace: req.Namespace, Name: name})
 	switch {
 	case apierrors.IsNotFound(err):
-		return admission.Denied(fmt.Sprintf("the annotation %s names the service account %q, which the namespace does not have", v1alpha1.AnnotationPodServiceAccount, name))
+		return admission.Denied(fmt.Sprintf("the annotation %s names the service account %q, which the namespace does not have",
+			v1alpha1.AnnotationPodServiceAccount, name))
 	case err != nil:
 		return admission.Errored(http.StatusInternalServerError, err)
 	case len(a.Secrets) == 0:
@@ -84,8 +85,8 @@ func (i *Injector) account(ctx context.Context, key types.NamespacedName) (*v1al
 	return a, nil
 }
 
-// mount puts a Secret's token into all containers. A container that has something there keeps it. The pod is changed as the map that it is: a
-// newer kube-apiserver knows fields that the type here has not.
+// mount puts a Secret's token into all containers. A container that has something there keeps it. The pod is changed as the map that it is:
+// a newer kube-apiserver knows fields that the type here has not.
 func mount(pod map[string]any, secret string) error {
 	spec, ok := pod["spec"].(map[string]any)
 	if !ok {

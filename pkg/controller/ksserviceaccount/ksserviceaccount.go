@@ -45,7 +45,8 @@ func Setup(_ context.Context, mgr manager.Manager) error {
 	if err != nil {
 		return err
 	}
-	owner := handler.TypedEnqueueRequestForOwner[*metav1.PartialObjectMetadata](mgr.GetScheme(), mgr.GetRESTMapper(), &v1alpha1.ServiceAccount{}, handler.OnlyControllerOwner())
+	owner := handler.TypedEnqueueRequestForOwner[*metav1.PartialObjectMetadata](mgr.GetScheme(), mgr.GetRESTMapper(),
+		&v1alpha1.ServiceAccount{}, handler.OnlyControllerOwner())
 	secret := &metav1.PartialObjectMetadata{}
 	secret.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Secret"))
 	return builder.ControllerManagedBy(mgr).Named(Name).
@@ -161,13 +162,15 @@ func (r *Reconciler) mend(ctx context.Context, a *v1alpha1.ServiceAccount, s *co
 
 // fill puts in whose token it is and, where there is none, a token.
 func (r *Reconciler) fill(a *v1alpha1.ServiceAccount, s *corev1.Secret) (changed bool, err error) {
-	for key, value := range map[string]string{v1alpha1.AnnotationServiceAccountName: a.Name, v1alpha1.AnnotationServiceAccountUID: string(a.UID)} {
+	for key, value := range map[string]string{v1alpha1.AnnotationServiceAccountName: a.Name,
+		v1alpha1.AnnotationServiceAccountUID: string(a.UID)} {
 		if s.Annotations[key] != value {
 			metav1.SetMetaDataAnnotation(&s.ObjectMeta, key, value)
 			changed = true
 		}
 	}
-	if has, err := token.ParseServiceAccount(string(s.Data[v1alpha1.ServiceAccountTokenKey])); err == nil && has.Account == token.ServiceAccountID(string(a.UID)) {
+	if has, err := token.ParseServiceAccount(string(s.Data[v1alpha1.ServiceAccountTokenKey])); err == nil &&
+		has.Account == token.ServiceAccountID(string(a.UID)) {
 		return changed, nil
 	}
 	made, err := token.NewServiceAccount(string(a.UID), r.Random)

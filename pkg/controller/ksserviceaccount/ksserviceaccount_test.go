@@ -111,7 +111,8 @@ func TestTokensOfOthersAreReplaced(t *testing.T) {
 				t.Fatal(err)
 			}
 			_, s = r.read(t)
-			if p, err := token.ParseServiceAccount(string(s.Data["token"])); err != nil || p.Account != token.ServiceAccountID("01234567-89ab") || len(s.Annotations) != 2 {
+			if p, err := token.ParseServiceAccount(string(s.Data["token"])); err != nil || p.Account != token.ServiceAccountID("01234567-89ab") ||
+				len(s.Annotations) != 2 {
 				t.Errorf("%v %v", err, s.Annotations)
 			}
 		})
@@ -228,7 +229,8 @@ func TestAPodKeepsWhatIsNotKnownHere(t *testing.T) {
 			t.Errorf("%s %s %v", p.Operation, p.Path, p.Value)
 		}
 	}
-	for _, bad := range []string{`"spec":[]`, `"spec":{"volumes":{}}`, `"spec":{"containers":{}}`, `"spec":{"containers":[1]}`, `"spec":{"initContainers":[{"volumeMounts":1}]}`} {
+	for _, bad := range []string{`"spec":[]`, `"spec":{"volumes":{}}`, `"spec":{"containers":{}}`, `"spec":{"containers":[1]}`,
+		`"spec":{"initContainers":[{"volumeMounts":1}]}`} {
 		resp := (&Injector{Client: r.Client, Live: r.Client}).Handle(t.Context(), admission.Request{AdmissionRequest: admissionv1.AdmissionRequest{
 			Namespace: "ns", Object: runtime.RawExtension{Raw: []byte(`{"metadata":{"annotations":{"kubesphere.io/serviceaccount-name":"robot"}},` + bad + `}`)},
 		}})

@@ -151,7 +151,8 @@ func (r *Reconciler) sync(ctx context.Context, u *iamv1beta1.User) (time.Duratio
 		return 0, err
 	}
 	if s != nil && !isOf(s, u.Name) {
-		r.Events.Eventf(u, nil, corev1.EventTypeWarning, "NoKubeconfig", "Write", "The Secret %s/%s is not labelled as that of this user and is left alone.", s.Namespace, s.Name)
+		r.Events.Eventf(u, nil, corev1.EventTypeWarning, "NoKubeconfig", "Write",
+			"The Secret %s/%s is not labelled as that of this user and is left alone.", s.Namespace, s.Name)
 		return signRetry, nil
 	}
 	if s != nil {
@@ -199,7 +200,8 @@ func (r *Reconciler) ask(ctx context.Context, u *iamv1beta1.User) error {
 	}
 	p.csr, p.until = csr.Name, r.Now().Add(signTime)
 	if !bytes.Equal(csr.Spec.Request, p.pem) || csr.Spec.SignerName != certificatesv1.KubeAPIServerClientSignerName {
-		return errors.Join(fmt.Errorf("ask for a certificate for user %q: what was written is not what was asked for; it is not approved", u.Name), r.withdraw(ctx, u.Name, p))
+		return errors.Join(fmt.Errorf("ask for a certificate for user %q: what was written is not what was asked for; it is not approved",
+			u.Name), r.withdraw(ctx, u.Name, p))
 	}
 	csr.Status.Conditions = append(csr.Status.Conditions, certificatesv1.CertificateSigningRequestCondition{
 		Type: certificatesv1.CertificateApproved, Status: corev1.ConditionTrue, Reason: "Kubeconfig",
@@ -229,7 +231,8 @@ func (r *Reconciler) collect(ctx context.Context, u *iamv1beta1.User, p *request
 			return signed, nil
 		}
 		r.Events.Eventf(u, nil, corev1.EventTypeWarning, "NoKubeconfig", "Sign",
-			"No certificate was issued within %v: is kube-controller-manager there, and does it sign for %s?", signTime, certificatesv1.KubeAPIServerClientSignerName)
+			"No certificate was issued within %v: is kube-controller-manager there, and does it sign for %s?", signTime,
+			certificatesv1.KubeAPIServerClientSignerName)
 		return signRetry, r.withdraw(ctx, u.Name, p)
 	}
 	certificate, err := p.issued(csr.Status.Certificate, u.Name)

@@ -58,12 +58,14 @@ func newWorld(t *testing.T, objects ...client.Object) *world {
 	if w.key, err = ecdsa.GenerateKey(elliptic.P256(), rand.Reader); err != nil {
 		t.Fatal(err)
 	}
-	approval := interceptor.Funcs{SubResourceUpdate: func(ctx context.Context, c client.Client, sub string, o client.Object, _ ...client.SubResourceUpdateOption) error {
-		if sub != "approval" && sub != "status" {
-			return fmt.Errorf("%s was written", sub)
-		}
-		return c.SubResource("status").Update(ctx, o)
-	}}
+	approval := interceptor.Funcs{
+		SubResourceUpdate: func(ctx context.Context, c client.Client, sub string, o client.Object, _ ...client.SubResourceUpdateOption) error {
+			if sub != "approval" && sub != "status" {
+				return fmt.Errorf("%s was written", sub)
+			}
+			return c.SubResource("status").Update(ctx, o)
+		},
+	}
 	api := fake.NewClientBuilder().WithScheme(s).WithObjects(objects...).WithInterceptorFuncs(approval).Build()
 	w.r = &Reconciler{Options: Options{Namespace: "kubesphere-system", Server: "https://kube.example", Authority: []byte("authority"), MaxAge: week},
 		Client: api, Live: api, Events: events.NewFakeRecorder(10), Now: func() time.Time { return w.now }}
@@ -196,7 +198,8 @@ func TestACertificateIsRenewedBeforeItEnds(t *testing.T) { // U41
 	}
 	w.sign()
 	w.run()
-	if again := w.config().AuthInfos["alice"]; string(again.ClientKeyData) == string(old.ClientKeyData) || string(again.ClientCertificateData) == string(old.ClientCertificateData) {
+	if again := w.config().AuthInfos["alice"]; string(again.ClientKeyData) == string(old.ClientKeyData) ||
+		string(again.ClientCertificateData) == string(old.ClientCertificateData) {
 		t.Error("it is the same key")
 	}
 }
@@ -204,8 +207,12 @@ func TestACertificateIsRenewedBeforeItEnds(t *testing.T) { // U41
 func TestAKubeconfigOfAnOlderInstallationIsReplaced(t *testing.T) {
 	for name, labels := range map[string]map[string]string{"Theirs": {LabelUser: "alice"}, "SomebodyElses": nil} {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(t, alice(iamv1beta1.UserActive), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "kubesphere-system", Name: "kubeconfig-alice", Labels: labels},
-				Data: map[string][]byte{"config": []byte("{}")}})
+			w := newWorld(
+				t,
+				alice(iamv1beta1.UserActive),
+				&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "kubesphere-system", Name: "kubeconfig-alice", Labels: labels},
+					Data: map[string][]byte{"config": []byte("{}")}},
+			)
 			w.run()
 			w.sign()
 			w.run()
@@ -312,7 +319,11 @@ func TestWhoseASecretIs(t *testing.T) {
 		"OfNobody":      {"kubeconfig-", "", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			o, err := named(&metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Name: c.secret, Labels: map[string]string{LabelUser: c.label}, Annotations: map[string]string{"a": "b"}}})
+			o, err := named(
+				&metav1.PartialObjectMetadata{
+					ObjectMeta: metav1.ObjectMeta{Name: c.secret, Labels: map[string]string{LabelUser: c.label}, Annotations: map[string]string{"a": "b"}},
+				},
+			)
 			s := o.(*metav1.PartialObjectMetadata)
 			if err != nil || len(s.Annotations) != 0 {
 				t.Errorf("%+v, %v", s, err)

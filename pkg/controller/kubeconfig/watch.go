@@ -19,8 +19,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 )
 
-// secrets has a user looked at whose Secret somebody deleted or changed. The cache behind it holds of the users' Secrets what they are called,
-// and of no other Secret anything.
+// secrets has a user looked at whose Secret somebody deleted or changed. The cache behind it holds of the users' Secrets what they are
+// called, and of no other Secret anything.
 func secrets(mgr manager.Manager, namespace string) (source.Source, error) {
 	labelled, err := labels.NewRequirement(LabelUser, selection.Exists, nil)
 	if err != nil {
@@ -28,7 +28,8 @@ func secrets(mgr manager.Manager, namespace string) (source.Source, error) {
 	}
 	c, err := cache.New(mgr.GetConfig(), cache.Options{
 		Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper(), HTTPClient: mgr.GetHTTPClient(),
-		DefaultNamespaces: map[string]cache.Config{namespace: {}}, DefaultLabelSelector: labels.NewSelector().Add(*labelled), DefaultTransform: named,
+		DefaultNamespaces: map[string]cache.Config{namespace: {}}, DefaultLabelSelector: labels.NewSelector().Add(*labelled),
+		DefaultTransform: named,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("make a cache of users' kubeconfigs: %w", err)

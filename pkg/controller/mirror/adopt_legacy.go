@@ -21,10 +21,10 @@ const (
 	earlierRetry = 10 * time.Second
 )
 
-// LegacyAdoption takes over, once, what the mirror of an installation that was there before us left in native RBAC. It mirrored the ClusterRoles and
-// the Roles of iam, and each of their bindings, as kubesphere:iam:<name>. Were these left alone, what a binding gave would outlive it, and the
-// roles' own mirror would find its names taken. Once an object carries the mirror's label, the controller of its role does the rest: it keeps
-// what it wants, and deletes what it does not.
+// LegacyAdoption takes over, once, what the mirror of an installation that was there before us left in native RBAC. It mirrored the
+// ClusterRoles and the Roles of iam, and each of their bindings, as kubesphere:iam:<name>. Were these left alone, what a binding gave would
+// outlive it, and the roles' own mirror would find its names taken. Once an object carries the mirror's label, the controller of its role
+// does the rest: it keeps what it wants, and deletes what it does not.
 type LegacyAdoption struct {
 	// Client writes, Live reads past the cache, which holds the mirror's own objects only.
 	Client client.Client
@@ -33,7 +33,8 @@ type LegacyAdoption struct {
 
 // Start implements manager.Runnable, for the replica that leads.
 func (e *LegacyAdoption) Start(ctx context.Context) error {
-	_ = wait.PollUntilContextCancel(ctx, earlierRetry, true, func(ctx context.Context) (bool, error) { // ends with ctx at the latest, which is no failure
+	_ = wait.PollUntilContextCancel(ctx, earlierRetry, true, func(ctx context.Context) (bool,
+		error) { // ends with ctx at the latest, which is no failure
 		n, err := e.Adopt(ctx)
 		if n > 0 {
 			klog.InfoS("Took over native roles and bindings that an earlier installation mirrored", "objects", n)
@@ -85,8 +86,9 @@ func (e *LegacyAdoption) mark(ctx context.Context, o client.Object, source strin
 	return nil
 }
 
-// legacySource returns the source, as Source gives it, of an object that an earlier mirror left, and "" for any other. Such a one has its name, nobody
-// says that he manages it, and it gives a role of such a name. The mirror's own names have one more colon, but for the roles in question.
+// legacySource returns the source, as Source gives it, of an object that an earlier mirror left, and "" for any other. Such a one has its
+// name, nobody says that he manages it, and it gives a role of such a name. The mirror's own names have one more colon, but for the roles
+// in question.
 func legacySource(o client.Object) string {
 	if _, managed := o.GetLabels()[LabelManagedBy]; managed || plain(o.GetName()) == "" {
 		return ""

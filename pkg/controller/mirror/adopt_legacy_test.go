@@ -84,7 +84,10 @@ func TestAnEarlierMirrorsRoleIsNoStrangers(t *testing.T) {
 
 func TestOnlyWhatAnEarlierMirrorLeftIsTakenOver(t *testing.T) {
 	bound := func(name, kind, role string, labels map[string]string) client.Object {
-		return &rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: kind, Name: role}}
+		return &rbacv1.ClusterRoleBinding{
+			ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels},
+			RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: kind, Name: role},
+		}
 	}
 	for claim, c := range map[string]struct {
 		object client.Object

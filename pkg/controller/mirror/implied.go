@@ -113,7 +113,8 @@ var meanings = []meaning{
 
 	// What a role of a workspace names as it is: a native binding in its namespaces does not reach it.
 	{of: core("namespaces"), is: core("namespaces"), verbs: creation, in: workspace},
-	// A Workspace goes with its template, which is what is protected: without the Workspace, its quota goes too, and comes again without limits.
+	// A Workspace goes with its template, which is what is protected: without the Workspace, its quota goes too, and comes again without
+	// limits.
 	{of: tenant("workspaces"), is: tenant("workspaces"), verbs: ofEdits, in: workspace, theWorkspace: true},
 	{of: tenant("workspacetemplates"), is: tenant("workspacetemplates"), verbs: ofNamed, in: workspace, theWorkspace: true},
 	{of: iam("workspaceroles"), is: iam("workspaceroles"), verbs: itself, in: workspace},

@@ -38,16 +38,24 @@ func roles() Kind {
 func TestWhatChangesLeadsToTheRolesItTouches(t *testing.T) {
 	ctx, kind := context.Background(), roles()
 	dev := types.NamespacedName{Namespace: "p", Name: "dev"}
-	marked := metav1.ObjectMeta{Namespace: "p", Name: "kubesphere:iam:dev", Labels: map[string]string{LabelManagedBy: ManagedBy}, Annotations: map[string]string{AnnotationSource: "Role/p/dev"}}
+	marked := metav1.ObjectMeta{
+		Namespace:   "p",
+		Name:        "kubesphere:iam:dev",
+		Labels:      map[string]string{LabelManagedBy: ManagedBy},
+		Annotations: map[string]string{AnnotationSource: "Role/p/dev"},
+	}
 	unmarked, misnamed, other := *marked.DeepCopy(), *marked.DeepCopy(), *marked.DeepCopy()
 	unmarked.Labels, misnamed.Name, other.Annotations[AnnotationSource] = nil, "dev", "GlobalRole/dev"
 	for name, c := range map[string]struct {
 		got  []types.NamespacedName
 		want []types.NamespacedName
 	}{
-		"ABinding":                   {kind.roleOf(ctx, &iamv1beta1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: "p"}, RoleRef: rbacv1.RoleRef{Kind: "Role", Name: "dev"}}), []types.NamespacedName{dev}},
-		"ABindingOfAnotherKind":      {kind.roleOf(ctx, &iamv1beta1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: "p"}, RoleRef: rbacv1.RoleRef{Kind: "ClusterRole", Name: "dev"}}), nil},
-		"ABindingOfANativeRole":      {kind.roleOf(ctx, &iamv1beta1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: "p"}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: "dev"}}), nil},
+		"ABinding": {kind.roleOf(ctx, &iamv1beta1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: "p"},
+			RoleRef: rbacv1.RoleRef{Kind: "Role", Name: "dev"}}), []types.NamespacedName{dev}},
+		"ABindingOfAnotherKind": {kind.roleOf(ctx, &iamv1beta1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: "p"},
+			RoleRef: rbacv1.RoleRef{Kind: "ClusterRole", Name: "dev"}}), nil},
+		"ABindingOfANativeRole": {kind.roleOf(ctx, &iamv1beta1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: "p"},
+			RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: "dev"}}), nil},
 		"ANativeObject":              {kind.mirrored(ctx, &rbacv1.Role{ObjectMeta: marked}), []types.NamespacedName{dev}},
 		"AStrangersObject":           {kind.mirrored(ctx, &rbacv1.Role{ObjectMeta: unmarked}), nil},
 		"AnObjectOutsideTheMirror":   {kind.mirrored(ctx, &rbacv1.Role{ObjectMeta: misnamed}), nil},
@@ -67,7 +75,10 @@ func TestATemplateLeadsToTheRolesMadeOfTemplates(t *testing.T) {
 		t.Fatal(err)
 	}
 	plain := &iamv1beta1.Role{ObjectMeta: metav1.ObjectMeta{Namespace: "p", Name: "plain"}}
-	made := &iamv1beta1.Role{ObjectMeta: metav1.ObjectMeta{Namespace: "p", Name: "made"}, AggregationRoleTemplates: &iamv1beta1.AggregationRoleTemplates{TemplateNames: []string{"a"}}}
+	made := &iamv1beta1.Role{
+		ObjectMeta:               metav1.ObjectMeta{Namespace: "p", Name: "made"},
+		AggregationRoleTemplates: &iamv1beta1.AggregationRoleTemplates{TemplateNames: []string{"a"}},
+	}
 	c := fake.NewClientBuilder().WithScheme(scheme).WithObjects(plain, made).Build()
 	template := &iamv1beta1.RoleTemplate{ObjectMeta: metav1.ObjectMeta{Name: "a", Labels: map[string]string{iamv1beta1.LabelScope: "namespace"}}}
 	if got := roles().madeOf(c)(context.Background(), template); !slices.Equal(got, []types.NamespacedName{{Namespace: "p", Name: "made"}}) {

@@ -41,10 +41,14 @@ func TestARoleFollowsItsTemplatesAtEveryLevel(t *testing.T) {
 		role, binding client.Object
 		scope         string
 	}{
-		"Global":    {globalrole.Kind(), &iamv1beta1.GlobalRole{ObjectMeta: at, Rules: own, AggregationRoleTemplates: made()}, &iamv1beta1.GlobalRoleBinding{ObjectMeta: bare(at), RoleRef: ref("GlobalRole"), Subjects: people}, "global"},
-		"Cluster":   {clusterrole.Kind(), &iamv1beta1.ClusterRole{ObjectMeta: at, Rules: own, AggregationRoleTemplates: made()}, &iamv1beta1.ClusterRoleBinding{ObjectMeta: bare(at), RoleRef: ref("ClusterRole"), Subjects: people}, "cluster"},
-		"Workspace": {workspacerole.Kind(), &iamv1beta1.WorkspaceRole{ObjectMeta: of, Rules: own, AggregationRoleTemplates: made()}, &iamv1beta1.WorkspaceRoleBinding{ObjectMeta: bare(of), RoleRef: ref("WorkspaceRole"), Subjects: people}, "workspace"},
-		"Namespace": {role.Kind(), &iamv1beta1.Role{ObjectMeta: in, Rules: own, AggregationRoleTemplates: made()}, &iamv1beta1.RoleBinding{ObjectMeta: bare(in), RoleRef: ref("Role"), Subjects: people}, "namespace"},
+		"Global": {globalrole.Kind(), &iamv1beta1.GlobalRole{ObjectMeta: at, Rules: own, AggregationRoleTemplates: made()},
+			&iamv1beta1.GlobalRoleBinding{ObjectMeta: bare(at), RoleRef: ref("GlobalRole"), Subjects: people}, "global"},
+		"Cluster": {clusterrole.Kind(), &iamv1beta1.ClusterRole{ObjectMeta: at, Rules: own, AggregationRoleTemplates: made()},
+			&iamv1beta1.ClusterRoleBinding{ObjectMeta: bare(at), RoleRef: ref("ClusterRole"), Subjects: people}, "cluster"},
+		"Workspace": {workspacerole.Kind(), &iamv1beta1.WorkspaceRole{ObjectMeta: of, Rules: own, AggregationRoleTemplates: made()},
+			&iamv1beta1.WorkspaceRoleBinding{ObjectMeta: bare(of), RoleRef: ref("WorkspaceRole"), Subjects: people}, "workspace"},
+		"Namespace": {role.Kind(), &iamv1beta1.Role{ObjectMeta: in, Rules: own, AggregationRoleTemplates: made()},
+			&iamv1beta1.RoleBinding{ObjectMeta: bare(in), RoleRef: ref("Role"), Subjects: people}, "namespace"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			template := func(name, scope, resource string) *iamv1beta1.RoleTemplate {

@@ -90,7 +90,8 @@ func (r *Reconciler) sync(ctx context.Context, key types.NamespacedName, source 
 // does not count, and is let go.
 func (r *Reconciler) bindings(ctx context.Context, key types.NamespacedName) ([]client.Object, error) {
 	list := r.Kind.NewBindingList()
-	if err := r.Client.List(ctx, list, client.InNamespace(key.Namespace), client.MatchingFields{RoleField: key.Name}, client.UnsafeDisableDeepCopy); err != nil {
+	if err := r.Client.List(ctx, list, client.InNamespace(key.Namespace), client.MatchingFields{RoleField: key.Name},
+		client.UnsafeDisableDeepCopy); err != nil {
 		return nil, fmt.Errorf("list the bindings of %s: %w", Source(r.Kind.Name, key), err)
 	}
 	var live []client.Object
@@ -128,7 +129,8 @@ func (r *Reconciler) disown(ctx context.Context, o client.Object) error {
 	if !crd.DropWorkspaceOwners(after) {
 		return nil
 	}
-	if err := r.Client.Patch(ctx, after, client.MergeFromWithOptions(o, client.MergeFromWithOptimisticLock{})); client.IgnoreNotFound(err) != nil {
+	if err := r.Client.Patch(ctx, after, client.MergeFromWithOptions(o,
+		client.MergeFromWithOptimisticLock{})); client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("remove the workspace from the owners of %q: %w", o.GetName(), err)
 	}
 	return nil
@@ -140,7 +142,8 @@ func (r *Reconciler) aggregate(ctx context.Context, role client.Object) error {
 		return nil
 	}
 	templates := &iamv1beta1.RoleTemplateList{}
-	if err := r.Client.List(ctx, templates, client.MatchingLabels{iamv1beta1.LabelScope: r.Kind.Scope}, client.UnsafeDisableDeepCopy); err != nil {
+	if err := r.Client.List(ctx, templates, client.MatchingLabels{iamv1beta1.LabelScope: r.Kind.Scope},
+		client.UnsafeDisableDeepCopy); err != nil {
 		return fmt.Errorf("list role templates of scope %s: %w", r.Kind.Scope, err)
 	}
 	before := role.DeepCopyObject().(client.Object)
@@ -175,7 +178,8 @@ func (r *Reconciler) aggregate(ctx context.Context, role client.Object) error {
 	return nil
 }
 
-// ignored tells people of rules that give nothing, by an event of the object that has them and in the log: roles and templates have no conditions.
+// ignored tells people of rules that give nothing, by an event of the object that has them and in the log: roles and templates have no
+// conditions.
 func (r *Reconciler) ignored(o client.Object, wrong error) {
 	klog.ErrorS(wrong, "Rules are ignored until they are mended", "object", klog.KObj(o), "for", r.Kind.Name)
 	r.Writer.Events.Eventf(o, nil, corev1.EventTypeWarning, "RulesIgnored", "Mirror", "%v", wrong)

@@ -10,8 +10,8 @@ import (
 	"kapis.dev/ks-apiserver/pkg/redaction"
 )
 
-// ordinary are the kinds without hidden fields (redaction.Hidden) of the groups that have a kind with some: what "*" is to people there. A kind that
-// is missing is reached through ks-apiserver only, by rules with "*".
+// ordinary are the kinds without hidden fields (redaction.Hidden) of the groups that have a kind with some: what "*" is to people there. A
+// kind that is missing is reached through ks-apiserver only, by rules with "*".
 var ordinary = map[string][]string{
 	"iam.kubesphere.io": {
 		"builtinroles", "categories", "clusterrolebindings", "clusterroles", "globalrolebindings", "globalroles", "groupbindings", "groups",
@@ -25,9 +25,9 @@ var ordinary = map[string][]string{
 
 // splitRedacted splits rules into what people hold themselves at kube-apiserver, and what they use through ks-apiserver only.
 //
-// kube-apiserver shows an object whole to whoever may do anything with it, for writes answer with it too. A kind that has hidden fields is therefore
-// not for people's own credentials. ks-apiserver, which asserts the synthetic group, takes these fields out of every answer. Rules for all
-// resources of all groups stay whole: who has one reads Secrets as well.
+// kube-apiserver shows an object whole to whoever may do anything with it, for writes answer with it too. A kind that has hidden fields is
+// therefore not for people's own credentials. ks-apiserver, which asserts the synthetic group, takes these fields out of every answer.
+// Rules for all resources of all groups stay whole: who has one reads Secrets as well.
 func splitRedacted(rules []rbacv1.PolicyRule) (open, withheld []rbacv1.PolicyRule) {
 	for i := range rules {
 		parts, whole := openParts(&rules[i])

@@ -24,7 +24,8 @@ func TestKindsWithHiddenFieldsAreNotForOnesOwnCredentials(t *testing.T) { // S3
 		in   rbacv1.PolicyRule
 		open []rbacv1.PolicyRule
 	}{
-		"OthersStayAsTheyAre":         {rule("apps iam.kubesphere.io", "roles deployments"), []rbacv1.PolicyRule{rule("apps iam.kubesphere.io", "roles deployments")}},
+		"OthersStayAsTheyAre": {rule("apps iam.kubesphere.io", "roles deployments"),
+			[]rbacv1.PolicyRule{rule("apps iam.kubesphere.io", "roles deployments")}},
 		"AKindOfThatNameElsewhere":    {rule("example.com", "users"), []rbacv1.PolicyRule{rule("example.com", "users")}},
 		"TheKindGoes":                 {rule("iam.kubesphere.io", "users"), nil},
 		"BesideOthers":                {rule("iam.kubesphere.io", "users roles"), []rbacv1.PolicyRule{rule("iam.kubesphere.io", "roles")}},
@@ -35,7 +36,8 @@ func TestKindsWithHiddenFieldsAreNotForOnesOwnCredentials(t *testing.T) { // S3
 		"AStarIsTheOthers":            {rule("cluster.kubesphere.io", "*"), []rbacv1.PolicyRule{rule("cluster.kubesphere.io", "labels")}},
 		"AGroupOfNothingElse":         {rule("session.kapis.dev", "*"), nil},
 		"WhoReadsEverythingReadsThem": {rule("*", "*"), []rbacv1.PolicyRule{rule("*", "*")}},
-		"PathsStay":                   {rbacv1.PolicyRule{Verbs: []string{"get"}, NonResourceURLs: []string{"/x"}}, []rbacv1.PolicyRule{{Verbs: []string{"get"}, NonResourceURLs: []string{"/x"}}}},
+		"PathsStay": {rbacv1.PolicyRule{Verbs: []string{"get"}, NonResourceURLs: []string{"/x"}},
+			[]rbacv1.PolicyRule{{Verbs: []string{"get"}, NonResourceURLs: []string{"/x"}}}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			open, withheld := splitRedacted([]rbacv1.PolicyRule{c.in})

@@ -76,7 +76,8 @@ func (s *rights) rules() []rbacv1.PolicyRule {
 
 // byAllButResources orders rules of one group each; it is 0 for rules that differ in their resources only.
 func byAllButResources(a, b *rbacv1.PolicyRule) int {
-	return cmp.Or(strings.Compare(a.APIGroups[0], b.APIGroups[0]), slices.Compare(a.ResourceNames, b.ResourceNames), slices.Compare(a.Verbs, b.Verbs))
+	return cmp.Or(strings.Compare(a.APIGroups[0], b.APIGroups[0]), slices.Compare(a.ResourceNames, b.ResourceNames),
+		slices.Compare(a.Verbs, b.Verbs))
 }
 
 // joined joins neighbours that differ in their resources only.

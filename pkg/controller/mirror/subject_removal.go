@@ -7,8 +7,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// narrowed returns what to do with a binding whose native role could not be written; bindings are all that are wanted. Such a role may grant
-// more than it is to: nobody else is bound to it, and whoever is, and has no right to it any more, loses it.
+// narrowed returns what to do with a binding whose native role could not be written; bindings are all that are wanted. Such a role may
+// grant more than it is to: nobody else is bound to it, and whoever is, and has no right to it any more, loses it.
 func (w *Writer) narrowed(bindings []client.Object) func(ctx context.Context, want, have client.Object) (int, error) {
 	type place struct{ role, in identity }
 	of := func(b client.Object) place {

@@ -34,7 +34,8 @@ func TestS6AStarIsNoVerbThatLiftsAChecks(t *testing.T) {
 		"ManyResourcesOfEveryGroup": {
 			ruleOf("*", "*", "pods,serviceaccounts,clusterroles,pods/log"),
 			[]ask{{"create", "", "pods", ""}, {"use", "", "pods", "x"}, {"get", "", "pods/log", "x"}, {"create", "", "serviceaccounts", ""}},
-			[]ask{{"impersonate", "", "serviceaccounts", "x"}, {"bind", rbac, "clusterroles", "cluster-admin"}, {"impersonate:serviceaccount", authn, "serviceaccounts", "x"}},
+			[]ask{{"impersonate", "", "serviceaccounts", "x"}, {"bind", rbac, "clusterroles", "cluster-admin"},
+				{"impersonate:serviceaccount", authn, "serviceaccounts", "x"}},
 		},
 		"AllOfTheCoreGroup": {
 			ruleOf("*", ",apps", "*"),

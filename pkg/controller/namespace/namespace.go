@@ -153,7 +153,8 @@ func (r *Reconciler) workspace(ctx context.Context, ns *metav1.PartialObjectMeta
 	if err == nil && w.DeletionTimestamp.IsZero() {
 		return found, nil
 	}
-	r.Events.Eventf(ns, nil, corev1.EventTypeWarning, "WorkspaceNotFound", "Join", "The label %s names %q, which is no workspace. Nobody has a right here by it.", tenantv1beta1.LabelWorkspace, name)
+	r.Events.Eventf(ns, nil, corev1.EventTypeWarning, "WorkspaceNotFound", "Join",
+		"The label %s names %q, which is no workspace. Nobody has a right here by it.", tenantv1beta1.LabelWorkspace, name)
 	return unknown, nil
 }
 

@@ -82,7 +82,8 @@ func (r *Reconciler) creator(ctx context.Context, ns *metav1.PartialObjectMetada
 	u := &iamv1beta1.User{}
 	err = r.Client.Get(ctx, types.NamespacedName{Name: name}, u)
 	if apierrors.IsNotFound(err) || err == nil && !u.DeletionTimestamp.IsZero() {
-		r.Events.Eventf(ns, nil, corev1.EventTypeWarning, "CreatorUnknown", "BindCreator", "The creator %q is no user: nobody gets the role %s.", name, admin)
+		r.Events.Eventf(ns, nil, corev1.EventTypeWarning, "CreatorUnknown", "BindCreator", "The creator %q is no user: nobody gets the role %s.",
+			name, admin)
 		return nil
 	}
 	if err != nil {

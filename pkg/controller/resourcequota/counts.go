@@ -140,7 +140,8 @@ func (c *counts) source(gr schema.GroupResource, tell func(error)) (cache.Lister
 		return nil, nil, nil, fmt.Errorf("look up what is limited: %w", err)
 	}
 	one := counted(gr)
-	return listWatch(c.metadata, c.metadata.Resource(gvr).Namespace(""), tell), &metav1.PartialObjectMetadata{}, func(any) *use { return one }, nil
+	return listWatch(c.metadata, c.metadata.Resource(gvr).Namespace(""), tell), &metav1.PartialObjectMetadata{}, func(any) *use { return one },
+		nil
 }
 
 // lister is a client of one kind.

@@ -18,15 +18,16 @@ import (
 	"kapis.dev/ks-apiserver/pkg/store"
 )
 
-// Bounds of what kube-apiserver is told, however many quotas there are and whatever they say: one object has it all, and no quota may keep it from
-// being written.
+// Bounds of what kube-apiserver is told, however many quotas there are and whatever they say: one object has it all, and no quota may keep
+// it from being written.
 const (
 	maxKinds      = 64
 	maxWorkspaces = 1000
 )
 
-// Limits knows what quotas limit and where, which is what kube-apiserver has to ask a Validator about: about nothing where there is no quota. So a
-// Validator that is down stops those namespaces only that have a quota, and there only what is limited. It is a store.Sink of resourcequotas.
+// Limits knows what quotas limit and where, which is what kube-apiserver has to ask a Validator about: about nothing where there is no
+// quota. So a Validator that is down stops those namespaces only that have a quota, and there only what is limited. It is a store.Sink of
+// resourcequotas.
 type Limits struct {
 	mu      sync.Mutex
 	quotas  map[string]limit
@@ -95,8 +96,8 @@ func (l *Limits) signal() {
 	}
 }
 
-// Asks returns the writes that a Validator is to be asked about, and in which namespaces; no rules where nothing is limited. The namespaces of the
-// system are never among them: without them nothing of this runs.
+// Asks returns the writes that a Validator is to be asked about, and in which namespaces; no rules where nothing is limited. The namespaces
+// of the system are never among them: without them nothing of this runs.
 func (l *Limits) Asks() ([]admissionregistrationv1.RuleWithOperations, metav1.LabelSelector) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -146,6 +147,7 @@ func rule(gr schema.GroupResource, operation admissionregistrationv1.OperationTy
 	scope := admissionregistrationv1.NamespacedScope
 	return admissionregistrationv1.RuleWithOperations{
 		Operations: []admissionregistrationv1.OperationType{operation},
-		Rule:       admissionregistrationv1.Rule{APIGroups: []string{gr.Group}, APIVersions: []string{"*"}, Resources: []string{gr.Resource}, Scope: &scope},
+		Rule: admissionregistrationv1.Rule{APIGroups: []string{gr.Group}, APIVersions: []string{"*"}, Resources: []string{gr.Resource},
+			Scope: &scope},
 	}
 }

@@ -42,15 +42,19 @@ func TestKubeAPIServerAsksAboutWhatIsLimitedWhereItIs(t *testing.T) {
 		quotas []string
 		want   string
 	}{
-		"NothingWithoutAQuota":      {nil, ""},
-		"NothingWithoutALimit":      {[]string{in("a", "")}, ""},
-		"PodsAndTheirResize":        {[]string{in("a", `"limits.cpu":"1"`)}, "CREATE /pods; UPDATE /pods/resize; kubesphere.io/workspace In a" + system},
-		"ClaimsAndTheirUpdates":     {[]string{in("a", `"requests.storage":"1"`)}, "CREATE /persistentvolumeclaims; UPDATE /persistentvolumeclaims; kubesphere.io/workspace In a" + system},
-		"ServicesAndTheirs":         {[]string{in("a", `"services.nodeports":"1"`)}, "CREATE /services; UPDATE /services; kubesphere.io/workspace In a" + system},
-		"CountsOfAnyKind":           {[]string{in("a", `"count/deployments.apps":"1","secrets":"2"`)}, "CREATE /secrets; CREATE apps/deployments; kubesphere.io/workspace In a" + system},
-		"TogetherOfSeveral":         {[]string{in("b", `"secrets":"1"`), in("a", `"secrets":"1"`)}, "CREATE /secrets; kubesphere.io/workspace In a,b" + system},
-		"AnywhereByOtherLabels":     {[]string{in("b", `"secrets":"1"`), `{"selector":{"x":"y"},"quota":{"hard":{"secrets":"1"}}}`}, "CREATE /secrets; kubesphere.io/workspace Exists " + system},
-		"NoNameThatNoKindHas":       {[]string{in("a", `"count/*":"1","count/a/b":"1","count/.x":"1","count/a.*":"1","secrets":"1"`)}, "CREATE /secrets; kubesphere.io/workspace In a" + system},
+		"NothingWithoutAQuota": {nil, ""},
+		"NothingWithoutALimit": {[]string{in("a", "")}, ""},
+		"PodsAndTheirResize":   {[]string{in("a", `"limits.cpu":"1"`)}, "CREATE /pods; UPDATE /pods/resize; kubesphere.io/workspace In a" + system},
+		"ClaimsAndTheirUpdates": {[]string{in("a", `"requests.storage":"1"`)},
+			"CREATE /persistentvolumeclaims; UPDATE /persistentvolumeclaims; kubesphere.io/workspace In a" + system},
+		"ServicesAndTheirs": {[]string{in("a", `"services.nodeports":"1"`)}, "CREATE /services; UPDATE /services; kubesphere.io/workspace In a" + system},
+		"CountsOfAnyKind": {[]string{in("a", `"count/deployments.apps":"1","secrets":"2"`)},
+			"CREATE /secrets; CREATE apps/deployments; kubesphere.io/workspace In a" + system},
+		"TogetherOfSeveral": {[]string{in("b", `"secrets":"1"`), in("a", `"secrets":"1"`)}, "CREATE /secrets; kubesphere.io/workspace In a,b" + system},
+		"AnywhereByOtherLabels": {[]string{in("b", `"secrets":"1"`), `{"selector":{"x":"y"},"quota":{"hard":{"secrets":"1"}}}`},
+			"CREATE /secrets; kubesphere.io/workspace Exists " + system},
+		"NoNameThatNoKindHas": {[]string{in("a", `"count/*":"1","count/a/b":"1","count/.x":"1","count/a.*":"1","secrets":"1"`)},
+			"CREATE /secrets; kubesphere.io/workspace In a" + system},
 		"NoLabelThatNoneHas":        {[]string{in("-", `"secrets":"1"`)}, ""},
 		"AllKindsWhereTooMany":      {[]string{in("a", many.String()+`"pods":"1"`)}, "CREATE */*; UPDATE /pods/resize; kubesphere.io/workspace In a" + system},
 		"OneThatCanNotBeReadIsNone": {[]string{`{"quota":7}`}, ""},
@@ -78,7 +82,12 @@ func TestAQuotaOfAWorkspaceHasNoOtherAskedAbout(t *testing.T) { // S7
 		`{}`: "In w", `{"tier":"web"}`: "In w", `{"kubesphere.io/workspace":"w"}`: "In w", `{"kubesphere.io/workspace":"other"}`: "",
 	} {
 		l := NewLimits()
-		l.Set(&store.Object{Name: "q", Raw: []byte(`{"metadata":{"name":"q","labels":{"kubesphere.io/workspace":"w"}},"spec":{"selector":` + selector + `,"quota":{"hard":{"pods":"1"}}}}`)})
+		l.Set(
+			&store.Object{
+				Name: "q",
+				Raw:  []byte(`{"metadata":{"name":"q","labels":{"kubesphere.io/workspace":"w"}},"spec":{"selector":` + selector + `,"quota":{"hard":{"pods":"1"}}}}`),
+			},
+		)
 		if got := l.text(); want == "" && got != "" || !strings.Contains(got, want) {
 			t.Errorf("%s: %q", selector, got)
 		}

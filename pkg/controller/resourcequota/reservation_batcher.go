@@ -19,8 +19,8 @@ import (
 // deskTime is how long the desk of a quota tries to write what it promised.
 const deskTime = 9 * time.Second
 
-// reservationBatcher reserve in quotas. Whoever asks while a write of the same quota is under way is served by the next one, all together, so
-// that many who come at once cost a few writes. Of several replicas, one writes first and the others look again: what a
+// reservationBatcher reserve in quotas. Whoever asks while a write of the same quota is under way is served by the next one, all together,
+// so that many who come at once cost a few writes. Of several replicas, one writes first and the others look again: what a
 // quota has left is told by its version.
 type reservationBatcher struct {
 	live  client.Reader
@@ -123,7 +123,8 @@ func decide(q *quotav1alpha2.ResourceQuota, batch []*order) (answers []error, ch
 	answers = make([]error, len(batch))
 	for i, o := range batch {
 		if o.back {
-			q.Status.Total.Used = quota.Mask(quota.SubtractWithNonNegativeResult(q.Status.Total.Used, o.amounts), quota.ResourceNames(q.Status.Total.Used))
+			q.Status.Total.Used = quota.Mask(quota.SubtractWithNonNegativeResult(q.Status.Total.Used, o.amounts),
+				quota.ResourceNames(q.Status.Total.Used))
 			changed = true
 			continue
 		}

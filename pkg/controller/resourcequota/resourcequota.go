@@ -214,8 +214,8 @@ func (r *Reconciler) count(q *quotav1alpha2.ResourceQuota, namespaces []string, 
 	return c, 0
 }
 
-// newStatus returns what the status is to say. Namespaces without any use are left out; a total without any is 0, and one that is not known is
-// left out, which lets nothing of it pass.
+// newStatus returns what the status is to say. Namespaces without any use are left out; a total without any is 0, and one that is not known
+// is left out, which lets nothing of it pass.
 func newStatus(q *corev1.ResourceQuotaSpec, namespaces []string, c *census, reserved []reservation) *quotav1alpha2.ResourceQuotaStatus {
 	s := &quotav1alpha2.ResourceQuotaStatus{Total: corev1.ResourceQuotaStatus{Hard: q.Hard.DeepCopy(), Used: corev1.ResourceList{}}}
 	for _, name := range c.limits {
@@ -225,7 +225,8 @@ func newStatus(q *corev1.ResourceQuotaSpec, namespaces []string, c *census, rese
 	}
 	for _, namespace := range namespaces {
 		if list := quota.RemoveZeros(c.used[namespace]); len(list) > 0 {
-			s.Namespaces = append(s.Namespaces, quotav1alpha2.NamespaceUsage{Namespace: namespace, ResourceQuotaStatus: corev1.ResourceQuotaStatus{Used: list}})
+			s.Namespaces = append(s.Namespaces, quotav1alpha2.NamespaceUsage{Namespace: namespace,
+				ResourceQuotaStatus: corev1.ResourceQuotaStatus{Used: list}})
 			s.Total.Used = quota.Add(s.Total.Used, list)
 		}
 	}

@@ -194,7 +194,8 @@ func TestTheLimitHoldsAndItsMessageSaysWhich(t *testing.T) {
 		t.Fatal(r.Result)
 	}
 	r := ask(t, w.v, w.pod("b", "2"), false)
-	if r.Allowed || r.Result.Code != http.StatusForbidden || r.Result.Message != "exceeded quota: w, requested: requests.cpu=2, used: requests.cpu=2, limited: requests.cpu=3" {
+	if r.Allowed || r.Result.Code != http.StatusForbidden ||
+		r.Result.Message != "exceeded quota: w, requested: requests.cpu=2, used: requests.cpu=2, limited: requests.cpu=3" {
 		t.Errorf("%+v", r.Result)
 	}
 	if r := ask(t, w.v, w.pod("c", "2"), false); !r.Allowed {
@@ -242,7 +243,8 @@ func TestOfTwoHundredAtOnceNoMorePassThanTheLimit(t *testing.T) {
 		})
 		if i%10 == 0 { // the controller counts all the while
 			group.Go(func() {
-				if _, err := w.r.Reconcile(context.Background(), reconcile.Request{NamespacedName: types.NamespacedName{Name: "w"}}); err != nil && !apierrors.IsConflict(err) {
+				if _, err := w.r.Reconcile(context.Background(), reconcile.Request{NamespacedName: types.NamespacedName{Name: "w"}}); err != nil &&
+					!apierrors.IsConflict(err) {
 					t.Error(err)
 				}
 			})
@@ -476,7 +478,9 @@ func TestWhatCanNoLongerBeCountedLetsNothingPass(t *testing.T) {
 	w := newWorld(t, "{hard: {count/widgets.example.com: 10}}")
 	q := w.quota()
 	q.Status.Total.Used = list(t, "{count/widgets.example.com: 2}") // one is reserved
-	q.Status.Namespaces = []quotav1alpha2.NamespaceUsage{{Namespace: "a", ResourceQuotaStatus: corev1.ResourceQuotaStatus{Used: list(t, "{count/widgets.example.com: 1}")}}}
+	q.Status.Namespaces = []quotav1alpha2.NamespaceUsage{
+		{Namespace: "a", ResourceQuotaStatus: corev1.ResourceQuotaStatus{Used: list(t, "{count/widgets.example.com: 1}")}},
+	}
 	if err := w.api.Status().Update(t.Context(), q); err != nil {
 		t.Fatal(err)
 	}

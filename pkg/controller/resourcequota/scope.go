@@ -13,7 +13,8 @@ type podScopes struct {
 }
 
 func scopesOf(pod *corev1.Pod) *podScopes {
-	s := &podScopes{bestEffort: isBestEffort(pod), priorityClass: pod.Spec.PriorityClassName, crossNamespace: crossesNamespaces(pod.Spec.Affinity)}
+	s := &podScopes{bestEffort: isBestEffort(pod), priorityClass: pod.Spec.PriorityClassName,
+		crossNamespace: crossesNamespaces(pod.Spec.Affinity)}
 	if d := pod.Spec.ActiveDeadlineSeconds; d != nil && *d >= 0 {
 		s.terminating = true
 	}

@@ -7,8 +7,8 @@ import (
 	tenantv1beta1 "kapis.dev/ks-apiserver/pkg/api/tenant/v1beta1"
 )
 
-// workspaceOf returns the workspace to which a quota is confined, "" for none; ok is false where it is about no namespace at all. The label says who
-// could write the quota: with that of a workspace, somebody who may limit this one, whatever the selector says.
+// workspaceOf returns the workspace to which a quota is confined, "" for none; ok is false where it is about no namespace at all. The label
+// says who could write the quota: with that of a workspace, somebody who may limit this one, whatever the selector says.
 func workspaceOf(q *quotav1alpha2.ResourceQuota) (workspace string, ok bool) {
 	of, selected := q.Labels[tenantv1beta1.LabelWorkspace], q.Spec.Selector[tenantv1beta1.LabelWorkspace]
 	switch {

@@ -65,10 +65,11 @@ func TestUseOfPods(t *testing.T) {
 
 func TestUseOfServices(t *testing.T) {
 	for name, c := range map[string]struct{ service, want string }{
-		"ClusterIP":       {"{spec: {ports: [{port: 1}]}}", "{services.loadbalancers: 0, services.nodeports: 0}"},
-		"NodePort":        {"{spec: {type: NodePort, ports: [{port: 1}, {port: 2}]}}", "{services.loadbalancers: 0, services.nodeports: 2}"},
-		"LoadBalancer":    {"{spec: {type: LoadBalancer, ports: [{port: 1}]}}", "{services.loadbalancers: 1, services.nodeports: 1}"},
-		"WithoutNodePort": {"{spec: {type: LoadBalancer, allocateLoadBalancerNodePorts: false, ports: [{port: 1}, {port: 2, nodePort: 30000}]}}", "{services.loadbalancers: 1, services.nodeports: 1}"},
+		"ClusterIP":    {"{spec: {ports: [{port: 1}]}}", "{services.loadbalancers: 0, services.nodeports: 0}"},
+		"NodePort":     {"{spec: {type: NodePort, ports: [{port: 1}, {port: 2}]}}", "{services.loadbalancers: 0, services.nodeports: 2}"},
+		"LoadBalancer": {"{spec: {type: LoadBalancer, ports: [{port: 1}]}}", "{services.loadbalancers: 1, services.nodeports: 1}"},
+		"WithoutNodePort": {"{spec: {type: LoadBalancer, allocateLoadBalancerNodePorts: false, ports: [{port: 1}, {port: 2, nodePort: 30000}]}}",
+			"{services.loadbalancers: 1, services.nodeports: 1}"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			want := list(t, c.want)
@@ -110,9 +111,11 @@ func TestEachLimitIsOnOneKind(t *testing.T) {
 
 func TestWhatIsLimitedHasToBeSaid(t *testing.T) {
 	for name, c := range map[string]struct{ hard, pod, want string }{
-		"NothingOfIt":       {"{pods: 1}", "{spec: {containers: [{name: a}]}}", ""},
-		"Said":              {"{limits.cpu: 1}", "{spec: {containers: [{name: a, resources: {limits: {cpu: 0}}}]}}", ""},
-		"NotSaidByOne":      {"{limits.cpu: 1, requests.memory: 1}", "{spec: {containers: [{name: a, resources: {limits: {cpu: 1}}}, {name: b, resources: {requests: {memory: 1}}}]}}", "limits.cpu for: b; requests.memory for: a"},
+		"NothingOfIt": {"{pods: 1}", "{spec: {containers: [{name: a}]}}", ""},
+		"Said":        {"{limits.cpu: 1}", "{spec: {containers: [{name: a, resources: {limits: {cpu: 0}}}]}}", ""},
+		"NotSaidByOne": {"{limits.cpu: 1, requests.memory: 1}",
+			"{spec: {containers: [{name: a, resources: {limits: {cpu: 1}}}, {name: b, resources: {requests: {memory: 1}}}]}}",
+			"limits.cpu for: b; requests.memory for: a"},
 		"ByInitContainers":  {"{cpu: 1}", "{spec: {initContainers: [{name: i}], containers: [{name: a, resources: {requests: {cpu: 1}}}]}}", "cpu for: i"},
 		"SaidForTheWhole":   {"{limits.cpu: 1}", "{spec: {resources: {limits: {cpu: 1}}, containers: [{name: a}]}}", ""},
 		"DevicesMayBeUnset": {"{requests.example.com/gpu: 1}", "{spec: {containers: [{name: a}]}}", ""},
@@ -157,7 +160,8 @@ func TestScopes(t *testing.T) {
 	}
 	far := "{spec: {containers: [{name: a}], affinity: {podAntiAffinity: {requiredDuringSchedulingIgnoredDuringExecution: [{topologyKey: k, namespaces: [b]}]}}}}"
 	near := strings.ReplaceAll(far, ", namespaces: [b]", "")
-	if q := parse[corev1.ResourceQuotaSpec](t, "{scopes: [CrossNamespacePodAffinity]}"); !scoped(q, ofPod(parse[corev1.Pod](t, far))) || scoped(q, ofPod(parse[corev1.Pod](t, near))) {
+	if q := parse[corev1.ResourceQuotaSpec](t, "{scopes: [CrossNamespacePodAffinity]}"); !scoped(q, ofPod(parse[corev1.Pod](t, far))) ||
+		scoped(q, ofPod(parse[corev1.Pod](t, near))) {
 		t.Error("affinity to other namespaces is not told from that to one's own")
 	}
 }

@@ -24,8 +24,8 @@ import (
 const Path = "/validate-quota-kubesphere-io-v1alpha2"
 
 // Validator refuses what would use more than a ResourceQuota leaves. What it lets pass is reserved in the status of the quota
-// before it answers, so that of many who ask at once, at any replica, no more get something than there is. It is asked for creations of what is
-// limited, and for changes of pods/resize, services and persistentvolumeclaims.
+// before it answers, so that of many who ask at once, at any replica, no more get something than there is. It is asked for creations of
+// what is limited, and for changes of pods/resize, services and persistentvolumeclaims.
 type Validator struct {
 	// Client reads from the cache which quotas there are, and of which workspace a namespace is.
 	Client client.Reader
@@ -146,7 +146,8 @@ func measure(req *admission.Request, raw []byte) (u *use, pod *corev1.Pod, err e
 }
 
 // reserveAll reserves in every quota, or in none.
-func (v *Validator) reserveAll(ctx context.Context, quotas []*quotav1alpha2.ResourceQuota, before, after *use, pod *corev1.Pod, dry bool) error {
+func (v *Validator) reserveAll(ctx context.Context, quotas []*quotav1alpha2.ResourceQuota, before, after *use, pod *corev1.Pod,
+	dry bool) error {
 	type taken struct {
 		name    string
 		amounts corev1.ResourceList

@@ -56,7 +56,8 @@ func place(_ context.Context, _ client.Reader, role client.Object) (mirror.Place
 	name := role.GetName()
 	return mirror.Place{
 		Name: nativePrefix + name, Group: iamv1beta1.SyntheticGroup(iamv1beta1.ScopeNamespace, "", name),
-		ConditionalName: conditionalPrefix + name, ConditionalGroup: iamv1beta1.ConditionalGroup(iamv1beta1.ScopeNamespace, role.GetNamespace(), name),
+		ConditionalName: conditionalPrefix + name, ConditionalGroup: iamv1beta1.ConditionalGroup(iamv1beta1.ScopeNamespace, role.GetNamespace(),
+			name),
 		Namespaces: []string{role.GetNamespace()}, Own: true,
 	}, nil
 }

@@ -11,7 +11,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Path is where kube-apiserver asks whether who writes an annotation iam.kubesphere.io/role may give that role: package admission has the rule.
+// Path is where kube-apiserver asks whether who writes an annotation iam.kubesphere.io/role may give that role: package admission has the
+// rule.
 const Path = "/validate--v1-serviceaccount"
 
 // isGuarded tells whether kube-apiserver asks at Path about every creation and change of a service account, and refuses what it can't ask

@@ -1,6 +1,6 @@
 // Package serviceaccount gives Kubernetes' service accounts the role of their namespace that their annotation iam.kubesphere.io/role
-// names, by a RoleBinding of iam.kubesphere.io. Who writes such an annotation gives a role away: a webhook sees that he may, and without that webhook
-// no annotation counts.
+// names, by a RoleBinding of iam.kubesphere.io. Who writes such an annotation gives a role away: a webhook sees that he may, and without
+// that webhook no annotation counts.
 package serviceaccount
 
 import (
@@ -97,7 +97,8 @@ func (r *Reconciler) sync(ctx context.Context, a *metav1.PartialObjectMetadata) 
 	}
 	if !guarded {
 		r.Events.Eventf(a, nil, corev1.EventTypeWarning, "RoleNotBound", "Bind",
-			"The role %q of the annotation %s is not given: kube-apiserver does not ask the webhook %s whether who wrote it may.", role, iamv1beta1.AnnotationRole, Path)
+			"The role %q of the annotation %s is not given: kube-apiserver does not ask the webhook %s whether who wrote it may.", role,
+			iamv1beta1.AnnotationRole, Path)
 		return unguardedRetry, nil
 	}
 	return 0, r.write(ctx, a, have, want, found)

@@ -64,7 +64,8 @@ func TestTheAnnotationIsABinding(t *testing.T) {
 	r := newReconciler(t, true, robot("operator"))
 	b := r.run(t)
 	if b == nil || b.RoleRef.Name != "operator" || b.RoleRef.Kind != "Role" || len(b.Subjects) != 1 || b.Subjects[0].Kind != "ServiceAccount" ||
-		b.Subjects[0].Name != "robot" || b.Subjects[0].Namespace != "ns" || len(b.OwnerReferences) != 1 || b.Labels[iamv1beta1.LabelServiceAccountReference] != "robot" {
+		b.Subjects[0].Name != "robot" || b.Subjects[0].Namespace != "ns" || len(b.OwnerReferences) != 1 ||
+		b.Labels[iamv1beta1.LabelServiceAccountReference] != "robot" {
 		t.Fatalf("%+v", b)
 	}
 	version := b.ResourceVersion
@@ -160,7 +161,11 @@ func TestOnlyAWebhookThatMissesNothingCounts(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := full()
 			c.change(&w)
-			r := newReconciler(t, true, &admissionregistrationv1.ValidatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: "a"}, Webhooks: []admissionregistrationv1.ValidatingWebhook{w}})
+			r := newReconciler(
+				t,
+				true,
+				&admissionregistrationv1.ValidatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: "a"}, Webhooks: []admissionregistrationv1.ValidatingWebhook{w}},
+			)
 			if got, err := isGuarded(t.Context(), r.Client, fine); err != nil || got != c.want {
 				t.Errorf("%t, %v", got, err)
 			}

@@ -167,7 +167,8 @@ func (a *Admin) chosen() (string, error) {
 // create makes the user. A generated password has to be changed at the first login.
 func (a *Admin) create(ctx context.Context, password string, generated bool) error {
 	if password == "" {
-		return fmt.Errorf("%w: an interrupted first start was given one; give it again, or delete Secret %s/%s to have one generated", errPassword, a.Namespace, adminSecret)
+		return fmt.Errorf("%w: an interrupted first start was given one; give it again, or delete Secret %s/%s to have one generated",
+			errPassword, a.Namespace, adminSecret)
 	}
 	hash, err := a.Hash(password)
 	if err != nil {

@@ -27,7 +27,8 @@ var tried = "$2a$10$" + strings.Repeat(".", 53)
 const hashersAtOnce = 2
 
 // Defaulter puts the hash in the place of a password before it is stored, so that no clear text is ever in etcd, and keeps the password
-// of a user who is written back without: no read shows it, and kube-apiserver tells no patch from an update. A password is replaced, never removed.
+// of a user who is written back without: no read shows it, and kube-apiserver tells no patch from an update. A password is replaced, never
+// removed.
 type Defaulter struct {
 	hash func(password string) (string, error)
 	same func(hash, password string) bool
@@ -171,7 +172,8 @@ func emailIndex(o client.Object) []string {
 	return nil
 }
 
-// Index makes users findable by their address, as a Validator asks for them. It is called once for a cache, once kube-apiserver knows Users.
+// Index makes users findable by their address, as a Validator asks for them. It is called once for a cache, once kube-apiserver knows
+// Users.
 func Index(ctx context.Context, indexer client.FieldIndexer) error {
 	if err := indexer.IndexField(ctx, &iamv1beta1.User{}, emailField, emailIndex); err != nil {
 		return fmt.Errorf("index users by their e-mail address: %w", err)

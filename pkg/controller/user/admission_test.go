@@ -36,7 +36,14 @@ func newDefaulter() *Defaulter {
 
 // review is a request; kind is that of its options.
 func review(op admissionv1.Operation, kind, object, old string) admission.Request {
-	req := admission.Request{AdmissionRequest: admissionv1.AdmissionRequest{Operation: op, Name: "ann", Object: runtime.RawExtension{Raw: []byte(object)}, Options: runtime.RawExtension{Raw: []byte(`{"kind":"` + kind + `"}`)}}}
+	req := admission.Request{
+		AdmissionRequest: admissionv1.AdmissionRequest{
+			Operation: op,
+			Name:      "ann",
+			Object:    runtime.RawExtension{Raw: []byte(object)},
+			Options:   runtime.RawExtension{Raw: []byte(`{"kind":"` + kind + `"}`)},
+		},
+	}
 	if old != "" {
 		req.OldObject.Raw = []byte(old)
 	}
@@ -78,15 +85,16 @@ func TestAPasswordIsHashedBeforeItIsStored(t *testing.T) { // S57
 		kind, object, old string
 		want              string
 	}{
-		"ANewUser":                   {admissionv1.Create, "CreateOptions", withPassword(clear), "", hashOf(clear)},
-		"ANewPassword":               {admissionv1.Update, "PatchOptions", withPassword(other), withPassword(hashOf(clear)), hashOf(other)},
-		"AHashStays":                 {admissionv1.Update, "PatchOptions", withPassword(hashOf(other)), withPassword(hashOf(clear)), hashOf(other)},
-		"TheSamePasswordIsNoChange":  {admissionv1.Update, "PatchOptions", withPassword(clear), withPassword(hashOf(clear)), hashOf(clear)},
-		"AReplacementWithoutKeepsIt": {admissionv1.Update, "UpdateOptions", `{"metadata":{"name":"ann"},"spec":{"lang":"en"}}`, withPassword(hashOf(clear)), hashOf(clear)},
-		"AReplacementWithEmpty":      {admissionv1.Update, "UpdateOptions", withPassword(""), withPassword(hashOf(clear)), hashOf(clear)},
-		"AReplacementWithoutASpec":   {admissionv1.Update, "UpdateOptions", `{"metadata":{"name":"ann"}}`, withPassword(hashOf(clear)), hashOf(clear)},
-		"APatchKeepsItToo":           {admissionv1.Update, "PatchOptions", `{"metadata":{"name":"ann"},"spec":{}}`, withPassword(hashOf(clear)), hashOf(clear)},
-		"AUserWithoutOne":            {admissionv1.Create, "CreateOptions", `{"metadata":{"name":"ann"}}`, "", ""},
+		"ANewUser":                  {admissionv1.Create, "CreateOptions", withPassword(clear), "", hashOf(clear)},
+		"ANewPassword":              {admissionv1.Update, "PatchOptions", withPassword(other), withPassword(hashOf(clear)), hashOf(other)},
+		"AHashStays":                {admissionv1.Update, "PatchOptions", withPassword(hashOf(other)), withPassword(hashOf(clear)), hashOf(other)},
+		"TheSamePasswordIsNoChange": {admissionv1.Update, "PatchOptions", withPassword(clear), withPassword(hashOf(clear)), hashOf(clear)},
+		"AReplacementWithoutKeepsIt": {admissionv1.Update, "UpdateOptions", `{"metadata":{"name":"ann"},"spec":{"lang":"en"}}`, withPassword(hashOf(clear)),
+			hashOf(clear)},
+		"AReplacementWithEmpty":    {admissionv1.Update, "UpdateOptions", withPassword(""), withPassword(hashOf(clear)), hashOf(clear)},
+		"AReplacementWithoutASpec": {admissionv1.Update, "UpdateOptions", `{"metadata":{"name":"ann"}}`, withPassword(hashOf(clear)), hashOf(clear)},
+		"APatchKeepsItToo":         {admissionv1.Update, "PatchOptions", `{"metadata":{"name":"ann"},"spec":{}}`, withPassword(hashOf(clear)), hashOf(clear)},
+		"AUserWithoutOne":          {admissionv1.Create, "CreateOptions", `{"metadata":{"name":"ann"}}`, "", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			req := review(c.op, c.kind, c.object, c.old)
@@ -105,7 +113,9 @@ func TestWhatKubectlAppliedHasTheHashToo(t *testing.T) { // S57
 	const clear = "Clear-text-1"
 	object := func(applied string) string {
 		quoted, _ := json.Marshal(applied) //nolint:errchkjson // a string
-		return `{"metadata":{"name":"ann","annotations":{"a":"b","kubectl.kubernetes.io/last-applied-configuration":` + string(quoted) + `}},"spec":{"password":"` + clear + `"}}`
+		return `{"metadata":{"name":"ann","annotations":{"a":"b","kubectl.kubernetes.io/last-applied-configuration":` + string(
+			quoted,
+		) + `}},"spec":{"password":"` + clear + `"}}`
 	}
 	for name, c := range map[string]struct{ applied, want string }{
 		"TheSameFile":     {`{"spec":{"password":"` + clear + `","lang":"en"}}`, hashOf(clear)},
@@ -119,7 +129,9 @@ func TestWhatKubectlAppliedHasTheHashToo(t *testing.T) { // S57
 			if err != nil || strings.Contains(string(raw), clear+`\"`) || strings.Contains(string(raw), "An-older-1") || !strings.Contains(string(raw), `"a":"b"`) {
 				t.Errorf("stored is %s, %v", raw, err)
 			}
-			if applied := after(t, req, newDefaulter().Handle(t.Context(), req))["metadata"].(map[string]any)["annotations"].(map[string]any)["kubectl.kubernetes.io/last-applied-configuration"]; c.want == "" && applied != nil || c.want != "" && !strings.Contains(applied.(string), c.want) {
+			if applied := after(t, req, newDefaulter().
+				Handle(t.Context(), req))["metadata"].(map[string]any)["annotations"].(map[string]any)["kubectl.kubernetes.io/last-applied-configuration"]; c.want == "" &&
+				applied != nil || c.want != "" && !strings.Contains(applied.(string), c.want) {
 				t.Errorf("applied is %v, want %s in it", applied, c.want)
 			}
 		})
@@ -131,7 +143,8 @@ func TestOnlyANewUsersChangeIsNotedAtOnce(t *testing.T) {
 		req := review(op, "PatchOptions", withPassword("Clear-text-1"), "")
 		u := after(t, req, newDefaulter().Handle(t.Context(), req))
 		annotations, _ := u["metadata"].(map[string]any)["annotations"].(map[string]any)
-		if (annotations[iamv1beta1.AnnotationLastPasswordChangeTime] == "2026-11-21T00:00:00Z") != want || (annotations[iamv1beta1.AnnotationPasswordFingerprint] == fingerprint(hashOf("Clear-text-1"))) != want {
+		if (annotations[iamv1beta1.AnnotationLastPasswordChangeTime] == "2026-11-21T00:00:00Z") != want ||
+			(annotations[iamv1beta1.AnnotationPasswordFingerprint] == fingerprint(hashOf("Clear-text-1"))) != want {
 			t.Errorf("%s: %v", op, annotations)
 		}
 	}
@@ -200,7 +213,12 @@ func FuzzDefaulter(f *testing.F) {
 	f.Add("", `{"spec":{"password":1}}`)
 	f.Add("$2a$10$", "null")
 	f.Fuzz(func(t *testing.T, p, applied string) {
-		object, err := json.Marshal(map[string]any{"metadata": map[string]any{"name": "x", "annotations": map[string]string{"kubectl.kubernetes.io/last-applied-configuration": applied}}, "spec": map[string]any{"password": p}})
+		object, err := json.Marshal(
+			map[string]any{
+				"metadata": map[string]any{"name": "x", "annotations": map[string]string{"kubectl.kubernetes.io/last-applied-configuration": applied}},
+				"spec":     map[string]any{"password": p},
+			},
+		)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -254,7 +272,8 @@ func TestAnAddressIsOneAndOneUsersOnly(t *testing.T) {
 		})
 	}
 	unindexed := &Validator{Users: fake.NewClientBuilder().WithScheme(kube.Scheme()).Build()}
-	if resp := unindexed.Handle(t.Context(), review(admissionv1.Create, "", email("new@example.com"), "")); resp.Allowed || resp.Result.Code != http.StatusServiceUnavailable {
+	if resp := unindexed.Handle(t.Context(), review(admissionv1.Create, "", email("new@example.com"), "")); resp.Allowed ||
+		resp.Result.Code != http.StatusServiceUnavailable {
 		t.Errorf("without an index: %v", resp.Result)
 	}
 	if resp := v.Handle(t.Context(), review(admissionv1.Delete, "", `[]`, "")); !resp.Allowed {

@@ -194,7 +194,8 @@ func (r *Reconciler) annotate(ctx context.Context, u *iamv1beta1.User) error {
 	role := ""
 	for i := range bindings.Items {
 		b := &bindings.Items[i]
-		if !b.DeletionTimestamp.IsZero() || b.RoleRef.Kind != iamv1beta1.KindGlobalRole || b.RoleRef.APIGroup != "" && b.RoleRef.APIGroup != iamv1beta1.GroupName {
+		if !b.DeletionTimestamp.IsZero() || b.RoleRef.Kind != iamv1beta1.KindGlobalRole || b.RoleRef.APIGroup != "" &&
+			b.RoleRef.APIGroup != iamv1beta1.GroupName {
 			continue
 		}
 		if name := b.RoleRef.Name; role == "" || name == platformAdmin || role != platformAdmin && name < role {

@@ -131,7 +131,8 @@ func (r *Reconciler) part(ctx context.Context, w *tenantv1beta1.Workspace) (int,
 			}
 		default:
 			if cascades(w) {
-				r.Events.Eventf(w, nil, corev1.EventTypeNormal, "NamespaceKept", "Delete", "The system needs the namespace %s, or it is protected: it stays, in no workspace.", ns.Name)
+				r.Events.Eventf(w, nil, corev1.EventTypeNormal, "NamespaceKept", "Delete",
+					"The system needs the namespace %s, or it is protected: it stays, in no workspace.", ns.Name)
 			}
 			if err := r.release(ctx, ns); err != nil {
 				return 0, err

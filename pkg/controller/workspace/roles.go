@@ -85,7 +85,8 @@ func older(b *iamv1beta1.WorkspaceRoleBinding, workspace, manager string) bool {
 		b.Subjects[0].Kind == rbacv1.UserKind && b.Subjects[0].Name == manager
 }
 
-func (r *Reconciler) bind(ctx context.Context, w *tenantv1beta1.Workspace, b *iamv1beta1.WorkspaceRoleBinding, exists bool, manager string) error {
+func (r *Reconciler) bind(ctx context.Context, w *tenantv1beta1.Workspace, b *iamv1beta1.WorkspaceRoleBinding, exists bool,
+	manager string) error {
 	role := w.Name + adminSuffix
 	before := b.DeepCopy()
 	b.Name = role

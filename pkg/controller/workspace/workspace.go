@@ -121,7 +121,8 @@ func (r *Reconciler) sync(ctx context.Context, w *tenantv1beta1.Workspace) error
 
 // tell writes the condition, where it says something new: what is wrong, nil for nothing.
 func (r *Reconciler) tell(ctx context.Context, w *tenantv1beta1.Workspace, wrong error) error {
-	c := metav1.Condition{Type: ConditionReady, Status: metav1.ConditionTrue, Reason: "Ready", Message: "The workspace has its roles.", ObservedGeneration: w.Generation}
+	c := metav1.Condition{Type: ConditionReady, Status: metav1.ConditionTrue, Reason: "Ready", Message: "The workspace has its roles.",
+		ObservedGeneration: w.Generation}
 	if wrong != nil {
 		c.Status, c.Reason, c.Message = metav1.ConditionFalse, "Incomplete", wrong.Error()
 	}

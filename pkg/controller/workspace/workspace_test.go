@@ -322,7 +322,8 @@ func TestU50ADeletedWorkspaceTakesWhatWasAskedFor(t *testing.T) {
 			if f.Has(space("demo", "")) {
 				t.Error("the workspace is held")
 			}
-			for name, want := range map[string]bool{"p1": stay, "p2": stay, "q": true, "kube-system": true, "kubesphere-system": true, "default": true, "kubesphere": true, "precious": true} {
+			for name, want := range map[string]bool{"p1": stay, "p2": stay, "q": true, "kube-system": true, "kubesphere-system": true, "default": true,
+				"kubesphere": true, "precious": true} {
 				n := namespace(name, "")
 				if got := f.Has(n); got != want {
 					t.Errorf("namespace %s is there: %t, want %t", name, got, want)
@@ -335,7 +336,8 @@ func TestU50ADeletedWorkspaceTakesWhatWasAskedFor(t *testing.T) {
 					t.Errorf("role %s is left", name)
 				}
 			}
-			if f.binding("demo-admin") != nil || f.binding("member") != nil || f.mine(&iamv1beta1.Group{}, "devs") || f.mine(&iamv1beta1.GroupBinding{}, "ann-devs") || f.Has(quota("q1", "")) {
+			if f.binding("demo-admin") != nil || f.binding("member") != nil || f.mine(&iamv1beta1.Group{}, "devs") || f.mine(&iamv1beta1.GroupBinding{}, "ann-devs") ||
+				f.Has(quota("q1", "")) {
 				t.Error("a grant, a group or a quota is left")
 			}
 			if f.role("other-custom") == nil {
@@ -352,7 +354,8 @@ func TestASystemWorkspaceNeverTakesANamespace(t *testing.T) { // U50
 	f.run(w.Name)
 	f.Delete(space(w.Name, ""))
 	f.run(w.Name)
-	if n := namespace("monitoring", ""); f.Has(w) || !f.Has(n) || n.Labels[tenantv1beta1.LabelWorkspace] != w.Name { // S7: out of it, others could take it into theirs
+	if n := namespace("monitoring", ""); f.Has(w) || !f.Has(n) ||
+		n.Labels[tenantv1beta1.LabelWorkspace] != w.Name { // S7: out of it, others could take it into theirs
 		t.Errorf("the workspace is held, or a namespace of the system went or left it: %v", n.Labels)
 	}
 }

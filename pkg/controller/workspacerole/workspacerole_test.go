@@ -154,7 +154,8 @@ func TestAConditionHoldsInEveryNamespace(t *testing.T) {
 	r.Annotations = map[string]string{iamv1beta1.AnnotationCELCondition: "false"}
 	f := fixture(t, r, binding("b", "demo", "r", user("ann")), namespace("p", "demo"), namespace("q", "other"))
 	f.Reconcile("", "r")
-	if f.Allowed(listPods("p", "ann")) || !f.Allowed(listPods("p", "x", "kapis:conditional:workspace:r")) || f.Allowed(listPods("q", "x", "kapis:conditional:workspace:r")) {
+	if f.Allowed(listPods("p", "ann")) || !f.Allowed(listPods("p", "x", "kapis:conditional:workspace:r")) ||
+		f.Allowed(listPods("q", "x", "kapis:conditional:workspace:r")) {
 		t.Error("a condition is not only its group's, in its workspace")
 	}
 }
@@ -222,19 +223,22 @@ func TestTheRoleReachesWhatTheWorkspaceHasOutsideOfNamespaces(t *testing.T) {
 		request mirrortest.Request
 		want    bool
 	}{
-		"InvitesByABinding":        {mirrortest.Request{Groups: []string{group}, Verb: "create", APIGroup: iam, Resource: "workspacerolebindings"}, true},
-		"WritesItsRoles":           {mirrortest.Request{Groups: []string{group}, Verb: "patch", APIGroup: iam, Resource: "workspaceroles", Name: "demo-x"}, true},
-		"NotByEscalation":          {mirrortest.Request{Groups: []string{group}, Verb: "escalate", APIGroup: iam, Resource: "workspaceroles", Name: "demo-x"}, false},
-		"ReadsItself":              {mirrortest.Request{Groups: []string{group}, Verb: "get", APIGroup: tenant, Resource: "workspaces", Name: "demo"}, true},
-		"EditsItsTemplate":         {mirrortest.Request{Groups: []string{group}, Verb: "patch", APIGroup: tenant, Resource: "workspacetemplates", Name: "demo"}, true},
-		"NotAnothers":              {mirrortest.Request{Groups: []string{group}, Verb: "get", APIGroup: tenant, Resource: "workspaces", Name: "other"}, false},
-		"MakesNone":                {mirrortest.Request{Groups: []string{group}, Verb: "create", APIGroup: tenant, Resource: "workspaces"}, false},
-		"MakesNamespaces":          {mirrortest.Request{Groups: []string{group}, Verb: "create", Resource: "namespaces"}, true},
-		"WritesItsNamespaces":      {mirrortest.Request{Groups: []string{group}, Verb: "patch", Resource: "namespaces", Namespace: "p", Name: "p"}, true},
-		"NotAnothersNamespaces":    {mirrortest.Request{Groups: []string{group}, Verb: "patch", Resource: "namespaces", Namespace: "q", Name: "q"}, false},
-		"NorDeletesThem":           {mirrortest.Request{Groups: []string{group}, Verb: "delete", Resource: "namespaces", Namespace: "p", Name: "p"}, false},
-		"ChangesMembersThere":      {mirrortest.Request{Groups: []string{group}, Verb: "delete", APIGroup: iam, Resource: "rolebindings", Namespace: "p", Name: "x"}, true},
-		"ButNotElsewhere":          {mirrortest.Request{Groups: []string{group}, Verb: "delete", APIGroup: iam, Resource: "rolebindings", Namespace: "q", Name: "x"}, false},
+		"InvitesByABinding": {mirrortest.Request{Groups: []string{group}, Verb: "create", APIGroup: iam, Resource: "workspacerolebindings"}, true},
+		"WritesItsRoles":    {mirrortest.Request{Groups: []string{group}, Verb: "patch", APIGroup: iam, Resource: "workspaceroles", Name: "demo-x"}, true},
+		"NotByEscalation":   {mirrortest.Request{Groups: []string{group}, Verb: "escalate", APIGroup: iam, Resource: "workspaceroles", Name: "demo-x"}, false},
+		"ReadsItself":       {mirrortest.Request{Groups: []string{group}, Verb: "get", APIGroup: tenant, Resource: "workspaces", Name: "demo"}, true},
+		"EditsItsTemplate": {mirrortest.Request{Groups: []string{group}, Verb: "patch", APIGroup: tenant, Resource: "workspacetemplates", Name: "demo"},
+			true},
+		"NotAnothers":           {mirrortest.Request{Groups: []string{group}, Verb: "get", APIGroup: tenant, Resource: "workspaces", Name: "other"}, false},
+		"MakesNone":             {mirrortest.Request{Groups: []string{group}, Verb: "create", APIGroup: tenant, Resource: "workspaces"}, false},
+		"MakesNamespaces":       {mirrortest.Request{Groups: []string{group}, Verb: "create", Resource: "namespaces"}, true},
+		"WritesItsNamespaces":   {mirrortest.Request{Groups: []string{group}, Verb: "patch", Resource: "namespaces", Namespace: "p", Name: "p"}, true},
+		"NotAnothersNamespaces": {mirrortest.Request{Groups: []string{group}, Verb: "patch", Resource: "namespaces", Namespace: "q", Name: "q"}, false},
+		"NorDeletesThem":        {mirrortest.Request{Groups: []string{group}, Verb: "delete", Resource: "namespaces", Namespace: "p", Name: "p"}, false},
+		"ChangesMembersThere": {mirrortest.Request{Groups: []string{group}, Verb: "delete", APIGroup: iam, Resource: "rolebindings", Namespace: "p", Name: "x"},
+			true},
+		"ButNotElsewhere": {mirrortest.Request{Groups: []string{group}, Verb: "delete", APIGroup: iam, Resource: "rolebindings", Namespace: "q", Name: "x"},
+			false},
 		"NothingByTheUsersOwnName": {mirrortest.Request{User: "ann", Verb: "create", APIGroup: iam, Resource: "workspacerolebindings"}, false},
 		"NorNamespaces":            {mirrortest.Request{User: "ann", Verb: "create", Resource: "namespaces"}, false},
 		"NothingForAnotherGroup":   {mirrortest.Request{Groups: []string{others}, Verb: "create", APIGroup: iam, Resource: "workspacerolebindings"}, false},

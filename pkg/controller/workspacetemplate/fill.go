@@ -46,8 +46,8 @@ func fill(w *tenantv1beta1.Workspace, t *tenantv1beta1.WorkspaceTemplate) {
 	w.Spec.Manager = t.Spec.Template.Spec.Manager
 }
 
-// fillPropagation tells a Workspace, which may be deleted by itself, what its template says of the namespaces. What the template says no more
-// is taken back, since the deletion that it was for may have been refused; what somebody says in the Workspace alone stays.
+// fillPropagation tells a Workspace, which may be deleted by itself, what its template says of the namespaces. What the template says no
+// more is taken back, since the deletion that it was for may have been refused; what somebody says in the Workspace alone stays.
 func fillPropagation(w *tenantv1beta1.Workspace, t *tenantv1beta1.WorkspaceTemplate) {
 	const key = tenantv1beta1.AnnotationDeletionPropagation
 	if v, ok := t.Annotations[key]; ok {

@@ -25,7 +25,10 @@ func made(t *tenantv1beta1.WorkspaceTemplate, w *tenantv1beta1.Workspace) bool {
 
 // owns reports whether the Workspace names the template as its owner, as older installations have it.
 func owns(t *tenantv1beta1.WorkspaceTemplate, w *tenantv1beta1.Workspace) bool {
-	return slices.ContainsFunc(w.OwnerReferences, func(o metav1.OwnerReference) bool { return o.Kind == "WorkspaceTemplate" && o.UID == t.UID })
+	return slices.ContainsFunc(w.OwnerReferences, func(o metav1.OwnerReference) bool {
+		return o.Kind == "WorkspaceTemplate" &&
+			o.UID == t.UID
+	})
 }
 
 // earlier reports whether template and Workspace are a pair that was there before this controller: the template is older, and another

@@ -114,8 +114,9 @@ func (r *Reconciler) sync(ctx context.Context, t *tenantv1beta1.WorkspaceTemplat
 	}
 	switch {
 	case here && exists && !made(t, w):
-		return r.tell(ctx, t, metav1.ConditionFalse, "WorkspaceOfAnother", "There is a workspace of this name, which this template did not make: it stays as it is. "+
-			"Who may delete any workspace hands it over by its annotation "+tenantv1beta1.AnnotationTemplateUID+", the uid of this template.")
+		return r.tell(ctx, t, metav1.ConditionFalse, "WorkspaceOfAnother",
+			"There is a workspace of this name, which this template did not make: it stays as it is. "+
+				"Who may delete any workspace hands it over by its annotation "+tenantv1beta1.AnnotationTemplateUID+", the uid of this template.")
 	case !here:
 		return r.displace(ctx, t, w, exists)
 	case !exists:
@@ -161,7 +162,8 @@ func (r *Reconciler) displace(ctx context.Context, t *tenantv1beta1.WorkspaceTem
 		if err := r.remove(ctx, w, string(metav1.DeletePropagationOrphan)); err != nil {
 			return err
 		}
-		r.Events.Eventf(t, nil, corev1.EventTypeNormal, "WorkspaceRemoved", "Place", "The workspace is no longer placed in this cluster. Its namespaces stay.")
+		r.Events.Eventf(t, nil, corev1.EventTypeNormal, "WorkspaceRemoved", "Place",
+			"The workspace is no longer placed in this cluster. Its namespaces stay.")
 	}
 	return r.tell(ctx, t, metav1.ConditionFalse, "NotPlacedHere", fmt.Sprintf("spec.placement does not name the cluster %q.", r.Host))
 }
@@ -226,7 +228,8 @@ func (r *Reconciler) remove(ctx context.Context, w *tenantv1beta1.Workspace, pro
 }
 
 // tell writes the condition, where it says something new.
-func (r *Reconciler) tell(ctx context.Context, t *tenantv1beta1.WorkspaceTemplate, status metav1.ConditionStatus, reason, message string) error {
+func (r *Reconciler) tell(ctx context.Context, t *tenantv1beta1.WorkspaceTemplate, status metav1.ConditionStatus, reason,
+	message string) error {
 	before := t.DeepCopy()
 	if !meta.SetStatusCondition(&t.Status.Conditions, metav1.Condition{
 		Type: ConditionReady, Status: status, Reason: reason, Message: message, ObservedGeneration: t.Generation,

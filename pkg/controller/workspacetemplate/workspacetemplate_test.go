@@ -123,7 +123,10 @@ func TestTheWorkspaceIsCalledWhatItsTemplateSays(t *testing.T) {
 		t.Errorf("the workspace says too much: %+v", w.ObjectMeta)
 	}
 	f.Patch(w, `{"metadata":{"annotations":{"own":"kept"}}}`)
-	f.Patch(template("demo", ""), `{"metadata":{"labels":null,"annotations":{"kubesphere.io/alias-name":null,"kubesphere.io/description":"New"}},"spec":{"template":{"spec":{"manager":"bob"}}}}`)
+	f.Patch(
+		template("demo", ""),
+		`{"metadata":{"labels":null,"annotations":{"kubesphere.io/alias-name":null,"kubesphere.io/description":"New"}},"spec":{"template":{"spec":{"manager":"bob"}}}}`,
+	)
 	f.run("demo")
 	w = f.workspace("demo")
 	if _, ok := w.Annotations["kubesphere.io/alias-name"]; ok || w.Annotations["kubesphere.io/description"] != "New" || w.Annotations["own"] != "kept" ||
@@ -163,14 +166,17 @@ func TestS65ATemplateTouchesNoWorkspaceThatItDidNotMake(t *testing.T) {
 			metav1.ObjectMeta{CreationTimestamp: day(2)}, false,
 		},
 		"TheNameAloneSaysNothing": {
-			metav1.ObjectMeta{CreationTimestamp: day(2)}, metav1.ObjectMeta{CreationTimestamp: day(1), Annotations: map[string]string{AnnotationTemplate: "demo"}}, false,
+			metav1.ObjectMeta{CreationTimestamp: day(2)}, metav1.ObjectMeta{CreationTimestamp: day(1), Annotations: map[string]string{AnnotationTemplate: "demo"}},
+			false,
 		},
 		"AnotherTemplates": {
-			metav1.ObjectMeta{CreationTimestamp: day(1), Finalizers: legacy}, metav1.ObjectMeta{CreationTimestamp: day(2), Annotations: map[string]string{mark: "uid-of-another"}}, false,
+			metav1.ObjectMeta{CreationTimestamp: day(1), Finalizers: legacy}, metav1.ObjectMeta{CreationTimestamp: day(2),
+				Annotations: map[string]string{mark: "uid-of-another"}}, false,
 		},
 		"AnOwnerOfAnotherUID": {
 			metav1.ObjectMeta{CreationTimestamp: day(2)},
-			metav1.ObjectMeta{CreationTimestamp: day(1), OwnerReferences: []metav1.OwnerReference{{Kind: "WorkspaceTemplate", Name: "demo", UID: "uid-of-another"}}}, false,
+			metav1.ObjectMeta{CreationTimestamp: day(1), OwnerReferences: []metav1.OwnerReference{{Kind: "WorkspaceTemplate", Name: "demo", UID: "uid-of-another"}}},
+			false,
 		},
 		"ThatItMade":               {metav1.ObjectMeta{}, metav1.ObjectMeta{Annotations: map[string]string{mark: "uid-of-template"}}, true},
 		"OfAnEarlierInstallation":  {metav1.ObjectMeta{CreationTimestamp: day(1), Finalizers: legacy}, metav1.ObjectMeta{CreationTimestamp: day(2)}, true},
@@ -187,7 +193,8 @@ func TestS65ATemplateTouchesNoWorkspaceThatItDidNotMake(t *testing.T) {
 			w.Name, w.Finalizers = "demo", []string{"example.com/held"}
 			f := newFixture(t, tpl, w)
 			f.run("demo")
-			if got := f.workspace("demo"); (got.Spec.Manager == "eve") != c.mine || (got.Annotations[tenantv1beta1.AnnotationDeletionPropagation] == "Background") != c.mine {
+			if got := f.workspace("demo"); (got.Spec.Manager == "eve") != c.mine ||
+				(got.Annotations[tenantv1beta1.AnnotationDeletionPropagation] == "Background") != c.mine {
 				t.Errorf("the workspace has the manager %q and %v", got.Spec.Manager, got.Annotations)
 			}
 			if told := f.reason("demo") == "WorkspaceOfAnother"; told == c.mine {

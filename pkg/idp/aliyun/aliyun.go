@@ -38,7 +38,8 @@ func (s *settings) check(loopback bool) error {
 	case s.ClientSecret.IsZero():
 		return fmt.Errorf("the key %q is missing", "clientSecret")
 	}
-	for _, a := range [][2]string{{"endpoint.authURL", s.Endpoint.AuthURL}, {"endpoint.tokenURL", s.Endpoint.TokenURL}, {"endpoint.userInfoURL", s.Endpoint.UserInfoURL}} {
+	for _, a := range [][2]string{{"endpoint.authURL", s.Endpoint.AuthURL}, {"endpoint.tokenURL", s.Endpoint.TokenURL},
+		{"endpoint.userInfoURL", s.Endpoint.UserInfoURL}} {
 		if err := upstream.Address(a[0], a[1], loopback); err != nil {
 			return err
 		}
@@ -83,7 +84,8 @@ func person(c upstream.Claims) (*idp.Identity, error) {
 	if data, ok := c["data"].(map[string]any); ok {
 		c = data
 	}
-	who := &idp.Identity{Subject: c.Subject("sub"), Username: c.First("username", "preferred_username", "sub"), DisplayName: c.First("nickname", "name")}
+	who := &idp.Identity{Subject: c.Subject("sub"), Username: c.First("username", "preferred_username", "sub"),
+		DisplayName: c.First("nickname", "name")}
 	if who.Subject == "" {
 		return nil, upstream.Nobody("sub")
 	}

@@ -21,17 +21,26 @@ func start(wrap bool) func(*testing.T, idptest.Outside) *idptest.Double {
 		}))
 		return &idptest.Double{
 			Handler: s.Mux,
-			Settings: map[string]any{"clientID": idptest.ClientID, "clientSecret": idptest.ClientSecret, "scopes": []string{"read"}, "rootCAData": o.CA, "timeout": "20s",
-				"endpoint": map[string]any{"authURL": o.Base + "/authorize", "tokenURL": o.Base + "/token", "userInfoURL": o.Base + "/userinfo"}},
+			Settings: map[string]any{
+				"clientID":     idptest.ClientID,
+				"clientSecret": idptest.ClientSecret,
+				"scopes":       []string{"read"},
+				"rootCAData":   o.CA,
+				"timeout":      "20s",
+				"endpoint":     map[string]any{"authURL": o.Base + "/authorize", "tokenURL": o.Base + "/token", "userInfoURL": o.Base + "/userinfo"},
+			},
 			Required:  []string{"clientID", "clientSecret", "endpoint.authURL", "endpoint.tokenURL", "endpoint.userInfoURL"},
 			Addresses: []string{"endpoint.authURL", "endpoint.tokenURL", "endpoint.userInfoURL"},
-			Secrets:   idptest.ServerSecrets(), Impatient: map[string]any{"timeout": "300ms"},
+			Secrets:   idptest.ServerSecrets(),
+			Impatient: map[string]any{"timeout": "300ms"},
 			Wrong: map[string]func(map[string]any){
 				"secret":      func(s map[string]any) { s["clientSecret"] = "other" },
 				"authorities": func(s map[string]any) { delete(s, "rootCAData") },
 			},
 			Person:  idp.Identity{Subject: "10b99f39", Username: "jane", DisplayName: "Jane Doe", Email: "jane@example.com"},
-			NoNonce: true, Rename: func() { me["username"] = "june" }, Remove: s.Remove,
+			NoNonce: true,
+			Rename:  func() { me["username"] = "june" },
+			Remove:  s.Remove,
 		}
 	}
 }

@@ -133,7 +133,8 @@ func (p *Provider) Finish(ctx context.Context, c idp.Callback) (*idp.Identity, e
 // ProvesFreshLogin tells that CAS vouches for it: with renew, it takes only a ticket of somebody who has just given a password (2.5.1).
 func (p *Provider) ProvesFreshLogin() bool { return true }
 
-// validate asks whose a ticket is; with renew, only one of a fresh login counts. An answer that says that the server, or its settings, are at fault is an error.
+// validate asks whose a ticket is; with renew, only one of a fresh login counts. An answer that says that the server, or its settings, are
+// at fault is an error.
 func (p *Provider) validate(ctx context.Context, service, ticket string, renew bool) (*response, error) {
 	q := url.Values{"service": {service}, "ticket": {ticket}}
 	if renew {
@@ -167,7 +168,8 @@ func (p *Provider) validate(ctx context.Context, service, ticket string, renew b
 
 // known returns a code that CAS Protocol 3.0, 2.5.3 lists, since others may hold anything.
 func known(code string) string {
-	if slices.Contains([]string{"INVALID_REQUEST", "INVALID_TICKET_SPEC", "INVALID_TICKET", "INVALID_SERVICE", "INVALID_PROXY_CALLBACK"}, code) {
+	if slices.Contains([]string{"INVALID_REQUEST", "INVALID_TICKET_SPEC", "INVALID_TICKET", "INVALID_SERVICE", "INVALID_PROXY_CALLBACK"},
+		code) {
 		return code
 	}
 	return "for a reason of its own"
@@ -183,7 +185,8 @@ func (p *Provider) person(r *response) (*idp.Identity, error) {
 		}
 		return ""
 	}
-	who := &idp.Identity{Subject: claims.Subject("user"), Username: claims.Text("user"), DisplayName: upstream.Line(attribute(s.DisplayNameKey), 255), Email: upstream.Email(attribute(s.EmailKey))}
+	who := &idp.Identity{Subject: claims.Subject("user"), Username: claims.Text("user"),
+		DisplayName: upstream.Line(attribute(s.DisplayNameKey), 255), Email: upstream.Email(attribute(s.EmailKey))}
 	if s.SubjectKey != "" {
 		if len(r.Attributes[s.SubjectKey]) > 1 {
 			return nil, fmt.Errorf("%w: the person has more than one %q", idp.ErrRefused, s.SubjectKey)

@@ -56,7 +56,8 @@ func (s *server) handler() http.Handler {
 }
 
 func failure(code string) string {
-	return `<cas:serviceResponse xmlns:cas="http://www.yale.edu/tp/cas"><cas:authenticationFailure code="` + code + `">Ticket not recognized</cas:authenticationFailure></cas:serviceResponse>`
+	return `<cas:serviceResponse xmlns:cas="http://www.yale.edu/tp/cas"><cas:authenticationFailure code="` + code +
+		`">Ticket not recognized</cas:authenticationFailure></cas:serviceResponse>`
 }
 
 func (s *server) success() string {
@@ -85,17 +86,28 @@ func TestSuite(t *testing.T) {
 	idptest.Suite{Type: Type(), Start: func(_ *testing.T, o idptest.Outside) *idptest.Double {
 		s := &server{tickets: map[string]string{}, name: "jane", groups: []string{"staff", "dev"}}
 		return &idptest.Double{
-			Handler:  s.handler(),
-			Settings: map[string]any{"casServerURL": o.Base + "/cas", "rootCAData": o.CA, "timeout": "20s", "groupsKey": "memberOf", "groupsPrefix": "cas:", "insecureSkipVerify": false},
-			Required: []string{"casServerURL"}, Addresses: []string{"casServerURL"},
-			Secrets: []string{"ticket-canary"}, Impatient: map[string]any{"timeout": "300ms"},
+			Handler: s.handler(),
+			Settings: map[string]any{
+				"casServerURL":       o.Base + "/cas",
+				"rootCAData":         o.CA,
+				"timeout":            "20s",
+				"groupsKey":          "memberOf",
+				"groupsPrefix":       "cas:",
+				"insecureSkipVerify": false,
+			},
+			Required:  []string{"casServerURL"},
+			Addresses: []string{"casServerURL"},
+			Secrets:   []string{"ticket-canary"},
+			Impatient: map[string]any{"timeout": "300ms"},
 			Wrong: map[string]func(map[string]any){
 				"path":        func(s map[string]any) { s["casServerURL"] = o.Base + "/nowhere" },
 				"authorities": func(s map[string]any) { delete(s, "rootCAData") },
 			},
-			Person: idp.Identity{Subject: "jdoe", Username: "jdoe", DisplayName: "jane & Co", Email: "jane@example.com", Groups: []string{"cas:dev", "cas:staff"}},
-			NoPKCE: true, NoNonce: true,
-			Rename: func() { s.name = "june" }, SetGroups: func(groups []string) { s.groups = groups },
+			Person:    idp.Identity{Subject: "jdoe", Username: "jdoe", DisplayName: "jane & Co", Email: "jane@example.com", Groups: []string{"cas:dev", "cas:staff"}},
+			NoPKCE:    true,
+			NoNonce:   true,
+			Rename:    func() { s.name = "june" },
+			SetGroups: func(groups []string) { s.groups = groups },
 		}
 	}}.Run(t)
 }
@@ -157,7 +169,11 @@ func TestAnswersWithTwoReadingsAreRefused(t *testing.T) { // S48
 }
 
 func TestAnswersOfServersAreRead(t *testing.T) {
-	r, err := parse([]byte(`<serviceResponse xmlns="http://www.yale.edu/tp/cas"><authenticationSuccess><user> j&#100;oe </user><attributes><mail>a@b.c</mail><g>1</g><g>2</g><deep><g>3</g></deep></attributes></authenticationSuccess></serviceResponse>`))
+	r, err := parse(
+		[]byte(
+			`<serviceResponse xmlns="http://www.yale.edu/tp/cas"><authenticationSuccess><user> j&#100;oe </user><attributes><mail>a@b.c</mail><g>1</g><g>2</g><deep><g>3</g></deep></attributes></authenticationSuccess></serviceResponse>`,
+		),
+	)
 	if err != nil || r.User != "jdoe" || strings.Join(r.Attributes["g"], "") != "12" || r.Code != "" {
 		t.Errorf("by a default namespace: %+v, %v", r, err)
 	}
@@ -180,7 +196,8 @@ func TestTheSubjectIsTheAttributeThatNeverChanges(t *testing.T) {
 }
 
 func FuzzAnAnswerNamesOneUserAsItIsWritten(f *testing.F) {
-	for _, seed := range []string{wrapped("<cas:user>jdoe</cas:user>"), failure("INVALID_TICKET"), wrapped("<cas:user>a<!-- -->b</cas:user>"), `<!DOCTYPE x>` + wrapped("<cas:user>a</cas:user>"), "yes\njdoe\n",
+	for _, seed := range []string{wrapped("<cas:user>jdoe</cas:user>"), failure("INVALID_TICKET"), wrapped("<cas:user>a<!-- -->b</cas:user>"), `<!DOCTYPE x>` +
+		wrapped("<cas:user>a</cas:user>"), "yes\njdoe\n",
 		wrapped(`<cas:user>a</cas:user><cas:attributes><cas:mail>x</cas:mail></cas:attributes>`)} {
 		f.Add(seed)
 	}

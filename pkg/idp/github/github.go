@@ -37,7 +37,8 @@ type settings struct {
 		UserInfoURL string `json:"userInfoURL"`
 	} `json:"endpoint"`
 	RedirectURL string `json:"redirectURL"`
-	// Scopes are what is asked for; none for user:email, and read:org where Organizations are set. With read:org, organizations and teams are groups.
+	// Scopes are what is asked for; none for user:email, and read:org where Organizations are set. With read:org, organizations and teams are
+	// groups.
 	Scopes []string `json:"scopes"`
 	// Organizations are those whose members may log in, by name or by number; none for everybody at GitHub. A name that an
 	// organization gives up can be taken by another one; a number can't. What has digits only is a number, and never a name.
@@ -59,7 +60,8 @@ func (s *settings) complete(loopback bool) error {
 		into     *string
 		fallback string
 	}{
-		{"endpoint.authURL", &s.Endpoint.AuthURL, "https://github.com/login/oauth/authorize"}, {"endpoint.tokenURL", &s.Endpoint.TokenURL, "https://github.com/login/oauth/access_token"},
+		{"endpoint.authURL", &s.Endpoint.AuthURL, "https://github.com/login/oauth/authorize"},
+		{"endpoint.tokenURL", &s.Endpoint.TokenURL, "https://github.com/login/oauth/access_token"},
 		{"endpoint.userInfoURL", &s.Endpoint.UserInfoURL, "https://api.github.com/user"}, {"redirectURL", &s.RedirectURL, ""},
 	} {
 		if *a.into == "" {
@@ -162,8 +164,8 @@ func (p *provider) admits(orgs []account) bool {
 	})
 }
 
-// isNumber tells the number of an organization from its name. GitHub gives names of digits, too: were they taken for what they are, anybody could
-// call an organization of his own by the number of another one.
+// isNumber tells the number of an organization from its name. GitHub gives names of digits, too: were they taken for what they are, anybody
+// could call an organization of his own by the number of another one.
 func isNumber(s string) bool { return s != "" && strings.Trim(s, "0123456789") == "" }
 
 // email returns the address that the person calls his primary one, and has proved to be his.

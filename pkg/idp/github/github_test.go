@@ -26,7 +26,12 @@ func newHub() *hub {
 	h := &hub{Server: idptest.NewServer(), me: map[string]any{"id": 583231, "login": "jane", "name": "Jane Doe", "email": "public@example.com"}}
 	h.Plain, h.FormOnly, h.NoRefresh = true, true, true
 	h.emails = []any{
-		map[string]any{"email": "old@example.com", "primary": false, "verified": true}, map[string]any{"email": "jane@example.com", "primary": true, "verified": true},
+		map[string]any{
+			"email":    "old@example.com",
+			"primary":  false,
+			"verified": true,
+		},
+		map[string]any{"email": "jane@example.com", "primary": true, "verified": true},
 	}
 	h.setGroups([]string{"acme", "acme/dev"})
 	h.Mux.HandleFunc("GET /login/oauth/authorize", h.Authorize)
@@ -58,17 +63,32 @@ func (h *hub) setGroups(names []string) {
 func (h *hub) double(o idptest.Outside) *idptest.Double {
 	return &idptest.Double{
 		Handler: h.Mux,
-		Settings: map[string]any{"clientID": idptest.ClientID, "clientSecret": idptest.ClientSecret, "scopes": []string{"user:email", "read:org"}, "rootCAData": o.CA, "timeout": "20s", "groupsPrefix": "gh:",
-			"endpoint": map[string]any{"authURL": o.Base + "/login/oauth/authorize", "tokenURL": o.Base + "/login/oauth/access_token", "userInfoURL": o.Base + "/api/v3/user"}},
-		Required: []string{"clientID", "clientSecret"}, Addresses: []string{"endpoint.authURL", "endpoint.tokenURL", "endpoint.userInfoURL"},
-		Secrets: idptest.ServerSecrets(), Impatient: map[string]any{"timeout": "300ms"},
+		Settings: map[string]any{
+			"clientID":     idptest.ClientID,
+			"clientSecret": idptest.ClientSecret,
+			"scopes":       []string{"user:email", "read:org"},
+			"rootCAData":   o.CA,
+			"timeout":      "20s",
+			"groupsPrefix": "gh:",
+			"endpoint": map[string]any{
+				"authURL":     o.Base + "/login/oauth/authorize",
+				"tokenURL":    o.Base + "/login/oauth/access_token",
+				"userInfoURL": o.Base + "/api/v3/user",
+			},
+		},
+		Required:  []string{"clientID", "clientSecret"},
+		Addresses: []string{"endpoint.authURL", "endpoint.tokenURL", "endpoint.userInfoURL"},
+		Secrets:   idptest.ServerSecrets(),
+		Impatient: map[string]any{"timeout": "300ms"},
 		Wrong: map[string]func(map[string]any){
 			"secret":      func(s map[string]any) { s["clientSecret"] = "other" },
 			"authorities": func(s map[string]any) { delete(s, "rootCAData") },
 		},
-		Person:  idp.Identity{Subject: "583231", Username: "jane", DisplayName: "Jane Doe", Email: "jane@example.com", Groups: []string{"gh:acme", "gh:acme/dev"}},
-		NoNonce: true,
-		Rename:  func() { h.me["login"] = "june" }, SetGroups: h.setGroups, Remove: h.Remove,
+		Person:    idp.Identity{Subject: "583231", Username: "jane", DisplayName: "Jane Doe", Email: "jane@example.com", Groups: []string{"gh:acme", "gh:acme/dev"}},
+		NoNonce:   true,
+		Rename:    func() { h.me["login"] = "june" },
+		SetGroups: h.setGroups,
+		Remove:    h.Remove,
 	}
 }
 
@@ -112,7 +132,8 @@ func TestOnlyMembersOfTheOrganizationsLogIn(t *testing.T) {
 }
 
 func TestSettingsWithoutEffectAreRefused(t *testing.T) { // U33
-	for _, text := range []string{"organizations: [acme]\nscopes: [user:email]", "groupsPrefix: x", "scopes: ['a b']", "organizations: [acme]\ngroupsPrefix: 'kapis:'"} {
+	for _, text := range []string{"organizations: [acme]\nscopes: [user:email]", "groupsPrefix: x", "scopes: ['a b']",
+		"organizations: [acme]\ngroupsPrefix: 'kapis:'"} {
 		if _, err := Type().Open([]byte("clientID: a\nclientSecret: b\n"+text), idp.OpenOptions{}); err == nil {
 			t.Errorf("%s is taken", text)
 		}
@@ -125,7 +146,8 @@ func TestTheAddressesAreThoseOfGitHub(t *testing.T) {
 		t.Fatal(err)
 	}
 	address, err := p.(idp.Redirect).Begin(t.Context(), idp.Begin{Callback: "https://ks.example/cb", State: "s", Verifier: "v", LoginHint: "jane"})
-	if err != nil || !strings.HasPrefix(address, "https://github.com/login/oauth/authorize?") || !strings.Contains(address, "scope=user%3Aemail+read%3Aorg") || !strings.Contains(address, "login=jane") {
+	if err != nil || !strings.HasPrefix(address, "https://github.com/login/oauth/authorize?") || !strings.Contains(address, "scope=user%3Aemail+read%3Aorg") ||
+		!strings.Contains(address, "login=jane") {
 		t.Errorf("%s, %v", address, err)
 	}
 }
@@ -148,7 +170,8 @@ func TestGroupsOfAllPagesAreRead(t *testing.T) {
 }
 
 func TestAnEmailThatIsNotThePrimaryVerifiedOneIsNotTaken(t *testing.T) {
-	for _, emails := range [][]any{nil, {map[string]any{"email": "ceo@example.com", "primary": true, "verified": false}}, {map[string]any{"email": "ceo@example.com", "primary": false, "verified": true}}} {
+	for _, emails := range [][]any{nil, {map[string]any{"email": "ceo@example.com", "primary": true, "verified": false}},
+		{map[string]any{"email": "ceo@example.com", "primary": false, "verified": true}}} {
 		idptest.WithDouble(t, Type(), func(o idptest.Outside) *idptest.Double {
 			h := newHub()
 			h.emails = emails

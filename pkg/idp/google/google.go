@@ -76,10 +76,12 @@ func (s settings) open(issuer string, o idp.OpenOptions) (*oidc.Provider, error)
 	}
 	preset.Accept = func(c upstream.Claims) error {
 		// The parameter is a wish that the browser can change. The claim is signed.
-		if hd := c.Text("hd"); len(s.HostedDomains) > 0 && (hd == "" || !slices.ContainsFunc(s.HostedDomains, func(d string) bool { return strings.EqualFold(d, hd) })) {
+		if hd := c.Text("hd"); len(s.HostedDomains) > 0 && (hd == "" ||
+			!slices.ContainsFunc(s.HostedDomains, func(d string) bool { return strings.EqualFold(d, hd) })) {
 			return fmt.Errorf("%w: the person is of no domain that may log in (hd)", idp.ErrRefused)
 		}
 		return nil
 	}
-	return oidc.Open(oidc.Settings{Issuer: issuer, ClientID: s.ClientID, ClientSecret: s.ClientSecret, RedirectURL: s.RedirectURL, Scopes: s.Scopes, Settings: s.Settings}, preset, o)
+	return oidc.Open(oidc.Settings{Issuer: issuer, ClientID: s.ClientID, ClientSecret: s.ClientSecret, RedirectURL: s.RedirectURL,
+		Scopes: s.Scopes, Settings: s.Settings}, preset, o)
 }

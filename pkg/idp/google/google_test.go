@@ -46,9 +46,11 @@ func TestTheDomainIsTakenFromTheSignedToken(t *testing.T) {
 		allowed []string
 		good    bool
 	}{
-		"ItsOwn": {"example.com", []string{"example.com"}, true}, "AnotherCase": {"Example.COM", []string{"example.com"}, true}, "OneOfTwo": {"b.example", []string{"a.example", "b.example"}, true},
+		"ItsOwn": {"example.com", []string{"example.com"}, true}, "AnotherCase": {"Example.COM", []string{"example.com"}, true},
+		"OneOfTwo":                   {"b.example", []string{"a.example", "b.example"}, true},
 		"AnyIsTakenWhereNoneIsAsked": {nil, nil, true}, "Another": {"evil.example", []string{"example.com"}, false}, "None": {nil, []string{"example.com"}, false},
-		"Empty": {"", []string{"example.com"}, false}, "AList": {[]string{"example.com"}, []string{"example.com"}, false}, "ASuffix": {"evil-example.com", []string{"example.com"}, false},
+		"Empty": {"", []string{"example.com"}, false}, "AList": {[]string{"example.com"}, []string{"example.com"}, false},
+		"ASuffix": {"evil-example.com", []string{"example.com"}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var base string
@@ -69,7 +71,8 @@ func TestTheDomainIsTakenFromTheSignedToken(t *testing.T) {
 
 func TestADomainHasToBeOne(t *testing.T) {
 	for _, bad := range []string{"", "*", "jane@example.com", "https://example.com"} {
-		if _, err := Type().Open([]byte("{clientID: a, clientSecret: b, hostedDomains: ['"+bad+"']}"), idp.OpenOptions{}); err == nil || !strings.Contains(err.Error(), "hostedDomains") {
+		if _, err := Type().Open([]byte("{clientID: a, clientSecret: b, hostedDomains: ['"+bad+"']}"), idp.OpenOptions{}); err == nil ||
+			!strings.Contains(err.Error(), "hostedDomains") {
 			t.Errorf("%q: %v", bad, err)
 		}
 	}

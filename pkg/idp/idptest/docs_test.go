@@ -77,7 +77,8 @@ func entries(t *testing.T, text []byte) []entry {
 	if example.Kind != "Secret" {
 		return example.Authentication.IdentityProviders
 	}
-	if example.Metadata.Labels["config.kubesphere.io/type"] != "identityprovider" || example.Type != "config.kubesphere.io/identityprovider" || example.Metadata.Namespace != "kubesphere-system" {
+	if example.Metadata.Labels["config.kubesphere.io/type"] != "identityprovider" || example.Type != "config.kubesphere.io/identityprovider" ||
+		example.Metadata.Namespace != "kubesphere-system" {
 		t.Errorf("no Secret of a provider:\n%s", text)
 	}
 	var e entry

@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// Line is the way from a provider to its server: an address on loopback that stays the same while the server behind it can be reached, can't be,
-// or does not answer any more. Each change ends the connections that there are.
+// Line is the way from a provider to its server: an address on loopback that stays the same while the server behind it can be reached,
+// can't be, or does not answer any more. Each change ends the connections that there are.
 type Line struct {
 	// Address is host:port.
 	Address string

@@ -49,8 +49,9 @@ var signer = sync.OnceValue(func() *rsa.PrivateKey {
 // NewOP makes an OP whose issuer is base, where tests serve its Mux.
 func NewOP(base string) *OP {
 	op := &OP{Server: NewServer(), Base: base, key: signer(), kid: "first"}
-	op.Claims = map[string]any{"sub": "4711-sub", "preferred_username": "Jane.Doe", "name": "Jane Doe", "email": "jane@example.com", "email_verified": true,
-		"locale": "en-GB", "groups": []string{"staff", "dev"}}
+	op.Claims = map[string]any{"sub": "4711-sub", "preferred_username": "Jane.Doe", "name": "Jane Doe", "email": "jane@example.com",
+		"email_verified": true,
+		"locale":         "en-GB", "groups": []string{"staff", "dev"}}
 	op.Issuer = base
 	op.IDToken = op.idToken
 	op.Mux.HandleFunc("GET /.well-known/openid-configuration", op.metadata)
@@ -95,8 +96,10 @@ func (op *OP) Key() (string, *rsa.PrivateKey) {
 func (op *OP) metadata(w http.ResponseWriter, _ *http.Request) {
 	op.Discoveries.Add(1)
 	document := map[string]any{
-		"issuer": op.Base, "authorization_endpoint": op.Base + "/authorize", "token_endpoint": op.Base + "/token", "userinfo_endpoint": op.Base + "/userinfo",
-		"jwks_uri": op.Base + "/keys", "end_session_endpoint": op.Base + "/logout", "response_types_supported": []string{"code"}, "subject_types_supported": []string{"public"},
+		"issuer": op.Base, "authorization_endpoint": op.Base + "/authorize", "token_endpoint": op.Base + "/token", "userinfo_endpoint": op.Base +
+			"/userinfo",
+		"jwks_uri": op.Base + "/keys", "end_session_endpoint": op.Base + "/logout", "response_types_supported": []string{"code"},
+		"subject_types_supported":               []string{"public"},
 		"id_token_signing_alg_values_supported": []string{"RS256"}, "code_challenge_methods_supported": []string{"plain", "S256"},
 		"authorization_response_iss_parameter_supported": true,
 	}
@@ -121,7 +124,8 @@ func (op *OP) idToken(nonce, access string) string {
 	claims := op.copied()
 	now := time.Now()
 	sum := sha256.Sum256([]byte(access))
-	maps.Copy(claims, map[string]any{"iss": op.Base, "aud": ClientID, "iat": now.Unix(), "exp": now.Add(time.Hour).Unix(), "at_hash": base64.RawURLEncoding.EncodeToString(sum[:16])})
+	maps.Copy(claims, map[string]any{"iss": op.Base, "aud": ClientID, "iat": now.Unix(), "exp": now.Add(time.Hour).Unix(),
+		"at_hash": base64.RawURLEncoding.EncodeToString(sum[:16])})
 	if nonce != "" {
 		claims["nonce"] = nonce
 	}

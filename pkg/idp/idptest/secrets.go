@@ -97,7 +97,8 @@ func echo(status int) http.HandlerFunc {
 		all := fmt.Sprint(r.URL, " ", string(body), " ", r.Header, " ", user, " ", password)
 		w.Header().Set("Content-Type", "application/json")
 		w.WriteHeader(status)
-		_ = json.NewEncoder(w).Encode(map[string]any{"error": all, "error_description": all, "message": all, "issuer": all, "jwks_uri": all, "sub": []any{all}})
+		_ = json.NewEncoder(w).Encode(map[string]any{"error": all, "error_description": all, "message": all, "issuer": all, "jwks_uri": all,
+			"sub": []any{all}})
 	}
 }
 

@@ -69,7 +69,8 @@ func (s Suite) settings(t *testing.T) {
 		}
 	})
 	t.Run("WhatIsNotYAMLIsRefusedAndNotRepeated", func(t *testing.T) {
-		for _, text := range []string{"[]", canary, "a: *" + canary, "a: \"\\q" + canary + "\"", "a: [" + canary, "a: b: " + canary, "\t" + canary + ": 1", "a: &x [*x, " + canary + "]",
+		for _, text := range []string{"[]", canary, "a: *" + canary, "a: \"\\q" + canary + "\"", "a: [" + canary, "a: b: " + canary, "\t" +
+			canary + ": 1", "a: &x [*x, " + canary + "]",
 			"a: !!int " + canary, "{\"a\":1}{\"b\": \"" + canary + "\"}", strings.Repeat("a", 1<<20)} {
 			s.refuses(t, []byte(text), "")
 		}
@@ -79,8 +80,10 @@ func (s Suite) settings(t *testing.T) {
 	})
 	t.Run("AnAddressHasToBeAWebAddressOverTLS", func(t *testing.T) {
 		for _, k := range w.Addresses {
-			for _, bad := range []string{"http://idp.example/x", "ftp://idp.example", "//idp.example", "/x", "idp.example", "https://", "https://user:" + canary + "@idp.example",
-				"https://idp.example/#x", "javascript:alert(1)", "https://idp.example:port", "https://idp.example/\r\nx: y", " https://idp.example", "https:\\\\idp.example"} {
+			for _, bad := range []string{"http://idp.example/x", "ftp://idp.example", "//idp.example", "/x", "idp.example", "https://",
+				"https://user:" + canary + "@idp.example",
+				"https://idp.example/#x", "javascript:alert(1)", "https://idp.example:port", "https://idp.example/\r\nx: y", " https://idp.example",
+				"https:\\\\idp.example"} {
 				settings := clone(t, w.Settings)
 				outer, last := parent(settings, k)
 				outer[last] = bad

@@ -110,7 +110,8 @@ func (s *groupSearch) holding(members []string) error {
 	for {
 		r, err := p.search(s.ctx, s.conn, &ldap.SearchRequest{
 			BaseDN: p.GroupSearchBase, Scope: ldap.ScopeWholeSubtree,
-			Filter: "(&(|" + any.String() + ")" + p.GroupSearchFilter + ")", Attributes: []string{p.GroupNameAttribute}, Controls: []ldap.Control{paging},
+			Filter: "(&(|" + any.String() + ")" + p.GroupSearchFilter + ")", Attributes: []string{p.GroupNameAttribute},
+			Controls: []ldap.Control{paging},
 		})
 		if err != nil {
 			return err

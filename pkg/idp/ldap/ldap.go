@@ -151,7 +151,8 @@ func (p *Provider) Check(ctx context.Context) error {
 		if base.dn == "" {
 			continue
 		}
-		r, err := p.search(ctx, c, &ldap.SearchRequest{BaseDN: base.dn, Scope: ldap.ScopeBaseObject, Filter: "(objectClass=*)", Attributes: []string{"1.1"}, SizeLimit: 2})
+		r, err := p.search(ctx, c, &ldap.SearchRequest{BaseDN: base.dn, Scope: ldap.ScopeBaseObject, Filter: "(objectClass=*)",
+			Attributes: []string{"1.1"}, SizeLimit: 2})
 		switch {
 		case err != nil:
 			return wrong("read the "+base.key, err)

@@ -229,7 +229,8 @@ func TestRefreshTellsWhoIsGone(t *testing.T) {
 	d := slapd(t, person("jane")+person("gone")+person("locked")+person("tired"))
 	p := opened(t, d.settings())
 	d.modify("dn: " + dn("gone") + "\nchangetype: delete\n\n" + fmt.Sprintf(control, "locked", lockedForGood) + fmt.Sprintf(control, "tired", "20261121120000Z"))
-	for subject, want := range map[string]error{"jane": nil, "gone": idp.ErrGone, "locked": idp.ErrGone, "tired": nil, "never": idp.ErrGone, "": idp.ErrGone, "*": idp.ErrGone} {
+	for subject, want := range map[string]error{"jane": nil, "gone": idp.ErrGone, "locked": idp.ErrGone, "tired": nil, "never": idp.ErrGone, "": idp.ErrGone,
+		"*": idp.ErrGone} {
 		id, err := p.Refresh(ctx(t), subject, "")
 		if !errors.Is(err, want) || want == nil && (id == nil || id.Subject != subject) {
 			t.Errorf("%q: %+v, %v", subject, id, err)

@@ -99,7 +99,8 @@ func (p *Provider) identity(ctx context.Context, e *ldap.Entry) (*idp.Identity, 
 		id.Subject = p.uid(e)
 	}
 	if id.Username == "" || id.Subject == "" {
-		return nil, fmt.Errorf("%w: the person's entry has no %s, or no %s that the manager may read", idp.ErrUnavailable, p.LoginAttribute, p.uidAttribute())
+		return nil, fmt.Errorf("%w: the person's entry has no %s, or no %s that the manager may read", idp.ErrUnavailable, p.LoginAttribute,
+			p.uidAttribute())
 	}
 	groups, err := p.groups(ctx, e)
 	if err != nil {

@@ -49,8 +49,8 @@ type settings struct {
 	// UserMemberAttribute is an attribute of people that names their groups, such as memberOf; none.
 	UserMemberAttribute string `json:"userMemberAttribute"`
 	// GroupSearchBase is where groups are; none. With it, groups are those whose GroupMemberAttribute (member) names the person by his
-	// DN, or for memberUid by his LoginAttribute, and those of UserMemberAttribute that are below the base; and all of them match GroupSearchFilter
-	// (any). They are called what their GroupNameAttribute (cn) says.
+	// DN, or for memberUid by his LoginAttribute, and those of UserMemberAttribute that are below the base; and all of them match
+	// GroupSearchFilter (any). They are called what their GroupNameAttribute (cn) says.
 	GroupSearchBase      string `json:"groupSearchBase"`
 	GroupSearchFilter    string `json:"groupSearchFilter"`
 	GroupMemberAttribute string `json:"groupMemberAttribute"`
@@ -85,8 +85,9 @@ func (s *settings) complete() error {
 	}
 	s.defaults()
 	for key, v := range map[string]string{
-		"loginAttribute": s.LoginAttribute, "uidAttribute": s.UIDAttribute, "mailAttribute": s.MailAttribute, "displayNameAttribute": s.DisplayNameAttribute,
-		"userMemberAttribute": s.UserMemberAttribute, "groupMemberAttribute": s.GroupMemberAttribute, "groupNameAttribute": s.GroupNameAttribute,
+		"loginAttribute": s.LoginAttribute, "uidAttribute": s.UIDAttribute, "mailAttribute": s.MailAttribute,
+		"displayNameAttribute": s.DisplayNameAttribute,
+		"userMemberAttribute":  s.UserMemberAttribute, "groupMemberAttribute": s.GroupMemberAttribute, "groupNameAttribute": s.GroupNameAttribute,
 	} {
 		if v != "" && !attributeForm.MatchString(v) {
 			return fmt.Errorf("%s: it is no name of an attribute", key)
@@ -189,7 +190,8 @@ func (s *settings) address() (*address, error) {
 	scheme, hostPort := "ldap", s.Host
 	if strings.Contains(s.Host, "://") {
 		u, err := url.Parse(s.Host)
-		if err != nil || u.Scheme != "ldap" && u.Scheme != "ldaps" || u.User != nil || strings.Trim(u.Path, "/") != "" || u.RawQuery != "" || u.Fragment != "" {
+		if err != nil || u.Scheme != "ldap" && u.Scheme != "ldaps" || u.User != nil || strings.Trim(u.Path, "/") != "" || u.RawQuery != "" ||
+			u.Fragment != "" {
 			return nil, errors.New("host: it is none of host:port, ldap://host:port and ldaps://host:port")
 		}
 		scheme, hostPort = u.Scheme, u.Host

@@ -186,7 +186,18 @@ func (d *directory) stop() {
 // modify changes entries, as the manager.
 func (d *directory) modify(ldif string) {
 	d.t.Helper()
-	cmd := exec.CommandContext(d.t.Context(), program(d.t, "ldapmodify"), "-x", "-H", fmt.Sprintf("ldap://127.0.0.1:%d", d.plain), "-D", manager, "-w", managers, "-M")
+	cmd := exec.CommandContext(
+		d.t.Context(),
+		program(d.t, "ldapmodify"),
+		"-x",
+		"-H",
+		fmt.Sprintf("ldap://127.0.0.1:%d", d.plain),
+		"-D",
+		manager,
+		"-w",
+		managers,
+		"-M",
+	)
 	cmd.Stdin = strings.NewReader(ldif)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		d.t.Fatalf("ldapmodify: %v\n%s", err, out)
@@ -300,7 +311,16 @@ func encode(t *testing.T, c, parent *x509.Certificate, key, signer *ecdsa.Privat
 
 // person is an entry with the usual password.
 func person(uid string) string {
-	return fmt.Sprintf("dn: uid=%s,%s\nobjectClass: inetOrgPerson\nuid: %s\ncn: %s\nsn: %s\nmail: %s@example.com\nuserPassword: %s\n\n", uid, people, uid, strings.ToUpper(uid), uid, uid, password)
+	return fmt.Sprintf(
+		"dn: uid=%s,%s\nobjectClass: inetOrgPerson\nuid: %s\ncn: %s\nsn: %s\nmail: %s@example.com\nuserPassword: %s\n\n",
+		uid,
+		people,
+		uid,
+		strings.ToUpper(uid),
+		uid,
+		uid,
+		password,
+	)
 }
 
 // group is an entry with members, given as DNs.

@@ -48,7 +48,8 @@ func (s *settings) check(loopback bool) error {
 	case s.GroupsPrefix != "" && s.GroupsKey == "":
 		return fmt.Errorf("the key %q has no effect without the key %q", "groupsPrefix", "groupsKey")
 	}
-	for _, a := range [][2]string{{"endpoint.authURL", s.Endpoint.AuthURL}, {"endpoint.tokenURL", s.Endpoint.TokenURL}, {"endpoint.userInfoURL", s.Endpoint.UserInfoURL}} {
+	for _, a := range [][2]string{{"endpoint.authURL", s.Endpoint.AuthURL}, {"endpoint.tokenURL", s.Endpoint.TokenURL},
+		{"endpoint.userInfoURL", s.Endpoint.UserInfoURL}} {
 		if err := upstream.Address(a[0], a[1], loopback); err != nil {
 			return err
 		}

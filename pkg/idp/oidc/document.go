@@ -47,7 +47,8 @@ func (p *Provider) discover(ctx context.Context) (*document, error) {
 		return nil, err
 	}
 	if strings.ContainsAny(d.Issuer, "{}") {
-		return nil, fmt.Errorf("%w: %w: it is an issuer of many tenants ({tenantid}), which is not supported; set the issuer of one tenant", idp.ErrUnavailable, upstream.ErrSettings)
+		return nil, fmt.Errorf("%w: %w: it is an issuer of many tenants ({tenantid}), which is not supported; set the issuer of one tenant",
+			idp.ErrUnavailable, upstream.ErrSettings)
 	}
 	if d.Issuer != p.settings.Issuer {
 		return nil, fmt.Errorf("%w: %w: it calls itself by another issuer; the key %q has to be the same to the letter, with or without a slash at its end", idp.ErrUnavailable, upstream.ErrSettings, "issuer")
@@ -73,19 +74,22 @@ func (p *Provider) complete(d *document) (*document, error) {
 			continue
 		}
 		if upstream.Address(a.name, *a.into, p.loopback) != nil {
-			return nil, fmt.Errorf("%w: %w: it publishes no address for %s that begins with https://; set the key %q", idp.ErrUnavailable, upstream.ErrSettings, a.name, "endpoint."+a.name)
+			return nil, fmt.Errorf("%w: %w: it publishes no address for %s that begins with https://; set the key %q", idp.ErrUnavailable,
+				upstream.ErrSettings, a.name, "endpoint."+a.name)
 		}
 	}
 	if len(d.Algorithms) > 0 {
 		d.Algorithms = slices.DeleteFunc(slices.Clone(algorithms), func(a string) bool { return !slices.Contains(d.Algorithms, a) })
 		if len(d.Algorithms) == 0 {
-			return nil, fmt.Errorf("%w: %w: it signs ID tokens by no algorithm with a public key; have it sign by RS256", idp.ErrUnavailable, upstream.ErrSettings)
+			return nil, fmt.Errorf("%w: %w: it signs ID tokens by no algorithm with a public key; have it sign by RS256", idp.ErrUnavailable,
+				upstream.ErrSettings)
 		}
 	} else {
 		d.Algorithms = algorithms
 	}
 	if d.AuthMethods != nil && !p.settings.ClientSecret.IsZero() && d.style() == upstream.StyleUnknown {
-		return nil, fmt.Errorf("%w: %w: it takes neither client_secret_basic nor client_secret_post of clients", idp.ErrUnavailable, upstream.ErrSettings)
+		return nil, fmt.Errorf("%w: %w: it takes neither client_secret_basic nor client_secret_post of clients", idp.ErrUnavailable,
+			upstream.ErrSettings)
 	}
 	return d, nil
 }

@@ -200,7 +200,8 @@ func TestOtherAlgorithmsWithPublicKeysAreTaken(t *testing.T) {
 }
 
 func TestTheUserinfoOfAnotherPersonIsRefused(t *testing.T) { // S45, TCore-9
-	for name, info := range map[string]func(map[string]any){"Another": claim("sub", "admin"), "Nobody": claim("sub", nil), "AList": claim("sub", []string{"4711-sub"})} {
+	for name, info := range map[string]func(map[string]any){"Another": claim("sub", "admin"), "Nobody": claim("sub", nil),
+		"AList": claim("sub", []string{"4711-sub"})} {
 		t.Run(name, func(t *testing.T) {
 			who, err := login(t, func(op *idptest.OP, settings map[string]any) {
 				op.Info = info
@@ -219,14 +220,15 @@ func TestOnlyAnEmailThatIsVerifiedIsTaken(t *testing.T) {
 		settings     map[string]any
 		want         string
 	}{
-		"Verified":                      {want: "jane@example.com"},
-		"VerifiedAsText":                {claims: map[string]any{"email_verified": "true"}, want: "jane@example.com"},
-		"NotVerified":                   {claims: map[string]any{"email_verified": false}},
-		"NotSaid":                       {claims: map[string]any{"email_verified": nil}},
-		"TrustedByTheAdministrator":     {claims: map[string]any{"email_verified": nil}, settings: map[string]any{"trustEmail": true}, want: "jane@example.com"},
-		"AClaimThatTheAdministratorSet": {claims: map[string]any{"email_verified": nil, "mail": "j@example.com"}, settings: map[string]any{"emailKey": "mail"}, want: "j@example.com"},
-		"NoAddress":                     {claims: map[string]any{"email": "Jane <jane@example.com>"}},
-		"VerifiedThereAndAnotherHere":   {info: map[string]any{"email": "ceo@example.com", "email_verified": nil}, settings: map[string]any{"getUserInfo": true}},
+		"Verified":                  {want: "jane@example.com"},
+		"VerifiedAsText":            {claims: map[string]any{"email_verified": "true"}, want: "jane@example.com"},
+		"NotVerified":               {claims: map[string]any{"email_verified": false}},
+		"NotSaid":                   {claims: map[string]any{"email_verified": nil}},
+		"TrustedByTheAdministrator": {claims: map[string]any{"email_verified": nil}, settings: map[string]any{"trustEmail": true}, want: "jane@example.com"},
+		"AClaimThatTheAdministratorSet": {claims: map[string]any{"email_verified": nil, "mail": "j@example.com"}, settings: map[string]any{"emailKey": "mail"},
+			want: "j@example.com"},
+		"NoAddress":                   {claims: map[string]any{"email": "Jane <jane@example.com>"}},
+		"VerifiedThereAndAnotherHere": {info: map[string]any{"email": "ceo@example.com", "email_verified": nil}, settings: map[string]any{"getUserInfo": true}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			who, err := login(t, func(op *idptest.OP, settings map[string]any) {

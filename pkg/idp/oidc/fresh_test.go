@@ -33,7 +33,8 @@ func TestTheTimeOfTheLoginIsThatOfTheIDToken(t *testing.T) {
 	if err != nil || who.Authenticated.After(time.Now()) || who.Authenticated.Before(now) {
 		t.Errorf("clocks that are apart: %+v, %v", who, err)
 	}
-	for name, bad := range map[string]any{"OfTheFuture": now.Add(time.Hour).Unix(), "Text": "1700000000", "AFraction": 1.5, "Zero": 0, "Negative": -1, "AList": []int{1}} {
+	for name, bad := range map[string]any{"OfTheFuture": now.Add(time.Hour).Unix(), "Text": "1700000000", "AFraction": 1.5, "Zero": 0, "Negative": -1,
+		"AList": []int{1}} {
 		if who, err := login(t, func(op *idptest.OP, _ map[string]any) { op.Forge = claim("auth_time", bad) }); !errors.Is(err, idp.ErrRefused) || who != nil {
 			t.Errorf("%s: %+v, %v", name, who, err)
 		}

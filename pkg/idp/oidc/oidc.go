@@ -63,7 +63,8 @@ func (p *Provider) Begin(ctx context.Context, b idp.Begin) (string, error) {
 			extra.Set("max_age", "0") // then the ID token has to say when the person proved himself (OpenID Connect Core 1.0, 2)
 		}
 	}
-	return p.grant.Begin(upstream.Request{AuthURL: d.AuthURL, Callback: p.settings.RedirectURL, Scopes: p.settings.Scopes, PKCE: d.pkce(), Nonce: true, Extra: extra}, b)
+	return p.grant.Begin(upstream.Request{AuthURL: d.AuthURL, Callback: p.settings.RedirectURL, Scopes: p.settings.Scopes, PKCE: d.pkce(),
+		Nonce: true, Extra: extra}, b)
 }
 
 // Finish redeems the code, and verifies the ID token.
@@ -225,8 +226,8 @@ func (p *Provider) Logout(ctx context.Context, hint, back, state string) (string
 	return upstream.Extend(d.EndSessionURL, q)
 }
 
-// EndSession returns the same page for whoever has no hint: what is configured, or what the provider published when it was asked last. People come
-// back only where that is configured, since this server's own address expects the state of a logout that began here.
+// EndSession returns the same page for whoever has no hint: what is configured, or what the provider published when it was asked last.
+// People come back only where that is configured, since this server's own address expects the state of a logout that began here.
 func (p *Provider) EndSession() string {
 	address := p.settings.Endpoint.EndSessionURL
 	if d, ok := p.documents.Kept(); ok && address == "" {

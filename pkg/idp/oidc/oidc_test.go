@@ -14,8 +14,10 @@ func double(o idptest.Outside, op *idptest.OP) *idptest.Double {
 			"issuer": o.Base, "clientID": idptest.ClientID, "clientSecret": idptest.ClientSecret, "scopes": []string{"openid", "profile", "email", "groups"},
 			"groupsKey": "groups", "groupsPrefix": "up:", "rootCAData": o.CA, "timeout": "20s", "getUserInfo": false,
 		},
-		Required: []string{"issuer", "clientID"}, Addresses: []string{"issuer"},
-		Secrets: idptest.ServerSecrets(), Impatient: map[string]any{"timeout": "300ms"},
+		Required:  []string{"issuer", "clientID"},
+		Addresses: []string{"issuer"},
+		Secrets:   idptest.ServerSecrets(),
+		Impatient: map[string]any{"timeout": "300ms"},
 		Wrong: map[string]func(map[string]any){
 			"secret":      func(s map[string]any) { s["clientSecret"] = "other" },
 			"client":      func(s map[string]any) { s["clientID"] = "other" },
@@ -24,7 +26,14 @@ func double(o idptest.Outside, op *idptest.OP) *idptest.Double {
 			"keys":        func(s map[string]any) { s["endpoint"] = map[string]any{"jwksURL": o.Base + "/userinfo"} },
 			"token":       func(s map[string]any) { s["endpoint"] = map[string]any{"tokenURL": o.Base + "/nowhere"} },
 		},
-		Person: idp.Identity{Subject: "4711-sub", Username: "Jane.Doe", DisplayName: "Jane Doe", Email: "jane@example.com", Lang: "en-GB", Groups: []string{"up:dev", "up:staff"}},
+		Person: idp.Identity{
+			Subject:     "4711-sub",
+			Username:    "Jane.Doe",
+			DisplayName: "Jane Doe",
+			Email:       "jane@example.com",
+			Lang:        "en-GB",
+			Groups:      []string{"up:dev", "up:staff"},
+		},
 		Rename: func() {
 			op.Set("preferred_username", "Jane.Roe")
 			op.Set("email", "roe@example.com")

@@ -206,7 +206,8 @@ func TestAnIssuerOfManyTenantsIsNamedAsSuch(t *testing.T) { // U32
 }
 
 func TestSettingsWithoutEffectAreRefused(t *testing.T) { // U33
-	for _, text := range []string{"groupsPrefix: x", "groupsKey: g\ngroupsPrefix: 'system:'", "scopes: ['openid profile']", "endpoint: {scopes: [a]}", "endpoint: []", "scope: openid"} {
+	for _, text := range []string{"groupsPrefix: x", "groupsKey: g\ngroupsPrefix: 'system:'", "scopes: ['openid profile']", "endpoint: {scopes: [a]}",
+		"endpoint: []", "scope: openid"} {
 		if _, err := Type().Open([]byte("issuer: https://idp.example\nclientID: a\n"+text), idp.OpenOptions{}); err == nil {
 			t.Errorf("%q is taken", text)
 		}
@@ -237,7 +238,8 @@ func TestTheClientProvesItselfAsTheProviderWants(t *testing.T) {
 	for name, test := range map[string]struct {
 		methods  any
 		formOnly bool
-	}{"Basic": {[]string{"client_secret_basic", "client_secret_post"}, false}, "Post": {[]string{"client_secret_post"}, true}, "UnknownAndBasic": {nil, false}, "UnknownAndPost": {nil, true}} {
+	}{"Basic": {[]string{"client_secret_basic", "client_secret_post"}, false}, "Post": {[]string{"client_secret_post"}, true}, "UnknownAndBasic": {nil, false},
+		"UnknownAndPost": {nil, true}} {
 		t.Run(name, func(t *testing.T) {
 			_, p, _ := served(t, func(op *idptest.OP, _ *Settings) {
 				op.FormOnly = test.formOnly
@@ -275,7 +277,8 @@ func TestARefreshDoesNotEndSessionsForFaultsOfTheServer(t *testing.T) {
 		t.Fatal(err)
 	}
 	op.Forge = claim("aud", "other")
-	if _, err := p.Refresh(t.Context(), who.Subject, who.Refresh); !errors.Is(err, idp.ErrUnavailable) || errors.Is(err, idp.ErrGone) || errors.Is(err, idp.ErrRefused) {
+	if _, err := p.Refresh(t.Context(), who.Subject, who.Refresh); !errors.Is(err, idp.ErrUnavailable) || errors.Is(err, idp.ErrGone) ||
+		errors.Is(err, idp.ErrRefused) {
 		t.Errorf("a token that does not hold: %v", err)
 	}
 	if _, err := p.Refresh(t.Context(), who.Subject, ""); !errors.Is(err, idp.ErrUnaskable) || errors.Is(err, idp.ErrGone) {
@@ -304,7 +307,8 @@ func TestLogoutGoesUp(t *testing.T) { // TLogout-6, U34
 		t.Errorf("without such a page: %q, %v", address, err)
 	}
 	_, p, _ = served(t, func(_ *idptest.OP, s *Settings) { s.PostLogoutRedirectURI = "https://console.example/bye" })
-	if address, err := p.Logout(t.Context(), "", "https://ks.example/", ""); err != nil || !strings.Contains(address, url.QueryEscape("https://console.example/bye")) || strings.Contains(address, "hint") {
+	if address, err := p.Logout(t.Context(), "", "https://ks.example/", ""); err != nil ||
+		!strings.Contains(address, url.QueryEscape("https://console.example/bye")) || strings.Contains(address, "hint") {
 		t.Errorf("with an address of its own: %q, %v", address, err)
 	}
 }
@@ -329,7 +333,9 @@ func TestThePageOfALogoutIsToldOnceItIsKnown(t *testing.T) { // U34
 	_, p, _ = served(t, func(_ *idptest.OP, s *Settings) {
 		s.Endpoint.EndSessionURL, s.PostLogoutRedirectURI = "https://sso.example/out?x=1", "https://console.example/login"
 	})
-	if got := p.EndSession(); got != "https://sso.example/out?client_id="+idptest.ClientID+"&post_logout_redirect_uri="+url.QueryEscape("https://console.example/login")+"&x=1" {
+	if got := p.EndSession(); got != "https://sso.example/out?client_id="+idptest.ClientID+"&post_logout_redirect_uri="+url.QueryEscape(
+		"https://console.example/login",
+	)+"&x=1" {
 		t.Errorf("as configured: %q", got)
 	}
 	_, p, _ = served(t, func(op *idptest.OP, _ *Settings) { op.Metadata = claim("end_session_endpoint", nil) })

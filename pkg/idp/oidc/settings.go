@@ -116,8 +116,10 @@ func (s *Settings) check(loopback bool) error {
 	if s.ClientID == "" {
 		return fmt.Errorf("the key %q is missing", "clientID")
 	}
-	for _, a := range [][2]string{{"endpoint.authURL", s.Endpoint.AuthURL}, {"endpoint.tokenURL", s.Endpoint.TokenURL}, {"endpoint.userInfoURL", s.Endpoint.UserInfoURL},
-		{"endpoint.jwksURL", s.Endpoint.JWKSURL}, {"endpoint.endSessionURL", s.Endpoint.EndSessionURL}, {"redirectURL", s.RedirectURL}, {"postLogoutRedirectURI", s.PostLogoutRedirectURI}} {
+	for _, a := range [][2]string{{"endpoint.authURL", s.Endpoint.AuthURL}, {"endpoint.tokenURL", s.Endpoint.TokenURL},
+		{"endpoint.userInfoURL", s.Endpoint.UserInfoURL},
+		{"endpoint.jwksURL", s.Endpoint.JWKSURL}, {"endpoint.endSessionURL", s.Endpoint.EndSessionURL}, {"redirectURL", s.RedirectURL},
+		{"postLogoutRedirectURI", s.PostLogoutRedirectURI}} {
 		if a[1] != "" {
 			if err := upstream.Address(a[0], a[1], loopback); err != nil {
 				return err

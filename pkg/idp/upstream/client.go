@@ -70,7 +70,8 @@ func NewClient(s Settings, o idp.OpenOptions) (*Client, error) {
 		return nil, err
 	}
 	if s.InsecureSkipVerify {
-		klog.InfoS("The identity provider's certificate is not verified (insecureSkipVerify): whoever is on the way to it can log in as anybody", "provider", o.Name)
+		klog.InfoS("The identity provider's certificate is not verified (insecureSkipVerify): whoever is on the way to it can log in as anybody",
+			"provider", o.Name)
 	}
 	tr := egress.NewTransport(egress.Options{AllowLoopback: o.AllowLoopback, SkipVerify: s.InsecureSkipVerify, HeaderTimeout: timeout})
 	tr.TLSClientConfig.RootCAs = roots
@@ -154,7 +155,8 @@ func (c *Client) do(req *http.Request) (*Answer, error) {
 	defer func() { _ = resp.Body.Close() }()
 	switch {
 	case resp.StatusCode >= 300 && resp.StatusCode < 400:
-		return nil, fmt.Errorf("%w: %w: %s answers with a redirect (%d), which is not followed: configure the address that it leads to", idp.ErrUnavailable, ErrSettings, where, resp.StatusCode)
+		return nil, fmt.Errorf("%w: %w: %s answers with a redirect (%d), which is not followed: configure the address that it leads to",
+			idp.ErrUnavailable, ErrSettings, where, resp.StatusCode)
 	case resp.StatusCode == http.StatusTooManyRequests || resp.StatusCode >= 500:
 		return nil, fmt.Errorf("%w: %s answers %d %s", idp.ErrUnavailable, where, resp.StatusCode, http.StatusText(resp.StatusCode))
 	}

@@ -113,8 +113,8 @@ func (g *Grant) Redeem(ctx context.Context, tokenURL, code, callback, verifier s
 	return t, nil
 }
 
-// Renew gives a refresh token for tokens; its own where there is no other. Its errors are idp.ErrGone, where the server knows the token no more,
-// and idp.ErrUnavailable.
+// Renew gives a refresh token for tokens; its own where there is no other. Its errors are idp.ErrGone, where the server knows the token no
+// more, and idp.ErrUnavailable.
 func (g *Grant) Renew(ctx context.Context, tokenURL, refresh string, s Style) (*Tokens, error) {
 	t, failed, err := g.ask(ctx, tokenURL, url.Values{"grant_type": {"refresh_token"}, "refresh_token": {refresh}}, s)
 	if err != nil {
@@ -135,7 +135,8 @@ func (g *Grant) Renew(ctx context.Context, tokenURL, refresh string, s Style) (*
 
 // Probe asks for tokens with a code that can't be one: a server that knows the client refuses the code, and not the client.
 func (g *Grant) Probe(ctx context.Context, tokenURL, callback string, s Style) error {
-	form := url.Values{"grant_type": {"authorization_code"}, "code": {"check"}, "redirect_uri": {or(callback, "https://check.invalid/")}, "code_verifier": {strings.Repeat("check", 9)}}
+	form := url.Values{"grant_type": {"authorization_code"}, "code": {"check"}, "redirect_uri": {or(callback, "https://check.invalid/")},
+		"code_verifier": {strings.Repeat("check", 9)}}
 	_, failed, err := g.ask(ctx, tokenURL, form, s)
 	if err == nil && clientFault[failed] {
 		err = refusal(failed, "ask with clientID and clientSecret", idp.ErrRefused)
@@ -223,7 +224,8 @@ func (a *Answer) tokens() (*Tokens, string, error) {
 // known returns an error code that is one of those that are written somewhere, since others may hold anything.
 func known(code string) string {
 	switch code {
-	case "invalid_request", "invalid_client", "invalid_grant", "unauthorized_client", "unsupported_grant_type", "invalid_scope", // RFC 6749, 5.2
+	case "invalid_request", "invalid_client", "invalid_grant", "unauthorized_client", "unsupported_grant_type", "invalid_scope",
+		// RFC 6749, 5.2
 		"access_denied", "unsupported_response_type", "server_error", "temporarily_unavailable", // 4.1.2.1
 		"interaction_required", "login_required", "account_selection_required", "consent_required", // OpenID Connect Core 1.0, 3.1.2.6
 		"bad_verification_code", "incorrect_client_credentials", "redirect_uri_mismatch", "bad_refresh_token", "application_suspended": // GitHub

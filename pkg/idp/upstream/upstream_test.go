@@ -29,8 +29,10 @@ func TestOnlyAddressesOverTLSAreTaken(t *testing.T) {
 		"https://idp.example": {true, true}, "https://idp.example:8443/x/": {true, true}, "https://10.0.0.1/x?y=z": {true, true}, "https://[fd12::1]/": {true, true},
 		"http://127.0.0.1:80/x": {false, true}, "http://localhost:80": {false, true}, "http://[::1]:80": {false, true},
 		"": {}, "http://idp.example": {}, "http://127.0.0.1.evil.example": {}, "http://localhost.evil.example": {}, "idp.example": {}, "//idp.example": {}, "/x": {},
-		"https://": {}, "https:///x": {}, "https://:443": {}, "https://user@idp.example": {}, "https://u:p@idp.example": {}, "https://idp.example#": {}, "https://idp.example/#x": {},
-		"ftp://idp.example": {}, "file:///etc/passwd": {}, "javascript:x": {}, "https:idp.example": {}, "https://idp example": {}, "https:\\\\idp.example": {}, "https://idp.example\n": {},
+		"https://": {}, "https:///x": {}, "https://:443": {}, "https://user@idp.example": {}, "https://u:p@idp.example": {}, "https://idp.example#": {},
+		"https://idp.example/#x": {},
+		"ftp://idp.example":      {}, "file:///etc/passwd": {}, "javascript:x": {}, "https:idp.example": {}, "https://idp example": {}, "https:\\\\idp.example": {},
+		"https://idp.example\n":    {},
 		"https://idp.example/\x00": {}, "HTTPS://idp.example": {true, true},
 	} {
 		for i, loopback := range []bool{false, true} {
@@ -75,8 +77,12 @@ func TestASubjectIsTextOrAWholeNumber(t *testing.T) {
 }
 
 func TestClaimsAreFoundByTheirNameOrWithinObjects(t *testing.T) {
-	c := claims(t, `{"https://x.example/groups":["a",1,null,"b"],"realm":{"roles":["c"],"deep":{"x":"y"}},"one":"d","a.b":"dotted","a":{"b":"within"},"on":"true","off":"false","locale":"zh_CN","bad":"<x>","name":" Jane\r\nDoe "}`)
-	for key, want := range map[string]string{"https://x.example/groups": "a,b", "realm.roles": "c", "one": "d", "realm.deep": "", "realm.none.x": "", "missing": "", "one.x": ""} {
+	c := claims(
+		t,
+		`{"https://x.example/groups":["a",1,null,"b"],"realm":{"roles":["c"],"deep":{"x":"y"}},"one":"d","a.b":"dotted","a":{"b":"within"},"on":"true","off":"false","locale":"zh_CN","bad":"<x>","name":" Jane\r\nDoe "}`,
+	)
+	for key, want := range map[string]string{"https://x.example/groups": "a,b", "realm.roles": "c", "one": "d", "realm.deep": "", "realm.none.x": "",
+		"missing": "", "one.x": ""} {
 		if got := strings.Join(c.List(key), ","); got != want {
 			t.Errorf("%s: %q, want %q", key, got, want)
 		}
@@ -94,7 +100,8 @@ func TestClaimsAreFoundByTheirNameOrWithinObjects(t *testing.T) {
 
 func TestAnEmailIsOneAddressAlone(t *testing.T) {
 	for text, want := range map[string]bool{
-		"a@b.c": true, "a+b@c.example": true, "Jane <a@b.c>": false, "a@b.c, d@e.f": false, "a": false, "": false, "a@b.c\n": false, " a@b.c": false, strings.Repeat("x", 250) + "@b.cc": false,
+		"a@b.c": true, "a+b@c.example": true, "Jane <a@b.c>": false, "a@b.c, d@e.f": false, "a": false, "": false, "a@b.c\n": false, " a@b.c": false,
+		strings.Repeat("x", 250) + "@b.cc": false,
 	} {
 		if got := Email(text) != ""; got != want {
 			t.Errorf("%q: %v", text, got)
@@ -226,7 +233,8 @@ func TestAuthoritiesAreTakenAsPEMAsBase64AndFromAFile(t *testing.T) { // S21
 		_, err = c.Get(t.Context(), srv.URL, "", "*/*")
 		return err
 	}
-	for name, s := range map[string]Settings{"PEM": {RootCAData: text}, "Base64": {RootCAData: base64.StdEncoding.EncodeToString([]byte(text))}, "File": {RootCA: file}, "Unverified": {InsecureSkipVerify: true}} {
+	for name, s := range map[string]Settings{"PEM": {RootCAData: text}, "Base64": {RootCAData: base64.StdEncoding.EncodeToString([]byte(text))},
+		"File": {RootCA: file}, "Unverified": {InsecureSkipVerify: true}} {
 		if err := ask(s); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -234,7 +242,8 @@ func TestAuthoritiesAreTakenAsPEMAsBase64AndFromAFile(t *testing.T) { // S21
 	if err := ask(Settings{}); !errors.Is(err, ErrSettings) || !errors.Is(err, idp.ErrUnavailable) || !strings.Contains(err.Error(), "certificate") {
 		t.Errorf("an unknown authority: %v", err)
 	}
-	for name, s := range map[string]Settings{"rootCAData": {RootCAData: "canary"}, "rootCA": {RootCA: file + "x"}, "only one": {RootCA: file, RootCAData: text}, "timeout": {Timeout: "canary"}} {
+	for name, s := range map[string]Settings{"rootCAData": {RootCAData: "canary"}, "rootCA": {RootCA: file + "x"}, "only one": {RootCA: file, RootCAData: text},
+		"timeout": {Timeout: "canary"}} {
 		if err := ask(s); err == nil || !strings.Contains(err.Error(), name) || strings.Contains(err.Error(), "canary") {
 			t.Errorf("%s: %v", name, err)
 		}

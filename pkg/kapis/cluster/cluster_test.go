@@ -28,7 +28,8 @@ func TestLabelsAreAnsweredByKey(t *testing.T) {
 	}{
 		"None": {nil, `{}`},
 		"TheValuesOfAKeyInTheOrderInWhichTheyWereMade": {
-			[]any{label("b", "2026-01-02T00:00:00Z", "env", "live"), label("a", "2026-01-03T00:00:00Z", "env", "test"), label("c", "2026-01-01T00:00:00Z", "region", "eu \"1\"")},
+			[]any{label("b", "2026-01-02T00:00:00Z", "env", "live"), label("a", "2026-01-03T00:00:00Z", "env", "test"),
+				label("c", "2026-01-01T00:00:00Z", "region", "eu \"1\"")},
 			`{"env":[{"value":"live","id":"b"},{"value":"test","id":"a"}],"region":[{"value":"eu \"1\"","id":"c"}]}`,
 		},
 		"AKeyAlone": {[]any{`{"metadata":{"name":"x","resourceVersion":"5"},"spec":{"key":"gpu"}}`}, `{"gpu":[{"value":"","id":"x"}]}`},

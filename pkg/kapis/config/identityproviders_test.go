@@ -44,7 +44,12 @@ func (browserOnly) Check(context.Context) error { return errors.New("the client 
 func call(t *testing.T, method, path, body string) (int, map[string]any) {
 	t.Helper()
 	users := iam.NewUserIndex()
-	users.Set(&store.Object{Name: "jane", Raw: []byte(`{"metadata":{"name":"jane","uid":"1","annotations":{"iam.kubesphere.io/identity-provider.corp":"s-jane"}},"status":{"state":"Active"}}`)})
+	users.Set(
+		&store.Object{
+			Name: "jane",
+			Raw:  []byte(`{"metadata":{"name":"jane","uid":"1","annotations":{"iam.kubesphere.io/identity-provider.corp":"s-jane"}},"status":{"state":"Active"}}`),
+		},
+	)
 	entry := func(name string, m idp.Mapping, p idp.Provider) *idp.Entry {
 		return &idp.Entry{Name: name, Type: "T", DisplayName: "D", Mapping: m, Provider: p}
 	}
@@ -54,7 +59,11 @@ func call(t *testing.T, method, path, body string) (int, map[string]any) {
 		&idp.Entry{Name: "wrong", Fault: errors.New("no such key: scopez")},
 	)
 	c := restful.NewContainer()
-	c.Add(Handler{IdentityProviders: &IdentityProviders{Directory: d, Accounts: account.New(account.Options{Users: users, Synced: func() bool { return true }})}}.V1alpha2())
+	c.Add(
+		Handler{
+			IdentityProviders: &IdentityProviders{Directory: d, Accounts: account.New(account.Options{Users: users, Synced: func() bool { return true }})},
+		}.V1alpha2(),
+	)
 	w := httptest.NewRecorder()
 	c.ServeHTTP(w, httptest.NewRequest(method, "/kapis/config.kubesphere.io/v1alpha2/identityproviders"+path, strings.NewReader(body)))
 	if strings.Contains(w.Body.String(), "canary") || strings.Contains(w.Body.String(), "right") {
@@ -75,7 +84,8 @@ func TestProvidersAreShownWithTheirConditions(t *testing.T) {
 	}
 	code, out = call(t, http.MethodGet, "/wrong", "")
 	conditions, _ := json.Marshal(out["status"])
-	if code != http.StatusOK || !strings.Contains(string(conditions), `"message":"provider: no such key: scopez","reason":"Invalid","status":"False","type":"Configured"`) {
+	if code != http.StatusOK || !strings.Contains(string(conditions),
+		`"message":"provider: no such key: scopez","reason":"Invalid","status":"False","type":"Configured"`) {
 		t.Errorf("%d %s", code, conditions)
 	}
 	for _, path := range []string{"/none", "/none/test"} {
@@ -109,7 +119,8 @@ func TestATrialTellsWhatALoginWouldBring(t *testing.T) {
 				s, _ := m[key].(string)
 				return s
 			}
-			if code != http.StatusOK || get("check", "result") != tc.check || get("login", "result") != tc.login || get("user", "action") != tc.action || !strings.HasPrefix(get("user", "name"), tc.name) {
+			if code != http.StatusOK || get("check", "result") != tc.check || get("login", "result") != tc.login || get("user", "action") != tc.action ||
+				!strings.HasPrefix(get("user", "name"), tc.name) {
 				t.Errorf("%d %v", code, out)
 			}
 			if (tc.action != "") != (get("identity", "subject") != "") {

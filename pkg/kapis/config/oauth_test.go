@@ -44,13 +44,21 @@ func TestTheLoginPageIsToldHowToLogInAndNoSecret(t *testing.T) {
 		Clients: func() []Client {
 			return []Client{{Name: "kubesphere", Trusted: true, RedirectURIs: []string{"https://console.example/oauth/redirect/hub"}}}
 		},
-		Providers: idptest.Directory(t,
+		Providers: idptest.Directory(
+			t,
 			&idp.Entry{Name: "hub", Type: "GitHubIdentityProvider", DisplayName: "Hub", Mapping: idp.MapAuto, Provider: p},
 			&idp.Entry{Name: "sso", Type: "OIDCIdentityProvider", Provider: ending{p, "https://idp.example/logout?client_id=ks"}}, // U34
 			&idp.Entry{Name: "unreached", Type: "OIDCIdentityProvider", Provider: ending{p, ""}},
-			&idp.Entry{Name: "cas", Type: casType, Provider: p}, &idp.Entry{Name: "none", Type: "OIDCIdentityProvider", Provider: p},
+			&idp.Entry{Name: "cas", Type: casType, Provider: p},
+			&idp.Entry{Name: "none", Type: "OIDCIdentityProvider", Provider: p},
 			&idp.Entry{Name: "corp", Type: "LDAPIdentityProvider", DisplayName: "Company", Provider: &directory{Secret: "canary-password"}},
-			&idp.Entry{Name: "hidden", Type: "OIDCIdentityProvider", Hidden: true, Provider: p}, &idp.Entry{Name: "off", Type: "OIDCIdentityProvider", Disabled: true, Provider: p},
+			&idp.Entry{
+				Name:     "hidden",
+				Type:     "OIDCIdentityProvider",
+				Hidden:   true,
+				Provider: p,
+			},
+			&idp.Entry{Name: "off", Type: "OIDCIdentityProvider", Disabled: true, Provider: p},
 			&idp.Entry{Name: "wrong", Type: "OIDCIdentityProvider", Fault: errors.New("canary-fault")},
 		),
 		Console: func(provider string) (string, string) {
@@ -89,7 +97,9 @@ func TestTheLoginPageIsToldHowToLogInAndNoSecret(t *testing.T) {
 		"unreached": `{"endpoint":{"authURL":"https://ks.example/oauth/login/unreached"},"clientID":"kubesphere","redirectURL":"https://console.example/oauth/redirect/unreached","scopes":["openid"]}`,
 		"cas":       `{"redirectURL":"https://console.example/oauth/redirect/cas","casServerURL":"https://ks.example/oauth/login/cas"}`,
 		"corp":      `{"host":"Company"}`,
-		"hidden":    `{}`, "off": `{}`, "none": `{}`,
+		"hidden":    `{}`,
+		"off":       `{}`,
+		"none":      `{}`,
 	}
 	for _, e := range out.IdentityProviders {
 		if string(e.Provider) != want[e.Name] {

@@ -140,7 +140,8 @@ func (s *Settings) update(r *restful.Request) (any, error) {
 	if c.Data == nil {
 		return nil, apierrors.NewBadRequest("data is missing: all of it is replaced")
 	}
-	return s.change(r.Request.Context(), name, c.Metadata.ResourceVersion, func(json.RawMessage) (json.RawMessage, error) { return orEmpty(c.Data), nil })
+	return s.change(r.Request.Context(), name, c.Metadata.ResourceVersion,
+		func(json.RawMessage) (json.RawMessage, error) { return orEmpty(c.Data), nil })
 }
 
 func (s *Settings) patch(r *restful.Request) (any, error) {
@@ -164,8 +165,8 @@ func (s *Settings) patch(r *restful.Request) (any, error) {
 	})
 }
 
-// change writes what becomes of a configuration. With a version, the configuration has to be that one still; without one, a change of somebody else
-// meanwhile is taken in.
+// change writes what becomes of a configuration. With a version, the configuration has to be that one still; without one, a change of
+// somebody else meanwhile is taken in.
 func (s *Settings) change(ctx context.Context, name, version string, of func(old json.RawMessage) (json.RawMessage, error)) (any, error) {
 	for try := 1; ; try++ {
 		now, err := s.now(ctx, name)
@@ -173,7 +174,8 @@ func (s *Settings) change(ctx context.Context, name, version string, of func(old
 			return nil, err
 		}
 		if version != "" && version != now.Object.ResourceVersion {
-			return nil, apierrors.NewConflict(platformConfigs, name, errors.New("it has been modified: read it again and apply your changes to what it is now"))
+			return nil, apierrors.NewConflict(platformConfigs, name,
+				errors.New("it has been modified: read it again and apply your changes to what it is now"))
 		}
 		data, err := of(now.Data)
 		if err != nil {
@@ -250,7 +252,8 @@ func (s *Settings) remove(r *restful.Request) (any, error) {
 	if err != nil {
 		return nil, fmt.Errorf("delete the platform configuration %q: %w", name, err)
 	}
-	o := caller.Order{Method: http.MethodDelete, Path: s.Settings.SecretsPath() + "/" + setting.PlatformPrefix + name, Body: body, Implied: true}
+	o := caller.Order{Method: http.MethodDelete, Path: s.Settings.SecretsPath() + "/" + setting.PlatformPrefix + name, Body: body,
+		Implied: true}
 	if _, err := s.AsCaller.Do(implied(ctx, groupConfigs), o); err != nil {
 		return nil, named(err, name)
 	}

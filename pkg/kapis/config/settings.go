@@ -19,8 +19,8 @@ import (
 	"kapis.dev/ks-apiserver/pkg/web"
 )
 
-// Settings answers the routes of what people change while the platform runs. Reads come out of memory. Writes are made as the caller: his right
-// to the route implies them, and kube-apiserver knows them by a synthetic group, which config/rbac/platform.yaml gives exactly these.
+// Settings answers the routes of what people change while the platform runs. Reads come out of memory. Writes are made as the caller: his
+// right to the route implies them, and kube-apiserver knows them by a synthetic group, which config/rbac/platform.yaml gives exactly these.
 type Settings struct {
 	Settings *setting.Store
 	AsCaller caller.Client
@@ -37,7 +37,8 @@ const (
 
 func (s *Settings) mount(ws *restful.WebService) {
 	name := ws.PathParameter("config", "name of the configuration")
-	ws.Route(ws.GET("/configs/theme").To(web.Handle(s.theme)).Doc("what pages look like").Operation("getThemeConfiguration").Writes(map[string]string{}))
+	ws.Route(ws.GET("/configs/theme").To(web.Handle(s.theme)).Doc("what pages look like").Operation("getThemeConfiguration").
+		Writes(map[string]string{}))
 	ws.Route(ws.PUT("/configs/theme").To(web.Handle(web.RefuseDryRun(s.setTheme))).Consumes(restful.MIME_JSON).
 		Doc("replace what pages look like").Operation("updateThemeConfiguration").Reads(map[string]string{}).Writes(map[string]string{}))
 	ws.Route(ws.GET("/clusterconnectionconfigurations").To(web.Handle(s.connections)).
@@ -51,7 +52,8 @@ func (s *Settings) mount(ws *restful.WebService) {
 	ws.Route(ws.PUT("/platformconfigs/{config}").To(web.Handle(web.RefuseDryRun(s.update))).Param(name).Consumes(restful.MIME_JSON).
 		Doc("replace a configuration of the platform").Operation("updatePlatformConfiguration").Reads(configuration{}).Writes(configuration{}))
 	ws.Route(ws.PATCH("/platformconfigs/{config}").To(web.Handle(web.RefuseDryRun(s.patch))).Param(name).Consumes(typeMergePatch).
-		Doc("change the data of a configuration of the platform (RFC 7396)").Operation("patchPlatformConfiguration").Reads(configuration{}).Writes(configuration{}))
+		Doc("change the data of a configuration of the platform (RFC 7396)").Operation("patchPlatformConfiguration").Reads(configuration{}).
+		Writes(configuration{}))
 	ws.Route(ws.DELETE("/platformconfigs/{config}").To(web.Handle(web.RefuseDryRun(s.remove))).Param(name).
 		Doc("delete a configuration of the platform").Operation("deletePlatformConfiguration").Writes(done))
 }

@@ -36,7 +36,8 @@ func TestTheThemeIsReplacedAsAWhole(t *testing.T) {
 		}
 	}
 	const maps = "kapis:platform:theme %s /api/v1/namespaces/kubesphere-system/configmaps"
-	if want := []string{fmt.Sprintf(maps, "PUT") + "/" + setting.ThemeName, fmt.Sprintf(maps, "POST"), fmt.Sprintf(maps, "PUT") + "/" + setting.ThemeName, fmt.Sprintf(maps, "PUT") + "/" + setting.ThemeName}; !slices.Equal(w.sent, want) {
+	if want := []string{fmt.Sprintf(maps, "PUT") + "/" + setting.ThemeName, fmt.Sprintf(maps, "POST"), fmt.Sprintf(maps, "PUT") + "/" + setting.ThemeName,
+		fmt.Sprintf(maps, "PUT") + "/" + setting.ThemeName}; !slices.Equal(w.sent, want) {
 		t.Errorf("%q", w.sent)
 	}
 }
@@ -55,8 +56,9 @@ func TestWhatIsNoThemeIsRefused(t *testing.T) {
 		body string
 		code int
 	}{
-		"Array": {"[]", 400}, "Null": {"null", 400}, "Nothing": {"", 400}, "Nested": {`{"a":{"b":"c"}}`, 400}, "Number": {`{"a":1}`, 400}, "KeyThatIsNone": {`{"../a":"b"}`, 400},
-		"TooMany": {string(tooMany), 400}, "TooLong": {`{"a":"` + strings.Repeat("x", maxTheme) + `"}`, 413},
+		"Array": {"[]", 400}, "Null": {"null", 400}, "Nothing": {"", 400}, "Nested": {`{"a":{"b":"c"}}`, 400}, "Number": {`{"a":1}`, 400},
+		"KeyThatIsNone": {`{"../a":"b"}`, 400},
+		"TooMany":       {string(tooMany), 400}, "TooLong": {`{"a":"` + strings.Repeat("x", maxTheme) + `"}`, 413},
 	} {
 		if code, body := w.call(http.MethodPut, "/configs/theme", tc.body); code != tc.code || !strings.Contains(body, `"kind":"Status"`) {
 			t.Errorf("%s: %d %s", claim, code, body)
@@ -85,7 +87,8 @@ func TestAPlatformConfigLives(t *testing.T) {
 		{"POST", "/platformconfigs", one, 200, `{"deep":{"a":1,"b":2},"endpoint":"e","n":9007199254740993}`},
 		{"GET", "/platformconfigs/telemetry", "", 200, `{"deep":{"a":1,"b":2},"endpoint":"e","n":9007199254740993}`},
 		{"POST", "/platformconfigs", one, 409, ""},
-		{"PATCH", "/platformconfigs/telemetry", `{"data":{"deep":{"a":null,"c":3}},"kind":"","metadata":{"labels":{"x":"y"}}}`, 200, `{"deep":{"b":2,"c":3},"endpoint":"e","n":9007199254740993}`},
+		{"PATCH", "/platformconfigs/telemetry", `{"data":{"deep":{"a":null,"c":3}},"kind":"","metadata":{"labels":{"x":"y"}}}`, 200,
+			`{"deep":{"b":2,"c":3},"endpoint":"e","n":9007199254740993}`},
 		{"GET", "/platformconfigs/telemetry", "", 200, `{"deep":{"b":2,"c":3},"endpoint":"e","n":9007199254740993}`},
 		{"PUT", "/platformconfigs/telemetry", `{"metadata":{"name":"telemetry"},"data":{"x":true},"cluster":"host"}`, 200, `{"x":true}`},
 		{"PUT", "/platformconfigs/telemetry", `{"metadata":{"name":"telemetry","resourceVersion":"1"},"data":{}}`, 409, ""},
@@ -131,8 +134,9 @@ func TestNoOtherSecretIsAPlatformConfig(t *testing.T) {
 		}
 	}
 	for claim, body := range map[string]string{
-		"WrongKind": strings.Replace(fmt.Sprintf(platformConfig, "a", "{}"), kindPlatform, "Secret", 1), "WrongVersion": strings.Replace(fmt.Sprintf(platformConfig, "a", "{}"), "v1alpha2", "v1", 1),
-		"NoName": fmt.Sprintf(platformConfig, "", "{}"), "NoLabel": fmt.Sprintf(platformConfig, "a.b", "{}"), "Path": fmt.Sprintf(platformConfig, "../a", "{}"),
+		"WrongKind":    strings.Replace(fmt.Sprintf(platformConfig, "a", "{}"), kindPlatform, "Secret", 1),
+		"WrongVersion": strings.Replace(fmt.Sprintf(platformConfig, "a", "{}"), "v1alpha2", "v1", 1),
+		"NoName":       fmt.Sprintf(platformConfig, "", "{}"), "NoLabel": fmt.Sprintf(platformConfig, "a.b", "{}"), "Path": fmt.Sprintf(platformConfig, "../a", "{}"),
 		"DataIsText": fmt.Sprintf(platformConfig, "a", `"x"`), "DataIsAList": fmt.Sprintf(platformConfig, "a", `[]`), "Broken": "{", "List": "[]",
 	} {
 		if code, answer := w.call(http.MethodPost, "/platformconfigs", body); code != http.StatusBadRequest {
@@ -158,7 +162,8 @@ func TestAPatchTakesInWhatOthersWroteMeanwhile(t *testing.T) {
 		}
 		return apierrors.NewConflict(schema.GroupResource{Resource: "secrets"}, "x", errors.New("changed"))
 	}
-	if code, body := w.call(http.MethodPatch, "/platformconfigs/a", `{"data":{"m":2}}`); code != http.StatusOK || !strings.Contains(body, `{"count":1,"m":2}`) || len(w.sent) != 3 {
+	if code, body := w.call(http.MethodPatch, "/platformconfigs/a", `{"data":{"m":2}}`); code != http.StatusOK || !strings.Contains(body, `{"count":1,"m":2}`) ||
+		len(w.sent) != 3 {
 		t.Errorf("%d %s after %q", code, body, w.sent)
 	}
 	fails = 100
@@ -173,7 +178,8 @@ func TestConnectionConfigsAreSecretsOfTheirTypeOnly(t *testing.T) {
 	w := newWorld(t, secretOf("b", typ, "x: 1"), secretOf("a", typ, ""), secretOf("c", "Opaque", "x: canary"), secretOf("d", typ, "- canary"))
 	code, body := w.call(http.MethodGet, "/clusterconnectionconfigurations", "")
 	var out []configuration
-	if err := json.Unmarshal([]byte(body), &out); err != nil || code != http.StatusOK || len(out) != 2 || out[0].Metadata.Name != "a" || string(out[1].Data) != `{"x":1}` || out[1].Kind != kindConnection {
+	if err := json.Unmarshal([]byte(body), &out); err != nil || code != http.StatusOK || len(out) != 2 || out[0].Metadata.Name != "a" ||
+		string(out[1].Data) != `{"x":1}` || out[1].Kind != kindConnection {
 		t.Errorf("%d %s", code, body)
 	}
 	for name, want := range map[string]int{"b": 200, "c": 404, "d": 404, "none": 404} {

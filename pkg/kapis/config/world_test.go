@@ -45,8 +45,11 @@ type world struct {
 }
 
 func secretOf(name, typ, text string) *corev1.Secret {
-	return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: system, UID: types.UID("uid-" + name), ResourceVersion: "7"}, Type: corev1.SecretType(typ),
-		Data: map[string][]byte{"configuration.yaml": []byte(text)}}
+	return &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: system, UID: types.UID("uid-" + name), ResourceVersion: "7"},
+		Type:       corev1.SecretType(typ),
+		Data:       map[string][]byte{"configuration.yaml": []byte(text)},
+	}
 }
 
 func newWorld(t *testing.T, objects ...runtime.Object) *world {

@@ -125,7 +125,8 @@ func (o *writeRequest) checkNames(body *object) error {
 	}
 	if body.namespace.value != want || body.namespace.null {
 		if want == "" {
-			return badRequest("metadata.namespace in the body is %.260q, but %s are not in namespaces: leave it out", body.namespace.value, o.kind.GVR.GroupResource())
+			return badRequest("metadata.namespace in the body is %.260q, but %s are not in namespaces: leave it out", body.namespace.value,
+				o.kind.GVR.GroupResource())
 		}
 		return badRequest("metadata.namespace in the body is %.260q, in the path it is %q: they must be the same", body.namespace.value, want)
 	}

@@ -146,7 +146,8 @@ func (o *writeRequest) deleteOptions() (*metav1.DeleteOptions, error) {
 			return nil, badRequest("the body of a deletion must be DeleteOptions, it is a %.100q", d.Kind)
 		}
 		if d.IgnoreStoreReadErrorWithClusterBreakingPotential != nil {
-			return nil, badRequest("ignoreStoreReadErrorWithClusterBreakingPotential is not supported here: ask kube-apiserver itself, at %s", o.path)
+			return nil, badRequest("ignoreStoreReadErrorWithClusterBreakingPotential is not supported here: ask kube-apiserver itself, at %s",
+				o.path)
 		}
 		d.TypeMeta = metav1.TypeMeta{} // kube-apiserver knows what it is
 	}

@@ -33,8 +33,8 @@ type Handler struct {
 	Kube Kube
 	// Guard judges writes of what grants rights. nil judges none.
 	Guard Guard
-	// Glimpse returns the query that somebody may ask about all objects of a kind in the place of what he asked, of which he may see but a part; nil for
-	// none, and nil itself for nobody.
+	// Glimpse returns the query that somebody may ask about all objects of a kind in the place of what he asked, of which he may see but a
+	// part; nil for none, and nil itself for nobody.
 	Glimpse func(ctx context.Context, gr schema.GroupResource, asked url.Values) (*query.Query, error)
 }
 

@@ -20,7 +20,8 @@ func nothingHere() error {
 }
 
 func notFound(gr schema.GroupResource, name, message string) error {
-	return failed(http.StatusNotFound, metav1.StatusReasonNotFound, message, &metav1.StatusDetails{Group: gr.Group, Kind: gr.Resource, Name: name})
+	return failed(http.StatusNotFound, metav1.StatusReasonNotFound, message,
+		&metav1.StatusDetails{Group: gr.Group, Kind: gr.Resource, Name: name})
 }
 
 func unsupported(format string, args ...any) error {

@@ -16,8 +16,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/json"
 )
 
-// Guard refuses writes that give away more than their writer holds (S6). admission.Guard is one. The webhooks of ks-controller-manager ask the same
-// again, where they are; here nothing relies on them (S60).
+// Guard refuses writes that give away more than their writer holds (S6). admission.Guard is one. The webhooks of ks-controller-manager ask
+// the same again, where they are; here nothing relies on them (S60).
 type Guard interface {
 	// Guards tells whether writes of a kind are looked at.
 	Guards(gr schema.GroupResource) bool
@@ -83,7 +83,8 @@ func (o *writeRequest) judgeEnd(old []byte) error {
 	})
 }
 
-// judgeCollection asks the guard about the end of each object that the selectors match, read as the caller. Of one that comes between, the webhook is asked.
+// judgeCollection asks the guard about the end of each object that the selectors match, read as the caller. Of one that comes between, the
+// webhook is asked.
 func (o *writeRequest) judgeCollection(selectors url.Values) error {
 	res, err := o.send(outgoing{method: http.MethodGet, path: o.path, query: selectors})
 	if err != nil {

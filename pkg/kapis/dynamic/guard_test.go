@@ -106,10 +106,12 @@ func TestAnAppliedRoleThatIsNotThereIsJudgedToo(t *testing.T) { // S6
 		_, body := inner(s)
 		return http.StatusCreated, body
 	}
-	if rec := w.do(t, http.MethodPatch, roles+"/r?fieldManager=x", evilRole, "Content-Type: "+typeApplyPatch); rec.Code != http.StatusForbidden || len(w.earnest()) != 0 || g.asked[0].Verb != "create" {
+	if rec := w.do(t, http.MethodPatch, roles+"/r?fieldManager=x", evilRole, "Content-Type: "+typeApplyPatch); rec.Code != http.StatusForbidden ||
+		len(w.earnest()) != 0 || g.asked[0].Verb != "create" {
 		t.Errorf("%d %s, asked %+v", rec.Code, rec.Body, g.asked)
 	}
-	if rec := w.do(t, http.MethodPatch, roles+"/r?fieldManager=x", goodRole, "Content-Type: "+typeApplyPatch); rec.Code != http.StatusOK || len(w.earnest()) != 1 || !strings.Contains(w.earnest()[0].body, `"resourceVersion":"1"`) {
+	if rec := w.do(t, http.MethodPatch, roles+"/r?fieldManager=x", goodRole, "Content-Type: "+typeApplyPatch); rec.Code != http.StatusOK ||
+		len(w.earnest()) != 1 || !strings.Contains(w.earnest()[0].body, `"resourceVersion":"1"`) {
 		t.Errorf("%d %s, sent %+v", rec.Code, rec.Body, w.earnest())
 	}
 }
@@ -119,7 +121,8 @@ func TestWhatIsSentIsWhatTheGuardHasSeen(t *testing.T) { // S6
 		"Replace":    {http.MethodPut, roles + "/r", goodRole, typeJSON, `"resourceVersion":"7"`},
 		"MergePatch": {http.MethodPatch, roles + "/r", `{"rules":[]}`, typeMergePatch, `"resourceVersion":"7"`},
 		"Apply":      {http.MethodPatch, roles + "/r?fieldManager=x", goodRole, typeApplyPatch, `"resourceVersion":"7"`},
-		"JSONPatch":  {http.MethodPatch, roles + "/r", `[{"op":"remove","path":"/rules/0"}]`, typeJSONPatch, `{"op":"test","path":"/metadata/resourceVersion","value":"7"}`},
+		"JSONPatch": {http.MethodPatch, roles + "/r", `[{"op":"remove","path":"/rules/0"}]`, typeJSONPatch,
+			`{"op":"test","path":"/metadata/resourceVersion","value":"7"}`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w, g := newGuardedWorld(t)
@@ -142,7 +145,8 @@ func TestAWriteBetweenIsSeenAndJudgedAgain(t *testing.T) {
 		body, contentType string
 		code              int
 	}{
-		"MergePatch": {`{"rules":[]}`, typeMergePatch, http.StatusConflict}, "JSONPatch": {`[{"op":"remove","path":"/rules/0"}]`, typeJSONPatch, http.StatusUnprocessableEntity},
+		"MergePatch": {`{"rules":[]}`, typeMergePatch, http.StatusConflict}, "JSONPatch": {`[{"op":"remove","path":"/rules/0"}]`, typeJSONPatch,
+			http.StatusUnprocessableEntity},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w, g := newGuardedWorld(t)
@@ -167,7 +171,8 @@ func TestAWriteBetweenIsSeenAndJudgedAgain(t *testing.T) {
 
 func TestOtherKindsAreNotSlowedDown(t *testing.T) {
 	w, g := newGuardedWorld(t)
-	if rec := w.do(t, http.MethodPatch, "/kapi/v1/namespaces/a/pods/p", `{"evil":1}`, "Content-Type: "+typeMergePatch); rec.Code != http.StatusOK || len(w.seen) != 1 || len(g.asked) != 0 {
+	if rec := w.do(t, http.MethodPatch, "/kapi/v1/namespaces/a/pods/p", `{"evil":1}`, "Content-Type: "+typeMergePatch); rec.Code != http.StatusOK ||
+		len(w.seen) != 1 || len(g.asked) != 0 {
 		t.Errorf("%d %s, seen %+v", rec.Code, rec.Body, w.seen)
 	}
 	if rec := w.do(t, http.MethodDelete, "/kapi/v1/namespaces/a/pods/p", ""); rec.Code != http.StatusOK || len(w.seen) != 1 || len(g.asked) != 0 {

@@ -20,7 +20,8 @@ func FuzzAnAcceptedJSONPatchKeepsWhatThePathSays(f *testing.F) {
 		`[{"op":"add","path":"/spec","value":{}}]`, `[{"op":"replace","path":"/metadata/name","value":"q"}]`, `[{"op":"move","from":"/metadata","path":"/spec"}]`,
 		`[{"op":"copy","from":"/spec","path":"/metadata"}]`, `[{"op":"remove","path":""}]`, `[{"op":"add","path":"x/kind","value":"S"}]`,
 		`[{"op":"add","path":"/metadata/labels","value":{"kubesphere.io/workspace":"w"}}]`, `[{"op":"remove","path":"/metadata/labels/kubesphere.io~1workspace"}]`,
-		`[{"op":"add","path":"/metadata/","value":1}]`, `[{"op":"add","path":"//","value":1},{"op":"test","path":"/kind","value":"Pod"}]`, `[{"op":"replace","path":"/~0","value":1}]`,
+		`[{"op":"add","path":"/metadata/","value":1}]`, `[{"op":"add","path":"//","value":1},{"op":"test","path":"/kind","value":"Pod"}]`,
+		`[{"op":"replace","path":"/~0","value":1}]`,
 		`[{"op":"Add","path":"/kind","value":1}]`, `[{"op":"add","path":"/metadata/name~1","value":"x"}]`,
 	} {
 		f.Add(s)

@@ -16,13 +16,13 @@ type LegacyVersion struct {
 	Group, Version string
 	// Now is the version that they are in.
 	Now string
-	// Cluster are the plurals of those that are in no namespace, Namespaced of those that are in one. Of those in Gathered, which are Namespaced too,
-	// a workspace lists what its namespaces have.
+	// Cluster are the plurals of those that are in no namespace, Namespaced of those that are in one. Of those in Gathered, which are
+	// Namespaced too, a workspace lists what its namespaces have.
 	Cluster, Namespaced, Gathered []string
 }
 
-// MountLegacyVersion adds the routes of o to the WebService of its older version. Objects are answered as they are now; the apiVersion of a body
-// is not looked at, since older clients send that of another group.
+// MountLegacyVersion adds the routes of o to the WebService of its older version. Objects are answered as they are now; the apiVersion of a
+// body is not looked at, since older clients send that of another group.
 func MountLegacyVersion(ws *restful.WebService, o LegacyVersion, h *Handler) {
 	b := bound{h, func(*restful.Request) schema.GroupVersion { return schema.GroupVersion{Group: o.Group, Version: o.Now} }}
 	for _, at := range [...]struct {
@@ -48,13 +48,14 @@ func MountLegacyVersion(ws *restful.WebService, o LegacyVersion, h *Handler) {
 	}
 	for _, plural := range o.Gathered {
 		ws.Route(ws.GET("/workspaces/{workspace}/" + plural).To(web.Handle(o.renew(plural, b.list))).
-			Operation("listOlderWorkspace" + strings.ToUpper(plural[:1]) + plural[1:]).Doc("What " + o.Now + " has of " + plural + " in the namespaces of a workspace").
+			Operation("listOlderWorkspace" + strings.ToUpper(plural[:1]) + plural[1:]).
+			Doc("What " + o.Now + " has of " + plural + " in the namespaces of a workspace").
 			Param(ws.PathParameter("workspace", "name of the workspace")))
 	}
 }
 
-// renew makes of a request for the older version the one for the newer that means the same. What was decided about the older one holds for it:
-// roles name no versions.
+// renew makes of a request for the older version the one for the newer that means the same. What was decided about the older one holds for
+// it: roles name no versions.
 func (o LegacyVersion) renew(plural string, next web.Handler) web.Handler {
 	return func(r *restful.Request) (any, error) {
 		ctx := r.Request.Context()

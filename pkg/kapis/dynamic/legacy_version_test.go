@@ -25,7 +25,8 @@ func TestOlderVersionsAreAnsweredByTheNewer(t *testing.T) {
 		t.Errorf("%d %s", rec.Code, rec.Body)
 	}
 	for _, body := range []string{
-		`{"apiVersion":"rbac.authorization.k8s.io/v1","kind":"User","metadata":{"name":"x"}}`, `{"apiVersion":"iam.kubesphere.io/v1alpha2","kind":"User","metadata":{"name":"x"}}`,
+		`{"apiVersion":"rbac.authorization.k8s.io/v1","kind":"User","metadata":{"name":"x"}}`,
+		`{"apiVersion":"iam.kubesphere.io/v1alpha2","kind":"User","metadata":{"name":"x"}}`,
 		"apiVersion: iam.kubesphere.io/v1alpha2\nkind: User\nmetadata: {name: x}",
 	} {
 		header := "Content-Type: application/json"
@@ -35,7 +36,8 @@ func TestOlderVersionsAreAnsweredByTheNewer(t *testing.T) {
 		if rec := w.do(t, "POST", users, body, header); rec.Code != 200 {
 			t.Fatalf("%d %s", rec.Code, rec.Body)
 		}
-		if s := w.only(t); s.path != "/apis/iam.kubesphere.io/v1beta1/users" || s.body != `{"apiVersion":"iam.kubesphere.io/v1beta1","kind":"User","metadata":{"name":"x"}}` ||
+		if s := w.only(t); s.path != "/apis/iam.kubesphere.io/v1beta1/users" ||
+			s.body != `{"apiVersion":"iam.kubesphere.io/v1beta1","kind":"User","metadata":{"name":"x"}}` ||
 			s.info.APIVersion != "v1beta1" || s.contentType != typeJSON {
 			t.Errorf("sent %+v", s)
 		}
@@ -50,7 +52,13 @@ func TestOlderVersionsAreAnsweredByTheNewer(t *testing.T) {
 
 func TestAWorkspaceListsWhatItsNamespacesHave(t *testing.T) {
 	object := func(kind, namespace, name, workspace string) string {
-		return fmt.Sprintf(`{"apiVersion":"v1","kind":%q,"metadata":{"namespace":%q,"name":%q,"resourceVersion":"5","labels":{"kubesphere.io/workspace":%q}}}`, kind, namespace, name, workspace)
+		return fmt.Sprintf(
+			`{"apiVersion":"v1","kind":%q,"metadata":{"namespace":%q,"name":%q,"resourceVersion":"5","labels":{"kubesphere.io/workspace":%q}}}`,
+			kind,
+			namespace,
+			name,
+			workspace,
+		)
 	}
 	st := kapistest.NewAccounts(t, map[string][]any{
 		"/api/v1/namespaces": {object("Namespace", "", "a", "w"), object("Namespace", "", "b", "other")},
@@ -59,11 +67,18 @@ func TestAWorkspaceListsWhatItsNamespacesHave(t *testing.T) {
 		},
 	})
 	ws := new(restful.WebService).Path("/kapis/iam.kubesphere.io/v1alpha2").Produces(restful.MIME_JSON)
-	older := LegacyVersion{Group: "iam.kubesphere.io", Version: "v1alpha2", Now: "v1beta1", Namespaced: []string{"rolebindings"}, Gathered: []string{"rolebindings"}}
+	older := LegacyVersion{
+		Group:      "iam.kubesphere.io",
+		Version:    "v1alpha2",
+		Now:        "v1beta1",
+		Namespaced: []string{"rolebindings"},
+		Gathered:   []string{"rolebindings"},
+	}
 	MountLegacyVersion(ws, older, &Handler{Resources: resource.New(st, resource.Options{}), Kube: &fakeKube{}})
 	w := &world{&fakeKube{}, kapistest.Container(ws)}
 	rec := w.do(t, "GET", "/kapis/iam.kubesphere.io/v1alpha2/workspaces/w/rolebindings", "")
-	if body := rec.Body.String(); rec.Code != 200 || !strings.Contains(body, `"here"`) || strings.Contains(body, "elsewhere") || !strings.Contains(body, `"totalItems":1`) {
+	if body := rec.Body.String(); rec.Code != 200 || !strings.Contains(body, `"here"`) || strings.Contains(body, "elsewhere") ||
+		!strings.Contains(body, `"totalItems":1`) {
 		t.Errorf("%d %s", rec.Code, body)
 	}
 	if rec := w.do(t, "POST", "/kapis/iam.kubesphere.io/v1alpha2/workspaces/w/rolebindings", "{}"); rec.Code != 405 {

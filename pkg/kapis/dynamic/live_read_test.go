@@ -27,7 +27,8 @@ func TestAnswersToWritesShowNoPassword(t *testing.T) { // S3, S57
 		{"Create", "POST", users, user1(`{"password":"canary"}`), user1(`{"password":"canary"}`), user1(`{}`)},
 		{"Update", "PUT", users + "/u", user1(`{"password":"canary"}`), user1(`{"email":"e","password":"canary"}`), user1(`{"email":"e"}`)},
 		{"Patch", "PATCH", users + "/u", `{}`, user1(`{"password":"` + hash + `","email":"e"}`), user1(`{"email":"e"}`)},
-		{"PatchOfWhatWasApplied", "PATCH", users + "/u", `{}`, appliedUser(`{\"spec\":{\"password\":\"canary\",\"email\":\"e\"}}`), appliedUser(`{\"spec\":{\"email\":\"e\"}}`)},
+		{"PatchOfWhatWasApplied", "PATCH", users + "/u", `{}`, appliedUser(`{\"spec\":{\"password\":\"canary\",\"email\":\"e\"}}`),
+			appliedUser(`{\"spec\":{\"email\":\"e\"}}`)},
 		{"PatchOfTheStatus", "PATCH", users + "/u/status", `{}`, user1(`{"password":"` + hash + `"}`), user1(`{}`)},
 		{"Delete", "DELETE", users + "/u", "", user1(`{"password":"` + hash + `"}`), user1(`{}`)},
 		{"DeleteOptionally", "DELETE", users + "/u", "", `{"kind":"Status","status":"Success"}`, `{"kind":"Status","status":"Success"}`},
@@ -53,13 +54,16 @@ func TestAPatchShowsNoPasswordElsewhere(t *testing.T) { // S3, S25
 	w := newWorld(t)
 	for _, op := range []string{
 		`{"op":"copy","from":"/spec/password","path":"/metadata/annotations/a"}`, `{"op":"move","from":"/spec/password","path":"/spec/description"}`,
-		`{"op":"copy","from":"/spec","path":"/status"}`, `{"op":"copy","from":"","path":"/status"}`, `{"op":"test","path":"/spec/password","value":"x"}`, `{"op":"test","path":"/spec","value":{}}`,
-		`{"op":"copy","from":"/metadata/annotations/kubectl.kubernetes.io~1last-applied-configuration","path":"/metadata/annotations/a"}`, `{"op":"test","path":"/metadata/annotations","value":{}}`,
+		`{"op":"copy","from":"/spec","path":"/status"}`, `{"op":"copy","from":"","path":"/status"}`, `{"op":"test","path":"/spec/password","value":"x"}`,
+		`{"op":"test","path":"/spec","value":{}}`,
+		`{"op":"copy","from":"/metadata/annotations/kubectl.kubernetes.io~1last-applied-configuration","path":"/metadata/annotations/a"}`,
+		`{"op":"test","path":"/metadata/annotations","value":{}}`,
 	} {
 		w.refused(t, 400, "not shown", "PATCH", users+"/u", "["+op+"]")
 	}
 	for _, op := range []string{
-		`{"op":"replace","path":"/spec/password","value":"Secret-123"}`, `{"op":"copy","from":"/spec/email","path":"/spec/description"}`, `{"op":"test","path":"/spec/email","value":"e"}`,
+		`{"op":"replace","path":"/spec/password","value":"Secret-123"}`, `{"op":"copy","from":"/spec/email","path":"/spec/description"}`,
+		`{"op":"test","path":"/spec/email","value":"e"}`,
 	} {
 		if rec := w.do(t, "PATCH", users+"/u", "["+op+"]"); rec.Code != 200 {
 			t.Errorf("%s: %d %s", op, rec.Code, rec.Body)
@@ -71,9 +75,12 @@ func TestWhoWritesBackWhatHeReadKeepsWhatHeDidNotSee(t *testing.T) {
 	w := newWorld(t)
 	stored := `{"metadata":{"uid":"u","resourceVersion":"7"},"spec":{"email":"old","password":"` + hash + `"}}`
 	for _, c := range []struct{ name, stored, body, want string }{
-		{"Kept", stored, user1(`{"email":"new"}`), `{"apiVersion":"iam.kubesphere.io/v1beta1","kind":"User","metadata":{"name":"u","resourceVersion":"7"},"spec":{"email":"new","password":"` + hash + `"}}`},
-		{"KeptWithoutASpec", stored, `{"apiVersion":"iam.kubesphere.io/v1beta1","kind":"User","metadata":{"name":"u","resourceVersion":"7"}}`, `{"apiVersion":"iam.kubesphere.io/v1beta1","kind":"User","metadata":{"name":"u","resourceVersion":"7"},"spec":{"password":"` + hash + `"}}`},
-		{"NoneThere", `{"metadata":{"uid":"u","resourceVersion":"7"}}`, user1(`{}`), `{"apiVersion":"iam.kubesphere.io/v1beta1","kind":"User","metadata":{"name":"u","resourceVersion":"7"},"spec":{}}`},
+		{"Kept", stored, user1(`{"email":"new"}`),
+			`{"apiVersion":"iam.kubesphere.io/v1beta1","kind":"User","metadata":{"name":"u","resourceVersion":"7"},"spec":{"email":"new","password":"` + hash + `"}}`},
+		{"KeptWithoutASpec", stored, `{"apiVersion":"iam.kubesphere.io/v1beta1","kind":"User","metadata":{"name":"u","resourceVersion":"7"}}`,
+			`{"apiVersion":"iam.kubesphere.io/v1beta1","kind":"User","metadata":{"name":"u","resourceVersion":"7"},"spec":{"password":"` + hash + `"}}`},
+		{"NoneThere", `{"metadata":{"uid":"u","resourceVersion":"7"}}`, user1(`{}`),
+			`{"apiVersion":"iam.kubesphere.io/v1beta1","kind":"User","metadata":{"name":"u","resourceVersion":"7"},"spec":{}}`},
 		{"ANewOneIsANewOne", stored, user1(`{"password":"Secret-123"}`), user1(`{"password":"Secret-123"}`)},
 	} {
 		t.Run(c.name, func(t *testing.T) {

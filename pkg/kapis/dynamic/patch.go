@@ -220,7 +220,8 @@ func (o *writeRequest) checkOperation(op *operation) error {
 		return nil
 	}
 	fixed := map[string]string{
-		"/apiVersion": o.kind.GVR.GroupVersion().String(), "/kind": o.kind.Kind, "/metadata/name": o.info.Name, "/metadata/namespace": o.info.Namespace,
+		"/apiVersion": o.kind.GVR.GroupVersion().String(), "/kind": o.kind.Kind, "/metadata/name": o.info.Name,
+		"/metadata/namespace": o.info.Namespace,
 	}
 	if !o.kind.Namespaced {
 		fixed["/metadata/namespace"] = ""

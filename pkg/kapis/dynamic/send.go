@@ -68,7 +68,8 @@ func (o *writeRequest) translate(r *http.Request) (*request.Info, error) {
 		return nil, err
 	}
 	is := o.info
-	if !info.IsKubernetes || !info.IsResource || info.APIGroup != is.APIGroup || info.APIVersion != is.APIVersion || info.Resource != is.Resource ||
+	if !info.IsKubernetes || !info.IsResource || info.APIGroup != is.APIGroup || info.APIVersion != is.APIVersion ||
+		info.Resource != is.Resource ||
 		info.Namespace != is.Namespace || info.Name != is.Name ||
 		info.Subresource != is.Subresource && info.Subresource != "" { // the object itself is looked at before its sub-resource is written
 		return nil, nothingHere()
@@ -106,7 +107,8 @@ func (a *answer) Respond(w http.ResponseWriter, r *http.Request) {
 		return
 	case code >= 400 && !isJSON:
 		text, _ := io.ReadAll(io.LimitReader(body, 1<<10))
-		web.WriteError(w, r, apierrors.NewGenericServerResponse(code, strings.ToLower(r.Method), schema.GroupResource{}, "", strings.TrimSpace(string(text)), 0, true))
+		web.WriteError(w, r, apierrors.NewGenericServerResponse(code, strings.ToLower(r.Method), schema.GroupResource{}, "",
+			strings.TrimSpace(string(text)), 0, true))
 		return
 	case code < 200 || code >= 300 && code < 400:
 		web.WriteError(w, r, badGateway(fmt.Sprintf("kube-apiserver answered a write with %d", code)))

@@ -158,7 +158,11 @@ func TestStreamsThatAreRefused(t *testing.T) {
 
 func TestTheConsoleWatchesByWebSocket(t *testing.T) {
 	url := listen(t)
-	conn, _, err := websocket.Dial(t.Context(), url+dynamicPods+"/watch/namespaces/b/pods", &websocket.DialOptions{HTTPHeader: http.Header{"Origin": {"http://console.example.com"}}})
+	conn, _, err := websocket.Dial(
+		t.Context(),
+		url+dynamicPods+"/watch/namespaces/b/pods",
+		&websocket.DialOptions{HTTPHeader: http.Header{"Origin": {"http://console.example.com"}}},
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -166,7 +170,8 @@ func TestTheConsoleWatchesByWebSocket(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
 	typ, text, err := conn.Read(ctx)
-	if err != nil || typ != websocket.MessageText || names(t, string(text)) != "Pod p3," || !strings.HasPrefix(string(text), `{"type":"ADDED","object":{"kind":"Pod"`) {
+	if err != nil || typ != websocket.MessageText || names(t, string(text)) != "Pod p3," ||
+		!strings.HasPrefix(string(text), `{"type":"ADDED","object":{"kind":"Pod"`) {
 		t.Errorf("%v %s %v", typ, text, err)
 	}
 }
@@ -216,7 +221,8 @@ func TestRoutesThatHonourAPartAreMarked(t *testing.T) {
 func TestThePartIsHandedOn(t *testing.T) { // S2
 	service := kapistest.NewService(t)
 	guard := stream.New(stream.Options{})
-	container := kapistest.Container(append(WebServices(&Handler{Resources: service, Streams: guard}), (&resources.V1alpha3{Resources: service, Streams: guard}).WebService())...)
+	container := kapistest.Container(
+		append(WebServices(&Handler{Resources: service, Streams: guard}), (&resources.V1alpha3{Resources: service, Streams: guard}).WebService())...)
 	part := authz.Decision{Part: &authz.PartialList{Namespaces: []string{"a"}, Key: "k"}}
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		info, err := request.Parse(r)

@@ -12,10 +12,13 @@ func TestCreatesAreStampedWithTheWorkspace(t *testing.T) { // S7
 	w := newWorld(t)
 	for _, c := range []struct{ name, body, want string }{
 		{"NoLabels", namespace, `{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"a","labels":{"kubesphere.io/workspace":"w-a"}}}`},
-		{"NullLabels", `{"apiVersion":"v1","kind":"Namespace","metadata":{"labels":null}}`, `{"apiVersion":"v1","kind":"Namespace","metadata":{"labels":{"kubesphere.io/workspace":"w-a"}}}`},
-		{"OtherLabels", `{"apiVersion":"v1","kind":"Namespace","metadata":{"labels":{"a":"b"}}}`, `{"apiVersion":"v1","kind":"Namespace","metadata":{"labels":{"a":"b","kubesphere.io/workspace":"w-a"}}}`},
+		{"NullLabels", `{"apiVersion":"v1","kind":"Namespace","metadata":{"labels":null}}`,
+			`{"apiVersion":"v1","kind":"Namespace","metadata":{"labels":{"kubesphere.io/workspace":"w-a"}}}`},
+		{"OtherLabels", `{"apiVersion":"v1","kind":"Namespace","metadata":{"labels":{"a":"b"}}}`,
+			`{"apiVersion":"v1","kind":"Namespace","metadata":{"labels":{"a":"b","kubesphere.io/workspace":"w-a"}}}`},
 		{"NoMetadata", `{"apiVersion":"v1","kind":"Namespace"}`, `{"apiVersion":"v1","kind":"Namespace","metadata":{"labels":{"kubesphere.io/workspace":"w-a"}}}`},
-		{"TheLabel", `{"apiVersion":"v1","kind":"Namespace","metadata":{"labels":{"kubesphere.io/workspace":"w-a"}}}`, `{"apiVersion":"v1","kind":"Namespace","metadata":{"labels":{"kubesphere.io/workspace":"w-a"}}}`},
+		{"TheLabel", `{"apiVersion":"v1","kind":"Namespace","metadata":{"labels":{"kubesphere.io/workspace":"w-a"}}}`,
+			`{"apiVersion":"v1","kind":"Namespace","metadata":{"labels":{"kubesphere.io/workspace":"w-a"}}}`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			w.do(t, "POST", inWA, c.body)
@@ -105,12 +108,16 @@ func TestAWriteInAWorkspaceHoldsWhateverTheRace(t *testing.T) {
 	for _, c := range []struct{ name, method, contentType, body, want string }{
 		{"Update", "PUT", typeJSON, namespace, `{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"a","labels":{"kubesphere.io/workspace":"w-a"},"resourceVersion":"7"}}`},
 		{"MergePatch", "PATCH", typeMergePatch, `{"x":1}`, `{"x":1,"metadata":{"labels":{"kubesphere.io/workspace":"w-a"},"resourceVersion":"7"}}`},
-		{"StrategicPatch", "PATCH", typeStrategicPatch, `{"metadata":{"labels":{"a":null}}}`, `{"metadata":{"labels":{"a":null,"kubesphere.io/workspace":"w-a"},"resourceVersion":"7"}}`},
-		{"Apply", "PATCH", typeApplyPatch, namespace, `{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"a","labels":{"kubesphere.io/workspace":"w-a"},"resourceVersion":"7"}}`},
-		{"JSONPatch", "PATCH", typeJSONPatch, `[{"op":"add","path":"/x","value":1}]`, `[{"op":"test","path":"/metadata/uid","value":"u"},{"op":"test","path":"/metadata/labels/kubesphere.io~1workspace","value":"w-a"},` +
-			`{"op":"add","path":"/x","value":1},{"op":"test","path":"/metadata/labels/kubesphere.io~1workspace","value":"w-a"}]`},
-		{"JSONPatchOfLabels", "PATCH", typeJSONPatch, `[{"op":"add","path":"/metadata/labels","value":{"kubesphere.io/workspace":"w-a"}}]`, `[{"op":"test","path":"/metadata/uid","value":"u"},{"op":"test","path":"/metadata/labels/kubesphere.io~1workspace","value":"w-a"},` +
-			`{"op":"add","path":"/metadata/labels","value":{"kubesphere.io/workspace":"w-a"}},{"op":"test","path":"/metadata/labels/kubesphere.io~1workspace","value":"w-a"}]`},
+		{"StrategicPatch", "PATCH", typeStrategicPatch, `{"metadata":{"labels":{"a":null}}}`,
+			`{"metadata":{"labels":{"a":null,"kubesphere.io/workspace":"w-a"},"resourceVersion":"7"}}`},
+		{"Apply", "PATCH", typeApplyPatch, namespace,
+			`{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"a","labels":{"kubesphere.io/workspace":"w-a"},"resourceVersion":"7"}}`},
+		{"JSONPatch", "PATCH", typeJSONPatch, `[{"op":"add","path":"/x","value":1}]`,
+			`[{"op":"test","path":"/metadata/uid","value":"u"},{"op":"test","path":"/metadata/labels/kubesphere.io~1workspace","value":"w-a"},` +
+				`{"op":"add","path":"/x","value":1},{"op":"test","path":"/metadata/labels/kubesphere.io~1workspace","value":"w-a"}]`},
+		{"JSONPatchOfLabels", "PATCH", typeJSONPatch, `[{"op":"add","path":"/metadata/labels","value":{"kubesphere.io/workspace":"w-a"}}]`,
+			`[{"op":"test","path":"/metadata/uid","value":"u"},{"op":"test","path":"/metadata/labels/kubesphere.io~1workspace","value":"w-a"},` +
+				`{"op":"add","path":"/metadata/labels","value":{"kubesphere.io/workspace":"w-a"}},{"op":"test","path":"/metadata/labels/kubesphere.io~1workspace","value":"w-a"}]`},
 		{"Delete", "DELETE", "", "", `{"preconditions":{"uid":"u","resourceVersion":"7"}}`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -203,8 +210,10 @@ func TestDeleteOptionsOfBodyAndQueryAreJoined(t *testing.T) { // S22
 	w := newWorld(t)
 	for _, c := range []struct{ name, query, body, want string }{
 		{"None", "", "", `{}`},
-		{"OfTheQuery", "?dryRun=All&gracePeriodSeconds=0&propagationPolicy=Orphan&orphanDependents=true", "", `{"gracePeriodSeconds":0,"orphanDependents":true,"propagationPolicy":"Orphan","dryRun":["All"]}`},
-		{"OfTheBody", "", `{"kind":"DeleteOptions","apiVersion":"v1","propagationPolicy":"Background","dryRun":["All"]}`, `{"propagationPolicy":"Background","dryRun":["All"]}`},
+		{"OfTheQuery", "?dryRun=All&gracePeriodSeconds=0&propagationPolicy=Orphan&orphanDependents=true", "",
+			`{"gracePeriodSeconds":0,"orphanDependents":true,"propagationPolicy":"Orphan","dryRun":["All"]}`},
+		{"OfTheBody", "", `{"kind":"DeleteOptions","apiVersion":"v1","propagationPolicy":"Background","dryRun":["All"]}`,
+			`{"propagationPolicy":"Background","dryRun":["All"]}`},
 		{"OfBoth", "?dryRun=All", `{"propagationPolicy":"Background"}`, `{"propagationPolicy":"Background","dryRun":["All"]}`},
 		{"TheSameInBoth", "?propagationPolicy=Background", `{"propagationPolicy":"Background"}`, `{"propagationPolicy":"Background"}`},
 		{"Version", "?resourceVersion=7", `{"preconditions":{"uid":"u"}}`, `{"preconditions":{"uid":"u","resourceVersion":"7"}}`},
@@ -232,10 +241,12 @@ func TestACollectionIsDeletedByItsSelectors(t *testing.T) {
 	w := newWorld(t)
 	for _, c := range []struct{ name, path, want string }{
 		{"All", "/kapi/v1/namespaces/a/pods", ""},
-		{"Selected", "/kapi/v1/namespaces/a/pods?labelSelector=a%3Db,c&fieldSelector=status.phase%3DFailed", "fieldSelector=status.phase%3DFailed&labelSelector=a%3Db%2Cc"},
+		{"Selected", "/kapi/v1/namespaces/a/pods?labelSelector=a%3Db,c&fieldSelector=status.phase%3DFailed",
+			"fieldSelector=status.phase%3DFailed&labelSelector=a%3Db%2Cc"},
 		{"InAWorkspace", inWA, "labelSelector=kubesphere.io%2Fworkspace%3Dw-a"},
 		{"SelectedInAWorkspace", inWA + "?labelSelector=a+in+(b,c)", "labelSelector=a+in+%28b%2Cc%29%2Ckubesphere.io%2Fworkspace%3Dw-a"},
-		{"OfAnotherWorkspaceInAWorkspace", inWA + "?labelSelector=kubesphere.io/workspace%3Dw-b", "labelSelector=kubesphere.io%2Fworkspace%3Dw-b%2Ckubesphere.io%2Fworkspace%3Dw-a"},
+		{"OfAnotherWorkspaceInAWorkspace", inWA + "?labelSelector=kubesphere.io/workspace%3Dw-b",
+			"labelSelector=kubesphere.io%2Fworkspace%3Dw-b%2Ckubesphere.io%2Fworkspace%3Dw-a"},
 		{"InANamespaceOfAWorkspace", inWA + "/a/pods", ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -45,7 +45,8 @@ func mountWrites(ws *restful.WebService, id string, b bound) {
 			{ws.POST(all), "create" + id + "Object", "Create an object, as the caller"},
 			{ws.DELETE(all), "deleteCollectionOf" + id + "Objects", "Delete the objects that the selectors match, as the caller"},
 			{ws.PUT(one), "replace" + id + "Object", "Replace an object, as the caller"},
-			{ws.PATCH(one), "patch" + id + "Object", "Change an object by a JSON patch, a merge patch, a strategic merge patch or an applied configuration, as the caller"},
+			{ws.PATCH(one), "patch" + id + "Object",
+				"Change an object by a JSON patch, a merge patch, a strategic merge patch or an applied configuration, as the caller"},
 			{ws.DELETE(one), "delete" + id + "Object", "Delete an object, as the caller"},
 			{ws.POST(sub), "create" + id + "Subresource", "Create what a sub-resource stands for, such as an eviction, as the caller"},
 			{ws.PUT(sub), "replace" + id + "Subresource", "Replace a sub-resource, such as status or scale, as the caller"},
@@ -54,7 +55,8 @@ func mountWrites(ws *restful.WebService, id string, b bound) {
 			ws.Route(describe(ws, route.To(web.Handle(b.write)), at.params).Operation(route.id).Doc(route.doc))
 		}
 		get := ws.GET(sub).To(web.Handle(b.subresource)).Produces("*/*")
-		ws.Route(describe(ws, get, at.params).Operation("get" + id + "Subresource").Doc("A sub-resource, such as scale or log, live and as the caller"))
+		ws.Route(describe(ws, get, at.params).Operation("get" + id + "Subresource").
+			Doc("A sub-resource, such as scale or log, live and as the caller"))
 	}
 	if id != "Core" {
 		return
@@ -65,7 +67,8 @@ func mountWrites(ws *restful.WebService, id string, b bound) {
 		params   []string
 	}{{"", "", nil}, {"/workspaces/{workspace}", "Workspace", []string{"workspace"}}} {
 		get := ws.GET(at.path + "/namespaces/{name}/status").To(web.Handle(b.subresource)).Produces("*/*")
-		ws.Route(describe(ws, get, at.params).Operation("get" + at.id + "NamespaceStatus").Doc("A namespace with its status, live and as the caller"))
+		ws.Route(describe(ws, get, at.params).Operation("get" + at.id + "NamespaceStatus").
+			Doc("A namespace with its status, live and as the caller"))
 	}
 }
 
@@ -129,7 +132,8 @@ func offers(k *store.Kind, verb string) bool {
 func (b bound) order(r *restful.Request) (*writeRequest, error) {
 	ctx, gv := r.Request.Context(), b.gv(r)
 	info := request.InfoFrom(ctx)
-	if info == nil || !info.IsResource || info.IsKubernetes || info.APIGroup != gv.Group || info.APIVersion != gv.Version || info.Resource == "" {
+	if info == nil || !info.IsResource || info.IsKubernetes || info.APIGroup != gv.Group || info.APIVersion != gv.Version ||
+		info.Resource == "" {
 		return nil, nothingHere()
 	}
 	o := &writeRequest{Handler: b.Handler, in: r.Request, info: info}

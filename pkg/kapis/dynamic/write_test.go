@@ -22,15 +22,19 @@ func TestWritesGoToTheSamePlaceAtKubeAPIServer(t *testing.T) { // S23
 	for _, c := range []struct{ name, method, path, body, to, verb string }{
 		{"Create", "POST", "/kapi/v1/namespaces/a/pods", pod, "/api/v1/namespaces/a/pods", "create"},
 		{"CreateOfTheCluster", "POST", "/kapi/v1/namespaces", namespace, "/api/v1/namespaces", "create"},
-		{"CreateInAGroup", "POST", "/kapis/tenant.kubesphere.io/v1beta1/workspaces", `{"apiVersion":"tenant.kubesphere.io/v1beta1","kind":"Workspace","metadata":{"name":"x"}}`, "/apis/tenant.kubesphere.io/v1beta1/workspaces", "create"},
+		{"CreateInAGroup", "POST", "/kapis/tenant.kubesphere.io/v1beta1/workspaces",
+			`{"apiVersion":"tenant.kubesphere.io/v1beta1","kind":"Workspace","metadata":{"name":"x"}}`, "/apis/tenant.kubesphere.io/v1beta1/workspaces", "create"},
 		{"CreateInAWorkspace", "POST", "/kapi/v1/workspaces/w-a/namespaces", namespace, "/api/v1/namespaces", "create"},
 		{"CreateInANamespaceOfAWorkspace", "POST", "/kapi/v1/workspaces/w-a/namespaces/a/pods", pod, "/api/v1/namespaces/a/pods", "create"},
-		{"CreateSubresource", "POST", "/kapi/v1/namespaces/a/pods/p/eviction", `{"apiVersion":"policy/v1","kind":"Eviction","metadata":{"name":"p"}}`, "/api/v1/namespaces/a/pods/p/eviction", "create"},
+		{"CreateSubresource", "POST", "/kapi/v1/namespaces/a/pods/p/eviction", `{"apiVersion":"policy/v1","kind":"Eviction","metadata":{"name":"p"}}`,
+			"/api/v1/namespaces/a/pods/p/eviction", "create"},
 		{"Update", "PUT", "/kapi/v1/namespaces/a/pods/p", pod, "/api/v1/namespaces/a/pods/p", "update"},
 		{"UpdateSubresource", "PUT", "/kapi/v1/namespaces/a/pods/p/status", pod, "/api/v1/namespaces/a/pods/p/status", "update"},
-		{"UpdateOfAnotherKindsSubresource", "PUT", "/kapi/v1/namespaces/a/pods/p/scale", `{"apiVersion":"autoscaling/v1","kind":"Scale","metadata":{"name":"p"}}`, "/api/v1/namespaces/a/pods/p/scale", "update"},
+		{"UpdateOfAnotherKindsSubresource", "PUT", "/kapi/v1/namespaces/a/pods/p/scale", `{"apiVersion":"autoscaling/v1","kind":"Scale","metadata":{"name":"p"}}`,
+			"/api/v1/namespaces/a/pods/p/scale", "update"},
 		{"UpdateNamespaceStatus", "PUT", "/kapi/v1/namespaces/a/status", namespace, "/api/v1/namespaces/a/status", "update"},
-		{"UpdateTheWorkspaceItself", "PUT", "/kapis/tenant.kubesphere.io/v1beta1/workspaces/w", `{"apiVersion":"tenant.kubesphere.io/v1beta1","kind":"Workspace","metadata":{"name":"w"}}`, "/apis/tenant.kubesphere.io/v1beta1/workspaces/w", "update"},
+		{"UpdateTheWorkspaceItself", "PUT", "/kapis/tenant.kubesphere.io/v1beta1/workspaces/w",
+			`{"apiVersion":"tenant.kubesphere.io/v1beta1","kind":"Workspace","metadata":{"name":"w"}}`, "/apis/tenant.kubesphere.io/v1beta1/workspaces/w", "update"},
 		{"UpdateInAWorkspace", "PUT", "/kapi/v1/workspaces/w-a/namespaces/a", namespace, "/api/v1/namespaces/a", "update"},
 		{"UpdateStatusInAWorkspace", "PUT", "/kapi/v1/workspaces/w-a/namespaces/a/status", namespace, "/api/v1/namespaces/a/status", "update"},
 		{"Patch", "PATCH", "/kapi/v1/namespaces/a/pods/p", `{}`, "/api/v1/namespaces/a/pods/p", "patch"},
@@ -74,7 +78,8 @@ func TestTheBodyAgreesWithThePath(t *testing.T) {
 		{"AnotherNameToASubresource", "POST", p + "/eviction", `{"metadata":{"name":"q"}}`, "metadata.name"},
 		{"AnotherNamespace", "POST", pods, `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"p","namespace":"b"}}`, "metadata.namespace"},
 		{"NullNamespace", "POST", pods, `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"p","namespace":null}}`, "metadata.namespace"},
-		{"NamespaceOfAnObjectOfTheCluster", "POST", "/kapi/v1/namespaces", `{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"x","namespace":"a"}}`, "not in namespaces"},
+		{"NamespaceOfAnObjectOfTheCluster", "POST", "/kapi/v1/namespaces", `{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"x","namespace":"a"}}`,
+			"not in namespaces"},
 		{"TwoKinds", "POST", pods, `{"apiVersion":"v1","kind":"Pod","kind":"Secret","metadata":{}}`, "twice"},
 		{"TwoKindsByEscapes", "POST", pods, `{"apiVersion":"v1","kind":"Pod","\u006bind":"Secret","metadata":{}}`, "twice"},
 		{"TwoNames", "PUT", p, `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"p","name":"q"}}`, "twice"},
@@ -109,8 +114,10 @@ func TestWhatTheBodyDoesNotSayIsFilledIn(t *testing.T) {
 	for _, c := range []struct{ name, method, path, body, want string }{
 		{"NamespaceOfACreate", "POST", "/kapi/v1/namespaces/a/pods", pod, podInA},
 		{"NothingOfAFullOne", "POST", "/kapi/v1/namespaces/a/pods", " " + podInA + "\n", podInA},
-		{"NoNameForAGeneratedOne", "POST", "/kapi/v1/namespaces/a/pods", `{"apiVersion":"v1","kind":"Pod","metadata":{"generateName":"p-"}}`, `{"apiVersion":"v1","kind":"Pod","metadata":{"generateName":"p-","namespace":"a"}}`},
-		{"NameAndNamespaceOfAnUpdate", "PUT", "/kapi/v1/namespaces/a/pods/p", `{"apiVersion":"v1","kind":"Pod","spec":{"n":1.50}}`, `{"apiVersion":"v1","kind":"Pod","spec":{"n":1.50},"metadata":{"namespace":"a","name":"p"}}`},
+		{"NoNameForAGeneratedOne", "POST", "/kapi/v1/namespaces/a/pods", `{"apiVersion":"v1","kind":"Pod","metadata":{"generateName":"p-"}}`,
+			`{"apiVersion":"v1","kind":"Pod","metadata":{"generateName":"p-","namespace":"a"}}`},
+		{"NameAndNamespaceOfAnUpdate", "PUT", "/kapi/v1/namespaces/a/pods/p", `{"apiVersion":"v1","kind":"Pod","spec":{"n":1.50}}`,
+			`{"apiVersion":"v1","kind":"Pod","spec":{"n":1.50},"metadata":{"namespace":"a","name":"p"}}`},
 		{"NothingOfAPatch", "PATCH", "/kapi/v1/namespaces/a/pods/p", `{"a": 1,"a":2}`, `{"a": 1,"a":2}`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -364,7 +371,8 @@ func TestSubresourcesAreReadLive(t *testing.T) {
 // The paths of these lists look like those of sub-resources, whose routes answer with anything.
 func TestAListThatTheClientDoesNotTakeIsNotAcceptable(t *testing.T) {
 	w := newWorld(t)
-	for _, path := range []string{"/kapi/v1/namespaces/a/pods", "/kapi/v1/workspaces/w-a/pods", "/kapi/v1/watch/pods/p1", "/kapi/v1/workspaces/w-a/namespaces/a/pods"} {
+	for _, path := range []string{"/kapi/v1/namespaces/a/pods", "/kapi/v1/workspaces/w-a/pods", "/kapi/v1/watch/pods/p1",
+		"/kapi/v1/workspaces/w-a/namespaces/a/pods"} {
 		w.refused(t, 406, "", "GET", path, "", "Accept: application/yaml")
 		if len(w.seen) != 0 {
 			t.Errorf("%s was passed on", path)
@@ -373,7 +381,8 @@ func TestAListThatTheClientDoesNotTakeIsNotAcceptable(t *testing.T) {
 }
 
 func FuzzBodyIsJudgedAsItIsSent(f *testing.F) {
-	for _, s := range []string{pod, podInA, namespace, `{"metadata":{"labels":{"kubesphere.io/workspace":"w"}}}`, `{"metadata":null}`, `{"a":{"b":[1,2]}}`, `{"\u006b":1}`, `{}`, `[]`} {
+	for _, s := range []string{pod, podInA, namespace, `{"metadata":{"labels":{"kubesphere.io/workspace":"w"}}}`, `{"metadata":null}`, `{"a":{"b":[1,2]}}`,
+		`{"\u006b":1}`, `{}`, `[]`} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, text string) {

@@ -32,7 +32,8 @@ func (workloads) GroupsAndMaybeResourcesWithContext(context.Context) (*metav1.AP
 		groups.Groups = append(groups.Groups, metav1.APIGroup{Name: group, PreferredVersion: v, Versions: []metav1.GroupVersionForDiscovery{v}})
 		lists[gv] = &metav1.APIResourceList{}
 		for _, p := range plurals {
-			lists[gv].APIResources = append(lists[gv].APIResources, metav1.APIResource{Name: p, Kind: p, Namespaced: true, Verbs: metav1.Verbs{"get", "list", "watch"}})
+			lists[gv].APIResources = append(lists[gv].APIResources, metav1.APIResource{Name: p, Kind: p, Namespaced: true,
+				Verbs: metav1.Verbs{"get", "list", "watch"}})
 		}
 	}
 	return groups, lists, nil, nil
@@ -50,8 +51,8 @@ func NewStore(t testing.TB, objects map[string][]any, broken ...string) *store.S
 	return newStore(t, workloads{}, objects, broken...)
 }
 
-// NewAccounts is NewStore for a cluster that serves users, and what they may have: roles, bindings, templates, workspaces, namespaces; and the labels
-// of clusters.
+// NewAccounts is NewStore for a cluster that serves users, and what they may have: roles, bindings, templates, workspaces, namespaces; and
+// the labels of clusters.
 func NewAccounts(t testing.TB, objects map[string][]any) *store.Store {
 	t.Helper()
 	return newStore(t, people{}, objects)
@@ -71,11 +72,13 @@ func (people) GroupsAndMaybeResourcesWithContext(context.Context) (*metav1.APIGr
 		{Group: "iam.kubesphere.io", Version: "v1beta1"}: {
 			"users": "User", "roletemplates": "RoleTemplate", "globalroles": "GlobalRole", "globalrolebindings": "GlobalRoleBinding",
 			"workspaceroles": "WorkspaceRole", "workspacerolebindings": "WorkspaceRoleBinding", "clusterroles": "ClusterRole",
-			"clusterrolebindings": "ClusterRoleBinding", "roles": "Role", "rolebindings": "RoleBinding", "groups": "Group", "groupbindings": "GroupBinding",
+			"clusterrolebindings": "ClusterRoleBinding", "roles": "Role", "rolebindings": "RoleBinding", "groups": "Group",
+			"groupbindings": "GroupBinding",
 		},
 	} {
 		v := metav1.GroupVersionForDiscovery{GroupVersion: gv.String(), Version: gv.Version}
-		groups.Groups = append(groups.Groups, metav1.APIGroup{Name: gv.Group, PreferredVersion: v, Versions: []metav1.GroupVersionForDiscovery{v}})
+		groups.Groups = append(groups.Groups, metav1.APIGroup{Name: gv.Group, PreferredVersion: v,
+			Versions: []metav1.GroupVersionForDiscovery{v}})
 		lists[gv] = &metav1.APIResourceList{}
 		for plural, kind := range kinds {
 			lists[gv].APIResources = append(lists[gv].APIResources,
@@ -122,7 +125,8 @@ func newStore(t testing.TB, kinds store.Discovery, objects map[string][]any, bro
 		wait = 200 * time.Millisecond // what is broken stays so
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	st, err := store.New(ctx, store.Options{Config: &rest.Config{Host: srv.URL}, Discovery: kinds, Schemas: resource.Schemas(), SyncWait: wait})
+	st, err := store.New(ctx, store.Options{Config: &rest.Config{Host: srv.URL}, Discovery: kinds, Schemas: resource.Schemas(),
+		SyncWait: wait})
 	if err != nil {
 		t.Fatal(err)
 	}

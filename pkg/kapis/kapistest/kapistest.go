@@ -35,7 +35,8 @@ func (kinds) GroupsAndMaybeResourcesWithContext(context.Context) (*metav1.APIGro
 		{Group: "iam.kubesphere.io", Version: "v1beta1"}:    {{Name: "users", Kind: "User", Verbs: verbs}},
 	} {
 		v := metav1.GroupVersionForDiscovery{GroupVersion: gv.String(), Version: gv.Version}
-		groups.Groups = append(groups.Groups, metav1.APIGroup{Name: gv.Group, PreferredVersion: v, Versions: []metav1.GroupVersionForDiscovery{v}})
+		groups.Groups = append(groups.Groups, metav1.APIGroup{Name: gv.Group, PreferredVersion: v,
+			Versions: []metav1.GroupVersionForDiscovery{v}})
 		lists[gv] = &metav1.APIResourceList{APIResources: list}
 	}
 	return groups, lists, nil, nil

@@ -148,7 +148,13 @@ func (c *cluster) delete(name string, body []byte, dry bool) (int, any) {
 }
 
 func status(code int, reason metav1.StatusReason, message string) any {
-	s := metav1.Status{TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}, Code: int32(code), Reason: reason, Message: message, Status: metav1.StatusFailure}
+	s := metav1.Status{
+		TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"},
+		Code:     int32(code),
+		Reason:   reason,
+		Message:  message,
+		Status:   metav1.StatusFailure,
+	}
 	if code == 0 {
 		s.Status = metav1.StatusSuccess
 	}

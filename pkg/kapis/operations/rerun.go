@@ -58,7 +58,8 @@ func (x *rerun) run(ctx context.Context) error {
 	case err == nil:
 		return x.finish(ctx, m, job.GetUID(), kept)
 	case apierrors.IsNotFound(err) || isPassing(err):
-		return explain(err, "Job %s may have been deleted: %v. It is not lost: Job %s keeps it, suspended. Ask for the rerun again", x.name, err, kept.GetName())
+		return explain(err, "Job %s may have been deleted: %v. It is not lost: Job %s keeps it, suspended. Ask for the rerun again", x.name, err,
+			kept.GetName())
 	case ours:
 		x.clear(ctx, kept) // the Job itself is there
 		fallthrough
@@ -86,7 +87,8 @@ func (x *rerun) check(job *unstructured.Unstructured) error {
 	case job.GetDeletionTimestamp() != nil:
 		return x.conflict("it is being deleted")
 	case len(job.GetFinalizers()) > 0:
-		return x.conflict("it has finalizers (%s), so its deletion may take any time: remove them, or delete and create it yourself", strings.Join(job.GetFinalizers(), ", "))
+		return x.conflict("it has finalizers (%s), so its deletion may take any time: remove them, or delete and create it yourself",
+			strings.Join(job.GetFinalizers(), ", "))
 	}
 	return nil
 }
@@ -226,6 +228,7 @@ func (x *rerun) clear(ctx context.Context, kept *unstructured.Unstructured) {
 	kept = kept.DeepCopy()
 	kept.SetResourceVersion("") // whatever has become of it since
 	if err := x.kube.delete(ctx, kept, false); err != nil && !apierrors.IsNotFound(err) {
-		klog.ErrorS(err, "A Job that a rerun had parked is left over; it is suspended and can be deleted", "namespace", x.kube.namespace, "name", kept.GetName())
+		klog.ErrorS(err, "A Job that a rerun had parked is left over; it is suspended and can be deleted", "namespace", x.kube.namespace, "name",
+			kept.GetName())
 	}
 }

@@ -97,7 +97,8 @@ func TestAParkedJobRunsNothingAndKeepsTheManifest(t *testing.T) {
 		},
 		"AnotherNamespace": func(u *unstructured.Unstructured) { u.SetNamespace("b") },
 		"AnotherKind": func(u *unstructured.Unstructured) {
-			u.SetAnnotations(map[string]string{rerunOfAnnotation: "job", manifestAnnotation: `{"apiVersion":"v1","kind":"Secret","metadata":{"name":"job","namespace":"a"}}`})
+			u.SetAnnotations(map[string]string{rerunOfAnnotation: "job",
+				manifestAnnotation: `{"apiVersion":"v1","kind":"Secret","metadata":{"name":"job","namespace":"a"}}`})
 		},
 	} {
 		c := p.DeepCopy()
@@ -149,7 +150,8 @@ func TestWhatCannotBeRerunStays(t *testing.T) {
 		{"NoAction", "", finished, nil, "", 400, "rerun"},
 		{"AnotherVersion", "action=rerun&resourceVersion=99", finished, nil, "", 409, "resourceVersion is 1"},
 		{"Missing", "action=rerun", `{"apiVersion":"batch/v1","kind":"Job","metadata":{"name":"other"},"spec":{}}`, nil, "", 404, "not found"},
-		{"BeingDeleted", "action=rerun", `{"apiVersion":"batch/v1","kind":"Job","metadata":{"name":"job","deletionTimestamp":"2026-01-01T00:00:00Z"},"spec":{}}`, nil, "", 409, "being deleted"},
+		{"BeingDeleted", "action=rerun", `{"apiVersion":"batch/v1","kind":"Job","metadata":{"name":"job","deletionTimestamp":"2026-01-01T00:00:00Z"},"spec":{}}`, nil,
+			"", 409, "being deleted"},
 		{"Finalizers", "action=rerun", `{"apiVersion":"batch/v1","kind":"Job","metadata":{"name":"job","finalizers":["x/y"]},"spec":{}}`, nil, "", 409, "x/y"},
 		{"MayNotRead", "action=rerun", finished, refuse("get"), "", 403, "cannot get"},
 		{"MayNotDelete", "action=rerun", finished, refuse("delete"), "", 403, "cannot delete"},
@@ -277,7 +279,9 @@ func TestAnotherJobOfTheNameStays(t *testing.T) {
 
 func TestWhatAnEarlierRerunLeftIsNoHindrance(t *testing.T) {
 	stale := func(of string) string {
-		return `{"apiVersion":"batch/v1","kind":"Job","metadata":{"name":"` + parkedName("job") + `","annotations":{"` + rerunOfAnnotation + `":"` + of + `","` + manifestAnnotation + `":"{}"}},"spec":{}}`
+		return `{"apiVersion":"batch/v1","kind":"Job","metadata":{"name":"` + parkedName(
+			"job",
+		) + `","annotations":{"` + rerunOfAnnotation + `":"` + of + `","` + manifestAnnotation + `":"{}"}},"spec":{}}`
 	}
 	c := newCluster(t)
 	c.put(finished)

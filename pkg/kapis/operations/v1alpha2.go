@@ -56,7 +56,8 @@ func (h *V1alpha2) operate(r *restful.Request) (any, error) {
 	ctx := r.Request.Context()
 	info := request.InfoFrom(ctx)
 	if info == nil || info.APIGroup != group || info.APIVersion != version || info.Resource != "jobs" || info.Verb != "create" ||
-		info.Subresource != "" || info.Name == "" || info.Name != r.PathParameter("job") || info.Namespace == "" || info.Namespace != r.PathParameter("namespace") {
+		info.Subresource != "" || info.Name == "" || info.Name != r.PathParameter("job") || info.Namespace == "" ||
+		info.Namespace != r.PathParameter("namespace") {
 		return nil, apierrors.NewNotFound(schema.GroupResource{Group: group, Resource: "jobs"}, r.PathParameter("job"))
 	}
 	query := r.Request.URL.Query()

@@ -73,7 +73,8 @@ func (c *Certificates) secret(ctx context.Context, who user.Info, name string) (
 		return s, nil
 	}
 	if slices.Contains(who.GetExtra()[iam.ExtraCredential], iam.CredentialAPIKey) {
-		return nil, apierrors.NewForbidden(schema.GroupResource{Group: "iam.kubesphere.io", Resource: "users"}, name, errors.New("a certificate would outlive the API key; log in to get it"))
+		return nil, apierrors.NewForbidden(schema.GroupResource{Group: "iam.kubesphere.io", Resource: "users"}, name,
+			errors.New("a certificate would outlive the API key; log in to get it"))
 	}
 	return c.Own(ctx, secret)
 }

@@ -20,15 +20,25 @@ func of(namespace, name, rest string) string {
 func inventory(t *testing.T, broken ...string) *restful.Container {
 	t.Helper()
 	st := kapistest.NewStore(t, map[string][]any{
-		"/api/v1/namespaces":                {of("", "a", "")},
-		"/api/v1/pods":                      {of("a", "p", ""), of("b", "p", "")},
-		"/api/v1/nodes":                     {of("", "n", `,"status":{"conditions":[{"type":"Ready","status":"True"}]}`)},
-		"/api/v1/services":                  {of("kube-system", "dns", `,"spec":{"selector":{"k":"dns"}}`)},
-		"/apis/apps/v1/deployments":         {of("a", "bad", `,"spec":{"replicas":2},"status":{"readyReplicas":1}`), of("a", "good", `,"spec":{"replicas":1},"status":{"readyReplicas":1}`), of("b", "bad", `,"spec":{"replicas":1}`)},
-		"/apis/apps/v1/daemonsets":          {of("a", "web", `,"spec":{}`)},
-		"/apis/apps/v1/controllerrevisions": {`{"metadata":{"name":"r","namespace":"a","uid":"r","ownerReferences":[{"uid":"aweb"}]},"revision":3,"data":{"spec":{"updateStrategy":{"type":"OnDelete"}}}}`},
-		"/apis/batch/v1/jobs":               {of("a", "j", `,"status":{"conditions":[{"type":"Failed","status":"True"}]}`)},
-		"/api/v1/persistentvolumeclaims":    {of("a", "c1", `,"status":{"phase":"Pending"}`), of("a", "c2", `,"status":{"phase":"Lost"}`), of("a", "c3", `,"status":{"phase":"Bound"}`)},
+		"/api/v1/namespaces": {of("", "a", "")},
+		"/api/v1/pods":       {of("a", "p", ""), of("b", "p", "")},
+		"/api/v1/nodes":      {of("", "n", `,"status":{"conditions":[{"type":"Ready","status":"True"}]}`)},
+		"/api/v1/services":   {of("kube-system", "dns", `,"spec":{"selector":{"k":"dns"}}`)},
+		"/apis/apps/v1/deployments": {
+			of("a", "bad", `,"spec":{"replicas":2},"status":{"readyReplicas":1}`),
+			of("a", "good", `,"spec":{"replicas":1},"status":{"readyReplicas":1}`),
+			of("b", "bad", `,"spec":{"replicas":1}`),
+		},
+		"/apis/apps/v1/daemonsets": {of("a", "web", `,"spec":{}`)},
+		"/apis/apps/v1/controllerrevisions": {
+			`{"metadata":{"name":"r","namespace":"a","uid":"r","ownerReferences":[{"uid":"aweb"}]},"revision":3,"data":{"spec":{"updateStrategy":{"type":"OnDelete"}}}}`,
+		},
+		"/apis/batch/v1/jobs": {of("a", "j", `,"status":{"conditions":[{"type":"Failed","status":"True"}]}`)},
+		"/api/v1/persistentvolumeclaims": {
+			of("a", "c1", `,"status":{"phase":"Pending"}`),
+			of("a", "c2", `,"status":{"phase":"Lost"}`),
+			of("a", "c3", `,"status":{"phase":"Bound"}`),
+		},
 	}, broken...)
 	r := resource.New(st, resource.Options{})
 	i := NewInventory(st, r)
@@ -55,8 +65,10 @@ func TestInventory(t *testing.T) {
 		{"OldHealth", RootV1alpha2 + "/componenthealth", 200, `{"kubesphereStatus":[{` + dns, ""},
 		{"ClusterQuotas", RootV1alpha2 + "/quotas", 200, `{"namespace":"\"\"","data":{"used":{`, "hard"},
 		{"NamespaceQuotas", RootV1alpha2 + "/namespaces/a/quotas", 200, `"count/pods":"1"`, `"\"\""`},
-		{"ClusterAbnormal", RootV1alpha2 + "/abnormalworkloads", 200, `{"namespace":"","data":{"daemonsets":0,"deployments":2,"jobs":1,"persistentvolumeclaims":2,"statefulsets":0}}`, ""},
-		{"NamespaceAbnormal", RootV1alpha2 + "/namespaces/a/abnormalworkloads", 200, `{"namespace":"a","data":{"daemonsets":0,"deployments":1,"jobs":1,"persistentvolumeclaims":2,"statefulsets":0}}`, ""},
+		{"ClusterAbnormal", RootV1alpha2 + "/abnormalworkloads", 200,
+			`{"namespace":"","data":{"daemonsets":0,"deployments":2,"jobs":1,"persistentvolumeclaims":2,"statefulsets":0}}`, ""},
+		{"NamespaceAbnormal", RootV1alpha2 + "/namespaces/a/abnormalworkloads", 200,
+			`{"namespace":"a","data":{"daemonsets":0,"deployments":1,"jobs":1,"persistentvolumeclaims":2,"statefulsets":0}}`, ""},
 		{"Revision", RootV1alpha2 + "/namespaces/a/daemonsets/web/revisions/3", 200, `"type":"OnDelete"`, ""},
 		{"UnknownRevision", RootV1alpha2 + "/namespaces/a/daemonsets/web/revisions/4", 404, "no revision 4", ""},
 		{"RevisionThatIsNoNumber", RootV1alpha2 + "/namespaces/a/daemonsets/web/revisions/x", 400, "not a number", ""},

@@ -55,7 +55,14 @@ func TestKubeconfigOfAUser(t *testing.T) {
 			if method == "" {
 				method = http.MethodGet
 			}
-			rec := serve(t, kapistest.Container((&V1alpha2{Inventory: &Inventory{}, Remotes: NewRemotes(RemoteOptions{}), Kubeconfigs: &k}).WebService()), method, asked, authorized, "")
+			rec := serve(
+				t,
+				kapistest.Container((&V1alpha2{Inventory: &Inventory{}, Remotes: NewRemotes(RemoteOptions{}), Kubeconfigs: &k}).WebService()),
+				method,
+				asked,
+				authorized,
+				"",
+			)
 			if rec.Code != c.code || !strings.Contains(rec.Body.String(), c.has) {
 				t.Fatalf("%d %s", rec.Code, rec.Body)
 			}

@@ -113,7 +113,8 @@ func (m *Remotes) mountV1alpha3(ws *restful.WebService) {
 	}
 	ws.Route(tags)
 	ws.Route(namespaced(ws, ws.GET(ns+"/images")).To(m.remote(what{verb: "list", resource: "images"}, m.search)).
-		Operation("searchImages").Doc("Repositories by a part of their names, in Docker Hub or the Harbor of a Secret").Returns(http.StatusOK, "OK", foundImages{}).
+		Operation("searchImages").Doc("Repositories by a part of their names, in Docker Hub or the Harbor of a Secret").
+		Returns(http.StatusOK, "OK", foundImages{}).
 		Param(ws.QueryParameter("q", "part of the name").Required(true)).Param(secret).
 		Returns(http.StatusNotFound, "the registry can't be searched", nil))
 }
@@ -122,7 +123,8 @@ func (m *Remotes) mountV1alpha3(ws *restful.WebService) {
 func (m *Remotes) mountV1alpha2(ws *restful.WebService) {
 	ws.Route(ws.POST("/registry/verify").To(m.remote(what{verb: "create", resource: "registry", name: "verify"}, m.verifyAccount)).
 		Operation("verifyRegistryCredential").Doc("Log in to a registry").
-		Consumes(restful.MIME_JSON).Reads(registryAccount{}).Returns(http.StatusOK, "the login works", nil).Returns(http.StatusBadRequest, "why it does not", nil))
+		Consumes(restful.MIME_JSON).Reads(registryAccount{}).Returns(http.StatusOK, "the login works", nil).
+		Returns(http.StatusBadRequest, "why it does not", nil))
 	ws.Route(ws.GET("/registry/blob").To(m.remote(what{verb: "get", resource: "registry", name: "blob"}, m.blob)).
 		Operation("getRegistryEntry").Doc("The manifest and the configuration of an image").Returns(http.StatusOK, "OK", imageDetails{}).
 		Param(ws.QueryParameter("image", "name of the image, such as nginx:1.29").Required(true)).

@@ -126,7 +126,8 @@ func (h *Handler) upload(r *restful.Request) (any, error) {
 			return []byte(answer.Unredacted()), err
 		})
 		if apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) {
-			return nil, apierrors.NewConflict(schema.GroupResource{Resource: "images"}, name, errors.New("another image is being uploaded: try again"))
+			return nil, apierrors.NewConflict(schema.GroupResource{Resource: "images"}, name,
+				errors.New("another image is being uploaded: try again"))
 		}
 		if err != nil {
 			return nil, fmt.Errorf("keep an image: %w", err)
@@ -179,7 +180,8 @@ func readImage(r *http.Request) (file string, content []byte, err error) {
 func unreadable(err error) error {
 	var long *http.MaxBytesError
 	if errors.As(err, &long) || errors.Is(err, multipart.ErrMessageTooLarge) {
-		return apierrors.NewRequestEntityTooLargeError(fmt.Sprintf("an image may have %d bytes at most, with the form around it", setting.MaxImage))
+		return apierrors.NewRequestEntityTooLargeError(fmt.Sprintf("an image may have %d bytes at most, with the form around it",
+			setting.MaxImage))
 	}
 	return apierrors.NewBadRequest("the form could not be read to its end")
 }

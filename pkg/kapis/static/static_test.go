@@ -51,7 +51,10 @@ func newWorld(t *testing.T) *world {
 		return authz.Decision{Allowed: ok, Group: "kapis:global:settings"}, nil
 	})
 	w.routes = restful.NewContainer()
-	w.routes.Add((&Handler{Settings: w.settings, AsCaller: caller.Client{May: may, Kube: w}, Now: func() time.Time { w.now = w.now.Add(time.Second); return w.now }}).WebService())
+	w.routes.Add(
+		(&Handler{Settings: w.settings, AsCaller: caller.Client{May: may, Kube: w}, Now: func() time.Time { w.now = w.now.Add(time.Second); return w.now }}).
+			WebService(),
+	)
 	return w
 }
 
@@ -162,7 +165,8 @@ func TestImagesAreServedAsTheyWereUploaded(t *testing.T) {
 		}
 		rec := w.get(name)
 		h := rec.Header()
-		if rec.Code != http.StatusOK || !bytes.Equal(rec.Body.Bytes(), content) || h.Get("Content-Type") != "image/png" || h.Get("Cache-Control") != "public, max-age=86400" ||
+		if rec.Code != http.StatusOK || !bytes.Equal(rec.Body.Bytes(), content) || h.Get("Content-Type") != "image/png" ||
+			h.Get("Cache-Control") != "public, max-age=86400" ||
 			h.Get("X-Content-Type-Options") != "nosniff" || !strings.Contains(h.Get("Content-Security-Policy"), "sandbox") {
 			t.Errorf("%d bytes: %d %v", size, rec.Code, h)
 		}
@@ -211,17 +215,22 @@ func TestOnlyImagesAreTaken(t *testing.T) {
 		field, file, content string
 		code                 int
 	}{
-		"SVG": {"image", "a.svg", svg, 200}, "SVGWithByteOrderMark": {"image", "a.svg", "\ufeff" + svg, 200}, "JPEG": {"image", "a.jpeg", "\xff\xd8\xff\xe0", 200}, "ICO": {"image", "a.ico", "\x00\x00\x01\x00", 200},
-		"HTMLAsPNG": {"image", "a.png", "<html>", 400}, "HTMLAsSVG": {"image", "a.svg", "<html><svg/></html>", 400}, "TextBeforeSVG": {"image", "a.svg", "x<svg/>", 400}, "PNGAsSVG": {"image", "a.svg", png, 400}, "SVGAsPNG": {"image", "a.png", svg, 400},
-		"OtherExtension": {"image", "a.html", svg, 400}, "NoExtension": {"image", "png", png, 400}, "ExtensionBefore": {"image", "a.png.html", png, 400}, "Empty": {"image", "a.png", "", 400},
-		"OtherField": {"file", "a.png", png, 400}, "TooLarge": {"image", "a.png", png + strings.Repeat("x", setting.MaxImage), 413}, "ForeignNamespace": {"image", "a.svg", `<svg xmlns="http://www.w3.org/1999/xhtml"/>`, 400},
+		"SVG": {"image", "a.svg", svg, 200}, "SVGWithByteOrderMark": {"image", "a.svg", "\ufeff" + svg, 200}, "JPEG": {"image", "a.jpeg", "\xff\xd8\xff\xe0", 200},
+		"ICO":       {"image", "a.ico", "\x00\x00\x01\x00", 200},
+		"HTMLAsPNG": {"image", "a.png", "<html>", 400}, "HTMLAsSVG": {"image", "a.svg", "<html><svg/></html>", 400},
+		"TextBeforeSVG": {"image", "a.svg", "x<svg/>", 400}, "PNGAsSVG": {"image", "a.svg", png, 400}, "SVGAsPNG": {"image", "a.png", svg, 400},
+		"OtherExtension": {"image", "a.html", svg, 400}, "NoExtension": {"image", "png", png, 400}, "ExtensionBefore": {"image", "a.png.html", png, 400},
+		"Empty":      {"image", "a.png", "", 400},
+		"OtherField": {"file", "a.png", png, 400}, "TooLarge": {"image", "a.png", png + strings.Repeat("x", setting.MaxImage), 413},
+		"ForeignNamespace": {"image", "a.svg", `<svg xmlns="http://www.w3.org/1999/xhtml"/>`, 400},
 	} {
 		if rec := w.upload("alice", tc.field, tc.file, []byte(tc.content)); rec.Code != tc.code {
 			t.Errorf("%s: %d %s", claim, rec.Code, rec.Body)
 		}
 	}
 	for _, name := range []string{"x", "../../etc", "0123456789abcdef0123456789abcdef.png", "0123456789abcdef0123456789abcdef.html", "<script>"} {
-		if rec := w.get(strings.NewReplacer("/", "", "<", "", ">", "").Replace(name)); rec.Code != http.StatusNotFound || !strings.Contains(rec.Body.String(), `"kind":"Status"`) {
+		if rec := w.get(strings.NewReplacer("/", "", "<", "", ">", "").Replace(name)); rec.Code != http.StatusNotFound ||
+			!strings.Contains(rec.Body.String(), `"kind":"Status"`) {
 			t.Errorf("%s: %d %s", name, rec.Code, rec.Body)
 		}
 	}
@@ -266,11 +275,16 @@ func TestForgedSlotsAreNoImages(t *testing.T) {
 	w := newWorld(t)
 	name := setting.NameOfImage([]byte(png), "png")
 	slot := func(object, image, part, parts, content string) *corev1.ConfigMap {
-		return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: object}, Data: map[string]string{"name": image, "part": part, "parts": parts}, BinaryData: map[string][]byte{"image": []byte(content)}}
+		return &corev1.ConfigMap{
+			ObjectMeta: metav1.ObjectMeta{Name: object},
+			Data:       map[string]string{"name": image, "part": part, "parts": parts},
+			BinaryData: map[string][]byte{"image": []byte(content)},
+		}
 	}
 	for _, m := range []*corev1.ConfigMap{
 		slot("platform-image-00", name, "0", "1", "other"), slot("platform-image-01", "a.html", "0", "1", "<html>"), slot("platform-image-2", name, "0", "1", png),
-		slot("platform-image-99", name, "0", "1", png), slot("platform-image-+3", name, "0", "1", png), slot("x", name, "0", "1", png), slot("platform-image-04", name, "0", "2", png),
+		slot("platform-image-99", name, "0", "1", png), slot("platform-image-+3", name, "0", "1", png), slot("x", name, "0", "1", png),
+		slot("platform-image-04", name, "0", "2", png),
 	} {
 		w.settings.TookImage(m)
 		if rec := w.get(name); rec.Code != http.StatusNotFound {

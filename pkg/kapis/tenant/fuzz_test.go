@@ -48,7 +48,8 @@ func FuzzAPatchIsBoundToTheVersion(f *testing.F) {
 // Whatever a body is, what is read of it is an object of the kind with a name and no more than metadata and spec, or is refused.
 func FuzzABodyIsAnObjectOfTheKind(f *testing.F) {
 	for _, s := range []string{
-		template("a", "b", "c"), namespaceOf("a", label("w")), `{"metadata":{"name":"a","labels":null,"annotations":{"a":"b"}},"spec":null}`, `{"metadata":{"name":1}}`,
+		template("a", "b", "c"), namespaceOf("a", label("w")), `{"metadata":{"name":"a","labels":null,"annotations":{"a":"b"}},"spec":null}`,
+		`{"metadata":{"name":1}}`,
 		`{"metadata":{"name":"a","namespace":"b"}}`, `{"kind":1,"metadata":{"name":"a"}}`, `null`, `[]`, `{"metadata":{"name":"a","labels":[]}}`,
 	} {
 		f.Add(s)

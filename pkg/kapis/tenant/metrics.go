@@ -32,7 +32,8 @@ func platformCounts() []count {
 		{"platform_user_count", iamv1beta1.GroupName, "v1beta1", iamv1beta1.SchemeGroupVersion.WithResource("users"), true},
 		{"platform_workspace_count", tenant.Group, V1beta1, templatesKind, false},
 		{"platform_cluster_count", tenant.Group, V1beta1, clustersKind, false},
-		{"platform_installplan_count", "kubesphere.io", "v1alpha1", schema.GroupVersionResource{Group: "kubesphere.io", Version: "v1alpha1", Resource: "installplans"}, false},
+		{"platform_installplan_count", "kubesphere.io", "v1alpha1", schema.GroupVersionResource{Group: "kubesphere.io", Version: "v1alpha1",
+			Resource: "installplans"}, false},
 	}
 }
 
@@ -40,7 +41,8 @@ func workspaceCounts() []count {
 	return []count{
 		{"workspace_namespace_count", tenant.Group, V1beta1, namespacesKind, true},
 		{"workspace_workspacerole_count", iamv1beta1.GroupName, "v1beta1", iamv1beta1.SchemeGroupVersion.WithResource("workspaceroles"), true},
-		{"workspace_workspacerolebinding_count", iamv1beta1.GroupName, "v1beta1", iamv1beta1.SchemeGroupVersion.WithResource("workspacerolebindings"), true},
+		{"workspace_workspacerolebinding_count", iamv1beta1.GroupName, "v1beta1",
+			iamv1beta1.SchemeGroupVersion.WithResource("workspacerolebindings"), true},
 	}
 }
 

@@ -48,7 +48,8 @@ func (h *Handler) namespace(workspace, name string) *target {
 // isObserved tells an object of kube-apiserver's from one that is only asked for.
 func isObserved(o *unstructured.Unstructured) bool { return o.GetUID() != "" }
 
-// judgeLabels refuses to change what pods of a namespace may do (S8), and that nobody may delete it, for whoever may not update all namespaces.
+// judgeLabels refuses to change what pods of a namespace may do (S8), and that nobody may delete it, for whoever may not update all
+// namespaces.
 func (h *Handler) judgeLabels(ctx context.Context, old, next *unstructured.Unstructured) error {
 	before := map[string]string{}
 	if old != nil {
@@ -133,7 +134,8 @@ func (h *Handler) forAdministrators(ctx context.Context, namespace string) error
 	if err != nil || all {
 		return err
 	}
-	return apierrors.NewForbidden(namespacesKind.GroupResource(), namespace, errors.New("it is a namespace of the system: ask an administrator of the platform"))
+	return apierrors.NewForbidden(namespacesKind.GroupResource(), namespace,
+		errors.New("it is a namespace of the system: ask an administrator of the platform"))
 }
 
 func (h *Handler) updateNamespace(r *restful.Request) (any, error) {

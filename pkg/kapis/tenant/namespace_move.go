@@ -22,9 +22,9 @@ import (
 	"kapis.dev/ks-apiserver/pkg/web"
 )
 
-// groupMove is the synthetic group that may take a namespace from one workspace into another: natively it may get and patch namespaces, and the policy
-// labels.namespaces.kapis.dev lets it change nothing else of what it guards. It is asserted for the orders of one move, after the rights on both sides
-// were decided here.
+// groupMove is the synthetic group that may take a namespace from one workspace into another: natively it may get and patch namespaces, and
+// the policy labels.namespaces.kapis.dev lets it change nothing else of what it guards. It is asserted for the orders of one move, after
+// the rights on both sides were decided here.
 const groupMove = "kapis:platform:move"
 
 // maxAssigned bounds the namespaces of one request.
@@ -53,8 +53,8 @@ type assignment struct {
 	TotalItems int        `json:"totalItems"`
 }
 
-// assign moves namespaces into a workspace (U51). To be allowed here is the right to create namespaces there; for each, the caller also needs
-// to update and to delete namespaces of the workspace that it leaves, or of the cluster where it leaves none (S7).
+// assign moves namespaces into a workspace (U51). To be allowed here is the right to create namespaces there; for each, the caller also
+// needs to update and to delete namespaces of the workspace that it leaves, or of the cluster where it leaves none (S7).
 func (h *Handler) assign(r *restful.Request) (any, error) {
 	ctx, workspace := r.Request.Context(), r.PathParameter("workspace")
 	if err := authorized(r, "create", tenant.Assignments, ""); err != nil {
@@ -179,8 +179,8 @@ func (m *move) once(ctx context.Context) (moved bool, err error) {
 	return err == nil, err
 }
 
-// leave returns a context with the decision by which the caller may take the namespace out of a workspace, in the name of groupMove; out of none by an
-// empty one, which takes his own right at kube-apiserver. Roles in the namespace itself do not count: it is the workspace's.
+// leave returns a context with the decision by which the caller may take the namespace out of a workspace, in the name of groupMove; out of
+// none by an empty one, which takes his own right at kube-apiserver. Roles in the namespace itself do not count: it is the workspace's.
 func (m *move) leave(ctx context.Context, from string) (context.Context, error) {
 	out, u := ctx, request.UserFrom(ctx)
 	for _, verb := range []string{"delete", "update"} { // the last is the one that is used

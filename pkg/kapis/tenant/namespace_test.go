@@ -10,7 +10,11 @@ import (
 )
 
 func namespaceOf(name, labels string) string {
-	return fmt.Sprintf(`{"cluster":"host","apiVersion":"v1","kind":"Namespace","metadata":{"labels":{%s},"name":%q,"annotations":{"kubesphere.io/creator":"mallory"}}}`, labels, name)
+	return fmt.Sprintf(
+		`{"cluster":"host","apiVersion":"v1","kind":"Namespace","metadata":{"labels":{%s},"name":%q,"annotations":{"kubesphere.io/creator":"mallory"}}}`,
+		labels,
+		name,
+	)
 }
 
 func label(workspace string) string { return `"kubesphere.io/workspace":"` + workspace + `"` }
@@ -83,7 +87,13 @@ func TestNamespacesStayInTheirWorkspace(t *testing.T) {
 	}
 	w.allow("admin", "* * platform")
 	for _, method := range []string{http.MethodPut, http.MethodPatch, http.MethodDelete} {
-		w.must(http.StatusNotFound, "admin", method, "/workspaces/b/namespaces/a1", map[bool]string{true: "{}", false: namespaceOf("a1", "")}[method != http.MethodPut])
+		w.must(
+			http.StatusNotFound,
+			"admin",
+			method,
+			"/workspaces/b/namespaces/a1",
+			map[bool]string{true: "{}", false: namespaceOf("a1", "")}[method != http.MethodPut],
+		)
 	}
 }
 
@@ -110,7 +120,8 @@ func TestNamespacesAreMovedWithRightsOnBothSides(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			body, _ := json.Marshal(map[string]any{"namespaces": c.namespaces})
 			var out assignment
-			if err := json.Unmarshal([]byte(w.must(http.StatusOK, c.who, http.MethodPost, "/workspaces/"+c.to+"/namespaceassignments", string(body))), &out); err != nil {
+			if err := json.Unmarshal([]byte(w.must(http.StatusOK, c.who, http.MethodPost, "/workspaces/"+c.to+"/namespaceassignments", string(body))),
+				&out); err != nil {
 				t.Fatal(err)
 			}
 			var got []string
@@ -125,7 +136,8 @@ func TestNamespacesAreMovedWithRightsOnBothSides(t *testing.T) {
 			}
 		})
 	}
-	if !slices.Equal(w.kube.sent[:2], []string{"PATCH /api/v1/namespaces/a1 as " + groupMove, "PATCH /api/v1/namespaces/a2 as " + groupMove}) || w.kube.workspaceOf("a1") != "b" {
+	if !slices.Equal(w.kube.sent[:2], []string{"PATCH /api/v1/namespaces/a1 as " + groupMove, "PATCH /api/v1/namespaces/a2 as " + groupMove}) ||
+		w.kube.workspaceOf("a1") != "b" {
 		t.Errorf("sent %v", w.kube.sent)
 	}
 	// Out of no workspace, a right of the cluster is needed, and stays the one that is used.

@@ -153,7 +153,8 @@ func still(r *restful.Request) (*query.Query, error) {
 func (h *Handler) memberNamespaces(r *restful.Request) (any, error) {
 	ctx, workspace, member := r.Request.Context(), r.PathParameter("workspace"), r.PathParameter("workspacemember")
 	info := infoOf(r)
-	if info == nil || info.Resource != "workspacemembers" || info.Subresource != "namespaces" || info.Name != member || info.Workspace != workspace ||
+	if info == nil || info.Resource != "workspacemembers" || info.Subresource != "namespaces" || info.Name != member ||
+		info.Workspace != workspace ||
 		info.Namespace != "" || info.Verb != "get" {
 		return nil, nothingHere()
 	}

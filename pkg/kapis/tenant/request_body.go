@@ -104,7 +104,8 @@ func readPatch(r *http.Request) (body []byte, mediaType string, err error) {
 		return nil, "", badRequest("the body is no patch: send a JSON patch (an array) or a merge patch (an object)")
 	case declared == typeJSONPatch:
 		return nil, "", badRequest("a JSON patch is an array of operations; an object is a merge patch: send it as %s", typeMergePatch)
-	case declared != "" && declared != typeMergePatch && declared != "application/json" && declared != "application/strategic-merge-patch+json":
+	case declared != "" && declared != typeMergePatch && declared != "application/json" &&
+		declared != "application/strategic-merge-patch+json":
 		return nil, "", &apierrors.StatusError{ErrStatus: metav1.Status{
 			Status: metav1.StatusFailure, Code: http.StatusUnsupportedMediaType, Reason: metav1.StatusReasonUnsupportedMediaType,
 			Message: fmt.Sprintf("a %.100q is not supported here: send %s or %s", declared, typeMergePatch, typeJSONPatch),
@@ -135,7 +136,8 @@ func passed(r *http.Request, known []string) (url.Values, error) {
 	return out, nil
 }
 
-// readDeletion reads the options of a deletion, which need not be there, and those of the query, which kube-apiserver would not read beside a body.
+// readDeletion reads the options of a deletion, which need not be there, and those of the query, which kube-apiserver would not read beside
+// a body.
 func readDeletion(r *http.Request) (*metav1.DeleteOptions, error) {
 	raw, err := readBody(r)
 	if err != nil {

@@ -19,8 +19,8 @@ import (
 
 var managerPath = []string{"spec", "template", "spec", "manager"}
 
-// judgeTemplate refuses what the right to write one template does not cover: another manager than oneself, or than before, what else only controllers
-// and managers of workspaces change, and what holds at kube-apiserver too.
+// judgeTemplate refuses what the right to write one template does not cover: another manager than oneself, or than before, what else only
+// controllers and managers of workspaces change, and what holds at kube-apiserver too.
 func (h *Handler) judgeTemplate(ctx context.Context, old, next *unstructured.Unstructured) error {
 	if next == nil {
 		return protectedTemplate(old)
@@ -61,11 +61,12 @@ func protectedTemplate(o *unstructured.Unstructured) error {
 	if _, ok := o.GetLabels()[tenantv1beta1.LabelProtectedResource]; !ok {
 		return nil
 	}
-	return forbidden(o.GetName(), "it is protected by the label %s: who may change that removes it first", tenantv1beta1.LabelProtectedResource)
+	return forbidden(o.GetName(), "it is protected by the label %s: who may change that removes it first",
+		tenantv1beta1.LabelProtectedResource)
 }
 
-// guarded names what was changed that is not for everybody who may write the template, beside what admission.CheckTemplate has; empty for nothing.
-// Controllers write it too, so that only here it is asked about.
+// guarded names what was changed that is not for everybody who may write the template, beside what admission.CheckTemplate has; empty for
+// nothing. Controllers write it too, so that only here it is asked about.
 func guarded(ctx context.Context, before, after *tenantv1beta1.WorkspaceTemplate) string {
 	manager, was := after.Spec.Template.Spec.Manager, request.UserFrom(ctx).GetName()
 	if before != nil {

@@ -1,8 +1,8 @@
 // Package tenant serves the routes of tenant.kubesphere.io: workspaces and what is in them, as far as the caller sees it.
 //
-// Reads come out of the caches. What a caller may see who may not see all was found by the filters (authz.PartialList, of package tenant), and restricts
-// every list before anything is filtered, counted or sorted. Writes run as the caller: what they may change is judged by the object as it is at
-// kube-apiserver, and is written under a lock by the version that was seen.
+// Reads come out of the caches. What a caller may see who may not see all was found by the filters (authz.PartialList, of package tenant),
+// and restricts every list before anything is filtered, counted or sorted. Writes run as the caller: what they may change is judged by the
+// object as it is at kube-apiserver, and is written under a lock by the version that was seen.
 package tenant
 
 import (
@@ -100,7 +100,8 @@ func (h *Handler) mountReads(ws *restful.WebService, version string) {
 		{"/workspacetemplates", "listVisibleWorkspaceTemplates", "The templates of the workspaces that the caller sees", templatesKind, false},
 		{"/workspacetemplates/{workspace}", "getVisibleWorkspaceTemplate", "The template of a workspace", templatesKind, true},
 		{"/namespaces", "listVisibleNamespaces", "The namespaces that the caller sees", namespacesKind, false},
-		{"/workspaces/{workspace}/namespaces", "listVisibleWorkspaceNamespaces", "The namespaces of a workspace that the caller sees", namespacesKind, false},
+		{"/workspaces/{workspace}/namespaces", "listVisibleWorkspaceNamespaces", "The namespaces of a workspace that the caller sees",
+			namespacesKind, false},
 		{"/workspaces/{workspace}/namespaces/{namespace}", "getWorkspaceNamespace", "A namespace of a workspace", namespacesKind, true},
 	} {
 		route := ws.GET(r.path).Operation(r.id + id).Doc(r.doc)
@@ -140,21 +141,28 @@ func (h *Handler) mountWrites(ws *restful.WebService) {
 	}
 	routes := []route{
 		{ws.POST(namespaces), namespaces, "createWorkspaceNamespace", "Create a namespace in a workspace, as the caller", h.createNamespace},
-		{ws.PUT(namespaces + "/{namespace}"), namespaces + "/{namespace}", "replaceWorkspaceNamespace", "Replace a namespace of a workspace, as the caller", h.updateNamespace},
-		{ws.PATCH(namespaces + "/{namespace}"), namespaces + "/{namespace}", "patchWorkspaceNamespace", "Change a namespace of a workspace, as the caller", h.patchNamespace},
-		{ws.DELETE(namespaces + "/{namespace}"), namespaces + "/{namespace}", "deleteWorkspaceNamespace", "Delete a namespace of a workspace, as the caller", h.deleteNamespace},
-		{ws.POST("/workspaces/{workspace}/" + tenant.Assignments), "/workspaces/{workspace}", "assignNamespaces", "Move namespaces into a workspace, as the caller: each by itself", h.assign},
+		{ws.PUT(namespaces + "/{namespace}"), namespaces + "/{namespace}", "replaceWorkspaceNamespace",
+			"Replace a namespace of a workspace, as the caller", h.updateNamespace},
+		{ws.PATCH(namespaces + "/{namespace}"), namespaces + "/{namespace}", "patchWorkspaceNamespace",
+			"Change a namespace of a workspace, as the caller", h.patchNamespace},
+		{ws.DELETE(namespaces + "/{namespace}"), namespaces + "/{namespace}", "deleteWorkspaceNamespace",
+			"Delete a namespace of a workspace, as the caller", h.deleteNamespace},
+		{ws.POST("/workspaces/{workspace}/" + tenant.Assignments), "/workspaces/{workspace}", "assignNamespaces",
+			"Move namespaces into a workspace, as the caller: each by itself", h.assign},
 		{ws.POST(quotas), quotas, "createWorkspaceQuota", "Create a quota of a workspace, as the caller", h.createQuota},
 		{ws.GET(quotas + "/{resourcequota}"), quotas + "/{resourcequota}", "getWorkspaceQuota", "A quota of a workspace", h.getQuota},
-		{ws.PUT(quotas + "/{resourcequota}"), quotas + "/{resourcequota}", "replaceWorkspaceQuota", "Replace a quota of a workspace, as the caller", h.updateQuota},
-		{ws.DELETE(quotas + "/{resourcequota}"), quotas + "/{resourcequota}", "deleteWorkspaceQuota", "Delete a quota of a workspace, as the caller", h.deleteQuota},
+		{ws.PUT(quotas + "/{resourcequota}"), quotas + "/{resourcequota}", "replaceWorkspaceQuota",
+			"Replace a quota of a workspace, as the caller", h.updateQuota},
+		{ws.DELETE(quotas + "/{resourcequota}"), quotas + "/{resourcequota}", "deleteWorkspaceQuota",
+			"Delete a quota of a workspace, as the caller", h.deleteQuota},
 	}
 	for _, at := range []struct{ path, id string }{{"/workspaces", "Workspace"}, {"/workspacetemplates", "WorkspaceTemplate"}} {
 		one := at.path + "/{workspace}"
 		routes = append(routes,
 			route{ws.POST(at.path), at.path, "create" + at.id, "Create a workspace, as the caller", h.createTemplate},
 			route{ws.PUT(one), one, "replace" + at.id, "Replace the template of a workspace, as the caller", h.updateTemplate},
-			route{ws.PATCH(one), one, "patch" + at.id, "Change the template of a workspace by a JSON patch or a merge patch, as the caller", h.patchTemplate},
+			route{ws.PATCH(one), one, "patch" + at.id, "Change the template of a workspace by a JSON patch or a merge patch, as the caller",
+				h.patchTemplate},
 			route{ws.DELETE(one), one, "delete" + at.id, "Delete a workspace, as the caller", h.deleteTemplate})
 	}
 	for _, r := range routes {
@@ -177,6 +185,7 @@ type message struct {
 
 func nothingHere() error {
 	return &apierrors.StatusError{ErrStatus: metav1.Status{
-		Status: metav1.StatusFailure, Code: http.StatusNotFound, Reason: metav1.StatusReasonNotFound, Message: "there is no resource at this path",
+		Status: metav1.StatusFailure, Code: http.StatusNotFound, Reason: metav1.StatusReasonNotFound,
+		Message: "there is no resource at this path",
 	}}
 }

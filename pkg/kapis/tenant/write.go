@@ -115,8 +115,8 @@ func (t *target) replace(r *restful.Request, o *unstructured.Unstructured) (any,
 	})
 }
 
-// patch asks kube-apiserver, without effect, what would come of the patch, judges that, and then sends the same patch. Both times it is bound to the
-// version that was looked at, so that what is written is what was judged.
+// patch asks kube-apiserver, without effect, what would come of the patch, judges that, and then sends the same patch. Both times it is
+// bound to the version that was looked at, so that what is written is what was judged.
 func (t *target) patch(r *restful.Request) (any, error) {
 	q, err := passed(r.Request, writeParams)
 	if err != nil {
@@ -170,7 +170,8 @@ func versionIn(patch []byte, mediaType string) (string, error) {
 		}
 		asked := ""
 		for _, o := range all {
-			if version, ok := o.Value.(string); ok && o.Path == "/metadata/resourceVersion" && (o.Op == "add" || o.Op == "replace" || o.Op == "test") {
+			if version, ok := o.Value.(string); ok && o.Path == "/metadata/resourceVersion" &&
+				(o.Op == "add" || o.Op == "replace" || o.Op == "test") {
 				asked = version
 			}
 		}
@@ -216,9 +217,10 @@ func bind(patch []byte, mediaType, version string) ([]byte, error) {
 	return stdjson.Marshal(o)
 }
 
-// remove deletes the version of the object that was looked at, and judged. Where another write comes between, it is done again, unless the caller
-// named the version himself. ready, where it is not nil, is done ahead, and returns the version that the object has then.
-func (t *target) remove(r *restful.Request, d *metav1.DeleteOptions, ready func(ctx context.Context, now *unstructured.Unstructured) (version string, err error)) (any, error) {
+// remove deletes the version of the object that was looked at, and judged. Where another write comes between, it is done again, unless the
+// caller named the version himself. ready, where it is not nil, is done ahead, and returns the version that the object has then.
+func (t *target) remove(r *restful.Request, d *metav1.DeleteOptions,
+	ready func(ctx context.Context, now *unstructured.Unstructured) (version string, err error)) (any, error) {
 	asked := d.Preconditions
 	if asked == nil {
 		asked = &metav1.Preconditions{}
@@ -263,7 +265,8 @@ func (t *target) drop(ctx context.Context, d *metav1.DeleteOptions) error {
 
 // locked looks at the object, and lets write change that version of it. Where another write comes between, it is done again, unless the
 // caller named the version himself.
-func (t *target) locked(ctx context.Context, asked string, write func(context.Context, *unstructured.Unstructured) (*unstructured.Unstructured, error)) (any, error) {
+func (t *target) locked(ctx context.Context, asked string, write func(context.Context,
+	*unstructured.Unstructured) (*unstructured.Unstructured, error)) (any, error) {
 	for attempt := 1; ; attempt++ {
 		now, err := t.look(ctx)
 		if err != nil {
@@ -295,8 +298,9 @@ func (h *Handler) may(ctx context.Context, i *request.Info) (bool, error) {
 // right is the request for a verb on a kind, by name where it is not empty, of a scope: as wide as the scope is.
 func right(verb string, gvr schema.GroupVersionResource, name string, scope request.Scope) *request.Info {
 	i := &request.Info{
-		Verb: verb, APIPrefix: "kapis", APIGroup: gvr.Group, APIVersion: gvr.Version, Resource: gvr.Resource, Name: name, IsResource: true, Scope: scope,
-		Path: "/kapis/" + gvr.Group + "/" + gvr.Version + "/" + gvr.Resource,
+		Verb: verb, APIPrefix: "kapis", APIGroup: gvr.Group, APIVersion: gvr.Version, Resource: gvr.Resource, Name: name, IsResource: true,
+		Scope: scope,
+		Path:  "/kapis/" + gvr.Group + "/" + gvr.Version + "/" + gvr.Resource,
 	}
 	if gvr.Group == "" {
 		i.APIPrefix, i.Path = "kapi", "/kapi/"+gvr.Version+"/"+gvr.Resource

@@ -75,7 +75,8 @@ func TestWorkspacesAreCreatedByTheirTemplates(t *testing.T) {
 // S65, S69: a template of a name that is somebody's is made by those who may update and delete what there is, and nobody else says when one goes.
 func TestS65ATemplateOfANameThatIsSomebodysIsNotMade(t *testing.T) {
 	metadata := func(name, more string) string {
-		return `{"apiVersion":"tenant.kubesphere.io/v1beta1","kind":"WorkspaceTemplate","metadata":{"name":"` + name + `"` + more + `},"spec":{"template":{"spec":{"manager":"new"}}}}`
+		return `{"apiVersion":"tenant.kubesphere.io/v1beta1","kind":"WorkspaceTemplate","metadata":{"name":"` + name + `"` + more +
+			`},"spec":{"template":{"spec":{"manager":"new"}}}}`
 	}
 	const owners, finalizers = `,"ownerReferences":[{"apiVersion":"v1","kind":"Node","name":"x","uid":"u"}]`, `,"finalizers":["kubesphere.io/cascading-deletion"]`
 	for name, c := range map[string]struct {

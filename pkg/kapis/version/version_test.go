@@ -24,7 +24,8 @@ func TestVersionNamesOursAndKubernetes(t *testing.T) {
 			GitVersion string
 			Kubernetes struct{ GitVersion string }
 		}
-		if err := json.Unmarshal(w.Body.Bytes(), &got); err != nil || w.Code != http.StatusOK || !strings.HasPrefix(got.GitVersion, "v4.1.") || got.Kubernetes.GitVersion != "v1.37.1" {
+		if err := json.Unmarshal(w.Body.Bytes(), &got); err != nil || w.Code != http.StatusOK || !strings.HasPrefix(got.GitVersion, "v4.1.") ||
+			got.Kubernetes.GitVersion != "v1.37.1" {
 			t.Errorf("%s: %d %s %v", path, w.Code, w.Body, err)
 		}
 	}

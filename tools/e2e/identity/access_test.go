@@ -107,8 +107,12 @@ func TestRightsAndGroupsAreReadFresh(t *testing.T) {
 	bind := func(kind, subject string) (undo func()) {
 		t.Helper()
 		binding := unique("rules")
-		body := fmt.Sprintf(`{"apiVersion":"iam.kubesphere.io/v1beta1","kind":"GlobalRoleBinding","metadata":{"name":%q},"roleRef":{"apiGroup":"iam.kubesphere.io","kind":"GlobalRole","name":"platform-admin"},"subjects":[{"apiGroup":"iam.kubesphere.io","kind":%q,"name":%q}]}`,
-			binding, kind, subject)
+		body := fmt.Sprintf(
+			`{"apiVersion":"iam.kubesphere.io/v1beta1","kind":"GlobalRoleBinding","metadata":{"name":%q},"roleRef":{"apiGroup":"iam.kubesphere.io","kind":"GlobalRole","name":"platform-admin"},"subjects":[{"apiGroup":"iam.kubesphere.io","kind":%q,"name":%q}]}`,
+			binding,
+			kind,
+			subject,
+		)
 		call(t, http.MethodPost, issuer+bindings, body, "Content-Type: application/json", admins).must(t, http.StatusCreated)
 		return func() { call(t, http.MethodDelete, issuer+bindings+"/"+binding, nil, admins).must(t, http.StatusOK) }
 	}

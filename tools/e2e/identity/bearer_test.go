@@ -20,7 +20,14 @@ import (
 )
 
 // apis are paths of everything that takes a bearer token.
-var apis = []string{me, "/kapis/iam.kubesphere.io/v1beta1/users", "/apis/iam.kubesphere.io/v1beta1/users", "/api/v1/namespaces", "/oauth/userinfo", "/kapis/resources.kubesphere.io/v1alpha3/pods"}
+var apis = []string{
+	me,
+	"/kapis/iam.kubesphere.io/v1beta1/users",
+	"/apis/iam.kubesphere.io/v1beta1/users",
+	"/api/v1/namespaces",
+	"/oauth/userinfo",
+	"/kapis/resources.kubesphere.io/v1alpha3/pods",
+}
 
 // nameless is the answer to somebody who sends no token: as of Kubernetes, which knows a user without a name, but for whose claims are asked.
 func nameless(path string) int {
@@ -68,7 +75,8 @@ func TestTokensComeInOneWay(t *testing.T) {
 	t.Run("NotACookieOfAnyPage", func(t *testing.T) {
 		for _, path := range []string{me, "/oauth/userinfo"} {
 			get(t, path, "", "Cookie: token="+access).is(t, nameless(path))
-			if a := get(t, path, "", "Cookie: token="+access, "Connection: Upgrade", "Upgrade: websocket", "Origin: https://evil.example"); a.status != 401 && a.status != 403 {
+			if a := get(t, path, "", "Cookie: token="+access, "Connection: Upgrade", "Upgrade: websocket", "Origin: https://evil.example"); a.status != 401 &&
+				a.status != 403 {
 				t.Errorf("a WebSocket of another site: %d %s", a.status, clip(a.body))
 			}
 		}
@@ -278,13 +286,15 @@ func TestEachClaimOfATokenCounts(t *testing.T) {
 		})
 	}
 	t.Run("OneKindIsNotTakenForAnother", func(t *testing.T) {
-		for name, token := range map[string]string{"code": code, "refresh token": got.Refresh, "ID token": got.ID, "device code": harbor.device(t).field("device_code")} {
+		for name, token := range map[string]string{"code": code, "refresh token": got.Refresh, "ID token": got.ID, "device code": harbor.device(t).
+			field("device_code")} {
 			if token == "" {
 				t.Fatalf("no %s", name)
 			}
 			dead(t, token)
 		}
-		for name, token := range map[string]string{"access token": got.Access, "ID token": got.ID, "code": code, "device code": harbor.device(t).field("device_code")} {
+		for name, token := range map[string]string{"access token": got.Access, "ID token": got.ID, "code": code, "device code": harbor.device(t).
+			field("device_code")} {
 			storesNothing(t, func() {
 				if a := harbor.refresh(t, token); a.status != 400 || a.field("error") != "invalid_grant" {
 					t.Errorf("%s as refresh token: %d %s", name, a.status, a.body)
@@ -297,7 +307,12 @@ func TestEachClaimOfATokenCounts(t *testing.T) {
 			})
 			harbor.poll(t, got.Access).fails(t, 400, "invalid_grant")
 		}
-		call(t, http.MethodPost, issuer+"/oauth/token", harbor.form("grant_type", "urn:ietf:params:oauth:grant-type:device_code", "device_code", url.QueryEscape(code))).fails(t, 400, "invalid_grant")
+		call(
+			t,
+			http.MethodPost,
+			issuer+"/oauth/token",
+			harbor.form("grant_type", "urn:ietf:params:oauth:grant-type:device_code", "device_code", url.QueryEscape(code)),
+		).fails(t, 400, "invalid_grant")
 	})
 	alive(t, f.token(t, "jti", "another", "#typ", "application/at+jwt"))
 	alive(t, f.token(t, "aud", []string{f.claims["aud"].([]any)[0].(string), "https://other.example"}))

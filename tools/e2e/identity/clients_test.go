@@ -133,7 +133,8 @@ func TestGoClientsOfDevicesLogPeopleIn(t *testing.T) {
 
 func TestGoClientsActForThemselves(t *testing.T) {
 	l := newLibrary(t)
-	for name, style := range map[string]oauth2.AuthStyle{"InTheHeader": oauth2.AuthStyleInHeader, "InTheForm": oauth2.AuthStyleInParams, "FoundOut": oauth2.AuthStyleAutoDetect} {
+	for name, style := range map[string]oauth2.AuthStyle{"InTheHeader": oauth2.AuthStyleInHeader, "InTheForm": oauth2.AuthStyleInParams,
+		"FoundOut": oauth2.AuthStyleAutoDetect} {
 		t.Run(name, func(t *testing.T) {
 			conf := clientcredentials.Config{ClientID: harbor.ID, ClientSecret: harbor.Secret, TokenURL: l.Endpoint().TokenURL, AuthStyle: style}
 			token, err := conf.Token(l.ctx)

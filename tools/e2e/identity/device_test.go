@@ -100,7 +100,8 @@ func TestADeviceCodeIsUsedOnceByItsClient(t *testing.T) {
 	alive(t, got.Access)
 	// The device code comes a second time, elsewhere: one of the two who have it is a thief.
 	aliveAt(t, other, got.Access)
-	harbor.tokenAt(t, other, "grant_type", "urn:ietf:params:oauth:grant-type:device_code", "device_code", a.field("device_code")).fails(t, http.StatusBadRequest, "invalid_grant")
+	harbor.tokenAt(t, other, "grant_type", "urn:ietf:params:oauth:grant-type:device_code", "device_code", a.field("device_code")).
+		fails(t, http.StatusBadRequest, "invalid_grant")
 	harbor.refresh(t, got.Refresh).fails(t, http.StatusBadRequest, "invalid_grant")
 	over(t, issuer, got.Access)
 }
@@ -146,7 +147,8 @@ func TestUserCodesAreEasyToTypeAndHardToGuess(t *testing.T) {
 	b := here(t)
 	code := harbor.device(t).field("user_code")
 	plain := strings.ReplaceAll(code, "-", "")
-	for _, typed := range []string{code, strings.ToLower(code), plain, strings.ToLower(plain[:6]) + " " + plain[6:], " " + code + " ", plain[:1] + "-" + plain[1:]} {
+	for _, typed := range []string{code, strings.ToLower(code), plain, strings.ToLower(plain[:6]) + " " + plain[6:], " " + code + " ", plain[:1] + "-" +
+		plain[1:]} {
 		b.findDevice(t, typed).shows(t, http.StatusOK, "Connect "+harbor.ID)
 	}
 	// Where it counts guesses, it counts those of the person: so another server is asked, which nobody else needs.

@@ -23,7 +23,8 @@ func TestTheResponseTypeIsCode(t *testing.T) {
 	b := here(t)
 	for kind, failed := range map[string]string{
 		"": "invalid_request", "token": "unsupported_response_type", "id_token": "unsupported_response_type", "id_token token": "unsupported_response_type",
-		"code token": "unsupported_response_type", "code id_token": "unsupported_response_type", "none": "unsupported_response_type", "CODE": "unsupported_response_type",
+		"code token": "unsupported_response_type", "code id_token": "unsupported_response_type", "none": "unsupported_response_type",
+		"CODE":      "unsupported_response_type",
 		"code code": "unsupported_response_type",
 	} {
 		t.Run("response_type="+kind, func(t *testing.T) {
@@ -59,7 +60,16 @@ func TestRedirectURIsKeepTheirQuery(t *testing.T) {
 		}
 	}
 	wrong := newClient(t, client{ID: "wrong", Secret: random(), RedirectURIs: []string{
-		"https://wrong.example/cb#f", "https://wrong.example/cb#", "/cb", "cb", "//wrong.example/cb", "https:/cb", "https://", "https://*.wrong.example/cb", "https://u:p@wrong.example/cb"}})
+		"https://wrong.example/cb#f",
+		"https://wrong.example/cb#",
+		"/cb",
+		"cb",
+		"//wrong.example/cb",
+		"https:/cb",
+		"https://",
+		"https://*.wrong.example/cb",
+		"https://u:p@wrong.example/cb",
+	}})
 	for _, uri := range wrong.RedirectURIs {
 		storesNothing(t, func() { refusedPage(t, b.open(t, wrong.ask("redirect_uri", uri).address())) })
 	}
@@ -114,8 +124,9 @@ func TestTheStateComesBack(t *testing.T) {
 		bytes = append(bytes, byte(i))
 	}
 	for name, state := range map[string]string{
-		"Bytes": string(bytes), "Unicode": "状態 ✓ 🔑 é", "Syntax": "a=b&c=d#e?f+g%20h;i/\\\"'<>", "Long": strings.Repeat("s%", 2048), "LineEnds": "a\r\nSet-Cookie: x=y\r\n\r\n",
-		"Spaces": "  a  ", "Short": "0",
+		"Bytes": string(bytes), "Unicode": "状態 ✓ 🔑 é", "Syntax": "a=b&c=d#e?f+g%20h;i/\\\"'<>", "Long": strings.Repeat("s%", 2048),
+		"LineEnds": "a\r\nSet-Cookie: x=y\r\n\r\n",
+		"Spaces":   "  a  ", "Short": "0",
 	} {
 		t.Run(name, func(t *testing.T) {
 			harbor.ask("state", state).code(t, b) // landed compares
@@ -153,16 +164,17 @@ func TestForgedConsentIsNone(t *testing.T) {
 		form    url.Values
 		headers []string
 	}{
-		"FromAnotherSite":         {b, good, []string{"Sec-Fetch-Site: cross-site", "Origin: https://evil.example"}},
-		"FromASiblingSite":        {b, good, []string{"Sec-Fetch-Site: same-site", "Origin: https://other.localhost"}},
-		"ByAnOldBrowser":          {b, good, []string{"Origin: https://evil.example"}},
-		"FromAnotherPort":         {b, good, []string{"Origin: https://localhost:1"}},
-		"WithoutASlip":            {b, values("answer", "allow"), []string{"Sec-Fetch-Site: same-origin"}},
-		"WithAMadeUpSlip":         {b, values("form", random(), "answer", "allow"), []string{"Sec-Fetch-Site: same-origin"}},
-		"WithTheSlipOfAnother":    {victim, good, []string{"Sec-Fetch-Site: same-origin"}},
-		"ByNobody":                {anonymous, good, []string{"Sec-Fetch-Site: same-origin"}},
-		"WithAChangedSlip":        {b, values("form", slip[:len(slip)-2]+"AA", "answer", "allow"), []string{"Sec-Fetch-Site: same-origin"}},
-		"WithASlipOfAnotherKind":  {b, values("form", b.open(t, "/oauth/device").form(t, values("step", "find")).fields.Get("form"), "answer", "allow"), []string{"Sec-Fetch-Site: same-origin"}},
+		"FromAnotherSite":      {b, good, []string{"Sec-Fetch-Site: cross-site", "Origin: https://evil.example"}},
+		"FromASiblingSite":     {b, good, []string{"Sec-Fetch-Site: same-site", "Origin: https://other.localhost"}},
+		"ByAnOldBrowser":       {b, good, []string{"Origin: https://evil.example"}},
+		"FromAnotherPort":      {b, good, []string{"Origin: https://localhost:1"}},
+		"WithoutASlip":         {b, values("answer", "allow"), []string{"Sec-Fetch-Site: same-origin"}},
+		"WithAMadeUpSlip":      {b, values("form", random(), "answer", "allow"), []string{"Sec-Fetch-Site: same-origin"}},
+		"WithTheSlipOfAnother": {victim, good, []string{"Sec-Fetch-Site: same-origin"}},
+		"ByNobody":             {anonymous, good, []string{"Sec-Fetch-Site: same-origin"}},
+		"WithAChangedSlip":     {b, values("form", slip[:len(slip)-2]+"AA", "answer", "allow"), []string{"Sec-Fetch-Site: same-origin"}},
+		"WithASlipOfAnotherKind": {b, values("form", b.open(t, "/oauth/device").form(t, values("step", "find")).fields.Get("form"), "answer", "allow"),
+			[]string{"Sec-Fetch-Site: same-origin"}},
 		"WithoutACookieOfItsOwn":  {newBrowser(t), good, []string{"Sec-Fetch-Site: same-origin"}},
 		"WithTheSlipOfALoginPage": {b, values("form", loginSlip(t), "answer", "allow"), []string{"Sec-Fetch-Site: same-origin"}},
 	} {
@@ -207,7 +219,8 @@ func TestWhatComesFromOutsideIsSanitised(t *testing.T) {
 	rule(t, "T6749-24")
 	b := here(t)
 	for _, uri := range []string{
-		"javascript:alert(1)", "JaVaScRiPt:alert(1)//https://harbor.example/cb", "data:text/html,<script>alert(1)</script>", "vbscript:x", "file:///etc/passwd", "about:blank",
+		"javascript:alert(1)", "JaVaScRiPt:alert(1)//https://harbor.example/cb", "data:text/html,<script>alert(1)</script>", "vbscript:x", "file:///etc/passwd",
+		"about:blank",
 		"https://harbor.example/cb\r\nSet-Cookie: a=b", "https://harbor.example/cb\x00", " https://harbor.example/cb", "https://harbor.example/cb\t",
 	} {
 		storesNothing(t, func() { refusedPage(t, b.open(t, harbor.ask("redirect_uri", uri).address())) })

@@ -27,26 +27,34 @@ func TestClientsProveThemselves(t *testing.T) {
 		status  int
 		failed  string
 	}{
-		"ByBasicWithEncodedParts":            {form: machine, headers: []string{basic(odd.ID, odd.Secret)}, status: 200},
-		"ByBasicWithItsNameInTheFormToo":     {form: values("grant_type", "client_credentials", "client_id", odd.ID), headers: []string{basic(odd.ID, odd.Secret)}, status: 200},
-		"ByTheForm":                          {form: odd.form("grant_type", "client_credentials"), status: 200},
-		"TheSchemeHasNoCase":                 {form: machine, headers: []string{strings.Replace(basic(odd.ID, odd.Secret), "Basic", "bAsIc", 1)}, status: 200},
-		"NotByBothWays":                      {form: odd.form("grant_type", "client_credentials"), headers: []string{basic(odd.ID, odd.Secret)}, status: 400, failed: "invalid_request"},
-		"NotAsTwoClients":                    {form: values("grant_type", "client_credentials", "client_id", harbor.ID), headers: []string{basic(odd.ID, odd.Secret)}, status: 400, failed: "invalid_request"},
-		"NotByTwoHeaders":                    {form: machine, headers: []string{basic(odd.ID, odd.Secret), basic(harbor.ID, harbor.Secret)}, status: 400, failed: "invalid_request"},
-		"AWrongSecretByBasic":                {form: machine, headers: []string{basic(odd.ID, "wrong")}, status: 401, failed: "invalid_client"},
-		"AnUnknownClientByBasic":             {form: machine, headers: []string{basic("nobody", "x")}, status: 401, failed: "invalid_client"},
-		"NoSecretByBasic":                    {form: machine, headers: []string{basic(odd.ID, "")}, status: 401, failed: "invalid_client"},
-		"APublicClientHasNoSecretForBasic":   {form: machine, headers: []string{basic(desk.ID, "")}, status: 401, failed: "invalid_client"},
-		"GarbageByBasic":                     {form: machine, headers: []string{"Authorization: Basic !!!"}, status: 401, failed: "invalid_client"},
-		"AWrongSecretByTheForm":              {form: values("grant_type", "client_credentials", "client_id", odd.ID, "client_secret", "wrong"), status: 401, failed: "unauthorized_client"},
-		"NoSecret":                           {form: values("grant_type", "client_credentials", "client_id", odd.ID), status: 401, failed: "invalid_client"},
-		"NoClient":                           {form: machine, status: 400, failed: "invalid_client"},
-		"AnUnknownClient":                    {form: values("grant_type", "client_credentials", "client_id", "nobody"), status: 400, failed: "invalid_client"},
-		"AnothersSecret":                     {form: values("grant_type", "client_credentials", "client_id", odd.ID, "client_secret", harbor.Secret), status: 401, failed: "unauthorized_client"},
-		"ABearerTokenIsNoProofAndNoHarm":     {form: odd.form("grant_type", "client_credentials"), headers: []string{"Authorization: Bearer x"}, status: 200},
-		"AnAssertionIsNoProof":               {form: values("grant_type", "client_credentials", "client_id", odd.ID, "client_assertion", "x", "client_assertion_type", "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"), status: 401, failed: "invalid_client"},
-		"ASecretForAPublicClientIsWrongToo":  {form: values("grant_type", "refresh_token", "refresh_token", "x", "client_id", desk.ID, "client_secret", "x"), status: 401, failed: "unauthorized_client"},
+		"ByBasicWithEncodedParts": {form: machine, headers: []string{basic(odd.ID, odd.Secret)}, status: 200},
+		"ByBasicWithItsNameInTheFormToo": {form: values("grant_type", "client_credentials", "client_id", odd.ID), headers: []string{basic(odd.ID, odd.Secret)},
+			status: 200},
+		"ByTheForm":          {form: odd.form("grant_type", "client_credentials"), status: 200},
+		"TheSchemeHasNoCase": {form: machine, headers: []string{strings.Replace(basic(odd.ID, odd.Secret), "Basic", "bAsIc", 1)}, status: 200},
+		"NotByBothWays": {form: odd.form("grant_type", "client_credentials"), headers: []string{basic(odd.ID, odd.Secret)}, status: 400,
+			failed: "invalid_request"},
+		"NotAsTwoClients": {form: values("grant_type", "client_credentials", "client_id", harbor.ID), headers: []string{basic(odd.ID, odd.Secret)},
+			status: 400, failed: "invalid_request"},
+		"NotByTwoHeaders": {form: machine, headers: []string{basic(odd.ID, odd.Secret), basic(harbor.ID, harbor.Secret)}, status: 400,
+			failed: "invalid_request"},
+		"AWrongSecretByBasic":              {form: machine, headers: []string{basic(odd.ID, "wrong")}, status: 401, failed: "invalid_client"},
+		"AnUnknownClientByBasic":           {form: machine, headers: []string{basic("nobody", "x")}, status: 401, failed: "invalid_client"},
+		"NoSecretByBasic":                  {form: machine, headers: []string{basic(odd.ID, "")}, status: 401, failed: "invalid_client"},
+		"APublicClientHasNoSecretForBasic": {form: machine, headers: []string{basic(desk.ID, "")}, status: 401, failed: "invalid_client"},
+		"GarbageByBasic":                   {form: machine, headers: []string{"Authorization: Basic !!!"}, status: 401, failed: "invalid_client"},
+		"AWrongSecretByTheForm": {form: values("grant_type", "client_credentials", "client_id", odd.ID, "client_secret", "wrong"), status: 401,
+			failed: "unauthorized_client"},
+		"NoSecret":        {form: values("grant_type", "client_credentials", "client_id", odd.ID), status: 401, failed: "invalid_client"},
+		"NoClient":        {form: machine, status: 400, failed: "invalid_client"},
+		"AnUnknownClient": {form: values("grant_type", "client_credentials", "client_id", "nobody"), status: 400, failed: "invalid_client"},
+		"AnothersSecret": {form: values("grant_type", "client_credentials", "client_id", odd.ID, "client_secret", harbor.Secret), status: 401,
+			failed: "unauthorized_client"},
+		"ABearerTokenIsNoProofAndNoHarm": {form: odd.form("grant_type", "client_credentials"), headers: []string{"Authorization: Bearer x"}, status: 200},
+		"AnAssertionIsNoProof": {form: values("grant_type", "client_credentials", "client_id", odd.ID, "client_assertion", "x", "client_assertion_type",
+			"urn:ietf:params:oauth:client-assertion-type:jwt-bearer"), status: 401, failed: "invalid_client"},
+		"ASecretForAPublicClientIsWrongToo": {form: values("grant_type", "refresh_token", "refresh_token", "x", "client_id", desk.ID, "client_secret", "x"),
+			status: 401, failed: "unauthorized_client"},
 		"APublicClientSaysWhoItIs":           {form: desk.form("grant_type", "refresh_token", "refresh_token", "x"), status: 400, failed: "invalid_grant"},
 		"APublicClientThatSaysNothingIsNone": {form: values("grant_type", "refresh_token", "refresh_token", "x"), status: 400, failed: "invalid_client"},
 	} {
@@ -72,12 +80,22 @@ func TestNoSecretStandsInTheURL(t *testing.T) {
 	for _, path := range endpoints {
 		for name, value := range secrets {
 			storesNothing(t, func() {
-				call(t, http.MethodPost, issuer+path+"?"+values(name, value).Encode(), harbor.form("grant_type", "client_credentials", "token", "x")).fails(t, http.StatusBadRequest, "invalid_request")
+				call(
+					t,
+					http.MethodPost,
+					issuer+path+"?"+values(name, value).Encode(),
+					harbor.form("grant_type", "client_credentials", "token", "x"),
+				).fails(t, http.StatusBadRequest, "invalid_request")
 			})
 		}
 		// All of it in the URL is no request at all.
 		storesNothing(t, func() {
-			call(t, http.MethodPost, issuer+path+"?"+harbor.form("grant_type", "client_credentials").Encode(), url.Values{}).fails(t, http.StatusBadRequest, "invalid_request")
+			call(
+				t,
+				http.MethodPost,
+				issuer+path+"?"+harbor.form("grant_type", "client_credentials").Encode(),
+				url.Values{},
+			).fails(t, http.StatusBadRequest, "invalid_request")
 		})
 	}
 	logIsClean(t, harbor.Secret, password)
@@ -167,7 +185,13 @@ func TestTheTokenEndpointIsForPosts(t *testing.T) {
 	}
 	for _, kind := range []string{"application/json", "multipart/form-data; boundary=x", "text/plain", ""} {
 		storesNothing(t, func() {
-			call(t, http.MethodPost, issuer+"/oauth/token", harbor.form("grant_type", "client_credentials"), "Content-Type: "+kind).fails(t, http.StatusUnsupportedMediaType, "invalid_request")
+			call(
+				t,
+				http.MethodPost,
+				issuer+"/oauth/token",
+				harbor.form("grant_type", "client_credentials"),
+				"Content-Type: "+kind,
+			).fails(t, http.StatusUnsupportedMediaType, "invalid_request")
 		})
 	}
 }

@@ -216,7 +216,14 @@ func TestNobodyLearnsWhoHasAnAccount(t *testing.T) {
 	t.Cleanup(base.Kill)
 	known, disabled := newUser(t, "known"), newUser(t, "disabled")
 	knows(t, base.URL, disabled)
-	call(t, http.MethodPatch, issuer+usersPath+"/"+disabled+"/status", `{"status":{"state":"Disabled"}}`, mergePatch, "Authorization: Bearer "+admin(t)).must(t, http.StatusOK)
+	call(
+		t,
+		http.MethodPatch,
+		issuer+usersPath+"/"+disabled+"/status",
+		`{"status":{"state":"Disabled"}}`,
+		mergePatch,
+		"Authorization: Bearer "+admin(t),
+	).must(t, http.StatusOK)
 	u := newUpstream(t, "elsewhere")
 	b, q, back := u.journey(t)
 	q.landed(t, b.open(t, back.String(), "Sec-Fetch-Site: cross-site"))

@@ -70,8 +70,9 @@ func TestEveryCheckOfATokenCounts(t *testing.T) {
 	f := forge(t, got.Access)
 	now := time.Now()
 	for name, token := range map[string]string{
-		"Expired": f.token(t, "exp", now.Add(-time.Hour).Unix()), "NotYet": f.token(t, "nbf", now.Add(time.Hour).Unix()), "OtherAudience": f.token(t, "aud", "kapis:member"),
-		"OtherIssuer": f.token(t, "iss", "https://evil.example"), "OtherKind": f.token(t, "#typ", "JWT"), "NoSession": f.token(t, "sid", "none"),
+		"Expired": f.token(t, "exp", now.Add(-time.Hour).Unix()), "NotYet": f.token(t, "nbf", now.Add(time.Hour).Unix()),
+		"OtherAudience": f.token(t, "aud", "kapis:member"),
+		"OtherIssuer":   f.token(t, "iss", "https://evil.example"), "OtherKind": f.token(t, "#typ", "JWT"), "NoSession": f.token(t, "sid", "none"),
 		"Tampered": changed(got.Access, len(got.Access)-9), "RefreshToken": got.Refresh, "IDToken": got.ID, "Garbage": "x", "LongGarbage": strings.Repeat("a.", 9000),
 	} {
 		t.Run(name, func(t *testing.T) { inactive(t, harbor.introspect(t, token)) })
@@ -108,10 +109,18 @@ func TestIntrospectionIsAFormForJSON(t *testing.T) {
 		t.Errorf("of type %q", kind)
 	}
 	call(t, http.MethodGet, issuer+"/oauth/introspect", nil).is(t, http.StatusMethodNotAllowed)
-	call(t, http.MethodPost, issuer+"/oauth/introspect", `{"token":"x"}`, "Content-Type: application/json", basic(harbor.ID, harbor.Secret)).fails(t, 415, "invalid_request")
+	call(
+		t,
+		http.MethodPost,
+		issuer+"/oauth/introspect",
+		`{"token":"x"}`,
+		"Content-Type: application/json",
+		basic(harbor.ID, harbor.Secret),
+	).fails(t, 415, "invalid_request")
 	call(t, http.MethodPost, issuer+"/oauth/introspect?"+values("token", got.Access).Encode(), harbor.form()).fails(t, 400, "invalid_request")
 	harbor.introspect(t, "").fails(t, 400, "invalid_request")
-	if a := call(t, http.MethodPost, issuer+"/oauth/introspect", harbor.form("token", got.Access, "token_type_hint", "refresh_token")); a.object()["active"] != true {
+	if a := call(t, http.MethodPost, issuer+"/oauth/introspect", harbor.form("token", got.Access, "token_type_hint",
+		"refresh_token")); a.object()["active"] != true {
 		t.Errorf("with a wrong hint: %s", a.body)
 	}
 }
@@ -143,7 +152,8 @@ func TestTokenReviews(t *testing.T) {
 	gone := portal.ask().tokens(t, here(t))
 	portal.revoke(t, gone.Access)
 	for name, token := range map[string]string{
-		"Nothing": "", "Garbage": "x", "Expired": f.token(t, "exp", time.Now().Add(-time.Hour).Unix()), "OtherAudience": f.token(t, "aud", "kapis:member"), "Refresh": got.Refresh,
+		"Nothing": "", "Garbage": "x", "Expired": f.token(t, "exp", time.Now().Add(-time.Hour).Unix()), "OtherAudience": f.token(t, "aud", "kapis:member"),
+		"Refresh": got.Refresh,
 		"IDToken": got.ID, "Revoked": gone.Access, "Tampered": changed(got.Access, len(got.Access)-9), "Long": strings.Repeat("x", 20<<10),
 		"SomebodyElse": f.token(t, "sub", uidOf(t, "admin"), "username", "admin"),
 	} {

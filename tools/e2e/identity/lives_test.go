@@ -205,7 +205,8 @@ func TestSomebodyMadeAgainIsSomebodyElse(t *testing.T) {
 func TestWeakSecretsKeepTheServerFromStarting(t *testing.T) {
 	rule(t, "S31", "T8725-2")
 	until := time.Now().Add(time.Hour).UTC().Format(time.RFC3339)
-	for name, secret := range map[string]string{"Empty": "", "Blank": strings.Repeat(" ", 40), "Short": "0123456789abcdef0123456789abcde", "Repeated": strings.Repeat("ab", 32)} {
+	for name, secret := range map[string]string{"Empty": "", "Blank": strings.Repeat(" ", 40), "Short": "0123456789abcdef0123456789abcde",
+		"Repeated": strings.Repeat("ab", 32)} {
 		t.Run(name, func(t *testing.T) {
 			file := configuration(t, func(a map[string]any) {
 				issuerOf(a)["jwtSecret"], issuerOf(a)["acceptLegacyTokensUntil"] = secret, until
@@ -295,7 +296,8 @@ func TestLongTokensCostNothing(t *testing.T) {
 	if dots > 2*plain+times*size {
 		t.Errorf("dots cost %.0f bytes, and other text %.0f", dots/times, plain/times)
 	}
-	if a, err := try(t.Context(), http.MethodGet, issuer+me, nil, bearer(strings.Repeat(".", 1<<20))...); err == nil && a.status != http.StatusRequestHeaderFieldsTooLarge && a.status != http.StatusUnauthorized {
+	if a, err := try(t.Context(), http.MethodGet, issuer+me, nil, bearer(strings.Repeat(".", 1<<20))...); err == nil &&
+		a.status != http.StatusRequestHeaderFieldsTooLarge && a.status != http.StatusUnauthorized {
 		t.Errorf("a MiB of dots: %d", a.status)
 	}
 }

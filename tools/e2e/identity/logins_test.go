@@ -75,12 +75,24 @@ func TestALoginIsBoundToTheBrowserThatBeganIt(t *testing.T) {
 func TestLoginsLeadNowhereElse(t *testing.T) {
 	rule(t, "S40", "T9700-2")
 	u := newUpstream(t, "nowhere")
-	evil := []string{"https://evil.example", "//evil.example", `/\evil.example`, "https:evil.example", "%2f%2fevil.example", "https://evil.example\r\nSet-Cookie: a=b",
-		"javascript:alert(1)", "data:text/html,x", harbor.RedirectURIs[0] + "@evil.example", "http://127.0.0.1@evil.example/cb", "http://127.0.0.1.evil.example/cb"}
+	evil := []string{
+		"https://evil.example",
+		"//evil.example",
+		`/\evil.example`,
+		"https:evil.example",
+		"%2f%2fevil.example",
+		"https://evil.example\r\nSet-Cookie: a=b",
+		"javascript:alert(1)",
+		"data:text/html,x",
+		harbor.RedirectURIs[0] + "@evil.example",
+		"http://127.0.0.1@evil.example/cb",
+		"http://127.0.0.1.evil.example/cb",
+	}
 	check := func(what, to string, p *page) {
 		t.Helper()
 		for _, hop := range p.hops {
-			if l := hop.header.Get("Location"); strings.Contains(l, "evil") || strings.HasPrefix(l, "javascript") || strings.HasPrefix(l, "data") || hop.header.Get("Set-Cookie") == "a=b" {
+			if l := hop.header.Get("Location"); strings.Contains(l, "evil") || strings.HasPrefix(l, "javascript") || strings.HasPrefix(l, "data") ||
+				hop.header.Get("Set-Cookie") == "a=b" {
 				t.Errorf("%s: %q leads to %q", what, to, l)
 			}
 		}
@@ -129,7 +141,8 @@ func TestPagesAreNotFramedOrKept(t *testing.T) {
 			switch {
 			case !strings.HasPrefix(a.header.Get("Content-Type"), "text/html") && !redirect:
 				t.Errorf("%s is %s: %d %s", name, a.header.Get("Content-Type"), a.status, clip(a.body))
-			case !redirect && (a.header.Get("X-Frame-Options") != "DENY" || !strings.Contains(policy, "frame-ancestors 'none'") || !strings.Contains(policy, "default-src 'none'")):
+			case !redirect && (a.header.Get("X-Frame-Options") != "DENY" || !strings.Contains(policy, "frame-ancestors 'none'") ||
+				!strings.Contains(policy, "default-src 'none'")):
 				t.Errorf("%s may be framed: %v", name, a.header)
 			case !redirect && (a.header.Get("X-Content-Type-Options") != "nosniff" || a.header.Get("Referrer-Policy") != "no-referrer"):
 				t.Errorf("%s: %v", name, a.header)
@@ -225,7 +238,14 @@ func TestTLSStaysAsItIsWhenTheCertificateChanges(t *testing.T) {
 	if n, err := strconv.Atoi(port); err != nil || n == 0 {
 		t.Fatal(err)
 	}
-	differently(t, func(map[string]any) {}, "--bind-address=127.0.0.1", "--secure-port="+port, "--tls-cert-file="+filepath.Join(dir, "tls.crt"), "--tls-private-key="+filepath.Join(dir, "tls.key"))
+	differently(
+		t,
+		func(map[string]any) {},
+		"--bind-address=127.0.0.1",
+		"--secure-port="+port,
+		"--tls-cert-file="+filepath.Join(dir, "tls.crt"),
+		"--tls-private-key="+filepath.Join(dir, "tls.key"),
+	)
 	serial := func(ctx context.Context, c *tls.Config) (string, error) {
 		c.RootCAs, c.ServerName = wire.TLSClientConfig.RootCAs, "localhost"
 		conn, err := (&tls.Dialer{Config: c}).DialContext(ctx, "tcp", at)

@@ -203,7 +203,8 @@ func TestLogoutHints(t *testing.T) {
 func TestLogoutLeadsNowhereElse(t *testing.T) {
 	rule(t, "S40", "TLogout-3")
 	l := newLeaving(t)
-	for _, to := range []string{"https://evil.example", "//evil.example", `/\evil.example`, "https:evil.example", "%2f%2fevil.example", "https://harbor.example@evil.example/bye",
+	for _, to := range []string{"https://evil.example", "//evil.example", `/\evil.example`, "https:evil.example", "%2f%2fevil.example",
+		"https://harbor.example@evil.example/bye",
 		"https://harbor.example/bye/", "https://harbor.example/BYE", "https://harbor.example/bye#x", "https://harbor.example/bye\r\nLocation: https://evil.example",
 		"https://harbor.example/bye%0d%0aLocation:%20https://evil.example", "javascript:alert(1)", "data:text/html,x", "https://harbor.example.evil.example/bye",
 		`https://harbor.example\.evil.example/bye`, " https://harbor.example/bye", "http://harbor.example/bye", "https://harbor.example:444/bye"} {

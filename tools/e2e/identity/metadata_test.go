@@ -102,9 +102,11 @@ func TestDocumentsAreComplete(t *testing.T) {
 			t.Errorf("%s is %q", name, at)
 		}
 	}
-	for name, least := range map[string]string{"response_types_supported": "code", "subject_types_supported": "public", "id_token_signing_alg_values_supported": "RS256",
-		"scopes_supported": "openid", "grant_types_supported": "authorization_code", "claims_supported": "sub", "token_endpoint_auth_methods_supported": "client_secret_basic",
-		"code_challenge_methods_supported": "S256"} {
+	for name, least := range map[string]string{"response_types_supported": "code", "subject_types_supported": "public",
+		"id_token_signing_alg_values_supported": "RS256",
+		"scopes_supported":                      "openid", "grant_types_supported": "authorization_code", "claims_supported": "sub",
+		"token_endpoint_auth_methods_supported": "client_secret_basic",
+		"code_challenge_methods_supported":      "S256"} {
 		if !slices.Contains(texts(doc, name), least) {
 			t.Errorf("%s is %v", name, doc[name])
 		}

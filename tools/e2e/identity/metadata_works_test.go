@@ -175,7 +175,8 @@ func secondFactor(t *testing.T) {
 
 func notAdvertised(t *testing.T) {
 	b := here(t)
-	for _, grant := range []string{"implicit", "urn:ietf:params:oauth:grant-type:jwt-bearer", "urn:ietf:params:oauth:grant-type:saml2-bearer", "urn:openid:params:grant-type:ciba",
+	for _, grant := range []string{"implicit", "urn:ietf:params:oauth:grant-type:jwt-bearer", "urn:ietf:params:oauth:grant-type:saml2-bearer",
+		"urn:openid:params:grant-type:ciba",
 		"urn:ietf:params:oauth:grant-type:token-exchange", "urn:ietf:params:oauth:grant-type:uma-ticket", "none"} {
 		storesNothing(t, func() {
 			console.token(t, "grant_type", grant, "subject_token", "x", "assertion", "x").fails(t, 400, "unsupported_grant_type")

@@ -70,7 +70,8 @@ func TestOIDCCBasicTestPlanUserinfo(t *testing.T) {
 		{"ScopeAll", tells("openid profile email", "name", "preferred_username", "email")},
 	})
 	// Nobody has verified what an administrator wrote.
-	if told := info(t, get(t, "/oauth/userinfo", got.Access)); told["email"] != alice+"@example.com" || told["email_verified"] == true || told["preferred_username"] != alice {
+	if told := info(t, get(t, "/oauth/userinfo", got.Access)); told["email"] != alice+"@example.com" || told["email_verified"] == true ||
+		told["preferred_username"] != alice {
 		t.Errorf("%v", told)
 	}
 }

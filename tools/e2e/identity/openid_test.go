@@ -125,7 +125,8 @@ func basicFlow(t *testing.T) {
 		t.Errorf("iss %q", got.Get("iss"))
 	}
 	a := q.redeem(t, q.landed(t, p))
-	if a.header.Get("Cache-Control") != "no-store" || a.header.Get("Pragma") != "no-cache" || !strings.HasPrefix(a.header.Get("Content-Type"), "application/json") {
+	if a.header.Get("Cache-Control") != "no-store" || a.header.Get("Pragma") != "no-cache" ||
+		!strings.HasPrefix(a.header.Get("Content-Type"), "application/json") {
 		t.Errorf("header %v", a.header)
 	}
 	got := a.tokens(t)
@@ -167,7 +168,8 @@ func requestURI(t *testing.T) {
 	var asked atomic.Int64
 	srv := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { asked.Add(1) }))
 	defer srv.Close()
-	for _, address := range []string{srv.URL + "/request", "http://localhost" + srv.URL[strings.LastIndex(srv.URL, ":"):], "file:///etc/passwd", "urn:ietf:params:oauth:request_uri:x"} {
+	for _, address := range []string{srv.URL + "/request", "http://localhost" + srv.URL[strings.LastIndex(srv.URL, ":"):], "file:///etc/passwd",
+		"urn:ietf:params:oauth:request_uri:x"} {
 		q := harbor.ask("request_uri", address)
 		q.refused(t, here(t).open(t, q.address()), "request_uri_not_supported")
 	}

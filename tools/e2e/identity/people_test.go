@@ -100,7 +100,14 @@ func newUser(t *testing.T, prefix string) (name string) {
 // patchUser changes a user as the administrator; patch is a JSON merge patch.
 func patchUser(t *testing.T, name, patch string) {
 	t.Helper()
-	call(t, http.MethodPatch, issuer+usersPath+"/"+name, patch, "Content-Type: application/merge-patch+json", "Authorization: Bearer "+admin(t)).must(t, http.StatusOK)
+	call(
+		t,
+		http.MethodPatch,
+		issuer+usersPath+"/"+name,
+		patch,
+		"Content-Type: application/merge-patch+json",
+		"Authorization: Bearer "+admin(t),
+	).must(t, http.StatusOK)
 }
 
 // uidOf returns the UID of a user.

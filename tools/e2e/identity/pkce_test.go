@@ -122,7 +122,8 @@ func TestACodeTellsNothing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, text := range []string{q.params.Get("code_challenge"), string(sum), q.verifier, alice, uidOf(t, alice), harbor.ID, "harbor.example", "a-nonce", "a-state", "openid", `{"`} {
+	for _, text := range []string{q.params.Get("code_challenge"), string(sum), q.verifier, alice, uidOf(t, alice), harbor.ID, "harbor.example", "a-nonce",
+		"a-state", "openid", `{"`} {
 		if strings.Contains(decoded, text) {
 			t.Errorf("the code tells %q", text)
 		}

@@ -16,30 +16,49 @@ func TestRedirectURIsMatchExactly(t *testing.T) {
 	rule(t, "T9700-1")
 	b := here(t)
 	exact := newClient(t, client{ID: "exact", Secret: random(), RedirectURIs: []string{"https://exact.example/cb", "https://exact.example:8443/deep/cb?x=1"}})
-	local := newClient(t, client{ID: "local", GrantMethod: "auto", RedirectURIs: []string{"http://127.0.0.1/cb", "http://[::1]:9/cb", "http://localhost:80/cb?x=1", "com.example.local:/cb"}})
+	local := newClient(
+		t,
+		client{
+			ID:           "local",
+			GrantMethod:  "auto",
+			RedirectURIs: []string{"http://127.0.0.1/cb", "http://[::1]:9/cb", "http://localhost:80/cb?x=1", "com.example.local:/cb"},
+		},
+	)
 	for _, uri := range exact.RedirectURIs {
 		exact.ask("redirect_uri", uri).code(t, b)
 	}
 	for name, uri := range map[string]string{
-		"Slash": "https://exact.example/cb/", "Path": "https://exact.example/cb/x", "ShorterPath": "https://exact.example/", "NoPath": "https://exact.example", "Dots": "https://exact.example/x/../cb",
-		"EncodedDots": "https://exact.example/%2e%2e/cb", "DoubleSlash": "https://exact.example//cb", "EncodedLetter": "https://exact.example/%63b", "Query": "https://exact.example/cb?x=1",
-		"EmptyQuery": "https://exact.example/cb?", "Fragment": "https://exact.example/cb#x", "EmptyFragment": "https://exact.example/cb#", "SchemeCase": "HTTPS://exact.example/cb",
-		"HostCase": "https://Exact.example/cb", "PathCase": "https://exact.example/CB", "DefaultPort": "https://exact.example:443/cb", "OtherPort": "https://exact.example:8443/cb", "EmptyPort": "https://exact.example:/cb",
-		"HTTP": "http://exact.example/cb", "NoScheme": "//exact.example/cb", "User": "https://exact.example@evil.example/cb", "UserBefore": "https://evil.example@exact.example/cb",
-		"Backslash": `https://exact.example\@evil.example/cb`, "BackslashHost": `https://evil.example\.exact.example/cb`, "Subdomain": "https://a.exact.example/cb", "Suffix": "https://exact.example.evil.example/cb",
-		"Prefix": "https://evil-exact.example/cb", "TrailingDot": "https://exact.example./cb", "Wildcard": "https://*.example/cb", "Space": "https://exact.example/cb ", "Newline": "https://exact.example/cb\n",
-		"Nul": "https://exact.example/cb\x00", "Tab": "https://exact.exa\tmple/cb", "Semicolon": "https://exact.example/cb;x", "FullWidth": "https://exact．example/cb", "Two": "https://exact.example/cb,https://exact.example/cb",
-		"OtherQuery": "https://exact.example:8443/deep/cb?x=2", "MoreQuery": "https://exact.example:8443/deep/cb?x=1&y=2", "Missing": "https://exact.example:8443/deep/cb",
+		"Slash": "https://exact.example/cb/", "Path": "https://exact.example/cb/x", "ShorterPath": "https://exact.example/", "NoPath": "https://exact.example",
+		"Dots":        "https://exact.example/x/../cb",
+		"EncodedDots": "https://exact.example/%2e%2e/cb", "DoubleSlash": "https://exact.example//cb", "EncodedLetter": "https://exact.example/%63b",
+		"Query":      "https://exact.example/cb?x=1",
+		"EmptyQuery": "https://exact.example/cb?", "Fragment": "https://exact.example/cb#x", "EmptyFragment": "https://exact.example/cb#",
+		"SchemeCase": "HTTPS://exact.example/cb",
+		"HostCase":   "https://Exact.example/cb", "PathCase": "https://exact.example/CB", "DefaultPort": "https://exact.example:443/cb",
+		"OtherPort": "https://exact.example:8443/cb", "EmptyPort": "https://exact.example:/cb",
+		"HTTP": "http://exact.example/cb", "NoScheme": "//exact.example/cb", "User": "https://exact.example@evil.example/cb",
+		"UserBefore": "https://evil.example@exact.example/cb",
+		"Backslash":  `https://exact.example\@evil.example/cb`, "BackslashHost": `https://evil.example\.exact.example/cb`, "Subdomain": "https://a.exact.example/cb",
+		"Suffix": "https://exact.example.evil.example/cb",
+		"Prefix": "https://evil-exact.example/cb", "TrailingDot": "https://exact.example./cb", "Wildcard": "https://*.example/cb",
+		"Space": "https://exact.example/cb ", "Newline": "https://exact.example/cb\n",
+		"Nul": "https://exact.example/cb\x00", "Tab": "https://exact.exa\tmple/cb", "Semicolon": "https://exact.example/cb;x",
+		"FullWidth": "https://exact．example/cb", "Two": "https://exact.example/cb,https://exact.example/cb",
+		"OtherQuery": "https://exact.example:8443/deep/cb?x=2", "MoreQuery": "https://exact.example:8443/deep/cb?x=1&y=2",
+		"Missing": "https://exact.example:8443/deep/cb",
 	} {
 		t.Run(name, func(t *testing.T) { refusedPage(t, b.open(t, exact.ask("redirect_uri", uri).address())) })
 	}
 	t.Run("OnlyALoopbackPortMayDiffer", func(t *testing.T) {
-		for _, uri := range []string{"http://127.0.0.1/cb", "http://127.0.0.1:1/cb", "http://127.0.0.1:65535/cb", "http://[::1]:8080/cb", "http://[::1]/cb", "http://localhost:5000/cb?x=1", "com.example.local:/cb"} {
+		for _, uri := range []string{"http://127.0.0.1/cb", "http://127.0.0.1:1/cb", "http://127.0.0.1:65535/cb", "http://[::1]:8080/cb", "http://[::1]/cb",
+			"http://localhost:5000/cb?x=1", "com.example.local:/cb"} {
 			q := local.ask("redirect_uri", uri)
 			q.redeem(t, q.code(t, b)).tokens(t)
 		}
-		for _, uri := range []string{"http://127.0.0.1:1/cb/x", "http://127.0.0.1:1/CB", "http://127.0.0.1:1/cb?x=1", "http://127.0.0.2:1/cb", "http://localhost:1/cb", "https://127.0.0.1:1/cb", "http://127.0.0.1:/cb",
-			"http://127.0.0.1:1@evil.example/cb", "http://127.0.0.1:x/cb", "http://127.0.0.1:123456/cb", "http://127.0.0.1:1#/cb", `http://127.0.0.1:1\@evil.example/cb`, "http://127.1:1/cb", "http://0.0.0.0:1/cb",
+		for _, uri := range []string{"http://127.0.0.1:1/cb/x", "http://127.0.0.1:1/CB", "http://127.0.0.1:1/cb?x=1", "http://127.0.0.2:1/cb",
+			"http://localhost:1/cb", "https://127.0.0.1:1/cb", "http://127.0.0.1:/cb",
+			"http://127.0.0.1:1@evil.example/cb", "http://127.0.0.1:x/cb", "http://127.0.0.1:123456/cb", "http://127.0.0.1:1#/cb", `http://127.0.0.1:1\@evil.example/cb`,
+			"http://127.1:1/cb", "http://0.0.0.0:1/cb",
 			"http://localhost.evil.example/cb?x=1", "http://localhost:1/cb", "com.example.local:/cb2", "com.example.local://cb", "com.example.other:/cb"} {
 			refusedPage(t, b.open(t, local.ask("redirect_uri", uri).address()))
 		}
@@ -50,8 +69,22 @@ func TestPlainHTTPIsForLoopbackOnly(t *testing.T) {
 	rule(t, "T9700-10")
 	b := here(t)
 	for _, secret := range []string{random(), ""} {
-		c := newClient(t, client{ID: "plain", Secret: secret, GrantMethod: "auto", RedirectURIs: []string{"http://harbor.example/cb", "http://localhost.evil.example/cb", "http://127.0.0.1.evil.example/cb",
-			"http://10.0.0.1/cb", "http://2130706433/cb", "http://0x7f.1/cb", "http://127.0.0.1@evil.example/cb", "http://[::ffff:127.0.0.1]/cb", "http://127.0.0.1:1/cb", "http://localhost/cb", "http://[::1]/cb"}})
+		c := newClient(
+			t,
+			client{ID: "plain", Secret: secret, GrantMethod: "auto", RedirectURIs: []string{
+				"http://harbor.example/cb",
+				"http://localhost.evil.example/cb",
+				"http://127.0.0.1.evil.example/cb",
+				"http://10.0.0.1/cb",
+				"http://2130706433/cb",
+				"http://0x7f.1/cb",
+				"http://127.0.0.1@evil.example/cb",
+				"http://[::ffff:127.0.0.1]/cb",
+				"http://127.0.0.1:1/cb",
+				"http://localhost/cb",
+				"http://[::1]/cb",
+			}},
+		)
 		for i, uri := range c.RedirectURIs {
 			if i < 8 {
 				storesNothing(t, func() { refusedPage(t, b.open(t, c.ask("redirect_uri", uri).address())) })
@@ -68,10 +101,29 @@ func TestPlainHTTPIsForLoopbackOnly(t *testing.T) {
 func TestNobodyIsSentAnywhere(t *testing.T) {
 	rule(t, "T9700-2")
 	for who, b := range map[string]*browser{"LoggedIn": logIn(t, bob), "NotLoggedIn": newBrowser(t)} {
-		for _, evil := range []string{"https://evil.example/", "//evil.example", `/\evil.example`, `\\evil.example`, "https:evil.example", "%2f%2fevil.example", "https://harbor.example@evil.example/bye", "javascript:alert(1)",
+		for _, evil := range []string{"https://evil.example/", "//evil.example", `/\evil.example`, `\\evil.example`, "https:evil.example", "%2f%2fevil.example",
+			"https://harbor.example@evil.example/bye", "javascript:alert(1)",
 			"https://harbor.example/bye/../x", "https://harbor.example/bye\r\nLocation: https://evil.example", "https://evil.example/https://harbor.example/bye"} {
-			q := values("redirect_uri", evil, "post_logout_redirect_uri", evil, "client_id", harbor.ID, "return_to", evil, "next", evil, "continue", evil, "rd", evil, "state", "x").Encode()
-			for _, path := range []string{"/oauth/logout", "/oauth/login", "/oauth/account", "/oauth/device", "/oauth/login/nobody", "/oauth/callback/nobody", "/oauth/authorize"} {
+			q := values(
+				"redirect_uri",
+				evil,
+				"post_logout_redirect_uri",
+				evil,
+				"client_id",
+				harbor.ID,
+				"return_to",
+				evil,
+				"next",
+				evil,
+				"continue",
+				evil,
+				"rd",
+				evil,
+				"state",
+				"x",
+			).Encode()
+			for _, path := range []string{"/oauth/logout", "/oauth/login", "/oauth/account", "/oauth/device", "/oauth/login/nobody", "/oauth/callback/nobody",
+				"/oauth/authorize"} {
 				if p := b.open(t, path+"?"+q); p.to != nil || p.status >= 500 {
 					t.Errorf("%s: %s with %q: %d, sent to %v", who, path, evil, p.status, p.to)
 				}
@@ -87,7 +139,8 @@ func TestThePasswordGrantCanBeSwitchedOff(t *testing.T) {
 		console.tokenAt(t, off, "grant_type", "password", "username", bob, "password", password).fails(t, 400, "unsupported_grant_type")
 		console.tokenAt(t, off, "grant_type", "otp", "token", "x", "otp", "1").fails(t, 400, "unsupported_grant_type")
 	})
-	if grants := texts(document(t, off, openidDocument), "grant_types_supported"); slices.Contains(grants, "password") || slices.Contains(grants, "otp") || len(grants) == 0 {
+	if grants := texts(document(t, off, openidDocument), "grant_types_supported"); slices.Contains(grants, "password") || slices.Contains(grants, "otp") ||
+		len(grants) == 0 {
 		t.Errorf("advertised %v", grants)
 	}
 	for _, c := range []client{harbor, portal} { // others' clients may not use it where it is on

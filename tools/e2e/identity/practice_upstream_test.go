@@ -105,7 +105,8 @@ func TestUpstreamLoginsAreBoundToTheirBrowser(t *testing.T) {
 		turnedAway(t, other, other.arrives(t, back))
 	})
 	for name, wrong := range map[string]*url.URL{
-		"NoState": changedAddress(back, "state", ""), "AnotherState": changedAddress(back, "state", random()), "NoCode": changedAddress(back, "code", ""), "AnotherCode": changedAddress(back, "code", "x"), "NothingAtAll": changedAddress(back, "state", "", "code", "", "iss", ""),
+		"NoState": changedAddress(back, "state", ""), "AnotherState": changedAddress(back, "state", random()), "NoCode": changedAddress(back, "code", ""),
+		"AnotherCode": changedAddress(back, "code", "x"), "NothingAtAll": changedAddress(back, "state", "", "code", "", "iss", ""),
 		"AnError": changedAddress(back, "code", "", "error", "access_denied"),
 	} {
 		t.Run(name, func(t *testing.T) {

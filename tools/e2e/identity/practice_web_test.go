@@ -11,7 +11,8 @@ func TestTheAuthorizationEndpointHasNoCORS(t *testing.T) {
 	spa := newClient(t, client{ID: "spa", GrantMethod: "auto", RedirectURIs: []string{"https://spa.example/cb"}})
 	b := here(t)
 	for _, origin := range []string{"https://spa.example", "https://evil.example", "null", issuer} {
-		for _, path := range []string{strings.TrimPrefix(spa.ask().address(), issuer), "/oauth/login", "/oauth/account", "/oauth/consent", "/oauth/device", "/oauth/logout", "/oauth/device_authorization", "/oauth/introspect", "/oauth/authenticate"} {
+		for _, path := range []string{strings.TrimPrefix(spa.ask().address(), issuer), "/oauth/login", "/oauth/account", "/oauth/consent", "/oauth/device",
+			"/oauth/logout", "/oauth/device_authorization", "/oauth/introspect", "/oauth/authenticate"} {
 			for _, method := range []string{http.MethodOptions, http.MethodGet, http.MethodPost} {
 				a := call(t, method, issuer+path, "", "Origin: "+origin, "Access-Control-Request-Method: GET")
 				for name := range a.header {
@@ -27,9 +28,11 @@ func TestTheAuthorizationEndpointHasNoCORS(t *testing.T) {
 		}
 	}
 	t.Run("PagesOfPublicClientsMayCallTheOthers", func(t *testing.T) {
-		for origin, allowed := range map[string]string{"https://spa.example": "https://spa.example", "https://evil.example": "", "https://spa.example.evil.example": "", "https://spaxexample": "",
+		for origin, allowed := range map[string]string{"https://spa.example": "https://spa.example", "https://evil.example": "",
+			"https://spa.example.evil.example": "", "https://spaxexample": "",
 			"HTTPS://SPA.EXAMPLE": "", "null": "", "https://harbor.example": ""} {
-			for path, method := range map[string]string{"/oauth/token": http.MethodPost, "/oauth/userinfo": http.MethodGet, "/oauth/revoke": http.MethodPost, "/oauth/keys": http.MethodGet, openidDocument: http.MethodGet} {
+			for path, method := range map[string]string{"/oauth/token": http.MethodPost, "/oauth/userinfo": http.MethodGet, "/oauth/revoke": http.MethodPost,
+				"/oauth/keys": http.MethodGet, openidDocument: http.MethodGet} {
 				for _, method := range []string{http.MethodOptions, method} {
 					a := call(t, method, issuer+path, "", "Origin: "+origin, "Access-Control-Request-Method: "+method)
 					if got := a.header.Get("Access-Control-Allow-Origin"); got != allowed || a.header.Get("Access-Control-Allow-Credentials") != "" {
@@ -83,9 +86,12 @@ func TestNobodyStatesAnIdentity(t *testing.T) {
 	rule(t, "T9700-13")
 	access := passwordLogin(t, bob).Access
 	for _, headers := range [][]string{
-		{"X-Remote-User: admin", "X-Remote-Group: system:masters"}, {"Impersonate-User: admin", "Impersonate-Group: system:masters", "Impersonate-Uid: 0", "Impersonate-Extra-Scopes: x"},
-		{"X-KubeSphere-Authorization: Bearer " + admin(t)}, {"X-Kubesphere-Rawquery: x"}, {"X-Forwarded-User: admin", "X-Forwarded-Email: admin@kubesphere.io", "X-Forwarded-Preferred-Username: admin"},
-		{"X-Auth-Request-User: admin"}, {"Remote-User: admin"}, {"X-WEBAUTH-USER: admin"}, {"X-User: admin", "X-Groups: system:masters"}, {"X-Client-Cert: x", "X-SSL-Client-S-DN: CN=admin,O=system:masters"},
+		{"X-Remote-User: admin", "X-Remote-Group: system:masters"}, {"Impersonate-User: admin", "Impersonate-Group: system:masters", "Impersonate-Uid: 0",
+			"Impersonate-Extra-Scopes: x"},
+		{"X-KubeSphere-Authorization: Bearer " + admin(t)}, {"X-Kubesphere-Rawquery: x"},
+		{"X-Forwarded-User: admin", "X-Forwarded-Email: admin@kubesphere.io", "X-Forwarded-Preferred-Username: admin"},
+		{"X-Auth-Request-User: admin"}, {"Remote-User: admin"}, {"X-WEBAUTH-USER: admin"}, {"X-User: admin", "X-Groups: system:masters"},
+		{"X-Client-Cert: x", "X-SSL-Client-S-DN: CN=admin,O=system:masters"},
 		{"x-remote-user: admin", "X-Remote-User: admin"}, {"Connection: Authorization, X-Remote-User", "X-Remote-User: admin"},
 	} {
 		t.Run(headers[0], func(t *testing.T) {
@@ -118,18 +124,35 @@ func TestPagesAreNotFramed(t *testing.T) {
 	d := desk.device(t)
 	account := b.open(t, "/oauth/account").shows(t, 200, "Your account")
 	pages := map[string]*page{
-		"login": fresh.open(t, "/oauth/login").shows(t, 200, "Log in"), "login of a client": fresh.open(t, harbor.ask().address()).shows(t, 200, "Log in"),
-		"failed login": fresh.login(t, fresh.open(t, "/oauth/login"), alice, "Wrong-123").shows(t, 400, "Log in"),
-		"consent":      b.open(t, asking.ask("prompt", "consent").address()).shows(t, 200, "Allow asking?"), "account": account,
-		"device": b.open(t, "/oauth/device").shows(t, 200, "Connect a device"), "device with a code": b.findDevice(t, d.field("user_code")).shows(t, 200, "Connect desk?"),
-		"wrong code": b.findDevice(t, "WRONG-CODE").shows(t, 400, "Connect a device"), "logout": b.open(t, "/oauth/logout").shows(t, 200, "Log out?"),
-		"logged out": fresh.open(t, "/oauth/logout").shows(t, 200, ""), "error": fresh.open(t, "/oauth/authorize?client_id=nobody").shows(t, 400, ""),
-		"missing": fresh.open(t, "/oauth/static/nothing"), "forged form": fresh.post(t, "/oauth/login", values("form", "x")), "unknown provider": fresh.open(t, "/oauth/login/nobody"),
-		"callback": fresh.open(t, "/oauth/callback/nobody?state=x&code=y"), "new app": b.submit(t, account, "step", "totp"), "password": b.submit(t, account, "step", "password"),
+		"login":             fresh.open(t, "/oauth/login").shows(t, 200, "Log in"),
+		"login of a client": fresh.open(t, harbor.ask().address()).shows(t, 200, "Log in"),
+		"failed login":      fresh.login(t, fresh.open(t, "/oauth/login"), alice, "Wrong-123").shows(t, 400, "Log in"),
+		"consent":           b.open(t, asking.ask("prompt", "consent").address()).shows(t, 200, "Allow asking?"),
+		"account":           account,
+		"device": b.open(t, "/oauth/device").
+			shows(t, 200, "Connect a device"),
+		"device with a code": b.findDevice(t, d.field("user_code")).shows(t, 200, "Connect desk?"),
+		"wrong code":         b.findDevice(t, "WRONG-CODE").shows(t, 400, "Connect a device"),
+		"logout":             b.open(t, "/oauth/logout").shows(t, 200, "Log out?"),
+		"logged out":         fresh.open(t, "/oauth/logout").shows(t, 200, ""),
+		"error":              fresh.open(t, "/oauth/authorize?client_id=nobody").shows(t, 400, ""),
+		"missing": fresh.open(
+			t,
+			"/oauth/static/nothing",
+		),
+		"forged form":      fresh.post(t, "/oauth/login", values("form", "x")),
+		"unknown provider": fresh.open(t, "/oauth/login/nobody"),
+		"callback": fresh.open(
+			t,
+			"/oauth/callback/nobody?state=x&code=y",
+		),
+		"new app":  b.submit(t, account, "step", "totp"),
+		"password": b.submit(t, account, "step", "password"),
 	}
 	for name, p := range pages {
 		policy := p.header.Get("Content-Security-Policy")
-		if !strings.Contains(policy, "frame-ancestors 'none'") || !strings.Contains(policy, "default-src 'none'") || strings.Contains(policy, "unsafe") || p.header.Get("X-Frame-Options") != "DENY" {
+		if !strings.Contains(policy, "frame-ancestors 'none'") || !strings.Contains(policy, "default-src 'none'") || strings.Contains(policy, "unsafe") ||
+			p.header.Get("X-Frame-Options") != "DENY" {
 			t.Errorf("%s may be framed: %d %v", name, p.status, p.header)
 		}
 		if p.header.Get("Cache-Control") != "no-store" || p.header.Get("X-Content-Type-Options") != "nosniff" || p.header.Get("Referrer-Policy") != "no-referrer" {

@@ -214,7 +214,14 @@ func TestOneKindOfTokenIsNotTakenForAnother(t *testing.T) {
 func newAPIKey(t *testing.T, user, access string) string {
 	t.Helper()
 	body := fmt.Sprintf(`{"description":"rules","currentPassword":%q,"expiresAt":%q}`, password, time.Now().Add(time.Hour).UTC().Format(time.RFC3339))
-	a := call(t, http.MethodPost, issuer+"/kapis/iam.kubesphere.io/v1beta1/users/"+user+"/apikeys", body, "Content-Type: application/json", "Authorization: Bearer "+access)
+	a := call(
+		t,
+		http.MethodPost,
+		issuer+"/kapis/iam.kubesphere.io/v1beta1/users/"+user+"/apikeys",
+		body,
+		"Content-Type: application/json",
+		"Authorization: Bearer "+access,
+	)
 	if key := a.field("token"); a.status < 300 && key != "" {
 		return key
 	}

@@ -55,8 +55,8 @@ func Desktop() Window { return Window{Width: 1280, Height: 800, Language: "en"} 
 // Phone is the whole screen of a phone.
 func Phone() Window { return Window{Width: 390, Height: 844, Phone: true, Language: "en"} }
 
-// Open starts a browser that takes the certificates, and gives up on whatever the test does with it after patience. Where there is no browser
-// the test fails: what is not tested in a browser does not work in one.
+// Open starts a browser that takes the certificates, and gives up on whatever the test does with it after patience. Where there is no
+// browser the test fails: what is not tested in a browser does not work in one.
 func Open(t *testing.T, win Window, patience time.Duration, certificates ...*x509.Certificate) *Browser {
 	t.Helper()
 	program, err := exec.LookPath("chromium")
@@ -103,8 +103,8 @@ func (b *Browser) hear(event any) {
 	}
 }
 
-// Complaints are what the browser wrote to its console of what is below these addresses: policies that were broken, scripts that failed. None
-// are of everything.
+// Complaints are what the browser wrote to its console of what is below these addresses: policies that were broken, scripts that failed.
+// None are of everything.
 func (b *Browser) Complaints(below ...string) []string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -125,9 +125,11 @@ func (b *Browser) dress() {
 	if b.win.Dark {
 		scheme = "dark"
 	}
-	Call(b, emulation.SetDeviceMetricsOverride, emulation.SetDeviceMetricsOverrideParams{Width: b.win.Width, Height: b.win.Height, DeviceScaleFactor: 1,
-		Mobile: b.win.Phone})
-	Call(b, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}}})
+	Call(b, emulation.SetDeviceMetricsOverride, emulation.SetDeviceMetricsOverrideParams{Width: b.win.Width, Height: b.win.Height,
+		DeviceScaleFactor: 1,
+		Mobile:            b.win.Phone})
+	Call(b, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme",
+		Value: scheme}}})
 }
 
 // Call sends the browser a command.

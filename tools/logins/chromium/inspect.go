@@ -53,9 +53,11 @@ func (b *Browser) Inspect(name string) {
 	b.Picture(name)
 	for _, scheme := range []string{"light", "dark"} {
 		for _, width := range []int64{b.win.Width, 320} { // 1280 at 400 %
-			Call(b, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme},
+			Call(b, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme",
+				Value: scheme},
 				{Name: "prefers-reduced-motion", Value: "reduce"}}})
-			Call(b, emulation.SetDeviceMetricsOverride, emulation.SetDeviceMetricsOverrideParams{Width: width, Height: b.win.Height, DeviceScaleFactor: 1, Mobile: b.win.Phone})
+			Call(b, emulation.SetDeviceMetricsOverride, emulation.SetDeviceMetricsOverrideParams{Width: width, Height: b.win.Height,
+				DeviceScaleFactor: 1, Mobile: b.win.Phone})
 			for _, fault := range Eval[[]string](b, faults) {
 				b.t.Errorf("%s (%s, %d wide): %s", name, scheme, width, fault)
 			}

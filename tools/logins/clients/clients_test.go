@@ -75,7 +75,8 @@ func TestOpenIDClientOfNPM(t *testing.T) {
 	if err := cmd.Wait(); err != nil {
 		t.Errorf("%v\n%s", err, faults.String())
 	}
-	if got.Name != user || got.Email != user+"@example.com" || !got.Refreshed || !got.Device || !got.Active || !got.Revoked || !got.Over || !strings.EqualFold(got.Own, "bearer") {
+	if got.Name != user || got.Email != user+"@example.com" || !got.Refreshed || !got.Device || !got.Active || !got.Revoked || !got.Over ||
+		!strings.EqualFold(got.Own, "bearer") {
 		t.Errorf("%+v", got)
 	}
 }
@@ -85,7 +86,15 @@ func TestHashiCorpCAP(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	config, err := oidc.NewConfig(issuer, clientID, clientSecret, []oidc.Alg{oidc.RS256}, []string{redirectURI}, oidc.WithProviderCA(string(authority)), oidc.WithScopes("profile", "email"))
+	config, err := oidc.NewConfig(
+		issuer,
+		clientID,
+		clientSecret,
+		[]oidc.Alg{oidc.RS256},
+		[]string{redirectURI},
+		oidc.WithProviderCA(string(authority)),
+		oidc.WithScopes("profile", "email"),
+	)
 	if err != nil {
 		t.Fatal(err)
 	}

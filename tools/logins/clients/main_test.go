@@ -98,7 +98,9 @@ func furnish(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	text, err := json.Marshal(map[string]any{"name": clientID, "secret": clientSecret, "redirectURIs": []string{redirectURI}, "postLogoutRedirectURIs": []string{logoutURI}})
+	text, err := json.Marshal(
+		map[string]any{"name": clientID, "secret": clientSecret, "redirectURIs": []string{redirectURI}, "postLogoutRedirectURIs": []string{logoutURI}},
+	)
 	if err != nil {
 		return err
 	}
@@ -112,7 +114,12 @@ func furnish(ctx context.Context) error {
 		return err
 	}
 	const users = "/apis/iam.kubesphere.io/v1beta1/users"
-	body := fmt.Sprintf(`{"apiVersion":"iam.kubesphere.io/v1beta1","kind":"User","metadata":{"name":%q},"spec":{"email":"%s@example.com","password":%q}}`, user, user, password)
+	body := fmt.Sprintf(
+		`{"apiVersion":"iam.kubesphere.io/v1beta1","kind":"User","metadata":{"name":%q},"spec":{"email":"%s@example.com","password":%q}}`,
+		user,
+		user,
+		password,
+	)
 	if _, err := product.Do(ctx, stack.Request{Method: http.MethodPost, Path: users, Token: admin.Access, Body: []byte(body)}); err != nil {
 		return err
 	}

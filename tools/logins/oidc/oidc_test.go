@@ -28,7 +28,15 @@ const (
 func start(t *testing.T, method string, settings map[string]any) (string, idp.Provider) {
 	t.Helper()
 	op := Start(t, Options{Dir: ".", Callback: callback, Logout: signedUp, Method: method})
-	all := map[string]any{"issuer": op.Issuer, "clientID": ClientID, "clientSecret": op.Secret, "groupsKey": "groups", "groupsPrefix": "", "scopes": []string{"openid", "profile", "email", "groups"}, "getUserInfo": true}
+	all := map[string]any{
+		"issuer":       op.Issuer,
+		"clientID":     ClientID,
+		"clientSecret": op.Secret,
+		"groupsKey":    "groups",
+		"groupsPrefix": "",
+		"scopes":       []string{"openid", "profile", "email", "groups"},
+		"getUserInfo":  true,
+	}
 	for k, v := range settings {
 		all[k] = v
 	}
@@ -143,7 +151,8 @@ func TestSomebodyLogsInIsRefreshedAndLogsOut(t *testing.T) { // TCore-12, TLogou
 			}
 			b := newBrowser(t)
 			who := login(t, b, p, "jane")
-			if who.Subject != "jane" || who.Email != "jane@example.com" || who.DisplayName != "Person jane" || who.Lang != "zh-CN" || !slices.Equal(who.Groups, []string{"newcomers", "staff"}) {
+			if who.Subject != "jane" || who.Email != "jane@example.com" || who.DisplayName != "Person jane" || who.Lang != "zh-CN" ||
+				!slices.Equal(who.Groups, []string{"newcomers", "staff"}) {
 				t.Errorf("%+v", who)
 			}
 			put(t, issuer+"/people/jane/admins")

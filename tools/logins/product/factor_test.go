@@ -90,7 +90,8 @@ func TestAuthenticatorAppCompletesThePasswordGrant(t *testing.T) {
 
 	var pending string
 	status, answer := grant(t, url.Values{"grant_type": {"password"}, "username": {"frank"}, "password": {password}})
-	if pending, _ = answer["mfa_token"].(string); status != http.StatusBadRequest || answer["error"] != "mfa_required" || pending == "" || answer["access_token"] != nil {
+	if pending, _ = answer["mfa_token"].(string); status != http.StatusBadRequest || answer["error"] != "mfa_required" || pending == "" ||
+		answer["access_token"] != nil {
 		t.Fatalf("%d %v", status, answer)
 	}
 	second := func(otp string) (int, map[string]any) {

@@ -59,7 +59,10 @@ func newParty(t *testing.T, name string) *party {
 	t.Cleanup(p.Close)
 	roots := x509.NewCertPool()
 	roots.AddCert(product.authority)
-	p.ctx = oidc.ClientContext(t.Context(), &http.Client{Timeout: patience, Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12}}})
+	p.ctx = oidc.ClientContext(
+		t.Context(),
+		&http.Client{Timeout: patience, Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12}}},
+	)
 	var err error
 	if p.provider, err = oidc.NewProvider(p.ctx, product.issuer); err != nil {
 		t.Fatal(err)

@@ -24,9 +24,13 @@ func logInThere(b *chromium.Browser, name string) {
 
 // U30, U31, U34, TLogout-6: a person of another OpenID provider chooses his name, and logs out here and there.
 func TestAPersonOfAnotherProviderRegistersAndLogsOut(t *testing.T) {
-	op := oidc.Start(t, oidc.Options{Dir: "../oidc", Callback: product.issuer + "/oauth/callback/op", Logout: product.issuer + "/oauth/logout", Method: "client_secret_basic"})
+	op := oidc.Start(
+		t,
+		oidc.Options{Dir: "../oidc", Callback: product.issuer + "/oauth/callback/op", Logout: product.issuer + "/oauth/logout", Method: "client_secret_basic"},
+	)
 	addProvider(t, "op", fmt.Sprintf("name: op\ntype: OIDCIdentityProvider\ndisplayName: Other People\nmappingMethod: manual\nprovider:\n  issuer: %s\n"+
-		"  clientID: %s\n  clientSecret: %s\n  scopes: [openid, profile, email, groups]\n  groupsKey: groups\n  groupsPrefix: 'op:'\n  getUserInfo: true\n", op.Issuer, oidc.ClientID, op.Secret))
+		"  clientID: %s\n  clientSecret: %s\n  scopes: [openid, profile, email, groups]\n  groupsKey: groups\n  groupsPrefix: 'op:'\n  getUserInfo: true\n",
+		op.Issuer, oidc.ClientID, op.Secret))
 	forget(t, usersPath+"/jane-of-op")
 	p := newParty(t, "argo-cd")
 	b := open(t, chromium.Phone(), p)

@@ -117,10 +117,12 @@ func TestEveryDefaultObjectIsThere(t *testing.T) {
 		got  []string
 		want string
 	}{
-		"GlobalRole":        {names(d.globalRoles), "anonymous authenticated authenticated-reviews authenticated-self ks-console platform-admin platform-regular platform-self-provisioner pre-registration"},
+		"GlobalRole": {names(d.globalRoles),
+			"anonymous authenticated authenticated-reviews authenticated-self ks-console platform-admin platform-regular platform-self-provisioner pre-registration"},
 		"GlobalRoleBinding": {names(d.globalBindings), "anonymous authenticated authenticated-reviews authenticated-self ks-console platform-admin pre-registration"},
 		"ClusterRole":       {names(d.clusterRoles), "cluster-admin cluster-viewer"},
-		"BuiltinRole":       {names(d.builtinRoles), "project-admin project-operator project-viewer workspace-admin workspace-regular workspace-self-provisioner workspace-viewer"},
+		"BuiltinRole": {names(d.builtinRoles),
+			"project-admin project-operator project-viewer workspace-admin workspace-regular workspace-self-provisioner workspace-viewer"},
 		"Category": {names(d.categories), `cluster-access-control cluster-app-workloads-management cluster-project-management cluster-resource-management
 			cluster-settings cluster-storage-management global-access-control global-cluster-management global-platform-settings
 			global-workspace-management manage-app namespace-access-control namespace-app namespace-application-workloads
@@ -234,7 +236,8 @@ func TestRulesAreExplicit(t *testing.T) {
 			}
 		}
 		if reads := strings.Contains(name, "-view-") && !strings.HasSuffix(name, "view-secrets") || strings.HasSuffix(name, "cluster-viewer"); reads {
-			for _, no := range []string{"secrets", "pods/exec", "pods/attach", "pods/portforward", "pods/proxy", "services/proxy", "nodes/proxy", "serviceaccounts/token"} {
+			for _, no := range []string{"secrets", "pods/exec", "pods/attach", "pods/portforward", "pods/proxy", "services/proxy", "nodes/proxy",
+				"serviceaccounts/token"} {
 				if grants(rules, "get", "", no) || grants(rules, "create", "", no) {
 					t.Errorf("%s opens %s", name, no)
 				}
@@ -252,7 +255,8 @@ func TestOnlyAdminsMayEscalate(t *testing.T) {
 				t.Errorf("%s may escalate on %v", name, rule.Resources)
 			}
 			switch bind := slices.Contains(rule.Verbs, "bind"); {
-			case bind && name == "global-manage-users" && slices.Equal(rule.Resources, []string{"globalroles"}) && slices.Equal(rule.ResourceNames, []string{"platform-regular"}):
+			case bind && name == "global-manage-users" && slices.Equal(rule.Resources, []string{"globalroles"}) &&
+				slices.Equal(rule.ResourceNames, []string{"platform-regular"}):
 			// Who manages all workspaces invites people into any. Of the system's workspace and namespaces, where he would come to the platform's keys, the
 			// verb is no right: there one gives what one holds (package admission).
 			case bind && name == "global-manage-workspaces" && slices.Equal(rule.Resources, []string{"roles", "workspaceroles"}):
@@ -348,9 +352,12 @@ func TestConditions(t *testing.T) {
 		{"AnotherUser", "authenticated-self", "bob", request("/apis/iam.kubesphere.io/v1beta1/users/eve", "users", "eve"), false},
 		{"AllUsers", "authenticated-self", "bob", request("/apis/iam.kubesphere.io/v1beta1/users", "users", ""), false},
 		{"NobodyIsNotAllUsers", "authenticated-self", "", request("/apis/iam.kubesphere.io/v1beta1/users", "users", ""), false},
-		{"AReviewIsAboutWhomItNames", "authenticated-reviews", "bob", request("/kapis/iam.kubesphere.io/v1beta1/subjectaccessreviews", "subjectaccessreviews", ""), true},
-		{"AReviewAboutOneself", "authenticated-reviews", "bob", request("/kapis/iam.kubesphere.io/v1beta1/subjectaccessreviews/bob", "subjectaccessreviews", "bob"), true},
-		{"AReviewAboutAnother", "authenticated-reviews", "bob", request("/kapis/iam.kubesphere.io/v1beta1/subjectaccessreviews/eve", "subjectaccessreviews", "eve"), false},
+		{"AReviewIsAboutWhomItNames", "authenticated-reviews", "bob", request("/kapis/iam.kubesphere.io/v1beta1/subjectaccessreviews", "subjectaccessreviews", ""),
+			true},
+		{"AReviewAboutOneself", "authenticated-reviews", "bob", request("/kapis/iam.kubesphere.io/v1beta1/subjectaccessreviews/bob", "subjectaccessreviews", "bob"),
+			true},
+		{"AReviewAboutAnother", "authenticated-reviews", "bob", request("/kapis/iam.kubesphere.io/v1beta1/subjectaccessreviews/eve", "subjectaccessreviews", "eve"),
+			false},
 		{"OwnUserIsMadeByTheRoute", "pre-registration", "system:pre-registration", request("/kapis/iam.kubesphere.io/v1beta1/users", "users", ""), true},
 		{"OwnUserIsNotMadeAtKubeAPIServer", "pre-registration", "system:pre-registration", request("/apis/iam.kubesphere.io/v1beta1/users", "users", ""), false},
 	} {

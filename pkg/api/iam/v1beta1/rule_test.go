@@ -70,7 +70,34 @@ func TestWordsOfRules(t *testing.T) { // S63
 		}
 	}
 	hostile := []string{
-		" ", "a b", "a,b", "[", "]", "{", "}", "(", ")", `"`, "'", "`", "\x00", "\n", "a\n", "\t", "\x7f", "%", "%2f", "\\", "<", ">", "é", "\u202e", "\u0430", "\ufeff", "\xff", "$",
+		" ",
+		"a b",
+		"a,b",
+		"[",
+		"]",
+		"{",
+		"}",
+		"(",
+		")",
+		`"`,
+		"'",
+		"`",
+		"\x00",
+		"\n",
+		"a\n",
+		"\t",
+		"\x7f",
+		"%",
+		"%2f",
+		"\\",
+		"<",
+		">",
+		"é",
+		"\u202e",
+		"\u0430",
+		"\ufeff",
+		"\xff",
+		"$",
 	}
 	only := map[string][]string{
 		"verbs": {"a:b", "a/b", strings.Repeat("a", 64)}, "apiGroups": {"a:b", "a/b", strings.Repeat("a", 254)}, "resources": {"a:b", strings.Repeat("a", 254)},
@@ -90,7 +117,10 @@ func TestWordsOfRules(t *testing.T) { // S63
 	}
 	good, bad := *ruleOf(t, ordinary1), *ruleOf(t, oneText)
 	list := []rbacv1.PolicyRule{good, bad, bad, *ruleOf(t, ordinary2)}
-	if valid, wrong := iamv1beta1.ValidRules(list); len(valid) != 2 || wrong == nil || !strings.Contains(wrong.Error(), "rule 1 ") || list[1].ResourceNames[0] != bad.ResourceNames[0] {
+	if valid, wrong := iamv1beta1.ValidRules(
+		list,
+	); len(valid) != 2 || wrong == nil || !strings.Contains(wrong.Error(), "rule 1 ") ||
+		list[1].ResourceNames[0] != bad.ResourceNames[0] {
 		t.Errorf("%v, %v", valid, wrong)
 	}
 	if valid, wrong := iamv1beta1.ValidRules(list[:1]); len(valid) != 1 || wrong != nil {
@@ -126,9 +156,15 @@ func TestDefinitionsRefuseWrongWords(t *testing.T) { // S63
 		for _, v := range crd.Object.Spec.Versions {
 			object := func(annotation, rules string) map[string]any {
 				if plural == "roletemplates" {
-					return crdtest.Object(t, `{"apiVersion":"iam.kubesphere.io/`+v.Name+`","kind":"`+crd.Object.Spec.Names.Kind+`","metadata":{"name":"x","annotations":{"a":"`+annotation+`"}},"spec":{"rules":[`+rules+`]}}`)
+					return crdtest.Object(
+						t,
+						`{"apiVersion":"iam.kubesphere.io/`+v.Name+`","kind":"`+crd.Object.Spec.Names.Kind+`","metadata":{"name":"x","annotations":{"a":"`+annotation+`"}},"spec":{"rules":[`+rules+`]}}`,
+					)
 				}
-				return crdtest.Object(t, `{"apiVersion":"iam.kubesphere.io/`+v.Name+`","kind":"`+crd.Object.Spec.Names.Kind+`","metadata":{"name":"x","annotations":{"a":"`+annotation+`"}},"rules":[`+rules+`]}`)
+				return crdtest.Object(
+					t,
+					`{"apiVersion":"iam.kubesphere.io/`+v.Name+`","kind":"`+crd.Object.Spec.Names.Kind+`","metadata":{"name":"x","annotations":{"a":"`+annotation+`"}},"rules":[`+rules+`]}`,
+				)
 			}
 			crdtest.Expect(t, crd.Create(t, object("", ordinary1+","+ordinary2)), "")
 			for rule, field := range map[string]string{

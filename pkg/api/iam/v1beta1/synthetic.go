@@ -23,8 +23,8 @@ func ConditionalGroup(scope, namespace, role string) string {
 	return SyntheticGroupPrefix + "conditional:" + scope + ":" + role
 }
 
-// Who a ServiceAccount of kubesphere.io is to authorization: its user name is ServiceAccountUser, and it is in the group of all of them and in that of its
-// namespace, which is ServiceAccountsGroup + ":" + the namespace.
+// Who a ServiceAccount of kubesphere.io is to authorization: its user name is ServiceAccountUser, and it is in the group of all of them and
+// in that of its namespace, which is ServiceAccountsGroup + ":" + the namespace.
 const (
 	ServiceAccountsGroup     = "kubesphere:serviceaccount"
 	ServiceAccountUserPrefix = ServiceAccountsGroup + ":"

@@ -22,7 +22,8 @@ func TestSyntheticGroups(t *testing.T) {
 // S6: a role of one's own namespace that has the name of a role of the platform does not stand for it.
 func TestRolesOfOneNameDoNotShareAConditionalGroup(t *testing.T) {
 	seen := map[string]string{}
-	for _, role := range [][2]string{{ScopeGlobal, ""}, {ScopeCluster, ""}, {ScopeWorkspace, ""}, {ScopeNamespace, "a"}, {ScopeNamespace, "b"}, {ScopeNamespace, "global"}} {
+	for _, role := range [][2]string{{ScopeGlobal, ""}, {ScopeCluster, ""}, {ScopeWorkspace, ""}, {ScopeNamespace, "a"}, {ScopeNamespace, "b"},
+		{ScopeNamespace, "global"}} {
 		group := ConditionalGroup(role[0], role[1], "self")
 		if other, ok := seen[group]; ok {
 			t.Errorf("%v and %s share %q", role, other, group)

@@ -18,9 +18,11 @@ func TestSchema(t *testing.T) {
 	crd := crdtest.Load(t, "sessions", "session.kapis.dev")
 	for name, tc := range map[string]struct{ object, want string }{
 		"Full": {"{spec: {user: bob, userUID: u, client: kubesphere, provider: ldap, scopes: [openid, email], credential: " +
-			strings.Repeat("a", 64) + ", " + times + "}, refresh: {current: c, previous: p, rotatedAt: '2026-11-21T00:00:00Z', generation: 3}, lastUsedAt: '2026-11-21T00:00:00Z'}", ""},
+			strings.Repeat("a", 64) + ", " + times +
+			"}, refresh: {current: c, previous: p, rotatedAt: '2026-11-21T00:00:00Z', generation: 3}, lastUsedAt: '2026-11-21T00:00:00Z'}", ""},
 		"InABrowserOfAProvider": {"{spec: {user: bob, provider: ldap, subject: 'cn=bob', parent: p, fromCode: true, sequence: 7, authenticatedAt: '2026-11-21T00:00:00Z', methods: [pwd, otp], " +
-			"source: '::1', userAgent: x, " + times + "}, phase: Ended, groups: [a, b], upstream: {hint: h, refresh: r}, consents: [{client: c, scopes: [openid]}]}", ""},
+			"source: '::1', userAgent: x, " + times + "}, phase: Ended, groups: [a, b], upstream: {hint: h, refresh: r}, consents: [{client: c, scopes: [openid]}]}",
+			""},
 		"OfARegistration":     {"{spec: {user: 'system:pre-registration', userUID: 'registration:1', registration: {provider: p, subject: s, username: u, email: e, displayName: d}, " + times + "}}", ""},
 		"RegistrationOfNone":  {"{spec: {user: x, registration: {provider: p}, " + times + "}}", "spec.registration.subject"},
 		"UnknownPhase":        {"{spec: {user: bob, " + times + "}, phase: Alive}", "phase"},
@@ -53,7 +55,8 @@ func TestWhatIsNotSetIsNotWritten(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, absent := range []string{"null", "refresh", "lastUsedAt", "scopes", "phase", "upstream", "consents", "groups", "registration", "authenticatedAt", "sequence"} {
+	for _, absent := range []string{"null", "refresh", "lastUsedAt", "scopes", "phase", "upstream", "consents", "groups", "registration", "authenticatedAt",
+		"sequence"} {
 		if strings.Contains(strings.ReplaceAll(string(raw), `"creationTimestamp":null`, ""), absent) {
 			t.Errorf("%q in %s", absent, raw)
 		}

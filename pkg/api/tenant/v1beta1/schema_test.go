@@ -9,15 +9,19 @@ import (
 
 func TestSchemas(t *testing.T) {
 	for name, tc := range map[string]struct{ plural, object, want string }{
-		"Workspace":                  {"workspaces", "{kind: Workspace, metadata: {name: w}, spec: {manager: admin}}", ""},
-		"WorkspaceWithoutSpec":       {"workspaces", "{kind: Workspace, metadata: {name: w}}", ""},
-		"NameTooLongForALabel":       {"workspaces", "{kind: Workspace, metadata: {name: " + strings.Repeat("a", 64) + "}}", "63 characters"},
-		"TemplateAsTheConsoleSends":  {"workspacetemplates", "{kind: WorkspaceTemplate, metadata: {name: w}, spec: {template: {spec: {manager: admin}, metadata: {annotations: {kubesphere.io/creator: admin}}}, placement: {clusters: [{name: host}]}}}", ""},
-		"TemplateInAllClusters":      {"workspacetemplates", "{kind: WorkspaceTemplate, metadata: {name: w}, spec: {placement: {clusterSelector: {}}}}", ""},
-		"TemplateOfAnOlderRelease":   {"workspacetemplates", "{kind: WorkspaceTemplate, metadata: {name: w}, spec: {overrides: [{clusterName: host, clusterOverrides: [{path: /spec, value: 1}]}]}}", ""},
-		"TemplateTwiceInOneCluster":  {"workspacetemplates", "{kind: WorkspaceTemplate, metadata: {name: w}, spec: {placement: {clusters: [{name: a}, {name: a}]}}}", "clusters[1]"},
-		"TemplateInANamelessCluster": {"workspacetemplates", "{kind: WorkspaceTemplate, metadata: {name: w}, spec: {placement: {clusters: [{name: ''}]}}}", "clusters[0].name"},
-		"ManagersAreNotLists":        {"workspaces", "{kind: Workspace, metadata: {name: w}, spec: {manager: [a]}}", "spec.manager"},
+		"Workspace":            {"workspaces", "{kind: Workspace, metadata: {name: w}, spec: {manager: admin}}", ""},
+		"WorkspaceWithoutSpec": {"workspaces", "{kind: Workspace, metadata: {name: w}}", ""},
+		"NameTooLongForALabel": {"workspaces", "{kind: Workspace, metadata: {name: " + strings.Repeat("a", 64) + "}}", "63 characters"},
+		"TemplateAsTheConsoleSends": {"workspacetemplates",
+			"{kind: WorkspaceTemplate, metadata: {name: w}, spec: {template: {spec: {manager: admin}, metadata: {annotations: {kubesphere.io/creator: admin}}}, placement: {clusters: [{name: host}]}}}", ""},
+		"TemplateInAllClusters": {"workspacetemplates", "{kind: WorkspaceTemplate, metadata: {name: w}, spec: {placement: {clusterSelector: {}}}}", ""},
+		"TemplateOfAnOlderRelease": {"workspacetemplates",
+			"{kind: WorkspaceTemplate, metadata: {name: w}, spec: {overrides: [{clusterName: host, clusterOverrides: [{path: /spec, value: 1}]}]}}", ""},
+		"TemplateTwiceInOneCluster": {"workspacetemplates", "{kind: WorkspaceTemplate, metadata: {name: w}, spec: {placement: {clusters: [{name: a}, {name: a}]}}}",
+			"clusters[1]"},
+		"TemplateInANamelessCluster": {"workspacetemplates", "{kind: WorkspaceTemplate, metadata: {name: w}, spec: {placement: {clusters: [{name: ''}]}}}",
+			"clusters[0].name"},
+		"ManagersAreNotLists": {"workspaces", "{kind: Workspace, metadata: {name: w}, spec: {manager: [a]}}", "spec.manager"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			crd := crdtest.Load(t, tc.plural, "tenant.kubesphere.io")

@@ -9,10 +9,11 @@ import (
 // SystemWorkspace is the workspace of the namespaces that the system itself needs.
 const SystemWorkspace = "system-workspace"
 
-// IsSystemNamespace tells by its name whether a namespace is the system's, or kept for it: default, kubesphere, and those that begin with kube- or
-// kubesphere-. The policies in config/install/admission.yaml have the same list. What is in SystemWorkspace is the system's, too.
+// IsSystemNamespace tells by its name whether a namespace is the system's, or kept for it: default, kubesphere, and those that begin with
+// kube- or kubesphere-. The policies in config/install/admission.yaml have the same list. What is in SystemWorkspace is the system's, too.
 func IsSystemNamespace(name string) bool {
-	return name == metav1.NamespaceDefault || name == "kubesphere" || strings.HasPrefix(name, "kube-") || strings.HasPrefix(name, "kubesphere-")
+	return name == metav1.NamespaceDefault || name == "kubesphere" || strings.HasPrefix(name, "kube-") ||
+		strings.HasPrefix(name, "kubesphere-")
 }
 
 // Workspace is a set of namespaces with members and roles of its own, in one cluster.

@@ -126,7 +126,8 @@ func (f *Fixture) Reconcile(namespace, name string) reconcile.Result {
 
 // TryReconcile is Reconcile for tests that expect an error.
 func (f *Fixture) TryReconcile(namespace, name string) (reconcile.Result, error) {
-	return f.reconciler.Reconcile(context.Background(), reconcile.Request{NamespacedName: types.NamespacedName{Namespace: namespace, Name: name}})
+	return f.reconciler.Reconcile(context.Background(), reconcile.Request{NamespacedName: types.NamespacedName{Namespace: namespace,
+		Name: name}})
 }
 
 // Written returns how many writes do makes.
@@ -140,7 +141,8 @@ func (f *Fixture) Written(do func()) int {
 func (f *Fixture) Natives() int {
 	f.T.Helper()
 	n := 0
-	for _, list := range []client.ObjectList{&rbacv1.ClusterRoleList{}, &rbacv1.ClusterRoleBindingList{}, &rbacv1.RoleList{}, &rbacv1.RoleBindingList{}} {
+	for _, list := range []client.ObjectList{&rbacv1.ClusterRoleList{}, &rbacv1.ClusterRoleBindingList{}, &rbacv1.RoleList{},
+		&rbacv1.RoleBindingList{}} {
 		if err := f.Client.List(context.Background(), list); err != nil {
 			f.T.Fatal(err)
 		}
