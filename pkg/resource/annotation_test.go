@@ -1,6 +1,10 @@
 package resource
 
-import "testing"
+import (
+	"testing"
+
+	"kapis.dev/ks-apiserver/pkg/resource/page"
+)
 
 func TestAnnotate(t *testing.T) {
 	for name, c := range map[string]struct{ in, value, want string }{
@@ -15,7 +19,7 @@ func TestAnnotate(t *testing.T) {
 		"NoObject":           {`[]`, "v", `[]`},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got := annotate(shownText(t, c.in), "k", c.value).String(); got != c.want {
+			if got := page.Annotate(shownText(t, c.in), "k", c.value).String(); got != c.want {
 				t.Errorf("%s\nwant %s", got, c.want)
 			}
 		})

@@ -16,6 +16,7 @@ import (
 
 	"kapis.dev/ks-apiserver/pkg/authz"
 	"kapis.dev/ks-apiserver/pkg/resource/httpcache"
+	"kapis.dev/ks-apiserver/pkg/resource/page"
 	"kapis.dev/ks-apiserver/pkg/resource/plan"
 	"kapis.dev/ks-apiserver/pkg/store"
 	"kapis.dev/ks-apiserver/pkg/web"
@@ -44,7 +45,7 @@ func respond(a web.Responder, method string, header ...string) *httptest.Respons
 	return rec
 }
 
-func (w *world) page(t testing.TB, k *store.Kind, raw string) *Page {
+func (w *world) page(t testing.TB, k *store.Kind, raw string) *page.Page {
 	t.Helper()
 	p, err := w.list(t, k, plan.Scope{}, raw)
 	if err != nil {
@@ -62,7 +63,7 @@ func TestHeadersOfAnswers(t *testing.T) {
 	}
 	w.page(t, k, "limit=5")
 	kept := w.page(t, k, "limit=5")
-	if kept.body == nil {
+	if kept.Body == nil {
 		t.Fatal("the second page of the same kind is not kept")
 	}
 	for name, a := range map[string]web.Responder{
@@ -157,28 +158,28 @@ func TestPagesAreKeptFromTheSecondTimeOnWhileTheyAreTheSame(t *testing.T) {
 	w := newWorld(t, map[string][]string{podsPath: padded(50, 2000)}, Options{})
 	k := w.resolve(t, "", "pods")
 	const raw = "limit=10&sortBy=name&ascending=true"
-	if w.page(t, k, raw).body != nil {
+	if w.page(t, k, raw).Body != nil {
 		t.Error("kept at once")
 	}
-	kept := w.page(t, k, raw).body
-	if kept == nil || w.page(t, k, raw).body != kept {
+	kept := w.page(t, k, raw).Body
+	if kept == nil || w.page(t, k, raw).Body != kept {
 		t.Fatal("not kept")
 	}
 	p := w.page(t, k, raw)
-	if w.pages.Size() < p.bytes {
-		t.Errorf("%d bytes are counted for the records of a page of %d", w.pages.Size(), p.bytes)
+	if w.pages.Size() < p.Bytes {
+		t.Errorf("%d bytes are counted for the records of a page of %d", w.pages.Size(), p.Bytes)
 	}
 	respond(p.Items(), http.MethodGet)
 	respond(p.List(), http.MethodGet, "Accept-Encoding", "gzip")
-	if kept.text == nil || kept.deflated == nil || w.pages.Size() < 2*p.bytes {
-		t.Errorf("%d bytes are counted for a page of %d", w.pages.Size(), p.bytes)
+	if kept.Text == nil || kept.Deflated == nil || w.pages.Size() < 2*p.Bytes {
+		t.Errorf("%d bytes are counted for a page of %d", w.pages.Size(), p.Bytes)
 	}
 	w.send(podsPath, "MODIFIED", strings.Replace(padded(41, 2000)[40], `"resourceVersion":"7"`, `"resourceVersion":"2000"`, 1))
-	if w.page(t, k, raw+"&resourceVersion=2000").body != kept {
+	if w.page(t, k, raw+"&resourceVersion=2000").Body != kept {
 		t.Error("a change of another page has ended it")
 	}
 	w.send(podsPath, "MODIFIED", strings.Replace(padded(4, 2000)[3], `"resourceVersion":"7"`, `"resourceVersion":"2001"`, 1))
-	if p = w.page(t, k, raw+"&resourceVersion=2001"); p.body != nil || w.pages.Size() > 10*pageOverhead {
+	if p = w.page(t, k, raw+"&resourceVersion=2001"); p.Body != nil || w.pages.Size() > 10*512 {
 		t.Errorf("a page that has changed is kept: %d bytes", w.pages.Size())
 	}
 	if !strings.Contains(respond(p.Items(), http.MethodGet).Body.String(), `"resourceVersion":"2001"},"spec"`) {
@@ -191,8 +192,8 @@ func TestLongListsAreNotKeptAndCompressedOnTheirWay(t *testing.T) {
 	k := w.resolve(t, "", "pods")
 	for range 2 {
 		p := w.page(t, k, "")
-		if p.bytes <= 4<<20 || p.body != nil {
-			t.Fatalf("%d bytes, kept: %v", p.bytes, p.body)
+		if p.Bytes <= 4<<20 || p.Body != nil {
+			t.Fatalf("%d bytes, kept: %v", p.Bytes, p.Body)
 		}
 		rec := respond(p.List(), http.MethodGet, "Accept-Encoding", "gzip")
 		if rec.Header().Get("Content-Encoding") != "gzip" || rec.Header().Get("Content-Length") != "" {
@@ -203,7 +204,7 @@ func TestLongListsAreNotKeptAndCompressedOnTheirWay(t *testing.T) {
 		}
 	}
 	for range 2 * runtime.GOMAXPROCS(0) { // all compressors in use: the answer goes out as it is
-		if w.responses.Compressors.Get() == nil {
+		if w.pages.Responses().Compressors.Get() == nil {
 			t.Fatal("a compressor was not given back")
 		}
 	}
@@ -232,7 +233,7 @@ func TestBytesInFlightAreBounded(t *testing.T) {
 	if code, _ := answer("fields=.spec,.metadata"); code != http.StatusRequestEntityTooLarge {
 		t.Errorf("all of everything: %d", code)
 	}
-	others := w.responses.Reserve()
+	others := w.pages.Responses().Reserve()
 	if err := others.Add(5 << 20); err != nil {
 		t.Fatal(err)
 	}
@@ -243,10 +244,10 @@ func TestBytesInFlightAreBounded(t *testing.T) {
 			}
 		}
 	}
-	more := w.responses.Reserve()
+	more := w.pages.Responses().Reserve()
 	for n := 0; n < 4 && more.Add(1<<20) == nil; n++ { //nolint:revive // until it is full
 	}
-	last := w.responses.Reserve()
+	last := w.pages.Responses().Reserve()
 	for last.Add(512<<10) == nil { //nolint:revive // until it is full
 	}
 	for raw, want := range map[string]int{medium: 429, small: 200} {
@@ -257,8 +258,8 @@ func TestBytesInFlightAreBounded(t *testing.T) {
 	others.Release()
 	more.Release()
 	last.Release()
-	if code, _ := answer(large); code != 200 || w.responses.Used() != 0 {
-		t.Errorf("%d, %d bytes are left over", code, w.responses.Used())
+	if code, _ := answer(large); code != 200 || w.pages.Responses().Used() != 0 {
+		t.Errorf("%d, %d bytes are left over", code, w.pages.Responses().Used())
 	}
 }
 

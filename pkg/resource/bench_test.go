@@ -11,6 +11,7 @@ import (
 
 	"kapis.dev/ks-apiserver/pkg/query"
 	"kapis.dev/ks-apiserver/pkg/resource/lru"
+	"kapis.dev/ks-apiserver/pkg/resource/page"
 	"kapis.dev/ks-apiserver/pkg/resource/plan"
 )
 
@@ -66,7 +67,7 @@ func BenchmarkList(b *testing.B) {
 						b.Fatal(err)
 					}
 					if c.fresh {
-						w.results, w.pages = lru.New[*result](resultBounds), lru.New[*pageSlot](pageCacheBounds)
+						w.results, w.pages = lru.New[*result](resultBounds), page.NewCache(DefaultMaxInFlight, DefaultMaxBytes)
 					}
 					if p, err := w.List(context.Background(), kind, c.scope, q); err != nil || p.Len() != 10 {
 						b.Fatal(p, err)

@@ -9,6 +9,7 @@ import (
 
 	"kapis.dev/ks-apiserver/pkg/authz"
 	"kapis.dev/ks-apiserver/pkg/resource/lru"
+	"kapis.dev/ks-apiserver/pkg/resource/page"
 	"kapis.dev/ks-apiserver/pkg/resource/plan"
 )
 
@@ -48,7 +49,7 @@ func BenchmarkFilters(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
 				if !c.kept {
-					w.results, w.pages = lru.New[*result](resultBounds), lru.New[*pageSlot](pageCacheBounds)
+					w.results, w.pages = lru.New[*result](resultBounds), page.NewCache(DefaultMaxInFlight, DefaultMaxBytes)
 				}
 				if _, err := w.List(context.Background(), kind, c.scope, q); err != nil {
 					b.Fatal(err)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"kapis.dev/ks-apiserver/pkg/resource/page"
 	"kapis.dev/ks-apiserver/pkg/resource/plan"
 	"kapis.dev/ks-apiserver/pkg/store/index"
 )
@@ -31,10 +32,10 @@ func (s *Service) derivedAnnotation(ctx context.Context, own *plan.Kind, scope p
 }
 
 // annotate is a page with what other kinds know of its objects.
-func (s *Service) annotate(ctx context.Context, own *plan.Kind, scope plan.Scope, p *Page) *Page {
-	if own.Annotation == nil || len(p.records) == 0 {
+func (s *Service) annotate(ctx context.Context, own *plan.Kind, scope plan.Scope, p *page.Page) *page.Page {
+	if own.Annotation == nil || len(p.Records) == 0 {
 		return p
 	}
 	key, of := s.derivedAnnotation(ctx, own, scope)
-	return p.annotated(key, func(i int) string { return of(p.records[i]) })
+	return p.AnnotatedAt(key, func(i int) string { return of(p.Records[i]) })
 }

@@ -8,6 +8,7 @@ import (
 
 	"kapis.dev/ks-apiserver/pkg/rawjson"
 	"kapis.dev/ks-apiserver/pkg/resource/kind"
+	"kapis.dev/ks-apiserver/pkg/resource/page"
 	"kapis.dev/ks-apiserver/pkg/resource/plan"
 	"kapis.dev/ks-apiserver/pkg/store"
 	"kapis.dev/ks-apiserver/pkg/store/index"
@@ -39,7 +40,7 @@ func claimWorld(t *testing.T) *world {
 }
 
 // uses are the claims of a page, each with what is said of its use.
-func uses(t *testing.T, p *Page) string {
+func uses(t *testing.T, p *page.Page) string {
 	t.Helper()
 	var out []string
 	for i, key := range keysOf(t, p) {
@@ -74,7 +75,7 @@ func TestAClaimSaysWhetherAPodOfItsNamespaceMountsIt(t *testing.T) {
 	p = w.page(t, k, "names=other")
 	answer := respond(p.Items(), http.MethodGet)
 	if body := answer.Body.String(); !strings.Contains(body, `"annotations":{"kubesphere.io/in-use":"true","x":"y"}`) ||
-		answer.Header().Get("Content-Length") == "" || !strings.HasSuffix(body, tail) {
+		answer.Header().Get("Content-Length") == "" || !strings.HasSuffix(body, "]}") {
 		t.Errorf("%s %s", answer.Header(), body)
 	}
 	o, err := w.Get(t.Context(), k, plan.Scope{Namespace: "b"}, "data")

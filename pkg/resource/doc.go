@@ -5,8 +5,8 @@
 //	Service.List(kind, plan.Scope, query.Query)      service.go
 //	  plan.Planner.Plan                              plan/planner.go, plan/plan.go, plan/scope.go, plan/conditions.go, plan/order.go
 //	     |                 scope, the kind's own, metadata, labels, fields, words, at last the expression; the order
-//	  selectSnapshot                                 snapshot_select.go    which cache; waits until it has reached the resourceVersion that is asked for
-//	  cachedOrNew                                    page_cache.go    the same page of the same position was answered before: its bytes are there, done
+//	  Planner.Snapshot                               plan/snapshot_select.go    which cache; waits until it has reached the resourceVersion that is asked for
+//	  cachedOrNew                                    page/page_cache.go    the same page of the same position was answered before: its bytes are there, done
 //	  execute                                        result_cache.go
 //	     |-- Plan.Direct                             plan/executor.go  one term, in an order of the store's: a range of a tree, counted, not searched
 //	     |-- result                                  any other: what was found before, brought up to date by the changes since;
@@ -15,9 +15,9 @@
 //	     |      textSearch  plan/text_search.go      what the trigrams of the longest word leave
 //	     |      walkBitsets plan/bitset_filter.go    bit sets, intersected; the rest is tested object by object
 //	     |      a range     plan/executor.go         of the term with the fewest objects, each tested
-//	     |-> rows           plan/sorted_rows.go      the matches in their order, a counted tree; facets.go counts the facets
-//	  Page                                           page.go          the records from start on
-//	  Answer                                         answer.go, httpcache    304, or the records' bytes as they are
+//	     |-> rows           plan/sorted_rows.go      the matches in their order, a counted tree; plan/facets.go counts the facets
+//	  Page                                           page/page.go     the records from start on
+//	  Answer                                         page/answer.go, httpcache    304, or the records' bytes as they are
 //
 // A query costs its plan and its page, whatever the number of objects, where it is direct or was asked before. What is
 // new walks once. The first time that an order by any field is asked for sorts the matches, once.
@@ -46,7 +46,7 @@
 //     somebody before: a request that comes with an older snapshot gets a newer one.
 //   - A result keeps Refs and copies of sort values, never Records: it must not keep versions alive that nobody needs.
 //
-// Pages and their bytes (page_cache.go):
+// Pages and their bytes (page/page_cache.go):
 //
 //   - The second time that a page is the same, its records and the joined bytes of its items are kept, and compressed where
 //     a client takes gzip. The head (resource version, totals, facets) is written for each answer, so bytes outlive
@@ -54,7 +54,7 @@
 //   - An entity tag is made of the UIDs and resource versions of the page, what other kinds know of it, total, facets, fields and form, and of nothing
 //     else: it is equal on every replica, and changes of objects elsewhere in the list leave it.
 //
-// Streams (watch.go, live.go):
+// Streams (package watch):
 //
 //   - A watch keeps a position and no object. Its events are made of the history when the client can take them: a client
 //     that is slow keeps nothing in memory, and is told 410 where the history does not go back as far any more.
@@ -65,7 +65,7 @@
 //
 // # Which cache answers
 //
-// snapshot_select.go alone decides it: the cache of the kind, or, for kinds that keep their data by namespace only and for a caller
+// plan/snapshot_select.go alone decides it: the cache of the kind, or, for kinds that keep their data by namespace only and for a caller
 // who may read the kind itself there (Scope.Data), the one of the namespace.
 //
 // # Kinds

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"kapis.dev/ks-apiserver/pkg/query"
+	"kapis.dev/ks-apiserver/pkg/resource/page"
 	"kapis.dev/ks-apiserver/pkg/resource/plan"
 	"kapis.dev/ks-apiserver/pkg/store/index"
 )
@@ -47,7 +48,7 @@ func TestExpressionsFilter(t *testing.T) {
 	}
 	w := newCluster(t, map[string][]string{"/api/v1/pods": pods}, Options{})
 	kind := w.resolve(t, "", "pods")
-	ask := func(expression, more string) (*Page, error) {
+	ask := func(expression, more string) (*page.Page, error) {
 		return w.list(t, kind, plan.Scope{}, "cel="+url.QueryEscape(expression)+more)
 	}
 	for expression, want := range map[string]int{

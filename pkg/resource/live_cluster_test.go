@@ -15,6 +15,7 @@ import (
 
 	"kapis.dev/ks-apiserver/pkg/query"
 	"kapis.dev/ks-apiserver/pkg/resource/plan"
+	"kapis.dev/ks-apiserver/pkg/resource/watch"
 	"kapis.dev/ks-apiserver/pkg/store"
 	"kapis.dev/ks-apiserver/pkg/stream"
 	"kapis.dev/ks-apiserver/pkg/web"
@@ -231,11 +232,11 @@ func (c *cluster) kind(plural string) *store.Kind {
 func paced(src stream.Source) stream.Source {
 	const short = 5 * time.Millisecond
 	switch x := src.(type) {
-	case *Watching:
-		x.wake, x.beat, x.check = time.Millisecond, short, short
-	case *Live:
-		x.wake, x.page, x.beat = time.Millisecond, time.Millisecond, short
-		x.check = min(x.check, short)
+	case *watch.Watching:
+		x.Wake, x.Beat, x.Check = time.Millisecond, short, short
+	case *watch.Live:
+		x.Wake, x.Page, x.Beat = time.Millisecond, time.Millisecond, short
+		x.Check = min(x.Check, short)
 	}
 	return src
 }
@@ -250,7 +251,7 @@ func (c *cluster) listen(plural string, scope plan.Scope) *httptest.Server {
 			web.WriteError(w, r, err)
 			return
 		}
-		src, err := c.Streamed(r.Context(), r.Header, k, scope, q, r.URL.Query().Get("watch") == "true", "")
+		src, err := c.Streams.Open(r.Context(), r.Header, k, scope, q, r.URL.Query().Get("watch") == "true", "")
 		if err != nil {
 			web.WriteError(w, r, err)
 			return

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"kapis.dev/ks-apiserver/pkg/resource/plan"
+	"kapis.dev/ks-apiserver/pkg/resource/watch"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
@@ -192,19 +193,6 @@ func TestALivePageInOtherForms(t *testing.T) {
 	})
 }
 
-func TestObjectsWithoutAUIDAreToldApartByTheirNames(t *testing.T) {
-	for object, want := range map[string]string{
-		`{"metadata":{"uid":"u","name":"n"}}`:                `"u"`,
-		`{"metadata":{"namespace":"a","name":"n","uid":""}}`: `"a/n"`,
-		`{"metadata":{"name":"a \"quoted\" one"}}`:           `"/a \"quoted\" one"`,
-		`{}`: `"/"`,
-	} {
-		if got := keyOf(object); got != want {
-			t.Errorf("%s: %s", object, got)
-		}
-	}
-}
-
 // The property: what a live page amounts to is at any time the page that a list answers.
 func TestEveryLivePageConvergesToTheList(t *testing.T) {
 	c := newLiveCluster(t)
@@ -266,15 +254,15 @@ func TestLivePagesHaveTheBoundsOfAnswers(t *testing.T) {
 	pods := c.kind("pods")
 	c.settle("pods")
 	url := c.listen("pods", plan.Scope{}).URL
-	begin := func(raw string) (*Live, error) {
-		return c.Live(t.Context(), pods, plan.Scope{}, parsed(t, "view=live&"+raw))
+	begin := func(raw string) (*watch.Live, error) {
+		return c.Streams.Live(t.Context(), pods, plan.Scope{}, parsed(t, "view=live&"+raw))
 	}
 
 	w := get(t, url+"?view=live&limit=4")
 	if text, _ := w.line(); w.res.StatusCode != http.StatusRequestEntityTooLarge {
 		t.Errorf("a page that is too long is answered with %d %.200s", w.res.StatusCode, text)
 	}
-	if n := c.responses.Used(); n != 0 {
+	if n := c.pages.Responses().Used(); n != 0 {
 		t.Errorf("%d bytes of it are still under way", n)
 	}
 	w = get(t, url+"?view=live&limit=4&fields=.metadata.name")
@@ -294,7 +282,7 @@ func TestLivePagesHaveTheBoundsOfAnswers(t *testing.T) {
 		t.Errorf("while another page is under way: %d", w.res.StatusCode)
 	}
 	one.Close()
-	if n := c.responses.Used(); n != 0 {
+	if n := c.pages.Responses().Used(); n != 0 {
 		t.Errorf("%d bytes of a page that was given up are under way", n)
 	}
 
@@ -313,7 +301,7 @@ func TestLivePagesHaveTheBoundsOfAnswers(t *testing.T) {
 	if text, more := w.line(); more {
 		t.Errorf("and then %.200s", text)
 	}
-	if n := c.responses.Used(); n != 0 {
+	if n := c.pages.Responses().Used(); n != 0 {
 		t.Errorf("%d bytes are under way at the end", n)
 	}
 }

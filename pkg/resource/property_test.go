@@ -14,6 +14,7 @@ import (
 
 	"kapis.dev/ks-apiserver/pkg/authz"
 	"kapis.dev/ks-apiserver/pkg/query"
+	"kapis.dev/ks-apiserver/pkg/resource/page"
 	"kapis.dev/ks-apiserver/pkg/resource/plan"
 	"kapis.dev/ks-apiserver/pkg/store"
 
@@ -210,7 +211,7 @@ func model(pods []*corev1.Pod, scope plan.Scope, all []filter, compare func(a, b
 	return out
 }
 
-func keysOf(t testing.TB, p *Page) []string {
+func keysOf(t testing.TB, p *page.Page) []string {
 	t.Helper()
 	out := []string{}
 	for i := range p.Len() {
@@ -284,7 +285,7 @@ func TestEngineAnswersLikeTheModel(t *testing.T) {
 // compareWithModel checks the whole list upwards and downwards, and that pages partition it.
 func compareWithModel(t testing.TB, w *world, kind *store.Kind, scope plan.Scope, values url.Values, want []string) {
 	t.Helper()
-	ask := func(extra ...string) *Page {
+	ask := func(extra ...string) *page.Page {
 		v := url.Values{}
 		for k, s := range values {
 			v[k] = s

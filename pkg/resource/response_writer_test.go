@@ -48,7 +48,7 @@ func TestLongAnswersHaveADeadlineThatEndsWithThem(t *testing.T) {
 			if n := len(d.set); n == 0 || d.set[n-1].IsZero() {
 				t.Errorf("a connection whose client takes nothing has no deadline: %v", d.set)
 			}
-			if w.responses.Used() != 0 {
+			if w.pages.Responses().Used() != 0 {
 				t.Error("the answer still counts")
 			}
 		})
@@ -68,7 +68,7 @@ func TestAnAnswerThatCannotBeCompressedToItsEndIsAborted(t *testing.T) {
 		if r := recover(); r != http.ErrAbortHandler { //nolint:errorlint // it is this very value
 			t.Errorf("got %v", r)
 		}
-		if w.responses.Used() != 0 || w.responses.Compressors.Get() == nil {
+		if w.pages.Responses().Used() != 0 || w.pages.Responses().Compressors.Get() == nil {
 			t.Error("the answer is not let go of")
 		}
 	}()

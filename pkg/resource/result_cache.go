@@ -35,7 +35,7 @@ type foundRows struct {
 // workingSet is what the next foundRows is made of.
 type workingSet struct {
 	rows     *plan.Rows
-	counters []facetCounter
+	counters []plan.FacetCounter
 }
 
 func newResult(key string) *result { return &result{key: key, turn: make(chan struct{}, 1)} }
@@ -54,7 +54,7 @@ func (f *foundRows) passed(snap *index.Snapshot) bool {
 // one where somebody has been shown that already.
 func (s *Service) execute(snap *index.Snapshot, b *plan.Builder) (m plan.Matches, facets string, at *index.Snapshot, err error) {
 	if b.Never {
-		return m, facetMembers(newFacetCounters(b.Query.Facets)), snap, nil
+		return m, plan.FacetMembers(plan.NewFacetCounters(b.Query.Facets)), snap, nil
 	}
 	var ok bool
 	if m.Tree, ok = b.Direct(snap); ok && len(b.Query.Facets) == 0 {
@@ -106,7 +106,7 @@ func (r *result) update(s *Service, snap *index.Snapshot, b *plan.Builder) (*fou
 		bytes += int64(w.rows.Len()) * b.Order.Bytes()
 	}
 	for i := range w.counters {
-		bytes += w.counters[i].bytes
+		bytes += w.counters[i].Bytes
 	}
 	r.work = w
 	r.now.Store(next)
@@ -128,7 +128,7 @@ func refresh(b *plan.Builder, w *workingSet, f *foundRows, snap *index.Snapshot)
 
 // searchAll looks at everything that can match.
 func searchAll(b *plan.Builder, snap *index.Snapshot) (*workingSet, error) {
-	w := &workingSet{counters: newFacetCounters(b.Query.Facets)}
+	w := &workingSet{counters: plan.NewFacetCounters(b.Query.Facets)}
 	if m, ok := b.Direct(snap); ok {
 		return w, w.countRange(b, snap, m)
 	}
@@ -187,7 +187,7 @@ func applyChanges(b *plan.Builder, w *workingSet, from uint64, snap *index.Snaps
 
 func (w *workingSet) count(was, is *index.Record) {
 	for i := range w.counters {
-		w.counters[i].apply(was, is)
+		w.counters[i].Apply(was, is)
 	}
 }
 
@@ -195,10 +195,10 @@ func (w *workingSet) count(was, is *index.Record) {
 func (w *workingSet) facets(before *foundRows) string {
 	changed := before == nil
 	for i := range w.counters {
-		changed = changed || w.counters[i].changed
+		changed = changed || w.counters[i].Changed
 	}
 	if !changed {
 		return before.facets
 	}
-	return facetMembers(w.counters)
+	return plan.FacetMembers(w.counters)
 }

@@ -16,6 +16,7 @@ import (
 
 	"kapis.dev/ks-apiserver/pkg/authz"
 	"kapis.dev/ks-apiserver/pkg/query"
+	"kapis.dev/ks-apiserver/pkg/resource/page"
 	"kapis.dev/ks-apiserver/pkg/resource/plan"
 	"kapis.dev/ks-apiserver/pkg/store/index"
 )
@@ -339,7 +340,7 @@ func TestManyReadersUnderChurnSeeMoments(t *testing.T) {
 	wait.Wait()
 }
 
-func checkMoment(t *testing.T, raw string, p *Page, body []byte) {
+func checkMoment(t *testing.T, raw string, p *page.Page, body []byte) {
 	t.Helper()
 	var got struct {
 		Items []struct {

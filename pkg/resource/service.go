@@ -5,11 +5,14 @@ import (
 	"fmt"
 	"net/http"
 
+	"kapis.dev/ks-apiserver/pkg/redaction"
+
 	"kapis.dev/ks-apiserver/pkg/query"
-	"kapis.dev/ks-apiserver/pkg/resource/httpcache"
 	"kapis.dev/ks-apiserver/pkg/resource/kind"
 	"kapis.dev/ks-apiserver/pkg/resource/lru"
+	"kapis.dev/ks-apiserver/pkg/resource/page"
 	"kapis.dev/ks-apiserver/pkg/resource/plan"
+	"kapis.dev/ks-apiserver/pkg/resource/watch"
 	"kapis.dev/ks-apiserver/pkg/store"
 	"kapis.dev/ks-apiserver/pkg/store/index"
 
@@ -56,29 +59,33 @@ func (o Options) withDefaults() Options {
 
 // Service answers queries. It checks no rights: who may not ask must not get here.
 type Service struct {
-	store     *store.Store
-	planner   *plan.Planner
-	options   Options
-	results   *lru.Cache[*result]
-	pages     *lru.Cache[*pageSlot]
-	responses *httpcache.Responses
+	// Streams opens watches and live pages of the same objects.
+	Streams *watch.Streams
+
+	store   *store.Store
+	planner *plan.Planner
+	options Options
+	results *lru.Cache[*result]
+	pages   *page.Cache
 }
 
 // New makes a service on s, which must have been made with Schemas.
 func New(s *store.Store, o Options) *Service {
 	o = o.withDefaults()
-	return &Service{
-		store: s, options: o, planner: plan.New(s, kind.All()), results: lru.New[*result](resultBounds), pages: lru.New[*pageSlot](pageCacheBounds),
-		responses: httpcache.NewResponses(o.MaxInFlight, o.MaxBytes),
+	out := &Service{
+		store: s, options: o, planner: plan.New(s, kind.All()), results: lru.New[*result](resultBounds),
+		pages: page.NewCache(o.MaxInFlight, o.MaxBytes),
 	}
+	out.Streams = watch.NewStreams(out.planner, out.pages.Responses(), out.List)
+	return out
 }
 
 // Catalog returns what is known of the kinds.
 func (s *Service) Catalog() *store.Catalog { return s.store.Catalog() }
 
 // List answers a query for objects of a kind in a scope, from one snapshot of the cache.
-func (s *Service) List(ctx context.Context, k *store.Kind, scope plan.Scope, q *query.Query) (*Page, error) {
-	if err := checkScope(k, scope); err != nil {
+func (s *Service) List(ctx context.Context, k *store.Kind, scope plan.Scope, q *query.Query) (*page.Page, error) {
+	if err := plan.CheckScope(k, scope); err != nil {
 		return nil, err
 	}
 	for {
@@ -105,11 +112,11 @@ func (s *Service) List(ctx context.Context, k *store.Kind, scope plan.Scope, q *
 
 // snapshotFor returns the newest snapshot that is good enough for b.
 func (s *Service) snapshotFor(b *plan.Builder) (*index.Snapshot, error) {
-	return s.selectSnapshot(b.Ctx, b.Kind, b.Scope, b.Query.Version)
+	return s.planner.Snapshot(b.Ctx, b.Kind, b.Scope, b.Query.Version)
 }
 
 // page finds the page of b. It is of the snapshot that is returned: snap, or a later one.
-func (s *Service) page(snap *index.Snapshot, b *plan.Builder) (*Page, *index.Snapshot, error) {
+func (s *Service) page(snap *index.Snapshot, b *plan.Builder) (*page.Page, *index.Snapshot, error) {
 	m, facets, snap, err := s.execute(snap, b)
 	if err != nil {
 		return nil, nil, err
@@ -119,26 +126,26 @@ func (s *Service) page(snap *index.Snapshot, b *plan.Builder) (*Page, *index.Sna
 	if n > s.options.MaxItems {
 		return nil, nil, tooMany(b.Kind, n, s.options.MaxItems)
 	}
-	p := &Page{
+	p := &page.Page{
 		Total: total, Generation: snap.Generation(), ResourceVersion: snap.ResourceVersion(), Partial: b.Scope.Part != nil,
-		service: s, kind: b.Kind, facets: facets, projection: b.Projection,
+		Cache: s.pages, Kind: b.Kind, Facets: facets, Projection: b.Projection,
 	}
 	if n > 0 {
 		p.Remaining = total - start - n
-		p.records = make([]*index.Record, 0, n)
+		p.Records = make([]*index.Record, 0, n)
 		m.Page(start, n, !b.Query.Ascending, func(ref *index.Ref) {
-			p.records = append(p.records, snap.Record(ref))
+			p.Records = append(p.Records, snap.Record(ref))
 		})
 	}
 	return p, snap, nil
 }
 
 // Get returns one object. In the scope of a workspace, only one that carries its label is there.
-func (s *Service) Get(ctx context.Context, k *store.Kind, scope plan.Scope, name string) (*Object, error) {
-	if err := checkScope(k, scope); err != nil {
+func (s *Service) Get(ctx context.Context, k *store.Kind, scope plan.Scope, name string) (*page.Object, error) {
+	if err := plan.CheckScope(k, scope); err != nil {
 		return nil, err
 	}
-	snap, err := s.selectSnapshot(ctx, k, scope, "")
+	snap, err := s.planner.Snapshot(ctx, k, scope, "")
 	if err != nil {
 		return nil, err
 	}
@@ -157,25 +164,9 @@ func (s *Service) Get(ctx context.Context, k *store.Kind, scope plan.Scope, name
 	}
 	version := r.ResourceVersion
 	if key, of := s.derivedAnnotation(ctx, s.planner.KindOf(k.GVR), scope); key != "" { // without a version, its tag is of its text
-		r = &index.Record{Ref: r.Ref, JSON: annotate(r.JSON, key, of(r)), UID: r.UID}
+		r = &index.Record{Ref: r.Ref, JSON: page.Annotate(r.JSON, key, of(r)), UID: r.UID}
 	}
-	return &Object{JSON: r.JSON, ResourceVersion: version, record: r, service: s}, nil
-}
-
-// checkScope tells why a kind can't be asked for in a scope.
-func checkScope(k *store.Kind, scope plan.Scope) error {
-	gr := k.GVR.GroupResource()
-	if scope.Namespace != "" && !k.Namespaced {
-		return &apierrors.StatusError{ErrStatus: metav1.Status{
-			Status: metav1.StatusFailure, Code: http.StatusNotFound, Reason: metav1.StatusReasonNotFound,
-			Message: fmt.Sprintf("%s are not in namespaces", gr),
-			Details: &metav1.StatusDetails{Group: gr.Group, Kind: gr.Resource},
-		}}
-	}
-	if !k.Cacheable() {
-		return apierrors.NewMethodNotSupported(gr, "list")
-	}
-	return nil
+	return s.pages.Object(r, version), nil
 }
 
 func tooMany(k *store.Kind, n, most int) error {
@@ -193,4 +184,36 @@ func Schemas() map[schema.GroupResource]index.Schema {
 		out[gr] = k.StoreSchema()
 	}
 	return out
+}
+
+// HasData tells whether objects of a kind are whole in the scope of a namespace only, and there for those who may read
+// the kind itself: for such a kind Scope.Data is to be found out.
+func (s *Service) HasData(k *store.Kind) bool { return s.planner.HasData(k) }
+
+// cachedOrNew returns the page of b on snap or on a later snapshot.
+func (s *Service) cachedOrNew(snap *index.Snapshot, b *plan.Builder) (*page.Page, error) {
+	var room [512]byte
+	slot := s.pages.Slot(b.PageKey(room[:0]))
+	p, last := slot.At(snap)
+	if p != nil {
+		return p, nil
+	}
+	p, snap, err := s.page(snap, b)
+	if err != nil {
+		return nil, err
+	}
+	s.pages.Remember(slot, last, p, snap)
+	return p, nil
+}
+
+// Complete returns a page with its objects as kube-apiserver has them: with what the cache leaves out, such as
+// managedFields, for a caller who may get each of them. What no answer shows, it does not show either. An
+// object that is gone meanwhile stays as it was; what else fails is the error.
+func (s *Service) Complete(ctx context.Context, p *page.Page, scope plan.Scope, from Reader) (*page.Page, error) {
+	return p.Complete(ctx, s.planner.Cuts(p.Kind, scope), from)
+}
+
+// Reader reads an object at kube-apiserver, as the caller whom ctx names.
+type Reader interface {
+	Get(ctx context.Context, path string) (redaction.Raw, error)
 }

@@ -15,6 +15,7 @@ import (
 
 	"kapis.dev/ks-apiserver/pkg/query"
 	"kapis.dev/ks-apiserver/pkg/request"
+	"kapis.dev/ks-apiserver/pkg/resource/page"
 	"kapis.dev/ks-apiserver/pkg/resource/plan"
 	"kapis.dev/ks-apiserver/pkg/store"
 
@@ -33,7 +34,7 @@ func pod(namespace, name, labels string) string {
 		`","uid":"u-` + name + `","resourceVersion":"7","labels":{` + labels + `}},"status":{"phase":"Running"}}`
 }
 
-func (w *world) list(t testing.TB, k *store.Kind, scope plan.Scope, raw string) (*Page, error) {
+func (w *world) list(t testing.TB, k *store.Kind, scope plan.Scope, raw string) (*page.Page, error) {
 	t.Helper()
 	v, err := url.ParseQuery(raw)
 	if err != nil {
@@ -181,7 +182,7 @@ func TestAnswersAreWhatTheirFormSays(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for form, answer := range map[string]*Answer{"items": p.Items(), "list": p.List()} {
+		for form, answer := range map[string]*page.Answer{"items": p.Items(), "list": p.List()} {
 			rec := httptest.NewRecorder()
 			answer.Respond(rec, httptest.NewRequest(http.MethodGet, "/", nil))
 			if n := rec.Header().Get("Content-Length"); n != strconv.Itoa(rec.Body.Len()) {

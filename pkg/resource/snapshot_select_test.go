@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"kapis.dev/ks-apiserver/pkg/resource/lru"
+	"kapis.dev/ks-apiserver/pkg/resource/page"
 	"kapis.dev/ks-apiserver/pkg/resource/plan"
 	"kapis.dev/ks-apiserver/pkg/store/index"
 )
@@ -93,7 +94,7 @@ func TestWatchesSeeWhatListsSee(t *testing.T) {
 		items int
 		data  bool
 	}{{plan.Scope{Namespace: "a", Data: true}, 2, true}, {plan.Scope{Namespace: "a"}, 3, false}, {plan.Scope{Data: true}, 3, false}} {
-		watch, err := w.selectWatch(t.Context(), secrets, c.scope)
+		watch, err := w.planner.Watch(t.Context(), secrets, c.scope)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -125,7 +126,7 @@ func TestSearchesByIndexAreThoseOfAScan(t *testing.T) {
 	}
 	queries := []string{"name=web-49", "name=b-49&sortBy=name", "name=SHOP%2049&sortBy=.metadata.uid", "name=web-49&name=9", "name=web&label=l%3D2", "name=zzz", "name=49"}
 	all := func() (out []string) {
-		w.results, w.pages = lru.New[*result](resultBounds), lru.New[*pageSlot](pageCacheBounds)
+		w.results, w.pages = lru.New[*result](resultBounds), page.NewCache(DefaultMaxInFlight, DefaultMaxBytes)
 		for _, raw := range queries {
 			for _, scope := range []plan.Scope{{}, {Namespace: "ns-1"}} {
 				p, err := w.List(t.Context(), kind, scope, parsed(t, raw))

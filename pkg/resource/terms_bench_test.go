@@ -6,6 +6,7 @@ import (
 
 	"kapis.dev/ks-apiserver/pkg/query"
 	"kapis.dev/ks-apiserver/pkg/resource/lru"
+	"kapis.dev/ks-apiserver/pkg/resource/page"
 	"kapis.dev/ks-apiserver/pkg/resource/plan"
 )
 
@@ -41,7 +42,7 @@ func BenchmarkBroad(b *testing.B) {
 			b.ReportAllocs()
 			total := 0
 			for b.Loop() {
-				w.results, w.pages = lru.New[*result](resultBounds), lru.New[*pageSlot](pageCacheBounds)
+				w.results, w.pages = lru.New[*result](resultBounds), page.NewCache(DefaultMaxInFlight, DefaultMaxBytes)
 				p, err := w.List(b.Context(), kind, c.scope, q)
 				if err != nil {
 					b.Fatal(err)

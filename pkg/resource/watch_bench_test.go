@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"kapis.dev/ks-apiserver/pkg/resource/plan"
+	"kapis.dev/ks-apiserver/pkg/resource/watch"
 	"kapis.dev/ks-apiserver/pkg/stream"
 )
 
@@ -22,17 +23,17 @@ func (s *sink) Flush()                      {}
 
 // measured is a watch whose history is told again and again.
 type measured struct {
-	*Watching
+	*watch.Watching
 	b *testing.B
 	n uint64
 }
 
 func (m *measured) Stream(_ context.Context, out *stream.Writer) {
-	end := m.from.Snapshot().Position()
+	end := m.From.Snapshot().Position()
 	for m.b.Loop() {
-		m.at = end - m.n
+		m.At = end - m.n
 		for more := true; more; {
-			more, _ = m.changes(out)
+			more, _ = m.Changes(out)
 			out.Flush()
 		}
 	}
@@ -62,7 +63,7 @@ func BenchmarkWatcher(b *testing.B) {
 	} {
 		b.Run(q.name, func(b *testing.B) {
 			b.ReportAllocs()
-			x, err := c.Watch(b.Context(), c.kind("pods"), q.scope, parsed(b, q.query), "")
+			x, err := c.Streams.Watch(b.Context(), c.kind("pods"), q.scope, parsed(b, q.query), "")
 			if err != nil {
 				b.Fatal(err)
 			}

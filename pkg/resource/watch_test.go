@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"kapis.dev/ks-apiserver/pkg/authz"
+	"kapis.dev/ks-apiserver/pkg/resource/page"
 	"kapis.dev/ks-apiserver/pkg/resource/plan"
 	"kapis.dev/ks-apiserver/pkg/stream"
 
@@ -244,7 +245,7 @@ func TestAClientThatLagsBehindTheHistoryIsToldToListAgain(t *testing.T) {
 	c := newLiveCluster(t)
 	c.pod("a", "p0", "x")
 	k := c.kind("pods")
-	src, err := c.Streamed(t.Context(), nil, k, plan.Scope{}, parsed(t, "sendInitialEvents=false&resourceVersionMatch=NotOlderThan"), true, "")
+	src, err := c.Streams.Open(t.Context(), nil, k, plan.Scope{}, parsed(t, "sendInitialEvents=false&resourceVersionMatch=NotOlderThan"), true, "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -337,7 +338,7 @@ func apply(state map[string]string, e event) {
 	}
 }
 
-func stateOf(p *Page) map[string]string {
+func stateOf(p *page.Page) map[string]string {
 	out := map[string]string{}
 	for i := range p.Len() {
 		var o struct{ Metadata metav1.ObjectMeta }

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"testing"
 
+	"kapis.dev/ks-apiserver/pkg/resource/page"
 	"kapis.dev/ks-apiserver/pkg/resource/plan"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -199,7 +200,7 @@ func TestNamespacesOfOthersDoNotConcernAWorkspace(t *testing.T) {
 	c.settled()
 	for _, scope := range []plan.Scope{{Workspace: "w1"}, {Workspace: "w1", Namespace: "mine"}} {
 		t.Run(fmt.Sprintf("%+v", scope.Namespace), func(t *testing.T) {
-			page := func() (*Page, string) {
+			page := func() (*page.Page, string) {
 				t.Helper()
 				q := parsed(t, "sortBy=name&limit=1")
 				p, err := c.List(t.Context(), c.kind("pods"), scope, q)
@@ -213,7 +214,7 @@ func TestNamespacesOfOthersDoNotConcernAWorkspace(t *testing.T) {
 				return p, string(b.ResultKey(nil))
 			}
 			_, before := page()
-			x, err := c.Watch(t.Context(), c.kind("pods"), scope, parsed(t, "allowWatchBookmarks=true&resourceVersion="+c.settled()), "")
+			x, err := c.Streams.Watch(t.Context(), c.kind("pods"), scope, parsed(t, "allowWatchBookmarks=true&resourceVersion="+c.settled()), "")
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -249,7 +250,7 @@ func TestAPlanThatGoesOnKnowsWhereNamespacesAre(t *testing.T) {
 		t.Helper()
 		c.claim(namespace, "p", "w1", "x")
 		c.settled()
-		snap, err := c.selectSnapshot(t.Context(), b.Kind, b.Scope, "")
+		snap, err := c.planner.Snapshot(t.Context(), b.Kind, b.Scope, "")
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -164,7 +164,7 @@ func (b bound) list(r *restful.Request) (any, error) {
 		return nil, err
 	}
 	ctx := r.Request.Context()
-	src, err := b.Resources.Streamed(ctx, r.Request.Header, t.kind, t.scope, q, t.watch, t.name)
+	src, err := b.Resources.Streams.Open(ctx, r.Request.Header, t.kind, t.scope, q, t.watch, t.name)
 	if err != nil {
 		return nil, err
 	}

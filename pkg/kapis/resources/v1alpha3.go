@@ -84,7 +84,7 @@ func (h *V1alpha3) list(r *restful.Request) (any, error) {
 		return nil, err
 	}
 	// Of a stream, only the right to this route is looked at again and again: it never has data.
-	src, err := h.Resources.Streamed(ctx, r.Request.Header, kind, scope, q, watch, "")
+	src, err := h.Resources.Streams.Open(ctx, r.Request.Header, kind, scope, q, watch, "")
 	if err != nil {
 		return nil, err
 	}

@@ -13,6 +13,7 @@ import (
 	"kapis.dev/ks-apiserver/pkg/query"
 	"kapis.dev/ks-apiserver/pkg/request"
 	"kapis.dev/ks-apiserver/pkg/resource"
+	"kapis.dev/ks-apiserver/pkg/resource/page"
 	"kapis.dev/ks-apiserver/pkg/resource/plan"
 	"kapis.dev/ks-apiserver/pkg/tenant"
 	"kapis.dev/ks-apiserver/pkg/web"
@@ -45,7 +46,7 @@ func (h *Handler) list(gvr schema.GroupVersionResource) web.Handler {
 		if err != nil {
 			return nil, err
 		}
-		src, err := h.Resources.Streamed(ctx, r.Request.Header, kind, scope, q, watch, "")
+		src, err := h.Resources.Streams.Open(ctx, r.Request.Header, kind, scope, q, watch, "")
 		if err != nil {
 			return nil, err
 		}
@@ -60,7 +61,7 @@ func (h *Handler) list(gvr schema.GroupVersionResource) web.Handler {
 	}
 }
 
-func (h *Handler) page(r *restful.Request, gvr schema.GroupVersionResource, scope plan.Scope, q *query.Query) (*resource.Page, error) {
+func (h *Handler) page(r *restful.Request, gvr schema.GroupVersionResource, scope plan.Scope, q *query.Query) (*page.Page, error) {
 	ctx := r.Request.Context()
 	kind, err := h.Resources.Catalog().Resolve(ctx, gvr)
 	if err != nil {
@@ -113,7 +114,7 @@ func (h *Handler) placed(r *restful.Request) (any, error) {
 	if err := resource.CheckRoute(infoOf(r), "clusters", plan.Scope{Workspace: workspace}, ""); err != nil {
 		return nil, err
 	}
-	q, err := still(r)
+	q, err := h.still(r)
 	if err != nil {
 		return nil, err
 	}
@@ -138,12 +139,12 @@ func (h *Handler) placed(r *restful.Request) (any, error) {
 }
 
 // still reads the query of a list that does not go on.
-func still(r *restful.Request) (*query.Query, error) {
+func (h *Handler) still(r *restful.Request) (*query.Query, error) {
 	q, err := parse(r)
 	if err != nil {
 		return nil, err
 	}
-	if live, err := resource.IsLive(q); err != nil || live {
+	if live, err := h.Resources.Streams.IsLive(q); err != nil || live {
 		return nil, apierrors.NewBadRequest("this list is not streamed: leave view=live out")
 	}
 	return q, nil
@@ -158,7 +159,7 @@ func (h *Handler) memberNamespaces(r *restful.Request) (any, error) {
 		info.Namespace != "" || info.Verb != "get" {
 		return nil, nothingHere()
 	}
-	q, err := still(r)
+	q, err := h.still(r)
 	if err != nil {
 		return nil, err
 	}

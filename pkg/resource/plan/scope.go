@@ -3,6 +3,7 @@ package plan
 import (
 	"context"
 	"crypto/sha256"
+	"fmt"
 	"net/http"
 	"slices"
 
@@ -199,4 +200,20 @@ type Scope struct {
 	// MayList tells whether the caller may list all objects of another kind, in the whole cluster; nil where he may not. What is said of a
 	// storage class, how many claims it has, is for those alone.
 	MayList func(ctx context.Context, gvr schema.GroupVersionResource) bool
+}
+
+// CheckScope returns why a kind can't be asked for in a scope, nil where it can.
+func CheckScope(k *store.Kind, scope Scope) error {
+	gr := k.GVR.GroupResource()
+	if scope.Namespace != "" && !k.Namespaced {
+		return &apierrors.StatusError{ErrStatus: metav1.Status{
+			Status: metav1.StatusFailure, Code: http.StatusNotFound, Reason: metav1.StatusReasonNotFound,
+			Message: fmt.Sprintf("%s are not in namespaces", gr),
+			Details: &metav1.StatusDetails{Group: gr.Group, Kind: gr.Resource},
+		}}
+	}
+	if !k.Cacheable() {
+		return apierrors.NewMethodNotSupported(gr, "list")
+	}
+	return nil
 }

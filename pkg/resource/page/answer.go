@@ -1,4 +1,4 @@
-package resource
+package page
 
 import (
 	"net/http"
@@ -28,28 +28,28 @@ func (a *Answer) Respond(w http.ResponseWriter, r *http.Request) {
 	if httpcache.NotModified(w, r, tag) {
 		return
 	}
-	f := p.service.responses.Reserve()
+	f := p.Cache.responses.Reserve()
 	defer f.Release()
-	c, err := a.content(&f, p.bytes > httpcache.MinGzip && httpcache.AcceptsGzip(r.Header))
+	c, err := a.content(&f, p.Bytes > httpcache.MinGzip && httpcache.AcceptsGzip(r.Header))
 	if err != nil {
 		web.WriteError(w, r, err)
 		return
 	}
 	httpcache.SetHeaders(w.Header(), tag)
-	p.service.responses.Send(w, r, &c)
+	p.Cache.responses.Send(w, r, &c)
 }
 
 // tag is the entity tag. It has nothing of the list's resource version, which other objects move too.
 func (a *Answer) tag() string {
 	p := a.page
 	fields := ""
-	if p.projection != nil {
-		fields = p.projection.Key
+	if p.Projection != nil {
+		fields = p.Projection.Key
 	}
 	if p.complete {
 		fields += "\x00complete"
 	}
-	return httpcache.Tag(a.form, string(p.digest[:]), strconv.Itoa(p.Total), p.facets, fields)
+	return httpcache.Tag(a.form, string(p.digest[:]), strconv.Itoa(p.Total), p.Facets, fields)
 }
 
 // content finds the bytes of the answer, as far as they have to be made before it begins, and counts them.
@@ -57,16 +57,16 @@ func (a *Answer) content(f *httpcache.Reservation, zip bool) (httpcache.Content,
 	p := a.page
 	c := httpcache.Content{Before: a.head}
 	switch {
-	case p.body != nil:
+	case p.Body != nil:
 		if zip {
-			if kept := p.body.gzipped(p); kept != nil {
+			if kept := p.Body.gzipped(p); kept != nil {
 				c = kept.After(a.head)
 				return c, f.Add(c.Length())
 			}
 		}
-		c.Items = p.body.plain(p)
+		c.Items = p.Body.plain(p)
 		return c, f.Add(c.Length())
-	case p.projection != nil:
+	case p.Projection != nil:
 		text, err := p.appendItems(nil, f.Add)
 		if err != nil {
 			return c, err
@@ -80,7 +80,7 @@ func (a *Answer) content(f *httpcache.Reservation, zip bool) (httpcache.Content,
 		}
 	}
 	if zip {
-		return p.service.responses.Compress(c), nil
+		return p.Cache.responses.Compress(c), nil
 	}
 	return c, nil
 }

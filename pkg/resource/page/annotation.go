@@ -1,4 +1,4 @@
-package resource
+package page
 
 import (
 	"crypto/sha256"
@@ -10,9 +10,9 @@ import (
 	"kapis.dev/ks-apiserver/pkg/store/index"
 )
 
-// insertion is an annotation that an answer puts into an object: text, at a place of its JSON, which is not copied for that. The zero note puts in
+// Insertion is an annotation that an answer puts into an object: text, at a place of its JSON, which is not copied for that. The zero note puts in
 // nothing.
-type insertion struct {
+type Insertion struct {
 	value, text string
 	at          int
 }
@@ -20,23 +20,23 @@ type insertion struct {
 // Annotated returns the page with an annotation in each of its objects, whose value is what of says of the object's name: an answer that tells
 // of an object what another kind knows. An annotation of that key which is stored is not shown; where the value is empty there is none.
 func (p *Page) Annotated(key string, of func(name string) string) *Page {
-	return p.annotated(key, func(i int) string { return of(p.records[i].Name) })
+	return p.AnnotatedAt(key, func(i int) string { return of(p.Records[i].Name) })
 }
 
-// annotated is Annotated by the place of an object on the page.
-func (p *Page) annotated(key string, of func(i int) string) *Page {
+// AnnotatedAt is Annotated by the place of an object on the page.
+func (p *Page) AnnotatedAt(key string, of func(i int) string) *Page {
 	out := *p
-	out.body, out.records, out.key, out.insertions = nil, slices.Clone(p.records), key, make([]insertion, len(p.records))
+	out.Body, out.Records, out.key, out.Insertions = nil, slices.Clone(p.Records), key, make([]Insertion, len(p.Records))
 	hash := sha256.New()
 	hash.Write(p.digest[:])
 	text := lru.AppendPart(nil, key)
-	for i, r := range p.records {
+	for i, r := range p.Records {
 		n, shown := insertionOf(r.JSON, key, of(i))
 		if shown.Len() != r.JSON.Len() {
-			out.records[i] = &index.Record{Ref: r.Ref, JSON: shown, UID: r.UID, ResourceVersion: r.ResourceVersion}
+			out.Records[i] = &index.Record{Ref: r.Ref, JSON: shown, UID: r.UID, ResourceVersion: r.ResourceVersion}
 		}
-		out.insertions[i] = n
-		out.bytes += int64(shown.Len() - r.JSON.Len() + len(n.text))
+		out.Insertions[i] = n
+		out.Bytes += int64(shown.Len() - r.JSON.Len() + len(n.text))
 		text = lru.AppendPart(text, n.value)
 	}
 	hash.Write(text)
@@ -44,16 +44,16 @@ func (p *Page) annotated(key string, of func(i int) string) *Page {
 	return &out
 }
 
-// object is the JSON of one object of the page.
-func (p *Page) object(i int) redaction.Shown {
-	text := p.records[i].JSON
-	if p.insertions == nil {
+// Object is the JSON of one object of the page.
+func (p *Page) Object(i int) redaction.Shown {
+	text := p.Records[i].JSON
+	if p.Insertions == nil {
 		return text
 	}
-	return p.insertions[i].in(text)
+	return p.Insertions[i].in(text)
 }
 
-func (n *insertion) in(object redaction.Shown) redaction.Shown {
+func (n *Insertion) in(object redaction.Shown) redaction.Shown {
 	if n.text == "" {
 		return object
 	}
@@ -61,27 +61,27 @@ func (n *insertion) in(object redaction.Shown) redaction.Shown {
 }
 
 // Annotated is the JSON of the object with an annotation in it, as those of a Page have.
-func (o *Object) Annotated(key, value string) redaction.Shown { return annotate(o.JSON, key, value) }
+func (o *Object) Annotated(key, value string) redaction.Shown { return Annotate(o.JSON, key, value) }
 
-// annotate sets an annotation of an object, or takes it away where value is empty.
-func annotate(object redaction.Shown, key, value string) redaction.Shown {
+// Annotate sets an annotation of an object, or takes it away where value is empty.
+func Annotate(object redaction.Shown, key, value string) redaction.Shown {
 	n, shown := insertionOf(object, key, value)
 	return n.in(shown)
 }
 
 // insertionOf returns the note that sets an annotation, and the object that it goes into: the one that is given, without an annotation of that key.
-func insertionOf(shown redaction.Shown, key, value string) (insertion, redaction.Shown) {
+func insertionOf(shown redaction.Shown, key, value string) (Insertion, redaction.Shown) {
 	if rawjson.Get(shown.String(), "metadata", "annotations", key) != "" {
 		cut, err := shown.Without(rawjson.Cut{"metadata": {"annotations": {key: nil}}})
 		if err != nil {
-			return insertion{}, shown // it never was an object
+			return Insertion{}, shown // it never was an object
 		}
 		shown = cut
 	}
 	if value == "" {
-		return insertion{}, shown
+		return Insertion{}, shown
 	}
-	n, object := insertion{value: value}, shown.String()
+	n, object := Insertion{value: value}, shown.String()
 	if start, end, ok := rawjson.Span(object, "metadata", "annotations"); ok && object[start] == '{' {
 		n.at, n.text = start+1, member(object[start:end], rawjson.String(key)+":"+rawjson.String(value))
 	} else if start, end, ok := rawjson.Span(object, "metadata"); ok && object[start] == '{' {
@@ -99,4 +99,12 @@ func member(object, text string) string {
 }
 
 // Name is the name of one object of the page.
-func (p *Page) Name(i int) string { return p.records[i].Name }
+func (p *Page) Name(i int) string { return p.Records[i].Name }
+
+// InsertionAt returns the annotation that the page puts into one of its objects.
+func (p *Page) InsertionAt(i int) Insertion {
+	if p.Insertions == nil {
+		return Insertion{}
+	}
+	return p.Insertions[i]
+}

@@ -1,4 +1,4 @@
-package resource
+package watch
 
 import (
 	"context"
@@ -6,6 +6,8 @@ import (
 	"slices"
 
 	"kapis.dev/ks-apiserver/pkg/query"
+	"kapis.dev/ks-apiserver/pkg/resource/httpcache"
+	"kapis.dev/ks-apiserver/pkg/resource/page"
 	"kapis.dev/ks-apiserver/pkg/resource/plan"
 	"kapis.dev/ks-apiserver/pkg/store"
 	"kapis.dev/ks-apiserver/pkg/stream"
@@ -14,10 +16,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Streamed returns what answers a request for a list that is to go on: a watch, where that is what was
+// Open returns what answers a request for a list that is to go on: a watch, where that is what was
 // authorized, or a live page. It is nil where one page is asked for. name restricts a watch to the object
 // of that name, empty for none. What it returns is to be closed, which its stream.Answer does.
-func (s *Service) Streamed(ctx context.Context, h http.Header, k *store.Kind, scope plan.Scope, q *query.Query, watch bool, name string) (stream.Source, error) {
+func (s *Streams) Open(ctx context.Context, h http.Header, k *store.Kind, scope plan.Scope, q *query.Query, watch bool, name string) (stream.Source, error) {
 	events := stream.WantsEvents(h)
 	if watch {
 		after := ""
@@ -30,7 +32,7 @@ func (s *Service) Streamed(ctx context.Context, h http.Header, k *store.Kind, sc
 		}
 		return x, nil
 	}
-	live, err := IsLive(q)
+	live, err := s.IsLive(q)
 	switch {
 	case err != nil:
 		return nil, err
@@ -57,4 +59,18 @@ func named(q *query.Query, name string) *query.Query {
 	one := *q
 	one.Fields = append(slices.Clip(q.Fields), query.FieldRequirement{Path: query.Path{"metadata", "name"}, Op: query.Is, Value: name})
 	return &one
+}
+
+// Streams opens watches and live pages.
+type Streams struct {
+	planner   *plan.Planner
+	responses *httpcache.Responses
+	list      func(context.Context, *store.Kind, plan.Scope, *query.Query) (*page.Page, error)
+}
+
+// NewStreams returns streams whose live pages show what list returns.
+func NewStreams(p *plan.Planner, r *httpcache.Responses,
+	list func(context.Context, *store.Kind, plan.Scope, *query.Query) (*page.Page, error),
+) *Streams {
+	return &Streams{planner: p, responses: r, list: list}
 }

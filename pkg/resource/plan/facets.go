@@ -1,4 +1,4 @@
-package resource
+package plan
 
 import (
 	"cmp"
@@ -18,30 +18,30 @@ const (
 	maxFacetText   = 256
 )
 
-// facetCounter counts the values of one field over all matches of a query. A field that is missing, null, an
+// FacetCounter counts the values of one field over all matches of a query. A field that is missing, null, an
 // object or an array has the value "".
-type facetCounter struct {
+type FacetCounter struct {
 	path    query.Path
 	counts  map[string]int
 	long    int   // matches whose value is too long to be counted by itself
-	bytes   int64 // of the counts
-	changed bool  // since allFacets wrote them
+	Bytes   int64 // of the counts
+	Changed bool  // since allFacets wrote them
 }
 
 // countBytes is what a counted value costs beside its text.
 const countBytes = 64
 
-func newFacetCounters(paths []query.Path) []facetCounter {
-	var out []facetCounter
+func NewFacetCounters(paths []query.Path) []FacetCounter {
+	var out []FacetCounter
 	for _, p := range paths {
-		if !slices.ContainsFunc(out, func(t facetCounter) bool { return t.path.Is(p...) }) {
-			out = append(out, facetCounter{path: p, counts: map[string]int{}, changed: true})
+		if !slices.ContainsFunc(out, func(t FacetCounter) bool { return t.path.Is(p...) }) {
+			out = append(out, FacetCounter{path: p, counts: map[string]int{}, Changed: true})
 		}
 	}
 	return out
 }
 
-func (t *facetCounter) value(r *index.Record) string {
+func (t *FacetCounter) value(r *index.Record) string {
 	raw := rawjson.Get(r.JSON.String(), t.path...)
 	if raw != "" && (raw[0] == '{' || raw[0] == '[') {
 		return ""
@@ -49,8 +49,8 @@ func (t *facetCounter) value(r *index.Record) string {
 	return rawjson.Text(raw)
 }
 
-// apply follows one change: was is what matched before, is what matches now, nil for nothing.
-func (t *facetCounter) apply(was, is *index.Record) {
+// Apply follows one change: was is what matched before, is what matches now, nil for nothing.
+func (t *FacetCounter) Apply(was, is *index.Record) {
 	var from, to string
 	if was != nil {
 		from = t.value(was)
@@ -69,8 +69,8 @@ func (t *facetCounter) apply(was, is *index.Record) {
 	}
 }
 
-func (t *facetCounter) add(value string, n int) {
-	t.changed = true
+func (t *FacetCounter) add(value string, n int) {
+	t.Changed = true
 	if len(value) > maxFacetText {
 		t.long += n
 		return
@@ -78,19 +78,19 @@ func (t *facetCounter) add(value string, n int) {
 	count, known := t.counts[value]
 	if !known {
 		value = strings.Clone(value) // not a part of a version that nobody needs
-		t.bytes += int64(len(value)) + countBytes
+		t.Bytes += int64(len(value)) + countBytes
 	}
 	if count += n; count != 0 {
 		t.counts[value] = count
 		return
 	}
 	delete(t.counts, value)
-	t.bytes -= int64(len(value)) + countBytes
+	t.Bytes -= int64(len(value)) + countBytes
 }
 
 // append writes the counts as a member of "facets", the most frequent value first, and returns how
 // many matches have a value that is not among them.
-func (t *facetCounter) append(dst []byte) (out []byte, others int) {
+func (t *FacetCounter) append(dst []byte) (out []byte, others int) {
 	type counted struct {
 		value string
 		n     int
@@ -116,10 +116,10 @@ func (t *facetCounter) append(dst []byte) (out []byte, others int) {
 	return append(dst, '}'), others
 }
 
-// facetMembers writes the counters as the members "facets", an object of the values of each path with their counts,
+// FacetMembers writes the counters as the members "facets", an object of the values of each path with their counts,
 // and, where a path has more values than are answered, "facetsOthers": how many matches have one
 // of the others.
-func facetMembers(all []facetCounter) string {
+func FacetMembers(all []FacetCounter) string {
 	if len(all) == 0 {
 		return ""
 	}
@@ -129,7 +129,7 @@ func facetMembers(all []facetCounter) string {
 			dst = append(dst, ',')
 		}
 		var rest int
-		all[i].changed = false
+		all[i].Changed = false
 		if dst, rest = all[i].append(dst); rest > 0 {
 			others = append(rawjson.AppendString(append(others, ','), all[i].path.String()), ':')
 			others = strconv.AppendInt(others, int64(rest), 10)

@@ -1,4 +1,4 @@
-package resource
+package watch
 
 import (
 	"context"
@@ -11,6 +11,7 @@ import (
 	"kapis.dev/ks-apiserver/pkg/query"
 	"kapis.dev/ks-apiserver/pkg/rawjson"
 	"kapis.dev/ks-apiserver/pkg/redaction"
+	"kapis.dev/ks-apiserver/pkg/resource/page"
 	"kapis.dev/ks-apiserver/pkg/resource/plan"
 	"kapis.dev/ks-apiserver/pkg/store"
 	"kapis.dev/ks-apiserver/pkg/store/index"
@@ -45,22 +46,21 @@ const (
 // It remembers a position in the history of the kind, and no object: a slow client keeps nothing in
 // memory. Where the history does not go back as far any more, the watch ends with 410.
 type Watching struct {
-	service *Service
 	plan    *plan.Builder
 	options watchOptions
-	from    *store.Watch
+	From    *store.Watch
 
-	at      uint64 // position up to which the client has been told
+	At      uint64 // position up to which the client has been told
 	version string // what it has seen by that
 	expired bool   // the client asked for changes that are not kept any more
 
-	wake, beat, check time.Duration
+	Wake, Beat, Check time.Duration
 }
 
 // Watch begins a watch of the objects that a query matches in a scope. Its order does not count. after is
 // the version behind which a client goes on that comes back by itself (Last-Event-ID), empty for none.
-func (s *Service) Watch(ctx context.Context, k *store.Kind, scope plan.Scope, q *query.Query, after string) (*Watching, error) {
-	if err := checkScope(k, scope); err != nil {
+func (s *Streams) Watch(ctx context.Context, k *store.Kind, scope plan.Scope, q *query.Query, after string) (*Watching, error) {
+	if err := plan.CheckScope(k, scope); err != nil {
 		return nil, err
 	}
 	o, err := watchOptionsOf(q, after)
@@ -74,20 +74,20 @@ func (s *Service) Watch(ctx context.Context, k *store.Kind, scope plan.Scope, q 
 		return nil, err
 	}
 	if o.version != "" {
-		if _, err := s.selectSnapshot(ctx, k, scope, o.version); err != nil {
+		if _, err := s.planner.Snapshot(ctx, k, scope, o.version); err != nil {
 			return nil, err
 		}
 	}
-	from, err := s.selectWatch(ctx, k, scope)
+	from, err := s.planner.Watch(ctx, k, scope)
 	if err != nil {
 		return nil, err
 	}
-	x := &Watching{service: s, plan: b, options: o, from: from, wake: wakeEvery, beat: beatEvery, check: dependEvery}
+	x := &Watching{plan: b, options: o, From: from, Wake: wakeEvery, Beat: beatEvery, Check: dependEvery}
 	snap := from.Snapshot()
-	x.at, x.version = snap.Position(), snap.ResourceVersion()
+	x.At, x.version = snap.Position(), snap.ResourceVersion()
 	if !o.initial && o.version != "" {
 		at, ok := snap.After(o.version)
-		x.at, x.version, x.expired = at, o.version, !ok
+		x.At, x.version, x.expired = at, o.version, !ok
 	}
 	return x, nil
 }
@@ -97,12 +97,12 @@ func (x *Watching) Head(h http.Header) { markPartial(h, x.plan.Scope) }
 
 func markPartial(h http.Header, scope plan.Scope) {
 	if scope.Part != nil {
-		h.Set(HeaderPartial, "true")
+		h.Set(page.HeaderPartial, "true")
 	}
 }
 
 // Close implements stream.Source.
-func (x *Watching) Close() { x.from.Close() }
+func (x *Watching) Close() { x.From.Close() }
 
 // Stream implements stream.Source.
 func (x *Watching) Stream(ctx context.Context, out *stream.Writer) {
@@ -136,11 +136,11 @@ func (x *Watching) run(ctx context.Context, out *stream.Writer) error {
 			return err
 		}
 	}
-	beat := x.beat
+	beat := x.Beat
 	if len(x.plan.Depends) > 0 {
-		beat = min(beat, x.check)
+		beat = min(beat, x.Check)
 	}
-	for next := time.Now().Add(x.beat); ; {
+	for next := time.Now().Add(x.Beat); ; {
 		until, cancel := context.WithTimeout(ctx, beat)
 		err := x.follow(until, out)
 		cancel()
@@ -151,7 +151,7 @@ func (x *Watching) run(ctx context.Context, out *stream.Writer) error {
 			return errExpired("what the filter depends on has changed")
 		}
 		if now := time.Now(); !now.Before(next) {
-			next = now.Add(x.beat)
+			next = now.Add(x.Beat)
 			x.progress(out)
 			if !out.Flush() {
 				return errClientGone
@@ -165,7 +165,7 @@ func (x *Watching) follow(ctx context.Context, out *stream.Writer) error {
 	for {
 		for more := true; more; {
 			var kept bool
-			if more, kept = x.changes(out); !kept {
+			if more, kept = x.Changes(out); !kept {
 				return errExpired("the client is too slow: changes that it has not seen are not kept any more")
 			}
 			if err := x.plan.Failed(); err != nil {
@@ -175,10 +175,10 @@ func (x *Watching) follow(ctx context.Context, out *stream.Writer) error {
 				return errClientGone
 			}
 		}
-		if !pause(ctx, x.wake) {
+		if !pause(ctx, x.Wake) {
 			return nil
 		}
-		if _, err := x.from.Next(ctx); err != nil {
+		if _, err := x.From.Next(ctx); err != nil {
 			return ending(err)
 		}
 	}
@@ -208,16 +208,16 @@ func pause(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// changes adds what has changed, until out is full: then there may be more. kept is false where not all of
+// Changes adds what has changed, until out is full: then there may be more. kept is false where not all of
 // it is kept any more. Nothing is held on to when it returns, since what follows waits for the client.
-func (x *Watching) changes(out *stream.Writer) (more, kept bool) {
-	snap := x.from.Snapshot()
+func (x *Watching) Changes(out *stream.Writer) (more, kept bool) {
+	snap := x.From.Snapshot()
 	var c index.Change // one behind, to see whether another of its version follows
 	held := false
-	kept = snap.Changes(x.at, func(next *index.Change) bool {
+	kept = snap.Changes(x.At, func(next *index.Change) bool {
 		if held {
 			x.change(&c, next.Version != c.Version, out)
-			if x.at++; out.Full() {
+			if x.At++; out.Full() {
 				more = true
 				return false
 			}
@@ -231,7 +231,7 @@ func (x *Watching) changes(out *stream.Writer) (more, kept bool) {
 	if held {
 		x.change(&c, true, out)
 	}
-	x.at, x.version = snap.Position(), snap.ResourceVersion()
+	x.At, x.version = snap.Position(), snap.ResourceVersion()
 	return false, true
 }
 
@@ -305,7 +305,7 @@ func (x *Watching) bookmark(out *stream.Writer, more string) {
 // sendInitial sends all objects that match as added ones, as of one snapshot.
 func (x *Watching) sendInitial(ctx context.Context, out *stream.Writer) error {
 	deadline := time.Now().Add(initialTimeout)
-	snap := x.from.Snapshot()
+	snap := x.From.Snapshot()
 	some := x.plan.Candidates(snap)
 	for i := 0; i < some.Len(); {
 		some.Walk(i, func(ref *index.Ref) bool {
@@ -325,7 +325,7 @@ func (x *Watching) sendInitial(ctx context.Context, out *stream.Writer) error {
 			return apierrors.NewTimeoutError("the client is too slow: it has not received all objects in "+initialTimeout.String(), 1)
 		}
 	}
-	x.at, x.version = snap.Position(), snap.ResourceVersion()
+	x.At, x.version = snap.Position(), snap.ResourceVersion()
 	if x.options.endMark {
 		x.bookmark(out, `,"annotations":{"k8s.io/initial-events-end":"true"}`)
 	}

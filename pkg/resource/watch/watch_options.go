@@ -1,4 +1,4 @@
-package resource
+package watch
 
 import (
 	"math/rand/v2"

@@ -1,4 +1,4 @@
-package resource
+package watch
 
 import (
 	"context"
@@ -13,6 +13,7 @@ import (
 	"kapis.dev/ks-apiserver/pkg/query"
 	"kapis.dev/ks-apiserver/pkg/rawjson"
 	"kapis.dev/ks-apiserver/pkg/resource/httpcache"
+	"kapis.dev/ks-apiserver/pkg/resource/page"
 	"kapis.dev/ks-apiserver/pkg/resource/plan"
 	"kapis.dev/ks-apiserver/pkg/resource/projection"
 	"kapis.dev/ks-apiserver/pkg/store"
@@ -32,7 +33,7 @@ const (
 // Live is a page of a list that is kept up to date: a stream.Source that sends the page, and then what
 // is different, exactly as List would answer each time.
 type Live struct {
-	service    *Service
+	streams    *Streams
 	kind       *store.Kind
 	scope      plan.Scope
 	query      *query.Query           // without projection: items are told apart by what they don't show, too
@@ -44,12 +45,12 @@ type Live struct {
 	first                   message // the page that it begins with, reserved until it is sent
 	flight                  httpcache.Reservation
 	sums                    bool // items are told apart by sums: they are not the texts of the cache
-	wake, page, check, beat time.Duration
+	Wake, Page, Check, Beat time.Duration
 }
 
 // shownPage is what the client has been shown. It keeps the objects of the cache alone, and no text made of them.
 type shownPage struct {
-	*Page
+	*page.Page
 	keys []string
 	sums []httpcache.Digest // of the items, nil where they are the texts of the cache
 }
@@ -87,8 +88,8 @@ func (m *message) list(name string, n int, value func(i int) string) {
 	m.add("]")
 }
 
-// IsLive tells whether a query asks for a live page.
-func IsLive(q *query.Query) (bool, error) {
+// IsLive reports whether a query asks for a live page.
+func (*Streams) IsLive(q *query.Query) (bool, error) {
 	v, _ := q.Param("view")
 	if v != "" && v != ViewLive {
 		return false, query.Invalid("view", v, ViewLive)
@@ -97,7 +98,7 @@ func IsLive(q *query.Query) (bool, error) {
 }
 
 // Live begins a live page.
-func (s *Service) Live(ctx context.Context, k *store.Kind, scope plan.Scope, q *query.Query) (*Live, error) {
+func (s *Streams) Live(ctx context.Context, k *store.Kind, scope plan.Scope, q *query.Query) (*Live, error) {
 	if q.Limit == query.All || q.Limit > maxLive {
 		v, _ := q.Param("limit")
 		return nil, query.Invalid("limit", v, "at most "+strconv.Itoa(maxLive)+" items on a live page: watch=true follows any number")
@@ -120,14 +121,14 @@ func (s *Service) Live(ctx context.Context, k *store.Kind, scope plan.Scope, q *
 		return nil, err
 	}
 	x := &Live{
-		service: s, kind: k, scope: scope, query: &whole, projection: shows, lifetime: lifetime,
-		wake: wakeEvery, page: pageEvery, check: beatEvery, beat: beatEvery,
+		streams: s, kind: k, scope: scope, query: &whole, projection: shows, lifetime: lifetime,
+		Wake: wakeEvery, Page: pageEvery, Check: beatEvery, Beat: beatEvery,
 	}
 	x.sums = shows != nil || plan.Own.Annotation != nil
 	if len(plan.Depends) > 0 || plan.Own.Annotation != nil {
-		x.check = dependEvery // nothing wakes it when those kinds change
+		x.Check = dependEvery // nothing wakes it when those kinds change
 	}
-	if x.from, err = s.selectWatch(ctx, k, scope); err != nil {
+	if x.from, err = s.planner.Watch(ctx, k, scope); err != nil {
 		return nil, err
 	}
 	x.from.Snapshot() // what follows is as new
@@ -176,14 +177,14 @@ func (x *Live) Stream(ctx context.Context, out *stream.Writer) {
 				return
 			}
 			x.last, sent, heard = page, time.Now(), time.Now()
-		case time.Since(heard) >= x.beat:
+		case time.Since(heard) >= x.Beat:
 			out.Beat("")
 			if !out.Flush() {
 				return
 			}
 			heard = time.Now()
 		default:
-			pause(ctx, x.wake)
+			pause(ctx, x.Wake)
 		}
 	}
 }
@@ -205,29 +206,29 @@ func (x *Live) send(out *stream.Writer, typ string, m *message) bool {
 
 // next waits until the page may be another one and may be sent, and returns it.
 func (x *Live) next(ctx context.Context, sent time.Time) (shownPage, error) {
-	until, cancel := context.WithTimeout(ctx, x.check)
+	until, cancel := context.WithTimeout(ctx, x.Check)
 	_, err := x.from.Next(until)
 	cancel()
 	if errors.Is(err, store.ErrGone) {
 		return shownPage{}, err
 	}
-	pause(ctx, x.page-time.Since(sent))
+	pause(ctx, x.Page-time.Since(sent))
 	return x.now(ctx)
 }
 
 // now returns the page as it is now.
 func (x *Live) now(ctx context.Context) (shownPage, error) {
-	p, err := x.service.List(ctx, x.kind, x.scope, x.query)
+	p, err := x.streams.list(ctx, x.kind, x.scope, x.query)
 	if err != nil {
 		return shownPage{}, err
 	}
-	p.body = nil // that is for answers
+	p.Body = nil // that is for answers
 	s := shownPage{Page: p, keys: make([]string, p.Len())}
 	if x.sums {
 		s.sums = make([]httpcache.Digest, p.Len())
 	}
 	var room []byte
-	for i, r := range p.records {
+	for i, r := range p.Records {
 		if x.last.has(p, i) { // mostly
 			s.keys[i] = x.last.keys[i]
 			if x.sums {
@@ -245,31 +246,24 @@ func (x *Live) now(ctx context.Context) (shownPage, error) {
 }
 
 // appendItem appends what is shown of an object of a page.
-func (x *Live) appendItem(dst []byte, p *Page, i int) []byte {
+func (x *Live) appendItem(dst []byte, p *page.Page, i int) []byte {
 	if x.projection == nil {
-		return append(dst, p.object(i).String()...)
+		return append(dst, p.Object(i).String()...)
 	}
-	return x.projection.Append(dst, p.object(i).String())
+	return x.projection.Append(dst, p.Object(i).String())
 }
 
 // item is what is shown of an object of a page, without a copy where it is the text of the cache.
-func (x *Live) item(p *Page, i int) string {
+func (x *Live) item(p *page.Page, i int) string {
 	if x.projection == nil {
-		return p.object(i).String()
+		return p.Object(i).String()
 	}
-	return string(x.projection.Append(nil, p.object(i).String()))
+	return string(x.projection.Append(nil, p.Object(i).String()))
 }
 
 // has tells whether s has the very object of p at the same index.
-func (s *shownPage) has(p *Page, i int) bool {
-	return i < len(s.keys) && s.records[i].JSON == p.records[i].JSON && s.insertionAt(i) == p.insertionAt(i)
-}
-
-func (p *Page) insertionAt(i int) insertion {
-	if p.insertions == nil {
-		return insertion{}
-	}
-	return p.insertions[i]
+func (s *shownPage) has(p *page.Page, i int) bool {
+	return i < len(s.keys) && s.Records[i].JSON == p.Records[i].JSON && s.InsertionAt(i) == p.InsertionAt(i)
 }
 
 // keyOf is what an object is told apart by, as JSON: its UID, or its namespace and name where it has none.
@@ -303,7 +297,7 @@ func (s *shownPage) equal(i int, t *shownPage, j int) bool {
 	if s.sums != nil {
 		return s.sums[i] == t.sums[j]
 	}
-	return s.records[i].JSON == t.records[j].JSON
+	return s.Records[i].JSON == t.Records[j].JSON
 }
 
 // message begins a message about a page.
@@ -354,7 +348,7 @@ func (x *Live) since(s *shownPage) message {
 	}
 	for i, key := range t.keys {
 		if _, left := before[key]; left {
-			change(deleted, identity(t.records[i].JSON.String()))
+			change(deleted, identity(t.Records[i].JSON.String()))
 		}
 	}
 	m.add("]}")

@@ -1,4 +1,4 @@
-package resource
+package page
 
 import (
 	"net/http"
@@ -15,8 +15,8 @@ type Object struct {
 	JSON            redaction.Shown
 	ResourceVersion string
 
-	record  *index.Record
-	service *Service
+	record    *index.Record
+	responses *httpcache.Responses
 }
 
 // Respond implements web.Responder.
@@ -26,7 +26,7 @@ func (o *Object) Respond(w http.ResponseWriter, r *http.Request) {
 	if httpcache.NotModified(w, r, tag) {
 		return
 	}
-	f := o.service.responses.Reserve()
+	f := o.responses.Reserve()
 	defer f.Release()
 	if err := f.Add(bytes); err != nil {
 		web.WriteError(w, r, err)
@@ -34,8 +34,13 @@ func (o *Object) Respond(w http.ResponseWriter, r *http.Request) {
 	}
 	c := httpcache.Content{Write: func(to *httpcache.ChunkWriter) { to.WriteText(o.JSON.String()) }, More: bytes}
 	if bytes > httpcache.MinGzip && httpcache.AcceptsGzip(r.Header) {
-		c = o.service.responses.Compress(c)
+		c = o.responses.Compress(c)
 	}
 	httpcache.SetHeaders(w.Header(), tag)
-	o.service.responses.Send(w, r, &c)
+	o.responses.Send(w, r, &c)
+}
+
+// Object returns the answer of one object, whose version is the one that is stored.
+func (c *Cache) Object(r *index.Record, version string) *Object {
+	return &Object{JSON: r.JSON, ResourceVersion: version, record: r, responses: c.responses}
 }

@@ -1,0 +1,177 @@
+package page
+
+import (
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"kapis.dev/ks-apiserver/pkg/resource/httpcache"
+	"kapis.dev/ks-apiserver/pkg/resource/lru"
+	"kapis.dev/ks-apiserver/pkg/store/index"
+
+	"k8s.io/klog/v2"
+)
+
+// pageCacheBounds are those of the pages that are remembered, and maxKeptBody the longest whose bytes are.
+var pageCacheBounds = lru.Bounds{Entries: 8192, Bytes: 32 << 20, One: 16 << 20, Idle: 2 * time.Minute}
+
+const maxCachedBody = 4 << 20
+
+// pageOverhead is what a page that is remembered costs beside its bytes, roughly.
+const pageOverhead = 512
+
+// Slot is where one page of one query is remembered.
+type Slot struct {
+	key  string
+	last atomic.Pointer[cachedPage]
+}
+
+func newPageSlot(key string) *Slot { return &Slot{key: key} }
+
+// cachedPage is a page as it was shown. The first time, only its digest is remembered; the second time, while
+// its records are the same, the records and the bytes of the answer are. It does not change.
+type cachedPage struct {
+	position uint64
+	page     Page
+}
+
+// Cache keeps pages and the bytes of their answers, and has what answers share.
+type Cache struct {
+	slots     *lru.Cache[*Slot]
+	responses *httpcache.Responses
+}
+
+// NewCache returns a cache without a page, for answers of at most maxOne bytes each and maxInFlight bytes that are written at a time.
+func NewCache(maxInFlight, maxOne int64) *Cache {
+	return &Cache{slots: lru.New[*Slot](pageCacheBounds), responses: httpcache.NewResponses(maxInFlight, maxOne)}
+}
+
+// Responses returns what all answers share.
+func (c *Cache) Responses() *httpcache.Responses { return c.responses }
+
+// Slot returns where the pages of a key are cached.
+func (c *Cache) Slot(key []byte) *Slot { return c.slots.Get(key, pageOverhead, newPageSlot) }
+
+// Size returns how many bytes the pages cost together, roughly.
+func (c *Cache) Size() int64 { return c.slots.Size() }
+
+// Bodies returns how many pages have bytes.
+func (c *Cache) Bodies() (n int) {
+	for _, slot := range c.slots.Values() {
+		if last := slot.last.Load(); last != nil && last.page.Body != nil {
+			n++
+		}
+	}
+	return n
+}
+
+// At returns the page as it is in snap where all of it is cached, and what was cached last.
+func (s *Slot) At(snap *index.Snapshot) (*Page, *cachedPage) {
+	last := s.last.Load()
+	if !last.is(snap) {
+		return nil, last
+	}
+	p := last.page
+	p.ResourceVersion, p.Generation = snap.ResourceVersion(), snap.Generation()
+	return &p, last
+}
+
+// is tells whether all of the page is as it is in snap.
+func (s *cachedPage) is(snap *index.Snapshot) bool {
+	return s != nil && s.page.Body != nil && s.position == snap.Position()
+}
+
+// Remember notes that a page was shown, and gives it the bytes that are kept of it.
+func (c *Cache) Remember(at *Slot, last *cachedPage, p *Page, snap *index.Snapshot) {
+	next := &cachedPage{position: snap.Position()}
+	if last != nil && last.page.Body != nil && slices.Equal(last.page.Records, p.Records) {
+		p.digest, p.Bytes, p.Body = last.page.digest, last.page.Bytes, last.page.Body
+		next.page = *p
+		at.last.Store(next)
+		return
+	}
+	p.digest, p.Bytes = httpcache.DigestOf(p.Records)
+	switch {
+	case p.Bytes > maxCachedBody:
+		return
+	case last != nil && last.page.Body == nil && last.page.digest == p.digest:
+		p.Body = &cachedBody{slot: at}
+		p.Body.resize(p) // of the records, which are kept from now on
+		next.page = *p
+	default:
+		next.page.digest = p.digest
+	}
+	if at.last.CompareAndSwap(last, next) && next.page.Body == nil && last != nil && last.page.Body != nil {
+		c.slots.Resize(at.key, at, pageOverhead)
+	}
+}
+
+// cachedBody is what is kept of the answer of one page: its items and tail, as they are and compressed, each from
+// when it is first asked for.
+type cachedBody struct {
+	slot *Slot
+
+	mu       sync.Mutex
+	Text     []byte
+	Deflated *httpcache.Deflated
+}
+
+// plain returns the text of the items and the tail.
+func (b *cachedBody) plain(p *Page) []byte {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.Text == nil {
+		b.Text = p.text()
+		b.resize(p)
+	}
+	return b.Text
+}
+
+// gzipped returns the same compressed, nil where that can't be done now.
+func (b *cachedBody) gzipped(p *Page) *httpcache.Deflated {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.Deflated != nil {
+		return b.Deflated
+	}
+	x := p.Cache.responses.Compressors.Get()
+	if x == nil {
+		return nil
+	}
+	defer p.Cache.responses.Compressors.Put(x)
+	write := p.write
+	if p.Projection != nil {
+		write = func(to *httpcache.ChunkWriter) { to.WriteBytes(p.text()) }
+	}
+	made, err := x.Compress(write)
+	if err != nil {
+		klog.ErrorS(err, "cannot compress a page: it is sent as it is")
+		return nil
+	}
+	b.Deflated = &made
+	b.resize(p)
+	return b.Deflated
+}
+
+// text is the items and the tail, as long as they are.
+func (p *Page) text() []byte {
+	var room []byte
+	if p.Projection == nil {
+		room = make([]byte, 0, p.length())
+	}
+	text, _ := p.appendItems(room, func(int64) error { return nil }) // nothing refuses
+	if p.Projection != nil {
+		text = slices.Clone(text)
+	}
+	return text
+}
+
+// resize tells the cache what the page costs: its bytes, and its records, which it may keep alone.
+func (b *cachedBody) resize(p *Page) {
+	bytes := pageOverhead + p.Bytes + int64(cap(b.Text)) + int64(8*len(p.Records))
+	if b.Deflated != nil {
+		bytes += int64(cap(b.Deflated.Blocks))
+	}
+	p.Cache.slots.Resize(b.slot.key, b.slot, bytes)
+}

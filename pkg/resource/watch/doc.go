@@ -1,0 +1,3 @@
+// Package watch streams what changes in the answer of a query: as watch events of Kubernetes (Watching), or as a page of the list
+// that is kept up to date (Live).
+package watch
