@@ -26,7 +26,9 @@ import (
 	kapisiam "kapis.dev/ks-apiserver/pkg/kapis/iam"
 	"kapis.dev/ks-apiserver/pkg/kapis/iam/binding"
 	"kapis.dev/ks-apiserver/pkg/kapis/iam/credential"
+	"kapis.dev/ks-apiserver/pkg/kapis/iam/loginrecord"
 	"kapis.dev/ks-apiserver/pkg/kapis/iam/member"
+	"kapis.dev/ks-apiserver/pkg/kapis/iam/removal"
 	"kapis.dev/ks-apiserver/pkg/kapis/iam/review"
 	"kapis.dev/ks-apiserver/pkg/kapis/iam/roletemplate"
 	"kapis.dev/ks-apiserver/pkg/kapis/iam/target"
@@ -79,11 +81,13 @@ func (p routes) iamServices(kinds *dynamic.Handler) []*restful.WebService {
 	target := &target.Users{Index: p.users, Rights: p.rbac, Guard: p.guard}
 	bindings := &binding.Service{Rights: p.rbac, Guard: p.guard, Caches: p.store, AsCaller: p.caller()}
 	iam := &kapisiam.Handler{
-		Users: &user.Handler{Target: target, Bindings: bindings, Guard: p.guard, AsCaller: p.caller(),
+		Users: &user.Handler{Target: target, Bindings: bindings, AsCaller: p.caller(),
 			Accounts: a.entrance.Accounts, Passwords: a.entrance.Passwords, Now: time.Now},
 		Credentials: &credential.Handler{Target: target, Authenticator: a.entrance, Sessions: p.sessions, APIKeys: a.keys, Factors: a.factors,
-			Resources: p.resources, Trust: a.trust, Now: time.Now},
-		Members:       &member.Handler{Users: p.users, Resources: p.resources, Bindings: bindings, Rights: p.rbac, Authorizer: p.may},
+			Trust: a.trust, Now: time.Now},
+		LoginRecords: &loginrecord.Handler{Target: target, Resources: p.resources},
+		Members: &member.Handler{Users: p.users, Resources: p.resources, Bindings: bindings, Rights: p.rbac,
+			Removals: &removal.Remover{Users: p.users, Bindings: bindings, Rights: p.rbac, Authorizer: p.may}},
 		RoleTemplates: &roletemplate.Handler{Target: target, Rights: p.rbac, Caches: p.store},
 		Reviews:       &review.Handler{May: p.may, Grants: p.rbac, Users: p.users, Alias: authz.Aliases{GroupOf: p.store.Catalog().GroupOf}.Of},
 	}

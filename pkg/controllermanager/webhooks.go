@@ -33,7 +33,6 @@ import (
 	"kapis.dev/ks-apiserver/pkg/controller/serviceaccount"
 	"kapis.dev/ks-apiserver/pkg/controller/user"
 	"kapis.dev/ks-apiserver/pkg/iam/account"
-
 	"kapis.dev/ks-apiserver/pkg/store"
 )
 

@@ -32,10 +32,12 @@ type Objects[T crdclient.Object] struct {
 	Wait func(ctx context.Context) error
 }
 
+// NewObjects returns an API without objects; empty returns a new one.
 func NewObjects[T crdclient.Object](empty func() T) *Objects[T] {
 	return &Objects[T]{empty: empty, Stored: map[string]string{}, calls: map[string]int{}}
 }
 
+// Follow adds feeds.
 func (o *Objects[T]) Follow(sinks ...store.Sink) *Objects[T] {
 	for _, s := range sinks {
 		o.Feeds = append(o.Feeds, &Feed{Sink: s})
@@ -58,6 +60,7 @@ func (o *Objects[T]) begin(ctx context.Context, verb string) error {
 	return nil
 }
 
+// Count returns how many calls of these verbs there were.
 func (o *Objects[T]) Count(verbs ...string) (n int) {
 	o.Mu.Lock()
 	defer o.Mu.Unlock()
@@ -84,6 +87,7 @@ func (o *Objects[T]) put(in T) T {
 	return o.Read(name)
 }
 
+// Tell tells the feeds of an event.
 func (o *Objects[T]) Tell(event func(store.Sink)) {
 	for _, f := range o.Feeds {
 		if f.Held {
@@ -102,6 +106,7 @@ func (o *Objects[T]) Read(name string) T {
 	return out
 }
 
+// Create stores a new object.
 func (o *Objects[T]) Create(ctx context.Context, in T) (none T, _ error) {
 	if err := o.begin(ctx, "create"); err != nil {
 		return none, err
@@ -119,6 +124,7 @@ func (o *Objects[T]) Create(ctx context.Context, in T) (none T, _ error) {
 	return o.put(in), nil
 }
 
+// Get returns an object.
 func (o *Objects[T]) Get(ctx context.Context, name string) (none T, _ error) {
 	if err := o.begin(ctx, "get"); err != nil {
 		return none, err
@@ -131,6 +137,7 @@ func (o *Objects[T]) Get(ctx context.Context, name string) (none T, _ error) {
 	return o.Read(name), nil
 }
 
+// Update replaces an object of the same resource version.
 func (o *Objects[T]) Update(ctx context.Context, in T) (none T, _ error) {
 	if err := o.begin(ctx, "update"); err != nil {
 		return none, err
@@ -146,6 +153,7 @@ func (o *Objects[T]) Update(ctx context.Context, in T) (none T, _ error) {
 	return o.put(in.DeepCopyObject().(T)), nil
 }
 
+// Delete deletes an object that meets the preconditions.
 func (o *Objects[T]) Delete(ctx context.Context, name string, is metav1.Preconditions) error {
 	if err := o.begin(ctx, "delete"); err != nil {
 		return err
@@ -164,30 +172,35 @@ func (o *Objects[T]) Delete(ctx context.Context, name string, is metav1.Precondi
 	return nil
 }
 
+// Size returns how many objects there are.
 func (o *Objects[T]) Size() int {
 	o.Mu.Lock()
 	defer o.Mu.Unlock()
 	return len(o.Stored)
 }
 
+// BreakWith lets all calls fail.
 func (o *Objects[T]) BreakWith(err error) {
 	o.Mu.Lock()
 	defer o.Mu.Unlock()
 	o.Fail = func(string) error { return err }
 }
 
+// Mend ends BreakWith.
 func (o *Objects[T]) Mend() {
 	o.Mu.Lock()
 	defer o.Mu.Unlock()
 	o.Fail = nil
 }
 
+// Hold holds a feed back.
 func (o *Objects[T]) Hold(i int) {
 	o.Mu.Lock()
 	defer o.Mu.Unlock()
 	o.Feeds[i].Held = true
 }
 
+// Release lets a feed catch up.
 func (o *Objects[T]) Release(i int) {
 	o.Mu.Lock()
 	defer o.Mu.Unlock()
@@ -199,6 +212,7 @@ func (o *Objects[T]) Release(i int) {
 	f.Late = nil
 }
 
+// ObjectOf returns an object as the store has it.
 func ObjectOf(raw string) *store.Object {
 	var m metav1.PartialObjectMetadata
 	if err := json.Unmarshal([]byte(raw), &m); err != nil {
@@ -207,4 +221,5 @@ func ObjectOf(raw string) *store.Object {
 	return &store.Object{Name: m.Name, UID: string(m.UID), Raw: []byte(raw)}
 }
 
+// TimeOf returns a time as objects have it.
 func TimeOf(t time.Time) *metav1.Time { return &metav1.Time{Time: t} }

@@ -22,6 +22,7 @@ type Device struct {
 	Count  uint32
 }
 
+// NewDevice returns a device with a new passkey.
 func NewDevice(t testing.TB) *Device {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -33,6 +34,7 @@ func NewDevice(t testing.TB) *Device {
 	return d
 }
 
+// Base64 encodes as WebAuthn does.
 func Base64(b []byte) string { return base64.RawURLEncoding.EncodeToString(b) }
 
 // byteString is one of CBOR, of less than 64 KiB.

@@ -16,6 +16,7 @@ import (
 	"kapis.dev/ks-apiserver/pkg/token"
 )
 
+// Start is when tests begin.
 func Start() time.Time { return time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC) }
 
 // Clock stands until it is moved.
@@ -24,26 +25,31 @@ type Clock struct {
 	Time time.Time
 }
 
+// Now returns the time that the clock shows.
 func (c *Clock) Now() time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.Time
 }
 
+// Add moves the clock.
 func (c *Clock) Add(d time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.Time = c.Time.Add(d)
 }
 
+// Feed tells a sink of changes; while it is held, they wait.
 type Feed struct {
 	Sink store.Sink
 	Held bool
 	Late []func()
 }
 
+// Keys returns keys that all tests share.
 var Keys = sync.OnceValues(func() (*token.KeySet, error) { return token.Generate(Start()) })
 
+// Password is the password of users in tests.
 const Password = "P@88w0rd"
 
 // Hash is of the least cost, since the tests compare it often.
@@ -56,8 +62,10 @@ func Hash(t testing.TB, password string) string {
 	return string(h)
 }
 
+// Change changes a User before it is encoded.
 type Change func(*iamapi.User)
 
+// User returns a User as the store has it.
 func User(name string, changes ...Change) *store.Object {
 	u := &iamapi.User{}
 	u.Name, u.UID = name, types.UID("uid-"+name)
@@ -73,16 +81,21 @@ func User(name string, changes ...Change) *store.Object {
 	return &store.Object{Name: name, UID: string(u.UID), Raw: raw}
 }
 
+// WithPassword sets the hash of the password.
 func WithPassword(hash string) Change { return func(u *iamapi.User) { u.Spec.Password = hash } }
 
+// WithState sets the state.
 func WithState(s iamapi.UserState) Change {
 	return func(u *iamapi.User) { u.Status.State = s }
 }
 
+// WithGroups sets the groups.
 func WithGroups(g ...string) Change { return func(u *iamapi.User) { u.Spec.Groups = g } }
 
+// WithUID sets the UID.
 func WithUID(s types.UID) Change { return func(u *iamapi.User) { u.UID = s } }
 
+// Want fails the test unless an error is the wanted one.
 func Want(t testing.TB, err, want error) {
 	t.Helper()
 	if !errors.Is(err, want) {

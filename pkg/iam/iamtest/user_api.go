@@ -24,6 +24,7 @@ type UserAPI struct {
 	Quiet   bool // the feeds are behind
 }
 
+// Create creates a User, and tells the feeds.
 func (a *UserAPI) Create(_ context.Context, u *iamapi.User) ([]byte, error) {
 	a.Mu.Lock()
 	defer a.Mu.Unlock()
@@ -46,6 +47,7 @@ func (a *UserAPI) Create(_ context.Context, u *iamapi.User) ([]byte, error) {
 	return raw, err
 }
 
+// Get returns a User.
 func (a *UserAPI) Get(_ context.Context, name string) ([]byte, error) {
 	a.Mu.Lock()
 	defer a.Mu.Unlock()
@@ -55,4 +57,5 @@ func (a *UserAPI) Get(_ context.Context, name string) ([]byte, error) {
 	return json.Marshal(a.Objects[name])
 }
 
+// NewUserAPI returns an API without users.
 func NewUserAPI() *UserAPI { return &UserAPI{Objects: map[string]*iamapi.User{}} }

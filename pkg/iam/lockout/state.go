@@ -14,6 +14,8 @@ import (
 	"kapis.dev/ks-apiserver/pkg/api/session/v1alpha1"
 )
 
+// 	Password Method
+// The methods that are counted apart: a local password, and the code of a second factor.
 const (
 	// mostFailures and mostKnown bound a Lockout, as its CRD does.
 	mostFailures = 64

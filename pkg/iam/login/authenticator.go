@@ -9,15 +9,14 @@ import (
 	"time"
 	"unicode"
 
+	"golang.org/x/text/unicode/norm"
+
 	iamv1beta1 "kapis.dev/ks-apiserver/pkg/api/iam/v1beta1"
 	"kapis.dev/ks-apiserver/pkg/iam"
 	"kapis.dev/ks-apiserver/pkg/iam/account"
 	"kapis.dev/ks-apiserver/pkg/iam/factor"
 	"kapis.dev/ks-apiserver/pkg/iam/lockout"
 	"kapis.dev/ks-apiserver/pkg/iam/password"
-
-	"golang.org/x/text/unicode/norm"
-
 	"kapis.dev/ks-apiserver/pkg/idp"
 )
 

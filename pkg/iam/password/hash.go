@@ -64,3 +64,11 @@ var hashLike = regexp.MustCompile(`^\$2[abxy]?\$`)
 
 // hashCost is the cost of new hashes, as in ks-controller-manager.
 const hashCost = 10
+
+// HashChosen validates a password that was chosen for a user, and returns its hash. Its error is that of CheckPolicy, or that of waiting.
+func (p *Checker) HashChosen(ctx context.Context, name, password string) (string, error) {
+	if err := CheckPolicy(name, password); err != nil {
+		return "", err
+	}
+	return p.Hash(ctx, password)
+}

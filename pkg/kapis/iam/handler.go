@@ -5,6 +5,7 @@ import (
 	restful "github.com/emicklei/go-restful/v3"
 
 	"kapis.dev/ks-apiserver/pkg/kapis/iam/credential"
+	"kapis.dev/ks-apiserver/pkg/kapis/iam/loginrecord"
 	"kapis.dev/ks-apiserver/pkg/kapis/iam/member"
 	"kapis.dev/ks-apiserver/pkg/kapis/iam/review"
 	"kapis.dev/ks-apiserver/pkg/kapis/iam/roletemplate"
@@ -16,6 +17,7 @@ import (
 type Handler struct {
 	Users         *user.Handler
 	Credentials   *credential.Handler
+	LoginRecords  *loginrecord.Handler
 	Members       *member.Handler
 	RoleTemplates *roletemplate.Handler
 	Reviews       *review.Handler
@@ -40,6 +42,7 @@ func (h *Handler) service(version, older string) *restful.WebService {
 	ws := new(restful.WebService).Path("/kapis/" + wire.Group + "/" + version).Produces(restful.MIME_JSON)
 	h.Users.Mount(ws, older)
 	h.Credentials.Mount(ws, older)
+	h.LoginRecords.Mount(ws, older)
 	h.RoleTemplates.Mount(ws, older)
 	h.Members.Mount(ws, older)
 	return ws

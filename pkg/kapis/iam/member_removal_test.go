@@ -12,7 +12,7 @@ import (
 
 	"kapis.dev/ks-apiserver/pkg/authz"
 	"kapis.dev/ks-apiserver/pkg/kapis/iam/binding"
-	"kapis.dev/ks-apiserver/pkg/kapis/iam/member"
+	"kapis.dev/ks-apiserver/pkg/kapis/iam/removal"
 	"kapis.dev/ks-apiserver/pkg/request"
 	"kapis.dev/ks-apiserver/pkg/store"
 )
@@ -80,10 +80,10 @@ func TestS67WhoIsRemovedFromAWorkspaceKeepsNothingInIt(t *testing.T) {
 			t.Errorf("wrote %s", s)
 		}
 	}
-	var told member.Removal
+	var told removal.Removal
 	if err := json.Unmarshal([]byte(answer), &told); err != nil || told.Message != "success" || len(told.Removed) != len(want) ||
-		told.Removed[0] != (member.Removed{Resource: "rolebindings", Namespace: "joined", Name: "both"}) ||
-		told.Removed[5] != (member.Removed{Resource: "workspacerolebindings", Name: "eve-demo-regular"}) {
+		told.Removed[0] != (removal.Removed{Resource: "rolebindings", Namespace: "joined", Name: "both"}) ||
+		told.Removed[5] != (removal.Removed{Resource: "workspacerolebindings", Name: "eve-demo-regular"}) {
 		t.Errorf("answered %s: %v", answer, err)
 	}
 	t.Run("ByTheOlderName", func(t *testing.T) {

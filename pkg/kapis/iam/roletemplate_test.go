@@ -15,7 +15,6 @@ import (
 	iamv1beta1 "kapis.dev/ks-apiserver/pkg/api/iam/v1beta1"
 	"kapis.dev/ks-apiserver/pkg/authz"
 	"kapis.dev/ks-apiserver/pkg/kapis/iam/binding"
-	"kapis.dev/ks-apiserver/pkg/kapis/iam/target"
 )
 
 // installed are the objects of config/roles, with what the controllers make of the patterns for the workspace demo and the namespace proj.
@@ -189,17 +188,17 @@ func TestHeldIsWhatIsBoundAtOnePlace(t *testing.T) {
 	o.bind(&binding.Namespace, proj, "a", "operator", "alice", "@team")
 	o.bind(&binding.Platform, authz.BindingScope{}, "p", "platform-regular", "alice")
 	w := newWorld(t).within(o)
-	held := w.h.Rights.Held(target.WithoutGroups("alice"), proj)
+	held := w.h.Rights.Held(binding.WithoutGroups("alice"), proj)
 	if len(held) != 2 || held[0].Binding != "a" || held[0].Role.Name != "operator" || held[0].Role.Namespace != "proj" || held[1].Binding != "z" ||
 		held[1].Subject.Name != "alice" {
 		t.Errorf("%+v", held)
 	}
 	for _, at := range []authz.BindingScope{demo, cluster, {Scope: 9}} {
-		if held := w.h.Rights.Held(target.WithoutGroups("alice"), at); held != nil {
+		if held := w.h.Rights.Held(binding.WithoutGroups("alice"), at); held != nil {
 			t.Errorf("%s: %+v", at, held)
 		}
 	}
-	if held := w.h.Rights.Held(target.WithoutGroups(""), proj); held != nil {
+	if held := w.h.Rights.Held(binding.WithoutGroups(""), proj); held != nil {
 		t.Errorf("nobody: %+v", held)
 	}
 }

@@ -35,7 +35,9 @@ import (
 	"kapis.dev/ks-apiserver/pkg/iam/session"
 	"kapis.dev/ks-apiserver/pkg/kapis/iam/binding"
 	"kapis.dev/ks-apiserver/pkg/kapis/iam/credential"
+	"kapis.dev/ks-apiserver/pkg/kapis/iam/loginrecord"
 	"kapis.dev/ks-apiserver/pkg/kapis/iam/member"
+	"kapis.dev/ks-apiserver/pkg/kapis/iam/removal"
 	"kapis.dev/ks-apiserver/pkg/kapis/iam/review"
 	"kapis.dev/ks-apiserver/pkg/kapis/iam/roletemplate"
 	"kapis.dev/ks-apiserver/pkg/kapis/iam/target"
@@ -83,7 +85,7 @@ type world struct {
 
 // allRights is what all handlers together ask of the index of bindings.
 type allRights interface {
-	member.Rights
+	removal.Rights
 	roletemplate.Rights
 	target.Rights
 }
@@ -114,11 +116,13 @@ func (p *platformServices) handler() *Handler {
 	as := caller.Client{May: p.Authorizer, Kube: p.Kube}
 	bindings := &binding.Service{Rights: p.Rights, Guard: p.Guard, Caches: p.Caches, AsCaller: as}
 	return &Handler{
-		Users: &kapisuser.Handler{Target: target, Bindings: bindings, Guard: p.Guard, AsCaller: as, Accounts: p.Accounts,
+		Users: &kapisuser.Handler{Target: target, Bindings: bindings, AsCaller: as, Accounts: p.Accounts,
 			Passwords: p.Entrance.Passwords, Now: p.Now},
 		Credentials: &credential.Handler{Target: target, Authenticator: p.Entrance, Sessions: p.Sessions, APIKeys: p.APIKeys, Factors: p.Factors,
-			Resources: p.Resources, Now: p.Now},
-		Members:       &member.Handler{Users: p.Users, Resources: p.Resources, Bindings: bindings, Rights: p.Rights, Authorizer: p.Authorizer},
+			Now: p.Now},
+		LoginRecords: &loginrecord.Handler{Target: target, Resources: p.Resources},
+		Members: &member.Handler{Users: p.Users, Resources: p.Resources, Bindings: bindings, Rights: p.Rights,
+			Removals: &removal.Remover{Users: p.Users, Bindings: bindings, Rights: p.Rights, Authorizer: p.Authorizer}},
 		RoleTemplates: &roletemplate.Handler{Target: target, Rights: p.Rights, Caches: p.Caches},
 		Reviews:       &review.Handler{},
 	}

@@ -8,23 +8,20 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 
+	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation"
 
-	"slices"
-
-	rbacv1 "k8s.io/api/rbac/v1"
-
 	"kapis.dev/ks-apiserver/pkg/admission"
 	tenantv1beta1 "kapis.dev/ks-apiserver/pkg/api/tenant/v1beta1"
 	"kapis.dev/ks-apiserver/pkg/authz"
 	"kapis.dev/ks-apiserver/pkg/caller"
-	"kapis.dev/ks-apiserver/pkg/kapis/iam/target"
 	"kapis.dev/ks-apiserver/pkg/kapis/iam/wire"
 	"kapis.dev/ks-apiserver/pkg/rawjson"
 	"kapis.dev/ks-apiserver/pkg/redaction"
@@ -65,7 +62,7 @@ func (b *Service) Plan(ctx context.Context, l *Scope, at authz.BindingScope, use
 		return nil, err
 	}
 	has := role == ""
-	for _, g := range b.Rights.Held(target.WithoutGroups(username), at) {
+	for _, g := range b.Rights.Held(WithoutGroups(username), at) {
 		r, ok := snap.Get(at.Namespace, g.Binding)
 		switch {
 		case !ok: // gone already

@@ -18,7 +18,6 @@ import (
 	tenantv1beta1 "kapis.dev/ks-apiserver/pkg/api/tenant/v1beta1"
 	"kapis.dev/ks-apiserver/pkg/authz"
 	"kapis.dev/ks-apiserver/pkg/caller"
-	"kapis.dev/ks-apiserver/pkg/kapis/iam/target"
 	"kapis.dev/ks-apiserver/pkg/kapis/iam/wire"
 	"kapis.dev/ks-apiserver/pkg/request"
 	"kapis.dev/ks-apiserver/pkg/store/index"
@@ -85,7 +84,7 @@ var (
 	}
 )
 
-// groupsOfWorkspace stands for the GroupBindings of a workspace.
+// WorkspaceGroups stands for the GroupBindings of a workspace.
 var WorkspaceGroups = Scope{Kind: request.Workspace, BindingResource: "groupbindings", PathPrefix: Workspace.PathPrefix,
 	NameParam: Workspace.NameParam}
 
@@ -155,7 +154,7 @@ func (b *Service) Role(ctx context.Context, l *Scope, at authz.BindingScope, nam
 // RoleAt returns the role that answers show for a user: the one asked for if the user has it, otherwise that of the first binding.
 func (b *Service) RoleAt(name string, at authz.BindingScope, asked string) string {
 	role := ""
-	for _, g := range b.Rights.Held(target.WithoutGroups(name), at) {
+	for _, g := range b.Rights.Held(WithoutGroups(name), at) {
 		if g.Role.Name == asked {
 			return asked
 		}
@@ -207,3 +206,14 @@ func RolesOf(roles *index.Snapshot, grants []authz.Grant, at authz.BindingScope)
 	}
 	return out
 }
+
+// WithoutGroups returns a user without groups: to find what is bound to the user by name.
+func WithoutGroups(name string) user.Info { return &user.DefaultInfo{Name: name} }
+
+// WithOwnGroups returns a user with the groups of the User alone, without the group that everybody has who is logged in.
+func WithOwnGroups(name string, groups []string) user.Info {
+	return &user.DefaultInfo{Name: name, Groups: groups}
+}
+
+// OnPlatform returns the scope of bindings on the platform.
+func OnPlatform() authz.BindingScope { return authz.BindingScope{} }

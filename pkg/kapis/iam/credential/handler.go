@@ -1,4 +1,4 @@
-// Package credential serves what a user logs in with: passwords, API keys, sessions, second factors; and the records of logins.
+// Package credential serves what a user logs in with: passwords, API keys, sessions, second factors.
 package credential
 
 import (
@@ -17,7 +17,6 @@ import (
 	"kapis.dev/ks-apiserver/pkg/iam/session"
 	"kapis.dev/ks-apiserver/pkg/kapis/iam/target"
 	"kapis.dev/ks-apiserver/pkg/kapis/iam/wire"
-	"kapis.dev/ks-apiserver/pkg/resource"
 	"kapis.dev/ks-apiserver/pkg/web"
 )
 
@@ -28,7 +27,7 @@ type Sessions interface {
 	EndAll(ctx context.Context, uid, except, reason string) error
 }
 
-// Handler serves what a user logs in with, and the records of the user's logins.
+// Handler serves what a user logs in with.
 type Handler struct {
 	Target *target.Users
 	// Authenticator checks and changes passwords.
@@ -36,8 +35,6 @@ type Handler struct {
 	Sessions      Sessions
 	APIKeys       *apikey.Store
 	Factors       *factor.Store
-	// Resources has the login records.
-	Resources *resource.Service
 	// Trust are the proxies that are believed where a request comes from.
 	Trust web.TrustedProxies
 	Now   func() time.Time
@@ -52,7 +49,6 @@ func (h *Handler) Mount(ws *restful.WebService, older string) {
 	}{
 		{ws.PUT("/users/{user}/password"), "change", "Password",
 			"Set a new password; one's own needs the current one. All sessions of the user end", web.RefuseDryRun(h.changePassword)},
-		{ws.GET("/users/{user}/loginrecords"), "list", "LoginRecords", "The logins of a user, and what failed", h.loginRecords},
 		{ws.GET("/users/{user}/apikeys"), "list", "APIKeys", "The API keys of a user, the newest first", h.listKeys},
 		{ws.POST("/users/{user}/apikeys"), "create", "APIKey",
 			"Make an API key of one's own; the answer is the only one that has its token", web.RefuseDryRun(h.createKey)},

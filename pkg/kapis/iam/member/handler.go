@@ -4,7 +4,6 @@
 package member
 
 import (
-	"fmt"
 	"strings"
 
 	restful "github.com/emicklei/go-restful/v3"
@@ -15,7 +14,7 @@ import (
 	"kapis.dev/ks-apiserver/pkg/authz"
 	"kapis.dev/ks-apiserver/pkg/iam"
 	"kapis.dev/ks-apiserver/pkg/kapis/iam/binding"
-	"kapis.dev/ks-apiserver/pkg/kapis/iam/target"
+	"kapis.dev/ks-apiserver/pkg/kapis/iam/removal"
 	"kapis.dev/ks-apiserver/pkg/kapis/iam/wire"
 	"kapis.dev/ks-apiserver/pkg/query"
 	"kapis.dev/ks-apiserver/pkg/request"
@@ -24,12 +23,9 @@ import (
 	"kapis.dev/ks-apiserver/pkg/web"
 )
 
-// Rights tells what somebody is bound to, and where. rbac.Index is one.
+// Rights tells what somebody is bound to. rbac.Index is one.
 type Rights interface {
 	Held(u user.Info, at authz.BindingScope) []authz.Grant
-	// Memberships has the namespaces in which somebody is bound.
-	Memberships(u user.Info) (p *authz.PartialList, cluster bool)
-	WorkspaceOf(namespace string) string
 }
 
 // Handler serves the members of workspaces, namespaces and the cluster.
@@ -38,8 +34,7 @@ type Handler struct {
 	Resources *resource.Service
 	Bindings  *binding.Service
 	Rights    Rights
-	// Authorizer decides on each part of a removal.
-	Authorizer authz.Authorizer
+	Removals  *removal.Remover
 }
 
 // Mount adds the routes of members at all scopes; older is put into the names of their operations.
@@ -143,13 +138,13 @@ func (h *Handler) getMember(l *binding.Scope) web.Handler {
 		}
 		ctx, role := r.Request.Context(), h.Bindings.RoleAt(name, at, "")
 		if by := request.UserFrom(ctx); role == "" && by != nil && by.GetName() == name {
-			return nil, notMember(name, at.String()) // everybody may ask this about himself: it does not tell which places there are
+			return nil, removal.NotMember(name, at.String()) // everybody may ask this about himself: it does not tell which places there are
 		}
 		if err := h.Bindings.Exists(ctx, at); err != nil {
 			return nil, err
 		}
 		if role == "" {
-			return nil, notMember(name, at.String())
+			return nil, removal.NotMember(name, at.String())
 		}
 		kind, err := h.Resources.Catalog().Resolve(ctx, wire.Resource("users"))
 		if err != nil {
@@ -157,7 +152,7 @@ func (h *Handler) getMember(l *binding.Scope) web.Handler {
 		}
 		o, err := h.Resources.Get(ctx, kind, plan.Scope{}, name)
 		if apierrors.IsNotFound(err) {
-			return nil, notMember(name, at.String())
+			return nil, removal.NotMember(name, at.String())
 		}
 		if err != nil {
 			return nil, err
@@ -177,19 +172,14 @@ func (h *Handler) memberRoles(l *binding.Scope) web.Handler {
 		}
 		u := h.Users.ByName(name)
 		if u == nil || u.Deleting {
-			return nil, notMember(name, at.String())
+			return nil, removal.NotMember(name, at.String())
 		}
 		roles, err := h.Bindings.Caches.Snapshot(r.Request.Context(), wire.Resource(l.RoleResource))
 		if err != nil {
 			return nil, err
 		}
-		return wire.ListOf(binding.RolesOf(roles, h.Rights.Held(target.WithOwnGroups(u), at), at)), nil
+		return wire.ListOf(binding.RolesOf(roles, h.Rights.Held(binding.WithOwnGroups(u.Name, u.Groups), at), at)), nil
 	}
-}
-
-// notMember returns a 400, which clients expect.
-func notMember(name, where string) error {
-	return apierrors.NewBadRequest(fmt.Sprintf("the user %.100q is not a member %s", name, where))
 }
 
 // scopeOf returns the scope that the path names, after the route check. It is a 404 if the scope does not exist.

@@ -2,7 +2,6 @@ package member
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -10,11 +9,11 @@ import (
 
 	restful "github.com/emicklei/go-restful/v3"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"kapis.dev/ks-apiserver/pkg/authz"
 	"kapis.dev/ks-apiserver/pkg/kapis/iam/binding"
+	"kapis.dev/ks-apiserver/pkg/kapis/iam/removal"
 	"kapis.dev/ks-apiserver/pkg/kapis/iam/wire"
 	"kapis.dev/ks-apiserver/pkg/web"
 )
@@ -49,32 +48,32 @@ func (h *Handler) addMembers(l *binding.Scope) web.Handler {
 			return nil, err
 		}
 		ctx := r.Request.Context()
-		var refused failures
+		var refused wire.Failures
 		changes := make([]*binding.Change, len(members))
 		seen := map[string]bool{}
 		for i, m := range members {
 			if seen[m.Username] {
-				refused.add(i, m.Username, apierrors.NewBadRequest("the user is named twice"))
+				refused.Add(i, m.Username, apierrors.NewBadRequest("the user is named twice"))
 				continue
 			}
 			seen[m.Username] = true
 			if changes[i], err = h.planMember(r, l, at, m, query); err != nil {
-				refused.add(i, m.Username, err)
+				refused.Add(i, m.Username, err)
 			}
 		}
-		if err := refused.err("nothing was written"); err != nil {
+		if err := refused.Err("nothing was written"); err != nil {
 			return nil, err
 		}
-		var failed failures
+		var failed wire.Failures
 		var done []string
 		for i, c := range changes {
 			if err := h.Bindings.Apply(ctx, c); err != nil {
-				failed.add(i, c.User, err)
+				failed.Add(i, c.User, err)
 				continue
 			}
 			done = append(done, c.User)
 		}
-		if err := failed.err(fmt.Sprintf("%d of %d were written: %.500s", len(done), len(changes), strings.Join(done, ", "))); err != nil {
+		if err := failed.Err(fmt.Sprintf("%d of %d were written: %.500s", len(done), len(changes), strings.Join(done, ", "))); err != nil {
 			return nil, err
 		}
 		return members, nil
@@ -82,7 +81,8 @@ func (h *Handler) addMembers(l *binding.Scope) web.Handler {
 }
 
 // planMember checks one member: the user, the role, and whether the caller may give it.
-func (h *Handler) planMember(r *restful.Request, l *binding.Scope, at authz.BindingScope, m Member, query url.Values) (*binding.Change, error) {
+func (h *Handler) planMember(r *restful.Request, l *binding.Scope, at authz.BindingScope, m Member,
+	query url.Values) (*binding.Change, error) {
 	ctx := r.Request.Context()
 	if m.Username == "" || m.RoleRef == "" {
 		return nil, apierrors.NewBadRequest("username or roleRef is missing")
@@ -122,7 +122,7 @@ func (h *Handler) changeMember(l *binding.Scope) web.Handler {
 			return nil, apierrors.NewBadRequest(fmt.Sprintf("username in the body is %.100q, in the path it is %.100q: they must be the same", m.Username, name))
 		}
 		if h.Bindings.RoleAt(name, at, "") == "" {
-			return nil, notMember(name, at.String())
+			return nil, removal.NotMember(name, at.String())
 		}
 		c, err := h.planMember(r, l, at, m, query)
 		if err != nil {
@@ -150,8 +150,7 @@ func (h *Handler) removeMember(l *binding.Scope) web.Handler {
 		if len(options.DryRun) > 0 { // some of the writes may be no deletion
 			query["dryRun"] = append(query["dryRun"], options.DryRun...)
 		}
-		m := &removal{Handler: h, Scope: l, at: at, user: name, query: query}
-		return m.run(r.Request.Context())
+		return h.Removals.Remove(r.Request.Context(), l, at, name, query)
 	}
 }
 
@@ -170,40 +169,4 @@ func readMembers(r *http.Request) ([]Member, error) {
 			len(members), maxMembers))
 	}
 	return members, nil
-}
-
-// failures collects what failed of several writes.
-type failures struct {
-	first  error
-	causes []metav1.StatusCause
-}
-
-func (f *failures) add(i int, name string, err error) {
-	s := web.Status(err)
-	if f.first == nil {
-		f.first = err
-	}
-	f.causes = append(f.causes, metav1.StatusCause{
-		Type: metav1.CauseType(s.Reason), Field: fmt.Sprintf("[%d]", i), Message: fmt.Sprintf("%.100q: %s", name, s.Message),
-	})
-}
-
-// err returns nil without failures, otherwise an error with the code of the first one, all of them as causes, and the text then.
-func (f *failures) err(then string) error {
-	if f.first == nil {
-		return nil
-	}
-	s := web.Status(f.first).DeepCopy()
-	s.Message = fmt.Sprintf("%s; %s", f.causes[0].Message, then)
-	if len(f.causes) > 1 {
-		s.Message = fmt.Sprintf("%s, and %d more; %s", f.causes[0].Message, len(f.causes)-1, then)
-	}
-	if s.Details == nil {
-		s.Details = &metav1.StatusDetails{Group: wire.Group}
-	}
-	s.Details.Causes = f.causes
-	if known := apierrors.APIStatus(nil); !errors.As(f.first, &known) {
-		return fmt.Errorf("%s: %w", then, f.first) // it is told to the log, not to the client
-	}
-	return &apierrors.StatusError{ErrStatus: *s}
 }

@@ -47,6 +47,7 @@ type Grants interface {
 	WhoCan(requests ...*request.Info) iter.Seq[authz.Grant]
 }
 
+// Mount adds the routes.
 func (v *Handler) Mount(ws *restful.WebService) {
 	ws.Route(ws.POST("/subjectaccessreviews").To(web.Handle(v.review)).Operation("createSubjectAccessReview").
 		Doc("What somebody may do: one SubjectAccessReview, or a list of them, answered in its order"))

@@ -172,5 +172,6 @@ func (h *Handler) globalRoles(r *restful.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return wire.ListOf(binding.RolesOf(roles, h.Rights.Held(target.WithOwnGroups(u), authz.BindingScope{}), authz.BindingScope{})), nil
+	return wire.ListOf(binding.RolesOf(roles, h.Rights.Held(binding.WithOwnGroups(u.Name, u.Groups), authz.BindingScope{}),
+		authz.BindingScope{})), nil
 }

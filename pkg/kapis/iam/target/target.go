@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/authentication/user"
 
+	"kapis.dev/ks-apiserver/pkg/admission"
 	"kapis.dev/ks-apiserver/pkg/authz"
 	"kapis.dev/ks-apiserver/pkg/iam"
 	"kapis.dev/ks-apiserver/pkg/kapis/iam/wire"
@@ -26,6 +27,8 @@ type Rights interface {
 // Guard refuses to let the caller become a user whom bindings of Kubernetes' own name. admission.Guard is one.
 type Guard interface {
 	Unnamed(ctx context.Context, by user.Info, name string, groups []string) error
+	// Check refuses writes that would grant more than their writer holds.
+	Check(ctx context.Context, w *admission.Write) error
 }
 
 // Users finds the user whom the path of a request names, and decides whether the caller may change that user.
@@ -73,15 +76,14 @@ func RequirePerson(r *restful.Request) error {
 	return nil
 }
 
-// WithoutGroups returns a user without groups: to find what is bound to the user by name.
-func WithoutGroups(name string) user.Info { return &user.DefaultInfo{Name: name} }
-
-// WithOwnGroups returns a user with spec.groups alone, without the group that everybody has who is logged in.
-func WithOwnGroups(u *iam.User) user.Info {
-	return &user.DefaultInfo{Name: u.Name, Groups: u.Groups}
-}
-
 // LoggedIn returns a user with the groups that a login gives.
 func LoggedIn(u *iam.User) user.Info {
 	return &user.DefaultInfo{Name: u.Name, UID: u.UID, Groups: append([]string{user.AllAuthenticated}, u.Groups...)}
+}
+
+// CheckWrite makes the escalation check of a write of a User: object is what it will be, nil for a deletion, and old what it is.
+func (t *Users) CheckWrite(ctx context.Context, verb, name string, object, old []byte) error {
+	return t.Guard.Check(ctx, &admission.Write{
+		By: request.UserFrom(ctx), Verb: verb, GVR: wire.Resource("users"), Name: name, Object: object, Old: old,
+	})
 }

@@ -14,9 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"kapis.dev/ks-apiserver/pkg/admission"
 	iamv1beta1 "kapis.dev/ks-apiserver/pkg/api/iam/v1beta1"
-	"kapis.dev/ks-apiserver/pkg/authz"
 	"kapis.dev/ks-apiserver/pkg/caller"
 	"kapis.dev/ks-apiserver/pkg/iam"
 	"kapis.dev/ks-apiserver/pkg/kapis/iam/binding"
@@ -116,9 +114,7 @@ func (h *Handler) change(r *restful.Request, e *edit) (any, error) {
 		if err != nil {
 			return nil, fmt.Errorf("change a user: %w", err)
 		}
-		if err := h.Guard.Check(ctx, &admission.Write{
-			By: request.UserFrom(ctx), Verb: "update", GVR: wire.Resource("users"), Name: e.user.Name, Object: raw, Old: []byte(old.Unredacted()),
-		}); err != nil {
+		if err := h.Target.CheckWrite(ctx, "update", e.user.Name, raw, []byte(old.Unredacted())); err != nil {
 			return nil, err
 		}
 		roleChange, err := h.planRole(ctx, e.user.Name, role, e.query)
@@ -218,7 +214,7 @@ func (h *Handler) askedRole(r *restful.Request, e *edit, now *unstructured.Unstr
 		}
 		annotations[iamv1beta1.AnnotationGlobalRole] = stored
 	}
-	if role == "" || role == stored || role == h.Bindings.RoleAt(e.user.Name, authz.BindingScope{}, role) {
+	if role == "" || role == stored || role == h.Bindings.RoleAt(e.user.Name, binding.OnPlatform(), role) {
 		return "", annotations, nil
 	}
 	if e.self {
@@ -285,10 +281,10 @@ func (h *Handler) planRole(ctx context.Context, name, role string, query url.Val
 	if role == "" {
 		return &binding.Change{Scope: &binding.Platform, User: name}, nil
 	}
-	if _, err := h.Bindings.Role(ctx, &binding.Platform, authz.BindingScope{}, role); err != nil {
+	if _, err := h.Bindings.Role(ctx, &binding.Platform, binding.OnPlatform(), role); err != nil {
 		return nil, err
 	}
-	c, err := h.Bindings.Plan(ctx, &binding.Platform, authz.BindingScope{}, name, role, query)
+	c, err := h.Bindings.Plan(ctx, &binding.Platform, binding.OnPlatform(), name, role, query)
 	if err != nil {
 		return nil, err
 	}
@@ -310,8 +306,7 @@ func (h *Handler) deleteUser(r *restful.Request) (any, error) {
 	if err != nil {
 		return nil, fmt.Errorf("delete a user: %w", err)
 	}
-	write := &admission.Write{By: request.UserFrom(ctx), Verb: "delete", GVR: wire.Resource("users"), Name: e.user.Name, Old: old}
-	if err := h.Guard.Check(ctx, write); err != nil {
+	if err := h.Target.CheckWrite(ctx, "delete", e.user.Name, nil, old); err != nil {
 		return nil, err
 	}
 	if options.Preconditions == nil {

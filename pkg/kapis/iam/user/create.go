@@ -11,11 +11,9 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/authentication/user"
 
-	"kapis.dev/ks-apiserver/pkg/admission"
 	iamv1beta1 "kapis.dev/ks-apiserver/pkg/api/iam/v1beta1"
 	"kapis.dev/ks-apiserver/pkg/caller"
 	"kapis.dev/ks-apiserver/pkg/iam"
-	iampassword "kapis.dev/ks-apiserver/pkg/iam/password"
 	"kapis.dev/ks-apiserver/pkg/kapis/iam/wire"
 	"kapis.dev/ks-apiserver/pkg/request"
 	"kapis.dev/ks-apiserver/pkg/web"
@@ -72,9 +70,7 @@ func (h *Handler) createWithRole(r *restful.Request, u *unstructured.Unstructure
 	if err != nil {
 		return nil, fmt.Errorf("create a user: %w", err)
 	}
-	if err := h.Guard.Check(ctx, &admission.Write{
-		By: request.UserFrom(ctx), Verb: "create", GVR: wire.Resource("users"), Name: u.GetName(), Object: body,
-	}); err != nil {
+	if err := h.Target.CheckWrite(ctx, "create", u.GetName(), body, nil); err != nil {
 		return nil, err
 	}
 	made, err := h.AsCaller.Do(ctx, caller.Order{Method: http.MethodPost, Path: usersPath, Query: query, Body: body, For: r.Request})
@@ -126,10 +122,7 @@ func (h *Handler) hash(r *restful.Request, u *unstructured.Unstructured) error {
 	if !found || password == "" {
 		return nil
 	}
-	if err := iampassword.CheckPolicy(u.GetName(), password); err != nil {
-		return wire.Failure(err)
-	}
-	hashed, err := h.Passwords.Hash(r.Request.Context(), password)
+	hashed, err := h.Passwords.HashChosen(r.Request.Context(), u.GetName(), password)
 	if err != nil {
 		return wire.Failure(err)
 	}

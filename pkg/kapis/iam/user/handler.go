@@ -9,31 +9,31 @@ import (
 	restful "github.com/emicklei/go-restful/v3"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"kapis.dev/ks-apiserver/pkg/admission"
 	"kapis.dev/ks-apiserver/pkg/caller"
-	"kapis.dev/ks-apiserver/pkg/iam/account"
-	"kapis.dev/ks-apiserver/pkg/iam/password"
-
+	"kapis.dev/ks-apiserver/pkg/iam"
 	"kapis.dev/ks-apiserver/pkg/kapis/iam/binding"
 	"kapis.dev/ks-apiserver/pkg/kapis/iam/target"
 	"kapis.dev/ks-apiserver/pkg/kapis/iam/wire"
 	"kapis.dev/ks-apiserver/pkg/web"
 )
 
-// Guard refuses writes that would grant more than their writer holds. admission.Guard is one.
-type Guard interface {
-	Check(ctx context.Context, w *admission.Write) error
+// Accounts registers users who logged in through an identity provider. account.Linker is one.
+type Accounts interface {
+	Register(ctx context.Context, r iam.Registration, name, email string) (*iam.User, error)
+}
+
+// Passwords validates and hashes a password that was chosen for a user. password.Checker is one.
+type Passwords interface {
+	HashChosen(ctx context.Context, name, password string) (string, error)
 }
 
 // Handler creates, changes and deletes users.
 type Handler struct {
-	Target   *target.Users
-	Bindings *binding.Service
-	Guard    Guard
-	AsCaller caller.Client
-	// Accounts registers users who logged in through an identity provider, Passwords hashes new passwords.
-	Accounts  *account.Linker
-	Passwords *password.Checker
+	Target    *target.Users
+	Bindings  *binding.Service
+	AsCaller  caller.Client
+	Accounts  Accounts
+	Passwords Passwords
 	Now       func() time.Time
 }
 

@@ -18,6 +18,7 @@ type Done struct {
 	Message string `json:"message"`
 }
 
+// Success returns the answer to a write that has no other.
 func Success() Done { return Done{"success"} }
 
 // Private is an answer that no cache may store.

@@ -13,7 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// maxSmall is the size limit of a small body, in bytes.
+// MaxSmall is the size limit of a small body, in bytes.
 const MaxSmall = 16 << 10
 
 // ReadUpTo reads a body of at most so many bytes, and trims the white space around it.

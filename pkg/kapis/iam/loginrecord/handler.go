@@ -1,4 +1,5 @@
-package credential
+// Package loginrecord lists the records of a user's logins.
+package loginrecord
 
 import (
 	"strings"
@@ -7,13 +8,28 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	iamv1beta1 "kapis.dev/ks-apiserver/pkg/api/iam/v1beta1"
+	"kapis.dev/ks-apiserver/pkg/kapis/iam/target"
 	"kapis.dev/ks-apiserver/pkg/kapis/iam/wire"
 	"kapis.dev/ks-apiserver/pkg/query"
+	"kapis.dev/ks-apiserver/pkg/resource"
 	"kapis.dev/ks-apiserver/pkg/resource/plan"
+	"kapis.dev/ks-apiserver/pkg/web"
 )
 
-// loginRecords lists the records of one user, whatever label selector is asked for.
-func (h *Handler) loginRecords(r *restful.Request) (any, error) {
+// Handler serves the records of a user's logins.
+type Handler struct {
+	Target    *target.Users
+	Resources *resource.Service
+}
+
+// Mount adds the route; older is put into the name of its operation.
+func (h *Handler) Mount(ws *restful.WebService, older string) {
+	ws.Route(ws.GET("/users/{user}/loginrecords").To(web.Handle(h.list)).Operation("list" + older + "UserLoginRecords").
+		Doc("The logins of a user, and what failed").Param(ws.PathParameter("user", "name of the user")))
+}
+
+// list lists the records of one user, whatever label selector is asked for.
+func (h *Handler) list(r *restful.Request) (any, error) {
 	u, err := h.Target.Named(r, "loginrecords")
 	if err != nil {
 		return nil, err

@@ -1,4 +1,5 @@
-package member
+// Package removal removes members from a workspace, a namespace or the cluster.
+package removal
 
 import (
 	"context"
@@ -10,12 +11,13 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/authentication/user"
 
 	iamv1beta1 "kapis.dev/ks-apiserver/pkg/api/iam/v1beta1"
 	tenantv1beta1 "kapis.dev/ks-apiserver/pkg/api/tenant/v1beta1"
 	"kapis.dev/ks-apiserver/pkg/authz"
+	"kapis.dev/ks-apiserver/pkg/iam"
 	"kapis.dev/ks-apiserver/pkg/kapis/iam/binding"
-	"kapis.dev/ks-apiserver/pkg/kapis/iam/target"
 	"kapis.dev/ks-apiserver/pkg/kapis/iam/wire"
 	"kapis.dev/ks-apiserver/pkg/rawjson"
 	"kapis.dev/ks-apiserver/pkg/request"
@@ -51,9 +53,37 @@ type Removal struct {
 	Removed []Removed `json:"removed"`
 }
 
+// Rights tells where somebody is bound. rbac.Index is one.
+type Rights interface {
+	// Memberships has the namespaces in which somebody is bound.
+	Memberships(u user.Info) (p *authz.PartialList, cluster bool)
+	WorkspaceOf(namespace string) string
+}
+
+// Remover removes members.
+type Remover struct {
+	Users    *iam.UserIndex
+	Bindings *binding.Service
+	Rights   Rights
+	// Authorizer decides on each part of a removal.
+	Authorizer authz.Authorizer
+}
+
+// Remove removes a user from a scope; query are the parameters of each write.
+func (r *Remover) Remove(ctx context.Context, scope *binding.Scope, at authz.BindingScope, name string, query url.Values) (*Removal,
+	error) {
+	m := &removal{Remover: r, Scope: scope, at: at, user: name, query: query}
+	return m.run(ctx)
+}
+
+// NotMember returns the error for a user who is no member of a scope: a 400, which clients expect.
+func NotMember(name, where string) error {
+	return apierrors.NewBadRequest(fmt.Sprintf("the user %.100q is not a member %s", name, where))
+}
+
 // removal removes a user from a scope.
 type removal struct {
-	*Handler
+	*Remover
 	*binding.Scope
 	at    authz.BindingScope
 	user  string
@@ -78,7 +108,7 @@ func (m *removal) run(ctx context.Context) (*Removal, error) {
 		}
 		if n == 0 {
 			if round == 0 {
-				return nil, notMember(m.user, m.at.String())
+				return nil, NotMember(m.user, m.at.String())
 			}
 			return out, nil
 		}
@@ -102,7 +132,7 @@ func (m *removal) plan(ctx context.Context) ([]*binding.Change, error) {
 	}
 	var out []*binding.Change
 	if m.Kind == request.Workspace {
-		part, _ := m.Rights.Memberships(target.WithoutGroups(m.user))
+		part, _ := m.Rights.Memberships(binding.WithoutGroups(m.user))
 		if part != nil {
 			for _, name := range part.Namespaces {
 				if m.Rights.WorkspaceOf(name) != m.at.Workspace {
@@ -278,7 +308,7 @@ func (m *removal) planGroups(ctx context.Context) (*binding.Change, error) {
 		bound, _ := r.Annotations.Get(annotationBound)
 		by = append(by, strings.Split(bound, ",")...) // also one that is about to take effect
 	}
-	for _, g := range target.WithOwnGroups(u).GetGroups() {
+	for _, g := range binding.WithOwnGroups(u.Name, u.Groups).GetGroups() {
 		if isOurs(g) && !slices.Contains(by, g) {
 			return nil, wire.Forbidden(fmt.Sprintf("the user %.100q is in the group %.100q of the workspace by spec.groups of his User: "+
 				"who manages users takes him out of it first; nothing was written", m.user, g))
@@ -289,15 +319,15 @@ func (m *removal) planGroups(ctx context.Context) (*binding.Change, error) {
 
 // check authorizes and checks every write, and returns all refusals together.
 func (m *removal) check(ctx context.Context, changes []*binding.Change, so *Removal) error {
-	var refused failures
+	var refused wire.Failures
 	n := 0
 	for _, c := range changes {
 		for i := range c.Steps {
 			s := &c.Steps[i]
 			if _, err := c.Permit(ctx, s); err != nil {
-				refused.add(n, s.Name(), err)
+				refused.Add(n, s.Name(), err)
 			} else if err := m.Bindings.Guard.Check(ctx, &s.Write); err != nil {
-				refused.add(n, s.Name(), err)
+				refused.Add(n, s.Name(), err)
 			}
 			n++
 		}
@@ -306,31 +336,31 @@ func (m *removal) check(ctx context.Context, changes []*binding.Change, so *Remo
 	if len(so.Removed) > 0 {
 		then = fmt.Sprintf("%d bindings were removed, these came meanwhile", len(so.Removed))
 	}
-	return refused.err(then)
+	return refused.Err(then)
 }
 
 // apply sends the writes. After a failure it goes on, but leaves the scope's own bindings: a user with anything left is still a member.
 func (m *removal) apply(ctx context.Context, changes []*binding.Change, so *Removal) error {
-	var failed failures
+	var failed wire.Failures
 	n := 0
 	for i, c := range changes {
 		for j := range c.Steps {
 			s := &c.Steps[j]
 			n++
 			m.sent[s.Version()] = true
-			if last := i == len(changes)-1; last && i > 0 && failed.first != nil {
-				failed.add(n-1, s.Name(), apierrors.NewConflict(s.Write.GVR.GroupResource(), s.Write.Name,
+			if last := i == len(changes)-1; last && i > 0 && failed.Any() {
+				failed.Add(n-1, s.Name(), apierrors.NewConflict(s.Write.GVR.GroupResource(), s.Write.Name,
 					fmt.Errorf("it stays until the others are gone")))
 				continue
 			}
 			if err := m.Bindings.Write(ctx, c, s); err != nil {
-				failed.add(n-1, s.Name(), err)
+				failed.Add(n-1, s.Name(), err)
 				continue
 			}
 			so.Removed = append(so.Removed, Removed{s.Write.GVR.Resource, s.Write.Namespace, s.Write.Name})
 		}
 		m.Bindings.Await(ctx, c)
 	}
-	return failed.err(fmt.Sprintf("%d bindings were removed, details.causes names those that are left: remove the member again",
+	return failed.Err(fmt.Sprintf("%d bindings were removed, details.causes names those that are left: remove the member again",
 		len(so.Removed)))
 }
