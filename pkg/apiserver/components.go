@@ -34,6 +34,7 @@ import (
 	"kapis.dev/ks-apiserver/pkg/idp"
 	"kapis.dev/ks-apiserver/pkg/idp/builtin"
 	"kapis.dev/ks-apiserver/pkg/oauth"
+	"kapis.dev/ks-apiserver/pkg/oauth/client"
 	"kapis.dev/ks-apiserver/pkg/proxy"
 	"kapis.dev/ks-apiserver/pkg/redis"
 	"kapis.dev/ks-apiserver/pkg/resource"
@@ -80,7 +81,7 @@ type components struct {
 	tokens     *token.Verifier
 	legacy     []authenticator.Token
 	pods       *serviceaccount.Authenticator
-	clients    *oauth.Clients
+	clients    *client.Registry
 	oauth      *oauth.Server
 	who        authenticator.Request
 	may        authz.Authorizer
@@ -169,7 +170,7 @@ func (p *components) makeIdentity(ctx context.Context) (err error) {
 	}); err != nil {
 		return err
 	}
-	if p.clients, err = oauth.NewClients(secrets, fileClients(p.cfg.Authentication.Clients), p.lifetime()); err != nil {
+	if p.clients, err = client.NewRegistry(secrets, fileClients(p.cfg.Authentication.Clients), p.lifetime()); err != nil {
 		return err
 	}
 	p.users = iam.NewUserIndex()
@@ -218,11 +219,11 @@ func (p *components) makeProviders(context.Context) error {
 	return nil
 }
 
-func fileClients(in []config.Client) []oauth.Client {
-	out := make([]oauth.Client, 0, len(in))
+func fileClients(in []config.Client) []client.Client {
+	out := make([]client.Client, 0, len(in))
 	for _, c := range in {
-		out = append(out, oauth.Client{
-			Name: c.Name, Secret: oauth.ClientSecret(c.Secret), Trusted: c.Trusted, GrantMethod: c.GrantMethod,
+		out = append(out, client.Client{
+			Name: c.Name, Secret: client.Secret(c.Secret), Trusted: c.Trusted, GrantMethod: c.GrantMethod,
 			RespondWithChallenges: c.RespondWithChallenges,
 			ScopeRestrictions:     c.ScopeRestrictions, RedirectURIs: c.RedirectURIs, PostLogoutRedirectURIs: c.PostLogoutRedirectURIs,
 			AccessTokenMaxAgeSeconds: c.AccessTokenMaxAgeSeconds, AccessTokenInactivityTimeoutSeconds: c.AccessTokenInactivityTimeoutSeconds,
@@ -239,7 +240,7 @@ func (p *components) makeLogin(context.Context) error {
 		Issuer:   url,
 		Tokens:   &token.Issuer{Keys: p.keys, URL: url, Audience: audience, Now: time.Now},
 		Verifier: p.tokens, Keys: p.keys, Clients: p.clients, Sessions: p.sessions,
-		Entrance: p.accounts.entrance, Directory: p.directory, Factors: p.accounts.factors, APIKeys: p.accounts.keys,
+		Authenticator: p.accounts.entrance, Directory: p.directory, Factors: p.accounts.factors, APIKeys: p.accounts.keys,
 		ChangePassword: p.accounts.entrance.ChangePassword, OtherTokens: &apikey.Authenticator{Keys: p.accounts.keys},
 		Origin:        p.accounts.originOf,
 		PasswordGrant: p.cfg.Authentication.PasswordGrant, CodeLife: time.Duration(issuer.AuthorizationCodeMaxAge), Now: time.Now,

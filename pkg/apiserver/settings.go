@@ -18,7 +18,7 @@ func (p routes) configService() *restful.WebService {
 			Issuer: kapisconfig.Issuer{URL: issuer.URL, AccessTokenMaxAge: time.Duration(issuer.AccessTokenMaxAge),
 				AccessTokenInactivityTimeout: time.Duration(issuer.AccessTokenInactivityTimeout),
 				MaximumClockSkew:             time.Duration(issuer.MaximumClockSkew)},
-			Clients: p.shownClients, Providers: p.directory, Console: p.oauth.Console,
+			Clients: p.shownClients, Providers: p.directory, Console: p.clients.Console,
 		},
 		IdentityProviders: &kapisconfig.IdentityProviders{Directory: p.directory, Accounts: p.people},
 		Settings:          &kapisconfig.Settings{Settings: p.settings, AsCaller: p.caller()},

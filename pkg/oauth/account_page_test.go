@@ -9,6 +9,9 @@ import (
 
 	"kapis.dev/ks-apiserver/pkg/iam"
 	"kapis.dev/ks-apiserver/pkg/iam/factor"
+	"kapis.dev/ks-apiserver/pkg/oauth/account"
+	"kapis.dev/ks-apiserver/pkg/oauth/browser"
+	"kapis.dev/ks-apiserver/pkg/oauth/formstate"
 )
 
 func TestAccountShowsWhereThePersonIsLoggedIn(t *testing.T) {
@@ -65,9 +68,9 @@ func TestSessionsAreEndedByTheirOwner(t *testing.T) {
 func TestSensitiveChangesNeedARecentLogin(t *testing.T) {
 	w := newPageTest(t)
 	p := w.person(t).login("alice")
-	w.clock.add(recentFor + time.Second)
-	for step, c := range w.oauth.changes() {
-		if !c.sensitive || c.form != formAccount {
+	w.clock.add(browser.RecentFor + time.Second)
+	for step, c := range w.oauth.account.Changes() {
+		if !c.Sensitive || c.Form != formstate.Account {
 			continue
 		}
 		p.open("/oauth/account")
@@ -102,7 +105,7 @@ func TestKeyIsShownOnce(t *testing.T) {
 	w := newPageTest(t)
 	p := w.person(t).login("alice")
 	p.open("/oauth/account")
-	for _, bad := range [][2]string{{"", "30"}, {" ", "30"}, {"ci", "31"}, {"ci", "x"}, {strings.Repeat("x", maxDescription+1), "30"}} {
+	for _, bad := range [][2]string{{"", "30"}, {" ", "30"}, {"ci", "31"}, {"ci", "x"}, {strings.Repeat("x", account.MaxDescription+1), "30"}} {
 		p.answer("key", "description", bad[0], "days", bad[1]).says(t, http.StatusBadRequest, "Say what the key is for")
 	}
 	p.answer("key", "description", "ci", "days", "30", "scope", "write").says(t, http.StatusBadRequest, "This page has expired")
@@ -146,7 +149,7 @@ func TestSecretOfALoginIsNotSetUpOnAnAccount(t *testing.T) {
 	p := w.visitor(t)
 	p.answer("password", "username", "bob", "password", password) // has to set an app up: his form state has a proof
 	v, _ := p.fields("totp-confirm")
-	p.cookies[hostPrefix+sessionCookie] = w.person(t).login2("alice").cookies[hostPrefix+sessionCookie]
+	p.cookies[browser.HostPrefix+browser.SessionCookie] = w.person(t).login2("alice").cookies[browser.HostPrefix+browser.SessionCookie]
 	p.send(http.MethodPost, w.URL+"/oauth/account", with(v, "code", otp).Encode(), nil).says(t, http.StatusForbidden)
 }
 
@@ -214,9 +217,7 @@ func TestSignOutTakesTheCookiesAway(t *testing.T) {
 
 func TestWhatIsNotOfferedIsNotShownNorDone(t *testing.T) {
 	w := newPageTest(t)
-	d := w.oauth.deps
-	d.totp, d.passkeys, d.keys, d.password = nil, nil, nil, nil
-	d.enrolled = func(*iam.User) factor.Enrolled { return factor.Enrolled{} }
+	w.offer(nil, nil, func(*iam.User) factor.Enrolled { return factor.Enrolled{} }, nil, nil)
 	p := w.person(t).login("alice")
 	r := p.open("/oauth/account")
 	for _, s := range []string{"API keys", "Passkeys", "Change password"} {
@@ -224,8 +225,8 @@ func TestWhatIsNotOfferedIsNotShownNorDone(t *testing.T) {
 			t.Errorf("%s is shown", s)
 		}
 	}
-	for step, c := range w.oauth.changes() {
-		if step == "logout" || strings.HasPrefix(step, "end") || c.form != formAccount {
+	for step, c := range w.oauth.account.Changes() {
+		if step == "logout" || strings.HasPrefix(step, "end") || c.Form != formstate.Account {
 			continue
 		}
 		p.open("/oauth/account")
@@ -246,28 +247,4 @@ func TestUnavailableStoreIsSaid(t *testing.T) {
 	if p.page.header.Get("Retry-After") == "" || p.loggedIn() != "" {
 		t.Error(p.page.header)
 	}
-}
-
-func TestDeviceNames(t *testing.T) {
-	for agent, want := range map[string]string{
-		"": "", "kubectl/v1.37.1 (linux/amd64)": "kubectl/v1.37.1", strings.Repeat("x", 300): strings.Repeat("x", 64),
-		"Mozilla/5.0 (Windows NT 10.0; Win64; x64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/156.0 Safari/537.36 Edg/156.0":         "Edge, Windows",
-		"Mozilla/5.0 (iPhone; CPU iPhone OS 19_0 like Mac OS X) AppleWebKit/605.1 (KHTML, like Gecko) Version/19.0 Mobile Safari/604.1": "Safari, iPhone",
-		"Mozilla/5.0 (Linux; Android 16) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/156.0 Mobile Safari/537.36":                      "Chrome, Android",
-		"Mozilla/5.0 (Macintosh; Intel Mac OS X 10.15; rv:140.0) Gecko/20100101 Firefox/140.0":                                          "Firefox, macOS",
-	} {
-		if got := deviceName(agent); got != want {
-			t.Errorf("deviceName(%q) = %q, want %q", agent, got, want)
-		}
-	}
-}
-
-func FuzzDeviceName(f *testing.F) {
-	f.Add("Mozilla/5.0 (X11; Linux x86_64) Firefox/1")
-	f.Add(strings.Repeat("é", 100))
-	f.Fuzz(func(t *testing.T, s string) {
-		if n := deviceName(s); len(n) > 64 {
-			t.Errorf("%d bytes", len(n))
-		}
-	})
 }

@@ -6,6 +6,11 @@ import (
 	"net/url"
 	"slices"
 	"testing"
+
+	"kapis.dev/ks-apiserver/pkg/oauth/claim"
+	"kapis.dev/ks-apiserver/pkg/oauth/client"
+	"kapis.dev/ks-apiserver/pkg/oauth/grant"
+	"kapis.dev/ks-apiserver/pkg/oauth/protocol"
 )
 
 // T8414-4: each value that the documents list is exercised here, and a value that nobody exercises fails the test.
@@ -31,13 +36,13 @@ func TestEverythingAdvertisedWorks(t *testing.T) {
 				_, _, err := s.person(t, b, r.str("user_code"), s.approve)
 				return err == nil && ok(s.poll(t, r.str("device_code")))
 			},
-			grantExchange: func() bool {
-				return ok(s.post(t, url.Values{"grant_type": {grantExchange}, "client_id": {"kubesphere"}, "client_secret": {"kubesphere"},
-					"subject_token": {access}, "subject_token_type": {typeAccessToken}, "audience": {"member1"}}, nil))
+			grant.TokenExchange: func() bool {
+				return ok(s.post(t, url.Values{"grant_type": {grant.TokenExchange}, "client_id": {"kubesphere"}, "client_secret": {"kubesphere"},
+					"subject_token": {access}, "subject_token_type": {grant.TypeAccessToken}, "audience": {"member1"}}, nil))
 			},
-			"password": func() bool { return ok(s.post(t, console("alice", password), nil)) },
+			"password": func() bool { return ok(s.post(t, consoleLogin("alice", password), nil)) },
 			"otp": func() bool { // its success needs a factor, and is tested where factors are
-				return s.post(t, url.Values{"grant_type": {"otp"}, "client_id": {"kubesphere"}, "client_secret": {"kubesphere"}, "otp": {"1"}, "token": {"x"}}, nil).str("error") == invalidGrant
+				return s.post(t, url.Values{"grant_type": {"otp"}, "client_id": {"kubesphere"}, "client_secret": {"kubesphere"}, "otp": {"1"}, "token": {"x"}}, nil).str("error") == protocol.InvalidGrant
 			},
 		},
 		"token_endpoint_auth_methods_supported": {
@@ -66,21 +71,23 @@ func TestEverythingAdvertisedWorks(t *testing.T) {
 		}},
 		"code_challenge_methods_supported": {"S256": func() bool { return ok(s.post(t, spaRedeems(s.code(t, b, spaAsks())), nil)) }},
 		"prompt_values_supported": {
-			"none":           func() bool { return s.code(t, b, harborAsks("prompt", "none")) != "" },
-			"login":          func() bool { return asked(s.authorize(t, b, harborAsks("prompt", "login"))) == loginRequired },
-			"consent":        func() bool { return asked(s.authorize(t, b, harborAsks("prompt", "consent"))) == "consent_required" },
-			"select_account": func() bool { return asked(s.authorize(t, b, harborAsks("prompt", "select_account"))) == loginRequired },
+			"none":    func() bool { return s.code(t, b, harborAsks("prompt", "none")) != "" },
+			"login":   func() bool { return asked(s.authorize(t, b, harborAsks("prompt", "login"))) == protocol.LoginRequired },
+			"consent": func() bool { return asked(s.authorize(t, b, harborAsks("prompt", "consent"))) == "consent_required" },
+			"select_account": func() bool {
+				return asked(s.authorize(t, b, harborAsks("prompt", "select_account"))) == protocol.LoginRequired
+			},
 		},
 		"scopes_supported": {}, "claims_supported": {},
 	}
-	for _, scope := range supportedScopes() {
+	for _, scope := range client.SupportedScopes() {
 		exercises["scopes_supported"][scope] = func() bool {
 			return s.redeem(t, s.code(t, b, harborAsks("scope", scope)), nil).str("scope") == scope
 		}
 	}
 	all := s.redeem(t, s.code(t, b, harborAsks("scope", "openid profile email groups", "nonce", "n")), nil)
 	id := payload(t, all.str("id_token"))
-	for _, claim := range supportedClaims() {
+	for _, claim := range claim.Supported() {
 		if claim != "email_verified" { // where somebody verifies it: TCore-10
 			exercises["claims_supported"][claim] = func() bool { return id[claim] != nil }
 		}
@@ -120,7 +127,7 @@ func TestValuesAreNeverTheSame(t *testing.T) {
 	}
 	sealed := map[string]bool{}
 	for range 10_000 {
-		v, err := f.servers[0].oauth.seal(purposeCode, &code{Session: "same"})
+		v, err := f.servers[0].oauth.sealer.Seal(grant.PurposeCode, &grant.Code{Session: "same"})
 		if err != nil || sealed[v] {
 			t.Fatal(v, err)
 		}

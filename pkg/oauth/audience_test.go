@@ -7,20 +7,23 @@ import (
 	"strings"
 	"testing"
 
+	"kapis.dev/ks-apiserver/pkg/oauth/client"
+	"kapis.dev/ks-apiserver/pkg/oauth/grant"
+	"kapis.dev/ks-apiserver/pkg/oauth/protocol"
 	"kapis.dev/ks-apiserver/pkg/token"
 )
 
 const helmURI = "https://helm.example/cb"
 
 // loginAt logs somebody in at a client that has a secret, in a browser that has agreed already.
-func (s *server) loginAt(t testing.TB, browser string, c *Client, scope string) reply {
+func (s *server) loginAt(t testing.TB, browser string, c *client.Client, scope string) reply {
 	t.Helper()
 	uri := c.RedirectURIs[0]
-	asked, err := grantScopes(c, scope)
+	asked, err := client.GrantScopes(c, scope)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := s.sessions.Consent(t.Context(), browser, c.Name, c.toAsk(asked)); err != nil {
+	if err := s.sessions.Consent(t.Context(), browser, c.Name, c.ConsentScopes(asked)); err != nil {
 		t.Fatal(err)
 	}
 	code := s.code(t, browser, harborAsks("client_id", c.Name, "redirect_uri", uri, "scope", scope))
@@ -89,8 +92,8 @@ func TestTokensForUserinfoOpenNothingElse(t *testing.T) {
 	if got, r := s.review(t, reviewOf("authentication.k8s.io/v1", access, "")); r.code != http.StatusOK || got.Status.Authenticated {
 		t.Errorf("a TokenReview: %s", r.text)
 	}
-	wants{400, "invalid_grant"}.check(t, s.post(t, url.Values{"grant_type": {grantExchange}, "client_id": {"kubesphere"}, "client_secret": {"kubesphere"},
-		"subject_token": {access}, "subject_token_type": {typeAccessToken}, "audience": {"member1"}}, nil))
+	wants{400, "invalid_grant"}.check(t, s.post(t, url.Values{"grant_type": {grant.TokenExchange}, "client_id": {"kubesphere"}, "client_secret": {"kubesphere"},
+		"subject_token": {access}, "subject_token_type": {grant.TypeAccessToken}, "audience": {"member1"}}, nil))
 	do(t, request(t, http.MethodGet, s.URL+"/oauth/logout", "", map[string]string{"Authorization": "Bearer " + access}))
 	if code := s.userinfo(t, access).code; code != http.StatusOK {
 		t.Errorf("it logs its person out: %d", code)
@@ -112,7 +115,7 @@ func TestResourceIsWhatTheTokenIsFor(t *testing.T) {
 		"argo":   {"": true, issuerURL: false, "kapis:host": false, issuerURL + "/oauth/userinfo": true, "https://x.example": false},
 	} {
 		for resource, good := range resources {
-			if e := s.oauth.target(s.oauth.Clients.Client(client), form{"resource": resource}); (e == nil) != good || e != nil && e.Name != invalidTarget {
+			if e := s.oauth.tokenEndpoint.Issuer.CheckResource(s.oauth.Clients.Client(client), protocol.Form{"resource": resource}); (e == nil) != good || e != nil && e.Name != protocol.InvalidTarget {
 				t.Errorf("%s, %q: %v", client, resource, e)
 			}
 		}

@@ -14,6 +14,8 @@ import (
 	"k8s.io/apiserver/pkg/authentication/user"
 
 	"kapis.dev/ks-apiserver/pkg/iam"
+	"kapis.dev/ks-apiserver/pkg/oauth/protocol"
+	"kapis.dev/ks-apiserver/pkg/oauth/ratelimit"
 )
 
 func (s *server) review(t testing.TB, body string) (authenticationv1.TokenReview, reply) {
@@ -92,7 +94,7 @@ func TestTokenReview(t *testing.T) {
 		}
 	}
 	wants{415, "invalid_request"}.check(t, do(t, request(t, http.MethodPost, s.URL+"/oauth/authenticate", "token=x", nil)))
-	if _, r := s.review(t, reviewOf("authentication.k8s.io/v1", strings.Repeat("x", maxBody), "")); r.code != http.StatusRequestEntityTooLarge {
+	if _, r := s.review(t, reviewOf("authentication.k8s.io/v1", strings.Repeat("x", protocol.MaxBody), "")); r.code != http.StatusRequestEntityTooLarge {
 		t.Errorf("a long body: %d", r.code)
 	}
 	if _, r := s.review(t, reviewOf("authentication.k8s.io/v1", "ksk_later", "")); r.code != http.StatusServiceUnavailable { // U26
@@ -120,7 +122,7 @@ func TestTokenReviewSlowsScanningDown(t *testing.T) {
 	s := f.servers[0]
 	access, _ := s.login(t)
 	bad := reviewOf("authentication.k8s.io/v1", "x", "")
-	for range failuresAtOnce {
+	for range ratelimit.FailuresAtOnce {
 		if _, r := s.review(t, bad); r.code != http.StatusOK {
 			t.Fatal(r.code)
 		}
@@ -135,16 +137,19 @@ func TestTokenReviewSlowsScanningDown(t *testing.T) {
 
 // The limit of a client is its own, whatever the client is called: one that is called as another limit begins shares none with it.
 func TestALimitIsOfOneClientOrOfTokens(t *testing.T) {
-	l, now := newLimiter(1, 1), time.Unix(0, 0)
-	l.failed(limitKey{what: guessedToken, source: "192.0.2.1"}, now)
-	for _, other := range []limitKey{
-		{guessedSecret, "review", "192.0.2.1"}, {guessedSecret, "", "192.0.2.1"}, {guessedToken, "192.0.2.1", ""}, {what: guessedCode, source: "192.0.2.1"},
+	l, now := ratelimit.New(1, 1), time.Unix(0, 0)
+	l.Failed(ratelimit.Key{Kind: ratelimit.AccessToken, Source: "192.0.2.1"}, now)
+	for _, other := range []ratelimit.Key{
+		{Kind: ratelimit.ClientSecret, Name: "review", Source: "192.0.2.1"},
+		{Kind: ratelimit.ClientSecret, Source: "192.0.2.1"},
+		{Kind: ratelimit.AccessToken, Name: "192.0.2.1"},
+		{Kind: ratelimit.UserCode, Source: "192.0.2.1"},
 	} {
-		if l.exhausted(other, now) {
+		if l.Exhausted(other, now) {
 			t.Errorf("%+v is exhausted by bad tokens", other)
 		}
 	}
-	if !l.exhausted(limitKey{what: guessedToken, source: "192.0.2.1"}, now) {
+	if !l.Exhausted(ratelimit.Key{Kind: ratelimit.AccessToken, Source: "192.0.2.1"}, now) {
 		t.Error("bad tokens are not counted")
 	}
 }

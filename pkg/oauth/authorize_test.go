@@ -13,6 +13,7 @@ import (
 
 	iamapi "kapis.dev/ks-apiserver/pkg/api/iam/v1beta1"
 	"kapis.dev/ks-apiserver/pkg/oauth/page"
+	"kapis.dev/ks-apiserver/pkg/oauth/protocol"
 )
 
 const verifier = "dBjftJeZ4CVP-mBVVp8v1Kw8N4rV8Kx0x0x0x0x0x0x"
@@ -81,7 +82,7 @@ func TestAuthorizeAnswersWithACode(t *testing.T) {
 	s := f.servers[0]
 	b := s.browser(t, "alice")
 	before := f.written()
-	for name, state := range map[string]string{"plain": "s", "binary": "\x00\xff\xfe&=#?\r\n", "Unicode": "zustand-状態", "long": strings.Repeat("x", maxState), "none": ""} {
+	for name, state := range map[string]string{"plain": "s", "binary": "\x00\xff\xfe&=#?\r\n", "Unicode": "zustand-状態", "long": strings.Repeat("x", protocol.MaxState), "none": ""} {
 		t.Run(name, func(t *testing.T) {
 			q := harborAsks("state", state, "unknown", "1", "display", "page", "ui_locales", "de", "claims_locales", "de", "acr_values", "1") // TCore-6
 			for _, method := range []string{http.MethodGet, http.MethodPost} {
@@ -117,39 +118,39 @@ func TestAuthorizeSendsNobodyToWhatIsNotRegistered(t *testing.T) {
 		q     url.Values
 		error string
 	}{
-		"unknown client":                {harborAsks("client_id", "nobody"), invalidClient},
-		"no client":                     {harborAsks("client_id", ""), invalidClient},
-		"client twice":                  {url.Values{"client_id": {"harbor", "harbor"}}, invalidRequest},
-		"URI twice":                     {url.Values{"client_id": {"harbor"}, "redirect_uri": {harborURI, harborURI}}, invalidRequest},
-		"none of two given":             {harborAsks("client_id", "argo", "redirect_uri", ""), invalidRequest},
-		"none registered":               {harborAsks("client_id", "kubesphere", "redirect_uri", "https://x.example"), invalidRequest},
-		"that of another client":        {harborAsks("redirect_uri", "https://spa.example/cb"), invalidRequest},
-		"query left out":                {harborAsks("redirect_uri", "https://harbor.example/c/oidc/callback"), invalidRequest},
-		"query added":                   {harborAsks("redirect_uri", harborURI+"&x=1"), invalidRequest},
-		"path added":                    {spaAsks("redirect_uri", "https://spa.example/cb/x"), invalidRequest},
-		"slash added":                   {spaAsks("redirect_uri", "https://spa.example/cb/"), invalidRequest},
-		"path up":                       {spaAsks("redirect_uri", "https://spa.example/x/../cb"), invalidRequest},
-		"case":                          {spaAsks("redirect_uri", "https://SPA.example/cb"), invalidRequest},
-		"port":                          {spaAsks("redirect_uri", "https://spa.example:8443/cb"), invalidRequest},
-		"default port":                  {spaAsks("redirect_uri", "https://spa.example:443/cb"), invalidRequest},
-		"user":                          {spaAsks("redirect_uri", "https://spa.example@evil.example/cb"), invalidRequest},
-		"backslash":                     {spaAsks("redirect_uri", `https://evil.example\@spa.example/cb`), invalidRequest},
-		"sub-domain":                    {spaAsks("redirect_uri", "https://spa.example.evil.example/cb"), invalidRequest},
-		"fragment":                      {spaAsks("redirect_uri", "https://spa.example/cb#x"), invalidRequest},
-		"line end (T6749-24)":           {spaAsks("redirect_uri", "https://spa.example/cb\r\nX: y"), invalidRequest},
-		"javascript":                    {spaAsks("redirect_uri", "javascript:alert(1)"), invalidRequest},
-		"data":                          {spaAsks("redirect_uri", "data:text/html,x"), invalidRequest},
-		"http instead of https":         {spaAsks("redirect_uri", "http://spa.example/cb"), invalidRequest},
-		"loopback, user":                {spaAsks("redirect_uri", "http://127.0.0.1:80@evil.example/cb"), invalidRequest},
-		"loopback, sub-domain":          {spaAsks("redirect_uri", "http://127.0.0.1.evil.example/cb"), invalidRequest},
-		"loopback, path":                {spaAsks("redirect_uri", "http://127.0.0.1:8000/cb2"), invalidRequest},
-		"loopback, other name":          {spaAsks("redirect_uri", "http://localhost:8000/cb"), invalidRequest},
-		"loopback, no port":             {spaAsks("redirect_uri", "http://127.0.0.1:/cb"), invalidRequest},
-		"loopback, long port":           {spaAsks("redirect_uri", "http://127.0.0.1:808080/cb"), invalidRequest},
-		"loopback, query":               {spaAsks("redirect_uri", "http://127.0.0.1:8000/cb?x"), invalidRequest},
-		"loopback, https":               {spaAsks("redirect_uri", "https://127.0.0.1:8000/cb"), invalidRequest},
-		"loopback not registered":       {harborAsks("redirect_uri", "http://127.0.0.1:8000/cb"), invalidRequest},
-		"query that is not well-formed": {nil, invalidRequest},
+		"unknown client":                {harborAsks("client_id", "nobody"), protocol.InvalidClient},
+		"no client":                     {harborAsks("client_id", ""), protocol.InvalidClient},
+		"client twice":                  {url.Values{"client_id": {"harbor", "harbor"}}, protocol.InvalidRequest},
+		"URI twice":                     {url.Values{"client_id": {"harbor"}, "redirect_uri": {harborURI, harborURI}}, protocol.InvalidRequest},
+		"none of two given":             {harborAsks("client_id", "argo", "redirect_uri", ""), protocol.InvalidRequest},
+		"none registered":               {harborAsks("client_id", "kubesphere", "redirect_uri", "https://x.example"), protocol.InvalidRequest},
+		"that of another client":        {harborAsks("redirect_uri", "https://spa.example/cb"), protocol.InvalidRequest},
+		"query left out":                {harborAsks("redirect_uri", "https://harbor.example/c/oidc/callback"), protocol.InvalidRequest},
+		"query added":                   {harborAsks("redirect_uri", harborURI+"&x=1"), protocol.InvalidRequest},
+		"path added":                    {spaAsks("redirect_uri", "https://spa.example/cb/x"), protocol.InvalidRequest},
+		"slash added":                   {spaAsks("redirect_uri", "https://spa.example/cb/"), protocol.InvalidRequest},
+		"path up":                       {spaAsks("redirect_uri", "https://spa.example/x/../cb"), protocol.InvalidRequest},
+		"case":                          {spaAsks("redirect_uri", "https://SPA.example/cb"), protocol.InvalidRequest},
+		"port":                          {spaAsks("redirect_uri", "https://spa.example:8443/cb"), protocol.InvalidRequest},
+		"default port":                  {spaAsks("redirect_uri", "https://spa.example:443/cb"), protocol.InvalidRequest},
+		"user":                          {spaAsks("redirect_uri", "https://spa.example@evil.example/cb"), protocol.InvalidRequest},
+		"backslash":                     {spaAsks("redirect_uri", `https://evil.example\@spa.example/cb`), protocol.InvalidRequest},
+		"sub-domain":                    {spaAsks("redirect_uri", "https://spa.example.evil.example/cb"), protocol.InvalidRequest},
+		"fragment":                      {spaAsks("redirect_uri", "https://spa.example/cb#x"), protocol.InvalidRequest},
+		"line end (T6749-24)":           {spaAsks("redirect_uri", "https://spa.example/cb\r\nX: y"), protocol.InvalidRequest},
+		"javascript":                    {spaAsks("redirect_uri", "javascript:alert(1)"), protocol.InvalidRequest},
+		"data":                          {spaAsks("redirect_uri", "data:text/html,x"), protocol.InvalidRequest},
+		"http instead of https":         {spaAsks("redirect_uri", "http://spa.example/cb"), protocol.InvalidRequest},
+		"loopback, user":                {spaAsks("redirect_uri", "http://127.0.0.1:80@evil.example/cb"), protocol.InvalidRequest},
+		"loopback, sub-domain":          {spaAsks("redirect_uri", "http://127.0.0.1.evil.example/cb"), protocol.InvalidRequest},
+		"loopback, path":                {spaAsks("redirect_uri", "http://127.0.0.1:8000/cb2"), protocol.InvalidRequest},
+		"loopback, other name":          {spaAsks("redirect_uri", "http://localhost:8000/cb"), protocol.InvalidRequest},
+		"loopback, no port":             {spaAsks("redirect_uri", "http://127.0.0.1:/cb"), protocol.InvalidRequest},
+		"loopback, long port":           {spaAsks("redirect_uri", "http://127.0.0.1:808080/cb"), protocol.InvalidRequest},
+		"loopback, query":               {spaAsks("redirect_uri", "http://127.0.0.1:8000/cb?x"), protocol.InvalidRequest},
+		"loopback, https":               {spaAsks("redirect_uri", "https://127.0.0.1:8000/cb"), protocol.InvalidRequest},
+		"loopback not registered":       {harborAsks("redirect_uri", "http://127.0.0.1:8000/cb"), protocol.InvalidRequest},
+		"query that is not well-formed": {nil, protocol.InvalidRequest},
 	} {
 		t.Run(name, func(t *testing.T) {
 			query := test.q.Encode()
@@ -211,7 +212,7 @@ func TestAuthorizeTellsTheClientWhatIsWrong(t *testing.T) {
 		"max_age of letters":          {harborAsks("max_age", "x"), "invalid_request"},
 		"max_age below 0":             {harborAsks("max_age", "-1"), "invalid_request"},
 		"hint that is not ours":       {harborAsks("id_token_hint", "x.y.z"), "invalid_request"},
-		"long nonce":                  {harborAsks("nonce", strings.Repeat("n", maxNonce+1)), "invalid_request"},
+		"long nonce":                  {harborAsks("nonce", strings.Repeat("n", protocol.MaxNonce+1)), "invalid_request"},
 		"nonce that is no text":       {harborAsks("nonce", "\xff"), "invalid_request"},
 		"grantMethod deny":            {harborAsks("client_id", "denied", "redirect_uri", "https://denied.example/cb"), "access_denied"},
 		"consent with prompt none":    {harborAsks("client_id", "argo", "redirect_uri", "https://argo.example/cb", "prompt", "none"), "consent_required"},
@@ -232,7 +233,7 @@ func TestAuthorizeTellsTheClientWhatIsWrong(t *testing.T) {
 	if got := s.authorize(t, "", harborAsks("prompt", "none")).sentTo(t, harborURI); got.Get("error") != "login_required" || got.Get("tenant") != "a" {
 		t.Errorf("%v", got)
 	}
-	if got := s.authorize(t, b, harborAsks("state", strings.Repeat("x", maxState+1))).sentTo(t, harborURI); got.Get("error") != "invalid_request" || got.Has("state") {
+	if got := s.authorize(t, b, harborAsks("state", strings.Repeat("x", protocol.MaxState+1))).sentTo(t, harborURI); got.Get("error") != "invalid_request" || got.Has("state") {
 		t.Errorf("%v", got)
 	}
 }
@@ -265,7 +266,7 @@ func TestAuthorizeHasNoCORS(t *testing.T) {
 func asked(r reply) string {
 	switch {
 	case strings.Contains(r.text, `name="password"`):
-		return loginRequired
+		return protocol.LoginRequired
 	case strings.Contains(r.text, `value="allow"`):
 		return "consent_required"
 	}
@@ -316,16 +317,16 @@ func TestAuthorizeAsksForWhatThePromptSays(t *testing.T) {
 
 // pageOf tells which page is asked with, by the error that it stands for.
 func pageOf(v any) string {
-	if c, ok := v.(withCookies); ok {
-		v = c.then
+	if c, ok := v.(page.WithCookies); ok {
+		v = c.Then
 	}
-	w, ok := v.(*htmlResponse)
+	w, ok := v.(*page.Response)
 	if !ok {
 		return ""
 	}
-	switch w.data.(type) {
+	switch w.Data.(type) {
 	case page.Login:
-		return loginRequired
+		return protocol.LoginRequired
 	case page.Consent:
 		return "consent_required"
 	}
@@ -333,22 +334,22 @@ func pageOf(v any) string {
 }
 
 func nameOf(err error) string {
-	var e *Error
+	var e *protocol.Error
 	if !errors.As(err, &e) {
-		e = failure(err)
+		e = protocol.Failure(err)
 	}
 	return e.Name
 }
 
 // proceed goes on as a page does, in a browser.
-func (s *server) proceed(t testing.TB, browser string, a *authorization) (any, error) {
+func (s *server) proceed(t testing.TB, browser string, a *protocol.AuthorizationRequest) (any, error) {
 	t.Helper()
-	r := request(t, http.MethodPost, s.URL, "", map[string]string{browserHeader: browser})
-	b, err := s.here(r)
+	r := s.withBrowser(request(t, http.MethodPost, s.URL, "", map[string]string{browserHeader: browser}))
+	b, err := s.oauth.logins.Of(r)
 	if err != nil || b == nil {
 		t.Fatal("nobody is logged in", err)
 	}
-	return s.oauth.resumeAuthorization(r, b, a)
+	return s.oauth.authorize.Resume(r, b, a)
 }
 
 // TCore-4: after the page the request goes on, once it has what it asked for.
@@ -359,36 +360,36 @@ func TestProceedGoesOnAfterThePages(t *testing.T) {
 	f.user("bob", hash, iamapi.UserActive)
 	old := s.browser(t, "alice")
 	f.clock.add(time.Minute + 300*time.Millisecond)
-	ask := func(edit func(*authorization)) *authorization {
-		a := &authorization{Client: "harbor", RedirectURI: harborURI, Scopes: []string{"openid"}, MaxAge: -1, At: f.clock.now()}
+	ask := func(edit func(*protocol.AuthorizationRequest)) *protocol.AuthorizationRequest {
+		a := &protocol.AuthorizationRequest{Client: "harbor", RedirectURI: harborURI, Scopes: []string{"openid"}, MaxAge: -1, At: f.clock.now()}
 		edit(a)
 		return a
 	}
 	fresh, bob := s.browser(t, "alice"), s.browser(t, "bob")
-	argo := func(a *authorization) { a.Client, a.RedirectURI = "argo", "https://argo.example/cb" }
+	argo := func(a *protocol.AuthorizationRequest) { a.Client, a.RedirectURI = "argo", "https://argo.example/cb" }
 	if err := s.sessions.Consent(t.Context(), fresh, "argo", []string{"openid"}); err != nil {
 		t.Fatal(err)
 	}
 	for name, test := range map[string]struct {
 		browser string
-		a       *authorization
+		a       *protocol.AuthorizationRequest
 		want    string // "code", the error of a redirect, or the page
 	}{
-		"login, logged in before":     {old, ask(func(a *authorization) { a.Prompt = []string{"login"} }), "page login_required"},
-		"login, logged in since":      {fresh, ask(func(a *authorization) { a.Prompt = []string{"login"} }), "code"},
-		"select, stays":               {old, ask(func(a *authorization) { a.Prompt = []string{"select_account"} }), "code"},
-		"max_age 0, before":           {old, ask(func(a *authorization) { a.MaxAge = 0 }), "page login_required"},
-		"max_age 0, since":            {fresh, ask(func(a *authorization) { a.MaxAge = 0 }), "code"},
-		"somebody else":               {bob, ask(func(a *authorization) { a.Subject = "uid-alice" }), "login_required"},
+		"login, logged in before":     {old, ask(func(a *protocol.AuthorizationRequest) { a.Prompt = []string{"login"} }), "page login_required"},
+		"login, logged in since":      {fresh, ask(func(a *protocol.AuthorizationRequest) { a.Prompt = []string{"login"} }), "code"},
+		"select, stays":               {old, ask(func(a *protocol.AuthorizationRequest) { a.Prompt = []string{"select_account"} }), "code"},
+		"max_age 0, before":           {old, ask(func(a *protocol.AuthorizationRequest) { a.MaxAge = 0 }), "page login_required"},
+		"max_age 0, since":            {fresh, ask(func(a *protocol.AuthorizationRequest) { a.MaxAge = 0 }), "code"},
+		"somebody else":               {bob, ask(func(a *protocol.AuthorizationRequest) { a.Subject = "uid-alice" }), "login_required"},
 		"consent, not yet":            {old, ask(argo), "page consent_required"},
 		"consent, given":              {fresh, ask(argo), "code"},
-		"consent, for less":           {fresh, ask(func(a *authorization) { argo(a); a.Scopes = []string{"openid", "groups"} }), "page consent_required"},
-		"consent asked for again":     {fresh, ask(func(a *authorization) { argo(a); a.Prompt = []string{"consent"} }), "page consent_required"},
-		"consent asked for and given": {fresh, ask(func(a *authorization) { argo(a); a.Prompt = []string{"consent"}; a.Agreed = fresh }), "code"},
-		"consent given by another":    {old, ask(func(a *authorization) { argo(a); a.Agreed = fresh }), "page consent_required"},
-		"client that is gone":         {fresh, ask(func(a *authorization) { a.Client = "gone" }), "page invalid_client"},
-		"URI that is gone":            {fresh, ask(func(a *authorization) { a.RedirectURI = "https://evil.example" }), "page invalid_request"},
-		"device":                      {fresh, ask(func(a *authorization) { a.UserCode = "BCDF" }), "device"},
+		"consent, for less":           {fresh, ask(func(a *protocol.AuthorizationRequest) { argo(a); a.Scopes = []string{"openid", "groups"} }), "page consent_required"},
+		"consent asked for again":     {fresh, ask(func(a *protocol.AuthorizationRequest) { argo(a); a.Prompt = []string{"consent"} }), "page consent_required"},
+		"consent asked for and given": {fresh, ask(func(a *protocol.AuthorizationRequest) { argo(a); a.Prompt = []string{"consent"}; a.Agreed = fresh }), "code"},
+		"consent given by another":    {old, ask(func(a *protocol.AuthorizationRequest) { argo(a); a.Agreed = fresh }), "page consent_required"},
+		"client that is gone":         {fresh, ask(func(a *protocol.AuthorizationRequest) { a.Client = "gone" }), "page invalid_client"},
+		"URI that is gone":            {fresh, ask(func(a *protocol.AuthorizationRequest) { a.RedirectURI = "https://evil.example" }), "page invalid_request"},
+		"device":                      {fresh, ask(func(a *protocol.AuthorizationRequest) { a.UserCode = "BCDF" }), "device"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var got string
@@ -397,10 +398,10 @@ func TestProceedGoesOnAfterThePages(t *testing.T) {
 				got = "page " + nameOf(err)
 			case pageOf(v) != "":
 				got = "page " + pageOf(v)
-			case strings.HasPrefix(string(v.(redirect)), "/base/oauth/device?user_code=BCDF"):
+			case strings.HasPrefix(string(v.(protocol.Redirect)), "/base/oauth/device?user_code=BCDF"):
 				got = "device"
 			default:
-				u, _ := url.Parse(string(v.(redirect)))
+				u, _ := url.Parse(string(v.(protocol.Redirect)))
 				if got = u.Query().Get("error"); got == "" && u.Query().Get("code") != "" {
 					got = "code"
 				}

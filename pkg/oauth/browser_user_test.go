@@ -18,8 +18,13 @@ import (
 
 	iamapi "kapis.dev/ks-apiserver/pkg/api/iam/v1beta1"
 	"kapis.dev/ks-apiserver/pkg/iam"
-	"kapis.dev/ks-apiserver/pkg/iam/login"
+	"kapis.dev/ks-apiserver/pkg/iam/factor"
+	iamlogin "kapis.dev/ks-apiserver/pkg/iam/login"
 	"kapis.dev/ks-apiserver/pkg/iam/session"
+	"kapis.dev/ks-apiserver/pkg/oauth/account"
+	"kapis.dev/ks-apiserver/pkg/oauth/browser"
+	"kapis.dev/ks-apiserver/pkg/oauth/client"
+	"kapis.dev/ks-apiserver/pkg/oauth/login"
 )
 
 const (
@@ -41,16 +46,15 @@ type pageTest struct {
 
 func newPageTest(t testing.TB) *pageTest {
 	t.Helper()
-	f := newReplicas(t, 1, nil)
-	w := &pageTest{replicas: f, server: f.servers[0], github: &fakeRedirectProvider{}, factors: &factors{}, keys: &keys{}}
 	clients := testClients()
 	clients[0].RedirectURIs = []string{consoleURI}
-	clients = append(clients, Client{Name: script, Secret: "a-secret-of-a-script", GrantMethod: "prompt", RedirectURIs: []string{"https://x.example/cb"}})
-	var err error
-	if w.oauth.Clients, err = NewClients(fake.NewClientset().CoreV1().Secrets("x"), clients, session.Lifetime{MaxAge: time.Hour}); err != nil {
+	clients = append(clients, client.Client{Name: script, Secret: "a-secret-of-a-script", GrantMethod: "prompt", RedirectURIs: []string{"https://x.example/cb"}})
+	registry, err := client.NewRegistry(fake.NewClientset().CoreV1().Secrets("x"), clients, session.Lifetime{MaxAge: time.Hour})
+	if err != nil {
 		t.Fatal(err)
 	}
-	w.oauth.loggedIn = w.oauth.browserOf
+	f := newReplicas(t, 1, func(s *settings) { s.edit = func(o *Options) { o.Clients = registry } })
+	w := &pageTest{replicas: f, server: f.servers[0], github: &fakeRedirectProvider{}, factors: &factors{}, keys: &keys{}}
 	w.providers = providers{
 		{Name: "github", DisplayName: "GitHub", Provider: w.github},
 		{Name: "google", Provider: &fakeRedirectProvider{}},
@@ -59,14 +63,34 @@ func newPageTest(t testing.TB) *pageTest {
 		{Name: "broken", Fault: errors.New("its settings are wrong")},
 		{Name: "ldap", DisplayName: "Company", Provider: fakeLDAP{}},
 	}
-	w.gate = &fakeAuthenticator{Authenticator: w.oauth.Entrance, site: w}
-	d := w.oauth.deps
-	d.directory, d.authenticator, d.enroller, d.accounts = w.providers, w.gate, w.gate, w.gate
-	d.totp, d.passkeys, d.enrolled, d.keys, d.password = w.factors, w.factors, w.factors.of, w.keys, w.changePassword
+	w.gate = &fakeAuthenticator{Authenticator: w.oauth.Authenticator, site: w}
+	o := w.oauth
+	o.useDirectory(w.providers)
+	o.loginSteps.Authenticator, o.callback.Authenticator, o.loginSteps.Enroller, o.loginSteps.Accounts = w.gate, w.gate, w.gate, w.gate
+	passwords := &login.PasswordSetter{Change: w.changePassword, Users: o.forms.Users, OriginOf: o.Origin}
+	w.offer(w.factors, w.factors, w.factors.of, w.keys, passwords)
 	w.settle("alice", iamapi.UserActive)
 	w.settle("bob", iamapi.UserActive)
 	w.settle("gone", iamapi.UserDisabled)
 	return w
+}
+
+// offer sets what the pages offer.
+func (w *pageTest) offer(totp account.TOTP, passkeys interface {
+	account.Passkeys
+	login.Passkeys
+}, enrolled func(*iam.User) factor.Enrolled, keys account.APIKeys, passwords *login.PasswordSetter,
+) {
+	steps, own := w.oauth.loginSteps, w.oauth.account
+	steps.TOTP, own.Factors.TOTP, steps.Enrolled, own.Factors.Enrolled = totp, totp, enrolled, enrolled
+	w.oauth.loginPage.Passkeys, own.Factors.Passkeys = passkeys, passkeys
+	own.Keys, steps.Passwords, own.Passwords = keys, passwords, passwords
+	if totp == nil {
+		steps.TOTP, own.Factors.TOTP = nil, nil
+	}
+	if passkeys == nil {
+		w.oauth.loginPage.Passkeys, own.Factors.Passkeys = nil, nil
+	}
 }
 
 const script = `<script>alert(1)</script>`
@@ -78,7 +102,7 @@ func (w *pageTest) settle(name string, state iamapi.UserState) {
 	w.edit(name, func(u *iamapi.User) { u.Annotations = nil })
 }
 
-func (w *pageTest) changePassword(_ context.Context, c login.PasswordChange) error {
+func (w *pageTest) changePassword(_ context.Context, c iamlogin.PasswordChange) error {
 	switch {
 	case c.Current == "wrong":
 		return iam.ErrCredentials
@@ -184,7 +208,7 @@ func (p *browserUser) answer(step string, pairs ...string) reply {
 func (p *browserUser) login(name string) *browserUser {
 	p.t.Helper()
 	p.open("/oauth/login")
-	if r := p.answer("password", "username", name, "password", password); r.code != http.StatusSeeOther || p.cookies[hostPrefix+sessionCookie] == nil {
+	if r := p.answer("password", "username", name, "password", password); r.code != http.StatusSeeOther || p.cookies[browser.HostPrefix+browser.SessionCookie] == nil {
 		p.t.Fatalf("login: %d %s", r.code, r.text)
 	}
 	return p
@@ -197,14 +221,14 @@ func (p *browserUser) loggedIn() string {
 	for _, c := range p.cookies {
 		r.AddCookie(&http.Cookie{Name: c.Name, Value: c.Value})
 	}
-	b, err := p.site.oauth.browserOf(r)
+	b, err := p.site.oauth.logins.Of(r)
 	if err != nil {
 		p.t.Fatal(err)
 	}
 	if b == nil {
 		return ""
 	}
-	return b.user.Name
+	return b.User.Name
 }
 
 func (r reply) says(t testing.TB, code int, parts ...string) {

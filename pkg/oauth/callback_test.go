@@ -11,11 +11,15 @@ import (
 	"time"
 
 	"kapis.dev/ks-apiserver/pkg/iam"
-	"kapis.dev/ks-apiserver/pkg/iam/account"
+	iamaccount "kapis.dev/ks-apiserver/pkg/iam/account"
 	"kapis.dev/ks-apiserver/pkg/iam/factor"
-	"kapis.dev/ks-apiserver/pkg/iam/login"
+	iamlogin "kapis.dev/ks-apiserver/pkg/iam/login"
 	"kapis.dev/ks-apiserver/pkg/idp"
 	"kapis.dev/ks-apiserver/pkg/idp/idptest"
+	"kapis.dev/ks-apiserver/pkg/oauth/browser"
+	"kapis.dev/ks-apiserver/pkg/oauth/callback"
+	"kapis.dev/ks-apiserver/pkg/oauth/console"
+	"kapis.dev/ks-apiserver/pkg/oauth/protocol"
 )
 
 // knows makes a provider vouch for somebody who is a User.
@@ -98,7 +102,7 @@ func TestForeignCallbacksLogNobodyIn(t *testing.T) {
 			return p.open("/oauth/callback/github?code=c&state=")
 		},
 		"OtherState": func(_ *testing.T, _ *pageTest, p *browserUser, _ string) reply {
-			return p.open("/oauth/callback/github?code=c&state=" + random())
+			return p.open("/oauth/callback/github?code=c&state=" + browser.RandomSecret())
 		},
 		"StateTwice": func(_ *testing.T, _ *pageTest, p *browserUser, s string) reply {
 			return p.open("/oauth/callback/github?code=c&state=" + s + "&state=" + s)
@@ -107,7 +111,7 @@ func TestForeignCallbacksLogNobodyIn(t *testing.T) {
 			return w.person(t).open("/oauth/callback/github?code=c&state=" + s)
 		},
 		"OtherProvider": func(_ *testing.T, _ *pageTest, p *browserUser, s string) reply { // mix-up (T9700-16)
-			p.cookies[hostPrefix+providerCookieName("google")] = &http.Cookie{Name: hostPrefix + providerCookieName("google"), Value: p.cookies[hostPrefix+providerCookieName("github")].Value}
+			p.cookies[browser.HostPrefix+callback.CookieName("google")] = &http.Cookie{Name: browser.HostPrefix + callback.CookieName("google"), Value: p.cookies[browser.HostPrefix+callback.CookieName("github")].Value}
 			return p.open("/oauth/callback/google?code=c&state=" + s)
 		},
 		"Replayed": func(t *testing.T, w *pageTest, p *browserUser, s string) reply {
@@ -117,11 +121,11 @@ func TestForeignCallbacksLogNobodyIn(t *testing.T) {
 			return p.open("/oauth/callback/github?code=c&state=" + s)
 		},
 		"TooLate": func(_ *testing.T, w *pageTest, p *browserUser, s string) reply {
-			w.clock.add(providerLoginLife + time.Second)
+			w.clock.add(callback.PendingLoginLife + time.Second)
 			return p.open("/oauth/callback/github?code=c&state=" + s)
 		},
 		"TamperedCookie": func(_ *testing.T, _ *pageTest, p *browserUser, s string) reply {
-			c := p.cookies[hostPrefix+providerCookieName("github")]
+			c := p.cookies[browser.HostPrefix+callback.CookieName("github")]
 			first := "A"
 			if c.Value[0] == 'A' {
 				first = "B"
@@ -148,13 +152,13 @@ func TestProviderMayAnswerWithAForm(t *testing.T) {
 	w.knows("alice")
 	p := w.person(t)
 	state := p.away("/oauth/login/github")
-	c := p.cookies[hostPrefix+providerCookieName("github")]
+	c := p.cookies[browser.HostPrefix+callback.CookieName("github")]
 	if c.SameSite != http.SameSiteNoneMode || !c.Secure || !c.HttpOnly { // it comes with a form of another site
 		t.Error(c)
 	}
 	r := p.send(http.MethodPost, "/oauth/callback/github", url.Values{"state": {state}, "code": {"c"}}.Encode(), map[string]string{"Sec-Fetch-Site": "cross-site"})
 	r.goes(t, "../account")
-	if p.loggedIn() != "alice" || p.cookies[hostPrefix+providerCookieName("github")] != nil {
+	if p.loggedIn() != "alice" || p.cookies[browser.HostPrefix+callback.CookieName("github")] != nil {
 		t.Error("not logged in, or the cookie is still there")
 	}
 }
@@ -200,7 +204,7 @@ func TestWhoIsLoggedInProvesHimselfAnewAtTheProvider(t *testing.T) {
 func TestRequestThatFitsIntoNoCookieIsRefused(t *testing.T) {
 	w := newPageTest(t)
 	p := w.person(t)
-	p.open("/oauth/authorize?" + harborAsks("state", strings.Repeat("s", maxState)).Encode())
+	p.open("/oauth/authorize?" + harborAsks("state", strings.Repeat("s", protocol.MaxState)).Encode())
 	p.open(p.button()).says(t, http.StatusBadRequest, "too long for this way to log in")
 }
 
@@ -285,7 +289,7 @@ func TestConsolesCodeExpires(t *testing.T) {
 	w.knows("alice")
 	p := w.person(t)
 	q := p.open("/oauth/callback/github?code=c&state=" + p.away("/oauth/login/github?redirect_uri="+url.QueryEscape(consoleURI))).handedOver(t)
-	w.clock.add(consoleCodeLife)
+	w.clock.add(console.CodeLife)
 	if r := do(t, request(t, http.MethodGet, w.URL+"/oauth/callback/github?code="+q.Get("code"), "", nil)); r.code != http.StatusUnauthorized {
 		t.Error(r.code)
 	}
@@ -322,11 +326,11 @@ func TestALoginAgainBringsTheGroupsOfNow(t *testing.T) {
 		name = all[0].Name
 	}
 
-	b, _, err := w.oauth.openBrowserSession(request(t, http.MethodGet, w.URL, "", nil), &iam.AuthnResult{User: w.users.ByName("bob"), At: w.clock.now().Add(-time.Minute)})
+	b, _, err := w.oauth.logins.Admit(request(t, http.MethodGet, w.URL, "", nil), &iam.AuthnResult{User: w.users.ByName("bob"), At: w.clock.now().Add(-time.Minute)})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if stored, _, err := w.sessions.Find(t.Context(), b.session.Name); err != nil || stored == b.session {
+	if stored, _, err := w.sessions.Find(t.Context(), b.Session.Name); err != nil || stored == b.Session {
 		t.Errorf("the session that is stored is the one that was changed: %v", err)
 	}
 }
@@ -356,9 +360,9 @@ func TestWhoRegistersSetsUpTheFactorThatIsRequired(t *testing.T) {
 func TestThePasswordGrantRegistersNobodyWhoHasToHaveAFactor(t *testing.T) {
 	f := newReplicas(t, 1, func(s *settings) {
 		s.edit = func(o *Options) {
-			o.Entrance.Directory = idptest.Directory(t, &idp.Entry{Name: "corp", Mapping: idp.MapManual, Provider: corp{}})
-			o.Entrance.Accounts = account.New(account.Options{Users: o.Sessions.Users, Synced: func() bool { return true }})
-			o.Entrance.Factors, o.Entrance.Policy = &factor.Store{}, login.FactorRequired
+			o.Authenticator.Directory = idptest.Directory(t, &idp.Entry{Name: "corp", Mapping: idp.MapManual, Provider: corp{}})
+			o.Authenticator.Accounts = iamaccount.New(iamaccount.Options{Users: o.Sessions.Users, Synced: func() bool { return true }})
+			o.Authenticator.Factors, o.Authenticator.Policy = &factor.Store{}, iamlogin.FactorRequired
 		}
 	})
 	r := f.servers[0].post(t, url.Values{"grant_type": {"password"}, "client_id": {"kubesphere"}, "client_secret": {"kubesphere"},

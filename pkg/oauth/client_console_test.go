@@ -10,6 +10,7 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 
 	"kapis.dev/ks-apiserver/pkg/iam/session"
+	"kapis.dev/ks-apiserver/pkg/oauth/client"
 )
 
 // The console's button of a CAS server leads to casServerURL + "/login?service=" + redirectURL, and its server redeems a ticket.
@@ -17,7 +18,7 @@ func TestTheConsoleLogsInAsAtACASServer(t *testing.T) {
 	w := newPageTest(t)
 	w.knows("alice")
 	p := w.person(t)
-	client, redirect := w.oauth.Console("github")
+	client, redirect := w.oauth.Clients.Console("github")
 	if client != "kubesphere" || redirect != consoleURI {
 		t.Fatalf("%q %q", client, redirect)
 	}
@@ -50,7 +51,7 @@ func TestServicesAreTheConsolesOnly(t *testing.T) {
 func TestOnlyRegisteredAddressesOfTheConsoleAreNamed(t *testing.T) {
 	w := newPageTest(t)
 	for provider, want := range map[string]string{"github": consoleURI, "google": "", "hub": "", "": ""} {
-		if _, got := w.oauth.Console(provider); got != want {
+		if _, got := w.oauth.Clients.Console(provider); got != want {
 			t.Errorf("%q: %q", provider, got)
 		}
 	}
@@ -68,18 +69,19 @@ func TestTheConsoleIsFoundAmongTrustedClients(t *testing.T) {
 	const other, plain = "https://second.example/oauth/redirect/google", "https://portal.example/cb"
 	w := newPageTest(t)
 	w.knows("alice")
-	with := func(clients ...Client) {
-		var err error
-		if w.oauth.Clients, err = NewClients(fake.NewClientset().CoreV1().Secrets("x"), clients, session.Lifetime{MaxAge: time.Hour}); err != nil {
+	with := func(clients ...client.Client) {
+		registry, err := client.NewRegistry(fake.NewClientset().CoreV1().Secrets("x"), clients, session.Lifetime{MaxAge: time.Hour})
+		if err != nil {
 			t.Fatal(err)
 		}
+		w.oauth.Clients, w.oauth.consoleCodes.Clients = registry, registry
 	}
-	console := Client{Name: "kubesphere", Secret: "kubesphere", Trusted: true, RedirectURIs: []string{consoleURI}}
-	with(Client{Name: "a-portal", Secret: "x", Trusted: true, RedirectURIs: []string{plain}}, console,
-		Client{Name: "second", Secret: "x", Trusted: true, RedirectURIs: []string{other}},
-		Client{Name: "app", Secret: "x", RedirectURIs: []string{"https://app.example/redirect/github", "https://app.example/redirect/hidden"}})
+	console := client.Client{Name: "kubesphere", Secret: "kubesphere", Trusted: true, RedirectURIs: []string{consoleURI}}
+	with(client.Client{Name: "a-portal", Secret: "x", Trusted: true, RedirectURIs: []string{plain}}, console,
+		client.Client{Name: "second", Secret: "x", Trusted: true, RedirectURIs: []string{other}},
+		client.Client{Name: "app", Secret: "x", RedirectURIs: []string{"https://app.example/redirect/github", "https://app.example/redirect/hidden"}})
 	for provider, want := range map[string]string{"github": "kubesphere " + consoleURI, "google": "second " + other, "hidden": " "} {
-		if client, redirect := w.oauth.Console(provider); client+" "+redirect != want {
+		if client, redirect := w.oauth.Clients.Console(provider); client+" "+redirect != want {
 			t.Errorf("%s: %q %q", provider, client, redirect)
 		}
 	}

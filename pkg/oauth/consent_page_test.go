@@ -5,6 +5,12 @@ import (
 	"net/url"
 	"strings"
 	"testing"
+
+	"kapis.dev/ks-apiserver/pkg/oauth/browser"
+	"kapis.dev/ks-apiserver/pkg/oauth/client"
+	deviceflow "kapis.dev/ks-apiserver/pkg/oauth/device"
+	"kapis.dev/ks-apiserver/pkg/oauth/page"
+	"kapis.dev/ks-apiserver/pkg/oauth/protocol"
 )
 
 const argoURI = "https://argo.example/cb"
@@ -37,7 +43,7 @@ func TestNoIsToldTheClient(t *testing.T) {
 	w := newPageTest(t)
 	p := w.person(t).login("alice")
 	p.open("/oauth/authorize?" + argoAsks().Encode())
-	if q := p.answer("", "answer", "deny").sentTo(t, argoURI); q.Get("error") != accessDenied || q.Get("iss") != issuerURL || q.Get("code") != "" {
+	if q := p.answer("", "answer", "deny").sentTo(t, argoURI); q.Get("error") != protocol.AccessDenied || q.Get("iss") != issuerURL || q.Get("code") != "" {
 		t.Error(q)
 	}
 	p.open("/oauth/authorize?"+argoAsks().Encode()).says(t, http.StatusOK, "Allow argo?")
@@ -104,7 +110,7 @@ func TestDeviceIsLetInByWhoComparesTheCode(t *testing.T) { // T8628-6
 	}
 	p.answer("find", "user_code", strings.ToLower(strings.ReplaceAll(code, "-", " "))).says(t, http.StatusOK, "Connect cli?", code, "it is a fraud", "Logged in as alice")
 	p.answer("answer", "answer", "allow").says(t, http.StatusOK, "cli is logged in as you")
-	w.clock.add(pollInterval)
+	w.clock.add(deviceflow.PollInterval)
 	if r := w.poll(t, device); r.code != http.StatusOK || r.str("access_token") == "" {
 		t.Errorf("%d %s", r.code, r.text)
 	}
@@ -118,7 +124,7 @@ func TestPageDeniesADeviceOnce(t *testing.T) {
 	p.answer("find", "user_code", code)
 	v, to := p.fields("answer")
 	p.answer("answer", "answer", "deny").says(t, http.StatusOK, "was not given access")
-	if r := w.poll(t, device); r.str("error") != accessDenied {
+	if r := w.poll(t, device); r.str("error") != protocol.AccessDenied {
 		t.Error(r.text)
 	}
 	p.send(http.MethodPost, to, with(v, "answer", "allow").Encode(), nil).says(t, http.StatusConflict, "answered already")
@@ -127,9 +133,9 @@ func TestPageDeniesADeviceOnce(t *testing.T) {
 func TestPageLimitsWrongUserCodes(t *testing.T) { // T8628-4
 	w := newPageTest(t)
 	p := w.person(t).login("alice")
-	for i := range guessesAtOnce {
+	for i := range deviceflow.GuessesAtOnce {
 		p.open("/oauth/device")
-		if r := p.answer("find", "user_code", "BCDF-GHJK-LMNP"); r.code != http.StatusBadRequest && i < guessesAtOnce-1 {
+		if r := p.answer("find", "user_code", "BCDF-GHJK-LMNP"); r.code != http.StatusBadRequest && i < deviceflow.GuessesAtOnce-1 {
 			t.Fatalf("%d: %d", i, r.code)
 		}
 	}
@@ -166,7 +172,7 @@ func TestLogoutIsConfirmed(t *testing.T) { // TLogout-4
 	p.send(http.MethodPost, to, with(v, "answer", "yes").Encode(), map[string]string{"Sec-Fetch-Site": "cross-site"}).says(t, http.StatusForbidden)
 	p.open("/oauth/logout")
 	p.answer("", "answer", "yes").says(t, http.StatusOK, "You are logged out", "Log in again")
-	if len(w.names()) != 0 || p.cookies[hostPrefix+sessionCookie] != nil || p.cookies[hostPrefix+loginCookie] != nil {
+	if len(w.names()) != 0 || p.cookies[browser.HostPrefix+browser.SessionCookie] != nil || p.cookies[browser.HostPrefix+browser.BindingCookie] != nil {
 		t.Error(w.names(), p.cookies)
 	}
 	p.open("/oauth/logout").says(t, http.StatusOK, "You are logged out")
@@ -209,12 +215,12 @@ func TestScopesAreSaidInWords(t *testing.T) {
 		words  int
 		first  string
 	}{{[]string{"openid", "api"}, 2, "scope.openid"}, {[]string{"email"}, 1, "scope.email"}, {[]string{"x"}, 1, "scope.other"}} {
-		if got := scopeWords(c.scopes); len(got) != c.words || got[0][0] != c.first {
+		if got := page.ScopeWords(c.scopes); len(got) != c.words || got[0][0] != c.first {
 			t.Errorf("%v: %v", c.scopes, got)
 		}
 	}
-	for _, s := range supportedScopes() {
-		if scopeWords([]string{s})[0][0] == "scope.other" {
+	for _, s := range client.SupportedScopes() {
+		if page.ScopeWords([]string{s})[0][0] == "scope.other" {
 			t.Errorf("there is no text for scope %s", s)
 		}
 	}

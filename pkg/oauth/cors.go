@@ -4,13 +4,13 @@ import (
 	"net/http"
 )
 
-// allowOrigin lets a page of a client without a secret read an answer (WHATWG Fetch, 3.2): one of an origin that is, to the letter,
-// that of a registered redirect URI. Cookies are never let through, so nothing that a browser knows by itself is.
+// allowOrigin sets the headers with which pages of public clients may read a response (WHATWG Fetch, 3.2), and reports whether the
+// request's origin is exactly that of a registered redirect URI. Credentials of the browser are never allowed.
 func (s *Server) allowOrigin(w http.ResponseWriter, r *http.Request) bool {
 	h := w.Header()
 	h.Add("Vary", "Origin")
 	origins := r.Header["Origin"]
-	if len(origins) != 1 || !s.Clients.fromBrowser(origins[0]) {
+	if len(origins) != 1 || !s.Clients.AllowsOrigin(origins[0]) {
 		return false
 	}
 	h.Set("Access-Control-Allow-Origin", origins[0])
@@ -18,7 +18,7 @@ func (s *Server) allowOrigin(w http.ResponseWriter, r *http.Request) bool {
 	return true
 }
 
-// preflight answers the question of a browser whether a page may send a request.
+// preflight returns the handler of CORS preflight requests.
 func (s *Server) preflight(methods string) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if s.allowOrigin(w, r) {

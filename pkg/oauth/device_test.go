@@ -6,9 +6,11 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	iamapi "kapis.dev/ks-apiserver/pkg/api/iam/v1beta1"
+	"kapis.dev/ks-apiserver/pkg/oauth/browser"
+	"kapis.dev/ks-apiserver/pkg/oauth/client"
+	deviceflow "kapis.dev/ks-apiserver/pkg/oauth/device"
 )
 
 const grantDevice = "urn:ietf:params:oauth:grant-type:device_code"
@@ -24,26 +26,26 @@ func (s *server) poll(t testing.TB, device string, pairs ...string) reply {
 }
 
 // person does what the page does with what a person types.
-func (s *server) person(t testing.TB, session, typed string, say func(r *http.Request, b *browser, code string) error) (*Client, []string, error) {
+func (s *server) person(t testing.TB, session, typed string, say func(r *http.Request, b *browser.Login, code string) error) (*client.Client, []string, error) {
 	t.Helper()
-	r := request(t, http.MethodPost, s.URL, "", map[string]string{browserHeader: session})
-	b, err := s.here(r)
+	r := s.withBrowser(request(t, http.MethodPost, s.URL, "", map[string]string{browserHeader: session}))
+	b, err := s.oauth.logins.Of(r)
 	if err != nil || b == nil {
 		t.Fatal("nobody is logged in", err)
 	}
-	code, c, scopes, err := s.oauth.tryUserCode(b, typed)
+	code, c, scopes, err := s.oauth.devices.TryUserCode(b, typed)
 	if err == nil && say != nil {
 		err = say(r, b, code)
 	}
 	return c, scopes, err
 }
 
-func (s *server) approve(r *http.Request, b *browser, code string) error {
-	return s.oauth.approveDevice(r, b, code)
+func (s *server) approve(r *http.Request, b *browser.Login, code string) error {
+	return s.oauth.devices.Approve(r, b, code)
 }
 
-func (s *server) deny(r *http.Request, b *browser, code string) error {
-	return s.oauth.denyDevice(r.Context(), b, code)
+func (s *server) deny(r *http.Request, b *browser.Login, code string) error {
+	return s.oauth.devices.Deny(r.Context(), b, code)
 }
 
 // T8628-1, T8628-2, T8628-5, T8628-7, S58, U38: a device begins without a write, and gets tokens once somebody has let it in.
@@ -71,7 +73,7 @@ func TestDeviceIsLetIn(t *testing.T) {
 	if _, _, err = s.person(t, b, user, s.approve); err != nil {
 		t.Fatal(err)
 	}
-	f.clock.add(pollInterval)
+	f.clock.add(deviceflow.PollInterval)
 	wants{400, "invalid_grant"}.check(t, s.poll(t, device, "client_id", "spa"))
 	got := f.servers[1].poll(t, device)
 	if got.code != http.StatusOK || got.str("scope") != "openid email" || got.str("refresh_token") == "" || payload(t, got.str("id_token"))["sub"] != "uid-alice" {
@@ -81,7 +83,7 @@ func TestDeviceIsLetIn(t *testing.T) {
 	if full.str("scope") != "openid email" { // T6749-22
 		t.Errorf("a refresh gets more than the device asked for: %s", full.text)
 	}
-	f.clock.add(pollInterval)
+	f.clock.add(deviceflow.PollInterval)
 	wants{400, "invalid_grant"}.check(t, s.poll(t, device)) // single use, and reuse ends the login
 	if code := s.userinfo(t, got.str("access_token")).code; code != http.StatusUnauthorized {
 		t.Errorf("the session outlives the reuse: %d", code)
@@ -109,7 +111,7 @@ func TestDeviceIsRefused(t *testing.T) {
 	wants{400, "invalid_grant"}.check(t, s.poll(t, "garbage"))
 	wants{400, "invalid_grant"}.check(t, s.post(t, spaRedeems(device), nil))
 	wants{400, "invalid_grant"}.check(t, s.poll(t, s.code(t, s.browser(t, "alice"), spaAsks()), "client_id", "spa"))
-	f.clock.add(deviceLife)
+	f.clock.add(deviceflow.Life)
 	wants{400, "expired_token"}.check(t, s.poll(t, device))
 }
 
@@ -129,32 +131,7 @@ func TestDeviceIsDenied(t *testing.T) {
 }
 
 // T8628-3: whoever polls too early waits five seconds longer, for this and all later polls.
-func TestPollsSlowDown(t *testing.T) {
-	p, now := newPolls(), startTime()
-	for i, step := range []struct {
-		after time.Duration
-		early bool
-	}{
-		{0, false}, {4 * time.Second, true}, {9 * time.Second, true}, {15 * time.Second, false}, {14 * time.Second, true}, {20 * time.Second, false}, {19 * time.Second, true},
-		{25 * time.Second, false},
-	} {
-		now = now.Add(step.after)
-		if p.early("d", now) != step.early {
-			t.Errorf("poll %d, %v after the one before: early is %v", i, step.after, !step.early)
-		}
-	}
-	for range 100 {
-		p.early("d", now)
-	}
-	if !p.early("d", now.Add(pollLongest-time.Second)) || p.early("d", now.Add(3*pollLongest)) {
-		t.Error("the pause is not bounded")
-	}
-	for i := range 3 * polled {
-		p.early(string(rune(i)), now)
-	}
-	if n := len(p.young) + len(p.old); n > polled {
-		t.Errorf("%d polls are remembered", n)
-	}
+func TestEarlyPollIsToldToSlowDown(t *testing.T) {
 	f := newReplicas(t, 1, nil)
 	device := f.servers[0].begin(t, url.Values{"client_id": {"cli"}}).str("device_code")
 	wants{400, "authorization_pending"}.check(t, f.servers[0].poll(t, device))
@@ -169,7 +146,7 @@ func TestWrongUserCodesAreLimited(t *testing.T) {
 	s := f.servers[0]
 	b, other, bob := s.browser(t, "alice"), s.browser(t, "alice"), s.browser(t, "bob")
 	good := s.begin(t, url.Values{"client_id": {"cli"}}).str("user_code")
-	for range guessesAtOnce {
+	for range deviceflow.GuessesAtOnce {
 		if _, _, err := s.person(t, b, "BBBB-BBBB-BBBB", nil); err == nil || !strings.Contains(err.Error(), "no such code") {
 			t.Fatal(err)
 		}
@@ -182,91 +159,8 @@ func TestWrongUserCodesAreLimited(t *testing.T) {
 	if _, _, err := s.person(t, bob, good, nil); err != nil {
 		t.Error("another person", err)
 	}
-	f.clock.add(guessPause)
+	f.clock.add(deviceflow.GuessPause)
 	if _, _, err := s.person(t, b, good, nil); err != nil {
 		t.Error(err)
 	}
-}
-
-// T8628-4, S35: a code says which client it is for, and a letter checks the others.
-func TestUserCodes(t *testing.T) {
-	f := newReplicas(t, 1, nil)
-	s := f.servers[0].oauth
-	code := s.newUserCode("cli")
-	if got, ok := s.userCode(code); !ok || got != code || s.Clients.byLetters(code[:clientLetters]).Name != "cli" {
-		t.Fatal(code)
-	}
-	for _, typed := range []string{display(code), strings.ToLower(display(code)), " " + code[:5] + "\u2011" + code[5:] + "\u00a0"} {
-		if got, ok := s.userCode(typed); !ok || got != code {
-			t.Errorf("%q is not taken", typed)
-		}
-	}
-	for _, typed := range []string{"", "B", code[:11], code + "B", code[:11] + "A", strings.Repeat("-", 1000) + code, code[:11] + "ß"} {
-		if _, ok := s.userCode(typed); ok {
-			t.Errorf("%q is taken", typed)
-		}
-	}
-	wrong := 0
-	for i := range randomLetters {
-		for _, letter := range userCodeLetters {
-			if typo := code[:clientLetters+i] + string(letter) + code[clientLetters+i+1:]; typo != code {
-				if _, ok := s.userCode(typo); ok {
-					wrong++
-				}
-			}
-		}
-	}
-	if wrong > 30 { // 152 of them, one in 20
-		t.Errorf("%d of 152 typing errors pass", wrong)
-	}
-	seen, count := map[string]bool{}, map[byte]int{}
-	for range 20000 {
-		text := randomText(randomLetters)
-		seen[text] = true
-		for i := range text {
-			count[text[i]]++
-		}
-	}
-	if len(seen) < 19990 || len(count) != len(userCodeLetters) {
-		t.Errorf("%d codes of 20000 differ, of %d letters", len(seen), len(count))
-	}
-	for letter, n := range count {
-		if n < 7500 || n > 8500 {
-			t.Errorf("%c: %d of 8000", letter, n)
-		}
-	}
-}
-
-// Two clients with the same three letters: no code could tell them apart.
-func TestClientsWithTheSameLettersHaveNoDevices(t *testing.T) {
-	letters, first, second := map[string]string{}, "", ""
-	for i := 0; first == ""; i++ {
-		name := "client-" + string(rune('a'+i%26)) + strings.Repeat("x", i/26)
-		if other, ok := letters[lettersOf(name)]; ok {
-			first, second = other, name
-		}
-		letters[lettersOf(name)] = name
-	}
-	tab := &clientTable{clients: map[string]*Client{first: {Name: first}, second: {Name: second}, "alone": {Name: "alone"}}}
-	tab.complete()
-	if tab.letters[lettersOf(first)] != nil || tab.letters[lettersOf("alone")] == nil {
-		t.Errorf("%v", tab.letters)
-	}
-}
-
-func FuzzUserCode(f *testing.F) {
-	keys, _ := stand()
-	s := &Server{Options: Options{Keys: keys, Now: startTime}}
-	for _, seed := range []string{"", s.newUserCode("cli"), "bcdf-ghjk-lmnp", "\xff", "ß", strings.Repeat("B", 49)} {
-		f.Add(seed)
-	}
-	f.Fuzz(func(t *testing.T, typed string) {
-		code, ok := s.userCode(typed)
-		if ok && (len(code) != userCodeLength || strings.Trim(code, userCodeLetters) != "") {
-			t.Errorf("%q is %q", typed, code)
-		}
-		if again, same := s.userCode(code); ok && (!same || again != code) {
-			t.Errorf("%q is not taken again", code)
-		}
-	})
 }

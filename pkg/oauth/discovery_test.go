@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"kapis.dev/ks-apiserver/pkg/oauth/discovery"
 )
 
 // T8414-1, T8414-2, T8414-3, TDisc-1, T9207-2: the documents.
@@ -73,12 +75,12 @@ func TestKeysArePublic(t *testing.T) {
 
 func TestIssuerMustBeAURLThatMayStandInATokens(t *testing.T) {
 	for issuer, path := range map[string]string{"https://ks.example": "", "https://ks.example/": "", "http://127.0.0.1:9090/a/b": "/a/b"} {
-		if got, err := checkIssuer(issuer); err != nil || got != path {
+		if got, err := discovery.CheckIssuer(issuer); err != nil || got != path {
 			t.Errorf("%s: %q, %v", issuer, got, err)
 		}
 	}
 	for _, issuer := range []string{"", "ks.example", "ftp://ks.example", "https://", "https://ks.example?x=1", "https://ks.example/?", "https://ks.example#x", "https://u:canary@ks.example", "https://%zz"} {
-		if _, err := checkIssuer(issuer); err == nil || strings.Contains(err.Error(), "canary") {
+		if _, err := discovery.CheckIssuer(issuer); err == nil || strings.Contains(err.Error(), "canary") {
 			t.Errorf("%s: %v", issuer, err)
 		}
 	}

@@ -11,7 +11,7 @@ import (
 	"kapis.dev/ks-apiserver/pkg/iam"
 	"kapis.dev/ks-apiserver/pkg/iam/apikey"
 	"kapis.dev/ks-apiserver/pkg/iam/factor"
-	"kapis.dev/ks-apiserver/pkg/iam/login"
+	iamlogin "kapis.dev/ks-apiserver/pkg/iam/login"
 	"kapis.dev/ks-apiserver/pkg/idp"
 )
 
@@ -65,14 +65,14 @@ func (u *fakeRedirectProvider) Logout(_ context.Context, hint, back, state strin
 
 // fakeAuthenticator is the entrance: the real one for passwords, and doubles of what has tests of its own elsewhere.
 type fakeAuthenticator struct {
-	*login.Authenticator
+	*iamlogin.Authenticator
 	site    *pageTest
 	pending bool
 	proof   func(provider string, id *idp.Identity) (*iam.AuthnResult, error)
 	err     error
 }
 
-func (g *fakeAuthenticator) Password(ctx context.Context, a login.Attempt) (*iam.AuthnResult, error) {
+func (g *fakeAuthenticator) Password(ctx context.Context, a iamlogin.Attempt) (*iam.AuthnResult, error) {
 	if g.err != nil {
 		return nil, g.err
 	}

@@ -1,8 +1,8 @@
 package oauth
 
 import (
+	"context"
 	"encoding/base64"
-	"errors"
 	"net/http"
 	"net/url"
 	"strings"
@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"kapis.dev/ks-apiserver/pkg/iam"
+	iamlogin "kapis.dev/ks-apiserver/pkg/iam/login"
+	"kapis.dev/ks-apiserver/pkg/oauth/grant"
 	"kapis.dev/ks-apiserver/pkg/token"
 )
 
@@ -63,7 +65,7 @@ func TestClientIsNoUser(t *testing.T) {
 	_, hash := stand()
 	f.user("harbor", hash, "Active")
 	mine := payload(t, s.post(t, credentialsOf("harbor", "harbor-secret-1234"), nil).str("access_token"))
-	his := payload(t, s.post(t, console("harbor", password), nil).str("access_token"))
+	his := payload(t, s.post(t, consoleLogin("harbor", password), nil).str("access_token"))
 	if mine["sub"] == his["sub"] || mine["username"] == his["username"] {
 		t.Errorf("client %v, user %v", mine["sub"], his["sub"])
 	}
@@ -80,12 +82,12 @@ func TestTokenIsExchangedForOneOfAMember(t *testing.T) {
 	access, refresh := s.login(t)
 	f.clock.add(time.Hour)
 	ask := func(pairs ...string) url.Values {
-		return with(url.Values{"grant_type": {grantExchange}, "client_id": {"kubesphere"}, "client_secret": {"kubesphere"},
-			"subject_token": {access}, "subject_token_type": {typeAccessToken}, "audience": {"member1"}}, pairs...)
+		return with(url.Values{"grant_type": {grant.TokenExchange}, "client_id": {"kubesphere"}, "client_secret": {"kubesphere"},
+			"subject_token": {access}, "subject_token_type": {grant.TypeAccessToken}, "audience": {"member1"}}, pairs...)
 	}
 	r := s.post(t, ask(), nil)
 	uncached(t, r)
-	if r.code != http.StatusOK || r.str("issued_token_type") != typeAccessToken || r.body["expires_in"] != float64(3600) || r.str("refresh_token") != "" {
+	if r.code != http.StatusOK || r.str("issued_token_type") != grant.TypeAccessToken || r.body["expires_in"] != float64(3600) || r.str("refresh_token") != "" {
 		t.Fatalf("%d %s", r.code, r.text)
 	}
 	if s.userinfo(t, r.str("access_token")).code != http.StatusUnauthorized {
@@ -100,7 +102,7 @@ func TestTokenIsExchangedForOneOfAMember(t *testing.T) {
 	if a, err := member.Access(r.str("access_token")); err != nil || a.Subject != "uid-alice" || a.Session != old.Session || a.Expires.After(old.Expires) {
 		t.Errorf("%+v, %v", a, err)
 	}
-	id := s.post(t, with(console("alice", password), "scope", "openid"), nil).str("id_token")
+	id := s.post(t, with(consoleLogin("alice", password), "scope", "openid"), nil).str("id_token")
 	for name, test := range map[string]struct {
 		form url.Values
 		want wants
@@ -131,27 +133,37 @@ func TestTokenIsExchangedForOneOfAMember(t *testing.T) {
 func TestPasswordGrantCanBeSwitchedOff(t *testing.T) {
 	f := newReplicas(t, 1, func(s *settings) { s.edit = func(o *Options) { o.PasswordGrant = false } })
 	s := f.servers[0]
-	wants{400, "unsupported_grant_type"}.check(t, s.post(t, console("alice", password), nil))
+	wants{400, "unsupported_grant_type"}.check(t, s.post(t, consoleLogin("alice", password), nil))
 	if doc := do(t, request(t, http.MethodGet, s.URL+"/.well-known/openid-configuration", "", nil)); strings.Contains(doc.text, `"password"`) {
 		t.Error(doc.text)
 	}
+}
+
+// needsFactor wants a second factor after each password.
+type needsFactor struct{ *iamlogin.Authenticator }
+
+func (n needsFactor) Password(ctx context.Context, a iamlogin.Attempt) (*iam.AuthnResult, error) {
+	result, err := n.Authenticator.Password(ctx, a)
+	if err == nil {
+		result.Pending = true
+	}
+	return result, err
 }
 
 // The token of a login that lacks its second factor opens nothing, and is bound to its client, its user and its time.
 func TestPendingLoginOpensNothing(t *testing.T) {
 	f := newReplicas(t, 1, nil)
 	s := f.servers[0]
-	alice := s.users.ByName("alice")
-	pend := func(client string) string {
-		err := s.oauth.askSecondFactor(s.oauth.Clients.Client(client), &iam.AuthnResult{User: alice, Pending: true, Methods: []string{"pwd"}}, nil)
-		var e *Error
-		if !errors.As(err, &e) || e.Name != "mfa_required" || e.Code != http.StatusBadRequest || e.MFAToken == "" || strings.Contains(e.MFAToken, "alice") {
-			t.Fatal(err)
+	s.oauth.tokenEndpoint.Authenticator = needsFactor{s.oauth.Authenticator}
+	pend := func(client, secret string) string {
+		r := s.post(t, with(consoleLogin("alice", password), "client_id", client, "client_secret", secret), nil)
+		if r.code != http.StatusBadRequest || r.str("error") != "mfa_required" || r.str("mfa_token") == "" || strings.Contains(r.str("mfa_token"), "alice") {
+			t.Fatalf("%d %s", r.code, r.text)
 		}
-		return e.MFAToken
+		return r.str("mfa_token")
 	}
 	otp := func(pairs ...string) url.Values {
-		return with(url.Values{"grant_type": {"otp"}, "client_id": {"kubesphere"}, "client_secret": {"kubesphere"}, "otp": {"123456"}, "token": {pend("kubesphere")}}, pairs...)
+		return with(url.Values{"grant_type": {"otp"}, "client_id": {"kubesphere"}, "client_secret": {"kubesphere"}, "otp": {"123456"}, "token": {pend("kubesphere", "kubesphere")}}, pairs...)
 	}
 	before := f.written()
 	for name, test := range map[string]struct {
@@ -163,14 +175,14 @@ func TestPendingLoginOpensNothing(t *testing.T) {
 		"no token":                   {otp("token", ""), wants{400, "invalid_request"}},
 		"garbage":                    {otp("token", "x"), wants{400, "invalid_grant"}},
 		"an authorization code":      {otp("token", s.codeOf(t)), wants{400, "invalid_grant"}},
-		"of another client":          {otp("token", pend("harbor")), wants{400, "invalid_grant"}},
+		"of another client":          {otp("token", pend("od:d +c", "s:e %c+r")), wants{400, "invalid_grant"}},
 		"client that is not trusted": {otp("client_id", "harbor", "client_secret", "harbor-secret-1234"), wants{400, "unsupported_grant_type"}},
-		"as a bearer token":          {with(renewal(pend("kubesphere"))), wants{400, "invalid_grant"}},
+		"as a bearer token":          {with(renewal(pend("kubesphere", "kubesphere"))), wants{400, "invalid_grant"}},
 	} {
 		t.Run(name, func(t *testing.T) { test.want.check(t, s.post(t, test.form, nil)) })
 	}
 	late := otp()
-	f.clock.add(mfaLife)
+	f.clock.add(grant.SecondFactorLife)
 	wants{400, "invalid_grant"}.check(t, s.post(t, late, nil))
 	if f.written() > before+1 { // the browser of the authorization code
 		t.Error("a login without its second factor has written something")

@@ -9,7 +9,10 @@ import (
 	"time"
 
 	"kapis.dev/ks-apiserver/pkg/iam"
+	"kapis.dev/ks-apiserver/pkg/oauth/browser"
+	"kapis.dev/ks-apiserver/pkg/oauth/formstate"
 	"kapis.dev/ks-apiserver/pkg/oauth/page"
+	"kapis.dev/ks-apiserver/pkg/oauth/protocol"
 )
 
 func TestLoginGoesOnWithWhatTheClientAskedFor(t *testing.T) {
@@ -106,16 +109,18 @@ func TestForeignFormsLogNobodyIn(t *testing.T) {
 		header map[string]string
 		edit   func(*pageTest, *browserUser, url.Values)
 	}{
-		"OriginOfAnotherSite":     {header: map[string]string{"Sec-Fetch-Site": "", "Origin": "https://evil.example"}},
-		"OriginThatEndsLikeOurs":  {header: map[string]string{"Sec-Fetch-Site": "", "Origin": "https://127.0.0.1.evil.example"}},
-		"CrossSite":               {header: map[string]string{"Sec-Fetch-Site": "cross-site"}},
-		"SiblingDomain":           {header: map[string]string{"Sec-Fetch-Site": "same-site"}},
-		"NoSlip":                  {edit: func(_ *pageTest, _ *browserUser, v url.Values) { v.Del("form") }},
-		"ForgedSlip":              {edit: func(_ *pageTest, _ *browserUser, v url.Values) { v.Set("form", v.Get("form")[1:]+"A") }},
-		"StateOfAnotherForm":      {edit: func(w *pageTest, p *browserUser, v url.Values) { v.Set("form", w.sealedFormFor(t, p, formConsent)) }},
+		"OriginOfAnotherSite":    {header: map[string]string{"Sec-Fetch-Site": "", "Origin": "https://evil.example"}},
+		"OriginThatEndsLikeOurs": {header: map[string]string{"Sec-Fetch-Site": "", "Origin": "https://127.0.0.1.evil.example"}},
+		"CrossSite":              {header: map[string]string{"Sec-Fetch-Site": "cross-site"}},
+		"SiblingDomain":          {header: map[string]string{"Sec-Fetch-Site": "same-site"}},
+		"NoSlip":                 {edit: func(_ *pageTest, _ *browserUser, v url.Values) { v.Del("form") }},
+		"ForgedSlip":             {edit: func(_ *pageTest, _ *browserUser, v url.Values) { v.Set("form", v.Get("form")[1:]+"A") }},
+		"StateOfAnotherForm": {edit: func(w *pageTest, p *browserUser, v url.Values) {
+			v.Set("form", w.sealedFormFor(t, p, formstate.Consent))
+		}},
 		"NoCookie":                {edit: func(_ *pageTest, p *browserUser, _ url.Values) { clear(p.cookies) }},
 		"SlipOfAnotherBrowserS38": {edit: func(w *pageTest, p *browserUser, _ url.Values) { p.cookies = w.visitor(t).cookies }},
-		"OldSlip":                 {edit: func(w *pageTest, _ *browserUser, _ url.Values) { w.clock.add(formLife + time.Second) }},
+		"OldSlip":                 {edit: func(w *pageTest, _ *browserUser, _ url.Values) { w.clock.add(formstate.Life + time.Second) }},
 		"ProofThatNobodyShowed":   {edit: func(_ *pageTest, _ *browserUser, v url.Values) { v.Set("step", "password-new") }},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -132,7 +137,7 @@ func TestForeignFormsLogNobodyIn(t *testing.T) {
 				header[k] = x
 			}
 			p.send(http.MethodPost, to, v.Encode(), header).says(t, http.StatusForbidden)
-			if len(w.names()) != 0 || p.cookies[hostPrefix+sessionCookie] != nil {
+			if len(w.names()) != 0 || p.cookies[browser.HostPrefix+browser.SessionCookie] != nil {
 				t.Error("somebody is logged in")
 			}
 		})
@@ -148,11 +153,11 @@ func (w *pageTest) visitor(t testing.TB) *browserUser {
 }
 
 // sealedFormFor makes a good form state of a browser for some form.
-func (w *pageTest) sealedFormFor(t testing.TB, p *browserUser, n formName) string {
+func (w *pageTest) sealedFormFor(t testing.TB, p *browserUser, n formstate.Name) string {
 	t.Helper()
 	r := request(t, http.MethodGet, w.URL, "", nil)
-	r.AddCookie(p.cookies[hostPrefix+loginCookie])
-	s, _, err := w.oauth.sealForm(r, n, formState{})
+	r.AddCookie(p.cookies[browser.HostPrefix+browser.BindingCookie])
+	s, _, err := w.oauth.forms.Seal(r, n, formstate.State{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -225,7 +230,7 @@ func TestEveryPageIsGuarded(t *testing.T) { // S42, T9700-14
 	}
 	// A program gets JSON.
 	r := do(t, request(t, http.MethodGet, w.URL+"/oauth/authorize?client_id=nobody", "", map[string]string{"Accept": "application/json"}))
-	if r.code != http.StatusBadRequest || r.str("error") != invalidClient {
+	if r.code != http.StatusBadRequest || r.str("error") != protocol.InvalidClient {
 		t.Errorf("%d %s", r.code, r.text)
 	}
 }
@@ -240,7 +245,7 @@ func TestPolicyNamesWhereAFormMayLead(t *testing.T) {
 		"https://a.example/cb?x=y": "https:", "http://127.0.0.1:8000/cb": "http://127.0.0.1:8000", "com.example.app:/cb": "com.example.app:",
 		"http://[::1]:9/cb": "http:", "https://a.example;script-src *": "", "https://a'b.example/": "", "//evil": "", "x": "", "%": "", "": "",
 	} {
-		if got := source(address); got != want {
+		if got := page.Source(address); got != want {
 			t.Errorf("source(%q) = %q, want %q", address, got, want)
 		}
 	}
@@ -251,7 +256,7 @@ func FuzzSource(f *testing.F) {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {
-		if got := source(s); strings.ContainsAny(got, "; ,'\"\r\n\t*") {
+		if got := page.Source(s); strings.ContainsAny(got, "; ,'\"\r\n\t*") {
 			t.Errorf("%q becomes %q", s, got)
 		}
 	})
@@ -301,9 +306,9 @@ func TestSecondProofRenewsTheSession(t *testing.T) { // TCore-4
 
 func TestPlainHTTPIsForThisMachineOnly(t *testing.T) {
 	w := newPageTest(t)
-	w.oauth.Issuer = "http://ks.example"
+	w.oauth.logins.Cookies.Issuer = "http://ks.example"
 	p := w.visitor(t) // on loopback
-	if c := p.cookies[loginCookie]; c == nil || c.Secure {
+	if c := p.cookies[browser.BindingCookie]; c == nil || c.Secure {
 		t.Error(p.cookies)
 	}
 	r := request(t, http.MethodGet, w.URL+"/oauth/login", "", map[string]string{"Accept": "text/html"})
@@ -345,14 +350,3 @@ func TestEveryPageIsKnownToTheChain(t *testing.T) {
 		t.Error("other paths do")
 	}
 }
-
-func TestWhatPeopleAreToldHoldsNoCause(t *testing.T) {
-	e := problem(http.StatusForbidden, page.Say("error.stale"), errSecret{})
-	if strings.Contains(e.detail()+e.Description, "secret") {
-		t.Error(e)
-	}
-}
-
-type errSecret struct{}
-
-func (errSecret) Error() string { return "secret" }

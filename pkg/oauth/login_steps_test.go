@@ -8,6 +8,7 @@ import (
 
 	iamapi "kapis.dev/ks-apiserver/pkg/api/iam/v1beta1"
 	"kapis.dev/ks-apiserver/pkg/iam/factor"
+	"kapis.dev/ks-apiserver/pkg/oauth/formstate"
 )
 
 func TestPasskeyLogsIn(t *testing.T) {
@@ -54,7 +55,7 @@ func TestPasskeyIsASecondFactorOfItsOwnUser(t *testing.T) {
 
 func TestWhatWasShownExpires(t *testing.T) {
 	for name, change := range map[string]func(*pageTest){
-		"AfterItsTime": func(w *pageTest) { w.clock.add(resultLife + time.Second) },
+		"AfterItsTime": func(w *pageTest) { w.clock.add(formstate.ResultLife + time.Second) },
 		"WithAnotherPassword": func(w *pageTest) {
 			w.edit("alice", func(u *iamapi.User) { u.Spec.Password = otherHash() })
 		},

@@ -10,6 +10,7 @@ import (
 	"kapis.dev/ks-apiserver/pkg/iam"
 	"kapis.dev/ks-apiserver/pkg/iam/session"
 	"kapis.dev/ks-apiserver/pkg/idp"
+	"kapis.dev/ks-apiserver/pkg/oauth/protocol"
 )
 
 // TLogout-6, S36, S37: logout on one replica, refused on the other, with the refresh token.
@@ -217,8 +218,8 @@ func TestLogoutGoesUpstreamAndComesBack(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l := s.oauth.logoutRequest("harbor", form{"post_logout_redirect_uri": "https://harbor.example/bye", "state": "a b"})
-	to, err := s.oauth.logoutPage(request(t, http.MethodGet, s.URL, "", nil), leaver{}, sess, l)
+	l := s.oauth.logout.Request("harbor", protocol.Form{"post_logout_redirect_uri": "https://harbor.example/bye", "state": "a b"})
+	to, err := s.oauth.logout.RequestUpstreamURL(request(t, http.MethodGet, s.URL, "", nil), leaver{}, sess, l)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -236,7 +237,7 @@ func TestLogoutGoesUpstreamAndComesBack(t *testing.T) {
 			t.Errorf("%q", r.header.Get("Location"))
 		}
 	}
-	if l := s.oauth.logoutRequest("harbor", form{"post_logout_redirect_uri": "https://evil.example"}); l.To != "" {
+	if l := s.oauth.logout.Request("harbor", protocol.Form{"post_logout_redirect_uri": "https://evil.example"}); l.To != "" {
 		t.Error(l.To)
 	}
 }

@@ -1,234 +1,256 @@
-// Package oauth is the OAuth 2.0 authorization server: /oauth/* and its discovery documents. Each
-// endpoint has a file, each grant has a file, and what the documents name is read off the tables that
-// the endpoints and the grants stand in.
+// Package oauth assembles the OAuth 2.0 authorization server: /oauth/* and its discovery documents. Each feature has a
+// package of its own below this one; endpoints.go has the table of all addresses.
 package oauth
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
+	"net"
 	"net/http"
-	"strings"
 	"time"
 
-	"github.com/emicklei/go-restful/v3"
 	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/time/rate"
 	"k8s.io/apiserver/pkg/authentication/authenticator"
-	"k8s.io/klog/v2"
 
 	"kapis.dev/ks-apiserver/pkg/iam"
 	"kapis.dev/ks-apiserver/pkg/iam/apikey"
 	"kapis.dev/ks-apiserver/pkg/iam/factor"
-	"kapis.dev/ks-apiserver/pkg/iam/login"
+	iamlogin "kapis.dev/ks-apiserver/pkg/iam/login"
 	"kapis.dev/ks-apiserver/pkg/iam/session"
 	"kapis.dev/ks-apiserver/pkg/idp"
+	"kapis.dev/ks-apiserver/pkg/oauth/account"
+	"kapis.dev/ks-apiserver/pkg/oauth/authorize"
+	"kapis.dev/ks-apiserver/pkg/oauth/browser"
+	"kapis.dev/ks-apiserver/pkg/oauth/callback"
+	"kapis.dev/ks-apiserver/pkg/oauth/claim"
+	"kapis.dev/ks-apiserver/pkg/oauth/client"
+	"kapis.dev/ks-apiserver/pkg/oauth/console"
+	"kapis.dev/ks-apiserver/pkg/oauth/device"
+	"kapis.dev/ks-apiserver/pkg/oauth/discovery"
+	"kapis.dev/ks-apiserver/pkg/oauth/formstate"
+	"kapis.dev/ks-apiserver/pkg/oauth/grant"
+	"kapis.dev/ks-apiserver/pkg/oauth/login"
+	"kapis.dev/ks-apiserver/pkg/oauth/logout"
+	"kapis.dev/ks-apiserver/pkg/oauth/page"
+	"kapis.dev/ks-apiserver/pkg/oauth/ratelimit"
+	"kapis.dev/ks-apiserver/pkg/oauth/tokeninfo"
 	"kapis.dev/ks-apiserver/pkg/token"
-	"kapis.dev/ks-apiserver/pkg/web"
 )
 
-// Options are what a Server works with.
+// Options are the parts and settings of a Server.
 type Options struct {
 	// Issuer is the URL that tokens and discovery name as their issuer. It has no query and no fragment.
 	Issuer   string
 	Tokens   *token.Issuer
 	Verifier *token.Verifier
 	Keys     token.KeySource
-	Clients  *Clients
+	Clients  *client.Registry
 	Sessions *session.Store
-	// Entrance is where people come in, Directory the identity providers, Factors the second factors and APIKeys the
-	// keys for automation.
-	Entrance  *login.Authenticator
+	// Authenticator checks what users log in with; nil if nobody can log in.
+	Authenticator *iamlogin.Authenticator
+	// Directory has the identity providers, Factors the second factors, and APIKeys the keys for automation; nil for none.
 	Directory *idp.Directory
 	Factors   *factor.Store
 	APIKeys   *apikey.Store
-	// ChangePassword sets passwords; nil where pages can't.
-	ChangePassword ChangePassword
-	// OtherTokens are the tokens, beside access tokens, that a TokenReview is for; nil for none.
+	// ChangePassword sets passwords; nil if users can't change them.
+	ChangePassword login.ChangePassword
+	// OtherTokens authenticates tokens in TokenReviews that are not access tokens; nil for none.
 	OtherTokens authenticator.Token
-	// PasswordGrant lets the platform's own clients take people's passwords (RFC 9700, 2.4).
+	// PasswordGrant lets trusted clients take users' passwords (RFC 9700, 2.4).
 	PasswordGrant bool
-	// CodeLife is how long an authorization code is good; 0 means DefaultCodeLife.
+	// CodeLife is how long an authorization code is good; 0 means grant.DefaultCodeLife.
 	CodeLife time.Duration
 	// Audiences are the member clusters that access tokens are exchanged for; nil for none.
 	Audiences func() []string
-	// EmailVerified tells whether an identity provider has verified a user's e-mail; nil for nobody's.
+	// EmailVerified reports whether an identity provider has verified a user's e-mail; nil for never.
 	EmailVerified func(*iam.User) bool
-	// Origin tells where a request comes from; nil for the address of the connection.
+	// Origin returns where a request comes from; nil for the address of the connection.
 	Origin func(*http.Request) iam.Origin
 	// Now is the clock.
 	Now func() time.Time
-	// Metrics gets the counters; nil for none.
+	// Metrics registers the counters; nil for none.
 	Metrics prometheus.Registerer
 }
 
 // Server answers /oauth/* and the discovery documents.
 type Server struct {
 	Options
-	deps        *pageDeps
-	limit       *limiter
-	codeGuesses *limiter
-	polls       *polls
-	// here is who is logged in in the browser of a request: browserOf, and a stand-in in tests.
-	loggedIn func(*http.Request) (*browser, error)
-	results  *prometheus.CounterVec
-	meta     []byte
-	// wellKnown is the second path of the RFC 8414 document, where the issuer has a path.
-	wellKnown string
+	book   *page.Book
+	sealer token.Sealer
+	// issuerPath is the path of the issuer's URL, with which the metadata has a second address (RFC 8414, 3.1).
+	issuerPath string
+	metadata   discovery.Document
+
+	clientAuth    *client.Authenticator
+	tokenEndpoint *grant.Endpoint
+	introspection *tokeninfo.Introspection
+	revocation    *tokeninfo.Revocation
+	userInfo      *tokeninfo.UserInfo
+	tokenReview   *tokeninfo.TokenReview
+
+	logins       *browser.Logins
+	forms        *formstate.Forms
+	loginPage    *login.Page
+	loginSteps   *login.Steps
+	callback     *callback.Handler
+	consoleCodes *console.Codes
+	authorize    *authorize.Handler
+	devices      *device.Handler
+	devicePage   *device.Page
+	logout       *logout.Handler
+	account      *account.Handler
 }
 
-// New makes a Server. It fails where the issuer is no URL that may stand in a token.
+// New makes a Server. It fails if the issuer is not a URL that may be in tokens.
 func New(o Options) (*Server, error) {
-	path, err := checkIssuer(o.Issuer)
+	path, err := discovery.CheckIssuer(o.Issuer)
 	if err != nil {
 		return nil, err
 	}
-	s := &Server{
-		Options: o, limit: newLimiter(failuresPerSecond, failuresAtOnce), wellKnown: path,
-		codeGuesses: newLimiter(rate.Every(guessPause), guessesAtOnce), polls: newPolls(),
-		results: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "ks_oauth_token_requests_total", Help: "Requests of the token endpoint, by grant and what came of it."},
-			[]string{"grant", "result"}),
+	if o.CodeLife = cmp.Or(o.CodeLife, grant.DefaultCodeLife); o.CodeLife < 0 || o.CodeLife > grant.MaxCodeLife {
+		return nil, fmt.Errorf("make the authorization server: a code lives for %v; %v at most (RFC 6749, 4.1.2)", o.CodeLife, grant.MaxCodeLife)
 	}
-	s.loggedIn = s.browserOf
-	if s.deps, err = newPageDeps(&o); err != nil {
+	if o.Origin == nil {
+		o.Origin = connectionOrigin
+	}
+	s := &Server{Options: o, issuerPath: path, sealer: token.Sealer{Keys: o.Keys, Now: o.Now}}
+	if s.book, err = page.Open(); err != nil {
 		return nil, fmt.Errorf("make the authorization server: %w", err)
 	}
-	if s.CodeLife = cmp.Or(s.CodeLife, DefaultCodeLife); s.CodeLife < 0 || s.CodeLife > MaxCodeLife {
-		return nil, fmt.Errorf("make the authorization server: a code lives for %v; %v at most (RFC 6749, 4.1.2)", s.CodeLife, MaxCodeLife)
-	}
-	if s.meta, err = s.metadata(); err != nil {
+	requests := prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "ks_oauth_token_requests_total", Help: "Requests of the token endpoint, by grant and what came of it."},
+		[]string{"grant", "result"})
+	s.assembleTokens(requests)
+	s.assemblePages()
+	if s.metadata, err = s.makeMetadata(); err != nil {
 		return nil, err
 	}
 	if o.Metrics != nil {
-		if err := o.Metrics.Register(s.results); err != nil {
+		if err := o.Metrics.Register(requests); err != nil {
 			return nil, fmt.Errorf("register metrics of the token endpoint: %w", err)
 		}
 	}
 	return s, nil
 }
 
-// OwnsCredentials tells whether the endpoint of a path judges the credentials of a request itself, so that
-// the chain neither judges nor takes them away: at the token endpoint HTTP Basic is a client's and a
-// bearer token is to be ignored, pages go by a cookie of their own, and a logout with a token that is no longer good is no error.
-func OwnsCredentials(path string) bool {
-	switch strings.TrimSuffix(path, "/") {
-	case "/oauth/authorize", "/oauth/token", "/oauth/device_authorization", "/oauth/revoke", "/oauth/introspect",
-		"/oauth/authenticate", "/oauth/userinfo", "/oauth/logout":
-		return true
+// assembleTokens makes the endpoints that clients and resource servers call.
+func (s *Server) assembleTokens(requests *prometheus.CounterVec) {
+	failures := ratelimit.New(ratelimit.FailuresPerSecond, ratelimit.FailuresAtOnce)
+	s.clientAuth = &client.Authenticator{Registry: s.Clients, Limit: failures, OriginOf: s.Origin, Now: s.Now}
+	claims := &claim.Source{Clients: s.Clients, EmailVerified: s.EmailVerified}
+	reader := &tokeninfo.Reader{Sessions: s.Sessions}
+	issuer := &grant.Issuer{URL: s.Issuer, Tokens: s.Tokens, Clients: s.Clients, Claims: claims, Now: s.Now}
+	s.devices = &device.Handler{
+		Issuer: s.Issuer, ClientAuth: s.clientAuth, Clients: s.Clients, Sessions: s.Sessions, Tokens: issuer,
+		UserCodes: &device.UserCodes{Keys: s.Keys, Now: s.Now}, Sealer: s.sealer,
+		Limit: ratelimit.New(rate.Every(device.GuessPause), device.GuessesAtOnce), OriginOf: s.Origin, Now: s.Now,
 	}
-	return isPage(path)
-}
-
-// originOf tells where a request comes from.
-func (s *Server) originOf(r *http.Request) iam.Origin {
-	if s.Origin != nil {
-		return s.Origin(r)
+	s.tokenEndpoint = &grant.Endpoint{
+		ClientAuth: s.clientAuth, Clients: s.Clients, Issuer: issuer, Sessions: s.Sessions, Authenticator: s.Authenticator,
+		PasswordGrant: s.PasswordGrant, Audiences: s.Audiences, Verifier: s.Verifier, Reader: reader, Device: s.devices.Grant(),
+		Sealer: s.sealer, OriginOf: s.Origin, Now: s.Now, Requests: requests,
 	}
-	return iam.Origin{Source: host(r), UserAgent: r.UserAgent()}
+	s.introspection = &tokeninfo.Introspection{ClientAuth: s.clientAuth, Reader: reader, Verifier: s.Verifier, Issuer: s.Issuer}
+	s.revocation = &tokeninfo.Revocation{ClientAuth: s.clientAuth, Sessions: s.Sessions, Verifier: s.Verifier, Keys: s.Keys, Now: s.Now}
+	s.userInfo = &tokeninfo.UserInfo{Reader: reader, Sessions: s.Sessions, Verifier: s.Verifier, Claims: claims}
+	s.tokenReview = &tokeninfo.TokenReview{
+		Issuer: s.Issuer, Audience: s.Tokens.Audience, Verifier: s.Verifier, Sessions: s.Sessions, OtherTokens: s.OtherTokens,
+		Limit: failures, OriginOf: s.Origin, Now: s.Now,
+	}
 }
 
-// endpoint is one address of the server.
-type endpoint struct {
-	path    string // below /oauth
-	methods []string
-	meta    string // its name in the discovery documents; "" where it is in none
-	// pages says that pages of clients without a secret may call it from the browser (CORS).
-	pages     bool
-	handle    func(*restful.Request) (any, error)
-	operation string
-	doc       string
+// assemblePages makes the endpoints that browsers call.
+func (s *Server) assemblePages() {
+	s.logins = &browser.Logins{
+		Cookies: browser.Cookies{Issuer: s.Issuer}, Sessions: s.Sessions, Sealer: s.sealer, OriginOf: s.Origin, Now: s.Now,
+	}
+	s.forms = &formstate.Forms{Logins: s.logins, Sealer: s.sealer, Now: s.Now}
+	s.loginPage = &login.Page{Book: s.book, Forms: s.forms, Logins: s.logins, Directory: noProviders{}}
+	setup := &login.TOTPSetup{Book: s.book, Forms: s.forms}
+	factors := &account.Factors{
+		Book: s.book, Forms: s.forms, Setup: setup, Enrolled: func(*iam.User) factor.Enrolled { return factor.Enrolled{} },
+	}
+	s.consoleCodes = &console.Codes{
+		Clients: s.Clients, Sessions: s.Sessions, Tokens: s.tokenEndpoint.Issuer, Sealer: s.sealer, OriginOf: s.Origin, Now: s.Now,
+	}
+	s.authorize = &authorize.Handler{
+		Issuer: s.Issuer, Path: s.issuerPath, Clients: s.Clients, Sessions: s.Sessions, Tokens: s.tokenEndpoint.Issuer,
+		Verifier: s.Verifier, Sealer: s.sealer, CodeLife: s.CodeLife, Logins: s.logins, LoginPage: s.loginPage, Forms: s.forms,
+		Book: s.book, Now: s.Now,
+	}
+	s.loginSteps = &login.Steps{
+		Page: s.loginPage, Book: s.book, Forms: s.forms, Logins: s.logins, Setup: setup, Console: s.consoleCodes,
+		Authorize: s.authorize, OriginOf: s.Origin, Now: s.Now,
+	}
+	s.callback = &callback.Handler{
+		Issuer: s.Issuer, Logins: s.logins, LoginPage: s.loginPage, Steps: s.loginSteps, Console: s.consoleCodes,
+		Forms: s.forms, Book: s.book, Sealer: s.sealer, OriginOf: s.Origin, Now: s.Now,
+	}
+	s.devicePage = &device.Page{
+		Devices: s.devices, Logins: s.logins, LoginPage: s.loginPage, Forms: s.forms, Book: s.book, Now: s.Now,
+	}
+	s.logout = &logout.Handler{
+		Issuer: s.Issuer, Clients: s.Clients, Sessions: s.Sessions, Verifier: s.Verifier, Reader: s.tokenEndpoint.Reader,
+		Sealer: s.sealer, Logins: s.logins, Forms: s.forms, Book: s.book,
+	}
+	s.account = &account.Handler{
+		Book: s.book, Forms: s.forms, Logins: s.logins, LoginPage: s.loginPage, Sessions: s.Sessions, Factors: factors,
+		Logout: s.logout, Now: s.Now,
+	}
+	s.enable(factors)
 }
 
-func (s *Server) endpoints() []endpoint {
-	get, post, both := []string{http.MethodGet}, []string{http.MethodPost}, []string{http.MethodGet, http.MethodPost}
-	return append(s.pages(), []endpoint{
-		{"/authorize", both, "authorization_endpoint", false, s.forPeople(s.authorize), "authorize",
-			"ask a person to let a client in (RFC 6749, 3.1; OpenID Connect Core 1.0, 3.1.2)"},
-		{"/token", post, "token_endpoint", true, s.token, "token",
-			"exchange a grant for tokens (RFC 6749, 3.2); parameters as a form"},
-		{"/device_authorization", post, "device_authorization_endpoint", false, s.deviceAuthorization, "device-authorization",
-			"begin the login of a device (RFC 8628, 3.1)"},
-		{"/revoke", post, "revocation_endpoint", true, s.revoke, "revoke",
-			"end the session of a token (RFC 7009)"},
-		{"/introspect", post, "introspection_endpoint", false, s.introspect, "introspect",
-			"what an access token says, for clients with a secret (RFC 7662)"},
-		{"/userinfo", both, "userinfo_endpoint", true, s.userinfo, "userinfo",
-			"who the access token belongs to (OpenID Connect Core 1.0, 5.3)"},
-		{"/keys", get, "jwks_uri", true, s.keys, "keys",
-			"the public keys that tokens are verified with (RFC 7517)"},
-		{"/logout", both, "end_session_endpoint", false, s.forPeople(s.logout), "logout",
-			"end the session of the access token (OpenID Connect RP-Initiated Logout 1.0)"},
-		{"/authenticate", post, "", false, s.authenticate, "authenticate",
-			"whose a token is, as kube-apiserver's webhook asks (TokenReview of authentication.k8s.io)"},
-	}...)
-}
-
-// WebServices returns the routes.
-func (s *Server) WebServices() []*restful.WebService {
-	ws := new(restful.WebService).Path("/oauth").Produces(restful.MIME_JSON, "*/*")
-	for _, e := range s.endpoints() {
-		for _, m := range e.methods {
-			ws.Route(ws.Method(m).Path(e.path).To(s.route(&e)).Doc(e.doc).Operation(e.operation + "-" + strings.ToLower(m)))
+// enable sets what the pages offer. What the options lack stays nil.
+func (s *Server) enable(factors *account.Factors) {
+	s.useDirectory(noProviders{})
+	if s.Directory != nil {
+		s.useDirectory(s.Directory)
+	}
+	if s.Sessions != nil {
+		s.forms.Users = s.Sessions.Users.ByName
+	}
+	if s.Authenticator != nil {
+		s.loginSteps.Authenticator, s.loginSteps.Enroller, s.callback.Authenticator = s.Authenticator, s.Authenticator, s.Authenticator
+		if s.Authenticator.Accounts != nil {
+			s.loginSteps.Accounts = s.Authenticator.Accounts
 		}
-		if e.pages {
-			s.preflights(ws, e.path, e.operation, e.methods)
+	}
+	if s.ChangePassword != nil {
+		passwords := &login.PasswordSetter{Change: s.ChangePassword, Users: s.forms.Users, OriginOf: s.Origin}
+		s.loginSteps.Passwords, s.account.Passwords = passwords, passwords
+	}
+	if s.Factors != nil {
+		s.loginSteps.TOTP, factors.TOTP, factors.Enrolled = s.Factors, s.Factors, s.Factors.Of
+		if s.Factors.Passkeys != nil { // passkeys need a host name of the platform
+			s.loginPage.Passkeys, factors.Passkeys = s.Factors, s.Factors
 		}
 	}
-	known := new(restful.WebService).Path("/.well-known").Produces(restful.MIME_JSON)
-	discovery := endpoint{methods: []string{http.MethodGet}, pages: true, handle: s.discovery}
-	paths := []string{openidPath, metadataPath}
-	if s.wellKnown != "" { // RFC 8414, 3.1
-		paths = append(paths, metadataPath+s.wellKnown)
-	}
-	for i, path := range paths {
-		name := []string{"openid-configuration", "oauth-authorization-server", "oauth-authorization-server-path"}[i]
-		known.Route(known.GET(path).To(s.route(&discovery)).Doc("what this authorization server offers").Operation(name))
-		s.preflights(known, path, name, discovery.methods)
-	}
-	return []*restful.WebService{ws, known}
-}
-
-func (s *Server) preflights(ws *restful.WebService, path, operation string, methods []string) {
-	h := s.preflight(strings.Join(methods, ", "))
-	ws.Route(ws.Method(http.MethodOptions).Path(path).To(func(req *restful.Request, resp *restful.Response) {
-		h(resp.ResponseWriter, req.Request)
-	}).Doc("whether a page may call it (CORS)").Operation(operation + "-options"))
-}
-
-// route is the function of an endpoint.
-func (s *Server) route(e *endpoint) restful.RouteFunction {
-	h := answer(e.handle)
-	if !e.pages {
-		return h
-	}
-	return func(req *restful.Request, resp *restful.Response) {
-		s.allowOrigin(resp.ResponseWriter, req.Request)
-		h(req, resp)
+	s.loginSteps.Enrolled = factors.Enrolled
+	if s.APIKeys != nil {
+		s.account.Keys = s.APIKeys
 	}
 }
 
-// answer writes what a handler returns: its errors as RFC 6749, 5.2 wants them, and all of it with the
-// order not to keep it (RFC 6749, 5.1).
-func answer(h func(*restful.Request) (any, error)) restful.RouteFunction {
-	return func(req *restful.Request, resp *restful.Response) {
-		w, r := resp.ResponseWriter, req.Request
-		w.Header().Set("Cache-Control", "no-store")
-		w.Header().Set("Pragma", "no-cache")
-		v, err := h(req)
-		if err == nil {
-			web.Write(w, r, v, nil)
-			return
-		}
-		var e *Error
-		if !errors.As(err, &e) {
-			e = failure(err)
-		}
-		if e.Code >= http.StatusInternalServerError {
-			klog.ErrorS(err, "OAuth request failed", "method", r.Method, "path", r.URL.Path)
-		} else {
-			klog.V(2).InfoS("OAuth request refused", "method", r.Method, "path", r.URL.Path, "error", e.Name, "reason", err.Error())
-		}
-		e.write(w, r)
+// useDirectory sets the directory of identity providers.
+func (s *Server) useDirectory(d login.Directory) {
+	s.loginPage.Directory, s.callback.Directory, s.logout.Directory = d, d, d
+}
+
+// noProviders is an empty directory.
+type noProviders struct{}
+
+// Entry returns nil.
+func (noProviders) Entry(string) *idp.Entry { return nil }
+
+// Entries returns nil.
+func (noProviders) Entries() []*idp.Entry { return nil }
+
+// connectionOrigin returns the address of the connection of a request.
+func connectionOrigin(r *http.Request) iam.Origin {
+	host, _, err := net.SplitHostPort(r.RemoteAddr)
+	if err != nil {
+		host = r.RemoteAddr
 	}
+	return iam.Origin{Source: host, UserAgent: r.UserAgent()}
 }

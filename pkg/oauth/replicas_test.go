@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/emicklei/go-restful/v3"
+	restful "github.com/emicklei/go-restful/v3"
 	"golang.org/x/crypto/bcrypt"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -22,9 +22,11 @@ import (
 	iamapi "kapis.dev/ks-apiserver/pkg/api/iam/v1beta1"
 	"kapis.dev/ks-apiserver/pkg/api/session/v1alpha1"
 	"kapis.dev/ks-apiserver/pkg/iam"
-	"kapis.dev/ks-apiserver/pkg/iam/login"
+	iamlogin "kapis.dev/ks-apiserver/pkg/iam/login"
 	iampassword "kapis.dev/ks-apiserver/pkg/iam/password"
 	"kapis.dev/ks-apiserver/pkg/iam/session"
+	"kapis.dev/ks-apiserver/pkg/oauth/browser"
+	"kapis.dev/ks-apiserver/pkg/oauth/client"
 	"kapis.dev/ks-apiserver/pkg/store"
 	"kapis.dev/ks-apiserver/pkg/token"
 )
@@ -160,17 +162,19 @@ type server struct {
 // browserHeader names, in these tests, the session of the browser of a request.
 const browserHeader = "X-Test-Browser"
 
-// here stands in for the browser's cookie.
-func (s *server) here(r *http.Request) (*browser, error) {
+// withBrowser returns a request with the cookie of the session that its header names.
+func (s *server) withBrowser(r *http.Request) *http.Request {
 	name := r.Header.Get(browserHeader)
 	if name == "" {
-		return nil, nil
+		return r
 	}
-	sess, u, err := s.sessions.Find(r.Context(), name)
-	if err != nil || sess.Client != "" {
-		return nil, undecided(err)
+	sealed, err := s.oauth.sealer.Seal("browser", map[string]string{"s": name})
+	if err != nil {
+		panic(err)
 	}
-	return &browser{session: sess, user: u}, nil
+	r = r.Clone(r.Context())
+	r.AddCookie(s.oauth.logins.Cookies.New(r, browser.SessionCookie, sealed))
+	return r
 }
 
 // browser logs a user in in a browser, and returns the name of its session.
@@ -206,8 +210,8 @@ func startTime() time.Time { return time.Date(2026, 11, 21, 12, 0, 0, 0, time.UT
 
 const harborURI = "https://harbor.example/c/oidc/callback?tenant=a"
 
-func testClients() []Client {
-	return []Client{
+func testClients() []client.Client {
+	return []client.Client{
 		{Name: "kubesphere", Secret: "kubesphere", Trusted: true},
 		{Name: "od:d +c", Secret: "s:e %c+r", Trusted: true, ScopeRestrictions: []string{"openid"},
 			PostLogoutRedirectURIs: []string{"https://app.example/bye?a=b"}},
@@ -254,7 +258,7 @@ func (f *replicas) newServer(t testing.TB, kube string, set settings) *server {
 			t.Fatal(err)
 		}
 	}
-	clients, err := NewClients(fake.NewClientset().CoreV1().Secrets("kubesphere-system"), testClients(), set.life)
+	clients, err := client.NewRegistry(fake.NewClientset().CoreV1().Secrets("kubesphere-system"), testClients(), set.life)
 	must(err)
 	api, err := session.NewClient(&rest.Config{Host: kube, QPS: -1})
 	must(err)
@@ -269,19 +273,18 @@ func (f *replicas) newServer(t testing.TB, kube string, set settings) *server {
 	passwords, err := iampassword.New(s.users, nil)
 	must(err)
 	options := Options{Issuer: issuerURL, Tokens: s.tokens, Verifier: s.verifier, Keys: keys, Clients: clients, Sessions: s.sessions,
-		Entrance: &login.Authenticator{Passwords: passwords, Now: f.clock.now}, PasswordGrant: true, Now: f.clock.now}
+		Authenticator: &iamlogin.Authenticator{Passwords: passwords, Now: f.clock.now}, PasswordGrant: true, Now: f.clock.now}
 	if set.edit != nil {
 		set.edit(&options)
 	}
 	o, err := New(options)
 	must(err)
-	o.loggedIn = s.here
 	s.oauth = o
 	container := restful.NewContainer()
 	for _, ws := range o.WebServices() {
 		container.Add(ws)
 	}
-	s.Server = httptest.NewServer(container)
+	s.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { container.ServeHTTP(w, s.withBrowser(r)) }))
 	t.Cleanup(s.Close)
 	return s
 }
@@ -367,7 +370,7 @@ func (s *server) post(t testing.TB, form url.Values, header map[string]string) r
 }
 
 // console is what the console sends at login.
-func console(user, pass string) url.Values {
+func consoleLogin(user, pass string) url.Values {
 	return url.Values{"grant_type": {"password"}, "username": {user}, "password": {pass}, "encrypt": {"MTE=@abc"},
 		"client_id": {"kubesphere"}, "client_secret": {"kubesphere"}}
 }
@@ -379,7 +382,7 @@ func renewal(refresh string) url.Values {
 
 func (s *server) login(t testing.TB) (access, refresh string) {
 	t.Helper()
-	r := s.post(t, console("alice", password), nil)
+	r := s.post(t, consoleLogin("alice", password), nil)
 	if r.code != http.StatusOK {
 		t.Fatalf("%d %s", r.code, r.text)
 	}

@@ -13,6 +13,8 @@ import (
 	iamapi "kapis.dev/ks-apiserver/pkg/api/iam/v1beta1"
 	"kapis.dev/ks-apiserver/pkg/iam"
 	"kapis.dev/ks-apiserver/pkg/iam/session"
+	"kapis.dev/ks-apiserver/pkg/oauth/protocol"
+	"kapis.dev/ks-apiserver/pkg/oauth/ratelimit"
 	"kapis.dev/ks-apiserver/pkg/token"
 )
 
@@ -30,7 +32,7 @@ func TestConsoleLogsIn(t *testing.T) {
 	f := newReplicas(t, 1, nil)
 	for name, user := range map[string]string{"by name": "alice", "by e-mail": "ALICE@example.com"} {
 		t.Run(name, func(t *testing.T) {
-			r := f.servers[0].post(t, console(user, password), nil)
+			r := f.servers[0].post(t, consoleLogin(user, password), nil)
 			uncached(t, r)
 			if r.code != http.StatusOK || r.str("token_type") != "Bearer" || r.body["expires_in"] != float64(7200) || r.str("refresh_token") == "" {
 				t.Fatalf("%d %s", r.code, r.text)
@@ -97,39 +99,39 @@ func TestTokenEndpointRefuses(t *testing.T) {
 		header map[string]string
 		want   wants
 	}{
-		"unknown client":                   {with(console("alice", password), "client_id", "nobody"), nil, wants{400, "invalid_client"}},
-		"no client":                        {with(console("alice", password), "client_id", ""), nil, wants{400, "invalid_client"}},
-		"wrong secret":                     {with(console("alice", password), "client_secret", "wrong"), nil, wants{401, "unauthorized_client"}},
-		"no secret":                        {with(console("alice", password), "client_secret", ""), nil, wants{401, "invalid_client"}},
+		"unknown client":                   {with(consoleLogin("alice", password), "client_id", "nobody"), nil, wants{400, "invalid_client"}},
+		"no client":                        {with(consoleLogin("alice", password), "client_id", ""), nil, wants{400, "invalid_client"}},
+		"wrong secret":                     {with(consoleLogin("alice", password), "client_secret", "wrong"), nil, wants{401, "unauthorized_client"}},
+		"no secret":                        {with(consoleLogin("alice", password), "client_secret", ""), nil, wants{401, "invalid_client"}},
 		"secret of a public client":        {with(renewal(refresh), "client_id", "cli", "client_secret", "x"), nil, wants{401, "unauthorized_client"}},
-		"wrong secret by Basic":            {with(console("alice", password), "client_id", "", "client_secret", ""), wrongBasic, wants{401, "invalid_client"}},
-		"unknown client by Basic":          {with(console("alice", password), "client_id", "", "client_secret", ""), noBasic, wants{401, "invalid_client"}},
-		"broken Basic":                     {with(console("alice", password), "client_id", "", "client_secret", ""), map[string]string{"Authorization": "Basic %%"}, wants{401, "invalid_client"}},
-		"Basic and secret in the form":     {console("alice", password), basic, wants{400, "invalid_request"}},
-		"Basic and another client":         {with(console("alice", password), "client_id", "harbor", "client_secret", ""), basic, wants{400, "invalid_request"}},
-		"no grant_type":                    {with(console("alice", password), "grant_type", ""), nil, wants{400, "invalid_request"}},
-		"unknown grant_type":               {with(console("alice", password), "grant_type", "magic"), nil, wants{400, "unsupported_grant_type"}},
-		"implicit grant":                   {with(console("alice", password), "grant_type", "implicit"), nil, wants{400, "unsupported_grant_type"}},
-		"client that is not trusted":       {with(console("alice", password), "client_id", "harbor", "client_secret", "harbor-secret-1234"), nil, wants{400, "unsupported_grant_type"}},
-		"public client":                    {with(console("alice", password), "client_id", "cli", "client_secret", ""), nil, wants{400, "unsupported_grant_type"}},
-		"no password":                      {with(console("alice", password), "password", ""), nil, wants{400, "invalid_request"}},
-		"wrong password":                   {console("alice", "wrong"), nil, wants{400, "invalid_grant"}},
-		"no such user":                     {console("nobody", password), nil, wants{400, "invalid_grant"}},
-		"disabled":                         {console("disabled", password), nil, wants{400, "invalid_grant"}},
-		"pending":                          {console("pending", password), nil, wants{400, "invalid_grant"}},
-		"locked":                           {console("locked", password), nil, wants{429, "invalid_grant"}},
-		"locked, wrong password":           {console("locked", "wrong"), nil, wants{400, "invalid_grant"}},
+		"wrong secret by Basic":            {with(consoleLogin("alice", password), "client_id", "", "client_secret", ""), wrongBasic, wants{401, "invalid_client"}},
+		"unknown client by Basic":          {with(consoleLogin("alice", password), "client_id", "", "client_secret", ""), noBasic, wants{401, "invalid_client"}},
+		"broken Basic":                     {with(consoleLogin("alice", password), "client_id", "", "client_secret", ""), map[string]string{"Authorization": "Basic %%"}, wants{401, "invalid_client"}},
+		"Basic and secret in the form":     {consoleLogin("alice", password), basic, wants{400, "invalid_request"}},
+		"Basic and another client":         {with(consoleLogin("alice", password), "client_id", "harbor", "client_secret", ""), basic, wants{400, "invalid_request"}},
+		"no grant_type":                    {with(consoleLogin("alice", password), "grant_type", ""), nil, wants{400, "invalid_request"}},
+		"unknown grant_type":               {with(consoleLogin("alice", password), "grant_type", "magic"), nil, wants{400, "unsupported_grant_type"}},
+		"implicit grant":                   {with(consoleLogin("alice", password), "grant_type", "implicit"), nil, wants{400, "unsupported_grant_type"}},
+		"client that is not trusted":       {with(consoleLogin("alice", password), "client_id", "harbor", "client_secret", "harbor-secret-1234"), nil, wants{400, "unsupported_grant_type"}},
+		"public client":                    {with(consoleLogin("alice", password), "client_id", "cli", "client_secret", ""), nil, wants{400, "unsupported_grant_type"}},
+		"no password":                      {with(consoleLogin("alice", password), "password", ""), nil, wants{400, "invalid_request"}},
+		"wrong password":                   {consoleLogin("alice", "wrong"), nil, wants{400, "invalid_grant"}},
+		"no such user":                     {consoleLogin("nobody", password), nil, wants{400, "invalid_grant"}},
+		"disabled":                         {consoleLogin("disabled", password), nil, wants{400, "invalid_grant"}},
+		"pending":                          {consoleLogin("pending", password), nil, wants{400, "invalid_grant"}},
+		"locked":                           {consoleLogin("locked", password), nil, wants{429, "invalid_grant"}},
+		"locked, wrong password":           {consoleLogin("locked", "wrong"), nil, wants{400, "invalid_grant"}},
 		"parameter twice":                  {url.Values{"grant_type": {"password", "password"}, "client_id": {"kubesphere"}}, nil, wants{400, "invalid_request"}},
 		"unknown parameter twice":          {with(url.Values{"x": {"1", "2"}}, "grant_type", "password"), nil, wants{400, "invalid_request"}},
-		"no scope that exists":             {with(console("alice", password), "scope", "admin root"), nil, wants{400, "invalid_scope"}},
-		"scope with quotes":                {with(console("alice", password), "scope", `openid "x"`), nil, wants{400, "invalid_scope"}},
+		"no scope that exists":             {with(consoleLogin("alice", password), "scope", "admin root"), nil, wants{400, "invalid_scope"}},
+		"scope with quotes":                {with(consoleLogin("alice", password), "scope", `openid "x"`), nil, wants{400, "invalid_scope"}},
 		"no refresh token":                 {renewal(""), nil, wants{400, "invalid_request"}},
 		"access token as refresh token":    {renewal(access), nil, wants{400, "invalid_grant"}},
 		"garbage as refresh token":         {renewal(strings.Repeat(".", 1000)), nil, wants{400, "invalid_grant"}},
 		"refresh token of another client":  {with(renewal(refresh), "client_id", "harbor", "client_secret", "harbor-secret-1234"), nil, wants{400, "invalid_grant"}},
 		"refresh that widens the scope":    {with(renewal(refresh), "scope", "openid"), nil, wants{400, "invalid_scope"}},
-		"refresh token as access token":    {with(console("alice", "wrong"), "x", "y"), map[string]string{"Authorization": "Bearer " + refresh}, wants{400, "invalid_grant"}},
-		"wrong password, good bearer sent": {console("alice", "wrong"), map[string]string{"Authorization": "Bearer " + access}, wants{400, "invalid_grant"}},
+		"refresh token as access token":    {with(consoleLogin("alice", "wrong"), "x", "y"), map[string]string{"Authorization": "Bearer " + refresh}, wants{400, "invalid_grant"}},
+		"wrong password, good bearer sent": {consoleLogin("alice", "wrong"), map[string]string{"Authorization": "Bearer " + access}, wants{400, "invalid_grant"}},
 	} {
 		t.Run(name, func(t *testing.T) { test.want.check(t, f.servers[0].post(t, test.form, test.header)) })
 	}
@@ -146,16 +148,16 @@ func TestFailedLoginsReadTheSame(t *testing.T) {
 	f := newReplicas(t, 1, nil)
 	_, hash := stand()
 	f.user("disabled", hash, iamapi.UserDisabled)
-	want := f.servers[0].post(t, console("nobody", "wrong"), nil)
+	want := f.servers[0].post(t, consoleLogin("nobody", "wrong"), nil)
 	for _, name := range []string{"alice", "disabled", "alice@example.com", "nobody@example.com"} {
-		if got := f.servers[0].post(t, console(name, "wrong"), nil); got.code != want.code || got.text != want.text {
+		if got := f.servers[0].post(t, consoleLogin(name, "wrong"), nil); got.code != want.code || got.text != want.text {
 			t.Errorf("%s: %d %s, want %d %s", name, got.code, got.text, want.code, want.text)
 		}
 	}
 	if want.str("error_description") != "Invalid username or password." {
 		t.Error(want.text)
 	}
-	if r := f.servers[0].post(t, console("disabled", password), nil); r.str("error_description") != "Account suspended." {
+	if r := f.servers[0].post(t, consoleLogin("disabled", password), nil); r.str("error_description") != "Account suspended." {
 		t.Error(r.text)
 	}
 }
@@ -164,7 +166,7 @@ func TestFailedLoginsReadTheSame(t *testing.T) {
 func TestTokenEndpointTakesAFormByPostOnly(t *testing.T) {
 	f := newReplicas(t, 1, nil)
 	address := f.servers[0].URL + "/oauth/token"
-	form := console("alice", password).Encode()
+	form := consoleLogin("alice", password).Encode()
 	for name, test := range map[string]struct {
 		r    *http.Request
 		want wants
@@ -175,7 +177,7 @@ func TestTokenEndpointTakesAFormByPostOnly(t *testing.T) {
 		"compressed":          {request(t, http.MethodPost, address, form, map[string]string{"Content-Encoding": "gzip"}), wants{415, "invalid_request"}},
 		"secret in URL":       {request(t, http.MethodPost, address+"?client_secret=kubesphere", form, nil), wants{400, "invalid_request"}},
 		"password there, too": {request(t, http.MethodPost, address+"?password=x", form, nil), wants{400, "invalid_request"}},
-		"too long":            {request(t, http.MethodPost, address, form+"&x="+strings.Repeat("x", maxBody), nil), wants{413, "invalid_request"}},
+		"too long":            {request(t, http.MethodPost, address, form+"&x="+strings.Repeat("x", protocol.MaxBody), nil), wants{413, "invalid_request"}},
 		"semicolons":          {request(t, http.MethodPost, address, "a=b;c=d", nil), wants{400, "invalid_request"}},
 		"broken escape":       {request(t, http.MethodPost, address, "password=%zz", nil), wants{400, "invalid_request"}},
 	} {
@@ -231,7 +233,7 @@ func TestGuessingASecretIsLimited(t *testing.T) {
 	f := newReplicas(t, 1, nil)
 	form := renewal("x")
 	form.Set("client_id", "harbor")
-	for range failuresAtOnce {
+	for range ratelimit.FailuresAtOnce {
 		if r := f.servers[0].post(t, form, nil); r.code != http.StatusUnauthorized {
 			t.Fatalf("%d %s", r.code, r.text)
 		}
@@ -257,7 +259,7 @@ func TestGuessingASecretIsLimited(t *testing.T) {
 func TestGuessingTheConsolesSecretStopsNobody(t *testing.T) {
 	f := newReplicas(t, 1, nil)
 	_, refresh := f.servers[0].login(t)
-	for range failuresAtOnce + 1 {
+	for range ratelimit.FailuresAtOnce + 1 {
 		f.servers[0].post(t, with(renewal(refresh), "client_secret", "wrong"), nil)
 	}
 	if r := f.servers[0].post(t, with(renewal(refresh), "client_secret", "wrong"), nil); r.code != http.StatusTooManyRequests {
@@ -278,7 +280,7 @@ func TestGuessingASecretStopsNobodyBehindTheSameProxy(t *testing.T) {
 	})
 	form := renewal("x")
 	form.Set("client_id", "harbor")
-	for range failuresAtOnce + 1 {
+	for range ratelimit.FailuresAtOnce + 1 {
 		f.servers[0].post(t, form, map[string]string{"X-Client-Ip": "203.0.113.66"})
 	}
 	if r := f.servers[0].post(t, form, map[string]string{"X-Client-Ip": "203.0.113.66"}); r.code != http.StatusTooManyRequests {
@@ -292,7 +294,7 @@ func TestGuessingASecretStopsNobodyBehindTheSameProxy(t *testing.T) {
 // T6749-10, T6749-22, TCore-1, TCore-9, TCore-11: scopes.
 func TestScopes(t *testing.T) {
 	f := newReplicas(t, 1, nil)
-	form := console("alice", password)
+	form := consoleLogin("alice", password)
 	form.Set("scope", "openid email unknown")
 	r := f.servers[0].post(t, form, nil)
 	if r.code != http.StatusOK || r.str("scope") != "openid email" || r.str("id_token") == "" {
@@ -361,7 +363,7 @@ func TestParallelRefreshesOnTwoReplicas(t *testing.T) {
 // S34: accessTokenMaxAge 0: as long as its session, and not longer.
 func TestTokenWithoutMaxAgeDiesWithItsSession(t *testing.T) {
 	f := newReplicas(t, 2, func(s *settings) { s.life = session.Lifetime{} })
-	r := f.servers[0].post(t, console("alice", password), nil)
+	r := f.servers[0].post(t, consoleLogin("alice", password), nil)
 	if n, _ := r.body["expires_in"].(float64); n < 86400 {
 		t.Errorf("expires_in %v", r.body["expires_in"])
 	}
@@ -409,9 +411,9 @@ func TestClusterThatIsDownIsUnavailable(t *testing.T) {
 	f := newReplicas(t, 1, nil)
 	access, refresh := f.servers[0].login(t)
 	f.setDown(true)
-	wants{503, "temporarily_unavailable"}.check(t, f.servers[0].post(t, console("alice", password), nil))
+	wants{503, "temporarily_unavailable"}.check(t, f.servers[0].post(t, consoleLogin("alice", password), nil))
 	wants{503, "temporarily_unavailable"}.check(t, f.servers[0].post(t, renewal(refresh), nil))
-	wants{400, "invalid_grant"}.check(t, f.servers[0].post(t, console("alice", "wrong"), nil))
+	wants{400, "invalid_grant"}.check(t, f.servers[0].post(t, consoleLogin("alice", "wrong"), nil))
 	if f.servers[0].userinfo(t, access).code != http.StatusOK {
 		t.Error("a known session needs no cluster")
 	}
@@ -424,7 +426,7 @@ func TestClusterThatIsDownIsUnavailable(t *testing.T) {
 // TCore-9, T9068-3, S32, U28, T6750-1, T6750-3, T6750-4.
 func TestUserinfoRefuses(t *testing.T) {
 	f := newReplicas(t, 1, nil)
-	form := console("alice", password)
+	form := consoleLogin("alice", password)
 	form.Set("scope", "openid")
 	r := f.servers[0].post(t, form, nil)
 	form.Set("scope", "email")

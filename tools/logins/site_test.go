@@ -26,10 +26,11 @@ import (
 	"kapis.dev/ks-apiserver/pkg/iam"
 	"kapis.dev/ks-apiserver/pkg/iam/apikey"
 	"kapis.dev/ks-apiserver/pkg/iam/factor"
-	"kapis.dev/ks-apiserver/pkg/iam/login"
+	iamlogin "kapis.dev/ks-apiserver/pkg/iam/login"
 	iampassword "kapis.dev/ks-apiserver/pkg/iam/password"
 	"kapis.dev/ks-apiserver/pkg/iam/session"
 	"kapis.dev/ks-apiserver/pkg/oauth"
+	oauthclient "kapis.dev/ks-apiserver/pkg/oauth/client"
 	"kapis.dev/ks-apiserver/pkg/store"
 	"kapis.dev/ks-apiserver/pkg/token"
 	"kapis.dev/ks-apiserver/tools/logins/chromium"
@@ -215,7 +216,7 @@ func newSite(t *testing.T) *site {
 	must(err)
 	w.client, w.users, w.api = newClient(t), iam.NewUserIndex(), &sessions{objects: map[string]*v1alpha1.Session{}}
 	life := session.Lifetime{MaxAge: 2 * time.Hour, Inactivity: time.Hour}
-	clients, err := oauth.NewClients(fake.NewClientset().CoreV1().Secrets("x"), []oauth.Client{
+	clients, err := oauthclient.NewRegistry(fake.NewClientset().CoreV1().Secrets("x"), []oauthclient.Client{
 		{Name: "Harbor", Secret: "a-secret-of-harbor", RedirectURIs: []string{w.client.URL + "/cb"}, PostLogoutRedirectURIs: []string{w.client.URL + "/home"}},
 		{Name: "Argo CD", Secret: "a-secret-of-argo", GrantMethod: "prompt", RedirectURIs: []string{w.client.URL + "/cb"}},
 		{Name: "kubectl"},
@@ -234,7 +235,7 @@ func newSite(t *testing.T) *site {
 	must(err)
 	o := oauth.Options{Factors: w.factors, APIKeys: &apikey.Store{API: &objects[*v1alpha1.APIKey]{}, Users: w.users, MaxAge: 366 * 24 * time.Hour, Now: time.Now},
 		Issuer: issuer, Tokens: &token.Issuer{Keys: keys, URL: issuer, Audience: "kapis", Now: time.Now}, Verifier: verifier, Keys: keys,
-		Clients: clients, Sessions: all, Entrance: &login.Authenticator{Passwords: passwords, Factors: w.factors}, Now: time.Now, ChangePassword: w.changePassword}
+		Clients: clients, Sessions: all, Authenticator: &iamlogin.Authenticator{Passwords: passwords, Factors: w.factors}, Now: time.Now, ChangePassword: w.changePassword}
 	server, err := oauth.New(o)
 	must(err)
 	for _, ws := range server.WebServices() {
@@ -273,7 +274,7 @@ func (w *site) user(name, pass string, edit func(*iamapi.User)) {
 	w.users.Set(&store.Object{Name: name, UID: string(u.UID), Raw: raw})
 }
 
-func (w *site) changePassword(_ context.Context, c login.PasswordChange) error {
+func (w *site) changePassword(_ context.Context, c iamlogin.PasswordChange) error {
 	if strings.ToLower(c.New) == c.New {
 		return iam.ErrPolicy
 	}

@@ -20,10 +20,10 @@ type Asking struct {
 	Error Message
 }
 
-// Provider is an identity provider that a person may choose.
+// Provider is an identity provider that the user may choose.
 type Provider struct {
 	Name, Label string
-	// Address is where a login there begins; for those that people are sent to.
+	// Address is where a login there begins, for providers that users are redirected to.
 	Address string
 	// Chosen says that it was the last choice.
 	Chosen bool
@@ -42,21 +42,21 @@ type Passkey struct {
 type Login struct {
 	narrow
 	Asking
-	// Client is whom the person logs in to; "" for the platform itself.
+	// Client is what the user logs in to; "" for the platform itself.
 	Client   string
 	Username string
-	// Again says that somebody who is logged in shall prove it anew.
+	// Again says that a user who is logged in has to authenticate again.
 	Again bool
 	// NoPassword leaves the form out, where only Redirects can help.
 	NoPassword bool
-	// Passwords are the providers to choose from that check passwords, Redirects those that people are sent to.
+	// Passwords are the providers that check passwords, Redirects those that users are redirected to.
 	Passwords, Redirects []Provider
 	Passkey              *Passkey
 }
 
 func (Login) file() string { return "login" }
 
-// Scripted tells whether there is a button for passkeys.
+// Scripted reports whether there is a button for passkeys.
 func (l Login) Scripted() bool { return l.Passkey != nil }
 
 // Factor asks for the second factor.
@@ -70,7 +70,7 @@ type Factor struct {
 
 func (Factor) file() string { return "factor" }
 
-// Scripted tells whether there is a button for passkeys.
+// Scripted reports whether there is a button for passkeys.
 func (f Factor) Scripted() bool { return f.Passkey != nil }
 
 // Password asks for a new password.
@@ -86,7 +86,7 @@ type Password struct {
 
 func (Password) file() string { return "password" }
 
-// Register lets a person choose the name of his User.
+// Register lets a new user choose the user name.
 type Register struct {
 	narrow
 	Asking
@@ -132,7 +132,7 @@ func (DeviceConfirm) file() string { return "device_confirm" }
 // Initial is the first letter of the user's name.
 func (d DeviceConfirm) Initial() string { return initial(d.User) }
 
-// Logout asks whether a person wants to log out.
+// Logout asks whether to log out.
 type Logout struct {
 	narrow
 	Asking
@@ -148,7 +148,7 @@ func (l Logout) Initial() string { return initial(l.User) }
 type Notice struct {
 	narrow
 	Title, Text Message
-	// Detail is for whoever looks for the cause.
+	// Detail is for developers of clients.
 	Detail string
 	// Failed says that it is an error.
 	Failed bool
@@ -198,7 +198,7 @@ func (AddPasskey) file() string { return "passkey" }
 // Scripted is always true: there are no passkeys without a script.
 func (AddPasskey) Scripted() bool { return true }
 
-// Account is a person's own page.
+// Account is the account page.
 type Account struct {
 	narrow
 	Asking
@@ -211,7 +211,7 @@ type Account struct {
 	RecoveryLeft int
 	Passkeys     []OwnPasskey
 	Sessions     []Session
-	// Others says that there are sessions beside this browser's.
+	// Others says that there are sessions besides this browser's.
 	Others bool
 	Keys   []Key
 	// Days are the lives of a key to choose from.

@@ -1,5 +1,4 @@
-// Package page draws what people see of the authorization server: pages of plain HTML, in their language, of one style, which
-// work without a script. It knows words and looks; what is true and who may what is its caller's to say.
+// Package page renders the HTML pages of the authorization server in the user's language. They work without scripts, except passkeys.
 package page
 
 import (
@@ -10,7 +9,7 @@ import (
 	"time"
 )
 
-// Data is what one page shows: one of the types of this package.
+// Data is the content of one page: one of the types of this package.
 type Data interface {
 	// file names the template; Wide asks for a wide page, Scripted for the script of passkeys.
 	file() string

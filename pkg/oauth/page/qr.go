@@ -21,7 +21,8 @@ func QR(text string) (template.HTML, error) {
 	size := code.Bounds().Dx()
 	var b strings.Builder
 	side := strconv.Itoa(size + 2*quiet)
-	b.WriteString(`<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ` + side + ` ` + side + `" shape-rendering="crispEdges" aria-hidden="true"><path fill="#000" d="`)
+	b.WriteString(`<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ` + side + ` ` + side +
+		`" shape-rendering="crispEdges" aria-hidden="true"><path fill="#000" d="`)
 	dark := func(x, y int) bool { r, _, _, _ := code.At(x, y).RGBA(); return r == 0 }
 	for y := range size {
 		for x := 0; x < size; x++ {

@@ -1,0 +1,201 @@
+// Package callback logs users in at identity providers: it sends browsers there and takes them back.
+package callback
+
+import (
+	"cmp"
+	"context"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	restful "github.com/emicklei/go-restful/v3"
+
+	"kapis.dev/ks-apiserver/pkg/iam"
+	"kapis.dev/ks-apiserver/pkg/idp"
+	"kapis.dev/ks-apiserver/pkg/oauth/browser"
+	"kapis.dev/ks-apiserver/pkg/oauth/console"
+	"kapis.dev/ks-apiserver/pkg/oauth/formstate"
+	"kapis.dev/ks-apiserver/pkg/oauth/login"
+	"kapis.dev/ks-apiserver/pkg/oauth/page"
+	"kapis.dev/ks-apiserver/pkg/oauth/protocol"
+	"kapis.dev/ks-apiserver/pkg/token"
+)
+
+// Handler sends browsers to identity providers and takes them back.
+type Handler struct {
+	Issuer    string
+	Directory Directory
+	// Authenticator finds the user of an identity; nil if logins are not possible.
+	Authenticator Authenticator
+	Logins        *browser.Logins
+	LoginPage     *login.Page
+	Steps         *login.Steps
+	Console       *console.Codes
+	Forms         *formstate.Forms
+	Book          *page.Book
+	Sealer        token.Sealer
+	// OriginOf returns where a request comes from.
+	OriginOf func(*http.Request) iam.Origin
+	Now      func() time.Time
+}
+
+// Directory has the identity providers.
+type Directory interface {
+	Entry(name string) *idp.Entry
+}
+
+// Authenticator finds the user of an identity that a provider proved.
+type Authenticator interface {
+	Identity(ctx context.Context, provider string, id *idp.Identity, o iam.Origin) (*iam.AuthnResult, error)
+}
+
+// provider returns an enabled provider that browsers are redirected to.
+func (h *Handler) provider(name string) (*idp.Entry, idp.Redirect, error) {
+	e := h.Directory.Entry(name)
+	if e != nil && !e.Disabled {
+		if p, ok := e.Provider.(idp.Redirect); ok {
+			return e, p, nil
+		}
+	}
+	return nil, nil, protocol.Problem(http.StatusNotFound, page.Say("error.provider"), nil)
+}
+
+// callbackURL returns the redirect URI for a provider. Each provider has its own, against mix-up attacks (RFC 9700, 4.4).
+func (h *Handler) callbackURL(provider string) string {
+	return strings.TrimSuffix(h.Issuer, "/") + "/oauth/callback/" + url.PathEscape(provider)
+}
+
+// ServeLogin answers GET /oauth/login/{provider}: a redirect to the provider.
+func (h *Handler) ServeLogin(req *restful.Request) (any, error) {
+	r := req.Request
+	if err := h.Logins.Cookies.RequireTLS(r); err != nil {
+		return nil, err
+	}
+	e, provider, err := h.provider(req.PathParameter("provider"))
+	if err != nil {
+		return nil, err
+	}
+	// State, nonce and verifier have 256 bits each (S43).
+	pending := pendingLogin{State: browser.RandomSecret(), Nonce: browser.RandomSecret(), Verifier: browser.RandomSecret(), At: h.Now()}
+	begin := idp.Begin{Callback: h.callbackURL(e.Name), State: pending.State, Nonce: pending.Nonce, Verifier: pending.Verifier}
+	switch q := r.URL.Query(); {
+	case q.Get("form") != "":
+		state, err := h.Forms.Open(r, formstate.Login, q.Get("form"))
+		if err != nil {
+			return nil, err
+		}
+		if pending.Request = state.Request; pending.Request != nil {
+			begin.LoginHint = pending.Request.LoginHint
+		}
+		if pending.Fresh = state.MustBeFresh(); pending.Fresh && !login.ProvesFreshLogin(provider) {
+			return nil, h.fault(e, login.ErrNotFresh)
+		}
+	case q.Get("redirect_uri") != "":
+		if pending.Console, err = h.Console.Begin(e.Name, q.Get("redirect_uri"), q.Get("state")); err != nil {
+			return nil, err
+		}
+		pending.Console.Ticket = q.Has("ticket")
+	}
+	b, err := h.Logins.Of(r)
+	if err != nil {
+		return nil, err
+	}
+	begin.Again = pending.Fresh || b != nil // a user who is logged in has to authenticate again, not just have a session there
+	pending.Again = begin.Again
+	sealed, err := h.Sealer.Seal(purpose(e.Name), pending)
+	if err != nil {
+		return nil, err
+	}
+	if len(sealed) > maxCookie {
+		return nil, protocol.Problem(http.StatusBadRequest, page.Say("error.long"), nil)
+	}
+	to, err := provider.Begin(r.Context(), begin)
+	if err != nil {
+		return nil, h.fault(e, err)
+	}
+	return page.WithCookies{Set: []*http.Cookie{h.cookie(r, e.Name, sealed)}, Then: protocol.Redirect(to)}, nil
+}
+
+// ServeCASLogin answers GET /oauth/login/{provider}/login, with which the console begins a login as at a CAS server (CAS Protocol
+// 3.0, 2.1): the parameter service is the redirect URI, which gets a ticket.
+func (h *Handler) ServeCASLogin(req *restful.Request) (any, error) {
+	q := req.Request.URL.Query()
+	again := req.Request.Clone(req.Request.Context())
+	again.URL.RawQuery = url.Values{"redirect_uri": {q.Get("service")}, "ticket": {"1"}}.Encode()
+	in := *req
+	in.Request = again
+	return h.ServeLogin(&in)
+}
+
+// fault returns the error that tells the user of a provider that failed.
+func (h *Handler) fault(e *idp.Entry, err error) error {
+	code, say, ok := login.Fault(err, login.Label(e))
+	if !ok {
+		return err
+	}
+	return protocol.Problem(code, say, err)
+}
+
+// Serve answers /oauth/callback/{provider}: the browser that comes back, or, without a state, the console that redeems a code.
+func (h *Handler) Serve(req *restful.Request) (any, error) {
+	r := req.Request
+	values, err := callbackValues(r)
+	if err != nil {
+		return nil, err
+	}
+	if values.Get("state") == "" && r.Method == http.MethodGet && !page.WantsHTML(r) {
+		return h.Console.Redeem(req, cmp.Or(values.Get("code"), values.Get("ticket")))
+	}
+	if err := h.Logins.Cookies.RequireTLS(r); err != nil {
+		return nil, err
+	}
+	name := req.PathParameter("provider")
+	pending, err := h.open(r, name, values["state"])
+	if err != nil {
+		return nil, err
+	}
+	over := h.cookie(r, name, "") // the cookie is good once
+	answer, err := h.finish(r, name, pending, values)
+	return protocol.WithCookie(h.Book, over)(answer, err)
+}
+
+// finish continues the login with the identity that the provider proved.
+func (h *Handler) finish(r *http.Request, name string, pending *pendingLogin, values url.Values) (any, error) {
+	e, provider, err := h.provider(name)
+	if err != nil {
+		return nil, err
+	}
+	state := &formstate.State{Request: pending.Request, Console: pending.Console, Again: pending.Fresh && pending.Request == nil}
+	shown := login.PageState{Provider: name}
+	id, err := provider.Finish(r.Context(), idp.Callback{Values: values, Callback: h.callbackURL(name), Nonce: pending.Nonce,
+		Verifier: pending.Verifier, Again: pending.Again})
+	if err == nil && pending.Fresh {
+		err = pending.verifyFresh(id)
+	}
+	if err != nil {
+		if pending.Console != nil {
+			return nil, h.fault(e, err)
+		}
+		return h.LoginPage.Failed(r, state, err, shown)
+	}
+	if h.Authenticator == nil {
+		return nil, iam.ErrUnavailable
+	}
+	result, err := h.Authenticator.Identity(r.Context(), name, id, h.OriginOf(r))
+	if err != nil {
+		if pending.Console != nil {
+			return nil, h.fault(e, err)
+		}
+		return h.LoginPage.Failed(r, state, err, shown)
+	}
+	return h.Steps.Advance(r, state, result)
+}
+
+// callbackValues returns the parameters that the provider sent, which may be repeated.
+func callbackValues(r *http.Request) (url.Values, error) {
+	if r.Method != http.MethodPost {
+		return r.URL.Query(), nil
+	}
+	return protocol.ReadValues(nil, r)
+}
