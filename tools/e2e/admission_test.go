@@ -182,7 +182,7 @@ func TestNobodyGivesAwayMoreThanHeHolds(t *testing.T) { // S6
 					if claim == pastKS && strings.HasPrefix(c.path, "/users") {
 						return strings.Contains(body, "cannot") // there nobody has a right to users
 					}
-					return strings.Contains(body, "hold") || strings.Contains(body, "escalate") || strings.Contains(body, "nobody changes his own role")
+					return strings.Contains(body, "hold") || strings.Contains(body, "escalate") || strings.Contains(body, "change their own role")
 				}
 				if code, body := do(t, c.method, c.path, c.body, headers...); code != http.StatusForbidden || !told(body) {
 					t.Errorf("%s: %d %s", c.what, code, clip(body))

@@ -161,7 +161,7 @@ func (a *Linker) Register(ctx context.Context, r iam.Registration, name, email s
 	case u != nil && u.Name == name:
 		return u, nil // it was registered already: the person asks twice
 	case u != nil || shared:
-		return nil, fmt.Errorf("%w anew: one is already; log in again", iam.ErrNotLinked)
+		return nil, fmt.Errorf("%w by this registration: one is linked already; log in again", iam.ErrNotLinked)
 	case !a.Synced():
 		return nil, fmt.Errorf("%w: the users are not loaded", iam.ErrUnavailable)
 	case !a.free(name):
@@ -196,7 +196,7 @@ func (a *Linker) release(ctx context.Context, r *iam.Registration, name string) 
 		return
 	}
 	if err := a.Reservations.Release(context.WithoutCancel(ctx), r, name); err != nil {
-		klog.ErrorS(err, "A person has to wait before he can choose another name", "provider", r.Provider)
+		klog.ErrorS(err, "Releasing the reservation of a registration failed; another name can be chosen when it expires", "provider", r.Provider)
 	}
 }
 

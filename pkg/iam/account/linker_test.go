@@ -38,7 +38,7 @@ func linked(name, provider, subject string) *store.Object {
 	})
 }
 
-// U31: users are found by provider and subject, and never by a name or an e-mail.
+// Users are found by provider and subject, and never by a name or an e-mail.
 func TestLinksAreFoundByProviderAndSubject(t *testing.T) {
 	a := accounts(iamtest.NewUserAPI())
 	a.Users.Set(linked("jane", "corp", "s-1"))
@@ -355,7 +355,7 @@ func TestOnlyALinkedUserWithoutPasswordIsActiveAtOnce(t *testing.T) {
 	}
 }
 
-// U31: names are valid, follow from the identity, and differ where identities do.
+// Names are valid, follow from the identity, and differ where identities do.
 func TestDerivedNames(t *testing.T) {
 	for username, want := range map[string]string{
 		"jane": "jane", "jane.doe": "jane.doe", "j-1": "j-1", "Jane": "jane-", "jane_doe": "jane-doe-", "jane@example.com": "jane-example-com-", "JÖRG": "j-rg-",

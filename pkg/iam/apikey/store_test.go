@@ -69,7 +69,7 @@ func (k *keyring) good(t testing.TB, i int, key token.APIKey) bool {
 	return err == nil
 }
 
-func TestAnAPIKeyIsItsUsersOnEveryReplica(t *testing.T) { // U36
+func TestAnAPIKeyIsItsUsersOnEveryReplica(t *testing.T) {
 	k := newKeyring(t)
 	_, key := k.make(t, "alice")
 	for i := range k.all {
@@ -96,7 +96,7 @@ func TestAnAPIKeyIsItsUsersOnEveryReplica(t *testing.T) { // U36
 	}
 }
 
-func TestAnAPIKeyCarriesWhatItIsForOnEveryReplica(t *testing.T) { // U36
+func TestAnAPIKeyCarriesWhatItIsForOnEveryReplica(t *testing.T) {
 	k := newKeyring(t)
 	alice := k.users.ByName("alice")
 	made, key := k.makeFor(t, "alice", authz.ScopeRead)
@@ -145,7 +145,7 @@ func TestAScopeThatTheClusterForgetsMakesNoKey(t *testing.T) {
 	}
 }
 
-func TestWhatEndsAnAPIKey(t *testing.T) { // U36, U39
+func TestWhatEndsAnAPIKey(t *testing.T) {
 	for name, test := range map[string]struct {
 		do   func(*testing.T, *keyring, *Key)
 		good bool

@@ -265,7 +265,7 @@ func (f *Store) Reseal(ctx context.Context) {
 			return f.keep(o.Name, s, secret)
 		})
 		if errors.Is(err, iam.ErrUnavailable) {
-			klog.ErrorS(err, "Sealing the secret of an authenticator app anew failed; it is tried again", "user", o.Spec.User)
+			klog.ErrorS(err, "Sealing the secret of an authenticator app again failed; it is retried", "user", o.Spec.User)
 			return
 		}
 	}

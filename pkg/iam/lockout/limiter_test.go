@@ -53,7 +53,7 @@ func (x *limits) try(t testing.TB, name string, right bool, source string) error
 	return iam.ErrCredentials
 }
 
-// TestMadeUpNamesResetNothingAndWriteNothing, S58, U38: made-up names reset nobody's count, and write nothing.
+// S47, S58: made-up names reset nobody's count, and write nothing.
 func TestMadeUpNamesResetNothingAndWriteNothing(t *testing.T) {
 	x := newLimits(t)
 	for range limitTries {

@@ -14,8 +14,6 @@ import (
 	"kapis.dev/ks-apiserver/pkg/api/session/v1alpha1"
 )
 
-// 	Password Method
-// The methods that are counted apart: a local password, and the code of a second factor.
 const (
 	// mostFailures and mostKnown bound a Lockout, as its CRD does.
 	mostFailures = 64
@@ -29,6 +27,7 @@ const (
 // Method is what somebody tries to log in with.
 type Method string
 
+// The methods that are counted apart: a local password, and the code of a second factor.
 const (
 	Password Method = "password"
 	Code     Method = "code"

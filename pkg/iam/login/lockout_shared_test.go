@@ -134,7 +134,7 @@ func TestMadeUpNamesAreDelayedAlike(t *testing.T) {
 	}
 }
 
-// U40: without the API each replica delays by itself.
+// Without the API each replica delays by itself.
 func TestWithoutTheAPIASharedAddressIsDelayed(t *testing.T) {
 	d := newDoors(t, 1)
 	d.api.BreakWith(errors.New("the API is gone"))

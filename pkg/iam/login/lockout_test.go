@@ -251,7 +251,7 @@ func TestOfAKnownPlaceALateSuccessIsRefused(t *testing.T) {
 	iamtest.Want(t, a.Succeed(true), iam.ErrLimited)
 }
 
-// U40: logins go on without the API, and each replica counts for itself.
+// Logins go on without the API, and each replica counts for itself.
 func TestWithoutTheAPIEachReplicaCountsForItself(t *testing.T) {
 	d := newDoors(t, 2)
 	d.api.BreakWith(errors.New("the API is gone"))

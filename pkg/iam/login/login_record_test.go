@@ -101,7 +101,7 @@ func TestAnAttackFillsNoBooks(t *testing.T) { // S58
 	}
 }
 
-// U40: where records can't be written, logins neither fail nor wait.
+// Where records can't be written, logins neither fail nor wait.
 func TestLoginsGoOnWithoutTheirRecords(t *testing.T) {
 	for name, err := range map[string]error{
 		"MissingCRD": apierrors.NewNotFound(schema.GroupResource{Resource: "loginrecords"}, ""),

@@ -112,7 +112,7 @@ func TestDeviceLearnsOfANo(t *testing.T) {
 	}
 }
 
-// T8628-7, U38: polls are anonymous, so a name that nobody has answered costs no call.
+// T8628-7: polls are anonymous, so a name that nobody has answered costs no call.
 func TestPollsOfUnknownDevicesReachNoAPI(t *testing.T) {
 	a, r := newReplicas(t, 1, nil)
 	for i := range 1000 {

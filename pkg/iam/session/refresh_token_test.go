@@ -60,7 +60,7 @@ func TestRefreshRotates(t *testing.T) {
 	}
 }
 
-// T9700-9, S36, U29: reuse after the grace ends the session, on all replicas, with its newest token.
+// T9700-9, S36: reuse after the grace ends the session, on all replicas, with its newest token.
 func TestReuseAfterTheGraceEndsTheSession(t *testing.T) {
 	a, r := newReplicas(t, 2, nil)
 	tellUsers(iamtest.User("alice"), r...)
@@ -74,7 +74,7 @@ func TestReuseAfterTheGraceEndsTheSession(t *testing.T) {
 	refused(t, r[0], "kubesphere", next)
 }
 
-// U29: a lost answer, and a second tab: within the grace the token gets its successor.
+// A lost answer, and a second tab: within the grace the token gets its successor.
 func TestPreviousTokenGetsItsSuccessorInTheGrace(t *testing.T) {
 	a, r := newReplicas(t, 2, nil)
 	tellUsers(iamtest.User("alice"), r...)
@@ -126,7 +126,7 @@ func TestFiftyParallelRefreshesOnTwoReplicasAllSucceed(t *testing.T) {
 	}
 }
 
-// U27: the clock of one replica is 24 s ahead; it has just learned of the rotation, and raises no alarm.
+// The clock of one replica is 24 s ahead; it has just learned of the rotation, and raises no alarm.
 func TestClocksThatDifferRaiseNoAlarm(t *testing.T) {
 	a, r := newReplicas(t, 2, nil)
 	tellUsers(iamtest.User("alice"), r...)

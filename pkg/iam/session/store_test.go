@@ -116,7 +116,7 @@ func TestEndedSessionIsUnknownAfterARestart(t *testing.T) {
 	}
 }
 
-// S12, S34, S37, U39: what happens to the user happens to his sessions, on every replica, at once.
+// S12, S34, S37: what happens to the user happens to his sessions, on every replica, at once.
 func TestChangeOfTheUserEndsHisSessions(t *testing.T) {
 	h := iamtest.Hash(t, iamtest.Password)
 	for name, test := range map[string]struct {

@@ -66,7 +66,7 @@ const (
 	inProj = "/namespaces/proj/namespacemembers"
 )
 
-func TestMembersAreTheUsersWhoAreBound(t *testing.T) { // U52
+func TestMembersAreTheUsersWhoAreBound(t *testing.T) {
 	w := village(t)
 	for name, c := range map[string]struct {
 		path, annotation, want string

@@ -90,7 +90,7 @@ func (h *Handler) createKey(r *restful.Request) (any, error) {
 		return nil, err
 	}
 	if !target.IsSelf(r, u) {
-		return nil, wire.Forbidden("API keys are made by the user himself")
+		return nil, wire.Forbidden("users create their API keys themselves")
 	}
 	var in newKey
 	if err := wire.Read(r.Request, &in); err != nil {

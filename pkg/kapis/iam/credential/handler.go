@@ -20,7 +20,7 @@ import (
 	"kapis.dev/ks-apiserver/pkg/web"
 )
 
-// Sessions are the sessions of users. iam.Sessions is one.
+// Sessions are the sessions of users. session.Store is one.
 type Sessions interface {
 	Of(uid string) []*session.Session
 	End(ctx context.Context, name, reason string) error

@@ -94,7 +94,7 @@ func (h *Handler) MountOlder(ws *restful.WebService) {
 }
 
 // listMembers lists Users with the parameters of the list of users. It counts members: a binding to a deleted user counts nobody, and
-// one who is bound twice is listed once (U52).
+// one who is bound twice is listed once.
 func (h *Handler) listMembers(l *binding.Scope) web.Handler {
 	return func(r *restful.Request) (any, error) {
 		at, err := h.scopeOf(r, l, "list", "")

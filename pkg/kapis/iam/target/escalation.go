@@ -17,7 +17,7 @@ import (
 func (t *Users) mayChange(r *restful.Request, u *iam.User) error {
 	by := request.UserFrom(r.Request.Context())
 	if by == nil {
-		return wire.Forbidden("nobody asks")
+		return wire.Forbidden("the request has no user")
 	}
 	if IsSelf(r, u) {
 		return nil

@@ -52,7 +52,7 @@ func (h *Handler) replaceUser(r *restful.Request) (any, error) {
 	}
 	if uid := body.GetUID(); uid != "" && string(uid) != e.user.UID {
 		return nil, apierrors.NewConflict(schema.GroupResource{Group: wire.Group, Resource: "users"}, e.user.Name,
-			fmt.Errorf("the user was made anew: his uid is another"))
+			fmt.Errorf("the user was deleted and created again: the uid is another"))
 	}
 	unstructured.RemoveNestedField(body.Object, "spec", "password")
 	e.version = body.GetResourceVersion()
@@ -129,10 +129,10 @@ func (h *Handler) change(r *restful.Request, e *edit) (any, error) {
 			return nil, err
 		}
 		if out, err = h.writeState(ctx, e, next, out); err != nil {
-			return nil, fmt.Errorf("the user was written, his state was not: %w", err)
+			return nil, fmt.Errorf("the user was written, but not the state: %w", err)
 		}
 		if err := h.Bindings.Apply(ctx, roleChange); err != nil {
-			return nil, fmt.Errorf("the user was written, his role was not: %w", err)
+			return nil, fmt.Errorf("the user was written, but not given the role: %w", err)
 		}
 		return shown(out, role)
 	}
@@ -218,7 +218,7 @@ func (h *Handler) askedRole(r *restful.Request, e *edit, now *unstructured.Unstr
 		return "", annotations, nil
 	}
 	if e.self {
-		return "", nil, wire.Forbidden("nobody changes his own role on the platform")
+		return "", nil, wire.Forbidden("users can't change their own role on the platform")
 	}
 	return role, annotations, nil
 }
@@ -267,7 +267,7 @@ func (h *Handler) mergeState(e *edit, next *unstructured.Unstructured, asked map
 		return nil
 	}
 	if e.self {
-		return wire.Forbidden("nobody changes the state of his own account")
+		return wire.Forbidden("users can't change the state of their own account")
 	}
 	unstructured.RemoveNestedField(next.Object, "status", "reason")
 	if err := unstructured.SetNestedField(next.Object, h.Now().UTC().Format(time.RFC3339), "status", "lastTransitionTime"); err != nil {

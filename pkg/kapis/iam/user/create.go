@@ -78,7 +78,7 @@ func (h *Handler) createWithRole(r *restful.Request, u *unstructured.Unstructure
 		return nil, err
 	}
 	if err := h.Bindings.Apply(ctx, roleChange); err != nil {
-		return nil, fmt.Errorf("the user was made, his role was not given: %w", err)
+		return nil, fmt.Errorf("the user was created, but not given the role: %w", err)
 	}
 	return shown(made, role)
 }
