@@ -15,9 +15,10 @@ failed=() count=0
 # fuzz FOLDER PACKAGE...: the targets of packages of the module in a folder. Each package is compiled once.
 fuzz() {
   cd "$root/$1"; shift
-  local import dir files target
+  local import dir files target list
+  list=$(go list -f $'{{.ImportPath}}\t{{.Dir}}\t{{join .TestGoFiles " "}} {{join .XTestGoFiles " "}}' "$@") # a tree that does not list has no targets to pass
   while IFS=$'\t' read -r import dir files; do
-    [ -n "$files" ] || continue
+    [ -n "${files// /}" ] || continue # a package without tests: sed would read the list in their place
     mapfile -t found < <(cd "$dir" && sed -nE 's/^func (Fuzz[A-Za-z0-9_]*)\(.*/\1/p' $files | sort -u | { grep -E "$targets" || true; })
     [ ${#found[@]} -gt 0 ] || continue
     if ! GOMAXPROCS=$procs go test -c -fuzz . -o "$binaries/fuzz.test" "$import"; then
@@ -32,7 +33,7 @@ fuzz() {
         failed+=("$import $target")
       fi
     done
-  done < <(go list -f $'{{.ImportPath}}\t{{.Dir}}\t{{join .TestGoFiles " "}} {{join .XTestGoFiles " "}}' "$@")
+  done <<<"$list"
 }
 
 fuzz . "${packages[@]}"
