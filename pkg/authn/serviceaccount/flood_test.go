@@ -104,7 +104,7 @@ func TestForgedTokensAreAskedAboutByNobody(t *testing.T) {
 		"AudienceAsText":        {cluster.token(t, map[string]any{"sub": account, "aud": "api", "n": 1}), 1},
 		"ClocksThatDiffer":      {cluster.token(t, map[string]any{"sub": account, "exp": now - 30}), 1},
 		"AnotherKey":            {stranger.token(t, map[string]any{"sub": account, "aud": []string{"api"}, "exp": now + 60}), 0},
-		"NoAlgorithm":           {jwt(subject), 0},
+		"NoAlgorithm":           {tokenOf(subject), 0},
 		"Expired":               {cluster.token(t, map[string]any{"sub": account, "aud": []string{"api"}, "exp": now - 61}), 0},
 		"ForOthers":             {cluster.token(t, map[string]any{"sub": account, "aud": []string{"vault"}, "exp": now + 60}), 0},
 		"ForOthersAsText":       {cluster.token(t, map[string]any{"sub": account, "aud": "vault", "exp": now + 60}), 0},
@@ -187,7 +187,7 @@ func TestOneAddressHasFewRefusals(t *testing.T) {
 	n := 0
 	try := func(source string) error {
 		n++
-		_, _, err := a.AuthenticateToken(from(t.Context(), source), jwt(fmt.Sprintf(`{"sub":%q,"n":%d}`, account, n)))
+		_, _, err := a.AuthenticateToken(from(t.Context(), source), tokenOf(fmt.Sprintf(`{"sub":%q,"n":%d}`, account, n)))
 		return err
 	}
 	for range 10 * badAtOnce {
@@ -288,20 +288,20 @@ func TestTheSameQuestionIsAskedOnceAndFewAtATime(t *testing.T) {
 // S68: memory is bounded, and bad answers push no good one out.
 func TestBadAnswersPushNoGoodOneOut(t *testing.T) {
 	r := &reviewer{answer: func(token string) (authenticationv1.TokenReviewStatus, error) {
-		if token == jwt(subject) {
+		if token == tokenOf(subject) {
 			return robot(account), nil
 		}
 		return authenticationv1.TokenReviewStatus{}, nil
 	}}
 	a := newFor(t, r, newClock().now)
-	if _, ok, err := a.AuthenticateToken(t.Context(), jwt(subject)); !ok || err != nil {
+	if _, ok, err := a.AuthenticateToken(t.Context(), tokenOf(subject)); !ok || err != nil {
 		t.Fatal(ok, err)
 	}
 	for i := range 3 * remembered {
-		_, _, _ = a.AuthenticateToken(from(t.Context(), fmt.Sprintf("10.%d.%d.%d", i>>16, i>>8&255, i&255)), jwt(fmt.Sprintf(`{"sub":%q,"n":%d}`, account, i)))
+		_, _, _ = a.AuthenticateToken(from(t.Context(), fmt.Sprintf("10.%d.%d.%d", i>>16, i>>8&255, i&255)), tokenOf(fmt.Sprintf(`{"sub":%q,"n":%d}`, account, i)))
 	}
 	before := r.calls.Load()
-	if _, ok, err := a.AuthenticateToken(t.Context(), jwt(subject)); !ok || err != nil || r.calls.Load() != before {
+	if _, ok, err := a.AuthenticateToken(t.Context(), tokenOf(subject)); !ok || err != nil || r.calls.Load() != before {
 		t.Errorf("%v, %v, %d further questions", ok, err, r.calls.Load()-before)
 	}
 	for name, g := range map[string]generations{"good": a.answers.good, "bad": a.answers.bad} {

@@ -17,6 +17,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/golang-jwt/jwt/v5"
 	"github.com/prometheus/client_golang/prometheus"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -226,22 +227,9 @@ func groups(in []string) []string {
 
 // unverified is what a token says of itself.
 type unverified struct {
-	Subject  string    `json:"sub"`
-	Expires  int64     `json:"exp"`
-	Audience audiences `json:"aud"`
-}
-
-// audiences are one as text, or several (RFC 7519, 4.1.3).
-type audiences []string
-
-// UnmarshalJSON reads both forms.
-func (a *audiences) UnmarshalJSON(b []byte) error {
-	var one string
-	if json.Unmarshal(b, &one) == nil {
-		*a = audiences{one}
-		return nil
-	}
-	return json.Unmarshal(b, (*[]string)(a))
+	Subject  string           `json:"sub"`
+	Expires  int64            `json:"exp"`
+	Audience jwt.ClaimStrings `json:"aud"`
 }
 
 // claims reads what a token says of itself, to tell whether kube-apiserver is to be asked. Nothing of

@@ -57,7 +57,7 @@ func robot(name string, groups ...string) authenticationv1.TokenReviewStatus {
 		Username: name, UID: "uid-1", Groups: groups, Extra: map[string]authenticationv1.ExtraValue{"k": {"v"}}}}
 }
 
-func jwt(claims string) string {
+func tokenOf(claims string) string {
 	return "e30." + base64.RawURLEncoding.EncodeToString([]byte(claims)) + ".c2ln"
 }
 
@@ -77,7 +77,7 @@ func TestServiceAccountIsWhoKubeAPIServerSays(t *testing.T) {
 	r := &reviewer{answer: func(string) (authenticationv1.TokenReviewStatus, error) {
 		return robot("system:serviceaccount:default:robot", "system:serviceaccounts", "system:masters", "kapis:global:admin"), nil
 	}}
-	resp, ok, err := newFor(t, r, newClock().now).AuthenticateToken(t.Context(), jwt(subject))
+	resp, ok, err := newFor(t, r, newClock().now).AuthenticateToken(t.Context(), tokenOf(subject))
 	if !ok || err != nil {
 		t.Fatal(ok, err)
 	}
@@ -106,7 +106,7 @@ func TestOnlyServiceAccountsAreAccepted(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			resp, ok, err := newFor(t, &reviewer{answer: answer}, newClock().now).AuthenticateToken(t.Context(), jwt(subject))
+			resp, ok, err := newFor(t, &reviewer{answer: answer}, newClock().now).AuthenticateToken(t.Context(), tokenOf(subject))
 			if ok || err == nil || resp != nil {
 				t.Errorf("%v, %v", ok, err)
 			}
@@ -123,9 +123,9 @@ func TestOtherTokensAreNotAskedAbout(t *testing.T) {
 	}}
 	a := newFor(t, r, newClock().now)
 	for name, s := range map[string]string{
-		"empty": "", "opaque": "abc", "two parts": "a.b", "four parts": jwt(subject) + ".x", "no signature": strings.TrimSuffix(jwt(subject), "c2ln"),
-		"no base64": "a.%%%.c", "no JSON": jwt("x"), "a person": jwt(`{"sub":"uid-1"}`), "no sub": jwt(`{}`),
-		"dots": strings.Repeat(".", 1000), "too long": jwt(`{"sub":"system:serviceaccount:a:b","x":"` + strings.Repeat("x", maxToken) + `"}`),
+		"empty": "", "opaque": "abc", "two parts": "a.b", "four parts": tokenOf(subject) + ".x", "no signature": strings.TrimSuffix(tokenOf(subject), "c2ln"),
+		"no base64": "a.%%%.c", "no JSON": tokenOf("x"), "a person": tokenOf(`{"sub":"uid-1"}`), "no sub": tokenOf(`{}`),
+		"dots": strings.Repeat(".", 1000), "too long": tokenOf(`{"sub":"system:serviceaccount:a:b","x":"` + strings.Repeat("x", maxToken) + `"}`),
 	} {
 		if _, ok, err := a.AuthenticateToken(t.Context(), s); ok || err != nil {
 			t.Errorf("%s: %v, %v", name, ok, err)
@@ -156,7 +156,7 @@ func TestAnswersAreRememberedForSeconds(t *testing.T) {
 				calls int64
 			}{{0, 1}, {0, 1}, {test.keep - time.Second, 1}, {time.Second, 2}} {
 				c.add(step.wait)
-				_, _, _ = a.AuthenticateToken(t.Context(), jwt(test.claims))
+				_, _, _ = a.AuthenticateToken(t.Context(), tokenOf(test.claims))
 				if n := r.calls.Load(); n != step.calls {
 					t.Errorf("%d calls, want %d", n, step.calls)
 				}
@@ -174,13 +174,13 @@ func TestWaitingEndsWithTheRequest(t *testing.T) {
 	}}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, ok, err := newFor(t, r, newClock().now).AuthenticateToken(ctx, jwt(subject)); ok || !errors.Is(err, context.Canceled) {
+	if _, ok, err := newFor(t, r, newClock().now).AuthenticateToken(ctx, tokenOf(subject)); ok || !errors.Is(err, context.Canceled) {
 		t.Errorf("%v, %v", ok, err)
 	}
 }
 
 func FuzzClaims(f *testing.F) {
-	for _, s := range []string{jwt(subject), "", "..", "a.b.c", jwt(`{"sub":7}`), jwt(`{"sub":"system:serviceaccount:a:b","aud":["x",7]}`)} {
+	for _, s := range []string{tokenOf(subject), "", "..", "a.b.c", tokenOf(`{"sub":7}`), tokenOf(`{"sub":"system:serviceaccount:a:b","aud":["x",7]}`)} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {
