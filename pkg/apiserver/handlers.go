@@ -36,6 +36,9 @@ import (
 	"kapis.dev/ks-apiserver/pkg/kapis/iam/wire"
 	"kapis.dev/ks-apiserver/pkg/kapis/operations"
 	"kapis.dev/ks-apiserver/pkg/kapis/resources"
+	"kapis.dev/ks-apiserver/pkg/kapis/resources/inventory"
+	"kapis.dev/ks-apiserver/pkg/kapis/resources/kubeconfig"
+	"kapis.dev/ks-apiserver/pkg/kapis/resources/remote"
 	"kapis.dev/ks-apiserver/pkg/kapis/static"
 	kapisversion "kapis.dev/ks-apiserver/pkg/kapis/version"
 	"kapis.dev/ks-apiserver/pkg/request"
@@ -59,8 +62,8 @@ func (p routes) webServices() []*restful.WebService {
 	all = append(all, versions.WebServices()...)
 	all = append(all, p.oauth.WebServices()...)
 	all = append(all, p.configService(), (&static.Handler{Settings: p.settings, AsCaller: p.caller(), Now: time.Now}).WebService())
-	inventory := resources.NewInventory(p.store, p.resources)
-	remotes := resources.NewRemotes(resources.RemoteOptions{AsCaller: p.caller(), AllowLoopback: p.cfg.Egress.AllowLoopback})
+	inventory := inventory.New(p.store, p.resources)
+	remotes := remote.New(remote.Options{AsCaller: p.caller(), AllowLoopback: p.cfg.Egress.AllowLoopback})
 	all = append(all, (&resources.V1alpha3{Resources: p.resources, Streams: p.streams, Authorizer: p.may, AsCaller: p.caller(),
 		Inventory: inventory, Remotes: remotes}).WebService())
 	all = append(all, (&resources.V1alpha2{Inventory: inventory, Remotes: remotes, Kubeconfigs: p.kubeconfigs()}).WebService())
@@ -111,15 +114,15 @@ func (p routes) clusterService(kinds *dynamic.Handler) *restful.WebService {
 }
 
 // kubeconfigs is what people's kubectl is told.
-func (p routes) kubeconfigs() *resources.Kubeconfigs {
+func (p routes) kubeconfigs() *kubeconfig.Handler {
 	issuer, k := p.cfg.Authentication.Issuer.URL, p.cfg.Kubeconfig
 	if k.Server == "" && issuer != config.DefaultIssuerURL && strings.HasPrefix(issuer, "https://") {
 		k.Server = issuer
 	}
-	out := &resources.Kubeconfigs{Server: k.Server, Authority: k.CertificateAuthority, Issuer: issuer, Client: k.Client,
+	out := &kubeconfig.Handler{Server: k.Server, Authority: k.CertificateAuthority, Issuer: issuer, Client: k.Client,
 		IsUser: func(name string) bool { return p.users.ByName(name) != nil }}
 	if k.AuthMode == config.KubeconfigClientCertificate {
-		out.Certificates = &resources.Certificates{Namespace: namespace, Own: p.ownSecret, AsCaller: p.caller()}
+		out.Certificates = &kubeconfig.Certificates{Namespace: namespace, Own: p.ownSecret, AsCaller: p.caller()}
 	}
 	return out
 }

@@ -78,15 +78,15 @@ func TestObjectsAndListsAreShownWithoutHiddenFields(t *testing.T) {
 func TestWhatReadsUnredactedObjectsIsListed(t *testing.T) {
 	for call, reasons := range map[string]map[string]string{
 		".Unredacted()": {
-			"pkg/store/index/decoder.go":          "tells those that follow a kind",
-			"pkg/kapis/iam/user/change.go":        "compares a user with what he becomes",
-			"pkg/kapis/dynamic/guard.go":          "compares an object with what it becomes",
-			"pkg/kapis/dynamic/live_read.go":      "keeps hidden fields where an object is written back",
-			"pkg/kapis/config/platformconfigs.go": "reads the Secret that a configuration is kept in",
-			"pkg/kapis/config/settings.go":        "reads the ConfigMap that a setting is kept in",
-			"pkg/kapis/static/static.go":          "reads the ConfigMap that an image is kept in",
-			"pkg/kapis/resources/remotes.go":      "logs in to a registry with a Secret of the caller",
-			"pkg/kapis/resources/certificate.go":  "answers the kubeconfig that a Secret of the caller holds",
+			"pkg/store/index/decoder.go":                    "tells those that follow a kind",
+			"pkg/kapis/iam/user/change.go":                  "compares a user with what he becomes",
+			"pkg/kapis/dynamic/guard.go":                    "compares an object with what it becomes",
+			"pkg/kapis/dynamic/live_read.go":                "keeps hidden fields where an object is written back",
+			"pkg/kapis/config/platformconfigs.go":           "reads the Secret that a configuration is kept in",
+			"pkg/kapis/config/settings.go":                  "reads the ConfigMap that a setting is kept in",
+			"pkg/kapis/static/static.go":                    "reads the ConfigMap that an image is kept in",
+			"pkg/kapis/resources/remote/remote.go":          "logs in to a registry with a Secret of the caller",
+			"pkg/kapis/resources/kubeconfig/certificate.go": "answers the kubeconfig that a Secret of the caller holds",
 		},
 		".RoundTrip(": {
 			"pkg/caller/caller.go":         "makes a Raw of it",

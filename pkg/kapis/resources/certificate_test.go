@@ -8,15 +8,18 @@ import (
 	"strings"
 	"testing"
 
-	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apiserver/pkg/authentication/user"
-
 	"kapis.dev/ks-apiserver/pkg/authz"
 	"kapis.dev/ks-apiserver/pkg/caller"
 	"kapis.dev/ks-apiserver/pkg/iam"
 	"kapis.dev/ks-apiserver/pkg/kapis/kapistest"
+	"kapis.dev/ks-apiserver/pkg/kapis/resources/inventory"
+	"kapis.dev/ks-apiserver/pkg/kapis/resources/kubeconfig"
+	"kapis.dev/ks-apiserver/pkg/kapis/resources/remote"
 	"kapis.dev/ks-apiserver/pkg/request"
 	"kapis.dev/ks-apiserver/pkg/web"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apiserver/pkg/authentication/user"
 )
 
 // transport is kube-apiserver, asked as the caller.
@@ -39,7 +42,7 @@ func TestACertificateIsForItsUser(t *testing.T) {
 		"ByWhoReadsSecret": {&user.DefaultInfo{Name: "root"}, true, http.StatusOK},
 	} {
 		t.Run(name, func(t *testing.T) {
-			certificates := &Certificates{
+			certificates := &kubeconfig.Certificates{
 				Namespace: "kubesphere-system",
 				Own: func(_ context.Context, name string) (*corev1.Secret, error) {
 					if name != "kubeconfig-alice" {
@@ -59,7 +62,7 @@ func TestACertificateIsForItsUser(t *testing.T) {
 				},
 			}
 			r := httptest.NewRequest(http.MethodGet, "/", nil)
-			got, err := certificates.get(request.WithUser(r.Context(), c.who), "alice")
+			got, err := certificates.Get(request.WithUser(r.Context(), c.who), "alice")
 			rec := httptest.NewRecorder()
 			if err != nil {
 				web.WriteError(rec, r, err)
@@ -77,7 +80,7 @@ func TestACertificateIsForItsUser(t *testing.T) {
 }
 
 func TestTheRouteGivesCertificatesWhereTheyAreKept(t *testing.T) {
-	k := Kubeconfigs{IsUser: func(string) bool { return true }, Certificates: &Certificates{
+	k := kubeconfig.Handler{IsUser: func(string) bool { return true }, Certificates: &kubeconfig.Certificates{
 		Own: func(context.Context, string) (*corev1.Secret, error) { return nil, nil },
 	}}
 	r := httptest.NewRequest(http.MethodGet, RootV1alpha2+"/users/alice/kubeconfig", nil)
@@ -86,7 +89,7 @@ func TestTheRouteGivesCertificatesWhereTheyAreKept(t *testing.T) {
 		t.Fatal(err)
 	}
 	rec := httptest.NewRecorder()
-	kapistest.Container((&V1alpha2{Inventory: &Inventory{}, Remotes: NewRemotes(RemoteOptions{}), Kubeconfigs: &k}).WebService()).
+	kapistest.Container((&V1alpha2{Inventory: &inventory.Handler{}, Remotes: remote.New(remote.Options{}), Kubeconfigs: &k}).WebService()).
 		ServeHTTP(rec, r.WithContext(request.WithUser(request.WithInfo(r.Context(), info), &user.DefaultInfo{Name: "alice"})))
 	if rec.Code != http.StatusNotFound || !strings.Contains(rec.Body.String(), "there is no certificate") {
 		t.Errorf("%d %s", rec.Code, rec.Body)

@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"kapis.dev/ks-apiserver/pkg/kapis/kapistest"
+	"kapis.dev/ks-apiserver/pkg/kapis/resources/inventory"
+	"kapis.dev/ks-apiserver/pkg/kapis/resources/remote"
 	"kapis.dev/ks-apiserver/pkg/resource"
 
 	restful "github.com/emicklei/go-restful/v3"
@@ -16,8 +18,8 @@ func of(namespace, name, rest string) string {
 	return fmt.Sprintf(`{"kind":"X","apiVersion":"apps/v1","metadata":{"name":%q,"namespace":%q,"uid":%q}%s}`, name, namespace, namespace+name, rest)
 }
 
-// inventory is both versions over a small cluster.
-func inventory(t *testing.T, broken ...string) *restful.Container {
+// inventoryRoutes is both versions over a small cluster.
+func inventoryRoutes(t *testing.T, broken ...string) *restful.Container {
 	t.Helper()
 	st := kapistest.NewStore(t, map[string][]any{
 		"/api/v1/namespaces": {of("", "a", "")},
@@ -41,12 +43,12 @@ func inventory(t *testing.T, broken ...string) *restful.Container {
 		},
 	}, broken...)
 	r := resource.New(st, resource.Options{})
-	i := NewInventory(st, r)
-	return kapistest.Container((&V1alpha3{Resources: r, Inventory: i}).WebService(), (&V1alpha2{Inventory: i, Remotes: NewRemotes(RemoteOptions{})}).WebService())
+	i := inventory.New(st, r)
+	return kapistest.Container((&V1alpha3{Resources: r, Inventory: i}).WebService(), (&V1alpha2{Inventory: i, Remotes: remote.New(remote.Options{})}).WebService())
 }
 
 func TestInventory(t *testing.T) {
-	c := inventory(t)
+	c := inventoryRoutes(t)
 	const dns = `"name":"dns","namespace":"kube-system"`
 	for _, r := range []struct {
 		name, path string
@@ -95,7 +97,7 @@ func TestInventory(t *testing.T) {
 }
 
 func TestWhatIsNotCountedIsSaid(t *testing.T) {
-	c := inventory(t, "/apis/apps/v1/deployments")
+	c := inventoryRoutes(t, "/apis/apps/v1/deployments")
 	for _, path := range []string{Root + "/namespaces/a/metrics", RootV1alpha2 + "/namespaces/a/quotas", RootV1alpha2 + "/abnormalworkloads"} {
 		rec := kapistest.Serve(t, c, http.MethodGet, path)
 		// Others may not be known either, in the time that is waited for what never comes.
@@ -107,7 +109,7 @@ func TestWhatIsNotCountedIsSaid(t *testing.T) {
 }
 
 func TestARouteAnswersOnlyWhatWasAuthorized(t *testing.T) { // S1
-	c := inventory(t)
+	c := inventoryRoutes(t)
 	for _, r := range []struct{ authorized, served string }{
 		{Root + "/namespaces/a/metrics", Root + "/metrics"},
 		{Root + "/metrics", Root + "/namespaces/a/metrics"},

@@ -8,6 +8,9 @@ import (
 	"testing"
 
 	"kapis.dev/ks-apiserver/pkg/kapis/kapistest"
+	"kapis.dev/ks-apiserver/pkg/kapis/resources/inventory"
+	"kapis.dev/ks-apiserver/pkg/kapis/resources/kubeconfig"
+	"kapis.dev/ks-apiserver/pkg/kapis/resources/remote"
 
 	"k8s.io/client-go/tools/clientcmd"
 )
@@ -20,11 +23,11 @@ func TestKubeconfigOfAUser(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	good := Kubeconfigs{Server: "https://ks.example.com", Authority: ca, Issuer: "https://login.example.com", Client: "kubectl",
+	good := kubeconfig.Handler{Server: "https://ks.example.com", Authority: ca, Issuer: "https://login.example.com", Client: "kubectl",
 		IsUser: func(name string) bool { return name == "alice" }}
 	const path = RootV1alpha2 + "/users/alice/kubeconfig"
 	for name, c := range map[string]struct {
-		change           func(*Kubeconfigs)
+		change           func(*kubeconfig.Handler)
 		method           string
 		path, authorized string
 		code             int
@@ -32,11 +35,11 @@ func TestKubeconfigOfAUser(t *testing.T) {
 		noAuthority      bool
 	}{
 		"ItIsGiven":              {code: 200, has: "--username=alice"},
-		"WithoutAnAuthority":     {change: func(k *Kubeconfigs) { k.Authority = "" }, code: 200, has: "server: https://ks.example.com", noAuthority: true},
+		"WithoutAnAuthority":     {change: func(k *kubeconfig.Handler) { k.Authority = "" }, code: 200, has: "server: https://ks.example.com", noAuthority: true},
 		"OfNobody":               {path: RootV1alpha2 + "/users/bob/kubeconfig", code: 404, has: `users.iam.kubesphere.io \"bob\" not found`},
-		"WithoutAnAddress":       {change: func(k *Kubeconfigs) { k.Server = "" }, code: 404, has: "kubeconfig.server"},
-		"AnAuthorityThatIsGone":  {change: func(k *Kubeconfigs) { k.Authority = dir + "/none" }, code: 500, has: `"kind":"Status"`},
-		"AnAuthorityThatIsEmpty": {change: func(k *Kubeconfigs) { k.Authority = empty }, code: 500, has: `"kind":"Status"`},
+		"WithoutAnAddress":       {change: func(k *kubeconfig.Handler) { k.Server = "" }, code: 404, has: "kubeconfig.server"},
+		"AnAuthorityThatIsGone":  {change: func(k *kubeconfig.Handler) { k.Authority = dir + "/none" }, code: 500, has: `"kind":"Status"`},
+		"AnAuthorityThatIsEmpty": {change: func(k *kubeconfig.Handler) { k.Authority = empty }, code: 500, has: `"kind":"Status"`},
 		"NotAsAnotherUser":       {authorized: RootV1alpha2 + "/users/bob/kubeconfig", code: 404, has: "no resource at this path"},
 		"NotWrittenTo":           {method: http.MethodPost, code: 405},
 	} {
@@ -57,7 +60,7 @@ func TestKubeconfigOfAUser(t *testing.T) {
 			}
 			rec := serve(
 				t,
-				kapistest.Container((&V1alpha2{Inventory: &Inventory{}, Remotes: NewRemotes(RemoteOptions{}), Kubeconfigs: &k}).WebService()),
+				kapistest.Container((&V1alpha2{Inventory: &inventory.Handler{}, Remotes: remote.New(remote.Options{}), Kubeconfigs: &k}).WebService()),
 				method,
 				asked,
 				authorized,

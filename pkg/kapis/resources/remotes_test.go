@@ -15,6 +15,8 @@ import (
 
 	"kapis.dev/ks-apiserver/pkg/egress/egresstest"
 	"kapis.dev/ks-apiserver/pkg/kapis/kapistest"
+	"kapis.dev/ks-apiserver/pkg/kapis/resources/inventory"
+	"kapis.dev/ks-apiserver/pkg/kapis/resources/remote"
 	"kapis.dev/ks-apiserver/pkg/redaction"
 	"kapis.dev/ks-apiserver/pkg/registry"
 	"kapis.dev/ks-apiserver/pkg/request"
@@ -24,7 +26,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/name"
 	ggcr "github.com/google/go-containerregistry/pkg/registry"
 	"github.com/google/go-containerregistry/pkg/v1/random"
-	"github.com/google/go-containerregistry/pkg/v1/remote"
+	ggcrremote "github.com/google/go-containerregistry/pkg/v1/remote"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -98,14 +100,14 @@ func newFar(t *testing.T) *far {
 		f.push(t, "team/app:"+tag)
 	}
 	f.asked.Store(0)
-	m := NewRemotes(RemoteOptions{AllowLoopback: true, Hub: srv.URL, AsCaller: secrets{
+	m := remote.New(remote.Options{AllowLoopback: true, Hub: srv.URL, AsCaller: secrets{
 		"/api/v1/namespaces/a/secrets/good": f.secret(canary), "/api/v1/namespaces/a/secrets/wrong": f.secret("wrong"),
 		"/api/v1/namespaces/a/secrets/opaque": {Data: map[string][]byte{"x": []byte(canary)}},
 		"/api/v1/namespaces/a/secrets/git":    {Data: map[string][]byte{"username": []byte("ann"), "password": []byte(canary)}},
 		"/api/v1/namespaces/a/secrets/ssh":    {Data: map[string][]byte{"ssh-privatekey": []byte(canary)}},
 	}})
 	t.Cleanup(m.CloseIdleConnections)
-	f.Container = kapistest.Container((&V1alpha3{Remotes: m}).WebService(), (&V1alpha2{Remotes: m, Inventory: &Inventory{}}).WebService())
+	f.Container = kapistest.Container((&V1alpha3{Remotes: m}).WebService(), (&V1alpha2{Remotes: m, Inventory: &inventory.Handler{}}).WebService())
 	return f
 }
 
@@ -117,7 +119,7 @@ func (f *far) push(t *testing.T, image string) {
 	}
 	ref, err := name.ParseReference(f.host+"/"+image, name.Insecure)
 	if err == nil {
-		err = remote.Write(ref, img, remote.WithAuth(&authn.Basic{Username: "ann", Password: canary}))
+		err = ggcrremote.Write(ref, img, ggcrremote.WithAuth(&authn.Basic{Username: "ann", Password: canary}))
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -257,22 +259,5 @@ func TestLoginsAreVerified(t *testing.T) {
 				t.Errorf("a secret shows: %s", rec.Body)
 			}
 		})
-	}
-}
-
-func TestTooManyQuestionsAreRefused(t *testing.T) {
-	m := NewRemotes(RemoteOptions{})
-	for range maxAsked {
-		m.asked <- struct{}{}
-	}
-	c := kapistest.Container((&V1alpha3{Remotes: m}).WebService())
-	path := inA + "/imageconfig?image=A" // refused before anything is dialled
-	rec := serve(t, c, http.MethodGet, path, path, "")
-	if rec.Code != http.StatusTooManyRequests || rec.Header().Get("Retry-After") == "" {
-		t.Errorf("%d %v %s", rec.Code, rec.Header(), rec.Body)
-	}
-	<-m.asked
-	if rec = serve(t, c, http.MethodGet, path, path, ""); rec.Code == http.StatusTooManyRequests || len(m.asked) != maxAsked-1 {
-		t.Errorf("with room for one: %d, %d still there", rec.Code, len(m.asked))
 	}
 }

@@ -1,6 +1,10 @@
 package resources
 
 import (
+	"kapis.dev/ks-apiserver/pkg/kapis/resources/inventory"
+	"kapis.dev/ks-apiserver/pkg/kapis/resources/kubeconfig"
+	"kapis.dev/ks-apiserver/pkg/kapis/resources/remote"
+
 	restful "github.com/emicklei/go-restful/v3"
 )
 
@@ -9,20 +13,20 @@ const RootV1alpha2 = "/kapis/resources.kubesphere.io/v1alpha2"
 
 // V1alpha2 serves resources.kubesphere.io/v1alpha2, an older version for which clients still ask.
 type V1alpha2 struct {
-	Inventory *Inventory
-	Remotes   *Remotes
+	Inventory *inventory.Handler
+	Remotes   *remote.Handler
 	// Kubeconfigs gives people their kubeconfig; nil for none.
-	Kubeconfigs *Kubeconfigs
+	Kubeconfigs *kubeconfig.Handler
 }
 
 // WebService returns the routes of the version.
 func (h *V1alpha2) WebService() *restful.WebService {
 	ws := new(restful.WebService)
 	ws.Path(RootV1alpha2).Produces(restful.MIME_JSON).Doc("Components, quotas, revisions, registries and Git servers")
-	h.Inventory.mountComponents(ws, "V1alpha2")
-	h.Inventory.mountQuotas(ws)
-	h.Inventory.mountRevisions(ws)
-	h.Remotes.mountV1alpha2(ws)
-	h.Kubeconfigs.mount(ws)
+	h.Inventory.MountComponents(ws, "V1alpha2")
+	h.Inventory.MountQuotas(ws)
+	h.Inventory.MountRevisions(ws)
+	h.Remotes.MountV1alpha2(ws)
+	h.Kubeconfigs.Mount(ws)
 	return ws
 }

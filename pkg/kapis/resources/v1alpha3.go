@@ -6,6 +6,8 @@ import (
 	"context"
 
 	"kapis.dev/ks-apiserver/pkg/authz"
+	"kapis.dev/ks-apiserver/pkg/kapis/resources/inventory"
+	"kapis.dev/ks-apiserver/pkg/kapis/resources/remote"
 	"kapis.dev/ks-apiserver/pkg/query"
 	"kapis.dev/ks-apiserver/pkg/request"
 	"kapis.dev/ks-apiserver/pkg/resource"
@@ -30,8 +32,8 @@ type V1alpha3 struct {
 	Authorizer authz.Authorizer
 	// AsCaller reads for managedFields=true.
 	AsCaller  resource.Reader
-	Inventory *Inventory
-	Remotes   *Remotes
+	Inventory *inventory.Handler
+	Remotes   *remote.Handler
 }
 
 // WebService returns the routes of the group.
@@ -39,8 +41,8 @@ func (h *V1alpha3) WebService() *restful.WebService {
 	ws := new(restful.WebService)
 	ws.Path(Root).Produces(restful.MIME_JSON).Doc("Objects of any kind, by its plural name")
 	h.Mount(ws)
-	h.Inventory.mountV1alpha3(ws)
-	h.Remotes.mountV1alpha3(ws)
+	h.Inventory.MountV1alpha3(ws)
+	h.Remotes.MountV1alpha3(ws)
 	return ws
 }
 

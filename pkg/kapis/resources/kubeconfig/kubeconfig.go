@@ -1,4 +1,5 @@
-package resources
+// Package kubeconfig serves the kubeconfig of a user.
+package kubeconfig
 
 import (
 	"errors"
@@ -7,6 +8,7 @@ import (
 	"net/http"
 	"os"
 
+	"kapis.dev/ks-apiserver/pkg/kapis/resources/routecheck"
 	"kapis.dev/ks-apiserver/pkg/kubeconfig"
 
 	restful "github.com/emicklei/go-restful/v3"
@@ -18,9 +20,9 @@ import (
 // maxAuthority bounds the file of certificates, in bytes.
 const maxAuthority = 1 << 20
 
-// Kubeconfigs gives people the kubeconfig with which their kubectl comes through this server. It is the same for everybody but
+// Handler gives people the kubeconfig with which their kubectl comes through this server. It is the same for everybody but
 // for the name of who has to log in. Client certificates are given out only where Certificates says where they are.
-type Kubeconfigs struct {
+type Handler struct {
 	// Server is the https URL that people's kubectl reaches this server at; "" where none is known.
 	Server string
 	// Authority is a PEM file of who vouches for Server's certificate, "" for none. It is read each time, so that it may be renewed.
@@ -44,25 +46,25 @@ func (y yamlText) Respond(w http.ResponseWriter, _ *http.Request) {
 	_, _ = w.Write(y) // the client has gone
 }
 
-// mount adds the route.
-func (k *Kubeconfigs) mount(ws *restful.WebService) {
+// Mount adds the route.
+func (k *Handler) Mount(ws *restful.WebService) {
 	if k == nil {
 		return
 	}
-	w := what{verb: "get", resource: "users", nameParam: "user", subresource: "kubeconfig"}
-	ws.Route(ws.GET("/users/{user}/kubeconfig").To(only(w, k.get)).Produces("application/yaml", restful.MIME_JSON).
+	w := routecheck.Route{Verb: "get", Resource: "users", NameParam: "user", Subresource: "kubeconfig"}
+	ws.Route(ws.GET("/users/{user}/kubeconfig").To(routecheck.Only(w, k.get)).Produces("application/yaml", restful.MIME_JSON).
 		Operation("getUserKubeconfig").Doc("A kubeconfig for a user: one without a credential, with which the plugin kubectl-ks logs in, or one with a client certificate").
 		Param(ws.PathParameter("user", "name of the user")).
 		Returns(http.StatusOK, "OK", "").Returns(http.StatusNotFound, "there is no such user, or no address for his kubectl", nil))
 }
 
-func (k *Kubeconfigs) get(r *restful.Request) (any, error) {
+func (k *Handler) get(r *restful.Request) (any, error) {
 	name := r.PathParameter("user")
 	if !k.IsUser(name) {
 		return nil, apierrors.NewNotFound(schema.GroupResource{Group: "iam.kubesphere.io", Resource: "users"}, name)
 	}
 	if k.Certificates != nil {
-		return k.Certificates.get(r.Request.Context(), name)
+		return k.Certificates.Get(r.Request.Context(), name)
 	}
 	if k.Server == "" {
 		return nil, &apierrors.StatusError{ErrStatus: metav1.Status{
@@ -82,7 +84,7 @@ func (k *Kubeconfigs) get(r *restful.Request) (any, error) {
 }
 
 // authority reads who vouches for the server's certificate; nil where nobody is named.
-func (k *Kubeconfigs) authority() ([]byte, error) {
+func (k *Handler) authority() ([]byte, error) {
 	if k.Authority == "" {
 		return nil, nil
 	}

@@ -1,4 +1,4 @@
-package resources
+package kubeconfig
 
 import (
 	"context"
@@ -8,15 +8,15 @@ import (
 	"net/http"
 	"slices"
 
+	"kapis.dev/ks-apiserver/pkg/caller"
+	"kapis.dev/ks-apiserver/pkg/iam"
+	"kapis.dev/ks-apiserver/pkg/request"
+
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/authentication/user"
-
-	"kapis.dev/ks-apiserver/pkg/caller"
-	"kapis.dev/ks-apiserver/pkg/iam"
-	"kapis.dev/ks-apiserver/pkg/request"
 )
 
 // The Secrets that ks-controller-manager keeps kubeconfigs in.
@@ -45,7 +45,7 @@ func (c credentialText) Respond(w http.ResponseWriter, r *http.Request) {
 	yamlText(c).Respond(w, r)
 }
 
-func (c *Certificates) get(ctx context.Context, name string) (any, error) {
+func (c *Certificates) Get(ctx context.Context, name string) (any, error) {
 	s, err := c.secret(ctx, request.UserFrom(ctx), name)
 	if err != nil {
 		return nil, err

@@ -1,4 +1,4 @@
-package resources
+package remote
 
 import (
 	"kapis.dev/ks-apiserver/pkg/git"
@@ -17,7 +17,7 @@ type gitAccount struct {
 }
 
 // verifyGit asks for a repository, with the account of a Secret that the caller may read.
-func (m *Remotes) verifyGit(r *restful.Request) (any, error) {
+func (m *Handler) verifyGit(r *restful.Request) (any, error) {
 	ctx := r.Request.Context()
 	var a gitAccount
 	if err := body(r, &a); err != nil {

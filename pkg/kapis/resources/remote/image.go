@@ -1,4 +1,4 @@
-package resources
+package remote
 
 import (
 	"context"
@@ -53,7 +53,7 @@ type foundImages struct {
 }
 
 // credentials are those of a Secret that the caller may read, or none where none is named.
-func (m *Remotes) credentials(ctx context.Context, namespace, secret string) (*registry.Credentials, error) {
+func (m *Handler) credentials(ctx context.Context, namespace, secret string) (*registry.Credentials, error) {
 	if secret == "" {
 		return &registry.Credentials{}, nil
 	}
@@ -65,7 +65,7 @@ func (m *Remotes) credentials(ctx context.Context, namespace, secret string) (*r
 }
 
 // verifySecret logs in to every registry of a Secret, which is the caller's own: it is in the body.
-func (m *Remotes) verifySecret(r *restful.Request) (any, error) {
+func (m *Handler) verifySecret(r *restful.Request) (any, error) {
 	s := &corev1.Secret{}
 	if err := body(r, s); err != nil {
 		return nil, err
@@ -92,7 +92,7 @@ func (m *Remotes) verifySecret(r *restful.Request) (any, error) {
 
 // verifyAccount logs in to one registry. There is no Secret that could declare it insecure: who writes http://
 // before its address does.
-func (m *Remotes) verifyAccount(r *restful.Request) (any, error) {
+func (m *Handler) verifyAccount(r *restful.Request) (any, error) {
 	var a registryAccount
 	if err := body(r, &a); err != nil {
 		return nil, err
@@ -105,7 +105,7 @@ func (m *Remotes) verifyAccount(r *restful.Request) (any, error) {
 	return nothing{}, nil
 }
 
-func (m *Remotes) imageConfig(r *restful.Request) (any, error) {
+func (m *Handler) imageConfig(r *restful.Request) (any, error) {
 	ctx := r.Request.Context()
 	name, err := required(r, "image")
 	if err != nil {
@@ -122,7 +122,7 @@ func (m *Remotes) imageConfig(r *restful.Request) (any, error) {
 	return image.Config, nil
 }
 
-func (m *Remotes) blob(r *restful.Request) (any, error) {
+func (m *Handler) blob(r *restful.Request) (any, error) {
 	ctx := r.Request.Context()
 	name, err := required(r, "image")
 	if err != nil {
@@ -148,7 +148,7 @@ func (m *Remotes) blob(r *restful.Request) (any, error) {
 	}, nil
 }
 
-func (m *Remotes) tags(r *restful.Request) (any, error) {
+func (m *Handler) tags(r *restful.Request) (any, error) {
 	ctx := r.Request.Context()
 	name, err := required(r, "repository")
 	if err != nil {
@@ -197,7 +197,7 @@ func (t repositoryTags) Respond(w http.ResponseWriter, r *http.Request) {
 	web.WriteJSON(w, r, http.StatusOK, plain(t))
 }
 
-func (m *Remotes) search(r *restful.Request) (any, error) {
+func (m *Handler) search(r *restful.Request) (any, error) {
 	ctx := r.Request.Context()
 	text, err := required(r, "q")
 	if err != nil {

@@ -1,4 +1,5 @@
-package resources
+// Package remote asks container registries and Git servers for a caller, with credentials that the caller may read.
+package remote
 
 import (
 	"context"
@@ -9,6 +10,7 @@ import (
 	"time"
 
 	"kapis.dev/ks-apiserver/pkg/git"
+	"kapis.dev/ks-apiserver/pkg/kapis/resources/routecheck"
 	"kapis.dev/ks-apiserver/pkg/redaction"
 	"kapis.dev/ks-apiserver/pkg/registry"
 	"kapis.dev/ks-apiserver/pkg/resource"
@@ -35,8 +37,8 @@ type Reader interface {
 	Get(ctx context.Context, path string) (redaction.Raw, error)
 }
 
-// RemoteOptions are what Remotes need.
-type RemoteOptions struct {
+// Options are what Handler need.
+type Options struct {
 	// AsCaller reads Secrets.
 	AsCaller Reader
 	// AllowLoopback lets users reach this machine: for tests and local debugging.
@@ -45,18 +47,18 @@ type RemoteOptions struct {
 	Hub string
 }
 
-// Remotes asks container registries and Git servers for a caller, with the caller's own credentials: those
+// Handler asks container registries and Git servers for a caller, with the caller's own credentials: those
 // in the request, or in a Secret that the caller may read.
-type Remotes struct {
+type Handler struct {
 	asCaller   Reader
 	registries *registry.Client
 	git        *git.Client
 	asked      chan struct{}
 }
 
-// NewRemotes makes Remotes. Nothing is dialled yet.
-func NewRemotes(o RemoteOptions) *Remotes {
-	return &Remotes{
+// New makes Handler. Nothing is dialled yet.
+func New(o Options) *Handler {
+	return &Handler{
 		asCaller:   o.AsCaller,
 		registries: registry.New(registry.Options{AllowLoopback: o.AllowLoopback, Hub: o.Hub}),
 		git:        git.New(git.Options{AllowLoopback: o.AllowLoopback}),
@@ -65,14 +67,14 @@ func NewRemotes(o RemoteOptions) *Remotes {
 }
 
 // CloseIdleConnections closes the connections that nothing uses.
-func (m *Remotes) CloseIdleConnections() {
+func (m *Handler) CloseIdleConnections() {
 	m.registries.CloseIdleConnections()
 	m.git.CloseIdleConnections()
 }
 
 // remote makes a handler that does what w says, while not too many others do.
-func (m *Remotes) remote(w what, h web.Handler) restful.RouteFunction {
-	return only(w, func(r *restful.Request) (any, error) {
+func (m *Handler) remote(w routecheck.Route, h web.Handler) restful.RouteFunction {
+	return routecheck.Only(w, func(r *restful.Request) (any, error) {
 		select {
 		case m.asked <- struct{}{}:
 			defer func() { <-m.asked }()
@@ -86,24 +88,24 @@ func (m *Remotes) remote(w what, h web.Handler) restful.RouteFunction {
 	})
 }
 
-// mountV1alpha3 adds the routes about images.
-func (m *Remotes) mountV1alpha3(ws *restful.WebService) {
+// MountV1alpha3 adds the routes about images.
+func (m *Handler) MountV1alpha3(ws *restful.WebService) {
 	if m == nil {
 		return
 	}
 	const ns = "/namespaces/{namespace}"
 	secret := ws.QueryParameter("secret", "name of a Secret of the namespace with the registry's account")
-	ws.Route(namespaced(ws, ws.POST(ns+"/registrysecrets/{secret}/verify")).
-		To(m.remote(what{verb: "create", resource: "registrysecrets", nameParam: "secret", subresource: "verify"}, m.verifySecret)).
+	ws.Route(routecheck.Namespaced(ws, ws.POST(ns+"/registrysecrets/{secret}/verify")).
+		To(m.remote(routecheck.Route{Verb: "create", Resource: "registrysecrets", NameParam: "secret", Subresource: "verify"}, m.verifySecret)).
 		Operation("verifyImageRepositorySecret").Doc("Log in to the registries of a Secret").
 		Param(ws.PathParameter("secret", "name of the Secret, which need not exist yet")).
 		Consumes(restful.MIME_JSON).Reads(corev1.Secret{}).Returns(http.StatusOK, "OK", corev1.Secret{}).
 		Returns(http.StatusBadRequest, "why a login failed", nil))
-	ws.Route(namespaced(ws, ws.GET(ns+"/imageconfig")).To(m.remote(what{verb: "list", resource: "imageconfig"}, m.imageConfig)).
+	ws.Route(routecheck.Namespaced(ws, ws.GET(ns+"/imageconfig")).To(m.remote(routecheck.Route{Verb: "list", Resource: "imageconfig"}, m.imageConfig)).
 		Operation("getImageConfig").Doc("The configuration of an image (OCI image specification)").Returns(http.StatusOK, "OK", v1.ConfigFile{}).
 		Param(ws.QueryParameter("image", "name of the image, such as nginx:1.29").Required(true)).Param(secret).
 		Returns(http.StatusNotFound, "there is no such image", nil))
-	tags := namespaced(ws, ws.GET(ns+"/repositorytags")).To(m.remote(what{verb: "list", resource: "repositorytags"}, m.tags)).
+	tags := routecheck.Namespaced(ws, ws.GET(ns+"/repositorytags")).To(m.remote(routecheck.Route{Verb: "list", Resource: "repositorytags"}, m.tags)).
 		Operation("getRepositoryTags").Doc("The tags of a repository").Writes(repositoryTags{}).
 		Param(ws.QueryParameter("repository", "name of the repository, such as nginx").Required(true)).Param(secret)
 	for _, p := range resource.Parameters() {
@@ -112,34 +114,34 @@ func (m *Remotes) mountV1alpha3(ws *restful.WebService) {
 		}
 	}
 	ws.Route(tags)
-	ws.Route(namespaced(ws, ws.GET(ns+"/images")).To(m.remote(what{verb: "list", resource: "images"}, m.search)).
+	ws.Route(routecheck.Namespaced(ws, ws.GET(ns+"/images")).To(m.remote(routecheck.Route{Verb: "list", Resource: "images"}, m.search)).
 		Operation("searchImages").Doc("Repositories by a part of their names, in Docker Hub or the Harbor of a Secret").
 		Returns(http.StatusOK, "OK", foundImages{}).
 		Param(ws.QueryParameter("q", "part of the name").Required(true)).Param(secret).
 		Returns(http.StatusNotFound, "the registry can't be searched", nil))
 }
 
-// mountV1alpha2 adds the older routes.
-func (m *Remotes) mountV1alpha2(ws *restful.WebService) {
-	ws.Route(ws.POST("/registry/verify").To(m.remote(what{verb: "create", resource: "registry", name: "verify"}, m.verifyAccount)).
+// MountV1alpha2 adds the older routes.
+func (m *Handler) MountV1alpha2(ws *restful.WebService) {
+	ws.Route(ws.POST("/registry/verify").To(m.remote(routecheck.Route{Verb: "create", Resource: "registry", Name: "verify"}, m.verifyAccount)).
 		Operation("verifyRegistryCredential").Doc("Log in to a registry").
 		Consumes(restful.MIME_JSON).Reads(registryAccount{}).Returns(http.StatusOK, "the login works", nil).
 		Returns(http.StatusBadRequest, "why it does not", nil))
-	ws.Route(ws.GET("/registry/blob").To(m.remote(what{verb: "get", resource: "registry", name: "blob"}, m.blob)).
+	ws.Route(ws.GET("/registry/blob").To(m.remote(routecheck.Route{Verb: "get", Resource: "registry", Name: "blob"}, m.blob)).
 		Operation("getRegistryEntry").Doc("The manifest and the configuration of an image").Returns(http.StatusOK, "OK", imageDetails{}).
 		Param(ws.QueryParameter("image", "name of the image, such as nginx:1.29").Required(true)).
 		Param(ws.QueryParameter("namespace", "namespace of the Secret")).
 		Param(ws.QueryParameter("secret", "name of a Secret with the registry's account")).
 		Param(ws.QueryParameter("insecure", "true: take an unverified certificate, or no TLS").DataType("boolean")).
 		Returns(http.StatusNotFound, "there is no such image", nil))
-	ws.Route(ws.POST("/git/verify").To(m.remote(what{verb: "create", resource: "git", name: "verify"}, m.verifyGit)).
+	ws.Route(ws.POST("/git/verify").To(m.remote(routecheck.Route{Verb: "create", Resource: "git", Name: "verify"}, m.verifyGit)).
 		Operation("verifyGitCredential").Doc("Ask a Git server for a repository, with the account of a Secret").
 		Consumes(restful.MIME_JSON).Reads(gitAccount{}).Returns(http.StatusOK, "OK", message{}).
 		Returns(http.StatusBadRequest, "why it can't be read", nil).Returns(http.StatusNotFound, "there is no such repository", nil))
 }
 
 // secret reads a Secret as the caller.
-func (m *Remotes) secret(ctx context.Context, namespace, name string) (*corev1.Secret, error) {
+func (m *Handler) secret(ctx context.Context, namespace, name string) (*corev1.Secret, error) {
 	if len(validation.IsDNS1123Label(namespace)) > 0 || len(validation.IsDNS1123Subdomain(name)) > 0 {
 		return nil, apierrors.NewBadRequest(fmt.Sprintf("%q in the namespace %q is not the name of a Secret", cut(name), cut(namespace)))
 	}
@@ -173,4 +175,18 @@ func cut(s string) string {
 		return s[:120] + "..."
 	}
 	return s
+}
+
+// nothing is an answer without a body.
+type nothing struct{}
+
+// Respond implements web.Responder.
+func (nothing) Respond(w http.ResponseWriter, _ *http.Request) {
+	w.Header().Set("Content-Length", "0")
+	w.WriteHeader(http.StatusOK)
+}
+
+// message is how clients know that something was done.
+type message struct {
+	Message string `json:"message"`
 }
