@@ -33,7 +33,7 @@ func (s *Service) derivedAnnotation(ctx context.Context, own *plan.Kind, scope p
 
 // annotate is a page with what other kinds know of its objects.
 func (s *Service) annotate(ctx context.Context, own *plan.Kind, scope plan.Scope, p *page.Page) *page.Page {
-	if own.Annotation == nil || len(p.Records) == 0 {
+	if len(p.Records) == 0 {
 		return p
 	}
 	key, of := s.derivedAnnotation(ctx, own, scope)

@@ -3,9 +3,9 @@
 // # The path of a query
 //
 //	Service.List(kind, plan.Scope, query.Query)      service.go
-//	  plan.Planner.Plan                              plan/planner.go, plan/plan.go, plan/scope.go, plan/conditions.go, plan/order.go
+//	  plan.Planner.Plan                              plan/plan.go, plan/scope.go, plan/conditions.go, plan/order.go
 //	     |                 scope, the kind's own, metadata, labels, fields, words, at last the expression; the order
-//	  Planner.Snapshot                               plan/snapshot_select.go    which cache; waits until it has reached the resourceVersion that is asked for
+//	  Planner.Snapshot                               plan/plan.go    which cache; waits until it has reached the resourceVersion that is asked for
 //	  cachedOrNew                                    page/page_cache.go    the same page of the same position was answered before: its bytes are there, done
 //	  execute                                        result_cache.go
 //	     |-- Plan.Direct                             plan/executor.go  one term, in an order of the store's: a range of a tree, counted, not searched
@@ -17,7 +17,7 @@
 //	     |      a range     plan/executor.go         of the term with the fewest objects, each tested
 //	     |-> rows           plan/sorted_rows.go      the matches in their order, a counted tree; plan/facets.go counts the facets
 //	  Page                                           page/page.go     the records from start on
-//	  Answer                                         page/answer.go, httpcache    304, or the records' bytes as they are
+//	  Answer                                         page/page.go, httpcache    304, or the records' bytes as they are
 //
 // A query costs its plan and its page, whatever the number of objects, where it is direct or was asked before. What is
 // new walks once. The first time that an order by any field is asked for sorts the matches, once.
@@ -65,7 +65,7 @@
 //
 // # Which cache answers
 //
-// plan/snapshot_select.go alone decides it: the cache of the kind, or, for kinds that keep their data by namespace only and for a caller
+// Planner.Snapshot alone decides it: the cache of the kind, or, for kinds that keep their data by namespace only and for a caller
 // who may read the kind itself there (Scope.Data), the one of the namespace.
 //
 // # Kinds

@@ -102,6 +102,9 @@ func (s *Service) List(ctx context.Context, k *store.Kind, scope plan.Scope, q *
 			return nil, err
 		}
 		if !b.Stale() {
+			if b.Own.Annotation == nil {
+				return p, nil
+			}
 			return s.annotate(ctx, b.Own, scope, p), nil
 		}
 		if err := ctx.Err(); err != nil {

@@ -339,3 +339,35 @@ func (s *Store) stopIdleEveryMinute() {
 		s.stopIdle(&s.namespaced, s.age()-int64(s.options.NamespaceIdle/time.Second))
 	}
 }
+
+// SnapshotAt is Snapshot, but for one that has reached a resource version, which the caller knows from a
+// write or an older answer. It waits for a moment (VersionWait); the error is then a 504. The version is to be
+// one of the kind: what changes elsewhere is not seen here before the next bookmark.
+func (s *Store) SnapshotAt(ctx context.Context, gvr schema.GroupVersionResource, version string) (*index.Snapshot, error) {
+	return s.snapshotOnce(ctx, gvr, at(version))
+}
+
+// snapshotOnce returns the first snapshot of a kind that has come to a goal.
+func (s *Store) snapshotOnce(ctx context.Context, gvr schema.GroupVersionResource, g goal) (*index.Snapshot, error) {
+	snap, err := s.Snapshot(ctx, gvr)
+	if err != nil || g.reached(snap) {
+		return snap, err
+	}
+	w, err := s.Watch(ctx, gvr)
+	if err != nil {
+		return nil, err
+	}
+	defer w.Close()
+	return s.reach(ctx, w, g)
+}
+
+// goal is what is waited for; what is its name in an error.
+type goal struct {
+	what    string
+	reached func(*index.Snapshot) bool
+}
+
+// at is the goal to reach a version.
+func at(version string) goal {
+	return goal{fmt.Sprintf("resource version %q", version), func(snap *index.Snapshot) bool { return snap.Reaches(version) }}
+}

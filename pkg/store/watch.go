@@ -92,13 +92,6 @@ func (w *Watch) Close() {
 	w.cache.watchers.Add(-1)
 }
 
-// SnapshotAt is Snapshot, but for one that has reached a resource version, which the caller knows from a
-// write or an older answer. It waits for a moment (VersionWait); the error is then a 504. The version is to be
-// one of the kind: what changes elsewhere is not seen here before the next bookmark.
-func (s *Store) SnapshotAt(ctx context.Context, gvr schema.GroupVersionResource, version string) (*index.Snapshot, error) {
-	return s.snapshotOnce(ctx, gvr, at(version))
-}
-
 // SnapshotWithout is Snapshot, but for one that has not the object of a UID any more, or another of its name: what kube-apiserver answers to
 // a deletion has no resource version that SnapshotAt could wait for. It waits and fails as that does.
 func (s *Store) SnapshotWithout(ctx context.Context, gvr schema.GroupVersionResource, namespace, name, uid string) (*index.Snapshot, error) {
@@ -106,31 +99,6 @@ func (s *Store) SnapshotWithout(ctx context.Context, gvr schema.GroupVersionReso
 		r, ok := snap.Get(namespace, name)
 		return !ok || r.UID != uid
 	}})
-}
-
-// snapshotOnce returns the first snapshot of a kind that has come to a goal.
-func (s *Store) snapshotOnce(ctx context.Context, gvr schema.GroupVersionResource, g goal) (*index.Snapshot, error) {
-	snap, err := s.Snapshot(ctx, gvr)
-	if err != nil || g.reached(snap) {
-		return snap, err
-	}
-	w, err := s.Watch(ctx, gvr)
-	if err != nil {
-		return nil, err
-	}
-	defer w.Close()
-	return s.reach(ctx, w, g)
-}
-
-// goal is what is waited for; what is its name in an error.
-type goal struct {
-	what    string
-	reached func(*index.Snapshot) bool
-}
-
-// at is the goal to reach a version.
-func at(version string) goal {
-	return goal{fmt.Sprintf("resource version %q", version), func(snap *index.Snapshot) bool { return snap.Reaches(version) }}
 }
 
 // SnapshotInAt is SnapshotAt for SnapshotIn.

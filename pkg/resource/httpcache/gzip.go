@@ -63,7 +63,10 @@ func weighted(s string) (value string, weight float64, ok bool) {
 	return value, weight, err == nil && weight >= 0 && weight <= 1
 }
 
-// Deflated is a text as the blocks of a deflate stream (RFC 1951) that is complete behind any stored block.
+// Deflated is a text as the blocks of a deflate stream (RFC 1951) that is complete after any stored block.
+//
+// What it buys: the items of a page are compressed once, although each answer has a new head. For 64 KiB that is 0.6 us an
+// answer in the place of 35 us (BenchmarkGzip).
 type Deflated struct {
 	Blocks []byte
 	crc    uint32 // of the text

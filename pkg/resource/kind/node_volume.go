@@ -63,7 +63,7 @@ func storageClass() plan.Field {
 }
 
 // Secrets and ConfigMaps keep no data in the cache of the cluster: their data is most of their size, and who may
-// list them there need not be one who may read them. A query in a namespace has it, for who may: see snapshot_select.go.
+// list them there need not be one who may read them. A query in a namespace has it, for who may: see plan.Planner.Snapshot.
 func secrets() *plan.Kind {
 	return &plan.Kind{
 		Fields:         []plan.Field{{Name: "type", Match: plan.MatchExact}},

@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
+// The kinds that volume claims and storage classes are asked of.
 var (
 	PodsKind   = schema.GroupVersionResource{Version: "v1", Resource: "pods"}
 	ClaimsKind = schema.GroupVersionResource{Version: "v1", Resource: "persistentvolumeclaims"}

@@ -77,7 +77,7 @@ func (c *Cache[V]) Resize(key string, value V, bytes int64) {
 
 // evict lets go of what is too much.
 func (c *Cache[V]) evict() {
-	for c.bytes > c.Bounds.Bytes || c.order.Len() > c.Entries {
+	for c.bytes > c.Bytes || c.order.Len() > c.Entries {
 		c.remove(c.order.Back())
 	}
 }

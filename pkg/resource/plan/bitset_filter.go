@@ -8,6 +8,9 @@ import (
 
 // Filters that match much of a large kind are not tested object by object where indexes know the answer: the
 // objects of each are a set of bits, and what is in all sets is taken from the order that is asked for.
+//
+// What it buys: a filter by two labels over 12 000 pods takes 1.0 ms by bit sets and 15.8 ms by testing each object
+// (BenchmarkBitsets). The plain twin is the test of each object, which TestSetsFindWhatTestsFind compares it with.
 
 // scanRatio is how many entries of an order are walked in the time in which one object's JSON is tested.
 const scanRatio = 8

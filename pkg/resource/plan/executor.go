@@ -12,6 +12,7 @@ type Matches struct {
 	Rows *Rows
 }
 
+// Len returns how many objects match.
 func (m *Matches) Len() int {
 	if m.Rows != nil {
 		return m.Rows.Len()

@@ -31,6 +31,7 @@ type FacetCounter struct {
 // countBytes is what a counted value costs beside its text.
 const countBytes = 64
 
+// NewFacetCounters returns a counter for each path, once for paths that are named twice.
 func NewFacetCounters(paths []query.Path) []FacetCounter {
 	var out []FacetCounter
 	for _, p := range paths {

@@ -141,6 +141,7 @@ type SortValue struct {
 	text   string
 }
 
+// Compare orders values of any classes.
 func (a SortValue) Compare(b SortValue) int {
 	if c := cmp.Compare(a.class, b.class); c != 0 {
 		return c

@@ -27,7 +27,7 @@ func TestSortValuesAreTotallyOrdered(t *testing.T) {
 		r := rand.New(rand.NewPCG(seed, 4))
 		a, b, c := someValue(r), someValue(r), someValue(r)
 		x, y, z := ValueOf(a), ValueOf(b), ValueOf(c)
-		if x.Compare(x) != 0 || x.Compare(y) != -y.Compare(x) {
+		if ValueOf(a).Compare(x) != 0 || x.Compare(y) != -y.Compare(x) {
 			t.Fatalf("%s and %s", a, b)
 		}
 		if x.Compare(y) <= 0 && y.Compare(z) <= 0 && x.Compare(z) > 0 {

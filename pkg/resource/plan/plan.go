@@ -4,14 +4,17 @@ import (
 	"context"
 	"strconv"
 
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"kapis.dev/ks-apiserver/pkg/expression"
 	"kapis.dev/ks-apiserver/pkg/query"
+	"kapis.dev/ks-apiserver/pkg/rawjson"
 	"kapis.dev/ks-apiserver/pkg/redaction"
 	"kapis.dev/ks-apiserver/pkg/resource/lru"
 	"kapis.dev/ks-apiserver/pkg/resource/projection"
 	"kapis.dev/ks-apiserver/pkg/store"
 	"kapis.dev/ks-apiserver/pkg/store/index"
-
-	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
 // Condition is one thing that must hold of an object.
@@ -100,6 +103,9 @@ func (b *Builder) build() error {
 	if err := b.expression(); err != nil {
 		return err
 	}
+	if len(b.Query.SortBy) == 0 {
+		return nil // by creation, the order of the zero value
+	}
 	var err error
 	b.Order, err = orderOf(b.Query, b.Own, !b.Kind.Namespaced || b.Namespace != "")
 	return err
@@ -129,6 +135,7 @@ func (b *Builder) Snapshot(gvr schema.GroupVersionResource) (*index.Snapshot, er
 // Vary says what the outcome depends on, beside the parameters and the kind's own objects.
 func (b *Builder) Vary(s string) { b.varies = lru.AppendPart(b.varies, s) }
 
+// Check adds a condition that no index answers.
 func (b *Builder) Check(holds func(*index.Record) bool) {
 	b.Conditions = append(b.Conditions, Condition{Holds: holds})
 }
@@ -212,4 +219,88 @@ func (b *Builder) Projected(object redaction.Shown) string {
 		return object.String()
 	}
 	return string(b.Projection.Append(nil, object.String()))
+}
+
+// Planner makes plans. It knows the kinds with something of their own, and keeps what plans read of other kinds.
+type Planner struct {
+	store  *store.Store
+	kinds  map[schema.GroupResource]*Kind
+	params map[*Kind][]string // what kind.filterParams returns
+
+	Memo        memo
+	outsiders   outsiders
+	expressions expression.Compiler
+}
+
+// New returns a planner for the kinds of a store.
+func New(s *store.Store, kinds map[schema.GroupResource]*Kind) *Planner {
+	params := map[*Kind][]string{&metadataOnly: metadataOnly.filterParams()}
+	for _, k := range kinds {
+		params[k] = k.filterParams()
+	}
+	return &Planner{store: s, kinds: kinds, params: params}
+}
+
+// metadataOnly is what a kind without anything of its own has.
+var metadataOnly Kind
+
+// KindOf returns what a kind has beyond metadata.
+func (p *Planner) KindOf(gvr schema.GroupVersionResource) *Kind {
+	if k := p.kinds[gvr.GroupResource()]; k != nil {
+		return k
+	}
+	return &metadataOnly
+}
+
+// Plan returns the plan of a query for the objects of a kind in a scope.
+func (p *Planner) Plan(ctx context.Context, k *store.Kind, scope Scope, q *query.Query) (*Builder, error) {
+	b := &Builder{Ctx: ctx, Planner: p, Kind: k, Own: p.KindOf(k.GVR), Scope: scope, Query: q, Projection: projection.New(q.Project)}
+	if err := b.build(); err != nil {
+		return nil, err
+	}
+	return b, nil
+}
+
+// HasData reports whether objects of a kind are whole in the scope of a namespace only, and there for those who may read
+// the kind itself: for such a kind Scope.Data is to be found out.
+func (p *Planner) HasData(k *store.Kind) bool { return p.store.DataByNamespace(k.GVR) }
+
+// WithData reports whether a query sees the data of a kind that has it by namespace only.
+func (p *Planner) WithData(k *store.Kind, scope Scope) bool {
+	return scope.Data && scope.Namespace != "" && p.HasData(k)
+}
+
+// Which cache answers a query is decided here, and nowhere else.
+
+// Snapshot returns what a query in a scope is answered from: a snapshot that has reached version, or the newest one where
+// that is empty. Refs and positions of a snapshot with data are not those of the kind's.
+func (p *Planner) Snapshot(ctx context.Context, k *store.Kind, scope Scope, version string) (*index.Snapshot, error) {
+	if p.WithData(k, scope) {
+		return p.store.SnapshotInAt(ctx, k.GVR, scope.Namespace, version)
+	}
+	return p.store.SnapshotAt(ctx, k.GVR, version)
+}
+
+// Watch returns a watch of the snapshots that Snapshot returns.
+func (p *Planner) Watch(ctx context.Context, k *store.Kind, scope Scope) (*store.Watch, error) {
+	if p.WithData(k, scope) {
+		return p.store.WatchIn(ctx, k.GVR, scope.Namespace)
+	}
+	return p.store.Watch(ctx, k.GVR)
+}
+
+// Cuts returns what answers in a scope leave out of the objects of a kind that are read at kube-apiserver.
+func (p *Planner) Cuts(k *store.Kind, scope Scope) []rawjson.Cut {
+	own := p.KindOf(k.GVR)
+	cuts := []rawjson.Cut{own.Cut}
+	if len(own.CutClusterWide) > 0 && !p.WithData(k, scope) {
+		// kubectl apply repeats the data in its annotation, and what it calls stringData.
+		cuts = append(cuts, own.CutClusterWide, rawjson.Cuts([]string{"metadata", "annotations", corev1.LastAppliedConfigAnnotation}))
+	}
+	return cuts
+}
+
+// Stale tells whether a namespace was noted since the plan was made, so that it is to be made anew.
+func (b *Builder) Stale() bool {
+	return b.workspace != nil && b.Planner.outsiders.of(b.workspace.workspace) != b.workspace.known
 }

@@ -134,6 +134,7 @@ func newNamespaceSet(names []string) *namespaceSet {
 	return s
 }
 
+// SetOf returns names as a set.
 func SetOf(names []string) map[string]struct{} {
 	out := make(map[string]struct{}, len(names))
 	for _, n := range names {

@@ -117,11 +117,6 @@ func (x *workspaceScope) appendKey(key []byte) []byte {
 	return append(key, '.')
 }
 
-// Stale tells whether a namespace was noted since the plan was made, so that it is to be made anew.
-func (b *Builder) Stale() bool {
-	return b.workspace != nil && b.Planner.outsiders.of(b.workspace.workspace) != b.workspace.known
-}
-
 // adoptWorkspace goes on with what a plan knows that was made anew, and tells whether its outcome is that of b.
 func (b *Builder) adoptWorkspace(again *Builder) bool {
 	before, now := b.workspace, again.workspace

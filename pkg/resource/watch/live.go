@@ -88,15 +88,6 @@ func (m *message) list(name string, n int, value func(i int) string) {
 	m.add("]")
 }
 
-// IsLive reports whether a query asks for a live page.
-func (*Streams) IsLive(q *query.Query) (bool, error) {
-	v, _ := q.Param("view")
-	if v != "" && v != ViewLive {
-		return false, query.Invalid("view", v, ViewLive)
-	}
-	return v == ViewLive, nil
-}
-
 // Live begins a live page.
 func (s *Streams) Live(ctx context.Context, k *store.Kind, scope plan.Scope, q *query.Query) (*Live, error) {
 	if q.Limit == query.All || q.Limit > maxLive {

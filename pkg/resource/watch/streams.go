@@ -74,3 +74,12 @@ func NewStreams(p *plan.Planner, r *httpcache.Responses,
 ) *Streams {
 	return &Streams{planner: p, responses: r, list: list}
 }
+
+// IsLive reports whether a query asks for a live page.
+func (*Streams) IsLive(q *query.Query) (bool, error) {
+	v, _ := q.Param("view")
+	if v != "" && v != ViewLive {
+		return false, query.Invalid("view", v, ViewLive)
+	}
+	return v == ViewLive, nil
+}

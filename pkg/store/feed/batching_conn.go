@@ -18,8 +18,11 @@ const (
 	largeRead = 128 << 10
 )
 
-// batchingConn reads much at a time, and seldom while much comes. kube-apiserver writes every event by itself, and to
-// wake up for each costs more than to read it.
+// batchingConn reads much at a time, and seldom while much arrives. kube-apiserver writes every event by itself, and waking up
+// for each costs more than reading it.
+//
+// What it buys: at most 510 reads in the place of 10 000 where 10 000 small writes arrive in a second
+// (TestBusyConnectionsAreReadSeldom).
 type batchingConn struct {
 	net.Conn
 	buf  []byte

@@ -12,6 +12,7 @@ type Events struct {
 	Listed, Added, Modified, Deleted, Bookmarks, Errors uint64
 }
 
+// Plus returns the sum of both.
 func (e Events) Plus(o Events) Events {
 	return Events{
 		Listed: e.Listed + o.Listed, Added: e.Added + o.Added, Modified: e.Modified + o.Modified, Deleted: e.Deleted + o.Deleted,
@@ -47,6 +48,7 @@ func (m *Meter) count(t watch.EventType) {
 	}
 }
 
+// Events returns what was counted.
 func (m *Meter) Events() Events {
 	return Events{
 		Listed: m.listed.Load(), Added: m.added.Load(), Modified: m.changed.Load(), Deleted: m.deleted.Load(),

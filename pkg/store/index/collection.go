@@ -41,6 +41,7 @@ type Collection struct {
 	wake    chan struct{} // closed by the next snapshot, nil while nobody waits
 }
 
+// NewCollection returns an empty collection of the objects of one kind.
 func NewCollection(s *Schema, c clock.WithTicker) *Collection {
 	times := make([]*tree, len(s.Ordered))
 	for i := range times {

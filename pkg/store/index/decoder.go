@@ -62,6 +62,7 @@ type Decoder struct {
 	Admit func(n int) error
 }
 
+// NewDecoder returns a decoder of the objects of a kind. keepRaw reports whether a sink wants what the kind cuts.
 func NewDecoder(gr schema.GroupResource, s *Schema, keepRaw func() bool) *Decoder {
 	return &Decoder{schema: s, intake: redaction.NewIntake(gr, s.Cut), keepRaw: keepRaw}
 }

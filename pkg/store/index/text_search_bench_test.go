@@ -70,3 +70,20 @@ func benchAfter(b *testing.B, c *Collection, changes int) {
 		search(b, s, &c.searches.names, "web-777", func(*Ref) bool { return true })
 	}
 }
+
+// BenchmarkSearchWithoutIndex is BenchmarkSearch without its index: all names are looked at.
+func BenchmarkSearchWithoutIndex(b *testing.B) {
+	s := filled(b, 100_000).current.Load()
+	for b.Loop() {
+		n := 0
+		s.ByCreated(All()).Walk(0, false, func(ref *Ref) bool {
+			if strings.Contains(ref.Name, "web-777") {
+				n++
+			}
+			return true
+		})
+		if n == 0 {
+			b.Fatal("nothing matches")
+		}
+	}
+}

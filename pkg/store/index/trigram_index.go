@@ -19,6 +19,10 @@ const gram = 3
 //
 // The index is of one position in the history of its kind. It is moved on by changes, and answers for snapshots
 // of other positions with the help of the changes between.
+//
+// What it buys: a search of 100 000 names takes 12 us by the index and 12.6 ms by looking at each name (BenchmarkSearch,
+// BenchmarkSearchWithoutIndex), for 33 bytes an object. The plain twin is the walk over all objects, which
+// TestSearchesFollowAModel compares it with.
 type trigrams struct {
 	texts texts
 	at    atomic.Uint64 // written with mu
