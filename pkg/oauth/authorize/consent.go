@@ -59,7 +59,7 @@ func (h *Handler) ServeConsent(req *restful.Request) (any, error) {
 		a.Agreed = b.Session.Name
 		return h.Resume(r, b, a)
 	case "deny":
-		return h.RedirectError(a, protocol.AccessDenied, "The person said no."), nil
+		return h.RedirectError(a, protocol.AccessDenied, "The user denied the request."), nil
 	case "switch":
 		if err := h.Sessions.End(r.Context(), b.Session.Name, "other user"); err != nil {
 			return nil, err

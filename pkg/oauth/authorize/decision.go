@@ -34,19 +34,19 @@ func (h *Handler) decide(r *http.Request, b *browser.Login, a *protocol.Authoriz
 	silent := slices.Contains(a.Prompt, protocol.PromptNone)
 	if !h.isFresh(b, a, first) {
 		if silent {
-			return h.RedirectError(a, protocol.LoginRequired, "The person has to log in."), nil
+			return h.RedirectError(a, protocol.LoginRequired, "The user has to log in."), nil
 		}
 		return h.LoginPage.Ask(r, a)
 	}
 	if a.Subject != "" && a.Subject != b.User.UID {
 		if silent || !first {
-			return h.RedirectError(a, protocol.LoginRequired, "Another person than that of the id_token_hint is logged in."), nil
+			return h.RedirectError(a, protocol.LoginRequired, "Another user than that of the id_token_hint is logged in."), nil
 		}
 		return h.LoginPage.Ask(r, a)
 	}
 	if h.needsConsent(c, b, a) {
 		if silent {
-			return h.RedirectError(a, "consent_required", "The person has to agree."), nil
+			return h.RedirectError(a, "consent_required", "The user has to consent."), nil
 		}
 		return h.askConsent(r, b, c, a)
 	}

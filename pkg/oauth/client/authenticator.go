@@ -1,6 +1,8 @@
 package client
 
 import (
+	"crypto/sha256"
+	"crypto/subtle"
 	"encoding/base64"
 	"net/http"
 	"net/url"
@@ -123,4 +125,10 @@ func AuthError(basic bool, code int, name, description string) *protocol.Error {
 		e.Challenge = basicChallenge
 	}
 	return e
+}
+
+// Matches compares secrets in constant time. An empty secret matches nothing.
+func (s Secret) Matches(given string) bool {
+	a, b := sha256.Sum256([]byte(s)), sha256.Sum256([]byte(given))
+	return subtle.ConstantTimeCompare(a[:], b[:]) == 1 && s != ""
 }

@@ -3,7 +3,6 @@ package client
 
 import (
 	"crypto/sha256"
-	"crypto/subtle"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -52,12 +51,6 @@ func (Secret) GoString() string { return "[secret]" }
 
 // MarshalJSON writes no secret.
 func (Secret) MarshalJSON() ([]byte, error) { return []byte(`""`), nil }
-
-// Matches compares secrets in constant time. An empty secret matches nothing.
-func (s Secret) Matches(given string) bool {
-	a, b := sha256.Sum256([]byte(s)), sha256.Sum256([]byte(given))
-	return subtle.ConstantTimeCompare(a[:], b[:]) == 1 && s != ""
-}
 
 // credential returns a fingerprint of the secret, to be compared with others of the same client. It has 16 bits only: enough to
 // notice a change, and too few to find a weak secret by.

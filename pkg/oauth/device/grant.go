@@ -39,7 +39,7 @@ func (h *Handler) claim(r *http.Request, c *client.Client, f protocol.Form) (*gr
 	case errors.Is(err, iam.ErrWaiting):
 		return nil, protocol.Refuse("authorization_pending", "Nobody has let the device in yet.")
 	case errors.Is(err, iam.ErrDenied):
-		return nil, protocol.Refuse(protocol.AccessDenied, "The person said no.")
+		return nil, protocol.Refuse(protocol.AccessDenied, "The user denied the request.")
 	case errors.Is(err, iam.ErrUsed), errors.Is(err, iam.ErrOver):
 		return nil, protocol.Refuse(protocol.InvalidGrant, "The device_code was used before, or the login is over.").Because(err)
 	case err != nil:
