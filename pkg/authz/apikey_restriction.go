@@ -10,18 +10,19 @@ import (
 	"kapis.dev/ks-apiserver/pkg/request"
 )
 
-// ExtraScope is the key of a user.Info's extra that says what the credential of a request is for, where that is less than all that its user may do;
-// ScopeRead is the only value that is known.
+// ExtraScope is the key of a user.Info's extra that says what the credential of a request is for, where that is less than all that its user
+// may do; ScopeRead is the only value that is known.
 const (
 	ExtraScope = "authentication.kapis.dev/scope"
 	ScopeRead  = "read"
 )
 
-// RestrictAPIKeys holds requests to what their credential is for, whatever its user may do; next is asked about the rest. A scope that nobody knows opens
-// nothing. It stands before every other authorizer, the one of open paths too.
+// RestrictAPIKeys holds requests to what their credential is for, whatever its user may do; next is asked about the rest. A scope that
+// nobody knows opens nothing. It stands before every other authorizer, the one of open paths too.
 //
-// Reading is get, list and watch of resources, and GET or HEAD of other paths. It is not what acts by its GET: exec, attach, port-forward and
-// proxies, and any other upgrade of the connection but that of a list that goes on. A review of what one may do oneself writes nothing, and answers within the scope.
+// Reading is get, list and watch of resources, and GET or HEAD of other paths. It is not what acts by its GET: exec, attach, port-forward
+// and proxies, and any other upgrade of the connection but that of a list that goes on. A review of what one may do oneself writes nothing,
+// and answers within the scope.
 func RestrictAPIKeys(next Authorizer) Authorizer {
 	return Func(func(ctx context.Context, u user.Info, r *request.Info) (Decision, error) {
 		if u == nil || r == nil {
@@ -31,7 +32,8 @@ func RestrictAPIKeys(next Authorizer) Authorizer {
 		switch {
 		case !ok:
 		case len(scopes) != 1 || scopes[0] != ScopeRead:
-			return Decision{Denied: true, Reason: fmt.Sprintf("the API key has the scope %.64q, which is unknown here and opens nothing", scopes)}, nil
+			return Decision{Denied: true, Reason: fmt.Sprintf("the API key has the scope %.64q, which is unknown here and opens nothing", scopes)},
+				nil
 		case !reads(r):
 			return Decision{Denied: true, Reason: "the API key is for reading only"}, nil
 		}
@@ -51,7 +53,8 @@ func reads(r *request.Info) bool {
 	case !r.IsResource:
 		return r.Verb == "get" || r.Verb == "head"
 	case r.Verb == "create":
-		return r.Resource == "subjectaccessreviews" && r.APIGroup == groupIAM && !r.IsKubernetes && r.Name == "" && r.Subresource == "" && r.Namespace == "" && r.Workspace == ""
+		return r.Resource == "subjectaccessreviews" && r.APIGroup == groupIAM && !r.IsKubernetes && r.Name == "" && r.Subresource == "" &&
+			r.Namespace == "" && r.Workspace == ""
 	}
 	return (r.Verb == "get" || r.Verb == "list" || r.Verb == "watch") && !slices.Contains(acting(), r.Subresource)
 }

@@ -26,8 +26,8 @@ type PartialList struct {
 
 type withoutPartialList struct{}
 
-// WithoutPartialList returns a context for decisions of which only matters whether they allow: a list that is refused comes without its part, which may
-// cost more than the decision.
+// WithoutPartialList returns a context for decisions of which only matters whether they allow: a list that is refused comes without its
+// part, which may cost more than the decision.
 func WithoutPartialList(ctx context.Context) context.Context {
 	return context.WithValue(ctx, withoutPartialList{}, true)
 }
@@ -82,7 +82,8 @@ func partOf(namespaces, workspaces, names []string) *PartialList {
 		}
 	}
 	sum := sha256.Sum256(text)
-	return &PartialList{Namespaces: namespaces, Workspaces: workspaces, Names: names, Key: base64.RawURLEncoding.EncodeToString(sum[:keyBytes])}
+	return &PartialList{Namespaces: namespaces, Workspaces: workspaces, Names: names,
+		Key: base64.RawURLEncoding.EncodeToString(sum[:keyBytes])}
 }
 
 // Or returns what is in p or in q; nil is the empty part.

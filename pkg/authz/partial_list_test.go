@@ -57,7 +57,8 @@ func TestOrIsTheUnionOfTwoParts(t *testing.T) {
 		p, q := NewPartialList(slices.Clone(a), slices.Clone(c)), NewPartialList(slices.Clone(b), slices.Clone(d))
 		want := NewPartialList(slices.Concat(a, b), slices.Concat(c, d))
 		got := p.Or(q)
-		if (got == nil) != (want == nil) || got != nil && (got.Key != want.Key || !slices.Equal(got.Namespaces, want.Namespaces) || !slices.Equal(got.Workspaces, want.Workspaces)) {
+		if (got == nil) != (want == nil) || got != nil && (got.Key != want.Key || !slices.Equal(got.Namespaces, want.Namespaces) ||
+			!slices.Equal(got.Workspaces, want.Workspaces)) {
 			t.Fatalf("%+v or %+v is %+v, want %+v", p, q, got, want)
 		}
 		for name, unchanged := range map[string]bool{
@@ -130,7 +131,8 @@ func TestAnOwnPartIsThereEvenWhenItIsEmpty(t *testing.T) {
 		t.Errorf("%v", named.Names)
 	}
 	keys := map[string]bool{}
-	for _, p := range []*PartialList{empty, named, NewPartialList([]string{"a", "b"}, nil), NewPartialList(nil, []string{"a", "b"}), NewOwnPartialList([]string{"a"}, []string{"b"}, nil), NewOwnPartialList([]string{"a"}, nil, []string{"b"})} {
+	for _, p := range []*PartialList{empty, named, NewPartialList([]string{"a", "b"}, nil), NewPartialList(nil, []string{"a", "b"}),
+		NewOwnPartialList([]string{"a"}, []string{"b"}, nil), NewOwnPartialList([]string{"a"}, nil, []string{"b"})} {
 		if keys[p.Key] {
 			t.Errorf("two parts have the key of %+v", p)
 		}

@@ -36,14 +36,16 @@ func Permit(a Authorizer, r *http.Request) (*http.Request, error) {
 	return r.WithContext(WithDecision(request.WithInfo(ctx, info), d)), nil
 }
 
-// MayList returns what tells whether the caller whom a context names may list all objects of a kind, in the whole cluster. What can't be told is no.
+// MayList returns what tells whether the caller whom a context names may list all objects of a kind, in the whole cluster. What can't be
+// told is no.
 func MayList(a Authorizer) func(context.Context, schema.GroupVersionResource) bool {
 	return func(ctx context.Context, gvr schema.GroupVersionResource) bool {
 		u := request.UserFrom(ctx)
 		if a == nil || u == nil {
 			return false
 		}
-		i := &request.Info{Verb: "list", Path: "/kapis/" + gvr.Group + "/" + gvr.Version + "/" + gvr.Resource, APIPrefix: "kapis", APIVersion: gvr.Version, IsResource: true}
+		i := &request.Info{Verb: "list", Path: "/kapis/" + gvr.Group + "/" + gvr.Version + "/" + gvr.Resource, APIPrefix: "kapis",
+			APIVersion: gvr.Version, IsResource: true}
 		if gvr.Group == "" {
 			i.Path, i.APIPrefix = "/kapi/"+gvr.Version+"/"+gvr.Resource, "kapi"
 		}

@@ -32,8 +32,8 @@ var liftable = map[string][]string{
 // OrdinaryVerbs returns the verbs of requests for objects, for which "*" in a role stands on every kind.
 func OrdinaryVerbs() []string { return slices.Clone(ordinaryVerbs) }
 
-// LiftsIn tells whether a resource, as rules name them ("pods", "pods/log", "*", "*/log"), has verbs in an API group that lift a check or lend an
-// identity, for which "*" in a role does not stand. The group "*" is any. The sub-resources of such a kind have none; but for
+// LiftsIn tells whether a resource, as rules name them ("pods", "pods/log", "*", "*/log"), has verbs in an API group that lift a check or
+// lend an identity, for which "*" in a role does not stand. The group "*" is any. The sub-resources of such a kind have none; but for
 // userextras, whose sub-resource is the key, which "*/key" names too.
 func LiftsIn(group, resource string) bool {
 	if group == rbacv1.APIGroupAll {
@@ -52,8 +52,8 @@ func LiftsIn(group, resource string) bool {
 	return group == identities && (name == "userextras" || name == rbacv1.ResourceAll)
 }
 
-// NeedsName tells whether a verb on a resource is held by those only who were given it by its name, or everything: it lifts a check or lends an
-// identity wherever it is, or it is none of the ordinary ones and "*" does not stand for it there.
+// NeedsName tells whether a verb on a resource is held by those only who were given it by its name, or everything: it lifts a check or
+// lends an identity wherever it is, or it is none of the ordinary ones and "*" does not stand for it there.
 func NeedsName(verb, group, resource string) bool {
 	if verb == rbacv1.VerbAll || slices.Contains(ordinaryVerbs, verb) {
 		return false

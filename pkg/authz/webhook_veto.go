@@ -16,9 +16,9 @@ const (
 	narrowedAtOnce = 16
 )
 
-// WebhookVeto holds to what Before forbids, where Next was not asked in its words. Before comes in the order of authorizers ahead of who allows: it
-// was asked what the path says, which it did not forbid. What the path stands for it may: the kind itself that resources.kubesphere.io shows,
-// and, of a list of which somebody may see a part, each namespace, workspace or object of the part.
+// WebhookVeto holds to what Before forbids, where Next was not asked in its words. Before comes in the order of authorizers ahead of who
+// allows: it was asked what the path says, which it did not forbid. What the path stands for it may: the kind itself that
+// resources.kubesphere.io shows, and, of a list of which somebody may see a part, each namespace, workspace or object of the part.
 type WebhookVeto struct {
 	// Before are the authorizers that may forbid what a later one allows.
 	Before Authorizer

@@ -126,7 +126,8 @@ func TestPlacesOfAPartAreRequestsAsTheirPathsSay(t *testing.T) {
 		r := parse(t, "GET", list)
 		var got []string
 		for _, i := range placesOf(NewPartialList([]string{"a"}, nil), r) {
-			if again := parse(t, "GET", i.Path); again.Namespace != i.Namespace || again.Resource != i.Resource || again.Scope != i.Scope || again.APIGroup != i.APIGroup {
+			if again := parse(t, "GET", i.Path); again.Namespace != i.Namespace || again.Resource != i.Resource || again.Scope != i.Scope ||
+				again.APIGroup != i.APIGroup {
 				t.Errorf("%+v is not what its path says: %+v", i, again)
 			}
 			got = append(got, i.Path)

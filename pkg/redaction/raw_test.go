@@ -79,7 +79,7 @@ func TestWhatReadsUnredactedObjectsIsListed(t *testing.T) {
 	for call, reasons := range map[string]map[string]string{
 		".Unredacted()": {
 			"pkg/store/index/decoder.go":                    "tells those that follow a kind",
-			"pkg/kapis/iam/user/change.go":                  "compares a user with what he becomes",
+			"pkg/kapis/iam/user/update.go":                  "compares a user with what he becomes",
 			"pkg/kapis/dynamic/guard.go":                    "compares an object with what it becomes",
 			"pkg/kapis/dynamic/live_read.go":                "keeps hidden fields where an object is written back",
 			"pkg/kapis/config/platformconfigs.go":           "reads the Secret that a configuration is kept in",

@@ -1,4 +1,5 @@
-// Package abac decides by a file of policies, one on a line, in the form abac.authorization.kubernetes.io/v1beta1 that kube-apiserver reads one in.
+// Package abac decides by a file of policies, one on a line, in the form abac.authorization.kubernetes.io/v1beta1 that kube-apiserver reads
+// one in.
 package abac
 
 import (
@@ -52,7 +53,8 @@ type Policy struct {
 	NonResourcePath string `json:"nonResourcePath,omitempty"`
 }
 
-// Authorizer decides by policies. It forbids nothing: what they do not allow, the next authorizer may. What it allows asserts no synthetic group.
+// Authorizer decides by policies. It forbids nothing: what they do not allow, the next authorizer may. What it allows asserts no synthetic
+// group.
 type Authorizer struct {
 	// WorkspaceOf returns the workspace that a namespace is in, empty for none.
 	WorkspaceOf func(namespace string) string

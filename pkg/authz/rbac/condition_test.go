@@ -112,7 +112,8 @@ func TestConditionMakesNoValuesThatHoldEachOther(t *testing.T) {
 			t.Errorf("%s: compiled, error %v", name, err)
 		}
 	}
-	for _, expression := range []string{`["a", user.name].exists(x, x == request.name)`, `user.groups.filter(g, g != "x").map(g, g + "-admin") == ["dev-admin"]`, `[[1], [2]] == [[1], [2]]`} {
+	for _, expression := range []string{`["a", user.name].exists(x, x == request.name)`, `user.groups.filter(g, g != "x").map(g, g + "-admin") == ["dev-admin"]`,
+		`[[1], [2]] == [[1], [2]]`} {
 		if _, err := c.compile(expression); err != nil {
 			t.Errorf("%s: %v", expression, err)
 		}

@@ -65,19 +65,19 @@ func (x *Index) decideBelow(u user.Info, r *request.Info, b uint16) (d authz.Dec
 	case request.Workspace:
 		workspace = r.Workspace
 	case request.Namespace:
-		workspace, _ = x.workspaceOf.get(r.Namespace)
+		workspace, _ = x.workspaceOf.Get(r.Namespace)
 	default:
 		return d
 	}
 	if workspace != "" {
-		if s, ok := x.workspaces.get(workspace); ok {
+		if s, ok := x.workspaces.Get(workspace); ok {
 			d = s.decide(u, r, b)
 		}
 	}
 	if d.Allowed || r.Scope != request.Namespace || r.Namespace == "" {
 		return d
 	}
-	if s, ok := x.namespaces.get(r.Namespace); ok {
+	if s, ok := x.namespaces.Get(r.Namespace); ok {
 		d = s.decide(u, r, b)
 	}
 	return d
@@ -95,11 +95,11 @@ func (s *subjects) decide(u user.Info, r *request.Info, b uint16) authz.Decision
 // of gives the bindings of u, and those of each of u's groups.
 func (s *subjects) of(u user.Info) iter.Seq[*link] {
 	return func(yield func(*link) bool) {
-		if l, ok := s.users.get(u.GetName()); ok && !yield(l) {
+		if l, ok := s.users.Get(u.GetName()); ok && !yield(l) {
 			return
 		}
 		for _, group := range u.GetGroups() {
-			if l, ok := s.groups.get(group); ok && group != "" && !yield(l) {
+			if l, ok := s.groups.Get(group); ok && group != "" && !yield(l) {
 				return
 			}
 		}

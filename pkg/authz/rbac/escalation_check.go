@@ -21,10 +21,10 @@ const (
 // Missing returns those parts of the rules that u does not hold himself at a place, which he therefore can't give away there; nil
 // where he holds them all. No more than some tens of parts are returned.
 //
-// Every verb on every resource, group and name of the rules, and every path, is to be covered by a rule of a role that is bound to u or to a
-// group of u at a place from which this one inherits, as Authorize does. "*" is covered by "*" alone. What a condition restricts is
-// not held. Being able to do everything with roles or users is no right to "escalate", "bind" or "impersonate", since it is mirrored as none:
-// these are held by name, or by who holds everything (authz.NeedsName).
+// Every verb on every resource, group and name of the rules, and every path, is to be covered by a rule of a role that is bound to u or to
+// a group of u at a place from which this one inherits, as Authorize does. "*" is covered by "*" alone. What a condition restricts is
+// not held. Being able to do everything with roles or users is no right to "escalate", "bind" or "impersonate", since it is mirrored as
+// none: these are held by name, or by who holds everything (authz.NeedsName).
 func (x *Index) Missing(u user.Info, at authz.BindingScope, rules []rbacv1.PolicyRule) []rbacv1.PolicyRule {
 	h := x.held(u, at)
 	var missing []rbacv1.PolicyRule
@@ -57,8 +57,8 @@ func (x *Index) MissingOf(u user.Info, at authz.BindingScope, role authz.RoleRef
 	return x.Missing(u, at, c.wanted()), true
 }
 
-// wanted are the rules that somebody has to hold who gives the role away. What a condition in Rego grants can't be told from it: it stands for
-// everything.
+// wanted are the rules that somebody has to hold who gives the role away. What a condition in Rego grants can't be told from it: it stands
+// for everything.
 func (c *content) wanted() []rbacv1.PolicyRule {
 	rules := c.rules.policy()
 	if c.rego {
@@ -254,8 +254,8 @@ func (h *held) missingPaths(out []rbacv1.PolicyRule, rule *rbacv1.PolicyRule) []
 	return out
 }
 
-// coversPath tells whether a rule is for a verb on a path, or on all paths that begin so where it ends in a star. Whoever may get may ask for
-// the head of the same answer.
+// coversPath tells whether a rule is for a verb on a path, or on all paths that begin so where it ends in a star. Whoever may get may ask
+// for the head of the same answer.
 func (h *held) coversPath(verb, path string) bool {
 	if path == "" {
 		return false

@@ -14,8 +14,8 @@ import (
 	"kapis.dev/ks-apiserver/pkg/request"
 )
 
-// Explain returns every binding of u, and of u's groups, at the places that r meets (see Meets): the one that decides first, whose Why is the
-// reason of Authorize's decision; then the others, in the order in which they are asked.
+// Explain returns every binding of u, and of u's groups, at the places that r meets (see Meets): the one that decides first, whose Why is
+// the reason of Authorize's decision; then the others, in the order in which they are asked.
 func (x *Index) Explain(u user.Info, r *request.Info) []authz.Grant {
 	if !isComplete(u, r) {
 		return nil

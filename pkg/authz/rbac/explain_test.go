@@ -75,7 +75,8 @@ func TestWhoCan(t *testing.T) {
 		want  []string
 	}{
 		{"InANamespace", ask("get", "/pods", "p", "ns:n1"), []string{
-			"on the platform Group everybody of self false", "on the platform Group roots of admins true", "on the platform ServiceAccount kube-system/root of admins true",
+			"on the platform Group everybody of self false", "on the platform Group roots of admins true",
+			"on the platform ServiceAccount kube-system/root of admins true",
 			"on the platform User root of admins true", `in the workspace "a" User alice of a-admins true`, "in the cluster User vera of viewers true",
 		}},
 		{"ByServiceAccounts", ask("delete", "apps/deployments", "p", "ns:n1"), []string{
@@ -84,7 +85,8 @@ func TestWhoCan(t *testing.T) {
 			`in the namespace "n1" ServiceAccount kubesphere.io:kubesphere-system/ks-console of console true`, `in the namespace "n1" User ed of editors true`,
 		}},
 		{"OnAPath", askPath("get", "/static/images/x"), []string{
-			"on the platform Group roots of admins true", "on the platform Group system:authenticated of everyones true", "on the platform ServiceAccount kube-system/root of admins true",
+			"on the platform Group roots of admins true", "on the platform Group system:authenticated of everyones true",
+			"on the platform ServiceAccount kube-system/root of admins true",
 			"on the platform User root of admins true", "in the cluster User vera of viewers true",
 		}},
 		{"NoVerb_S10", ask("", "/pods", "p"), nil},
@@ -222,7 +224,8 @@ func TestConditionalRolesOfOneNameAssertDifferentGroups(t *testing.T) {
 	w.namespace("n1", "a")
 	seen := map[string]string{}
 	for _, c := range []struct{ roles, role, binding, workspace string }{
-		{"globalroles", "self", "b", ""}, {"clusterroles", "self", "b", ""}, {"workspaceroles", "self", "b", "a"}, {"roles", "n1/self", "n1/b", ""}, {"roles", "n2/self", "n2/b", ""},
+		{"globalroles", "self", "b", ""}, {"clusterroles", "self", "b", ""}, {"workspaceroles", "self", "b", "a"}, {"roles", "n1/self", "n1/b", ""},
+		{"roles", "n2/self", "n2/b", ""},
 	} {
 		bindings := strings.TrimSuffix(c.roles, "s") + "bindings"
 		w.condition(c.roles, c.role, `true`, rule("get", "", "pods"))

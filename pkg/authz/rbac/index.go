@@ -2,6 +2,7 @@
 package rbac
 
 import (
+	"kapis.dev/ks-apiserver/pkg/authz/rbac/lockfree"
 	"sync"
 	"sync/atomic"
 
@@ -17,20 +18,20 @@ import (
 // change costs as much as what it changes, and holds for the next decision.
 type Index struct {
 	conditions *conditions
-	rules      shared[rules]
-	compiled   shared[compiled]
+	rules      interned[rules]
+	compiled   interned[compiled]
 	compile    func(text string) (Policy, error) // nil where policies are ignored
 	policies   atomic.Int64                      // roles that have one
 
 	// What decisions read.
 	global, cluster subjects
-	workspaces      table[*subjects] // by the workspace's name
-	namespaces      table[*subjects] // by the namespace's name
-	workspaceOf     table[string]    // by the namespace's name; empty for one that is in no workspace
+	workspaces      lockfree.Map[*subjects] // by the workspace's name
+	namespaces      lockfree.Map[*subjects] // by the namespace's name
+	workspaceOf     lockfree.Map[string]    // by the namespace's name; empty for one that is in no workspace
 
 	// What parts of lists are made of, and were.
-	placesOfUsers, placesOfGroups table[*places] // by the subject's name
-	changes                       atomic.Uint64  // counts them: one is counted when it is complete
+	scopesOfUsers, scopesOfGroups lockfree.Map[*subjectScopes] // by the subject's name
+	changes                       atomic.Uint64                // counts them: one is counted when it is complete
 	parts                         *parts
 
 	// What changes need to know: where roles and bindings went.
@@ -107,7 +108,7 @@ func (s subject) isGroup() bool { return s.kind == "Group" }
 
 // subjects are the bindings of one place, by who is bound.
 type subjects struct {
-	users, groups table[*link]
+	users, groups lockfree.Map[*link]
 }
 
 // link is one of a subject's bindings in one place, and then the others.
@@ -123,7 +124,7 @@ type bound struct {
 	reason  atomic.Pointer[string] // made when it is first asked for
 }
 
-func (s *subjects) table(who subject) *table[*link] {
+func (s *subjects) table(who subject) *lockfree.Map[*link] {
 	if who.isGroup() {
 		return &s.groups
 	}
@@ -134,9 +135,9 @@ func (s *subjects) table(who subject) *table[*link] {
 func (x *Index) add(s *subjects, b *binding) {
 	for _, who := range b.subjects {
 		t := s.table(who)
-		next, _ := t.get(who.name)
+		next, _ := t.Get(who.name)
 		l := &link{bound: &bound{binding: b, subject: who}, next: next}
-		t.put(who.name, l)
+		t.Put(who.name, l)
 		x.setPlace(who, b, l)
 	}
 }
@@ -145,22 +146,22 @@ func (x *Index) add(s *subjects, b *binding) {
 func (x *Index) remove(s *subjects, b *binding) {
 	for _, who := range b.subjects {
 		t := s.table(who)
-		old, ok := t.get(who.name)
+		old, ok := t.Get(who.name)
 		if !ok {
 			continue
 		}
 		rest := old.without(b)
 		if rest != nil {
-			t.put(who.name, rest)
+			t.Put(who.name, rest)
 		} else {
-			t.drop(who.name)
+			t.Delete(who.name)
 		}
 		x.setPlace(who, b, rest)
 	}
 }
 
 func (s *subjects) empty() bool {
-	return s.users.n == 0 && s.groups.n == 0
+	return s.users.Len() == 0 && s.groups.Len() == 0
 }
 
 // without returns the links less those of b.
@@ -244,10 +245,10 @@ func (x *Index) place(b *binding) *subjects {
 	case request.Workspace:
 		t = &x.workspaces
 	}
-	s, ok := t.get(b.place)
+	s, ok := t.Get(b.place)
 	if !ok {
 		s = &subjects{}
-		t.put(b.place, s)
+		t.Put(b.place, s)
 	}
 	return s
 }
@@ -256,9 +257,9 @@ func (x *Index) place(b *binding) *subjects {
 func (x *Index) leave(b *binding) {
 	switch b.key.scope {
 	case request.Workspace:
-		x.workspaces.drop(b.place)
+		x.workspaces.Delete(b.place)
 	case request.Namespace:
-		x.namespaces.drop(b.place)
+		x.namespaces.Delete(b.place)
 	}
 }
 
@@ -266,10 +267,10 @@ func (x *Index) leave(b *binding) {
 func (x *Index) setNamespace(name, workspace string) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if old, ok := x.workspaceOf.get(name); ok && old == workspace {
+	if old, ok := x.workspaceOf.Get(name); ok && old == workspace {
 		return // namespaces change often, and seldom in this
 	}
-	x.workspaceOf.put(name, workspace)
+	x.workspaceOf.Put(name, workspace)
 	x.changes.Add(1)
 }
 
@@ -277,6 +278,6 @@ func (x *Index) setNamespace(name, workspace string) {
 func (x *Index) dropNamespace(name string) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	x.workspaceOf.drop(name)
+	x.workspaceOf.Delete(name)
 	x.changes.Add(1)
 }

@@ -38,7 +38,7 @@ func newParts(names int) *parts {
 	return &parts{young: map[partKey]*authz.PartialList{}, most: names / 2}
 }
 
-// get returns the part of key as it is after that many changes.
+// Get returns the part of key as it is after that many changes.
 func (c *parts) get(key partKey, changes uint64) (*authz.PartialList, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -54,7 +54,7 @@ func (c *parts) get(key partKey, changes uint64) (*authz.PartialList, bool) {
 	return p, ok
 }
 
-// put remembers a part that was found after that many changes; older ones are dropped. It may have
+// Put remembers a part that was found after that many changes; older ones are dropped. It may have
 // been found while the next change went on: then that change is soon counted, and it is dropped too.
 func (c *parts) put(key partKey, changes uint64, p *authz.PartialList) {
 	c.mu.Lock()

@@ -74,7 +74,7 @@ func (s *search) run() (namespaces, workspaces []string) {
 func (s *search) ofWorkspaces() {
 	whole, perhaps := map[string]bool{}, map[string][]*link{}
 	for p := range s.places() {
-		for name, l := range p.workspaces.all {
+		for name, l := range p.workspaces.All {
 			surely, maybe := s.grades(l)
 			if maybe {
 				perhaps[name] = append(perhaps[name], l)
@@ -90,7 +90,7 @@ func (s *search) ofWorkspaces() {
 	if len(whole) == 0 && len(perhaps) == 0 {
 		return
 	}
-	for name, workspace := range s.index.workspaceOf.all {
+	for name, workspace := range s.index.workspaceOf.All {
 		if whole[workspace] || s.inNamespace(name, perhaps[workspace]...) {
 			s.namespaces = append(s.namespaces, name)
 		}
@@ -100,7 +100,7 @@ func (s *search) ofWorkspaces() {
 // ofNamespaces finds what bindings in namespaces grant.
 func (s *search) ofNamespaces() {
 	for p := range s.places() {
-		for name, l := range p.namespaces.all {
+		for name, l := range p.namespaces.All {
 			if surely, maybe := s.grades(l); surely || maybe && s.inNamespace(name, l) {
 				s.namespaces = append(s.namespaces, name)
 			}
@@ -123,10 +123,10 @@ func (s *search) ofEverywhere() {
 		return
 	}
 	workspaces := map[string]bool{}
-	for name := range s.index.workspaces.all {
+	for name := range s.index.workspaces.All {
 		workspaces[name] = true
 	}
-	for name, workspace := range s.index.workspaceOf.all {
+	for name, workspace := range s.index.workspaceOf.All {
 		workspaces[workspace] = true
 		if s.inNamespace(name, perhaps...) {
 			s.namespaces = append(s.namespaces, name)
@@ -177,14 +177,14 @@ func (s *search) granted(links []*link) bool {
 	return false
 }
 
-// places gives where the user, and each of the user's groups, is bound.
-func (s *search) places() iter.Seq[*places] {
-	return func(yield func(*places) bool) {
-		if p, ok := s.index.placesOfUsers.get(s.user.GetName()); ok && !yield(p) {
+// subjectScopes gives where the user, and each of the user's groups, is bound.
+func (s *search) places() iter.Seq[*subjectScopes] {
+	return func(yield func(*subjectScopes) bool) {
+		if p, ok := s.index.scopesOfUsers.Get(s.user.GetName()); ok && !yield(p) {
 			return
 		}
 		for _, group := range s.user.GetGroups() {
-			if p, ok := s.index.placesOfGroups.get(group); ok && group != "" && !yield(p) {
+			if p, ok := s.index.scopesOfGroups.Get(group); ok && group != "" && !yield(p) {
 				return
 			}
 		}

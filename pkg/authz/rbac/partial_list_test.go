@@ -139,7 +139,7 @@ func TestPartFollowsEveryChange(t *testing.T) {
 	w.role("roles", "a/r", rule("list", "", "pods"))
 	w.sink("rolebindings").Delete("a", "b")
 	expect("a binding that is gone", nil, nil)
-	if n := w.index.placesOfUsers.n; n != 1 {
+	if n := w.index.scopesOfUsers.Len(); n != 1 {
 		t.Errorf("%d users have places, want eve alone", n)
 	}
 }
@@ -205,7 +205,7 @@ func naivePart(m *model, w *world, r *request.Info, may func(request.Info) bool)
 		}
 		known[m.namespaces[n]] = true
 	}
-	for name := range w.index.workspaces.all {
+	for name := range w.index.workspaces.All {
 		known[name] = true
 	}
 	delete(known, "")

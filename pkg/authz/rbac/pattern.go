@@ -11,8 +11,8 @@ import (
 	"github.com/google/cel-go/common/types"
 )
 
-// patternSteps bounds the steps of the program that a pattern becomes: so many for each byte of the pattern, and some. CEL's cost counts the
-// length of the pattern and of the text; a counted repetition ("{1,1000}") is short, and repeats what it is about.
+// patternSteps bounds the steps of the program that a pattern becomes: so many for each byte of the pattern, and some. CEL's cost counts
+// the length of the pattern and of the text; a counted repetition ("{1,1000}") is short, and repeats what it is about.
 const (
 	patternSteps     = 4
 	patternStepsMore = 32

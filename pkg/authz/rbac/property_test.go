@@ -3,7 +3,6 @@ package rbac
 import (
 	"context"
 	"fmt"
-	"maps"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -281,41 +280,13 @@ func TestDecisionsDuringChangesMissNothing(t *testing.T) {
 	readers.Wait()
 }
 
-func TestTableIsAMap(t *testing.T) {
-	r := rand.New(rand.NewPCG(1, 2))
-	var got table[int]
-	want := map[string]int{}
-	for n := range 20000 {
-		key := fmt.Sprint(r.IntN(500))
-		if r.IntN(3) == 0 {
-			got.drop(key)
-			delete(want, key)
-		} else {
-			got.put(key, n)
-			want[key] = n
-		}
-		key = fmt.Sprint(r.IntN(500))
-		v, ok := got.get(key)
-		if w, in := want[key]; v != w || ok != in {
-			t.Fatalf("step %d: %q is %d %v, want %d %v", n, key, v, ok, w, in)
-		}
-	}
-	all := map[string]int{}
-	got.all(func(key string, v int) bool { all[key] = v; return true })
-	if !maps.Equal(all, want) || got.n != len(want) {
-		t.Errorf("%d entries, %d counted, want %d", len(all), got.n, len(want))
-	}
-	seen := 0
-	got.all(func(string, int) bool { seen++; return false })
-	if seen != 1 {
-		t.Errorf("all went on %d times after false", seen)
-	}
-}
-
 // FuzzSinks: whatever is stored, reading it does not panic, and rights come only from a role and a
 // binding that both can be read.
 func FuzzSinks(f *testing.F) {
-	f.Add([]byte(`{"rules":[{"verbs":["*"],"apiGroups":["*"],"resources":["*"]}]}`), []byte(`{"roleRef":{"kind":"GlobalRole","name":"r"},"subjects":[{"kind":"User","name":"bob"}]}`))
+	f.Add(
+		[]byte(`{"rules":[{"verbs":["*"],"apiGroups":["*"],"resources":["*"]}]}`),
+		[]byte(`{"roleRef":{"kind":"GlobalRole","name":"r"},"subjects":[{"kind":"User","name":"bob"}]}`),
+	)
 	f.Add([]byte(`{"metadata":{"annotations":{"iam.kubesphere.io/cel-condition":"request.name == user.name"}},"rules":null}`), []byte(`{}`))
 	f.Add([]byte(`[]`), []byte(`{"subjects":[{"kind":"ServiceAccount"}]}`))
 	f.Fuzz(func(t *testing.T, role, binding []byte) {

@@ -57,12 +57,15 @@ func TestDecision(t *testing.T) {
 		group  string
 	}{
 		{"UserIsBound", person("root"), ask("delete", "/nodes", "n"), `GlobalRoleBinding "admins" of GlobalRole "admin" to User "root"`, "kapis:global:admin"},
-		{"GroupIsBound", person("bob", "x", "roots"), ask("delete", "/nodes", "n"), `GlobalRoleBinding "admins" of GlobalRole "admin" to Group "roots"`, "kapis:global:admin"},
-		{"ServiceAccountIsBound", person("system:serviceaccount:kube-system:root"), ask("get", "/nodes", "n"), `to ServiceAccount "system:serviceaccount:kube-system:root"`, "kapis:global:admin"},
+		{"GroupIsBound", person("bob", "x", "roots"), ask("delete", "/nodes", "n"), `GlobalRoleBinding "admins" of GlobalRole "admin" to Group "roots"`,
+			"kapis:global:admin"},
+		{"ServiceAccountIsBound", person("system:serviceaccount:kube-system:root"), ask("get", "/nodes", "n"),
+			`to ServiceAccount "system:serviceaccount:kube-system:root"`, "kapis:global:admin"},
 		{"UserOfAGroupsNameIsNot", person("roots"), ask("get", "/nodes", "n"), "", ""},
 		{"GroupOfAUsersNameIsNot", person("bob", "root"), ask("get", "/nodes", "n"), "", ""},
 		{"U0SeesNothing_S1", person("u0", "system:authenticated"), ask("list", "/pods", ""), "", ""},
-		{"U0SeesWhatEveryoneSees", person("u0", "system:authenticated"), ask("get", "config.kubesphere.io/configs", "oauth"), `to Group "system:authenticated"`, "kapis:global:everyone"},
+		{"U0SeesWhatEveryoneSees", person("u0", "system:authenticated"), ask("get", "config.kubesphere.io/configs", "oauth"), `to Group "system:authenticated"`,
+			"kapis:global:everyone"},
 		{"MissingRoleIsSkipped", person("otto"), ask("get", "/pods", "p"), "", ""},
 		{"EmptyUserNeverMatches_S10", person(""), ask("get", "/pods", "p"), "", ""},
 		{"EmptyGroupNeverMatches_S10", person("bob", ""), ask("get", "/pods", "p"), "", ""},
@@ -83,7 +86,8 @@ func TestDecision(t *testing.T) {
 		{"SubresourceOfAnything", person("sue"), ask("create", "/pods/eviction", "p", "ns:n1"), `"subbed"`, "kapis:global:subs"},
 		{"DanglingSlashIsNothing", person("sue"), ask("get", "/nodes", "n"), "", ""},
 		{"ResourceIsNotItsSubresource", person("ed"), ask("update", "apps/deployments/scale", "d", "ns:n1"), "", ""},
-		{"WorkspaceByPath", person("alice"), ask("list", "iam.kubesphere.io/workspacemembers", "", "ws:a"), `WorkspaceRoleBinding "a-admins" of WorkspaceRole "a-admin" to User "alice"`, "kapis:workspace:a:a-admin"},
+		{"WorkspaceByPath", person("alice"), ask("list", "iam.kubesphere.io/workspacemembers", "", "ws:a"),
+			`WorkspaceRoleBinding "a-admins" of WorkspaceRole "a-admin" to User "alice"`, "kapis:workspace:a:a-admin"},
 		{"OtherWorkspace", person("alice"), ask("list", "iam.kubesphere.io/workspacemembers", "", "ws:b"), "", ""},
 		{"WorkspaceOfTheNamespace", person("alice"), ask("get", "/pods", "p", "ns:n1"), `"a-admins"`, "kapis:workspace:a:a-admin"},
 		{"NamespaceOfAnotherWorkspace", person("alice"), ask("get", "/pods", "p", "ns:n2"), "", ""},
@@ -94,11 +98,14 @@ func TestDecision(t *testing.T) {
 		{"WorkspaceRoleHasNoSayGlobally", person("alice"), ask("list", "iam.kubesphere.io/users", "", "global"), "", ""},
 		{"RoleOfAnotherWorkspaceGrantsNothing_S6", person("bea"), ask("get", "/pods", "p", "ns:n1"), "", ""},
 		{"BindingWithoutAWorkspaceBindsNobody", person("hugo"), ask("get", "/pods", "p", "ns:n3"), "", ""},
-		{"RoleOfTheNamespace", person("ed"), ask("delete", "apps/deployments", "d", "ns:n1"), `RoleBinding "n1/editors" of Role "editor" to User "ed"`, "kapis:namespace:editor"},
+		{"RoleOfTheNamespace", person("ed"), ask("delete", "apps/deployments", "d", "ns:n1"), `RoleBinding "n1/editors" of Role "editor" to User "ed"`,
+			"kapis:namespace:editor"},
 		{"RoleOfAnotherNamespaceIsMissing", person("ed"), ask("delete", "apps/deployments", "d", "ns:n2"), "", ""},
 		{"RoleOfTheNamespaceHasNoSayOutside", person("ed"), ask("list", "apps/deployments", ""), "", ""},
-		{"ServiceAccountInItsNamespace", person("system:serviceaccount:n1:bot"), ask("get", "apps/deployments", "d", "ns:n1"), `"n1/editors"`, "kapis:namespace:editor"},
-		{"ClusterRoleInANamespace", person("vera"), ask("list", "/pods", "", "ns:n2"), `ClusterRoleBinding "viewers" of ClusterRole "viewer" to User "vera"`, "kapis:cluster:viewer"},
+		{"ServiceAccountInItsNamespace", person("system:serviceaccount:n1:bot"), ask("get", "apps/deployments", "d", "ns:n1"), `"n1/editors"`,
+			"kapis:namespace:editor"},
+		{"ClusterRoleInANamespace", person("vera"), ask("list", "/pods", "", "ns:n2"), `ClusterRoleBinding "viewers" of ClusterRole "viewer" to User "vera"`,
+			"kapis:cluster:viewer"},
 		{"ClusterRoleInAWorkspace", person("vera"), ask("list", "iam.kubesphere.io/workspaceroles", "", "ws:b"), `"viewers"`, "kapis:cluster:viewer"},
 		{"ClusterRoleHasNoSayGlobally", person("vera"), ask("list", "iam.kubesphere.io/users", "", "global"), "", ""},
 		{"ClusterRoleOnAPath", person("vera"), askPath("get", "/apis"), `"viewers"`, "kapis:cluster:viewer"},
@@ -134,7 +141,8 @@ func TestChangeHoldsForTheNextDecision(t *testing.T) {
 		{"BindingIsDeleted", func(w *world) { w.sink("workspacerolebindings").Delete("", "a-admins") }, person("alice"), pods, false},
 		{"SubjectIsReplaced", func(w *world) { w.bind("workspacerolebindings", "a-admins", "a", "a-admin", "User:bob") }, person("alice"), pods, false},
 		{"SubjectIsAdded", func(w *world) { w.bind("workspacerolebindings", "a-admins", "a", "a-admin", "User:bob", "User:alice") }, person("alice"), pods, true},
-		{"BindingMovesToAnotherWorkspace", func(w *world) { w.bind("workspacerolebindings", "a-admins", "b", "a-admin", "User:alice") }, person("alice"), pods, false},
+		{"BindingMovesToAnotherWorkspace", func(w *world) { w.bind("workspacerolebindings", "a-admins", "b", "a-admin", "User:alice") }, person("alice"), pods,
+			false},
 		{"RoleIsDeleted", func(w *world) { w.sink("workspaceroles").Delete("", "a-admin") }, person("alice"), pods, false},
 		{"RoleLosesItsRules", func(w *world) { w.role("workspaceroles", "a-admin") }, person("alice"), pods, false},
 		{"RoleMovesToAnotherWorkspace", func(w *world) {
@@ -153,13 +161,16 @@ func TestChangeHoldsForTheNextDecision(t *testing.T) {
 			w.sink("workspaceroles").Set(&store.Object{Name: "a-admin", Raw: []byte(`[]`)})
 		}, person("alice"), pods, false},
 		{"BindingRefersToAnotherScope", func(w *world) {
-			w.sink("globalrolebindings").Set(&store.Object{Name: "admins", Raw: []byte(`{"roleRef":{"kind":"ClusterRole","name":"viewer"},"subjects":[{"kind":"User","name":"root"}]}`)})
+			w.sink("globalrolebindings").Set(&store.Object{Name: "admins",
+				Raw: []byte(`{"roleRef":{"kind":"ClusterRole","name":"viewer"},"subjects":[{"kind":"User","name":"root"}]}`)})
 		}, person("root"), pods, false},
 		{"BindingRefersToAnotherGroup", func(w *world) {
-			w.sink("globalrolebindings").Set(&store.Object{Name: "admins", Raw: []byte(`{"roleRef":{"apiGroup":"rbac.authorization.k8s.io","kind":"GlobalRole","name":"admin"},"subjects":[{"kind":"User","name":"root"}]}`)})
+			w.sink("globalrolebindings").Set(&store.Object{Name: "admins",
+				Raw: []byte(`{"roleRef":{"apiGroup":"rbac.authorization.k8s.io","kind":"GlobalRole","name":"admin"},"subjects":[{"kind":"User","name":"root"}]}`)})
 		}, person("root"), pods, false},
 		{"BindingWithoutAGroupMeansOurs", func(w *world) {
-			w.sink("globalrolebindings").Set(&store.Object{Name: "admins", Raw: []byte(`{"roleRef":{"kind":"GlobalRole","name":"admin"},"subjects":[{"kind":"User","name":"root"}]}`)})
+			w.sink("globalrolebindings").Set(&store.Object{Name: "admins",
+				Raw: []byte(`{"roleRef":{"kind":"GlobalRole","name":"admin"},"subjects":[{"kind":"User","name":"root"}]}`)})
 		}, person("root"), pods, true},
 		{"ServiceAccountOfAnotherGroupIsNotKubernetes", func(w *world) {
 			w.sink("globalrolebindings").Set(&store.Object{Name: "admins", Raw: []byte(
@@ -201,8 +212,15 @@ func TestNothingIsLeftOfWhatIsGone(t *testing.T) {
 		w.sink("namespaces").Delete("", "n"+id)
 	}
 	x := w.index
-	if len(x.roles)+len(x.bindings)+x.namespaces.n+x.workspaces.n+x.workspaceOf.n != 0 {
-		t.Errorf("left: %d roles, %d bindings, %d namespaces, %d workspaces, %d labels", len(x.roles), len(x.bindings), x.namespaces.n, x.workspaces.n, x.workspaceOf.n)
+	if len(x.roles)+len(x.bindings)+x.namespaces.Len()+x.workspaces.Len()+x.workspaceOf.Len() != 0 {
+		t.Errorf(
+			"left: %d roles, %d bindings, %d namespaces, %d workspaces, %d labels",
+			len(x.roles),
+			len(x.bindings),
+			x.namespaces.Len(),
+			x.workspaces.Len(),
+			x.workspaceOf.Len(),
+		)
 	}
 }
 

@@ -75,7 +75,8 @@ func (x *Index) byPolicy(ctx context.Context, u user.Info, r *request.Info) auth
 	return authz.Decision{Allowed: true, Reason: l.whyByPolicy(), Group: p.group}
 }
 
-// policyLink returns the first binding to a role whose policy allows r to u, and that policy, which the role may have lost by now; nil for none.
+// policyLink returns the first binding to a role whose policy allows r to u, and that policy, which the role may have lost by now; nil for
+// none.
 func (x *Index) policyLink(ctx context.Context, u user.Info, r *request.Info) (*link, *policy) {
 	if x.policies.Load() == 0 || isOfMembers(r) {
 		return nil, nil
@@ -104,8 +105,8 @@ func (x *Index) policyLink(ctx context.Context, u user.Info, r *request.Info) (*
 	return nil, nil
 }
 
-// isOfMembers tells the reads of workspaces and their namespaces that answer each what he is a member of. In installations that have policies,
-// the one for everybody who is logged in allows all of these: it lets people ask. Here it would show them what others have.
+// isOfMembers tells the reads of workspaces and their namespaces that answer each what he is a member of. In installations that have
+// policies, the one for everybody who is logged in allows all of these: it lets people ask. Here it would show them what others have.
 func isOfMembers(r *request.Info) bool {
 	return r.APIGroup == tenantv1beta1.GroupName && !r.IsKubernetes && (r.Verb == "get" || r.Verb == "list" || r.Verb == "watch")
 }

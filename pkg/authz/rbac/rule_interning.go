@@ -12,15 +12,15 @@ import (
 // textKey stands for a text.
 type textKey [sha256.Size]byte
 
-// shared keeps once what many roles have: each namespace and each workspace has the same built-in roles, whose rules (and policies, where
+// interned keeps once what many roles have: each namespace and each workspace has the same built-in roles, whose rules (and policies, where
 // they have any) are most of what the index would take otherwise, and of the time to read it. It holds none by itself.
-type shared[T any] struct {
+type interned[T any] struct {
 	mu     sync.Mutex
 	byText map[textKey]weak.Pointer[T]
 }
 
 // of returns what read makes of a text; the same for the same text, while somebody has it. What can't be read is not kept.
-func (s *shared[T]) of(text []byte, read func(text []byte) (*T, error)) (*T, error) {
+func (s *interned[T]) of(text []byte, read func(text []byte) (*T, error)) (*T, error) {
 	key := textKey(sha256.Sum256(text))
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -40,7 +40,7 @@ func (s *shared[T]) of(text []byte, read func(text []byte) (*T, error)) (*T, err
 }
 
 // forget is told that nobody has what the text of key says any more; since then somebody may have asked for it anew.
-func (s *shared[T]) forget(key textKey) {
+func (s *interned[T]) forget(key textKey) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.byText[key].Value() == nil {

@@ -55,7 +55,7 @@ func TestARoleWhoseRulesCannotBeReadGrantsNothing(t *testing.T) {
 }
 
 func TestRulesThatNobodyHasAreForgotten(t *testing.T) {
-	var s shared[rules]
+	var s interned[rules]
 	for i := range 100 {
 		if _, err := s.of(fmt.Appendf(nil, `[{"verbs":["get"],"apiGroups":[""],"resources":["kind%d"]}]`, i), readRules); err != nil {
 			t.Fatal(err)

@@ -17,23 +17,23 @@ func (x *Index) Meets(r *request.Info) []authz.BindingScope {
 
 // WorkspaceOf returns the workspace that a namespace is in, empty for none.
 func (x *Index) WorkspaceOf(namespace string) string {
-	workspace, _ := x.workspaceOf.get(namespace)
+	workspace, _ := x.workspaceOf.Get(namespace)
 	return workspace
 }
 
 // Leftovers reports whether namespaces, and whether bindings, carry the label of a workspace, whether it is there or not. It looks through
-// all namespaces.
+// All namespaces.
 func (x *Index) Leftovers(workspace string) (namespaces, bindings bool) {
 	if workspace == "" {
 		return false, false
 	}
-	for _, of := range x.workspaceOf.all {
+	for _, of := range x.workspaceOf.All {
 		if of == workspace {
 			namespaces = true
 			break
 		}
 	}
-	_, bindings = x.workspaces.get(workspace)
+	_, bindings = x.workspaces.Get(workspace)
 	return namespaces, bindings
 }
 
@@ -46,8 +46,9 @@ func (x *Index) above(at authz.BindingScope) []authz.BindingScope {
 	case request.Workspace:
 		out = append(out, authz.BindingScope{Scope: request.Workspace, Workspace: at.Workspace})
 	case request.Namespace:
-		workspace, _ := x.workspaceOf.get(at.Namespace)
-		out = append(out, authz.BindingScope{Scope: request.Workspace, Workspace: workspace}, authz.BindingScope{Scope: request.Namespace, Namespace: at.Namespace})
+		workspace, _ := x.workspaceOf.Get(at.Namespace)
+		out = append(out, authz.BindingScope{Scope: request.Workspace, Workspace: workspace},
+			authz.BindingScope{Scope: request.Namespace, Namespace: at.Namespace})
 	}
 	return append(out, authz.BindingScope{Scope: request.Cluster})
 }
@@ -61,12 +62,12 @@ func (x *Index) at(p authz.BindingScope) *subjects {
 		return &x.cluster
 	case request.Workspace:
 		if p.Workspace != "" {
-			s, _ := x.workspaces.get(p.Workspace)
+			s, _ := x.workspaces.Get(p.Workspace)
 			return s
 		}
 	case request.Namespace:
 		if p.Namespace != "" {
-			s, _ := x.namespaces.get(p.Namespace)
+			s, _ := x.namespaces.Get(p.Namespace)
 			return s
 		}
 	}
@@ -97,10 +98,10 @@ func (x *Index) memberships(u user.Info) *authz.PartialList {
 	var namespaces, workspaces []string
 	s := search{index: x, user: u}
 	for p := range s.places() {
-		for name := range p.workspaces.all {
+		for name := range p.workspaces.All {
 			workspaces = append(workspaces, name)
 		}
-		for name := range p.namespaces.all {
+		for name := range p.namespaces.All {
 			namespaces = append(namespaces, name)
 		}
 	}

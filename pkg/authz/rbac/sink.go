@@ -91,7 +91,8 @@ func (s *roleSink) content(o *store.Object) (*content, error) {
 		return nil, fmt.Errorf("read the rules of the role: %w", err)
 	}
 	if rules.wrong != nil {
-		klog.ErrorS(rules.wrong, "Rules of a role are ignored until they are mended", "kind", s.scope.RoleKind(), "role", klog.KRef(o.Namespace, o.Name))
+		klog.ErrorS(rules.wrong, "Rules of a role are ignored until they are mended", "kind", s.scope.RoleKind(), "role",
+			klog.KRef(o.Namespace, o.Name))
 	}
 	c := &content{rules: rules, name: o.Name, scope: s.scope}
 	if s.scope == request.Workspace {
@@ -131,7 +132,8 @@ func (s *bindingSink) Set(o *store.Object) {
 	key := bindingKey{s.scope, o.Namespace, o.Name}
 	b, err := s.binding(key, o.Raw)
 	if err != nil {
-		klog.ErrorS(err, "A binding binds nobody until it is mended", "kind", s.scope.RoleKind()+"Binding", "binding", klog.KRef(o.Namespace, o.Name))
+		klog.ErrorS(err, "A binding binds nobody until it is mended", "kind", s.scope.RoleKind()+"Binding", "binding",
+			klog.KRef(o.Namespace, o.Name))
 	}
 	s.index.setBinding(key, b)
 }

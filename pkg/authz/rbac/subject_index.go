@@ -1,17 +1,18 @@
 package rbac
 
 import (
+	"kapis.dev/ks-apiserver/pkg/authz/rbac/lockfree"
 	"kapis.dev/ks-apiserver/pkg/request"
 )
 
-// places are the workspaces and the namespaces in which somebody is bound, with the bindings there:
+// subjectScopes are the workspaces and the namespaces in which somebody is bound, with the bindings there:
 // the same that Index.workspaces and Index.namespaces have, found by the other end.
-type places struct {
-	workspaces, namespaces table[*link]
+type subjectScopes struct {
+	workspaces, namespaces lockfree.Map[*link]
 }
 
 // of returns those of a scope, nil where bindings of that scope are for no place.
-func (p *places) of(s request.Scope) *table[*link] {
+func (p *subjectScopes) of(s request.Scope) *lockfree.Map[*link] {
 	switch s {
 	case request.Workspace:
 		return &p.workspaces
@@ -26,24 +27,24 @@ func (x *Index) setPlace(who subject, b *binding, links *link) {
 	if b.key.scope != request.Workspace && b.key.scope != request.Namespace {
 		return
 	}
-	bound := &x.placesOfUsers
+	bound := &x.scopesOfUsers
 	if who.isGroup() {
-		bound = &x.placesOfGroups
+		bound = &x.scopesOfGroups
 	}
-	p, ok := bound.get(who.name)
+	p, ok := bound.Get(who.name)
 	if links != nil {
 		if !ok {
-			p = &places{}
-			bound.put(who.name, p)
+			p = &subjectScopes{}
+			bound.Put(who.name, p)
 		}
-		p.of(b.key.scope).put(b.place, links)
+		p.of(b.key.scope).Put(b.place, links)
 		return
 	}
 	if !ok {
 		return
 	}
-	p.of(b.key.scope).drop(b.place)
-	if p.workspaces.n == 0 && p.namespaces.n == 0 {
-		bound.drop(who.name)
+	p.of(b.key.scope).Delete(b.place)
+	if p.workspaces.Len() == 0 && p.namespaces.Len() == 0 {
+		bound.Delete(who.name)
 	}
 }

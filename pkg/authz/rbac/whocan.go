@@ -10,6 +10,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 
 	"kapis.dev/ks-apiserver/pkg/authz"
+	"kapis.dev/ks-apiserver/pkg/authz/rbac/lockfree"
 	"kapis.dev/ks-apiserver/pkg/request"
 )
 
@@ -73,8 +74,8 @@ func (w *whoCan) at(place authz.BindingScope) (out []found) {
 	if s == nil {
 		return nil
 	}
-	for _, t := range [...]*table[*link]{&s.users, &s.groups} {
-		for _, l := range t.all {
+	for _, t := range [...]*lockfree.Map[*link]{&s.users, &s.groups} {
+		for _, l := range t.All {
 			for ; l != nil; l = l.next {
 				if f, ok := w.allows(place, l); ok {
 					out = append(out, f)

@@ -19,8 +19,8 @@ const (
 	maxCompare = 4 << 20
 )
 
-// growth are the functions of which the result, or the time, is not in proportion to the operands. Each returns how large the result may be, and
-// an error where it would take too long. The operands are within their bounds.
+// growth are the functions of which the result, or the time, is not in proportion to the operands. Each returns how large the result may
+// be, and an error where it would take too long. The operands are within their bounds.
 var growth = map[string]func(operands []*ast.Term) (int, error){
 	"bits.lsh":                         shifted,
 	"numbers.range":                    numbersInRange,

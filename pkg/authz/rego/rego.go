@@ -14,8 +14,8 @@ import (
 	"kapis.dev/ks-apiserver/pkg/request"
 )
 
-// Bounds of a policy, since everybody who may write a role writes one: its length in bytes, and how deep its brackets nest (the interpreter's
-// time to read it grows with the square of that).
+// Bounds of a policy, since everybody who may write a role writes one: its length in bytes, and how deep its brackets nest (the
+// interpreter's time to read it grows with the square of that).
 const (
 	maxLength = 16 << 10
 	maxDepth  = 50

@@ -89,9 +89,10 @@ func TestPoliciesOfExistingInstallations(t *testing.T) {
 		r      *request.Info
 		want   bool
 	}{
-		"OwnUserIsRead":             {everybody, iam("get", "users", "ann"), true},
-		"OwnUserIsWritten":          {everybody, iam("update", "users", "ann"), true},
-		"OwnUserInAnyGroup":         {everybody, &request.Info{Verb: "patch", APIPrefix: "apis", APIGroup: "x.example.com", Resource: "users", Name: "ann", IsResource: true}, true},
+		"OwnUserIsRead":    {everybody, iam("get", "users", "ann"), true},
+		"OwnUserIsWritten": {everybody, iam("update", "users", "ann"), true},
+		"OwnUserInAnyGroup": {everybody, &request.Info{Verb: "patch", APIPrefix: "apis", APIGroup: "x.example.com", Resource: "users", Name: "ann",
+			IsResource: true}, true},
 		"OtherUserIsNot":            {everybody, iam("get", "users", "bob"), false},
 		"UsersAreNotListed":         {everybody, iam("list", "users", ""), false},
 		"OwnMembershipIsRead":       {everybody, iam("get", "workspacemembers", "ann"), true},
@@ -100,8 +101,10 @@ func TestPoliciesOfExistingInstallations(t *testing.T) {
 		"OtherPathsAreNot":          {everybody, &request.Info{Verb: "get", Path: "/metrics"}, false},
 		"TenantIsRead":              {everybody, &request.Info{Verb: "list", APIGroup: "tenant.kubesphere.io", Resource: "workspaces", IsResource: true}, true},
 		"TenantIsNotWritten":        {everybody, &request.Info{Verb: "create", APIGroup: "tenant.kubesphere.io", Resource: "workspaces", IsResource: true}, false},
-		"OwnTerminal":               {everybody, &request.Info{Verb: "create", Resource: "pods", Subresource: "exec", Name: "managed-kubectl-ann", IsResource: true}, true},
-		"OtherTerminal":             {everybody, &request.Info{Verb: "create", Resource: "pods", Subresource: "exec", Name: "managed-kubectl-bob", IsResource: true}, false},
+		"OwnTerminal": {everybody, &request.Info{Verb: "create", Resource: "pods", Subresource: "exec", Name: "managed-kubectl-ann", IsResource: true},
+			true},
+		"OtherTerminal": {everybody, &request.Info{Verb: "create", Resource: "pods", Subresource: "exec", Name: "managed-kubectl-bob", IsResource: true},
+			false},
 		"AdminInAWorkspace":         {admins, &request.Info{Verb: "delete", Resource: "workspacetemplates", IsResource: true, Scope: request.Workspace}, true},
 		"AdminInANamespace":         {admins, &request.Info{Verb: "delete", Resource: "pods", IsResource: true, Scope: request.Namespace}, true},
 		"AdminInTheCluster":         {admins, &request.Info{Verb: "delete", Resource: "nodes", IsResource: true, Scope: request.Cluster}, true},
@@ -255,7 +258,10 @@ func TestAnEvaluationHasAnEnd(t *testing.T) {
 func TestAnEvaluationEndsWithItsRequest(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	ok, err := compile(t, "package authz\nallow { c := input.Verb; n := \"abcdefgh\"; a := split(n, \"\"); a[_] != a[_]; a[_] != a[_]; a[_] != a[_]; a[_] == \"x\" }").Allows(ctx, &user.DefaultInfo{Name: "ann"}, &request.Info{Verb: "get", Path: "/"})
+	ok, err := compile(
+		t,
+		"package authz\nallow { c := input.Verb; n := \"abcdefgh\"; a := split(n, \"\"); a[_] != a[_]; a[_] != a[_]; a[_] != a[_]; a[_] == \"x\" }",
+	).Allows(ctx, &user.DefaultInfo{Name: "ann"}, &request.Info{Verb: "get", Path: "/"})
 	if ok || err == nil || !strings.Contains(err.Error(), context.Canceled.Error()) {
 		t.Errorf("allowed = %v, error = %v, want that of the context", ok, err)
 	}
@@ -301,7 +307,15 @@ func FuzzCompile(f *testing.F) {
 
 func BenchmarkAllows(b *testing.B) {
 	p := compile(b, self)
-	u, r := &user.DefaultInfo{Name: "ann", Groups: []string{user.AllAuthenticated}}, &request.Info{Verb: "list", APIGroup: "apps", Resource: "deployments", IsResource: true}
+	u, r := &user.DefaultInfo{
+		Name:   "ann",
+		Groups: []string{user.AllAuthenticated},
+	}, &request.Info{
+		Verb:       "list",
+		APIGroup:   "apps",
+		Resource:   "deployments",
+		IsResource: true,
+	}
 	b.ReportAllocs()
 	for b.Loop() {
 		allows(b, p, u, r)

@@ -31,8 +31,8 @@ func checkShape(m *ast.Module) error {
 	return nil
 }
 
-// typesOf returns how many times over the type of a value may hold that of another: the product of what each step from one value to another may
-// add, as if all were one chain.
+// typesOf returns how many times over the type of a value may hold that of another: the product of what each step from one value to another
+// may add, as if all were one chain.
 func typesOf(m *ast.Module) int {
 	product := 1
 	rules := map[string]int{}

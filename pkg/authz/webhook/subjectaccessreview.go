@@ -15,8 +15,8 @@ import (
 	"kapis.dev/ks-apiserver/pkg/request"
 )
 
-// The keys of a review's spec.extra that say where the request is decided, which a SubjectAccessReview has no fields for. A user's own extra
-// of these names is left out.
+// The keys of a review's spec.extra that say where the request is decided, which a SubjectAccessReview has no fields for. A user's own
+// extra of these names is left out.
 const (
 	// ExtraScope is platform, cluster, workspace or namespace.
 	ExtraScope = "kapis.dev/scope"
@@ -47,7 +47,8 @@ func (a *Authorizer) spec(u user.Info, r *request.Info) authorizationv1.SubjectA
 		return s
 	}
 	s.ResourceAttributes = &authorizationv1.ResourceAttributes{
-		Namespace: r.Namespace, Verb: r.Verb, Group: r.APIGroup, Version: r.APIVersion, Resource: r.Resource, Subresource: r.Subresource, Name: r.Name,
+		Namespace: r.Namespace, Verb: r.Verb, Group: r.APIGroup, Version: r.APIVersion, Resource: r.Resource, Subresource: r.Subresource,
+		Name: r.Name,
 	}
 	return s
 }

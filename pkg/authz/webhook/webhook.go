@@ -1,5 +1,5 @@
-// Package webhook asks a service over HTTPS who may do what, in the SubjectAccessReviews of authorization.k8s.io/v1 that kube-apiserver asks
-// one in.
+// Package webhook asks a service over HTTPS who may do what, in the SubjectAccessReviews of authorization.k8s.io/v1 that kube-apiserver
+// asks one in.
 package webhook
 
 import (
@@ -100,7 +100,10 @@ func open(file string) (string, *http.Client, error) {
 	if err != nil {
 		return "", nil, err
 	}
-	client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse } // an answer comes from the service itself
+	client.CheckRedirect = func(*http.Request,
+		[]*http.Request) error {
+		return http.ErrUseLastResponse
+	} // an answer comes from the service itself
 	return config.Host, client, nil
 }
 
@@ -116,8 +119,8 @@ type answer struct {
 	reason          string
 }
 
-// Authorize asks the service, unless it was asked the same a moment ago. Where it gives no answer, and Options.FailOpen is false, the request is
-// forbidden with an error of code 503.
+// Authorize asks the service, unless it was asked the same a moment ago. Where it gives no answer, and Options.FailOpen is false, the
+// request is forbidden with an error of code 503.
 func (a *Authorizer) Authorize(ctx context.Context, u user.Info, r *request.Info) (authz.Decision, error) {
 	if u == nil || r == nil || u.GetName() == "" || r.Verb == "" { // S10
 		return authz.Decision{Reason: "the request lacks a user, or what it asks for"}, nil

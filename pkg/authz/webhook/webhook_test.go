@@ -123,7 +123,8 @@ func TestAnswersDecide(t *testing.T) {
 		{"NoOpinion", `{"allowed":false}`, authz.Decision{}},
 		{"NoOpinionWithAReason", `{"allowed":false,"reason":"not mine"}`, authz.Decision{Reason: "the authorization webhook does not allow it: not mine"}},
 		{"AnErrorOfItsOwnIsNoOpinion", `{"allowed":false,"evaluationError":"oops"}`, authz.Decision{}},
-		{"ALongReasonIsCut", `{"allowed":true,"reason":"` + strings.Repeat("x", 4096) + `"}`, authz.Decision{Allowed: true, Reason: "allowed by the authorization webhook: " + strings.Repeat("x", longestReason)}},
+		{"ALongReasonIsCut", `{"allowed":true,"reason":"` + strings.Repeat("x", 4096) + `"}`,
+			authz.Decision{Allowed: true, Reason: "allowed by the authorization webhook: " + strings.Repeat("x", longestReason)}},
 	} {
 		t.Run(c.claim, func(t *testing.T) {
 			a := authorizer(t, serve(t, says(c.status)), nil)
@@ -143,7 +144,8 @@ func TestTheServiceIsAskedWhatTheRequestIs(t *testing.T) {
 	}{
 		{"DELETE", "/apis/apps/v1/namespaces/shop/deployments/web/scale", "namespace", "a", &authorizationv1.ResourceAttributes{
 			Namespace: "shop", Verb: "delete", Group: "apps", Version: "v1", Resource: "deployments", Subresource: "scale", Name: "web"}},
-		{"GET", "/api/v1/namespaces/other/pods", "namespace", "", &authorizationv1.ResourceAttributes{Namespace: "other", Verb: "list", Version: "v1", Resource: "pods"}},
+		{"GET", "/api/v1/namespaces/other/pods", "namespace", "", &authorizationv1.ResourceAttributes{Namespace: "other", Verb: "list", Version: "v1",
+			Resource: "pods"}},
 		{"POST", "/kapis/iam.kubesphere.io/v1beta1/workspaces/w/workspacemembers", "workspace", "w", &authorizationv1.ResourceAttributes{
 			Verb: "create", Group: "iam.kubesphere.io", Version: "v1beta1", Resource: "workspacemembers"}},
 		{"GET", "/api/v1/nodes", "cluster", "", &authorizationv1.ResourceAttributes{Verb: "list", Version: "v1", Resource: "nodes"}},
@@ -154,7 +156,8 @@ func TestTheServiceIsAskedWhatTheRequestIs(t *testing.T) {
 			t.Fatal(err)
 		}
 		got := s.last.Load()
-		if got.APIVersion != "authorization.k8s.io/v1" || got.Kind != "SubjectAccessReview" || got.Spec.NonResourceAttributes != nil || *got.Spec.ResourceAttributes != *c.want {
+		if got.APIVersion != "authorization.k8s.io/v1" || got.Kind != "SubjectAccessReview" || got.Spec.NonResourceAttributes != nil ||
+			*got.Spec.ResourceAttributes != *c.want {
 			t.Errorf("%s: %+v", c.at, got)
 		}
 		if got.Spec.User != "ann" || got.Spec.UID != "uid-1" || strings.Join(got.Spec.Groups, " ") != "ops system:authenticated" {
@@ -169,7 +172,8 @@ func TestTheServiceIsAskedWhatTheRequestIs(t *testing.T) {
 	if _, err := a.Authorize(t.Context(), ann, info(t, "GET", "/metrics")); err != nil {
 		t.Fatal(err)
 	}
-	if got := s.last.Load().Spec; got.ResourceAttributes != nil || *got.NonResourceAttributes != (authorizationv1.NonResourceAttributes{Path: "/metrics", Verb: "get"}) {
+	if got := s.last.Load().Spec; got.ResourceAttributes != nil || *got.NonResourceAttributes != (authorizationv1.NonResourceAttributes{Path: "/metrics",
+		Verb: "get"}) {
 		t.Errorf("%+v", got)
 	}
 	if len(ann.Extra) != 3 || ann.Extra[ExtraScope][0] != "forged" {
@@ -404,7 +408,8 @@ func TestNamesThatAreNotUTF8AreNotAskedAbout(t *testing.T) {
 	for claim, c := range map[string]struct {
 		u user.Info
 		r *request.Info
-	}{"TheUser": {&user.DefaultInfo{Name: "ann\xff"}, named}, "AGroup": {&user.DefaultInfo{Name: "ann", Groups: []string{"\xfe"}}, named}, "TheObject": {ann, &other}} {
+	}{"TheUser": {&user.DefaultInfo{Name: "ann\xff"}, named}, "AGroup": {&user.DefaultInfo{Name: "ann", Groups: []string{"\xfe"}}, named},
+		"TheObject": {ann, &other}} {
 		if d, err := a.Authorize(t.Context(), c.u, c.r); err != nil || d.Allowed || !d.Denied || s.asked.Load() != 0 {
 			t.Errorf("%s: %+v, %v", claim, d, err)
 		}

@@ -1,4 +1,5 @@
-package rbac
+// Package lockfree has a map that is read without a lock and without an allocation: a decision of package rbac reads up to four.
+package lockfree
 
 import (
 	"hash/maphash"
@@ -8,10 +9,10 @@ import (
 // seed is of this process, so that nobody can choose names that fall into one bucket.
 var seed = maphash.MakeSeed()
 
-// table is a hash table that one goroutine at a time changes while any number of them read, without
+// Map is a hash table that one goroutine at a time changes while any number of them read, without
 // a lock and without allocating. A change costs as much as the chain that it is in, however large
-// the table. The zero value is empty.
-type table[V any] struct {
+// the map. The zero value is empty.
+type Map[V any] struct {
 	buckets atomic.Pointer[[]bucket[V]]
 	n       int // the writer's
 }
@@ -28,8 +29,8 @@ type entry[V any] struct {
 	next  *entry[V]
 }
 
-// get returns the value of key, and the zero value where there is none.
-func (t *table[V]) get(key string) (value V, ok bool) {
+// Get returns the value of key, and the zero value where there is none.
+func (t *Map[V]) Get(key string) (value V, ok bool) {
 	buckets := t.buckets.Load()
 	if buckets == nil {
 		return value, false
@@ -43,8 +44,8 @@ func (t *table[V]) get(key string) (value V, ok bool) {
 	return value, false
 }
 
-// put sets the value of key.
-func (t *table[V]) put(key string, value V) {
+// Put sets the value of key.
+func (t *Map[V]) Put(key string, value V) {
 	buckets := t.room()
 	h := maphash.String(seed, key)
 	b := chain(buckets, h)
@@ -55,8 +56,11 @@ func (t *table[V]) put(key string, value V) {
 	b.head.Store(&entry[V]{key: key, hash: h, value: value, next: rest})
 }
 
-// drop removes key.
-func (t *table[V]) drop(key string) {
+// Len returns how many keys there are, for the goroutine that changes the map.
+func (t *Map[V]) Len() int { return t.n }
+
+// Delete removes key.
+func (t *Map[V]) Delete(key string) {
 	buckets := t.buckets.Load()
 	if buckets == nil {
 		return
@@ -69,9 +73,9 @@ func (t *table[V]) drop(key string) {
 	}
 }
 
-// all passes every key and value to yield, until it returns false. What is changed meanwhile may or
+// All passes every key and value to yield, until it returns false. What is changed meanwhile may or
 // may not be among them.
-func (t *table[V]) all(yield func(key string, value V) bool) {
+func (t *Map[V]) All(yield func(key string, value V) bool) {
 	buckets := t.buckets.Load()
 	if buckets == nil {
 		return
@@ -107,8 +111,8 @@ func without[V any](e *entry[V], h uint64, key string) (rest *entry[V], found bo
 }
 
 // room returns the buckets, twice as many as before where they were full. Readers of the old ones
-// see the table as it was.
-func (t *table[V]) room() []bucket[V] {
+// see the map as it was.
+func (t *Map[V]) room() []bucket[V] {
 	const fewest = 4 // a power of two, as every later size
 	old := t.buckets.Load()
 	if old == nil {

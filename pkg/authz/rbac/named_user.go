@@ -3,12 +3,12 @@ package rbac
 // Named tells whether a binding, of any scope, names a user. It says so also of a user who is not there: whoever got the
 // name would get what is bound to it.
 func (x *Index) Named(user string) bool {
-	if _, ok := x.global.users.get(user); ok {
+	if _, ok := x.global.users.Get(user); ok {
 		return true
 	}
-	if _, ok := x.cluster.users.get(user); ok {
+	if _, ok := x.cluster.users.Get(user); ok {
 		return true
 	}
-	_, ok := x.placesOfUsers.get(user)
+	_, ok := x.scopesOfUsers.Get(user)
 	return ok
 }
