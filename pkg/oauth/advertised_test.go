@@ -42,7 +42,9 @@ func TestEverythingAdvertisedWorks(t *testing.T) {
 			},
 			"password": func() bool { return ok(s.post(t, consoleLogin("alice", password), nil)) },
 			"otp": func() bool { // its success needs a factor, and is tested where factors are
-				return s.post(t, url.Values{"grant_type": {"otp"}, "client_id": {"kubesphere"}, "client_secret": {"kubesphere"}, "otp": {"1"}, "token": {"x"}}, nil).str("error") == protocol.InvalidGrant
+				return s.post(t, url.Values{"grant_type": {"otp"}, "client_id": {"kubesphere"}, "client_secret": {"kubesphere"}, "otp": {"1"}, "token": {"x"}}, nil).
+					str("error") ==
+					protocol.InvalidGrant
 			},
 		},
 		"token_endpoint_auth_methods_supported": {

@@ -115,7 +115,8 @@ func TestResourceIsWhatTheTokenIsFor(t *testing.T) {
 		"argo":   {"": true, issuerURL: false, "kapis:host": false, issuerURL + "/oauth/userinfo": true, "https://x.example": false},
 	} {
 		for resource, good := range resources {
-			if e := s.oauth.tokenEndpoint.Issuer.CheckResource(s.oauth.Clients.Client(client), protocol.Form{"resource": resource}); (e == nil) != good || e != nil && e.Name != protocol.InvalidTarget {
+			if e := s.oauth.tokenEndpoint.Issuer.CheckResource(s.oauth.Clients.Client(client), protocol.Form{"resource": resource}); (e == nil) != good || e != nil &&
+				e.Name != protocol.InvalidTarget {
 				t.Errorf("%s, %q: %v", client, resource, e)
 			}
 		}
@@ -156,7 +157,8 @@ func TestConsentIsAskedForAgainWhenAClientGetsTheAPI(t *testing.T) {
 	if err := s.sessions.Consent(t.Context(), b, "helm", []string{"openid"}); err != nil {
 		t.Fatal(err)
 	}
-	if r := s.authorize(t, b, harborAsks("client_id", "helm", "redirect_uri", helmURI, "scope", "openid", "prompt", "none")); r.sentTo(t, helmURI).Get("error") != "consent_required" {
+	if r := s.authorize(t, b, harborAsks("client_id", "helm", "redirect_uri", helmURI, "scope", "openid", "prompt", "none")); r.sentTo(t, helmURI).
+		Get("error") != "consent_required" {
 		t.Errorf("%d %s", r.code, r.header.Get("Location"))
 	}
 }

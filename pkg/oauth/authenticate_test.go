@@ -27,14 +27,17 @@ func (s *server) review(t testing.TB, body string) (authenticationv1.TokenReview
 }
 
 func reviewOf(version, tok, audiences string) string {
-	return `{"apiVersion":"` + version + `","kind":"TokenReview","metadata":{"creationTimestamp":null},"spec":{"token":"` + tok + `","audiences":[` + audiences + `]}}`
+	return `{"apiVersion":"` + version + `","kind":"TokenReview","metadata":{"creationTimestamp":null},"spec":{"token":"` + tok + `","audiences":[` + audiences +
+		`]}}`
 }
 
 // keysOnly knows one API key.
 func keysOnly(_ context.Context, tok string) (*authenticator.Response, bool, error) {
 	switch tok {
 	case "ksk_good":
-		return &authenticator.Response{User: &user.DefaultInfo{Name: "robot", Extra: map[string][]string{"authentication.kapis.dev/credential": {"api-key"}}}}, true, nil
+		return &authenticator.Response{
+			User: &user.DefaultInfo{Name: "robot", Extra: map[string][]string{"authentication.kapis.dev/credential": {"api-key"}}},
+		}, true, nil
 	case "ksk_reads":
 		return &authenticator.Response{User: &user.DefaultInfo{Name: "robot", Extra: map[string][]string{"authentication.kapis.dev/scope": {"read"}}}}, true, nil
 	case "ksk_system":
@@ -73,7 +76,8 @@ func TestTokenReview(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, r := s.review(t, reviewOf(test.version, test.token, test.audiences))
-			if r.code != http.StatusOK || got.Kind != "TokenReview" || got.APIVersion != test.version || got.Status.Authenticated != (test.user != "") || got.Status.User.Username != test.user ||
+			if r.code != http.StatusOK || got.Kind != "TokenReview" || got.APIVersion != test.version || got.Status.Authenticated != (test.user != "") ||
+				got.Status.User.Username != test.user ||
 				strings.Join(got.Status.Audiences, " ") != test.answered || got.Spec.Token != "" || r.header.Get("Cache-Control") != "no-store" {
 				t.Errorf("%d %s", r.code, r.text)
 			}
@@ -88,7 +92,8 @@ func TestTokenReview(t *testing.T) {
 	if got, r := s.review(t, `{"spec":{"token":"`+access+`"}}`); !got.Status.Authenticated || got.APIVersion != "authentication.k8s.io/v1" {
 		t.Errorf("%d %s", r.code, r.text)
 	}
-	for name, body := range map[string]string{"no JSON": "x", "another kind": `{"kind":"Pod"}`, "another group": `{"apiVersion":"v1","kind":"TokenReview"}`, "another version": reviewOf("authentication.k8s.io/v2", "x", "")} {
+	for name, body := range map[string]string{"no JSON": "x", "another kind": `{"kind":"Pod"}`, "another group": `{"apiVersion":"v1","kind":"TokenReview"}`,
+		"another version": reviewOf("authentication.k8s.io/v2", "x", "")} {
 		if _, r := s.review(t, body); r.code != http.StatusBadRequest {
 			t.Errorf("%s: %d %s", name, r.code, r.text)
 		}

@@ -19,12 +19,28 @@ import (
 
 // redemption is how a client with a secret redeems a code.
 func redemption(code string, pairs ...string) url.Values {
-	return with(url.Values{"grant_type": {"authorization_code"}, "code": {code}, "redirect_uri": {harborURI}, "client_id": {"harbor"}, "client_secret": {"harbor-secret-1234"}}, pairs...)
+	return with(
+		url.Values{
+			"grant_type":    {"authorization_code"},
+			"code":          {code},
+			"redirect_uri":  {harborURI},
+			"client_id":     {"harbor"},
+			"client_secret": {"harbor-secret-1234"},
+		},
+		pairs...)
 }
 
 // spaRedeems is how a client without a secret does.
 func spaRedeems(code string, pairs ...string) url.Values {
-	return with(url.Values{"grant_type": {"authorization_code"}, "code": {code}, "redirect_uri": {"https://spa.example/cb"}, "client_id": {"spa"}, "code_verifier": {verifier}}, pairs...)
+	return with(
+		url.Values{
+			"grant_type":    {"authorization_code"},
+			"code":          {code},
+			"redirect_uri":  {"https://spa.example/cb"},
+			"client_id":     {"spa"},
+			"code_verifier": {verifier},
+		},
+		pairs...)
 }
 
 func (s *server) redeem(t testing.TB, code string, header map[string]string) reply {
@@ -59,7 +75,8 @@ func TestCodeIsRedeemedForTokens(t *testing.T) {
 	code := s.code(t, b, spaAsks("scope", "openid profile email groups", "nonce", "n-0S6_WzA2Mj"))
 	r := f.servers[1].post(t, spaRedeems(code), nil)
 	uncached(t, r)
-	if r.code != http.StatusOK || r.str("token_type") != "Bearer" || r.str("refresh_token") == "" || r.str("scope") != "openid profile email groups" || r.body["expires_in"] != float64(7200) {
+	if r.code != http.StatusOK || r.str("token_type") != "Bearer" || r.str("refresh_token") == "" || r.str("scope") != "openid profile email groups" ||
+		r.body["expires_in"] != float64(7200) {
 		t.Fatalf("%d %s", r.code, r.text)
 	}
 	id := payload(t, r.str("id_token"))
@@ -127,7 +144,19 @@ func TestCodeIsRefused(t *testing.T) {
 	f := newReplicas(t, 1, nil)
 	s := f.servers[0]
 	b := s.browser(t, "alice")
-	plain, proved, spa := s.code(t, b, harborAsks()), s.code(t, b, harborAsks("code_challenge", challenge(), "code_challenge_method", "S256")), s.code(t, b, spaAsks())
+	plain, proved, spa := s.code(
+		t,
+		b,
+		harborAsks(),
+	), s.code(
+		t,
+		b,
+		harborAsks("code_challenge", challenge(), "code_challenge_method", "S256"),
+	), s.code(
+		t,
+		b,
+		spaAsks(),
+	)
 	implied := with(harborAsks(), "redirect_uri", "")
 	bare := s.authorize(t, b, implied).sentTo(t, harborURI).Get("code")
 	if strings.Contains(plain, ".") || strings.Contains(spa, challenge()) {
@@ -165,7 +194,8 @@ func TestCodeIsRefused(t *testing.T) {
 	if f.written() != before {
 		t.Error("a refusal has written something")
 	}
-	for name, form := range map[string]url.Values{"plain": redemption(plain), "proved": redemption(proved, "code_verifier", verifier), "spa": spaRedeems(spa), "bare": redemption(bare, "redirect_uri", "")} {
+	for name, form := range map[string]url.Values{"plain": redemption(plain), "proved": redemption(proved, "code_verifier", verifier), "spa": spaRedeems(spa),
+		"bare": redemption(bare, "redirect_uri", "")} {
 		if r := s.post(t, form, nil); r.code != http.StatusOK {
 			t.Errorf("%s: %d %s", name, r.code, r.text)
 		}
@@ -222,7 +252,22 @@ func TestCodeIsGoodOnce(t *testing.T) {
 		if got := s.userinfo(t, won[0].str("access_token")); got.code != http.StatusUnauthorized {
 			t.Errorf("the access token lives: %d", got.code)
 		}
-		wants{400, "invalid_grant"}.check(t, s.post(t, url.Values{"grant_type": {"refresh_token"}, "client_id": {"harbor"}, "client_secret": {"harbor-secret-1234"}, "refresh_token": {won[0].str("refresh_token")}}, nil))
+		wants{
+			400,
+			"invalid_grant",
+		}.check(
+			t,
+			s.post(
+				t,
+				url.Values{
+					"grant_type":    {"refresh_token"},
+					"client_id":     {"harbor"},
+					"client_secret": {"harbor-secret-1234"},
+					"refresh_token": {won[0].str("refresh_token")},
+				},
+				nil,
+			),
+		)
 	}
 }
 

@@ -82,7 +82,8 @@ func TestAuthorizeAnswersWithACode(t *testing.T) {
 	s := f.servers[0]
 	b := s.browser(t, "alice")
 	before := f.written()
-	for name, state := range map[string]string{"plain": "s", "binary": "\x00\xff\xfe&=#?\r\n", "Unicode": "zustand-状態", "long": strings.Repeat("x", protocol.MaxState), "none": ""} {
+	for name, state := range map[string]string{"plain": "s", "binary": "\x00\xff\xfe&=#?\r\n", "Unicode": "zustand-状態",
+		"long": strings.Repeat("x", protocol.MaxState), "none": ""} {
 		t.Run(name, func(t *testing.T) {
 			q := harborAsks("state", state, "unknown", "1", "display", "page", "ui_locales", "de", "claims_locales", "de", "acr_values", "1") // TCore-6
 			for _, method := range []string{http.MethodGet, http.MethodPost} {
@@ -233,7 +234,8 @@ func TestAuthorizeTellsTheClientWhatIsWrong(t *testing.T) {
 	if got := s.authorize(t, "", harborAsks("prompt", "none")).sentTo(t, harborURI); got.Get("error") != "login_required" || got.Get("tenant") != "a" {
 		t.Errorf("%v", got)
 	}
-	if got := s.authorize(t, b, harborAsks("state", strings.Repeat("x", protocol.MaxState+1))).sentTo(t, harborURI); got.Get("error") != "invalid_request" || got.Has("state") {
+	if got := s.authorize(t, b, harborAsks("state", strings.Repeat("x", protocol.MaxState+1))).sentTo(t, harborURI); got.Get("error") != "invalid_request" ||
+		got.Has("state") {
 		t.Errorf("%v", got)
 	}
 }
@@ -375,15 +377,16 @@ func TestProceedGoesOnAfterThePages(t *testing.T) {
 		a       *protocol.AuthorizationRequest
 		want    string // "code", the error of a redirect, or the page
 	}{
-		"login, logged in before":     {old, ask(func(a *protocol.AuthorizationRequest) { a.Prompt = []string{"login"} }), "page login_required"},
-		"login, logged in since":      {fresh, ask(func(a *protocol.AuthorizationRequest) { a.Prompt = []string{"login"} }), "code"},
-		"select, stays":               {old, ask(func(a *protocol.AuthorizationRequest) { a.Prompt = []string{"select_account"} }), "code"},
-		"max_age 0, before":           {old, ask(func(a *protocol.AuthorizationRequest) { a.MaxAge = 0 }), "page login_required"},
-		"max_age 0, since":            {fresh, ask(func(a *protocol.AuthorizationRequest) { a.MaxAge = 0 }), "code"},
-		"somebody else":               {bob, ask(func(a *protocol.AuthorizationRequest) { a.Subject = "uid-alice" }), "login_required"},
-		"consent, not yet":            {old, ask(argo), "page consent_required"},
-		"consent, given":              {fresh, ask(argo), "code"},
-		"consent, for less":           {fresh, ask(func(a *protocol.AuthorizationRequest) { argo(a); a.Scopes = []string{"openid", "groups"} }), "page consent_required"},
+		"login, logged in before": {old, ask(func(a *protocol.AuthorizationRequest) { a.Prompt = []string{"login"} }), "page login_required"},
+		"login, logged in since":  {fresh, ask(func(a *protocol.AuthorizationRequest) { a.Prompt = []string{"login"} }), "code"},
+		"select, stays":           {old, ask(func(a *protocol.AuthorizationRequest) { a.Prompt = []string{"select_account"} }), "code"},
+		"max_age 0, before":       {old, ask(func(a *protocol.AuthorizationRequest) { a.MaxAge = 0 }), "page login_required"},
+		"max_age 0, since":        {fresh, ask(func(a *protocol.AuthorizationRequest) { a.MaxAge = 0 }), "code"},
+		"somebody else":           {bob, ask(func(a *protocol.AuthorizationRequest) { a.Subject = "uid-alice" }), "login_required"},
+		"consent, not yet":        {old, ask(argo), "page consent_required"},
+		"consent, given":          {fresh, ask(argo), "code"},
+		"consent, for less": {fresh, ask(func(a *protocol.AuthorizationRequest) { argo(a); a.Scopes = []string{"openid", "groups"} }),
+			"page consent_required"},
 		"consent asked for again":     {fresh, ask(func(a *protocol.AuthorizationRequest) { argo(a); a.Prompt = []string{"consent"} }), "page consent_required"},
 		"consent asked for and given": {fresh, ask(func(a *protocol.AuthorizationRequest) { argo(a); a.Prompt = []string{"consent"}; a.Agreed = fresh }), "code"},
 		"consent given by another":    {old, ask(func(a *protocol.AuthorizationRequest) { argo(a); a.Agreed = fresh }), "page consent_required"},

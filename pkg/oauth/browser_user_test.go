@@ -208,7 +208,8 @@ func (p *browserUser) answer(step string, pairs ...string) reply {
 func (p *browserUser) login(name string) *browserUser {
 	p.t.Helper()
 	p.open("/oauth/login")
-	if r := p.answer("password", "username", name, "password", password); r.code != http.StatusSeeOther || p.cookies[browser.HostPrefix+browser.SessionCookie] == nil {
+	if r := p.answer("password", "username", name, "password", password); r.code != http.StatusSeeOther ||
+		p.cookies[browser.HostPrefix+browser.SessionCookie] == nil {
 		p.t.Fatalf("login: %d %s", r.code, r.text)
 	}
 	return p

@@ -111,7 +111,8 @@ func TestForeignCallbacksLogNobodyIn(t *testing.T) {
 			return w.person(t).open("/oauth/callback/github?code=c&state=" + s)
 		},
 		"OtherProvider": func(_ *testing.T, _ *pageTest, p *browserUser, s string) reply { // mix-up (T9700-16)
-			p.cookies[browser.HostPrefix+callback.CookieName("google")] = &http.Cookie{Name: browser.HostPrefix + callback.CookieName("google"), Value: p.cookies[browser.HostPrefix+callback.CookieName("github")].Value}
+			p.cookies[browser.HostPrefix+callback.CookieName("google")] = &http.Cookie{Name: browser.HostPrefix + callback.CookieName("google"),
+				Value: p.cookies[browser.HostPrefix+callback.CookieName("github")].Value}
 			return p.open("/oauth/callback/google?code=c&state=" + s)
 		},
 		"Replayed": func(t *testing.T, w *pageTest, p *browserUser, s string) reply {
@@ -216,7 +217,8 @@ func TestPersonChoosesHisNameOnce(t *testing.T) {
 			Registration: &iam.Registration{Provider: provider, Subject: id.Subject, Username: "octo", Email: "o@example.com"}}, nil
 	}
 	p := w.person(t)
-	p.open("/oauth/callback/github?code=c&state="+p.away("/oauth/login/github")).says(t, http.StatusOK, "Complete your account", `value="octo"`, `value="o@example.com"`)
+	p.open("/oauth/callback/github?code=c&state="+p.away("/oauth/login/github")).
+		says(t, http.StatusOK, "Complete your account", `value="octo"`, `value="o@example.com"`)
 	for _, bad := range [][3]string{{"Octo", "o@example.com", "lower-case"}, {"octo", "nonsense", "not an e-mail"}, {"octo", "A <o@example.com>", "not an e-mail"},
 		{"system:admin", "o@example.com", "lower-case"}} {
 		p.answer("register", "username", bad[0], "email", bad[1]).says(t, http.StatusBadRequest, bad[2])
@@ -298,7 +300,8 @@ func TestConsolesCodeExpires(t *testing.T) {
 func TestBrowserIsSentBackToTheConsoleOnly(t *testing.T) { // S40
 	w := newPageTest(t)
 	p := w.person(t)
-	for _, to := range []string{"https://evil.example", "//evil.example", `/\evil.example`, "https:evil.example", "%2f%2fevil.example", consoleURI + "/..", consoleURI + "@evil.example",
+	for _, to := range []string{"https://evil.example", "//evil.example", `/\evil.example`, "https:evil.example", "%2f%2fevil.example", consoleURI + "/..",
+		consoleURI + "@evil.example",
 		strings.ToUpper(consoleURI), consoleURI + "?x=y", "javascript:alert(1)", harborURI, "/", "\r\nLocation: https://evil.example"} {
 		r := p.open("/oauth/login/github?redirect_uri=" + url.QueryEscape(to))
 		if r.says(t, http.StatusBadRequest, "not one that the platform"); r.header.Get("Location") != "" {
@@ -313,7 +316,14 @@ func TestALoginAgainBringsTheGroupsOfNow(t *testing.T) {
 	groups := []string{"dev"}
 	w.knows("alice")
 	w.gate.proof = func(provider string, id *idp.Identity) (*iam.AuthnResult, error) {
-		return &iam.AuthnResult{User: w.users.ByName("alice"), Provider: provider, Subject: id.Subject, Groups: groups, At: w.clock.now(), Methods: []string{iam.MethodFederated}}, nil
+		return &iam.AuthnResult{
+			User:     w.users.ByName("alice"),
+			Provider: provider,
+			Subject:  id.Subject,
+			Groups:   groups,
+			At:       w.clock.now(),
+			Methods:  []string{iam.MethodFederated},
+		}, nil
 	}
 	p := w.person(t)
 	name := ""
@@ -326,7 +336,10 @@ func TestALoginAgainBringsTheGroupsOfNow(t *testing.T) {
 		name = all[0].Name
 	}
 
-	b, _, err := w.oauth.logins.Admit(request(t, http.MethodGet, w.URL, "", nil), &iam.AuthnResult{User: w.users.ByName("bob"), At: w.clock.now().Add(-time.Minute)})
+	b, _, err := w.oauth.logins.Admit(
+		request(t, http.MethodGet, w.URL, "", nil),
+		&iam.AuthnResult{User: w.users.ByName("bob"), At: w.clock.now().Add(-time.Minute)},
+	)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -100,7 +100,8 @@ func TestDeviceIsLetInByWhoComparesTheCode(t *testing.T) { // T8628-6
 	p := w.person(t)
 	p.open("/oauth/device?user_code="+code).says(t, http.StatusOK, "Log in") // who it is comes first
 	r := p.answer("password", "username", "alice", "password", password)
-	if to := r.header.Get("Location"); r.code != http.StatusSeeOther || !strings.HasSuffix(to, "/oauth/device?user_code="+url.QueryEscape(strings.ReplaceAll(code, "-", ""))) &&
+	if to := r.header.Get("Location"); r.code != http.StatusSeeOther || !strings.HasSuffix(to,
+		"/oauth/device?user_code="+url.QueryEscape(strings.ReplaceAll(code, "-", ""))) &&
 		!strings.HasSuffix(to, "/oauth/device?user_code="+code) {
 		t.Fatal(r.code, to)
 	}
@@ -108,7 +109,8 @@ func TestDeviceIsLetInByWhoComparesTheCode(t *testing.T) { // T8628-6
 	if r := w.poll(t, device); r.str("error") != "authorization_pending" {
 		t.Error("let in by an address:", r.text)
 	}
-	p.answer("find", "user_code", strings.ToLower(strings.ReplaceAll(code, "-", " "))).says(t, http.StatusOK, "Connect cli?", code, "it is a fraud", "Logged in as alice")
+	p.answer("find", "user_code", strings.ToLower(strings.ReplaceAll(code, "-", " "))).
+		says(t, http.StatusOK, "Connect cli?", code, "it is a fraud", "Logged in as alice")
 	p.answer("answer", "answer", "allow").says(t, http.StatusOK, "cli is logged in as you")
 	w.clock.add(deviceflow.PollInterval)
 	if r := w.poll(t, device); r.code != http.StatusOK || r.str("access_token") == "" {
@@ -233,7 +235,8 @@ func TestApplicationsOnTheMachineAskEachTime(t *testing.T) {
 	ask := func(client, uri string, pairs ...string) url.Values {
 		return spaAsks(append([]string{"client_id", client, "redirect_uri", uri}, pairs...)...)
 	}
-	for uri, each := range map[string]bool{"http://127.0.0.1:4711/cb": true, "https://localhost/cb": true, "com.example.native:/cb": true, "https://native.example/cb": false} {
+	for uri, each := range map[string]bool{"http://127.0.0.1:4711/cb": true, "https://localhost/cb": true, "com.example.native:/cb": true,
+		"https://native.example/cb": false} {
 		for range 2 {
 			p.open("/oauth/authorize?"+ask("native", uri, "prompt", "consent").Encode()).says(t, http.StatusOK, "Allow native?")
 			if q := p.answer("", "answer", "allow").sentTo(t, uri); q.Get("code") == "" {
@@ -244,7 +247,8 @@ func TestApplicationsOnTheMachineAskEachTime(t *testing.T) {
 			t.Errorf("%s: %v", uri, q)
 		}
 	}
-	if q := p.open("/oauth/authorize?"+ask("spa", "http://127.0.0.1:4711/cb").Encode()).sentTo(t, "http://127.0.0.1:4711/cb"); q.Get("code") == "" { // grantMethod: auto
+	if q := p.open("/oauth/authorize?"+ask("spa", "http://127.0.0.1:4711/cb").Encode()).
+		sentTo(t, "http://127.0.0.1:4711/cb"); q.Get("code") == "" { // grantMethod: auto
 		t.Errorf("it is asked about: %v", q)
 	}
 }

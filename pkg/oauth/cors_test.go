@@ -11,12 +11,21 @@ import (
 func TestOnlyRegisteredPagesMayCall(t *testing.T) {
 	f := newReplicas(t, 1, nil)
 	s := f.servers[0]
-	open := []string{"/oauth/token", "/oauth/revoke", "/oauth/userinfo", "/oauth/keys", "/.well-known/openid-configuration", "/.well-known/oauth-authorization-server"}
+	open := []string{
+		"/oauth/token",
+		"/oauth/revoke",
+		"/oauth/userinfo",
+		"/oauth/keys",
+		"/.well-known/openid-configuration",
+		"/.well-known/oauth-authorization-server",
+	}
 	closed := []string{"/oauth/authorize", "/oauth/introspect", "/oauth/device_authorization", "/oauth/logout", "/oauth/authenticate"}
 	for origin, good := range map[string]bool{
 		"https://spa.example": true, "http://127.0.0.1": true,
-		"https://spa.example.evil.example": false, "https://spaXexample": false, "https://SPA.example": false, "https://spa.example/": false, "http://spa.example": false,
-		"https://spa.example:8443": false, "null": false, "*": false, "": false, "https://harbor.example": false, "https://evil.example": false, "com.example.app:": false,
+		"https://spa.example.evil.example": false, "https://spaXexample": false, "https://SPA.example": false, "https://spa.example/": false,
+		"http://spa.example":       false,
+		"https://spa.example:8443": false, "null": false, "*": false, "": false, "https://harbor.example": false, "https://evil.example": false,
+		"com.example.app:": false,
 	} {
 		for _, path := range append(open, closed...) {
 			for _, method := range []string{http.MethodOptions, http.MethodGet, http.MethodPost} {
@@ -37,7 +46,10 @@ func TestOnlyRegisteredPagesMayCall(t *testing.T) {
 			}
 		}
 	}
-	pre := do(t, request(t, http.MethodOptions, s.URL+"/oauth/token", "", map[string]string{"Origin": "https://spa.example", "Access-Control-Request-Method": "POST"}))
+	pre := do(
+		t,
+		request(t, http.MethodOptions, s.URL+"/oauth/token", "", map[string]string{"Origin": "https://spa.example", "Access-Control-Request-Method": "POST"}),
+	)
 	if pre.code != http.StatusNoContent || pre.header.Get("Access-Control-Allow-Methods") != "POST" || pre.header.Get("Access-Control-Allow-Headers") == "" {
 		t.Errorf("%d %v", pre.code, pre.header)
 	}

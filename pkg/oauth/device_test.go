@@ -56,7 +56,8 @@ func TestDeviceIsLetIn(t *testing.T) {
 	r := s.begin(t, url.Values{"client_id": {"cli"}, "scope": {"openid email"}})
 	uncached(t, r)
 	device, user := r.str("device_code"), r.str("user_code")
-	if r.code != http.StatusOK || r.body["expires_in"] != float64(600) || r.body["interval"] != float64(5) || r.str("verification_uri") != issuerURL+"/oauth/device" ||
+	if r.code != http.StatusOK || r.body["expires_in"] != float64(600) || r.body["interval"] != float64(5) ||
+		r.str("verification_uri") != issuerURL+"/oauth/device" ||
 		r.str("verification_uri_complete") != issuerURL+"/oauth/device?user_code="+user || len(strings.ReplaceAll(user, "-", "")) != 12 {
 		t.Fatalf("%d %s", r.code, r.text)
 	}

@@ -79,7 +79,8 @@ func TestIssuerMustBeAURLThatMayStandInATokens(t *testing.T) {
 			t.Errorf("%s: %q, %v", issuer, got, err)
 		}
 	}
-	for _, issuer := range []string{"", "ks.example", "ftp://ks.example", "https://", "https://ks.example?x=1", "https://ks.example/?", "https://ks.example#x", "https://u:canary@ks.example", "https://%zz"} {
+	for _, issuer := range []string{"", "ks.example", "ftp://ks.example", "https://", "https://ks.example?x=1", "https://ks.example/?", "https://ks.example#x",
+		"https://u:canary@ks.example", "https://%zz"} {
 		if _, err := discovery.CheckIssuer(issuer); err == nil || strings.Contains(err.Error(), "canary") {
 			t.Errorf("%s: %v", issuer, err)
 		}

@@ -12,7 +12,8 @@ import (
 func FuzzAuthorize(f *testing.F) {
 	set := newReplicas(f, 1, nil)
 	s := set.servers[0].oauth
-	for _, seed := range []string{harborAsks().Encode(), spaAsks("prompt", "none").Encode(), "client_id=harbor&request_uri=http://127.0.0.1/", "%zz", "client_id=spa&redirect_uri=javascript:x", "state=%00%ff&client_id=harbor&max_age=99999999999999999999"} {
+	for _, seed := range []string{harborAsks().Encode(), spaAsks("prompt", "none").Encode(), "client_id=harbor&request_uri=http://127.0.0.1/", "%zz",
+		"client_id=spa&redirect_uri=javascript:x", "state=%00%ff&client_id=harbor&max_age=99999999999999999999"} {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, query string) {
@@ -40,7 +41,8 @@ func FuzzForms(f *testing.F) {
 	set := newReplicas(f, 1, nil)
 	s := set.servers[0]
 	access, refresh := s.login(f)
-	for _, seed := range []string{asHarbor(access).Encode(), asHarbor(refresh).Encode(), "token=.....", "client_id=harbor&client_secret=harbor-secret-1234&token=a.1.", "%zz", "client_id=\xff"} {
+	for _, seed := range []string{asHarbor(access).Encode(), asHarbor(refresh).Encode(), "token=.....",
+		"client_id=harbor&client_secret=harbor-secret-1234&token=a.1.", "%zz", "client_id=\xff"} {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, body string) {

@@ -163,7 +163,15 @@ func TestPendingLoginOpensNothing(t *testing.T) {
 		return r.str("mfa_token")
 	}
 	otp := func(pairs ...string) url.Values {
-		return with(url.Values{"grant_type": {"otp"}, "client_id": {"kubesphere"}, "client_secret": {"kubesphere"}, "otp": {"123456"}, "token": {pend("kubesphere", "kubesphere")}}, pairs...)
+		return with(
+			url.Values{
+				"grant_type":    {"otp"},
+				"client_id":     {"kubesphere"},
+				"client_secret": {"kubesphere"},
+				"otp":           {"123456"},
+				"token":         {pend("kubesphere", "kubesphere")},
+			},
+			pairs...)
 	}
 	before := f.written()
 	for name, test := range map[string]struct {
@@ -218,7 +226,13 @@ func TestRevocationEndsTheSession(t *testing.T) {
 				if code := other.userinfo(t, r.str("access_token")).code; code != http.StatusUnauthorized {
 					t.Errorf("%s, hint %q: userinfo %d", kind, hint, code)
 				}
-				wants{400, "invalid_grant"}.check(t, other.post(t, with(renewal(r.str("refresh_token")), "client_id", "harbor", "client_secret", "harbor-secret-1234"), nil))
+				wants{
+					400,
+					"invalid_grant",
+				}.check(
+					t,
+					other.post(t, with(renewal(r.str("refresh_token")), "client_id", "harbor", "client_secret", "harbor-secret-1234"), nil),
+				)
 			}
 			if again := s.form(t, "/oauth/revoke", asHarbor(r.str(kind)), nil); again.code != http.StatusOK {
 				t.Errorf("the second time: %d", again.code)
@@ -274,8 +288,9 @@ func TestIntrospection(t *testing.T) {
 	access, refresh := s.login(t)
 	got := s.form(t, "/oauth/introspect", asHarbor(r.str("access_token")), nil)
 	uncached(t, got)
-	for name, want := range map[string]any{"active": true, "client_id": "harbor", "username": "alice", "sub": "uid-alice", "scope": "openid profile", "token_type": "Bearer",
-		"iss": issuerURL, "aud": "kapis:host", "exp": float64(startTime().Add(2 * time.Hour).Unix()), "iat": float64(startTime().Unix())} {
+	for name, want := range map[string]any{"active": true, "client_id": "harbor", "username": "alice", "sub": "uid-alice", "scope": "openid profile",
+		"token_type": "Bearer",
+		"iss":        issuerURL, "aud": "kapis:host", "exp": float64(startTime().Add(2 * time.Hour).Unix()), "iat": float64(startTime().Unix())} {
 		if got.body[name] != want {
 			t.Errorf("%s is %v", name, got.body[name])
 		}
@@ -288,10 +303,13 @@ func TestIntrospection(t *testing.T) {
 	}
 	keys, _ := stand()
 	member := &token.Issuer{Keys: keys, URL: issuerURL, Audience: "kapis:member", Now: f.clock.now}
-	alien, _ := member.Access(&token.Access{Subject: "uid-alice", Username: "alice", Client: "harbor", Session: f.names()[0], Issued: startTime(), Expires: startTime().Add(time.Hour)})
+	alien, _ := member.Access(
+		&token.Access{Subject: "uid-alice", Username: "alice", Client: "harbor", Session: f.names()[0], Issued: startTime(), Expires: startTime().Add(time.Hour)},
+	)
 	for name, form := range map[string]url.Values{
-		"garbage": asHarbor("x"), "another's": asHarbor(access), "refresh token": asHarbor(r.str("refresh_token")), "refresh token, asked by its own": kubesphere(refresh),
-		"ID token": asHarbor(r.str("id_token")), "another cluster's": asHarbor(alien),
+		"garbage": asHarbor("x"), "another's": asHarbor(access), "refresh token": asHarbor(r.str("refresh_token")),
+		"refresh token, asked by its own": kubesphere(refresh),
+		"ID token":                        asHarbor(r.str("id_token")), "another cluster's": asHarbor(alien),
 	} {
 		if got := s.form(t, "/oauth/introspect", form, nil); got.code != http.StatusOK || got.text != `{"active":false}` {
 			t.Errorf("%s: %d %s", name, got.code, got.text)

@@ -47,15 +47,16 @@ func TestLogoutNeedsAProofAndRedirectsToWhatIsRegistered(t *testing.T) {
 		location     string
 		lives        bool
 	}{
-		"nothing":                   {"", "", 0, nil, 200, "", true},
-		"an image's GET":            {"", "", 0, url.Values{"post_logout_redirect_uri": {registered}}, 200, "", true},
-		"bad bearer":                {"bad", "", 0, nil, 200, "", true},
-		"bad hint":                  {"", "bad", 0, url.Values{"post_logout_redirect_uri": {registered}}, 200, "", true},
-		"bearer":                    {"good", "", 0, nil, 200, "", false},
-		"hint":                      {"", "good", 0, nil, 200, "", false},
-		"expired hint":              {"", "good", 24 * time.Hour, nil, 200, "", false},
-		"bearer and target":         {"good", "", 0, url.Values{"post_logout_redirect_uri": {registered}}, 302, registered, false},
-		"hint, target and state":    {"", "good", 0, url.Values{"post_logout_redirect_uri": {registered}, "state": {"ü &="}}, 302, registered + "&state=%C3%BC+%26%3D", false},
+		"nothing":           {"", "", 0, nil, 200, "", true},
+		"an image's GET":    {"", "", 0, url.Values{"post_logout_redirect_uri": {registered}}, 200, "", true},
+		"bad bearer":        {"bad", "", 0, nil, 200, "", true},
+		"bad hint":          {"", "bad", 0, url.Values{"post_logout_redirect_uri": {registered}}, 200, "", true},
+		"bearer":            {"good", "", 0, nil, 200, "", false},
+		"hint":              {"", "good", 0, nil, 200, "", false},
+		"expired hint":      {"", "good", 24 * time.Hour, nil, 200, "", false},
+		"bearer and target": {"good", "", 0, url.Values{"post_logout_redirect_uri": {registered}}, 302, registered, false},
+		"hint, target and state": {"", "good", 0, url.Values{"post_logout_redirect_uri": {registered}, "state": {"ü &="}}, 302, registered +
+			"&state=%C3%BC+%26%3D", false},
 		"client_id agrees":          {"good", "", 0, url.Values{"client_id": {"od:d +c"}}, 200, "", false},
 		"client_id differs":         {"good", "", 0, url.Values{"client_id": {"kubesphere"}}, 400, "", true},
 		"query added":               {"good", "", 0, url.Values{"post_logout_redirect_uri": {registered + "&x=1"}}, 200, "", false},
@@ -214,7 +215,10 @@ func (u leaver) Logout(_ context.Context, hint, back, state string) (string, err
 func TestLogoutGoesUpstreamAndComesBack(t *testing.T) {
 	f := newReplicas(t, 1, nil)
 	s := f.servers[0]
-	sess, _, err := s.sessions.Open(t.Context(), session.Login{AuthnResult: iam.AuthnResult{User: s.users.ByName("alice"), Provider: "corp", Subject: "1", Hint: "their-id-token"}})
+	sess, _, err := s.sessions.Open(
+		t.Context(),
+		session.Login{AuthnResult: iam.AuthnResult{User: s.users.ByName("alice"), Provider: "corp", Subject: "1", Hint: "their-id-token"}},
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -263,7 +267,9 @@ func TestLogoutWithAHintGoesUpstreamToo(t *testing.T) {
 			if !cookie {
 				leaver = w.person(t)
 			}
-			r := leaver.open("/oauth/logout?" + url.Values{"id_token_hint": {in.str("id_token")}, "post_logout_redirect_uri": {"https://harbor.example/bye"}, "state": {"a b"}}.Encode())
+			r := leaver.open(
+				"/oauth/logout?" + url.Values{"id_token_hint": {in.str("id_token")}, "post_logout_redirect_uri": {"https://harbor.example/bye"}, "state": {"a b"}}.Encode(),
+			)
 			up, err := url.Parse(r.header.Get("Location"))
 			if err != nil || r.code != http.StatusFound || up.Host != "idp.example" || up.Query().Get("hint") != "their-id-token" {
 				t.Fatalf("%d %v %s", r.code, r.header, r.text)
@@ -271,7 +277,8 @@ func TestLogoutWithAHintGoesUpstreamToo(t *testing.T) {
 			if p.loggedIn() != "" || w.userinfo(t, in.str("access_token")).code != http.StatusUnauthorized {
 				t.Error("a session outlives the logout")
 			}
-			if r := leaver.open("/oauth/logout?" + url.Values{"state": {up.Query().Get("state")}}.Encode()); r.header.Get("Location") != "https://harbor.example/bye?state=a+b" {
+			if r := leaver.open("/oauth/logout?" + url.Values{"state": {up.Query().
+				Get("state")}}.Encode()); r.header.Get("Location") != "https://harbor.example/bye?state=a+b" {
 				t.Errorf("%d to %q", r.code, r.header.Get("Location"))
 			}
 		})

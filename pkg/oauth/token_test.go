@@ -99,38 +99,42 @@ func TestTokenEndpointRefuses(t *testing.T) {
 		header map[string]string
 		want   wants
 	}{
-		"unknown client":                   {with(consoleLogin("alice", password), "client_id", "nobody"), nil, wants{400, "invalid_client"}},
-		"no client":                        {with(consoleLogin("alice", password), "client_id", ""), nil, wants{400, "invalid_client"}},
-		"wrong secret":                     {with(consoleLogin("alice", password), "client_secret", "wrong"), nil, wants{401, "unauthorized_client"}},
-		"no secret":                        {with(consoleLogin("alice", password), "client_secret", ""), nil, wants{401, "invalid_client"}},
-		"secret of a public client":        {with(renewal(refresh), "client_id", "cli", "client_secret", "x"), nil, wants{401, "unauthorized_client"}},
-		"wrong secret by Basic":            {with(consoleLogin("alice", password), "client_id", "", "client_secret", ""), wrongBasic, wants{401, "invalid_client"}},
-		"unknown client by Basic":          {with(consoleLogin("alice", password), "client_id", "", "client_secret", ""), noBasic, wants{401, "invalid_client"}},
-		"broken Basic":                     {with(consoleLogin("alice", password), "client_id", "", "client_secret", ""), map[string]string{"Authorization": "Basic %%"}, wants{401, "invalid_client"}},
-		"Basic and secret in the form":     {consoleLogin("alice", password), basic, wants{400, "invalid_request"}},
-		"Basic and another client":         {with(consoleLogin("alice", password), "client_id", "harbor", "client_secret", ""), basic, wants{400, "invalid_request"}},
-		"no grant_type":                    {with(consoleLogin("alice", password), "grant_type", ""), nil, wants{400, "invalid_request"}},
-		"unknown grant_type":               {with(consoleLogin("alice", password), "grant_type", "magic"), nil, wants{400, "unsupported_grant_type"}},
-		"implicit grant":                   {with(consoleLogin("alice", password), "grant_type", "implicit"), nil, wants{400, "unsupported_grant_type"}},
-		"client that is not trusted":       {with(consoleLogin("alice", password), "client_id", "harbor", "client_secret", "harbor-secret-1234"), nil, wants{400, "unsupported_grant_type"}},
-		"public client":                    {with(consoleLogin("alice", password), "client_id", "cli", "client_secret", ""), nil, wants{400, "unsupported_grant_type"}},
-		"no password":                      {with(consoleLogin("alice", password), "password", ""), nil, wants{400, "invalid_request"}},
-		"wrong password":                   {consoleLogin("alice", "wrong"), nil, wants{400, "invalid_grant"}},
-		"no such user":                     {consoleLogin("nobody", password), nil, wants{400, "invalid_grant"}},
-		"disabled":                         {consoleLogin("disabled", password), nil, wants{400, "invalid_grant"}},
-		"pending":                          {consoleLogin("pending", password), nil, wants{400, "invalid_grant"}},
-		"locked":                           {consoleLogin("locked", password), nil, wants{429, "invalid_grant"}},
-		"locked, wrong password":           {consoleLogin("locked", "wrong"), nil, wants{400, "invalid_grant"}},
-		"parameter twice":                  {url.Values{"grant_type": {"password", "password"}, "client_id": {"kubesphere"}}, nil, wants{400, "invalid_request"}},
-		"unknown parameter twice":          {with(url.Values{"x": {"1", "2"}}, "grant_type", "password"), nil, wants{400, "invalid_request"}},
-		"no scope that exists":             {with(consoleLogin("alice", password), "scope", "admin root"), nil, wants{400, "invalid_scope"}},
-		"scope with quotes":                {with(consoleLogin("alice", password), "scope", `openid "x"`), nil, wants{400, "invalid_scope"}},
-		"no refresh token":                 {renewal(""), nil, wants{400, "invalid_request"}},
-		"access token as refresh token":    {renewal(access), nil, wants{400, "invalid_grant"}},
-		"garbage as refresh token":         {renewal(strings.Repeat(".", 1000)), nil, wants{400, "invalid_grant"}},
-		"refresh token of another client":  {with(renewal(refresh), "client_id", "harbor", "client_secret", "harbor-secret-1234"), nil, wants{400, "invalid_grant"}},
-		"refresh that widens the scope":    {with(renewal(refresh), "scope", "openid"), nil, wants{400, "invalid_scope"}},
-		"refresh token as access token":    {with(consoleLogin("alice", "wrong"), "x", "y"), map[string]string{"Authorization": "Bearer " + refresh}, wants{400, "invalid_grant"}},
+		"unknown client":            {with(consoleLogin("alice", password), "client_id", "nobody"), nil, wants{400, "invalid_client"}},
+		"no client":                 {with(consoleLogin("alice", password), "client_id", ""), nil, wants{400, "invalid_client"}},
+		"wrong secret":              {with(consoleLogin("alice", password), "client_secret", "wrong"), nil, wants{401, "unauthorized_client"}},
+		"no secret":                 {with(consoleLogin("alice", password), "client_secret", ""), nil, wants{401, "invalid_client"}},
+		"secret of a public client": {with(renewal(refresh), "client_id", "cli", "client_secret", "x"), nil, wants{401, "unauthorized_client"}},
+		"wrong secret by Basic":     {with(consoleLogin("alice", password), "client_id", "", "client_secret", ""), wrongBasic, wants{401, "invalid_client"}},
+		"unknown client by Basic":   {with(consoleLogin("alice", password), "client_id", "", "client_secret", ""), noBasic, wants{401, "invalid_client"}},
+		"broken Basic": {with(consoleLogin("alice", password), "client_id", "", "client_secret", ""),
+			map[string]string{"Authorization": "Basic %%"}, wants{401, "invalid_client"}},
+		"Basic and secret in the form": {consoleLogin("alice", password), basic, wants{400, "invalid_request"}},
+		"Basic and another client":     {with(consoleLogin("alice", password), "client_id", "harbor", "client_secret", ""), basic, wants{400, "invalid_request"}},
+		"no grant_type":                {with(consoleLogin("alice", password), "grant_type", ""), nil, wants{400, "invalid_request"}},
+		"unknown grant_type":           {with(consoleLogin("alice", password), "grant_type", "magic"), nil, wants{400, "unsupported_grant_type"}},
+		"implicit grant":               {with(consoleLogin("alice", password), "grant_type", "implicit"), nil, wants{400, "unsupported_grant_type"}},
+		"client that is not trusted": {with(consoleLogin("alice", password), "client_id", "harbor", "client_secret", "harbor-secret-1234"), nil,
+			wants{400, "unsupported_grant_type"}},
+		"public client": {with(consoleLogin("alice", password), "client_id", "cli", "client_secret", ""), nil,
+			wants{400, "unsupported_grant_type"}},
+		"no password":                     {with(consoleLogin("alice", password), "password", ""), nil, wants{400, "invalid_request"}},
+		"wrong password":                  {consoleLogin("alice", "wrong"), nil, wants{400, "invalid_grant"}},
+		"no such user":                    {consoleLogin("nobody", password), nil, wants{400, "invalid_grant"}},
+		"disabled":                        {consoleLogin("disabled", password), nil, wants{400, "invalid_grant"}},
+		"pending":                         {consoleLogin("pending", password), nil, wants{400, "invalid_grant"}},
+		"locked":                          {consoleLogin("locked", password), nil, wants{429, "invalid_grant"}},
+		"locked, wrong password":          {consoleLogin("locked", "wrong"), nil, wants{400, "invalid_grant"}},
+		"parameter twice":                 {url.Values{"grant_type": {"password", "password"}, "client_id": {"kubesphere"}}, nil, wants{400, "invalid_request"}},
+		"unknown parameter twice":         {with(url.Values{"x": {"1", "2"}}, "grant_type", "password"), nil, wants{400, "invalid_request"}},
+		"no scope that exists":            {with(consoleLogin("alice", password), "scope", "admin root"), nil, wants{400, "invalid_scope"}},
+		"scope with quotes":               {with(consoleLogin("alice", password), "scope", `openid "x"`), nil, wants{400, "invalid_scope"}},
+		"no refresh token":                {renewal(""), nil, wants{400, "invalid_request"}},
+		"access token as refresh token":   {renewal(access), nil, wants{400, "invalid_grant"}},
+		"garbage as refresh token":        {renewal(strings.Repeat(".", 1000)), nil, wants{400, "invalid_grant"}},
+		"refresh token of another client": {with(renewal(refresh), "client_id", "harbor", "client_secret", "harbor-secret-1234"), nil, wants{400, "invalid_grant"}},
+		"refresh that widens the scope":   {with(renewal(refresh), "scope", "openid"), nil, wants{400, "invalid_scope"}},
+		"refresh token as access token": {with(consoleLogin("alice", "wrong"), "x", "y"), map[string]string{"Authorization": "Bearer " + refresh},
+			wants{400, "invalid_grant"}},
 		"wrong password, good bearer sent": {consoleLogin("alice", "wrong"), map[string]string{"Authorization": "Bearer " + access}, wants{400, "invalid_grant"}},
 	} {
 		t.Run(name, func(t *testing.T) { test.want.check(t, f.servers[0].post(t, test.form, test.header)) })
@@ -171,9 +175,11 @@ func TestTokenEndpointTakesAFormByPostOnly(t *testing.T) {
 		r    *http.Request
 		want wants
 	}{
-		"JSON":                {request(t, http.MethodPost, address, `{"grant_type":"password"}`, map[string]string{"Content-Type": "application/json"}), wants{415, "invalid_request"}},
-		"no type":             {request(t, http.MethodPost, address, form, map[string]string{"Content-Type": ""}), wants{415, "invalid_request"}},
-		"multipart":           {request(t, http.MethodPost, address, form, map[string]string{"Content-Type": "multipart/form-data; boundary=x"}), wants{415, "invalid_request"}},
+		"JSON": {request(t, http.MethodPost, address, `{"grant_type":"password"}`, map[string]string{"Content-Type": "application/json"}),
+			wants{415, "invalid_request"}},
+		"no type": {request(t, http.MethodPost, address, form, map[string]string{"Content-Type": ""}), wants{415, "invalid_request"}},
+		"multipart": {request(t, http.MethodPost, address, form, map[string]string{"Content-Type": "multipart/form-data; boundary=x"}),
+			wants{415, "invalid_request"}},
 		"compressed":          {request(t, http.MethodPost, address, form, map[string]string{"Content-Encoding": "gzip"}), wants{415, "invalid_request"}},
 		"secret in URL":       {request(t, http.MethodPost, address+"?client_secret=kubesphere", form, nil), wants{400, "invalid_request"}},
 		"password there, too": {request(t, http.MethodPost, address+"?password=x", form, nil), wants{400, "invalid_request"}},
@@ -192,7 +198,16 @@ func TestTokenEndpointTakesAFormByPostOnly(t *testing.T) {
 	if r := do(t, request(t, http.MethodGet, address, "", nil)); r.code != http.StatusMethodNotAllowed {
 		t.Errorf("GET: %d", r.code)
 	}
-	r := do(t, request(t, http.MethodPost, address+"?unknown=1", form+"&unknown=1&client=", map[string]string{"Content-Type": "application/x-www-form-urlencoded; charset=UTF-8"}))
+	r := do(
+		t,
+		request(
+			t,
+			http.MethodPost,
+			address+"?unknown=1",
+			form+"&unknown=1&client=",
+			map[string]string{"Content-Type": "application/x-www-form-urlencoded; charset=UTF-8"},
+		),
+	)
 	if r.code != http.StatusOK {
 		t.Errorf("unknown and empty parameters: %d %s", r.code, r.text)
 	}
@@ -301,10 +316,12 @@ func TestScopes(t *testing.T) {
 		t.Fatalf("%d %s", r.code, r.text)
 	}
 	id, err := f.servers[0].verifier.Identity(r.str("id_token"))
-	if err != nil || id.Subject != "uid-alice" || id.Client != "kubesphere" || id.Email != "alice@example.com" || id.Username != "" || !id.Authenticated.Equal(startTime()) {
+	if err != nil || id.Subject != "uid-alice" || id.Client != "kubesphere" || id.Email != "alice@example.com" || id.Username != "" ||
+		!id.Authenticated.Equal(startTime()) {
 		t.Errorf("%+v, %v", id, err)
 	}
-	if info := f.servers[0].userinfo(t, r.str("access_token")); info.str("sub") != id.Subject || info.str("email") != id.Email || info.body["preferred_username"] != nil {
+	if info := f.servers[0].userinfo(t, r.str("access_token")); info.str("sub") != id.Subject || info.str("email") != id.Email ||
+		info.body["preferred_username"] != nil {
 		t.Errorf("userinfo %s", info.text)
 	}
 	f.clock.add(time.Minute)
@@ -322,7 +339,14 @@ func TestScopes(t *testing.T) {
 	if err != nil || again.Subject != id.Subject || again.Client != id.Client || !again.Authenticated.Equal(id.Authenticated) || !again.Issued.After(id.Issued) {
 		t.Errorf("%+v, %v", again, err)
 	}
-	restricted := url.Values{"grant_type": {"password"}, "username": {"alice"}, "password": {password}, "client_id": {"od:d +c"}, "client_secret": {"s:e %c+r"}, "scope": {"openid email"}}
+	restricted := url.Values{
+		"grant_type":    {"password"},
+		"username":      {"alice"},
+		"password":      {password},
+		"client_id":     {"od:d +c"},
+		"client_secret": {"s:e %c+r"},
+		"scope":         {"openid email"},
+	}
 	if r := f.servers[0].post(t, restricted, nil); r.str("scope") != "openid" {
 		t.Errorf("a restricted client got %s", r.text)
 	}
@@ -433,7 +457,9 @@ func TestUserinfoRefuses(t *testing.T) {
 	mail := f.servers[0].post(t, form, nil).str("access_token")
 	address := f.servers[0].URL + "/oauth/userinfo"
 	alien := &token.Issuer{Keys: f.servers[0].tokens.Keys, URL: issuerURL, Audience: "kapis:member", Now: f.clock.now}
-	member, _ := alien.Access(&token.Access{Subject: "uid-alice", Username: "alice", Client: "kubesphere", Session: f.names()[0], Issued: startTime(), Expires: startTime().Add(time.Hour)})
+	member, _ := alien.Access(
+		&token.Access{Subject: "uid-alice", Username: "alice", Client: "kubesphere", Session: f.names()[0], Issued: startTime(), Expires: startTime().Add(time.Hour)},
+	)
 	for name, test := range map[string]struct {
 		query, header string
 		code          int

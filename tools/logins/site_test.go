@@ -233,9 +233,19 @@ func newSite(t *testing.T) *site {
 	w.factors = &factor.Store{API: &objects[*v1alpha1.Factor]{}, Users: w.users, Keys: keys, Name: "KubeSphere", Now: time.Now}
 	w.factors.Passkeys, err = factor.NewPasskeys(issuer, "KubeSphere")
 	must(err)
-	o := oauth.Options{Factors: w.factors, APIKeys: &apikey.Store{API: &objects[*v1alpha1.APIKey]{}, Users: w.users, MaxAge: 366 * 24 * time.Hour, Now: time.Now},
-		Issuer: issuer, Tokens: &token.Issuer{Keys: keys, URL: issuer, Audience: "kapis", Now: time.Now}, Verifier: verifier, Keys: keys,
-		Clients: clients, Sessions: all, Authenticator: &iamlogin.Authenticator{Passwords: passwords, Factors: w.factors}, Now: time.Now, ChangePassword: w.changePassword}
+	o := oauth.Options{
+		Factors:        w.factors,
+		APIKeys:        &apikey.Store{API: &objects[*v1alpha1.APIKey]{}, Users: w.users, MaxAge: 366 * 24 * time.Hour, Now: time.Now},
+		Issuer:         issuer,
+		Tokens:         &token.Issuer{Keys: keys, URL: issuer, Audience: "kapis", Now: time.Now},
+		Verifier:       verifier,
+		Keys:           keys,
+		Clients:        clients,
+		Sessions:       all,
+		Authenticator:  &iamlogin.Authenticator{Passwords: passwords, Factors: w.factors},
+		Now:            time.Now,
+		ChangePassword: w.changePassword,
+	}
 	server, err := oauth.New(o)
 	must(err)
 	for _, ws := range server.WebServices() {

@@ -30,7 +30,7 @@ func run(root, file string, stdout, stderr io.Writer) int {
 		fmt.Fprintln(stderr, "tiers:", err)
 		return 2
 	}
-	large, err := checkSizes(root, t.module, &r.Sizes)
+	large, err := checkSizes(root, t.module, r)
 	if err != nil {
 		fmt.Fprintln(stderr, "tiers:", err)
 		return 2

@@ -8,7 +8,7 @@ import (
 
 // rulesOf writes rules with limits, and one tier for everything.
 func rulesOf(sizes string) string {
-	return "tiers:\n- tier: 0\n  packages: [pkg/*, pkg/*/*]\npeers: [pkg/*, pkg/*/*]\nsizes:\n  " + strings.ReplaceAll(sizes, "\n", "\n  ") + "\n"
+	return "tiers:\n- tier: 0\n  packages: [pkg/*, pkg/*/*]\npeers: [pkg/*, pkg/*/*]\ndomains: [pkg/d]\nsizes:\n  " + strings.ReplaceAll(sizes, "\n", "\n  ") + "\n"
 }
 
 func TestSizes(t *testing.T) {
@@ -31,7 +31,16 @@ func TestSizes(t *testing.T) {
 		{"LinesOfAFile", "fileLines: 2", map[string]string{"pkg/a/a.go": "package x\n\n// A.\n"}, []string{"pkg/a/a.go: 3 lines"}},
 		{"ImportsOfOurs", "ownImports: 1", map[string]string{"pkg/a/a.go": "package x\n\nimport (\n\t_ \"kapis.dev/ks-apiserver/pkg/b\"\n\t_ \"net/http\"\n)\n",
 			"pkg/a/b.go": "package x\n\nimport _ \"kapis.dev/ks-apiserver/pkg/c\"\n", "pkg/b/b.go": "package x\n", "pkg/c/c.go": "package x\n"},
-			[]string{"imports of pkg/a: 2 packages"}},
+			[]string{"imports of pkg/a: 2 domains and packages"}},
+		{
+			"ADomainCountsOnce",
+			"ownImports: 1",
+			map[string]string{
+				"pkg/a/a.go": "package x\n\nimport (\n\t_ \"kapis.dev/ks-apiserver/pkg/d\"\n\t_ \"kapis.dev/ks-apiserver/pkg/d/e\"\n)\n",
+				"pkg/d/d.go": "package x\n\nimport _ \"kapis.dev/ks-apiserver/pkg/d/e\"\n", "pkg/d/e/e.go": "package x\n",
+			},
+			nil,
+		},
 		{"AnAssemblyImportsAll", "ownImports: 0\nassemblies: [pkg/a]", map[string]string{"pkg/a/a.go": "package x\n\nimport _ \"kapis.dev/ks-apiserver/pkg/b\"\n",
 			"pkg/b/b.go": "package x\n"}, nil},
 		{"LongLines", "columns: 20\nlongLines: 1",

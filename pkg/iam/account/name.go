@@ -113,7 +113,8 @@ func checkChoice(name, email string) error {
 
 func unprocessable(format string, args ...any) error {
 	return &apierrors.StatusError{ErrStatus: metav1.Status{
-		Status: metav1.StatusFailure, Code: http.StatusUnprocessableEntity, Reason: metav1.StatusReasonInvalid, Message: fmt.Sprintf(format, args...),
+		Status: metav1.StatusFailure, Code: http.StatusUnprocessableEntity, Reason: metav1.StatusReasonInvalid,
+		Message: fmt.Sprintf(format, args...),
 	}}
 }
 

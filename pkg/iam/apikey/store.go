@@ -222,7 +222,8 @@ func (k *Store) Create(ctx context.Context, u *iam.User, in Request) (*Key, stri
 		if err := k.end(ctx, r); err != nil {
 			return nil, "", err
 		}
-		return nil, "", fmt.Errorf("%w: make an API key: the definition of the kind APIKey in the cluster knows no scope: apply config/crd", iam.ErrUnavailable)
+		return nil, "", fmt.Errorf("%w: make an API key: the definition of the kind APIKey in the cluster knows no scope: apply config/crd",
+			iam.ErrUnavailable)
 	}
 	klog.InfoS("API key made", "user", u.Name, "key", key.Name, "scope", r.Scope, "expires", r.Expires.UTC().Format(time.RFC3339))
 	return &r.Key, t, nil

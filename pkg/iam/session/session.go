@@ -144,8 +144,9 @@ func newCached(o *v1alpha1.Session) *cached {
 			Groups: iam.WithoutSystemGroups(spec.User, o.Groups), Parent: spec.Parent, Used: o.LastUsedAt.Time,
 			Origin: iam.Origin{Source: spec.Source, UserAgent: spec.UserAgent},
 		},
-		uid: o.UID, credential: spec.Credential, phase: o.Phase, fromCode: spec.FromCode, subject: spec.Subject, keepsToken: keepsUpstreamToken(o),
-		version: o.Generation, sequence: spec.Sequence,
+		uid: o.UID, credential: spec.Credential, phase: o.Phase, fromCode: spec.FromCode, subject: spec.Subject,
+		keepsToken: keepsUpstreamToken(o),
+		version:    o.Generation, sequence: spec.Sequence,
 		current: o.Refresh.Current, previous: o.Refresh.Previous, generation: o.Refresh.Generation,
 		rotated: o.Refresh.RotatedAt.Time, used: o.LastUsedAt.Time, consents: o.Consents,
 	}

@@ -20,10 +20,20 @@ import (
 // sample is a session as browsers and clients make it.
 func sample(i int) *v1alpha1.Session {
 	now := metav1.NewTime(iamtest.Start())
-	o := &v1alpha1.Session{Spec: v1alpha1.SessionSpec{User: fmt.Sprint("user", i%500), UserUID: types.UID(fmt.Sprintf("0a1b2c3d-0000-4000-8000-%012d", i%500)),
-		Client: "kubesphere", Scopes: []string{"openid", "profile", "groups"}, Credential: strings.Repeat("c", 64), Sequence: int64(i),
-		CreatedAt: now, ExpiresAt: metav1.NewTime(iamtest.Start().Add(DefaultAbsolute)), AuthenticatedAt: now, Methods: []string{iam.MethodPassword}, Source: "203.0.113.7",
-		UserAgent: "Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/142.0.0.0 Safari/537.36"},
+	o := &v1alpha1.Session{Spec: v1alpha1.SessionSpec{
+		User:            fmt.Sprint("user", i%500),
+		UserUID:         types.UID(fmt.Sprintf("0a1b2c3d-0000-4000-8000-%012d", i%500)),
+		Client:          "kubesphere",
+		Scopes:          []string{"openid", "profile", "groups"},
+		Credential:      strings.Repeat("c", 64),
+		Sequence:        int64(i),
+		CreatedAt:       now,
+		ExpiresAt:       metav1.NewTime(iamtest.Start().Add(DefaultAbsolute)),
+		AuthenticatedAt: now,
+		Methods:         []string{iam.MethodPassword},
+		Source:          "203.0.113.7",
+		UserAgent:       "Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/142.0.0.0 Safari/537.36",
+	},
 		Refresh: v1alpha1.Refresh{Current: strings.Repeat("a", 64), Previous: strings.Repeat("b", 64), Generation: 7, RotatedAt: now}, LastUsedAt: now}
 	o.Name, o.UID, o.Generation = newName(iamtest.Start().Add(time.Duration(i)*time.Millisecond)), types.UID(fmt.Sprintf("9f8e7d6c-0000-4000-8000-%012d", i)), 7
 	return o

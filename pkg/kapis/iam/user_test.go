@@ -182,7 +182,8 @@ func TestTheStateIsChangedByOthers(t *testing.T) {
 	}
 	w.statusApart = true
 	w.want(200, as("manager"), http.MethodPut, "/users/alice?dryRun=All", off("alice"))
-	if got := w.changes(); len(got) != 3 || got[2] != "PATCH "+iamPath+"users"+`/alice/status?dryRun=All {"metadata":{"uid":"uid-alice"},"status":{"lastTransitionTime":"2026-11-21T12:00:00Z","reason":null,"state":"Disabled"}}` {
+	if got := w.changes(); len(got) != 3 ||
+		got[2] != "PATCH "+iamPath+"users"+`/alice/status?dryRun=All {"metadata":{"uid":"uid-alice"},"status":{"lastTransitionTime":"2026-11-21T12:00:00Z","reason":null,"state":"Disabled"}}` {
 		t.Errorf("%q", got)
 	}
 	w.statusApart = false

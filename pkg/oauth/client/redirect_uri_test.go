@@ -8,15 +8,19 @@ import (
 
 // T6749-7, T6749-24, T9700-1, T9700-10: what may be registered.
 func TestRedirectURIsThatMayBeRegistered(t *testing.T) {
-	for _, uri := range []string{"https://app.example/cb", "https://app.example/cb?a=b", "https://app.example:8443", "http://127.0.0.1/cb", "http://127.0.0.1:8000/cb", "http://[::1]:1/cb",
+	for _, uri := range []string{"https://app.example/cb", "https://app.example/cb?a=b", "https://app.example:8443", "http://127.0.0.1/cb",
+		"http://127.0.0.1:8000/cb", "http://[::1]:1/cb",
 		"http://localhost/cb", "com.example.app:/cb", "com.example.app://cb"} {
 		if err := checkRedirectURI(uri, true); err != nil {
 			t.Errorf("%s: %v", uri, err)
 		}
 	}
-	for _, uri := range []string{"", "/cb", "app.example/cb", "//app.example/cb", "https:app.example", "https:///cb", "https://app.example/cb#x", "https://app.example/cb#", "https://*.example/cb",
-		"https://app.example/*", "https://u@app.example/cb", "https://u:canary@app.example/cb", "http://app.example/cb", "http://127.0.0.1.evil.example/cb", "http://127.0.0.1:x/cb",
-		"http://localhost.evil.example", "http://10.0.0.1/cb", "javascript:alert(1)", "data:text/html,x", "file:///etc/passwd", "myapp:/cb", "vbscript:x", `https:\\app.example`, "https://app.example/ x",
+	for _, uri := range []string{"", "/cb", "app.example/cb", "//app.example/cb", "https:app.example", "https:///cb", "https://app.example/cb#x",
+		"https://app.example/cb#", "https://*.example/cb",
+		"https://app.example/*", "https://u@app.example/cb", "https://u:canary@app.example/cb", "http://app.example/cb", "http://127.0.0.1.evil.example/cb",
+		"http://127.0.0.1:x/cb",
+		"http://localhost.evil.example", "http://10.0.0.1/cb", "javascript:alert(1)", "data:text/html,x", "file:///etc/passwd", "myapp:/cb", "vbscript:x",
+		`https:\\app.example`, "https://app.example/ x",
 		"https://app.example/\r\nX: y", "https://app.example/ü", "https://app.example/%zz", strings.Repeat("https://app.example/", 200), "https://:443/cb"} {
 		if err := checkRedirectURI(uri, true); err == nil || strings.Contains(err.Error(), "canary") {
 			t.Errorf("%q: %v", uri, err)
@@ -48,7 +52,8 @@ func TestBadRedirectURIIsLeftOut(t *testing.T) {
 // FuzzRedirectURI: whatever is asked for, the answer goes to what is registered, by the eyes of a parser too.
 func FuzzRedirectURI(f *testing.F) {
 	c := &Client{Name: "spa", RedirectURIs: []string{"https://spa.example/cb", "http://127.0.0.1/cb", "com.example.app:/cb"}}
-	for _, seed := range []string{"https://spa.example/cb", "http://127.0.0.1:80/cb", "http://127.0.0.1:80@evil.example/cb", `http://127.0.0.1\@evil/cb`, "http://127.0.0.1:0000/cb", "//x", "\r\n", "http://[::1]/cb"} {
+	for _, seed := range []string{"https://spa.example/cb", "http://127.0.0.1:80/cb", "http://127.0.0.1:80@evil.example/cb", `http://127.0.0.1\@evil/cb`,
+		"http://127.0.0.1:0000/cb", "//x", "\r\n", "http://[::1]/cb"} {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, requested string) {

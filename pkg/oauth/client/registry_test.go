@@ -45,7 +45,8 @@ func TestClientsFollowTheirSecrets(t *testing.T) {
 	s := &secrets{events: watch.NewRaceFreeFake(), asked: make(chan string, 10)}
 	s.list.ResourceVersion = "1"
 	s.list.Items = []corev1.Secret{
-		*clientSecret("a", "name: harbor\nsecret: one\ntrusted: true\ngrantMethod: auto\naccessTokenMaxAgeSeconds: 700\naccessTokenInactivityTimeoutSeconds: 800\n", time.Hour),
+		*clientSecret("a", "name: harbor\nsecret: one\ntrusted: true\ngrantMethod: auto\naccessTokenMaxAgeSeconds: 700\naccessTokenInactivityTimeoutSeconds: 800\n",
+			time.Hour),
 		*clientSecret("b", "name: kubesphere\nsecret: from-secret\n", time.Hour),
 		*clientSecret("bad", "name: [canary", time.Hour),
 		*clientSecret("takeover", "name: harbor\nsecret: thief\n", time.Minute),

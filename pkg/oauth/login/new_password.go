@@ -63,7 +63,8 @@ func (s *PasswordSetter) Set(
 	if f["new"] != f["repeat"] {
 		return nil, http.StatusBadRequest, page.Say("error.repeat"), nil
 	}
-	err = s.Change(r.Context(), iamlogin.PasswordChange{Origin: s.OriginOf(r), User: u, Current: current, Proven: current == "", New: f["new"]})
+	err = s.Change(r.Context(), iamlogin.PasswordChange{Origin: s.OriginOf(r), User: u, Current: current, Proven: current == "",
+		New: f["new"]})
 	switch {
 	case errors.Is(err, iam.ErrPolicy):
 		return nil, http.StatusBadRequest, page.Say("error.policy"), nil

@@ -149,7 +149,8 @@ func (h *Handler) upstreamURL(r *http.Request, sess *session.Session, l *formsta
 }
 
 // RequestUpstreamURL asks the provider for the URL of its logout.
-func (h *Handler) RequestUpstreamURL(r *http.Request, provider idp.Logout, sess *session.Session, l *formstate.LogoutRequest) (string, error) {
+func (h *Handler) RequestUpstreamURL(r *http.Request, provider idp.Logout, sess *session.Session, l *formstate.LogoutRequest) (string,
+	error) {
 	name := sess.Name
 	if sess.Parent != "" {
 		name = sess.Parent // the browser's session has the provider's hint

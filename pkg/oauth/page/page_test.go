@@ -42,10 +42,24 @@ func samples(s string) []Data {
 		Secret{Title: Say("secret.recovery"), Text: Say("secret.text"), Values: []string{s, "two"}},
 		TOTP{Asking: form, QR: qr, Account: s, Secret: "JBSW Y3DP"},
 		AddPasskey{Asking: form, Passkey: &Passkey{Form: "sealed", Step: "passkey-add", Action: "account", Call: "create", Options: s, Naming: true}},
-		Account{Asking: form, Done: Say("done.fresh"), User: s, Display: s, Email: s, MayChangePassword: true, MayFactor: true, MayPasskey: true, MayKeys: true, TOTP: true,
-			RecoveryLeft: 9, Passkeys: []OwnPasskey{{ID: s, Name: s, Created: at, Used: at}}, Others: true,
-			Sessions: []Session{{ID: "a", Device: s, Source: s, Created: at, Current: true}, {ID: "b", Client: s, Created: at, Used: at}},
-			Keys:     []Key{{Name: s, Description: s, Expires: at, Used: at}}, Days: []int{30, 90}},
+		Account{
+			Asking:            form,
+			Done:              Say("done.fresh"),
+			User:              s,
+			Display:           s,
+			Email:             s,
+			MayChangePassword: true,
+			MayFactor:         true,
+			MayPasskey:        true,
+			MayKeys:           true,
+			TOTP:              true,
+			RecoveryLeft:      9,
+			Passkeys:          []OwnPasskey{{ID: s, Name: s, Created: at, Used: at}},
+			Others:            true,
+			Sessions:          []Session{{ID: "a", Device: s, Source: s, Created: at, Current: true}, {ID: "b", Client: s, Created: at, Used: at}},
+			Keys:              []Key{{Name: s, Description: s, Expires: at, Used: at}},
+			Days:              []int{30, 90},
+		},
 	}
 }
 

@@ -57,7 +57,8 @@ type newKey struct {
 	Description string    `json:"description"`
 	Scope       string    `json:"scope"`
 	ExpiresAt   time.Time `json:"expiresAt"`
-	// CurrentPassword proves that it is the user himself who makes a key: a token that was stolen for minutes must not become a key for months.
+	// CurrentPassword proves that it is the user himself who makes a key: a token that was stolen for minutes must not become a key for
+	// months.
 	CurrentPassword string `json:"currentPassword"`
 }
 

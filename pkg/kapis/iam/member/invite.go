@@ -119,7 +119,8 @@ func (h *Handler) changeMember(l *binding.Scope) web.Handler {
 			m.Username = name
 		}
 		if m.Username != name {
-			return nil, apierrors.NewBadRequest(fmt.Sprintf("username in the body is %.100q, in the path it is %.100q: they must be the same", m.Username, name))
+			return nil, apierrors.NewBadRequest(fmt.Sprintf("username in the body is %.100q, in the path it is %.100q: they must be the same",
+				m.Username, name))
 		}
 		if h.Bindings.RoleAt(name, at, "") == "" {
 			return nil, removal.NotMember(name, at.String())

@@ -94,7 +94,8 @@ func (v *Handler) explain(r *restful.Request) (any, error) {
 		return nil, wire.Forbidden(why)
 	}
 	e := explanation{
-		APIVersion: wire.Group + "/" + wire.Version, Kind: "AccessExplanation", User: u.GetName(), Asked: asked(info), reviewStatus: v.decide(ctx, u, info),
+		APIVersion: wire.Group + "/" + wire.Version, Kind: "AccessExplanation", User: u.GetName(), Asked: asked(info),
+		reviewStatus: v.decide(ctx, u, info),
 	}
 	info, grants := v.grants(u, info)
 	sight := requester.visibility()

@@ -161,7 +161,8 @@ func TestWhoCan(t *testing.T) {
 		{"WhereAConditionHolds", "verb=update&group=iam.kubesphere.io&resource=users&subresource=password&name=ann", []string{
 			"global Group system:authenticated by authenticated-self false", "global User admin by platform-admin true"}},
 		{"OnAPath", "verb=get&path=/static/images/x", []string{
-			"global Group system:authenticated by authenticated true", "global Group system:unauthenticated by anonymous true", "global User admin by platform-admin true"}},
+			"global Group system:authenticated by authenticated true", "global Group system:unauthenticated by anonymous true",
+			"global User admin by platform-admin true"}},
 		{"APage", "verb=list&resource=pods&namespace=shop&limit=2&page=2", []string{"workspace User wim by wim true", "cluster User cleo by cleo true"}},
 		{"NoPage", "verb=list&resource=pods&namespace=shop&limit=1000&page=9223372036854775807", nil},
 	} {

@@ -245,8 +245,8 @@ func (v *Handler) decide(ctx context.Context, u user.Info, info *request.Info) r
 	return reviewStatus{Denied: d.Denied, Reason: d.Reason}
 }
 
-// subject returns the user a review is about, or nil and the reason if the requester may not ask. Without a name, or by the requester's own,
-// it is the requester. Groups that are left out are those that the user is known to have.
+// subject returns the user a review is about, or nil and the reason if the requester may not ask. Without a name, or by the requester's
+// own, it is the requester. Groups that are left out are those that the user is known to have.
 func (a *requester) subject(ctx context.Context, spec *reviewSpec) (u user.Info, why string, err error) {
 	switch {
 	case spec.User == "" && (len(spec.Groups) > 0 || spec.UID != "" || len(spec.Extra) > 0):
@@ -256,7 +256,8 @@ func (a *requester) subject(ctx context.Context, spec *reviewSpec) (u user.Info,
 	}
 	ok, err := a.mayAskAbout(ctx, spec.User)
 	if err != nil || !ok {
-		return nil, fmt.Sprintf("about others than yourself you may ask with the right to create subjectaccessreviews of %s on the platform", wire.Group), err
+		return nil, fmt.Sprintf("about others than yourself you may ask with the right to create subjectaccessreviews of %s on the platform",
+			wire.Group), err
 	}
 	if spec.Groups == nil && spec.UID == "" && len(spec.Extra) == 0 {
 		if u := a.Users.ByName(spec.User); u != nil {

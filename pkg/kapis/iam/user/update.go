@@ -48,7 +48,8 @@ func (h *Handler) replaceUser(r *restful.Request) (any, error) {
 		return nil, err
 	}
 	if body.GetName() != e.user.Name {
-		return nil, apierrors.NewBadRequest(fmt.Sprintf("metadata.name in the body is %.100q, in the path it is %q: they must be the same", body.GetName(), e.user.Name))
+		return nil, apierrors.NewBadRequest(fmt.Sprintf("metadata.name in the body is %.100q, in the path it is %q: they must be the same",
+			body.GetName(), e.user.Name))
 	}
 	if uid := body.GetUID(); uid != "" && string(uid) != e.user.UID {
 		return nil, apierrors.NewConflict(schema.GroupResource{Group: wire.Group, Resource: "users"}, e.user.Name,

@@ -80,7 +80,8 @@ func (i *Handler) mountOverview(ws *restful.WebService) {
 func (i *Handler) MountComponents(ws *restful.WebService, id string) {
 	ws.Route(ws.GET("/components").To(routecheck.Only(routecheck.Route{Verb: "list", Resource: "components"}, i.listComponents)).
 		Operation("listComponents" + id).Doc("How the components of the platform are").Writes([]component.Status{}))
-	ws.Route(ws.GET("/components/{component}").To(routecheck.Only(routecheck.Route{Verb: "get", Resource: "components", NameParam: "component"}, i.component)).
+	ws.Route(ws.GET("/components/{component}").To(routecheck.Only(routecheck.Route{Verb: "get", Resource: "components",
+		NameParam: "component"}, i.component)).
 		Operation("getComponent"+id).Doc("How a component of the platform is").Returns(http.StatusOK, "OK", component.Status{}).
 		Param(ws.PathParameter("component", "name of the component's Service")).
 		Returns(http.StatusNotFound, "there is no such component", nil))
@@ -118,9 +119,10 @@ func (i *Handler) MountRevisions(ws *restful.WebService) {
 		{"statefulsets", "statefulset", "StatefulSet", "A StatefulSet as it was", i.revisions.StatefulSet, appsv1.StatefulSet{}},
 	} {
 		ws.Route(routecheck.Namespaced(ws, ws.GET("/namespaces/{namespace}/"+w.plural+"/{"+w.name+"}/revisions/{revision}")).
-			To(routecheck.Only(routecheck.Route{Verb: "get", Resource: w.plural, NameParam: w.name, Subresource: "revisions"}, func(r *restful.Request) (any, error) {
-				return w.find(r.Request.Context(), r.PathParameter("namespace"), r.PathParameter(w.name), r.PathParameter("revision"))
-			})).
+			To(routecheck.Only(routecheck.Route{Verb: "get", Resource: w.plural, NameParam: w.name, Subresource: "revisions"},
+				func(r *restful.Request) (any, error) {
+					return w.find(r.Request.Context(), r.PathParameter("namespace"), r.PathParameter(w.name), r.PathParameter("revision"))
+				})).
 			Operation("get"+w.id+"Revision").Doc(w.doc).Returns(http.StatusOK, "OK", w.sample).
 			Param(ws.PathParameter(w.name, "name of the workload")).
 			Param(ws.PathParameter("revision", "number of the revision")).

@@ -101,11 +101,13 @@ func (m *Handler) MountV1alpha3(ws *restful.WebService) {
 		Param(ws.PathParameter("secret", "name of the Secret, which need not exist yet")).
 		Consumes(restful.MIME_JSON).Reads(corev1.Secret{}).Returns(http.StatusOK, "OK", corev1.Secret{}).
 		Returns(http.StatusBadRequest, "why a login failed", nil))
-	ws.Route(routecheck.Namespaced(ws, ws.GET(ns+"/imageconfig")).To(m.remote(routecheck.Route{Verb: "list", Resource: "imageconfig"}, m.imageConfig)).
+	ws.Route(routecheck.Namespaced(ws, ws.GET(ns+"/imageconfig")).
+		To(m.remote(routecheck.Route{Verb: "list", Resource: "imageconfig"}, m.imageConfig)).
 		Operation("getImageConfig").Doc("The configuration of an image (OCI image specification)").Returns(http.StatusOK, "OK", v1.ConfigFile{}).
 		Param(ws.QueryParameter("image", "name of the image, such as nginx:1.29").Required(true)).Param(secret).
 		Returns(http.StatusNotFound, "there is no such image", nil))
-	tags := routecheck.Namespaced(ws, ws.GET(ns+"/repositorytags")).To(m.remote(routecheck.Route{Verb: "list", Resource: "repositorytags"}, m.tags)).
+	tags := routecheck.Namespaced(ws, ws.GET(ns+"/repositorytags")).
+		To(m.remote(routecheck.Route{Verb: "list", Resource: "repositorytags"}, m.tags)).
 		Operation("getRepositoryTags").Doc("The tags of a repository").Writes(repositoryTags{}).
 		Param(ws.QueryParameter("repository", "name of the repository, such as nginx").Required(true)).Param(secret)
 	for _, p := range resource.Parameters() {
