@@ -80,7 +80,8 @@ func (p *program) loginCommand() *cobra.Command {
 	var t target
 	cmd := &cobra.Command{
 		Use: "login", Short: "Log in, or see that the login still counts", Args: cobra.NoArgs,
-		Long: "Log in to the cluster of the current context, or of the one that the flags name, unless there is a login that the server still counts.",
+		Long: "Log in to the cluster of the current context, or of the one that the flags name, unless there is a login that the server" +
+			" still counts.",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := t.fromKubeconfig(); err != nil {
 				return err

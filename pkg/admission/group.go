@@ -26,7 +26,8 @@ func (q *escalationCheck) atHome(group string, at authz.BindingScope) error {
 		at.Scope == request.Namespace && q.guard.Holdings.WorkspaceOf(at.Namespace) == of:
 		return nil
 	}
-	return q.refuse(fmt.Sprintf("the group %.100q is one of the workspace %q, which says who is in it: it is bound there and in its namespaces, and nowhere else; "+
+	return q.refuse(fmt.Sprintf("the group %.100q is one of the workspace %q, which says who is in it: it is bound there and in its"+
+		" namespaces, and nowhere else; "+
 		"a group of an identity provider that has this name is bound once the Group is deleted", group, of))
 }
 

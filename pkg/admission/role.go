@@ -69,7 +69,8 @@ func (q *escalationCheck) templates(at authz.BindingScope, scope request.Scope, 
 	}
 	resource := q.GVR.Resource
 	if now.RoleSelector != nil && !equality.Semantic.DeepEqual(now.RoleSelector, before.RoleSelector) {
-		if err := q.mayEscalate(at, resource, "a roleSelector takes the rules of templates that are made later, too: name the templates"); err != nil {
+		const why = "a roleSelector takes the rules of templates that are made later, too: name the templates"
+		if err := q.mayEscalate(at, resource, why); err != nil {
 			return nil, err
 		}
 	}

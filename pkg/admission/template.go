@@ -109,7 +109,8 @@ func checkPlacement(ctx context.Context, rights PlacementRights, exists bool, na
 		return err
 	}
 	if !equality.Semantic.DeepEqual(before.ClusterSelector, after.ClusterSelector) {
-		return denied(name, nil, "spec.placement.clusterSelector, which finds clusters whatever their visibility, is set by those who may delete clusters")
+		return denied(name, nil, "spec.placement.clusterSelector, which finds clusters whatever their visibility, is set by those who may"+
+			" delete clusters")
 	}
 	came, went := difference(after.Clusters, before.Clusters), difference(before.Clusters, after.Clusters)
 	for _, cluster := range came {

@@ -61,7 +61,8 @@ func (q *escalationCheck) unnamed(groups []string) error {
 		if named, err := q.namedGroup(group); err != nil {
 			return err
 		} else if named {
-			if err := q.mayBindGroup(group, "bindings of rbac.authorization.k8s.io name the group, and this user, who is in it, has what they grant"); err != nil {
+			if err := q.mayBindGroup(group, "bindings of rbac.authorization.k8s.io name the group, and this user, who is in it, has what they"+
+				" grant"); err != nil {
 				return err
 			}
 		}
@@ -80,9 +81,11 @@ func (q *escalationCheck) unnamed(groups []string) error {
 		return err
 	}
 	if q.Verb == "create" {
-		return q.refuse("bindings of rbac.authorization.k8s.io name this user, who would have what they grant: take another name, or be given the verb bind on users")
+		return q.refuse("bindings of rbac.authorization.k8s.io name this user, who would have what they grant: take another name, or be" +
+			" given the verb bind on users")
 	}
-	return q.refuse("bindings of rbac.authorization.k8s.io name this user, and whoever logs in as him has what they grant: ask somebody who has the verb bind on users")
+	return q.refuse("bindings of rbac.authorization.k8s.io name this user, and whoever logs in as him has what they grant: ask somebody" +
+		" who has the verb bind on users")
 }
 
 // outranks passes where the writer holds what is bound to the user's name, and to his groups, on the platform and in the cluster: whoever

@@ -43,18 +43,21 @@ func checkCreation(ctx context.Context, rights PlacementRights, kind schema.Grou
 	for _, verb := range []string{"update", "delete"} {
 		if there {
 			if ok, err := rights.MayIn(ctx, verb, templatesKind, name); err != nil || !ok {
-				return deniedOf(kind, name, err, "there is a %s of this name: who may update and delete the template of that workspace makes this, others take another name", what)
+				return deniedOf(kind, name, err, "there is a %s of this name: who may update and delete the template of that workspace makes this,"+
+					" others take another name", what)
 			}
 		}
 		if namespaces {
 			if ok, err := rights.MayInNamespaces(ctx, verb, name); err != nil || !ok {
-				return deniedOf(kind, name, err, "there are namespaces with the label %s of a workspace of this name: who may update and delete them makes it, "+
+				return deniedOf(kind, name, err, "there are namespaces with the label %s of a workspace of this name: who may update and delete"+
+					" them makes it, "+
 					"others take another name", tenantv1beta1.LabelWorkspace)
 			}
 		}
 		if bindings {
 			if ok, err := rights.MayIn(ctx, verb, templatesKind, name); err != nil || !ok {
-				return deniedOf(kind, name, err, "there are bindings of a workspace of this name, which are gone a minute after it: try again then, or take another name")
+				return deniedOf(kind, name, err, "there are bindings of a workspace of this name, which are gone a minute after it: try again"+
+					" then, or take another name")
 			}
 		}
 	}

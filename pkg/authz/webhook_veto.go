@@ -49,7 +49,8 @@ func (n WebhookVeto) Authorize(ctx context.Context, u user.Info, r *request.Info
 	}
 	at := placesOf(d.Part, r)
 	if len(at) > narrowedPlaces {
-		d.Part, d.Reason = nil, fmt.Sprintf("allowed in %d namespaces and workspaces, which are more than are asked about for one list: list one of them", len(at))
+		d.Part, d.Reason = nil, fmt.Sprintf("allowed in %d namespaces and workspaces, which are more than are asked about for one list: list"+
+			" one of them", len(at))
 		return d, nil
 	}
 	forbidden, err := n.forbidden(ctx, u, at)

@@ -32,7 +32,8 @@ func (i *Issuer) checkKeys(fault func(format string, args ...any)) {
 		fault("authentication.issuer.acceptLegacyTokensUntil: %q is not a time such as 2027-01-31T00:00:00Z", i.AcceptLegacyTokensUntil)
 	}
 	if err := strongSecret(string(i.JWTSecret)); err != nil {
-		fault("authentication.issuer.jwtSecret: %v; with it anybody could make tokens of an older installation, so take acceptLegacyTokensUntil out", err)
+		fault("authentication.issuer.jwtSecret: %v; with it anybody could make tokens of an older installation, so take"+
+			" acceptLegacyTokensUntil out", err)
 	}
 }
 

@@ -24,7 +24,8 @@ func (k *Kubeconfig) check(fault func(format string, args ...any)) {
 	switch k.AuthMode {
 	case KubeconfigExec, KubeconfigClientCertificate:
 	case "service-account-token", "oidc-token", "webhook-token":
-		fault("kubeconfig.authMode: %q is not supported: a token in a file outlives the login; use exec, with which kubectl logs in, or client-certificate", k.AuthMode)
+		fault("kubeconfig.authMode: %q is not supported: a token in a file outlives the login; use exec, with which kubectl logs in, or"+
+			" client-certificate", k.AuthMode)
 	default:
 		fault("kubeconfig.authMode: %q is not exec or client-certificate", k.AuthMode)
 	}

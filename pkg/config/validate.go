@@ -28,8 +28,10 @@ func (c *Config) Validate() error {
 	case err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || u.RawQuery != "" || u.Fragment != "":
 		fault("authentication.issuer.url: %q is not an http or https URL without query and fragment", iss.URL)
 	case u.Scheme == "http" && !isLoopback(u.Hostname()) && !iss.AllowInsecureURL:
-		fault("authentication.issuer.url: %q is http, so tokens and passwords would cross the network in the clear; make it the https address that browsers"+
-			" reach this server at, or accept that by authentication.issuer.allowInsecureURL: true (KUBESPHERE_AUTHENTICATION_ISSUER_ALLOWINSECUREURL=true)", iss.URL)
+		fault("authentication.issuer.url: %q is http, so tokens and passwords would cross the network in the clear; make it the https"+
+			" address that browsers"+
+			" reach this server at, or accept that by authentication.issuer.allowInsecureURL: true"+
+			" (KUBESPHERE_AUTHENTICATION_ISSUER_ALLOWINSECUREURL=true)", iss.URL)
 	}
 	notNegative := func(name string, d Duration) {
 		if d < 0 {

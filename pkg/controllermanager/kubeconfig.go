@@ -25,7 +25,8 @@ func kubeconfigs(cfg *config.Config, cluster *rest.Config) ([]controller, error)
 	}
 	server := strings.TrimSuffix(cmp.Or(k.KubernetesServer, cluster.Host), "/")
 	if !strings.HasPrefix(server, "https://") {
-		return nil, fmt.Errorf("kubeconfig.authMode is %s, and %q is no https URL: set kubeconfig.kubernetesServer to where people reach kube-apiserver", k.AuthMode, server)
+		return nil, fmt.Errorf("kubeconfig.authMode is %s, and %q is no https URL: set kubeconfig.kubernetesServer to where people reach"+
+			" kube-apiserver", k.AuthMode, server)
 	}
 	authority := cluster.CAData
 	if len(authority) == 0 && cluster.CAFile != "" {
@@ -36,7 +37,8 @@ func kubeconfigs(cfg *config.Config, cluster *rest.Config) ([]controller, error)
 		authority = text
 	}
 	if len(authority) == 0 && k.KubernetesServer == "" {
-		return nil, errors.New("kubeconfig.authMode is client-certificate, and this program's own kubeconfig names no authority of kube-apiserver: set kubeconfig.kubernetesServer")
+		return nil, errors.New("kubeconfig.authMode is client-certificate, and this program's own kubeconfig names no authority of" +
+			" kube-apiserver: set kubeconfig.kubernetesServer")
 	}
 	o := kubeconfig.Options{Namespace: Namespace, Server: server, Authority: authority, MaxAge: time.Duration(k.CertificateMaxAge),
 		Metrics: metrics.Registry}

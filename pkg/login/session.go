@@ -98,7 +98,8 @@ func New(o Options) (*Session, error) {
 	case u.Scheme != "https" && (u.Scheme != "http" || !local):
 		return nil, fmt.Errorf("the issuer %s has to be an https URL: tokens would travel for all to read", o.Issuer)
 	case o.Insecure && !local:
-		return nil, fmt.Errorf("the certificate of %s has to be verified: name its authority instead (only an issuer on this machine can go without)", u.Host)
+		return nil, fmt.Errorf("the certificate of %s has to be verified: name its authority instead (only an issuer on this machine can go"+
+			" without)", u.Host)
 	case o.Client == "":
 		return nil, errors.New("the id of the OAuth client is missing")
 	case len(o.Scopes) == 0:

@@ -14,7 +14,8 @@ import (
 )
 
 // errUnsealed is the error of a session that anybody may have put there.
-var errUnsealed = errors.New("it is not sealed: an older version wrote it, or somebody else; cache.options.acceptUnsealedUntil lets those of an older version in for a time")
+var errUnsealed = errors.New("it is not sealed: an older version wrote it, or somebody else; cache.options.acceptUnsealedUntil lets" +
+	" those of an older version in for a time")
 
 // purpose binds what is sealed to the name of its session, so that one can't be put in the place of another.
 func purpose(name string) token.Purpose { return token.Purpose("session in Redis " + name) }

@@ -8,7 +8,8 @@ import (
 
 func TestAnnotate(t *testing.T) {
 	for name, c := range map[string]struct{ in, value, want string }{
-		"AmongOthers":        {`{"metadata":{"name":"x","annotations":{"a":"b"}},"spec":{}}`, "v", `{"metadata":{"name":"x","annotations":{"k":"v","a":"b"}},"spec":{}}`},
+		"AmongOthers": {`{"metadata":{"name":"x","annotations":{"a":"b"}},"spec":{}}`, "v",
+			`{"metadata":{"name":"x","annotations":{"k":"v","a":"b"}},"spec":{}}`},
 		"InNone":             {`{"metadata":{"name":"x"}}`, "v", `{"metadata":{"annotations":{"k":"v"},"name":"x"}}`},
 		"InEmptyOnes":        {`{"metadata":{"annotations":{}}}`, "v", `{"metadata":{"annotations":{"k":"v"}}}`},
 		"InPlaceOfAnother":   {`{"metadata":{"annotations":{"k":"old"}}}`, "v", `{"metadata":{"annotations":{"k":"v"}}}`},

@@ -29,8 +29,11 @@ func padded(n, size int) (objects []string) {
 		noise[i] = "0123456789abcdef"[x%16]
 	}
 	for i := range n {
-		objects = append(objects, fmt.Sprintf(`{"kind":"Pod","apiVersion":"v1","metadata":{"name":"p%05d","namespace":"a","uid":"u%d","resourceVersion":"7"},"spec":{"pad":"%s"}}`,
-			i, i, noise[i:i+size]))
+		objects = append(
+			objects,
+			fmt.Sprintf(`{"kind":"Pod","apiVersion":"v1","metadata":{"name":"p%05d","namespace":"a","uid":"u%d","resourceVersion":"7"},"spec":{"pad":"%s"}}`,
+				i, i, noise[i:i+size]),
+		)
 	}
 	return objects
 }
@@ -67,7 +70,8 @@ func TestHeadersOfAnswers(t *testing.T) {
 		t.Fatal("the second page of the same kind is not kept")
 	}
 	for name, a := range map[string]web.Responder{
-		"Items": w.page(t, k, "limit=6").Items(), "List": w.page(t, k, "limit=7").List(), "Kept": kept.Items(), "Projected": w.page(t, k, "fields=.metadata.uid,.metadata.name").List(), "Object": o,
+		"Items": w.page(t, k, "limit=6").Items(), "List": w.page(t, k, "limit=7").List(), "Kept": kept.Items(),
+		"Projected": w.page(t, k, "fields=.metadata.uid,.metadata.name").List(), "Object": o,
 	} {
 		t.Run(name, func(t *testing.T) {
 			plain := respond(a, http.MethodGet)
@@ -144,8 +148,10 @@ func TestTagsFollowThePage(t *testing.T) {
 	seen := map[string]string{}
 	p := w.page(t, k, page)
 	for name, other := range map[string]string{
-		"list": third, "items": respond(p.Items(), http.MethodGet).Header().Get("ETag"), "fields": tag(page + "&fields=.metadata.name"), "other fields": tag(page + "&fields=.metadata.uid"),
-		"facets": tag(page + "&facets=.status.phase"), "other facets": tag(page + "&facets=.metadata.namespace"), "next page": tag(page + "&page=2"), "other direction": tag("limit=5&sortBy=name"),
+		"list": third, "items": respond(p.Items(), http.MethodGet).Header().Get("ETag"), "fields": tag(page + "&fields=.metadata.name"),
+		"other fields": tag(page + "&fields=.metadata.uid"),
+		"facets":       tag(page + "&facets=.status.phase"), "other facets": tag(page + "&facets=.metadata.namespace"), "next page": tag(page + "&page=2"),
+		"other direction": tag("limit=5&sortBy=name"),
 	} {
 		if seen[other] != "" {
 			t.Errorf("%s and %s have one tag", name, seen[other])
@@ -209,7 +215,8 @@ func TestLongListsAreNotKeptAndCompressedOnTheirWay(t *testing.T) {
 		}
 	}
 	for _, raw := range []string{"", "limit=3", "limit=3", "limit=3", "fields=.spec"} {
-		if rec := respond(w.page(t, k, raw).List(), http.MethodGet, "Accept-Encoding", "gzip"); rec.Code != 200 || rec.Header().Get("Content-Encoding") != "" || !json.Valid(rec.Body.Bytes()) {
+		if rec := respond(w.page(t, k, raw).List(), http.MethodGet, "Accept-Encoding", "gzip"); rec.Code != 200 || rec.Header().Get("Content-Encoding") != "" ||
+			!json.Valid(rec.Body.Bytes()) {
 			t.Errorf("%s: %d %v", raw, rec.Code, rec.Header())
 		}
 	}

@@ -284,7 +284,8 @@ func TestKeptPagesAreNeverThoseOfAnother(t *testing.T) {
 			req.Header.Set("If-None-Match", tag)
 			not := httptest.NewRecorder()
 			both[0].Respond(not, req)
-			if not.Code != http.StatusNotModified || not.Body.Len() != 0 || not.Header().Get("ETag") != tag || not.Header().Get("Vary") == "" || not.Header().Get("Cache-Control") == "" {
+			if not.Code != http.StatusNotModified || not.Body.Len() != 0 || not.Header().Get("ETag") != tag || not.Header().Get("Vary") == "" || not.Header().
+				Get("Cache-Control") == "" {
 				t.Fatalf("%d: %d %v", round, not.Code, not.Header())
 			}
 		}

@@ -19,7 +19,10 @@ func BenchmarkFilters(b *testing.B) {
 	objects := map[string][]string{}
 	pad := strings.Repeat("x", 2000)
 	for i := range 100 {
-		objects["/api/v1/namespaces"] = append(objects["/api/v1/namespaces"], obj(fmt.Sprintf("ns-%d", i), labelled(plan.WorkspaceLabel, fmt.Sprintf("w%d", i%10)), ""))
+		objects["/api/v1/namespaces"] = append(
+			objects["/api/v1/namespaces"],
+			obj(fmt.Sprintf("ns-%d", i), labelled(plan.WorkspaceLabel, fmt.Sprintf("w%d", i%10)), ""),
+		)
 	}
 	for i := range 10_000 {
 		objects["/api/v1/pods"] = append(objects["/api/v1/pods"], obj(fmt.Sprintf("ns-%d/web-%d", i%100, i),
@@ -37,7 +40,8 @@ func BenchmarkFilters(b *testing.B) {
 		scope     plan.Scope
 		kept      bool
 	}{
-		{name: "q", raw: "q=web-77"}, {name: "qInAnnotations", raw: "q=absent"}, {name: "celField", raw: "cel=" + url.QueryEscape("object.spec.nodeName == 'node-7'")},
+		{name: "q", raw: "q=web-77"}, {name: "qInAnnotations", raw: "q=absent"},
+		{name: "celField", raw: "cel=" + url.QueryEscape("object.spec.nodeName == 'node-7'")},
 		{name: "celStatus", raw: "cel=" + url.QueryEscape("object.status.phase == 'Pending'")},
 		{name: "celExists", raw: "cel=" + url.QueryEscape("object.spec.containers.exists(c, c.image == 'nginx:1.3')")},
 		{name: "fieldByIndex", raw: "fieldSelector=spec.nodeName=node-7&name=web"}, {name: "fieldByScan", raw: "fieldSelector=spec.pad!=x"},

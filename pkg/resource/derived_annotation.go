@@ -12,8 +12,8 @@ import (
 // annotationWait is how long an answer waits for the other kind's first list: what is not known then is left out.
 const annotationWait = time.Second
 
-// derivedAnnotation returns what says of objects of a kind what the annotation's value is, "" where that is not known, or not for the caller; and the
-// annotation's key, "" for a kind that has none.
+// derivedAnnotation returns what says of objects of a kind what the annotation's value is, "" where that is not known, or not for the
+// caller; and the annotation's key, "" for a kind that has none.
 func (s *Service) derivedAnnotation(ctx context.Context, own *plan.Kind, scope plan.Scope) (key string, of func(*index.Record) string) {
 	m := own.Annotation
 	if m == nil {

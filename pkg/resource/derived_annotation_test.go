@@ -88,7 +88,8 @@ func TestThePodsOfAClaimAreFoundByItsIndex(t *testing.T) {
 	w := claimWorld(t)
 	k := w.resolve(t, "", "pods")
 	for _, c := range []struct{ namespace, claim, want string }{
-		{"a", "data", "a/p"}, {"b", "data", ""}, {"b", "other", "b/q"}, {"b", "twice", "b/q"}, {"a", "p-scratch", "a/p"}, {"", "other", "b/q"}, {"b", "oth", ""}, {"a", "", ""},
+		{"a", "data", "a/p"}, {"b", "data", ""}, {"b", "other", "b/q"}, {"b", "twice", "b/q"}, {"a", "p-scratch", "a/p"}, {"", "other", "b/q"}, {"b", "oth", ""},
+		{"a", "", ""},
 	} {
 		if got := w.keys(t, k, plan.Scope{Namespace: c.namespace}, "pvcName="+c.claim); got != c.want {
 			t.Errorf("%s/%s: %s, want %s", c.namespace, c.claim, got, c.want)
@@ -144,7 +145,10 @@ func until(t *testing.T, w *store.Watch, term index.Term) {
 
 func TestStorageClassesSayHowManyClaimsTheyHaveToWhoMayListThemAll(t *testing.T) {
 	w := newCluster(t, map[string][]string{
-		"/apis/storage.k8s.io/v1/storageclasses": {obj("fast", `"annotations":{"storageclass.kubesphere.io/support-snapshot":"true"}`, ""), obj("idle", `"annotations":{"kubesphere.io/pvc-count":"9"}`, "")},
+		"/apis/storage.k8s.io/v1/storageclasses": {
+			obj("fast", `"annotations":{"storageclass.kubesphere.io/support-snapshot":"true"}`, ""),
+			obj("idle", `"annotations":{"kubesphere.io/pvc-count":"9"}`, ""),
+		},
 		claimsAt: {
 			obj("a/one", "", `"spec":{"storageClassName":"fast"}`), obj("b/one", "", `"spec":{"storageClassName":"fast"}`), obj("b/two", "", `"spec":{}`),
 		},

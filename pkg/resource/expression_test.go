@@ -27,13 +27,20 @@ func parsed(t testing.TB, raw string) *query.Query {
 
 func TestFreeText(t *testing.T) {
 	w := newCluster(t, map[string][]string{"/api/v1/pods": {
-		obj("a/web-1", labelled("app.kubernetes.io/name", "Shop"), ""), obj("a/web-2", `"annotations":{"kubesphere.io/alias-name":"Front \"door\"","k":"image nginx:1.27"}`, ""),
+		obj(
+			"a/web-1",
+			labelled("app.kubernetes.io/name", "Shop"),
+			"",
+		),
+		obj("a/web-2", `"annotations":{"kubesphere.io/alias-name":"Front \"door\"","k":"image nginx:1.27"}`, ""),
 		obj("a/db", `"annotations":{"note":"Ähre <b>\nline"}`, ""),
 	}}, Options{})
 	pods := w.resolve(t, "", "pods")
 	for text, want := range map[string]string{
-		"WEB": "web-1 web-2", "shop": "web-1", "web shop": "web-1", "shop db": "", "kubernetes.io/NAME": "web-1", `"door"`: "web-2", "nginx:1.27": "web-2", "front nginx web": "web-2",
-		"ähre": "db", "ÄHRE": "db", "<b>": "db", "line": "db", "nline": "", "u003c": "", ":": "web-2", ",": "", "{": "", "  ": "db web-1 web-2", `":"`: "", "last-applied": "",
+		"WEB": "web-1 web-2", "shop": "web-1", "web shop": "web-1", "shop db": "", "kubernetes.io/NAME": "web-1", `"door"`: "web-2", "nginx:1.27": "web-2",
+		"front nginx web": "web-2",
+		"ähre":            "db", "ÄHRE": "db", "<b>": "db", "line": "db", "nline": "", "u003c": "", ":": "web-2", ",": "", "{": "", "  ": "db web-1 web-2", `":"`: "",
+		"last-applied": "",
 	} {
 		if got := namesOf(w.keys(t, pods, plan.Scope{}, "q="+url.QueryEscape(text)), true); got != want {
 			t.Errorf("%q: %q, want %q", text, got, want)
@@ -52,7 +59,8 @@ func TestExpressionsFilter(t *testing.T) {
 		return w.list(t, kind, plan.Scope{}, "cel="+url.QueryEscape(expression)+more)
 	}
 	for expression, want := range map[string]int{
-		"object.spec.n >= 15": 5, "object.spec.n >= 15 && object.status.phase == 'Running'": 2, "object.spec.absent == 1": 0, "!has(object.spec.absent)": 20, "object.spec.n": 0, "true": 20,
+		"object.spec.n >= 15": 5, "object.spec.n >= 15 && object.status.phase == 'Running'": 2, "object.spec.absent == 1": 0, "!has(object.spec.absent)": 20,
+		"object.spec.n": 0, "true": 20,
 	} {
 		if p, err := ask(expression, "&limit=3&sortBy=.spec.n"); err != nil || p.Total != want {
 			t.Errorf("%s: %v %v", expression, p, err)

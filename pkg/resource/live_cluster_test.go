@@ -41,7 +41,12 @@ type cluster struct {
 
 func newLiveCluster(t testing.TB) *cluster {
 	c := &cluster{
-		t: t, guard: stream.New(stream.Options{}), version: 100, objects: map[string]map[string]string{}, streams: map[string][]chan string{}, missing: map[string]bool{},
+		t:       t,
+		guard:   stream.New(stream.Options{}),
+		version: 100,
+		objects: map[string]map[string]string{},
+		streams: map[string][]chan string{},
+		missing: map[string]bool{},
 	}
 	srv := httptest.NewServer(http.HandlerFunc(c.serve))
 	ctx, cancel := context.WithCancel(context.Background())
@@ -77,7 +82,10 @@ func (c *cluster) serve(w http.ResponseWriter, r *http.Request) {
 		for _, o := range c.sorted(path) {
 			first = append(first, `{"type":"ADDED","object":`+o+`}`)
 		}
-		first = append(first, fmt.Sprintf(`{"type":"BOOKMARK","object":{"metadata":{"resourceVersion":"%d","annotations":{"k8s.io/initial-events-end":"true"}}}}`, c.version))
+		first = append(
+			first,
+			fmt.Sprintf(`{"type":"BOOKMARK","object":{"metadata":{"resourceVersion":"%d","annotations":{"k8s.io/initial-events-end":"true"}}}}`, c.version),
+		)
 	}
 	events := make(chan string, 1<<15)
 	c.streams[path] = append(c.streams[path], events)

@@ -170,7 +170,8 @@ func TestALivePageInOtherForms(t *testing.T) {
 		}
 		c.put(podsAt, "a", "p1", `,"labels":{"app":"y"}},"spec":{"nodeName":"other"}}`, true) // not shown
 		c.pod("a", "p1", "z")
-		if text, _ := w.line(); !strings.Contains(text, `"changes":[{"type":"MODIFIED","object":{"kind":"Pod","apiVersion":"v1","metadata":{"uid":"u-a-p1","labels":{"app":"z"}}}}]`) {
+		if text, _ := w.line(); !strings.Contains(text,
+			`"changes":[{"type":"MODIFIED","object":{"kind":"Pod","apiVersion":"v1","metadata":{"uid":"u-a-p1","labels":{"app":"z"}}}}]`) {
 			t.Errorf("%s", text)
 		}
 	})

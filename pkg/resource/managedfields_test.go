@@ -33,7 +33,9 @@ func shownText(t testing.TB, text string) redaction.Shown {
 
 func TestCompleteShowsWhatTheCacheLeavesOutAndNothingThatIsHidden(t *testing.T) {
 	w := newCluster(t, map[string][]string{
-		"/apis/iam.kubesphere.io/v1beta1/users": {`{"kind":"User","apiVersion":"iam.kubesphere.io/v1beta1","metadata":{"name":"ann","uid":"u","resourceVersion":"1"},"spec":{"email":"a@b.c"}}`},
+		"/apis/iam.kubesphere.io/v1beta1/users": {
+			`{"kind":"User","apiVersion":"iam.kubesphere.io/v1beta1","metadata":{"name":"ann","uid":"u","resourceVersion":"1"},"spec":{"email":"a@b.c"}}`,
+		},
 	}, Options{})
 	k := w.resolve(t, "iam.kubesphere.io", "users")
 	p, err := w.List(t.Context(), k, plan.Scope{}, parsed(t, "limit=10&managedFields=true"))
@@ -59,7 +61,8 @@ func TestCompleteShowsWhatTheCacheLeavesOutAndNothingThatIsHidden(t *testing.T) 
 	}
 
 	gone := apierrors.NewNotFound(schema.GroupResource{Resource: "users"}, "ann")
-	if same, err := w.Complete(t.Context(), p, plan.Scope{}, readerFunc(func(string) ([]byte, error) { return nil, gone })); err != nil || same.Item(0) != p.Item(0) {
+	if same, err := w.Complete(t.Context(), p, plan.Scope{}, readerFunc(func(string) ([]byte, error) { return nil, gone })); err != nil ||
+		same.Item(0) != p.Item(0) {
 		t.Errorf("an object that is gone: %v", err)
 	}
 	refused := apierrors.NewForbidden(schema.GroupResource{Resource: "users"}, "ann", errors.New("no"))

@@ -13,7 +13,8 @@ func Parameters() []Parameter {
 	return []Parameter{
 		{"limit", "integer", "items on a page; all where it is absent or -1", true},
 		{"page", "integer", "which page, from 1", true},
-		{"sortBy", "string", "sort keys joined by commas: creationTimestamp, name, namespace, a key of the kind, or a path such as .spec.replicas", true},
+		{"sortBy", "string", "sort keys joined by commas: creationTimestamp, name, namespace, a key of the kind, or a path such as" +
+			" .spec.replicas", true},
 		{"ascending", "boolean", "the smallest first; default false", true},
 		{"facets", "string", "field paths joined by commas whose values are counted over all matches", true},
 		{"view", "string", "live: stream the page, and then what is different whenever it changes", true},
@@ -35,7 +36,8 @@ func Parameters() []Parameter {
 		{"fields", "string", "field paths joined by commas: the only ones that objects show", false},
 		{"resourceVersion", "string", "a list waits until it is as new; a watch begins behind it", false},
 		{"allowWatchBookmarks", "boolean", "of a watch: say from time to time up to which version everything was sent", false},
-		{"sendInitialEvents", "boolean", "of a watch: begin with what matches, and mark its end with a bookmark; needs resourceVersionMatch", false},
+		{"sendInitialEvents", "boolean", "of a watch: begin with what matches, and mark its end with a bookmark; needs resourceVersionMatch",
+			false},
 		{"resourceVersionMatch", "string", "NotOlderThan, together with sendInitialEvents", false},
 		{"timeoutSeconds", "integer", "how long a stream lasts; 30 to 60 minutes where it is absent", false},
 	}

@@ -176,8 +176,16 @@ func created(a, b *corev1.Pod) int { return a.CreationTimestamp.Compare(b.Creati
 
 // scopes are where tests look.
 var scopes = []plan.Scope{
-	{}, {Namespace: "a"}, {Workspace: "x"}, {Namespace: "b", Workspace: "y"}, {Namespace: "absent"},
-	{Part: authz.NewPartialList([]string{"a", "b"}, nil)}, {Part: authz.NewPartialList([]string{"b"}, []string{"x"})}, {Namespace: "a", Part: authz.NewPartialList([]string{"b"}, nil)},
+	{},
+	{Namespace: "a"},
+	{Workspace: "x"},
+	{Namespace: "b", Workspace: "y"},
+	{Namespace: "absent"},
+	{
+		Part: authz.NewPartialList([]string{"a", "b"}, nil),
+	},
+	{Part: authz.NewPartialList([]string{"b"}, []string{"x"})},
+	{Namespace: "a", Part: authz.NewPartialList([]string{"b"}, nil)},
 }
 
 // inScope is what a scope means for pods.

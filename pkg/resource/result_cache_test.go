@@ -268,7 +268,8 @@ func TestKeysHaveEverythingOfTheScope(t *testing.T) {
 	seen := map[string]plan.Scope{}
 	for _, s := range []plan.Scope{
 		{}, {Namespace: "a"}, {Workspace: "a"}, {Namespace: "a", Workspace: "a"}, {Part: &authz.PartialList{}}, {Part: &authz.PartialList{Key: "a"}},
-		{Part: &authz.PartialList{Key: "b"}}, {Namespace: "a", Part: &authz.PartialList{Key: "a"}}, {Namespace: "aa"}, {Workspace: "a", Part: &authz.PartialList{Key: "a"}},
+		{Part: &authz.PartialList{Key: "b"}}, {Namespace: "a", Part: &authz.PartialList{Key: "a"}}, {Namespace: "aa"},
+		{Workspace: "a", Part: &authz.PartialList{Key: "a"}},
 	} {
 		b := w.builder(t.Context(), t, s, "name=p", &asked)
 		for _, key := range []string{string(b.ResultKey(nil)), string(b.PageKey(nil))} {

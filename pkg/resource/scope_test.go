@@ -19,21 +19,46 @@ func tenants() map[string][]string {
 	return map[string][]string{
 		"/api/v1/namespaces": {obj("a", labelled(plan.WorkspaceLabel, "w1"), ""), obj("b", labelled(plan.WorkspaceLabel, "w2"), ""), obj("free", "", "")},
 		"/api/v1/pods": {
-			obj("a/mine", "", ""), obj("a/says-w2", labelled(plan.WorkspaceLabel, "w2"), ""),
-			obj("b/theirs", "", ""), obj("b/says-w1", labelled(plan.WorkspaceLabel, "w1", "app", "x"), ""),
-			obj("free/nobodys", "", ""), obj("free/labelled", labelled(plan.WorkspaceLabel, "w1"), ""), obj("unknown/labelled-too", labelled(plan.WorkspaceLabel, "w1"), ""),
+			obj("a/mine", "", ""),
+			obj("a/says-w2", labelled(plan.WorkspaceLabel, "w2"), ""),
+			obj("b/theirs", "", ""),
+			obj("b/says-w1", labelled(plan.WorkspaceLabel, "w1", "app", "x"), ""),
+			obj(
+				"free/nobodys",
+				"",
+				"",
+			),
+			obj("free/labelled", labelled(plan.WorkspaceLabel, "w1"), ""),
+			obj("unknown/labelled-too", labelled(plan.WorkspaceLabel, "w1"), ""),
 		},
-		"/apis/example.com/v1/gadgets":                                    {obj("g1", labelled(plan.WorkspaceLabel, "w1"), ""), obj("g2", labelled(plan.WorkspaceLabel, "w2"), ""), obj("g3", "", "")},
+		"/apis/example.com/v1/gadgets": {
+			obj("g1", labelled(plan.WorkspaceLabel, "w1"), ""),
+			obj("g2", labelled(plan.WorkspaceLabel, "w2"), ""),
+			obj("g3", "", ""),
+		},
 		"/apis/" + "tenant.kubesphere.io" + "/v1beta1/workspaces":         {obj("w1", "", ""), obj("w2", "", "")},
 		"/apis/" + "tenant.kubesphere.io" + "/v1beta1/workspacetemplates": {obj("w1", "", ""), obj("w2", "", "")},
-		"/apis/" + "iam.kubesphere.io" + "/v1beta1/workspaceroles":        {obj("r1", labelled(plan.WorkspaceLabel, "w1"), ""), obj("r2", labelled(plan.WorkspaceLabel, "w2"), "")},
+		"/apis/" + "iam.kubesphere.io" + "/v1beta1/workspaceroles": {
+			obj("r1", labelled(plan.WorkspaceLabel, "w1"), ""),
+			obj("r2", labelled(plan.WorkspaceLabel, "w2"), ""),
+		},
 	}
 }
 
 // filtersOfAnybody are what a caller may add; none of them widens what the scope shows.
 var filtersOfAnybody = []string{
-	"", "labelSelector=kubesphere.io/workspace|!kubesphere.io/workspace", "label=kubesphere.io/workspace", "names=mine,theirs,says-w1,says-w2,g1,g2,g3,a,b,free,w1,w2,nobodys,labelled",
-	"name=", "sortBy=name", "sortBy=.metadata.labels['kubesphere.io/workspace']", "cel=true", "annotation=!x", "fieldSelector=metadata.name!=x", "workspace=w2", "workspace=w1",
+	"",
+	"labelSelector=kubesphere.io/workspace|!kubesphere.io/workspace",
+	"label=kubesphere.io/workspace",
+	"names=mine,theirs,says-w1,says-w2,g1,g2,g3,a,b,free,w1,w2,nobodys,labelled",
+	"name=",
+	"sortBy=name",
+	"sortBy=.metadata.labels['kubesphere.io/workspace']",
+	"cel=true",
+	"annotation=!x",
+	"fieldSelector=metadata.name!=x",
+	"workspace=w2",
+	"workspace=w1",
 }
 
 // S1: an object shows in a workspace by its namespace, and by its label only where no other workspace has it.
@@ -67,8 +92,10 @@ func TestWorkspacesShowWhatIsTheirs(t *testing.T) {
 		name  string
 		code  int32
 	}{
-		{plan.Scope{Workspace: "w1", Namespace: "a"}, "mine", 0}, {plan.Scope{Workspace: "w1", Namespace: "a"}, "says-w2", 0}, {plan.Scope{Workspace: "w2", Namespace: "a"}, "says-w2", 404},
-		{plan.Scope{Workspace: "w1", Namespace: "b"}, "says-w1", 404}, {plan.Scope{Workspace: "w2", Namespace: "b"}, "theirs", 0}, {plan.Scope{Workspace: "w1", Namespace: "free"}, "labelled", 0},
+		{plan.Scope{Workspace: "w1", Namespace: "a"}, "mine", 0}, {plan.Scope{Workspace: "w1", Namespace: "a"}, "says-w2", 0},
+		{plan.Scope{Workspace: "w2", Namespace: "a"}, "says-w2", 404},
+		{plan.Scope{Workspace: "w1", Namespace: "b"}, "says-w1", 404}, {plan.Scope{Workspace: "w2", Namespace: "b"}, "theirs", 0},
+		{plan.Scope{Workspace: "w1", Namespace: "free"}, "labelled", 0},
 		{plan.Scope{Workspace: "w1", Namespace: "free"}, "nobodys", 404}, {plan.Scope{Workspace: "w2", Namespace: "free"}, "labelled", 404},
 	} {
 		if _, err := w.Get(context.Background(), pods, c.scope, c.name); code(err) != c.code {
@@ -154,12 +181,14 @@ func TestResultKeysTellScopesApart(t *testing.T) {
 	kind, seen := w.resolve(t, "", "pods"), map[string]string{}
 	for _, scope := range []plan.Scope{
 		{}, {Namespace: "a"}, {Namespace: "b"}, {Workspace: "a"}, {Workspace: "w1"}, {Namespace: "a", Workspace: "w1"}, {Namespace: "w1", Workspace: "a"},
-		{Part: &authz.PartialList{Key: ""}}, {Part: &authz.PartialList{Key: "a"}}, {Part: &authz.PartialList{Key: "b"}}, {Part: &authz.PartialList{Key: "a"}, Workspace: "w1"},
+		{Part: &authz.PartialList{Key: ""}}, {Part: &authz.PartialList{Key: "a"}}, {Part: &authz.PartialList{Key: "b"}},
+		{Part: &authz.PartialList{Key: "a"}, Workspace: "w1"},
 	} {
 		if scope.Part != nil {
 			scope.Part.Namespaces = []string{"a"}
 		}
-		for _, raw := range []string{"name=x", "name=xx", "serviceName=x", "sortBy=name", "status=a", "phase=a", "status=a&phase=b", "status=a&phase=b&name=x", "q=x", "cel=true", "q=x&cel=true"} {
+		for _, raw := range []string{"name=x", "name=xx", "serviceName=x", "sortBy=name", "status=a", "phase=a", "status=a&phase=b", "status=a&phase=b&name=x", "q=x",
+			"cel=true", "q=x&cel=true"} {
 			q := parsed(t, raw)
 			b, err := w.planner.Plan(context.Background(), kind, scope, q)
 			if err != nil {
@@ -177,14 +206,21 @@ func TestResultKeysTellScopesApart(t *testing.T) {
 
 func TestServedOnlyServesWhatIsLabelled(t *testing.T) {
 	definitions := map[string][]string{"/apis/apiextensions.k8s.io/v1/customresourcedefinitions": {
-		obj("widgets.example.com", labelled(servedLabel, "true"), ""), obj("gadgets.example.com", labelled(servedLabel, "false"), ""), obj("users.iam.kubesphere.io", "", ""),
+		obj(
+			"widgets.example.com",
+			labelled(servedLabel, "true"),
+			"",
+		),
+		obj("gadgets.example.com", labelled(servedLabel, "false"), ""),
+		obj("users.iam.kubesphere.io", "", ""),
 	}}
 	only, all := newCluster(t, definitions, Options{ServedOnly: true}), newCluster(t, definitions, Options{})
 	for _, c := range []struct {
 		group, resource string
 		code            int32
 	}{
-		{"", "pods", 0}, {"apps", "deployments", 0}, {"storage.k8s.io", "storageclasses", 0}, {"iam.kubesphere.io", "users", 0}, {"example.com", "widgets", 0}, {"example.com", "gadgets", 404},
+		{"", "pods", 0}, {"apps", "deployments", 0}, {"storage.k8s.io", "storageclasses", 0}, {"iam.kubesphere.io", "users", 0}, {"example.com", "widgets", 0},
+		{"example.com", "gadgets", 404},
 	} {
 		if err := only.Served(context.Background(), only.resolve(t, c.group, c.resource)); code(err) != c.code {
 			t.Errorf("%s: %v", c.resource, err)

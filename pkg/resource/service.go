@@ -175,7 +175,8 @@ func (s *Service) Get(ctx context.Context, k *store.Kind, scope plan.Scope, name
 func tooMany(k *store.Kind, n, most int) error {
 	return &apierrors.StatusError{ErrStatus: metav1.Status{
 		Status: metav1.StatusFailure, Code: http.StatusRequestEntityTooLarge, Reason: metav1.StatusReasonRequestEntityTooLarge,
-		Message: fmt.Sprintf("%d %s are more than the %d that one answer may have: ask for pages with limit and page", n, k.GVR.GroupResource(), most),
+		Message: fmt.Sprintf("%d %s are more than the %d that one answer may have: ask for pages with limit and page", n, k.GVR.GroupResource(),
+			most),
 		Details: &metav1.StatusDetails{Group: k.GVR.Group, Kind: k.GVR.Resource},
 	}}
 }

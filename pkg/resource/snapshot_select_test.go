@@ -124,7 +124,15 @@ func TestSearchesByIndexAreThoseOfAScan(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	queries := []string{"name=web-49", "name=b-49&sortBy=name", "name=SHOP%2049&sortBy=.metadata.uid", "name=web-49&name=9", "name=web&label=l%3D2", "name=zzz", "name=49"}
+	queries := []string{
+		"name=web-49",
+		"name=b-49&sortBy=name",
+		"name=SHOP%2049&sortBy=.metadata.uid",
+		"name=web-49&name=9",
+		"name=web&label=l%3D2",
+		"name=zzz",
+		"name=49",
+	}
 	all := func() (out []string) {
 		w.results, w.pages = lru.New[*result](resultBounds), page.NewCache(DefaultMaxInFlight, DefaultMaxBytes)
 		for _, raw := range queries {

@@ -38,7 +38,15 @@ func TestEveryWatchConvergesToTheList(t *testing.T) {
 		state map[string]string
 	}
 	scopes := []plan.Scope{{}, {Namespace: "a"}, {Namespace: "b"}}
-	queries := []string{"", "labelSelector=app%3Dx", "labelSelector=app!%3Dx", "labelSelector=app%3Dx%7Capp%3Dz", "name=p1", "fieldSelector=metadata.name%3Dp7", "names=p1,p2,p3"}
+	queries := []string{
+		"",
+		"labelSelector=app%3Dx",
+		"labelSelector=app!%3Dx",
+		"labelSelector=app%3Dx%7Capp%3Dz",
+		"name=p1",
+		"fieldSelector=metadata.name%3Dp7",
+		"names=p1,p2,p3",
+	}
 	const watchers = 200
 	all := make([]*watching, watchers)
 	servers := map[string]string{}

@@ -167,18 +167,21 @@ func TestParametersThatMakeNoSense(t *testing.T) {
 	for query, field := range map[string]string{
 		"watch=true&limit=10": "limit", "watch=true&limit=0": "limit", "watch=true&page=2": "page", "watch=true&facets=.spec.nodeName": "facets",
 		"watch=true&managedFields=true&limit=5": "limit", "watch=true&view=live": "view", "watch=true&timeoutSeconds=x": "timeoutSeconds",
-		"watch=true&timeoutSeconds=-1": "timeoutSeconds", "watch=true&allowWatchBookmarks=x": "allowWatchBookmarks", "watch=true&resourceVersion=x": "resourceVersion",
+		"watch=true&timeoutSeconds=-1": "timeoutSeconds", "watch=true&allowWatchBookmarks=x": "allowWatchBookmarks",
+		"watch=true&resourceVersion=x":                                     "resourceVersion",
 		"watch=true&sendInitialEvents=true":                                "resourceVersionMatch",
 		"watch=true&sendInitialEvents=true&resourceVersionMatch=Exact":     "resourceVersionMatch",
 		"watch=true&resourceVersionMatch=NotOlderThan":                     "resourceVersionMatch",
 		"watch=true&sendInitialEvents=x&resourceVersionMatch=NotOlderThan": "sendInitialEvents",
 		"watch=true&labelSelector=a%3D%3D%3D":                              "labelSelector",
-		"view=live":                                                        "limit", "view=live&limit=501": "limit", "view=dead": "view", "view=live&limit=5&facets=.a": "facets", "view=live&limit=5&sortBy=nonsense": "sortBy",
+		"view=live":                                                        "limit", "view=live&limit=501": "limit", "view=dead": "view",
+		"view=live&limit=5&facets=.a": "facets", "view=live&limit=5&sortBy=nonsense": "sortBy",
 		"view=live&limit=5&timeoutSeconds=x": "timeoutSeconds", "view=live&limit=5&managedFields=1": "managedFields",
 	} {
 		w := get(t, url+"?"+query)
 		var s metav1.Status
-		if err := json.NewDecoder(w.res.Body).Decode(&s); err != nil || w.res.StatusCode != http.StatusBadRequest || len(s.Details.Causes) == 0 || s.Details.Causes[0].Field != field {
+		if err := json.NewDecoder(w.res.Body).Decode(&s); err != nil || w.res.StatusCode != http.StatusBadRequest || len(s.Details.Causes) == 0 ||
+			s.Details.Causes[0].Field != field {
 			t.Errorf("%s: %d %+v %v", query, w.res.StatusCode, s, err)
 		}
 	}
@@ -200,7 +203,8 @@ func TestBookmarks(t *testing.T) {
 			w := get(t, url+"&sendInitialEvents=true&resourceVersionMatch=NotOlderThan"+allowed)
 			w.expect("ADDED p1")
 			e, _ := w.next()
-			if e.Type != "BOOKMARK" || !end(e) || e.Object.Kind != "Pod" || e.Object.APIVersion != "v1" || e.Object.Metadata.ResourceVersion != strconv.Itoa(c.current()) {
+			if e.Type != "BOOKMARK" || !end(e) || e.Object.Kind != "Pod" || e.Object.APIVersion != "v1" ||
+				e.Object.Metadata.ResourceVersion != strconv.Itoa(c.current()) {
 				t.Errorf("%s", e.raw)
 			}
 		}

@@ -117,7 +117,8 @@ func TestWorkspacesAnswerLikeTheModelWhateverMoves(t *testing.T) {
 					continue // what is kept for it falls behind
 				}
 				for raw, app := range map[string]string{
-					"": "", "sortBy=name": "", "labelSelector=app%3Dx": "x", "fieldSelector=metadata.labels.app%3Dy&sortBy=.metadata.labels.app": "y", "cel=true&facets=.metadata.namespace": "",
+					"": "", "sortBy=name": "", "labelSelector=app%3Dx": "x", "fieldSelector=metadata.labels.app%3Dy&sortBy=.metadata.labels.app": "y",
+					"cel=true&facets=.metadata.namespace": "",
 				} {
 					asking.Go(func() {
 						page, err := m.List(context.Background(), m.kind("pods"), scope, parsed(t, raw))

@@ -82,7 +82,8 @@ func TestEveryVersionIsServedAsItself(t *testing.T) {
 			t.Errorf("%s: %v, %v", gv, k, err)
 		}
 	}
-	if _, err := cat.Resolve(context.Background(), schema.GroupVersionResource{Group: zooV1.Group, Version: "v3", Resource: "animals"}); !apierrors.IsNotFound(err) {
+	if _, err := cat.Resolve(context.Background(), schema.GroupVersionResource{Group: zooV1.Group, Version: "v3",
+		Resource: "animals"}); !apierrors.IsNotFound(err) {
 		t.Errorf("a version that is not there: %v", err)
 	}
 }

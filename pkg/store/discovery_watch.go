@@ -15,7 +15,8 @@ var (
 )
 
 // refreshDelays is when discovery is asked after a change, since it shows a new kind some moments later.
-var refreshDelays = [...]time.Duration{20 * time.Millisecond, 200 * time.Millisecond, 700 * time.Millisecond, 2 * time.Second, 5 * time.Second}
+var refreshDelays = [...]time.Duration{20 * time.Millisecond, 200 * time.Millisecond, 700 * time.Millisecond, 2 * time.Second,
+	5 * time.Second}
 
 // refreshEvery is how often discovery is asked without a change that the store can see, such as an
 // aggregated server that offers more than before.

@@ -204,7 +204,8 @@ func tooLarge(p cacheKey) error {
 	gr := p.gvr.GroupResource()
 	return &apierrors.StatusError{ErrStatus: metav1.Status{
 		Status: metav1.StatusFailure, Code: http.StatusRequestEntityTooLarge, Reason: metav1.StatusReasonRequestEntityTooLarge,
-		Message: fmt.Sprintf("the %s of namespace %s are too large to be listed with their data: ask for one by its name at /api/%s", gr, p.namespace, p.gvr.Version),
+		Message: fmt.Sprintf("the %s of namespace %s are too large to be listed with their data: ask for one by its name at /api/%s", gr,
+			p.namespace, p.gvr.Version),
 		Details: &metav1.StatusDetails{Group: gr.Group, Kind: gr.Resource},
 	}}
 }

@@ -161,7 +161,10 @@ func (s *server) cut(path string, code int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if code != 0 {
-		s.tellRaw(path, fmt.Sprintf(`{"type":"ERROR","object":{"kind":"Status","apiVersion":"v1","status":"Failure","code":%d,"reason":"Expired","message":"too old"}}`, code))
+		s.tellRaw(
+			path,
+			fmt.Sprintf(`{"type":"ERROR","object":{"kind":"Status","apiVersion":"v1","status":"Failure","code":%d,"reason":"Expired","message":"too old"}}`, code),
+		)
 	}
 	for _, w := range s.watchers[path] {
 		close(w)

@@ -185,8 +185,8 @@ func (s *Store) first(ctx context.Context, c *cache) (*index.Snapshot, error) {
 	return nil, unavailable(gr, fmt.Sprintf("%s are not ready: %s", gr, why))
 }
 
-// SnapshotWithin is Snapshot for what an answer can do without: it waits no longer than wait for a kind that has just been begun, and not at
-// all for one that can't be read. It returns nil where there is nothing yet.
+// SnapshotWithin is Snapshot for what an answer can do without: it waits no longer than wait for a kind that has just been begun, and not
+// at all for one that can't be read. It returns nil where there is nothing yet.
 func (s *Store) SnapshotWithin(ctx context.Context, gvr schema.GroupVersionResource, wait time.Duration) *index.Snapshot {
 	c, ok := s.cache(gvr)
 	if !ok {

@@ -92,9 +92,10 @@ func (w *Watch) Close() {
 	w.cache.watchers.Add(-1)
 }
 
-// SnapshotWithout is Snapshot, but for one that has not the object of a UID any more, or another of its name: what kube-apiserver answers to
-// a deletion has no resource version that SnapshotAt could wait for. It waits and fails as that does.
-func (s *Store) SnapshotWithout(ctx context.Context, gvr schema.GroupVersionResource, namespace, name, uid string) (*index.Snapshot, error) {
+// SnapshotWithout is Snapshot, but for one that has not the object of a UID any more, or another of its name: what kube-apiserver answers
+// to a deletion has no resource version that SnapshotAt could wait for. It waits and fails as that does.
+func (s *Store) SnapshotWithout(ctx context.Context, gvr schema.GroupVersionResource, namespace, name, uid string) (*index.Snapshot,
+	error) {
 	return s.snapshotOnce(ctx, gvr, goal{"the deletion of " + strings.TrimPrefix(namespace+"/"+name, "/"), func(snap *index.Snapshot) bool {
 		r, ok := snap.Get(namespace, name)
 		return !ok || r.UID != uid

@@ -56,7 +56,8 @@ func OpenKeyring(ctx context.Context, secrets Secrets, now func() time.Time) (*K
 	}
 	set, err := Decode(secret.Data[SecretKey])
 	if err != nil {
-		return nil, fmt.Errorf("signing keys, Secret %s, key %s: %w; mend the Secret, or delete it to have new keys made (everyone logs in again)",
+		return nil, fmt.Errorf("signing keys, Secret %s, key %s: %w; mend the Secret, or delete it to have new keys made (everyone logs in"+
+			" again)",
 			SecretName, SecretKey, err)
 	}
 	k.seen = sha256.Sum256(secret.Data[SecretKey])

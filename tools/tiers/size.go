@@ -18,10 +18,11 @@ import (
 type sizes struct {
 	TypeMethods  int `json:"typeMethods"`  // methods of a type, without tests
 	PackageLines int `json:"packageLines"` // lines of code of a package, without tests, generated files, blank lines and comments
-	OwnImports   int `json:"ownImports"`   // domains and other packages of this module that a package imports, without tests, its own domain and API types
-	FileLines    int `json:"fileLines"`    // lines of a file, without tests and generated files
-	Columns      int `json:"columns"`      // of a line of the product
-	TestColumns  int `json:"testColumns"`  // of a line of a test
+	// OwnImports is how many domains and other packages of this module a package may import, without tests, its own domain and API types.
+	OwnImports  int `json:"ownImports"`
+	FileLines   int `json:"fileLines"`   // lines of a file, without tests and generated files
+	Columns     int `json:"columns"`     // of a line of the product, without tools
+	TestColumns int `json:"testColumns"` // of a line of a test
 	// LongLines and LongTestLines are how many lines of the whole tree may have more columns.
 	LongLines     int `json:"longLines"`
 	LongTestLines int `json:"longTestLines"`
@@ -99,7 +100,7 @@ func (s *sizeCheck) file(name string) error {
 		return nil
 	}
 	test := strings.HasSuffix(rel, "_test.go")
-	s.columns(text, test)
+	s.columns(text, test, strings.HasPrefix(rel, "tools/"))
 	if test || strings.HasPrefix(rel, "tools/") {
 		return nil
 	}
@@ -117,13 +118,17 @@ func (s *sizeCheck) file(name string) error {
 	return nil
 }
 
-// columns counts the lines that are too long. A tab is one column, as in the linter's count.
-func (s *sizeCheck) columns(text []byte, test bool) {
+// columns counts the lines that are too long. A tab is one column, as in the linter's count; a marker ("// +kubebuilder:...") can't be
+// wrapped.
+func (s *sizeCheck) columns(text []byte, test, tool bool) {
 	for line := range bytes.Lines(text) {
+		if bytes.HasPrefix(bytes.TrimSpace(line), []byte("// +")) {
+			continue
+		}
 		switch n := len([]rune(strings.TrimRight(string(line), "\n"))); {
 		case test && s.limits.TestColumns > 0 && n > s.limits.TestColumns:
 			s.longTests++
-		case !test && s.limits.Columns > 0 && n > s.limits.Columns:
+		case !test && !tool && s.limits.Columns > 0 && n > s.limits.Columns:
 			s.long++
 		}
 	}

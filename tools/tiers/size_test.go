@@ -8,7 +8,11 @@ import (
 
 // rulesOf writes rules with limits, and one tier for everything.
 func rulesOf(sizes string) string {
-	return "tiers:\n- tier: 0\n  packages: [pkg/*, pkg/*/*]\npeers: [pkg/*, pkg/*/*]\ndomains: [pkg/d]\nsizes:\n  " + strings.ReplaceAll(sizes, "\n", "\n  ") + "\n"
+	return "tiers:\n- tier: 0\n  packages: [pkg/*, pkg/*/*]\npeers: [pkg/*, pkg/*/*]\ndomains: [pkg/d]\nsizes:\n  " + strings.ReplaceAll(
+		sizes,
+		"\n",
+		"\n  ",
+	) + "\n"
 }
 
 func TestSizes(t *testing.T) {

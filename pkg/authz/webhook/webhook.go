@@ -93,7 +93,8 @@ func open(file string) (string, *http.Client, error) {
 		return "", nil, errors.New("the server of its cluster must be an https URL: who answers there decides who may do what")
 	}
 	if config.Insecure {
-		klog.InfoS("The certificate of the authorization webhook is not checked (insecure-skip-tls-verify): whoever is between decides who may do what",
+		klog.InfoS("The certificate of the authorization webhook is not checked (insecure-skip-tls-verify): whoever is between decides who"+
+			" may do what",
 			"kubeconfig", file)
 	}
 	client, err := rest.HTTPClientFor(config)

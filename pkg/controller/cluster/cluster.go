@@ -137,7 +137,8 @@ func (r *Reconciler) host(ctx context.Context) (*clusterv1alpha1.Cluster, error)
 		}
 	}
 	if other != "" {
-		klog.InfoS("Another cluster is labelled as the host: it is left alone, and none is created. Set multicluster.hostClusterName to its name, or take the label off.",
+		klog.InfoS("Another cluster is labelled as the host: it is left alone, and none is created. Set multicluster.hostClusterName to its"+
+			" name, or take the label off.",
 			"configured", r.Host, "labelled", other)
 		return nil, nil
 	}

@@ -46,7 +46,8 @@ func checkPassword(p string) error {
 	if n := utf8.RuneCountInString(p); n < 8 || n > 64 || len(p) > maxPassword ||
 		!strings.ContainsAny(p, "ABCDEFGHIJKLMNOPQRSTUVWXYZ") || !strings.ContainsAny(p, "abcdefghijklmnopqrstuvwxyz") ||
 		!strings.ContainsAny(p, "0123456789") {
-		return fmt.Errorf("a password has 8 to 64 characters (at most %d bytes), among them an upper-case letter, a lower-case letter and a digit", maxPassword)
+		return fmt.Errorf("a password has 8 to 64 characters (at most %d bytes), among them an upper-case letter, a lower-case letter and a"+
+			" digit", maxPassword)
 	}
 	return nil
 }

@@ -103,7 +103,8 @@ func usersResource() schema.GroupResource {
 // checkChoice validates the name and e-mail that a user chose; the e-mail may be "".
 func checkChoice(name, email string) error {
 	if _, ok := plainName(name); !ok {
-		return unprocessable("the name has to be at most %d characters long, of lower-case letters, digits, '-' and '.', and to begin and end with a letter or a digit", maxName)
+		return unprocessable("the name has to be at most %d characters long, of lower-case letters, digits, '-' and '.', and to begin and"+
+			" end with a letter or a digit", maxName)
 	}
 	if email != "" && !validEmail(email) {
 		return unprocessable("the e-mail is none")

@@ -21,7 +21,8 @@ func CheckPolicy(name, password string) error {
 	case n < 8 || n > 64 || len(password) > maxPassword || !utf8.ValidString(password) ||
 		!strings.ContainsAny(password, "ABCDEFGHIJKLMNOPQRSTUVWXYZ") || !strings.ContainsAny(password, "abcdefghijklmnopqrstuvwxyz") ||
 		!strings.ContainsAny(password, "0123456789"):
-		return fmt.Errorf("%w: a password has 8 to 64 characters (at most %d bytes), among them an upper-case letter, a lower-case letter and a digit",
+		return fmt.Errorf("%w: a password has 8 to 64 characters (at most %d bytes), among them an upper-case letter, a lower-case letter"+
+			" and a digit",
 			iam.ErrPolicy, maxPassword)
 	case strings.EqualFold(password, name):
 		return fmt.Errorf("%w: it is the name of the user", iam.ErrPolicy)

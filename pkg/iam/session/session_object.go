@@ -113,7 +113,8 @@ func (s *reader) seal(o *v1alpha1.Session, hint, refresh string, now time.Time) 
 			continue
 		}
 		if len(one.value) > maxUpstream {
-			klog.InfoS("A refresh token or logout hint of an identity provider is too long to be stored: the provider can't be asked again, or not log the user out",
+			klog.InfoS("A refresh token or logout hint of an identity provider is too long to be stored: the provider can't be asked again, or"+
+				" not log the user out",
 				"provider", o.Spec.Provider, "bytes", len(one.value), "most", maxUpstream)
 			continue
 		}

@@ -51,7 +51,8 @@ func (p *Provider) discover(ctx context.Context) (*document, error) {
 			idp.ErrUnavailable, upstream.ErrSettings)
 	}
 	if d.Issuer != p.settings.Issuer {
-		return nil, fmt.Errorf("%w: %w: it calls itself by another issuer; the key %q has to be the same to the letter, with or without a slash at its end", idp.ErrUnavailable, upstream.ErrSettings, "issuer")
+		return nil, fmt.Errorf("%w: %w: it calls itself by another issuer; the key %q has to be the same to the letter, with or without a"+
+			" slash at its end", idp.ErrUnavailable, upstream.ErrSettings, "issuer")
 	}
 	return p.complete(&d)
 }

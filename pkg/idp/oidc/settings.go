@@ -105,7 +105,8 @@ func Open(s Settings, preset Preset, o idp.OpenOptions) (*Provider, error) {
 
 func (s *Settings) check(loopback bool) error {
 	if strings.ContainsAny(s.Issuer, "{}") {
-		return fmt.Errorf("the key %q holds a placeholder such as {tenantid}: issuers of many tenants are not supported; set the issuer of one tenant", "issuer")
+		return fmt.Errorf("the key %q holds a placeholder such as {tenantid}: issuers of many tenants are not supported; set the issuer of"+
+			" one tenant", "issuer")
 	}
 	if err := upstream.Address("issuer", s.Issuer, loopback); err != nil {
 		return err

@@ -42,7 +42,8 @@ func (h *V1alpha1) WebService() *restful.WebService {
 	gv := clusterv1alpha1.SchemeGroupVersion
 	ws := new(restful.WebService).Path("/kapis/" + gv.String()).Produces(restful.MIME_JSON)
 	ws.Route(ws.GET("/" + labels).To(web.Handle(h.labels)).Operation("listLabelGroups").
-		Doc("The labels that people have for clusters: by key, the values in the order in which they were made. No list of objects, which other routes have").
+		Doc("The labels that people have for clusters: by key, the values in the order in which they were made. No list of objects, which" +
+			" other routes have").
 		Writes(map[string][]Value{}))
 	return ws
 }

@@ -107,7 +107,8 @@ func (o *writeRequest) checkKind(body *object, required bool) error {
 	case !required && (!body.kind.set || body.kind.value == kind) && (!body.apiVersion.set || body.apiVersion.value == gv):
 		return nil
 	}
-	return badRequest("wrong resource GroupVersionKind: the body must have apiVersion %s and kind %s, it has apiVersion %.100q and kind %.100q",
+	return badRequest("wrong resource GroupVersionKind: the body must have apiVersion %s and kind %s, it has apiVersion %.100q and kind"+
+		" %.100q",
 		gv, kind, body.apiVersion.value, body.kind.value)
 }
 
@@ -137,7 +138,8 @@ func (o *writeRequest) checkNames(body *object) error {
 // moved between workspaces by its label (S7).
 func (o *writeRequest) stamp(body *object) error {
 	if body.workspace.set && (body.workspace.null || body.workspace.value != o.workspace) {
-		return badRequest("the label %s in the body is %.100q, in the path the workspace is %q: an object can't be moved to another workspace by its label",
+		return badRequest("the label %s in the body is %.100q, in the path the workspace is %q: an object can't be moved to another"+
+			" workspace by its label",
 			workspaceLabel, body.workspace.value, o.workspace)
 	}
 	if !body.workspace.set {

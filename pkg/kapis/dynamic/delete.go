@@ -118,7 +118,8 @@ func (o *writeRequest) deleteCollection() (any, error) {
 
 func parseSelector(text string) (labels.Selector, error) {
 	if strings.Contains(text, "|") {
-		return nil, badRequest("the parameter labelSelector has \"|\": alternatives can be listed, but not deleted at once; delete those of each selector by a request of its own")
+		return nil, badRequest("the parameter labelSelector has \"|\": alternatives can be listed, but not deleted at once; delete those of" +
+			" each selector by a request of its own")
 	}
 	s, err := labels.Parse(text)
 	if err != nil {

@@ -160,7 +160,8 @@ func (x *rerun) resume(ctx context.Context, missing error) error {
 // finish creates the Job from m, and clears what was parked away.
 func (x *rerun) finish(ctx context.Context, m *unstructured.Unstructured, old types.UID, kept *unstructured.Unstructured) error {
 	if err := x.create(ctx, m, old); err != nil {
-		return explain(err, "Job %s was deleted, but could not be created again: %v. It is not lost: Job %s keeps it, suspended. Ask for the rerun again to create it from there",
+		return explain(err, "Job %s was deleted, but could not be created again: %v. It is not lost: Job %s keeps it, suspended. Ask for the"+
+			" rerun again to create it from there",
 			x.name, err, kept.GetName())
 	}
 	x.clear(ctx, kept)

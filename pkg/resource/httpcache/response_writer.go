@@ -75,7 +75,8 @@ func (f *Reservation) Release() {
 func tooLong(most int64) error {
 	return &apierrors.StatusError{ErrStatus: metav1.Status{
 		Status: metav1.StatusFailure, Code: http.StatusRequestEntityTooLarge, Reason: metav1.StatusReasonRequestEntityTooLarge,
-		Message: fmt.Sprintf("the answer is longer than the %d bytes that one may have: ask for pages with limit and page, or for parts with fields", most),
+		Message: fmt.Sprintf("the answer is longer than the %d bytes that one may have: ask for pages with limit and page, or for parts with"+
+			" fields", most),
 	}}
 }
 

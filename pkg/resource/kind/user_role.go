@@ -74,7 +74,8 @@ func planUsers(b *plan.Builder) error {
 		term                  func(value string) index.Term
 	}{
 		{paramNamespace, paramRole, "rolebindings", index.InNamespace},
-		{paramWorkspace, paramWorkspaceRole, "workspacerolebindings", func(w string) index.Term { return index.HasLabel(plan.WorkspaceLabel, w) }},
+		{paramWorkspace, paramWorkspaceRole, "workspacerolebindings",
+			func(w string) index.Term { return index.HasLabel(plan.WorkspaceLabel, w) }},
 		{paramCluster, paramClusterRole, "clusterrolebindings", func(string) index.Term { return index.All() }},
 		{paramGlobalRole, paramGlobalRole, "globalrolebindings", func(string) index.Term { return index.All() }},
 	} {

@@ -24,7 +24,8 @@ func inUse() *plan.DerivedAnnotation {
 
 // claimCount tells of a storage class how many claims name it.
 func claimCount() *plan.DerivedAnnotation {
-	return &plan.DerivedAnnotation{Key: "kubesphere.io/pvc-count", From: ClaimsKind, Total: true, Of: func(claims *index.Snapshot, r *index.Record) string {
-		return strconv.Itoa(claims.ByCreated(index.FieldIs(claimClass, r.Name)).Len())
-	}}
+	return &plan.DerivedAnnotation{Key: "kubesphere.io/pvc-count", From: ClaimsKind, Total: true,
+		Of: func(claims *index.Snapshot, r *index.Record) string {
+			return strconv.Itoa(claims.ByCreated(index.FieldIs(claimClass, r.Name)).Len())
+		}}
 }

@@ -10,15 +10,16 @@ import (
 	"kapis.dev/ks-apiserver/pkg/store/index"
 )
 
-// Insertion is an annotation that an answer puts into an object: text, at a place of its JSON, which is not copied for that. The zero note puts in
-// nothing.
+// Insertion is an annotation that an answer puts into an object: text, at a place of its JSON, which is not copied for that. The zero note
+// puts in nothing.
 type Insertion struct {
 	value, text string
 	at          int
 }
 
-// Annotated returns the page with an annotation in each of its objects, whose value is what of says of the object's name: an answer that tells
-// of an object what another kind knows. An annotation of that key which is stored is not shown; where the value is empty there is none.
+// Annotated returns the page with an annotation in each of its objects, whose value is what of says of the object's name: an answer that
+// tells of an object what another kind knows. An annotation of that key which is stored is not shown; where the value is empty there is
+// none.
 func (p *Page) Annotated(key string, of func(name string) string) *Page {
 	return p.AnnotatedAt(key, func(i int) string { return of(p.Records[i].Name) })
 }
@@ -69,7 +70,8 @@ func Annotate(object redaction.Shown, key, value string) redaction.Shown {
 	return n.in(shown)
 }
 
-// insertionOf returns the note that sets an annotation, and the object that it goes into: the one that is given, without an annotation of that key.
+// insertionOf returns the note that sets an annotation, and the object that it goes into: the one that is given, without an annotation of
+// that key.
 func insertionOf(shown redaction.Shown, key, value string) (Insertion, redaction.Shown) {
 	if rawjson.Get(shown.String(), "metadata", "annotations", key) != "" {
 		cut, err := shown.Without(rawjson.Cut{"metadata": {"annotations": {key: nil}}})

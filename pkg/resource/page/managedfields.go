@@ -17,7 +17,8 @@ import (
 // readers is how many objects of a page are read at the same time.
 const readers = 8
 
-func completed(ctx context.Context, r *index.Record, gvr schema.GroupVersionResource, cuts []rawjson.Cut, from reader) (*index.Record, error) {
+func completed(ctx context.Context, r *index.Record, gvr schema.GroupVersionResource, cuts []rawjson.Cut, from reader) (*index.Record,
+	error) {
 	raw, err := from.Get(ctx, pathOf(gvr, r.Ref))
 	if apierrors.IsNotFound(err) {
 		return r, nil

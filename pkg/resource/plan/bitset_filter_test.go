@@ -38,10 +38,23 @@ func manyLabels(n int) []string {
 func TestSetsFindWhatTestsFind(t *testing.T) {
 	planner, kind, snap := manyPods(t, 12_000)
 	filters := []string{
-		"labelSelector=tier%3Dt1", "labelSelector=tier+notin+(t1,t2)", "labelSelector=half", "labelSelector=!half", "labelSelector=tier+in+(t1,t3)",
-		"labelSelector=tier%3Dt1,half%3Dh0", "labelSelector=half,half!%3Dh1,tier!%3Dt2", "labelSelector=half2", "labelSelector=!half2,half%3Dh1",
-		"label=tier!%3Dt0&phase=Running", "phase=Running&labelSelector=tier%3Dt2", "labelSelector=tier%3Dt1&uid=u7", "labelSelector=tier+notin+(t1)&fieldSelector=spec.nodeName%3Dn1",
-		"labelSelector=none", "labelSelector=!none", "labelSelector=tier%3Dt1,tier%3Dt2", "label=half%3Dh0&names=web-1,web-2,web-3",
+		"labelSelector=tier%3Dt1",
+		"labelSelector=tier+notin+(t1,t2)",
+		"labelSelector=half",
+		"labelSelector=!half",
+		"labelSelector=tier+in+(t1,t3)",
+		"labelSelector=tier%3Dt1,half%3Dh0",
+		"labelSelector=half,half!%3Dh1,tier!%3Dt2",
+		"labelSelector=half2",
+		"labelSelector=!half2,half%3Dh1",
+		"label=tier!%3Dt0&phase=Running",
+		"phase=Running&labelSelector=tier%3Dt2",
+		"labelSelector=tier%3Dt1&uid=u7",
+		"labelSelector=tier+notin+(t1)&fieldSelector=spec.nodeName%3Dn1",
+		"labelSelector=none",
+		"labelSelector=!none",
+		"labelSelector=tier%3Dt1,tier%3Dt2",
+		"label=half%3Dh0&names=web-1,web-2,web-3",
 	}
 	used := 0
 	for _, raw := range filters {

@@ -169,8 +169,8 @@ func (k *Kind) StoreSchema() index.Schema {
 	return s
 }
 
-// DerivedAnnotation is an annotation that answers give the objects of a kind: what another kind knows of them. It is found by an index of that kind, for the
-// objects of the page alone, and is no part of the object: no filter and no watch sees it.
+// DerivedAnnotation is an annotation that answers give the objects of a kind: what another kind knows of them. It is found by an index of
+// that kind, for the objects of the page alone, and is no part of the object: no filter and no watch sees it.
 type DerivedAnnotation struct {
 	Key  string
 	From schema.GroupVersionResource

@@ -54,7 +54,8 @@ func (s *Planner) NamespaceOwners(ctx context.Context) (*namespaceOwners, error)
 }
 
 func namespaceOwnersOf(snap *index.Snapshot) *namespaceOwners {
-	t := &namespaceOwners{of: map[string]string{}, terms: map[string][]index.Term{}, digests: map[string]httpcache.Digest{}, from: snap.Generation()}
+	t := &namespaceOwners{of: map[string]string{}, terms: map[string][]index.Term{}, digests: map[string]httpcache.Digest{},
+		from: snap.Generation()}
 	names, hash, pair := map[string][]byte{}, sha256.New(), []byte(nil)
 	snap.ByName(index.All()).Walk(0, false, func(ref *index.Ref) bool {
 		workspace, _ := snap.Record(ref).Labels.Get(WorkspaceLabel)
@@ -163,9 +164,11 @@ func (b *Builder) inPart(p *authz.PartialList) error {
 		}, set.terms...)
 	case gr == (schema.GroupResource{Resource: "namespaces"}):
 		b.Names(Memoize(derived, partKey{p.Key, "names"}, nil, func() map[string]struct{} { return SetOf(p.Namespaces) }))
-	case gr == (schema.GroupResource{Group: tenantGroup, Resource: "workspaces"}), gr == (schema.GroupResource{Group: tenantGroup, Resource: "workspacetemplates"}):
+	case gr == (schema.GroupResource{Group: tenantGroup, Resource: "workspaces"}),
+		gr == (schema.GroupResource{Group: tenantGroup, Resource: "workspacetemplates"}):
 		b.Names(Memoize(derived, partKey{p.Key, "workspaces"}, nil, func() map[string]struct{} { return SetOf(p.Workspaces) }))
-	case gr == (schema.GroupResource{Group: "cluster.kubesphere.io", Resource: "clusters"}), gr == (schema.GroupResource{Group: "iam.kubesphere.io", Resource: "users"}):
+	case gr == (schema.GroupResource{Group: "cluster.kubesphere.io", Resource: "clusters"}),
+		gr == (schema.GroupResource{Group: "iam.kubesphere.io", Resource: "users"}):
 		b.Names(Memoize(derived, partKey{p.Key, "objects"}, nil, func() map[string]struct{} { return SetOf(p.Names) }))
 	case len(p.Workspaces) == 0:
 		return ErrNotVisible

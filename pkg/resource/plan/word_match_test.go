@@ -50,7 +50,11 @@ func TestWordsAreFoundLikeInDecodedPairs(t *testing.T) {
 }
 
 func TestLookingForAWordAllocatesNothing(t *testing.T) {
-	r := &index.Record{Ref: &index.Ref{Name: "web-1"}, Labels: `{"app":"Web","tier":"x"}`, Annotations: index.Pairs(`{"a":"text with \"escapes\"","b":"` + strings.Repeat("x", 300) + `"}`)}
+	r := &index.Record{
+		Ref:         &index.Ref{Name: "web-1"},
+		Labels:      `{"app":"Web","tier":"x"}`,
+		Annotations: index.Pairs(`{"a":"text with \"escapes\"","b":"` + strings.Repeat("x", 300) + `"}`),
+	}
 	w := wordOf("absent")
 	if n := testing.AllocsPerRun(100, func() { w.inRecord(r) }); n > 0 {
 		t.Errorf("%v allocations", n)

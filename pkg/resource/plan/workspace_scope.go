@@ -11,8 +11,8 @@ import (
 
 // What is kept of a query in a workspace must not be dropped whenever a namespace changes somewhere, and yet depends on more than the
 // workspace's own namespaces: an object that has the workspace's label in a namespace outside belongs to it until that namespace is another
-// workspace's. Which namespaces those are only the objects tell. So whoever looks at such an object notes its namespace first, for good, and
-// keys say of each that is noted whose it is:
+// workspace's. Which namespaces those are only the objects tell. So whoever looks at such an object notes its namespace first, for good,
+// and keys say of each that is noted whose it is:
 //
 //   - a key says more than before once another is noted, so nothing that was kept without is found any more;
 //   - a query that was answered meanwhile is asked again (Service.List), since it may have found what somebody kept who knew

@@ -19,7 +19,8 @@ import (
 // Open returns what answers a request for a list that is to go on: a watch, where that is what was
 // authorized, or a live page. It is nil where one page is asked for. name restricts a watch to the object
 // of that name, empty for none. What it returns is to be closed, which its stream.Answer does.
-func (s *Streams) Open(ctx context.Context, h http.Header, k *store.Kind, scope plan.Scope, q *query.Query, watch bool, name string) (stream.Source, error) {
+func (s *Streams) Open(ctx context.Context, h http.Header, k *store.Kind, scope plan.Scope, q *query.Query, watch bool,
+	name string) (stream.Source, error) {
 	events := stream.WantsEvents(h)
 	if watch {
 		after := ""

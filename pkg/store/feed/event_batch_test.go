@@ -90,16 +90,23 @@ func TestEventsAreHandedOnAsTheyCome(t *testing.T) {
 		alone   bool // no connection says when it waits
 		want    []string
 	}{
-		"TogetherAsOne":            {parts: []string{frames("+a", "~b", "-a")}, want: []string{"+a,~b,-a"}},
-		"EachArrivalByItself":      {parts: []string{frames("+a", "~b"), frames("-a"), frames("~c", "~c")}, want: []string{"+a,~b", "-a", "~c,~c"}},
-		"WhatIsCutInTheMiddle":     {parts: []string{frames("+a") + frames("~b")[:20], frames("~b")[20:] + frames("~c")}, want: []string{"+a", "~b,~c"}},
-		"ABookmarkBetween":         {parts: []string{frames("+a", "~b", ".", "~c", "~d")}, want: []string{"+a,~b", ".", "~c,~d"}},
-		"NoMoreThanABatch":         {parts: []string{frames(many...)}, want: []string{strings.Join(many[:maxHeld], ","), strings.Join(many[maxHeld:2*maxHeld], ","), many[2*maxHeld]}},
-		"InitialObjectsOneByOne":   {parts: []string{frames("+a", "+b", "|", "~a", "~b")}, initial: true, want: []string{"+a", "+b", ".", "~a,~b"}},
-		"ChangesBeforeTheBookmark": {parts: []string{frames("+a", "~a", "-a", "|"), frames("+a", "~a")}, initial: true, want: []string{"+a", "~a", "-a", ".", "+a,~a"}},
-		"NobodyTellsOfAWait":       {parts: []string{frames("+a", "~b")}, alone: true, want: []string{"+a", "~b"}},
-		"AnErrorBehind":            {parts: []string{frames("~a", "~b") + "garbage\n"}, want: []string{"~a,~b", "!"}},
-		"ShortAndEmpty":            {want: []string{"."}},
+		"TogetherAsOne":        {parts: []string{frames("+a", "~b", "-a")}, want: []string{"+a,~b,-a"}},
+		"EachArrivalByItself":  {parts: []string{frames("+a", "~b"), frames("-a"), frames("~c", "~c")}, want: []string{"+a,~b", "-a", "~c,~c"}},
+		"WhatIsCutInTheMiddle": {parts: []string{frames("+a") + frames("~b")[:20], frames("~b")[20:] + frames("~c")}, want: []string{"+a", "~b,~c"}},
+		"ABookmarkBetween":     {parts: []string{frames("+a", "~b", ".", "~c", "~d")}, want: []string{"+a,~b", ".", "~c,~d"}},
+		"NoMoreThanABatch": {
+			parts: []string{frames(many...)},
+			want:  []string{strings.Join(many[:maxHeld], ","), strings.Join(many[maxHeld:2*maxHeld], ","), many[2*maxHeld]},
+		},
+		"InitialObjectsOneByOne": {parts: []string{frames("+a", "+b", "|", "~a", "~b")}, initial: true, want: []string{"+a", "+b", ".", "~a,~b"}},
+		"ChangesBeforeTheBookmark": {
+			parts:   []string{frames("+a", "~a", "-a", "|"), frames("+a", "~a")},
+			initial: true,
+			want:    []string{"+a", "~a", "-a", ".", "+a,~a"},
+		},
+		"NobodyTellsOfAWait": {parts: []string{frames("+a", "~b")}, alone: true, want: []string{"+a", "~b"}},
+		"AnErrorBehind":      {parts: []string{frames("~a", "~b") + "garbage\n"}, want: []string{"~a,~b", "!"}},
+		"ShortAndEmpty":      {want: []string{"."}},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {

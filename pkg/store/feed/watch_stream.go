@@ -98,7 +98,8 @@ func (w *watchStream) end(err error) {
 	if w.version != "" && !w.initial {
 		// A reflector lists everything anew behind a watch that was short and empty. Here such watches
 		// are opened ever less often instead.
-		w.held = append(w.held, watch.Event{Type: watch.Bookmark, Object: &index.Decoded{Incoming: &index.Incoming{Record: &index.Record{ResourceVersion: w.version}}}})
+		w.held = append(w.held, watch.Event{Type: watch.Bookmark,
+			Object: &index.Decoded{Incoming: &index.Incoming{Record: &index.Record{ResourceVersion: w.version}}}})
 	}
 	w.flush()
 }

@@ -48,7 +48,8 @@ func NewCollection(s *Schema, c clock.WithTicker) *Collection {
 		times[i] = newTree(lessCreated)
 	}
 	col := &Collection{
-		times: times, schema: s, clock: c, later: func(d time.Duration, f func()) { time.AfterFunc(d, f) }, created: newTree(lessCreated), names: newTree(lessName),
+		times: times, schema: s, clock: c, later: func(d time.Duration, f func()) { time.AfterFunc(d, f) }, created: newTree(lessCreated),
+		names: newTree(lessName),
 	}
 	col.history.spare = minHistoryBytes
 	col.searches.begin(s, c)

@@ -77,7 +77,8 @@ func (h *Handler) proven(r *restful.Request, u *iam.User, password string) error
 	if s := session.Of(request.UserFrom(r.Request.Context())); s != nil && s.UserUID == u.UID && h.Now().Sub(s.Authenticated) <= justNow {
 		return nil
 	}
-	return wire.Forbidden("making an API key needs a password, or that the identity provider has confirmed a login within the last five minutes: " +
+	return wire.Forbidden("making an API key needs a password, or that the identity provider has confirmed a login within the last five" +
+		" minutes: " +
 		"log in again, or make the key on the page /oauth/account")
 }
 

@@ -79,7 +79,8 @@ func (v *Handler) explain(r *restful.Request) (any, error) {
 		Spec reviewSpec `json:"spec"`
 	}
 	if err := kjson.UnmarshalCaseSensitivePreserveInts(raw, &body); err != nil {
-		return nil, apierrors.NewBadRequest("the body is not an AccessExplanation: spec is that of a SubjectAccessReview, or has user, method and path")
+		return nil, apierrors.NewBadRequest("the body is not an AccessExplanation: spec is that of a SubjectAccessReview, or has user," +
+			" method and path")
 	}
 	info, err := body.Spec.info()
 	if err != nil {

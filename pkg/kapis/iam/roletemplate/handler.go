@@ -121,7 +121,8 @@ func placeAsked(scope, workspace, namespace string) (*binding.Scope, authz.Bindi
 		}
 		return &binding.Namespace, authz.BindingScope{Scope: request.Namespace, Namespace: namespace}, nil
 	}
-	return nil, authz.BindingScope{}, apierrors.NewBadRequest(fmt.Sprintf("the parameter scope is %.100q: expected global, workspace, cluster or namespace", scope))
+	return nil, authz.BindingScope{}, apierrors.NewBadRequest(fmt.Sprintf("the parameter scope is %.100q: expected global, workspace,"+
+		" cluster or namespace", scope))
 }
 
 // templatesOf returns the names of the templates of the roles that are bound at this very scope.

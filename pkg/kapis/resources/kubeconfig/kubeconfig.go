@@ -53,7 +53,8 @@ func (k *Handler) Mount(ws *restful.WebService) {
 	}
 	w := routecheck.Route{Verb: "get", Resource: "users", NameParam: "user", Subresource: "kubeconfig"}
 	ws.Route(ws.GET("/users/{user}/kubeconfig").To(routecheck.Only(w, k.get)).Produces("application/yaml", restful.MIME_JSON).
-		Operation("getUserKubeconfig").Doc("A kubeconfig for a user: one without a credential, with which the plugin kubectl-ks logs in, or one with a client certificate").
+		Operation("getUserKubeconfig").Doc("A kubeconfig for a user: one without a credential, with which the plugin kubectl-ks logs in, or"+
+		" one with a client certificate").
 		Param(ws.PathParameter("user", "name of the user")).
 		Returns(http.StatusOK, "OK", "").Returns(http.StatusNotFound, "there is no such user, or no address for his kubectl", nil))
 }
@@ -69,7 +70,8 @@ func (k *Handler) get(r *restful.Request) (any, error) {
 	if k.Server == "" {
 		return nil, &apierrors.StatusError{ErrStatus: metav1.Status{
 			Status: metav1.StatusFailure, Code: http.StatusNotFound, Reason: metav1.StatusReasonNotFound,
-			Message: "there is no kubeconfig: no https address for kubectl is known (kubeconfig.server or authentication.issuer.url in the configuration)",
+			Message: "there is no kubeconfig: no https address for kubectl is known (kubeconfig.server or authentication.issuer.url in the" +
+				" configuration)",
 		}}
 	}
 	authority, err := k.authority()
