@@ -13,9 +13,9 @@ import (
 	"kapis.dev/ks-apiserver/pkg/config"
 )
 
-// makeAuthorizer lists who decides. What the credential is for comes before all; then what is open to all, and then the modes in the
-// configured order. These are asked about what a request stands for as well (a kind of another group, an older name, the membership of a
-// workspace), so that whoever forbids the one forbids the other.
+// makeAuthorizer puts the authorizers in their order: the scope of an API key, the paths that are open to everybody, then the configured
+// modes. The modes also decide about what a request stands for (a kind of another group, a legacy name, the membership of a workspace),
+// so that a denial of the one is a denial of the other. ARCHITECTURE.md has a drawing.
 func (p *components) makeAuthorizer() error {
 	order := p.cfg.Authorization.Order()
 	var all, before []authz.Authorizer
@@ -26,12 +26,12 @@ func (p *components) makeAuthorizer() error {
 		}
 		all = append(all, a)
 		if mode == config.ModeWebhook && n < len(order)-1 {
-			before = slices.Clone(all) // what it forbids, those behind it do not allow
+			before = slices.Clone(all) // its denials hold against the modes after it
 		}
 	}
 	aliases := authz.Aliases{Next: authz.Union(all...), GroupOf: p.store.Catalog().GroupOf}
 	decide := authz.LegacyNames(aliases)
-	if slices.Contains(order, config.ModeRBAC) { // only roles tell what somebody is a member of, and what part of a list he may see
+	if slices.Contains(order, config.ModeRBAC) { // only roles know memberships and partial lists
 		p.members = p.membersToo(decide)
 		decide = p.members
 	}

@@ -17,12 +17,11 @@ const (
 	ScopeRead  = "read"
 )
 
-// RestrictAPIKeys holds requests to what their credential is for, whatever its user may do; next is asked about the rest. A scope that
-// nobody knows opens nothing. It stands before every other authorizer, the one of open paths too.
+// RestrictAPIKeys denies what the scope of an API key does not cover, whatever its user may do, and asks next about the rest. An
+// unknown scope covers nothing. It is the first authorizer: paths that are open to everybody are restricted too.
 //
-// Reading is get, list and watch of resources, and GET or HEAD of other paths. It is not what acts by its GET: exec, attach, port-forward
-// and proxies, and any other upgrade of the connection but that of a list that goes on. A review of what one may do oneself writes nothing,
-// and answers within the scope.
+// The scope "read" covers get, list and watch of resources, and GET and HEAD of other paths; not what acts by a GET (exec, attach,
+// port-forward, proxies), nor upgrades other than those of watches. It covers a review of the caller's own rights, which writes nothing.
 func RestrictAPIKeys(next Authorizer) Authorizer {
 	return Func(func(ctx context.Context, u user.Info, r *request.Info) (Decision, error) {
 		if u == nil || r == nil {

@@ -27,8 +27,8 @@ func legacyRoles(members string) string {
 	return ""
 }
 
-// LegacyNames lets the names that iam.kubesphere.io/v1alpha2 has for some resources mean what they are called now, so that a right to
-// the one is the right to the other.
+// LegacyNames authorizes resources of iam.kubesphere.io/v1alpha2 by their present names, so that a right to the one is a right to the
+// other.
 func LegacyNames(next Authorizer) Authorizer {
 	return Func(func(ctx context.Context, u user.Info, r *request.Info) (Decision, error) {
 		if r == nil || r.APIGroup != groupIAM || r.APIVersion != "v1alpha2" || r.IsKubernetes || !r.IsResource {

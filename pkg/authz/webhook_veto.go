@@ -10,24 +10,23 @@ import (
 	"kapis.dev/ks-apiserver/pkg/request"
 )
 
-// Bounds of what is asked about one part: its places, and the questions at a time.
+// Bounds on one partial list: how many namespaces, workspaces and objects the webhook is asked about, and how many at a time.
 const (
-	narrowedPlaces = 500
-	narrowedAtOnce = 16
+	vetoItems  = 500
+	vetoAtOnce = 16
 )
 
-// WebhookVeto holds to what Before forbids, where Next was not asked in its words. Before comes in the order of authorizers ahead of who
-// allows: it was asked what the path says, which it did not forbid. What the path stands for it may: the kind itself that
-// resources.kubesphere.io shows, and, of a list of which somebody may see a part, each namespace, workspace or object of the part.
+// WebhookVeto also applies the webhook's denials to aliased requests and to each item of a partial list. The webhook is asked about
+// the request as the path says it; it may still deny the kind that the path stands for, or one namespace of a list.
 type WebhookVeto struct {
-	// Before are the authorizers that may forbid what a later one allows.
+	// Before are the authorizers whose denial holds against every later one.
 	Before Authorizer
 	Next   Authorizer
 	// As returns the request that one stands for; nil for none. See Aliases.
 	As func(*request.Info) *request.Info
 }
 
-// Authorize asks Next, and then Before. A part of more than 500 places is withheld.
+// Authorize asks Next, and then Before about aliases and items. A partial list of more than 500 items is refused.
 func (n WebhookVeto) Authorize(ctx context.Context, u user.Info, r *request.Info) (Decision, error) {
 	d, err := n.Next.Authorize(ctx, u, r)
 	switch {
@@ -43,26 +42,26 @@ func (n WebhookVeto) Authorize(ctx context.Context, u user.Info, r *request.Info
 	case d.Part == nil:
 		return d, nil
 	}
-	if !WantsPartialList(ctx) || r.IsKubernetes { // kube-apiserver's lists have no parts
+	if !WantsPartialList(ctx) || r.IsKubernetes { // kube-apiserver answers no partial lists
 		d.Part = nil
 		return d, nil
 	}
-	at := placesOf(d.Part, r)
-	if len(at) > narrowedPlaces {
+	at := itemsOf(d.Part, r)
+	if len(at) > vetoItems {
 		d.Part, d.Reason = nil, fmt.Sprintf("allowed in %d namespaces and workspaces, which are more than are asked about for one list: list"+
 			" one of them", len(at))
 		return d, nil
 	}
 	forbidden, err := n.forbidden(ctx, u, at)
 	if err != nil {
-		return Decision{}, fmt.Errorf("ask about the parts of a list: %w", err)
+		return Decision{}, fmt.Errorf("ask the webhook about the items of a partial list: %w", err)
 	}
 	d.Part = without(d.Part, forbidden)
 	return d, nil
 }
 
-// placesOf returns what the part stands for: requests as r, in its namespaces, workspaces and of its names, in this order.
-func placesOf(p *PartialList, r *request.Info) []request.Info {
+// itemsOf returns what the part stands for: requests as r, in its namespaces, workspaces and of its names, in this order.
+func itemsOf(p *PartialList, r *request.Info) []request.Info {
 	all := make([]request.Info, 0, len(p.Namespaces)+len(p.Workspaces)+len(p.Names))
 	root := "/" + r.APIPrefix + "/" + r.APIGroup + "/" + r.APIVersion
 	if r.APIGroup == "" {
@@ -99,7 +98,7 @@ func (n WebhookVeto) forbidden(ctx context.Context, u user.Info, at []request.In
 	out := make([]bool, len(at))
 	next := make(chan int)
 	var asking sync.WaitGroup
-	for range min(narrowedAtOnce, len(at)) {
+	for range min(vetoAtOnce, len(at)) {
 		asking.Go(func() {
 			for k := range next {
 				denied, err := n.forbids(ctx, u, &at[k])

@@ -86,7 +86,7 @@ func TestWhatARequestStandsForMayBeForbidden(t *testing.T) {
 func TestOfAListOnlyAPartThatIsKnownIsGiven(t *testing.T) {
 	pods, failure := parse(t, "GET", "/kapis/resources.kubesphere.io/v1alpha3/pods"), errors.New("no connection")
 	var many []string
-	for n := range narrowedPlaces + 1 {
+	for n := range vetoItems + 1 {
 		many = append(many, "n"+strconv.Itoa(n))
 	}
 	part := NewPartialList([]string{"a", "b"}, nil)
@@ -125,7 +125,7 @@ func TestPlacesOfAPartAreRequestsAsTheirPathsSay(t *testing.T) {
 	} {
 		r := parse(t, "GET", list)
 		var got []string
-		for _, i := range placesOf(NewPartialList([]string{"a"}, nil), r) {
+		for _, i := range itemsOf(NewPartialList([]string{"a"}, nil), r) {
 			if again := parse(t, "GET", i.Path); again.Namespace != i.Namespace || again.Resource != i.Resource || again.Scope != i.Scope ||
 				again.APIGroup != i.APIGroup {
 				t.Errorf("%+v is not what its path says: %+v", i, again)
