@@ -47,7 +47,6 @@ func lives(t *testing.T, writer, reader *Sessions) {
 	waitFor(t, func() bool { return k.deleted(o.Name) && later.deleted(o.Name) })
 }
 
-// S75.
 func TestConnectionsAreEncryptedAndVerified(t *testing.T) {
 	files, foreign := redisserver.NewCertificates(t), redisserver.NewCertificates(t)
 	s := redisserver.New(t, append(files.Options(), redisserver.UserOptions("ks", password)...)...)
@@ -86,7 +85,7 @@ func TestConnectionsAreEncryptedAndVerified(t *testing.T) {
 	}
 }
 
-// S75. Sessions go on when the master is gone and a sentinel has made its follower one.
+// Sessions go on when the master is gone and a sentinel has made its follower one.
 func TestSessionsOutliveTheMasterThatASentinelReplaces(t *testing.T) {
 	t.Parallel()
 	w := redisserver.NewWatched(t)
@@ -98,7 +97,6 @@ func TestSessionsOutliveTheMasterThatASentinelReplaces(t *testing.T) {
 	outlives(t, writer, client(), w.Follower, w.Master.Kill)
 }
 
-// S75.
 func TestSessionsOutliveAMasterOfACluster(t *testing.T) {
 	t.Parallel()
 	nodes := redisserver.NewCluster(t)

@@ -37,7 +37,7 @@ func unsealed(t *testing.T, c *Sessions, o *v1alpha1.Session) {
 	}
 }
 
-// S75. Neither a key, a value nor a message shows what is in a session.
+// Neither a key, a value nor a message shows what is in a session.
 func TestWhatLiesInRedisIsSealed(t *testing.T) {
 	c := newServer(t).client()
 	sub := c.client.Subscribe(t.Context(), c.channel)
@@ -70,7 +70,7 @@ func TestWhatLiesInRedisIsSealed(t *testing.T) {
 	}
 }
 
-// S75. Who can write into Redis makes no session, and turns none into another.
+// Who can write into Redis makes no session, and turns none into another.
 func TestOnlyWhatWasSealedForItsNameIsASession(t *testing.T) {
 	s := newServer(t)
 	c := s.client()
@@ -115,7 +115,7 @@ func TestOnlyWhatWasSealedForItsNameIsASession(t *testing.T) {
 	}
 }
 
-// S75. What an older version wrote counts for as long as the configuration says, and is sealed by its next change.
+// What an older version wrote counts for as long as the configuration says, and is sealed by its next change.
 func TestSessionsOfAnOlderVersionCountForATime(t *testing.T) {
 	s := newServer(t)
 	strict := s.client()
@@ -150,7 +150,7 @@ func TestSessionsOfAnOlderVersionCountForATime(t *testing.T) {
 	}
 }
 
-// S75. A session that was sealed with a key of before is opened by a replica that has the next one.
+// A session that was sealed with a key of before is opened by a replica that has the next one.
 func TestSessionsOutliveTheKeyThatSealedThem(t *testing.T) {
 	now := time.Now()
 	private, err := rsa.GenerateKey(rand.Reader, 2048)

@@ -129,3 +129,41 @@ func TestEveryTestThatIsNamedExists(t *testing.T) {
 		}
 	}
 }
+
+// A comment that names a rule leads to a row of a table.
+func TestEveryRuleThatIsNamedHasARow(t *testing.T) {
+	const root = "../.."
+	var tables strings.Builder
+	for _, name := range []string{"rules.md", "rules-access.md", "needs.md"} {
+		raw, err := os.ReadFile(filepath.Join(root, "docs", name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		tables.Write(raw)
+	}
+	id := regexp.MustCompile(`\b(?:[SU][0-9]{1,2}|T[0-9A-Z][A-Za-z0-9]*-[0-9]+)\b`)
+	named := 0
+	for _, folder := range []string{"cmd", "pkg", "tools"} {
+		err := filepath.WalkDir(filepath.Join(root, folder), func(name string, _ os.DirEntry, err error) error {
+			if err != nil || !strings.HasSuffix(name, ".go") {
+				return err
+			}
+			raw, err := os.ReadFile(name)
+			for line := range strings.Lines(string(raw)) {
+				_, comment, _ := strings.Cut(line, "// ")
+				for _, rule := range id.FindAllString(comment, -1) {
+					if named++; !strings.Contains(tables.String(), "\n| "+rule+" | ") {
+						t.Errorf("%s names %s, and no table has it", name, rule)
+					}
+				}
+			}
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if named < 100 {
+		t.Errorf("%d rules are named", named)
+	}
+}

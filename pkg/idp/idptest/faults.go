@@ -19,7 +19,7 @@ func (s Suite) faults(t *testing.T) {
 	if !s.world(t).server() {
 		return
 	}
-	t.Run("AServerThatIsDownAtStartAffectsNothingElse", s.downAtStart) // U32, R7
+	t.Run("AServerThatIsDownAtStartAffectsNothingElse", s.downAtStart) // U32
 	t.Run("AnOutageIsNoWrongPassword", s.outages)                      // U30
 	t.Run("AServerThatHangsIsNotWaitedForLong", s.hangs)
 	t.Run("CheckFindsWrongSettings", s.wrongSettings)
