@@ -158,7 +158,7 @@ func (p routes) handler() (http.Handler, error) {
 
 // answer is what stands at the end of the chain: the routes, and the few handlers that are none.
 func (p routes) answer(container *restful.Container, documents http.Handler) http.Handler {
-	health := health{checks: readiness{p.components}.checks}
+	health := health{checks: readiness(p).checks}
 	metrics := promhttp.HandlerFor(p.metrics, promhttp.HandlerOpts{})
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		r = canonical(r)

@@ -2,12 +2,12 @@
 package rbac
 
 import (
-	"kapis.dev/ks-apiserver/pkg/authz/rbac/lockfree"
 	"sync"
 	"sync/atomic"
 
 	"github.com/google/cel-go/cel"
 
+	"kapis.dev/ks-apiserver/pkg/authz/rbac/lockfree"
 	"kapis.dev/ks-apiserver/pkg/request"
 )
 

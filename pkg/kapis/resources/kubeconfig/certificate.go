@@ -45,6 +45,7 @@ func (c credentialText) Respond(w http.ResponseWriter, r *http.Request) {
 	yamlText(c).Respond(w, r)
 }
 
+// Get returns the kubeconfig of a user, with the certificate: to the user, and to those who may read its Secret.
 func (c *Certificates) Get(ctx context.Context, name string) (any, error) {
 	s, err := c.secret(ctx, request.UserFrom(ctx), name)
 	if err != nil {

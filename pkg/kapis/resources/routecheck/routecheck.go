@@ -51,6 +51,7 @@ func Only(w Route, h web.Handler) restful.RouteFunction {
 	})
 }
 
+// Namespaced adds the path parameter of a namespace to a route.
 func Namespaced(ws *restful.WebService, b *restful.RouteBuilder) *restful.RouteBuilder {
 	return b.Param(ws.PathParameter("namespace", "name of the namespace"))
 }
