@@ -166,12 +166,13 @@ func fakeServer(args []string) error {
 		}
 		fmt.Fprint(w, `{"access_token":"a1","refresh_token":"r1","expires_in":7200}`)
 	})
-	go func() {
-		err := http.ListenAndServe("127.0.0.1:"+*port, mux)
-		fmt.Fprintln(os.Stderr, "ks-apiserver:", strings.TrimSpace(err.Error()))
-		os.Exit(1)
-	}()
-	err := untilTerminated(nil)
+	err := untilTerminated(func() {
+		go func() {
+			err := http.ListenAndServe("127.0.0.1:"+*port, mux)
+			fmt.Fprintln(os.Stderr, "ks-apiserver:", strings.TrimSpace(err.Error()))
+			os.Exit(1)
+		}()
+	})
 	if *failAtTheEnd {
 		err = errors.New("found a race")
 	}
