@@ -32,14 +32,14 @@ const platform = "KubeSphere"
 
 // accounts is what people log in with, and what limits it.
 type accounts struct {
-	trust     web.TrustedProxies
-	passwords *password.Checker
-	lockout   *lockout.Limiter
-	records   *loginrecord.Recorder
-	keys      *apikey.Store
-	robots    *ksserviceaccount.Tokens
-	factors   *factor.Store
-	entrance  *login.Authenticator
+	trust         web.TrustedProxies
+	passwords     *password.Checker
+	lockout       *lockout.Limiter
+	records       *loginrecord.Recorder
+	keys          *apikey.Store
+	robots        *ksserviceaccount.Tokens
+	factors       *factor.Store
+	authenticator *login.Authenticator
 	// feeds are of kinds without which logins work all the same.
 	feeds []feed
 }
@@ -73,7 +73,7 @@ func (p *components) makeAccounts(context.Context) (err error) {
 	if err := p.makeKeys(); err != nil {
 		return err
 	}
-	a.entrance = &login.Authenticator{
+	a.authenticator = &login.Authenticator{
 		Passwords: a.passwords, Directory: p.directory, Accounts: p.people, Factors: a.factors,
 		Lockout: a.lockout, Records: a.records, Policy: login.FactorPolicy(c.SecondFactor), Pause: login.Pause, Now: time.Now,
 	}
@@ -178,7 +178,7 @@ func (p *components) followAccounts() {
 		}
 		return nil // a cluster without the kind has nobody who has one
 	}
-	a.entrance.Write = writePassword(p.caller())
+	a.authenticator.Write = writePassword(p.caller())
 }
 
 // runAccounts starts what writes behind, until ctx ends.

@@ -85,8 +85,8 @@ func (p routes) iamServices(kinds *dynamic.Handler) []*restful.WebService {
 	bindings := &binding.Service{Rights: p.rbac, Guard: p.guard, Caches: p.store, AsCaller: p.caller()}
 	iam := &kapisiam.Handler{
 		Users: &user.Handler{Target: target, Bindings: bindings, AsCaller: p.caller(),
-			Accounts: a.entrance.Accounts, Passwords: a.entrance.Passwords, Now: time.Now},
-		Credentials: &credential.Handler{Target: target, Authenticator: a.entrance, Sessions: p.sessions, APIKeys: a.keys, Factors: a.factors,
+			Accounts: a.authenticator.Accounts, Passwords: a.authenticator.Passwords, Now: time.Now},
+		Credentials: &credential.Handler{Target: target, Authenticator: a.authenticator, Sessions: p.sessions, APIKeys: a.keys, Factors: a.factors,
 			Trust: a.trust, Now: time.Now},
 		LoginRecords: &loginrecord.Handler{Target: target, Resources: p.resources},
 		Members: &member.Handler{Users: p.users, Resources: p.resources, Bindings: bindings, Rights: p.rbac,

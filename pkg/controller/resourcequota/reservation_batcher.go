@@ -16,8 +16,8 @@ import (
 	quotav1alpha2 "kapis.dev/ks-apiserver/pkg/api/quota/v1alpha2"
 )
 
-// deskTime is how long the desk of a quota tries to write what it promised.
-const deskTime = 9 * time.Second
+// reservationTime is how long a batch of reservations tries to write what it promised.
+const reservationTime = 9 * time.Second
 
 // reservationBatcher reserve in quotas. Whoever asks while a write of the same quota is under way is served by the next one, all together,
 // so that many who come at once cost a few writes. Of several replicas, one writes first and the others look again: what a
@@ -86,7 +86,7 @@ func (d *reservationBatcher) serve(ctx context.Context, name string) {
 
 // batch answers orders, in turn, with one write.
 func (d *reservationBatcher) batch(ctx context.Context, name string, batch []*order) ([]error, error) {
-	ctx, cancel := context.WithTimeout(ctx, deskTime)
+	ctx, cancel := context.WithTimeout(ctx, reservationTime)
 	defer cancel()
 	for {
 		q := &quotav1alpha2.ResourceQuota{}

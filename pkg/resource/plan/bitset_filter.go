@@ -103,17 +103,17 @@ func (p *Plan) passes(s *bitsetFilter, snap *index.Snapshot, ref *index.Ref) boo
 
 // walkBitsets is walk for a plan with conditions that indexes answer. ok is false for one that has none.
 func (s *scan) walkBitsets(best []index.Term, fewest int) (ordered, ok bool) {
-	sieve := s.bitsetFilterOf(s.snap, fewest)
-	if !sieve.used {
+	filter := s.bitsetFilterOf(s.snap, fewest)
+	if !filter.used {
 		return false, false
 	}
-	n := sieve.set.Len()
+	n := filter.set.Len()
 	s.list = make([]*index.Ref, 0, n)
 	keep := func(ref *index.Ref) bool {
 		if !s.goesOn() {
 			return false
 		}
-		if s.passes(sieve, s.snap, ref) {
+		if s.passes(filter, s.snap, ref) {
 			s.list = append(s.list, ref)
 		}
 		return true
@@ -121,10 +121,10 @@ func (s *scan) walkBitsets(best []index.Term, fewest int) (ordered, ok bool) {
 	from := s.along(s.snap, best)
 	// To sort n objects takes n log n comparisons, of texts that are anywhere in memory.
 	if ordered = s.Order.base <= byTime && from.Len() <= n*bits.Len(uint(n)); ordered {
-		from.Walk(0, false, func(ref *index.Ref) bool { return !sieve.set.Has(ref) || keep(ref) })
+		from.Walk(0, false, func(ref *index.Ref) bool { return !filter.set.Has(ref) || keep(ref) })
 		return true, true
 	}
-	s.snap.Walk(sieve.set, keep)
+	s.snap.Walk(filter.set, keep)
 	return false, true
 }
 
