@@ -7,12 +7,12 @@
 package expression
 
 import (
-	"container/list"
 	"errors"
 	"fmt"
 	"sync"
 
 	"github.com/google/cel-go/cel"
+	"k8s.io/utils/lru"
 )
 
 // maxPrograms is how many compiled expressions are kept; one takes some ten KB.
@@ -20,30 +20,29 @@ const maxPrograms = 128
 
 // Compiler makes Programs, and keeps those that were used last. It is ready without being initialized.
 type Compiler struct {
-	once sync.Once
-	env  *cel.Env
-	err  error
-
-	mu     sync.Mutex
-	byText map[string]*list.Element
-	order  list.List // of *Program, the latest used in front
+	once     sync.Once
+	env      *cel.Env
+	err      error
+	programs *lru.Cache // of *Program, by text
 }
 
 // Program is a compiled expression. It does not change, and may be used by many queries at once.
 type Program struct {
-	text    string
 	program cel.Program
 }
 
 // Compile returns the program of an expression over `object` that is true or false. An error is the fault of
 // the text, and says in which line and column, from 1.
 func (c *Compiler) Compile(text string) (*Program, error) {
-	if p := c.known(text); p != nil {
-		return p, nil
-	}
-	c.once.Do(func() { c.env, c.err = newLanguage() }) // costs some milliseconds: not before it is needed
+	c.once.Do(func() { // it costs some milliseconds: not before it is needed
+		c.programs = lru.New(maxPrograms)
+		c.env, c.err = newLanguage()
+	})
 	if c.err != nil {
 		return nil, c.err
+	}
+	if known, ok := c.programs.Get(text); ok {
+		return known.(*Program), nil //nolint:forcetypeassert // nothing else is in there
 	}
 	checked, issues := c.env.Compile(text)
 	if err := issueOf(issues); err != nil {
@@ -56,7 +55,9 @@ func (c *Compiler) Compile(text string) (*Program, error) {
 	if err != nil {
 		return nil, fmt.Errorf("prepare the expression: %w", err)
 	}
-	return c.keep(&Program{text: text, program: program}), nil
+	p := &Program{program: program}
+	c.programs.Add(text, p)
+	return p, nil
 }
 
 // issueOf returns the first thing that is wrong with a text.
@@ -73,31 +74,4 @@ func issueOf(issues *cel.Issues) error {
 		return errors.New(first.Message)
 	}
 	return fmt.Errorf("line %d, column %d: %s", first.Location.Line(), first.Location.Column()+1, first.Message)
-}
-
-func (c *Compiler) known(text string) *Program {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	e, ok := c.byText[text]
-	if !ok {
-		return nil
-	}
-	c.order.MoveToFront(e)
-	return e.Value.(*Program)
-}
-
-func (c *Compiler) keep(p *Program) *Program {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if e, ok := c.byText[p.text]; ok {
-		return e.Value.(*Program)
-	}
-	if c.byText == nil {
-		c.byText = map[string]*list.Element{}
-	}
-	c.byText[p.text] = c.order.PushFront(p)
-	if c.order.Len() > maxPrograms {
-		delete(c.byText, c.order.Remove(c.order.Back()).(*Program).text)
-	}
-	return p
 }
