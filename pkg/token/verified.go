@@ -3,6 +3,8 @@ package token
 import (
 	"sync"
 	"time"
+
+	"kapis.dev/ks-apiserver/pkg/recent"
 )
 
 // verified remembers verified access tokens. The whole token is the key, and Go's maps compare keys
@@ -10,17 +12,13 @@ import (
 // to collide. Only tokens that verified are in it, so nobody else can fill it.
 type verified struct {
 	shards [shards]shard
-	// size bounds each of a shard's two generations.
-	size int
 }
 
 const shards = 16
 
-// shard has two generations: what is used moves to the young one, which becomes the old one when it
-// is full, and what was not used for a generation is dropped. That is near to LRU without a list.
 type shard struct {
-	mu         sync.RWMutex
-	young, old map[string]entry
+	mu     sync.Mutex
+	tokens *recent.Map[string, entry]
 }
 
 type entry struct {
@@ -35,9 +33,9 @@ func newVerified(size int) *verified {
 	if size <= 0 {
 		return nil
 	}
-	c := &verified{size: max(1, size/(2*shards))}
+	c := &verified{}
 	for i := range c.shards {
-		c.shards[i].young = map[string]entry{}
+		c.shards[i].tokens = recent.NewMap[string, entry](max(2, size/shards))
 	}
 	return c
 }
@@ -55,18 +53,11 @@ func (c *verified) get(s string, set *KeySet) (entry, bool) {
 		return entry{}, false
 	}
 	h := c.shard(s)
-	h.mu.RLock()
-	e, young := h.young[s]
-	ok := young
-	if !ok {
-		e, ok = h.old[s]
-	}
-	h.mu.RUnlock()
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	e, ok := h.tokens.Use(s)
 	if !ok || e.set != set {
 		return entry{}, false
-	}
-	if !young {
-		c.put(s, e)
 	}
 	return e, true
 }
@@ -78,8 +69,5 @@ func (c *verified) put(s string, e entry) {
 	h := c.shard(s)
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if len(h.young) >= c.size {
-		h.old, h.young = h.young, make(map[string]entry, c.size)
-	}
-	h.young[s] = e
+	h.tokens.Set(s, e)
 }

@@ -377,7 +377,7 @@ func TestCacheCountsAndStaysInItsBounds(t *testing.T) {
 	}
 	n := 0
 	for i := range v.cache.shards {
-		n += len(v.cache.shards[i].young) + len(v.cache.shards[i].old)
+		n += v.cache.shards[i].tokens.Len()
 	}
 	if n > 64 {
 		t.Errorf("%d tokens are remembered", n)

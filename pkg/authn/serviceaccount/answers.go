@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"k8s.io/apiserver/pkg/authentication/user"
+
+	"kapis.dev/ks-apiserver/pkg/recent"
 )
 
 // key is the hash of a token: memory holds no token itself.
@@ -22,25 +24,20 @@ type answer struct {
 // good one asked about again.
 type answers struct {
 	mu        sync.Mutex
-	good, bad generations
-}
-
-// generations are two of which the old one is dropped when the young one is full.
-type generations struct {
-	young, old map[key]answer
+	good, bad *recent.Map[key, answer]
 }
 
 func newAnswers() *answers {
-	return &answers{good: generations{young: map[key]answer{}}, bad: generations{young: map[key]answer{}}}
+	return &answers{good: recent.NewMap[key, answer](remembered), bad: recent.NewMap[key, answer](remembered)}
 }
 
 // get returns the remembered answer, if it still counts.
 func (a *answers) get(k key, now time.Time) (answer, bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	got, ok := a.good.get(k)
+	got, ok := a.good.Get(k)
 	if !ok || !now.Before(got.until) {
-		got, ok = a.bad.get(k)
+		got, ok = a.bad.Get(k)
 	}
 	return got, ok && now.Before(got.until)
 }
@@ -49,24 +46,8 @@ func (a *answers) put(k key, got answer) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if got.err == nil {
-		a.good.put(k, got)
+		a.good.Set(k, got)
 		return
 	}
-	a.bad.put(k, got)
-}
-
-func (g *generations) get(k key) (answer, bool) {
-	if got, ok := g.young[k]; ok {
-		return got, true
-	}
-	got, ok := g.old[k]
-	return got, ok
-}
-
-func (g *generations) put(k key, got answer) {
-	if _, known := g.young[k]; !known && len(g.young) >= remembered/2 {
-		g.old, g.young = g.young, map[key]answer{}
-	}
-	delete(g.old, k)
-	g.young[k] = got
+	a.bad.Set(k, got)
 }

@@ -18,6 +18,7 @@ import (
 	authenticationv1 "k8s.io/api/authentication/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
+	"kapis.dev/ks-apiserver/pkg/recent"
 	"kapis.dev/ks-apiserver/pkg/request"
 )
 
@@ -304,12 +305,12 @@ func TestBadAnswersPushNoGoodOneOut(t *testing.T) {
 	if _, ok, err := a.AuthenticateToken(t.Context(), tokenOf(subject)); !ok || err != nil || r.calls.Load() != before {
 		t.Errorf("%v, %v, %d further questions", ok, err, r.calls.Load()-before)
 	}
-	for name, g := range map[string]generations{"good": a.answers.good, "bad": a.answers.bad} {
-		if n := len(g.young) + len(g.old); n > remembered {
+	for name, g := range map[string]*recent.Map[key, answer]{"good": a.answers.good, "bad": a.answers.bad} {
+		if n := g.Len(); n > remembered {
 			t.Errorf("%d %s answers are remembered", n, name)
 		}
 	}
-	if n := len(a.sources.young) + len(a.sources.old); n > sourcesKept {
+	if n := a.sources.byNetwork.Len(); n > sourcesKept {
 		t.Errorf("%d sources are remembered", n)
 	}
 }

@@ -4,6 +4,8 @@ import (
 	"net/netip"
 	"sync"
 	"time"
+
+	"kapis.dev/ks-apiserver/pkg/recent"
 )
 
 const (
@@ -18,8 +20,8 @@ const (
 // sources count, for each address, the tokens that kube-apiserver refused. A token is counted before it is asked about, and taken off again
 // unless it was refused: so of any number at once no more are asked about than may be refused.
 type sources struct {
-	mu         sync.Mutex
-	young, old map[string]*bucket
+	mu        sync.Mutex
+	byNetwork *recent.Map[string, *bucket]
 }
 
 // bucket is how many refusals an address may have at a time.
@@ -28,7 +30,7 @@ type bucket struct {
 	at   time.Time
 }
 
-func newSources() *sources { return &sources{young: map[string]*bucket{}} }
+func newSources() *sources { return &sources{byNetwork: recent.NewMap[string, *bucket](sourcesKept)} }
 
 // take counts a token of an address, unless it has to wait.
 func (s *sources) take(source string, now time.Time) bool {
@@ -52,17 +54,11 @@ func (s *sources) back(source string, now time.Time) {
 
 // find returns the bucket of an address. The lock is held.
 func (s *sources) find(source string, now time.Time) *bucket {
-	b := s.young[source]
-	if b != nil {
-		return b
-	}
-	if b = s.old[source]; b == nil {
+	b, ok := s.byNetwork.Use(source)
+	if !ok {
 		b = &bucket{left: badAtOnce, at: now}
+		s.byNetwork.Set(source, b)
 	}
-	if len(s.young) >= sourcesKept/2 {
-		s.old, s.young = s.young, map[string]*bucket{}
-	}
-	s.young[source] = b
 	return b
 }
 

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apiserver/pkg/authentication/user"
 
 	"kapis.dev/ks-apiserver/pkg/authz"
+	"kapis.dev/ks-apiserver/pkg/recent"
 	"kapis.dev/ks-apiserver/pkg/request"
 )
 
@@ -23,38 +24,33 @@ const partOverhead = 16
 // partKey stands for who asks for what; see newPartKey.
 type partKey [sha256.Size]byte
 
-// parts remembers parts of lists until the index changes. What is used moves to the young
-// generation, which becomes the old one when it is full, and what was not used for a generation is
-// dropped: that is near to LRU without a list.
+// parts remembers parts of lists until the index changes.
 type parts struct {
-	mu         sync.Mutex
-	changes    uint64 // of the index, when these parts were true
-	young, old map[partKey]*authz.PartialList
-	weight     int // of the young ones
-	most       int // of one generation
+	mu      sync.Mutex
+	changes uint64 // of the index, when these parts were true
+	byKey   *recent.Map[partKey, *authz.PartialList]
 }
 
 func newParts(names int) *parts {
-	return &parts{young: map[partKey]*authz.PartialList{}, most: names / 2}
+	return &parts{byKey: recent.NewWeightedMap[partKey](names, func(p *authz.PartialList) int {
+		if p == nil {
+			return partOverhead
+		}
+		return partOverhead + len(p.Namespaces) + len(p.Workspaces)
+	})}
 }
 
-// Get returns the part of key as it is after that many changes.
+// get returns the part of key as it is after that many changes.
 func (c *parts) get(key partKey, changes uint64) (*authz.PartialList, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if changes != c.changes {
 		return nil, false
 	}
-	p, ok := c.young[key]
-	if !ok {
-		if p, ok = c.old[key]; ok {
-			c.keep(key, p)
-		}
-	}
-	return p, ok
+	return c.byKey.Use(key)
 }
 
-// Put remembers a part that was found after that many changes; older ones are dropped. It may have
+// put remembers a part that was found after that many changes; older ones are dropped. It may have
 // been found while the next change went on: then that change is soon counted, and it is dropped too.
 func (c *parts) put(key partKey, changes uint64, p *authz.PartialList) {
 	c.mu.Lock()
@@ -63,22 +59,10 @@ func (c *parts) put(key partKey, changes uint64, p *authz.PartialList) {
 	case changes < c.changes:
 		return
 	case changes > c.changes:
-		c.changes, c.young, c.old, c.weight = changes, map[partKey]*authz.PartialList{}, nil, 0
+		c.changes = changes
+		c.byKey.Clear()
 	}
-	c.keep(key, p)
-}
-
-func (c *parts) keep(key partKey, p *authz.PartialList) {
-	weight := partOverhead
-	if p != nil {
-		weight += len(p.Namespaces) + len(p.Workspaces)
-	}
-	if c.weight+weight > c.most {
-		c.old, c.young, c.weight = c.young, map[partKey]*authz.PartialList{}, 0
-	}
-	delete(c.old, key)
-	c.young[key] = p
-	c.weight += weight
+	c.byKey.Set(key, p)
 }
 
 // newPartKey is a hash of all that rules and conditions can ask about a request: equal for two

@@ -237,7 +237,7 @@ func TestTenThousandChangesLeaveOnePart(t *testing.T) {
 			t.Fatal("no part")
 		}
 	}
-	if n := len(w.index.parts.young) + len(w.index.parts.old); n != 1 {
+	if n := w.index.parts.byKey.Len(); n != 1 {
 		t.Errorf("%d parts are remembered", n)
 	}
 }
@@ -255,10 +255,11 @@ func TestPartsInMemoryAreBounded(t *testing.T) {
 			t.Fatalf("step %d: what is used was dropped", n)
 		}
 	}
-	if n := len(c.young) + len(c.old); n > 1000/(partOverhead+4) {
+	if n := c.byKey.Len(); n > 1000/(partOverhead+4) {
 		t.Errorf("%d parts are remembered", n)
 	}
-	if c.put(hot, 0, nil); c.young[hot] == nil {
+	c.put(hot, 0, nil)
+	if after, _ := c.byKey.Get(hot); after == nil {
 		t.Error("a part of before the last change replaced one of after it")
 	}
 	if _, ok := c.get(hot, 2); ok {

@@ -14,7 +14,7 @@ import (
 	"kapis.dev/ks-apiserver/pkg/api/session/v1alpha1"
 	"kapis.dev/ks-apiserver/pkg/iam"
 	"kapis.dev/ks-apiserver/pkg/iam/crdclient"
-	"kapis.dev/ks-apiserver/pkg/iam/recent"
+	"kapis.dev/ks-apiserver/pkg/recent"
 	"kapis.dev/ks-apiserver/pkg/store"
 )
 
@@ -71,9 +71,9 @@ type Limiter struct {
 	// user's count.
 	local, strangers *recent.Counters
 	sources          *recent.Counters
-	recent           *recent.Counters  // pairs of users and places that succeeded here
-	shared           *recent.Counters  // addresses that many people log in from
-	first            map[uint64]uint64 // of each other address, a user who has logged in from there
+	recent           *recent.Counters            // pairs of users and places that succeeded here
+	shared           *recent.Counters            // addresses that many people log in from
+	first            *recent.Map[uint64, uint64] // of each other address, a user who has logged in from there
 	down             time.Time
 
 	stripe  [stripes]chan struct{}
@@ -97,7 +97,7 @@ func New(o Options) (*Limiter, error) {
 		Options: o, byUser: map[string]*state{}, gates: map[uint64]*queue{},
 		local: recent.NewCounters(strangersSize), strangers: recent.NewCounters(strangersSize),
 		sources: recent.NewCounters(sourcesSize), recent: recent.NewCounters(strangersSize),
-		shared: recent.NewCounters(sourcesSize), first: map[uint64]uint64{},
+		shared: recent.NewCounters(sourcesSize), first: recent.NewMap[uint64, uint64](sourcesSize),
 		settles: make(chan pendingWrite, settleQueue),
 		refused: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "ks_lockout_refusals_total", Help: "Attempts to log in that were refused unseen, by what was used up."}, []string{"of"}),

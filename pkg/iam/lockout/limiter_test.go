@@ -10,7 +10,7 @@ import (
 	"kapis.dev/ks-apiserver/pkg/api/session/v1alpha1"
 	"kapis.dev/ks-apiserver/pkg/iam"
 	"kapis.dev/ks-apiserver/pkg/iam/iamtest"
-	"kapis.dev/ks-apiserver/pkg/iam/recent"
+	"kapis.dev/ks-apiserver/pkg/recent"
 )
 
 // limits is a limiter that knows alice and bob, with the API that it writes to.

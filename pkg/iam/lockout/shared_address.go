@@ -4,7 +4,7 @@ import (
 	"time"
 
 	"kapis.dev/ks-apiserver/pkg/iam"
-	"kapis.dev/ks-apiserver/pkg/iam/recent"
+	"kapis.dev/ks-apiserver/pkg/recent"
 )
 
 // An address from which many users log in, such as the console's, says nothing of who tries. There nobody is locked out, since that
@@ -89,13 +89,10 @@ func (l *Limiter) succeeded(a *Attempt, now time.Time) {
 		return
 	}
 	who := recent.KeyOf("user " + a.User.UID)
-	first, ok := l.first[a.at]
+	first, ok := l.first.Get(a.at)
 	switch {
 	case !ok:
-		if len(l.first) >= sourcesSize {
-			clear(l.first)
-		}
-		l.first[a.at] = who
+		l.first.Set(a.at, who)
 	case first != who:
 		l.shared.Add(a.at, 1, now, sharedFor)
 	}

@@ -11,7 +11,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"kapis.dev/ks-apiserver/pkg/iam"
-	"kapis.dev/ks-apiserver/pkg/iam/recent"
+	"kapis.dev/ks-apiserver/pkg/recent"
 )
 
 const (

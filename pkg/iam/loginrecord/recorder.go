@@ -15,7 +15,7 @@ import (
 
 	iamv1beta1 "kapis.dev/ks-apiserver/pkg/api/iam/v1beta1"
 	"kapis.dev/ks-apiserver/pkg/iam"
-	"kapis.dev/ks-apiserver/pkg/iam/recent"
+	"kapis.dev/ks-apiserver/pkg/recent"
 )
 
 const (

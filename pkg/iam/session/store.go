@@ -11,7 +11,7 @@ import (
 	"k8s.io/apiserver/pkg/authentication/user"
 
 	"kapis.dev/ks-apiserver/pkg/iam"
-	"kapis.dev/ks-apiserver/pkg/iam/recent"
+	"kapis.dev/ks-apiserver/pkg/recent"
 	"kapis.dev/ks-apiserver/pkg/token"
 )
 

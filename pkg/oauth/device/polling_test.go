@@ -30,7 +30,7 @@ func TestPollsSlowDown(t *testing.T) {
 	for i := range 3 * maxPolls {
 		p.early(string(rune(i)), now)
 	}
-	if n := len(p.young) + len(p.old); n > maxPolls {
+	if n := p.byName.Len(); n > maxPolls {
 		t.Errorf("%d polls are remembered", n)
 	}
 }

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"golang.org/x/time/rate"
+
+	"kapis.dev/ks-apiserver/pkg/recent"
 )
 
 const (
@@ -40,41 +42,34 @@ type Key struct {
 // Limiter counts wrong guesses by key (RFC 6749, 2.3.1; RFC 8628, 5.1). Keys have names of clients and UIDs of users that
 // exist, or addresses, so that invented names can't evict others.
 type Limiter struct {
-	perSecond  rate.Limit
-	atOnce     int
-	mu         sync.Mutex
-	young, old map[Key]*rate.Limiter
+	perSecond rate.Limit
+	atOnce    int
+
+	mu    sync.Mutex
+	byKey *recent.Map[Key, *rate.Limiter]
 }
 
 // New returns a Limiter with a rate and a burst.
 func New(perSecond rate.Limit, atOnce int) *Limiter {
-	return &Limiter{perSecond: perSecond, atOnce: atOnce, young: map[Key]*rate.Limiter{}}
+	return &Limiter{perSecond: perSecond, atOnce: atOnce, byKey: recent.NewMap[Key, *rate.Limiter](maxKeys)}
 }
 
 // Exhausted reports whether a key has no guesses left now.
 func (l *Limiter) Exhausted(key Key, now time.Time) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	r := l.young[key]
-	if r == nil {
-		r = l.old[key]
-	}
-	return r != nil && r.TokensAt(now) < 1
+	r, ok := l.byKey.Get(key)
+	return ok && r.TokensAt(now) < 1
 }
 
 // Failed counts a wrong guess.
 func (l *Limiter) Failed(key Key, now time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	r := l.young[key]
-	if r == nil {
-		if r = l.old[key]; r == nil {
-			r = rate.NewLimiter(l.perSecond, l.atOnce)
-		}
-		if len(l.young) >= maxKeys/2 {
-			l.old, l.young = l.young, map[Key]*rate.Limiter{}
-		}
-		l.young[key] = r
+	r, ok := l.byKey.Use(key)
+	if !ok {
+		r = rate.NewLimiter(l.perSecond, l.atOnce)
+		l.byKey.Set(key, r)
 	}
 	r.AllowN(now, 1)
 }

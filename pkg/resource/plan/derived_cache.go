@@ -3,6 +3,7 @@ package plan
 import (
 	"sync"
 
+	"kapis.dev/ks-apiserver/pkg/recent"
 	"kapis.dev/ks-apiserver/pkg/store/index"
 )
 
@@ -13,7 +14,7 @@ const maxMemo = 256
 // whom bindings name) while those stay the same. It is ready without being initialized.
 type memo struct {
 	mu    sync.Mutex
-	byKey map[any]memoEntry
+	byKey *recent.Map[any, memoEntry]
 }
 
 type memoEntry struct {
@@ -29,7 +30,10 @@ func Memoize[T any](d *memo, key any, snap *index.Snapshot, make func() T) T {
 		generation = snap.Generation()
 	}
 	d.mu.Lock()
-	known, ok := d.byKey[key]
+	if d.byKey == nil {
+		d.byKey = recent.NewMap[any, memoEntry](maxMemo)
+	}
+	known, ok := d.byKey.Use(key)
 	d.mu.Unlock()
 	if ok && known.generation == generation {
 		return known.value.(T)
@@ -37,11 +41,8 @@ func Memoize[T any](d *memo, key any, snap *index.Snapshot, make func() T) T {
 	made := make() // not under the lock: two that come at once make the same
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.byKey == nil || len(d.byKey) >= maxMemo {
-		d.byKey = map[any]memoEntry{} // they are made again in a moment
-	}
-	if d.byKey[key].generation <= generation {
-		d.byKey[key] = memoEntry{generation, made}
+	if known, _ = d.byKey.Get(key); known.generation <= generation {
+		d.byKey.Set(key, memoEntry{generation, made})
 	}
 	return made
 }

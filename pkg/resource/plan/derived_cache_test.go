@@ -10,7 +10,7 @@ func TestDerivationsAreBounded(t *testing.T) {
 		}
 		Memoize(d, i, nil, func() int { made++; return -1 })
 	}
-	if made != 3*maxMemo || len(d.byKey) > maxMemo {
-		t.Errorf("%d made, %d kept", made, len(d.byKey))
+	if made != 3*maxMemo || d.byKey.Len() > maxMemo {
+		t.Errorf("%d made, %d kept", made, d.byKey.Len())
 	}
 }

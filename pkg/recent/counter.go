@@ -36,7 +36,7 @@ func (c *Counters) Count(key uint64, now time.Time) int32 {
 func (c *Counters) Extend(key uint64, end time.Time) {
 	n, _ := c.Get(key)
 	n.End = end
-	c.young[key] = n
+	c.Set(key, n)
 }
 
 // Add counts n more, which may be negative, in a window that the first count begins.
