@@ -10,8 +10,13 @@ KUBECONFIG ?=
 PORT       ?= 9090
 TLS_PORT   ?= 9443
 KUBECTL    ?= $(shell command -v kubectl 2>/dev/null || echo $(BIN)/kubectl)
-IMAGE_REGISTRY ?= kapis
-VERSION    ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
+# Where make push sends the images; their names in bin/images have it too. A tag may not have a plus sign.
+IMAGE_REGISTRY  ?= kapis
+IMAGE_TAG       ?= $(subst +,-,$(VERSION))
+IMAGE_PLATFORMS ?= linux/$(shell go env GOARCH)
+IMAGE_SOURCE    ?= https://kapis.dev/ks-apiserver
+# As many digits as no clone shortens: the version is in the images, and one commit has one digest.
+VERSION    ?= $(shell git describe --tags --always --dirty --abbrev=12 2>/dev/null || echo dev)
 COMMIT     ?= $(shell git rev-parse HEAD 2>/dev/null)
 BUILD_DATE ?= $(shell git log -1 --format=%cI 2>/dev/null)
 
@@ -62,6 +67,7 @@ test-unit: test-servers ## unit tests with -race
 	go test ./tools/memory # -race would change what objects take
 	cd tools/dev && go test -race $(DEV_PACKAGES)
 	cd tools/logins && go test . ./oidc
+	cd tools/image && go test -race .
 
 .PHONY: test-servers
 test-servers: ## install OpenLDAP, Redis, Chromium and Node.js for the tests, where they are missing
@@ -82,6 +88,7 @@ lint: $(BIN)/golangci-lint ## golangci-lint
 	$(BIN)/golangci-lint run ./...
 	cd tools/dev && $(BIN)/golangci-lint run --config $(CURDIR)/.golangci.yaml $(DEV_PACKAGES)
 	cd tools/logins && $(BIN)/golangci-lint run --config $(CURDIR)/.golangci.yaml ./...
+	cd tools/image && $(BIN)/golangci-lint run --config $(CURDIR)/.golangci.yaml ./...
 
 .PHONY: verify
 verify: lint sbom ## vet, lint, the import rule, generated files, licences, known vulnerabilities
@@ -114,9 +121,18 @@ $(BIN)/bench: build
 ##@ Cluster
 
 .PHONY: image
-image: ## build both container images
-	docker build --target ks-apiserver -t $(IMAGE_REGISTRY)/ks-apiserver:$(VERSION) --build-arg VERSION=$(VERSION) --build-arg COMMIT=$(COMMIT) --build-arg BUILD_DATE=$(BUILD_DATE) .
-	docker build --target ks-controller-manager -t $(IMAGE_REGISTRY)/ks-controller-manager:$(VERSION) --build-arg VERSION=$(VERSION) --build-arg COMMIT=$(COMMIT) --build-arg BUILD_DATE=$(BUILD_DATE) .
+image: ## build both images into bin/images, for IMAGE_PLATFORMS=linux/amd64,linux/arm64; no container engine is needed
+	@go -C tools/image build -o $(BIN)/image .
+	@$(BIN)/image build --root $(CURDIR) --out $(BIN)/images --platforms $(IMAGE_PLATFORMS) --registry $(IMAGE_REGISTRY) --tag $(IMAGE_TAG) \
+		--version $(VERSION) --revision "$(COMMIT)" --created "$(BUILD_DATE)" --source "$(IMAGE_SOURCE)" --ldflags "$(LDFLAGS)"
+
+.PHONY: push
+push: push-registry image ## build both images and push them to IMAGE_REGISTRY, with the credentials of docker login
+	@$(BIN)/image push --from $(BIN)/images --registry $(IMAGE_REGISTRY) --tag $(IMAGE_TAG)
+
+.PHONY: push-registry
+push-registry:
+	@$(if $(filter file,$(origin IMAGE_REGISTRY)),echo "name the registry: make push IMAGE_REGISTRY=registry.example.com/team" >&2; exit 1)
 
 .PHONY: install
 install: ## apply CRDs, default roles and OAuth clients to the cluster of KUBECONFIG

@@ -9,9 +9,10 @@ import (
 	cdx "github.com/CycloneDX/cyclonedx-go"
 )
 
-// write writes the CycloneDX document of a program. It has neither a time nor a serial number, so that equal programs have equal documents.
-func write(file, program string, info *debug.BuildInfo, parts []part) error {
-	root := cdx.Component{BOMRef: program, Type: cdx.ComponentTypeApplication, Name: program, Version: setting(info, "vcs.revision"),
+// write writes the CycloneDX document of a program of a version. It has neither a time nor a serial number, so that equal programs have
+// equal documents.
+func write(file, program, version string, parts []part) error {
+	root := cdx.Component{BOMRef: program, Type: cdx.ComponentTypeApplication, Name: program, Version: version,
 		Licenses: &cdx.Licenses{{License: &cdx.License{ID: "Apache-2.0"}}}}
 	components, refs := make([]cdx.Component, len(parts)), make([]string, len(parts))
 	for i, p := range parts {

@@ -6,6 +6,7 @@
 package main
 
 import (
+	"cmp"
 	"debug/buildinfo"
 	"errors"
 	"flag"
@@ -17,19 +18,20 @@ import (
 
 func main() {
 	out := flag.String("out", "bin/sbom", "the folder that the documents are written to")
+	version := flag.String("version", "", "the version of the programs (default: the commit that they say they were built from)")
 	flag.Usage = func() {
-		fmt.Fprintln(os.Stderr, "usage: sbom [--out FOLDER] PROGRAM...")
+		fmt.Fprintln(os.Stderr, "usage: sbom [--out FOLDER] [--version VERSION] PROGRAM...")
 		flag.PrintDefaults()
 	}
 	flag.Parse()
-	if err := run(*out, flag.Args()); err != nil {
+	if err := run(*out, *version, flag.Args()); err != nil {
 		fmt.Fprintln(os.Stderr, "sbom:", strings.ReplaceAll(err.Error(), "\n", "\n      "))
 		os.Exit(1)
 	}
 }
 
 // run checks and describes programs, and names everything that is wrong with any of them.
-func run(out string, programs []string) error {
+func run(out, version string, programs []string) error {
 	if len(programs) == 0 {
 		return errors.New("name the programs to describe")
 	}
@@ -52,7 +54,7 @@ func run(out string, programs []string) error {
 			continue
 		}
 		file := filepath.Join(out, filepath.Base(program)+".cdx.json")
-		if err := write(file, filepath.Base(program), info, parts); err != nil {
+		if err := write(file, filepath.Base(program), cmp.Or(version, setting(info, "vcs.revision")), parts); err != nil {
 			return err
 		}
 		fmt.Printf("%s: %d modules, all of licences that are allowed\n", file, len(parts))
