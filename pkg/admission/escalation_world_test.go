@@ -324,7 +324,7 @@ func (p *platform) allowed(name string) []bool {
 		if err != nil {
 			p.t.Fatal(err)
 		}
-		out[i] = d.Allowed
+		out[i] = d.Allowed()
 	}
 	return out
 }

@@ -164,7 +164,7 @@ func (p routes) answer(container *restful.Container, documents http.Handler) htt
 		r = canonical(r)
 		w.Header()["X-Content-Type-Options"] = nosniff // not all that answer here are ours
 		switch path := r.URL.Path; {
-		case !authz.DecisionFrom(r.Context()).Allowed:
+		case !authz.DecisionFrom(r.Context()).Allowed():
 			container.Dispatch(w, r) // a partial list: only routes restrict their answer
 		case path == "/metrics":
 			metrics.ServeHTTP(w, r)

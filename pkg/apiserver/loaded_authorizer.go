@@ -22,7 +22,7 @@ type loaded struct {
 // Authorize asks the index; what it allows is allowed, however much is still missing.
 func (l loaded) Authorize(ctx context.Context, u user.Info, r *request.Info) (authz.Decision, error) {
 	d, err := l.Authorizer.Authorize(ctx, u, r)
-	if err != nil || d.Allowed {
+	if err != nil || d.Allowed() {
 		return d, err
 	}
 	if missing := l.known(); missing != nil {

@@ -27,7 +27,7 @@ func (f sentAs) RoundTrip(r *http.Request) (*http.Response, error) {
 func TestAnOwnPasswordIsWrittenAsProven(t *testing.T) {
 	var extra map[string][]string
 	may := authz.Func(func(context.Context, user.Info, *request.Info) (authz.Decision, error) {
-		return authz.Decision{Allowed: true}, nil
+		return authz.Allow("", ""), nil
 	})
 	write := writePassword(caller.Client{May: may, Kube: sentAs(func(r *http.Request) { extra = request.UserFrom(r.Context()).GetExtra() })})
 	by := &user.DefaultInfo{Name: "ann", Extra: map[string][]string{"a": {"b"}}}

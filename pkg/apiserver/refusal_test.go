@@ -45,7 +45,7 @@ func TestRefusalsOfTypesSayWhatIsTaken(t *testing.T) {
 				}
 			}
 			w := httptest.NewRecorder()
-			routes.ServeHTTP(w, r.WithContext(authz.WithDecision(r.Context(), authz.Decision{Allowed: true})))
+			routes.ServeHTTP(w, r.WithContext(authz.WithDecision(r.Context(), authz.Allow("", ""))))
 			var s metav1.Status
 			if err := json.Unmarshal(w.Body.Bytes(), &s); err != nil || w.Code != tc.code || string(s.Reason) != tc.reason || s.Message != tc.message ||
 				w.Code == http.StatusOK {

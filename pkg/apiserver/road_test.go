@@ -151,7 +151,7 @@ func TestHandlersThatAreNoRoutesNeverSeeAPart(t *testing.T) {
 	seen := http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("the documents were reached") })
 	h := routes{p}.answer(container, seen)
 	for _, path := range []string{"/metrics", "/openapi/v2", "/openapi/v3/x", "/healthz", "/livez", "/readyz"} {
-		for claim, d := range map[string]authz.Decision{"refused": {}, "part": {Part: authz.NewPartialList([]string{"a"}, nil)}} {
+		for claim, d := range map[string]authz.Decision{"refused": {}, "part": authz.AllowPartial(authz.NewPartialList([]string{"a"}, nil), "")} {
 			r := roadRequest(t, "", path)
 			info, err := request.Parse(r)
 			if err != nil {

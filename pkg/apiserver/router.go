@@ -95,9 +95,9 @@ func (r *router) SelectRoute(all []*restful.WebService, req *http.Request) (*res
 	return ws, route, err
 }
 
-// mayPass tells whether a route may answer a request with this decision on it.
+// mayPass reports whether a route may answer a request with this decision on it.
 func mayPass(d authz.Decision, route *restful.Route) bool {
-	return d.Allowed || d.Part != nil && route.Metadata[web.MetadataPart] == true
+	return d.Permits(route.Metadata[web.MetadataPart] == true)
 }
 
 // withTypes adds to the refusal of a body what would be taken.

@@ -43,7 +43,7 @@ func TestTheShortWayLeadsWhereCurlyRouterDoes(t *testing.T) {
 		"namespaces", "workspaces", "default", "pods", "a", ""}
 	random := rand.New(rand.NewPCG(1, 2))
 	short := 0
-	allowed := authz.WithDecision(t.Context(), authz.Decision{Allowed: true})
+	allowed := authz.WithDecision(t.Context(), authz.Allow("", ""))
 	compare := func(method, path, accept string) {
 		req := httptest.NewRequest(method, "/", nil).WithContext(allowed)
 		req.URL.Path = path
@@ -89,7 +89,7 @@ func TestOnlyMarkedRoutesAnswerWithAPart(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	part := authz.Decision{Part: authz.NewPartialList([]string{"a"}, nil)}
+	allow, part := authz.Allow("", ""), authz.AllowPartial(authz.NewPartialList([]string{"a"}, nil), "")
 	for _, c := range []struct {
 		claim, path, accept string
 		decision            *authz.Decision
@@ -100,7 +100,7 @@ func TestOnlyMarkedRoutesAnswerWithAPart(t *testing.T) {
 		{"UnmarkedWithAPart", "/kapis/lists.example/v1/unmarked", "", &part, 403},
 		{"UnmarkedWithAPartTheLongWay", "/kapis/lists.example/v1/unmarked", "application/json, */*", &part, 403},
 		{"MarkedWithSomethingElse", "/kapis/lists.example/v1/wrong", "", &part, 403},
-		{"UnmarkedAllowed", "/kapis/lists.example/v1/unmarked", "", &authz.Decision{Allowed: true}, 200},
+		{"UnmarkedAllowed", "/kapis/lists.example/v1/unmarked", "", &allow, 200},
 		{"MarkedRefused", "/kapis/lists.example/v1/marked", "", &authz.Decision{Reason: "no"}, 403},
 		{"MarkedWithoutADecision", "/kapis/lists.example/v1/marked", "", nil, 403},
 		{"NoRoute", "/kapis/lists.example/v1/none/of/these", "", &part, 404},
@@ -161,7 +161,7 @@ func TestParametersAreThoseOfGoRestful(t *testing.T) {
 	theirs.Router(restful.CurlyRouter{})
 	theirs.Add(ws)
 	random := rand.New(rand.NewPCG(5, 6))
-	allowed, found := authz.WithDecision(t.Context(), authz.Decision{Allowed: true}), 0
+	allowed, found := authz.WithDecision(t.Context(), authz.Allow("", "")), 0
 	for range 3000 {
 		path := "/x/g"
 		for range random.IntN(6) {
@@ -203,7 +203,7 @@ func TestRoutesWithOtherPatternsAreRefused(t *testing.T) {
 func BenchmarkRouter(b *testing.B) {
 	services := someServices()
 	req := httptest.NewRequest(http.MethodGet, "/kapis/resources.kubesphere.io/v1alpha3/namespaces/default/pods", nil)
-	req = req.WithContext(authz.WithDecision(b.Context(), authz.Decision{Allowed: true}))
+	req = req.WithContext(authz.WithDecision(b.Context(), authz.Allow("", "")))
 	for name, r := range map[string]restful.RouteSelector{"ours": someRouter(b, services), "curly": restful.CurlyRouter{}} {
 		b.Run(name, func(b *testing.B) {
 			b.ReportAllocs()

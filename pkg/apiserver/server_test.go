@@ -102,7 +102,7 @@ func TestABodyThatNeverComesDoesNotHoldTheDrain(t *testing.T) {
 	p := &components{
 		cfg: config.Default(), metrics: prometheus.NewRegistry(), proxies: &requestheader.Authenticator{}, drain: d, who: anonymous.Authenticator{},
 		may: authz.Func(func(context.Context, user.Info, *request.Info) (authz.Decision, error) {
-			return authz.Decision{Allowed: true}, nil
+			return authz.Allow("", ""), nil
 		}),
 	}
 	if p.requests, err = filter.NewMetrics(p.metrics); err != nil {
@@ -245,12 +245,12 @@ func TestARefusalBeforeRolesAreLoadedIsNoRefusal(t *testing.T) {
 	if _, err := ask(); !apierrors.IsServiceUnavailable(err) {
 		t.Errorf("while roles load: %v, want 503", err)
 	}
-	decision.Allowed = true
-	if d, err := ask(); err != nil || !d.Allowed {
+	decision = authz.Allow("", "")
+	if d, err := ask(); err != nil || !d.Allowed() {
 		t.Errorf("allowed by what is loaded: %+v %v", d, err)
 	}
-	decision.Allowed, missing = false, nil
-	if d, err := ask(); err != nil || d.Allowed {
+	decision, missing = authz.Decision{}, nil
+	if d, err := ask(); err != nil || d.Allowed() {
 		t.Errorf("all is loaded: %+v %v", d, err)
 	}
 }

@@ -23,21 +23,20 @@ type Aliases struct {
 // (and for one that nobody knows).
 func (a Aliases) Authorize(ctx context.Context, u user.Info, r *request.Info) (Decision, error) {
 	d, err := a.Next.Authorize(ctx, u, r)
-	if err != nil || d.Allowed || d.Denied || !isAliased(r) {
+	if err != nil || d.Allowed() || d.Denied() || !isAliased(r) {
 		return d, err
 	}
 	as := a.Of(r)
 	if as == nil {
-		d.Part = nil
-		return d, nil
+		return AllowPartial(nil, d.Reason), nil
 	}
 	own, err := a.Next.Authorize(ctx, u, as)
 	switch {
-	case err != nil || own.Allowed || own.Denied:
+	case err != nil || own.Allowed() || own.Denied():
 	case as.Scope == request.Global:
-		own.Part = nil
+		own = AllowPartial(nil, own.Reason)
 	default:
-		own.Part = d.Part.Or(own.Part)
+		own = AllowPartial(d.partial.Or(own.partial), own.Reason)
 	}
 	return own, err
 }

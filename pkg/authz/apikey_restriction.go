@@ -31,10 +31,10 @@ func RestrictAPIKeys(next Authorizer) Authorizer {
 		switch {
 		case !ok:
 		case len(scopes) != 1 || scopes[0] != ScopeRead:
-			return Decision{Denied: true, Reason: fmt.Sprintf("the API key has the scope %.64q, which is unknown here and opens nothing", scopes)},
+			return Deny(fmt.Sprintf("the API key has the scope %.64q, which is unknown here and opens nothing", scopes)),
 				nil
 		case !reads(r):
-			return Decision{Denied: true, Reason: "the API key is for reading only"}, nil
+			return Deny("the API key is for reading only"), nil
 		}
 		return next.Authorize(ctx, u, r)
 	})

@@ -86,16 +86,16 @@ func TestAKeyForReadingReadsOnly(t *testing.T) {
 		{http.MethodOptions, "/version", nil, false},
 	} {
 		key := scoped(t, with(ScopeRead), c.method, c.target, c.header...)
-		if key.Allowed != c.reads || key.Denied == c.reads || !c.reads && !strings.Contains(key.Reason, "for reading only") {
+		if key.Allowed() != c.reads || key.Denied() == c.reads || !c.reads && !strings.Contains(key.Reason, "for reading only") {
 			t.Errorf("%s %s %v: %+v", c.method, c.target, c.header, key)
 		}
 		for _, u := range []user.Info{with("write"), with("read", "write"), with("Read"), with(""), with()} {
-			if d := scoped(t, u, c.method, c.target, c.header...); d.Allowed || !d.Denied || !strings.Contains(d.Reason, "unknown") {
+			if d := scoped(t, u, c.method, c.target, c.header...); d.Allowed() || !d.Denied() || !strings.Contains(d.Reason, "unknown") {
 				t.Errorf("%s %s with %q: %+v", c.method, c.target, u.GetExtra(), d)
 			}
 		}
 		free := &user.DefaultInfo{Name: "bob", Groups: []string{user.AllAuthenticated}}
-		if d := scoped(t, free, c.method, c.target, c.header...); !d.Allowed {
+		if d := scoped(t, free, c.method, c.target, c.header...); !d.Allowed() {
 			t.Errorf("%s %s without a scope: %+v", c.method, c.target, d)
 		}
 	}
@@ -106,7 +106,7 @@ func TestAScopeGivesNothing(t *testing.T) {
 		return Decision{Reason: "no role"}, nil
 	})
 	d, err := RestrictAPIKeys(none).Authorize(t.Context(), with(ScopeRead), &request.Info{Verb: "list", Resource: "pods", IsResource: true})
-	if err != nil || d.Allowed || d.Reason != "no role" {
+	if err != nil || d.Allowed() || d.Reason != "no role" {
 		t.Errorf("%+v %v", d, err)
 	}
 }

@@ -1,4 +1,4 @@
-// Package authz has the words of permission: what a decision is, and how decisions are combined.
+// Package authz decides what callers may do: what a decision is, and in which order authorizers are asked for one.
 package authz
 
 import (
@@ -9,24 +9,68 @@ import (
 	"kapis.dev/ks-apiserver/pkg/request"
 )
 
-// Decision is the answer to "may u do this?". The zero value refuses.
+// Verdict is what a decision comes to. The zero value refuses.
+type Verdict uint8
+
+// The verdicts.
+const (
+	// Refused is the verdict on a request that nothing allows, or that something denies.
+	Refused Verdict = iota
+	// Partial is the verdict on a list of which the caller may see some: only a handler that restricts its answer to the partial list
+	// may serve it.
+	Partial
+	// Allowed is the verdict on a request that may be served as it is.
+	Allowed
+)
+
+// Decision is the answer to "may u do this?". The zero value refuses. Allow, AllowPartial and Deny make the others.
 type Decision struct {
-	// Allowed is false where nothing allowed the request.
-	Allowed bool
-	// Denied forbids: no later authorizer is asked, and nothing else allows it, nor a part. It is false where Allowed is true.
-	Denied bool
-	// Reason says, for people and audit, what allowed it, or why nothing did.
+	verdict Verdict      // Partial is never without the list
+	denied  bool         // only where verdict is Refused
+	partial *PartialList // nil where verdict is not Partial
+	// Reason says, for people and audit, what allowed the request, or why nothing did.
 	Reason string
 	// Group is the synthetic group of the role that allowed the request, which kube-apiserver
 	// knows through the mirror of roles; empty where no role allowed it.
 	Group string
-	// PartialList is set only where Allowed is false, and the request is for a list of which its caller may
-	// see some. It may then go on to a handler that restricts its answer to the part; whoever does
-	// not know of parts sees a refusal.
-	Part *PartialList
 }
 
-// Authorizer decides. An error means that it could not tell; the request is then refused.
+// Allow returns a decision that allows the request, by the role that group is the synthetic group of; "" for none.
+func Allow(reason, group string) Decision {
+	return Decision{verdict: Allowed, Reason: reason, Group: group}
+}
+
+// AllowPartial returns a decision that allows the items of a list, and a refusal where list is nil. The reason is why not the whole list.
+func AllowPartial(list *PartialList, reason string) Decision {
+	if list == nil {
+		return Decision{Reason: reason}
+	}
+	return Decision{verdict: Partial, partial: list, Reason: reason}
+}
+
+// Deny returns a refusal that is final: no later authorizer is asked, and nothing else allows the request, nor a partial list.
+func Deny(reason string) Decision {
+	return Decision{denied: true, Reason: reason}
+}
+
+// Verdict returns what the decision comes to.
+func (d Decision) Verdict() Verdict { return d.verdict }
+
+// Allowed reports whether the request may be served as it is. A partial list is not allowed.
+func (d Decision) Allowed() bool { return d.verdict == Allowed }
+
+// Permits reports whether a handler may serve the request; restricts tells that the handler restricts lists to PartialList.
+func (d Decision) Permits(restricts bool) bool {
+	return d.verdict == Allowed || restricts && d.verdict == Partial
+}
+
+// Denied reports whether the decision is a refusal that is final. See Deny.
+func (d Decision) Denied() bool { return d.denied }
+
+// PartialList returns what the caller may see of a list, and nil where the verdict is not Partial.
+func (d Decision) PartialList() *PartialList { return d.partial }
+
+// Authorizer decides. An error means that no decision was possible; the request is then refused.
 type Authorizer interface {
 	Authorize(ctx context.Context, u user.Info, r *request.Info) (Decision, error)
 }

@@ -37,7 +37,7 @@ func parse(t testing.TB, method, target string) *request.Info {
 }
 
 func TestUnion(t *testing.T) {
-	yes, failure := Decision{Allowed: true, Reason: "yes", Group: "g"}, errors.New("no connection")
+	yes, failure := Allow("yes", "g"), errors.New("no connection")
 	for _, c := range []struct {
 		claim string
 		in    []Authorizer
@@ -46,13 +46,13 @@ func TestUnion(t *testing.T) {
 	}{
 		{"NobodyAllows", nil, Decision{}, nil},
 		{"OneAllows", []Authorizer{answer(Decision{}, nil), answer(yes, nil)}, yes, nil},
-		{"TheFirstThatAllowsCounts", []Authorizer{answer(yes, nil), answer(Decision{Allowed: true, Group: "other"}, nil)}, yes, nil},
+		{"TheFirstThatAllowsCounts", []Authorizer{answer(yes, nil), answer(Allow("", "other"), nil)}, yes, nil},
 		{"AnErrorAllowsNothing", []Authorizer{answer(yes, failure)}, Decision{}, failure},
 		{"AnErrorForbidsNothing", []Authorizer{answer(Decision{}, failure), answer(yes, nil)}, yes, nil},
 		{"AReasonIsKept", []Authorizer{answer(Decision{Reason: "because"}, nil), answer(Decision{}, nil)}, Decision{Reason: "because"}, nil},
 		{"ARefusalAssertsNoGroup", []Authorizer{answer(Decision{Reason: "because", Group: "g"}, nil)}, Decision{Reason: "because"}, nil},
-		{"AlwaysDeny", []Authorizer{AlwaysDeny()}, Decision{Denied: true, Reason: "the authorization mode is AlwaysDeny"}, nil},
-		{"AlwaysAllowAssertsNoGroup", []Authorizer{AlwaysAllow()}, Decision{Allowed: true, Reason: "the authorization mode is AlwaysAllow"}, nil},
+		{"AlwaysDeny", []Authorizer{AlwaysDeny()}, Deny("the authorization mode is AlwaysDeny"), nil},
+		{"AlwaysAllowAssertsNoGroup", []Authorizer{AlwaysAllow()}, Allow("the authorization mode is AlwaysAllow", ""), nil},
 	} {
 		t.Run(c.claim, func(t *testing.T) {
 			d, err := Union(c.in...).Authorize(t.Context(), bob, &request.Info{})
@@ -122,14 +122,14 @@ func TestDefaultPaths(t *testing.T) {
 			r := parse(t, c.method, c.target)
 			for who, want := range map[user.Info]bool{anonymous: c.open == everyone, bob: c.open >= loggedIn, &user.DefaultInfo{}: c.open == everyone} {
 				d, err := p.Authorize(t.Context(), who, r)
-				if err != nil || d.Allowed != want {
+				if err != nil || d.Allowed() != want {
 					t.Errorf("%q: got %+v, %v, want allowed=%v", who.GetName(), d, err, want)
 				}
 				if d.Group != "" {
 					t.Errorf("%q: asserts %q", who.GetName(), d.Group)
 				}
 			}
-			if d, _ := p.Authorize(t.Context(), nil, r); d.Allowed != (c.open == everyone) {
+			if d, _ := p.Authorize(t.Context(), nil, r); d.Allowed() != (c.open == everyone) {
 				t.Errorf("without a user: %+v", d)
 			}
 		})
@@ -139,11 +139,11 @@ func TestDefaultPaths(t *testing.T) {
 func TestPathsAreNeverResources(t *testing.T) {
 	p := Paths([]Path{{Path: "/*", Methods: []string{"get", "list"}}})
 	for target, want := range map[string]bool{"/x": true, "/": false, "/api": false, "/api/v1/pods": false, "/kapis/a/v1/pods": false} {
-		if d, _ := p.Authorize(t.Context(), bob, parse(t, "GET", target)); d.Allowed != want {
+		if d, _ := p.Authorize(t.Context(), bob, parse(t, "GET", target)); d.Allowed() != want {
 			t.Errorf("%s: %+v", target, d)
 		}
 	}
-	if d, err := p.Authorize(t.Context(), bob, nil); d.Allowed || err != nil {
+	if d, err := p.Authorize(t.Context(), bob, nil); d.Allowed() || err != nil {
 		t.Errorf("no request: %+v, %v", d, err)
 	}
 }
@@ -230,12 +230,15 @@ func TestAliases(t *testing.T) {
 			asked := 0
 			a := Aliases{GroupOf: groupOf, Next: Func(func(_ context.Context, _ user.Info, r *request.Info) (Decision, error) {
 				asked++
-				return Decision{Allowed: c.err == nil && r.APIGroup+"/"+r.Resource+" "+string('0'+byte(r.Scope)) == c.allowed}, c.err
+				if c.err == nil && r.APIGroup+"/"+r.Resource+" "+string('0'+byte(r.Scope)) == c.allowed {
+					return Allow("", ""), nil
+				}
+				return Decision{}, c.err
 			})}
 			r := parse(t, c.method, c.target)
 			before := *r
 			d, err := a.Authorize(t.Context(), bob, r)
-			if d.Allowed != c.want || asked != c.asked || !errors.Is(err, c.err) {
+			if d.Allowed() != c.want || asked != c.asked || !errors.Is(err, c.err) {
 				t.Errorf("got %+v, %v after %d questions", d, err, asked)
 			}
 			if *r != before {
@@ -268,12 +271,37 @@ func TestAnAliasIsTheRightToTheKind(t *testing.T) {
 	}
 }
 
+// S1: what may go on is said in one place, and a handler that does not restrict lists never takes a partial list for the whole one.
+func TestVerdictsSayWhatMayGoOn(t *testing.T) {
+	list := NewOwnPartialList(nil, nil, nil)
+	for claim, c := range map[string]struct {
+		d                 Decision
+		verdict           Verdict
+		whole, restricted bool
+		denied            bool
+		list              *PartialList
+	}{
+		"TheZeroValueRefuses":         {d: Decision{}, verdict: Refused},
+		"AReasonAndAGroupAllowNone":   {d: Decision{Reason: "r", Group: "g"}, verdict: Refused},
+		"ADenialRefuses":              {d: Deny("r"), verdict: Refused, denied: true},
+		"AnEmptyListIsAPartialOne":    {d: AllowPartial(list, "r"), verdict: Partial, restricted: true, list: list},
+		"NoListRefuses":               {d: AllowPartial(nil, "r"), verdict: Refused},
+		"WhatIsAllowedIsAllowedWhole": {d: Allow("r", "g"), verdict: Allowed, whole: true, restricted: true},
+	} {
+		d := c.d
+		if d.Verdict() != c.verdict || d.Allowed() != c.whole || d.Permits(false) != c.whole || d.Permits(true) != c.restricted ||
+			d.Denied() != c.denied || d.PartialList() != c.list {
+			t.Errorf("%s: %+v", claim, d)
+		}
+	}
+}
+
 func TestContextCarriesTheDecision(t *testing.T) {
-	want := Decision{Allowed: true, Reason: "r", Group: "g"}
+	want := Allow("r", "g")
 	if got := DecisionFrom(WithDecision(t.Context(), want)); got != want {
 		t.Errorf("got %+v", got)
 	}
-	if got := DecisionFrom(t.Context()); got.Allowed {
+	if got := DecisionFrom(t.Context()); got.Allowed() {
 		t.Errorf("outside of a request: %+v", got)
 	}
 }

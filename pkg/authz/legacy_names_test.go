@@ -13,7 +13,7 @@ func TestOlderNamesMeanWhatTheyAreCalledNow(t *testing.T) {
 	var asked *request.Info
 	older := LegacyNames(Func(func(_ context.Context, _ user.Info, r *request.Info) (Decision, error) {
 		asked = r
-		return Decision{Allowed: true}, nil
+		return Allow("", ""), nil
 	}))
 	for path, want := range map[string]string{
 		"/kapis/iam.kubesphere.io/v1alpha2/namespaces/a/members":   "namespacemembers  ",
@@ -38,7 +38,7 @@ func TestOlderNamesMeanWhatTheyAreCalledNow(t *testing.T) {
 	} {
 		in := parse(t, "GET", path)
 		before := *in
-		if d, err := older.Authorize(t.Context(), bob, in); err != nil || !d.Allowed {
+		if d, err := older.Authorize(t.Context(), bob, in); err != nil || !d.Allowed() {
 			t.Fatalf("%+v, %v", d, err)
 		}
 		if got := asked.Resource + " " + asked.Name + " " + asked.Subresource; got != want {

@@ -76,16 +76,16 @@ func TestOrIsTheUnionOfTwoParts(t *testing.T) {
 }
 
 func TestUnionKeepsEveryPart(t *testing.T) {
-	a, b := Decision{Part: NewPartialList([]string{"a"}, nil)}, Decision{Reason: "no", Part: NewPartialList(nil, []string{"w"})}
+	a, b := AllowPartial(NewPartialList([]string{"a"}, nil), ""), AllowPartial(NewPartialList(nil, []string{"w"}), "no")
 	d, err := Union(answer(a, nil), answer(Decision{}, nil), answer(b, nil)).Authorize(t.Context(), bob, &request.Info{})
-	if err != nil || d.Allowed || d.Reason != "no" || d.Part == nil || d.Part.Key != NewPartialList([]string{"a"}, []string{"w"}).Key {
+	if err != nil || d.Allowed() || d.Reason != "no" || d.PartialList() == nil || d.PartialList().Key != NewPartialList([]string{"a"}, []string{"w"}).Key {
 		t.Errorf("got %+v, %v", d, err)
 	}
 	d, err = Union(answer(a, nil), answer(Decision{}, errors.New("no connection"))).Authorize(t.Context(), bob, &request.Info{})
-	if err == nil || d.Part != nil {
+	if err == nil || d.PartialList() != nil {
 		t.Errorf("a part beside an error: %+v, %v", d, err)
 	}
-	yes := Decision{Allowed: true}
+	yes := Allow("", "")
 	if d, _ := Union(answer(a, nil), answer(yes, nil)).Authorize(t.Context(), bob, &request.Info{}); d != yes {
 		t.Errorf("a part beside all: %+v", d)
 	}
@@ -105,9 +105,9 @@ func TestAliasesJoinParts(t *testing.T) {
 	}
 	next := Func(func(_ context.Context, _ user.Info, r *request.Info) (Decision, error) {
 		if r.APIGroup == "apps" {
-			return Decision{Part: NewPartialList([]string{"a"}, nil)}, nil
+			return AllowPartial(NewPartialList([]string{"a"}, nil), ""), nil
 		}
-		return Decision{Part: NewPartialList([]string{"b"}, []string{"w"})}, nil
+		return AllowPartial(NewPartialList([]string{"b"}, []string{"w"}), ""), nil
 	})
 	for path, want := range map[string]*PartialList{
 		"/kapis/resources.kubesphere.io/v1alpha3/deployments": NewPartialList([]string{"a", "b"}, []string{"w"}),
@@ -116,7 +116,7 @@ func TestAliasesJoinParts(t *testing.T) {
 		"/kapis/apps/v1/deployments":                          NewPartialList([]string{"a"}, nil),
 	} {
 		d, err := Aliases{Next: next, GroupOf: groupOf}.Authorize(t.Context(), bob, parse(t, "GET", path))
-		if err != nil || d.Allowed || (d.Part == nil) != (want == nil) || want != nil && d.Part.Key != want.Key {
+		if err != nil || d.Allowed() || (d.PartialList() == nil) != (want == nil) || want != nil && d.PartialList().Key != want.Key {
 			t.Errorf("%s: %+v, %v", path, d, err)
 		}
 	}

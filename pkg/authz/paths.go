@@ -94,7 +94,7 @@ func (p paths) Authorize(_ context.Context, u user.Info, r *request.Info) (Decis
 	if row.Authenticated && !isAuthenticated(u) {
 		return Decision{Reason: "log in first"}, nil
 	}
-	return Decision{Allowed: true, Reason: "the path is open"}, nil
+	return Allow("the path is open", ""), nil
 }
 
 func (p paths) find(path string) (Path, bool) {

@@ -30,7 +30,7 @@ func Permit(a Authorizer, r *http.Request) (*http.Request, error) {
 	if err != nil {
 		return nil, fmt.Errorf("authorize %s %s: %w", r.Method, info.Path, err)
 	}
-	if !d.Allowed {
+	if !d.Allowed() {
 		return nil, Denied(u, info, d)
 	}
 	return r.WithContext(WithDecision(request.WithInfo(ctx, info), d)), nil
@@ -50,6 +50,6 @@ func MayList(a Authorizer) func(context.Context, schema.GroupVersionResource) bo
 			i.Path, i.APIPrefix = "/kapi/"+gvr.Version+"/"+gvr.Resource, "kapi"
 		}
 		d, err := a.Authorize(WithoutPartialList(ctx), u, i.As(gvr.GroupResource()))
-		return err == nil && d.Allowed
+		return err == nil && d.Allowed()
 	}
 }

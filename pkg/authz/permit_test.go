@@ -14,7 +14,7 @@ import (
 )
 
 func TestPermitDecidesOnTheRequestItself(t *testing.T) {
-	outer := WithDecision(request.WithInfo(request.WithUser(t.Context(), bob), &request.Info{Resource: "jobs"}), Decision{Allowed: true, Group: "kapis:outer"})
+	outer := WithDecision(request.WithInfo(request.WithUser(t.Context(), bob), &request.Info{Resource: "jobs"}), Allow("", "kapis:outer"))
 	ask := func(ctx context.Context, target string) (*http.Request, error) {
 		r, err := http.NewRequestWithContext(ctx, http.MethodGet, target, nil)
 		if err != nil {
@@ -22,16 +22,19 @@ func TestPermitDecidesOnTheRequestItself(t *testing.T) {
 		}
 		return Permit(Func(func(_ context.Context, u user.Info, r *request.Info) (Decision, error) {
 			if r.Resource == "broken" {
-				return Decision{Allowed: true}, errors.New("no index")
+				return Allow("", ""), errors.New("no index")
 			}
-			return Decision{Allowed: u == user.Info(bob) && r.Resource == "secrets" && r.Namespace == "a" && r.Name == "s", Group: "kapis:inner"}, nil
+			if u == user.Info(bob) && r.Resource == "secrets" && r.Namespace == "a" && r.Name == "s" {
+				return Allow("", "kapis:inner"), nil
+			}
+			return Decision{Group: "kapis:inner"}, nil
 		}), r)
 	}
 	r, err := ask(outer, "/api/v1/namespaces/a/secrets/s")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if d := DecisionFrom(r.Context()); !d.Allowed || d.Group != "kapis:inner" {
+	if d := DecisionFrom(r.Context()); !d.Allowed() || d.Group != "kapis:inner" {
 		t.Errorf("the decision is %+v", d)
 	}
 	if i := request.InfoFrom(r.Context()); i.Path != "/api/v1/namespaces/a/secrets/s" || i.Verb != "get" {
@@ -55,7 +58,7 @@ func TestPermitDecidesOnTheRequestItself(t *testing.T) {
 func TestMayListAsksForAllObjectsOfTheKind(t *testing.T) {
 	claims := schema.GroupVersionResource{Version: "v1", Resource: "persistentvolumeclaims"}
 	var asked *request.Info
-	answer := Decision{Allowed: true}
+	answer := Allow("", "")
 	var failure error
 	may := MayList(Func(func(ctx context.Context, u user.Info, r *request.Info) (Decision, error) {
 		if asked = r; u != user.Info(bob) || WantsPartialList(ctx) {
@@ -71,10 +74,10 @@ func TestMayListAsksForAllObjectsOfTheKind(t *testing.T) {
 	if may(t.Context(), claims) || MayList(nil)(ctx, claims) {
 		t.Error("nobody may list")
 	}
-	if answer = (Decision{Part: NewOwnPartialList([]string{"a"}, nil, nil)}); may(ctx, claims) {
+	if answer = (AllowPartial(NewOwnPartialList([]string{"a"}, nil, nil), "")); may(ctx, claims) {
 		t.Error("a part is taken for all")
 	}
-	if answer, failure = (Decision{Allowed: true}), errors.New("no index"); may(ctx, claims) {
+	if answer, failure = (Allow("", "")), errors.New("no index"); may(ctx, claims) {
 		t.Error("what can't be told is yes")
 	}
 }

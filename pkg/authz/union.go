@@ -24,19 +24,19 @@ func (a union) Authorize(ctx context.Context, u user.Info, r *request.Info) (Dec
 	for _, next := range a {
 		d, err := next.Authorize(ctx, u, r)
 		switch {
-		case err != nil && d.Denied:
-			return Decision{Denied: true, Reason: d.Reason}, errors.Join(append(errs, err)...)
+		case err != nil && d.Denied():
+			return Deny(d.Reason), errors.Join(append(errs, err)...)
 		case err != nil:
 			errs = append(errs, err)
-		case d.Allowed:
+		case d.Allowed():
 			return d, nil
-		case d.Denied:
-			return Decision{Denied: true, Reason: d.Reason}, nil // of which not even a part is seen
+		case d.Denied():
+			return Deny(d.Reason), nil // of which not even a part is seen
 		default:
 			if d.Reason != "" {
 				refusal.Reason = d.Reason
 			}
-			refusal.Part = refusal.Part.Or(d.Part)
+			refusal = AllowPartial(refusal.partial.Or(d.partial), refusal.Reason)
 		}
 	}
 	if errs != nil {
@@ -52,13 +52,13 @@ func AlwaysAllow() Authorizer {
 		if !isAuthenticated(u) {
 			return Decision{Reason: "log in first"}, nil
 		}
-		return Decision{Allowed: true, Reason: "the authorization mode is AlwaysAllow"}, nil
+		return Allow("the authorization mode is AlwaysAllow", ""), nil
 	})
 }
 
 // AlwaysDeny forbids everything to everybody, as the mode of that name in the configuration asks.
 func AlwaysDeny() Authorizer {
 	return Func(func(context.Context, user.Info, *request.Info) (Decision, error) {
-		return Decision{Denied: true, Reason: "the authorization mode is AlwaysDeny"}, nil
+		return Deny("the authorization mode is AlwaysDeny"), nil
 	})
 }

@@ -32,32 +32,29 @@ func (n WebhookVeto) Authorize(ctx context.Context, u user.Info, r *request.Info
 	switch {
 	case err != nil:
 		return d, err
-	case d.Allowed:
+	case d.Allowed():
 		if as := n.As(r); as != nil {
-			if b, err := n.Before.Authorize(ctx, u, as); err != nil || b.Denied {
-				return Decision{Denied: true, Reason: b.Reason}, err
+			if b, err := n.Before.Authorize(ctx, u, as); err != nil || b.Denied() {
+				return Deny(b.Reason), err
 			}
 		}
 		return d, nil
-	case d.Part == nil:
+	case d.PartialList() == nil:
 		return d, nil
 	}
 	if !WantsPartialList(ctx) || r.IsKubernetes { // kube-apiserver answers no partial lists
-		d.Part = nil
-		return d, nil
+		return AllowPartial(nil, d.Reason), nil
 	}
-	at := itemsOf(d.Part, r)
+	at := itemsOf(d.PartialList(), r)
 	if len(at) > vetoItems {
-		d.Part, d.Reason = nil, fmt.Sprintf("allowed in %d namespaces and workspaces, which are more than are asked about for one list: list"+
-			" one of them", len(at))
-		return d, nil
+		return Decision{Reason: fmt.Sprintf("allowed in %d namespaces and workspaces, which are more than are asked about for one list: list"+
+			" one of them", len(at))}, nil
 	}
 	forbidden, err := n.forbidden(ctx, u, at)
 	if err != nil {
 		return Decision{}, fmt.Errorf("ask the webhook about the items of a partial list: %w", err)
 	}
-	d.Part = without(d.Part, forbidden)
-	return d, nil
+	return AllowPartial(without(d.partial, forbidden), d.Reason), nil
 }
 
 // itemsOf returns what the part stands for: requests as r, in its namespaces, workspaces and of its names, in this order.
@@ -126,7 +123,7 @@ func (n WebhookVeto) forbidden(ctx context.Context, u user.Info, at []request.In
 // forbids tells whether Before forbids r, or what r stands for.
 func (n WebhookVeto) forbids(ctx context.Context, u user.Info, r *request.Info) (bool, error) {
 	d, err := n.Before.Authorize(ctx, u, r)
-	if err != nil || d.Denied {
+	if err != nil || d.Denied() {
 		return true, err
 	}
 	as := n.As(r)
@@ -134,7 +131,7 @@ func (n WebhookVeto) forbids(ctx context.Context, u user.Info, r *request.Info) 
 		return false, nil
 	}
 	d, err = n.Before.Authorize(ctx, u, as)
-	return err != nil || d.Denied, err
+	return err != nil || d.Denied(), err
 }
 
 // without returns the part without what is forbidden, in the order of placesOf; one of nothing where all is.

@@ -18,7 +18,7 @@ import (
 func forbids(f func(*request.Info) bool) Authorizer {
 	return Func(func(_ context.Context, _ user.Info, r *request.Info) (Decision, error) {
 		if f(r) {
-			return Decision{Denied: true, Reason: "never"}, nil
+			return Deny("never"), nil
 		}
 		return Decision{}, nil
 	})
@@ -50,16 +50,16 @@ func TestWhatIsForbiddenSomewhereIsNoPartOfAList(t *testing.T) {
 		{"Everything", func(r *request.Info) bool { return r.Namespace+r.Workspace+r.Name != "" }, "[] [] []"},
 	} {
 		t.Run(c.claim, func(t *testing.T) {
-			n := WebhookVeto{Before: forbids(c.before), Next: answer(Decision{Part: all}, nil), As: podsAlias().Of}
+			n := WebhookVeto{Before: forbids(c.before), Next: answer(AllowPartial(all, ""), nil), As: podsAlias().Of}
 			d, err := n.Authorize(t.Context(), bob, pods)
-			if err != nil || d.Allowed || d.Part == nil {
+			if err != nil || d.Allowed() || d.PartialList() == nil {
 				t.Fatalf("%+v, %v", d, err)
 			}
-			got := strings.Join([]string{text(d.Part.Namespaces), text(d.Part.Workspaces), text(d.Part.Names)}, " ")
+			got := strings.Join([]string{text(d.PartialList().Namespaces), text(d.PartialList().Workspaces), text(d.PartialList().Names)}, " ")
 			if got != c.want {
 				t.Errorf("got %s, want %s", got, c.want)
 			}
-			if (d.Part.Key == all.Key) != (c.want == "[a b] [w x] [ann]") {
+			if (d.PartialList().Key == all.Key) != (c.want == "[a b] [w x] [ann]") {
 				t.Error("the key does not tell the parts apart")
 			}
 		})
@@ -69,12 +69,12 @@ func TestWhatIsForbiddenSomewhereIsNoPartOfAList(t *testing.T) {
 func text(names []string) string { return "[" + strings.Join(names, " ") + "]" }
 
 func TestWhatARequestStandsForMayBeForbidden(t *testing.T) {
-	yes := Decision{Allowed: true, Group: "kapis:global:g"}
+	yes := Allow("", "kapis:global:g")
 	n := WebhookVeto{
 		Before: forbids(func(r *request.Info) bool { return r.APIGroup == "" && r.Resource == "pods" }), Next: answer(yes, nil), As: podsAlias().Of,
 	}
 	for path, want := range map[string]Decision{
-		"/kapis/resources.kubesphere.io/v1alpha3/namespaces/a/pods":     {Denied: true, Reason: "never"},
+		"/kapis/resources.kubesphere.io/v1alpha3/namespaces/a/pods":     Deny("never"),
 		"/kapis/resources.kubesphere.io/v1alpha3/namespaces/a/services": yes,
 	} {
 		if d, err := n.Authorize(t.Context(), bob, parse(t, "GET", path)); err != nil || d != want {
@@ -97,11 +97,11 @@ func TestOfAListOnlyAPartThatIsKnownIsGiven(t *testing.T) {
 		ctx   context.Context
 		err   error
 	}{
-		{"NotWherePlacesAreTooMany", WebhookVeto{Before: never, Next: answer(Decision{Part: NewPartialList(many, nil)}, nil)}, t.Context(), nil},
-		{"NotWhereItCanNotBeTold", WebhookVeto{Before: answer(Decision{Denied: true}, failure), Next: answer(Decision{Part: part}, nil)}, t.Context(), failure},
-		{"NotWhereNobodyWantsIt", WebhookVeto{Before: never, Next: answer(Decision{Part: part}, nil)}, WithoutPartialList(t.Context()), nil},
-		{"NotOfAListAtKubeAPIServer", WebhookVeto{Before: answer(Decision{Denied: true}, failure), Next: answer(Decision{Part: part}, nil)}, t.Context(), nil},
-		{"NotWhereNextFails", WebhookVeto{Before: never, Next: answer(Decision{Part: part}, failure)}, t.Context(), failure},
+		{"NotWherePlacesAreTooMany", WebhookVeto{Before: never, Next: answer(AllowPartial(NewPartialList(many, nil), ""), nil)}, t.Context(), nil},
+		{"NotWhereItCanNotBeTold", WebhookVeto{Before: answer(Deny(""), failure), Next: answer(AllowPartial(part, ""), nil)}, t.Context(), failure},
+		{"NotWhereNobodyWantsIt", WebhookVeto{Before: never, Next: answer(AllowPartial(part, ""), nil)}, WithoutPartialList(t.Context()), nil},
+		{"NotOfAListAtKubeAPIServer", WebhookVeto{Before: answer(Deny(""), failure), Next: answer(AllowPartial(part, ""), nil)}, t.Context(), nil},
+		{"NotWhereNextFails", WebhookVeto{Before: never, Next: answer(AllowPartial(part, ""), failure)}, t.Context(), failure},
 	} {
 		t.Run(c.claim, func(t *testing.T) {
 			c.n.As = podsAlias().Of
@@ -110,7 +110,7 @@ func TestOfAListOnlyAPartThatIsKnownIsGiven(t *testing.T) {
 				list = parse(t, "GET", "/api/v1/pods")
 			}
 			d, err := c.n.Authorize(c.ctx, bob, list)
-			if !errors.Is(err, c.err) || d.Allowed || c.err == nil && d.Part != nil {
+			if !errors.Is(err, c.err) || d.Allowed() || c.err == nil && d.PartialList() != nil {
 				t.Errorf("%+v, %v", d, err)
 			}
 		})
@@ -139,7 +139,7 @@ func TestPlacesOfAPartAreRequestsAsTheirPathsSay(t *testing.T) {
 }
 
 func TestWhatForbidsEndsTheOrder(t *testing.T) {
-	yes, no, failure := Decision{Allowed: true}, Decision{Denied: true, Reason: "never"}, errors.New("no connection")
+	yes, no, failure := Allow("", ""), Deny("never"), errors.New("no connection")
 	anon := &user.DefaultInfo{Name: user.Anonymous, Groups: []string{user.AllUnauthenticated}}
 	for _, c := range []struct {
 		claim string
@@ -150,8 +150,8 @@ func TestWhatForbidsEndsTheOrder(t *testing.T) {
 		{"BeforeWhoAllows", []Authorizer{answer(no, nil), answer(yes, nil)}, no, nil},
 		{"NotBehindWhoAllows", []Authorizer{answer(yes, nil), answer(no, nil)}, yes, nil},
 		{"WithAnError", []Authorizer{answer(no, failure), answer(yes, nil)}, no, failure},
-		{"WithoutAPart", []Authorizer{answer(Decision{Part: NewPartialList([]string{"a"}, nil)}, nil), answer(no, nil)}, no, nil},
-		{"AlwaysDeny", []Authorizer{AlwaysDeny(), answer(yes, nil)}, Decision{Denied: true, Reason: "the authorization mode is AlwaysDeny"}, nil},
+		{"WithoutAPart", []Authorizer{answer(AllowPartial(NewPartialList([]string{"a"}, nil), ""), nil), answer(no, nil)}, no, nil},
+		{"AlwaysDeny", []Authorizer{AlwaysDeny(), answer(yes, nil)}, Deny("the authorization mode is AlwaysDeny"), nil},
 	} {
 		t.Run(c.claim, func(t *testing.T) {
 			if d, err := Union(c.in...).Authorize(t.Context(), anon, &request.Info{}); d != c.want || !errors.Is(err, c.err) {
@@ -164,7 +164,7 @@ func TestWhatForbidsEndsTheOrder(t *testing.T) {
 // S54: nothing is done without a login, in no mode.
 func TestAlwaysAllowIsForWhoIsLoggedIn(t *testing.T) {
 	anon := &user.DefaultInfo{Name: user.Anonymous, Groups: []string{user.AllUnauthenticated}}
-	if d, err := AlwaysAllow().Authorize(t.Context(), anon, &request.Info{}); err != nil || d.Allowed {
+	if d, err := AlwaysAllow().Authorize(t.Context(), anon, &request.Info{}); err != nil || d.Allowed() {
 		t.Errorf("%+v, %v", d, err)
 	}
 }
@@ -173,11 +173,12 @@ func TestAnAliasThatIsForbiddenHasNoPart(t *testing.T) {
 	a := podsAlias()
 	a.Next = Func(func(_ context.Context, _ user.Info, r *request.Info) (Decision, error) {
 		if r.APIGroup == "" {
-			return Decision{Denied: true}, nil
+			return Deny(""), nil
 		}
-		return Decision{Part: NewPartialList([]string{"a"}, nil)}, nil
+		return AllowPartial(NewPartialList([]string{"a"}, nil), ""), nil
 	})
-	if d, err := a.Authorize(t.Context(), bob, parse(t, "GET", "/kapis/resources.kubesphere.io/v1alpha3/pods")); err != nil || !d.Denied || d.Part != nil {
+	d, err := a.Authorize(t.Context(), bob, parse(t, "GET", "/kapis/resources.kubesphere.io/v1alpha3/pods"))
+	if err != nil || !d.Denied() || d.PartialList() != nil {
 		t.Errorf("%+v, %v", d, err)
 	}
 }

@@ -134,7 +134,7 @@ func (c Client) permit(r *http.Request, implied bool) (*http.Request, error) {
 		return authz.Permit(c.May, r)
 	}
 	ctx := r.Context()
-	if request.UserFrom(ctx) == nil || !authz.DecisionFrom(ctx).Allowed {
+	if request.UserFrom(ctx) == nil || !authz.DecisionFrom(ctx).Allowed() {
 		return nil, fmt.Errorf("send %s %s as the caller: nothing was allowed that could imply it", r.Method, r.URL.Path)
 	}
 	info, err := request.Parse(r)

@@ -24,7 +24,7 @@ const secretPath = "/api/v1/namespaces/a/secrets/s"
 // onlyGet allows ann to get the Secret, by the role reader, and nothing else.
 func onlyGet(_ context.Context, u user.Info, r *request.Info) (authz.Decision, error) {
 	if u.GetName() == "ann" && r.Verb == "get" && r.Resource == "secrets" && r.Namespace == "a" && r.Name == "s" && r.IsKubernetes {
-		return authz.Decision{Allowed: true, Group: "kapis:namespace:reader"}, nil
+		return authz.Allow("", "kapis:namespace:reader"), nil
 	}
 	return authz.Decision{}, nil
 }
@@ -42,7 +42,7 @@ func (f answers) RoundTrip(r *http.Request) (*http.Response, error) {
 func inARequest(t *testing.T, name string) context.Context {
 	ctx := request.WithUser(t.Context(), &user.DefaultInfo{Name: name})
 	ctx = request.WithInfo(ctx, &request.Info{Resource: "imageconfig"})
-	return authz.WithDecision(ctx, authz.Decision{Allowed: true, Group: "kapis:global:all"})
+	return authz.WithDecision(ctx, authz.Allow("", "kapis:global:all"))
 }
 
 func TestAHandlerReadsWithTheCallersRightsToTheObject(t *testing.T) { // S25
@@ -114,7 +114,7 @@ func TestADeletionSaysAllInItsBody(t *testing.T) {
 		t.Errorf("%+v, %v", o, err)
 	}
 	a := Client{authz.Func(func(context.Context, user.Info, *request.Info) (authz.Decision, error) {
-		return authz.Decision{Allowed: true}, nil
+		return authz.Allow("", ""), nil
 	}), answers(func(http.ResponseWriter, *http.Request) { t.Error("kube-apiserver was asked") })}
 	o.Query = url.Values{"dryRun": {"All"}}
 	if _, err := a.Do(inARequest(t, "ann"), o); err == nil || !strings.Contains(err.Error(), "would not be read") {

@@ -13,6 +13,7 @@ import (
 	auditv1 "k8s.io/apiserver/pkg/apis/audit/v1"
 
 	"kapis.dev/ks-apiserver/pkg/audit"
+	"kapis.dev/ks-apiserver/pkg/authz"
 	"kapis.dev/ks-apiserver/pkg/request"
 )
 
@@ -90,13 +91,13 @@ func (e *event) finish(rec *record, at time.Time, returned bool) {
 	if u := rec.user; u != nil {
 		e.User = authnv1.UserInfo{Username: u.GetName(), UID: u.GetUID(), Groups: u.GetGroups()}
 	}
-	if d := rec.decision; d.Allowed || d.Reason != "" || d.Part != nil {
+	if d := rec.decision; d.Verdict() != authz.Refused || d.Reason != "" {
 		verdict, reason := "forbid", d.Reason
 		switch {
-		case d.Allowed:
+		case d.Allowed():
 			verdict = "allow"
-		case d.Part != nil && code != http.StatusForbidden: // the route answers with a part
-			verdict, reason = "allow", d.Part.Reason()
+		case d.Verdict() == authz.Partial && code != http.StatusForbidden: // the route answers with the partial list
+			verdict, reason = "allow", d.PartialList().Reason()
 		}
 		e.Annotations = map[string]string{
 			"authorization.k8s.io/decision": verdict,

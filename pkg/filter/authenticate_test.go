@@ -208,7 +208,10 @@ func TestRecheckFollowsWhatChanged(t *testing.T) { // S53
 				return &authenticator.Response{User: &user.DefaultInfo{Name: n}}, true, nil
 			})
 			z := authz.Func(func(context.Context, user.Info, *request.Info) (authz.Decision, error) {
-				return authz.Decision{Allowed: w.allowed}, nil
+				if w.allowed {
+					return authz.Allow("", ""), nil
+				}
+				return authz.Decision{}, nil
 			})
 			var passed *http.Request
 			h := Chain(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { passed = r }),
@@ -259,7 +262,7 @@ func (proxies) Headers() []string           { return []string{"X-Custom-User", "
 
 // anything allows everything, without a login too.
 var anything = authz.Func(func(context.Context, user.Info, *request.Info) (authz.Decision, error) {
-	return authz.Decision{Allowed: true}, nil
+	return authz.Allow("", ""), nil
 })
 
 // S13, S19: identity headers, of custom and of the usual names, reach the authenticators where a proxy sent them, and nobody else; behind

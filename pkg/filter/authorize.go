@@ -13,10 +13,10 @@ import (
 )
 
 // Authorize lets a request go on, with the decision in its context, if a allows it, and answers 403
-// in the words of Kubernetes otherwise. A list of this server's own of which the caller may see a part
-// goes on too, with a decision that does not allow it: what is behind this filter refuses it, unless
-// it restricts its answer to the part. An error means that a could not tell: it is answered as what
-// it is (503 for one that says so, 500 without detail for any other), and nothing goes on.
+// in the words of Kubernetes otherwise. A list of this server's own of which the caller may see some
+// goes on too, with a decision that does not allow it: the router refuses it, unless its route restricts
+// its answer to the partial list. An error is answered as what it is (503 for one that says so, 500 without
+// detail for any other), and nothing goes on.
 func Authorize(a authz.Authorizer) Filter {
 	return func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -32,7 +32,7 @@ func Authorize(a authz.Authorizer) Filter {
 			switch {
 			case err != nil:
 				web.WriteError(w, r, fmt.Errorf("authorize: %w", err))
-			case !d.Allowed && (d.Part == nil || !hasParts(info)):
+			case !d.Permits(mayBePartial(info)):
 				if u.GetName() == user.Anonymous { // with a token the answer may be another (RFC 6750, 3; RFC 9110, 11.6.1)
 					w.Header().Set("WWW-Authenticate", challenge)
 				}
@@ -44,9 +44,9 @@ func Authorize(a authz.Authorizer) Filter {
 	}
 }
 
-// hasParts tells a list, or a watch of one, at a path of this server's own, of the cluster or of a workspace: of no other request is
-// there a part.
-func hasParts(i *request.Info) bool {
+// mayBePartial reports whether i is a list, or a watch of one, at a path of this server's own, of the cluster or of a workspace: nothing
+// else is answered with a partial list.
+func mayBePartial(i *request.Info) bool {
 	return i.IsResource && !i.IsKubernetes && (i.Verb == "list" || i.Verb == "watch") && i.Namespace == "" && i.Name == "" &&
 		i.Subresource == ""
 }

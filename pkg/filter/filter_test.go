@@ -40,7 +40,7 @@ var namedOnly = authz.Func(func(_ context.Context, u user.Info, _ *request.Info)
 	if u.GetName() == user.Anonymous {
 		return authz.Decision{}, nil
 	}
-	return authz.Decision{Allowed: true, Reason: "named", Group: "kapis:global:named"}, nil
+	return authz.Allow("named", "kapis:global:named"), nil
 })
 
 // serve sends r through filters and returns the answer.
@@ -280,7 +280,7 @@ func TestAuthorizerThatCannotTellRefuses(t *testing.T) {
 	h := Chain(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("it went on") }),
 		Info, Authentication{Authenticator: tokens}.Wrap,
 		Authorize(authz.Func(func(context.Context, user.Info, *request.Info) (authz.Decision, error) {
-			return authz.Decision{Allowed: true}, secret
+			return authz.Allow("", ""), secret
 		})))
 	w := serve(h, httptest.NewRequest(http.MethodGet, "/api/v1/pods", nil))
 	if w.Code != http.StatusInternalServerError || strings.Contains(w.Body.String(), "10.1.2.3") {
@@ -290,7 +290,7 @@ func TestAuthorizerThatCannotTellRefuses(t *testing.T) {
 
 func TestTheDecisionIsInTheContext(t *testing.T) {
 	h := Chain(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-		if d := authz.DecisionFrom(r.Context()); !d.Allowed || d.Group != "kapis:global:named" {
+		if d := authz.DecisionFrom(r.Context()); !d.Allowed() || d.Group != "kapis:global:named" {
 			t.Errorf("decision is %+v", d)
 		}
 	}), Info, Authentication{Authenticator: tokens}.Wrap, Authorize(namedOnly))

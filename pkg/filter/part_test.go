@@ -20,7 +20,7 @@ import (
 // partly gives everybody a part of everything: more than any authorizer may.
 func partly(names ...string) authz.Authorizer {
 	return authz.Func(func(context.Context, user.Info, *request.Info) (authz.Decision, error) {
-		return authz.Decision{Part: authz.NewPartialList(names, nil)}, nil
+		return authz.AllowPartial(authz.NewPartialList(names, nil), ""), nil
 	})
 }
 
@@ -57,7 +57,7 @@ func TestOnlyListsOfOursGoOnWithAPart(t *testing.T) {
 		if reached != goesOn || !goesOn && w.Code != http.StatusForbidden {
 			t.Errorf("%s: went on: %v, code %d", target, reached, w.Code)
 		}
-		if goesOn && (seen.Allowed || seen.Part == nil || seen.Part.Namespaces[0] != "a") {
+		if goesOn && (seen.Allowed() || seen.PartialList() == nil || seen.PartialList().Namespaces[0] != "a") {
 			t.Errorf("%s: the handler sees %+v", target, seen)
 		}
 	}
@@ -67,7 +67,7 @@ func TestAnAuthorizerThatCannotTellGivesNoPart(t *testing.T) {
 	h := Chain(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("it went on") }),
 		Info, Authentication{Authenticator: tokens}.Wrap,
 		Authorize(authz.Func(func(context.Context, user.Info, *request.Info) (authz.Decision, error) {
-			return authz.Decision{Part: authz.NewPartialList([]string{"a"}, nil)}, errors.New("no connection")
+			return authz.AllowPartial(authz.NewPartialList([]string{"a"}, nil), ""), errors.New("no connection")
 		})))
 	if w := serve(h, httptest.NewRequest(http.MethodGet, "/kapis/apps/v1/deployments", nil)); w.Code != http.StatusInternalServerError {
 		t.Errorf("code %d", w.Code)
@@ -77,7 +77,7 @@ func TestAnAuthorizerThatCannotTellGivesNoPart(t *testing.T) {
 // S2, U19: a watch of a part ends when the part is another one, be it smaller or larger.
 func TestRecheckFollowsThePart(t *testing.T) {
 	all := authz.Func(func(context.Context, user.Info, *request.Info) (authz.Decision, error) {
-		return authz.Decision{Allowed: true}, nil
+		return authz.Allow("", ""), nil
 	})
 	for name, c := range map[string]struct {
 		before, after authz.Authorizer

@@ -17,8 +17,8 @@ import (
 // Recheck returns a function that judges a request again, later, that passed Authentication and
 // Authorize: with the same credentials, for the same user, for the same right. It is for requests
 // that go on for long (watches, terminals), which must end soon after the token, the session or the
-// right does, or after the part of a list changes that they may be answered with. An error says why
-// the request must end. It is 410 (Expired) where only the part is another one: the client has to list
+// right does, or after the partial list changes that they may be answered with. An error says why
+// the request must end. It is 410 (Expired) where only the partial list is another one: the client has to list
 // again, since no event tells it of what was there before and may be seen now. It may be called from any goroutine until long after the
 // handler returned.
 func Recheck(a authenticator.Request, z authz.Authorizer) func(context.Context, *http.Request) error {
@@ -44,11 +44,11 @@ func Recheck(a authenticator.Request, z authz.Authorizer) func(context.Context, 
 		if err != nil {
 			return fmt.Errorf("authorize again: %w", err)
 		}
-		part := authz.DecisionFrom(r.Context()).Part
+		was, is := authz.DecisionFrom(r.Context()).PartialList(), d.PartialList()
 		switch {
-		case !d.Allowed && (d.Part == nil || !hasParts(info)):
+		case !d.Permits(mayBePartial(info)):
 			return fmt.Errorf("authorize again: %w", authz.Denied(now, info, d))
-		case (part == nil) != (d.Part == nil), part != nil && d.Part.Key != part.Key:
+		case (was == nil) != (is == nil), was != nil && is.Key != was.Key:
 			return apierrors.NewResourceExpired("what of the list you may see has changed: list again")
 		}
 		return nil

@@ -83,9 +83,9 @@ func TestOneRecordPerRequest(t *testing.T) {
 func TestRecordIsTheContextOfItsRequest(t *testing.T) {
 	type key struct{}
 	outer := context.WithValue(t.Context(), key{}, "outer")
-	outer = authz.WithDecision(request.WithUser(request.WithInfo(outer, &request.Info{Verb: "outer"}), anonymous), authz.Decision{Allowed: true})
+	outer = authz.WithDecision(request.WithUser(request.WithInfo(outer, &request.Info{Verb: "outer"}), anonymous), authz.Allow("", ""))
 	_, r, rec := recorded(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/", nil).WithContext(outer))
-	if d := authz.DecisionFrom(r.Context()); d.Allowed {
+	if d := authz.DecisionFrom(r.Context()); d.Allowed() {
 		t.Error("the decision on another request counts for this one")
 	}
 	bob := &user.DefaultInfo{Name: "bob"}
@@ -116,7 +116,7 @@ func TestARequestWithinARequestIsJudgedByItself(t *testing.T) {
 			t.Errorf("the inner request, without credentials, was answered with %d", got.Code)
 		}
 		if u, i := request.UserFrom(r.Context()), request.InfoFrom(r.Context()); u.GetName() != "bob" || i.Resource != "pods" || !authz.DecisionFrom(r.Context()).
-			Allowed {
+			Allowed() {
 			t.Errorf("the outer request is now %s's for %+v", u.GetName(), i)
 		}
 		ok(w, r)

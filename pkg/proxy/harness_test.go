@@ -78,7 +78,7 @@ var bob = &user.DefaultInfo{
 	Extra: map[string][]string{"example.com/Session": {"s1", "s2"}},
 }
 
-var allowed = authz.Decision{Allowed: true, Group: "kapis:global:viewer"}
+var allowed = authz.Allow("", "kapis:global:viewer")
 
 // front is this server: what the filters do is done as if they had let the request through.
 func front(t *testing.T, k *Kube, u user.Info, d authz.Decision) *httptest.Server {

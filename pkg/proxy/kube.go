@@ -152,7 +152,7 @@ func checkPassage(r *http.Request) (*request.Info, error) {
 	switch {
 	case info == nil || u == nil:
 		return nil, errors.New("pass a request to kube-apiserver: it was neither parsed nor authenticated")
-	case !authz.DecisionFrom(ctx).Allowed:
+	case !authz.DecisionFrom(ctx).Allowed():
 		return nil, errors.New("pass a request to kube-apiserver: it was not authorized")
 	case !info.IsKubernetes:
 		return nil, fmt.Errorf("pass a request to kube-apiserver: %s is not a path of it", info.Path)

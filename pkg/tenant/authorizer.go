@@ -45,7 +45,7 @@ type Authorizer struct {
 // Authorize implements authz.Authorizer.
 func (a *Authorizer) Authorize(ctx context.Context, u user.Info, r *request.Info) (authz.Decision, error) {
 	d, err := a.Next.Authorize(ctx, u, r)
-	if err != nil || d.Allowed || d.Denied || !isPerson(u) {
+	if err != nil || d.Allowed() || d.Denied() || !isPerson(u) {
 		return d, err
 	}
 	switch {
@@ -87,13 +87,15 @@ func (a *Authorizer) list(ctx context.Context, u user.Info, r *request.Info, d a
 		return a.namespaces(ctx, u, r, d)
 	case workspaces, workspaceTemplates:
 		in, _ := a.Bound.Memberships(u)
-		d.Part = authz.NewOwnPartialList(nil, workspacesOf(in.Or(d.Part)), nil)
+		return authz.AllowPartial(authz.NewOwnPartialList(nil, workspacesOf(in.Or(d.PartialList())), nil), d.Reason), nil
 	case clusters:
 		return a.clusters(ctx, u, r, d)
 	case metrics:
-		if d.Part = nil; r.Verb == "list" { // each count asks for its own
-			d.Part = authz.NewOwnPartialList(nil, nil, nil)
+		var none *authz.PartialList
+		if r.Verb == "list" { // each count asks for its own
+			none = authz.NewOwnPartialList(nil, nil, nil)
 		}
+		return authz.AllowPartial(none, d.Reason), nil
 	}
 	return d, nil
 }
@@ -101,18 +103,18 @@ func (a *Authorizer) list(ctx context.Context, u user.Info, r *request.Info, d a
 // namespaces decides about the list of all namespaces: a right to the kind itself counts too.
 func (a *Authorizer) namespaces(ctx context.Context, u user.Info, r *request.Info, d authz.Decision) (authz.Decision, error) {
 	kind, err := a.Next.Authorize(ctx, u, r.As(schema.GroupResource{Resource: namespaces}))
-	if err != nil || kind.Allowed || kind.Denied {
+	if err != nil || kind.Allowed() || kind.Denied() {
 		return kind, err
 	}
 	in, _ := a.Bound.Memberships(u)
-	d.Part = authz.NewOwnPartialList(namespacesOf(in.Or(d.Part).Or(kind.Part)), nil, nil)
-	return d, nil
+	list := in.Or(d.PartialList()).Or(kind.PartialList())
+	return authz.AllowPartial(authz.NewOwnPartialList(namespacesOf(list), nil, nil), d.Reason), nil
 }
 
 // clusters decides about the list of clusters.
 func (a *Authorizer) clusters(ctx context.Context, u user.Info, r *request.Info, d authz.Decision) (authz.Decision, error) {
 	kind, err := a.Next.Authorize(ctx, u, r.As(clustersKind.GroupResource()))
-	if err != nil || kind.Allowed || kind.Denied {
+	if err != nil || kind.Allowed() || kind.Denied() {
 		return kind, err
 	}
 	in, cluster := a.Bound.Memberships(u)
@@ -120,8 +122,7 @@ func (a *Authorizer) clusters(ctx context.Context, u user.Info, r *request.Info,
 	if err != nil {
 		return authz.Decision{}, err
 	}
-	d.Part = authz.NewOwnPartialList(nil, nil, names)
-	return d, nil
+	return authz.AllowPartial(authz.NewOwnPartialList(nil, nil, names), d.Reason), nil
 }
 
 // within decides about what is asked of a workspace, or in it.
@@ -130,7 +131,7 @@ func (a *Authorizer) within(ctx context.Context, u user.Info, r *request.Info, d
 	switch {
 	case r.Resource == namespaces && isList:
 		kind, err := a.Next.Authorize(ctx, u, r.As(schema.GroupResource{Resource: namespaces}))
-		if err != nil || kind.Allowed || kind.Denied {
+		if err != nil || kind.Allowed() || kind.Denied() {
 			return kind, err
 		}
 		all := *r
@@ -140,7 +141,7 @@ func (a *Authorizer) within(ctx context.Context, u user.Info, r *request.Info, d
 		(r.Resource == clusters || r.Resource == metrics) && r.Verb == "list" && r.Name == "":
 		in, _ := a.Bound.Memberships(u)
 		if has(workspacesOf(in), r.Workspace) {
-			return authz.Decision{Allowed: true, Reason: "bound in the workspace " + strconv.Quote(r.Workspace)}, nil
+			return authz.Allow("bound in the workspace "+strconv.Quote(r.Workspace), ""), nil
 		}
 	}
 	return d, nil
@@ -149,11 +150,11 @@ func (a *Authorizer) within(ctx context.Context, u user.Info, r *request.Info, d
 // namespace decides about one namespace.
 func (a *Authorizer) namespace(ctx context.Context, u user.Info, r *request.Info, d authz.Decision) (authz.Decision, error) {
 	kind, err := a.Next.Authorize(ctx, u, r.As(schema.GroupResource{Resource: namespaces}))
-	if err != nil || kind.Allowed || kind.Denied {
+	if err != nil || kind.Allowed() || kind.Denied() {
 		return kind, err
 	}
 	if in, _ := a.Bound.Memberships(u); has(namespacesOf(in), r.Name) {
-		return authz.Decision{Allowed: true, Reason: "bound in the namespace " + strconv.Quote(r.Name)}, nil
+		return authz.Allow("bound in the namespace "+strconv.Quote(r.Name), ""), nil
 	}
 	return d, nil
 }

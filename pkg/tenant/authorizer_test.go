@@ -196,7 +196,7 @@ func TestNothingElseIsLetThrough(t *testing.T) {
 		"Nobody":    nil,
 	} {
 		for _, line := range lists {
-			if d, err := a.Authorize(t.Context(), who, asked(t, line)); err != nil || d.Allowed || d.Part != nil {
+			if d, err := a.Authorize(t.Context(), who, asked(t, line)); err != nil || d.Allowed() || d.PartialList() != nil {
 				t.Errorf("%s: %s: %+v %v", name, line, d, err)
 			}
 		}
@@ -211,7 +211,7 @@ func TestNothingElseIsLetThrough(t *testing.T) {
 	} {
 		i := asked(t, line)
 		before, _ := a.Next.Authorize(t.Context(), person("member"), i)
-		if d, err := a.Authorize(t.Context(), person("member"), i); err != nil || d.Allowed || seen(d) != seen(before) {
+		if d, err := a.Authorize(t.Context(), person("member"), i); err != nil || d.Allowed() || seen(d) != seen(before) {
 			t.Errorf("%s: %+v %v", line, d, err)
 		}
 	}
@@ -228,7 +228,7 @@ func TestWhatCannotBeToldIsAnError(t *testing.T) {
 	})}
 	for _, path := range []string{"/namespaces", "/clusters", "/workspaces/a/namespaces", "/workspaces/a/namespaces/a1"} {
 		calls = 0
-		if d, err := a.Authorize(t.Context(), person("u"), asked(t, "GET "+at+path)); !errors.Is(err, broken) || d.Allowed || d.Part != nil {
+		if d, err := a.Authorize(t.Context(), person("u"), asked(t, "GET "+at+path)); !errors.Is(err, broken) || d.Allowed() || d.PartialList() != nil {
 			t.Errorf("%s: %+v %v", path, d, err)
 		}
 	}
@@ -293,7 +293,7 @@ func naiveNamespaces(t *testing.T, w *world, u user.Info) string {
 		for _, line := range []string{"GET " + at + "/namespaces/" + n + "/namespaces", "GET /kapi/v1/namespaces/" + n + "/namespaces"} {
 			i := asked(t, line)
 			i.Name = ""
-			if d, _ := w.index.Authorize(t.Context(), u, i); d.Allowed {
+			if d, _ := w.index.Authorize(t.Context(), u, i); d.Allowed() {
 				names[n] = true
 			}
 		}
@@ -333,7 +333,7 @@ func BenchmarkVisibleNamespaces(b *testing.B) {
 		b.ReportAllocs()
 		for range b.N {
 			before()
-			if d, err := a.Authorize(b.Context(), u, i); err != nil || len(d.Part.Namespaces) != 5000 {
+			if d, err := a.Authorize(b.Context(), u, i); err != nil || len(d.PartialList().Namespaces) != 5000 {
 				b.Fatal(err)
 			}
 		}

@@ -23,7 +23,7 @@ func TestNoMembershipAllowsWhatIsForbidden(t *testing.T) {
 		next := a.Next
 		a.Next = authz.Func(func(ctx context.Context, u user.Info, r *request.Info) (authz.Decision, error) {
 			if forbidden(r) {
-				return authz.Decision{Denied: true, Reason: "never"}, nil
+				return authz.Deny("never"), nil
 			}
 			return next.Authorize(ctx, u, r)
 		})
@@ -36,7 +36,7 @@ func TestNoMembershipAllowsWhatIsForbidden(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if d, err := a.Authorize(t.Context(), person("project"), r); err != nil || !d.Denied || d.Allowed || d.Part != nil {
+			if d, err := a.Authorize(t.Context(), person("project"), r); err != nil || !d.Denied() || d.Allowed() || d.PartialList() != nil {
 				t.Errorf("%s %s: %+v, %v", name, path, d, err)
 			}
 		}

@@ -29,8 +29,7 @@ func isPeople(r *request.Info) bool {
 
 // people decides about the list of users: whoever may not see all of them sees himself.
 func people(u user.Info, d authz.Decision) authz.Decision {
-	d.Part = authz.NewOwnPartialList(nil, nil, []string{u.GetName()})
-	return d
+	return authz.AllowPartial(authz.NewOwnPartialList(nil, nil, []string{u.GetName()}), d.Reason)
 }
 
 // isFleet tells the list of clusters where resources.kubesphere.io has any kind.
@@ -49,7 +48,7 @@ func isDetail(r *request.Info) bool {
 func (a *Authorizer) detail(ctx context.Context, u user.Info, r *request.Info, d authz.Decision) (authz.Decision, error) {
 	if r.Resource == workspaces {
 		if in, _ := a.Bound.Memberships(u); has(workspacesOf(in), r.Name) {
-			return authz.Decision{Allowed: true, Reason: "bound in the workspace " + strconv.Quote(r.Name)}, nil
+			return authz.Allow("bound in the workspace "+strconv.Quote(r.Name), ""), nil
 		}
 		return d, nil
 	}
@@ -59,7 +58,7 @@ func (a *Authorizer) detail(ctx context.Context, u user.Info, r *request.Info, d
 		return authz.Decision{}, err
 	}
 	if slices.Contains(names, r.Name) {
-		return authz.Decision{Allowed: true, Reason: "sees the cluster " + strconv.Quote(r.Name)}, nil
+		return authz.Allow("sees the cluster "+strconv.Quote(r.Name), ""), nil
 	}
 	return d, nil
 }
@@ -115,7 +114,7 @@ func (a *Authorizer) invites(ctx context.Context, u user.Info) (bool, error) {
 	may := func(scope request.Scope, workspace, namespace, at, resource string) (bool, error) {
 		i.Scope, i.Workspace, i.Namespace, i.Resource, i.Path = scope, workspace, namespace, resource, root+at+resource
 		d, err := a.Next.Authorize(ctx, u, &i)
-		return err == nil && d.Allowed, err
+		return err == nil && d.Allowed(), err
 	}
 	if ok, err := may(request.Cluster, "", "", "", "clustermembers"); ok || err != nil {
 		return ok, err

@@ -157,12 +157,12 @@ func asked(t testing.TB, line string) *request.Info {
 // seen says what a decision lets be seen: "all", "nothing" for a refusal, or the names of its part.
 func seen(d authz.Decision) string {
 	switch {
-	case d.Allowed:
+	case d.Allowed():
 		return "all"
-	case d.Part == nil:
+	case d.PartialList() == nil:
 		return "refused"
 	}
-	return strings.Join(slices.Concat(d.Part.Namespaces, d.Part.Workspaces, d.Part.Names), " ")
+	return strings.Join(slices.Concat(d.PartialList().Namespaces, d.PartialList().Workspaces, d.PartialList().Names), " ")
 }
 
 // fleetKinds is a cluster with users and clusters.

@@ -85,7 +85,7 @@ func repeat(index *rbac.Index, who user.Info, what *request.Info) (time.Duration
 	}
 	for range decisions {
 		d, err := index.Authorize(context.Background(), who, what)
-		if err != nil || !d.Allowed {
+		if err != nil || !d.Allowed() {
 			return 0, errors.Join(errors.New("the index refuses what a role allows"), err)
 		}
 	}

@@ -163,7 +163,7 @@ func (a *Authorizer) Authorize(_ context.Context, u user.Info, r *request.Info) 
 	}
 	for n := range a.policies {
 		if p := &a.policies[n]; p.isFor(u) && p.allows(r, workspace) {
-			return authz.Decision{Allowed: true, Reason: p.reason}, nil
+			return authz.Allow(p.reason, ""), nil
 		}
 	}
 	return authz.Decision{}, nil

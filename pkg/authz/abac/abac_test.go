@@ -101,10 +101,10 @@ func TestPolicies(t *testing.T) {
 	} {
 		t.Run(c.claim, func(t *testing.T) {
 			d, err := one(t, c.spec).Authorize(t.Context(), c.u, info(t, c.method, c.at))
-			if err != nil || d.Allowed != c.want || d.Denied || d.Group != "" || d.Part != nil {
+			if err != nil || d.Allowed() != c.want || d.Denied() || d.Group != "" || d.PartialList() != nil {
 				t.Errorf("%+v, %v", d, err)
 			}
-			if d.Allowed && d.Reason != "allowed by the policy in line 1 of the file of the mode ABAC" {
+			if d.Allowed() && d.Reason != "allowed by the policy in line 1 of the file of the mode ABAC" {
 				t.Error(d.Reason)
 			}
 		})
@@ -122,7 +122,7 @@ func TestEmptyQuestionsAreRefused(t *testing.T) {
 		"NoUser": {nil, info(t, "GET", "/api/v1/pods")}, "NoName": {&user.DefaultInfo{Groups: ann.Groups}, info(t, "GET", "/api/v1/pods")},
 		"NoRequest": {ann, nil}, "NoVerb": {ann, &request.Info{Path: "/x"}}, "NoResource": {ann, &request.Info{Verb: "get", IsResource: true}},
 	} {
-		if d, err := a.Authorize(t.Context(), c.u, c.r); err != nil || d.Allowed {
+		if d, err := a.Authorize(t.Context(), c.u, c.r); err != nil || d.Allowed() {
 			t.Errorf("%s: %+v, %v", claim, d, err)
 		}
 	}
@@ -173,7 +173,7 @@ func TestAFileAllowsNothingByItself(t *testing.T) {
 		t.Fatal(err)
 	}
 	d, err := a.Authorize(t.Context(), &user.DefaultInfo{Name: "ann", Groups: []string{user.AllAuthenticated}}, info(t, "GET", "/api/v1/pods"))
-	if err != nil || d.Allowed || d.Denied {
+	if err != nil || d.Allowed() || d.Denied() {
 		t.Errorf("%+v, %v", d, err)
 	}
 }
@@ -194,7 +194,7 @@ func FuzzParse(f *testing.F) {
 			t.Errorf("%d policies of %d lines", len(a.policies), lines)
 		}
 		for _, r := range []*request.Info{{Verb: "get", Resource: "pods", IsResource: true}, {Verb: "get", Path: "/metrics"}} {
-			if d, err := a.Authorize(t.Context(), stranger, r); err != nil || d.Allowed || d.Denied {
+			if d, err := a.Authorize(t.Context(), stranger, r); err != nil || d.Allowed() || d.Denied() {
 				t.Errorf("%+v, %v", d, err)
 			}
 		}
@@ -209,7 +209,7 @@ func BenchmarkAThousandPolicies(b *testing.B) {
 	ann, r := &user.DefaultInfo{Name: "ann", Groups: []string{"ops", user.AllAuthenticated}}, info(b, "GET", "/api/v1/namespaces/shop/pods")
 	b.ReportAllocs()
 	for b.Loop() {
-		if d, _ := a.Authorize(b.Context(), ann, r); d.Allowed {
+		if d, _ := a.Authorize(b.Context(), ann, r); d.Allowed() {
 			b.Fatal("allowed")
 		}
 	}

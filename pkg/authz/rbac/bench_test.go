@@ -59,7 +59,7 @@ func BenchmarkAuthorize(b *testing.B) {
 			r := ask("get", "iam.kubesphere.io/users", "user-7", "global")
 			b.ReportAllocs()
 			for b.Loop() {
-				if d, _ := w.index.Authorize(context.Background(), u, r); !d.Allowed {
+				if d, _ := w.index.Authorize(context.Background(), u, r); !d.Allowed() {
 					b.Fatal("refused")
 				}
 			}

@@ -53,13 +53,13 @@ func TestConditionHoldsForThisRequestOnly(t *testing.T) {
 			w.condition("globalroles", "self", c.expression, rule("get,update", "iam.kubesphere.io", "users"))
 			w.bind("globalrolebindings", "self", "", "self", "User:bob")
 			d := w.decide(c.who, c.what)
-			if d.Allowed != c.allowed {
+			if d.Allowed() != c.allowed {
 				t.Fatalf("got %+v", d)
 			}
-			if d.Allowed && d.Group != "kapis:conditional:global:self" {
+			if d.Allowed() && d.Group != "kapis:conditional:global:self" {
 				t.Errorf("asserts the group %q", d.Group)
 			}
-			if w.decide(c.who, ask("delete", "iam.kubesphere.io/users", "bob", "global")).Allowed {
+			if w.decide(c.who, ask("delete", "iam.kubesphere.io/users", "bob", "global")).Allowed() {
 				t.Error("a condition widened the rules")
 			}
 		})
@@ -125,15 +125,15 @@ func TestConditionIsWithdrawn(t *testing.T) {
 	r := ask("get", "/pods", "p", "ns:n")
 	w.bind("globalrolebindings", "b", "", "role", "User:bob")
 	w.condition("globalroles", "role", `user.name == "bob"`, rule("get", "", "pods"))
-	if d := w.decide(person("bob"), r); !d.Allowed || d.Group != "kapis:conditional:global:role" {
+	if d := w.decide(person("bob"), r); !d.Allowed() || d.Group != "kapis:conditional:global:role" {
 		t.Fatalf("got %+v", d)
 	}
 	w.condition("globalroles", "role", `user.name ==`, rule("get", "", "pods"))
-	if w.decide(person("bob"), r).Allowed {
+	if w.decide(person("bob"), r).Allowed() {
 		t.Error("a role whose condition is broken granted its rules")
 	}
 	w.role("globalroles", "role", rule("get", "", "pods"))
-	if d := w.decide(person("bob"), r); !d.Allowed || d.Group != "kapis:global:role" {
+	if d := w.decide(person("bob"), r); !d.Allowed() || d.Group != "kapis:global:role" {
 		t.Errorf("without a condition: %+v", d)
 	}
 }
@@ -145,7 +145,7 @@ func TestRoleWithAnUnmetConditionDoesNotHideAnother(t *testing.T) {
 	for _, role := range []string{"never", "plain", "never"} {
 		w.bind("globalrolebindings", "b-"+role, "", role, "User:bob")
 	}
-	if d := w.decide(person("bob"), ask("get", "/pods", "p", "ns:n")); !d.Allowed || d.Group != "kapis:global:plain" {
+	if d := w.decide(person("bob"), ask("get", "/pods", "p", "ns:n")); !d.Allowed() || d.Group != "kapis:global:plain" {
 		t.Errorf("got %+v", d)
 	}
 }

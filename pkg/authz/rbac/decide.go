@@ -23,10 +23,10 @@ func (x *Index) Authorize(ctx context.Context, u user.Info, r *request.Info) (au
 		return authz.Decision{Reason: "the request lacks a user, or what it asks for"}, nil
 	}
 	d := x.byRules(ctx, u, r)
-	if d.Allowed || x.policies.Load() == 0 {
+	if d.Allowed() || x.policies.Load() == 0 {
 		return d, nil
 	}
-	if p := x.byPolicy(ctx, u, r); p.Allowed {
+	if p := x.byPolicy(ctx, u, r); p.Allowed() {
 		return p, nil
 	}
 	return d, nil
@@ -35,14 +35,14 @@ func (x *Index) Authorize(ctx context.Context, u user.Info, r *request.Info) (au
 func (x *Index) byRules(ctx context.Context, u user.Info, r *request.Info) authz.Decision {
 	b := bit(r.Verb)
 	d := x.global.decide(u, r, b)
-	if d.Allowed || r.Scope == request.Global {
+	if d.Allowed() || r.Scope == request.Global {
 		return d
 	}
-	if d = x.decideBelow(u, r, b); d.Allowed {
+	if d = x.decideBelow(u, r, b); d.Allowed() {
 		return d
 	}
-	if d = x.cluster.decide(u, r, b); !d.Allowed && r.OfCluster() && authz.WantsPartialList(ctx) {
-		d.Part = x.part(u, r, b)
+	if d = x.cluster.decide(u, r, b); !d.Allowed() && r.OfCluster() && authz.WantsPartialList(ctx) {
+		return authz.AllowPartial(x.part(u, r, b), "")
 	}
 	return d
 }
@@ -74,7 +74,7 @@ func (x *Index) decideBelow(u user.Info, r *request.Info, b uint16) (d authz.Dec
 			d = s.decide(u, r, b)
 		}
 	}
-	if d.Allowed || r.Scope != request.Namespace || r.Namespace == "" {
+	if d.Allowed() || r.Scope != request.Namespace || r.Namespace == "" {
 		return d
 	}
 	if s, ok := x.namespaces.Get(r.Namespace); ok {
@@ -85,7 +85,7 @@ func (x *Index) decideBelow(u user.Info, r *request.Info, b uint16) (d authz.Dec
 
 func (s *subjects) decide(u user.Info, r *request.Info, b uint16) authz.Decision {
 	for l := range s.of(u) {
-		if d := l.decide(u, r, b); d.Allowed {
+		if d := l.decide(u, r, b); d.Allowed() {
 			return d
 		}
 	}
@@ -115,7 +115,7 @@ func (l *link) decide(u user.Info, r *request.Info, b uint16) authz.Decision {
 			}
 			group = c.group
 		}
-		return authz.Decision{Allowed: true, Reason: l.why(), Group: group}
+		return authz.Allow(l.why(), group)
 	}
 	return authz.Decision{}
 }

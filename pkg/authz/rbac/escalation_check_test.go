@@ -367,7 +367,7 @@ func TestMissingIsWhatTheNaiveCheckSays(t *testing.T) {
 					t.Fatalf("seed %d: %v %s misses %q of %q, covered %v\nheld %q", seed, u, at, text(got), text(rules), want, text(m.held(u, at)))
 				}
 				if want && u.GetName() != "" {
-					if r := c.at(at); naiveAllows(rules, r) && !w.decide(u, r).Allowed {
+					if r := c.at(at); naiveAllows(rules, r) && !w.decide(u, r).Allowed() {
 						t.Fatalf("seed %d: %v misses nothing of %q %s, and may not %+v", seed, u, text(rules), at, *r)
 					}
 				}

@@ -142,7 +142,7 @@ func TestWhatExplainsADecisionMadeIt(t *testing.T) {
 				u, r := c.caller(), c.request()
 				d := w.decide(u, r)
 				why := w.index.Explain(u, r)
-				if held := len(why) > 0 && why[0].Held; held != d.Allowed || held && why[0].Why != d.Reason {
+				if held := len(why) > 0 && why[0].Held; held != d.Allowed() || held && why[0].Why != d.Reason {
 					t.Fatalf("seed %d: %v %+v: %+v, explained by %+v", seed, u, *r, d, why)
 				}
 				for _, g := range why {
@@ -151,7 +151,7 @@ func TestWhatExplainsADecisionMadeIt(t *testing.T) {
 					}
 				}
 				can := slices.ContainsFunc(slices.Collect(w.index.WhoCan(r)), func(g authz.Grant) bool { return g.Held && names(g, u) }) && u.GetName() != ""
-				if can != d.Allowed {
+				if can != d.Allowed() {
 					t.Fatalf("seed %d: %v %+v: %+v, and of who can: %v", seed, u, *r, d, can)
 				}
 			}
@@ -207,13 +207,13 @@ func TestServiceAccountsOfKubeSphereAreSubjects(t *testing.T) {
 			"subjects": []rbacv1.Subject{{Kind: "ServiceAccount", APIGroup: group, Namespace: "n", Name: "s"}},
 		})
 		for _, name := range []string{"kubesphere:serviceaccount:n:s", "system:serviceaccount:n:s", "kubesphere:serviceaccount:x:s", "s"} {
-			if got := w.decide(person(name), ask("get", "/pods", "p")).Allowed; got != (name == want) {
+			if got := w.decide(person(name), ask("get", "/pods", "p")).Allowed(); got != (name == want) {
 				t.Errorf("of the group %q: %s is allowed: %v", group, name, got)
 			}
 		}
 	}
 	w.bind("globalrolebindings", "b", "", "console", "Group:kubesphere:serviceaccounts:n")
-	if !w.decide(person("kubesphere:serviceaccount:n:s", "kubesphere:serviceaccounts", "kubesphere:serviceaccounts:n"), ask("get", "/pods", "p")).Allowed {
+	if !w.decide(person("kubesphere:serviceaccount:n:s", "kubesphere:serviceaccounts", "kubesphere:serviceaccounts:n"), ask("get", "/pods", "p")).Allowed() {
 		t.Error("its groups do not count")
 	}
 }
@@ -232,7 +232,7 @@ func TestConditionalRolesOfOneNameAssertDifferentGroups(t *testing.T) {
 		w.bind(bindings, c.binding, c.workspace, "self", "User:bob")
 		namespace, name := split(c.binding)
 		d := w.decide(person("bob"), ask("get", "/pods", "p", "ns:"+cmp.Or(namespace, "n1")))
-		if other, ok := seen[d.Group]; ok || !d.Allowed || !strings.HasPrefix(d.Group, "kapis:conditional:") {
+		if other, ok := seen[d.Group]; ok || !d.Allowed() || !strings.HasPrefix(d.Group, "kapis:conditional:") {
 			t.Errorf("%s of %s asserts %q, as does %s", c.role, c.roles, d.Group, other)
 		}
 		seen[d.Group] = c.roles
@@ -245,10 +245,10 @@ func TestAListIsRefusedWithoutItsPartWhereNobodyWantsIt(t *testing.T) {
 	w.role("roles", "n/r", rule("list", "", "pods"))
 	w.bind("rolebindings", "n/b", "", "r", "User:bob")
 	list := parsed(t, podsOfAll)
-	if d := w.decide(person("bob"), list); d.Part == nil {
+	if d := w.decide(person("bob"), list); d.PartialList() == nil {
 		t.Fatal("he has a part")
 	}
-	if d, err := w.index.Authorize(authz.WithoutPartialList(t.Context()), person("bob"), list); err != nil || d.Allowed || d.Part != nil {
+	if d, err := w.index.Authorize(authz.WithoutPartialList(t.Context()), person("bob"), list); err != nil || d.Allowed() || d.PartialList() != nil {
 		t.Errorf("%+v %v", d, err)
 	}
 }

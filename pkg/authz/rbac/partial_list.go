@@ -34,7 +34,7 @@ func (x *Index) Namespaces(u user.Info, verb string, gr schema.GroupResource) (a
 		return false, nil
 	}
 	b := bit(verb)
-	if x.global.decide(u, r, b).Allowed || x.cluster.decide(u, r, b).Allowed {
+	if x.global.decide(u, r, b).Allowed() || x.cluster.decide(u, r, b).Allowed() {
 		return true, nil
 	}
 	if l, _ := x.policyLink(context.Background(), u, r); l != nil {

@@ -74,11 +74,11 @@ func TestPartIsWhereTheCallerMayList(t *testing.T) {
 		t.Run(c.claim, func(t *testing.T) {
 			r := parsed(t, c.target)
 			d := w.decide(c.who, r)
-			if d.Allowed || d.Group != "" {
+			if d.Allowed() || d.Group != "" {
 				t.Fatalf("allowed: %+v", d)
 			}
-			checkPart(t, d.Part, authz.NewPartialList(c.namespaces, c.workspaces))
-			if again := w.decide(c.who, r); again.Part != d.Part {
+			checkPart(t, d.PartialList(), authz.NewPartialList(c.namespaces, c.workspaces))
+			if again := w.decide(c.who, r); again.PartialList() != d.PartialList() {
 				t.Error("the part is worked out twice")
 			}
 		})
@@ -101,7 +101,7 @@ func TestWhoMaySeeAllHasNoPart(t *testing.T) {
 	w.bind("globalrolebindings", "b", "", "all", "User:bob")
 	w.role("roles", "a/r", rule("list", "", "pods"))
 	w.bind("rolebindings", "a/b", "", "r", "User:bob")
-	if d := w.decide(person("bob"), parsed(t, podsOfAll)); !d.Allowed || d.Part != nil {
+	if d := w.decide(person("bob"), parsed(t, podsOfAll)); !d.Allowed() || d.PartialList() != nil {
 		t.Errorf("got %+v", d)
 	}
 }
@@ -113,7 +113,7 @@ func TestPartFollowsEveryChange(t *testing.T) {
 	expect := func(after string, namespaces, workspaces []string) {
 		t.Helper()
 		t.Log(after)
-		checkPart(t, w.decide(bob, list).Part, authz.NewPartialList(namespaces, workspaces))
+		checkPart(t, w.decide(bob, list).PartialList(), authz.NewPartialList(namespaces, workspaces))
 	}
 	expect("nothing", nil, nil)
 	w.bind("rolebindings", "a/b", "", "r", "User:bob")
@@ -173,11 +173,11 @@ func TestPartIsWhatDecisionsForEachPlaceGive(t *testing.T) {
 				u, kind := c.caller(), c.one("/kapi/v1/pods", "/kapi/v1/nodes", "/kapis/apps/v1/pods", "/kapis/apps/v1/watch/deployments")
 				r := parsed(t, kind)
 				d := w.decide(u, r)
-				if d.Allowed {
+				if d.Allowed() {
 					continue
 				}
 				may := func(r request.Info) bool {
-					allowed := w.decide(u, &r).Allowed
+					allowed := w.decide(u, &r).Allowed()
 					if !conditions && allowed != m.allows(u, &r) {
 						t.Fatalf("seed %d: the model and the index differ about %+v", seed, r)
 					}
@@ -187,7 +187,7 @@ func TestPartIsWhatDecisionsForEachPlaceGive(t *testing.T) {
 				if want != nil {
 					found++
 				}
-				checkPart(t, d.Part, want)
+				checkPart(t, d.PartialList(), want)
 			}
 		}
 	}
@@ -233,7 +233,7 @@ func TestTenThousandChangesLeaveOnePart(t *testing.T) {
 	list := parsed(t, podsOfAll)
 	for k := range 10_000 {
 		w.bind("rolebindings", fmt.Sprintf("a/b%d", k%10), "", "r", "User:bob")
-		if w.decide(person("bob"), list).Part == nil {
+		if w.decide(person("bob"), list).PartialList() == nil {
 			t.Fatal("no part")
 		}
 	}
@@ -329,7 +329,7 @@ func TestPartOfFiveThousandNamespacesCostsLittle(t *testing.T) {
 	begin = time.Now()
 	again := w.decide(bob, list)
 	t.Logf("cold %v, warm %v", cold, time.Since(begin))
-	if first.Part == nil || len(first.Part.Namespaces) != 5000 || again.Part != first.Part {
+	if first.PartialList() == nil || len(first.PartialList().Namespaces) != 5000 || again.PartialList() != first.PartialList() {
 		t.Fatalf("got %+v, %+v", first, again)
 	}
 	if n := testing.AllocsPerRun(10, func() { w.index.changes.Add(1); w.decide(bob, list) }); n > 50 {

@@ -202,9 +202,9 @@ func TestIndexDecidesAsTheNaiveWalkDoes(t *testing.T) {
 				if want {
 					allowed++
 				}
-				if d := w.decide(u, r); d.Allowed != want {
+				if d := w.decide(u, r); d.Allowed() != want {
 					t.Fatalf("seed %d: %v %+v: allowed=%v (%s), want %v\nroles %v\nbindings %v\nnamespaces %v",
-						seed, u, *r, d.Allowed, d.Reason, want, m.roles, m.bindings, m.namespaces)
+						seed, u, *r, d.Allowed(), d.Reason, want, m.roles, m.bindings, m.namespaces)
 				}
 			}
 		}
@@ -232,7 +232,7 @@ func TestDecisionsDuringChangesMissNothing(t *testing.T) {
 	for _, u := range []user.Info{person("bob"), person("eve", "g")} {
 		readers.Go(func() {
 			for !stop.Load() {
-				if d, err := w.index.Authorize(context.Background(), u, pods); err != nil || !d.Allowed {
+				if d, err := w.index.Authorize(context.Background(), u, pods); err != nil || !d.Allowed() {
 					t.Errorf("%s: %+v, %v", u.GetName(), d, err)
 					return
 				}
@@ -241,15 +241,15 @@ func TestDecisionsDuringChangesMissNothing(t *testing.T) {
 	}
 	readers.Go(func() {
 		for !stop.Load() {
-			if d, _ := w.index.Authorize(context.Background(), person("pat", "h"), list); d.Allowed || d.Part == nil || d.Part.Key != whole.Key {
-				t.Errorf("the part is %+v", d.Part)
+			if d, _ := w.index.Authorize(context.Background(), person("pat", "h"), list); d.Allowed() || d.PartialList() == nil || d.PartialList().Key != whole.Key {
+				t.Errorf("the part is %+v", d.PartialList())
 				return
 			}
 		}
 	})
 	readers.Go(func() {
 		for !stop.Load() {
-			if d, _ := w.index.Authorize(context.Background(), person("mallory", "h"), pods); d.Allowed {
+			if d, _ := w.index.Authorize(context.Background(), person("mallory", "h"), pods); d.Allowed() {
 				t.Errorf("allowed: %+v", d)
 				return
 			}
@@ -297,7 +297,7 @@ func FuzzSinks(f *testing.F) {
 		}
 		w.sink("namespaces").Set(&store.Object{Name: "n", Raw: binding})
 		w.decide(person("bob", "g"), ask("get", "/pods", "bob", "ns:n", "ws:w"))
-		if w.decide(person("nobody-the-fuzzer-knows-0b1e"), ask("get", "/pods", "p")).Allowed {
+		if w.decide(person("nobody-the-fuzzer-knows-0b1e"), ask("get", "/pods", "p")).Allowed() {
 			t.Error("allowed somebody whom no binding names")
 		}
 	})

@@ -118,10 +118,10 @@ func TestDecision(t *testing.T) {
 		t.Run(c.claim, func(t *testing.T) {
 			w.t = t
 			d := w.decide(c.who, c.what)
-			if d.Allowed != (c.reason != "") {
+			if d.Allowed() != (c.reason != "") {
 				t.Fatalf("got %+v", d)
 			}
-			if d.Allowed && (!strings.HasPrefix(d.Reason, "allowed by ") || !strings.Contains(d.Reason, c.reason)) || d.Group != c.group {
+			if d.Allowed() && (!strings.HasPrefix(d.Reason, "allowed by ") || !strings.Contains(d.Reason, c.reason)) || d.Group != c.group {
 				t.Errorf("got reason %q and group %q, want %q and %q", d.Reason, d.Group, c.reason, c.group)
 			}
 		})
@@ -185,9 +185,9 @@ func TestChangeHoldsForTheNextDecision(t *testing.T) {
 	} {
 		t.Run(c.claim, func(t *testing.T) {
 			w := town(t)
-			before := w.decide(c.who, c.what).Allowed
+			before := w.decide(c.who, c.what).Allowed()
 			c.change(w)
-			if got := w.decide(c.who, c.what).Allowed; got != c.after {
+			if got := w.decide(c.who, c.what).Allowed(); got != c.after {
 				t.Errorf("allowed: %v before, %v after, want %v", before, got, c.after)
 			}
 		})

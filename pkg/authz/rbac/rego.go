@@ -72,7 +72,7 @@ func (x *Index) byPolicy(ctx context.Context, u user.Info, r *request.Info) auth
 	if l == nil {
 		return authz.Decision{}
 	}
-	return authz.Decision{Allowed: true, Reason: l.whyByPolicy(), Group: p.group}
+	return authz.Allow(l.whyByPolicy(), p.group)
 }
 
 // policyLink returns the first binding to a role whose policy allows r to u, and that policy, which the role may have lost by now; nil for

@@ -74,7 +74,7 @@ func TestARoleMayGoWhileItsPolicyIsAsked(t *testing.T) {
 			p.policy("globalroles", "r", "get")
 			p.bind("globalrolebindings", "b", "", "r", "User:bob")
 			d := p.decide(person("bob"), &request.Info{Verb: "get", Resource: "nodes", Name: "n", IsResource: true, Scope: request.Global})
-			if !d.Allowed || d.Group != "kapis:conditional:global:r" {
+			if !d.Allowed() || d.Group != "kapis:conditional:global:r" {
 				t.Errorf("%+v", d)
 			}
 		})
@@ -165,11 +165,11 @@ func TestAPolicyGrantsBesideTheRules(t *testing.T) {
 			tc.make(p)
 			u := &user.DefaultInfo{Name: "bob", Groups: []string{"devs"}}
 			d, err := p.index.Authorize(t.Context(), u, tc.r)
-			if err != nil || d.Allowed != (tc.group != "") || d.Group != tc.group {
+			if err != nil || d.Allowed() != (tc.group != "") || d.Group != tc.group {
 				t.Errorf("decision %+v, error %v, want the group %q", d, err, tc.group)
 			}
 			grants := p.index.Explain(u, tc.r)
-			if held := len(grants) > 0 && grants[0].Held; held != d.Allowed || held && grants[0].Why != d.Reason {
+			if held := len(grants) > 0 && grants[0].Held; held != d.Allowed() || held && grants[0].Why != d.Reason {
 				t.Errorf("explained as %+v, decided %+v", grants, d)
 			}
 		})
@@ -220,11 +220,11 @@ func TestRolesWithTheSamePolicyShareIt(t *testing.T) {
 		t.Errorf("compiled %d times", p.compiled)
 	}
 	d := p.decide(person("ann"), ask("get", "/pods", "x", "ns:b"))
-	if want := "kapis:conditional:namespace:b:viewer"; !d.Allowed || d.Group != want {
+	if want := "kapis:conditional:namespace:b:viewer"; !d.Allowed() || d.Group != want {
 		t.Errorf("%+v, want the group %s of the very role", d, want)
 	}
 	p.policy("roles", "b/viewer", "delete") // of one alone
-	if p.decide(person("ann"), ask("get", "/pods", "x", "ns:b")).Allowed || !p.decide(person("ann"), ask("get", "/pods", "x", "ns:c")).Allowed {
+	if p.decide(person("ann"), ask("get", "/pods", "x", "ns:b")).Allowed() || !p.decide(person("ann"), ask("get", "/pods", "x", "ns:c")).Allowed() {
 		t.Error("the policy of one role is that of another")
 	}
 }
@@ -236,11 +236,11 @@ func TestAPolicyShowsNobodyTheWorkspacesOfOthers(t *testing.T) {
 	p.bind("globalrolebindings", "everybody", "", "everybody", "User:ann")
 	for what, want := range map[string]bool{"tenant.kubesphere.io/workspaces": false, "tenant.kubesphere.io/namespaces": false, "apps/deployments": true} {
 		r := ask("get", what, "x", "ws:w")
-		if d := p.decide(person("ann"), r); d.Allowed != want {
+		if d := p.decide(person("ann"), r); d.Allowed() != want {
 			t.Errorf("%s: %+v", what, d)
 		}
 		r.IsKubernetes = true
-		if d := p.decide(person("ann"), r); !d.Allowed {
+		if d := p.decide(person("ann"), r); !d.Allowed() {
 			t.Errorf("%s at kube-apiserver: %+v", what, d)
 		}
 	}
@@ -254,7 +254,7 @@ func TestAListIsSeenInFullByPolicy(t *testing.T) {
 	p.bind("rolebindings", "n/b", "", "viewer", "User:bob")
 	u, r := &user.DefaultInfo{Name: "bob"}, &request.Info{Verb: "list", Resource: "pods", IsResource: true, Scope: request.Cluster}
 	d, err := p.index.Authorize(t.Context(), u, r)
-	if err != nil || !d.Allowed || d.Part != nil {
+	if err != nil || !d.Allowed() || d.PartialList() != nil {
 		t.Errorf("decision %+v, error %v", d, err)
 	}
 	if all, _ := p.index.Namespaces(u, "list", schema.GroupResource{Resource: "pods"}); !all {

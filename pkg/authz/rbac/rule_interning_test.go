@@ -38,8 +38,8 @@ func TestRolesWithTheSameRulesShareThem(t *testing.T) {
 		verb, namespace string
 		want            bool
 	}{{"get", "a", false}, {"list", "a", true}, {"get", "b", true}, {"list", "b", false}} {
-		if d, err := w.index.Authorize(t.Context(), person("ann"), ask(c.verb, "/pods", "x", "ns:"+c.namespace)); err != nil || d.Allowed != c.want {
-			t.Errorf("%s in %s: %t %v", c.verb, c.namespace, d.Allowed, err)
+		if d, err := w.index.Authorize(t.Context(), person("ann"), ask(c.verb, "/pods", "x", "ns:"+c.namespace)); err != nil || d.Allowed() != c.want {
+			t.Errorf("%s in %s: %t %v", c.verb, c.namespace, d.Allowed(), err)
 		}
 	}
 }
@@ -49,8 +49,8 @@ func TestARoleWhoseRulesCannotBeReadGrantsNothing(t *testing.T) {
 	w.role("roles", "a/viewer", rule("get", "", "pods"))
 	w.bind("rolebindings", "a/x", "", "viewer", "User:ann")
 	w.sink("roles").Set(&store.Object{Namespace: "a", Name: "viewer", Raw: []byte(`{"rules":"all"}`)})
-	if d, err := w.index.Authorize(t.Context(), person("ann"), ask("get", "/pods", "x", "ns:a")); err != nil || d.Allowed {
-		t.Errorf("allowed %t %v", d.Allowed, err)
+	if d, err := w.index.Authorize(t.Context(), person("ann"), ask("get", "/pods", "x", "ns:a")); err != nil || d.Allowed() {
+		t.Errorf("allowed %t %v", d.Allowed(), err)
 	}
 }
 

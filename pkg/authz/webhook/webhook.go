@@ -131,12 +131,12 @@ func (a *Authorizer) Authorize(ctx context.Context, u user.Info, r *request.Info
 		Spec:     a.spec(u, r),
 	})
 	if err != nil {
-		return authz.Decision{Denied: true}, fmt.Errorf("write a question to the authorization webhook: %w", err)
+		return authz.Deny(""), fmt.Errorf("write a question to the authorization webhook: %w", err)
 	}
 	// JSON has no bytes that are not UTF-8: they are written as this escape, and the service would be asked about another name. A literal
 	// U+FFFD is not escaped, and no name has a backslash.
 	if bytes.Contains(text, []byte(`\ufffd`)) {
-		return authz.Decision{Denied: true, Reason: "the request or its user has a name that is not UTF-8"}, nil
+		return authz.Deny("the request or its user has a name that is not UTF-8"), nil
 	}
 	key := sha256.Sum256(text)
 	if known, ok := a.answers.Get(key); ok {
@@ -163,9 +163,9 @@ func (s answer) decision() authz.Decision {
 	}
 	switch {
 	case s.denied:
-		return authz.Decision{Denied: true, Reason: "forbidden by the authorization webhook" + because}
+		return authz.Deny("forbidden by the authorization webhook" + because)
 	case s.allowed:
-		return authz.Decision{Allowed: true, Reason: "allowed by the authorization webhook" + because}
+		return authz.Allow("allowed by the authorization webhook"+because, "")
 	}
 	if s.reason == "" {
 		return authz.Decision{}
@@ -176,7 +176,7 @@ func (s answer) decision() authz.Decision {
 // failed is the decision where the service gave no answer. What went wrong is for the log: it may name what is inside of a network.
 func (a *Authorizer) failed(ctx context.Context, err error) (authz.Decision, error) {
 	if ctx.Err() != nil { // nobody waits for it
-		return authz.Decision{Denied: true}, fmt.Errorf("ask the authorization webhook: %w", ctx.Err())
+		return authz.Deny(""), fmt.Errorf("ask the authorization webhook: %w", ctx.Err())
 	}
 	klog.ErrorS(err, "The authorization webhook gave no answer", "failOpen", a.FailOpen)
 	if a.FailOpen {
@@ -184,7 +184,7 @@ func (a *Authorizer) failed(ctx context.Context, err error) (authz.Decision, err
 	}
 	e := apierrors.NewServiceUnavailable("the authorization webhook gave no answer: try again, and see the log of ks-apiserver")
 	e.ErrStatus.Details = &metav1.StatusDetails{RetryAfterSeconds: 1}
-	return authz.Decision{Denied: true, Reason: "the authorization webhook gave no answer"}, e
+	return authz.Deny("the authorization webhook gave no answer"), e
 }
 
 // ask puts a question until it is answered, for Timeout at most.

@@ -116,15 +116,15 @@ func TestAnswersDecide(t *testing.T) {
 		claim, status string
 		want          authz.Decision
 	}{
-		{"Allowed", `{"allowed":true,"reason":"on call"}`, authz.Decision{Allowed: true, Reason: "allowed by the authorization webhook: on call"}},
-		{"AllowedWithoutAReason", `{"allowed":true}`, authz.Decision{Allowed: true, Reason: "allowed by the authorization webhook"}},
-		{"Denied", `{"allowed":false,"denied":true,"reason":"freeze"}`, authz.Decision{Denied: true, Reason: "forbidden by the authorization webhook: freeze"}},
-		{"BothIsDenied", `{"allowed":true,"denied":true}`, authz.Decision{Denied: true, Reason: "forbidden by the authorization webhook"}},
+		{"Allowed", `{"allowed":true,"reason":"on call"}`, authz.Allow("allowed by the authorization webhook: on call", "")},
+		{"AllowedWithoutAReason", `{"allowed":true}`, authz.Allow("allowed by the authorization webhook", "")},
+		{"Denied", `{"allowed":false,"denied":true,"reason":"freeze"}`, authz.Deny("forbidden by the authorization webhook: freeze")},
+		{"BothIsDenied", `{"allowed":true,"denied":true}`, authz.Deny("forbidden by the authorization webhook")},
 		{"NoOpinion", `{"allowed":false}`, authz.Decision{}},
 		{"NoOpinionWithAReason", `{"allowed":false,"reason":"not mine"}`, authz.Decision{Reason: "the authorization webhook does not allow it: not mine"}},
 		{"AnErrorOfItsOwnIsNoOpinion", `{"allowed":false,"evaluationError":"oops"}`, authz.Decision{}},
 		{"ALongReasonIsCut", `{"allowed":true,"reason":"` + strings.Repeat("x", 4096) + `"}`,
-			authz.Decision{Allowed: true, Reason: "allowed by the authorization webhook: " + strings.Repeat("x", longestReason)}},
+			authz.Allow("allowed by the authorization webhook: "+strings.Repeat("x", longestReason), "")},
 	} {
 		t.Run(c.claim, func(t *testing.T) {
 			a := authorizer(t, serve(t, says(c.status)), nil)
@@ -258,7 +258,7 @@ func TestWithoutAnAnswerThePolicyDecides(t *testing.T) {
 					t.Errorf("asked %d times, want %d", s.asked.Load(), c.asked)
 				}
 				s.answers = says(`{"allowed":true}`)
-				if d, err := a.Authorize(t.Context(), ann, info(t, "GET", "/api/v1/pods")); err != nil || !d.Allowed {
+				if d, err := a.Authorize(t.Context(), ann, info(t, "GET", "/api/v1/pods")); err != nil || !d.Allowed() {
 					t.Errorf("when it answers again: %+v, %v", d, err)
 				}
 			})
@@ -273,7 +273,7 @@ func check(t *testing.T, a *Authorizer, open bool) {
 	if open && (err != nil || d != (authz.Decision{Reason: reason})) {
 		t.Errorf("%+v, %v", d, err)
 	}
-	if !open && (!apierrors.IsServiceUnavailable(err) || d != (authz.Decision{Denied: true, Reason: reason})) {
+	if !open && (!apierrors.IsServiceUnavailable(err) || d != (authz.Deny(reason))) {
 		t.Errorf("%+v, %v", d, err)
 	}
 }
@@ -315,7 +315,7 @@ func TestAFailureIsTriedAgain(t *testing.T) {
 		}
 		says(`{"allowed":true}`)(w, asked)
 	})
-	if d, err := authorizer(t, s, nil).Authorize(t.Context(), ann, info(t, "GET", "/api/v1/pods")); err != nil || !d.Allowed || s.asked.Load() != 2 {
+	if d, err := authorizer(t, s, nil).Authorize(t.Context(), ann, info(t, "GET", "/api/v1/pods")); err != nil || !d.Allowed() || s.asked.Load() != 2 {
 		t.Errorf("%+v, %v, asked %d times", d, err, s.asked.Load())
 	}
 }
@@ -329,7 +329,7 @@ func TestAQuestionEndsWithItsTimeAndItsRequest(t *testing.T) {
 	gone, cancel := context.WithCancel(t.Context())
 	cancel()
 	d, err := authorizer(t, s, func(o *Options) { o.FailOpen = true }).Authorize(gone, ann, info(t, "GET", "/api/v1/pods"))
-	if err == nil || d.Allowed {
+	if err == nil || d.Allowed() {
 		t.Errorf("%+v, %v", d, err)
 	}
 }
@@ -343,7 +343,7 @@ func TestEmptyQuestionsAreNotAsked(t *testing.T) {
 		u user.Info
 		r *request.Info
 	}{"NoUser": {nil, pods}, "NoName": {&user.DefaultInfo{}, pods}, "NoRequest": {ann, nil}, "NoVerb": {ann, &request.Info{Path: "/x"}}} {
-		if d, err := a.Authorize(t.Context(), c.u, c.r); err != nil || d.Allowed || s.asked.Load() != 0 {
+		if d, err := a.Authorize(t.Context(), c.u, c.r); err != nil || d.Allowed() || s.asked.Load() != 0 {
 			t.Errorf("%s: %+v, %v", claim, d, err)
 		}
 	}
@@ -392,7 +392,7 @@ func BenchmarkARememberedAnswer(b *testing.B) {
 	r := info(b, "GET", "/api/v1/namespaces/shop/pods")
 	b.ReportAllocs()
 	for b.Loop() {
-		if d, err := a.Authorize(b.Context(), ann, r); err != nil || !d.Allowed {
+		if d, err := a.Authorize(b.Context(), ann, r); err != nil || !d.Allowed() {
 			b.Fatal(err)
 		}
 	}
@@ -410,11 +410,11 @@ func TestNamesThatAreNotUTF8AreNotAskedAbout(t *testing.T) {
 		r *request.Info
 	}{"TheUser": {&user.DefaultInfo{Name: "ann\xff"}, named}, "AGroup": {&user.DefaultInfo{Name: "ann", Groups: []string{"\xfe"}}, named},
 		"TheObject": {ann, &other}} {
-		if d, err := a.Authorize(t.Context(), c.u, c.r); err != nil || d.Allowed || !d.Denied || s.asked.Load() != 0 {
+		if d, err := a.Authorize(t.Context(), c.u, c.r); err != nil || d.Allowed() || !d.Denied() || s.asked.Load() != 0 {
 			t.Errorf("%s: %+v, %v", claim, d, err)
 		}
 	}
-	if d, err := a.Authorize(t.Context(), &user.DefaultInfo{Name: "ann\ufffd"}, named); err != nil || !d.Allowed {
+	if d, err := a.Authorize(t.Context(), &user.DefaultInfo{Name: "ann\ufffd"}, named); err != nil || !d.Allowed() {
 		t.Errorf("a name with the character itself: %+v, %v", d, err)
 	}
 }

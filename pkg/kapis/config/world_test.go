@@ -84,7 +84,7 @@ func (w *world) call(method, path, body string) (int, string) {
 	}
 	ctx := request.WithUser(request.WithInfo(r.Context(), info), &user.DefaultInfo{Name: "alice"})
 	rec := httptest.NewRecorder()
-	w.routes.ServeHTTP(rec, r.WithContext(authz.WithDecision(ctx, authz.Decision{Allowed: true, Group: "kapis:global:settings"})))
+	w.routes.ServeHTTP(rec, r.WithContext(authz.WithDecision(ctx, authz.Allow("", "kapis:global:settings"))))
 	return rec.Code, rec.Body.String()
 }
 

@@ -129,7 +129,7 @@ func (b bound) target(r *restful.Request, agree func(*request.Info, *target) err
 	ctx, gv, plural := r.Request.Context(), b.gv(r), r.PathParameter("resources")
 	t := &target{
 		scope: plan.Scope{
-			Namespace: r.PathParameter("namespace"), Workspace: r.PathParameter("workspace"), Part: authz.DecisionFrom(ctx).Part,
+			Namespace: r.PathParameter("namespace"), Workspace: r.PathParameter("workspace"), Part: authz.DecisionFrom(ctx).PartialList(),
 			MayList: authz.MayList(b.Authorizer),
 		},
 		name: r.PathParameter("name"),
@@ -146,7 +146,7 @@ func (b bound) target(r *restful.Request, agree func(*request.Info, *target) err
 		return nil, err
 	}
 	// The decision was about this very kind, so that what it allows to read is all of it.
-	t.scope.Data = t.scope.Namespace != "" && authz.DecisionFrom(ctx).Allowed && b.Resources.HasData(t.kind)
+	t.scope.Data = t.scope.Namespace != "" && authz.DecisionFrom(ctx).Allowed() && b.Resources.HasData(t.kind)
 	return t, b.Resources.Served(ctx, t.kind)
 }
 

@@ -223,7 +223,7 @@ func TestThePartIsHandedOn(t *testing.T) { // S2
 	guard := stream.New(stream.Options{})
 	container := kapistest.Container(
 		append(WebServices(&Handler{Resources: service, Streams: guard}), (&resources.V1alpha3{Resources: service, Streams: guard}).WebService())...)
-	part := authz.Decision{Part: &authz.PartialList{Namespaces: []string{"a"}, Key: "k"}}
+	part := authz.AllowPartial(&authz.PartialList{Namespaces: []string{"a"}, Key: "k"}, "")
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		info, err := request.Parse(r)
 		if err != nil {

@@ -111,7 +111,7 @@ func (w *world) do(t *testing.T, method, path, body string, headers ...string) *
 	}
 	ctx := request.WithUser(request.WithInfo(r.Context(), info), &user.DefaultInfo{Name: "bob"})
 	rec := httptest.NewRecorder()
-	w.container.ServeHTTP(rec, r.WithContext(authz.WithDecision(ctx, authz.Decision{Allowed: true})))
+	w.container.ServeHTTP(rec, r.WithContext(authz.WithDecision(ctx, authz.Allow("", ""))))
 	return rec
 }
 

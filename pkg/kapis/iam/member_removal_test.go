@@ -129,7 +129,10 @@ func TestS67ARemovalIsAuthorizedWholeBeforeItIsBegun(t *testing.T) {
 			if i.Verb == "delete" && i.Resource == "namespacemembers" && (i.Name != "eve" || i.Scope != request.Namespace || i.Namespace == "") {
 				t.Errorf("asked about %+v", i)
 			}
-			return authz.Decision{Allowed: !no(i), Group: "kapis:namespace:test"}, nil
+			if no(i) {
+				return authz.Decision{}, nil
+			}
+			return authz.Allow("", "kapis:namespace:test"), nil
 		})
 	}
 	for name, c := range map[string]struct {

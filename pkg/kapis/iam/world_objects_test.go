@@ -53,7 +53,7 @@ func (x rights) Missing(u user.Info, at authz.BindingScope, rules []rbacv1.Polic
 					if err != nil {
 						x.t.Fatal(err)
 					}
-					if !d.Allowed {
+					if !d.Allowed() {
 						return append(missing, rule)
 					}
 				}

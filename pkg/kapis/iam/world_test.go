@@ -155,7 +155,7 @@ func newWorld(t *testing.T) *world {
 		APIKeys: &apikey.Store{API: &apiOf[*v1alpha1.APIKey]{}, Users: w.users, MaxAge: 24 * time.Hour, Now: noon},
 		Factors: &factor.Store{API: &apiOf[*v1alpha1.Factor]{}, Users: w.users, Now: noon},
 		Kube:    w, Authorizer: authz.Func(func(context.Context, user.Info, *request.Info) (authz.Decision, error) {
-			return authz.Decision{Allowed: true, Group: "kapis:global:test"}, nil
+			return authz.Allow("", "kapis:global:test"), nil
 		}),
 		Guard: w, Rights: rights{t: t},
 	}
@@ -254,7 +254,7 @@ func (w *world) write(_ context.Context, by user.Info, u *iam.User, hash string)
 // RoundTrip is a kube-apiserver that creates whatever it is sent, but for a user called taken.
 func (w *world) RoundTrip(r *http.Request) (*http.Response, error) {
 	ctx := r.Context()
-	if i := request.InfoFrom(ctx); !authz.DecisionFrom(ctx).Allowed || i.Path != r.URL.Path || !i.IsKubernetes {
+	if i := request.InfoFrom(ctx); !authz.DecisionFrom(ctx).Allowed() || i.Path != r.URL.Path || !i.IsKubernetes {
 		w.t.Errorf("%s %s was not authorized as itself: %+v", r.Method, r.URL, i)
 	}
 	if r.Method == http.MethodPost && r.URL.Path == iamPath+"users" && r.RemoteAddr == "" {
@@ -322,7 +322,7 @@ func (w *world) do(u user.Info, method, path, body string) (int, string) {
 	ctx := request.WithUser(request.WithInfo(r.Context(), info), u)
 	rec := httptest.NewRecorder()
 	kapistest.Container(w.h.handler().WebService(), w.h.handler().OlderWebService()).ServeHTTP(rec, r.WithContext(authz.WithDecision(ctx,
-		authz.Decision{Allowed: true})))
+		authz.Allow("", ""))))
 	return rec.Code, rec.Body.String()
 }
 

@@ -59,7 +59,7 @@ func (c *cluster) put(text string) *unstructured.Unstructured {
 func (c *cluster) RoundTrip(r *http.Request) (*http.Response, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if i := request.InfoFrom(r.Context()); !authz.DecisionFrom(r.Context()).Allowed || i.Path != r.URL.Path || request.UserFrom(r.Context()).GetName() != "bob" {
+	if i := request.InfoFrom(r.Context()); !authz.DecisionFrom(r.Context()).Allowed() || i.Path != r.URL.Path || request.UserFrom(r.Context()).GetName() != "bob" {
 		c.t.Errorf("%s %s was not authorized as itself: %+v", r.Method, r.URL, i)
 	}
 	if err := r.Context().Err(); err != nil {

@@ -20,7 +20,7 @@ import (
 func typesUID(n int) types.UID { return types.UID(fmt.Sprintf("uid-%d", n)) }
 
 func allow(context.Context, user.Info, *request.Info) (authz.Decision, error) {
-	return authz.Decision{Allowed: true}, nil
+	return authz.Allow("", ""), nil
 }
 
 const finished = `{"apiVersion":"batch/v1","kind":"Job","metadata":{"name":"job","creationTimestamp":"2026-01-01T00:00:00Z","generation":3,
@@ -180,7 +180,10 @@ func TestWhatCannotBeRerunStays(t *testing.T) {
 // refuse refuses one verb on Jobs.
 func refuse(verb string) authz.Func {
 	return func(_ context.Context, _ user.Info, r *request.Info) (authz.Decision, error) {
-		return authz.Decision{Allowed: r.Verb != verb || r.APIGroup != "batch" || r.Resource != "jobs"}, nil
+		if r.Verb == verb && r.APIGroup == "batch" && r.Resource == "jobs" {
+			return authz.Decision{}, nil
+		}
+		return authz.Allow("", ""), nil
 	}
 }
 

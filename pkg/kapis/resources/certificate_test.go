@@ -52,7 +52,10 @@ func TestACertificateIsForItsUser(t *testing.T) {
 				},
 				AsCaller: caller.Client{
 					May: authz.Func(func(_ context.Context, _ user.Info, r *request.Info) (authz.Decision, error) {
-						return authz.Decision{Allowed: c.may && r.Resource == "secrets" && r.Namespace == "kubesphere-system" && r.Name == "kubeconfig-alice"}, nil
+						if c.may && r.Resource == "secrets" && r.Namespace == "kubesphere-system" && r.Name == "kubeconfig-alice" {
+							return authz.Allow("", ""), nil
+						}
+						return authz.Decision{}, nil
 					}),
 					Kube: transport(func(r *http.Request) (*http.Response, error) {
 						rec := httptest.NewRecorder()

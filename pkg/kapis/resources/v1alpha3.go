@@ -72,7 +72,9 @@ func (h *V1alpha3) Mount(ws *restful.WebService) {
 // list answers what is about any number of objects: a page, a live page, or a watch.
 func (h *V1alpha3) list(r *restful.Request) (any, error) {
 	ctx, plural := r.Request.Context(), r.PathParameter("resources")
-	scope := plan.Scope{Namespace: r.PathParameter("namespace"), Part: authz.DecisionFrom(ctx).Part, MayList: authz.MayList(h.Authorizer)}
+	scope := plan.Scope{
+		Namespace: r.PathParameter("namespace"), Part: authz.DecisionFrom(ctx).PartialList(), MayList: authz.MayList(h.Authorizer),
+	}
 	watch, err := resource.CheckListRoute(request.InfoFrom(ctx), plural, scope, "")
 	if err != nil {
 		return nil, err
@@ -125,5 +127,5 @@ func (h *V1alpha3) mayReadData(ctx context.Context, kind *store.Kind, scope plan
 		return false
 	}
 	d, err := h.Authorizer.Authorize(ctx, request.UserFrom(ctx), request.InfoFrom(ctx).As(kind.GVR.GroupResource()))
-	return err == nil && d.Allowed
+	return err == nil && d.Allowed()
 }

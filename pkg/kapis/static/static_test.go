@@ -47,8 +47,10 @@ func newWorld(t *testing.T) *world {
 	w := &world{t: t, client: fake.NewClientset(), now: time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)}
 	w.settings = w.follow()
 	may := authz.Func(func(_ context.Context, u user.Info, r *request.Info) (authz.Decision, error) {
-		ok := u.GetName() == "alice" && r.Verb == "update" && r.APIGroup == "config.kubesphere.io" && r.Resource == "configs" && r.Name == "theme"
-		return authz.Decision{Allowed: ok, Group: "kapis:global:settings"}, nil
+		if u.GetName() == "alice" && r.Verb == "update" && r.APIGroup == "config.kubesphere.io" && r.Resource == "configs" && r.Name == "theme" {
+			return authz.Allow("", "kapis:global:settings"), nil
+		}
+		return authz.Decision{}, nil
 	})
 	w.routes = restful.NewContainer()
 	w.routes.Add(
@@ -103,7 +105,7 @@ func (w *world) serve(r *http.Request, who string) *httptest.ResponseRecorder {
 	}
 	ctx := request.WithUser(request.WithInfo(r.Context(), info), &user.DefaultInfo{Name: who})
 	rec := httptest.NewRecorder()
-	w.routes.ServeHTTP(rec, r.WithContext(authz.WithDecision(ctx, authz.Decision{Allowed: true})))
+	w.routes.ServeHTTP(rec, r.WithContext(authz.WithDecision(ctx, authz.Allow("", ""))))
 	return rec
 }
 

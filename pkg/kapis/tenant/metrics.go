@@ -78,13 +78,10 @@ func (h *Handler) metrics(r *restful.Request, counts []count) (any, error) {
 func (h *Handler) count(ctx context.Context, c count, workspace string) (int, error) {
 	list := listOf(c.group, c.version, c.gvr.Resource, workspace)
 	d, err := h.AsCaller.May.Authorize(ctx, request.UserFrom(ctx), list)
-	if err != nil || !d.Allowed && d.Part == nil {
+	if err != nil || !d.Permits(true) {
 		return 0, err
 	}
-	scope := plan.Scope{Workspace: workspace}
-	if !d.Allowed {
-		scope.Part = d.Part
-	}
+	scope := plan.Scope{Workspace: workspace, Part: d.PartialList()}
 	kind, err := h.Resources.Catalog().Resolve(ctx, c.gvr)
 	if apierrors.IsNotFound(err) {
 		return 0, nil

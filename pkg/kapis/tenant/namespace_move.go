@@ -193,7 +193,7 @@ func (m *move) leave(ctx context.Context, from string) (context.Context, error) 
 		if err != nil {
 			return nil, err
 		}
-		if !d.Allowed { // in the same words wherever the namespace is, which who asks may not know
+		if !d.Allowed() { // in the same words wherever the namespace is, which who asks may not know
 			return nil, apierrors.NewForbidden(namespacesKind.GroupResource(), m.name,
 				fmt.Errorf("moving it takes the rights to update and to delete namespaces where it is now, which %q has not", u.GetName()))
 		}

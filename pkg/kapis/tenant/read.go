@@ -32,7 +32,7 @@ func infoOf(r *restful.Request) *request.Info {
 func (h *Handler) list(gvr schema.GroupVersionResource) web.Handler {
 	return func(r *restful.Request) (any, error) {
 		ctx := r.Request.Context()
-		scope := plan.Scope{Workspace: r.PathParameter("workspace"), Part: authz.DecisionFrom(ctx).Part}
+		scope := plan.Scope{Workspace: r.PathParameter("workspace"), Part: authz.DecisionFrom(ctx).PartialList()}
 		path := r.SelectedRoutePath()
 		watch, err := resource.CheckListRoute(infoOf(r), path[strings.LastIndexByte(path, '/')+1:], scope, "")
 		if err != nil {
@@ -168,8 +168,8 @@ func (h *Handler) memberNamespaces(r *restful.Request) (any, error) {
 		return nil, err
 	}
 	scope := plan.Scope{Workspace: workspace}
-	if !d.Allowed {
-		if scope.Part = d.Part; scope.Part == nil {
+	if !d.Allowed() {
+		if scope.Part = d.PartialList(); scope.Part == nil {
 			scope.Part = authz.NewOwnPartialList(nil, nil, nil)
 		}
 	}

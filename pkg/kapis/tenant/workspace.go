@@ -53,7 +53,7 @@ func (h *Handler) begin(r *restful.Request, verb string) (*restful.Request, erro
 	if err != nil {
 		return nil, err
 	}
-	if !d.Allowed {
+	if !d.Allowed() {
 		return nil, authz.Denied(u, info, d)
 	}
 	r.Request = r.Request.WithContext(authz.WithDecision(ctx, d))

@@ -179,7 +179,7 @@ func (w *world) decide(_ context.Context, u user.Info, r *request.Info) (authz.D
 				continue
 			}
 		}
-		return authz.Decision{Allowed: true, Group: "kapis:" + f[2]}, nil
+		return authz.Allow("", "kapis:"+f[2]), nil
 	}
 	return authz.Decision{Reason: "no right of " + u.GetName()}, nil
 }
@@ -218,7 +218,7 @@ func (w *world) do(who, method, path, body string, headers ...string) *httptest.
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	if !d.Allowed && d.Part == nil {
+	if !d.Permits(true) {
 		rec.WriteHeader(http.StatusForbidden)
 		return rec
 	}

@@ -292,7 +292,7 @@ func shown(o *unstructured.Unstructured, err error) (any, error) {
 // may tells whether the caller may do what i asks for.
 func (h *Handler) may(ctx context.Context, i *request.Info) (bool, error) {
 	d, err := h.AsCaller.May.Authorize(ctx, request.UserFrom(ctx), i)
-	return err == nil && d.Allowed, err
+	return err == nil && d.Allowed(), err
 }
 
 // right is the request for a verb on a kind, by name where it is not empty, of a scope: as wide as the scope is.

@@ -242,7 +242,7 @@ func (m *removal) permitted(ctx context.Context, i *request.Info) (context.Conte
 	if err != nil {
 		return nil, err
 	}
-	if !d.Allowed {
+	if !d.Allowed() {
 		return nil, authz.Denied(u, i, d)
 	}
 	return authz.WithDecision(ctx, d), nil

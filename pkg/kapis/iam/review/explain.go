@@ -197,7 +197,7 @@ func (a *requester) knows(ctx context.Context, place authz.BindingScope, info *r
 		return true, nil
 	}
 	d, err := a.may(ctx, &resourceAttributes{Verb: "get", Resource: "namespaces", Name: info.Namespace})
-	return d.Allowed, err
+	return d.Allowed(), err
 }
 
 // may authorizes the requester. What no request can ask for is not allowed.
@@ -232,7 +232,7 @@ func (s *visibility) canSee(ctx context.Context, g *authz.Grant) (bool, error) {
 			return false, err
 		}
 		// What a condition allowed, or another authorizer, it may allow of this name only.
-		all = d.Allowed && strings.HasPrefix(d.Group, iamv1beta1.SyntheticGroupPrefix) &&
+		all = d.Allowed() && strings.HasPrefix(d.Group, iamv1beta1.SyntheticGroupPrefix) &&
 			!strings.HasPrefix(d.Group, iamv1beta1.SyntheticGroupPrefix+"conditional:")
 		s.all[g.Place] = all
 	}
@@ -240,7 +240,7 @@ func (s *visibility) canSee(ctx context.Context, g *authz.Grant) (bool, error) {
 		return true, nil
 	}
 	d, err := s.mayGet(ctx, g.Place, g.Binding)
-	return d.Allowed, err
+	return d.Allowed(), err
 }
 
 // hideReason removes the deciding binding from a reason if the requester may not see it.

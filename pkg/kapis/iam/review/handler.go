@@ -235,14 +235,14 @@ func (v *Handler) decide(ctx context.Context, u user.Info, info *request.Info) r
 	switch {
 	case err != nil:
 		return reviewStatus{EvaluationError: undecided}
-	case d.Allowed:
+	case d.Allowed():
 		return reviewStatus{Allowed: true, Reason: d.Reason}
-	case d.Part != nil:
-		d.Reason = "not allowed for all there are, but " + d.Part.Reason()
+	case d.Verdict() == authz.Partial:
+		d.Reason = "not allowed for all there are, but " + d.PartialList().Reason()
 	case d.Reason == "":
 		d.Reason = "no role of the user, or of one of the user's groups, allows it"
 	}
-	return reviewStatus{Denied: d.Denied, Reason: d.Reason}
+	return reviewStatus{Denied: d.Denied(), Reason: d.Reason}
 }
 
 // subject returns the user a review is about, or nil and the reason if the requester may not ask. Without a name, or by the requester's
@@ -291,6 +291,6 @@ func (a *requester) mayAskAbout(ctx context.Context, name string) (bool, error) 
 	if err != nil {
 		return false, fmt.Errorf("decide whether %q may ask about others: %w", a.user.GetName(), err)
 	}
-	a.about[name] = d.Allowed
-	return d.Allowed, nil
+	a.about[name] = d.Allowed()
+	return d.Allowed(), nil
 }

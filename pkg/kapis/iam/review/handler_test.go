@@ -133,7 +133,7 @@ func (w *town) do(u user.Info, method, path, body string) (int, string) {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	if !d.Allowed {
+	if !d.Allowed() {
 		return http.StatusForbidden, d.Reason
 	}
 	ctx := request.WithUser(request.WithInfo(r.Context(), info), u)

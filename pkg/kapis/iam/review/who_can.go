@@ -146,7 +146,7 @@ func (v *Handler) everybody(ctx context.Context, info *request.Info) (string, er
 		return "", nil
 	}
 	d, err := v.May.Authorize(ctx, &user.DefaultInfo{Name: user.Anonymous, Groups: []string{user.AllUnauthenticated}}, info)
-	if err != nil || !d.Allowed {
+	if err != nil || !d.Allowed() {
 		return "", err
 	}
 	return d.Reason, nil
