@@ -9,8 +9,7 @@ import (
 	"sync"
 	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"kapis.dev/ks-apiserver/pkg/status"
 )
 
 // BodyPatience is how long a client may send nothing of a body that is waited for.
@@ -19,10 +18,7 @@ const BodyPatience = 30 * time.Second
 // bodyFarewell is how long all bodies together may still take when the server stops.
 const bodyFarewell = 3 * time.Second
 
-var errSlowBody error = &apierrors.StatusError{ErrStatus: metav1.Status{
-	Status: metav1.StatusFailure, Code: http.StatusRequestTimeout, Reason: metav1.StatusReasonTimeout,
-	Message: "the body of the request did not come: send it without pauses",
-}}
+var errSlowBody error = status.Errorf(http.StatusRequestTimeout, "the body of the request did not come: send it without pauses")
 
 // Body gives up bodies of which nothing comes for patience, so that nobody, logged in or not, holds a request open by
 // announcing what he never sends: reading ends with a Status of code 408, and so does net/http's own reading of what a handler

@@ -10,7 +10,6 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
-	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -19,9 +18,7 @@ import (
 	"time"
 
 	"kapis.dev/ks-apiserver/pkg/egress"
-
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"kapis.dev/ks-apiserver/pkg/status"
 )
 
 const (
@@ -74,7 +71,7 @@ func (c *Client) Verify(ctx context.Context, address string, who Account) error 
 	}
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, u.String(), http.NoBody)
 	if err != nil {
-		return badRequest("the address of the repository can't be asked for")
+		return status.BadRequestf("the address of the repository can't be asked for")
 	}
 	if who != (Account{}) {
 		req.SetBasicAuth(who.Username, who.Password)
@@ -92,16 +89,16 @@ func (c *Client) Verify(ctx context.Context, address string, who Account) error 
 // parse reads the address of a repository, and returns that of its references.
 func parse(address string) (*url.URL, error) {
 	if strings.HasPrefix(address, "ssh://") || !strings.Contains(address, "://") && strings.Contains(address, "@") {
-		return nil, badRequest("repositories over SSH can't be checked: give the https address of the repository")
+		return nil, status.BadRequestf("repositories over SSH can't be checked: give the https address of the repository")
 	}
 	u, err := url.Parse(address)
 	switch {
 	case err != nil || len(address) > maxURL || u.Host == "" || u.Scheme != "https" && u.Scheme != "http":
-		return nil, badRequest("the address of the repository is not an https URL such as https://git.example.com/team/app.git")
+		return nil, status.BadRequestf("the address of the repository is not an https URL such as https://git.example.com/team/app.git")
 	case u.User != nil:
-		return nil, badRequest("the address of the repository has credentials in it: put them into a Secret, and name that as secretRef")
+		return nil, status.BadRequestf("the address of the repository has credentials in it: put them into a Secret, and name that as secretRef")
 	case u.RawQuery != "" || u.Fragment != "":
-		return nil, badRequest("the address of the repository has a query or a fragment")
+		return nil, status.BadRequestf("the address of the repository has a query or a fragment")
 	}
 	if u.Path == "" {
 		u.Path = "/"
@@ -136,20 +133,17 @@ func judge(host string, resp *http.Response) error {
 	switch resp.StatusCode {
 	case http.StatusOK:
 	case http.StatusUnauthorized, http.StatusForbidden:
-		return badRequest("the Git server %s refuses the credentials, or there are none for this repository", host)
+		return status.BadRequestf("the Git server %s refuses the credentials, or there are none for this repository", host)
 	case http.StatusNotFound, http.StatusGone:
-		return &apierrors.StatusError{ErrStatus: metav1.Status{
-			Status: metav1.StatusFailure, Code: http.StatusNotFound, Reason: metav1.StatusReasonNotFound,
-			Message: fmt.Sprintf("the Git server %s has no such repository, or does not show it to this account", host),
-		}}
+		return status.Errorf(http.StatusNotFound, "the Git server %s has no such repository, or does not show it to this account", host)
 	default:
-		return badRequest("the Git server %s answers %d", host, resp.StatusCode)
+		return status.BadRequestf("the Git server %s answers %d", host, resp.StatusCode)
 	}
 	// A length in four hexadecimal digits, then the line itself.
 	const line = "001e# service=" + service + "\n"
 	begin := make([]byte, len(line))
 	if _, err := io.ReadFull(resp.Body, begin); err != nil || string(begin) != line {
-		return badRequest("%s does not answer as a Git server does: is that the address of a repository?", host)
+		return status.BadRequestf("%s does not answer as a Git server does: is that the address of a repository?", host)
 	}
 	return nil
 }
@@ -160,21 +154,17 @@ func failure(ctx context.Context, host string, err error) error {
 	var untrusted *tls.CertificateVerificationError
 	switch {
 	case errors.Is(err, egress.ErrRefused):
-		return badRequest("the Git server %s: %v", host, egress.ErrRefused)
+		return status.BadRequestf("the Git server %s: %v", host, egress.ErrRefused)
 	case errors.Is(err, errRedirects), errors.Is(err, errDowngrade):
-		return badRequest("the Git server %s sends the request to where it is not followed", host)
+		return status.BadRequestf("the Git server %s sends the request to where it is not followed", host)
 	case errors.As(err, &untrusted):
-		return badRequest("the certificate of the Git server %s is not trusted", host)
+		return status.BadRequestf("the certificate of the Git server %s is not trusted", host)
 	case errors.Is(err, http.ErrSchemeMismatch):
-		return badRequest("the Git server %s does not speak TLS", host)
+		return status.BadRequestf("the Git server %s does not speak TLS", host)
 	case errors.As(err, &unknown) && unknown.IsNotFound:
-		return badRequest("there is no host %s", host)
+		return status.BadRequestf("there is no host %s", host)
 	case errors.Is(err, context.Canceled) && ctx.Err() != nil:
 		return context.Canceled
 	}
-	return badRequest("the Git server %s can't be reached, or does not answer in time", host)
-}
-
-func badRequest(format string, args ...any) error {
-	return apierrors.NewBadRequest(fmt.Sprintf(format, args...))
+	return status.BadRequestf("the Git server %s can't be reached, or does not answer in time", host)
 }

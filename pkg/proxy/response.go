@@ -14,6 +14,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"kapis.dev/ks-apiserver/pkg/request"
+	"kapis.dev/ks-apiserver/pkg/status"
 	"kapis.dev/ks-apiserver/pkg/stream"
 	"kapis.dev/ks-apiserver/pkg/web"
 )
@@ -153,13 +154,7 @@ func statusOf(err error) *apierrors.StatusError {
 }
 
 func badGateway(message string) *apierrors.StatusError {
-	return &apierrors.StatusError{ErrStatus: metav1.Status{
-		Status:  metav1.StatusFailure,
-		Code:    http.StatusBadGateway,
-		Reason:  "BadGateway",
-		Message: message,
-		Details: &metav1.StatusDetails{RetryAfterSeconds: 1},
-	}}
+	return status.RetryAfter(1, status.Errorf(http.StatusBadGateway, "%s", message))
 }
 
 // whole is the writer for ordinary requests. ReverseProxy flushes after each write where it does not

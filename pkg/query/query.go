@@ -9,8 +9,9 @@ import (
 	"strconv"
 	"strings"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"kapis.dev/ks-apiserver/pkg/status"
 )
 
 // All is the limit of a list that is not paged.
@@ -340,10 +341,9 @@ func invalid(param, value, want string) error {
 	if param == "" {
 		msg = "query parameters: want " + want
 	}
-	return &apierrors.StatusError{ErrStatus: metav1.Status{
-		Status: metav1.StatusFailure, Code: http.StatusBadRequest, Reason: metav1.StatusReasonBadRequest, Message: msg,
-		Details: &metav1.StatusDetails{Causes: []metav1.StatusCause{
-			{Type: metav1.CauseTypeFieldValueInvalid, Field: param, Message: "want " + want},
-		}},
+	err := status.Errorf(http.StatusBadRequest, "%s", msg)
+	err.ErrStatus.Details = &metav1.StatusDetails{Causes: []metav1.StatusCause{
+		{Type: metav1.CauseTypeFieldValueInvalid, Field: param, Message: "want " + want},
 	}}
+	return err
 }

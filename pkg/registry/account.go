@@ -10,6 +10,8 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"kapis.dev/ks-apiserver/pkg/status"
 )
 
 // InsecureAnnotation on a Secret, with the value true, says that its registries may be reached without
@@ -65,22 +67,22 @@ type entry struct {
 func ParseSecret(s *corev1.Secret) (*Credentials, error) {
 	entries, err := parseEntries(s)
 	if err != nil {
-		return nil, badRequest("the Secret %q is not one of container registries: %v", s.Name, err)
+		return nil, status.BadRequestf("the Secret %q is not one of container registries: %v", s.Name, err)
 	}
 	if len(entries) > maxRegistries {
-		return nil, badRequest("the Secret %q has %d registries; at most %d are tried", s.Name, len(entries), maxRegistries)
+		return nil, status.BadRequestf("the Secret %q has %d registries; at most %d are tried", s.Name, len(entries), maxRegistries)
 	}
 	c := &Credentials{Insecure: s.Annotations[InsecureAnnotation] == "true", accounts: make(map[string]Account, len(entries))}
 	for _, key := range slices.Sorted(maps.Keys(entries)) { // of several for one host, the shortest key
 		e, host := entries[key], normal(key)
 		if host == "" {
-			return nil, badRequest("the Secret %q names a registry without an address", s.Name)
+			return nil, status.BadRequestf("the Secret %q names a registry without an address", s.Name)
 		}
 		a := Account{e.Username, e.Password}
 		if a == (Account{}) && len(e.Auth) > 0 {
 			user, password, ok := strings.Cut(string(e.Auth), ":")
 			if !ok {
-				return nil, badRequest("the Secret %q has an auth that is not user:password in base64", s.Name)
+				return nil, status.BadRequestf("the Secret %q has an auth that is not user:password in base64", s.Name)
 			}
 			a = Account{user, strings.TrimRight(password, "\x00")}
 		}

@@ -9,10 +9,10 @@ import (
 	"net/http"
 
 	"kapis.dev/ks-apiserver/pkg/egress"
+	"kapis.dev/ks-apiserver/pkg/status"
 
 	"github.com/google/go-containerregistry/pkg/v1/remote/transport"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // declare says what to do about a registry without verified TLS.
@@ -22,8 +22,8 @@ const declare = "if that is on purpose, declare the registry insecure: with the 
 // failure makes a Status of what went wrong at a registry, in words of our own: the errors of libraries
 // quote answers, addresses and tokens. It is nil for nil, and leaves a Status alone.
 func failure(ctx context.Context, host, what string, err error) error {
-	var status apierrors.APIStatus
-	if err == nil || errors.As(err, &status) {
+	var known apierrors.APIStatus
+	if err == nil || errors.As(err, &known) {
 		return err
 	}
 	var answer *transport.Error
@@ -32,7 +32,7 @@ func failure(ctx context.Context, host, what string, err error) error {
 	var record tls.RecordHeaderError
 	var network *net.OpError
 	say := func(format string, args ...any) error {
-		return badRequest("%s at the registry %s: %s", what, host, fmt.Sprintf(format, args...))
+		return status.BadRequestf("%s at the registry %s: %s", what, host, fmt.Sprintf(format, args...))
 	}
 	switch {
 	case errors.As(err, &answer):
@@ -67,18 +67,11 @@ func refusal(say func(string, ...any) error, host, what string, answer *transpor
 	case http.StatusUnauthorized, http.StatusForbidden:
 		return say("it refuses the credentials, or there are none for it")
 	case http.StatusNotFound:
-		return &apierrors.StatusError{ErrStatus: metav1.Status{
-			Status: metav1.StatusFailure, Code: http.StatusNotFound, Reason: metav1.StatusReasonNotFound,
-			Message: fmt.Sprintf("%s at the registry %s: it has no such image, or does not show it to this account", what, host),
-		}}
+		return status.Errorf(http.StatusNotFound, "%s at the registry %s: it has no such image, or does not show it to this account", what, host)
 	case http.StatusTooManyRequests:
 		return apierrors.NewTooManyRequests(fmt.Sprintf("%s at the registry %s: it has had too many requests", what, host), 60)
 	}
 	return say("it answers %d", answer.StatusCode)
-}
-
-func badRequest(format string, args ...any) error {
-	return apierrors.NewBadRequest(fmt.Sprintf(format, args...))
 }
 
 // clip cuts what a client sent to what a person needs to find it.

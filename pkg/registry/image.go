@@ -9,6 +9,8 @@ import (
 	"github.com/google/go-containerregistry/pkg/name"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/remote"
+
+	"kapis.dev/ks-apiserver/pkg/status"
 )
 
 // Image is what a registry says of an image.
@@ -30,7 +32,7 @@ func (c *Client) Image(ctx context.Context, image string, creds *Credentials) (*
 	defer cancel()
 	ref, err := name.ParseReference(image, options(creds.Insecure)...)
 	if err != nil || len(image) > maxName || !isRepository(ref.Context()) {
-		return nil, badRequest("%q is not the name of an image, such as nginx:1.29 or registry.example.com/team/app:v1", clip(image))
+		return nil, status.BadRequestf("%q is not the name of an image, such as nginx:1.29 or registry.example.com/team/app:v1", clip(image))
 	}
 	host := ref.Context().RegistryStr()
 	out := &Image{Registry: host, Repository: ref.Context().RepositoryStr(), Tag: ref.Identifier()}
@@ -132,7 +134,7 @@ func (c *Client) Tags(ctx context.Context, repository string, creds *Credentials
 	defer cancel()
 	repo, err := name.NewRepository(repository, options(creds.Insecure)...)
 	if err != nil || len(repository) > maxName || !isRepository(repo) {
-		return nil, badRequest("%q is not the name of a repository, such as nginx or registry.example.com/team/app", clip(repository))
+		return nil, status.BadRequestf("%q is not the name of a repository, such as nginx or registry.example.com/team/app", clip(repository))
 	}
 	host := repo.RegistryStr()
 	out := &Tags{Registry: host, Repository: repo.RepositoryStr(), Tags: []string{}}

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"kapis.dev/ks-apiserver/pkg/egress"
+	"kapis.dev/ks-apiserver/pkg/status"
 
 	"github.com/google/go-containerregistry/pkg/authn"
 	"github.com/google/go-containerregistry/pkg/name"
@@ -84,7 +85,10 @@ func (c *Client) Verify(ctx context.Context, host string, who Account, insecure 
 func registryAt(host string, insecure bool) (name.Registry, error) {
 	reg, err := name.NewRegistry(host, append(options(insecure), name.StrictValidation)...)
 	if err != nil || !isAddress(reg.RegistryStr()) {
-		return name.Registry{}, badRequest("%q is not the address of a registry, such as registry.example.com or 10.0.0.8:5000", clip(host))
+		return name.Registry{}, status.BadRequestf(
+			"%q is not the address of a registry, such as registry.example.com or 10.0.0.8:5000",
+			clip(host),
+		)
 	}
 	return reg, nil
 }

@@ -4,15 +4,14 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"net/http"
 	"net/url"
 	"strconv"
 
 	"github.com/google/go-containerregistry/pkg/name"
 	"github.com/google/go-containerregistry/pkg/v1/remote/transport"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"kapis.dev/ks-apiserver/pkg/status"
 )
 
 // maxFound is how many repositories a search returns.
@@ -32,7 +31,7 @@ func (c *Client) Search(ctx context.Context, text string, creds *Credentials) (*
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	if len(text) > maxName {
-		return nil, badRequest("a search is for at most %d bytes of text", maxName)
+		return nil, status.BadRequestf("a search is for at most %d bytes of text", maxName)
 	}
 	hosts := creds.Registries()
 	switch {
@@ -40,7 +39,7 @@ func (c *Client) Search(ctx context.Context, text string, creds *Credentials) (*
 		out, err := c.searchHub(ctx, text)
 		return out, failure(ctx, "Docker Hub", "search", err)
 	case len(hosts) > 1:
-		return nil, badRequest("the Secret has %d registries: a search is in one", len(hosts))
+		return nil, status.BadRequestf("the Secret has %d registries: a search is in one", len(hosts))
 	}
 	reg, err := registryAt(hosts[0], creds.Insecure)
 	if err != nil {
@@ -127,8 +126,5 @@ func isNotFound(err error) bool {
 }
 
 func noSearch(host string) error {
-	return &apierrors.StatusError{ErrStatus: metav1.Status{
-		Status: metav1.StatusFailure, Code: http.StatusNotFound, Reason: metav1.StatusReasonNotFound,
-		Message: fmt.Sprintf("the registry %s can't be searched: only Harbor (2.0 and later) and Docker Hub can", host),
-	}}
+	return status.Errorf(http.StatusNotFound, "the registry %s can't be searched: only Harbor (2.0 and later) and Docker Hub can", host)
 }

@@ -4,9 +4,9 @@ import (
 	"net/http"
 	"strings"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"kapis.dev/ks-apiserver/pkg/status"
 )
 
 // Groups whose resources take part in the choice of a scope.
@@ -110,7 +110,7 @@ func (i *Info) parseVerb(method string, s *segments) error {
 		i.Verb = s.next()
 		switch {
 		case *s == "":
-			return badRequest("the path %s names no resource after %q", excerpt(i.Path), special)
+			return status.BadRequestf("the path %s names no resource after %q", excerpt(i.Path), special)
 		case special == "watch" && method != http.MethodGet && method != http.MethodHead:
 			return methodNotAllowed(method, i.Path)
 		}
@@ -153,7 +153,7 @@ func (i *Info) parseWorkspace(s *segments) error {
 		return nil
 	}
 	if isWorkspaces(rest.peek()) {
-		return badRequest("the path %s names a workspace within a workspace", excerpt(i.Path))
+		return status.BadRequestf("the path %s names a workspace within a workspace", excerpt(i.Path))
 	}
 	i.Workspace, *s = name, rest
 	return nil
@@ -298,10 +298,5 @@ func lower(method string) string {
 }
 
 func methodNotAllowed(method, path string) error {
-	return &apierrors.StatusError{ErrStatus: metav1.Status{
-		Status:  metav1.StatusFailure,
-		Code:    http.StatusMethodNotAllowed,
-		Reason:  metav1.StatusReasonMethodNotAllowed,
-		Message: "the method " + excerpt(method) + " can't be used on the path " + excerpt(path),
-	}}
+	return status.Errorf(http.StatusMethodNotAllowed, "the method %s can't be used on the path %s", excerpt(method), excerpt(path))
 }

@@ -8,7 +8,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"kapis.dev/ks-apiserver/pkg/status"
 )
 
 // Longer paths name nothing that Kubernetes could store: object names have at most 253 bytes. The
@@ -31,18 +31,18 @@ func (i *Info) URLPath() (path, rawPath string) {
 func checkTarget(u *url.URL) (string, error) {
 	switch {
 	case u.Opaque != "" || u.User != nil, u.Scheme != "" && u.Scheme != "http" && u.Scheme != "https":
-		return "", badRequest("the request target is not a path, nor the http or https URL of one")
+		return "", status.BadRequestf("the request target is not a path, nor the http or https URL of one")
 	case u.Path == "" && u.Host != "": // "GET http://host": RFC 9112 section 3.2.2
 		return "/", nil
 	case u.Path == "" || u.Path[0] != '/':
-		return "", badRequest("the path %s does not begin with a slash", excerpt(u.Path))
+		return "", status.BadRequestf("the path %s does not begin with a slash", excerpt(u.Path))
 	case len(u.Path) > maxPath:
-		return "", badRequest("the path is longer than %d bytes", maxPath)
+		return "", status.BadRequestf("the path is longer than %d bytes", maxPath)
 	}
 	// Path is decoded already: only RawPath, which is set where the client did not use the canonical
 	// encoding, still tells an encoded slash from a separator.
 	if hasEncodedSlash(u.RawPath) {
-		return "", badRequest("the path %s has an encoded slash, which no name may contain", excerpt(u.Path))
+		return "", status.BadRequestf("the path %s has an encoded slash, which no name may contain", excerpt(u.Path))
 	}
 	if err := checkPath(u.Path); err != nil {
 		return "", err
@@ -77,11 +77,11 @@ func checkPath(path string) error {
 		}
 		switch c := path[n]; {
 		case c < 0x20 || c == 0x7f:
-			return badRequest("the path %s has a control character", excerpt(path))
+			return status.BadRequestf("the path %s has a control character", excerpt(path))
 		case c == '\\' || c == ';':
-			return badRequest("the path %s has the character %q, which no name may contain", excerpt(path), c)
+			return status.BadRequestf("the path %s has the character %q, which no name may contain", excerpt(path), c)
 		case c == '%' && n+2 < len(path) && isHex(path[n+1]) && isHex(path[n+2]):
-			return badRequest("the path %s is encoded twice: encode it once", excerpt(path))
+			return status.BadRequestf("the path %s is encoded twice: encode it once", excerpt(path))
 		case c >= utf8.RuneSelf:
 			ascii = false
 		}
@@ -90,10 +90,10 @@ func checkPath(path string) error {
 		return nil
 	}
 	if !utf8.ValidString(path) {
-		return badRequest("the path %s is not valid UTF-8", excerpt(path))
+		return status.BadRequestf("the path %s is not valid UTF-8", excerpt(path))
 	}
 	if strings.IndexFunc(path, unicode.IsControl) >= 0 {
-		return badRequest("the path %s has a control character", excerpt(path))
+		return status.BadRequestf("the path %s has a control character", excerpt(path))
 	}
 	return nil
 }
@@ -101,11 +101,11 @@ func checkPath(path string) error {
 func checkSegment(path, segment string, last bool) error {
 	switch {
 	case segment == "" && !last: // an empty last one is a trailing slash
-		return badRequest("the path %s has an empty segment: send it without \"//\"", excerpt(path))
+		return status.BadRequestf("the path %s has an empty segment: send it without \"//\"", excerpt(path))
 	case segment == "." || segment == "..":
-		return badRequest("the path %s has a %q segment: send the path that it stands for", excerpt(path), segment)
+		return status.BadRequestf("the path %s has a %q segment: send the path that it stands for", excerpt(path), segment)
 	case len(segment) > maxSegment:
-		return badRequest("the path has a segment longer than %d bytes", maxSegment)
+		return status.BadRequestf("the path has a segment longer than %d bytes", maxSegment)
 	}
 	return nil
 }
@@ -123,7 +123,7 @@ func cutCluster(path string) (cluster, rest string, err error) {
 	}
 	// A second name would be for the member to judge, after we had decided by the first.
 	if again, _, nested := cutClusterOnce(rest); again != "" || nested != nil {
-		return "", "", badRequest("the path %s names a cluster within a cluster", excerpt(path))
+		return "", "", status.BadRequestf("the path %s names a cluster within a cluster", excerpt(path))
 	}
 	return cluster, rest, nil
 }
@@ -144,13 +144,13 @@ func cutClusterOnce(path string) (cluster, rest string, err error) {
 	}
 	cluster = s.next()
 	if cluster == "" {
-		return "", "", badRequest("the path %s lacks the name of a cluster: /clusters/{cluster}/...", excerpt(path))
+		return "", "", status.BadRequestf("the path %s lacks the name of a cluster: /clusters/{cluster}/...", excerpt(path))
 	}
 	if !isClusterName(cluster) {
-		return "", "", badRequest("%s is no name of a cluster: expected lower-case letters, digits, \"-\" and \".\"", excerpt(cluster))
+		return "", "", status.BadRequestf("%s is no name of a cluster: expected lower-case letters, digits, \"-\" and \".\"", excerpt(cluster))
 	}
 	if prefix == "" && s == "" {
-		return "", "", badRequest("the path %s names a cluster, but nothing in it: /clusters/%s/...", excerpt(path), cluster)
+		return "", "", status.BadRequestf("the path %s names a cluster, but nothing in it: /clusters/%s/...", excerpt(path), cluster)
 	}
 	if s == "" {
 		return cluster, prefix, nil
@@ -199,10 +199,6 @@ func (s *segments) next() string {
 // peek tells the next segment without taking it.
 func (s segments) peek() string {
 	return s.next()
-}
-
-func badRequest(format string, args ...any) error {
-	return apierrors.NewBadRequest(fmt.Sprintf(format, args...))
 }
 
 // excerpt quotes what a client sent, cut to what a person needs to find it.

@@ -7,6 +7,8 @@ import (
 	metainternalversion "k8s.io/apimachinery/pkg/apis/meta/internalversion"
 	metainternalversionscheme "k8s.io/apimachinery/pkg/apis/meta/internalversion/scheme"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"kapis.dev/ks-apiserver/pkg/status"
 )
 
 // maxParameters is far above what any client of an API sends.
@@ -21,7 +23,7 @@ type parameter struct {
 
 func (p *parameter) put(name, value string) error {
 	if p.set && decoded(p.value) != decoded(value) {
-		return badRequest("the parameter %s is given twice, with different values: give it once", name)
+		return status.BadRequestf("the parameter %s is given twice, with different values: give it once", name)
 	}
 	*p = parameter{set: true, value: value}
 	return nil
@@ -38,7 +40,7 @@ func scanQuery(raw string) (parameters, error) {
 	var p parameters
 	for n := 0; raw != ""; n++ {
 		if n == maxParameters {
-			return p, badRequest("the query has more than %d parameters", maxParameters)
+			return p, status.BadRequestf("the query has more than %d parameters", maxParameters)
 		}
 		var pair string
 		pair, raw, _ = strings.Cut(raw, "&")
@@ -70,10 +72,10 @@ func checkPair(pair string) error {
 	for n := 0; n < len(pair); n++ {
 		switch pair[n] {
 		case ';':
-			return badRequest("the query has a \";\": separate parameters by \"&\", and encode it as %%3B within one")
+			return status.BadRequestf("the query has a \";\": separate parameters by \"&\", and encode it as %%3B within one")
 		case '%':
 			if n+2 >= len(pair) || !isHex(pair[n+1]) || !isHex(pair[n+2]) {
-				return badRequest("the query parameter %s has a \"%%\" that is not followed by two hexadecimal digits", excerpt(pair))
+				return status.BadRequestf("the query parameter %s has a \"%%\" that is not followed by two hexadecimal digits", excerpt(pair))
 			}
 		}
 	}
@@ -105,7 +107,7 @@ func (p *parameters) wantsWatch() (bool, error) {
 	case "", "1", "t", "T", "true", "True", "TRUE":
 		return true, nil
 	default:
-		return false, badRequest("the parameter watch is %s: expected true or false", excerpt(v))
+		return false, status.BadRequestf("the parameter watch is %s: expected true or false", excerpt(v))
 	}
 }
 
@@ -121,7 +123,7 @@ func (p *parameters) selectedName(rawQuery string) (string, error) {
 		err = metainternalversionscheme.ParameterCodec.DecodeParameters(values, metav1.SchemeGroupVersion, &o)
 	}
 	if err != nil {
-		return "", badRequest("the query can't be read as the options of a list: %v", err)
+		return "", status.BadRequestf("the query can't be read as the options of a list: %v", err)
 	}
 	if o.FieldSelector == nil {
 		return "", nil

@@ -2,14 +2,12 @@ package resource
 
 import (
 	"context"
-	"fmt"
 	"net/http"
 	"strings"
 
+	"kapis.dev/ks-apiserver/pkg/status"
 	"kapis.dev/ks-apiserver/pkg/store"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
@@ -36,11 +34,8 @@ func (s *Service) Served(ctx context.Context, k *store.Kind) error {
 		return nil // not a custom resource
 	}
 	if label, _ := definition.Labels.Get(servedLabel); label != "true" {
-		return &apierrors.StatusError{ErrStatus: metav1.Status{
-			Status: metav1.StatusFailure, Code: http.StatusNotFound, Reason: metav1.StatusReasonNotFound,
-			Message: fmt.Sprintf("resource %q is not supported: its definition lacks the label %s=true", gr, servedLabel),
-			Details: &metav1.StatusDetails{Group: gr.Group, Kind: gr.Resource},
-		}}
+		return status.About(gr, "", status.Errorf(http.StatusNotFound,
+			"resource %q is not supported: its definition lacks the label %s=true", gr, servedLabel))
 	}
 	return nil
 }

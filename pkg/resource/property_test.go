@@ -102,8 +102,8 @@ func contains(text string) func(*corev1.Pod) bool {
 	}
 }
 
-// status is what the phase alone says of pods without container statuses.
-var status = map[corev1.PodPhase]string{"Running": "Running", "Pending": "Waiting", "Succeeded": "Completed", "Failed": "Error"}
+// phaseStatus is what the phase alone says of pods without container statuses.
+var phaseStatus = map[corev1.PodPhase]string{"Running": "Running", "Pending": "Waiting", "Succeeded": "Completed", "Failed": "Error"}
 
 func filters() []filter {
 	var out []filter
@@ -144,7 +144,7 @@ func filters() []filter {
 	add("nodeName", "", func(p *corev1.Pod) bool { return p.Spec.NodeName == "" })
 	add("phase", "Pending", func(p *corev1.Pod) bool { return p.Status.Phase == "Pending" })
 	for _, s := range []string{"Running", "Waiting", "Completed", "Error"} {
-		add("status", s, func(p *corev1.Pod) bool { return status[p.Status.Phase] == s })
+		add("status", s, func(p *corev1.Pod) bool { return phaseStatus[p.Status.Phase] == s })
 	}
 	add("podIP", "10.0.0.1", func(p *corev1.Pod) bool { return strings.Contains(p.Status.PodIP, "10.0.0.1") })
 	add("pvcName", "c1", func(p *corev1.Pod) bool {

@@ -1,13 +1,11 @@
 package resource
 
 import (
-	"net/http"
-
 	"kapis.dev/ks-apiserver/pkg/request"
 	"kapis.dev/ks-apiserver/pkg/resource/plan"
+	"kapis.dev/ks-apiserver/pkg/status"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
@@ -41,10 +39,7 @@ func checkRoute(info *request.Info, resource string, scope plan.Scope, name stri
 		info.Resource != resource || info.Name != name ||
 		!sameScope(info.Namespace, scope.Namespace, name, resource == "namespaces") ||
 		!sameScope(info.Workspace, scope.Workspace, name, resource == "workspaces" || resource == "workspacetemplates") {
-		return &apierrors.StatusError{ErrStatus: metav1.Status{
-			Status: metav1.StatusFailure, Code: http.StatusNotFound, Reason: metav1.StatusReasonNotFound,
-			Message: "there is no resource at this path",
-		}}
+		return status.NoResource()
 	}
 	return nil
 }

@@ -13,11 +13,11 @@ import (
 	"kapis.dev/ks-apiserver/pkg/resource/page"
 	"kapis.dev/ks-apiserver/pkg/resource/plan"
 	"kapis.dev/ks-apiserver/pkg/resource/watch"
+	"kapis.dev/ks-apiserver/pkg/status"
 	"kapis.dev/ks-apiserver/pkg/store"
 	"kapis.dev/ks-apiserver/pkg/store/index"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
@@ -173,12 +173,9 @@ func (s *Service) Get(ctx context.Context, k *store.Kind, scope plan.Scope, name
 }
 
 func tooMany(k *store.Kind, n, most int) error {
-	return &apierrors.StatusError{ErrStatus: metav1.Status{
-		Status: metav1.StatusFailure, Code: http.StatusRequestEntityTooLarge, Reason: metav1.StatusReasonRequestEntityTooLarge,
-		Message: fmt.Sprintf("%d %s are more than the %d that one answer may have: ask for pages with limit and page", n, k.GVR.GroupResource(),
-			most),
-		Details: &metav1.StatusDetails{Group: k.GVR.Group, Kind: k.GVR.Resource},
-	}}
+	gr := k.GVR.GroupResource()
+	return status.About(gr, "", status.Errorf(http.StatusRequestEntityTooLarge,
+		"%d %s are more than the %d that one answer may have: ask for pages with limit and page", n, gr, most))
 }
 
 // Schemas returns what the store has to know of the kinds with something of their own.

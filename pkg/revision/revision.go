@@ -10,11 +10,11 @@ import (
 	"strconv"
 
 	"kapis.dev/ks-apiserver/pkg/rawjson"
+	"kapis.dev/ks-apiserver/pkg/status"
 	"kapis.dev/ks-apiserver/pkg/store/index"
 
 	appsv1 "k8s.io/api/apps/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/strategicpatch"
 )
@@ -126,11 +126,7 @@ func (s *Service) owned(ctx context.Context, resource string, owner *index.Recor
 
 func missing(resource, namespace, name, revision string) error {
 	gr := apps(resource).GroupResource()
-	return &apierrors.StatusError{ErrStatus: metav1.Status{
-		Status: metav1.StatusFailure, Code: http.StatusNotFound, Reason: metav1.StatusReasonNotFound,
-		Message: fmt.Sprintf("%s %s/%s has no revision %s", gr, namespace, name, clip(revision)),
-		Details: &metav1.StatusDetails{Group: gr.Group, Kind: gr.Resource, Name: name},
-	}}
+	return status.About(gr, name, status.Errorf(http.StatusNotFound, "%s %s/%s has no revision %s", gr, namespace, name, clip(revision)))
 }
 
 // clip cuts what a client sent to what a person needs to find it.

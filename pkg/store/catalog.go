@@ -17,6 +17,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
+
+	"kapis.dev/ks-apiserver/pkg/status"
 )
 
 // Discovery is what a catalog asks of a client (client-go's discovery client has it): the groups in the
@@ -161,19 +163,12 @@ func (c *Catalog) unknown(gr schema.GroupResource) error {
 		// A name without a group could be of any that does not answer. One dead API would then leave no name unknown.
 		return unavailable(gr, fmt.Sprintf("kube-apiserver does not tell for now whether it serves %s", gr))
 	}
-	return &apierrors.StatusError{ErrStatus: metav1.Status{
-		Status: metav1.StatusFailure, Code: http.StatusNotFound, Reason: metav1.StatusReasonNotFound,
-		Message: fmt.Sprintf("resource %q is not supported: kube-apiserver serves no such kind", gr.String()),
-		Details: &metav1.StatusDetails{Group: gr.Group, Kind: gr.Resource},
-	}}
+	return status.About(gr, "", status.Errorf(http.StatusNotFound, "resource %q is not supported: kube-apiserver serves no such kind", gr))
 }
 
 // unavailable is a 503 that says when to come again.
 func unavailable(gr schema.GroupResource, why string) error {
-	return &apierrors.StatusError{ErrStatus: metav1.Status{
-		Status: metav1.StatusFailure, Code: http.StatusServiceUnavailable, Reason: metav1.StatusReasonServiceUnavailable,
-		Message: why, Details: &metav1.StatusDetails{Group: gr.Group, Kind: gr.Resource, RetryAfterSeconds: 1},
-	}}
+	return status.RetryAfter(1, status.About(gr, "", status.Errorf(http.StatusServiceUnavailable, "%s", why)))
 }
 
 // miss asks discovery because something was not found, unless it was asked a moment ago. It asks for all who wait, and so

@@ -7,10 +7,10 @@ import (
 	"net/http"
 	"sync"
 
+	"kapis.dev/ks-apiserver/pkg/status"
 	"kapis.dev/ks-apiserver/pkg/store/index"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation"
 )
@@ -202,12 +202,8 @@ func (s *Store) isTooLarge(c *cache) bool {
 
 func tooLarge(p cacheKey) error {
 	gr := p.gvr.GroupResource()
-	return &apierrors.StatusError{ErrStatus: metav1.Status{
-		Status: metav1.StatusFailure, Code: http.StatusRequestEntityTooLarge, Reason: metav1.StatusReasonRequestEntityTooLarge,
-		Message: fmt.Sprintf("the %s of namespace %s are too large to be listed with their data: ask for one by its name at /api/%s", gr,
-			p.namespace, p.gvr.Version),
-		Details: &metav1.StatusDetails{Group: gr.Group, Kind: gr.Resource},
-	}}
+	return status.About(gr, "", status.Errorf(http.StatusRequestEntityTooLarge,
+		"the %s of namespace %s are too large to be listed with their data: ask for one by its name at /api/%s", gr, p.namespace, p.gvr.Version))
 }
 
 // stopIdle ends the caches of m that nobody has asked for since a time, in seconds.

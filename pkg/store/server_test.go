@@ -206,19 +206,19 @@ func (s *server) serve(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "application/json")
 	switch {
 	case f.status != 0:
-		status(w, f.status, "because")
+		writeStatus(w, f.status, "because")
 	case q.Get("watch") == "true":
 		s.watch(w, r, f)
 	case f.hang:
 		<-r.Context().Done()
 	case q.Get("continue") != "":
-		status(w, http.StatusGone, "the continue token is too old")
+		writeStatus(w, http.StatusGone, "the continue token is too old")
 	default:
 		s.list(w, r, f.page)
 	}
 }
 
-func status(w http.ResponseWriter, code int, message string) {
+func writeStatus(w http.ResponseWriter, code int, message string) {
 	reason := metav1.StatusReasonUnknown
 	if code == http.StatusGone {
 		reason = metav1.StatusReasonExpired
@@ -276,7 +276,7 @@ func (s *server) sorted(path string) []string {
 func (s *server) watch(w http.ResponseWriter, r *http.Request, f fault) {
 	path, initial := r.URL.Path, r.URL.Query().Get("sendInitialEvents") == "true"
 	if initial && f.noWatchList {
-		status(w, http.StatusUnprocessableEntity, "sendInitialEvents is forbidden")
+		writeStatus(w, http.StatusUnprocessableEntity, "sendInitialEvents is forbidden")
 		return
 	}
 	send := func(frame string) {
@@ -288,7 +288,7 @@ func (s *server) watch(w http.ResponseWriter, r *http.Request, f fault) {
 		f.expired = false
 		s.fault[path] = f
 		s.mu.Unlock()
-		status(w, http.StatusGone, "too old")
+		writeStatus(w, http.StatusGone, "too old")
 		return
 	}
 	if f.hangWatch {

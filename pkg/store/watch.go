@@ -3,13 +3,12 @@ package store
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net/http"
 	"strings"
 
+	"kapis.dev/ks-apiserver/pkg/status"
 	"kapis.dev/ks-apiserver/pkg/store/index"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
@@ -141,12 +140,8 @@ func (s *Store) reach(ctx context.Context, w *Watch, g goal) (*index.Snapshot, e
 
 // behind is a 504 that says so, in the form in which clients of Kubernetes know it.
 func behind(gr schema.GroupResource, what, have string) error {
-	return &apierrors.StatusError{ErrStatus: metav1.Status{
-		Status: metav1.StatusFailure, Code: http.StatusGatewayTimeout, Reason: metav1.StatusReasonTimeout,
-		Message: fmt.Sprintf("the cache of %s has not reached %s yet: it is at %s", gr, what, have),
-		Details: &metav1.StatusDetails{
-			Group: gr.Group, Kind: gr.Resource, RetryAfterSeconds: 1,
-			Causes: []metav1.StatusCause{{Type: metav1.CauseTypeResourceVersionTooLarge, Message: "Too large resource version"}},
-		},
-	}}
+	err := status.RetryAfter(1, status.About(gr, "", status.Errorf(http.StatusGatewayTimeout,
+		"the cache of %s has not reached %s yet: it is at %s", gr, what, have)))
+	err.ErrStatus.Details.Causes = []metav1.StatusCause{{Type: metav1.CauseTypeResourceVersionTooLarge, Message: "Too large resource version"}}
+	return err
 }

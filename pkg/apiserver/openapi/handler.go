@@ -15,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 
+	"kapis.dev/ks-apiserver/pkg/status"
 	"kapis.dev/ks-apiserver/pkg/web"
 )
 
@@ -68,10 +69,7 @@ func New(o Options) (*Handler, error) {
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.Method != http.MethodGet && r.Method != http.MethodHead {
 		w.Header().Set("Allow", "GET, HEAD")
-		web.WriteError(w, r, &apierrors.StatusError{ErrStatus: metav1.Status{
-			Status: metav1.StatusFailure, Code: http.StatusMethodNotAllowed,
-			Reason: metav1.StatusReasonMethodNotAllowed, Message: "OpenAPI documents can be read only",
-		}})
+		web.WriteError(w, r, status.Errorf(http.StatusMethodNotAllowed, "OpenAPI documents can be read only"))
 		return
 	}
 	path := strings.TrimSuffix(r.URL.Path, "/")
@@ -159,16 +157,10 @@ func serveDocument(w http.ResponseWriter, r *http.Request, d *document) {
 	http.ServeContent(w, r, "", d.modified, bytes.NewReader(d.body))
 }
 
-var errNotAcceptable = &apierrors.StatusError{ErrStatus: metav1.Status{
-	Status: metav1.StatusFailure, Code: http.StatusNotAcceptable, Reason: metav1.StatusReasonNotAcceptable,
-	Message: "OpenAPI documents are served as application/json and as protobuf",
-}}
+var errNotAcceptable = status.Errorf(http.StatusNotAcceptable, "OpenAPI documents are served as application/json and as protobuf")
 
 func notFound(what string) error {
-	return &apierrors.StatusError{ErrStatus: metav1.Status{
-		Status: metav1.StatusFailure, Code: http.StatusNotFound, Reason: metav1.StatusReasonNotFound,
-		Message: fmt.Sprintf("there is no OpenAPI document %q", what),
-	}}
+	return status.Errorf(http.StatusNotFound, "there is no OpenAPI document %q", what)
 }
 
 // unavailable says that kube-apiserver's part can't be had now. An error that is a Status says more.

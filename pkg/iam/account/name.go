@@ -16,6 +16,7 @@ import (
 	"kapis.dev/ks-apiserver/pkg/api/iam/v1beta1"
 	"kapis.dev/ks-apiserver/pkg/iam"
 	"kapis.dev/ks-apiserver/pkg/idp"
+	"kapis.dev/ks-apiserver/pkg/status"
 )
 
 const (
@@ -113,10 +114,7 @@ func checkChoice(name, email string) error {
 }
 
 func unprocessable(format string, args ...any) error {
-	return &apierrors.StatusError{ErrStatus: metav1.Status{
-		Status: metav1.StatusFailure, Code: http.StatusUnprocessableEntity, Reason: metav1.StatusReasonInvalid,
-		Message: fmt.Sprintf(format, args...),
-	}}
+	return status.Errorf(http.StatusUnprocessableEntity, format, args...)
 }
 
 func taken(what, value string) error {

@@ -16,6 +16,7 @@ import (
 
 	"kapis.dev/ks-apiserver/pkg/caller"
 	"kapis.dev/ks-apiserver/pkg/setting"
+	"kapis.dev/ks-apiserver/pkg/status"
 )
 
 const (
@@ -96,9 +97,9 @@ func readConfiguration(r *restful.Request, must bool) (*configuration, error) {
 	}
 	switch {
 	case c.Kind != kindPlatform && (must || c.Kind != ""):
-		return nil, apierrors.NewBadRequest(fmt.Sprintf("kind has to be %s, not %q", kindPlatform, c.Kind))
+		return nil, status.BadRequestf("kind has to be %s, not %q", kindPlatform, c.Kind)
 	case c.APIVersion != apiVersion && (must || c.APIVersion != ""):
-		return nil, apierrors.NewBadRequest(fmt.Sprintf("apiVersion has to be %s, not %q", apiVersion, c.APIVersion))
+		return nil, status.BadRequestf("apiVersion has to be %s, not %q", apiVersion, c.APIVersion)
 	case len(c.Data) > 0 && c.Data[0] != '{' && string(c.Data) != "null":
 		return nil, apierrors.NewBadRequest("data has to be an object")
 	}
@@ -135,7 +136,7 @@ func (s *Settings) update(r *restful.Request) (any, error) {
 	}
 	name := r.PathParameter("config")
 	if c.Metadata.Name != name {
-		return nil, apierrors.NewBadRequest(fmt.Sprintf("metadata.name is %q, and the path names %q", c.Metadata.Name, name))
+		return nil, status.BadRequestf("metadata.name is %q, and the path names %q", c.Metadata.Name, name)
 	}
 	if c.Data == nil {
 		return nil, apierrors.NewBadRequest("data is missing: all of it is replaced")
@@ -151,7 +152,7 @@ func (s *Settings) patch(r *restful.Request) (any, error) {
 	}
 	name := r.PathParameter("config")
 	if c.Metadata.Name != "" && c.Metadata.Name != name {
-		return nil, apierrors.NewBadRequest(fmt.Sprintf("metadata.name is %q, and the path names %q", c.Metadata.Name, name))
+		return nil, status.BadRequestf("metadata.name is %q, and the path names %q", c.Metadata.Name, name)
 	}
 	return s.change(r.Request.Context(), name, c.Metadata.ResourceVersion, func(old json.RawMessage) (json.RawMessage, error) {
 		if c.Data == nil {

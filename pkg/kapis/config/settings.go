@@ -16,6 +16,7 @@ import (
 	"kapis.dev/ks-apiserver/pkg/authz"
 	"kapis.dev/ks-apiserver/pkg/caller"
 	"kapis.dev/ks-apiserver/pkg/setting"
+	"kapis.dev/ks-apiserver/pkg/status"
 	"kapis.dev/ks-apiserver/pkg/web"
 )
 
@@ -84,11 +85,11 @@ func (s *Settings) setTheme(r *restful.Request) (any, error) {
 		return nil, apierrors.NewBadRequest("the body has to be a JSON object whose values are texts")
 	}
 	if len(theme) > maxThemeKeys {
-		return nil, apierrors.NewBadRequest(fmt.Sprintf("a theme may have %d keys at most", maxThemeKeys))
+		return nil, status.BadRequestf("a theme may have %d keys at most", maxThemeKeys)
 	}
 	for key := range theme {
 		if wrong := validation.IsConfigMapKey(key); len(wrong) > 0 {
-			return nil, apierrors.NewBadRequest(fmt.Sprintf("the key %q: %s", key, wrong[0]))
+			return nil, status.BadRequestf("the key %q: %s", key, wrong[0])
 		}
 	}
 	ctx := implied(r.Request.Context(), setting.GroupTheme)

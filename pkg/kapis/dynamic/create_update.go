@@ -5,6 +5,8 @@ import (
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"kapis.dev/ks-apiserver/pkg/status"
 )
 
 func (o *writeRequest) create() (any, error) {
@@ -46,7 +48,7 @@ func (o *writeRequest) update() (any, error) {
 func (o *writeRequest) whole(method string) (*object, outgoing, error) {
 	out := outgoing{method: method, path: o.path, contentType: typeJSON}
 	if isTunnel(o.info.Subresource) {
-		return nil, out, nothingHere()
+		return nil, out, status.NoResource()
 	}
 	var err error
 	if out.query, err = o.query(createParams...); err != nil {
@@ -67,7 +69,7 @@ func (o *writeRequest) object() (*object, error) {
 		return nil, err
 	}
 	if text == "" {
-		return nil, badRequest("the body is empty: send the object")
+		return nil, status.BadRequestf("the body is empty: send the object")
 	}
 	body, err := inspect(text)
 	if err != nil {
@@ -94,7 +96,7 @@ func (o *writeRequest) checkKind(body *object, required bool) error {
 	gv, kind := o.kind.GVR.GroupVersion().String(), o.kind.Kind
 	if sub := o.info.Subresource; sub != "" && sub != "status" {
 		if strings.HasSuffix(body.kind.value, "List") {
-			return badRequest("wrong resource GroupVersionKind: the body is a %.100s: send one object", body.kind.value)
+			return status.BadRequestf("wrong resource GroupVersionKind: the body is a %.100s: send one object", body.kind.value)
 		}
 		return nil
 	}
@@ -107,15 +109,24 @@ func (o *writeRequest) checkKind(body *object, required bool) error {
 	case !required && (!body.kind.set || body.kind.value == kind) && (!body.apiVersion.set || body.apiVersion.value == gv):
 		return nil
 	}
-	return badRequest("wrong resource GroupVersionKind: the body must have apiVersion %s and kind %s, it has apiVersion %.100q and kind"+
-		" %.100q",
-		gv, kind, body.apiVersion.value, body.kind.value)
+	return status.BadRequestf(
+		"wrong resource GroupVersionKind: the body must have apiVersion %s and kind %s, it has apiVersion %.100q and kind"+
+			" %.100q",
+		gv,
+		kind,
+		body.apiVersion.value,
+		body.kind.value,
+	)
 }
 
 // checkNames compares name and namespace of a body with the path's.
 func (o *writeRequest) checkNames(body *object) error {
 	if o.info.Name != "" && body.name.set && body.name.value != o.info.Name {
-		return badRequest("metadata.name in the body is %.260q, in the path it is %q: they must be the same", body.name.value, o.info.Name)
+		return status.BadRequestf(
+			"metadata.name in the body is %.260q, in the path it is %q: they must be the same",
+			body.name.value,
+			o.info.Name,
+		)
 	}
 	if !body.namespace.set {
 		return nil
@@ -126,10 +137,14 @@ func (o *writeRequest) checkNames(body *object) error {
 	}
 	if body.namespace.value != want || body.namespace.null {
 		if want == "" {
-			return badRequest("metadata.namespace in the body is %.260q, but %s are not in namespaces: leave it out", body.namespace.value,
+			return status.BadRequestf("metadata.namespace in the body is %.260q, but %s are not in namespaces: leave it out", body.namespace.value,
 				o.kind.GVR.GroupResource())
 		}
-		return badRequest("metadata.namespace in the body is %.260q, in the path it is %q: they must be the same", body.namespace.value, want)
+		return status.BadRequestf(
+			"metadata.namespace in the body is %.260q, in the path it is %q: they must be the same",
+			body.namespace.value,
+			want,
+		)
 	}
 	return nil
 }
@@ -138,7 +153,7 @@ func (o *writeRequest) checkNames(body *object) error {
 // moved between workspaces by its label (S7).
 func (o *writeRequest) stamp(body *object) error {
 	if body.workspace.set && (body.workspace.null || body.workspace.value != o.workspace) {
-		return badRequest("the label %s in the body is %.100q, in the path the workspace is %q: an object can't be moved to another"+
+		return status.BadRequestf("the label %s in the body is %.100q, in the path the workspace is %q: an object can't be moved to another"+
 			" workspace by its label",
 			workspaceLabel, body.workspace.value, o.workspace)
 	}

@@ -14,6 +14,8 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/selection"
 	"k8s.io/apimachinery/pkg/types"
+
+	"kapis.dev/ks-apiserver/pkg/status"
 )
 
 func (o *writeRequest) delete() (any, error) {
@@ -67,7 +69,7 @@ func (o *writeRequest) preconditions(options *metav1.DeleteOptions) (*metav1.Pre
 	}
 	pre := options.Preconditions
 	if pre.ResourceVersion != nil && *pre.ResourceVersion != version {
-		return nil, badRequest("resourceVersion is one thing in the query and another in the body: say it once")
+		return nil, status.BadRequestf("resourceVersion is one thing in the query and another in the body: say it once")
 	}
 	pre.ResourceVersion = &version
 	return pre, nil
@@ -78,7 +80,11 @@ func (o *writeRequest) preconditions(options *metav1.DeleteOptions) (*metav1.Pre
 func (o *writeRequest) deleteCollection() (any, error) {
 	for name := range o.in.URL.Query() {
 		if !slices.Contains(deleteParams, name) && !slices.Contains(selectParams, name) {
-			return nil, badRequest("the parameter %.100q does not restrict what is deleted here: use %s", name, strings.Join(selectParams, " and "))
+			return nil, status.BadRequestf(
+				"the parameter %.100q does not restrict what is deleted here: use %s",
+				name,
+				strings.Join(selectParams, " and "),
+			)
 		}
 	}
 	options, err := o.deleteOptions()
@@ -96,7 +102,7 @@ func (o *writeRequest) deleteCollection() (any, error) {
 	if o.workspace != "" {
 		within, err := labels.NewRequirement(workspaceLabel, selection.Equals, []string{o.workspace})
 		if err != nil {
-			return nil, badRequest("%q can't be the name of a workspace: %v", o.workspace, err)
+			return nil, status.BadRequestf("%q can't be the name of a workspace: %v", o.workspace, err)
 		}
 		selector = selector.Add(*within)
 	}
@@ -118,12 +124,14 @@ func (o *writeRequest) deleteCollection() (any, error) {
 
 func parseSelector(text string) (labels.Selector, error) {
 	if strings.Contains(text, "|") {
-		return nil, badRequest("the parameter labelSelector has \"|\": alternatives can be listed, but not deleted at once; delete those of" +
-			" each selector by a request of its own")
+		return nil, status.BadRequestf(
+			"the parameter labelSelector has \"|\": alternatives can be listed, but not deleted at once; delete those of" +
+				" each selector by a request of its own",
+		)
 	}
 	s, err := labels.Parse(text)
 	if err != nil {
-		return nil, badRequest("the parameter labelSelector is no label selector: %v", err)
+		return nil, status.BadRequestf("the parameter labelSelector is no label selector: %v", err)
 	}
 	return s, nil
 }
@@ -141,14 +149,16 @@ func (o *writeRequest) deleteOptions() (*metav1.DeleteOptions, error) {
 		dec := json.NewDecoder(strings.NewReader(text))
 		dec.DisallowUnknownFields() // a deletion can't be taken back: what is not understood is not left out
 		if err := dec.Decode(d); err != nil {
-			return nil, badRequest("the body of a deletion must be DeleteOptions: %v", err)
+			return nil, status.BadRequestf("the body of a deletion must be DeleteOptions: %v", err)
 		}
 		if d.Kind != "" && d.Kind != "DeleteOptions" {
-			return nil, badRequest("the body of a deletion must be DeleteOptions, it is a %.100q", d.Kind)
+			return nil, status.BadRequestf("the body of a deletion must be DeleteOptions, it is a %.100q", d.Kind)
 		}
 		if d.IgnoreStoreReadErrorWithClusterBreakingPotential != nil {
-			return nil, badRequest("ignoreStoreReadErrorWithClusterBreakingPotential is not supported here: ask kube-apiserver itself, at %s",
-				o.path)
+			return nil, status.BadRequestf(
+				"ignoreStoreReadErrorWithClusterBreakingPotential is not supported here: ask kube-apiserver itself, at %s",
+				o.path,
+			)
 		}
 		d.TypeMeta = metav1.TypeMeta{} // kube-apiserver knows what it is
 	}
@@ -188,11 +198,11 @@ func joinOptions(d *metav1.DeleteOptions, query url.Values) error {
 		}
 		switch {
 		case wrong:
-			return badRequest("the parameter %s can't be %.100q", name, one)
+			return status.BadRequestf("the parameter %s can't be %.100q", name, one)
 		case contradicts:
-			return badRequest("%s is one thing in the query and another in the body: say it once", name)
+			return status.BadRequestf("%s is one thing in the query and another in the body: say it once", name)
 		case len(values) > 1 && name != "dryRun":
-			return badRequest("the parameter %s is given twice: give it once", name)
+			return status.BadRequestf("the parameter %s is given twice: give it once", name)
 		}
 	}
 	return nil

@@ -10,6 +10,7 @@ import (
 	"kapis.dev/ks-apiserver/pkg/admission"
 	"kapis.dev/ks-apiserver/pkg/redaction"
 	"kapis.dev/ks-apiserver/pkg/request"
+	"kapis.dev/ks-apiserver/pkg/status"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -63,7 +64,7 @@ func (o *writeRequest) checkSent(w *admission.Write) error {
 	}
 	var old, now map[string]any
 	if json.Unmarshal(w.Old, &old) != nil || json.Unmarshal(w.Object, &now) != nil {
-		return badRequest("the object can't be read: send a JSON object")
+		return status.BadRequestf("the object can't be read: send a JSON object")
 	}
 	if err := redaction.CheckSent(gr, old, now); err != nil {
 		return apierrors.NewForbidden(gr, o.info.Name, err)
@@ -98,7 +99,7 @@ func (o *writeRequest) judgeCollection(selectors url.Values) error {
 		Items []stdjson.RawMessage `json:"items"`
 	}
 	if err := json.Unmarshal([]byte(raw.Unredacted()), &list); err != nil {
-		return badGateway("kube-apiserver's answer is no list: what is to be deleted can't be looked at")
+		return status.Errorf(http.StatusBadGateway, "kube-apiserver's answer is no list: what is to be deleted can't be looked at")
 	}
 	for _, item := range list.Items {
 		if err := o.judgeEnd(item); err != nil {

@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"kapis.dev/ks-apiserver/pkg/request"
+	"kapis.dev/ks-apiserver/pkg/status"
 	"kapis.dev/ks-apiserver/pkg/web"
 )
 
@@ -66,7 +67,7 @@ func (o LegacyVersion) renew(plural string, next web.Handler) web.Handler {
 			rest, ok = strings.CutPrefix(info.Path, root+o.Version+"/")
 		}
 		if !ok || info.APIGroup != o.Group || info.APIVersion != o.Version || info.Resource != plural {
-			return nil, nothingHere()
+			return nil, status.NoResource()
 		}
 		now := *info
 		now.APIVersion, now.Path = o.Now, root+o.Now+"/"+rest

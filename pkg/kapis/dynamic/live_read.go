@@ -7,6 +7,7 @@ import (
 
 	"kapis.dev/ks-apiserver/pkg/rawjson"
 	"kapis.dev/ks-apiserver/pkg/redaction"
+	"kapis.dev/ks-apiserver/pkg/status"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -47,7 +48,8 @@ func (o *writeRequest) readLive(whole bool) (*state, error) {
 	metadata := rawjson.Get(raw.Unredacted(), "metadata")
 	s.uid, s.resourceVersion = rawjson.GetText(metadata, "uid"), rawjson.GetText(metadata, "resourceVersion")
 	if s.uid == "" || s.resourceVersion == "" {
-		return nil, badGateway("kube-apiserver's answer has no metadata.uid and metadata.resourceVersion: the object can't be written safely")
+		return nil, status.Errorf(http.StatusBadGateway,
+			"kube-apiserver's answer has no metadata.uid and metadata.resourceVersion: the object can't be written safely")
 	}
 	if o.workspace != "" && rawjson.GetText(metadata, "labels", workspaceLabel) != o.workspace {
 		return nil, apierrors.NewNotFound(o.kind.GVR.GroupResource(), o.info.Name)

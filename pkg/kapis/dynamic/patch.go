@@ -6,6 +6,7 @@ import (
 
 	"kapis.dev/ks-apiserver/pkg/rawjson"
 	"kapis.dev/ks-apiserver/pkg/redaction"
+	"kapis.dev/ks-apiserver/pkg/status"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
@@ -16,7 +17,7 @@ const missingVersion = "1"
 
 func (o *writeRequest) patch() (any, error) {
 	if isTunnel(o.info.Subresource) {
-		return nil, nothingHere()
+		return nil, status.NoResource()
 	}
 	query, err := o.query(patchParams...)
 	if err != nil {
@@ -29,12 +30,12 @@ func (o *writeRequest) patch() (any, error) {
 	out := outgoing{method: http.MethodPatch, path: o.path, query: query, contentType: mediaType}
 	switch {
 	case text == "":
-		return nil, badRequest("the body is empty: send the patch")
+		return nil, status.BadRequestf("the body is empty: send the patch")
 	case text[0] == '[': // clients send a JSON patch under other names too
 		out.contentType = typeJSONPatch
 		return o.jsonPatch(out, text)
 	case mediaType == typeJSONPatch:
-		return nil, badRequest("a JSON patch is an array of operations; an object is a merge patch: send it as %s", typeMergePatch)
+		return nil, status.BadRequestf("a JSON patch is an array of operations; an object is a merge patch: send it as %s", typeMergePatch)
 	case mediaType == typeJSON:
 		out.contentType = typeMergePatch
 	}
@@ -79,7 +80,7 @@ func (o *writeRequest) objectPatch(out outgoing, text string) (any, error) {
 // stampPatch sets the label of the workspace in a patch.
 func (o *writeRequest) stampPatch(out outgoing, patch *object) error {
 	if patch.directive != "" && out.contentType == typeStrategicPatch {
-		return badRequest("the directive %s is not supported in a workspace: it could remove the workspace's label", patch.directive)
+		return status.BadRequestf("the directive %s is not supported in a workspace: it could remove the workspace's label", patch.directive)
 	}
 	return o.stamp(patch)
 }
@@ -170,7 +171,7 @@ func pointer(steps ...string) string {
 
 func readOperation(text string) (*operation, error) {
 	if text[0] != '{' {
-		return nil, badRequest("an operation of the JSON patch is not an object")
+		return nil, status.BadRequestf("an operation of the JSON patch is not an object")
 	}
 	op, seen := &operation{}, map[string]bool{}
 	for m := rawjson.Object(text); m.Next(); {
@@ -188,23 +189,23 @@ func readOperation(text string) (*operation, error) {
 			continue
 		}
 		if seen[m.Key] {
-			return nil, badRequest("an operation of the JSON patch has %q twice", m.Key)
+			return nil, status.BadRequestf("an operation of the JSON patch has %q twice", m.Key)
 		}
 		seen[m.Key] = true
 		if into == nil {
 			continue
 		}
 		if m.Value[0] != '"' {
-			return nil, badRequest("%q in an operation of the JSON patch must be a string", m.Key)
+			return nil, status.BadRequestf("%q in an operation of the JSON patch must be a string", m.Key)
 		}
 		*into = rawjson.Text(m.Value)
 	}
 	if !seen["op"] || !seen["path"] {
-		return nil, badRequest("an operation of the JSON patch lacks %q or %q", "op", "path")
+		return nil, status.BadRequestf("an operation of the JSON patch lacks %q or %q", "op", "path")
 	}
 	for _, p := range []string{op.path, op.from} {
 		if p != "" && p[0] != '/' {
-			return nil, badRequest("the path %.200q in the JSON patch must begin with a slash", p)
+			return nil, status.BadRequestf("the path %.200q in the JSON patch must begin with a slash", p)
 		}
 	}
 	return op, nil
@@ -241,7 +242,12 @@ func (o *writeRequest) checkOperation(op *operation) error {
 		for at, value := range fixed {
 			same := path == at && (op.op == "add" || op.op == "replace") && op.value == quote(value)
 			if !same && touches(path, at) {
-				return badRequest("the JSON patch may not change %s, nor replace what holds it (%s %.200q): the path says what it is", at, op.op, path)
+				return status.BadRequestf(
+					"the JSON patch may not change %s, nor replace what holds it (%s %.200q): the path says what it is",
+					at,
+					op.op,
+					path,
+				)
 			}
 		}
 	}
@@ -259,7 +265,7 @@ func (o *writeRequest) checkSource(op *operation) error {
 		return nil
 	}
 	if redaction.Hides(o.kind.GVR.GroupResource(), source) {
-		return badRequest("the JSON patch may not %s from %.200q: something of it is not shown", op.op, source)
+		return status.BadRequestf("the JSON patch may not %s from %.200q: something of it is not shown", op.op, source)
 	}
 	return nil
 }

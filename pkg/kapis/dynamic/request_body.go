@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"kapis.dev/ks-apiserver/pkg/rawjson"
+	"kapis.dev/ks-apiserver/pkg/status"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/yaml"
@@ -38,7 +39,7 @@ func readBody(r *http.Request, taken ...string) (text, mediaType string, err err
 	mediaType = taken[0]
 	if header := r.Header.Get("Content-Type"); header != "" {
 		if mediaType, _, err = mime.ParseMediaType(header); err != nil {
-			return "", "", unsupported("the Content-Type %.100q can't be read: %v", header, err)
+			return "", "", status.Errorf(http.StatusUnsupportedMediaType, "the Content-Type %.100q can't be read: %v", header, err)
 		}
 	}
 	var b bytes.Buffer
@@ -53,10 +54,15 @@ func readBody(r *http.Request, taken ...string) (text, mediaType string, err err
 		return "", mediaType, nil
 	}
 	if !isOneOf(mediaType, taken) {
-		return "", "", unsupported("the Content-Type %.100q is not supported here: send %s", mediaType, strings.Join(taken, " or "))
+		return "", "", status.Errorf(
+			http.StatusUnsupportedMediaType,
+			"the Content-Type %.100q is not supported here: send %s",
+			mediaType,
+			strings.Join(taken, " or "),
+		)
 	}
 	if e := r.Header.Get("Content-Encoding"); e != "" && e != "identity" {
-		return "", "", unsupported("a body with Content-Encoding %.100q is not supported: send it as it is", e)
+		return "", "", status.Errorf(http.StatusUnsupportedMediaType, "a body with Content-Encoding %.100q is not supported: send it as it is", e)
 	}
 	if mediaType == typeYAML || mediaType == typeApplyPatch && raw[0] != '{' && raw[0] != '[' {
 		if raw, err = fromYAML(raw); err != nil {
@@ -68,7 +74,7 @@ func readBody(r *http.Request, taken ...string) (text, mediaType string, err err
 	}
 	text = string(raw)
 	if !rawjson.Valid(text, maxDepth) {
-		return "", "", badRequest("the body is not valid JSON, or is nested too deeply")
+		return "", "", status.BadRequestf("the body is not valid JSON, or is nested too deeply")
 	}
 	return text, mediaType, nil
 }
@@ -78,7 +84,7 @@ func readError(err error) error {
 	if errors.As(err, &tooLarge) {
 		return apierrors.NewRequestEntityTooLargeError(fmt.Sprintf("the body may have %d bytes at most", tooLarge.Limit))
 	}
-	return badRequest("the body can't be read to its end")
+	return status.BadRequestf("the body can't be read to its end")
 }
 
 func isOneOf(s string, list []string) bool {
@@ -95,11 +101,11 @@ func isOneOf(s string, list []string) bool {
 func fromYAML(raw []byte) ([]byte, error) {
 	first := bytes.TrimPrefix(raw, []byte("---"))
 	if bytes.Contains(first, []byte("\n---")) {
-		return nil, badRequest("the body has several YAML documents: send one object with each request")
+		return nil, status.BadRequestf("the body has several YAML documents: send one object with each request")
 	}
 	out, err := yaml.YAMLToJSONStrict(raw)
 	if err != nil {
-		return nil, badRequest("the body is not valid YAML: %v", err)
+		return nil, status.BadRequestf("the body is not valid YAML: %v", err)
 	}
 	return out, nil
 }
@@ -128,7 +134,7 @@ const workspaceLabel = "kubesphere.io/workspace"
 // means, and some do not tell capitals; so what is judged here may stand once, in its own spelling.
 func inspect(text string) (*object, error) {
 	if !strings.HasPrefix(text, "{") {
-		return nil, badRequest("the body must be a JSON object")
+		return nil, status.BadRequestf("the body must be a JSON object")
 	}
 	o := &object{text: text}
 	var metadata, labels string
@@ -156,24 +162,24 @@ func (o *object) read(text, path string, wanted map[string]any) error {
 		if into == nil {
 			for name := range wanted {
 				if strings.EqualFold(name, key) && path != "metadata.labels." {
-					return badRequest("the body has %s%s: it is written %s%s", path, key, path, name)
+					return status.BadRequestf("the body has %s%s: it is written %s%s", path, key, path, name)
 				}
 			}
 			continue
 		}
 		if seen[key] {
-			return badRequest("the body has %s%s twice", path, key)
+			return status.BadRequestf("the body has %s%s twice", path, key)
 		}
 		seen[key] = true
 		switch into := into.(type) {
 		case *scalar:
 			if m.Value != "null" && m.Value[0] != '"' {
-				return badRequest("%s%s in the body must be a string", path, key)
+				return status.BadRequestf("%s%s in the body must be a string", path, key)
 			}
 			*into = scalar{set: true, null: m.Value == "null", value: rawjson.Text(m.Value)}
 		case *string:
 			if m.Value != "null" && m.Value[0] != '{' {
-				return badRequest("%s%s in the body must be an object", path, key)
+				return status.BadRequestf("%s%s in the body must be an object", path, key)
 			}
 			*into = m.Value
 		}

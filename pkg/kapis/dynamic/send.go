@@ -10,6 +10,7 @@ import (
 
 	"kapis.dev/ks-apiserver/pkg/redaction"
 	"kapis.dev/ks-apiserver/pkg/request"
+	"kapis.dev/ks-apiserver/pkg/status"
 	"kapis.dev/ks-apiserver/pkg/web"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -72,7 +73,7 @@ func (o *writeRequest) translate(r *http.Request) (*request.Info, error) {
 		info.Resource != is.Resource ||
 		info.Namespace != is.Namespace || info.Name != is.Name ||
 		info.Subresource != is.Subresource && info.Subresource != "" { // the object itself is looked at before its sub-resource is written
-		return nil, nothingHere()
+		return nil, status.NoResource()
 	}
 	return info, nil
 }
@@ -103,7 +104,8 @@ func (a *answer) Respond(w http.ResponseWriter, r *http.Request) {
 		return
 	case code == http.StatusUnauthorized:
 		// It is this server that was not recognized: the caller need not log in again.
-		web.WriteError(w, r, badGateway("kube-apiserver does not take this server's credentials: an administrator must renew them"))
+		web.WriteError(w, r, status.Errorf(http.StatusBadGateway,
+			"kube-apiserver does not take this server's credentials: an administrator must renew them"))
 		return
 	case code >= 400 && !isJSON:
 		text, _ := io.ReadAll(io.LimitReader(body, 1<<10))
@@ -111,7 +113,7 @@ func (a *answer) Respond(w http.ResponseWriter, r *http.Request) {
 			strings.TrimSpace(string(text)), 0, true))
 		return
 	case code < 200 || code >= 300 && code < 400:
-		web.WriteError(w, r, badGateway(fmt.Sprintf("kube-apiserver answered a write with %d", code)))
+		web.WriteError(w, r, status.Errorf(http.StatusBadGateway, "kube-apiserver answered a write with %d", code))
 		return
 	}
 	h := w.Header()
@@ -144,5 +146,5 @@ func read(res *redaction.Response) (redaction.Raw, error) {
 	if s := res.Status(); s != nil && res.StatusCode != http.StatusUnauthorized {
 		return redaction.Raw{}, &apierrors.StatusError{ErrStatus: *s}
 	}
-	return redaction.Raw{}, badGateway(fmt.Sprintf("kube-apiserver answered with %d", res.StatusCode))
+	return redaction.Raw{}, status.Errorf(http.StatusBadGateway, "kube-apiserver answered with %d", res.StatusCode)
 }

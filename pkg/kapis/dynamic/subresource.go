@@ -5,6 +5,8 @@ import (
 
 	"kapis.dev/ks-apiserver/pkg/request"
 	"kapis.dev/ks-apiserver/pkg/resource/plan"
+	"kapis.dev/ks-apiserver/pkg/status"
+	"kapis.dev/ks-apiserver/pkg/stream"
 
 	restful "github.com/emicklei/go-restful/v3"
 )
@@ -25,14 +27,15 @@ func (b bound) subresource(r *restful.Request) (any, error) {
 	if info := request.InfoFrom(r.Request.Context()); info != nil && info.IsResource && info.Subresource == "" {
 		// The paths of some lists look like those of sub-resources, and the router comes here where the list's
 		// own route has nothing that the client takes.
-		return nil, notAcceptable()
+		return nil, status.Errorf(http.StatusNotAcceptable,
+			"what is at this path is answered as "+typeJSON+" or "+stream.EventStream+": send an Accept header that takes one of them")
 	}
 	o, err := b.order(r)
 	if err != nil {
 		return nil, err
 	}
 	if o.info.Verb != "get" || isTunnel(o.info.Subresource) {
-		return nil, nothingHere()
+		return nil, status.NoResource()
 	}
 	if o.workspace != "" {
 		if _, err := o.Resources.Get(r.Request.Context(), o.kind, plan.Scope{Workspace: o.workspace}, o.info.Name); err != nil {

@@ -1,13 +1,13 @@
 package dynamic
 
 import (
-	"fmt"
 	"net/http"
 	"net/url"
 	"strings"
 
 	"kapis.dev/ks-apiserver/pkg/request"
 	"kapis.dev/ks-apiserver/pkg/resource/plan"
+	"kapis.dev/ks-apiserver/pkg/status"
 	"kapis.dev/ks-apiserver/pkg/store"
 	"kapis.dev/ks-apiserver/pkg/web"
 
@@ -116,7 +116,7 @@ func (b bound) write(r *restful.Request) (any, error) {
 	case "deletecollection":
 		return o.deleteCollection()
 	}
-	return nil, nothingHere()
+	return nil, status.NoResource()
 }
 
 func offers(k *store.Kind, verb string) bool {
@@ -134,7 +134,7 @@ func (b bound) order(r *restful.Request) (*writeRequest, error) {
 	info := request.InfoFrom(ctx)
 	if info == nil || !info.IsResource || info.IsKubernetes || info.APIGroup != gv.Group || info.APIVersion != gv.Version ||
 		info.Resource == "" {
-		return nil, nothingHere()
+		return nil, status.NoResource()
 	}
 	o := &writeRequest{Handler: b.Handler, in: r.Request, info: info}
 	if isWithinWorkspace(info) {
@@ -151,9 +151,9 @@ func (b bound) order(r *restful.Request) (*writeRequest, error) {
 	gr := gvr.GroupResource()
 	switch {
 	case o.kind.Namespaced && info.Namespace == "":
-		return nil, badRequest("%s are in namespaces: name one in the path, as in .../namespaces/{namespace}/%s", gr, info.Resource)
+		return nil, status.BadRequestf("%s are in namespaces: name one in the path, as in .../namespaces/{namespace}/%s", gr, info.Resource)
 	case !o.kind.Namespaced && info.Namespace != "" && info.Resource != "namespaces":
-		return nil, notFound(gr, info.Name, fmt.Sprintf("%s are not in namespaces", gr))
+		return nil, status.About(gr, info.Name, status.Errorf(http.StatusNotFound, "%s are not in namespaces", gr))
 	case o.kind.Namespaced && o.workspace != "":
 		err = o.namespaceInWorkspace()
 	}
@@ -178,7 +178,7 @@ func (o *writeRequest) kubePath() (string, error) {
 	}
 	rest, ok := strings.CutPrefix(i.Path, prefix)
 	if !ok || !strings.HasPrefix(rest, "/") {
-		return "", nothingHere()
+		return "", status.NoResource()
 	}
 	return root + rest, nil
 }
@@ -213,7 +213,7 @@ func (o *writeRequest) query(known ...string) (url.Values, error) {
 			if name == k {
 				out[name] = values
 			} else if strings.EqualFold(name, k) {
-				return nil, badRequest("the parameter %s is unknown: it is written %s", name, k)
+				return nil, status.BadRequestf("the parameter %s is unknown: it is written %s", name, k)
 			}
 		}
 	}

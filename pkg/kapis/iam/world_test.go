@@ -46,6 +46,7 @@ import (
 	"kapis.dev/ks-apiserver/pkg/kapis/kapistest"
 	"kapis.dev/ks-apiserver/pkg/request"
 	"kapis.dev/ks-apiserver/pkg/resource"
+	"kapis.dev/ks-apiserver/pkg/status"
 	"kapis.dev/ks-apiserver/pkg/store"
 )
 
@@ -171,7 +172,7 @@ func (w *world) Check(_ context.Context, x *admission.Write) error {
 		w.t.Errorf("the guard is asked about %+v", x)
 	}
 	if w.forbidden[what] {
-		return wire.Forbidden("the caller does not hold it")
+		return status.Forbiddenf("the caller does not hold it")
 	}
 	return nil
 }
@@ -179,7 +180,7 @@ func (w *world) Check(_ context.Context, x *admission.Write) error {
 // Unnamed refuses those whom bindings of Kubernetes' own name.
 func (w *world) Unnamed(_ context.Context, by user.Info, name string, _ []string) error {
 	if by.GetName() != "admin" && w.forbidden["become "+name] {
-		return wire.Forbidden("bindings name him: the caller does not hold it")
+		return status.Forbiddenf("bindings name him: the caller does not hold it")
 	}
 	return nil
 }

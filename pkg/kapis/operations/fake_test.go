@@ -89,7 +89,7 @@ func (c *cluster) RoundTrip(r *http.Request) (*http.Response, error) {
 	code, answer := http.StatusOK, any(nil)
 	if c.fail != nil {
 		if code := c.fail(what); code != 0 {
-			return respond(code, status(code, "", "refused by the test"))
+			return respond(code, failureOf(code, "", "refused by the test"))
 		}
 	}
 	switch r.Method {
@@ -101,7 +101,7 @@ func (c *cluster) RoundTrip(r *http.Request) (*http.Response, error) {
 		code, answer = c.delete(name, body, dry)
 	}
 	if c.lost != nil && c.lost(what) {
-		return respond(http.StatusGatewayTimeout, status(http.StatusGatewayTimeout, "Timeout", "no answer"))
+		return respond(http.StatusGatewayTimeout, failureOf(http.StatusGatewayTimeout, "Timeout", "no answer"))
 	}
 	return respond(code, answer)
 }
@@ -110,7 +110,7 @@ func (c *cluster) get(name string) (int, any) {
 	if u := c.jobs[name]; u != nil {
 		return http.StatusOK, u.Object
 	}
-	return http.StatusNotFound, status(http.StatusNotFound, metav1.StatusReasonNotFound, "not found")
+	return http.StatusNotFound, failureOf(http.StatusNotFound, metav1.StatusReasonNotFound, "not found")
 }
 
 func (c *cluster) post(in *unstructured.Unstructured, dry bool) (int, any) {
@@ -118,7 +118,7 @@ func (c *cluster) post(in *unstructured.Unstructured, dry bool) (int, any) {
 		c.t.Errorf("created with what a new object can't have: %v", in.Object["metadata"])
 	}
 	if c.jobs[in.GetName()] != nil {
-		return http.StatusConflict, status(http.StatusConflict, metav1.StatusReasonAlreadyExists, "already exists")
+		return http.StatusConflict, failureOf(http.StatusConflict, metav1.StatusReasonAlreadyExists, "already exists")
 	}
 	if dry {
 		return http.StatusCreated, in.Object
@@ -132,22 +132,22 @@ func (c *cluster) delete(name string, body []byte, dry bool) (int, any) {
 	if err := json.Unmarshal(body, &options); err != nil || options.Preconditions == nil || options.Preconditions.UID == nil ||
 		options.PropagationPolicy == nil || *options.PropagationPolicy != metav1.DeletePropagationBackground {
 		c.t.Errorf("deletion without its conditions: %s", body)
-		return http.StatusBadRequest, status(http.StatusBadRequest, "", "bad")
+		return http.StatusBadRequest, failureOf(http.StatusBadRequest, "", "bad")
 	}
 	u := c.jobs[name]
 	switch pre := options.Preconditions; {
 	case u == nil:
-		return http.StatusNotFound, status(http.StatusNotFound, metav1.StatusReasonNotFound, "not found")
+		return http.StatusNotFound, failureOf(http.StatusNotFound, metav1.StatusReasonNotFound, "not found")
 	case *pre.UID != u.GetUID() || pre.ResourceVersion != nil && *pre.ResourceVersion != u.GetResourceVersion():
-		return http.StatusConflict, status(http.StatusConflict, metav1.StatusReasonConflict, "precondition failed")
+		return http.StatusConflict, failureOf(http.StatusConflict, metav1.StatusReasonConflict, "precondition failed")
 	}
 	if !dry {
 		delete(c.jobs, name)
 	}
-	return http.StatusOK, status(0, "", "")
+	return http.StatusOK, failureOf(0, "", "")
 }
 
-func status(code int, reason metav1.StatusReason, message string) any {
+func failureOf(code int, reason metav1.StatusReason, message string) any {
 	s := metav1.Status{
 		TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"},
 		Code:     int32(code),

@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"kapis.dev/ks-apiserver/pkg/authz"
+	"kapis.dev/ks-apiserver/pkg/status"
 )
 
 var jobsResource = schema.GroupResource{Group: "batch", Resource: "jobs"}
@@ -65,8 +66,7 @@ func (j jobs) do(r *http.Request) (*unstructured.Unstructured, error) {
 	if res.StatusCode >= 300 {
 		var s metav1.Status
 		if err := json.Unmarshal(raw, &s); err != nil || s.Code == 0 || res.StatusCode == http.StatusUnauthorized {
-			s = metav1.Status{Status: metav1.StatusFailure, Code: http.StatusBadGateway, Reason: "BadGateway",
-				Message: fmt.Sprintf("kube-apiserver answered with %d", res.StatusCode)}
+			return nil, status.Errorf(http.StatusBadGateway, "kube-apiserver answered with %d", res.StatusCode)
 		}
 		return nil, &apierrors.StatusError{ErrStatus: s}
 	}

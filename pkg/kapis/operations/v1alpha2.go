@@ -2,7 +2,6 @@
 package operations
 
 import (
-	"fmt"
 	"net/http"
 	"time"
 
@@ -12,6 +11,7 @@ import (
 
 	"kapis.dev/ks-apiserver/pkg/authz"
 	"kapis.dev/ks-apiserver/pkg/request"
+	"kapis.dev/ks-apiserver/pkg/status"
 	"kapis.dev/ks-apiserver/pkg/web"
 )
 
@@ -62,7 +62,7 @@ func (h *V1alpha2) operate(r *restful.Request) (any, error) {
 	}
 	query := r.Request.URL.Query()
 	if action := query.Get("action"); action != "rerun" {
-		return nil, apierrors.NewBadRequest(fmt.Sprintf("the parameter action is %.100q: expected rerun", action))
+		return nil, status.BadRequestf("the parameter action is %.100q: expected rerun", action)
 	}
 	x := &rerun{
 		kube: jobs{h.Kube, h.Authorizer, r.Request, info.Namespace}, name: info.Name, version: query.Get("resourceVersion"),

@@ -15,6 +15,7 @@ import (
 	"kapis.dev/ks-apiserver/pkg/rawjson"
 	"kapis.dev/ks-apiserver/pkg/request"
 	"kapis.dev/ks-apiserver/pkg/resource/plan"
+	"kapis.dev/ks-apiserver/pkg/status"
 )
 
 const (
@@ -35,7 +36,7 @@ func (h *Handler) namespace(workspace, name string) *target {
 		}
 		_, said := next.GetLabels()[tenantv1beta1.LabelWorkspace]
 		if isObserved(next) && !said { // a patch took it away
-			return badRequest("the label %s can't be removed: move the namespace to another workspace instead", tenantv1beta1.LabelWorkspace)
+			return status.BadRequestf("the label %s can't be removed: move the namespace to another workspace instead", tenantv1beta1.LabelWorkspace)
 		}
 		if err := stamp(next, workspace); err != nil {
 			return err

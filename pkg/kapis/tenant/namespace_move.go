@@ -18,6 +18,7 @@ import (
 	"kapis.dev/ks-apiserver/pkg/rawjson"
 	"kapis.dev/ks-apiserver/pkg/request"
 	"kapis.dev/ks-apiserver/pkg/resource/plan"
+	"kapis.dev/ks-apiserver/pkg/status"
 	"kapis.dev/ks-apiserver/pkg/tenant"
 	"kapis.dev/ks-apiserver/pkg/web"
 )
@@ -91,18 +92,18 @@ func readNames(r *http.Request) ([]string, error) {
 		Namespaces []string `json:"namespaces"`
 	}
 	if err := json.Unmarshal(raw, &body); err != nil || len(body.Namespaces) == 0 {
-		return nil, badRequest(`the body must name the namespaces: {"namespaces":["a","b"]}`)
+		return nil, status.BadRequestf(`the body must name the namespaces: {"namespaces":["a","b"]}`)
 	}
 	if len(body.Namespaces) > maxAssigned {
-		return nil, badRequest("%d namespaces are more than the %d of one request", len(body.Namespaces), maxAssigned)
+		return nil, status.BadRequestf("%d namespaces are more than the %d of one request", len(body.Namespaces), maxAssigned)
 	}
 	seen := map[string]bool{}
 	for _, name := range body.Namespaces {
 		if len(validation.IsDNS1123Label(name)) > 0 {
-			return nil, badRequest("%.100q can't be the name of a namespace", name)
+			return nil, status.BadRequestf("%.100q can't be the name of a namespace", name)
 		}
 		if seen[name] {
-			return nil, badRequest("the namespace %.100q is named twice", name)
+			return nil, status.BadRequestf("the namespace %.100q is named twice", name)
 		}
 		seen[name] = true
 	}

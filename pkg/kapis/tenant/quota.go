@@ -9,6 +9,7 @@ import (
 
 	tenantv1beta1 "kapis.dev/ks-apiserver/pkg/api/tenant/v1beta1"
 	"kapis.dev/ks-apiserver/pkg/resource/plan"
+	"kapis.dev/ks-apiserver/pkg/status"
 )
 
 // quotas are the quotas of a workspace: objects of the cluster that carry its label, and select its namespaces by it.
@@ -28,7 +29,7 @@ func (h *Handler) quota(workspace, name string) *target {
 		}
 		selector := map[string]any{tenantv1beta1.LabelWorkspace: workspace}
 		if err := unstructured.SetNestedMap(next.Object, selector, "spec", "selector"); err != nil {
-			return badRequest("spec in the body must be an object: %v", err)
+			return status.BadRequestf("spec in the body must be an object: %v", err)
 		}
 		return nil
 	}
@@ -39,7 +40,7 @@ func (h *Handler) quota(workspace, name string) *target {
 func stamp(o *unstructured.Unstructured, workspace string) error {
 	labels := o.GetLabels()
 	if said, set := labels[tenantv1beta1.LabelWorkspace]; set && said != workspace {
-		return badRequest("the label %s in the body is %.100q, in the path the workspace is %q: they must be the same",
+		return status.BadRequestf("the label %s in the body is %.100q, in the path the workspace is %q: they must be the same",
 			tenantv1beta1.LabelWorkspace, said, workspace)
 	}
 	if labels == nil {

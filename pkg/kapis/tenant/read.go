@@ -15,6 +15,7 @@ import (
 	"kapis.dev/ks-apiserver/pkg/resource"
 	"kapis.dev/ks-apiserver/pkg/resource/page"
 	"kapis.dev/ks-apiserver/pkg/resource/plan"
+	"kapis.dev/ks-apiserver/pkg/status"
 	"kapis.dev/ks-apiserver/pkg/tenant"
 	"kapis.dev/ks-apiserver/pkg/web"
 )
@@ -95,7 +96,7 @@ func (h *Handler) get(gvr schema.GroupVersionResource) web.Handler {
 		}
 		info := infoOf(r)
 		if info == nil {
-			return nil, nothingHere()
+			return nil, status.NoResource()
 		}
 		if err := resource.CheckRoute(info, info.Resource, scope, name); err != nil {
 			return nil, err
@@ -157,7 +158,7 @@ func (h *Handler) memberNamespaces(r *restful.Request) (any, error) {
 	if info == nil || info.Resource != "workspacemembers" || info.Subresource != "namespaces" || info.Name != member ||
 		info.Workspace != workspace ||
 		info.Namespace != "" || info.Verb != "get" {
-		return nil, nothingHere()
+		return nil, status.NoResource()
 	}
 	q, err := h.still(r)
 	if err != nil {

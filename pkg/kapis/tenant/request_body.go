@@ -15,6 +15,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/json"
 	sigsjson "sigs.k8s.io/json"
+
+	"kapis.dev/ks-apiserver/pkg/status"
 )
 
 // maxBody bounds what is sent, in bytes.
@@ -45,10 +47,10 @@ func readObject(r *http.Request, apiVersion, kind string) (*unstructured.Unstruc
 	}
 	var all map[string]any
 	if err := json.Unmarshal(raw, &all); err != nil || all == nil {
-		return nil, badRequest("the body is not a JSON object: send a %s", kind)
+		return nil, status.BadRequestf("the body is not a JSON object: send a %s", kind)
 	}
 	if k, set := all["kind"]; set && k != kind {
-		return nil, badRequest("the body is a %.100q: send a %s", fmt.Sprint(k), kind)
+		return nil, status.BadRequestf("the body is a %.100q: send a %s", fmt.Sprint(k), kind)
 	}
 	o := &unstructured.Unstructured{Object: map[string]any{"apiVersion": apiVersion, "kind": kind, "metadata": map[string]any{}}}
 	for _, member := range []string{"metadata", "spec"} {
@@ -57,7 +59,7 @@ func readObject(r *http.Request, apiVersion, kind string) (*unstructured.Unstruc
 			continue
 		}
 		if _, ok := v.(map[string]any); !ok {
-			return nil, badRequest("%s in the body must be an object", member)
+			return nil, status.BadRequestf("%s in the body must be an object", member)
 		}
 		o.Object[member] = v
 	}
@@ -66,19 +68,19 @@ func readObject(r *http.Request, apiVersion, kind string) (*unstructured.Unstruc
 			unstructured.RemoveNestedField(o.Object, path...)
 		}
 		if _, _, err := unstructured.NestedStringMap(o.Object, path...); err != nil {
-			return nil, badRequest("%s in the body must be an object of strings", strings.Join(path, "."))
+			return nil, status.BadRequestf("%s in the body must be an object of strings", strings.Join(path, "."))
 		}
 	}
 	for _, path := range [][]string{{"metadata", "name"}, {"metadata", "namespace"}, {"metadata", "resourceVersion"}} {
 		if _, _, err := unstructured.NestedString(o.Object, path...); err != nil {
-			return nil, badRequest("%s in the body must be a string", strings.Join(path, "."))
+			return nil, status.BadRequestf("%s in the body must be a string", strings.Join(path, "."))
 		}
 	}
 	if o.GetNamespace() != "" {
-		return nil, badRequest("metadata.namespace in the body is %.100q, but a %s is in no namespace", o.GetNamespace(), kind)
+		return nil, status.BadRequestf("metadata.namespace in the body is %.100q, but a %s is in no namespace", o.GetNamespace(), kind)
 	}
 	if o.GetName() == "" {
-		return nil, badRequest("metadata.name is missing: it is the name of the %s", kind)
+		return nil, status.BadRequestf("metadata.name is missing: it is the name of the %s", kind)
 	}
 	return o, nil
 }
@@ -86,7 +88,7 @@ func readObject(r *http.Request, apiVersion, kind string) (*unstructured.Unstruc
 // named refuses a body that has another name than the path.
 func named(o *unstructured.Unstructured, name string) error {
 	if o.GetName() != name {
-		return badRequest("metadata.name in the body is %.260q, in the path it is %q: they must be the same", o.GetName(), name)
+		return status.BadRequestf("metadata.name in the body is %.260q, in the path it is %q: they must be the same", o.GetName(), name)
 	}
 	return nil
 }
@@ -101,15 +103,13 @@ func readPatch(r *http.Request) (body []byte, mediaType string, err error) {
 	case len(body) > 0 && body[0] == '[':
 		return body, typeJSONPatch, nil
 	case len(body) == 0 || body[0] != '{':
-		return nil, "", badRequest("the body is no patch: send a JSON patch (an array) or a merge patch (an object)")
+		return nil, "", status.BadRequestf("the body is no patch: send a JSON patch (an array) or a merge patch (an object)")
 	case declared == typeJSONPatch:
-		return nil, "", badRequest("a JSON patch is an array of operations; an object is a merge patch: send it as %s", typeMergePatch)
+		return nil, "", status.BadRequestf("a JSON patch is an array of operations; an object is a merge patch: send it as %s", typeMergePatch)
 	case declared != "" && declared != typeMergePatch && declared != "application/json" &&
 		declared != "application/strategic-merge-patch+json":
-		return nil, "", &apierrors.StatusError{ErrStatus: metav1.Status{
-			Status: metav1.StatusFailure, Code: http.StatusUnsupportedMediaType, Reason: metav1.StatusReasonUnsupportedMediaType,
-			Message: fmt.Sprintf("a %.100q is not supported here: send %s or %s", declared, typeMergePatch, typeJSONPatch),
-		}}
+		return nil, "", status.Errorf(http.StatusUnsupportedMediaType,
+			"a %.100q is not supported here: send %s or %s", declared, typeMergePatch, typeJSONPatch)
 	}
 	return body, typeMergePatch, nil
 }
@@ -129,7 +129,7 @@ func passed(r *http.Request, known []string) (url.Values, error) {
 			if name == k {
 				out[name] = values
 			} else if strings.EqualFold(name, k) {
-				return nil, badRequest("the parameter %.100q is written %s", name, k)
+				return nil, status.BadRequestf("the parameter %.100q is written %s", name, k)
 			}
 		}
 	}
@@ -146,11 +146,11 @@ func readDeletion(r *http.Request) (*metav1.DeleteOptions, error) {
 	d := &metav1.DeleteOptions{}
 	if len(raw) > 0 {
 		if strict, err := sigsjson.UnmarshalStrict(raw, d); err != nil || len(strict) > 0 {
-			return nil, badRequest("the body of a deletion must be DeleteOptions, or nothing")
+			return nil, status.BadRequestf("the body of a deletion must be DeleteOptions, or nothing")
 		}
 	}
 	if d.Kind != "" && d.Kind != "DeleteOptions" {
-		return nil, badRequest("the body of a deletion must be DeleteOptions, it is a %.100q", d.Kind)
+		return nil, status.BadRequestf("the body of a deletion must be DeleteOptions, it is a %.100q", d.Kind)
 	}
 	d.TypeMeta = metav1.TypeMeta{}
 	q, err := passed(r, deleteParams)
@@ -161,13 +161,13 @@ func readDeletion(r *http.Request) (*metav1.DeleteOptions, error) {
 	if said := q.Get("gracePeriodSeconds"); said != "" {
 		seconds, err := strconv.ParseInt(said, 10, 64)
 		if err != nil || d.GracePeriodSeconds != nil && *d.GracePeriodSeconds != seconds {
-			return nil, badRequest("gracePeriodSeconds must be one number, in the query or in the body")
+			return nil, status.BadRequestf("gracePeriodSeconds must be one number, in the query or in the body")
 		}
 		d.GracePeriodSeconds = &seconds
 	}
 	if policy := metav1.DeletionPropagation(q.Get("propagationPolicy")); policy != "" {
 		if d.PropagationPolicy != nil && *d.PropagationPolicy != policy {
-			return nil, badRequest("propagationPolicy is one thing in the query and another in the body: say it once")
+			return nil, status.BadRequestf("propagationPolicy is one thing in the query and another in the body: say it once")
 		}
 		d.PropagationPolicy = &policy
 	}
@@ -175,12 +175,8 @@ func readDeletion(r *http.Request) (*metav1.DeleteOptions, error) {
 		switch *p {
 		case metav1.DeletePropagationOrphan, metav1.DeletePropagationBackground, metav1.DeletePropagationForeground:
 		default:
-			return nil, badRequest("propagationPolicy can't be %.100q: it is Background, Foreground or Orphan", *p)
+			return nil, status.BadRequestf("propagationPolicy can't be %.100q: it is Background, Foreground or Orphan", *p)
 		}
 	}
 	return d, nil
-}
-
-func badRequest(format string, args ...any) error {
-	return apierrors.NewBadRequest(fmt.Sprintf(format, args...))
 }

@@ -15,6 +15,7 @@ import (
 	tenantv1beta1 "kapis.dev/ks-apiserver/pkg/api/tenant/v1beta1"
 	"kapis.dev/ks-apiserver/pkg/request"
 	"kapis.dev/ks-apiserver/pkg/resource/plan"
+	"kapis.dev/ks-apiserver/pkg/status"
 )
 
 var managerPath = []string{"spec", "template", "spec", "manager"}
@@ -34,7 +35,7 @@ func (h *Handler) judgeTemplate(ctx context.Context, old, next *unstructured.Uns
 	}
 	after := &tenantv1beta1.WorkspaceTemplate{}
 	if err := convert(next, after); err != nil {
-		return badRequest("the body is no WorkspaceTemplate: %v", err)
+		return status.BadRequestf("the body is no WorkspaceTemplate: %v", err)
 	}
 	rights := placementRights{h}
 	if what := guarded(ctx, before, after); what != "" {

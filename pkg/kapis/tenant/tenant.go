@@ -6,12 +6,9 @@
 package tenant
 
 import (
-	"net/http"
 	"time"
 
 	restful "github.com/emicklei/go-restful/v3"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/authentication/user"
 
@@ -181,11 +178,4 @@ func withQuery(ws *restful.WebService, b *restful.RouteBuilder) *restful.RouteBu
 // message is how clients know that something was done.
 type message struct {
 	Message string `json:"message"`
-}
-
-func nothingHere() error {
-	return &apierrors.StatusError{ErrStatus: metav1.Status{
-		Status: metav1.StatusFailure, Code: http.StatusNotFound, Reason: metav1.StatusReasonNotFound,
-		Message: "there is no resource at this path",
-	}}
 }

@@ -21,6 +21,7 @@ import (
 	"kapis.dev/ks-apiserver/pkg/authz"
 	"kapis.dev/ks-apiserver/pkg/caller"
 	"kapis.dev/ks-apiserver/pkg/request"
+	"kapis.dev/ks-apiserver/pkg/status"
 	"kapis.dev/ks-apiserver/pkg/tenant"
 )
 
@@ -71,10 +72,10 @@ func (h *Handler) createTemplate(r *restful.Request) (any, error) {
 	}
 	name := request.UserFrom(r.Request.Context()).GetName()
 	if manager, _, err := unstructured.NestedString(o.Object, managerPath...); err != nil {
-		return nil, badRequest("spec.template.spec.manager in the body must be a string: %v", err)
+		return nil, status.BadRequestf("spec.template.spec.manager in the body must be a string: %v", err)
 	} else if manager == "" { // somebody has to run it
 		if err := unstructured.SetNestedField(o.Object, name, managerPath...); err != nil {
-			return nil, badRequest("spec.template.spec in the body must be an object: %v", err)
+			return nil, status.BadRequestf("spec.template.spec in the body must be an object: %v", err)
 		}
 	}
 	annotations := o.GetAnnotations()

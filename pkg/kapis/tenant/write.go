@@ -17,6 +17,7 @@ import (
 
 	"kapis.dev/ks-apiserver/pkg/caller"
 	"kapis.dev/ks-apiserver/pkg/request"
+	"kapis.dev/ks-apiserver/pkg/status"
 )
 
 // attempts is how often a write is tried whose object changes between the look and the write.
@@ -166,7 +167,7 @@ func versionIn(patch []byte, mediaType string) (string, error) {
 			Value any    `json:"value"`
 		}
 		if err := sigsjson.UnmarshalCaseSensitivePreserveInts(patch, &all); err != nil {
-			return "", badRequest("the JSON patch can't be read: %v", err)
+			return "", status.BadRequestf("the JSON patch can't be read: %v", err)
 		}
 		asked := ""
 		for _, o := range all {
@@ -183,7 +184,7 @@ func versionIn(patch []byte, mediaType string) (string, error) {
 		} `json:"metadata"`
 	}
 	if err := sigsjson.UnmarshalCaseSensitivePreserveInts(patch, &o); err != nil {
-		return "", badRequest("the merge patch can't be read: %v", err)
+		return "", status.BadRequestf("the merge patch can't be read: %v", err)
 	}
 	return o.Metadata.ResourceVersion, nil
 }
@@ -193,7 +194,7 @@ func bind(patch []byte, mediaType, version string) ([]byte, error) {
 	if mediaType == typeJSONPatch {
 		var all []stdjson.RawMessage
 		if err := sigsjson.UnmarshalCaseSensitivePreserveInts(patch, &all); err != nil {
-			return nil, badRequest("the JSON patch can't be read: %v", err)
+			return nil, status.BadRequestf("the JSON patch can't be read: %v", err)
 		}
 		op, err := stdjson.Marshal(map[string]string{"op": "add", "path": "/metadata/resourceVersion", "value": version})
 		if err != nil {
@@ -203,11 +204,11 @@ func bind(patch []byte, mediaType, version string) ([]byte, error) {
 	}
 	var o map[string]any
 	if err := sigsjson.UnmarshalCaseSensitivePreserveInts(patch, &o); err != nil {
-		return nil, badRequest("the merge patch can't be read: %v", err)
+		return nil, status.BadRequestf("the merge patch can't be read: %v", err)
 	}
 	metadata, ok := o["metadata"].(map[string]any)
 	if !ok && o["metadata"] != nil {
-		return nil, badRequest("metadata in the merge patch must be an object")
+		return nil, status.BadRequestf("metadata in the merge patch must be an object")
 	}
 	if metadata == nil {
 		metadata = map[string]any{}
@@ -321,7 +322,7 @@ func authorized(r *restful.Request, verb, resource, name string) error {
 	info := infoOf(r)
 	if info == nil || !info.IsResource || info.IsKubernetes || info.Verb != verb || info.Resource != resource || info.Name != name ||
 		info.Subresource != "" || info.Workspace != r.PathParameter("workspace") || info.Namespace != r.PathParameter("namespace") {
-		return nothingHere()
+		return status.NoResource()
 	}
 	return nil
 }

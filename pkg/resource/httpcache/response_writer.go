@@ -1,7 +1,6 @@
 package httpcache
 
 import (
-	"fmt"
 	"io"
 	"net/http"
 	"runtime"
@@ -11,9 +10,9 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/klog/v2"
 
+	"kapis.dev/ks-apiserver/pkg/status"
 	"kapis.dev/ks-apiserver/pkg/web"
 )
 
@@ -73,11 +72,8 @@ func (f *Reservation) Release() {
 }
 
 func tooLong(most int64) error {
-	return &apierrors.StatusError{ErrStatus: metav1.Status{
-		Status: metav1.StatusFailure, Code: http.StatusRequestEntityTooLarge, Reason: metav1.StatusReasonRequestEntityTooLarge,
-		Message: fmt.Sprintf("the answer is longer than the %d bytes that one may have: ask for pages with limit and page, or for parts with"+
-			" fields", most),
-	}}
+	return status.Errorf(http.StatusRequestEntityTooLarge,
+		"the answer is longer than the %d bytes that one may have: ask for pages with limit and page, or for parts with fields", most)
 }
 
 // writeTimeout is how long a client may take nothing of a long answer before it is given up.

@@ -3,7 +3,6 @@ package plan
 import (
 	"context"
 	"crypto/sha256"
-	"fmt"
 	"net/http"
 	"slices"
 
@@ -11,20 +10,17 @@ import (
 	"kapis.dev/ks-apiserver/pkg/query"
 	"kapis.dev/ks-apiserver/pkg/resource/httpcache"
 	"kapis.dev/ks-apiserver/pkg/resource/lru"
+	"kapis.dev/ks-apiserver/pkg/status"
 	"kapis.dev/ks-apiserver/pkg/store"
 	"kapis.dev/ks-apiserver/pkg/store/index"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
 // ErrNotVisible says that a caller who may see a part of the cluster may see no object of this kind. It is a 403;
 // who answers the request makes authz.Denied of it, which says more.
-var ErrNotVisible error = &apierrors.StatusError{ErrStatus: metav1.Status{
-	Status: metav1.StatusFailure, Code: http.StatusForbidden, Reason: metav1.StatusReasonForbidden,
-	Message: "no object of this kind can be seen by the caller",
-}}
+var ErrNotVisible = status.Forbiddenf("no object of this kind can be seen by the caller")
 
 // WorkspaceLabel says which workspace an object belongs to.
 const WorkspaceLabel = "kubesphere.io/workspace"
@@ -210,11 +206,7 @@ type Scope struct {
 func CheckScope(k *store.Kind, scope Scope) error {
 	gr := k.GVR.GroupResource()
 	if scope.Namespace != "" && !k.Namespaced {
-		return &apierrors.StatusError{ErrStatus: metav1.Status{
-			Status: metav1.StatusFailure, Code: http.StatusNotFound, Reason: metav1.StatusReasonNotFound,
-			Message: fmt.Sprintf("%s are not in namespaces", gr),
-			Details: &metav1.StatusDetails{Group: gr.Group, Kind: gr.Resource},
-		}}
+		return status.About(gr, "", status.Errorf(http.StatusNotFound, "%s are not in namespaces", gr))
 	}
 	if !k.Cacheable() {
 		return apierrors.NewMethodNotSupported(gr, "list")

@@ -9,11 +9,9 @@ import (
 	"kapis.dev/ks-apiserver/pkg/resource/httpcache"
 	"kapis.dev/ks-apiserver/pkg/resource/page"
 	"kapis.dev/ks-apiserver/pkg/resource/plan"
+	"kapis.dev/ks-apiserver/pkg/status"
 	"kapis.dev/ks-apiserver/pkg/store"
 	"kapis.dev/ks-apiserver/pkg/stream"
-
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // Open returns what answers a request for a list that is to go on: a watch, where that is what was
@@ -38,10 +36,7 @@ func (s *Streams) Open(ctx context.Context, h http.Header, k *store.Kind, scope 
 	case err != nil:
 		return nil, err
 	case !live && events:
-		return nil, &apierrors.StatusError{ErrStatus: metav1.Status{
-			Status: metav1.StatusFailure, Code: http.StatusNotAcceptable, Reason: metav1.StatusReasonNotAcceptable,
-			Message: "a list is JSON: events come with watch=true, or with view=live",
-		}}
+		return nil, status.Errorf(http.StatusNotAcceptable, "a list is JSON: events come with watch=true, or with view=live")
 	case !live:
 		return nil, nil
 	}

@@ -12,6 +12,7 @@ import (
 	"kapis.dev/ks-apiserver/pkg/kapis/iam/target"
 	"kapis.dev/ks-apiserver/pkg/kapis/iam/wire"
 	"kapis.dev/ks-apiserver/pkg/request"
+	"kapis.dev/ks-apiserver/pkg/status"
 )
 
 // Key is an API key, as answers show it.
@@ -77,7 +78,7 @@ func (h *Handler) proven(r *restful.Request, u *iam.User, password string) error
 	if s := session.Of(request.UserFrom(r.Request.Context())); s != nil && s.UserUID == u.UID && h.Now().Sub(s.Authenticated) <= justNow {
 		return nil
 	}
-	return wire.Forbidden("making an API key needs a password, or that the identity provider has confirmed a login within the last five" +
+	return status.Forbiddenf("making an API key needs a password, or that the identity provider has confirmed a login within the last five" +
 		" minutes: " +
 		"log in again, or make the key on the page /oauth/account")
 }
@@ -92,7 +93,7 @@ func (h *Handler) createKey(r *restful.Request) (any, error) {
 		return nil, err
 	}
 	if !target.IsSelf(r, u) {
-		return nil, wire.Forbidden("users create their API keys themselves")
+		return nil, status.Forbiddenf("users create their API keys themselves")
 	}
 	var in newKey
 	if err := wire.Read(r.Request, &in); err != nil {

@@ -7,6 +7,7 @@ import (
 
 	"kapis.dev/ks-apiserver/pkg/kapis/iam/target"
 	"kapis.dev/ks-apiserver/pkg/kapis/iam/wire"
+	"kapis.dev/ks-apiserver/pkg/status"
 )
 
 // Factors are the second factors of a user, as answers show them.
@@ -47,7 +48,7 @@ func (h *Handler) deleteFactors(r *restful.Request) (any, error) {
 		return nil, err
 	}
 	if target.IsSelf(r, u) {
-		return nil, wire.Forbidden("one's own second factors are changed on the account page")
+		return nil, status.Forbiddenf("one's own second factors are changed on the account page")
 	}
 	if err := h.Factors.Reset(r.Request.Context(), u); err != nil {
 		return nil, wire.Failure(err)

@@ -20,6 +20,7 @@ import (
 	"kapis.dev/ks-apiserver/pkg/request"
 	"kapis.dev/ks-apiserver/pkg/resource"
 	"kapis.dev/ks-apiserver/pkg/resource/plan"
+	"kapis.dev/ks-apiserver/pkg/status"
 	"kapis.dev/ks-apiserver/pkg/web"
 )
 
@@ -197,7 +198,7 @@ func scopeNamed(r *restful.Request, l *binding.Scope, verb, name, subresource st
 	info := request.InfoFrom(r.Request.Context())
 	if !wire.IsHere(info) || info.Resource != l.MemberResource && (l.Kind != request.Namespace || info.Resource != authz.LegacyMembers) ||
 		info.Name != name || info.Subresource != subresource || info.Workspace != at.Workspace || info.Namespace != at.Namespace {
-		return at, wire.NotFound()
+		return at, status.NoResource()
 	}
 	if info.Verb != verb {
 		return at, apierrors.NewMethodNotSupported(schema.GroupResource{Group: wire.Group, Resource: info.Resource}, info.Verb)

@@ -15,6 +15,7 @@ import (
 	"kapis.dev/ks-apiserver/pkg/kapis/iam/binding"
 	"kapis.dev/ks-apiserver/pkg/kapis/iam/removal"
 	"kapis.dev/ks-apiserver/pkg/kapis/iam/wire"
+	"kapis.dev/ks-apiserver/pkg/status"
 	"kapis.dev/ks-apiserver/pkg/web"
 )
 
@@ -119,8 +120,8 @@ func (h *Handler) changeMember(l *binding.Scope) web.Handler {
 			m.Username = name
 		}
 		if m.Username != name {
-			return nil, apierrors.NewBadRequest(fmt.Sprintf("username in the body is %.100q, in the path it is %.100q: they must be the same",
-				m.Username, name))
+			return nil, status.BadRequestf("username in the body is %.100q, in the path it is %.100q: they must be the same",
+				m.Username, name)
 		}
 		if h.Bindings.RoleAt(name, at, "") == "" {
 			return nil, removal.NotMember(name, at.String())

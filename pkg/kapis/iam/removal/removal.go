@@ -21,6 +21,7 @@ import (
 	"kapis.dev/ks-apiserver/pkg/kapis/iam/wire"
 	"kapis.dev/ks-apiserver/pkg/rawjson"
 	"kapis.dev/ks-apiserver/pkg/request"
+	"kapis.dev/ks-apiserver/pkg/status"
 	"kapis.dev/ks-apiserver/pkg/store/index"
 )
 
@@ -78,7 +79,7 @@ func (r *Remover) Remove(ctx context.Context, scope *binding.Scope, at authz.Bin
 
 // NotMember returns the error for a user who is no member of a scope: a 400, which clients expect.
 func NotMember(name, where string) error {
-	return apierrors.NewBadRequest(fmt.Sprintf("the user %.100q is not a member %s", name, where))
+	return status.BadRequestf("the user %.100q is not a member %s", name, where)
 }
 
 // removal removes a user from a scope.
@@ -310,8 +311,8 @@ func (m *removal) planGroups(ctx context.Context) (*binding.Change, error) {
 	}
 	for _, g := range binding.WithOwnGroups(u.Name, u.Groups).GetGroups() {
 		if isOurs(g) && !slices.Contains(by, g) {
-			return nil, wire.Forbidden(fmt.Sprintf("the user %.100q is in the group %.100q of the workspace by spec.groups of his User: "+
-				"who manages users takes him out of it first; nothing was written", m.user, g))
+			return nil, status.Forbiddenf("the user %.100q is in the group %.100q of the workspace by spec.groups of his User: "+
+				"who manages users takes him out of it first; nothing was written", m.user, g)
 		}
 	}
 	return c, nil

@@ -16,6 +16,7 @@ import (
 	"kapis.dev/ks-apiserver/pkg/authz"
 	"kapis.dev/ks-apiserver/pkg/kapis/iam/wire"
 	"kapis.dev/ks-apiserver/pkg/request"
+	"kapis.dev/ks-apiserver/pkg/status"
 )
 
 // maxGrants bounds the bindings in an explanation.
@@ -92,7 +93,7 @@ func (v *Handler) explain(r *restful.Request) (any, error) {
 	case err != nil:
 		return nil, err
 	case u == nil:
-		return nil, wire.Forbidden(why)
+		return nil, status.Forbiddenf("%s", why)
 	}
 	e := explanation{
 		APIVersion: wire.Group + "/" + wire.Version, Kind: "AccessExplanation", User: u.GetName(), Asked: asked(info),

@@ -3,7 +3,6 @@ package review
 import (
 	"context"
 	"errors"
-	"fmt"
 	"iter"
 	"net/http"
 	"net/url"
@@ -17,6 +16,7 @@ import (
 	"kapis.dev/ks-apiserver/pkg/authz"
 	"kapis.dev/ks-apiserver/pkg/kapis/iam/wire"
 	"kapis.dev/ks-apiserver/pkg/request"
+	"kapis.dev/ks-apiserver/pkg/status"
 )
 
 // How many subjects are on a page of who can, where nothing is said, and at most.
@@ -63,7 +63,7 @@ func (v *Handler) whoCan(r *restful.Request) (any, error) {
 	if ok, err := requester.mayAskAbout(ctx, anybody); err != nil {
 		return nil, err
 	} else if !ok {
-		return nil, wire.Forbidden("who can do something may be asked with the right to create subjectaccessreviews of " + wire.Group +
+		return nil, status.Forbiddenf("who can do something may be asked with the right to create subjectaccessreviews of " + wire.Group +
 			" on the platform")
 	}
 	q, err := readWhoCan(r.Request)
@@ -115,7 +115,7 @@ func readWhoCan(r *http.Request) (*whoCanQuery, error) {
 		q.Page = 1
 	}
 	if q.Limit < 0 || q.Limit > maxSubjectsOnPage || q.Page < 0 {
-		return nil, apierrors.NewBadRequest(fmt.Sprintf("limit is from 1 to %d, and page from 1", maxSubjectsOnPage))
+		return nil, status.BadRequestf("limit is from 1 to %d, and page from 1", maxSubjectsOnPage)
 	}
 	return q, nil
 }
@@ -133,7 +133,7 @@ func queryWhoCan(query url.Values) (*whoCanQuery, error) {
 		}
 		n, err := strconv.Atoi(s)
 		if err != nil {
-			return nil, apierrors.NewBadRequest(fmt.Sprintf("%s is a number", name))
+			return nil, status.BadRequestf("%s is a number", name)
 		}
 		*into = n
 	}

@@ -4,7 +4,6 @@ package roletemplate
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 
 	restful "github.com/emicklei/go-restful/v3"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -20,6 +19,7 @@ import (
 	"kapis.dev/ks-apiserver/pkg/kapis/iam/wire"
 	"kapis.dev/ks-apiserver/pkg/rawjson"
 	"kapis.dev/ks-apiserver/pkg/request"
+	"kapis.dev/ks-apiserver/pkg/status"
 	"kapis.dev/ks-apiserver/pkg/store/index"
 	"kapis.dev/ks-apiserver/pkg/web"
 )
@@ -121,8 +121,8 @@ func placeAsked(scope, workspace, namespace string) (*binding.Scope, authz.Bindi
 		}
 		return &binding.Namespace, authz.BindingScope{Scope: request.Namespace, Namespace: namespace}, nil
 	}
-	return nil, authz.BindingScope{}, apierrors.NewBadRequest(fmt.Sprintf("the parameter scope is %.100q: expected global, workspace,"+
-		" cluster or namespace", scope))
+	return nil, authz.BindingScope{}, status.BadRequestf("the parameter scope is %.100q: expected global, workspace,"+
+		" cluster or namespace", scope)
 }
 
 // templatesOf returns the names of the templates of the roles that are bound at this very scope.

@@ -1,14 +1,12 @@
 package target
 
 import (
-	"fmt"
-
 	restful "github.com/emicklei/go-restful/v3"
 
 	"kapis.dev/ks-apiserver/pkg/authz"
 	"kapis.dev/ks-apiserver/pkg/iam"
-	"kapis.dev/ks-apiserver/pkg/kapis/iam/wire"
 	"kapis.dev/ks-apiserver/pkg/request"
+	"kapis.dev/ks-apiserver/pkg/status"
 )
 
 // mayChange makes the escalation check (S6): the caller may not change how another user logs in, or whether, if that user holds more on
@@ -17,7 +15,7 @@ import (
 func (t *Users) mayChange(r *restful.Request, u *iam.User) error {
 	by := request.UserFrom(r.Request.Context())
 	if by == nil {
-		return wire.Forbidden("the request has no user")
+		return status.Forbiddenf("the request has no user")
 	}
 	if IsSelf(r, u) {
 		return nil
@@ -32,8 +30,8 @@ func (t *Users) mayChange(r *restful.Request, u *iam.User) error {
 				continue // he holds it by the same role, whatever its condition
 			}
 			if missing, found := t.Rights.MissingOf(by, at, g.Role); found && len(missing) > 0 {
-				return wire.Forbidden(fmt.Sprintf("%q can't be changed by %q: the role %q %s grants what the caller does not hold", u.Name,
-					by.GetName(), g.Role.Name, at))
+				return status.Forbiddenf("%q can't be changed by %q: the role %q %s grants what the caller does not hold", u.Name,
+					by.GetName(), g.Role.Name, at)
 			}
 		}
 	}

@@ -16,6 +16,7 @@ import (
 	"kapis.dev/ks-apiserver/pkg/iam"
 	"kapis.dev/ks-apiserver/pkg/kapis/iam/wire"
 	"kapis.dev/ks-apiserver/pkg/request"
+	"kapis.dev/ks-apiserver/pkg/status"
 )
 
 // Rights tells what somebody is bound to, and what a caller lacks of a role. rbac.Index is one.
@@ -71,7 +72,7 @@ func IsSelf(r *restful.Request, u *iam.User) bool {
 func RequirePerson(r *restful.Request) error {
 	c := request.UserFrom(r.Request.Context())
 	if c == nil || slices.Contains(c.GetExtra()[iam.ExtraCredential], iam.CredentialAPIKey) {
-		return wire.Forbidden("an API key can't do this: log in")
+		return status.Forbiddenf("an API key can't do this: log in")
 	}
 	return nil
 }

@@ -16,6 +16,7 @@ import (
 	"kapis.dev/ks-apiserver/pkg/iam"
 	"kapis.dev/ks-apiserver/pkg/kapis/iam/wire"
 	"kapis.dev/ks-apiserver/pkg/request"
+	"kapis.dev/ks-apiserver/pkg/status"
 	"kapis.dev/ks-apiserver/pkg/web"
 )
 
@@ -103,7 +104,7 @@ func readObject(r *http.Request) (*unstructured.Unstructured, error) {
 		return nil, apierrors.NewBadRequest("the body is not a JSON object: send a User")
 	}
 	if kind := u.GetKind(); kind != "" && kind != "User" {
-		return nil, apierrors.NewBadRequest(fmt.Sprintf("the body is a %.100q: send a User", kind))
+		return nil, status.BadRequestf("the body is a %.100q: send a User", kind)
 	}
 	if u.GetName() == "" {
 		return nil, apierrors.NewBadRequest("metadata.name is missing: it is the name of the user")
@@ -135,7 +136,7 @@ func (h *Handler) register(r *restful.Request, by user.Info, u *unstructured.Uns
 	reg := iam.Registration{Provider: first(extra["idp"]), Subject: first(extra["uid"]), Username: first(extra["username"]),
 		Email: first(extra["email"])}
 	if reg.Provider == "" || reg.Subject == "" {
-		return nil, wire.Forbidden("the token names no identity")
+		return nil, status.Forbiddenf("the token names no identity")
 	}
 	email, _, err := unstructured.NestedString(u.Object, "spec", "email")
 	if err != nil {

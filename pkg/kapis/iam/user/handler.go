@@ -7,13 +7,12 @@ import (
 	"time"
 
 	restful "github.com/emicklei/go-restful/v3"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"kapis.dev/ks-apiserver/pkg/caller"
 	"kapis.dev/ks-apiserver/pkg/iam"
 	"kapis.dev/ks-apiserver/pkg/kapis/iam/binding"
 	"kapis.dev/ks-apiserver/pkg/kapis/iam/target"
-	"kapis.dev/ks-apiserver/pkg/kapis/iam/wire"
+	"kapis.dev/ks-apiserver/pkg/status"
 	"kapis.dev/ks-apiserver/pkg/web"
 )
 
@@ -57,6 +56,6 @@ func (h *Handler) Mount(ws *restful.WebService, older string) {
 
 // refuseTogether refuses to delete users together, and to write only the state of one.
 func refuseTogether(*restful.Request) (any, error) {
-	return nil, wire.StatusError(http.StatusMethodNotAllowed, metav1.StatusReasonMethodNotAllowed,
-		"users are deleted one by one, and their state is changed by PUT or PATCH of .../users/{user}", 0)
+	return nil, status.Errorf(http.StatusMethodNotAllowed,
+		"users are deleted one by one, and their state is changed by PUT or PATCH of .../users/{user}")
 }

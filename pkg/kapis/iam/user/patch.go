@@ -8,11 +8,11 @@ import (
 
 	jsonpatch "gopkg.in/evanphx/json-patch.v4"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"kapis.dev/ks-apiserver/pkg/kapis/iam/wire"
 	"kapis.dev/ks-apiserver/pkg/redaction"
+	"kapis.dev/ks-apiserver/pkg/status"
 )
 
 // maxOperations bounds a JSON patch.
@@ -60,8 +60,8 @@ func patchOf(contentType string, raw []byte) (func(text []byte) ([]byte, error),
 		case err != nil:
 			return nil, apierrors.NewBadRequest("the Content-Type can't be read")
 		case media != "application/json" && media != "application/json-patch+json" && media != "application/merge-patch+json":
-			return nil, wire.StatusError(http.StatusUnsupportedMediaType, metav1.StatusReasonUnsupportedMediaType,
-				"a user is patched with application/json-patch+json or application/merge-patch+json", 0)
+			return nil, status.Errorf(http.StatusUnsupportedMediaType,
+				"a user is patched with application/json-patch+json or application/merge-patch+json")
 		}
 	}
 	if raw[0] != '[' {
@@ -69,7 +69,7 @@ func patchOf(contentType string, raw []byte) (func(text []byte) ([]byte, error),
 	}
 	patch, err := jsonpatch.DecodePatch(raw)
 	if err != nil || len(patch) > maxOperations {
-		return nil, apierrors.NewBadRequest(fmt.Sprintf("the body is not a JSON patch of at most %d operations", maxOperations))
+		return nil, status.BadRequestf("the body is not a JSON patch of at most %d operations", maxOperations)
 	}
 	for _, op := range patch {
 		if op.Kind() == "copy" { // a few of them make a text of any length

@@ -23,6 +23,7 @@ import (
 	"kapis.dev/ks-apiserver/pkg/rawjson"
 	"kapis.dev/ks-apiserver/pkg/redaction"
 	"kapis.dev/ks-apiserver/pkg/request"
+	"kapis.dev/ks-apiserver/pkg/status"
 )
 
 // edit is a change of a User as the caller asks for it.
@@ -48,8 +49,8 @@ func (h *Handler) replaceUser(r *restful.Request) (any, error) {
 		return nil, err
 	}
 	if body.GetName() != e.user.Name {
-		return nil, apierrors.NewBadRequest(fmt.Sprintf("metadata.name in the body is %.100q, in the path it is %q: they must be the same",
-			body.GetName(), e.user.Name))
+		return nil, status.BadRequestf("metadata.name in the body is %.100q, in the path it is %q: they must be the same",
+			body.GetName(), e.user.Name)
 	}
 	if uid := body.GetUID(); uid != "" && string(uid) != e.user.UID {
 		return nil, apierrors.NewConflict(schema.GroupResource{Group: wire.Group, Resource: "users"}, e.user.Name,
@@ -219,7 +220,7 @@ func (h *Handler) askedRole(r *restful.Request, e *edit, now *unstructured.Unstr
 		return "", annotations, nil
 	}
 	if e.self {
-		return "", nil, wire.Forbidden("users can't change their own role on the platform")
+		return "", nil, status.Forbiddenf("users can't change their own role on the platform")
 	}
 	return role, annotations, nil
 }
@@ -268,7 +269,7 @@ func (h *Handler) mergeState(e *edit, next *unstructured.Unstructured, asked map
 		return nil
 	}
 	if e.self {
-		return wire.Forbidden("users can't change the state of their own account")
+		return status.Forbiddenf("users can't change the state of their own account")
 	}
 	unstructured.RemoveNestedField(next.Object, "status", "reason")
 	if err := unstructured.SetNestedField(next.Object, h.Now().UTC().Format(time.RFC3339), "status", "lastTransitionTime"); err != nil {

@@ -6,10 +6,10 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"kapis.dev/ks-apiserver/pkg/iam"
 	"kapis.dev/ks-apiserver/pkg/idp"
+	"kapis.dev/ks-apiserver/pkg/status"
 	"kapis.dev/ks-apiserver/pkg/web"
 )
 
@@ -49,31 +49,16 @@ func Failure(err error) error {
 	case errors.Is(err, iam.ErrCredentials):
 		return apierrors.NewBadRequest("incorrect old password")
 	case errors.Is(err, iam.ErrLimited):
-		return StatusError(http.StatusTooManyRequests, metav1.StatusReasonTooManyRequests, "too many failed attempts: try again later", 60)
+		return status.RetryAfter(60, status.Errorf(http.StatusTooManyRequests, "too many failed attempts: try again later"))
 	case errors.Is(err, iam.ErrBusy):
-		return StatusError(http.StatusTooManyRequests, metav1.StatusReasonTooManyRequests, "too many logins at once",
-			int32(iam.RetryAfter/time.Second))
+		return status.RetryAfter(int32(iam.RetryAfter/time.Second), status.Errorf(http.StatusTooManyRequests, "too many logins at once"))
 	case errors.Is(err, iam.ErrSuspended):
-		return Forbidden("the account is suspended")
+		return status.Forbiddenf("the account is suspended")
 	case errors.Is(err, iam.ErrNotLinked), errors.Is(err, iam.ErrUnknownProvider):
-		return Forbidden("no user can be made for this identity")
+		return status.Forbiddenf("no user can be made for this identity")
 	case errors.Is(err, iam.ErrUnavailable), errors.Is(err, idp.ErrUnavailable):
-		return StatusError(http.StatusServiceUnavailable, metav1.StatusReasonServiceUnavailable,
-			"this can't be done at the moment: try again", int32(iam.RetryAfter/time.Second))
+		return status.RetryAfter(int32(iam.RetryAfter/time.Second), status.Errorf(http.StatusServiceUnavailable,
+			"this can't be done at the moment: try again"))
 	}
 	return err
-}
-
-// Forbidden returns a 403 with a message for the caller.
-func Forbidden(message string) error {
-	return StatusError(http.StatusForbidden, metav1.StatusReasonForbidden, message, 0)
-}
-
-// StatusError returns a Status error; retry is the seconds after which the client may try again, 0 for none.
-func StatusError(code int32, reason metav1.StatusReason, message string, retry int32) error {
-	s := metav1.Status{Status: metav1.StatusFailure, Code: code, Reason: reason, Message: message}
-	if retry > 0 {
-		s.Details = &metav1.StatusDetails{RetryAfterSeconds: retry}
-	}
-	return &apierrors.StatusError{ErrStatus: s}
 }

@@ -2,9 +2,6 @@
 package wire
 
 import (
-	"net/http"
-
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"kapis.dev/ks-apiserver/pkg/request"
@@ -26,9 +23,4 @@ func Resource(plural string) schema.GroupVersionResource {
 // IsHere reports whether a request is for this group, in one of the versions that are served.
 func IsHere(i *request.Info) bool {
 	return i != nil && i.IsResource && !i.IsKubernetes && i.APIGroup == Group && (i.APIVersion == Version || i.APIVersion == OlderVersion)
-}
-
-// NotFound returns the 404 of a path that was not authorized as what it is.
-func NotFound() error {
-	return StatusError(http.StatusNotFound, metav1.StatusReasonNotFound, "there is no resource at this path", 0)
 }

@@ -11,6 +11,8 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"kapis.dev/ks-apiserver/pkg/status"
 )
 
 // MaxSmall is the size limit of a small body, in bytes.
@@ -65,7 +67,7 @@ func WriteParams(r *http.Request) (url.Values, error) {
 			if name == known {
 				out[name] = values
 			} else if strings.EqualFold(name, known) {
-				return nil, apierrors.NewBadRequest(fmt.Sprintf("the parameter %.100q is written %s", name, known))
+				return nil, status.BadRequestf("the parameter %.100q is written %s", name, known)
 			}
 		}
 	}

@@ -11,10 +11,10 @@ import (
 	"kapis.dev/ks-apiserver/pkg/caller"
 	"kapis.dev/ks-apiserver/pkg/iam"
 	"kapis.dev/ks-apiserver/pkg/request"
+	"kapis.dev/ks-apiserver/pkg/status"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/authentication/user"
 )
@@ -52,10 +52,8 @@ func (c *Certificates) Get(ctx context.Context, name string) (any, error) {
 		return nil, err
 	}
 	if s == nil || len(s.Data[kubeconfigKey]) == 0 {
-		return nil, &apierrors.StatusError{ErrStatus: metav1.Status{
-			Status: metav1.StatusFailure, Code: http.StatusNotFound, Reason: metav1.StatusReasonNotFound,
-			Message: fmt.Sprintf("there is no certificate for user %q: it is issued a moment after a user becomes active", name),
-		}}
+		return nil, status.Errorf(http.StatusNotFound,
+			"there is no certificate for user %q: it is issued a moment after a user becomes active", name)
 	}
 	return credentialText(s.Data[kubeconfigKey]), nil
 }

@@ -10,10 +10,10 @@ import (
 
 	"kapis.dev/ks-apiserver/pkg/kapis/resources/routecheck"
 	"kapis.dev/ks-apiserver/pkg/kubeconfig"
+	"kapis.dev/ks-apiserver/pkg/status"
 
 	restful "github.com/emicklei/go-restful/v3"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
@@ -68,11 +68,8 @@ func (k *Handler) get(r *restful.Request) (any, error) {
 		return k.Certificates.Get(r.Request.Context(), name)
 	}
 	if k.Server == "" {
-		return nil, &apierrors.StatusError{ErrStatus: metav1.Status{
-			Status: metav1.StatusFailure, Code: http.StatusNotFound, Reason: metav1.StatusReasonNotFound,
-			Message: "there is no kubeconfig: no https address for kubectl is known (kubeconfig.server or authentication.issuer.url in the" +
-				" configuration)",
-		}}
+		return nil, status.Errorf(http.StatusNotFound,
+			"there is no kubeconfig: no https address for kubectl is known (kubeconfig.server or authentication.issuer.url in the configuration)")
 	}
 	authority, err := k.authority()
 	if err != nil {

@@ -11,6 +11,7 @@ import (
 
 	"kapis.dev/ks-apiserver/pkg/query"
 	"kapis.dev/ks-apiserver/pkg/registry"
+	"kapis.dev/ks-apiserver/pkg/status"
 	"kapis.dev/ks-apiserver/pkg/web"
 
 	restful "github.com/emicklei/go-restful/v3"
@@ -75,8 +76,8 @@ func (m *Handler) verifySecret(r *restful.Request) (any, error) {
 	case s.Kind != "" && s.Kind != "Secret" || s.APIVersion != "" && s.APIVersion != "v1":
 		return nil, apierrors.NewBadRequest("the body is not a Secret of the version v1")
 	case s.Name != "" && s.Name != name || s.Namespace != "" && s.Namespace != namespace:
-		return nil, apierrors.NewBadRequest(fmt.Sprintf("the Secret in the body is %s/%s, and the one in the path %s/%s",
-			cut(s.Namespace), cut(s.Name), cut(namespace), cut(name)))
+		return nil, status.BadRequestf("the Secret in the body is %s/%s, and the one in the path %s/%s",
+			cut(s.Namespace), cut(s.Name), cut(namespace), cut(name))
 	}
 	creds, err := registry.ParseSecret(s)
 	if err != nil {

@@ -14,6 +14,7 @@ import (
 	"kapis.dev/ks-apiserver/pkg/redaction"
 	"kapis.dev/ks-apiserver/pkg/registry"
 	"kapis.dev/ks-apiserver/pkg/resource"
+	"kapis.dev/ks-apiserver/pkg/status"
 	"kapis.dev/ks-apiserver/pkg/web"
 
 	restful "github.com/emicklei/go-restful/v3"
@@ -145,7 +146,7 @@ func (m *Handler) MountV1alpha2(ws *restful.WebService) {
 // secret reads a Secret as the caller.
 func (m *Handler) secret(ctx context.Context, namespace, name string) (*corev1.Secret, error) {
 	if len(validation.IsDNS1123Label(namespace)) > 0 || len(validation.IsDNS1123Subdomain(name)) > 0 {
-		return nil, apierrors.NewBadRequest(fmt.Sprintf("%q in the namespace %q is not the name of a Secret", cut(name), cut(namespace)))
+		return nil, status.BadRequestf("%q in the namespace %q is not the name of a Secret", cut(name), cut(namespace))
 	}
 	raw, err := m.asCaller.Get(ctx, "/api/v1/namespaces/"+namespace+"/secrets/"+name)
 	if err != nil {

@@ -2,14 +2,12 @@
 package routecheck
 
 import (
-	"net/http"
-
 	"kapis.dev/ks-apiserver/pkg/request"
+	"kapis.dev/ks-apiserver/pkg/status"
 	"kapis.dev/ks-apiserver/pkg/web"
 
 	restful "github.com/emicklei/go-restful/v3"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
@@ -30,10 +28,7 @@ func (w Route) authorized(r *restful.Request) error {
 	}
 	if info == nil || !info.IsResource || info.IsKubernetes || info.Workspace != "" || info.Namespace != r.PathParameter("namespace") ||
 		info.Resource != w.Resource || info.Name != name || info.Subresource != w.Subresource {
-		return &apierrors.StatusError{ErrStatus: metav1.Status{
-			Status: metav1.StatusFailure, Code: http.StatusNotFound, Reason: metav1.StatusReasonNotFound,
-			Message: "there is no resource at this path",
-		}}
+		return status.NoResource()
 	}
 	if info.Verb != w.Verb {
 		return apierrors.NewMethodNotSupported(schema.GroupResource{Group: info.APIGroup, Resource: w.Resource}, info.Verb)
