@@ -93,6 +93,12 @@ type Shown struct{ text string }
 // String returns the JSON.
 func (s Shown) String() string { return s.text }
 
+// Get returns the JSON of what is at a path of member names, empty where there is nothing.
+func (s Shown) Get(path ...string) string { return rawjson.Get(s.text, path...) }
+
+// GetText returns the string at a path of member names, empty where there is none.
+func (s Shown) GetText(path ...string) string { return rawjson.GetText(s.text, path...) }
+
 // Len returns how many bytes the JSON has.
 func (s Shown) Len() int { return len(s.text) }
 

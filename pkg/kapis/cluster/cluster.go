@@ -8,7 +8,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	clusterv1alpha1 "kapis.dev/ks-apiserver/pkg/api/cluster/v1alpha1"
-	"kapis.dev/ks-apiserver/pkg/rawjson"
 	"kapis.dev/ks-apiserver/pkg/request"
 	"kapis.dev/ks-apiserver/pkg/resource"
 	"kapis.dev/ks-apiserver/pkg/resource/plan"
@@ -69,8 +68,8 @@ func (h *V1alpha1) labels(r *restful.Request) (any, error) {
 	out := map[string][]Value{}
 	snap.ByCreated(index.All()).Walk(0, false, func(ref *index.Ref) bool {
 		l := snap.Record(ref)
-		key := rawjson.GetText(l.JSON.String(), "spec", "key")
-		out[key] = append(out[key], Value{Value: rawjson.GetText(l.JSON.String(), "spec", "value"), ID: l.Name})
+		key := l.JSON.GetText("spec", "key")
+		out[key] = append(out[key], Value{Value: l.JSON.GetText("spec", "value"), ID: l.Name})
 		return true
 	})
 	return out, nil

@@ -12,7 +12,6 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	tenantv1beta1 "kapis.dev/ks-apiserver/pkg/api/tenant/v1beta1"
-	"kapis.dev/ks-apiserver/pkg/rawjson"
 	"kapis.dev/ks-apiserver/pkg/request"
 	"kapis.dev/ks-apiserver/pkg/resource/plan"
 	"kapis.dev/ks-apiserver/pkg/status"
@@ -96,7 +95,7 @@ func (h *Handler) open(ctx context.Context, workspace string) error {
 	if err != nil {
 		return err
 	}
-	if rawjson.Get(o.JSON.String(), "metadata", "deletionTimestamp") != "" {
+	if o.JSON.Get("metadata", "deletionTimestamp") != "" {
 		return apierrors.NewConflict(workspacesKind.GroupResource(), workspace, errors.New("it is being deleted"))
 	}
 	return nil

@@ -15,7 +15,6 @@ import (
 	tenantv1beta1 "kapis.dev/ks-apiserver/pkg/api/tenant/v1beta1"
 	"kapis.dev/ks-apiserver/pkg/authz"
 	"kapis.dev/ks-apiserver/pkg/caller"
-	"kapis.dev/ks-apiserver/pkg/rawjson"
 	"kapis.dev/ks-apiserver/pkg/request"
 	"kapis.dev/ks-apiserver/pkg/resource/plan"
 	"kapis.dev/ks-apiserver/pkg/status"
@@ -148,7 +147,7 @@ func (m *move) once(ctx context.Context) (moved bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	from := rawjson.GetText(known.JSON.String(), "metadata", "labels", tenantv1beta1.LabelWorkspace)
+	from := known.JSON.GetText("metadata", "labels", tenantv1beta1.LabelWorkspace)
 	if from == m.to {
 		return false, nil
 	}

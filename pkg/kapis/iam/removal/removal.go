@@ -172,8 +172,8 @@ func (m *removal) settled(ctx context.Context) error {
 		creator, _ := r.Annotations.Get(tenantv1beta1.AnnotationCreator)
 		_, initialized := r.Annotations.Get(annotationInitialized)
 		managed, _ := r.Labels.Get(tenantv1beta1.LabelManaged)
-		if creator == m.user && !initialized && managed == "true" && rawjson.Get(r.JSON.String(), "metadata", "deletionTimestamp") == "" {
-			young = append(young, rawjson.GetText(r.JSON.String(), "metadata", "name"))
+		if creator == m.user && !initialized && managed == "true" && r.JSON.Get("metadata", "deletionTimestamp") == "" {
+			young = append(young, r.JSON.GetText("metadata", "name"))
 		}
 	}
 	switch m.Kind {
@@ -188,8 +188,8 @@ func (m *removal) settled(ctx context.Context) error {
 			if err != nil {
 				return err
 			}
-			if r, ok := snap.Get("", m.at.Workspace); ok && (rawjson.GetText(r.JSON.String(), "spec", "manager") == m.user ||
-				rawjson.GetText(r.JSON.String(), "spec", "template", "spec", "manager") == m.user) {
+			if r, ok := snap.Get("", m.at.Workspace); ok && (r.JSON.GetText("spec", "manager") == m.user ||
+				r.JSON.GetText("spec", "template", "spec", "manager") == m.user) {
 				return apierrors.NewConflict(gvr.GroupResource(), m.at.Workspace,
 					fmt.Errorf("%.100q is its manager, who is bound to its role for administrators again at once: give it another manager first", m.user))
 			}

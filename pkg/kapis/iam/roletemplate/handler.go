@@ -143,7 +143,7 @@ func (h *Handler) templatesOf(ctx context.Context, l *binding.Scope, who user.In
 		if of, labelled := role.Labels.Get(tenantv1beta1.LabelWorkspace); labelled && of != at.Workspace {
 			continue // a role of another workspace grants nothing here
 		}
-		for e := rawjson.Array(rawjson.Get(role.JSON.String(), "aggregationRoleTemplates", "templateNames")); e.Next(); {
+		for e := rawjson.Array(role.JSON.Get("aggregationRoleTemplates", "templateNames")); e.Next(); {
 			named[rawjson.Text(e.Value)] = true
 		}
 	}
