@@ -133,7 +133,7 @@ func TestAnOlderProviderIsNotTakenOver(t *testing.T) {
 	if e := d.Entry("corp"); e.Usable() {
 		t.Error("the new one took the name while the old one is wrong")
 	}
-	d.remove(secret("old", 9, ""))
+	d.remove("old")
 	if answer() != "two" || len(d.Problems()) != 0 {
 		t.Errorf("%s, %q", answer(), d.Problems())
 	}
@@ -160,7 +160,7 @@ func TestOnlyWhatChangesIsOpenedAgain(t *testing.T) {
 	if second == first || !first.closed.Load() || second.Answer != "two" {
 		t.Errorf("%+v, %+v", first, second)
 	}
-	d.remove(secret("s", 1, ""))
+	d.remove("s")
 	if d.Entry("corp") != nil || !second.closed.Load() {
 		t.Error("it is not gone")
 	}

@@ -7,10 +7,9 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/watch"
-	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
+
+	"kapis.dev/ks-apiserver/pkg/informer"
 )
 
 // The Secrets that providers are configured in.
@@ -28,41 +27,18 @@ const (
 
 // Run follows the Secrets, and asks the providers every minute whether they answer, until ctx ends.
 func (d *Directory) Run(ctx context.Context) {
-	_, informer := cache.NewInformerWithOptions(cache.InformerOptions{
-		ListerWatcher: cache.ToListWatcherWithWatchListSemantics(&cache.ListWatch{
-			ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
-				o.LabelSelector = secretSelector
-				return d.options.Secrets.List(ctx, o)
-			},
-			WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
-				o.LabelSelector = secretSelector
-				return d.options.Secrets.Watch(ctx, o)
-			},
-		}, d.options.Secrets),
-		ObjectType: &corev1.Secret{},
-		Handler: cache.ResourceEventHandlerFuncs{
-			AddFunc:    func(o any) { d.set(o) },
-			UpdateFunc: func(_, o any) { d.set(o) },
-			DeleteFunc: func(o any) { d.remove(o) },
-		},
-	})
 	var group sync.WaitGroup
 	defer d.close()
 	defer group.Wait()
-	group.Go(func() {
-		if registered := informer.HasSyncedChecker(); cache.WaitFor(ctx, "", registered) {
-			d.synced.Store(true)
-		}
-	})
 	group.Go(func() { d.watchReach(ctx) })
-	informer.RunWithContext(ctx)
+	informer.Run(ctx, d.options.Secrets, metav1.ListOptions{LabelSelector: secretSelector}, informer.Handler[*corev1.Secret]{
+		Set:    d.set,
+		Delete: func(_, name string) { d.remove(name) },
+		Synced: func() { d.synced.Store(true) },
+	})
 }
 
-func (d *Directory) set(o any) {
-	s, ok := o.(*corev1.Secret)
-	if !ok {
-		return
-	}
+func (d *Directory) set(s *corev1.Secret) {
 	next := define(s.Data[secretKey], "Secret "+s.Name)
 	next.created = s.CreationTimestamp.Time
 	d.mu.Lock()
@@ -78,17 +54,10 @@ func (d *Directory) set(o any) {
 	discard(old, next)
 }
 
-func (d *Directory) remove(o any) {
-	if gone, ok := o.(cache.DeletedFinalStateUnknown); ok {
-		o = gone.Obj
-	}
-	s, ok := o.(*corev1.Secret)
-	if !ok {
-		return
-	}
+func (d *Directory) remove(secret string) {
 	d.mu.Lock()
-	old := d.found[s.Name]
-	delete(d.found, s.Name)
+	old := d.found[secret]
+	delete(d.found, secret)
 	d.mu.Unlock()
 	d.rebuild()
 	discard(old, nil)

@@ -12,11 +12,11 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apimachinery/pkg/watch"
-	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
+
+	"kapis.dev/ks-apiserver/pkg/informer"
 )
 
 // SecretName is the Secret, in this server's namespace, that all replicas share their keys through.
@@ -92,31 +92,15 @@ func (k *Keyring) KeySet() *KeySet { return k.set.Load() }
 // that was deleted is made anew, which ends all tokens: that is how an operator who lost trust in the
 // keys gets rid of them.
 func (k *Keyring) Run(ctx context.Context) {
-	only := fields.OneTermEqualSelector(metav1.ObjectNameField, SecretName).String()
-	_, informer := cache.NewInformerWithOptions(cache.InformerOptions{
-		ListerWatcher: cache.ToListWatcherWithWatchListSemantics(&cache.ListWatch{
-			ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
-				o.FieldSelector = only
-				return k.secrets.List(ctx, o)
-			},
-			WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
-				o.FieldSelector = only
-				return k.secrets.Watch(ctx, o)
-			},
-		}, k.secrets),
-		ObjectType: &corev1.Secret{},
-		Handler: cache.ResourceEventHandlerFuncs{
-			AddFunc:    func(o any) { k.adopt(o) },
-			UpdateFunc: func(_, o any) { k.adopt(o) },
-			DeleteFunc: func(o any) { k.replace(ctx, o) },
-		},
+	which := metav1.ListOptions{FieldSelector: fields.OneTermEqualSelector(metav1.ObjectNameField, SecretName).String()}
+	informer.Run(ctx, k.secrets, which, informer.Handler[*corev1.Secret]{
+		Set:    k.adopt,
+		Delete: func(_, name string) { k.replace(ctx, name) },
 	})
-	informer.RunWithContext(ctx)
 }
 
-func (k *Keyring) adopt(o any) {
-	secret, ok := o.(*corev1.Secret)
-	if !ok || secret.Name != SecretName {
+func (k *Keyring) adopt(secret *corev1.Secret) {
+	if secret.Name != SecretName {
 		return
 	}
 	k.mu.Lock()
@@ -135,11 +119,8 @@ func (k *Keyring) adopt(o any) {
 	klog.InfoS("Signing keys changed", "secret", SecretName, "keys", len(set.signing))
 }
 
-func (k *Keyring) replace(ctx context.Context, o any) {
-	if d, ok := o.(cache.DeletedFinalStateUnknown); ok {
-		o = d.Obj
-	}
-	if s, ok := o.(*corev1.Secret); !ok || s.Name != SecretName || ctx.Err() != nil {
+func (k *Keyring) replace(ctx context.Context, name string) {
+	if name != SecretName || ctx.Err() != nil {
 		return
 	}
 	klog.InfoS("The Secret of the signing keys was deleted: new keys are made, and everyone logs in again", "secret", SecretName)

@@ -129,6 +129,13 @@ func (t *Tokens) setSecret(s *corev1.Secret) {
 	t.byHash[held.Hash] = append(t.byHash[held.Hash], at)
 }
 
+// deleteSecret takes in that a Secret is gone.
+func (t *Tokens) deleteSecret(namespace, name string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.drop(place{namespace, name})
+}
+
 // drop forgets a Secret. The lock is held.
 func (t *Tokens) drop(at place) {
 	old, ok := t.secrets[at]

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"kapis.dev/ks-apiserver/pkg/api/kubesphere/v1alpha1"
+	"kapis.dev/ks-apiserver/pkg/informer"
 	"kapis.dev/ks-apiserver/pkg/store"
 	"kapis.dev/ks-apiserver/pkg/token"
 )
@@ -48,6 +49,9 @@ func holder(namespace, name, of, uid, token string) *corev1.Secret {
 	}
 }
 
+// secretStore is what the watch of Secrets feeds.
+type secretStore = informer.Store[*corev1.Secret]
+
 func good(t *testing.T, k *Tokens, s string) bool {
 	t.Helper()
 	r, ok, err := k.AuthenticateToken(t.Context(), s)
@@ -59,7 +63,7 @@ func good(t *testing.T, k *Tokens, s string) bool {
 
 func TestATokenIsItsAccount(t *testing.T) {
 	k, s := &Tokens{}, made(t, "1")
-	_ = (*secretsSink)(k).Add(holder("ns", "a-token", "a", "1", s))
+	_ = informer.NewStore(k.handler()).Add(holder("ns", "a-token", "a", "1", s))
 	k.Set(accountOf(t, "ns", "a", "1", "a-token"))
 	r, ok, err := k.AuthenticateToken(t.Context(), s)
 	if err != nil || !ok {
@@ -73,31 +77,36 @@ func TestATokenIsItsAccount(t *testing.T) {
 
 // S34: a token without an end lives as long as its Secret and its account.
 func TestATokenDiesWithWhatHoldsIt(t *testing.T) {
-	for name, end := range map[string]func(k *Tokens, s *corev1.Secret){
-		"SecretDeleted":       func(k *Tokens, s *corev1.Secret) { _ = (*secretsSink)(k).Delete(s) },
-		"SecretNotInANewList": func(k *Tokens, _ *corev1.Secret) { _ = (*secretsSink)(k).Replace(nil, "") },
-		"AccountDeleted":      func(k *Tokens, _ *corev1.Secret) { k.Delete("ns", "a") },
-		"AccountMadeAnew":     func(k *Tokens, _ *corev1.Secret) { k.Set(accountOf(t, "ns", "a", "2", "a-token")) },
-		"AccountNamesAnother": func(k *Tokens, _ *corev1.Secret) { k.Set(accountOf(t, "ns", "a", "1", "b-token")) },
-		"AccountIsBroken":     func(k *Tokens, _ *corev1.Secret) { k.Set(&store.Object{Namespace: "ns", Name: "a", Raw: []byte("{")}) },
-		"AccountIsBeingDeleted": func(k *Tokens, _ *corev1.Secret) {
+	for name, end := range map[string]func(k *Tokens, secrets *secretStore, s *corev1.Secret){
+		"SecretDeleted":       func(_ *Tokens, secrets *secretStore, s *corev1.Secret) { _ = secrets.Delete(s) },
+		"SecretNotInANewList": func(_ *Tokens, secrets *secretStore, _ *corev1.Secret) { _ = secrets.Replace(nil, "") },
+		"AccountDeleted":      func(k *Tokens, _ *secretStore, _ *corev1.Secret) { k.Delete("ns", "a") },
+		"AccountMadeAnew":     func(k *Tokens, _ *secretStore, _ *corev1.Secret) { k.Set(accountOf(t, "ns", "a", "2", "a-token")) },
+		"AccountNamesAnother": func(k *Tokens, _ *secretStore, _ *corev1.Secret) { k.Set(accountOf(t, "ns", "a", "1", "b-token")) },
+		"AccountIsBroken": func(k *Tokens, _ *secretStore, _ *corev1.Secret) {
+			k.Set(&store.Object{Namespace: "ns", Name: "a", Raw: []byte("{")})
+		},
+		"AccountIsBeingDeleted": func(k *Tokens, _ *secretStore, _ *corev1.Secret) {
 			k.Set(&store.Object{Namespace: "ns", Name: "a",
 				Raw: []byte(`{"metadata":{"uid":"1","deletionTimestamp":"2026-11-21T00:00:00Z"},"secrets":[{"name":"a-token"}]}`)})
 		},
-		"TokenReplaced": func(k *Tokens, s *corev1.Secret) {
-			_ = (*secretsSink)(k).Update(holder("ns", "a-token", "a", "1", made(t, "1")))
+		"TokenReplaced": func(_ *Tokens, secrets *secretStore, s *corev1.Secret) {
+			_ = secrets.Update(holder("ns", "a-token", "a", "1", made(t, "1")))
 		},
-		"TokenRemoved": func(k *Tokens, s *corev1.Secret) { _ = (*secretsSink)(k).Update(holder("ns", "a-token", "a", "1", "")) },
+		"TokenRemoved": func(_ *Tokens, secrets *secretStore, s *corev1.Secret) {
+			_ = secrets.Update(holder("ns", "a-token", "a", "1", ""))
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			k, s := &Tokens{}, made(t, "1")
+			secrets := informer.NewStore(k.handler())
 			secret := holder("ns", "a-token", "a", "1", s)
-			_ = (*secretsSink)(k).Replace([]any{secret}, "")
+			_ = secrets.Replace([]any{secret}, "")
 			k.Set(accountOf(t, "ns", "a", "1", "a-token"))
 			if !good(t, k, s) {
 				t.Fatal("it is not good to begin with")
 			}
-			if end(k, secret); good(t, k, s) {
+			if end(k, secrets, secret); good(t, k, s) {
 				t.Error("it is still good")
 			}
 			if n := len(k.secrets) + len(k.byHash); n != 0 && strings.HasPrefix(name, "Secret") {
@@ -127,7 +136,7 @@ func TestASecretThatNobodyVouchesForOpensNothing(t *testing.T) {
 			k.Set(accountOf(t, "ns", "a", "1", "a-token"))
 			k.Set(accountOf(t, "ns", "b", "2", "b-token"))
 			k.Set(accountOf(t, "other", "a", "3", "a-token"))
-			_ = (*secretsSink)(k).Add(secret)
+			_ = informer.NewStore(k.handler()).Add(secret)
 			if good(t, k, string(secret.Data["token"])) {
 				t.Error("it is good")
 			}
@@ -137,13 +146,14 @@ func TestASecretThatNobodyVouchesForOpensNothing(t *testing.T) {
 
 func TestACopyTakesNothingFromTheToken(t *testing.T) {
 	k, s := &Tokens{}, made(t, "1")
+	secrets := informer.NewStore(k.handler())
 	k.Set(accountOf(t, "ns", "a", "1", "a-token"))
-	_ = (*secretsSink)(k).Add(holder("ns", "copy", "a", "1", s))
-	_ = (*secretsSink)(k).Add(holder("ns", "a-token", "a", "1", s))
+	_ = secrets.Add(holder("ns", "copy", "a", "1", s))
+	_ = secrets.Add(holder("ns", "a-token", "a", "1", s))
 	if !good(t, k, s) {
 		t.Error("a copy that came first took it away")
 	}
-	if _ = (*secretsSink)(k).Delete(holder("ns", "copy", "a", "1", s)); !good(t, k, s) {
+	if _ = secrets.Delete(holder("ns", "copy", "a", "1", s)); !good(t, k, s) {
 		t.Error("the end of a copy ended it")
 	}
 }
@@ -164,7 +174,7 @@ func TestOtherTokensArePassedOver(t *testing.T) { // S32
 // S57: no plaintext is kept.
 func TestNoTokenIsKept(t *testing.T) {
 	k, s := &Tokens{}, made(t, "1")
-	_ = (*secretsSink)(k).Add(holder("ns", "a-token", "a", "1", s))
+	_ = informer.NewStore(k.handler()).Add(holder("ns", "a-token", "a", "1", s))
 	if text := fmt.Sprintf("%+v %+v", k.secrets, k.byHash); strings.Contains(text, s[10:40]) {
 		t.Error("the token is in memory")
 	}

@@ -11,12 +11,11 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
-	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 
 	"kapis.dev/ks-apiserver/pkg/iam/session"
+	"kapis.dev/ks-apiserver/pkg/informer"
 )
 
 // The label of Secrets with OAuth clients, and the key in them.
@@ -136,38 +135,15 @@ func (r *Registry) Synced() bool { return r.synced.Load() }
 
 // Run watches the Secrets until ctx ends.
 func (r *Registry) Run(ctx context.Context) {
-	_, informer := cache.NewInformerWithOptions(cache.InformerOptions{
-		ListerWatcher: cache.ToListWatcherWithWatchListSemantics(&cache.ListWatch{
-			ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
-				o.LabelSelector = clientSelector
-				return r.secrets.List(ctx, o)
-			},
-			WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
-				o.LabelSelector = clientSelector
-				return r.secrets.Watch(ctx, o)
-			},
-		}, r.secrets),
-		ObjectType: &corev1.Secret{},
-		Handler: cache.ResourceEventHandlerFuncs{
-			AddFunc:    func(o any) { r.set(o) },
-			UpdateFunc: func(_, o any) { r.set(o) },
-			DeleteFunc: func(o any) { r.remove(o) },
-		},
+	informer.Run(ctx, r.secrets, metav1.ListOptions{LabelSelector: clientSelector}, informer.Handler[*corev1.Secret]{
+		Set:    r.set,
+		Delete: func(_, name string) { r.remove(name) },
+		Synced: func() { r.synced.Store(true) },
 	})
-	go func() {
-		if cache.WaitForCacheSync(ctx.Done(), informer.HasSynced) {
-			r.synced.Store(true)
-		}
-	}()
-	informer.RunWithContext(ctx)
 }
 
 // set adds or replaces the client of a Secret.
-func (r *Registry) set(o any) {
-	s, ok := o.(*corev1.Secret)
-	if !ok {
-		return
-	}
+func (r *Registry) set(s *corev1.Secret) {
 	found := secretObject{created: s.CreationTimestamp, secret: s.Name}
 	if found.client, found.err = parseClient(s.Data[clientFile]); found.err != nil {
 		klog.ErrorS(found.err, "An OAuth client is left out; the others are not affected", "secret", s.Name)
@@ -192,16 +168,9 @@ func (c *Client) warn() {
 }
 
 // remove removes the client of a deleted Secret.
-func (r *Registry) remove(o any) {
-	if d, ok := o.(cache.DeletedFinalStateUnknown); ok {
-		o = d.Obj
-	}
-	s, ok := o.(*corev1.Secret)
-	if !ok {
-		return
-	}
+func (r *Registry) remove(secret string) {
 	r.mu.Lock()
-	delete(r.found, s.Name)
+	delete(r.found, secret)
 	r.mu.Unlock()
 	r.rebuild()
 }
