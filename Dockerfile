@@ -1,6 +1,6 @@
 # syntax=docker/dockerfile:1
 # Both images: docker build --target ks-apiserver . and docker build --target ks-controller-manager .
-# BASE may name an image of your own (for debugging, or a mirror); the programs need nothing from it.
+# Without docker, `make image` builds the same. BASE may name an image of your own (for debugging, or a mirror); the programs need nothing from it.
 ARG GO_IMAGE=golang:1.26
 ARG BASE=scratch
 
@@ -27,12 +27,20 @@ RUN mkdir -p /root-fs/etc/ssl/certs && \
 FROM ${BASE} AS base
 COPY --from=build /root-fs /
 USER 65532:65532
+ARG VERSION=dev
+ARG COMMIT=
+ARG BUILD_DATE=
+LABEL org.opencontainers.image.licenses="Apache-2.0" \
+      org.opencontainers.image.version="$VERSION" \
+      org.opencontainers.image.revision="$COMMIT" \
+      org.opencontainers.image.created="$BUILD_DATE"
 
 FROM base AS ks-controller-manager
 COPY --from=build /out/ks-controller-manager /ks-controller-manager
+EXPOSE 8080 8081 8443
 ENTRYPOINT ["/ks-controller-manager"]
 
 FROM base AS ks-apiserver
 COPY --from=build /out/ks-apiserver /ks-apiserver
-EXPOSE 9090
+EXPOSE 9090 9443
 ENTRYPOINT ["/ks-apiserver"]

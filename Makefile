@@ -67,7 +67,7 @@ test-unit: test-servers ## unit tests with -race
 	go test ./tools/memory # -race would change what objects take
 	cd tools/dev && go test -race $(DEV_PACKAGES)
 	cd tools/logins && go test . ./oidc
-	cd tools/image && go test -race .
+	cd tools/image && go test -race ./...
 
 .PHONY: test-servers
 test-servers: ## install OpenLDAP, Redis, Chromium and Node.js for the tests, where they are missing
@@ -91,10 +91,11 @@ lint: $(BIN)/golangci-lint ## golangci-lint
 	cd tools/image && $(BIN)/golangci-lint run --config $(CURDIR)/.golangci.yaml ./...
 
 .PHONY: verify
-verify: lint sbom ## vet, lint, the import rule, generated files, licences, known vulnerabilities
+verify: lint sbom ## vet, lint, the import rule, generated files, the Dockerfile, licences, known vulnerabilities
 	go vet ./...
 	go run ./tools/tiers
 	hack/verify-generated.sh
+	hack/verify-dockerfile.sh
 	hack/verify-vulnerabilities.sh
 
 .PHONY: sbom

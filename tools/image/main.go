@@ -1,5 +1,5 @@
 // Command image builds the container images of ks-apiserver and ks-controller-manager without a container engine, and pushes them to a
-// registry.
+// registry. It checks the Dockerfile, too.
 //
 // An image is a static program, the authorities that Mozilla trusts, and a user that is not root. Two builds of one commit with one
 // version of Go have one digest, whatever the folder, the machine or the day.
@@ -18,6 +18,7 @@ import (
 
 const usage = `usage: image build [flags]    build both images into a folder, and print their digests
        image push [flags]     push what was built to a registry, and print the digests
+       image lint FILE...     check Dockerfiles
 `
 
 func main() {
@@ -40,6 +41,8 @@ func run(ctx context.Context, args []string) error {
 		return runBuild(ctx, args[1:])
 	case "push":
 		return runPush(ctx, args[1:])
+	case "lint":
+		return runLint(args[1:])
 	}
 	return fmt.Errorf("there is no command %q\n%s", args[0], usage)
 }
