@@ -26,7 +26,6 @@ import (
 	"kapis.dev/ks-apiserver/pkg/authz"
 	"kapis.dev/ks-apiserver/pkg/authz/rbac"
 	"kapis.dev/ks-apiserver/pkg/config"
-	"kapis.dev/ks-apiserver/pkg/controller/mirror"
 	"kapis.dev/ks-apiserver/pkg/filter"
 	"kapis.dev/ks-apiserver/pkg/iam"
 	"kapis.dev/ks-apiserver/pkg/iam/account"
@@ -208,7 +207,7 @@ func (p *components) makeProviders(context.Context) error {
 	if err != nil {
 		return err
 	}
-	native := &account.NativeNames{Client: p.client.RbacV1(), Selector: mirror.LabelManagedBy + "!=" + mirror.ManagedBy, Now: time.Now}
+	native := &account.NativeNames{Client: p.client.RbacV1(), Now: time.Now}
 	p.guard.Named, p.guard.NamedGroup, p.guard.Active = native.Has, native.HasGroup, p.isActive
 	p.people = account.New(account.Options{
 		API: api, Users: p.users, Named: p.rbac.Named, NamedNatively: native.Has,

@@ -21,6 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
+	iamv1beta1 "kapis.dev/ks-apiserver/pkg/api/iam/v1beta1"
 	"kapis.dev/ks-apiserver/pkg/config"
 	"kapis.dev/ks-apiserver/pkg/controller/mirror"
 	"kapis.dev/ks-apiserver/pkg/controller/resourcequota"
@@ -182,7 +183,7 @@ func (m *Manager) Run(ctx context.Context) error {
 // options are the manager's. Of native roles and bindings the cache holds the mirror's own only, and
 // Secrets are not cached at all.
 func options(o Options) manager.Options {
-	own := cache.ByObject{Label: labels.SelectorFromSet(labels.Set{mirror.LabelManagedBy: mirror.ManagedBy})}
+	own := cache.ByObject{Label: labels.SelectorFromSet(labels.Set{iamv1beta1.LabelManagedBy: iamv1beta1.ManagedByController})}
 	wait := grace
 	return manager.Options{
 		Scheme: kube.Scheme(),

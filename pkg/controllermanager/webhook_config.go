@@ -20,7 +20,6 @@ import (
 	tenantv1beta1 "kapis.dev/ks-apiserver/pkg/api/tenant/v1beta1"
 	"kapis.dev/ks-apiserver/pkg/controller/configsecret"
 	"kapis.dev/ks-apiserver/pkg/controller/ksserviceaccount"
-	"kapis.dev/ks-apiserver/pkg/controller/mirror"
 	"kapis.dev/ks-apiserver/pkg/controller/resourcequota"
 	"kapis.dev/ks-apiserver/pkg/controller/serviceaccount"
 )
@@ -210,7 +209,7 @@ func (r *registrar) register(ctx context.Context) error {
 }
 
 func configurationMeta() metav1.ObjectMeta {
-	return metav1.ObjectMeta{Name: configuration, Labels: map[string]string{mirror.LabelManagedBy: mirror.ManagedBy,
+	return metav1.ObjectMeta{Name: configuration, Labels: map[string]string{iamv1beta1.LabelManagedBy: iamv1beta1.ManagedByController,
 		"app.kubernetes.io/part-of": "ks-apiserver"}}
 }
 

@@ -28,7 +28,6 @@ import (
 	"kapis.dev/ks-apiserver/pkg/certificate"
 	"kapis.dev/ks-apiserver/pkg/controller/configsecret"
 	"kapis.dev/ks-apiserver/pkg/controller/ksserviceaccount"
-	"kapis.dev/ks-apiserver/pkg/controller/mirror"
 	"kapis.dev/ks-apiserver/pkg/controller/resourcequota"
 	"kapis.dev/ks-apiserver/pkg/controller/serviceaccount"
 	"kapis.dev/ks-apiserver/pkg/controller/user"
@@ -131,7 +130,7 @@ func (h *webhooks) ready() error {
 func (h *webhooks) handlers(mgr manager.Manager) map[string]webhook.Handler {
 	cached, live := mgr.GetClient(), mgr.GetAPIReader()
 	asked := &native{client: cached}
-	names := &account.NativeNames{Client: h.client.RbacV1(), Selector: mirror.LabelManagedBy + "!=" + mirror.ManagedBy, Now: time.Now}
+	names := &account.NativeNames{Client: h.client.RbacV1(), Now: time.Now}
 	guard := &escalationWebhook{ready: h.ready, guard: &admission.Guard{
 		Holdings: h.index, Known: h.known, Host: h.host, Named: names.Has, NamedGroup: names.HasGroup, Native: asked.may,
 		Active: administrators{live}.active,

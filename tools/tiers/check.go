@@ -128,7 +128,34 @@ func check(t *tree, r *rules) []string {
 			}
 		}
 	}
+	for _, rule := range r.Unlinked {
+		if chain := t.linkChain(rule.Program, rule.Import, map[string]bool{}); chain != nil {
+			broken = append(broken, fmt.Sprintf("%s may not link it: %s", strings.Join(chain, " -> "), rule.Reason))
+		}
+	}
 	return broken
+}
+
+// linkChain returns the packages through which pkg links the module, or a package of the module, that target names: pkg first, target last.
+// It is nil where pkg does not link it, and follows no package of other modules.
+func (t *tree) linkChain(pkg, target string, seen map[string]bool) []string {
+	seen[pkg] = true
+	for _, f := range t.files[pkg] {
+		if f.test {
+			continue
+		}
+		for _, i := range f.imports {
+			if isBelow(i.path, target) {
+				return []string{pkg, i.path}
+			}
+			if inner, ours := strings.CutPrefix(i.path, t.module+"/"); ours && !seen[inner] {
+				if rest := t.linkChain(inner, target, seen); rest != nil {
+					return append([]string{pkg}, rest...)
+				}
+			}
+		}
+	}
+	return nil
 }
 
 // judge says what is wrong with an import. Tests are free of the order of tiers, since they put

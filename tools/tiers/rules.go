@@ -28,6 +28,11 @@ type rules struct {
 		Imports  []string `json:"imports"`
 		Reason   string   `json:"reason"`
 	} `json:"confined"`
+	Unlinked []struct {
+		Program string `json:"program"`
+		Import  string `json:"import"`
+		Reason  string `json:"reason"`
+	} `json:"unlinked"`
 	ForbiddenNames []string `json:"forbiddenNames"`
 	Sizes          sizes    `json:"sizes"`
 }

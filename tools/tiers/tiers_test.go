@@ -71,6 +71,14 @@ func TestTiers(t *testing.T) {
 		{"RoutesStayWhereTheyAre", map[string]string{
 			"pkg/controller/user/a.go": "github.com/emicklei/go-restful/v3", "pkg/kapis/iam/a.go": "github.com/emicklei/go-restful/v3",
 		}, []string{"pkg/controller/user/a.go:2: github.com/emicklei/go-restful/v3: pkg/controller/user may not import it"}},
+		{"ServerLinksNoControllerRuntime", map[string]string{
+			"cmd/ks-apiserver/main.go": "~/apiserver", "cmd/ks-controller-manager/main.go": "~/controllermanager",
+			"pkg/apiserver/a.go": "~/controller/mirror", "pkg/controllermanager/a.go": "sigs.k8s.io/controller-runtime",
+			"pkg/controller/mirror/a.go": "sigs.k8s.io/controller-runtime/pkg/client",
+		}, []string{"cmd/ks-apiserver -> pkg/apiserver -> pkg/controller/mirror -> sigs.k8s.io/controller-runtime/pkg/client may not link it"}},
+		{"ServerTestsMayUseControllerRuntime", map[string]string{
+			"cmd/ks-apiserver/main.go": "~/apiserver", "pkg/apiserver/a.go": "", "pkg/apiserver/a_test.go": "sigs.k8s.io/controller-runtime/pkg/client",
+		}, nil},
 		{"TestsAreFreeOfTheOrder", map[string]string{"pkg/store/a_test.go": "~/apiserver"}, nil},
 		{"TestsAreNotFreeOfTheRest", map[string]string{"pkg/store/a_test.go": "github.com/emicklei/go-restful/v3/log ~/config"}, []string{"go-restful", "config"}},
 		{"SimilarNameIsAnotherModule", map[string]string{"pkg/store/a.go": "github.com/emicklei/go-restful-openapi/v2"}, nil},

@@ -67,7 +67,7 @@ func TestABoundRoleIsKnownToKubernetes(t *testing.T) {
 	if o := native.OwnerReferences; len(o) != 1 || o[0].UID != "uid-of-viewer" || o[0].Kind != "GlobalRole" || o[0].APIVersion != "iam.kubesphere.io/v1beta1" {
 		t.Errorf("owned by %v", o)
 	}
-	if native.Labels[mirror.LabelManagedBy] != mirror.ManagedBy || native.Annotations[mirror.AnnotationSource] != "GlobalRole/viewer" {
+	if native.Labels[iamv1beta1.LabelManagedBy] != iamv1beta1.ManagedByController || native.Annotations[mirror.AnnotationSource] != "GlobalRole/viewer" {
 		t.Errorf("labels %v, annotations %v", native.Labels, native.Annotations)
 	}
 	if n := f.Written(func() { f.Reconcile("", "viewer") }); n != 0 {
@@ -176,7 +176,7 @@ func TestS9AMemberWhoIsTakenOutLosesHisRightWhereTheRoleCantBeWritten(t *testing
 	native := &rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: "kubesphere:iam:global:viewer"}}
 	must(t, f.Client.Delete(ctx, native))
 	native.ResourceVersion, native.RoleRef = "", rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "cluster-admin"}
-	native.Labels, native.Annotations = map[string]string{mirror.LabelManagedBy: mirror.ManagedBy}, map[string]string{mirror.AnnotationSource: "GlobalRole/viewer"}
+	native.Labels, native.Annotations = map[string]string{iamv1beta1.LabelManagedBy: iamv1beta1.ManagedByController}, map[string]string{mirror.AnnotationSource: "GlobalRole/viewer"}
 	must(t, f.Client.Create(ctx, native))
 	_, _ = f.TryReconcile("", "viewer")
 	if err := f.Client.Get(ctx, types.NamespacedName{Name: native.Name}, native); !apierrors.IsNotFound(err) {

@@ -12,6 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/klog/v2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	iamv1beta1 "kapis.dev/ks-apiserver/pkg/api/iam/v1beta1"
 )
 
 const (
@@ -75,7 +77,7 @@ func (e *LegacyAdoption) Adopt(ctx context.Context) (n int, err error) {
 func (e *LegacyAdoption) mark(ctx context.Context, o client.Object, source string) error {
 	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
 		"uid":    o.GetUID(), // no other of its name
-		"labels": map[string]string{LabelManagedBy: ManagedBy}, "annotations": map[string]string{AnnotationSource: source},
+		"labels": map[string]string{iamv1beta1.LabelManagedBy: iamv1beta1.ManagedByController}, "annotations": map[string]string{AnnotationSource: source},
 	}})
 	if err != nil {
 		return fmt.Errorf("encode a patch: %w", err)
@@ -90,7 +92,7 @@ func (e *LegacyAdoption) mark(ctx context.Context, o client.Object, source strin
 // name, nobody says that he manages it, and it gives a role of such a name. The mirror's own names have one more colon, but for the roles
 // in question.
 func legacySource(o client.Object) string {
-	if _, managed := o.GetLabels()[LabelManagedBy]; managed || plain(o.GetName()) == "" {
+	if _, managed := o.GetLabels()[iamv1beta1.LabelManagedBy]; managed || plain(o.GetName()) == "" {
 		return ""
 	}
 	role := identify(o)

@@ -96,7 +96,7 @@ func TestOnlyWhatAnEarlierMirrorLeftIsTakenOver(t *testing.T) {
 		"ABindingOfTheMirror":            {bound("kubesphere:iam:ann", "ClusterRole", "kubesphere:iam:viewer", nil), 1},
 		"ABindingOfAnotherRoleStays":     {bound("kubesphere:iam:ann", "ClusterRole", "cluster-admin", nil), 0},
 		"ABindingOfAnotherNameStays":     {bound("ann-cluster-admin", "ClusterRole", "kubesphere:iam:viewer", nil), 0},
-		"WhatSomebodyManagesStays":       {bound("kubesphere:iam:ann", "ClusterRole", "kubesphere:iam:viewer", map[string]string{mirror.LabelManagedBy: "Helm"}), 0},
+		"WhatSomebodyManagesStays":       {bound("kubesphere:iam:ann", "ClusterRole", "kubesphere:iam:viewer", map[string]string{iamv1beta1.LabelManagedBy: "Helm"}), 0},
 		"ANameOfOursStaysWithoutItsMark": {&rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "kubesphere:iam:global:viewer"}}, 0},
 		"ANamelessOneStays":              {&rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "kubesphere:iam:"}}, 0},
 		"AnotherClusterRoleStays":        {&rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "kubesphere:ks-controller-manager"}}, 0},

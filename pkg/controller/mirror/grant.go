@@ -106,7 +106,7 @@ func objects(g *grant, source string, owner metav1.OwnerReference) (out native) 
 	meta := func(namespace, name string) metav1.ObjectMeta {
 		return metav1.ObjectMeta{
 			Namespace: namespace, Name: name,
-			Labels:          map[string]string{LabelManagedBy: ManagedBy},
+			Labels:          map[string]string{iamv1beta1.LabelManagedBy: iamv1beta1.ManagedByController},
 			Annotations:     map[string]string{AnnotationSource: source},
 			OwnerReferences: []metav1.OwnerReference{owner},
 		}

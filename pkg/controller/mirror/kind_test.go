@@ -41,7 +41,7 @@ func TestWhatChangesLeadsToTheRolesItTouches(t *testing.T) {
 	marked := metav1.ObjectMeta{
 		Namespace:   "p",
 		Name:        "kubesphere:iam:dev",
-		Labels:      map[string]string{LabelManagedBy: ManagedBy},
+		Labels:      map[string]string{iamv1beta1.LabelManagedBy: iamv1beta1.ManagedByController},
 		Annotations: map[string]string{AnnotationSource: "Role/p/dev"},
 	}
 	unmarked, misnamed, other := *marked.DeepCopy(), *marked.DeepCopy(), *marked.DeepCopy()

@@ -31,14 +31,11 @@ import (
 	"k8s.io/client-go/tools/events"
 	"k8s.io/klog/v2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	iamv1beta1 "kapis.dev/ks-apiserver/pkg/api/iam/v1beta1"
 )
 
 const (
-	// LabelManagedBy marks, with the value ManagedBy, the native objects that are the mirror's. Any
-	// other object is left alone, whatever its name, but for those of Earlier.
-	LabelManagedBy = "app.kubernetes.io/managed-by"
-	// ManagedBy is the value of LabelManagedBy.
-	ManagedBy = "ks-controller-manager"
 	// AnnotationSource names the iam role that a native object mirrors, as Source gives it.
 	AnnotationSource = "kapis.dev/mirror-of"
 	// NamePrefix begins the names of all native objects of the mirror. No iam role's name has a
@@ -95,7 +92,7 @@ func SourceIndex(o client.Object) []string {
 
 // ours says whether the mirror may change or delete a native object.
 func ours(o client.Object) bool {
-	return o.GetLabels()[LabelManagedBy] == ManagedBy && strings.HasPrefix(o.GetName(), NamePrefix)
+	return o.GetLabels()[iamv1beta1.LabelManagedBy] == iamv1beta1.ManagedByController && strings.HasPrefix(o.GetName(), NamePrefix)
 }
 
 // Writer writes native objects.
@@ -190,7 +187,7 @@ func (w *Writer) have(ctx context.Context, source string) ([]client.Object, erro
 }
 
 // errForeign says that an object of somebody else has the name of one of the mirror's.
-var errForeign = errors.New("not managed by " + ManagedBy)
+var errForeign = errors.New("not managed by " + iamv1beta1.ManagedByController)
 
 // put creates or changes one native object, and returns how many writes that took. seen is the mirror's own object of that name, nil
 // where none is known; it is the cache's: read only.
@@ -275,6 +272,6 @@ func (w *Writer) foreign(role, want client.Object) error {
 	klog.InfoS("A native object stands in the way of a role's mirror, and is left alone", "object", describe(want), "role", klog.KObj(role))
 	w.Events.Eventf(role, nil, corev1.EventTypeWarning, "NotMirrored", "Mirror",
 		"%s exists and is not labelled %s=%s: it is left alone, and kube-apiserver does not know this role. Delete or rename it.",
-		describe(want), LabelManagedBy, ManagedBy)
+		describe(want), iamv1beta1.LabelManagedBy, iamv1beta1.ManagedByController)
 	return errForeign
 }

@@ -9,6 +9,8 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	rbacclient "k8s.io/client-go/kubernetes/typed/rbac/v1"
+
+	iamv1beta1 "kapis.dev/ks-apiserver/pkg/api/iam/v1beta1"
 )
 
 const (
@@ -16,15 +18,15 @@ const (
 	nativeFor = 10 * time.Second
 	// nativePage is how many bindings one request reads.
 	nativePage = 500
+	// notMirrored selects the bindings that no binding of ours is mirrored to.
+	notMirrored = iamv1beta1.LabelManagedBy + "!=" + iamv1beta1.ManagedByController
 )
 
 // NativeNames finds the users and groups that Kubernetes' own bindings name. It reads the bindings when it is asked, which is when a User
 // is created with a chosen name, or somebody creates or joins a group: there may be tens of thousands, most of them mirrors of ours.
 type NativeNames struct {
-	// Client reads bindings; Selector leaves out those that mirror ours.
-	Client   rbacclient.RbacV1Interface
-	Selector string
-	Now      func() time.Time
+	Client rbacclient.RbacV1Interface
+	Now    func() time.Time
 
 	mu    sync.Mutex
 	names map[subjectName]struct{}
@@ -67,7 +69,7 @@ func (n *NativeNames) read(ctx context.Context) (map[subjectName]struct{}, error
 			}
 		}
 	}
-	o := metav1.ListOptions{LabelSelector: n.Selector, Limit: nativePage}
+	o := metav1.ListOptions{LabelSelector: notMirrored, Limit: nativePage}
 	for {
 		list, err := n.Client.ClusterRoleBindings().List(ctx, o)
 		if err != nil {

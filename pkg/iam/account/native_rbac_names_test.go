@@ -25,7 +25,7 @@ func TestNobodyIsGivenANameThatANativeBindingHas(t *testing.T) {
 		&rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "b"}, Subjects: named("User", "dave")},
 		&rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "g"}, Subjects: named("Group", "erin")})
 	now := iamtest.Start()
-	native := &NativeNames{Client: kube.RbacV1(), Selector: "app.kubernetes.io/managed-by!=x", Now: func() time.Time { return now }}
+	native := &NativeNames{Client: kube.RbacV1(), Now: func() time.Time { return now }}
 	for name, want := range map[string]bool{"carol": true, "dave": true, "erin": false, "frank": false} {
 		if has, err := native.Has(t.Context(), name); err != nil || has != want {
 			t.Errorf("%s: %t, %v", name, has, err)

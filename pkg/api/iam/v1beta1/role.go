@@ -32,6 +32,14 @@ const (
 // LabelRoleReference is carried by bindings: the name of the role.
 const LabelRoleReference = "iam.kubesphere.io/role-ref"
 
+// The label of the native roles and bindings that mirror those of this group. An object without it mirrors nothing, whatever its name.
+const (
+	// LabelManagedBy says who manages an object.
+	LabelManagedBy = "app.kubernetes.io/managed-by"
+	// ManagedByController is the value of LabelManagedBy on what ks-controller-manager makes.
+	ManagedByController = "ks-controller-manager"
+)
+
 // AggregationRoleTemplates says which templates a role's rules come from: those that are named, and
 // those that the selector finds among the templates of the role's scope.
 type AggregationRoleTemplates struct {
