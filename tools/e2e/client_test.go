@@ -136,6 +136,14 @@ func clip(s string) string {
 	return s
 }
 
+// step is a part of a story: the parts after it build on it, so the story ends with the first that fails.
+func step(t *testing.T, name string, f func(t *testing.T)) {
+	t.Helper()
+	if !t.Run(name, f) {
+		t.FailNow()
+	}
+}
+
 // eventually waits until f returns nil. It fails the test with f's last error.
 func eventually(t *testing.T, what string, f func(ctx context.Context) error) time.Duration {
 	t.Helper()

@@ -143,11 +143,59 @@ func iamResource(plural string) schema.GroupVersionResource {
 	return schema.GroupVersionResource{Group: "iam.kubesphere.io", Version: "v1beta1", Resource: plural}
 }
 
+// leaderOf returns who holds the lease of the ks-controller-managers.
+func leaderOf(ctx context.Context, root dynamic.Interface) (string, error) {
+	lease, err := root.Resource(schema.GroupVersionResource{Group: "coordination.k8s.io", Version: "v1", Resource: "leases"}).
+		Namespace("kubesphere-system").Get(ctx, "ks-controller-manager-leader-election", metav1.GetOptions{})
+	if err != nil {
+		return "", err
+	}
+	holder, _, _ := unstructured.NestedString(lease.Object, "spec", "holderIdentity")
+	return holder, nil
+}
+
+// put creates an object of iam.kubesphere.io.
+func put(ctx context.Context, c dynamic.Interface, plural string, o obj) error {
+	_, err := c.Resource(iamResource(plural)).Create(ctx, &unstructured.Unstructured{Object: o}, metav1.CreateOptions{})
+	return err
+}
+
+func nodeLister(name string) obj {
+	return obj{"apiVersion": "iam.kubesphere.io/v1beta1", "kind": "GlobalRole", "metadata": obj{"name": name},
+		"rules": []any{obj{"apiGroups": []any{""}, "resources": []any{"nodes"}, "verbs": []any{"list"}}}}
+}
+
+// putBoundRole creates a role and a binding of it: a role is mirrored once it is somebody's.
+func putBoundRole(ctx context.Context, c dynamic.Interface, name string) error {
+	return errors.Join(put(ctx, c, "globalroles", nodeLister(name)), put(ctx, c, "globalrolebindings", obj{
+		"apiVersion": "iam.kubesphere.io/v1beta1", "kind": "GlobalRoleBinding", "metadata": obj{"name": name},
+		"roleRef":  obj{"apiGroup": "iam.kubesphere.io", "kind": "GlobalRole", "name": name},
+		"subjects": []any{obj{"apiGroup": "rbac.authorization.k8s.io", "kind": "Group", "name": "somebodys"}},
+	}))
+}
+
+// mirrored returns a condition: the role is known to native RBAC.
+func mirrored(root dynamic.Interface, name string) func(context.Context) error {
+	return func(ctx context.Context) error {
+		l, err := root.Resource(schema.GroupVersionResource{Group: "rbac.authorization.k8s.io", Version: "v1", Resource: "clusterroles"}).
+			List(ctx, metav1.ListOptions{LabelSelector: "app.kubernetes.io/managed-by=ks-controller-manager"})
+		if err != nil {
+			return err
+		}
+		for _, o := range l.Items {
+			if o.GetAnnotations()["kapis.dev/mirror-of"] == "GlobalRole/"+name {
+				return nil
+			}
+		}
+		return errors.New("no native role")
+	}
+}
+
 // U53: where the leader of two is killed, the webhooks of the other go on at once, and it takes over the work.
 func TestU53TheOtherManagerGoesOn(t *testing.T) {
 	t.Parallel() // it has a control plane of its own
 	dir := newPlane(t)
-	run := func(name string) {
+	run := func(t *testing.T, name string) {
 		t.Helper()
 		cmd := exec.CommandContext(t.Context(), "bash", filepath.Join("hack", name))
 		cmd.Dir = filepath.Join("..", "..")
@@ -156,12 +204,13 @@ func TestU53TheOtherManagerGoesOn(t *testing.T) {
 			t.Fatalf("%s: %v\n%s", name, err, out)
 		}
 	}
-	run("install.sh")
+	run(t, "install.sh")
 	if err := os.WriteFile(filepath.Join(dir, "kubesphere.yaml"), []byte("multicluster: {clusterRole: host}\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	configAt(t, dir, filepath.Join(dir, "manager.kubeconfig"), "system:serviceaccount:kubesphere-system:ks-controller-manager",
 		"system:serviceaccounts", "system:serviceaccounts:kubesphere-system")
+	climber := clientAt(t, dir, "climber", "system:authenticated")
 	replicas := []*managerReplica{newManager(t), newManager(t)}
 	url := balance(t, replicas[0].hook, replicas[1].hook)
 	for _, m := range replicas {
@@ -171,133 +220,103 @@ func TestU53TheOtherManagerGoesOn(t *testing.T) {
 		eventually(t, "replica "+strconv.Itoa(i)+" is ready", m.ready())
 	}
 	root := clientAt(t, dir, "root", "system:masters")
-	leader := func(ctx context.Context) (string, error) {
-		lease, err := root.Resource(schema.GroupVersionResource{Group: "coordination.k8s.io", Version: "v1", Resource: "leases"}).
-			Namespace("kubesphere-system").Get(ctx, "ks-controller-manager-leader-election", metav1.GetOptions{})
-		if err != nil {
-			return "", err
-		}
-		holder, _, _ := unstructured.NestedString(lease.Object, "spec", "holderIdentity")
-		return holder, nil
-	}
-	put := func(ctx context.Context, c dynamic.Interface, plural string, o obj) error {
-		_, err := c.Resource(iamResource(plural)).Create(ctx, &unstructured.Unstructured{Object: o}, metav1.CreateOptions{})
-		return err
-	}
-	role := func(name string) obj {
-		return obj{"apiVersion": "iam.kubesphere.io/v1beta1", "kind": "GlobalRole", "metadata": obj{"name": name},
-			"rules": []any{obj{"apiGroups": []any{""}, "resources": []any{"nodes"}, "verbs": []any{"list"}}}}
-	}
-	// A role is mirrored once it is somebody's.
-	bound := func(name string) obj {
-		return obj{"apiVersion": "iam.kubesphere.io/v1beta1", "kind": "GlobalRoleBinding", "metadata": obj{"name": name},
-			"roleRef":  obj{"apiGroup": "iam.kubesphere.io", "kind": "GlobalRole", "name": name},
-			"subjects": []any{obj{"apiGroup": "rbac.authorization.k8s.io", "kind": "Group", "name": "somebodys"}}}
-	}
-	mirrored := func(name string) func(context.Context) error {
-		return func(ctx context.Context) error {
-			l, err := root.Resource(schema.GroupVersionResource{Group: "rbac.authorization.k8s.io", Version: "v1", Resource: "clusterroles"}).
-				List(ctx, metav1.ListOptions{LabelSelector: "app.kubernetes.io/managed-by=ks-controller-manager"})
-			if err != nil {
-				return err
-			}
-			for _, o := range l.Items {
-				if o.GetAnnotations()["kapis.dev/mirror-of"] == "GlobalRole/"+name {
-					return nil
-				}
-			}
-			return errors.New("no native role")
-		}
-	}
-	if err := errors.Join(put(t.Context(), root, "globalroles", role("before")), put(t.Context(), root, "globalrolebindings", bound("before"))); err != nil {
-		t.Fatal(err)
-	}
-	eventually(t, "the mirror works", mirrored("before"))
-
-	// The manager of roles has the rights to write them, and none that he could give away.
-	roles := schema.GroupVersionResource{Group: "rbac.authorization.k8s.io", Version: "v1", Resource: "clusterroles"}
-	bindings := schema.GroupVersionResource{Group: "rbac.authorization.k8s.io", Version: "v1", Resource: "clusterrolebindings"}
-	for gvr, o := range map[schema.GroupVersionResource]obj{
-		roles: {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": obj{"name": "climber"},
-			"rules": []any{obj{"apiGroups": []any{"iam.kubesphere.io"}, "resources": []any{"globalroles", "users"}, "verbs": []any{"create", "get", "list"}}}},
-		bindings: {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding", "metadata": obj{"name": "climber"},
-			"roleRef":  obj{"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "climber"},
-			"subjects": []any{obj{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "climber"}}},
-	} {
-		if _, err := root.Resource(gvr).Create(t.Context(), &unstructured.Unstructured{Object: o}, metav1.CreateOptions{}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	climber := clientAt(t, dir, "climber", "system:authenticated")
 	refused := func(name string) func(context.Context) error {
 		return func(ctx context.Context) error {
-			if err := put(ctx, climber, "globalroles", role(name)); !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "give away") {
+			if err := put(ctx, climber, "globalroles", nodeLister(name)); !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "give away") {
 				return fmt.Errorf("a role that he may not give away: %w", err)
 			}
 			return nil
 		}
 	}
-	eventually(t, "the webhook refuses", refused("climbed"))
 
-	was, err := leader(t.Context())
-	if err != nil {
+	if err := putBoundRole(t.Context(), root, "before"); err != nil {
 		t.Fatal(err)
 	}
-	lead := replicas[0]
-	for _, m := range replicas {
-		// The lease has no process number; who writes nothing is not the leader, so both logs are asked.
-		_, hook, _ := net.SplitHostPort(m.hook)
-		if text, err := os.ReadFile(filepath.Join(dir, "manager-"+hook+".log")); err == nil && strings.Contains(string(text), "uccessfully acquired lease") {
-			lead = m
+	eventually(t, "the mirror works", mirrored(root, "before"))
+
+	step(t, "the webhook refuses a role that its writer may not give away", func(t *testing.T) {
+		roles := schema.GroupVersionResource{Group: "rbac.authorization.k8s.io", Version: "v1", Resource: "clusterroles"}
+		bindings := schema.GroupVersionResource{Group: "rbac.authorization.k8s.io", Version: "v1", Resource: "clusterrolebindings"}
+		for gvr, o := range map[schema.GroupVersionResource]obj{
+			roles: {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": obj{"name": "climber"},
+				"rules": []any{obj{"apiGroups": []any{"iam.kubesphere.io"}, "resources": []any{"globalroles", "users"}, "verbs": []any{"create", "get", "list"}}}},
+			bindings: {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding", "metadata": obj{"name": "climber"},
+				"roleRef":  obj{"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "climber"},
+				"subjects": []any{obj{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "climber"}}},
+		} {
+			if _, err := root.Resource(gvr).Create(t.Context(), &unstructured.Unstructured{Object: o}, metav1.CreateOptions{}); err != nil {
+				t.Fatal(err)
+			}
 		}
-	}
-	if err := lead.cmd.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
-	_ = lead.cmd.Wait() // killed
-	killed := time.Now()
-	if err := refused("climbed-after")(t.Context()); err != nil {
-		t.Errorf("with the leader just killed: %v", err)
-	}
-	if err := put(t.Context(), climber, "users", obj{"apiVersion": "iam.kubesphere.io/v1beta1", "kind": "User", "metadata": obj{"name": "newcomer"},
-		"spec": obj{"email": "newcomer@example.com", "password": password}}); err != nil {
-		t.Fatalf("a user, with the leader just killed: %v", err)
-	}
-	u, err := root.Resource(iamResource("users")).Get(t.Context(), "newcomer", metav1.GetOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if hash, _, _ := unstructured.NestedString(u.Object, "spec", "password"); !strings.HasPrefix(hash, "$2") {
-		t.Error("the password was stored as it is")
-	}
-	if err := errors.Join(put(t.Context(), root, "globalroles", role("after")), put(t.Context(), root, "globalrolebindings", bound("after"))); err != nil {
-		t.Fatal(err)
-	}
-	within(t, 60*time.Second, "the mirror works again", mirrored("after"))
-	if now, err := leader(t.Context()); err != nil || now == was {
-		t.Errorf("the leader is still %q (%v)", now, err)
-	}
-	t.Logf("the controllers were back %v after the leader was killed", time.Since(killed).Round(100*time.Millisecond))
-
-	// Uninstalled under way, and then nothing of it stands in anybody's way.
-	run("uninstall.sh")
-	for _, m := range replicas {
-		_ = m.cmd.Process.Kill() // one of them was before
-	}
-	if err := put(t.Context(), climber, "globalroles", role("later")); err != nil {
-		t.Errorf("a role, after all: %v", err)
-	}
-	for _, plural := range []string{"validatingwebhookconfigurations", "mutatingwebhookconfigurations", "validatingadmissionpolicies",
-		"validatingadmissionpolicybindings"} {
-		l, err := root.Resource(schema.GroupVersionResource{Group: "admissionregistration.k8s.io", Version: "v1", Resource: plural}).
-			List(t.Context(), metav1.ListOptions{})
+		eventually(t, "the webhook refuses", refused("climbed"))
+	})
+	var was string
+	var killed time.Time
+	step(t, "the leader is killed", func(t *testing.T) {
+		var err error
+		if was, err = leaderOf(t.Context(), root); err != nil {
+			t.Fatal(err)
+		}
+		lead := replicas[0]
+		for _, m := range replicas {
+			// The lease has no process number; who writes nothing is not the leader, so both logs are asked.
+			_, hook, _ := net.SplitHostPort(m.hook)
+			if text, err := os.ReadFile(filepath.Join(dir, "manager-"+hook+".log")); err == nil && strings.Contains(string(text), "uccessfully acquired lease") {
+				lead = m
+			}
+		}
+		if err := lead.cmd.Process.Kill(); err != nil {
+			t.Fatal(err)
+		}
+		_ = lead.cmd.Wait() // killed
+		killed = time.Now()
+	})
+	step(t, "the webhooks of the other go on", func(t *testing.T) {
+		if err := refused("climbed-after")(t.Context()); err != nil {
+			t.Errorf("with the leader just killed: %v", err)
+		}
+		if err := put(t.Context(), climber, "users", obj{"apiVersion": "iam.kubesphere.io/v1beta1", "kind": "User", "metadata": obj{"name": "newcomer"},
+			"spec": obj{"email": "newcomer@example.com", "password": password}}); err != nil {
+			t.Fatalf("a user, with the leader just killed: %v", err)
+		}
+		u, err := root.Resource(iamResource("users")).Get(t.Context(), "newcomer", metav1.GetOptions{})
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, o := range l.Items {
-			if strings.HasSuffix(o.GetName(), "kapis.dev") {
-				t.Errorf("%s %s is left", plural, o.GetName())
+		if hash, _, _ := unstructured.NestedString(u.Object, "spec", "password"); !strings.HasPrefix(hash, "$2") {
+			t.Error("the password was stored as it is")
+		}
+	})
+	step(t, "the other takes over the work", func(t *testing.T) {
+		if err := putBoundRole(t.Context(), root, "after"); err != nil {
+			t.Fatal(err)
+		}
+		within(t, 60*time.Second, "the mirror works again", mirrored(root, "after"))
+		if now, err := leaderOf(t.Context(), root); err != nil || now == was {
+			t.Errorf("the leader is still %q (%v)", now, err)
+		}
+		t.Logf("the controllers were back %v after the leader was killed", time.Since(killed).Round(100*time.Millisecond))
+	})
+	step(t, "uninstalled under way, nothing of it is in the way", func(t *testing.T) {
+		run(t, "uninstall.sh")
+		for _, m := range replicas {
+			_ = m.cmd.Process.Kill() // one of them was before
+		}
+		if err := put(t.Context(), climber, "globalroles", nodeLister("later")); err != nil {
+			t.Errorf("a role, after all: %v", err)
+		}
+		for _, plural := range []string{"validatingwebhookconfigurations", "mutatingwebhookconfigurations", "validatingadmissionpolicies",
+			"validatingadmissionpolicybindings"} {
+			l, err := root.Resource(schema.GroupVersionResource{Group: "admissionregistration.k8s.io", Version: "v1", Resource: plural}).
+				List(t.Context(), metav1.ListOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, o := range l.Items {
+				if strings.HasSuffix(o.GetName(), "kapis.dev") {
+					t.Errorf("%s %s is left", plural, o.GetName())
+				}
 			}
 		}
-	}
+	})
 }

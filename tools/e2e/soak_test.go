@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -44,56 +45,11 @@ func TestEverythingThatIsSharedIsUsedAtOnce(t *testing.T) {
 			}
 		})
 	}
-	want := func(r reply, err error, codes ...int) error {
-		if err != nil {
-			return err
-		}
-		for _, c := range codes {
-			if r.code == c {
-				return nil
-			}
-		}
-		return fmt.Errorf("%d %s, want one of %v", r.code, clip(r.body), codes)
-	}
 	for worker := range workers {
-		repeat(5, func(ctx context.Context, _ int) error { // logins, each of which is refreshed, used by many at once, and ended
-			r, err := passwordGrant(ctx, server.URL, name, password)
-			if err := want(r, err, http.StatusOK); err != nil {
-				return err
-			}
-			got := decodeOr[tokenReply](r.body)
-			for range 5 {
-				r, err := tokenCall(ctx, server.URL, url.Values{"grant_type": {"refresh_token"}, "refresh_token": {got.Refresh}, "client_id": {"kubesphere"},
-					"client_secret": {"kubesphere"}})
-				if err := want(r, err, http.StatusOK); err != nil {
-					return err
-				}
-				got = decodeOr[tokenReply](r.body)
-			}
-			me := caller{server.URL, got.Access}
-			var many sync.WaitGroup
-			failed := make(chan error, 4)
-			for range cap(failed) {
-				many.Go(func() {
-					for range 10 {
-						if err := me.is(http.StatusOK, http.MethodGet, "/oauth/userinfo")(ctx); err != nil {
-							failed <- err
-							return
-						}
-					}
-				})
-			}
-			many.Wait()
-			select {
-			case err := <-failed:
-				return err
-			default:
-			}
-			return me.is(http.StatusOK, http.MethodGet, "/oauth/logout")(ctx)
-		})
+		repeat(5, func(ctx context.Context, _ int) error { return useALogin(ctx, server.URL, name) })
 		repeat(10, func(ctx context.Context, i int) error { // guesses: at one who is there, and at nobody
 			r, err := passwordGrant(ctx, server.URL, fmt.Sprintf("guessed-%d-%d", worker, i%3), "Wrong-123")
-			return want(r, err, http.StatusBadRequest, http.StatusTooManyRequests)
+			return wantCode(r, err, http.StatusBadRequest, http.StatusTooManyRequests)
 		})
 		repeat(100, func(ctx context.Context, i int) error {
 			return a.is(http.StatusOK, http.MethodGet, []string{kapis + "/namespaces?limit=3", "/kapis/config.kubesphere.io/v1alpha2/configs/oauth", providersPath,
@@ -116,15 +72,15 @@ func TestEverythingThatIsSharedIsUsedAtOnce(t *testing.T) {
 	} {
 		repeat(15, func(ctx context.Context, i int) error { // made, changed, and deleted again and again
 			r, err := a.do(ctx, http.MethodPost, secretsPath, object(i))
-			if err := want(r, err, http.StatusCreated); err != nil {
+			if err := wantCode(r, err, http.StatusCreated); err != nil {
 				return err
 			}
 			r, err = a.do(ctx, http.MethodPatch, secretsPath+"/"+kind, obj{"stringData": object(i + 1)["stringData"]}, "Content-Type: application/merge-patch+json")
-			if err := want(r, err, http.StatusOK); err != nil {
+			if err := wantCode(r, err, http.StatusOK); err != nil {
 				return err
 			}
 			r, err = a.do(ctx, http.MethodDelete, secretsPath+"/"+kind, nil)
-			return want(r, err, http.StatusOK)
+			return wantCode(r, err, http.StatusOK)
 		})
 	}
 	all.Wait()
@@ -136,4 +92,52 @@ func TestEverythingThatIsSharedIsUsedAtOnce(t *testing.T) {
 			t.Errorf("it has logged %s", word)
 		}
 	}
+}
+
+// wantCode returns an error unless an answer came, with one of these codes.
+func wantCode(r reply, err error, codes ...int) error {
+	if err != nil {
+		return err
+	}
+	if !slices.Contains(codes, r.code) {
+		return fmt.Errorf("%d %s, want one of %v", r.code, clip(r.body), codes)
+	}
+	return nil
+}
+
+// useALogin logs a user in, refreshes the login, uses it many times at once, and ends it.
+func useALogin(ctx context.Context, base, name string) error {
+	r, err := passwordGrant(ctx, base, name, password)
+	if err := wantCode(r, err, http.StatusOK); err != nil {
+		return err
+	}
+	got := decodeOr[tokenReply](r.body)
+	for range 5 {
+		r, err := tokenCall(ctx, base, url.Values{"grant_type": {"refresh_token"}, "refresh_token": {got.Refresh}, "client_id": {"kubesphere"},
+			"client_secret": {"kubesphere"}})
+		if err := wantCode(r, err, http.StatusOK); err != nil {
+			return err
+		}
+		got = decodeOr[tokenReply](r.body)
+	}
+	me := caller{base, got.Access}
+	var many sync.WaitGroup
+	failed := make(chan error, 4)
+	for range cap(failed) {
+		many.Go(func() {
+			for range 10 {
+				if err := me.is(http.StatusOK, http.MethodGet, "/oauth/userinfo")(ctx); err != nil {
+					failed <- err
+					return
+				}
+			}
+		})
+	}
+	many.Wait()
+	select {
+	case err := <-failed:
+		return err
+	default:
+	}
+	return me.is(http.StatusOK, http.MethodGet, "/oauth/logout")(ctx)
 }

@@ -56,55 +56,60 @@ func TestTheStoryOfAWorkspace(t *testing.T) { // S9, U51, U52
 	members := iamRoute + "/workspaces/" + w + "/workspacemembers"
 	a.must(t, http.StatusOK, http.MethodPost, members, []any{map[string]any{"username": boss, "roleRef": w + "-admin"}})
 
-	// The boss of the workspace goes on alone. A namespace of a workspace is one that a role of the workspace makes.
 	namespaces := tenants + "/workspaces/" + w + "/namespaces"
-	for _, n := range []string{"one", "two"} {
-		eventually(t, "the boss makes a namespace", func(ctx context.Context) error {
-			r, err := b.do(ctx, http.MethodPost, namespaces, map[string]any{
-				"cluster":    "host",
-				"apiVersion": "v1",
-				"kind":       "Namespace",
-				"metadata": map[string]any{
-					"name":        w + "-" + n,
-					"labels":      map[string]any{"kubesphere.io/workspace": w, "kubesphere.io/managed": "true"},
-					"annotations": map[string]any{"kubesphere.io/creator": boss},
-				},
-			})
-			if err == nil && r.code != http.StatusOK {
-				err = fmt.Errorf("%d %s", r.code, clip(r.body))
-			}
-			return err
-		})
-		t.Cleanup(func() { _, _ = a.do(context.Background(), http.MethodDelete, "/api/v1/namespaces/"+w+"-"+n, nil) })
-		eventually(t, "its roles", a.has(iamRoute+"/namespaces/"+w+"-"+n+"/roles", `"admin"`, `"operator"`, `"viewer"`))
-	}
 	one, two := w+"-one", w+"-two"
-
-	// A role out of templates, and somebody who has it, in one of the two namespaces.
-	b.must(t, http.StatusOK, http.MethodPost, iamRoute+"/namespaces/"+one+"/roles", map[string]any{
-		"apiVersion":               "iam.kubesphere.io/v1beta1",
-		"kind":                     "Role",
-		"rules":                    []any{},
-		"metadata":                 map[string]any{"name": "maps", "annotations": map[string]any{"kubesphere.io/creator": boss}},
-		"aggregationRoleTemplates": map[string]any{"templateNames": []any{"namespace-view-configmaps", "namespace-manage-configmaps"}},
+	t.Cleanup(func() {
+		for _, n := range []string{one, two} {
+			_, _ = a.do(context.Background(), http.MethodDelete, "/api/v1/namespaces/"+n, nil)
+		}
 	})
-	b.must(t, http.StatusOK, http.MethodPost, members, []any{map[string]any{"username": dev, "roleRef": w + "-regular"}})
-	b.must(t, http.StatusOK, http.MethodPost, iamRoute+"/namespaces/"+one+"/namespacemembers", []any{map[string]any{"username": dev, "roleRef": "maps"}})
-
 	kube := directly(t, dev)
 	maps := "/namespaces/" + one + "/configmaps"
-	eventually(t, "our routes", d.has("/kapi/v1"+maps, "kube-root-ca.crt"))
-	eventually(t, "through /api", d.has("/api/v1"+maps, "kube-root-ca.crt"))
-	eventually(t, "kube-apiserver itself", func(ctx context.Context) error {
-		_, err := kube.CoreV1().ConfigMaps(one).List(ctx, metav1.ListOptions{})
-		return err
-	})
-	if _, err := kube.CoreV1().ConfigMaps(one).Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "mine"}},
-		metav1.CreateOptions{}); err != nil {
-		t.Errorf("write at kube-apiserver: %v", err)
-	}
 
-	t.Run("he sees exactly his own", func(t *testing.T) {
+	step(t, "the boss of the workspace makes namespaces", func(t *testing.T) {
+		for _, n := range []string{one, two} {
+			eventually(t, "the boss makes a namespace", func(ctx context.Context) error {
+				r, err := b.do(ctx, http.MethodPost, namespaces, map[string]any{
+					"cluster":    "host",
+					"apiVersion": "v1",
+					"kind":       "Namespace",
+					"metadata": map[string]any{
+						"name":        n,
+						"labels":      map[string]any{"kubesphere.io/workspace": w, "kubesphere.io/managed": "true"},
+						"annotations": map[string]any{"kubesphere.io/creator": boss},
+					},
+				})
+				if err == nil && r.code != http.StatusOK {
+					err = fmt.Errorf("%d %s", r.code, clip(r.body))
+				}
+				return err
+			})
+			eventually(t, "its roles", a.has(iamRoute+"/namespaces/"+n+"/roles", `"admin"`, `"operator"`, `"viewer"`))
+		}
+	})
+	step(t, "a member with a role out of templates, in one of the two, has it at every door", func(t *testing.T) {
+		b.must(t, http.StatusOK, http.MethodPost, iamRoute+"/namespaces/"+one+"/roles", map[string]any{
+			"apiVersion":               "iam.kubesphere.io/v1beta1",
+			"kind":                     "Role",
+			"rules":                    []any{},
+			"metadata":                 map[string]any{"name": "maps", "annotations": map[string]any{"kubesphere.io/creator": boss}},
+			"aggregationRoleTemplates": map[string]any{"templateNames": []any{"namespace-view-configmaps", "namespace-manage-configmaps"}},
+		})
+		b.must(t, http.StatusOK, http.MethodPost, members, []any{map[string]any{"username": dev, "roleRef": w + "-regular"}})
+		b.must(t, http.StatusOK, http.MethodPost, iamRoute+"/namespaces/"+one+"/namespacemembers", []any{map[string]any{"username": dev, "roleRef": "maps"}})
+
+		eventually(t, "our routes", d.has("/kapi/v1"+maps, "kube-root-ca.crt"))
+		eventually(t, "through /api", d.has("/api/v1"+maps, "kube-root-ca.crt"))
+		eventually(t, "kube-apiserver itself", func(ctx context.Context) error {
+			_, err := kube.CoreV1().ConfigMaps(one).List(ctx, metav1.ListOptions{})
+			return err
+		})
+		if _, err := kube.CoreV1().ConfigMaps(one).Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "mine"}},
+			metav1.CreateOptions{}); err != nil {
+			t.Errorf("write at kube-apiserver: %v", err)
+		}
+	})
+	step(t, "he sees exactly his own", func(t *testing.T) {
 		for path, want := range map[string][]string{
 			tenants + "/workspaces": {w}, tenants + "/workspacetemplates": {w}, tenants + "/namespaces": {one}, namespaces: {one},
 			tenants + "/workspaces/" + w + "/workspacemembers/" + dev + "/namespaces": {one},
@@ -128,7 +133,7 @@ func TestTheStoryOfAWorkspace(t *testing.T) { // S9, U51, U52
 			t.Errorf("another namespace, at kube-apiserver: %v", err)
 		}
 	})
-	t.Run("and gives nothing away that he has not", func(t *testing.T) { // S6
+	step(t, "and gives nothing away that he has not", func(t *testing.T) { // S6
 		d.must(t, http.StatusForbidden, http.MethodPost, members, []any{map[string]any{"username": dev, "roleRef": w + "-admin"}})
 		d.must(t, http.StatusForbidden, http.MethodPost, iamRoute+"/namespaces/"+one+"/namespacemembers", []any{map[string]any{"username": dev, "roleRef": "admin"}})
 		b.must(
@@ -147,7 +152,7 @@ func TestTheStoryOfAWorkspace(t *testing.T) { // S9, U51, U52
 			"Content-Type: application/merge-patch+json",
 		) // S7
 	})
-	t.Run("an explanation says why", func(t *testing.T) {
+	step(t, "an explanation says why", func(t *testing.T) {
 		ask := map[string]any{
 			"spec": map[string]any{"resourceAttributes": map[string]any{"verb": "list", "resource": "configmaps", "version": "v1", "namespace": one}},
 		}
@@ -160,58 +165,60 @@ func TestTheStoryOfAWorkspace(t *testing.T) { // S9, U51, U52
 		}
 	})
 
-	b.must(t, http.StatusOK, http.MethodDelete, iamRoute+"/namespaces/"+one+"/namespacemembers/"+dev, nil)
-	refused := func(c caller, path string) func(context.Context) error {
-		return func(ctx context.Context) error {
-			r, err := c.do(ctx, http.MethodGet, path, nil)
-			if err == nil && r.code != http.StatusForbidden {
-				err = fmt.Errorf("%d %s", r.code, clip(r.body))
-			}
-			return err
-		}
-	}
-	within(t, soon, "our routes refuse", refused(d, "/kapi/v1"+maps))
-	within(t, soon, "/api refuses", refused(d, "/api/v1"+maps))
-	within(t, soon, "kube-apiserver itself refuses", func(ctx context.Context) error {
-		if _, err := kube.CoreV1().ConfigMaps(one).List(ctx, metav1.ListOptions{}); !apierrors.IsForbidden(err) {
-			return fmt.Errorf("still answers: %w", err)
-		}
-		return nil
-	})
-
-	// The workspace goes, and with it whatever it gave.
-	a.must(
-		t,
-		http.StatusOK,
-		http.MethodDelete,
-		tenants+"/workspacetemplates/"+w,
-		map[string]any{"kind": "DeleteOptions", "apiVersion": "v1", "propagationPolicy": "Background"},
-	)
-	eventually(t, "its roles, bindings and namespaces are gone", func(ctx context.Context) error {
-		for _, path := range []string{
-			"/apis/iam.kubesphere.io/v1beta1/workspaceroles?labelSelector=kubesphere.io/workspace=" + w,
-			"/apis/iam.kubesphere.io/v1beta1/workspacerolebindings?labelSelector=kubesphere.io/workspace=" + w,
-			"/apis/tenant.kubesphere.io/v1beta1/workspaces?fieldSelector=metadata.name=" + w,
-		} {
-			r, err := a.do(ctx, http.MethodGet, path, nil)
-			if err != nil {
+	step(t, "removed from the namespace, he reads nothing of it", func(t *testing.T) {
+		b.must(t, http.StatusOK, http.MethodDelete, iamRoute+"/namespaces/"+one+"/namespacemembers/"+dev, nil)
+		refused := func(c caller, path string) func(context.Context) error {
+			return func(ctx context.Context) error {
+				r, err := c.do(ctx, http.MethodGet, path, nil)
+				if err == nil && r.code != http.StatusForbidden {
+					err = fmt.Errorf("%d %s", r.code, clip(r.body))
+				}
 				return err
 			}
-			if got := decode[list](t, r.body); len(got.Items) > 0 {
-				return fmt.Errorf("%s: %v", path, got.names())
+		}
+		within(t, soon, "our routes refuse", refused(d, "/kapi/v1"+maps))
+		within(t, soon, "/api refuses", refused(d, "/api/v1"+maps))
+		within(t, soon, "kube-apiserver itself refuses", func(ctx context.Context) error {
+			if _, err := kube.CoreV1().ConfigMaps(one).List(ctx, metav1.ListOptions{}); !apierrors.IsForbidden(err) {
+				return fmt.Errorf("still answers: %w", err)
 			}
-		}
-		r, err := a.do(ctx, http.MethodGet, "/api/v1/namespaces/"+two, nil)
-		if err == nil && r.code != http.StatusNotFound {
-			err = fmt.Errorf("namespace %s: %d", two, r.code)
-		}
-		return err
+			return nil
+		})
 	})
-	within(t, soon, "the boss has nothing left", func(ctx context.Context) error {
-		r, err := b.do(ctx, http.MethodGet, tenants+"/workspaces", nil)
-		if err == nil && len(decode[list](t, r.body).Items) > 0 {
-			err = fmt.Errorf("%s", clip(r.body))
-		}
-		return err
+	step(t, "the workspace goes, and all that it gave", func(t *testing.T) {
+		a.must(
+			t,
+			http.StatusOK,
+			http.MethodDelete,
+			tenants+"/workspacetemplates/"+w,
+			map[string]any{"kind": "DeleteOptions", "apiVersion": "v1", "propagationPolicy": "Background"},
+		)
+		eventually(t, "its roles, bindings and namespaces are gone", func(ctx context.Context) error {
+			for _, path := range []string{
+				"/apis/iam.kubesphere.io/v1beta1/workspaceroles?labelSelector=kubesphere.io/workspace=" + w,
+				"/apis/iam.kubesphere.io/v1beta1/workspacerolebindings?labelSelector=kubesphere.io/workspace=" + w,
+				"/apis/tenant.kubesphere.io/v1beta1/workspaces?fieldSelector=metadata.name=" + w,
+			} {
+				r, err := a.do(ctx, http.MethodGet, path, nil)
+				if err != nil {
+					return err
+				}
+				if got := decode[list](t, r.body); len(got.Items) > 0 {
+					return fmt.Errorf("%s: %v", path, got.names())
+				}
+			}
+			r, err := a.do(ctx, http.MethodGet, "/api/v1/namespaces/"+two, nil)
+			if err == nil && r.code != http.StatusNotFound {
+				err = fmt.Errorf("namespace %s: %d", two, r.code)
+			}
+			return err
+		})
+		within(t, soon, "the boss has nothing left", func(ctx context.Context) error {
+			r, err := b.do(ctx, http.MethodGet, tenants+"/workspaces", nil)
+			if err == nil && len(decode[list](t, r.body).Items) > 0 {
+				err = fmt.Errorf("%s", clip(r.body))
+			}
+			return err
+		})
 	})
 }
