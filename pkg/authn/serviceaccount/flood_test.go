@@ -246,8 +246,8 @@ func TestNoAccountKeepsOthersOut(t *testing.T) {
 	if n := r.calls.Load(); n > int64(2*a.genuine.mostOfOne)+1 {
 		t.Errorf("%d questions", n)
 	}
-	if len(a.genuine.calls) != 0 || len(a.genuine.askers) != 0 {
-		t.Errorf("%d calls and %d askers are left", len(a.genuine.calls), len(a.genuine.askers))
+	if a.genuine.waiting != 0 || len(a.genuine.askers) != 0 {
+		t.Errorf("%d questions and %d askers are left", a.genuine.waiting, len(a.genuine.askers))
 	}
 }
 

@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"sync"
+
+	"golang.org/x/sync/singleflight"
 )
 
 // bounds are those of a lane.
@@ -19,74 +21,74 @@ type lane struct {
 	bounds
 	slots chan struct{}
 
-	mu     sync.Mutex
-	calls  map[key]*call
-	askers map[string]*asker // those that have calls
-}
+	calls singleflight.Group // by the token's hash
 
-// call is one question, and those who wait for its answer.
-type call struct {
-	done   chan struct{}
-	answer answer
+	mu      sync.Mutex
+	waiting int               // questions that are under way or wait
+	askers  map[string]*asker // those that have questions
 }
 
 // asker is who questions are counted for: a service account, or an address.
 type asker struct {
-	slots chan struct{}
-	calls int
+	slots   chan struct{}
+	waiting int
 }
 
 func newLane(b bounds) *lane {
-	return &lane{bounds: b, slots: make(chan struct{}, b.atOnce), calls: map[key]*call{}, askers: map[string]*asker{}}
+	return &lane{bounds: b, slots: make(chan struct{}, b.atOnce), askers: map[string]*asker{}}
 }
 
 // once waits for the answer of the question that is under way, or asks it.
 func (l *lane) once(ctx context.Context, k key, who string, ask func(context.Context) answer) (answer, error) {
-	c := l.begin(ctx, k, who, ask)
-	if c == nil {
-		return answer{}, errBusy()
-	}
+	done := l.calls.DoChan(string(k[:]), func() (any, error) {
+		return l.run(context.WithoutCancel(ctx), who, ask) // others may wait when this caller has left
+	})
 	select {
-	case <-c.done:
-		return c.answer, nil
+	case result := <-done:
+		got, _ := result.Val.(answer)
+		return got, result.Err
 	case <-ctx.Done():
 		return answer{}, fmt.Errorf("wait for kube-apiserver's word on a token: %w", ctx.Err())
 	}
 }
 
-// begin returns the call of a question; nil where too many wait.
-func (l *lane) begin(ctx context.Context, k key, who string, ask func(context.Context) answer) *call {
+// run asks, unless too many questions wait.
+func (l *lane) run(ctx context.Context, who string, ask func(context.Context) answer) (answer, error) {
+	a := l.enter(who)
+	if a == nil {
+		return answer{}, errBusy()
+	}
+	defer l.leave(who, a)
+	ctx, cancel := context.WithTimeout(ctx, reviewTimeout)
+	defer cancel()
+	return l.asked(ctx, a, ask), nil
+}
+
+// enter counts a question; nil where too many wait.
+func (l *lane) enter(who string) *asker {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if c := l.calls[k]; c != nil {
-		return c
-	}
 	a := l.askers[who]
-	if len(l.calls) >= l.mostWaiting || a != nil && a.calls >= l.mostOfOne {
+	if l.waiting >= l.mostWaiting || a != nil && a.waiting >= l.mostOfOne {
 		return nil
 	}
 	if a == nil {
 		a = &asker{slots: make(chan struct{}, l.atOnceOfOne)}
 		l.askers[who] = a
 	}
-	a.calls++
-	c := &call{done: make(chan struct{})}
-	l.calls[k] = c
-	go l.run(context.WithoutCancel(ctx), k, who, a, c, ask) // others may wait when this caller has left
-	return c
+	l.waiting++
+	a.waiting++
+	return a
 }
 
-func (l *lane) run(ctx context.Context, k key, who string, a *asker, c *call, ask func(context.Context) answer) {
-	ctx, cancel := context.WithTimeout(ctx, reviewTimeout)
-	defer cancel()
-	c.answer = l.asked(ctx, a, ask)
+// leave takes off what enter counted.
+func (l *lane) leave(who string, a *asker) {
 	l.mu.Lock()
-	delete(l.calls, k)
-	if a.calls--; a.calls == 0 {
+	defer l.mu.Unlock()
+	l.waiting--
+	if a.waiting--; a.waiting == 0 {
 		delete(l.askers, who)
 	}
-	l.mu.Unlock()
-	close(c.done)
 }
 
 // asked asks once there is room: first among the asker's own questions, then among all.

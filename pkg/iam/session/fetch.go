@@ -3,7 +3,8 @@ package session
 import (
 	"context"
 	"fmt"
-	"sync"
+
+	"golang.org/x/sync/singleflight"
 
 	"kapis.dev/ks-apiserver/pkg/iam"
 )
@@ -11,61 +12,41 @@ import (
 // fetcher reads sessions that this replica has not seen: each name once at a time, and a few names at once. Only holders of a token that
 // this server signed cause a read.
 type fetcher struct {
-	mu    sync.Mutex
-	calls map[string]*call
-	slots chan struct{}
+	calls singleflight.Group
+	// queue bounds the names that are read or wait, and slots those that are read.
+	queue, slots chan struct{}
 }
 
-type call struct {
-	done   chan struct{}
-	record *cached
-	err    error
+func newFetcher() fetcher {
+	return fetcher{queue: make(chan struct{}, lookQueue), slots: make(chan struct{}, lookAtOnce)}
 }
 
 // once calls fetch, or waits for a running call of the same name. The call goes on when its first caller has left, since others may wait.
 func (l *fetcher) once(ctx context.Context, name string, fetch func(context.Context, string) (*cached, error)) (*cached, error) {
-	c, err := l.join(ctx, name, fetch)
-	if err != nil {
-		return nil, err
-	}
+	done := l.calls.DoChan(name, func() (any, error) { return l.run(context.WithoutCancel(ctx), name, fetch) })
 	select {
-	case <-c.done:
-		return c.record, c.err
+	case result := <-done:
+		r, _ := result.Val.(*cached)
+		return r, result.Err
 	case <-ctx.Done():
 		return nil, fmt.Errorf("%w: %w", iam.ErrUnavailable, ctx.Err())
 	}
 }
 
-func (l *fetcher) join(ctx context.Context, name string, fetch func(context.Context, string) (*cached, error)) (*call, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if c := l.calls[name]; c != nil {
-		return c, nil
-	}
-	if len(l.calls) >= lookQueue {
+func (l *fetcher) run(ctx context.Context, name string, fetch func(context.Context, string) (*cached, error)) (*cached, error) {
+	select {
+	case l.queue <- struct{}{}:
+		defer func() { <-l.queue }()
+	default:
 		return nil, fmt.Errorf("%w: too many unknown sessions at once", iam.ErrUnavailable)
 	}
-	if l.calls == nil {
-		l.calls = map[string]*call{}
-	}
-	c := &call{done: make(chan struct{})}
-	l.calls[name] = c
-	go l.run(context.WithoutCancel(ctx), c, name, fetch)
-	return c, nil
-}
-
-func (l *fetcher) run(ctx context.Context, c *call, name string, fetch func(context.Context, string) (*cached, error)) {
 	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
 	defer cancel()
 	select {
 	case l.slots <- struct{}{}:
-		c.record, c.err = fetch(ctx, name)
-		<-l.slots
+		defer func() { <-l.slots }()
+		return fetch(ctx, name)
 	case <-ctx.Done():
-		c.err = fmt.Errorf("%w: %w", iam.ErrUnavailable, ctx.Err())
+		return nil, fmt.Errorf("%w: %w", iam.ErrUnavailable, ctx.Err())
 	}
-	l.mu.Lock()
-	delete(l.calls, name)
-	l.mu.Unlock()
-	close(c.done)
 }

@@ -115,7 +115,7 @@ func New(o Options) (*Store, error) {
 		wanted: make(chan struct{}, 1),
 	}
 	e := &ender{
-		reader: &reader{index: x, fetches: fetcher{slots: make(chan struct{}, lookAtOnce)}},
+		reader: &reader{index: x, fetches: newFetcher()},
 		ended: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "ks_sessions_ended_total", Help: "Sessions that this replica ended, by reason."}, []string{"reason"}),
 	}
