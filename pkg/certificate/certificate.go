@@ -13,6 +13,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/util/retry"
 	"k8s.io/klog/v2"
 )
 
@@ -96,24 +98,19 @@ func (k *Keeper) Run(ctx context.Context) {
 
 // Renew reads the Secret and writes what is due. A Secret that was deleted, or can't be read, is written as it was.
 func (k *Keeper) Renew(ctx context.Context) error {
-	for range attempts {
-		done, err := k.renew(ctx)
-		if err != nil {
-			return fmt.Errorf("keep the serving certificate in Secret %q: %w", k.Name, err)
-		}
-		if done {
-			return nil
-		}
+	faster := func(err error) bool { return apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) }
+	if err := retry.OnError(wait.Backoff{Steps: attempts}, faster, func() error { return k.renew(ctx) }); err != nil {
+		return fmt.Errorf("keep the serving certificate in Secret %q: %w", k.Name, err)
 	}
-	return fmt.Errorf("keep the serving certificate in Secret %q: others were faster %d times", k.Name, attempts)
+	return nil
 }
 
-// renew is one attempt; done is false where another replica was faster.
-func (k *Keeper) renew(ctx context.Context) (done bool, err error) {
+// renew is one attempt. It fails with a Conflict or AlreadyExists where another replica was faster.
+func (k *Keeper) renew(ctx context.Context) error {
 	s, err := k.Secrets.Get(ctx, k.Name, metav1.GetOptions{})
 	missing := apierrors.IsNotFound(err)
 	if err != nil && !missing {
-		return false, err
+		return err
 	}
 	var stored *pair
 	if missing {
@@ -129,11 +126,11 @@ func (k *Keeper) renew(ctx context.Context) (done bool, err error) {
 	}
 	next, err := p.renewed(k.Now(), k.Hosts)
 	if err != nil {
-		return false, err
+		return err
 	}
 	if next == stored {
 		k.take(stored)
-		return true, nil
+		return nil
 	}
 	s = s.DeepCopy()
 	s.Data = next.data()
@@ -142,14 +139,11 @@ func (k *Keeper) renew(ctx context.Context) (done bool, err error) {
 	} else {
 		_, err = k.Secrets.Update(ctx, s, metav1.UpdateOptions{})
 	}
-	switch {
-	case apierrors.IsConflict(err), apierrors.IsAlreadyExists(err):
-		return false, nil
-	case err != nil:
-		return false, err
+	if err != nil {
+		return err
 	}
 	k.take(next)
-	return true, nil
+	return nil
 }
 
 func (k *Keeper) take(p *pair) {

@@ -84,7 +84,8 @@ func (d *reservationBatcher) serve(ctx context.Context, name string) {
 	}
 }
 
-// batch answers orders, in turn, with one write.
+// batch answers orders, in turn, with one write. After a conflict it tries again until its time is over, and not a number of times: whoever
+// waits for an answer is refused without one.
 func (d *reservationBatcher) batch(ctx context.Context, name string, batch []*order) ([]error, error) {
 	ctx, cancel := context.WithTimeout(ctx, reservationTime)
 	defer cancel()

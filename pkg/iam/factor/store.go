@@ -136,7 +136,8 @@ func (f *Store) Reset(ctx context.Context, u *iam.User) error {
 var errGone = fmt.Errorf("%w: the user has no such second factor", iam.ErrCredentials)
 
 // change writes a user's factors after edit, which gets an empty one if there are none. It returns edit's error as it is; others are
-// ErrUnavailable.
+// ErrUnavailable. It is no retry.RetryOnConflict: the first attempt edits what is in memory, and so costs one call; the object is
+// read only after a conflict.
 func (f *Store) change(ctx context.Context, uid, name string, edit func(*v1alpha1.FactorSpec) error) error {
 	if f.API == nil {
 		return fmt.Errorf("change second factors: %w", iam.ErrUnavailable)

@@ -82,7 +82,8 @@ func (l *Limiter) write(ctx context.Context, s pendingWrite) {
 }
 
 // change writes a user's state after edit. It returns edit's error as it is; any other says that nothing was written. A client that leaves
-// does not undo what is counted.
+// does not undo what is counted. It is no retry.RetryOnConflict: the first attempt edits what is in memory, and so costs one call; the
+// object is read only after a conflict.
 func (l *Limiter) change(ctx context.Context, uid, user string, edit func(*state, time.Time) (*state, error)) error {
 	if now := l.Now(); l.isDown(now) {
 		return fmt.Errorf("%w: count logins: kube-apiserver did not answer a moment ago", iam.ErrUnavailable)

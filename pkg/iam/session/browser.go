@@ -8,6 +8,8 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/util/retry"
 
 	"kapis.dev/ks-apiserver/pkg/api/session/v1alpha1"
 	"kapis.dev/ks-apiserver/pkg/iam"
@@ -83,27 +85,50 @@ func (s *reader) Upstream(ctx context.Context, name string) (provider, hint stri
 
 // change edits the object of a session, again after a conflict. Its errors are that of edit, ErrOver and ErrUnavailable.
 func (s *reader) change(ctx context.Context, name string, edit func(*v1alpha1.Session) error) error {
-	for range maxConflicts {
-		o, err := s.API.Get(ctx, name)
-		if err == nil {
-			if err := edit(o); err != nil {
-				return err
-			}
-			o, err = s.API.Update(ctx, o)
-		}
-		switch {
-		case apierrors.IsConflict(err):
-			continue
-		case apierrors.IsNotFound(err):
-			s.Delete("", name)
-			return iam.ErrOver
-		case err != nil:
-			return fmt.Errorf("%w: change a session: %w", iam.ErrUnavailable, err)
-		}
-		if !keepsUpstreamToken(o) && s.learn(o) == nil {
-			return iam.ErrOver
-		}
-		return nil
+	var refused error
+	o, err := s.rewrite(ctx, name, func(o *v1alpha1.Session) bool {
+		refused = edit(o)
+		return refused == nil
+	})
+	switch {
+	case apierrors.IsNotFound(err):
+		s.Delete("", name)
+		return iam.ErrOver
+	case err != nil:
+		return fmt.Errorf("%w: change a session: %w", iam.ErrUnavailable, err)
+	case refused != nil:
+		return refused
 	}
-	return fmt.Errorf("%w: others changed the session at the same time, again and again", iam.ErrUnavailable)
+	if !keepsUpstreamToken(o) && s.learn(o) == nil {
+		return iam.ErrOver
+	}
+	return nil
+}
+
+// rewrite reads the object of a session and writes it after edit, unless edit returns false; again after a conflict. Its errors are those
+// of the API, and errConflicts.
+func (s *reader) rewrite(ctx context.Context, name string, edit func(*v1alpha1.Session) bool) (o *v1alpha1.Session, err error) {
+	err = untilNoConflict(func() error {
+		if o, err = s.API.Get(ctx, name); err != nil || !edit(o) {
+			return err
+		}
+		o, err = s.API.Update(ctx, o)
+		return err
+	})
+	return o, err
+}
+
+// maxConflicts bounds the attempts of one change. They follow one another without a pause: each reads the session first, and of the
+// requests that conflict one has written.
+const maxConflicts = 5
+
+// errConflicts is no Conflict: the caller did not ask for a version.
+var errConflicts = errors.New("others changed the session at the same time, again and again")
+
+func untilNoConflict(attempt func() error) error {
+	err := retry.RetryOnConflict(wait.Backoff{Steps: maxConflicts}, attempt)
+	if apierrors.IsConflict(err) {
+		return errConflicts
+	}
+	return err
 }

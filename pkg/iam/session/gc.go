@@ -2,7 +2,6 @@ package session
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -78,28 +77,22 @@ func (s *ender) erase(ctx context.Context, name string, r *cached) error {
 
 // leaveTombstone reduces the object of a session to what reserves its name, if a code opened it.
 func (s *ender) leaveTombstone(ctx context.Context, name string) (done bool, err error) {
-	for range maxConflicts {
-		o, err := s.API.Get(ctx, name)
-		switch {
-		case apierrors.IsNotFound(err):
-			return true, nil
-		case err != nil:
-			return false, fmt.Errorf("read session: %w", err)
-		case o.Phase == v1alpha1.PhaseEnded:
-			return true, nil
-		case !o.Spec.FromCode || !s.Now().Before(o.Spec.CreatedAt.Add(CodeLife+s.Skew)):
-			return false, nil
+	_, err = s.rewrite(ctx, name, func(o *v1alpha1.Session) bool {
+		ended := o.Phase == v1alpha1.PhaseEnded
+		done = ended || o.Spec.FromCode && s.Now().Before(o.Spec.CreatedAt.Add(CodeLife+s.Skew))
+		if ended || !done {
+			return false
 		}
 		o.Phase, o.Refresh, o.Upstream, o.Groups, o.Consents = v1alpha1.PhaseEnded, v1alpha1.Refresh{}, v1alpha1.Upstream{}, nil, nil
-		_, err = s.API.Update(ctx, o)
-		if err == nil || apierrors.IsNotFound(err) {
-			return true, nil
-		}
-		if !apierrors.IsConflict(err) {
-			return false, fmt.Errorf("mark session as ended: %w", err)
-		}
+		return true
+	})
+	switch {
+	case apierrors.IsNotFound(err):
+		return true, nil
+	case err != nil:
+		return false, fmt.Errorf("mark session as ended: %w", err)
 	}
-	return false, errors.New("others changed the session at the same time, again and again")
+	return done, nil
 }
 
 // Run deletes the objects of sessions that are over, until ctx ends.

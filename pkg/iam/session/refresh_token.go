@@ -15,9 +15,6 @@ import (
 	"kapis.dev/ks-apiserver/pkg/token"
 )
 
-// maxConflicts bounds the attempts of one rotation: after a conflict the token is the previous one, which needs no write.
-const maxConflicts = 5
-
 // Refresh takes a client's refresh token, and returns its session, its user, and the next refresh token (RFC 9700, 4.14.2: rotation, and
 // the end of the session on reuse).
 //
@@ -31,19 +28,20 @@ func (s *rotation) Refresh(ctx context.Context, client, refresh string, admit fu
 	return sess, u, next, err
 }
 
-func (s *rotation) refresh(ctx context.Context, client, refresh string, admit func(*Session) error) (*Session, *iam.User, string, error) {
+func (s *rotation) refresh(ctx context.Context, client, refresh string, admit func(*Session) error) (sess *Session, u *iam.User,
+	next string, err error) {
 	t, err := token.ParseRefresh(refresh)
 	if err != nil || !s.Keys.KeySet().MadeRefresh(t, s.Now()) {
 		return nil, nil, "", fmt.Errorf("%w: %w", iam.ErrRefresh, errors.Join(err, errors.New("not made here")))
 	}
-	for range maxConflicts {
-		sess, u, next, err := s.attempt(ctx, client, refresh, t, admit)
-		if apierrors.IsConflict(err) {
-			continue
-		}
-		return sess, u, next, err
+	err = untilNoConflict(func() error { // after a conflict the token is the previous one, which needs no write
+		sess, u, next, err = s.attempt(ctx, client, refresh, t, admit)
+		return err
+	})
+	if errors.Is(err, errConflicts) {
+		err = fmt.Errorf("%w: %w", iam.ErrUnavailable, err)
 	}
-	return nil, nil, "", fmt.Errorf("%w: others changed the session at the same time, again and again", iam.ErrUnavailable)
+	return sess, u, next, err
 }
 
 // attempt checks the token with the session as it is stored now, since stale knowledge must not end a session.

@@ -2,7 +2,6 @@ package session
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -32,27 +31,19 @@ func (s *ender) keepUpstreamToken(ctx context.Context, r *cached) (done bool, er
 	if until.IsZero() {
 		return false, nil
 	}
-	for range maxConflicts {
-		o, err := s.API.Get(ctx, r.Name)
-		switch {
-		case apierrors.IsNotFound(err):
-			return true, nil
-		case err != nil:
-			return false, fmt.Errorf("read session: %w", err)
-		case keepsUpstreamToken(o):
-			return true, nil
-		case o.Upstream.Refresh == "":
-			return false, nil
+	_, err = s.rewrite(ctx, r.Name, func(o *v1alpha1.Session) bool {
+		if done = o.Upstream.Refresh != ""; !done || keepsUpstreamToken(o) {
+			return false
 		}
 		o.Phase, o.Refresh, o.Upstream.Hint, o.Consents = v1alpha1.PhaseEnded, v1alpha1.Refresh{}, "", nil
 		o.Spec.ExpiresAt = metav1.NewTime(until)
-		_, err = s.API.Update(ctx, o)
-		switch {
-		case err == nil, apierrors.IsNotFound(err):
-			return true, nil
-		case !apierrors.IsConflict(err):
-			return false, fmt.Errorf("keep of a session what its provider is asked with: %w", err)
-		}
+		return true
+	})
+	switch {
+	case apierrors.IsNotFound(err):
+		return true, nil
+	case err != nil:
+		return false, fmt.Errorf("keep of a session what its provider is asked with: %w", err)
 	}
-	return false, errors.New("keep of a session what its provider is asked with: others changed it at the same time, again and again")
+	return done, nil
 }
