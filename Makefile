@@ -63,7 +63,7 @@ test: test-servers verify test-unit test-e2e ## everything: vet and lint, unit t
 
 .PHONY: test-unit
 test-unit: test-servers ## unit tests with -race
-	go test -race ./cmd/... ./pkg/... ./tools/run/... ./tools/stack/... ./tools/tiers/... ./tools/bench/... ./tools/rules/... ./tools/pace/... ./tools/sbom/... ./tools/hostile/...
+	go test -race ./cmd/... ./pkg/... ./tools/run/... ./tools/stack/... ./tools/tiers/... ./tools/bench/... ./tools/rules/... ./tools/pace/... ./tools/sbom/... ./tools/hostile/... ./tools/dashboard/...
 	go test ./tools/memory # -race would change what objects take
 	cd tools/dev && go test -race $(DEV_PACKAGES)
 	cd tools/logins && go test . ./oidc

@@ -152,7 +152,7 @@ func checkStatic(file string) error {
 	if err != nil {
 		return fmt.Errorf("read a program: %w", err)
 	}
-	defer f.Close()
+	defer f.Close() //nolint:errcheck // it was only read
 	for _, segment := range f.Progs {
 		if segment.Type == elf.PT_INTERP {
 			return errors.New(filepath.Base(file) + " is dynamically linked, and could not run in an image that has nothing else")
