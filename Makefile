@@ -10,6 +10,8 @@ KUBECONFIG ?=
 PORT       ?= 9090
 TLS_PORT   ?= 9443
 KUBECTL    ?= $(shell command -v kubectl 2>/dev/null || echo $(BIN)/kubectl)
+# The kustomization that make deploy applies.
+OVERLAY    ?= config/default
 # Where make push sends the images; their names in bin/images have it too. A tag may not have a plus sign.
 IMAGE_REGISTRY  ?= kapis
 IMAGE_TAG       ?= $(subst +,-,$(VERSION))
@@ -68,6 +70,7 @@ test-unit: test-servers ## unit tests with -race
 	cd tools/dev && go test -race $(DEV_PACKAGES)
 	cd tools/logins && go test . ./oidc
 	cd tools/image && go test -race ./...
+	cd tools/manifest && go test ./...
 
 .PHONY: test-servers
 test-servers: ## install OpenLDAP, Redis, Chromium and Node.js for the tests, where they are missing
@@ -89,6 +92,7 @@ lint: $(BIN)/golangci-lint ## golangci-lint
 	cd tools/dev && $(BIN)/golangci-lint run --config $(CURDIR)/.golangci.yaml $(DEV_PACKAGES)
 	cd tools/logins && $(BIN)/golangci-lint run --config $(CURDIR)/.golangci.yaml ./...
 	cd tools/image && $(BIN)/golangci-lint run --config $(CURDIR)/.golangci.yaml ./...
+	cd tools/manifest && $(BIN)/golangci-lint run --config $(CURDIR)/.golangci.yaml ./...
 
 .PHONY: verify
 verify: lint sbom ## vet, lint, the import rule, generated files, the Dockerfile, licences, known vulnerabilities
@@ -144,13 +148,15 @@ uninstall: ## take away what install applied
 	KUBECTL=$(KUBECTL) hack/uninstall.sh
 
 .PHONY: deploy
-deploy: install ## install, and run both binaries in the cluster
-	$(KUBECTL) apply --server-side --force-conflicts --field-manager=ks-install -k config/default
+deploy: install ## install, and run both binaries in the cluster (OVERLAY=config/overlays/prod, or a folder of your own)
+	$(KUBECTL) apply --server-side --force-conflicts --field-manager=ks-install -k $(OVERLAY)
 
 .PHONY: undeploy
 undeploy: ## take away what deploy started; CRDs, roles and users stay
 	$(KUBECTL) delete --ignore-not-found -k config/apiserver
 	$(KUBECTL) delete --ignore-not-found --cascade=foreground -k config/manager
+	$(KUBECTL) delete --ignore-not-found -f config/default/priorityclass.yaml
+	$(KUBECTL) delete --ignore-not-found -f config/overlays/prod/networkpolicy.yaml
 	$(KUBECTL) delete --ignore-not-found validatingwebhookconfigurations,mutatingwebhookconfigurations ks-controller-manager.kapis.dev
 
 ##@ Cleaning
