@@ -11,38 +11,39 @@ import (
 	"kapis.dev/ks-apiserver/pkg/authz/abac"
 	"kapis.dev/ks-apiserver/pkg/authz/webhook"
 	"kapis.dev/ks-apiserver/pkg/config"
+	"kapis.dev/ks-apiserver/pkg/tenant"
 )
 
 // makeAuthorizer puts the authorizers in their order: the scope of an API key, the paths that are open to everybody, then the configured
-// modes. The modes also decide about what a request stands for (a kind of another group, a legacy name, the membership of a workspace),
-// so that a denial of the one is a denial of the other. ARCHITECTURE.md has a drawing.
+// modes. ARCHITECTURE.md has a drawing.
 func (p *components) makeAuthorizer() error {
-	order := p.cfg.Authorization.Order()
-	var all, before []authz.Authorizer
-	for n, mode := range order {
+	all, modes := authz.Union{authz.Func(authz.RestrictAPIKeys), authz.Paths(authz.DefaultPaths())}, p.cfg.Authorization.Order()
+	order := &authz.Order{Aliases: p.aliases()}
+	for n, mode := range modes {
 		a, err := p.authorizerOf(mode)
 		if err != nil {
 			return err
 		}
 		all = append(all, a)
-		if mode == config.ModeWebhook && n < len(order)-1 {
-			before = slices.Clone(all) // its denials hold against the modes after it
+		if mode == config.ModeWebhook && n < len(modes)-1 {
+			order.Vetoing = len(all) // its denials hold against the modes after it
 		}
 	}
-	aliases := authz.Aliases{Next: authz.Union(all...), GroupOf: p.store.Catalog().GroupOf}
-	decide := authz.LegacyNames(aliases)
-	if slices.Contains(order, config.ModeRBAC) { // only roles know memberships and partial lists
-		p.members = p.membersToo(decide)
-		decide = p.members
+	order.Authorizers = all
+	if slices.Contains(modes, config.ModeRBAC) { // only roles know memberships and partial lists
+		p.members = &tenant.Members{Rights: all[len(all)-len(modes):], Bound: p.rbac, Fleet: p.fleet()}
+		order.Members = p.members
 	}
-	if len(before) > 0 {
-		decide = authz.WebhookVeto{Before: authz.LegacyNames(authz.Union(before...)), Next: decide, As: aliases.Of}
-	}
-	p.may = authz.RestrictAPIKeys(authz.Union(authz.Paths(authz.DefaultPaths()), decide))
+	p.may = order
 	return nil
 }
 
-// authorizerOf makes the one of a mode.
+// aliases knows the kinds that resources.kubesphere.io has.
+func (p *components) aliases() authz.Aliases {
+	return authz.Aliases{GroupOf: p.store.Catalog().GroupOf}
+}
+
+// authorizerOf makes the authorizer of a mode.
 func (p *components) authorizerOf(mode string) (authz.Authorizer, error) {
 	c := &p.cfg.Authorization
 	switch mode {

@@ -84,7 +84,7 @@ type components struct {
 	oauth      *oauth.Server
 	who        authenticator.Request
 	may        authz.Authorizer
-	members    *tenant.Authorizer // nil where roles do not decide
+	members    *tenant.Members // nil where roles do not decide
 	streams    *stream.Guard
 	kube       *proxy.Kube
 

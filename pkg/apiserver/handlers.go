@@ -92,7 +92,7 @@ func (p routes) iamServices(kinds *dynamic.Handler) []*restful.WebService {
 		Members: &member.Handler{Users: p.users, Resources: p.resources, Bindings: bindings, Rights: p.rbac,
 			Removals: &removal.Remover{Users: p.users, Bindings: bindings, Rights: p.rbac, Authorizer: p.may}},
 		RoleTemplates: &roletemplate.Handler{Target: target, Rights: p.rbac, Caches: p.store},
-		Reviews:       &review.Handler{May: p.may, Grants: p.rbac, Users: p.users, Alias: authz.Aliases{GroupOf: p.store.Catalog().GroupOf}.Of},
+		Reviews:       &review.Handler{May: p.may, Grants: p.rbac, Users: p.users, Alias: p.aliases().Of},
 	}
 	now, older := iam.WebService(), iam.OlderWebService()
 	dynamic.Mount(now, wire.Group, wire.Version, kinds)

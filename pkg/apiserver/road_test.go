@@ -46,7 +46,9 @@ func road(tb testing.TB) (http.Handler, string) {
 	p.who = union.NewFailOnError(&bearer.Authenticator{Tokens: []authenticator.Token{
 		&session.Authenticator{Tokens: p.tokens, Sessions: everyone{}},
 	}}, anonymous.Authenticator{})
-	p.may = authz.RestrictAPIKeys(authz.Union(authz.Paths(authz.DefaultPaths()), loaded{authz.Aliases{Next: adminIndex(tb)}, func() error { return nil }}))
+	p.may = &authz.Order{Authorizers: authz.Union{
+		authz.Func(authz.RestrictAPIKeys), authz.Paths(authz.DefaultPaths()), loaded{adminIndex(tb), func() error { return nil }},
+	}}
 	issuer := &token.Issuer{Keys: keys, URL: "https://ks.example", Audience: audience, Now: time.Now}
 	bearer, err := issuer.Access(&token.Access{
 		Subject: "uid-1", Username: "admin", Client: "kubesphere", Session: "s1", Issued: time.Now(), Expires: time.Now().Add(time.Hour),

@@ -6,7 +6,6 @@ import (
 	restful "github.com/emicklei/go-restful/v3"
 	"k8s.io/apiserver/pkg/authentication/user"
 
-	"kapis.dev/ks-apiserver/pkg/authz"
 	"kapis.dev/ks-apiserver/pkg/kapis/dynamic"
 	kapistenant "kapis.dev/ks-apiserver/pkg/kapis/tenant"
 	"kapis.dev/ks-apiserver/pkg/tenant"
@@ -15,11 +14,6 @@ import (
 // fleet are the clusters.
 func (p *components) fleet() *tenant.Clusters {
 	return &tenant.Clusters{Store: p.store, Host: p.cfg.Multicluster.HostClusterName}
-}
-
-// membersToo lets people see what they are members of, beside what next allows.
-func (p *components) membersToo(next authz.Authorizer) *tenant.Authorizer {
-	return &tenant.Authorizer{Next: next, Bound: p.rbac, Fleet: p.fleet()}
 }
 
 // tenantServices have the routes of workspaces, and beside them those of the kinds of their group.

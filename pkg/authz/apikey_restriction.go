@@ -17,27 +17,24 @@ const (
 	ScopeRead  = "read"
 )
 
-// RestrictAPIKeys denies what the scope of an API key does not cover, whatever its user may do, and asks next about the rest. An
+// RestrictAPIKeys denies what the scope of an API key does not cover, whatever its user may do, and has no opinion on the rest. An
 // unknown scope covers nothing. It is the first authorizer: paths that are open to everybody are restricted too.
 //
 // The scope "read" covers get, list and watch of resources, and GET and HEAD of other paths; not what acts by a GET (exec, attach,
 // port-forward, proxies), nor upgrades other than those of watches. It covers a review of the caller's own rights, which writes nothing.
-func RestrictAPIKeys(next Authorizer) Authorizer {
-	return Func(func(ctx context.Context, u user.Info, r *request.Info) (Decision, error) {
-		if u == nil || r == nil {
-			return next.Authorize(ctx, u, r)
-		}
-		scopes, ok := u.GetExtra()[ExtraScope]
-		switch {
-		case !ok:
-		case len(scopes) != 1 || scopes[0] != ScopeRead:
-			return Deny(fmt.Sprintf("the API key has the scope %.64q, which is unknown here and opens nothing", scopes)),
-				nil
-		case !reads(r):
-			return Deny("the API key is for reading only"), nil
-		}
-		return next.Authorize(ctx, u, r)
-	})
+func RestrictAPIKeys(_ context.Context, u user.Info, r *request.Info) (Decision, error) {
+	if u == nil || r == nil {
+		return Decision{}, nil
+	}
+	scopes, ok := u.GetExtra()[ExtraScope]
+	switch {
+	case !ok:
+	case len(scopes) != 1 || scopes[0] != ScopeRead:
+		return Deny(fmt.Sprintf("the API key has the scope %.64q, which is unknown here and opens nothing", scopes)), nil
+	case !reads(r):
+		return Deny("the API key is for reading only"), nil
+	}
+	return Decision{}, nil
 }
 
 // acting are the subresources that act in a container, or behind a proxy, by whatever method.

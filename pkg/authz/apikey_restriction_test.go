@@ -22,7 +22,7 @@ func scoped(t *testing.T, u user.Info, method, target string, header ...string) 
 	if err != nil {
 		t.Fatal(err)
 	}
-	d, err := RestrictAPIKeys(Union(Paths(DefaultPaths()), AlwaysAllow())).Authorize(t.Context(), u, info)
+	d, err := Union{Func(RestrictAPIKeys), Paths(DefaultPaths()), AlwaysAllow()}.Authorize(t.Context(), u, info)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -105,7 +105,7 @@ func TestAScopeGivesNothing(t *testing.T) {
 	none := Func(func(context.Context, user.Info, *request.Info) (Decision, error) {
 		return Decision{Reason: "no role"}, nil
 	})
-	d, err := RestrictAPIKeys(none).Authorize(t.Context(), with(ScopeRead), &request.Info{Verb: "list", Resource: "pods", IsResource: true})
+	d, err := Union{Func(RestrictAPIKeys), none}.Authorize(t.Context(), with(ScopeRead), &request.Info{Verb: "list", Resource: "pods", IsResource: true})
 	if err != nil || d.Allowed() || d.Reason != "no role" {
 		t.Errorf("%+v %v", d, err)
 	}

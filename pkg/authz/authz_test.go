@@ -55,7 +55,7 @@ func TestUnion(t *testing.T) {
 		{"AlwaysAllowAssertsNoGroup", []Authorizer{AlwaysAllow()}, Allow("the authorization mode is AlwaysAllow", ""), nil},
 	} {
 		t.Run(c.claim, func(t *testing.T) {
-			d, err := Union(c.in...).Authorize(t.Context(), bob, &request.Info{})
+			d, err := Union(c.in).Authorize(t.Context(), bob, &request.Info{})
 			if d != c.want || !errors.Is(err, c.err) {
 				t.Errorf("got %+v, %v", d, err)
 			}
@@ -228,13 +228,13 @@ func TestAliases(t *testing.T) {
 	} {
 		t.Run(c.claim, func(t *testing.T) {
 			asked := 0
-			a := Aliases{GroupOf: groupOf, Next: Func(func(_ context.Context, _ user.Info, r *request.Info) (Decision, error) {
+			a := &Order{Aliases: Aliases{GroupOf: groupOf}, Authorizers: Union{Func(func(_ context.Context, _ user.Info, r *request.Info) (Decision, error) {
 				asked++
 				if c.err == nil && r.APIGroup+"/"+r.Resource+" "+string('0'+byte(r.Scope)) == c.allowed {
 					return Allow("", ""), nil
 				}
 				return Decision{}, c.err
-			})}
+			})}}
 			r := parse(t, c.method, c.target)
 			before := *r
 			d, err := a.Authorize(t.Context(), bob, r)

@@ -77,16 +77,16 @@ func TestOrIsTheUnionOfTwoParts(t *testing.T) {
 
 func TestUnionKeepsEveryPart(t *testing.T) {
 	a, b := AllowPartial(NewPartialList([]string{"a"}, nil), ""), AllowPartial(NewPartialList(nil, []string{"w"}), "no")
-	d, err := Union(answer(a, nil), answer(Decision{}, nil), answer(b, nil)).Authorize(t.Context(), bob, &request.Info{})
+	d, err := Union{answer(a, nil), answer(Decision{}, nil), answer(b, nil)}.Authorize(t.Context(), bob, &request.Info{})
 	if err != nil || d.Allowed() || d.Reason != "no" || d.PartialList() == nil || d.PartialList().Key != NewPartialList([]string{"a"}, []string{"w"}).Key {
 		t.Errorf("got %+v, %v", d, err)
 	}
-	d, err = Union(answer(a, nil), answer(Decision{}, errors.New("no connection"))).Authorize(t.Context(), bob, &request.Info{})
+	d, err = Union{answer(a, nil), answer(Decision{}, errors.New("no connection"))}.Authorize(t.Context(), bob, &request.Info{})
 	if err == nil || d.PartialList() != nil {
 		t.Errorf("a part beside an error: %+v, %v", d, err)
 	}
 	yes := Allow("", "")
-	if d, _ := Union(answer(a, nil), answer(yes, nil)).Authorize(t.Context(), bob, &request.Info{}); d != yes {
+	if d, _ := (Union{answer(a, nil), answer(yes, nil)}).Authorize(t.Context(), bob, &request.Info{}); d != yes {
 		t.Errorf("a part beside all: %+v", d)
 	}
 }
@@ -115,7 +115,8 @@ func TestAliasesJoinParts(t *testing.T) {
 		"/kapis/resources.kubesphere.io/v1alpha3/unicorns":    nil,
 		"/kapis/apps/v1/deployments":                          NewPartialList([]string{"a"}, nil),
 	} {
-		d, err := Aliases{Next: next, GroupOf: groupOf}.Authorize(t.Context(), bob, parse(t, "GET", path))
+		order := Order{Authorizers: Union{next}, Aliases: Aliases{GroupOf: groupOf}}
+		d, err := order.Authorize(t.Context(), bob, parse(t, "GET", path))
 		if err != nil || d.Allowed() || (d.PartialList() == nil) != (want == nil) || want != nil && d.PartialList().Key != want.Key {
 			t.Errorf("%s: %+v, %v", path, d, err)
 		}

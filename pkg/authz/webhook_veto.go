@@ -10,54 +10,53 @@ import (
 	"kapis.dev/ks-apiserver/pkg/request"
 )
 
+// The webhook is asked about a request as the path says it. It may deny the kind that the path stands for all the same, or one namespace
+// of a list: where it precedes other modes, it is asked about these too, since what it denies none of them may allow.
+
 // Bounds on one partial list: how many namespaces, workspaces and objects the webhook is asked about, and how many at a time.
 const (
 	vetoItems  = 500
 	vetoAtOnce = 16
 )
 
-// WebhookVeto also applies the webhook's denials to aliased requests and to each item of a partial list. The webhook is asked about
-// the request as the path says it; it may still deny the kind that the path stands for, or one namespace of a list.
-type WebhookVeto struct {
-	// Before are the authorizers whose denial holds against every later one.
-	Before Authorizer
-	Next   Authorizer
-	// As returns the request that one stands for; nil for none. See Aliases.
-	As func(*request.Info) *request.Info
+// vetoAlias returns d, which allows r, unless a vetoing authorizer denies the alias of r.
+func (o *Order) vetoAlias(ctx context.Context, u user.Info, r *request.Info, d Decision) (Decision, error) {
+	if o.Vetoing == 0 {
+		return d, nil
+	}
+	if alias := o.Aliases.Of(r); alias != nil {
+		if v, err := o.vetoing().Authorize(ctx, u, alias); err != nil || v.denied {
+			return Deny(v.Reason), err
+		}
+	}
+	return d, nil
 }
 
-// Authorize asks Next, and then Before about aliases and items. A partial list of more than 500 items is refused.
-func (n WebhookVeto) Authorize(ctx context.Context, u user.Info, r *request.Info) (Decision, error) {
-	d, err := n.Next.Authorize(ctx, u, r)
-	switch {
-	case err != nil:
-		return d, err
-	case d.Allowed():
-		if as := n.As(r); as != nil {
-			if b, err := n.Before.Authorize(ctx, u, as); err != nil || b.Denied() {
-				return Deny(b.Reason), err
-			}
-		}
-		return d, nil
-	case d.PartialList() == nil:
+// vetoPartialList returns d, which does not allow r, without the items of its partial list that a vetoing authorizer denies. A partial list of
+// more than 500 items is refused.
+func (o *Order) vetoPartialList(ctx context.Context, u user.Info, r *request.Info, d Decision) (Decision, error) {
+	if o.Vetoing == 0 || d.partial == nil {
 		return d, nil
 	}
 	if !WantsPartialList(ctx) || r.IsKubernetes { // kube-apiserver answers no partial lists
 		return AllowPartial(nil, d.Reason), nil
 	}
-	at := itemsOf(d.PartialList(), r)
-	if len(at) > vetoItems {
+	items := itemsOf(d.partial, r)
+	if len(items) > vetoItems {
 		return Decision{Reason: fmt.Sprintf("allowed in %d namespaces and workspaces, which are more than are asked about for one list: list"+
-			" one of them", len(at))}, nil
+			" one of them", len(items))}, nil
 	}
-	forbidden, err := n.forbidden(ctx, u, at)
+	denied, err := o.deniedOf(ctx, u, items)
 	if err != nil {
 		return Decision{}, fmt.Errorf("ask the webhook about the items of a partial list: %w", err)
 	}
-	return AllowPartial(without(d.partial, forbidden), d.Reason), nil
+	return AllowPartial(without(d.partial, denied), d.Reason), nil
 }
 
-// itemsOf returns what the part stands for: requests as r, in its namespaces, workspaces and of its names, in this order.
+// vetoing are the webhook, and the authorizers that precede it: what they allow, it is not asked about.
+func (o *Order) vetoing() Union { return o.Authorizers[:o.Vetoing] }
+
+// itemsOf returns what the partial list stands for: requests as r, in its namespaces, workspaces and of its names, in this order.
 func itemsOf(p *PartialList, r *request.Info) []request.Info {
 	all := make([]request.Info, 0, len(p.Namespaces)+len(p.Workspaces)+len(p.Names))
 	root := "/" + r.APIPrefix + "/" + r.APIGroup + "/" + r.APIVersion
@@ -88,17 +87,17 @@ func itemsOf(p *PartialList, r *request.Info) []request.Info {
 	return all
 }
 
-// forbidden tells of each request whether Before forbids it. What can't be told is an error.
-func (n WebhookVeto) forbidden(ctx context.Context, u user.Info, at []request.Info) ([]bool, error) {
+// deniedOf returns for each item whether a vetoing authorizer denies it.
+func (o *Order) deniedOf(ctx context.Context, u user.Info, items []request.Info) ([]bool, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	out := make([]bool, len(at))
+	out := make([]bool, len(items))
 	next := make(chan int)
 	var asking sync.WaitGroup
-	for range min(vetoAtOnce, len(at)) {
+	for range min(vetoAtOnce, len(items)) {
 		asking.Go(func() {
 			for k := range next {
-				denied, err := n.forbids(ctx, u, &at[k])
+				denied, err := o.denies(ctx, u, &items[k])
 				if err != nil {
 					cancel(err)
 				}
@@ -106,7 +105,7 @@ func (n WebhookVeto) forbidden(ctx context.Context, u user.Info, at []request.In
 			}
 		})
 	}
-	for k := range at {
+	for k := range items {
 		if ctx.Err() != nil {
 			break
 		}
@@ -120,30 +119,30 @@ func (n WebhookVeto) forbidden(ctx context.Context, u user.Info, at []request.In
 	return out, nil
 }
 
-// forbids tells whether Before forbids r, or what r stands for.
-func (n WebhookVeto) forbids(ctx context.Context, u user.Info, r *request.Info) (bool, error) {
-	d, err := n.Before.Authorize(ctx, u, r)
-	if err != nil || d.Denied() {
+// denies reports whether a vetoing authorizer denies an item, or its alias.
+func (o *Order) denies(ctx context.Context, u user.Info, item *request.Info) (bool, error) {
+	d, err := o.vetoing().Authorize(ctx, u, withPresentNames(item))
+	if err != nil || d.denied {
 		return true, err
 	}
-	as := n.As(r)
-	if as == nil {
+	alias := o.Aliases.Of(item)
+	if alias == nil {
 		return false, nil
 	}
-	d, err = n.Before.Authorize(ctx, u, as)
-	return err != nil || d.Denied(), err
+	d, err = o.vetoing().Authorize(ctx, u, alias)
+	return err != nil || d.denied, err
 }
 
-// without returns the part without what is forbidden, in the order of placesOf; one of nothing where all is.
-func without(p *PartialList, forbidden []bool) *PartialList {
+// without returns the partial list without what is denied, in the order of itemsOf; an empty one where all is.
+func without(p *PartialList, denied []bool) *PartialList {
 	keep := func(names []string) []string {
 		var kept []string
 		for k, name := range names {
-			if !forbidden[k] {
+			if !denied[k] {
 				kept = append(kept, name)
 			}
 		}
-		forbidden = forbidden[len(names):]
+		denied = denied[len(names):]
 		return kept
 	}
 	namespaces, workspaces, names := keep(p.Namespaces), keep(p.Workspaces), keep(p.Names)

@@ -50,7 +50,7 @@ func TestWhatIsForbiddenSomewhereIsNoPartOfAList(t *testing.T) {
 		{"Everything", func(r *request.Info) bool { return r.Namespace+r.Workspace+r.Name != "" }, "[] [] []"},
 	} {
 		t.Run(c.claim, func(t *testing.T) {
-			n := WebhookVeto{Before: forbids(c.before), Next: answer(AllowPartial(all, ""), nil), As: podsAlias().Of}
+			n := Order{Authorizers: Union{forbids(c.before), answer(AllowPartial(all, ""), nil)}, Vetoing: 1, Aliases: podsAlias()}
 			d, err := n.Authorize(t.Context(), bob, pods)
 			if err != nil || d.Allowed() || d.PartialList() == nil {
 				t.Fatalf("%+v, %v", d, err)
@@ -70,8 +70,9 @@ func text(names []string) string { return "[" + strings.Join(names, " ") + "]" }
 
 func TestWhatARequestStandsForMayBeForbidden(t *testing.T) {
 	yes := Allow("", "kapis:global:g")
-	n := WebhookVeto{
-		Before: forbids(func(r *request.Info) bool { return r.APIGroup == "" && r.Resource == "pods" }), Next: answer(yes, nil), As: podsAlias().Of,
+	n := Order{
+		Authorizers: Union{forbids(func(r *request.Info) bool { return r.APIGroup == "" && r.Resource == "pods" }), answer(yes, nil)},
+		Vetoing:     1, Aliases: podsAlias(),
 	}
 	for path, want := range map[string]Decision{
 		"/kapis/resources.kubesphere.io/v1alpha3/namespaces/a/pods":     Deny("never"),
@@ -91,25 +92,30 @@ func TestOfAListOnlyAPartThatIsKnownIsGiven(t *testing.T) {
 	}
 	part := NewPartialList([]string{"a", "b"}, nil)
 	never := forbids(func(*request.Info) bool { return false })
+	broken := Func(func(_ context.Context, _ user.Info, r *request.Info) (Decision, error) {
+		if r.Namespace != "" { // an item
+			return Deny(""), failure
+		}
+		return Decision{}, nil
+	})
 	for _, c := range []struct {
 		claim string
-		n     WebhookVeto
+		in    Union
 		ctx   context.Context
 		err   error
 	}{
-		{"NotWherePlacesAreTooMany", WebhookVeto{Before: never, Next: answer(AllowPartial(NewPartialList(many, nil), ""), nil)}, t.Context(), nil},
-		{"NotWhereItCanNotBeTold", WebhookVeto{Before: answer(Deny(""), failure), Next: answer(AllowPartial(part, ""), nil)}, t.Context(), failure},
-		{"NotWhereNobodyWantsIt", WebhookVeto{Before: never, Next: answer(AllowPartial(part, ""), nil)}, WithoutPartialList(t.Context()), nil},
-		{"NotOfAListAtKubeAPIServer", WebhookVeto{Before: answer(Deny(""), failure), Next: answer(AllowPartial(part, ""), nil)}, t.Context(), nil},
-		{"NotWhereNextFails", WebhookVeto{Before: never, Next: answer(AllowPartial(part, ""), failure)}, t.Context(), failure},
+		{"NotWherePlacesAreTooMany", Union{never, answer(AllowPartial(NewPartialList(many, nil), ""), nil)}, t.Context(), nil},
+		{"NotWhereItCanNotBeTold", Union{broken, answer(AllowPartial(part, ""), nil)}, t.Context(), failure},
+		{"NotWhereNobodyWantsIt", Union{never, answer(AllowPartial(part, ""), nil)}, WithoutPartialList(t.Context()), nil},
+		{"NotOfAListAtKubeAPIServer", Union{broken, answer(AllowPartial(part, ""), nil)}, t.Context(), nil},
+		{"NotWhereNextFails", Union{never, answer(AllowPartial(part, ""), failure)}, t.Context(), failure},
 	} {
 		t.Run(c.claim, func(t *testing.T) {
-			c.n.As = podsAlias().Of
-			list := pods
+			n, list := Order{Authorizers: c.in, Vetoing: 1, Aliases: podsAlias()}, pods
 			if strings.HasSuffix(c.claim, "AtKubeAPIServer") {
 				list = parse(t, "GET", "/api/v1/pods")
 			}
-			d, err := c.n.Authorize(c.ctx, bob, list)
+			d, err := n.Authorize(c.ctx, bob, list)
 			if !errors.Is(err, c.err) || d.Allowed() || c.err == nil && d.PartialList() != nil {
 				t.Errorf("%+v, %v", d, err)
 			}
@@ -154,7 +160,7 @@ func TestWhatForbidsEndsTheOrder(t *testing.T) {
 		{"AlwaysDeny", []Authorizer{AlwaysDeny(), answer(yes, nil)}, Deny("the authorization mode is AlwaysDeny"), nil},
 	} {
 		t.Run(c.claim, func(t *testing.T) {
-			if d, err := Union(c.in...).Authorize(t.Context(), anon, &request.Info{}); d != c.want || !errors.Is(err, c.err) {
+			if d, err := Union(c.in).Authorize(t.Context(), anon, &request.Info{}); d != c.want || !errors.Is(err, c.err) {
 				t.Errorf("got %+v, %v", d, err)
 			}
 		})
@@ -170,13 +176,12 @@ func TestAlwaysAllowIsForWhoIsLoggedIn(t *testing.T) {
 }
 
 func TestAnAliasThatIsForbiddenHasNoPart(t *testing.T) {
-	a := podsAlias()
-	a.Next = Func(func(_ context.Context, _ user.Info, r *request.Info) (Decision, error) {
+	a := Order{Aliases: podsAlias(), Authorizers: Union{Func(func(_ context.Context, _ user.Info, r *request.Info) (Decision, error) {
 		if r.APIGroup == "" {
 			return Deny(""), nil
 		}
 		return AllowPartial(NewPartialList([]string{"a"}, nil), ""), nil
-	})
+	})}}
 	d, err := a.Authorize(t.Context(), bob, parse(t, "GET", "/kapis/resources.kubesphere.io/v1alpha3/pods"))
 	if err != nil || !d.Denied() || d.PartialList() != nil {
 		t.Errorf("%+v, %v", d, err)

@@ -19,8 +19,9 @@ import (
 )
 
 var (
-	clustersKind = clusterv1alpha1.SchemeGroupVersion.WithResource(clusters)
-	usersKind    = iamv1beta1.SchemeGroupVersion.WithResource("users")
+	clustersKind   = clusterv1alpha1.SchemeGroupVersion.WithResource(clusters)
+	usersKind      = iamv1beta1.SchemeGroupVersion.WithResource("users")
+	namespacesKind = schema.GroupResource{Resource: namespaces}
 )
 
 // Snapshots gives the objects of a kind. store.Store is one.

@@ -1,14 +1,15 @@
-// Package tenant says who sees which workspaces, namespaces and clusters.
+// Package tenant decides who sees which workspaces, namespaces and clusters.
 //
-// Roles say so, and beside them membership: whoever is bound in a workspace or in a namespace, whatever to, sees that it is there. All of
-// it is found in memory, in the index of bindings and in the caches: no object is asked for one by one, and nobody is asked.
+// Roles do, and beside them membership: people who are bound in a workspace or in a namespace, whatever to, see that it is there. All of
+// it is found in memory, in the index of bindings and in the caches: no object is asked for one by one.
 //
-// The routes of tenant.kubesphere.io lie behind an Authorizer, which lets through what roles do not:
+// Members completes what roles allow, for the routes of tenant.kubesphere.io:
 //
-//	list clusters, workspaces, workspacetemplates, namespaces, metrics    a part (authz.PartialList), empty where one is bound nowhere
-//	list namespaces of a workspace                                        a part: one's own
-//	get a workspace or its template, list its clusters and metrics        who is bound in it
-//	get a namespace                                                       who is bound in it
+//	list clusters, workspaces, workspacetemplates, namespaces, metrics    a partial list, empty for people who are bound nowhere
+//	list namespaces of a workspace                                        a partial list: one's own
+//	get a workspace or its template, list its clusters and metrics        people who are bound in it
+//	get a namespace                                                       people who are bound in it
 //
-// Nothing else is let through, and nothing that writes; a part is honoured only by routes that know of parts.
+// Of other groups it completes the list of users, and workspaces and clusters where resources.kubesphere.io shows them. It allows nothing
+// else, and nothing that writes; only routes that restrict their answer give a partial list.
 package tenant

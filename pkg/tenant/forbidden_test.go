@@ -20,8 +20,8 @@ func TestNoMembershipAllowsWhatIsForbidden(t *testing.T) {
 		"TheKindItself": func(r *request.Info) bool { return r.APIGroup == "" || r.APIGroup == "cluster.kubesphere.io" },
 	} {
 		a := w.authorizer(newFleet(t))
-		next := a.Next
-		a.Next = authz.Func(func(ctx context.Context, u user.Info, r *request.Info) (authz.Decision, error) {
+		next := a.Authorizers[0]
+		a.Authorizers[0] = authz.Func(func(ctx context.Context, u user.Info, r *request.Info) (authz.Decision, error) {
 			if forbidden(r) {
 				return authz.Deny("never"), nil
 			}

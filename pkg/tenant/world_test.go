@@ -135,8 +135,11 @@ func (w *world) bind(subject, place string, rules ...string) {
 	})
 }
 
-func (w *world) authorizer(fleet *Clusters) *Authorizer {
-	return &Authorizer{Next: w.index, Bound: &w.bound, Fleet: fleet}
+func (w *world) authorizer(fleet *Clusters) *authz.Order {
+	return &authz.Order{
+		Authorizers: authz.Union{w.index}, Members: &Members{Rights: w.index, Bound: &w.bound, Fleet: fleet},
+		Aliases: authz.Aliases{GroupOf: func(string) (gr schema.GroupResource, ok bool) { return gr, false }},
+	}
 }
 
 func person(name string, groups ...string) user.Info {

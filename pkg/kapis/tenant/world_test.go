@@ -134,7 +134,11 @@ func newWorld(t testing.TB) *world {
 	})
 	w := &world{t: t, kube: newKube(t, held), rights: map[string][]string{}, members: map[string]*authz.PartialList{}}
 	fleet := &tenant.Clusters{Store: st, Host: "host"}
-	w.may = &tenant.Authorizer{Next: authz.Func(w.decide), Bound: w, Fleet: fleet}
+	rights := authz.Func(w.decide)
+	w.may = &authz.Order{
+		Authorizers: authz.Union{rights}, Members: &tenant.Members{Rights: rights, Bound: w, Fleet: fleet},
+		Aliases: authz.Aliases{GroupOf: func(string) (gr schema.GroupResource, ok bool) { return gr, false }},
+	}
 	w.container = kapistest.Container()
 	h := &Handler{
 		Resources: resource.New(st, resource.Options{}), AsCaller: caller.Client{May: w.may, Kube: w.kube}, Fleet: fleet, Labelled: w, Now: noon,

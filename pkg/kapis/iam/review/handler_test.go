@@ -46,12 +46,13 @@ func newTown(t testing.TB) *town {
 	}
 	users := iam.NewUserIndex()
 	users.Set(&store.Object{Name: "ann", Raw: []byte(`{"metadata":{"name":"ann","uid":"uid-ann"},"spec":{"groups":["dev"]},"status":{"state":"Active"}}`)})
-	aliases := authz.Aliases{Next: x, GroupOf: func(resource string) (schema.GroupResource, bool) {
+	aliases := authz.Aliases{GroupOf: func(resource string) (schema.GroupResource, bool) {
 		gr, ok := map[string]schema.GroupResource{"pods": {Resource: "pods"}, "deployments": {Group: "apps", Resource: "deployments"}}[resource]
 		return gr, ok
 	}}
 	w := &town{t: t, sinks: x.Sinks(), v: &Handler{
-		May: authz.Union(authz.Paths(authz.DefaultPaths()), aliases), Grants: x, Alias: aliases.Of, Users: users,
+		May:    &authz.Order{Authorizers: authz.Union{authz.Paths(authz.DefaultPaths()), x}, Aliases: aliases},
+		Grants: x, Alias: aliases.Of, Users: users,
 	}}
 	w.defaults("../../../../config/roles/globalroles.yaml")
 	w.defaults("../../../../config/roles/globalrolebindings.yaml")

@@ -11,10 +11,10 @@ import (
 
 func TestOlderNamesMeanWhatTheyAreCalledNow(t *testing.T) {
 	var asked *request.Info
-	older := LegacyNames(Func(func(_ context.Context, _ user.Info, r *request.Info) (Decision, error) {
+	older := Order{Authorizers: Union{Func(func(_ context.Context, _ user.Info, r *request.Info) (Decision, error) {
 		asked = r
 		return Allow("", ""), nil
-	}))
+	})}}
 	for path, want := range map[string]string{
 		"/kapis/iam.kubesphere.io/v1alpha2/namespaces/a/members":   "namespacemembers  ",
 		"/kapis/iam.kubesphere.io/v1alpha2/namespaces/a/members/b": "namespacemembers b ",

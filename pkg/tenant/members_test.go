@@ -145,7 +145,7 @@ func TestWhoInvitesSeesTheNamesOfAll(t *testing.T) {
 	w.bind("User:host", "workspace/b", "create iam.kubesphere.io workspacemembers")
 	w.bind("User:lead", "namespace/a1", "create iam.kubesphere.io namespacemembers")
 	w.bind("User:ops", "cluster", "create iam.kubesphere.io clustermembers")
-	a := w.authorizer(newFleet(t))
+	a := &Members{Rights: w.index, Bound: &w.bound}
 	users := schema.GroupResource{Group: "iam.kubesphere.io", Resource: "users"}
 	for _, c := range []struct {
 		name, who, asked string
@@ -210,7 +210,7 @@ func TestNothingElseIsLetThrough(t *testing.T) {
 		"GET /kapis/iam.kubesphere.io/v1beta1/workspaces/a/workspacemembers",
 	} {
 		i := asked(t, line)
-		before, _ := a.Next.Authorize(t.Context(), person("member"), i)
+		before, _ := a.Authorizers.Authorize(t.Context(), person("member"), i)
 		if d, err := a.Authorize(t.Context(), person("member"), i); err != nil || d.Allowed() || seen(d) != seen(before) {
 			t.Errorf("%s: %+v %v", line, d, err)
 		}
@@ -220,12 +220,14 @@ func TestNothingElseIsLetThrough(t *testing.T) {
 func TestWhatCannotBeToldIsAnError(t *testing.T) {
 	broken := errors.New("broken")
 	calls := 0
-	a := &Authorizer{Bound: &bound{}, Next: authz.Func(func(context.Context, user.Info, *request.Info) (authz.Decision, error) {
+	a := &authz.Order{Members: &Members{Bound: &bound{}}, Authorizers: authz.Union{authz.Func(func(context.Context, user.Info, *request.Info) (
+		authz.Decision, error,
+	) {
 		if calls++; calls > 1 {
 			return authz.Decision{}, broken
 		}
 		return authz.Decision{}, nil
-	})}
+	})}}
 	for _, path := range []string{"/namespaces", "/clusters", "/workspaces/a/namespaces", "/workspaces/a/namespaces/a1"} {
 		calls = 0
 		if d, err := a.Authorize(t.Context(), person("u"), asked(t, "GET "+at+path)); !errors.Is(err, broken) || d.Allowed() || d.PartialList() != nil {
@@ -273,7 +275,7 @@ func TestVisibleSetIsTheNaiveOne(t *testing.T) {
 	}
 }
 
-func list(t *testing.T, a *Authorizer, u user.Info, path string) string {
+func list(t *testing.T, a *authz.Order, u user.Info, path string) string {
 	t.Helper()
 	d, err := a.Authorize(t.Context(), u, asked(t, "GET "+at+path))
 	if err != nil {

@@ -3,65 +3,16 @@ package tenant
 import (
 	"context"
 	"net/url"
-	"slices"
-	"strconv"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/authentication/user"
 
-	"kapis.dev/ks-apiserver/pkg/authz"
 	"kapis.dev/ks-apiserver/pkg/query"
 	"kapis.dev/ks-apiserver/pkg/request"
 )
 
-const (
-	iamGroup       = "iam.kubesphere.io"
-	resourcesGroup = "resources.kubesphere.io"
-	// peoplePerPage bounds who is shown to those who invite.
-	peoplePerPage = 1000
-)
-
-// isPeople tells the list of users.
-func isPeople(r *request.Info) bool {
-	return isKapis(r) && r.APIGroup == iamGroup && r.Resource == "users" && r.OfCluster() && (r.Verb == "list" || r.Verb == "watch") &&
-		r.Name == ""
-}
-
-// people decides about the list of users: whoever may not see all of them sees himself.
-func people(u user.Info, d authz.Decision) authz.Decision {
-	return authz.AllowPartial(authz.NewOwnPartialList(nil, nil, []string{u.GetName()}), d.Reason)
-}
-
-// isFleet tells the list of clusters where resources.kubesphere.io has any kind.
-func isFleet(r *request.Info) bool {
-	return isKapis(r) && r.APIGroup == resourcesGroup && r.Resource == clusters && r.OfCluster() && (r.Verb == "list" || r.Verb == "watch") &&
-		r.Name == ""
-}
-
-// isDetail tells a workspace or a cluster where resources.kubesphere.io has any kind.
-func isDetail(r *request.Info) bool {
-	return isKapis(r) && r.APIGroup == resourcesGroup && r.Verb == "get" && r.Name != "" && r.Namespace == "" &&
-		(r.Resource == workspaces || r.Resource == clusters)
-}
-
-// detail decides about one of those that tenant.kubesphere.io shows the same person.
-func (a *Authorizer) detail(ctx context.Context, u user.Info, r *request.Info, d authz.Decision) (authz.Decision, error) {
-	if r.Resource == workspaces {
-		if in, _ := a.Bound.Memberships(u); has(workspacesOf(in), r.Name) {
-			return authz.Allow("bound in the workspace "+strconv.Quote(r.Name), ""), nil
-		}
-		return d, nil
-	}
-	in, cluster := a.Bound.Memberships(u)
-	names, err := a.Fleet.seen(ctx, u, cluster || in != nil)
-	if err != nil {
-		return authz.Decision{}, err
-	}
-	if slices.Contains(names, r.Name) {
-		return authz.Allow("sees the cluster "+strconv.Quote(r.Name), ""), nil
-	}
-	return d, nil
-}
+// peoplePerPage bounds how many users those who invite are shown.
+const peoplePerPage = 1000
 
 // glimpsed are the fields of users that whoever invites sees of all: by them he finds whom to invite.
 func glimpsed() []query.Path {
@@ -73,7 +24,7 @@ func glimpsed() []query.Path {
 
 // Glimpse returns what somebody may ask of all objects of a kind of whose list he may see but a part: whoever may make others members of
 // something, of users the names. It is nil where that is nothing, or where the question would tell more.
-func (a *Authorizer) Glimpse(ctx context.Context, gr schema.GroupResource, asked url.Values) (*query.Query, error) {
+func (m *Members) Glimpse(ctx context.Context, gr schema.GroupResource, asked url.Values) (*query.Query, error) {
 	if gr.Group != iamGroup || gr.Resource != "users" {
 		return nil, nil //nolint:nilnil // nil is nothing
 	}
@@ -90,7 +41,7 @@ func (a *Authorizer) Glimpse(ctx context.Context, gr schema.GroupResource, asked
 		}
 		allowed[name] = values
 	}
-	ok, err := a.invites(ctx, request.UserFrom(ctx))
+	ok, err := m.invites(ctx, request.UserFrom(ctx))
 	if err != nil || !ok {
 		return nil, err
 	}
@@ -105,7 +56,7 @@ func (a *Authorizer) Glimpse(ctx context.Context, gr schema.GroupResource, asked
 }
 
 // invites tells whether u may make somebody a member of the cluster, or of a workspace or a namespace in which he is bound himself.
-func (a *Authorizer) invites(ctx context.Context, u user.Info) (bool, error) {
+func (m *Members) invites(ctx context.Context, u user.Info) (bool, error) {
 	if !isPerson(u) {
 		return false, nil
 	}
@@ -113,13 +64,13 @@ func (a *Authorizer) invites(ctx context.Context, u user.Info) (bool, error) {
 	i := request.Info{Verb: "create", APIPrefix: "kapis", APIGroup: iamGroup, APIVersion: "v1beta1", IsResource: true}
 	may := func(scope request.Scope, workspace, namespace, at, resource string) (bool, error) {
 		i.Scope, i.Workspace, i.Namespace, i.Resource, i.Path = scope, workspace, namespace, resource, root+at+resource
-		d, err := a.Next.Authorize(ctx, u, &i)
+		d, err := m.Rights.Authorize(ctx, u, &i)
 		return err == nil && d.Allowed(), err
 	}
 	if ok, err := may(request.Cluster, "", "", "", "clustermembers"); ok || err != nil {
 		return ok, err
 	}
-	in, _ := a.Bound.Memberships(u)
+	in, _ := m.Bound.Memberships(u)
 	for _, w := range workspacesOf(in) {
 		if ok, err := may(request.Workspace, w, "", "workspaces/"+w+"/", "workspacemembers"); ok || err != nil {
 			return ok, err

@@ -1,0 +1,118 @@
+package authz
+
+import (
+	"context"
+	"errors"
+
+	"k8s.io/apiserver/pkg/authentication/user"
+
+	"kapis.dev/ks-apiserver/pkg/request"
+)
+
+// Order authorizes every request. It asks its authorizers, in their order, about each reading of the request; what none of them allows
+// or denies, Members may.
+type Order struct {
+	// Authorizers are the restriction of API keys, the open paths, and the configured modes.
+	Authorizers Union
+	// Vetoing is how many of the authorizers, from the first on, are also asked about the alias of what another reading allowed, and
+	// about each item of a partial list. It is 0 where no webhook precedes another mode.
+	Vetoing int
+	// Aliases knows the kinds of resources.kubesphere.io.
+	Aliases Aliases
+	// Members is nil where the modes lack RBAC: only roles know members.
+	Members Members
+}
+
+// Members lets callers see what they are members of, where no role says so. tenant.Members is one.
+type Members interface {
+	// Readings returns the requests a right to which is a right to r, in the order in which they are asked about.
+	Readings(u user.Info, r *request.Info) []*request.Info
+	// Complete returns the decision on r where the authorizers refused each of its readings; d is their refusal, or the partial list
+	// that they allow.
+	Complete(ctx context.Context, u user.Info, r *request.Info, d Decision) (Decision, error)
+}
+
+// Authorize returns the decision on the first reading that is allowed or denied, and what all of them come to where there is none. An
+// error is final, as a denial is.
+func (o *Order) Authorize(ctx context.Context, u user.Info, r *request.Info) (Decision, error) {
+	var refusal Decision
+	first := true
+	for reading := range o.readings(u, r) {
+		d, err := o.Authorizers.Authorize(ctx, u, reading)
+		switch {
+		case err != nil || d.denied:
+			return d, err
+		case d.Allowed() && first:
+			return o.vetoAlias(ctx, u, r, d)
+		case d.Allowed():
+			return d, nil
+		}
+		refusal, first = refusal.or(d), false
+	}
+	if refusal.partial != nil && !o.Aliases.hasItems(r) {
+		refusal = AllowPartial(nil, refusal.Reason)
+	}
+	if o.Members != nil {
+		d, err := o.Members.Complete(ctx, u, r, refusal)
+		if err != nil || d.Allowed() {
+			return d, err
+		}
+		refusal = d
+	}
+	return o.vetoPartialList(ctx, u, r, refusal)
+}
+
+// Union asks each authorizer in turn, and the first that allows or denies decides; an error with a denial does too. Where none does, the
+// request is refused with the last reason that was given, with all partial lists that were, and with the errors.
+type Union []Authorizer
+
+// Authorize implements Authorizer.
+func (a Union) Authorize(ctx context.Context, u user.Info, r *request.Info) (Decision, error) {
+	var refusal Decision
+	var errs []error
+	for _, next := range a {
+		d, err := next.Authorize(ctx, u, r)
+		switch {
+		case err != nil && d.denied:
+			return Deny(d.Reason), errors.Join(append(errs, err)...)
+		case err != nil:
+			errs = append(errs, err)
+		case d.Allowed():
+			return d, nil
+		case d.denied:
+			return Deny(d.Reason), nil
+		default:
+			refusal = refusal.or(d)
+		}
+	}
+	if errs != nil { // what else may be seen is unknown
+		return Decision{Reason: refusal.Reason}, errors.Join(errs...)
+	}
+	return refusal, nil
+}
+
+// or returns the refusal of a request that d and e refuse, with the partial lists of both and the last reason.
+func (d Decision) or(e Decision) Decision {
+	if e.Reason == "" {
+		e.Reason = d.Reason
+	}
+	return AllowPartial(d.partial.Or(e.partial), e.Reason)
+}
+
+// AlwaysAllow allows everything to everyone who is logged in, as the mode of that name in the configuration asks.
+// kube-apiserver still decides by the caller's own rights there.
+func AlwaysAllow() Authorizer {
+	return Func(func(_ context.Context, u user.Info, _ *request.Info) (Decision, error) {
+		if !isAuthenticated(u) {
+			return Decision{Reason: "log in first"}, nil
+		}
+		return Allow("the authorization mode is AlwaysAllow", ""), nil
+	})
+}
+
+// AlwaysDeny denies everything to everybody, as the mode of that name in the configuration asks.
+func AlwaysDeny() Authorizer {
+	return Func(func(context.Context, user.Info, *request.Info) (Decision, error) {
+		return Deny("the authorization mode is AlwaysDeny"), nil
+	})
+}

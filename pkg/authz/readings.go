@@ -1,0 +1,107 @@
+package authz
+
+import (
+	"iter"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/authentication/user"
+
+	"kapis.dev/ks-apiserver/pkg/request"
+)
+
+// readings yields the requests that count as one right, in the order in which they are asked about: r by its present names, its alias,
+// and those that Members knows. A right to one of them is enough, and a denial of one of them holds.
+func (o *Order) readings(u user.Info, r *request.Info) iter.Seq[*request.Info] {
+	return func(yield func(*request.Info) bool) {
+		if !yield(withPresentNames(r)) {
+			return
+		}
+		alias := o.Aliases.Of(r)
+		if alias != nil && !yield(alias) || o.Members == nil {
+			return
+		}
+		for _, reading := range o.Members.Readings(u, r) {
+			if (alias == nil || *reading != *alias) && !yield(reading) {
+				return
+			}
+		}
+	}
+}
+
+// Aliases lets a right to read a kind stand for the right to read the same kind by the routes of
+// resources.kubesphere.io, which serve every kind under a group of their own.
+type Aliases struct {
+	// GroupOf returns what a resource of resources.kubesphere.io is elsewhere.
+	GroupOf func(resource string) (schema.GroupResource, bool)
+}
+
+// Of returns the request that r stands for, whose right is as good; nil where it stands for none.
+func (a Aliases) Of(r *request.Info) *request.Info {
+	if !isAliased(r) {
+		return nil
+	}
+	gr, ok := a.GroupOf(r.Resource)
+	if !ok {
+		return nil
+	}
+	return r.As(gr)
+}
+
+// hasItems reports whether a list may be answered with some of its items: an aliased one of the platform's kinds, which belong to no
+// namespace and no workspace, may not, nor one of an unknown kind.
+func (a Aliases) hasItems(r *request.Info) bool {
+	if !isAliased(r) {
+		return true
+	}
+	alias := a.Of(r)
+	return alias != nil && alias.Scope != request.Global
+}
+
+func isAliased(r *request.Info) bool {
+	if r == nil || !r.IsResource || r.IsKubernetes || r.APIGroup != "resources.kubesphere.io" || r.Subresource != "" {
+		return false
+	}
+	if r.APIVersion != "v1alpha2" && r.APIVersion != "v1alpha3" {
+		return false
+	}
+	return r.Verb == "get" || r.Verb == "list" || r.Verb == "watch"
+}
+
+const groupIAM = "iam.kubesphere.io"
+
+// LegacyMembers is what iam.kubesphere.io/v1alpha2 calls the members of a namespace.
+const LegacyMembers = "members"
+
+// legacyRoles returns what iam.kubesphere.io/v1alpha2 calls the roles of a member, as a subresource, by what members are called.
+func legacyRoles(members string) string {
+	switch members {
+	case "clustermembers":
+		return "clusterroles"
+	case "workspacemembers":
+		return "workspaceroles"
+	case "namespacemembers", LegacyMembers:
+		return "roles"
+	}
+	return ""
+}
+
+// withPresentNames returns r with the present names of resources of iam.kubesphere.io/v1alpha2, and r itself where it has no other.
+func withPresentNames(r *request.Info) *request.Info {
+	if r == nil || r.APIGroup != groupIAM || r.APIVersion != "v1alpha2" || r.IsKubernetes || !r.IsResource {
+		return r
+	}
+	if r.Verb == "get" && r.Subresource != "" && r.Subresource == legacyRoles(r.Resource) { // a right to a member is one to its roles
+		now := *r
+		now.Subresource = ""
+		r = &now
+	}
+	switch {
+	case r.Resource == LegacyMembers && r.Subresource == "" && r.Namespace != "":
+		return r.As(schema.GroupResource{Group: groupIAM, Resource: "namespacemembers"})
+	case r.Resource == "users" && r.Subresource == "globalroles":
+		now := *r
+		now.Subresource = "roletemplates"
+		return &now
+	}
+	return r
+}

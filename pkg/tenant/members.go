@@ -1,0 +1,218 @@
+package tenant
+
+import (
+	"context"
+	"slices"
+	"strconv"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/authentication/user"
+
+	"kapis.dev/ks-apiserver/pkg/authz"
+	"kapis.dev/ks-apiserver/pkg/request"
+)
+
+// Group is the API group of workspaces.
+const Group = "tenant.kubesphere.io"
+
+const (
+	iamGroup       = "iam.kubesphere.io"
+	resourcesGroup = "resources.kubesphere.io"
+)
+
+// The resources of the group whose lists are everybody's own.
+const (
+	clusters           = "clusters"
+	namespaces         = "namespaces"
+	workspaces         = "workspaces"
+	workspaceTemplates = "workspacetemplates"
+	metrics            = "metrics"
+	// Assignments take namespaces into a workspace. Whoever may create namespaces there may.
+	Assignments = "namespaceassignments"
+)
+
+// Memberships tell where people are bound. rbac.Index is one.
+type Memberships interface {
+	// Memberships returns the workspaces and the namespaces in which u, or one of u's groups, is bound, whatever to, sorted, nil for none;
+	// and whether u is bound in the cluster.
+	Memberships(u user.Info) (in *authz.PartialList, cluster bool)
+}
+
+// Members lets people see what they are members of, where roles do not say so. See the package's comment.
+type Members struct {
+	// Rights decides by roles alone who may invite. See Glimpse.
+	Rights authz.Authorizer
+	Bound  Memberships
+	Fleet  *Clusters
+}
+
+var _ authz.Members = (*Members)(nil)
+
+// Readings implements authz.Members: a right to a kind itself is a right to the routes that show it to members.
+func (m *Members) Readings(u user.Info, r *request.Info) []*request.Info {
+	switch {
+	case !isOurs(r) && !isFleet(r) || !isPerson(u):
+	case isFleet(r), r.OfCluster() && r.Resource == clusters:
+		return []*request.Info{r.As(clustersKind.GroupResource())}
+	case r.Resource == Assignments && r.Verb == "create" && r.Workspace != "" && r.Namespace == "":
+		return []*request.Info{r.As(schema.GroupResource{Group: Group, Resource: namespaces})}
+	case isWorkspaceNamespaces(r): // or those of all workspaces: the handler looks at those of the workspace alone
+		all := *r
+		all.Workspace, all.Scope, all.Path = "", request.Cluster, "/kapis/"+Group+"/"+r.APIVersion+"/"+namespaces
+		return []*request.Info{r.As(namespacesKind), &all, all.As(namespacesKind)}
+	case r.OfCluster() && r.Resource == namespaces, isNamespace(r):
+		return []*request.Info{r.As(namespacesKind)}
+	}
+	return nil
+}
+
+// Complete implements authz.Members.
+func (m *Members) Complete(ctx context.Context, u user.Info, r *request.Info, d authz.Decision) (authz.Decision, error) {
+	switch {
+	case !isKapis(r) || !isPerson(u):
+	case isPeople(r): // all see themselves
+		return authz.AllowPartial(authz.NewOwnPartialList(nil, nil, []string{u.GetName()}), d.Reason), nil
+	case isFleet(r), isOurs(r) && r.OfCluster() && r.Resource == clusters:
+		names, err := m.clusters(ctx, u)
+		if err != nil {
+			return authz.Decision{}, err
+		}
+		return authz.AllowPartial(authz.NewOwnPartialList(nil, nil, names), d.Reason), nil
+	case isDetail(r):
+		return m.detail(ctx, u, r, d)
+	case !isOurs(r):
+	case isWorkspaceNamespaces(r):
+		return m.namespaces(u, d), nil
+	case r.OfCluster():
+		return m.list(u, r, d), nil
+	case r.Workspace != "" && r.Namespace == "":
+		return m.within(u, r, d), nil
+	case isNamespace(r):
+		if in, _ := m.Bound.Memberships(u); has(namespacesOf(in), r.Name) {
+			return authz.Allow("bound in the namespace "+strconv.Quote(r.Name), ""), nil
+		}
+	}
+	return d, nil
+}
+
+// isOurs reports whether this package may have to say something about a request of its group.
+func isOurs(r *request.Info) bool { return isKapis(r) && r.APIGroup == Group }
+
+func isKapis(r *request.Info) bool {
+	return r != nil && r.IsResource && r.APIPrefix == "kapis" && r.Subresource == ""
+}
+
+func isList(r *request.Info) bool { return r.Name == "" && (r.Verb == "list" || r.Verb == "watch") }
+
+// isPeople reports whether r is for the list of users.
+func isPeople(r *request.Info) bool {
+	return isKapis(r) && r.APIGroup == iamGroup && r.Resource == "users" && r.OfCluster()
+}
+
+// isFleet reports whether r is for the list of clusters where resources.kubesphere.io has any kind.
+func isFleet(r *request.Info) bool {
+	return isKapis(r) && r.APIGroup == resourcesGroup && r.Resource == clusters && r.OfCluster()
+}
+
+// isDetail reports whether r is for a workspace or a cluster where resources.kubesphere.io has any kind.
+func isDetail(r *request.Info) bool {
+	return isKapis(r) && r.APIGroup == resourcesGroup && r.Verb == "get" && r.Name != "" && r.Namespace == "" &&
+		(r.Resource == workspaces || r.Resource == clusters)
+}
+
+// isWorkspaceNamespaces reports whether r, which is ours, is for the list of the namespaces of a workspace.
+func isWorkspaceNamespaces(r *request.Info) bool {
+	return r.Resource == namespaces && r.Workspace != "" && r.Namespace == "" && isList(r)
+}
+
+// isNamespace reports whether r, which is ours, is for one namespace.
+func isNamespace(r *request.Info) bool {
+	return r.Verb == "get" && r.Resource == namespaces && r.Name == r.Namespace && (r.Namespace != "" || r.Workspace == "")
+}
+
+// isPerson asks for the group that authentication gives, so that nothing is let through for somebody of whom nothing is known (S10).
+func isPerson(u user.Info) bool {
+	return u != nil && u.GetName() != "" && u.GetName() != user.Anonymous && slices.Contains(u.GetGroups(), user.AllAuthenticated)
+}
+
+// list decides about a list of the cluster that roles do not allow as a whole.
+func (m *Members) list(u user.Info, r *request.Info, d authz.Decision) authz.Decision {
+	switch r.Resource {
+	case namespaces:
+		return m.namespaces(u, d)
+	case workspaces, workspaceTemplates:
+		in, _ := m.Bound.Memberships(u)
+		return authz.AllowPartial(authz.NewOwnPartialList(nil, workspacesOf(in.Or(d.PartialList())), nil), d.Reason)
+	case metrics:
+		var none *authz.PartialList
+		if r.Verb == "list" { // each count asks for its own
+			none = authz.NewOwnPartialList(nil, nil, nil)
+		}
+		return authz.AllowPartial(none, d.Reason)
+	}
+	return d
+}
+
+// namespaces decides about a list of namespaces.
+func (m *Members) namespaces(u user.Info, d authz.Decision) authz.Decision {
+	in, _ := m.Bound.Memberships(u)
+	return authz.AllowPartial(authz.NewOwnPartialList(namespacesOf(in.Or(d.PartialList())), nil, nil), d.Reason)
+}
+
+// clusters returns the names of the clusters that u sees.
+func (m *Members) clusters(ctx context.Context, u user.Info) ([]string, error) {
+	in, cluster := m.Bound.Memberships(u)
+	return m.Fleet.seen(ctx, u, cluster || in != nil)
+}
+
+// within decides about what is asked of a workspace, or in it.
+func (m *Members) within(u user.Info, r *request.Info, d authz.Decision) authz.Decision {
+	switch {
+	case (r.Resource == workspaces || r.Resource == workspaceTemplates) && r.Verb == "get" && r.Name == r.Workspace,
+		(r.Resource == clusters || r.Resource == metrics) && r.Verb == "list" && r.Name == "":
+		return m.inWorkspace(u, r.Workspace, d)
+	}
+	return d
+}
+
+// detail decides about one of those that tenant.kubesphere.io shows the same person.
+func (m *Members) detail(ctx context.Context, u user.Info, r *request.Info, d authz.Decision) (authz.Decision, error) {
+	if r.Resource == workspaces {
+		return m.inWorkspace(u, r.Name, d), nil
+	}
+	names, err := m.clusters(ctx, u)
+	if err != nil {
+		return authz.Decision{}, err
+	}
+	if slices.Contains(names, r.Name) {
+		return authz.Allow("sees the cluster "+strconv.Quote(r.Name), ""), nil
+	}
+	return d, nil
+}
+
+// inWorkspace allows what a member of a workspace may see.
+func (m *Members) inWorkspace(u user.Info, workspace string, d authz.Decision) authz.Decision {
+	if in, _ := m.Bound.Memberships(u); has(workspacesOf(in), workspace) {
+		return authz.Allow("bound in the workspace "+strconv.Quote(workspace), "")
+	}
+	return d
+}
+
+func workspacesOf(p *authz.PartialList) []string {
+	if p == nil {
+		return nil
+	}
+	return p.Workspaces
+}
+
+func namespacesOf(p *authz.PartialList) []string {
+	if p == nil {
+		return nil
+	}
+	return p.Namespaces
+}
+
+func has(sorted []string, name string) bool {
+	_, ok := slices.BinarySearch(sorted, name)
+	return ok && name != ""
+}
