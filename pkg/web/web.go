@@ -96,14 +96,14 @@ func Status(err error) *metav1.Status {
 		}
 		return &s
 	case errors.Is(err, context.DeadlineExceeded):
-		return status(apierrors.NewTimeoutError("the request took too long", 1))
+		return kinded(apierrors.NewTimeoutError("the request took too long", 1))
 	case errors.Is(err, context.Canceled):
-		return status(apierrors.NewTimeoutError("the client closed the request", 0))
+		return kinded(apierrors.NewTimeoutError("the client closed the request", 0))
 	}
-	return status(apierrors.NewInternalError(errors.New("see the server's log")))
+	return kinded(apierrors.NewInternalError(errors.New("see the server's log")))
 }
 
-func status(err *apierrors.StatusError) *metav1.Status {
+func kinded(err *apierrors.StatusError) *metav1.Status {
 	s := err.ErrStatus
 	s.Kind, s.APIVersion = "Status", "v1"
 	return &s

@@ -17,6 +17,7 @@ import (
 	"kapis.dev/ks-apiserver/pkg/caller"
 	"kapis.dev/ks-apiserver/pkg/setting"
 	"kapis.dev/ks-apiserver/pkg/status"
+	"kapis.dev/ks-apiserver/pkg/web"
 )
 
 const (
@@ -87,7 +88,7 @@ func (s *Settings) get(r *restful.Request) (any, error) {
 
 // readConfiguration reads a body. What it says of itself has to be so; only where it must is there anything to be said.
 func readConfiguration(r *restful.Request, must bool) (*configuration, error) {
-	body, err := read(r, maxConfig)
+	body, err := web.ReadBody(r.Request, maxConfig)
 	if err != nil {
 		return nil, err
 	}

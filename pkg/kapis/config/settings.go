@@ -1,13 +1,9 @@
 package config
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
-	"net/http"
 
 	restful "github.com/emicklei/go-restful/v3"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -76,7 +72,7 @@ func implied(ctx context.Context, group string) context.Context {
 func (s *Settings) theme(*restful.Request) (any, error) { return s.Settings.Theme() }
 
 func (s *Settings) setTheme(r *restful.Request) (any, error) {
-	body, err := read(r, maxTheme)
+	body, err := web.ReadBody(r.Request, maxTheme)
 	if err != nil {
 		return nil, err
 	}
@@ -102,16 +98,4 @@ func (s *Settings) setTheme(r *restful.Request) (any, error) {
 	}
 	s.Settings.TookTheme(written)
 	return theme, nil
-}
-
-func read(r *restful.Request, most int64) ([]byte, error) {
-	body, err := io.ReadAll(http.MaxBytesReader(nil, r.Request.Body, most))
-	var long *http.MaxBytesError
-	switch {
-	case errors.As(err, &long):
-		return nil, apierrors.NewRequestEntityTooLargeError(fmt.Sprintf("the body may have %d bytes at most", long.Limit))
-	case err != nil:
-		return nil, apierrors.NewBadRequest("the body could not be read")
-	}
-	return bytes.TrimSpace(body), nil
 }

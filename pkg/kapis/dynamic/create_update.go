@@ -7,6 +7,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"kapis.dev/ks-apiserver/pkg/status"
+	"kapis.dev/ks-apiserver/pkg/web"
 )
 
 func (o *writeRequest) create() (any, error) {
@@ -51,7 +52,7 @@ func (o *writeRequest) whole(method string) (*object, outgoing, error) {
 		return nil, out, status.NoResource()
 	}
 	var err error
-	if out.query, err = o.query(createParams...); err != nil {
+	if out.query, err = web.WriteParameters(o.in); err != nil {
 		return nil, out, err
 	}
 	body, err := o.object()

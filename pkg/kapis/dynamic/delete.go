@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"kapis.dev/ks-apiserver/pkg/status"
+	"kapis.dev/ks-apiserver/pkg/web"
 )
 
 func (o *writeRequest) delete() (any, error) {
@@ -56,7 +57,7 @@ func (o *writeRequest) delete() (any, error) {
 
 // preconditions returns those of the options, joined with the version that the query may name.
 func (o *writeRequest) preconditions(options *metav1.DeleteOptions) (*metav1.Preconditions, error) {
-	query, err := o.query("resourceVersion")
+	query, err := web.Parameters(o.in, "resourceVersion")
 	if err != nil {
 		return nil, err
 	}
@@ -91,7 +92,7 @@ func (o *writeRequest) deleteCollection() (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	query, err := o.query(selectParams...)
+	query, err := web.Parameters(o.in, selectParams...)
 	if err != nil {
 		return nil, err
 	}
@@ -162,7 +163,7 @@ func (o *writeRequest) deleteOptions() (*metav1.DeleteOptions, error) {
 		}
 		d.TypeMeta = metav1.TypeMeta{} // kube-apiserver knows what it is
 	}
-	query, err := o.query(deleteParams...)
+	query, err := web.Parameters(o.in, deleteParams...)
 	if err != nil {
 		return nil, err
 	}

@@ -7,6 +7,7 @@ import (
 	"kapis.dev/ks-apiserver/pkg/rawjson"
 	"kapis.dev/ks-apiserver/pkg/redaction"
 	"kapis.dev/ks-apiserver/pkg/status"
+	"kapis.dev/ks-apiserver/pkg/web"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
@@ -19,7 +20,7 @@ func (o *writeRequest) patch() (any, error) {
 	if isTunnel(o.info.Subresource) {
 		return nil, status.NoResource()
 	}
-	query, err := o.query(patchParams...)
+	query, err := web.Parameters(o.in, patchParams...)
 	if err != nil {
 		return nil, err
 	}

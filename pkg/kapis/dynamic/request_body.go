@@ -3,15 +3,15 @@ package dynamic
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
 	"mime"
 	"net/http"
+	"slices"
 	"strings"
 
 	"kapis.dev/ks-apiserver/pkg/rawjson"
 	"kapis.dev/ks-apiserver/pkg/status"
+	"kapis.dev/ks-apiserver/pkg/web"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/yaml"
@@ -42,18 +42,14 @@ func readBody(r *http.Request, taken ...string) (text, mediaType string, err err
 			return "", "", status.Errorf(http.StatusUnsupportedMediaType, "the Content-Type %.100q can't be read: %v", header, err)
 		}
 	}
-	var b bytes.Buffer
-	if n := r.ContentLength; n > 0 && n <= maxBody {
-		b.Grow(int(n) + bytes.MinRead)
+	raw, err := web.ReadBody(r, maxBody)
+	if err != nil {
+		return "", "", err
 	}
-	if _, err := b.ReadFrom(io.LimitReader(r.Body, maxBody+1)); err != nil {
-		return "", "", readError(err)
-	}
-	raw := bytes.TrimSpace(b.Bytes())
 	if len(raw) == 0 {
 		return "", mediaType, nil
 	}
-	if !isOneOf(mediaType, taken) {
+	if !slices.Contains(taken, mediaType) {
 		return "", "", status.Errorf(
 			http.StatusUnsupportedMediaType,
 			"the Content-Type %.100q is not supported here: send %s",
@@ -77,23 +73,6 @@ func readBody(r *http.Request, taken ...string) (text, mediaType string, err err
 		return "", "", status.BadRequestf("the body is not valid JSON, or is nested too deeply")
 	}
 	return text, mediaType, nil
-}
-
-func readError(err error) error {
-	var tooLarge *http.MaxBytesError
-	if errors.As(err, &tooLarge) {
-		return apierrors.NewRequestEntityTooLargeError(fmt.Sprintf("the body may have %d bytes at most", tooLarge.Limit))
-	}
-	return status.BadRequestf("the body can't be read to its end")
-}
-
-func isOneOf(s string, list []string) bool {
-	for _, one := range list {
-		if s == one {
-			return true
-		}
-	}
-	return false
 }
 
 // fromYAML turns one document of YAML into JSON. Keys that stand twice are refused: readers differ in

@@ -2,7 +2,7 @@ package dynamic
 
 import (
 	"net/http"
-	"net/url"
+	"slices"
 	"strings"
 
 	"kapis.dev/ks-apiserver/pkg/request"
@@ -101,7 +101,7 @@ func (b bound) write(r *restful.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	if o.info.Subresource == "" && !offers(o.kind, o.info.Verb) {
+	if o.info.Subresource == "" && !slices.Contains(o.kind.Verbs, o.info.Verb) {
 		return nil, apierrors.NewMethodNotSupported(o.kind.GVR.GroupResource(), o.info.Verb)
 	}
 	switch o.info.Verb {
@@ -117,15 +117,6 @@ func (b bound) write(r *restful.Request) (any, error) {
 		return o.deleteCollection()
 	}
 	return nil, status.NoResource()
-}
-
-func offers(k *store.Kind, verb string) bool {
-	for _, v := range k.Verbs {
-		if v == verb {
-			return true
-		}
-	}
-	return false
 }
 
 // writeRequest tells what r asks for, and refuses what can't be asked for there.
@@ -198,24 +189,7 @@ func (o *writeRequest) namespaceInWorkspace() error {
 
 // Parameters of a query that are passed on, by verb. Others mean nothing to a write.
 var (
-	createParams = []string{"dryRun", "fieldManager", "fieldValidation"}
 	patchParams  = []string{"dryRun", "fieldManager", "fieldValidation", "force"}
 	deleteParams = []string{"dryRun", "gracePeriodSeconds", "orphanDependents", "propagationPolicy"}
 	selectParams = []string{"labelSelector", "fieldSelector"}
 )
-
-// query returns the parameters of the request that are known. One that is known but for the case of its
-// letters is refused: a dryrun that is dropped would be a write in earnest.
-func (o *writeRequest) query(known ...string) (url.Values, error) {
-	out := url.Values{}
-	for name, values := range o.in.URL.Query() {
-		for _, k := range known {
-			if name == k {
-				out[name] = values
-			} else if strings.EqualFold(name, k) {
-				return nil, status.BadRequestf("the parameter %s is unknown: it is written %s", name, k)
-			}
-		}
-	}
-	return out, nil
-}

@@ -64,7 +64,7 @@ func (h *Handler) assign(r *restful.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	q, err := passed(r.Request, writeParams)
+	q, err := web.WriteParameters(r.Request)
 	if err != nil {
 		return nil, err
 	}
@@ -83,7 +83,7 @@ func (h *Handler) assign(r *restful.Request) (any, error) {
 }
 
 func readNames(r *http.Request) ([]string, error) {
-	raw, err := readBody(r)
+	raw, err := web.ReadBody(r, maxBody)
 	if err != nil {
 		return nil, err
 	}

@@ -1,22 +1,19 @@
 package tenant
 
 import (
-	"bytes"
 	"fmt"
-	"io"
 	"mime"
 	"net/http"
-	"net/url"
 	"strconv"
 	"strings"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/json"
 	sigsjson "sigs.k8s.io/json"
 
 	"kapis.dev/ks-apiserver/pkg/status"
+	"kapis.dev/ks-apiserver/pkg/web"
 )
 
 // maxBody bounds what is sent, in bytes.
@@ -27,21 +24,10 @@ const (
 	typeJSONPatch  = "application/json-patch+json"
 )
 
-func readBody(r *http.Request) ([]byte, error) {
-	raw, err := io.ReadAll(io.LimitReader(r.Body, maxBody+1))
-	switch {
-	case err != nil:
-		return nil, apierrors.NewBadRequest("the body can't be read to its end")
-	case len(raw) > maxBody:
-		return nil, apierrors.NewRequestEntityTooLargeError(fmt.Sprintf("the body may have %d bytes at most", maxBody))
-	}
-	return bytes.TrimSpace(raw), nil
-}
-
 // readObject reads an object of a kind, whatever group's it says it is: the route decides. Of its members, metadata and spec count: clients
 // send others along, and status is the system's. What was read here is what is sent, so that no other reader finds something else in it.
 func readObject(r *http.Request, apiVersion, kind string) (*unstructured.Unstructured, error) {
-	raw, err := readBody(r)
+	raw, err := web.ReadBody(r, maxBody)
 	if err != nil {
 		return nil, err
 	}
@@ -95,7 +81,7 @@ func named(o *unstructured.Unstructured, name string) error {
 
 // readPatch reads a patch: an array is a JSON patch, whatever its type says, an object is a merge patch.
 func readPatch(r *http.Request) (body []byte, mediaType string, err error) {
-	if body, err = readBody(r); err != nil {
+	if body, err = web.ReadBody(r, maxBody); err != nil {
 		return nil, "", err
 	}
 	declared, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type"))
@@ -114,32 +100,10 @@ func readPatch(r *http.Request) (body []byte, mediaType string, err error) {
 	return body, typeMergePatch, nil
 }
 
-// Parameters that are passed on to kube-apiserver.
-var (
-	writeParams  = []string{"dryRun", "fieldManager", "fieldValidation"}
-	deleteParams = []string{"dryRun", "gracePeriodSeconds", "propagationPolicy"}
-)
-
-// passed returns the parameters of a write that are known. One that is known but for the case of its letters is refused: a dryrun that
-// is dropped would be a write in earnest.
-func passed(r *http.Request, known []string) (url.Values, error) {
-	out := url.Values{}
-	for name, values := range r.URL.Query() {
-		for _, k := range known {
-			if name == k {
-				out[name] = values
-			} else if strings.EqualFold(name, k) {
-				return nil, status.BadRequestf("the parameter %.100q is written %s", name, k)
-			}
-		}
-	}
-	return out, nil
-}
-
 // readDeletion reads the options of a deletion, which need not be there, and those of the query, which kube-apiserver would not read beside
 // a body.
 func readDeletion(r *http.Request) (*metav1.DeleteOptions, error) {
-	raw, err := readBody(r)
+	raw, err := web.ReadBody(r, maxBody)
 	if err != nil {
 		return nil, err
 	}
@@ -153,7 +117,7 @@ func readDeletion(r *http.Request) (*metav1.DeleteOptions, error) {
 		return nil, status.BadRequestf("the body of a deletion must be DeleteOptions, it is a %.100q", d.Kind)
 	}
 	d.TypeMeta = metav1.TypeMeta{}
-	q, err := passed(r, deleteParams)
+	q, err := web.Parameters(r, "dryRun", "gracePeriodSeconds", "propagationPolicy")
 	if err != nil {
 		return nil, err
 	}

@@ -18,6 +18,7 @@ import (
 	"kapis.dev/ks-apiserver/pkg/caller"
 	"kapis.dev/ks-apiserver/pkg/request"
 	"kapis.dev/ks-apiserver/pkg/status"
+	"kapis.dev/ks-apiserver/pkg/web"
 )
 
 // attempts is how often a write is tried whose object changes between the look and the write.
@@ -81,7 +82,7 @@ func (t *target) look(ctx context.Context) (*unstructured.Unstructured, error) {
 
 func (t *target) create(r *restful.Request, o *unstructured.Unstructured) (any, error) {
 	ctx := r.Request.Context()
-	q, err := passed(r.Request, writeParams)
+	q, err := web.WriteParameters(r.Request)
 	if err != nil {
 		return nil, err
 	}
@@ -97,7 +98,7 @@ func (t *target) create(r *restful.Request, o *unstructured.Unstructured) (any, 
 }
 
 func (t *target) replace(r *restful.Request, o *unstructured.Unstructured) (any, error) {
-	q, err := passed(r.Request, writeParams)
+	q, err := web.WriteParameters(r.Request)
 	if err != nil {
 		return nil, err
 	}
@@ -119,7 +120,7 @@ func (t *target) replace(r *restful.Request, o *unstructured.Unstructured) (any,
 // patch asks kube-apiserver, without effect, what would come of the patch, judges that, and then sends the same patch. Both times it is
 // bound to the version that was looked at, so that what is written is what was judged.
 func (t *target) patch(r *restful.Request) (any, error) {
-	q, err := passed(r.Request, writeParams)
+	q, err := web.WriteParameters(r.Request)
 	if err != nil {
 		return nil, err
 	}

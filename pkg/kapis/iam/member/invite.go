@@ -40,7 +40,7 @@ func (h *Handler) addMembers(l *binding.Scope) web.Handler {
 		if err != nil {
 			return nil, err
 		}
-		query, err := wire.WriteParams(r.Request)
+		query, err := web.WriteParameters(r.Request)
 		if err != nil {
 			return nil, err
 		}
@@ -108,7 +108,7 @@ func (h *Handler) changeMember(l *binding.Scope) web.Handler {
 		if err != nil {
 			return nil, err
 		}
-		query, err := wire.WriteParams(r.Request)
+		query, err := web.WriteParameters(r.Request)
 		if err != nil {
 			return nil, err
 		}
@@ -141,7 +141,7 @@ func (h *Handler) removeMember(l *binding.Scope) web.Handler {
 		if err != nil {
 			return nil, err
 		}
-		query, err := wire.WriteParams(r.Request)
+		query, err := web.WriteParameters(r.Request)
 		if err != nil {
 			return nil, err
 		}
@@ -158,7 +158,7 @@ func (h *Handler) removeMember(l *binding.Scope) web.Handler {
 
 // readMembers decodes an array of members, as the console sends it.
 func readMembers(r *http.Request) ([]Member, error) {
-	raw, err := wire.ReadUpTo(r, maxInvitation)
+	raw, err := web.ReadBody(r, maxInvitation)
 	if err != nil {
 		return nil, err
 	}

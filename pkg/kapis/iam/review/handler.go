@@ -133,7 +133,7 @@ func (v *Handler) review(r *restful.Request) (any, error) {
 }
 
 func readReview(r *http.Request) ([]byte, error) {
-	raw, err := wire.ReadUpTo(r, maxReviewBody)
+	raw, err := web.ReadBody(r, maxReviewBody)
 	if err != nil {
 		return nil, err
 	}

@@ -56,7 +56,7 @@ func (h *Handler) createWithRole(r *restful.Request, u *unstructured.Unstructure
 		delete(annotations, iamv1beta1.AnnotationGlobalRole) // it is ks-controller-manager that says there what is bound
 		u.SetAnnotations(annotations)
 	}
-	query, err := wire.WriteParams(r.Request)
+	query, err := web.WriteParameters(r.Request)
 	if err != nil {
 		return nil, err
 	}
@@ -95,7 +95,7 @@ func readUser(r *http.Request) (*unstructured.Unstructured, error) {
 
 // readObject decodes a User of any group and version: the route decides which it is.
 func readObject(r *http.Request) (*unstructured.Unstructured, error) {
-	raw, err := wire.ReadUpTo(r, maxUser)
+	raw, err := web.ReadBody(r, maxUser)
 	if err != nil {
 		return nil, err
 	}

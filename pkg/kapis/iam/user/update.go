@@ -24,6 +24,7 @@ import (
 	"kapis.dev/ks-apiserver/pkg/redaction"
 	"kapis.dev/ks-apiserver/pkg/request"
 	"kapis.dev/ks-apiserver/pkg/status"
+	"kapis.dev/ks-apiserver/pkg/web"
 )
 
 // edit is a change of a User as the caller asks for it.
@@ -68,7 +69,7 @@ func (h *Handler) patchUser(r *restful.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	raw, err := wire.ReadUpTo(r.Request, maxUser)
+	raw, err := web.ReadBody(r.Request, maxUser)
 	if err != nil {
 		return nil, err
 	}
@@ -91,7 +92,7 @@ func (h *Handler) edit(r *restful.Request, verb string) (*edit, error) {
 	if v := request.InfoFrom(r.Request.Context()).Verb; v != verb {
 		return nil, apierrors.NewMethodNotSupported(schema.GroupResource{Group: wire.Group, Resource: "users"}, v)
 	}
-	query, err := wire.WriteParams(r.Request)
+	query, err := web.WriteParameters(r.Request)
 	return &edit{user: u, query: query, self: target.IsSelf(r, u)}, err
 }
 
