@@ -27,8 +27,6 @@ const (
 	kindConnection = "ClusterConnectionConfiguration"
 	// maxConfig bounds the body of a configuration: what a Secret holds (1 MiB), and room for how it is written.
 	maxConfig = 2 << 20
-	// conflicts is how often a change is tried that others come in the way of.
-	conflicts = 5
 )
 
 var (
@@ -170,30 +168,28 @@ func (s *Settings) patch(r *restful.Request) (any, error) {
 // change writes what becomes of a configuration. With a version, the configuration has to be that one still; without one, a change of
 // somebody else meanwhile is taken in.
 func (s *Settings) change(ctx context.Context, name, version string, of func(old json.RawMessage) (json.RawMessage, error)) (any, error) {
-	for try := 1; ; try++ {
-		now, err := s.now(ctx, name)
-		if err != nil {
-			return nil, err
-		}
-		if version != "" && version != now.Object.ResourceVersion {
-			return nil, apierrors.NewConflict(platformConfigs, name,
-				errors.New("it has been modified: read it again and apply your changes to what it is now"))
-		}
-		data, err := of(now.Data)
-		if err != nil {
-			return nil, err
-		}
-		next, err := s.Settings.PlatformObject(name, data)
-		if err != nil {
-			return nil, err
-		}
-		// The type can't be changed: so nothing but a configuration is. The version makes it this one.
-		next.ResourceVersion, next.UID = now.Object.ResourceVersion, now.Object.UID
-		out, err := s.write(ctx, name, http.MethodPatch, "/"+next.Name, next)
-		if err == nil || try == conflicts || version != "" || !apierrors.IsConflict(err) {
-			return out, err
-		}
-	}
+	var now *setting.Config
+	return caller.Change(ctx, caller.Seen{Resource: platformConfigs, Name: name, Version: version},
+		func(ctx context.Context) (*metav1.ObjectMeta, error) {
+			var err error
+			if now, err = s.now(ctx, name); err != nil {
+				return nil, err
+			}
+			return &now.Object, nil
+		},
+		func(ctx context.Context, live *metav1.ObjectMeta) (any, error) {
+			data, err := of(now.Data)
+			if err != nil {
+				return nil, err
+			}
+			next, err := s.Settings.PlatformObject(name, data)
+			if err != nil {
+				return nil, err
+			}
+			// The type can't be changed: so nothing but a configuration is. The version makes it this one.
+			next.ResourceVersion, next.UID = live.ResourceVersion, live.UID
+			return s.write(ctx, name, http.MethodPatch, "/"+next.Name, next)
+		})
 }
 
 // now reads a configuration as it is at kube-apiserver.

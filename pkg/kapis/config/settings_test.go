@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"kapis.dev/ks-apiserver/pkg/caller"
 	"kapis.dev/ks-apiserver/pkg/setting"
 )
 
@@ -167,7 +168,7 @@ func TestAPatchTakesInWhatOthersWroteMeanwhile(t *testing.T) {
 		t.Errorf("%d %s after %q", code, body, w.sent)
 	}
 	fails = 100
-	if code, body := w.call(http.MethodPatch, "/platformconfigs/a", `{"data":{"m":2}}`); code != http.StatusConflict || len(w.sent) != 3+conflicts {
+	if code, body := w.call(http.MethodPatch, "/platformconfigs/a", `{"data":{"m":2}}`); code != http.StatusConflict || len(w.sent) != 3+caller.Attempts {
 		t.Errorf("%d %s after %q", code, body, w.sent)
 	}
 }

@@ -1,11 +1,11 @@
 package dynamic
 
 import (
+	"context"
 	"net/http"
 	"strings"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-
+	"kapis.dev/ks-apiserver/pkg/caller"
 	"kapis.dev/ks-apiserver/pkg/status"
 	"kapis.dev/ks-apiserver/pkg/web"
 )
@@ -35,7 +35,7 @@ func (o *writeRequest) update() (any, error) {
 		out.body = body.text
 		return o.reply(out)
 	}
-	return o.locked(keep != nil || guarded, body.resourceVersion, func(now *state) (outgoing, error) {
+	return o.locked(keep != nil || guarded, body.resourceVersion.value, http.StatusConflict, func(now *state) (outgoing, error) {
 		out.body = with(now.fill(body.text, keep), quote(now.resourceVersion), "metadata", "resourceVersion")
 		if guarded {
 			return out, o.judge(out.body, now)
@@ -164,35 +164,28 @@ func (o *writeRequest) stamp(body *object) error {
 	return nil
 }
 
-// attempts is how often a write is tried whose object changes between the look and the write.
-const attempts = 5
-
-// locked looks at the object, and sends what make returns for that state of it, under a lock by its
-// version: so what was seen is what is written. Where another write comes between, it is done again,
-// unless the caller named the version himself.
-func (o *writeRequest) locked(whole bool, asked scalar, make func(*state) (outgoing, error)) (any, error) {
-	for attempt := 1; ; attempt++ {
-		now, err := o.readLive(whole)
-		if err != nil {
-			return nil, err
-		}
-		if asked.value != "" && asked.value != now.resourceVersion {
-			return nil, apierrors.NewConflict(o.kind.GVR.GroupResource(), o.info.Name, errChanged)
-		}
-		out, err := make(now)
-		if apierrors.IsConflict(err) && asked.value == "" && attempt < attempts {
-			continue
-		}
-		if err != nil {
-			return nil, err
-		}
-		res, err := o.send(out)
-		if err != nil {
-			return nil, err
-		}
-		if res.StatusCode != http.StatusConflict || asked.value != "" || attempt == attempts {
+// locked looks at the object, and sends what make returns for that state of it, bound to its version. The code lost says that another
+// write came between: then it is all done again, unless the caller named the version.
+func (o *writeRequest) locked(whole bool, version string, lost int, make func(*state) (outgoing, error)) (any, error) {
+	gr := o.kind.GVR.GroupResource()
+	out, err := caller.Change(o.in.Context(), caller.Seen{Resource: gr, Name: o.info.Name, Version: version},
+		func(context.Context) (*state, error) { return o.readLive(whole) },
+		func(_ context.Context, now *state) (any, error) {
+			write, err := make(now)
+			if err != nil {
+				return nil, err
+			}
+			res, err := o.send(write)
+			if err != nil {
+				return nil, err
+			}
+			if res.StatusCode == lost {
+				return &answer{res}, caller.Modified(gr, o.info.Name)
+			}
 			return &answer{res}, nil
-		}
-		res.Close()
+		})
+	if out != nil {
+		return out, nil // what kube-apiserver says of a conflict is answered in its own words
 	}
+	return nil, err
 }

@@ -9,12 +9,12 @@ import (
 	"strconv"
 	"strings"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/selection"
 	"k8s.io/apimachinery/pkg/types"
 
+	"kapis.dev/ks-apiserver/pkg/caller"
 	"kapis.dev/ks-apiserver/pkg/status"
 	"kapis.dev/ks-apiserver/pkg/web"
 )
@@ -35,18 +35,18 @@ func (o *writeRequest) delete() (any, error) {
 		}
 		return o.reply(out)
 	}
-	var asked scalar
+	version := ""
 	if pre != nil && pre.ResourceVersion != nil {
-		asked.value = *pre.ResourceVersion
+		version = *pre.ResourceVersion
 	}
-	return o.locked(o.judgesDeletions(), asked, func(now *state) (outgoing, error) {
+	return o.locked(o.judgesDeletions(), version, http.StatusConflict, func(now *state) (outgoing, error) {
 		if o.judgesDeletions() {
 			if err := o.judgeDeletion(now); err != nil {
 				return out, err
 			}
 		}
 		if pre != nil && pre.UID != nil && string(*pre.UID) != now.uid {
-			return out, apierrors.NewConflict(o.kind.GVR.GroupResource(), o.info.Name, errChanged)
+			return out, caller.Modified(o.kind.GVR.GroupResource(), o.info.Name)
 		}
 		options.Preconditions = &metav1.Preconditions{UID: (*types.UID)(&now.uid), ResourceVersion: &now.resourceVersion}
 		var err error

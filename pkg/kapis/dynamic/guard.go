@@ -3,11 +3,11 @@ package dynamic
 import (
 	"context"
 	stdjson "encoding/json"
-	"maps"
 	"net/http"
 	"net/url"
 
 	"kapis.dev/ks-apiserver/pkg/admission"
+	"kapis.dev/ks-apiserver/pkg/caller"
 	"kapis.dev/ks-apiserver/pkg/redaction"
 	"kapis.dev/ks-apiserver/pkg/request"
 	"kapis.dev/ks-apiserver/pkg/status"
@@ -112,10 +112,7 @@ func (o *writeRequest) judgeCollection(selectors url.Values) error {
 // judgePatch has kube-apiserver make the patch without effect, as the caller, and asks the guard about what came of it. The patch must
 // carry a precondition, so that the same comes of it in earnest.
 func (o *writeRequest) judgePatch(out outgoing, old *state) error {
-	query := url.Values{}
-	maps.Copy(query, out.query)
-	query.Set("dryRun", "All") // last: whatever the caller sent, this one is a trial
-	out.query = query
+	out.query = caller.DryRun(out.query)
 	res, err := o.send(out)
 	if err != nil {
 		return err
@@ -130,22 +127,8 @@ func (o *writeRequest) judgePatch(out outgoing, old *state) error {
 // guardedJSONPatch makes a JSON patch whose outcome the guard has seen. Tests in the patch keep it to the state that was seen; where
 // another write comes between, it is all done again.
 func (o *writeRequest) guardedJSONPatch(out outgoing, text string) (any, error) {
-	for attempt := 1; ; attempt++ {
-		now, err := o.readLive(true)
-		if err != nil {
-			return nil, err
-		}
+	return o.locked(true, "", http.StatusUnprocessableEntity, func(now *state) (outgoing, error) {
 		out.body = o.guard(text, now, true)
-		if err := o.judgePatch(out, now); err != nil {
-			return nil, err
-		}
-		res, err := o.send(out)
-		if err != nil {
-			return nil, err
-		}
-		if res.StatusCode != http.StatusUnprocessableEntity || attempt == attempts {
-			return &answer{res}, nil
-		}
-		res.Close()
-	}
+		return out, o.judgePatch(out, now)
+	})
 }

@@ -1,7 +1,6 @@
 package dynamic
 
 import (
-	"errors"
 	"net/http"
 	"strings"
 
@@ -13,13 +12,14 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-var errChanged = errors.New("the object has been modified: read it again and apply your changes to what it is now")
-
 // state is what an object is now, at kube-apiserver.
 type state struct {
 	uid, resourceVersion string
 	raw                  redaction.Raw
 }
+
+// GetResourceVersion implements caller.Live.
+func (s *state) GetResourceVersion() string { return s.resourceVersion }
 
 // metadataOnly asks for an object's metadata, and takes the object where the server behind
 // kube-apiserver can't do that.

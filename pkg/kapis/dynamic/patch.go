@@ -65,7 +65,7 @@ func (o *writeRequest) objectPatch(out outgoing, text string) (any, error) {
 			return nil, err
 		}
 	}
-	answer, err := o.locked(guarded, patch.resourceVersion, func(now *state) (outgoing, error) {
+	answer, err := o.locked(guarded, patch.resourceVersion.value, http.StatusConflict, func(now *state) (outgoing, error) {
 		out.body = with(patch.text, quote(now.resourceVersion), "metadata", "resourceVersion")
 		if guarded {
 			return out, o.judgePatch(out, now)

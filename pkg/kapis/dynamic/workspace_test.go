@@ -4,6 +4,8 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+
+	"kapis.dev/ks-apiserver/pkg/caller"
 )
 
 const inWA = "/kapi/v1/workspaces/w-a/namespaces"
@@ -142,7 +144,7 @@ func TestAWriteInAWorkspaceHoldsWhateverTheRace(t *testing.T) {
 	})
 	t.Run("ButNotForEver", func(t *testing.T) {
 		w.holds("w-a", 409, 409, 409, 409, 409, 409)
-		if rec := w.do(t, "DELETE", inWA+"/a", ""); rec.Code != 409 || len(w.writes()) != attempts {
+		if rec := w.do(t, "DELETE", inWA+"/a", ""); rec.Code != 409 || len(w.writes()) != caller.Attempts {
 			t.Errorf("%d %s after %d", rec.Code, rec.Body, len(w.writes()))
 		}
 	})

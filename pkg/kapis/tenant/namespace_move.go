@@ -11,6 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/json"
 	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/util/retry"
 
 	tenantv1beta1 "kapis.dev/ks-apiserver/pkg/api/tenant/v1beta1"
 	"kapis.dev/ks-apiserver/pkg/authz"
@@ -117,19 +119,19 @@ type move struct {
 }
 
 func (m *move) run(ctx context.Context) assigned {
-	for attempt := 1; ; attempt++ {
-		moved, err := m.once(ctx)
-		switch {
-		case apierrors.IsConflict(err) && attempt < attempts: // it has changed since it was looked at
-			continue
-		case err != nil:
-			s := web.Status(err)
-			return assigned{Namespace: m.name, Result: resultFailed, Code: s.Code, Reason: string(s.Reason), Message: s.Message}
-		case !moved:
-			return assigned{Namespace: m.name, Result: resultUnchanged}
-		}
-		return assigned{Namespace: m.name, Result: resultMoved}
+	moved := false
+	err := retry.OnError(wait.Backoff{Steps: caller.Attempts}, apierrors.IsConflict, func() (err error) {
+		moved, err = m.once(ctx)
+		return err
+	})
+	switch {
+	case err != nil:
+		s := web.Status(err)
+		return assigned{Namespace: m.name, Result: resultFailed, Code: s.Code, Reason: string(s.Reason), Message: s.Message}
+	case !moved:
+		return assigned{Namespace: m.name, Result: resultUnchanged}
 	}
+	return assigned{Namespace: m.name, Result: resultMoved}
 }
 
 // once asks whether the caller may take the namespace out of where it is, looks at it by that right, and changes the version that was seen.
@@ -161,7 +163,7 @@ func (m *move) once(ctx context.Context) (moved bool, err error) {
 	}
 	labels := now.GetLabels()
 	if labels[tenantv1beta1.LabelWorkspace] != from {
-		return false, apierrors.NewConflict(namespacesKind.GroupResource(), m.name, errChanged)
+		return false, caller.Modified(namespacesKind.GroupResource(), m.name)
 	}
 	_, marked := labels[tenantv1beta1.LabelProtectedResource]
 	if marked || tenantv1beta1.IsSystemNamespace(m.name) || from == tenantv1beta1.SystemWorkspace || m.to == tenantv1beta1.SystemWorkspace {

@@ -192,19 +192,12 @@ func (n *note) takeBack(ctx context.Context) {
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
 	defer cancel()
-	var err error
-	for range attempts {
-		var now *unstructured.Unstructured
-		if now, err = n.look(ctx); err == nil {
-			if now.GetUID() != n.uid || now.GetDeletionTimestamp() != nil || !ptr.Equal(noted(now), n.policy) {
-				return
-			}
-			_, err = n.set(ctx, now.GetResourceVersion(), n.before)
+	_, err := caller.Change(ctx, n.seen(""), n.look, func(ctx context.Context, now *unstructured.Unstructured) (any, error) {
+		if now.GetUID() != n.uid || now.GetDeletionTimestamp() != nil || !ptr.Equal(noted(now), n.policy) {
+			return nil, nil
 		}
-		if !apierrors.IsConflict(err) {
-			break
-		}
-	}
+		return n.set(ctx, now.GetResourceVersion(), n.before)
+	})
 	if err != nil && !apierrors.IsNotFound(err) {
 		klog.ErrorS(err, "Can't restore what the template of a workspace says of its namespaces, after a deletion that failed",
 			"workspace", n.name, "annotation", tenantv1beta1.AnnotationDeletionPropagation)

@@ -3,16 +3,14 @@ package tenant
 import (
 	"context"
 	stdjson "encoding/json"
-	"errors"
 	"fmt"
 	"net/http"
-	"net/url"
 
 	restful "github.com/emicklei/go-restful/v3"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/utils/ptr"
 	sigsjson "sigs.k8s.io/json"
 
 	"kapis.dev/ks-apiserver/pkg/caller"
@@ -20,11 +18,6 @@ import (
 	"kapis.dev/ks-apiserver/pkg/status"
 	"kapis.dev/ks-apiserver/pkg/web"
 )
-
-// attempts is how often a write is tried whose object changes between the look and the write.
-const attempts = 5
-
-var errChanged = errors.New("the object has been modified: read it again and apply your changes to what it is now")
 
 // target is an object that is written as the caller, by the right that let the request of the context pass.
 type target struct {
@@ -137,7 +130,7 @@ func (t *target) patch(r *restful.Request) (any, error) {
 		if err != nil {
 			return nil, err
 		}
-		order := caller.Order{Method: http.MethodPatch, Path: t.path(t.name), Query: dryRunOf(q), Type: mediaType, Body: bound}
+		order := caller.Order{Method: http.MethodPatch, Path: t.path(t.name), Query: caller.DryRun(q), Type: mediaType, Body: bound}
 		next, err := t.do(ctx, order)
 		if err != nil {
 			return nil, err
@@ -148,15 +141,6 @@ func (t *target) patch(r *restful.Request) (any, error) {
 		order.Query = q
 		return t.do(ctx, order)
 	})
-}
-
-func dryRunOf(q url.Values) url.Values {
-	out := url.Values{}
-	for k, v := range q {
-		out[k] = v
-	}
-	out.Set("dryRun", metav1.DryRunAll)
-	return out
 }
 
 // versionIn returns the version that a patch says the object must have, empty for any.
@@ -227,32 +211,33 @@ func (t *target) remove(r *restful.Request, d *metav1.DeleteOptions,
 	if asked == nil {
 		asked = &metav1.Preconditions{}
 	}
-	for attempt := 1; ; attempt++ {
-		now, err := t.look(r.Request.Context())
+	seen := t.seen(ptr.Deref(asked.ResourceVersion, ""))
+	return caller.Change(r.Request.Context(), seen, func(ctx context.Context) (*unstructured.Unstructured, error) {
+		now, err := t.look(ctx)
 		if err != nil {
 			return nil, err
 		}
-		if err := t.judge(r.Request.Context(), now, nil); err != nil {
+		if err := t.judge(ctx, now, nil); err != nil {
 			return nil, err
 		}
+		if asked.UID != nil && *asked.UID != now.GetUID() || asked.ResourceVersion != nil && *asked.ResourceVersion != now.GetResourceVersion() {
+			return nil, caller.Modified(seen.Resource, seen.Name)
+		}
+		return now, nil
+	}, func(ctx context.Context, now *unstructured.Unstructured) (any, error) {
 		uid, version := now.GetUID(), now.GetResourceVersion()
-		if asked.UID != nil && *asked.UID != uid || asked.ResourceVersion != nil && *asked.ResourceVersion != version {
-			return nil, apierrors.NewConflict(t.gvr.GroupResource(), t.name, errChanged)
-		}
 		if ready != nil {
-			version, err = ready(r.Request.Context(), now)
+			var err error
+			if version, err = ready(ctx, now); err != nil {
+				return nil, err
+			}
 		}
-		if err == nil {
-			d.Preconditions = &metav1.Preconditions{UID: &uid, ResourceVersion: &version}
-			err = t.drop(r.Request.Context(), d)
-		}
-		if err == nil {
-			return message{"success"}, nil
-		}
-		if !apierrors.IsConflict(err) || asked.ResourceVersion != nil || attempt == attempts {
+		d.Preconditions = &metav1.Preconditions{UID: &uid, ResourceVersion: &version}
+		if err := t.drop(ctx, d); err != nil {
 			return nil, err
 		}
-	}
+		return message{"success"}, nil
+	})
 }
 
 func (t *target) drop(ctx context.Context, d *metav1.DeleteOptions) error {
@@ -269,19 +254,11 @@ func (t *target) drop(ctx context.Context, d *metav1.DeleteOptions) error {
 // caller named the version himself.
 func (t *target) locked(ctx context.Context, asked string, write func(context.Context,
 	*unstructured.Unstructured) (*unstructured.Unstructured, error)) (any, error) {
-	for attempt := 1; ; attempt++ {
-		now, err := t.look(ctx)
-		if err != nil {
-			return nil, err
-		}
-		if asked != "" && asked != now.GetResourceVersion() {
-			return nil, apierrors.NewConflict(t.gvr.GroupResource(), t.name, errChanged)
-		}
-		out, err := write(ctx, now)
-		if !apierrors.IsConflict(err) || asked != "" || attempt == attempts {
-			return shown(out, err)
-		}
-	}
+	return shown(caller.Change(ctx, t.seen(asked), t.look, write))
+}
+
+func (t *target) seen(version string) caller.Seen {
+	return caller.Seen{Resource: t.gvr.GroupResource(), Name: t.name, Version: version}
 }
 
 func shown(o *unstructured.Unstructured, err error) (any, error) {

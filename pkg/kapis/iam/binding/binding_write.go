@@ -28,9 +28,6 @@ import (
 	"kapis.dev/ks-apiserver/pkg/request"
 )
 
-// MaxAttempts bounds the attempts of a write whose object others change between its read and the write.
-const MaxAttempts = 5
-
 // Change is the writes by which a user has one role at a scope, or none. All of them are planned and checked before the first is
 // sent, and each depends on the version that was read.
 type Change struct {
@@ -204,7 +201,7 @@ func (b *Service) send(ctx context.Context, c *Change, s *Step) ([]byte, error) 
 			return []byte(out.String()), err
 		case apierrors.IsNotFound(err):
 			return nil, nil
-		case !apierrors.IsConflict(err) || attempt == MaxAttempts:
+		case !apierrors.IsConflict(err) || attempt == caller.Attempts:
 			return []byte(out.String()), err
 		}
 		now, err := b.AsCaller.Do(as, caller.Order{Method: http.MethodGet, Path: pathOf(c.BindingResource, c.At.Namespace) + "/" +

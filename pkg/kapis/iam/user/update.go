@@ -100,45 +100,52 @@ func (h *Handler) edit(r *restful.Request, verb string) (*edit, error) {
 func (h *Handler) change(r *restful.Request, e *edit) (any, error) {
 	ctx := r.Request.Context()
 	path := usersPath + "/" + e.user.Name
-	for attempt := 1; ; attempt++ {
-		old, err := h.AsCaller.Get(ctx, path)
-		if err != nil {
+	var (
+		old        redaction.Raw
+		next       *unstructured.Unstructured
+		role       string
+		roleChange *binding.Change
+	)
+	read := func(ctx context.Context) (*unstructured.Unstructured, error) {
+		var err error
+		if old, err = h.AsCaller.Get(ctx, path); err != nil {
 			return nil, err
 		}
 		now := &unstructured.Unstructured{}
 		if err := json.Unmarshal([]byte(old.Unredacted()), &now.Object); err != nil {
 			return nil, fmt.Errorf("read a user: %w", err)
 		}
-		next, role, err := h.merge(r, e, now)
-		if err != nil {
-			return nil, err
+		return now, nil
+	}
+	write := func(ctx context.Context, now *unstructured.Unstructured) (redaction.Raw, error) {
+		var err error
+		if next, role, err = h.merge(r, e, now); err != nil {
+			return redaction.Raw{}, err
 		}
 		raw, err := json.Marshal(next.Object)
 		if err != nil {
-			return nil, fmt.Errorf("change a user: %w", err)
+			return redaction.Raw{}, fmt.Errorf("change a user: %w", err)
 		}
 		if err := h.Target.CheckWrite(ctx, "update", e.user.Name, raw, []byte(old.Unredacted())); err != nil {
-			return nil, err
+			return redaction.Raw{}, err
 		}
-		roleChange, err := h.planRole(ctx, e.user.Name, role, e.query)
-		if err != nil {
-			return nil, err
+		if roleChange, err = h.planRole(ctx, e.user.Name, role, e.query); err != nil {
+			return redaction.Raw{}, err
 		}
-		out, err := h.AsCaller.Do(ctx, caller.Order{Method: http.MethodPut, Path: path, Query: e.query, Body: raw, Implied: true})
-		if apierrors.IsConflict(err) && e.version == "" && attempt < binding.MaxAttempts {
-			continue
-		}
-		if err != nil {
-			return nil, err
-		}
-		if out, err = h.writeState(ctx, e, next, out); err != nil {
-			return nil, fmt.Errorf("the user was written, but not the state: %w", err)
-		}
-		if err := h.Bindings.Apply(ctx, roleChange); err != nil {
-			return nil, fmt.Errorf("the user was written, but not given the role: %w", err)
-		}
-		return shown(out, role)
+		return h.AsCaller.Do(ctx, caller.Order{Method: http.MethodPut, Path: path, Query: e.query, Body: raw, Implied: true})
 	}
+	seen := caller.Seen{Resource: wire.Resource("users").GroupResource(), Name: e.user.Name, Version: e.version}
+	out, err := caller.Change(ctx, seen, read, write)
+	if err != nil {
+		return nil, err
+	}
+	if out, err = h.writeState(ctx, e, next, out); err != nil {
+		return nil, fmt.Errorf("the user was written, but not the state: %w", err)
+	}
+	if err := h.Bindings.Apply(ctx, roleChange); err != nil {
+		return nil, fmt.Errorf("the user was written, but not given the role: %w", err)
+	}
+	return shown(out, role)
 }
 
 // writeState writes the state if it was not written with the object: status is a sub-resource in this project's definition of users,
@@ -164,10 +171,6 @@ func (h *Handler) writeState(ctx context.Context, e *edit, next *unstructured.Un
 // merge returns what is to be written, and the role that is asked for; "" for no change.
 func (h *Handler) merge(r *restful.Request, e *edit, now *unstructured.Unstructured) (next *unstructured.Unstructured, role string,
 	err error) {
-	if e.version != "" && e.version != now.GetResourceVersion() {
-		return nil, "", apierrors.NewConflict(schema.GroupResource{Group: wire.Group, Resource: "users"}, e.user.Name,
-			fmt.Errorf("the user has been changed meanwhile: read it again and apply your changes to what it is now"))
-	}
 	if string(now.GetUID()) != e.user.UID {
 		return nil, "", apierrors.NewNotFound(schema.GroupResource{Group: wire.Group, Resource: "users"}, e.user.Name)
 	}

@@ -1,0 +1,66 @@
+package caller
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"net/url"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// Attempts bounds how often a write is tried whose object others change between its read and the write.
+const Attempts = 5
+
+var errModified = errors.New("the object has been modified: read it again and apply your changes to what it is now")
+
+// Modified returns the conflict of a write whose object is not what its caller, or its checks, have seen.
+func Modified(gr schema.GroupResource, name string) error {
+	return apierrors.NewConflict(gr, name, errModified)
+}
+
+// Seen is the object that a caller wants to write: with a Version, only as long as it has it.
+type Seen struct {
+	Resource schema.GroupResource
+	Name     string
+	Version  string
+}
+
+// Live is an object that was read at kube-apiserver.
+type Live interface {
+	GetResourceVersion() string
+}
+
+// Change writes an object as it was read. write checks the live object, makes the dry run that its checks need, and binds what it sends to
+// the version of that object: so what was checked is what is written. After a conflict all of it is done again, unless the caller named
+// the version. An answer that is given up for that is closed, if it can be; the last one is returned with its error.
+func Change[O Live, A any](ctx context.Context, seen Seen, read func(context.Context) (O, error),
+	write func(context.Context, O) (A, error)) (A, error) {
+	var none A
+	for attempt := 1; ; attempt++ {
+		now, err := read(ctx)
+		if err != nil {
+			return none, err
+		}
+		if seen.Version != "" && seen.Version != now.GetResourceVersion() {
+			return none, Modified(seen.Resource, seen.Name)
+		}
+		answer, err := write(ctx, now)
+		if !apierrors.IsConflict(err) || seen.Version != "" || attempt == Attempts {
+			return answer, err
+		}
+		if c, ok := any(answer).(interface{ Close() }); ok {
+			c.Close()
+		}
+	}
+}
+
+// DryRun returns the parameters of a write without effect, which is otherwise the one that has these.
+func DryRun(query url.Values) url.Values {
+	out := url.Values{}
+	maps.Copy(out, query)
+	out.Set("dryRun", metav1.DryRunAll) // last: whatever the caller sent, this one is a trial
+	return out
+}

@@ -1,0 +1,82 @@
+package caller
+
+import (
+	"context"
+	"errors"
+	"net/url"
+	"reflect"
+	"testing"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// closing is an answer that counts how often it was closed.
+type closing struct{ closed *int }
+
+func (c closing) Close() { *c.closed++ }
+
+func TestAWriteIsDoneAgainWhileOthersComeBetween(t *testing.T) {
+	pods := schema.GroupResource{Resource: "pods"}
+	lost, broken := Modified(pods, "p"), errors.New("broken")
+	for claim, c := range map[string]struct {
+		seen Seen
+		// fails are the errors of the writes, one after the other; then they succeed.
+		fails         []error
+		reads, writes int
+		err           error
+	}{
+		"AtFirst":               {reads: 1, writes: 1},
+		"AfterConflicts":        {fails: []error{lost, lost}, reads: 3, writes: 3},
+		"NotForEver":            {fails: []error{lost, lost, lost, lost, lost, lost}, reads: Attempts, writes: Attempts, err: lost},
+		"NotAfterAnotherError":  {fails: []error{lost, broken}, reads: 2, writes: 2, err: broken},
+		"WithTheVersionOnce":    {seen: Seen{Version: "7"}, fails: []error{lost}, reads: 1, writes: 1, err: lost},
+		"WithTheVersion":        {seen: Seen{Version: "7"}, reads: 1, writes: 1},
+		"NotWithAnotherVersion": {seen: Seen{Version: "6"}, reads: 1, err: lost},
+	} {
+		t.Run(claim, func(t *testing.T) {
+			c.seen.Resource, c.seen.Name = pods, "p"
+			reads, writes, closed := 0, 0, 0
+			_, err := Change(t.Context(), c.seen, func(context.Context) (*metav1.ObjectMeta, error) {
+				reads++
+				return &metav1.ObjectMeta{ResourceVersion: "7"}, nil
+			}, func(_ context.Context, now *metav1.ObjectMeta) (any, error) {
+				if now.ResourceVersion != "7" {
+					t.Errorf("the write got %+v", now)
+				}
+				writes++
+				if writes <= len(c.fails) {
+					return closing{&closed}, c.fails[writes-1]
+				}
+				return closing{&closed}, nil
+			})
+			if reads != c.reads || writes != c.writes || !reflect.DeepEqual(err, c.err) {
+				t.Errorf("%d reads, %d writes, %v; expected %d, %d, %v", reads, writes, err, c.reads, c.writes, c.err)
+			}
+			if want := max(0, writes-1); closed != want {
+				t.Errorf("%d answers were closed, expected all but the last of %d", closed, writes)
+			}
+		})
+	}
+}
+
+func TestWhatCantBeReadIsNotWritten(t *testing.T) {
+	gone := apierrors.NewNotFound(schema.GroupResource{Resource: "pods"}, "p")
+	_, err := Change(t.Context(), Seen{}, func(context.Context) (*metav1.ObjectMeta, error) { return nil, gone },
+		func(context.Context, *metav1.ObjectMeta) (int, error) {
+			t.Error("it was written")
+			return 0, nil
+		})
+	if !errors.Is(err, gone) {
+		t.Errorf("got %v, expected %v", err, gone)
+	}
+}
+
+func TestADryRunHasNoEffectWhateverWasAsked(t *testing.T) {
+	asked := url.Values{"dryRun": {""}, "fieldManager": {"a"}}
+	got, want := DryRun(asked), url.Values{"dryRun": {"All"}, "fieldManager": {"a"}}
+	if !reflect.DeepEqual(got, want) || asked.Get("dryRun") != "" {
+		t.Errorf("the parameters are %v, expected %v; those of the write are %v now", got, want, asked)
+	}
+}
