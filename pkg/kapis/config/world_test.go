@@ -24,6 +24,7 @@ import (
 
 	"kapis.dev/ks-apiserver/pkg/authz"
 	"kapis.dev/ks-apiserver/pkg/caller"
+	"kapis.dev/ks-apiserver/pkg/kapis/kapistest"
 	"kapis.dev/ks-apiserver/pkg/request"
 	"kapis.dev/ks-apiserver/pkg/setting"
 	"kapis.dev/ks-apiserver/pkg/web"
@@ -54,7 +55,7 @@ func secretOf(name, typ, text string) *corev1.Secret {
 
 func newWorld(t *testing.T, objects ...runtime.Object) *world {
 	t.Helper()
-	w := &world{t: t, client: fake.NewClientset(objects...)}
+	w := &world{t: t, client: kapistest.ListFirst(fake.NewClientset(objects...))}
 	w.settings = setting.New(w.client, system)
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan struct{})

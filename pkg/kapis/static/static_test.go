@@ -22,6 +22,7 @@ import (
 
 	"kapis.dev/ks-apiserver/pkg/authz"
 	"kapis.dev/ks-apiserver/pkg/caller"
+	"kapis.dev/ks-apiserver/pkg/kapis/kapistest"
 	"kapis.dev/ks-apiserver/pkg/request"
 	"kapis.dev/ks-apiserver/pkg/setting"
 	"kapis.dev/ks-apiserver/pkg/web"
@@ -44,7 +45,7 @@ type world struct {
 
 func newWorld(t *testing.T) *world {
 	t.Helper()
-	w := &world{t: t, client: fake.NewClientset(), now: time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)}
+	w := &world{t: t, client: kapistest.ListFirst(fake.NewClientset()), now: time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)}
 	w.settings = w.follow()
 	may := authz.Func(func(_ context.Context, u user.Info, r *request.Info) (authz.Decision, error) {
 		if u.GetName() == "alice" && r.Verb == "update" && r.APIGroup == "config.kubesphere.io" && r.Resource == "configs" && r.Name == "theme" {
