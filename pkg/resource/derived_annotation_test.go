@@ -44,7 +44,7 @@ func uses(t *testing.T, p *page.Page) string {
 	t.Helper()
 	var out []string
 	for i, key := range keysOf(t, p) {
-		out = append(out, key+"="+rawjson.GetText(p.Item(i), "metadata", "annotations", "kubesphere.io/in-use"))
+		out = append(out, key+"="+rawjson.GetText(itemOf(p, i), "metadata", "annotations", "kubesphere.io/in-use"))
 	}
 	return strings.Join(out, " ")
 }
@@ -69,7 +69,7 @@ func TestAClaimSaysWhetherAPodOfItsNamespaceMountsIt(t *testing.T) {
 		}
 	}
 	p := w.page(t, k, "fields=metadata.name&names=other")
-	if got := p.Item(0); strings.Contains(got, "annotations") {
+	if got := itemOf(p, 0); strings.Contains(got, "annotations") {
 		t.Errorf("what was not asked for shows: %s", got)
 	}
 	p = w.page(t, k, "names=other")
@@ -171,11 +171,11 @@ func TestStorageClassesSayHowManyClaimsTheyHaveToWhoMayListThemAll(t *testing.T)
 			t.Fatal(err)
 		}
 		for i, want := range []string{c.fast, c.idle} {
-			if got := rawjson.GetText(p.Item(i), "metadata", "annotations", "kubesphere.io/pvc-count"); got != want {
-				t.Errorf("%s has %q claims, want %q", p.Name(i), got, want)
+			if got := rawjson.GetText(itemOf(p, i), "metadata", "annotations", "kubesphere.io/pvc-count"); got != want {
+				t.Errorf("%s has %q claims, want %q", p.Records[i].Name, got, want)
 			}
 		}
-		if rawjson.GetText(p.Item(0), "metadata", "annotations", "storageclass.kubesphere.io/support-snapshot") != "true" {
+		if rawjson.GetText(itemOf(p, 0), "metadata", "annotations", "storageclass.kubesphere.io/support-snapshot") != "true" {
 			t.Error("another annotation is gone")
 		}
 		o, err := w.Get(t.Context(), k, c.scope, "fast")
@@ -194,7 +194,7 @@ func TestManagedFieldsKeepWhatOtherKindsKnow(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := p.Item(0); !strings.Contains(got, `"annotations":{"kubesphere.io/in-use":"true","z":"1"}`) || !strings.Contains(got, "managedFields") {
+	if got := itemOf(p, 0); !strings.Contains(got, `"annotations":{"kubesphere.io/in-use":"true","z":"1"}`) || !strings.Contains(got, "managedFields") {
 		t.Error(got)
 	}
 }

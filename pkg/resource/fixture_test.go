@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"kapis.dev/ks-apiserver/pkg/resource/page"
 	"kapis.dev/ks-apiserver/pkg/store"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -26,6 +27,15 @@ type world struct {
 	objects map[string][]string // path -> JSON
 	streams map[string]chan string
 	version int
+}
+
+// itemOf returns the JSON of one object of a page: of the fields that the query asked for.
+func itemOf(p *page.Page, i int) string {
+	json := p.Object(i).String()
+	if p.Projection == nil {
+		return json
+	}
+	return string(p.Projection.Append(nil, json))
 }
 
 // verbs are those of a kind that can be cached.

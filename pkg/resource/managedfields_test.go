@@ -62,7 +62,7 @@ func TestCompleteShowsWhatTheCacheLeavesOutAndNothingThatIsHidden(t *testing.T) 
 
 	gone := apierrors.NewNotFound(schema.GroupResource{Resource: "users"}, "ann")
 	if same, err := w.Complete(t.Context(), p, plan.Scope{}, readerFunc(func(string) ([]byte, error) { return nil, gone })); err != nil ||
-		same.Item(0) != p.Item(0) {
+		itemOf(same, 0) != itemOf(p, 0) {
 		t.Errorf("an object that is gone: %v", err)
 	}
 	refused := apierrors.NewForbidden(schema.GroupResource{Resource: "users"}, "ann", errors.New("no"))

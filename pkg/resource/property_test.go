@@ -224,7 +224,7 @@ func keysOf(t testing.TB, p *page.Page) []string {
 	out := []string{}
 	for i := range p.Len() {
 		var o metav1.PartialObjectMetadata
-		if err := json.Unmarshal([]byte(p.Item(i)), &o); err != nil {
+		if err := json.Unmarshal([]byte(itemOf(p, i)), &o); err != nil {
 			t.Fatal(err)
 		}
 		out = append(out, o.Namespace+"/"+o.Name)

@@ -245,8 +245,8 @@ func TestAnswersUnderChurnAreOfOneMoment(t *testing.T) {
 			t.Fatalf("%d items, %d in all", p.Len(), p.Total)
 		}
 		for i := range p.Len() {
-			if !strings.Contains(p.Item(i), `"v":"`+v+`"`) {
-				t.Fatalf("an item does not match: %s", p.Item(i))
+			if !strings.Contains(itemOf(p, i), `"v":"`+v+`"`) {
+				t.Fatalf("an item does not match: %s", itemOf(p, i))
 			}
 		}
 		if w.keys(t, kind, plan.Scope{Namespace: "a"}, "label=v%3Dlast") == "a/p00" {

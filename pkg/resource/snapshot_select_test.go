@@ -56,7 +56,7 @@ func TestDataIsAnsweredToWhoMayReadIt(t *testing.T) {
 					t.Fatal(err)
 				}
 				for i := range p.Len() {
-					item := p.Item(i)
+					item := itemOf(p, i)
 					if strings.Contains(item, "canary") != c.data || c.scope.Namespace != "" && !strings.Contains(item, `"namespace":"`+c.scope.Namespace+`"`) {
 						t.Errorf("%q in %+v: %s", raw, c.scope, item)
 					}
@@ -80,7 +80,7 @@ func TestDataIsAnsweredToWhoMayReadIt(t *testing.T) {
 			t.Errorf("one secret with data %v: %+v, %v", data, o, err)
 		}
 		p, err := w.List(t.Context(), configs, plan.Scope{Namespace: "a", Data: data}, parsed(t, ""))
-		if err != nil || strings.Count(p.Item(0), "canary") != map[bool]int{false: 0, true: 2}[data] {
+		if err != nil || strings.Count(itemOf(p, 0), "canary") != map[bool]int{false: 0, true: 2}[data] {
 			t.Errorf("config maps with data %v: %v", data, err)
 		}
 	}

@@ -50,7 +50,7 @@ func TestEventsShowObjectsAsListsDo(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		want := page.Item(0)
+		want := itemOf(page, 0)
 		if fields != "" {
 			want = `{"kind":"Pod","apiVersion":"v1","metadata":{"name":"p1","labels":{"app":"x"}}}`
 		}
@@ -346,7 +346,7 @@ func stateOf(p *page.Page) map[string]string {
 	out := map[string]string{}
 	for i := range p.Len() {
 		var o struct{ Metadata metav1.ObjectMeta }
-		if err := json.Unmarshal([]byte(p.Item(i)), &o); err != nil {
+		if err := json.Unmarshal([]byte(itemOf(p, i)), &o); err != nil {
 			panic(err)
 		}
 		out[o.Metadata.Namespace+"/"+o.Metadata.Name] = o.Metadata.ResourceVersion

@@ -43,8 +43,6 @@ type Attempt struct {
 	Login, Password string
 	// Provider is the identity provider to ask; "" for a local password.
 	Provider string
-	// Client is the OAuth client of the login.
-	Client string
 }
 
 // Recorder records logins and failed attempts. loginrecord.Recorder is one.

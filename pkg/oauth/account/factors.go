@@ -54,14 +54,14 @@ func (s *Factors) confirmTOTP(r *http.Request, b *browser.Login, f protocol.Form
 	}
 	recovery, err := s.TOTP.ConfirmTOTP(r.Context(), b.User, p.Enrolment.Sealed, login.Digits(f["code"]))
 	if err == nil {
-		return s.showRecoveryCodes(recovery, "account"), nil
+		return s.showRecoveryCodes(recovery), nil
 	}
 	return s.Setup.Failed(r, p, err)
 }
 
 // showRecoveryCodes answers with recovery codes, which are shown once.
-func (s *Factors) showRecoveryCodes(codes []string, to string) any {
-	return s.Book.Show(0, page.Secret{Title: page.Say("secret.recovery"), Text: page.Say("secret.text"), Values: codes, Action: to}, nil)
+func (s *Factors) showRecoveryCodes(codes []string) any {
+	return s.Book.Show(0, page.Secret{Title: page.Say("secret.recovery"), Text: page.Say("secret.text"), Values: codes, Action: "account"}, nil)
 }
 
 // removeTOTP removes the authenticator app.
@@ -84,7 +84,7 @@ func (s *Factors) newRecoveryCodes(r *http.Request, b *browser.Login, _ protocol
 	if err != nil {
 		return nil, err
 	}
-	return s.showRecoveryCodes(codes, "account"), nil
+	return s.showRecoveryCodes(codes), nil
 }
 
 // beginPasskey shows the page that makes a passkey.

@@ -88,7 +88,7 @@ func (h *Handler) Read(r *http.Request) (a *protocol.AuthorizationRequest, c *cl
 // readValues returns the parameters, which are in the query of a GET and in the body of a POST.
 func readValues(r *http.Request) (url.Values, error) {
 	if r.Method == http.MethodPost {
-		return protocol.ReadValues(nil, r)
+		return protocol.ReadValues(r)
 	}
 	values, err := url.ParseQuery(r.URL.RawQuery)
 	if err != nil {

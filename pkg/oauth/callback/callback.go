@@ -197,5 +197,5 @@ func callbackValues(r *http.Request) (url.Values, error) {
 	if r.Method != http.MethodPost {
 		return r.URL.Query(), nil
 	}
-	return protocol.ReadValues(nil, r)
+	return protocol.ReadValues(r)
 }

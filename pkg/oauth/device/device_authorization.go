@@ -74,7 +74,7 @@ type Handler struct {
 // ServeAuthorization answers a device authorization request (RFC 8628, 3.1).
 func (h *Handler) ServeAuthorization(req *restful.Request) (any, error) {
 	r := req.Request
-	f, err := protocol.ReadForm(nil, r)
+	f, err := protocol.ReadForm(r)
 	if err != nil {
 		return nil, err
 	}

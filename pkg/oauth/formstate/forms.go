@@ -96,7 +96,7 @@ func (f *Forms) ReadPost(req *restful.Request) (protocol.Form, error) {
 	if !sameSite(req.Request) {
 		return nil, protocol.Problem(http.StatusForbidden, page.Say("error.origin"), nil)
 	}
-	return protocol.ReadForm(nil, req.Request)
+	return protocol.ReadForm(req.Request)
 }
 
 // sameSite reports whether a request comes from a page of this server (Fetch Metadata; RFC 6454, 7). The origin is "null" for pages

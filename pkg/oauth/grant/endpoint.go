@@ -81,7 +81,7 @@ func (e *Endpoint) Serve(req *restful.Request) (any, error) {
 	r := req.Request
 	name := "none"
 	t, err := func() (*Response, error) {
-		f, err := protocol.ReadForm(nil, r)
+		f, err := protocol.ReadForm(r)
 		if err != nil {
 			return nil, err
 		}

@@ -25,7 +25,7 @@ func (e *Endpoint) password(r *http.Request, c *client.Client, f protocol.Form) 
 		return nil, err
 	}
 	p, err := e.Authenticator.Password(r.Context(), iamlogin.Attempt{
-		Origin: e.OriginOf(r), Login: f["username"], Password: f["password"], Provider: f["provider"], Client: c.Name,
+		Origin: e.OriginOf(r), Login: f["username"], Password: f["password"], Provider: f["provider"],
 	})
 	if err != nil {
 		return nil, loginError(err)

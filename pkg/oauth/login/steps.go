@@ -83,7 +83,7 @@ func (s *Steps) password(r *http.Request, f protocol.Form) (any, error) {
 		return nil, protocol.Problem(http.StatusServiceUnavailable, page.Say("error.later"), nil)
 	}
 	result, err := s.Authenticator.Password(r.Context(), iamlogin.Attempt{Origin: s.OriginOf(r), Login: f["username"], Password: f["password"],
-		Provider: f["provider"], Client: state.ClientName()})
+		Provider: f["provider"]})
 	if err != nil {
 		return s.Page.Failed(r, state, err, PageState{Username: f["username"], Provider: f["provider"]})
 	}

@@ -248,7 +248,7 @@ func readForm(r *http.Request) (protocol.Form, error) {
 		_, _ = io.CopyN(io.Discard, r.Body, protocol.MaxBody)
 		return protocol.Form{}, nil
 	}
-	return protocol.ReadForm(nil, r)
+	return protocol.ReadForm(r)
 }
 
 // success returns the answer to programs.

@@ -47,8 +47,6 @@ type Login struct {
 	Username string
 	// Again says that a user who is logged in has to authenticate again.
 	Again bool
-	// NoPassword leaves the form out, where only Redirects can help.
-	NoPassword bool
 	// Passwords are the providers that check passwords, Redirects those that users are redirected to.
 	Passwords, Redirects []Provider
 	Passkey              *Passkey

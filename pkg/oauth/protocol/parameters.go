@@ -21,8 +21,8 @@ func secretParameters() []string {
 }
 
 // ReadForm reads the form in a request's body (RFC 6749, 3.2). Empty parameters count as left out; repeated ones are refused.
-func ReadForm(w http.ResponseWriter, r *http.Request) (Form, error) {
-	values, err := ReadValues(w, r)
+func ReadForm(r *http.Request) (Form, error) {
+	values, err := ReadValues(r)
 	if err != nil {
 		return nil, err
 	}
@@ -30,7 +30,7 @@ func ReadForm(w http.ResponseWriter, r *http.Request) (Form, error) {
 }
 
 // ReadValues reads the form in a request's body, where a parameter may be repeated.
-func ReadValues(w http.ResponseWriter, r *http.Request) (url.Values, error) {
+func ReadValues(r *http.Request) (url.Values, error) {
 	kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
 	if err != nil || kind != "application/x-www-form-urlencoded" || r.Header.Get("Content-Encoding") != "" {
 		return nil, &Error{Code: http.StatusUnsupportedMediaType, Name: InvalidRequest,
@@ -42,7 +42,7 @@ func ReadValues(w http.ResponseWriter, r *http.Request) (url.Values, error) {
 			return nil, Refuse(InvalidRequest, "The parameter "+name+" belongs in the body, never in the URL.")
 		}
 	}
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, MaxBody))
+	body, err := io.ReadAll(http.MaxBytesReader(nil, r.Body, MaxBody))
 	var long *http.MaxBytesError
 	if errors.As(err, &long) {
 		return nil, &Error{Code: http.StatusRequestEntityTooLarge, Name: InvalidRequest, Description: "The body is too long."}

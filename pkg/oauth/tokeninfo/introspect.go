@@ -37,7 +37,7 @@ type Introspection struct {
 // Serve answers an introspection request. Clients may ask about their own access tokens, and trusted clients about all.
 func (i *Introspection) Serve(req *restful.Request) (any, error) {
 	r := req.Request
-	f, err := protocol.ReadForm(nil, r)
+	f, err := protocol.ReadForm(r)
 	if err != nil {
 		return nil, err
 	}

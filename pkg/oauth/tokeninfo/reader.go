@@ -73,7 +73,7 @@ func inBody(r *http.Request) bool {
 	if r.Method != http.MethodPost || r.Header.Get("Content-Type") == "" {
 		return false
 	}
-	values, err := protocol.ReadValues(nil, r)
+	values, err := protocol.ReadValues(r)
 	return err == nil && values.Has("access_token")
 }
 

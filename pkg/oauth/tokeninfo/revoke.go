@@ -31,7 +31,7 @@ type Revocation struct {
 // revoked. The hint is not needed to tell the kinds of tokens apart.
 func (v *Revocation) Serve(req *restful.Request) (any, error) {
 	r := req.Request
-	f, err := protocol.ReadForm(nil, r)
+	f, err := protocol.ReadForm(r)
 	if err != nil {
 		return nil, err
 	}

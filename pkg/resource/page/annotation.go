@@ -100,9 +100,6 @@ func member(object, text string) string {
 	return text
 }
 
-// Name is the name of one object of the page.
-func (p *Page) Name(i int) string { return p.Records[i].Name }
-
 // InsertionAt returns the annotation that the page puts into one of its objects.
 func (p *Page) InsertionAt(i int) Insertion {
 	if p.Insertions == nil {

@@ -39,15 +39,6 @@ type Page struct {
 // Len is how many objects the page has.
 func (p *Page) Len() int { return len(p.Records) }
 
-// Item returns the JSON of one object of the page: of the fields that the query asked for.
-func (p *Page) Item(i int) string {
-	json := p.Object(i).String()
-	if p.Projection == nil {
-		return json
-	}
-	return string(p.Projection.Append(nil, json))
-}
-
 // Items is the answer {"totalItems":N,"metadata":{...},"items":[...]}, the form of the resources routes.
 func (p *Page) Items() *Answer {
 	head := make([]byte, 0, 128+len(p.Facets))

@@ -117,16 +117,12 @@ type Schema struct {
 type Incoming struct {
 	Record *Record
 	Ref    Ref
-	kind   string
 }
 
 // readMetadata reads the metadata of an object's JSON.
 func readMetadata(object redaction.Shown, s *Schema) (*Incoming, error) {
 	out, json := &Incoming{Record: &Record{JSON: object}}, object.String()
 	for m := rawjson.Object(json); m.Next(); {
-		if m.Key == "kind" {
-			out.kind = rawjson.Text(m.Value)
-		}
 		if m.Key == "metadata" {
 			out.metadata(m.Value)
 			break

@@ -334,3 +334,10 @@ func FuzzContaining(f *testing.F) {
 	small(c)
 	f.Fuzz(func(t *testing.T, text string) { checkSearch(t, c.current.Load(), text) })
 }
+
+// size is about how many bytes the index has.
+func (t *trigrams) size() int {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	return 4*t.words + 32*len(t.buckets)
+}

@@ -336,10 +336,3 @@ func (t *trigrams) back(dst []uint32, s *Snapshot, at uint64) ([]uint32, bool) {
 	slices.Sort(dst)
 	return slices.Compact(dst), true
 }
-
-// size is about how many bytes the index has.
-func (t *trigrams) size() int {
-	t.mu.RLock()
-	defer t.mu.RUnlock()
-	return 4*t.words + 32*len(t.buckets)
-}
