@@ -10,7 +10,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/discovery"
@@ -24,6 +23,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	clusterv1alpha1 "kapis.dev/ks-apiserver/pkg/api/cluster/v1alpha1"
+	"kapis.dev/ks-apiserver/pkg/controller/retry"
 )
 
 const (
@@ -32,8 +32,6 @@ const (
 
 	// resync is how often kube-apiserver is asked for its version: an upgrade comes with no event.
 	resync = 5 * time.Minute
-	// conflictRetry is how soon a write that met a newer object is tried again.
-	conflictRetry = 50 * time.Millisecond
 )
 
 // Setup adds the controller to mgr. The Cluster is called host, and is to say that this software
@@ -80,14 +78,7 @@ type Reconciler struct {
 
 // Reconcile brings the object up to date.
 func (r *Reconciler) Reconcile(ctx context.Context, _ reconcile.Request) (reconcile.Result, error) {
-	err := r.sync(ctx)
-	if apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) {
-		return reconcile.Result{RequeueAfter: conflictRetry}, nil
-	}
-	if err != nil {
-		return reconcile.Result{}, err
-	}
-	return reconcile.Result{RequeueAfter: resync}, nil
+	return retry.OnConflict(resync, r.sync(ctx))
 }
 
 func (r *Reconciler) sync(ctx context.Context) error {

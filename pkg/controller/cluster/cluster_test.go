@@ -19,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	clusterv1alpha1 "kapis.dev/ks-apiserver/pkg/api/cluster/v1alpha1"
+	"kapis.dev/ks-apiserver/pkg/controller/retry"
 )
 
 var ctx = context.Background()
@@ -163,7 +164,7 @@ func TestAConflictIsTriedAgainWithoutAnError(t *testing.T) {
 			return apierrors.NewAlreadyExists(clusterv1alpha1.Resource("clusters"), "host")
 		},
 	})
-	if result, err := r.Reconcile(ctx, reconcile.Request{}); err != nil || result.RequeueAfter != conflictRetry {
+	if result, err := r.Reconcile(ctx, reconcile.Request{}); err != nil || result.RequeueAfter != retry.Conflict {
 		t.Errorf("%v, %v", result, err)
 	}
 }

@@ -6,11 +6,9 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -26,6 +24,7 @@ import (
 	iamv1beta1 "kapis.dev/ks-apiserver/pkg/api/iam/v1beta1"
 	tenantv1beta1 "kapis.dev/ks-apiserver/pkg/api/tenant/v1beta1"
 	"kapis.dev/ks-apiserver/pkg/controller/crd"
+	"kapis.dev/ks-apiserver/pkg/controller/retry"
 )
 
 const (
@@ -35,11 +34,10 @@ const (
 	definition = "groups.iam.kubesphere.io"
 	// groupField is the index of bindings by the groups that they name, boundField that of GroupBindings by their group, and
 	// userField that by their users.
-	groupField    = "group.kapis.dev/subject"
-	boundField    = "group.kapis.dev/group"
-	userField     = "group.kapis.dev/user"
-	workers       = 2
-	conflictRetry = 50 * time.Millisecond
+	groupField = "group.kapis.dev/subject"
+	boundField = "group.kapis.dev/group"
+	userField  = "group.kapis.dev/user"
+	workers    = 2
 )
 
 // Setup adds the controllers of groups and of their members to mgr.
@@ -75,11 +73,7 @@ type Reconciler struct {
 
 // Reconcile brings one group up to date.
 func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
-	err := r.sync(ctx, req.Name)
-	if apierrors.IsConflict(err) {
-		return reconcile.Result{RequeueAfter: conflictRetry}, nil
-	}
-	return reconcile.Result{}, client.IgnoreNotFound(err)
+	return retry.OnConflict(0, client.IgnoreNotFound(r.sync(ctx, req.Name)))
 }
 
 func (r *Reconciler) sync(ctx context.Context, name string) error {

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -25,6 +24,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"kapis.dev/ks-apiserver/pkg/api/kubesphere/v1alpha1"
+	"kapis.dev/ks-apiserver/pkg/controller/retry"
 	"kapis.dev/ks-apiserver/pkg/token"
 )
 
@@ -32,8 +32,6 @@ const (
 	// Name is the controller's name.
 	Name = "ks-serviceaccount"
 
-	// conflictRetry is how soon a write that met a newer object is tried again.
-	conflictRetry = 50 * time.Millisecond
 	// maxName is how much of a service account's name is in that of its Secret.
 	maxName = 200
 )
@@ -92,10 +90,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	} else {
 		err = r.letGo(ctx, a)
 	}
-	if apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) {
-		return reconcile.Result{RequeueAfter: conflictRetry}, nil
-	}
-	return reconcile.Result{}, client.IgnoreNotFound(err)
+	return retry.OnConflict(0, client.IgnoreNotFound(err))
 }
 
 // letGo takes off the finalizer of older installations. The Secret goes with its owner.

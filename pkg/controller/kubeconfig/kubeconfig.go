@@ -31,6 +31,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	iamv1beta1 "kapis.dev/ks-apiserver/pkg/api/iam/v1beta1"
+	"kapis.dev/ks-apiserver/pkg/controller/retry"
 )
 
 const (
@@ -49,9 +50,8 @@ const (
 	signed   = 200 * time.Millisecond
 	signTime = time.Minute
 	// signRetry is how soon another is asked for where none was issued.
-	signRetry     = 5 * time.Minute
-	conflictRetry = 50 * time.Millisecond
-	workers       = 4
+	signRetry = 5 * time.Minute
+	workers   = 4
 	// longestLabel is how long a label's value may be.
 	longestLabel = 63
 )
@@ -117,10 +117,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	case err == nil && u.Status.State == iamv1beta1.UserActive:
 		wait, err = r.sync(ctx, u)
 	}
-	if apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) {
-		return reconcile.Result{RequeueAfter: conflictRetry}, nil
-	}
-	return reconcile.Result{RequeueAfter: wait}, err
+	return retry.OnConflict(wait, err)
 }
 
 // forget takes the Secret of a user away who is gone, or disabled.

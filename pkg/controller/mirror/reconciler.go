@@ -21,10 +21,8 @@ import (
 	iamv1beta1 "kapis.dev/ks-apiserver/pkg/api/iam/v1beta1"
 	"kapis.dev/ks-apiserver/pkg/controller/aggregation"
 	"kapis.dev/ks-apiserver/pkg/controller/crd"
+	"kapis.dev/ks-apiserver/pkg/controller/retry"
 )
-
-// conflictRetry is how soon a write that met a newer object is tried again.
-const conflictRetry = 50 * time.Millisecond
 
 // Reconciler keeps the roles of one kind: their rules as their templates say, and their mirror as
 // their rules and bindings say.
@@ -44,15 +42,10 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 		if timed {
 			r.Lag.restore(source, start)
 		}
-		if apierrors.IsConflict(err) {
-			return reconcile.Result{RequeueAfter: conflictRetry}, nil
-		}
-		return reconcile.Result{}, err
-	}
-	if timed && wrote > 0 {
+	} else if timed && wrote > 0 {
 		r.Lag.observe(r.Kind.Name, start)
 	}
-	return reconcile.Result{RequeueAfter: again}, nil
+	return retry.OnConflict(again, err)
 }
 
 func (r *Reconciler) sync(ctx context.Context, key types.NamespacedName, source string) (wrote int, again time.Duration, err error) {

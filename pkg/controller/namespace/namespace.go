@@ -9,7 +9,6 @@ package namespace
 import (
 	"context"
 	"fmt"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -31,6 +30,7 @@ import (
 	tenantv1beta1 "kapis.dev/ks-apiserver/pkg/api/tenant/v1beta1"
 	"kapis.dev/ks-apiserver/pkg/controller/builtinrole"
 	"kapis.dev/ks-apiserver/pkg/controller/crd"
+	"kapis.dev/ks-apiserver/pkg/controller/retry"
 )
 
 const (
@@ -45,9 +45,6 @@ const (
 	// workspaceField is this controller's index of namespaces by workspace.
 	workspaceField = "namespace.kapis.dev/workspace"
 	workers        = 4
-	conflictRetry  = 50 * time.Millisecond
-	// missingRetry is how soon a kind that is not there is looked for again: its coming back is no event.
-	missingRetry = 5 * time.Second
 )
 
 // Setup adds the controller to mgr.
@@ -82,15 +79,10 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	if err == nil {
 		err = r.sync(ctx, ns)
 	}
-	switch {
-	case apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err):
-		return reconcile.Result{RequeueAfter: conflictRetry}, nil
-	case terminating(err):
+	if terminating(err) {
 		return reconcile.Result{}, nil
-	case err != nil && crd.Missing(err):
-		return reconcile.Result{RequeueAfter: missingRetry}, nil
 	}
-	return reconcile.Result{}, err
+	return retry.OnMissingKind(0, err)
 }
 
 func (r *Reconciler) sync(ctx context.Context, ns *metav1.PartialObjectMetadata) error {

@@ -12,7 +12,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
@@ -23,6 +22,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	iamv1beta1 "kapis.dev/ks-apiserver/pkg/api/iam/v1beta1"
+	"kapis.dev/ks-apiserver/pkg/controller/retry"
 )
 
 const (
@@ -31,7 +31,6 @@ const (
 
 	// bindingPrefix begins the names of the bindings.
 	bindingPrefix = "ks-serviceaccount-"
-	conflictRetry = 50 * time.Millisecond
 	// unguardedRetry is how soon an annotation is looked at again that nobody vouched for.
 	unguardedRetry = time.Minute
 )
@@ -62,11 +61,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	if err := r.Client.Get(ctx, req.NamespacedName, a); err != nil || !a.DeletionTimestamp.IsZero() {
 		return reconcile.Result{}, client.IgnoreNotFound(err) // its binding goes with it
 	}
-	wait, err := r.sync(ctx, a)
-	if apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) {
-		return reconcile.Result{RequeueAfter: conflictRetry}, nil
-	}
-	return reconcile.Result{RequeueAfter: wait}, err
+	return retry.OnConflict(r.sync(ctx, a))
 }
 
 func (r *Reconciler) sync(ctx context.Context, a *metav1.PartialObjectMetadata) (wait time.Duration, err error) {

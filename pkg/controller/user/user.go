@@ -30,6 +30,7 @@ import (
 
 	iamv1beta1 "kapis.dev/ks-apiserver/pkg/api/iam/v1beta1"
 	"kapis.dev/ks-apiserver/pkg/controller/crd"
+	"kapis.dev/ks-apiserver/pkg/controller/retry"
 )
 
 const (
@@ -40,8 +41,6 @@ const (
 
 	// platformAdmin is the GlobalRole that is named first where a user has several.
 	platformAdmin = "platform-admin"
-	// conflictRetry is how soon a write that met a newer object is tried again.
-	conflictRetry = 50 * time.Millisecond
 	// workers is how many users are brought up to date at once. A hash takes some 60 ms of a core.
 	workers = 2
 )
@@ -104,10 +103,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	} else {
 		err = r.finalize(ctx, u)
 	}
-	if apierrors.IsConflict(err) {
-		return reconcile.Result{RequeueAfter: conflictRetry}, nil
-	}
-	return reconcile.Result{RequeueAfter: r.locked(u)}, client.IgnoreNotFound(err)
+	return retry.OnConflict(r.locked(u), client.IgnoreNotFound(err))
 }
 
 // locked returns for how long the user is still locked out; 0 where he is not.

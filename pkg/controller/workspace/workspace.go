@@ -27,7 +27,7 @@ import (
 
 	iamv1beta1 "kapis.dev/ks-apiserver/pkg/api/iam/v1beta1"
 	tenantv1beta1 "kapis.dev/ks-apiserver/pkg/api/tenant/v1beta1"
-	"kapis.dev/ks-apiserver/pkg/controller/crd"
+	"kapis.dev/ks-apiserver/pkg/controller/retry"
 )
 
 const (
@@ -41,11 +41,8 @@ const (
 	definition         = "workspaces.tenant.kubesphere.io"
 	templateDefinition = "workspacetemplates.tenant.kubesphere.io"
 	// managerField is the index of workspaces by their manager.
-	managerField  = "kapis.dev/manager"
-	workers       = 4
-	conflictRetry = 50 * time.Millisecond
-	// missingRetry is how soon a kind that is not there is looked for again: its coming back is no event.
-	missingRetry = 5 * time.Second
+	managerField = "kapis.dev/manager"
+	workers      = 4
 	// goingRetry is how soon namespaces that are to go first are counted again.
 	goingRetry = 2 * time.Second
 )
@@ -92,13 +89,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	default:
 		again, err = r.finalize(ctx, w)
 	}
-	switch {
-	case apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err):
-		return reconcile.Result{RequeueAfter: conflictRetry}, nil
-	case err != nil && crd.Missing(err):
-		return reconcile.Result{RequeueAfter: missingRetry}, nil
-	}
-	return reconcile.Result{RequeueAfter: again}, err
+	return retry.OnMissingKind(again, err)
 }
 
 func (r *Reconciler) sync(ctx context.Context, w *tenantv1beta1.Workspace) error {

@@ -22,6 +22,7 @@ import (
 	iamv1beta1 "kapis.dev/ks-apiserver/pkg/api/iam/v1beta1"
 	tenantv1beta1 "kapis.dev/ks-apiserver/pkg/api/tenant/v1beta1"
 	"kapis.dev/ks-apiserver/pkg/controller/controllertest"
+	"kapis.dev/ks-apiserver/pkg/controller/retry"
 )
 
 var now = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
@@ -498,7 +499,7 @@ func TestAKindThatIsMissingIsLookedForAgain(t *testing.T) {
 		}
 		return nil
 	}
-	if got := f.Reconcile(f.r, "demo"); got.RequeueAfter != missingRetry {
+	if got := f.Reconcile(f.r, "demo"); got.RequeueAfter != retry.Missing {
 		t.Errorf("again after %v", got.RequeueAfter)
 	}
 }

@@ -9,11 +9,9 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
@@ -33,6 +31,7 @@ import (
 	clusterv1alpha1 "kapis.dev/ks-apiserver/pkg/api/cluster/v1alpha1"
 	tenantv1beta1 "kapis.dev/ks-apiserver/pkg/api/tenant/v1beta1"
 	"kapis.dev/ks-apiserver/pkg/controller/crd"
+	"kapis.dev/ks-apiserver/pkg/controller/retry"
 )
 
 const (
@@ -45,11 +44,8 @@ const (
 	// ConditionReady is true while the Workspace of this cluster is as the template wants it.
 	ConditionReady = "Ready"
 
-	definition    = "workspacetemplates.tenant.kubesphere.io"
-	workers       = 4
-	conflictRetry = 50 * time.Millisecond
-	// missingRetry is how soon a kind that is not there is looked for again: its coming back is no event.
-	missingRetry = 5 * time.Second
+	definition = "workspacetemplates.tenant.kubesphere.io"
+	workers    = 4
 )
 
 // Setup adds the controller to mgr. This cluster's Cluster is called host.
@@ -87,13 +83,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	} else {
 		err = r.finalize(ctx, t)
 	}
-	switch {
-	case apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err):
-		return reconcile.Result{RequeueAfter: conflictRetry}, nil
-	case err != nil && crd.Missing(err):
-		return reconcile.Result{RequeueAfter: missingRetry}, nil
-	}
-	return reconcile.Result{}, err
+	return retry.OnMissingKind(0, err)
 }
 
 func (r *Reconciler) sync(ctx context.Context, t *tenantv1beta1.WorkspaceTemplate) error {

@@ -17,6 +17,7 @@ import (
 	clusterv1alpha1 "kapis.dev/ks-apiserver/pkg/api/cluster/v1alpha1"
 	tenantv1beta1 "kapis.dev/ks-apiserver/pkg/api/tenant/v1beta1"
 	"kapis.dev/ks-apiserver/pkg/controller/controllertest"
+	"kapis.dev/ks-apiserver/pkg/controller/retry"
 )
 
 // template is one as pages send it.
@@ -350,7 +351,7 @@ func TestAKindThatIsMissingIsLookedForAgain(t *testing.T) {
 		}
 		return nil
 	}
-	if got := f.Reconcile(f.r, "demo"); got.RequeueAfter != missingRetry {
+	if got := f.Reconcile(f.r, "demo"); got.RequeueAfter != retry.Missing {
 		t.Errorf("again after %v", got.RequeueAfter)
 	}
 }
