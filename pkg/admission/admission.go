@@ -71,13 +71,13 @@ type Guard struct {
 }
 
 // Guards tells whether writes of a kind are looked at.
-func (g *Guard) Guards(gr schema.GroupResource) bool { return checkOf(gr) != nil }
+func (g *Guard) Guards(gr schema.GroupResource) bool { return kindOf(gr) != nil }
 
 // Check returns nil, or the metav1.Status of code 403 that says what is missing, and at which scope; of code 409 where the last
 // administrator would go. Any other error says that it could not be found out, and then the write must not be made.
 func (g *Guard) Check(ctx context.Context, w *Write) error {
-	check := checkOf(w.GVR.GroupResource())
-	if check == nil {
+	k := kindOf(w.GVR.GroupResource())
+	if k == nil {
 		return nil
 	}
 	q := &escalationCheck{guard: g, ctx: ctx, Write: w}
@@ -100,67 +100,14 @@ func (g *Guard) Check(ctx context.Context, w *Write) error {
 		named.Name, q.Write = of.Metadata.Name, &named
 	}
 	if w.Verb == "delete" {
-		return deletionCheck{q}.deletion()
+		return deletionCheck{q}.deletion(k.remove)
 	}
 	if w.GVR.Group == iamv1beta1.GroupName {
 		if err := q.ownersChange(); err != nil {
 			return err
 		}
 	}
-	return check(q)
-}
-
-// checkOf returns the rule of a kind, nil for kinds that grant nothing. A switch, so that the list is one of the program's text.
-func checkOf(gr schema.GroupResource) func(*escalationCheck) error {
-	role := func(scope request.Scope) func(*escalationCheck) error {
-		return func(q *escalationCheck) error { return q.role(scope) }
-	}
-	binding := func(scope request.Scope) func(*escalationCheck) error {
-		return func(q *escalationCheck) error { return q.binding(scope) }
-	}
-	switch gr.Group {
-	case iamv1beta1.GroupName:
-		switch gr.Resource {
-		case "globalroles":
-			return role(request.Global)
-		case "workspaceroles":
-			return role(request.Workspace)
-		case "clusterroles":
-			return role(request.Cluster)
-		case "roles":
-			return role(request.Namespace)
-		case "globalrolebindings":
-			return binding(request.Global)
-		case "workspacerolebindings":
-			return binding(request.Workspace)
-		case "clusterrolebindings":
-			return binding(request.Cluster)
-		case "rolebindings":
-			return binding(request.Namespace)
-		case "roletemplates":
-			return (*escalationCheck).roleTemplate
-		case "builtinroles":
-			return (*escalationCheck).builtinRole
-		case "groupbindings":
-			return (*escalationCheck).groupBinding
-		case "groups":
-			return (*escalationCheck).group
-		case "users":
-			return (*escalationCheck).user
-		}
-	case tenantv1beta1.GroupName:
-		switch gr.Resource {
-		case "workspaces":
-			return (*escalationCheck).existing
-		case "workspacetemplates":
-			return (*escalationCheck).template
-		}
-	case "":
-		if gr.Resource == "serviceaccounts" {
-			return (*escalationCheck).serviceAccount
-		}
-	}
-	return nil
+	return k.write(q)
 }
 
 // escalationCheck is the check of one write: does it give rights that the writer does not hold?

@@ -20,35 +20,6 @@ import (
 // deletionCheck is the check of a deletion.
 type deletionCheck struct{ *escalationCheck }
 
-// deletionOf returns the rule for deletions of a kind, nil for kinds of which a deletion only takes what the object gave.
-func deletionOf(gr schema.GroupResource) func(deletionCheck) error {
-	if gr.Group != iamv1beta1.GroupName {
-		return nil
-	}
-	role := func(scope request.Scope) func(deletionCheck) error {
-		return func(q deletionCheck) error { return q.deleteRole(scope) }
-	}
-	switch gr.Resource {
-	case "users":
-		return deletionCheck.deleteUser
-	case "globalrolebindings":
-		return deletionCheck.keepsAdministrator
-	case "globalroles":
-		return role(request.Global)
-	case "workspaceroles":
-		return role(request.Workspace)
-	case "clusterroles":
-		return role(request.Cluster)
-	case "roles":
-		return role(request.Namespace)
-	case "builtinroles":
-		return deletionCheck.deleteBuiltinRole
-	case "groups":
-		return deletionCheck.deleteGroup
-	}
-	return nil
-}
-
 // controllers of Kubernetes delete what has lost its owner, or its namespace. Nobody asked them to, so that they have no rights to compare:
 // what makes them act is checked where it is written, see ownersChange. They are asked about for the last administrator alone.
 var controllers = []string{
@@ -59,10 +30,8 @@ var controllers = []string{
 // Controllers returns the user names of Kubernetes' own controllers that delete objects which nobody asked them to delete.
 func Controllers() []string { return slices.Clone(controllers) }
 
-// deletion returns why the deletion is refused, or nil.
-func (q deletionCheck) deletion() error {
-	gr := q.GVR.GroupResource()
-	check := deletionOf(gr)
+// deletion returns why the deletion is refused by the rule of the kind, or nil.
+func (q deletionCheck) deletion(check func(deletionCheck) error) error {
 	if check == nil {
 		return nil
 	}
@@ -163,10 +132,10 @@ func (q *escalationCheck) ownersChange() error {
 	} else if !ok {
 		return q.refuse("metadata.ownerReferences say when it goes: they are set by those who may delete it")
 	}
-	if check := deletionOf(q.GVR.GroupResource()); check != nil && q.updates() {
+	if k := kindOf(q.GVR.GroupResource()); k != nil && k.remove != nil && q.updates() {
 		asDeletion, w := *q, *q.Write
 		w.Verb, asDeletion.Write = "delete", &w
-		return check(deletionCheck{&asDeletion})
+		return k.remove(deletionCheck{&asDeletion})
 	}
 	return nil
 }

@@ -80,13 +80,9 @@ func fixed() []entry {
 			name: "guard.kapis.dev", path: pathGuard, policy: admissionv1.Fail,
 			conditions: []admissionv1.MatchCondition{notSelf(), notSuperuser(), notAtTheEndOfANamespace()},
 			rules: []admissionv1.RuleWithOperations{
-				rule(iam, []string{
-					"builtinroles", "clusterrolebindings", "clusterroles", "globalrolebindings", "globalroles", "groupbindings", "groups", "rolebindings",
-					"roles",
-					"roletemplates", "users", "workspacerolebindings", "workspaceroles",
-				}, create, update, remove),
+				rule(iam, admission.Resources(iam), create, update, remove),
 				rule(iam, []string{"users/status"}, update),
-				rule(tenant, []string{"workspaces", "workspacetemplates"}, create, update, remove),
+				rule(tenant, admission.Resources(tenant), create, update, remove),
 			},
 		},
 		{
