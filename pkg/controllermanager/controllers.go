@@ -16,8 +16,6 @@ import (
 	quotav1alpha2 "kapis.dev/ks-apiserver/pkg/api/quota/v1alpha2"
 	tenantv1beta1 "kapis.dev/ks-apiserver/pkg/api/tenant/v1beta1"
 	"kapis.dev/ks-apiserver/pkg/controller/cluster"
-	"kapis.dev/ks-apiserver/pkg/controller/clusterrole"
-	"kapis.dev/ks-apiserver/pkg/controller/globalrole"
 	"kapis.dev/ks-apiserver/pkg/controller/group"
 	"kapis.dev/ks-apiserver/pkg/controller/ksserviceaccount"
 	"kapis.dev/ks-apiserver/pkg/controller/loginrecord"
@@ -28,7 +26,6 @@ import (
 	"kapis.dev/ks-apiserver/pkg/controller/serviceaccount"
 	"kapis.dev/ks-apiserver/pkg/controller/user"
 	"kapis.dev/ks-apiserver/pkg/controller/workspace"
-	"kapis.dev/ks-apiserver/pkg/controller/workspacerole"
 	"kapis.dev/ks-apiserver/pkg/controller/workspacetemplate"
 	"kapis.dev/ks-apiserver/pkg/version"
 )
@@ -51,10 +48,6 @@ type logins struct {
 
 // controllers is the list. host is the name of the host's Cluster, "" on a member.
 func controllers(w *mirror.Writer, lag *mirror.Lag, host string, l logins) []controller {
-	mirrored := func(setup func(context.Context, manager.Manager, *mirror.Writer, *mirror.Lag) error) func(context.Context,
-		manager.Manager) error {
-		return func(ctx context.Context, mgr manager.Manager) error { return setup(ctx, mgr, w, lag) }
-	}
 	list := []controller{
 		{user.Name, iam("User", "GlobalRoleBinding"), func(ctx context.Context,
 			mgr manager.Manager) error {
@@ -63,10 +56,14 @@ func controllers(w *mirror.Writer, lag *mirror.Lag, host string, l logins) []con
 		{loginrecord.Name, iam("User", "LoginRecord"), func(ctx context.Context, mgr manager.Manager) error {
 			return loginrecord.Setup(ctx, mgr, l.retention, l.most)
 		}},
-		{globalrole.Name, iam("GlobalRole", "GlobalRoleBinding", "RoleTemplate"), mirrored(globalrole.Setup)},
-		{workspacerole.Name, iam("WorkspaceRole", "WorkspaceRoleBinding", "RoleTemplate"), mirrored(workspacerole.Setup)},
-		{clusterrole.Name, iam("ClusterRole", "ClusterRoleBinding", "RoleTemplate"), mirrored(clusterrole.Setup)},
-		{role.Name, iam("Role", "RoleBinding", "RoleTemplate"), mirrored(role.Setup)},
+	}
+	for _, kind := range role.Kinds() {
+		list = append(list, controller{kind.Controller(), iam(kind.Name, kind.Name+"Binding", "RoleTemplate"), func(ctx context.Context,
+			mgr manager.Manager) error {
+			return mirror.Setup(ctx, mgr, kind, w, lag)
+		}})
+	}
+	list = append(list, []controller{
 		{workspace.Name, append(tenant("Workspace"), iam("BuiltinRole", "RoleTemplate", "User", "WorkspaceRole", "WorkspaceRoleBinding")...),
 			workspace.Setup},
 		{namespace.Name, append(tenant("Workspace"), iam("BuiltinRole", "Role", "RoleBinding", "RoleTemplate", "User")...), namespace.Setup},
@@ -78,7 +75,7 @@ func controllers(w *mirror.Writer, lag *mirror.Lag, host string, l logins) []con
 		{serviceaccount.Name, iam("RoleBinding"), func(ctx context.Context, mgr manager.Manager) error {
 			return serviceaccount.Setup(ctx, mgr, ofServiceAccounts())
 		}},
-	}
+	}...)
 	if host != "" {
 		list = append(list, controller{workspacetemplate.Name, append(tenant("Workspace", "WorkspaceTemplate"),
 			clusterv1alpha1.SchemeGroupVersion.WithKind("Cluster")),

@@ -11,7 +11,6 @@ import (
 	iamv1beta1 "kapis.dev/ks-apiserver/pkg/api/iam/v1beta1"
 	"kapis.dev/ks-apiserver/pkg/controller/mirror"
 	"kapis.dev/ks-apiserver/pkg/controller/mirror/mirrortest"
-	"kapis.dev/ks-apiserver/pkg/controller/role"
 )
 
 // left is what the mirror of an earlier installation made of a role and its bindings to people.
@@ -44,7 +43,7 @@ func may(user, verb, resource string) mirrortest.Request {
 // S9: a binding of the earlier installation that is gone from iam gives nothing any more, and neither does a role.
 func TestWhatAnEarlierMirrorLeftBecomesWhatTheRolesSay(t *testing.T) {
 	objects := append(viewer(), left("p", "viewer", "ann", "gone")...)
-	f := mirrortest.New(t, role.Kind(), nil, append(objects, left("p", "deleted", "eve")...)...)
+	f := mirrortest.New(t, kindOf("Role"), append(objects, left("p", "deleted", "eve")...)...)
 	e := &mirror.LegacyAdoption{Client: f.Client, Live: f.Client}
 	if n, err := e.Adopt(context.Background()); err != nil || n != 5 {
 		t.Fatalf("took over %d: %v", n, err)
@@ -70,7 +69,7 @@ func TestWhatAnEarlierMirrorLeftBecomesWhatTheRolesSay(t *testing.T) {
 }
 
 func TestAnEarlierMirrorsRoleIsNoStrangers(t *testing.T) {
-	f := mirrortest.New(t, role.Kind(), nil, append(viewer(), left("p", "viewer")...)...)
+	f := mirrortest.New(t, kindOf("Role"), append(viewer(), left("p", "viewer")...)...)
 	f.Reconcile("p", "viewer") // before it was adopted
 	if !f.Allowed(may("ann", "list", "pods")) || f.Allowed(may("ann", "list", "secrets")) {
 		t.Error("the role is not what iam says")
@@ -102,7 +101,7 @@ func TestOnlyWhatAnEarlierMirrorLeftIsTakenOver(t *testing.T) {
 		"AnotherClusterRoleStays":        {&rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "kubesphere:ks-controller-manager"}}, 0},
 	} {
 		t.Run(claim, func(t *testing.T) {
-			f := mirrortest.New(t, role.Kind(), nil, c.object)
+			f := mirrortest.New(t, kindOf("Role"), c.object)
 			if n, err := (&mirror.LegacyAdoption{Client: f.Client, Live: f.Client}).Adopt(context.Background()); err != nil || n != c.want {
 				t.Errorf("took over %d, want %d: %v", n, c.want, err)
 			}

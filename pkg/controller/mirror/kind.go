@@ -3,6 +3,7 @@ package mirror
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -44,11 +45,20 @@ type Kind struct {
 	Place func(ctx context.Context, c client.Reader, role client.Object) (Place, error)
 	// Native are the native kinds that mirror the role.
 	Native []client.Object
+	// Indexes are what Place and Watches look up.
+	Indexes []FieldIndex
 	// Watches are what else can change a role's place.
 	Watches []Watch
 	// RoleFinalizer and BindingFinalizer are what an older installation may have put on them. Nothing
 	// but this controller would ever take them away.
 	RoleFinalizer, BindingFinalizer string
+}
+
+// FieldIndex is an index of the cache.
+type FieldIndex struct {
+	Object client.Object
+	Field  string
+	Of     client.IndexerFunc
 }
 
 // Watch says which roles an object's change touches.
@@ -76,13 +86,21 @@ type Place struct {
 	Admit func(binding client.Object) bool
 }
 
+// Controller returns the name of the controller of a kind, such as "globalrole".
+func (k Kind) Controller() string { return strings.ToLower(k.Name) }
+
 // Setup adds a controller for the roles of a kind to mgr.
-func Setup(ctx context.Context, mgr manager.Manager, name string, kind Kind, writer *Writer, lag *Lag) error {
+func Setup(ctx context.Context, mgr manager.Manager, kind Kind, writer *Writer, lag *Lag) error {
 	if err := mgr.GetFieldIndexer().IndexField(ctx, kind.NewBinding(), RoleField, kind.RoleIndex); err != nil {
 		return fmt.Errorf("index the bindings of %s by their role: %w", kind.Name, err)
 	}
+	for _, i := range kind.Indexes {
+		if err := mgr.GetFieldIndexer().IndexField(ctx, i.Object, i.Field, i.Of); err != nil {
+			return fmt.Errorf("index %T for %s: %w", i.Object, kind.Name, err)
+		}
+	}
 	c := mgr.GetClient()
-	b := builder.ControllerManagedBy(mgr).Named(name).
+	b := builder.ControllerManagedBy(mgr).Named(kind.Controller()).
 		WithOptions(controller.Options{MaxConcurrentReconciles: workers}).
 		Watches(kind.New(), lag.handler(kind.Name, self)).
 		Watches(kind.NewBinding(), lag.handler(kind.Name, kind.roleOf)).

@@ -2,6 +2,7 @@ package mirror_test
 
 import (
 	"context"
+	"slices"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -9,15 +10,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	iamv1beta1 "kapis.dev/ks-apiserver/pkg/api/iam/v1beta1"
-	"kapis.dev/ks-apiserver/pkg/controller/clusterrole"
-	"kapis.dev/ks-apiserver/pkg/controller/globalrole"
 	"kapis.dev/ks-apiserver/pkg/controller/mirror"
 	"kapis.dev/ks-apiserver/pkg/controller/mirror/mirrortest"
 	"kapis.dev/ks-apiserver/pkg/controller/role"
-	"kapis.dev/ks-apiserver/pkg/controller/workspacerole"
 )
 
 // A role made of templates follows them at every level: what they stop giving is gone, from the role and from kube-apiserver, and what
@@ -41,13 +38,13 @@ func TestARoleFollowsItsTemplatesAtEveryLevel(t *testing.T) {
 		role, binding client.Object
 		scope         string
 	}{
-		"Global": {globalrole.Kind(), &iamv1beta1.GlobalRole{ObjectMeta: at, Rules: own, AggregationRoleTemplates: made()},
+		"Global": {kindOf("GlobalRole"), &iamv1beta1.GlobalRole{ObjectMeta: at, Rules: own, AggregationRoleTemplates: made()},
 			&iamv1beta1.GlobalRoleBinding{ObjectMeta: bare(at), RoleRef: ref("GlobalRole"), Subjects: people}, "global"},
-		"Cluster": {clusterrole.Kind(), &iamv1beta1.ClusterRole{ObjectMeta: at, Rules: own, AggregationRoleTemplates: made()},
+		"Cluster": {kindOf("ClusterRole"), &iamv1beta1.ClusterRole{ObjectMeta: at, Rules: own, AggregationRoleTemplates: made()},
 			&iamv1beta1.ClusterRoleBinding{ObjectMeta: bare(at), RoleRef: ref("ClusterRole"), Subjects: people}, "cluster"},
-		"Workspace": {workspacerole.Kind(), &iamv1beta1.WorkspaceRole{ObjectMeta: of, Rules: own, AggregationRoleTemplates: made()},
+		"Workspace": {kindOf("WorkspaceRole"), &iamv1beta1.WorkspaceRole{ObjectMeta: of, Rules: own, AggregationRoleTemplates: made()},
 			&iamv1beta1.WorkspaceRoleBinding{ObjectMeta: bare(of), RoleRef: ref("WorkspaceRole"), Subjects: people}, "workspace"},
-		"Namespace": {role.Kind(), &iamv1beta1.Role{ObjectMeta: in, Rules: own, AggregationRoleTemplates: made()},
+		"Namespace": {kindOf("Role"), &iamv1beta1.Role{ObjectMeta: in, Rules: own, AggregationRoleTemplates: made()},
 			&iamv1beta1.RoleBinding{ObjectMeta: bare(in), RoleRef: ref("Role"), Subjects: people}, "namespace"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -60,7 +57,7 @@ func TestARoleFollowsItsTemplatesAtEveryLevel(t *testing.T) {
 			foreign := map[string]string{"global": "namespace", "cluster": "global", "workspace": "cluster", "namespace": "workspace"}[c.scope]
 			unselected := template("named", c.scope, "pods")
 			delete(unselected.Labels, "aggregate")
-			f := mirrortest.New(t, c.kind, func(b *fake.ClientBuilder) { b.WithIndex(&corev1.Namespace{}, "kapis.dev/workspace", workspaceOf) }, c.role, c.binding,
+			f := mirrortest.New(t, c.kind, c.role, c.binding,
 				&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "p", Labels: map[string]string{"kubesphere.io/workspace": "w"}}},
 				unselected, template("selected", c.scope, "events"), template("foreign", foreign, "secrets"))
 			check := func(when string, pods, events, secrets bool) {
@@ -99,4 +96,8 @@ func TestARoleFollowsItsTemplatesAtEveryLevel(t *testing.T) {
 	}
 }
 
-func workspaceOf(o client.Object) []string { return []string{o.GetLabels()["kubesphere.io/workspace"]} }
+// kindOf returns what a kind such as "GlobalRole" has of its own.
+func kindOf(name string) mirror.Kind {
+	all := role.Kinds()
+	return all[slices.IndexFunc(all, func(k mirror.Kind) bool { return k.Name == name })]
+}

@@ -1,4 +1,4 @@
-package clusterrole
+package role
 
 import (
 	"testing"
@@ -10,7 +10,7 @@ import (
 	"kapis.dev/ks-apiserver/pkg/controller/mirror/mirrortest"
 )
 
-func objects(condition bool) (*iamv1beta1.ClusterRole, *iamv1beta1.ClusterRoleBinding) {
+func clusterRoleAndBinding(condition bool) (*iamv1beta1.ClusterRole, *iamv1beta1.ClusterRoleBinding) {
 	r := &iamv1beta1.ClusterRole{
 		ObjectMeta: metav1.ObjectMeta{Name: "cluster-viewer"},
 		Rules: []rbacv1.PolicyRule{
@@ -29,8 +29,8 @@ func objects(condition bool) (*iamv1beta1.ClusterRole, *iamv1beta1.ClusterRoleBi
 }
 
 func TestAClusterRoleCountsEverywhere(t *testing.T) {
-	r, b := objects(false)
-	f := mirrortest.New(t, Kind(), nil, r, b)
+	r, b := clusterRoleAndBinding(false)
+	f := mirrortest.New(t, kindOf("ClusterRole"), r, b)
 	f.Reconcile("", "cluster-viewer")
 	for request, want := range map[*mirrortest.Request]bool{
 		{Groups: []string{"ops"}, Verb: "list", Resource: "nodes"}:                                           true,
@@ -52,9 +52,9 @@ func TestAClusterRoleCountsEverywhere(t *testing.T) {
 	}
 }
 
-func TestAConditionIsTheGroupsOnly(t *testing.T) {
-	r, b := objects(true)
-	f := mirrortest.New(t, Kind(), nil, r, b)
+func TestAConditionOfAClusterRoleIsTheGroupsOnly(t *testing.T) {
+	r, b := clusterRoleAndBinding(true)
+	f := mirrortest.New(t, kindOf("ClusterRole"), r, b)
 	f.Reconcile("", "cluster-viewer")
 	if f.Allowed(mirrortest.Request{Groups: []string{"ops"}, Verb: "list", Resource: "nodes"}) {
 		t.Error("a right without the condition")

@@ -1,9 +1,10 @@
-package globalrole
+package role
 
 import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -20,7 +21,13 @@ import (
 
 var ctx = context.Background()
 
-func role(name string, rules ...rbacv1.PolicyRule) *iamv1beta1.GlobalRole {
+// kindOf returns what a kind such as "GlobalRole" has of its own.
+func kindOf(name string) mirror.Kind {
+	all := Kinds()
+	return all[slices.IndexFunc(all, func(k mirror.Kind) bool { return k.Name == name })]
+}
+
+func globalRole(name string, rules ...rbacv1.PolicyRule) *iamv1beta1.GlobalRole {
 	return &iamv1beta1.GlobalRole{ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID("uid-of-" + name)}, Rules: rules}
 }
 
@@ -28,7 +35,7 @@ func rule(verb, resource string) rbacv1.PolicyRule {
 	return rbacv1.PolicyRule{Verbs: []string{verb}, APIGroups: []string{""}, Resources: []string{resource}}
 }
 
-func binding(name, role string, users ...string) *iamv1beta1.GlobalRoleBinding {
+func globalRoleBinding(name, role string, users ...string) *iamv1beta1.GlobalRoleBinding {
 	b := &iamv1beta1.GlobalRoleBinding{
 		ObjectMeta: metav1.ObjectMeta{Name: name},
 		RoleRef:    rbacv1.RoleRef{APIGroup: iamv1beta1.GroupName, Kind: iamv1beta1.KindGlobalRole, Name: role},
@@ -39,22 +46,22 @@ func binding(name, role string, users ...string) *iamv1beta1.GlobalRoleBinding {
 	return b
 }
 
-func listPods(user string, groups ...string) mirrortest.Request {
+func listPodsAnywhere(user string, groups ...string) mirrortest.Request {
 	return mirrortest.Request{User: user, Groups: groups, Verb: "list", Resource: "pods", Namespace: "any"}
 }
 
 func TestABoundRoleIsKnownToKubernetes(t *testing.T) {
-	f := mirrortest.New(t, Kind(), nil, role("viewer", rule("list", "pods")), binding("b1", "viewer", "ann"), binding("b2", "viewer", "bob"))
+	f := mirrortest.New(t, kindOf("GlobalRole"), globalRole("viewer", rule("list", "pods")), globalRoleBinding("b1", "viewer", "ann"), globalRoleBinding("b2", "viewer", "bob"))
 	if n := f.Written(func() { f.Reconcile("", "viewer") }); n != 2 {
 		t.Errorf("%d writes, want a role and one binding for all subjects", n)
 	}
 	for request, want := range map[*mirrortest.Request]bool{
-		new(listPods("ann")):                         true,
-		new(listPods("bob")):                         true,
-		new(listPods("eve")):                         false,
-		new(listPods("x", "kapis:global:viewer")):    true,
-		new(listPods("x", "kapis:cluster:viewer")):   false,
-		{User: "ann", Verb: "get", Resource: "pods"}: false,
+		new(listPodsAnywhere("ann")):                       true,
+		new(listPodsAnywhere("bob")):                       true,
+		new(listPodsAnywhere("eve")):                       false,
+		new(listPodsAnywhere("x", "kapis:global:viewer")):  true,
+		new(listPodsAnywhere("x", "kapis:cluster:viewer")): false,
+		{User: "ann", Verb: "get", Resource: "pods"}:       false,
 	} {
 		if got := f.Allowed(*request); got != want {
 			t.Errorf("%+v: %t, want %t", *request, got, want)
@@ -76,8 +83,8 @@ func TestABoundRoleIsKnownToKubernetes(t *testing.T) {
 }
 
 func TestARoleThatNobodyHasHasNoMirror(t *testing.T) {
-	f := mirrortest.New(t, Kind(), nil, role("unbound", rule("list", "pods")), role("empty"), binding("b", "empty", "ann"),
-		role("nobody", rule("list", "pods")), binding("b2", "nobody"))
+	f := mirrortest.New(t, kindOf("GlobalRole"), globalRole("unbound", rule("list", "pods")), globalRole("empty"), globalRoleBinding("b", "empty", "ann"),
+		globalRole("nobody", rule("list", "pods")), globalRoleBinding("b2", "nobody"))
 	for _, name := range []string{"unbound", "empty", "nobody", "missing"} {
 		if n := f.Written(func() { f.Reconcile("", name) }); n != 0 {
 			t.Errorf("%s: %d writes", name, n)
@@ -88,25 +95,27 @@ func TestARoleThatNobodyHasHasNoMirror(t *testing.T) {
 // S9: what takes a right away takes it away at kube-apiserver too.
 func TestS9ARightGoesWithWhatGaveIt(t *testing.T) {
 	for name, take := range map[string]func(*testing.T, *mirrortest.Fixture){
-		"TheBinding": func(t *testing.T, f *mirrortest.Fixture) { must(t, f.Client.Delete(ctx, binding("b", "viewer"))) },
-		"TheRole":    func(t *testing.T, f *mirrortest.Fixture) { must(t, f.Client.Delete(ctx, role("viewer"))) },
-		"TheSubject": func(t *testing.T, f *mirrortest.Fixture) {
-			patch(t, f, binding("b", "viewer"), `{"subjects":[{"kind":"User","name":"bob"}]}`)
+		"TheBinding": func(t *testing.T, f *mirrortest.Fixture) {
+			must(t, f.Client.Delete(ctx, globalRoleBinding("b", "viewer")))
 		},
-		"TheRule": func(t *testing.T, f *mirrortest.Fixture) { patch(t, f, role("viewer"), `{"rules":[]}`) },
+		"TheRole": func(t *testing.T, f *mirrortest.Fixture) { must(t, f.Client.Delete(ctx, globalRole("viewer"))) },
+		"TheSubject": func(t *testing.T, f *mirrortest.Fixture) {
+			patch(t, f, globalRoleBinding("b", "viewer"), `{"subjects":[{"kind":"User","name":"bob"}]}`)
+		},
+		"TheRule": func(t *testing.T, f *mirrortest.Fixture) { patch(t, f, globalRole("viewer"), `{"rules":[]}`) },
 		"TheReference": func(t *testing.T, f *mirrortest.Fixture) {
-			patch(t, f, binding("b", "viewer"), `{"roleRef":{"name":"other"}}`)
+			patch(t, f, globalRoleBinding("b", "viewer"), `{"roleRef":{"name":"other"}}`)
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			f := mirrortest.New(t, Kind(), nil, role("viewer", rule("list", "pods")), binding("b", "viewer", "ann"))
+			f := mirrortest.New(t, kindOf("GlobalRole"), globalRole("viewer", rule("list", "pods")), globalRoleBinding("b", "viewer", "ann"))
 			f.Reconcile("", "viewer")
-			if !f.Allowed(listPods("ann")) {
+			if !f.Allowed(listPodsAnywhere("ann")) {
 				t.Fatal("ann had no right to lose")
 			}
 			take(t, f)
 			f.Reconcile("", "viewer")
-			if f.Allowed(listPods("ann")) {
+			if f.Allowed(listPodsAnywhere("ann")) {
 				t.Error("ann kept the right")
 			}
 		})
@@ -114,9 +123,9 @@ func TestS9ARightGoesWithWhatGaveIt(t *testing.T) {
 }
 
 func TestOneFailureKeepsNobodysRightAlive(t *testing.T) {
-	f := mirrortest.New(t, Kind(), nil, role("viewer", rule("list", "pods")), binding("b", "viewer", "ann"))
+	f := mirrortest.New(t, kindOf("GlobalRole"), globalRole("viewer", rule("list", "pods")), globalRoleBinding("b", "viewer", "ann"))
 	f.Reconcile("", "viewer")
-	patch(t, f, role("viewer"), `{"metadata":{"annotations":{"iam.kubesphere.io/cel-condition":"true"}}}`)
+	patch(t, f, globalRole("viewer"), `{"metadata":{"annotations":{"iam.kubesphere.io/cel-condition":"true"}}}`)
 	f.Refuse = func(verb string, _ client.Object) error {
 		if verb == "create" {
 			return errors.New("no room")
@@ -126,12 +135,12 @@ func TestOneFailureKeepsNobodysRightAlive(t *testing.T) {
 	if _, err := f.TryReconcile("", "viewer"); err == nil || !strings.Contains(err.Error(), `create ClusterRole "kubesphere:iam:conditional:viewer": no room`) {
 		t.Errorf("the error is %v", err)
 	}
-	if f.Allowed(listPods("ann")) {
+	if f.Allowed(listPodsAnywhere("ann")) {
 		t.Error("the right of before outlived the failure")
 	}
 	f.Refuse = nil
 	f.Reconcile("", "viewer")
-	if !f.Allowed(listPods("x", "kapis:conditional:global:viewer")) {
+	if !f.Allowed(listPodsAnywhere("x", "kapis:conditional:global:viewer")) {
 		t.Error("the mirror did not heal")
 	}
 }
@@ -139,16 +148,16 @@ func TestOneFailureKeepsNobodysRightAlive(t *testing.T) {
 // S9: a native role that can't be written keeps nobody bound who was taken out, and binds nobody else to what it said before.
 func TestS9AMemberWhoIsTakenOutLosesHisRightWhereTheRoleCantBeWritten(t *testing.T) {
 	invite := rbacv1.PolicyRule{Verbs: []string{"create"}, APIGroups: []string{iamv1beta1.GroupName}, Resources: []string{"workspacemembers"}}
-	f := mirrortest.New(t, Kind(), nil, role("viewer", rule("list", "pods"), invite), binding("b", "viewer", "ann", "bob"))
+	f := mirrortest.New(t, kindOf("GlobalRole"), globalRole("viewer", rule("list", "pods"), invite), globalRoleBinding("b", "viewer", "ann", "bob"))
 	f.Reconcile("", "viewer")
 	must(t, f.Client.Delete(ctx, &rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: "kubesphere:iam:implied:global:viewer"}}))
 	patch(
 		t,
 		f,
-		role("viewer"),
+		globalRole("viewer"),
 		`{"rules":[{"verbs":["get"],"apiGroups":[""],"resources":["pods"]},{"verbs":["create"],"apiGroups":["iam.kubesphere.io"],"resources":["workspacemembers"]}]}`,
 	)
-	patch(t, f, binding("b", "viewer"), `{"subjects":[{"kind":"User","name":"bob"},{"kind":"User","name":"eve"}]}`)
+	patch(t, f, globalRoleBinding("b", "viewer"), `{"subjects":[{"kind":"User","name":"bob"},{"kind":"User","name":"eve"}]}`)
 	f.Refuse = func(_ string, o client.Object) error {
 		if o.GetName() == "kubesphere:iam:global:viewer" {
 			if _, is := o.(*rbacv1.ClusterRole); is {
@@ -163,7 +172,7 @@ func TestS9AMemberWhoIsTakenOutLosesHisRightWhereTheRoleCantBeWritten(t *testing
 		}
 	}
 	for user, want := range map[string]bool{"ann": false, "bob": true, "eve": false} {
-		if f.Allowed(listPods(user)) != want {
+		if f.Allowed(listPodsAnywhere(user)) != want {
 			t.Errorf("%s: %t", user, !want)
 		}
 	}
@@ -184,7 +193,7 @@ func TestS9AMemberWhoIsTakenOutLosesHisRightWhereTheRoleCantBeWritten(t *testing
 	}
 	f.Refuse = nil
 	f.Reconcile("", "viewer")
-	if f.Allowed(listPods("bob")) || !f.Allowed(mirrortest.Request{User: "eve", Verb: "get", Resource: "pods", Namespace: "any"}) {
+	if f.Allowed(listPodsAnywhere("bob")) || !f.Allowed(mirrortest.Request{User: "eve", Verb: "get", Resource: "pods", Namespace: "any"}) {
 		t.Error("the mirror did not heal")
 	}
 }
@@ -195,11 +204,11 @@ func TestManyWhoAreLeftKeepTheirRightWhereTheRoleCantBeWritten(t *testing.T) {
 	for i := range 1200 {
 		users = append(users, fmt.Sprintf("user-%d", i))
 	}
-	f := mirrortest.New(t, Kind(), nil, role("regular", rule("list", "pods")), binding("b", "regular", users[:900]...))
+	f := mirrortest.New(t, kindOf("GlobalRole"), globalRole("regular", rule("list", "pods")), globalRoleBinding("b", "regular", users[:900]...))
 	f.Reconcile("", "regular")
-	must(t, f.Client.Delete(ctx, binding("b", "regular")))
-	must(t, f.Client.Create(ctx, binding("b", "regular", append(users[:7:7], users[8:]...)...))) // two native ones are needed now
-	patch(t, f, role("regular"), `{"rules":[{"verbs":["get"],"apiGroups":[""],"resources":["pods"]}]}`)
+	must(t, f.Client.Delete(ctx, globalRoleBinding("b", "regular")))
+	must(t, f.Client.Create(ctx, globalRoleBinding("b", "regular", append(users[:7:7], users[8:]...)...))) // two native ones are needed now
+	patch(t, f, globalRole("regular"), `{"rules":[{"verbs":["get"],"apiGroups":[""],"resources":["pods"]}]}`)
 	f.Refuse = func(_ string, o client.Object) error {
 		if _, is := o.(*rbacv1.ClusterRole); is {
 			return errors.New("no room")
@@ -213,47 +222,47 @@ func TestManyWhoAreLeftKeepTheirRightWhereTheRoleCantBeWritten(t *testing.T) {
 		t.Fatalf("%d bindings, the first of %d subjects", len(list.Items), len(list.Items[0].Subjects))
 	}
 	for user, want := range map[string]bool{"user-6": true, "user-7": false, "user-899": true, "user-900": false} {
-		if f.Allowed(listPods(user)) != want {
+		if f.Allowed(listPodsAnywhere(user)) != want {
 			t.Errorf("%s: %t", user, !want)
 		}
 	}
 }
 
 func TestAConditionBindsTheSyntheticGroupOnly(t *testing.T) {
-	conditional := role("self", rule("list", "pods"))
+	conditional := globalRole("self", rule("list", "pods"))
 	conditional.Annotations = map[string]string{iamv1beta1.AnnotationCELCondition: "request.name == user.name"}
-	f := mirrortest.New(t, Kind(), nil, conditional, binding("b", "self", "ann"))
+	f := mirrortest.New(t, kindOf("GlobalRole"), conditional, globalRoleBinding("b", "self", "ann"))
 	f.Reconcile("", "self")
 	for who, want := range map[*mirrortest.Request]bool{
-		new(listPods("ann")):                                  false,
-		new(listPods("ann", "kapis:global:self")):             false,
-		new(listPods("ann", "kapis:conditional:global:self")): true,
-		new(listPods("ann", "system:authenticated", "other")): false,
+		new(listPodsAnywhere("ann")):                                  false,
+		new(listPodsAnywhere("ann", "kapis:global:self")):             false,
+		new(listPodsAnywhere("ann", "kapis:conditional:global:self")): true,
+		new(listPodsAnywhere("ann", "system:authenticated", "other")): false,
 	} {
 		if got := f.Allowed(*who); got != want {
 			t.Errorf("%+v: %t, want %t", *who, got, want)
 		}
 	}
-	patch(t, f, role("self"), `{"metadata":{"annotations":null}}`)
+	patch(t, f, globalRole("self"), `{"metadata":{"annotations":null}}`)
 	f.Reconcile("", "self")
-	if !f.Allowed(listPods("ann")) || f.Allowed(listPods("x", "kapis:conditional:global:self")) {
+	if !f.Allowed(listPodsAnywhere("ann")) || f.Allowed(listPodsAnywhere("x", "kapis:conditional:global:self")) {
 		t.Error("the condition's end did not show")
 	}
 }
 
 func TestAnEmptyConditionIsAConditionToo(t *testing.T) {
-	r := role("self", rule("list", "pods"))
+	r := globalRole("self", rule("list", "pods"))
 	r.Annotations = map[string]string{iamv1beta1.AnnotationCELCondition: ""}
-	f := mirrortest.New(t, Kind(), nil, r, binding("b", "self", "ann"))
+	f := mirrortest.New(t, kindOf("GlobalRole"), r, globalRoleBinding("b", "self", "ann"))
 	f.Reconcile("", "self")
-	if f.Allowed(listPods("ann")) {
+	if f.Allowed(listPodsAnywhere("ann")) {
 		t.Error("a right without the condition")
 	}
 }
 
 func TestAStrangersObjectIsLeftAloneAndBoundToNobody(t *testing.T) {
 	foreign := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "kubesphere:iam:global:viewer"}, Rules: []rbacv1.PolicyRule{rule("list", "secrets")}}
-	f := mirrortest.New(t, Kind(), nil, foreign, role("viewer", rule("list", "pods")), binding("b", "viewer", "ann"))
+	f := mirrortest.New(t, kindOf("GlobalRole"), foreign, globalRole("viewer", rule("list", "pods")), globalRoleBinding("b", "viewer", "ann"))
 	var again bool
 	if n := f.Written(func() { again = f.Reconcile("", "viewer").RequeueAfter > 0 }); n != 0 || !again {
 		t.Errorf("%d writes, looks again: %t", n, again)
@@ -266,13 +275,13 @@ func TestAStrangersObjectIsLeftAloneAndBoundToNobody(t *testing.T) {
 	}
 	must(t, f.Client.Delete(ctx, foreign))
 	f.Reconcile("", "viewer")
-	if !f.Allowed(listPods("ann")) {
+	if !f.Allowed(listPodsAnywhere("ann")) {
 		t.Error("the mirror did not heal when the way was free")
 	}
 }
 
 func TestALabelTakenOffMakesTheRoleAStrangers(t *testing.T) {
-	f := mirrortest.New(t, Kind(), nil, role("viewer", rule("list", "pods")), binding("b", "viewer", "ann"))
+	f := mirrortest.New(t, kindOf("GlobalRole"), globalRole("viewer", rule("list", "pods")), globalRoleBinding("b", "viewer", "ann"))
 	f.Reconcile("", "viewer")
 	native := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "kubesphere:iam:global:viewer"}}
 	patch(t, f, native, `{"metadata":{"labels":null},"rules":[{"verbs":["*"],"apiGroups":["*"],"resources":["*"]}]}`)
@@ -305,7 +314,7 @@ func TestEditsOfNativeObjectsAreUndone(t *testing.T) {
 		},
 	} {
 		t.Run(claim, func(t *testing.T) {
-			f := mirrortest.New(t, Kind(), nil, role("viewer", rule("list", "pods")), binding("b", "viewer", "ann"))
+			f := mirrortest.New(t, kindOf("GlobalRole"), globalRole("viewer", rule("list", "pods")), globalRoleBinding("b", "viewer", "ann"))
 			f.Reconcile("", "viewer")
 			edit(t, f)
 			f.Reconcile("", "viewer")
@@ -316,7 +325,7 @@ func TestEditsOfNativeObjectsAreUndone(t *testing.T) {
 			if b.RoleRef.Name != name || len(b.Subjects) != 2 || b.Annotations[mirror.AnnotationSource] != "GlobalRole/viewer" || r.AggregationRule != nil {
 				t.Errorf("%v\n%v", b, r)
 			}
-			if !f.Allowed(listPods("ann")) || f.Allowed(listPods("eve")) || f.Allowed(mirrortest.Request{User: "ann", Verb: "delete", Resource: "nodes"}) {
+			if !f.Allowed(listPodsAnywhere("ann")) || f.Allowed(listPodsAnywhere("eve")) || f.Allowed(mirrortest.Request{User: "ann", Verb: "delete", Resource: "nodes"}) {
 				t.Error("the edit counts")
 			}
 		})
@@ -324,7 +333,7 @@ func TestEditsOfNativeObjectsAreUndone(t *testing.T) {
 }
 
 func TestWhatOthersWroteOnNativeObjectsStays(t *testing.T) {
-	f := mirrortest.New(t, Kind(), nil, role("viewer", rule("list", "pods")), binding("b", "viewer", "ann"))
+	f := mirrortest.New(t, kindOf("GlobalRole"), globalRole("viewer", rule("list", "pods")), globalRoleBinding("b", "viewer", "ann"))
 	f.Reconcile("", "viewer")
 	native := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "kubesphere:iam:global:viewer"}}
 	patch(t, f, native, `{"metadata":{"labels":{"team":"a"}}}`)
@@ -334,9 +343,9 @@ func TestWhatOthersWroteOnNativeObjectsStays(t *testing.T) {
 }
 
 func TestALeftoverOfARoleThatIsGoneIsSwept(t *testing.T) {
-	f := mirrortest.New(t, Kind(), nil, role("viewer", rule("list", "pods")), binding("b", "viewer", "ann"))
+	f := mirrortest.New(t, kindOf("GlobalRole"), globalRole("viewer", rule("list", "pods")), globalRoleBinding("b", "viewer", "ann"))
 	f.Reconcile("", "viewer")
-	must(t, f.Client.Delete(ctx, role("viewer")))
+	must(t, f.Client.Delete(ctx, globalRole("viewer")))
 	f.Reconcile("", "viewer")
 	if n := f.Natives(); n != 0 {
 		t.Errorf("%d native objects are left", n)
@@ -344,14 +353,14 @@ func TestALeftoverOfARoleThatIsGoneIsSwept(t *testing.T) {
 }
 
 func TestFinalizersOfAnOlderInstallationAreReleased(t *testing.T) {
-	r, b := role("viewer", rule("list", "pods")), binding("b", "viewer", "ann")
+	r, b := globalRole("viewer", rule("list", "pods")), globalRoleBinding("b", "viewer", "ann")
 	r.Finalizers, b.Finalizers = []string{iamv1beta1.FinalizerGlobalRole}, []string{iamv1beta1.FinalizerGlobalRoleBinding, "somebody/else"}
-	f := mirrortest.New(t, Kind(), nil, r, b)
+	f := mirrortest.New(t, kindOf("GlobalRole"), r, b)
 	f.Reconcile("", "viewer")
-	must(t, f.Client.Delete(ctx, binding("b", "viewer")))
-	must(t, f.Client.Delete(ctx, role("viewer")))
+	must(t, f.Client.Delete(ctx, globalRoleBinding("b", "viewer")))
+	must(t, f.Client.Delete(ctx, globalRole("viewer")))
 	f.Reconcile("", "viewer")
-	if f.Allowed(listPods("ann")) {
+	if f.Allowed(listPodsAnywhere("ann")) {
 		t.Error("a deleted role grants")
 	}
 	if err := f.Client.Get(ctx, types.NamespacedName{Name: "viewer"}, r); !apierrors.IsNotFound(err) {
@@ -364,28 +373,28 @@ func TestFinalizersOfAnOlderInstallationAreReleased(t *testing.T) {
 }
 
 func TestABindingOfAnotherKindDoesNotCount(t *testing.T) {
-	b := binding("b", "viewer", "ann")
+	b := globalRoleBinding("b", "viewer", "ann")
 	b.RoleRef.Kind = "ClusterRole"
-	f := mirrortest.New(t, Kind(), nil, role("viewer", rule("list", "pods")), b)
+	f := mirrortest.New(t, kindOf("GlobalRole"), globalRole("viewer", rule("list", "pods")), b)
 	if n := f.Written(func() { f.Reconcile("", "viewer") }); n != 0 {
 		t.Errorf("%d writes", n)
 	}
 }
 
 func TestManySubjectsNeedFewObjects(t *testing.T) {
-	objects := []client.Object{role("regular", rule("list", "pods"))}
+	objects := []client.Object{globalRole("regular", rule("list", "pods"))}
 	for i := range 2500 {
-		objects = append(objects, binding(fmt.Sprintf("b-%d", i), "regular", fmt.Sprintf("user-%d", i)))
+		objects = append(objects, globalRoleBinding(fmt.Sprintf("b-%d", i), "regular", fmt.Sprintf("user-%d", i)))
 	}
-	f := mirrortest.New(t, Kind(), nil, objects...)
+	f := mirrortest.New(t, kindOf("GlobalRole"), objects...)
 	if n := f.Written(func() { f.Reconcile("", "regular") }); n != 1+4 {
 		t.Errorf("%d writes, want a role and four bindings", n)
 	}
-	if !f.Allowed(listPods("user-0")) || !f.Allowed(listPods("user-2499")) {
+	if !f.Allowed(listPodsAnywhere("user-0")) || !f.Allowed(listPodsAnywhere("user-2499")) {
 		t.Error("somebody is left out")
 	}
-	must(t, f.Client.Delete(ctx, binding("b-7", "regular")))
-	if n := f.Written(func() { f.Reconcile("", "regular") }); n != 1 || f.Allowed(listPods("user-7")) {
+	must(t, f.Client.Delete(ctx, globalRoleBinding("b-7", "regular")))
+	if n := f.Written(func() { f.Reconcile("", "regular") }); n != 1 || f.Allowed(listPodsAnywhere("user-7")) {
 		t.Errorf("%d writes for one user less", n)
 	}
 }
@@ -397,9 +406,9 @@ func TestTemplatesGiveTheirRulesAndTakeThemAway(t *testing.T) {
 			Spec:       iamv1beta1.RoleTemplateSpec{Rules: []rbacv1.PolicyRule{r}},
 		}
 	}
-	r := role("picker", rule("list", "nodes"))
+	r := globalRole("picker", rule("list", "nodes"))
 	r.AggregationRoleTemplates = &iamv1beta1.AggregationRoleTemplates{RoleSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"pick": "me"}}}
-	f := mirrortest.New(t, Kind(), nil, r, binding("b", "picker", "ann"),
+	f := mirrortest.New(t, kindOf("GlobalRole"), r, globalRoleBinding("b", "picker", "ann"),
 		template("view-pods", "global", rule("list", "pods")), template("view-secrets", "namespace", rule("list", "secrets")))
 	f.Reconcile("", "picker")
 	may := func(resource string) bool {
@@ -424,21 +433,21 @@ func TestTemplatesGiveTheirRulesAndTakeThemAway(t *testing.T) {
 }
 
 func TestABadSelectorIsToldAndChangesNothing(t *testing.T) {
-	r := role("picker", rule("list", "pods"))
+	r := globalRole("picker", rule("list", "pods"))
 	r.AggregationRoleTemplates = &iamv1beta1.AggregationRoleTemplates{RoleSelector: &metav1.LabelSelector{
 		MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "x", Operator: "Around"}}}}
-	f := mirrortest.New(t, Kind(), nil, r, binding("b", "picker", "ann"))
+	f := mirrortest.New(t, kindOf("GlobalRole"), r, globalRoleBinding("b", "picker", "ann"))
 	f.Reconcile("", "picker")
 	if e := <-f.Events; !strings.Contains(e, "NotAggregated") {
 		t.Errorf("the event says %q", e)
 	}
-	if !f.Allowed(listPods("ann")) {
+	if !f.Allowed(listPodsAnywhere("ann")) {
 		t.Error("the role's own rules are not mirrored")
 	}
 }
 
 func TestAConflictIsTriedAgainWithoutAnError(t *testing.T) {
-	f := mirrortest.New(t, Kind(), nil, role("viewer", rule("list", "pods")), binding("b", "viewer", "ann"))
+	f := mirrortest.New(t, kindOf("GlobalRole"), globalRole("viewer", rule("list", "pods")), globalRoleBinding("b", "viewer", "ann"))
 	f.Refuse = func(string, client.Object) error {
 		return apierrors.NewConflict(rbacv1.Resource("clusterroles"), "x", errors.New("newer"))
 	}
@@ -463,17 +472,17 @@ func patch(t *testing.T, f *mirrortest.Fixture, o client.Object, text string) {
 // more at kube-apiserver than to write a user. Whoever could delete users would pass for a manager of users there (config/install/admission.yaml).
 func TestAPolicyInRegoIsTheSyntheticGroupsOnly(t *testing.T) {
 	const conditional = "kapis:conditional:global:authenticated"
-	r := role("authenticated", rule("list", "pods"))
+	r := globalRole("authenticated", rule("list", "pods"))
 	r.Annotations = map[string]string{iamv1beta1.AnnotationRegoOverride: "package authz\ndefault allow = false"}
-	f := mirrortest.New(t, Kind(), nil, r, binding("b", "authenticated", "ann"))
+	f := mirrortest.New(t, kindOf("GlobalRole"), r, globalRoleBinding("b", "authenticated", "ann"))
 	f.Reconcile("", "authenticated")
 	users := func(verb, user string, groups ...string) mirrortest.Request {
 		return mirrortest.Request{User: user, Groups: groups, Verb: verb, APIGroup: iamv1beta1.GroupName, Resource: "users", Name: "ann"}
 	}
 	for r, want := range map[*mirrortest.Request]bool{
-		new(listPods("ann")):                                        true,
-		new(listPods("x", "kapis:global:authenticated")):            true,
-		new(listPods("x", conditional)):                             false,
+		new(listPodsAnywhere("ann")):                                true,
+		new(listPodsAnywhere("x", "kapis:global:authenticated")):    true,
+		new(listPodsAnywhere("x", conditional)):                     false,
 		new(users("patch", "ann")):                                  false,
 		new(users("patch", "ann", "kapis:global:authenticated")):    false,
 		new(users("patch", "ann", conditional)):                     true,
@@ -485,21 +494,21 @@ func TestAPolicyInRegoIsTheSyntheticGroupsOnly(t *testing.T) {
 			t.Errorf("%+v: %t, want %t", *r, got, want)
 		}
 	}
-	patch(t, f, role("authenticated"), `{"metadata":{"annotations":{"iam.kubesphere.io/cel-condition":"request.verb == 'get'"}}}`)
+	patch(t, f, globalRole("authenticated"), `{"metadata":{"annotations":{"iam.kubesphere.io/cel-condition":"request.verb == 'get'"}}}`)
 	f.Reconcile("", "authenticated")
-	if f.Allowed(listPods("ann")) || f.Allowed(listPods("x", "kapis:global:authenticated")) || !f.Allowed(listPods("x", conditional)) {
+	if f.Allowed(listPodsAnywhere("ann")) || f.Allowed(listPodsAnywhere("x", "kapis:global:authenticated")) || !f.Allowed(listPodsAnywhere("x", conditional)) {
 		t.Error("a condition beside a policy is no condition")
 	}
-	patch(t, f, role("authenticated"), `{"metadata":{"annotations":null}}`)
+	patch(t, f, globalRole("authenticated"), `{"metadata":{"annotations":null}}`)
 	f.Reconcile("", "authenticated")
-	if f.Allowed(users("patch", "ann", conditional)) || !f.Allowed(listPods("ann")) {
+	if f.Allowed(users("patch", "ann", conditional)) || !f.Allowed(listPodsAnywhere("ann")) {
 		t.Error("the policy's end did not show")
 	}
 }
 
 func TestAnInvitationNeedsNoRightToBindings(t *testing.T) {
 	invite := rbacv1.PolicyRule{Verbs: []string{"create"}, APIGroups: []string{iamv1beta1.GroupName}, Resources: []string{"workspacemembers"}}
-	f := mirrortest.New(t, Kind(), nil, role("inviter", invite), binding("b", "inviter", "ann"))
+	f := mirrortest.New(t, kindOf("GlobalRole"), globalRole("inviter", invite), globalRoleBinding("b", "inviter", "ann"))
 	f.Reconcile("", "inviter")
 	ask := mirrortest.Request{Groups: []string{"kapis:global:inviter"}, Verb: "create", APIGroup: iamv1beta1.GroupName, Resource: "workspacerolebindings"}
 	if !f.Allowed(ask) {
@@ -511,18 +520,18 @@ func TestAnInvitationNeedsNoRightToBindings(t *testing.T) {
 	}
 	foreign := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "kubesphere:iam:implied:global:other"}}
 	must(t, f.Client.Create(ctx, foreign))
-	must(t, f.Client.Create(ctx, role("other", invite, rule("list", "pods"))))
-	must(t, f.Client.Create(ctx, binding("b2", "other", "bob")))
-	if r := f.Reconcile("", "other"); r.RequeueAfter == 0 || !f.Allowed(listPods("bob")) {
+	must(t, f.Client.Create(ctx, globalRole("other", invite, rule("list", "pods"))))
+	must(t, f.Client.Create(ctx, globalRoleBinding("b2", "other", "bob")))
+	if r := f.Reconcile("", "other"); r.RequeueAfter == 0 || !f.Allowed(listPodsAnywhere("bob")) {
 		t.Error("a stranger's object in one place keeps the mirror from the other")
 	}
 }
 
 func TestARuleWithAWrongWordIsNotMirroredAndTold(t *testing.T) { // S63
 	master := rbacv1.PolicyRule{Verbs: []string{"get],APIGroups:[],Resources:[pods],ResourceNames:[junk", "*"}, APIGroups: []string{"*"}, Resources: []string{"*"}}
-	f := mirrortest.New(t, Kind(), nil, role("viewer", master, rule("list", "pods")), binding("b", "viewer", "ann"))
+	f := mirrortest.New(t, kindOf("GlobalRole"), globalRole("viewer", master, rule("list", "pods")), globalRoleBinding("b", "viewer", "ann"))
 	f.Reconcile("", "viewer")
-	if !f.Allowed(listPods("ann")) || f.Allowed(mirrortest.Request{User: "ann", Verb: "get", Resource: "secrets"}) {
+	if !f.Allowed(listPodsAnywhere("ann")) || f.Allowed(mirrortest.Request{User: "ann", Verb: "get", Resource: "secrets"}) {
 		t.Error("the rule is mirrored, or the other one is not")
 	}
 	if e := <-f.Events; !strings.Contains(e, "RulesIgnored") || !strings.Contains(e, "rule 0 gives nothing") {
@@ -532,11 +541,11 @@ func TestARuleWithAWrongWordIsNotMirroredAndTold(t *testing.T) { // S63
 		ObjectMeta: metav1.ObjectMeta{Name: "t", Labels: map[string]string{iamv1beta1.LabelScope: "global"}},
 		Spec:       iamv1beta1.RoleTemplateSpec{Rules: []rbacv1.PolicyRule{master, rule("list", "pods")}},
 	}
-	made := role("made")
+	made := globalRole("made")
 	made.AggregationRoleTemplates = &iamv1beta1.AggregationRoleTemplates{TemplateNames: []string{"t"}}
-	f = mirrortest.New(t, Kind(), nil, made, template, binding("b", "made", "ann"))
+	f = mirrortest.New(t, kindOf("GlobalRole"), made, template, globalRoleBinding("b", "made", "ann"))
 	f.Reconcile("", "made")
-	if !f.Allowed(listPods("ann")) || f.Allowed(mirrortest.Request{User: "ann", Verb: "get", Resource: "secrets"}) {
+	if !f.Allowed(listPodsAnywhere("ann")) || f.Allowed(mirrortest.Request{User: "ann", Verb: "get", Resource: "secrets"}) {
 		t.Error("the rule of the template is mirrored, or the other one is not")
 	}
 	if e := <-f.Events; !strings.Contains(e, "RulesIgnored") {

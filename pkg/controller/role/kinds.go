@@ -1,63 +1,120 @@
-// Package role keeps Roles: (of iam.kubesphere.io) their rules as their templates say, and one
-// native Role and RoleBinding in its namespace for each that is bound.
+// Package role has what is different between the four kinds of roles of iam.kubesphere.io. What their controllers do is the same for all:
+// package mirror keeps the rules of a role as its templates say, and native RBAC as its rules and bindings say.
 package role
 
 import (
 	"context"
 
+	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/manager"
 
 	iamv1beta1 "kapis.dev/ks-apiserver/pkg/api/iam/v1beta1"
 	"kapis.dev/ks-apiserver/pkg/controller/aggregation"
 	"kapis.dev/ks-apiserver/pkg/controller/mirror"
 )
 
-// Name is the controller's name.
-const Name = "role"
+const conditionalPrefix = mirror.NamePrefix + "conditional:"
 
-const (
-	nativePrefix      = mirror.NamePrefix
-	conditionalPrefix = mirror.NamePrefix + "conditional:"
-)
-
-// Setup adds the controller to mgr.
-func Setup(ctx context.Context, mgr manager.Manager, writer *mirror.Writer, lag *mirror.Lag) error {
-	return mirror.Setup(ctx, mgr, Name, Kind(), writer, lag)
-}
-
-// Kind is what Roles have of their own; the rest is the same for all four kinds of roles.
-func Kind() mirror.Kind {
-	return mirror.Kind{
-		Name: iamv1beta1.KindRole, Scope: iamv1beta1.ScopeNamespace,
-		New:            func() client.Object { return &iamv1beta1.Role{} },
-		NewList:        func() client.ObjectList { return &iamv1beta1.RoleList{} },
-		NewBinding:     func() client.Object { return &iamv1beta1.RoleBinding{} },
-		NewBindingList: func() client.ObjectList { return &iamv1beta1.RoleBindingList{} },
-		Fields:         fields,
-		Bound:          bound,
-		Place:          place,
-		Native:         []client.Object{&rbacv1.Role{}, &rbacv1.RoleBinding{}},
+// Kinds returns the four kinds of roles: global, of a workspace, of the cluster and of a namespace.
+func Kinds() []mirror.Kind {
+	return []mirror.Kind{
+		{
+			Name: iamv1beta1.KindGlobalRole, Scope: iamv1beta1.ScopeGlobal,
+			New:            func() client.Object { return &iamv1beta1.GlobalRole{} },
+			NewList:        func() client.ObjectList { return &iamv1beta1.GlobalRoleList{} },
+			NewBinding:     func() client.Object { return &iamv1beta1.GlobalRoleBinding{} },
+			NewBindingList: func() client.ObjectList { return &iamv1beta1.GlobalRoleBindingList{} },
+			Fields: func(o client.Object) aggregation.Role {
+				r := o.(*iamv1beta1.GlobalRole)
+				return aggregation.Role{Meta: r, Templates: r.AggregationRoleTemplates, Rules: &r.Rules}
+			},
+			Bound: func(o client.Object) (rbacv1.RoleRef, []rbacv1.Subject) {
+				b := o.(*iamv1beta1.GlobalRoleBinding)
+				return b.RoleRef, b.Subjects
+			},
+			Place:         everywhere(iamv1beta1.ScopeGlobal, mirror.NamePrefix+"global:", conditionalPrefix),
+			Native:        []client.Object{&rbacv1.ClusterRole{}, &rbacv1.ClusterRoleBinding{}},
+			RoleFinalizer: iamv1beta1.FinalizerGlobalRole, BindingFinalizer: iamv1beta1.FinalizerGlobalRoleBinding,
+		},
+		{
+			Name: iamv1beta1.KindWorkspaceRole, Scope: iamv1beta1.ScopeWorkspace,
+			New:            func() client.Object { return &iamv1beta1.WorkspaceRole{} },
+			NewList:        func() client.ObjectList { return &iamv1beta1.WorkspaceRoleList{} },
+			NewBinding:     func() client.Object { return &iamv1beta1.WorkspaceRoleBinding{} },
+			NewBindingList: func() client.ObjectList { return &iamv1beta1.WorkspaceRoleBindingList{} },
+			Fields: func(o client.Object) aggregation.Role {
+				r := o.(*iamv1beta1.WorkspaceRole)
+				return aggregation.Role{Meta: r, Templates: r.AggregationRoleTemplates, Rules: &r.Rules}
+			},
+			Bound: func(o client.Object) (rbacv1.RoleRef, []rbacv1.Subject) {
+				b := o.(*iamv1beta1.WorkspaceRoleBinding)
+				return b.RoleRef, b.Subjects
+			},
+			Place:  workspacePlace,
+			Native: []client.Object{&rbacv1.ClusterRole{}, &rbacv1.RoleBinding{}, &rbacv1.ClusterRoleBinding{}},
+			Indexes: []mirror.FieldIndex{
+				{Object: namespaceKind(), Field: workspaceField, Of: workspaceOf},
+				{Object: &iamv1beta1.WorkspaceRole{}, Field: workspaceField, Of: workspaceOf},
+			},
+			Watches:       []mirror.Watch{{Object: &corev1.Namespace{}, Roles: ofWorkspace}},
+			RoleFinalizer: iamv1beta1.FinalizerWorkspaceRole, BindingFinalizer: iamv1beta1.FinalizerWorkspaceRoleBinding,
+		},
+		{
+			Name: iamv1beta1.KindClusterRole, Scope: iamv1beta1.ScopeCluster,
+			New:            func() client.Object { return &iamv1beta1.ClusterRole{} },
+			NewList:        func() client.ObjectList { return &iamv1beta1.ClusterRoleList{} },
+			NewBinding:     func() client.Object { return &iamv1beta1.ClusterRoleBinding{} },
+			NewBindingList: func() client.ObjectList { return &iamv1beta1.ClusterRoleBindingList{} },
+			Fields: func(o client.Object) aggregation.Role {
+				r := o.(*iamv1beta1.ClusterRole)
+				return aggregation.Role{Meta: r, Templates: r.AggregationRoleTemplates, Rules: &r.Rules}
+			},
+			Bound: func(o client.Object) (rbacv1.RoleRef, []rbacv1.Subject) {
+				b := o.(*iamv1beta1.ClusterRoleBinding)
+				return b.RoleRef, b.Subjects
+			},
+			Place:  everywhere(iamv1beta1.ScopeCluster, mirror.NamePrefix, conditionalPrefix+"cluster:"),
+			Native: []client.Object{&rbacv1.ClusterRole{}, &rbacv1.ClusterRoleBinding{}},
+		},
+		{
+			Name: iamv1beta1.KindRole, Scope: iamv1beta1.ScopeNamespace,
+			New:            func() client.Object { return &iamv1beta1.Role{} },
+			NewList:        func() client.ObjectList { return &iamv1beta1.RoleList{} },
+			NewBinding:     func() client.Object { return &iamv1beta1.RoleBinding{} },
+			NewBindingList: func() client.ObjectList { return &iamv1beta1.RoleBindingList{} },
+			Fields: func(o client.Object) aggregation.Role {
+				r := o.(*iamv1beta1.Role)
+				return aggregation.Role{Meta: r, Templates: r.AggregationRoleTemplates, Rules: &r.Rules}
+			},
+			Bound: func(o client.Object) (rbacv1.RoleRef, []rbacv1.Subject) {
+				b := o.(*iamv1beta1.RoleBinding)
+				return b.RoleRef, b.Subjects
+			},
+			Place:  namespacePlace,
+			Native: []client.Object{&rbacv1.Role{}, &rbacv1.RoleBinding{}},
+		},
 	}
 }
 
-func fields(o client.Object) aggregation.Role {
-	role := o.(*iamv1beta1.Role)
-	return aggregation.Role{Meta: role, Templates: role.AggregationRoleTemplates, Rules: &role.Rules}
+// everywhere returns the Place of roles that count in the whole cluster.
+func everywhere(scope, prefix, conditional string) func(context.Context, client.Reader, client.Object) (mirror.Place, error) {
+	return func(_ context.Context, _ client.Reader, role client.Object) (mirror.Place, error) {
+		name := role.GetName()
+		return mirror.Place{
+			Name: prefix + name, Group: iamv1beta1.SyntheticGroup(scope, "", name),
+			ConditionalName: conditional + name, ConditionalGroup: iamv1beta1.ConditionalGroup(scope, "", name),
+			Everywhere: true,
+		}, nil
+	}
 }
 
-func bound(o client.Object) (rbacv1.RoleRef, []rbacv1.Subject) {
-	binding := o.(*iamv1beta1.RoleBinding)
-	return binding.RoleRef, binding.Subjects
-}
-
-func place(_ context.Context, _ client.Reader, role client.Object) (mirror.Place, error) {
-	name := role.GetName()
+// namespacePlace is the role's own namespace.
+func namespacePlace(_ context.Context, _ client.Reader, role client.Object) (mirror.Place, error) {
+	name, namespace := role.GetName(), role.GetNamespace()
 	return mirror.Place{
-		Name: nativePrefix + name, Group: iamv1beta1.SyntheticGroup(iamv1beta1.ScopeNamespace, "", name),
-		ConditionalName: conditionalPrefix + name, ConditionalGroup: iamv1beta1.ConditionalGroup(iamv1beta1.ScopeNamespace, role.GetNamespace(),
-			name),
-		Namespaces: []string{role.GetNamespace()}, Own: true,
+		Name: mirror.NamePrefix + name, Group: iamv1beta1.SyntheticGroup(iamv1beta1.ScopeNamespace, "", name),
+		ConditionalName: conditionalPrefix + name, ConditionalGroup: iamv1beta1.ConditionalGroup(iamv1beta1.ScopeNamespace, namespace, name),
+		Namespaces: []string{namespace}, Own: true,
 	}, nil
 }

@@ -12,7 +12,7 @@ import (
 	"kapis.dev/ks-apiserver/pkg/controller/mirror/mirrortest"
 )
 
-func role(namespace, name string) *iamv1beta1.Role {
+func namespacedRole(namespace, name string) *iamv1beta1.Role {
 	return &iamv1beta1.Role{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
 		Rules: []rbacv1.PolicyRule{
@@ -22,7 +22,7 @@ func role(namespace, name string) *iamv1beta1.Role {
 	}
 }
 
-func binding(namespace, role, user string) *iamv1beta1.RoleBinding {
+func namespacedRoleBinding(namespace, role, user string) *iamv1beta1.RoleBinding {
 	return &iamv1beta1.RoleBinding{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "b"},
 		RoleRef:    rbacv1.RoleRef{Kind: iamv1beta1.KindRole, Name: role},
@@ -31,7 +31,7 @@ func binding(namespace, role, user string) *iamv1beta1.RoleBinding {
 }
 
 func TestARoleCountsInItsNamespaceOnly(t *testing.T) {
-	f := mirrortest.New(t, Kind(), nil, role("p", "admin"), role("q", "admin"), binding("p", "admin", "ann"), binding("q", "admin", "bob"))
+	f := mirrortest.New(t, kindOf("Role"), namespacedRole("p", "admin"), namespacedRole("q", "admin"), namespacedRoleBinding("p", "admin", "ann"), namespacedRoleBinding("q", "admin", "bob"))
 	if n := f.Written(func() { f.Reconcile("p", "admin") }); n != 2 {
 		t.Errorf("%d writes, want a role and a binding", n)
 	}
@@ -62,9 +62,9 @@ func TestARoleCountsInItsNamespaceOnly(t *testing.T) {
 }
 
 func TestAConditionIsTheGroupsInTheNamespaceOnly(t *testing.T) {
-	r := role("p", "admin")
+	r := namespacedRole("p", "admin")
 	r.Annotations = map[string]string{iamv1beta1.AnnotationCELCondition: "true"}
-	f := mirrortest.New(t, Kind(), nil, r, binding("p", "admin", "ann"))
+	f := mirrortest.New(t, kindOf("Role"), r, namespacedRoleBinding("p", "admin", "ann"))
 	f.Reconcile("p", "admin")
 	ask := mirrortest.Request{User: "ann", Verb: "delete", Resource: "pods", Namespace: "p"}
 	if f.Allowed(ask) {
@@ -84,14 +84,14 @@ func TestAConditionIsTheGroupsInTheNamespaceOnly(t *testing.T) {
 func TestS9NothingIsLeftInAnyOrder(t *testing.T) {
 	for name, roleFirst := range map[string]bool{"RoleFirst": true, "BindingFirst": false} {
 		t.Run(name, func(t *testing.T) {
-			f := mirrortest.New(t, Kind(), nil, role("p", "admin"), binding("p", "admin", "ann"))
+			f := mirrortest.New(t, kindOf("Role"), namespacedRole("p", "admin"), namespacedRoleBinding("p", "admin", "ann"))
 			f.Reconcile("p", "admin")
 			for _, isRole := range []bool{roleFirst, !roleFirst} {
 				var err error
 				if isRole {
-					err = f.Client.Delete(context.Background(), role("p", "admin"))
+					err = f.Client.Delete(context.Background(), namespacedRole("p", "admin"))
 				} else {
-					err = f.Client.Delete(context.Background(), binding("p", "admin", "ann"))
+					err = f.Client.Delete(context.Background(), namespacedRoleBinding("p", "admin", "ann"))
 				}
 				if err != nil {
 					t.Fatal(err)

@@ -1,82 +1,35 @@
-// Package workspacerole keeps WorkspaceRoles: their rules as their templates say, and for each that is
-// bound one native ClusterRole and a RoleBinding of it in every namespace of the workspace, and for the
-// synthetic group of the role a ClusterRoleBinding to what the workspace has outside of namespaces.
-package workspacerole
+package role
 
 import (
 	"context"
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
-	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/manager"
 
 	iamv1beta1 "kapis.dev/ks-apiserver/pkg/api/iam/v1beta1"
 	tenantv1beta1 "kapis.dev/ks-apiserver/pkg/api/tenant/v1beta1"
-	"kapis.dev/ks-apiserver/pkg/controller/aggregation"
 	"kapis.dev/ks-apiserver/pkg/controller/mirror"
 )
 
-// Name is the controller's name.
-const Name = "workspacerole"
+// A role of a workspace is one native ClusterRole and a RoleBinding of it in every namespace of the workspace, and for the synthetic
+// group of the role a ClusterRoleBinding to what the workspace has outside of namespaces.
 
-const (
-	nativePrefix      = mirror.NamePrefix + "workspace:"
-	conditionalPrefix = mirror.NamePrefix + "conditional:workspace:"
+// workspaceField is the index of workspace roles and namespaces by their workspace.
+const workspaceField = "kapis.dev/workspace"
 
-	// workspaceField is the index of workspace roles and namespaces by their workspace.
-	workspaceField = "kapis.dev/workspace"
-)
-
-// Setup adds the controller to mgr.
-func Setup(ctx context.Context, mgr manager.Manager, writer *mirror.Writer, lag *mirror.Lag) error {
-	for _, o := range []client.Object{namespaceKind(), &iamv1beta1.WorkspaceRole{}} {
-		if err := mgr.GetFieldIndexer().IndexField(ctx, o, workspaceField, workspaceOf); err != nil {
-			return fmt.Errorf("index %T by workspace: %w", o, err)
-		}
-	}
-	return mirror.Setup(ctx, mgr, Name, Kind(), writer, lag)
-}
-
-// Kind is what WorkspaceRoles have of their own; the rest is the same for all four kinds of roles.
-func Kind() mirror.Kind {
-	return mirror.Kind{
-		Name: iamv1beta1.KindWorkspaceRole, Scope: iamv1beta1.ScopeWorkspace,
-		New:            func() client.Object { return &iamv1beta1.WorkspaceRole{} },
-		NewList:        func() client.ObjectList { return &iamv1beta1.WorkspaceRoleList{} },
-		NewBinding:     func() client.Object { return &iamv1beta1.WorkspaceRoleBinding{} },
-		NewBindingList: func() client.ObjectList { return &iamv1beta1.WorkspaceRoleBindingList{} },
-		Fields:         fields,
-		Bound:          bound,
-		Place:          place,
-		Native:         []client.Object{&rbacv1.ClusterRole{}, &rbacv1.RoleBinding{}, &rbacv1.ClusterRoleBinding{}},
-		Watches:        []mirror.Watch{{Object: &corev1.Namespace{}, Roles: ofWorkspace}},
-		RoleFinalizer:  iamv1beta1.FinalizerWorkspaceRole, BindingFinalizer: iamv1beta1.FinalizerWorkspaceRoleBinding,
-	}
-}
-
-func fields(o client.Object) aggregation.Role {
-	role := o.(*iamv1beta1.WorkspaceRole)
-	return aggregation.Role{Meta: role, Templates: role.AggregationRoleTemplates, Rules: &role.Rules}
-}
-
-func bound(o client.Object) (rbacv1.RoleRef, []rbacv1.Subject) {
-	binding := o.(*iamv1beta1.WorkspaceRoleBinding)
-	return binding.RoleRef, binding.Subjects
-}
-
-// place is every namespace of the role's workspace. A binding counts in the role's own workspace only:
+// workspacePlace is every namespace of the role's workspace. A binding counts in the role's own workspace only:
 // one of another workspace gives nothing.
-func place(ctx context.Context, c client.Reader, role client.Object) (mirror.Place, error) {
+func workspacePlace(ctx context.Context, c client.Reader, role client.Object) (mirror.Place, error) {
 	name, workspace := role.GetName(), role.GetLabels()[tenantv1beta1.LabelWorkspace]
 	p := mirror.Place{
 		Workspace: workspace,
-		Name:      nativePrefix + name, Group: iamv1beta1.SyntheticGroup(iamv1beta1.ScopeWorkspace, workspace, name),
-		ConditionalName: conditionalPrefix + name, ConditionalGroup: iamv1beta1.ConditionalGroup(iamv1beta1.ScopeWorkspace, "", name),
+		Name:      mirror.NamePrefix + "workspace:" + name, Group: iamv1beta1.SyntheticGroup(iamv1beta1.ScopeWorkspace, workspace, name),
+		ConditionalName:  conditionalPrefix + "workspace:" + name,
+		ConditionalGroup: iamv1beta1.ConditionalGroup(iamv1beta1.ScopeWorkspace, "", name),
 		Admit: func(binding client.Object) bool {
 			return workspace != "" && binding.GetLabels()[tenantv1beta1.LabelWorkspace] == workspace
 		},

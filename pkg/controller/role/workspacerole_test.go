@@ -1,7 +1,6 @@
-package workspacerole
+package role
 
 import (
-	"context"
 	"slices"
 	"testing"
 
@@ -11,13 +10,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	iamv1beta1 "kapis.dev/ks-apiserver/pkg/api/iam/v1beta1"
 	"kapis.dev/ks-apiserver/pkg/controller/mirror/mirrortest"
 )
-
-var ctx = context.Background()
 
 func of(workspace string) map[string]string {
 	if workspace == "" {
@@ -26,7 +22,7 @@ func of(workspace string) map[string]string {
 	return map[string]string{"kubesphere.io/workspace": workspace}
 }
 
-func role(name, workspace string) *iamv1beta1.WorkspaceRole {
+func workspaceRole(name, workspace string) *iamv1beta1.WorkspaceRole {
 	return &iamv1beta1.WorkspaceRole{
 		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: of(workspace)},
 		Rules: []rbacv1.PolicyRule{
@@ -36,7 +32,7 @@ func role(name, workspace string) *iamv1beta1.WorkspaceRole {
 	}
 }
 
-func binding(name, workspace, role string, subjects ...rbacv1.Subject) *iamv1beta1.WorkspaceRoleBinding {
+func workspaceRoleBinding(name, workspace, role string, subjects ...rbacv1.Subject) *iamv1beta1.WorkspaceRoleBinding {
 	return &iamv1beta1.WorkspaceRoleBinding{
 		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: of(workspace)},
 		RoleRef:    rbacv1.RoleRef{Kind: iamv1beta1.KindWorkspaceRole, Name: role},
@@ -50,31 +46,29 @@ func namespace(name, workspace string) *corev1.Namespace {
 
 func user(name string) rbacv1.Subject { return rbacv1.Subject{Kind: "User", Name: name} }
 
-func fixture(t *testing.T, objects ...client.Object) *mirrortest.Fixture {
-	return mirrortest.New(t, Kind(), func(b *fake.ClientBuilder) {
-		b.WithIndex(&iamv1beta1.WorkspaceRole{}, workspaceField, workspaceOf).WithIndex(&corev1.Namespace{}, workspaceField, workspaceOf)
-	}, objects...)
+func workspaceFixture(t *testing.T, objects ...client.Object) *mirrortest.Fixture {
+	return mirrortest.New(t, kindOf("WorkspaceRole"), objects...)
 }
 
-func listPods(namespace, user string, groups ...string) mirrortest.Request {
+func listPodsIn(namespace, user string, groups ...string) mirrortest.Request {
 	return mirrortest.Request{User: user, Groups: groups, Verb: "list", Resource: "pods", Namespace: namespace}
 }
 
 func TestAWorkspaceRoleCountsInTheNamespacesOfItsWorkspace(t *testing.T) {
-	f := fixture(t, role("demo-viewer", "demo"), binding("b", "demo", "demo-viewer", user("ann")),
+	f := workspaceFixture(t, workspaceRole("demo-viewer", "demo"), workspaceRoleBinding("b", "demo", "demo-viewer", user("ann")),
 		namespace("p1", "demo"), namespace("p2", "demo"), namespace("q", "other"), namespace("kube-system", ""))
 	if n := f.Written(func() { f.Reconcile("", "demo-viewer") }); n != 1+2 {
 		t.Errorf("%d writes, want one role and a binding in each of two namespaces", n)
 	}
 	for r, want := range map[*mirrortest.Request]bool{
-		new(listPods("p1", "ann")):                                    true,
-		new(listPods("p2", "ann")):                                    true,
-		new(listPods("q", "ann")):                                     false,
-		new(listPods("kube-system", "ann")):                           false,
-		new(listPods("", "ann")):                                      false,
-		new(listPods("p1", "x", "kapis:workspace:demo:demo-viewer")):  true,
-		new(listPods("p1", "x", "kapis:workspace:other:demo-viewer")): false,
-		{User: "ann", Verb: "get", Path: "/metrics"}:                  false,
+		new(listPodsIn("p1", "ann")):                                    true,
+		new(listPodsIn("p2", "ann")):                                    true,
+		new(listPodsIn("q", "ann")):                                     false,
+		new(listPodsIn("kube-system", "ann")):                           false,
+		new(listPodsIn("", "ann")):                                      false,
+		new(listPodsIn("p1", "x", "kapis:workspace:demo:demo-viewer")):  true,
+		new(listPodsIn("p1", "x", "kapis:workspace:other:demo-viewer")): false,
+		{User: "ann", Verb: "get", Path: "/metrics"}:                    false,
 	} {
 		if got := f.Allowed(*r); got != want {
 			t.Errorf("%+v: %t, want %t", *r, got, want)
@@ -87,11 +81,11 @@ func TestAWorkspaceRoleCountsInTheNamespacesOfItsWorkspace(t *testing.T) {
 
 // S9: the rights in a namespace follow the namespace.
 func TestS9ANamespaceThatMovesTakesItsRightsAlong(t *testing.T) {
-	f := fixture(t, role("a-viewer", "a"), binding("ba", "a", "a-viewer", user("ann")),
-		role("b-viewer", "b"), binding("bb", "b", "b-viewer", user("bob")), namespace("p", "a"))
+	f := workspaceFixture(t, workspaceRole("a-viewer", "a"), workspaceRoleBinding("ba", "a", "a-viewer", user("ann")),
+		workspaceRole("b-viewer", "b"), workspaceRoleBinding("bb", "b", "b-viewer", user("bob")), namespace("p", "a"))
 	both := func() { f.Reconcile("", "a-viewer"); f.Reconcile("", "b-viewer") }
 	both()
-	if !f.Allowed(listPods("p", "ann")) || f.Allowed(listPods("p", "bob")) {
+	if !f.Allowed(listPodsIn("p", "ann")) || f.Allowed(listPodsIn("p", "bob")) {
 		t.Fatal("wrong before the move")
 	}
 	moved := []types.NamespacedName{}
@@ -103,18 +97,18 @@ func TestS9ANamespaceThatMovesTakesItsRightsAlong(t *testing.T) {
 	}
 	patch(t, f, namespace("p", ""), `{"metadata":{"labels":{"kubesphere.io/workspace":"b"}}}`)
 	both()
-	if f.Allowed(listPods("p", "ann")) || !f.Allowed(listPods("p", "bob")) {
+	if f.Allowed(listPodsIn("p", "ann")) || !f.Allowed(listPodsIn("p", "bob")) {
 		t.Error("wrong after the move")
 	}
 	patch(t, f, namespace("p", ""), `{"metadata":{"labels":null}}`)
 	both()
-	if f.Allowed(listPods("p", "bob")) {
+	if f.Allowed(listPodsIn("p", "bob")) {
 		t.Error("a namespace of no workspace gives workspace rights")
 	}
 }
 
 func TestANamespaceBornLaterIsReachedByAllRolesOfItsWorkspace(t *testing.T) {
-	f := fixture(t, role("demo-viewer", "demo"), role("demo-admin", "demo"), role("other", "else"), binding("b", "demo", "demo-viewer", user("ann")))
+	f := workspaceFixture(t, workspaceRole("demo-viewer", "demo"), workspaceRole("demo-admin", "demo"), workspaceRole("other", "else"), workspaceRoleBinding("b", "demo", "demo-viewer", user("ann")))
 	f.Reconcile("", "demo-viewer")
 	must(t, f.Client.Create(ctx, namespace("p", "demo")))
 	keys := ofWorkspace(ctx, f.Client, namespace("p", "demo"))
@@ -122,7 +116,7 @@ func TestANamespaceBornLaterIsReachedByAllRolesOfItsWorkspace(t *testing.T) {
 		t.Errorf("a new namespace touches %v", keys)
 	}
 	f.Reconcile("", "demo-viewer")
-	if !f.Allowed(listPods("p", "ann")) {
+	if !f.Allowed(listPodsIn("p", "ann")) {
 		t.Error("ann can't see the new namespace")
 	}
 	if keys := ofWorkspace(ctx, f.Client, namespace("q", "")); keys != nil {
@@ -133,15 +127,15 @@ func TestANamespaceBornLaterIsReachedByAllRolesOfItsWorkspace(t *testing.T) {
 // S6: who may bind in one workspace gets nothing in another one by it.
 func TestS6ABindingOfAnotherWorkspaceGivesNothing(t *testing.T) {
 	for name, objects := range map[string][]client.Object{
-		"BindingOfAnother": {role("r", "demo"), binding("b", "other", "r", user("eve"))},
-		"BindingOfNone":    {role("r", "demo"), binding("b", "", "r", user("eve"))},
-		"RoleOfNone":       {role("r", ""), binding("b", "", "r", user("eve"))},
+		"BindingOfAnother": {workspaceRole("r", "demo"), workspaceRoleBinding("b", "other", "r", user("eve"))},
+		"BindingOfNone":    {workspaceRole("r", "demo"), workspaceRoleBinding("b", "", "r", user("eve"))},
+		"RoleOfNone":       {workspaceRole("r", ""), workspaceRoleBinding("b", "", "r", user("eve"))},
 	} {
 		t.Run(name, func(t *testing.T) {
-			f := fixture(t, append(objects, namespace("p", "demo"), namespace("q", "other"), namespace("kube-system", ""))...)
+			f := workspaceFixture(t, append(objects, namespace("p", "demo"), namespace("q", "other"), namespace("kube-system", ""))...)
 			f.Reconcile("", "r")
 			for _, ns := range []string{"p", "q", "kube-system", ""} {
-				if f.Allowed(listPods(ns, "eve")) {
+				if f.Allowed(listPodsIn(ns, "eve")) {
 					t.Errorf("eve may list the pods of %q", ns)
 				}
 			}
@@ -150,18 +144,18 @@ func TestS6ABindingOfAnotherWorkspaceGivesNothing(t *testing.T) {
 }
 
 func TestAConditionHoldsInEveryNamespace(t *testing.T) {
-	r := role("r", "demo")
+	r := workspaceRole("r", "demo")
 	r.Annotations = map[string]string{iamv1beta1.AnnotationCELCondition: "false"}
-	f := fixture(t, r, binding("b", "demo", "r", user("ann")), namespace("p", "demo"), namespace("q", "other"))
+	f := workspaceFixture(t, r, workspaceRoleBinding("b", "demo", "r", user("ann")), namespace("p", "demo"), namespace("q", "other"))
 	f.Reconcile("", "r")
-	if f.Allowed(listPods("p", "ann")) || !f.Allowed(listPods("p", "x", "kapis:conditional:workspace:r")) ||
-		f.Allowed(listPods("q", "x", "kapis:conditional:workspace:r")) {
+	if f.Allowed(listPodsIn("p", "ann")) || !f.Allowed(listPodsIn("p", "x", "kapis:conditional:workspace:r")) ||
+		f.Allowed(listPodsIn("q", "x", "kapis:conditional:workspace:r")) {
 		t.Error("a condition is not only its group's, in its workspace")
 	}
 }
 
 func TestATerminatingNamespaceHoldsNothingUp(t *testing.T) {
-	f := fixture(t, role("r", "demo"), binding("b", "demo", "r", user("ann")), namespace("going", "demo"), namespace("p", "demo"))
+	f := workspaceFixture(t, workspaceRole("r", "demo"), workspaceRoleBinding("b", "demo", "r", user("ann")), namespace("going", "demo"), namespace("p", "demo"))
 	f.Refuse = func(verb string, o client.Object) error {
 		if verb == "create" && o.GetNamespace() == "going" {
 			e := apierrors.NewForbidden(rbacv1.Resource("rolebindings"), "x", nil)
@@ -171,14 +165,14 @@ func TestATerminatingNamespaceHoldsNothingUp(t *testing.T) {
 		return nil
 	}
 	f.Reconcile("", "r")
-	if !f.Allowed(listPods("p", "ann")) {
+	if !f.Allowed(listPodsIn("p", "ann")) {
 		t.Error("the other namespace has no mirror")
 	}
 }
 
 // U50: whatever is deleted, namespaces stay.
 func TestU50NoNamespaceIsEverWritten(t *testing.T) {
-	f := fixture(t, role("r", "system-workspace"), binding("b", "system-workspace", "r", user("ann")), namespace("kube-system", "system-workspace"))
+	f := workspaceFixture(t, workspaceRole("r", "system-workspace"), workspaceRoleBinding("b", "system-workspace", "r", user("ann")), namespace("kube-system", "system-workspace"))
 	f.Refuse = func(verb string, o client.Object) error {
 		switch o.(type) {
 		case *corev1.Namespace, *metav1.PartialObjectMetadata:
@@ -188,7 +182,7 @@ func TestU50NoNamespaceIsEverWritten(t *testing.T) {
 	}
 	f.Reconcile("", "r")
 	f.Refuse = nil
-	must(t, f.Client.Delete(ctx, role("r", "")))
+	must(t, f.Client.Delete(ctx, workspaceRole("r", "")))
 	f.Reconcile("", "r")
 	must(t, f.Client.Get(ctx, types.NamespacedName{Name: "kube-system"}, &corev1.Namespace{}))
 	if n := f.Natives(); n != 0 {
@@ -196,27 +190,15 @@ func TestU50NoNamespaceIsEverWritten(t *testing.T) {
 	}
 }
 
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
-func patch(t *testing.T, f *mirrortest.Fixture, o client.Object, text string) {
-	t.Helper()
-	must(t, f.Client.Patch(ctx, o, client.RawPatch(types.MergePatchType, []byte(text))))
-}
-
 // What belongs to a workspace outside of namespaces is its role's too: for the group that only ks-apiserver asserts, which has looked at the
 // label of the object. With a kubeconfig of one's own there is no such right, since kube-apiserver can't tell whose workspace it is.
 func TestTheRoleReachesWhatTheWorkspaceHasOutsideOfNamespaces(t *testing.T) {
-	r := role("demo-admin", "demo")
+	r := workspaceRole("demo-admin", "demo")
 	r.Rules = append(r.Rules,
 		rbacv1.PolicyRule{Verbs: []string{"*"}, APIGroups: []string{"*"}, Resources: []string{"workspacemembers", "workspaces", "workspaceroles"}},
 		rbacv1.PolicyRule{Verbs: []string{"create", "update"}, APIGroups: []string{"tenant.kubesphere.io"}, Resources: []string{"namespaces"}},
 		rbacv1.PolicyRule{Verbs: []string{"update"}, APIGroups: []string{"iam.kubesphere.io"}, Resources: []string{"namespacemembers"}})
-	f := fixture(t, r, binding("b", "demo", "demo-admin", user("ann")), namespace("p", "demo"), namespace("q", "other"))
+	f := workspaceFixture(t, r, workspaceRoleBinding("b", "demo", "demo-admin", user("ann")), namespace("p", "demo"), namespace("q", "other"))
 	f.Reconcile("", "demo-admin")
 	const iam, tenant, group, others = "iam.kubesphere.io", "tenant.kubesphere.io", "kapis:workspace:demo:demo-admin", "kapis:workspace:other:demo-admin"
 	for name, c := range map[string]struct {
@@ -253,7 +235,7 @@ func TestTheRoleReachesWhatTheWorkspaceHasOutsideOfNamespaces(t *testing.T) {
 	if n := f.Written(func() { f.Reconcile("", "demo-admin") }); n != 0 {
 		t.Errorf("a second time wrote %d times", n)
 	}
-	must(t, f.Client.Delete(ctx, binding("b", "demo", "", user("ann"))))
+	must(t, f.Client.Delete(ctx, workspaceRoleBinding("b", "demo", "", user("ann"))))
 	f.Reconcile("", "demo-admin")
 	if n := f.Natives(); n != 0 {
 		t.Errorf("%d native objects outlived the binding", n)

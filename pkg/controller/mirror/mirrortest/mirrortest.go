@@ -52,8 +52,8 @@ func Scheme(t *testing.T) *runtime.Scheme {
 	return s
 }
 
-// New makes a fixture that has objects; index adds what the kind's own code looks up beside.
-func New(t *testing.T, kind mirror.Kind, index func(*fake.ClientBuilder), objects ...client.Object) *Fixture {
+// New makes a fixture that has objects.
+func New(t *testing.T, kind mirror.Kind, objects ...client.Object) *Fixture {
 	t.Helper()
 	f := &Fixture{T: t}
 	b := fake.NewClientBuilder().WithScheme(Scheme(t)).WithObjects(objects...).
@@ -61,8 +61,8 @@ func New(t *testing.T, kind mirror.Kind, index func(*fake.ClientBuilder), object
 	for _, o := range []client.Object{&rbacv1.ClusterRole{}, &rbacv1.ClusterRoleBinding{}, &rbacv1.Role{}, &rbacv1.RoleBinding{}} {
 		b = b.WithIndex(o, mirror.SourceField, mirror.SourceIndex)
 	}
-	if index != nil {
-		index(b)
+	for _, i := range kind.Indexes {
+		b = b.WithIndex(i.Object, i.Field, i.Of)
 	}
 	f.Client = b.WithInterceptorFuncs(f.intercept()).Build()
 	recorder := events.NewFakeRecorder(100)
