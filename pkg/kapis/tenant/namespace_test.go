@@ -95,6 +95,10 @@ func TestNamespacesStayInTheirWorkspace(t *testing.T) {
 			map[bool]string{true: "{}", false: namespaceOf("a1", "")}[method != http.MethodPut],
 		)
 	}
+	// Nor does a version tell that it exists elsewhere.
+	w.must(http.StatusNotFound, "admin", http.MethodPatch, "/workspaces/b/namespaces/a1", `{"metadata":{"resourceVersion":"nonesuch"}}`)
+	w.must(http.StatusNotFound, "admin", http.MethodPut, "/workspaces/b/namespaces/a1",
+		strings.Replace(namespaceOf("a1", ""), `"name":"a1"`, `"name":"a1","resourceVersion":"nonesuch"`, 1))
 }
 
 // U51, S7: namespaces are moved in bulk, each by a right where it is and a right where it goes.

@@ -254,7 +254,15 @@ func (t *target) drop(ctx context.Context, d *metav1.DeleteOptions) error {
 // caller named the version himself.
 func (t *target) locked(ctx context.Context, asked string, write func(context.Context,
 	*unstructured.Unstructured) (*unstructured.Unstructured, error)) (any, error) {
-	return shown(caller.Change(ctx, t.seen(asked), t.look, write))
+	read := func(ctx context.Context) (*unstructured.Unstructured, error) {
+		now, err := t.look(ctx)
+		if err != nil || asked == "" || asked == now.GetResourceVersion() {
+			return now, err
+		}
+		// An object that is not where the path says is not found: that it has another version would say that it exists.
+		return now, t.judge(ctx, now, now.DeepCopy())
+	}
+	return shown(caller.Change(ctx, t.seen(asked), read, write))
 }
 
 func (t *target) seen(version string) caller.Seen {
