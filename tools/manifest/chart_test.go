@@ -33,7 +33,7 @@ func templated(t *testing.T, values string) (map[string][]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	files, err := engine.Engine{Strict: true}.Render(chart, all)
+	files, err := engine.Engine{Strict: true}.RenderWithContext(t.Context(), chart, all)
 	if err != nil {
 		return nil, err
 	}
