@@ -10,6 +10,8 @@ KUBECONFIG ?=
 PORT       ?= 9090
 TLS_PORT   ?= 9443
 KUBECTL    ?= $(shell command -v kubectl 2>/dev/null || echo $(BIN)/kubectl)
+# real: one node with real containers next to the simulated ones, for run and dev-up (Linux, root).
+WITH_NODE  := $(filter real,$(NODE))
 # The kustomization that make deploy applies.
 OVERLAY    ?= config/default
 # Where make push sends the images; their names in bin/images have it too. A tag may not have a plus sign.
@@ -29,7 +31,9 @@ GO_BUILD := CGO_ENABLED=0 go build -trimpath -ldflags "$(LDFLAGS)"
 GOLANGCI_LINT_VERSION := v2.15.0
 
 # The packages of tools/dev that do not import Kubernetes itself, which would be compiled anew for -race.
-DEV_PACKAGES := ./internal/kubelet/... ./internal/pki/... ./internal/plane/... ./internal/process/...
+DEV_PACKAGES := ./internal/kubelet/... ./internal/pki/... ./internal/plane/... ./internal/process/... ./internal/realnode/... ./pause/...
+# Those that are only linted: the test of the real node is run by test-node.
+DEV_LINTED := $(DEV_PACKAGES) ./nodetest/...
 
 export KUBECONFIG
 
@@ -46,13 +50,15 @@ build: ## build bin/ks-apiserver, bin/ks-controller-manager and bin/kubectl-ks
 .PHONY: run
 run: build ## start a local control plane (or use KUBECONFIG=<file>) and both binaries; Ctrl-C stops them
 	@$(if $(KUBECONFIG),,tools/dev/build.sh $(BIN))
+	@$(if $(KUBECONFIG),,$(if $(WITH_NODE),hack/real-node.sh $(BIN)))
 	@$(GO_BUILD) -o $(BIN)/run ./tools/run
-	@exec $(BIN)/run --dir $(DEV_DIR) --bin $(BIN) --port $(PORT) --tls-port $(TLS_PORT) $(if $(KUBECONFIG),--kubeconfig $(KUBECONFIG))
+	@exec $(BIN)/run --dir $(DEV_DIR) --bin $(BIN) --port $(PORT) --tls-port $(TLS_PORT) $(if $(KUBECONFIG),--kubeconfig $(KUBECONFIG)) $(if $(WITH_NODE),--node real)
 
 .PHONY: dev-up
-dev-up: ## start the control plane alone, in the background
+dev-up: ## start the control plane alone, in the background; NODE=real (also of run) adds a node with real containers
 	@tools/dev/build.sh $(BIN)
-	@$(BIN)/dev up --dir $(DEV_DIR) --detach
+	@$(if $(WITH_NODE),hack/real-node.sh $(BIN))
+	@$(BIN)/dev up --dir $(DEV_DIR) --detach $(if $(WITH_NODE),--node real)
 
 .PHONY: dev-down
 dev-down: ## stop the control plane that dev-up started
@@ -81,6 +87,13 @@ test-e2e: ## end-to-end tests against the real control plane
 	tools/dev/build.sh $(BIN)
 	go test -race -count=1 -timeout 60m ./tools/e2e/...
 	cd tools/logins && go test -count=1 ./clients ./product
+	$(MAKE) test-node
+
+.PHONY: test-node
+test-node: ## pods on a real node; says why where this machine cannot have one
+	@tools/dev/build.sh $(BIN)
+	@hack/real-node.sh $(BIN)
+	cd tools/dev && BIN=$(BIN) go test -count=1 -v -timeout 20m ./nodetest
 
 .PHONY: fuzz
 fuzz: ## run every fuzz target for FUZZ_TIME=30s each, on two processors; what they find is kept in testdata/fuzz
@@ -89,7 +102,7 @@ fuzz: ## run every fuzz target for FUZZ_TIME=30s each, on two processors; what t
 .PHONY: lint
 lint: $(BIN)/golangci-lint ## golangci-lint
 	$(BIN)/golangci-lint run ./...
-	cd tools/dev && $(BIN)/golangci-lint run --config $(CURDIR)/.golangci.yaml $(DEV_PACKAGES)
+	cd tools/dev && $(BIN)/golangci-lint run --config $(CURDIR)/.golangci.yaml $(DEV_LINTED)
 	cd tools/logins && $(BIN)/golangci-lint run --config $(CURDIR)/.golangci.yaml ./...
 	cd tools/image && $(BIN)/golangci-lint run --config $(CURDIR)/.golangci.yaml ./...
 	cd tools/manifest && $(BIN)/golangci-lint run --config $(CURDIR)/.golangci.yaml ./...

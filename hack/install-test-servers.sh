@@ -1,8 +1,15 @@
 #!/usr/bin/env bash
 # Installs the real programs that tests talk to, where they are missing: OpenLDAP, Redis, Chromium and Node.js, as Debian has them.
+# With "node" it installs what a real node needs instead: containerd, runc and the CNI plugins.
+#
+# usage: hack/install-test-servers.sh [node]
 set -euo pipefail
 
 declare -A package=([slapd]=slapd [ldapadd]=ldap-utils [redis-server]=redis-server [chromium]=chromium [node]=nodejs [npm]=npm)
+if [ "${1:-}" = node ]; then
+  package=([containerd]=containerd [ctr]=containerd [runc]=runc [/usr/lib/cni/bridge]=containernetworking-plugins [nft]=nftables
+    [iptables]=iptables [ip]=iproute2 [busybox]=busybox-static)
+fi
 PATH="$PATH:/usr/sbin"
 missing=()
 for program in "${!package[@]}"; do

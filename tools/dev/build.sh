@@ -1,13 +1,23 @@
 #!/bin/sh
-# Builds OUTDIR/dev, the development control plane, and OUTDIR/kubectl, a link to it.
+# Builds OUTDIR/dev, the development control plane, and OUTDIR/kubectl, a link to it; or, with "node", OUTDIR/node and
+# OUTDIR/pause, the programs of a real node.
 #
-# usage: tools/dev/build.sh OUTDIR
+# usage: tools/dev/build.sh OUTDIR [node]
 #
 # The first build compiles Kubernetes and takes minutes, so it goes part by part and says which part, how long so far and
 # what to expect. A build that nothing has changed for takes a few milliseconds.
 set -eu
 
-out=${1:?"usage: $0 OUTDIR"}
+out=${1:?"usage: $0 OUTDIR [node]"}
+what=${2:-dev}
+case $what in
+dev) of="control plane" ;;
+node) of="real node" ;;
+*)
+	echo "usage: $0 OUTDIR [node]" >&2
+	exit 2
+	;;
+esac
 mkdir -p "$out"
 out=$(cd "$out" && pwd)
 cd "$(dirname "$0")"
@@ -23,12 +33,12 @@ for package in k8s.io/component-base/version k8s.io/client-go/pkg/version; do
 done
 export CGO_ENABLED=0
 
-stamp=$out/.dev.stamp
+stamp=$out/.$what.stamp
 inputs=$({
 	go env GOVERSION GOOS GOARCH
 	find . -name '*.go' ! -name '*_test.go' -o -name go.mod -o -name go.sum -o -name build.sh | LC_ALL=C sort | xargs cat
 } | cksum)
-if [ -x "$out/dev" ] && [ "$(cat "$stamp" 2>/dev/null)" = "$inputs" ]; then
+if [ -x "$out/$what" ] && [ "$(cat "$stamp" 2>/dev/null)" = "$inputs" ]; then
 	exit 0
 fi
 
@@ -37,7 +47,7 @@ part() {
 	name=$1 expect=$2
 	shift 2
 	begun=$(date +%s)
-	echo "control plane: $name ($expect)"
+	echo "$of: $name ($expect)"
 	"$@" &
 	job=$!
 	(
@@ -46,7 +56,7 @@ part() {
 			sleep 15 &
 			nap=$!
 			wait "$nap"
-			echo "control plane: $name, $(($(date +%s) - begun)) s so far ($expect)"
+			echo "$of: $name, $(($(date +%s) - begun)) s so far ($expect)"
 		done
 	) &
 	beat=$!
@@ -57,16 +67,29 @@ part() {
 	wait "$beat" 2>/dev/null || :
 	trap - INT TERM
 	if [ "$result" -ne 0 ]; then
-		echo "control plane: $name failed after $(($(date +%s) - begun)) s" >&2
+		echo "$of: $name failed after $(($(date +%s) - begun)) s" >&2
 		exit "$result"
 	fi
-	echo "control plane: $name done in $(($(date +%s) - begun)) s"
+	echo "$of: $name done in $(($(date +%s) - begun)) s"
 }
 
 list() { go list -deps ./... >/dev/null; }
 compile() { go build -trimpath "$@"; }
 # Renamed into place, so that a running control plane keeps its file and an interrupted build leaves the old one.
-link() { go build -trimpath -ldflags "$ldflags" -o "$out/.dev.new" . && mv "$out/.dev.new" "$out/dev"; }
+link_dev() { go build -trimpath -ldflags "$ldflags" -o "$out/.dev.new" . && mv "$out/.dev.new" "$out/dev"; }
+link_node() {
+	go build -trimpath -ldflags "-s -w" -o "$out/pause" ./pause
+	go build -trimpath -ldflags "$ldflags" -o "$out/.node.new" ./node && mv "$out/.node.new" "$out/node"
+}
+
+if [ "$what" = node ]; then
+	part "modules" "half a minute the first time, to download them" list
+	part "kubelet" "about 3 minutes the first time on two cores" compile k8s.io/kubernetes/cmd/kubelet/app
+	part "kube-proxy" "about half a minute the first time" compile k8s.io/kubernetes/cmd/kube-proxy/app
+	part "bin/node" "linking, about 20 seconds" link_node
+	printf '%s' "$inputs" >"$stamp"
+	exit 0
+fi
 
 part "modules" "about a minute the first time, to download them" list
 part "etcd" "about a minute the first time on two cores" compile go.etcd.io/etcd/server/v3/etcdmain
@@ -75,7 +98,7 @@ part "kube-controller-manager" "about 1 minute the first time" compile k8s.io/ku
 part "kube-scheduler" "about 1 minute the first time" compile k8s.io/kubernetes/cmd/kube-scheduler/app
 part "kwok" "about 1 minute the first time" compile sigs.k8s.io/kwok/pkg/kwok/cmd
 part "kubectl" "about half a minute the first time" compile k8s.io/kubectl/pkg/cmd
-part "bin/dev" "linking, about 20 seconds" link
+part "bin/dev" "linking, about 20 seconds" link_dev
 
 ln -sf dev "$out/kubectl"
 printf '%s' "$inputs" >"$stamp"

@@ -38,6 +38,9 @@ func checkPort(port int, variable string) error {
 func (s *session) startControlPlane(ctx context.Context) error {
 	if _, err := s.tool(ctx, nil, s.program("dev"), "status", "--dir", s.dir); err == nil {
 		s.say("using the control plane that runs already in %s", s.dir)
+		if _, err := os.Stat(s.path("conf", "real-node.json")); s.node != "" && err != nil {
+			s.say("no real node: that control plane was started without one; `make dev-down` stops it")
+		}
 		return nil
 	}
 	s.say("starting the control plane")
@@ -53,7 +56,11 @@ func (s *session) startControlPlane(ctx context.Context) error {
 			close(ready)
 		}
 	}
-	if err := s.launch("dev", planeGrace, each, s.program("dev"), "up", "--foreground", "--dir", s.dir); err != nil {
+	args := []string{"up", "--foreground", "--dir", s.dir}
+	if s.node != "" {
+		args = append(args, "--node", s.node)
+	}
+	if err := s.launch("dev", planeGrace, each, s.program("dev"), args...); err != nil {
 		return err
 	}
 	select {

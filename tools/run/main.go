@@ -19,6 +19,8 @@ import (
 type options struct {
 	// kubeconfig is a file of an existing cluster; "" starts the control plane.
 	kubeconfig string
+	// node is "real" where the control plane is asked for a real node, else "".
+	node string
 	// dir is where state is kept, bin where the programs are, repo the checkout.
 	dir, bin, repo string
 	// port and tlsPort are the loopback ports of ks-apiserver.
@@ -50,6 +52,7 @@ func parse(args []string, adminPassword string) (options, error) {
 	o := options{}
 	f := flag.NewFlagSet("run", flag.ContinueOnError)
 	f.StringVar(&o.kubeconfig, "kubeconfig", "", "`file` of an existing cluster; none starts a control plane")
+	f.StringVar(&o.node, "node", "", "real: the control plane has one node with real containers too")
 	f.StringVar(&o.dir, "dir", ".dev", "`folder` of the state")
 	f.StringVar(&o.bin, "bin", "bin", "`folder` of the programs")
 	f.StringVar(&o.repo, "repo", ".", "`folder` of the checkout")
@@ -71,6 +74,9 @@ func parse(args []string, adminPassword string) (options, error) {
 	}
 	if o.port == o.tlsPort {
 		return options{}, fmt.Errorf("port %d cannot serve both HTTP and HTTPS: choose another --port or --tls-port", o.port)
+	}
+	if o.node != "" && o.node != "real" {
+		return options{}, fmt.Errorf("--node %s is not known: --node real, or none", o.node)
 	}
 	if o.adminPassword != "" {
 		if err := checkPassword(o.adminPassword); err != nil {
@@ -177,6 +183,9 @@ func (s *session) start(ctx context.Context) (login, error) {
 		}
 	} else {
 		s.say("using the cluster of %s; both programs act with its rights", s.kubeconfig)
+		if s.node != "" {
+			s.say("no real node: that is of the development control plane, and this cluster has nodes of its own")
+		}
 	}
 	if err := s.install(ctx); err != nil {
 		return login{}, err

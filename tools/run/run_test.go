@@ -81,6 +81,8 @@ func TestParse(t *testing.T) {
 		"DefaultsAreFine":            {},
 		"TheSamePortTwice":           {args: []string{"--port", "80", "--tls-port", "80"}, fails: "port 80 cannot serve both"},
 		"AnUnknownArgument":          {args: []string{"x"}, fails: `unknown argument "x"`},
+		"ARealNode":                  {args: []string{"--node", "real"}},
+		"AnUnknownNode":              {args: []string{"--node", "reel"}, fails: "--node reel is not known"},
 		"AnUnknownFlag":              {args: []string{"--nonsense"}, fails: "nonsense"},
 		"AWeakPassword":              {password: "weak", fails: "8 to 64 characters"},
 		"AStrongPassword":            {password: "Str0ngEnough"},

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"kapis.dev/ks-apiserver/tools/dev/internal/pki"
+	"kapis.dev/ks-apiserver/tools/dev/internal/realnode"
 )
 
 const (
@@ -29,12 +30,17 @@ type certificate struct {
 	request         pki.Request
 }
 
-// certificates lists the certificates of the control plane itself.
-func certificates() []certificate {
+// certificates lists the certificates of the control plane itself, and of its real node, if any.
+func certificates(real *realnode.Config) []certificate {
 	apiserverNames := append([]string{
 		"10.96.0.1", "kubernetes", "kubernetes.default", "kubernetes.default.svc", "kubernetes.default.svc.cluster.local",
 	}, localNames...)
-	return []certificate{
+	var ofNode []certificate
+	if real != nil {
+		apiserverNames = append(apiserverNames, real.HostIP())
+		ofNode = realNodeCertificates(*real)
+	}
+	return append(ofNode, []certificate{
 		{clusterCA, "kube-apiserver", pki.Request{CommonName: "kube-apiserver", Names: apiserverNames}},
 		{clusterCA, "kubelet-client", pki.Request{CommonName: kubeletClient}},
 		{clusterCA, "kubelet", pki.Request{CommonName: "system:node:dev", Names: localNames}},
@@ -45,11 +51,11 @@ func certificates() []certificate {
 		{frontProxyCA, "front-proxy-client", pki.Request{CommonName: "front-proxy-client"}},
 		{etcdCA, "etcd", pki.Request{CommonName: "etcd", Names: localNames}},
 		{etcdCA, "etcd-client", pki.Request{CommonName: "etcd-client"}},
-	}
+	}...)
 }
 
 // ensureCertificates makes what is missing of the certificates and keys, and renews what is near its end.
-func ensureCertificates(l layout, now time.Time) error {
+func ensureCertificates(l layout, now time.Time, real *realnode.Config) error {
 	authorities := map[string]*pki.Authority{}
 	for _, name := range []string{clusterCA, frontProxyCA, etcdCA} {
 		authority, err := pki.EnsureAuthority(l.path("pki"), name, now)
@@ -58,7 +64,7 @@ func ensureCertificates(l layout, now time.Time) error {
 		}
 		authorities[name] = authority
 	}
-	for _, c := range certificates() {
+	for _, c := range certificates(real) {
 		if _, err := authorities[c.authority].Ensure(l.path("pki"), c.file, c.request, now); err != nil {
 			return err
 		}

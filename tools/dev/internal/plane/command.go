@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"kapis.dev/ks-apiserver/tools/dev/internal/pki"
+	"kapis.dev/ks-apiserver/tools/dev/internal/realnode"
 )
 
 // NewCommand makes the command line of the control plane.
@@ -21,28 +22,33 @@ func NewCommand() *cobra.Command {
 		SilenceErrors: true,
 	}
 	dir := root.PersistentFlags().String("dir", ".dev", "folder of the control plane's state")
-	root.AddCommand(upCommand(dir), downCommand(dir), statusCommand(dir), kubeconfigCommand(dir), certCommand(dir))
+	root.AddCommand(upCommand(dir), downCommand(dir), statusCommand(dir), kubeconfigCommand(dir), certCommand(dir), checkNodeCommand())
 	return root
 }
 
 func upCommand(dir *string) *cobra.Command {
 	var background, foreground bool
 	var port, progress int
+	var node string
 	cmd := &cobra.Command{
 		Use:   "up",
 		Short: "Start the control plane, stay until Ctrl-C (or, with --detach, until it is ready)",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if node != "" && node != nodeReal {
+				return fmt.Errorf("--node %s is not known: --node %s, or none for simulated nodes alone", node, nodeReal)
+			}
+			o := upOptions{port: port, real: node == nodeReal}
 			l, err := newLayout(*dir)
 			switch {
 			case err != nil:
 				return err
 			case background:
-				return detach(cmd.Context(), l, port, cmd.OutOrStdout())
+				return detach(cmd.Context(), l, o, cmd.OutOrStdout())
 			case progress != 0:
-				return upTelling(cmd.Context(), l, port, progress, cmd.OutOrStdout())
+				return upTelling(cmd.Context(), l, o, progress, cmd.OutOrStdout())
 			default:
-				return up(cmd.Context(), l, port, cmd.OutOrStdout())
+				return up(cmd.Context(), l, o, cmd.OutOrStdout())
 			}
 		},
 	}
@@ -50,6 +56,7 @@ func upCommand(dir *string) *cobra.Command {
 	cmd.Flags().BoolVar(&foreground, "foreground", true, "stay in the foreground")
 	cmd.MarkFlagsMutuallyExclusive("detach", "foreground")
 	cmd.Flags().IntVar(&port, "port", 0, "port of kube-apiserver; 0 picks a free one and keeps it")
+	cmd.Flags().StringVar(&node, "node", "", "real: one node with real containers too, where this machine can (root)")
 	cmd.Flags().IntVar(&progress, "progress-fd", 0, "file descriptor that takes progress up to the ready line")
 	_ = cmd.Flags().MarkHidden("progress-fd") // fails for unknown names only
 	return cmd
@@ -82,6 +89,15 @@ func statusCommand(dir *string) *cobra.Command {
 			}
 			return status(cmd.Context(), l, cmd.OutOrStdout())
 		},
+	}
+}
+
+func checkNodeCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "check-node",
+		Short: "Say why no real node can run here; fails unless one can",
+		Args:  cobra.NoArgs,
+		RunE:  func(cmd *cobra.Command, _ []string) error { return realnode.Check(cmd.Context()) },
 	}
 }
 

@@ -52,7 +52,7 @@ func TestCertAndKubeconfigFiles(t *testing.T) {
 	if _, err := choosePorts(l.ports(), 0); err != nil {
 		t.Fatal(err)
 	}
-	if err := ensureCertificates(l, time.Now()); err != nil {
+	if err := ensureCertificates(l, time.Now(), nil); err != nil {
 		t.Fatal(err)
 	}
 	out := t.TempDir()
@@ -137,7 +137,7 @@ func TestASecondSupervisorIsToldInOneLine(t *testing.T) {
 				}
 				defer os.Remove(l.supervisor())
 			}
-			err := up(t.Context(), l, 0, io.Discard)
+			err := up(t.Context(), l, upOptions{}, io.Discard)
 			if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "\n") {
 				t.Errorf("got %v", err)
 			}

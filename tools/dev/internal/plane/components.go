@@ -8,12 +8,15 @@ import (
 
 	"kapis.dev/ks-apiserver/tools/dev/internal/pki"
 	"kapis.dev/ks-apiserver/tools/dev/internal/process"
+	"kapis.dev/ks-apiserver/tools/dev/internal/realnode"
 )
 
 // instance is one control plane with everything decided.
 type instance struct {
 	layout
 	ports ports
+	// real is the real node, or nil.
+	real *realnode.Config
 }
 
 // self is this program, which is every component. The link in /proc stays right when a new build replaces the file.
@@ -80,10 +83,14 @@ func (i instance) etcdFlags() []string {
 }
 
 func (i instance) apiserverFlags() []string {
+	// An Endpoints object may not name a loopback address, so none is kept for the kubernetes Service without a real node.
+	advertised, reconciler := "127.0.0.1", "none"
+	if i.real != nil {
+		advertised, reconciler = i.real.HostIP(), "lease"
+	}
 	return []string{
-		"--bind-address=127.0.0.1", "--advertise-address=127.0.0.1", fmt.Sprintf("--secure-port=%d", i.ports.APIServer),
-		// An Endpoints object may not name a loopback address, so none is kept for the kubernetes Service.
-		"--endpoint-reconciler-type=none",
+		"--bind-address=127.0.0.1", "--advertise-address=" + advertised, fmt.Sprintf("--secure-port=%d", i.ports.APIServer),
+		"--endpoint-reconciler-type=" + reconciler,
 		"--etcd-servers=https://" + loopback(i.ports.Etcd),
 		"--etcd-cafile=" + i.pki("etcd-ca.crt"),
 		"--etcd-certfile=" + i.pki("etcd-client.crt"), "--etcd-keyfile=" + i.pki("etcd-client.key"),
@@ -210,5 +217,8 @@ func (i instance) writeConfigs() error {
 			return err
 		}
 	}
-	return componentKubeconfigs(i.layout, i.ports)
+	if err := componentKubeconfigs(i.layout, i.ports); err != nil {
+		return err
+	}
+	return i.writeRealNode()
 }

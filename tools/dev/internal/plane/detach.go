@@ -21,12 +21,12 @@ const (
 )
 
 // detach starts `dev up` in a session of its own and returns when it is ready. Where it runs already, that is said.
-func detach(ctx context.Context, l layout, fixedPort int, out io.Writer) error {
+func detach(ctx context.Context, l layout, o upOptions, out io.Writer) error {
 	if err := l.create(); err != nil {
 		return err
 	}
 	if id, running := l.running(); running {
-		return awaitRunning(ctx, l, id.PID, out)
+		return awaitRunning(ctx, l, id.PID, o, out)
 	}
 	logFile := l.log("dev")
 	if _, err := truncateOver(logFile, maxLog); err != nil {
@@ -44,7 +44,10 @@ func detach(ctx context.Context, l layout, fixedPort int, out io.Writer) error {
 	defer progress.Close()
 
 	//nolint:noctx // it goes on after this command
-	cmd := exec.Command(self, "up", "--dir", l.dir, "--port", strconv.Itoa(fixedPort), "--progress-fd", strconv.Itoa(progressFD))
+	cmd := exec.Command(self, "up", "--dir", l.dir, "--port", strconv.Itoa(o.port), "--progress-fd", strconv.Itoa(progressFD))
+	if o.real {
+		cmd.Args = append(cmd.Args, "--node", nodeReal)
+	}
 	cmd.Args[0] = "dev"
 	cmd.Stdout, cmd.Stderr = log, log
 	cmd.ExtraFiles = []*os.File{theirs}
@@ -117,14 +120,14 @@ func (w *progressWriter) close() {
 }
 
 // upTelling is up for a detached supervisor.
-func upTelling(ctx context.Context, l layout, fixedPort, fd int, out io.Writer) error {
+func upTelling(ctx context.Context, l layout, o upOptions, fd int, out io.Writer) error {
 	starter := os.NewFile(uintptr(fd), "progress")
 	if starter == nil {
 		return fmt.Errorf("file descriptor %d for progress is not open", fd)
 	}
 	syscall.CloseOnExec(fd)
 	w := &progressWriter{log: out, starter: starter}
-	err := up(ctx, l, fixedPort, w)
+	err := up(ctx, l, o, w)
 	if err != nil {
 		w.failed(err)
 	}
@@ -132,8 +135,13 @@ func upTelling(ctx context.Context, l layout, fixedPort, fd int, out io.Writer) 
 }
 
 // awaitRunning waits for a control plane that somebody else has started.
-func awaitRunning(ctx context.Context, l layout, pid int, out io.Writer) error {
+func awaitRunning(ctx context.Context, l layout, pid int, o upOptions, out io.Writer) error {
 	fmt.Fprintf(out, "a control plane already runs in %s (process %d)\n", l.dir, pid)
+	if o.real {
+		if real, err := readRealNode(l); err == nil && real == nil {
+			fmt.Fprintf(out, "no real node: the control plane was started without one; `dev down --dir %s` stops it\n", l.dir)
+		}
+	}
 	ctx, cancel := context.WithTimeoutCause(ctx, startTimeout, fmt.Errorf("not ready within %s", startTimeout))
 	defer cancel()
 	p, err := readPorts(l.ports())

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"kapis.dev/ks-apiserver/tools/dev/internal/process"
+	"kapis.dev/ks-apiserver/tools/dev/internal/realnode"
 )
 
 // downGrace is how long a supervisor has to stop its components before it is killed itself, and they with it.
@@ -24,6 +25,9 @@ func down(ctx context.Context, l layout, out io.Writer) error {
 	killed, err := process.KillMarked(ctx, l.mark())
 	if err != nil {
 		return fmt.Errorf("end what is left of the control plane: %w", err)
+	}
+	if err := realnode.Clean(ctx, l.realNode(), realnode.None); err != nil {
+		return err
 	}
 	switch {
 	case running:
@@ -57,7 +61,18 @@ func status(ctx context.Context, l layout, out io.Writer) error {
 	fmt.Fprintf(out, "%-24s process %d, state in %s\n", "supervisor", id.PID, l.dir)
 	fmt.Fprintf(out, "%-24s %s, kubeconfig %s\n", "server", p.server(), l.kubeconfig())
 	var bad error
-	for _, c := range (instance{layout: l, ports: p}).components(clients) {
+	i := instance{layout: l, ports: p}
+	if i.real, err = readRealNode(l); err != nil {
+		return err
+	}
+	if i.real != nil { // all else runs without it
+		state := "ready"
+		if err := l.realNodeReady(clients.kube)(ctx); err != nil {
+			state = err.Error()
+		}
+		fmt.Fprintf(out, "%-24s %s\n", "real-node", state)
+	}
+	for _, c := range i.components(clients) {
 		state := "ready"
 		if err := c.Ready(ctx); err != nil {
 			state, bad = err.Error(), errNotRunning

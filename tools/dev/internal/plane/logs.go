@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"strings"
 	"time"
+
+	"kapis.dev/ks-apiserver/tools/dev/internal/realnode"
 )
 
 const (
@@ -22,6 +24,9 @@ const (
 func componentLogs(l layout) []string {
 	var files []string
 	for _, name := range []string{"etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubelet", "kwok"} {
+		files = append(files, l.log(name))
+	}
+	for _, name := range realnode.LogNames() {
 		files = append(files, l.log(name))
 	}
 	return files

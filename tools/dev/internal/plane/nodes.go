@@ -93,33 +93,41 @@ func code(err error) int {
 }
 
 type nodeList struct {
-	Items []struct {
-		Metadata struct {
-			Name string `json:"name"`
-		} `json:"metadata"`
-		Spec struct {
-			Taints []struct {
-				Key string `json:"key"`
-			} `json:"taints"`
-		} `json:"spec"`
-		Status struct {
-			Conditions []struct {
-				Type   string `json:"type"`
-				Status string `json:"status"`
-			} `json:"conditions"`
-		} `json:"status"`
-	} `json:"items"`
+	Items []listedNode `json:"items"`
+}
+
+// listedNode is what is read of a Node.
+type listedNode struct {
+	Metadata struct {
+		Name string `json:"name"`
+	} `json:"metadata"`
+	Spec struct {
+		Taints []struct {
+			Key string `json:"key"`
+		} `json:"taints"`
+	} `json:"spec"`
+	Status struct {
+		Conditions []struct {
+			Type   string `json:"type"`
+			Status string `json:"status"`
+		} `json:"conditions"`
+	} `json:"status"`
+}
+
+func (n listedNode) ready() bool {
+	for _, c := range n.Status.Conditions {
+		if c.Type == "Ready" && c.Status == "True" {
+			return true
+		}
+	}
+	return false
 }
 
 // usable returns nil when enough nodes are ready and accept pods.
 func (l nodeList) usable() error {
 	usable := 0
 	for _, n := range l.Items {
-		ready := false
-		for _, c := range n.Status.Conditions {
-			ready = ready || (c.Type == "Ready" && c.Status == "True")
-		}
-		if ready && len(n.Spec.Taints) == 0 {
+		if n.ready() && len(n.Spec.Taints) == 0 {
 			usable++
 		}
 	}

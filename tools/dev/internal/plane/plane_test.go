@@ -105,7 +105,7 @@ func TestFlagsNameOnlyFilesThatAreMade(t *testing.T) {
 		t.Fatal(err)
 	}
 	i := instance{layout: l, ports: p}
-	if err := ensureCertificates(l, time.Now()); err != nil {
+	if err := ensureCertificates(l, time.Now(), nil); err != nil {
 		t.Fatal(err)
 	}
 	if err := i.writeContainerLogs(time.Now()); err != nil {

@@ -11,6 +11,7 @@ import (
 
 	"kapis.dev/ks-apiserver/tools/dev/internal/pki"
 	"kapis.dev/ks-apiserver/tools/dev/internal/process"
+	"kapis.dev/ks-apiserver/tools/dev/internal/realnode"
 )
 
 const (
@@ -22,8 +23,16 @@ const (
 	readyLine = "CONTROL PLANE READY"
 )
 
+// upOptions are what a person chooses at a start.
+type upOptions struct {
+	// port is that of kube-apiserver; 0 picks one.
+	port int
+	// real asks for a real node.
+	real bool
+}
+
 // up runs the control plane until ctx ends. It writes progress and the ready line to out.
-func up(ctx context.Context, l layout, fixedPort int, out io.Writer) error {
+func up(ctx context.Context, l layout, o upOptions, out io.Writer) error {
 	begun := time.Now()
 	logf := func(format string, args ...any) {
 		fmt.Fprintf(out, "%6.1fs  %s\n", time.Since(begun).Seconds(), fmt.Sprintf(format, args...))
@@ -37,7 +46,18 @@ func up(ctx context.Context, l layout, fixedPort int, out io.Writer) error {
 	}
 	defer lock.Close()
 	defer func() { _ = os.Remove(l.supervisor()) }() // one that stays is seen to be stale
-	i, err := prepare(ctx, l, fixedPort, logf)
+	if err := endLeftovers(ctx, l, logf); err != nil {
+		return err
+	}
+	var claim *realnode.Claim
+	if o.real {
+		if claim, err = claimRealNode(ctx); err != nil {
+			logf("no real node: %v", err)
+		} else {
+			defer claim.Release()
+		}
+	}
+	i, err := prepare(l, o.port, claim)
 	if err != nil {
 		return err
 	}
@@ -98,15 +118,20 @@ func (l layout) running() (process.Identity, bool) {
 	return id, id.Alive()
 }
 
-// prepare clears away what an earlier run left, and writes everything that the components read. The lock is held.
-func prepare(ctx context.Context, l layout, fixedPort int, logf func(string, ...any)) (instance, error) {
+// endLeftovers clears away what an earlier run left. The lock is held.
+func endLeftovers(ctx context.Context, l layout, logf func(string, ...any)) error {
 	killed, err := process.KillMarked(ctx, l.mark())
 	if err != nil {
-		return instance{}, fmt.Errorf("end what an earlier run left behind: %w", err)
+		return fmt.Errorf("end what an earlier run left behind: %w", err)
 	}
 	if killed > 0 {
 		logf("ended %d processes that an earlier run left behind", killed)
 	}
+	return realnode.Clean(ctx, l.realNode(), realnode.None)
+}
+
+// prepare writes everything that the components read. The lock is held, and claim is that of the real node, or nil.
+func prepare(l layout, fixedPort int, claim *realnode.Claim) (instance, error) {
 	me, err := process.Identify(os.Getpid())
 	if err != nil {
 		return instance{}, err
@@ -122,8 +147,11 @@ func prepare(ctx context.Context, l layout, fixedPort int, logf func(string, ...
 	if i.ports, err = choosePorts(l.ports(), fixedPort); err != nil {
 		return instance{}, err
 	}
+	if claim != nil {
+		i.real = i.realNodeOf(claim.Index)
+	}
 	now := time.Now()
-	if err := ensureCertificates(l, now); err != nil {
+	if err := ensureCertificates(l, now, i.real); err != nil {
 		return instance{}, err
 	}
 	if err := i.writeContainerLogs(now); err != nil {
@@ -150,12 +178,18 @@ func (i instance) start(ctx context.Context, s *process.Supervisor, clients clie
 		if err := ensureNodes(ctx, clients.kube, i.ports.Kubelet); err != nil {
 			return err
 		}
+		if err := i.admitRealNode(ctx, clients.kube); err != nil {
+			return err
+		}
 	}
 	if err := wait(ctx, s.Poll, usable(clients.kube)); err != nil {
 		return fmt.Errorf("wait for the nodes and the default service account: %w", err)
 	}
 	logf("%d simulated nodes are ready", nodeCount)
-	return nil
+	if i.real == nil {
+		return nil
+	}
+	return i.startRealNode(ctx, s, clients.kube, logf)
 }
 
 // wait asks again and again until the answer is nil.
@@ -180,6 +214,11 @@ func (i instance) stop(s *process.Supervisor, logf func(string, ...any)) {
 	defer cancel()
 	if _, err := process.KillMarked(ctx, i.mark()); err != nil {
 		logf("cannot end the commands of simulated containers: %v", err)
+	}
+	if i.real != nil {
+		if err := realnode.Clean(ctx, i.realNode(), i.real.Index); err != nil {
+			logf("cannot remove what the real node has made: %v", err)
+		}
 	}
 	logf("stopped")
 }
