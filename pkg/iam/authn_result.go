@@ -13,10 +13,10 @@ const (
 
 // AuthnResult is what a login proved: which user it is, who vouches for them, and by which methods.
 type AuthnResult struct {
-	// User is nil if no User is linked to the identity yet; Registration tells of it then.
+	// User is the user whom the identity is linked to. It is nil if there is none yet; then Registration is set.
 	User         *User
 	Registration *Registration
-	// Provider is the identity provider that vouches for the user; "" for a local password.
+	// Provider is the identity provider that verified the user; "" for a local password.
 	Provider string
 	// Subject is the user's name at the provider.
 	Subject string
@@ -24,10 +24,10 @@ type AuthnResult struct {
 	Groups []string
 	// Hint and Refresh are those of idp.Identity. They are secrets, and sealed before they are stored.
 	Hint, Refresh string
-	// Methods are by what the user proved who they are.
+	// Methods are the methods by which the user proved who they are.
 	Methods []string
-	// At is the time of the login here, and Authenticated that of the login at the provider if the provider tells it, TimeUnknown if it
-	// doesn't; zero if both are one.
+	// At is the time of the login here. Authenticated is the time of the login at the provider: TimeUnknown if the provider does not
+	// report it, zero if it is the same as At.
 	At, Authenticated time.Time
 	// Pending says that a second factor is still needed. Nothing is issued for a pending result.
 	Pending bool
@@ -36,7 +36,7 @@ type AuthnResult struct {
 // TimeUnknown stands for an unknown time of login: long ago.
 var TimeUnknown = time.Unix(0, 0).UTC()
 
-// AuthenticatedAt returns when the user proved who they are; TimeUnknown if nobody can tell.
+// AuthenticatedAt returns when the user proved who they are; TimeUnknown if that is not known.
 func (p *AuthnResult) AuthenticatedAt() time.Time {
 	if p.Authenticated.IsZero() {
 		return p.At
@@ -49,7 +49,7 @@ type Origin struct {
 	// Source is the client's address, and UserAgent what it calls itself.
 	Source, UserAgent string
 	// Shared says that Source is the address of a server through which many users log in, such as the console. Claimed is the user's
-	// address as that server, or an impostor of it, reports it.
+	// address as that server reports it; anyone could claim to be that server.
 	Shared  bool
 	Claimed string
 }

@@ -1,12 +1,12 @@
 package iam
 
-// ExtraCredential is the key in a user.Info's extra for the kind of credential, and CredentialAPIKey its value for API keys. With an API
-// key nobody changes passwords, second factors or API keys.
+// ExtraCredential is the key in a user.Info's extra for the kind of credential, and CredentialAPIKey its value for API keys. An API key
+// gives no right to change passwords, second factors or API keys.
 const (
 	ExtraCredential  = "authentication.kapis.dev/credential"
 	CredentialAPIKey = "api-key"
-	// ExtraProven marks the one write for which a user proved more than the token, and ProvenPassword says that it was the current password.
-	// Only this server sets it; the policy own-password.users.iam.kapis.dev asks for it.
+	// ExtraProven marks the one write for which a user proved more than the token; ProvenPassword says that it was the current password.
+	// Only this server sets it; the policy own-password.users.iam.kapis.dev requires it.
 	ExtraProven    = "authentication.kapis.dev/proven"
 	ProvenPassword = "password"
 	// ExtraCredentialID is where Kubernetes' authenticators put the credential's ID for audit logs.

@@ -26,17 +26,17 @@ var (
 	ErrOver = errors.New("the session is over")
 	// ErrUnavailable says that kube-apiserver did not answer.
 	ErrUnavailable = errors.New("sessions can't be reached")
-	// ErrRefresh says that a refresh token is not valid: made up, used, ended, or of another client.
+	// ErrRefresh says that a refresh token is not valid: unknown, used, of an ended session, or of another client.
 	ErrRefresh = errors.New("the refresh token is not good")
 
 	// ErrUsed says that a code was used before; the session that it opened is ended (RFC 6749, 4.1.2).
 	ErrUsed = errors.New("the code was used before")
-	// ErrWaiting says that nobody has approved the device yet.
+	// ErrWaiting says that the device is not approved yet.
 	ErrWaiting = errors.New("nobody has approved the device yet")
-	// ErrDenied says that somebody said no to the device.
+	// ErrDenied says that a user denied the device.
 	ErrDenied = errors.New("the device was denied")
 
-	// ErrKey says that an API key is not valid: made up, expired, revoked, or its user is deleted or disabled.
+	// ErrKey says that an API key is not valid: unknown, expired, revoked, or its user is deleted or disabled.
 	ErrKey = errors.New("the API key is not good")
 	// ErrTooMany says that a user has reached the limit of something.
 	ErrTooMany = errors.New("there are too many already")
@@ -44,14 +44,14 @@ var (
 	ErrExpiry = errors.New("the end of the API key is in the past, or too far away")
 	// ErrScope says that the scope of a new API key is unknown.
 	ErrScope = errors.New("the scope of the API key is unknown")
-	// ErrPolicy says that a new password may not be used; its text tells the user why.
+	// ErrPolicy says that a new password is not allowed; its text gives the reason.
 	ErrPolicy = errors.New("the new password can't be used")
 )
 
-// RetryAfter is after what time clients may try again after ErrBusy or ErrUnavailable.
+// RetryAfter is how long clients should wait before they try again after ErrBusy or ErrUnavailable.
 const RetryAfter = 2 * time.Second
 
-// ThrottledError is an ErrLimited that is over in seconds.
+// ThrottledError is an ErrLimited that ends after some seconds.
 type ThrottledError struct {
 	// After is how long to wait before the next attempt.
 	After time.Duration

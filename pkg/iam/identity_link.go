@@ -46,7 +46,7 @@ func (u *UserIndex) ByLink(l Link) (user *User, shared bool) {
 	return nil, true
 }
 
-// EmailTaken reports whether a user has the e-mail, in whatever case.
+// EmailTaken reports whether a user has the e-mail, in any case.
 func (u *UserIndex) EmailTaken(email string) bool {
 	u.mu.RLock()
 	defer u.mu.RUnlock()
@@ -75,7 +75,7 @@ func (u *UserIndex) unlink(old *User) {
 	}
 }
 
-// seen wakes those who wait for news of a user. The lock is held.
+// seen wakes the callers of Await that wait for a change of the user. The lock is held.
 func (u *UserIndex) seen(name string) {
 	if ch, ok := u.awaited[name]; ok {
 		close(ch)
@@ -83,7 +83,7 @@ func (u *UserIndex) seen(name string) {
 	}
 }
 
-// Await waits until told returns true for a user as the feed brings it, nil for none; and at most for the time given.
+// Await waits until told returns true for the user's state as the feed brings it (nil for no user), but no longer than most.
 func (u *UserIndex) Await(ctx context.Context, name string, most time.Duration, told func(*User) bool) {
 	ctx, cancel := context.WithTimeout(ctx, most)
 	defer cancel()
@@ -104,7 +104,7 @@ func (u *UserIndex) Await(ctx context.Context, name string, most time.Duration, 
 		case <-ctx.Done():
 			u.mu.Lock()
 			if u.awaited[name] == ch {
-				delete(u.awaited, name) // whoever else waits for him goes on when his time is up
+				delete(u.awaited, name) // other callers go on when their own time is up
 			}
 			u.mu.Unlock()
 			return

@@ -33,12 +33,12 @@ func ClientUser(client string) *User {
 		info: &user.DefaultInfo{Name: name, UID: name, Groups: []string{user.AllAuthenticated}}}
 }
 
-// Extra returns what tokens and requests say about a user who has to register.
+// Extra returns the extras of tokens and requests of a user who has to register.
 func (r *Registration) Extra() map[string][]string {
 	return map[string][]string{"idp": {r.Provider}, "uid": {r.Subject}, "username": {r.Username}, "email": {r.Email}}
 }
 
-// User returns the user that acts in a session before the registration: it has no rights but to register.
+// User returns the user of a session before the registration: it may register, and has no other right.
 func (r *Registration) User() *User {
 	sum := sha256.Sum256([]byte(r.Provider + "\x00" + r.Subject)) // no name of a provider has a zero byte (idp.checkName)
 	uid := RegistrationPrefix + hex.EncodeToString(sum[:16])

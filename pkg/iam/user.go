@@ -1,5 +1,5 @@
-// Package iam has what its sub-packages have in common: users and their index, what a login proved, and the errors of logins.
-// Each sub-package is one feature of the login.
+// Package iam has what its sub-packages have in common: users and their index, the result of a login, and the errors of
+// logins. Each sub-package is one feature of the login.
 package iam
 
 import (
@@ -18,11 +18,11 @@ import (
 	"kapis.dev/ks-apiserver/pkg/api/iam/v1beta1"
 )
 
-// maxCost is the highest cost of a bcrypt hash that is compared: one of cost 31 would occupy a worker for hours, and anyone who may write
-// a User could have it compared.
+// maxCost is the highest cost of a bcrypt hash that is compared: one of cost 31 would occupy a worker for hours, and anyone with the
+// right to write a User could cause that.
 const maxCost = 14
 
-// User is what this server keeps of a User object. It is immutable.
+// User is the part of a User object that this server keeps. It is immutable.
 type User struct {
 	Name, UID string
 	State     v1beta1.UserState
@@ -43,7 +43,7 @@ type User struct {
 
 	// credential is the fingerprint that sessions carry; the hash can't be derived from it.
 	credential string
-	// password returns the bcrypt hash; nil without a password. It is a function because no format verb prints what is in one.
+	// password returns the bcrypt hash; nil without a password. It is a function because no format verb prints what a function returns.
 	password func() []byte
 	info     *user.DefaultInfo
 }
@@ -72,7 +72,7 @@ func (u *User) String() string { return "user " + u.Name }
 func (u *User) GoString() string { return u.String() }
 
 // RefusalReason returns why the user's sessions and API keys are refused now, or "" if they are good. A user who is locked out for
-// wrong passwords keeps them: otherwise anyone could end them by guessing.
+// wrong passwords keeps them, or anyone could end them by guessing passwords.
 func (u *User) RefusalReason() string {
 	switch {
 	case u.Deleting:
@@ -130,8 +130,8 @@ func ParseUser(raw []byte) (*User, error) {
 	u.password, u.credential = readPassword(w.Spec.Password)
 	u.Links = readLinks(w.Metadata.Annotations, w.Metadata.Labels)
 	if u.State == v1beta1.UserPending && w.Spec.Password == "" && u.Links != nil {
-		// Pending is a user whose password has to be hashed before anybody may log in. Here there is none: what is pending is
-		// only that the controller writes Active, and somebody who has just proved himself elsewhere does not wait for it.
+		// Pending means that a password has still to be hashed. A linked user without a password has none to hash: only the
+		// controller's write of Active is missing, and the login need not wait for that.
 		u.State = v1beta1.UserActive
 	}
 	u.info = &user.DefaultInfo{Name: u.Name, UID: u.UID,
@@ -142,7 +142,7 @@ func ParseUser(raw []byte) (*User, error) {
 // pending is the credential of a user whose new password is not hashed yet. No session carries it.
 const pending = "pending"
 
-// readPassword keeps a bcrypt hash, but no password in clear text, which never matches.
+// readPassword returns a bcrypt hash as it is. A password in clear text is dropped: it never matches.
 func readPassword(s string) (hashed func() []byte, credential string) {
 	if s == "" {
 		return nil, ""

@@ -34,7 +34,7 @@ var _ store.Sink = (*UserIndex)(nil)
 // OnChange has f called with each change of a known user; next is nil for a deleted one. Call it before the feed starts.
 func (u *UserIndex) OnChange(f func(old, next *User)) { u.changed = f }
 
-// Set stores a new or changed User. One that can't be decoded is removed, so that nobody can log in as it.
+// Set stores a new or changed User. One that can't be decoded is removed, so that no one can log in as it.
 func (u *UserIndex) Set(o *store.Object) {
 	next, err := ParseUser(o.Raw)
 	if err != nil {

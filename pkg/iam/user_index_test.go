@@ -79,7 +79,7 @@ func TestUserThatCanNotBeReadIsNotThere(t *testing.T) {
 	}
 }
 
-// S57: no way of printing a user shows his hash.
+// S57: no way of printing a user shows the hash.
 func TestUserIsPrintedWithoutHisPassword(t *testing.T) {
 	users := iam.NewUserIndex()
 	h := iamtest.Hash(t, iamtest.Password)

@@ -31,14 +31,14 @@ type UserAPI interface {
 type Options struct {
 	API   UserAPI
 	Users *iam.UserIndex
-	// Synced reports whether all Users are loaded. Before that no User is created, since it is not known who is linked.
+	// Synced reports whether all Users are loaded. Before that no User is created, since it is not known which identities are linked.
 	Synced func() bool
-	// Named reports whether a binding names a user, existing or not. A User who got such a name would get its rights, so that none is
-	// created; nil for never.
+	// Named reports whether a binding names a user, existing or not; nil for never. No User is created by such a name, since it would
+	// get the binding's rights.
 	Named func(name string) bool
 	// NamedNatively is Named for Kubernetes' own bindings. It is asked last, since it may ask kube-apiserver; nil for never.
 	NamedNatively func(ctx context.Context, name string) (bool, error)
-	// Reservations keeps two registrations of one identity apart; nil for not at all.
+	// Reservations keeps two registrations of one identity apart; nil for no reservations.
 	Reservations Reservations
 }
 
@@ -76,12 +76,12 @@ func (a *Linker) Resolve(ctx context.Context, e *idp.Entry, id *idp.Identity) (*
 	u, err = a.create(ctx, names, newAccount{
 		Link: iam.Link{Provider: e.Name, Subject: id.Subject}, displayName: id.DisplayName, email: id.Email, lang: id.Lang, called: id.Username})
 	if e.Mapping == idp.MapMixed && errors.Is(err, errNamesTaken) {
-		return nil, a.registration(e, id), nil // somebody was faster
+		return nil, a.registration(e, id), nil // another request was faster
 	}
 	return u, nil, err
 }
 
-// Plan returns what Resolve would, without changing anything: the linked User, the registration, or the name of the User to create.
+// Plan returns what Resolve would return, and changes nothing: the linked User, the registration, or the name of the User to create.
 func (a *Linker) Plan(e *idp.Entry, id *idp.Identity) (*iam.User, *iam.Registration, string, error) {
 	u, r, makes, err := a.plan(e, id)
 	if err != nil || !makes {
@@ -146,8 +146,8 @@ func (a *Linker) free(name string) bool {
 	return a.Users.ByName(name) == nil && (a.Named == nil || !a.Named(name))
 }
 
-// Register creates the User of a registration, with the name and e-mail that its owner chose. Its errors are those of an API call: 422 if
-// they are not valid, 409 if one is taken; ErrNotLinked if the identity is linked already; and ErrUnavailable.
+// Register creates the User of a registration, with the name and e-mail that its owner chose. Its errors are API errors (422 if name or
+// e-mail is not valid, 409 if it is taken), ErrNotLinked if the identity is linked already, and ErrUnavailable.
 func (a *Linker) Register(ctx context.Context, r iam.Registration, name, email string) (*iam.User, error) {
 	if r.Provider == "" || r.Subject == "" || len(r.Subject) > maxSubject {
 		return nil, fmt.Errorf("%w: the registration names no identity", iam.ErrNotLinked)
@@ -159,7 +159,7 @@ func (a *Linker) Register(ctx context.Context, r iam.Registration, name, email s
 	u, shared := a.Users.ByLink(link)
 	switch {
 	case u != nil && u.Name == name:
-		return u, nil // it was registered already: the person asks twice
+		return u, nil // it was registered already: the page was sent twice
 	case u != nil || shared:
 		return nil, fmt.Errorf("%w by this registration: one is linked already; log in again", iam.ErrNotLinked)
 	case !a.Synced():
@@ -174,7 +174,7 @@ func (a *Linker) Register(ctx context.Context, r iam.Registration, name, email s
 	}
 	u, err := a.create(ctx, []string{name}, newAccount{Link: link, displayName: r.DisplayName, email: email, called: r.Username})
 	if errors.Is(err, errNamesTaken) {
-		a.release(ctx, &r, name) // and after no other failure: perhaps the User is there all the same
+		a.release(ctx, &r, name) // not after other failures: the User may exist all the same
 		return nil, taken("name", name)
 	}
 	return u, err
@@ -200,8 +200,8 @@ func (a *Linker) release(ctx context.Context, r *iam.Registration, name string) 
 	}
 }
 
-// Vouched returns the User of an identity with the groups of both, for providers that vouch for each request. Its errors are those of
-// Resolve, and ErrSuspended.
+// Vouched returns the User of an identity with the groups of both, for providers that authenticate each request. Its errors are those
+// of Resolve, and ErrSuspended.
 func (a *Linker) Vouched(ctx context.Context, e *idp.Entry, id *idp.Identity) (user.Info, error) {
 	u, _, err := a.Resolve(ctx, e, id)
 	switch {
@@ -230,8 +230,8 @@ type newAccount struct {
 // errNamesTaken says that none of the names was free.
 var errNamesTaken = fmt.Errorf("%w: the names that could be made of it are taken", iam.ErrNotLinked)
 
-// create creates a User with the first free name. Replicas that do so at once try the same names in the same order: the later one finds
-// the User of the first, by its link.
+// create creates a User with the first free name. Replicas that do so at the same time try the same names in the same order: the later
+// one finds the User of the first, by its link.
 func (a *Linker) create(ctx context.Context, names []string, w newAccount) (*iam.User, error) {
 	for _, name := range names {
 		if named, err := a.named(ctx, name); err != nil {
@@ -269,13 +269,13 @@ func (a *Linker) named(ctx context.Context, name string) (bool, error) {
 	return named, nil
 }
 
-// make creates a User. It returns the existing one if that has the link already, and nil if it is another user.
+// make creates a User. It returns the existing one if that has the link already, and nil if the name belongs to another user.
 func (a *Linker) make(ctx context.Context, o *v1beta1.User) (*iam.User, error) {
 	raw, err := a.API.Create(ctx, o)
 	if apierrors.IsAlreadyExists(err) {
 		raw, err = a.API.Get(ctx, o.Name)
 		if apierrors.IsNotFound(err) {
-			return nil, nil // it has gone again: the name is not for us to take in this moment
+			return nil, nil // it was deleted meanwhile: do not take its name now
 		}
 	}
 	if err != nil {

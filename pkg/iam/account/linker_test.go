@@ -94,7 +94,7 @@ func TestMappings(t *testing.T) {
 	for _, tc := range []struct {
 		claim    string
 		mapping  idp.Mapping
-		there    string // a User of somebody else
+		there    string // a User of another person
 		made     string // the prefix of the User's name
 		proposed string
 	}{
@@ -150,7 +150,7 @@ func TestMappings(t *testing.T) {
 	}
 }
 
-// A name that a binding names gives rights: nobody gets it by what a provider, or he himself, says.
+// A binding gives rights to the name that it names: no identity gets that name, whether its provider or its owner proposes it.
 func TestANameThatABindingNamesIsNotGiven(t *testing.T) {
 	api := iamtest.NewUserAPI()
 	a := accounts(api)
@@ -200,7 +200,7 @@ func TestReplicasMakeOneUserForOneIdentity(t *testing.T) {
 	api.Quiet = true
 	replicas := []*Linker{accounts(api), accounts(api)}
 	ctx, cancel := context.WithCancel(t.Context())
-	cancel() // nobody waits for the feeds
+	cancel() // do not wait for the feeds
 	var group sync.WaitGroup
 	var mu sync.Mutex
 	names := map[string]bool{}
@@ -325,7 +325,7 @@ func TestVouchedIsTheUserWithTheGroupsOfTheIdentity(t *testing.T) {
 	}
 }
 
-// Somebody who comes from elsewhere has nothing that would have to be hashed; any other user waits.
+// A linked user without a password has nothing to hash, and is active at once; any other user waits.
 func TestOnlyALinkedUserWithoutPasswordIsActiveAtOnce(t *testing.T) {
 	link := map[string]string{iamapi.AnnotationIdentityProviderPrefix + "corp": "s-1"}
 	for _, tc := range []struct {

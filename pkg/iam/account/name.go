@@ -43,7 +43,7 @@ func plainName(username string) (string, bool) {
 // candidates returns the names that the User of an identity may get, best first: the username if it is valid, then readable names that end
 // in a hash of the identity. Different identities never get one name, and every replica derives the same.
 func candidates(provider string, id *idp.Identity) []string {
-	// No name of a provider has a zero byte (idp.checkName), and what an identity is called at it comes last.
+	// No name of a provider has a zero byte (idp.checkName), and the subject comes last, so that no two identities hash the same text.
 	sum := sha256.Sum256([]byte("kapis.dev user name 1\x00" + provider + "\x00" + id.Subject))
 	end := strings.ToLower(base32.HexEncoding.WithPadding(base32.NoPadding).EncodeToString(sum[:]))
 	out := make([]string, 0, 3)
@@ -75,7 +75,7 @@ func readable(username string, n int) string {
 	return "user"
 }
 
-// object returns the User to create: with the link, and without anything that grants rights.
+// object returns the User to create: it has the link, and nothing that gives rights.
 func (w newAccount) object(a *Linker, name string) *v1beta1.User {
 	display := w.displayName
 	if display == "" && w.called != name {

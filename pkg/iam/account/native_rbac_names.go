@@ -18,12 +18,12 @@ const (
 	nativeFor = 10 * time.Second
 	// nativePage is how many bindings one request reads.
 	nativePage = 500
-	// notMirrored selects the bindings that no binding of ours is mirrored to.
+	// notMirrored selects the bindings that are not mirrors of this project's bindings.
 	notMirrored = iamv1beta1.LabelManagedBy + "!=" + iamv1beta1.ManagedByController
 )
 
-// NativeNames finds the users and groups that Kubernetes' own bindings name. It reads the bindings when it is asked, which is when a User
-// is created with a chosen name, or somebody creates or joins a group: there may be tens of thousands, most of them mirrors of ours.
+// NativeNames finds the users and groups that Kubernetes' own bindings name. It reads the bindings on request, when a User is created
+// with a chosen name or a group is created or joined: there may be tens of thousands, most of them mirrors.
 type NativeNames struct {
 	Client rbacclient.RbacV1Interface
 	Now    func() time.Time
@@ -47,7 +47,7 @@ func (n *NativeNames) HasGroup(ctx context.Context, name string) (bool, error) {
 }
 
 func (n *NativeNames) has(ctx context.Context, who subjectName) (bool, error) {
-	n.mu.Lock() // who comes meanwhile waits for the same answer
+	n.mu.Lock() // later callers wait for the same answer
 	defer n.mu.Unlock()
 	if now := n.Now(); !now.Before(n.until) {
 		names, err := n.read(ctx)

@@ -18,7 +18,7 @@ import (
 
 func named(kind, name string) []rbacv1.Subject { return []rbacv1.Subject{{Kind: kind, Name: name}} }
 
-// Who gets the name of a user to whom an administrator has bound a ClusterRole of Kubernetes' own would get what is bound.
+// An administrator may have bound a native ClusterRole to a name: a new User of that name would get its rights.
 func TestNobodyIsGivenANameThatANativeBindingHas(t *testing.T) {
 	kube := fake.NewClientset(
 		&rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: "root"}, Subjects: named("User", "carol")},
@@ -49,7 +49,7 @@ func TestNobodyIsGivenANameThatANativeBindingHas(t *testing.T) {
 	if err != nil || u.Name == "dave" {
 		t.Errorf("%v, %v", u, err)
 	}
-	// What can't be asked is no permission.
+	// A check that fails gives no permission.
 	now = now.Add(nativeFor)
 	kube.PrependReactor("list", "rolebindings", func(clienttesting.Action) (bool, runtime.Object, error) {
 		return true, nil, errors.New("no connection")

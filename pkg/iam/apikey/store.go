@@ -37,8 +37,8 @@ const (
 	// keySweep is the interval of Run, and keyShown how long an expired key is still listed.
 	keySweep = 10 * time.Minute
 	keyShown = 24 * time.Hour
-	// keysAtOnce bounds the writes of one look, and keyOrphanAge is the age from which a key of a missing user is deleted: a younger
-	// one may be ahead of the feed of users.
+	// keysAtOnce bounds the writes of one Sweep, and keyOrphanAge is the age from which a key of a missing user is deleted: a
+	// younger one may be ahead of the feed of users.
 	keysAtOnce   = 200
 	keyOrphanAge = 5 * time.Minute
 )
@@ -111,7 +111,7 @@ func (k *Store) put(in *v1alpha1.APIKey) *keyRecord {
 		Name: in.Name, User: in.Spec.User, UserUID: string(in.Spec.UserUID), Description: in.Spec.Description, Scope: in.Spec.Scope,
 		Created: in.Spec.CreatedAt.Time, Expires: in.Spec.ExpiresAt.Time, Used: in.LastUsedAt.Time,
 	}, uid: in.UID}
-	r.hash, _ = hex.DecodeString(in.Spec.Hash) // one that is none matches nothing
+	r.hash, _ = hex.DecodeString(in.Spec.Hash) // a hash that can't be decoded matches nothing
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if old := k.drop(r.Name); old != nil && old.uid == r.uid {
@@ -218,7 +218,7 @@ func (k *Store) Create(ctx context.Context, u *iam.User, in Request) (*Key, stri
 		return nil, "", fmt.Errorf("%w: make an API key: %w", iam.ErrUnavailable, err)
 	}
 	r := k.put(made)
-	if r.Scope != in.Scope { // an older definition of the kind has no such field, and would make it a key to everything
+	if r.Scope != in.Scope { // an older definition of the kind has no such field, and the key would have all rights
 		if err := k.end(ctx, r); err != nil {
 			return nil, "", err
 		}

@@ -124,7 +124,7 @@ func TestAnAPIKeyCarriesWhatItIsForOnEveryReplica(t *testing.T) {
 	}
 }
 
-// forgetful is a cluster whose definition of API keys is older than their scopes.
+// forgetful is a cluster whose definition of API keys has no scopes yet.
 type forgetful struct {
 	*iamtest.Objects[*v1alpha1.APIKey]
 }

@@ -1,4 +1,4 @@
-// Package crdclient has the clients of the custom resources in which logins are stored.
+// Package crdclient provides the clients of the custom resources in which logins are stored.
 package crdclient
 
 import (
@@ -20,9 +20,9 @@ import (
 type API[T any] interface {
 	Create(ctx context.Context, o T) (T, error)
 	Get(ctx context.Context, name string) (T, error)
-	// Update fails with a Conflict where the resource version is not the one stored.
+	// Update replaces an object, and fails with a Conflict if the resource version is not the stored one.
 	Update(ctx context.Context, o T) (T, error)
-	// Delete fails with a Conflict where the preconditions don't hold.
+	// Delete deletes an object, and fails with a Conflict if the preconditions don't hold.
 	Delete(ctx context.Context, name string, is metav1.Preconditions) error
 }
 

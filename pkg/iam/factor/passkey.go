@@ -27,12 +27,12 @@ import (
 var ErrNoPasskeys = errors.New("passkeys can't be used here")
 
 const (
-	// maxPasskeys and maxPasskeyName bound a user's, as the CRD does.
+	// maxPasskeys and maxPasskeyName bound a user's passkeys, as the CRD does.
 	maxPasskeys    = 16
 	maxPasskeyName = 64
 	// maxResponse is the size limit of a browser's answer, in bytes.
 	maxResponse = 64 << 10
-	// loginPurpose seals a login by passkey between its two halves.
+	// loginPurpose is the purpose that seals a login by passkey between BeginLogin and FinishLogin.
 	loginPurpose token.Purpose = "second factor passkey login"
 )
 
@@ -63,7 +63,7 @@ func NewPasskeys(issuer, name string) (*webauthn.WebAuthn, error) {
 	return w, nil
 }
 
-// webauthnUser is a user as the webauthn library wants it.
+// webauthnUser is a user in the form of the webauthn library.
 type webauthnUser struct {
 	*iam.User
 	credentials []webauthn.Credential
@@ -143,7 +143,7 @@ func (f *Store) AddPasskey(ctx context.Context, u *iam.User, sealed, name string
 	if err != nil {
 		return fmt.Errorf("%w: %w", iam.ErrCredentials, err)
 	}
-	c.Attestation = webauthn.CredentialAttestation{} // nobody asks for it again
+	c.Attestation = webauthn.CredentialAttestation{} // it is never read again
 	raw, err := json.Marshal(c)
 	if err != nil {
 		return fmt.Errorf("store a passkey: %w", err)
@@ -272,7 +272,7 @@ func (f *Store) userOf(uid []byte) *iam.User {
 var errCopied = fmt.Errorf("%w: there may be a copy of the passkey", iam.ErrCredentials)
 
 // usePasskey uses up an answer. If the counter did not grow, there may be a copy of the authenticator (WebAuthn, 6.1.1): that is stored,
-// and refuses the passkey from then on. The same answer sent twice is no sign of a copy.
+// and the passkey is refused from then on. The same answer sent twice does not indicate a copy.
 func (f *Store) usePasskey(s *v1alpha1.FactorSpec, answered *webauthn.Credential, challenge time.Time) (copied bool, err error) {
 	id := passkeyID(answered.ID)
 	i := slices.IndexFunc(s.Passkeys, func(p v1alpha1.Passkey) bool { return p.ID == id })

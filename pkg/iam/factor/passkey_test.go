@@ -27,7 +27,7 @@ func TestAPasskeyLogsInOnEveryReplica(t *testing.T) {
 	if e := s.all[0].Of(s.alice()); len(e.Passkeys) != 1 || e.Passkeys[0].Name != "phone" || !e.Any() || e.Passkeys[0].ID != iamtest.Base64(d.ID) {
 		t.Fatalf("%+v", e)
 	}
-	iamtest.Want(t, addTo(t, d, s), iam.ErrCredentials) // it is there
+	iamtest.Want(t, addTo(t, d, s), iam.ErrCredentials) // it exists already
 	for i, who := range []*iam.User{nil, s.alice(), nil} {
 		s.clock.Add(time.Second)
 		options, sealed, err := s.all[i%2].BeginLogin(who)
@@ -144,8 +144,8 @@ func TestNamesOfPasskeysAreCut(t *testing.T) {
 	}
 }
 
-// A counter that does not grow says that there are two authenticators with one key (WebAuthn, 6.1.1): neither gets in again, also not once it
-// has counted beyond the other.
+// A counter that does not grow means that two authenticators have one key (WebAuthn, 6.1.1): neither is accepted again, even if it counts
+// beyond the other.
 func TestACopiedPasskeyIsRefusedFromThenOn(t *testing.T) {
 	s, d := newSafe(t), iamtest.NewDevice(t)
 	d.Count = 7
@@ -159,7 +159,7 @@ func TestACopiedPasskeyIsRefusedFromThenOn(t *testing.T) {
 		return err
 	}
 	iamtest.Want(t, logIn(0, 9), nil)
-	iamtest.Want(t, logIn(0, 8), iam.ErrCredentials) // the copy, or the owner after the copy
+	iamtest.Want(t, logIn(0, 8), iam.ErrCredentials) // the copy, or the owner after the copy was used
 	for _, count := range []uint32{10, 11, 1000} {
 		for i := range s.all {
 			iamtest.Want(t, logIn(i, count+uint32(i)), iam.ErrCredentials)
@@ -174,7 +174,7 @@ func TestACopiedPasskeyIsRefusedFromThenOn(t *testing.T) {
 	iamtest.Want(t, logIn(0, 1001), nil)
 }
 
-// An answer that is sent twice, as by a slow form, does not take the passkey away.
+// An answer that is sent twice, as by a form on a slow connection, does not disable the passkey.
 func TestAnAnswerSentTwiceIsNoCopy(t *testing.T) {
 	s, d := newSafe(t), iamtest.NewDevice(t)
 	d.Count = 7

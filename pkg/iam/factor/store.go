@@ -31,15 +31,15 @@ const (
 	// resealAfter is the age at which a secret is sealed again. Keys that no longer seal can open for years (token.KeySet.OpenStored).
 	resealAfter = 30 * 24 * time.Hour
 	resealEvery = 6 * time.Hour
-	// resealAtOnce bounds the writes of one look.
+	// resealAtOnce bounds the writes of one Reseal.
 	resealAtOnce = 200
 )
 
 // Store has the second factors of all users in memory, and changes them. It is a store.Sink of factors.session.kapis.dev/v1alpha1. Fill in
 // its fields before its feed starts.
 //
-// What may be used once (a code, a recovery code, an answer to a challenge) is used up by an update with optimistic concurrency, so that
-// it is accepted at most once over all replicas.
+// Codes, recovery codes and answers to challenges may be used once: an update with optimistic concurrency uses them up, so that all
+// replicas together accept each at most once.
 type Store struct {
 	API   crdclient.API[*v1alpha1.Factor]
 	Users *iam.UserIndex
@@ -56,7 +56,7 @@ type Store struct {
 	byUser map[string]*v1alpha1.Factor // UID of the user
 }
 
-// Enrolled tells which factors a user has.
+// Enrolled describes which factors a user has.
 type Enrolled struct {
 	TOTP         bool
 	RecoveryLeft int
@@ -135,9 +135,9 @@ func (f *Store) Reset(ctx context.Context, u *iam.User) error {
 // errGone says that a user has no factor to change.
 var errGone = fmt.Errorf("%w: the user has no such second factor", iam.ErrCredentials)
 
-// change writes a user's factors after edit, which gets an empty one if there are none. It returns edit's error as it is; others are
-// ErrUnavailable. It is no retry.RetryOnConflict: the first attempt edits what is in memory, and so costs one call; the object is
-// read only after a conflict.
+// change writes a user's factors after edit, which gets an empty one if there are none. It returns edit's error unchanged; others
+// are ErrUnavailable. Unlike retry.RetryOnConflict, it first edits the state in memory, which costs one call, and reads the object
+// only after a conflict.
 func (f *Store) change(ctx context.Context, uid, name string, edit func(*v1alpha1.FactorSpec) error) error {
 	if f.API == nil {
 		return fmt.Errorf("change second factors: %w", iam.ErrUnavailable)
@@ -179,7 +179,7 @@ func (f *Store) change(ctx context.Context, uid, name string, edit func(*v1alpha
 	return fmt.Errorf("%w: others changed the second factors at the same time, again and again", iam.ErrUnavailable)
 }
 
-// write replaces now by next, or deletes it if nothing is left.
+// write replaces now by next, or deletes the object if next is empty.
 func (f *Store) write(ctx context.Context, now, next *v1alpha1.Factor) (*v1alpha1.Factor, error) {
 	empty := next.Spec.TOTP == nil && len(next.Spec.Passkeys) == 0
 	switch {
@@ -193,7 +193,7 @@ func (f *Store) write(ctx context.Context, now, next *v1alpha1.Factor) (*v1alpha
 	return f.API.Update(ctx, next)
 }
 
-// challenge is what the browser carries, sealed, between the two halves of an enrolment or a login.
+// challenge is the state of an enrolment or a login between its two steps. The browser carries it, sealed.
 type challenge struct {
 	At      time.Time             `json:"a"`
 	Secret  string                `json:"s,omitempty"`
@@ -231,7 +231,7 @@ func (f *Store) open(p token.Purpose, sealed string) (*challenge, error) {
 	return b, nil
 }
 
-// Run seals secrets again long before their keys are gone, until ctx ends.
+// Run seals secrets again, long before their keys expire, until ctx ends.
 func (f *Store) Run(ctx context.Context) {
 	tick := time.NewTicker(resealEvery)
 	defer tick.Stop()

@@ -18,7 +18,7 @@ import (
 	"kapis.dev/ks-apiserver/pkg/token"
 )
 
-// safe are the second factors of two replicas, which know alice and bob.
+// safe has the second factors of two replicas, which know alice and bob.
 type safe struct {
 	api   *iamtest.Objects[*v1alpha1.Factor]
 	clock *iamtest.Clock
@@ -77,7 +77,7 @@ func (s *safe) code(t testing.TB, secret string, steps int) string {
 func TestACodeWorksOnceOverAllReplicas(t *testing.T) {
 	s := newSafe(t)
 	secret, _ := s.enrol(t)
-	iamtest.Want(t, s.all[1].Verify(t.Context(), s.alice(), s.code(t, secret, 0)), iam.ErrCredentials) // it enrolled
+	iamtest.Want(t, s.all[1].Verify(t.Context(), s.alice(), s.code(t, secret, 0)), iam.ErrCredentials) // the code that enrolled the app
 	for range 3 {
 		s.clock.Add(2 * totpStep * time.Second)
 		s.api.Hold(0)
@@ -116,7 +116,7 @@ func TestClocksMayBeOffByOneStep(t *testing.T) {
 	s.clock.Add(10 * time.Minute)
 	next := s.code(t, secret, 1)
 	iamtest.Want(t, s.all[0].Verify(t.Context(), s.alice(), next[:3]+" "+next[3:]), nil)
-	iamtest.Want(t, s.all[0].Verify(t.Context(), s.alice(), s.code(t, secret, 0)), iam.ErrCredentials) // older than the one that was used
+	iamtest.Want(t, s.all[0].Verify(t.Context(), s.alice(), s.code(t, secret, 0)), iam.ErrCredentials) // older than the code that was used
 }
 
 func TestRecoveryCodesWorkOnce(t *testing.T) {
@@ -150,7 +150,7 @@ func TestNothingThatOpensADoorIsStored(t *testing.T) { // S57
 			}
 		}
 	}
-	// The sealed secret of one user is none of another's.
+	// A sealed secret can't be opened for another user.
 	o := s.all[0].stored(s.alice().UID).DeepCopy()
 	o.Name, o.Spec.User = "uid-bob", "bob"
 	s.all[0].put(o)
@@ -216,7 +216,7 @@ func TestSecretsAreSealedAnewInTime(t *testing.T) {
 	iamtest.Want(t, s.all[1].Verify(t.Context(), s.alice(), s.code(t, secret, 0)), nil)
 }
 
-// A secret is sealed for years: the key that sealed it may be worn out before the sweep comes by, and nobody may lose his app by that.
+// A secret stays sealed for years: its key may have expired before Reseal runs, and the user must not lose the app by that.
 func TestASecretOutlivesTheKeyThatSealedIt(t *testing.T) {
 	s := newSafe(t)
 	private, err := rsa.GenerateKey(rand.Reader, 2048)
@@ -238,7 +238,7 @@ func TestASecretOutlivesTheKeyThatSealedIt(t *testing.T) {
 	iamtest.Want(t, s.all[1].Verify(t.Context(), s.alice(), s.code(t, secret, 0)), nil)
 	s.clock.Add(2 * totpStep * time.Second)
 	use(token.MACKey{ID: "new", Secret: []byte(strings.Repeat("fedcba9876543210", 2)), Created: iamtest.Start(), NotBefore: iamtest.Start().Add(time.Hour)})
-	iamtest.Want(t, s.all[1].Verify(t.Context(), s.alice(), s.code(t, secret, 0)), nil) // the use has sealed it anew
+	iamtest.Want(t, s.all[1].Verify(t.Context(), s.alice(), s.code(t, secret, 0)), nil) // the use has sealed it again
 }
 
 func FuzzVerify(f *testing.F) {

@@ -141,7 +141,7 @@ func (f *Store) useCode(u *iam.User, s *v1alpha1.FactorSpec, code string) error 
 	return nil
 }
 
-// secret opens the secret of a user's app. If its keys are gone, recovery codes are what is left.
+// secret opens the secret of a user's app. If its keys are gone, only recovery codes still work.
 func (f *Store) secret(uid string, s *v1alpha1.FactorSpec) (string, error) {
 	if s.TOTP == nil {
 		return "", errGone
@@ -196,7 +196,7 @@ func newRecovery(uid string) (codes, hashes []string) {
 	return codes, hashes
 }
 
-// recoveryHash returns the hash of a recovery code, which has 80 bits, so that a slow hash would add nothing. No UID has a zero byte.
+// recoveryHash returns the hash of a recovery code, which has 80 random bits: a slow hash would not make it safer. No UID has a zero byte.
 func recoveryHash(uid, code string) string {
 	sum := sha256.Sum256([]byte("kapis.dev recovery code 1\x00" + uid + "\x00" + code))
 	return hex.EncodeToString(sum[:])

@@ -17,7 +17,7 @@ import (
 	"kapis.dev/ks-apiserver/pkg/store"
 )
 
-// Objects are a kube-apiserver's worth of one kind, with feeds to the replicas that can be held back.
+// Objects is a fake kube-apiserver for one kind, with feeds to the replicas that a test can hold back.
 type Objects[T crdclient.Object] struct {
 	empty func() T
 
@@ -26,9 +26,9 @@ type Objects[T crdclient.Object] struct {
 	Stored map[string]string
 	Feeds  []*Feed
 	calls  map[string]int
-	// fail is asked before each call.
+	// Fail is called before each call; its error is the call's error.
 	Fail func(verb string) error
-	// wait is waited for before each call, so that a test can have a slow API.
+	// Wait is called before each call, so that a test can simulate a slow API.
 	Wait func(ctx context.Context) error
 }
 
@@ -60,7 +60,7 @@ func (o *Objects[T]) begin(ctx context.Context, verb string) error {
 	return nil
 }
 
-// Count returns how many calls of these verbs there were.
+// Count returns the number of calls of these verbs.
 func (o *Objects[T]) Count(verbs ...string) (n int) {
 	o.Mu.Lock()
 	defer o.Mu.Unlock()
@@ -87,7 +87,7 @@ func (o *Objects[T]) put(in T) T {
 	return o.Read(name)
 }
 
-// Tell tells the feeds of an event.
+// Tell sends an event to the feeds.
 func (o *Objects[T]) Tell(event func(store.Sink)) {
 	for _, f := range o.Feeds {
 		if f.Held {
@@ -179,28 +179,28 @@ func (o *Objects[T]) Size() int {
 	return len(o.Stored)
 }
 
-// BreakWith lets all calls fail.
+// BreakWith lets all calls fail with err.
 func (o *Objects[T]) BreakWith(err error) {
 	o.Mu.Lock()
 	defer o.Mu.Unlock()
 	o.Fail = func(string) error { return err }
 }
 
-// Mend ends BreakWith.
+// Mend ends the effect of BreakWith.
 func (o *Objects[T]) Mend() {
 	o.Mu.Lock()
 	defer o.Mu.Unlock()
 	o.Fail = nil
 }
 
-// Hold holds a feed back.
+// Hold holds back the events of a feed.
 func (o *Objects[T]) Hold(i int) {
 	o.Mu.Lock()
 	defer o.Mu.Unlock()
 	o.Feeds[i].Held = true
 }
 
-// Release lets a feed catch up.
+// Release delivers the events that were held back.
 func (o *Objects[T]) Release(i int) {
 	o.Mu.Lock()
 	defer o.Mu.Unlock()

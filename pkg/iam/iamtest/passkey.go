@@ -37,7 +37,7 @@ func NewDevice(t testing.TB) *Device {
 // Base64 encodes as WebAuthn does.
 func Base64(b []byte) string { return base64.RawURLEncoding.EncodeToString(b) }
 
-// byteString is one of CBOR, of less than 64 KiB.
+// byteString encodes a CBOR byte string of less than 64 KiB.
 func byteString(b []byte) []byte {
 	if len(b) < 256 {
 		return append([]byte{0x58, byte(len(b))}, b...)
@@ -71,7 +71,7 @@ func (d *Device) clientData(kind, challenge string) []byte {
 	return raw
 }
 
-// Create is navigator.credentials.create.
+// Create does what navigator.credentials.create does.
 func (d *Device) Create(t testing.TB, options []byte) []byte {
 	t.Helper()
 	var o struct {
@@ -94,7 +94,7 @@ func (d *Device) Create(t testing.TB, options []byte) []byte {
 	return raw
 }
 
-// Get is navigator.credentials.get.
+// Get does what navigator.credentials.get does.
 func (d *Device) Get(t testing.TB, options []byte) []byte {
 	t.Helper()
 	var o struct{ PublicKey struct{ Challenge string } }

@@ -1,4 +1,4 @@
-// Package iamtest has what tests of the packages under iam share: users, a clock, and fakes of the Kubernetes API.
+// Package iamtest provides what the tests of the packages under iam share: users, a clock, and fakes of the Kubernetes API.
 package iamtest
 
 import (
@@ -16,10 +16,10 @@ import (
 	"kapis.dev/ks-apiserver/pkg/token"
 )
 
-// Start is when tests begin.
+// Start returns the time at which tests begin.
 func Start() time.Time { return time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC) }
 
-// Clock stands until it is moved.
+// Clock is a clock that stands still until it is moved.
 type Clock struct {
 	mu   sync.Mutex
 	Time time.Time
@@ -39,7 +39,7 @@ func (c *Clock) Add(d time.Duration) {
 	c.Time = c.Time.Add(d)
 }
 
-// Feed tells a sink of changes; while it is held, they wait.
+// Feed sends changes to a sink; while it is held, the changes wait.
 type Feed struct {
 	Sink store.Sink
 	Held bool
@@ -52,7 +52,7 @@ var Keys = sync.OnceValues(func() (*token.KeySet, error) { return token.Generate
 // Password is the password of users in tests.
 const Password = "P@88w0rd"
 
-// Hash is of the least cost, since the tests compare it often.
+// Hash returns a hash of the lowest cost, since the tests compare it often.
 func Hash(t testing.TB, password string) string {
 	t.Helper()
 	h, err := bcrypt.GenerateFromPassword([]byte(password), bcrypt.MinCost)
@@ -62,7 +62,7 @@ func Hash(t testing.TB, password string) string {
 	return string(h)
 }
 
-// Change changes a User before it is encoded.
+// Change edits a User before it is encoded.
 type Change func(*iamapi.User)
 
 // User returns a User as the store has it.

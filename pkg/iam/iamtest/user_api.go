@@ -14,17 +14,17 @@ import (
 	"kapis.dev/ks-apiserver/pkg/store"
 )
 
-// UserAPI is a kube-apiserver's worth of Users, with the indexes of replicas that follow it.
+// UserAPI is a fake kube-apiserver for Users, with the indexes of the replicas that watch it.
 type UserAPI struct {
 	Mu      sync.Mutex
 	Objects map[string]*iamapi.User
 	Created int
 	Fail    error
 	Feeds   []*iam.UserIndex
-	Quiet   bool // the feeds are behind
+	Quiet   bool // the feeds lag
 }
 
-// Create creates a User, and tells the feeds.
+// Create creates a User, and sends it to the feeds.
 func (a *UserAPI) Create(_ context.Context, u *iamapi.User) ([]byte, error) {
 	a.Mu.Lock()
 	defer a.Mu.Unlock()

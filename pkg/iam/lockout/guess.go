@@ -7,12 +7,13 @@ import (
 	"kapis.dev/ks-apiserver/pkg/iam"
 )
 
-// Attempt is an admitted attempt. When it is over, one of fail, succeed and cancel is to be called.
+// Attempt is an admitted attempt. The caller ends it by one of Fail, Succeed and Cancel.
 type Attempt struct {
 	l    *Limiter
-	User *iam.User // nil where nobody has the name
+	User *iam.User // nil if no user has the name
 	way  Method
-	// id is the method, name and network in memory, and all without the network; key is the method and the network.
+	// id is the hash of the method, name and network, and all the same without the network, for counts in memory; key is
+	// the hash of the method and the network.
 	id, all, key  uint64
 	place, source uint64
 	// recent is the user and the network of recent successes, and at the address alone; 0 for none.
@@ -43,7 +44,7 @@ func (a *Attempt) Fail(ctx context.Context) {
 	}
 }
 
-// Cancel ends an attempt of which nobody can tell whether it was right.
+// Cancel ends an attempt whose password could not be checked.
 func (a *Attempt) Cancel() {
 	defer a.l.leave(a)
 	switch {
@@ -55,8 +56,8 @@ func (a *Attempt) Cancel() {
 }
 
 // Succeed ends an attempt that was right; complete says that the login needs nothing more, so that the network is known from now on. It
-// fails with ErrLimited if others have used up the tries meanwhile: of uncounted attempts too many may have run at once, and the right one
-// must look like the others.
+// fails with ErrLimited if other attempts have used up the tries meanwhile: too many uncounted attempts may have run at once, and the
+// right one must look like the others.
 func (a *Attempt) Succeed(complete bool) error {
 	l := a.l
 	defer l.leave(a)
@@ -87,7 +88,7 @@ func (a *Attempt) Succeed(complete bool) error {
 		n = 1
 	}
 	write := n > 0 || a.reserved || own > 0
-	if write && led != nil { // counts here at once, and is written behind
+	if write && led != nil { // counts here at once, and is written in the background
 		l.byUser[a.User.UID] = a.cleared(led, n, now)
 	}
 	l.mu.Unlock()

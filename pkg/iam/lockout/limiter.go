@@ -34,12 +34,12 @@ const (
 	// strangersSize is how many names without a user, and sourcesSize how many networks have their failures remembered.
 	strangersSize = 64 << 10
 	sourcesSize   = 16 << 10
-	// stripes is how many users' Lockouts are written at once.
+	// stripes is the number of locks for writes of Lockouts, so that different users' are written in parallel.
 	stripes = 64
 	// writeTimeout bounds a write that an attempt waits for; after a failed one none is tried for writePause.
 	writeTimeout = 2 * time.Second
 	writePause   = 5 * time.Second
-	// settleQueue bounds the writes that wait behind successful logins.
+	// settleQueue bounds the writes that wait to be done after successful logins.
 	settleQueue = 1024
 )
 
@@ -67,13 +67,13 @@ type Limiter struct {
 	mu     sync.Mutex
 	byUser map[string]*state // UID of the user
 	gates  map[uint64]*queue
-	// local counts for users whose Lockout could not be written, strangers for names without a user: apart, so that made-up names evict no
-	// user's count.
+	// local counts for users whose Lockout could not be written, strangers for names without a user. They are separate, so that made-up
+	// names evict no user's count.
 	local, strangers *recent.Counters
 	sources          *recent.Counters
-	recent           *recent.Counters            // pairs of users and places that succeeded here
+	recent           *recent.Counters            // pairs of users and networks with a login here
 	shared           *recent.Counters            // addresses that many people log in from
-	first            *recent.Map[uint64, uint64] // of each other address, a user who has logged in from there
+	first            *recent.Map[uint64, uint64] // of each other address, a user who has logged in from it
 	down             time.Time
 
 	stripe  [stripes]chan struct{}
@@ -119,7 +119,7 @@ func New(o Options) (*Limiter, error) {
 
 var _ store.Sink = (*Limiter)(nil)
 
-// Set stores what another replica counted.
+// Set stores the counts of a user, as another replica may have written them.
 func (l *Limiter) Set(o *store.Object) {
 	next, err := parseState(o.Raw)
 	if err != nil {
@@ -258,7 +258,7 @@ func (l *Limiter) check(a *Attempt) error {
 	return nil
 }
 
-// counts returns where an attempt is counted in memory.
+// counts returns the memory in which an attempt is counted.
 func (l *Limiter) counts(a *Attempt) *recent.Counters {
 	if a.User == nil {
 		return l.strangers

@@ -53,7 +53,7 @@ func (x *limits) try(t testing.TB, name string, right bool, source string) error
 	return iam.ErrCredentials
 }
 
-// S47, S58: made-up names reset nobody's count, and write nothing.
+// S47, S58: made-up names reset no user's count, and write nothing.
 func TestMadeUpNamesResetNothingAndWriteNothing(t *testing.T) {
 	x := newLimits(t)
 	for range limitTries {
@@ -61,9 +61,9 @@ func TestMadeUpNamesResetNothingAndWriteNothing(t *testing.T) {
 	}
 	writes := x.api.Count("create", "update")
 	for i := range uint64(1_000_000) {
-		x.strangers.Add(recent.KeyOf("password", "name nobody")+i, 1, x.clock.Now(), x.Window) // what each of them leaves
+		x.strangers.Add(recent.KeyOf("password", "name nobody")+i, 1, x.clock.Now(), x.Window) // one count, as each name leaves it
 	}
-	for i := range 5_000 { // from as many networks, or the network itself would be limited
+	for i := range 5_000 { // from as many networks, or the network's own limit would apply
 		err := x.try(t, fmt.Sprintf("nobody-%d", i), false, fmt.Sprintf("198.51.%d.%d", i>>8&255, i&255))
 		if !errors.Is(err, iam.ErrCredentials) && !errors.Is(err, iam.ErrLimited) {
 			t.Fatal(err)

@@ -7,9 +7,9 @@ import (
 	"kapis.dev/ks-apiserver/pkg/recent"
 )
 
-// An address from which many users log in, such as the console's, says nothing of who tries. There nobody is locked out, since that
-// would be everybody: after the tries, each further one is delayed by seconds, and a user whose own computer is known waits for
-// nobody else's attempts.
+// An address from which many users log in, such as the console's, does not say which of them tries. It locks no one out, since it
+// would lock out all of them: after the tries, each further one is delayed by seconds, and a user whose own computer is known does
+// not wait for other people's attempts.
 
 const (
 	// firstDelay is the delay after the tries are used up. It doubles with each further failure, up to lastDelay.
@@ -19,8 +19,9 @@ const (
 	sharedFor = 24 * time.Hour
 )
 
-// share marks an attempt from a shared address. The console reports the browser's address, but anybody could: so it only tells apart
-// networks that the user has logged in from. Codes of second factors are excluded: they follow a right password.
+// share marks an attempt from a shared address. The console reports the browser's address, but any client could do the same: so that
+// address only selects among the networks that the user has logged in from. Codes of second factors are excluded: they follow a
+// right password.
 func (l *Limiter) share(a *Attempt, who, at string, o iam.Origin) {
 	claimed := networkOf(o.Claimed)
 	if a.way == Code {
@@ -83,7 +84,7 @@ func (l *Limiter) throttle(a *Attempt, led *state, local recent.Count, now time.
 	return &iam.ThrottledError{After: wait}
 }
 
-// succeeded notes that a user logged in from an address: after two users it is shared. The lock is held.
+// succeeded records that a user logged in from an address: after two users it is shared. The lock is held.
 func (l *Limiter) succeeded(a *Attempt, now time.Time) {
 	if a.at == 0 || a.shared {
 		return
@@ -110,8 +111,8 @@ func (l *state) slide(key uint64, n int32, now time.Time, window time.Duration) 
 	return next
 }
 
-// taken returns the state after a success. At a shared address the failures of others stay, or each login of the user would give a
-// stranger new tries.
+// taken returns the state after a success. At a shared address the failures of others stay, or each login of the user would give
+// an attacker new tries.
 func (a *Attempt) taken(led *state, from *uint64, now time.Time) *state {
 	if !a.shared || a.known {
 		return led.clear(a.way, a.key, !a.known && !a.shared, from, now, a.l.Window)

@@ -18,13 +18,13 @@ const (
 	// mostFailures and mostKnown bound a Lockout, as its CRD does.
 	mostFailures = 64
 	mostKnown    = 16
-	// knownFor is how long a network stays known for a user, and knownFresh the age at which the note of it is written again: a week, so that
-	// habits cost hardly a write.
+	// knownFor is how long a network stays known for a user, and knownFresh the age at which that is written again: a week, so that logins
+	// from usual networks hardly cost a write.
 	knownFor   = 90 * 24 * time.Hour
 	knownFresh = 7 * 24 * time.Hour
 )
 
-// Method is what somebody tries to log in with.
+// Method is the credential of an attempt to log in.
 type Method string
 
 // The methods that are counted apart: a local password, and the code of a second factor.
@@ -39,7 +39,7 @@ func ByProvider(provider string) Method { return Password + " " + Method(provide
 // state is the content of a Lockout. It is immutable.
 type state struct {
 	uid     types.UID
-	version string // resourceVersion; "" where there is no object
+	version string // resourceVersion; "" if there is no object
 	user    string
 
 	failures []failures
@@ -64,7 +64,7 @@ type knownNetwork struct {
 	at   time.Time
 }
 
-// in returns how many attempts count at now: all until the window ends that the first began.
+// in returns how many attempts count at now: all of them until the end of the window that the first began.
 func (t windowCount) in(now time.Time, window time.Duration) int32 {
 	if t.count <= 0 || !now.Before(t.since.Add(window)) {
 		return 0
@@ -72,7 +72,7 @@ func (t windowCount) in(now time.Time, window time.Duration) int32 {
 	return t.count
 }
 
-// add returns t with n more, which may be negative.
+// add returns the count with n more attempts; n may be negative.
 func (t windowCount) add(n int32, now time.Time, window time.Duration) windowCount {
 	if t.in(now, window) == 0 {
 		t = windowCount{since: now}
@@ -145,7 +145,7 @@ func (l *state) fail(w Method, key uint64, n int32, stranger bool, now time.Time
 func (l *state) clear(w Method, key uint64, stranger bool, from *uint64, now time.Time, window time.Duration) *state {
 	next := l.pruned(now, window)
 	if n := next.of(key).in(now, window); n > 0 && stranger {
-		next.count(w, -n, now, window) // his own slips are nobody's guesses
+		next.count(w, -n, now, window) // the user's own failures do not use up the budget of unknown networks
 	}
 	next.put(key, windowCount{})
 	if from != nil {
@@ -154,7 +154,7 @@ func (l *state) clear(w Method, key uint64, stranger bool, from *uint64, now tim
 	return next
 }
 
-// pruned returns a copy without what no longer counts.
+// pruned returns a copy without counts and networks that have expired.
 func (l *state) pruned(now time.Time, window time.Duration) *state {
 	next := *l
 	next.failures = slices.DeleteFunc(slices.Clone(l.failures), func(f failures) bool { return f.in(now, window) == 0 })
@@ -232,7 +232,7 @@ func newState(o *v1alpha1.Lockout) *state {
 	return l
 }
 
-// object is the Lockout of the user of that UID.
+// object returns the Lockout of the user of that UID.
 func (l *state) object(name string) *v1alpha1.Lockout {
 	o := &v1alpha1.Lockout{
 		TypeMeta:   metav1.TypeMeta{APIVersion: v1alpha1.SchemeGroupVersion.String(), Kind: "Lockout"},

@@ -19,12 +19,12 @@ const (
 	lockoutConflicts = 16
 	// lockoutSweep is the interval at which Lockouts that count nothing are deleted.
 	lockoutSweep = 5 * time.Minute
-	// sweepLockouts bounds the deletions of one look.
+	// sweepLockouts bounds the deletions of one Sweep.
 	sweepLockouts = 200
 )
 
-// pendingWrite is a write that nobody waits for: after a success, with a network to remember if n is 1; after a canceled attempt, with n
-// below 0.
+// pendingWrite is a write that no caller waits for: after a success, with a network to remember if n is 1; after a canceled attempt,
+// with n below 0.
 type pendingWrite struct {
 	a *Attempt
 	n int
@@ -39,7 +39,7 @@ func (l *Limiter) settle(s pendingWrite) {
 	}
 }
 
-// Run writes what nobody waits for, and deletes Lockouts that count nothing, until ctx ends.
+// Run does the writes that no caller waits for, and deletes Lockouts that count nothing, until ctx ends.
 func (l *Limiter) Run(ctx context.Context) {
 	tick := time.NewTicker(lockoutSweep)
 	defer tick.Stop()
@@ -55,7 +55,7 @@ func (l *Limiter) Run(ctx context.Context) {
 	}
 }
 
-// Flush writes what waits behind logins, as Run does all the time.
+// Flush does the writes that logins have queued, as Run does continuously.
 func (l *Limiter) Flush(ctx context.Context) {
 	for {
 		select {
@@ -81,9 +81,9 @@ func (l *Limiter) write(ctx context.Context, s pendingWrite) {
 	}
 }
 
-// change writes a user's state after edit. It returns edit's error as it is; any other says that nothing was written. A client that leaves
-// does not undo what is counted. It is no retry.RetryOnConflict: the first attempt edits what is in memory, and so costs one call; the
-// object is read only after a conflict.
+// change writes a user's state after edit. It returns edit's error unchanged; any other error says that nothing was written. A client that
+// disconnects does not undo a count. Unlike retry.RetryOnConflict, it first edits the state in memory, which costs one call, and reads the
+// object only after a conflict.
 func (l *Limiter) change(ctx context.Context, uid, user string, edit func(*state, time.Time) (*state, error)) error {
 	if now := l.Now(); l.isDown(now) {
 		return fmt.Errorf("%w: count logins: kube-apiserver did not answer a moment ago", iam.ErrUnavailable)
@@ -177,7 +177,7 @@ func (l *Limiter) put(uid string, next *state) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	old := l.byUser[uid]
-	if old != nil && old.uid == next.uid && versionOf(next) <= versionOf(old) { // an equal one may be behind what a login changed here
+	if old != nil && old.uid == next.uid && versionOf(next) <= versionOf(old) { // an equal version may lack what a login changed here
 		return
 	}
 	if next.version == "" {

@@ -20,19 +20,19 @@ import (
 	"kapis.dev/ks-apiserver/pkg/idp"
 )
 
-// pauseStep is what the time of a refusal is rounded up to, so that it does not tell whether something was written for an existing user.
+// pauseStep is what the time of a refusal is rounded up to, so that it does not reveal whether something was written for an existing user.
 const pauseStep = 300 * time.Millisecond
 
-// FactorPolicy says whether second factors are asked for.
+// FactorPolicy says when second factors are required.
 type FactorPolicy string
 
 // The policies.
 const (
-	// FactorOff asks for none, not even of users who have one.
+	// FactorOff never asks for a second factor, not even users who have one.
 	FactorOff FactorPolicy = "off"
-	// FactorOptional asks users who have one.
+	// FactorOptional asks the users who have one.
 	FactorOptional FactorPolicy = "optional"
-	// FactorRequired asks everybody: users without one have to enrol one before the login is complete.
+	// FactorRequired asks all users: those without one have to enrol one before the login is complete.
 	FactorRequired FactorPolicy = "required"
 )
 
@@ -56,15 +56,15 @@ type Authenticator struct {
 	Directory *idp.Directory
 	Accounts  *account.Linker
 	Factors   *factor.Store
-	// Lockout refuses attempts after too many failures; nil for never. Records records them; nil for not at all.
+	// Lockout refuses attempts after too many failures; nil for never. Records records attempts; nil for no records.
 	Lockout *lockout.Limiter
 	Records Recorder
-	// Policy says whether second factors are asked for after a password; "" means FactorOptional. Logins that a redirect provider or a proxy
-	// vouches for need none here.
+	// Policy says when second factors are asked for after a password; "" means FactorOptional. Logins by a redirect provider or a proxy need
+	// none here.
 	Policy FactorPolicy
 	// Write writes new passwords; nil if none can be set.
 	Write PasswordWriter
-	// Pause waits before a refusal is answered; nil for not at all.
+	// Pause waits before a refusal is answered; nil for no wait.
 	Pause func(ctx context.Context, d time.Duration)
 	// Now is the clock; nil for the system's.
 	Now func() time.Time
@@ -73,7 +73,7 @@ type Authenticator struct {
 // Password checks a password. Its errors are ErrCredentials, ErrSuspended, ErrLimited, ErrBusy, ErrUnavailable, ErrUnknownProvider,
 // ErrNotLinked, and idp.ErrUnavailable. A pending result needs SecondFactor.
 //
-// The lockout decides before the password is looked at. A provider that does not answer is no failure of the user.
+// The lockout decides before the password is compared. A provider that does not answer does not count as a failure of the user.
 func (e *Authenticator) Password(ctx context.Context, a Attempt) (*iam.AuthnResult, error) {
 	began := e.now()
 	p, err := e.password(ctx, a)
@@ -102,7 +102,7 @@ func (e *Authenticator) password(ctx context.Context, a Attempt) (*iam.AuthnResu
 	if ask == nil {
 		p, err = e.local(ctx, a)
 	} else {
-		// The answer counts, also where the client has left.
+		// The answer counts even if the client has disconnected.
 		p, err = e.remote(context.WithoutCancel(ctx), entry, ask, a)
 	}
 	if err = e.settle(ctx, try, p, err); err != nil {
@@ -115,8 +115,8 @@ func (e *Authenticator) password(ctx context.Context, a Attempt) (*iam.AuthnResu
 	return p, nil
 }
 
-// folded returns the name that a directory may take a typed name for: they ignore case, accents, width, blanks around and invisible
-// characters (RFC 4518, 2). Otherwise each spelling of a name would have tries of its own.
+// folded returns the name that a directory may take a typed name for: directories ignore case, accents, width, blanks around and
+// invisible characters (RFC 4518, 2). Otherwise each spelling of a name would have tries of its own.
 func folded(login string) string {
 	s := strings.Map(func(r rune) rune {
 		switch {
@@ -190,7 +190,7 @@ func (e *Authenticator) link(ctx context.Context, entry *idp.Entry, id *idp.Iden
 		Refresh: id.Refresh,
 		Methods: []string{method}, At: e.now()}
 	if method == iam.MethodFederated {
-		// That somebody comes from a provider does not say when he proved himself there: it may have known his browser for weeks.
+		// A login by a provider does not say when the user authenticated there: the browser's session at the provider may be weeks old.
 		if p.Authenticated = id.Authenticated; p.Authenticated.IsZero() {
 			p.Authenticated = iam.TimeUnknown
 		}
@@ -204,12 +204,12 @@ func (e *Authenticator) link(ctx context.Context, entry *idp.Entry, id *idp.Iden
 	return p, nil
 }
 
-// second marks a result that needs a second factor. Until factors are loaded, nobody is let in without one.
+// second marks a result that needs a second factor. Until factors are loaded, no login succeeds without one.
 func (e *Authenticator) second(p *iam.AuthnResult) (*iam.AuthnResult, error) {
 	switch {
 	case e.Factors == nil || e.Policy == FactorOff:
 		return p, nil
-	case p.User == nil: // whoever registers is no exception: he enrols a factor once he has a User
+	case p.User == nil: // a user who registers enrols a factor once the User exists
 		p.Pending = e.Policy == FactorRequired
 		return p, nil
 	case e.Factors.Known != nil && e.Factors.Known() != nil:
@@ -219,7 +219,7 @@ func (e *Authenticator) second(p *iam.AuthnResult) (*iam.AuthnResult, error) {
 	return p, nil
 }
 
-// Identity is a login that a redirect provider or an authenticating proxy vouches for. Its errors are those of Password.
+// Identity is a login by a redirect provider or an authenticating proxy. Its errors are those of Password.
 func (e *Authenticator) Identity(ctx context.Context, provider string, id *idp.Identity, o iam.Origin) (*iam.AuthnResult, error) {
 	entry := e.Directory.Entry(provider)
 	if entry == nil || entry.Disabled || id == nil || id.Subject == "" {
@@ -334,14 +334,14 @@ func (e *Authenticator) settle(ctx context.Context, try *lockout.Attempt, p *iam
 	}
 	switch {
 	case err == nil && try.User == nil:
-		try.Cancel() // a provider knows the person by a name that no User has
+		try.Cancel() // the provider accepted a name that no User has
 	case err == nil && p.User != nil && p.User.UID != try.User.UID:
-		try.Cancel() // another's name; his own failures are not to be forgotten
+		try.Cancel() // the name of another user; the failures of the named user are not cleared
 	case err == nil && p.User != nil:
 		return try.Succeed(!p.Pending)
 	case errors.Is(err, iam.ErrCredentials):
 		try.Fail(ctx)
-	default: // who is told that he is suspended, or has to register, had the right password
+	default: // a suspended or unregistered user who had the right password
 		try.Cancel()
 	}
 	return err

@@ -14,7 +14,7 @@ import (
 	"kapis.dev/ks-apiserver/pkg/iam/iamtest"
 )
 
-// S50: whoever has not the right password sees one error, at the price of one comparison each.
+// S50: a client without the right password gets one and the same error, at the price of one comparison each.
 func TestTheEntranceTellsNothingToWhoHasNotTheRightPassword(t *testing.T) {
 	d := newDoors(t, 1)
 	users, h := d.all[0].Passwords.Users, iamtest.Hash(t, iamtest.Password)
@@ -58,7 +58,8 @@ func TestARefusalTakesARoundedTime(t *testing.T) {
 	}
 }
 
-// Who has no password, or one that is not hashed yet, has none that could be guessed: nothing is written, and once he has one he may use it.
+// A user without a password, or whose password is not hashed yet, has nothing to guess: nothing is written, and a
+// password set later works at once.
 func TestAttemptsOnWhoHasNoPasswordAreCountedInMemory(t *testing.T) { // S58
 	d := newDoors(t, 1)
 	users := d.all[0].Passwords.Users
@@ -92,7 +93,7 @@ func TestUnknownProvidersAreToldApart(t *testing.T) {
 	iamtest.Want(t, err, iam.ErrUnknownProvider)
 }
 
-// The current password counts as a login does: a stolen token is no way to guess it.
+// Confirming the current password counts as a login does: a stolen token is no way to guess the password.
 func TestConfirmingThePasswordCounts(t *testing.T) {
 	d := newDoors(t, 1)
 	e, alice := d.all[0], d.all[0].Passwords.Users.ByName("alice")
@@ -106,7 +107,7 @@ func TestConfirmingThePasswordCounts(t *testing.T) {
 	}
 }
 
-// A client that leaves while it waits is no failure, and holds up nobody.
+// A client that leaves while it waits does not count as a failure, and delays no other client.
 func TestAClientThatLeavesHoldsUpNobody(t *testing.T) {
 	d := newDoors(t, 1)
 	e := d.all[0]

@@ -19,7 +19,7 @@ import (
 	"kapis.dev/ks-apiserver/pkg/idp/idptest"
 )
 
-// loginSafe are the second factors of two replicas, which know alice and bob.
+// loginSafe has the second factors of two replicas, which know alice and bob.
 type loginSafe struct {
 	api   *iamtest.Objects[*v1alpha1.Factor]
 	clock *iamtest.Clock
@@ -75,7 +75,7 @@ func (s *loginSafe) code(t testing.TB, secret string, steps int) string {
 	return code
 }
 
-// guard is an entrance with second factors.
+// guard returns an authenticator with second factors.
 func (s *loginSafe) guard(t testing.TB, policy FactorPolicy) (*Authenticator, *doors) {
 	d := newDoors(t, 1)
 	e := d.all[0]
@@ -116,7 +116,7 @@ func TestWhoHasASecondFactorIsAskedForIt(t *testing.T) {
 	}
 }
 
-// S47: codes are guessed no faster than passwords, and a password alone makes no place one of the user's.
+// S47: codes are guessed no faster than passwords, and a password alone makes no network known for the user.
 func TestCodesCantBeGuessed(t *testing.T) {
 	s := newLoginSafe(t)
 	e, d := s.guard(t, FactorOptional)
@@ -165,7 +165,7 @@ func TestARequiredFactorIsEnrolledBeforeTheLoginIsComplete(t *testing.T) {
 	if err != nil || p.Pending || len(recovery) != 10 {
 		t.Fatalf("%+v, %v", p, err)
 	}
-	// Who has a factor can't get past it by enrolling another.
+	// A user who has a factor can't get past it by enrolling another.
 	d.clock.Add(10 * time.Minute)
 	p, err = e.Password(t.Context(), Attempt{Login: "alice", Password: iamtest.Password, Origin: at})
 	iamtest.Want(t, err, nil)
@@ -186,7 +186,7 @@ func (known) Login(context.Context, string, string) (*idp.Identity, error) {
 	return &idp.Identity{Subject: "s-1", Username: "jane", DisplayName: "Jane Doe", Email: "jane@example.com"}, nil
 }
 
-// A first login is a login: whoever has to register has to enrol a factor as well, and is no one's session until then.
+// A first login is a login: a user who has to register has to enrol a factor as well, and has no session until then.
 func TestWhoRegistersEnrolsARequiredFactorToo(t *testing.T) {
 	for policy, pending := range map[FactorPolicy]bool{FactorRequired: true, FactorOptional: false, FactorOff: false} {
 		e, _ := newLoginSafe(t).guard(t, policy)
@@ -210,7 +210,7 @@ func TestAPendingProofEndsWithItsPassword(t *testing.T) {
 	iamtest.Want(t, e.SecondFactor(t.Context(), p, s.code(t, app, 0), iam.Origin{Source: home}), iam.ErrCredentials)
 }
 
-// While it is not known who has a second factor, nobody gets in without one.
+// Until the second factors of all users are loaded, no login succeeds without one.
 func TestNobodyGetsInBeforeFactorsAreKnown(t *testing.T) {
 	s := newLoginSafe(t)
 	e, _ := s.guard(t, FactorOptional)

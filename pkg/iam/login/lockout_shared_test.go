@@ -14,7 +14,7 @@ import (
 
 const console = "10.244.0.9"
 
-// through is where somebody is who logs in through a console that says where it sees him.
+// through returns the origin of a login through a console that reports the user's address as claimed.
 func through(claimed string) iam.Origin {
 	return iam.Origin{Source: console, Shared: true, Claimed: claimed}
 }
@@ -25,7 +25,7 @@ func (d *doors) tryFrom(t testing.TB, i int, name, password string, o iam.Origin
 	return err
 }
 
-// throttled holds that an attempt has to wait, for seconds.
+// throttled fails the test unless an attempt has to wait, for seconds.
 func throttled(t testing.TB, err error) {
 	t.Helper()
 	var wait *iam.ThrottledError
@@ -34,8 +34,8 @@ func throttled(t testing.TB, err error) {
 	}
 }
 
-// S71: whatever number of wrong passwords a stranger sends through the console, its user logs in there: from where he usually does at once, and
-// from elsewhere within seconds after the last of them.
+// S71: however many wrong passwords a stranger sends through the console, its user can log in there: from their usual network at once, and
+// from elsewhere within seconds after the last wrong password.
 func TestNobodyIsLockedOutBehindASharedAddress(t *testing.T) {
 	d := newDoors(t, 2)
 	iamtest.Want(t, d.tryFrom(t, 0, "alice", iamtest.Password, through(home)), nil)
@@ -45,7 +45,7 @@ func TestNobodyIsLockedOutBehindASharedAddress(t *testing.T) {
 		if i < tries {
 			iamtest.Want(t, err, iam.ErrCredentials)
 		} else {
-			throttled(t, err) // wherever he says that he is
+			throttled(t, err) // from whatever address they claim
 		}
 	}
 	iamtest.Want(t, d.tryFrom(t, 1, "alice", iamtest.Password, through(home)), nil)
@@ -53,10 +53,10 @@ func TestNobodyIsLockedOutBehindASharedAddress(t *testing.T) {
 	throttled(t, d.tryFrom(t, 0, "alice", iamtest.Password, iam.Origin{Source: console, Shared: true}))
 	d.clock.Add(delayLast)
 	iamtest.Want(t, d.tryFrom(t, 0, "alice", iamtest.Password, through("192.0.2.77")), nil)
-	iamtest.Want(t, d.tryFrom(t, 0, "bob", iamtest.Password, through(enemy)), nil) // others wait for nothing
+	iamtest.Want(t, d.tryFrom(t, 0, "bob", iamtest.Password, through(enemy)), nil) // others do not wait
 	d.settle(t)
 
-	// Whoever says that he is where the user usually is delays him, and locks him out as little.
+	// An attacker who claims the user's usual address delays the user, but locks them out no more than before.
 	for range 50 {
 		_ = d.tryFrom(t, 0, "alice", "Wrong-123", through(home))
 	}
@@ -65,8 +65,8 @@ func TestNobodyIsLockedOutBehindASharedAddress(t *testing.T) {
 	iamtest.Want(t, d.tryFrom(t, 0, "alice", iamtest.Password, through(home)), nil)
 }
 
-// S47: of ten thousand at once the tries reach the comparison at two replicas, and one more after each delay; a restart forgets nothing, and
-// neither do a login of the user and the names of others.
+// S47: of ten thousand attempts at once, two replicas compare as many as there are tries, and one more after each delay; a restart, a
+// login of the user and attempts on other names do not reset that.
 func TestGuessesFromASharedAddressAreBounded(t *testing.T) {
 	d := newDoors(t, 2)
 	var wg sync.WaitGroup
@@ -115,7 +115,7 @@ func TestGuessesFromASharedAddressAreBounded(t *testing.T) {
 	guesses("after a window without any", tries)
 }
 
-// S50: a name that nobody has is delayed as one that somebody has.
+// S50: a name without a user is delayed like the name of a user.
 func TestMadeUpNamesAreDelayedAlike(t *testing.T) {
 	d := newDoors(t, 1)
 	for _, name := range []string{"alice", "nobody", "nobody@example.com"} {
@@ -157,7 +157,7 @@ func TestAnAddressThatTwoUsersLogInFromIsShared(t *testing.T) {
 	}
 	iamtest.Want(t, d.try(t, 0, "alice", iamtest.Password, console), iam.ErrLimited)
 	d.clock.Add(delayLast)
-	iamtest.Want(t, d.try(t, 0, "alice", iamtest.Password, console), iam.ErrLimited) // a place of its own still
+	iamtest.Want(t, d.try(t, 0, "alice", iamtest.Password, console), iam.ErrLimited) // not a shared address yet
 	d.clock.Add(31 * time.Minute)
 	iamtest.Want(t, d.try(t, 0, "alice", iamtest.Password, console), nil)
 	for range 2 * tries {
@@ -168,7 +168,8 @@ func TestAnAddressThatTwoUsersLogInFromIsShared(t *testing.T) {
 	iamtest.Want(t, d.try(t, 0, "bob", iamtest.Password, console), nil)
 }
 
-// A second factor is counted as ever: who tries one had the right password. The place that it completes a login from is the user's.
+// Second factors are counted as at other addresses, since they follow a right password. The network of the completed
+// login is known for the user.
 func TestCodesOfASharedAddressAreCountedAsEver(t *testing.T) {
 	d := newDoors(t, 1)
 	l, u := d.all[0].Lockout, d.all[0].Passwords.Users.ByName("alice")

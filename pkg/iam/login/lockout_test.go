@@ -26,7 +26,7 @@ const (
 	enemy = "203.0.113.66"
 )
 
-// doors are the entrances of several replicas that share one API.
+// doors are the authenticators of several replicas that share one API.
 type doors struct {
 	api      *iamtest.Objects[*v1alpha1.Lockout]
 	clock    *iamtest.Clock
@@ -37,7 +37,7 @@ type doors struct {
 
 const tries = 5
 
-// What the lockout promises, in numbers: see the constants of package lockout.
+// The limits of the lockout in numbers: see the constants of package lockout.
 const (
 	budgetOfPasswords = 10
 	budgetOfCodes     = 2
@@ -94,14 +94,14 @@ func (d *doors) try(t testing.TB, i int, name, password, source string) error {
 	return err
 }
 
-// settle does the writes that wait behind logins.
+// settle does the writes that logins have queued.
 func (d *doors) settle(t testing.TB) {
 	for _, e := range d.all {
 		e.Lockout.Flush(t.Context())
 	}
 }
 
-// S47: of ten thousand wrong passwords at once, at two replicas, the limit reaches the comparison, and no more.
+// S47: of ten thousand wrong passwords at once, at two replicas, no more than the limit reach the comparison.
 func TestNoMoreThanTheLimitReachTheComparison(t *testing.T) {
 	d := newDoors(t, 2)
 	var wg sync.WaitGroup
@@ -120,11 +120,11 @@ func TestNoMoreThanTheLimitReachTheComparison(t *testing.T) {
 	if n := d.api.Count("create", "update"); n > 4*tries {
 		t.Errorf("%d writes", n)
 	}
-	iamtest.Want(t, d.try(t, 0, "alice", iamtest.Password, enemy), iam.ErrLimited) // now it does not matter what he sends
-	iamtest.Want(t, d.try(t, 1, "alice", iamtest.Password, home), nil)             // the owner comes from elsewhere
+	iamtest.Want(t, d.try(t, 0, "alice", iamtest.Password, enemy), iam.ErrLimited) // from now on the password makes no difference
+	iamtest.Want(t, d.try(t, 1, "alice", iamtest.Password, home), nil)             // the owner, from another network
 	d.settle(t)
 
-	// A restart forgets nothing.
+	// A restart does not reset the counts.
 	d.compared.Store(0)
 	d.open(t, iamtest.Hash(t, iamtest.Password))
 	iamtest.Want(t, d.try(t, 2, "alice", iamtest.Password, enemy), iam.ErrLimited)
@@ -137,7 +137,7 @@ func TestNoMoreThanTheLimitReachTheComparison(t *testing.T) {
 	iamtest.Want(t, d.try(t, 2, "alice", iamtest.Password, enemy), nil)
 }
 
-// S47: a replica that has not heard of the count yet asks for it before it compares.
+// S47: a replica that has not received the count yet reads it before it compares.
 func TestAFeedThatLagsGivesNoMoreTries(t *testing.T) {
 	d := newDoors(t, 2)
 	d.api.Hold(0)
@@ -150,7 +150,7 @@ func TestAFeedThatLagsGivesNoMoreTries(t *testing.T) {
 	}
 }
 
-// S50: a name that nobody has is limited as one that somebody has.
+// S50: a name without a user is limited like the name of a user.
 func TestMadeUpNamesAreLimitedAlike(t *testing.T) {
 	d := newDoors(t, 1)
 	for _, name := range []string{"alice", "nobody", "nobody@example.com"} {
@@ -175,12 +175,12 @@ func TestManyPlacesHaveOneBudgetAndTheOwnerGetsIn(t *testing.T) {
 	if n := d.compared.Load() - 1; n != tries*budgetOfPasswords {
 		t.Errorf("%d guesses from everywhere, want %d", n, tries*budgetOfPasswords)
 	}
-	iamtest.Want(t, d.try(t, 0, "alice", iamtest.Password, "192.0.2.99"), iam.ErrLimited) // the owner, from where nobody knows him
+	iamtest.Want(t, d.try(t, 0, "alice", iamtest.Password, "192.0.2.99"), iam.ErrLimited) // the owner, from an unknown network
 	d.settle(t)
-	third := d.open(t, iamtest.Hash(t, iamtest.Password)) // what is known is known after a restart
+	third := d.open(t, iamtest.Hash(t, iamtest.Password)) // known networks survive a restart
 	_, err := third.Password(t.Context(), Attempt{Login: "alice", Password: iamtest.Password, Origin: iam.Origin{Source: home}})
 	iamtest.Want(t, err, nil)
-	iamtest.Want(t, d.try(t, 0, "bob", iamtest.Password, "192.0.2.99"), nil) // others are not touched
+	iamtest.Want(t, d.try(t, 0, "bob", iamtest.Password, "192.0.2.99"), nil) // other users are not affected
 	if n := d.api.Count("create", "update"); n > 3*tries*budgetOfPasswords {
 		t.Errorf("%d writes", n)
 	}
@@ -188,7 +188,7 @@ func TestManyPlacesHaveOneBudgetAndTheOwnerGetsIn(t *testing.T) {
 	iamtest.Want(t, d.try(t, 0, "alice", iamtest.Password, "192.0.2.99"), nil)
 }
 
-// A session that lives makes its place one of the user's, also where nothing was written.
+// A live session makes its network known for the user, even if nothing was written.
 func TestAPlaceWithASessionIsKnown(t *testing.T) {
 	d := newDoors(t, 1)
 	for i := range tries * budgetOfPasswords {
@@ -199,7 +199,7 @@ func TestAPlaceWithASessionIsKnown(t *testing.T) {
 	iamtest.Want(t, d.try(t, 0, "alice", iamtest.Password, home), nil)
 }
 
-// A login from a place that is known costs no call, and a first one from a new place two writes.
+// A login from a known network costs no call, and a first one from a new network two writes.
 func TestALoginFromAKnownPlaceWritesNothing(t *testing.T) {
 	d := newDoors(t, 1)
 	iamtest.Want(t, d.try(t, 0, "alice", iamtest.Password, home), nil)
@@ -237,7 +237,7 @@ func TestASuccessForgetsTheSlipsOfItsPlace(t *testing.T) {
 	}
 }
 
-// From a place that is known, attempts go on two at a time; what goes on beyond the limit because of it tells nothing.
+// From a known network, two attempts run at a time; a right one that ends beyond the limit is refused like the others.
 func TestOfAKnownPlaceALateSuccessIsRefused(t *testing.T) {
 	d := newDoors(t, 2)
 	iamtest.Want(t, d.try(t, 0, "alice", iamtest.Password, home), nil)
@@ -251,7 +251,7 @@ func TestOfAKnownPlaceALateSuccessIsRefused(t *testing.T) {
 	iamtest.Want(t, a.Succeed(true), iam.ErrLimited)
 }
 
-// Logins go on without the API, and each replica counts for itself.
+// Logins go on without the API, and each replica counts by itself.
 func TestWithoutTheAPIEachReplicaCountsForItself(t *testing.T) {
 	d := newDoors(t, 2)
 	d.api.BreakWith(errors.New("the API is gone"))
@@ -292,7 +292,7 @@ func TestAnAPIThatHangsIsNoWayPastTheLimit(t *testing.T) {
 	})
 }
 
-// A proof that nobody could check is nobody's failure.
+// An attempt that could not be checked is not counted as a failure.
 func TestWhatNobodyCouldTellDoesNotCount(t *testing.T) {
 	d := newDoors(t, 1)
 	l, u := d.all[0].Lockout, d.all[0].Passwords.Users.ByName("alice")
@@ -334,7 +334,7 @@ func TestALockoutOfAnOlderInstallationEndsByItself(t *testing.T) {
 	iamtest.Want(t, d.try(t, 0, "alice", iamtest.Password, home), nil)
 }
 
-// directory is a provider that takes every spelling of a name for the same, and no password.
+// directory is a provider that treats all spellings of a name alike, and accepts no password.
 type directory struct{ asked atomic.Int64 }
 
 func (*directory) Check(context.Context) error { return nil }
@@ -344,7 +344,7 @@ func (d *directory) Login(context.Context, string, string) (*idp.Identity, error
 	return nil, idp.ErrCredentials
 }
 
-// S47: a directory passes over case and blanks; the spellings of one name have the tries of one name, whether a User has it or not.
+// S47: a directory ignores case and blanks; all spellings of one name share the tries of one name, whether a User has it or not.
 func TestSpellingsOfANameHaveNoTriesOfTheirOwn(t *testing.T) {
 	for _, name := range []string{"alice", "alice\u0301", "carol.x"} {
 		d := newDoors(t, 1)

@@ -31,7 +31,7 @@ func (r *recorded) Create(ctx context.Context, o *iamapi.LoginRecord) (*iamapi.L
 	return o, err
 }
 
-// withRecords gives a replica a book of records.
+// withRecords adds a recorder of logins to a replica.
 func withRecords(t *testing.T, d *doors) *recorded {
 	t.Helper()
 	api := &recorded{Objects: iamtest.NewObjects(func() *iamapi.LoginRecord { return &iamapi.LoginRecord{} })}
@@ -43,7 +43,7 @@ func withRecords(t *testing.T, d *doors) *recorded {
 	return api
 }
 
-// written has the records written that wait.
+// written writes the records that are queued.
 func written(ctx context.Context, r Recorder) {
 	ctx, cancel := context.WithCancel(ctx)
 	cancel()
@@ -86,7 +86,7 @@ func TestAnAttackFillsNoBooks(t *testing.T) { // S58
 	for i := range 2000 {
 		_ = d.try(t, 0, "alice", "Wrong-123", fmt.Sprintf("198.51.100.%d", i%200))
 	}
-	for range 100 { // a robot that logs in all the time
+	for range 100 { // a script that logs in all the time
 		iamtest.Want(t, d.try(t, 0, "bob", iamtest.Password, home), nil)
 	}
 	written(t.Context(), d.all[0].Records)
@@ -101,7 +101,7 @@ func TestAnAttackFillsNoBooks(t *testing.T) { // S58
 	}
 }
 
-// Where records can't be written, logins neither fail nor wait.
+// If records can't be written, logins neither fail nor wait.
 func TestLoginsGoOnWithoutTheirRecords(t *testing.T) {
 	for name, err := range map[string]error{
 		"MissingCRD": apierrors.NewNotFound(schema.GroupResource{Resource: "loginrecords"}, ""),

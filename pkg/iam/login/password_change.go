@@ -11,17 +11,17 @@ import (
 	"kapis.dev/ks-apiserver/pkg/iam/password"
 )
 
-// PasswordWriter writes the hash of a new password into a User as by, with only by's rights. If by is the user, it also removes the mark
-// that the user has not set a password yet.
+// PasswordWriter writes the hash of a new password into a User as the caller by, with only that caller's rights. If by is the user, it
+// also removes the mark that the user has not set a password yet.
 type PasswordWriter func(ctx context.Context, by user.Info, u *iam.User, hash string) error
 
 // PasswordChange is a new password for a user.
 type PasswordChange struct {
 	iam.Origin
 	User *iam.User
-	// By is who writes it; nil for the user.
+	// By is the caller who writes it; nil for the user.
 	By user.Info
-	// Current is the current password; it is checked if it is given. Proven says that it may be left out: the user has just proved who they
+	// Current is the current password; it is checked if it is set. Proven says that it may be left out: the user has just proved who they
 	// are, or By manages users.
 	Current string
 	Proven  bool
@@ -57,7 +57,7 @@ func (e *Authenticator) ChangePassword(ctx context.Context, c PasswordChange) er
 	if err := e.Write(ctx, by, c.User, hash); err != nil {
 		return err
 	}
-	// Who has a new password logs in with it next.
+	// The user logs in with the new password next: wait until this replica knows it.
 	e.Passwords.Users.Await(ctx, c.User.Name, changeWait, func(now *iam.User) bool {
 		return now == nil || now.UID != c.User.UID || now.Credential() != c.User.Credential()
 	})

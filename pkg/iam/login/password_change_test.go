@@ -11,7 +11,7 @@ import (
 	"kapis.dev/ks-apiserver/pkg/iam/password"
 )
 
-// Who has changed his password logs in with it next: the answer waits until this replica knows it.
+// A user who has changed the password logs in with it next: the answer waits until this replica knows it.
 func TestAChangedPasswordIsKnownWhenTheChangeIsAnswered(t *testing.T) {
 	users := iam.NewUserIndex()
 	users.Set(iamtest.User("alice", iamtest.WithPassword(iamtest.Hash(t, iamtest.Password))))
@@ -22,7 +22,7 @@ func TestAChangedPasswordIsKnownWhenTheChangeIsAnswered(t *testing.T) {
 	e := &Authenticator{Passwords: passwords, Write: func(_ context.Context, _ user.Info, u *iam.User, hash string) error {
 		go func() {
 			users.Set(iamtest.User("bob", iamtest.WithPassword(hash)))
-			users.Set(iamtest.User("alice", iamtest.WithPassword(string(u.PasswordHash())))) // another change, told before
+			users.Set(iamtest.User("alice", iamtest.WithPassword(string(u.PasswordHash())))) // an earlier change, which the feed brings first
 			users.Set(iamtest.User("alice", iamtest.WithPassword(hash)))
 		}()
 		return nil

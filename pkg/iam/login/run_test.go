@@ -11,7 +11,7 @@ import (
 	"kapis.dev/ks-apiserver/pkg/iam/iamtest"
 )
 
-// What runs in the background does its work at its times, and ends with its context; synctest fails where one goes on.
+// Background loops run at their intervals, and end with their context; synctest fails if one goes on.
 func TestTheBackgroundEndsWithItsContext(t *testing.T) {
 	h := iamtest.Hash(t, iamtest.Password)
 	synctest.Test(t, func(t *testing.T) {

@@ -1,4 +1,4 @@
-// Package loginrecord records who logged in and who failed to, as LoginRecords.
+// Package loginrecord records logins and failed attempts as LoginRecords.
 package loginrecord
 
 import (
@@ -26,12 +26,12 @@ const (
 	recordPause   = 10 * time.Second
 	// recordFlush is how long Run goes on writing after its context ended.
 	recordFlush = 2 * time.Second
-	// alike is for how long a record like another is left out: a robot that logs in all the time is one line.
+	// alike is how long a record equal to another is left out: a script that logs in all the time leaves one record.
 	alike = 10 * time.Second
 	// failuresMost is how many failures of one user are recorded within failuresWindow.
 	failuresMost   = 20
 	failuresWindow = 10 * time.Minute
-	// recordsRemembered bounds what is remembered for these limits.
+	// recordsRemembered bounds the memory for these limits.
 	recordsRemembered = 16 << 10
 )
 
@@ -40,8 +40,8 @@ type API interface {
 	Create(ctx context.Context, o *iamv1beta1.LoginRecord) (*iamv1beta1.LoginRecord, error)
 }
 
-// Recorder writes LoginRecords of users who exist, in the background: no login waits for its record, or fails because of it. What can't
-// be written is dropped and counted.
+// Recorder writes LoginRecords of users who exist, in the background: no login waits for its record or fails because of it. Records
+// that can't be written are dropped and counted.
 type Recorder struct {
 	api     API
 	now     func() time.Time
@@ -51,7 +51,7 @@ type Recorder struct {
 	mu     sync.Mutex
 	recent *recent.Counters
 	failed *recent.Counters
-	down   time.Time // only Run touches it
+	down   time.Time // used only by Run
 }
 
 // New returns a Recorder; metrics may be nil.
@@ -73,7 +73,7 @@ func New(api API, now func() time.Time, metrics prometheus.Registerer) (*Recorde
 // reasonWrong is the reason of failures that are recorded one by one.
 const reasonWrong = "wrong password or code"
 
-// reasonOf returns the reason that a record gives for a failure: nothing that somebody typed, and nothing that a provider answered.
+// reasonOf returns the reason that a record gives for a failure. It contains no text that a user typed, or that a provider answered.
 func reasonOf(err error) (reason string, counts bool) {
 	switch {
 	case err == nil:
@@ -112,7 +112,7 @@ func (r *Recorder) Add(u *iam.User, t iamv1beta1.LoginType, provider string, o i
 	}
 }
 
-// wanted reports whether a record tells something that recent ones don't.
+// wanted reports whether a record says something that recent ones don't.
 func (r *Recorder) wanted(u *iam.User, provider string, o iam.Origin, reason string, success bool) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -130,7 +130,7 @@ func (r *Recorder) wanted(u *iam.User, provider string, o iam.Origin, reason str
 	return true
 }
 
-// Run writes records until ctx ends, and for a moment longer those that wait.
+// Run writes records until ctx ends, and then for a moment the ones that are queued.
 func (r *Recorder) Run(ctx context.Context) {
 	for {
 		select {
@@ -171,7 +171,7 @@ func (r *Recorder) write(ctx context.Context, o *iamv1beta1.LoginRecord) {
 	}
 	r.results.WithLabelValues("dropped").Inc()
 	if apierrors.IsInvalid(err) {
-		return // this one alone
+		return // the API refuses this record only
 	}
 	r.down = r.now().Add(recordPause)
 	klog.ErrorS(err, "Writing a login record failed; logins go on, and their records are dropped for a while", "user",

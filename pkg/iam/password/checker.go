@@ -27,8 +27,8 @@ const (
 
 // Checker checks passwords, a bounded number at a time, so that logins never starve other requests.
 type Checker struct {
-	// LimitedFor is how long a lockout counts that an older installation wrote into a user's status; 0 for as long as it is there. Now is the
-	// clock; nil for the system's.
+	// LimitedFor is how long a lockout counts that an older installation wrote into a user's status; 0 for as long as the status has it. Now
+	// is the clock; nil for the system's.
 	LimitedFor time.Duration
 	Now        func() time.Time
 	Users      *iam.UserIndex
@@ -68,8 +68,8 @@ func New(users *iam.UserIndex, metrics prometheus.Registerer) (*Checker, error) 
 	return p, nil
 }
 
-// Check returns the user of a name or e-mail and password. Its other errors are ErrCredentials, ErrSuspended, ErrLimited, ErrBusy, and that
-// of a ctx that ended while waiting. Every call costs one comparison, whatever is wrong.
+// Check returns the user of a name or e-mail and password. Its other errors are ErrCredentials, ErrSuspended, ErrLimited, ErrBusy, and
+// that of a ctx that ended while waiting. Every call costs one comparison, whatever the error.
 func (p *Checker) Check(ctx context.Context, login, password string) (*iam.User, error) {
 	u, err := p.authenticate(ctx, login, password)
 	p.results.WithLabelValues(result(err)).Inc()
@@ -91,7 +91,7 @@ func (p *Checker) authenticate(ctx context.Context, login, password string) (*ia
 	if err != nil || !known || password == "" || len(password) > maxPassword {
 		return nil, iam.ErrCredentials
 	}
-	now := p.Users.ByName(u.Name) // what it says after the comparison, which took its time
+	now := p.Users.ByName(u.Name) // the state after the comparison, which takes a while
 	if now == nil || now.UID != u.UID || now.Credential() != u.Credential() || now.Deleting {
 		return nil, iam.ErrCredentials
 	}

@@ -25,7 +25,7 @@ func newPasswords(t testing.TB, users *iam.UserIndex) *Checker {
 	return p
 }
 
-// S50: whoever has not the right password sees one answer, at the price of one comparison.
+// S50: a client without the right password gets one and the same answer, at the price of one comparison.
 func TestPasswordTellsNothingToWhoHasNotTheRightOne(t *testing.T) {
 	h := iamtest.Hash(t, iamtest.Password)
 	users := iam.NewUserIndex()
@@ -38,7 +38,7 @@ func TestPasswordTellsNothingToWhoHasNotTheRightOne(t *testing.T) {
 	p := newPasswords(t, users)
 	compared := 0
 	inner := p.Compare
-	p.Dummy = []byte(h) // spares the test the cost
+	p.Dummy = []byte(h) // saves the test the cost of a real hash
 	p.Compare = func(hash, password []byte) error {
 		compared++
 		return inner(hash, password)
@@ -51,7 +51,7 @@ func TestPasswordTellsNothingToWhoHasNotTheRightOne(t *testing.T) {
 		"right, by e-mail":      {"Alice@example.com", iamtest.Password, nil},
 		"wrong":                 {"alice", "wrong", iam.ErrCredentials},
 		"empty":                 {"alice", "", iam.ErrCredentials},
-		"no such user":          {"nobody", iamtest.Password, iam.ErrCredentials}, // the dummy's own password is no way in
+		"no such user":          {"nobody", iamtest.Password, iam.ErrCredentials}, // the dummy's own password is not accepted
 		"no such e-mail":        {"nobody@example.com", iamtest.Password, iam.ErrCredentials},
 		"disabled, right":       {"disabled", iamtest.Password, iam.ErrSuspended},
 		"disabled, wrong":       {"disabled", "wrong", iam.ErrCredentials},

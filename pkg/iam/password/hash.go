@@ -12,7 +12,7 @@ import (
 	"kapis.dev/ks-apiserver/pkg/iam"
 )
 
-// CheckPolicy returns what is wrong with a new password, as an ErrPolicy: by the rules of the CRD, and it must not be the user's name.
+// CheckPolicy validates a new password, by the rules of the CRD: its error is ErrPolicy. It must not be the user's name.
 func CheckPolicy(name, password string) error {
 	n := utf8.RuneCountInString(password)
 	switch {
@@ -60,7 +60,7 @@ func (p *Checker) HashNew(ctx context.Context, u *iam.User, password string) (st
 	return p.Hash(ctx, password)
 }
 
-// hashLike is what looks like a hash instead of a password, as in the CRD.
+// hashLike matches texts that look like a hash instead of a password, as in the CRD.
 var hashLike = regexp.MustCompile(`^\$2[abxy]?\$`)
 
 // hashCost is the cost of new hashes, as in ks-controller-manager.

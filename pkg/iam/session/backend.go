@@ -9,7 +9,7 @@ import (
 	"kapis.dev/ks-apiserver/pkg/api/session/v1alpha1"
 )
 
-// SplitBackend has sessions in two backends. The name of a session says in which, so that all replicas agree at any time, and one code
+// SplitBackend has sessions in two backends. A session's name says in which one it is, so that all replicas always agree, and one code
 // can't open a session in each.
 type SplitBackend struct {
 	// Prefix begins the names of the sessions in Optional.
@@ -19,7 +19,7 @@ type SplitBackend struct {
 
 var _ Backend = (*SplitBackend)(nil)
 
-// prefixOf returns the prefix of a session's name that says in which backend it is. Names of newName contain no dash.
+// prefixOf returns the prefix of a session's name, which names its backend. Names of newName contain no dash.
 func prefixOf(name string) string { return name[:strings.IndexByte(name, '-')+1] }
 
 func (s *SplitBackend) of(name string) Backend {

@@ -41,7 +41,7 @@ func (s *reader) bindToBrowser(ctx context.Context, o *v1alpha1.Session) error {
 		return fmt.Errorf("open a session in a browser: %w: it is another user's, or no browser's", iam.ErrOver)
 	}
 	if r, ok := s.known(o.Spec.Parent); ok && r.Provider != "" && o.Spec.Provider == r.Provider {
-		o.Spec.Subject = r.subject // to ask about him when the browser's session is over
+		o.Spec.Subject = r.subject // to ask the provider about the user when the browser's session is over
 	}
 	if !slices.Contains(o.Spec.Scopes, scopeOffline) && parent.Expires.Before(o.Spec.ExpiresAt.Time) {
 		o.Spec.ExpiresAt = metav1.NewTime(parent.Expires)
@@ -60,7 +60,7 @@ func (s *ender) EndAll(ctx context.Context, uid, except, reason string) error {
 	}
 	s.mu.RUnlock()
 	var failed []error
-	for _, name := range slices.Backward(list) { // what was opened in a browser goes first: then nothing is kept for it
+	for _, name := range slices.Backward(list) { // sessions opened in a browser end first: then no upstream token is kept for them
 		if err := s.End(ctx, name, reason); err != nil {
 			failed = append(failed, err)
 			if ctx.Err() != nil {
@@ -71,7 +71,7 @@ func (s *ender) EndAll(ctx context.Context, uid, except, reason string) error {
 	return errors.Join(failed...)
 }
 
-// Upstream returns what the provider of a session needs for the logout there; "" for nothing.
+// Upstream returns the hint that the provider of a session needs for the logout there; "" for nothing.
 func (s *reader) Upstream(ctx context.Context, name string) (provider, hint string, err error) {
 	o, err := s.API.Get(ctx, name)
 	switch {
@@ -83,7 +83,7 @@ func (s *reader) Upstream(ctx context.Context, name string) (provider, hint stri
 	return o.Spec.Provider, s.unseal(name, o.Upstream.Hint), nil
 }
 
-// change edits the object of a session, again after a conflict. Its errors are that of edit, ErrOver and ErrUnavailable.
+// change edits the object of a session, and tries again after a conflict. Its errors are that of edit, ErrOver and ErrUnavailable.
 func (s *reader) change(ctx context.Context, name string, edit func(*v1alpha1.Session) error) error {
 	var refused error
 	o, err := s.rewrite(ctx, name, func(o *v1alpha1.Session) bool {
@@ -105,8 +105,8 @@ func (s *reader) change(ctx context.Context, name string, edit func(*v1alpha1.Se
 	return nil
 }
 
-// rewrite reads the object of a session and writes it after edit, unless edit returns false; again after a conflict. Its errors are those
-// of the API, and errConflicts.
+// rewrite reads the object of a session and writes it after edit, unless edit returns false. It tries again after a conflict. Its errors
+// are those of the API, and errConflicts.
 func (s *reader) rewrite(ctx context.Context, name string, edit func(*v1alpha1.Session) bool) (o *v1alpha1.Session, err error) {
 	err = untilNoConflict(func() error {
 		if o, err = s.API.Get(ctx, name); err != nil || !edit(o) {

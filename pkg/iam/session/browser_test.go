@@ -27,7 +27,7 @@ func inBrowser(t testing.TB, r *replica, name string, scopes ...string) (browser
 	return browser, child
 }
 
-// TLogout-6: what was opened in a browser ends with it, on every replica, but for what has offline_access.
+// TLogout-6: sessions opened in a browser end with it, on every replica, except those with offline_access.
 func TestLogoutOfABrowserEndsWhatWasOpenedInIt(t *testing.T) {
 	_, r := newReplicas(t, 2, nil)
 	tellUsers(iamtest.User("alice"), r...)
@@ -63,7 +63,7 @@ func TestLogoutOfAClientLeavesTheBrowser(t *testing.T) {
 	}
 }
 
-// The replica that ended the browser was gone before it had ended what was opened in it.
+// A replica stopped after it ended the browser's session, and before it ended the sessions opened in it.
 func TestChildOfABrowserThatIsGoneIsRefusedAfterARestart(t *testing.T) {
 	a, r := newReplicas(t, 2, nil)
 	tellUsers(iamtest.User("alice"), r...)
@@ -130,7 +130,7 @@ func TestSessionsOfAUserAreListedTheNewestFirst(t *testing.T) {
 	_, r := newReplicas(t, 1, nil)
 	tellUsers(iamtest.User("alice"), r...)
 	login(t, r[0], "alice")
-	r[0].clock.Add(4 * time.Hour) // over, since nobody refreshed it
+	r[0].clock.Add(4 * time.Hour) // over, since it was not refreshed
 	browser, child := inBrowser(t, r[0], "alice")
 	got := r[0].Of("uid-alice")
 	if len(got) != 2 || got[0].Name != child.Name || got[1].Name != browser.Name {
@@ -223,7 +223,7 @@ func TestLateEventDoesNotTakeAConsentBack(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	a.feeds[0].Late[0]() // brings the first only
+	a.feeds[0].Late[0]() // delivers the first event only
 	if !r[0].Consented(browser.Name, "c2", nil) {
 		t.Error("forgotten")
 	}

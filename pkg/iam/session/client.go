@@ -15,7 +15,7 @@ import (
 type Backend interface {
 	Create(ctx context.Context, s *v1alpha1.Session) (*v1alpha1.Session, error)
 	Get(ctx context.Context, name string) (*v1alpha1.Session, error)
-	// Update fails with a Conflict where the resource version is not the one stored.
+	// Update replaces a session, and fails with a Conflict if the resource version is not the stored one.
 	Update(ctx context.Context, s *v1alpha1.Session) (*v1alpha1.Session, error)
 	Delete(ctx context.Context, name string, uid types.UID) error
 }

@@ -18,7 +18,7 @@ func (r *replica) redeem(t testing.TB, name string) (*Session, error) {
 	return s, err
 }
 
-// T6749-15: a code opens one session, and when it comes again that session is over, on all replicas.
+// T6749-15: a code opens one session; when the code is presented again, that session ends on all replicas.
 func TestCodeThatComesAgainEndsItsSession(t *testing.T) {
 	a, r := newReplicas(t, 2, nil)
 	tellUsers(iamtest.User("alice"), r...)
@@ -58,7 +58,7 @@ func TestFiftyParallelRedemptionsOpenOneSession(t *testing.T) {
 				first.Store(s)
 			case errors.Is(err, iam.ErrUsed):
 				used.Add(1)
-			case errors.Is(err, iam.ErrUnavailable): // it was ended as soon as it was open
+			case errors.Is(err, iam.ErrUnavailable): // it was ended as soon as it was opened
 			default:
 				t.Error(err)
 			}
@@ -95,7 +95,7 @@ func TestNameOfAnEndedSessionStaysTakenAsLongAsItsCode(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			a, r := newReplicas(t, 2, nil)
 			tellUsers(iamtest.User("alice"), r...)
-			a.hold(1) // knows nothing, as after a restart
+			a.hold(1) // knows of no session, as after a restart
 			s, err := r[0].redeem(t, r[0].NewName())
 			if err != nil {
 				t.Fatal(err)

@@ -9,7 +9,7 @@ import (
 	"kapis.dev/ks-apiserver/pkg/iam"
 )
 
-// Consent stores in a browser's session that its user allows a client the scopes.
+// Consent stores in a browser's session that its user allows the scopes to a client.
 func (s *reader) Consent(ctx context.Context, session, client string, scopes []string) error {
 	return s.change(ctx, session, func(o *v1alpha1.Session) error {
 		if o.Spec.Client != "" || o.Phase != "" {
@@ -20,7 +20,7 @@ func (s *reader) Consent(ctx context.Context, session, client string, scopes []s
 	})
 }
 
-// consented adds a consent to a list, and drops the oldest over the limit.
+// consented adds a consent to a list, and drops the oldest above the limit.
 func consented(list []v1alpha1.Consent, client string, scopes []string) []v1alpha1.Consent {
 	one := v1alpha1.Consent{Client: client}
 	var out []v1alpha1.Consent

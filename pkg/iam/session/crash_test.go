@@ -12,19 +12,19 @@ import (
 	"kapis.dev/ks-apiserver/pkg/iam/iamtest"
 )
 
-// person is a client that keeps its last refresh token, and tries again elsewhere when a server fails.
+// person is a client that keeps its last refresh token, and tries another replica when one fails.
 type person struct {
 	name, refresh string
 	session       *Session
 }
 
-// fleet is three replicas of which any may die in the middle of a write, or find it failing.
+// fleet has three replicas, each of which may stop in the middle of a write, or see it fail.
 type fleet struct {
 	t    *testing.T
 	a    *api
 	r    []*replica
 	rand *rand.Rand
-	// killed is set by a write that its replica did not survive.
+	// killed is set by a write during which its replica stopped.
 	killed bool
 }
 
@@ -54,7 +54,7 @@ func newFleet(t *testing.T, seed uint64) *fleet {
 	return f
 }
 
-// try has one replica do something, puts a new one in its place if it died, and tells whether it answered.
+// try runs do on one replica, replaces that replica if it stopped, and reports whether it answered.
 func (f *fleet) try(do func(r *replica) error) (answered bool, err error) {
 	i := f.rand.IntN(len(f.r))
 	f.killed = false
@@ -115,8 +115,8 @@ func (f *fleet) wait(d time.Duration) {
 	}
 }
 
-// 500 logins and refreshes, each write of which may fail, before or after it is done, with its replica dead or alive: no session
-// is lost, none is handed out twice, and no reuse is seen where there was none.
+// 500 logins and refreshes, each write of which may fail, before or after it is done, with its replica stopped or running: no
+// session is lost, none is issued twice, and no reuse is reported without one.
 func TestReplicasMayDieAtAnyMoment(t *testing.T) {
 	for seed := range uint64(1) {
 		f := newFleet(t, seed)
@@ -175,7 +175,7 @@ func (f *fleet) sweepAll() {
 	}
 }
 
-// The same for codes: each opens one session at most, and one that came in once is never taken for used where its answer arrived.
+// The same for codes: each opens one session at most, and a code that was presented once is not treated as used if its answer arrived.
 func TestCodesOpenOneSessionAtMostWhateverDies(t *testing.T) {
 	for seed := range uint64(2) {
 		f := newFleet(t, seed)
@@ -202,7 +202,7 @@ func TestCodesOpenOneSessionAtMostWhateverDies(t *testing.T) {
 	}
 }
 
-// allAnswered has the code come in once more, without faults, after which nothing of it may be good.
+// allAnswered presents the code once more, without faults; after that nothing issued for it may be valid.
 func (f *fleet) allAnswered(name string) bool {
 	inject := f.a.inject
 	f.a.inject = nil

@@ -23,7 +23,7 @@ func (s *opener) Approve(ctx context.Context, l Login) error {
 	return s.answer(ctx, l, v1alpha1.PhaseWaiting)
 }
 
-// Deny refuses the device that waits for a session of that name, in the name of a user.
+// Deny refuses the device that waits for a session of that name, on behalf of a user.
 func (s *opener) Deny(ctx context.Context, name string, by *iam.User) error {
 	return s.answer(ctx, Login{AuthnResult: iam.AuthnResult{User: by}, Name: name}, v1alpha1.PhaseDenied)
 }
@@ -53,7 +53,8 @@ func (s *opener) answer(ctx context.Context, l Login, phase v1alpha1.Phase) erro
 }
 
 // Claim gives an approved session to its client, once, with those of the approved scopes that the device asks for; all if it names none.
-// Its errors are ErrWaiting, ErrDenied, ErrUsed, ErrOver and ErrUnavailable. For an unanswered name it makes no call, since anybody polls.
+// Its errors are ErrWaiting, ErrDenied, ErrUsed, ErrOver and ErrUnavailable. For an unanswered name it makes no call, since polls are
+// anonymous.
 func (s *opener) Claim(ctx context.Context, name, client string, scopes ...string) (*Session, *iam.User, string, error) {
 	s.mu.RLock()
 	r, gone := s.byName[name], s.gone.Has(name)
@@ -75,7 +76,7 @@ func (s *opener) Claim(ctx context.Context, name, client string, scopes ...strin
 	return s.claim(ctx, r, scopes)
 }
 
-// claim makes a waiting session a live one: of several attempts, the one whose update succeeds gets it.
+// claim makes a waiting session a live one: of several attempts, only the one whose update succeeds gets it.
 func (s *opener) claim(ctx context.Context, r *cached, scopes []string) (*Session, *iam.User, string, error) {
 	o, err := s.API.Get(ctx, r.Name)
 	switch {
@@ -100,7 +101,7 @@ func (s *opener) claim(ctx context.Context, r *cached, scopes []string) (*Sessio
 	}
 	o.Refresh = v1alpha1.Refresh{Current: token.HashRefresh(refresh), RotatedAt: metav1.NewTime(now), Generation: 1}
 	next := newCached(o)
-	u, err := s.validate(ctx, next) // before it is written: nothing is lost where it is for now only
+	u, err := s.validate(ctx, next) // before the write, so that a temporary refusal loses nothing
 	if err != nil {
 		return nil, nil, "", err
 	}

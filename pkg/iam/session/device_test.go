@@ -84,7 +84,7 @@ func TestFiftyParallelClaimsGiveOneSession(t *testing.T) {
 	}
 }
 
-// T8628-3: denied, and over after ten minutes.
+// T8628-3: denied, and expired after ten minutes.
 func TestDeviceLearnsOfANo(t *testing.T) {
 	a, r := newReplicas(t, 2, nil)
 	tellUsers(iamtest.User("alice"), r...)
@@ -112,7 +112,7 @@ func TestDeviceLearnsOfANo(t *testing.T) {
 	}
 }
 
-// T8628-7: polls are anonymous, so a name that nobody has answered costs no call.
+// T8628-7: polls are anonymous, so a name without an answer costs no call.
 func TestPollsOfUnknownDevicesReachNoAPI(t *testing.T) {
 	a, r := newReplicas(t, 1, nil)
 	for i := range 1000 {
@@ -142,7 +142,7 @@ func TestDevicesOfAUserAreBounded(t *testing.T) {
 	approve(t, r[0], "later")
 }
 
-// The person is disabled between his yes and the device's poll.
+// The user is disabled between the approval and the device's poll.
 func TestDeviceOfADisabledUserGetsNothing(t *testing.T) {
 	_, r := newReplicas(t, 1, nil)
 	tellUsers(iamtest.User("alice"), r...)

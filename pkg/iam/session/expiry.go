@@ -7,15 +7,15 @@ import (
 	"kapis.dev/ks-apiserver/pkg/api/iam/v1beta1"
 )
 
-// wake makes Run sweep soon.
+// wake makes Run call Sweep soon.
 func (s *index) wake() {
 	select {
 	case s.wanted <- struct{}{}:
-	default: // it is about to
+	default: // it is woken already
 	}
 }
 
-// over returns what is to be deleted.
+// over returns the objects that are to be deleted.
 func (s *index) over() []deletion {
 	now := s.Now()
 	synced := s.synced()
@@ -35,7 +35,7 @@ func (s *index) over() []deletion {
 			break
 		}
 		if !r.until.IsZero() && now.After(r.until) {
-			stale = append(stale, name) // the feed never brought it: it is not there any more
+			stale = append(stale, name) // the feed never brought it: it no longer exists
 			continue
 		}
 		if reason := s.endOf(r, now, synced); reason != "" {
@@ -89,7 +89,7 @@ func (s *index) endOf(r *cached, now time.Time, synced bool) string {
 	return ""
 }
 
-// dropped notes that the object of a session is deleted.
+// dropped records that the object of a session is deleted.
 func (s *index) dropped(name string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -97,8 +97,8 @@ func (s *index) dropped(name string) {
 	delete(s.pending, name)
 }
 
-// outlive returns when the last of the sessions ends that were opened in a browser and outlive its session; zero for none. The lock is
-// held.
+// outlive returns the end of the last session that was opened in a browser and outlives the browser's session; zero for none. The lock
+// is held.
 func (s *index) outlive(uid, parent string) (end time.Time) {
 	for _, p := range s.byUser[uid] {
 		if r := s.byName[p.name]; r != nil && r.Parent == parent && !r.bound() && r.Expires.After(end) {
@@ -108,8 +108,8 @@ func (s *index) outlive(uid, parent string) (end time.Time) {
 	return end
 }
 
-// unneeded reports whether an object that was kept for its upstream token is no longer needed. It decides late, since the sessions it is
-// kept for may be in another backend, and become known later. The lock is held.
+// unneeded reports whether an object that was kept for its upstream token is no longer needed. It waits before it decides, since the
+// sessions that need the token may be in another backend, and become known later. The lock is held.
 func (s *index) unneeded(name string, t tombstone, now time.Time) bool {
 	return t.asks != "" && now.Sub(t.since) > orphanAge && s.outlive(t.asks, name).IsZero()
 }

@@ -19,7 +19,7 @@ import (
 	"kapis.dev/ks-apiserver/pkg/token"
 )
 
-// api is a kube-apiserver's worth of sessions, with a feed to each replica that can be held back.
+// api is a fake kube-apiserver for sessions, with a feed to each replica that a test can hold back.
 type api struct {
 	mu       sync.Mutex
 	rv       int
@@ -27,9 +27,9 @@ type api struct {
 	feeds    []*iamtest.Feed
 	calls    map[string]int
 	failWith error
-	// fresh makes one more replica.
+	// fresh makes an additional replica.
 	fresh func() *replica
-	// inject says how a write fails: before it is done, or after.
+	// inject returns the error with which a write fails: before it is done, or after.
 	inject func(verb string) (before, after error)
 }
 
@@ -40,7 +40,7 @@ func (a *api) begin(verb string) error {
 	return a.failWith
 }
 
-// write does a write, and lets it fail as the test wants it.
+// write does a write, or lets it fail as the test demands.
 func (a *api) write(verb string, do func() (*v1alpha1.Session, error)) (*v1alpha1.Session, error) {
 	if err := a.begin(verb); err != nil {
 		return nil, err
@@ -77,7 +77,7 @@ func (a *api) store(s *v1alpha1.Session) *v1alpha1.Session {
 	s.ResourceVersion = strconv.Itoa(a.rv)
 	s.Generation++
 	a.objects[s.Name] = s
-	raw, err := json.Marshal(s) // what replicas see has gone through JSON, whole seconds included
+	raw, err := json.Marshal(s) // what replicas see has been encoded as JSON, with times in whole seconds
 	if err != nil {
 		panic(err)
 	}
@@ -172,7 +172,7 @@ func (a *api) size() int {
 	return len(a.objects)
 }
 
-// hold keeps events from a replica; release brings them.
+// hold holds back the events of a replica; release delivers them.
 func (a *api) hold(i int) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -190,7 +190,7 @@ func (a *api) release(i int) {
 	f.Late = nil
 }
 
-// replica is one server's share of this package.
+// replica is the Store of one server.
 type replica struct {
 	*Store
 	users *iam.UserIndex
@@ -226,7 +226,7 @@ func newReplicas(t testing.TB, n int, edit func(*Options)) (*api, []*replica) {
 	return a, all
 }
 
-// restart puts a new replica in the place of the one of that number, which knows what is stored and no more.
+// restart replaces the replica of that number by a new one, which knows only what is stored.
 func restart(t testing.TB, a *api, i int) *replica {
 	t.Helper()
 	r := a.fresh()

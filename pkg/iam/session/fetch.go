@@ -9,8 +9,8 @@ import (
 	"kapis.dev/ks-apiserver/pkg/iam"
 )
 
-// fetcher reads sessions that this replica has not seen: each name once at a time, and a few names at once. Only holders of a token that
-// this server signed cause a read.
+// fetcher reads sessions that this replica has not seen: one read per name, and a bounded number of names at a time. Only holders of a
+// token that this server signed can cause a read.
 type fetcher struct {
 	calls singleflight.Group
 	// queue bounds the names that are read or wait, and slots those that are read.
@@ -21,7 +21,8 @@ func newFetcher() fetcher {
 	return fetcher{queue: make(chan struct{}, lookQueue), slots: make(chan struct{}, lookAtOnce)}
 }
 
-// once calls fetch, or waits for a running call of the same name. The call goes on when its first caller has left, since others may wait.
+// once calls fetch, or waits for a running call of the same name. The call goes on after its first caller has left,
+// since others may wait for it.
 func (l *fetcher) once(ctx context.Context, name string, fetch func(context.Context, string) (*cached, error)) (*cached, error) {
 	done := l.calls.DoChan(name, func() (any, error) { return l.run(context.WithoutCancel(ctx), name, fetch) })
 	select {

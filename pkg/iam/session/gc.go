@@ -37,7 +37,7 @@ func (s *ender) End(ctx context.Context, name, reason string) error {
 	return nil
 }
 
-// noteEnd removes a session whose object is deleted.
+// noteEnd removes a session whose object has been deleted.
 func (s *ender) noteEnd(name string, r *cached, reason string) {
 	s.dropped(name)
 	s.ended.WithLabelValues(reason).Inc()
@@ -56,8 +56,8 @@ func (s *ender) remove(ctx context.Context, name string, r *cached) error {
 	return s.erase(ctx, name, r)
 }
 
-// erase deletes the object of a session; r is what is known of it, nil for nothing. A name that a code could open again stays as a
-// tombstone, in phase Ended. An object that is gone already is no error.
+// erase deletes the object of a session; r is its known state, or nil. A name that a code could open again stays as a tombstone,
+// in phase Ended. An object that does not exist is no error.
 func (s *ender) erase(ctx context.Context, name string, r *cached) error {
 	if r == nil || r.fromCode && s.Now().Before(r.Created.Add(CodeLife+s.Skew)) {
 		done, err := s.leaveTombstone(ctx, name)
@@ -75,7 +75,7 @@ func (s *ender) erase(ctx context.Context, name string, r *cached) error {
 	return nil
 }
 
-// leaveTombstone reduces the object of a session to what reserves its name, if a code opened it.
+// leaveTombstone reduces the object of a session to what reserves its name, if a code opened the session.
 func (s *ender) leaveTombstone(ctx context.Context, name string) (done bool, err error) {
 	_, err = s.rewrite(ctx, name, func(o *v1alpha1.Session) bool {
 		ended := o.Phase == v1alpha1.PhaseEnded
@@ -110,13 +110,13 @@ func (s *ender) Run(ctx context.Context) {
 	}
 }
 
-// Sweep deletes what is over now, up to a limit.
+// Sweep deletes the objects of sessions that are over, up to a limit.
 func (s *ender) Sweep(ctx context.Context) {
 	list := s.over()
 	if len(list) == sweepAtMost {
 		s.wake() // there is more
 	}
-	failed := map[string]bool{} // a store that is lost must not keep the other waiting
+	failed := map[string]bool{} // one backend that can't be reached must not delay the other
 	for i, d := range list {
 		if failed[prefixOf(d.record.Name)] {
 			continue

@@ -17,14 +17,14 @@ import (
 	"kapis.dev/ks-apiserver/pkg/store"
 )
 
-// maxClient is how many sessions a client that acts for itself may have. It reuses them, so that more have other scopes.
+// maxClient is how many sessions a client that acts for itself may have. It reuses them, so that each has other scopes.
 const maxClient = 1024
 
 // tombstone is the object of an ended session that reserves its name until a time.
 type tombstone struct {
 	uid   types.UID
 	until time.Time
-	// asks is the UID of the user for whose other sessions the object's upstream token is kept, "" for none; since is when this replica
+	// asks is the UID of the user whose other sessions need the object's upstream token, "" for none; since is when this replica
 	// learned of it.
 	asks  string
 	since time.Time
@@ -37,8 +37,8 @@ type index struct {
 	mu     sync.RWMutex
 	byName map[string]*cached
 	byUser map[string][]position         // UID of the user -> the user's sessions, the oldest first
-	gone   *recent.Map[string, struct{}] // ended: never believed again
-	// pending are sessions that ended here and whose objects are still to be deleted; wanted wakes Run for them.
+	gone   *recent.Map[string, struct{}] // ended: never accepted again
+	// pending are sessions that ended here and whose objects have still to be deleted; wanted wakes Run for them.
 	pending map[string]deletion
 	wanted  chan struct{}
 	// tombstones are objects of ended sessions that keep their names from being used again.
@@ -46,7 +46,7 @@ type index struct {
 	pool       pool
 }
 
-// deletion is an object to delete, and why.
+// deletion is an object to delete, and the reason.
 type deletion struct {
 	record *cached
 	reason string
@@ -92,10 +92,10 @@ func (s *index) Delete(_, name string) {
 	delete(s.tombstones, name)
 }
 
-// synced reports whether everything is loaded whose absence ends sessions.
+// synced reports whether all kinds are loaded whose missing objects end sessions.
 func (s *index) synced() bool { return s.Synced == nil || s.Synced() }
 
-// userOf returns the user of a session, if the user may still have it.
+// userOf returns the user of a session, unless a change of the user has ended the session.
 func (s *index) userOf(r *cached) (*iam.User, error) {
 	if r.self != nil {
 		if r.Registration == nil && (s.ClientCredential == nil || s.ClientCredential(r.Client) != r.credential || r.credential == "") {
@@ -123,7 +123,7 @@ func (s *index) userOf(r *cached) (*iam.User, error) {
 
 var _ store.Sink = (*Store)(nil)
 
-// put stores r unless a newer state is known, and returns what is known then; nil if the session is over. The lock is held.
+// put stores r unless a newer state is known, and returns the newest known state; nil if the session is over. The lock is held.
 func (s *index) put(r *cached) *cached {
 	if s.gone.Has(r.Name) {
 		return nil
@@ -144,7 +144,7 @@ func (s *index) put(r *cached) *cached {
 	}
 	next := *r
 	if r.older(old) {
-		next = *old // the feed lags behind what was written or read here
+		next = *old // the feed lags the state that was written or read here
 	}
 	next.seen = old.seen
 	if next.generation > old.generation {
@@ -159,7 +159,7 @@ func (s *index) put(r *cached) *cached {
 		s.byName[r.Name] = &next
 		return &next
 	}
-	s.forget(r.Name) // a User has come for the registration
+	s.forget(r.Name) // the registration has a User by now
 	s.insert(&next)
 	return &next
 }
@@ -172,7 +172,7 @@ func (s *index) insert(r *cached) {
 	s.byUser[r.UserUID] = slices.Insert(list, i, r.position())
 }
 
-// drop removes a session for good, and ends those that were opened in it. The lock is held.
+// drop removes a session, which can't come back, and ends those that were opened in it. The lock is held.
 func (s *index) drop(name string) *cached {
 	s.gone.Set(name, struct{}{})
 	r := s.forget(name)
@@ -206,7 +206,7 @@ func (s *index) forget(name string) *cached {
 	return r
 }
 
-// addTombstone notes the object of an ended session. The lock is held.
+// addTombstone records the object of an ended session. The lock is held.
 func (s *index) addTombstone(r *cached) {
 	s.drop(r.Name)
 	delete(s.pending, r.Name)
@@ -236,7 +236,7 @@ func (s *index) limit(r *cached) {
 		if excess <= 0 {
 			return
 		}
-		if old.Name == r.Name || old.Name == r.Parent { // with the browser's session went all that was opened in it
+		if old.Name == r.Name || old.Name == r.Parent { // the sessions opened in a browser ended with its session
 			continue
 		}
 		s.scheduleEnd(old.Name, "too many")
@@ -244,7 +244,7 @@ func (s *index) limit(r *cached) {
 	}
 }
 
-// live returns the sessions of a user that tokens may name, the oldest first. The lock is held.
+// live returns the sessions of a user for which tokens may be valid, the oldest first. The lock is held.
 func (s *index) live(uid string) []*cached {
 	var out []*cached
 	for _, p := range s.byUser[uid] {
@@ -271,7 +271,7 @@ func (s *index) single(uid string) {
 	}
 }
 
-// login returns the login that a session belongs to, and when it was. The lock is held.
+// login returns the login that a session belongs to: its first session and its sequence number. The lock is held.
 func (s *index) login(r *cached) (root string, sequence int64) {
 	if r.Parent == "" {
 		return r.Name, r.sequence
@@ -285,8 +285,8 @@ func (s *index) login(r *cached) (root string, sequence int64) {
 	return r.Parent, r.sequence
 }
 
-// sequence returns a number after those of the user's other sessions, also if the replica that opened them has a clock that is ahead: the
-// newest login has to be the last to go.
+// sequence returns a number higher than those of the user's other sessions, even if the clock of the replica that opened them is ahead:
+// the newest login has to be the last to end.
 func (s *index) sequence(uid string, now time.Time) int64 {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
@@ -299,13 +299,13 @@ func (s *index) sequence(uid string, now time.Time) int64 {
 	return n
 }
 
-// reusable returns the session that a client has for itself already, or nil.
+// reusable returns the session that a client already has for itself, or nil.
 func (s *index) reusable(l *Login, o holder) *cached {
 	if l.User != nil || l.Registration != nil || l.Name != "" || !l.NoRefresh {
 		return nil
 	}
 	life := s.Lifetime(l.Client)
-	half := life.Longest() / 2 // of a session that could not be made any longer
+	half := life.Longest() / 2 // half the life of a session that can't live any longer
 	least := s.Now().Add(min(cmp.Or(life.MaxAge, half), half))
 	s.mu.RLock()
 	defer s.mu.RUnlock()
@@ -344,14 +344,13 @@ func (s *index) userChanged(old, next *iam.User) {
 		case next.State == v1beta1.UserDisabled:
 			s.scheduleEnd(name, "user disabled")
 		case next.Credential() != old.Credential() && s.byName[name] != nil && s.byName[name].credential == old.Credential():
-			// Only those of the old password: one of the new password may be here
-			// already, since its feed is another.
+			// Only those of the old password: one of the new password may be here already, since sessions and users have different feeds.
 			s.scheduleEnd(name, "password changed")
 		}
 	}
 }
 
-// deleteLater has the object of a session deleted that may exist or not.
+// deleteLater schedules the deletion of a session's object, which need not exist.
 func (s *index) deleteLater(r *cached) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -376,8 +375,8 @@ func (s *index) learn(o *v1alpha1.Session) *cached {
 	return s.put(r)
 }
 
-// inGrace reports whether the last rotation is so recent that the former token may be presented again. Replicas' clocks differ: it also
-// counts when this replica learned of the rotation.
+// inGrace reports whether the last rotation is so recent that the former token may be presented again. Since replicas' clocks differ,
+// it also takes into account when this replica learned of the rotation.
 func (s *index) inGrace(r *cached, now time.Time) bool {
 	age := now.Sub(r.rotated.Truncate(time.Second)) // stored in whole seconds
 	if age <= s.Grace {

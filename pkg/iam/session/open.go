@@ -12,23 +12,24 @@ import (
 	"kapis.dev/ks-apiserver/pkg/token"
 )
 
-// Login is whose session is to be opened, and for which client. Without a User and a Registration it is a client that acts for itself.
+// Login describes a session to open: its user, and its client. Without a User and a Registration, the client acts for itself.
 type Login struct {
 	iam.AuthnResult
 	iam.Origin
-	// Name is the name of the session if it follows from a code, which opens one session only; "" for a new name.
+	// Name is the name of the session if it was opened by a code, which opens only one session; "" for a new name.
 	Name string
 	// Client is the OAuth client; "" for a browser in which the user logs in to clients.
 	Client string
-	// Parent is the session of the browser in which this one is opened; "" for none. It ends with it, unless it has the scope offline_access.
+	// Parent is the session of the browser in which this one is opened; "" for none. The new session ends with it, unless
+	// it has the scope offline_access.
 	Parent string
-	// Scopes are what was granted.
+	// Scopes are the granted scopes.
 	Scopes []string
 	// NoRefresh opens a session that lives as long as one access token.
 	NoRefresh bool
 }
 
-// Open opens a session, and returns it with its refresh token; "" if it has none, as those of browsers.
+// Open opens a session, and returns it with its refresh token; "" if it has none, as sessions of browsers.
 //
 // If the login's name was used before, the session of that name ends, and the error is ErrUsed. A client that acts for itself gets the
 // session it has, as long as that outlives another access token.
@@ -50,7 +51,7 @@ func (s *opener) Open(ctx context.Context, l Login) (*Session, string, error) {
 	}
 	object.Spec.FromCode = fromCode
 	r, err := s.create(ctx, object)
-	if errors.Is(err, iam.ErrUnavailable) && !fromCode && s.backendChanged(l.Name) { // the optional store was lost just now
+	if errors.Is(err, iam.ErrUnavailable) && !fromCode && s.backendChanged(l.Name) { // the optional backend was lost just now
 		l.Name = ""
 		if object, refresh, err = s.prepare(ctx, &l, o); err != nil {
 			return nil, "", err
@@ -98,7 +99,7 @@ func (s *opener) create(ctx context.Context, o *v1alpha1.Session) (*cached, erro
 	case apierrors.IsAlreadyExists(err):
 		return nil, fmt.Errorf("open a session: %w", iam.ErrUsed)
 	case err != nil:
-		if !o.Spec.FromCode { // perhaps it is there all the same, and nobody has its token
+		if !o.Spec.FromCode { // it may exist all the same, but no client has its token
 			s.deleteLater(newCached(o))
 		}
 		return nil, fmt.Errorf("%w: open a session: %w", iam.ErrUnavailable, err)
@@ -111,14 +112,14 @@ func (s *opener) create(ctx context.Context, o *v1alpha1.Session) (*cached, erro
 	case known != nil:
 		s.limit(known)
 		return known, nil
-	case o.Spec.FromCode: // ended already, because the code came again: who was first is told that he was, and his tokens are dead
+	case o.Spec.FromCode: // ended already, because the code was presented again: the first client gets its tokens, but they are invalid
 		return r, nil
 	}
 	// ended already, by another login of the same user
 	return nil, fmt.Errorf("%w: the session was ended as soon as it was open", iam.ErrUnavailable)
 }
 
-// codeReused ends the session of a code that was presented again: one of the two who have the code is a thief.
+// codeReused ends the session of a code that was presented again: one of the two clients that have it may be an attacker.
 func (s *ender) codeReused(ctx context.Context, name string) error {
 	if err := s.End(ctx, name, "code reused"); err != nil {
 		return err
@@ -126,7 +127,7 @@ func (s *ender) codeReused(ctx context.Context, name string) error {
 	return iam.ErrUsed
 }
 
-// NewName returns the name of a session that a code shall open: 128 random bits, and its backend. It travels in the code, sealed.
+// NewName returns the name of a session that a code will open: 128 random bits, and its backend. The code carries it, sealed.
 func (s *opener) NewName() string {
 	name := newName(s.Now())
 	if s.Prefix != nil {

@@ -28,7 +28,7 @@ func register(t testing.TB, r *replica) (*Session, string) {
 	return s, refresh
 }
 
-// Who has to register is nobody's User, and has one group only.
+// A user who has to register is no User yet, and has one group only.
 func TestRegistrationActsAsNobody(t *testing.T) {
 	_, r := newReplicas(t, 2, nil)
 	s, refresh := register(t, r[0])
@@ -157,7 +157,7 @@ func TestClientActsForItself(t *testing.T) {
 	}
 }
 
-// The key that signs a token is kept for as long as the longest session; no token is to need it for longer.
+// The key that signs a token is kept for as long as the longest session; no token may need it for longer.
 func TestClientsTokenDoesNotOutliveItsKey(t *testing.T) {
 	for name, c := range map[string]struct{ maxAge, least time.Duration }{
 		"short":    {2 * time.Hour, 2 * time.Hour},
@@ -215,7 +215,7 @@ func TestLongTextsAreCut(t *testing.T) {
 	}
 }
 
-// An object of before there were groups, phases and parents.
+// An object that was written before there were groups, phases and parents.
 func TestOlderSessionIsAsGoodAsBefore(t *testing.T) {
 	_, r := newReplicas(t, 1, nil)
 	tellUsers(iamtest.User("alice"), r...)

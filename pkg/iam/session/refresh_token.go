@@ -19,7 +19,8 @@ import (
 // the end of the session on reuse).
 //
 // Clients refresh in parallel, and lose answers. So the previous token gets the current one, unchanged, for a grace period; and a token
-// that is younger than the grace period is not rotated again, or a third caller would be two steps behind. The first rotation never waits.
+// that is younger than the grace period is not rotated again, or a third caller would have a token two rotations old. The first rotation
+// never waits.
 //
 // admit may refuse a session whose token is valid otherwise, before anything is written.
 func (s *rotation) Refresh(ctx context.Context, client, refresh string, admit func(*Session) error) (*Session, *iam.User, string, error) {
@@ -44,7 +45,7 @@ func (s *rotation) refresh(ctx context.Context, client, refresh string, admit fu
 	return sess, u, next, err
 }
 
-// attempt checks the token with the session as it is stored now, since stale knowledge must not end a session.
+// attempt compares the token with the session as it is stored now, since an outdated cache must not end a session.
 func (s *rotation) attempt(ctx context.Context, client, refresh string, t token.Refresh, admit func(*Session) error) (*Session,
 	*iam.User, string, error) {
 	o, err := s.API.Get(ctx, t.Session)
@@ -60,8 +61,7 @@ func (s *rotation) attempt(ctx context.Context, client, refresh string, t token.
 	if err != nil {
 		return nil, nil, "", err
 	}
-	// r may be newer than o, where another request has rotated since the read: the rotation below
-	// then conflicts, and is tried again.
+	// r may be newer than o, if another request has rotated since the read: the rotation below then conflicts, and is tried again.
 	now, hash := s.Now(), token.HashRefresh(refresh)
 	current, previous := hash == r.current, hash == r.previous && s.inGrace(r, now)
 	if !current && !previous {
@@ -109,7 +109,7 @@ func (s *rotation) mayRefresh(ctx context.Context, r *cached, client string) (*i
 	return u, nil
 }
 
-// rotate writes the next generation. A conflict says that another request did so first.
+// rotate writes the next generation. A conflict means that another request did so first.
 func (s *rotation) rotate(ctx context.Context, o *v1alpha1.Session, r *cached, u *iam.User, now time.Time) (*Session, *iam.User,
 	string, error) {
 	next, err := s.Keys.KeySet().NewRefresh(r.Name, r.generation+1, now)
@@ -139,7 +139,7 @@ func (s *rotation) rotate(ctx context.Context, o *v1alpha1.Session, r *cached, u
 	return &r.Session, u, next, nil
 }
 
-// registered turns the session of a registration into that of the User who is linked to the identity by now.
+// registered moves the session of a registration to the User who is linked to the identity by now.
 func (s *rotation) registered(ctx context.Context, o *v1alpha1.Session, r *cached, now time.Time) (*Session, *iam.User, string, error) {
 	var u *iam.User
 	if s.Linked != nil {
@@ -156,10 +156,11 @@ func (s *rotation) registered(ctx context.Context, o *v1alpha1.Session, r *cache
 	return s.rotate(ctx, o, r, u, now)
 }
 
-// errReused is an ErrRefresh that the metric tells apart.
+// errReused is an ErrRefresh that the metric counts apart.
 var errReused = errors.New("it was used before; the session is ended")
 
-// reused ends the session of a refresh token that was presented again: one of the two who have it is a thief, and nobody can tell which.
+// reused ends the session of a refresh token that was presented again: one of the two clients that have it may be an
+// attacker, and the server can't know which.
 func (s *rotation) reused(ctx context.Context, r *cached) error {
 	if err := s.End(ctx, r.Name, "refresh token reused"); err != nil {
 		return err

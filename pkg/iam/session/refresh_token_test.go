@@ -74,7 +74,7 @@ func TestReuseAfterTheGraceEndsTheSession(t *testing.T) {
 	refused(t, r[0], "kubesphere", next)
 }
 
-// A lost answer, and a second tab: within the grace the token gets its successor.
+// A lost answer, and a second tab: within the grace period the token gets its successor.
 func TestPreviousTokenGetsItsSuccessorInTheGrace(t *testing.T) {
 	a, r := newReplicas(t, 2, nil)
 	tellUsers(iamtest.User("alice"), r...)
@@ -126,7 +126,7 @@ func TestFiftyParallelRefreshesOnTwoReplicasAllSucceed(t *testing.T) {
 	}
 }
 
-// The clock of one replica is 24 s ahead; it has just learned of the rotation, and raises no alarm.
+// The clock of one replica is 24 s ahead; it has just learned of the rotation, and reports no reuse.
 func TestClocksThatDifferRaiseNoAlarm(t *testing.T) {
 	a, r := newReplicas(t, 2, nil)
 	tellUsers(iamtest.User("alice"), r...)
@@ -139,17 +139,17 @@ func TestClocksThatDifferRaiseNoAlarm(t *testing.T) {
 	a.hold(1)
 	pastGrace(r...)
 	third := refreshed(t, r[0], next)
-	if got := refreshed(t, r[1], next); got != third || !r[1].alive(t, s) { // learned of by reading
+	if got := refreshed(t, r[1], next); got != third || !r[1].alive(t, s) { // learned by a read
 		t.Error("another successor")
 	}
 }
 
-// The tolerance for clocks is no way around the end of the grace.
+// The tolerance for clocks does not extend the grace period without a bound.
 func TestClockToleranceIsBounded(t *testing.T) {
 	a, r := newReplicas(t, 2, nil)
 	tellUsers(iamtest.User("alice"), r...)
 	_, first := login(t, r[0], "alice")
-	a.hold(1) // the second replica hears nothing of the rotation
+	a.hold(1) // the second replica does not learn of the rotation
 	refreshed(t, r[0], first)
 	r[1].clock.Add(time.Minute)
 	refused(t, r[1], "kubesphere", first)
@@ -158,7 +158,7 @@ func TestClockToleranceIsBounded(t *testing.T) {
 	}
 }
 
-// T6749-22: bound to its client.
+// T6749-22: a refresh token is bound to its client.
 func TestRefreshIsBoundToItsClient(t *testing.T) {
 	_, r := newReplicas(t, 1, nil)
 	tellUsers(iamtest.User("alice"), r...)
@@ -170,7 +170,7 @@ func TestRefreshIsBoundToItsClient(t *testing.T) {
 	refreshed(t, r[0], first)
 }
 
-// S35, S58: what was not made here reaches no API.
+// S35, S58: a refresh token that was not issued here causes no API call.
 func TestForgedRefreshTokenReachesNoAPI(t *testing.T) {
 	a, r := newReplicas(t, 1, nil)
 	tellUsers(iamtest.User("alice"), r...)
@@ -219,7 +219,7 @@ func TestRefreshThatIsNotAdmittedWritesNothing(t *testing.T) {
 	refreshed(t, r[0], first)
 }
 
-// stale answers a read with what was there before a rotation that has come in meanwhile.
+// stale answers a read with the state before a rotation that has arrived meanwhile.
 type stale struct {
 	Backend
 	before func()
@@ -231,7 +231,7 @@ func (s stale) Get(ctx context.Context, name string) (*v1alpha1.Session, error) 
 	return o, err
 }
 
-// A read that is overtaken by a rotation, which the feed has brought already, was taken for reuse.
+// A read that started before a rotation, which the feed has already brought, was taken for reuse.
 func TestRotationBetweenReadAndJudgementIsNoReuse(t *testing.T) {
 	a, r := newReplicas(t, 2, nil)
 	tellUsers(iamtest.User("alice"), r...)

@@ -20,8 +20,9 @@ type RegistrationLock struct {
 	Now func() time.Time
 }
 
-// Reserve reserves a registration for one request, whichever names others choose at the same time: two Users linked to one identity
-// would lock its owner out. held is the name that another request reserved it for; "" if it is the caller's. It ends after CodeLife.
+// Reserve reserves a registration for one request, even if other requests choose other names at the same time: two Users linked to
+// one identity would lock its owner out. held is the name that another request reserved it for; "" if the reservation is the
+// caller's. It ends after CodeLife.
 func (s *RegistrationLock) Reserve(ctx context.Context, r *iam.Registration, name string) (held string, err error) {
 	o := s.reservation(r, name)
 	_, err = s.API.Create(ctx, o)
@@ -36,12 +37,12 @@ func (s *RegistrationLock) Reserve(ctx context.Context, r *iam.Registration, nam
 		return "", fmt.Errorf("%w: read the reservation of a registration: %w", iam.ErrUnavailable, err)
 	}
 	if there.Spec.User == name {
-		return "", nil // it is this person's own: a page that was sent twice
+		return "", nil // it is this person's own: the page was sent twice
 	}
 	return there.Spec.User, nil
 }
 
-// Release gives up a reservation after no User was created.
+// Release gives up a reservation when no User was created.
 func (s *RegistrationLock) Release(ctx context.Context, r *iam.Registration, name string) error {
 	if err := s.API.Delete(ctx, s.reservation(r, name).Name, ""); err != nil && !apierrors.IsNotFound(err) {
 		return fmt.Errorf("%w: release the reservation of a registration: %w", iam.ErrUnavailable, err)

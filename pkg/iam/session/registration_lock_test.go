@@ -13,7 +13,7 @@ import (
 	"kapis.dev/ks-apiserver/pkg/iam/iamtest"
 )
 
-// meanwhile is a UserAPI at which something happens just before the first User is made.
+// meanwhile is a UserAPI that runs a function just before the first User is created.
 type meanwhile struct {
 	account.UserAPI
 	happen func()
@@ -38,7 +38,7 @@ func linker(api *iamtest.UserAPI) *account.Linker {
 	return account.New(account.Options{API: api, Users: users, Synced: func() bool { return true }})
 }
 
-// Two pages of one person choose two names at once: one User is made, and he can log in.
+// One person chooses two names on two pages at once: one User is created, and the person can log in.
 func TestOneIdentityIsRegisteredOnceWhateverNamesAreChosen(t *testing.T) {
 	_, replicas := newReplicas(t, 2, nil)
 	users := iamtest.NewUserAPI()

@@ -20,7 +20,7 @@ import (
 
 // Session is one login of one user.
 type Session struct {
-	// Name is the sid of its tokens.
+	// Name is the sid of the session's tokens.
 	Name string
 	// User and UserUID are the user, Client the OAuth client, and Provider the identity provider; "" for a local password.
 	User, UserUID, Client, Provider string
@@ -28,7 +28,7 @@ type Session struct {
 	Scopes []string
 	// Created is when it was opened, and Expires the end that no refresh moves.
 	Created, Expires time.Time
-	// Authenticated is when the user proved who they are, and Methods by what (RFC 8176).
+	// Authenticated is when the user proved who they are, and Methods are the methods (RFC 8176).
 	Authenticated time.Time
 	Methods       []string
 	// Groups are those of the provider; they count in addition to the user's own.
@@ -98,17 +98,17 @@ type cached struct {
 	generation        int64
 	rotated, used     time.Time
 	consents          []v1alpha1.Consent
-	// self is the session's user if that is no User: a client, or somebody who has to register.
+	// self is the caller if the session has no User: a client, or a user who has to register.
 	self *iam.User
 	// requestUser is the caller of requests with the session.
 	requestUser *requestUser
-	// seen is when, by this replica's clock, it learned of the last rotation; zero if it knew the session only after it.
+	// seen is when this replica learned of the last rotation, by its own clock; zero if it learned of the session only after it.
 	seen time.Time
-	// until bounds the trust in a state that the feed has not confirmed; zero after it has.
+	// until bounds the trust in a state that the feed has not confirmed; zero once it has.
 	until time.Time
 }
 
-// idleEnd returns when a session ends that is not refreshed.
+// idleEnd returns when a session ends without a refresh.
 func (r *cached) idleEnd(l Lifetime) time.Time {
 	switch {
 	case r.phase == v1alpha1.PhaseWaiting || r.phase == v1alpha1.PhaseDenied:
@@ -153,11 +153,11 @@ func newCached(o *v1alpha1.Session) *cached {
 	if r.Authenticated.IsZero() {
 		r.Authenticated = r.Created
 	}
-	if r.sequence == 0 { // written before there was one
+	if r.sequence == 0 { // written before the field existed
 		r.sequence = max(0, nameTime(o.Name).UnixMilli())
 	}
 	switch {
-	case spec.Registration != nil: // its groups count when a User has come
+	case spec.Registration != nil: // its groups count once a User is registered
 		r.Groups = nil
 		r.Registration = (*iam.Registration)(spec.Registration)
 		r.self = r.Registration.User()
@@ -180,7 +180,7 @@ func parseSession(raw []byte) (*cached, error) {
 	return newCached(&o), nil
 }
 
-// requestUser is the caller of requests with a session: made once per state of the User, and shared by requests.
+// requestUser is the caller of requests with a session. It is made once per state of the User, and shared by requests.
 type requestUser struct{ last atomic.Pointer[userInfo] }
 
 type userInfo struct {
@@ -188,8 +188,8 @@ type userInfo struct {
 	info user.Info
 }
 
-// inSession is a caller with a session. It is no extra of the caller: rights may be decided by extras, and are cached for all sessions of a
-// user together.
+// inSession is a caller with a session. The session is not an extra of the caller, since rights may depend on extras, and are cached for
+// all sessions of a user together.
 type inSession struct {
 	user.Info
 	session *Session
@@ -231,7 +231,7 @@ func (r *cached) joined(u *iam.User) user.Info {
 	return &user.DefaultInfo{Name: u.Info().GetName(), UID: u.Info().GetUID(), Groups: slices.Clip(groups), Extra: u.Info().GetExtra()}
 }
 
-// newName returns a name for a session: it sorts by time of creation, and has 128 random bits.
+// newName returns a name for a session: names sort by time of creation, and have 128 random bits.
 func newName(now time.Time) string {
 	var b [24]byte
 	binary.BigEndian.PutUint64(b[:8], uint64(max(0, now.UnixMilli())))
@@ -248,5 +248,5 @@ func nameTime(name string) time.Time {
 	return time.UnixMilli(int64(binary.BigEndian.Uint64(append([]byte{0, 0}, b[:6]...))))
 }
 
-// nameEncoding sorts as the bytes do, and has only characters that names may have.
+// nameEncoding returns an encoding that sorts as the bytes do, and has only characters that are valid in names.
 func nameEncoding() *base32.Encoding { return base32.HexEncoding.WithPadding(base32.NoPadding) }

@@ -24,24 +24,24 @@ const CodeLife = 10 * time.Minute
 const (
 	// scopeOffline lets a session outlive that of its browser (OpenID Connect Core 1.0, 11).
 	scopeOffline = "offline_access"
-	// sealUpstream is the purpose with which what providers need again is sealed.
+	// sealUpstream is the purpose that seals the hint and the refresh token of providers.
 	sealUpstream token.Purpose = "session upstream"
 
 	maxGroups     = 256
 	maxGroupBytes = 16 << 10
 	maxGroupSize  = 1024
-	maxText       = 256 // bytes of an address and of what a browser calls itself
+	maxText       = 256 // bytes of an address, or of a User-Agent
 	maxIdentity   = 1024
 	maxUpstream   = 8 << 10
 )
 
-// errNoOwner is a mistake of the calling code.
+// errNoOwner reports a programming error of the caller.
 var errNoOwner = errors.New("a session needs a user, a registration, or a client that is known by a secret")
 
-// holder is whose session it is, as its object says it.
+// holder is the owner of a session, as its object names it.
 type holder struct{ name, uid, credential string }
 
-// holderOf returns whose session a login opens.
+// holderOf returns the owner of the session that a login opens.
 func (s *opener) holderOf(l *Login) (holder, error) {
 	switch {
 	case l.Pending:
@@ -89,13 +89,13 @@ func (s *opener) object(l *Login, o holder, now time.Time) (*v1alpha1.Session, e
 	return out, s.seal(out, l.Hint, l.Refresh, now)
 }
 
-// life returns the longest life of the session of a login: never longer than the keys live that verify its tokens.
+// life returns the longest life of the session of a login. It is never longer than the life of the keys that verify its tokens.
 func (s *opener) life(l *Login) time.Duration {
 	life := s.Lifetime(l.Client)
 	switch {
 	case l.Client == "":
 		return min(life.Longest(), DefaultAbsolute)
-	case l.NoRefresh && life.MaxAge > 0 && l.User == nil: // a client's own, which it shares among its tokens
+	case l.NoRefresh && life.MaxAge > 0 && l.User == nil: // a client's own session, which it shares among its tokens
 		return min(2*life.MaxAge, life.Longest())
 	case l.NoRefresh && life.MaxAge > 0:
 		return min(life.MaxAge, life.Longest())
@@ -103,7 +103,7 @@ func (s *opener) life(l *Login) time.Duration {
 	return life.Longest()
 }
 
-// seal stores what the provider needs again; empty values leave what is stored.
+// seal stores the hint and the refresh token of the provider; empty values leave the stored ones.
 func (s *reader) seal(o *v1alpha1.Session, hint, refresh string, now time.Time) error {
 	for _, one := range []struct {
 		value string
@@ -127,7 +127,7 @@ func (s *reader) seal(o *v1alpha1.Session, hint, refresh string, now time.Time) 
 	return nil
 }
 
-// unseal returns what seal stored for the session of that name; "" if it can't be opened any more.
+// unseal returns what seal stored for the session of that name; "" if it can't be opened.
 func (s *reader) unseal(name, sealed string) string {
 	if sealed == "" {
 		return ""
@@ -137,7 +137,7 @@ func (s *reader) unseal(name, sealed string) string {
 		return ""
 	}
 	of, secret, _ := strings.Cut(string(value), "\x00")
-	if of != name { // moved here from another session
+	if of != name { // it was copied here from another session
 		return ""
 	}
 	return secret

@@ -17,7 +17,7 @@ import (
 	"kapis.dev/ks-apiserver/pkg/store"
 )
 
-// sample is a session as browsers and clients make it.
+// sample returns a session as browsers and clients open it.
 func sample(i int) *v1alpha1.Session {
 	now := metav1.NewTime(iamtest.Start())
 	o := &v1alpha1.Session{Spec: v1alpha1.SessionSpec{
@@ -39,7 +39,7 @@ func sample(i int) *v1alpha1.Session {
 	return o
 }
 
-// A session is to cost less than a kilobyte, however often its user's browser tells its name.
+// A session must take less than a kilobyte of memory, although each object repeats the user agent of its browser.
 func TestSessionIsSmallInMemory(t *testing.T) {
 	_, r := newReplicas(t, 1, nil)
 	const n = 5000

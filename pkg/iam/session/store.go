@@ -16,7 +16,7 @@ import (
 )
 
 const (
-	// defaultGrace is how long a rotated refresh token still gets its successor.
+	// defaultGrace is how long the previous refresh token can still be exchanged for its successor.
 	defaultGrace = 10 * time.Second
 	// defaultPerUser bounds a user's sessions.
 	defaultPerUser = 64
@@ -35,38 +35,39 @@ type Options struct {
 	API   Backend
 	Users *iam.UserIndex
 	Keys  token.KeySource
-	// Prefix begins the names of new sessions, and names their backend; nil for none.
+	// Prefix returns the prefix of new sessions' names, which names their backend; nil for none.
 	Prefix func() string
 	// Enabled reports whether an identity provider is enabled; nil for always. It is asked at each request.
 	Enabled func(provider string) bool
 	// Linked returns the User of an identity that had none at the login; nil for none.
 	Linked func(provider, subject string) *iam.User
-	// Refresher asks a provider about a user again, once for each rotation of a refresh token; nil for never. subject and refresh are
-	// those of the login. idp.ErrGone ends the session, idp.ErrUnaskable one that has outlived its browser's session; other errors leave it.
+	// Refresher asks a provider about a user again, to learn whether they still exist and in which groups they are, once for each rotation
+	// of a refresh token; nil for never. subject and refresh are those of the login. idp.ErrGone ends the session, idp.ErrUnaskable one that
+	// has outlived its browser's session; other errors leave it.
 	Refresher func(ctx context.Context, session *Session, subject, refresh string) (groups []string, newRefresh, hint string, err error)
 	// ClientCredential returns a fingerprint of a client's secret, or "" for a client that may not act for itself. It is asked at each
 	// request; nil lets no client act for itself.
 	ClientCredential func(client string) string
 	// Lifetime returns how long the sessions of an OAuth client live.
 	Lifetime func(client string) Lifetime
-	// Grace is how long a rotated refresh token still gets its successor; 0 means 10 s.
+	// Grace is how long the previous refresh token can still be exchanged for its successor; 0 means 10 s.
 	Grace time.Duration
 	// Skew is how far the clocks of replicas may differ.
 	Skew time.Duration
 	// PerUser is how many sessions a user may have before the oldest ends; 0 means 64.
 	PerUser int
-	// Single ends a user's other sessions at each login.
+	// Single makes each login end the user's other sessions.
 	Single bool
 	// Now is the clock.
 	Now func() time.Time
 	// Synced reports whether users, sessions, OAuth clients and identity providers are all loaded; nil for always. Before that, no
 	// session ends because something is missing.
 	Synced func() bool
-	// Metrics gets the figures of sessions; nil for none.
+	// Metrics registers the metrics of sessions; nil for none.
 	Metrics prometheus.Registerer
 }
 
-// Store are the sessions of all replicas: each request's session is validated in memory, without a call. It is a store.Sink of
+// Store has the sessions of all replicas: each request's session is checked in memory, without a call. It is a store.Sink of
 // sessions.session.kapis.dev/v1alpha1, and writes through the backend.
 //
 // A session ends when its object is deleted, wherever that is done. A replica that ends one refuses it at once, the others as soon
@@ -77,13 +78,13 @@ type Store struct {
 	*rotation
 }
 
-// reader finds sessions, also those that this replica's feed has not brought yet, and changes their objects.
+// reader finds sessions, including those that this replica's feed has not brought yet, and changes their objects.
 type reader struct {
 	*index
 	fetches fetcher
 }
 
-// ender ends sessions, and deletes the objects of those that are over.
+// ender ends sessions, and deletes the objects of sessions that are over.
 type ender struct {
 	*reader
 	ended *prometheus.CounterVec
@@ -100,7 +101,7 @@ type rotation struct {
 	upstream *prometheus.CounterVec
 }
 
-// New returns a Store that follows the users. Start both feeds after it.
+// New returns a Store that ends sessions when their users change. Start the feeds of both after it.
 func New(o Options) (*Store, error) {
 	if o.Grace == 0 {
 		o.Grace = defaultGrace
@@ -143,8 +144,8 @@ func New(o Options) (*Store, error) {
 	return s, nil
 }
 
-// Authenticate returns the user of a verified token, with the groups of the session: without an error only if the session lives, and the
-// user is the one who opened it, unchanged and not disabled.
+// Authenticate returns the user of a verified token, with the groups of the session. It fails unless the session is live and its user is
+// the one who opened it, unchanged and not disabled.
 func (s *reader) Authenticate(ctx context.Context, a *token.Access) (user.Info, error) {
 	r, u, err := s.resolve(ctx, a)
 	if err != nil {
@@ -153,7 +154,7 @@ func (s *reader) Authenticate(ctx context.Context, a *token.Access) (user.Info, 
 	return r.info(u), nil
 }
 
-// Resolve is Authenticate for callers that need the User, which for clients and registrations stands for no object.
+// Resolve is Authenticate for callers that need the User; for clients and registrations the User has no object.
 func (s *reader) Resolve(ctx context.Context, a *token.Access) (*iam.User, error) {
 	_, u, err := s.resolve(ctx, a)
 	return u, err
@@ -204,7 +205,7 @@ func (s *reader) find(ctx context.Context, name string) (*cached, error) {
 	return s.fetches.once(ctx, name, s.fetch)
 }
 
-// fetch reads a session, and remembers it until the feed brings it, or that it is gone.
+// fetch reads a session. It caches the session until the feed brings it, or the fact that it is gone.
 func (s *reader) fetch(ctx context.Context, name string) (*cached, error) {
 	o, err := s.API.Get(ctx, name)
 	s.mu.Lock()

@@ -60,8 +60,8 @@ func TestSessionThatTheFeedHasNotBroughtIsReadOnce(t *testing.T) {
 	}
 }
 
-// S36: logout on one replica is at once final there, and elsewhere with the feed; even when events are
-// late, or come in again, an ended session does not come back.
+// S36: a logout on one replica is final there at once, and elsewhere once the feed brings it; an ended session does not
+// come back when events are late or repeated.
 func TestLogoutIsFinal(t *testing.T) {
 	a, r := newReplicas(t, 2, nil)
 	tellUsers(iamtest.User("alice"), r...)
@@ -102,7 +102,7 @@ func sessionJSON(t testing.TB, s *Session) []byte {
 func TestEndedSessionIsUnknownAfterARestart(t *testing.T) {
 	a, r := newReplicas(t, 2, nil)
 	tellUsers(iamtest.User("alice"), r...)
-	a.hold(1) // a replica that never heard of the session
+	a.hold(1) // a replica that has never seen the session
 	s, _ := login(t, r[0], "alice")
 	if err := r[0].End(t.Context(), s.Name, "logout"); err != nil {
 		t.Fatal(err)
@@ -116,13 +116,13 @@ func TestEndedSessionIsUnknownAfterARestart(t *testing.T) {
 	}
 }
 
-// S12, S34, S37: what happens to the user happens to his sessions, on every replica, at once.
+// S12, S34, S37: a change of the user ends the user's sessions, on every replica, at once.
 func TestChangeOfTheUserEndsHisSessions(t *testing.T) {
 	h := iamtest.Hash(t, iamtest.Password)
 	for name, test := range map[string]struct {
 		change func(*replica)
 		lives  bool
-		// returns says that the state before comes back; the session may not.
+		// returns says that the user's former state comes back; the session must not.
 		returns bool
 	}{
 		"disabled": {func(r *replica) {
@@ -176,7 +176,7 @@ func TestChangeOfTheUserEndsHisSessions(t *testing.T) {
 	}
 }
 
-// A replica whose users' feed lags sees a session of the new password before the password itself.
+// A replica whose feed of users lags sees a session of the new password before the password itself.
 func TestSessionOfANewPasswordSurvivesALateUserEvent(t *testing.T) {
 	_, r := newReplicas(t, 2, nil)
 	before, after := iamtest.Hash(t, iamtest.Password), iamtest.Hash(t, "Other123")
@@ -258,7 +258,7 @@ func TestABrowserIsNotCrowdedOutByWhatIsOpenedInIt(t *testing.T) {
 			t.Errorf("session %d: alive is %v", i, got)
 		}
 	}
-	open(Login{Client: "kubesphere"}) // who is not in that browser pushes out the oldest, as ever
+	open(Login{Client: "kubesphere"}) // a session that is not of that browser evicts the oldest
 	if _, _, err := r[0].Find(t.Context(), browser.Name); !errors.Is(err, iam.ErrOver) {
 		t.Errorf("the browser's session: %v", err)
 	}
@@ -296,7 +296,7 @@ func TestSweepDeletesWhatIsOver(t *testing.T) {
 	gone, _ := login(t, r[0], "gone")
 	busy, _ := login(t, r[0], "busy")
 	r[0].clock.Add(time.Hour + 31*time.Second)
-	r[0].users.OnChange(func(_, _ *iam.User) {}) // as after a restart: no event tells of it
+	r[0].users.OnChange(func(_, _ *iam.User) {}) // as after a restart: there is no event for it
 	r[0].users.Delete("", "gone")
 	r[0].users.OnChange(r[0].userChanged)
 	r[0].Sweep(t.Context())
@@ -316,7 +316,8 @@ func TestSweepDeletesWhatIsOver(t *testing.T) {
 	}
 }
 
-// A replica that has just started does not know yet how long the sessions of clients live, nor their secrets, nor the providers.
+// A replica that has just started does not know yet how long the sessions of clients live, nor their secrets, nor the
+// providers: no session ends because of that.
 func TestNothingEndsForWhatIsNotKnownYet(t *testing.T) {
 	var known atomic.Bool
 	known.Store(true)
@@ -440,7 +441,7 @@ func BenchmarkAuthenticate(b *testing.B) {
 	}
 }
 
-// Whoever asks carries the session that his token is of, and not another one of the same user.
+// A caller carries the session of the token, and not another one of the same user.
 func TestCallersCarryTheirSession(t *testing.T) {
 	_, r := newReplicas(t, 1, nil)
 	tellUsers(iamtest.User("alice"), r...)

@@ -9,11 +9,11 @@ const poolSize = 16 << 10
 // which costs copies and nothing else.
 type pool struct {
 	texts map[string]string
-	lists map[string][]string // by their texts, each after its length
-	key   []byte              // room for one
+	lists map[string][]string // by their texts, each preceded by its length
+	key   []byte              // a buffer for one key
 }
 
-// share replaces r's texts by the pool's copies. r must not be known to others yet.
+// share replaces r's texts by the pool's copies. No other goroutine may have r yet.
 func (p *pool) share(r *cached) {
 	if p.texts == nil || len(p.texts)+len(p.lists) > poolSize {
 		p.texts, p.lists = map[string]string{}, map[string][]string{}
@@ -40,7 +40,7 @@ func (p *pool) list(l []string) []string {
 		return nil
 	}
 	p.key = p.key[:0]
-	for _, s := range l { // by their lengths it is told where texts end, whatever is in them
+	for _, s := range l { // the lengths separate the texts, whatever they contain
 		p.key = append(binary.AppendUvarint(p.key, uint64(len(s))), s...)
 	}
 	if known, ok := p.lists[string(p.key)]; ok {

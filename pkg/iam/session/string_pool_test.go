@@ -6,10 +6,10 @@ import (
 	"testing"
 )
 
-// partsOfList cuts a text into parts; their number and what is in them are the fuzzer's.
+// partsOfList splits a text into a list; the fuzzer chooses the length and the texts.
 func partsOfList(s string) []string { return strings.Split(s, "|") }
 
-// Lists that a pool shares are equal, so that no session gets the groups of another.
+// Lists from the pool equal the given ones, so that no session gets the groups of another.
 func FuzzAPoolSharesEqualLists(f *testing.F) {
 	f.Add("a\x00b", "a|b")
 	f.Add("|a", "a|")

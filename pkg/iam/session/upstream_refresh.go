@@ -25,8 +25,8 @@ const (
 // errAsked says that another session of the same browser has the provider's answer already.
 var errAsked = errors.New("the identity provider was asked a moment ago")
 
-// askUpstream asks the provider about the session's user after the rotation: so of many parallel refreshes one asks, and a refresh token
-// of the provider, which it may rotate, is used once. Without an answer the session stays as it is.
+// askUpstream asks the provider about the session's user after the rotation: so only one of many parallel refreshes asks, and a refresh
+// token that the provider may rotate is used once. Without an answer the session stays as it is.
 func (s *rotation) askUpstream(ctx context.Context, o *v1alpha1.Session, r *cached) (*cached, error) {
 	switch {
 	case s.Refresher == nil || r.Provider == "" || r.self != nil:
@@ -39,8 +39,8 @@ func (s *rotation) askUpstream(ctx context.Context, o *v1alpha1.Session, r *cach
 	return s.askFor(ctx, o, r)
 }
 
-// askParent updates the groups of a session that was opened in a browser. The provider is asked with the upstream token of the browser's
-// session, or with what is left of it, by one of its sessions; with the session's own subject if nothing is left.
+// askParent updates the groups of a session that was opened in a browser. One of the browser's sessions asks the provider, with the
+// upstream token of the browser's session or of its reduced object; without either, with the session's own subject.
 func (s *rotation) askParent(ctx context.Context, own *v1alpha1.Session, r *cached) (*cached, error) {
 	ctx = context.WithoutCancel(ctx)
 	var parent *v1alpha1.Session
@@ -59,7 +59,7 @@ func (s *rotation) askParent(ctx context.Context, own *v1alpha1.Session, r *cach
 	case err == nil:
 		p := newCached(parent)
 		if parent.Spec.Subject != "" {
-			if p, err = s.askFor(ctx, parent, p); err != nil { // the browser's session is ended, and this one with it, whatever its scopes
+			if p, err = s.askFor(ctx, parent, p); err != nil { // the browser's session is ended, and this one with it, whatever its scopes are
 				return nil, errors.Join(err, s.End(ctx, r.Name, "unknown to the identity provider"))
 			}
 		}
@@ -68,7 +68,7 @@ func (s *rotation) askParent(ctx context.Context, own *v1alpha1.Session, r *cach
 		groups = parent.Groups
 	case errors.Is(err, iam.ErrOver) && (parent == nil || parent.Phase != ""):
 		return s.askFor(ctx, own, r)
-	default: // it could not be read, or is about to be ended
+	default: // it could not be read, or is about to end
 		return r, nil // the next refresh asks
 	}
 	if slices.Equal(groups, r.Groups) {
@@ -79,7 +79,7 @@ func (s *rotation) askParent(ctx context.Context, own *v1alpha1.Session, r *cach
 
 // askFor asks the provider of a session with the session's own upstream token and subject.
 func (s *rotation) askFor(ctx context.Context, o *v1alpha1.Session, r *cached) (*cached, error) {
-	ctx = context.WithoutCancel(ctx) // what the provider gives now may be good for one use, and is kept whoever waits for it
+	ctx = context.WithoutCancel(ctx) // the provider's answer may be usable only once, so it is stored even if the caller leaves
 	ask, cancel := context.WithTimeout(ctx, upstreamTimeout)
 	defer cancel()
 	before := s.unseal(o.Name, o.Upstream.Refresh)
@@ -90,7 +90,7 @@ func (s *rotation) askFor(ctx context.Context, o *v1alpha1.Session, r *cached) (
 		return nil, s.disowned(ctx, r, "unknown to the identity provider", err)
 	case errors.Is(err, idp.ErrUnaskable):
 		s.upstream.WithLabelValues("unaskable").Inc()
-		// it has outlived the session of its browser, and would outlive whatever happens to the person
+		// The session has outlived that of its browser, and would live on even if the user were removed at the provider.
 		if r.Parent != "" || keepsUpstreamToken(o) {
 			return nil, s.disowned(ctx, r, "the identity provider can't be asked", err)
 		}
@@ -109,7 +109,7 @@ func (s *rotation) askFor(ctx context.Context, o *v1alpha1.Session, r *cached) (
 	return s.keepUpstream(ctx, r, groups, refresh, hint), nil
 }
 
-// disowned ends a session whose provider no longer vouches for the user, and returns the answer to the refresh.
+// disowned ends a session whose user the provider no longer confirms, and returns the answer to the refresh.
 func (s *rotation) disowned(ctx context.Context, r *cached, reason string, err error) error {
 	if err := s.erase(ctx, r.Name, r); err != nil {
 		return fmt.Errorf("%w: end a session: %w", iam.ErrUnavailable, err)
@@ -118,8 +118,8 @@ func (s *rotation) disowned(ctx context.Context, r *cached, reason string, err e
 	return fmt.Errorf("%w: %w", iam.ErrRefresh, err)
 }
 
-// Renew updates a browser's session after its user logged in again by the same provider: groups and upstream token are those of now. Its
-// errors are ErrUnavailable, and ErrOver, also if the provider knows the user by another subject now.
+// Renew updates the groups and the upstream token of a browser's session after its user logged in again by the same provider. Its errors
+// are ErrUnavailable and ErrOver, the latter also if the provider now knows the user by another subject.
 func (s *rotation) Renew(ctx context.Context, name string, p *iam.AuthnResult) (*Session, error) {
 	if p.Provider != "" {
 		err := s.change(ctx, name, func(o *v1alpha1.Session) error {
@@ -139,7 +139,7 @@ func (s *rotation) Renew(ctx context.Context, name string, p *iam.AuthnResult) (
 	return sess, err
 }
 
-// keepUpstream writes the provider's answer. If that fails, the session goes on with the former groups.
+// keepUpstream writes the provider's answer. If that fails, the session keeps the former groups.
 func (s *rotation) keepUpstream(ctx context.Context, r *cached, groups []string, refresh, hint string) *cached {
 	ctx, cancel := context.WithTimeout(ctx, upstreamTimeout)
 	defer cancel()
@@ -147,7 +147,7 @@ func (s *rotation) keepUpstream(ctx context.Context, r *cached, groups []string,
 	err := s.change(ctx, r.Name, func(o *v1alpha1.Session) error {
 		next, o.Groups = o, groups
 		if keepsUpstreamToken(o) {
-			hint = "" // nobody logs out of it any more
+			hint = "" // no logout needs it any more
 		}
 		return s.seal(o, hint, refresh, s.Now())
 	})

@@ -16,7 +16,7 @@ import (
 	"kapis.dev/ks-apiserver/pkg/idp"
 )
 
-// upstream is an identity provider that is asked again.
+// upstream is an identity provider that is asked about users again.
 type upstream struct {
 	groups        []string
 	refresh, hint string
@@ -181,7 +181,7 @@ func TestWhatTheProviderSaysDecides(t *testing.T) {
 	}
 }
 
-// A caller who leaves must not lose what the provider gave for one use.
+// A caller who leaves must not lose the provider's answer, which may be usable only once.
 func TestProvidersAnswerIsKeptWhenTheCallerHasLeft(t *testing.T) {
 	ctx, leave := context.WithCancel(t.Context())
 	up := &upstream{groups: []string{"ops"}}
@@ -202,7 +202,7 @@ func TestProvidersAnswerIsKeptWhenTheCallerHasLeft(t *testing.T) {
 	}
 }
 
-// S57: what the provider wants to see again can't be read in the object, nor moved to another one.
+// S57: the upstream token can't be read in the object, nor moved to another one.
 func TestProvidersSecretsAreSealed(t *testing.T) {
 	a, r := newReplicas(t, 1, nil)
 	tellUsers(iamtest.User("alice"), r...)
@@ -219,7 +219,7 @@ func TestProvidersSecretsAreSealed(t *testing.T) {
 	}
 }
 
-// S12: a session of a provider that is disabled is refused at once, and swept; others go on.
+// S12: a session of a provider that is disabled is refused at once, and deleted later; others go on.
 func TestSessionsOfADisabledProviderAreRefused(t *testing.T) {
 	var off atomic.Bool
 	a, r := newReplicas(t, 2, func(o *Options) {
@@ -242,7 +242,7 @@ func TestSessionsOfADisabledProviderAreRefused(t *testing.T) {
 	}
 }
 
-// S12: sessions that were opened in a browser are asked about with what the browser's session keeps, and by one of them.
+// S12: the provider is asked about sessions opened in a browser with the token of the browser's session, and by one of them.
 func TestGroupsOfSessionsInABrowserAreRefreshed(t *testing.T) {
 	up := &upstream{groups: []string{"ops"}, refresh: "canary-second"}
 	_, r := newReplicas(t, 2, func(o *Options) { o.Refresher = up.ask })
@@ -302,7 +302,7 @@ func TestGroupsOfSessionsInABrowserAreRefreshed(t *testing.T) {
 	}
 }
 
-// S12: who logs in again in the same browser has the groups that his provider gives him now, and the sessions in it follow.
+// S12: a user who logs in again in the same browser has the groups that the provider reports now, and the sessions in it get them too.
 func TestALoginInTheSameBrowserRenewsTheGroups(t *testing.T) {
 	up := &upstream{err: idp.ErrUnavailable}
 	_, r := newReplicas(t, 2, func(o *Options) { o.Refresher = up.ask })

@@ -10,17 +10,18 @@ import (
 	"kapis.dev/ks-apiserver/pkg/api/session/v1alpha1"
 )
 
-// A session with the scope offline_access outlives that of its browser, which has what the identity provider is asked with about the
-// person: a refresh token, which is good for one use where the provider rotates it. So it can't be given to each of those that go on: the
-// object of the browser's session is kept, ended, and all ask with it. Where the provider needs no more than the person's
-// name, as a directory does, nothing is kept: each session knows the name.
+// A session with the scope offline_access outlives the session of its browser. The browser's session has the refresh token with which the
+// identity provider is asked about the user; where the provider rotates it, it can be used only once, and so can't be copied to each
+// session that lives on. So the object of the browser's session is kept, ended, and all of them ask with it. If the provider needs only
+// the user's name, as a directory does, nothing is kept: each session has the name.
 
-// keepsUpstreamToken reports whether an object is what is left of a browser's session for its upstream token.
+// keepsUpstreamToken reports whether an object is that of an ended session of a browser, kept for its upstream token.
 func keepsUpstreamToken(o *v1alpha1.Session) bool {
 	return o.Phase == v1alpha1.PhaseEnded && o.Upstream.Refresh != ""
 }
 
-// keepUpstreamToken reduces the object of a browser's session to its upstream token, if sessions that were opened in it go on and need it.
+// keepUpstreamToken reduces the object of a browser's session to its upstream token, if sessions that were opened in
+// the browser live on and need it.
 func (s *ender) keepUpstreamToken(ctx context.Context, r *cached) (done bool, err error) {
 	if r.Client != "" || r.Provider == "" {
 		return false, nil

@@ -14,7 +14,7 @@ import (
 	"kapis.dev/ks-apiserver/pkg/idp"
 )
 
-// offline is a person's browser with sessions that outlive it.
+// offline is a browser with sessions that outlive its own session.
 type offline struct {
 	t       *testing.T
 	api     *api
@@ -23,7 +23,7 @@ type offline struct {
 	browser *Session
 }
 
-// newOffline logs somebody in; token is what the provider gives to ask about him with, "" for nothing.
+// newOffline logs a user in; token is the provider's refresh token for that user, "" for none.
 func newOffline(t *testing.T, token string) *offline {
 	t.Helper()
 	o := &offline{t: t, up: &upstream{groups: []string{"dev"}}}
@@ -36,7 +36,7 @@ func newOffline(t *testing.T, token string) *offline {
 	return o
 }
 
-// open opens a session in the browser, as the exchange of a code does, which knows nothing of the subject.
+// open opens a session in the browser, as the exchange of a code does, which does not know the subject.
 func (o *offline) open(client string, scopes ...string) (*Session, string) {
 	o.t.Helper()
 	s, refresh, err := o.all[0].Open(o.t.Context(), Login{AuthnResult: iam.AuthnResult{User: o.all[0].users.ByName("alice"), Provider: "corp",
@@ -46,7 +46,7 @@ func (o *offline) open(client string, scopes ...string) (*Session, string) {
 	return s, refresh
 }
 
-// leave ends the browser's session, and lets the provider's last answer grow old.
+// leave ends the browser's session, and lets the provider's last answer expire.
 func (o *offline) leave() {
 	o.t.Helper()
 	iamtest.Want(o.t, o.all[0].End(o.t.Context(), o.browser.Name, "logout"), nil)
@@ -64,7 +64,8 @@ func (o *offline) alive(s *Session) bool {
 	return o.all[0].alive(o.t, s) && o.all[1].alive(o.t, s)
 }
 
-// S12: who is gone at his provider loses the sessions that outlive his browser's at their next refresh, whatever the provider is asked with.
+// S12: a user who was removed at the provider loses the sessions that outlive the browser's at their next refresh,
+// whatever the provider is asked with.
 func TestPersonIsAskedAboutWhenHisBrowsersSessionIsOver(t *testing.T) {
 	for name, token := range map[string]string{"by a name, as of a directory": "", "by a refresh token": "canary-first"} {
 		t.Run(name, func(t *testing.T) {
@@ -104,7 +105,7 @@ func TestPersonIsAskedAboutWhenHisBrowsersSessionIsOver(t *testing.T) {
 	}
 }
 
-// A refresh token of the provider is good once: the sessions of one browser share it, also when they refresh in parallel.
+// A refresh token of the provider can be used once: the sessions of one browser share it, even if they refresh in parallel.
 func TestSessionsThatOutliveABrowsersShareItsToken(t *testing.T) {
 	o := newOffline(t, "canary-first")
 	o.up.refresh = "canary-second"
@@ -131,7 +132,7 @@ func TestSessionsThatOutliveABrowsersShareItsToken(t *testing.T) {
 	}
 }
 
-// S12: with a provider that can't be asked, nobody outlives what he is known by.
+// S12: with a provider that can't be asked, no session outlives that of its browser.
 func TestSessionThatNobodyCanBeAskedAboutEndsWithItsBrowsers(t *testing.T) {
 	o := newOffline(t, "")
 	o.up.err = fmt.Errorf("ask: %w", idp.ErrUnaskable)
@@ -192,7 +193,7 @@ func TestWhatIsKeptGoesWithWhatItIsKeptFor(t *testing.T) {
 	})
 }
 
-// A replica that starts knows of an ended session that it is one, and asks with what is kept of it.
+// A replica that starts recognizes the reduced object of an ended session, and asks with its token.
 func TestWhatIsKeptIsKnownAfterARestart(t *testing.T) {
 	o := newOffline(t, "canary-first")
 	s, refresh := o.open("kubectl", scopeOffline)
@@ -210,7 +211,7 @@ func TestWhatIsKeptIsKnownAfterARestart(t *testing.T) {
 	}
 }
 
-// A replica refuses the browser's session before the object is changed: until then there is nothing that could be asked with, and nobody is sent away.
+// A replica refuses the browser's session before the object is changed: until then there is no token to ask with, and no session is ended.
 func TestSessionGoesOnWhileItsBrowsersIsBeingEnded(t *testing.T) {
 	o := newOffline(t, "canary-first")
 	s, refresh := o.open("kubectl", scopeOffline)
@@ -218,7 +219,7 @@ func TestSessionGoesOnWhileItsBrowsersIsBeingEnded(t *testing.T) {
 	r.mu.Lock()
 	r.scheduleEnd(o.browser.Name, "too many")
 	r.mu.Unlock()
-	o.up.err = fmt.Errorf("ask: %w", idp.ErrUnaskable) // which is what the provider says who is asked with nothing
+	o.up.err = fmt.Errorf("ask: %w", idp.ErrUnaskable) // the provider's answer to a question without a token
 	refresh = refreshedOf(t, r, "kubectl", refresh)
 	r.Sweep(t.Context())
 	o.later()
