@@ -11,7 +11,7 @@ const (
 	MethodFederated = "fed" // an identity provider vouched for the person
 )
 
-// AuthnResult is what a login proved: which user it is, who vouches for them, and by which methods.
+// AuthnResult is the result of a login: the user, the identity provider, and the methods.
 type AuthnResult struct {
 	// User is the user whom the identity is linked to. It is nil if there is none yet; then Registration is set.
 	User         *User

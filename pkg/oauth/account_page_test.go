@@ -64,7 +64,7 @@ func TestSessionsAreEndedByTheirOwner(t *testing.T) {
 	}
 }
 
-// What changes how somebody logs in, or opens his account, needs more than his open browser.
+// Changes to how a user logs in, or to what opens the account, need more than a logged-in browser.
 func TestSensitiveChangesNeedARecentLogin(t *testing.T) {
 	w := newPageTest(t)
 	p := w.person(t).login("alice")
@@ -96,7 +96,7 @@ func TestChangesComeFromOurPage(t *testing.T) { // T6749-12
 	}
 	w.person(t).login("bob").send(http.MethodPost, to, v.Encode(), nil).says(t, http.StatusForbidden)
 	p.send(http.MethodPost, to, with(v, "step", "nothing").Encode(), nil).says(t, http.StatusBadRequest)
-	p.send(http.MethodPost, to, with(v, "step", "totp-confirm").Encode(), nil).says(t, http.StatusForbidden) // that form is another
+	p.send(http.MethodPost, to, with(v, "step", "totp-confirm").Encode(), nil).says(t, http.StatusForbidden) // the form of another page
 	clear(p.cookies)
 	p.send(http.MethodPost, to, v.Encode(), nil).says(t, http.StatusForbidden)
 }
@@ -132,7 +132,7 @@ func TestAuthenticatorIsSetUpByItsFirstCode(t *testing.T) {
 	p := w.person(t).login("alice")
 	p.open("/oauth/account").says(t, http.StatusOK, "Set up")
 	p.answer("totp").says(t, http.StatusOK, "Scan this code", "<svg", "JBSW Y3DP EHPK 3PXP")
-	p.answer("totp-confirm", "code", "000000").says(t, http.StatusBadRequest, "The code is wrong", "JBSW Y3DP EHPK 3PXP") // the same secret
+	p.answer("totp-confirm", "code", "000000").says(t, http.StatusBadRequest, "The code is wrong", "JBSW Y3DP EHPK 3PXP") // the same secret as before
 	if w.factors.has.TOTP {
 		t.Error("stored before the app has shown a code")
 	}
@@ -147,13 +147,13 @@ func TestSecretOfALoginIsNotSetUpOnAnAccount(t *testing.T) {
 	w := newPageTest(t)
 	w.gate.pending = true
 	p := w.visitor(t)
-	p.answer("password", "username", "bob", "password", password) // has to set an app up: his form state has a proof
+	p.answer("password", "username", "bob", "password", password) // has to set up an app: the form state has an authentication result
 	v, _ := p.fields("totp-confirm")
 	p.cookies[browser.HostPrefix+browser.SessionCookie] = w.person(t).login2("alice").cookies[browser.HostPrefix+browser.SessionCookie]
 	p.send(http.MethodPost, w.URL+"/oauth/account", with(v, "code", otp).Encode(), nil).says(t, http.StatusForbidden)
 }
 
-// login2 logs a person in who needs a second factor.
+// login2 logs in a user who needs a second factor.
 func (p *browserUser) login2(name string) *browserUser {
 	p.site.gate.pending = false
 	defer func() { p.site.gate.pending = true }()

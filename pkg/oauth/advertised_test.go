@@ -13,7 +13,7 @@ import (
 	"kapis.dev/ks-apiserver/pkg/oauth/protocol"
 )
 
-// T8414-4: each value that the documents list is exercised here, and a value that nobody exercises fails the test.
+// T8414-4: each value that the documents list is exercised here, and a value that is not exercised fails the test.
 func TestEverythingAdvertisedWorks(t *testing.T) {
 	f := newReplicas(t, 1, withMembers)
 	s := f.servers[0]
@@ -41,7 +41,7 @@ func TestEverythingAdvertisedWorks(t *testing.T) {
 					"subject_token": {access}, "subject_token_type": {grant.TypeAccessToken}, "audience": {"member1"}}, nil))
 			},
 			"password": func() bool { return ok(s.post(t, consoleLogin("alice", password), nil)) },
-			"otp": func() bool { // its success needs a factor, and is tested where factors are
+			"otp": func() bool { // a success needs a factor, and is tested with the second factors
 				return s.post(t, url.Values{"grant_type": {"otp"}, "client_id": {"kubesphere"}, "client_secret": {"kubesphere"}, "otp": {"1"}, "token": {"x"}}, nil).
 					str("error") ==
 					protocol.InvalidGrant
@@ -90,7 +90,7 @@ func TestEverythingAdvertisedWorks(t *testing.T) {
 	all := s.redeem(t, s.code(t, b, harborAsks("scope", "openid profile email groups", "nonce", "n")), nil)
 	id := payload(t, all.str("id_token"))
 	for _, claim := range claim.Supported() {
-		if claim != "email_verified" { // where somebody verifies it: TCore-10
+		if claim != "email_verified" { // verified in the test of TCore-10
 			exercises["claims_supported"][claim] = func() bool { return id[claim] != nil }
 		}
 	}
@@ -115,7 +115,7 @@ func TestEverythingAdvertisedWorks(t *testing.T) {
 	}
 }
 
-// S35, T6749-13: a million values, and no two are the same.
+// S35, T6749-13: of a million values, no two are equal.
 func TestValuesAreNeverTheSame(t *testing.T) {
 	f := newReplicas(t, 1, nil)
 	seen := make(map[string]bool, 1_000_000)

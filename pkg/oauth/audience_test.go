@@ -15,7 +15,7 @@ import (
 
 const helmURI = "https://helm.example/cb"
 
-// loginAt logs somebody in at a client that has a secret, in a browser that has agreed already.
+// loginAt logs a user in at a client that has a secret, in a browser whose user has consented already.
 func (s *server) loginAt(t testing.TB, browser string, c *client.Client, scope string) reply {
 	t.Helper()
 	uri := c.RedirectURIs[0]
@@ -30,7 +30,7 @@ func (s *server) loginAt(t testing.TB, browser string, c *client.Client, scope s
 	return s.post(t, redemption(code, "client_id", c.Name, "client_secret", string(c.Secret), "redirect_uri", uri), nil)
 }
 
-// T9700-8: tokens are for the API where the client's registration says so, whatever the client asks for.
+// T9700-8: tokens are for the API if the client's registration says so, whatever scopes the client asks for.
 func TestAccessTokensAreForWhatTheirClientIsRegisteredFor(t *testing.T) {
 	f := newReplicas(t, 1, nil)
 	s := f.servers[0]
@@ -67,7 +67,7 @@ func TestAccessTokensAreForWhatTheirClientIsRegisteredFor(t *testing.T) {
 	}
 }
 
-// T9700-8: a token for the userinfo endpoint tells and ends the login there, and is nobody elsewhere.
+// T9700-8: a token for the userinfo endpoint returns the claims and ends the login there, and is not valid elsewhere.
 func TestTokensForUserinfoOpenNothingElse(t *testing.T) {
 	f := newReplicas(t, 1, withMembers)
 	s := f.servers[0]
@@ -77,7 +77,7 @@ func TestTokensForUserinfoOpenNothingElse(t *testing.T) {
 	if aud, _ := payload(t, access)["aud"].([]any); len(aud) != 1 || aud[0] != issuerURL+"/oauth/userinfo" {
 		t.Errorf("aud %v", payload(t, access)["aud"])
 	}
-	for range 2 { // it is known to be good the second time
+	for range 2 { // the second time it is cached as valid
 		if _, err := s.verifier.Access(access); !errors.Is(err, token.ErrInvalid) || !strings.Contains(err.Error(), `"argo"`) {
 			t.Errorf("the API takes it: %v", err)
 		}
@@ -106,7 +106,7 @@ func TestTokensForUserinfoOpenNothingElse(t *testing.T) {
 	}
 }
 
-// T9068-4: what a client asks its tokens to be for is what they are for, or refused.
+// T9068-4: the resource that a client asks for is the audience of its tokens, or the request is refused.
 func TestResourceIsWhatTheTokenIsFor(t *testing.T) {
 	f := newReplicas(t, 1, nil)
 	s := f.servers[0]
@@ -123,7 +123,7 @@ func TestResourceIsWhatTheTokenIsFor(t *testing.T) {
 	}
 }
 
-// A client whose tokens would open nothing is told so.
+// A client whose tokens would not be valid anywhere gets an error.
 func TestClientThatIsNotForTheAPICannotActForItself(t *testing.T) {
 	f := newReplicas(t, 1, nil)
 	s := f.servers[0]
@@ -133,7 +133,7 @@ func TestClientThatIsNotForTheAPICannotActForItself(t *testing.T) {
 	}
 }
 
-// Whoever lets a client act as himself is told, though the client does not ask by name.
+// A user who lets a client act as them is told so, even if the client does not ask for that scope.
 func TestPeopleAreToldThatAClientActsAsThem(t *testing.T) {
 	const en, zh = "act here as you, with all your rights", "以您的身份、凭您的全部权限使用本平台"
 	w := newPageTest(t)
@@ -149,7 +149,7 @@ func TestPeopleAreToldThatAClientActsAsThem(t *testing.T) {
 	p.answer("find", "user_code", code).says(t, http.StatusOK, "Connect cli?", en)
 }
 
-// A consent to less is none to the API: a client that is given it later is asked about again.
+// A consent to fewer scopes is no consent to the API: when the client is later registered for it, the user is asked again.
 func TestConsentIsAskedForAgainWhenAClientGetsTheAPI(t *testing.T) {
 	f := newReplicas(t, 1, nil)
 	s := f.servers[0]
@@ -163,7 +163,7 @@ func TestConsentIsAskedForAgainWhenAClientGetsTheAPI(t *testing.T) {
 	}
 }
 
-// A device may ask for the API by name, and gets no more than its person was shown.
+// A device may ask for the API by name, and gets no more than its user was shown.
 func TestDevicesAskForTheAPI(t *testing.T) {
 	f := newReplicas(t, 1, nil)
 	s := f.servers[0]

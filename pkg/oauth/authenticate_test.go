@@ -48,7 +48,7 @@ func keysOnly(_ context.Context, tok string) (*authenticator.Response, bool, err
 	return nil, false, errors.New("no")
 }
 
-// T7662-5: kube-apiserver's webhook is told whose a token is, in the version that it asks in.
+// T7662-5: kube-apiserver's webhook learns the user of a token, in the version that it asks in.
 func TestTokenReview(t *testing.T) {
 	f := newReplicas(t, 1, func(s *settings) {
 		s.edit = func(o *Options) { o.OtherTokens = authenticator.TokenFunc(keysOnly) }
@@ -107,7 +107,7 @@ func TestTokenReview(t *testing.T) {
 	}
 }
 
-// over is a token whose session is over.
+// over is a token whose session has ended.
 func (s *server) over(t testing.TB) string {
 	t.Helper()
 	access, _ := s.login(t)
@@ -121,7 +121,7 @@ func (s *server) over(t testing.TB) string {
 	return access
 }
 
-// T7662-1: a flood of bad tokens is slowed down, and refuses no good one.
+// T7662-1: a flood of invalid tokens is limited, and no valid one is refused.
 func TestTokenReviewSlowsScanningDown(t *testing.T) {
 	f := newReplicas(t, 1, nil)
 	s := f.servers[0]
@@ -140,7 +140,7 @@ func TestTokenReviewSlowsScanningDown(t *testing.T) {
 	}
 }
 
-// The limit of a client is its own, whatever the client is called: one that is called as another limit begins shares none with it.
+// Each client has a limit of its own, whatever its name: a name that begins with another limit's key does not share that limit.
 func TestALimitIsOfOneClientOrOfTokens(t *testing.T) {
 	l, now := ratelimit.New(1, 1), time.Unix(0, 0)
 	l.Failed(ratelimit.Key{Kind: ratelimit.AccessToken, Source: "192.0.2.1"}, now)

@@ -17,7 +17,7 @@ import (
 	"kapis.dev/ks-apiserver/pkg/oauth/grant"
 )
 
-// redemption is how a client with a secret redeems a code.
+// redemption is the token request with which a client with a secret redeems a code.
 func redemption(code string, pairs ...string) url.Values {
 	return with(
 		url.Values{
@@ -30,7 +30,7 @@ func redemption(code string, pairs ...string) url.Values {
 		pairs...)
 }
 
-// spaRedeems is how a client without a secret does.
+// spaRedeems is that of a client without a secret.
 func spaRedeems(code string, pairs ...string) url.Values {
 	return with(
 		url.Values{
@@ -48,7 +48,7 @@ func (s *server) redeem(t testing.TB, code string, header map[string]string) rep
 	return s.post(t, redemption(code), header)
 }
 
-// payload is what a token says, unverified.
+// payload returns the claims of a token, unverified.
 func payload(t testing.TB, token string) map[string]any {
 	t.Helper()
 	parts := strings.Split(token, ".")
@@ -66,7 +66,7 @@ func payload(t testing.TB, token string) map[string]any {
 	return out
 }
 
-// T6749-20, T7636-1, TCore-1, TCore-7, TCore-10, T9068-1, T9068-2: what a code is redeemed for.
+// T6749-20, T7636-1, TCore-1, TCore-7, TCore-10, T9068-1, T9068-2: the response to a valid code.
 func TestCodeIsRedeemedForTokens(t *testing.T) {
 	f := newReplicas(t, 2, func(s *settings) { s.edit = func(o *Options) { o.EmailVerified = nil } })
 	s := f.servers[0]
@@ -117,7 +117,7 @@ func marshal(v any) string {
 	return string(b)
 }
 
-// TCore-10: an e-mail is verified where somebody says so.
+// TCore-10: an e-mail is marked as verified only if a provider has verified it.
 func TestEmailIsVerifiedOnlyByThoseWhoCan(t *testing.T) {
 	f := newReplicas(t, 1, func(s *settings) {
 		s.edit = func(o *Options) { o.EmailVerified = func(u *iam.User) bool { return u.Name == "alice" } }
@@ -128,7 +128,7 @@ func TestEmailIsVerifiedOnlyByThoseWhoCan(t *testing.T) {
 	}
 }
 
-// TCore-1: a user made anew under the same name is another subject.
+// TCore-1: a user recreated under the same name is another subject.
 func TestSubjectIsTheUID(t *testing.T) {
 	f := newReplicas(t, 1, nil)
 	s := f.servers[0]
@@ -138,8 +138,8 @@ func TestSubjectIsTheUID(t *testing.T) {
 	}
 }
 
-// T6749-14, T6749-16, T6749-17, T6749-18, T7636-2, T7636-5, T7636-6, T9700-3, T9700-4, S32, S39, S44: what a code is not redeemed for. None of these uses
-// the code up.
+// T6749-14, T6749-16, T6749-17, T6749-18, T7636-2, T7636-5, T7636-6, T9700-3, T9700-4, S32, S39, S44: requests that do not redeem a code.
+// None of them uses it up.
 func TestCodeIsRefused(t *testing.T) {
 	f := newReplicas(t, 1, nil)
 	s := f.servers[0]
@@ -202,7 +202,7 @@ func TestCodeIsRefused(t *testing.T) {
 	}
 }
 
-// T6749-14: a code has an end.
+// T6749-14: a code expires.
 func TestCodeExpires(t *testing.T) {
 	for name, test := range map[string]struct {
 		life, after time.Duration
@@ -228,7 +228,7 @@ func TestCodeExpires(t *testing.T) {
 	}
 }
 
-// T6749-15: one use. Fifty at once on two replicas: one gets tokens, which then die.
+// T6749-15: a code can be used once. Of fifty requests at once on two replicas, one gets tokens, which are then invalidated.
 func TestCodeIsGoodOnce(t *testing.T) {
 	f := newReplicas(t, 2, nil)
 	code := f.servers[0].code(t, f.servers[0].browser(t, "alice"), harborAsks())
@@ -271,7 +271,7 @@ func TestCodeIsGoodOnce(t *testing.T) {
 	}
 }
 
-// S37, T6749-15: a code is no longer good than the login that it stands for.
+// S37, T6749-15: a code is valid no longer than the login that it was issued for.
 func TestCodeDiesWithTheLogin(t *testing.T) {
 	_, hash := stand()
 	for name, end := range map[string]func(*replicas, *server, string){
@@ -290,8 +290,8 @@ func TestCodeDiesWithTheLogin(t *testing.T) {
 	}
 }
 
-// T9068-4, T9068-5: an access token is for this server, which may be asked for by its name and no other; and what stands in it is no
-// more than what the client may know of the person.
+// T9068-4, T9068-5: an access token is for this server, which may be requested by its own name only; its claims are no more than the
+// client may know about the user.
 func TestAccessTokensAreForThisServerAndSayNoMoreThanTheirScope(t *testing.T) {
 	f := newReplicas(t, 1, nil)
 	s := f.servers[0]

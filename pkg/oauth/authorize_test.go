@@ -44,7 +44,7 @@ func with(form url.Values, pairs ...string) url.Values {
 	return form
 }
 
-// authorize sends an authorization request from a browser; "" is one in which nobody is logged in.
+// authorize sends an authorization request from a browser; with "" no user is logged in.
 func (s *server) authorize(t testing.TB, browser string, q url.Values) reply {
 	t.Helper()
 	return do(t, request(t, http.MethodGet, s.URL+"/oauth/authorize?"+q.Encode(), "", map[string]string{browserHeader: browser}))
@@ -76,7 +76,8 @@ func (s *server) code(t testing.TB, browser string, q url.Values) string {
 	return got.Get("code")
 }
 
-// T6749-5, T6749-7, T6749-11, T9207-1, T9700-12, TCore-3: a code, with the query of the URI and the state as they were.
+// T6749-5, T6749-7, T6749-11, T9207-1, T9700-12, TCore-3: the redirect has a code, the query of the registered URI, and
+// the state unchanged.
 func TestAuthorizeAnswersWithACode(t *testing.T) {
 	f := newReplicas(t, 1, nil)
 	s := f.servers[0]
@@ -110,7 +111,7 @@ func TestAuthorizeAnswersWithACode(t *testing.T) {
 	}
 }
 
-// T6749-8, T9700-1, T9700-2, S39, S40: with a client or a redirect URI that is wrong nobody is sent anywhere.
+// T6749-8, T9700-1, T9700-2, S39, S40: with an invalid client or redirect URI the browser is not redirected.
 func TestAuthorizeSendsNobodyToWhatIsNotRegistered(t *testing.T) {
 	f := newReplicas(t, 1, nil)
 	s := f.servers[0]
@@ -166,7 +167,7 @@ func TestAuthorizeSendsNobodyToWhatIsNotRegistered(t *testing.T) {
 	}
 }
 
-// RFC 8252, 7.3 and 7.1; T9700-1.
+// RFC 8252, 7.3 and 7.1; T9700-1: redirect URIs of native applications.
 func TestAuthorizeLetsTheLoopbackPortVary(t *testing.T) {
 	f := newReplicas(t, 1, nil)
 	s := f.servers[0]
@@ -176,12 +177,12 @@ func TestAuthorizeLetsTheLoopbackPortVary(t *testing.T) {
 			t.Errorf("%s: %v", uri, got)
 		}
 	}
-	if got := s.authorize(t, b, harborAsks("redirect_uri", "")).sentTo(t, harborURI); got.Get("code") == "" { // the only one
+	if got := s.authorize(t, b, harborAsks("redirect_uri", "")).sentTo(t, harborURI); got.Get("code") == "" { // the only one registered
 		t.Errorf("%v", got)
 	}
 }
 
-// T6749-6, T6749-10, T7636-3, T7636-4, T9700-5, T9700-6, TCore-4, TCore-5: what is wrong with the rest is told to the client.
+// T6749-6, T6749-10, T7636-3, T7636-4, T9700-5, T9700-6, TCore-4, TCore-5: other errors of the request are sent to the client.
 func TestAuthorizeTellsTheClientWhatIsWrong(t *testing.T) {
 	f := newReplicas(t, 1, nil)
 	s := f.servers[0]
@@ -240,7 +241,7 @@ func TestAuthorizeTellsTheClientWhatIsWrong(t *testing.T) {
 	}
 }
 
-// T6749-10: without a scope a client gets what it may have, and is told what.
+// T6749-10: without a requested scope a client gets its default scopes, and the response names them.
 func TestAuthorizeWithoutAScope(t *testing.T) {
 	f := newReplicas(t, 1, nil)
 	s := f.servers[0]
@@ -250,7 +251,7 @@ func TestAuthorizeWithoutAScope(t *testing.T) {
 	}
 }
 
-// T9700-11, S51: the authorization endpoint is for browsers that go there, and for no page that calls it.
+// T9700-11, S51: the authorization endpoint is for browsers that navigate to it, not for scripts.
 func TestAuthorizeHasNoCORS(t *testing.T) {
 	f := newReplicas(t, 1, nil)
 	for _, method := range []string{http.MethodGet, http.MethodOptions} {
@@ -264,7 +265,7 @@ func TestAuthorizeHasNoCORS(t *testing.T) {
 	}
 }
 
-// asked tells which page the person sees, by the error that it stands for.
+// asked returns the page that the user sees, named by the error that it stands for.
 func asked(r reply) string {
 	switch {
 	case strings.Contains(r.text, `name="password"`):
@@ -275,7 +276,7 @@ func asked(r reply) string {
 	return r.str("error")
 }
 
-// TCore-4: prompt, max_age and id_token_hint. A login counts that came after the request, and no other where the request says so.
+// TCore-4: prompt, max_age and id_token_hint. If the request wants a new login, only one after the request counts.
 func TestAuthorizeAsksForWhatThePromptSays(t *testing.T) {
 	f := newReplicas(t, 1, nil)
 	s := f.servers[0]
@@ -317,7 +318,7 @@ func TestAuthorizeAsksForWhatThePromptSays(t *testing.T) {
 	}
 }
 
-// pageOf tells which page is asked with, by the error that it stands for.
+// pageOf returns the page that asks the user, named by the error that it stands for.
 func pageOf(v any) string {
 	if c, ok := v.(page.WithCookies); ok {
 		v = c.Then
@@ -343,7 +344,7 @@ func nameOf(err error) string {
 	return e.Name
 }
 
-// proceed goes on as a page does, in a browser.
+// proceed resumes a request as a page does, in a browser.
 func (s *server) proceed(t testing.TB, browser string, a *protocol.AuthorizationRequest) (any, error) {
 	t.Helper()
 	r := s.withBrowser(request(t, http.MethodPost, s.URL, "", map[string]string{browserHeader: browser}))
@@ -354,7 +355,7 @@ func (s *server) proceed(t testing.TB, browser string, a *protocol.Authorization
 	return s.oauth.authorize.Resume(r, b, a)
 }
 
-// TCore-4: after the page the request goes on, once it has what it asked for.
+// TCore-4: after the page the request is resumed, once it has what it asked for.
 func TestProceedGoesOnAfterThePages(t *testing.T) {
 	f := newReplicas(t, 1, nil)
 	s := f.servers[0]
@@ -416,7 +417,7 @@ func TestProceedGoesOnAfterThePages(t *testing.T) {
 	}
 }
 
-// U26: kube-apiserver down is no reason to have anybody log in again.
+// U26: while kube-apiserver is down, users are not asked to log in again.
 func TestAuthorizeSaysThatSessionsCanNotBeReached(t *testing.T) {
 	f := newReplicas(t, 1, nil)
 	f.setDown(true)

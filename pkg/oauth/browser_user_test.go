@@ -33,7 +33,7 @@ const (
 	otp        = "123456"
 )
 
-// pageTest is one server with people's pages, and doubles of what is behind them.
+// pageTest is one server with its pages, and fakes of what they call.
 type pageTest struct {
 	*replicas
 	*server
@@ -75,7 +75,7 @@ func newPageTest(t testing.TB) *pageTest {
 	return w
 }
 
-// offer sets what the pages offer.
+// offer sets the features of the pages.
 func (w *pageTest) offer(totp account.TOTP, passkeys interface {
 	account.Passkeys
 	login.Passkeys
@@ -95,7 +95,7 @@ func (w *pageTest) offer(totp account.TOTP, passkeys interface {
 
 const script = `<script>alert(1)</script>`
 
-// settle makes a user whose password is his own.
+// settle makes a user who has set their own password.
 func (w *pageTest) settle(name string, state iamapi.UserState) {
 	_, hash := stand()
 	w.user(name, hash, state)
@@ -109,17 +109,17 @@ func (w *pageTest) changePassword(_ context.Context, c iamlogin.PasswordChange) 
 	case len(c.New) < 8:
 		return iam.ErrPolicy
 	}
-	go w.edit(c.User.Name, func(o *iamapi.User) { o.Annotations, o.Spec.Password = nil, otherHash() }) // comes back later, as it does
+	go w.edit(c.User.Name, func(o *iamapi.User) { o.Annotations, o.Spec.Password = nil, otherHash() }) // the feed brings the change later
 	return nil
 }
 
-// browserUser is somebody with a browser of his own.
+// browserUser is a user with a browser.
 type browserUser struct {
 	t       testing.TB
 	site    *pageTest
 	cookies map[string]*http.Cookie
 	header  map[string]string
-	// at is the address of the page that he sees, and page the page.
+	// at is the address of the page that the user sees, and page the page.
 	at   string
 	page reply
 }
@@ -155,7 +155,7 @@ func (p *browserUser) open(address string) reply {
 	return p.send(http.MethodGet, address, "", nil)
 }
 
-// fields returns what the form of a step holds, and its address.
+// fields returns the fields of the form of a step, and its address.
 func (p *browserUser) fields(step string) (url.Values, string) {
 	p.t.Helper()
 	doc, err := html.Parse(bytes.NewReader([]byte(p.page.text)))
@@ -197,14 +197,14 @@ func attr(n *html.Node, name string) string {
 	return ""
 }
 
-// answer fills the form of a step of the page that the person sees, and sends it.
+// answer fills in the form of a step of the current page, and sends it.
 func (p *browserUser) answer(step string, pairs ...string) reply {
 	p.t.Helper()
 	v, to := p.fields(step)
 	return p.send(http.MethodPost, to, with(v, pairs...).Encode(), map[string]string{"Sec-Fetch-Site": "same-origin"})
 }
 
-// login logs a person in on the login page.
+// login logs the user in on the login page.
 func (p *browserUser) login(name string) *browserUser {
 	p.t.Helper()
 	p.open("/oauth/login")
@@ -215,7 +215,7 @@ func (p *browserUser) login(name string) *browserUser {
 	return p
 }
 
-// loggedIn tells whose the browser's session is.
+// loggedIn returns the user of the browser's session.
 func (p *browserUser) loggedIn() string {
 	p.t.Helper()
 	r := request(p.t, http.MethodGet, p.site.URL, "", nil)

@@ -22,7 +22,7 @@ import (
 	"kapis.dev/ks-apiserver/pkg/oauth/protocol"
 )
 
-// knows makes a provider vouch for somebody who is a User.
+// knows makes a provider authenticate a person who is linked to a User.
 func (w *pageTest) knows(name string) {
 	w.github.id = &idp.Identity{Subject: "4711", Username: name}
 	w.gate.proof = func(provider string, id *idp.Identity) (*iam.AuthnResult, error) {
@@ -30,7 +30,7 @@ func (w *pageTest) knows(name string) {
 	}
 }
 
-// away begins a login at GitHub, and returns the state that it was begun with.
+// away begins a login at GitHub, and returns its state.
 func (p *browserUser) away(address string) string {
 	p.t.Helper()
 	r := p.open(address)
@@ -92,7 +92,7 @@ func TestEachLoginAtAProviderHasItsOwnSecrets(t *testing.T) { // S43
 	}
 }
 
-// S41, T9700-17: what comes back counts in the browser that began, for the provider where it began, once and in time.
+// S41, T9700-17: a callback counts in the browser that began the login, for the provider where it began, once and in time.
 func TestForeignCallbacksLogNobodyIn(t *testing.T) {
 	for name, c := range map[string]func(t *testing.T, w *pageTest, p *browserUser, state string) reply{
 		"NoState": func(_ *testing.T, _ *pageTest, p *browserUser, _ string) reply {
@@ -228,7 +228,7 @@ func TestPersonChoosesHisNameOnce(t *testing.T) {
 		t.Error("a session is open already")
 	}
 	v, to := p.fields("register")
-	// S41: the identity is not the form's to say, and the form not another browser's to send.
+	// S41: the form can't choose the identity, and another browser can't send the form.
 	other := w.visitor(t)
 	other.send(http.MethodPost, to, with(v, "username", "mallory", "provider", "google", "subject", "1").Encode(), nil).says(t, http.StatusForbidden)
 	p.answer("register", "username", "octo", "email", "o@example.com").goes(t, "account")
@@ -237,7 +237,7 @@ func TestPersonChoosesHisNameOnce(t *testing.T) {
 	}
 }
 
-// The console knows no OAuth: its server redeems what its browser brings it.
+// The console does not use OAuth: its server redeems the code that the browser brings.
 func TestConsoleRedeemsWhatItsBrowserBrings(t *testing.T) {
 	w := newPageTest(t)
 	w.knows("alice")
@@ -271,7 +271,7 @@ func TestConsoleRedeemsWhatItsBrowserBrings(t *testing.T) {
 	}
 }
 
-// handedOver returns what the browser brings the console.
+// handedOver returns the code that the browser brings to the console.
 func (r reply) handedOver(t testing.TB) url.Values {
 	t.Helper()
 	u, err := url.Parse(r.header.Get("Location"))
@@ -310,7 +310,8 @@ func TestBrowserIsSentBackToTheConsoleOnly(t *testing.T) { // S40
 	}
 }
 
-// S12, S61: who logs in again is shown by his groups of now; and what all requests of a session share is changed by none.
+// S12, S61: a user who logs in again has the groups that the provider reports now; no request changes the user that all
+// requests of a session share.
 func TestALoginAgainBringsTheGroupsOfNow(t *testing.T) {
 	w := newPageTest(t)
 	groups := []string{"dev"}
@@ -348,7 +349,7 @@ func TestALoginAgainBringsTheGroupsOfNow(t *testing.T) {
 	}
 }
 
-// Whoever has to have a second factor sets it up after he has registered, before he is logged in.
+// A user who needs a second factor sets it up after the registration, before they are logged in.
 func TestWhoRegistersSetsUpTheFactorThatIsRequired(t *testing.T) {
 	w := newPageTest(t)
 	w.github.id = &idp.Identity{Subject: "4711", Username: "octo"}
@@ -369,7 +370,7 @@ func TestWhoRegistersSetsUpTheFactorThatIsRequired(t *testing.T) {
 	}
 }
 
-// The password grant has no page for it.
+// The password grant has no page for this.
 func TestThePasswordGrantRegistersNobodyWhoHasToHaveAFactor(t *testing.T) {
 	f := newReplicas(t, 1, func(s *settings) {
 		s.edit = func(o *Options) {
@@ -385,7 +386,7 @@ func TestThePasswordGrantRegistersNobodyWhoHasToHaveAFactor(t *testing.T) {
 	}
 }
 
-// corp is a directory that knows everybody.
+// corp is a directory that accepts every user.
 type corp struct{ fakeLDAP }
 
 func (corp) Login(_ context.Context, name, _ string) (*idp.Identity, error) {

@@ -36,7 +36,7 @@ func TestTheConsoleLogsInAsAtACASServer(t *testing.T) {
 	}
 }
 
-// S40: what CAS calls a service is held to the same list as a redirect URI.
+// S40: the service parameter of CAS is restricted to the same list as redirect URIs.
 func TestServicesAreTheConsolesOnly(t *testing.T) {
 	w := newPageTest(t)
 	p := w.person(t)
@@ -86,7 +86,7 @@ func TestTheConsoleIsFoundAmongTrustedClients(t *testing.T) {
 		}
 	}
 	p := w.person(t)
-	for _, to := range []string{plain, other, "https://app.example/redirect/github"} { // another client's, another provider's, one of a client that is not trusted
+	for _, to := range []string{plain, other, "https://app.example/redirect/github"} { // of another client, of another provider, of a client that is not trusted
 		p.open("/oauth/login/github?redirect_uri="+url.QueryEscape(to)).says(t, http.StatusBadRequest, "not one that the platform")
 	}
 	code := func() string {

@@ -32,7 +32,7 @@ func TestConsentIsAskedOnceAndRemembered(t *testing.T) {
 	if q := p.open("/oauth/authorize?"+argoAsks().Encode()).sentTo(t, argoURI); q.Get("code") == "" {
 		t.Error("asked again:", q)
 	}
-	p.open("/oauth/authorize?"+argoAsks("scope", "openid offline_access").Encode()).says(t, http.StatusOK, "stay connected") // more than before
+	p.open("/oauth/authorize?"+argoAsks("scope", "openid offline_access").Encode()).says(t, http.StatusOK, "stay connected") // more scopes than before
 	p.open("/oauth/authorize?"+argoAsks("prompt", "consent").Encode()).says(t, http.StatusOK, "Allow argo?")
 	if q := p.answer("", "answer", "allow").sentTo(t, argoURI); q.Get("code") == "" {
 		t.Error("prompt=consent asks for ever:", q)
@@ -61,7 +61,7 @@ func TestConsentIsGivenByWhoSawThePage(t *testing.T) { // T6749-12, S38, S42
 	mallory := w.person(t).login("bob")
 	p.send(http.MethodPost, to, v.Encode(), map[string]string{"Sec-Fetch-Site": "cross-site"}).says(t, http.StatusForbidden)
 	mallory.send(http.MethodPost, to, v.Encode(), nil).says(t, http.StatusForbidden)
-	// Another person has logged in in the same browser since.
+	// Another user has logged in in the same browser since then.
 	p.open("/oauth/authorize?" + harborAsks("prompt", "login").Encode())
 	p.answer("password", "username", "bob", "password", password)
 	p.send(http.MethodPost, to, v.Encode(), nil).says(t, http.StatusForbidden)
@@ -98,14 +98,14 @@ func TestDeviceIsLetInByWhoComparesTheCode(t *testing.T) { // T8628-6
 	w := newPageTest(t)
 	device, code := w.deviceCode(t)
 	p := w.person(t)
-	p.open("/oauth/device?user_code="+code).says(t, http.StatusOK, "Log in") // who it is comes first
+	p.open("/oauth/device?user_code="+code).says(t, http.StatusOK, "Log in") // the user logs in first
 	r := p.answer("password", "username", "alice", "password", password)
 	if to := r.header.Get("Location"); r.code != http.StatusSeeOther || !strings.HasSuffix(to,
 		"/oauth/device?user_code="+url.QueryEscape(strings.ReplaceAll(code, "-", ""))) &&
 		!strings.HasSuffix(to, "/oauth/device?user_code="+code) {
 		t.Fatal(r.code, to)
 	}
-	p.open("/oauth/device?user_code="+code).says(t, http.StatusOK, "Connect a device", `value="`+code+`"`) // filled in, and no more
+	p.open("/oauth/device?user_code="+code).says(t, http.StatusOK, "Connect a device", `value="`+code+`"`) // filled in, not submitted
 	if r := w.poll(t, device); r.str("error") != "authorization_pending" {
 		t.Error("let in by an address:", r.text)
 	}
@@ -178,7 +178,7 @@ func TestLogoutIsConfirmed(t *testing.T) { // TLogout-4
 		t.Error(w.names(), p.cookies)
 	}
 	p.open("/oauth/logout").says(t, http.StatusOK, "You are logged out")
-	if r := do(t, request(t, http.MethodGet, w.URL+"/oauth/logout", "", nil)); r.str("message") != "success" { // the console
+	if r := do(t, request(t, http.MethodGet, w.URL+"/oauth/logout", "", nil)); r.str("message") != "success" { // the console's request
 		t.Error(r.text)
 	}
 }
@@ -228,7 +228,7 @@ func TestScopesAreSaidInWords(t *testing.T) {
 	}
 }
 
-// RFC 8252, 8.6: what a person allowed an application on his machine counts for the one login, since another can take its name.
+// RFC 8252, 8.6: a consent to an application on the user's machine counts for one login only, since another application can take its name.
 func TestApplicationsOnTheMachineAskEachTime(t *testing.T) {
 	w := newPageTest(t)
 	p := w.person(t).login("alice")

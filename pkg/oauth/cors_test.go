@@ -7,7 +7,8 @@ import (
 	"testing"
 )
 
-// S51, T9700-11: pages of clients without a secret may call what they need, from the very origins that they registered, and never with cookies.
+// S51, T9700-11: pages of clients without a secret may call the endpoints that they need, from exactly the origins that
+// they registered, and never with cookies.
 func TestOnlyRegisteredPagesMayCall(t *testing.T) {
 	f := newReplicas(t, 1, nil)
 	s := f.servers[0]

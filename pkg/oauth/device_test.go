@@ -25,7 +25,7 @@ func (s *server) poll(t testing.TB, device string, pairs ...string) reply {
 	return s.post(t, with(url.Values{"grant_type": {grantDevice}, "client_id": {"cli"}, "device_code": {device}}, pairs...), nil)
 }
 
-// person does what the page does with what a person types.
+// person does what the page does with a user's input.
 func (s *server) person(t testing.TB, session, typed string, say func(r *http.Request, b *browser.Login, code string) error) (*client.Client, []string, error) {
 	t.Helper()
 	r := s.withBrowser(request(t, http.MethodPost, s.URL, "", map[string]string{browserHeader: session}))
@@ -48,7 +48,7 @@ func (s *server) deny(r *http.Request, b *browser.Login, code string) error {
 	return s.oauth.devices.Deny(r.Context(), b, code)
 }
 
-// T8628-1, T8628-2, T8628-5, T8628-7, S58, U38: a device begins without a write, and gets tokens once somebody has let it in.
+// T8628-1, T8628-2, T8628-5, T8628-7, S58, U38: a device begins without a write, and gets tokens once a user has approved it.
 func TestDeviceIsLetIn(t *testing.T) {
 	f := newReplicas(t, 2, nil)
 	s := f.servers[0]
@@ -116,7 +116,7 @@ func TestDeviceIsRefused(t *testing.T) {
 	wants{400, "expired_token"}.check(t, s.poll(t, device))
 }
 
-// T8628-3: no is no, and an answer is given once.
+// T8628-3: a denial is final, and an answer is delivered once.
 func TestDeviceIsDenied(t *testing.T) {
 	f := newReplicas(t, 1, nil)
 	s := f.servers[0]
@@ -131,7 +131,7 @@ func TestDeviceIsDenied(t *testing.T) {
 	}
 }
 
-// T8628-3: whoever polls too early waits five seconds longer, for this and all later polls.
+// T8628-3: a device that polls too early waits five seconds longer, for this and all later polls.
 func TestEarlyPollIsToldToSlowDown(t *testing.T) {
 	f := newReplicas(t, 1, nil)
 	device := f.servers[0].begin(t, url.Values{"client_id": {"cli"}}).str("device_code")
@@ -139,7 +139,7 @@ func TestEarlyPollIsToldToSlowDown(t *testing.T) {
 	wants{400, "slow_down"}.check(t, f.servers[0].poll(t, device))
 }
 
-// T8628-4: wrong codes of a person are limited, in all browsers of his, and hold up nobody else at the same address.
+// T8628-4: wrong codes are limited by user, in all browsers of the user, and do not affect other users at the same address.
 func TestWrongUserCodesAreLimited(t *testing.T) {
 	f := newReplicas(t, 1, nil)
 	_, hash := stand()

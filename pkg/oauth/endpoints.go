@@ -85,7 +85,7 @@ func (s *Server) preflights(ws *restful.WebService, path, operation string, meth
 	}).Doc("whether a page may call it (CORS)").Operation(operation + "-options"))
 }
 
-// route returns the function of an endpoint, with the headers of CORS if pages may call it.
+// route returns the function of an endpoint, which sets the headers of CORS if pages may call it.
 func (s *Server) route(e *endpoint) restful.RouteFunction {
 	h := answer(e.handle)
 	if !e.pages {
@@ -147,7 +147,7 @@ func (s *Server) pages() []endpoint {
 	return all
 }
 
-// forPeople returns a handler that answers browsers with a page where h fails.
+// forPeople returns a handler that answers browsers with a page if h fails.
 func (s *Server) forPeople(h handler) handler {
 	return func(req *restful.Request) (any, error) {
 		v, err := h(req)

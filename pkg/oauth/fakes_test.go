@@ -34,7 +34,7 @@ func (fakeLDAP) Login(context.Context, string, string) (*idp.Identity, error) {
 	return nil, idp.ErrUnavailable
 }
 
-// fakeRedirectProvider is a provider that people are sent to.
+// fakeRedirectProvider is a provider that browsers are redirected to.
 type fakeRedirectProvider struct {
 	mu    sync.Mutex
 	begun idp.Begin
@@ -63,7 +63,7 @@ func (u *fakeRedirectProvider) Logout(_ context.Context, hint, back, state strin
 	return "https://idp.example/logout?hint=" + hint + "&state=" + state + "&back=" + url.QueryEscape(back), nil
 }
 
-// fakeAuthenticator is the entrance: the real one for passwords, and doubles of what has tests of its own elsewhere.
+// fakeAuthenticator is an authenticator: the real one for passwords, and fakes of what is tested elsewhere.
 type fakeAuthenticator struct {
 	*iamlogin.Authenticator
 	site    *pageTest
@@ -129,7 +129,7 @@ func (g *fakeAuthenticator) Register(_ context.Context, r iam.Registration, name
 	return g.site.users.ByName(name), nil
 }
 
-// factors are everybody's second factors.
+// factors are the second factors of all users.
 type factors struct {
 	has     factor.Enrolled
 	removed []string
@@ -179,7 +179,7 @@ func (f *factors) BeginLogin(u *iam.User) ([]byte, string, error) {
 	return []byte(`{"publicKey":{}}`), "for " + u.Name, nil
 }
 
-// keys are everybody's API keys.
+// keys are the API keys of all users.
 type keys struct{ list []apikey.Key }
 
 func (k *keys) Create(_ context.Context, u *iam.User, in apikey.Request) (*apikey.Key, string, error) {

@@ -8,7 +8,7 @@ import (
 	"kapis.dev/ks-apiserver/pkg/oauth/protocol"
 )
 
-// FuzzAuthorize: no query leads anywhere but to the registered URI.
+// FuzzAuthorize checks that no query leads to a redirect to any URI but the registered one.
 func FuzzAuthorize(f *testing.F) {
 	set := newReplicas(f, 1, nil)
 	s := set.servers[0].oauth
@@ -36,7 +36,7 @@ func FuzzAuthorize(f *testing.F) {
 	})
 }
 
-// FuzzForms: the forms of revocation and introspection.
+// FuzzForms checks the forms of revocation and introspection.
 func FuzzForms(f *testing.F) {
 	set := newReplicas(f, 1, nil)
 	s := set.servers[0]

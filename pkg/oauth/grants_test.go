@@ -19,7 +19,7 @@ func credentialsOf(client, secret string, pairs ...string) url.Values {
 	return with(url.Values{"grant_type": {"client_credentials"}, "client_id": {client}, "client_secret": {secret}}, pairs...)
 }
 
-// T6749-19, T9700-15: a client acts for itself, as nobody else, and has nothing to refresh.
+// T6749-19, T9700-15: a client acts for itself only, and gets no refresh token.
 func TestClientActsForItself(t *testing.T) {
 	f := newReplicas(t, 2, nil)
 	s := f.servers[0]
@@ -47,7 +47,7 @@ func TestClientActsForItself(t *testing.T) {
 	wants{401, "unauthorized_client"}.check(t, s.post(t, credentialsOf("harbor", "wrong-secret"), nil))
 }
 
-// S54: the console's secret is one that everybody knows. It lets nobody in who has not logged in.
+// S54: the console's default secret is public knowledge. With it alone, no login is possible.
 func TestAClientWhoseSecretIsKnownDoesNotActForItself(t *testing.T) {
 	f := newReplicas(t, 1, nil)
 	for client, secret := range map[string]string{"kubesphere": "kubesphere", "argo": "argo-secret"} {
@@ -58,7 +58,7 @@ func TestAClientWhoseSecretIsKnownDoesNotActForItself(t *testing.T) {
 	}
 }
 
-// T9700-15: the subject of a client is none that a user has, whatever the two are called.
+// T9700-15: the subject of a client is never that of a user, whatever the names are.
 func TestClientIsNoUser(t *testing.T) {
 	f := newReplicas(t, 1, nil)
 	s := f.servers[0]
@@ -75,7 +75,7 @@ func withMembers(s *settings) {
 	s.edit = func(o *Options) { o.Audiences = func() []string { return []string{"member1"} } }
 }
 
-// T9700-8, T9068-4, S33: a token for a member cluster is good there, and nowhere else.
+// T9700-8, T9068-4, S33: a token for a member cluster is valid there, and nowhere else.
 func TestTokenIsExchangedForOneOfAMember(t *testing.T) {
 	f := newReplicas(t, 1, withMembers)
 	s := f.servers[0]
@@ -139,7 +139,7 @@ func TestPasswordGrantCanBeSwitchedOff(t *testing.T) {
 	}
 }
 
-// needsFactor wants a second factor after each password.
+// needsFactor requires a second factor after each password.
 type needsFactor struct{ *iamlogin.Authenticator }
 
 func (n needsFactor) Password(ctx context.Context, a iamlogin.Attempt) (*iam.AuthnResult, error) {
@@ -150,7 +150,7 @@ func (n needsFactor) Password(ctx context.Context, a iamlogin.Attempt) (*iam.Aut
 	return result, err
 }
 
-// The token of a login that lacks its second factor opens nothing, and is bound to its client, its user and its time.
+// The token of a login without its second factor gives no access, and is bound to its client, its user and its lifetime.
 func TestPendingLoginOpensNothing(t *testing.T) {
 	f := newReplicas(t, 1, nil)
 	s := f.servers[0]
@@ -192,7 +192,7 @@ func TestPendingLoginOpensNothing(t *testing.T) {
 	late := otp()
 	f.clock.add(grant.SecondFactorLife)
 	wants{400, "invalid_grant"}.check(t, s.post(t, late, nil))
-	if f.written() > before+1 { // the browser of the authorization code
+	if f.written() > before+1 { // the browser's session of the authorization code
 		t.Error("a login without its second factor has written something")
 	}
 }
@@ -211,7 +211,7 @@ func asHarbor(tok string, pairs ...string) url.Values {
 	return with(url.Values{"client_id": {"harbor"}, "client_secret": {"harbor-secret-1234"}, "token": {tok}}, pairs...)
 }
 
-// T7009-1, T7009-3, T7009-5: either token takes the whole session with it, on every replica, whatever the hint says.
+// T7009-1, T7009-3, T7009-5: revoking either token ends the whole session, on every replica, whatever the hint is.
 func TestRevocationEndsTheSession(t *testing.T) {
 	f := newReplicas(t, 2, nil)
 	s := f.servers[0]

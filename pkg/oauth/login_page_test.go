@@ -29,7 +29,7 @@ func TestLoginGoesOnWithWhatTheClientAskedFor(t *testing.T) {
 	if p.page.code != http.StatusSeeOther { // T9700-12
 		t.Error(p.page.code)
 	}
-	// The second time nobody is asked.
+	// The second time the user is not asked.
 	if q := p.open("/oauth/authorize?"+harborAsks().Encode()).sentTo(t, harborURI); q.Get("code") == "" {
 		t.Error(q)
 	}
@@ -50,7 +50,7 @@ func TestCookiesAreBoundToTheHostAndKeptFromScripts(t *testing.T) {
 	if len(p.cookies["__Host-ks-login"].Value) < 43 {
 		t.Error("the cookie that binds a login has less than 256 bits")
 	}
-	// What opens pages opens no API (S32).
+	// The cookie that opens pages does not authenticate at the API (S32).
 	if r := w.userinfo(t, p.cookies["__Host-ks-session"].Value); r.code != http.StatusUnauthorized {
 		t.Error("the cookie is taken as a bearer token:", r.code)
 	}
@@ -103,7 +103,7 @@ func TestEachFaultOfALoginIsSaid(t *testing.T) {
 		`<option value="ldap" selected>`)
 }
 
-// S42, T6749-12, S38: a form counts from our own page, in the browser that was given it, while it is young.
+// S42, T6749-12, S38: a form is accepted only from this server's page, in the browser that got it, and until it expires.
 func TestForeignFormsLogNobodyIn(t *testing.T) {
 	for name, c := range map[string]struct {
 		header map[string]string
@@ -144,7 +144,7 @@ func TestForeignFormsLogNobodyIn(t *testing.T) {
 	}
 }
 
-// visitor is a person who sees the login page.
+// visitor returns a person who sees the login page.
 func (w *pageTest) visitor(t testing.TB) *browserUser {
 	t.Helper()
 	p := w.person(t)
@@ -152,7 +152,7 @@ func (w *pageTest) visitor(t testing.TB) *browserUser {
 	return p
 }
 
-// sealedFormFor makes a good form state of a browser for some form.
+// sealedFormFor returns a valid form state of a browser for a given form.
 func (w *pageTest) sealedFormFor(t testing.TB, p *browserUser, n formstate.Name) string {
 	t.Helper()
 	r := request(t, http.MethodGet, w.URL, "", nil)
@@ -228,7 +228,7 @@ func TestEveryPageIsGuarded(t *testing.T) { // S42, T9700-14
 			t.Errorf("%s has %d bytes", name, len(r.text))
 		}
 	}
-	// A program gets JSON.
+	// Clients that do not accept HTML get JSON.
 	r := do(t, request(t, http.MethodGet, w.URL+"/oauth/authorize?client_id=nobody", "", map[string]string{"Accept": "application/json"}))
 	if r.code != http.StatusBadRequest || r.str("error") != protocol.InvalidClient {
 		t.Errorf("%d %s", r.code, r.text)

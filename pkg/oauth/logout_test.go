@@ -13,7 +13,7 @@ import (
 	"kapis.dev/ks-apiserver/pkg/oauth/protocol"
 )
 
-// TLogout-6, S36, S37: logout on one replica, refused on the other, with the refresh token.
+// TLogout-6, S36, S37: after a logout on one replica the session is refused on the other, with its refresh token.
 func TestLogoutEndsTheWholeSessionEverywhere(t *testing.T) {
 	f := newReplicas(t, 2, nil)
 	for _, method := range []string{http.MethodGet, http.MethodPost} {
@@ -35,8 +35,8 @@ func TestLogoutEndsTheWholeSessionEverywhere(t *testing.T) {
 	}
 }
 
-// TLogout-1 to TLogout-5, S40: who proves nothing ends nothing, and nobody is sent to where no client
-// has registered.
+// TLogout-1 to TLogout-5, S40: a request without proof ends no session, and the browser is redirected only to URLs that
+// a client registered.
 func TestLogoutNeedsAProofAndRedirectsToWhatIsRegistered(t *testing.T) {
 	const registered = "https://app.example/bye?a=b"
 	for name, test := range map[string]struct {
@@ -120,18 +120,18 @@ func TestLogoutThatCanNotBeDoneSaysSo(t *testing.T) {
 	}
 }
 
-// page sends a logout from a browser.
+// page sends a logout request from a browser.
 func (s *server) page(t testing.TB, browser string, q url.Values) reply {
 	t.Helper()
 	return do(t, request(t, http.MethodGet, s.URL+"/oauth/logout?"+q.Encode(), "", map[string]string{browserHeader: browser}))
 }
 
-// TLogout-2, TLogout-4, TLogout-6: a browser is logged out with the hint of its own person, with all that was opened in it; without one
-// it is asked.
+// TLogout-2, TLogout-4, TLogout-6: with a hint of the browser's own user, the browser is logged out with all sessions opened in it;
+// without one the user is asked.
 func TestLogoutOfABrowser(t *testing.T) {
 	const bye = "https://harbor.example/bye"
 	for name, test := range map[string]struct {
-		hint     string // whose
+		hint     string // whose hint it is
 		query    url.Values
 		later    time.Duration
 		location string
@@ -176,7 +176,7 @@ func TestLogoutOfABrowser(t *testing.T) {
 	}
 }
 
-// cmpOr stands an empty query for none.
+// cmpOr returns the query, or that of none if it is empty.
 func cmpOr(q url.Values) url.Values {
 	if q == nil {
 		return url.Values{}
@@ -184,7 +184,7 @@ func cmpOr(q url.Values) url.Values {
 	return q
 }
 
-// offline_access outlives the browser (OpenID Connect Core 1.0, 11), and nothing outlives a logout of its own.
+// A session with offline_access outlives the browser's (OpenID Connect Core 1.0, 11), but not a logout of its own.
 func TestOfflineAccessOutlivesTheBrowser(t *testing.T) {
 	f := newReplicas(t, 1, nil)
 	s := f.servers[0]
@@ -201,7 +201,7 @@ func TestOfflineAccessOutlivesTheBrowser(t *testing.T) {
 	}
 }
 
-// leaver is an identity provider with a page that logs people out.
+// leaver is an identity provider with a logout page.
 type leaver struct {
 	idp.Provider
 	fail error
@@ -211,7 +211,7 @@ func (u leaver) Logout(_ context.Context, hint, back, state string) (string, err
 	return "https://idp.example/end?" + url.Values{"id_token_hint": {hint}, "post_logout_redirect_uri": {back}, "state": {state}}.Encode(), u.fail
 }
 
-// TLogout-6, U34: the logout goes up with the provider's own ID token, and comes back to where the client wanted.
+// TLogout-6, U34: the logout is passed on with the provider's own ID token, and returns to where the client wanted.
 func TestLogoutGoesUpstreamAndComesBack(t *testing.T) {
 	f := newReplicas(t, 1, nil)
 	s := f.servers[0]
@@ -235,7 +235,7 @@ func TestLogoutGoesUpstreamAndComesBack(t *testing.T) {
 	if back.code != http.StatusFound || back.header.Get("Location") != "https://harbor.example/bye?state=a+b" {
 		t.Errorf("%d to %q", back.code, back.header.Get("Location"))
 	}
-	// A state is no way to anywhere else, and none that was made for another use (S40).
+	// A state can't redirect anywhere else, and one made for another use is not accepted (S40).
 	for _, state := range []string{u.Query().Get("state") + "x", s.codeOf(t)} {
 		if r := s.page(t, "", url.Values{"state": {state}}); r.header.Get("Location") != "" {
 			t.Errorf("%q", r.header.Get("Location"))
@@ -246,8 +246,8 @@ func TestLogoutGoesUpstreamAndComesBack(t *testing.T) {
 	}
 }
 
-// TLogout-6, U34: with the hint of the client's own login, the logout goes up before the browser's session, which has the provider's
-// ID token, is over; also where the browser has lost our cookie.
+// TLogout-6, U34: with a hint of the client's own login, the logout is passed on to the provider before the browser's session ends,
+// which has the provider's ID token; also if the browser has lost our cookie.
 func TestLogoutWithAHintGoesUpstreamToo(t *testing.T) {
 	for name, cookie := range map[string]bool{"WithTheCookie": true, "WithoutIt": false} {
 		t.Run(name, func(t *testing.T) {

@@ -38,7 +38,7 @@ import (
 	"kapis.dev/ks-apiserver/pkg/token"
 )
 
-// Options are the parts and settings of a Server.
+// Options are the dependencies and settings of a Server.
 type Options struct {
 	// Issuer is the URL that tokens and discovery name as their issuer. It has no query and no fragment.
 	Issuer   string
@@ -47,7 +47,7 @@ type Options struct {
 	Keys     token.KeySource
 	Clients  *client.Registry
 	Sessions *session.Store
-	// Authenticator checks what users log in with; nil if nobody can log in.
+	// Authenticator checks passwords and second factors; nil if no user can log in.
 	Authenticator *iamlogin.Authenticator
 	// Directory has the identity providers, Factors the second factors, and APIKeys the keys for automation; nil for none.
 	Directory *idp.Directory
@@ -201,7 +201,7 @@ func (s *Server) assemblePages() {
 	s.enable(factors)
 }
 
-// enable sets what the pages offer. What the options lack stays nil.
+// enable sets the features of the pages. Features without an option stay nil.
 func (s *Server) enable(factors *account.Factors) {
 	s.useDirectory(noProviders{})
 	if s.Directory != nil {
@@ -222,7 +222,7 @@ func (s *Server) enable(factors *account.Factors) {
 	}
 	if s.Factors != nil {
 		s.loginSteps.TOTP, factors.TOTP, factors.Enrolled = s.Factors, s.Factors, s.Factors.Of
-		if s.Factors.Passkeys != nil { // passkeys need a host name of the platform
+		if s.Factors.Passkeys != nil { // passkeys need an issuer with a host name
 			s.loginPage.Passkeys, factors.Passkeys = s.Factors, s.Factors
 		}
 	}

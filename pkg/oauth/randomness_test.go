@@ -10,7 +10,7 @@ import (
 	"kapis.dev/ks-apiserver/pkg/token"
 )
 
-// S35: of a million secrets, and of a million codes, none comes twice, and each bit of a secret is as often set as not.
+// S35: of a million secrets, and of a million codes, no two are equal, and each bit of a secret is set as often as not.
 func TestAMillionOfWhatIsRandom(t *testing.T) {
 	const n = 1_000_000
 	f := newPageTest(t)

@@ -53,7 +53,7 @@ func (c *clock) add(d time.Duration) {
 	c.t = c.t.Add(d)
 }
 
-// cluster is as much of kube-apiserver as sessions need, over HTTP.
+// cluster is a fake of the part of kube-apiserver that sessions need, over HTTP.
 type cluster struct {
 	mu       sync.Mutex
 	rv       int
@@ -193,7 +193,7 @@ type replicas struct {
 	servers []*server
 }
 
-// stand are what tests share because it is dear: keys, and the hash of the password.
+// stand has what tests share because it is expensive: keys, and the hash of the password.
 var stand = sync.OnceValues(func() (*token.KeySet, string) {
 	keys, err := token.Generate(startTime())
 	if err != nil {
@@ -311,7 +311,7 @@ func (f *replicas) user(name, hash string, state iamapi.UserState) {
 	}
 }
 
-// edit changes what is known of a user.
+// edit changes a user in all replicas' indexes.
 func (f *replicas) edit(name string, change func(*iamapi.User)) {
 	_, hash := stand()
 	u := &iamapi.User{}
@@ -329,7 +329,7 @@ func (f *replicas) edit(name string, change func(*iamapi.User)) {
 	}
 }
 
-// reply is an answer, read.
+// reply is an HTTP response whose body has been read.
 type reply struct {
 	code   int
 	header http.Header
@@ -379,13 +379,13 @@ func (s *server) post(t testing.TB, form url.Values, header map[string]string) r
 	return do(t, request(t, http.MethodPost, s.URL+"/oauth/token", form.Encode(), header))
 }
 
-// console is what the console sends at login.
+// console returns the form that the console sends at login.
 func consoleLogin(user, pass string) url.Values {
 	return url.Values{"grant_type": {"password"}, "username": {user}, "password": {pass}, "encrypt": {"MTE=@abc"},
 		"client_id": {"kubesphere"}, "client_secret": {"kubesphere"}}
 }
 
-// renewal is what the console sends to refresh.
+// renewal returns the form that the console sends to refresh.
 func renewal(refresh string) url.Values {
 	return url.Values{"grant_type": {"refresh_token"}, "refresh_token": {refresh}, "client_id": {"kubesphere"}, "client_secret": {"kubesphere"}}
 }

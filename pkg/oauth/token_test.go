@@ -27,7 +27,7 @@ func uncached(t *testing.T, r reply) {
 	}
 }
 
-// T6749-20, and the console's login: form, encrypt left in, claims in the token.
+// T6749-20, and the console's login: a form with the parameter encrypt, and a token with claims.
 func TestConsoleLogsIn(t *testing.T) {
 	f := newReplicas(t, 1, nil)
 	for name, user := range map[string]string{"by name": "alice", "by e-mail": "ALICE@example.com"} {
@@ -147,7 +147,7 @@ func TestTokenEndpointRefuses(t *testing.T) {
 	}
 }
 
-// S50: unknown, wrong and disabled read the same.
+// S50: the responses for unknown, wrong and disabled are the same.
 func TestFailedLoginsReadTheSame(t *testing.T) {
 	f := newReplicas(t, 1, nil)
 	_, hash := stand()
@@ -166,7 +166,7 @@ func TestFailedLoginsReadTheSame(t *testing.T) {
 	}
 }
 
-// T6749-2, T6749-4, T6749-9: what a request may look like.
+// T6749-2, T6749-4, T6749-9: the forms of valid requests.
 func TestTokenEndpointTakesAFormByPostOnly(t *testing.T) {
 	f := newReplicas(t, 1, nil)
 	address := f.servers[0].URL + "/oauth/token"
@@ -225,13 +225,13 @@ func TestClientAuthenticatesByBasic(t *testing.T) {
 	if r := f.servers[0].post(t, form, header); r.code != http.StatusOK {
 		t.Errorf("%d %s", r.code, r.text)
 	}
-	form.Set("client_id", "od:d +c") // the same name again is no second way
+	form.Set("client_id", "od:d +c") // the same name again is no second client authentication
 	if r := f.servers[0].post(t, form, header); r.code != http.StatusOK {
 		t.Errorf("%d %s", r.code, r.text)
 	}
 }
 
-// The console sends its refresh token as a bearer token along: that is not judged.
+// The console also sends its refresh token as a bearer token: that one is not checked.
 func TestBearerHeaderAtTheTokenEndpointIsIgnored(t *testing.T) {
 	f := newReplicas(t, 1, nil)
 	_, refresh := f.servers[0].login(t)
@@ -242,8 +242,8 @@ func TestBearerHeaderAtTheTokenEndpointIsIgnored(t *testing.T) {
 	uncached(t, r)
 }
 
-// T6749-2: a flood of wrong secrets is slowed down, and refuses nobody who has the right one, at this client or another: or whoever reaches the
-// console's address could have all logins and refreshes refused.
+// T6749-2: a flood of wrong secrets is limited, but refuses no client with the right one, at this client or another: otherwise anyone who
+// can reach the console's address could block all logins and refreshes.
 func TestGuessingASecretIsLimited(t *testing.T) {
 	f := newReplicas(t, 1, nil)
 	form := renewal("x")
@@ -270,7 +270,7 @@ func TestGuessingASecretIsLimited(t *testing.T) {
 	}
 }
 
-// T6749-2: a flood of wrong secrets for the console, from its own address, refuses nobody's login or refresh.
+// T6749-2: a flood of wrong secrets for the console, from its own address, blocks no login or refresh.
 func TestGuessingTheConsolesSecretStopsNobody(t *testing.T) {
 	f := newReplicas(t, 1, nil)
 	_, refresh := f.servers[0].login(t)
@@ -286,7 +286,7 @@ func TestGuessingTheConsolesSecretStopsNobody(t *testing.T) {
 	f.servers[0].login(t)
 }
 
-// T6749-2: whoever guesses behind a proxy that many share does not lock the others out, nor the console's server.
+// T6749-2: an attacker at the address of a shared proxy does not lock out its other users, nor the console's server.
 func TestGuessingASecretStopsNobodyBehindTheSameProxy(t *testing.T) {
 	f := newReplicas(t, 1, func(s *settings) {
 		s.edit = func(o *Options) {
@@ -374,7 +374,7 @@ func TestParallelRefreshesOnTwoReplicas(t *testing.T) {
 	if r := f.servers[1].post(t, renewal(replies[7].str("refresh_token")), nil); r.code != http.StatusOK {
 		t.Errorf("%d %s", r.code, r.text)
 	}
-	// Reuse, long after: the family is over on both.
+	// Reuse, long after: all tokens of the session are invalid on both replicas.
 	f.clock.add(time.Minute)
 	wants{400, "invalid_grant"}.check(t, f.servers[0].post(t, renewal(refresh), nil))
 	for _, s := range f.servers {
@@ -430,7 +430,7 @@ func TestSessionNearItsEndIsNotRefreshed(t *testing.T) {
 	wants{400, "invalid_grant"}.check(t, f.servers[0].post(t, renewal(r.str("refresh_token")), nil))
 }
 
-// U26: kube-apiserver down is no wrong password and no bad token.
+// U26: kube-apiserver being down is not reported as a wrong password or an invalid token.
 func TestClusterThatIsDownIsUnavailable(t *testing.T) {
 	f := newReplicas(t, 1, nil)
 	access, refresh := f.servers[0].login(t)

@@ -194,7 +194,7 @@ func TestNobodyIsMadeBeforeAllUsersAreKnown(t *testing.T) {
 	}
 }
 
-// Two replicas whose feeds are behind make one User between them.
+// Two replicas whose feeds lag create one User between them.
 func TestReplicasMakeOneUserForOneIdentity(t *testing.T) {
 	api := iamtest.NewUserAPI()
 	api.Quiet = true

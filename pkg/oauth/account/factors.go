@@ -16,7 +16,7 @@ import (
 	"kapis.dev/ks-apiserver/pkg/oauth/protocol"
 )
 
-// Factors are the second factors on the account page. What is nil is not offered.
+// Factors are the second factors on the account page. Features that are nil are not offered.
 type Factors struct {
 	Book     *page.Book
 	Forms    *formstate.Forms
@@ -87,7 +87,7 @@ func (s *Factors) newRecoveryCodes(r *http.Request, b *browser.Login, _ protocol
 	return s.showRecoveryCodes(codes), nil
 }
 
-// beginPasskey shows the page that makes a passkey.
+// beginPasskey shows the page that creates a passkey.
 func (s *Factors) beginPasskey(r *http.Request, b *browser.Login, _ protocol.Form) (any, error) {
 	if err := login.Offered(s.Passkeys != nil); err != nil {
 		return nil, err

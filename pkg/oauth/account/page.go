@@ -15,7 +15,7 @@ import (
 // maxRows bounds the lists of the page.
 const maxRows = 100
 
-// accountDone returns what the page says after a change.
+// accountDone returns the message that the page shows after a change.
 func accountDone(key string) page.Message {
 	return map[string]page.Message{
 		"password": page.Say("done.password"), "totp": page.Say("done.totp"), "passkey": page.Say("done.passkey"),

@@ -21,7 +21,7 @@ import (
 	"kapis.dev/ks-apiserver/pkg/oauth/protocol"
 )
 
-// Handler is the account page. What is nil is not offered.
+// Handler is the account page. Features that are nil are not offered.
 type Handler struct {
 	Book      *page.Book
 	Forms     *formstate.Forms
@@ -90,7 +90,7 @@ func (h *Handler) ServeStep(req *restful.Request) (any, error) {
 	if c.Sensitive && !h.Logins.IsRecent(b) {
 		return h.LoginPage.Show(r, formstate.State{Again: true}, login.PageState{})
 	}
-	f["id"], f["challenge"] = id, p.Challenge // values that were sent with these names are not used
+	f["id"], f["challenge"] = id, p.Challenge // values that were sent with these names are ignored
 	v, err := c.do(r, b, f)
 	if err == nil {
 		return v, nil
@@ -118,7 +118,7 @@ func fault(err error) page.Message {
 	return nil
 }
 
-// back redirects to the page, which says what was done.
+// back redirects to the page, which shows what was done.
 func back(r *http.Request, done string) (any, error) {
 	return protocol.Redirect(page.Root(r) + "account?done=" + url.QueryEscape(done)), nil
 }

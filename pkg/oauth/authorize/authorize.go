@@ -40,7 +40,7 @@ type Handler struct {
 	Now       func() time.Time
 }
 
-// LoginPage asks the user to log in, and resumes the authorization request then.
+// LoginPage asks the user to log in, and then resumes the authorization request.
 type LoginPage interface {
 	Ask(r *http.Request, a *protocol.AuthorizationRequest) (any, error)
 }
@@ -69,8 +69,8 @@ func (h *Handler) Serve(req *restful.Request) (any, error) {
 	return h.decide(r, b, a, true)
 }
 
-// Read reads an authorization request. With a refusal the client and the redirect URI are valid, and it tells the client; with an
-// error they are not.
+// Read reads an authorization request. If it returns a refusal, the client and the redirect URI are valid and the client gets the
+// refusal; if it returns an error, they are not valid.
 func (h *Handler) Read(r *http.Request) (a *protocol.AuthorizationRequest, c *client.Client, refusal protocol.Redirect, err error) {
 	values, err := readValues(r)
 	if err != nil {

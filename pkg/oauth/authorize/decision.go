@@ -85,7 +85,7 @@ func (h *Handler) needsConsent(c *client.Client, b *browser.Login, a *protocol.A
 	return !h.Sessions.Consented(b.Session.Name, c.Name, c.ConsentScopes(a.Scopes))
 }
 
-// RedirectError returns the redirect that tells the client of an error (RFC 6749, 4.1.2.1; RFC 9207, 2).
+// RedirectError returns the redirect that sends an error to the client (RFC 6749, 4.1.2.1; RFC 9207, 2).
 func (h *Handler) RedirectError(a *protocol.AuthorizationRequest, name, description string) protocol.Redirect {
 	return protocol.RedirectTo(a.RedirectURI, "error", name, "error_description", description, "state", string(a.State), "iss", h.Issuer)
 }

@@ -12,8 +12,8 @@ import (
 	"kapis.dev/ks-apiserver/pkg/oauth/protocol"
 )
 
-// The cookies. Over https their names have a prefix with which browsers accept them from this host only, and only with Secure
-// (RFC 6265bis, 4.1.3.2). Over http, on loopback only, they have none.
+// The cookies. Over https their names have a prefix by which browsers accept them only from this host and with Secure (RFC
+// 6265bis, 4.1.3.2). Over http, on loopback only, they have none.
 const (
 	SessionCookie = "ks-session" // names the browser's session, sealed
 	BindingCookie = "ks-login"   // binds form states to this browser
@@ -39,7 +39,7 @@ func (c *Cookies) RequireTLS(r *http.Request) error {
 	return protocol.Problem(http.StatusForbidden, page.Say("error.https"), nil)
 }
 
-// loopback reports whether a host is this machine.
+// loopback reports whether a host is a loopback address or name.
 func loopback(hostport string) bool {
 	u := url.URL{Host: hostport}
 	if u.Hostname() == "localhost" {

@@ -45,7 +45,7 @@ type Directory interface {
 	Entry(name string) *idp.Entry
 }
 
-// Authenticator finds the user of an identity that a provider proved.
+// Authenticator finds the user of an identity that a provider authenticated.
 type Authenticator interface {
 	Identity(ctx context.Context, provider string, id *idp.Identity, o iam.Origin) (*iam.AuthnResult, error)
 }
@@ -128,7 +128,7 @@ func (h *Handler) ServeCASLogin(req *restful.Request) (any, error) {
 	return h.ServeLogin(&in)
 }
 
-// fault returns the error that tells the user of a provider that failed.
+// fault returns the error that reports a failure of a provider to the user.
 func (h *Handler) fault(e *idp.Entry, err error) error {
 	code, say, ok := login.Fault(err, login.Label(e))
 	if !ok {
@@ -137,7 +137,7 @@ func (h *Handler) fault(e *idp.Entry, err error) error {
 	return protocol.Problem(code, say, err)
 }
 
-// Serve answers /oauth/callback/{provider}: the browser that comes back, or, without a state, the console that redeems a code.
+// Serve answers /oauth/callback/{provider}: the browser that returns, or, without a state, the console that redeems a code.
 func (h *Handler) Serve(req *restful.Request) (any, error) {
 	r := req.Request
 	values, err := callbackValues(r)
@@ -160,7 +160,7 @@ func (h *Handler) Serve(req *restful.Request) (any, error) {
 	return protocol.WithCookie(h.Book, over)(answer, err)
 }
 
-// finish continues the login with the identity that the provider proved.
+// finish continues the login with the identity that the provider authenticated.
 func (h *Handler) finish(r *http.Request, name string, pending *pendingLogin, values url.Values) (any, error) {
 	e, provider, err := h.provider(name)
 	if err != nil {

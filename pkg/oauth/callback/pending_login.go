@@ -81,7 +81,7 @@ func (h *Handler) open(r *http.Request, provider string, state []string) (*pendi
 	return &p, nil
 }
 
-// freshLeeway is how far a provider's clock may be behind.
+// freshLeeway is how far a provider's clock may lag.
 const freshLeeway = 30 * time.Second
 
 // verifyFresh returns an error unless the user has authenticated since the login at the provider began.

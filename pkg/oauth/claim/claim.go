@@ -1,4 +1,4 @@
-// Package claim makes the claims that ID tokens, access tokens and the userinfo endpoint have of a user.
+// Package claim makes the claims about a user in ID tokens, access tokens and answers of the userinfo endpoint.
 package claim
 
 import (

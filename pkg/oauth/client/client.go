@@ -27,8 +27,8 @@ type Client struct {
 	GrantMethod string `json:"grantMethod,omitempty"`
 	// RespondWithChallenges is read for compatibility.
 	RespondWithChallenges bool `json:"respondWithChallenges,omitempty"`
-	// ScopeRestrictions are the scopes that the client may have; none means all. Where they lack api, access tokens open nothing but
-	// the userinfo endpoint (ForAPI).
+	// ScopeRestrictions are the scopes that the client may have; none means all. Without api among them, access tokens are for the
+	// userinfo endpoint only (ForAPI).
 	ScopeRestrictions []string `json:"scopeRestrictions,omitempty"`
 	// RedirectURIs are where codes may be sent.
 	RedirectURIs []string `json:"redirectURIs,omitempty"`
@@ -43,17 +43,17 @@ type Client struct {
 // Secret is a client's secret. It prints as nothing, and is not written to JSON.
 type Secret string
 
-// String says that there is a secret, and not which.
+// String returns that there is a secret, but not the secret.
 func (Secret) String() string { return "[secret]" }
 
-// GoString says the same.
+// GoString returns the same as String.
 func (Secret) GoString() string { return "[secret]" }
 
 // MarshalJSON writes no secret.
 func (Secret) MarshalJSON() ([]byte, error) { return []byte(`""`), nil }
 
 // credential returns a fingerprint of the secret, to be compared with others of the same client. It has 16 bits only: enough to
-// notice a change, and too few to find a weak secret by.
+// notice a change, and too few to recover a weak secret from.
 func (c *Client) credential() string {
 	sum := sha256.Sum256([]byte("kapis.dev client credential 1\x00" + c.Name + "\x00" + string(c.Secret)))
 	return hex.EncodeToString(sum[:2])
@@ -62,7 +62,7 @@ func (c *Client) credential() string {
 // maxURIs bounds the redirect URIs of a client.
 const maxURIs = 64
 
-// LeastSecret is how long a secret should be at least, in bytes. A client with a shorter one can't act for itself.
+// LeastSecret is how long a secret should be at least, in bytes. A client with a shorter secret can't act for itself.
 const LeastSecret = 16
 
 // maxClientFile bounds configuration.yaml, in bytes.

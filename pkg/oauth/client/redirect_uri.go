@@ -100,8 +100,8 @@ func cutLoopback(s string) (rest string, ok bool) {
 	return "", false
 }
 
-// OnMachine reports whether a redirect URI leads to an application on the user's machine, which any application can pass for, rather
-// than to a site with a certificate.
+// OnMachine reports whether a redirect URI leads to an application on the user's machine, rather than to a site with a certificate.
+// Any application on the machine can pass for that one.
 func OnMachine(uri string) bool {
 	rest, site := strings.CutPrefix(uri, "https://")
 	_, loopback := cutLoopback("http://" + rest)

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// T6749-7, T6749-24, T9700-1, T9700-10: what may be registered.
+// T6749-7, T6749-24, T9700-1, T9700-10: the URIs that may be registered.
 func TestRedirectURIsThatMayBeRegistered(t *testing.T) {
 	for _, uri := range []string{"https://app.example/cb", "https://app.example/cb?a=b", "https://app.example:8443", "http://127.0.0.1/cb",
 		"http://127.0.0.1:8000/cb", "http://[::1]:1/cb",
@@ -31,7 +31,7 @@ func TestRedirectURIsThatMayBeRegistered(t *testing.T) {
 	}
 }
 
-// A URI that may not be registered is left out and told of; the client goes on with the others.
+// A URI that may not be registered is left out and reported; the client's other URIs stay.
 func TestBadRedirectURIIsLeftOut(t *testing.T) {
 	c := &Client{Name: "a", Secret: "x", RedirectURIs: []string{"http://app.example/cb", "https://app.example/cb"}}
 	if p := c.problems(); len(p) != 1 || !strings.Contains(p[0], "redirectURIs[0]") {
@@ -49,7 +49,7 @@ func TestBadRedirectURIIsLeftOut(t *testing.T) {
 	}
 }
 
-// FuzzRedirectURI: whatever is asked for, the answer goes to what is registered, by the eyes of a parser too.
+// FuzzRedirectURI checks that every answer goes to a registered URI, as a URL parser reads it too.
 func FuzzRedirectURI(f *testing.F) {
 	c := &Client{Name: "spa", RedirectURIs: []string{"https://spa.example/cb", "http://127.0.0.1/cb", "com.example.app:/cb"}}
 	for _, seed := range []string{"https://spa.example/cb", "http://127.0.0.1:80/cb", "http://127.0.0.1:80@evil.example/cb", `http://127.0.0.1\@evil/cb`,

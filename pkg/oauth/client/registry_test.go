@@ -15,7 +15,7 @@ import (
 	"kapis.dev/ks-apiserver/pkg/iam/session"
 )
 
-// secrets are the namespace's, by the test's hand.
+// secrets are the Secrets of the namespace, which the test sets.
 type secrets struct {
 	list   corev1.SecretList
 	events *watch.RaceFreeFakeWatcher

@@ -50,7 +50,7 @@ func DefaultScopes(c *Client) []string {
 }
 
 // GrantScopes returns the requested scopes that exist and that the client may have; without a request DefaultScopes, or none for
-// trusted clients, which are told all claims then. It is an error if none of those requested is left (RFC 6749, 3.3).
+// trusted clients, which then get all claims. It is an error if none of those requested is left (RFC 6749, 3.3).
 func GrantScopes(c *Client, requested string) ([]string, error) {
 	want := strings.Fields(requested)
 	if !printable(requested) {

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// Two clients with the same three letters: no code could tell them apart.
+// Two clients with the same three letters: a code can't identify either of them.
 func TestClientsWithTheSameLettersHaveNoDevices(t *testing.T) {
 	letters, first, second := map[string]string{}, "", ""
 	for i := 0; first == ""; i++ {

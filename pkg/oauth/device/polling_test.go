@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// T8628-3: whoever polls too early waits five seconds longer, for this and all later polls.
+// T8628-3: a device that polls too early waits five seconds longer, for this and all later polls.
 func TestPollsSlowDown(t *testing.T) {
 	p, now := &polls{}, startTime()
 	for i, step := range []struct {

@@ -22,8 +22,8 @@ import (
 //
 // How hard it is to guess (RFC 8628, 5.1): the eight letters have 8 * log2(20) = 34.6 bits. A user who is logged in has ten wrong
 // codes in ten minutes (GuessesAtOnce), which is as long as a code lives; the check letter is a MAC, so 19 of 20 guesses are
-// wrong codes, and ten of them contain 0.5 guesses that pass. While n devices of a client wait, one of these is in use
-// with probability n * 0.5 / 20^8 = n * 2e-11. The gain would be a device that is logged in as the guesser.
+// wrong codes, and ten of them contain 0.5 guesses that pass. While n devices of a client wait, one of these is in use with
+// probability n * 0.5 / 20^8 = n * 2e-11. The gain would be a device that is logged in as the user who guessed.
 const (
 	randomLetters  = 8
 	userCodeLength = client.UserCodePrefixLength + randomLetters + 1
@@ -53,7 +53,7 @@ func (u *UserCodes) Parse(typed string) (code string, ok bool) {
 	}
 	typed = strings.ToUpper(strings.Map(func(r rune) rune {
 		switch r {
-		case '-', '\u2010', '\u2011', '\u2013', ' ', '\t', '\u00a0': // what keyboards and clipboards make of a dash or a blank
+		case '-', '\u2010', '\u2011', '\u2013', ' ', '\t', '\u00a0': // characters that keyboards and clipboards produce for a dash or a blank
 			return -1
 		}
 		return r

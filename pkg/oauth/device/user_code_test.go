@@ -10,7 +10,7 @@ import (
 	"kapis.dev/ks-apiserver/pkg/token"
 )
 
-// T8628-4, S35: a code says which client it is for, and a letter checks the others.
+// T8628-4, S35: a code identifies its client, and one letter checks the others.
 func TestUserCodes(t *testing.T) {
 	codes := newUserCodes(t)
 	code := codes.New("cli")
@@ -85,7 +85,7 @@ func newUserCodes(t testing.TB) *UserCodes {
 
 func startTime() time.Time { return time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC) }
 
-// S35: of a million user codes, which have 34 bits, no more come twice than chance has it, and each letter is as frequent as the others.
+// S35: of a million user codes, which have 34 bits, no more are equal than by chance, and all letters are equally frequent.
 func TestAMillionUserCodes(t *testing.T) {
 	const n = 1_000_000
 	codes, letters := make(map[string]struct{}, n), map[rune]int{}

@@ -11,7 +11,7 @@ import (
 // AuthnResult is an iam.AuthnResult as it is sealed in a form.
 type AuthnResult struct {
 	User, UID string `json:",omitempty"`
-	// Credential ends it when the password changes.
+	// Credential is the user's credential: a result with another one is no longer valid.
 	Credential   string            `json:",omitempty"`
 	Registration *iam.Registration `json:",omitempty"`
 	Provider     string            `json:",omitempty"`

@@ -1,4 +1,4 @@
-// Package formstate seals what a login in progress needs into the forms of its pages, so that the server stores nothing.
+// Package formstate seals the state of a login in progress into the forms of its pages, so that the server stores nothing.
 package formstate
 
 import (
@@ -32,7 +32,7 @@ type ConsoleLogin struct {
 const (
 	// Life is how long a form can be sent.
 	Life = time.Hour
-	// ResultLife is how long an authentication result in it is good.
+	// ResultLife is how long an authentication result in a form state is valid.
 	ResultLife = 10 * time.Minute
 )
 
@@ -47,14 +47,14 @@ type State struct {
 	Request *protocol.AuthorizationRequest `json:"a,omitempty"`
 	Console *ConsoleLogin                  `json:"h,omitempty"`
 	Result  *AuthnResult                   `json:"p,omitempty"`
-	// Challenge is that of a passkey.
+	// Challenge is the challenge of a passkey.
 	Challenge string     `json:"c,omitempty"`
 	Enrolment *Enrolment `json:"e,omitempty"`
 	// Again says that the user logs in again for a change on the account page.
 	Again bool `json:"f,omitempty"`
 	// Logout is the logout that is to be confirmed.
 	Logout *LogoutRequest `json:"w,omitempty"`
-	// UserCode is that of the device to be confirmed.
+	// UserCode is the user code of the device to be confirmed.
 	UserCode string `json:"d,omitempty"`
 }
 
@@ -86,7 +86,7 @@ func (p *State) Targets() []string {
 	return slices.DeleteFunc(out, func(s string) bool { return s == "" })
 }
 
-// Name is the name of a form. State that was sealed for one is not good for another.
+// Name is the name of a form. State that was sealed for one form is not valid for another.
 type Name string
 
 // The forms.

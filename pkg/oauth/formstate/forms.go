@@ -100,7 +100,7 @@ func (f *Forms) ReadPost(req *restful.Request) (protocol.Form, error) {
 }
 
 // sameSite reports whether a request comes from a page of this server (Fetch Metadata; RFC 6454, 7). The origin is "null" for pages
-// without a referrer, as these: then the form state alone decides.
+// without a referrer, such as these: then the form state alone decides.
 func sameSite(r *http.Request) bool {
 	switch r.Header.Get("Sec-Fetch-Site") {
 	case "same-origin", "none":

@@ -4,7 +4,7 @@ import (
 	"testing"
 )
 
-// T7636-2, T7636-5.
+// T7636-2, T7636-5: verifiers and challenges.
 func TestVerifyChallenge(t *testing.T) {
 	const example, sum = "dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXk", "E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM" // RFC 7636, B
 	if err := verifyChallenge(sum, example, true); err != nil {

@@ -31,7 +31,7 @@ type pendingLogin struct {
 	Refresh  string    `json:"r,omitempty"`
 	Methods  []string  `json:"m,omitempty"`
 	At       time.Time `json:"t"`
-	// Credential ends it when the password changes.
+	// Credential is the user's credential: a login with another one is no longer valid.
 	Credential string    `json:"k,omitempty"`
 	Expires    time.Time `json:"e"`
 }

@@ -20,8 +20,8 @@ const (
 // AudiencePrefix begins the audience of tokens for a cluster, before its name.
 const AudiencePrefix = "kapis:"
 
-// exchange is the token exchange (RFC 8693), of an access token for one for a member cluster, with the same session and expiry. Only
-// trusted clients may, since the new token carries all rights of the user there.
+// exchange is the token exchange (RFC 8693): it exchanges an access token for one for a member cluster, with the same session and
+// expiry. Only trusted clients may use it, since the new token carries all rights of the user there.
 func (e *Endpoint) exchange(r *http.Request, c *client.Client, f protocol.Form) (*Response, error) {
 	if !c.Trusted {
 		return nil, protocol.Refuse(protocol.UnauthorizedClient, "This client may not exchange tokens.")

@@ -13,8 +13,8 @@ import (
 // ErrNotFresh says that a provider did not prove that the user has just authenticated.
 var ErrNotFresh = errors.New("the identity provider does not prove a fresh login")
 
-// Fault returns the status code and the message of a failed login; false for an error that users are not told. Unknown, wrong and
-// disabled are one message and one code (S50), unless the password was right.
+// Fault returns the status code and the message of a failed login; false for an error that is not shown to users. Unknown, wrong
+// and disabled are one message and one code (S50), unless the password was right.
 func Fault(err error, provider string) (code int, say page.Message, ok bool) {
 	switch {
 	case errors.Is(err, iam.ErrCredentials), errors.Is(err, idp.ErrCredentials):

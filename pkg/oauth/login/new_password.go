@@ -79,13 +79,13 @@ func (s *PasswordSetter) Set(
 	return now, 0, nil, err
 }
 
-// settle is how long this replica may take to see a changed user, and lookEvery the pause between two looks.
+// settle is how long this replica may take to see a changed user, and lookEvery the pause between two checks.
 const (
 	settle    = 5 * time.Second
 	lookEvery = 10 * time.Millisecond
 )
 
-// wait waits until this replica knows a user's new password: sessions opened before would end at once.
+// wait waits until this replica has a user's new password: a session opened before would end at once.
 func (s *PasswordSetter) wait(ctx context.Context, old *iam.User) (*iam.User, error) {
 	ctx, cancel := context.WithTimeout(ctx, settle)
 	defer cancel()

@@ -61,7 +61,7 @@ type PageState struct {
 	Username, Provider string
 }
 
-// Show answers with the login page. The state says what follows the login.
+// Show answers with the login page. The state says how to continue after the login.
 func (p *Page) Show(r *http.Request, state formstate.State, shown PageState) (any, error) {
 	d := page.Login{Client: state.ClientName(), Username: shown.Username}
 	d.Error = shown.Error
@@ -75,7 +75,7 @@ func (p *Page) Show(r *http.Request, state formstate.State, shown PageState) (an
 	if b != nil && (state.Request == nil || !slices.Contains(state.Request.Prompt, protocol.PromptSelectAccount)) {
 		d.Again, d.Username = true, b.User.Name
 	}
-	// Nothing of a step that failed is kept.
+	// A failed step leaves nothing of its state.
 	state.Session, state.Result, state.Challenge, state.Enrolment = "", nil, "", nil
 	var set *http.Cookie
 	if d.Form, set, err = p.Forms.Seal(r, formstate.Login, state); err != nil {
@@ -132,7 +132,7 @@ func (p *Page) label(provider string) string {
 	return provider
 }
 
-// passkeyButton returns the passkey button, for the passkeys of a user or, for nil, any. It returns nil if there are no passkeys.
+// passkeyButton returns the passkey button, for the passkeys of a user or, for nil, any. It returns nil if no passkeys can be used.
 func (p *Page) passkeyButton(r *http.Request, state formstate.State, cookie *http.Cookie, u *iam.User) (*page.Passkey, error) {
 	if p.Passkeys == nil {
 		return nil, nil

@@ -16,7 +16,7 @@ import (
 	"kapis.dev/ks-apiserver/pkg/oauth/protocol"
 )
 
-// Steps takes the forms of a login, one step at a time. What is nil is not offered.
+// Steps takes the forms of a login, one step at a time. Features that are nil are not offered.
 type Steps struct {
 	Page          *Page
 	Book          *page.Book
@@ -30,7 +30,7 @@ type Steps struct {
 	Enrolled  func(*iam.User) factor.Enrolled
 	Setup     *TOTPSetup
 	Passwords *PasswordSetter
-	// Console takes over logins for the platform's console, Authorize those for clients.
+	// Console completes logins for the platform's console, Authorize those for clients.
 	Console   Console
 	Authorize AuthorizationEndpoint
 	// OriginOf returns where a request comes from.
@@ -90,8 +90,8 @@ func (s *Steps) password(r *http.Request, f protocol.Form) (any, error) {
 	return s.Advance(r, state, result)
 }
 
-// Advance continues a login with an authentication result: it asks for the next thing that is missing, or logs the user in.
-// Until then nothing is stored and nothing is issued.
+// Advance continues a login with an authentication result: it asks for the next missing step, or logs the user in. Until
+// then nothing is stored and nothing is issued.
 func (s *Steps) Advance(r *http.Request, state *formstate.State, result *iam.AuthnResult) (any, error) {
 	if result.At.IsZero() {
 		result.At = s.Now()
@@ -123,7 +123,7 @@ func (s *Steps) Advance(r *http.Request, state *formstate.State, result *iam.Aut
 	return protocol.WithCookie(s.Book, set)(s.Authorize.Resume(r, b, state.Request))
 }
 
-// Authenticator checks what users log in with.
+// Authenticator checks passwords, second factors and identities.
 type Authenticator interface {
 	Password(context.Context, iamlogin.Attempt) (*iam.AuthnResult, error)
 	SecondFactor(ctx context.Context, result *iam.AuthnResult, code string, o iam.Origin) error

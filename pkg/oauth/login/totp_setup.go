@@ -33,7 +33,7 @@ type TOTP interface {
 	BeginTOTP(*iam.User) (uri, sealed string, err error)
 }
 
-// Show answers with the page. The state says what follows.
+// Show answers with the page. The state says how to continue.
 func (t *TOTPSetup) Show(r *http.Request, state formstate.State, e formstate.Enrolment, code int, say page.Message) (any, error) {
 	u, err := url.Parse(e.URI)
 	if err != nil {

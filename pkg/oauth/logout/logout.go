@@ -47,8 +47,8 @@ type Directory interface {
 
 // Serve ends the caller's session and that of the browser that it was opened in (OpenID Connect RP-Initiated Logout 1.0).
 //
-// The bearer token, which pages of other sites can't send, or an ID token as hint proves which session is meant. Otherwise the
-// user of the browser is asked, so that an image on a page can't log users out. It is no error if nobody is logged in.
+// The bearer token, which pages of other sites can't send, or an ID token as hint, proves which session is meant. Otherwise
+// the user of the browser is asked, so that an image on a page can't log users out. It is no error if nobody is logged in.
 func (h *Handler) Serve(req *restful.Request) (any, error) {
 	r := req.Request
 	f, err := readForm(r)
@@ -175,14 +175,14 @@ func (h *Handler) openState(state string) (*formstate.LogoutRequest, bool) {
 	return l, l.To == "" || h.mayRedirectTo(l.Client, l.To)
 }
 
-// provenLogin is the login that a logout request proves to mean.
+// provenLogin is the login that a logout request refers to and proves.
 type provenLogin struct {
 	subject, client string
 	live            *session.Session // nil if it has ended
 	hinted          bool             // by an ID token
 }
 
-// provenLogin returns the login that the request proves to mean; nil for none.
+// provenLogin returns the login that the request refers to and proves; nil for none.
 func (h *Handler) provenLogin(r *http.Request, f protocol.Form) (*provenLogin, error) {
 	var p *provenLogin
 	session := ""

@@ -23,7 +23,7 @@ type Asset struct {
 	Content []byte
 }
 
-// Assets are the files that pages refer to, by names that hold a hash of what is in them.
+// Assets are the files that pages refer to. Their names contain a hash of the content.
 type Assets struct {
 	style, script, icon string
 	files               map[string]*Asset
@@ -45,5 +45,5 @@ func (a *Assets) add(name, kind, content string) string {
 	return hashed
 }
 
-// File returns the file of that name; nil where there is none.
+// File returns the file of that name, or nil.
 func (a *Assets) File(name string) *Asset { return a.files[name] }

@@ -12,20 +12,20 @@ type narrow struct{}
 func (narrow) Wide() bool     { return false }
 func (narrow) Scripted() bool { return false }
 
-// Asking is what every page with forms has.
+// Asking has the common data of pages with forms.
 type Asking struct {
-	// Form goes with each form, sealed.
+	// Form is the form state, sealed.
 	Form string
-	// Error is what went wrong with the last one.
+	// Error says what was wrong with the last form.
 	Error Message
 }
 
 // Provider is an identity provider that the user may choose.
 type Provider struct {
 	Name, Label string
-	// Address is where a login there begins, for providers that users are redirected to.
+	// Address is the URL where a login begins, for providers that users are redirected to.
 	Address string
-	// Chosen says that it was the last choice.
+	// Chosen says that it is the provider of the last attempt.
 	Chosen bool
 }
 
@@ -34,15 +34,15 @@ type Passkey struct {
 	Form, Step, Root, Action string
 	// Call is the function of navigator.credentials: create or get. Options are its options as JSON.
 	Call, Options string
-	// Naming asks for a name of a new one. Or sets the button off from what stands before it.
+	// Naming asks for a name of the new passkey. Or separates the button from the form above it.
 	Naming, Or bool
 }
 
-// Login asks who it is.
+// Login asks for the user name and password, or for another way to log in.
 type Login struct {
 	narrow
 	Asking
-	// Client is what the user logs in to; "" for the platform itself.
+	// Client is the client that the user logs in to; "" for the platform itself.
 	Client   string
 	Username string
 	// Again says that a user who is logged in has to authenticate again.
@@ -54,7 +54,7 @@ type Login struct {
 
 func (Login) file() string { return "login" }
 
-// Scripted reports whether there is a button for passkeys.
+// Scripted reports whether the page has a button for passkeys.
 func (l Login) Scripted() bool { return l.Passkey != nil }
 
 // Factor asks for the second factor.
@@ -68,7 +68,7 @@ type Factor struct {
 
 func (Factor) file() string { return "factor" }
 
-// Scripted reports whether there is a button for passkeys.
+// Scripted reports whether the page has a button for passkeys.
 func (f Factor) Scripted() bool { return f.Passkey != nil }
 
 // Password asks for a new password.
@@ -76,9 +76,9 @@ type Password struct {
 	narrow
 	Asking
 	User string
-	// Forced says that it has to be changed before anything else, right after a login.
+	// Forced says that the password has to be changed before anything else, right after a login.
 	Forced bool
-	// Action and Step are where the form goes.
+	// Action is where the form is sent, and Step its step.
 	Action, Step string
 }
 
@@ -93,13 +93,13 @@ type Register struct {
 
 func (Register) file() string { return "register" }
 
-// Consent asks whether a client may do something.
+// Consent asks whether a client may have scopes.
 type Consent struct {
 	narrow
 	Asking
 	Client, User string
 	Scopes       []Message
-	// Target is where the browser goes then: the host of the client's redirect URI.
+	// Target is where the browser goes next: the host of the client's redirect URI.
 	Target string
 }
 
@@ -142,49 +142,49 @@ func (Logout) file() string { return "logout" }
 // Initial is the first letter of the user's name.
 func (l Logout) Initial() string { return initial(l.User) }
 
-// Notice says something, and no more.
+// Notice shows a message.
 type Notice struct {
 	narrow
 	Title, Text Message
 	// Detail is for developers of clients.
 	Detail string
-	// Failed says that it is an error.
+	// Failed says that the message is an error.
 	Failed bool
 	Link   *Link
 }
 
 func (Notice) file() string { return "notice" }
 
-// Link is where to go on.
+// Link is the link to continue with.
 type Link struct {
 	To   string // below /oauth/
 	Text Message
 }
 
-// Secret shows what is shown once.
+// Secret shows a secret once.
 type Secret struct {
 	narrow
 	Title, Text Message
 	Values      []string
-	// Action is where to go on: by a link, or, where there is a Form, by that.
+	// Action is where the user continues: by a link, or, if there is a Form, by sending that.
 	Action, Step, Form string
 }
 
 func (Secret) file() string { return "secret" }
 
-// TOTP shows the secret of a new authenticator, and asks for a code of it.
+// TOTP shows the secret of a new authenticator app, and asks for its first code.
 type TOTP struct {
 	narrow
 	Asking
 	QR              template.HTML
 	Account, Secret string
-	// Action is where the form goes.
+	// Action is where the form is sent.
 	Action string
 }
 
 func (TOTP) file() string { return "totp" }
 
-// AddPasskey makes a new passkey.
+// AddPasskey creates a new passkey.
 type AddPasskey struct {
 	narrow
 	Asking
@@ -202,23 +202,23 @@ type Account struct {
 	Asking
 	Done                 Message
 	User, Display, Email string
-	// MayChangePassword, MayFactor, MayPasskey and MayKeys say which parts there are.
+	// MayChangePassword, MayFactor, MayPasskey and MayKeys say which sections the page has.
 	MayChangePassword, MayFactor, MayPasskey, MayKeys bool
 
 	TOTP         bool
 	RecoveryLeft int
 	Passkeys     []OwnPasskey
 	Sessions     []Session
-	// Others says that there are sessions besides this browser's.
+	// Others says that there are other sessions than this browser's.
 	Others bool
 	Keys   []Key
-	// Days are the lives of a key to choose from.
+	// Days are the lifetimes of a key to choose from.
 	Days []int
 }
 
 func (Account) file() string { return "account" }
 
-// Wide is true: it is a page of lists.
+// Wide is true: the page consists of lists.
 func (Account) Wide() bool { return true }
 
 // Initial is the first letter of the user's name.
@@ -234,14 +234,14 @@ type OwnPasskey struct {
 type Session struct {
 	ID, Client, Device, Source string
 	Created, Used              time.Time
-	// Current says that it is the one of this browser.
+	// Current says that it is this browser's session.
 	Current bool
 }
 
 // Key is an API key in a list.
 type Key struct {
 	Name, Description string
-	// ReadOnly says that it is for reading only.
+	// ReadOnly says that the key is for reading only.
 	ReadOnly      bool
 	Expires, Used time.Time
 }
@@ -253,7 +253,7 @@ func initial(name string) string {
 	return "?"
 }
 
-// all has one of each page.
+// all has one of each type of page.
 func all() []Data {
 	return []Data{Login{}, Factor{}, Password{}, Register{}, Consent{}, Device{}, DeviceConfirm{}, Logout{}, Notice{}, Secret{}, TOTP{},
 		AddPasskey{}, Account{}}

@@ -47,11 +47,11 @@ func (v *Response) Respond(w http.ResponseWriter, r *http.Request) {
 	h.Set("Content-Length", strconv.Itoa(len(body)))
 	w.WriteHeader(max(v.Code, http.StatusOK))
 	if !web.IsHead(r) {
-		_, _ = w.Write(body) // an error means that the client is gone
+		_, _ = w.Write(body) // an error means that the client has disconnected
 	}
 }
 
-// policy returns the Content-Security-Policy.
+// policy returns the value of the Content-Security-Policy header.
 func (v *Response) policy() string {
 	p := "default-src 'none'; style-src 'self'; img-src 'self'; base-uri 'none'; frame-ancestors 'none'; form-action 'self'"
 	if len(v.Targets) > 0 {

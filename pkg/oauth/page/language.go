@@ -2,7 +2,7 @@ package page
 
 import "golang.org/x/text/language"
 
-// Language is a language that there are pages in (BCP 47).
+// Language is a language of the pages (BCP 47).
 type Language string
 
 // The languages.
@@ -11,17 +11,17 @@ const (
 	Chinese Language = "zh"
 )
 
-// words are the texts of one language by their keys; %s and %d stand for what is put in.
+// words are the texts of one language by their keys, with %s and %d for arguments.
 type words map[string]string
 
 func languages() map[Language]words {
 	return map[Language]words{English: english(), Chinese: chinese()}
 }
 
-// maxAccept is as much of an Accept-Language as is read, in bytes.
+// maxAccept is how much of an Accept-Language header is read, in bytes.
 const maxAccept = 256
 
-// Preferred returns the language for an Accept-Language header (RFC 9110, 12.5.4), English where none fits.
+// Preferred returns the language for an Accept-Language header (RFC 9110, 12.5.4), or English if none matches.
 func Preferred(accept string) Language {
 	if accept == "" || len(accept) > maxAccept {
 		return English

@@ -17,22 +17,22 @@ type Data interface {
 	Scripted() bool
 }
 
-// Message is a text of the table of words with what stands in it. A nil one is none.
+// Message is a text of the table of words with its arguments; nil for none.
 type Message []any
 
-// Say makes a Message of a key of the table of words.
+// Say returns a Message by its key in the table of words.
 func Say(key string, args ...any) Message { return append(Message{key}, args...) }
 
 //go:embed assets/*.html
 var templates embed.FS
 
-// Book has all pages in all languages. It is made once, and safe for use by many.
+// Book has all pages in all languages. It is made once, and safe for concurrent use.
 type Book struct {
 	pages  map[Language]map[string]*template.Template
 	assets *Assets
 }
 
-// Open reads the pages. Its errors are mistakes in them.
+// Open parses the pages. Its errors are mistakes in the templates.
 func Open() (*Book, error) {
 	b := &Book{pages: map[Language]map[string]*template.Template{}, assets: openAssets()}
 	for l, w := range languages() {
@@ -55,7 +55,7 @@ func Open() (*Book, error) {
 // Assets are the files that pages refer to.
 func (b *Book) Assets() *Assets { return b.assets }
 
-// frame is what a template sees.
+// frame is the data of a template.
 type frame struct {
 	Lang, Root          string
 	Style, Script, Icon string

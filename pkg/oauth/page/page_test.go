@@ -15,10 +15,10 @@ import (
 	"golang.org/x/net/html/atom"
 )
 
-// script is what no page may let through.
+// script is a text that no page may contain unescaped.
 const script = `<script>alert(1)</script>"'><img src=x onerror=alert(1)>`
 
-// samples have one of each page, filled with what others may choose.
+// samples has one of each page, filled with values that others may choose.
 func samples(s string) []Data {
 	at := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 	form := Asking{Form: "sealed", Error: Say("error.upstream", s)}
@@ -140,7 +140,7 @@ func TestPagesHaveNoInlineScriptOrStyle(t *testing.T) {
 	}
 }
 
-// Without a label a field has no name for who can't see it (WCAG 2.2, 1.3.1 and 4.1.2), and a doubled id none that is sure.
+// Without a label a field has no name for screen readers (WCAG 2.2, 1.3.1 and 4.1.2), and with a doubled id its name is ambiguous.
 func TestEveryFieldHasALabelAndEveryIDIsThereOnce(t *testing.T) {
 	b := open(t)
 	field := regexp.MustCompile(`<(?:input|select)\s[^>]*>`)

@@ -12,7 +12,7 @@ import (
 // quiet is the margin that ISO/IEC 18004 asks for, in modules.
 const quiet = 4
 
-// QR draws a text as a QR code: an SVG of one path, which needs no image from anywhere.
+// QR draws a text as a QR code: an SVG of one path, which loads no other file.
 func QR(text string) (template.HTML, error) {
 	code, err := qr.Encode(text, qr.M, qr.Auto)
 	if err != nil {

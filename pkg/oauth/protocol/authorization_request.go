@@ -23,7 +23,7 @@ type AuthorizationRequest struct {
 	Prompt    []string `json:"m,omitempty"` // the values of prompt
 	// Agreed is the browser's session in which the user consented to this request; "" for none.
 	Agreed string `json:"y,omitempty"`
-	// MaxAge is max_age in seconds; below 0 where none was given.
+	// MaxAge is max_age in seconds; below 0 if it was not given.
 	MaxAge    int64  `json:"a"`
 	LoginHint string `json:"l,omitempty"`
 	// Subject is the UID of the user who has to log in (id_token_hint); "" for any.
@@ -60,7 +60,7 @@ func ResponseModes() []string { return []string{"query"} }
 
 // ChallengeMethods returns the values of code_challenge_method that are supported.
 func ChallengeMethods() []string {
-	return []string{"S256"} // not plain: it does not protect from those who see the request
+	return []string{"S256"} // not plain: it does not protect against attackers who see the request
 }
 
 // ReadChallenge reads the PKCE challenge (RFC 7636, 4.3), which public clients have to send (RFC 9700, 2.1.1).

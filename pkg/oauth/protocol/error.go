@@ -40,11 +40,11 @@ type Error struct {
 	// Name is a registered name of an error, and Description explains it.
 	Name        string `json:"error"`
 	Description string `json:"error_description,omitempty"`
-	// MFAToken is what a second factor is to be sent with (grant_type=otp).
+	// MFAToken is the token that has to be sent with the second factor (grant_type=otp).
 	MFAToken string `json:"mfa_token,omitempty"`
 	// Challenge is the WWW-Authenticate header; "" for none.
 	Challenge string `json:"-"`
-	// RetryAfter says when to try again; 0 for nothing.
+	// RetryAfter is when to try again; 0 for no header.
 	RetryAfter time.Duration `json:"-"`
 
 	// Cause is for the log, and is never sent.
@@ -63,7 +63,7 @@ func (e *Error) Error() string {
 	return e.Name + ": " + e.Description
 }
 
-// Unwrap returns the cause, which the client is not told.
+// Unwrap returns the cause, which the client does not see.
 func (e *Error) Unwrap() error { return e.Cause }
 
 // Write sends the error as JSON, or as its page.
@@ -92,7 +92,7 @@ func (e *Error) Because(err error) *Error {
 	return e
 }
 
-// Failure returns the error response for an error that the client did not cause: 500, or 503 if it can be tried again.
+// Failure returns the error response for an error that the client did not cause: 500, or 503 if the client may try again.
 func Failure(err error) *Error {
 	switch {
 	case errors.Is(err, iam.ErrBusy):

@@ -11,18 +11,18 @@ import (
 )
 
 const (
-	// FailuresPerSecond is the rate of wrong client secrets and access tokens from one address.
-	// Beyond it the answer is 429. What keeps a secret from being guessed is its length (client.LeastSecret).
+	// FailuresPerSecond is the rate of wrong client secrets and access tokens from one address. Beyond it the answer is
+	// 429. Secrets are protected from guessing by their length (client.LeastSecret).
 	FailuresPerSecond = 10
 	// FailuresAtOnce is the burst.
 	FailuresAtOnce = 100
-	// Pause is the Retry-After of such an answer.
+	// Pause is the Retry-After of a 429.
 	Pause = time.Second
 	// maxKeys bounds the memory.
 	maxKeys = 4096
 )
 
-// Kind is what is guessed.
+// Kind is the kind of secret that is guessed.
 type Kind uint8
 
 // The kinds.

@@ -70,7 +70,7 @@ func (t *TokenReview) Serve(req *restful.Request) (any, error) {
 	}
 	out.Status = authenticationv1.TokenReviewStatus{Authenticated: true, User: authenticationv1.UserInfo{
 		Username: u.GetName(), UID: u.GetUID(), Groups: u.GetGroups(), Extra: extraOf(u)}}
-	// An answer without audiences says that the token is good for the Kubernetes API itself and nothing else (see TokenReviewStatus).
+	// An answer without audiences says that the token is valid for the Kubernetes API itself only (see TokenReviewStatus).
 	for _, a := range in.Spec.Audiences {
 		if slices.Contains([]string{t.Audience, t.Issuer}, a) {
 			out.Status.Audiences = append(out.Status.Audiences, a)
@@ -126,7 +126,7 @@ func (t *TokenReview) user(ctx context.Context, raw string) (user.Info, error) {
 	return u, nil
 }
 
-// authenticate returns the user of an access token, or of a token that OtherTokens accepts. Its error says why there is none.
+// authenticate returns the user of an access token, or of a token that OtherTokens accepts. Its error gives the reason if there is none.
 func (t *TokenReview) authenticate(ctx context.Context, raw string) (user.Info, error) {
 	a, refused := t.Verifier.Access(raw)
 	if refused == nil {
