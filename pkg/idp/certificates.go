@@ -6,8 +6,8 @@ import (
 	"errors"
 )
 
-// Certificates reads the certificates of authorities, in PEM. There has to be one; what is no certificate is an error. It shows nothing
-// of data.
+// Certificates parses the PEM certificates of certificate authorities. It fails if there is none, or if a block is no certificate; its
+// errors show nothing of data.
 func Certificates(data []byte) ([]*x509.Certificate, error) {
 	var out []*x509.Certificate
 	for len(data) > 0 {

@@ -13,19 +13,19 @@ import (
 	"kapis.dev/ks-apiserver/pkg/api/iam/v1beta1"
 )
 
-// definition is what a Secret, or an element of the list in the configuration file, says of a provider.
+// definition is the configuration of a provider in a Secret, or in an element of the list in the configuration file.
 type definition struct {
 	entry    *Entry
-	source   string // where it is written, for people
+	source   string // where it is written, for messages
 	created  time.Time
-	settings []byte // the provider's own keys, until it is opened
+	settings []byte // the settings of the provider's type, until it is opened
 	sum      [sha256.Size]byte
 	reach    *reach
-	// unverified is whether the settings say that any certificate will do.
+	// unverified says that the settings accept any certificate.
 	unverified bool
 }
 
-// wire are the keys of a configured provider.
+// wire has the keys of a configured provider.
 type wire struct {
 	Name          string          `json:"name"`
 	Type          string          `json:"type"`
@@ -34,16 +34,15 @@ type wire struct {
 	Hidden        bool            `json:"hidden"`
 	Disabled      bool            `json:"disabled"`
 	Provider      json.RawMessage `json:"provider"`
-	// DisableLoginConfirmation is of release 3, in which "auto" asked the person to confirm the name of his User unless
-	// this was true.
+	// DisableLoginConfirmation is a key of release 3, in which "auto" asked users to confirm their user name unless this was true.
 	DisableLoginConfirmation *bool `json:"disableLoginConfirmation"`
 }
 
-// maxDisplayName bounds what pages call a provider, in bytes.
+// maxDisplayName bounds the name of a provider on pages, in bytes.
 const maxDisplayName = 256
 
-// define reads the keys of a provider. What is wrong becomes the fault of its entry, which keeps its name as far as that could
-// be read, so that no other provider gets it meanwhile.
+// define reads the keys of a provider. A mistake becomes the fault of its entry, which keeps the name if that could be read,
+// so that no other provider gets the name meanwhile.
 func define(raw []byte, source string) *definition {
 	var w wire
 	err := Decode(raw, &w)
@@ -69,7 +68,7 @@ func define(raw []byte, source string) *definition {
 	return def
 }
 
-// checkName says what is wrong with a name: it ends the key of an annotation of Users, and stands in addresses.
+// checkName returns what is wrong with a name, which is part of annotations' keys and of URLs.
 func checkName(name string) string {
 	switch msgs := validation.IsQualifiedName(v1beta1.AnnotationIdentityProviderPrefix + name); {
 	case name == "":

@@ -15,39 +15,39 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 )
 
-// Mapping says how an identity becomes a User where none is linked to it.
+// Mapping says how an identity gets a User if none is linked to it.
 type Mapping string
 
 // The mappings.
 const (
-	// MapManual has the person register: he may choose the name of his User.
+	// MapManual has the users register, and choose their user names.
 	MapManual Mapping = "manual"
-	// MapAuto makes a User, of a name that is derived from the identity, and never takes over one that is there.
+	// MapAuto creates a User with a name derived from the identity, and never takes over an existing one.
 	MapAuto Mapping = "auto"
-	// MapLookup lets in only whom an administrator has linked.
+	// MapLookup accepts only identities that an administrator has linked.
 	MapLookup Mapping = "lookup"
-	// MapMixed is MapAuto where the name is free, and MapManual where it is not.
+	// MapMixed is MapAuto if the name is free, and MapManual otherwise.
 	MapMixed Mapping = "mixed"
 )
 
-// Entry is a configured provider. It is never changed: a change makes a new one.
+// Entry is a configured provider. It is immutable: a change makes a new one.
 type Entry struct {
-	// Name identifies the provider; it stands in links of Users, in sessions and in addresses.
+	// Name identifies the provider in links of Users, in sessions and in URLs.
 	Name string
-	// Type is the kind of provider, and DisplayName what pages call it; "" for its name.
+	// Type is the type of provider, and DisplayName its name on pages; "" for Name.
 	Type, DisplayName string
 	Mapping           Mapping
-	// Hidden leaves the provider out of pages. Disabled refuses logins, and ends the sessions that it vouched for.
+	// Hidden leaves the provider out of pages. Disabled refuses logins, and ends the sessions of the provider's users.
 	Hidden, Disabled bool
-	// Provider is nil where its configuration is wrong, and Fault says how; it holds no secret.
+	// Provider is nil if its configuration is wrong; Fault is the reason, and contains no secret.
 	Provider Provider
 	Fault    error
 }
 
-// Usable tells whether people can log in with the provider, as far as its configuration goes.
+// Usable reports whether users can log in with the provider, as far as its configuration goes.
 func (e *Entry) Usable() bool { return e != nil && !e.Disabled && e.Provider != nil }
 
-// Secrets are the calls that a Directory makes; the Secrets client of one namespace has them.
+// Secrets lists and watches the Secrets of one namespace, as the client of client-go does.
 type Secrets interface {
 	List(ctx context.Context, o metav1.ListOptions) (*corev1.SecretList, error)
 	Watch(ctx context.Context, o metav1.ListOptions) (watch.Interface, error)
@@ -55,11 +55,11 @@ type Secrets interface {
 
 // DirectoryOptions are what a Directory works with.
 type DirectoryOptions struct {
-	// Secrets are where providers are configured, beside the file.
+	// Secrets are where providers are configured besides the file.
 	Secrets Secrets
-	// Types are the kinds of providers that are compiled in.
+	// Types are the types of providers that are compiled in.
 	Types []Type
-	// File are the providers of the configuration file, each as the YAML or JSON of its keys.
+	// File has the providers of the configuration file, each as the YAML or JSON of its keys.
 	File [][]byte
 	// AllowLoopback is that of OpenOptions.
 	AllowLoopback bool
@@ -67,21 +67,21 @@ type DirectoryOptions struct {
 	Now func() time.Time
 }
 
-// Directory has the configured providers: those of the configuration file, and those in labelled Secrets, as these come and go.
-// A provider whose configuration is wrong affects itself alone. All methods may be called on nil, which has none.
+// Directory has the configured providers: those of the configuration file, and those in labelled Secrets, which it watches. A
+// provider with a wrong configuration does not affect the others. All methods may be called on nil, which has no providers.
 type Directory struct {
 	options DirectoryOptions
 	entries atomic.Pointer[map[string]*Entry]
 	state   atomic.Pointer[state]
 	synced  atomic.Bool
-	wake    chan struct{} // says that a provider is new, and was never checked
+	wake    chan struct{} // signals a new provider that was never checked
 
 	mu    sync.Mutex
 	file  []*definition
 	found map[string]*definition // by name of the Secret
 }
 
-// state is what follows from the definitions besides the entries. It is replaced as a whole.
+// state is what follows from the definitions, besides the entries. It is replaced as a whole.
 type state struct {
 	sorted   []*Entry
 	proxies  []*Entry
@@ -89,10 +89,10 @@ type state struct {
 	problems []string
 }
 
-// nothing is the state of a Directory without any. It stays as it is.
+// nothing is the state of a Directory without providers. It is never changed.
 var nothing state
 
-// NewDirectory opens the providers of the configuration file. One that is wrong does not fail it: its entry says so.
+// NewDirectory opens the providers of the configuration file. A wrong configuration is no error of NewDirectory, but of its entry.
 func NewDirectory(o DirectoryOptions) *Directory {
 	if o.Now == nil {
 		o.Now = time.Now
@@ -115,13 +115,13 @@ func (d *Directory) Entry(name string) *Entry {
 	return (*d.entries.Load())[name]
 }
 
-// Entries returns all providers, sorted by name. The list is shared and not to be changed.
+// Entries returns all providers, sorted by name. The list is shared and must not be changed.
 func (d *Directory) Entries() []*Entry { return d.current().sorted }
 
-// Enabled tells whether sessions that the provider vouched for may go on: it is there, and not disabled. A provider whose
-// configuration is wrong for now ends none. Until the Secrets were read once, one that is not known yet counts.
+// Enabled reports whether sessions of the provider's users may go on: the provider exists and is not disabled. A wrong
+// configuration ends no session, and until the Secrets are loaded an unknown provider counts as enabled.
 func (d *Directory) Enabled(name string) bool {
-	synced := d.Synced() // before the look: what is read after it may be there already
+	synced := d.Synced() // before the read: what arrives after it may be there already
 	e := d.Entry(name)
 	if e == nil {
 		return !synced
@@ -129,10 +129,10 @@ func (d *Directory) Enabled(name string) bool {
 	return !e.Disabled
 }
 
-// Refresh asks a provider about a person again. Its errors are ErrGone, ErrUnavailable, and ErrUnaskable where the provider can't be asked
-// that.
+// Refresh asks a provider about a user again. Its errors are ErrGone, ErrUnavailable, and ErrUnaskable if the provider can't be asked
+// about users.
 func (d *Directory) Refresh(ctx context.Context, name, subject, refresh string) (*Identity, error) {
-	synced := d.Synced() // before the look: what is read after it may be there already
+	synced := d.Synced() // before the read: what arrives after it may be there already
 	e := d.Entry(name)
 	switch {
 	case e == nil && !synced:
@@ -149,11 +149,11 @@ func (d *Directory) Refresh(ctx context.Context, name, subject, refresh string) 
 	return r.Refresh(ctx, subject, refresh)
 }
 
-// Problems say which configurations are wrong, and how; they are for the verbose readiness, and no reason to be unready. They
-// hold no secret.
+// Problems describes the wrong configurations, for the verbose readiness. They are no reason to be unready, and the texts
+// contain no secret.
 func (d *Directory) Problems() []string { return d.current().problems }
 
-// Synced tells whether the Secrets were read once.
+// Synced reports whether the Secrets are loaded.
 func (d *Directory) Synced() bool { return d == nil || d.synced.Load() }
 
 func (d *Directory) current() *state {
@@ -165,8 +165,9 @@ func (d *Directory) current() *state {
 	return &nothing
 }
 
-// rebuild makes what others read of the definitions. Of two with one name the older counts, and the configuration file
-// is older than any Secret: so a new Secret can't take a provider over, and with it the Users that are linked to it.
+// rebuild makes the table of providers from the definitions. Of two with one name the older counts, and the
+// configuration file is older than any Secret: so a new Secret can't take over a provider, and with it the Users that
+// are linked to it.
 func (d *Directory) rebuild() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -215,8 +216,7 @@ func (d *Directory) publish(s *state) {
 	}
 }
 
-// open makes the provider of a definition, or takes over the one that was there, with its connections, where nothing
-// that it is made of has changed.
+// open opens the provider of a definition. If nothing has changed that the old one was made from, that one stays, with its connections.
 func (d *Directory) open(def, old *definition) {
 	e := def.entry
 	if e.Fault != nil {
@@ -232,7 +232,7 @@ func (d *Directory) open(def, old *definition) {
 		return
 	}
 	p, err := d.options.Types[i].Open(def.settings, OpenOptions{Name: e.Name, AllowLoopback: d.options.AllowLoopback})
-	def.settings = nil // it holds secrets, and the provider has read it
+	def.settings = nil // it contains secrets, and the provider has read it
 	if err != nil {
 		e.Fault = fmt.Errorf("provider: %w", err)
 		return
@@ -240,12 +240,12 @@ func (d *Directory) open(def, old *definition) {
 	e.Provider = p
 }
 
-// discard closes a provider that nobody finds any more, unless next took it over. Logins that are under way end as they would.
+// discard closes a provider that is no longer configured, unless next took it over. Logins in progress end normally.
 func discard(old, next *definition) {
 	if old == nil || old.entry.Provider == nil || next != nil && next.entry.Provider == old.entry.Provider {
 		return
 	}
 	if c, ok := old.entry.Provider.(io.Closer); ok {
-		_ = c.Close() // what it can't give back is the other side's to notice
+		_ = c.Close() // the other side notices what can't be closed
 	}
 }

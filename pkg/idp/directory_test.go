@@ -16,7 +16,7 @@ import (
 	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 )
 
-// double is a provider whose settings are one key, and which notes what is done with it.
+// double is a provider whose settings are one key, and which records its calls.
 type double struct {
 	Answer string `json:"answer"`
 	Key    Secret `json:"clientSecret"`
@@ -68,7 +68,7 @@ func emptyDirectory(file ...string) *Directory {
 	return NewDirectory(o)
 }
 
-// U32: a key that is wrong, at either level, is a fault of that provider, which names the key; the others go on.
+// U32: a wrong key, at either level, is a fault of its provider, which names the key; the others are not affected.
 func TestAWrongProviderAffectsItselfAlone(t *testing.T) {
 	for name, tc := range map[string]struct{ text, names string }{
 		"UnknownKey":          {right + "scopez: x\n", "scopez"},
@@ -129,7 +129,7 @@ func TestAnOlderProviderIsNotTakenOver(t *testing.T) {
 	if answer() != "one" || len(d.Problems()) != 1 || !strings.Contains(d.Problems()[0], "Secret new") {
 		t.Errorf("%s, %q", answer(), d.Problems())
 	}
-	d.set(secret("old", 9, right+"scopez: 1\n")) // its name stays its own while it is wrong
+	d.set(secret("old", 9, right+"scopez: 1\n")) // its name stays reserved while it is wrong
 	if e := d.Entry("corp"); e.Usable() {
 		t.Error("the new one took the name while the old one is wrong")
 	}
@@ -144,7 +144,7 @@ func TestAnOlderProviderIsNotTakenOver(t *testing.T) {
 	}
 }
 
-// What a change does not touch keeps its connections; what is replaced gives them back.
+// A provider that a change does not touch keeps its connections; a replaced one is closed.
 func TestOnlyWhatChangesIsOpenedAgain(t *testing.T) {
 	d := emptyDirectory()
 	d.set(secret("s", 1, right))
@@ -169,7 +169,7 @@ func TestOnlyWhatChangesIsOpenedAgain(t *testing.T) {
 func TestMappings(t *testing.T) {
 	for text, want := range map[string]Mapping{
 		"": MapManual, "mappingMethod: manual": MapManual, "mappingMethod: auto": MapAuto, "mappingMethod: lookup": MapLookup, "mappingMethod: mixed": MapMixed,
-		// Release 3 had people confirm, unless this was set.
+		// Release 3 had users confirm, unless this was set.
 		"disableLoginConfirmation: true": MapAuto, "disableLoginConfirmation: false": MapManual,
 		"mappingMethod: auto\ndisableLoginConfirmation: true":   MapAuto,
 		"mappingMethod: auto\ndisableLoginConfirmation: false":  MapManual,
@@ -183,7 +183,7 @@ func TestMappings(t *testing.T) {
 	}
 }
 
-// S12: who is disabled or gone vouches for nobody any more; who is wrong for now ends no session.
+// S12: sessions of a disabled or removed provider end; those of a wrongly configured one go on.
 func TestEnabled(t *testing.T) {
 	d := emptyDirectory()
 	d.set(secret("a", 1, right))
@@ -213,7 +213,7 @@ func TestEnabled(t *testing.T) {
 	}
 }
 
-// A provider that knows no such question says so, which is no outage.
+// A provider that can't be asked about users reports that, which is no outage.
 func TestProviderThatCannotBeAskedSaysSo(t *testing.T) {
 	typ, _ := doubles()
 	mute := Type{Name: typ.Name, Open: func(settings []byte, o OpenOptions) (Provider, error) {
@@ -262,14 +262,14 @@ func TestStatusTellsWhenAndWhy(t *testing.T) {
 	}
 }
 
-// listed are Secrets of a server that does not stream lists, as the fake one does not.
+// listed are Secrets of a server that does not support streaming lists, as the fake one does not.
 type listed struct {
 	typedcorev1.SecretInterface
 }
 
 func (listed) IsWatchListSemanticsUnSupported() bool { return true }
 
-// The real informer: Secrets come, change and go, and others are not looked at.
+// With the real informer: Secrets are added, changed and deleted, and Secrets of other types are ignored.
 func TestSecretsAreFollowed(t *testing.T) {
 	client := fake.NewClientset(secret("s", 1, right))
 	typ, _ := doubles()
@@ -321,7 +321,7 @@ func FuzzDefine(f *testing.F) {
 	})
 }
 
-// S21: that a certificate is not verified can be seen, and not only read in the configuration or in an old log.
+// S21: the status shows that a certificate is not verified; it need not be read in the configuration or in an old log.
 func TestAStatusSaysThatACertificateIsNotVerified(t *testing.T) {
 	for configuration, want := range map[string]bool{
 		right: false,

@@ -12,20 +12,20 @@ import (
 	"kapis.dev/ks-apiserver/pkg/informer"
 )
 
-// The Secrets that providers are configured in.
+// The label and the key of Secrets with providers.
 const (
 	secretSelector = "config.kubesphere.io/type=identityprovider"
 	secretKey      = "configuration.yaml"
 )
 
-// How often, how long and how many at a time providers are asked whether they answer.
+// How often, how long and how many at a time providers are checked.
 const (
 	checkEvery    = time.Minute
 	checkTimeout  = 20 * time.Second
 	checkParallel = 4
 )
 
-// Run follows the Secrets, and asks the providers every minute whether they answer, until ctx ends.
+// Run watches the Secrets, and checks every minute whether the providers answer, until ctx ends.
 func (d *Directory) Run(ctx context.Context) {
 	var group sync.WaitGroup
 	defer d.close()
@@ -63,7 +63,7 @@ func (d *Directory) remove(secret string) {
 	discard(old, nil)
 }
 
-// close gives back what the providers hold.
+// close closes the providers.
 func (d *Directory) close() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -75,7 +75,7 @@ func (d *Directory) close() {
 	}
 }
 
-// watchReach asks the providers whether they answer: those that are new at once, and all every minute.
+// watchReach checks whether the providers answer: new ones at once, and all of them every minute.
 func (d *Directory) watchReach(ctx context.Context) {
 	tick := time.NewTicker(checkEvery)
 	defer tick.Stop()
@@ -92,7 +92,7 @@ func (d *Directory) watchReach(ctx context.Context) {
 	}
 }
 
-// checkAll asks the providers that were never asked, or all that are in use.
+// checkAll checks the providers that were never checked, or all that are in use.
 func (d *Directory) checkAll(ctx context.Context, all bool) {
 	var group sync.WaitGroup
 	slots := make(chan struct{}, checkParallel)
@@ -104,7 +104,7 @@ func (d *Directory) checkAll(ctx context.Context, all bool) {
 		slots <- struct{}{}
 		group.Go(func() {
 			defer func() { <-slots }()
-			_ = d.check(ctx, def) // it is in the status
+			_ = d.check(ctx, def) // the status has the error
 		})
 	}
 	group.Wait()

@@ -7,16 +7,16 @@ import (
 	"unicode/utf8"
 )
 
-// What a provider may say of somebody's groups, at most.
+// Limits of the groups that a provider may report for a user.
 const (
-	// MaxGroups is how many groups of a person count. Those behind it, by name, are left out: that takes rights away, and gives none.
+	// MaxGroups is how many groups of a user count. Those after it, sorted by name, are left out: that takes rights away, and gives none.
 	MaxGroups = 500
 	// maxGroup bounds the name of a group, in bytes.
 	maxGroup = 253
 )
 
-// Groups makes groups of this cluster of those of a provider: with the prefix in front, sorted, each once, at most MaxGroups.
-// A name that means something here (system: is Kubernetes' own, kapis: ours), or that could not be shown, is left out.
+// Groups makes groups of this cluster from the groups of a provider: with the prefix, sorted, without duplicates, at most
+// MaxGroups. Names that are reserved here (system: for Kubernetes, kapis: for this server) or not printable are left out.
 func Groups(names []string, prefix string) []string {
 	out := make([]string, 0, min(len(names), MaxGroups))
 	for _, name := range names {
@@ -38,7 +38,7 @@ func Groups(names []string, prefix string) []string {
 	return slices.Clip(out)
 }
 
-// GroupAllowed tells whether a provider may say that somebody is in a group.
+// GroupAllowed reports whether a provider may report a group of that name.
 func GroupAllowed(name string) bool {
 	return name != "" && len(name) <= maxGroup && utf8.ValidString(name) && strings.TrimSpace(name) == name &&
 		!strings.HasPrefix(name, "system:") && !strings.HasPrefix(name, "kapis:") && !strings.ContainsFunc(name, unprintable)

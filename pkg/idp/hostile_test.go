@@ -9,7 +9,8 @@ import (
 	"kapis.dev/ks-apiserver/tools/hostile"
 )
 
-// A group of a provider is one that it named, whole and after the prefix: nothing is cut, folded or joined on the way, and none is the system's.
+// A group of a provider is exactly one that it named, with the prefix: names are not cut, folded or joined, and no name
+// becomes a system group.
 func TestGroupsAreThoseThatTheProviderNames(t *testing.T) {
 	kept := 0
 	for seed := range uint64(2000) {

@@ -7,18 +7,17 @@ import (
 	"time"
 )
 
-// Proxy is a Provider that vouches for people in the headers of requests: an authenticating proxy, which is known by its
-// client certificate.
+// Proxy is a Provider that authenticates users in the headers of requests: an authenticating proxy, which is identified
+// by its client certificate.
 type Proxy interface {
 	Provider
-	// Roots are the authorities that may have issued the proxy's certificate.
+	// Roots returns the authorities that may have issued the proxy's certificate.
 	Roots() []*x509.Certificate
-	// Trusts tells whether the peer of a connection, whose certificate was verified in the handshake, is the proxy.
+	// Trusts reports whether the peer of a connection is the proxy. The handshake has verified its certificate.
 	Trusts(peer *tls.ConnectionState, now time.Time) bool
-	// Identity returns whom the headers of a request of the proxy name; nil for nobody. ErrRefused says that they
-	// name somebody in a way that has more than one reading.
+	// Identity returns the identity in the headers of a request of the proxy; nil for none. ErrRefused says that the headers are ambiguous.
 	Identity(h http.Header) (*Identity, error)
-	// Headers are the names of the headers that state an identity. Nobody but the proxy may send them.
+	// Headers returns the names of the headers that state an identity. Only the proxy may send them.
 	Headers() []string
 }
 

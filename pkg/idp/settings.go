@@ -17,9 +17,8 @@ import (
 // maxSettings bounds the settings of one provider, in bytes. Certificates are the largest of them.
 const maxSettings = 256 << 10
 
-// Decode reads the settings of a provider, YAML or JSON, into a pointer to a struct. Keys are read as they are written, upper and lower
-// case told apart; one that the struct does not have, or that is there twice, is an error. Errors name the key and hold no
-// value, since any value may be a secret in the wrong place.
+// Decode reads the settings of a provider, YAML or JSON, into a pointer to a struct. Keys are case-sensitive; unknown and duplicate
+// keys are errors. Errors name the key and contain no value, since any value may be a secret that was written to the wrong key.
 func Decode(settings []byte, into any) error {
 	if len(settings) > maxSettings {
 		return fmt.Errorf("read the provider's settings: they are longer than %d bytes", maxSettings)
@@ -57,7 +56,7 @@ var (
 	key  = regexp.MustCompile(`key "([A-Za-z0-9_.-]{1,64})" already`)
 )
 
-// withoutValues says where YAML is wrong. The parser's own text can quote what stands there.
+// withoutValues returns where YAML is wrong. The parser's own text may quote values.
 func withoutValues(err error) error {
 	where := line.FindString(err.Error())
 	if m := key.FindStringSubmatch(err.Error()); m != nil {
@@ -69,7 +68,7 @@ func withoutValues(err error) error {
 	return fmt.Errorf("they are not valid YAML at %s", where)
 }
 
-// wrongType says which key has a value of a wrong type. The parser's own text can quote the value.
+// wrongType returns which key has a value of a wrong type. The parser's own text may quote the value.
 func wrongType(err error) error {
 	var t *json.UnmarshalTypeError
 	if !errors.As(err, &t) {
@@ -92,13 +91,12 @@ func wrongType(err error) error {
 	return fmt.Errorf("the key %q holds what reads as %s, where it has to be %s", t.Field, got, want)
 }
 
-// Secret is a value of the settings that nothing shows: it can't be printed, logged or encoded, however deep in a
-// value it lies.
+// Secret is a secret value of the settings: it can't be printed, logged or encoded, however deeply nested.
 type Secret struct {
 	reveal func() string // a function, because fmt prints unexported text, and no functions
 }
 
-// NewSecret makes a Secret of text.
+// NewSecret returns a Secret with the text.
 func NewSecret(s string) Secret {
 	if s == "" {
 		return Secret{}
@@ -114,7 +112,7 @@ func (s Secret) Reveal() string {
 	return s.reveal()
 }
 
-// IsZero tells whether there is no text.
+// IsZero reports whether there is no text.
 func (s Secret) IsZero() bool { return s.reveal == nil }
 
 // String hides the text.
@@ -136,7 +134,7 @@ func (s *Secret) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// kind names the type of a JSON value.
+// kind returns the type of a JSON value.
 func kind(data []byte) string {
 	switch data[0] {
 	case '{':

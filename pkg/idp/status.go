@@ -12,26 +12,26 @@ import (
 
 // The conditions of a provider.
 const (
-	// ConditionConfigured says whether its configuration can be used.
+	// ConditionConfigured says whether the provider's configuration can be used.
 	ConditionConfigured = "Configured"
-	// ConditionReachable says whether it answered when it was last asked.
+	// ConditionReachable says whether the provider answered the last check.
 	ConditionReachable = "Reachable"
-	// ConditionVerified is there, and False, where the provider's certificate is not verified.
+	// ConditionVerified is set, to False, if the provider's certificate is not verified.
 	ConditionVerified = "CertificateVerified"
 )
 
-// Status is how a provider is. It holds no secret.
+// Status is the status of a provider. It contains no secret.
 type Status struct {
 	Entry *Entry
-	// Source says where the provider is configured: a Secret, or a key of the file.
+	// Source is where the provider is configured: a Secret, or a key of the file.
 	Source string
-	// Conditions are ConditionConfigured, ConditionReachable, and ConditionVerified where that is False.
+	// Conditions are ConditionConfigured, ConditionReachable, and ConditionVerified if that is False.
 	Conditions []metav1.Condition
-	// Checked is when it was last asked whether it answers; zero for never.
+	// Checked is the time of the last check; zero for never.
 	Checked time.Time
 }
 
-// Status returns how the provider of that name is, or nil where there is none.
+// Status returns the status of the provider of that name, or nil.
 func (d *Directory) Status(name string) *Status {
 	def := d.current().by[name]
 	if def == nil {
@@ -51,7 +51,7 @@ func (d *Directory) Status(name string) *Status {
 	return &Status{Entry: def.entry, Source: def.source, Checked: def.reach.checked(), Conditions: conditions}
 }
 
-// Check asks a provider now whether it answers and its configuration is right. Its error says what to change.
+// Check checks now whether a provider answers and its configuration is right. Its error says what to change.
 func (d *Directory) Check(ctx context.Context, name string) error {
 	def := d.current().by[name]
 	switch {
@@ -67,7 +67,7 @@ func (d *Directory) check(ctx context.Context, def *definition) error {
 	limited, cancel := context.WithTimeout(ctx, checkTimeout)
 	defer cancel()
 	err := def.entry.Provider.Check(limited)
-	if ctx.Err() != nil { // whoever asked is gone: that says nothing about the provider
+	if ctx.Err() != nil { // the caller is gone: that says nothing about the provider
 		return err
 	}
 	now := time.Now
@@ -78,8 +78,7 @@ func (d *Directory) check(ctx context.Context, def *definition) error {
 	return err
 }
 
-// reach is what became of the questions whether a provider answers. It stays with the provider when its name on pages
-// changes.
+// reach is the result of the checks of a provider. It stays with the provider when the display name changes.
 type reach struct {
 	mu          sync.Mutex
 	at, changed time.Time

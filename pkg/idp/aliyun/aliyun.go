@@ -1,4 +1,4 @@
-// Package aliyun logs people in at Alibaba Cloud IDaaS.
+// Package aliyun logs users in at Alibaba Cloud IDaaS.
 package aliyun
 
 import (
@@ -10,16 +10,16 @@ import (
 	"kapis.dev/ks-apiserver/pkg/idp/upstream"
 )
 
-// Name is what configurations call the type.
+// Name is the name of the type in configurations.
 const Name = "AliyunIDaaSProvider"
 
-// Type is the kind of provider.
+// Type returns the type of provider.
 func Type() idp.Type { return idp.Type{Name: Name, Open: open} }
 
 type settings struct {
 	ClientID     string     `json:"clientID"`
 	ClientSecret idp.Secret `json:"clientSecret"`
-	// Endpoint are the addresses that the application's page at IDaaS shows.
+	// Endpoint has the addresses that the application's page at IDaaS shows.
 	Endpoint struct {
 		AuthURL     string `json:"authURL"`
 		TokenURL    string `json:"tokenURL"`
@@ -79,7 +79,7 @@ func open(raw []byte, o idp.OpenOptions) (idp.Provider, error) {
 	return f, nil
 }
 
-// person reads who it is. The first generation of IDaaS wraps the answer into "data".
+// person returns the identity in an answer. The first generation of IDaaS wraps it in "data".
 func person(c upstream.Claims) (*idp.Identity, error) {
 	if data, ok := c["data"].(map[string]any); ok {
 		c = data
@@ -89,7 +89,7 @@ func person(c upstream.Claims) (*idp.Identity, error) {
 	if who.Subject == "" {
 		return nil, upstream.Nobody("sub")
 	}
-	if !c.Has("email_verified") || c.True("email_verified") { // accounts are made by the administrator of the instance
+	if !c.Has("email_verified") || c.True("email_verified") { // the administrator of the instance creates the accounts
 		who.Email = c.Email("email")
 	}
 	return who, nil

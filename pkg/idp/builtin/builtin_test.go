@@ -10,7 +10,7 @@ import (
 	"kapis.dev/ks-apiserver/pkg/idp"
 )
 
-// Every example in the documentation can be used as it stands, but for files that it names.
+// Every example in the documentation can be used as it is, except for the files that it names.
 func TestExamplesAreRight(t *testing.T) {
 	ca := filepath.Join(t.TempDir(), "ca.pem")
 	if err := os.WriteFile(ca, []byte(certificate), 0o600); err != nil {

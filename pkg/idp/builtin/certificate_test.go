@@ -1,6 +1,6 @@
 package builtin
 
-// certificate is one that vouches for nothing.
+// certificate is a certificate that has signed nothing.
 const certificate = `-----BEGIN CERTIFICATE-----
 MIIBeTCCAR+gAwIBAgIUHMiR1W8xXyzP6CD2NpT3GZhHGlAwCgYIKoZIzj0EAwIw
 EjEQMA4GA1UEAwwHZXhhbXBsZTAeFw0yNjExMjEwODM2NTdaFw0zNjExMTgwODM2

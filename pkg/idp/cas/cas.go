@@ -1,4 +1,4 @@
-// Package cas logs people in at a CAS server (CAS Protocol 3.0).
+// Package cas logs users in at a CAS server (CAS Protocol 3.0).
 package cas
 
 import (
@@ -14,19 +14,19 @@ import (
 	"kapis.dev/ks-apiserver/pkg/idp/upstream"
 )
 
-// Name is what configurations call the type.
+// Name is the name of the type in configurations.
 const Name = "CASIdentityProvider"
 
-// Type is the kind of provider.
+// Type returns the type of provider.
 func Type() idp.Type { return idp.Type{Name: Name, Open: open} }
 
 type settings struct {
 	// CASServerURL is the address of the server, above /login and /p3/serviceValidate.
 	CASServerURL string `json:"casServerURL"`
 	RedirectURL  string `json:"redirectURL"`
-	// SubjectKey is an attribute that never changes of a person; "" for the name that he logs in with.
+	// SubjectKey is an attribute of users that never changes; "" for the user name.
 	SubjectKey string `json:"subjectKey"`
-	// EmailKey, DisplayNameKey and GroupsKey are attributes: mail, displayName, and none for groups.
+	// EmailKey, DisplayNameKey and GroupsKey are attributes; by default mail, displayName, and none for groups.
 	EmailKey       string `json:"emailKey"`
 	DisplayNameKey string `json:"displayNameKey"`
 	GroupsKey      string `json:"groupsKey"`
@@ -72,7 +72,7 @@ func open(raw []byte, o idp.OpenOptions) (idp.Provider, error) {
 	return &Provider{client: client, settings: s, base: strings.TrimSuffix(s.CASServerURL, "/"), now: time.Now}, nil
 }
 
-// Check has the server refuse a ticket that can't be one.
+// Check has the server refuse an invalid ticket.
 func (p *Provider) Check(ctx context.Context) error {
 	ctx, cancel := p.client.Bound(ctx)
 	defer cancel()
@@ -83,7 +83,7 @@ func (p *Provider) Check(ctx context.Context) error {
 	return upstream.Checked(err)
 }
 
-// service is our address with the state in it, since CAS has no parameter for that. A ticket is for one service only.
+// service returns the redirect URI with the state in it, since CAS has no parameter for the state. A ticket is for one service only.
 func (p *Provider) service(callback, state string) (string, error) {
 	if p.settings.RedirectURL != "" {
 		callback = p.settings.RedirectURL
@@ -104,7 +104,7 @@ func (p *Provider) Begin(_ context.Context, b idp.Begin) (string, error) {
 	return upstream.Extend(p.base+"/login", q)
 }
 
-// Finish has the server validate the ticket (2.8), which is good once, and for the service that it was made for.
+// Finish has the server validate the ticket (2.8), which is valid once, and for the service that it was issued for.
 func (p *Provider) Finish(ctx context.Context, c idp.Callback) (*idp.Identity, error) {
 	ctx, cancel := p.client.Bound(ctx)
 	defer cancel()
@@ -130,11 +130,11 @@ func (p *Provider) Finish(ctx context.Context, c idp.Callback) (*idp.Identity, e
 	return who, err
 }
 
-// ProvesFreshLogin tells that CAS vouches for it: with renew, it takes only a ticket of somebody who has just given a password (2.5.1).
+// ProvesFreshLogin returns true: with renew, CAS accepts only the ticket of a user who has just entered a password (2.5.1).
 func (p *Provider) ProvesFreshLogin() bool { return true }
 
-// validate asks whose a ticket is; with renew, only one of a fresh login counts. An answer that says that the server, or its settings, are
-// at fault is an error.
+// validate returns the server's answer about a ticket; with renew, only a ticket of a fresh login is valid. A fault of the server or of
+// its settings is an error.
 func (p *Provider) validate(ctx context.Context, service, ticket string, renew bool) (*response, error) {
 	q := url.Values{"service": {service}, "ticket": {ticket}}
 	if renew {
@@ -159,14 +159,14 @@ func (p *Provider) validate(ctx context.Context, service, ticket string, renew b
 	case "INTERNAL_ERROR":
 		return nil, fmt.Errorf("%w: it answers %s", idp.ErrUnavailable, r.Code)
 	case "UNAUTHORIZED_SERVICE", "UNAUTHORIZED_SERVICE_PROXY":
-		if ticket != "ST-check" { // for which there is no registered service
+		if ticket != "ST-check" { // for this ticket no service is registered
 			return nil, fmt.Errorf("%w: %w: it does not know this server as a service: %s", idp.ErrUnavailable, upstream.ErrSettings, r.Code)
 		}
 	}
 	return r, nil
 }
 
-// known returns a code that CAS Protocol 3.0, 2.5.3 lists, since others may hold anything.
+// known returns a code that CAS Protocol 3.0, 2.5.3 lists; other codes may contain anything.
 func known(code string) string {
 	if slices.Contains([]string{"INVALID_REQUEST", "INVALID_TICKET_SPEC", "INVALID_TICKET", "INVALID_SERVICE", "INVALID_PROXY_CALLBACK"},
 		code) {
@@ -175,7 +175,7 @@ func known(code string) string {
 	return "for a reason of its own"
 }
 
-// person reads who it is. What CAS tells of people are attributes of the organization's directory.
+// person returns the identity in an answer. The attributes are those of the organization's directory.
 func (p *Provider) person(r *response) (*idp.Identity, error) {
 	s := p.settings
 	claims := upstream.Claims{"user": r.User}
@@ -202,7 +202,7 @@ func (p *Provider) person(r *response) (*idp.Identity, error) {
 	return who, nil
 }
 
-// Logout returns the page that ends the person's session at CAS (2.3).
+// Logout returns the page that ends the user's session at CAS (2.3).
 func (p *Provider) Logout(_ context.Context, _, back, state string) (string, error) {
 	q := url.Values{}
 	if back != "" {

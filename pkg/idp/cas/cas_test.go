@@ -14,12 +14,12 @@ import (
 	"kapis.dev/ks-apiserver/pkg/idp/idptest"
 )
 
-// server is a CAS server with one person, who is logged in.
+// server is a CAS server with one user, who is logged in.
 type server struct {
 	mu      sync.Mutex
 	count   int
 	tickets map[string]string // the service of each
-	asked   map[string]bool   // those that a password was given for
+	asked   map[string]bool   // those that a password was entered for
 	name    string
 	groups  []string
 }
@@ -218,7 +218,7 @@ func FuzzAnAnswerNamesOneUserAsItIsWritten(f *testing.F) {
 	})
 }
 
-// S73: a fresh login is asked for, and verified: a browser that leaves the wish out comes back with a ticket that does not count.
+// S73: a fresh login is requested and verified: if the browser drops the parameter, its ticket is not accepted.
 func TestAFreshLoginIsVerified(t *testing.T) {
 	s := &server{tickets: map[string]string{}, asked: map[string]bool{}, name: "jane"}
 	srv := httptest.NewServer(s.handler())

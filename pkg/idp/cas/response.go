@@ -19,20 +19,20 @@ const (
 type response struct {
 	User       string
 	Attributes map[string][]string
-	// Code says why there is nobody.
+	// Code is the reason if there is no User.
 	Code string
 }
 
-// node is an element. It has text or elements; where the answer has both, it is refused.
+// node is an element. It has either text or elements; an answer with both is refused.
 type node struct {
 	xml.StartElement
 	text  strings.Builder
 	nodes []*node
 }
 
-// parse reads an answer. It takes less than XML is: no document type, so that there are no entities, and no comments or processing
-// instructions, which readers join text across in different ways. What stands in it more than once, where it can be there once only, is
-// an error too.
+// parse reads an answer. It accepts less than XML allows: no document type, so that there are no entities, and no comments or
+// processing instructions, since parsers differ in how they join the text around them. Duplicates of elements that may occur once are
+// errors too.
 func parse(raw []byte) (*response, error) {
 	root, err := tree(raw)
 	if err != nil {
@@ -55,7 +55,7 @@ func parse(raw []byte) (*response, error) {
 	return nil, errors.New("the answer is neither a success nor a failure")
 }
 
-// success reads who it is.
+// success reads a successful answer.
 func success(result *node) (*response, error) {
 	r := &response{Attributes: map[string][]string{}}
 	users, attributes := 0, 0
@@ -86,7 +86,7 @@ func success(result *node) (*response, error) {
 
 func (n *node) is(name string) bool { return n.Name.Space == namespace && n.Name.Local == name }
 
-// tree reads the elements.
+// tree parses the elements.
 func tree(raw []byte) (*node, error) {
 	d := xml.NewDecoder(bytes.NewReader(raw))
 	var root *node

@@ -1,4 +1,4 @@
-// Package github logs people in at GitHub, or a GitHub Enterprise Server.
+// Package github logs users in at GitHub, or a GitHub Enterprise Server.
 package github
 
 import (
@@ -15,15 +15,15 @@ import (
 	"kapis.dev/ks-apiserver/pkg/idp/upstream"
 )
 
-// Name is what configurations call the type.
+// Name is the name of the type in configurations.
 const Name = "GitHubIdentityProvider"
 
 const (
-	pageSize = 100 // the most that GitHub gives
+	pageSize = 100 // GitHub's maximum
 	maxPages = 10
 )
 
-// Type is the kind of provider.
+// Type returns the type of provider.
 func Type() idp.Type { return idp.Type{Name: Name, Open: open} }
 
 type settings struct {
@@ -37,11 +37,12 @@ type settings struct {
 		UserInfoURL string `json:"userInfoURL"`
 	} `json:"endpoint"`
 	RedirectURL string `json:"redirectURL"`
-	// Scopes are what is asked for; none for user:email, and read:org where Organizations are set. With read:org, organizations and teams are
-	// groups.
+	// Scopes are the requested scopes; by default user:email, and read:org if Organizations are set. With read:org, organizations and teams
+	// become groups.
 	Scopes []string `json:"scopes"`
-	// Organizations are those whose members may log in, by name or by number; none for everybody at GitHub. A name that an
-	// organization gives up can be taken by another one; a number can't. What has digits only is a number, and never a name.
+	// Organizations are the organizations whose members may log in, by name or by number; none for all users of GitHub. A
+	// name that an organization gives up can be taken by another one; a number can't. An entry of digits only is a number,
+	// never a name.
 	Organizations []string `json:"organizations"`
 	GroupsPrefix  string   `json:"groupsPrefix"`
 
@@ -118,7 +119,7 @@ func open(raw []byte, o idp.OpenOptions) (idp.Provider, error) {
 	return p, nil
 }
 
-// account is a person or an organization. Numbers stay, and names are given to somebody else when they are given up.
+// account is a person or an organization. Numbers never change, while names can be given up and taken by others.
 type account struct {
 	ID    int64  `json:"id"`
 	Login string `json:"login"`
@@ -152,7 +153,7 @@ func (p *provider) person(ctx context.Context, access string) (*idp.Identity, er
 	return who, err
 }
 
-// admits tells whether somebody in these organizations may log in.
+// admits reports whether members of these organizations may log in.
 func (p *provider) admits(orgs []account) bool {
 	return len(p.settings.Organizations) == 0 || slices.ContainsFunc(orgs, func(o account) bool {
 		return slices.ContainsFunc(p.settings.Organizations, func(want string) bool {
@@ -164,11 +165,11 @@ func (p *provider) admits(orgs []account) bool {
 	})
 }
 
-// isNumber tells the number of an organization from its name. GitHub gives names of digits, too: were they taken for what they are, anybody
-// could call an organization of his own by the number of another one.
+// isNumber reports whether a text is the number of an organization, rather than a name. GitHub also allows names of digits only: if those
+// were taken for names, anyone could name an organization by the number of another one.
 func isNumber(s string) bool { return s != "" && strings.Trim(s, "0123456789") == "" }
 
-// email returns the address that the person calls his primary one, and has proved to be his.
+// email returns the user's primary address if it is verified.
 func (p *provider) email(ctx context.Context, access string) (string, error) {
 	if !slices.Contains(p.settings.Scopes, "user:email") && !slices.Contains(p.settings.Scopes, "user") {
 		return "", nil
@@ -190,7 +191,7 @@ func (p *provider) email(ctx context.Context, access string) (string, error) {
 	return "", nil
 }
 
-// groups are "org" for each organization, and "org/team" for each team.
+// groups returns "org" for each organization, and "org/team" for each team.
 func (p *provider) groups(ctx context.Context, orgs []account, access string) ([]string, error) {
 	type team struct {
 		Slug         string  `json:"slug"`
@@ -205,14 +206,14 @@ func (p *provider) groups(ctx context.Context, orgs []account, access string) ([
 		names = append(names, o.Login)
 	}
 	for _, t := range teams {
-		if t.Slug != "" && t.Organization.Login != "" && !strings.Contains(t.Slug+t.Organization.Login, "/") { // a slash is between them alone
+		if t.Slug != "" && t.Organization.Login != "" && !strings.Contains(t.Slug+t.Organization.Login, "/") { // neither name has a slash
 			names = append(names, t.Organization.Login+"/"+t.Slug)
 		}
 	}
 	return idp.Groups(names, p.settings.GroupsPrefix), nil
 }
 
-// pages reads a list below the address of the person.
+// pages reads all pages of a list below the address of the user.
 func pages[T any](ctx context.Context, p *provider, below, access string) ([]T, error) {
 	var all []T
 	for page := range maxPages {

@@ -13,7 +13,7 @@ import (
 	"kapis.dev/ks-apiserver/pkg/idp/idptest"
 )
 
-// hub is GitHub with one person, as its REST API describes it.
+// hub is a GitHub with one user, as its REST API describes it.
 type hub struct {
 	*idptest.Server
 	me     map[string]any
@@ -48,7 +48,7 @@ func newHub() *hub {
 	return h
 }
 
-// setGroups makes organizations of names, and teams of "organization/team".
+// setGroups makes organizations from names, and teams from "organization/team".
 func (h *hub) setGroups(names []string) {
 	h.orgs, h.teams = []any{}, []any{}
 	for i, name := range names {
@@ -96,7 +96,7 @@ func TestSuite(t *testing.T) {
 	idptest.Suite{Type: Type(), Start: func(_ *testing.T, o idptest.Outside) *idptest.Double { return newHub().double(o) }}.Run(t)
 }
 
-func TestSuiteWithTokensThatExpire(t *testing.T) { // a GitHub App's
+func TestSuiteWithTokensThatExpire(t *testing.T) { // of a GitHub App
 	idptest.Suite{Type: Type(), Start: func(_ *testing.T, o idptest.Outside) *idptest.Double {
 		h := newHub()
 		h.NoRefresh = false
@@ -119,7 +119,7 @@ func TestOnlyMembersOfTheOrganizationsLogIn(t *testing.T) {
 		{[]string{"acme"}, []account{{ID: 1, Login: "acme-evil"}, {ID: 2, Login: "evil/acme"}}, false},
 		{[]string{"77"}, []account{{ID: 77, Login: "renamed"}}, true},
 		{[]string{"77"}, []account{{ID: 78, Login: "other"}}, false},
-		{[]string{"77"}, []account{{ID: 78, Login: "77"}}, false}, // GitHub gives such names
+		{[]string{"77"}, []account{{ID: 78, Login: "77"}}, false}, // GitHub allows such names
 		{[]string{"77"}, []account{{ID: 78, Login: "77"}, {ID: 77, Login: "acme"}}, true},
 		{[]string{"7-7"}, []account{{ID: 77, Login: "other"}, {ID: 1, Login: "7-7"}}, true},
 		{[]string{""}, []account{{ID: 1}}, false},

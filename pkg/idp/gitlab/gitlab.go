@@ -1,4 +1,4 @@
-// Package gitlab logs people in at GitLab.com, or a GitLab of one's own.
+// Package gitlab logs users in at GitLab.com, or a self-managed GitLab.
 package gitlab
 
 import (
@@ -12,10 +12,10 @@ import (
 	"kapis.dev/ks-apiserver/pkg/idp/upstream"
 )
 
-// Name is what configurations call the type.
+// Name is the name of the type in configurations.
 const Name = "GitLabIdentityProvider"
 
-// Type is the kind of provider.
+// Type returns the type of provider.
 func Type() idp.Type { return idp.Type{Name: Name, Open: open} }
 
 type settings struct {
@@ -24,9 +24,9 @@ type settings struct {
 	// BaseURL is the address of the GitLab; "" for https://gitlab.com.
 	BaseURL     string `json:"baseURL"`
 	RedirectURL string `json:"redirectURL"`
-	// Scopes are what is asked for; none for openid, profile and email. openid is needed, since what says who the person is goes by it.
+	// Scopes are the requested scopes; by default openid, profile and email. openid is required, since the userinfo endpoint needs it.
 	Scopes []string `json:"scopes"`
-	// Groups is whether the paths of the person's groups are groups here.
+	// Groups says that the paths of the user's groups become groups here.
 	Groups       bool   `json:"groups"`
 	GroupsPrefix string `json:"groupsPrefix"`
 
@@ -95,7 +95,7 @@ func open(raw []byte, o idp.OpenOptions) (idp.Provider, error) {
 	return f, nil
 }
 
-// person reads what the userinfo endpoint says. sub is the number of the person, which nobody else gets.
+// person returns the identity in an answer of the userinfo endpoint. sub is the number of the user, which is never reused.
 func (s *settings) person(c upstream.Claims) (*idp.Identity, error) {
 	who := &idp.Identity{Subject: c.Subject("sub"), Username: c.First("preferred_username", "nickname", "sub"), DisplayName: c.Text("name")}
 	if who.Subject == "" {

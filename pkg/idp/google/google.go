@@ -1,5 +1,5 @@
-// Package google logs people in at Google: it is OpenID Connect with Google's issuer, and with the domain of the person's organization
-// checked. Google tells no groups.
+// Package google logs users in at Google: it is OpenID Connect with Google's issuer, and checks the domain of the user's organization.
+// Google reports no groups.
 package google
 
 import (
@@ -13,15 +13,15 @@ import (
 	"kapis.dev/ks-apiserver/pkg/idp/upstream"
 )
 
-// Name is what configurations call the type.
+// Name is the name of the type in configurations.
 const Name = "GoogleIdentityProvider"
 
 const issuer = "https://accounts.google.com"
 
-// Type is the kind of provider.
+// Type returns the type of provider.
 func Type() idp.Type { return typeAt(func() string { return issuer }) }
 
-// typeAt is the type with another issuer, for tests.
+// typeAt returns the type with another issuer, for tests.
 func typeAt(issuer func() string) idp.Type {
 	return idp.Type{Name: Name, Open: func(raw []byte, o idp.OpenOptions) (idp.Provider, error) {
 		var s settings
@@ -41,9 +41,9 @@ type settings struct {
 	ClientSecret idp.Secret `json:"clientSecret"`
 	RedirectURL  string     `json:"redirectURL"`
 	Scopes       []string   `json:"scopes"`
-	// HostedDomains are the domains of Google Workspace whose people may log in; none for everybody who has a Google account.
+	// HostedDomains are the domains of Google Workspace whose users may log in; none for all users with a Google account.
 	HostedDomains []string `json:"hostedDomains"`
-	// Offline asks for a refresh token, so that a person who is gone at Google is gone here when his session is refreshed.
+	// Offline requests a refresh token, so that a user who was removed at Google loses the session here at its next refresh.
 	Offline bool `json:"offline"`
 
 	upstream.Settings
@@ -59,7 +59,7 @@ func (s settings) open(issuer string, o idp.OpenOptions) (*oidc.Provider, error)
 	preset := oidc.Preset{Extra: url.Values{}, Again: "select_account"}
 	if s.Offline {
 		preset.Extra.Set("access_type", "offline")
-		preset.Extra.Set("prompt", "consent") // without it, Google gives a refresh token with the first login only
+		preset.Extra.Set("prompt", "consent") // without it, Google gives a refresh token at the first login only
 		preset.Again = "select_account consent"
 	}
 	switch len(s.HostedDomains) {
@@ -75,7 +75,7 @@ func (s settings) open(issuer string, o idp.OpenOptions) (*oidc.Provider, error)
 		}
 	}
 	preset.Accept = func(c upstream.Claims) error {
-		// The parameter is a wish that the browser can change. The claim is signed.
+		// The browser can change the parameter. The claim is signed.
 		if hd := c.Text("hd"); len(s.HostedDomains) > 0 && (hd == "" ||
 			!slices.ContainsFunc(s.HostedDomains, func(d string) bool { return strings.EqualFold(d, hd) })) {
 			return fmt.Errorf("%w: the person is of no domain that may log in (hd)", idp.ErrRefused)

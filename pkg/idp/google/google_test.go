@@ -9,7 +9,7 @@ import (
 	"kapis.dev/ks-apiserver/pkg/idp/idptest"
 )
 
-// at returns the type for a Google of our own.
+// at returns the type with a test server in place of Google.
 func at(base *string) idp.Type { return typeAt(func() string { return *base }) }
 
 func double(o idptest.Outside, hd any) (*idptest.Double, *idptest.OP) {

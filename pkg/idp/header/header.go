@@ -1,5 +1,5 @@
-// Package header is the identity provider that an authenticating proxy is: it logs people in by whatever means it has, and names
-// them in headers of the requests that it passes on. It is known by its client certificate, and by nothing else.
+// Package header is the identity provider for an authenticating proxy, which logs users in by its own means, and names them in
+// headers of the requests that it passes on. The proxy is identified by its client certificate, and by nothing else.
 package header
 
 import (
@@ -20,32 +20,33 @@ import (
 	"kapis.dev/ks-apiserver/pkg/idp"
 )
 
-// TypeName is what configurations call the type.
+// TypeName is the name of the type in configurations.
 const TypeName = "HeaderIdentityProvider"
 
-// maxValue bounds the value of a header that names somebody, in bytes.
+// maxValue bounds the value of a header with a name, in bytes.
 const maxValue = 1024
 
 // settings are the keys of the configuration.
 type settings struct {
-	// ClientCA is a file with the certificates, in PEM, of the authorities that issue the proxy's; ClientCAData has
-	// them itself, as PEM or as its base64.
+	// ClientCA is a file with the certificates, in PEM, of the authorities that issue the proxy's certificate;
+	// ClientCAData has the certificates themselves, as PEM or its base64.
 	ClientCA     string `json:"clientCA"`
 	ClientCAData string `json:"clientCAData"`
-	// AllowedNames are the common names of the proxy's certificates. There has to be one: an authority that issues certificates
-	// to others too would let any of them be anybody.
+	// AllowedNames are the common names of the proxy's certificates. At least one is required: otherwise any other client with
+	// a certificate of the same authority could pass for the proxy.
 	AllowedNames []string `json:"allowedNames"`
-	// The names of headers, the first of which that has a value counts: who it is (X-Remote-User), and what the
-	// proxy knows him by for ever (none: the name). Groups are of all values of all such headers (X-Remote-Group).
+	// The names of headers, of which the first one with a value counts: UsernameHeaders for the user name (X-Remote-User),
+	// UIDHeaders for the unchanging identifier (none: the user name). Groups come from all values of all GroupHeaders
+	// (X-Remote-Group).
 	UsernameHeaders []string `json:"usernameHeaders"`
 	UIDHeaders      []string `json:"uidHeaders"`
 	GroupHeaders    []string `json:"groupHeaders"`
-	// EmailHeaders and DisplayNameHeaders are for the User that is made (none).
+	// EmailHeaders and DisplayNameHeaders are for the User that is created (none).
 	EmailHeaders       []string `json:"emailHeaders"`
 	DisplayNameHeaders []string `json:"displayNameHeaders"`
 }
 
-// Provider is one proxy.
+// Provider is one authenticating proxy.
 type Provider struct {
 	settings
 	roots   []*x509.Certificate
@@ -54,7 +55,7 @@ type Provider struct {
 
 var _ idp.Proxy = (*Provider)(nil)
 
-// Type is the type of these providers.
+// Type returns the type of provider.
 func Type() idp.Type { return idp.Type{Name: TypeName, Open: open} }
 
 func open(raw []byte, _ idp.OpenOptions) (idp.Provider, error) {
@@ -92,7 +93,7 @@ func open(raw []byte, _ idp.OpenOptions) (idp.Provider, error) {
 	return p, nil
 }
 
-// reserved tells names that mean something else in every request.
+// reserved reports whether a header has another meaning in every request.
 func reserved(name string) bool {
 	switch http.CanonicalHeaderKey(name) {
 	case "Authorization", "Cookie", "Host", "Origin", "Content-Type", "Content-Length", "Transfer-Encoding", "Connection", "Upgrade":
@@ -124,7 +125,7 @@ func (p *Provider) readRoots() ([]*x509.Certificate, error) {
 	return roots, nil
 }
 
-// Check has nobody to ask: the proxy comes to us.
+// Check returns nil: the proxy connects to this server, and can't be asked.
 func (p *Provider) Check(context.Context) error {
 	now := time.Now()
 	for _, c := range p.roots {
@@ -135,14 +136,14 @@ func (p *Provider) Check(context.Context) error {
 	return errors.New("the certificates of the authorities have expired; put new ones in clientCA or clientCAData")
 }
 
-// Roots are the authorities that may have issued the proxy's certificate.
+// Roots returns the authorities that may have issued the proxy's certificate.
 func (p *Provider) Roots() []*x509.Certificate { return p.roots }
 
-// Headers are the names of the headers that the proxy may send.
+// Headers returns the names of the headers that the proxy may send.
 func (p *Provider) Headers() []string { return p.headers }
 
-// Trusts tells whether a verified client certificate is the proxy's: issued by one of the roots, still valid, and of a name that is
-// allowed. A connection can outlive what its handshake found, so the time is looked at again.
+// Trusts reports whether a verified client certificate is the proxy's: issued by one of the roots, still valid, and with an allowed
+// name. A connection may outlive the certificate, so the time is checked again.
 func (p *Provider) Trusts(peer *tls.ConnectionState, now time.Time) bool {
 	if peer == nil {
 		return false
@@ -158,7 +159,7 @@ func (p *Provider) Trusts(peer *tls.ConnectionState, now time.Time) bool {
 	})
 }
 
-// Identity returns whom the headers of a request of the proxy name.
+// Identity returns the identity in the headers of a request of the proxy.
 func (p *Provider) Identity(h http.Header) (*idp.Identity, error) {
 	id := &idp.Identity{}
 	for _, f := range []struct {
@@ -189,8 +190,8 @@ func (p *Provider) Identity(h http.Header) (*idp.Identity, error) {
 	return id, nil
 }
 
-// single returns the value of the first header that has one. Two values mean that somebody before the proxy sent one as
-// well, and nobody can tell which is the proxy's.
+// single returns the value of the first header that has one. Two values mean that the proxy's client sent the header as
+// well: then it is not known which one is the proxy's.
 func single(h http.Header, names []string) (string, error) {
 	for _, name := range names {
 		values := h[name]

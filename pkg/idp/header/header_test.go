@@ -60,9 +60,9 @@ func TestSettingsThatTrustTooMuchAreRefused(t *testing.T) {
 	}
 }
 
-// S19: who may speak for others is known by a verified certificate of the right authority and name, and by nothing else.
+// S19: a proxy is identified by a verified certificate of the right authority and name, and by nothing else.
 func TestOnlyTheProxyIsTrusted(t *testing.T) {
-	proxies, others := newAuthority(t, "proxies"), newAuthority(t, "proxies") // of one name
+	proxies, others := newAuthority(t, "proxies"), newAuthority(t, "proxies") // with the same name
 	p := opened(t, "clientCAData: "+base64.StdEncoding.EncodeToString([]byte(proxies.pem))+"\nallowedNames: [front]\n")
 	chain := func(a *authority, name string, days int) *tls.ConnectionState {
 		leaf := a.issue(t, name, now.AddDate(0, 0, days))

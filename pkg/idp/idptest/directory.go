@@ -7,8 +7,8 @@ import (
 	"kapis.dev/ks-apiserver/pkg/idp"
 )
 
-// Directory returns a directory that opens these entries as if the configuration file had them, for tests of what uses one. An entry needs
-// a name; its type is "Test", and its mapping manual, where it has none. It follows no Secrets, so that it counts as not synced.
+// Directory returns a directory with these entries as if the configuration file had them. An entry needs a name; by default its type is
+// "Test", and its mapping manual. The directory watches no Secrets, so that it is not synced.
 func Directory(t testing.TB, entries ...*idp.Entry) *idp.Directory {
 	t.Helper()
 	by, types := map[string]*idp.Entry{}, map[string]idp.Type{}

@@ -40,7 +40,7 @@ func TestTheExamplesOfTheDocumentationOpen(t *testing.T) {
 		for _, e := range entries(t, b[1]) {
 			kind, ok := types[e.Type]
 			if !ok {
-				continue // another test's
+				continue // tested elsewhere
 			}
 			raw, err := yaml.Marshal(e.Provider)
 			if err != nil {
@@ -59,7 +59,7 @@ func TestTheExamplesOfTheDocumentationOpen(t *testing.T) {
 	}
 }
 
-// entries reads an example of either form.
+// entries parses an example of either form.
 func entries(t *testing.T, text []byte) []entry {
 	t.Helper()
 	var example struct {

@@ -42,7 +42,7 @@ func (s Suite) downAtStart(t *testing.T) {
 		unavailable(t, within(t, func() error { return nobody(p.Login(t.Context(), w.Username, w.Password)) }))
 	}
 	if p, ok := w.provider.(idp.Redirect); ok {
-		if _, err := p.Begin(t.Context(), begin()); err != nil { // it knows its addresses, or it does not
+		if _, err := p.Begin(t.Context(), begin()); err != nil { // its addresses may be known or not
 			unavailable(t, err)
 		}
 	}
@@ -76,7 +76,7 @@ func (s Suite) outages(t *testing.T) {
 	}
 }
 
-// interrupt breaks the server before each question to p.
+// interrupt breaks the server before each call of p.
 func (w *world) interrupt(t *testing.T, p idp.Provider, broken func()) {
 	t.Helper()
 	for _, q := range w.asksOf(p) {
@@ -87,7 +87,7 @@ func (w *world) interrupt(t *testing.T, p idp.Provider, broken func()) {
 	}
 }
 
-// hangs has the server not answer, or stop within an answer.
+// hangs makes the server not answer, or stop within an answer.
 func (s Suite) hangs(t *testing.T) {
 	w := s.world(t)
 	p := w.impatient()
@@ -205,7 +205,7 @@ func (s Suite) wrongAnswers(t *testing.T) {
 		for _, q := range w.asks() {
 			call := q.prepare()
 			w.answer(h)
-			if q.name == "Check" { // not of what a former answer said
+			if q.name == "Check" { // not from an earlier answer
 				call = w.open(w.Settings).Check
 			}
 			err := within(t, func() error { return call(t.Context()) })
@@ -218,7 +218,7 @@ func (s Suite) wrongAnswers(t *testing.T) {
 				t.Errorf("%s: %s gives %v", q.name, name, err)
 			case !errors.Is(err, idp.ErrRefused) && !errors.Is(err, idp.ErrUnavailable) && !errors.Is(err, idp.ErrGone):
 				t.Errorf("%s: %s gives an error of no kind: %v", q.name, name, err)
-			case q.name == "Refresh" && !errors.Is(err, idp.ErrUnavailable): // it would end the session
+			case q.name == "Refresh" && !errors.Is(err, idp.ErrUnavailable): // that would end the session
 				t.Errorf("%s: %s gives %v", q.name, name, err)
 			}
 		}
@@ -248,7 +248,7 @@ func (s Suite) redirects(t *testing.T) {
 }
 
 func (s Suite) endless(t *testing.T) {
-	const far = 32 << 20 // what nobody reads for a login
+	const far = 32 << 20 // more than any login may read
 	w := s.world(t)
 	for _, start := range []string{`{"access_token":"`, "<", " ", `{"keys":[`} {
 		for _, q := range w.asks() {

@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// Line is the way from a provider to its server: an address on loopback that stays the same while the server behind it can be reached,
-// can't be, or does not answer any more. Each change ends the connections that there are.
+// Line is the connection from a provider to its server: a loopback address that stays the same while the server can be reached, is
+// down, or does not answer. Each change of the mode ends the existing connections.
 type Line struct {
 	// Address is host:port.
 	Address string
@@ -36,7 +36,7 @@ const (
 	silent
 )
 
-// NewLine makes a line that is down.
+// NewLine returns a line that is down.
 func NewLine(t *testing.T) *Line {
 	t.Helper()
 	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
@@ -53,7 +53,7 @@ func NewLine(t *testing.T) *Line {
 	return l
 }
 
-// Connect says where the server is, and lets it be reached.
+// Connect sets the server's address, and makes the server reachable.
 func (l *Line) Connect(backend string) {
 	l.mu.Lock()
 	l.backend = backend
@@ -61,22 +61,22 @@ func (l *Line) Connect(backend string) {
 	l.Up()
 }
 
-// Up lets the server be reached.
+// Up makes the server reachable.
 func (l *Line) Up() { l.set(up, -1) }
 
-// Down has every connection reset.
+// Down resets every connection.
 func (l *Line) Down() { l.set(down, 0) }
 
-// Silence takes connections, and answers none.
+// Silence accepts connections, and never answers.
 func (l *Line) Silence() { l.set(silent, 0) }
 
-// Stall passes on so many bytes of each connection's answers, and then nothing any more.
+// Stall passes on so many bytes of each connection's answers, and then nothing more.
 func (l *Line) Stall(bytes int64) { l.set(up, bytes) }
 
-// Accepted is how many connections there were.
+// Accepted returns the number of connections.
 func (l *Line) Accepted() int64 { return l.accepted.Load() }
 
-// Sent is how many bytes providers sent.
+// Sent returns the number of bytes that providers sent.
 func (l *Line) Sent() int64 { return l.sent.Load() }
 
 func (l *Line) set(m mode, stallAt int64) {
@@ -104,7 +104,7 @@ func (l *Line) accept() {
 	}
 }
 
-// keep notes connections, so that a change of the mode ends them. It fails where the mode has changed since.
+// keep registers connections, so that a change of the mode ends them. It returns false if the mode has changed since.
 func (l *Line) keep(m mode, conns ...net.Conn) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()

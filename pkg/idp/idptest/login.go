@@ -125,7 +125,7 @@ func (s Suite) wrongCallbacks(t *testing.T, w *world, p idp.Redirect) {
 	}
 }
 
-// replaced changes the code, or the ticket.
+// replaced returns the values with another code or ticket.
 func replaced(values url.Values, change func(string) []string) url.Values {
 	out := url.Values{}
 	for k, v := range values {

@@ -11,7 +11,7 @@ import (
 	"sync"
 )
 
-// What a Server and its client keep to themselves.
+// The secrets of a Server and its client.
 const (
 	ClientID     = "kapis"
 	ClientSecret = "client-secret-canary+/%"
@@ -20,22 +20,22 @@ const (
 	freshPrefix  = "refresh-canary-"
 )
 
-// ServerSecrets are the texts that nothing may show of a Server.
+// ServerSecrets returns the secrets of a Server, which must not be shown.
 func ServerSecrets() []string { return []string{ClientSecret, codePrefix, accessPrefix, freshPrefix} }
 
-// Server is an OAuth 2.0 authorization server with one client and one person, who is logged in and says yes to all. Tests add to its Mux
-// what the real server of their provider has.
+// Server is an OAuth 2.0 authorization server with one client and one user, who is logged in and consents to everything. Tests add to
+// its Mux the other endpoints of their provider's real server.
 type Server struct {
 	Mux *http.ServeMux
-	// Plain has errors answered with the status 200, and named, as GitHub does it.
+	// Plain answers errors with status 200 and a name, as GitHub does.
 	Plain bool
-	// FormOnly refuses clients that prove themselves by Basic.
+	// FormOnly refuses clients that authenticate by HTTP Basic.
 	FormOnly bool
-	// NoRefresh gives no refresh tokens.
+	// NoRefresh issues no refresh tokens.
 	NoRefresh bool
-	// Issuer is told in the answers to the browser (RFC 9207); "" for not.
+	// Issuer is the issuer in the answers to the browser (RFC 9207); "" for none.
 	Issuer string
-	// IDToken makes an ID token for a nonce and an access token; nil for none.
+	// IDToken returns an ID token for a nonce and an access token; nil for none.
 	IDToken func(nonce, access string) string
 
 	mu    sync.Mutex
@@ -47,7 +47,7 @@ type Server struct {
 
 type code struct{ callback, challenge, nonce string }
 
-// NewServer makes a Server with its endpoints at /authorize and /token.
+// NewServer returns a Server with its endpoints at /authorize and /token.
 func NewServer() *Server {
 	s := &Server{Mux: http.NewServeMux(), codes: map[string]code{}, live: map[string]bool{}}
 	s.Mux.HandleFunc("GET /authorize", s.Authorize)
@@ -55,7 +55,7 @@ func NewServer() *Server {
 	return s
 }
 
-// Remove takes the person away: his tokens end.
+// Remove removes the user: their tokens end.
 func (s *Server) Remove() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -67,7 +67,7 @@ func (s *Server) next(prefix string) string {
 	return fmt.Sprint(prefix, s.count)
 }
 
-// Authorize is the authorization endpoint.
+// Authorize serves the authorization endpoint.
 func (s *Server) Authorize(w http.ResponseWriter, r *http.Request) {
 	q := r.URL.Query()
 	if q.Get("client_id") != ClientID || q.Get("response_type") != "code" || q.Get("state") == "" {
@@ -85,7 +85,7 @@ func (s *Server) Authorize(w http.ResponseWriter, r *http.Request) {
 	http.Redirect(w, r, q.Get("redirect_uri")+"?"+back.Encode(), http.StatusFound)
 }
 
-// Token is the token endpoint.
+// Token serves the token endpoint.
 func (s *Server) Token(w http.ResponseWriter, r *http.Request) {
 	if failed := s.client(r); failed != "" {
 		s.refuse(w, http.StatusUnauthorized, failed, "incorrect_client_credentials")
@@ -128,7 +128,7 @@ func (s *Server) Token(w http.ResponseWriter, r *http.Request) {
 	WriteJSON(w, http.StatusOK, answer)
 }
 
-// client checks who redeems.
+// client authenticates the client of a request.
 func (s *Server) client(r *http.Request) string {
 	if r.ParseForm() != nil {
 		return "invalid_request"
@@ -153,7 +153,7 @@ func (s *Server) refuse(w http.ResponseWriter, status int, failed, plain string)
 	WriteJSON(w, status, map[string]any{"error": failed, "error_description": "for people"})
 }
 
-// Protected serves h to whoever has an access token.
+// Protected serves h to clients with an access token.
 func (s *Server) Protected(h http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		token := strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer ")

@@ -15,20 +15,20 @@ import (
 	"github.com/go-jose/go-jose/v4"
 )
 
-// OP is an OpenID provider: a Server that gives ID tokens, which tests can forge.
+// OP is an OpenID provider: a Server that issues ID tokens, which tests can forge.
 type OP struct {
 	*Server
 	// Base is its issuer.
 	Base string
-	// Claims are those of the person, in the ID token and at the userinfo endpoint.
+	// Claims are the user's claims, in the ID token and at the userinfo endpoint.
 	Claims map[string]any
-	// Forge changes the claims of an ID token before it is signed; Sign signs it in the place of the OP; Info changes the answer of the
-	// userinfo endpoint; Metadata that of the discovery. One is nil for no change. They are set before the OP is asked.
+	// Forge changes the claims of an ID token before it is signed; Sign signs it in place of the OP; Info changes the answer of the
+	// userinfo endpoint; Metadata changes the discovery document. A nil one changes nothing. They are set before the OP gets requests.
 	Forge    func(claims map[string]any)
 	Sign     func(claims map[string]any) string
 	Info     func(claims map[string]any)
 	Metadata func(document map[string]any)
-	// KeyRequests and Discoveries count how often keys and metadata were asked for.
+	// KeyRequests and Discoveries count the requests for keys and metadata.
 	KeyRequests, Discoveries atomic.Int64
 
 	claims sync.Mutex
@@ -37,7 +37,7 @@ type OP struct {
 	kid    string
 }
 
-// signer is one key for all tests, since making one takes long.
+// signer is one key for all tests, since generating one takes long.
 var signer = sync.OnceValue(func() *rsa.PrivateKey {
 	key, err := rsa.GenerateKey(rand.Reader, 2048)
 	if err != nil {
@@ -46,7 +46,7 @@ var signer = sync.OnceValue(func() *rsa.PrivateKey {
 	return key
 })
 
-// NewOP makes an OP whose issuer is base, where tests serve its Mux.
+// NewOP returns an OP whose issuer is base, where tests serve its Mux.
 func NewOP(base string) *OP {
 	op := &OP{Server: NewServer(), Base: base, key: signer(), kid: "first"}
 	op.Claims = map[string]any{"sub": "4711-sub", "preferred_username": "Jane.Doe", "name": "Jane Doe", "email": "jane@example.com",
@@ -66,7 +66,7 @@ func NewOP(base string) *OP {
 	return op
 }
 
-// Set sets a claim of the person.
+// Set sets a claim of the user.
 func (op *OP) Set(name string, value any) {
 	op.claims.Lock()
 	defer op.claims.Unlock()
@@ -79,14 +79,14 @@ func (op *OP) copied() map[string]any {
 	return maps.Clone(op.Claims)
 }
 
-// Rotate signs with another key from now on, which the OP publishes in the place of the former one.
+// Rotate makes the OP sign with another key, and publish it in place of the former one.
 func (op *OP) Rotate(kid string, key *rsa.PrivateKey) {
 	op.keys.Lock()
 	defer op.keys.Unlock()
 	op.kid, op.key = kid, key
 }
 
-// Key is the key that signs.
+// Key returns the signing key and its ID.
 func (op *OP) Key() (string, *rsa.PrivateKey) {
 	op.keys.Lock()
 	defer op.keys.Unlock()
@@ -113,8 +113,8 @@ func (op *OP) jwks(w http.ResponseWriter, _ *http.Request) {
 	op.KeyRequests.Add(1)
 	kid, key := op.Key()
 	set := map[string]any{"keys": []any{
-		map[string]any{"kty": "oct", "kid": kid, "k": "c2VjcmV0"}, // not for us
-		map[string]any{"kty": "new", "kid": "unknown"},            // of a kind that nobody knows yet
+		map[string]any{"kty": "oct", "kid": kid, "k": "c2VjcmV0"}, // not a signing key
+		map[string]any{"kty": "new", "kid": "unknown"},            // of an unknown type
 		jose.JSONWebKey{Key: &key.PublicKey, KeyID: kid, Algorithm: "RS256", Use: "sig"},
 	}}
 	WriteJSON(w, http.StatusOK, set)

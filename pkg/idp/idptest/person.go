@@ -17,7 +17,7 @@ func (s Suite) addresses(t *testing.T) { // S20
 		return
 	}
 	p, err := s.Type.Open(encode(t, w.Settings), idp.OpenOptions{Name: "suite"})
-	if err == nil { // an error is as good
+	if err == nil { // an error is fine too
 		for _, q := range w.asksOf(p) {
 			call := q.prepare()
 			before := w.line.Accepted()
@@ -32,7 +32,7 @@ func (s Suite) addresses(t *testing.T) { // S20
 	for _, host := range []string{"169.254.169.254", "[fe80::1]", "0.0.0.0", "100.100.100.200", "[::ffff:169.254.169.254]"} {
 		raw := strings.ReplaceAll(string(encode(t, w.Settings)), w.outside.Address, host)
 		if !strings.Contains(raw, host) {
-			return // its address is no setting
+			return // it has no setting for its address
 		}
 		p, err := s.Type.Open([]byte(raw), idp.OpenOptions{Name: "suite", AllowLoopback: true})
 		if err != nil {

@@ -16,7 +16,7 @@ import (
 	"kapis.dev/ks-apiserver/pkg/idp"
 )
 
-// secrets looks for secrets wherever they could come out: in a provider that is printed, in errors of every kind, in logs.
+// secrets looks for secrets wherever they could appear: in a provider that is printed, in errors of every kind, in logs.
 func (s Suite) secrets(t *testing.T) { // S57
 	logs := captureLogs(t)
 	w := s.world(t)
@@ -37,7 +37,7 @@ func (s Suite) secrets(t *testing.T) { // S57
 			shows(t, verb, fmt.Sprintf(verb, w.provider))
 			shows(t, verb+" of an entry", fmt.Sprintf(verb, &idp.Entry{Name: "suite", Provider: w.provider}))
 		}
-		raw, _ := json.Marshal(w.provider) // an error is as good
+		raw, _ := json.Marshal(w.provider) // an error is fine too
 		shows(t, "JSON", string(raw))
 	})
 	if w.server() {
@@ -49,7 +49,7 @@ func (s Suite) secrets(t *testing.T) { // S57
 	})
 }
 
-// secretsInErrors breaks the server in many ways, among them by one that repeats what it is sent.
+// secretsInErrors makes the server fail in many ways; one of them repeats the request.
 func (s Suite) secretsInErrors(t *testing.T, w *world, shows func(t *testing.T, where, text string, also ...string)) {
 	breaks := map[string]func(){"down": w.line.Down}
 	if w.Handler != nil {
@@ -63,7 +63,7 @@ func (s Suite) secretsInErrors(t *testing.T, w *world, shows func(t *testing.T, 
 			broken()
 			err := within(t, func() error { return call(t.Context()) })
 			w.heal()
-			if err == nil && q.name != "Check" { // which a server of few words can satisfy
+			if err == nil && q.name != "Check" { // a server with few endpoints may pass Check
 				t.Errorf("%s, %s: no error", name, q.name)
 			}
 			shows(t, name+", "+q.name, fmt.Sprintf("%v %+v %#v", err, err, err))
@@ -80,16 +80,16 @@ func (s Suite) secretsInErrors(t *testing.T, w *world, shows func(t *testing.T, 
 	shows(t, "a refused callback", fmt.Sprint(err), back.Verifier, back.Values.Get("code"), back.Values.Get("ticket"))
 }
 
-// answer has requests answered by h.
+// answer has h answer the requests.
 func (w *world) answer(h http.HandlerFunc) { w.fault.Store(&h) }
 
-// heal makes all well again.
+// heal ends all faults.
 func (w *world) heal() {
 	w.fault.Store(nil)
 	w.line.Up()
 }
 
-// echo answers with what it was asked, as JSON that looks like an error of OAuth.
+// echo answers with the request, as JSON that looks like an OAuth error.
 func echo(status int) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
@@ -102,7 +102,7 @@ func echo(status int) http.HandlerFunc {
 	}
 }
 
-// buffer is a log that goroutines write.
+// buffer is a log that goroutines may write concurrently.
 type buffer struct {
 	mu sync.Mutex
 	b  bytes.Buffer
@@ -120,7 +120,7 @@ func (b *buffer) String() string {
 	return b.b.String()
 }
 
-// captureLogs takes all that is logged, at every level, until the test ends.
+// captureLogs captures all logs, of every level, until the test ends.
 func captureLogs(t *testing.T) *buffer {
 	t.Helper()
 	state := klog.CaptureState()

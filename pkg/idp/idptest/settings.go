@@ -99,10 +99,10 @@ func (s Suite) settings(t *testing.T) {
 	})
 }
 
-// flow is JSON as YAML that is no JSON.
+// flow returns JSON as YAML that is not JSON.
 func flow(raw []byte) string { return "# the provider\n" + string(raw) + "\n# end\n" }
 
-// refuses checks that settings are refused by an error that names a key, and repeats no value.
+// refuses checks that settings are refused with an error that names a key, and contains no value.
 func (s Suite) refuses(t *testing.T, settings []byte, key string) {
 	t.Helper()
 	p, err := s.Type.Open(settings, idp.OpenOptions{Name: "suite", AllowLoopback: true})
@@ -118,7 +118,7 @@ func (s Suite) refuses(t *testing.T, settings []byte, key string) {
 	}
 }
 
-// objects are the paths of the objects within settings.
+// objects returns the paths of the objects within settings.
 func objects(settings map[string]any, prefix string) []string {
 	var out []string
 	for _, k := range slices.Sorted(maps.Keys(settings)) {
@@ -129,7 +129,7 @@ func objects(settings map[string]any, prefix string) []string {
 	return out
 }
 
-// into returns the object at a path; "" is the settings themselves.
+// into returns the object at a path; "" for the settings themselves.
 func into(settings map[string]any, path string) map[string]any {
 	for k := range strings.SplitSeq(path, ".") {
 		if k != "" {
@@ -139,7 +139,7 @@ func into(settings map[string]any, path string) map[string]any {
 	return settings
 }
 
-// parent returns the object that a key is in, and its last part.
+// parent returns the object that a key is in, and the last part of the key.
 func parent(settings map[string]any, key string) (map[string]any, string) {
 	if i := strings.LastIndexByte(key, '.'); i >= 0 {
 		return into(settings, key[:i]), key[i+1:]

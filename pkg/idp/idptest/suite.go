@@ -1,5 +1,5 @@
-// Package idptest holds every kind of identity provider to what package idp promises of them: the tests of each run it,
-// against a server that behaves as the real ones do.
+// Package idptest tests that a type of identity provider does what package idp demands: the tests of each type run it,
+// against a server that behaves like the real ones.
 package idptest
 
 import (
@@ -10,50 +10,51 @@ import (
 	"kapis.dev/ks-apiserver/pkg/idp"
 )
 
-// Suite is a type of provider, and how to start the other side of it.
+// Suite has a type of provider, and the function that starts a server for it.
 type Suite struct {
 	// Type is the type under test.
 	Type idp.Type
-	// Start starts a server that is found at the outside address, with one person who can log in. It is called
-	// once for each test, and ends what it starts by t.Cleanup.
+	// Start starts a server that is reached at the outside address, with one user who can log in. It is called once for
+	// each test, and stops what it started by t.Cleanup.
 	Start func(t *testing.T, o Outside) *Double
 }
 
-// Outside is how a provider finds its server: over a line that can fail.
+// Outside is how a provider reaches its server: over a line that can fail.
 type Outside struct {
-	// Address is host:port, Base the address as an https URL without a slash at its end.
+	// Address is host:port, and Base the address as an https URL without a trailing slash.
 	Address, Base string
-	// CA is the PEM certificate that vouches for Base where the server is a Double's Handler.
+	// CA is the PEM certificate of the authority for Base if the server is a Double's Handler.
 	CA string
 }
 
-// Double is the other side: a server, the settings for it, and a person.
+// Double is the provider's counterpart: a server, the settings for it, and a user.
 type Double struct {
 	// Handler answers over TLS, for providers that speak HTTP. Backend is the host:port of any other server.
 	Handler http.Handler
 	Backend string
 
-	// Settings are right ones. Required names those of their keys that can't be left out.
+	// Settings are valid settings. Required names those of their keys that can't be left out.
 	Settings map[string]any
 	Required []string
-	// Addresses are the keys that hold URLs, "endpoint.tokenURL" for one below another.
+	// Addresses are the keys that hold URLs, such as "endpoint.tokenURL" for a nested one.
 	Addresses []string
-	// Secrets are texts that nothing may show: those in the settings, and what the server gives.
+	// Secrets are texts that must not be shown: those in the settings, and the server's tokens.
 	Secrets []string
-	// Wrong are changes of the settings that Check finds, by what they are.
+	// Wrong has changes of the settings that Check finds, by name.
 	Wrong map[string]func(settings map[string]any)
-	// Impatient are changes of the settings that have the provider give up after some hundred milliseconds. Those in Settings themselves
-	// leave time enough for a slow machine.
+	// Impatient has changes of the settings that make the provider give up after some hundred milliseconds. Those in Settings themselves
+	// leave enough time for a slow machine.
 	Impatient map[string]any
 
-	// Person is whom a login gives, without what is secret.
+	// Person is the identity of a login, without its secrets.
 	Person idp.Identity
-	// Username and Password are what he logs in with at a Password provider.
+	// Username and Password are the user's at a Password provider.
 	Username, Password string
-	// NoPKCE and NoNonce say what the protocol of a Redirect provider does not have.
+	// NoPKCE and NoNonce say that the protocol of a Redirect provider lacks these.
 	NoPKCE, NoNonce bool
 
-	// Rename gives him another name and e-mail, SetGroups other groups, Remove takes him away. One is nil where there is no such thing.
+	// Rename gives the user another name and e-mail, SetGroups sets the groups, and Remove removes the user. One is nil if
+	// the provider has no such feature.
 	Rename    func()
 	SetGroups func(groups []string)
 	Remove    func()
@@ -72,7 +73,7 @@ func (s Suite) Run(t *testing.T) {
 	t.Run("Logout", s.logout)
 }
 
-// encode writes settings as they come from a configuration.
+// encode encodes settings as they are written in a configuration.
 func encode(t *testing.T, settings map[string]any) []byte {
 	t.Helper()
 	raw, err := json.Marshal(settings)
@@ -82,7 +83,7 @@ func encode(t *testing.T, settings map[string]any) []byte {
 	return raw
 }
 
-// clone copies settings, so that a test can change them.
+// clone returns a copy of settings, so that a test can change them.
 func clone(t *testing.T, settings map[string]any) map[string]any {
 	t.Helper()
 	var out map[string]any
@@ -92,7 +93,7 @@ func clone(t *testing.T, settings map[string]any) map[string]any {
 	return out
 }
 
-// WithDouble opens a provider for a server, and has a test log in there; for what is one provider's alone.
+// WithDouble opens a provider for a server, and gives a test a function that logs in there; for tests of one provider only.
 func WithDouble(t *testing.T, kind idp.Type, start func(o Outside) *Double, test func(login func() (*idp.Identity, error))) {
 	t.Helper()
 	w := Suite{Type: kind, Start: func(_ *testing.T, o Outside) *Double { return start(o) }}.world(t)

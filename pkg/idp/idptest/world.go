@@ -23,18 +23,18 @@ import (
 
 const (
 	callback = "https://ks.example/oauth/callback/suite"
-	// guard ends a test that hangs. No claim depends on it.
+	// guard ends a test that hangs. No result depends on it.
 	guard = 30 * time.Second
 )
 
-// world is one test's server, line and provider.
+// world has the server, the line and the provider of one test.
 type world struct {
 	*Double
 	t        *testing.T
 	suite    Suite
 	outside  Outside
 	line     *Line
-	fault    atomic.Pointer[http.HandlerFunc] // answers in the place of the server
+	fault    atomic.Pointer[http.HandlerFunc] // answers in place of the server
 	provider idp.Provider
 	browser  *http.Client
 }
@@ -74,7 +74,7 @@ func (s Suite) world(t *testing.T) *world {
 	return w
 }
 
-// open makes a provider of settings that are right.
+// open opens a provider with valid settings.
 func (w *world) open(settings map[string]any) idp.Provider {
 	w.t.Helper()
 	p, err := w.suite.Type.Open(encode(w.t, settings), idp.OpenOptions{Name: "suite", AllowLoopback: true})
@@ -84,7 +84,7 @@ func (w *world) open(settings map[string]any) idp.Provider {
 	return p
 }
 
-// impatient makes a provider that gives up soon. It knows already what it needs to know before a login.
+// impatient returns a provider that gives up soon. It has already fetched what it needs before a login.
 func (w *world) impatient() idp.Provider {
 	w.t.Helper()
 	settings := clone(w.t, w.Settings)
@@ -94,7 +94,7 @@ func (w *world) impatient() idp.Provider {
 	return p
 }
 
-// answers waits until an impatient provider answers: it may have to try more than once on a machine that is busy.
+// answers waits until an impatient provider answers: it may have to try more than once on a busy machine.
 func (w *world) answers(p idp.Provider) {
 	w.t.Helper()
 	for end := time.Now().Add(guard); ; {
@@ -111,17 +111,17 @@ func (w *world) answers(p idp.Provider) {
 	}
 }
 
-// server tells whether the provider has one that can be asked.
+// server reports whether the provider has a server that can be asked.
 func (w *world) server() bool { return w.Handler != nil || w.Backend != "" }
 
-// begin is a fresh login.
+// begin returns the parameters of a new login.
 func begin() idp.Begin {
 	return idp.Begin{Callback: callback, State: random(), Nonce: random(), Verifier: random()}
 }
 
-func random() string { return rand.Text() + rand.Text() } // 43 characters or more, as RFC 7636, 4.1 wants
+func random() string { return rand.Text() + rand.Text() } // 43 characters or more, as RFC 7636, 4.1 requires
 
-// visit is what the browser does: it goes to the provider's page, where the person is logged in, and comes back.
+// visit does what the browser does: it goes to the provider's page, where the user is logged in, and returns.
 func (w *world) visit(address string) url.Values {
 	w.t.Helper()
 	req, err := http.NewRequestWithContext(w.t.Context(), http.MethodGet, address, http.NoBody)
@@ -141,7 +141,7 @@ func (w *world) visit(address string) url.Values {
 	return u.Query()
 }
 
-// arrive goes to a Redirect provider and comes back.
+// arrive goes to a Redirect provider and returns.
 func (w *world) arrive(b idp.Begin) idp.Callback {
 	w.t.Helper()
 	address, err := w.provider.(idp.Redirect).Begin(w.t.Context(), b)
@@ -151,7 +151,7 @@ func (w *world) arrive(b idp.Begin) idp.Callback {
 	return idp.Callback{Values: w.visit(address), Callback: b.Callback, Nonce: b.Nonce, Verifier: b.Verifier}
 }
 
-// login logs the person in.
+// login logs the user in.
 func (w *world) login() (*idp.Identity, error) {
 	w.t.Helper()
 	switch p := w.provider.(type) {
@@ -164,7 +164,7 @@ func (w *world) login() (*idp.Identity, error) {
 	return nil, nil
 }
 
-// logsIn tells whether people log in at the provider itself.
+// logsIn reports whether users log in at the provider itself.
 func (w *world) logsIn() bool {
 	switch w.provider.(type) {
 	case idp.Password, idp.Redirect:
@@ -173,7 +173,7 @@ func (w *world) logsIn() bool {
 	return false
 }
 
-// mustLogin logs the person in.
+// mustLogin logs the user in.
 func (w *world) mustLogin() *idp.Identity {
 	w.t.Helper()
 	who, err := w.login()
@@ -183,16 +183,16 @@ func (w *world) mustLogin() *idp.Identity {
 	return who
 }
 
-// ask is a question that goes to the server. prepare is called while all is well, and returns the question.
+// ask is a call that reaches the server. prepare is called without faults, and returns the call.
 type ask struct {
 	name    string
 	prepare func() func(ctx context.Context) error
 }
 
-// asks are all questions that the provider can ask.
+// asks returns all calls that the provider can make.
 func (w *world) asks() []ask { return w.asksOf(w.provider) }
 
-// asksOf are the questions put to p; they are prepared by the world's own provider.
+// asksOf returns the calls of p; the world's own provider prepares them.
 func (w *world) asksOf(p idp.Provider) []ask {
 	out := []ask{{"Check", func() func(context.Context) error { return p.Check }}}
 	if p, ok := p.(idp.Password); ok {
@@ -215,7 +215,7 @@ func (w *world) asksOf(p idp.Provider) []ask {
 	return out
 }
 
-// errBoth marks an answer that is an identity and an error in one.
+// errBoth is the error for a result that has both an identity and an error.
 var errBoth = errors.New("an identity came along with an error")
 
 func nobody(who *idp.Identity, err error) error {
@@ -225,7 +225,7 @@ func nobody(who *idp.Identity, err error) error {
 	return err
 }
 
-// within waits for a call, and fails the test where it hangs.
+// within waits for a call, and fails the test if it hangs.
 func within(t *testing.T, call func() error) error {
 	t.Helper()
 	done := make(chan error, 1)
@@ -239,7 +239,7 @@ func within(t *testing.T, call func() error) error {
 	}
 }
 
-// unavailable checks that an error says that the provider can't be asked, and nothing else.
+// unavailable checks that an error says that the provider can't be reached, and nothing else.
 func unavailable(t *testing.T, err error) {
 	t.Helper()
 	if !errors.Is(err, idp.ErrUnavailable) {

@@ -18,12 +18,12 @@ import (
 
 const (
 	dialTimeout = 5 * time.Second
-	// maxAnswer bounds what the server may send for one question, in bytes.
+	// maxAnswer bounds the server's answer to one request, in bytes.
 	maxAnswer = 8 << 20
 )
 
 var (
-	// errTooLong ends a connection whose server sends more than it was asked for.
+	// errTooLong ends a connection whose server sends more than was requested.
 	errTooLong = errors.New("the server's answer is too long")
 	// errTimeout says that the server took too long. Asking it again would take as long again.
 	errTimeout = errors.New("the server does not answer in time")
@@ -33,10 +33,10 @@ var (
 type conn struct {
 	*ldap.Conn
 	wire *wire
-	idle time.Time // since when it lies in the pool
+	idle time.Time // when it was put into the pool
 }
 
-// wire is the connection below, which bounds what is read.
+// wire is the underlying connection; it bounds what is read.
 type wire struct {
 	net.Conn
 	budget atomic.Int64
@@ -51,7 +51,7 @@ func (w *wire) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// dial connects to the server, and begins TLS where that is configured, before anything else is sent.
+// dial connects to the server, and starts TLS if that is configured, before anything else is sent.
 func (a *address) dial(ctx context.Context, timeout time.Duration, loopback bool) (*conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, min(timeout, dialTimeout))
 	defer cancel()
@@ -88,7 +88,7 @@ func newConn(l *ldap.Conn, w *wire) *conn {
 	return &conn{Conn: l, wire: w}
 }
 
-// upgrade begins TLS, and makes sure that it has.
+// upgrade starts TLS, and makes sure that it has started.
 func (c *conn) upgrade(config *tls.Config) error {
 	if err := c.StartTLS(config); err != nil {
 		return err
@@ -99,7 +99,7 @@ func (c *conn) upgrade(config *tls.Config) error {
 	return nil
 }
 
-// allowed judges an address that is about to be dialled, after its name was resolved.
+// allowed returns an error unless an address may be dialled, after its name was resolved.
 func allowed(address string, loopback bool) error {
 	ap, err := netip.ParseAddrPort(address)
 	if err != nil {
@@ -111,14 +111,14 @@ func allowed(address string, loopback bool) error {
 	return nil
 }
 
-// do runs one operation, which has ended after timeout, and when ctx does.
+// do runs one operation, which ends after timeout, and when ctx does.
 func (c *conn) do(ctx context.Context, timeout time.Duration, operation func() error) error {
 	c.wire.budget.Store(maxAnswer)
 	deadline := time.Now().Add(timeout)
 	_ = c.wire.SetDeadline(deadline)
 	stop := context.AfterFunc(ctx, func() { _ = c.wire.SetDeadline(time.Unix(1, 0)) })
 	err := operation()
-	if !stop() { // ctx ended: the connection has no future, whatever came of the operation
+	if !stop() { // ctx ended: the connection can't be used any more, whatever the operation returned
 		c.shut()
 		if err == nil {
 			return nil
@@ -134,15 +134,15 @@ func (c *conn) do(ctx context.Context, timeout time.Duration, operation func() e
 
 // shut closes the connection at once.
 func (c *conn) shut() {
-	_ = c.wire.Close() // whoever waits for an answer is told
+	_ = c.wire.Close() // ends the operations that wait for an answer
 	_ = c.Close()
 }
 
-// broken tells whether an error is of the connection, and not an answer of the server.
+// broken reports whether an error is of the connection, and not an answer of the server.
 func broken(err error) bool {
 	var e *ldap.Error
 	if errors.As(err, &e) {
-		return e.ResultCode >= ldap.ErrorNetwork // below are the codes of RFC 4511
+		return e.ResultCode >= ldap.ErrorNetwork // codes below it are those of RFC 4511
 	}
 	return err != nil && !errors.Is(err, errTooMany)
 }

@@ -11,19 +11,19 @@ import (
 )
 
 const (
-	// pageSize is how many groups are asked for at once (RFC 2696); servers answer 500 to 1000 at most.
+	// pageSize is how many groups are requested at once (RFC 2696); servers answer 500 to 1000 at most.
 	pageSize = 250
-	// maxDepth is how far groups in groups are followed, and perQuestion how many of them are asked about at once.
+	// maxDepth is how deep nested groups are followed, and perQuestion how many of them one search asks about.
 	maxDepth    = 10
 	perQuestion = 25
-	// maxFound bounds the groups that are looked at for one person.
+	// maxFound bounds the groups that are read for one user.
 	maxFound = 4 * idp.MaxGroups
 )
 
-// errTooMany says that somebody is in more groups than can be looked at. Some of them would be a matter of luck.
+// errTooMany says that a user is in more groups than can be read. Which of them were read would be random.
 var errTooMany = errors.New("the person is in too many groups; make groupSearchBase or groupSearchFilter narrower")
 
-// groups returns the names of a person's groups.
+// groups returns the names of a user's groups.
 func (p *Provider) groups(ctx context.Context, e *ldap.Entry) ([]string, error) {
 	var named []string
 	if p.UserMemberAttribute != "" {
@@ -37,7 +37,7 @@ func (p *Provider) groups(ctx context.Context, e *ldap.Entry) ([]string, error) 
 	s := &groupSearch{provider: p, ctx: ctx, names: map[string]string{}}
 	err := p.searches.with(ctx, func(c *conn) error {
 		s.conn = c
-		clear(s.names) // it may be the second try
+		clear(s.names) // it may be a retry
 		return s.run(e, named)
 	})
 	if err != nil {
@@ -50,8 +50,8 @@ func (p *Provider) groups(ctx context.Context, e *ldap.Entry) ([]string, error) 
 	return out, nil
 }
 
-// firstValues returns the names of groups that are known by their DN alone: the value of its first part, as of cn=developers,ou=groups.
-// What is no DN is a name already.
+// firstValues returns the names of groups of which only the DN is known: the value of its first part, as in cn=developers,ou=groups. A
+// text that is no DN is already a name.
 func firstValues(dns []string) []string {
 	out := make([]string, 0, len(dns))
 	for _, s := range dns {
@@ -63,13 +63,13 @@ func firstValues(dns []string) []string {
 	return out
 }
 
-// groupSearch finds the groups of one person.
+// groupSearch finds the groups of one user.
 type groupSearch struct {
 	provider *Provider
 	ctx      context.Context //nolint:containedctx // it lives as long as one call
 	conn     *conn
 	names    map[string]string // by the normalized DN; "" for a group without a name
-	next     []string          // DNs whose groups are to be looked for
+	next     []string          // DNs whose groups have to be searched
 }
 
 func (s *groupSearch) run(e *ldap.Entry, named []string) error {
@@ -127,7 +127,7 @@ func (s *groupSearch) holding(members []string) error {
 	}
 }
 
-// read looks at the groups that the person's own entry names: those below the base that match the filter.
+// read reads the groups that the user's own entry names: those below the base that match the filter.
 func (s *groupSearch) read(dns []string) error {
 	p := s.provider
 	base, err := ldap.ParseDN(p.GroupSearchBase)
@@ -150,7 +150,7 @@ func (s *groupSearch) read(dns []string) error {
 			BaseDN: name, Scope: ldap.ScopeBaseObject, Filter: filter, Attributes: []string{p.GroupNameAttribute}, SizeLimit: 2,
 		})
 		if ldap.IsErrorAnyOf(err, ldap.LDAPResultNoSuchObject, ldap.LDAPResultReferral) {
-			continue // deleted, and still named; or elsewhere
+			continue // deleted, and still named; or outside the base
 		}
 		if err != nil {
 			return err
@@ -162,7 +162,7 @@ func (s *groupSearch) read(dns []string) error {
 	return nil
 }
 
-// add takes groups in that are not known yet, so that groups which contain each other are no circle.
+// add adds groups that are not known yet, so that groups which contain each other cause no loop.
 func (s *groupSearch) add(entries []*ldap.Entry) error {
 	for _, e := range entries {
 		dn, err := ldap.ParseDN(e.DN)
@@ -182,5 +182,5 @@ func (s *groupSearch) add(entries []*ldap.Entry) error {
 	return nil
 }
 
-// normal is the form of a DN in which two that mean one are the same.
+// normal returns the normalized form of a DN, which is equal for equal DNs.
 func normal(dn *ldap.DN) string { return strings.ToLower(dn.String()) }

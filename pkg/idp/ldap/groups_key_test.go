@@ -6,7 +6,7 @@ import (
 	"github.com/go-ldap/ldap/v3"
 )
 
-// Names of entries that count as one are equal to the directory too, in any case of their letters.
+// Entries whose normalized names are equal have names that are equal to the directory too, in any case.
 func FuzzNormalNamesAreToldApart(f *testing.F) {
 	f.Add("cn=a\\,b,dc=x", "cn=a,b=c,dc=x")
 	f.Add("cn=a\\2cb,dc=x", "CN=A\\,B,DC=X")

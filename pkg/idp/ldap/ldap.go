@@ -1,9 +1,9 @@
-// Package ldap is the identity provider that an LDAP directory is (RFC 4511): a manager, or nobody in particular, searches for the entry
-// of whoever logs in, and a bind with the entry's DN and the password proves who it is.
+// Package ldap is the identity provider for an LDAP directory (RFC 4511). A manager, or an anonymous search, finds the entry of the user
+// who logs in, and a bind with the entry's DN and the password checks the password.
 //
-// What people type gets into filters escaped (RFC 4515, 3) and never into DNs, which come from the directory. Referrals are not
-// followed: they would lead passwords to servers that nobody configured. Searches and proofs use different connections, so
-// that nothing is ever searched with the rights of whoever logged in last.
+// Input of users is escaped in filters (RFC 4515, 3) and never becomes part of a DN: DNs come from the directory. Referrals are not
+// followed: they would lead passwords to servers that no administrator configured. Searches and binds of users have separate
+// connections, so that no search has the rights of the user who logged in last.
 package ldap
 
 import (
@@ -19,10 +19,10 @@ import (
 	"kapis.dev/ks-apiserver/pkg/idp"
 )
 
-// TypeName is what configurations call the type.
+// TypeName is the name of the type in configurations.
 const TypeName = "LDAPIdentityProvider"
 
-// What people may type, in bytes. More is a wrong name or a wrong password, and not sent.
+// Limits of the input, in bytes. Longer input is a wrong name or a wrong password, and not sent.
 const (
 	maxLogin    = 256
 	maxPassword = 1024
@@ -33,7 +33,7 @@ type Provider struct {
 	settings
 	address *address
 	dial    func(context.Context) (*conn, error)
-	// searches are connections of the manager, proofs those on which people's passwords are tried.
+	// searches are connections of the manager, and proofs those on which users' passwords are checked.
 	searches, proofs *pool
 }
 
@@ -42,7 +42,7 @@ var (
 	_ idp.Refresher = (*Provider)(nil)
 )
 
-// Type is the type of these providers.
+// Type returns the type of provider.
 func Type() idp.Type { return idp.Type{Name: TypeName, Open: open} }
 
 func open(raw []byte, o idp.OpenOptions) (idp.Provider, error) {
@@ -63,20 +63,20 @@ func open(raw []byte, o idp.OpenOptions) (idp.Provider, error) {
 	return p, nil
 }
 
-// Close gives the connections back.
+// Close closes the connections.
 func (p *Provider) Close() error {
 	p.searches.close()
 	p.proofs.close()
 	return nil
 }
 
-// String names the provider, and shows no setting.
+// String returns a name of the provider, and shows no other setting.
 func (p *Provider) String() string { return "LDAP directory at " + p.address.hostPort }
 
-// GoString is String.
+// GoString returns the same as String.
 func (p *Provider) GoString() string { return p.String() }
 
-// manager returns a connection on which searches may be made.
+// manager returns a connection for searches.
 func (p *Provider) manager(ctx context.Context) (*conn, error) {
 	c, err := p.dial(ctx)
 	if err != nil || p.ManagerDN == "" {
@@ -89,7 +89,7 @@ func (p *Provider) manager(ctx context.Context) (*conn, error) {
 	return c, nil
 }
 
-// Login returns who has the name and the password.
+// Login returns the identity with that name and password.
 func (p *Provider) Login(ctx context.Context, username, password string) (*idp.Identity, error) {
 	if username == "" || password == "" || len(username) > maxLogin || len(password) > maxPassword {
 		return nil, idp.ErrCredentials
@@ -99,7 +99,7 @@ func (p *Provider) Login(ctx context.Context, username, password string) (*idp.I
 	e, err := p.person(ctx, p.equals(p.LoginAttribute, username))
 	switch {
 	case errors.Is(err, errNobody), errors.Is(err, errSeveral):
-		// As many questions as for somebody who is there, so that time tells nothing.
+		// The same number of requests as for an existing user, so that the time reveals nothing.
 		_ = p.prove(ctx, "cn="+rand.Text()+","+p.UserSearchBase, password)
 		if errors.Is(err, errSeveral) {
 			return nil, fmt.Errorf("%w: %w", idp.ErrCredentials, err)
@@ -117,7 +117,7 @@ func (p *Provider) Login(ctx context.Context, username, password string) (*idp.I
 	return p.identity(ctx, e)
 }
 
-// Refresh returns the person as he is there now.
+// Refresh returns the user's current identity.
 func (p *Provider) Refresh(ctx context.Context, subject, _ string) (*idp.Identity, error) {
 	ctx, cancel := context.WithTimeout(ctx, p.timeout())
 	defer cancel()
@@ -137,8 +137,8 @@ func (p *Provider) Refresh(ctx context.Context, subject, _ string) (*idp.Identit
 	return p.identity(ctx, e)
 }
 
-// Check goes the whole way of a login, up to the password: on a new connection, since the kept ones prove only that the configuration
-// was right once.
+// Check does the steps of a login up to the password, on a new connection: the pooled ones prove only that the configuration was
+// right once.
 func (p *Provider) Check(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, p.timeout())
 	defer cancel()
@@ -163,8 +163,7 @@ func (p *Provider) Check(ctx context.Context) error {
 	return nil
 }
 
-// prove tries a password. Whatever is wrong with the person there is wrong with the name or the password; whatever is wrong with
-// the server is not.
+// prove checks a password. An error of the user's entry counts as a wrong name or password; an error of the server does not.
 func (p *Provider) prove(ctx context.Context, dn, password string) error {
 	if dn == "" || password == "" { // an anonymous bind, which succeeds and proves nothing
 		return idp.ErrCredentials
@@ -183,16 +182,16 @@ func (p *Provider) prove(ctx context.Context, dn, password string) error {
 	return nil
 }
 
-// maxText bounds what is repeated of a server's own words.
+// maxText bounds how much of a server's own message is repeated.
 const maxText = 300
 
-// unavailable says that the server could not be asked, and what to look at. For somebody who logs in, a wrong configuration is
-// an outage too.
+// unavailable returns the error for a server that could not be asked, with what to check. For a user who logs in, a wrong
+// configuration is an outage too.
 func unavailable(attempt string, err error) error {
 	return fmt.Errorf("%w: %s", idp.ErrUnavailable, explain(attempt, err))
 }
 
-// wrong is the error of a check: an outage, or an answer that says that the configuration is wrong.
+// wrong returns the error of a check: an outage, or an answer that shows that the configuration is wrong.
 func wrong(attempt string, err error) error {
 	if broken(err) || ldap.IsErrorAnyOf(err, ldap.LDAPResultBusy, ldap.LDAPResultUnavailable, ldap.LDAPResultTimeLimitExceeded,
 		ldap.LDAPResultAdminLimitExceeded, ldap.LDAPResultOther) {
@@ -201,7 +200,7 @@ func wrong(attempt string, err error) error {
 	return errors.New(explain(attempt, err))
 }
 
-// explain says what was attempted, what the server answered, and what to look at.
+// explain describes what was attempted, what the server answered, and what to check.
 func explain(attempt string, err error) string {
 	hint := ""
 	switch {
@@ -221,7 +220,7 @@ func explain(attempt string, err error) string {
 	return attempt + ": " + text + hint
 }
 
-// search asks once.
+// search makes one search.
 func (p *Provider) search(ctx context.Context, c *conn, r *ldap.SearchRequest) (out *ldap.SearchResult, err error) {
 	r.DerefAliases = ldap.NeverDerefAliases
 	r.TimeLimit = int((p.timeout() + time.Second - 1) / time.Second)

@@ -25,7 +25,7 @@ func TestThePersonIsReadFromTheDirectory(t *testing.T) {
 	if err := p.Check(ctx(t)); err != nil {
 		t.Errorf("check: %v", err)
 	}
-	// What existing links hold is the login; entryUUID is for those who want a name that no second person gets.
+	// Existing links have the login name; entryUUID is for administrators who want an identifier that is never reused.
 	id, err = opened(t, d.settings("uidAttribute: entryUUID", "displayNameAttribute: sn")).Login(ctx(t), "jane", password)
 	if err != nil || len(id.Subject) != 36 || id.DisplayName != "jane" {
 		t.Fatalf("%+v, %v", id, err)
@@ -36,7 +36,7 @@ func TestThePersonIsReadFromTheDirectory(t *testing.T) {
 	}
 }
 
-// S46: whatever is typed, it is a name or a password, and no filter, DN or anonymous bind.
+// S46: all input is a name or a password, and never a filter, a DN or an anonymous bind.
 func TestWhatIsTypedIsNoSyntax(t *testing.T) {
 	d := slapd(t, person("jane")+person("joe")+
 		"dn: ou=elsewhere,"+people+"\nobjectClass: referral\nobjectClass: extensibleObject\nou: elsewhere\nuid: far\nref: ldap://127.0.0.1:1/ou=elsewhere,"+people+"\n\n")
@@ -72,7 +72,7 @@ func TestWhatIsTypedIsNoSyntax(t *testing.T) {
 	}
 }
 
-// S46: an empty password would be an anonymous bind, which this server grants. It never gets there.
+// S46: an empty password would be an anonymous bind, which this server grants. It is never sent.
 func TestAnEmptyPasswordIsNeverSent(t *testing.T) {
 	d := slapd(t, person("jane"))
 	addr := d.forward()
@@ -98,7 +98,7 @@ func TestTwoEntriesOfOneNameAreNobody(t *testing.T) {
 	}
 }
 
-// S46: TLS is begun and verified, by the configured authority or by the system's.
+// S46: TLS is started and verified, by the configured authority or by the system's.
 func TestTLSIsVerified(t *testing.T) {
 	d := slapd(t, person("jane"))
 	data := base64.StdEncoding.EncodeToString([]byte(d.ca))
@@ -129,7 +129,7 @@ func TestTLSIsVerified(t *testing.T) {
 	}
 }
 
-// S46: nothing is sent before TLS has begun, to a server that has no TLS either.
+// S46: nothing is sent before TLS has started, not even to a server without TLS.
 func TestNothingIsSentInClearTextWhereTLSIsConfigured(t *testing.T) {
 	d := slapd(t, person("jane"))
 	d.stop()
@@ -141,7 +141,7 @@ func TestNothingIsSentInClearTextWhereTLSIsConfigured(t *testing.T) {
 	}
 }
 
-// U30: an outage is no wrong password, the provider opens without its server, and comes back with it.
+// U30: an outage is not reported as a wrong password; the provider opens without its server, and works once the server is back.
 func TestAnOutageIsNotAWrongPassword(t *testing.T) {
 	d := slapd(t, person("jane"))
 	p := opened(t, d.settings())
@@ -169,7 +169,7 @@ func TestAnOutageIsNotAWrongPassword(t *testing.T) {
 	}
 }
 
-// A wrong manager, or a wrong base, is the administrator's mistake, and not everybody's wrong password.
+// A wrong manager, or a wrong base, is the administrator's mistake, and is not reported as a wrong password.
 func TestAWrongConfigurationIsNotAWrongPassword(t *testing.T) {
 	d := slapd(t, person("jane"))
 	for name, tc := range map[string]struct{ settings, says string }{
@@ -193,7 +193,7 @@ func TestAWrongConfigurationIsNotAWrongPassword(t *testing.T) {
 	}
 }
 
-// U30: connections are used again, and are few: a thousand logins do not need a thousand ports.
+// U30: connections are reused, and are few: a thousand logins do not need a thousand ports.
 func TestManyLoginsUseFewConnections(t *testing.T) {
 	var many strings.Builder
 	for i := range 3000 {
@@ -223,7 +223,7 @@ func TestManyLoginsUseFewConnections(t *testing.T) {
 	}
 }
 
-// S12: who is gone or disabled there is told apart from one who mistyped his password too often.
+// S12: a user who is removed or disabled in the directory is distinguished from one who mistyped the password too often.
 func TestRefreshTellsWhoIsGone(t *testing.T) {
 	control := "dn: uid=%s," + people + "\nchangetype: modify\nreplace: pwdAccountLockedTime\npwdAccountLockedTime: %s\n\n"
 	d := slapd(t, person("jane")+person("gone")+person("locked")+person("tired"))
@@ -241,7 +241,7 @@ func TestRefreshTellsWhoIsGone(t *testing.T) {
 	}
 }
 
-// U33: groups by the attribute of people, by those of groups, nested, and in pages.
+// U33: groups by the attribute of users, by the attribute of groups, nested, and in pages.
 func TestGroupsAreFound(t *testing.T) {
 	var many strings.Builder
 	for i := range 700 {
@@ -250,7 +250,7 @@ func TestGroupsAreFound(t *testing.T) {
 	d := slapd(t, person("jane")+person("busy")+person("loner")+
 		group("dev", dn("jane"))+group("circle", groupDN("dev"), groupDN("outer"))+group("outer", groupDN("circle"))+group("system:masters", dn("jane"))+
 		"dn: cn=posix,"+groups+"\nobjectClass: posixGroup\ncn: posix\ngidNumber: 7\nmemberUid: jane\n\n"+many.String())
-	// memberof is kept by the overlay, for what comes after the start.
+	// memberof is maintained by the overlay, for entries that are added after the start.
 	d.modify("dn: " + groupDN("late") + "\nchangetype: add\nobjectClass: groupOfNames\ncn: late\nmember: " + dn("jane") + "\n\n")
 	for name, tc := range map[string]struct {
 		more []string
@@ -273,7 +273,7 @@ func TestGroupsAreFound(t *testing.T) {
 			}
 		})
 	}
-	// More than a page and the server's limit; more than what counts.
+	// More groups than a page and than the server's limit; more than the number that counts.
 	id, err := opened(t, d.settings("groupSearchBase: "+groups)).Login(ctx(t), "busy", password)
 	if err != nil || len(id.Groups) != idp.MaxGroups {
 		t.Errorf("%d groups, %v", len(id.Groups), err)

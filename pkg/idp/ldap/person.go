@@ -18,7 +18,7 @@ var (
 	errSeveral = errors.New("more than one entry matches; make userSearchBase or userSearchFilter narrower")
 )
 
-// Attributes by which servers say that an entry is disabled.
+// Attributes that say that an entry is disabled.
 const (
 	lockedTime     = "pwdAccountLockedTime" // OpenLDAP's password policy
 	accountControl = "userAccountControl"   // Active Directory
@@ -26,10 +26,10 @@ const (
 )
 
 const (
-	// lockedForGood is the value of pwdAccountLockedTime that an administrator sets. Any other one is a time, and says that somebody
-	// tried wrong passwords: that must not end sessions, since anybody could.
+	// lockedForGood is the value of pwdAccountLockedTime that an administrator sets. Any other value is a time, set after wrong
+	// passwords: that must not end sessions, since anyone can cause it.
 	lockedForGood = "000001010000Z"
-	// accountDisable is the bit of userAccountControl.
+	// accountDisable is the bit of userAccountControl for disabled accounts.
 	accountDisable = 2
 )
 
@@ -60,7 +60,7 @@ func (p *Provider) person(ctx context.Context, filter string) (*ldap.Entry, erro
 	return found.Entries[0], nil
 }
 
-// attributes are what is read of people. Operational attributes have to be named.
+// attributes returns the attributes that are read of users. Operational attributes have to be named.
 func (p *Provider) attributes() []string {
 	out := []string{p.LoginAttribute, p.MailAttribute, lockedTime, accountControl, accountLock}
 	for _, a := range []string{p.UIDAttribute, p.UserMemberAttribute, p.DisplayNameAttribute} {
@@ -74,7 +74,7 @@ func (p *Provider) attributes() []string {
 	return out
 }
 
-// disabled tells whether an administrator of the directory has disabled an entry.
+// disabled reports whether an administrator of the directory has disabled an entry.
 func disabled(e *ldap.Entry) bool {
 	if control, err := strconv.ParseInt(e.GetEqualFoldAttributeValue(accountControl), 10, 64); err == nil && control&accountDisable != 0 {
 		return true
@@ -82,7 +82,7 @@ func disabled(e *ldap.Entry) bool {
 	return e.GetEqualFoldAttributeValue(lockedTime) == lockedForGood || strings.EqualFold(e.GetEqualFoldAttributeValue(accountLock), "true")
 }
 
-// identity makes an Identity of a person's entry.
+// identity returns the Identity of a user's entry.
 func (p *Provider) identity(ctx context.Context, e *ldap.Entry) (*idp.Identity, error) {
 	id := &idp.Identity{
 		Username:    e.GetEqualFoldAttributeValue(p.LoginAttribute),
@@ -131,12 +131,12 @@ func (p *Provider) uid(e *ldap.Entry) string {
 	return s[:8] + "-" + s[8:12] + "-" + s[12:16] + "-" + s[16:20] + "-" + s[20:]
 }
 
-// swap turns the first three groups of a GUID around, which Active Directory stores in another order than it writes.
+// swap reverses the byte order of the first three groups of a GUID, which Active Directory stores in another order than it shows.
 func swap(b [16]byte) [16]byte {
 	return [16]byte{b[3], b[2], b[1], b[0], b[5], b[4], b[7], b[6], b[8], b[9], b[10], b[11], b[12], b[13], b[14], b[15]}
 }
 
-// bySubject is the filter that finds the person of a subject.
+// bySubject returns the filter that finds the user of a subject.
 func (p *Provider) bySubject(subject string) (string, error) {
 	if subject == "" || len(subject) > maxPassword {
 		return "", errNobody

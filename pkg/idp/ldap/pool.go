@@ -8,9 +8,9 @@ import (
 )
 
 const (
-	// poolSize is how many connections of one purpose there are at most. More logins than that wait their turn.
+	// poolSize is the maximum number of connections for one purpose. Further logins wait for one.
 	poolSize = 8
-	// idleTimeout is how long a connection lies unused before it is closed.
+	// idleTimeout is how long an unused connection is kept.
 	idleTimeout = time.Minute
 )
 
@@ -22,7 +22,7 @@ type pool struct {
 
 	slots  chan struct{}
 	mu     sync.Mutex
-	idle   []*conn // the last one was used last
+	idle   []*conn // the last element was used last
 	timer  *time.Timer
 	closed bool
 }
@@ -31,8 +31,8 @@ func newPool(dial func(context.Context) (*conn, error)) *pool {
 	return &pool{dial: dial, now: time.Now, slots: make(chan struct{}, poolSize)}
 }
 
-// with runs operations on a connection. Where one that was kept turns out to be gone, they are run again on a new one: a server
-// may close what is idle, and a restarted one has.
+// with runs operations on a connection. If a pooled one turns out to be closed, they are run again on a new one: servers close
+// idle connections, and all of them when they restart.
 func (p *pool) with(ctx context.Context, operations func(*conn) error) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -59,7 +59,7 @@ func (p *pool) with(ctx context.Context, operations func(*conn) error) error {
 	return err
 }
 
-// take returns a connection that was kept, nil where there is none.
+// take returns a pooled connection, or nil.
 func (p *pool) take() *conn {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -74,7 +74,7 @@ func (p *pool) take() *conn {
 	return nil
 }
 
-// put keeps a connection that is still good, and closes it when it has not been used for a while.
+// put returns a connection to the pool if it still works, and closes it when it has not been used for a while.
 func (p *pool) put(c *conn, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -89,7 +89,7 @@ func (p *pool) put(c *conn, err error) {
 	}
 }
 
-// sweep closes what lies unused, and comes again while anything is left.
+// sweep closes connections that are unused for too long, and schedules itself again while any is left.
 func (p *pool) sweep() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -108,7 +108,7 @@ func (p *pool) sweep() {
 	}
 }
 
-// close closes what is idle; what is in use is closed when it comes back.
+// close closes the idle connections; those in use are closed when they are returned.
 func (p *pool) close() {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -22,47 +22,46 @@ import (
 type settings struct {
 	// Host is host[:port], ldap://host[:port] or ldaps://host[:port]; ports 389 and 636.
 	Host string `json:"host"`
-	// ReadTimeout is how long the server may take for all that one login asks of it, in milliseconds; 15000.
+	// ReadTimeout is how long the server may take for all requests of one login, in milliseconds; 15000.
 	ReadTimeout int `json:"readTimeout"`
-	// StartTLS begins TLS on a connection of ldap://, before anything else is sent (RFC 4511, 4.14).
+	// StartTLS starts TLS on a connection of ldap://, before anything else is sent (RFC 4511, 4.14).
 	StartTLS bool `json:"startTLS"`
-	// InsecureSkipVerify takes any certificate of the server; false. For tests.
+	// InsecureSkipVerify accepts any certificate of the server; false. For tests.
 	InsecureSkipVerify bool `json:"insecureSkipVerify"`
-	// RootCA is a file with the certificates of the authorities that vouch for the server, RootCAData are these themselves, as
-	// PEM or its base64; those of the system.
+	// RootCA is a file with the certificates of the authorities that issue the server's certificate, and RootCAData the
+	// certificates themselves, as PEM or its base64; those of the system.
 	RootCA     string `json:"rootCA"`
 	RootCAData string `json:"rootCAData"`
-	// ManagerDN and ManagerPassword are who searches; nobody (an anonymous search).
+	// ManagerDN and ManagerPassword are the credentials for searches; none (an anonymous search).
 	ManagerDN       string     `json:"managerDN"`
 	ManagerPassword idp.Secret `json:"managerPassword"`
-	// UserSearchBase is where people are, with all that is below it, UserSearchFilter what they have besides
-	// LoginAttribute (any).
+	// UserSearchBase is the base below which users are searched, and UserSearchFilter a further condition besides LoginAttribute (any).
 	UserSearchBase   string `json:"userSearchBase"`
 	UserSearchFilter string `json:"userSearchFilter"`
-	// LoginAttribute is what people type as their name; uid. Its value is also who they are to this server, unless
-	// UIDAttribute names another one that no second person ever gets: entryUUID (RFC 4530), objectGUID.
+	// LoginAttribute is the attribute with the user name; uid. Its value also identifies the user to this server, unless
+	// UIDAttribute names another attribute whose values are never reused: entryUUID (RFC 4530), objectGUID.
 	LoginAttribute string `json:"loginAttribute"`
 	UIDAttribute   string `json:"uidAttribute"`
-	// MailAttribute and DisplayNameAttribute are for the User that is made; mail, and displayName or else cn.
+	// MailAttribute and DisplayNameAttribute are for the User that is created; mail, and displayName or else cn.
 	MailAttribute        string `json:"mailAttribute"`
 	DisplayNameAttribute string `json:"displayNameAttribute"`
-	// UserMemberAttribute is an attribute of people that names their groups, such as memberOf; none.
+	// UserMemberAttribute is an attribute of users that names their groups, such as memberOf; none.
 	UserMemberAttribute string `json:"userMemberAttribute"`
-	// GroupSearchBase is where groups are; none. With it, groups are those whose GroupMemberAttribute (member) names the person by his
-	// DN, or for memberUid by his LoginAttribute, and those of UserMemberAttribute that are below the base; and all of them match
-	// GroupSearchFilter (any). They are called what their GroupNameAttribute (cn) says.
+	// GroupSearchBase is the base below which groups are searched; none. With it, a user's groups are those whose GroupMemberAttribute
+	// (member) has the user's DN, or for memberUid the user's LoginAttribute, and those of UserMemberAttribute below the base. All of
+	// them have to match GroupSearchFilter (any). Their names are the values of GroupNameAttribute (cn).
 	GroupSearchBase      string `json:"groupSearchBase"`
 	GroupSearchFilter    string `json:"groupSearchFilter"`
 	GroupMemberAttribute string `json:"groupMemberAttribute"`
 	GroupNameAttribute   string `json:"groupNameAttribute"`
-	// NestedGroups counts the groups that a person's groups are in, too; false.
+	// NestedGroups also counts the groups that a user's groups are in; false.
 	NestedGroups bool `json:"nestedGroups"`
 }
 
-// Attributes that stand for more than their value.
+// Attributes that need special treatment.
 const (
 	objectGUID = "objectGUID" // 16 bytes (Active Directory)
-	memberUID  = "memberUid"  // a name in the place of a DN (RFC 2307)
+	memberUID  = "memberUid"  // a name in place of a DN (RFC 2307)
 )
 
 const (
@@ -70,10 +69,10 @@ const (
 	maxTimeout     = 60 * time.Second
 )
 
-// attributeForm is the form of names of attributes (RFC 4512, 2.5, without options).
+// attributeForm matches names of attributes (RFC 4512, 2.5, without options).
 var attributeForm = regexp.MustCompile(`^(?:[A-Za-z][A-Za-z0-9-]{0,126}|[0-9]+(?:\.[0-9]+)+)$`)
 
-// complete fills the defaults in, and refuses what is missing, what can't be, and what would have no effect.
+// complete sets the defaults, and refuses settings that are missing, invalid, or without effect.
 func (s *settings) complete() error {
 	for _, f := range []func() error{s.checkManager, s.checkSearches, s.checkGroups} {
 		if err := f(); err != nil {
@@ -125,13 +124,13 @@ func (s *settings) timeout() time.Duration {
 
 func (s *settings) checkManager() error {
 	if (s.ManagerDN == "") != s.ManagerPassword.IsZero() {
-		// A bind with a name and no password succeeds at most servers, and proves nothing (RFC 4513, 5.1.2).
+		// A bind with a name and no password succeeds on most servers, and proves nothing (RFC 4513, 5.1.2).
 		return errors.New("managerDN, managerPassword: set both, or none to search anonymously")
 	}
 	if s.ManagerDN == "" {
 		return nil
 	}
-	// Active Directory takes names such as user@domain as well: only what looks like a DN has to be one.
+	// Active Directory also accepts names such as user@domain: only a value that looks like a DN has to be one.
 	if _, err := ldap.ParseDN(s.ManagerDN); err != nil && strings.Contains(s.ManagerDN, "=") {
 		return errors.New("managerDN: it is no DN")
 	}
@@ -178,7 +177,7 @@ func (s *settings) checkGroups() error {
 	return nil
 }
 
-// address is where the server is, and how to talk to it.
+// address is the address of the server, and how to connect to it.
 type address struct {
 	hostPort string
 	tls      bool        // from the first byte

@@ -10,7 +10,7 @@ import (
 	"kapis.dev/ks-apiserver/pkg/idp"
 )
 
-// U33: every setting has an effect or is refused, by its name.
+// U33: every setting has an effect, or is refused by its name.
 func TestSettingsWithoutEffectAreRefused(t *testing.T) {
 	d := &directory{t: t, dir: t.TempDir()}
 	d.certify()
@@ -66,7 +66,7 @@ func TestHostsAreReadInAllForms(t *testing.T) {
 	}
 }
 
-// A GUID is shown as Active Directory shows it, and found again by the bytes that it stores.
+// A GUID is written as Active Directory shows it, and searched by the bytes that it stores.
 func TestObjectGUIDIsFoundAgain(t *testing.T) {
 	raw, _ := hex.DecodeString("00112233445566778899aabbccddeeff")
 	p := &Provider{settings: settings{UIDAttribute: "objectGUID"}}
@@ -85,7 +85,7 @@ func TestObjectGUIDIsFoundAgain(t *testing.T) {
 	}
 }
 
-// S46: whatever is typed stays the one value of the one comparison.
+// S46: any input stays the one value of the one comparison.
 func FuzzLoginIsNoFilter(f *testing.F) {
 	for _, s := range []string{"jane", "*)(uid=*", "\x00", `\2a`, "é", "a)(|(b=c", "\xff"} {
 		f.Add(s)

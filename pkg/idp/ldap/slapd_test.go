@@ -31,7 +31,7 @@ const (
 	password = "Secret-123"
 )
 
-// directory is a real slapd.
+// directory is a real slapd process.
 type directory struct {
 	t          *testing.T
 	dir        string
@@ -204,7 +204,7 @@ func (d *directory) modify(ldif string) {
 	}
 }
 
-// forward makes an address that leads to the directory, and counts the connections.
+// forward returns an address that leads to the directory, and counts the connections.
 func (d *directory) forward() string {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -241,7 +241,7 @@ func pipe(in net.Conn, to string) {
 	<-done
 }
 
-// settings are those of the plain port, without TLS; more lines may follow.
+// settings returns settings for the plain port, without TLS, and with additional lines.
 func (d *directory) settings(more ...string) string {
 	return strings.Join(append([]string{
 		fmt.Sprintf("host: 127.0.0.1:%d", d.plain), "managerDN: " + manager, "managerPassword: " + managers, "userSearchBase: " + people,
@@ -274,7 +274,7 @@ func freePort(t *testing.T) int {
 	return ln.Addr().(*net.TCPAddr).Port
 }
 
-// certify makes an authority, and the server's certificate.
+// certify generates an authority, and the server's certificate.
 func (d *directory) certify() {
 	caKey, key := newKey(d.t), newKey(d.t)
 	authority := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "test authority"}, NotBefore: time.Now().Add(-time.Hour),
@@ -309,7 +309,7 @@ func encode(t *testing.T, c, parent *x509.Certificate, key, signer *ecdsa.Privat
 	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}))
 }
 
-// person is an entry with the usual password.
+// person returns an entry with the usual password.
 func person(uid string) string {
 	return fmt.Sprintf(
 		"dn: uid=%s,%s\nobjectClass: inetOrgPerson\nuid: %s\ncn: %s\nsn: %s\nmail: %s@example.com\nuserPassword: %s\n\n",
@@ -323,7 +323,7 @@ func person(uid string) string {
 	)
 }
 
-// group is an entry with members, given as DNs.
+// group returns an entry with members, given as DNs.
 func group(name string, members ...string) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "dn: cn=%s,%s\nobjectClass: groupOfNames\ncn: %s\n", name, groups, name)

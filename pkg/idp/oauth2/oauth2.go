@@ -1,5 +1,5 @@
-// Package oauth2 logs people in at any OAuth 2.0 server that has an address which says whose an access token is. Only that
-// address is believed; a token that could hold a name is not read.
+// Package oauth2 logs users in at any OAuth 2.0 server with an endpoint that returns the user of an access token. Only
+// that endpoint is trusted; tokens themselves are not parsed.
 package oauth2
 
 import (
@@ -11,10 +11,10 @@ import (
 	"kapis.dev/ks-apiserver/pkg/idp/upstream"
 )
 
-// Name is what configurations call the type.
+// Name is the name of the type in configurations.
 const Name = "OAuth2IdentityProvider"
 
-// Type is the kind of provider.
+// Type returns the type of provider.
 func Type() idp.Type { return idp.Type{Name: Name, Open: open} }
 
 type settings struct {
@@ -27,9 +27,9 @@ type settings struct {
 	} `json:"endpoint"`
 	RedirectURL string   `json:"redirectURL"`
 	Scopes      []string `json:"scopes"`
-	// SubjectKey is what holds the name of a person that never changes, and that nobody else gets: text, or a whole number.
+	// SubjectKey is the key of the user's identifier, which never changes and is never reused: text, or an integer.
 	SubjectKey string `json:"subjectKey"`
-	// UsernameKey, EmailKey, DisplayNameKey and GroupsKey hold these; none where they are "".
+	// UsernameKey, EmailKey, DisplayNameKey and GroupsKey are the keys of these values; "" for none.
 	UsernameKey    string `json:"usernameKey"`
 	DisplayNameKey string `json:"displayNameKey"`
 	EmailKey       string `json:"emailKey"`

@@ -10,11 +10,11 @@ import (
 	"kapis.dev/ks-apiserver/pkg/idp/upstream"
 )
 
-// algorithms are those that an ID token may be signed with. Whoever verifies with one of them needs no secret, so a
-// public key is never taken for one (RFC 8725, 3.1).
+// algorithms are those that an ID token may be signed with. All of them are asymmetric, so a public key is never taken
+// for a shared secret (RFC 8725, 3.1).
 var algorithms = []string{"RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA"}
 
-// document is what a provider publishes about itself (OpenID Connect Discovery 1.0, 3), as far as it is used.
+// document has the metadata of a provider (OpenID Connect Discovery 1.0, 3) that this package uses.
 type document struct {
 	Issuer           string   `json:"issuer"`
 	AuthURL          string   `json:"authorization_endpoint"`
@@ -28,7 +28,7 @@ type document struct {
 	SendsIssuer      bool     `json:"authorization_response_iss_parameter_supported"`
 }
 
-// document returns the addresses of the provider: what is configured, and for the rest what it publishes.
+// document returns the addresses of the provider: the configured ones, and for the rest the published ones.
 func (p *Provider) document(ctx context.Context) (*document, error) {
 	if e := p.settings.Endpoint; e.AuthURL != "" && e.TokenURL != "" && e.JWKSURL != "" {
 		return p.complete(&document{Issuer: p.settings.Issuer})
@@ -36,7 +36,7 @@ func (p *Provider) document(ctx context.Context) (*document, error) {
 	return p.documents.Get(ctx)
 }
 
-// discover reads what the provider publishes.
+// discover reads the published metadata.
 func (p *Provider) discover(ctx context.Context) (*document, error) {
 	a, err := p.client.Get(ctx, strings.TrimSuffix(p.settings.Issuer, "/")+"/.well-known/openid-configuration", "", "application/json")
 	if err != nil {
@@ -57,7 +57,7 @@ func (p *Provider) discover(ctx context.Context) (*document, error) {
 	return p.complete(&d)
 }
 
-// complete puts what is configured in the place of what is published, and checks the result.
+// complete replaces published values by configured ones, and checks the result.
 func (p *Provider) complete(d *document) (*document, error) {
 	e := p.settings.Endpoint
 	for _, a := range []struct {
@@ -95,7 +95,7 @@ func (p *Provider) complete(d *document) (*document, error) {
 	return d, nil
 }
 
-// style is how the token endpoint wants to know the client.
+// style returns how the client authenticates at the token endpoint.
 func (d *document) style() upstream.Style {
 	switch {
 	case slices.Contains(d.AuthMethods, "client_secret_basic"):
@@ -106,7 +106,7 @@ func (d *document) style() upstream.Style {
 	return upstream.StyleUnknown
 }
 
-// pkce tells whether the challenge is sent: wherever it is not known to be of no use.
+// pkce reports whether the challenge is sent: always, unless the provider is known not to support it.
 func (d *document) pkce() bool {
 	return len(d.ChallengeMethods) == 0 || slices.Contains(d.ChallengeMethods, "S256")
 }

@@ -9,7 +9,7 @@ import (
 	"kapis.dev/ks-apiserver/pkg/idp/idptest"
 )
 
-// S73: when the person proved himself is read off the signed token, and off nothing else.
+// S73: the time of authentication is read from the signed token, and from nowhere else.
 func TestTheTimeOfTheLoginIsThatOfTheIDToken(t *testing.T) {
 	now := time.Now().Truncate(time.Second)
 	for name, test := range map[string]struct {
@@ -21,7 +21,7 @@ func TestTheTimeOfTheLoginIsThatOfTheIDToken(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			who, err := login(t, func(op *idptest.OP, settings map[string]any) {
 				op.Forge = claim("auth_time", test.claim)
-				op.Info = claim("auth_time", now.Unix()) // which nobody has signed
+				op.Info = claim("auth_time", now.Unix()) // which is not signed
 				settings["getUserInfo"] = true
 			})
 			if err != nil || !who.Authenticated.Equal(test.want) {

@@ -25,13 +25,13 @@ type Provider struct {
 	keys      *upstream.Cached[*keySet]
 }
 
-// Check reads what the provider publishes and its keys, and has it recognise the client.
+// Check reads the provider's metadata and its keys, and checks whether the provider knows the client.
 func (p *Provider) Check(ctx context.Context) error {
 	ctx, cancel := p.client.Bound(ctx)
 	defer cancel()
 	d, err := p.document(ctx)
 	if err == nil && p.settings.Endpoint.JWKSURL == "" {
-		d, err = p.discover(ctx) // as it is now, not as it was
+		d, err = p.discover(ctx) // the current document, not a cached one
 	}
 	if err == nil {
 		_, err = p.fetchKeys(ctx)
@@ -60,7 +60,7 @@ func (p *Provider) Begin(ctx context.Context, b idp.Begin) (string, error) {
 	if b.Again {
 		extra.Set("prompt", cmp.Or(p.preset.Again, "login"))
 		if p.ProvesFreshLogin() {
-			extra.Set("max_age", "0") // then the ID token has to say when the person proved himself (OpenID Connect Core 1.0, 2)
+			extra.Set("max_age", "0") // then the ID token has to contain the time of authentication (OpenID Connect Core 1.0, 2)
 		}
 	}
 	return p.grant.Begin(upstream.Request{AuthURL: d.AuthURL, Callback: p.settings.RedirectURL, Scopes: p.settings.Scopes, PKCE: d.pkce(),
@@ -114,13 +114,14 @@ func (p *Provider) Finish(ctx context.Context, c idp.Callback) (*idp.Identity, e
 	return who, nil
 }
 
-// ProvesFreshLogin tells whether the provider has people prove themselves anew: all that follow OpenID Connect Core 1.0, 3.1.2.1.
+// ProvesFreshLogin reports whether the provider can make users authenticate again, as all providers can that follow
+// OpenID Connect Core 1.0, 3.1.2.1.
 func (p *Provider) ProvesFreshLogin() bool { return p.preset.Again == "" }
 
-// errOther is the error for an answer about somebody who was not asked about.
+// errOther is the error for an answer about another user.
 var errOther = refused("it speaks of another person (sub)")
 
-// userInfo adds what the userinfo endpoint says (OpenID Connect Core 1.0, 5.3) to claims. It has to be of the same person.
+// userInfo adds the answer of the userinfo endpoint (OpenID Connect Core 1.0, 5.3) to claims. It has to be about the same user.
 func (p *Provider) userInfo(ctx context.Context, d *document, access string, claims upstream.Claims) (upstream.Claims, error) {
 	if d.UserInfoURL == "" {
 		return nil, fmt.Errorf("%w: %w: it has no userinfo endpoint", idp.ErrUnavailable, upstream.ErrSettings)
@@ -137,7 +138,7 @@ func (p *Provider) userInfo(ctx context.Context, d *document, access string, cla
 		return nil, errOther
 	}
 	out := maps.Clone(claims)
-	if info.Has("email") { // whether it is verified is said by whoever says it
+	if info.Has("email") { // the source of the e-mail also says whether it is verified
 		delete(out, "email_verified")
 	}
 	for k, v := range info {
@@ -150,7 +151,7 @@ func (p *Provider) userInfo(ctx context.Context, d *document, access string, cla
 	return out, nil
 }
 
-// identity reads the claims of a person (OpenID Connect Core 1.0, 5.1).
+// identity returns the Identity for the claims of a user (OpenID Connect Core 1.0, 5.1).
 func (p *Provider) identity(c upstream.Claims, t *upstream.Tokens) *idp.Identity {
 	s := &p.settings
 	who := &idp.Identity{
@@ -158,7 +159,7 @@ func (p *Provider) identity(c upstream.Claims, t *upstream.Tokens) *idp.Identity
 		DisplayName: c.First("name", "given_name"), Lang: c.Language("locale"), Hint: t.ID, Refresh: t.Refresh,
 	}
 	switch unverified := c.Has("email_verified") && !c.True("email_verified"); {
-	case s.EmailKey != "" && s.EmailKey != "email": // the administrator says what this claim is
+	case s.EmailKey != "" && s.EmailKey != "email": // the administrator knows what this claim is
 		if !unverified || s.TrustEmail {
 			who.Email = c.Email(s.EmailKey)
 		}
@@ -171,7 +172,7 @@ func (p *Provider) identity(c upstream.Claims, t *upstream.Tokens) *idp.Identity
 	return who
 }
 
-// Refresh asks by the refresh token (OpenID Connect Core 1.0, 12).
+// Refresh asks about the user by the refresh token (OpenID Connect Core 1.0, 12).
 func (p *Provider) Refresh(ctx context.Context, subject, refresh string) (*idp.Identity, error) {
 	if refresh == "" {
 		return nil, fmt.Errorf("%w: it gave no refresh token; ask for the scope that it gives one for, such as offline_access", idp.ErrUnaskable)
@@ -226,8 +227,8 @@ func (p *Provider) Logout(ctx context.Context, hint, back, state string) (string
 	return upstream.Extend(d.EndSessionURL, q)
 }
 
-// EndSession returns the same page for whoever has no hint: what is configured, or what the provider published when it was asked last.
-// People come back only where that is configured, since this server's own address expects the state of a logout that began here.
+// EndSession returns the same page for callers without a hint: the configured one, or the one that the provider published last.
+// Browsers return only if a URL for that is configured, since this server's own address expects the state of a logout that began here.
 func (p *Provider) EndSession() string {
 	address := p.settings.Endpoint.EndSessionURL
 	if d, ok := p.documents.Kept(); ok && address == "" {
@@ -242,7 +243,7 @@ func (p *Provider) EndSession() string {
 	}
 	page, err := upstream.Extend(address, q)
 	if err != nil {
-		return "" // Open and discovery have checked it
+		return "" // never, since Open and discovery have checked it
 	}
 	return page
 }

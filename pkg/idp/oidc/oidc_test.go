@@ -51,7 +51,7 @@ func TestSuiteByDiscovery(t *testing.T) {
 	}}.Run(t)
 }
 
-func TestSuiteByConfiguredAddresses(t *testing.T) { // S45: without discovery the signature is verified all the same
+func TestSuiteByConfiguredAddresses(t *testing.T) { // S45: without discovery the signature is verified too
 	idptest.Suite{Type: Type(), Start: func(_ *testing.T, o idptest.Outside) *idptest.Double {
 		op := idptest.NewOP(o.Base)
 		op.FormOnly = true
@@ -61,7 +61,7 @@ func TestSuiteByConfiguredAddresses(t *testing.T) { // S45: without discovery th
 		d.Settings["endpoint"] = map[string]any{"authURL": o.Base + "/authorize", "tokenURL": o.Base + "/token", "userInfoURL": o.Base + "/userinfo",
 			"jwksURL": o.Base + "/keys", "endSessionURL": o.Base + "/logout"}
 		d.Addresses = append(d.Addresses, "endpoint.authURL", "endpoint.tokenURL", "endpoint.userInfoURL", "endpoint.jwksURL", "endpoint.endSessionURL")
-		delete(d.Wrong, "issuer") // nothing that says so without a person
+		delete(d.Wrong, "issuer") // can't be found without a user
 		d.Wrong["keys"] = func(s map[string]any) { s["endpoint"].(map[string]any)["jwksURL"] = o.Base + "/userinfo" }
 		d.Wrong["token"] = func(s map[string]any) { s["endpoint"].(map[string]any)["tokenURL"] = o.Base + "/nowhere" }
 		return d

@@ -15,7 +15,7 @@ import (
 	"kapis.dev/ks-apiserver/pkg/idp/idptest"
 )
 
-// served is an OP on loopback, and a provider for it whose clock the test has.
+// served returns an OP on loopback, and a provider for it with a clock that the test controls.
 func served(t *testing.T, change func(op *idptest.OP, s *Settings)) (*idptest.OP, *Provider, *time.Duration) {
 	t.Helper()
 	var op *idptest.OP
@@ -35,7 +35,7 @@ func served(t *testing.T, change func(op *idptest.OP, s *Settings)) (*idptest.OP
 	return op, p, ahead
 }
 
-// arrive goes to the OP and comes back.
+// arrive goes to the OP and returns.
 func arrive(t *testing.T, p *Provider) idp.Callback {
 	t.Helper()
 	b := idp.Begin{Callback: "https://ks.example/oauth/callback/test", State: rand.Text(), Nonce: rand.Text(), Verifier: rand.Text() + rand.Text()}
@@ -313,7 +313,7 @@ func TestLogoutGoesUp(t *testing.T) { // TLogout-6, U34
 	}
 }
 
-// The console sends people there with the address alone, whether or not the provider can be reached at that moment.
+// The console redirects users there with the URL alone, whether or not the provider can be reached at that moment.
 func TestThePageOfALogoutIsToldOnceItIsKnown(t *testing.T) { // U34
 	op, p, ahead := served(t, nil)
 	if got := p.EndSession(); got != "" || op.Discoveries.Load() != 0 {

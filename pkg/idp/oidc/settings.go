@@ -1,4 +1,4 @@
-// Package oidc logs people in at an OpenID Connect provider (OpenID Connect Core 1.0) by the code flow.
+// Package oidc logs users in at an OpenID Connect provider (OpenID Connect Core 1.0) by the code flow.
 package oidc
 
 import (
@@ -12,10 +12,10 @@ import (
 	"kapis.dev/ks-apiserver/pkg/idp/upstream"
 )
 
-// Name is what configurations call the type.
+// Name is the name of the type in configurations.
 const Name = "OIDCIdentityProvider"
 
-// Type is the kind of provider.
+// Type returns the type of provider.
 func Type() idp.Type {
 	return idp.Type{Name: Name, Open: func(raw []byte, o idp.OpenOptions) (idp.Provider, error) {
 		var s Settings
@@ -26,7 +26,7 @@ func Type() idp.Type {
 	}}
 }
 
-// opened makes an interface that is nil where there is an error.
+// opened returns an interface that is nil if there is an error.
 func opened(p *Provider, err error) (idp.Provider, error) {
 	if err != nil {
 		return nil, err
@@ -36,29 +36,29 @@ func opened(p *Provider, err error) (idp.Provider, error) {
 
 // Settings are the keys of the type.
 type Settings struct {
-	// Issuer is the provider's name, which its ID tokens hold, and its address.
+	// Issuer is the provider's issuer identifier, which its ID tokens contain, and its address.
 	Issuer string `json:"issuer"`
-	// ClientID and ClientSecret are what this server is registered with. A public client has no secret.
+	// ClientID and ClientSecret are those that this server is registered with. A public client has no secret.
 	ClientID     string     `json:"clientID"`
 	ClientSecret idp.Secret `json:"clientSecret"`
-	// Endpoint goes before what the provider publishes. With AuthURL, TokenURL and JWKSURL nothing that it publishes is read.
+	// Endpoint takes precedence over the published metadata. With AuthURL, TokenURL and JWKSURL the metadata is not read.
 	Endpoint Endpoint `json:"endpoint"`
-	// RedirectURL is where browsers come back to; "" for this server's own address.
+	// RedirectURL is where browsers return to; "" for this server's own address.
 	RedirectURL string `json:"redirectURL"`
-	// Scopes are what is asked for; none for openid, profile and email. openid is always asked for.
+	// Scopes are the requested scopes; by default openid, profile and email. openid is always requested.
 	Scopes []string `json:"scopes"`
-	// GetUserInfo reads the userinfo endpoint beside the ID token.
+	// GetUserInfo reads the userinfo endpoint in addition to the ID token.
 	GetUserInfo bool `json:"getUserInfo"`
-	// EmailKey, PreferredUsernameKey and GroupsKey are the claims that hold these: email, preferred_username, and none for groups. A dot leads
-	// into an object.
+	// EmailKey, PreferredUsernameKey and GroupsKey are the claims with these values; by default email, preferred_username, and none for
+	// groups. A dot leads into an object.
 	EmailKey             string `json:"emailKey"`
 	PreferredUsernameKey string `json:"preferredUsernameKey"`
 	GroupsKey            string `json:"groupsKey"`
-	// GroupsPrefix goes before the names of groups.
+	// GroupsPrefix is put before the names of groups.
 	GroupsPrefix string `json:"groupsPrefix"`
-	// TrustEmail takes an e-mail that the provider does not call verified.
+	// TrustEmail accepts an e-mail that the provider does not mark as verified.
 	TrustEmail bool `json:"trustEmail"`
-	// PostLogoutRedirectURI is where browsers come back to after a logout; "" for this server's own address.
+	// PostLogoutRedirectURI is where browsers return to after a logout; "" for this server's own address.
 	PostLogoutRedirectURI string `json:"postLogoutRedirectURI"`
 
 	upstream.Settings
@@ -73,14 +73,14 @@ type Endpoint struct {
 	EndSessionURL string `json:"endSessionURL"`
 }
 
-// Preset is what makes a Provider one of a certain service.
+// Preset has the properties of a certain service.
 type Preset struct {
 	// Extra are parameters of its authorization endpoint.
 	Extra url.Values
-	// Again is the prompt for somebody who has to prove himself anew, of a provider that can be asked for it and does not vouch for
-	// it; "" for login, with max_age.
+	// Again is the prompt that asks for another login, for a provider that can be asked but does not report when it happened; ""
+	// for login, with max_age.
 	Again string
-	// Accept judges the claims of an ID token that has been verified. It returns idp.ErrRefused for somebody who may not log in.
+	// Accept checks the claims of a verified ID token. It returns idp.ErrRefused for a user who may not log in.
 	Accept func(claims upstream.Claims) error
 }
 

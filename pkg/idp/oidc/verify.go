@@ -18,20 +18,20 @@ import (
 )
 
 const (
-	// leeway is how far clocks may be apart.
+	// leeway is how far clocks may differ.
 	leeway = time.Minute
-	// keyPause is how long keys are not asked for again because of a token of an unknown one.
+	// keyPause is the pause between two requests for the keys because of tokens with unknown keys.
 	keyPause = 10 * time.Second
-	// maxKeys bounds the keys that are kept, maxToken the bytes of an ID token, minRSA the bits of a key.
+	// maxKeys bounds the keys that are cached, maxToken the bytes of an ID token, and minRSA the bits of a key.
 	maxKeys  = 64
 	maxToken = 128 << 10
 	minRSA   = 2048
 )
 
-// keySet are the provider's public keys.
+// keySet has the provider's public keys.
 type keySet struct{ keys []jose.JSONWebKey }
 
-// fetchKeys reads the provider's keys (RFC 7517, 5). Those that can't be used are left out.
+// fetchKeys reads the provider's keys (RFC 7517, 5). Unusable ones are left out.
 func (p *Provider) fetchKeys(ctx context.Context) (*keySet, error) {
 	d, err := p.document(ctx)
 	if err != nil {
@@ -65,7 +65,7 @@ func weak(key any) bool {
 	return ok && k.N.BitLen() < minRSA
 }
 
-// payload returns what a token holds if one of the keys that it can be of has signed it. known tells whether there is such a key.
+// payload returns the payload of a token if one of the matching keys has signed it. known reports whether there is such a key.
 func (s *keySet) payload(jws *jose.JSONWebSignature) (payload []byte, known bool) {
 	h := jws.Signatures[0].Header
 	for _, k := range s.keys {
@@ -80,7 +80,7 @@ func (s *keySet) payload(jws *jose.JSONWebSignature) (payload []byte, known bool
 	return nil, known
 }
 
-// verification is the verification of one token: the key set that go-oidc asks. It keeps what go-oidc makes mere text of.
+// verification verifies one token: it is the key set of go-oidc. It keeps the error values that go-oidc turns into text.
 type verification struct {
 	p       *Provider
 	algs    []jose.SignatureAlgorithm
@@ -88,7 +88,7 @@ type verification struct {
 	err     error
 }
 
-// VerifySignature finds the key. A token of an unknown one has the keys fetched anew, now and then.
+// VerifySignature finds the key. For an unknown one the keys are fetched again, but not too often.
 func (v *verification) VerifySignature(ctx context.Context, raw string) ([]byte, error) {
 	jws, err := jose.ParseSignedCompact(raw, v.algs)
 	if err != nil {
@@ -117,7 +117,7 @@ func (v *verification) VerifySignature(ctx context.Context, raw string) ([]byte,
 
 func refused(why string) error { return fmt.Errorf("%w: %s", idp.ErrRefused, why) }
 
-// verify checks an ID token (OpenID Connect Core 1.0, 3.1.3.7), and returns what it holds. nonce is nil where there is none to compare.
+// verify verifies an ID token (OpenID Connect Core 1.0, 3.1.3.7), and returns its claims. nonce is nil if there is none to compare.
 func (p *Provider) verify(ctx context.Context, d *document, t *upstream.Tokens, nonce *string) (upstream.Claims, error) {
 	if t.ID == "" || len(t.ID) > maxToken {
 		return nil, refused("there is no ID token, or too long a one")
@@ -133,7 +133,7 @@ func (p *Provider) verify(ctx context.Context, d *document, t *upstream.Tokens, 
 	if v.err != nil {
 		return nil, v.err
 	}
-	if err != nil { // its text may hold what the token does
+	if err != nil { // its text may quote the token
 		return nil, refused("the ID token is expired, of another issuer, for another client, or no signed token at all")
 	}
 	claims := upstream.Claims{}
@@ -145,7 +145,7 @@ func (p *Provider) verify(ctx context.Context, d *document, t *upstream.Tokens, 
 	return claims, p.judge(token, t, claims, nonce)
 }
 
-// authenticated returns when the person proved himself (auth_time); zero where the ID token does not say.
+// authenticated returns when the user authenticated (auth_time); zero if the ID token does not say.
 func (p *Provider) authenticated(c upstream.Claims) (time.Time, error) {
 	if !c.Has("auth_time") {
 		return time.Time{}, nil

@@ -9,8 +9,8 @@ import (
 	"kapis.dev/ks-apiserver/pkg/idp"
 )
 
-// Address checks the address of a provider that a key holds: https, with a host, without credentials and fragment. Loopback can do
-// without TLS where it is allowed at all.
+// Address checks the address of a provider in a setting: https, with a host, without credentials and fragment. A loopback address
+// may be http, if it is allowed at all.
 func Address(key, address string, allowLoopback bool) error {
 	if address == "" {
 		return fmt.Errorf("the key %q is missing: it holds an address that begins with https://", key)
@@ -34,7 +34,7 @@ func loopback(host string) bool {
 	return host == "localhost" || err == nil && a.IsLoopback()
 }
 
-// Extend adds parameters to an address that may have some already.
+// Extend adds parameters to a URL, which may have some already.
 func Extend(address string, q url.Values) (string, error) {
 	u, err := url.Parse(address)
 	if err != nil {
@@ -48,7 +48,7 @@ func Extend(address string, q url.Values) (string, error) {
 	return u.String(), nil
 }
 
-// Prefix checks a prefix of groups: with it, they must not be names that mean something here already.
+// Prefix checks a prefix of groups: names with it must not be reserved here.
 func Prefix(key, prefix string) error {
 	if prefix != "" && !idp.GroupAllowed(prefix+"x") {
 		return fmt.Errorf("the key %q holds what no name of a group can begin with", key)

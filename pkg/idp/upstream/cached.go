@@ -11,26 +11,26 @@ import (
 	"kapis.dev/ks-apiserver/pkg/idp"
 )
 
-// Cached is something of a provider that is fetched when it is needed, and then kept. Those who need it at once wait for one
-// fetch, which goes on where one of them goes away.
+// Cached is a value of a provider that is fetched when it is first needed, and then cached. Concurrent callers wait for one
+// fetch, which goes on if one of them leaves.
 type Cached[T any] struct {
-	// Fetch gets it, within Timeout.
+	// Fetch fetches the value, within Timeout.
 	Fetch   func(ctx context.Context) (T, error)
 	Timeout time.Duration
-	// Life is how long it counts. Stale says that it counts longer where it can't be fetched.
+	// Life is how long the value is valid. Stale says that it stays valid longer while it can't be fetched.
 	Life  time.Duration
 	Stale bool
-	// Now tells the time.
+	// Now returns the time.
 	Now func() time.Time
 
 	group singleflight.Group
 	mu    sync.Mutex
 	value T
-	at    time.Time // when it was fetched; zero where it was not
-	tried time.Time // when a fetch was begun last
+	at    time.Time // when it was fetched; zero for never
+	tried time.Time // when the last fetch began
 }
 
-// Get returns what is kept, and fetches it where it is too old. Its error is that of Fetch, or idp.ErrUnavailable where ctx ends.
+// Get returns the cached value, and fetches it if it is too old. Its error is that of Fetch, or idp.ErrUnavailable if ctx ends.
 func (c *Cached[T]) Get(ctx context.Context) (T, error) {
 	value, at, _ := c.load()
 	if !at.IsZero() && c.Now().Sub(at) < c.Life {
@@ -43,7 +43,7 @@ func (c *Cached[T]) Get(ctx context.Context) (T, error) {
 	return fetched, err
 }
 
-// Renew fetches it anew, unless that was tried within pause: then it returns what is kept.
+// Renew fetches the value again, unless that was tried within pause: then it returns the cached one.
 func (c *Cached[T]) Renew(ctx context.Context, pause time.Duration) (T, error) {
 	value, at, tried := c.load()
 	if !at.IsZero() && c.Now().Sub(tried) < pause {
@@ -52,7 +52,7 @@ func (c *Cached[T]) Renew(ctx context.Context, pause time.Duration) (T, error) {
 	return c.fetch(ctx)
 }
 
-// Kept returns what was fetched last, however old it is, and whether anything was. It makes no call.
+// Kept returns the value that was fetched last, however old it is, and whether there is one. It makes no call.
 func (c *Cached[T]) Kept() (T, bool) {
 	value, at, _ := c.load()
 	return value, !at.IsZero()
@@ -64,7 +64,7 @@ func (c *Cached[T]) load() (value T, at, tried time.Time) {
 	return c.value, c.at, c.tried
 }
 
-// fetch fetches, or waits for the fetch that is under way. Where that fails, which was begun before this question, it begins another.
+// fetch fetches the value, or waits for a running fetch. If that one fails and began before this call, it begins another.
 func (c *Cached[T]) fetch(ctx context.Context) (T, error) {
 	value, shared, err := c.flight(ctx)
 	if err != nil && shared && ctx.Err() == nil {

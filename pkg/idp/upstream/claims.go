@@ -15,10 +15,10 @@ const (
 	maxEmail   = 254 // RFC 5321, 4.5.3.1.3
 )
 
-// Claims are what a server says of a person: a JSON object whose numbers are json.Number.
+// Claims are a server's statements about a user: a JSON object whose numbers are json.Number.
 type Claims map[string]any
 
-// find returns the value of a key. One with dots that is not there as it is leads into objects: realm_access.roles.
+// find returns the value of a key. If there is no such key, its dots lead into objects: realm_access.roles.
 func (c Claims) find(key string) any {
 	if v, ok := c[key]; ok {
 		return v
@@ -34,14 +34,14 @@ func (c Claims) find(key string) any {
 	return v
 }
 
-// Subject returns text, or a whole number, by which a person is known; "" for what can't be that.
+// Subject returns a text, or an integer, that identifies a user; "" for any other value.
 func (c Claims) Subject(key string) string {
 	var s string
 	switch v := c.find(key).(type) {
 	case string:
 		s = v
 	case json.Number:
-		if s = v.String(); strings.ContainsAny(s, ".eE") || s == "0" || s == "-0" { // 0 is what an id reads as that is not there
+		if s = v.String(); strings.ContainsAny(s, ".eE") || s == "0" || s == "-0" { // 0 is what a missing id is read as
 			return ""
 		}
 	}
@@ -57,7 +57,7 @@ func (c Claims) Text(key string) string {
 	return Line(s, maxName)
 }
 
-// First returns the first text that there is.
+// First returns the first text that is not "".
 func (c Claims) First(keys ...string) string {
 	for _, k := range keys {
 		if s := c.Text(k); s != "" {
@@ -67,16 +67,16 @@ func (c Claims) First(keys ...string) string {
 	return ""
 }
 
-// True tells whether a value is true. Some servers write it as text.
+// True reports whether a value is true. Some servers write it as text.
 func (c Claims) True(key string) bool {
 	v := c.find(key)
 	return v == true || v == "true"
 }
 
-// Has tells whether there is a value.
+// Has reports whether there is a value.
 func (c Claims) Has(key string) bool { return c.find(key) != nil }
 
-// List returns the texts of a list, or the one text that stands in the place of a list.
+// List returns the texts of a list, or a single text in place of a list.
 func (c Claims) List(key string) []string {
 	switch v := c.find(key).(type) {
 	case string:
@@ -93,13 +93,13 @@ func (c Claims) List(key string) []string {
 	return nil
 }
 
-// Email returns an address that can be one; "" otherwise.
+// Email returns a valid e-mail address; "" for any other value.
 func (c Claims) Email(key string) string {
 	s, _ := c.find(key).(string)
 	return Email(s)
 }
 
-// Email returns an address that can be one; "" otherwise.
+// Email returns a valid e-mail address; "" for any other text.
 func Email(s string) string {
 	a, err := mail.ParseAddress(s)
 	if err != nil || a.Address != s || len(s) > maxEmail || s != Line(s, maxEmail) {
@@ -110,7 +110,7 @@ func Email(s string) string {
 
 var language = regexp.MustCompile(`^[A-Za-z]{2,3}([-_][A-Za-z0-9]{2,8}){0,3}$`)
 
-// Language returns a language tag; "" for what is none.
+// Language returns a language tag; "" for any other value.
 func (c Claims) Language(key string) string {
 	if s := strings.ReplaceAll(c.Text(key), "_", "-"); language.MatchString(s) {
 		return s
@@ -118,7 +118,7 @@ func (c Claims) Language(key string) string {
 	return ""
 }
 
-// Line makes one line of text that can be shown, of at most so many bytes; "" where it is not text at all.
+// Line returns a text as one printable line, of at most so many bytes; "" if it is not valid text.
 func Line(s string, most int) string {
 	if !utf8.ValidString(s) {
 		return ""

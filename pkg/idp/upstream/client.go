@@ -1,5 +1,5 @@
-// Package upstream asks identity providers that speak HTTP: within a time, for a bounded answer, at the configured
-// address only, and so that no error shows what was sent or received.
+// Package upstream sends requests to identity providers that speak HTTP: with a timeout, a bounded answer, and the
+// configured address only; errors contain nothing that was sent or received.
 package upstream
 
 import (
@@ -25,37 +25,37 @@ import (
 )
 
 const (
-	// maxAnswer bounds what is read of an answer, in bytes.
+	// maxAnswer bounds how much of an answer is read, in bytes.
 	maxAnswer = 1 << 20
-	// defaultTimeout is how long one question to a provider may take, with all the requests that it needs.
+	// defaultTimeout is how long one call of a provider may take, with all its requests.
 	defaultTimeout = 10 * time.Second
 	minTimeout     = 100 * time.Millisecond
 	maxTimeout     = time.Minute
 	maxCA          = 1 << 20
 )
 
-// Settings are the keys that all providers have that are asked over HTTP.
+// Settings are the keys that all HTTP providers have.
 type Settings struct {
-	// RootCA is a file of certificates that vouch for the provider, and RootCAData the certificates themselves, as PEM
-	// or base64 of PEM; none for those of the system.
+	// RootCA is a file with certificates of the authorities that issue the provider's certificate, and RootCAData the
+	// certificates themselves, as PEM or base64 of PEM; none for those of the system.
 	RootCA     string `json:"rootCA"`
 	RootCAData string `json:"rootCAData"`
-	// InsecureSkipVerify takes any certificate. Whoever is between can then be anybody.
+	// InsecureSkipVerify accepts any certificate. Then anyone between the servers can pass for the provider.
 	InsecureSkipVerify bool `json:"insecureSkipVerify"`
-	// Timeout is how long one question may take, such as "5s"; "" for 10 s.
+	// Timeout is how long one call may take, such as "5s"; "" for 10 s.
 	Timeout string `json:"timeout"`
 }
 
-// ErrSettings says, beside idp.ErrUnavailable, that waiting does not help: the settings have to be changed.
+// ErrSettings says, in addition to idp.ErrUnavailable, that waiting does not help: the settings have to be changed.
 var ErrSettings = errors.New("the settings of the identity provider have to be changed")
 
-// Client asks one provider.
+// Client sends requests to one provider.
 type Client struct {
 	http    *http.Client
 	timeout time.Duration
 }
 
-// NewClient makes a client. It makes no call.
+// NewClient returns a client. It makes no call.
 func NewClient(s Settings, o idp.OpenOptions) (*Client, error) {
 	timeout := defaultTimeout
 	if s.Timeout != "" {
@@ -75,14 +75,14 @@ func NewClient(s Settings, o idp.OpenOptions) (*Client, error) {
 	}
 	tr := egress.NewTransport(egress.Options{AllowLoopback: o.AllowLoopback, SkipVerify: s.InsecureSkipVerify, HeaderTimeout: timeout})
 	tr.TLSClientConfig.RootCAs = roots
-	// A code can't be sent again when a connection turns out to be dead, and nobody tells a provider when it is replaced: so no connection
-	// outlives its request. Logins are rare, and sessions of TLS are resumed.
+	// A code can't be sent again if a connection turns out to be closed, and a provider is not told when it is replaced: so no connection
+	// outlives its request. Logins are rare, and TLS sessions are resumed.
 	tr.DisableKeepAlives = true
 	tr.ForceAttemptHTTP2 = false
 	tr.TLSClientConfig.ClientSessionCache = tls.NewLRUClientSessionCache(8)
 	return &Client{timeout: timeout, http: &http.Client{
 		Transport: tr,
-		// The address is configured. Where else a server points, no secret goes.
+		// Only the address is configured: no secret is sent to the target of a redirect.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}}, nil
 }
@@ -115,23 +115,23 @@ func (s Settings) roots() (*x509.CertPool, error) {
 	return pool, nil
 }
 
-// Bound ends a question after the time that it may take.
+// Bound returns a context that ends after the timeout.
 func (c *Client) Bound(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(ctx, c.timeout)
 }
 
-// Timeout is how long a question may take.
+// Timeout returns how long a call may take.
 func (c *Client) Timeout() time.Duration { return c.timeout }
 
-// Answer is what a server says.
+// Answer is a server's response.
 type Answer struct {
-	// Status is the HTTP status, and Body what came with it. It is no redirect, and no failure of the server.
+	// Status is the HTTP status, and Body the response's body. The status is no redirect, and no server error.
 	Status int
 	Body   []byte
 	where  string
 }
 
-// Get asks by GET, with an access token where token is not "".
+// Get sends a GET request, with an access token if token is not "".
 func (c *Client) Get(ctx context.Context, address, token, accept string) (*Answer, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, address, http.NoBody)
 	if err != nil {
@@ -146,7 +146,7 @@ func (c *Client) Get(ctx context.Context, address, token, accept string) (*Answe
 
 // do sends a request. Its errors are idp.ErrUnavailable.
 func (c *Client) do(req *http.Request) (*Answer, error) {
-	where := req.Method + " " + req.URL.Scheme + "://" + req.URL.Host + req.URL.EscapedPath() // without the query, which may hold a ticket
+	where := req.Method + " " + req.URL.Scheme + "://" + req.URL.Host + req.URL.EscapedPath() // without the query, which may contain a ticket
 	req.Header.Set("User-Agent", "ks-apiserver")
 	resp, err := c.http.Do(req)
 	if err != nil {
@@ -170,7 +170,7 @@ func (c *Client) do(req *http.Request) (*Answer, error) {
 	return &Answer{Status: resp.StatusCode, Body: body, where: where}, nil
 }
 
-// cause says why a request failed, in words that can't hold what the server sent.
+// cause returns why a request failed, in words that contain nothing of the server's.
 func cause(ctx context.Context, err error) error {
 	var (
 		verify *tls.CertificateVerificationError
@@ -198,15 +198,15 @@ func cause(ctx context.Context, err error) error {
 	return errors.New("the connection broke")
 }
 
-// Checked makes the error of a Check: one of the settings is no outage.
+// Checked returns the error of a Check: wrong settings are no outage.
 func Checked(err error) error {
 	if errors.Is(err, ErrSettings) {
-		return errors.New(strings.TrimPrefix(err.Error(), idp.ErrUnavailable.Error()+": ")) // the text alone
+		return errors.New(strings.TrimPrefix(err.Error(), idp.ErrUnavailable.Error()+": ")) // the text only
 	}
 	return err
 }
 
-// Unexpected is the error for a status that the question does not account for.
+// Unexpected returns the error for a status that the caller does not expect.
 func (a *Answer) Unexpected() error {
 	said := fmt.Sprintf("%s answers %d %s", a.where, a.Status, http.StatusText(a.Status))
 	if a.Status >= 400 && a.Status != http.StatusRequestTimeout {
@@ -215,12 +215,12 @@ func (a *Answer) Unexpected() error {
 	return fmt.Errorf("%w: %s", idp.ErrUnavailable, said)
 }
 
-// Unreadable is the error for an answer that is not what it should be.
+// Unreadable returns the error for an answer of the wrong form.
 func (a *Answer) Unreadable(want string) error {
 	return fmt.Errorf("%w: %w: %s does not answer with %s", idp.ErrUnavailable, ErrSettings, a.where, want)
 }
 
-// JSON reads an answer of status 200 into a value. Numbers keep their digits where the value is an interface.
+// JSON decodes an answer of status 200 into a value. In interfaces, numbers are json.Number.
 func (a *Answer) JSON(into any) error {
 	if a.Status != http.StatusOK {
 		return a.Unexpected()

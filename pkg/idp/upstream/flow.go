@@ -12,29 +12,28 @@ import (
 	"kapis.dev/ks-apiserver/pkg/idp"
 )
 
-// Flow is the login at a provider that says, to whoever has an access token, whose it is. It is an idp.Redirect and an idp.Refresher.
+// Flow is the login at a provider that returns the user of an access token. It is an idp.Redirect and an idp.Refresher.
 //
-// What such a provider is asked by is the access token that it gave for the code, over TLS; nothing that a browser brings
-// is believed.
+// The provider is asked over TLS, with the access token that it issued for the code; nothing that a browser sends is trusted.
 type Flow struct {
 	Grant *Grant
-	// Request is what logins begin with, TokenURL where codes are redeemed, and Style how.
+	// Request describes the authorization request, TokenURL is where codes are redeemed, and Style how the client authenticates there.
 	Request  Request
 	TokenURL string
 	Style    Style
-	// Hint is the parameter for the name that the person typed, "" for none. Again are the parameters that ask him to prove himself anew.
+	// Hint is the parameter for the user name as typed, "" for none. Again are the parameters that ask the user to authenticate again.
 	Hint  string
 	Again url.Values
-	// Lasting says that access tokens do not expire, so that they can be asked by again where there is no refresh token.
+	// Lasting says that access tokens do not expire, so that they can be used for a refresh if there is no refresh token.
 	Lasting bool
-	// Person asks whose an access token is. Its errors are idp.ErrRefused, for somebody who may not log in, and idp.ErrUnavailable.
+	// Person returns the user of an access token. Its errors are idp.ErrRefused, for a user who may not log in, and idp.ErrUnavailable.
 	Person func(ctx context.Context, access string) (*idp.Identity, error)
 }
 
-// errToken says that an access token is not taken.
+// errToken says that an access token is not accepted.
 var errToken = errors.New("it does not take the access token")
 
-// Check has the provider recognise the client.
+// Check checks whether the provider knows the client.
 func (f *Flow) Check(ctx context.Context) error {
 	ctx, cancel := f.Grant.Client.Bound(ctx)
 	defer cancel()
@@ -56,7 +55,7 @@ func (f *Flow) Begin(_ context.Context, b idp.Begin) (string, error) {
 	return f.Grant.Begin(r, b)
 }
 
-// Finish redeems the code, and asks whose the access token is.
+// Finish redeems the code, and asks for the user of the access token.
 func (f *Flow) Finish(ctx context.Context, c idp.Callback) (*idp.Identity, error) {
 	ctx, cancel := f.Grant.Client.Bound(ctx)
 	defer cancel()
@@ -79,7 +78,7 @@ func (f *Flow) Finish(ctx context.Context, c idp.Callback) (*idp.Identity, error
 	return who, nil
 }
 
-// What is remembered of a login is a token of one of two kinds.
+// What is stored of a login is a token of one of two kinds.
 const (
 	kindAccess  = "a:"
 	kindRefresh = "r:"
@@ -95,7 +94,7 @@ func (f *Flow) remember(t *Tokens) string {
 	return ""
 }
 
-// Refresh asks about the person again.
+// Refresh asks about the user again.
 func (f *Flow) Refresh(ctx context.Context, subject, refresh string) (*idp.Identity, error) {
 	ctx, cancel := f.Grant.Client.Bound(ctx)
 	defer cancel()
@@ -121,7 +120,7 @@ func (f *Flow) Refresh(ctx context.Context, subject, refresh string) (*idp.Ident
 	return who, nil
 }
 
-// Ask asks a provider's API by an access token, and reads the JSON that it answers.
+// Ask sends an access token to a provider's API, and decodes the JSON of the answer.
 func (f *Flow) Ask(ctx context.Context, address, access string, into any) error {
 	a, err := f.Grant.Client.Get(ctx, address, access, "application/json")
 	if err != nil {
@@ -133,7 +132,7 @@ func (f *Flow) Ask(ctx context.Context, address, access string, into any) error 
 	return a.JSON(into)
 }
 
-// Nobody is the error for an answer that does not say who the person is.
+// Nobody returns the error for an answer that does not identify the user.
 func Nobody(key string) error {
 	return fmt.Errorf("%w: %w: it names nobody: %q is not there, or no text or whole number", idp.ErrUnavailable, ErrSettings, key)
 }

@@ -17,10 +17,10 @@ import (
 // maxCode bounds a code or a ticket that a browser brings.
 const maxCode = 8 << 10
 
-// Style is how a client proves itself at a token endpoint (RFC 6749, 2.3.1).
+// Style is how a client authenticates at a token endpoint (RFC 6749, 2.3.1).
 type Style int32
 
-// The styles. StyleUnknown tries Basic, which servers have to have, and then the form.
+// The styles. StyleUnknown tries Basic, which servers have to support, and then the form.
 const (
 	StyleUnknown Style = iota
 	StyleBasic
@@ -30,21 +30,21 @@ const (
 // Grant is the authorization code grant (RFC 6749, 4.1) with PKCE (RFC 7636), and the refresh grant, of one client.
 type Grant struct {
 	Client *Client
-	// ID and Secret are what the client is registered with. A public client has no secret.
+	// ID and Secret are the registered ones. A public client has no secret.
 	ID     string
 	Secret idp.Secret
 
-	learned atomic.Int32 // the Style that the server took
+	learned atomic.Int32 // the Style that the server accepted
 }
 
-// Request is where a login is sent.
+// Request describes an authorization request.
 type Request struct {
 	// AuthURL is the authorization endpoint.
 	AuthURL string
-	// Callback replaces that of the login; "" for it.
+	// Callback replaces the login's redirect URI; "" for no replacement.
 	Callback string
 	Scopes   []string
-	// PKCE and Nonce say what the server is given of these.
+	// PKCE and Nonce say which of these are sent.
 	PKCE, Nonce bool
 	// Extra are further parameters.
 	Extra url.Values
@@ -70,7 +70,7 @@ func (g *Grant) Begin(r Request, b idp.Begin) (string, error) {
 	return Extend(r.AuthURL, q)
 }
 
-// Code returns what the browser came back with under that name ("code", or "ticket"). Its error is idp.ErrRefused.
+// Code returns the parameter of that name ("code", or "ticket") with which the browser returned. Its error is idp.ErrRefused.
 func Code(values url.Values, name string) (string, error) {
 	if e := values.Get("error"); e != "" {
 		return "", fmt.Errorf("%w: it answers %s", idp.ErrRefused, known(e))
@@ -87,17 +87,17 @@ func Code(values url.Values, name string) (string, error) {
 	return all[0], nil
 }
 
-// unsendable tells what codes do not have: they are printable ASCII (RFC 6749, A.11).
+// unsendable reports whether a character can't be in a code: codes are printable ASCII (RFC 6749, A.11).
 func unsendable(r rune) bool { return r < ' ' || r > '~' }
 
-// Tokens are what a server gives for a code or a refresh token. They are secrets.
+// Tokens are the tokens that a server issues for a code or a refresh token. They are secrets.
 type Tokens struct {
 	Access  string `json:"access_token"`
 	ID      string `json:"id_token"`
 	Refresh string `json:"refresh_token"`
 }
 
-// Redeem gives a code for tokens. Its errors are idp.ErrRefused and idp.ErrUnavailable.
+// Redeem exchanges a code for tokens. Its errors are idp.ErrRefused and idp.ErrUnavailable.
 func (g *Grant) Redeem(ctx context.Context, tokenURL, code, callback, verifier string, s Style) (*Tokens, error) {
 	form := url.Values{"grant_type": {"authorization_code"}, "code": {code}, "redirect_uri": {callback}}
 	if verifier != "" {
@@ -113,8 +113,8 @@ func (g *Grant) Redeem(ctx context.Context, tokenURL, code, callback, verifier s
 	return t, nil
 }
 
-// Renew gives a refresh token for tokens; its own where there is no other. Its errors are idp.ErrGone, where the server knows the token no
-// more, and idp.ErrUnavailable.
+// Renew exchanges a refresh token for tokens, and keeps the refresh token if the server issues no other. Its errors are idp.ErrGone, if
+// the server no longer knows the token, and idp.ErrUnavailable.
 func (g *Grant) Renew(ctx context.Context, tokenURL, refresh string, s Style) (*Tokens, error) {
 	t, failed, err := g.ask(ctx, tokenURL, url.Values{"grant_type": {"refresh_token"}, "refresh_token": {refresh}}, s)
 	if err != nil {
@@ -133,7 +133,7 @@ func (g *Grant) Renew(ctx context.Context, tokenURL, refresh string, s Style) (*
 	return t, nil
 }
 
-// Probe asks for tokens with a code that can't be one: a server that knows the client refuses the code, and not the client.
+// Probe requests tokens with an invalid code: a server that knows the client refuses the code, and not the client.
 func (g *Grant) Probe(ctx context.Context, tokenURL, callback string, s Style) error {
 	form := url.Values{"grant_type": {"authorization_code"}, "code": {"check"}, "redirect_uri": {or(callback, "https://check.invalid/")},
 		"code_verifier": {strings.Repeat("check", 9)}}
@@ -144,10 +144,10 @@ func (g *Grant) Probe(ctx context.Context, tokenURL, callback string, s Style) e
 	return err
 }
 
-// clientFault are the errors that say that the client is unknown, or has another secret: RFC 6749, 5.2, and GitHub's.
+// clientFault has the errors for an unknown client or a wrong secret: RFC 6749, 5.2, and GitHub's.
 var clientFault = map[string]bool{"invalid_client": true, "unauthorized_client": true, "incorrect_client_credentials": true}
 
-// refusal is the error for a token endpoint's error: those about the client are for the administrator.
+// refusal returns the error for an error of a token endpoint: errors about the client are for the administrator.
 func refusal(failed, what string, otherwise error) error {
 	if clientFault[failed] {
 		return fmt.Errorf("%w: %w: %s: it answers %s", idp.ErrUnavailable, ErrSettings, what, known(failed))
@@ -155,7 +155,7 @@ func refusal(failed, what string, otherwise error) error {
 	return fmt.Errorf("%w: %s: it answers %s", otherwise, what, known(failed))
 }
 
-// ask posts a form to a token endpoint. It returns tokens, or the code of an error.
+// ask sends a form to a token endpoint. It returns tokens, or the error code.
 func (g *Grant) ask(ctx context.Context, tokenURL string, form url.Values, s Style) (*Tokens, string, error) {
 	unknown := s == StyleUnknown
 	if unknown {
@@ -166,7 +166,7 @@ func (g *Grant) ask(ctx context.Context, tokenURL string, form url.Values, s Sty
 		}
 	}
 	t, failed, err := g.post(ctx, tokenURL, form, s)
-	if unknown && failed == "invalid_client" { // the code was not looked at: the client goes first (RFC 6749, 3.2.1)
+	if unknown && failed == "invalid_client" { // the code was not checked: the client is authenticated first (RFC 6749, 3.2.1)
 		if t, failed, err = g.post(ctx, tokenURL, form, StyleForm); err == nil && failed != "invalid_client" {
 			g.learned.Store(int32(StyleForm))
 		}
@@ -201,7 +201,7 @@ func (g *Grant) post(ctx context.Context, tokenURL string, form url.Values, s St
 	return a.tokens()
 }
 
-// tokens reads the answer of a token endpoint (RFC 6749, 5). GitHub's errors come with the status 200.
+// tokens decodes the answer of a token endpoint (RFC 6749, 5). GitHub's errors have status 200.
 func (a *Answer) tokens() (*Tokens, string, error) {
 	var answer struct {
 		Tokens
@@ -221,7 +221,7 @@ func (a *Answer) tokens() (*Tokens, string, error) {
 	return &answer.Tokens, "", nil
 }
 
-// known returns an error code that is one of those that are written somewhere, since others may hold anything.
+// known returns an error code if it is one of the documented ones, since others may contain anything.
 func known(code string) string {
 	switch code {
 	case "invalid_request", "invalid_client", "invalid_grant", "unauthorized_client", "unsupported_grant_type", "invalid_scope",

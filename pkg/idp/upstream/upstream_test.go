@@ -119,7 +119,7 @@ func FuzzALineCanBeShown(f *testing.F) {
 	})
 }
 
-// serve makes a client for a server.
+// serve starts a server, and returns a client for it.
 func serve(t *testing.T, s Settings, h http.HandlerFunc) (*Client, string) {
 	t.Helper()
 	srv := httptest.NewServer(h)
