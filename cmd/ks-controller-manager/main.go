@@ -1,5 +1,4 @@
-// Command ks-controller-manager keeps users, roles and clusters, and mirrors roles and bindings to
-// native RBAC.
+// Command ks-controller-manager runs the controllers of users, roles and clusters, and mirrors roles and bindings to native RBAC.
 package main
 
 import (
@@ -23,7 +22,7 @@ import (
 	"kapis.dev/ks-apiserver/pkg/version"
 )
 
-// adminPasswordVariable is the environment variable that has the first user's password.
+// adminPasswordVariable is the environment variable with the first user's password.
 const adminPasswordVariable = "KUBESPHERE_ADMIN_PASSWORD"
 
 func main() {
@@ -82,7 +81,7 @@ func command() *cobra.Command {
 	f.StringVar(&o.AdminPasswordFile, "admin-password-file", "",
 		"`file` that has the password of the user admin, for the first start (default $"+adminPasswordVariable+", else one is generated)")
 
-	// As the manifests of existing installations spell them.
+	// The names that the manifests of existing installations use.
 	alias(f, "leader-elect-lease-duration", "lease-duration")
 	alias(f, "leader-elect-renew-deadline", "renew-deadline")
 	alias(f, "leader-elect-retry-period", "retry-period")
@@ -102,7 +101,7 @@ func command() *cobra.Command {
 	return cmd
 }
 
-// alias lets an older name set the same value as a flag. It is in no help, and whoever uses it is told the flag.
+// alias lets an older name set the same value as a flag. The help does not list it, and using it prints the flag's name.
 func alias(f *pflag.FlagSet, older, name string) {
 	flag := *f.Lookup(name)
 	flag.Name, flag.Hidden, flag.Deprecated = older, true, "use --"+name

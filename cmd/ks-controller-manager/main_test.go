@@ -40,7 +40,7 @@ func TestVersionIsJSON(t *testing.T) {
 	}
 }
 
-// The flags of the lease under the names that existing manifests have.
+// The flags of the lease can be set by the names in existing manifests.
 func TestOlderNamesOfFlagsSetTheSame(t *testing.T) {
 	for older, now := range map[string]string{
 		"leader-elect-lease-duration": "lease-duration", "leader-elect-renew-deadline": "renew-deadline", "leader-elect-retry-period": "retry-period",

@@ -8,7 +8,7 @@ import (
 	"runtime"
 )
 
-// hasBrowser tells whether somebody sits at this machine with a browser.
+// hasBrowser reports whether a user sits at this machine with a browser.
 func hasBrowser(env func(string) string) bool {
 	switch {
 	case env("BROWSER") != "":
@@ -22,7 +22,7 @@ func hasBrowser(env func(string) string) bool {
 	return err == nil && (env("DISPLAY") != "" || env("WAYLAND_DISPLAY") != "")
 }
 
-// openBrowser opens an address in the browser of $BROWSER, a program's name, or that of the desktop.
+// openBrowser opens a URL in the browser of $BROWSER, a program's name, or that of the desktop.
 func openBrowser(_ context.Context, address string) error {
 	name, args := "xdg-open", []string{address}
 	switch own := os.Getenv("BROWSER"); {
@@ -33,7 +33,7 @@ func openBrowser(_ context.Context, address string) error {
 	case runtime.GOOS == "windows":
 		name, args = "rundll32", []string{"url.dll,FileProtocolHandler", address}
 	}
-	// What it prints is dropped: standard output is kubectl's. It goes on after this program.
+	// Its output is dropped, since standard output is kubectl's. It outlives this program.
 	cmd := exec.Command(name, args...) //nolint:noctx // see above
 	if err := cmd.Start(); err != nil {
 		return fmt.Errorf("start %s: %w", name, err)

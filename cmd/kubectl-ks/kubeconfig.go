@@ -38,7 +38,7 @@ func (p *program) kubeconfigCommand() *cobra.Command {
 	f.BoolVar(&o.Device, kubeconfig.FlagDevice, false, "always log in with a code, by a browser on any machine")
 	f.StringVar(&o.file, "kubeconfig", "", "`file` to add it to (default $KUBECONFIG, else ~/.kube/config)")
 	f.BoolVar(&o.print, "print", false, "print it, and change no file")
-	_ = cmd.MarkFlagRequired("server") // it is there
+	_ = cmd.MarkFlagRequired("server") // the flag exists
 	return cmd
 }
 
@@ -59,7 +59,7 @@ func (p *program) makeKubeconfig(cmd *cobra.Command, o kubeconfigOptions) error 
 	}
 	if o.Issuer == "" {
 		if _, err := kubeconfig.New(kubeconfig.Options{Server: o.Server, Issuer: o.Server, Client: o.Client}); err != nil {
-			return err // before anything is asked
+			return err // before the user is asked anything
 		}
 		if o.Issuer, err = login.Discover(cmd.Context(), o.Server, roots, o.Insecure); err != nil {
 			return err
@@ -85,7 +85,7 @@ func (p *program) makeKubeconfig(cmd *cobra.Command, o kubeconfigOptions) error 
 	return nil
 }
 
-// merge puts a kubeconfig into a file, beside what is there.
+// merge adds a kubeconfig to a file, and keeps its other entries.
 func merge(made *clientcmdapi.Config, file string) (string, error) {
 	options := clientcmd.NewDefaultPathOptions()
 	options.LoadingRules.ExplicitPath = file

@@ -1,5 +1,5 @@
 // Command kubectl-ks is the kubectl plugin `kubectl ks`: it logs in to a ks-apiserver, is the credential plugin that
-// kubeconfigs name, and makes such kubeconfigs.
+// kubeconfigs name, and creates such kubeconfigs.
 package main
 
 import (
@@ -40,21 +40,21 @@ func main() {
 	os.Exit(1)
 }
 
-// program is what the commands work with.
+// program has what the commands share.
 type program struct {
-	// out takes what was asked for, and tell what a person is told beside it.
+	// out receives the output, and tell the messages to the user.
 	out, tell io.Writer
 	env       func(string) string
 	cacheDir  func() (string, error)
 	now       func() time.Time
 	open      func(ctx context.Context, address string) error
-	// typed and read say that a person may type, and that one reads what is told.
+	// typed says that the user can type, and read that they can read messages.
 	typed, read bool
 }
 
 func (p *program) command() *cobra.Command {
 	name := "kubectl-ks"
-	if strings.HasPrefix(filepath.Base(os.Args[0]), "kubectl-") { // as people call it
+	if strings.HasPrefix(filepath.Base(os.Args[0]), "kubectl-") { // under the name that users call it by
 		name = "kubectl ks"
 	}
 	cmd := &cobra.Command{
@@ -157,8 +157,8 @@ func (p *program) whoamiCommand() *cobra.Command {
 	return cmd
 }
 
-// way is how a person is asked to log in: by a browser where there is one and somebody at it, and not at all where
-// nobody would read it, as in a script.
+// way returns how the user is asked to log in: by a browser if there is one and a user at it, and not at all if no one
+// would read it, as in a script.
 func (p *program) way(device, interactive bool) login.Way {
 	switch {
 	case device:
@@ -171,7 +171,7 @@ func (p *program) way(device, interactive bool) login.Way {
 	return login.Device
 }
 
-// session is the login that t names.
+// session returns the session of the login that t names.
 func (p *program) session(t *target, way login.Way) (*login.Session, error) {
 	if t.issuer == "" {
 		return nil, errors.New("no issuer is named: see --" + flagIssuer)
@@ -188,7 +188,7 @@ func (p *program) session(t *target, way login.Way) (*login.Session, error) {
 		Roots: roots, Insecure: t.insecure, Dir: filepath.Join(dir, "ks"), Tell: p.tell, Open: p.open, Now: p.now})
 }
 
-// hint says what to do where nobody is logged in.
+// hint adds to an error what to do if there is no login.
 func hint(err error) error {
 	if errors.Is(err, login.ErrLoginNeeded) {
 		return fmt.Errorf("%w: run `kubectl ks login` (with --kubeconfig and --context as for kubectl)", err)

@@ -22,7 +22,7 @@ import (
 	"kapis.dev/ks-apiserver/pkg/login"
 )
 
-// desk is a machine with one program on it, and a server that lets devices in at once.
+// desk is a machine with the program, and a server that approves devices at once.
 type desk struct {
 	*program
 	t         *testing.T
@@ -83,7 +83,7 @@ func (d *desk) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_ = json.NewEncoder(w).Encode(out)
 }
 
-// run runs a command, and returns what it printed.
+// run runs a command, and returns its output.
 func (d *desk) run(args ...string) (string, error) {
 	d.t.Helper()
 	d.out.Reset()
@@ -103,7 +103,7 @@ func (d *desk) must(args ...string) string {
 	return out
 }
 
-// asked is how kubectl asks.
+// asked returns the request in the form that kubectl sends.
 func (d *desk) asked(interactive bool) string {
 	in := clientauthv1.ExecCredential{Spec: clientauthv1.ExecCredentialSpec{Interactive: interactive}}
 	in.APIVersion, in.Kind = "client.authentication.k8s.io/v1", "ExecCredential"
@@ -214,7 +214,7 @@ func TestAKubeconfigIsMadeAndUsed(t *testing.T) {
 	if _, err := d.run("whoami"); err == nil || !strings.Contains(err.Error(), "not logged in") {
 		t.Errorf("whoami before: %v", err)
 	}
-	d.must("login", "--device", "--scopes=profile") // the kubeconfig's own scopes count, which have no ID token here
+	d.must("login", "--device", "--scopes=profile") // the kubeconfig's own scopes are used, which include no ID token here
 	if !strings.Contains(d.told.String(), " as alice.") {
 		t.Errorf("told: %s", d.told.String())
 	}

@@ -18,7 +18,7 @@ import (
 
 const (
 	flagIssuer = kubeconfig.FlagIssuer
-	// defaultClient is the OAuth client that an installation has for kubectl.
+	// defaultClient is the OAuth client of an installation for kubectl.
 	defaultClient = "kubectl"
 	defaultListen = "127.0.0.1:0"
 	// maxAuthority bounds a file of certificates, in bytes.
@@ -29,21 +29,21 @@ func defaultScopes() []string {
 	return []string{"openid", "profile", "email", "groups", "offline_access", "api"}
 }
 
-// target is the login that is meant.
+// target is the login that a command is about.
 type target struct {
 	issuer, client, user, listen string
 	scopes                       []string
 	device, insecure             bool
-	// authority is a file of certificates; with it, nobody else is trusted. clusterCA are those of the kubeconfig's cluster, which
-	// are trusted beside the machine's: whoever holds that authority's key can have the tokens anyway, since kubectl sends them to the
-	// cluster.
+	// authority is a file of certificates; with it, no other authorities are trusted. clusterCA are those of the kubeconfig's cluster,
+	// which are trusted in addition to the machine's: the holder of that authority's key can get the tokens anyway, since kubectl
+	// sends them to the cluster.
 	authority string
 	clusterCA []byte
 
 	kubeconfig, context string
 }
 
-// flags are those of a login.
+// flags adds the flags of a login.
 func (t *target) flags(f *pflag.FlagSet) {
 	f.StringVar(&t.issuer, flagIssuer, "", "`URL` of the issuer, exactly as the server names itself")
 	f.StringVar(&t.client, kubeconfig.FlagClient, defaultClient, "`id` of the OAuth client")
@@ -60,7 +60,7 @@ func (t *target) kubeconfigFlags(f *pflag.FlagSet) {
 	f.StringVar(&t.context, "context", "", "`name` of the context in it (default the current one)")
 }
 
-// fromKubeconfig takes the login from the kubeconfig, where no flag names an issuer.
+// fromKubeconfig takes the login from the kubeconfig if no flag names an issuer.
 func (t *target) fromKubeconfig() error {
 	if t.issuer != "" {
 		return nil
@@ -93,7 +93,7 @@ func (t *target) fromKubeconfig() error {
 	if err := f.Parse(who.Exec.Args[1:]); err != nil {
 		return fmt.Errorf("read the arguments of %s in the context %q: %w", kubeconfig.Plugin, name, err)
 	}
-	// It is the login of the context, asked for in the way of this call.
+	// The login is that of the context; this call's flags say how the user is asked.
 	t.issuer, t.client, t.user, t.scopes, t.insecure = said.issuer, said.client, said.user, said.scopes, said.insecure
 	t.authority = cmp.Or(t.authority, said.authority)
 	t.device = t.device || said.device
@@ -111,7 +111,7 @@ func (t *target) fromKubeconfig() error {
 	return nil
 }
 
-// roots are who is trusted to vouch for the issuer; nil for the machine's authorities alone.
+// roots returns the authorities that are trusted for the issuer; nil for the machine's only.
 func (t *target) roots() (*x509.CertPool, error) {
 	if t.authority != "" {
 		text, err := readAuthority(t.authority)

@@ -11,7 +11,7 @@ import (
 )
 
 const (
-	// execInfo is the variable in which kubectl says what it wants.
+	// execInfo is the variable with kubectl's request.
 	execInfo    = "KUBERNETES_EXEC_INFO"
 	flagIDToken = "id-token"
 )
@@ -57,10 +57,10 @@ func (p *program) tokenCommand() *cobra.Command {
 	return cmd
 }
 
-// readExecInfo reads what kubectl says: whether somebody can be asked, and what vouches for the cluster.
+// readExecInfo reads kubectl's request: whether the user can be asked, and the authority of the cluster.
 func (p *program) readExecInfo(t *target) (interactive bool, err error) {
 	text := p.env(execInfo)
-	if text == "" { // by hand
+	if text == "" { // called without kubectl
 		return p.typed, nil
 	}
 	var in clientauthv1.ExecCredential

@@ -16,11 +16,11 @@ import (
 	"golang.org/x/oauth2"
 )
 
-// returned is one login by a browser of this machine: the page where it ends.
+// returned serves the loopback address to which the browser returns after one login.
 type returned struct {
-	host     string // as the browser has to name it: another name for this machine is somebody else's page
+	host     string // as the browser has to name it: with another name for this machine, the page is not this program's
 	issuer   string
-	named    bool // the issuer has to stand in the answer
+	named    bool // the answer has to contain the issuer
 	state    string
 	exchange func(code string) (*oauth2.Token, error)
 	once     chan struct{} // has room for the one answer that counts
@@ -51,9 +51,9 @@ func (s *Session) byBrowser(ctx context.Context, p *provider) (t *oauth2.Token, 
 			return conf.Exchange(s.client(ctx), code, oauth2.VerifierOption(verifier))
 		}}
 	server := &http.Server{Handler: r, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 5 * time.Second, MaxHeaderBytes: 64 << 10}
-	go func() { _ = server.Serve(l) }() // ended below
+	go func() { _ = server.Serve(l) }() // closed below
 	defer func() {
-		// The page that says how it went is still to be sent.
+		// The page with the result has still to be sent.
 		last, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
 		defer cancel()
 		if server.Shutdown(last) != nil {
@@ -77,7 +77,7 @@ func (s *Session) byBrowser(ctx context.Context, p *provider) (t *oauth2.Token, 
 	}
 }
 
-// ServeHTTP takes the answer of the authorization endpoint. Whatever does not know the state is turned away, and changes
+// ServeHTTP takes the answer of the authorization endpoint. A request without the right state is refused, and changes
 // nothing: any page in the browser can send a request here.
 func (l *returned) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	q, err := url.ParseQuery(r.URL.RawQuery)
@@ -108,7 +108,7 @@ func (l *returned) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	l.result <- got
 }
 
-// take judges an answer that has the right state.
+// take checks an answer that has the right state.
 func (l *returned) take(q url.Values) result {
 	if iss := q["iss"]; len(iss) > 1 || len(iss) == 0 && l.named || len(iss) == 1 && iss[0] != l.issuer { // RFC 9207, 2.4
 		return result{err: errors.New("the answer that the browser brought is not of this issuer")}
@@ -123,7 +123,7 @@ func (l *returned) take(q url.Values) result {
 	return result{t, err}
 }
 
-// page is all that the browser is shown. It has nothing of the answer in it.
+// page is the whole page that the browser shows. It contains nothing of the answer.
 var page = template.Must(template.New("page").Parse(`<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1"><title>kubectl login</title></head>
 <body><h1>kubectl login</h1><p>{{.}}</p></body></html>
@@ -138,5 +138,5 @@ func show(w http.ResponseWriter, code int, text string) {
 	h.Set("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'")
 	h.Set("Connection", "close")
 	w.WriteHeader(code)
-	_ = page.Execute(w, text) // a browser that has gone needs no page
+	_ = page.Execute(w, text) // an error means that the browser has disconnected
 }

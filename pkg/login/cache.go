@@ -17,16 +17,16 @@ import (
 const (
 	// maxKept bounds the file, in bytes.
 	maxKept = 256 << 10
-	// lockWait is how long another process may take: a person who logs in, and a little more.
+	// lockWait is how long another process may hold the lock: as long as a login takes, and a little more.
 	lockWait = loginTimeout + time.Minute
-	// lockEvery is how often a lock is tried, and lockSilence how long that is not worth a word.
+	// lockEvery is the interval of attempts to lock, and lockSilence the time after which the user is told about the wait.
 	lockEvery   = 20 * time.Millisecond
 	lockSilence = 2 * time.Second
 )
 
-// kept is what the file holds.
+// kept is the content of the file.
 type kept struct {
-	// Issuer, Client, Scopes and For say whose file it is; a file of another login is none.
+	// Issuer, Client, Scopes and For identify the login of the file; a file of another login is ignored.
 	Issuer string   `json:"issuer"`
 	Client string   `json:"client_id"`
 	Scopes []string `json:"scopes"`
@@ -39,14 +39,14 @@ type kept struct {
 	Expiry  time.Time `json:"expiry"`
 }
 
-// fresh tells whether there is a token that lives for some time yet.
+// fresh reports whether there is a token that is valid for that time.
 func (k *kept) fresh(now time.Time, left time.Duration) bool {
 	return k != nil && k.Access != "" && (k.Expiry.IsZero() || k.Expiry.Sub(now) > left)
 }
 
 func (k *kept) token() *Token { return &Token{Access: k.Access, ID: k.ID, Expiry: k.Expiry} }
 
-// cache is the file of one login, beside a file that is locked while somebody writes it.
+// cache is the file of one login, with a second file that is locked while a process writes the first.
 type cache struct {
 	dir, name string
 	key       kept
@@ -59,7 +59,7 @@ func newCache(o *Options) *cache {
 	return &cache{dir: o.Dir, name: filepath.Join(o.Dir, hex.EncodeToString(sum[:16])), key: key}
 }
 
-// read returns what is kept; nil where there is nothing that can be used, for whatever reason: then the person logs in again.
+// read returns the stored login; nil if there is none, or none that can be used: then the user logs in again.
 func (c *cache) read() *kept {
 	f, err := os.Open(c.name + ".json")
 	if err != nil {
@@ -81,17 +81,17 @@ func (c *cache) read() *kept {
 	return &k
 }
 
-// write replaces the file as a whole: readers take no lock.
+// write replaces the file atomically: readers take no lock.
 func (c *cache) write(k *kept) error {
 	data, err := json.Marshal(k)
 	if err != nil {
 		return fmt.Errorf("keep the login: %w", err)
 	}
-	f, err := os.CreateTemp(c.dir, ".new-*") // for its owner only
+	f, err := os.CreateTemp(c.dir, ".new-*") // readable for its owner only
 	if err != nil {
 		return fmt.Errorf("keep the login: %w", err)
 	}
-	defer func() { _ = os.Remove(f.Name()) }() // nothing is left to remove after the rename
+	defer func() { _ = os.Remove(f.Name()) }() // after the rename there is nothing to remove
 	_, err = f.Write(data)
 	if err == nil {
 		err = f.Sync()
@@ -105,7 +105,7 @@ func (c *cache) write(k *kept) error {
 	return nil
 }
 
-// remove forgets what is kept. The lock stays, since another process may wait for it.
+// remove deletes the file. The lock file stays, since another process may wait for it.
 func (c *cache) remove() error {
 	if err := os.Remove(c.name + ".json"); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return fmt.Errorf("forget the login: %w", err)
@@ -113,7 +113,7 @@ func (c *cache) remove() error {
 	return nil
 }
 
-// lock waits until no other process refreshes or logs in. The kernel lets go of the lock of a process that dies.
+// lock waits until no other process refreshes or logs in. The kernel releases the lock of a process that dies.
 func (c *cache) lock(ctx context.Context, tell io.Writer) (unlock func(), err error) {
 	if err := c.makeDir(); err != nil {
 		return nil, err
@@ -134,7 +134,7 @@ func (c *cache) lock(ctx context.Context, tell io.Writer) (unlock func(), err er
 			return nil, errors.Join(fmt.Errorf("lock the login: %w", err), f.Close())
 		}
 		if taken {
-			return func() { _ = f.Close() }, nil // which unlocks
+			return func() { _ = f.Close() }, nil // closing the file unlocks it
 		}
 		select {
 		case <-ctx.Done():
@@ -146,8 +146,8 @@ func (c *cache) lock(ctx context.Context, tell io.Writer) (unlock func(), err er
 	}
 }
 
-// makeDir makes the folder, which has to be this user's alone: somebody who could put a file into it could have this user
-// act with his login.
+// makeDir makes the folder, which has to be private to this user: anyone who could put a file into it could make this
+// user act with another login.
 func (c *cache) makeDir() error {
 	if err := os.MkdirAll(c.dir, 0o700); err != nil {
 		return fmt.Errorf("make the folder of logins: %w", err)

@@ -11,7 +11,7 @@ import (
 	"golang.org/x/oauth2"
 )
 
-// byDevice is the flow for a machine without a browser (RFC 8628).
+// byDevice is the device authorization grant, for a machine without a browser (RFC 8628).
 func (s *Session) byDevice(ctx context.Context, p *provider) (*oauth2.Token, error) {
 	if p.Device == "" {
 		return nil, errors.New("the server has no login by device code")
@@ -36,7 +36,7 @@ func (s *Session) byDevice(ctx context.Context, p *provider) (*oauth2.Token, err
 	}
 	for {
 		t, err := conf.DeviceAccessToken(s.client(ctx), d)
-		// A server that is away for a moment has not said no (RFC 8628, 3.5).
+		// A server that can't be reached for a moment has not refused (RFC 8628, 3.5).
 		switch {
 		case err == nil:
 			return t, nil
@@ -48,7 +48,7 @@ func (s *Session) byDevice(ctx context.Context, p *provider) (*oauth2.Token, err
 	}
 }
 
-// isPassing tells whether an error is the server's or the network's, and may be gone the next time.
+// isPassing reports whether an error is of the server or the network, and may be gone at the next attempt.
 func isPassing(err error) bool {
 	var e *oauth2.RetrieveError
 	if errors.As(err, &e) && e.Response != nil {
@@ -58,7 +58,7 @@ func isPassing(err error) bool {
 	return errors.As(err, &u)
 }
 
-// isAddress tells whether a text of the server is an address that may be shown on a terminal.
+// isAddress reports whether a text of the server is a URL that may be shown on a terminal.
 func isAddress(s string) bool {
 	u, err := url.Parse(s)
 	return err == nil && u.Host != "" && (u.Scheme == "https" || u.Scheme == "http") && plain(s) == s

@@ -14,20 +14,20 @@ import (
 	"strings"
 )
 
-// Person is who has logged in, as the server says (OpenID Connect Core 1.0, 5.1).
+// Person is the user who is logged in, as the server describes them (OpenID Connect Core 1.0, 5.1).
 type Person struct {
-	// Subject is the stable id, Username the name that rights go by, "" without the scope profile.
+	// Subject is the stable identifier, and Username the name that rights refer to; "" without the scope profile.
 	Subject  string `json:"sub"`
 	Username string `json:"preferred_username,omitempty"`
 	Email    string `json:"email,omitempty"`
-	// Groups are those that the scope groups tells of.
+	// Groups are the groups in the claims of the scope groups.
 	Groups []string `json:"groups,omitempty"`
 }
 
-// Name is what to call the person by: the username, or else the stable id; safe to be shown on a terminal.
+// Name returns the username, or else the subject; it is safe to be shown on a terminal.
 func (p *Person) Name() string { return plain(cmp.Or(p.Username, p.Subject)) }
 
-// Whoami asks the server who the login is, after a login where one is needed.
+// Whoami asks the server for the user, and logs in first if necessary.
 func (s *Session) Whoami(ctx context.Context) (*Person, error) {
 	t, err := s.Token(ctx)
 	if err != nil {
@@ -40,7 +40,7 @@ func (s *Session) Whoami(ctx context.Context) (*Person, error) {
 	return who, err
 }
 
-// ask asks the userinfo endpoint whose a token is.
+// ask asks the userinfo endpoint for the user of a token.
 func (s *Session) ask(ctx context.Context, access string) (*Person, error) {
 	p, err := s.discover(ctx)
 	if err != nil {
@@ -64,7 +64,7 @@ func (s *Session) ask(ctx context.Context, access string) (*Person, error) {
 	return &who, nil
 }
 
-// revoke ends the session of a token (RFC 7009). The access token goes only where there is no refresh token: either ends both.
+// revoke ends the session of a token (RFC 7009). The access token is sent only if there is no refresh token: either ends both.
 func (s *Session) revoke(ctx context.Context, p *provider, refresh, access string) error {
 	if p.Revocation == "" {
 		return errors.New("the server has no endpoint for it")
@@ -82,7 +82,7 @@ func (s *Session) revoke(ctx context.Context, p *provider, refresh, access strin
 	return call(s.http, req, nil)
 }
 
-// identity is what is read of an ID token.
+// identity has the claims that are read of an ID token.
 type identity struct {
 	Issuer   string    `json:"iss"`
 	Audience audiences `json:"aud"`
@@ -90,7 +90,7 @@ type identity struct {
 	Username string    `json:"preferred_username"`
 }
 
-// audiences is one audience, or several (RFC 7519, 4.1.3).
+// audiences is a single audience or a list (RFC 7519, 4.1.3).
 type audiences []string
 
 // UnmarshalJSON reads both forms.
@@ -103,8 +103,8 @@ func (a *audiences) UnmarshalJSON(b []byte) error {
 	return json.Unmarshal(b, (*[]string)(a))
 }
 
-// readIdentity reads an ID token that came from the token endpoint itself. Its signature says nothing that the certificate of
-// the connection does not (OpenID Connect Core 1.0, 3.1.3.7, 6), and nobody else takes this program's word for who it is.
+// readIdentity reads an ID token that came from the token endpoint itself. Its signature would add nothing to the certificate
+// of the connection (OpenID Connect Core 1.0, 3.1.3.7, 6), and no other program relies on what this one says about the user.
 func readIdentity(raw, issuer, client, nonce string) (*identity, error) {
 	parts := strings.Split(raw, ".")
 	if len(parts) != 3 {

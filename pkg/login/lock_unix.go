@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// tryLock takes the lock of a file, unless another open file has it (flock(2)).
+// tryLock locks a file, unless another open file has the lock (flock(2)).
 func tryLock(f *os.File) (bool, error) {
 	for {
 		err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
@@ -26,7 +26,7 @@ func tryLock(f *os.File) (bool, error) {
 	}
 }
 
-// isPrivate tells whether a file is this user's, and nobody else's.
+// isPrivate reports whether a file belongs to this user, and no other user has access.
 func isPrivate(info fs.FileInfo) bool {
 	st, ok := info.Sys().(*syscall.Stat_t)
 	return ok && int(st.Uid) == os.Geteuid() && info.Mode().Perm()&0o077 == 0

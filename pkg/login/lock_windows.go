@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// tryLock takes the lock of a file, unless another open file has it (LockFileEx).
+// tryLock locks a file, unless another open file has the lock (LockFileEx).
 func tryLock(f *os.File) (bool, error) {
 	err := windows.LockFileEx(windows.Handle(f.Fd()), windows.LOCKFILE_EXCLUSIVE_LOCK|windows.LOCKFILE_FAIL_IMMEDIATELY, 0, 1, 0,
 		new(windows.Overlapped))
@@ -18,5 +18,5 @@ func tryLock(f *os.File) (bool, error) {
 	return err == nil, err
 }
 
-// isPrivate trusts the access list that a profile's folders inherit: there are no bits for others.
+// isPrivate relies on the access list that a profile's folders inherit: there are no permission bits for others.
 func isPrivate(fs.FileInfo) bool { return true }

@@ -18,10 +18,10 @@ import (
 	"golang.org/x/oauth2"
 )
 
-// maxAnswer bounds what is read of one answer, in bytes.
+// maxAnswer bounds how much of an answer is read, in bytes.
 const maxAnswer = 1 << 20
 
-// provider is what the issuer says of itself (OpenID Connect Discovery 1.0, 3; RFC 8414, 2).
+// provider is the metadata of the issuer (OpenID Connect Discovery 1.0, 3; RFC 8414, 2).
 type provider struct {
 	Issuer        string   `json:"issuer"`
 	Authorization string   `json:"authorization_endpoint"`
@@ -34,8 +34,8 @@ type provider struct {
 	NamesItself bool `json:"authorization_response_iss_parameter_supported"`
 }
 
-// Discover returns the issuer that a server names, for the server's certificate is trusted to say so. Whoever uses it asks
-// that issuer again: New and what follows take no other's word.
+// Discover returns the issuer that a server names; it trusts the server's certificate for that. Callers have to ask that
+// issuer again, as New does: other servers' statements are not used.
 func Discover(ctx context.Context, server string, roots *x509.CertPool, insecure bool) (issuer string, err error) {
 	p, err := fetch(ctx, newHTTP(roots, insecure), server)
 	if err != nil {
@@ -47,7 +47,7 @@ func Discover(ctx context.Context, server string, roots *x509.CertPool, insecure
 	return p.Issuer, nil
 }
 
-// discover asks the issuer what there is, and where.
+// discover reads the issuer's metadata.
 func (s *Session) discover(ctx context.Context) (*provider, error) {
 	p, err := fetch(ctx, s.http, s.Issuer)
 	if err != nil {
@@ -84,18 +84,18 @@ func fetch(ctx context.Context, client *http.Client, issuer string) (*provider, 
 	return &p, nil
 }
 
-// config is how the provider is used by a client without a secret.
+// config returns how a client without a secret uses the provider.
 func (p *provider) config(s *Session) *oauth2.Config {
 	return &oauth2.Config{ClientID: s.Client, Scopes: s.Scopes, Endpoint: oauth2.Endpoint{
 		AuthURL: p.Authorization, TokenURL: p.Token, DeviceAuthURL: p.Device, AuthStyle: oauth2.AuthStyleInParams}}
 }
 
-// client has the requests of ctx go by our client.
+// client returns a context whose requests use the session's HTTP client.
 func (s *Session) client(ctx context.Context) context.Context {
 	return context.WithValue(ctx, oauth2.HTTPClient, s.http)
 }
 
-// newHTTP makes a client that follows no redirects: no endpoint of a provider has any, and tokens go to none.
+// newHTTP returns a client that follows no redirects: no endpoint of a provider redirects, and tokens are not sent on.
 func newHTTP(roots *x509.CertPool, insecure bool) *http.Client {
 	return &http.Client{
 		Timeout:       requestTimeout,
@@ -106,10 +106,10 @@ func newHTTP(roots *x509.CertPool, insecure bool) *http.Client {
 	}
 }
 
-// errRefused is the answer to a token that does not count.
+// errRefused is the error for a token that is not accepted.
 var errRefused = errors.New("the server does not accept the token")
 
-// statusError is an answer that is not a success.
+// statusError is the error for a response that is not a success.
 type statusError struct {
 	code       int
 	name, text string
@@ -130,7 +130,7 @@ func (e *statusError) Is(target error) bool {
 	return target == errRefused && e.code == http.StatusUnauthorized
 }
 
-// call sends a request and reads its answer as JSON into v, which may be nil.
+// call sends a request and decodes its answer as JSON into v, which may be nil.
 func call(client *http.Client, req *http.Request, v any) error {
 	req.Header.Set("Accept", "application/json")
 	resp, err := client.Do(req)
@@ -149,7 +149,7 @@ func call(client *http.Client, req *http.Request, v any) error {
 			Text string `json:"error_description"`
 		}
 		if kind == "application/json" {
-			_ = json.Unmarshal(body, &e) // it has no reason then
+			_ = json.Unmarshal(body, &e) // without JSON, it has no reason
 		}
 		return &statusError{resp.StatusCode, e.Name, e.Text}
 	}
@@ -162,13 +162,13 @@ func call(client *http.Client, req *http.Request, v any) error {
 	return nil
 }
 
-// isOver tells whether a refresh has failed for good: the session has ended (RFC 6749, 5.2).
+// isOver reports whether a refresh has failed finally: the session has ended (RFC 6749, 5.2).
 func isOver(err error) bool {
 	var e *oauth2.RetrieveError
 	return errors.As(err, &e) && e.ErrorCode == "invalid_grant"
 }
 
-// explain says what an error means, and what is to be done.
+// explain describes what an error means, and what to do about it.
 func (s *Session) explain(err error) error {
 	var status *statusError
 	var e *oauth2.RetrieveError
@@ -195,7 +195,7 @@ func (s *Session) explain(err error) error {
 	return err
 }
 
-// wordedError says an error in other words.
+// wordedError is an error with another text.
 type wordedError struct {
 	text string
 	err  error
@@ -204,7 +204,7 @@ type wordedError struct {
 func (e *wordedError) Error() string { return e.text }
 func (e *wordedError) Unwrap() error { return e.err }
 
-// plain makes a text of a server safe to be shown on a terminal, and short.
+// plain makes a text of a server short, and safe to be shown on a terminal.
 func plain(s string) string {
 	s = strings.Map(func(r rune) rune {
 		if r < ' ' || r >= 0x7f && r < 0xa0 || r == 0x2028 || r == 0x2029 {

@@ -15,31 +15,32 @@ import (
 	"time"
 )
 
-// issuer is an OpenID provider with one person. It is as strict as the standards let it be: each parameter is checked, and a
-// refresh token that comes a second time ends the session.
+// issuer is an OpenID provider with one user. It is as strict as the standards allow: each parameter is checked, and a
+// refresh token that is used twice ends the session.
 type issuer struct {
 	*httptest.Server
 	t *testing.T
 
 	mu sync.Mutex
-	// life is that of access tokens, in seconds. calls counts the requests by path and grant.
+	// life is the lifetime of access tokens, in seconds. calls counts the requests by path and grant.
 	life  int
 	calls map[string]int
-	// person is who logs in, audience the aud of ID tokens, name the issuer as it calls itself; "" for its address.
+	// person is the user who logs in, audience the aud of ID tokens, and name the issuer's own name; "" for its address.
 	person, audience, name string
-	// noIDOnRefresh leaves the ID token out of refreshed answers; noRotation the refresh token.
+	// noIDOnRefresh omits the ID token from the answers to refreshes, and noRotation the refresh token.
 	noIDOnRefresh, noRotation bool
-	// fails answers with an error, by path and grant, before anything else is done. pending is how many polls of a device wait.
+	// fails has errors with which requests are answered, by path and grant, before anything else is done. pending is how
+	// many polls of a device have to wait.
 	fails   map[string]failure
 	pending int
-	// without are the members that the discovery document lacks.
+	// without has the fields that the discovery document lacks.
 	without []string
-	// refuse is the error of the authorization endpoint, badIssuer the iss that it sends.
+	// refuse is the error of the authorization endpoint, and badIssuer the iss that it sends.
 	refuse, badIssuer string
 
 	serial    int
 	codes     map[string]url.Values // by code, the authorization request
-	refresh   string                // the one that is good
+	refresh   string                // the valid one
 	access    map[string]bool
 	revoked   []string
 	userInfos int
@@ -48,7 +49,7 @@ type issuer struct {
 type failure struct {
 	code  int
 	name  string
-	times int // below 0 for always
+	times int // below 0 for every time
 }
 
 const clientID = "kubectl"
@@ -68,7 +69,7 @@ func (i *issuer) count(what string) int {
 	return i.calls[what]
 }
 
-// change changes how the issuer is.
+// change changes the issuer's settings.
 func (i *issuer) change(f func()) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -146,7 +147,7 @@ func (i *issuer) document(w http.ResponseWriter) {
 	answer(w, 200, doc)
 }
 
-// authorize is what the person sees: he agrees at once.
+// authorize is the page for the user, who consents at once.
 func (i *issuer) authorize(w http.ResponseWriter, r *http.Request) {
 	q := r.URL.Query()
 	if q.Get("client_id") != clientID || q.Get("response_type") != "code" || q.Get("code_challenge_method") != "S256" || q.Get("nonce") == "" ||
@@ -214,7 +215,7 @@ func (i *issuer) issue(w http.ResponseWriter, nonce string, id bool) {
 	answer(w, 200, out)
 }
 
-// browse is a browser that follows redirects and shows the last page.
+// browse returns a browser that follows redirects and shows the last page.
 func (i *issuer) browse(t *testing.T) func(context.Context, string) error {
 	return func(_ context.Context, address string) error {
 		go func() {
@@ -229,7 +230,7 @@ func (i *issuer) browse(t *testing.T) func(context.Context, string) error {
 	}
 }
 
-// told is what a person is told.
+// told collects the lines for the user.
 type told struct {
 	mu sync.Mutex
 	b  strings.Builder
@@ -247,7 +248,7 @@ func (p *told) String() string {
 	return p.b.String()
 }
 
-// options are those of a Session at the issuer, whose logins are kept in dir.
+// options returns those of a Session at the issuer, whose logins are stored in dir.
 func (i *issuer) options(t *testing.T, dir string) Options {
 	pool := i.Client().Transport.(*http.Transport).TLSClientConfig.RootCAs
 	return Options{Issuer: i.URL, Client: clientID, Scopes: []string{"openid", "groups", "openid"}, Way: Browser, Roots: pool, Dir: dir,
@@ -264,7 +265,7 @@ func newSession(t *testing.T, o Options) *Session {
 	return s
 }
 
-// at makes a Session at another time.
+// at returns a Session with another time.
 func at(t *testing.T, o Options, later time.Duration) *Session {
 	t.Helper()
 	o.Now = func() time.Time { return time.Now().Add(later) }

@@ -1,6 +1,6 @@
-// Package login is the login of a program on somebody's machine, such as kubectl: it gets tokens from an OpenID provider by
-// a browser or a device code, keeps them in a file, refreshes them once however many programs ask, and gives them back.
-// It is the client's side, and knows nothing of the server but the standards.
+// Package login lets a program on the user's machine, such as kubectl, log in: it gets tokens from an OpenID provider by a
+// browser or a device code, stores them in a file, refreshes them once for all programs that ask at the same time, and
+// revokes them. It is the client's side, and relies on nothing of the server but the standards.
 package login
 
 import (
@@ -19,21 +19,21 @@ import (
 )
 
 const (
-	// freshness is what has to be left of a token's life for it to be handed out, and leastLeft what is enough while the server
-	// can't be asked for another.
+	// freshness is how much of its life a token must have left to be returned, and leastLeft what is enough while the server
+	// can't issue another.
 	freshness = time.Minute
 	leastLeft = 5 * time.Second
-	// requestTimeout bounds one request, loginTimeout the time that a person has.
+	// requestTimeout bounds one request, and loginTimeout the time that the user has.
 	requestTimeout = 30 * time.Second
 	loginTimeout   = 10 * time.Minute
 )
 
-// Way is how a person is asked to log in.
+// Way is how the user is asked to log in.
 type Way int
 
-// The ways. The zero value asks nobody.
+// The ways. With the zero value, the user is never asked.
 const (
-	// Nobody is there to be asked: a login that is needed is an error (ErrLoginNeeded).
+	// Nobody does not ask the user: if a login is needed, that is an error (ErrLoginNeeded).
 	Nobody Way = iota
 	// Browser opens a browser on this machine (RFC 8252).
 	Browser
@@ -41,53 +41,54 @@ const (
 	Device
 )
 
-// ErrLoginNeeded says that there is no login and nobody who could be asked for one.
+// ErrLoginNeeded says that there is no login and that the user can't be asked to log in.
 var ErrLoginNeeded = errors.New("not logged in")
 
-// Options are what a Session is of.
+// Options describe a Session.
 type Options struct {
 	// Issuer is the URL of the OpenID provider, exactly as its tokens name it.
 	Issuer string
 	// Client is the client_id of a client without a secret.
 	Client string
-	// Scopes are what is asked for.
+	// Scopes are the requested scopes.
 	Scopes []string
-	// User is who has to log in (preferred_username); "" for anybody.
+	// User is the user who has to log in (preferred_username); "" for any.
 	User string
-	// Way is how a person is asked.
+	// Way is how the user is asked.
 	Way Way
-	// Listen is the loopback address that the browser comes back to; "" for 127.0.0.1 and any port.
+	// Listen is the loopback address that the browser returns to; "" for 127.0.0.1 and any port.
 	Listen string
-	// Roots are who is trusted to vouch for the issuer's certificate; nil for the system's.
+	// Roots are the authorities that are trusted for the issuer's certificate; nil for the system's.
 	Roots *x509.CertPool
 	// Insecure trusts any certificate. It is refused unless the issuer is on this machine.
 	Insecure bool
-	// Dir is the folder that logins are kept in; it is made, for its owner only.
+	// Dir is the folder in which logins are stored; it is made for its owner only.
 	Dir string
-	// Tell gets lines for the person.
+	// Tell receives lines for the user.
 	Tell io.Writer
-	// Open opens an address in a browser. Its error is told, and the address with it.
+	// Open opens a URL in a browser. If it fails, the user is shown the error and the URL.
 	Open func(ctx context.Context, address string) error
 	// Now is the clock.
 	Now func() time.Time
 }
 
-// Token is what a login gives.
+// Token has the tokens of a login.
 type Token struct {
-	// Access opens the API of the server. ID says who logged in, to a kube-apiserver that trusts the issuer; "" without the scope openid.
+	// Access is the access token for the server's API. ID is the ID token, for a kube-apiserver that trusts the issuer; ""
+	// without the scope openid.
 	Access, ID string
-	// Expiry is the end of Access; zero where it was not said.
+	// Expiry is the end of Access; zero if it is not known.
 	Expiry time.Time
 }
 
-// Session is a person's login at an issuer, kept in a file.
+// Session is a user's login at an issuer, stored in a file.
 type Session struct {
 	Options
 	http  *http.Client
 	cache *cache
 }
 
-// New makes a Session. It asks nobody and reads nothing yet; its errors say which option is wrong.
+// New returns a Session. It makes no call and reads no file; its errors say which option is wrong.
 func New(o Options) (*Session, error) {
 	u, err := url.Parse(o.Issuer)
 	if err != nil || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
@@ -117,14 +118,14 @@ func New(o Options) (*Session, error) {
 	return &Session{Options: o, http: newHTTP(o.Roots, o.Insecure), cache: newCache(&o)}, nil
 }
 
-// IsLoopback tells whether a host is this machine.
+// IsLoopback reports whether a host is this machine.
 func IsLoopback(host string) bool {
 	ip := net.ParseIP(host)
 	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
-// Token returns the token that is kept, a refreshed one, or that of a new login, whichever is the first that there is. Of many
-// callers at once, in as many processes, one refreshes or logs in, and the others get what it got.
+// Token returns the stored token, or a refreshed one, or that of a new login, in this order. If many callers ask at the same
+// time, in any number of processes, one refreshes or logs in, and the others get the result.
 func (s *Session) Token(ctx context.Context) (*Token, error) {
 	before := s.cache.read()
 	if before.fresh(s.Now(), freshness) {
@@ -136,14 +137,14 @@ func (s *Session) Token(ctx context.Context) (*Token, error) {
 	}
 	defer unlock()
 	k := s.cache.read()
-	another := k != nil && (before == nil || k.Access != before.Access) // was quicker; its token may not live for long anyway
+	another := k != nil && (before == nil || k.Access != before.Access) // another process was faster; its token may have a short life anyway
 	if k.fresh(s.Now(), freshness) || another && k.fresh(s.Now(), leastLeft) {
 		return k.token(), nil
 	}
 	return s.renew(ctx, k)
 }
 
-// Login makes sure that the server itself still counts the login, and logs in where it does not.
+// Login checks that the server still accepts the login, and logs in again if it does not.
 func (s *Session) Login(ctx context.Context) (*Person, error) {
 	unlock, err := s.cache.lock(ctx, s.Tell)
 	if err != nil {
@@ -163,7 +164,7 @@ func (s *Session) Login(ctx context.Context) (*Person, error) {
 	return s.ask(ctx, t.Access)
 }
 
-// renew refreshes k, which is nil where there is none, or logs in. The caller has the lock.
+// renew refreshes k, which may be nil, or logs in. The caller has the lock.
 func (s *Session) renew(ctx context.Context, k *kept) (*Token, error) {
 	p, err := s.discover(ctx)
 	if err != nil {
@@ -190,8 +191,8 @@ func (s *Session) renew(ctx context.Context, k *kept) (*Token, error) {
 	return s.logIn(ctx, p)
 }
 
-// refresh exchanges the refresh token, and keeps what it gets. Once begun it is finished, whatever becomes of ctx: a refresh
-// token that was used and whose successor is lost would look stolen, and end the session (RFC 9700, 4.14.2).
+// refresh exchanges the refresh token, and stores the result. It does not stop when ctx ends: if the successor of a used
+// refresh token is lost, the next use would look like theft, and end the session (RFC 9700, 4.14.2).
 func (s *Session) refresh(ctx context.Context, p *provider, k *kept) (*kept, error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), requestTimeout)
 	defer cancel()
@@ -231,7 +232,7 @@ func (s *Session) logIn(ctx context.Context, p *provider) (*Token, error) {
 	}
 	k, err := s.keep(t, nonce, nil)
 	if err != nil {
-		_ = s.revoke(context.WithoutCancel(ctx), p, t.RefreshToken, t.AccessToken) // nobody is to use it
+		_ = s.revoke(context.WithoutCancel(ctx), p, t.RefreshToken, t.AccessToken) // these tokens are not stored
 		return nil, fmt.Errorf("log in at %s: %w", s.Issuer, err)
 	}
 	if err := s.cache.write(k); err != nil {
@@ -240,13 +241,13 @@ func (s *Session) logIn(ctx context.Context, p *provider) (*Token, error) {
 	return k.token(), nil
 }
 
-// keep makes what is kept of an answer of the token endpoint. before is what was kept until now; nil after a login.
+// keep returns what is stored of an answer of the token endpoint. before is what was stored until now; nil after a login.
 func (s *Session) keep(t *oauth2.Token, nonce string, before *kept) (*kept, error) {
 	k := &kept{Issuer: s.Issuer, Client: s.Client, Scopes: s.Scopes, For: s.User,
 		Access: t.AccessToken, Refresh: t.RefreshToken, Expiry: t.Expiry}
 	k.ID, _ = t.Extra("id_token").(string)
 	if k.ID == "" && before != nil {
-		k.User = before.User // a refresh need not say again who it is (OpenID Connect Core 1.0, 12.2)
+		k.User = before.User // the answer to a refresh need not name the user again (OpenID Connect Core 1.0, 12.2)
 		return k, nil
 	}
 	if k.ID != "" {
@@ -262,8 +263,8 @@ func (s *Session) keep(t *oauth2.Token, nonce string, before *kept) (*kept, erro
 	return k, nil
 }
 
-// Logout tells the server that the login is over (RFC 7009), and forgets it. A login that the server could not be told of
-// is kept, so that it can be tried again; with local it is forgotten all the same, and the server not told.
+// Logout revokes the login at the server (RFC 7009), and deletes it here. If the server can't be reached, the login is
+// kept, so that a later call can try again; with local it is only deleted here.
 func (s *Session) Logout(ctx context.Context, local bool) error {
 	unlock, err := s.cache.lock(ctx, s.Tell)
 	if err != nil {

@@ -21,7 +21,7 @@ func TestALoginIsKept(t *testing.T) {
 		t.Errorf("%+v", first)
 	}
 	o := i.options(t, dir)
-	o.Way, o.Roots = Nobody, nil // nobody is asked, not even the server
+	o.Way, o.Roots = Nobody, nil // no one is asked, not even the server
 	second := tokenOf(t, newSession(t, o))
 	if second.Access != first.Access || second.ID != first.ID || !second.Expiry.Equal(first.Expiry) {
 		t.Errorf("%+v, want %+v", second, first)
@@ -116,7 +116,7 @@ func TestWhatBecomesOfARefresh(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(*issuer, *Options)
 		left   time.Duration // of the old token's life
-		// access is the token that comes, "" for an error that says what says.
+		// access is the returned token, or "" for an error that contains says.
 		access, says string
 		logins       int
 		kept         bool
@@ -228,14 +228,14 @@ func TestALockThatIsHeldIsWaitedFor(t *testing.T) {
 		got, err = other.Token(t.Context())
 		done <- err
 	}()
-	for !strings.Contains(other.Tell.(*told).String(), "Waiting for another program") { // said once the wait is long
+	for !strings.Contains(other.Tell.(*told).String(), "Waiting for another program") { // shown once the wait is long
 		select {
 		case err := <-done:
 			t.Fatalf("it did not wait: %v", err)
 		case <-time.After(lockEvery):
 		}
 	}
-	// What the holder of the lock gets is good for all who waited, however short its life.
+	// All who waited accept what the holder of the lock got, however short its life.
 	must(t, s.cache.write(&kept{Issuer: s.Issuer, Client: s.Client, Scopes: s.Scopes, Access: "of the holder", Expiry: time.Now().Add(freshness / 2)}))
 	unlock()
 	if must(t, <-done); got.Access != "of the holder" || len(i.calls) > 0 {
@@ -284,7 +284,7 @@ func TestLogout(t *testing.T) { // T7009-1 from the client's side
 	i, dir := newIssuer(t), filepath.Join(t.TempDir(), "ks")
 	o := i.options(t, dir)
 	s := newSession(t, o)
-	must(t, s.Logout(t.Context(), false)) // nothing is there
+	must(t, s.Logout(t.Context(), false)) // there is nothing to log out
 	tokenOf(t, s)
 	i.change(func() { i.fails["/revoke"] = failure{503, "temporarily_unavailable", 1} })
 	if err := s.Logout(t.Context(), false); err == nil || s.cache.read() == nil {

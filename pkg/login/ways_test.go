@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// visit is a browser in which the test itself walks.
+// visit is a browser whose requests the test sends itself.
 type visit struct {
 	*http.Client
 	address chan string
@@ -141,7 +141,7 @@ func TestADeviceCode(t *testing.T) { // T8628-3 from the client's side
 	o := i.options(t, dir)
 	o.Way, o.Open = Device, nil
 	i.pending = 1
-	i.fails["/token "+deviceGrant] = failure{503, "temporarily_unavailable", 1} // a replica that stops is no refusal
+	i.fails["/token "+deviceGrant] = failure{503, "temporarily_unavailable", 1} // a replica that stops has not refused
 	s := newSession(t, o)
 	if got := tokenOf(t, s); got.Access == "" {
 		t.Errorf("%+v", got)
