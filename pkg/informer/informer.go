@@ -1,4 +1,4 @@
-// Package informer watches the few objects of a kind that somebody reads something from, mostly Secrets and ConfigMaps.
+// Package informer watches the few objects of a kind from which a component reads something, mostly Secrets and ConfigMaps.
 package informer
 
 import (
@@ -11,15 +11,15 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// Client lists and watches the objects of one kind, as each client of client-go does. L is what its lists are.
+// Client lists and watches the objects of one kind, as each client of client-go does. L is the type of its lists.
 type Client[L runtime.Object] interface {
 	List(ctx context.Context, o metav1.ListOptions) (L, error)
 	Watch(ctx context.Context, o metav1.ListOptions) (watch.Interface, error)
 }
 
-// Handler is called with what an informer sees, one call at a time.
+// Handler is called with the events of an informer, one call at a time.
 type Handler[T metav1.Object] struct {
-	// Set gets an object that is new, or may have changed. Delete gets the name of one that is gone, or not selected any more.
+	// Set gets an object that is new, or may have changed. Delete gets the name of an object that is gone, or no longer selected.
 	Set    func(T)
 	Delete func(namespace, name string)
 	// Synced is called once, after the first list was passed to Set; nil for no call.
@@ -45,7 +45,7 @@ func Run[T metav1.Object, L runtime.Object](ctx context.Context, client Client[L
 	cache.NewReflectorWithOptions(source, kind, NewStore(h), cache.ReflectorOptions{Name: name}).RunWithContext(ctx)
 }
 
-// Store is the cache.ReflectorStore that calls a Handler. Unlike that of an informer of client-go, it holds the names of objects alone.
+// Store is the cache.ReflectorStore that calls a Handler. Unlike that of an informer of client-go, it stores only the names of objects.
 type Store[T metav1.Object] struct {
 	handler Handler[T]
 	known   map[types.NamespacedName]bool

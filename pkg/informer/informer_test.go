@@ -32,7 +32,7 @@ func (s *server) Watch(_ context.Context, o metav1.ListOptions) (watch.Interface
 	return watch.NewProxyWatcher(s.events), nil
 }
 
-// IsWatchListSemanticsUnSupported says that a list comes first, as it does of client-go's fakes.
+// IsWatchListSemanticsUnSupported says that watches don't begin with a list, as those of client-go's fakes.
 func (s *server) IsWatchListSemanticsUnSupported() bool { return true }
 
 func secret(name, value string) corev1.Secret {
@@ -79,7 +79,7 @@ func TestHandlerSeesEachChange(t *testing.T) {
 		event(watch.Deleted, secret("b", "1"))
 		want("deletion", "delete ns/b")
 		from.list = []corev1.Secret{secret("a", "3")}
-		event(watch.Error, corev1.Secret{}) // the watch is over, and the objects are listed again
+		event(watch.Error, corev1.Secret{}) // the watch ends, and the objects are listed again
 		close(from.events)
 		time.Sleep(time.Minute)
 		want("list without an object", "delete ns/c", "set a 3")

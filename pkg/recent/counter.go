@@ -2,18 +2,18 @@ package recent
 
 import "time"
 
-// Counters count per key, each in a window that the first count begins. Their number is bounded.
+// Counters has a counter for each key, each in a window that the first count begins. Their number is bounded.
 type Counters struct {
 	*Map[uint64, Count]
 }
 
-// Count is a number that counts until its window ends.
+// Count is a number that is valid until its window ends.
 type Count struct {
 	Count int32
 	End   time.Time
 }
 
-// In returns what counts at now.
+// In returns the number at now, which is 0 after the window.
 func (c Count) In(now time.Time) int32 {
 	if now.Before(c.End) {
 		return c.Count
@@ -26,13 +26,13 @@ func NewCounters(size int) *Counters {
 	return &Counters{NewMap[uint64, Count](size)}
 }
 
-// Count returns what counts under a key at now.
+// Count returns the number of a key at now.
 func (c *Counters) Count(key uint64, now time.Time) int32 {
 	n, _ := c.Get(key)
 	return n.In(now)
 }
 
-// Extend lets the count of a key count until end.
+// Extend makes the number of a key valid until end.
 func (c *Counters) Extend(key uint64, end time.Time) {
 	n, _ := c.Get(key)
 	n.End = end

@@ -6,10 +6,10 @@ import (
 	"testing"
 )
 
-// partsOf cuts a text into parts; their number and what is in them are the fuzzer's.
+// partsOf splits a text into parts; the fuzzer chooses their number and content.
 func partsOf(s string) []string { return strings.Split(s, "|") }
 
-// No text made by joining is a key: equal keys of a limit are of equal parts, whatever bytes somebody types as a name.
+// Joining never makes equal keys of different parts, whatever bytes a user types as a name.
 func FuzzPartsOfALimitAreToldApart(f *testing.F) {
 	f.Add("password|name x|10.0.0.1", "password|name x\x0010.0.0.1")
 	f.Add("a\x00b", "a|b")
@@ -27,7 +27,7 @@ func FuzzPartsOfALimitAreToldApart(f *testing.F) {
 	})
 }
 
-// What is stored was made with a zero byte after each part: plain parts keep their keys.
+// Stored keys were made with a zero byte after each part: plain parts keep their keys.
 func TestKeysOfPlainPartsStayWhatTheyWere(t *testing.T) {
 	if got := string(appendParts(nil, "password ldap", "10.0.0.1")); got != "password ldap\x0010.0.0.1\x00" {
 		t.Errorf("%q", got)

@@ -1,8 +1,9 @@
 // Package recent remembers a bounded number of recent things in memory.
 package recent
 
-// Map is a map of bounded size. It has two generations: what is set or used is in the young one, which becomes the old one when it
-// is full, and what is still in the old one then is forgotten. That is nearly LRU, without a list. Calls that change it need a lock.
+// Map is a map of bounded size. It has two generations: entries that are set or used are in the young one; when that is full, it
+// becomes the old one, and the entries of the former old one are forgotten. That is nearly LRU, without a list. Calls that change it
+// need a lock.
 type Map[K comparable, V any] struct {
 	young, old map[K]V
 	weight     int // of the young generation

@@ -10,29 +10,29 @@ import (
 	"kapis.dev/ks-apiserver/pkg/token"
 )
 
-// Options are where the Redis servers are, and what the sessions in them are sealed with.
+// Options describe the Redis servers, and the keys that seal the sessions.
 type Options struct {
-	// Addresses are host:port: of the server, of the sentinels where Sentinel is set, or of some nodes of a Cluster.
+	// Addresses are host:port: of the server, of the sentinels if Sentinel is set, or of some nodes of a Cluster.
 	Addresses []string
-	// Username and Password log in to the servers; "" is the default user, and no password.
+	// Username and Password log in to the servers; "" means the default user, and no password.
 	Username, Password string
-	// DB is the number of the database; a Cluster has 0 alone.
+	// DB is the number of the database; a Cluster has only 0.
 	DB int
 	// TLS is for all connections; nil for none.
 	TLS *tls.Config
-	// Sentinel says which of the servers that sentinels watch is meant; nil without sentinels.
+	// Sentinel says which server of the sentinels to use; nil without sentinels.
 	Sentinel *Sentinel
-	// Cluster says that the servers are a Redis Cluster.
+	// Cluster says that the servers form a Redis Cluster.
 	Cluster bool
 
-	// Keys seal what lies in Redis.
+	// Keys seal the values in Redis.
 	Keys token.KeySource
-	// AcceptUnsealed is the time until which sessions count that are not sealed: an older version wrote them so. Before that time everybody
-	// who can write into Redis can make one.
+	// AcceptUnsealed is the time until which unsealed sessions are accepted: an older version wrote them. Until then, anyone who can write
+	// to Redis can create one.
 	AcceptUnsealed time.Time
 }
 
-// Sentinel names a server that sentinels watch, and how to log in to them.
+// Sentinel names a server that sentinels monitor, and has the credentials for the sentinels.
 type Sentinel struct {
 	// Master is the name that the sentinels know the server by.
 	Master string
@@ -50,7 +50,7 @@ func connect(o *Options) goredis.UniversalClient {
 			Addrs: o.Addresses, Username: o.Username, Password: o.Password, TLSConfig: o.TLS, Protocol: 2, DisableIdentity: true,
 			DialTimeout: callTimeout, ReadTimeout: callTimeout, WriteTimeout: callTimeout, PoolTimeout: callTimeout,
 			ContextTimeoutEnabled: true, PoolSize: connections, MaxRetries: noRetries, DialerRetries: 1,
-			// Redirects are what a Cluster answers while a part of it moves. Each script asks what is there before it changes it.
+			// A Cluster answers with redirects while slots move. Each script checks the state before it changes it.
 			MaxRedirects: 3, MaintNotificationsConfig: noMaintenance(),
 		})
 	case o.Sentinel != nil:
@@ -74,8 +74,8 @@ func noMaintenance() *maintnotifications.Config {
 	return &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
 }
 
-// names are those of what lies in Redis. In a Cluster all of it has one hash tag, and so is on one node: each change is one script, which
-// counts it, and a script can touch one node only.
+// names are the names of keys in Redis. In a Cluster all of them have one hash tag, and so are on one node: each change is one script,
+// which counts it, and a script can use one node only.
 type names struct{ prefix, changes, probe string }
 
 func namesFor(o *Options) names {

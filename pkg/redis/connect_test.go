@@ -26,7 +26,7 @@ func trusting(t *testing.T, file string) *tls.Config {
 	return &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: pool}
 }
 
-// lives makes, changes, follows and ends sessions.
+// lives creates, changes, watches and ends sessions.
 func lives(t *testing.T, writer, reader *Sessions) {
 	t.Helper()
 	k := newSink()
@@ -85,7 +85,7 @@ func TestConnectionsAreEncryptedAndVerified(t *testing.T) {
 	}
 }
 
-// Sessions go on when the master is gone and a sentinel has made its follower one.
+// Sessions survive when the master fails and a sentinel promotes its replica.
 func TestSessionsOutliveTheMasterThatASentinelReplaces(t *testing.T) {
 	t.Parallel()
 	w := redisserver.NewWatched(t)
@@ -109,7 +109,7 @@ func TestSessionsOutliveAMasterOfACluster(t *testing.T) {
 	outlives(t, writer, client(), follower, master.Kill)
 }
 
-// outlives kills the server that has the sessions, and waits until they go on at its follower.
+// outlives kills the server that has the sessions, and waits until they are available at its replica.
 func outlives(t *testing.T, writer, reader *Sessions, follower *redisserver.Server, kill func()) {
 	t.Helper()
 	k := newSink()
@@ -119,7 +119,7 @@ func outlives(t *testing.T, writer, reader *Sessions, follower *redisserver.Serv
 	waitFor(t, func() bool { return k.version(stays.Name) != "" })
 	follower.AwaitReplica()
 	kill()
-	waitFor(t, func() bool { return reader.Place() == "" }) // logins go elsewhere meanwhile
+	waitFor(t, func() bool { return reader.Place() == "" }) // meanwhile logins use the other backend
 	waitFor(t, func() bool { return follower.Role() == "master" })
 	waitFor(t, func() bool { return reader.Place() == Prefix && reader.Fault() == nil })
 	got, err := reader.Get(t.Context(), stays.Name)

@@ -17,31 +17,31 @@ import (
 )
 
 const (
-	// checkEvery is the time between two looks of the feed at whether it has missed a change, and whether Redis is good.
+	// checkEvery is the interval at which the feed checks whether it has missed a change, and whether Redis takes writes.
 	checkEvery = 5 * time.Second
 	// retryLeast and retryMost bound the pause between attempts to connect.
 	retryLeast = 100 * time.Millisecond
 	retryMost  = 5 * time.Second
-	// scanStep is how many keys one step of a list looks at.
+	// scanStep is how many keys one step of a list reads.
 	scanStep = 500
 )
 
-// errMissed says that a change did not come, so that all is read again.
+// errMissed says that a change did not arrive, so that all sessions are read again.
 var errMissed = errors.New("a change was missed")
 
-// feed tells a sink of the sessions, in the order of their changes.
+// feed passes the sessions to a sink, in the order of their changes.
 type feed struct {
 	*Sessions
 	sink  store.Sink
 	known map[string]struct{}
-	// last is the count of the last change that was told, and due what it is to be at the next look at least.
+	// last is the count of the last change that was passed on, and due the count that has to be reached by the next check.
 	last, due int64
-	// told says that it was said already whether Redis is lost.
+	// told says that the loss of Redis was already logged.
 	told bool
 }
 
-// Run tells the sink of each session and each change, until ctx ends: by a list, and the messages that follow on it. What is missed, by a
-// lost connection or otherwise, is found by their count, and listed again. While Redis is lost the sink keeps what it knows.
+// Run passes each session and each change to the sink, until ctx ends: by a list, and the messages that follow it. A missed change is
+// detected by the count of changes, and all sessions are listed again. While Redis can't be reached, the sink keeps its state.
 func (s *Sessions) Run(ctx context.Context, sink store.Sink) {
 	f := &feed{Sessions: s, sink: sink, known: map[string]struct{}{}}
 	pause := retryLeast
@@ -65,7 +65,7 @@ func (s *Sessions) Run(ctx context.Context, sink store.Sink) {
 	}
 }
 
-// lose notes that Redis is lost, and says so once.
+// lose records that Redis is lost, and logs that once.
 func (f *feed) lose(err error) {
 	if !f.told {
 		klog.ErrorS(err, "Redis is lost: new sessions are kept in the Kubernetes API until it is back, and known ones stay good")
@@ -74,10 +74,10 @@ func (f *feed) lose(err error) {
 	f.lost(err)
 }
 
-// follow lists, and tells what comes then, until something is wrong.
+// follow lists the sessions, and then passes on changes, until an error occurs.
 func (f *feed) follow(ctx context.Context) error {
 	sub := f.client.Subscribe(ctx, f.channel)
-	defer func() { _ = sub.Close() }()                         // it is read no more
+	defer func() { _ = sub.Close() }()                         // no one reads it any more
 	defer context.AfterFunc(ctx, func() { _ = sub.Close() })() // a read does not end with ctx
 	if _, err := sub.ReceiveTimeout(ctx, callTimeout); err != nil {
 		return fmt.Errorf("redis: subscribe: %w", err)
@@ -91,7 +91,7 @@ func (f *feed) follow(ctx context.Context) error {
 	return f.listen(ctx, sub)
 }
 
-// listen tells what comes, and looks every now and then, however much comes, whether all is well.
+// listen passes on messages, and checks the state at its interval even if many messages arrive.
 func (f *feed) listen(ctx context.Context, sub *goredis.PubSub) error {
 	came, fault, stop := make(chan string), make(chan error, 1), make(chan struct{})
 	var reader sync.WaitGroup
@@ -117,7 +117,7 @@ func (f *feed) listen(ctx context.Context, sub *goredis.PubSub) error {
 	}
 }
 
-// receive hands on what comes, until the connection fails or nobody listens.
+// receive passes on messages, until the connection fails or stop is closed.
 func receive(ctx context.Context, sub *goredis.PubSub, came chan<- string, stop <-chan struct{}) error {
 	for {
 		got, err := sub.Receive(ctx)
@@ -134,8 +134,8 @@ func receive(ctx context.Context, sub *goredis.PubSub, came chan<- string, stop 
 	}
 }
 
-// check asks for the count of changes: they are to have come by the next look. So a connection that is dead is found. Logins use
-// Redis as long as it takes writes, and again as soon as it does; a Redis that refuses them is followed all the same.
+// check asks for the count of changes: they have to arrive by the next check, so that a dead connection is detected. Logins use
+// Redis as long as it takes writes, and again as soon as it does; the feed of a Redis that refuses writes goes on.
 func (f *feed) check(ctx context.Context) error {
 	if f.last < f.due {
 		return errMissed
@@ -144,7 +144,7 @@ func (f *feed) check(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("redis: read the count of changes: %w", err)
 	}
-	if n < f.last { // it is not the Redis that it was
+	if n < f.last { // it is another Redis than before
 		return errMissed
 	}
 	f.due = n
@@ -165,9 +165,9 @@ func (f *feed) count(ctx context.Context) (int64, error) {
 	return n, err
 }
 
-// list tells of all sessions, and of those that are there no more.
+// list passes on all sessions, and the deletions of those that no longer exist.
 func (f *feed) list(ctx context.Context) error {
-	last, err := f.count(ctx) // before the list: what changes during it comes again, and is no news then
+	last, err := f.count(ctx) // before the list: changes during it arrive again as messages, and are ignored then
 	if err != nil {
 		return fmt.Errorf("redis: read the count of changes: %w", err)
 	}
@@ -197,7 +197,7 @@ func (f *feed) list(ctx context.Context) error {
 	return nil
 }
 
-// holder is the server that has the sessions: of a Cluster it is one of the nodes.
+// holder returns the server that has the sessions: in a Cluster, one of the nodes.
 func (f *feed) holder(ctx context.Context) (goredis.Cmdable, error) {
 	if cluster, ok := f.client.(*goredis.ClusterClient); ok {
 		return cluster.MasterForKey(ctx, f.names.changes)
@@ -205,7 +205,7 @@ func (f *feed) holder(ctx context.Context) (goredis.Cmdable, error) {
 	return f.client, nil
 }
 
-// read tells of the sessions of some keys.
+// read passes on the sessions of some keys.
 func (f *feed) read(ctx context.Context, from goredis.Cmdable, keys []string, seen map[string]struct{}) error {
 	if len(keys) == 0 {
 		return nil
@@ -232,13 +232,13 @@ func (f *feed) read(ctx context.Context, from goredis.Cmdable, keys []string, se
 	return nil
 }
 
-// tell takes a message: the count, the name, and the sealed session, which is missing where the session is gone.
+// tell handles a message: the count, the name, and the sealed session, which is missing if the session was deleted.
 func (f *feed) tell(payload string) error {
 	count, rest, _ := strings.Cut(payload, " ")
 	name, raw, ok := strings.Cut(rest, " ")
 	n, err := strconv.ParseInt(count, 10, 64)
 	switch ours := err == nil && ok && strings.HasPrefix(name, Prefix); {
-	case !ours, n <= f.last: // or known by the list
+	case !ours, n <= f.last: // not a session's, or known by the list
 		return nil
 	case n != f.last+1:
 		return errMissed
@@ -254,7 +254,7 @@ func (f *feed) tell(payload string) error {
 	return nil
 }
 
-// set tells of a session. One that can't be opened is not there: what was known of it may be over.
+// set passes on a session. If it can't be opened, it counts as deleted, since its former state may be over.
 func (f *feed) set(name, stored string, version int64) {
 	o, err := f.open(name, stored, version)
 	var b []byte

@@ -20,7 +20,7 @@ import (
 	"kapis.dev/ks-apiserver/pkg/token"
 )
 
-// kube is the other place, with as much of it as the test needs.
+// kube is the other backend, as far as the test needs it.
 type kube struct {
 	mu  sync.Mutex
 	all map[string]*v1alpha1.Session
@@ -58,7 +58,7 @@ func (k *kube) Delete(_ context.Context, name string, _ types.UID) error {
 	return nil
 }
 
-// replica is a server that keeps its sessions in Redis.
+// replica is a server with its sessions in Redis.
 type replica struct {
 	*iamsession.Store
 	redis *Sessions
@@ -110,8 +110,8 @@ func (r *replica) alive(t *testing.T, s *iamsession.Session) bool {
 	return err == nil
 }
 
-// U25, U26: two replicas share their sessions through Redis. While it is lost known sessions stay good, new ones are opened in the
-// Kubernetes API from the first attempt on, and a refresh is to be tried again; then all is as before.
+// U25, U26: two replicas share their sessions through Redis. While it is lost, known sessions stay valid, new ones are opened in
+// the Kubernetes API from the first attempt on, and refreshes have to be tried again; afterwards everything works as before.
 func TestLostRedisLocksNobodyOut(t *testing.T) {
 	server, k := newServer(t), &kube{all: map[string]*v1alpha1.Session{}}
 	keys, err := token.Generate(time.Now().Add(-time.Minute))
@@ -161,7 +161,7 @@ func TestLostRedisLocksNobodyOut(t *testing.T) {
 	}
 }
 
-// U26: a Redis that answers and refuses writes is lost as well.
+// U26: a Redis that answers but refuses writes counts as lost too.
 func TestRedisThatRefusesWritesLocksNobodyOut(t *testing.T) {
 	for name, c := range map[string]struct{ refuse, relent []any }{
 		"full":                     {[]any{"CONFIG", "SET", "maxmemory", "1"}, []any{"CONFIG", "SET", "maxmemory", "0"}},
@@ -191,7 +191,7 @@ func TestRedisThatRefusesWritesLocksNobodyOut(t *testing.T) {
 			if a.redis.Fault() == nil {
 				t.Error("no fault is shown")
 			}
-			// A look that reads is not enough to send logins back.
+			// A check that only reads is not enough to use Redis for logins again.
 			f := &feed{Sessions: a.redis, sink: newSink()}
 			if f.last, err = f.count(t.Context()); err != nil {
 				t.Fatal(err)

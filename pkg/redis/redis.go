@@ -1,4 +1,4 @@
-// Package redis keeps sessions in a Redis server, for fleets with more logins than the Kubernetes API should hold.
+// Package redis keeps sessions in a Redis server, for installations with more logins than the Kubernetes API should hold.
 package redis
 
 import (
@@ -20,42 +20,42 @@ import (
 	"kapis.dev/ks-apiserver/pkg/token"
 )
 
-// Prefix begins the name of every session that lives in Redis. No other name has it.
+// Prefix begins the name of every session in Redis. No other name begins with it.
 const Prefix = "r-"
 
 const (
-	// channelPrefix and the number of the database name the channel that carries the changes, as they are made: keys are a
-	// database's own, and channels the whole server's.
+	// channelPrefix and the number of the database are the name of the channel for changes: keys belong to a database, but
+	// channels to the whole server.
 	channelPrefix = "kapis:sessions:"
-	// probeLife is how long what is written stays that tells whether anything can be.
+	// probeLife is the life of the value that is written to test whether Redis takes writes.
 	probeLife = time.Minute
-	// callTimeout bounds each call: a server that hangs is one that is lost.
+	// callTimeout bounds each call: a server that hangs counts as lost.
 	callTimeout = time.Second
 	connections = 32
-	// afterlife is how long Redis keeps a session that is over, whose deletion nobody has seen to.
+	// afterlife is how long Redis keeps an expired session that was not deleted.
 	afterlife = time.Hour
 )
 
-// Sessions are the sessions in Redis. Each change is one script, which the server runs whole: it compares, changes, counts and
-// tells the others.
+// Sessions stores sessions in Redis. Each change is one script, which the server runs atomically: it compares, changes, counts
+// and publishes.
 type Sessions struct {
 	client  goredis.UniversalClient
 	names   names
 	channel string
 	keys    token.KeySource
-	// acceptUnsealed is the time until which sessions count that are not sealed.
+	// acceptUnsealed is the time until which unsealed sessions are accepted.
 	acceptUnsealed time.Time
-	// checkEvery is the time between two looks of the feed.
+	// checkEvery is the interval of the feed's checks.
 	checkEvery time.Duration
 	// good says that the feed is up to date, that Redis takes writes, and that the last call was answered.
 	good  atomic.Bool
 	fault atomic.Pointer[error]
 }
 
-// errNotYet is the fault of the time before the first contact.
+// errNotYet is the fault before the first contact.
 var errNotYet = errors.New("not connected yet")
 
-// New makes a client. It makes no call: a server that is down is one that comes later.
+// New returns Sessions. It makes no call: a server that is down is used once it is up.
 func New(o Options) *Sessions {
 	s := &Sessions{
 		client: connect(&o), names: namesFor(&o), channel: channelPrefix + strconv.Itoa(o.DB), checkEvery: checkEvery,
@@ -65,7 +65,7 @@ func New(o Options) *Sessions {
 	return s
 }
 
-// Place returns how the name of a new session is to begin: Prefix, and "" while Redis is lost, so that nobody is locked out.
+// Place returns the prefix of new sessions' names: Prefix, or "" while Redis is lost, so that logins go on.
 func (s *Sessions) Place() string {
 	if s.good.Load() {
 		return Prefix
@@ -73,7 +73,7 @@ func (s *Sessions) Place() string {
 	return ""
 }
 
-// Fault says why Redis is lost; nil where it is not. It holds no password.
+// Fault returns why Redis is lost, or nil if it is not. It contains no password.
 func (s *Sessions) Fault() error {
 	if s.good.Load() {
 		return nil
@@ -81,10 +81,10 @@ func (s *Sessions) Fault() error {
 	return *s.fault.Load()
 }
 
-// Close ends the connections.
+// Close closes the connections.
 func (s *Sessions) Close() error { return s.client.Close() }
 
-// The scripts give back the count of the change, or why there is none.
+// The scripts return the count of the change, or the reason why there was none.
 const (
 	exists  = -1
 	missing = -2
@@ -111,7 +111,7 @@ redis.call('PEXPIREAT', KEYS[1], ARGV[2])
 redis.call('PUBLISH', ARGV[3], n .. ' ' .. ARGV[4] .. ' ' .. ARGV[1])
 return n`)
 
-// ARGV: the UID or "", the channel, the name. A session that an older version wrote has its UID in its JSON.
+// ARGV: the UID or "", the channel, the name. A session of an older version has its UID in its JSON.
 var deleteScript = goredis.NewScript(`
 local o = redis.call('HGET', KEYS[1], 'o')
 if not o then return -2 end
@@ -122,7 +122,7 @@ redis.call('DEL', KEYS[1])
 redis.call('PUBLISH', ARGV[2], n .. ' ' .. ARGV[3] .. ' ')
 return n`)
 
-// KEYS: what is written. ARGV: its end in milliseconds, the channel.
+// KEYS: the probe's key. ARGV: its end in milliseconds, the channel.
 var probeScript = goredis.NewScript(`
 redis.call('HSET', KEYS[1], 'v', 0)
 redis.call('PEXPIREAT', KEYS[1], ARGV[1])
@@ -136,7 +136,7 @@ func (s *Sessions) Create(ctx context.Context, o *v1alpha1.Session) (*v1alpha1.S
 	return s.write(ctx, createScript, o)
 }
 
-// Update replaces a session where nobody else did in the meantime.
+// Update replaces a session, unless it has changed in the meantime.
 func (s *Sessions) Update(ctx context.Context, o *v1alpha1.Session) (*v1alpha1.Session, error) {
 	return s.write(ctx, updateScript, o.DeepCopy(), o.ResourceVersion)
 }
@@ -195,8 +195,8 @@ func (s *Sessions) run(ctx context.Context, script *goredis.Script, name string,
 	return n, nil
 }
 
-// probe has Redis do what each change needs. A server that is full, that can't save, or that follows another one since a failover,
-// answers reads and refuses this. What it publishes is no change, and is passed over.
+// probe makes Redis do what each change needs. A server that is full, that can't save, or that became a replica in a failover,
+// answers reads and refuses this. The message that it publishes is no change, and is ignored.
 func (s *Sessions) probe(ctx context.Context) error {
 	end := time.Now().Add(probeLife).UnixMilli()
 	if err := probeScript.Run(ctx, s.client, []string{s.names.probe}, end, s.channel).Err(); err != nil {
@@ -205,8 +205,8 @@ func (s *Sessions) probe(ctx context.Context) error {
 	return nil
 }
 
-// failed wraps the error of a call. Where Redis is lost by it, that is noted, so that the next login goes elsewhere: a write that is
-// refused is as bad as one without an answer. That a caller waits no longer says nothing about the server.
+// failed wraps the error of a call. If Redis is lost, that is recorded, so that the next login uses the other backend: a refused
+// write is as bad as a missing answer. A caller who stops waiting says nothing about the server.
 func (s *Sessions) failed(ctx context.Context, doing string, err error, lost bool) error {
 	err = fmt.Errorf("redis: %s: %w", doing, err)
 	if lost && ctx.Err() == nil {
@@ -215,7 +215,7 @@ func (s *Sessions) failed(ctx context.Context, doing string, err error, lost boo
 	return err
 }
 
-// silent tells whether an error is anything but an answer.
+// silent reports whether an error is not an answer of the server.
 func silent(err error) bool {
 	var n net.Error
 	return errors.As(err, &n) || errors.Is(err, io.EOF) || errors.Is(err, goredis.ErrPoolTimeout) || errors.Is(err, goredis.ErrClosed)

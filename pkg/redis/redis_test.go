@@ -121,7 +121,7 @@ func TestFeedTellsWhatWasAndWhatComes(t *testing.T) {
 	waitFor(t, func() bool { return k.deleted(o.Name) })
 }
 
-// U26: a lost Redis is one line of readiness; it heals by itself, and what was missed is found.
+// U26: a lost Redis is reported by the readiness; the feed recovers by itself, and finds what it missed.
 func TestLostRedisHeals(t *testing.T) {
 	s := newServer(t)
 	writer, reader := s.client(), s.client()
@@ -161,7 +161,7 @@ func deleteWhenBack(t *testing.T, c *Sessions, name string) (err error) {
 	return err
 }
 
-// U26: a Redis that is down when the program starts stops nothing.
+// U26: a Redis that is down when the program starts does not stop it.
 func TestRedisThatIsDownAtTheStartComesLater(t *testing.T) {
 	s := newServer(t)
 	create(t, s.client(), "a")
@@ -176,7 +176,7 @@ func TestRedisThatIsDownAtTheStartComesLater(t *testing.T) {
 	waitFor(t, func() bool { return k.version(Prefix+"a") != "" && c.Place() == Prefix })
 }
 
-// Two installations share a server, each in a database of its own.
+// Two installations share a server, each with its own database.
 func TestDatabasesHearNothingOfEachOther(t *testing.T) {
 	s := newServer(t)
 	one, other := s.database(0), s.database(1)
@@ -190,7 +190,7 @@ func TestDatabasesHearNothingOfEachOther(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	create(t, other, "third") // the count that is the next of the first database
+	create(t, other, "third") // its count is the next one of the first database
 	if err := other.Delete(t.Context(), namesake.Name, ""); err != nil {
 		t.Fatal(err)
 	}
@@ -204,7 +204,7 @@ func TestDatabasesHearNothingOfEachOther(t *testing.T) {
 	}
 }
 
-// A message that did not come is found by the count of the next, or by the next look.
+// A message that did not arrive is detected by the count of the next one, or by the next check.
 func TestMissedChangeIsFound(t *testing.T) {
 	f := &feed{Sessions: newServer(t).client(), sink: newSink(), known: map[string]struct{}{}, last: 4}
 	if err := f.tell("6 r-a {}"); !errors.Is(err, errMissed) {
@@ -238,7 +238,7 @@ func TestMissedChangeIsFound(t *testing.T) {
 	}
 }
 
-// A replica whose feed is never quiet has to find out as well that Redis is good again.
+// A replica whose feed is never idle also has to detect that Redis works again.
 func TestBusyReplicaReturnsToRedisAfterACallThatFailed(t *testing.T) {
 	s := newServer(t)
 	writer, reader := s.client(), s.client()
@@ -258,7 +258,7 @@ func TestBusyReplicaReturnsToRedisAfterACallThatFailed(t *testing.T) {
 	waitFor(t, func() bool { return k.version(o.Name) == o.ResourceVersion })
 }
 
-// A caller who hangs up, or who gives a call less time than it takes, is no reason to send everybody elsewhere.
+// A caller who disconnects, or whose deadline is too short, does not make Redis count as lost.
 func TestCallerWhoLeavesLosesNoRedis(t *testing.T) {
 	c := newServer(t).client()
 	follow(t, c, newSink())
@@ -292,7 +292,7 @@ func FuzzTell(f *testing.F) {
 	f.Fuzz(func(t *testing.T, payload string) {
 		k := newSink()
 		one := &feed{Sessions: &Sessions{keys: set, acceptUnsealed: time.Now().Add(time.Hour)}, sink: k, known: map[string]struct{}{}}
-		_ = one.tell(payload) // it may not panic, nor tell of what has another name
+		_ = one.tell(payload) // it must not panic, nor pass on an object with another name
 		for name := range k.all {
 			if !strings.HasPrefix(name, Prefix) {
 				t.Errorf("told of %q", name)

@@ -13,14 +13,14 @@ import (
 	"kapis.dev/ks-apiserver/pkg/token"
 )
 
-// errUnsealed is the error of a session that anybody may have put there.
+// errUnsealed is the error for a session that anyone may have written.
 var errUnsealed = errors.New("it is not sealed: an older version wrote it, or somebody else; cache.options.acceptUnsealedUntil lets" +
 	" those of an older version in for a time")
 
-// purpose binds what is sealed to the name of its session, so that one can't be put in the place of another.
+// purpose binds a sealed value to the name of its session, so that it can't be used for another one.
 func purpose(name string) token.Purpose { return token.Purpose("session in Redis " + name) }
 
-// seal returns what is stored of a session.
+// seal returns the stored form of a session.
 func (s *Sessions) seal(o *v1alpha1.Session) (string, error) {
 	raw, err := json.Marshal(o)
 	if err != nil {
@@ -33,11 +33,11 @@ func (s *Sessions) seal(o *v1alpha1.Session) (string, error) {
 	return sealed, nil
 }
 
-// open makes a session of what is stored under its name, and its version.
+// open returns the session for a stored value, with its name and version.
 func (s *Sessions) open(name, stored string, version int64) (*v1alpha1.Session, error) {
 	now := time.Now()
 	var raw []byte
-	if len(stored) > 0 && stored[0] == '{' { // no sealed value begins so
+	if len(stored) > 0 && stored[0] == '{' { // sealed values never begin like this
 		if !now.Before(s.acceptUnsealed) {
 			return nil, fmt.Errorf("read session: %w", errUnsealed)
 		}
@@ -58,7 +58,7 @@ func (s *Sessions) open(name, stored string, version int64) (*v1alpha1.Session, 
 	return stamp(o, version), nil
 }
 
-// stamp gives a session what the Kubernetes API would.
+// stamp sets the metadata that the Kubernetes API would set.
 func stamp(o *v1alpha1.Session, version int64) *v1alpha1.Session {
 	o.TypeMeta = metav1.TypeMeta{APIVersion: v1alpha1.SchemeGroupVersion.String(), Kind: "Session"}
 	o.ResourceVersion, o.Generation = strconv.FormatInt(version, 10), version

@@ -15,7 +15,7 @@ import (
 	"kapis.dev/ks-apiserver/pkg/token"
 )
 
-// raw is what lies under the name of a session.
+// raw returns the value stored under the name of a session.
 func raw(t *testing.T, c *Sessions, name string) map[string]string {
 	t.Helper()
 	all, err := c.client.HGetAll(t.Context(), c.names.prefix+name).Result()
@@ -25,7 +25,7 @@ func raw(t *testing.T, c *Sessions, name string) map[string]string {
 	return all
 }
 
-// unsealed puts a session into Redis as an older version did.
+// unsealed writes a session to Redis as an older version did.
 func unsealed(t *testing.T, c *Sessions, o *v1alpha1.Session) {
 	t.Helper()
 	b, err := json.Marshal(o)
@@ -37,7 +37,7 @@ func unsealed(t *testing.T, c *Sessions, o *v1alpha1.Session) {
 	}
 }
 
-// Neither a key, a value nor a message shows what is in a session.
+// Neither keys, values nor messages reveal the content of a session.
 func TestWhatLiesInRedisIsSealed(t *testing.T) {
 	c := newServer(t).client()
 	sub := c.client.Subscribe(t.Context(), c.channel)
@@ -70,7 +70,7 @@ func TestWhatLiesInRedisIsSealed(t *testing.T) {
 	}
 }
 
-// Who can write into Redis makes no session, and turns none into another.
+// A client that can write to Redis can neither create a session, nor replace one by another.
 func TestOnlyWhatWasSealedForItsNameIsASession(t *testing.T) {
 	s := newServer(t)
 	c := s.client()
@@ -115,7 +115,7 @@ func TestOnlyWhatWasSealedForItsNameIsASession(t *testing.T) {
 	}
 }
 
-// What an older version wrote counts for as long as the configuration says, and is sealed by its next change.
+// Sessions of an older version are accepted as long as the configuration says, and sealed by their next change.
 func TestSessionsOfAnOlderVersionCountForATime(t *testing.T) {
 	s := newServer(t)
 	strict := s.client()
@@ -150,7 +150,7 @@ func TestSessionsOfAnOlderVersionCountForATime(t *testing.T) {
 	}
 }
 
-// A session that was sealed with a key of before is opened by a replica that has the next one.
+// A session that was sealed with the previous key is opened by a replica that has the next one.
 func TestSessionsOutliveTheKeyThatSealedThem(t *testing.T) {
 	now := time.Now()
 	private, err := rsa.GenerateKey(rand.Reader, 2048)

@@ -21,7 +21,7 @@ import (
 )
 
 // TestMain fails when a goroutine is left. A closed pool that was probing a stopped server ends with its next probe, a second
-// later, which is longer than goleak waits for anything at once.
+// later, which is longer than goleak's default wait.
 func TestMain(m *testing.M) {
 	code := m.Run()
 	var left error
@@ -86,7 +86,7 @@ func (s *server) start() {
 
 func (s *server) stop() {
 	if s.cmd != nil {
-		_ = s.cmd.Process.Kill() // it is gone already
+		_ = s.cmd.Process.Kill() // it may have exited already
 		_ = s.cmd.Wait()         // it was killed
 		s.cmd = nil
 	}
@@ -94,12 +94,12 @@ func (s *server) stop() {
 
 func (s *server) client() *Sessions { return s.database(0) }
 
-// database is a client of one of the server's databases.
+// database returns Sessions in one of the server's databases.
 func (s *server) database(db int) *Sessions {
 	return newClient(s.t, Options{Addresses: []string{s.address}, Password: password, DB: db})
 }
 
-// keys are those of all replicas of a test that has no others.
+// keys are the keys of all replicas of a test without others.
 var keys = sync.OnceValues(func() (*token.KeySet, error) { return token.Generate(time.Now().Add(-time.Minute)) })
 
 func newClient(t *testing.T, o Options) *Sessions {
@@ -124,7 +124,7 @@ func (s *server) do(c *Sessions, args ...any) {
 	}
 }
 
-// waitFor polls for what another goroutine or program is to do; the test's own deadline is its end.
+// waitFor polls for something that another goroutine or program does; the test's own deadline ends it.
 func waitFor(t *testing.T, ok func() bool) {
 	t.Helper()
 	tick := time.NewTicker(5 * time.Millisecond)
@@ -138,7 +138,7 @@ func waitFor(t *testing.T, ok func() bool) {
 	}
 }
 
-// sink keeps what a feed tells.
+// sink collects what a feed passes on.
 type sink struct {
 	mu   sync.Mutex
 	all  map[string]string
