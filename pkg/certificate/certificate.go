@@ -1,5 +1,5 @@
-// Package certificate makes the serving certificates of programs that kube-apiserver calls, and the authority that signs them: all
-// replicas share them by a Secret, and they are renewed while everything runs.
+// Package certificate makes the serving certificates of programs that kube-apiserver calls, and the authority that signs them. All
+// replicas share them by a Secret, and they are renewed without a restart.
 package certificate
 
 import (
@@ -19,45 +19,46 @@ import (
 )
 
 const (
-	// authorityLife and servingLife are how long what is made is good for. It is renewed when a third is left.
+	// authorityLife and servingLife are how long an authority and a serving certificate are valid. They are renewed when a
+	// third of that is left.
 	authorityLife = 2 * 365 * 24 * time.Hour
 	servingLife   = 90 * 24 * time.Hour
-	// settle is how long a new authority is only trusted, before anything is signed by it: whoever trusts the bundle has the new one by then.
+	// settle is how long a new authority is only trusted, before it signs: by then all clients that read the bundle have it.
 	settle = 24 * time.Hour
 	// skew is how far clocks may differ.
 	skew = 5 * time.Minute
 	// every is how often the Secret is read: another replica may have renewed it.
 	every = time.Minute
-	// attempts bounds how often a write is tried that other replicas are faster with.
+	// attempts bounds how often a write is tried that conflicts with those of other replicas.
 	attempts = 10
 )
 
-// Secrets is where the Secret is: those of a namespace.
+// Secrets reads and writes Secrets of one namespace.
 type Secrets interface {
 	Get(ctx context.Context, name string, o metav1.GetOptions) (*corev1.Secret, error)
 	Create(ctx context.Context, s *corev1.Secret, o metav1.CreateOptions) (*corev1.Secret, error)
 	Update(ctx context.Context, s *corev1.Secret, o metav1.UpdateOptions) (*corev1.Secret, error)
 }
 
-// Options say what for and where.
+// Options describe the certificate and its Secret.
 type Options struct {
 	Secrets Secrets
-	// Name is the Secret's, Hosts are the DNS names and IP addresses that the certificate is for.
+	// Name is the name of the Secret, and Hosts the DNS names and IP addresses of the certificate.
 	Name  string
 	Hosts []string
 	// Now is the clock.
 	Now func() time.Time
 }
 
-// Keeper keeps the certificate. Its zero value is of no use: Open makes one.
+// Keeper has the current certificate. Its zero value can't be used: Open makes one.
 type Keeper struct {
 	Options
 	now atomic.Pointer[pair]
-	// changed is told, without waiting, when the bundle is another one.
+	// changed receives, without blocking the sender, when the bundle has changed.
 	changed chan struct{}
 }
 
-// Open reads the Secret, or makes it. Several replicas that do so at once end up with the same.
+// Open reads the Secret, or creates it. Several replicas that do so at the same time end up with the same Secret.
 func Open(ctx context.Context, o Options) (*Keeper, error) {
 	if len(o.Hosts) == 0 {
 		return nil, errors.New("make a serving certificate: it is for no host")
@@ -66,7 +67,7 @@ func Open(ctx context.Context, o Options) (*Keeper, error) {
 	return k, k.Renew(ctx)
 }
 
-// Certificate is what tls.Config.GetCertificate wants: the newest one, at every handshake.
+// Certificate returns the newest certificate at every handshake, as tls.Config.GetCertificate requires.
 func (k *Keeper) Certificate(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 	return &k.now.Load().serving, nil
 }
@@ -74,13 +75,13 @@ func (k *Keeper) Certificate(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 // Bundle returns the authorities to trust, in PEM, the newest first.
 func (k *Keeper) Bundle() []byte { return k.now.Load().bundle }
 
-// Changed tells when Bundle returns something else than before.
+// Changed returns a channel that receives when Bundle has changed.
 func (k *Keeper) Changed() <-chan struct{} { return k.changed }
 
-// Expires is when the serving certificate ends, for a metric.
+// Expires returns the end of the serving certificate, for a metric.
 func (k *Keeper) Expires() time.Time { return k.now.Load().serving.Leaf.NotAfter }
 
-// Run renews, and follows what others renewed, until ctx ends.
+// Run renews the certificate, and reads what other replicas renewed, until ctx ends.
 func (k *Keeper) Run(ctx context.Context) {
 	tick := time.NewTicker(every)
 	defer tick.Stop()
@@ -96,7 +97,7 @@ func (k *Keeper) Run(ctx context.Context) {
 	}
 }
 
-// Renew reads the Secret and writes what is due. A Secret that was deleted, or can't be read, is written as it was.
+// Renew reads the Secret and writes what is due. A Secret that was deleted, or can't be parsed, is restored.
 func (k *Keeper) Renew(ctx context.Context) error {
 	faster := func(err error) bool { return apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) }
 	if err := retry.OnError(wait.Backoff{Steps: attempts}, faster, func() error { return k.renew(ctx) }); err != nil {
@@ -105,7 +106,7 @@ func (k *Keeper) Renew(ctx context.Context) error {
 	return nil
 }
 
-// renew is one attempt. It fails with a Conflict or AlreadyExists where another replica was faster.
+// renew is one attempt. It fails with a Conflict or AlreadyExists if another replica was faster.
 func (k *Keeper) renew(ctx context.Context) error {
 	s, err := k.Secrets.Get(ctx, k.Name, metav1.GetOptions{})
 	missing := apierrors.IsNotFound(err)
@@ -118,8 +119,8 @@ func (k *Keeper) renew(ctx context.Context) error {
 	} else if stored, err = read(s.Data); err != nil {
 		klog.ErrorS(err, "A Secret that has no serving certificate which can be read is written anew", "secret", k.Name)
 	}
-	// Of a Secret that was lost all replicas have what was in it, and that is what is trusted. A new authority would be trusted by nobody
-	// until the one replica has heard of it that tells kube-apiserver.
+	// All replicas have the content of a lost Secret in memory, and that content is trusted. A new authority would not be trusted until
+	// the one replica that configures kube-apiserver has read it.
 	p := stored
 	if p == nil {
 		p = k.now.Load()
@@ -152,6 +153,6 @@ func (k *Keeper) take(p *pair) {
 	}
 	select {
 	case k.changed <- struct{}{}:
-	default: // told already, and not heard yet
+	default: // a change is already waiting to be received
 	}
 }

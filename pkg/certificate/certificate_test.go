@@ -16,7 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// secrets is one Secret, with kube-apiserver's optimistic concurrency.
+// secrets has one Secret, with kube-apiserver's optimistic concurrency.
 type secrets struct {
 	mu      sync.Mutex
 	now     *corev1.Secret
@@ -75,7 +75,7 @@ func (s *secrets) store(o *corev1.Secret) *corev1.Secret {
 	return s.now.DeepCopy()
 }
 
-// clock is set by hand.
+// clock is a clock that the test sets.
 type clock struct{ at time.Time }
 
 func (c *clock) now() time.Time { return c.at }
@@ -94,7 +94,7 @@ func open(t *testing.T, s *secrets, c *clock, hosts ...string) *Keeper {
 	return k
 }
 
-// trusts tells whether who knows only a bundle trusts what is served.
+// trusts returns nil if a client that has only the bundle trusts the served certificate.
 func trusts(t *testing.T, bundle []byte, k *Keeper, host string) error {
 	t.Helper()
 	pool := x509.NewCertPool()
@@ -142,7 +142,7 @@ func TestItIsRenewedBeforeItEndsAndNobodyIsLeftBehind(t *testing.T) { // U41
 	s, c := &secrets{}, newClock()
 	k := open(t, s, c)
 	other := open(t, s, c)
-	bundle, authorities := k.Bundle(), 0 // what kube-apiserver was told last, a tick ago
+	bundle, authorities := k.Bundle(), 0 // what kube-apiserver was given last, a tick ago
 	for range 3 * 365 {
 		c.at = c.at.Add(24 * time.Hour)
 		if left := k.Expires().Sub(c.at); left < servingLife/3-25*time.Hour {
@@ -215,7 +215,7 @@ func TestASecretThatIsNoGoodIsMadeAnew(t *testing.T) {
 	}
 }
 
-// Another replica has told whose certificate is to be trusted, and looks at the Secret within a minute only.
+// Another replica has configured which certificate is trusted, and reads the Secret only once a minute.
 func TestALostSecretIsWrittenAsItWas(t *testing.T) {
 	for name, lose := range map[string]func(*secrets){
 		"Deleted": func(s *secrets) { s.now = nil },
@@ -239,7 +239,7 @@ func TestALostSecretIsWrittenAsItWas(t *testing.T) {
 				t.Errorf("%d writes", s.writes)
 			}
 			lose(s)
-			c.at = c.at.Add(servingLife) // what is in memory is no longer good
+			c.at = c.at.Add(servingLife) // the content in memory has expired
 			if err := follower.Renew(t.Context()); err != nil || trusts(t, trusted, follower, "127.0.0.1") != nil || !follower.Expires().After(c.at) {
 				t.Errorf("it ends %v, %v", follower.Expires(), err)
 			}

@@ -19,22 +19,22 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Keys of the Secret beside those of its type.
+// Keys of the Secret besides those of its type.
 const (
 	keyBundle = "ca.crt"
 	keyCA     = "ca.key"
 )
 
-// pair is an authority and what it signed, or the one before it did. It is not changed once it is made.
+// pair is an authority and the certificate that it signed, or that its predecessor signed. It is immutable.
 type pair struct {
-	// authorities are trusted, the newest first; key is of that one.
+	// authorities are trusted, the newest first; key is the key of the first.
 	authorities []*x509.Certificate
 	key         *ecdsa.PrivateKey
 	serving     tls.Certificate
 	bundle      []byte
 }
 
-// read reads what data wrote.
+// read decodes data.
 func read(data map[string][]byte) (*pair, error) {
 	p := &pair{bundle: data[keyBundle]}
 	for rest := p.bundle; ; {
@@ -77,7 +77,7 @@ func (p *pair) data() map[string][]byte {
 	}
 }
 
-// renewed returns p where nothing is due, and else what is to be in its place. p may be nil.
+// renewed returns p if nothing is due, and otherwise its replacement. p may be nil.
 func (p *pair) renewed(now time.Time, hosts []string) (*pair, error) {
 	if p == nil {
 		p = &pair{}
@@ -106,8 +106,8 @@ func (p *pair) renewed(now time.Time, hosts []string) (*pair, error) {
 	return next, nil
 }
 
-// serves tells whether the serving certificate is good for a while: for these hosts, by an authority that is trusted, and by
-// the newest one once everybody trusts that.
+// serves reports whether the serving certificate stays valid for a while: for these hosts, signed by a trusted authority,
+// and by the newest one once all clients trust that.
 func (p *pair) serves(now time.Time, hosts []string) bool {
 	leaf := p.serving.Leaf
 	if leaf == nil || due(leaf, now) || slices.ContainsFunc(hosts, func(h string) bool { return leaf.VerifyHostname(h) != nil }) {
@@ -120,7 +120,7 @@ func (p *pair) serves(now time.Time, hosts []string) bool {
 	return slices.ContainsFunc(p.authorities, signed)
 }
 
-// due tells whether less than a third of a certificate's life is left.
+// due reports whether less than a third of a certificate's life is left.
 func due(c *x509.Certificate, now time.Time) bool {
 	return c.NotAfter.Sub(now) < c.NotAfter.Sub(c.NotBefore)/3 || now.Before(c.NotBefore.Add(-skew))
 }
@@ -186,7 +186,7 @@ func encode(kind string, der []byte) []byte {
 func encodeKey(key *ecdsa.PrivateKey) []byte {
 	der, err := x509.MarshalECPrivateKey(key)
 	if err != nil {
-		return nil // of a curve that has no name: P-256 has one
+		return nil // for curves without a name: P-256 has one
 	}
 	return encode("EC PRIVATE KEY", der)
 }

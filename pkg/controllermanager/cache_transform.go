@@ -12,12 +12,12 @@ import (
 	iamv1beta1 "kapis.dev/ks-apiserver/pkg/api/iam/v1beta1"
 )
 
-// sharedRules is how many different lists of rules are remembered to be shared. Each namespace and each workspace has the same built-in
-// roles, so that few lists are nearly all of them.
+// sharedRules is how many different lists of rules are remembered to be shared. All namespaces and all workspaces have the same
+// built-in roles, so that a few lists are nearly all of them.
 const sharedRules = 1024
 
-// transform makes objects smaller that the cache of controllers holds: nobody asks for their managedFields, and equal rules of roles are
-// kept once. Whoever changes an object changes a copy of it.
+// transform makes the objects in the controllers' cache smaller: it drops their managedFields, which no controller reads, and lets roles
+// with equal rules share one list. A controller that changes an object changes a copy of it.
 func transform() toolscache.TransformFunc {
 	strip, seen := cache.TransformStripManagedFields(), lru.New(sharedRules)
 	return func(o any) (any, error) {
@@ -39,20 +39,20 @@ func transform() toolscache.TransformFunc {
 	}
 }
 
-// share replaces rules by equal ones that somebody has already.
+// share replaces rules by equal ones that are in use already.
 func share(seen *lru.Cache, rules *[]rbacv1.PolicyRule) {
 	if len(*rules) == 0 {
 		return
 	}
 	raw, err := (&rbacv1.Role{Rules: *rules}).Marshal()
 	if err != nil {
-		return // they stay their own
+		return // they are not shared
 	}
 	key := sha256.Sum256(raw)
 	if same, ok := seen.Get(key); ok {
 		*rules = same.([]rbacv1.PolicyRule)
 		return
 	}
-	*rules = slices.Clip(*rules) // so that whoever appends to them makes a copy
+	*rules = slices.Clip(*rules) // so that append makes a copy
 	seen.Add(key, *rules)
 }

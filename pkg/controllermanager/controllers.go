@@ -33,20 +33,20 @@ import (
 // controller is one entry of the list.
 type controller struct {
 	name string
-	// needs are the custom resources without which it can't work. It waits for them.
+	// needs are the custom resources without which the controller can't work. It waits for them.
 	needs []schema.GroupVersionKind
-	// setup adds it to the manager, which may be running.
+	// setup adds the controller to the manager, which may be running.
 	setup func(ctx context.Context, mgr manager.Manager) error
 }
 
-// logins is what the configuration says of logins.
+// logins has the configuration of logins.
 type logins struct {
-	// unlock is how long a user is locked out whose status says so; retention and most bound the records of logins.
+	// unlock is how long a user whose status says so is locked out; retention and most bound the records of logins.
 	unlock, retention time.Duration
 	most              int
 }
 
-// controllers is the list. host is the name of the host's Cluster, "" on a member.
+// controllers returns the list. host is the name of the host's Cluster, "" on a member.
 func controllers(w *mirror.Writer, lag *mirror.Lag, host string, l logins) []controller {
 	list := []controller{
 		{user.Name, iam("User", "GlobalRoleBinding"), func(ctx context.Context,
@@ -104,8 +104,8 @@ func tenant(kinds ...string) []schema.GroupVersionKind {
 	return out
 }
 
-// choose returns those of the list that the patterns want: a name, "*" for all, "-name" for all but
-// that one. No pattern wants all. An entry with a minus wins over any without.
+// choose returns the controllers that the patterns select: a name, "*" for all, "-name" for all but that one. No
+// pattern selects all. A pattern with a minus takes precedence.
 func choose(list []controller, patterns []string) ([]controller, error) {
 	names := make([]string, len(list))
 	for i, c := range list {
@@ -129,7 +129,7 @@ func choose(list []controller, patterns []string) ([]controller, error) {
 	return out, nil
 }
 
-// has says whether a list has a controller of a name.
+// has reports whether a list has a controller of that name.
 func has(list []controller, name string) bool {
 	return slices.ContainsFunc(list, func(c controller) bool { return c.name == name })
 }

@@ -68,7 +68,7 @@ func TestEveryControllerNeedsWhatTheSchemeHas(t *testing.T) {
 	}
 }
 
-// mapper knows the kinds of its list, and answers everything else with its error.
+// mapper knows the kinds of its list, and returns its error for all others.
 type mapper struct {
 	meta.RESTMapper
 	known map[string]bool

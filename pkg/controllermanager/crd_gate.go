@@ -13,11 +13,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 )
 
-// crdPoll is how often a missing custom resource is looked for.
+// crdPoll is the interval at which missing custom resources are looked up.
 const crdPoll = 5 * time.Second
 
-// crdGate adds controllers to a manager: at once where the cluster has all that they need, and
-// otherwise when it has. One that waits keeps nobody else from working.
+// crdGate adds controllers to a manager: at once if the cluster has all kinds that they need, and otherwise as soon as
+// it has. A controller that waits does not delay the others.
 type crdGate struct {
 	mgr    manager.Manager
 	mapper meta.RESTMapper
@@ -25,7 +25,7 @@ type crdGate struct {
 	gauge  *prometheus.GaugeVec
 
 	waiting []controller
-	told    map[string]string // by the name of a controller that waited: why, as the log was told
+	told    map[string]string // by the name of a waiting controller: the reason that was logged
 }
 
 // newCRDGate registers the metric ks_controller_started{controller}, which is 0 while one waits.
@@ -41,7 +41,7 @@ func newCRDGate(mgr manager.Manager, registry prometheus.Registerer, list []cont
 	return s, nil
 }
 
-// Start looks for what is missing until every controller has started.
+// Start looks up missing kinds until every controller has started.
 func (s *crdGate) Start(ctx context.Context) error {
 	tick := time.NewTicker(s.poll)
 	defer tick.Stop()
@@ -58,10 +58,10 @@ func (s *crdGate) Start(ctx context.Context) error {
 	}
 }
 
-// NeedLeaderElection lets the caches of a stand-by fill.
+// NeedLeaderElection returns false, so that the caches of a stand-by fill too.
 func (s *crdGate) NeedLeaderElection() bool { return false }
 
-// try starts what can be started, and says how many wait.
+// try starts the controllers that can start, and returns how many wait.
 func (s *crdGate) try(ctx context.Context) (left int, err error) {
 	var waiting []controller
 	for _, c := range s.waiting {
@@ -86,8 +86,7 @@ func (s *crdGate) try(ctx context.Context) (left int, err error) {
 	return len(waiting), nil
 }
 
-// lacks says what keeps the controller from working: a kind that the cluster does not have, or that
-// can't be looked up now.
+// lacks returns why the controller can't work: the error names a kind that the cluster does not have, or that can't be looked up now.
 func (s *crdGate) lacks(c controller) error {
 	for _, gvk := range c.needs {
 		_, err := s.mapper.RESTMapping(gvk.GroupKind(), gvk.Version)
@@ -101,7 +100,7 @@ func (s *crdGate) lacks(c controller) error {
 	return nil
 }
 
-// synced is the readiness check: whether the caches are filled.
+// synced is the readiness check: it fails until the caches are filled.
 func (s *crdGate) synced(r *http.Request) error {
 	ctx, cancel := context.WithTimeout(r.Context(), time.Second)
 	defer cancel()

@@ -26,7 +26,7 @@ import (
 // escalationWebhook answers kube-apiserver by the rules of package admission.
 type escalationWebhook struct {
 	guard *admission.Guard
-	// ready is nil once all roles and bindings are known. Before that nothing is allowed.
+	// ready returns nil once all roles and bindings are loaded. Before that nothing is allowed.
 	ready func() error
 }
 
@@ -43,7 +43,7 @@ func (j *escalationWebhook) Handle(ctx context.Context, req webhook.Request) web
 	return answer(j.guard.Check(ctx, w))
 }
 
-// answer is a refusal as kube-apiserver passes it on; nil allows.
+// answer returns the refusal that kube-apiserver passes on; for nil it allows.
 func answer(err error) webhook.Response {
 	if err == nil {
 		return webhook.Allowed("")
@@ -56,7 +56,7 @@ func answer(err error) webhook.Response {
 	return webhook.Response{AdmissionResponse: admissionv1.AdmissionResponse{Allowed: false, Result: &s}}
 }
 
-// writer is who writes, as roles know him: without the groups that stand for the role that let a request through.
+// writer returns the user who writes, as roles know them: without the synthetic groups, which stand for the role that allowed the request.
 func writer(u authenticationv1.UserInfo) user.Info {
 	extra := make(map[string][]string, len(u.Extra))
 	for k, v := range u.Extra {
@@ -69,13 +69,13 @@ func own(groups []string) []string {
 	return slices.DeleteFunc(slices.Clone(groups), func(g string) bool { return strings.HasPrefix(g, iamv1beta1.SyntheticGroupPrefix) })
 }
 
-// native asks kube-apiserver about those who are no users of ours.
+// native asks kube-apiserver about the rights of callers that are no Users, such as service accounts.
 type native struct {
-	// client creates reviews, and knows users from the cache.
+	// client creates reviews, and reads users from the cache.
 	client client.Client
 }
 
-// administrators reads who administers the platform, past the cache: of two deletions in turn, the second one is to see the first.
+// administrators reads the platform's administrators without the cache: of two deletions in a row, the second has to see the first.
 type administrators struct{ live client.Reader }
 
 func (a administrators) active(ctx context.Context, binding, name string) (bool, error) {
@@ -91,13 +91,12 @@ func (a administrators) active(ctx context.Context, binding, name string) (bool,
 	return admission.Administers(b, u), nil
 }
 
-// noVerb is a verb that no rule names. Who may do it may do all verbs.
+// noVerb is a verb that no rule names. Only a subject with all verbs has it.
 const noVerb = "kapis.dev-any"
 
-// may tells whether somebody may do everything in the cluster, or was given the verb by its name. All verbs on these resources are no right
-// to
-// escalate: that is what a role for those who edit roles has, and what is mirrored of it; they are one to delete. Users have their rights
-// by our roles alone.
+// may reports whether a user may do everything in the cluster, or has a rule with the verb by its name. All verbs on these resources give
+// no right to escalate, since roles for editors of roles, and their mirrors, have them; they give the right to delete. Users have rights
+// by this project's roles only.
 func (n *native) may(ctx context.Context, u user.Info, verb string, gvr schema.GroupVersionResource, namespace, name string) (bool, error) {
 	if !slices.Contains(u.GetGroups(), user.SystemPrivilegedGroup) {
 		err := n.client.Get(ctx, client.ObjectKey{Name: u.GetName()}, &iamv1beta1.User{})
@@ -136,8 +135,8 @@ func (n *native) ask(ctx context.Context, u user.Info, what authorizationv1.Reso
 	return review.Status.Allowed, nil
 }
 
-// protect refuses to delete what is labelled as protected, in configurations of installations that ask here; the policy
-// protected.kapis.dev needs nobody.
+// protect refuses to delete objects that are labelled as protected, for installations whose webhook configuration asks
+// here; the policy protected.kapis.dev needs no webhook.
 func protect(_ context.Context, req webhook.Request) webhook.Response {
 	if req.Operation != admissionv1.Delete {
 		return webhook.Allowed("")

@@ -27,7 +27,7 @@ import (
 	"kapis.dev/ks-apiserver/pkg/kube"
 )
 
-// nobodyHolds is who has nothing; it notes who was asked about.
+// nobodyHolds gives no one any rights; it records the user it was asked about.
 type nobodyHolds struct{ asked user.Info }
 
 func (n *nobodyHolds) Missing(u user.Info, _ authz.BindingScope, rules []rbacv1.PolicyRule) []rbacv1.PolicyRule {
@@ -93,7 +93,7 @@ func TestKubeAPIServerIsAnsweredByTheRules(t *testing.T) { // S6, S60
 	}
 }
 
-// A Group whose name kube-apiserver made up may have got one that bindings know.
+// A Group whose name kube-apiserver generated may have a name that bindings refer to.
 func TestANameThatWasMadeUpIsJudged(t *testing.T) { // S6
 	var asked []string
 	j := &escalationWebhook{

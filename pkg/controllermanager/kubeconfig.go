@@ -17,7 +17,7 @@ import (
 	"kapis.dev/ks-apiserver/pkg/controller/kubeconfig"
 )
 
-// kubeconfigs is the controller of client certificates, where the configuration asks for it.
+// kubeconfigs returns the controller of client certificates, if the configuration enables it.
 func kubeconfigs(cfg *config.Config, cluster *rest.Config) ([]controller, error) {
 	k := cfg.Kubeconfig
 	if k.AuthMode != config.KubeconfigClientCertificate {

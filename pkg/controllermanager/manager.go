@@ -1,5 +1,4 @@
-// Package controllermanager assembles ks-controller-manager: it knows the configuration, the cluster
-// and the list of controllers.
+// Package controllermanager assembles ks-controller-manager from the configuration, the cluster and the list of controllers.
 package controllermanager
 
 import (
@@ -30,25 +29,25 @@ import (
 )
 
 const (
-	// Namespace is where the lease and the first password are.
+	// Namespace is the namespace of the lease and of the first password.
 	Namespace = "kubesphere-system"
 
 	leaseName = "ks-controller-manager-leader-election"
 	userAgent = "ks-controller-manager"
-	// grace is how long open reconciles may take when the program stops.
+	// grace is how long running reconciles may take when the program stops.
 	grace = 30 * time.Second
 )
 
-// Options are what the command line says.
+// Options are the options of the command line.
 type Options struct {
 	// LeaderElect makes this replica work only while it holds the lease.
 	LeaderElect bool
 	// LeaseDuration, RenewDeadline and RetryPeriod are the lease's times.
 	LeaseDuration, RenewDeadline, RetryPeriod time.Duration
-	// MetricsAddress and HealthAddress are where to listen; "0" is nowhere.
+	// MetricsAddress and HealthAddress are listening addresses; "0" for none.
 	MetricsAddress, HealthAddress string
-	// WebhookPort is where webhooks are served; 0 serves none, and kube-apiserver is told of none. WebhookURL is where kube-apiserver finds
-	// that port where this program runs outside the cluster; empty is the service in it.
+	// WebhookPort is the port of the webhooks; 0 serves none, and registers none at kube-apiserver. WebhookURL is the URL of that port for
+	// kube-apiserver if this program runs outside the cluster; empty for the service in the cluster.
 	WebhookPort int
 	WebhookURL  string
 	// Controllers says which controllers run: "*", "name", "-name"; none means all.
@@ -62,7 +61,7 @@ type Manager struct {
 	mgr manager.Manager
 }
 
-// New reaches the cluster and makes ready what Run starts. The error says in one line what is wrong.
+// New connects to the cluster and prepares what Run starts. Its error says in one line what is wrong.
 func New(ctx context.Context, cfg *config.Config, o Options) (*Manager, error) {
 	access := kube.Access{
 		Kubeconfig: cfg.Kubernetes.Kubeconfig, Master: cfg.Kubernetes.Master,
@@ -97,7 +96,7 @@ func New(ctx context.Context, cfg *config.Config, o Options) (*Manager, error) {
 	return assemble(ctx, mgr, hooks, cfg, o)
 }
 
-// host is the name of the host's Cluster, "" on a member.
+// host returns the name of the host's Cluster, "" on a member.
 func host(cfg *config.Config) string {
 	if cfg.Multicluster.ClusterRole == "member" {
 		return ""
@@ -105,8 +104,7 @@ func host(cfg *config.Config) string {
 	return cfg.Multicluster.HostClusterName
 }
 
-// free tells early that an address is taken: the manager listens there only once its controllers
-// have started.
+// free returns an error if an address is in use: the manager listens there only once its controllers have started.
 func free(ctx context.Context, address string) error {
 	if address == "" || address == "0" {
 		return nil
@@ -114,12 +112,12 @@ func free(ctx context.Context, address string) error {
 	var lc net.ListenConfig
 	ln, err := lc.Listen(ctx, "tcp", address)
 	if err != nil {
-		return err // net says the address
+		return err // the error of package net names the address
 	}
 	return ln.Close()
 }
 
-// assemble puts the controllers into mgr, and the webhooks, if there are any.
+// assemble adds the controllers to mgr, and the webhooks, if there are any.
 func assemble(ctx context.Context, mgr manager.Manager, hooks *webhooks, cfg *config.Config, o Options) (*Manager, error) {
 	lag, err := mirror.NewLag(metrics.Registry, time.Now)
 	if err != nil {
@@ -172,7 +170,7 @@ func assemble(ctx context.Context, mgr manager.Manager, hooks *webhooks, cfg *co
 	return &Manager{mgr: mgr}, nil
 }
 
-// Run works until ctx ends, which is a clean stop, or until it can't go on.
+// Run works until ctx ends, which is a clean stop, or until an error occurs.
 func (m *Manager) Run(ctx context.Context) error {
 	if err := m.mgr.Start(ctx); err != nil {
 		return fmt.Errorf("run controllers: %w", err)
@@ -180,8 +178,8 @@ func (m *Manager) Run(ctx context.Context) error {
 	return nil
 }
 
-// options are the manager's. Of native roles and bindings the cache holds the mirror's own only, and
-// Secrets are not cached at all.
+// options returns the manager's options. Of native roles and bindings the cache has only the mirror's own, and Secrets
+// are not cached at all.
 func options(o Options) manager.Options {
 	own := cache.ByObject{Label: labels.SelectorFromSet(labels.Set{iamv1beta1.LabelManagedBy: iamv1beta1.ManagedByController})}
 	wait := grace

@@ -16,10 +16,11 @@ import (
 	"kapis.dev/ks-apiserver/pkg/redaction"
 )
 
-// redactedFieldWebhook keeps the fields that no read shows where an object is written back without them: the writer read it without them.
-// To take one away, write it empty, or leave out the object that it is in. kube-apiserver does not tell whether a write was a patch.
+// redactedFieldWebhook restores redacted fields when an object is written back without them, since the writer could not read them. To
+// remove such a field, write it empty, or leave out the object that contains it. kube-apiserver does not say whether a write was a patch.
 //
-// An update that changes where such a field is sent, and leaves the field as it is, is refused: the writer could have it sent to himself.
+// An update that changes where such a field is sent, but not the field, is refused: the writer could have it sent to a server of their
+// own.
 type redactedFieldWebhook struct{}
 
 // Handle implements webhook.Handler.
@@ -45,7 +46,7 @@ func (redactedFieldWebhook) Handle(_ context.Context, req webhook.Request) webho
 		}
 		fields, ok := in.(map[string]any)
 		if !ok {
-			continue // which the schema refuses
+			continue // the schema refuses that
 		}
 		last := path[len(path)-1]
 		if _, has := fields[last]; !has {

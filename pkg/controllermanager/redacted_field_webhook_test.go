@@ -14,7 +14,7 @@ import (
 	"kapis.dev/ks-apiserver/pkg/redaction"
 )
 
-// Whoever writes back what he read loses nothing that he was not shown (S3).
+// A client that writes back what it read loses none of the redacted fields (S3).
 func TestWhatIsHiddenIsKept(t *testing.T) {
 	const old = `{"spec":{"connection":{"type":"direct","kubeconfig":"c2VjcmV0","token":"t"}}}`
 	for name, c := range map[string]struct {
@@ -69,7 +69,7 @@ func TestWhatIsHiddenIsKept(t *testing.T) {
 	}
 }
 
-// The kinds are named in the list, since of others this server itself takes fields away: sessions, factors and lockouts.
+// The kinds are named in the list, since this server itself removes fields of others: sessions, factors and lockouts.
 func TestWhatIsKeptIsAskedAbout(t *testing.T) {
 	for _, e := range fixed() {
 		if e.path != pathKeep {
@@ -85,7 +85,7 @@ func TestWhatIsKeptIsAskedAbout(t *testing.T) {
 	}
 }
 
-// Whoever may change where a credential is sent, and not see it, does not have it sent to himself.
+// A writer who may change where a credential is sent, but not read it, can't have it sent to their own server.
 func TestWhatIsHiddenIsNotSentElsewhere(t *testing.T) {
 	for name, c := range map[string]struct {
 		now  string

@@ -25,9 +25,9 @@ import (
 )
 
 const (
-	// configuration is the name of both objects that tell kube-apiserver of the webhooks. hack/uninstall.sh knows it.
+	// configuration is the name of the two webhook configurations. hack/uninstall.sh uses it.
 	configuration = "ks-controller-manager.kapis.dev"
-	// registrarEvery is how often the objects are looked at: one that somebody deletes or edits is back within this time.
+	// registrarEvery is the interval at which both objects are checked: a deleted or edited one is restored within this time.
 	registrarEvery = 10 * time.Second
 	// timeout is how long kube-apiserver waits for an answer, in seconds.
 	timeout = 10
@@ -46,18 +46,18 @@ type entry struct {
 	// name ends in .kapis.dev.
 	name, path string
 	mutates    bool
-	// rules say which writes are asked about. System components write none of them, so that a cluster whose ks-controller-manager is gone
-	// lives on.
+	// rules say which writes the webhook gets. System components do none of these writes, so that a cluster without a running
+	// ks-controller-manager still works.
 	rules  []admissionv1.RuleWithOperations
 	policy admissionv1.FailurePolicyType
-	// namespaces and objects restrict the rules, conditions too; empty for all.
+	// namespaces, objects and conditions restrict the rules; empty for all.
 	namespaces, objects metav1.LabelSelector
 	conditions          []admissionv1.MatchCondition
-	// reserves says that a yes has an effect, but for a dry run.
+	// reserves says that an allowed request has a side effect, except for a dry run.
 	reserves bool
 }
 
-// entries is the list of webhooks. Without a quota, there is none for quotas.
+// entries returns the list of webhooks. Without quotas, there is no webhook for quotas.
 func entries(limits *resourcequota.Limits) []entry {
 	all := fixed()
 	if rules, where := limits.Asks(); len(rules) > 0 {
@@ -67,7 +67,7 @@ func entries(limits *resourcequota.Limits) []entry {
 	return all
 }
 
-// fixed are the webhooks that there are always.
+// fixed returns the webhooks that exist always.
 func fixed() []entry {
 	const create, update, remove = admissionv1.Create, admissionv1.Update, admissionv1.Delete
 	iam, tenant := iamv1beta1.GroupName, tenantv1beta1.GroupName
@@ -86,7 +86,7 @@ func fixed() []entry {
 			},
 		},
 		{
-			// Apart, so that a service account without the annotation never waits for anybody.
+			// A webhook of its own, so that a service account without the annotation never waits for an answer.
 			name: "guard-serviceaccounts.kapis.dev", path: serviceaccount.Path, policy: admissionv1.Fail,
 			rules:      []admissionv1.RuleWithOperations{rule("", []string{"serviceaccounts"}, create, update)},
 			conditions: ofServiceAccounts(),
@@ -117,8 +117,8 @@ func fixed() []entry {
 	}
 }
 
-// ofServiceAccounts are the conditions under which a service account is asked about: its role changes, and the writer is none who may give
-// any.
+// ofServiceAccounts returns the conditions under which the webhook gets a service account: its role changes, and the writer is not allowed
+// to give any role.
 func ofServiceAccounts() []admissionv1.MatchCondition {
 	return []admissionv1.MatchCondition{notSelf(), notSuperuser(), {
 		Name: "role-asked-for", Expression: `object.metadata.?annotations["` + iamv1beta1.AnnotationRole + `"].orValue("") != ` +
@@ -133,39 +133,39 @@ func rule(group string, resources []string, operations ...admissionv1.OperationT
 	}}
 }
 
-// notSelf leaves out what this program writes: it must be able to work before its webhooks answer.
+// notSelf excludes the writes of this program: it has to work before its webhooks answer.
 func notSelf() admissionv1.MatchCondition {
 	return admissionv1.MatchCondition{Name: "not-ks-controller-manager", Expression: `request.userInfo.username != "system:serviceaccount:` +
 		Namespace + ":" + service + `"`}
 }
 
-// notAtTheEndOfANamespace leaves out what Kubernetes' own controllers delete in namespaces, so that a namespace ends while nobody answers.
-// They delete what has lost its owner, too: who writes owners is asked about that (package admission).
+// notAtTheEndOfANamespace excludes deletions by Kubernetes' own controllers in namespaces, so that a namespace can be deleted while no
+// webhook answers. They also delete objects without an owner: writes of owner references are checked for that (package admission).
 func notAtTheEndOfANamespace() admissionv1.MatchCondition {
 	return admissionv1.MatchCondition{Name: "not-at-the-end-of-a-namespace",
 		Expression: `!(request.operation == "DELETE" && has(request.namespace) && ` +
 			`request.userInfo.username in ["` + strings.Join(admission.Controllers(), `", "`) + `"])`}
 }
 
-// notSuperuser leaves out whom kube-apiserver refuses nothing, and who could as well delete the webhooks: so a cluster whose webhooks are
-// lost can be repaired.
+// notSuperuser excludes callers that kube-apiserver refuses nothing, and that could also delete the webhooks: so a cluster whose webhooks
+// do not answer can be repaired.
 func notSuperuser() admissionv1.MatchCondition {
 	return admissionv1.MatchCondition{Name: "not-superuser", Expression: `!("system:masters" in request.userInfo.groups)`}
 }
 
-// registrar keeps the objects that tell kube-apiserver of the webhooks. It writes them when the webhooks can answer for the first time,
-// since from then on nothing is written without them.
+// registrar reconciles the webhook configurations of kube-apiserver. It writes them once the webhooks can answer, since from then on
+// writes need an answer.
 type registrar struct {
 	api          client.AdmissionregistrationV1Interface
 	entries      func() []entry
 	clientConfig func(path string) admissionv1.WebhookClientConfig
-	// changed receives when clientConfig has changed, limited when entries has.
+	// changed receives when clientConfig has changed, and limited when entries has changed.
 	changed, limited <-chan struct{}
 	ready            func() error
 	every            time.Duration
 }
 
-// Start implements manager.Runnable. The leader alone does it: replicas of two versions would not agree.
+// Start implements manager.Runnable. Only the leader runs it: replicas of two versions would not agree.
 func (r *registrar) Start(ctx context.Context) error {
 	tick := time.NewTicker(r.every)
 	defer tick.Stop()
@@ -193,7 +193,7 @@ func (r *registrar) Start(ctx context.Context) error {
 	}
 }
 
-// register brings both objects up to date.
+// register updates both objects.
 func (r *registrar) register(ctx context.Context) error {
 	if err := r.validating(ctx); err != nil {
 		return fmt.Errorf("keep the ValidatingWebhookConfiguration %s: %w", configuration, err)
@@ -237,7 +237,7 @@ func (r *registrar) mutating(ctx context.Context) error {
 	return err
 }
 
-// validatingWebhooks have all that kube-apiserver would fill in, so that what is there compares equal.
+// validatingWebhooks returns the webhooks with all defaults of kube-apiserver, so that the stored ones compare equal.
 func (r *registrar) validatingWebhooks() []admissionv1.ValidatingWebhook {
 	var out []admissionv1.ValidatingWebhook
 	equivalent, seconds := admissionv1.Equivalent, int32(timeout)
@@ -272,7 +272,7 @@ func (r *registrar) mutatingWebhooks() []admissionv1.MutatingWebhook {
 	return out
 }
 
-// clientConfig says how kube-apiserver reaches a path, and whose certificate it is to find there.
+// clientConfig returns how kube-apiserver reaches a path, and the authority of the certificate that it has to find there.
 func (h *webhooks) clientConfig(path string) admissionv1.WebhookClientConfig {
 	if h.url != nil {
 		at := h.url.JoinPath(path).String()

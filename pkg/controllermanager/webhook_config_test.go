@@ -101,7 +101,7 @@ func TestNothingIsRegisteredBeforeItCanAnswer(t *testing.T) {
 	done := make(chan error)
 	go func() { done <- r.Start(ctx) }()
 	<-asked
-	changed <- struct{}{} // it is back in its wait
+	changed <- struct{}{} // it waits again
 	<-asked
 	if len(c.Actions()) > 0 {
 		t.Error("it was registered")
@@ -136,7 +136,7 @@ func TestTheListLeavesTheClusterAlone(t *testing.T) { // S60
 				slices.Contains(r.Resources, "*") {
 				t.Errorf("%s asks about %v", e.name, r)
 			}
-			// What the cluster's own components write is asked about where it carries something of ours only.
+			// Writes of the cluster's own components are checked only if the object carries something of this project.
 			if r.APIGroups[0] == "" && len(e.objects.MatchExpressions) == 0 && len(e.namespaces.MatchExpressions) == 0 && !ofAnnotation(e.conditions) {
 				t.Errorf("%s is asked about every object of the core group: %v", e.name, r)
 			}
@@ -147,13 +147,13 @@ func TestTheListLeavesTheClusterAlone(t *testing.T) { // S60
 	}
 }
 
-// nowhere is a manager of no cluster.
+// nowhere is a manager without a cluster.
 type nowhere struct{ manager.Manager }
 
 func (nowhere) GetClient() client.Client    { return nil }
 func (nowhere) GetAPIReader() client.Reader { return nil }
 
-// ofAnnotation tells whether a condition looks for an annotation of the object.
+// ofAnnotation reports whether a condition checks an annotation of the object.
 func ofAnnotation(conditions []admissionv1.MatchCondition) bool {
 	return slices.ContainsFunc(conditions, func(c admissionv1.MatchCondition) bool {
 		return strings.HasPrefix(c.Expression, "object.metadata.?annotations[")
@@ -180,7 +180,7 @@ func TestQuotasAreAskedAboutWhereThereAreAny(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error)
 	go func() { done <- r.Start(ctx) }()
-	<-written // at first
+	<-written // the first write
 	limits.Set(&store.Object{Name: "q", Raw: []byte(`{"spec":{"selector":{"kubesphere.io/workspace":"a"},"quota":{"hard":{"pods":"1"}}}}`)})
 	<-written // at once, and not after r.every
 	cancel()
@@ -198,7 +198,7 @@ func TestQuotasAreAskedAboutWhereThereAreAny(t *testing.T) {
 	}
 }
 
-// Who counts nothing refuses all that a new quota limits.
+// A replica that does not count would refuse all that a new quota limits.
 func TestQuotasAreAskedAboutWhereTheyAreCounted(t *testing.T) {
 	limits := resourcequota.NewLimits()
 	limits.Set(&store.Object{Name: "q", Raw: []byte(`{"spec":{"selector":{"kubesphere.io/workspace":"a"},"quota":{"hard":{"pods":"1"}}}}`)})
@@ -214,7 +214,7 @@ func TestQuotasAreAskedAboutWhereTheyAreCounted(t *testing.T) {
 	}
 }
 
-// indexer is the field indexer of a cache in memory.
+// indexer is the field indexer of an in-memory cache.
 type indexer struct {
 	manager.Manager
 	*fakeclient.ClientBuilder
@@ -227,7 +227,7 @@ func (i indexer) IndexField(_ context.Context, o client.Object, field string, of
 	return nil
 }
 
-// Whoever chose other controllers has users with addresses all the same.
+// Even if other controllers are selected, e-mails of users are indexed.
 func TestTheWebhooksBringTheirIndexAlong(t *testing.T) {
 	i := indexer{ClientBuilder: fakeclient.NewClientBuilder().WithScheme(kube.Scheme())}
 	for _, c := range (&webhooks{}).beside() {
@@ -317,7 +317,7 @@ func TestKubeAPIServerFindsTheWebhooks(t *testing.T) {
 	}
 }
 
-// Namespaces end while nobody answers; whoever else deletes is asked about.
+// Namespaces can be deleted while no webhook answers; deletions by all others are checked.
 func TestTheEndOfANamespaceIsNotAskedAbout(t *testing.T) { // S72
 	env, err := cel.NewEnv(cel.OptionalTypes(), cel.Variable("object", cel.DynType), cel.Variable("oldObject", cel.DynType), cel.Variable("request", cel.DynType))
 	if err != nil {

@@ -36,7 +36,7 @@ import (
 )
 
 const (
-	// service is how kube-apiserver reaches the webhooks in the cluster, in Namespace.
+	// service is the Service by which kube-apiserver reaches the webhooks in the cluster, in Namespace.
 	service = "ks-controller-manager"
 	// certificateSecret has the authority and the certificate of the webhooks.
 	certificateSecret = "ks-controller-manager-webhook"
@@ -44,9 +44,9 @@ const (
 	labelProtected = "kubesphere.io/protected-resource"
 )
 
-// webhooks are what kube-apiserver asks before it stores. Every replica answers.
+// webhooks are the admission webhooks that kube-apiserver calls before it stores an object. Every replica answers.
 type webhooks struct {
-	// url is where they are from outside the cluster; nil for the service.
+	// url is their address from outside the cluster; nil for the service.
 	url *url.URL
 	// host is the name of the host's Cluster, "" on a member.
 	host   string
@@ -56,13 +56,15 @@ type webhooks struct {
 	index  *rbac.Index
 	known  *admission.Cache
 	limits *resourcequota.Limits
-	// counted says that the controller of quotas runs. Where nobody counts, nobody is to be asked: the answer would be no.
+	// counted says that the controller of quotas runs. If no controller counts, the webhook must not be registered: it
+	// would refuse everything.
 	counted bool
 	store   *store.Store
 	synced  []func() error
 }
 
-// newWebhooks makes the certificate and begins to follow roles and bindings, until ctx ends. Port 0 is no webhooks: then it returns nil.
+// newWebhooks makes the certificate, and starts to watch roles and bindings until ctx ends. With port 0 there are no
+// webhooks: then it returns nil.
 func newWebhooks(ctx context.Context, rc *rest.Config, o Options) (*webhooks, error) {
 	if o.WebhookPort == 0 {
 		return nil, nil //nolint:nilnil // nil is none
@@ -98,7 +100,7 @@ func newWebhooks(ctx context.Context, rc *rest.Config, o Options) (*webhooks, er
 	return h, h.follow(ctx, rc)
 }
 
-// follow feeds what the rules ask.
+// follow starts the feeds of the objects that the rules read.
 func (h *webhooks) follow(ctx context.Context, rc *rest.Config) (err error) {
 	if h.index, err = rbac.NewIndex(); err != nil {
 		return err
@@ -116,7 +118,7 @@ func (h *webhooks) follow(ctx context.Context, rc *rest.Config) (err error) {
 	return nil
 }
 
-// ready is nil once every kind of role and binding is known. A kind that the cluster does not have has no objects.
+// ready returns nil once every kind of role and binding is loaded. A kind that the cluster does not have counts as loaded.
 func (h *webhooks) ready() error {
 	for _, synced := range h.synced {
 		if err := synced(); err != nil && !apierrors.IsNotFound(err) {
@@ -126,7 +128,7 @@ func (h *webhooks) ready() error {
 	return nil
 }
 
-// handlers are who answers, by the path. The paths are those that configurations of existing installations have, where there are such.
+// handlers returns the handlers by path. The paths are those in configurations of existing installations, where there are such.
 func (h *webhooks) handlers(mgr manager.Manager) map[string]webhook.Handler {
 	cached, live := mgr.GetClient(), mgr.GetAPIReader()
 	asked := &native{client: cached}
@@ -150,7 +152,7 @@ func (h *webhooks) handlers(mgr manager.Manager) map[string]webhook.Handler {
 	}
 }
 
-// entries is the list of webhooks that kube-apiserver is told of.
+// entries returns the webhooks to be registered at kube-apiserver.
 func (h *webhooks) entries() []entry {
 	if !h.counted {
 		return fixed()
@@ -158,7 +160,7 @@ func (h *webhooks) entries() []entry {
 	return entries(h.limits)
 }
 
-// beside is what the webhooks need of the manager's cache, whichever controllers run. nil needs nothing.
+// beside returns the indexes that the webhooks need in the manager's cache, whichever controllers run; nil for none.
 func (h *webhooks) beside() []controller {
 	if h == nil {
 		return nil
@@ -169,7 +171,7 @@ func (h *webhooks) beside() []controller {
 	}}}
 }
 
-// add serves the webhooks by mgr, and keeps the objects that tell kube-apiserver of them.
+// add serves the webhooks with mgr, and reconciles their registration at kube-apiserver.
 func (h *webhooks) add(mgr manager.Manager) error {
 	for path, handler := range h.handlers(mgr) {
 		h.server.Register(path, &webhook.Webhook{Handler: handler})
@@ -200,7 +202,7 @@ func (h *webhooks) add(mgr manager.Manager) error {
 	return nil
 }
 
-// everywhere is what every replica runs, whoever leads.
+// everywhere is a Runnable that every replica runs, leader or not.
 type everywhere struct {
 	run func(context.Context) error
 }
