@@ -20,7 +20,7 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// held is how long an attempt lasts after which the next pause is the first one again.
+// held is how long an attempt must last for the pause after it to be the shortest one again.
 const held = time.Minute
 
 var (
@@ -29,10 +29,10 @@ var (
 	errSlow    = errors.New("the initial list took too long")
 )
 
-// cache follows one kind: it runs the reflector, feeds the sinks, and keeps the collection.
+// cache holds one kind: it runs the reflector, feeds the sinks and owns the collection.
 type cache struct {
 	gvr       schema.GroupVersionResource
-	namespace string // where only its objects are kept
+	namespace string // set where only the objects of one namespace are cached
 	source    feed.ListWatcher
 	meter     feed.Meter
 	coll      *index.Collection
@@ -41,8 +41,8 @@ type cache struct {
 	stall     time.Duration
 	kick      chan struct{} // ends a pause
 	refused   bool          // stands for a namespace that is too large; see Store.refuse
-	size      atomic.Int64  // bytes that a namespace holds
-	arriving  atomic.Int64  // of objects that are read and not in the collection yet
+	size      atomic.Int64  // bytes of a namespace's objects
+	arriving  atomic.Int64  // bytes of objects that were read and are not in the collection yet
 
 	cancel   context.CancelFunc
 	done     chan struct{} // closed when run has returned
@@ -60,14 +60,14 @@ type cache struct {
 	current bool                    // this attempt's list is complete
 }
 
-// subscriber is a sink and whether it has the objects that the collection has.
+// subscriber is a sink, and whether it has been given the objects of the collection.
 type subscriber struct {
 	Sink
 	primed bool // changed by the reflector's goroutine only
 	synced atomic.Bool
 }
 
-// run follows the kind until ctx ends.
+// run lists and watches the kind until ctx ends.
 func (c *cache) run(ctx context.Context) {
 	defer close(c.done)
 	pause := feed.FirstPause
@@ -81,8 +81,8 @@ func (c *cache) run(ctx context.Context) {
 		if long {
 			pause = feed.FirstPause
 		}
-		// A server that does not send the bookmark at the end of the initial events is asked for a list,
-		// and after some time again whether it does.
+		// A server that does not send the bookmark at the end of the initial events is sent a list request instead. After
+		// some time streaming is tried again.
 		if stuck := errors.Is(err, errStalled) || errors.Is(err, errSlow); stuck || long {
 			c.source.NoWatchList = stuck
 		}
@@ -96,7 +96,7 @@ func (c *cache) run(ctx context.Context) {
 	}
 }
 
-// attempt lists and watches until that fails. The error says why it ended, nil for an end like any.
+// attempt lists and watches until that fails. The error says why it ended, nil for an ordinary end.
 func (c *cache) attempt(ctx context.Context) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -127,18 +127,18 @@ func (c *cache) attempt(ctx context.Context) error {
 	return err
 }
 
-// The watchdog looks every part of the time after which it acts.
+// The watchdog checks several times within each of its limits.
 const (
 	parts = 4
-	// maxListParts bounds an initial list on which something arrives all the time.
+	// maxListParts bounds an initial list that never stops sending data.
 	maxListParts = 10 * parts
-	// maxSilentParts is when a watch on which nothing arrives is opened anew. kube-apiserver sends a
-	// bookmark every minute; a connection may be dead without a sign.
+	// maxSilentParts is after how much silence a watch is reopened. kube-apiserver sends a bookmark every minute, and a
+	// connection may be dead without a sign.
 	maxSilentParts = 4 * parts
 )
 
-// watchdog ends an attempt whose list is not complete while nothing arrives, or for too long. Behind
-// a complete list it ends requests and watches that hang, which are then tried again.
+// watchdog ends an attempt whose first list is not complete while nothing arrives, or takes too long. Once a list is
+// complete, it ends requests and watches that hang, which are then tried again.
 func (c *cache) watchdog(ctx context.Context, cancel context.CancelCauseFunc) {
 	seen, still := c.meter.Bytes.Load(), 0
 	tick := c.clock.NewTicker(c.stall / parts)
@@ -165,14 +165,14 @@ func (c *cache) watchdog(ctx context.Context, cancel context.CancelCauseFunc) {
 	}
 }
 
-// retry ends the pause behind a failed attempt.
+// retry ends the pause after a failed attempt.
 func (c *cache) retry() {
 	if c.lastError() == nil {
 		return
 	}
 	select {
 	case c.kick <- struct{}{}:
-	default: // one is told already
+	default: // a retry is already pending
 	}
 }
 
@@ -182,7 +182,7 @@ func (c *cache) isCurrent() bool {
 	return c.current
 }
 
-// add adds a sink; where the kind is followed already, it is listed anew, so that the sink sees it all.
+// add adds a sink. A kind that is already watched is listed again, so that the sink receives all objects.
 func (c *cache) add(s Sink) *subscriber {
 	f := &subscriber{Sink: s}
 	c.mu.Lock()
@@ -204,11 +204,11 @@ func (c *cache) subscribers() []*subscriber {
 
 func (c *cache) hasSinks() bool { return len(c.subscribers()) > 0 }
 
-// known tells whether there is a state that must not be gone back behind: one that was published, or, since sinks have
-// rights and sessions, the one that another process knew.
+// known reports whether a list must not go back to an older state: one was published, or there are sinks, since another
+// process may have acted on newer rights and sessions.
 func (c *cache) known() bool { return c.coll.Snapshot() != nil || c.hasSinks() }
 
-// failed notes why the kind can't be followed.
+// failed records why the kind can't be watched.
 func (c *cache) failed(err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -219,14 +219,14 @@ func (c *cache) failed(err error) {
 	c.err = err
 }
 
-// succeeded notes that the kind is up to date.
+// succeeded records that the kind is up to date.
 func (c *cache) succeeded() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.err, c.since, c.current = nil, time.Time{}, true
 }
 
-// opened notes that a watch is open: one that goes on behind a complete list heals a failure.
+// opened records that a watch is open: one that continues after a complete list clears a failure.
 func (c *cache) opened() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -235,21 +235,21 @@ func (c *cache) opened() {
 	}
 }
 
-// lastError returns the last failure, nil while the kind is followed well.
+// lastError returns the last failure, nil while the kind is up to date.
 func (c *cache) lastError() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.err
 }
 
-// intake is a cache as its reflector sees it: a ReflectorStore that also hears of bookmarks. Its
-// methods are called by one goroutine.
+// intake is the cache as its reflector sees it: a ReflectorStore that also receives bookmarks. Its methods are called by one
+// goroutine.
 type intake struct{ *cache }
 
-// Add takes a new object.
+// Add stores a new object.
 func (c intake) Add(obj any) error { return c.Update(obj) }
 
-// Update takes an object, or changes of objects that came together.
+// Update stores an object, or a batch of changes.
 func (c intake) Update(obj any) error {
 	switch o := obj.(type) {
 	case *index.Decoded:
@@ -266,7 +266,7 @@ func (c intake) Update(obj any) error {
 	return nil
 }
 
-// Delete takes an object away.
+// Delete removes an object.
 func (c intake) Delete(obj any) error {
 	d, ok := obj.(*index.Decoded)
 	if !ok {
@@ -299,7 +299,7 @@ func (c intake) tellSinks(d *index.Decoded, gone bool) {
 	}
 }
 
-// Replace takes a complete list.
+// Replace stores a complete list.
 func (c intake) Replace(list []any, version string) error {
 	objects, skims := make([]*index.Decoded, len(list)), make([]*index.Incoming, len(list))
 	for i, item := range list {
@@ -326,7 +326,7 @@ func (c intake) Replace(list []any, version string) error {
 	return nil
 }
 
-// prime brings one sink to a complete list: known is what the others have already been told.
+// prime brings one sink up to a complete list: known is what the other sinks have already been told.
 func (c intake) prime(f *subscriber, objects []*index.Decoded, known *index.Snapshot, gone []index.Ref) {
 	if f.primed {
 		for _, ref := range gone {
@@ -346,10 +346,10 @@ func (c intake) prime(f *subscriber, objects []*index.Decoded, known *index.Snap
 	f.synced.Store(true)
 }
 
-// Resync has nothing to do: nobody waits for a repetition.
+// Resync does nothing: no sink needs repeated events.
 func (c intake) Resync() error { return nil }
 
-// Bookmark notes how far the kind is known.
+// Bookmark records up to which version the kind is known.
 func (c intake) Bookmark(version string) error {
 	c.coll.Bookmark(version)
 	c.succeeded()

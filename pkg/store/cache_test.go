@@ -9,7 +9,7 @@ import (
 	"kapis.dev/ks-apiserver/pkg/store/storetest"
 )
 
-// A kind that is let go and followed anew has other positions, also where the clock was set back between.
+// A kind that was dropped and is watched again has new positions, even if the clock was set back in between.
 func TestPositionsOfAnotherCacheAreRefused(t *testing.T) {
 	srv := newServer(t)
 	st := newStore(t, srv)

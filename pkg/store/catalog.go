@@ -21,8 +21,8 @@ import (
 	"kapis.dev/ks-apiserver/pkg/status"
 )
 
-// Discovery is what a catalog asks of a client (client-go's discovery client has it): the groups in the
-// order of their priority, the resources of the versions that answered, and why others did not.
+// Discovery is the part of client-go's discovery client that a Catalog uses: the groups in the order of their priority, the
+// resources of the versions that answered, and why others did not.
 type Discovery interface {
 	GroupsAndMaybeResourcesWithContext(ctx context.Context) (*metav1.APIGroupList,
 		map[schema.GroupVersion]*metav1.APIResourceList, map[schema.GroupVersion]error, error)
@@ -34,13 +34,13 @@ type Kind struct {
 	GVR schema.GroupVersionResource
 	// Kind is the name in objects, such as Pod.
 	Kind string
-	// Namespaced tells whether its objects are in namespaces.
+	// Namespaced reports whether its objects are in namespaces.
 	Namespaced bool
 	// Verbs are what kube-apiserver offers.
 	Verbs []string
 }
 
-// Cacheable tells whether the kind can be kept in memory.
+// Cacheable reports whether the kind can be kept in memory.
 func (k *Kind) Cacheable() bool {
 	return slices.Contains(k.Verbs, "list") && slices.Contains(k.Verbs, "watch")
 }
@@ -102,8 +102,8 @@ func newCatalog(d Discovery, c clock.Clock, removed func([]schema.GroupVersionRe
 	return cat
 }
 
-// Resolve returns the kind of a group, version and resource. Where it is not known, discovery is asked,
-// at most once a second. The error is a 404, or a 503 while nobody can tell, since discovery does not answer.
+// Resolve returns the kind of a group, version and resource. For an unknown one it asks discovery, at most once a second.
+// The error is a 404, or a 503 while discovery does not answer.
 func (c *Catalog) Resolve(ctx context.Context, gvr schema.GroupVersionResource) (*Kind, error) {
 	if k := c.current.Load().kinds[gvr]; k != nil {
 		return k, nil
@@ -115,7 +115,7 @@ func (c *Catalog) Resolve(ctx context.Context, gvr schema.GroupVersionResource) 
 	return nil, c.unknown(gvr.GroupResource())
 }
 
-// ByName returns the kind that a resource name means on routes that name no group.
+// ByName returns the kind of a resource name on routes that name no group.
 func (c *Catalog) ByName(ctx context.Context, resource string) (*Kind, error) {
 	if k := c.byName(resource); k != nil {
 		return k, nil
@@ -136,8 +136,8 @@ func (c *Catalog) byName(resource string) *Kind {
 	return d.kinds[d.preferred[gr]]
 }
 
-// GroupOf returns the group that a resource name means on routes that name no group, which is also whose
-// rights decide there. It asks nobody and allocates nothing.
+// GroupOf returns the group that a resource name means on routes that name no group, which is also the group whose rights
+// decide there. It sends no request and allocates nothing.
 func (c *Catalog) GroupOf(resource string) (schema.GroupResource, bool) {
 	if group, ok := homes[resource]; ok {
 		return schema.GroupResource{Group: group, Resource: resource}, true
@@ -154,7 +154,7 @@ func (c *Catalog) Preferred(gr schema.GroupResource) (schema.GroupVersionResourc
 	return gvr, ok
 }
 
-// unknown says that a resource is not there, or that nobody can tell yet.
+// unknown is the error for a resource that does not exist, or that can't be looked up for now.
 func (c *Catalog) unknown(gr schema.GroupResource) error {
 	switch d := c.current.Load(); {
 	case d.kinds == nil:
@@ -166,13 +166,13 @@ func (c *Catalog) unknown(gr schema.GroupResource) error {
 	return status.About(gr, "", status.Errorf(http.StatusNotFound, "resource %q is not supported: kube-apiserver serves no such kind", gr))
 }
 
-// unavailable is a 503 that says when to come again.
+// unavailable is a 503 with a Retry-After.
 func unavailable(gr schema.GroupResource, why string) error {
 	return status.RetryAfter(1, status.About(gr, "", status.Errorf(http.StatusServiceUnavailable, "%s", why)))
 }
 
-// miss asks discovery because something was not found, unless it was asked a moment ago. It asks for all who wait, and so
-// goes on where the one who began it is gone.
+// miss asks discovery because something was not found, unless it was asked a moment ago. The answer is for all callers that
+// wait, so it goes on where the one that began it is gone.
 func (c *Catalog) miss(ctx context.Context) {
 	if !c.mu.TryLock() { // a refresh runs: its outcome is as good as another's
 		c.mu.Lock()
@@ -188,15 +188,15 @@ func (c *Catalog) miss(ctx context.Context) {
 	}
 }
 
-// Refresh asks discovery now. The error of a failed refresh is kept for Err; the directory stays.
+// Refresh asks discovery now. The error of a failed refresh is returned by Err; the directory stays.
 func (c *Catalog) Refresh(ctx context.Context) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.refresh(ctx)
 }
 
-// Err returns why the last refresh failed, whole or in part, and nil where it did not. It never waits
-// for one that runs, since it is asked by health checks.
+// Err returns why the last refresh failed, in whole or in part, or nil. It never waits for a running refresh, since health
+// checks call it.
 func (c *Catalog) Err() error { return c.failure.Load().err }
 
 // refresh needs mu.
@@ -222,8 +222,7 @@ func (c *Catalog) refresh(ctx context.Context) {
 	}
 }
 
-// ask makes a directory of what discovery says. A version that does not answer keeps what was known
-// of it, and is named by the error.
+// ask builds a directory from discovery. A version that does not answer keeps its former resources, and the error names it.
 func (c *Catalog) ask(ctx context.Context) (*directory, error) {
 	groups, lists, failed, err := c.discovery.GroupsAndMaybeResourcesWithContext(ctx)
 	if groups == nil || err != nil && lists == nil && len(failed) == 0 {
@@ -282,7 +281,7 @@ func (d *directory) add(gv schema.GroupVersion, list *metav1.APIResourceList) {
 	}
 }
 
-// keep takes over what was known of a version that does not answer.
+// keep copies what was known of a version that does not answer.
 func (d *directory) keep(gv schema.GroupVersion, old *directory) {
 	for gvr, k := range old.kinds {
 		if gvr.GroupVersion() == gv {

@@ -180,7 +180,7 @@ func TestCustomResourcesComeAndGo(t *testing.T) {
 	})
 }
 
-// hanging is a discovery that answers when it is let go.
+// hanging is a discovery that answers only once it is released.
 type hanging struct {
 	Discovery
 	asked, letGo chan struct{}
@@ -196,7 +196,7 @@ func (h hanging) GroupsAndMaybeResourcesWithContext(ctx context.Context) (*metav
 	return h.Discovery.GroupsAndMaybeResourcesWithContext(ctx)
 }
 
-// Who asks first asks for all who wait: he may hang up without their being told that there is no such kind.
+// The first caller asks for all that wait: if its client hangs up, the others are not told that the kind does not exist.
 func TestAClientThatHangsUpEndsNobodysLookUp(t *testing.T) {
 	h := hanging{newDiscovered(), make(chan struct{}), make(chan struct{})}
 	cat := newCatalog(h, clocktesting.NewFakeClock(time.Now()), nil)
@@ -221,7 +221,7 @@ func TestAClientThatHangsUpEndsNobodysLookUp(t *testing.T) {
 	}
 }
 
-// A kind that is not known may be one that kube-apiserver could not tell of.
+// A kind that is unknown while discovery fails may exist.
 func TestWhileDiscoveryFailsWhatIsUnknownIsUnavailable(t *testing.T) {
 	d, c := newDiscovered(), clocktesting.NewFakeClock(time.Now())
 	cat := newCatalog(d, c, nil)
@@ -255,7 +255,7 @@ func TestWhileDiscoveryFailsWhatIsUnknownIsUnavailable(t *testing.T) {
 	}
 }
 
-// What a look-up found to fail heals without another one, and without waiting for the next round.
+// A failure that a look-up found is cleared without another look-up, and before the next periodic refresh.
 func TestAFailureOfALookUpIsLookedAtAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
@@ -276,7 +276,7 @@ func TestAFailureOfALookUpIsLookedAtAgain(t *testing.T) {
 	})
 }
 
-// Health checks ask for the error while kube-apiserver hangs: the answer must not hang as well.
+// Health checks call Err while kube-apiserver hangs: the answer must not hang as well.
 func TestErrDoesNotWaitForARefresh(t *testing.T) {
 	h := hanging{newDiscovered(), make(chan struct{}), make(chan struct{})}
 	cat := newCatalog(h, clocktesting.NewFakeClock(time.Now()), nil)

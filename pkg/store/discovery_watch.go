@@ -8,7 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// The kinds that say which kinds there are.
+// The kinds whose objects define further kinds.
 var (
 	definitions = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
 	apiServices = schema.GroupVersionResource{Group: "apiregistration.k8s.io", Version: "v1", Resource: "apiservices"}
@@ -22,19 +22,19 @@ var refreshDelays = [...]time.Duration{20 * time.Millisecond, 200 * time.Millise
 // aggregated server that offers more than before.
 const refreshEvery = 10 * time.Minute
 
-// signal is a sink that tells of a change, whatever it is.
+// signal is a sink that reports that something changed, not what.
 type signal chan struct{}
 
-// Set tells of a change.
+// Set signals a change.
 func (n signal) Set(*Object) { n.notify() }
 
-// Delete tells of a change.
+// Delete signals a change.
 func (n signal) Delete(string, string) { n.notify() }
 
 func (n signal) notify() {
 	select {
 	case n <- struct{}{}:
-	default: // one is told already
+	default: // a signal is already pending
 	}
 }
 
@@ -63,7 +63,7 @@ func (s *Store) refreshOn(changed signal) {
 		select {
 		case <-s.ctx.Done():
 		case <-timer.C():
-		case <-s.catalog.missed: // what went wrong is not to be said for longer than it does
+		case <-s.catalog.missed: // an error must not be shown for longer than it lasts
 			select {
 			case <-s.ctx.Done():
 			case <-s.clock.After(feed.LastPause):

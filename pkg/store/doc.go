@@ -1,14 +1,13 @@
-// Package store keeps the objects of a cluster in memory, in order, for queries that never ask
-// kube-apiserver.
+// Package store keeps the objects of a cluster in memory, in order, for queries that never go to kube-apiserver.
 //
 // # The path of an object
 //
 //	kube-apiserver
-//	     | JSON over a connection of its own        feed/batching_conn.go  reads much at a time, and seldom while much comes
+//	     | JSON over a connection of its own        feed/batching_conn.go  reads in large chunks, and seldom while much arrives
 //	feed.ListWatcher, watchStream                   feed/list_watcher.go, feed/watch_stream.go  what client-go's Reflector lists and watches by;
 //	     |                                          feed/event_batch.go    events that arrived together are one event to it
 //	     | one frame
-//	index.Decoder                                   index/decoder.go, index/record.go  cuts what is not kept, reads metadata and fields
+//	index.Decoder                                   index/decoder.go, index/record.go  cuts what is not cached, reads metadata and fields
 //	     | a Record and a Ref
 //	cache: one goroutine for the kind               cache.go
 //	     |----> sinks: Set, Delete, in order        sink.go    roles, bindings, users, sessions: see Store.Feed
@@ -20,28 +19,28 @@
 // Package index has the data structures and what always holds of them, package feed how kube-apiserver is read. This package
 // decides which kinds are cached, for how long, and what is done when something fails.
 //
-// # Which kinds are kept
+// # Which kinds are cached
 //
-// There is one cache, one reflector and one writer for a group, version and resource (GVR), begun by the first query,
-// Watch or Feed. Two served versions of a resource are two caches where both are asked for, each with its objects
-// as kube-apiserver converts them. The Catalog knows which kinds there are: from discovery, asked again when a definition
-// or an API service changes. A kind that is gone from it loses its caches, and its watches end with ErrGone; one that
-// feeds a sink stays, and is tried until it is back.
+// There is one cache, one reflector and one writer for each group, version and resource (GVR), started by the first query,
+// Watch or Feed. Two served versions of a resource are two caches where both are asked for, each with its objects as
+// kube-apiserver converts them. The Catalog knows which kinds exist: from discovery, asked again when a definition or an API
+// service changes. A kind that is gone from it loses its caches, and its watches end with ErrGone. One that feeds a sink
+// stays, and is retried until it is back.
 //
-// What is large and secret (the data of Secrets and ConfigMaps: Schema.CutAcross) is not kept with the objects of the
-// cluster, but in small caches of one namespace each, for as long as somebody asks for that: see SnapshotIn. Such a
-// cache has Refs, generations and positions of its own.
+// What is large and secret (the data of Secrets and ConfigMaps: Schema.CutClusterWide) is not cached with the objects of the
+// cluster, but in small caches of one namespace each, for as long as requests need it: see SnapshotIn. Such a cache has
+// Refs, generations and positions of its own.
 //
 // Faults:
 //
 //   - What goes wrong on the way from kube-apiserver degrades one kind: its objects stay as they were, its
 //     Condition says why and since when, and it is tried until it is well. A watch that was cut off, that hangs or
 //     that is silent goes on where it was; only where kube-apiserver no longer knows what was missed (410)
-//     everything is read anew, and what is gone is deleted. Nothing that waits looks at the time of day.
+//     everything is read again, and what is gone is deleted. Nothing that waits looks at the time of day.
 //   - An object that can't be read is a fault of its kind, and is not left out: what is missing widens as much as it
 //     narrows, since second factors, locks and quotas are objects too. So everything that kube-apiserver takes of an object
 //     must be readable here, and the bounds below lie above its own.
-//   - What is read anew is never older than what was known, whichever kube-apiserver answers: it is a stream of initial
+//   - What is read again is never older than what was known, whichever kube-apiserver answers: it is a stream of initial
 //     events or a list without a resource version, both of which are consistent reads. Only the first list of a kind that
 //     feeds no sink may be of any age. Resource versions are not compared: a restored backup of etcd sets them back, and is right.
 //
@@ -50,10 +49,10 @@
 //	an object                        32 MiB, nested 10000 deep (kube-apiserver: about 3 MiB, 10000)
 //	a query for a kind just begun    waits 2 s, then 503            Options.SyncWait
 //	a query for a resource version   waits 3 s, then 504            Options.VersionWait
-//	a kind that nobody asks for      30 min; one that feeds stays   Options.IdleAfter
-//	a first list                     30 s without a byte, 300 s in all; then it is tried anew
-//	a request without an answer      30 s, then it is sent anew
-//	a watch without a byte           2 min, then it is opened anew (kube-apiserver sends a bookmark each minute)
+//	a kind that no one asks for      30 min; one that feeds stays   Options.IdleAfter
+//	a first list                     30 s without a byte, 300 s in all; then it is tried again
+//	a request without an answer      30 s, then it is sent again
+//	a watch without a byte           2 min, then it is opened again (kube-apiserver sends a bookmark each minute)
 //	between two attempts             200 ms, doubled up to 15 s
 //	history of a kind                8192 changes, and of versions that only it keeps 8 MiB or a tenth of the kind's JSON
 //	ranges that a snapshot remembers 1024

@@ -96,7 +96,7 @@ func TestExpiredWatchIsListedAnew(t *testing.T) {
 	untilSnapshot(t, st, "the objects", func(s *index.Snapshot) bool { return s.Len() == 1 })
 }
 
-// kube-apiserver takes objects that are nested 10000 deep. Whoever makes one must not stop its kind for everybody.
+// kube-apiserver accepts objects that are nested 10000 deep. A user who creates one must not stop its kind for everyone.
 func TestObjectsAsDeepAsKubeAPIServerTakesThemAreServed(t *testing.T) {
 	const levels = 9_999
 	deep := strings.Replace(storetest.Pod("a", "deep"), `"nodeName":"n1"`, `"x":`+strings.Repeat(`{"a":`, levels-1)+"1"+strings.Repeat("}", levels-1), 1)

@@ -15,17 +15,17 @@ import (
 // Condition is the state of one kind's cache.
 type Condition struct {
 	GVR schema.GroupVersionResource
-	// Namespaces is how many caches of one namespace this is the sum of, 0 where it is the cache of the
-	// kind. A kind that is kept both ways has a Condition for each.
+	// Namespaces is how many caches of one namespace this is the sum of, 0 for the cache of the kind. A kind that is cached
+	// both ways has a Condition for each.
 	Namespaces int
-	// Synced tells whether there is a complete list to answer from.
+	// Synced reports whether there is a complete list to answer from.
 	Synced bool
-	// Hot tells whether the kind feeds others, and is kept while nobody asks for it.
+	// Hot reports whether the kind feeds a sink, and stays cached while no query asks for it.
 	Hot bool
 	// Err is why the kind is not up to date, nil while it is; Since is when that began.
 	Err   error
 	Since time.Time
-	// Objects and Bytes are what is kept: Bytes is the length of their JSON.
+	// Objects and Bytes are what is cached: Bytes is the length of their JSON.
 	Objects int
 	Bytes   int64
 	// Generation counts the snapshots, ResourceVersion is how far the last one is.
@@ -33,13 +33,12 @@ type Condition struct {
 	ResourceVersion string
 	// Age is how old the last snapshot is, Lag how long its oldest change waited for it.
 	Age, Lag time.Duration
-	// Resyncs counts the complete lists behind the first, be they answers or streams, Restarts the
-	// watches that were opened behind the first.
+	// Resyncs counts the complete lists after the first, whether lists or streams; Restarts counts the watches that were
+	// opened after the first.
 	Resyncs, Restarts uint64
 	// Events is what was read.
 	Events feed.Events
-	// Failed is when something last went wrong, the zero time where nothing ever did; FailedAge is how
-	// long ago.
+	// Failed is when something last failed, zero if nothing ever did; FailedAge is how long ago.
 	Failed    time.Time
 	FailedAge time.Duration
 }
@@ -98,15 +97,15 @@ func name(gvr schema.GroupVersionResource) string {
 	return gvr.Group + "/" + gvr.Version + "/" + gvr.Resource
 }
 
-// collector gives the conditions as metrics, read when they are asked for.
+// collector exports the conditions as metrics, read at each scrape.
 type collector struct{ *Store }
 
-// figure is a metric and how it is read of a condition.
+// figure is a metric, and how its value is read from a condition.
 type figure struct {
 	name, help string
 	kind       prometheus.ValueType
 	value      func(*Condition) float64
-	// shown tells whether there is a value; nil for always.
+	// shown reports whether there is a value; nil for always.
 	shown func(*Condition) bool
 }
 

@@ -11,7 +11,7 @@ import (
 	"kapis.dev/ks-apiserver/pkg/store/storetest"
 )
 
-// metrics returns the values of a kind by the names of metrics, with the type of events behind it.
+// metricsOf returns the values of a kind by the names of metrics, with the type of events after the name.
 func metricsOf(t *testing.T, g prometheus.Gatherer, gvr string) map[string]float64 {
 	t.Helper()
 	families, err := g.Gather()

@@ -15,18 +15,18 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
-// A kind whose Schema has CutAcross is kept twice: for the cluster without what CutAcross names, and whole for
-// the namespaces in which somebody asks for it. The latter are many and their bytes are, too: so they are few
-// at once, together bounded, and end soon after their last use.
+// A kind whose Schema has CutClusterWide is cached twice: for the cluster without what CutClusterWide names, and whole for
+// the namespaces that a request asks for. There may be many of the latter, and large ones: so only a few exist at once,
+// their total size is bounded, and they end soon after their last use.
 
-// errTooLarge ends the reading of a namespace that has more than may be kept of one.
+// errTooLarge ends the reading of a namespace with more data than one may have in memory.
 var errTooLarge = errors.New("the namespace has more data than may be kept in memory")
 
-// Bounds on what is kept by namespace.
+// Bounds on the caches of one namespace.
 const (
 	namespaceBytesPart    = 4       // of Options.NamespaceBytes, one namespace gets at most this part
-	namespaceHistoryBytes = 1 << 20 // bytes of history that a namespace may always keep
-	namespaceRetrySeconds = 5       // seconds until a refused query is worth another try
+	namespaceHistoryBytes = 1 << 20 // bytes of history that a namespace may always have
+	namespaceRetrySeconds = 5       // seconds after which a refused query may succeed
 )
 
 // cacheKey is a kind in one namespace.
@@ -35,17 +35,16 @@ type cacheKey struct {
 	namespace string
 }
 
-// DataByNamespace tells whether objects of the kind are whole in the snapshots of one namespace only: whether SnapshotIn
-// and WatchIn differ from Snapshot and Watch.
+// DataByNamespace reports whether the objects of the kind are whole in the snapshots of one namespace only: whether
+// SnapshotIn and WatchIn differ from Snapshot and Watch.
 func (s *Store) DataByNamespace(gvr schema.GroupVersionResource) bool {
 	return len(s.options.Schemas[gvr.GroupResource()].CutClusterWide) > 0
 }
 
-// SnapshotIn returns a snapshot that has the objects of one namespace, with what Schema.CutAcross names. It is
-// begun like any other cache by the first query, ended some minutes after the last, and is a snapshot of its
-// own: its generations and positions have nothing to do with those of the kind. For a kind without CutAcross, and
-// for no namespace, it is Snapshot. The error is 413 where the namespace has too much, 429 where too
-// many namespaces are watched, and 503 as for any kind.
+// SnapshotIn returns a snapshot of the objects of one namespace, with what Schema.CutClusterWide names. Its cache is started
+// by the first query and dropped some minutes after the last; its generations and positions are unrelated to those of the
+// kind. For a kind without CutClusterWide, and for no namespace, it is Snapshot. The error is 413 where the namespace has
+// too much data, 429 where too many namespaces are watched, and 503 as for any kind.
 func (s *Store) SnapshotIn(ctx context.Context, gvr schema.GroupVersionResource, namespace string) (*index.Snapshot, error) {
 	if namespace == "" || !s.DataByNamespace(gvr) {
 		return s.Snapshot(ctx, gvr)
@@ -61,7 +60,7 @@ func (s *Store) SnapshotIn(ctx context.Context, gvr schema.GroupVersionResource,
 	return snap, err
 }
 
-// useIn returns the cache of a namespace, begun where it is not there. With hold it counts as watched.
+// useIn returns the cache of a namespace, started if there is none. With hold it counts as watched.
 func (s *Store) useIn(p cacheKey, hold bool) (*cache, error) {
 	if c, ok := s.namespaced.Load(p); ok && !hold {
 		return c.(*cache).usable()
@@ -70,7 +69,7 @@ func (s *Store) useIn(p cacheKey, hold bool) (*cache, error) {
 	defer s.mu.Unlock()
 	value, ok := s.namespaced.Load(p)
 	if !ok {
-		if len(validation.IsDNS1123Label(p.namespace)) > 0 { // it becomes a part of a path
+		if len(validation.IsDNS1123Label(p.namespace)) > 0 { // it becomes a path segment
 			return nil, apierrors.NewBadRequest(fmt.Sprintf("%.80q is not the name of a namespace", p.namespace))
 		}
 		if err := s.makeRoom(p); err != nil {
@@ -85,7 +84,7 @@ func (s *Store) useIn(p cacheKey, hold bool) (*cache, error) {
 	return c, err
 }
 
-// usable returns c, and an error where it only stands for a namespace that is too large.
+// usable returns c, or an error where c only stands for a namespace that is too large.
 func (c *cache) usable() (*cache, error) {
 	if c.refused {
 		return nil, tooLarge(cacheKey{c.gvr, c.namespace})
@@ -93,7 +92,7 @@ func (c *cache) usable() (*cache, error) {
 	return c, nil
 }
 
-// makeRoom ends the cache that was used longest ago where there are as many as may be. It needs mu.
+// makeRoom ends the least recently used cache if the limit is reached. It needs mu.
 func (s *Store) makeRoom(p cacheKey) error {
 	n := 0
 	s.namespaced.Range(func(any, any) bool {
@@ -111,7 +110,7 @@ func (s *Store) makeRoom(p cacheKey) error {
 		p.gvr.GroupResource(), n), namespaceRetrySeconds)
 }
 
-// oldest returns the cache of a namespace that was used longest ago and that nobody watches; except is left out.
+// oldest returns the least recently used cache of a namespace that no one watches, other than except.
 func (s *Store) oldest(except *cache) (oldest *cache) {
 	s.namespaced.Range(func(_, value any) bool {
 		c := value.(*cache)
@@ -129,13 +128,14 @@ func (s *Store) stop(c *cache) {
 	c.cancel()
 }
 
-// admit is asked before n bytes are kept of a namespace. Where all namespaces together have too much, those used longest
-// ago go; a namespace that is too large by itself, or for which no other can go, is refused for some minutes.
+// admit is called before n bytes of a namespace are stored. Where all namespaces together have too much, those used longest
+// ago are dropped. A namespace that is too large by itself, or for which no other can be dropped, is refused for some
+// minutes.
 func (s *Store) admit(c *cache, n int) error {
 	size, arriving := c.coll.Size(), c.arriving.Add(int64(n+index.RecordBytes))
 	if c.isCurrent() {
 		size += arriving
-	} else { // a list that is not complete takes the place of what is held
+	} else { // the list replaces what is cached
 		size = max(size, arriving)
 	}
 	c.size.Store(size)
@@ -161,8 +161,8 @@ func (s *Store) admit(c *cache, n int) error {
 	return errTooLarge
 }
 
-// arrived notes that an object which was admitted is in the collection, or not to be there; a nil one stands for the
-// begin and the end of a list, where nothing is on its way.
+// arrived records that an admitted object is in the collection, or is not stored after all. A nil object stands for the
+// start or the end of a list, when no object is pending.
 func (c *cache) arrived(o *index.Incoming) {
 	if c.namespace == "" {
 		return
@@ -172,7 +172,7 @@ func (c *cache) arrived(o *index.Incoming) {
 	}
 }
 
-// namespaceBytes is how much all namespaces hold.
+// namespaceBytes is the size of all caches of namespaces.
 func (s *Store) namespaceBytes() (total int64) {
 	s.namespaced.Range(func(_, value any) bool {
 		total += value.(*cache).size.Load()
@@ -181,8 +181,8 @@ func (s *Store) namespaceBytes() (total int64) {
 	return total
 }
 
-// refuse ends a cache that is too large, and puts one in its place that says so until it is dropped as
-// idle, so that it is not read again for every query. It needs mu.
+// refuse ends a cache that is too large, and puts one in its place that returns the error until it is dropped as idle, so
+// that the namespace is not read again for every query. It needs mu.
 func (s *Store) refuse(c *cache) {
 	p := cacheKey{c.gvr, c.namespace}
 	if now, _ := s.namespaced.Load(p); now == c {
@@ -206,7 +206,7 @@ func tooLarge(p cacheKey) error {
 		"the %s of namespace %s are too large to be listed with their data: ask for one by its name at /api/%s", gr, p.namespace, p.gvr.Version))
 }
 
-// stopIdle ends the caches of m that nobody has asked for since a time, in seconds.
+// stopIdle ends the caches of m that were not used since a time, in seconds.
 func (s *Store) stopIdle(m *sync.Map, since int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -241,7 +241,7 @@ func (s *Store) namespaceConditions() []Condition {
 	return out
 }
 
-// add adds the state of another namespace: what is wrong with one is wrong with the sum.
+// add adds the state of another namespace: the fault of one is a fault of the sum.
 func (c *Condition) add(o *Condition) {
 	c.Namespaces++
 	c.Synced = c.Synced && o.Synced
@@ -259,7 +259,7 @@ func (c *Condition) add(o *Condition) {
 	}
 }
 
-// WatchIn is Watch for SnapshotIn. The namespace is kept while it is watched.
+// WatchIn is Watch for SnapshotIn. The namespace stays cached while it is watched.
 func (s *Store) WatchIn(ctx context.Context, gvr schema.GroupVersionResource, namespace string) (*Watch, error) {
 	if namespace == "" || !s.DataByNamespace(gvr) {
 		return s.Watch(ctx, gvr)

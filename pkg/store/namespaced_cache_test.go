@@ -21,7 +21,7 @@ import (
 
 var secretsGVR = schema.GroupVersionResource{Version: "v1", Resource: "secrets"}
 
-// secretsIn is where the secrets of a namespace are read, of all namespaces where it is empty.
+// secretsIn returns the path of the secrets of a namespace, or of all namespaces where it is empty.
 func secretsIn(namespace string) string {
 	if namespace == "" {
 		return "/api/v1/secrets"
@@ -34,7 +34,7 @@ func secret(namespace, name, data string) string {
 		`","uid":"u-` + namespace + name + `","resourceVersion":"%RV%"},"type":"Opaque","data":{"key":"` + data + `"}}`
 }
 
-// withSecrets is a store that keeps the data of Secrets by namespace only.
+// withSecrets returns a store that caches the data of Secrets by namespace only.
 func withSecrets(t *testing.T, srv *server, change ...func(*Options)) *Store {
 	return newStore(t, srv, append([]func(*Options){func(o *Options) {
 		o.Schemas = map[schema.GroupResource]index.Schema{{Resource: "secrets"}: {
@@ -147,7 +147,7 @@ func TestOtherKindsAndTheClusterAreKeptOnce(t *testing.T) {
 	w.Close()
 }
 
-// The name becomes a part of the path of a request that is made with the server's own rights.
+// The name becomes a path segment of a request that is made with the server's own rights.
 func TestWhatIsNoNamespaceIsNotAskedFor(t *testing.T) {
 	st := withSecrets(t, newServer(t))
 	for _, namespace := range []string{"..", ".", "a/b", "a?b", "A", "%2e%2e", "a b", strings.Repeat("a", 64)} {
@@ -210,7 +210,7 @@ func TestNamespacesAreFewAtOnce(t *testing.T) {
 
 func tooLargeIs(err error) bool { return apierrors.ReasonForError(err) == "RequestEntityTooLarge" }
 
-// What a namespace holds is bounded while it is read, not only when all is there.
+// What a namespace holds is bounded while it is read, not only when the list is complete.
 func TestANamespaceThatIsTooLargeIsRefused(t *testing.T) {
 	for name, f := range map[string]fault{"WatchList": {}, "PlainList": {noWatchList: true}} {
 		t.Run(name, func(t *testing.T) {
@@ -248,7 +248,7 @@ func TestANamespaceThatIsTooLargeIsRefused(t *testing.T) {
 	}
 }
 
-// A namespace that may be kept may be read again: what is read takes the place of what is held.
+// A namespace that fits may be read again: the new list replaces what is cached.
 func TestANamespaceIsNotCountedTwiceWhileItIsListedAnew(t *testing.T) {
 	for name, f := range map[string]fault{"WatchList": {}, "PlainList": {noWatchList: true}} {
 		t.Run(name, func(t *testing.T) {
@@ -280,7 +280,7 @@ func TestANamespaceIsNotCountedTwiceWhileItIsListedAnew(t *testing.T) {
 	}
 }
 
-// What came of a stream that was cut off before its end is not counted with what comes of the next.
+// The bytes of a stream that was cut off before its end are not counted with those of the next.
 func TestABrokenFirstListOfANamespaceIsNotCounted(t *testing.T) {
 	srv := newServer(t)
 	at := secretsIn("a")
@@ -334,7 +334,7 @@ func TestANamespaceThatGrowsTooLargeEnds(t *testing.T) {
 	}
 }
 
-// Large namespaces push out those that were used longest ago, not those that are watched.
+// Large namespaces evict those that were used longest ago, not those that are watched.
 func TestAllNamespacesTogetherAreBounded(t *testing.T) {
 	srv := newServer(t)
 	for i := range 8 {
@@ -367,7 +367,7 @@ func TestAllNamespacesTogetherAreBounded(t *testing.T) {
 	}
 }
 
-// What is wrong with a namespace is an answer of its own, and says nothing of what it holds.
+// A fault of one namespace is an error of its own, and shows nothing of what the namespace holds.
 func TestANamespaceThatCannotBeReadIsUnavailableAlone(t *testing.T) {
 	srv := newServer(t)
 	srv.set(secretsIn("a"), fault{status: http.StatusForbidden})

@@ -47,8 +47,8 @@ func answersAtOnce(t testing.TB, st *Store, n int) {
 	}
 }
 
-// kube-apiserver restarts: what was known is answered, the fault shows, and the watch goes on where it was, without
-// another list. What happened meanwhile is seen, deletions included.
+// kube-apiserver restarts: cached objects are answered, the fault is reported, and the watch continues where it was, without
+// another list. Changes made meanwhile are seen, deletions included.
 func TestARestartOfKubeAPIServerCostsNoList(t *testing.T) {
 	srv := newServer(t)
 	srv.put(podsPath, storetest.Pod("a", "one"))
@@ -74,7 +74,7 @@ func TestARestartOfKubeAPIServerCostsNoList(t *testing.T) {
 	}
 }
 
-// A watch cache that starts anew can't say what was missed: everything is streamed again, without a full list.
+// A watch cache that was restarted can't say what was missed: everything is streamed again, without a full list.
 func TestARestartThatForgotTheHistoryIsStreamedAnew(t *testing.T) {
 	srv := newServer(t)
 	srv.put(podsPath, storetest.Pod("a", "one"))
@@ -95,8 +95,8 @@ func TestARestartThatForgotTheHistoryIsStreamedAnew(t *testing.T) {
 	}
 }
 
-// One kube-apiserver of several answers from a cache that stands still. What is listed anew comes from elsewhere: nothing that
-// was deleted comes back, be it for a moment.
+// One kube-apiserver of several answers from a cache that stands still. What is listed again comes from elsewhere: nothing
+// that was deleted comes back, not even for a moment.
 func TestAListIsNeverOlderThanWhatWasKnown(t *testing.T) {
 	for name, feeds := range map[string]bool{"OfAKindThatFeeds": true, "OfAKindThatIsAskedFor": false} {
 		t.Run(name, func(t *testing.T) {
@@ -156,7 +156,7 @@ func TestARestoredBackupWins(t *testing.T) {
 	}
 }
 
-// The pages of a list that are gone while it is read are no reason to fail: it is read at once instead.
+// Pages of a list that expire while it is read are no reason to fail: the list is read at once instead.
 func TestExpiredContinueTokenIsListedAtOnce(t *testing.T) {
 	srv := newServer(t)
 	srv.set(podsPath, fault{noWatchList: true, page: 1})
@@ -168,8 +168,8 @@ func TestExpiredContinueTokenIsListedAtOnce(t *testing.T) {
 // stall is long for a server that answers at all, on a busy machine too, and short for a test.
 const stall = 250 * time.Millisecond
 
-// Behind a complete list, a server that takes requests and says nothing degrades its kind alone: for as long as it
-// does, visibly, and with the objects as they were.
+// After a complete list, a server that accepts requests and sends nothing degrades its kind alone: for as long as it does,
+// visibly, and with the objects as they were.
 func TestSilentServers(t *testing.T) {
 	for _, c := range []struct {
 		name  string
@@ -206,7 +206,7 @@ func TestSilentServers(t *testing.T) {
 	}
 }
 
-// U14: neither a bookmark nor a list, ever: a 503 with the reason for this kind, after its deadline.
+// U14: neither a bookmark nor a list ever arrives: a 503 with the reason for this kind, after its deadline.
 func TestAKindThatNeverSyncsSaysSo(t *testing.T) {
 	srv := newServer(t)
 	srv.set(podsPath, fault{noBookmark: true, hang: true})
@@ -261,7 +261,7 @@ func TestAHundredThousandObjectsAtOnce(t *testing.T) {
 	}
 }
 
-// A definition that is deleted and made anew with another scope or version is another kind of the same name.
+// A definition that is deleted and created again with another scope or version is another kind of the same name.
 func TestCustomResourcesThatAreMadeAnew(t *testing.T) {
 	const v1, v2, crds = "/apis/zoo.example.com/v1/animals", "/apis/zoo.example.com/v2/animals", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 	animal := func(namespace, name string) string {
@@ -289,7 +289,7 @@ func TestCustomResourcesThatAreMadeAnew(t *testing.T) {
 	}
 	eventually(t, "the lion", holds(zooV1.WithResource("animals"), "a/lion"))
 
-	// Deleted: the server ends the watch and knows the path no more. Nobody saw the objects go.
+	// Deleted: the server ends the watch and no longer knows the path. No event says that the objects are gone.
 	srv.vanish(v1, "a/lion")
 	srv.set(v1, fault{status: http.StatusNotFound})
 	srv.cut(v1, 0)
@@ -316,7 +316,7 @@ func TestCustomResourcesThatAreMadeAnew(t *testing.T) {
 	eventually(t, "the bear", holds(zooV2.WithResource("animals"), "a/bear"))
 }
 
-// A kind whose scope or name changed is dropped where nobody feeds on it: it is another.
+// A kind whose scope or name changed is dropped where no sink uses it: it is another kind.
 func TestAChangedKindIsGone(t *testing.T) {
 	d := newDiscovered()
 	var gone []schema.GroupVersionResource
@@ -329,7 +329,7 @@ func TestAChangedKindIsGone(t *testing.T) {
 	}
 }
 
-// jumping is a clock that is set while it runs. As with Go's own, how long ago a moment was does not change by that.
+// jumping is a clock that is set while it runs. As with Go's own, the time since a moment does not change by that.
 type jumping struct {
 	clock.RealClock
 	mu     sync.Mutex
@@ -374,7 +374,7 @@ func (j *jumping) jump(d time.Duration) {
 	j.by += d
 }
 
-// The machine's clock is set, forwards and back: nothing is dropped, late, or taken for what it was before.
+// The machine's clock is set, forwards and back: nothing is dropped, late, or mistaken for its former self.
 func TestTheClockJumps(t *testing.T) {
 	for name, by := range map[string]time.Duration{"Forwards": 1000 * time.Hour, "Back": -1000 * time.Hour} {
 		t.Run(name, func(t *testing.T) {

@@ -18,7 +18,7 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// server speaks as much of kube-apiserver's list and watch as a reflector hears, and its faults.
+// server implements as much of kube-apiserver's list and watch as a reflector uses, and its faults.
 type server struct {
 	*httptest.Server
 
@@ -70,7 +70,7 @@ func newServer(t testing.TB) *server {
 	return s
 }
 
-// stop ends the server as a machine that goes away; start has it again at the same address.
+// stop ends the server like a machine that goes away; start starts it again at the same address.
 func (s *server) stop() {
 	s.CloseClientConnections()
 	s.Close()
@@ -91,7 +91,7 @@ func (s *server) start(t testing.TB) {
 	s.Server = again
 }
 
-// fill makes n objects of a kind at once. Those who watch are told by the goroutine that calls.
+// fill creates n objects of a kind at once. The watches are sent the events by the calling goroutine.
 func (s *server) fill(path string, n int, object func(i int) string) {
 	for i := range n {
 		s.mu.Lock()
@@ -111,7 +111,7 @@ func (s *server) fill(path string, n int, object func(i int) string) {
 
 func (s *server) config() *rest.Config { return &rest.Config{Host: s.URL} }
 
-// put makes or changes an object: JSON without resourceVersion, with %RV% in its place.
+// put creates or changes an object: JSON without resourceVersion, with %RV% in its place.
 func (s *server) put(path, object string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -142,7 +142,7 @@ func (s *server) remove(path, key string) {
 	s.tell(path, "DELETED", strings.Replace(object, `"resourceVersion":"`+old+`"`, fmt.Sprintf(`"resourceVersion":"%d"`, s.version), 1))
 }
 
-// vanish removes an object without telling anyone, as if the watch had missed it.
+// vanish removes an object without an event, as if the watch had missed it.
 func (s *server) vanish(path, key string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -156,7 +156,7 @@ func (s *server) set(path string, f fault) {
 	s.fault[path] = f
 }
 
-// cut ends the watches of a kind; with an error the reflector lists anew.
+// cut ends the watches of a kind; with an error the reflector lists again.
 func (s *server) cut(path string, code int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -251,7 +251,7 @@ func (s *server) list(w http.ResponseWriter, r *http.Request, page int) {
 		s.version, next, strings.Join(items, ","))
 }
 
-// lag has lists of any age answered with what there is now, from now on, as by a kube-apiserver whose watch cache stands still.
+// lag makes lists of any age return the present state from now on, like a kube-apiserver whose watch cache stands still.
 func (s *server) lag(path string) {
 	w := httptest.NewRecorder()
 	s.list(w, httptest.NewRequest(http.MethodGet, path, nil), 0)

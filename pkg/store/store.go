@@ -33,11 +33,11 @@ const (
 type Options struct {
 	// Config says how to reach kube-apiserver. Its identity needs get, list and watch, nothing else.
 	Config *rest.Config
-	// Discovery says which kinds there are; nil asks the cluster of Config.
+	// Discovery returns which kinds exist; nil asks the cluster of Config.
 	Discovery Discovery
 	// Schemas are the kinds with something beyond metadata.
 	Schemas map[schema.GroupResource]index.Schema
-	// Registerer takes the store's metrics; nil for none.
+	// Registerer registers the store's metrics; nil for none.
 	Registerer prometheus.Registerer
 	// Clock tells the time; nil for the machine's.
 	Clock clock.WithTicker
@@ -45,20 +45,20 @@ type Options struct {
 	SyncWait time.Duration
 	// VersionWait is how long a query waits for a resource version that the cache has not seen (3 s).
 	VersionWait time.Duration
-	// StallAfter is how long nothing may arrive before an initial list is given up and tried
-	// anew (30 s); ten times that is the longest that one may take.
+	// StallAfter is how long nothing may arrive before an initial list is aborted and tried again (30 s); ten times that is
+	// the longest that one may take.
 	StallAfter time.Duration
-	// IdleAfter is how long a kind that nobody asks for is kept (30 min).
+	// IdleAfter is how long a kind stays cached without a request (30 min).
 	IdleAfter time.Duration
-	// NamespaceIdle is how long the objects of one namespace are kept that nobody asks for, of the kinds
-	// that are kept whole by namespace only (5 min); Namespaces how many such caches there are at
-	// most (64), and NamespaceBytes how many bytes they have together (256 MiB).
+	// NamespaceIdle is how long the cache of one namespace stays without a request, for kinds that are cached whole by
+	// namespace only (5 min); Namespaces is how many such caches there are at most (64), and NamespaceBytes how many bytes
+	// they have together (256 MiB).
 	NamespaceIdle  time.Duration
 	Namespaces     int
 	NamespaceBytes int64
 }
 
-// Store keeps the caches of a cluster, one for a kind, each begun when it is first asked for.
+// Store has the caches of a cluster, one for each kind, started by the first request for it.
 type Store struct {
 	options Options
 	client  *rest.RESTClient
@@ -69,14 +69,13 @@ type Store struct {
 	wg      sync.WaitGroup
 
 	caches     sync.Map // schema.GroupVersionResource -> *cache
-	namespaced sync.Map // cacheKey -> *cache: the kinds that are kept whole by namespace only
+	namespaced sync.Map // cacheKey -> *cache: the kinds that are cached whole by namespace only
 	mu         sync.Mutex
-	begun      uint64 // where the numbers of the last cache began
+	begun      uint64 // the first number of the last cache
 }
 
-// New makes a store whose caches live until ctx ends. It follows the definitions of custom resources
-// and API services from the start, to know which kinds there are; nothing else is read before it is
-// asked for. Wait returns when everything has ended.
+// New returns a store whose caches live until ctx ends. It watches the definitions of custom resources and API services from
+// the start, to know which kinds exist; nothing else is read before it is asked for.
 func New(ctx context.Context, o Options) (*Store, error) {
 	if o.Clock == nil {
 		o.Clock = clock.RealClock{}
@@ -119,15 +118,14 @@ func setDefault[T time.Duration | int | int64](to *T, v T) {
 	}
 }
 
-// Wait returns when the context of New has ended and everything that it ended is gone.
+// Wait returns when the context of New has ended and every goroutine of the store has returned.
 func (s *Store) Wait() { s.wg.Wait() }
 
-// Catalog returns what is known of the kinds.
+// Catalog returns the catalog of kinds.
 func (s *Store) Catalog() *Catalog { return s.catalog }
 
-// Feed tells sink of all objects of a kind and then of every change, until the store ends. What it
-// returns is nil once the first list has been delivered, and says why not before. The kind stays in
-// memory, also while nobody asks for it; sinks and queries share one reflector.
+// Feed sends sink all objects of a kind and then every change, until the store ends. synced returns nil once the first list
+// has been delivered, and the reason before. The kind stays in memory; sinks and queries share one reflector.
 func (s *Store) Feed(gvr schema.GroupVersionResource, sink Sink) (synced func() error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -151,8 +149,8 @@ func (s *Store) Feed(gvr schema.GroupVersionResource, sink Sink) (synced func() 
 	}
 }
 
-// Snapshot returns the objects of a kind as they are now. A kind that is not followed yet is started and
-// waited for a moment. The error is a 503 that says why there is nothing to answer with.
+// Snapshot returns the objects of a kind as they are now. A kind that is not cached yet is started and waited for briefly.
+// The error is a 503 with the reason.
 func (s *Store) Snapshot(ctx context.Context, gvr schema.GroupVersionResource) (*index.Snapshot, error) {
 	c, ok := s.cache(gvr)
 	if !ok {
@@ -185,8 +183,8 @@ func (s *Store) first(ctx context.Context, c *cache) (*index.Snapshot, error) {
 	return nil, unavailable(gr, fmt.Sprintf("%s are not ready: %s", gr, why))
 }
 
-// SnapshotWithin is Snapshot for what an answer can do without: it waits no longer than wait for a kind that has just been begun, and not
-// at all for one that can't be read. It returns nil where there is nothing yet.
+// SnapshotWithin is Snapshot for optional data: it waits at most wait for a kind that was just started, and not at all for
+// one that can't be read. It returns nil where there is nothing yet.
 func (s *Store) SnapshotWithin(ctx context.Context, gvr schema.GroupVersionResource, wait time.Duration) *index.Snapshot {
 	c, ok := s.cache(gvr)
 	if !ok {
@@ -207,7 +205,7 @@ func (s *Store) SnapshotWithin(ctx context.Context, gvr schema.GroupVersionResou
 	return c.coll.Snapshot()
 }
 
-// reason says why a kind can't be read, without the addresses that errors of the network carry.
+// reason says why a kind can't be read, without the addresses in network errors.
 func reason(err error) string {
 	if r := apierrors.ReasonForError(err); r != "" {
 		return "kube-apiserver answers " + string(r)
@@ -223,7 +221,7 @@ func (s *Store) cache(gvr schema.GroupVersionResource) (*cache, bool) {
 	return c.(*cache), true
 }
 
-// use returns the cache of a kind, started where it is not there.
+// use returns the cache of a kind, started if there is none.
 func (s *Store) use(gvr schema.GroupVersionResource) *cache {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -234,7 +232,7 @@ func (s *Store) use(gvr schema.GroupVersionResource) *cache {
 	return c
 }
 
-// beginFor makes and starts a cache because a query asks for it. It needs mu.
+// beginFor creates and starts a cache for a query. It needs mu.
 func (s *Store) beginFor(p cacheKey) *cache {
 	c := s.newCache(p)
 	c.lastUsed.Store(s.age())
@@ -242,11 +240,10 @@ func (s *Store) beginFor(p cacheKey) *cache {
 	return c
 }
 
-// age is how many seconds the store lives, counted from 1. It goes on evenly when the machine's
-// clock is set.
+// age is how many seconds the store has lived, counted from 1. It is monotonic, also when the machine's clock is set.
 func (s *Store) age() int64 { return int64(s.clock.Since(s.began)/time.Second) + 1 }
 
-// touch notes that a kind is used. The time is written once a second, so that readers don't contend.
+// touch records that a kind is used. The time is written once a second, to avoid contention between readers.
 func (s *Store) touch(c *cache) {
 	now := s.age()
 	if at := c.lastUsed.Load(); at != 0 && at != now {
@@ -254,7 +251,7 @@ func (s *Store) touch(c *cache) {
 	}
 }
 
-// numberGap is how far the numbers of one cache begin behind those of the last: more than either gets to.
+// numberGap is by how much the numbers of one cache start after those of the last: more than either reaches.
 const numberGap = 1 << 30
 
 // newCache needs mu.
@@ -265,7 +262,7 @@ func (s *Store) newCache(p cacheKey) *cache {
 		coll: index.NewCollection(&kind, s.clock), kick: make(chan struct{}, 1),
 		done: make(chan struct{}), synced: make(chan struct{}),
 	}
-	// The clock orders numbers between restarts, also for those who keep them longer; within one it may be set.
+	// The clock orders numbers between restarts, also for clients that store them longer; within one process it may be set.
 	now := s.began.UnixMicro() + s.clock.Since(s.began).Microseconds()
 	s.begun = max(s.begun+numberGap, uint64(now)) //nolint:gosec // after 1970
 	c.coll.Begin(s.begun)
@@ -299,7 +296,7 @@ func (s *Store) start(c *cache) {
 	})
 }
 
-// drop ends the caches of kinds that are gone. A kind that feeds goes on trying: it may come back.
+// drop ends the caches of kinds that are gone. A kind that feeds a sink is retried: it may come back.
 func (s *Store) drop(kinds []schema.GroupVersionResource) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -317,7 +314,7 @@ func (s *Store) drop(kinds []schema.GroupVersionResource) {
 	}
 }
 
-// retry has the kinds tried again now that can't be followed.
+// retry makes the kinds that can't be watched try again now.
 func (s *Store) retry() {
 	s.caches.Range(func(_, value any) bool {
 		value.(*cache).retry()
@@ -325,7 +322,7 @@ func (s *Store) retry() {
 	})
 }
 
-// stopIdleEveryMinute ends the caches that nobody asks for.
+// stopIdleEveryMinute ends the caches that are not used.
 func (s *Store) stopIdleEveryMinute() {
 	tick := s.clock.NewTicker(idleCheck)
 	defer tick.Stop()
@@ -340,14 +337,14 @@ func (s *Store) stopIdleEveryMinute() {
 	}
 }
 
-// SnapshotAt is Snapshot, but for one that has reached a resource version, which the caller knows from a
-// write or an older answer. It waits for a moment (VersionWait); the error is then a 504. The version is to be
-// one of the kind: what changes elsewhere is not seen here before the next bookmark.
+// SnapshotAt is Snapshot at or after a resource version, which the caller knows from a write or an older answer. It waits up
+// to VersionWait; the error is then a 504. The version must be one of the kind: changes of other kinds are not seen here
+// before the next bookmark.
 func (s *Store) SnapshotAt(ctx context.Context, gvr schema.GroupVersionResource, version string) (*index.Snapshot, error) {
 	return s.snapshotOnce(ctx, gvr, at(version))
 }
 
-// snapshotOnce returns the first snapshot of a kind that has come to a goal.
+// snapshotOnce returns the first snapshot of a kind that reaches a goal.
 func (s *Store) snapshotOnce(ctx context.Context, gvr schema.GroupVersionResource, g goal) (*index.Snapshot, error) {
 	snap, err := s.Snapshot(ctx, gvr)
 	if err != nil || g.reached(snap) {
@@ -361,7 +358,7 @@ func (s *Store) snapshotOnce(ctx context.Context, gvr schema.GroupVersionResourc
 	return s.reach(ctx, w, g)
 }
 
-// goal is what is waited for; what is its name in an error.
+// goal is a state to wait for; what is its name in errors.
 type goal struct {
 	what    string
 	reached func(*index.Snapshot) bool

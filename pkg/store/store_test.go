@@ -27,7 +27,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 var podsGVR = schema.GroupVersionResource{Version: "v1", Resource: "pods"}
 
-// discovered is a Discovery that knows the kinds in it.
+// discovered is a Discovery that returns the kinds in it.
 type discovered struct {
 	mu    sync.Mutex
 	kinds map[schema.GroupVersion][]metav1.APIResource
@@ -97,7 +97,7 @@ func newStore(t testing.TB, s *server, change ...func(*Options)) *Store {
 	return st
 }
 
-// recorder is a sink that keeps what it is told.
+// recorder is a sink that records what it is told.
 type recorder struct {
 	mu      sync.Mutex
 	objects map[string]*Object
@@ -127,7 +127,7 @@ func (r *recorder) note(f func()) {
 	}
 }
 
-// until waits for a state that the sink comes to.
+// until waits until the sink has reached a state.
 func (r *recorder) until(t testing.TB, what string, ok func(map[string]*Object) bool) {
 	t.Helper()
 	deadline := time.After(20 * time.Second)
@@ -161,7 +161,7 @@ func eventually(t testing.TB, what string, ok func() bool) {
 	}
 }
 
-// untilSnapshot waits for a snapshot that is as f wants.
+// untilSnapshot waits for a snapshot that satisfies f.
 func untilSnapshot(t testing.TB, s *Store, what string, f func(*index.Snapshot) bool) *index.Snapshot {
 	t.Helper()
 	var snap *index.Snapshot
@@ -212,7 +212,7 @@ func TestIntakeByEveryWay(t *testing.T) {
 	}
 }
 
-// U9, and a sink that comes late.
+// U9, and a sink that is added later.
 func TestOneReflectorFeedsSinksAndQueries(t *testing.T) {
 	srv := newServer(t)
 	srv.put(podsPath, storetest.Pod("a", "one"))
@@ -252,7 +252,7 @@ func TestOneReflectorFeedsSinksAndQueries(t *testing.T) {
 	}
 }
 
-// U22: what was deleted while nobody looked is gone after the next list.
+// U22: what was deleted while nothing watched is gone after the next list.
 func TestMissedDeletionsAreNoticedByTheNextList(t *testing.T) {
 	srv := newServer(t)
 	srv.put(podsPath, storetest.Pod("a", "one"))

@@ -13,25 +13,23 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// ErrGone is why a Watch ends: the kind is not served any more, or the store has ended.
+// ErrGone ends a Watch: the kind is no longer served, or the store has ended.
 var ErrGone = errors.New("the kind is not served any more")
 
-// Watch follows the snapshots of a kind, which stays in memory meanwhile. It is used by one goroutine,
-// costs nothing between two snapshots, and keeps none of them.
+// Watch iterates over the snapshots of a kind, which stays in memory meanwhile. It is used by one goroutine, costs nothing
+// between two snapshots, and holds none of them.
 type Watch struct {
 	cache  *cache
 	seen   uint64 // generation of the last snapshot that was returned
 	closed bool
 }
 
-// Watch returns a Watch of a kind whose first snapshot is there, and fails as Snapshot does. It is to be
-// closed.
+// Watch returns a Watch of a kind once its first snapshot exists, and fails as Snapshot does. The caller must close it.
 func (s *Store) Watch(ctx context.Context, gvr schema.GroupVersionResource) (*Watch, error) {
 	return s.watch(ctx, s.hold(gvr))
 }
 
-// hold returns the cache of a kind, started where it is not there, which is not dropped as idle until
-// somebody lets go of it.
+// hold returns the cache of a kind, started if there is none. It is not dropped as idle until it is released.
 func (s *Store) hold(gvr schema.GroupVersionResource) *cache {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -43,7 +41,7 @@ func (s *Store) hold(gvr schema.GroupVersionResource) *cache {
 	return c
 }
 
-// watch returns a Watch of a cache that is held. Where there is none, it lets go.
+// watch returns a Watch of a cache that is held. On an error it releases the cache.
 func (s *Store) watch(ctx context.Context, c *cache) (*Watch, error) {
 	w := &Watch{cache: c}
 	if _, err := s.first(ctx, c); err != nil {
@@ -53,15 +51,14 @@ func (s *Store) watch(ctx context.Context, c *cache) (*Watch, error) {
 	return w, nil
 }
 
-// Snapshot returns the newest one.
+// Snapshot returns the newest snapshot.
 func (w *Watch) Snapshot() *index.Snapshot {
 	snap := w.cache.coll.Snapshot()
 	w.seen = snap.Generation()
 	return snap
 }
 
-// Next waits for a snapshot that is newer than the last one that was returned. The error is ErrGone or
-// that of ctx.
+// Next waits for a snapshot newer than the last one returned. The error is ErrGone or that of ctx.
 func (w *Watch) Next(ctx context.Context) (*index.Snapshot, error) {
 	for {
 		wake := w.cache.coll.Next()
@@ -79,7 +76,7 @@ func (w *Watch) Next(ctx context.Context) (*index.Snapshot, error) {
 	}
 }
 
-// Close lets go of the kind. Further calls do nothing.
+// Close releases the kind. Further calls do nothing.
 func (w *Watch) Close() {
 	if w.closed {
 		return
@@ -91,8 +88,8 @@ func (w *Watch) Close() {
 	w.cache.watchers.Add(-1)
 }
 
-// SnapshotWithout is Snapshot, but for one that has not the object of a UID any more, or another of its name: what kube-apiserver answers
-// to a deletion has no resource version that SnapshotAt could wait for. It waits and fails as that does.
+// SnapshotWithout is Snapshot without the object of a UID, whether it is gone or another has its name: kube-apiserver's
+// answer to a deletion has no resource version that SnapshotAt could wait for. It waits and fails as SnapshotAt does.
 func (s *Store) SnapshotWithout(ctx context.Context, gvr schema.GroupVersionResource, namespace, name, uid string) (*index.Snapshot,
 	error) {
 	return s.snapshotOnce(ctx, gvr, goal{"the deletion of " + strings.TrimPrefix(namespace+"/"+name, "/"), func(snap *index.Snapshot) bool {
@@ -115,7 +112,7 @@ func (s *Store) SnapshotInAt(ctx context.Context, gvr schema.GroupVersionResourc
 	return s.reach(ctx, w, at(version))
 }
 
-// reach waits until a watch has come to a goal.
+// reach waits until a watch has reached a goal.
 func (s *Store) reach(ctx context.Context, w *Watch, g goal) (*index.Snapshot, error) {
 	bounded, cancel := context.WithTimeout(ctx, s.options.VersionWait)
 	defer cancel()
@@ -138,7 +135,7 @@ func (s *Store) reach(ctx context.Context, w *Watch, g goal) (*index.Snapshot, e
 	}
 }
 
-// behind is a 504 that says so, in the form in which clients of Kubernetes know it.
+// behind is a 504 in the form that Kubernetes clients know.
 func behind(gr schema.GroupResource, what, have string) error {
 	err := status.RetryAfter(1, status.About(gr, "", status.Errorf(http.StatusGatewayTimeout,
 		"the cache of %s has not reached %s yet: it is at %s", gr, what, have)))

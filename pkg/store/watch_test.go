@@ -94,7 +94,7 @@ func TestWatchEndsWithItsKind(t *testing.T) {
 			break
 		}
 	}
-	again := openWatch(t, st) // the kind is followed anew, and an old watch is not of it
+	again := openWatch(t, st) // the kind has a new cache, and an old watch is not of it
 	if again.cache == w.cache {
 		t.Error("a watch of a kind that is gone")
 	}
@@ -142,7 +142,7 @@ func TestWatchThatCouldNotBeginLetsGo(t *testing.T) {
 	}
 }
 
-// U7: a thousand that come and go leave nothing behind; the package's leak check sees goroutines.
+// U7: a thousand watches that are opened and closed leave nothing; the package's leak check sees goroutines.
 func TestAbandonedWatchesLeaveNothing(t *testing.T) {
 	srv := newServer(t)
 	srv.put(podsPath, storetest.Pod("a", "one"))

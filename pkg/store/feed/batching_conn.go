@@ -8,17 +8,17 @@ import (
 )
 
 const (
-	// readPause is how long a connection on which much comes is left alone between two reads: the most that an
-	// event waits here. To wake up costs some ten times as much as to read an event.
+	// readPause is how long a busy connection is left alone between two reads: the longest that an event waits here. Waking
+	// up costs about ten times as much as reading an event.
 	readPause = 8 * time.Millisecond
-	// busyWithin is how soon behind another something comes on a connection on which much comes.
+	// busyWithin is the longest pause between two arrivals on a busy connection.
 	busyWithin = 25 * time.Millisecond
-	// smallRead is what a quiet connection keeps to read into, largeRead the most that a busy one does.
+	// smallRead is the read buffer of a quiet connection, largeRead the largest of a busy one.
 	smallRead = 4 << 10
 	largeRead = 128 << 10
 )
 
-// batchingConn reads much at a time, and seldom while much arrives. kube-apiserver writes every event by itself, and waking up
+// batchingConn reads large chunks, and seldom while much arrives. kube-apiserver writes every event by itself, and waking up
 // for each costs more than reading it.
 //
 // What it buys: at most 510 reads in the place of 10 000 where 10 000 small writes arrive in a second
@@ -29,11 +29,11 @@ type batchingConn struct {
 	rest []byte    // the part of buf that was not yet read
 	last time.Time // when something came
 	full bool      // the last read filled buf: there is more
-	// stream is who reads a watch off the connection: it is told when all that came was taken.
+	// stream reads a watch from the connection: it is called when everything that arrived was read.
 	stream atomic.Pointer[watchStream]
 }
 
-// address is a conn's own address, by which the conn is found below TLS and whatever else a client wraps it in.
+// address is a conn's own address, by which the conn is found below TLS and other wrappers.
 type address struct {
 	net.Addr
 	conn *batchingConn
@@ -42,14 +42,14 @@ type address struct {
 // LocalAddr implements net.Conn.
 func (c *batchingConn) LocalAddr() net.Addr { return address{c.Conn.LocalAddr(), c} }
 
-// batchingConnOf returns the conn that c is, or is made of, and nil where there is none.
+// batchingConnOf returns the batchingConn that c is or wraps, or nil.
 func batchingConnOf(c net.Conn) *batchingConn {
 	a, _ := c.LocalAddr().(address)
 	return a.conn
 }
 
-// dialer opens such connections. They end within half a minute when the other side is gone, however
-// silent they are.
+// dialer returns a dial function for such connections. They end within half a minute when the other side is gone, even if
+// they are idle.
 func dialer(dial func(context.Context, string, string) (net.Conn, error)) func(context.Context, string, string) (net.Conn, error) {
 	if dial == nil {
 		dial = (&net.Dialer{
@@ -80,11 +80,11 @@ func (c *batchingConn) Read(p []byte) (int, error) {
 
 func (c *batchingConn) fill() error {
 	if s := c.stream.Load(); s != nil {
-		s.pass() // whoever reads has nothing left: what it made of it must not wait with us
+		s.pass() // the reader has nothing left: its events must not wait for this read
 	}
 	busy := time.Since(c.last) < busyWithin
 	if busy && !c.full {
-		setReceiveLowWater(c.Conn, largeRead) // or each arrival would wake up a thread for nothing
+		setReceiveLowWater(c.Conn, largeRead) // or each arrival would wake up a thread
 		time.Sleep(readPause)
 		setReceiveLowWater(c.Conn, 1)
 	}
@@ -98,7 +98,7 @@ func (c *batchingConn) fill() error {
 	c.rest = c.buf[:n]
 	c.full, c.last = n == len(c.buf), time.Now()
 	if n > 0 {
-		return nil // an error comes again
+		return nil // an error is returned by the next read
 	}
 	return err
 }

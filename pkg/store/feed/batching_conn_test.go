@@ -17,7 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// source of bytes that grows with the time: one write of ten bytes each tenth of a millisecond.
+// dripping is a source of bytes that grows with the time: one write of ten bytes each tenth of a millisecond.
 type dripping struct {
 	net.Conn
 	began time.Time
@@ -40,7 +40,7 @@ func (d *dripping) Read(p []byte) (int, error) {
 	}
 }
 
-// A connection on which much comes is read seldom, and gives all of it.
+// A busy connection is read seldom, and loses nothing.
 func TestBusyConnectionsAreReadSeldom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := &dripping{began: time.Now()}
@@ -54,7 +54,7 @@ func TestBusyConnectionsAreReadSeldom(t *testing.T) {
 	})
 }
 
-// burst gives what it has, as much at a time as there is room for.
+// burst returns what it has, as much at a time as there is room for.
 type burst struct {
 	net.Conn
 	rest  *bytes.Reader
@@ -66,7 +66,7 @@ func (b *burst) Read(p []byte) (int, error) {
 	return b.rest.Read(p)
 }
 
-// Nothing waits for more where much is there already, nor on a connection that was quiet.
+// A read does not wait where much is there already, nor on a connection that was quiet.
 func TestConnectionsWaitForNothingElse(t *testing.T) {
 	for name, c := range map[string]struct {
 		pause time.Duration

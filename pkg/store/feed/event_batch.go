@@ -11,8 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 )
 
-// EventBatch is changes of objects that came together, in their order. To the reflector it is one change of one object: the
-// resource version of the last is how far the watch has come.
+// EventBatch is changes of objects that arrived together, in their order. To the reflector it is one change of one object:
+// the resource version of the last is how far the watch has come.
 type EventBatch []watch.Event
 
 // GetObjectKind returns no kind: the reflector of a kind does not ask for it.
@@ -26,7 +26,7 @@ func (b *EventBatch) GetObjectMeta() metav1.Object {
 	return (*b)[len(*b)-1].Object.(*index.Decoded).GetObjectMeta()
 }
 
-// batchOf returns the first of the events, or one that stands for it and those behind it, and how many these are.
+// batchOf returns the first of the events, or one that stands for it and those after it, and how many these are.
 func batchOf(events []watch.Event) (watch.Event, int) {
 	n := slices.IndexFunc(events, func(e watch.Event) bool {
 		return e.Type != watch.Added && e.Type != watch.Modified && e.Type != watch.Deleted

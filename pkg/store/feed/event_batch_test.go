@@ -29,10 +29,10 @@ func frames(words ...string) string {
 	return b.String()
 }
 
-// pieces is a body whose parts come one after the other, as from a connection: before it waits for the next, it says so.
+// pieces is a body that arrives in pieces, as from a connection: it says so before it waits for the next.
 type pieces struct {
 	parts []string
-	begun bool // a part of which some was read
+	begun bool // a piece of which some was read
 	conn  *batchingConn
 }
 
@@ -53,7 +53,7 @@ func (p *pieces) Read(b []byte) (int, error) {
 
 func (p *pieces) Close() error { return nil }
 
-// received is what a reflector is told, in one word for each event: what goes together is joined by commas.
+// received is what a reflector is told, one word for each event; the events of a batch are joined by commas.
 func received(events <-chan watch.Event) []string {
 	var words []string
 	letter := map[watch.EventType]string{watch.Added: "+", watch.Modified: "~", watch.Deleted: "-", watch.Bookmark: ".", watch.Error: "!"}
@@ -132,7 +132,7 @@ func TestEventsAreHandedOnAsTheyCome(t *testing.T) {
 	}
 }
 
-// Who stops a watch does not wait for events that nobody takes.
+// Stopping a watch does not wait for events that are not received.
 func TestAStopEndsAStreamThatHoldsABatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := &batchingConn{}

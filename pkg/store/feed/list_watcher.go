@@ -30,15 +30,14 @@ const (
 	LastPause  = 15 * time.Second
 )
 
-// ErrSilent is why a request or a watch is given up on which nothing arrives.
+// ErrSilent ends a request or a watch on which nothing arrives.
 var ErrSilent = errors.New("kube-apiserver does not answer")
 
 // maxObject bounds one object of a stream (etcd's default limit is 1.5 MiB).
 const maxObject = 32 << 20
 
-// NewClient returns a client that is asked for bytes only. Its connections are its own, and speak
-// HTTP/1.1 without compression: each carries one watch, so that nothing is gained by HTTP/2's frames, and to
-// unpack was a fifth of what a first list cost.
+// NewClient returns a client for raw bytes. Its connections are its own, and use HTTP/1.1 without compression: each carries
+// one watch, so HTTP/2 gains nothing, and decompression was a fifth of what a first list cost.
 func NewClient(config *rest.Config) (*rest.RESTClient, error) {
 	c := rest.CopyConfig(config)
 	c.QPS = -1    // reflectors back off by themselves, and must not wait for one another
@@ -56,30 +55,28 @@ func NewClient(config *rest.Config) (*rest.RESTClient, error) {
 	return client, nil
 }
 
-// ListWatcher lists and watches one kind: a cache.ListerWatcherWithContext that keeps the
-// objects' bytes.
+// ListWatcher lists and watches one kind: a cache.ListerWatcherWithContext that passes on the objects' bytes.
 type ListWatcher struct {
 	Client    *rest.RESTClient
 	Gvr       schema.GroupVersionResource
 	Namespace string // empty for all
 	Clock     clock.WithTicker
-	// Decoder makes a decoder for one stream: the end of one may overlap the begin of the next.
+	// Decoder returns a decoder for one stream: the end of one may overlap the start of the next.
 	Decoder func() *index.Decoder
 	// NoWatchList tells the reflector to begin with a list, for servers that don't end a stream of
 	// initial events.
 	NoWatchList bool
-	// Known tells whether there is a state that a list must not go back behind.
+	// Known reports whether there is a state that a list must not be older than.
 	Known func() bool
-	// Restarted is told that all objects begin to come.
+	// Restarted is called before all objects are sent again.
 	Restarted func()
-	// Meter counts what arrived, also so that a watchdog sees whether anything does.
+	// Meter counts what arrived, also for the watchdog.
 	Meter *Meter
-	// Failed is told every error of a request or a stream, opened that a watch is open.
+	// Failed is called with every error of a request or a stream, Opened when a watch is open.
 	Failed func(error)
 	Opened func()
 
-	// last is when a watch was opened last, brief how many in a row did not last. One watch is opened
-	// at a time.
+	// last is when a watch was opened last, brief how many in a row ended at once. One watch is opened at a time.
 	last  time.Time
 	brief int
 
@@ -88,7 +85,7 @@ type ListWatcher struct {
 	opens  bool                    // it was not answered yet
 }
 
-// IsWatchListSemanticsUnSupported is how a reflector asks whether it has to begin with a list.
+// IsWatchListSemanticsUnSupported reports whether the reflector has to begin with a list.
 func (s *ListWatcher) IsWatchListSemanticsUnSupported() bool { return s.NoWatchList }
 
 // List is ListWithContext without a context.
@@ -101,10 +98,10 @@ func (s *ListWatcher) Watch(o metav1.ListOptions) (watch.Interface, error) {
 	return s.WatchWithContext(context.Background(), o)
 }
 
-// ListWithContext reads one page of a list. A reflector's first list may be of any age, so that a kube-apiserver answers
-// from memory, and here every attempt has a reflector of its own. One that lags behind another would bring back bindings and
-// sessions that are deleted: where something is known, a consistent read is asked for. The versions of the two states
-// are not compared, since behind a restored backup of etcd the lower one is right.
+// ListWithContext reads one page of a list. A reflector's first list may be of any age, so that kube-apiserver answers from
+// memory, and here every attempt has a reflector of its own. A kube-apiserver that lags behind another would bring back
+// deleted bindings and sessions: where a state is known, a consistent read is asked for. The versions of the two states are
+// not compared, since the lower one is right after a backup of etcd was restored.
 func (s *ListWatcher) ListWithContext(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
 	if o.ResourceVersion == "0" && s.Known() {
 		o.ResourceVersion = ""
@@ -127,11 +124,11 @@ func (s *ListWatcher) ListWithContext(ctx context.Context, o metav1.ListOptions)
 	return l, nil
 }
 
-// lasts is how long a watch is open at least, if all is well.
+// lasts is how long a healthy watch is open at least.
 const lasts = time.Second
 
-// WatchWithContext opens a watch. One that goes on behind what is known is tried until kube-apiserver
-// answers: that costs less than to list anew, and where too much was missed, the answer says so.
+// WatchWithContext opens a watch. One that continues from a known version is retried until kube-apiserver answers: that
+// costs less than another list, and where too much was missed, the answer says so.
 func (s *ListWatcher) WatchWithContext(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
 	o.Watch = true
 	if o.SendInitialEvents != nil {
@@ -187,7 +184,7 @@ func (s *ListWatcher) watch(ctx context.Context, o metav1.ListOptions) (watch.In
 	return w, nil
 }
 
-// passes tells whether an error is one of the way to kube-apiserver, or of one that starts or is busy.
+// passes reports whether an error is temporary: of the network, or of a server that starts or is busy.
 func passes(err error) bool {
 	var status apierrors.APIStatus
 	if !errors.As(err, &status) {
@@ -196,7 +193,7 @@ func passes(err error) bool {
 	switch status.Status().Code {
 	case http.StatusTooManyRequests, http.StatusBadGateway, http.StatusServiceUnavailable:
 		return true
-	case http.StatusGatewayTimeout: // of a version that is not there yet as well, and may never be
+	case http.StatusGatewayTimeout: // also for a version that is not there yet, and may never be
 		return !apierrors.HasStatusCause(err, metav1.CauseTypeResourceVersionTooLarge)
 	}
 	return false
@@ -225,21 +222,21 @@ func (s *ListWatcher) open(ctx context.Context, o metav1.ListOptions) (io.ReadCl
 	return &body{in, s.Meter, cancel}, nil
 }
 
-// begun notes the request that is under way.
+// begun records the request that is running.
 func (s *ListWatcher) begun(cancel context.CancelCauseFunc, opens bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.cancel, s.opens = cancel, opens
 }
 
-// Opening tells whether a request waits for its answer.
+// Opening reports whether a request waits for its answer.
 func (s *ListWatcher) Opening() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.opens
 }
 
-// Abort ends the request that is under way, its answer included.
+// Abort ends the running request, its answer included.
 func (s *ListWatcher) Abort(cause error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -6,7 +6,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 )
 
-// Events counts what was read of one kind, since its cache was begun.
+// Events counts what was read of one kind since its cache was started.
 type Events struct {
 	// Listed are the items of lists; the objects that a watch begins with are Added.
 	Listed, Added, Modified, Deleted, Bookmarks, Errors uint64
@@ -20,7 +20,7 @@ func (e Events) Plus(o Events) Events {
 	}
 }
 
-// Meter counts what comes of one kind.
+// Meter counts what is read of one kind.
 type Meter struct {
 	Bytes   atomic.Int64  // of answers, and 1 for each answer
 	Opened  atomic.Uint64 // watches
@@ -48,7 +48,7 @@ func (m *Meter) count(t watch.EventType) {
 	}
 }
 
-// Events returns what was counted.
+// Events returns the counts.
 func (m *Meter) Events() Events {
 	return Events{
 		Listed: m.listed.Load(), Added: m.added.Load(), Modified: m.changed.Load(), Deleted: m.deleted.Load(),

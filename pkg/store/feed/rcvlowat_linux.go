@@ -5,8 +5,8 @@ import (
 	"syscall"
 )
 
-// setReceiveLowWater says from how many bytes on the arrival of data on c wakes anybody up (socket(7), SO_RCVLOWAT). It is a
-// matter of cost alone, so that a connection that has no such option stays as it is.
+// setReceiveLowWater sets how many bytes must arrive on c before a reader is woken up (socket(7), SO_RCVLOWAT). It only
+// saves work, so errors are ignored.
 func setReceiveLowWater(c net.Conn, bytes int) {
 	sc, ok := c.(syscall.Conn)
 	if !ok {

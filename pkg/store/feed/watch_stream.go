@@ -19,7 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 )
 
-// maxHeld is how many events wait to be handed on together, and how many of such batches to be taken.
+// maxHeld is how many events wait to be sent on as a batch, and how many batches wait to be received.
 const maxHeld = 32
 
 // watchStream is an open watch.
@@ -31,18 +31,18 @@ type watchStream struct {
 	failed  func(error)
 	once    sync.Once
 	stop    chan struct{}
-	// conn tells when everything that came was taken, nil where nobody does. Then events are handed on, those that
-	// came together as one, and a batch: to wake up who takes them costs more than most events do.
+	// conn reports when everything that arrived was read; nil if it can't. Events that arrived together are then sent on as
+	// a batch: waking up the receiver costs more than most events do.
 	conn *batchingConn
 
 	mu sync.Mutex // the connection may be read by net/http itself when the stream is over
 	// listing is true before the bookmark that ends the initial objects: the reflector looks at each of these.
 	listing bool
-	// initial is true while the objects come that there are already. Nobody acts on them before the
-	// last, so that they are handed on many at a time.
+	// initial is true while the existing objects arrive. They are used only once complete, so they are sent on in large
+	// batches.
 	initial bool
 	held    []watch.Event
-	// version is where the watch began, while nothing else came.
+	// version is where the watch began, until something else arrived.
 	version string
 }
 
@@ -83,11 +83,11 @@ func (w *watchStream) close() {
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.held = nil // a last pass finds nothing
+	w.held = nil // a last call of pass finds nothing
 	close(w.events)
 }
 
-// end says why the stream is over, where that is a fault.
+// end records why the stream is over, where that is a fault.
 func (w *watchStream) end(err error) {
 	if !w.ended(err) {
 		w.failed(err)
@@ -96,27 +96,27 @@ func (w *watchStream) end(err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.version != "" && !w.initial {
-		// A reflector lists everything anew behind a watch that was short and empty. Here such watches
-		// are opened ever less often instead.
+		// A reflector lists everything again after a watch that was short and empty. Here such watches are opened at growing
+		// intervals instead.
 		w.held = append(w.held, watch.Event{Type: watch.Bookmark,
 			Object: &index.Decoded{Incoming: &index.Incoming{Record: &index.Record{ResourceVersion: w.version}}}})
 	}
 	w.flush()
 }
 
-// ended tells whether err is only the end of the stream: the server's, or our own.
+// ended reports whether err is only the end of the stream, by the server or by us.
 func (w *watchStream) ended(err error) bool {
 	select {
 	case <-w.stop:
 		return true
 	default:
-		// A watch is cut off when its server stops: the reflector goes on where it was.
+		// A watch is cut off when its server stops: the reflector continues where it was.
 		return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, context.Canceled) || errors.Is(err, ErrSilent) ||
 			utilnet.IsProbableEOF(err) || utilnet.IsTimeout(err)
 	}
 }
 
-// send takes an event in to be handed on, and tells whether anybody takes it.
+// send queues an event, and reports whether the stream is still received.
 func (w *watchStream) send(e watch.Event) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -137,7 +137,7 @@ func (w *watchStream) send(e watch.Event) bool {
 	return w.flush()
 }
 
-// pass hands on what is held, since nothing more is there for now.
+// pass sends on the queued events, since nothing more has arrived.
 func (w *watchStream) pass() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -146,7 +146,7 @@ func (w *watchStream) pass() {
 	}
 }
 
-// flush hands on what is held, and tells whether anybody takes it. It needs mu.
+// flush sends on the queued events, and reports whether the stream is still received. It needs mu.
 func (w *watchStream) flush() bool {
 	for rest := w.held; len(rest) > 0; {
 		e, n := rest[0], 1
@@ -192,8 +192,8 @@ func (w *watchStream) event(r *rawjson.Reader) (watch.Event, error) {
 	return watch.Event{Type: t, Object: o}, nil
 }
 
-// split returns the type and the object of a frame. Where the frame is as kube-apiserver writes it, the object is not
-// looked at, since who reads it does that.
+// split returns the type and the object of a frame. Where the frame is as kube-apiserver writes it, the object is not parsed
+// here, since its reader does that.
 func split(frame string) (t watch.EventType, object string, err error) {
 	var kind string
 	if rest, found := strings.CutPrefix(frame, `{"type":"`); found {
@@ -218,7 +218,7 @@ func split(frame string) (t watch.EventType, object string, err error) {
 	return t, object, m.Err()
 }
 
-// eventType returns the constant of that text, since the text itself does not last, and "" for any other.
+// eventType returns the constant equal to text, whose memory is reused, and "" for any other text.
 func eventType(text string) watch.EventType {
 	for _, t := range [...]watch.EventType{watch.Added, watch.Modified, watch.Deleted, watch.Bookmark, watch.Error} {
 		if text == string(t) {
@@ -228,7 +228,7 @@ func eventType(text string) watch.EventType {
 	return ""
 }
 
-// broken says that a stream made no sense, in the form in which a watch carries errors.
+// broken is the status for a stream that can't be parsed, in the form in which a watch carries errors.
 func broken(err error) *metav1.Status {
 	return &metav1.Status{
 		Status: metav1.StatusFailure, Code: http.StatusBadGateway, Reason: metav1.StatusReasonUnknown, Message: err.Error(),

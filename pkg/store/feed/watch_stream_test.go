@@ -12,7 +12,7 @@ import (
 	"kapis.dev/ks-apiserver/pkg/store/storetest"
 )
 
-// A decoder keeps nothing of the text that it is given: the text is a buffer that is used again.
+// A decoder keeps nothing of its text, whose buffer is used again.
 func TestDecodedObjectsOutliveTheirText(t *testing.T) {
 	text := strings.Repeat(`{"type":"ADDED","object":`+storetest.Pod("a", "one")+"}\n"+
 		`{"type":"BOOKMARK","object":{"metadata":{"resourceVersion":"12","annotations":{"k8s.io/initial-events-end":"true"}}}}`+"\n", 50)

@@ -32,7 +32,7 @@ var benchSchema = &Schema{Fields: 3, Indexed: []int{0, 2}, Ordered: []int{1}, Ex
 	v[2] = "node"
 }}
 
-// Memory: what 2000 pods cost, beside their JSON. The bound is the goal of the project.
+// Memory: what 2000 pods cost, besides their JSON. The bound is the goal of the project.
 func TestHeapForAnObject(t *testing.T) {
 	const n = 2000
 	objects := make([]*Incoming, 0, n)

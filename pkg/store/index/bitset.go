@@ -5,7 +5,7 @@ import "math/bits"
 // Set is a set of objects of one snapshot. It takes a bit for each of the snapshot's objects.
 type Set struct{ words []uint64 }
 
-// Set returns the objects for which any of the terms holds. It costs what their ranges are long.
+// Set returns the objects for which any of the terms holds. Its cost is proportional to the length of their ranges.
 func (s *Snapshot) Set(terms ...Term) Set {
 	x := s.empty()
 	for _, t := range terms {
@@ -21,10 +21,10 @@ func (s *Snapshot) SetOfLabel(key string) Set {
 	return x
 }
 
-// CountLabel tells how many objects have a label of the key.
+// CountLabel returns how many objects have a label of the key.
 func (s *Snapshot) CountLabel(key string) int { return s.labelled(key).Len() }
 
-// labelled is the range of all terms of a label's key, which stand side by side: no key has a byte like those behind it.
+// labelled is the range of all terms of a label's key, which are adjacent: no key has a byte like those after it.
 func (s *Snapshot) labelled(key string) Range {
 	r := Range{tree: s.created, from: rank(s.created, entry{term(labelled(key) + "="), first}, lessCreated)}
 	r.n = rank(s.created, entry{term(labelled(key) + string(rune('='+1))), first}, lessCreated) - r.from
@@ -40,24 +40,24 @@ func (x Set) add(r Range) {
 	})
 }
 
-// Has tells whether the set has an object of its snapshot.
+// Has reports whether the set has an object of its snapshot.
 func (x Set) Has(ref *Ref) bool { return x.words[ref.id/64]&(1<<(ref.id%64)) != 0 }
 
-// Intersect takes out of x what is not in y, a set of the same snapshot.
+// Intersect removes from x what is not in y, a set of the same snapshot.
 func (x Set) Intersect(y Set) {
 	for i := range x.words {
 		x.words[i] &= y.words[i]
 	}
 }
 
-// Subtract takes out of x what is in y, a set of the same snapshot.
+// Subtract removes from x what is in y, a set of the same snapshot.
 func (x Set) Subtract(y Set) {
 	for i := range x.words {
 		x.words[i] &^= y.words[i]
 	}
 }
 
-// Len is how many objects the set has.
+// Len returns how many objects the set has.
 func (x Set) Len() (n int) {
 	for _, w := range x.words {
 		n += bits.OnesCount64(w)

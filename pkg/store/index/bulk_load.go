@@ -7,8 +7,8 @@ import (
 	"github.com/tidwall/btree"
 )
 
-// load fills a collection that is empty. Sorted once, the objects are appended to every order, which
-// takes a fraction of the time of finding the place of each.
+// load fills an empty collection. The objects are sorted once and appended to every order, which takes a fraction of the
+// time of inserting each at its position.
 func (c *Collection) load(objects []*Incoming) {
 	records := make([]*Record, 0, len(objects))
 	for _, o := range objects {
@@ -54,7 +54,7 @@ func (c *Collection) load(objects []*Incoming) {
 	}
 }
 
-// lastOfEach returns the last of the records of each key. There should be no others.
+// lastOfEach returns the last of the records of each key. There should be only one of each.
 func lastOfEach(records []*Record) []*Record {
 	slices.Reverse(records)
 	slices.SortStableFunc(records, func(a, b *Record) int { return CompareKey(a.Ref, b.Ref) })
@@ -73,8 +73,8 @@ func (r ranges) add(ref *Ref) {
 	}
 }
 
-// fill puts the ranges in an empty tree. Objects that are appended leave its nodes half full, so that
-// every other one is put between them in a second round: that takes half of the memory.
+// fill puts the ranges in an empty tree. Appending leaves its nodes half full, so every other object is inserted in a second
+// round: that takes half of the memory.
 func (r ranges) fill(t *tree) {
 	terms := slices.SortedFunc(maps.Keys(r), Term.compare)
 	for round := range 2 {

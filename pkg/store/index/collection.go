@@ -38,7 +38,7 @@ type Collection struct {
 	after      []Term
 
 	waiting sync.Mutex
-	wake    chan struct{} // closed by the next snapshot, nil while nobody waits
+	wake    chan struct{} // closed by the next snapshot, nil while no one waits
 }
 
 // NewCollection returns an empty collection of the objects of one kind.
@@ -57,10 +57,10 @@ func NewCollection(s *Schema, c clock.WithTicker) *Collection {
 	return col
 }
 
-// Snapshot returns the newest snapshot, nil before the first list is complete.
+// Snapshot returns the newest snapshot, or nil before the first list is complete.
 func (c *Collection) Snapshot() *Snapshot { return c.current.Load() }
 
-// KeepHistory says how many bytes of history the collection may always keep.
+// KeepHistory sets how many bytes of history the collection may always have.
 func (c *Collection) KeepHistory(bytes int64) { c.history.spare = bytes }
 
 // LastPublished returns when the newest snapshot was published, and how long its oldest change waited for that.
@@ -70,8 +70,8 @@ func (c *Collection) LastPublished() (at time.Time, lag time.Duration) {
 	return c.published, c.lag
 }
 
-// Begin sets the number behind which generations and positions begin. A collection that is dropped and made
-// again must not repeat them.
+// Begin sets the number after which generations and positions begin. A collection that is dropped and created again must not
+// repeat them.
 func (c *Collection) Begin(n uint64) {
 	c.generation = n
 	c.history.begin(n)
@@ -86,7 +86,7 @@ func (c *Collection) get(namespace, name string) *Record {
 	return c.table.chunks[e.ref.id/chunkSize].records[e.ref.id%chunkSize]
 }
 
-// Set puts an object in, or in the place of its older version.
+// Set stores an object, replacing its older version.
 func (c *Collection) Set(o *Incoming) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -95,7 +95,7 @@ func (c *Collection) Set(o *Incoming) {
 	c.changed()
 }
 
-// Delete takes an object out. version is the one of its deletion.
+// Delete removes an object. version is the one of its deletion.
 func (c *Collection) Delete(namespace, name, version string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -103,7 +103,7 @@ func (c *Collection) Delete(namespace, name, version string) {
 	c.changed()
 }
 
-// Apply makes changes that came together, and publishes them together: of each object whether it is gone.
+// Apply makes changes that arrived together, and publishes them together; the value says whether the object is gone.
 func (c *Collection) Apply(changes iter.Seq2[*Incoming, bool]) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -118,7 +118,7 @@ func (c *Collection) Apply(changes iter.Seq2[*Incoming, bool]) {
 	c.changed()
 }
 
-// remove is delete without its lock and snapshot.
+// remove is Delete without the lock and the publication.
 func (c *Collection) remove(namespace, name, version string) {
 	c.version = version
 	if r := c.get(namespace, name); r != nil {
@@ -127,7 +127,7 @@ func (c *Collection) remove(namespace, name, version string) {
 	}
 }
 
-// Bookmark says that everything up to version is known.
+// Bookmark records that everything up to version is known.
 func (c *Collection) Bookmark(version string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -135,7 +135,7 @@ func (c *Collection) Bookmark(version string) {
 	c.changed()
 }
 
-// Replace makes the collection hold exactly objects, and publishes it. It returns the keys that are gone.
+// Replace makes the collection hold exactly objects, and publishes it. It returns the keys of the removed objects.
 func (c *Collection) Replace(objects []*Incoming, version string) (gone []Ref) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -156,8 +156,8 @@ func (c *Collection) Replace(objects []*Incoming, version string) (gone []Ref) {
 		})
 	}
 	c.version = version
-	// Who has seen the object that the list's version is of, and goes on behind it, must have seen the
-	// others: it comes last.
+	// The object that the list's version belongs to comes last: a client that has seen it and continues after that version
+	// must have seen the others.
 	for i, o := range objects {
 		if o.Record.ResourceVersion == version {
 			objects[i], objects[len(objects)-1] = objects[len(objects)-1], o
@@ -181,19 +181,19 @@ func (c *Collection) Replace(objects []*Incoming, version string) (gone []Ref) {
 	return gone
 }
 
-// note adds a change to the history, as one of the version that the collection has now.
+// note adds a change to the history, with the version that the collection has now.
 func (c *Collection) note(before, after *Record) {
 	if c.current.Load() != nil {
 		c.history.add(before, after, c.version, c.bytes)
 	}
 }
 
-// put is set without its lock, version and snapshot. What has not changed stays as it is.
+// put is Set without the lock, the version and the publication. An unchanged object stays as it is.
 func (c *Collection) put(o *Incoming) {
 	r := o.Record
 	old := c.get(o.Ref.Namespace, o.Ref.Name)
 	if old != nil && (old.UID != r.UID || old.Created != o.Ref.Created) {
-		c.drop(old) // made anew under its old name: another object
+		c.drop(old) // created again under its old name: another object
 		c.note(old, nil)
 		old = nil
 	}
@@ -218,7 +218,7 @@ func (c *Collection) put(o *Incoming) {
 	c.note(old, r)
 }
 
-// timed is a record's ref in the order of a time: its Created is that time.
+// timed returns a record's ref in the order of a time: its Created is that time.
 func (c *Collection) timed(i int, r *Record) *Ref {
 	ref := *r.Ref
 	ref.Created = Seconds(r.Fields[c.schema.Ordered[i]])
@@ -323,7 +323,7 @@ func equalFields(a, b *Record, indexed []int) bool {
 	return true
 }
 
-// changed publishes now where nothing was published for a while, and soon otherwise.
+// changed publishes at once if nothing was published for a while, and soon otherwise.
 func (c *Collection) changed() {
 	now := c.clock.Now()
 	if c.dirtySince.IsZero() {
@@ -345,7 +345,7 @@ func (c *Collection) changed() {
 	}
 }
 
-// Flush publishes what waits.
+// Flush publishes pending changes.
 func (c *Collection) Flush() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -356,7 +356,7 @@ func (c *Collection) Flush() {
 
 func (c *Collection) publish() {
 	if c.current.Load() == nil {
-		c.history.know(c.version) // nobody has seen less than this
+		c.history.know(c.version) // no reader has seen an older version
 	}
 	c.generation++
 	times := make([]*tree, len(c.times))
@@ -386,7 +386,7 @@ func (c *Collection) Next() <-chan struct{} {
 	return c.wake
 }
 
-// wakeWaiting wakes those who wait for a snapshot.
+// wakeWaiting wakes the goroutines that wait for a snapshot.
 func (c *Collection) wakeWaiting() {
 	c.waiting.Lock()
 	defer c.waiting.Unlock()
@@ -396,10 +396,10 @@ func (c *Collection) wakeWaiting() {
 	}
 }
 
-// RecordBytes is what an object costs beside its JSON, about.
+// RecordBytes is roughly what an object costs besides its JSON.
 const RecordBytes = 512
 
-// Size is about how many bytes the objects cost, those of the history included.
+// Size returns roughly how many bytes the objects cost, those of the history included.
 func (c *Collection) Size() int64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -38,8 +38,8 @@ func compareStart(a, b *Incoming) int {
 	return CompareKey(&a.Ref, &b.Ref)
 }
 
-// Whatever the changes, ranges, counts and records are those of a map that saw the same, and a snapshot
-// that was taken before does not change.
+// After any changes, ranges, counts and records equal those of a map with the same changes, and a snapshot that was taken
+// before has not changed.
 func TestCollectionFollowsAModel(t *testing.T) {
 	for seed := uint64(1); seed <= 5; seed++ {
 		r := rand.New(rand.NewPCG(seed, 1))
@@ -203,7 +203,7 @@ func TestRangesThatASnapshotRemembersAreBounded(t *testing.T) {
 	}
 }
 
-// What comes together is what comes one by one, but for the snapshots between.
+// Changes that arrive together have the effect of the same changes one by one, but for the snapshots in between.
 func TestABatchIsItsChanges(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 1))
 	one, all := NewCollection(phase, clock.RealClock{}), NewCollection(phase, clock.RealClock{})
@@ -250,7 +250,7 @@ func TestABatchIsItsChanges(t *testing.T) {
 	}
 }
 
-// Whatever comes in whatever order, a first list is kept as one put in object by object is.
+// In any order, a first list is stored like the same objects stored one by one.
 func TestAFirstListIsTheSameAsItsObjects(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
 	c := NewCollection(phase, clock.RealClock{})

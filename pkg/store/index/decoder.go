@@ -21,10 +21,10 @@ var errNoName = errors.New("the object has no metadata.name")
 // metav1.ObjectMetaAccessor, which is all that a reflector asks for.
 type Decoded struct {
 	*Incoming
-	// raw is the JSON before the kind's own cuts, where whole says so: where a sink wants it and something was cut.
+	// raw is the JSON before the kind's own cuts, set where a sink wants it and something was cut.
 	raw   redaction.Raw
 	whole bool
-	// Annotations are read of bookmarks only.
+	// Annotations are read from bookmarks only.
 	Annotations map[string]string
 }
 
@@ -49,26 +49,26 @@ type decodedList struct {
 	Items []runtime.Object
 }
 
-// DeepCopyObject returns l: nobody changes a list that was read.
+// DeepCopyObject returns l: no one changes a list that was read.
 func (l *decodedList) DeepCopyObject() runtime.Object { return l }
 
-// Decoder makes objects of the JSON of one kind. It is used by one goroutine at a time.
+// Decoder reads objects from the JSON of one kind. It is used by one goroutine at a time.
 type Decoder struct {
 	schema *Schema
 	intake *redaction.Intake
-	// keepRaw tells whether a sink wants to see what the kind cuts.
+	// keepRaw reports whether a sink needs what the kind cuts.
 	keepRaw func() bool
-	// Admit is asked whether an object of so many bytes may be kept, nil where any may.
+	// Admit checks whether an object of so many bytes may be stored; nil if any may.
 	Admit func(n int) error
 }
 
-// NewDecoder returns a decoder of the objects of a kind. keepRaw reports whether a sink wants what the kind cuts.
+// NewDecoder returns a decoder of the objects of a kind. keepRaw reports whether a sink needs what the kind cuts.
 func NewDecoder(gr schema.GroupResource, s *Schema, keepRaw func() bool) *Decoder {
 	return &Decoder{schema: s, intake: redaction.NewIntake(gr, s.Cut), keepRaw: keepRaw}
 }
 
-// Decode reads one object, and keeps nothing of text. front are the members kind and apiVersion where the object may lack them:
-// the items of a list of a built-in kind do.
+// Decode reads one object, and keeps nothing of text. front are the members kind and apiVersion where the object may lack
+// them, as the items of a list of a built-in kind do.
 func (d *Decoder) Decode(text, front string) (*Decoded, error) {
 	if front != "" && rawjson.Get(text, "kind") != "" && rawjson.Get(text, "apiVersion") != "" {
 		front = ""

@@ -61,8 +61,8 @@ func randomObject(r *rand.Rand) map[string]any {
 	return out
 }
 
-// U13: what is kept of an object is kept whole when it is read again, for every kind of cut; and only what is
-// cut is missing.
+// U13: what is stored of an object is complete when it is read again, for every kind of cut, and only what is cut is
+// missing.
 func TestCuttingTwiceIsCuttingOnce(t *testing.T) {
 	for name, cut := range map[string]rawjson.Cut{
 		"Nothing": nil, "Data": rawjson.Cuts([]string{"data"}, []string{"stringData"}), "Deep": rawjson.Cuts([]string{"spec", "data"}, []string{"status"}),
@@ -95,7 +95,7 @@ func TestCuttingTwiceIsCuttingOnce(t *testing.T) {
 	}
 }
 
-// without is the naive cut.
+// without is the naive implementation of a cut.
 func without(o map[string]any, cut rawjson.Cut) {
 	for name, below := range cut {
 		if below == nil {
@@ -106,7 +106,7 @@ func without(o map[string]any, cut rawjson.Cut) {
 	}
 }
 
-// U12, U13: what nobody reads is cut, and cutting again changes nothing.
+// U12, U13: fields that are never read are cut, and cutting again changes nothing.
 func TestDecodingIsIdempotent(t *testing.T) {
 	s := &Schema{Cut: rawjson.Cuts([]string{"data"}, []string{"spec", "connection", "token"})}
 	for _, text := range []string{
@@ -163,7 +163,7 @@ func FuzzDecode(f *testing.F) {
 	})
 }
 
-// lastApplied is the annotation of kubectl apply, which no kind keeps.
+// lastApplied is the annotation of kubectl apply, which is cut from every kind.
 const lastApplied = "kubectl.kubernetes.io/last-applied-configuration"
 
 // noKind is a kind without hidden fields.

@@ -8,26 +8,26 @@
 //	Snapshot     snapshot.go                after one atomic pointer
 //	     |    ranges, bit sets, texts       tree.go, bitset.go, text_search.go, trigram_index.go
 //
-// An object is kept once: as the bytes that are answered. Nothing is decoded into Go types; package rawjson finds
-// values where they are, and the texts of a Record are parts of its JSON where that is possible.
+// An object is stored once: as the bytes that are answered. Nothing is decoded into Go types; package rawjson finds values
+// in the bytes, and the texts of a Record are substrings of its JSON where that is possible.
 //
 // # What always holds
 //
 // Objects:
 //
-//   - A Record and its JSON never change; an update puts another Record in the same place of the table.
-//   - A Ref is an object's place in every order: namespace, name, creation time. It never changes. An object
-//     that is made anew under its old name (another UID or creation time) is another object with a new Ref.
-//   - The id of a Ref is its place in the table and its bit in a Set. It is given to another object when its own is
-//     gone, so a Ref and a Set mean something together with a snapshot that has them, and nothing by themselves.
+//   - A Record and its JSON never change; an update puts another Record at the same id of the table.
+//   - A Ref is an object's key in every order: namespace, name, creation time. It never changes. An object that is
+//     created again under its old name (another UID or creation time) is another object with a new Ref.
+//   - The id of a Ref is its index in the table and its bit in a Set. It is reused when its object is gone, so a Ref
+//     and a Set are valid only together with a snapshot that has them.
 //
 // Snapshots:
 //
-//   - A Snapshot never changes. Its lists, counts and objects are of one moment. Whoever reads them waits for no writer;
-//     only the history and the indexes of texts, which go beyond a snapshot, have locks, held for some changes each.
+//   - A Snapshot never changes. Its lists, counts and objects are of one moment. Readers never wait for a writer; only
+//     the history and the text indexes, which are not part of a snapshot, have locks, held for a few changes each.
 //   - Trees share their nodes between snapshots (copy on write), as the table shares its chunks: an update costs the
-//     paths that it touches, and one that nobody holds is let go. A snapshot that is held keeps the versions of
-//     objects that it shows: hold it for one answer, not between two.
+//     paths that it touches, and an unused snapshot is garbage. A snapshot in use keeps the versions of its objects
+//     alive: hold it for one answer, not between two.
 //   - Generation grows with every snapshot, position with every change. Two snapshots of one position have the same
 //     objects, even where a bookmark has moved the resource version on between them.
 //
@@ -42,16 +42,16 @@
 //
 // History:
 //
-//   - A Change has the Records before and after it. A position counts changes: whoever kept what was at one, and
-//     applies the changes behind it, has what is now. What a list shows anew is changes like any others.
-//   - Positions of no two caches meet: not those of a kind that was dropped and begun again, nor those before and after
-//     a restart (they begin at the time in microseconds). A position whose changes are not all kept, or which
-//     is another cache's, is refused (Snapshot.Changes); so is a resource version that is too old (Snapshot.After). Who is
-//     refused begins anew: nothing is ever missed silently.
+//   - A Change has the Records before and after it. A position counts changes: the objects at a position, with the
+//     changes after it applied, are the present ones. What a relist shows is recorded as changes like any others.
+//   - Positions of no two caches overlap: not those of a kind that was dropped and started again, nor those before and
+//     after a restart (they begin at the time in microseconds). A position whose changes are no longer all in the
+//     history, or which is another cache's, is refused (Snapshot.Changes); so is a resource version that is too old
+//     (Snapshot.After). The caller then starts from a snapshot: nothing is ever missed silently.
 //
 // Texts:
 //
-//   - Indexes of trigrams (names, aliases; names, labels, annotations) are made aside when a large kind is first searched,
-//     and moved on from the history. They name candidates, never matches, and say so where they can't help: the caller
-//     looks at all objects then. No answer depends on whether there is an index.
+//   - Indexes of trigrams (names, aliases; names, labels, annotations) are built in the background when a large kind is
+//     first searched, and updated from the history. They return candidates, never matches, and say so where they can't
+//     help: the caller then tests all objects. No answer depends on whether there is an index.
 package index

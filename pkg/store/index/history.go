@@ -7,8 +7,8 @@ import (
 	"sync"
 )
 
-// Bounds on the history of a kind: how many changes it has at most, and how many bytes of objects it
-// may keep that nothing else does. The latter grows with the kind, up to a tenth of it.
+// Bounds on the history of a kind: how many changes it has at most, and how many bytes of objects it may keep alive alone.
+// The latter grows with the kind, up to a tenth of it.
 const (
 	maxChanges       = 8192
 	minHistoryBytes  = 8 << 20
@@ -17,27 +17,25 @@ const (
 
 // Change is one step in the history of a kind.
 type Change struct {
-	// Old is what the object was, nil where it is new; New is what it is, nil where it is gone. An object
-	// that is made anew under its old name is two changes.
+	// Old is the object before, nil where it is new; New is the object after, nil where it is gone. An object that is
+	// created again under its old name is two changes.
 	Old, New *Record
-	// Version is the resource version at which the change was seen: that of the event, or of the list
-	// that showed it.
+	// Version is the resource version of the change: that of the event, or of the list that showed it.
 	Version string
 
 	number uint64 // Version, or 0 where it is no number
 }
 
-// history keeps the last changes of a kind, in their order. A position is a number of the store's that
-// grows by one with every change; no two caches of a store share one, so that a position which was kept of
-// a cache that is gone is refused.
+// history has the last changes of a kind, in their order. A position is a number that grows by one with every change. No two
+// caches of a store share one, so a position in a cache that is gone is refused.
 type history struct {
 	mu    sync.RWMutex
 	ring  []Change // the change at position p is at (p - base) % maxChanges
 	base  uint64   // position of the first change ever
-	first uint64   // position of the oldest that is kept
+	first uint64   // position of the oldest change
 	next  uint64   // position of the next
 	floor uint64   // from this position on, the changes are in the order of their versions
-	since uint64   // the version behind which the change at floor, and all behind it, came
+	since uint64   // the version after which the change at floor, and all later ones, came
 	last  uint64   // the version of the last change
 	bytes int64    // of what only the history keeps
 	spare int64    // how many bytes it may always keep
@@ -50,7 +48,7 @@ func (h *history) begin(position uint64) {
 	h.base, h.first, h.next, h.floor = position, position, position, position
 }
 
-// know says that changes are kept from a version on.
+// know records that the history is complete from a version on.
 func (h *history) know(version string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -72,7 +70,7 @@ func (h *history) add(before, after *Record, version string, total int64) {
 	}
 	h.next++
 	if c.number < h.last || c.number == 0 {
-		// The cluster was set back, or its versions say nothing: of what was before, no version tells.
+		// The cluster was restored, or its versions are no numbers: versions say nothing about older changes.
 		h.floor, h.since = h.next, c.number
 		if c.number == 0 {
 			h.since = math.MaxUint64
@@ -85,10 +83,10 @@ func (h *history) add(before, after *Record, version string, total int64) {
 	}
 }
 
-// at is where the change at a position is in the ring.
+// at returns the index of a position in the ring.
 func (h *history) at(position uint64) uint64 { return (position - h.base) % maxChanges }
 
-// drop forgets the oldest change.
+// drop removes the oldest change.
 func (h *history) drop() {
 	c := &h.ring[h.at(h.first)]
 	h.bytes -= c.kept()
@@ -99,7 +97,7 @@ func (h *history) drop() {
 	*c = Change{}
 }
 
-// kept is how many bytes are kept for the change alone.
+// kept returns how many bytes are kept alive by the change alone.
 func (c *Change) kept() int64 {
 	if c.Old == nil {
 		return 0
@@ -107,8 +105,8 @@ func (c *Change) kept() int64 {
 	return int64(c.Old.JSON.Len())
 }
 
-// from copies changes to dst, beginning with the one at position at and ending before end. It returns
-// how many; ok is false where some are not kept any more, or at is no position of this history.
+// from copies changes to dst, from the position at up to the position end. It returns how many; ok is false where some are
+// no longer in the history, or at is no position of it.
 func (h *history) from(at, end uint64, dst []Change) (n int, ok bool) {
 	h.mu.RLock()
 	defer h.mu.RUnlock()
@@ -122,8 +120,8 @@ func (h *history) from(at, end uint64, dst []Change) (n int, ok bool) {
 	return n, true
 }
 
-// after returns the position behind the last change whose version is at most version, among those before
-// end; ok is false where that can't be told any more.
+// after returns the position after the last change whose version is at most version, among those before end; ok is false
+// where that is no longer known.
 func (h *history) after(version, end uint64) (at uint64, ok bool) {
 	h.mu.RLock()
 	defer h.mu.RUnlock()
@@ -136,14 +134,14 @@ func (h *history) after(version, end uint64) (at uint64, ok bool) {
 	return h.floor + uint64(n), true //nolint:gosec // as above
 }
 
-// size is how many bytes only the history keeps.
+// size returns how many bytes are kept alive by the history alone.
 func (h *history) size() int64 {
 	h.mu.RLock()
 	defer h.mu.RUnlock()
 	return h.bytes
 }
 
-// number returns a resource version as the number that it is (Kubernetes orders them so), 0 where it is none.
+// number returns a resource version as the number that it is (Kubernetes orders them so), or 0.
 func number(version string) uint64 {
 	n, err := strconv.ParseUint(version, 10, 64)
 	if err != nil {
@@ -152,14 +150,14 @@ func number(version string) uint64 {
 	return n
 }
 
-// Position tells how many changes the snapshot has seen, counted from some number. Two snapshots of one
-// position have the same objects, also where their generations differ. The positions of a kind that was let
-// go and is followed anew are all greater than those before.
+// Position returns how many changes the snapshot has seen, counted from some number. Two snapshots of one position have the
+// same objects, even if their generations differ. The positions of a kind that was dropped and is watched again are all
+// greater than those before.
 func (s *Snapshot) Position() uint64 { return s.position }
 
-// Changes calls f with the changes from a position up to this snapshot, in their order, until f returns
-// false. It returns false, and may have called f, where they are not all kept any more, and where the
-// position is not one of the past of this snapshot.
+// Changes calls f with the changes from a position up to this snapshot, in their order, until f returns false. It returns
+// false, and may have called f, where they are no longer all in the history, or the position is not one of this snapshot's
+// past.
 func (s *Snapshot) Changes(from uint64, f func(*Change) bool) bool {
 	var some [64]Change
 	for from != s.position {
@@ -177,8 +175,8 @@ func (s *Snapshot) Changes(from uint64, f func(*Change) bool) bool {
 	return true
 }
 
-// After returns the position from which on the changes are newer than a resource version; ok is false
-// where that can't be told any more. A version newer than the snapshot has the snapshot's position.
+// After returns the position from which on the changes are newer than a resource version; ok is false where that is no
+// longer known. A version newer than the snapshot has the snapshot's position.
 func (s *Snapshot) After(version string) (position uint64, ok bool) {
 	n, now := number(version), number(s.version)
 	if version != "" && version == s.version || now > 0 && n >= now {
@@ -187,8 +185,7 @@ func (s *Snapshot) After(version string) (position uint64, ok bool) {
 	return s.history.after(n, s.position)
 }
 
-// Reaches tells whether the snapshot is at least as new as a resource version. Every snapshot is as new as
-// no version and as version 0.
+// Reaches reports whether the snapshot is at least as new as a resource version. It is so for "" and version 0.
 func (s *Snapshot) Reaches(version string) bool {
 	if version == "" || version == "0" || version == s.version {
 		return true

@@ -13,14 +13,14 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// podAt is an object at a version. Its UID tells objects of one name apart.
+// podAt is an object at a version. Its UID distinguishes objects of one name.
 func podAt(t testing.TB, ns, name, uid string, version int, more string) *Incoming {
 	text := storetest.Pod(ns, name, fmt.Sprintf(`"more":%q`, more), `"phase":"Running","startTime":"2026-01-01T00:00:00Z"`)
 	text = strings.Replace(text, `"uid":"u-`+ns+`-`+name+`"`, `"uid":"`+uid+`"`, 1)
 	return decodeText(t, phase, strings.ReplaceAll(text, "%RV%", fmt.Sprint(version)))
 }
 
-// kept is a copy of the objects of a snapshot, as somebody keeps it who follows the changes.
+// kept is a copy of the objects of a snapshot, as a client has it that applies the changes.
 type kept struct {
 	position uint64
 	version  int
@@ -36,7 +36,7 @@ func keep(s *Snapshot) kept {
 	return k
 }
 
-// follow applies the changes behind k's position. Each must fit the objects that it changes.
+// follow applies the changes after k's position. Each must fit the objects that it changes.
 func (k *kept) follow(t *testing.T, s *Snapshot) bool {
 	t.Helper()
 	ok := s.Changes(k.position, func(c *Change) bool {
@@ -95,7 +95,7 @@ func (h *churn) step() {
 		h.relist()
 	case n < 27:
 		h.c.Bookmark(fmt.Sprint(h.version))
-	case old == nil || n < 32: // new, or made anew without a deletion that was seen
+	case old == nil || n < 32: // new, or created again without a deletion that was seen
 		h.uids++
 		h.set(key, podAt(h.t, ns, name, fmt.Sprint("uid", h.uids), h.version, ""))
 	default:
@@ -108,7 +108,7 @@ func (h *churn) set(key string, o *Incoming) {
 	h.live[key] = o
 }
 
-// relist shows what was missed: some objects gone, some changed, some new.
+// relist applies what was missed: some objects gone, some changed, some new.
 func (h *churn) relist() {
 	var all []*Incoming
 	for key, o := range h.live {
@@ -135,7 +135,7 @@ func (h *churn) publish() *Snapshot {
 	return h.c.current.Load()
 }
 
-// Whoever kept the objects of any position and applies the changes has those of the newest snapshot.
+// The objects of any position with the changes since applied are those of the newest snapshot.
 func TestChangesLeadFromAnyPositionToTheSnapshot(t *testing.T) {
 	for seed := range uint64(4) {
 		h := newChurn(t, seed)
@@ -165,8 +165,8 @@ func TestChangesLeadFromAnyPositionToTheSnapshot(t *testing.T) {
 	}
 }
 
-// After finds the place behind a version: who has the objects of that version and applies what follows misses
-// no change, and is told none twice.
+// After finds the position after a version: a client that has the objects of that version and applies what follows misses no
+// change, and gets none twice.
 func TestAfterSkipsNoChange(t *testing.T) {
 	for seed := range uint64(4) {
 		h := newChurn(t, seed)

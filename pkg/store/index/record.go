@@ -9,21 +9,21 @@ import (
 	"kapis.dev/ks-apiserver/pkg/redaction"
 )
 
-// AliasAnnotation carries the name that people gave an object.
+// AliasAnnotation is the annotation with the display name of an object.
 const AliasAnnotation = "kubesphere.io/alias-name"
 
 // Ref is an object's key in every order. It does not change while the object exists.
 type Ref struct {
 	// Created is the creation time in seconds since 1970, 0 where the object has none.
 	Created int64
-	// Namespace is empty for an object of the cluster.
+	// Namespace is empty for a cluster-scoped object.
 	Namespace, Name string
 
 	id uint32
 }
 
-// Record is one version of an object, as it is kept: its JSON and what queries read of it. It does not
-// change, and its texts are parts of JSON where that is possible.
+// Record is one version of an object, as it is cached: its JSON and the values that queries read. It does not change, and
+// its texts are substrings of JSON where that is possible.
 type Record struct {
 	*Ref
 	// JSON is the object as it is answered: compact as it came, kind and apiVersion first, without
@@ -88,7 +88,7 @@ func (p Pairs) All(f func(key, value string) bool) {
 	}
 }
 
-// Schema says what the store does with one kind beyond metadata. The zero Schema is right for most.
+// Schema says what the store does with one kind beyond metadata. The zero Schema is right for most kinds.
 type Schema struct {
 	// Fields is how many values Extract gives, Indexed the positions of those that are looked up by
 	// equality often, such as the node of a pod.
@@ -100,16 +100,14 @@ type Schema struct {
 	// Ordered are the positions of fields that are times (RFC 3339) and that objects are sorted by
 	// often: each gets an order of its own.
 	Ordered []int
-	// Extract fills values, which has Fields elements, from an object's JSON. It is called once for
-	// every version of an object. A value should be a part of json or a constant, so that it costs
-	// no memory of its own.
+	// Extract fills values, which has Fields elements, from an object's JSON. It is called once for every version of an
+	// object. A value should be a substring of json or a constant, so that it costs no memory of its own.
 	Extract func(json string, values []string)
-	// Cut names what is not kept in memory and never answered, besides hidden fields.
+	// Cut names what is neither cached nor answered, besides hidden fields.
 	Cut rawjson.Cut
-	// CutClusterWide names what is not kept of all the cluster's objects, but of those of a namespace that
-	// is asked for by itself: see Store.SnapshotIn.
+	// CutClusterWide names what is not cached for the whole cluster, but for a single namespace: see Store.SnapshotIn.
 	CutClusterWide rawjson.Cut
-	// Searched are the positions of fields that Snapshot.Containing looks at, beside name and alias.
+	// Searched are the positions of fields that Snapshot.Containing searches, besides name and alias.
 	Searched []int
 }
 
@@ -145,7 +143,7 @@ func (s *Incoming) metadata(json string) {
 	for m := rawjson.Object(json); m.Next(); {
 		switch m.Key {
 		case "name":
-			if strings.HasPrefix(m.Value, `"`) { // what is no text is no name
+			if strings.HasPrefix(m.Value, `"`) { // a name is a string
 				s.Ref.Name = rawjson.Text(m.Value)
 			}
 		case "namespace":
@@ -167,7 +165,7 @@ func (s *Incoming) metadata(json string) {
 	}
 }
 
-// Seconds returns an RFC 3339 time in seconds since 1970, 0 for a text that is none.
+// Seconds returns an RFC 3339 time in seconds since 1970, or 0 for any other text.
 func Seconds(text string) int64 {
 	t, err := time.Parse(time.RFC3339, text)
 	if err != nil {
@@ -176,7 +174,7 @@ func Seconds(text string) int64 {
 	return t.Unix()
 }
 
-// Within returns the schema for the objects of one namespace, or with none for those of the cluster.
+// Within returns the schema for the objects of one namespace, or of the cluster where it is empty.
 func (s Schema) Within(namespace string) Schema {
 	if namespace == "" && len(s.CutClusterWide) > 0 {
 		both := maps.Clone(s.CutClusterWide)

@@ -31,22 +31,22 @@ const (
 	orderName    = -2
 )
 
-// maxRanges bounds the ranges that a snapshot remembers.
+// maxRanges bounds the ranges that a snapshot caches.
 const maxRanges = 1024
 
-// Generation grows with every snapshot of the kind. Two snapshots of one generation are the same.
+// Generation returns a number that grows with every snapshot of the kind. Two snapshots of one generation are the same.
 func (s *Snapshot) Generation() uint64 { return s.generation }
 
-// ResourceVersion is the one up to which the snapshot has seen changes.
+// ResourceVersion returns the one up to which the snapshot has seen changes.
 func (s *Snapshot) ResourceVersion() string { return s.version }
 
-// Len is how many objects there are.
+// Len returns how many objects there are.
 func (s *Snapshot) Len() int { return s.count }
 
-// Bytes is the length of all objects' JSON.
+// Bytes returns the length of all objects' JSON.
 func (s *Snapshot) Bytes() int64 { return s.bytes }
 
-// Record returns the object that ref, which is of this snapshot, stands for.
+// Record returns the object of ref, which is of this snapshot.
 func (s *Snapshot) Record(ref *Ref) *Record {
 	return s.chunks[ref.id/chunkSize].records[ref.id%chunkSize]
 }
@@ -77,7 +77,7 @@ func (s *Snapshot) Named(namespace, name string, f func(*Ref)) {
 	})
 }
 
-// scope is the term by whose range an object is found by name.
+// scope returns the term by whose range an object is found by name.
 func scope(namespace string) Term {
 	if namespace == "" {
 		return All()
@@ -85,7 +85,7 @@ func scope(namespace string) Term {
 	return InNamespace(namespace)
 }
 
-// Any tells whether a term holds for any object.
+// Any reports whether a term holds for any object.
 func (s *Snapshot) Any(t Term) bool {
 	found := false
 	s.created.Ascend(entry{t, first}, func(e entry) bool {
@@ -98,13 +98,12 @@ func (s *Snapshot) Any(t Term) bool {
 // ByCreated returns the objects of a term in the order of CompareCreated.
 func (s *Snapshot) ByCreated(t Term) Range { return s.find(rangeKey{t, orderCreated}) }
 
-// ByName returns the objects of a term in the order of CompareName. Only All and InNamespace have this
-// order; of any other term it has no objects.
+// ByName returns the objects of a term in the order of CompareName. Only All and InNamespace have this order; for any other
+// term the range is empty.
 func (s *Snapshot) ByName(t Term) Range { return s.find(rangeKey{t, orderName}) }
 
-// ByTime returns the objects of a term, which is All or InNamespace, in the order of the i-th of the
-// fields that Schema.Ordered names, then of CompareKey. Created of its refs is that time; Record knows
-// them like any others.
+// ByTime returns the objects of a term, which is All or InNamespace, in the order of the i-th of the fields that
+// Schema.Ordered names, then of CompareKey. Created of its refs is that time; Record accepts them like any others.
 func (s *Snapshot) ByTime(i int, t Term) Range { return s.find(rangeKey{t, i}) }
 
 func (s *Snapshot) find(k rangeKey) Range {

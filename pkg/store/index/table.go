@@ -3,8 +3,8 @@ package index
 // chunkSize is how many records one chunk of the table has: what an update copies once per snapshot.
 const chunkSize = 128
 
-// table maps the ids of refs to records. Its chunks are shared between snapshots; the writer copies
-// a chunk before it changes it for the first time in its epoch.
+// table maps the ids of refs to records. Its chunks are shared between snapshots; the writer copies a chunk before it
+// changes it for the first time in its epoch.
 type table struct {
 	chunks []*chunk
 	free   []uint32
@@ -30,10 +30,10 @@ func (t *table) add(r *Record) {
 	t.set(r)
 }
 
-// set puts r in the place of its id.
+// set stores r at its id.
 func (t *table) set(r *Record) { t.slot(r.id, r) }
 
-// remove empties the place of id, and keeps the id for another record.
+// remove clears an id, and keeps it for another record.
 func (t *table) remove(id uint32) {
 	t.slot(id, nil)
 	t.free = append(t.free, id)
@@ -55,7 +55,7 @@ func (t *table) slot(id uint32, r *Record) {
 	c.records[id%chunkSize] = r
 }
 
-// snapshot returns the chunks as they are now; the table goes on with copies.
+// snapshot returns the present chunks; later changes of the table are made to copies.
 func (t *table) snapshot() []*chunk {
 	t.shared = true
 	t.epoch++

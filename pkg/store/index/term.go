@@ -6,7 +6,7 @@ import (
 	"unique"
 )
 
-// Term is a property by which objects are found without looking at the others. The zero Term is none.
+// Term is a property by which objects are found by index. The zero Term is none.
 type Term struct{ h unique.Handle[string] }
 
 // The classes of terms: the first byte of a term's text.
@@ -28,8 +28,8 @@ func InNamespace(namespace string) Term { return term(classNamespace + namespace
 // HasLabel holds for the objects whose label key has the value.
 func HasLabel(key, value string) Term { return term(labelled(key) + "=" + value) }
 
-// labelled begins the terms of a label key, and of no other: the length says where the key ends, since labels that an extension
-// serves may be any texts.
+// labelled is the prefix of the terms of a label key, and of no other: the length says where the key ends, since labels that
+// an extension serves may be any texts.
 func labelled(key string) string { return classLabel + strconv.Itoa(len(key)) + ":" + key }
 
 // OwnedBy holds for the objects that have an owner reference with the UID.
@@ -38,13 +38,13 @@ func OwnedBy(uid string) Term { return term(classOwner + uid) }
 // OwnedByKind holds for the objects that have an owner reference of the kind.
 func OwnedByKind(kind string) Term { return term(classOwnerKind + kind) }
 
-// FieldIs holds for the objects whose indexed field has the value, which must not be empty. The field is
-// the position in Schema.Fields.
+// FieldIs holds for the objects whose indexed field has the value, which must not be empty. field is the index in
+// Schema.Fields.
 func FieldIs(field int, value string) Term {
 	return term(classField + string(rune(field)) + value)
 }
 
-// HasMember holds for the objects of a namespace of which the value is one of the lines of a field that Schema.Members
+// HasMember holds for the objects of a namespace that have the value as one of the lines of a field that Schema.Members
 // names.
 func HasMember(field int, namespace, value string) Term {
 	return term(classMember + string(rune(field)) + namespace + "/" + value) // no namespace has a slash: they are segments of paths
@@ -63,13 +63,12 @@ func (t Term) compare(u Term) int {
 	return 1
 }
 
-// internNamespace returns a copy of the name that all objects of the namespace share: the text of their
-// term.
+// internNamespace returns a copy of the name that all objects of the namespace share: the text of their term.
 func internNamespace(name string) string {
 	return InNamespace(name).h.Value()[len(classNamespace):]
 }
 
-// appendTerms appends the terms that hold for r beside All and its namespace.
+// appendTerms appends the terms that hold for r besides All and its namespace.
 func appendTerms(dst []Term, r *Record, s *Schema) []Term {
 	r.Labels.All(func(key, value string) bool {
 		dst = append(dst, HasLabel(key, value))

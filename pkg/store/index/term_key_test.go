@@ -2,7 +2,7 @@ package index
 
 import "testing"
 
-// Equal terms are of equal labels, and of equal members, whatever texts an extension serves as labels.
+// Equal terms have equal labels and equal members, even if an extension serves any texts as labels.
 func FuzzTermsAreToldApart(f *testing.F) {
 	f.Add("a", "b=c", "a=b", "c")
 	f.Add("", "=", "=", "")

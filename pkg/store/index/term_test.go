@@ -12,12 +12,12 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// lines keeps the values of a label, which are joined by dots, one a line.
+// lines stores the values of a label, which are joined by dots, one a line.
 var lines = &Schema{Fields: 1, Members: []int{0}, Extract: func(json string, v []string) {
 	v[0] = strings.ReplaceAll(rawjson.GetText(json, "metadata", "labels", "l"), ".", "\n")
 }}
 
-// Whatever the changes, a term of a line holds for the objects of its namespace that have the line now, and for no others.
+// After any changes, a term of a line holds for the objects of its namespace that have the line now, and for no others.
 func TestMembersFollowAModel(t *testing.T) {
 	r := rand.New(rand.NewPCG(7, 1))
 	c := NewCollection(lines, clock.RealClock{})

@@ -11,15 +11,15 @@ import (
 // Bounds on the indexes for searches.
 const (
 	minSearched     = 4096            // objects of a kind that is worth an index
-	searchIdle      = 5 * time.Minute // how long an index is kept that nobody asks
-	searchBehind    = 256             // changes behind which the writer moves an index on
-	minSearchBytes  = 16 << 20        // an index may have so much, or
-	searchBytesPart = 10              // this part of the objects
-	mostCandidates  = 8               // an index that leaves more than this part of the objects is no help
+	searchIdle      = 5 * time.Minute // how long an unused index is kept
+	searchBehind    = 256             // changes after which the writer updates an index
+	minSearchBytes  = 16 << 20        // an index may have this size, or
+	searchBytesPart = 10              // this fraction of the objects
+	mostCandidates  = 8               // an index that leaves more than this fraction of the objects is not used
 )
 
-// textIndexes are the indexes of a kind for its texts. They are made, aside, when they are first asked for, moved on
-// from the history of the kind by whoever asks next and by the kind's writer, and dropped when nobody asks.
+// textIndexes are the text indexes of a kind. They are built in the background when first asked for, updated from the
+// history of the kind by the next search and by the kind's writer, and dropped when unused.
 type textIndexes struct {
 	names textIndex // names, aliases, and what the Schema names
 	words textIndex // names, labels and annotations
@@ -30,7 +30,7 @@ func (c *textIndexes) begin(s *Schema, now clock.Clock) {
 	c.words.begin(wordsOf(), now)
 }
 
-// published moves the indexes on, so that they don't lose the end of the history.
+// published updates the indexes before the history loses the changes that they need.
 func (c *textIndexes) published(s *Snapshot) {
 	c.names.published(s)
 	c.words.published(s)
@@ -90,7 +90,7 @@ func (f *textIndex) begin(t texts, c clock.Clock) {
 	f.aside = func(build func()) { go build() }
 }
 
-// find appends to dst the ids of the objects of s that may contain text, and tells whether it could.
+// find appends to dst the ids of the objects of s that may contain text, and reports whether the index could be used.
 func (f *textIndex) find(dst []uint32, s *Snapshot, text string) ([]uint32, bool) {
 	if s.count < f.least || len(text) < gram {
 		return dst, false
@@ -111,10 +111,10 @@ func (f *textIndex) find(dst []uint32, s *Snapshot, text string) ([]uint32, bool
 	return t.find(dst, s, text, s.count/mostCandidates)
 }
 
-// outgrown tells whether an index was made for a kind of another size.
+// outgrown reports whether an index was built for a kind of another size.
 func outgrown(then, now int) bool { return now > 2*then || now < then/2 }
 
-// build makes an index of s, unless one is being made or would be too large.
+// build builds an index of s, unless one is being built or would be too large.
 func (f *textIndex) build(s *Snapshot) {
 	if n := f.refused.Load(); n > 0 && !outgrown(int(n), s.count) || !f.building.CompareAndSwap(false, true) {
 		return
@@ -131,7 +131,7 @@ func (f *textIndex) build(s *Snapshot) {
 	})
 }
 
-// published drops an index that nobody asks, and moves on one that is far behind.
+// published drops an unused index, and updates one that is far behind.
 func (f *textIndex) published(s *Snapshot) {
 	t := f.current.Load()
 	if t == nil {
@@ -149,10 +149,10 @@ func (f *textIndex) published(s *Snapshot) {
 // scratch is memory for the ids that one search finds.
 var scratch = sync.Pool{New: func() any { return new([]uint32) }}
 
-// Containing calls f with every object whose name, alias or searched text (Schema.Searched) contains text in
-// any case, and with some that don't: the caller checks, and f returns false to end it. Each is given once, in no order. It
-// returns false, without a call of f, where there is no index that helps: the text is shorter than three bytes or no
-// UTF-8, the kind is small, the matches are many, or the index is being made; the caller looks at all objects then.
+// Containing calls f with every object whose name, alias or searched text (Schema.Searched) contains text in any case, and
+// with some that don't: the caller checks, and f returns false to end the search. Each object is given once, in no order. It
+// returns false, without a call of f, where no index helps: the text is shorter than three bytes or no UTF-8, the kind is
+// small, the matches are many, or the index is being built. The caller then tests all objects.
 func (s *Snapshot) Containing(text string, f func(*Ref) bool) bool {
 	return s.searchWith(&s.searches.names, text, f)
 }
@@ -178,7 +178,7 @@ func (s *Snapshot) searchWith(by *textIndex, text string, f func(*Ref) bool) boo
 	return true
 }
 
-// at returns the record of an id, nil where the snapshot has none.
+// at returns the record of an id, or nil where the snapshot has none.
 func (s *Snapshot) at(id uint32) *Record {
 	if c := int(id / chunkSize); c < len(s.chunks) {
 		return s.chunks[c].records[id%chunkSize]

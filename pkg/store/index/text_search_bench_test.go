@@ -47,7 +47,7 @@ func search(b *testing.B, s *Snapshot, f *textIndex, text string, each func(*Ref
 	}
 }
 
-// benchAfter searches after changes of which each third makes or ends a pod.
+// benchAfter searches after changes, a third of which create or delete a pod.
 func benchAfter(b *testing.B, c *Collection, changes int) {
 	version, pods := 1_000_000, make([]*Incoming, 0, 2*changes)
 	for b.Loop() {
@@ -71,7 +71,7 @@ func benchAfter(b *testing.B, c *Collection, changes int) {
 	}
 }
 
-// BenchmarkSearchWithoutIndex is BenchmarkSearch without its index: all names are looked at.
+// BenchmarkSearchWithoutIndex is BenchmarkSearch without its index: all names are tested.
 func BenchmarkSearchWithoutIndex(b *testing.B) {
 	s := filled(b, 100_000).current.Load()
 	for b.Loop() {

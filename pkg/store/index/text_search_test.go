@@ -36,14 +36,14 @@ func searchable(t testing.TB, r *rand.Rand, name, uid string, version int) *Inco
 		`"labels":{"app":"%s"},"annotations":{%s"note":"%s"}},"spec":{"title":"%s"}}`, name, uid, version, word(), alias, word(), word()))
 }
 
-// small makes the indexes of a collection serve few objects, and be made at once.
+// small makes the indexes of a collection serve few objects, and builds them at once.
 func small(c *Collection) {
 	for _, f := range []*textIndex{&c.searches.names, &c.searches.words} {
 		f.least, f.aside = 10, func(build func()) { build() }
 	}
 }
 
-// found collects what a search gives, and checks that it is of the snapshot, each object once.
+// found collects the results of a search, and checks that they are of the snapshot, each object once.
 func found(t testing.TB, s *Snapshot, search func(string, func(*Ref) bool) bool, text string) (map[string]bool, bool) {
 	t.Helper()
 	out := map[string]bool{}
@@ -72,8 +72,7 @@ func containsFold(text string, in ...string) bool {
 	return false
 }
 
-// checkSearch compares both searches with a look at all objects. It returns how many searches the indexes
-// answered.
+// checkSearch compares both searches with a test of all objects. It returns how many searches the indexes answered.
 func checkSearch(t *testing.T, s *Snapshot, text string) (answered int) {
 	t.Helper()
 	names, ok := found(t, s, s.Containing, text)
@@ -109,8 +108,8 @@ var searched = []string{
 	"nothing like it", "xx", "", "web\xff", "\x9c\xac", "x x x", strings.Repeat("web", 40),
 }
 
-// Whatever changes, a search misses no object of the very snapshot that is asked, older ones included, and gives none
-// that is not there.
+// After any changes, a search misses no object of the snapshot that is searched, older ones included, and returns none that
+// is not there.
 func TestSearchesFollowAModel(t *testing.T) {
 	for seed := range uint64(2) {
 		r := rand.New(rand.NewPCG(seed, 3))
@@ -149,7 +148,7 @@ func TestSearchesFollowAModel(t *testing.T) {
 	}
 }
 
-// checkIndex compares an index that was moved on with one that is made anew.
+// checkIndex compares an updated index with a new one.
 func checkIndex(t *testing.T, f *textIndex, s *Snapshot) {
 	t.Helper()
 	moved := f.current.Load()
@@ -272,7 +271,7 @@ func TestAnIndexThatNobodyAsksIsDropped(t *testing.T) {
 	}
 }
 
-// The writer takes changes over before the history loses them.
+// The writer updates an index before the history loses the changes.
 func TestAnIndexIsNotLeftBehind(t *testing.T) {
 	now := clocktesting.NewFakeClock(time.Now())
 	c := manyThings(t, 200, titled, now)
@@ -335,7 +334,7 @@ func FuzzContaining(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text string) { checkSearch(t, c.current.Load(), text) })
 }
 
-// size is about how many bytes the index has.
+// size returns roughly how many bytes the index has.
 func (t *trigrams) size() int {
 	t.mu.RLock()
 	defer t.mu.RUnlock()

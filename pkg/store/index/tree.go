@@ -20,7 +20,7 @@ func newTree(less func(a, b entry) bool) *tree {
 	return btree.NewBTreeGOptions(less, btree.Options{NoLocks: true})
 }
 
-// first stands before every object of its term and last behind. They are told by their addresses.
+// first sorts before every object of its term and last after. They are recognized by their addresses.
 var first, last = &Ref{Name: "first"}, &Ref{Name: "last"}
 
 func lessCreated(a, b entry) bool { return less(a, b, CompareCreated) }
@@ -63,14 +63,14 @@ func CompareKey(a, b *Ref) int {
 	return strings.Compare(a.Name, b.Name)
 }
 
-// Range is a part of an order: the objects of one term. It is immutable.
+// Range is the objects of one term in one order. It is immutable.
 type Range struct {
 	tree *tree
 	from int
 	n    int
 }
 
-// Len is how many objects the range has.
+// Len returns how many objects the range has.
 func (r Range) Len() int { return r.n }
 
 // Walk calls f with the objects from index i on, upwards, or with down from index i downwards, until f
@@ -98,7 +98,7 @@ func (r Range) Walk(i int, down bool, f func(*Ref) bool) {
 	}
 }
 
-// rank returns how many entries of t stand before e.
+// rank returns how many entries of t sort before e.
 func rank(t *tree, e entry, less func(a, b entry) bool) int {
 	low, high := 0, t.Len()
 	for low < high {

@@ -10,15 +10,15 @@ import (
 	"unicode/utf8"
 )
 
-// gram is how many successive bytes of a text the index knows together.
+// gram is how many successive bytes of a text are indexed together.
 const gram = 3
 
-// trigrams is an index of the texts of a kind's objects: for each three successive bytes, in lower case, the
-// ids of the objects that have them. The objects that have all trigrams of a text are few more than those that
-// contain it. Trigrams share buckets, about four objects to a bucket, which makes them a few more again.
+// trigrams is an index of the texts of a kind's objects: for each three successive bytes, in lower case, the ids of the
+// objects that have them. Few objects have all trigrams of a text and do not contain it. Trigrams share buckets, about four
+// objects to a bucket, which adds a few more.
 //
-// The index is of one position in the history of its kind. It is moved on by changes, and answers for snapshots
-// of other positions with the help of the changes between.
+// The index is of one position in the history of its kind. Changes move it forward, and it answers for snapshots of other
+// positions with the help of the changes in between.
 //
 // What it buys: a search of 100 000 names takes 12 us by the index and 12.6 ms by looking at each name (BenchmarkSearch,
 // BenchmarkSearchWithoutIndex), for 33 bytes an object. The plain twin is the walk over all objects, which
@@ -46,14 +46,14 @@ type posting struct {
 	bits bool
 }
 
-// texts are what is searched of a record. They are appended to dst; same tells whether those of a and b are
-// equal for sure.
+// texts are what is searched of a record. They are appended to dst; same reports whether those of a and b are certainly
+// equal.
 type texts struct {
 	of   func(dst []string, r *Record) []string
 	same func(a, b *Record) bool
 }
 
-// newTrigrams makes an index of the objects of s, or none where it would have more than maxWords.
+// newTrigrams returns an index of the objects of s, or nil where it would have more than maxWords.
 func newTrigrams(s *Snapshot, of texts, maxWords int) *trigrams {
 	size := min(max(bits.Len(uint(s.count/4)), 10), 16)
 	t := &trigrams{
@@ -61,7 +61,7 @@ func newTrigrams(s *Snapshot, of texts, maxWords int) *trigrams {
 		shift: uint8(32 - size), buckets: make([]posting, 1<<size), //nolint:gosec // at most 16
 	}
 	t.at.Store(s.position)
-	last := make([]uint32, len(t.buckets)) // 1 more than the id that was counted last
+	last := make([]uint32, len(t.buckets)) // 1 more than the last id that was counted
 	t.each(s, last, func(b *posting, _ uint32) { b.n++ })
 	for i := range t.buckets {
 		t.words += min(int(t.buckets[i].n), t.dense())
@@ -90,7 +90,7 @@ func newTrigrams(s *Snapshot, of texts, maxWords int) *trigrams {
 	return t
 }
 
-// each calls f with the objects of s and their buckets, once for each of both, in the order of ids.
+// each calls f with each object of s and each of its buckets once, in the order of ids.
 func (t *trigrams) each(s *Snapshot, last []uint32, f func(b *posting, id uint32)) {
 	var words []string
 	var at []uint32
@@ -113,7 +113,7 @@ func (t *trigrams) each(s *Snapshot, last []uint32, f func(b *posting, id uint32
 	}
 }
 
-// dense is how many words a bit for each id takes.
+// dense returns how many words a bit for each id takes.
 func (t *trigrams) dense() int { return int(t.space+31) / 32 }
 
 // grams appends the buckets of a text.
@@ -130,7 +130,7 @@ func (t *trigrams) grams(dst []uint32, text string) []uint32 {
 	return dst
 }
 
-// advance moves the index on to a snapshot. It tells whether the index is of use.
+// advance updates the index to a snapshot. It reports whether the index is of use.
 func (t *trigrams) advance(s *Snapshot) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -141,13 +141,13 @@ func (t *trigrams) advance(s *Snapshot) bool {
 	return !t.invalid
 }
 
-// change takes one change over.
+// change applies one change.
 func (t *trigrams) change(c *Change) bool {
 	if !t.moves(c) {
 		return true
 	}
 	t.old, t.new = t.of(t.old, c.Old), t.of(t.new, c.New)
-	// Both are sorted: what only one of them has goes or comes.
+	// Both are sorted: what only one of them has is removed or added.
 	for i, j := 0, 0; i < len(t.old) || j < len(t.new); {
 		switch {
 		case j == len(t.new) || i < len(t.old) && t.old[i] < t.new[j]:
@@ -164,7 +164,7 @@ func (t *trigrams) change(c *Change) bool {
 	return true
 }
 
-// moves tells whether a change is one of the texts.
+// moves reports whether a change is one of the texts.
 func (t *trigrams) moves(c *Change) bool {
 	return c.Old == nil || c.New == nil || !t.texts.same(c.Old, c.New)
 }
@@ -234,11 +234,11 @@ func (b *posting) has(id uint32) bool {
 	return ok
 }
 
-// maxLists is how many buckets a search looks at: those with the fewest objects say nearly everything.
+// maxLists is how many buckets a search reads: those with the fewest objects decide nearly everything.
 const maxLists = 6
 
-// find appends to dst the ids of the objects of a snapshot that may contain text. It returns false where it can't tell, or
-// where there are more than most.
+// find appends to dst the ids of the objects of a snapshot that may contain text. It returns false where the index can't
+// say, or where there are more than most.
 func (t *trigrams) find(dst []uint32, s *Snapshot, text string, most int) ([]uint32, bool) {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
@@ -274,7 +274,7 @@ func (t *trigrams) rarest(text string) []*posting {
 // intersect appends the ids that are in all lists, of which the first is the shortest.
 func intersect(dst []uint32, lists []*posting, most int) ([]uint32, bool) {
 	first, more := lists[0], lists[1:]
-	var next [maxLists]int // where to go on in each list
+	var next [maxLists]int // the next index in each list
 	take := func(id uint32) bool {
 		for i, b := range more {
 			if b.bits {
@@ -318,7 +318,7 @@ func intersect(dst []uint32, lists []*posting, most int) ([]uint32, bool) {
 	return dst, true
 }
 
-// back adds what an older snapshot has and the index, which is at a later position, has not any more.
+// back adds what an older snapshot has and the index, which is at a later position, no longer has.
 func (t *trigrams) back(dst []uint32, s *Snapshot, at uint64) ([]uint32, bool) {
 	var some [64]Change
 	for from := s.position; from < at; {
