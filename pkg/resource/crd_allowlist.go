@@ -16,9 +16,9 @@ const servedLabel = "kubesphere.io/resource-served"
 
 var definitionsKind = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
 
-// Served tells why the routes that serve any kind do not serve this one, nil where they do. With
-// Options.ServedOnly they serve what kube-apiserver has built in, the groups of KubeSphere, and the custom
-// resources whose definition carries the label kubesphere.io/resource-served=true; without, everything.
+// Served returns why the routes that serve any kind do not serve this one, or nil. With Options.ServedOnly they serve what
+// kube-apiserver has built in, the groups of KubeSphere, and the custom resources whose definition carries the label
+// kubesphere.io/resource-served=true; without it, everything.
 func (s *Service) Served(ctx context.Context, k *store.Kind) error {
 	gr := k.GVR.GroupResource()
 	if !s.options.ServedOnly || gr.Group == "" || gr.Group == "kubesphere.io" || strings.HasSuffix(gr.Group, ".kubesphere.io") {

@@ -12,8 +12,8 @@ import (
 // annotationWait is how long an answer waits for the other kind's first list: what is not known then is left out.
 const annotationWait = time.Second
 
-// derivedAnnotation returns what says of objects of a kind what the annotation's value is, "" where that is not known, or not for the
-// caller; and the annotation's key, "" for a kind that has none.
+// derivedAnnotation returns the key of a kind's derived annotation, "" for a kind without one, and a function that returns
+// its value for an object: "" where that is not known, or not visible to the caller.
 func (s *Service) derivedAnnotation(ctx context.Context, own *plan.Kind, scope plan.Scope) (key string, of func(*index.Record) string) {
 	m := own.Annotation
 	if m == nil {
@@ -31,7 +31,7 @@ func (s *Service) derivedAnnotation(ctx context.Context, own *plan.Kind, scope p
 	}
 }
 
-// annotate is a page with what other kinds know of its objects.
+// annotate returns the page with the derived annotations of its objects.
 func (s *Service) annotate(ctx context.Context, own *plan.Kind, scope plan.Scope, p *page.Page) *page.Page {
 	if len(p.Records) == 0 {
 		return p

@@ -5,13 +5,13 @@
 //	Service.List(kind, plan.Scope, query.Query)      service.go
 //	  plan.Planner.Plan                              plan/plan.go, plan/scope.go, plan/conditions.go, plan/order.go
 //	     |                 scope, the kind's own, metadata, labels, fields, words, at last the expression; the order
-//	  Planner.Snapshot                               plan/plan.go    which cache; waits until it has reached the resourceVersion that is asked for
-//	  cachedOrNew                                    page/page_cache.go    the same page of the same position was answered before: its bytes are there, done
+//	  Planner.Snapshot                               plan/plan.go    which cache; waits until it has reached the requested resourceVersion
+//	  cachedOrNew                                    page/page_cache.go    if the same page of the same position was answered before, its bytes are cached: done
 //	  execute                                        result_cache.go
 //	     |-- Plan.Direct                             plan/executor.go  one term, in an order of the store's: a range of a tree, counted, not searched
-//	     |-- result                                  any other: what was found before, brought up to date by the changes since;
+//	     |-- result                                  any other: the cached result, updated by the changes since;
 //	     |           or Plan.Collect, a walk over the fewest objects that can match:
-//	     |      named                                the objects of the names that are asked for
+//	     |      named                                the objects of the requested names
 //	     |      textSearch  plan/text_search.go      what the trigrams of the longest word leave
 //	     |      walkBitsets plan/bitset_filter.go    bit sets, intersected; the rest is tested object by object
 //	     |      a range     plan/executor.go         of the term with the fewest objects, each tested
@@ -19,77 +19,77 @@
 //	  Page                                           page/page.go     the records from start on
 //	  Answer                                         page/page.go, httpcache    304, or the records' bytes as they are
 //
-// A query costs its plan and its page, whatever the number of objects, where it is direct or was asked before. What is
-// new walks once. The first time that an order by any field is asked for sorts the matches, once.
+// A direct or repeated query costs its plan and its page, for any number of objects. A new query walks once, and the first
+// query in an order by any field sorts the matches, once.
 //
 // # What always holds
 //
 // Plans:
 //
-//   - A condition always has holds, which tests one record; terms, without and label say how an index finds the same
-//     objects. So every plan can be answered by testing all objects, and whatever is faster must give the same
-//     (property_test.go compares all of it with a model that does that).
+//   - A condition always has Holds, which tests one record; terms, without and label say how an index finds the same
+//     objects. So every plan can be answered by testing all objects, and any faster way must give the same result
+//     (property_test.go compares all of them with a model that does that).
 //   - Scope comes first and the caller's filters after it: no filter and no expression looks at an object that is out of
-//     scope. Scope.Part restricts a plan to what the caller may see, before anything is counted: nothing else shows in
-//     items, totals, facets or entity tags.
+//     scope. Scope.Part restricts a plan to what the caller may see, before anything is counted: items, totals, facets and
+//     entity tags depend on nothing else.
 //   - Every order is total: it ends in namespace and name. Descending is ascending, read from the other end.
-//   - The key of a result has all that its matches depend on: kind, scope, part (by its key), filters, order, facets,
-//     and what was read of other kinds (plan.Builder.Vary). Queries of one key share a result, so what is not in the key must
-//     not be looked at by holds.
+//   - The key of a result has all that its matches depend on: kind, scope, partial list (by its key), filters, order, facets,
+//     and what was read of other kinds (plan.Builder.Vary). Queries of one key share a result, so Holds must not use
+//     anything that is not in the key.
 //
-// Standing results (result_cache.go):
+// Cached results (result_cache.go):
 //
-//   - A result is what a query found at one position of the history. The next question applies the changes behind that
-//     position: the filter on the old and on the new version, and a place in the order, for each. Where these are more than
-//     the objects to look at, or are not kept any more, it begins anew.
-//   - One request searches, the others of the same key wait for what it finds. Nobody is shown an older state than
-//     somebody before: a request that comes with an older snapshot gets a newer one.
-//   - A result keeps Refs and copies of sort values, never Records: it must not keep versions alive that nobody needs.
+//   - A result is what a query found at one position of the history. The next query applies the changes after that
+//     position: for each, the filter on the old and on the new version, and an insertion into the order. Where there are
+//     more changes than objects to test, or the history no longer has them, it starts over.
+//   - One request searches, the others of the same key wait for its result. Answers never go back to an older state:
+//     a request that comes with an older snapshot gets a newer one.
+//   - A result keeps Refs and copies of sort values, never Records: it must not keep old versions alive.
 //
 // Pages and their bytes (page/page_cache.go):
 //
-//   - The second time that a page is the same, its records and the joined bytes of its items are kept, and compressed where
+//   - The second time that a page is the same, its records and the joined bytes of its items are cached, and compressed where
 //     a client takes gzip. The head (resource version, totals, facets) is written for each answer, so bytes outlive
-//     changes of other objects; in gzip the head is a stored block in front of the kept blocks.
+//     changes of other objects; in gzip the head is a stored block before the cached blocks.
 //   - An entity tag is made of the UIDs and resource versions of the page, what other kinds know of it, total, facets, fields and form, and of nothing
-//     else: it is equal on every replica, and changes of objects elsewhere in the list leave it.
+//     else: it is equal on every replica, and does not change with objects elsewhere in the list.
 //
 // Streams (package watch):
 //
-//   - A watch keeps a position and no object. Its events are made of the history when the client can take them: a client
-//     that is slow keeps nothing in memory, and is told 410 where the history does not go back as far any more.
-//     While what matches at the beginning is being sent, and only then, it holds a snapshot.
-//   - A live page keeps the page that was sent, and sends what List would answer now, as a difference.
-//   - What a plan read of other kinds is looked at each second (plan.Builder.depend): a watch ends with 410 when it has
-//     changed, a live page is made anew.
+//   - A watch stores a position and no object. Its events are made from the history when the client can receive them: a
+//     slow client costs no memory, and gets 410 where the history no longer goes back that far. Only while the initial
+//     objects are being sent does it hold a snapshot.
+//   - A live page stores the page that was sent, and sends the difference to what List would answer now.
+//   - What a plan read of other kinds is checked each second (plan.Builder.Outdated): a watch ends with 410 when it has
+//     changed, a live page gets a new plan.
 //
 // # Which cache answers
 //
-// Planner.Snapshot alone decides it: the cache of the kind, or, for kinds that keep their data by namespace only and for a caller
+// Planner.Snapshot alone decides it: the cache of the kind, or, for kinds whose data is cached by namespace only and for a caller
 // who may read the kind itself there (Scope.Data), the one of the namespace.
 //
 // # Kinds
 //
 // A kind whose objects have filters or sort keys of their own has a function in a file of package kind and a line in
 // kind/table.go: fields, which are read once for each version of an object (extract); how each is compared, indexed or sorted by;
-// what is not kept or shown (cut, cutAcross); a plan function where other kinds must be asked; and what another kind knows of
-// them, which answers show as an annotation without a copy of the object (derived_annotation.go). Every other kind, custom
+// what is not cached or shown (Cut, CutClusterWide); a plan function where other kinds are needed; and what another kind knows
+// of them, which answers show as an annotation without a copy of the object (derived_annotation.go). Every other kind, custom
 // resources too, is served by its metadata and the paths of its fields.
 //
 // # What bounds it
 //
 //	an answer                50 000 items, 128 MiB: 413         Options.MaxItems, MaxBytes
 //	answers being written    256 MiB: 429. Below 64 KiB they always pass; above 4 MiB they leave a quarter to the others
-//	a client                 30 s without taking a byte of a long answer
+//	a client                 30 s without reading a byte of a long answer
 //	results                  2048, 64 MiB together, 48 MiB one; gone 2 to 4 min after their last use
 //	pages                    8192, 32 MiB together, 16 MiB one; bytes only of pages of up to 4 MiB; 2 to 4 min as well
 //	gzip                     2 writers for each processor: where none is free, the answer is not compressed
 //	facets                   8 of up to 1000 values, each of up to 256 bytes; the rest is counted together
 //	expressions              128 compiled ones; their costs: package expression
 //	derived from other kinds 256
-//	a scan                   looks every 256 objects whether its client is still there
-//	a watch                  looks for changes at most every 40 ms; 30 to 60 min; 2 min for what matches at its beginning
+//	a scan                   checks every 256 objects whether its client is still there
+//	a watch                  checks for changes at most every 40 ms; 30 to 60 min; 2 min for its initial objects
 //	a live page              500 items, sent at most every 200 ms
 //
-// What a query may ask for is bounded by package query, how many streams there are by package stream.
+// Package query bounds what a query may ask for, package stream how many streams there are.
 package resource

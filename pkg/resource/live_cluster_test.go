@@ -165,7 +165,7 @@ func (c *cluster) remove(path, namespace, name string, told bool) string {
 	return strconv.Itoa(c.version)
 }
 
-// forget makes the reflector of a kind list anew, as after a restart of kube-apiserver.
+// forget makes the reflector of a kind list again, as after a restart of kube-apiserver.
 func (c *cluster) forget(path string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

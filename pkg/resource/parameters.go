@@ -4,11 +4,11 @@ package resource
 type Parameter struct {
 	// Name, Type (of OpenAPI) and Doc say what it is.
 	Name, Type, Doc string
-	// Page tells that it is about a page, and means nothing to a watch.
+	// Page reports whether the parameter is about a page, and so has no effect on a watch.
 	Page bool
 }
 
-// Parameters are those that every list takes.
+// Parameters returns the parameters that every list takes.
 func Parameters() []Parameter {
 	return []Parameter{
 		{"limit", "integer", "items on a page; all where it is absent or -1", true},

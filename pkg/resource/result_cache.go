@@ -9,20 +9,20 @@ import (
 	"kapis.dev/ks-apiserver/pkg/store/index"
 )
 
-// resultBounds are those of the results that are kept for further pages and later questions.
+// resultBounds are those of the results that are cached for further pages and later queries.
 var resultBounds = lru.Bounds{Entries: 2048, Bytes: 64 << 20, One: 48 << 20, Idle: 2 * time.Minute}
 
-// resultBytes is what a result costs beside its rows and counts, roughly.
+// resultBytes is roughly what a result costs besides its rows and counts.
 const resultBytes = 1 << 10
 
-// result is what a query found, brought up to date with every question: a change of the kind costs the
-// filter on its old and its new version and a place in the order, not a search. Queries of one key share
-// it. What is found is of one snapshot, and never older than what it was before.
+// result is what a query found, updated at each query: a change of the kind costs the filter on its old and its new version
+// and an insertion into the order, not a search. Queries of one key share it. It is of one snapshot, and never goes back to
+// an older one.
 type result struct {
 	key  string
-	turn chan struct{} // holds one while somebody searches: others wait for what he finds
+	turn chan struct{} // holds one while a request searches: others wait for its result
 	now  atomic.Pointer[foundRows]
-	work *workingSet // of who has the turn; nil where the search has to begin anew
+	work *workingSet // of the request that has the turn; nil where the search must start over
 }
 
 // foundRows is what a query found on one snapshot. It does not change.
@@ -40,18 +40,18 @@ type workingSet struct {
 
 func newResult(key string) *result { return &result{key: key, turn: make(chan struct{}, 1)} }
 
-// is tells whether f is of the position of snap.
+// is reports whether f is of the position of snap.
 func (f *foundRows) is(snap *index.Snapshot) bool {
 	return f != nil && f.position == snap.Position()
 }
 
-// passed tells whether f is of a later position than snap.
+// passed reports whether f is of a later position than snap.
 func (f *foundRows) passed(snap *index.Snapshot) bool {
 	return f != nil && f.position > snap.Position()
 }
 
-// execute returns what matches the plan of b, its facets, and the snapshot that they are of: snap, or a newer
-// one where somebody has been shown that already.
+// execute returns what matches the plan of b, its facets, and the snapshot that they are of: snap, or a newer one if another
+// request has been answered from it.
 func (s *Service) execute(snap *index.Snapshot, b *plan.Builder) (m plan.Matches, facets string, at *index.Snapshot, err error) {
 	if b.Never {
 		return m, plan.FacetMembers(plan.NewFacetCounters(b.Query.Facets)), snap, nil
@@ -94,7 +94,7 @@ func (r *result) update(s *Service, snap *index.Snapshot, b *plan.Builder) (*fou
 		return f, snap, nil
 	}
 	w := r.work
-	r.work = nil // until all is done: what is half done is no ground to go on from
+	r.work = nil // until all is done: a half-done set can't be continued
 	w, err := refresh(b, w, f, snap)
 	if err != nil {
 		return nil, nil, err
@@ -114,8 +114,8 @@ func (r *result) update(s *Service, snap *index.Snapshot, b *plan.Builder) (*fou
 	return next, snap, nil
 }
 
-// refresh brings w, which is of the position of f, up to snap, or begins anew where that costs less or the
-// changes since are not known any more.
+// refresh brings w, which is of the position of f, up to snap, or starts over where that costs less or the changes since are
+// no longer known.
 func refresh(b *plan.Builder, w *workingSet, f *foundRows, snap *index.Snapshot) (*workingSet, error) {
 	if w != nil && f != nil && b.Worthwhile(snap.Position()-f.position, snap) {
 		ok, err := applyChanges(b, w, f.position, snap)
@@ -126,7 +126,7 @@ func refresh(b *plan.Builder, w *workingSet, f *foundRows, snap *index.Snapshot)
 	return searchAll(b, snap)
 }
 
-// searchAll looks at everything that can match.
+// searchAll searches everything that can match.
 func searchAll(b *plan.Builder, snap *index.Snapshot) (*workingSet, error) {
 	w := &workingSet{counters: plan.NewFacetCounters(b.Query.Facets)}
 	if m, ok := b.Direct(snap); ok {
@@ -159,7 +159,7 @@ func (w *workingSet) countRange(b *plan.Builder, snap *index.Snapshot, m index.R
 	return err
 }
 
-// applyChanges applies the changes from a position up to snap; ok is false where they are not known any more.
+// applyChanges applies the changes from a position up to snap; ok is false where they are no longer known.
 func applyChanges(b *plan.Builder, w *workingSet, from uint64, snap *index.Snapshot) (ok bool, err error) {
 	n := 0
 	ok = snap.Changes(from, func(c *index.Change) bool {
@@ -191,7 +191,7 @@ func (w *workingSet) count(was, is *index.Record) {
 	}
 }
 
-// facets returns the text of the counters, which is the one before where nothing has changed.
+// facets returns the text of the counters: the former one where nothing has changed.
 func (w *workingSet) facets(before *foundRows) string {
 	changed := before == nil
 	for i := range w.counters {

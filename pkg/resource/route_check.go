@@ -9,9 +9,9 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// CheckRoute refuses to answer a request for anything but what was authorized: info is what the filters read
-// in the path, the rest is what the router read. Empty name stands for a list. A right to watch is none
-// to read: a request to watch is refused, too.
+// CheckRoute refuses a request whose route is not what was authorized: info is what the filters read in the path, the rest
+// is what the router read. An empty name stands for a list. A right to watch is no right to read: a request to watch is
+// refused, too.
 func CheckRoute(info *request.Info, resource string, scope plan.Scope, name string) error {
 	if err := checkRoute(info, resource, scope, name); err != nil {
 		return err
@@ -22,8 +22,8 @@ func CheckRoute(info *request.Info, resource string, scope plan.Scope, name stri
 	return nil
 }
 
-// CheckListRoute is CheckRoute for a list, which can be watched as well. watch tells that this is what was
-// authorized, and so is all that may be done; it may then be a watch of the one object of that name.
+// CheckListRoute is CheckRoute for a list, which can be watched as well. watch reports that a watch was authorized, and so
+// nothing else may be done; it may be a watch of the one object of that name.
 func CheckListRoute(info *request.Info, resource string, scope plan.Scope, name string) (watch bool, err error) {
 	if err := checkRoute(info, resource, scope, name); err != nil {
 		return false, err

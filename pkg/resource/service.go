@@ -30,16 +30,15 @@ const (
 
 // Options are the bounds of a Service. Zero stands for the default.
 type Options struct {
-	// MaxItems is how many objects an answer has at most (DefaultMaxItems), MaxBytes how many bytes
-	// (DefaultMaxBytes); a longer one is refused with 413 and the advice to page.
+	// MaxItems is how many objects an answer has at most (DefaultMaxItems), MaxBytes how many bytes (DefaultMaxBytes); a
+	// longer one is refused with 413 and the advice to page.
 	MaxItems int
 	MaxBytes int64
-	// MaxInFlight is how many bytes the answers have that are being written at one time
-	// (DefaultMaxInFlight); one more is refused with 429. Answers below 64 KiB always pass, and
-	// those above 4 MiB leave a quarter to the others.
+	// MaxInFlight is how many bytes all answers that are being written have together (DefaultMaxInFlight); a further one is
+	// refused with 429. Answers below 64 KiB are always accepted, and those above 4 MiB leave a quarter to the others.
 	MaxInFlight int64
-	// ServedOnly makes the routes that serve any kind serve, of custom resources, only those whose definition
-	// is labelled so (false).
+	// ServedOnly restricts the routes that serve any kind: of custom resources, they serve only those whose definition has
+	// the label (false).
 	ServedOnly bool
 }
 
@@ -53,11 +52,11 @@ func (o Options) withDefaults() Options {
 	if o.MaxInFlight <= 0 {
 		o.MaxInFlight = DefaultMaxInFlight
 	}
-	o.MaxBytes = min(o.MaxBytes, o.MaxInFlight-o.MaxInFlight/4) // or it would never pass
+	o.MaxBytes = min(o.MaxBytes, o.MaxInFlight-o.MaxInFlight/4) // or it would always be refused
 	return o
 }
 
-// Service answers queries. It checks no rights: who may not ask must not get here.
+// Service answers queries. It checks no rights: its callers have authorized the request.
 type Service struct {
 	// Streams opens watches and live pages of the same objects.
 	Streams *watch.Streams
@@ -69,7 +68,7 @@ type Service struct {
 	pages   *page.Cache
 }
 
-// New makes a service on s, which must have been made with Schemas.
+// New returns a service on s, which must have been made with Schemas.
 func New(s *store.Store, o Options) *Service {
 	o = o.withDefaults()
 	out := &Service{
@@ -80,7 +79,7 @@ func New(s *store.Store, o Options) *Service {
 	return out
 }
 
-// Catalog returns what is known of the kinds.
+// Catalog returns the catalog of kinds.
 func (s *Service) Catalog() *store.Catalog { return s.store.Catalog() }
 
 // List answers a query for objects of a kind in a scope, from one snapshot of the cache.
@@ -113,12 +112,12 @@ func (s *Service) List(ctx context.Context, k *store.Kind, scope plan.Scope, q *
 	}
 }
 
-// snapshotFor returns the newest snapshot that is good enough for b.
+// snapshotFor returns the newest snapshot, which has reached the version that b asks for.
 func (s *Service) snapshotFor(b *plan.Builder) (*index.Snapshot, error) {
 	return s.planner.Snapshot(b.Ctx, b.Kind, b.Scope, b.Query.Version)
 }
 
-// page finds the page of b. It is of the snapshot that is returned: snap, or a later one.
+// page returns the page of b, and the snapshot that it is of: snap, or a later one.
 func (s *Service) page(snap *index.Snapshot, b *plan.Builder) (*page.Page, *index.Snapshot, error) {
 	m, facets, snap, err := s.execute(snap, b)
 	if err != nil {
@@ -143,7 +142,7 @@ func (s *Service) page(snap *index.Snapshot, b *plan.Builder) (*page.Page, *inde
 	return p, snap, nil
 }
 
-// Get returns one object. In the scope of a workspace, only one that carries its label is there.
+// Get returns one object. In the scope of a workspace, only an object that carries its label is found.
 func (s *Service) Get(ctx context.Context, k *store.Kind, scope plan.Scope, name string) (*page.Object, error) {
 	if err := plan.CheckScope(k, scope); err != nil {
 		return nil, err
@@ -166,7 +165,7 @@ func (s *Service) Get(ctx context.Context, k *store.Kind, scope plan.Scope, name
 		return nil, apierrors.NewNotFound(gr, name)
 	}
 	version := r.ResourceVersion
-	if key, of := s.derivedAnnotation(ctx, s.planner.KindOf(k.GVR), scope); key != "" { // without a version, its tag is of its text
+	if key, of := s.derivedAnnotation(ctx, s.planner.KindOf(k.GVR), scope); key != "" { // without a version, its tag is made of its text
 		r = &index.Record{Ref: r.Ref, JSON: page.Annotate(r.JSON, key, of(r)), UID: r.UID}
 	}
 	return s.pages.Object(r, version), nil
@@ -178,7 +177,7 @@ func tooMany(k *store.Kind, n, most int) error {
 		"%d %s are more than the %d that one answer may have: ask for pages with limit and page", n, gr, most))
 }
 
-// Schemas returns what the store has to know of the kinds with something of their own.
+// Schemas returns the store's schemas of the kinds with fields of their own.
 func Schemas() map[schema.GroupResource]index.Schema {
 	out := map[schema.GroupResource]index.Schema{}
 	for gr, k := range kind.All() {
@@ -187,8 +186,8 @@ func Schemas() map[schema.GroupResource]index.Schema {
 	return out
 }
 
-// HasData tells whether objects of a kind are whole in the scope of a namespace only, and there for those who may read
-// the kind itself: for such a kind Scope.Data is to be found out.
+// HasData reports whether objects of a kind are whole in the scope of a namespace only, and there for callers who may read
+// the kind itself: for such a kind the caller must set Scope.Data.
 func (s *Service) HasData(k *store.Kind) bool { return s.planner.HasData(k) }
 
 // cachedOrNew returns the page of b on snap or on a later snapshot.
@@ -208,13 +207,13 @@ func (s *Service) cachedOrNew(snap *index.Snapshot, b *plan.Builder) (*page.Page
 }
 
 // Complete returns a page with its objects as kube-apiserver has them: with what the cache leaves out, such as
-// managedFields, for a caller who may get each of them. What no answer shows, it does not show either. An
-// object that is gone meanwhile stays as it was; what else fails is the error.
+// managedFields, for a caller who may get each of them. Fields that no answer shows are left out here, too. An object that
+// has been deleted stays as it was; any other failure is the error.
 func (s *Service) Complete(ctx context.Context, p *page.Page, scope plan.Scope, from Reader) (*page.Page, error) {
 	return p.Complete(ctx, s.planner.Cuts(p.Kind, scope), from)
 }
 
-// Reader reads an object at kube-apiserver, as the caller whom ctx names.
+// Reader reads an object from kube-apiserver, as the caller whom ctx names.
 type Reader interface {
 	Get(ctx context.Context, path string) (redaction.Raw, error)
 }

@@ -27,7 +27,7 @@ func secretWorld(t *testing.T) *world {
 	}, Options{})
 }
 
-// Data is answered in one namespace, to whom the scope says that he may read it, and to nobody else: not by the
+// Data is answered in one namespace, to whom the scope says that he may read it, and to no one else: not by the
 // next query for the same, and not through filters, orders or single objects.
 func TestDataIsAnsweredToWhoMayReadIt(t *testing.T) {
 	w := secretWorld(t)

@@ -142,7 +142,7 @@ func TestWorkspacesAnswerLikeTheModelWhateverMoves(t *testing.T) {
 	}
 }
 
-// S7: and a watch, begun anew whenever it says so, amounts to the same. (Who goes on behind a version takes the namespaces as they are.)
+// S7: and a watch, begun again whenever it says so, amounts to the same. (Who goes on behind a version takes the namespaces as they are.)
 func TestWatchesOfWorkspacesConvergeWhateverMoves(t *testing.T) {
 	m := &mover{newLiveCluster(t), rand.New(rand.NewPCG(9, 5))}
 	for range 60 {

@@ -11,8 +11,8 @@ import (
 	"kapis.dev/ks-apiserver/pkg/store/index"
 )
 
-// Digest is equal for equal lists of objects, on every replica: it is made of their UIDs and resource
-// versions, and of the lengths of their JSON, since a kind may be shown with its data or without.
+// Digest is equal for equal lists of objects, on every replica: it is made of their UIDs and resource versions, and of the
+// lengths of their JSON, since a kind may be shown with its data or without.
 type Digest [sha256.Size]byte
 
 // DigestOf returns the digest of records, and the length of their JSON.
@@ -36,8 +36,8 @@ func DigestOf(records []*index.Record) (d Digest, bytes int64) {
 	return d, bytes
 }
 
-// Tag makes an entity tag of what an answer depends on. It is weak (RFC 9110, 8.8.1): answers that it is
-// the same for may differ in the resource version of the list and in their compression.
+// Tag returns an entity tag of what an answer depends on. It is weak (RFC 9110, 8.8.1): answers with the same tag may differ
+// in the resource version of the list and in their compression.
 func Tag(parts ...string) string {
 	var room [256]byte
 	text := append(room[:0], '2') // the version of all forms
@@ -52,7 +52,7 @@ func Tag(parts ...string) string {
 	return string(out[:])
 }
 
-// matchesTag tells whether If-None-Match names the tag, weakly compared, or is * (RFC 9110, 13.1.2).
+// matchesTag reports whether If-None-Match names the tag, weakly compared, or is * (RFC 9110, 13.1.2).
 func matchesTag(h http.Header, tag string) bool {
 	for _, list := range h["If-None-Match"] {
 		if list == tag || listsTag(list, strings.TrimPrefix(tag, "W/")) {
@@ -83,8 +83,8 @@ func listsTag(list, opaque string) bool {
 	return false
 }
 
-// Values of headers that every answer shares; net/http copies them. An answer is for who asked and is
-// good for one use: whoever keeps it asks with its tag before he uses it again.
+// Values of headers that every answer shares; net/http copies them. An answer is private to its caller, and a cached one
+// must be revalidated by its tag before each use.
 var (
 	contentType  = []string{"application/json"}
 	nosniff      = []string{"nosniff"}
@@ -93,7 +93,7 @@ var (
 	encodingGzip = []string{"gzip"}
 )
 
-// NotModified answers with 304 where the client has the answer already, and tells whether it did. The
+// NotModified answers with 304 where the client has the answer already, and reports whether it did. The
 // headers are those that RFC 9110, 15.4.5, asks for.
 func NotModified(w http.ResponseWriter, r *http.Request, tag string) bool {
 	if len(r.Header["If-None-Match"]) == 0 || !matchesTag(r.Header, tag) {
@@ -104,7 +104,7 @@ func NotModified(w http.ResponseWriter, r *http.Request, tag string) bool {
 	return true
 }
 
-// SetHeaders sets the headers that let an answer be kept.
+// SetHeaders sets the headers that let clients cache an answer.
 func SetHeaders(h http.Header, tag string) {
 	h["Etag"], h["Cache-Control"], h["Vary"] = []string{tag}, cacheControl, vary
 }

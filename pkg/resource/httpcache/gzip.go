@@ -13,13 +13,13 @@ import (
 	"github.com/klauspost/compress/flate"
 )
 
-// MinGzip is the shortest answer that is compressed, in bytes: below it, nothing is won on the wire.
+// MinGzip is the shortest answer that is compressed, in bytes: below it, nothing is gained.
 const MinGzip = 1 << 10
 
-// gzipLevel is the one that pages of pods showed to be best: 2 GB/s, and within 5 % of the shortest.
+// gzipLevel is the best for pages of pods: 2 GB/s, and within 5 % of the shortest.
 const gzipLevel = 3
 
-// AcceptsGzip tells whether a client would rather have gzip than plain text (RFC 9110, 12.5.3).
+// AcceptsGzip reports whether a client prefers gzip to plain text (RFC 9110, 12.5.3).
 func AcceptsGzip(h http.Header) bool {
 	lists := h["Accept-Encoding"]
 	if len(lists) == 0 {
@@ -66,7 +66,7 @@ func weighted(s string) (value string, weight float64, ok bool) {
 // Deflated is a text as the blocks of a deflate stream (RFC 1951) that is complete after any stored block.
 //
 // What it buys: the items of a page are compressed once, although each answer has a new head. For 64 KiB that is 0.6 us an
-// answer in the place of 35 us (BenchmarkGzip).
+// answer instead of 35 us (BenchmarkGzip).
 type Deflated struct {
 	Blocks []byte
 	crc    uint32 // of the text
@@ -74,8 +74,8 @@ type Deflated struct {
 	shift  uint32 // shiftCRC(length)
 }
 
-// wrapper returns what stands around the blocks in a gzip member (RFC 1952) whose text begins with head:
-// the head is a stored block, so it can be new while the blocks are cached.
+// wrapper returns the bytes around the blocks in a gzip member (RFC 1952) whose text begins with head: the head is a stored
+// block, so it can be new while the blocks are cached.
 func (p *Deflated) wrapper(head []byte) (before []byte, after [8]byte) {
 	before = make([]byte, 0, 10+len(head)+5*(len(head)/maxStored+1))
 	before = appendStored(append(before, gzipHeader...), head)
@@ -105,9 +105,9 @@ func (p *Deflated) trailer(head []byte) (after [8]byte) {
 	return after
 }
 
-// shiftCRC returns what the CRC-32 of a text is multiplied by when length bytes follow it: the CRC of both is
-// the product and the CRC of what follows, added. For a CRC is the remainder of a polynomial over GF(2); a
-// byte behind a text multiplies it by x^8, and remainders add.
+// shiftCRC returns what the CRC-32 of a text is multiplied by when length bytes follow it: the CRC of both is the product
+// and the CRC of what follows, added. A CRC is the remainder of a polynomial over GF(2); a byte after a text multiplies it
+// by x^8, and remainders add.
 func shiftCRC(length int64) uint32 {
 	const one, x8 = uint32(1) << 31, uint32(1) << 23 // the highest bit is the constant
 	shift := one
@@ -143,7 +143,7 @@ type compressor struct {
 	out     bytes.Buffer
 }
 
-// compressorPool lends as many as the processors can use. They are large, so there are no more.
+// compressorPool has as many compressors as the processors can use. They are large, so there are no more.
 type compressorPool struct {
 	free  chan struct{}
 	spare sync.Pool
@@ -151,8 +151,8 @@ type compressorPool struct {
 
 func newCompressorPool(n int) *compressorPool { return &compressorPool{free: make(chan struct{}, n)} }
 
-// Get returns a compressor that writes to its own buffer. It returns nil where all are in use: the answer
-// then goes out as it is, which every client takes.
+// Get returns a compressor that writes to its own buffer, or nil where all are in use: the answer is then sent uncompressed,
+// which every client accepts.
 func (p *compressorPool) Get() *compressor {
 	select {
 	case p.free <- struct{}{}:
@@ -174,7 +174,7 @@ func (p *compressorPool) Get() *compressor {
 	return x
 }
 
-// maxSpare is the largest buffer that waits with a compressor for its next text.
+// maxSpare is the largest buffer that an unused compressor keeps.
 const maxSpare = 1 << 20
 
 func (p *compressorPool) Put(x *compressor) {
@@ -186,10 +186,10 @@ func (p *compressorPool) Put(x *compressor) {
 	<-p.free
 }
 
-// reset says where the blocks go.
+// reset sets where the blocks are written.
 func (x *compressor) reset(w io.Writer) { x.deflate.Reset(w) }
 
-// Compress compresses what write writes.
+// Compress returns what write writes, compressed.
 func (x *compressor) Compress(write func(*ChunkWriter)) (Deflated, error) {
 	in := newChunkWriter(x)
 	defer in.free()
@@ -202,14 +202,14 @@ func (x *compressor) Compress(write func(*ChunkWriter)) (Deflated, error) {
 	return done, err
 }
 
-// Write takes a part of the text.
+// Write compresses a piece of the text.
 func (x *compressor) Write(text []byte) (int, error) {
 	x.crc = crc32.Update(x.crc, crc32.IEEETable, text)
 	x.length += int64(len(text))
 	return x.deflate.Write(text)
 }
 
-// finish ends the blocks. Those in the compressor's own buffer are only good until it is given back.
+// finish ends the blocks. Those in the compressor's own buffer are valid only until it is put back.
 func (x *compressor) finish() (Deflated, error) {
 	err := x.deflate.Close()
 	return Deflated{Blocks: x.out.Bytes(), crc: x.crc, length: x.length, shift: shiftCRC(x.length)}, err

@@ -16,12 +16,10 @@ import (
 	"kapis.dev/ks-apiserver/pkg/web"
 )
 
-// smallAnswer is how long an answer is that always passes and needs no deadline: the buffers of a
-// connection take it.
+// smallAnswer is the longest answer that is always accepted and needs no deadline: the buffers of a connection hold it.
 const smallAnswer = 64 << 10
 
-// largeAnswer is how long an answer is that may not use the last quarter of what is in flight, which is
-// left to those that ask for less.
+// largeAnswer is the longest answer that may use the last quarter of the bytes in flight, which is left to smaller ones.
 const largeAnswer = 4 << 20
 
 // inFlight bounds the bytes of answers that are being written (U8).
@@ -30,14 +28,14 @@ type inFlight struct {
 	bytes       atomic.Int64
 }
 
-// Reservation is the part of one answer.
+// Reservation is the share of one answer.
 type Reservation struct {
 	limit *inFlight
 	bytes int64
 }
 
-// Add counts more bytes of an answer. The error is a 413 where the answer is too long, and a 429 where too
-// many bytes are under way to others.
+// Add counts more bytes of an answer. The error is a 413 where the answer is too long, and a 429 where too many bytes are
+// being written to others.
 func (f *Reservation) Add(n int64) error {
 	before := f.bytes
 	total := before + n
@@ -63,7 +61,7 @@ func (f *Reservation) Add(n int64) error {
 	return nil
 }
 
-// Release lets go of all.
+// Release returns all bytes.
 func (f *Reservation) Release() {
 	if f.bytes >= smallAnswer {
 		f.limit.bytes.Add(-f.bytes)
@@ -76,18 +74,18 @@ func tooLong(most int64) error {
 		"the answer is longer than the %d bytes that one may have: ask for pages with limit and page, or for parts with fields", most)
 }
 
-// writeTimeout is how long a client may take nothing of a long answer before it is given up.
+// writeTimeout is how long a client may read nothing of a long answer before its connection is aborted.
 const writeTimeout = 30 * time.Second
 
-// deadlineWriter writes to a client in pieces, each with a deadline, so that one who reads nothing does not hold
-// his answer for ever.
+// deadlineWriter writes to a client in pieces, each with a deadline, so that a client that reads nothing does not keep its
+// answer in memory forever.
 type deadlineWriter struct {
 	w           http.ResponseWriter
 	control     *http.ResponseController
 	deadlineSet time.Time // when the deadline was set
 }
 
-// newDeadlineWriter returns how to write an answer of so many bytes, 0 where that is not known.
+// newDeadlineWriter returns a writer for an answer of so many bytes, 0 where that is not known.
 func newDeadlineWriter(w http.ResponseWriter, bytes int64) io.Writer {
 	if bytes > 0 && bytes < smallAnswer {
 		return w
@@ -109,7 +107,7 @@ func (p *deadlineWriter) Write(b []byte) (n int, err error) {
 	return n, err
 }
 
-// extendDeadline moves the deadline. A connection that can't have one is trusted.
+// extendDeadline moves the deadline. Connections without deadlines are written without.
 func (p *deadlineWriter) extendDeadline() {
 	if now := time.Now(); now.Sub(p.deadlineSet) > time.Second {
 		p.deadlineSet = now
@@ -117,19 +115,19 @@ func (p *deadlineWriter) extendDeadline() {
 	}
 }
 
-// clearDeadline ends the deadline: the connection is used again.
+// clearDeadline removes the deadline: the connection is used again.
 func clearDeadline(w io.Writer) {
 	if p, ok := w.(*deadlineWriter); ok && !p.deadlineSet.IsZero() {
 		_ = p.control.SetWriteDeadline(time.Time{})
 	}
 }
 
-// maxWrite is how much of what needs no copy is written at once, and has to be taken within writeTimeout: fewer system
-// calls, and fewer times that they wake up who reads.
+// maxWrite is how much is written at once without a copy, and must be read within writeTimeout: large writes need fewer
+// system calls, and wake up the reader less often.
 const maxWrite = 512 << 10
 
-// ChunkSize is how much is copied and written at once: enough that a system call costs little, and so little that the
-// bytes are still near when they are copied.
+// ChunkSize is how much is copied and written at once: enough to make a system call cheap, and little enough that the bytes
+// are still in the processor's cache when they are copied.
 const ChunkSize = 64 << 10
 
 // ChunkWriter collects small texts into large writes.
@@ -181,13 +179,13 @@ func (p *ChunkWriter) flush() {
 	p.buf = p.buf[:0]
 }
 
-// Responses is what all answers share: the bound on their bytes, and the compressors.
+// Responses is what all answers share: the limit on their bytes, and the compressors.
 type Responses struct {
 	inFlight    inFlight
 	Compressors *compressorPool
 }
 
-// NewResponses returns responses of at most maxOne bytes each and max bytes together.
+// NewResponses returns Responses for answers of at most maxOne bytes each and max bytes together.
 func NewResponses(max, maxOne int64) *Responses {
 	return &Responses{inFlight: inFlight{max: max, maxOne: maxOne}, Compressors: newCompressorPool(2 * runtime.GOMAXPROCS(0))}
 }
@@ -195,11 +193,11 @@ func NewResponses(max, maxOne int64) *Responses {
 // Used returns how many bytes are being written.
 func (s *Responses) Used() int64 { return s.inFlight.bytes.Load() }
 
-// Reserve returns the reservation of one answer, of nothing yet.
+// Reserve returns an empty reservation for one answer.
 func (s *Responses) Reserve() Reservation { return Reservation{limit: &s.inFlight} }
 
-// Content is the bytes of an answer: some before its items, the items, some behind. The items are there, or
-// are written from where they are.
+// Content is the bytes of an answer: some before its items, the items, some after. The items are there, or are written from
+// where they are.
 type Content struct {
 	Before, Items, after []byte
 	Write                func(*ChunkWriter)
@@ -213,14 +211,13 @@ func (c *Content) Length() int64 {
 	return int64(len(c.Before)+len(c.Items)+len(c.after)) + c.More
 }
 
-// After is the text of p behind head, as one member of gzip.
+// After returns the text of p after head, as one member of gzip.
 func (p *Deflated) After(head []byte) Content {
 	before, after := p.wrapper(head)
 	return Content{Before: before, Items: p.Blocks, after: after[:], gzip: true}
 }
 
-// Compress returns c compressed, a long one on its way to the client. It is left as it is where no
-// compressor is free.
+// Compress returns c compressed, a long one while it is written. It is unchanged where no compressor is free.
 func (s *Responses) Compress(c Content) Content {
 	x := s.Compressors.Get()
 	if x == nil {
@@ -243,7 +240,7 @@ func (s *Responses) Compress(c Content) Content {
 	return made.After(c.Before)
 }
 
-// Send writes an answer. An error of the client's connection is of no interest: nobody is left to tell.
+// Send writes an answer. Errors of the client's connection are ignored: there is no one to report them to.
 func (s *Responses) Send(w http.ResponseWriter, r *http.Request, c *Content) {
 	h := w.Header()
 	h["Content-Type"], h["X-Content-Type-Options"] = contentType, nosniff
@@ -286,7 +283,7 @@ func (s *Responses) Send(w http.ResponseWriter, r *http.Request, c *Content) {
 	to.flush()
 }
 
-// sendCompressed compresses what is written on its way. Its length is not known before.
+// sendCompressed compresses the content while writing it. Its length is not known in advance.
 func (c *Content) sendCompressed(w http.ResponseWriter) {
 	out := newDeadlineWriter(w, 0)
 	defer clearDeadline(out)
@@ -307,6 +304,6 @@ func (c *Content) sendCompressed(w http.ResponseWriter) {
 		}
 	}
 	if err != nil {
-		panic(http.ErrAbortHandler) // what is not whole must not end as if it were
+		panic(http.ErrAbortHandler) // an incomplete answer must not end like a complete one
 	}
 }

@@ -6,7 +6,7 @@ import (
 	"kapis.dev/ks-apiserver/pkg/resource/plan"
 )
 
-// The states of a node beside stateRunning, as the filter status names them.
+// The states of a node besides stateRunning, as the filter status names them.
 const (
 	stateUnschedulable = "unschedulable"
 	stateWarning       = "warning"
@@ -21,7 +21,7 @@ func nodes() *plan.Kind {
 	}
 }
 
-// nodeState says unschedulable, or warning where a condition is not as it should be, or running.
+// nodeState returns unschedulable, or warning where a condition is not as it should be, or running.
 func nodeState(json string) string {
 	if rawjson.Get(json, "spec", "unschedulable") == "true" {
 		return stateUnschedulable
@@ -62,8 +62,9 @@ func storageClass() plan.Field {
 	return plan.Field{Name: "storageClassName", Match: plan.MatchExact, Path: query.Path{"spec", "storageClassName"}}
 }
 
-// Secrets and ConfigMaps keep no data in the cache of the cluster: their data is most of their size, and who may
-// list them there need not be one who may read them. A query in a namespace has it, for who may: see plan.Planner.Snapshot.
+// Secrets and ConfigMaps have no data in the cache of the cluster: their data is most of their size, and a caller who may
+// list them there may not be allowed to read them. A query in a namespace returns it to callers who may: see
+// plan.Planner.Snapshot.
 func secrets() *plan.Kind {
 	return &plan.Kind{
 		Fields:         []plan.Field{{Name: "type", Match: plan.MatchExact}},

@@ -111,8 +111,8 @@ type podState struct {
 	init, containers string // arrays of container statuses
 }
 
-// state says in one word how a pod is, from the reason that `kubectl get pods` shows: Completed and
-// Running for those reasons, Error for a failure, and Waiting for what is on its way, be it up or down.
+// state returns how a pod is in one word, from the reason that `kubectl get pods` shows: Completed and Running for those
+// reasons, Error for a failure, and Waiting for anything that is starting or ending.
 func (s *podState) state(deleted bool, spec string) string {
 	reason := s.phase
 	if s.reason != "" {
@@ -139,7 +139,7 @@ func (s *podState) state(deleted bool, spec string) string {
 	return podWaiting
 }
 
-// failed tells whether a reason is a failure, and not something that is only under way.
+// failed reports whether a reason is a failure, and not a temporary state.
 func failed(reason string) bool {
 	reason = strings.TrimPrefix(reason, "Init:")
 	switch reason {
@@ -151,7 +151,7 @@ func failed(reason string) bool {
 		strings.HasSuffix(reason, "BackOff") || strings.HasSuffix(reason, "Error")
 }
 
-// initReason returns why the pod still initializes, and whether it does.
+// initReason returns why the pod is still initializing, and whether it is.
 func (s *podState) initReason(spec string) (string, bool) {
 	var sidecars map[string]bool
 	for e := rawjson.Array(s.init); e.Next(); {
@@ -176,7 +176,7 @@ func (s *podState) initReason(spec string) (string, bool) {
 	return "", false
 }
 
-// sidecarsOf returns the init containers that go on running.
+// sidecarsOf returns the init containers that keep running.
 func sidecarsOf(spec string) map[string]bool {
 	out := map[string]bool{}
 	for e := rawjson.Array(rawjson.Get(spec, "initContainers")); e.Next(); {
@@ -187,8 +187,8 @@ func sidecarsOf(spec string) map[string]bool {
 	return out
 }
 
-// containerReason returns what the containers say, reason where they say nothing. The first that waits or
-// ended decides; a pod with a running container beside completed ones is running.
+// containerReason returns the reason of the containers, or reason where they have none. The first that waits or ended
+// decides; a pod with a running container next to completed ones is running.
 func (s *podState) containerReason(reason string) string {
 	said, running := "", false
 	for e := rawjson.Array(s.containers); e.Next(); {
@@ -217,7 +217,7 @@ func (s *podState) containerReason(reason string) string {
 	return said
 }
 
-// ended says how a container ended.
+// ended returns how a container ended.
 func ended(terminated string) string {
 	if why := rawjson.GetText(terminated, "reason"); why != "" {
 		return why

@@ -18,7 +18,7 @@ func in(group string, resource string) schema.GroupResource {
 	return schema.GroupResource{Group: group, Resource: resource}
 }
 
-// All returns the kinds with something of their own.
+// All returns the kinds with fields or annotations of their own.
 func All() map[schema.GroupResource]*plan.Kind {
 	return map[schema.GroupResource]*plan.Kind{
 		core("pods"):                           pods(),

@@ -19,7 +19,7 @@ const (
 	userGroups
 )
 
-// The parameters that ask for users by what binds them to a role.
+// The parameters that select users by the bindings to a role.
 const (
 	paramNamespace     = "namespace"
 	paramRole          = "role"
@@ -66,8 +66,8 @@ func joinLines(array string) string {
 	return out.String()
 }
 
-// planUsers asks for those whom bindings name, in a namespace, in a workspace, in the cluster or on the
-// platform, and with one role of those where the query names it.
+// planUsers selects the users whom bindings name: in a namespace, in a workspace, in the cluster or on the platform, and
+// with one role of those where the query names it.
 func planUsers(b *plan.Builder) error {
 	for _, m := range [...]struct {
 		param, role, bindings string
@@ -94,7 +94,7 @@ func planUsers(b *plan.Builder) error {
 	return nil
 }
 
-// roleBindings can be asked for by the role that they give.
+// roleBindings can be selected by the role that they give.
 func roleBindings() *plan.Kind { return byField("rolename", "roleRef", "name") }
 
 // bindingRole is the position of the role's name in the fields of a binding.
@@ -161,8 +161,8 @@ const (
 	paramAggregateTo      = "aggregateTo"
 )
 
-// roles can be asked for by the role that they make up: its annotation names them. workspaceParam is
-// the parameter that names their workspace, empty where they are in none.
+// roles can be selected by the role that they aggregate into: its annotation names them. workspaceParam is the parameter
+// that names their workspace, empty where they are in none.
 func roles(workspaceParam string) *plan.Kind {
 	k := &plan.Kind{Params: []string{paramAggregateTo}}
 	if workspaceParam != "" {
@@ -186,7 +186,7 @@ func roles(workspaceParam string) *plan.Kind {
 	return k
 }
 
-// aggregated restricts the plan to the roles that make up one of a name, each in its own namespace.
+// aggregated restricts the plan to the roles that are aggregated into one of a name, each in its own namespace.
 func aggregated(b *plan.Builder, own *index.Snapshot, role string) {
 	parts := map[string]map[string]struct{}{} // namespace -> names
 	all := map[string]struct{}{}

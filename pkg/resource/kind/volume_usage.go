@@ -9,20 +9,20 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// The kinds that volume claims and storage classes are asked of.
+// The kinds that describe volume claims and storage classes.
 var (
 	PodsKind   = schema.GroupVersionResource{Version: "v1", Resource: "pods"}
 	ClaimsKind = schema.GroupVersionResource{Version: "v1", Resource: "persistentvolumeclaims"}
 )
 
-// inUse tells of a claim whether there is a pod in its namespace that mounts it, whatever that pod's state.
+// inUse says of a claim whether a pod in its namespace mounts it, in any state.
 func inUse() *plan.DerivedAnnotation {
 	return &plan.DerivedAnnotation{Key: "kubesphere.io/in-use", From: PodsKind, Of: func(pods *index.Snapshot, r *index.Record) string {
 		return strconv.FormatBool(pods.Any(index.HasMember(podClaims, r.Namespace, r.Name)))
 	}}
 }
 
-// claimCount tells of a storage class how many claims name it.
+// claimCount says of a storage class how many claims name it.
 func claimCount() *plan.DerivedAnnotation {
 	return &plan.DerivedAnnotation{Key: "kubesphere.io/pvc-count", From: ClaimsKind, Total: true,
 		Of: func(claims *index.Snapshot, r *index.Record) string {

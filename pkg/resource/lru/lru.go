@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// Cache is a cache that is bounded in entries and bytes. What was used longest ago goes first, and what
-// nobody used for a while goes too.
+// Cache is a cache that is bounded in entries and bytes. The least recently used entry goes first, and unused ones go after
+// a while.
 type Cache[V comparable] struct {
 	Bounds
 
@@ -23,7 +23,7 @@ type Bounds struct {
 	// Entries and Bytes bound all entries together, One the bytes of one entry.
 	Entries    int
 	Bytes, One int64
-	// Idle is how long an entry stays at least that nobody uses; it is gone after twice that.
+	// Idle is how long an unused entry stays at least; it is gone after twice that.
 	Idle time.Duration
 }
 
@@ -39,7 +39,7 @@ func New[V comparable](b Bounds) *Cache[V] {
 	return &Cache[V]{Bounds: b, byKey: map[string]*list.Element{}, order: list.New()}
 }
 
-// Get returns the value of key, which create makes where there is none. A new value weighs bytes.
+// Get returns the value of key. If there is none, create makes one, whose size is bytes.
 func (c *Cache[V]) Get(key []byte, bytes int64, create func(key string) V) V {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -58,13 +58,13 @@ func (c *Cache[V]) Get(key []byte, bytes int64, create func(key string) V) V {
 	return entry.value
 }
 
-// Resize says how many bytes a value has now. One that is too heavy is not kept.
+// Resize sets how many bytes a value has. One that is too large is removed.
 func (c *Cache[V]) Resize(key string, value V, bytes int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	e, ok := c.byKey[key]
 	if !ok || e.Value.(*entry[V]).value != value {
-		return // it is gone already
+		return // it was evicted
 	}
 	entry := e.Value.(*entry[V])
 	c.bytes += bytes - entry.bytes
@@ -75,7 +75,7 @@ func (c *Cache[V]) Resize(key string, value V, bytes int64) {
 	c.evict()
 }
 
-// evict lets go of what is too much.
+// evict removes entries until the bounds hold.
 func (c *Cache[V]) evict() {
 	for c.bytes > c.Bytes || c.order.Len() > c.Entries {
 		c.remove(c.order.Back())
@@ -88,7 +88,7 @@ func (c *Cache[V]) remove(e *list.Element) {
 	c.bytes -= entry.bytes
 }
 
-// arm sees to it that idle entries go. It runs as long as there are any.
+// arm starts the timer that evicts idle entries. It runs as long as there are any.
 func (c *Cache[V]) arm() {
 	if !c.armed && c.Idle > 0 && c.order.Len() > 0 {
 		c.armed = true
@@ -102,7 +102,7 @@ func (c *Cache[V]) arm() {
 	}
 }
 
-// evictIdle lets go of what was not used since it was called last.
+// evictIdle removes what was not used since its last call.
 func (c *Cache[V]) evictIdle() {
 	for e := c.order.Front(); e != nil; {
 		at, entry := e, e.Value.(*entry[V])

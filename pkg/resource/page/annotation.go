@@ -10,21 +10,21 @@ import (
 	"kapis.dev/ks-apiserver/pkg/store/index"
 )
 
-// Insertion is an annotation that an answer puts into an object: text, at a place of its JSON, which is not copied for that. The zero note
-// puts in nothing.
+// Insertion is an annotation that an answer inserts into an object: a text and its offset in the JSON, which is not copied
+// for that. The zero Insertion inserts nothing.
 type Insertion struct {
 	value, text string
 	at          int
 }
 
-// Annotated returns the page with an annotation in each of its objects, whose value is what of says of the object's name: an answer that
-// tells of an object what another kind knows. An annotation of that key which is stored is not shown; where the value is empty there is
-// none.
+// Annotated returns the page with an annotation in each of its objects, whose value of returns for the object's name: it
+// shows what another kind knows of the object. A stored annotation of that key is not shown; where the value is empty there
+// is none.
 func (p *Page) Annotated(key string, of func(name string) string) *Page {
 	return p.AnnotatedAt(key, func(i int) string { return of(p.Records[i].Name) })
 }
 
-// AnnotatedAt is Annotated by the place of an object on the page.
+// AnnotatedAt is Annotated by the index of an object on the page.
 func (p *Page) AnnotatedAt(key string, of func(i int) string) *Page {
 	out := *p
 	out.Body, out.Records, out.key, out.Insertions = nil, slices.Clone(p.Records), key, make([]Insertion, len(p.Records))
@@ -45,7 +45,7 @@ func (p *Page) AnnotatedAt(key string, of func(i int) string) *Page {
 	return &out
 }
 
-// Object is the JSON of one object of the page.
+// Object returns the JSON of one object of the page.
 func (p *Page) Object(i int) redaction.Shown {
 	text := p.Records[i].JSON
 	if p.Insertions == nil {
@@ -61,17 +61,17 @@ func (n *Insertion) in(object redaction.Shown) redaction.Shown {
 	return object.Replace(n.at, n.at, n.text)
 }
 
-// Annotated is the JSON of the object with an annotation in it, as those of a Page have.
+// Annotated returns the JSON of the object with an annotation in it, as those of a Page have.
 func (o *Object) Annotated(key, value string) redaction.Shown { return Annotate(o.JSON, key, value) }
 
-// Annotate sets an annotation of an object, or takes it away where value is empty.
+// Annotate sets an annotation of an object, or removes it where value is empty.
 func Annotate(object redaction.Shown, key, value string) redaction.Shown {
 	n, shown := insertionOf(object, key, value)
 	return n.in(shown)
 }
 
-// insertionOf returns the note that sets an annotation, and the object that it goes into: the one that is given, without an annotation of
-// that key.
+// insertionOf returns the insertion that sets an annotation, and the object that it goes into: the given one, without an
+// annotation of that key.
 func insertionOf(shown redaction.Shown, key, value string) (Insertion, redaction.Shown) {
 	if rawjson.Get(shown.String(), "metadata", "annotations", key) != "" {
 		cut, err := shown.Without(rawjson.Cut{"metadata": {"annotations": {key: nil}}})
@@ -92,7 +92,7 @@ func insertionOf(shown redaction.Shown, key, value string) (Insertion, redaction
 	return n, shown
 }
 
-// member is what stands for a member in front of the others of the object.
+// member returns the text of a member before the others of the object.
 func member(object, text string) string {
 	if m := rawjson.Object(object); m.Next() {
 		return text + ","
@@ -100,7 +100,7 @@ func member(object, text string) string {
 	return text
 }
 
-// InsertionAt returns the annotation that the page puts into one of its objects.
+// InsertionAt returns the annotation that the page inserts into one of its objects.
 func (p *Page) InsertionAt(i int) Insertion {
 	if p.Insertions == nil {
 		return Insertion{}

@@ -41,7 +41,7 @@ func completed(ctx context.Context, r *index.Record, gvr schema.GroupVersionReso
 	}, nil
 }
 
-// pathOf is where kube-apiserver has an object.
+// pathOf returns the path of an object at kube-apiserver.
 func pathOf(gvr schema.GroupVersionResource, ref *index.Ref) string {
 	path := "/apis/" + gvr.Group + "/" + gvr.Version
 	if gvr.Group == "" {
@@ -53,8 +53,8 @@ func pathOf(gvr schema.GroupVersionResource, ref *index.Ref) string {
 	return path + "/" + gvr.Resource + "/" + ref.Name
 }
 
-// Complete returns the page with its objects as kube-apiserver has them, without what cuts name. An object that is gone meanwhile
-// stays as it was; any other failure is the error.
+// Complete returns the page with its objects as kube-apiserver has them, without what cuts name. An object that has been
+// deleted stays as it was; any other failure is the error.
 func (p *Page) Complete(ctx context.Context, cuts []rawjson.Cut, from reader) (*Page, error) {
 	out := *p
 	out.Body, out.complete, out.Insertions = nil, true, nil

@@ -14,13 +14,12 @@ import (
 
 // Page is one page of a list. It is written by Items or List, which differ in their form.
 type Page struct {
-	// Total is the number of matches on all pages, Remaining of those behind this one.
+	// Total is the number of matches on all pages, Remaining of those after this one.
 	Total, Remaining int
 	// ResourceVersion and Generation are those of the snapshot that the page is of.
 	ResourceVersion string
 	Generation      uint64
-	// Partial says that the caller may see only a part of the objects, which is what the page is of. An answer
-	// says so with HeaderPartial.
+	// Partial reports whether the page is of a partial list. The answer then has HeaderPartial.
 	Partial bool
 
 	Cache      *Cache
@@ -28,18 +27,18 @@ type Page struct {
 	Records    []*index.Record
 	Facets     string // members of the answer, empty for none
 	Projection *projection.Projection
-	digest     httpcache.Digest // of the records and notes
+	digest     httpcache.Digest // of the records and insertions
 	Bytes      int64            // of their JSON
-	Body       *cachedBody      // what is kept of the answer, nil for nothing
+	Body       *cachedBody      // the cached answer, nil for none
 	complete   bool             // the records are those of Complete
-	key        string           // of the annotation that notes set
+	key        string           // of the annotation that Insertions set
 	Insertions []Insertion      // one for each record, nil for none
 }
 
-// Len is how many objects the page has.
+// Len returns how many objects the page has.
 func (p *Page) Len() int { return len(p.Records) }
 
-// Items is the answer {"totalItems":N,"metadata":{...},"items":[...]}, the form of the resources routes.
+// Items returns the answer {"totalItems":N,"metadata":{...},"items":[...]}, the form of the resources routes.
 func (p *Page) Items() *Answer {
 	head := make([]byte, 0, 128+len(p.Facets))
 	head = strconv.AppendInt(append(head, `{"totalItems":`...), int64(p.Total), 10)
@@ -47,8 +46,8 @@ func (p *Page) Items() *Answer {
 	return &Answer{page: p, form: "items", head: p.begin(append(head, '}'))}
 }
 
-// List is the answer as a list of Kubernetes: kind and metadata, whose continue is the total, as clients
-// of KubeSphere read it.
+// List returns the answer as a list of Kubernetes: kind and metadata, whose continue is the total, as clients of KubeSphere
+// read it.
 func (p *Page) List() *Answer {
 	head := make([]byte, 0, 256+len(p.Facets))
 	head = rawjson.AppendString(append(head, `{"kind":`...), p.Kind.Kind+"List")
@@ -91,7 +90,7 @@ func (p *Page) write(to *httpcache.ChunkWriter) {
 	to.WriteText(tail)
 }
 
-// appendItems appends the items and the tail. add is told how much longer the text gets, and may refuse.
+// appendItems appends the items and the tail. add is told how much longer the text becomes, and may refuse.
 func (p *Page) appendItems(dst []byte, add func(n int64) error) ([]byte, error) {
 	counted := len(dst)
 	for i := range p.Records {
@@ -116,8 +115,8 @@ func (p *Page) appendItems(dst []byte, add func(n int64) error) ([]byte, error) 
 
 // Answer is a page in one of its forms. It is a web.Responder.
 //
-// Its head has what is of the moment: the resource version, totals, facets. Behind it are the items, whose
-// bytes are those of the cache, or, for a page that is asked for again, joined and compressed already.
+// Its head has what changes between answers: the resource version, totals, facets. After it come the items, whose bytes are
+// those of the cache, or, for a page that is requested again, joined and compressed already.
 type Answer struct {
 	page *Page
 	form string
@@ -145,7 +144,7 @@ func (a *Answer) Respond(w http.ResponseWriter, r *http.Request) {
 	p.Cache.responses.Send(w, r, &c)
 }
 
-// tag is the entity tag. It has nothing of the list's resource version, which other objects move too.
+// tag returns the entity tag. The list's resource version, which other objects move too, is not part of it.
 func (a *Answer) tag() string {
 	p := a.page
 	fields := ""
@@ -158,7 +157,7 @@ func (a *Answer) tag() string {
 	return httpcache.Tag(a.form, string(p.digest[:]), strconv.Itoa(p.Total), p.Facets, fields)
 }
 
-// content finds the bytes of the answer, as far as they have to be made before it begins, and counts them.
+// content prepares the bytes of the answer, as far as that is needed before it begins, and counts them.
 func (a *Answer) content(f *httpcache.Reservation, zip bool) (httpcache.Content, error) {
 	p := a.page
 	c := httpcache.Content{Before: a.head}
@@ -194,6 +193,5 @@ func (a *Answer) content(f *httpcache.Reservation, zip bool) (httpcache.Content,
 // partial is the value of HeaderPartial; answers share it, and net/http copies it.
 var partial = []string{"true"}
 
-// HeaderPartial is the header, with the value true, of an answer that shows only a part of what there is, because
-// the caller may see no more: Page.Partial.
+// HeaderPartial is the header, with the value true, of an answer that is a partial list: Page.Partial.
 const HeaderPartial = "X-Kapis-Partial"

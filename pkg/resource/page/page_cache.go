@@ -13,15 +13,15 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// pageCacheBounds are those of the pages that are remembered, and maxKeptBody the longest whose bytes are.
+// pageCacheBounds are those of the cached pages, and maxKeptBody the longest body that is cached.
 var pageCacheBounds = lru.Bounds{Entries: 8192, Bytes: 32 << 20, One: 16 << 20, Idle: 2 * time.Minute}
 
 const maxCachedBody = 4 << 20
 
-// pageOverhead is what a page that is remembered costs beside its bytes, roughly.
+// pageOverhead is roughly what a cached page costs besides its bytes.
 const pageOverhead = 512
 
-// Slot is where one page of one query is remembered.
+// Slot is the cache of one page of one query.
 type Slot struct {
 	key  string
 	last atomic.Pointer[cachedPage]
@@ -29,20 +29,21 @@ type Slot struct {
 
 func newPageSlot(key string) *Slot { return &Slot{key: key} }
 
-// cachedPage is a page as it was shown. The first time, only its digest is remembered; the second time, while
-// its records are the same, the records and the bytes of the answer are. It does not change.
+// cachedPage is a page as it was shown. The first time, only its digest is cached; the second time, while its records are
+// the same, the records and the bytes of the answer are. It does not change.
 type cachedPage struct {
 	position uint64
 	page     Page
 }
 
-// Cache keeps pages and the bytes of their answers, and has what answers share.
+// Cache has pages and the bytes of their answers, and what answers share.
 type Cache struct {
 	slots     *lru.Cache[*Slot]
 	responses *httpcache.Responses
 }
 
-// NewCache returns a cache without a page, for answers of at most maxOne bytes each and maxInFlight bytes that are written at a time.
+// NewCache returns an empty cache, for answers of at most maxOne bytes each and maxInFlight bytes that are written at a
+// time.
 func NewCache(maxInFlight, maxOne int64) *Cache {
 	return &Cache{slots: lru.New[*Slot](pageCacheBounds), responses: httpcache.NewResponses(maxInFlight, maxOne)}
 }
@@ -50,10 +51,10 @@ func NewCache(maxInFlight, maxOne int64) *Cache {
 // Responses returns what all answers share.
 func (c *Cache) Responses() *httpcache.Responses { return c.responses }
 
-// Slot returns where the pages of a key are cached.
+// Slot returns the slot of a key.
 func (c *Cache) Slot(key []byte) *Slot { return c.slots.Get(key, pageOverhead, newPageSlot) }
 
-// Size returns how many bytes the pages cost together, roughly.
+// Size returns roughly how many bytes the pages cost together.
 func (c *Cache) Size() int64 { return c.slots.Size() }
 
 // Bodies returns how many pages have bytes.
@@ -66,7 +67,7 @@ func (c *Cache) Bodies() (n int) {
 	return n
 }
 
-// At returns the page as it is in snap where all of it is cached, and what was cached last.
+// At returns the page as it is in snap if all of it is cached, and what was cached last.
 func (s *Slot) At(snap *index.Snapshot) (*Page, *cachedPage) {
 	last := s.last.Load()
 	if !last.is(snap) {
@@ -77,12 +78,12 @@ func (s *Slot) At(snap *index.Snapshot) (*Page, *cachedPage) {
 	return &p, last
 }
 
-// is tells whether all of the page is as it is in snap.
+// is reports whether all of the page is as it is in snap.
 func (s *cachedPage) is(snap *index.Snapshot) bool {
 	return s != nil && s.page.Body != nil && s.position == snap.Position()
 }
 
-// Remember notes that a page was shown, and gives it the bytes that are kept of it.
+// Remember records that a page was shown, and gives it its cached bytes.
 func (c *Cache) Remember(at *Slot, last *cachedPage, p *Page, snap *index.Snapshot) {
 	next := &cachedPage{position: snap.Position()}
 	if last != nil && last.page.Body != nil && slices.Equal(last.page.Records, p.Records) {
@@ -97,7 +98,7 @@ func (c *Cache) Remember(at *Slot, last *cachedPage, p *Page, snap *index.Snapsh
 		return
 	case last != nil && last.page.Body == nil && last.page.digest == p.digest:
 		p.Body = &cachedBody{slot: at}
-		p.Body.resize(p) // of the records, which are kept from now on
+		p.Body.resize(p) // of the records, which are cached from now on
 		next.page = *p
 	default:
 		next.page.digest = p.digest
@@ -107,8 +108,7 @@ func (c *Cache) Remember(at *Slot, last *cachedPage, p *Page, snap *index.Snapsh
 	}
 }
 
-// cachedBody is what is kept of the answer of one page: its items and tail, as they are and compressed, each from
-// when it is first asked for.
+// cachedBody is the cached answer of one page: its items and tail, plain and compressed, each made when it is first needed.
 type cachedBody struct {
 	slot *Slot
 
@@ -128,7 +128,7 @@ func (b *cachedBody) plain(p *Page) []byte {
 	return b.Text
 }
 
-// gzipped returns the same compressed, nil where that can't be done now.
+// gzipped returns the same compressed, or nil where no compressor is free.
 func (b *cachedBody) gzipped(p *Page) *httpcache.Deflated {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -154,7 +154,7 @@ func (b *cachedBody) gzipped(p *Page) *httpcache.Deflated {
 	return b.Deflated
 }
 
-// text is the items and the tail, as long as they are.
+// text returns the items and the tail.
 func (p *Page) text() []byte {
 	var room []byte
 	if p.Projection == nil {
@@ -167,7 +167,7 @@ func (p *Page) text() []byte {
 	return text
 }
 
-// resize tells the cache what the page costs: its bytes, and its records, which it may keep alone.
+// resize tells the cache what the page costs: its bytes, and its records, which it may be the last to use.
 func (b *cachedBody) resize(p *Page) {
 	bytes := pageOverhead + p.Bytes + int64(cap(b.Text)) + int64(8*len(p.Records))
 	if b.Deflated != nil {

@@ -40,7 +40,7 @@ func (o *Object) Respond(w http.ResponseWriter, r *http.Request) {
 	o.responses.Send(w, r, &c)
 }
 
-// Object returns the answer of one object, whose version is the one that is stored.
+// Object returns the answer of one object, whose version is the stored one.
 func (c *Cache) Object(r *index.Record, version string) *Object {
 	return &Object{JSON: r.JSON, ResourceVersion: version, record: r, responses: c.responses}
 }

@@ -6,8 +6,8 @@ import (
 	"kapis.dev/ks-apiserver/pkg/store/index"
 )
 
-// Filters that match much of a large kind are not tested object by object where indexes know the answer: the
-// objects of each are a set of bits, and what is in all sets is taken from the order that is asked for.
+// Filters that match much of a large kind are not tested object by object where indexes know the answer: the objects of each
+// are a bit set, and the objects in all sets are taken from the requested order.
 //
 // What it buys: a filter by two labels over 12 000 pods takes 1.0 ms by bit sets and 15.8 ms by testing each object
 // (BenchmarkBitsets). The plain twin is the test of each object, which TestSetsFindWhatTestsFind compares it with.
@@ -15,15 +15,15 @@ import (
 // scanRatio is how many entries of an order are walked in the time in which one object's JSON is tested.
 const scanRatio = 8
 
-// bitsetFilter is what objects have to pass that are walked.
+// bitsetFilter is what objects of a walk have to pass.
 type bitsetFilter struct {
 	set  index.Set
 	used bool // set is of use: there is a condition that an index answers
 	rest []Condition
 }
 
-// bitsetFilterOf returns what the indexes say of a plan. fewest is how many objects are to be tested without them: a condition whose
-// set costs more to make than to test that many objects is left to the test.
+// bitsetFilterOf returns what the indexes say about a plan. fewest is how many objects are to be tested without them: a
+// condition whose set costs more to build than testing that many objects is left to the test.
 func (p *Plan) bitsetFilterOf(snap *index.Snapshot, fewest int) *bitsetFilter {
 	s := &bitsetFilter{}
 	all := func() {
@@ -52,7 +52,8 @@ func (p *Plan) bitsetFilterOf(snap *index.Snapshot, fewest int) *bitsetFilter {
 	return s
 }
 
-// size is how many objects the index names for a condition, -1 where no index does. negative tells that those don't match.
+// size returns how many objects the index names for a condition, -1 where no index does. negative says that those don't
+// match.
 func (c *Condition) size(snap *index.Snapshot) (n int, negative bool) {
 	switch {
 	case len(c.Terms) > 0:
@@ -72,7 +73,7 @@ func count(snap *index.Snapshot, terms []index.Term) (n int) {
 	return n
 }
 
-// objects are those that size counts.
+// objects returns those that size counts.
 func (c *Condition) objects(snap *index.Snapshot) index.Set {
 	switch {
 	case len(c.Terms) > 0:
@@ -83,7 +84,7 @@ func (c *Condition) objects(snap *index.Snapshot) index.Set {
 	return snap.SetOfLabel(c.label)
 }
 
-// passes tests what the sets don't know.
+// passes tests what the sets don't decide.
 func (p *Plan) passes(s *bitsetFilter, snap *index.Snapshot, ref *index.Ref) bool {
 	if p.Namespace != "" && ref.Namespace != p.Namespace {
 		return false
@@ -101,7 +102,7 @@ func (p *Plan) passes(s *bitsetFilter, snap *index.Snapshot, ref *index.Ref) boo
 	return true
 }
 
-// walkBitsets is walk for a plan with conditions that indexes answer. ok is false for one that has none.
+// walkBitsets is walk for a plan with conditions that indexes answer. ok is false for a plan with none.
 func (s *scan) walkBitsets(best []index.Term, fewest int) (ordered, ok bool) {
 	filter := s.bitsetFilterOf(s.snap, fewest)
 	if !filter.used {
@@ -119,7 +120,7 @@ func (s *scan) walkBitsets(best []index.Term, fewest int) (ordered, ok bool) {
 		return true
 	}
 	from := s.along(s.snap, best)
-	// To sort n objects takes n log n comparisons, of texts that are anywhere in memory.
+	// Sorting n objects takes n log n comparisons, of texts all over the memory.
 	if ordered = s.Order.base <= byTime && from.Len() <= n*bits.Len(uint(n)); ordered {
 		from.Walk(0, false, func(ref *index.Ref) bool { return !filter.set.Has(ref) || keep(ref) })
 		return true, true
@@ -128,7 +129,7 @@ func (s *scan) walkBitsets(best []index.Term, fewest int) (ordered, ok bool) {
 	return false, true
 }
 
-// along is the shortest range in the plan's order that has all matches.
+// along returns the shortest range in the plan's order that has all matches.
 func (p *Plan) along(snap *index.Snapshot, best []index.Term) index.Range {
 	if len(best) == 1 && p.Order.base == byCreated {
 		return snap.ByCreated(best[0])

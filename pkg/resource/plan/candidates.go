@@ -20,8 +20,7 @@ func (c *candidates) Walk(i int, f func(*index.Ref) bool) {
 	}
 }
 
-// Candidates returns objects among which are all that can match, each once: the fewest there are to look
-// at.
+// Candidates returns objects among which are all that can match, each once: as few as possible.
 func (p *Plan) Candidates(snap *index.Snapshot) candidates {
 	if p.Never {
 		return candidates{}
@@ -55,7 +54,7 @@ func (p *Plan) Candidates(snap *index.Snapshot) candidates {
 	return distinct(best)
 }
 
-// distinct makes one list of ranges that may have objects in common.
+// distinct returns one list of ranges that may have objects in common.
 func distinct(ranges []index.Range) candidates {
 	all := candidates{list: []*index.Ref{}}
 	seen := map[*index.Ref]struct{}{}

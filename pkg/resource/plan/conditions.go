@@ -48,8 +48,7 @@ func (b *Builder) inNamespace(namespace string) {
 	b.indexed(holds, index.InNamespace(namespace))
 }
 
-// contains looks for text in the name, in any case in the alias, and in the field that the kind
-// names for this.
+// contains looks for text in the name, case-insensitively in the alias, and in the field that the kind names for this.
 func (b *Builder) contains(text string) {
 	folded, also := wordOf(text), b.Own.NameField-1
 	b.texts = append(b.texts, text)
@@ -58,8 +57,8 @@ func (b *Builder) contains(text string) {
 	})
 }
 
-// ownedBy looks for an owner by its UID or its name. Only UIDs have an index; what has the form of one is taken
-// for one, so that the pods of a workload are found at once.
+// ownedBy looks for an owner by its UID or its name. Only UIDs have an index; what has the form of a UID is taken for one,
+// so that the pods of a workload are found at once.
 func (b *Builder) ownedBy(owner string) {
 	uids := append([]string{owner}, b.Owners...)
 	for _, uid := range b.Owners {
@@ -80,7 +79,7 @@ func (b *Builder) ownedBy(owner string) {
 	b.indexed(holds, terms...)
 }
 
-// isUID tells whether s has the form of an object's UID, that of RFC 9562.
+// isUID reports whether s has the form of an object's UID, that of RFC 9562.
 func isUID(s string) bool {
 	if len(s) != 36 {
 		return false
@@ -98,7 +97,7 @@ func isUID(s string) bool {
 	return true
 }
 
-// anyOwner tells whether f holds of an owner of the object. It makes no list of them.
+// anyOwner reports whether f holds for an owner of the object. It makes no list of them.
 func anyOwner(r *index.Record, f func(index.Owner) bool) bool {
 	for e := rawjson.Array(rawjson.Get(r.JSON.String(), "metadata", "ownerReferences")); e.Next(); {
 		var o index.Owner
@@ -162,8 +161,8 @@ func (b *Builder) labels() {
 	}
 }
 
-// termsOf returns terms of which one holds for every object that one of the alternatives selects, none where
-// an alternative names no value of a label.
+// termsOf returns terms of which one holds for every object that one of the alternatives selects, or none where an
+// alternative names no value of a label.
 func termsOf(alternatives [][]query.Requirement) []index.Term {
 	var out []index.Term
 	for _, all := range alternatives {
@@ -260,7 +259,7 @@ func (b *Builder) ownFilters() {
 func (b *Builder) fieldIs(field int, values ...string) {
 	holds := func(r *index.Record) bool { return slices.Contains(values, r.Fields[field]) }
 	if slices.Contains(values, "") {
-		b.Check(holds) // what a field does not have is in no index
+		b.Check(holds) // an empty value is in no index
 		return
 	}
 	terms := make([]index.Term, len(values))
@@ -270,7 +269,7 @@ func (b *Builder) fieldIs(field int, values ...string) {
 	b.indexed(holds, terms...)
 }
 
-// IsLine tells whether s is one of the lines.
+// IsLine reports whether s is one of the lines.
 func IsLine(lines, s string) bool {
 	for line := range strings.SplitSeq(lines, "\n") {
 		if line == s && s != "" {

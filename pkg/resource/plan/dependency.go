@@ -13,8 +13,8 @@ type dependency struct {
 	generation uint64
 }
 
-// Outdated tells whether a plan made anew would have another outcome, since something that it depends
-// on, beside the objects that it is for, has changed.
+// Outdated reports whether a new plan would have another outcome, because something it depends on besides the objects that
+// it is for has changed.
 func (b *Builder) Outdated(ctx context.Context) bool {
 	if !b.moved(ctx) {
 		return false
@@ -27,7 +27,7 @@ func (b *Builder) Outdated(ctx context.Context) bool {
 	return false
 }
 
-// moved tells whether a kind that the plan depends on has changed at all.
+// moved reports whether a kind that the plan depends on has changed at all.
 func (b *Builder) moved(ctx context.Context) bool {
 	for _, d := range b.Depends {
 		snap, err := b.Planner.store.Snapshot(ctx, d.gvr)
@@ -38,7 +38,7 @@ func (b *Builder) moved(ctx context.Context) bool {
 	return false
 }
 
-// depend notes that the plan is made from another kind, as of a generation of it.
+// depend records that the plan is made from another kind, as of a generation of it.
 func (b *Builder) depend(gvr schema.GroupVersionResource, generation uint64) {
 	b.Depends = append(b.Depends, dependency{gvr, generation})
 }

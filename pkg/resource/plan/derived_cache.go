@@ -7,11 +7,11 @@ import (
 	"kapis.dev/ks-apiserver/pkg/store/index"
 )
 
-// maxMemo is how many things are kept that were derived from the objects of other kinds.
+// maxMemo is how many values are cached that were derived from the objects of other kinds.
 const maxMemo = 256
 
-// memo keeps what plans read of the objects of another kind (the namespaces of a workspace, the users
-// whom bindings name) while those stay the same. It is ready without being initialized.
+// memo caches what plans read of the objects of another kind (the namespaces of a workspace, the users whom bindings name)
+// while those stay the same. Its zero value is ready.
 type memo struct {
 	mu    sync.Mutex
 	byKey *recent.Map[any, memoEntry]
@@ -22,8 +22,8 @@ type memoEntry struct {
 	value      any
 }
 
-// Memoize returns what make makes of a snapshot, which it asks only for a newer one. The key must tell the kind of
-// the snapshot and everything else that make depends on. snap may be nil where it depends on no objects.
+// Memoize returns what make returns for a snapshot, and calls it only for a newer one. The key must contain the kind of the
+// snapshot and everything else that make depends on. snap may be nil where it depends on no objects.
 func Memoize[T any](d *memo, key any, snap *index.Snapshot, make func() T) T {
 	var generation uint64
 	if snap != nil {

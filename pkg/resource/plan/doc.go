@@ -4,6 +4,6 @@
 // names and texts that narrow the search; and an order. A Kind says what one kind has beyond metadata, and may add to the plan
 // from the objects of other kinds, on which the plan then depends (Builder.Outdated).
 //
-// Plan.Direct answers from an ordered tree alone. Plan.Collect looks at the fewest objects that can match: by names, by an index of
-// trigrams, by bit sets, or by a range of a tree. Whatever the way, the result is that of testing every object.
+// Plan.Direct answers from an ordered tree alone. Plan.Collect tests the fewest objects that can match: by names, by an
+// index of trigrams, by bit sets, or by a range of a tree. In any way, the result is that of testing every object.
 package plan

@@ -96,7 +96,7 @@ func (p *Plan) fewest(snap *index.Snapshot) (terms []index.Term, n int) {
 	return terms, n
 }
 
-// CheckEvery is how many objects a scan looks at before it asks whether it shall go on.
+// CheckEvery is how many objects a scan tests before it checks whether to go on.
 const CheckEvery = 256
 
 // scan is one walk through the objects that can match.
@@ -109,8 +109,8 @@ type scan struct {
 	err  error
 }
 
-// Collect walks the fewest objects that can match, and keeps those that do. ordered tells whether they
-// are in the plan's order. The error is that of ctx, or the plan's fault.
+// Collect walks the fewest objects that can match, and returns those that do. ordered reports whether they are in the plan's
+// order. The error is that of ctx, or the plan's fault.
 func (p *Plan) Collect(ctx context.Context, snap *index.Snapshot) (list []*index.Ref, ordered bool, err error) {
 	s := &scan{Plan: p, ctx: ctx, snap: snap}
 	ordered = s.walk()
@@ -146,7 +146,7 @@ func (s *scan) walk() (ordered bool) {
 	return s.Order.base == byCreated
 }
 
-// keep looks at one object, and tells whether the scan goes on.
+// keep tests one object, and reports whether the scan goes on.
 func (s *scan) keep(ref *index.Ref) bool {
 	if !s.goesOn() {
 		return false
@@ -157,7 +157,7 @@ func (s *scan) keep(ref *index.Ref) bool {
 	return true
 }
 
-// goesOn counts an object that is looked at, and tells whether the scan shall go on.
+// goesOn counts a tested object, and reports whether the scan goes on.
 func (s *scan) goesOn() bool {
 	if s.n++; s.n%CheckEvery == 0 {
 		s.err = s.ctx.Err()
@@ -172,7 +172,7 @@ func (s *scan) walkNamed() {
 	}
 }
 
-// walkAny walks the ranges of several terms, and takes an object that is in several of them once.
+// walkAny walks the ranges of several terms, and visits an object that is in several of them once.
 func (s *scan) walkAny(terms []index.Term) {
 	seen := map[*index.Ref]struct{}{}
 	for _, t := range terms {
@@ -186,7 +186,7 @@ func (s *scan) walkAny(terms []index.Term) {
 	}
 }
 
-// Holds checks everything that the plan asks of an object.
+// Holds reports whether an object satisfies the whole plan.
 func (p *Plan) Holds(r *index.Record) bool {
 	if p.Namespace != "" && r.Namespace != p.Namespace {
 		return false
@@ -204,10 +204,10 @@ func (p *Plan) Holds(r *index.Record) bool {
 	return true
 }
 
-// Matches is holds, and false where nothing can match.
+// Matches is Holds, and false where nothing can match.
 func (p *Plan) Matches(r *index.Record) bool { return !p.Never && p.Holds(r) }
 
-// Worthwhile tells whether to follow so many changes costs less than to look at what can match.
+// Worthwhile reports whether applying so many changes costs less than testing what can match.
 func (p *Plan) Worthwhile(changes uint64, snap *index.Snapshot) bool {
 	if changes <= 64 {
 		return true

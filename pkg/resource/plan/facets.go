@@ -11,8 +11,7 @@ import (
 	"kapis.dev/ks-apiserver/pkg/store/index"
 )
 
-// Bounds on facets: how many values of one are answered, and how long a value is that is counted by
-// itself.
+// Bounds on facets: how many values of one are answered, and how long a value may be to be counted by itself.
 const (
 	maxFacetValues = 1000
 	maxFacetText   = 256
@@ -25,10 +24,10 @@ type FacetCounter struct {
 	counts  map[string]int
 	long    int   // matches whose value is too long to be counted by itself
 	Bytes   int64 // of the counts
-	Changed bool  // since allFacets wrote them
+	Changed bool  // since FacetMembers wrote them
 }
 
-// countBytes is what a counted value costs beside its text.
+// countBytes is what a counted value costs besides its text.
 const countBytes = 64
 
 // NewFacetCounters returns a counter for each path, once for paths that are named twice.
@@ -50,7 +49,7 @@ func (t *FacetCounter) value(r *index.Record) string {
 	return rawjson.Text(raw)
 }
 
-// Apply follows one change: was is what matched before, is what matches now, nil for nothing.
+// Apply applies one change: was is what matched before, is what matches now, nil for nothing.
 func (t *FacetCounter) Apply(was, is *index.Record) {
 	var from, to string
 	if was != nil {
@@ -78,7 +77,7 @@ func (t *FacetCounter) add(value string, n int) {
 	}
 	count, known := t.counts[value]
 	if !known {
-		value = strings.Clone(value) // not a part of a version that nobody needs
+		value = strings.Clone(value) // keep no old version alive
 		t.Bytes += int64(len(value)) + countBytes
 	}
 	if count += n; count != 0 {
@@ -117,9 +116,8 @@ func (t *FacetCounter) append(dst []byte) (out []byte, others int) {
 	return append(dst, '}'), others
 }
 
-// FacetMembers writes the counters as the members "facets", an object of the values of each path with their counts,
-// and, where a path has more values than are answered, "facetsOthers": how many matches have one
-// of the others.
+// FacetMembers returns the counters as the members "facets", an object of the values of each path with their counts, and,
+// where a path has more values than are answered, "facetsOthers": how many matches have one of the others.
 func FacetMembers(all []FacetCounter) string {
 	if len(all) == 0 {
 		return ""

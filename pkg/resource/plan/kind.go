@@ -15,11 +15,11 @@ import (
 type Kind struct {
 	Fields  []Field
 	Extract func(json string, values []string)
-	// Cut names what is neither kept nor answered, besides hidden fields (package redaction).
+	// Cut names what is neither cached nor answered, besides hidden fields (package redaction).
 	Cut rawjson.Cut
-	// CutClusterWide names what is kept and answered in the scope of a namespace only.
+	// CutClusterWide names what is cached and answered in the scope of a namespace only.
 	CutClusterWide rawjson.Cut
-	// Params are parameters that plan reads itself, beside those that are fields.
+	// Params are parameters that Plan reads itself, besides those that are fields.
 	Params []string
 	// Plan adds what a filter needs that is more than a comparison with a field.
 	Plan func(b *Builder) error
@@ -27,26 +27,26 @@ type Kind struct {
 	NameField int
 	// Annotation is what another kind knows of the objects, nil for nothing.
 	Annotation *DerivedAnnotation
-	// Members says that the parameter namespace asks for those who are in one, and not for objects there.
+	// Members says that the parameter namespace selects the members of one, and not objects in it.
 	Members bool
 }
 
 // Field is one value of an object: a filter by its name, a sort key, or both.
 type Field struct {
 	Name string
-	// Path is where in the object the field stands as it is, nil where it is put together from several. Field
-	// selectors and sort keys that name the path read the field.
+	// Path is where in the object the field stands, nil where it is computed from several. Field selectors and sort keys
+	// that name the path read the field.
 	Path query.Path
-	// Match is how the parameter of that name is compared; matchNone for none. states are the values that the
-	// field can have, for matchState.
+	// Match is how the parameter of that name is compared; matchNone for none. States are the values that
+	// the field can have, for MatchState.
 	Match  match
 	States []string
-	// Sort makes the field a sort key, under its name or those in sorts; time says that it is an
-	// RFC 3339 time, which gets an order of its own.
+	// Sort makes the field a sort key, under its name or those in Sorts; Time says that it is an RFC 3339 time, which gets
+	// an order of its own.
 	Sort  bool
 	Time  bool
 	Sorts []string
-	// Inside says that the store finds the objects of a namespace by a line of the field, for matchMember.
+	// Inside says that the store finds the objects of a namespace by a line of the field, for MatchMember.
 	Inside bool
 }
 
@@ -57,7 +57,7 @@ const (
 	matchNone match = iota
 	// MatchExact is equality; the field is indexed.
 	MatchExact
-	// MatchState is equality with one of the alternatives between `|`, in any case; the field is indexed.
+	// MatchState is equality with one of the alternatives between `|`, case-insensitively; the field is indexed.
 	MatchState
 	// MatchContains holds where the field contains the value.
 	MatchContains
@@ -65,7 +65,7 @@ const (
 	MatchMember
 )
 
-// indexed tells whether the store finds objects by the field.
+// indexed reports whether the store finds objects by the field.
 func (f *Field) indexed() bool { return f.Match == MatchExact || f.Match == MatchState }
 
 // statesOf returns the states that a filter names, written as the field has them.
@@ -84,7 +84,7 @@ func (k *Kind) at(path query.Path) int {
 	return slices.IndexFunc(k.Fields, func(f Field) bool { return f.Path != nil && slices.Equal(f.Path, path) })
 }
 
-// The sort keys that every kind has, beside its own and the paths of fields.
+// The sort keys that every kind has, besides its own and the paths of fields.
 const (
 	sortName        = "name"
 	sortNamespace   = "namespace"
@@ -152,7 +152,7 @@ func (k *Kind) sortKeys() []string {
 	return append(out, "a field path such as .spec.replicas")
 }
 
-// StoreSchema returns what the store has to know of the kind.
+// StoreSchema returns the kind's schema for the store.
 func (k *Kind) StoreSchema() index.Schema {
 	s := index.Schema{Fields: len(k.Fields), Ordered: k.ordered(), Extract: k.Extract, Cut: k.Cut, CutClusterWide: k.CutClusterWide}
 	if k.NameField > 0 {
@@ -169,12 +169,12 @@ func (k *Kind) StoreSchema() index.Schema {
 	return s
 }
 
-// DerivedAnnotation is an annotation that answers give the objects of a kind: what another kind knows of them. It is found by an index of
-// that kind, for the objects of the page alone, and is no part of the object: no filter and no watch sees it.
+// DerivedAnnotation is an annotation that answers add to the objects of a kind: what another kind knows of them. It is found
+// by an index of that kind, for the objects of the page alone, and is no part of the object: no filter and no watch sees it.
 type DerivedAnnotation struct {
 	Key  string
 	From schema.GroupVersionResource
-	// Total says that the value is of all objects of the other kind, and so for those alone who may list them all.
+	// Total says that the value counts all objects of the other kind, and so is shown only to callers who may list them all.
 	Total bool
 	Of    func(from *index.Snapshot, r *index.Record) string
 }

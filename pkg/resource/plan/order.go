@@ -13,14 +13,14 @@ import (
 	"kapis.dev/ks-apiserver/pkg/store/index"
 )
 
-// Order is how the matches of a query are ordered, upwards.
+// Order is how the matches of a query are ordered, ascending.
 type Order struct {
 	base baseOrder
 	time int       // for byTime: which of the kind's ordered fields
 	keys []sortKey // for byTime and byKeys
 }
 
-// baseOrder tells the orders that trees have from those that are sorted.
+// baseOrder says whether an order is that of a tree, or is sorted.
 type baseOrder uint8
 
 const (
@@ -90,7 +90,7 @@ func createdKey() (sortKey, baseOrder, error) {
 	return sortKey{refs: func(a, b *index.Ref) int { return cmp.Compare(a.Created, b.Created) }}, byCreated, nil
 }
 
-// pathKey is the order by a field of the object: one that is kept with the object where there is one.
+// pathKey is the order by a field of the object: by the cached field where there is one.
 func pathKey(path query.Path, k *Kind) (sortKey, baseOrder, error) {
 	switch {
 	case path.Is("metadata", "name"):
@@ -112,7 +112,7 @@ func pathKey(path query.Path, k *Kind) (sortKey, baseOrder, error) {
 		if text := r.Fields[i]; text != "" {
 			return valueOfText(text)
 		}
-		return inObject(r) // which may be "" or not there
+		return inObject(r) // which may be "" or missing
 	}}, byKeys, nil
 }
 
@@ -175,8 +175,8 @@ func valueOfText(text string) SortValue {
 	return SortValue{class: classText, text: text}
 }
 
-// quantity reads a number, or one with a suffix of the quantities of Kubernetes. It reads at once what the
-// library, which is exact, may need a minute for, such as 1e-99999999.
+// quantity reads a number, or one with a suffix of the quantities of Kubernetes. It reads in no time values for which the
+// library, which is exact, may need a minute, such as 1e-99999999.
 func quantity(text string) (float64, bool) {
 	if n, err := strconv.ParseFloat(text, 64); err == nil {
 		return n, true

@@ -19,19 +19,19 @@ import (
 
 // Condition is one thing that must hold of an object.
 type Condition struct {
-	// Terms are how an index finds the objects, of which any suffices; empty where no index does. One term
-	// alone finds exactly the objects for which the condition holds.
+	// Terms are how an index finds the objects, of which any suffices; empty where no index does. A single term finds
+	// exactly the objects for which the condition holds.
 	Terms []index.Term
 	// without are how an index finds the objects that don't match: all others do.
 	without []index.Term
-	// label is the key of the label that decides by its being there, or with lacks by its absence.
+	// label is the key of a label that decides by its presence, or with lacks by its absence.
 	label string
 	lacks bool
 	// Holds checks one object.
 	Holds func(*index.Record) bool
 }
 
-// Plan is what is to be done for a query.
+// Plan is how a query is answered.
 type Plan struct {
 	// Namespace restricts everything to one, base is its term, or the one of all objects.
 	Namespace  string
@@ -39,18 +39,18 @@ type Plan struct {
 	Conditions []Condition
 	// named are the only names that can match, nil for any.
 	named map[string]struct{}
-	// texts are in the name, the alias or the searched field of whatever matches, and words in its name, or in a
-	// label or an annotation: where an index of texts can be asked.
+	// texts are in the name, the alias or the searched field of every match, and words in its name, or in a label or an
+	// annotation: where an index of texts can be asked.
 	texts, words []string
 	// Never says that nothing can match.
 	Never bool
 	Order Order
-	// Fault tells why what holds said since fault was asked last can't be used, nil where it can. It is nil
-	// where holds can't fail. Whoever has asked holds of all objects that he wants to know of asks fault.
+	// Fault returns why the results of Holds since the last call of Fault can't be used, or nil. It is nil where Holds can't
+	// fail. A caller of Holds calls Fault once it has tested all objects.
 	Fault func() error
 }
 
-// Failed asks fault, where there is one.
+// Failed calls Fault, where there is one.
 func (p *Plan) Failed() error {
 	if p.Fault == nil {
 		return nil
@@ -58,7 +58,7 @@ func (p *Plan) Failed() error {
 	return p.Fault()
 }
 
-// Builder makes a plan of a query. The plan function of a kind may add to it.
+// Builder builds the plan of a query. The plan function of a kind may add to it.
 type Builder struct {
 	Plan
 
@@ -68,7 +68,7 @@ type Builder struct {
 	Own     *Kind
 	Scope   Scope
 	Query   *query.Query
-	Owners  []string // UIDs beside the owner that is asked for
+	Owners  []string // UIDs besides the requested owner
 	varies  []byte
 	Depends []dependency // what it was made from, for watches
 
@@ -77,8 +77,8 @@ type Builder struct {
 	Projection *projection.Projection // nil for whole objects
 }
 
-// build makes the plan. What the scope says comes first and the expression last, so that no filter of the
-// caller's looks at an object that is out of scope.
+// build builds the plan. The scope's conditions come first and the expression last, so that no filter of the caller's tests
+// an object that is out of scope.
 func (b *Builder) build() error {
 	b.base = index.All()
 	if b.Namespace = b.Scope.Namespace; b.Namespace != "" {
@@ -132,7 +132,7 @@ func (b *Builder) Snapshot(gvr schema.GroupVersionResource) (*index.Snapshot, er
 	return snap, err
 }
 
-// Vary says what the outcome depends on, beside the parameters and the kind's own objects.
+// Vary adds to what the outcome depends on, besides the parameters and the kind's own objects.
 func (b *Builder) Vary(s string) { b.varies = lru.AppendPart(b.varies, s) }
 
 // Check adds a condition that no index answers.
@@ -140,13 +140,13 @@ func (b *Builder) Check(holds func(*index.Record) bool) {
 	b.Conditions = append(b.Conditions, Condition{Holds: holds})
 }
 
-// indexed adds a condition that holds of the objects of the terms, and of no other.
+// indexed adds a condition that holds for the objects of the terms, and for no others.
 func (b *Builder) indexed(holds func(*index.Record) bool, terms ...index.Term) {
 	b.Conditions = append(b.Conditions, Condition{Terms: terms, Holds: holds})
 }
 
-// Narrowed adds a condition that holds only of objects of the terms, but not of all: the terms say where to look,
-// and are never the answer. Without terms it looks everywhere.
+// Narrowed adds a condition that holds only for objects of the terms, but not for all: the terms say where to look, and are
+// never the answer. Without terms all objects are tested.
 func (b *Builder) Narrowed(holds func(*index.Record) bool, terms ...index.Term) {
 	if len(terms) > 0 {
 		b.indexed(func(*index.Record) bool { return true }, terms...)
@@ -169,8 +169,8 @@ func (b *Builder) Names(names map[string]struct{}) {
 	b.named = both
 }
 
-// appendKey appends a text that is equal for queries with the same matches, in the same order, on the
-// same snapshot. It has everything of the scope: a result must never be that of another part.
+// appendKey appends a text that is equal for queries with the same matches, in the same order, on the same snapshot. It
+// contains all of the scope: a result must never be that of another partial list.
 func (b *Builder) appendKey(key []byte) []byte {
 	part := ""
 	if b.Scope.Part != nil {
@@ -213,7 +213,7 @@ func (b *Builder) PageKey(dst []byte) []byte {
 	return lru.ShortKey(strconv.AppendBool(append(key, 'u'), q.Ascending))
 }
 
-// Projected is an object as the query wants to see it.
+// Projected returns an object with the fields that the query asks for.
 func (b *Builder) Projected(object redaction.Shown) string {
 	if b.Projection == nil {
 		return object.String()
@@ -221,11 +221,11 @@ func (b *Builder) Projected(object redaction.Shown) string {
 	return string(b.Projection.Append(nil, object.String()))
 }
 
-// Planner makes plans. It knows the kinds with something of their own, and keeps what plans read of other kinds.
+// Planner builds plans. It knows the kinds with fields of their own, and caches what plans read of other kinds.
 type Planner struct {
 	store  *store.Store
 	kinds  map[schema.GroupResource]*Kind
-	params map[*Kind][]string // what kind.filterParams returns
+	params map[*Kind][]string // what Kind.filterParams returns
 
 	Memo        memo
 	outsiders   outsiders
@@ -241,7 +241,7 @@ func New(s *store.Store, kinds map[schema.GroupResource]*Kind) *Planner {
 	return &Planner{store: s, kinds: kinds, params: params}
 }
 
-// metadataOnly is what a kind without anything of its own has.
+// metadataOnly is the Kind of any other kind.
 var metadataOnly Kind
 
 // KindOf returns what a kind has beyond metadata.
@@ -261,8 +261,8 @@ func (p *Planner) Plan(ctx context.Context, k *store.Kind, scope Scope, q *query
 	return b, nil
 }
 
-// HasData reports whether objects of a kind are whole in the scope of a namespace only, and there for those who may read
-// the kind itself: for such a kind Scope.Data is to be found out.
+// HasData reports whether objects of a kind are whole in the scope of a namespace only, and there for callers who may read
+// the kind itself: for such a kind the caller must set Scope.Data.
 func (p *Planner) HasData(k *store.Kind) bool { return p.store.DataByNamespace(k.GVR) }
 
 // WithData reports whether a query sees the data of a kind that has it by namespace only.
@@ -272,8 +272,8 @@ func (p *Planner) WithData(k *store.Kind, scope Scope) bool {
 
 // Which cache answers a query is decided here, and nowhere else.
 
-// Snapshot returns what a query in a scope is answered from: a snapshot that has reached version, or the newest one where
-// that is empty. Refs and positions of a snapshot with data are not those of the kind's.
+// Snapshot returns the snapshot for a query in a scope: one that has reached version, or the newest where that is empty.
+// Refs and positions of a snapshot with data are not those of the kind's.
 func (p *Planner) Snapshot(ctx context.Context, k *store.Kind, scope Scope, version string) (*index.Snapshot, error) {
 	if p.WithData(k, scope) {
 		return p.store.SnapshotInAt(ctx, k.GVR, scope.Namespace, version)
@@ -289,18 +289,18 @@ func (p *Planner) Watch(ctx context.Context, k *store.Kind, scope Scope) (*store
 	return p.store.Watch(ctx, k.GVR)
 }
 
-// Cuts returns what answers in a scope leave out of the objects of a kind that are read at kube-apiserver.
+// Cuts returns what answers in a scope leave out of the objects of a kind that are read from kube-apiserver.
 func (p *Planner) Cuts(k *store.Kind, scope Scope) []rawjson.Cut {
 	own := p.KindOf(k.GVR)
 	cuts := []rawjson.Cut{own.Cut}
 	if len(own.CutClusterWide) > 0 && !p.WithData(k, scope) {
-		// kubectl apply repeats the data in its annotation, and what it calls stringData.
+		// kubectl apply repeats the data in its annotation, and also what is given as stringData.
 		cuts = append(cuts, own.CutClusterWide, rawjson.Cuts([]string{"metadata", "annotations", corev1.LastAppliedConfigAnnotation}))
 	}
 	return cuts
 }
 
-// Stale tells whether a namespace was noted since the plan was made, so that it is to be made anew.
+// Stale reports whether a namespace was recorded since the plan was built, so that it must be built again.
 func (b *Builder) Stale() bool {
 	return b.workspace != nil && b.Planner.outsiders.of(b.workspace.workspace) != b.workspace.known
 }

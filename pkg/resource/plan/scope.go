@@ -18,11 +18,11 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// ErrNotVisible says that a caller who may see a part of the cluster may see no object of this kind. It is a 403;
-// who answers the request makes authz.Denied of it, which says more.
+// ErrNotVisible is the error for a caller who may see a part of the cluster, but no object of this kind. It is a 403; the
+// handler makes authz.Denied of it, which says more.
 var ErrNotVisible = status.Forbiddenf("no object of this kind can be seen by the caller")
 
-// WorkspaceLabel says which workspace an object belongs to.
+// WorkspaceLabel is the label of the workspace that an object belongs to.
 const WorkspaceLabel = "kubesphere.io/workspace"
 
 const tenantGroup = "tenant.kubesphere.io"
@@ -32,7 +32,7 @@ var namespacesKind = schema.GroupVersionResource{Version: "v1", Resource: "names
 // namespaceOwners says which workspace each namespace is in. It does not change.
 type namespaceOwners struct {
 	of    map[string]string       // namespace -> workspace, for those that are in one
-	terms map[string][]index.Term // workspace -> where an index finds its objects, and perhaps others
+	terms map[string][]index.Term // workspace -> how an index finds its objects, and perhaps others
 	// digest is equal for equal tenancies, digests are equal for equal namespaces of a workspace.
 	digest  string
 	digests map[string]httpcache.Digest
@@ -40,7 +40,7 @@ type namespaceOwners struct {
 	from uint64
 }
 
-// NamespaceOwners returns the owners as they are now. They are made again when a namespace changes.
+// NamespaceOwners returns the present owners. They are computed again when a namespace changes.
 func (s *Planner) NamespaceOwners(ctx context.Context) (*namespaceOwners, error) {
 	snap, err := s.store.Snapshot(ctx, namespacesKind)
 	if err != nil {
@@ -73,8 +73,8 @@ func namespaceOwnersOf(snap *index.Snapshot) *namespaceOwners {
 	return t
 }
 
-// Has tells whether an object belongs to a workspace: by its namespace where that is in one, else by its own
-// label. So nobody puts an object into another workspace by labelling it in a namespace of his own.
+// Has reports whether an object belongs to a workspace: by its namespace where that is in one, else by its own label. So a
+// user can't put an object into another workspace by labelling it in a namespace of their own.
 func (t *namespaceOwners) Has(r *index.Record, workspace string) bool {
 	if owner := t.of[r.Namespace]; owner != "" {
 		return owner == workspace
@@ -140,7 +140,7 @@ func SetOf(names []string) map[string]struct{} {
 	return out
 }
 
-// partKey is the key of what is derived from a Part.
+// partKey is the key of what is derived from a partial list.
 type partKey struct{ key, of string }
 
 // inPart restricts the plan to what the caller may see.
@@ -174,7 +174,7 @@ func (b *Builder) inPart(p *authz.PartialList) error {
 	return nil
 }
 
-// Belongs tells whether an object of a kind belongs to a workspace.
+// Belongs reports whether an object of a kind belongs to a workspace.
 func (s *Planner) Belongs(ctx context.Context, k *store.Kind, r *index.Record, workspace string) (bool, error) {
 	if !k.Namespaced {
 		return new(namespaceOwners).Has(r, workspace), nil
@@ -186,23 +186,23 @@ func (s *Planner) Belongs(ctx context.Context, k *store.Kind, r *index.Record, w
 	return t.Has(r, workspace), nil
 }
 
-// Scope is where a query looks. The zero Scope is the whole cluster.
+// Scope is the scope of a query. The zero Scope is the whole cluster.
 type Scope struct {
 	// Namespace restricts it to one namespace.
 	Namespace string
 	// Workspace restricts it to objects that carry the workspace's label.
 	Workspace string
-	// Data says that the caller may read the kind itself, in the namespace: objects of kinds that keep their
-	// data by namespace only (HasData) are then whole. Without it they are as anywhere else.
+	// Data says that the caller may read the kind itself, in the namespace: objects of kinds whose data is cached by
+	// namespace only (HasData) are then whole. Without it they are without data, as anywhere else.
 	Data bool
 	// Part restricts it to what the caller may see, nil where that is everything.
 	Part *authz.PartialList
-	// MayList tells whether the caller may list all objects of another kind, in the whole cluster; nil where he may not. What is said of a
-	// storage class, how many claims it has, is for those alone.
+	// MayList reports whether the caller may list all objects of another kind, in the whole cluster; nil where they may not.
+	// Only such callers see how many claims a storage class has.
 	MayList func(ctx context.Context, gvr schema.GroupVersionResource) bool
 }
 
-// CheckScope returns why a kind can't be asked for in a scope, nil where it can.
+// CheckScope returns why a kind can't be queried in a scope, or nil.
 func CheckScope(k *store.Kind, scope Scope) error {
 	gr := k.GVR.GroupResource()
 	if scope.Namespace != "" && !k.Namespaced {

@@ -20,13 +20,13 @@ type row struct {
 // while it changes.
 type Rows = btree.BTreeG[row]
 
-// rowBytes is what a row costs in the tree, measured; valueBytes what a key of it costs beside its text.
+// rowBytes is the measured cost of a row in the tree; valueBytes what a key of it costs besides its text.
 const (
 	rowBytes   = 36
 	valueBytes = 40
 )
 
-// byValues tells whether the order needs more of an object than its ref.
+// byValues reports whether the order needs more of an object than its ref.
 func (o *Order) byValues() bool { return o.base == byTime || o.base == byKeys }
 
 // compare orders two rows. It is total: no two objects are equal.
@@ -53,7 +53,7 @@ func (o *Order) compare(a, b row) int {
 	return index.CompareKey(a.ref, b.ref)
 }
 
-// row returns the row of a record. Its texts are parts of the record's JSON, so it is not to be kept.
+// row returns the row of a record. Its texts are substrings of the record's JSON, so it must not be stored.
 func (o *Order) row(r *index.Record) row {
 	if !o.byValues() {
 		return row{ref: r.Ref}
@@ -71,11 +71,10 @@ func (o *Order) read(r *index.Record, values []SortValue) {
 	}
 }
 
-// texts makes the texts of rows their own, so that a row does not keep the JSON of a version that
-// nobody needs. Texts that come again are shared.
+// texts copies the texts of rows, so that a row does not keep the JSON of an old version alive. Equal texts are shared.
 type texts map[string]string
 
-// maxTexts bounds how many are remembered.
+// maxTexts bounds how many are shared.
 const maxTexts = 1024
 
 func (t texts) own(values []SortValue) {
@@ -95,7 +94,7 @@ func (t texts) own(values []SortValue) {
 	}
 }
 
-// NewRows puts refs in order. ordered says that they are already.
+// NewRows puts refs in order. ordered says that they are in order already.
 func (o *Order) NewRows(snap *index.Snapshot, refs []*index.Ref, ordered bool) *Rows {
 	list := make([]row, len(refs))
 	for i, ref := range refs {
@@ -122,7 +121,7 @@ func (o *Order) NewRows(snap *index.Snapshot, refs []*index.Ref, ordered bool) *
 	return out
 }
 
-// Apply follows one change: was is what matched before, is what matches now, nil for nothing.
+// Apply applies one change: was is what matched before, is what matches now, nil for nothing.
 func (o *Order) Apply(t *Rows, was, is *index.Record) {
 	switch {
 	case was != nil && is != nil:
@@ -146,7 +145,7 @@ func (o *Order) insert(t *Rows, r row) {
 	t.Set(r)
 }
 
-// Bytes is what a row of the order costs, roughly.
+// Bytes returns roughly what a row of the order costs.
 func (o *Order) Bytes() int64 {
 	if !o.byValues() {
 		return rowBytes

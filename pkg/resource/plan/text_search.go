@@ -2,11 +2,11 @@ package plan
 
 import "kapis.dev/ks-apiserver/pkg/store/index"
 
-// searchAbove is how many objects a plan may have to look at without asking an index of texts.
+// searchAbove is how many objects a plan may test without asking an index of texts.
 const searchAbove = 2000
 
-// textSearch calls keep with what may contain the longest text that the plan asks for, and tells whether there is an index
-// that knows.
+// textSearch calls keep with the objects that may contain the longest text of the plan, and reports whether an index could
+// answer.
 func (p *Plan) textSearch(snap *index.Snapshot, keep func(*index.Ref) bool) bool {
 	if text := longest(p.texts); text != "" && snap.Containing(text, keep) {
 		return true

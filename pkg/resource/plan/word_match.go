@@ -12,8 +12,8 @@ import (
 type word struct {
 	lower string
 	ascii bool
-	// plain says that no JSON escape and no structure of JSON can be taken for the word, or hide it: where a
-	// text in JSON has no backslash, the word is in it as it is in what it means.
+	// plain says that no JSON escape and no structure of JSON can be taken for the word, or hide it: where a JSON text has
+	// no backslash, it contains the word if its value does.
 	plain bool
 }
 
@@ -26,7 +26,7 @@ func wordOf(text string) word {
 	return w
 }
 
-// in tells whether s contains the word.
+// in reports whether s contains the word.
 func (w *word) in(s string) bool {
 	if !w.ascii {
 		return strings.Contains(strings.ToLower(s), w.lower)
@@ -61,14 +61,14 @@ func lower(c byte) byte {
 	return c
 }
 
-// inPairs tells whether a key or a value contains the word.
+// inPairs reports whether a key or a value contains the word.
 func (w *word) inPairs(p index.Pairs) bool {
 	if w.plain {
 		if !w.in(string(p)) {
 			return false
 		}
 		if strings.IndexByte(string(p), '\\') < 0 {
-			return true // what is between quotes is keys and values, and the word has no quote
+			return true // only keys and values are between quotes, and the word has no quote
 		}
 	}
 	for m := rawjson.Object(string(p)); m.Next(); {
@@ -79,7 +79,7 @@ func (w *word) inPairs(p index.Pairs) bool {
 	return false
 }
 
-// inRecord tells whether the name, a label or an annotation contains the word; the alias is an annotation.
+// inRecord reports whether the name, a label or an annotation contains the word; the alias is an annotation.
 func (w *word) inRecord(r *index.Record) bool {
 	return w.in(r.Name) || w.inPairs(r.Labels) || w.inPairs(r.Annotations)
 }

@@ -9,40 +9,41 @@ import (
 	"kapis.dev/ks-apiserver/pkg/store/index"
 )
 
-// What is kept of a query in a workspace must not be dropped whenever a namespace changes somewhere, and yet depends on more than the
-// workspace's own namespaces: an object that has the workspace's label in a namespace outside belongs to it until that namespace is another
-// workspace's. Which namespaces those are only the objects tell. So whoever looks at such an object notes its namespace first, for good,
-// and keys say of each that is noted whose it is:
+// What is cached for a query in a workspace must not be dropped whenever a namespace changes somewhere, and yet depends on
+// more than the workspace's own namespaces: an object that has the workspace's label in a namespace outside belongs to the
+// workspace until that namespace is in another one. Only the objects show which namespaces those are. So the test of such an
+// object first records its namespace, permanently, and keys contain the workspace of each recorded namespace:
 //
-//   - a key says more than before once another is noted, so nothing that was kept without is found any more;
-//   - a query that was answered meanwhile is asked again (Service.List), since it may have found what somebody kept who knew
-//     another state of that namespace;
-//   - a watch compares what it went by with what is so now, for all that are noted.
+//   - a key changes once another namespace is recorded, so results that were cached without it are no longer found;
+//   - a query that was answered meanwhile is run again (Service.List), since it may have found a result that was cached
+//     in another state of that namespace;
+//   - a watch compares the state that it was built from with the present one, for all recorded namespaces.
 
-// maxOutsiders is how many namespaces are noted, of all workspaces together. A workspace that would have more depends on all namespaces.
+// maxOutsiders is how many namespaces are recorded, of all workspaces together. A workspace that would have more depends on
+// all namespaces.
 const maxOutsiders = 4096
 
-// outsiders are the namespaces that are noted. They are ready without being initialized.
+// outsiders are the recorded namespaces. The zero value is ready.
 type outsiders struct {
 	mu    sync.Mutex
 	known map[string]*outsiderSet // by workspace
 	count int
 }
 
-// outsiderSet has the namespaces that are noted for a workspace. It does not change. Nil is none.
+// outsiderSet has the namespaces that are recorded for a workspace. It does not change. Nil is the empty set.
 type outsiderSet struct {
 	namespaces []string // in order
 	all        bool     // they were too many
 }
 
-// of returns those of a workspace, equal pointers while they are the same.
+// of returns those of a workspace: equal pointers while they are the same.
 func (s *outsiders) of(workspace string) *outsiderSet {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.known[workspace]
 }
 
-// add notes a namespace.
+// add records a namespace.
 func (s *outsiders) add(workspace, namespace string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -66,7 +67,7 @@ func (s *outsiders) add(workspace, namespace string) {
 	s.known[workspace] = next
 }
 
-// has tells whether a namespace is noted.
+// has reports whether a namespace is recorded.
 func (s *outsiderSet) has(namespace string) bool {
 	if s == nil || s.all {
 		return s != nil
@@ -75,7 +76,7 @@ func (s *outsiderSet) has(namespace string) bool {
 	return ok
 }
 
-// workspaceScope is what a plan goes by that is for the objects of a workspace, in all namespaces.
+// workspaceScope is the state that a plan for the objects of a workspace, in all namespaces, depends on.
 type workspaceScope struct {
 	*namespaceOwners
 	workspace string
@@ -97,7 +98,7 @@ func (b *Builder) belongsToWorkspace(r *index.Record) bool {
 	return x.of[r.Namespace] == ""
 }
 
-// appendKey appends what the outcome depends on. Each form begins with a byte of its own, so that it can be told where it ends.
+// appendKey appends what the outcome depends on. Each form begins with a byte of its own, so that its end is known.
 func (x *workspaceScope) appendKey(key []byte) []byte {
 	if x == nil {
 		return append(key, '-')
@@ -117,7 +118,7 @@ func (x *workspaceScope) appendKey(key []byte) []byte {
 	return append(key, '.')
 }
 
-// adoptWorkspace goes on with what a plan knows that was made anew, and tells whether its outcome is that of b.
+// adoptWorkspace takes over the state of a plan that was built again, and reports whether its outcome is that of b.
 func (b *Builder) adoptWorkspace(again *Builder) bool {
 	before, now := b.workspace, again.workspace
 	if before == nil || now == nil {

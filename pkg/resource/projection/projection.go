@@ -11,22 +11,21 @@ import (
 	"kapis.dev/ks-apiserver/pkg/resource/lru"
 )
 
-// Projection cuts objects down to the fields that a query asks for. What is there of them stands where it
-// stood: objects around it are rebuilt, and what has nothing of it is left out. A step through an
-// array that is no index goes into all of its elements; an index keeps that element alone. apiVersion
-// and kind are always there.
+// Projection cuts objects down to the fields that a query asks for. Fields stay where they were: objects around them are
+// rebuilt, and objects with none of them are left out. A step through an array that is no index goes into all of its
+// elements; an index keeps that element alone. apiVersion and kind are always there.
 type Projection struct {
 	root *branch
-	// Key is equal for projections that answer the same.
+	// Key is equal for projections with the same outcome.
 	Key string
 }
 
-// branch is what is asked for of one value.
+// branch is what is requested of one value.
 type branch struct {
 	step  string
 	whole bool
 	below []*branch
-	// each is what is asked for of every element, where the value is an array; nil for nothing.
+	// each is what is requested of every element, where the value is an array; nil for nothing.
 	each *branch
 }
 
@@ -36,7 +35,7 @@ func New(paths []query.Path) *Projection {
 		return nil
 	}
 	p := &Projection{root: &branch{}}
-	keys := make([]string, len(paths)) // each can be read back, so that two paths are never one text
+	keys := make([]string, len(paths)) // each can be parsed back, so that two paths never have one text
 	for i, path := range paths {
 		keys[i] = path.String()
 		p.root.add(path)
@@ -64,7 +63,7 @@ func (b *branch) add(path query.Path) {
 	at.whole = true
 }
 
-// complete finds what is asked for of elements, here and below.
+// complete computes what is requested of elements, here and below.
 func (b *branch) complete() {
 	each := &branch{}
 	for _, c := range b.below {
@@ -79,7 +78,7 @@ func (b *branch) complete() {
 	}
 }
 
-// Append appends what is asked for of the object json, at least {}.
+// Append appends what is requested of the object json, at least {}.
 func (p *Projection) Append(dst []byte, json string) []byte {
 	out, ok := appendPart(dst, json, []*branch{p.root})
 	if !ok {
@@ -88,7 +87,7 @@ func (p *Projection) Append(dst []byte, json string) []byte {
 	return out
 }
 
-// appendPart appends what branches ask for of a value, and tells whether there is anything.
+// appendPart appends what branches request of a value, and reports whether there is anything.
 func appendPart(dst []byte, value string, branches []*branch) ([]byte, bool) {
 	if slices.ContainsFunc(branches, func(b *branch) bool { return b.whole }) {
 		return append(dst, value...), true

@@ -148,7 +148,7 @@ func FuzzProjectionIsThatOfTheModel(f *testing.F) {
 	})
 }
 
-// repeats tells whether an object may have a member twice, or bytes that are no text: decoders differ there.
+// repeats reports whether an object may have a member twice, or bytes that are no text: decoders differ there.
 func repeats(object string) bool {
 	var v any
 	if json.Unmarshal([]byte(object), &v) != nil {

@@ -26,17 +26,17 @@ const ViewLive = "live"
 const (
 	// pageEvery is how often a live page is sent at most.
 	pageEvery = 200 * time.Millisecond
-	// maxLive is the longest live page: it is looked at with every change.
+	// maxLive is the longest live page: all of it is compared at every change.
 	maxLive = 500
 )
 
-// Live is a page of a list that is kept up to date: a stream.Source that sends the page, and then what
-// is different, exactly as List would answer each time.
+// Live is a page of a list that is kept up to date: a stream.Source that sends the page, and then the differences, exactly
+// as List would answer each time.
 type Live struct {
 	streams    *Streams
 	kind       *store.Kind
 	scope      plan.Scope
-	query      *query.Query           // without projection: items are told apart by what they don't show, too
+	query      *query.Query           // without projection: items are identified by fields that they don't show, too
 	projection *projection.Projection // nil for whole objects
 	from       *store.Watch
 
@@ -44,25 +44,25 @@ type Live struct {
 	last                    shownPage
 	first                   message // the page that it begins with, reserved until it is sent
 	flight                  httpcache.Reservation
-	sums                    bool // items are told apart by sums: they are not the texts of the cache
+	sums                    bool // items are compared by sums: they are not the texts of the cache
 	Wake, Page, Check, Beat time.Duration
 }
 
-// shownPage is what the client has been shown. It keeps the objects of the cache alone, and no text made of them.
+// shownPage is what the client has been shown. It holds the objects of the cache alone, and no text made of them.
 type shownPage struct {
 	*page.Page
 	keys []string
 	sums []httpcache.Digest // of the items, nil where they are the texts of the cache
 }
 
-// message is what is sent at once, in parts. Those that are made for it are counted before they are many.
+// message is what is sent at once, in pieces. Those that are made for it are counted as they are added.
 type message struct {
 	parts  []string
 	flight *httpcache.Reservation
 	err    error
 }
 
-// add appends parts, or notes that they are too many bytes.
+// add appends pieces, or records that they are too many bytes.
 func (m *message) add(parts ...string) {
 	n := 0
 	for _, p := range parts {
@@ -88,7 +88,7 @@ func (m *message) list(name string, n int, value func(i int) string) {
 	m.add("]")
 }
 
-// Live begins a live page.
+// Live opens a live page.
 func (s *Streams) Live(ctx context.Context, k *store.Kind, scope plan.Scope, q *query.Query) (*Live, error) {
 	if q.Limit == query.All || q.Limit > maxLive {
 		v, _ := q.Param("limit")
@@ -122,9 +122,9 @@ func (s *Streams) Live(ctx context.Context, k *store.Kind, scope plan.Scope, q *
 	if x.from, err = s.planner.Watch(ctx, k, scope); err != nil {
 		return nil, err
 	}
-	x.from.Snapshot() // what follows is as new
+	x.from.Snapshot() // later pages are at least as new
 	x.flight = s.responses.Reserve()
-	if x.last, err = x.now(ctx); err == nil { // while it can be refused with a code
+	if x.last, err = x.now(ctx); err == nil { // while it can still be refused with a status code
 		x.first = x.whole(&x.last)
 		err = x.first.err
 	}
@@ -151,7 +151,7 @@ func (x *Live) Stream(ctx context.Context, out *stream.Writer) {
 	if !x.send(out, "PAGE", &x.first) {
 		return
 	}
-	// What has changed since the page was made is sent without a pause.
+	// Changes since the page was made are sent without a pause.
 	var sent time.Time
 	for heard := time.Now(); ; {
 		page, err := x.next(ctx, sent)
@@ -180,8 +180,8 @@ func (x *Live) Stream(ctx context.Context, out *stream.Writer) {
 	}
 }
 
-// send sends a message, or why it can't be sent, and tells whether the stream goes on. Its bytes stay reserved until the client
-// has taken it.
+// send sends a message, or why it can't be sent, and reports whether the stream goes on. Its bytes stay reserved until the
+// client has received it.
 func (x *Live) send(out *stream.Writer, typ string, m *message) bool {
 	defer x.flight.Release()
 	if m.err != nil {
@@ -213,7 +213,7 @@ func (x *Live) now(ctx context.Context) (shownPage, error) {
 	if err != nil {
 		return shownPage{}, err
 	}
-	p.Body = nil // that is for answers
+	p.Body = nil // only answers use it
 	s := shownPage{Page: p, keys: make([]string, p.Len())}
 	if x.sums {
 		s.sums = make([]httpcache.Digest, p.Len())
@@ -236,7 +236,7 @@ func (x *Live) now(ctx context.Context) (shownPage, error) {
 	return s, nil
 }
 
-// appendItem appends what is shown of an object of a page.
+// appendItem appends an object of a page as it is shown.
 func (x *Live) appendItem(dst []byte, p *page.Page, i int) []byte {
 	if x.projection == nil {
 		return append(dst, p.Object(i).String()...)
@@ -244,7 +244,7 @@ func (x *Live) appendItem(dst []byte, p *page.Page, i int) []byte {
 	return x.projection.Append(dst, p.Object(i).String())
 }
 
-// item is what is shown of an object of a page, without a copy where it is the text of the cache.
+// item returns an object of a page as it is shown, without a copy where it is the text of the cache.
 func (x *Live) item(p *page.Page, i int) string {
 	if x.projection == nil {
 		return p.Object(i).String()
@@ -252,12 +252,12 @@ func (x *Live) item(p *page.Page, i int) string {
 	return string(x.projection.Append(nil, p.Object(i).String()))
 }
 
-// has tells whether s has the very object of p at the same index.
+// has reports whether s has the same object as p at the same index.
 func (s *shownPage) has(p *page.Page, i int) bool {
 	return i < len(s.keys) && s.Records[i].JSON == p.Records[i].JSON && s.InsertionAt(i) == p.InsertionAt(i)
 }
 
-// keyOf is what an object is told apart by, as JSON: its UID, or its namespace and name where it has none.
+// keyOf returns the identity of an object, as JSON: its UID, or its namespace and name where it has none.
 func keyOf(object string) string {
 	meta := rawjson.Get(object, "metadata")
 	if uid := rawjson.Get(meta, "uid"); len(uid) > 2 {
@@ -270,7 +270,7 @@ func keyOf(object string) string {
 	return string(key)
 }
 
-// same tells whether a client that was shown t needs not be told of s.
+// same reports whether a client that was shown t needs no message about s.
 func (s *shownPage) same(t *shownPage) bool {
 	if s.Total != t.Total || !slices.Equal(s.keys, t.keys) {
 		return false
@@ -283,7 +283,7 @@ func (s *shownPage) same(t *shownPage) bool {
 	return true
 }
 
-// equal tells whether the item i of s is the item j of t.
+// equal reports whether the item i of s is the item j of t.
 func (s *shownPage) equal(i int, t *shownPage, j int) bool {
 	if s.sums != nil {
 		return s.sums[i] == t.sums[j]
@@ -301,7 +301,7 @@ func (x *Live) message(s *shownPage) message {
 	return m
 }
 
-// whole is the first message.
+// whole returns the first message.
 func (x *Live) whole(s *shownPage) message {
 	m := x.message(s)
 	m.list("items", s.Len(), func(i int) string { return x.item(s.Page, i) })
@@ -309,8 +309,8 @@ func (x *Live) whole(s *shownPage) message {
 	return m
 }
 
-// since is the message for the client about its next page: the order where it is another one, and the objects that came, changed,
-// or left the page.
+// since returns the message about the next page: the order where it has changed, and the objects that came, changed, or left
+// the page.
 func (x *Live) since(s *shownPage) message {
 	t, m := &x.last, x.message(s)
 	if !slices.Equal(s.keys, t.keys) {
@@ -346,7 +346,7 @@ func (x *Live) since(s *shownPage) message {
 	return m
 }
 
-// identity is what is said of an object that has left a page: which one it is.
+// identity returns the members that identify an object that has left a page.
 func identity(object string) string {
 	var b []byte
 	for m := rawjson.Object(object); m.Next(); {

@@ -14,9 +14,9 @@ import (
 	"kapis.dev/ks-apiserver/pkg/stream"
 )
 
-// Open returns what answers a request for a list that is to go on: a watch, where that is what was
-// authorized, or a live page. It is nil where one page is asked for. name restricts a watch to the object
-// of that name, empty for none. What it returns is to be closed, which its stream.Answer does.
+// Open returns the stream for a request for a list that stays open: a watch, where that was authorized, or a live page. It
+// is nil where one page is requested. name restricts a watch to the object of that name, empty for all. The caller must
+// close the stream, which its stream.Answer does.
 func (s *Streams) Open(ctx context.Context, h http.Header, k *store.Kind, scope plan.Scope, q *query.Query, watch bool,
 	name string) (stream.Source, error) {
 	events := stream.WantsEvents(h)

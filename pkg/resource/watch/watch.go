@@ -20,16 +20,15 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
-// How often a stream does something. A change is shown at once where none was for wakeEvery, so within
-// that time in any case.
+// The intervals of a stream. A change is shown at once if there was none for wakeEvery, and otherwise within that time.
 const (
 	wakeEvery   = 40 * time.Millisecond
 	beatEvery   = 15 * time.Second
 	dependEvery = time.Second // of what a filter depends on
 )
 
-// initialTimeout is how long a client may take to receive what matches when its watch begins, since the
-// snapshot is kept so long.
+// initialTimeout is how long a client may take to receive the initial objects of a watch, since the snapshot is held so
+// long.
 const initialTimeout = 2 * time.Minute
 
 // The types of events (metav1.WatchEvent).
@@ -40,11 +39,11 @@ const (
 	bookmark = "BOOKMARK"
 )
 
-// Watching is a watch of what a query matches: a stream.Source of the watch events of Kubernetes. An
-// object that begins to match is added for it, one that ceases to is deleted, in its last state.
+// Watching is a watch of what a query matches: a stream.Source of the watch events of Kubernetes. An object that begins to
+// match is ADDED to it; one that no longer matches is DELETED, in its last state.
 //
-// It remembers a position in the history of the kind, and no object: a slow client keeps nothing in
-// memory. Where the history does not go back as far any more, the watch ends with 410.
+// It stores a position in the history of the kind, and no object: a slow client costs no memory. Where the history no longer
+// goes back that far, the watch ends with 410.
 type Watching struct {
 	plan    *plan.Builder
 	options watchOptions
@@ -52,13 +51,13 @@ type Watching struct {
 
 	At      uint64 // position up to which the client has been told
 	version string // what it has seen by that
-	expired bool   // the client asked for changes that are not kept any more
+	expired bool   // the client asked for changes that are no longer in the history
 
 	Wake, Beat, Check time.Duration
 }
 
-// Watch begins a watch of the objects that a query matches in a scope. Its order does not count. after is
-// the version behind which a client goes on that comes back by itself (Last-Event-ID), empty for none.
+// Watch opens a watch of the objects that a query matches in a scope. The query's order has no effect. after is the version
+// after which a client that reconnects continues (Last-Event-ID), empty for none.
 func (s *Streams) Watch(ctx context.Context, k *store.Kind, scope plan.Scope, q *query.Query, after string) (*Watching, error) {
 	if err := plan.CheckScope(k, scope); err != nil {
 		return nil, err
@@ -110,7 +109,7 @@ func (x *Watching) Stream(ctx context.Context, out *stream.Writer) {
 	defer cancel()
 	err := x.run(timed, out)
 	switch end := stream.Ended(ctx); {
-	case apierrors.IsResourceExpired(end): // the caller may see something else now
+	case apierrors.IsResourceExpired(end): // the caller's rights have changed
 		out.Fail(end)
 	case errors.Is(err, store.ErrGone) || errors.Is(err, errClientGone):
 	case err != nil:
@@ -121,12 +120,12 @@ func (x *Watching) Stream(ctx context.Context, out *stream.Writer) {
 	out.Flush() // whether the client is there does not matter any more
 }
 
-// errExpired is what a client is told that has to begin anew.
+// errExpired is the error for a client that has to start over.
 func errExpired(why string) error {
 	return apierrors.NewResourceExpired(why + ": list again")
 }
 
-// run writes until ctx ends. Its error is for the client, but for ErrGone and errOver.
+// run writes until ctx ends. Its error is for the client, except ErrGone and errClientGone.
 func (x *Watching) run(ctx context.Context, out *stream.Writer) error {
 	if x.expired {
 		return errExpired(fmt.Sprintf("the changes since resource version %q are not kept any more", x.options.version))
@@ -184,11 +183,10 @@ func (x *Watching) follow(ctx context.Context, out *stream.Writer) error {
 	}
 }
 
-// errClientGone is why a stream ends of which nothing more is to be said: its client is gone, or its time is up
-// before it has begun.
+// errClientGone ends a stream without a further event: its client is gone, or its time was up before it began.
 var errClientGone = errors.New("the stream is over")
 
-// ending is what the end of the wait for a snapshot means: nothing, where it is that of the wait's time.
+// ending returns the error of a wait for a snapshot, nil where only the wait's time was up.
 func ending(err error) error {
 	if errors.Is(err, store.ErrGone) {
 		return err
@@ -196,7 +194,7 @@ func ending(err error) error {
 	return nil
 }
 
-// pause waits, and tells whether ctx still goes on.
+// pause waits, and reports whether ctx still goes on.
 func pause(ctx context.Context, d time.Duration) bool {
 	t := time.NewTimer(d)
 	defer t.Stop()
@@ -208,11 +206,11 @@ func pause(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// Changes adds what has changed, until out is full: then there may be more. kept is false where not all of
-// it is kept any more. Nothing is held on to when it returns, since what follows waits for the client.
+// Changes adds what has changed, until out is full: then there may be more. kept is false where the history no longer has
+// all of it. Nothing is held when it returns, since the next call waits for the client.
 func (x *Watching) Changes(out *stream.Writer) (more, kept bool) {
 	snap := x.From.Snapshot()
-	var c index.Change // one behind, to see whether another of its version follows
+	var c index.Change // delayed by one, to see whether another of its version follows
 	held := false
 	kept = snap.Changes(x.At, func(next *index.Change) bool {
 		if held {
@@ -235,8 +233,8 @@ func (x *Watching) Changes(out *stream.Writer) (more, kept bool) {
 	return false, true
 }
 
-// change adds the event of one change, if it is one for this watch. last says that none of the same
-// version follows, so that whoever has seen this version has seen them all.
+// change adds the event of one change, if it matches this watch. last says that no change of the same version follows, so
+// that a client that has seen this version has seen all of it.
 func (x *Watching) change(c *index.Change, last bool, out *stream.Writer) {
 	before := c.Old != nil && x.plan.Matches(c.Old)
 	after := c.New != nil && x.plan.Matches(c.New)
@@ -251,7 +249,7 @@ func (x *Watching) change(c *index.Change, last bool, out *stream.Writer) {
 	}
 }
 
-// id is the id of a change's event, where there is one.
+// id returns the id of a change's event, or "".
 func (x *Watching) id(out *stream.Writer, c *index.Change, last bool) string {
 	if !out.Events() {
 		return ""
@@ -259,7 +257,7 @@ func (x *Watching) id(out *stream.Writer, c *index.Change, last bool) string {
 	return seenVersion(c.Version, last)
 }
 
-// seenVersion is the version up to which a client has seen everything, once it has seen a change of version.
+// seenVersion returns the version up to which a client has seen everything, once it has seen a change of version.
 func seenVersion(version string, last bool) string {
 	if last {
 		return version
@@ -271,8 +269,8 @@ func seenVersion(version string, last bool) string {
 	return strconv.FormatUint(n-1, 10)
 }
 
-// atVersion returns an object with another resource version: that of its deletion, so that a client that
-// goes on from the last object it has seen does not go back.
+// atVersion returns an object with another resource version: that of its deletion, so that a client that continues from the
+// last object it has seen does not go back.
 func atVersion(object redaction.Shown, version string) redaction.Shown {
 	start, end, ok := rawjson.Span(object.String(), "metadata", "resourceVersion")
 	if _, err := strconv.ParseUint(version, 10, 64); err != nil || !ok {
@@ -286,7 +284,7 @@ func (x *Watching) event(out *stream.Writer, typ, id string, object redaction.Sh
 	out.Event(typ, id, `{"type":"`, typ, `","object":`, x.plan.Projected(object), `}`)
 }
 
-// progress tells the client up to which version it has seen everything.
+// progress sends the client the version up to which it has seen everything.
 func (x *Watching) progress(out *stream.Writer) {
 	if x.options.bookmarks {
 		x.bookmark(out, "")
@@ -302,7 +300,7 @@ func (x *Watching) bookmark(out *stream.Writer, more string) {
 	out.Event(bookmark, x.version, `{"type":"BOOKMARK","object":`, string(object), more, `}}}`)
 }
 
-// sendInitial sends all objects that match as added ones, as of one snapshot.
+// sendInitial sends all matching objects of one snapshot as ADDED.
 func (x *Watching) sendInitial(ctx context.Context, out *stream.Writer) error {
 	deadline := time.Now().Add(initialTimeout)
 	snap := x.From.Snapshot()

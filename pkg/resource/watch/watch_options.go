@@ -8,17 +8,17 @@ import (
 	"kapis.dev/ks-apiserver/pkg/query"
 )
 
-// minLifetime is how long a watch lasts at least that asks for no time; it is twice that at most, so that
-// clients which came together don't come back together.
+// minLifetime is the shortest lifetime of a watch without timeoutSeconds; the longest is twice that, so that clients that
+// connected together don't reconnect together.
 const minLifetime = 30 * time.Minute
 
 // watchOptions are the parameters of a watch beyond those of a list (metav1.ListOptions).
 type watchOptions struct {
-	// version is the one behind which the changes begin, empty for now.
+	// version is the one after which the changes begin, empty for now.
 	version string
-	// initial asks for what matches when the watch begins, endMark for a bookmark behind that.
+	// initial requests the matching objects when the watch begins, endMark a bookmark after them.
 	initial, endMark bool
-	// bookmarks asks for the version from time to time.
+	// bookmarks requests the version from time to time.
 	bookmarks bool
 	lifetime  time.Duration
 }
@@ -56,7 +56,7 @@ func watchOptionsOf(q *query.Query, after string) (watchOptions, error) {
 	return o, err
 }
 
-// unpaged refuses what makes no sense for a stream of events.
+// unpaged refuses parameters that make no sense for a stream of events.
 func unpaged(q *query.Query) error {
 	if q.Limit != query.All {
 		v, _ := q.Param("limit")
@@ -69,7 +69,7 @@ func unpaged(q *query.Query) error {
 	return static(q)
 }
 
-// static refuses what only a list can answer.
+// static refuses parameters of lists.
 func static(q *query.Query) error {
 	if len(q.Facets) > 0 {
 		v, _ := q.Param("facets")
@@ -92,7 +92,7 @@ func flag(q *query.Query, param string) (value, set bool, err error) {
 	return value, true, nil
 }
 
-// lifetimeOf reads timeoutSeconds; where none are asked for, the time is chosen.
+// lifetimeOf reads timeoutSeconds; without it, the lifetime is chosen.
 func lifetimeOf(q *query.Query) (time.Duration, error) {
 	v, _ := q.Param("timeoutSeconds")
 	seconds, err := strconv.ParseUint(v, 10, 31)
