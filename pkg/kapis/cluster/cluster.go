@@ -19,7 +19,7 @@ import (
 // labels is the plural of the kind Label.
 const labels = "labels"
 
-// Caches have the objects of kinds. store.Store is one.
+// Caches returns the objects of kinds. store.Store is one.
 type Caches interface {
 	Catalog() *store.Catalog
 	Snapshot(ctx context.Context, gvr schema.GroupVersionResource) (*index.Snapshot, error)
@@ -30,13 +30,13 @@ type V1alpha1 struct {
 	Caches Caches
 }
 
-// Value is one of the values that people have for a key, and the name of the Label that says so.
+// Value is one of the values that are in use for a key, and the name of the Label with it.
 type Value struct {
 	Value string `json:"value"`
 	ID    string `json:"id"`
 }
 
-// WebService returns the routes. The routes of kinds are to be mounted beside them.
+// WebService returns the routes. The routes of kinds are mounted next to them.
 func (h *V1alpha1) WebService() *restful.WebService {
 	gv := clusterv1alpha1.SchemeGroupVersion
 	ws := new(restful.WebService).Path("/kapis/" + gv.String()).Produces(restful.MIME_JSON)
@@ -47,7 +47,7 @@ func (h *V1alpha1) WebService() *restful.WebService {
 	return ws
 }
 
-// labels answers with all labels by key: pages read it so, and a list would break them. There are as many as people made by hand.
+// labels answers all labels by key: pages read this form, and a list would break them. Labels are few, since people make them by hand.
 func (h *V1alpha1) labels(r *restful.Request) (any, error) {
 	ctx, gv := r.Request.Context(), clusterv1alpha1.SchemeGroupVersion
 	info := request.InfoFrom(ctx)

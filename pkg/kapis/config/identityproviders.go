@@ -46,11 +46,11 @@ type providerStatus struct {
 type providerList struct {
 	Items      []provider `json:"items"`
 	TotalItems int        `json:"totalItems"`
-	// Problems are what is wrong with configurations, those among them that name no provider.
+	// Problems are what is wrong with configurations, including those that name no provider.
 	Problems []string `json:"problems,omitempty"`
 }
 
-// attempt is what a provider is tried with; without a user name it is only asked whether it answers.
+// attempt is what a provider is tried with; without a user name only its connection is tried.
 type attempt struct {
 	Username string `json:"username"`
 	Password string `json:"password"`
@@ -61,16 +61,16 @@ const (
 	resultOK          = "OK"
 	resultInvalid     = "Invalid"     // the configuration can't be used
 	resultUnavailable = "Unavailable" // the provider can't be asked
-	resultRefused     = "Refused"     // it answers, and says no to what is configured
+	resultRefused     = "Refused"     // it answers, and refuses what is configured
 	resultCredentials = "Credentials" // the name or the password is wrong
 	resultUnsupported = "Unsupported" // people can't log in there with a password
 )
 
-// trial is what came of trying a provider. Nothing was made or changed by it.
+// trial is the result of trying a provider. Nothing was made or changed by it.
 type trial struct {
 	Check outcome  `json:"check"`
 	Login *outcome `json:"login,omitempty"`
-	// Identity is who logged in, and User what he is or would be here.
+	// Identity is the person who logged in, and User the user that they are or would be here.
 	Identity *person `json:"identity,omitempty"`
 	User     *mapped `json:"user,omitempty"`
 }
@@ -88,7 +88,7 @@ type person struct {
 	Groups      []string `json:"groups"`
 }
 
-// What becomes of an identity: it is a User's, one is made for it, the person registers, or he is refused.
+// What a login makes of an identity: it is a User's, one is created for it, the person registers, or is refused.
 const (
 	actionLinked   = "Linked"
 	actionCreate   = "Create"
@@ -186,7 +186,7 @@ func (p *IdentityProviders) test(r *restful.Request) (any, error) {
 	return out, nil
 }
 
-// plan says what a login would make of an identity.
+// plan returns what a login would make of an identity.
 func (p *IdentityProviders) plan(e *idp.Entry, id *idp.Identity) *mapped {
 	switch u, registration, name, err := p.Accounts.Plan(e, id); {
 	case err != nil:
@@ -200,7 +200,7 @@ func (p *IdentityProviders) plan(e *idp.Entry, id *idp.Identity) *mapped {
 	}
 }
 
-// result says what an error of a provider means. Errors of providers hold no secret.
+// result returns what an error of a provider means. Errors of providers hold no secret.
 func result(err error) outcome {
 	switch {
 	case err == nil:

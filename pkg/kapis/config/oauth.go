@@ -10,8 +10,8 @@ import (
 	"kapis.dev/ks-apiserver/pkg/idp"
 )
 
-// OAuth is what the login page of the console is told, without a login: how to log in, and no setting of a provider or a client that
-// could be a secret. What is shown is what stands in the types below, and nothing else.
+// OAuth answers the login page of the console, without a login: how to log in, and no setting of a provider or a client that could be
+// a secret. It shows what is in the types below, and nothing else.
 type OAuth struct {
 	Issuer Issuer
 	// Clients returns the registered clients.
@@ -30,7 +30,7 @@ type Issuer struct {
 	MaximumClockSkew             time.Duration `json:"maximumClockSkew"`
 }
 
-// Client is a registered client, as anybody may see it.
+// Client is a registered client, as anyone may see it.
 type Client struct {
 	Name                                string   `json:"name"`
 	Trusted                             bool     `json:"trusted,omitempty"`
@@ -60,26 +60,26 @@ type entry struct {
 	Provider      button      `json:"provider"`
 }
 
-// button is what the console makes the button of a provider of, or the form. The addresses of a login are this server's: state, nonce and
-// verifier are then its own, and the browser's (S41). Of the provider's there is the page that logs people out there, and nothing else.
+// button describes a provider's button, or form, in the console. The addresses of a login are this server's: state, nonce and verifier
+// are then its own, and the browser's (S41). Of the provider's addresses only its logout page is shown.
 type button struct {
 	Endpoint     *endpoint `json:"endpoint,omitempty"`
 	ClientID     string    `json:"clientID,omitempty"`
 	RedirectURL  string    `json:"redirectURL,omitempty"`
 	Scopes       []string  `json:"scopes,omitempty"`
 	CASServerURL string    `json:"casServerURL,omitempty"`
-	// Host tells a provider that people give their password for; its value is what the provider is called.
+	// Host marks a provider whose users give a password; its value is the provider's title.
 	Host string `json:"host,omitempty"`
 }
 
 type endpoint struct {
 	AuthURL string `json:"authURL"`
-	// EndSessionURL is where the console sends people when they have logged out here; "" where the provider has no such page, or was never
-	// reached yet.
+	// EndSessionURL is where the console sends people after they have logged out here; "" where the provider has no such page, or has
+	// never been reached yet.
 	EndSessionURL string `json:"endSessionURL,omitempty"`
 }
 
-// casType is the type whose button speaks CAS: it leads to casServerURL + "/login?service=" + redirectURL.
+// casType is the type whose button uses CAS: it leads to casServerURL + "/login?service=" + redirectURL.
 const casType = "CASIdentityProvider"
 
 func (o *OAuth) show(*restful.Request) (any, error) {
@@ -89,7 +89,7 @@ func (o *OAuth) show(*restful.Request) (any, error) {
 	}
 	for _, e := range o.Providers.Entries() {
 		if e.Provider == nil {
-			continue // nobody can log in there, and what is wrong is for administrators
+			continue // logins there fail, and the reason is for administrators
 		}
 		shown := entry{Name: e.Name, MappingMethod: e.Mapping, Type: e.Type, Hidden: e.Hidden, Disabled: e.Disabled, DisplayName: e.DisplayName}
 		if !e.Hidden && !e.Disabled {
@@ -100,7 +100,7 @@ func (o *OAuth) show(*restful.Request) (any, error) {
 	return out, nil
 }
 
-// button is that of a provider that is in use. It is empty where the console has registered no address that people could come back to.
+// button returns the button of a provider that is in use. It is empty where the console has registered no address to return to.
 func (o *OAuth) button(e *idp.Entry) button {
 	if _, ok := e.Provider.(idp.Password); ok {
 		label := e.DisplayName

@@ -25,7 +25,7 @@ const (
 	apiVersion     = group + "/v1alpha2"
 	kindPlatform   = "GenericPlatformConfiguration"
 	kindConnection = "ClusterConnectionConfiguration"
-	// maxConfig bounds the body of a configuration: what a Secret holds (1 MiB), and room for how it is written.
+	// maxConfig bounds the body of a configuration: what a Secret holds (1 MiB), and room for its encoding.
 	maxConfig = 2 << 20
 )
 
@@ -84,7 +84,7 @@ func (s *Settings) get(r *restful.Request) (any, error) {
 	return shown(kindPlatform, c), nil
 }
 
-// readConfiguration reads a body. What it says of itself has to be so; only where it must is there anything to be said.
+// readConfiguration reads a body. Its kind and version must be right where they are given; with must they must be given.
 func readConfiguration(r *restful.Request, must bool) (*configuration, error) {
 	body, err := web.ReadBody(r.Request, maxConfig)
 	if err != nil {
@@ -165,8 +165,8 @@ func (s *Settings) patch(r *restful.Request) (any, error) {
 	})
 }
 
-// change writes what becomes of a configuration. With a version, the configuration has to be that one still; without one, a change of
-// somebody else meanwhile is taken in.
+// change writes a new state of a configuration. With a version, the configuration must still have it; without one, a concurrent change
+// is kept.
 func (s *Settings) change(ctx context.Context, name, version string, of func(old json.RawMessage) (json.RawMessage, error)) (any, error) {
 	var now *setting.Config
 	return caller.Change(ctx, caller.Seen{Resource: platformConfigs, Name: name, Version: version},
@@ -186,13 +186,13 @@ func (s *Settings) change(ctx context.Context, name, version string, of func(old
 			if err != nil {
 				return nil, err
 			}
-			// The type can't be changed: so nothing but a configuration is. The version makes it this one.
+			// The type can't be changed: so only configurations are. The version makes sure that it is this one.
 			next.ResourceVersion, next.UID = live.ResourceVersion, live.UID
 			return s.write(ctx, name, http.MethodPatch, "/"+next.Name, next)
 		})
 }
 
-// now reads a configuration as it is at kube-apiserver.
+// now reads the present configuration from kube-apiserver.
 func (s *Settings) now(ctx context.Context, name string) (*setting.Config, error) {
 	if len(validation.IsDNS1123Label(name)) > 0 {
 		return nil, apierrors.NewNotFound(platformConfigs, name)
@@ -204,7 +204,7 @@ func (s *Settings) now(ctx context.Context, name string) (*setting.Config, error
 	return c, err
 }
 
-// write sends a Secret to kube-apiserver, as the caller, and returns the configuration that it is then.
+// write sends a Secret to kube-apiserver, as the caller, and returns the resulting configuration.
 func (s *Settings) write(ctx context.Context, name, method, below string, secret any) (any, error) {
 	body, err := json.Marshal(secret)
 	if err != nil {
@@ -225,7 +225,7 @@ func (s *Settings) write(ctx context.Context, name, method, below string, secret
 	return shown(kindPlatform, c), nil
 }
 
-// named is an error of kube-apiserver in the words of the route: the caller asked for no Secret.
+// named rewords an error of kube-apiserver for the route: the caller asked for no Secret.
 func named(err error, name string) error {
 	switch {
 	case apierrors.IsNotFound(err):

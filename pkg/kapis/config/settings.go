@@ -16,8 +16,8 @@ import (
 	"kapis.dev/ks-apiserver/pkg/web"
 )
 
-// Settings answers the routes of what people change while the platform runs. Reads come out of memory. Writes are made as the caller: his
-// right to the route implies them, and kube-apiserver knows them by a synthetic group, which config/rbac/platform.yaml gives exactly these.
+// Settings answers the routes of settings that change while the platform runs. Reads are answered from memory. Writes are made as the
+// caller: the right to the route implies them, and they carry a synthetic group, which config/rbac/platform.yaml allows exactly these.
 type Settings struct {
 	Settings *setting.Store
 	AsCaller caller.Client
@@ -26,7 +26,7 @@ type Settings struct {
 // groupConfigs is the synthetic group that may write the Secrets of platform configurations.
 const groupConfigs = "kapis:platform:configs"
 
-// The bounds of a theme, which whoever is not logged in reads too.
+// The bounds of a theme, which is read without a login, too.
 const (
 	maxThemeKeys = 64
 	maxTheme     = 512 << 10
@@ -57,12 +57,12 @@ func (s *Settings) mount(ws *restful.WebService) {
 
 const typeMergePatch = "application/merge-patch+json"
 
-// done is the answer to what has no other.
+// done is the answer to a write that has no other.
 var done = struct {
 	Message string `json:"message"`
 }{"success"}
 
-// implied returns a context for the writes that the right which let its request pass is the right to.
+// implied returns a context for the writes that are implied by the right to the request.
 func implied(ctx context.Context, group string) context.Context {
 	d := authz.DecisionFrom(ctx)
 	d.Group = group

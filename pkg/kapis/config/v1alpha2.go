@@ -1,4 +1,4 @@
-// Package config serves config.kubesphere.io: what clients need to know of the configuration.
+// Package config serves config.kubesphere.io: what clients need to know about the configuration.
 package config
 
 import (
@@ -9,17 +9,17 @@ import (
 
 // Handler answers the routes of config.kubesphere.io.
 type Handler struct {
-	// Multicluster is what configz says of the fleet.
+	// Multicluster is the answer of configz about the fleet.
 	Multicluster Multicluster
 	// IdentityProviders are the routes of identity providers; nil for none.
 	IdentityProviders *IdentityProviders
-	// OAuth is what the login page is told; nil for no such route.
+	// OAuth answers the login page; nil for no such route.
 	OAuth *OAuth
-	// Settings are the routes of what people change while the platform runs; nil for none.
+	// Settings are the routes of settings that change while the platform runs; nil for none.
 	Settings *Settings
 }
 
-// Multicluster says what this cluster is in a fleet. A client that does not find it assumes one.
+// Multicluster says what this cluster is in a fleet. A client that does not find it assumes a single cluster.
 type Multicluster struct {
 	ClusterRole     string `json:"clusterRole"`
 	HostClusterName string `json:"hostClusterName"`

@@ -44,8 +44,8 @@ func (o *writeRequest) update() (any, error) {
 	})
 }
 
-// whole begins a write of a whole object: it returns the body, with the label of the workspace that the path
-// names, and the request to send it with, whose own body is still to come.
+// whole begins a write of a whole object: it returns the body, with the label of the workspace in the path, and the request to send it
+// with, which has no body yet.
 func (o *writeRequest) whole(method string) (*object, outgoing, error) {
 	out := outgoing{method: method, path: o.path, contentType: typeJSON}
 	if isTunnel(o.info.Subresource) {
@@ -62,8 +62,7 @@ func (o *writeRequest) whole(method string) (*object, outgoing, error) {
 	return body, out, err
 }
 
-// object returns the body of a create or an update, which agrees with the path in all that the path
-// says. What the body does not say of it is filled in.
+// object returns the body of a create or an update, after checking it against the path. What the body leaves out is filled in.
 func (o *writeRequest) object() (*object, error) {
 	text, _, err := readBody(o.in, typeJSON, typeYAML)
 	if err != nil {
@@ -91,8 +90,8 @@ func (o *writeRequest) object() (*object, error) {
 	return body, nil
 }
 
-// checkKind compares the kind of a body with the path's. Sub-resources have kinds of their own (Scale,
-// Eviction), which kube-apiserver compares; but for status, which is the object.
+// checkKind compares the kind of a body with the path's. Sub-resources have kinds of their own (Scale, Eviction), which kube-apiserver
+// compares, except for status, which is the object.
 func (o *writeRequest) checkKind(body *object, required bool) error {
 	gv, kind := o.kind.GVR.GroupVersion().String(), o.kind.Kind
 	if sub := o.info.Subresource; sub != "" && sub != "status" {
@@ -150,8 +149,8 @@ func (o *writeRequest) checkNames(body *object) error {
 	return nil
 }
 
-// stamp sets the label of the workspace. A body that says another one is refused: an object is not
-// moved between workspaces by its label (S7).
+// stamp sets the label of the workspace. A body with another one is refused: an object is not moved between workspaces by its label
+// (S7).
 func (o *writeRequest) stamp(body *object) error {
 	if body.workspace.set && (body.workspace.null || body.workspace.value != o.workspace) {
 		return status.BadRequestf("the label %s in the body is %.100q, in the path the workspace is %q: an object can't be moved to another"+
@@ -164,8 +163,8 @@ func (o *writeRequest) stamp(body *object) error {
 	return nil
 }
 
-// locked looks at the object, and sends what make returns for that state of it, bound to its version. The code lost says that another
-// write came between: then it is all done again, unless the caller named the version.
+// locked reads the object, and sends what make returns for that state of it, bound to its version. The code lost means that another
+// write came between: then all of it is repeated, unless the caller named the version.
 func (o *writeRequest) locked(whole bool, version string, lost int, make func(*state) (outgoing, error)) (any, error) {
 	gr := o.kind.GVR.GroupResource()
 	out, err := caller.Change(o.in.Context(), caller.Seen{Resource: gr, Name: o.info.Name, Version: version},
@@ -185,7 +184,7 @@ func (o *writeRequest) locked(whole bool, version string, lost int, make func(*s
 			return &answer{res}, nil
 		})
 	if out != nil {
-		return out, nil // what kube-apiserver says of a conflict is answered in its own words
+		return out, nil // a conflict is answered in kube-apiserver's words
 	}
 	return nil, err
 }

@@ -76,8 +76,8 @@ func (o *writeRequest) preconditions(options *metav1.DeleteOptions) (*metav1.Pre
 	return pre, nil
 }
 
-// deleteCollection deletes what the selectors match. Here a parameter that is not known is refused, not
-// dropped: it may have been meant to leave something out.
+// deleteCollection deletes what the selectors match. Here an unknown parameter is refused, not dropped: it may have been meant to
+// exclude something.
 func (o *writeRequest) deleteCollection() (any, error) {
 	for name := range o.in.URL.Query() {
 		if !slices.Contains(deleteParams, name) && !slices.Contains(selectParams, name) {
@@ -137,9 +137,8 @@ func parseSelector(text string) (labels.Selector, error) {
 	return s, nil
 }
 
-// deleteOptions returns the options of a deletion: those of the body, and those of the query.
-// kube-apiserver reads the query only where there is no body; that a dryRun there would not count is
-// not what anybody means (S22). So they are joined here, and must not contradict each other.
+// deleteOptions returns the options of a deletion: those of the body, and those of the query. kube-apiserver reads the query only
+// where there is no body, so a dryRun there would be ignored (S22). So they are joined here, and must not contradict each other.
 func (o *writeRequest) deleteOptions() (*metav1.DeleteOptions, error) {
 	text, _, err := readBody(o.in, typeJSON, typeYAML)
 	if err != nil {
@@ -148,7 +147,7 @@ func (o *writeRequest) deleteOptions() (*metav1.DeleteOptions, error) {
 	d := &metav1.DeleteOptions{}
 	if text != "" {
 		dec := json.NewDecoder(strings.NewReader(text))
-		dec.DisallowUnknownFields() // a deletion can't be taken back: what is not understood is not left out
+		dec.DisallowUnknownFields() // a deletion can't be undone: unknown options are refused
 		if err := dec.Decode(d); err != nil {
 			return nil, status.BadRequestf("the body of a deletion must be DeleteOptions: %v", err)
 		}

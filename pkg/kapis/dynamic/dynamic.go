@@ -1,5 +1,5 @@
-// Package dynamic serves every kind that kube-apiserver serves, custom resources too, under
-// /kapis/{group}/{version} and /kapi/{version}: reads out of the cache, writes as the caller.
+// Package dynamic serves every kind that kube-apiserver serves, custom resources too, under /kapis/{group}/{version} and
+// /kapi/{version}: reads from the cache, writes as the caller.
 package dynamic
 
 import (
@@ -22,24 +22,23 @@ import (
 // Handler serves the kinds of any group.
 type Handler struct {
 	Resources *resource.Service
-	// Streams watches over watches and live pages.
+	// Streams limits watches and live pages.
 	Streams *stream.Guard
-	// Authorizer decides whether a caller may see what objects of another kind tell; nil shows nothing of that.
+	// Authorizer decides whether a caller may see what another kind shows about an object; nil shows nothing of that.
 	Authorizer authz.Authorizer
 	// AsCaller reads for managedFields=true.
 	AsCaller resource.Reader
-	// Kube is asked for what no cache can answer: writes, and sub-resources. Without it, there are no
-	// routes for them.
+	// Kube answers what no cache can: writes, and sub-resources. Without it, there are no routes for them.
 	Kube Kube
-	// Guard judges writes of what grants rights. nil judges none.
+	// Guard makes the escalation check of writes of roles, bindings and the like; nil checks none.
 	Guard Guard
-	// Glimpse returns the query that somebody may ask about all objects of a kind in the place of what he asked, of which he may see but a
-	// part; nil for none, and nil itself for nobody.
+	// Glimpse returns the query over all objects of a kind that a caller with a partial list may run in place of the requested one, or
+	// nil. A nil Glimpse allows none.
 	Glimpse func(ctx context.Context, gr schema.GroupResource, asked url.Values) (*query.Query, error)
 }
 
-// WebServices returns the routes of the core group and those of any group that has no WebService of its
-// own. A router takes the most exact root, so groups that have one mount these routes there too.
+// WebServices returns the routes of the core group and those of any group that has no WebService of its own. A router takes the most
+// exact root, so groups that have one mount these routes there too.
 func WebServices(h *Handler) []*restful.WebService {
 	core := new(restful.WebService)
 	core.Path("/kapi/{version}").Produces(restful.MIME_JSON).Doc("Kinds of the core group").
@@ -57,14 +56,13 @@ func WebServices(h *Handler) []*restful.WebService {
 	return []*restful.WebService{core, groups}
 }
 
-// Mount adds the routes of one group and version to its own WebService. Routes there with more fixed
-// segments win over these.
+// Mount adds the routes of one group and version to its own WebService. Routes there with more fixed segments take precedence.
 func Mount(ws *restful.WebService, group, version string, h *Handler) {
 	gv := schema.GroupVersion{Group: group, Version: version}
 	mount(ws, "Dynamic", func(*restful.Request) schema.GroupVersion { return gv }, h)
 }
 
-// places are where objects can be asked for.
+// places are the scopes at which objects can be requested.
 var places = [...]struct {
 	path, id string
 	params   []string
@@ -111,7 +109,7 @@ func mount(ws *restful.WebService, id string, gv func(*restful.Request) schema.G
 	mountWrites(ws, id, b)
 }
 
-// bound is a Handler with the way to tell the group and version of a request.
+// bound is a Handler with a function that returns the group and version of a request.
 type bound struct {
 	*Handler
 	gv func(*restful.Request) schema.GroupVersion
@@ -145,12 +143,12 @@ func (b bound) target(r *restful.Request, agree func(*request.Info, *target) err
 	if t.kind, err = b.Resources.Catalog().Resolve(ctx, gv.WithResource(plural)); err != nil {
 		return nil, err
 	}
-	// The decision was about this very kind, so that what it allows to read is all of it.
+	// The decision was about this very kind, so the right to read covers all of it.
 	t.scope.Data = t.scope.Namespace != "" && authz.DecisionFrom(ctx).Allowed() && b.Resources.HasData(t.kind)
 	return t, b.Resources.Served(ctx, t.kind)
 }
 
-// list answers what is about any number of objects: a page, a live page, or a watch.
+// list answers requests for any number of objects: a page, a live page, or a watch.
 func (b bound) list(r *restful.Request) (any, error) {
 	q, err := query.Parse(r.Request.URL.Query())
 	if err != nil {

@@ -17,16 +17,16 @@ import (
 	"k8s.io/apimachinery/pkg/util/json"
 )
 
-// Guard refuses writes that give away more than their writer holds (S6). admission.Guard is one. The webhooks of ks-controller-manager ask
-// the same again, where they are; here nothing relies on them (S60).
+// Guard refuses writes that give away more than their writer holds (S6). admission.Guard is one. The webhooks of ks-controller-manager
+// check the same again, where they are installed; nothing here relies on them (S60).
 type Guard interface {
-	// Guards tells whether writes of a kind are looked at.
+	// Guards reports whether writes of a kind are checked.
 	Guards(gr schema.GroupResource) bool
 	// Check returns the refusal of a write, or nil.
 	Check(ctx context.Context, w *admission.Write) error
 }
 
-// guarded tells whether the write is to be judged. Writes of a sub-resource grant nothing, and send nothing elsewhere.
+// guarded reports whether the write is checked. Writes of a sub-resource grant nothing, and send nothing elsewhere.
 func (o *writeRequest) guarded() bool {
 	return o.info.Subresource == "" && (o.grants() || redaction.IsSent(o.kind.GVR.GroupResource()))
 }
@@ -35,10 +35,10 @@ func (o *writeRequest) grants() bool {
 	return o.Guard != nil && o.Guard.Guards(o.kind.GVR.GroupResource())
 }
 
-// judgesDeletions tells whether a deletion is to be judged.
+// judgesDeletions reports whether a deletion is checked.
 func (o *writeRequest) judgesDeletions() bool { return o.info.Subresource == "" && o.grants() }
 
-// judge asks the guard about the object as it will be; old is what it is now, nil for none.
+// judge makes the escalation check of the object as it will be; old is what it is now, nil for none.
 func (o *writeRequest) judge(object string, old *state) error {
 	ctx := o.in.Context()
 	w := &admission.Write{
@@ -56,7 +56,8 @@ func (o *writeRequest) judge(object string, old *state) error {
 	return o.Guard.Check(ctx, w)
 }
 
-// checkSent refuses an update that sends a credential elsewhere. ks-controller-manager's webhook refuses it too, where it is.
+// checkSent refuses an update that sends a credential elsewhere. ks-controller-manager's webhook refuses it too, where it is
+// installed.
 func (o *writeRequest) checkSent(w *admission.Write) error {
 	gr := o.kind.GVR.GroupResource()
 	if !redaction.IsSent(gr) {
@@ -72,7 +73,7 @@ func (o *writeRequest) checkSent(w *admission.Write) error {
 	return nil
 }
 
-// judgeDeletion asks the guard about the end of the object.
+// judgeDeletion makes the escalation check of the deletion.
 func (o *writeRequest) judgeDeletion(old *state) error {
 	return o.judgeEnd([]byte(old.raw.Unredacted()))
 }
@@ -84,8 +85,8 @@ func (o *writeRequest) judgeEnd(old []byte) error {
 	})
 }
 
-// judgeCollection asks the guard about the end of each object that the selectors match, read as the caller. Of one that comes between, the
-// webhook is asked.
+// judgeCollection makes the escalation check for each object that the selectors match, read as the caller. An object that is created
+// meanwhile is checked by the webhook.
 func (o *writeRequest) judgeCollection(selectors url.Values) error {
 	res, err := o.send(outgoing{method: http.MethodGet, path: o.path, query: selectors})
 	if err != nil {
@@ -109,8 +110,8 @@ func (o *writeRequest) judgeCollection(selectors url.Values) error {
 	return nil
 }
 
-// judgePatch has kube-apiserver make the patch without effect, as the caller, and asks the guard about what came of it. The patch must
-// carry a precondition, so that the same comes of it in earnest.
+// judgePatch has kube-apiserver make the patch as a dry run, as the caller, and makes the escalation check of the outcome. The patch
+// must carry a precondition, so that the real write has the same outcome.
 func (o *writeRequest) judgePatch(out outgoing, old *state) error {
 	out.query = caller.DryRun(out.query)
 	res, err := o.send(out)
@@ -124,8 +125,8 @@ func (o *writeRequest) judgePatch(out outgoing, old *state) error {
 	return o.judge(object.Unredacted(), old)
 }
 
-// guardedJSONPatch makes a JSON patch whose outcome the guard has seen. Tests in the patch keep it to the state that was seen; where
-// another write comes between, it is all done again.
+// guardedJSONPatch sends a JSON patch whose outcome was checked. Tests in the patch bind it to the state that was checked; where
+// another write comes between, all of it is repeated.
 func (o *writeRequest) guardedJSONPatch(out outgoing, text string) (any, error) {
 	return o.locked(true, "", http.StatusUnprocessableEntity, func(now *state) (outgoing, error) {
 		out.body = o.guard(text, now, true)

@@ -12,18 +12,18 @@ import (
 	"kapis.dev/ks-apiserver/pkg/web"
 )
 
-// LegacyVersion are kinds that clients ask for by a version of their group which they are not in any more.
+// LegacyVersion are kinds that clients request in a version of their group which no longer has them.
 type LegacyVersion struct {
 	Group, Version string
-	// Now is the version that they are in.
+	// Now is the present version.
 	Now string
-	// Cluster are the plurals of those that are in no namespace, Namespaced of those that are in one. Of those in Gathered, which are
-	// Namespaced too, a workspace lists what its namespaces have.
+	// Cluster are the plurals of the cluster-scoped kinds, Namespaced of the namespaced ones. Those in Gathered, which are Namespaced
+	// too, can be listed in a workspace, over its namespaces.
 	Cluster, Namespaced, Gathered []string
 }
 
-// MountLegacyVersion adds the routes of o to the WebService of its older version. Objects are answered as they are now; the apiVersion of a
-// body is not looked at, since older clients send that of another group.
+// MountLegacyVersion adds the routes of o to the WebService of its older version. Objects are answered in the present version; the
+// apiVersion of a body is ignored, since older clients send that of another group.
 func MountLegacyVersion(ws *restful.WebService, o LegacyVersion, h *Handler) {
 	b := bound{h, func(*restful.Request) schema.GroupVersion { return schema.GroupVersion{Group: o.Group, Version: o.Now} }}
 	for _, at := range [...]struct {
@@ -55,7 +55,7 @@ func MountLegacyVersion(ws *restful.WebService, o LegacyVersion, h *Handler) {
 	}
 }
 
-// renew makes of a request for the older version the one for the newer that means the same. What was decided about the older one holds for
+// renew turns a request for the older version into the same one for the present version. The decision about the older one holds for
 // it: roles name no versions.
 func (o LegacyVersion) renew(plural string, next web.Handler) web.Handler {
 	return func(r *restful.Request) (any, error) {

@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// state is what an object is now, at kube-apiserver.
+// state is the present state of an object, at kube-apiserver.
 type state struct {
 	uid, resourceVersion string
 	raw                  redaction.Raw
@@ -21,12 +21,11 @@ type state struct {
 // GetResourceVersion implements caller.Live.
 func (s *state) GetResourceVersion() string { return s.resourceVersion }
 
-// metadataOnly asks for an object's metadata, and takes the object where the server behind
-// kube-apiserver can't do that.
+// metadataOnly asks for an object's metadata, and accepts the whole object from an aggregated server that can't do that.
 const metadataOnly = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json"
 
-// readLive reads the object as the caller, as it is at kube-apiserver now: the cache may lag, and what it
-// would say decides what may be written. An object of another workspace is not there.
+// readLive reads the object from kube-apiserver, as the caller: the cache may lag, and the result decides what may be written. An
+// object of another workspace is not found.
 func (o *writeRequest) readLive(whole bool) (*state, error) {
 	path := o.path
 	if o.info.Subresource != "" {
@@ -57,8 +56,8 @@ func (o *writeRequest) readLive(whole bool) (*state, error) {
 	return s, nil
 }
 
-// secretPaths are fields that no read shows, by kind. Who writes back what he read does not have them:
-// an update that lacks one keeps it.
+// secretPaths are fields that no read shows, by kind. A client that writes back what it read does not have them, so an update that
+// lacks one leaves it unchanged.
 func secretPaths(gr schema.GroupResource) [][]string { return redaction.Hidden(gr) }
 
 // hiddenMissing returns the hidden fields that the body of an update does not have.

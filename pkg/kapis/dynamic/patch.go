@@ -12,8 +12,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
-// missingVersion is a resourceVersion that no object has (the first one that is stored gets a higher
-// one). An applied configuration with it creates an object, but changes none.
+// missingVersion is a resourceVersion that no object has (the first stored object gets a higher one). An applied configuration with it
+// creates an object, but changes none.
 const missingVersion = "1"
 
 func (o *writeRequest) patch() (any, error) {
@@ -43,7 +43,7 @@ func (o *writeRequest) patch() (any, error) {
 	return o.objectPatch(out, text)
 }
 
-// objectPatch is a patch that looks like the object.
+// objectPatch sends a patch that looks like the object.
 func (o *writeRequest) objectPatch(out outgoing, text string) (any, error) {
 	patch, err := inspect(text)
 	if err != nil {
@@ -86,8 +86,8 @@ func (o *writeRequest) stampPatch(out outgoing, patch *object) error {
 	return o.stamp(patch)
 }
 
-// applyNew applies a configuration of an object that is not there, or not in the workspace. If it is
-// there after all, the version refuses the change, and the caller is told that it is not.
+// applyNew applies a configuration of an object that does not exist, or is not in the workspace. If it exists after all, the version
+// makes the change fail, and the caller gets a 404.
 func (o *writeRequest) applyNew(out outgoing, text string) (any, error) {
 	out.body = text
 	if o.guarded() {
@@ -139,10 +139,10 @@ func (o *writeRequest) jsonPatch(out outgoing, text string) (any, error) {
 }
 
 // guard puts tests around the operations of a patch, with exact one for the version. The patch is applied as a whole, to one state of
-// the object: so it is this object and of this workspace before it, and of this workspace after it.
+// the object: so it is this object, and of this workspace both before and after.
 func (o *writeRequest) guard(text string, now *state, exact bool) string {
 	before, after := []string{test("/metadata/uid", now.uid)}, []string(nil)
-	if exact || o.info.Subresource == "scale" { // scale has no labels: then it must be what was looked at
+	if exact || o.info.Subresource == "scale" { // scale has no labels: then it must be the version that was read
 		before = append(before, test("/metadata/resourceVersion", now.resourceVersion))
 	}
 	if o.info.Subresource != "scale" && o.workspace != "" {
@@ -212,8 +212,8 @@ func readOperation(text string) (*operation, error) {
 	return op, nil
 }
 
-// checkOperation refuses to change what the path of the request says of the object, and the label of
-// its workspace where that is a part of the path.
+// checkOperation refuses to change what the path of the request says about the object, and the label of its workspace where that is in
+// the path.
 func (o *writeRequest) checkOperation(op *operation) error {
 	if err := o.checkSource(op); err != nil {
 		return err
@@ -255,7 +255,7 @@ func (o *writeRequest) checkOperation(op *operation) error {
 	return nil
 }
 
-// checkSource refuses to copy, or to guess, what no read shows: it would be shown where it arrives.
+// checkSource refuses to copy, or to guess by a test, a field that no read shows: it would be shown where it is copied to.
 func (o *writeRequest) checkSource(op *operation) error {
 	source := op.from
 	switch op.op {
@@ -271,7 +271,7 @@ func (o *writeRequest) checkSource(op *operation) error {
 	return nil
 }
 
-// touches tells whether one of two JSON pointers is the other, or holds it.
+// touches reports whether one of two JSON pointers is the other, or holds it.
 func touches(a, b string) bool {
 	return a == b || strings.HasPrefix(a, b+"/") || strings.HasPrefix(b, a+"/")
 }

@@ -26,15 +26,14 @@ const (
 	typeApplyPatch     = "application/apply-patch+yaml"
 )
 
-// maxBody is how long a body may be once it is JSON: as long as the server takes one. YAML can grow, by
-// its aliases.
+// maxBody bounds a body once it is JSON, like the server's limit for requests. YAML can grow, by its aliases.
 const maxBody = 3 << 20
 
-// maxDepth is how deep a body may be nested: many times what objects are.
+// maxDepth is how deep a body may be nested: many times as deep as objects are.
 const maxDepth = 512
 
-// readBody returns the body of r as valid JSON text, and its media type. Of no body, the text is empty.
-// No Content-Type means the first of those that are taken.
+// readBody returns the body of r as valid JSON text, and its media type. For an empty body, the text is empty. No Content-Type means
+// the first of the accepted ones.
 func readBody(r *http.Request, taken ...string) (text, mediaType string, err error) {
 	mediaType = taken[0]
 	if header := r.Header.Get("Content-Type"); header != "" {
@@ -75,8 +74,7 @@ func readBody(r *http.Request, taken ...string) (text, mediaType string, err err
 	return text, mediaType, nil
 }
 
-// fromYAML turns one document of YAML into JSON. Keys that stand twice are refused: readers differ in
-// which of them counts.
+// fromYAML turns one document of YAML into JSON. Duplicate keys are refused: readers differ in which of them counts.
 func fromYAML(raw []byte) ([]byte, error) {
 	first := bytes.TrimPrefix(raw, []byte("---"))
 	if bytes.Contains(first, []byte("\n---")) {
@@ -96,12 +94,12 @@ type scalar struct {
 	value string
 }
 
-// object is what is judged of an object, or of a patch that looks like one.
+// object is what is checked of an object, or of a patch that looks like one.
 type object struct {
 	text                             string
 	apiVersion, kind                 scalar
 	name, namespace, resourceVersion scalar
-	// workspace is the label that says to which workspace the object belongs.
+	// workspace is the label of the workspace that the object belongs to.
 	workspace scalar
 	// directive is the first $patch or $retainKeys that concerns the labels, empty where there is none.
 	directive string
@@ -109,8 +107,8 @@ type object struct {
 
 const workspaceLabel = "kubesphere.io/workspace"
 
-// inspect reads what is judged of an object. Readers of JSON differ in what a second member of one name
-// means, and some do not tell capitals; so what is judged here may stand once, in its own spelling.
+// inspect reads the members that are checked. Readers of JSON differ in what a second member of one name means, and some ignore case;
+// so each of them may occur once, in its own spelling.
 func inspect(text string) (*object, error) {
 	if !strings.HasPrefix(text, "{") {
 		return nil, status.BadRequestf("the body must be a JSON object")
@@ -128,8 +126,7 @@ func inspect(text string) (*object, error) {
 	return o, o.read(labels, "metadata.labels.", map[string]any{workspaceLabel: &o.workspace})
 }
 
-// read fills the members of a JSON object into what is wanted: a *scalar, or a *string for the text of
-// an object.
+// read fills wanted with members of a JSON object: a *scalar, or a *string for the text of an object.
 func (o *object) read(text, path string, wanted map[string]any) error {
 	seen := map[string]bool{}
 	for m := rawjson.Object(text); m.Next(); {
@@ -169,8 +166,7 @@ func (o *object) read(text, path string, wanted map[string]any) error {
 // put sets a string in the object.
 func (o *object) put(value string, path ...string) { o.text = with(o.text, quote(value), path...) }
 
-// with returns the JSON object s with the member at path set to value, which is JSON. Objects that lack
-// on the way are made.
+// with returns the JSON object s with the member at path set to value, which is JSON. Missing objects on the path are created.
 func with(s, value string, path ...string) string {
 	if len(path) == 0 {
 		return value
@@ -201,6 +197,6 @@ func appendMember(b []byte, key, value string) []byte {
 }
 
 func quote(s string) string {
-	out, _ := json.Marshal(s) // a string always can be
+	out, _ := json.Marshal(s) // strings can always be marshalled
 	return string(out)
 }

@@ -26,8 +26,8 @@ type outgoing struct {
 	accept       string // application/json where it is empty
 }
 
-// send sends a request for the caller. What goes out is read once more, the way that the caller's own
-// request was read, and must ask for the object that was authorized (S23).
+// send sends a request for the caller. The request is parsed again, like the caller's own was, and must ask for the object that was
+// authorized (S23).
 func (o *writeRequest) send(out outgoing) (*redaction.Response, error) {
 	ctx := o.in.Context()
 	r, err := http.NewRequestWithContext(ctx, out.method, "/", strings.NewReader(out.body))
@@ -61,8 +61,7 @@ func (o *writeRequest) send(out outgoing) (*redaction.Response, error) {
 	return redaction.Respond(res, o.kind.GVR.GroupResource()), nil
 }
 
-// translate reads a request to kube-apiserver, and refuses it unless it is about the object of the
-// order.
+// translate parses a request to kube-apiserver, and refuses it unless it is about the object of the write.
 func (o *writeRequest) translate(r *http.Request) (*request.Info, error) {
 	info, err := request.Parse(r)
 	if err != nil {
@@ -72,7 +71,7 @@ func (o *writeRequest) translate(r *http.Request) (*request.Info, error) {
 	if !info.IsKubernetes || !info.IsResource || info.APIGroup != is.APIGroup || info.APIVersion != is.APIVersion ||
 		info.Resource != is.Resource ||
 		info.Namespace != is.Namespace || info.Name != is.Name ||
-		info.Subresource != is.Subresource && info.Subresource != "" { // the object itself is looked at before its sub-resource is written
+		info.Subresource != is.Subresource && info.Subresource != "" { // the object itself is read before its sub-resource is written
 		return nil, status.NoResource()
 	}
 	return info, nil
@@ -83,7 +82,7 @@ type answer struct {
 	*redaction.Response
 }
 
-// reply sends the write itself, and answers with what comes of it.
+// reply sends the write itself, and answers its result.
 func (o *writeRequest) reply(out outgoing) (any, error) {
 	res, err := o.send(out)
 	if err != nil {
@@ -92,8 +91,7 @@ func (o *writeRequest) reply(out outgoing) (any, error) {
 	return &answer{res}, nil
 }
 
-// Respond implements web.Responder. Success is 200, as clients of the routes expect, whatever kind of
-// success it is; a failure has its own code.
+// Respond implements web.Responder. Any success is 200, as clients of the routes expect; a failure has its own code.
 func (a *answer) Respond(w http.ResponseWriter, r *http.Request) {
 	defer a.Close()
 	isJSON := strings.HasPrefix(a.Header.Get("Content-Type"), typeJSON)
@@ -103,7 +101,7 @@ func (a *answer) Respond(w http.ResponseWriter, r *http.Request) {
 		web.WriteError(w, r, fmt.Errorf("read kube-apiserver's answer to a write: %w", err))
 		return
 	case code == http.StatusUnauthorized:
-		// It is this server that was not recognized: the caller need not log in again.
+		// It is this server that was not authenticated: the caller need not log in again.
 		web.WriteError(w, r, status.Errorf(http.StatusBadGateway,
 			"kube-apiserver does not take this server's credentials: an administrator must renew them"))
 		return
@@ -127,7 +125,7 @@ func (a *answer) Respond(w http.ResponseWriter, r *http.Request) {
 		h.Set("Content-Length", strconv.FormatInt(length, 10))
 	}
 	w.WriteHeader(a.code())
-	_, _ = io.Copy(w, body) // one of the two sides is gone: nobody is left to tell
+	_, _ = io.Copy(w, body) // one of the two sides is gone: no one can be told
 }
 
 func (a *answer) code() int {

@@ -11,8 +11,8 @@ import (
 	restful "github.com/emicklei/go-restful/v3"
 )
 
-// isTunnel tells the sub-resources that are connections to a workload and no objects. They have one
-// road, /api, so that there is one place that guards it.
+// isTunnel reports whether a sub-resource is a connection to a workload and not an object. Those have one route, /api, so that they
+// are authorized in one place.
 func isTunnel(subresource string) bool {
 	switch subresource {
 	case "attach", "exec", "portforward", "proxy":
@@ -21,12 +21,11 @@ func isTunnel(subresource string) bool {
 	return false
 }
 
-// subresource answers a GET of a sub-resource. Caches hold none: it is passed on, and what comes back
-// is passed back as it comes.
+// subresource answers a GET of a sub-resource. Caches hold none: the request and the answer are passed through.
 func (b bound) subresource(r *restful.Request) (any, error) {
 	if info := request.InfoFrom(r.Request.Context()); info != nil && info.IsResource && info.Subresource == "" {
-		// The paths of some lists look like those of sub-resources, and the router comes here where the list's
-		// own route has nothing that the client takes.
+		// The paths of some lists look like those of sub-resources, and the router comes here where the list's own route produces
+		// nothing that the client accepts.
 		return nil, status.Errorf(http.StatusNotAcceptable,
 			"what is at this path is answered as "+typeJSON+" or "+stream.EventStream+": send an Accept header that takes one of them")
 	}
@@ -50,8 +49,8 @@ type passed struct{ o *writeRequest }
 
 // Respond implements web.Responder.
 func (p passed) Respond(w http.ResponseWriter, r *http.Request) {
-	// A request that goes on for long is judged again by this: by all that was authorized, so it is
-	// changed only where it says which server answers.
+	// A long request is authorized again by this info: by all that was authorized, so it is changed only where it says which server
+	// answers.
 	info := *p.o.info
 	info.IsKubernetes, info.Path = true, p.o.path
 	p.o.Kube.ServeHTTP(w, r.WithContext(request.WithInfo(r.Context(), &info)))

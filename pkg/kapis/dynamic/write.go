@@ -18,9 +18,8 @@ import (
 
 // Kube is kube-apiserver, asked as the caller whom the request's context names. proxy.Kube is one.
 //
-// A write here is decided twice: by this server's roles on what the path says, and by kube-apiserver on
-// what is done. So nothing is written with this server's own rights, kube-apiserver's checks against
-// escalation hold, and its audit log names the person.
+// A write here is decided twice: by this server's roles on what the path says, and by kube-apiserver on what is done. So nothing is
+// written with this server's own rights, kube-apiserver's escalation checks hold, and its audit log names the user.
 type Kube interface {
 	// RoundTrip sends a request of this package's own, which its context authorizes.
 	http.RoundTripper
@@ -28,8 +27,8 @@ type Kube interface {
 	http.Handler
 }
 
-// mountWrites adds the routes that write, and those of sub-resources. Which kind, object and place is
-// meant is read from what was authorized (request.Info), never from what the router matched.
+// mountWrites adds the routes that write, and those of sub-resources. The kind, object and scope are read from what was authorized
+// (request.Info), never from what the router matched.
 func mountWrites(ws *restful.WebService, id string, b bound) {
 	if b.Kube == nil {
 		return
@@ -91,8 +90,8 @@ type writeRequest struct {
 	kind *store.Kind
 	// path is the object's, or the collection's, at kube-apiserver.
 	path string
-	// workspace is the one whose label the object itself must carry; empty where the path names none,
-	// and where it is the namespace that belongs to the workspace.
+	// workspace is the one whose label the object itself must carry; empty where the path names none, and where it is the namespace
+	// that belongs to the workspace.
 	workspace string
 }
 
@@ -119,7 +118,7 @@ func (b bound) write(r *restful.Request) (any, error) {
 	return nil, status.NoResource()
 }
 
-// writeRequest tells what r asks for, and refuses what can't be asked for there.
+// order returns what r asks kube-apiserver for, and refuses what can't be asked for there.
 func (b bound) order(r *restful.Request) (*writeRequest, error) {
 	ctx, gv := r.Request.Context(), b.gv(r)
 	info := request.InfoFrom(ctx)
@@ -151,14 +150,13 @@ func (b bound) order(r *restful.Request) (*writeRequest, error) {
 	return o, err
 }
 
-// isWithinWorkspace tells .../workspaces/{workspace}/{resources}... from the path of a workspace.
+// isWithinWorkspace reports whether a path is .../workspaces/{workspace}/{resources}..., and not that of a workspace.
 func isWithinWorkspace(i *request.Info) bool {
 	return i.Workspace != "" && i.Resource != "workspaces" && i.Resource != "workspacetemplates"
 }
 
-// kubePath translates the path that was authorized into kube-apiserver's, by its text: cut are the
-// first segment and the workspace, nothing else. That it means the same there is checked where it is
-// sent.
+// kubePath translates the authorized path into kube-apiserver's, as text: only the first segment and the workspace are cut. That it
+// means the same there is checked when it is sent.
 func (o *writeRequest) kubePath() (string, error) {
 	i, prefix, root := o.info, "/kapi/"+o.info.APIVersion, "/api/"+o.info.APIVersion
 	if i.APIGroup != "" {
@@ -174,8 +172,8 @@ func (o *writeRequest) kubePath() (string, error) {
 	return root + rest, nil
 }
 
-// namespaceInWorkspace refuses a namespace of another workspace: what is in a namespace belongs to
-// the namespace's workspace, without a label of its own.
+// namespaceInWorkspace refuses a namespace of another workspace: what is in a namespace belongs to the namespace's workspace, without
+// a label of its own.
 func (o *writeRequest) namespaceInWorkspace() error {
 	ctx := o.in.Context()
 	namespaces, err := o.Resources.Catalog().Resolve(ctx, schema.GroupVersionResource{Version: "v1", Resource: "namespaces"})
@@ -187,7 +185,7 @@ func (o *writeRequest) namespaceInWorkspace() error {
 	return err
 }
 
-// Parameters of a query that are passed on, by verb. Others mean nothing to a write.
+// Parameters of a query that are passed on, by verb. Others have no effect on a write.
 var (
 	patchParams  = []string{"dryRun", "fieldManager", "fieldValidation", "force"}
 	deleteParams = []string{"dryRun", "gracePeriodSeconds", "orphanDependents", "propagationPolicy"}

@@ -13,7 +13,7 @@ import (
 	"kapis.dev/ks-apiserver/pkg/kapis/iam/wire"
 )
 
-// Handler serves iam.kubesphere.io: each field has the routes of one feature. The generic routes of kinds are mounted besides.
+// Handler serves iam.kubesphere.io: each field has the routes of one feature. The generic routes of kinds are mounted next to them.
 type Handler struct {
 	Users         *user.Handler
 	Credentials   *credential.Handler

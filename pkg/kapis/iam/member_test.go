@@ -364,7 +364,7 @@ func TestAMemberIsRemovedFromEveryBinding(t *testing.T) {
 	})
 }
 
-// isDry tells whether kube-apiserver takes a write that was sent for a rehearsal: of a deletion with a body it reads no query.
+// isDry reports whether kube-apiserver takes a write that was sent for a rehearsal: of a deletion with a body it reads no query.
 func isDry(sent string) bool {
 	line, body, _ := strings.Cut(sent, "{")
 	if strings.HasPrefix(line, "DELETE ") && body != "" {

@@ -326,7 +326,7 @@ func TestAUserIsPatched(t *testing.T) {
 	})
 }
 
-// Who stays, and that nobody ends his own account, is for the guard to say (package admission). It is asked before anything is written.
+// Who stays, and that no one ends his own account, is for the guard to say (package admission). It is asked before anything is written.
 func TestTheGuardSaysWhoStays(t *testing.T) { // S72
 	for name, c := range map[string]struct{ method, body, refused string }{
 		"Delete":  {http.MethodDelete, "", "delete users admin"},

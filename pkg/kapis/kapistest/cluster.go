@@ -43,15 +43,14 @@ func (workloads) ServerResourcesForGroupVersionWithContext(context.Context, stri
 	return nil, nil
 }
 
-// NewStore returns the store of a cluster that holds objects, by the path of their kind, such as
-// /apis/apps/v1/deployments; objects are marshalled as JSON, and texts are taken as it. The kinds that
-// broken names answer with 500, as long as the test lives.
+// NewStore returns the store of a cluster with objects, by the path of their kind, such as /apis/apps/v1/deployments; strings are
+// JSON, anything else is marshalled. The kinds that broken names answer with 500, until the test ends.
 func NewStore(t testing.TB, objects map[string][]any, broken ...string) *store.Store {
 	t.Helper()
 	return newStore(t, workloads{}, objects, broken...)
 }
 
-// NewAccounts is NewStore for a cluster that serves users, and what they may have: roles, bindings, templates, workspaces, namespaces; and
+// NewAccounts is NewStore for a cluster that serves users and their rights (roles, bindings, templates, workspaces, namespaces) and
 // the labels of clusters.
 func NewAccounts(t testing.TB, objects map[string][]any) *store.Store {
 	t.Helper()
@@ -122,7 +121,7 @@ func newStore(t testing.TB, kinds store.Discovery, objects map[string][]any, bro
 	}))
 	wait := time.Minute
 	if len(broken) > 0 {
-		wait = 200 * time.Millisecond // what is broken stays so
+		wait = 200 * time.Millisecond // broken kinds stay broken
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	st, err := store.New(ctx, store.Options{Config: &rest.Config{Host: srv.URL}, Discovery: kinds, Schemas: resource.Schemas(),

@@ -6,8 +6,8 @@ import (
 	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
 )
 
-// ListFirst returns client-go's fake clientset, whose clients of Secrets and ConfigMaps say, as the clientset itself does, that a list has to
-// come before a watch.
+// ListFirst returns client-go's fake clientset, whose clients of Secrets and ConfigMaps say, like the clientset itself, that a list
+// must precede a watch.
 func ListFirst(c *fake.Clientset) kubernetes.Interface { return clientset{c} }
 
 type clientset struct{ kubernetes.Interface }
@@ -26,12 +26,12 @@ func (c core) ConfigMaps(namespace string) corev1client.ConfigMapInterface {
 
 type secrets struct{ corev1client.SecretInterface }
 
-// IsWatchListSemanticsUnSupported is how a reflector asks whether it has to begin with a list.
+// IsWatchListSemanticsUnSupported reports that the reflector has to begin with a list.
 func (secrets) IsWatchListSemanticsUnSupported() bool { return true }
 
 type configMaps struct {
 	corev1client.ConfigMapInterface
 }
 
-// IsWatchListSemanticsUnSupported is how a reflector asks whether it has to begin with a list.
+// IsWatchListSemanticsUnSupported reports that the reflector has to begin with a list.
 func (configMaps) IsWatchListSemanticsUnSupported() bool { return true }

@@ -1,4 +1,4 @@
-// Package kapistest is a small cluster, and the way of a request through the routes, for tests of the routes.
+// Package kapistest has a small cluster, and a way to send requests through the routes, for tests of the routes.
 package kapistest
 
 import (

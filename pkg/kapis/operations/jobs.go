@@ -24,8 +24,8 @@ var jobsResource = schema.GroupResource{Group: "batch", Resource: "jobs"}
 // maxAnswer bounds what is read of an answer.
 const maxAnswer = 16 << 20
 
-// jobs are those of a namespace, at kube-apiserver and as the caller. Each request is authorized as what
-// it is, like one that the caller makes himself; then kube-apiserver decides too.
+// jobs are those of a namespace, at kube-apiserver and as the caller. Each request is authorized like one that the caller makes
+// directly; then kube-apiserver decides too.
 type jobs struct {
 	kube       http.RoundTripper
 	authorizer authz.Authorizer
@@ -106,12 +106,11 @@ func (j jobs) create(ctx context.Context, job *unstructured.Unstructured, dryRun
 	return j.do(r)
 }
 
-// delete deletes one state of one object: that of job. Its Pods go in the background, since Jobs leave
-// them where nothing is said.
+// delete deletes one version of one object: that of job. Its Pods are deleted in the background, since by default Jobs leave them.
 func (j jobs) delete(ctx context.Context, job *unstructured.Unstructured, dryRun bool) error {
 	uid, version, background := job.GetUID(), job.GetResourceVersion(), metav1.DeletePropagationBackground
 	options := &metav1.DeleteOptions{PropagationPolicy: &background, Preconditions: preconditions(uid, version)}
-	if dryRun { // in the body: where there is one, kube-apiserver does not look at the query
+	if dryRun { // in the body: where there is one, kube-apiserver ignores the query
 		options.DryRun = []string{metav1.DryRunAll}
 	}
 	body, err := json.Marshal(options)

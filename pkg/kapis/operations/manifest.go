@@ -17,14 +17,14 @@ const (
 	manifestAnnotation = "operations.kapis.dev/manifest"
 )
 
-// revisionsAnnotation holds, as JSON, what became of each run of a Job.
+// revisionsAnnotation holds, as JSON, the outcome of each run of a Job.
 const revisionsAnnotation = "revisions"
 
 // ownLabels are set on a Job and its Pods by the cluster, for this one incarnation of it.
 var ownLabels = []string{"controller-uid", "job-name", "batch.kubernetes.io/controller-uid", "batch.kubernetes.io/job-name"}
 
-// manifest returns what is to be created to have job once more: all that was wanted of it, and nothing
-// that the cluster added. Owners stay: a CronJob goes on counting it among its own.
+// manifest returns the manifest of another run of job: all that the user wanted, and nothing that the cluster added. Owners stay: a
+// CronJob continues to count it among its own.
 func manifest(job *unstructured.Unstructured) *unstructured.Unstructured {
 	in := job.DeepCopy()
 	out := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "batch/v1", "kind": "Job", "spec": in.Object["spec"]}}
@@ -45,7 +45,7 @@ func manifest(job *unstructured.Unstructured) *unstructured.Unstructured {
 		out.SetOwnerReferences(owners)
 	}
 	if annotations := in.GetAnnotations(); len(annotations) > 0 {
-		if text, ok := annotations[revisionsAnnotation]; ok { // a run that this one cuts short
+		if text, ok := annotations[revisionsAnnotation]; ok { // a run that this one interrupts
 			annotations[revisionsAnnotation] = strings.ReplaceAll(text, "running", "unfinished")
 		}
 		out.SetAnnotations(annotations)
@@ -60,18 +60,16 @@ func without(labels map[string]string, names []string) map[string]string {
 	return labels
 }
 
-// parkedName is the name of the Job that keeps the manifest of another while that is replaced. It is
-// always the same for one Job, so that it is found again, and short enough for the Pods of an indexed
-// Job to be named by it.
+// parkedName returns the name of the Job that holds the manifest of another while that is replaced. It is always the same for one Job,
+// so that it is found again, and short enough for the names of the Pods of an indexed Job.
 func parkedName(name string) string {
 	sum := sha256.Sum256([]byte(name))
 	base := strings.TrimRight(name[:min(len(name), 40)], "-.")
 	return base + "-rerun-" + hex.EncodeToString(sum[:4])
 }
 
-// parked returns the Job that keeps m: suspended, so it runs nothing, and nobody's, so nobody clears it
-// away. The manifest is an annotation of it, since the specification of a Job that runs nothing is not
-// that of m.
+// parked returns the Job that holds m: suspended, so it runs nothing, and without an owner, so it is not garbage collected. The
+// manifest is an annotation, since the specification of a Job that runs nothing is not that of m.
 func parked(m *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 	text, err := json.Marshal(m.Object)
 	if err != nil {
@@ -90,7 +88,7 @@ func parked(m *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 	return out, nil
 }
 
-// unparked returns the manifest of the Job called name that p keeps.
+// unparked returns the manifest of the Job called name that p holds.
 func unparked(p *unstructured.Unstructured, name string) (*unstructured.Unstructured, error) {
 	annotations := p.GetAnnotations()
 	if annotations[rerunOfAnnotation] != name {

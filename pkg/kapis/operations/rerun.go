@@ -15,20 +15,20 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// rerun replaces a Job by a new one of the same name. A name is free only once its object is gone, so
-// there is a moment with no Job of that name. What keeps it from being lost then:
+// rerun replaces a Job by a new one of the same name. A name is free only once its object is gone, so for a moment there is no Job of
+// that name. These steps keep it from being lost:
 //
-//   - Before anything is changed, kube-apiserver is asked, without effect, whether it would delete the
-//     Job and whether it would create the new one: rights, admission and quota.
-//   - Then the manifest is parked: a second, suspended Job has it in an annotation. From here until
-//     the new Job is there, the cluster itself has the manifest, whatever becomes of this process.
+//   - Before anything is changed, dry runs ask kube-apiserver whether it would delete the Job and whether it would create
+//     the new one: rights, admission and quota.
+//   - Then the manifest is parked: a second, suspended Job has it in an annotation. From here until the new Job exists,
+//     the cluster itself has the manifest, even if this process ends.
 //   - Only then is the Job deleted, if it is still the one that was read.
-//   - The creation is tried again while that may help. Where it fails for good, the error names the
-//     parked Job; and to ask for the rerun once more creates the Job from there.
+//   - The creation is retried while that may help. If it fails finally, the error names the parked Job; asking for the
+//     rerun once more creates the Job from there.
 type rerun struct {
 	kube            jobs
 	name            string
-	version         string // asked for, empty for any
+	version         string // the requested one, empty for any
 	pause, patience time.Duration
 }
 
@@ -51,7 +51,7 @@ func (x *rerun) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	// The point of no return: from here on, that the client is gone changes nothing.
+	// The point of no return: from here on, it goes on even if the client disconnects.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), x.patience+10*time.Second)
 	defer cancel()
 	switch err := x.kube.delete(ctx, job, false); {
@@ -61,14 +61,14 @@ func (x *rerun) run(ctx context.Context) error {
 		return explain(err, "Job %s may have been deleted: %v. It is not lost: Job %s keeps it, suspended. Ask for the rerun again", x.name, err,
 			kept.GetName())
 	case ours:
-		x.clear(ctx, kept) // the Job itself is there
+		x.clear(ctx, kept) // the Job itself exists
 		fallthrough
 	default:
 		return err
 	}
 }
 
-// explain is err, with its code, in other words.
+// explain returns err with its code and another text.
 func explain(err error, format string, args ...any) error {
 	s := metav1.Status{Code: http.StatusInternalServerError, Reason: metav1.StatusReasonInternalError}
 	var status apierrors.APIStatus
@@ -79,7 +79,7 @@ func explain(err error, format string, args ...any) error {
 	return &apierrors.StatusError{ErrStatus: s}
 }
 
-// check refuses what could not be replaced at once, or is not what the caller has seen.
+// check refuses a Job that can't be replaced at once, or is not the one that the caller has seen.
 func (x *rerun) check(job *unstructured.Unstructured) error {
 	switch {
 	case x.version != "" && x.version != job.GetResourceVersion():
@@ -97,7 +97,7 @@ func (x *rerun) conflict(format string, args ...any) error {
 	return apierrors.NewConflict(jobsResource, x.name, fmt.Errorf(format, args...))
 }
 
-// dryRun asks for all that is going to be done, without effect.
+// dryRun makes all of the writes as dry runs.
 func (x *rerun) dryRun(ctx context.Context, job, m *unstructured.Unstructured) error {
 	if _, err := x.kube.request(ctx, http.MethodDelete, parkedName(x.name), "", nil); err != nil {
 		return err
@@ -105,7 +105,7 @@ func (x *rerun) dryRun(ctx context.Context, job, m *unstructured.Unstructured) e
 	if err := x.kube.delete(ctx, job, true); err != nil {
 		return err
 	}
-	// That the name is taken is what is found out last: everything else is fine then.
+	// That the name is taken is checked last: so everything else is fine.
 	switch _, err := x.kube.create(ctx, m, true); {
 	case apierrors.IsAlreadyExists(err):
 		return nil
@@ -115,7 +115,7 @@ func (x *rerun) dryRun(ctx context.Context, job, m *unstructured.Unstructured) e
 	return x.conflict("it was deleted meanwhile")
 }
 
-// park keeps m in the cluster; ours tells that it was not there before.
+// park stores m in the cluster; ours reports that it was not stored before.
 func (x *rerun) park(ctx context.Context, m *unstructured.Unstructured) (kept *unstructured.Unstructured, ours bool, err error) {
 	p, err := parked(m)
 	if err != nil {
@@ -134,7 +134,7 @@ func (x *rerun) park(ctx context.Context, m *unstructured.Unstructured) (kept *u
 	case was[manifestAnnotation] == p.GetAnnotations()[manifestAnnotation]:
 		return kept, false, nil
 	}
-	// An earlier rerun left it, and the Job is another since. The Job is there, so it may go.
+	// An earlier rerun left it, and the Job has been replaced since. The Job exists, so the parked one may be deleted.
 	if err := x.kube.delete(ctx, kept, false); err != nil {
 		return nil, false, err
 	}
@@ -142,7 +142,7 @@ func (x *rerun) park(ctx context.Context, m *unstructured.Unstructured) (kept *u
 	return kept, true, err
 }
 
-// resume ends a rerun that did not come to its end: the Job is not there, but perhaps it is parked.
+// resume completes an interrupted rerun: the Job does not exist, but perhaps it is parked.
 func (x *rerun) resume(ctx context.Context, missing error) error {
 	kept, err := x.kube.get(ctx, parkedName(x.name))
 	if err != nil {
@@ -157,7 +157,7 @@ func (x *rerun) resume(ctx context.Context, missing error) error {
 	return x.finish(ctx, m, "", kept)
 }
 
-// finish creates the Job from m, and clears what was parked away.
+// finish creates the Job from m, and deletes the parked one.
 func (x *rerun) finish(ctx context.Context, m *unstructured.Unstructured, old types.UID, kept *unstructured.Unstructured) error {
 	if err := x.create(ctx, m, old); err != nil {
 		return explain(err, "Job %s was deleted, but could not be created again: %v. It is not lost: Job %s keeps it, suspended. Ask for the"+
@@ -168,12 +168,12 @@ func (x *rerun) finish(ctx context.Context, m *unstructured.Unstructured, old ty
 	return nil
 }
 
-// create creates the Job, as often as it takes: the old one, whose uid is given, may need a moment to
-// go, and a quota a moment to notice.
+// create creates the Job, with retries: the old one, whose uid is given, may need a moment to disappear, and a quota a moment to
+// notice.
 func (x *rerun) create(ctx context.Context, m *unstructured.Unstructured, old types.UID) error {
 	until := time.NewTimer(x.patience)
 	defer until.Stop()
-	unsure := false // an attempt may have succeeded without a word
+	unsure := false // an attempt may have succeeded without an answer
 	for pause := x.pause; ; pause = min(2*pause, time.Second) {
 		_, err := x.kube.create(ctx, m, false)
 		if err == nil {
@@ -208,8 +208,7 @@ func (x *rerun) create(ctx context.Context, m *unstructured.Unstructured, old ty
 	}
 }
 
-// isPassing tells errors that say nothing about the Job: kube-apiserver could not be reached, was too
-// busy, or did not answer.
+// isPassing reports whether an error says nothing about the Job: kube-apiserver could not be reached, was too busy, or did not answer.
 func isPassing(err error) bool {
 	var status apierrors.APIStatus
 	if !errors.As(err, &status) {
@@ -219,15 +218,15 @@ func isPassing(err error) bool {
 	return code >= http.StatusInternalServerError || code == http.StatusTooManyRequests || code == http.StatusRequestTimeout
 }
 
-// isQuota tells the refusal of a ResourceQuota, which counts a Job for a moment after it has gone.
+// isQuota reports whether an error is the refusal of a ResourceQuota, which counts a Job for a moment after it has gone.
 func isQuota(err error) bool {
 	return apierrors.IsForbidden(err) && strings.Contains(err.Error(), "exceeded quota")
 }
 
-// clear deletes a parked Job that is needed no more. That it stays is no fault of the rerun.
+// clear deletes a parked Job that is no longer needed. A failure to delete it is no failure of the rerun.
 func (x *rerun) clear(ctx context.Context, kept *unstructured.Unstructured) {
 	kept = kept.DeepCopy()
-	kept.SetResourceVersion("") // whatever has become of it since
+	kept.SetResourceVersion("") // in any version
 	if err := x.kube.delete(ctx, kept, false); err != nil && !apierrors.IsNotFound(err) {
 		klog.ErrorS(err, "A Job that a rerun had parked is left over; it is suspended and can be deleted", "namespace", x.kube.namespace, "name",
 			kept.GetName())

@@ -1,4 +1,4 @@
-// Package operations serves operations.kubesphere.io: to run a Job once more.
+// Package operations serves operations.kubesphere.io: running a Job once more.
 package operations
 
 import (
@@ -24,13 +24,12 @@ const (
 type V1alpha2 struct {
 	// Kube is kube-apiserver, asked as the caller of a request's context; see proxy.Kube.RoundTrip.
 	Kube http.RoundTripper
-	// Authorizer decides on each thing that an operation does, besides the operation itself.
+	// Authorizer decides on each write of an operation, besides the operation itself.
 	Authorizer authz.Authorizer
-	// Pause is the first one between two attempts to create a Job, 100 ms where it is zero. The later
-	// ones are longer.
+	// Pause is the first pause between two attempts to create a Job, 100 ms where it is zero. The later ones are longer.
 	Pause time.Duration
-	// Patience is how long an attempt is followed by another, 15 s where it is zero: well within the
-	// time that a server which stops gives to its open requests.
+	// Patience is how long failed attempts are retried, 15 s where it is zero: well within the time that a server gives its open
+	// requests when it stops.
 	Patience time.Duration
 }
 

@@ -11,11 +11,11 @@ import (
 // RootV1alpha2 is the path of the group in version v1alpha2.
 const RootV1alpha2 = "/kapis/resources.kubesphere.io/v1alpha2"
 
-// V1alpha2 serves resources.kubesphere.io/v1alpha2, an older version for which clients still ask.
+// V1alpha2 serves resources.kubesphere.io/v1alpha2, an older version that clients still use.
 type V1alpha2 struct {
 	Inventory *inventory.Handler
 	Remotes   *remote.Handler
-	// Kubeconfigs gives people their kubeconfig; nil for none.
+	// Kubeconfigs serves kubeconfigs; nil for none.
 	Kubeconfigs *kubeconfig.Handler
 }
 

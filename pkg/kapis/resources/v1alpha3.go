@@ -25,10 +25,10 @@ const Root = "/kapis/resources.kubesphere.io/v1alpha3"
 // V1alpha3 serves resources.kubesphere.io/v1alpha3.
 type V1alpha3 struct {
 	Resources *resource.Service
-	// Streams watches over watches and live pages.
+	// Streams limits watches and live pages.
 	Streams *stream.Guard
-	// Authorizer decides whether a caller may read what a rule for this group alone does not open: the data of
-	// Secrets and ConfigMaps, and how many claims a storage class has.
+	// Authorizer decides whether a caller may read what a rule for this group alone does not allow: the data of Secrets and
+	// ConfigMaps, and how many claims a storage class has.
 	Authorizer authz.Authorizer
 	// AsCaller reads for managedFields=true.
 	AsCaller  resource.Reader
@@ -69,7 +69,7 @@ func (h *V1alpha3) Mount(ws *restful.WebService) {
 	}
 }
 
-// list answers what is about any number of objects: a page, a live page, or a watch.
+// list answers requests for any number of objects: a page, a live page, or a watch.
 func (h *V1alpha3) list(r *restful.Request) (any, error) {
 	ctx, plural := r.Request.Context(), r.PathParameter("resources")
 	scope := plan.Scope{
@@ -87,7 +87,7 @@ func (h *V1alpha3) list(r *restful.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	// Of a stream, only the right to this route is looked at again and again: it never has data.
+	// For a stream, only the right to this route is checked again and again: it never has data.
 	src, err := h.Resources.Streams.Open(ctx, r.Request.Header, kind, scope, q, watch, "")
 	if err != nil {
 		return nil, err
@@ -120,8 +120,8 @@ func (h *V1alpha3) get(r *restful.Request) (any, error) {
 	return h.Resources.Get(ctx, kind, scope, name)
 }
 
-// mayReadData tells whether the caller may do at the kind itself what he does here. A rule for this group
-// opens its routes for every kind, and so never the data of Secrets and ConfigMaps.
+// mayReadData reports whether the caller may do the same to the kind itself. A rule for this group opens its routes for every kind,
+// and so never the data of Secrets and ConfigMaps.
 func (h *V1alpha3) mayReadData(ctx context.Context, kind *store.Kind, scope plan.Scope) bool {
 	if scope.Namespace == "" || !h.Resources.HasData(kind) || h.Authorizer == nil {
 		return false

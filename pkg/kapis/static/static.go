@@ -1,4 +1,4 @@
-// Package static serves /static: the images that the theme of the platform shows, and how they are uploaded.
+// Package static serves /static: the images of the platform's theme, and their upload.
 package static
 
 import (
@@ -26,11 +26,11 @@ import (
 type Handler struct {
 	Settings *setting.Store
 	AsCaller caller.Client
-	// Now is the clock.
+	// Now returns the time.
 	Now func() time.Time
 }
 
-// themePath is what somebody must be allowed to update who uploads an image: what is uploaded is for the theme.
+// themePath is what a caller must be allowed to update to upload an image: images are for the theme.
 const themePath = "/kapis/config.kubesphere.io/v1alpha2/configs/theme"
 
 // uploaded is the answer to an upload.
@@ -65,8 +65,8 @@ func (h *Handler) get(r *restful.Request) (any, error) {
 // picture is an image as an answer.
 type picture struct{ *setting.Image }
 
-// Respond implements web.Responder. The name of an image says what is in it, so that copies never get old. A page of its own, it can do
-// nothing: an SVG may have scripts.
+// Respond implements web.Responder. The name of an image depends on its content, so copies never expire. Opened as a page of its own,
+// it can do nothing: an SVG may have scripts.
 func (p picture) Respond(w http.ResponseWriter, r *http.Request) {
 	h := w.Header()
 	tag := `"` + p.Name + `"`
@@ -82,11 +82,11 @@ func (p picture) Respond(w http.ResponseWriter, r *http.Request) {
 	h.Set("Content-Length", strconv.Itoa(p.Size))
 	w.WriteHeader(http.StatusOK)
 	if !web.IsHead(r) {
-		_, _ = p.WriteTo(w) // the client is gone: nobody is left to tell
+		_, _ = p.WriteTo(w) // the client is gone: no one can be told
 	}
 }
 
-// matches tells whether a client has what an entity tag stands for (RFC 9110, 13.1.2).
+// matches reports whether a client has what an entity tag stands for (RFC 9110, 13.1.2).
 func matches(lines []string, tag string) bool {
 	for _, line := range lines {
 		for one := range strings.SplitSeq(line, ",") {
@@ -98,7 +98,7 @@ func matches(lines []string, tag string) bool {
 	return false
 }
 
-// upload takes an image. Nothing of the body is read before the right is known.
+// upload stores an image. Nothing of the body is read before the right is known.
 func (h *Handler) upload(r *restful.Request) (any, error) {
 	ctx, err := h.permit(r.Request)
 	if err != nil {

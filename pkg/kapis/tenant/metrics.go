@@ -23,7 +23,7 @@ type count struct {
 	// group and version are those by which the caller would list them, gvr is the kind.
 	group, version string
 	gvr            schema.GroupVersionResource
-	// always says that it is there also where it is 0, or the caller may not list them.
+	// always includes the count also where it is 0, or the caller may not list the objects.
 	always bool
 }
 
@@ -74,7 +74,7 @@ func (h *Handler) metrics(r *restful.Request, counts []count) (any, error) {
 	return out, nil
 }
 
-// count returns how many there are for the caller: 0 where he may not list them, and where the cluster has no such kind.
+// count returns how many objects there are for the caller: 0 where they may not list them, and where the cluster has no such kind.
 func (h *Handler) count(ctx context.Context, c count, workspace string) (int, error) {
 	list := listOf(c.group, c.version, c.gvr.Resource, workspace)
 	d, err := h.AsCaller.May.Authorize(ctx, request.UserFrom(ctx), list)
@@ -95,7 +95,7 @@ func (h *Handler) count(ctx context.Context, c count, workspace string) (int, er
 	}
 	page, err := h.Resources.List(ctx, kind, scope, none)
 	switch {
-	case apierrors.IsForbidden(err): // of the part that he sees, nothing is of this kind
+	case apierrors.IsForbidden(err): // nothing that the caller may see is of this kind
 		return 0, nil
 	case err != nil:
 		return 0, err
@@ -103,7 +103,7 @@ func (h *Handler) count(ctx context.Context, c count, workspace string) (int, er
 	return page.Total, nil
 }
 
-// listOf is the request for a list at a path of ours; of a workspace where it is not empty.
+// listOf returns the request for a list at a path of ours; of a workspace where it is not empty.
 func listOf(group, version, plural, workspace string) *request.Info {
 	in := ""
 	if workspace != "" {
@@ -113,5 +113,5 @@ func listOf(group, version, plural, workspace string) *request.Info {
 		Verb: "list", Path: "/kapis/" + group + "/" + version + in + "/" + plural, Workspace: workspace,
 		APIPrefix: "kapis", APIGroup: group, APIVersion: version, Resource: plural, IsResource: true,
 	}
-	return i.As(schema.GroupResource{Group: group, Resource: plural}) // with the scope that it has
+	return i.As(schema.GroupResource{Group: group, Resource: plural}) // with the scope of the path
 }

@@ -19,7 +19,7 @@ import (
 
 const (
 	namespaces = "namespaces"
-	// podSecurity begins the labels that say what pods of a namespace may do.
+	// podSecurity is the prefix of the labels that say what pods of a namespace may do.
 	podSecurity = "pod-security.kubernetes.io/"
 )
 
@@ -34,7 +34,7 @@ func (h *Handler) namespace(workspace, name string) *target {
 			return protected(old)
 		}
 		_, said := next.GetLabels()[tenantv1beta1.LabelWorkspace]
-		if isObserved(next) && !said { // a patch took it away
+		if isObserved(next) && !said { // a patch removed it
 			return status.BadRequestf("the label %s can't be removed: move the namespace to another workspace instead", tenantv1beta1.LabelWorkspace)
 		}
 		if err := stamp(next, workspace); err != nil {
@@ -45,11 +45,11 @@ func (h *Handler) namespace(workspace, name string) *target {
 	return t
 }
 
-// isObserved tells an object of kube-apiserver's from one that is only asked for.
+// isObserved reports whether an object comes from kube-apiserver, and not from a request.
 func isObserved(o *unstructured.Unstructured) bool { return o.GetUID() != "" }
 
-// judgeLabels refuses to change what pods of a namespace may do (S8), and that nobody may delete it, for whoever may not update all
-// namespaces.
+// judgeLabels refuses to change what pods of a namespace may do (S8), and its protection against deletion, for callers who may not
+// update all namespaces.
 func (h *Handler) judgeLabels(ctx context.Context, old, next *unstructured.Unstructured) error {
 	before := map[string]string{}
 	if old != nil {
@@ -76,7 +76,7 @@ func guardedLabels(o *unstructured.Unstructured) map[string]string {
 	return out
 }
 
-// protected refuses to delete what is protected.
+// protected refuses to delete a protected object.
 func protected(o *unstructured.Unstructured) error {
 	if _, ok := o.GetLabels()[tenantv1beta1.LabelProtectedResource]; !ok {
 		return nil
@@ -85,7 +85,7 @@ func protected(o *unstructured.Unstructured) error {
 		fmt.Errorf("it is protected by the label %s: who may change that removes it first", tenantv1beta1.LabelProtectedResource))
 }
 
-// open refuses to put anything into a workspace that is not there, or is being deleted.
+// open refuses to put anything into a workspace that does not exist, or is being deleted.
 func (h *Handler) open(ctx context.Context, workspace string) error {
 	kind, err := h.Resources.Catalog().Resolve(ctx, workspacesKind)
 	if err != nil {
@@ -118,7 +118,7 @@ func (h *Handler) createNamespace(r *restful.Request) (any, error) {
 			return nil, err
 		}
 	}
-	// Whoever creates a namespace becomes its administrator: nobody names another (S6).
+	// The creator of a namespace becomes its administrator: a request can't name another (S6).
 	annotations := o.GetAnnotations()
 	if annotations == nil {
 		annotations = map[string]string{}
@@ -128,7 +128,7 @@ func (h *Handler) createNamespace(r *restful.Request) (any, error) {
 	return h.namespace(workspace, o.GetName()).create(r, o)
 }
 
-// forAdministrators refuses whoever may not do everything on the platform.
+// forAdministrators refuses callers who may not do everything on the platform.
 func (h *Handler) forAdministrators(ctx context.Context, namespace string) error {
 	all, err := h.may(ctx, everything(request.Global))
 	if err != nil || all {

@@ -24,9 +24,9 @@ import (
 	"kapis.dev/ks-apiserver/pkg/web"
 )
 
-// groupMove is the synthetic group that may take a namespace from one workspace into another: natively it may get and patch namespaces, and
-// the policy labels.namespaces.kapis.dev lets it change nothing else of what it guards. It is asserted for the orders of one move, after
-// the rights on both sides were decided here.
+// groupMove is the synthetic group that may move a namespace from one workspace to another: natively it may get and patch namespaces,
+// and the policy labels.namespaces.kapis.dev lets it change nothing else of what it guards. It is asserted for the requests of one
+// move, after the rights on both sides were decided here.
 const groupMove = "kapis:platform:move"
 
 // maxAssigned bounds the namespaces of one request.
@@ -39,10 +39,10 @@ const (
 	resultFailed    = "Failed"
 )
 
-// assigned says what became of one namespace.
+// assigned is the outcome for one namespace.
 type assigned struct {
 	Namespace string `json:"namespace"`
-	// Result is Moved, Unchanged (it was there already) or Failed; Code, Reason and Message are those of the failure.
+	// Result is Moved, Unchanged (it was already there) or Failed; Code, Reason and Message are those of the failure.
 	Result  string `json:"result"`
 	Code    int32  `json:"code,omitempty"`
 	Reason  string `json:"reason,omitempty"`
@@ -55,7 +55,7 @@ type assignment struct {
 	TotalItems int        `json:"totalItems"`
 }
 
-// assign moves namespaces into a workspace (U51). To be allowed here is the right to create namespaces there; for each, the caller also
+// assign moves namespaces into a workspace (U51). The route needs the right to create namespaces there; for each one, the caller also
 // needs to update and to delete namespaces of the workspace that it leaves, or of the cluster where it leaves none (S7).
 func (h *Handler) assign(r *restful.Request) (any, error) {
 	ctx, workspace := r.Request.Context(), r.PathParameter("workspace")
@@ -111,7 +111,7 @@ func readNames(r *http.Request) ([]string, error) {
 	return body.Namespaces, nil
 }
 
-// move is what becomes of one namespace.
+// move is the move of one namespace.
 type move struct {
 	*Handler
 	to, name string
@@ -134,7 +134,8 @@ func (m *move) run(ctx context.Context) assigned {
 	return assigned{Namespace: m.name, Result: resultMoved}
 }
 
-// once asks whether the caller may take the namespace out of where it is, looks at it by that right, and changes the version that was seen.
+// once checks whether the caller may take the namespace out of its workspace, reads it by that right, and changes the version that it
+// read.
 func (m *move) once(ctx context.Context) (moved bool, err error) {
 	kind, err := m.Resources.Catalog().Resolve(ctx, namespacesKind)
 	if err != nil {
@@ -143,7 +144,7 @@ func (m *move) once(ctx context.Context) (moved bool, err error) {
 	known, err := m.Resources.Get(ctx, kind, plan.Scope{}, m.name)
 	if apierrors.IsNotFound(err) {
 		if _, denied := m.leave(ctx, ""); denied != nil {
-			return false, denied // whether a namespace is there is not everybody's to know
+			return false, denied // not every caller may know whether a namespace exists
 		}
 	}
 	if err != nil {
@@ -181,11 +182,12 @@ func (m *move) once(ctx context.Context) (moved bool, err error) {
 	return err == nil, err
 }
 
-// leave returns a context with the decision by which the caller may take the namespace out of a workspace, in the name of groupMove; out of
-// none by an empty one, which takes his own right at kube-apiserver. Roles in the namespace itself do not count: it is the workspace's.
+// leave returns a context with the decision by which the caller may take the namespace out of a workspace, as groupMove; or, for an
+// empty one, out of none, which takes the caller's own right at kube-apiserver. Roles in the namespace itself do not count: it is the
+// workspace's.
 func (m *move) leave(ctx context.Context, from string) (context.Context, error) {
 	out, u := ctx, request.UserFrom(ctx)
-	for _, verb := range []string{"delete", "update"} { // the last is the one that is used
+	for _, verb := range []string{"delete", "update"} { // the last one is used
 		i := right(verb, namespacesKind, m.name, request.Cluster)
 		if from != "" {
 			i = right(verb, tenantNamespaces, m.name, request.Workspace)
@@ -195,7 +197,7 @@ func (m *move) leave(ctx context.Context, from string) (context.Context, error) 
 		if err != nil {
 			return nil, err
 		}
-		if !d.Allowed() { // in the same words wherever the namespace is, which who asks may not know
+		if !d.Allowed() { // in the same words in all cases, since the caller may not know where the namespace is
 			return nil, apierrors.NewForbidden(namespacesKind.GroupResource(), m.name,
 				fmt.Errorf("moving it takes the rights to update and to delete namespaces where it is now, which %q has not", u.GetName()))
 		}
@@ -207,5 +209,5 @@ func (m *move) leave(ctx context.Context, from string) (context.Context, error) 
 	return out, nil
 }
 
-// tenantNamespaces are the namespaces of workspaces, as roles of workspaces speak of them.
+// tenantNamespaces are the namespaces of workspaces, as roles of workspaces name them.
 var tenantNamespaces = schema.GroupVersionResource{Group: tenant.Group, Version: V1beta1, Resource: namespaces}

@@ -12,7 +12,7 @@ import (
 	"kapis.dev/ks-apiserver/pkg/status"
 )
 
-// quotas are the quotas of a workspace: objects of the cluster that carry its label, and select its namespaces by it.
+// quotas are the quotas of a workspace: cluster-scoped objects that carry its label, and select its namespaces by it.
 const quotas = "resourcequotas"
 
 func (h *Handler) quota(workspace, name string) *target {
@@ -36,7 +36,7 @@ func (h *Handler) quota(workspace, name string) *target {
 	return t
 }
 
-// stamp sets the label of a workspace. A body that says another is refused: nothing is moved by its label (S7).
+// stamp sets the label of a workspace. A body with another one is refused: nothing is moved by its label (S7).
 func stamp(o *unstructured.Unstructured, workspace string) error {
 	labels := o.GetLabels()
 	if said, set := labels[tenantv1beta1.LabelWorkspace]; set && said != workspace {

@@ -20,7 +20,7 @@ import (
 	"kapis.dev/ks-apiserver/pkg/web"
 )
 
-// infoOf returns what was authorized, nil for what is not of this group.
+// infoOf returns what was authorized, nil for another group.
 func infoOf(r *restful.Request) *request.Info {
 	info := request.InfoFrom(r.Request.Context())
 	if info == nil || info.APIGroup != tenant.Group {
@@ -78,7 +78,7 @@ func (h *Handler) page(r *restful.Request, gvr schema.GroupVersionResource, scop
 // parse reads the query of a list.
 func parse(r *restful.Request) (*query.Query, error) {
 	values := r.Request.URL.Query()
-	// It added the clusters that one is bound in, when that was dear to find out: they are always among those that are seen.
+	// It used to add the clusters that the caller is bound in, when that was costly to compute: they are always included.
 	if v := values.Get("roleBindingExists"); v != "" {
 		if _, err := strconv.ParseBool(v); err != nil {
 			return nil, query.Invalid("roleBindingExists", v, "true or false")
@@ -135,11 +135,11 @@ func (h *Handler) placed(r *restful.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	page.Partial = false // of a workspace's clusters it is all
+	page.Partial = false // it has all of the workspace's clusters
 	return page.Items(), nil
 }
 
-// still reads the query of a list that does not go on.
+// still reads the query of a list that is not streamed.
 func (h *Handler) still(r *restful.Request) (*query.Query, error) {
 	q, err := parse(r)
 	if err != nil {
@@ -151,7 +151,7 @@ func (h *Handler) still(r *restful.Request) (*query.Query, error) {
 	return q, nil
 }
 
-// memberNamespaces answers the namespaces of a workspace that a member of it sees.
+// memberNamespaces answers the namespaces of a workspace that one of its members sees.
 func (h *Handler) memberNamespaces(r *restful.Request) (any, error) {
 	ctx, workspace, member := r.Request.Context(), r.PathParameter("workspace"), r.PathParameter("workspacemember")
 	info := infoOf(r)
@@ -178,11 +178,11 @@ func (h *Handler) memberNamespaces(r *restful.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	page.Partial = false // of what the member sees it is all
+	page.Partial = false // it has all that the member sees
 	return page.Items(), nil
 }
 
-// member is who a member is to an authorizer; of somebody who is no user, what is bound to his name counts.
+// member returns a member as an authorizer sees them; for a name without a user, what is bound to the name counts.
 func (h *Handler) member(name string) user.Info {
 	if u := h.UserOf(name); u != nil {
 		return u

@@ -11,7 +11,7 @@ import (
 	"kapis.dev/ks-apiserver/pkg/authz"
 )
 
-// readers is a world with an administrator, a viewer of workspace a, a member of it who is in one of its namespaces, and nobody.
+// readers is a world with an administrator, a viewer of workspace a, a member of it who is in one of its namespaces, and no one.
 func readers(t *testing.T) *world {
 	w := newWorld(t)
 	w.allow("admin", "* * platform")

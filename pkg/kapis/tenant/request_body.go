@@ -16,7 +16,7 @@ import (
 	"kapis.dev/ks-apiserver/pkg/web"
 )
 
-// maxBody bounds what is sent, in bytes.
+// maxBody bounds a body, in bytes.
 const maxBody = 1 << 20
 
 const (
@@ -24,8 +24,9 @@ const (
 	typeJSONPatch  = "application/json-patch+json"
 )
 
-// readObject reads an object of a kind, whatever group's it says it is: the route decides. Of its members, metadata and spec count: clients
-// send others along, and status is the system's. What was read here is what is sent, so that no other reader finds something else in it.
+// readObject reads an object of a kind, of any group that it says: the route decides. Only metadata and spec are used: clients send
+// other members along, and only the system writes status. What was read here is what is sent, so that no other reader finds something
+// else in it.
 func readObject(r *http.Request, apiVersion, kind string) (*unstructured.Unstructured, error) {
 	raw, err := web.ReadBody(r, maxBody)
 	if err != nil {
@@ -71,7 +72,7 @@ func readObject(r *http.Request, apiVersion, kind string) (*unstructured.Unstruc
 	return o, nil
 }
 
-// named refuses a body that has another name than the path.
+// named refuses a body with another name than the path.
 func named(o *unstructured.Unstructured, name string) error {
 	if o.GetName() != name {
 		return status.BadRequestf("metadata.name in the body is %.260q, in the path it is %q: they must be the same", o.GetName(), name)
@@ -79,7 +80,7 @@ func named(o *unstructured.Unstructured, name string) error {
 	return nil
 }
 
-// readPatch reads a patch: an array is a JSON patch, whatever its type says, an object is a merge patch.
+// readPatch reads a patch: an array is a JSON patch under any media type, an object is a merge patch.
 func readPatch(r *http.Request) (body []byte, mediaType string, err error) {
 	if body, err = web.ReadBody(r, maxBody); err != nil {
 		return nil, "", err
@@ -100,7 +101,7 @@ func readPatch(r *http.Request) (body []byte, mediaType string, err error) {
 	return body, typeMergePatch, nil
 }
 
-// readDeletion reads the options of a deletion, which need not be there, and those of the query, which kube-apiserver would not read beside
+// readDeletion reads the options of a deletion, which are optional, and those of the query, which kube-apiserver would ignore next to
 // a body.
 func readDeletion(r *http.Request) (*metav1.DeleteOptions, error) {
 	raw, err := web.ReadBody(r, maxBody)

@@ -20,8 +20,8 @@ import (
 
 var managerPath = []string{"spec", "template", "spec", "manager"}
 
-// judgeTemplate refuses what the right to write one template does not cover: another manager than oneself, or than before, what else only
-// controllers and managers of workspaces change, and what holds at kube-apiserver too.
+// judgeTemplate refuses changes that the right to write one template does not cover: a manager other than the caller or the former
+// one, fields that only controllers and managers of workspaces change, and what kube-apiserver's admission refuses too.
 func (h *Handler) judgeTemplate(ctx context.Context, old, next *unstructured.Unstructured) error {
 	if next == nil {
 		return protectedTemplate(old)
@@ -66,8 +66,8 @@ func protectedTemplate(o *unstructured.Unstructured) error {
 		tenantv1beta1.LabelProtectedResource)
 }
 
-// guarded names what was changed that is not for everybody who may write the template, beside what admission.CheckTemplate has; empty for
-// nothing. Controllers write it too, so that only here it is asked about.
+// guarded names a changed field that not every writer of the template may change, besides those of admission.CheckTemplate; empty for
+// none. Controllers write it too, so it is checked only here.
 func guarded(ctx context.Context, before, after *tenantv1beta1.WorkspaceTemplate) string {
 	manager, was := after.Spec.Template.Spec.Manager, request.UserFrom(ctx).GetName()
 	if before != nil {
@@ -96,7 +96,7 @@ func (p placementRights) MayIn(ctx context.Context, verb string, gvr schema.Grou
 	return p.may(ctx, i)
 }
 
-// MayInNamespaces implements admission.PlacementRights. It is what moving one out of the workspace takes.
+// MayInNamespaces implements admission.PlacementRights. It is the right that moving one out of the workspace takes.
 func (p placementRights) MayInNamespaces(ctx context.Context, verb, workspace string) (bool, error) {
 	i := right(verb, tenantNamespaces, "", request.Workspace)
 	i.Workspace = workspace

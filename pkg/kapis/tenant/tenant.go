@@ -1,8 +1,8 @@
-// Package tenant serves the routes of tenant.kubesphere.io: workspaces and what is in them, as far as the caller sees it.
+// Package tenant serves the routes of tenant.kubesphere.io: workspaces and what is in them, as far as the caller may see it.
 //
-// Reads come out of the caches. What a caller may see who may not see all was found by the filters (authz.PartialList, of package tenant),
-// and restricts every list before anything is filtered, counted or sorted. Writes run as the caller: what they may change is judged by the
-// object as it is at kube-apiserver, and is written under a lock by the version that was seen.
+// Reads are answered from the caches. The partial list of a caller who may not see everything was computed by the filters
+// (authz.PartialList, of package tenant), and restricts every list before anything is filtered, counted or sorted. Writes run as the
+// caller: they are checked against the object as it is at kube-apiserver, and are written with the version that was checked.
 package tenant
 
 import (
@@ -22,14 +22,14 @@ import (
 	"kapis.dev/ks-apiserver/pkg/web"
 )
 
-// The versions of the group. The older two are for reading only.
+// The versions of the group. The older two are read-only.
 const (
 	V1beta1  = "v1beta1"
 	V1alpha3 = "v1alpha3"
 	V1alpha2 = "v1alpha2"
 )
 
-// The kinds behind the routes.
+// The kinds of the routes.
 var (
 	namespacesKind = schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}
 	workspacesKind = tenantv1beta1.SchemeGroupVersion.WithResource("workspaces")
@@ -41,25 +41,25 @@ var (
 // Handler serves tenant.kubesphere.io.
 type Handler struct {
 	Resources *resource.Service
-	// Streams watches over watches and live pages.
+	// Streams limits watches and live pages.
 	Streams *stream.Guard
 	// AsCaller writes, and reads what a write depends on; its May decides what else the caller may do.
 	AsCaller caller.Client
 	Fleet    *tenant.Clusters
-	// Labelled tells what carries the label of a workspace, which a new one of that name would get.
+	// Labelled reports what carries the label of a workspace, which a new workspace of that name would take over.
 	Labelled Labelled
-	// UserOf returns who a user is to an authorizer, nil where there is no such user.
+	// UserOf returns a user as an authorizer sees it, nil where there is no such user.
 	UserOf func(name string) user.Info
-	// Now is the time that counts are of.
+	// Now returns the time of counts.
 	Now func() time.Time
 }
 
-// Labelled tells whether namespaces, or bindings, carry the label of a workspace. rbac.Index is one.
+// Labelled reports whether namespaces, or bindings, carry the label of a workspace. rbac.Index is one.
 type Labelled interface {
 	Leftovers(workspace string) (namespaces, bindings bool)
 }
 
-// WebService returns the routes of a version. The routes of kinds are to be mounted beside them.
+// WebService returns the routes of a version. The routes of kinds are mounted next to them.
 func (h *Handler) WebService(version string) *restful.WebService {
 	ws := new(restful.WebService)
 	ws.Path("/kapis/" + tenant.Group + "/" + version).Produces(restful.MIME_JSON).
@@ -77,7 +77,7 @@ func (h *Handler) WebService(version string) *restful.WebService {
 	return ws
 }
 
-// mountReads adds what all versions have. In the older ones, a workspace is its template.
+// mountReads adds the routes that all versions have. In the older ones, a workspace is its template.
 func (h *Handler) mountReads(ws *restful.WebService, version string) {
 	workspaces, id := templatesKind, "V1alpha3"
 	switch version {
@@ -128,7 +128,7 @@ func (h *Handler) mountMetrics(ws *restful.WebService) {
 		Operation("getWorkspaceMetrics").Doc("Numbers of what the caller sees of a workspace").Writes(overview.Metrics{}), path))
 }
 
-// mountWrites adds the routes that write, of v1beta1. Whatever is written of a workspace is written of its template.
+// mountWrites adds the routes that write, of v1beta1. Every write of a workspace is a write of its template.
 func (h *Handler) mountWrites(ws *restful.WebService) {
 	const quotas, namespaces = "/workspaces/{workspace}/resourcequotas", "/workspaces/{workspace}/namespaces"
 	type route struct {
@@ -175,7 +175,7 @@ func withQuery(ws *restful.WebService, b *restful.RouteBuilder) *restful.RouteBu
 	return b
 }
 
-// message is how clients know that something was done.
+// message is the answer that something was done, in the form that clients know.
 type message struct {
 	Message string `json:"message"`
 }

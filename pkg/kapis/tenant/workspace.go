@@ -25,18 +25,19 @@ import (
 	"kapis.dev/ks-apiserver/pkg/tenant"
 )
 
-// A workspace is written by its template: the paths workspaces and workspacetemplates are the same to a write.
+// A workspace is written through its template: the paths workspaces and workspacetemplates are the same to a write.
 
 const templateKind = "WorkspaceTemplate"
 
-// patience is how long it may take to put a template in order after a deletion that failed.
+// patience is how long restoring a template may take after a deletion that failed.
 const patience = 5 * time.Second
 
 func (h *Handler) template(name string) *target {
 	return &target{Handler: h, gvr: templatesKind, name: name, implied: true, judge: h.judgeTemplate}
 }
 
-// begin refuses what was not authorized, and returns the request with the right to the template: a right to a workspace alone is none.
+// begin refuses what was not authorized, and returns the request with the right to the template: a right to a workspace alone is not
+// enough.
 func (h *Handler) begin(r *restful.Request, verb string) (*restful.Request, error) {
 	plural := "workspaces"
 	if info := infoOf(r); info != nil && info.Resource == "workspacetemplates" {
@@ -73,7 +74,7 @@ func (h *Handler) createTemplate(r *restful.Request) (any, error) {
 	name := request.UserFrom(r.Request.Context()).GetName()
 	if manager, _, err := unstructured.NestedString(o.Object, managerPath...); err != nil {
 		return nil, status.BadRequestf("spec.template.spec.manager in the body must be a string: %v", err)
-	} else if manager == "" { // somebody has to run it
+	} else if manager == "" { // it needs a manager
 		if err := unstructured.SetNestedField(o.Object, name, managerPath...); err != nil {
 			return nil, status.BadRequestf("spec.template.spec in the body must be an object: %v", err)
 		}
@@ -111,9 +112,9 @@ func (h *Handler) patchTemplate(r *restful.Request) (any, error) {
 	return h.template(r.PathParameter("workspace")).patch(r)
 }
 
-// deleteTemplate deletes a workspace. What is to become of its namespaces stands in an annotation of the template, for the controller; to
-// kube-apiserver it is an ordinary deletion. One that names no policy takes an annotation away that says another: it may be what an earlier
-// deletion, which was refused, asked for.
+// deleteTemplate deletes a workspace. An annotation of the template tells the controller what to do with its namespaces; to
+// kube-apiserver it is an ordinary deletion. A request without a policy removes an annotation with another one: it may be of an
+// earlier deletion, which was refused.
 func (h *Handler) deleteTemplate(r *restful.Request) (any, error) {
 	r, err := h.begin(r, "delete")
 	if err != nil {
@@ -135,10 +136,10 @@ func (h *Handler) deleteTemplate(r *restful.Request) (any, error) {
 	return out, err
 }
 
-// note is what the template of a workspace says of its namespaces, for the deletion that follows.
+// note is the annotation of a template about its namespaces, for the deletion that follows.
 type note struct {
 	*target
-	// policy is what it shall say, nil for nothing, and before what it said; uid is the template's, empty where nothing was written.
+	// policy is the new value, nil for none, and before the former one; uid is the template's, empty where nothing was written.
 	policy, before *string
 	uid            types.UID
 	dry            []string
@@ -151,13 +152,13 @@ func noted(o *unstructured.Unstructured) *string {
 	return nil
 }
 
-// write notes the policy in the template, and returns the version that has it.
+// write writes the policy into the template, and returns the version that has it.
 func (n *note) write(ctx context.Context, now *unstructured.Unstructured) (version string, err error) {
 	was := noted(now)
 	if ptr.Equal(was, n.policy) {
 		return now.GetResourceVersion(), nil
 	}
-	if n.uid == "" { // else it is the second time
+	if n.uid == "" { // otherwise it is a retry
 		n.before = was
 	}
 	if len(n.dry) == 0 {
@@ -184,8 +185,8 @@ func (n *note) set(ctx context.Context, version string, policy *string) (*unstru
 	return n.do(ctx, caller.Order{Method: http.MethodPatch, Path: n.path(n.name), Query: query, Type: typeMergePatch, Body: body})
 }
 
-// takeBack restores what the template said before a deletion that failed, also for a caller who has gone. It is left alone where it is
-// being deleted after all, and where somebody else has written it meanwhile.
+// takeBack restores the annotation after a deletion that failed, also if the client has disconnected. It changes nothing where the
+// template is being deleted after all, or was written by another request meanwhile.
 func (n *note) takeBack(ctx context.Context) {
 	if n.uid == "" {
 		return

@@ -29,7 +29,7 @@ import (
 
 const root = "/kapis/tenant.kubesphere.io/v1beta1"
 
-// canary is in what nobody may see (S3).
+// canary is in what no one may see (S3).
 const canary = "canary-4711"
 
 func noon() time.Time { return time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC) }

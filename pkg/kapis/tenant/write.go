@@ -19,19 +19,19 @@ import (
 	"kapis.dev/ks-apiserver/pkg/web"
 )
 
-// target is an object that is written as the caller, by the right that let the request of the context pass.
+// target is an object that is written as the caller, by the right to the request in the context.
 type target struct {
 	*Handler
 	gvr  schema.GroupVersionResource
 	name string
 	// implied says that this right is the right to the object itself, as kube-apiserver knows it; see caller.Order.
 	implied bool
-	// judge refuses a change: of old, which is nil for a creation, to next, which is nil for a deletion. What is not where the path says is
-	// not found.
+	// judge refuses a change from old, which is nil for a creation, to next, which is nil for a deletion. An object that is not in the
+	// scope of the path is not found.
 	judge func(ctx context.Context, old, next *unstructured.Unstructured) error
 }
 
-// path is the object's at kube-apiserver, or that of its kind for an empty name.
+// path returns the object's at kube-apiserver, or that of its kind for an empty name.
 func (t *target) path(name string) string {
 	path := "/apis/" + t.gvr.Group + "/" + t.gvr.Version + "/" + t.gvr.Resource
 	if t.gvr.Group == "" {
@@ -61,7 +61,7 @@ func (t *target) do(ctx context.Context, o caller.Order) (*unstructured.Unstruct
 	return out, nil
 }
 
-// look reads the object as it is now: the cache may lag, and what it would say decides what may be written.
+// look reads the present object from kube-apiserver: the cache may lag, and the result decides what may be written.
 func (t *target) look(ctx context.Context) (*unstructured.Unstructured, error) {
 	o, err := t.do(ctx, caller.Order{Method: http.MethodGet, Path: t.path(t.name)})
 	if err != nil {
@@ -110,8 +110,8 @@ func (t *target) replace(r *restful.Request, o *unstructured.Unstructured) (any,
 	})
 }
 
-// patch asks kube-apiserver, without effect, what would come of the patch, judges that, and then sends the same patch. Both times it is
-// bound to the version that was looked at, so that what is written is what was judged.
+// patch has kube-apiserver make the patch as a dry run, checks the outcome, and then sends the same patch. Both are bound to the
+// version that was read, so that what is written is what was checked.
 func (t *target) patch(r *restful.Request) (any, error) {
 	q, err := web.WriteParameters(r.Request)
 	if err != nil {
@@ -143,7 +143,7 @@ func (t *target) patch(r *restful.Request) (any, error) {
 	})
 }
 
-// versionIn returns the version that a patch says the object must have, empty for any.
+// versionIn returns the version that a patch requires the object to have, empty for any.
 func versionIn(patch []byte, mediaType string) (string, error) {
 	if mediaType == typeJSONPatch {
 		var all []struct {
@@ -203,8 +203,8 @@ func bind(patch []byte, mediaType, version string) ([]byte, error) {
 	return stdjson.Marshal(o)
 }
 
-// remove deletes the version of the object that was looked at, and judged. Where another write comes between, it is done again, unless the
-// caller named the version himself. ready, where it is not nil, is done ahead, and returns the version that the object has then.
+// remove deletes the version of the object that was read and checked. If another write comes between, it is repeated, unless the
+// caller named the version. ready, where it is not nil, runs first, and returns the version that the object has then.
 func (t *target) remove(r *restful.Request, d *metav1.DeleteOptions,
 	ready func(ctx context.Context, now *unstructured.Unstructured) (version string, err error)) (any, error) {
 	asked := d.Preconditions
@@ -250,8 +250,8 @@ func (t *target) drop(ctx context.Context, d *metav1.DeleteOptions) error {
 	return err
 }
 
-// locked looks at the object, and lets write change that version of it. Where another write comes between, it is done again, unless the
-// caller named the version himself.
+// locked reads the object, and lets write change that version of it. If another write comes between, it is repeated, unless the caller
+// named the version.
 func (t *target) locked(ctx context.Context, asked string, write func(context.Context,
 	*unstructured.Unstructured) (*unstructured.Unstructured, error)) (any, error) {
 	read := func(ctx context.Context) (*unstructured.Unstructured, error) {
@@ -259,7 +259,7 @@ func (t *target) locked(ctx context.Context, asked string, write func(context.Co
 		if err != nil || asked == "" || asked == now.GetResourceVersion() {
 			return now, err
 		}
-		// An object that is not where the path says is not found: that it has another version would say that it exists.
+		// An object that is not in the scope of the path is not found: to say that it has another version would reveal that it exists.
 		return now, t.judge(ctx, now, now.DeepCopy())
 	}
 	return shown(caller.Change(ctx, t.seen(asked), read, write))
@@ -276,13 +276,13 @@ func shown(o *unstructured.Unstructured, err error) (any, error) {
 	return o.Object, nil
 }
 
-// may tells whether the caller may do what i asks for.
+// may reports whether the caller may do what i asks for.
 func (h *Handler) may(ctx context.Context, i *request.Info) (bool, error) {
 	d, err := h.AsCaller.May.Authorize(ctx, request.UserFrom(ctx), i)
 	return err == nil && d.Allowed(), err
 }
 
-// right is the request for a verb on a kind, by name where it is not empty, of a scope: as wide as the scope is.
+// right returns the request for a verb on a kind, by name where it is not empty, in a scope.
 func right(verb string, gvr schema.GroupVersionResource, name string, scope request.Scope) *request.Info {
 	i := &request.Info{
 		Verb: verb, APIPrefix: "kapis", APIGroup: gvr.Group, APIVersion: gvr.Version, Resource: gvr.Resource, Name: name, IsResource: true,
@@ -298,12 +298,12 @@ func right(verb string, gvr schema.GroupVersionResource, name string, scope requ
 	return i
 }
 
-// everything is the right to do anything in a scope.
+// everything returns the request for any right in a scope.
 func everything(scope request.Scope) *request.Info {
 	return right("*", schema.GroupVersionResource{Group: "*", Version: "*", Resource: "*"}, "", scope)
 }
 
-// authorized refuses to do anything but what was authorized: the filters read the path once and the router a second time.
+// authorized refuses anything but what was authorized: the filters read the path once and the router a second time.
 func authorized(r *restful.Request, verb, resource, name string) error {
 	info := infoOf(r)
 	if info == nil || !info.IsResource || info.IsKubernetes || info.Verb != verb || info.Resource != resource || info.Name != name ||

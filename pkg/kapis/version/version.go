@@ -1,4 +1,4 @@
-// Package version serves /version: what build this is, and of which Kubernetes.
+// Package version serves /version: the build of this server, and the version of Kubernetes.
 package version
 
 import (
@@ -11,7 +11,7 @@ import (
 
 // Handler answers /version, which is public, and /kapis/version, which is not.
 type Handler struct {
-	// Kubernetes returns the version of the cluster that is served, nil while it is not known.
+	// Kubernetes returns the version of the cluster, nil while it is not known.
 	Kubernetes func() *apimachineryversion.Info
 }
 

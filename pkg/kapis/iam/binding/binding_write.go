@@ -101,7 +101,7 @@ func (c *Change) with(ctx context.Context, name, role string) (Step, error) {
 	}, nil
 }
 
-// Without returns the write that removes the user from a binding; it deletes a binding that names nobody else.
+// Without returns the write that removes the user from a binding; it deletes a binding that names no one else.
 func (c *Change) Without(ctx context.Context, binding string) (Step, error) {
 	name := rawjson.GetText(binding, "metadata", "name")
 	s := Step{

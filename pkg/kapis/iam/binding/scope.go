@@ -23,7 +23,7 @@ import (
 	"kapis.dev/ks-apiserver/pkg/store/index"
 )
 
-// Rights tells what a user is bound to. rbac.Index is one.
+// Rights returns what a user is bound to. rbac.Index is one.
 type Rights interface {
 	Held(u user.Info, at authz.BindingScope) []authz.Grant
 }
@@ -33,7 +33,7 @@ type Guard interface {
 	Check(ctx context.Context, w *admission.Write) error
 }
 
-// Caches have the objects of kinds, also at a version or after a deletion. store.Store is one.
+// Caches returns the objects of kinds, also at a version or after a deletion. store.Store is one.
 type Caches interface {
 	Snapshot(ctx context.Context, gvr schema.GroupVersionResource) (*index.Snapshot, error)
 	SnapshotAt(ctx context.Context, gvr schema.GroupVersionResource, version string) (*index.Snapshot, error)
@@ -58,11 +58,11 @@ type Scope struct {
 	MemberResource string
 	// PathPrefix stands before MemberResource in a path.
 	PathPrefix string
-	// RoleParam filters a list by role, NameParam by scope; Annotation tells the role in an answer.
+	// RoleParam filters a list by role, NameParam by scope; Annotation has the role in an answer.
 	RoleParam, NameParam, Annotation string
 }
 
-// The levels. A place of theirs is an authz.BindingScope.
+// The scopes at which members have roles. One workspace or namespace is an authz.BindingScope.
 var (
 	Platform = Scope{
 		Kind: request.Global, RoleResource: "globalroles", BindingResource: "globalrolebindings", RoleKind: iamv1beta1.KindGlobalRole,
@@ -210,7 +210,7 @@ func RolesOf(roles *index.Snapshot, grants []authz.Grant, at authz.BindingScope)
 // WithoutGroups returns a user without groups: to find what is bound to the user by name.
 func WithoutGroups(name string) user.Info { return &user.DefaultInfo{Name: name} }
 
-// WithOwnGroups returns a user with the groups of the User alone, without the group that everybody has who is logged in.
+// WithOwnGroups returns a user with the groups of the User alone, without the group of all users who are logged in.
 func WithOwnGroups(name string, groups []string) user.Info {
 	return &user.DefaultInfo{Name: name, Groups: groups}
 }

@@ -24,7 +24,7 @@ type Key struct {
 	CreatedAt  time.Time  `json:"createdAt"`
 	ExpiresAt  time.Time  `json:"expiresAt"`
 	LastUsedAt *time.Time `json:"lastUsedAt,omitempty"`
-	// Token opens what the user may do. It stands in the answer to the creation only.
+	// Token is the key itself. It is in the answer to the creation only.
 	Token string `json:"token,omitempty"`
 }
 
@@ -58,8 +58,7 @@ type newKey struct {
 	Description string    `json:"description"`
 	Scope       string    `json:"scope"`
 	ExpiresAt   time.Time `json:"expiresAt"`
-	// CurrentPassword proves that it is the user himself who makes a key: a token that was stolen for minutes must not become a key for
-	// months.
+	// CurrentPassword proves that the user creates the key: a token that was stolen for minutes must not become a key for months.
 	CurrentPassword string `json:"currentPassword"`
 }
 
@@ -83,7 +82,7 @@ func (h *Handler) proven(r *restful.Request, u *iam.User, password string) error
 		"log in again, or make the key on the page /oauth/account")
 }
 
-// createKey creates a key of the caller's own. Nobody creates one for another user, since they could act as that user then.
+// createKey creates a key of the caller's own. It can't be created for another user, since the caller could then act as that user.
 func (h *Handler) createKey(r *restful.Request) (any, error) {
 	u, err := h.Target.Named(r, "apikeys")
 	if err != nil {

@@ -35,7 +35,7 @@ type Handler struct {
 	Sessions      Sessions
 	APIKeys       *apikey.Store
 	Factors       *factor.Store
-	// Trust are the proxies that are believed where a request comes from.
+	// Trust are the proxies that are trusted about the source of a request.
 	Trust web.TrustedProxies
 	Now   func() time.Time
 }
@@ -71,7 +71,7 @@ func (h *Handler) origin(r *restful.Request) iam.Origin {
 	return iam.Origin{Source: source, UserAgent: agent}
 }
 
-// over returns a 404 for a session or a key that is not there.
+// over returns a 404 for a session or a key that does not exist.
 func over(err error, what, name string) error {
 	if errors.Is(err, iam.ErrOver) {
 		return apierrors.NewNotFound(schema.GroupResource{Group: wire.Group, Resource: what}, name)

@@ -45,6 +45,6 @@ func (h *Handler) changePassword(r *restful.Request) (any, error) {
 // Changed is the answer to a change of a password.
 type Changed struct {
 	Message string `json:"message"`
-	// SessionsEnded says that the sessions of the user are over, the caller's too where he is the user: log in again.
+	// SessionsEnded says that the sessions of the user have ended, including the caller's own if they are that user.
 	SessionsEnded bool `json:"sessionsEnded"`
 }

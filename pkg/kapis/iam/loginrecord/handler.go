@@ -28,7 +28,7 @@ func (h *Handler) Mount(ws *restful.WebService, older string) {
 		Doc("The logins of a user, and what failed").Param(ws.PathParameter("user", "name of the user")))
 }
 
-// list lists the records of one user, whatever label selector is asked for.
+// list lists the records of one user, for any label selector.
 func (h *Handler) list(r *restful.Request) (any, error) {
 	u, err := h.Target.Named(r, "loginrecords")
 	if err != nil {

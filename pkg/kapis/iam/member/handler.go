@@ -24,7 +24,7 @@ import (
 	"kapis.dev/ks-apiserver/pkg/web"
 )
 
-// Rights tells what somebody is bound to. rbac.Index is one.
+// Rights returns what a user is bound to. rbac.Index is one.
 type Rights interface {
 	Held(u user.Info, at authz.BindingScope) []authz.Grant
 }
@@ -94,7 +94,7 @@ func (h *Handler) MountOlder(ws *restful.WebService) {
 	}
 }
 
-// listMembers lists Users with the parameters of the list of users. It counts members: a binding to a deleted user counts nobody, and
+// listMembers lists Users with the parameters of the list of users. It counts members: a binding to a deleted user counts no one, and
 // one who is bound twice is listed once.
 func (h *Handler) listMembers(l *binding.Scope) web.Handler {
 	return func(r *restful.Request) (any, error) {
@@ -103,7 +103,7 @@ func (h *Handler) listMembers(l *binding.Scope) web.Handler {
 			return nil, err
 		}
 		values := r.Request.URL.Query()
-		// Who else is what elsewhere is a question about users, which needs the right to list them.
+		// Which roles members have at other scopes is a question about users, which needs the right to list them.
 		for _, other := range []*binding.Scope{&binding.Platform, &binding.Cluster, &binding.Workspace, &binding.Namespace} {
 			if other != l {
 				values.Del(other.RoleParam)
@@ -139,7 +139,7 @@ func (h *Handler) getMember(l *binding.Scope) web.Handler {
 		}
 		ctx, role := r.Request.Context(), h.Bindings.RoleAt(name, at, "")
 		if by := request.UserFrom(ctx); role == "" && by != nil && by.GetName() == name {
-			return nil, removal.NotMember(name, at.String()) // everybody may ask this about himself: it does not tell which places there are
+			return nil, removal.NotMember(name, at.String()) // everyone may ask this about themselves: it must not show which scopes exist
 		}
 		if err := h.Bindings.Exists(ctx, at); err != nil {
 			return nil, err
@@ -162,8 +162,8 @@ func (h *Handler) getMember(l *binding.Scope) web.Handler {
 	}
 }
 
-// memberRoles lists the roles that a user has at a scope, also through groups. It is empty for a scope that does not exist: everybody may
-// ask this about themselves, and must not learn from it which scopes there are.
+// memberRoles lists the roles that a user has at a scope, also through groups. It is empty for a scope that does not exist: everyone
+// may ask this about themselves, and must not learn from it which scopes exist.
 func (h *Handler) memberRoles(l *binding.Scope) web.Handler {
 	return func(r *restful.Request) (any, error) {
 		name := r.PathParameter("member")

@@ -32,8 +32,8 @@ type Member struct {
 	RoleRef  string `json:"roleRef"`
 }
 
-// addMembers gives roles to several users. Everything is checked before anything is written; an error tells in details.causes what
-// became of each member.
+// addMembers gives roles to several users. Everything is checked before anything is written; an error says in details.causes what
+// happened to each member.
 func (h *Handler) addMembers(l *binding.Scope) web.Handler {
 	return func(r *restful.Request) (any, error) {
 		at, err := h.scopeOf(r, l, "create", "")
@@ -149,7 +149,7 @@ func (h *Handler) removeMember(l *binding.Scope) web.Handler {
 		if err != nil {
 			return nil, err
 		}
-		if len(options.DryRun) > 0 { // some of the writes may be no deletion
+		if len(options.DryRun) > 0 { // not all of the writes are deletions
 			query["dryRun"] = append(query["dryRun"], options.DryRun...)
 		}
 		return h.Removals.Remove(r.Request.Context(), l, at, name, query)

@@ -25,22 +25,22 @@ import (
 	"kapis.dev/ks-apiserver/pkg/store/index"
 )
 
-// Who is removed from a workspace keeps nothing in it (S67): what he is bound to in its namespaces, as their creator or as a member of
-// them, and the groups of the workspace that he is in go along. The caller needs for each what it takes to remove it alone, and all of
-// that is asked before anything is written. The bindings of the workspace itself are the last to go, so that somebody who was not removed
-// altogether is still listed as a member.
+// A user who is removed from a workspace keeps nothing in it (S67): their bindings in its namespaces, as creator or member, and their
+// membership in groups of the workspace are removed too. The caller needs for each the right to remove it alone, and all of them are
+// checked before anything is written. The bindings of the workspace itself are removed last, so that a user who was not removed
+// completely is still listed as a member.
 
 const (
-	// removalRounds is how often a removal looks again for what was given while it was under way: whoever is removed may be making a
-	// namespace.
+	// removalRounds is how often a removal looks again for bindings that were made meanwhile: the user who is removed may be creating
+	// a namespace.
 	removalRounds = 3
-	// annotationInitialized says of a namespace that its creator got what he was due (package controller/namespace), annotationBound of a
-	// user which groups he is in by GroupBindings (package controller/group).
+	// annotationInitialized says that the creator of a namespace has been given their role (package controller/namespace),
+	// annotationBound which groups a user is in by GroupBindings (package controller/group).
 	annotationInitialized = "kapis.dev/initialized"
 	annotationBound       = "kapis.dev/bound-groups"
 )
 
-// Removed is a binding from which a user was removed; it is deleted if it named nobody else.
+// Removed is a binding from which a user was removed; it is deleted if it named no one else.
 type Removed struct {
 	Resource  string `json:"resource"`
 	Namespace string `json:"namespace,omitempty"`
@@ -54,9 +54,9 @@ type Removal struct {
 	Removed []Removed `json:"removed"`
 }
 
-// Rights tells where somebody is bound. rbac.Index is one.
+// Rights returns where a user is bound. rbac.Index is one.
 type Rights interface {
-	// Memberships has the namespaces in which somebody is bound.
+	// Memberships returns the namespaces in which a user is bound.
 	Memberships(u user.Info) (p *authz.PartialList, cluster bool)
 	WorkspaceOf(namespace string) string
 }
@@ -66,7 +66,7 @@ type Remover struct {
 	Users    *iam.UserIndex
 	Bindings *binding.Service
 	Rights   Rights
-	// Authorizer decides on each part of a removal.
+	// Authorizer decides on each write of a removal.
 	Authorizer authz.Authorizer
 }
 
@@ -89,11 +89,11 @@ type removal struct {
 	at    authz.BindingScope
 	user  string
 	query url.Values
-	// sent are the versions that were written already: a cache may lag.
+	// sent are the versions that were already written: a cache may lag.
 	sent map[binding.Version]bool
 }
 
-// run plans the removal, checks all of it, and does it.
+// run plans the removal, checks all of it, and writes it.
 func (m *removal) run(ctx context.Context) (*Removal, error) {
 	out := &Removal{Done: wire.Success(), Removed: []Removed{}}
 	m.sent = map[binding.Version]bool{}
@@ -161,7 +161,7 @@ func (m *removal) plan(ctx context.Context) ([]*binding.Change, error) {
 }
 
 // settled refuses to remove a user who would be bound again at once: the manager of the workspace, or the creator of a namespace whose
-// first roles are still to be made.
+// first roles have not been made yet.
 func (m *removal) settled(ctx context.Context) error {
 	namespaces, err := m.Bindings.Caches.Snapshot(ctx, schema.GroupVersionResource{Version: "v1", Resource: "namespaces"})
 	if err != nil {
@@ -182,7 +182,7 @@ func (m *removal) settled(ctx context.Context) error {
 			tenantv1beta1.SchemeGroupVersion.WithResource("workspaces"), tenantv1beta1.SchemeGroupVersion.WithResource("workspacetemplates"),
 		} {
 			snap, err := m.Bindings.Caches.Snapshot(ctx, gvr)
-			if apierrors.IsNotFound(err) { // an installation that has no such kind
+			if apierrors.IsNotFound(err) { // an installation without this kind
 				continue
 			}
 			if err != nil {
@@ -254,7 +254,7 @@ func (m *removal) permitted(ctx context.Context, i *request.Info) (context.Conte
 func (m *removal) planGroups(ctx context.Context) (*binding.Change, error) {
 	c := &binding.Change{Scope: &binding.WorkspaceGroups, At: m.at, User: m.user, Query: m.query, Authorize: m.mayWriteGroup}
 	groups, err := m.Bindings.Caches.Snapshot(ctx, wire.Resource("groups"))
-	if apierrors.IsNotFound(err) { // an installation that has no such kind
+	if apierrors.IsNotFound(err) { // an installation without this kind
 		return c, nil
 	}
 	if err != nil {

@@ -23,7 +23,7 @@ type resourceAttributes struct {
 	Resource    string `json:"resource,omitempty"`
 	Subresource string `json:"subresource,omitempty"`
 	Name        string `json:"name,omitempty"`
-	// ResourceScope is read by nobody: the scope follows from the rest, as it does for a request.
+	// ResourceScope is not read: the scope follows from the rest, as it does for a request.
 	ResourceScope string `json:"resourceScope,omitempty"`
 }
 
@@ -42,7 +42,7 @@ type accessQuery struct {
 	Path   string `json:"path,omitempty"`
 }
 
-// info returns the request that is asked about, as it would be parsed. Its errors are for people.
+// info returns the request in question, as it would be parsed. Its errors are shown to users.
 func (q *accessQuery) info() (*request.Info, error) {
 	a, p := q.ResourceAttributes, q.NonResourceAttributes
 	switch {
@@ -78,8 +78,8 @@ func parsePath(method, target string) (*request.Info, error) {
 // unnamed stands in a path for a name that is left open.
 const unnamed = "-"
 
-// info puts the attributes into a path and parses it, so that they mean what they mean in a request; the verb is then the one asked about,
-// which may be one that no request has.
+// info puts the attributes into a path and parses it, so that they mean what they mean in a request. The verb is then the one in
+// question, which need not be one of a request.
 func (a *resourceAttributes) info() (*request.Info, error) {
 	if a.Verb == "" || a.Resource == "" {
 		return nil, errors.New("resourceAttributes: verb and resource are needed")
@@ -111,7 +111,7 @@ func (a *resourceAttributes) info() (*request.Info, error) {
 		if isWorkspace {
 			info.Workspace = a.Workspace
 		}
-		info = info.As(schema.GroupResource{Group: info.APIGroup, Resource: info.Resource}) // the scope follows from what is named
+		info = info.As(schema.GroupResource{Group: info.APIGroup, Resource: info.Resource}) // the scope follows from the names
 	}
 	if !wanted.means(info, isWorkspace) {
 		return nil, fmt.Errorf("no request asks for the resource %.100q with these attributes", a.Resource)

@@ -22,15 +22,15 @@ import (
 // maxGrants bounds the bindings in an explanation.
 const maxGrants = 200
 
-// explanation is the answer to "why may he, or why not?".
+// explanation is the answer to why a user may or may not do something.
 type explanation struct {
 	APIVersion string `json:"apiVersion"`
 	Kind       string `json:"kind"`
-	// User is who was asked about, Asked what, in words.
+	// User is the user in question, Asked the request in words.
 	User  string `json:"user"`
 	Asked string `json:"asked"`
 	reviewStatus
-	// Scopes are those that have a say on it, in the order in which they are asked.
+	// Scopes are those that decide, in the order in which they are evaluated.
 	Scopes []scopeExplanation `json:"scopes"`
 }
 
@@ -40,7 +40,7 @@ type scopeExplanation struct {
 	Place string `json:"place,omitempty"`
 	// Grants are the bindings of the user, and of the user's groups, the one that decided first.
 	Grants []grantView `json:"grants,omitempty"`
-	// Hidden counts those that the caller may not see, Omitted those that are too many to show.
+	// Hidden counts those that the caller may not see, Omitted those beyond the limit.
 	Hidden  int `json:"hidden,omitempty"`
 	Omitted int `json:"omitted,omitempty"`
 	// Missing says why nothing at this scope allows it; empty where something does.
@@ -115,7 +115,7 @@ func (v *Handler) explain(r *restful.Request) (any, error) {
 	return wire.Private{Value: e}, nil
 }
 
-// grants returns the bindings of u that bear on a request, or those on its alias, whose right is as good, if that is what decides.
+// grants returns the bindings of u that bear on a request, or those on its alias if that is what decides.
 func (v *Handler) grants(u user.Info, info *request.Info) (*request.Info, []authz.Grant) {
 	grants := v.Grants.Explain(u, info)
 	if as := v.Alias(info); as != nil && !decides(grants) {
@@ -214,7 +214,7 @@ func (a *requester) may(ctx context.Context, what *resourceAttributes) (authz.De
 	return d, nil
 }
 
-// visibility tells which bindings the requester may see. It asks once per scope for the right to all bindings there.
+// visibility decides which bindings the requester may see. It asks once per scope for the right to all bindings there.
 type visibility struct {
 	*requester
 	all map[authz.BindingScope]bool
@@ -232,7 +232,7 @@ func (s *visibility) canSee(ctx context.Context, g *authz.Grant) (bool, error) {
 		if err != nil {
 			return false, err
 		}
-		// What a condition allowed, or another authorizer, it may allow of this name only.
+		// A right by a condition, or by another authorizer, may hold for this name only.
 		all = d.Allowed() && strings.HasPrefix(d.Group, iamv1beta1.SyntheticGroupPrefix) &&
 			!strings.HasPrefix(d.Group, iamv1beta1.SyntheticGroupPrefix+"conditional:")
 		s.all[g.Place] = all
@@ -274,7 +274,7 @@ func view(g *authz.Grant) grantView {
 
 func bindingResource(s request.Scope) string { return strings.ToLower(s.RoleKind()) + "bindings" }
 
-// asked returns what a request asks for, and where, for people.
+// asked returns the request, and its scope, in words.
 func asked(r *request.Info) string {
 	if !r.IsResource {
 		return r.Asked()

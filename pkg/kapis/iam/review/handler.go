@@ -27,20 +27,20 @@ const (
 	maxReviews    = 500
 )
 
-// Handler answers who may do what, and why. Everybody who may use the routes may ask about themselves; asking about another user takes
-// the right to create subjectaccessreviews on the platform, by that user's name.
+// Handler answers what a user may do, and why. Every user of the routes may ask about themselves; asking about another user takes the
+// right to create subjectaccessreviews on the platform, by that user's name.
 type Handler struct {
 	// May decides, as it does about requests.
 	May authz.Authorizer
-	// Grants tell what a decision by roles is made of.
+	// Grants returns the bindings that a decision by roles results from.
 	Grants Grants
-	// Alias returns the request whose right is as good as that to the one asked about; nil where there is none. See authz.Aliases.
+	// Alias returns the request whose right is as good as the one in question; nil where there is none. See authz.Aliases.
 	Alias func(*request.Info) *request.Info
-	// Users have the groups of those who are asked about.
+	// Users has the groups of the users in question.
 	Users *iam.UserIndex
 }
 
-// Grants are the bindings that bear on a request. rbac.Index has them.
+// Grants returns the bindings that bear on a request. rbac.Index has them.
 type Grants interface {
 	Meets(r *request.Info) []authz.BindingScope
 	Explain(u user.Info, r *request.Info) []authz.Grant
@@ -67,7 +67,7 @@ func (v *Handler) Mount(ws *restful.WebService) {
 		Param(ws.QueryParameter("page", "page, from 1").DataType("integer")))
 }
 
-// review is a SubjectAccessReview. What it asks is given back as it came.
+// review is a SubjectAccessReview. Its spec is returned as it was sent.
 type review struct {
 	APIVersion string          `json:"apiVersion,omitempty"`
 	Kind       string          `json:"kind,omitempty"`
@@ -78,14 +78,14 @@ type review struct {
 
 type reviewStatus struct {
 	Allowed bool `json:"allowed"`
-	// Denied tells that something forbade it, whatever else would allow it.
+	// Denied says that an authorizer forbade it, so that no other can allow it.
 	Denied bool   `json:"denied,omitempty"`
 	Reason string `json:"reason,omitempty"`
-	// EvaluationError says why it could not be told. Then it is not allowed.
+	// EvaluationError says why there was no decision. Then it is not allowed.
 	EvaluationError string `json:"evaluationError,omitempty"`
 }
 
-// reviewList is a list of reviews, of whatever kind the client calls it.
+// reviewList is a list of reviews, with the kind that the client gave it.
 type reviewList struct {
 	APIVersion string          `json:"apiVersion,omitempty"`
 	Kind       string          `json:"kind,omitempty"`
@@ -93,7 +93,7 @@ type reviewList struct {
 	Items      []review        `json:"items"`
 }
 
-// reviewSpec says who and what.
+// reviewSpec is the user and the request in question.
 type reviewSpec struct {
 	accessQuery
 	User   string              `json:"user,omitempty"`
@@ -143,7 +143,7 @@ func readReview(r *http.Request) ([]byte, error) {
 	return raw, nil
 }
 
-// decodeReviews reads a body that is not empty. A list is what has items.
+// decodeReviews reads a body that is not empty. A body with items is a list.
 func decodeReviews(raw []byte) (list reviewList, single bool, err error) {
 	var reviews []review
 	if raw[0] == '[' {
@@ -179,7 +179,7 @@ func decodeReviews(raw []byte) (list reviewList, single bool, err error) {
 type requester struct {
 	*Handler
 	user user.Info
-	// about remembers of whom he may ask.
+	// about caches about whom the requester may ask.
 	about map[string]bool
 }
 
@@ -227,7 +227,7 @@ func (a *requester) answer(ctx context.Context, r *review) {
 	}
 }
 
-// undecided is told of a decision that failed; why it failed is only in the server's log.
+// undecided is the answer for a decision that failed; the reason is only in the server's log.
 const undecided = "it could not be decided: ask again"
 
 func (v *Handler) decide(ctx context.Context, u user.Info, info *request.Info) reviewStatus {
@@ -245,8 +245,8 @@ func (v *Handler) decide(ctx context.Context, u user.Info, info *request.Info) r
 	return reviewStatus{Denied: d.Denied(), Reason: d.Reason}
 }
 
-// subject returns the user a review is about, or nil and the reason if the requester may not ask. Without a name, or by the requester's
-// own, it is the requester. Groups that are left out are those that the user is known to have.
+// subject returns the user a review is about, or nil and the reason if the requester may not ask. Without a name, or by the
+// requester's own, it is the requester. Without groups, the user's known groups are used.
 func (a *requester) subject(ctx context.Context, spec *reviewSpec) (u user.Info, why string, err error) {
 	switch {
 	case spec.User == "" && (len(spec.Groups) > 0 || spec.UID != "" || len(spec.Extra) > 0):
@@ -275,7 +275,7 @@ func (a *requester) subject(ctx context.Context, spec *reviewSpec) (u user.Info,
 	return &user.DefaultInfo{Name: spec.User, UID: spec.UID, Groups: groups, Extra: spec.Extra}, "", nil
 }
 
-// anybody stands for all users in the question whether one may ask about them. No user has that name.
+// anybody stands for all users when the right to ask about them is checked. No user has that name.
 const anybody = "*"
 
 // mayAskAbout authorizes the creation of a review by a user's name on the platform: what users may do concerns more than one workspace.

@@ -19,21 +19,22 @@ import (
 	"kapis.dev/ks-apiserver/pkg/status"
 )
 
-// How many subjects are on a page of who can, where nothing is said, and at most.
+// How many subjects are on a page of who can: by default, and at most.
 const (
 	subjectsOnPage    = 100
 	maxSubjectsOnPage = 1000
 )
 
-// whoCanAnswer is a page of who may do something.
+// whoCanAnswer is a page of the subjects who may do something.
 type whoCanAnswer struct {
 	APIVersion string `json:"apiVersion"`
 	Kind       string `json:"kind"`
-	// Asked is what was asked, in words.
+	// Asked is the request in words.
 	Asked string `json:"asked"`
-	// Everybody says why everybody may, logged in or not; empty where it takes a binding.
+	// Everybody says why everyone may, logged in or not; empty where it takes a binding.
 	Everybody string `json:"everybody,omitempty"`
-	// Subjects are who may, by which binding: by scope, then by name. Where a role has a condition, held is false: it depends on the request.
+	// Subjects are those who may, with the binding: by scope, then by name. Where a role has a condition, held is false: it depends on
+	// the request.
 	Subjects []whoCanSubject `json:"subjects"`
 	// TotalItems counts the subjects on all pages, Hidden the bindings that the caller may not see, which are on none.
 	TotalItems int `json:"totalItems"`
@@ -45,7 +46,7 @@ type whoCanSubject struct {
 	grantView
 }
 
-// whoCanQuery is what is asked, in a query or in a body.
+// whoCanQuery is the request in question, in a query or in a body.
 type whoCanQuery struct {
 	resourceAttributes
 	Path  string `json:"path,omitempty"`
@@ -53,7 +54,7 @@ type whoCanQuery struct {
 	Page  int    `json:"page,omitempty"`
 }
 
-// whoCan answers who may do something. It takes the right to ask about everybody.
+// whoCan answers which subjects may do something. It takes the right to ask about all users.
 func (v *Handler) whoCan(r *restful.Request) (any, error) {
 	requester, err := v.requester(r, "whocan")
 	if err != nil {

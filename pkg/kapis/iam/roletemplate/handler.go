@@ -24,16 +24,16 @@ import (
 	"kapis.dev/ks-apiserver/pkg/web"
 )
 
-// everything is what a role grants that has no bounds.
+// everything are the rules of an unrestricted role.
 var everything = []rbacv1.PolicyRule{{Verbs: []string{"*"}, APIGroups: []string{"*"}, Resources: []string{"*"}}}
 
-// Rights tells what somebody is bound to, and what is missing of rules. rbac.Index is one.
+// Rights returns what a user is bound to, and which of some rules they lack. rbac.Index is one.
 type Rights interface {
 	Held(u user.Info, at authz.BindingScope) []authz.Grant
 	Missing(u user.Info, at authz.BindingScope, rules []rbacv1.PolicyRule) []rbacv1.PolicyRule
 }
 
-// Caches have roles and their templates. store.Store is one.
+// Caches returns roles and their templates. store.Store is one.
 type Caches interface {
 	Snapshot(ctx context.Context, gvr schema.GroupVersionResource) (*index.Snapshot, error)
 }
@@ -76,7 +76,7 @@ func (h *Handler) roleTemplates(r *restful.Request) (any, error) {
 	ctx := r.Request.Context()
 	who := target.LoggedIn(u)
 	if by := request.UserFrom(ctx); target.IsSelf(r, u) {
-		who = by // with the groups that his login brought
+		who = by // with the groups of the login
 	}
 	snap, err := h.Caches.Snapshot(ctx, wire.Resource("roletemplates"))
 	if err != nil {
@@ -103,7 +103,7 @@ func (h *Handler) roleTemplates(r *restful.Request) (any, error) {
 	return wire.ListOf(out), nil
 }
 
-// placeAsked returns the scope that the parameters ask about.
+// placeAsked returns the scope that the parameters name.
 func placeAsked(scope, workspace, namespace string) (*binding.Scope, authz.BindingScope, error) {
 	switch scope {
 	case iamv1beta1.ScopeGlobal:
@@ -138,7 +138,7 @@ func (h *Handler) templatesOf(ctx context.Context, l *binding.Scope, who user.In
 			continue
 		}
 		if _, conditional := role.Annotations.Get(iamv1beta1.AnnotationCELCondition); conditional {
-			continue // it grants what is one's own: that is no part of the place
+			continue // it grants what is the user's own, not what is in the scope
 		}
 		if of, labelled := role.Labels.Get(tenantv1beta1.LabelWorkspace); labelled && of != at.Workspace {
 			continue // a role of another workspace grants nothing here

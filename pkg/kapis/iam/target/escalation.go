@@ -9,9 +9,9 @@ import (
 	"kapis.dev/ks-apiserver/pkg/status"
 )
 
-// mayChange makes the escalation check (S6): the caller may not change how another user logs in, or whether, if that user holds more on
-// the platform or in the cluster, or has rights by Kubernetes' own bindings. Whoever sets a password can become that user. Rights in
-// workspaces and namespaces don't count: user managers are above their members.
+// mayChange makes the escalation check (S6): the caller may not change how another user logs in, or whether, if that user holds more
+// on the platform or in the cluster, or has rights by Kubernetes' own bindings, since a caller who sets a password can become that
+// user. Rights in workspaces and namespaces don't count: user managers are above their members.
 func (t *Users) mayChange(r *restful.Request, u *iam.User) error {
 	by := request.UserFrom(r.Request.Context())
 	if by == nil {
@@ -27,7 +27,7 @@ func (t *Users) mayChange(r *restful.Request, u *iam.User) error {
 		}
 		for _, g := range t.Rights.Held(LoggedIn(u), at) {
 			if own[g.Role] {
-				continue // he holds it by the same role, whatever its condition
+				continue // the caller holds the same role, whatever its condition
 			}
 			if missing, found := t.Rights.MissingOf(by, at, g.Role); found && len(missing) > 0 {
 				return status.Forbiddenf("%q can't be changed by %q: the role %q %s grants what the caller does not hold", u.Name,

@@ -19,7 +19,7 @@ import (
 	"kapis.dev/ks-apiserver/pkg/status"
 )
 
-// Rights tells what somebody is bound to, and what a caller lacks of a role. rbac.Index is one.
+// Rights returns what a user is bound to, and what a caller lacks of a role. rbac.Index is one.
 type Rights interface {
 	Held(u user.Info, at authz.BindingScope) []authz.Grant
 	MissingOf(u user.Info, at authz.BindingScope, role authz.RoleRef) (missing []rbacv1.PolicyRule, found bool)

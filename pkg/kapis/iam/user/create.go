@@ -53,7 +53,7 @@ func (h *Handler) createWithRole(r *restful.Request, u *unstructured.Unstructure
 	}
 	role := annotations[iamv1beta1.AnnotationGlobalRole]
 	if role != "" {
-		delete(annotations, iamv1beta1.AnnotationGlobalRole) // it is ks-controller-manager that says there what is bound
+		delete(annotations, iamv1beta1.AnnotationGlobalRole) // ks-controller-manager writes the bound role there
 		u.SetAnnotations(annotations)
 	}
 	query, err := web.WriteParameters(r.Request)
@@ -88,12 +88,12 @@ func (h *Handler) createWithRole(r *restful.Request, u *unstructured.Unstructure
 func readUser(r *http.Request) (*unstructured.Unstructured, error) {
 	u, err := readObject(r)
 	if err == nil {
-		unstructured.RemoveNestedField(u.Object, "status") // what it says is the system's
+		unstructured.RemoveNestedField(u.Object, "status") // only the system writes it
 	}
 	return u, err
 }
 
-// readObject decodes a User of any group and version: the route decides which it is.
+// readObject decodes a User of any group and version: the route decides.
 func readObject(r *http.Request) (*unstructured.Unstructured, error) {
 	raw, err := web.ReadBody(r, maxUser)
 	if err != nil {

@@ -72,7 +72,7 @@ func patchOf(contentType string, raw []byte) (func(text []byte) ([]byte, error),
 		return nil, status.BadRequestf("the body is not a JSON patch of at most %d operations", maxOperations)
 	}
 	for _, op := range patch {
-		if op.Kind() == "copy" { // a few of them make a text of any length
+		if op.Kind() == "copy" { // a few of them can make a text of any length
 			return nil, apierrors.NewBadRequest("the JSON patch may not copy: send the value")
 		}
 	}

@@ -27,19 +27,19 @@ import (
 	"kapis.dev/ks-apiserver/pkg/web"
 )
 
-// edit is a change of a User as the caller asks for it.
+// edit is a change of a User as the caller requests it.
 type edit struct {
 	user *iam.User
 	// version is the one that the caller saw; empty for any.
 	version string
 	query   url.Values
-	// next makes of the object as it is, without its password, the one that it shall be.
+	// next returns the new object for the present one without its password.
 	next func(now map[string]any) (map[string]any, error)
 	self bool
 }
 
-// replaceUser replaces a User. The password stays, which has a route of its own, and of the status only the state may change, to Active
-// or Disabled. The annotation globalrole asks for that role.
+// replaceUser replaces a User. The password, which has a route of its own, stays, and of the status only the state may change, to
+// Active or Disabled. The annotation globalrole asks for that role.
 func (h *Handler) replaceUser(r *restful.Request) (any, error) {
 	e, err := h.edit(r, "update")
 	if err != nil {
@@ -63,7 +63,7 @@ func (h *Handler) replaceUser(r *restful.Request) (any, error) {
 	return h.change(r, e)
 }
 
-// patchUser applies a JSON patch or a merge patch. An array is a JSON patch whatever its Content-Type, as the console sends it.
+// patchUser applies a JSON patch or a merge patch. An array is a JSON patch under any Content-Type, as the console sends it.
 func (h *Handler) patchUser(r *restful.Request) (any, error) {
 	e, err := h.edit(r, "patch")
 	if err != nil {
@@ -168,7 +168,7 @@ func (h *Handler) writeState(ctx context.Context, e *edit, next *unstructured.Un
 	})
 }
 
-// merge returns what is to be written, and the role that is asked for; "" for no change.
+// merge returns what to write, and the requested role; "" for no change.
 func (h *Handler) merge(r *restful.Request, e *edit, now *unstructured.Unstructured) (next *unstructured.Unstructured, role string,
 	err error) {
 	if string(now.GetUID()) != e.user.UID {
@@ -207,8 +207,8 @@ func (h *Handler) merge(r *restful.Request, e *edit, now *unstructured.Unstructu
 	return next, role, h.mergeState(e, next, asked)
 }
 
-// askedRole returns the role that the annotation asks for, and the annotations with what is stored of it: ks-controller-manager writes
-// there what is bound. A client that writes back what it read asks for nothing.
+// askedRole returns the requested role, and the annotations with the stored value: ks-controller-manager writes the bound role there.
+// A client that writes back what it read requests no change.
 func (h *Handler) askedRole(r *restful.Request, e *edit, now *unstructured.Unstructured, annotations map[string]string) (string,
 	map[string]string, error) {
 	stored, isStored := now.GetAnnotations()[iamv1beta1.AnnotationGlobalRole]

@@ -19,7 +19,7 @@ type Failures struct {
 // Any reports whether anything failed.
 func (f *Failures) Any() bool { return f.first != nil }
 
-// Add notes the failure of a write, by its number and name.
+// Add records the failure of a write, by its number and name.
 func (f *Failures) Add(i int, name string, err error) {
 	s := web.Status(err)
 	if f.first == nil {
@@ -45,7 +45,7 @@ func (f *Failures) Err(then string) error {
 	}
 	s.Details.Causes = f.causes
 	if known := apierrors.APIStatus(nil); !errors.As(f.first, &known) {
-		return fmt.Errorf("%s: %w", then, f.first) // it is told to the log, not to the client
+		return fmt.Errorf("%s: %w", then, f.first) // it is for the log, not for the client
 	}
 	return &apierrors.StatusError{ErrStatus: *s}
 }

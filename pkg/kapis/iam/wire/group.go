@@ -11,7 +11,7 @@ import (
 const (
 	Group   = "iam.kubesphere.io"
 	Version = "v1beta1"
-	// OlderVersion is what older clients ask for: the same routes, with some names of its own.
+	// OlderVersion is the version of older clients: the same routes, with some names of its own.
 	OlderVersion = "v1alpha2"
 )
 
@@ -20,7 +20,7 @@ func Resource(plural string) schema.GroupVersionResource {
 	return schema.GroupVersionResource{Group: Group, Version: Version, Resource: plural}
 }
 
-// IsHere reports whether a request is for this group, in one of the versions that are served.
+// IsHere reports whether a request is for this group, in one of the served versions.
 func IsHere(i *request.Info) bool {
 	return i != nil && i.IsResource && !i.IsKubernetes && i.APIGroup == Group && (i.APIVersion == Version || i.APIVersion == OlderVersion)
 }

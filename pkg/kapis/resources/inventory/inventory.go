@@ -23,15 +23,15 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 )
 
-// Handler tells what there is in a cluster or a namespace, and how it is: counts, quotas, components,
-// former revisions. All of it is answered from the caches.
+// Handler answers what exists in a cluster or a namespace, and its state: counts, quotas, components, former revisions. All of it is
+// answered from the caches.
 type Handler struct {
 	overview   overview.Service
 	components component.Service
 	revisions  revision.Service
 }
 
-// New makes a Handler of the objects of s, whose statuses r knows.
+// New returns a Handler for the objects of s, whose statuses r knows.
 func New(s *store.Store, r *resource.Service) *Handler {
 	return &Handler{
 		overview:   overview.Service{Store: s, ByStatus: byStatus(r), Now: time.Now},
@@ -40,7 +40,7 @@ func New(s *store.Store, r *resource.Service) *Handler {
 	}
 }
 
-// byStatus counts with the filter that lists have.
+// byStatus counts with the status filter of lists.
 func byStatus(s *resource.Service) overview.ByStatus {
 	return func(ctx context.Context, plural, namespace, status string) (int, error) {
 		kind, err := s.Catalog().ByName(ctx, plural)
@@ -59,7 +59,7 @@ func byStatus(s *resource.Service) overview.ByStatus {
 	}
 }
 
-// MountV1alpha3 adds what v1alpha3 has of it.
+// MountV1alpha3 adds the routes of v1alpha3.
 func (i *Handler) MountV1alpha3(ws *restful.WebService) {
 	if i != nil {
 		i.mountOverview(ws)
@@ -89,7 +89,7 @@ func (i *Handler) MountComponents(ws *restful.WebService, id string) {
 		Operation("getSystemHealth" + id).Doc("How the components and the nodes are").Writes(component.Health{}))
 }
 
-// MountQuotas adds the quotas and the counts of what is not as it should be, of v1alpha2.
+// MountQuotas adds the quotas and the counts of abnormal objects, of v1alpha2.
 func (i *Handler) MountQuotas(ws *restful.WebService) {
 	quotas := routecheck.Route{Verb: "list", Resource: "quotas"}
 	ws.Route(ws.GET("/quotas").To(routecheck.Only(quotas, i.clusterQuotas)).
@@ -173,8 +173,7 @@ func whole[C counts](c C, err error) (any, error) {
 	return partial{c}, nil
 }
 
-// partial answers with counts, and warns of what they lack in headers, as kube-apiserver warns
-// (RFC 7234, 5.5).
+// partial answers with counts, and warns in headers about what they lack, like kube-apiserver (RFC 7234, 5.5).
 type partial struct{ counts }
 
 // Respond implements web.Responder.

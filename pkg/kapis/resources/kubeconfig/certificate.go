@@ -19,14 +19,14 @@ import (
 	"k8s.io/apiserver/pkg/authentication/user"
 )
 
-// The Secrets that ks-controller-manager keeps kubeconfigs in.
+// The Secrets in which ks-controller-manager stores kubeconfigs.
 const (
 	kubeconfigPrefix = "kubeconfig-"
 	kubeconfigKey    = "config"
 )
 
-// Certificates gives out the kubeconfigs with client certificates. One is a credential that acts as its user: he himself gets
-// his own, and others only as far as they may read the Secret.
+// Certificates returns the kubeconfigs with client certificates. One is a credential that acts as its user: users get their own, and
+// other callers only if they may read the Secret.
 type Certificates struct {
 	// Namespace is where the Secrets are.
 	Namespace string
@@ -36,7 +36,7 @@ type Certificates struct {
 	AsCaller caller.Client
 }
 
-// credentialText is YAML that no cache keeps.
+// credentialText is YAML that no cache may store.
 type credentialText []byte
 
 // Respond implements web.Responder.
@@ -45,7 +45,7 @@ func (c credentialText) Respond(w http.ResponseWriter, r *http.Request) {
 	yamlText(c).Respond(w, r)
 }
 
-// Get returns the kubeconfig of a user, with the certificate: to the user, and to those who may read its Secret.
+// Get returns the kubeconfig of a user, with the certificate: to the user, and to callers who may read its Secret.
 func (c *Certificates) Get(ctx context.Context, name string) (any, error) {
 	s, err := c.secret(ctx, request.UserFrom(ctx), name)
 	if err != nil {

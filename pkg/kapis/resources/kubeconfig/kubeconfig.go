@@ -20,18 +20,18 @@ import (
 // maxAuthority bounds the file of certificates, in bytes.
 const maxAuthority = 1 << 20
 
-// Handler gives people the kubeconfig with which their kubectl comes through this server. It is the same for everybody but
-// for the name of who has to log in. Client certificates are given out only where Certificates says where they are.
+// Handler returns the kubeconfig with which a user's kubectl connects through this server. It is the same for everyone except for the
+// user name. Client certificates are given out only where Certificates is set.
 type Handler struct {
-	// Server is the https URL that people's kubectl reaches this server at; "" where none is known.
+	// Server is the https URL at which kubectl reaches this server; "" where none is known.
 	Server string
-	// Authority is a PEM file of who vouches for Server's certificate, "" for none. It is read each time, so that it may be renewed.
+	// Authority is a PEM file of the CAs of Server's certificate, "" for none. It is read each time, so that it may be renewed.
 	Authority string
 	// Issuer and Client are what the plugin logs in with.
 	Issuer, Client string
-	// IsUser tells whether there is a user of a name.
+	// IsUser reports whether there is a user of a name.
 	IsUser func(name string) bool
-	// Certificates are kubeconfigs with a client certificate, which are given out instead; nil where there are none.
+	// Certificates returns kubeconfigs with a client certificate, which are given out instead; nil where there are none.
 	Certificates *Certificates
 }
 
@@ -82,7 +82,7 @@ func (k *Handler) get(r *restful.Request) (any, error) {
 	return yamlText(text), nil
 }
 
-// authority reads who vouches for the server's certificate; nil where nobody is named.
+// authority reads the CAs of the server's certificate; nil where there is no file.
 func (k *Handler) authority() ([]byte, error) {
 	if k.Authority == "" {
 		return nil, nil

@@ -91,8 +91,8 @@ func (m *Handler) verifySecret(r *restful.Request) (any, error) {
 	return s, nil
 }
 
-// verifyAccount logs in to one registry. There is no Secret that could declare it insecure: who writes http://
-// before its address does.
+// verifyAccount logs in to one registry. There is no Secret that could declare it insecure: the user writes http:// before its address
+// instead.
 func (m *Handler) verifyAccount(r *restful.Request) (any, error) {
 	var a registryAccount
 	if err := body(r, &a); err != nil {
@@ -178,7 +178,7 @@ func (m *Handler) tags(r *restful.Request) (any, error) {
 	}, nil
 }
 
-// paging reads the page that is asked for, and none of what else lists have.
+// paging reads the requested page, and no other parameters of lists.
 func paging(all url.Values) (*query.Query, error) {
 	of := url.Values{}
 	for _, param := range []string{"limit", "page", "ascending"} {
@@ -189,7 +189,7 @@ func paging(all url.Values) (*query.Query, error) {
 	return query.Parse(of)
 }
 
-// Respond implements web.Responder: it warns of what is left out.
+// Respond implements web.Responder: it warns about what is left out.
 func (t repositoryTags) Respond(w http.ResponseWriter, r *http.Request) {
 	if t.more {
 		w.Header().Add("Warning", fmt.Sprintf(`299 - "the repository has more than the %d tags that are counted here"`, t.Total))

@@ -25,10 +25,9 @@ import (
 )
 
 const (
-	// maxAsked is how many requests may wait for servers elsewhere at once. Each holds a few answers of
-	// up to 4 MiB.
+	// maxAsked is how many requests may wait for other servers at once. Each holds a few answers of up to 4 MiB.
 	maxAsked = 32
-	// maxWait bounds such a request, that for a Secret with many registries too.
+	// maxWait bounds such a request, also for a Secret with many registries.
 	maxWait = 20 * time.Second
 )
 
@@ -38,11 +37,11 @@ type Reader interface {
 	Get(ctx context.Context, path string) (redaction.Raw, error)
 }
 
-// Options are what Handler need.
+// Options are the dependencies of a Handler.
 type Options struct {
 	// AsCaller reads Secrets.
 	AsCaller Reader
-	// AllowLoopback lets users reach this machine: for tests and local debugging.
+	// AllowLoopback allows requests to this machine: for tests and local debugging.
 	AllowLoopback bool
 	// Hub is where Docker Hub is searched; "" is the real one.
 	Hub string
@@ -57,7 +56,7 @@ type Handler struct {
 	asked      chan struct{}
 }
 
-// New makes Handler. Nothing is dialled yet.
+// New returns a Handler. Nothing is dialled yet.
 func New(o Options) *Handler {
 	return &Handler{
 		asCaller:   o.AsCaller,
@@ -73,7 +72,7 @@ func (m *Handler) CloseIdleConnections() {
 	m.git.CloseIdleConnections()
 }
 
-// remote makes a handler that does what w says, while not too many others do.
+// remote returns a handler for the route w, which is refused while too many others run.
 func (m *Handler) remote(w routecheck.Route, h web.Handler) restful.RouteFunction {
 	return routecheck.Only(w, func(r *restful.Request) (any, error) {
 		select {
@@ -172,7 +171,7 @@ func body(r *restful.Request, v any) error {
 	return apierrors.NewBadRequest("the body is not the JSON that this route takes") // the cause may quote a password
 }
 
-// cut cuts what a client sent to what a person needs to find it.
+// cut shortens what a client sent for an error message.
 func cut(s string) string {
 	if len(s) > 120 {
 		return s[:120] + "..."
@@ -189,7 +188,7 @@ func (nothing) Respond(w http.ResponseWriter, _ *http.Request) {
 	w.WriteHeader(http.StatusOK)
 }
 
-// message is how clients know that something was done.
+// message is the answer that something was done, in the form that clients know.
 type message struct {
 	Message string `json:"message"`
 }

@@ -12,11 +12,11 @@ import (
 type gitAccount struct {
 	// RemoteURL is the address of the repository.
 	RemoteURL string `json:"remoteUrl"`
-	// SecretRef names a Secret with username and password; none for a repository that anybody may read.
+	// SecretRef names a Secret with username and password; none for a public repository.
 	SecretRef *corev1.SecretReference `json:"secretRef,omitempty"`
 }
 
-// verifyGit asks for a repository, with the account of a Secret that the caller may read.
+// verifyGit reads a repository, with the account of a Secret that the caller may read.
 func (m *Handler) verifyGit(r *restful.Request) (any, error) {
 	ctx := r.Request.Context()
 	var a gitAccount

@@ -1,4 +1,4 @@
-// Package routecheck refuses requests whose route is another one than the authorized one.
+// Package routecheck refuses requests whose route differs from the authorized one.
 package routecheck
 
 import (
@@ -11,10 +11,10 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// Route is what a route does, in the words in which it was authorized.
+// Route is what a route does, in the terms in which it was authorized.
 type Route struct {
 	Verb, Resource string
-	// NameParam is the route's parameter that is the name, or Name the name itself.
+	// NameParam is the route's parameter with the name, or Name the name itself.
 	NameParam, Name string
 	Subresource     string
 }
