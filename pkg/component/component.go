@@ -207,7 +207,7 @@ func hasEnded(pod string) bool {
 	return phase == "Succeeded" || phase == "Failed"
 }
 
-// isReady tells whether the condition Ready of a pod or a node is true.
+// isReady reports whether the condition Ready of a pod or a node is true.
 func isReady(object string) bool {
 	for e := rawjson.Array(rawjson.Get(object, "status", "conditions")); e.Next(); {
 		if rawjson.GetText(e.Value, "type") == "Ready" {

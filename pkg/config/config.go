@@ -87,7 +87,7 @@ type Authentication struct {
 	KubectlImage any `json:"kubectlImage" config:"unread"`
 }
 
-// DefaultIssuerURL is the issuer where none is configured: the name of the Service, which nobody outside of the cluster can reach.
+// DefaultIssuerURL is the issuer where none is configured: the name of the Service, which no one outside of the cluster can reach.
 const DefaultIssuerURL = "https://ks-apiserver.kubesphere-system.svc"
 
 // Issuer is the section authentication.issuer.

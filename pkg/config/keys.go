@@ -52,7 +52,7 @@ func strongSecret(s string) error {
 	return nil
 }
 
-// repeated tells whether s is nothing but the same part over and over.
+// repeated reports whether s is nothing but the same part over and over.
 func repeated(s string) bool {
 	for n := 1; n <= len(s)/2; n++ {
 		if s[n:] == s[:len(s)-n] {

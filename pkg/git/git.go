@@ -30,7 +30,7 @@ const (
 	service = "git-upload-pack"
 )
 
-// Account is who asks; the zero Account is nobody. It does not show its password in any format.
+// Account is who asks; the zero Account is no one. It does not show its password in any format.
 type Account struct {
 	Username, Password string
 }
@@ -60,7 +60,7 @@ func New(o Options) *Client {
 // CloseIdleConnections closes the connections that no question uses.
 func (c *Client) CloseIdleConnections() { c.transport.CloseIdleConnections() }
 
-// Verify tells whether the account can read the repository at an http or https address. Its errors are a
+// Verify reports whether the account can read the repository at an http or https address. Its errors are a
 // Status, in words for people: 404 where there is no such repository for the account, 400 otherwise.
 func (c *Client) Verify(ctx context.Context, address string, who Account) error {
 	ctx, cancel := context.WithTimeout(ctx, timeout)

@@ -1,7 +1,7 @@
 // Package overview counts what is in a cluster or a namespace.
 //
 // Counts are the lengths of ranges of the store's indexes: they cost the same for ten objects and for a
-// million, and ask nobody. A kind whose objects are not known yet is left out and named, so that one
+// million, and ask no one. A kind whose objects are not known yet is left out and named, so that one
 // slow kind does not take the overview away.
 package overview
 

@@ -15,7 +15,7 @@ import (
 )
 
 // InsecureAnnotation on a Secret, with the value true, says that its registries may be reached without
-// TLS, or with a certificate that nobody vouches for.
+// TLS, or with a certificate that no one vouches for.
 const InsecureAnnotation = "secret.kubesphere.io/force-insecure"
 
 // dockerHub is the name under which Docker Hub serves its registry.
@@ -24,7 +24,7 @@ const dockerHub = "index.docker.io"
 // maxRegistries is how many registries one Secret may name.
 const maxRegistries = 16
 
-// Account is who logs in; the zero Account is nobody. It does not show its password in any format.
+// Account is who logs in; the zero Account is no one. It does not show its password in any format.
 type Account struct {
 	Username, Password string
 }

@@ -52,7 +52,7 @@ func failure(ctx context.Context, host, what string, err error) error {
 	case errors.Is(err, context.Canceled) && ctx.Err() != nil:
 		return context.Canceled
 	case errors.Is(err, context.DeadlineExceeded), errors.As(err, &network):
-		// Whether it refused or was not heard is not told apart: it is nobody's business which ports
+		// Whether it refused or was not heard is not told apart: it is no one's business which ports
 		// of a private network are open.
 		return say("it can't be reached, or does not answer in time")
 	case errors.Is(err, http.ErrSchemeMismatch), errors.As(err, &record), errors.Is(err, errPlain):

@@ -90,7 +90,7 @@ func (b *bounded) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// sameSite tells whether the credentials for a may be sent to b: the same host, or one under the same
+// sameSite reports whether the credentials for a may be sent to b: the same host, or one under the same
 // registered domain, as registry.example.com and auth.example.com are.
 func sameSite(a, b string) bool {
 	a, b = hostname(a), hostname(b)

@@ -110,7 +110,7 @@ func isAddress(s string) bool {
 	return len(validation.IsDNS1123Subdomain(strings.ToLower(host))) == 0
 }
 
-// isRepository tells whether a repository of a registry is named in the path of a URL as it is.
+// isRepository reports whether a repository of a registry is named in the path of a URL as it is.
 func isRepository(r name.Repository) bool {
 	for segment := range strings.SplitSeq(r.RepositoryStr(), "/") {
 		if strings.Trim(segment, ".") == "" {

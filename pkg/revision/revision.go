@@ -111,7 +111,7 @@ func (s *Service) workload(ctx context.Context, resource, namespace, name string
 }
 
 // owned calls f with the objects that owner owns, until it returns false. An owner is known by its UID: a
-// workload that was made anew under its old name has none of the former's revisions.
+// workload that was made again under its old name has none of the former's revisions.
 func (s *Service) owned(ctx context.Context, resource string, owner *index.Record, f func(*index.Record) bool) error {
 	snap, err := s.Store.Snapshot(ctx, apps(resource))
 	if err != nil {

@@ -56,7 +56,7 @@ func CheckImage(file string, content []byte) (extension string, err error) {
 	return extension, nil
 }
 
-// isSVG tells whether a text is XML whose outermost element is svg. What is in it is not looked at: it is served so that no script in it
+// isSVG reports whether a text is XML whose outermost element is svg. What is in it is not looked at: it is served so that no script in it
 // runs.
 func isSVG(content []byte) bool {
 	dec := xml.NewDecoder(bytes.NewReader(content))

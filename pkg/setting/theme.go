@@ -11,7 +11,7 @@ import (
 // ThemeName is the name of the ConfigMap that the theme lies in.
 const ThemeName = "platform-configuration-theme"
 
-// Theme returns what pages look like: flat keys and values, empty where nobody has set any. The map is shared, and not to be changed. Its
+// Theme returns what pages look like: flat keys and values, empty where no one has set any. The map is shared, and not to be changed. Its
 // error is a 503 while the settings are being read.
 func (s *Store) Theme() (map[string]string, error) {
 	if err := s.loaded(); err != nil {
@@ -39,7 +39,7 @@ func (s *Store) setTheme(m *corev1.ConfigMap) {
 	}
 }
 
-// older tells whether a version of an object comes before another (Kubernetes API concepts, "Resource versions": they are numbers that
+// older reports whether a version of an object comes before another (Kubernetes API concepts, "Resource versions": they are numbers that
 // grow). What was written is known here before it comes back by the watch, behind what was written before.
 func older(version, than string) bool {
 	a, err := strconv.ParseUint(version, 10, 64)

@@ -218,7 +218,7 @@ func (b *bench) granted(ctx context.Context, c crowd) ([]figure, error) {
 	return figures, nil
 }
 
-// may tells whether a GET is allowed.
+// may reports whether a GET is allowed.
 func (c client) may(ctx context.Context, path string) (bool, error) {
 	resp, err := c.Do(ctx, stack.Request{Path: path, Header: c.header()})
 	if err != nil {

@@ -49,7 +49,7 @@ func startChurn(ctx context.Context, writers []writer) *churn {
 	return c
 }
 
-// pace allows changes. It goes by the clock, since a ticker drops what nobody took.
+// pace allows changes. It goes by the clock, since a ticker drops what no one took.
 func (c *churn) pace(ctx context.Context) {
 	tick := time.NewTicker(churnTick)
 	defer tick.Stop()
@@ -90,7 +90,7 @@ func (c *churn) write(ctx context.Context, w writer) {
 	}
 }
 
-// take waits until so many changes are allowed, and tells whether they are.
+// take waits until so many changes are allowed, and reports whether they are.
 func (c *churn) take(ctx context.Context, n int) bool {
 	for range n {
 		select {

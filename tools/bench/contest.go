@@ -38,7 +38,7 @@ type measure struct {
 }
 
 // run plays the rounds and returns the figures. Who begins changes from round to round, so that a machine that slows down
-// or speeds up in the course of it favours nobody.
+// or speeds up in the course of it favours no one.
 func (c contest) run(ctx context.Context, rounds int) ([]figure, error) {
 	ours := make([]sample, 0, rounds)
 	theirs := make([]sample, 0, rounds)

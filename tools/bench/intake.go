@@ -82,7 +82,7 @@ func throughputOfPages() measure {
 	}}
 }
 
-// intake measures what following changes costs while nobody asks for anything: a mixture of churnRate a second, and pods of
+// intake measures what following changes costs while no one asks for anything: a mixture of churnRate a second, and pods of
 // 5.6 KB alone, as many as the cluster takes.
 func (b *bench) intake(ctx context.Context, m *mix) ([]figure, error) {
 	mixed, took, err := b.follow(ctx, m.writers())

@@ -256,7 +256,7 @@ func (l lists) besideBare(path string, count int, m measure) func(context.Contex
 	}
 }
 
-// aloneBesideBare sends one request at a time: how long it takes when nobody else asks.
+// aloneBesideBare sends one request at a time: how long it takes when no one else asks.
 func (l lists) aloneBesideBare(path string) func(context.Context, string) error {
 	return func(ctx context.Context, name string) error {
 		t, err := l.at(path, http.StatusOK)

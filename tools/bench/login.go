@@ -318,7 +318,7 @@ func metricsOf(ctx context.Context, kube kubernetes.Interface) (string, error) {
 	return string(text), nil
 }
 
-// writesIn adds up the counters of writes of sessions and lockouts in the text form of Prometheus. Nobody waits for login records,
+// writesIn adds up the counters of writes of sessions and lockouts in the text form of Prometheus. No one waits for login records,
 // of which there is one for each person and place in ten seconds, and a program that logs in all the time makes no more.
 func writesIn(metrics string) float64 { return writesOf(metrics, "resource", "sessions", "lockouts") }
 

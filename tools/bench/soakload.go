@@ -83,7 +83,7 @@ func soakWatch(i int) string {
 	}
 }
 
-// watch follows what changes. A stream that ends is opened anew.
+// watch follows what changes. A stream that ends is opened again.
 func (s *soak) watch(ctx context.Context, i int) {
 	for ctx.Err() == nil {
 		s.streams.Add(1)

@@ -32,7 +32,7 @@ const (
 )
 
 // verify measures, in this process, what it takes to tell from the header of a request whose it is: by an access token that was
-// seen before, and by an API key. A server that asks nobody's name saves all of it.
+// seen before, and by an API key. A server that asks no one's name saves all of it.
 func verify() ([]figure, error) {
 	bearers, access, key, err := credentials()
 	if err != nil {

@@ -20,7 +20,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/types"
 )
 
-// nobody is the user and the group of the programs. The number has no other name in the image.
+// no one is the user and the group of the programs. The number has no other name in the image.
 const nobody = 65532
 
 // assemble writes the image of a program, and what goes with it, to the folder of the build:

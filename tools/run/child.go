@@ -110,7 +110,7 @@ func openLog(file string) (*os.File, error) {
 	return log, nil
 }
 
-// failure says that the child has ended although nobody asked it to, with its last words.
+// failure says that the child has ended although no one asked it to, with its last words.
 func (c *child) failure() error {
 	how := "it ended"
 	if c.err != nil {

@@ -35,7 +35,7 @@ type statusError struct {
 
 func (e *statusError) Error() string { return fmt.Sprintf("%d %s", e.code, e.text) }
 
-// refused tells whether the server has answered that the credentials are wrong.
+// refused reports whether the server has answered that the credentials are wrong.
 func refused(err error) bool {
 	var status *statusError
 	return errors.As(err, &status) && (status.code == http.StatusBadRequest || status.code == http.StatusUnauthorized)

@@ -58,7 +58,7 @@ func (s *session) startProduct(ctx context.Context) error {
 // logLevel is the argument that says how much both programs log.
 func (s *session) logLevel() string { return "-v=" + strconv.Itoa(s.verbosity) }
 
-// webhooks are the arguments about webhooks: a port on loopback, where the control plane of this machine finds it. Nobody knows whether an
+// webhooks are the arguments about webhooks: a port on loopback, where the control plane of this machine finds it. No one knows whether an
 // existing cluster could, and where it can't, nothing of ours could be written there.
 func (s *session) webhooks() ([]string, error) {
 	if s.kubeconfig != "" {

@@ -1,7 +1,7 @@
 // Command sbom checks the licences of everything that is linked into programs, and writes what that is: one CycloneDX document for each
 // program.
 //
-// It reads the modules from the binaries themselves, so that nothing is named which is not in them, and asks nobody. Two runs on equal
+// It reads the modules from the binaries themselves, so that nothing is named which is not in them, and asks no one. Two runs on equal
 // binaries write equal documents.
 package main
 

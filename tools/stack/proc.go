@@ -25,7 +25,7 @@ func (s *Stack) Process(name string) (pid int, ok bool) {
 	return 0, false
 }
 
-// isProgram tells whether a command line is that of the program. The control plane is one file that becomes what its first
+// isProgram reports whether a command line is that of the program. The control plane is one file that becomes what its first
 // argument says.
 func isProgram(argv []string, name string) bool {
 	if len(argv) == 0 {

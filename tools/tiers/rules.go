@@ -97,7 +97,7 @@ func (r *rules) domain(pkg string) string {
 	return ""
 }
 
-// matches tells whether a pattern of the list stands for pkg.
+// matches reports whether a pattern of the list stands for pkg.
 func matches(pkg string, patterns ...string) bool {
 	for _, pattern := range patterns {
 		if ok, err := path.Match(pattern, pkg); ok && err == nil {
@@ -107,7 +107,7 @@ func matches(pkg string, patterns ...string) bool {
 	return false
 }
 
-// isBelow tells whether p is the package, or a package of the module, that prefix names.
+// isBelow reports whether p is the package, or a package of the module, that prefix names.
 func isBelow(p, prefix string) bool {
 	return p == prefix || strings.HasPrefix(p, prefix+"/")
 }

@@ -209,7 +209,7 @@ func (b *Browser) Types(keys ...string) {
 	}
 }
 
-// TabTo presses Tab until an element has the focus, and tells whether its focus can be seen.
+// TabTo presses Tab until an element has the focus, and reports whether its focus can be seen.
 func (b *Browser) TabTo(selector string) {
 	b.t.Helper()
 	for range 40 {

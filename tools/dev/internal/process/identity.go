@@ -72,7 +72,7 @@ func startTime(stat string) (uint64, error) {
 	return strconv.ParseUint(fields[19], 10, 64)
 }
 
-// Alive tells whether this very process still runs.
+// Alive reports whether this very process still runs.
 func (id Identity) Alive() bool {
 	now, err := Identify(id.PID)
 	return err == nil && now == id
