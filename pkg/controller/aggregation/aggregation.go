@@ -1,9 +1,9 @@
 // Package aggregation computes the rules of an iam role from the templates that it names or selects.
 //
-// A role's rules are its own ones and those of its templates. Which of them came from templates is
-// kept in an annotation, so that a rule goes when its template goes, while a rule that somebody
-// wrote stays whatever happens to templates. A role without that annotation is taken over as it is:
-// a rule equal to one of a template that it has now came from there, every other one is its own.
+// A role's rules are its own ones and those of its templates. An annotation says which of them came from templates, so
+// that a rule is removed with its template, while a rule that a user wrote stays whatever happens to templates. A role
+// without that annotation is adopted as it is: a rule equal to one of a template that it has now came from there, every
+// other one is its own.
 package aggregation
 
 import (
@@ -17,7 +17,7 @@ import (
 	iamv1beta1 "kapis.dev/ks-apiserver/pkg/api/iam/v1beta1"
 )
 
-// Role is what aggregation reads and writes of an iam role of any kind.
+// Role has the fields of an iam role that aggregation reads and writes.
 type Role struct {
 	// Meta is the role's metadata; its annotations are written.
 	Meta metav1.Object
@@ -26,9 +26,9 @@ type Role struct {
 	Rules     *[]rbacv1.PolicyRule
 }
 
-// Aggregate brings the role's rules, template names and record up to date with templates, and says
-// whether it changed any of them. The templates are those of the role's scope: the caller leaves out
-// the others, so that a namespace's role can't take what is meant for the platform.
+// Aggregate brings the role's rules, template names and record up to date with templates, and reports whether it
+// changed any of them. The templates are those of the role's scope: the caller leaves out the others, so that a
+// namespace's role can't get rules that are meant for the platform.
 //
 // Templates count where the role has a selector, where the annotation AnnotationAutoAggregate says
 // "true", where they counted before, or where the role has no rules but theirs to grant. The
@@ -52,7 +52,7 @@ func Aggregate(role Role, templates []iamv1beta1.RoleTemplate) (bool, error) {
 	next := &record{Templates: selected, Rules: fingerprints(given)}
 
 	changed := false
-	// Rules that give nothing go with the next write, which could not be made with them, and are no reason for one.
+	// Rules that give nothing are removed with the next write, which would fail with them, but cause no write themselves.
 	had := *role.Rules
 	if wrong != nil {
 		had, _ = iamv1beta1.ValidRules(had)
@@ -69,14 +69,13 @@ func Aggregate(role Role, templates []iamv1beta1.RoleTemplate) (bool, error) {
 	return changed, nil
 }
 
-// Wanted says whether the role has anything to do with templates, now or by its record. The rules
-// of all other roles need no look at any template.
+// Wanted reports whether the role uses templates, now or by its record. For other roles, no templates have to be read.
 func Wanted(role Role) bool {
 	_, recorded := role.Meta.GetAnnotations()[AnnotationRecord]
 	return recorded || active(role, nil)
 }
 
-// active says whether templates count for the role.
+// active reports whether templates count for the role.
 func active(role Role, old *record) bool {
 	t := role.Templates
 	if t == nil || role.Meta.GetAnnotations()[iamv1beta1.AnnotationAutoAggregate] == "false" {
@@ -86,8 +85,8 @@ func active(role Role, old *record) bool {
 		role.Meta.GetAnnotations()[iamv1beta1.AnnotationAutoAggregate] == "true"
 }
 
-// choose returns the names of all of a role's templates, in a stable order, and of those that the
-// selector finds. A name that an earlier selection brought and this one does not is gone.
+// choose returns the names of all of a role's templates, in a stable order, and of those that the selector finds. A
+// name that only an earlier selection found is removed.
 func choose(t *iamv1beta1.AggregationRoleTemplates, old *record, templates []iamv1beta1.RoleTemplate) (names, selected []string,
 	err error) {
 	if t.RoleSelector != nil {
@@ -116,9 +115,8 @@ func choose(t *iamv1beta1.AggregationRoleTemplates, old *record, templates []iam
 	return names, selected, nil
 }
 
-// rulesOf returns the rules of the named templates, in the order of the names, each once. Rules with words that no rule may have give
-// nothing, and are left
-// out: a role with one of them can't be written.
+// rulesOf returns the rules of the named templates, in the order of the names, without duplicates. Rules with invalid words give
+// nothing, and are left out: a role with one of them can't be written.
 func rulesOf(names []string, templates []iamv1beta1.RoleTemplate) []rbacv1.PolicyRule {
 	var rules []rbacv1.PolicyRule
 	for _, name := range names {
@@ -152,7 +150,7 @@ func ownRules(rules []rbacv1.PolicyRule, old *record, given []rbacv1.PolicyRule)
 	return own
 }
 
-// union appends those of more that are not in rules yet.
+// union appends those of more that are not yet in rules.
 func union(rules, more []rbacv1.PolicyRule) []rbacv1.PolicyRule {
 	out := slices.Clone(rules)
 	seen := make(map[string]bool, len(rules)+len(more))

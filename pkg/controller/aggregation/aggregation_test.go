@@ -14,7 +14,7 @@ func rule(resource string) rbacv1.PolicyRule {
 	return rbacv1.PolicyRule{Verbs: []string{"get"}, APIGroups: []string{""}, Resources: []string{resource}}
 }
 
-// template has a rule for each of the resources, and the label pick=name.
+// template returns a template with a rule for each of the resources, and the label pick=name.
 func template(name, pick string, resources ...string) iamv1beta1.RoleTemplate {
 	t := iamv1beta1.RoleTemplate{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"pick": pick}}}
 	for _, r := range resources {
@@ -27,7 +27,7 @@ func selector(pick string) *metav1.LabelSelector {
 	return &metav1.LabelSelector{MatchLabels: map[string]string{"pick": pick}}
 }
 
-// subject is a GlobalRole with rules for the resources.
+// subject returns a GlobalRole with rules for the resources.
 func subject(t *iamv1beta1.AggregationRoleTemplates, resources ...string) *iamv1beta1.GlobalRole {
 	r := &iamv1beta1.GlobalRole{AggregationRoleTemplates: t}
 	for _, x := range resources {
@@ -166,7 +166,7 @@ func TestOwnRulesAreNeverLost(t *testing.T) {
 		check(t, r, "nodes")
 	})
 	t.Run("OfAnInstallationThatOnlyLists", func(t *testing.T) {
-		// Names without the annotation, beside rules that somebody wrote: a list for pages.
+		// Names without the annotation, next to rules that a user wrote: a list for pages.
 		r := subject(named("a"), "nodes")
 		if aggregate(t, r, template("a", "", "pods")) {
 			t.Error("the role was changed")

@@ -15,10 +15,10 @@ import (
 	iamv1beta1 "kapis.dev/ks-apiserver/pkg/api/iam/v1beta1"
 )
 
-// AnnotationRecord is where a role says which of its rules and template names came from templates.
+// AnnotationRecord is the annotation of a role that says which of its rules and template names came from templates.
 const AnnotationRecord = iamv1beta1.AnnotationAggregated
 
-// record is what the last aggregation put into a role.
+// record is what the last aggregation wrote into a role.
 type record struct {
 	// Templates are the names that the selector found.
 	Templates []string `json:"templates,omitempty"`
@@ -26,8 +26,8 @@ type record struct {
 	Rules []string `json:"rules,omitempty"`
 }
 
-// readRecord returns nil where there is none. One that can't be read is an empty one: every rule is
-// then taken for the role's own, and none is lost.
+// readRecord returns the record, or nil if there is none. An unreadable one counts as empty: every rule is then the
+// role's own, and none is lost.
 func readRecord(meta metav1.Object) *record {
 	text, ok := meta.GetAnnotations()[AnnotationRecord]
 	if !ok {
@@ -44,7 +44,7 @@ func (r *record) equal(other *record) bool {
 	return other != nil && slices.Equal(r.Templates, other.Templates) && slices.Equal(r.Rules, other.Rules)
 }
 
-// writeRecord puts r into the annotation; nil takes the annotation away.
+// writeRecord writes r into the annotation; nil removes the annotation.
 func writeRecord(meta metav1.Object, r *record) error {
 	annotations := maps.Clone(meta.GetAnnotations())
 	if annotations == nil {
@@ -63,14 +63,14 @@ func writeRecord(meta metav1.Object, r *record) error {
 	return nil
 }
 
-// fingerprint tells rules apart: SHA-256 over their values, absent and empty lists alike.
+// fingerprint returns a SHA-256 over a rule's values, in which absent and empty lists are equal.
 func fingerprint(r *rbacv1.PolicyRule) string {
 	sum := sha256.Sum256([]byte(iamv1beta1.RuleKey(r)))
 	return base64.RawURLEncoding.EncodeToString(sum[:])
 }
 
-// earlierFingerprint is how records of earlier versions tell rules apart: 64 bits, of which somebody who tries long enough finds two rules
-// that share them. It is of use for reading such a record once; the next one has fingerprints.
+// earlierFingerprint returns the fingerprint of earlier versions, with 64 bits, for which collisions can be found with effort. It is used
+// only to read such a record once; the next record has new fingerprints.
 func earlierFingerprint(r *rbacv1.PolicyRule) string {
 	h := sha256.New()
 	for _, field := range [][]string{r.Verbs, r.APIGroups, r.Resources, r.ResourceNames, r.NonResourceURLs} {

@@ -31,14 +31,14 @@ func TestRulesWithWrongWordsAreLeftOut(t *testing.T) { // S63
 			t.Errorf("%v", role.Rules)
 		}
 	}
-	// A role that needs no write for anything else keeps what it has.
+	// A role that needs no other write keeps the rules that it has.
 	role.Rules = append(role.Rules[:0:0], own, good, wrong)
 	if changed, err := Aggregate(of, []iamv1beta1.RoleTemplate{template}); changed || err != nil || len(role.Rules) != 3 {
 		t.Errorf("%t, %v, %v", changed, err, role.Rules)
 	}
 }
 
-// A record of an earlier version is read, and written anew.
+// A record of an earlier version is read, and written in the new form.
 func TestARecordOfAnEarlierVersionIsRead(t *testing.T) { // S62
 	from, own := rbacv1.PolicyRule{Verbs: []string{"get"}}, rbacv1.PolicyRule{Verbs: []string{"list"}}
 	role := &iamv1beta1.GlobalRole{

@@ -1,9 +1,10 @@
-// Package builtinrole makes the roles that every workspace and every managed namespace has, after the patterns that
-// BuiltinRoles are, and keeps them so when a pattern changes.
+// Package builtinrole makes the roles that every workspace and every managed namespace has, from the patterns in
+// BuiltinRoles, and updates them when a pattern changes.
 //
-// A role remembers, in an annotation, the pattern that it was made after. So nothing is compared or computed while nothing
-// changes, and what somebody added to a built-in role of an older installation stays until its pattern changes. A pattern
-// that is deleted takes no role along: with the definition of BuiltinRoles all patterns go, and everybody's rights would.
+// A role has the fingerprint of its pattern in an annotation. So nothing is compared or computed while nothing changes,
+// and rules that a user added to a built-in role of an older installation stay until its pattern changes. A deleted
+// pattern deletes no role: with the definition of BuiltinRoles all patterns are deleted, and all users would lose their
+// rights.
 package builtinrole
 
 import (
@@ -26,7 +27,7 @@ import (
 	tenantv1beta1 "kapis.dev/ks-apiserver/pkg/api/tenant/v1beta1"
 )
 
-// Pattern is a BuiltinRole, read.
+// Pattern is the content of a BuiltinRole.
 type Pattern struct {
 	// Name is the name of the role, such as "admin". A workspace's role is called <workspace>-<name>.
 	Name string
@@ -53,15 +54,14 @@ type embedded struct {
 	Rules     []rbacv1.PolicyRule                  `json:"rules,omitempty"`
 }
 
-// Patterns reads the BuiltinRoles for roles of a kind, Role or WorkspaceRole, in the order of their roles' names and of their own. One that
-// can't be read is left out, so is a rule that no role may have, and broken says which, by their names: nothing but an edit of them mends
-// that.
+// Patterns reads the BuiltinRoles for roles of a kind, Role or WorkspaceRole, ordered by the names of their roles and by their own.
+// Unreadable ones and invalid rules are left out; broken describes them by name, since only an edit can repair them.
 func Patterns(ctx context.Context, c client.Reader, kind string) (out []Pattern, broken, err error) {
 	list := &iamv1beta1.BuiltinRoleList{}
 	if err := c.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
 		return nil, nil, fmt.Errorf("list built-in roles: %w", err)
 	}
-	// The cache lists them in another order each time. What is broken goes into conditions, which are to stay as they are.
+	// The cache lists them in a different order each time. Errors go into conditions, which must not change without a reason.
 	all := make([]*iamv1beta1.BuiltinRole, len(list.Items))
 	for i := range list.Items {
 		all[i] = &list.Items[i]
@@ -82,7 +82,7 @@ func Patterns(ctx context.Context, c client.Reader, kind string) (out []Pattern,
 	return out, broken, nil
 }
 
-// KindOf returns the kind of role that a BuiltinRole is a pattern of; "" where that can't be read.
+// KindOf returns the kind of role that a BuiltinRole is a pattern of; "" if it can't be read.
 func KindOf(b *iamv1beta1.BuiltinRole) string {
 	var t metav1.TypeMeta
 	if json.Unmarshal(b.Role.Raw, &t) != nil {
@@ -91,8 +91,8 @@ func KindOf(b *iamv1beta1.BuiltinRole) string {
 	return t.Kind
 }
 
-// read returns the pattern that a BuiltinRole is of roles of a kind; ok is false where it is none. A rule that no role may have is left
-// out, which is an error too.
+// read returns the pattern in a BuiltinRole; ok is false unless it is for roles of the kind. An invalid rule is left out, and reported
+// as an error too.
 func read(b *iamv1beta1.BuiltinRole, kind string) (p Pattern, ok bool, err error) {
 	var e embedded
 	if !b.DeletionTimestamp.IsZero() || len(b.Role.Raw) == 0 {
@@ -125,14 +125,14 @@ func read(b *iamv1beta1.BuiltinRole, kind string) (p Pattern, ok bool, err error
 	if kind == iamv1beta1.KindWorkspaceRole {
 		p.scope = iamv1beta1.ScopeWorkspace
 	}
-	// They say whose the role is, and who made it, which is not for a pattern to say.
+	// These labels say where the role belongs and who made it: a pattern must not set them.
 	delete(p.labels, tenantv1beta1.LabelWorkspace)
 	delete(p.annotations, tenantv1beta1.AnnotationCreator)
 	return p, true, wrong
 }
 
-// For returns those of the patterns whose roles are for what carries the labels. Of several for a role of one name the first
-// counts, in the order of Patterns: two that wrote the same role in turn would never end.
+// For returns the patterns whose roles are for an object with these labels. Of several patterns for a role of one name the
+// first counts, in the order of Patterns: two that wrote the same role in turn would never end.
 func For(patterns []Pattern, set map[string]string) []*Pattern {
 	var out []*Pattern
 	for i := range patterns {

@@ -97,7 +97,7 @@ func TestABrokenPatternKeepsNobodyElseFromItsRole(t *testing.T) {
 	}
 }
 
-// The cache lists in any order, and a condition that is another one each time is a write each time.
+// The cache lists in any order, and a condition that differs each time would be written each time.
 func TestWhatIsBrokenIsToldInOneOrder(t *testing.T) {
 	a, b := *builtin("a", `{"kind":"Role"}`), *builtin("b", `{"kind":"Role"}`)
 	_, one, _ := builtinrole.Patterns(ctx, listed{a, b}, "Role")
@@ -188,7 +188,7 @@ func TestS6ARoleOfAnotherWorkspaceIsTaken(t *testing.T) {
 	}
 }
 
-// Whoever may label a Role must not keep its namespace from its roles.
+// A user who may label a Role must not separate its namespace from its roles.
 func TestARoleOfANamespaceIsTakenByNoLabel(t *testing.T) {
 	labelled := &iamv1beta1.Role{ObjectMeta: metav1.ObjectMeta{Namespace: "p", Name: "dev", Labels: map[string]string{"kubesphere.io/workspace": "x"}}}
 	f := controllertest.New(t, nil, builtin("b", dev), template("named", ""), template("selected", "dev"), labelled)
@@ -201,7 +201,7 @@ func TestARoleOfANamespaceIsTakenByNoLabel(t *testing.T) {
 	}
 }
 
-// The pattern's text is anybody's who may write BuiltinRoles: no text brings the controller down.
+// Anyone who may write BuiltinRoles chooses the pattern's text: no text may crash the controller.
 func FuzzPatterns(f *testing.F) {
 	f.Add(dev)
 	f.Add(`{"kind":"WorkspaceRole","metadata":{"name":"x"}}`)
@@ -220,7 +220,7 @@ func FuzzPatterns(f *testing.F) {
 	})
 }
 
-// oneOf is a reader of one BuiltinRole.
+// oneOf is a reader with one BuiltinRole.
 type oneOf struct{ b *iamv1beta1.BuiltinRole }
 
 func (oneOf) Get(context.Context, client.ObjectKey, client.Object, ...client.GetOption) error {
@@ -232,7 +232,7 @@ func (o oneOf) List(_ context.Context, list client.ObjectList, _ ...client.ListO
 	return nil
 }
 
-// What a start costs of each workspace and namespace beside reads of the cache: seven patterns are read.
+// The cost of a start for each workspace and namespace, besides reads of the cache: seven patterns are read.
 func BenchmarkPatterns(b *testing.B) {
 	var list listed
 	for range 7 {
@@ -246,7 +246,7 @@ func BenchmarkPatterns(b *testing.B) {
 	}
 }
 
-// listed is a reader of BuiltinRoles, which lists them as they are here.
+// listed is a reader of BuiltinRoles, which lists them in this order.
 type listed []iamv1beta1.BuiltinRole
 
 func (listed) Get(context.Context, client.ObjectKey, client.Object, ...client.GetOption) error {
@@ -268,7 +268,7 @@ func TestARuleWithAWrongWordIsLeftOutAndTold(t *testing.T) { // S63
 	if _, err := all[0].Keep(ctx, c.Client, made); err != nil || !slices.Equal(verbs(made.Rules), []string{"get"}) {
 		t.Errorf("%v, %v", made.Rules, err)
 	}
-	// One of an earlier version knows its pattern: what somebody has added to it stays.
+	// A role of an earlier version has its pattern's fingerprint: rules that a user has added stay.
 	now := &iamv1beta1.Role{}
 	if err := c.Client.Get(ctx, client.ObjectKeyFromObject(made), now); err != nil {
 		t.Fatal(err)

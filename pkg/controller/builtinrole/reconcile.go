@@ -18,14 +18,14 @@ import (
 	"kapis.dev/ks-apiserver/pkg/controller/aggregation"
 )
 
-// AnnotationPattern is where a role says which pattern it was made after: a fingerprint of it.
+// AnnotationPattern is the annotation of a role with the fingerprint of its pattern.
 const AnnotationPattern = "kapis.dev/builtin-role"
 
-// ErrTaken is the error of a role's name that a role of another workspace has.
+// ErrTaken says that a role of another workspace has the role's name.
 var ErrTaken = errors.New("the name belongs to a role of another workspace")
 
-// Keep makes a role after the pattern, or keeps the one that is there. want is an empty Role or WorkspaceRole with the name,
-// the namespace and the labels that it is to have. It says whether the role had to be made.
+// Keep makes a role from the pattern, or updates the existing one. want is an empty Role or WorkspaceRole with the wanted
+// name, namespace and labels. made reports whether the role had to be created.
 func (p *Pattern) Keep(ctx context.Context, c client.Client, want client.Object) (made bool, err error) {
 	role := want.DeepCopyObject().(client.Object)
 	err = c.Get(ctx, client.ObjectKeyFromObject(want), role)
@@ -41,12 +41,12 @@ func (p *Pattern) Keep(ctx context.Context, c client.Client, want client.Object)
 	if err != nil {
 		return false, fmt.Errorf("read built-in role %q: %w", want.GetName(), err)
 	}
-	// A Role is that of its namespace, whatever workspace somebody has labelled it with.
+	// A Role belongs to its namespace, whatever workspace its label names.
 	if workspace, ok := want.GetLabels()[tenantv1beta1.LabelWorkspace]; ok && role.GetLabels()[tenantv1beta1.LabelWorkspace] != workspace {
 		return false, ErrTaken
 	}
 	if !role.GetDeletionTimestamp().IsZero() {
-		return false, nil // its end is an event
+		return false, nil // its deletion will be an event
 	}
 	before := role.DeepCopyObject().(client.Object)
 	if applied, err := p.apply(ctx, c, role); err != nil || !applied {
@@ -58,8 +58,9 @@ func (p *Pattern) Keep(ctx context.Context, c client.Client, want client.Object)
 	return false, nil
 }
 
-// apply brings a role up to date with the pattern and says whether it changed anything. The rules of templates come in the
-// same write as their names: a role that names templates and has no rules yet would take its members' rights for a moment.
+// apply updates a role from the pattern and reports whether it changed anything. The rules of templates come in the same
+// write as their names: a role that names templates and has no rules yet would deprive its members of their rights for a
+// moment.
 func (p *Pattern) apply(ctx context.Context, c client.Reader, role client.Object) (bool, error) {
 	templates, rules := fields(role)
 	was := role.GetAnnotations()[AnnotationPattern]
@@ -67,9 +68,9 @@ func (p *Pattern) apply(ctx context.Context, c client.Reader, role client.Object
 		return false, nil
 	}
 	next := p.templates.DeepCopy()
-	if was == "" { // an older installation's, or a new one: what it has stays
+	if was == "" { // an older installation's role, or a new one: its rules stay
 		next = joined(next, *templates)
-		has, _ := iamv1beta1.ValidRules(*rules) // a role with another one can't be written
+		has, _ := iamv1beta1.ValidRules(*rules) // a role with an invalid rule can't be written
 		*rules = union(p.rules, has)
 	} else {
 		*rules = slices.Clone(p.rules)
@@ -90,16 +91,16 @@ func (p *Pattern) apply(ctx context.Context, c client.Reader, role client.Object
 	return true, nil
 }
 
-// earlierFingerprint is how long the fingerprints of earlier versions are, which were the beginning of those of now.
+// earlierFingerprint is the length of the fingerprints of earlier versions, which are prefixes of the current ones.
 const earlierFingerprint = 16
 
-// madeFrom says whether a fingerprint is that of the pattern. One of an earlier version counts: to take such a role for one of another
-// pattern would take away what somebody has added to it.
+// madeFrom reports whether a fingerprint is that of the pattern. One of an earlier version counts too: otherwise the rules that a user
+// has added to such a role would be lost.
 func (p *Pattern) madeFrom(fingerprint string) bool {
 	return fingerprint == p.fingerprint || len(fingerprint) == earlierFingerprint && strings.HasPrefix(p.fingerprint, fingerprint)
 }
 
-// selects says whether a role's templates are at least the pattern's.
+// selects reports whether a role's templates include those of the pattern.
 func (p *Pattern) selects(has *iamv1beta1.AggregationRoleTemplates) bool {
 	if p.templates == nil {
 		return true
@@ -130,7 +131,7 @@ func union(rules, more []rbacv1.PolicyRule) []rbacv1.PolicyRule {
 	return out
 }
 
-// fields points at the fields of a role that are its own. Any other object has none.
+// fields returns pointers to the fields of a role that are its own; nil for any other object.
 func fields(o client.Object) (**iamv1beta1.AggregationRoleTemplates, *[]rbacv1.PolicyRule) {
 	switch r := o.(type) {
 	case *iamv1beta1.Role:

@@ -1,5 +1,5 @@
-// Package cluster keeps the Cluster object of the cluster that this program runs in, which clients
-// read its versions, its size and its identity from.
+// Package cluster reconciles the Cluster object of the cluster in which this program runs. Clients read the cluster's
+// versions, size and identity from it.
 package cluster
 
 import (
@@ -30,12 +30,11 @@ const (
 	// Name is the controller's name.
 	Name = "cluster"
 
-	// resync is how often kube-apiserver is asked for its version: an upgrade comes with no event.
+	// resync is the interval at which kube-apiserver is asked for its version: an upgrade causes no event.
 	resync = 5 * time.Minute
 )
 
-// Setup adds the controller to mgr. The Cluster is called host, and is to say that this software
-// speaks the version kubeSphereVersion.
+// Setup adds the controller to mgr. The Cluster has the name host, and its status gets the version kubeSphereVersion.
 func Setup(_ context.Context, mgr manager.Manager, host, kubeSphereVersion string) error {
 	d, err := discovery.NewDiscoveryClientForConfigAndClient(mgr.GetConfig(), mgr.GetHTTPClient())
 	if err != nil {
@@ -63,20 +62,20 @@ func Setup(_ context.Context, mgr manager.Manager, host, kubeSphereVersion strin
 		Complete(r)
 }
 
-// Reconciler keeps the Cluster object of the host.
+// Reconciler reconciles the Cluster object of the host.
 type Reconciler struct {
 	Client client.Client
 	// Host is the name of the object.
 	Host string
-	// KubeSphereVersion is the version of the surface that this software speaks, such as "v4.1.3".
+	// KubeSphereVersion is the version of the API that this software provides, such as "v4.1.3".
 	KubeSphereVersion string
-	// KubernetesVersion asks kube-apiserver for its version.
+	// KubernetesVersion returns the version of kube-apiserver.
 	KubernetesVersion func() (string, error)
 	// Now is the clock.
 	Now func() time.Time
 }
 
-// Reconcile brings the object up to date.
+// Reconcile updates the object.
 func (r *Reconciler) Reconcile(ctx context.Context, _ reconcile.Request) (reconcile.Result, error) {
 	return retry.OnConflict(resync, r.sync(ctx))
 }
@@ -111,8 +110,8 @@ func (r *Reconciler) sync(ctx context.Context) error {
 	return nil
 }
 
-// host returns the Cluster object of the host, a new one where there is none; and nil where another
-// one says that it is the host, since a fleet has one.
+// host returns the Cluster object of the host, or a new one if there is none. It returns nil if another Cluster is
+// marked as the host, since there can be only one.
 func (r *Reconciler) host(ctx context.Context) (*clusterv1alpha1.Cluster, error) {
 	all := &clusterv1alpha1.ClusterList{}
 	if err := r.Client.List(ctx, all); err != nil {
@@ -142,7 +141,7 @@ func (r *Reconciler) host(ctx context.Context) (*clusterv1alpha1.Cluster, error)
 	}, nil
 }
 
-// observe puts into s what can be seen. What others say there stays.
+// observe writes what it observes into s. Fields that others write stay.
 func (r *Reconciler) observe(ctx context.Context, s *clusterv1alpha1.ClusterStatus) error {
 	system := metadata("Namespace")
 	if err := r.Client.Get(ctx, types.NamespacedName{Name: metav1.NamespaceSystem}, system); err != nil {
@@ -162,7 +161,7 @@ func (r *Reconciler) observe(ctx context.Context, s *clusterv1alpha1.ClusterStat
 	return nil
 }
 
-// ready says that requests can be sent to the host: it is this server.
+// ready sets the condition that the host accepts requests: it is this server.
 func (r *Reconciler) ready(s *clusterv1alpha1.ClusterStatus) {
 	i := slices.IndexFunc(s.Conditions, func(c clusterv1alpha1.ClusterCondition) bool { return c.Type == clusterv1alpha1.ClusterReady })
 	if i >= 0 && s.Conditions[i].Status == corev1.ConditionTrue {

@@ -34,7 +34,7 @@ func reconciler(t *testing.T, objects ...client.Object) *Reconciler {
 	}
 	objects = append(objects, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "kube-system", UID: "the-cluster"}})
 	create := interceptor.Funcs{Create: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.CreateOption) error {
-		o.SetUID("uid") // kube-apiserver gives one
+		o.SetUID("uid") // kube-apiserver sets one
 		return c.Create(ctx, o, opts...)
 	}}
 	return &Reconciler{

@@ -1,5 +1,5 @@
-// Package configsecret looks at the Secrets that are OAuth clients and identity providers before they are stored, so that a mistake is
-// told to whoever makes it.
+// Package configsecret checks the Secrets of OAuth clients and identity providers before they are stored, so that a mistake is
+// reported to the user who makes it.
 package configsecret
 
 import (
@@ -20,7 +20,7 @@ import (
 )
 
 const (
-	// LabelType says what a Secret configures.
+	// LabelType is the label that says what a Secret configures.
 	LabelType = "config.kubesphere.io/type"
 
 	oauthClient      = "oauthclient"
@@ -29,13 +29,13 @@ const (
 	file = "configuration.yaml"
 	// maxFile bounds the file, in bytes.
 	maxFile = 64 << 10
-	// leastAge is the shortest life that a client may ask for its tokens, in seconds.
+	// leastAge is the shortest lifetime of tokens that a client may configure, in seconds.
 	leastAge = 600
-	// secretBytes makes 256 bits of a generated client secret.
+	// secretBytes is the length of a generated client secret: 256 bits.
 	secretBytes = 32
 )
 
-// settings are what is looked at of either kind.
+// settings are the checked settings of either type.
 type settings struct {
 	Name       string `json:"name"`
 	Secret     string `json:"secret"`
@@ -45,7 +45,7 @@ type settings struct {
 	Inactivity int64  `json:"accessTokenInactivityTimeoutSeconds"`
 }
 
-// read returns the type of a Secret and its settings. Errors show nothing of the file: it may hold a secret.
+// read returns the type of a Secret and its settings. Errors show nothing of the file: it may contain a secret.
 func read(raw []byte) (*corev1.Secret, *settings, error) {
 	s := &corev1.Secret{}
 	if err := json.Unmarshal(raw, s); err != nil {
@@ -65,9 +65,9 @@ func read(raw []byte) (*corev1.Secret, *settings, error) {
 	return s, out, nil
 }
 
-// Defaulter gives a secret to a trusted OAuth client that has none. A client that is not trusted may be without: then it is a public one.
+// Defaulter generates a secret for a trusted OAuth client that has none. A client that is not trusted may have none: then it is public.
 type Defaulter struct {
-	// Random is where secrets come from: crypto/rand.Reader.
+	// Random is the source of secrets: crypto/rand.Reader.
 	Random io.Reader
 }
 
@@ -78,7 +78,7 @@ func (d *Defaulter) Handle(_ context.Context, req admission.Request) admission.R
 	}
 	s, set, err := read(req.Object.Raw)
 	if err != nil || set == nil || s.Labels[LabelType] != oauthClient || !set.Trusted || set.Secret != "" {
-		return admission.Allowed("") // what is wrong with it is the Validator's to say
+		return admission.Allowed("") // the Validator reports what is wrong
 	}
 	fresh := make([]byte, secretBytes)
 	if _, err := io.ReadFull(d.Random, fresh); err != nil {
@@ -108,9 +108,9 @@ func (d *Defaulter) Handle(_ context.Context, req admission.Request) admission.R
 	return admission.PatchResponseFromRaw(req.Object.Raw, raw)
 }
 
-// Validator refuses a name that is missing or that another Secret of the type has, and warns of lives of tokens that are short.
+// Validator refuses a missing name or one that another Secret of the type has, and warns about short lifetimes of tokens.
 type Validator struct {
-	// Secrets reads past the cache: Secrets are not in it.
+	// Secrets reads Secrets without the cache, which has none.
 	Secrets client.Reader
 }
 
@@ -143,7 +143,7 @@ func (v *Validator) Handle(ctx context.Context, req admission.Request) admission
 	return admission.Allowed("").WithWarnings(set.warnings()...)
 }
 
-// warnings tell of what works, and makes work: below leastAge the console refreshes before every call.
+// warnings returns warnings about valid settings with a cost: below leastAge the console refreshes before every call.
 func (s *settings) warnings() []string {
 	if s.MaxAge > 0 && s.MaxAge < leastAge {
 		return []string{fmt.Sprintf("accessTokenMaxAgeSeconds: below %d some clients refresh their tokens before every call", leastAge)}

@@ -1,4 +1,4 @@
-// Package controllertest lets tests of reconcilers run them against a cluster in memory, count what they write and refuse it.
+// Package controllertest lets tests of reconcilers run them against an in-memory cluster, count their writes and refuse them.
 package controllertest
 
 import (
@@ -20,21 +20,21 @@ import (
 	"kapis.dev/ks-apiserver/pkg/kube"
 )
 
-// Cluster is a cluster in memory.
+// Cluster is an in-memory cluster.
 type Cluster struct {
 	T *testing.T
 	// Client reads and writes the cluster.
 	Client client.Client
-	// Recorder and Events are what events are recorded with, and the events.
+	// Recorder records events, and Events are the recorded ones.
 	Recorder *events.FakeRecorder
 	Events   chan string
-	// Refuse, where set, is asked before each write; its error is the answer.
+	// Refuse, if set, is called before each write; its error is the answer.
 	Refuse func(verb string, o client.Object) error
 
 	writes atomic.Int64
 }
 
-// New makes a cluster that has objects; index, where set, adds the indexes that the reconciler uses.
+// New returns a cluster with these objects; index, if set, adds the indexes that the reconciler uses.
 func New(t *testing.T, index func(*fake.ClientBuilder), objects ...client.Object) *Cluster {
 	t.Helper()
 	c := &Cluster{T: t, Recorder: events.NewFakeRecorder(100)}
@@ -48,7 +48,7 @@ func New(t *testing.T, index func(*fake.ClientBuilder), objects ...client.Object
 	return c
 }
 
-// scheme has the types of the product, and those that it knows by their metadata only.
+// scheme has the product's types, and those of which it reads only metadata.
 func scheme() *runtime.Scheme {
 	s := kube.Scheme()
 	for _, gvk := range []schema.GroupVersionKind{
@@ -63,14 +63,14 @@ func scheme() *runtime.Scheme {
 	return s
 }
 
-// Definition returns the CustomResourceDefinition of a name, which is being deleted or not.
+// Definition returns the CustomResourceDefinition of that name; going says that it is being deleted.
 func Definition(name string, going bool) client.Object {
 	u := &unstructured.Unstructured{}
 	u.SetGroupVersionKind(schema.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"})
 	u.SetName(name)
 	if going {
 		u.SetFinalizers([]string{"customresourcecleanup.apiextensions.k8s.io"})
-		_ = unstructured.SetNestedField(u.Object, "2026-11-21T12:00:00Z", "metadata", "deletionTimestamp") // a map takes it
+		_ = unstructured.SetNestedField(u.Object, "2026-11-21T12:00:00Z", "metadata", "deletionTimestamp") // this can't fail on a map
 	}
 	return u
 }
@@ -129,14 +129,14 @@ func (c *Cluster) Reconcile(r reconcile.Reconciler, name string) reconcile.Resul
 	return result
 }
 
-// Written returns how often do wrote.
+// Written returns how many writes do causes.
 func (c *Cluster) Written(do func()) int64 {
 	before := c.writes.Load()
 	do()
 	return c.writes.Load() - before
 }
 
-// Has says whether the object of o's kind and name is there, and reads it into o.
+// Has reports whether an object of o's kind and name exists, and reads it into o.
 func (c *Cluster) Has(o client.Object) bool {
 	c.T.Helper()
 	err := c.Client.Get(context.Background(), client.ObjectKeyFromObject(o), o)
@@ -154,7 +154,7 @@ func (c *Cluster) Patch(o client.Object, text string) {
 	}
 }
 
-// Create makes an object, or fails the test.
+// Create creates an object, or fails the test.
 func (c *Cluster) Create(o client.Object) {
 	c.T.Helper()
 	if err := c.Client.Create(context.Background(), o); err != nil {

@@ -1,6 +1,6 @@
-// Package crd tells the deletion of an object from the deletion of its whole kind. When somebody deletes a
-// CustomResourceDefinition, kube-apiserver deletes every object of it, and to a controller each of them looks as if
-// somebody had wanted just that.
+// Package crd distinguishes the deletion of an object from the deletion of its kind. When a CustomResourceDefinition is
+// deleted, kube-apiserver deletes all its objects, and to a controller each deletion looks as if a user had asked for
+// it.
 package crd
 
 import (
@@ -19,8 +19,8 @@ import (
 	tenantv1beta1 "kapis.dev/ks-apiserver/pkg/api/tenant/v1beta1"
 )
 
-// Going says whether the definition of name, such as "workspaces.tenant.kubesphere.io", is being deleted or is gone. live
-// reads past any cache.
+// Going reports whether the definition of name, such as "workspaces.tenant.kubesphere.io", is being deleted or is gone.
+// live reads without a cache.
 func Going(ctx context.Context, live client.Reader, name string) (bool, error) {
 	o := &metav1.PartialObjectMetadata{}
 	o.SetGroupVersionKind(schema.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"})
@@ -34,19 +34,19 @@ func Going(ctx context.Context, live client.Reader, name string) (bool, error) {
 	return !o.DeletionTimestamp.IsZero(), nil
 }
 
-// terminating is in the answer to who makes an object of a kind that is going. It carries no cause that could be told from
-// another refusal.
+// terminating is part of the error for creating an object of a kind that is being deleted. That error has no cause that
+// would distinguish it from others.
 const terminating = "not allowed while custom resource definition is terminating"
 
-// Missing says whether an error means that a kind is not there, or going: the answer to a write, or to a look-up of the kind.
-// For the answer to a read of one object it is no more than that this object is missing.
+// Missing reports whether an error of a write, or of a look-up of a kind, means that the kind does not exist or is being
+// deleted. For an error of reading one object it only means that the object is missing.
 func Missing(err error) bool {
 	return meta.IsNoMatchError(err) || apierrors.IsNotFound(err) || apierrors.IsForbidden(err) && strings.Contains(err.Error(), terminating)
 }
 
 // DropWorkspaceOwners removes the owner references to workspaces and their templates from an object, and reports whether it had any. Older
-// installations have them on namespaces, roles, bindings and groups: with the definition of the owners all owners go, and Kubernetes'
-// garbage collector would take along what they own.
+// installations have them on namespaces, roles, bindings and groups: with the definition of the owners all owners are deleted, and
+// Kubernetes' garbage collector would delete what they own.
 func DropWorkspaceOwners(o client.Object) bool {
 	had := o.GetOwnerReferences()
 	left := slices.DeleteFunc(slices.Clone(had), func(owner metav1.OwnerReference) bool {

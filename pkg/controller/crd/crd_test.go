@@ -41,7 +41,7 @@ func (failing) Get(context.Context, client.ObjectKey, client.Object, ...client.G
 	return errors.New("down")
 }
 
-// Nobody is to take a namespace along because kube-apiserver was asked at a bad time, nor to spare one.
+// An error of kube-apiserver must cause neither the deletion of a namespace, nor that it is spared.
 func TestAnErrorIsNoAnswer(t *testing.T) {
 	if _, err := crd.Going(context.Background(), failing{}, "x"); err == nil {
 		t.Error("there is no error")

@@ -1,5 +1,5 @@
-// Package group keeps Groups: who is in one by a GroupBinding has it in his User.spec.groups, and what a group was given
-// goes when the group goes.
+// Package group reconciles Groups: it writes a user's groups by GroupBindings into User.spec.groups, and removes a
+// deleted group from all bindings.
 package group
 
 import (
@@ -64,14 +64,14 @@ func Setup(ctx context.Context, mgr manager.Manager) error {
 	return setupMembers(mgr)
 }
 
-// Reconciler keeps Groups.
+// Reconciler reconciles Groups.
 type Reconciler struct {
-	// Client reads from the cache and writes. Live reads past the cache.
+	// Client reads from the cache and writes. Live reads without the cache.
 	Client client.Client
 	Live   client.Reader
 }
 
-// Reconcile brings one group up to date.
+// Reconcile updates one group.
 func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
 	return retry.OnConflict(0, client.IgnoreNotFound(r.sync(ctx, req.Name)))
 }
@@ -116,8 +116,7 @@ func (r *Reconciler) patch(ctx context.Context, o, before client.Object) error {
 	return nil
 }
 
-// letGo takes away what older installations put on bindings of the group: workspaces as owners, and the finalizer of those that are
-// deleted.
+// letGo removes what older installations put on bindings of the group: workspaces as owners, and the finalizer of deleted bindings.
 func (r *Reconciler) letGo(ctx context.Context, group string) error {
 	list := &iamv1beta1.GroupBindingList{}
 	if err := r.Client.List(ctx, list, client.MatchingFields{boundField: group}); err != nil {
@@ -169,9 +168,8 @@ func subjects(o client.Object) *[]rbacv1.Subject {
 	return &[]rbacv1.Subject{}
 }
 
-// forget takes a group out of every binding that names it; one that names nobody else is deleted (S9: a group
-// made anew must not find what its namesake had). A group of a workspace is bound there: bindings elsewhere mean a group of an identity
-// provider.
+// forget removes a group from every binding that names it; a binding without other subjects is deleted (S9: a recreated group must not
+// get the rights of its predecessor). A group of a workspace is bound there: bindings elsewhere mean a group of an identity provider.
 func (r *Reconciler) forget(ctx context.Context, group, workspace string) error {
 	named := func(s rbacv1.Subject) bool { return s.Kind == rbacv1.GroupKind && s.Name == group }
 	for _, kind := range bindings() {
@@ -207,8 +205,8 @@ func (r *Reconciler) forget(ctx context.Context, group, workspace string) error 
 	return nil
 }
 
-// means tells whether a binding that names a group of a workspace, "" for none, means that one: it is in the workspace, or in a namespace
-// of it. A namespace that is in no workspace may have left this one a moment ago, when the workspace was deleted.
+// means reports whether a binding that names a group of a workspace ("" for none) means that group: it is in the workspace, or in one of
+// its namespaces. A namespace without a workspace may have left this one a moment ago, when the workspace was deleted.
 func (r *Reconciler) means(ctx context.Context, workspace string, binding client.Object) (bool, error) {
 	if workspace == "" {
 		return true, nil

@@ -114,7 +114,7 @@ func TestS9WhoIsTakenOutOfAGroupIsOut(t *testing.T) {
 	}
 }
 
-// S6: a binding gives nobody a group that the system gives, or one that is not there.
+// S6: a binding gives no one a system group, or a group that does not exist.
 func TestS6SomeGroupsAreNotGiven(t *testing.T) {
 	other := binding("d", "devs", "ann")
 	other.GroupRef.Kind = "Role"
@@ -125,7 +125,7 @@ func TestS6SomeGroupsAreNotGiven(t *testing.T) {
 	}
 }
 
-// S9: a group made anew must not find what its namesake had.
+// S9: a recreated group must not get the rights of its predecessor.
 func TestS9WhatAGroupWasGivenGoesWithIt(t *testing.T) {
 	f := newFixture(
 		t,
@@ -160,7 +160,7 @@ func TestS9WhatAGroupWasGivenGoesWithIt(t *testing.T) {
 	}
 }
 
-// A group of a workspace that is named like one of an identity provider takes nothing from that one.
+// A group of a workspace that has the name of an identity provider's group takes nothing from that one when it is deleted.
 func TestAGroupOfAWorkspaceTakesWhatIsItsOwn(t *testing.T) {
 	of := func(o client.Object, workspace string) client.Object {
 		o.SetLabels(map[string]string{tenantv1beta1.LabelWorkspace: workspace})

@@ -22,12 +22,12 @@ import (
 )
 
 const (
-	// memberName is the name of the controller that keeps the groups of users.
+	// memberName is the name of the controller of users' groups.
 	memberName = "groupbinding"
-	// annotationBound lists, comma separated, those groups of a user that he is in by a GroupBinding. Every other group in his
-	// spec was put there by somebody, and stays.
+	// annotationBound lists, comma-separated, the groups of a user that come from GroupBindings. Every other group in the spec
+	// was written by a user, and stays.
 	annotationBound = "kapis.dev/bound-groups"
-	// most is how many groups a user's spec takes.
+	// most is the maximum number of groups in a user's spec.
 	most = 1024
 )
 
@@ -45,13 +45,13 @@ func setupMembers(mgr manager.Manager) error {
 		Complete(r)
 }
 
-// Members keeps the groups of users as GroupBindings say.
+// Members writes the groups of GroupBindings into users.
 type Members struct {
 	// Client reads from the cache and writes.
 	Client client.Client
 }
 
-// Reconcile brings the groups of one user up to date.
+// Reconcile updates the groups of one user.
 func (r *Members) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
 	u := &iamv1beta1.User{}
 	if err := r.Client.Get(ctx, req.NamespacedName, u); err != nil || !u.DeletionTimestamp.IsZero() {
@@ -72,7 +72,7 @@ func (r *Members) Reconcile(ctx context.Context, req reconcile.Request) (reconci
 	return reconcile.Result{}, nil
 }
 
-// wanted returns the groups that bindings put the user in, sorted: those that are there, and that a user may be in.
+// wanted returns the groups that bindings give to the user, sorted: those that exist and that are not reserved.
 func (r *Members) wanted(ctx context.Context, user string) ([]string, error) {
 	list := &iamv1beta1.GroupBindingList{}
 	if err := r.Client.List(ctx, list, client.MatchingFields{userField: user}, client.UnsafeDisableDeepCopy); err != nil {
@@ -99,13 +99,12 @@ func (r *Members) wanted(ctx context.Context, user string) ([]string, error) {
 	return out[:min(len(out), most)], nil
 }
 
-// reserved says whether a group can't be given to users: the system gives it, or it has no name.
+// reserved reports whether a group can't be given to users: it is a system group, or its name is empty.
 func reserved(group string) bool {
 	return group == "" || strings.HasPrefix(group, "system:") || strings.HasPrefix(group, iamv1beta1.SyntheticGroupPrefix)
 }
 
-// apply makes the user a member of the groups, and no longer of those that bindings brought before and bring no more. It says
-// whether it changed anything.
+// apply adds the user to the groups, and removes it from those that only earlier bindings gave. It reports whether it changed anything.
 func apply(u *iamv1beta1.User, want []string) bool {
 	text := u.Annotations[annotationBound]
 	var had []string
@@ -120,7 +119,7 @@ func apply(u *iamv1beta1.User, want []string) bool {
 			groups = append(groups, g)
 		}
 	}
-	next := strings.Join(want, ",") // wanted names Groups that are there, and no object has a comma in its name
+	next := strings.Join(want, ",") // wanted returns names of existing Groups, and no object has a comma in its name
 	if next == text && slices.Equal(groups, u.Spec.Groups) {
 		return false
 	}
@@ -136,7 +135,7 @@ func apply(u *iamv1beta1.User, want []string) bool {
 	return true
 }
 
-// toUsers names the users of a binding.
+// toUsers returns the users of a binding.
 func toUsers(_ context.Context, o client.Object) []reconcile.Request {
 	var out []reconcile.Request
 	for _, name := range boundUsers(o) {
@@ -145,7 +144,7 @@ func toUsers(_ context.Context, o client.Object) []reconcile.Request {
 	return out
 }
 
-// inGroup names the users whom bindings put in a group.
+// inGroup returns the users whom bindings add to a group.
 func (r *Members) inGroup(ctx context.Context, group client.Object) []reconcile.Request {
 	list := &iamv1beta1.GroupBindingList{}
 	if err := r.Client.List(ctx, list, client.MatchingFields{boundField: group.GetName()}, client.UnsafeDisableDeepCopy); err != nil {

@@ -18,26 +18,26 @@ import (
 	"kapis.dev/ks-apiserver/pkg/api/kubesphere/v1alpha1"
 )
 
-// InjectorPath is where kube-apiserver asks the Injector.
+// InjectorPath is the path of the Injector's webhook.
 const InjectorPath = "/serviceaccount-pod-injector"
 
 const (
-	// MountPath is the folder in which a pod's containers find the file token.
+	// MountPath is the folder with the file token in a pod's containers.
 	MountPath  = "/var/run/secrets/kubesphere.io/serviceaccount"
 	volumeName = "kubesphere-service-account"
 	readable   = int32(0o444)
 )
 
-// Injector gives new pods with the annotation kubesphere.io/serviceaccount-name the token of that service account, as a file.
-// Pods are not restarted: the kubelet brings a token that was replaced.
+// Injector mounts the token of the service account that the annotation kubesphere.io/serviceaccount-name names into new pods,
+// as a file. Pods are not restarted: the kubelet updates a replaced token.
 type Injector struct {
-	// Client reads service accounts from the cache, Live past it.
+	// Client reads service accounts from the cache, and Live without it.
 	Client, Live client.Reader
 }
 
 var _ admission.Handler = (*Injector)(nil)
 
-// Handle answers kube-apiserver.
+// Handle implements admission.Handler.
 func (i *Injector) Handle(ctx context.Context, req admission.Request) admission.Response {
 	var meta metav1.PartialObjectMetadata
 	if err := json.Unmarshal(req.Object.Raw, &meta); err != nil {
@@ -85,8 +85,8 @@ func (i *Injector) account(ctx context.Context, key types.NamespacedName) (*v1al
 	return a, nil
 }
 
-// mount puts a Secret's token into all containers. A container that has something there keeps it. The pod is changed as the map that it is:
-// a newer kube-apiserver knows fields that the type here has not.
+// mount adds a Secret's token to all containers. A container that mounts something at the path keeps it. The pod is edited as a map: a
+// newer kube-apiserver has fields that the type lacks.
 func mount(pod map[string]any, secret string) error {
 	spec, ok := pod["spec"].(map[string]any)
 	if !ok {
@@ -123,7 +123,7 @@ func mount(pod map[string]any, secret string) error {
 	return nil
 }
 
-// list returns a list of an object; none where there is none.
+// list returns a list of an object; nil if there is none.
 func list(of map[string]any, name string) ([]any, error) {
 	switch l := of[name].(type) {
 	case nil:
@@ -134,7 +134,7 @@ func list(of map[string]any, name string) ([]any, error) {
 	return nil, fmt.Errorf("%s: it has to be a list", name)
 }
 
-// field returns a text of an object; "" where there is none.
+// field returns a text of an object; "" if there is none.
 func field(of any, name string) string {
 	o, _ := of.(map[string]any)
 	text, _ := o[name].(string)

@@ -1,5 +1,5 @@
-// Package ksserviceaccount keeps ServiceAccounts of kubesphere.io: each has a Secret with a token of its own, which pods that ask
-// for it are given. A token dies with its Secret; to replace one, delete the Secret.
+// Package ksserviceaccount reconciles ServiceAccounts of kubesphere.io: each has a Secret with its own token, which is mounted
+// into pods that ask for it. A token ends with its Secret; to replace one, delete the Secret.
 package ksserviceaccount
 
 import (
@@ -32,7 +32,7 @@ const (
 	// Name is the controller's name.
 	Name = "ks-serviceaccount"
 
-	// maxName is how much of a service account's name is in that of its Secret.
+	// maxName is how much of a service account's name is part of its Secret's name.
 	maxName = 200
 )
 
@@ -53,7 +53,7 @@ func Setup(_ context.Context, mgr manager.Manager) error {
 		Complete(r)
 }
 
-// tokens is a cache of the metadata of the Secrets that hold tokens, and of no others.
+// tokens returns a cache of the metadata of the Secrets with tokens, and of no others.
 func tokens(mgr manager.Manager) (cache.Cache, error) {
 	c, err := cache.New(mgr.GetConfig(), cache.Options{
 		Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper(), HTTPClient: mgr.GetHTTPClient(),
@@ -69,16 +69,16 @@ func tokens(mgr manager.Manager) (cache.Cache, error) {
 	return c, nil
 }
 
-// Reconciler keeps ServiceAccounts.
+// Reconciler reconciles ServiceAccounts.
 type Reconciler struct {
-	// Client reads service accounts from the cache and writes. Live reads Secrets past it.
+	// Client reads service accounts from the cache and writes. Live reads Secrets without it.
 	Client client.Client
 	Live   client.Reader
-	// Random is where tokens come from.
+	// Random is the source of tokens.
 	Random io.Reader
 }
 
-// Reconcile brings one service account up to date.
+// Reconcile updates one service account.
 func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
 	a := &v1alpha1.ServiceAccount{}
 	if err := r.Client.Get(ctx, req.NamespacedName, a); err != nil {
@@ -93,7 +93,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	return retry.OnConflict(0, client.IgnoreNotFound(err))
 }
 
-// letGo takes off the finalizer of older installations. The Secret goes with its owner.
+// letGo removes the finalizer of older installations. The Secret is deleted with its owner.
 func (r *Reconciler) letGo(ctx context.Context, a *v1alpha1.ServiceAccount) error {
 	before := a.DeepCopy()
 	if !controllerutil.RemoveFinalizer(a, v1alpha1.FinalizerServiceAccount) {
@@ -102,7 +102,7 @@ func (r *Reconciler) letGo(ctx context.Context, a *v1alpha1.ServiceAccount) erro
 	return r.patch(ctx, a, before)
 }
 
-// sync sees that the Secret is there, holds a token of ours, and is named.
+// sync makes sure that the Secret exists, has one of this server's tokens, and is named by the service account.
 func (r *Reconciler) sync(ctx context.Context, a *v1alpha1.ServiceAccount) error {
 	name := secretName(a)
 	s := &corev1.Secret{}
@@ -124,7 +124,7 @@ func (r *Reconciler) sync(ctx context.Context, a *v1alpha1.ServiceAccount) error
 		return nil
 	}
 	before := a.DeepCopy()
-	// The Secret of an older installation has a token that nobody takes.
+	// The Secret of an older installation has a token that is not accepted any more.
 	a.Secrets = []corev1.ObjectReference{{Name: name}}
 	return r.patch(ctx, a, before)
 }
@@ -143,7 +143,7 @@ func (r *Reconciler) create(ctx context.Context, a *v1alpha1.ServiceAccount, nam
 	return nil
 }
 
-// mend gives a Secret that was changed what it lacks.
+// mend restores what a changed Secret lacks.
 func (r *Reconciler) mend(ctx context.Context, a *v1alpha1.ServiceAccount, s *corev1.Secret) error {
 	changed, err := r.fill(a, s)
 	if err != nil || !changed {
@@ -155,7 +155,7 @@ func (r *Reconciler) mend(ctx context.Context, a *v1alpha1.ServiceAccount, s *co
 	return nil
 }
 
-// fill puts in whose token it is and, where there is none, a token.
+// fill writes the owner of the token and, if there is none, a token.
 func (r *Reconciler) fill(a *v1alpha1.ServiceAccount, s *corev1.Secret) (changed bool, err error) {
 	for key, value := range map[string]string{v1alpha1.AnnotationServiceAccountName: a.Name,
 		v1alpha1.AnnotationServiceAccountUID: string(a.UID)} {
@@ -186,7 +186,7 @@ func (r *Reconciler) patch(ctx context.Context, a, before *v1alpha1.ServiceAccou
 	return nil
 }
 
-// secretName is that of a service account's Secret. One that is made anew under the same name gets another.
+// secretName returns the name of a service account's Secret. A recreated service account of the same name gets another one.
 func secretName(a *v1alpha1.ServiceAccount) string {
 	id := string(a.UID)
 	return a.Name[:min(len(a.Name), maxName)] + "-kstoken-" + id[:min(len(id), 8)]

@@ -212,7 +212,7 @@ func TestPodsThatAskForItGetTheToken(t *testing.T) {
 	}
 }
 
-// A newer kube-apiserver has fields in its pods that are not known here, and numbers that are too large for a float.
+// A newer kube-apiserver has fields in its pods that are unknown here, and numbers that are too large for a float.
 func TestAPodKeepsWhatIsNotKnownHere(t *testing.T) {
 	r := newReconciler(t, robot())
 	_ = r.run(t)

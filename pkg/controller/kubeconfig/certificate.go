@@ -12,15 +12,16 @@ import (
 	"time"
 )
 
-// request is a certificate that was asked for and is waited for. Its key is nowhere else.
+// request is a requested certificate that has not been issued yet. Its key is stored nowhere else.
 type request struct {
 	csr   string // the name of the CertificateSigningRequest
-	pem   []byte // what it asks for
+	pem   []byte // the request in PEM
 	key   *ecdsa.PrivateKey
 	until time.Time
 }
 
-// newRequest makes a key, and a request for a certificate of the user. A certificate names no groups: who leaves one would keep it.
+// newRequest generates a key, and a request for a certificate of the user. The certificate names no groups, since a
+// user who leaves a group would keep it.
 func newRequest(user string) (*request, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -33,7 +34,7 @@ func newRequest(user string) (*request, error) {
 	return &request{pem: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: der}), key: key}, nil
 }
 
-// keyPEM is the private key as kubeconfigs have it.
+// keyPEM returns the private key in the form of kubeconfigs.
 func (r *request) keyPEM() ([]byte, error) {
 	der, err := x509.MarshalPKCS8PrivateKey(r.key)
 	if err != nil {
@@ -42,7 +43,7 @@ func (r *request) keyPEM() ([]byte, error) {
 	return pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}), nil
 }
 
-// issued returns the certificate that was issued, where it is the one that was asked for.
+// issued returns the issued certificate if it is the requested one.
 func (r *request) issued(text []byte, user string) (*x509.Certificate, error) {
 	c, err := leaf(text)
 	if err != nil {
@@ -57,7 +58,7 @@ func (r *request) issued(text []byte, user string) (*x509.Certificate, error) {
 	return c, nil
 }
 
-// leaf reads the first certificate of a PEM text.
+// leaf parses the first certificate of a PEM text.
 func leaf(text []byte) (*x509.Certificate, error) {
 	block, _ := pem.Decode(text)
 	if block == nil || block.Type != "CERTIFICATE" {
@@ -70,7 +71,7 @@ func leaf(text []byte) (*x509.Certificate, error) {
 	return c, nil
 }
 
-// renewal is when a certificate is replaced: after two thirds of its life.
+// renewal returns when a certificate is replaced: after two thirds of its life.
 func renewal(c *x509.Certificate) time.Time {
 	return c.NotBefore.Add(c.NotAfter.Sub(c.NotBefore) / 3 * 2)
 }

@@ -1,6 +1,6 @@
-// Package kubeconfig keeps for each active user a kubeconfig with a client certificate of his own, in the Secret kubeconfig-<user>,
-// where the configuration asks for that (kubeconfig.authMode: client-certificate). The private key is in that Secret and nowhere else. A
-// certificate can't be revoked: it is short-lived, and renewed after two thirds of its life.
+// Package kubeconfig reconciles a kubeconfig with a client certificate for each active user, in the Secret kubeconfig-<user>, if the
+// configuration has kubeconfig.authMode: client-certificate. The private key is in that Secret only. A certificate can't be revoked: it
+// is short-lived, and renewed after two thirds of its life.
 package kubeconfig
 
 import (
@@ -39,33 +39,33 @@ const (
 	Name = "kubeconfig"
 	// SecretPrefix begins the name of a user's Secret.
 	SecretPrefix = "kubeconfig-"
-	// Key is the key of the kubeconfig in it.
+	// Key is the key of the kubeconfig in the Secret.
 	Key = "config"
-	// LabelUser names the user on it.
+	// LabelUser is the Secret's label with the name of the user.
 	LabelUser = "kubesphere.io/username"
-	// AnnotationExpires says on the Secret when the certificate ends, as in RFC 3339.
+	// AnnotationExpires is the Secret's annotation with the end of the certificate, as in RFC 3339.
 	AnnotationExpires = "kapis.dev/certificate-expires"
 
-	// signed is how often a certificate is looked for that was asked for, and signTime how long.
+	// signed is the interval of checks whether a requested certificate was issued, and signTime the time after which they end.
 	signed   = 200 * time.Millisecond
 	signTime = time.Minute
-	// signRetry is how soon another is asked for where none was issued.
+	// signRetry is the pause before another request if none was issued.
 	signRetry = 5 * time.Minute
 	workers   = 4
-	// longestLabel is how long a label's value may be.
+	// longestLabel is the maximum length of a label's value.
 	longestLabel = 63
 )
 
-// Options are what kubeconfigs are made of.
+// Options are the settings of kubeconfigs.
 type Options struct {
 	// Namespace is where the Secrets are.
 	Namespace string
-	// Server is the URL of kube-apiserver that people reach, Authority the PEM certificate of who vouches for it.
+	// Server is the URL of kube-apiserver for users, and Authority the PEM certificate of its authority.
 	Server    string
 	Authority []byte
 	// MaxAge is the life of a certificate. kube-controller-manager may issue shorter ones.
 	MaxAge time.Duration
-	// Metrics gets ks_kubeconfig_certificate_expiry_timestamp_seconds.
+	// Metrics registers ks_kubeconfig_certificate_expiry_timestamp_seconds.
 	Metrics prometheus.Registerer
 }
 
@@ -91,10 +91,10 @@ func Setup(_ context.Context, mgr manager.Manager, o Options) error {
 		Complete(r)
 }
 
-// Reconciler keeps the kubeconfigs of users.
+// Reconciler reconciles the kubeconfigs of users.
 type Reconciler struct {
 	Options
-	// Client reads users from the cache and writes. Live reads past it.
+	// Client reads users from the cache and writes. Live reads without it.
 	Client client.Client
 	Live   client.Reader
 	Events events.EventRecorder
@@ -106,7 +106,7 @@ type Reconciler struct {
 	ends    map[string]time.Time
 }
 
-// Reconcile brings the kubeconfig of one user up to date.
+// Reconcile updates the kubeconfig of one user.
 func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
 	u := &iamv1beta1.User{}
 	err := r.Client.Get(ctx, req.NamespacedName, u)
@@ -120,7 +120,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	return retry.OnConflict(wait, err)
 }
 
-// forget takes the Secret of a user away who is gone, or disabled.
+// forget deletes the Secret of a user who is deleted or disabled.
 func (r *Reconciler) forget(ctx context.Context, user string) error {
 	r.note(user, time.Time{})
 	if p := r.asked(user); p != nil {
@@ -138,7 +138,7 @@ func (r *Reconciler) forget(ctx context.Context, user string) error {
 	return nil
 }
 
-// sync returns when the certificate is to be looked at next.
+// sync returns when the certificate has to be checked next.
 func (r *Reconciler) sync(ctx context.Context, u *iamv1beta1.User) (time.Duration, error) {
 	if p := r.asked(u.Name); p != nil {
 		return r.collect(ctx, u, p)
@@ -160,7 +160,7 @@ func (r *Reconciler) sync(ctx context.Context, u *iamv1beta1.User) (time.Duratio
 	return signed, r.ask(ctx, u)
 }
 
-// good tells whether a kubeconfig is as it would be made now, and when it is to be renewed.
+// good reports whether a kubeconfig equals one that would be made now, and when it has to be renewed.
 func (r *Reconciler) good(s *corev1.Secret, user string) (renew time.Duration, ok bool) {
 	c, err := clientcmd.Load(s.Data[Key])
 	if err != nil || c.AuthInfos[user] == nil || c.Clusters[cluster] == nil {
@@ -178,7 +178,7 @@ func (r *Reconciler) good(s *corev1.Secret, user string) (renew time.Duration, o
 	return renew, renew > 0
 }
 
-// ask asks for a certificate, and approves that. It approves nothing that it did not make: the key is here.
+// ask requests a certificate, and approves the request. It approves only its own requests, for which it has the key.
 func (r *Reconciler) ask(ctx context.Context, u *iamv1beta1.User) error {
 	p, err := newRequest(u.Name)
 	if err != nil {
@@ -216,7 +216,7 @@ func (r *Reconciler) ask(ctx context.Context, u *iamv1beta1.User) error {
 	return nil
 }
 
-// collect writes the kubeconfig once the certificate is there.
+// collect writes the kubeconfig once the certificate is issued.
 func (r *Reconciler) collect(ctx context.Context, u *iamv1beta1.User, p *request) (time.Duration, error) {
 	csr := &certificatesv1.CertificateSigningRequest{}
 	err := r.Live.Get(ctx, types.NamespacedName{Name: p.csr}, csr)
@@ -243,7 +243,7 @@ func (r *Reconciler) collect(ctx context.Context, u *iamv1beta1.User, p *request
 	return max(renewal(certificate).Sub(r.Now()), time.Second), r.withdraw(ctx, u.Name, p)
 }
 
-// write puts the kubeconfig into the Secret.
+// write writes the kubeconfig into the Secret.
 func (r *Reconciler) write(ctx context.Context, u *iamv1beta1.User, p *request, certificate []byte, ends time.Time) error {
 	key, err := p.keyPEM()
 	if err != nil {
@@ -281,7 +281,7 @@ func (r *Reconciler) write(ctx context.Context, u *iamv1beta1.User, p *request, 
 	return nil
 }
 
-// cluster is what kubeconfigs call the cluster.
+// cluster is the name of the cluster in kubeconfigs.
 const cluster = "kubernetes"
 
 func (r *Reconciler) config(user string, certificate, key []byte) clientcmdapi.Config {
@@ -293,7 +293,7 @@ func (r *Reconciler) config(user string, certificate, key []byte) clientcmdapi.C
 	return *c
 }
 
-// withdraw ends the wait for a certificate.
+// withdraw gives up a requested certificate.
 func (r *Reconciler) withdraw(ctx context.Context, user string, p *request) error {
 	r.mu.Lock()
 	delete(r.pending, user)
@@ -324,7 +324,7 @@ func (r *Reconciler) note(user string, ends time.Time) {
 	}
 }
 
-// first is the value of the metric.
+// first returns the value of the metric.
 func (r *Reconciler) first() float64 {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -340,7 +340,7 @@ func (r *Reconciler) first() float64 {
 	return float64(first.Unix())
 }
 
-// secret reads a user's Secret; nil where there is none.
+// secret reads a user's Secret; nil if there is none.
 func (r *Reconciler) secret(ctx context.Context, user string) (*corev1.Secret, error) {
 	s := &corev1.Secret{}
 	err := r.Live.Get(ctx, types.NamespacedName{Namespace: r.Namespace, Name: SecretPrefix + user}, s)
@@ -353,10 +353,10 @@ func (r *Reconciler) secret(ctx context.Context, user string) (*corev1.Secret, e
 	return s, nil
 }
 
-// isOf tells whether a Secret is the kubeconfig of a user, be it made by an older installation.
+// isOf reports whether a Secret is the kubeconfig of a user, also one of an older installation.
 func isOf(s client.Object, user string) bool { return s.GetLabels()[LabelUser] == label(user) }
 
-// label is a user's name as a label's value. One that is too long ends in a part of its hash.
+// label returns a user's name as the value of a label. One that is too long is cut, and ends in a part of its hash.
 func label(user string) string {
 	if len(user) <= longestLabel {
 		return user

@@ -94,7 +94,7 @@ func (w *world) requests() []certificatesv1.CertificateSigningRequest {
 	return list.Items
 }
 
-// sign issues what is approved, for the time that is asked for.
+// sign issues the approved certificates, for the requested time.
 func (w *world) sign() {
 	w.t.Helper()
 	for _, csr := range w.requests() {

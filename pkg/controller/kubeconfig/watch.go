@@ -19,8 +19,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 )
 
-// secrets has a user looked at whose Secret somebody deleted or changed. The cache behind it holds of the users' Secrets what they are
-// called, and of no other Secret anything.
+// secrets returns a source that enqueues a user whose Secret was deleted or changed. Its cache has only the names of users' Secrets,
+// and nothing of other Secrets.
 func secrets(mgr manager.Manager, namespace string) (source.Source, error) {
 	labelled, err := labels.NewRequirement(LabelUser, selection.Exists, nil)
 	if err != nil {
@@ -42,7 +42,7 @@ func secrets(mgr manager.Manager, namespace string) (source.Source, error) {
 	return source.Kind(c, s, handler.TypedEnqueueRequestsFromMapFunc(userOf), changed()), nil
 }
 
-// named leaves of a Secret what it is called.
+// named reduces a Secret to its name.
 func named(o any) (any, error) {
 	if s, ok := o.(*metav1.PartialObjectMetadata); ok {
 		s.ObjectMeta = metav1.ObjectMeta{Namespace: s.Namespace, Name: s.Name, UID: s.UID, ResourceVersion: s.ResourceVersion, Labels: s.Labels}
@@ -50,7 +50,7 @@ func named(o any) (any, error) {
 	return o, nil
 }
 
-// userOf names the user whose kubeconfig a Secret is.
+// userOf returns the user to whom a Secret with a kubeconfig belongs.
 func userOf(_ context.Context, s *metav1.PartialObjectMetadata) []reconcile.Request {
 	user, ok := strings.CutPrefix(s.Name, SecretPrefix)
 	if !ok || user == "" || !isOf(s, user) {
@@ -59,7 +59,7 @@ func userOf(_ context.Context, s *metav1.PartialObjectMetadata) []reconcile.Requ
 	return []reconcile.Request{{NamespacedName: types.NamespacedName{Name: user}}}
 }
 
-// changed leaves out Secrets that come: the controller made them, or looks at them by their users when it starts.
+// changed ignores new Secrets: the controller made them, or checks them by their users when it starts.
 func changed() predicate.TypedPredicate[*metav1.PartialObjectMetadata] {
 	return predicate.TypedFuncs[*metav1.PartialObjectMetadata]{
 		CreateFunc: func(event.TypedCreateEvent[*metav1.PartialObjectMetadata]) bool { return false },

@@ -1,5 +1,4 @@
-// Package loginrecord keeps the records of logins within their bounds, in time and in number, and tells each user's last login in
-// his status.
+// Package loginrecord limits the records of logins, in age and in number, and writes each user's last login into the status.
 package loginrecord
 
 import (
@@ -25,15 +24,15 @@ const (
 	// Name is the controller's name.
 	Name = "loginrecord"
 
-	// userField is the index of records by the user whom their label names.
+	// userField is the index of records by the user that their label names.
 	userField = "kapis.dev/user-ref"
 	// deleteAtOnce bounds the deletions of one round.
 	deleteAtOnce = 100
-	// coarse is how exact the time of the last login is: so a robot that logs in all the time is no write each time.
+	// coarse is the precision of the time of the last login: a script that logs in all the time does not cause a write each time.
 	coarse = time.Minute
 )
 
-// Setup adds the controller to mgr. Records are deleted that are older than retention, and those of a user beyond the newest most.
+// Setup adds the controller to mgr. Records older than retention are deleted, and those of a user except for the newest most.
 func Setup(ctx context.Context, mgr manager.Manager, retention time.Duration, most int) error {
 	if err := mgr.GetFieldIndexer().IndexField(ctx, &iamv1beta1.LoginRecord{}, userField, UserIndex); err != nil {
 		return fmt.Errorf("index login records by user: %w", err)
@@ -50,19 +49,19 @@ func UserIndex(o client.Object) []string {
 	return []string{o.GetLabels()[iamv1beta1.LabelUserReference]}
 }
 
-// Reconciler keeps the records of users, one user at a time.
+// Reconciler deletes records of logins, one user at a time.
 type Reconciler struct {
-	// Client reads from the cache and writes. Live reads past the cache.
+	// Client reads from the cache and writes. Live reads without the cache.
 	Client client.Client
 	Live   client.Reader
-	// Retention is how long a record is kept, and Most how many of one user.
+	// Retention is how long a record is kept, and Most how many records a user may have.
 	Retention time.Duration
 	Most      int
 	// Now is the clock.
 	Now func() time.Time
 }
 
-// Reconcile brings the records of one user up to date.
+// Reconcile handles the records of one user.
 func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
 	records := &iamv1beta1.LoginRecordList{}
 	if err := r.Client.List(ctx, records, client.MatchingFields{userField: req.Name}, client.UnsafeDisableDeepCopy); err != nil {
@@ -89,7 +88,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	return r.trim(ctx, items, min(keep, len(items)))
 }
 
-// trim deletes all but the first records, the oldest first, and says when to look again.
+// trim deletes all but the first keep records, the oldest first, and returns when to check again.
 func (r *Reconciler) trim(ctx context.Context, items []iamv1beta1.LoginRecord, keep int) (reconcile.Result, error) {
 	for n := range len(items) - keep {
 		if n == deleteAtOnce {
@@ -106,7 +105,7 @@ func (r *Reconciler) trim(ctx context.Context, items []iamv1beta1.LoginRecord, k
 	return reconcile.Result{RequeueAfter: max(time.Second, items[keep-1].CreationTimestamp.Add(r.Retention).Sub(r.Now()))}, nil
 }
 
-// mark tells the last login in the user's status; known is whether there is the user.
+// mark writes the last login into the user's status; known reports whether the user exists.
 func (r *Reconciler) mark(ctx context.Context, name string, items []iamv1beta1.LoginRecord) (known bool, err error) {
 	u := &iamv1beta1.User{}
 	if name == "" {
@@ -114,7 +113,7 @@ func (r *Reconciler) mark(ctx context.Context, name string, items []iamv1beta1.L
 	}
 	err = r.Client.Get(ctx, client.ObjectKey{Name: name}, u)
 	if apierrors.IsNotFound(err) && len(items) > 0 {
-		// The record of somebody who has just been made, at an identity provider, may come before he does.
+		// The record of a user who was just created, at the first login by an identity provider, may arrive before the user.
 		err = r.Live.Get(ctx, client.ObjectKey{Name: name}, u)
 	}
 	if apierrors.IsNotFound(err) {
@@ -136,7 +135,7 @@ func (r *Reconciler) mark(ctx context.Context, name string, items []iamv1beta1.L
 	patch, want := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}), u.Status
 	err = r.Client.Status().Patch(ctx, u, patch)
 	if apierrors.IsNotFound(err) {
-		// The CRD of an older installation has no sub-resource: the status goes with the object.
+		// The CRD of an older installation has no sub-resource: the status is written with the object.
 		u.Status = want
 		err = r.Client.Patch(ctx, u, patch)
 	}

@@ -131,7 +131,7 @@ func TestTheFirstLoginOfAUserJustMadeIsKept(t *testing.T) {
 	}
 }
 
-// Whether there is a user has to be known before what is his goes.
+// Records are deleted only once it is known that their user does not exist.
 func TestNothingGoesWhileUsersCantBeRead(t *testing.T) {
 	r := newReconciler(t, false, record("gone", 0, true))
 	r.Client, r.Live = late{r.Client}, broken{r.Live}

@@ -19,24 +19,24 @@ import (
 const (
 	// earlierPage is how many native objects are read at once.
 	earlierPage = 500
-	// earlierRetry is how soon another try follows on one that failed.
+	// earlierRetry is the pause after a failed attempt.
 	earlierRetry = 10 * time.Second
 )
 
-// LegacyAdoption takes over, once, what the mirror of an installation that was there before us left in native RBAC. It mirrored the
-// ClusterRoles and the Roles of iam, and each of their bindings, as kubesphere:iam:<name>. Were these left alone, what a binding gave would
-// outlive it, and the roles' own mirror would find its names taken. Once an object carries the mirror's label, the controller of its role
-// does the rest: it keeps what it wants, and deletes what it does not.
+// LegacyAdoption adopts, once, the native RBAC objects of an earlier installation's mirror. It mirrored the ClusterRoles and the Roles of
+// iam, and each of their bindings, as kubesphere:iam:<name>. If they stayed as they are, rights would outlive their bindings, and the
+// names of the new mirror would be taken. Once an object has the mirror's label, the controller of its role does the rest: it keeps the
+// objects that it wants, and deletes the others.
 type LegacyAdoption struct {
-	// Client writes, Live reads past the cache, which holds the mirror's own objects only.
+	// Client writes, and Live reads without the cache, which has only the mirror's own objects.
 	Client client.Client
 	Live   client.Reader
 }
 
-// Start implements manager.Runnable, for the replica that leads.
+// Start implements manager.Runnable, for the leader.
 func (e *LegacyAdoption) Start(ctx context.Context) error {
 	_ = wait.PollUntilContextCancel(ctx, earlierRetry, true, func(ctx context.Context) (bool,
-		error) { // ends with ctx at the latest, which is no failure
+		error) { // ends with ctx, which is no failure
 		n, err := e.Adopt(ctx)
 		if n > 0 {
 			klog.InfoS("Took over native roles and bindings that an earlier installation mirrored", "objects", n)
@@ -49,7 +49,7 @@ func (e *LegacyAdoption) Start(ctx context.Context) error {
 	return nil
 }
 
-// Adopt marks the objects as the mirror's, and says how many they were. Those that it marked stay so where it fails.
+// Adopt labels the objects as the mirror's, and returns how many they were. If it fails, the labelled ones stay so.
 func (e *LegacyAdoption) Adopt(ctx context.Context) (n int, err error) {
 	for _, list := range nativeLists() {
 		for next := ""; ; {
@@ -76,7 +76,7 @@ func (e *LegacyAdoption) Adopt(ctx context.Context) (n int, err error) {
 
 func (e *LegacyAdoption) mark(ctx context.Context, o client.Object, source string) error {
 	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
-		"uid":    o.GetUID(), // no other of its name
+		"uid":    o.GetUID(), // no other object of its name
 		"labels": map[string]string{iamv1beta1.LabelManagedBy: iamv1beta1.ManagedByController}, "annotations": map[string]string{AnnotationSource: source},
 	}})
 	if err != nil {
@@ -88,9 +88,9 @@ func (e *LegacyAdoption) mark(ctx context.Context, o client.Object, source strin
 	return nil
 }
 
-// legacySource returns the source, as Source gives it, of an object that an earlier mirror left, and "" for any other. Such a one has its
-// name, nobody says that he manages it, and it gives a role of such a name. The mirror's own names have one more colon, but for the roles
-// in question.
+// legacySource returns the source, as Source gives it, of an object that an earlier mirror left, and "" for any other. Such an object has
+// the earlier mirror's name, has no manager's label, and grants a role of such a name. The mirror's own names have one more colon, except
+// for the roles in question.
 func legacySource(o client.Object) string {
 	if _, managed := o.GetLabels()[iamv1beta1.LabelManagedBy]; managed || plain(o.GetName()) == "" {
 		return ""
@@ -107,7 +107,7 @@ func legacySource(o client.Object) string {
 	return Source(role.kind, types.NamespacedName{Namespace: role.namespace, Name: name})
 }
 
-// plain returns the name in kubesphere:iam:<name>, and "" where it is none that an object of iam can have.
+// plain returns the name in kubesphere:iam:<name>, and "" if no object of iam can have it.
 func plain(native string) string {
 	name, ok := strings.CutPrefix(native, NamePrefix)
 	if !ok || strings.Contains(name, ":") {

@@ -13,7 +13,7 @@ import (
 	"kapis.dev/ks-apiserver/pkg/controller/mirror/mirrortest"
 )
 
-// left is what the mirror of an earlier installation made of a role and its bindings to people.
+// left returns what the mirror of an earlier installation made of a role and its bindings to users.
 func left(namespace, name string, people ...string) []client.Object {
 	all := []rbacv1.PolicyRule{{Verbs: []string{"*"}, APIGroups: []string{"*"}, Resources: []string{"*"}}}
 	out := []client.Object{&rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "kubesphere:iam:" + name}, Rules: all}}

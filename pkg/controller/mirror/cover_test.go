@@ -40,7 +40,7 @@ func someRule(r *rand.Rand) rbacv1.PolicyRule {
 	return rule
 }
 
-// edited returns a rule with something else in it, which may be less than before or more.
+// edited returns a changed rule, which may give less or more than before.
 func edited(r *rand.Rand, rule rbacv1.PolicyRule) rbacv1.PolicyRule {
 	for range 1 + r.IntN(2) {
 		switch r.IntN(4) {
@@ -57,7 +57,7 @@ func edited(r *rand.Rand, rule rbacv1.PolicyRule) rbacv1.PolicyRule {
 	return rule
 }
 
-// holder is an index in which "u" is bound to one role of a scope, with these rules.
+// holder returns an index in which "u" is bound to one role of a scope, with these rules.
 func holder(t *testing.T, at authz.BindingScope, rules []rbacv1.PolicyRule) *rbac.Index {
 	t.Helper()
 	x, err := rbac.NewIndex()
@@ -87,8 +87,8 @@ func holder(t *testing.T, at authz.BindingScope, rules []rbacv1.PolicyRule) *rba
 	return x
 }
 
-// S6: whatever somebody may write into a role by what he holds, kube-apiserver gives him nothing by it that it had not given him before: no
-// ordinary request, and of the kinds that have verbs which lift a check or lend an identity no verb at all.
+// S6: when a user writes into a role whatever their own rights allow, kube-apiserver gives them nothing new: no ordinary request, and on
+// the kinds with verbs that lift a check or lend an identity, no verb at all.
 func TestS6WhatMayBeWrittenMirrorsNothingNew(t *testing.T) {
 	r := rand.New(rand.NewPCG(6, 28))
 	u := &user.DefaultInfo{Name: "u"}
@@ -114,7 +114,7 @@ func TestS6WhatMayBeWrittenMirrorsNothingNew(t *testing.T) {
 	}
 }
 
-// gained names a right that after gives and before does not.
+// gained returns a right that after gives and before does not.
 func gained(before, after []rbacv1.PolicyRule) string {
 	more := func(verb, group, resource string) string {
 		for _, name := range []string{"", "a", "c"} {

@@ -11,24 +11,24 @@ import (
 )
 
 const (
-	// impliedPrefix begins the name of a native role for what another one's rules imply.
+	// impliedPrefix begins the names of native roles with what the rules of other roles imply.
 	impliedPrefix = NamePrefix + "implied:"
 	// impliedBelowPrefix is impliedPrefix for what a role of a workspace implies in its namespaces.
 	impliedBelowPrefix = NamePrefix + "implied:namespaces:"
 )
 
-// grant is what a role gives, to whom and where.
+// grant is what a role grants, and to which subjects and where.
 type grant struct {
 	Rules    []rbacv1.PolicyRule
 	Subjects []rbacv1.Subject
-	// Bound tells that somebody is bound, whether or not kube-apiserver may know him.
+	// Bound says that the role has subjects, whether or not kube-apiserver may know them.
 	Bound bool
-	// Conditional tells that the rules count where a condition holds only, Rego that a policy may allow more than they say.
+	// Conditional says that the rules depend on a condition, and Rego that a policy may allow more than the rules.
 	Conditional, Rego bool
 	Place             Place
 }
 
-// share is one native role, and to whom it is bound where.
+// share is one native role, with its subjects and the places where it is bound.
 type share struct {
 	name, group string
 	rules       []rbacv1.PolicyRule
@@ -38,19 +38,20 @@ type share struct {
 	namespaces      []string
 }
 
-// byPolicy is what the synthetic group may do at kube-apiserver with what a policy in Rego allows: to write the user that the policy is
-// about. That is what the policies of existing installations allow beyond the rules of their roles, and that is no read out of a cache:
-// everybody's own user. A policy can't be told to kube-apiserver, and rights as wide as a policy could be would count for more than the
-// request that it allowed: admission policies ask what else the caller may do (whoever may delete users may change links to identities,
-// also his own), and so does the check of native roles. What else a policy allows needs a rule there.
+// byPolicy is what the synthetic group may do at kube-apiserver if a policy in Rego allows a request: write the user that the policy is
+// about. The policies of existing installations allow, beyond the rules of their roles, requests of users about their own User only,
+// and only those that are not answered from a cache. kube-apiserver can't evaluate a policy, and rights as wide as a policy could be
+// would have effects beyond the request that it allowed: admission policies check what else the caller may do (a caller who may delete
+// users may change links to identities, including their own), and so does the check of native roles. Everything else that a policy
+// allows needs a rule.
 var byPolicy = []rbacv1.PolicyRule{
 	{Verbs: []string{"get", "update", "patch"}, APIGroups: []string{iamv1beta1.GroupName}, Resources: []string{"users"}},
 }
 
-// shares returns what mirrors a grant: nothing where it grants nothing, or to nobody.
+// shares returns the native roles that mirror a grant: none if it grants nothing, or has no subjects.
 //
-// A role with a condition is its synthetic group's only; so is what a policy allows, see byPolicy. The rules of a role with a policy are
-// everybody's who is bound, as the rules of any other.
+// A role with a condition is granted to its synthetic group only; so is what a policy allows, see byPolicy. The rules of a role with a
+// policy are granted to all its subjects, like those of any other role.
 func shares(g *grant) []share {
 	if !g.Bound {
 		return nil
@@ -67,7 +68,7 @@ func shares(g *grant) []share {
 	return append(p.spread(whole, false), p.spread(conditional, true)...)
 }
 
-// spread puts a share where it counts, together with what its rules imply there.
+// spread returns the share in the places where it counts, together with what its rules imply there.
 func (p *Place) spread(s share, conditional bool) []share {
 	rules := s.rules
 	s.rules, s.everywhere, s.own, s.namespaces = nativeRules(rules, !p.Everywhere), p.Everywhere, p.Own, p.Namespaces
@@ -77,7 +78,7 @@ func (p *Place) spread(s share, conditional bool) []share {
 	switch {
 	case p.Everywhere:
 		also.rules = implied(rules, platform, "", conditional)
-		if !conditional { // which is no one person's anyway
+		if !conditional { // it is granted to no single user
 			var withheld []rbacv1.PolicyRule
 			all[0].rules, withheld = splitRedacted(s.rules)
 			also.rules = append(also.rules, withheld...)
@@ -101,7 +102,7 @@ func (p *Place) spread(s share, conditional bool) []share {
 	return out
 }
 
-// objects returns the native objects that mirror a grant. They carry source, and go with their owner.
+// objects returns the native objects that mirror a grant. They have source as an annotation, and owner as their owner.
 func objects(g *grant, source string, owner metav1.OwnerReference) (out native) {
 	meta := func(namespace, name string) metav1.ObjectMeta {
 		return metav1.ObjectMeta{

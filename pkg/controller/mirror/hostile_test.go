@@ -9,8 +9,8 @@ import (
 	"kapis.dev/ks-apiserver/tools/hostile"
 )
 
-// S62: what native rules allow is what the words of ours say, one by one, whatever they are; and rules that are written together because they are alike
-// allow what each of them did.
+// S62: native rules allow exactly what the words of this project's rules say, one by one, whatever the words are; and rules that are
+// merged because they are similar allow what each of them did.
 func TestNativeRulesAllowWhatHostileWordsSay(t *testing.T) {
 	vocabulary := &hostile.Vocabulary{
 		Verbs: []string{"get", "list", "*"}, Groups: []string{"", "apps", "*"}, Resources: []string{"pods", "pods/log", "*"},
@@ -36,7 +36,7 @@ func TestNativeRulesAllowWhatHostileWordsSay(t *testing.T) {
 	}
 }
 
-// S62: rights are joined by what they are, not by how their names read together.
+// S62: rights are merged by their values, not by how their names read when joined.
 func TestRightsOfNamesThatReadAlikeStayApart(t *testing.T) {
 	for seed := range uint64(2000) {
 		g, found := hostile.New(seed), &rights{}

@@ -10,61 +10,61 @@ import (
 	tenantv1beta1 "kapis.dev/ks-apiserver/pkg/api/tenant/v1beta1"
 )
 
-// reach is what a native binding reaches.
+// reach is the set of objects for which a native binding holds.
 type reach uint8
 
 const (
-	// platform is every object of any kind: a GlobalRole, or a ClusterRole.
+	// platform has all objects of any kind: a GlobalRole, or a ClusterRole.
 	platform reach = 1 << iota
-	// workspace is the objects of kinds that are in no namespace and belong to a workspace: a WorkspaceRole.
+	// workspace has the objects of cluster-scoped kinds that belong to a workspace: a WorkspaceRole.
 	workspace
-	// namespaces is what is in some namespaces, and these themselves: a WorkspaceRole, or a Role.
+	// namespaces has the objects in some namespaces, and these namespaces: a WorkspaceRole, or a Role.
 	namespaces
 )
 
-// resource is a kind as RBAC names it, or a sub-resource of one such as "users/password".
+// resource is a kind as RBAC names it, or a sub-resource such as "users/password".
 type resource struct{ group, name string }
 
-// meaning is a right of ours that is written as another kind at kube-apiserver, or on objects that RBAC there can't restrict to a
-// workspace.
+// meaning is a right of this project that is needed for another kind at kube-apiserver, or for objects that RBAC there can't
+// restrict to a workspace.
 type meaning struct {
 	of, is resource
-	// verbs are those at kube-apiserver that each of ours takes.
+	// verbs has the verbs at kube-apiserver that each verb of this project needs.
 	verbs map[string][]string
 	in    reach
-	// renamed says that the objects of the one kind have other names than those of the other: a rule for some names means nothing then.
+	// renamed says that the objects of the two kinds have different names: then a rule for certain names implies nothing.
 	renamed bool
-	// theWorkspace says that the object is the workspace, so that RBAC can tell it by its name.
+	// theWorkspace says that the object is the workspace, so that RBAC can restrict the right to it by name.
 	theWorkspace bool
-	// notConditional leaves it out of roles with a condition. What everybody may do to his own user means no right to bindings.
+	// notConditional leaves it out of roles with a condition. The right of all users to their own User implies no right to bindings.
 	notConditional bool
 }
 
 var (
-	// ofBindings is what becomes of a membership: to change it, a binding takes the place of another; to end it, a binding goes, or one that
-	// names others too is left to these.
+	// ofBindings is what changes of a membership need: a change replaces a binding by another; an end deletes a binding, or removes a
+	// subject from one with others.
 	ofBindings = map[string][]string{
 		"get": {"get"}, "list": {"list"}, "create": {"create"}, "delete": {"get", "update", "patch", "delete"},
 		"update": {"get", "create", "update", "patch", "delete"},
 	}
-	// ofRoleOfUser is what becomes of the platform role that a user is written with.
+	// ofRoleOfUser is what writing a user's platform role with the user needs.
 	ofRoleOfUser = map[string][]string{
 		"create": {"create"},
 		"update": {"get", "create", "update", "patch", "delete"}, "patch": {"get", "create", "update", "patch", "delete"},
 	}
-	// ofWrites is what becomes of writes of a kind that is stored as another one. Lists come out of the caches.
+	// ofWrites is what writes of a kind need that is stored as another one. Lists are answered from the caches.
 	ofWrites = map[string][]string{
 		"create": {"create"}, "delete": {"get", "delete"}, "deletecollection": {"deletecollection"},
 		"update": {"get", "update", "patch"}, "patch": {"get", "update", "patch"},
 	}
-	// ofNamespaces is ofWrites for what RBAC takes to be in the namespace: the namespace itself, but not its creation.
+	// ofNamespaces is ofWrites for objects that RBAC considers to be in the namespace: the namespace itself, but not its creation.
 	ofNamespaces = map[string][]string{"delete": {"get", "delete"}, "update": {"get", "update", "patch"}, "patch": {"get", "update", "patch"}}
 	creation     = map[string][]string{"create": {"create"}}
-	// ofDeletion is for the template of a workspace: who deletes one says in an annotation first what becomes of the namespaces.
+	// ofDeletion is what the deletion of a workspace's template needs: an annotation says first what happens to the namespaces.
 	ofDeletion = map[string][]string{"delete": {"get", "update", "patch", "delete"}}
-	// ofItself is for a right to the template itself: a write looks at what is there first.
+	// ofItself is for a right to the template itself: a write reads the stored object first.
 	ofItself = map[string][]string{"delete": ofDeletion["delete"], "update": {"get"}, "patch": {"get"}}
-	// ofTemplates is ofWrites for it.
+	// ofTemplates is ofWrites for templates.
 	ofTemplates = map[string][]string{
 		"create": {"create"}, "delete": ofDeletion["delete"], "deletecollection": {"deletecollection"},
 		"update": {"get", "update", "patch"}, "patch": {"get", "update", "patch"},
@@ -74,9 +74,9 @@ var (
 		"get": {"get"}, "list": {"list"}, "watch": {"watch"}, "create": {"create"}, "update": {"update"}, "patch": {"patch"},
 		"delete": {"delete"}, "deletecollection": {"deletecollection"},
 	}
-	// ofEdits is itself without the object's beginning and end.
+	// ofEdits is itself without creations and deletions.
 	ofEdits = map[string][]string{"get": {"get"}, "list": {"list"}, "watch": {"watch"}, "update": {"update"}, "patch": {"patch"}}
-	// ofNamed is itself without what a name can't restrict.
+	// ofNamed is itself without the verbs that a name can't restrict.
 	ofNamed = map[string][]string{
 		"get": {"get"}, "list": {"list"}, "watch": {"watch"}, "update": {"update"}, "patch": {"patch"}, "delete": {"delete"},
 	}
@@ -90,10 +90,10 @@ func application(name string) resource { return resource{"application.kubesphere
 
 // meanings is all that is implied, and nothing else ever is.
 //
-// What is in a workspace by its label alone (its roles, bindings, groups, quotas, apps) can't be told from another workspace's by RBAC.
-// So what is implied is given to the synthetic group of the role only, which ks-apiserver alone can assert, and it does so for a request
-// that this very role allowed: it has compared the label of the object with the workspace in the path before it sends a write on
-// (pkg/kapis/dynamic, pkg/kapis/iam, pkg/kapis/tenant). With a kubeconfig of his own, nobody has these rights.
+// RBAC can't distinguish the objects that are in a workspace only by their label (its roles, bindings, groups, quotas, apps) from those
+// of another workspace. So implied rights are given to the synthetic group of the role only, which ks-apiserver alone can assert, and it
+// does so for a request that this very role allowed: it has compared the label of the object with the workspace in the path before it
+// sends a write on (pkg/kapis/dynamic, pkg/kapis/iam, pkg/kapis/tenant). Users with their own kubeconfig do not have these rights.
 var meanings = []meaning{
 	{of: iam("workspacemembers"), is: iam("workspacerolebindings"), verbs: ofBindings, in: platform | workspace, renamed: true},
 	{of: iam("namespacemembers"), is: iam("rolebindings"), verbs: ofBindings, in: platform | namespaces, renamed: true},
@@ -111,10 +111,10 @@ var meanings = []meaning{
 	{of: application("apps"), is: application("applications"), verbs: ofWrites, in: platform | workspace},
 	{of: application("apps/versions"), is: application("applicationversions"), verbs: ofWrites, in: platform | workspace, renamed: true},
 
-	// What a role of a workspace names as it is: a native binding in its namespaces does not reach it.
+	// Rights of a workspace's role that are literally the same: a native binding in its namespaces does not give them.
 	{of: core("namespaces"), is: core("namespaces"), verbs: creation, in: workspace},
-	// A Workspace goes with its template, which is what is protected: without the Workspace, its quota goes too, and comes again without
-	// limits.
+	// A Workspace is deleted with its template, which is protected: without the Workspace, its quota would be deleted too, and come back
+	// without limits.
 	{of: tenant("workspaces"), is: tenant("workspaces"), verbs: ofEdits, in: workspace, theWorkspace: true},
 	{of: tenant("workspacetemplates"), is: tenant("workspacetemplates"), verbs: ofNamed, in: workspace, theWorkspace: true},
 	{of: iam("workspaceroles"), is: iam("workspaceroles"), verbs: itself, in: workspace},
@@ -128,9 +128,9 @@ var meanings = []meaning{
 	{of: application("repos"), is: application("repos"), verbs: itself, in: workspace},
 }
 
-// implied returns what rules of ours mean at kube-apiserver beyond what they say, for a native binding that reaches in: as much as
-// meanings has for the verbs that they name, and "*" is the ordinary ones. What the same rules say literally is left out, where they are
-// mirrored in the same place. theWorkspace is the name of the role's.
+// implied returns the rights that rules imply at kube-apiserver beyond what they say, for a native binding that reaches in: those in
+// meanings for the verbs that the rules name, where "*" is the ordinary ones. Rights that the same rules give literally are left out if
+// they are mirrored in the same place. theWorkspace is the name of the role's workspace.
 func implied(rules []rbacv1.PolicyRule, in reach, theWorkspace string, conditional bool) []rbacv1.PolicyRule {
 	found := &rights{}
 	for i := range meanings {
@@ -148,7 +148,7 @@ func implied(rules []rbacv1.PolicyRule, in reach, theWorkspace string, condition
 	return found.rules()
 }
 
-// imply adds to found what one rule means.
+// imply adds what one rule implies to found.
 func (m *meaning) imply(r *rbacv1.PolicyRule, theWorkspace string, found *rights) {
 	if !has(r.APIGroups, m.of.group) || !hasResource(r.Resources, m.of.name) {
 		return
@@ -169,7 +169,7 @@ func (m *meaning) imply(r *rbacv1.PolicyRule, theWorkspace string, found *rights
 			continue
 		}
 		for _, native := range m.verbs[verb] {
-			if len(names) == 0 || native != "create" && native != "deletecollection" { // which have no name that RBAC sees
+			if len(names) == 0 || native != "create" && native != "deletecollection" { // requests of these verbs have no name that RBAC sees
 				found.add(m.is, native, names)
 			}
 		}
@@ -178,7 +178,7 @@ func (m *meaning) imply(r *rbacv1.PolicyRule, theWorkspace string, found *rights
 
 func has(list []string, s string) bool { return slices.Contains(list, s) || slices.Contains(list, "*") }
 
-// hasResource tells whether a list of resources has name, which may be a sub-resource.
+// hasResource reports whether a list of resources has name, which may be a sub-resource.
 func hasResource(list []string, name string) bool {
 	_, sub, isSub := strings.Cut(name, "/")
 	return has(list, name) || isSub && slices.Contains(list, "*/"+sub)

@@ -14,7 +14,7 @@ import (
 	iamv1beta1 "kapis.dev/ks-apiserver/pkg/api/iam/v1beta1"
 )
 
-// say writes rules in one line: verbs on group/resource [names].
+// say returns rules in one line: verbs on group/resource [names].
 func say(rules []rbacv1.PolicyRule) string {
 	var out []string
 	for _, r := range rules {
@@ -105,8 +105,7 @@ func TestWhatRulesImply(t *testing.T) {
 	}
 }
 
-// FuzzImplied: whatever the rules are, what they imply is in the table, has a verb and a name that they have, and is accepted by
-// kube-apiserver.
+// FuzzImplied checks that whatever rules imply is in the table, has a verb and a name that they have, and is accepted by kube-apiserver.
 func FuzzImplied(f *testing.F) {
 	f.Add("*", "*", "*", "", uint8(2))
 	f.Add("update,escalate", "iam.kubesphere.io", "workspacemembers,users/password", "a,,b", uint8(1))
@@ -136,7 +135,7 @@ func FuzzImplied(f *testing.F) {
 	})
 }
 
-// justify finds the line of the table by which a rule implies a right.
+// justify finds the row of the table by which a rule implies a right.
 func justify(t *testing.T, r *rbacv1.PolicyRule, in reach, group, kind, verb, name string) {
 	t.Helper()
 	for _, m := range meanings {
@@ -160,8 +159,8 @@ func justify(t *testing.T, r *rbacv1.PolicyRule, in reach, group, kind, verb, na
 	t.Fatalf("%s %s/%s %q comes from %v", verb, group, kind, name, r)
 }
 
-// The built-in roles say literally what they imply in namespaces: so that a workspace has one native binding for each of its namespaces
-// and roles, and not two.
+// The built-in roles literally include what they imply in namespaces, so that a workspace has one native binding for each of its
+// namespaces and roles, and not two.
 func TestBuiltInRolesImplyNothingInNamespaces(t *testing.T) {
 	for _, scope := range []string{"workspace", "namespace"} {
 		raw, err := os.ReadFile(filepath.Join("..", "..", "..", "config", "roles", "roletemplates-"+scope+".yaml"))

@@ -22,35 +22,33 @@ import (
 const (
 	// RoleField is the cache's index of iam bindings by the name of their role; see Kind.RoleIndex.
 	RoleField = "kapis.dev/role"
-	// workers is how many roles of one kind are brought up to date at once. What they wait for is
-	// kube-apiserver.
+	// workers is how many roles of one kind are reconciled at a time. They mostly wait for kube-apiserver.
 	workers = 8
 )
 
-// Kind is what one kind of iam role has of its own.
+// Kind has the differences between the kinds of iam roles.
 type Kind struct {
 	// Name is the kind, such as "GlobalRole", and Scope the scope label of its templates.
 	Name, Scope string
 	// New returns an empty role, NewList an empty list of them.
 	New     func() client.Object
 	NewList func() client.ObjectList
-	// Fields points at what aggregation reads and writes of a role.
+	// Fields returns the fields of a role that aggregation reads and writes.
 	Fields func(role client.Object) aggregation.Role
 	// NewBinding returns an empty binding, NewBindingList an empty list of them.
 	NewBinding     func() client.Object
 	NewBindingList func() client.ObjectList
-	// Bound reads of a binding which role it gives, and to whom.
+	// Bound returns the role and the subjects of a binding.
 	Bound func(binding client.Object) (rbacv1.RoleRef, []rbacv1.Subject)
-	// Place says where kube-apiserver is to know the role, and by which names.
+	// Place returns where kube-apiserver has to know the role, and by which names.
 	Place func(ctx context.Context, c client.Reader, role client.Object) (Place, error)
-	// Native are the native kinds that mirror the role.
+	// Native are the kinds of native objects that mirror the role.
 	Native []client.Object
-	// Indexes are what Place and Watches look up.
+	// Indexes are the indexes that Place and Watches use.
 	Indexes []FieldIndex
-	// Watches are what else can change a role's place.
+	// Watches are the other kinds whose changes may change a role's place.
 	Watches []Watch
-	// RoleFinalizer and BindingFinalizer are what an older installation may have put on them. Nothing
-	// but this controller would ever take them away.
+	// RoleFinalizer and BindingFinalizer are finalizers of an older installation, which only this controller removes.
 	RoleFinalizer, BindingFinalizer string
 }
 
@@ -61,28 +59,28 @@ type FieldIndex struct {
 	Of     client.IndexerFunc
 }
 
-// Watch says which roles an object's change touches.
+// Watch says which roles are affected by a change of an object.
 type Watch struct {
-	// Object is of the kind that is watched; its metadata is all that is read.
+	// Object has the watched kind; only its metadata is read.
 	Object client.Object
 	// Roles returns the keys of the roles.
 	Roles func(ctx context.Context, c client.Reader, o client.Object) []types.NamespacedName
 }
 
-// Place is where kube-apiserver knows a role, and by which names. The zero value is nowhere.
+// Place says where kube-apiserver knows a role, and by which names. The zero value is nowhere.
 type Place struct {
-	// Name is the name of the native role and binding, ConditionalName that of a role with a condition.
+	// Name is the name of the native role and binding, and ConditionalName that of a role with a condition.
 	Name, ConditionalName string
-	// Group is the synthetic group of a role without a condition, ConditionalGroup that of one with.
+	// Group is the synthetic group of a role without a condition, and ConditionalGroup that of a role with one.
 	Group, ConditionalGroup string
-	// Workspace is the role's, empty where it is of none.
+	// Workspace is the role's workspace; empty if it has none.
 	Workspace string
-	// Everywhere binds the role in the whole cluster, otherwise it is bound in Namespaces.
+	// Everywhere binds the role in the whole cluster; otherwise it is bound in Namespaces.
 	Everywhere bool
 	Namespaces []string
-	// Own makes a native Role in each of the namespaces, rather than one ClusterRole for them all.
+	// Own makes a native Role in each of the namespaces, instead of one ClusterRole for all.
 	Own bool
-	// Admit says whether a binding counts. Nil admits every one.
+	// Admit reports whether a binding counts. Nil accepts all.
 	Admit func(binding client.Object) bool
 }
 
@@ -116,8 +114,8 @@ func Setup(ctx context.Context, mgr manager.Manager, kind Kind, writer *Writer, 
 	return b.Complete(&Reconciler{Kind: kind, Client: c, Writer: writer, Lag: lag})
 }
 
-// RoleIndex is the index function of a kind's bindings. One that names a role of another kind, or of
-// another API group, counts here as little as it does for ks-apiserver.
+// RoleIndex is the index function of a kind's bindings. A binding that names a role of another kind or API group is
+// ignored, as ks-apiserver ignores it.
 func (k Kind) RoleIndex(binding client.Object) []string {
 	ref, _ := k.Bound(binding)
 	if ref.Kind != k.Name || ref.APIGroup != "" && ref.APIGroup != iamv1beta1.GroupName {
@@ -130,7 +128,7 @@ func self(_ context.Context, o client.Object) []types.NamespacedName {
 	return []types.NamespacedName{client.ObjectKeyFromObject(o)}
 }
 
-// roleOf names the role of a binding.
+// roleOf returns the role of a binding.
 func (k Kind) roleOf(_ context.Context, binding client.Object) []types.NamespacedName {
 	var keys []types.NamespacedName
 	for _, name := range k.RoleIndex(binding) {
@@ -139,7 +137,7 @@ func (k Kind) roleOf(_ context.Context, binding client.Object) []types.Namespace
 	return keys
 }
 
-// mirrored names the role that a native object mirrors, if it is of this kind.
+// mirrored returns the role that a native object mirrors, if it is of this kind.
 func (k Kind) mirrored(_ context.Context, native client.Object) []types.NamespacedName {
 	for _, source := range SourceIndex(native) {
 		if key, ok := keyOf(k.Name, source); ok {
@@ -149,8 +147,8 @@ func (k Kind) mirrored(_ context.Context, native client.Object) []types.Namespac
 	return nil
 }
 
-// madeOf names the roles that a template's change can touch: those of its scope that have anything
-// to do with templates. An event comes with the template before and after, so that none is missed.
+// madeOf returns the roles that a change of a template may affect: those of its scope that use templates. An event has
+// the template before and after, so that none is missed.
 func (k Kind) madeOf(c client.Reader) func(context.Context, client.Object) []types.NamespacedName {
 	return func(ctx context.Context, template client.Object) []types.NamespacedName {
 		if template.GetLabels()[iamv1beta1.LabelScope] != k.Scope {
@@ -162,7 +160,7 @@ func (k Kind) madeOf(c client.Reader) func(context.Context, client.Object) []typ
 			return nil
 		}
 		var keys []types.NamespacedName
-		_ = meta.EachListItem(roles, func(o runtime.Object) error { // the function never fails
+		_ = meta.EachListItem(roles, func(o runtime.Object) error { // the function returns no error
 			if role := o.(client.Object); aggregation.Wanted(k.Fields(role)) {
 				keys = append(keys, client.ObjectKeyFromObject(role))
 			}

@@ -98,7 +98,7 @@ func TestTheLagRunsFromTheFirstEventToTheWrite(t *testing.T) {
 	}
 	lag.restore("Role/p/dev", now)
 	now = now.Add(300 * time.Millisecond)
-	lag.restore("Role/p/dev", now) // a second event does not start it anew
+	lag.restore("Role/p/dev", now) // a second event does not restart it
 	start, ok := lag.take("Role/p/dev")
 	if !ok || now.Sub(start) != 300*time.Millisecond {
 		t.Errorf("started %v before, %t", now.Sub(start), ok)

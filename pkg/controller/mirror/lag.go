@@ -13,8 +13,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
-// Lag measures how long kube-apiserver decides by an old mirror: from the first event that touches a
-// role until its native objects are written.
+// Lag measures how long kube-apiserver decides by an outdated mirror: from the first event that affects a role until
+// its native objects are written.
 type Lag struct {
 	now     func() time.Time
 	seconds *prometheus.HistogramVec
@@ -37,7 +37,7 @@ func NewLag(registry prometheus.Registerer, now func() time.Time) (*Lag, error) 
 	return l, nil
 }
 
-// handler queues the roles of the kind that keys names for an object, and starts their clocks.
+// handler returns an event handler that enqueues the roles that keys returns for an object, and starts their clocks.
 func (l *Lag) handler(kind string, keys func(context.Context, client.Object) []types.NamespacedName) handler.EventHandler {
 	return handler.EnqueueRequestsFromMapFunc(func(ctx context.Context, o client.Object) []reconcile.Request {
 		found := keys(ctx, o)
@@ -50,7 +50,7 @@ func (l *Lag) handler(kind string, keys func(context.Context, client.Object) []t
 	})
 }
 
-// take stops the clock of source and returns when it was started; ok is false where it was not.
+// take stops the clock of source and returns when it was started; ok is false if it was not running.
 func (l *Lag) take(source string) (start time.Time, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -59,7 +59,7 @@ func (l *Lag) take(source string) (start time.Time, ok bool) {
 	return start, ok
 }
 
-// restore starts the clock of source at start, unless it runs since before.
+// restore starts the clock of source at start, unless it is running already.
 func (l *Lag) restore(source string, start time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -17,8 +17,8 @@ import (
 	"kapis.dev/ks-apiserver/pkg/controller/role"
 )
 
-// A role made of templates follows them at every level: what they stop giving is gone, from the role and from kube-apiserver, and what
-// somebody wrote into the role stays.
+// A role with templates is updated at every level: rules that templates no longer give are removed from the role and from
+// kube-apiserver, and rules that a user wrote into the role stay.
 func TestARoleFollowsItsTemplatesAtEveryLevel(t *testing.T) {
 	own := []rbacv1.PolicyRule{{Verbs: []string{"list"}, APIGroups: []string{""}, Resources: []string{"services"}}}
 	people := []rbacv1.Subject{{Kind: "User", Name: "ann"}}
@@ -96,7 +96,7 @@ func TestARoleFollowsItsTemplatesAtEveryLevel(t *testing.T) {
 	}
 }
 
-// kindOf returns what a kind such as "GlobalRole" has of its own.
+// kindOf returns the Kind of a name such as "GlobalRole".
 func kindOf(name string) mirror.Kind {
 	all := role.Kinds()
 	return all[slices.IndexFunc(all, func(k mirror.Kind) bool { return k.Name == name })]

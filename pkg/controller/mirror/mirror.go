@@ -1,14 +1,13 @@
 // Package mirror keeps native RBAC in step with the roles and bindings of iam.kubesphere.io, so that
 // kube-apiserver decides about a request that is passed on as ks-apiserver decided.
 //
-// One role that is bound becomes one native role and one native binding in every place that it
-// reaches. The binding names the subjects of all the role's bindings and a synthetic group, which
-// only ks-apiserver can assert; a role with a condition is bound to its synthetic group alone, since
-// kube-apiserver does not know the condition. A role that nobody is bound to, or that grants nothing,
-// has no mirror.
+// A bound role becomes one native role and one native binding in every namespace, or the cluster, for which it holds.
+// The binding names the subjects of all the role's bindings and a synthetic group, which only ks-apiserver can assert;
+// a role with a condition is bound to its synthetic group alone, since kube-apiserver does not know the condition. A
+// role without subjects, or that grants nothing, has no mirror.
 //
-// What the rules say is not all that they mean: implied.go has what a right is written as at
-// kube-apiserver, which the synthetic group alone is given, and verbs.go what a "*" does not mean.
+// Some rights imply others at kube-apiserver: implied.go has these, which only the synthetic group gets, and verbs.go
+// the verbs for which "*" does not stand.
 //
 // A role of a workspace costs a write for each of its namespaces when its subjects change, about 2 ms
 // of kube-apiserver's time each: more of them at once, or by another verb, are no faster where
@@ -44,14 +43,14 @@ const (
 
 	// SourceField is the cache's index of native objects by AnnotationSource; see Index.
 	SourceField = "kapis.dev/source"
-	// foreignRetry is how soon an object that stands in the way is looked at again, since the cache,
-	// which holds only the mirror's own, does not tell when it goes.
+	// foreignRetry is the pause before the mirror tries again to replace an object that is not its own: the cache, which
+	// has only the mirror's own objects, does not report its deletion.
 	foreignRetry = time.Minute
-	// atOnce is how many objects of one role are written at the same time.
+	// atOnce is how many objects of one role are written at a time.
 	atOnce = 8
 )
 
-// Source is how AnnotationSource names the iam role key of the kind.
+// Source returns the value of AnnotationSource for the role with that kind and key.
 func Source(kind string, key types.NamespacedName) string {
 	if key.Namespace == "" {
 		return kind + "/" + key.Name
@@ -59,7 +58,7 @@ func Source(kind string, key types.NamespacedName) string {
 	return kind + "/" + key.Namespace + "/" + key.Name
 }
 
-// keyOf is the way back from Source, for a role of the kind.
+// keyOf returns the key in a value of Source, for a role of the kind.
 func keyOf(kind, source string) (types.NamespacedName, bool) {
 	rest, ok := strings.CutPrefix(source, kind+"/")
 	if !ok {
@@ -71,8 +70,7 @@ func keyOf(kind, source string) (types.NamespacedName, bool) {
 	return types.NamespacedName{Name: rest}, true
 }
 
-// Index makes the mirror's own objects findable by their source. It is called once for a cache,
-// before the first controller that mirrors starts.
+// Index indexes the mirror's own objects by their source. It is called once for a cache, before the first controller that mirrors starts.
 func Index(ctx context.Context, indexer client.FieldIndexer) error {
 	for _, o := range nativeKinds() {
 		if err := indexer.IndexField(ctx, o, SourceField, SourceIndex); err != nil {
@@ -90,24 +88,24 @@ func SourceIndex(o client.Object) []string {
 	return nil
 }
 
-// ours says whether the mirror may change or delete a native object.
+// ours reports whether the mirror may change or delete a native object.
 func ours(o client.Object) bool {
 	return o.GetLabels()[iamv1beta1.LabelManagedBy] == iamv1beta1.ManagedByController && strings.HasPrefix(o.GetName(), NamePrefix)
 }
 
 // Writer writes native objects.
 type Writer struct {
-	// Client reads from the cache and writes. Live reads past the cache.
+	// Client reads from the cache and writes. Live reads without the cache.
 	Client client.Client
 	Live   client.Reader
-	// Events tells people what is in the way of a role's mirror.
+	// Events reports to users what prevents a role's mirror.
 	Events events.EventRecorder
 }
 
-// write makes the native objects of source be exactly those of want, and says how many it wrote and
-// when to look again, 0 for never. Nothing that fails keeps the rest from being done: a right that was
-// taken away must not outlive somebody else's error. A role that is not the mirror's own is bound to
-// nobody, since it may say anything, and one that could not be written to nobody new.
+// write makes the native objects of source equal to want, and returns how many it wrote and when to try again, 0 for
+// never. An error does not stop the other writes: a removed right must not remain because of another object's error. A
+// role that is not the mirror's own gets no binding, since it may grant anything, and one that could not be written
+// gets no new subjects.
 func (w *Writer) write(ctx context.Context, role client.Object, source string, want native) (wrote int, again time.Duration, err error) {
 	have, err := w.have(ctx, source)
 	if err != nil {
@@ -139,7 +137,7 @@ func (w *Writer) write(ctx context.Context, role client.Object, source string, w
 	return roles.wrote + gone.wrote + bindings.wrote, again, errors.Join(slices.Concat(roles.errs, gone.errs, bindings.errs)...)
 }
 
-// tally is what became of some objects.
+// tally has the results of writes of several objects.
 type tally struct {
 	mu      sync.Mutex
 	wrote   int
@@ -148,8 +146,8 @@ type tally struct {
 	errs    []error
 }
 
-// each does something with every object, some at once: a workspace has as many bindings of one role
-// as it has namespaces, and the last of them is not to wait for all the others.
+// each calls do for every object, several at a time: a workspace has as many bindings of one role as it has namespaces,
+// and the last of them should not wait for all the others.
 func each(objects []client.Object, do func(client.Object) (wrote int, err error)) *tally {
 	t := &tally{foreign: map[identity]bool{}, failed: map[identity]bool{}}
 	var wait sync.WaitGroup
@@ -174,7 +172,7 @@ func each(objects []client.Object, do func(client.Object) (wrote int, err error)
 	return t
 }
 
-// have lists the mirror's objects of source. They are the cache's: read only.
+// have lists the mirror's objects of source. They belong to the cache: read only.
 func (w *Writer) have(ctx context.Context, source string) ([]client.Object, error) {
 	var out []client.Object
 	for _, list := range nativeLists() {
@@ -186,11 +184,11 @@ func (w *Writer) have(ctx context.Context, source string) ([]client.Object, erro
 	return out, nil
 }
 
-// errForeign says that an object of somebody else has the name of one of the mirror's.
+// errForeign says that an object that is not the mirror's has the name of one of its own.
 var errForeign = errors.New("not managed by " + iamv1beta1.ManagedByController)
 
 // put creates or changes one native object, and returns how many writes that took. seen is the mirror's own object of that name, nil
-// where none is known; it is the cache's: read only.
+// if there is none; it belongs to the cache: read only.
 func (w *Writer) put(ctx context.Context, role, want, seen client.Object) (int, error) {
 	if seen == nil {
 		seen = empty(want)
@@ -205,7 +203,7 @@ func (w *Writer) put(ctx context.Context, role, want, seen client.Object) (int, 
 		}
 	}
 	if !sameReference(seen, want) {
-		// A binding's role can't be changed: another one takes its place.
+		// A binding's role can't be changed: the binding is replaced.
 		if err := w.delete(ctx, seen); err != nil {
 			return 0, err
 		}
@@ -218,13 +216,13 @@ func (w *Writer) put(ctx context.Context, role, want, seen client.Object) (int, 
 	return w.change(ctx, seen, want)
 }
 
-// change makes of seen what want says.
+// change updates seen to want.
 func (w *Writer) change(ctx context.Context, seen, want client.Object) (int, error) {
 	after := seen.DeepCopyObject().(client.Object)
 	merge(after, want)
 	err := w.Client.Patch(ctx, after, client.MergeFromWithOptions(seen, client.MergeFromWithOptimisticLock{}))
 	if apierrors.IsInvalid(err) {
-		// What was granted before must not stay because what is granted now can't be said.
+		// A right that was granted before must not stay because the new one can't be written.
 		return 1, errors.Join(fmt.Errorf("change %s: %w", describe(want), err), w.delete(ctx, seen))
 	}
 	if client.IgnoreNotFound(err) != nil {
@@ -239,7 +237,7 @@ func (w *Writer) create(ctx context.Context, role, want client.Object) (int, err
 	case err == nil:
 		return 1, nil
 	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause), apierrors.IsNotFound(err):
-		return 0, nil // the namespace is going or gone: nothing in it needs rights
+		return 0, nil // the namespace is being deleted or gone: nothing in it needs rights
 	case !apierrors.IsAlreadyExists(err):
 		return 0, fmt.Errorf("create %s: %w", describe(want), err)
 	}
@@ -254,7 +252,7 @@ func (w *Writer) create(ctx context.Context, role, want client.Object) (int, err
 	default:
 		return 0, w.foreign(role, want)
 	}
-	// It is the mirror's own, and the cache has not seen it yet.
+	// It is the mirror's own, and not in the cache yet.
 	return 0, apierrors.NewConflict(rbacv1.Resource("roles"), want.GetName(), errors.New("the cache lags behind"))
 }
 
@@ -267,7 +265,7 @@ func (w *Writer) delete(ctx context.Context, o client.Object) error {
 	return nil
 }
 
-// foreign tells people that an object is in the way, by an event of the role and in the log.
+// foreign reports that an object prevents the mirror, by an event of the role and in the log.
 func (w *Writer) foreign(role, want client.Object) error {
 	klog.InfoS("A native object stands in the way of a role's mirror, and is left alone", "object", describe(want), "role", klog.KObj(role))
 	w.Events.Eventf(role, nil, corev1.EventTypeWarning, "NotMirrored", "Mirror",

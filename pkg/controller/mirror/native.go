@@ -9,12 +9,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// native is what mirrors one iam role.
+// native has the native objects that mirror one iam role.
 type native struct {
 	roles, bindings []client.Object
 }
 
-// identities are those of all of it.
+// identities returns the identities of all of them.
 func (n native) identities() map[identity]bool {
 	out := make(map[identity]bool, len(n.roles)+len(n.bindings))
 	for _, o := range n.roles {
@@ -26,12 +26,12 @@ func (n native) identities() map[identity]bool {
 	return out
 }
 
-// nativeKinds are the kinds that the mirror writes.
+// nativeKinds returns an object of each kind that the mirror writes.
 func nativeKinds() []client.Object {
 	return []client.Object{&rbacv1.ClusterRoleBinding{}, &rbacv1.RoleBinding{}, &rbacv1.ClusterRole{}, &rbacv1.Role{}}
 }
 
-// nativeLists are lists of nativeKinds; bindings first, since what they grant goes with them.
+// nativeLists returns a list of each of nativeKinds: bindings first, since their deletion takes the rights away.
 func nativeLists() []client.ObjectList {
 	return []client.ObjectList{&rbacv1.ClusterRoleBindingList{}, &rbacv1.RoleBindingList{}, &rbacv1.ClusterRoleList{}, &rbacv1.RoleList{}}
 }
@@ -74,7 +74,7 @@ func empty(o client.Object) client.Object {
 	}
 }
 
-// describe names an object for people: its kind, namespace and name. No two objects share it.
+// describe returns a unique name of an object for messages: its kind, namespace and name.
 func describe(o client.Object) string {
 	kind := kindOf(o)
 	if o.GetNamespace() == "" {
@@ -83,7 +83,7 @@ func describe(o client.Object) string {
 	return fmt.Sprintf("%s %q in namespace %q", kind, o.GetName(), o.GetNamespace())
 }
 
-// sameReference says whether two bindings are of one role; roles always are.
+// sameReference reports whether two bindings refer to one role; it is true for two roles.
 func sameReference(a, b client.Object) bool {
 	switch a := a.(type) {
 	case *rbacv1.ClusterRoleBinding:
@@ -94,8 +94,7 @@ func sameReference(a, b client.Object) bool {
 	return true
 }
 
-// merge puts into have what the mirror decides of it, as want has it. Labels and annotations that
-// somebody else put there stay.
+// merge writes into have the fields that the mirror decides, as want has them. Labels and annotations that others added stay.
 func merge(have, want client.Object) {
 	have.SetLabels(merged(have.GetLabels(), want.GetLabels()))
 	have.SetAnnotations(merged(have.GetAnnotations(), want.GetAnnotations()))
@@ -121,7 +120,7 @@ func merged(have, want map[string]string) map[string]string {
 	return out
 }
 
-// identity tells one native object from all others.
+// identity identifies a native object.
 type identity struct{ kind, namespace, name string }
 
 func identify(o client.Object) identity { return identity{kindOf(o), o.GetNamespace(), o.GetName()} }
@@ -139,7 +138,7 @@ func kindOf(o client.Object) string {
 	}
 }
 
-// roleOf identifies the native role of a binding.
+// roleOf returns the identity of the native role of a binding.
 func roleOf(binding client.Object) identity {
 	switch b := binding.(type) {
 	case *rbacv1.ClusterRoleBinding:
@@ -153,7 +152,7 @@ func roleOf(binding client.Object) identity {
 	return identity{}
 }
 
-// same says whether have is already what merge would make of it.
+// same reports whether merge would change nothing of have.
 func same(have, want client.Object) bool {
 	if !contains(have.GetLabels(), want.GetLabels()) || !contains(have.GetAnnotations(), want.GetAnnotations()) ||
 		!equality.Semantic.DeepEqual(have.GetOwnerReferences(), want.GetOwnerReferences()) {

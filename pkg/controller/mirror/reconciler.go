@@ -24,8 +24,7 @@ import (
 	"kapis.dev/ks-apiserver/pkg/controller/retry"
 )
 
-// Reconciler keeps the roles of one kind: their rules as their templates say, and their mirror as
-// their rules and bindings say.
+// Reconciler reconciles the roles of one kind: their rules by their templates, and their mirror by their rules and bindings.
 type Reconciler struct {
 	Kind   Kind
 	Client client.Client
@@ -33,7 +32,7 @@ type Reconciler struct {
 	Lag    *Lag
 }
 
-// Reconcile brings one role up to date.
+// Reconcile updates one role.
 func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
 	source := Source(r.Kind.Name, req.NamespacedName)
 	start, timed := r.Lag.take(source)
@@ -79,8 +78,8 @@ func (r *Reconciler) sync(ctx context.Context, key types.NamespacedName, source 
 	return r.Writer.write(ctx, role, source, want)
 }
 
-// bindings lists the role's bindings, which are the cache's: read only. One that is being deleted
-// does not count, and is let go.
+// bindings returns the role's bindings, which belong to the cache: read only. One that is being deleted does not count,
+// and its finalizer is removed.
 func (r *Reconciler) bindings(ctx context.Context, key types.NamespacedName) ([]client.Object, error) {
 	list := r.Kind.NewBindingList()
 	if err := r.Client.List(ctx, list, client.InNamespace(key.Namespace), client.MatchingFields{RoleField: key.Name},
@@ -99,7 +98,7 @@ func (r *Reconciler) bindings(ctx context.Context, key types.NamespacedName) ([]
 	return live, err
 }
 
-// release takes a finalizer away.
+// release removes a finalizer.
 func (r *Reconciler) release(ctx context.Context, o client.Object, finalizer string) error {
 	if finalizer == "" || !controllerutil.ContainsFinalizer(o, finalizer) {
 		return nil
@@ -113,7 +112,7 @@ func (r *Reconciler) release(ctx context.Context, o client.Object, finalizer str
 	return nil
 }
 
-// disown removes owner references of older installations to a workspace (S74). o is the cache's and stays as it is.
+// disown removes owner references of older installations to a workspace (S74). o belongs to the cache and is not changed.
 func (r *Reconciler) disown(ctx context.Context, o client.Object) error {
 	if len(o.GetOwnerReferences()) == 0 {
 		return nil
@@ -129,7 +128,7 @@ func (r *Reconciler) disown(ctx context.Context, o client.Object) error {
 	return nil
 }
 
-// aggregate brings the role's rules up to date with its templates.
+// aggregate updates the role's rules from its templates.
 func (r *Reconciler) aggregate(ctx context.Context, role client.Object) error {
 	if !aggregation.Wanted(r.Kind.Fields(role)) {
 		return nil
@@ -144,8 +143,7 @@ func (r *Reconciler) aggregate(ctx context.Context, role client.Object) error {
 	_, wrong := iamv1beta1.ValidRules(*fields.Rules)
 	changed, err := aggregation.Aggregate(fields, templates.Items)
 	if err != nil {
-		// Nothing but an edit of the role mends it, and that comes as an event. Until then its rules
-		// stay, and are mirrored.
+		// Only an edit of the role can repair this, and that causes an event. Until then its rules stay, and are mirrored.
 		klog.ErrorS(err, "Can't aggregate the rules of a role", "kind", r.Kind.Name, "role", klog.KObj(role))
 		r.Writer.Events.Eventf(role, nil, corev1.EventTypeWarning, "NotAggregated", "Aggregate", "%v", err)
 		return nil
@@ -162,7 +160,7 @@ func (r *Reconciler) aggregate(ctx context.Context, role client.Object) error {
 	if !changed {
 		return nil
 	}
-	if wrong != nil { // they go with this write, and wanted does not find them
+	if wrong != nil { // they are removed by this write, and wanted does not find them
 		r.ignored(role, wrong)
 	}
 	if err := r.Client.Patch(ctx, role, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
@@ -171,8 +169,7 @@ func (r *Reconciler) aggregate(ctx context.Context, role client.Object) error {
 	return nil
 }
 
-// ignored tells people of rules that give nothing, by an event of the object that has them and in the log: roles and templates have no
-// conditions.
+// ignored reports rules that give nothing, by an event of the object that has them and in the log: roles and templates have no conditions.
 func (r *Reconciler) ignored(o client.Object, wrong error) {
 	klog.ErrorS(wrong, "Rules are ignored until they are mended", "object", klog.KObj(o), "for", r.Kind.Name)
 	r.Writer.Events.Eventf(o, nil, corev1.EventTypeWarning, "RulesIgnored", "Mirror", "%v", wrong)

@@ -10,8 +10,8 @@ import (
 	"kapis.dev/ks-apiserver/pkg/redaction"
 )
 
-// ordinary are the kinds without hidden fields (redaction.Hidden) of the groups that have a kind with some: what "*" is to people there. A
-// kind that is missing is reached through ks-apiserver only, by rules with "*".
+// ordinary has the kinds without redacted fields (redaction.Hidden) of the API groups that have a kind with some: "*" of users stands for
+// these there. A kind that is missing is accessible through ks-apiserver only, by rules with "*".
 var ordinary = map[string][]string{
 	"iam.kubesphere.io": {
 		"builtinroles", "categories", "clusterrolebindings", "clusterroles", "globalrolebindings", "globalroles", "groupbindings", "groups",
@@ -23,11 +23,12 @@ var ordinary = map[string][]string{
 	"session.kapis.dev":         nil,
 }
 
-// splitRedacted splits rules into what people hold themselves at kube-apiserver, and what they use through ks-apiserver only.
+// splitRedacted splits rules into what users may do at kube-apiserver with their own credentials, and what they may do through
+// ks-apiserver only.
 //
-// kube-apiserver shows an object whole to whoever may do anything with it, for writes answer with it too. A kind that has hidden fields is
-// therefore not for people's own credentials. ks-apiserver, which asserts the synthetic group, takes these fields out of every answer.
-// Rules for all resources of all groups stay whole: who has one reads Secrets as well.
+// kube-apiserver shows the whole object to every caller who may do anything with it, since writes are answered with it too. So users have
+// no rights to kinds with redacted fields by their own credentials. ks-apiserver, which asserts the synthetic group, removes these fields
+// from every answer. Rules for all resources of all groups stay as they are: a user with such a rule may read Secrets too.
 func splitRedacted(rules []rbacv1.PolicyRule) (open, withheld []rbacv1.PolicyRule) {
 	for i := range rules {
 		parts, whole := openParts(&rules[i])
@@ -39,12 +40,12 @@ func splitRedacted(rules []rbacv1.PolicyRule) (open, withheld []rbacv1.PolicyRul
 	return open, withheld
 }
 
-// openParts returns what of a rule is about kinds without hidden fields. whole says that this is all of it.
+// openParts returns the parts of a rule for kinds without redacted fields. whole reports that this is the whole rule.
 func openParts(r *rbacv1.PolicyRule) (parts []rbacv1.PolicyRule, whole bool) {
 	if has(r.APIGroups, rbacv1.APIGroupAll) && has(r.Resources, rbacv1.ResourceAll) {
 		return []rbacv1.PolicyRule{*r}, true
 	}
-	rest := *r // the groups of which nothing is taken out
+	rest := *r // the groups from which nothing is removed
 	rest.APIGroups = nil
 	for _, group := range r.APIGroups {
 		open := openIn(group, r.Resources)
@@ -65,7 +66,7 @@ func openParts(r *rbacv1.PolicyRule) (parts []rbacv1.PolicyRule, whole bool) {
 	return parts, false
 }
 
-// openIn returns those of resources that have no hidden fields in a group.
+// openIn returns the resources without redacted fields in a group.
 func openIn(group string, resources []string) []string {
 	_, some := ordinary[group]
 	if !some && group != rbacv1.APIGroupAll {
@@ -85,7 +86,7 @@ func openIn(group string, resources []string) []string {
 	return open
 }
 
-// hides tells whether a kind has hidden fields, in any group for "*".
+// hides reports whether a kind has redacted fields, in any group for "*".
 func hides(group, plural string) bool {
 	if group != rbacv1.APIGroupAll {
 		return redaction.Hidden(schema.GroupResource{Group: group, Resource: plural}) != nil

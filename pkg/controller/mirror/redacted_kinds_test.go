@@ -51,7 +51,7 @@ func TestKindsWithHiddenFieldsAreNotForOnesOwnCredentials(t *testing.T) { // S3
 	}
 }
 
-// People are bound to what is open, and the synthetic group to everything, by two native roles.
+// Users are bound to the kinds without redacted fields, and the synthetic group to all kinds, by two native roles.
 func TestWhatIsWithheldIsTheSyntheticGroupsOnly(t *testing.T) { // S3
 	users := rbacv1.PolicyRule{Verbs: []string{"list"}, APIGroups: []string{"iam.kubesphere.io"}, Resources: []string{"users", "roles"}}
 	g := &grant{
@@ -73,7 +73,7 @@ func TestWhatIsWithheldIsTheSyntheticGroupsOnly(t *testing.T) { // S3
 	}
 }
 
-// What "*" is to people in a group follows the kinds that are installed.
+// The kinds for which "*" stands in a group are those that are installed.
 func TestOrdinaryKindsAreThoseOfTheDefinitions(t *testing.T) {
 	files, err := filepath.Glob(filepath.Join("..", "..", "..", "config", "crd", "bases", "*.yaml"))
 	if err != nil || len(files) < 10 {

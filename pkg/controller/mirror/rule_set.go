@@ -12,11 +12,11 @@ import (
 type right struct {
 	kind resource
 	verb string
-	// names are sorted, each once; none is any.
+	// names are sorted and unique; none stands for all.
 	names []string
 }
 
-// rights are each of another kind or verb, in the order in which they were found.
+// rights is a list with one element for each kind and verb, in the order in which they were found.
 type rights struct{ list []right }
 
 func (s *rights) add(kind resource, verb string, names []string) {
@@ -39,7 +39,7 @@ func sorted(names []string) []string {
 	return slices.Compact(out)
 }
 
-// removeLiteral removes what rules say as it is.
+// removeLiteral removes the rights that rules give literally.
 func (s *rights) removeLiteral(rules []rbacv1.PolicyRule) {
 	said := func(r *right, name string) bool {
 		return slices.ContainsFunc(rules, func(rule rbacv1.PolicyRule) bool {
@@ -52,7 +52,7 @@ func (s *rights) removeLiteral(rules []rbacv1.PolicyRule) {
 	})
 }
 
-// rules returns the rights as rules: the verbs of one kind in one, and kinds of a group that have the same verbs.
+// rules returns the rights as rules, with the verbs of one kind in one rule, and kinds of a group that have the same verbs together.
 func (s *rights) rules() []rbacv1.PolicyRule {
 	var out []rbacv1.PolicyRule
 	for _, r := range s.list {
@@ -74,13 +74,13 @@ func (s *rights) rules() []rbacv1.PolicyRule {
 	return joined(out)
 }
 
-// byAllButResources orders rules of one group each; it is 0 for rules that differ in their resources only.
+// byAllButResources compares rules of one group each; it is 0 if they differ in their resources only.
 func byAllButResources(a, b *rbacv1.PolicyRule) int {
 	return cmp.Or(strings.Compare(a.APIGroups[0], b.APIGroups[0]), slices.Compare(a.ResourceNames, b.ResourceNames),
 		slices.Compare(a.Verbs, b.Verbs))
 }
 
-// joined joins neighbours that differ in their resources only.
+// joined joins adjacent rules that differ in their resources only.
 func joined(rules []rbacv1.PolicyRule) []rbacv1.PolicyRule {
 	var out []rbacv1.PolicyRule
 	for i := range rules {

@@ -13,15 +13,14 @@ import (
 )
 
 const (
-	// maxSubjects is about how many subjects one native binding holds, so that an object stays small
-	// to write and watch where a role is everybody's; kube-apiserver's limit is near 15 000.
+	// maxSubjects is about how many subjects one native binding has, so that an object stays small to write and watch even
+	// if all users have the role; kube-apiserver's limit is near 15 000.
 	maxSubjects = 1000
 )
 
-// nativeRules returns rules as kube-apiserver takes them: one rule is about resources or about other
-// paths, not both; one that can never match is left out; verbs of paths are in lower case, as
-// kube-apiserver compares them; "*" does not stand for verbs that lift a check, see restrained. In a
-// namespace there are no other paths.
+// nativeRules returns rules in a form that kube-apiserver accepts: a rule is either for resources or for non-resource
+// paths; rules that can never match are left out; verbs of paths are in lower case, as kube-apiserver compares them;
+// "*" does not stand for verbs that lift a check, see restrained. In a namespace there are no non-resource paths.
 func nativeRules(rules []rbacv1.PolicyRule, namespaced bool) []rbacv1.PolicyRule {
 	var out []rbacv1.PolicyRule
 	for i := range rules {
@@ -43,8 +42,8 @@ func nativeRules(rules []rbacv1.PolicyRule, namespaced bool) []rbacv1.PolicyRule
 	return out
 }
 
-// named returns names without empty ones; none tells that there is nothing else, so that their rule is for no object. For
-// kube-apiserver it would be for all requests that name none: lists, and creations.
+// named returns names without empty ones; none reports that nothing is left, so that the rule is for no object.
+// kube-apiserver would apply it to all requests without a name: lists, and creations.
 func named(names []string) (out []string, none bool) {
 	if len(names) == 0 {
 		return nil, false
@@ -53,8 +52,8 @@ func named(names []string) (out []string, none bool) {
 	return out, len(out) == 0
 }
 
-// nativeSubjects returns the subjects that kube-apiserver may know, sorted, each once. A subject that
-// is left out has its rights through ks-apiserver only, by the synthetic group.
+// nativeSubjects returns the subjects that kube-apiserver may know, sorted and unique. A subject that is left out has
+// its rights through ks-apiserver only, by the synthetic group.
 func nativeSubjects(subjects []rbacv1.Subject) []rbacv1.Subject {
 	out := make([]rbacv1.Subject, 0, len(subjects))
 	for i := range subjects {
@@ -90,8 +89,8 @@ func nativeSubject(s *rbacv1.Subject) (rbacv1.Subject, bool) {
 	return rbacv1.Subject{}, false
 }
 
-// reserved says whether a user or group of the name is one that no iam binding may give rights to at
-// kube-apiserver: the synthetic ones, and Kubernetes' own but for those that anybody can be in.
+// reserved reports whether iam bindings must not give rights at kube-apiserver to a user or group of that name:
+// synthetic groups, and Kubernetes' own names except those that any caller can have.
 func reserved(kind, name string) bool {
 	if strings.HasPrefix(name, iamv1beta1.SyntheticGroupPrefix) {
 		return true
@@ -106,9 +105,8 @@ func reserved(kind, name string) bool {
 		name != "system:serviceaccounts" && !strings.HasPrefix(name, "system:serviceaccounts:")
 }
 
-// parts spreads subjects over as many bindings as their number needs, the synthetic group in the
-// first. Which part a subject is in depends on itself and the number of parts, so that one subject
-// more or less changes one part.
+// parts distributes subjects over as many bindings as their number needs, with the synthetic group in the first. The
+// part of a subject depends on the subject and the number of parts, so that one subject more or less changes one part.
 func parts(subjects []rbacv1.Subject, group string) [][]rbacv1.Subject {
 	n := 1
 	for len(subjects) > n*maxSubjects {
@@ -120,7 +118,7 @@ func parts(subjects []rbacv1.Subject, group string) [][]rbacv1.Subject {
 		i := 0
 		if n > 1 {
 			h := fnv.New32a()
-			_, _ = h.Write([]byte(s.Kind + "/" + s.Namespace + "/" + s.Name)) // a hash never fails
+			_, _ = h.Write([]byte(s.Kind + "/" + s.Namespace + "/" + s.Name)) // a hash returns no error
 			i = int(h.Sum32() % uint32(n))
 		}
 		out[i] = append(out[i], s)
@@ -128,7 +126,7 @@ func parts(subjects []rbacv1.Subject, group string) [][]rbacv1.Subject {
 	return out
 }
 
-// partName is the name of the i-th binding of the native role name.
+// partName returns the name of the i-th binding of the native role name.
 func partName(name string, i int) string {
 	if i == 0 {
 		return name

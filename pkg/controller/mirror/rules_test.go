@@ -146,7 +146,7 @@ func TestParts(t *testing.T) {
 	})
 }
 
-// No two roles may come to one native name, also where one has many parts.
+// No two roles may have one native name, even if one has many parts.
 func TestNativeNamesAreDistinct(t *testing.T) {
 	prefixes := []string{"", "global:", "workspace:", "conditional:", "conditional:cluster:", "conditional:workspace:"}
 	roles := []string{"x", "global", "workspace", "conditional", "cluster", "part", "1", "x.part.1"}
@@ -164,7 +164,7 @@ func TestNativeNamesAreDistinct(t *testing.T) {
 	}
 }
 
-// allows is the matching of iam rules, for resources.
+// allows matches iam rules with a request for a resource.
 func allows(rules []rbacv1.PolicyRule, verb, group, resource, name string) bool {
 	has := func(list []string, x string) bool { return slices.Contains(list, "*") || slices.Contains(list, x) }
 	return slices.ContainsFunc(rules, func(r rbacv1.PolicyRule) bool {
@@ -173,7 +173,7 @@ func allows(rules []rbacv1.PolicyRule, verb, group, resource, name string) bool 
 	})
 }
 
-// What iam rules allow is exactly what the native ones allow, and kube-apiserver accepts them.
+// The native rules allow exactly what the iam rules allow, and kube-apiserver accepts them.
 func TestNativeRulesAllowTheSame(t *testing.T) {
 	random := rand.New(rand.NewSource(1))
 	some := func(from ...string) []string {
@@ -217,7 +217,7 @@ func TestNativeRulesAllowTheSame(t *testing.T) {
 	}
 }
 
-// A source names its role, and no role of another kind; any text is taken without a panic.
+// A source identifies its role, and no role of another kind; no text causes a panic.
 func FuzzSource(f *testing.F) {
 	f.Add("ns", "dev", "Role/ns/dev")
 	f.Add("", "platform-admin", "GlobalRole/platform-admin")

@@ -7,14 +7,14 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// narrowed returns what to do with a binding whose native role could not be written; bindings are all that are wanted. Such a role may
-// grant more than it is to: nobody else is bound to it, and whoever is, and has no right to it any more, loses it.
+// narrowed returns what to do with a binding whose native role could not be written; bindings are all wanted ones. Such a role may
+// grant too much: no subject is added, and subjects that lost their right are removed.
 func (w *Writer) narrowed(bindings []client.Object) func(ctx context.Context, want, have client.Object) (int, error) {
 	type place struct{ role, in identity }
 	of := func(b client.Object) place {
 		return place{roleOf(b), identity{kind: kindOf(b), namespace: b.GetNamespace()}}
 	}
-	// Which of a role's bindings somebody is to be in may have changed, too.
+	// A subject may also have moved to another one of the role's bindings.
 	still := map[place]map[rbacv1.Subject]bool{}
 	for _, b := range bindings {
 		at := of(b)
@@ -47,7 +47,7 @@ func (w *Writer) narrowed(bindings []client.Object) func(ctx context.Context, wa
 	}
 }
 
-// subjectsOf points at the subjects of a native binding.
+// subjectsOf returns a pointer to the subjects of a native binding.
 func subjectsOf(binding client.Object) *[]rbacv1.Subject {
 	switch b := binding.(type) {
 	case *rbacv1.ClusterRoleBinding:

@@ -8,12 +8,11 @@ import (
 	"kapis.dev/ks-apiserver/pkg/authz"
 )
 
-// ordinaryVerbs are the verbs that "*" stands for on kinds that have others which lift a check.
+// ordinaryVerbs are the verbs for which "*" stands on kinds that also have verbs which lift a check.
 var ordinaryVerbs = authz.OrdinaryVerbs()
 
 // restrained returns a rule for resources as native rules in which "*" does not stand for verbs that lift a check (S6). A rule for all
-// verbs on all resources of all groups stays what it is: in its place, there is nothing left that such a verb could add. So does a verb
-// that is named.
+// verbs on all resources of all groups is not changed: such a verb could add nothing to it. Verbs that are named stay too.
 func restrained(r rbacv1.PolicyRule) []rbacv1.PolicyRule {
 	if !slices.Contains(r.Verbs, rbacv1.VerbAll) || isEverything(&r) {
 		return []rbacv1.PolicyRule{r}
@@ -39,13 +38,13 @@ func restrained(r rbacv1.PolicyRule) []rbacv1.PolicyRule {
 	return out
 }
 
-// isEverything tells a rule for whatever there is in its place.
+// isEverything reports whether a rule allows everything for which it holds.
 func isEverything(r *rbacv1.PolicyRule) bool {
 	return slices.Contains(r.Verbs, rbacv1.VerbAll) && slices.Contains(r.APIGroups, rbacv1.APIGroupAll) &&
 		slices.Contains(r.Resources, rbacv1.ResourceAll) && len(r.ResourceNames) == 0
 }
 
-// spelledOut returns verbs with the ordinary ones in the place of "*".
+// spelledOut returns verbs with the ordinary ones in place of "*".
 func spelledOut(verbs []string) []string {
 	out := slices.Clone(ordinaryVerbs)
 	for _, verb := range verbs {

@@ -13,7 +13,7 @@ func ruleOf(verbs, groups, resources string, names ...string) rbacv1.PolicyRule 
 	return rbacv1.PolicyRule{Verbs: list(verbs), APIGroups: list(groups), Resources: list(resources), ResourceNames: names}
 }
 
-// S6: "*" on roles and users of an older installation is no right to escalate, to bind or to impersonate.
+// S6: "*" on roles and users of an older installation gives no right to escalate, to bind or to impersonate.
 func TestS6AStarIsNoVerbThatLiftsAChecks(t *testing.T) {
 	const rbac, authn, iam = "rbac.authorization.k8s.io", "authentication.k8s.io", "iam.kubesphere.io"
 	type ask struct{ verb, group, resource, name string }
@@ -21,12 +21,12 @@ func TestS6AStarIsNoVerbThatLiftsAChecks(t *testing.T) {
 		rule       rbacv1.PolicyRule
 		keeps, not []ask
 	}{
-		"RolesOfEveryGroup": { // what the chart has for those who manage the roles of a project
+		"RolesOfEveryGroup": { // the chart's role for managers of a project's roles
 			ruleOf("*", "*", "roles"),
 			[]ask{{"create", rbac, "roles", ""}, {"delete", iam, "roles", "x"}, {"get", "example.com", "roles", "x"}},
 			[]ask{{"escalate", rbac, "roles", "x"}, {"bind", rbac, "roles", "x"}, {"escalate", iam, "roles", "x"}, {"create", rbac, "rolebindings", ""}},
 		},
-		"UsersOfEveryGroup": { // and for those who manage users
+		"UsersOfEveryGroup": { // the chart's role for managers of users
 			ruleOf("*", "*", "users,users/password,users/loginrecords"),
 			[]ask{{"patch", iam, "users", "x"}, {"update", iam, "users/password", "x"}, {"anything", iam, "users/password", "x"}},
 			[]ask{{"impersonate", "", "users", "admin"}, {"impersonate:user-info", authn, "users", "admin"}, {"bind", iam, "users", "admin"}},
@@ -93,7 +93,7 @@ func TestS6AStarIsNoVerbThatLiftsAChecks(t *testing.T) {
 	}
 }
 
-// nativelyAllows is allows with the sub-resources of every resource, as kube-apiserver has it.
+// nativelyAllows is allows with the sub-resources of every resource, as kube-apiserver matches them.
 func nativelyAllows(rules []rbacv1.PolicyRule, verb, group, resource, name string) bool {
 	_, sub, isSub := strings.Cut(resource, "/")
 	return allows(rules, verb, group, resource, name) || isSub && slices.ContainsFunc(rules, func(r rbacv1.PolicyRule) bool {
@@ -103,7 +103,7 @@ func nativelyAllows(rules []rbacv1.PolicyRule, verb, group, resource, name strin
 	})
 }
 
-// A name that is empty is no name: for kube-apiserver it would be that of every list.
+// An empty name is no name: kube-apiserver would apply the rule to every list.
 func TestARuleForNoNameIsForNothing(t *testing.T) {
 	if got := nativeRules([]rbacv1.PolicyRule{ruleOf("list", "", "secrets", "")}, true); len(got) != 0 {
 		t.Errorf("got %v", got)
@@ -113,7 +113,7 @@ func TestARuleForNoNameIsForNothing(t *testing.T) {
 	}
 }
 
-// lifting are the kinds that have verbs which lift a check or lend an identity.
+// lifting has the kinds with verbs that lift a check or lend an identity.
 var lifting = map[string][]string{
 	"":                          {"groups", "serviceaccounts", "users"},
 	"rbac.authorization.k8s.io": {"clusterroles", "roles"},
@@ -121,7 +121,8 @@ var lifting = map[string][]string{
 	"authentication.k8s.io":     {"groups", "nodes", "serviceaccounts", "uids", "userextras", "userextras/scopes", "users"},
 }
 
-// FuzzRestrained: ordinary requests are decided as before, and no verb that lifts a check comes from a "*" but from one for everything.
+// FuzzRestrained checks that ordinary requests are decided as before, and that only a "*" for everything stands for a
+// verb that lifts a check.
 func FuzzRestrained(f *testing.F) {
 	f.Add("*", "*", "roles", "")
 	f.Add("*,escalate", "rbac.authorization.k8s.io,apps", "*", "x")

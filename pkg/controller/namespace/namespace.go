@@ -1,9 +1,9 @@
-// Package namespace keeps what a Namespace has of KubeSphere's: the built-in roles of a managed one, the right of whoever
-// created it, and that nothing takes it along when it goes.
+// Package namespace reconciles the built-in roles of a managed Namespace and the right of its creator, and makes sure that no
+// owner deletes the namespace with it.
 //
 // The annotation kubesphere.io/creator is written by clients. It counts once, when the namespace gets its roles for the first
-// time, in an existing workspace, and for an existing user. That it names nobody but who really created the namespace, and
-// is not changed afterwards, is what the admission policy creator.namespaces.kapis.dev sees to.
+// time, in an existing workspace, and for an existing user. The admission policy creator.namespaces.kapis.dev makes sure that
+// it names the user who really created the namespace, and is not changed afterwards.
 package namespace
 
 import (
@@ -36,10 +36,10 @@ import (
 const (
 	// Name is the controller's name.
 	Name = "namespace"
-	// AnnotationInitialized says, "true", that the namespace got its first roles, and its creator the right that he was due. It never
-	// comes again: a creator whose binding was taken away, or who has left, gets none. Neither does the creator of one that was in a
-	// workspace and not managed when it was seen first: else who is removed from the workspace would be back once somebody has it managed
-	// (S67).
+	// AnnotationInitialized, with the value "true", says that the namespace got its first roles, and its creator the right that they were
+	// due. This happens once: a creator whose binding was removed, or who has left, gets none. Neither does the creator of a namespace
+	// that was first seen in a workspace and not managed: otherwise a user who was removed from the workspace would be back when the
+	// namespace becomes managed (S67).
 	AnnotationInitialized = "kapis.dev/initialized"
 
 	// workspaceField is this controller's index of namespaces by workspace.
@@ -62,14 +62,14 @@ func Setup(ctx context.Context, mgr manager.Manager) error {
 		Complete(r)
 }
 
-// Reconciler keeps Namespaces. It reads and writes nothing of them but their metadata.
+// Reconciler reconciles Namespaces. It reads and writes only their metadata.
 type Reconciler struct {
 	// Client reads from the cache and writes.
 	Client client.Client
 	Events events.EventRecorder
 }
 
-// Reconcile brings one namespace up to date.
+// Reconcile updates one namespace.
 func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
 	ns := empty(req.Name)
 	err := r.Client.Get(ctx, req.NamespacedName, ns)
@@ -102,8 +102,8 @@ func (r *Reconciler) sync(ctx context.Context, ns *metav1.PartialObjectMetadata)
 	return r.roles(ctx, ns, workspace == found)
 }
 
-// free takes away what older installations put on namespaces: an owner, with which Kubernetes deletes the namespace when
-// somebody deletes the owner's definition (U50), and a finalizer that nothing waits for any more.
+// free removes what older installations put on namespaces: an owner, with which Kubernetes deletes the namespace when
+// the owner's definition is deleted (U50), and a finalizer that no controller removes any more.
 func (r *Reconciler) free(ctx context.Context, ns *metav1.PartialObjectMetadata) error {
 	before := ns.DeepCopy()
 	disowned := crd.DropWorkspaceOwners(ns)
@@ -121,17 +121,17 @@ func (r *Reconciler) patch(ctx context.Context, ns, before *metav1.PartialObject
 	return nil
 }
 
-// membership is what a namespace's label says.
+// membership says whether the workspace in a namespace's label exists.
 type membership int
 
 const (
 	none    membership = iota // no workspace
-	found                     // one that is there
-	unknown                   // one that is not, or is going
+	found                     // an existing workspace
+	unknown                   // one that does not exist, or is being deleted
 )
 
-// workspace says whether the workspace that the label names is there. In one that is not nobody has a right, and so that it
-// stays so the namespace gets no roles either.
+// workspace reports whether the workspace in the label exists. In a missing workspace no one has rights, and so the
+// namespace gets no roles either.
 func (r *Reconciler) workspace(ctx context.Context, ns *metav1.PartialObjectMetadata) (membership, error) {
 	name := ns.Labels[tenantv1beta1.LabelWorkspace]
 	if name == "" {
@@ -154,26 +154,26 @@ func terminating(err error) bool {
 	return apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause)
 }
 
-// empty is a Namespace of which only the metadata is read.
+// empty returns a Namespace of which only the metadata is read.
 func empty(name string) *metav1.PartialObjectMetadata {
 	o := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Name: name}}
 	o.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Namespace"))
 	return o
 }
 
-// later leaves out what is there when the program starts: every namespace is looked at then anyway.
+// later ignores the objects that exist when the program starts: every namespace is reconciled then anyway.
 func later() predicate.Predicate {
 	return predicate.Funcs{CreateFunc: func(e event.CreateEvent) bool { return !e.IsInInitialList }}
 }
 
-// comesOrGoes leaves out changes that neither make nor delete an object.
+// comesOrGoes ignores updates.
 func comesOrGoes() predicate.Predicate {
 	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 		return e.ObjectOld.GetDeletionTimestamp().IsZero() != e.ObjectNew.GetDeletionTimestamp().IsZero()
 	}}
 }
 
-// namespaceOf names the namespace of a role that a pattern made.
+// namespaceOf returns the namespace of a role that was made from a pattern.
 func namespaceOf(_ context.Context, role client.Object) []reconcile.Request {
 	if role.GetAnnotations()[builtinrole.AnnotationPattern] == "" {
 		return nil
@@ -189,12 +189,12 @@ func workspaceOf(o client.Object) []string {
 	return nil
 }
 
-// inWorkspace names the namespaces of a workspace.
+// inWorkspace returns the namespaces of a workspace.
 func (r *Reconciler) inWorkspace(ctx context.Context, w client.Object) []reconcile.Request {
 	return r.list(ctx, client.MatchingFields{workspaceField: w.GetName()})
 }
 
-// patterned names the namespaces that a pattern of roles may concern.
+// patterned returns the namespaces that a pattern of roles may concern.
 func (r *Reconciler) patterned(ctx context.Context, o client.Object) []reconcile.Request {
 	if builtinrole.KindOf(o.(*iamv1beta1.BuiltinRole)) == iamv1beta1.KindWorkspaceRole {
 		return nil

@@ -76,7 +76,7 @@ func (f *fixture) role(name string) *iamv1beta1.Role {
 	return r
 }
 
-// bound says who is bound in the namespace p.
+// bound returns the subjects that are bound in the namespace p.
 func (f *fixture) bound() string {
 	f.T.Helper()
 	list := &iamv1beta1.RoleBindingList{}
@@ -116,7 +116,7 @@ func TestAManagedNamespaceGetsItsRolesAndItsCreator(t *testing.T) {
 	}
 }
 
-// Users of older installations have names that no label takes.
+// Users of older installations may have names that are too long for labels.
 func TestACreatorOfALongNameIsBound(t *testing.T) {
 	long := strings.Repeat("u", 64)
 	f := newFixture(t, project("p", "demo", long), user(long))
@@ -159,7 +159,8 @@ func TestWhichNamespacesGetRoles(t *testing.T) {
 	}
 }
 
-// S67: the creator of a namespace that nobody took care of gets no right once somebody does: he may have been removed from the workspace since.
+// S67: the creator of a namespace that was not managed gets no right when it becomes managed: they may have been
+// removed from the workspace since.
 func TestS67ACreatorIsDueHisRoleAtTheBeginningOnly(t *testing.T) {
 	n := project("p", "demo", "ann")
 	delete(n.Labels, tenantv1beta1.LabelManaged)
@@ -175,7 +176,7 @@ func TestS67ACreatorIsDueHisRoleAtTheBeginningOnly(t *testing.T) {
 	}
 }
 
-// S6, S9: the creator's right is given once, whatever is done to the namespace and its roles afterwards.
+// S6, S9: the creator's right is given once, whatever happens to the namespace and its roles afterwards.
 func TestS6TheCreatorIsBoundOnce(t *testing.T) {
 	take := func(f *fixture) {
 		f.Delete(&iamv1beta1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: "p", Name: "ann-admin"}})
@@ -260,7 +261,7 @@ func TestTheWorkspaceMayComeLater(t *testing.T) {
 	}
 }
 
-// U50: what belongs to somebody goes with him. A namespace belongs to nobody.
+// U50: an owned object is deleted with its owner. A namespace has no owner.
 func TestU50NothingTakesANamespaceAlong(t *testing.T) {
 	n := project("p", "", "")
 	n.Labels = nil

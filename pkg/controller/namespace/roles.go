@@ -20,8 +20,8 @@ import (
 // admin is the built-in role that the creator of a namespace gets.
 const admin = "admin"
 
-// roles makes the roles that the namespace lacks and brings the others up to date. The first time, its creator gets one,
-// where the namespace is in a workspace.
+// roles makes the roles that the namespace lacks and updates the others. The first time, its creator gets one if the
+// namespace is in a workspace.
 func (r *Reconciler) roles(ctx context.Context, ns *metav1.PartialObjectMetadata, inWorkspace bool) error {
 	all, broken, err := builtinrole.Patterns(ctx, r.Client, iamv1beta1.KindRole)
 	if err != nil {
@@ -33,7 +33,7 @@ func (r *Reconciler) roles(ctx context.Context, ns *metav1.PartialObjectMetadata
 	patterns := builtinrole.For(all, ns.Labels)
 	switch {
 	case len(all) == 0:
-		return nil // they may come later, and the creator is due his role then
+		return nil // they may come later, and the creator is due a role then
 	case len(patterns) == 0 && inWorkspace && ns.Annotations[tenantv1beta1.AnnotationCreator] != "":
 		return r.settle(ctx, ns)
 	case len(patterns) == 0:
@@ -54,7 +54,7 @@ func (r *Reconciler) roles(ctx context.Context, ns *metav1.PartialObjectMetadata
 	return r.settle(ctx, ns)
 }
 
-// settle notes that the creator of the namespace is due nothing (more).
+// settle records that the creator of the namespace is not due a role (any more).
 func (r *Reconciler) settle(ctx context.Context, ns *metav1.PartialObjectMetadata) error {
 	if ns.Annotations[AnnotationInitialized] != "" {
 		return nil
@@ -67,8 +67,8 @@ func (r *Reconciler) settle(ctx context.Context, ns *metav1.PartialObjectMetadat
 	return r.patch(ctx, ns, before)
 }
 
-// creator binds who created the namespace to its role admin. A namespace that has that role already is one that an older
-// installation has initialised, or a start of this program that was cut short after the binding was made.
+// creator binds the creator of the namespace to its role admin. If the namespace has that role already, an older
+// installation has initialized it, or this program stopped after the binding was made.
 func (r *Reconciler) creator(ctx context.Context, ns *metav1.PartialObjectMetadata, patterns []*builtinrole.Pattern) error {
 	name := ns.Annotations[tenantv1beta1.AnnotationCreator]
 	if name == "" || strings.HasPrefix(name, "system:") || strings.HasPrefix(name, iamv1beta1.SyntheticGroupPrefix) ||

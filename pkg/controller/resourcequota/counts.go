@@ -20,8 +20,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 )
 
-// counts are the tallies of the kinds that quotas limit. A kind is followed while a quota names it: an installation without quotas
-// reads no pods.
+// counts has the usage counters of the kinds that quotas limit. A kind is watched while a quota names it: an installation without
+// quotas reads no pods.
 type counts struct {
 	mapper   meta.RESTMapper
 	typed    kubernetes.Interface
@@ -35,7 +35,7 @@ type counts struct {
 	needed  map[string][]schema.GroupResource // by quota
 }
 
-// followed is a tally, and how its reflector is ended; nil where there is none, since the cluster knows no such kind.
+// followed is a usage counter, and the function that stops its reflector; nil if there is none, since the cluster does not have the kind.
 type followed struct {
 	*usageCounter
 	end context.CancelFunc
@@ -55,7 +55,7 @@ func newCounts(mgr manager.Manager) (*counts, error) {
 	return &counts{mapper: mgr.GetRESTMapper(), typed: typed, metadata: light}, nil
 }
 
-// Start lets reflectors run until ctx ends.
+// Start runs the reflectors until ctx ends.
 func (c *counts) Start(ctx context.Context) error {
 	c.mu.Lock()
 	c.ctx = ctx
@@ -65,7 +65,7 @@ func (c *counts) Start(ctx context.Context) error {
 	return nil
 }
 
-// need takes down which kinds a quota limits, none for one that is gone, and no longer follows what none of them limits.
+// need records which kinds a quota limits, none for a deleted quota, and stops watching kinds that no quota limits.
 func (c *counts) need(quota string, kinds []schema.GroupResource) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -95,7 +95,7 @@ func (c *counts) need(quota string, kinds []schema.GroupResource) {
 	}
 }
 
-// follow returns the tally of a kind that need was told of, begun if it is asked for the first time.
+// follow returns the usage counter of a kind that need was called with, and starts it if necessary.
 func (c *counts) follow(gr schema.GroupResource) *usageCounter {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -103,7 +103,7 @@ func (c *counts) follow(gr schema.GroupResource) *usageCounter {
 	if f == nil {
 		f = &followed{usageCounter: newUsageCounter(nil, c.changed, time.Now)}
 	}
-	if f.end != nil || c.ctx == nil { // before Start it is not begun, and so not complete
+	if f.end != nil || c.ctx == nil { // before Start it is not started, and so not complete
 		return f.usageCounter
 	}
 	if c.of == nil {
@@ -123,7 +123,8 @@ func (c *counts) follow(gr schema.GroupResource) *usageCounter {
 	return f.usageCounter
 }
 
-// source returns where the objects of a kind come from, and what they use. tell is told what becomes of each attempt to read them.
+// source returns the list and watch of a kind, and the function that returns what an object uses. tell is called with
+// the result of each attempt to read them.
 func (c *counts) source(gr schema.GroupResource, tell func(error)) (cache.ListerWatcher, runtime.Object, func(any) *use, error) {
 	core := c.typed.CoreV1()
 	switch gr {
@@ -150,7 +151,7 @@ type lister[L runtime.Object] interface {
 	Watch(ctx context.Context, o metav1.ListOptions) (watch.Interface, error)
 }
 
-// listWatch reads one kind. of is the client of all of them, which says whether a watch may begin with the objects that are there.
+// listWatch lists and watches one kind. of is the client of all kinds, which says whether a watch may begin with the existing objects.
 func listWatch[L runtime.Object](of any, client lister[L], tell func(error)) cache.ListerWatcher {
 	return cache.ToListWatcherWithWatchListSemantics(&cache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {

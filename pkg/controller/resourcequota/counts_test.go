@@ -35,7 +35,7 @@ func (m *mapper) ResourceFor(gvr schema.GroupVersionResource) (schema.GroupVersi
 	return gvr.GroupResource().WithVersion("v1"), nil
 }
 
-// cluster is one with a pod and the counts of it.
+// cluster is a cluster with a pod, and its counts.
 type cluster struct {
 	*counts
 	typed  *fake.Clientset
@@ -57,7 +57,7 @@ func newCluster(t *testing.T) *cluster {
 	return c
 }
 
-// start runs the counts until the function is called that it returns, which waits for all reflectors.
+// start runs the counts until the returned function is called, which waits for all reflectors.
 func (c *cluster) start(t *testing.T) (stop func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -79,7 +79,7 @@ func TestAKindIsFollowedWhileAQuotaLimitsIt(t *testing.T) {
 		t.Error("it is followed before the start")
 	}
 	c.start(t)
-	for range 2 { // what comes back is read anew
+	for range 2 { // objects that come back are read again
 		c.need("q", []schema.GroupResource{pods()})
 		c.need("other", []schema.GroupResource{pods()})
 		first := c.follow(pods())

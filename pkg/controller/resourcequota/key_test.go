@@ -7,7 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// What shares a key uses the same: names of resources may be any texts.
+// Objects with equal keys use the same: names of resources may be any texts.
 func FuzzUsesAreToldApart(f *testing.F) {
 	f.Add("a=1,b", "", "a", "b")
 	f.Add("a", "b=1", "a=1,b", "")

@@ -18,23 +18,22 @@ import (
 	"kapis.dev/ks-apiserver/pkg/store"
 )
 
-// Bounds of what kube-apiserver is told, however many quotas there are and whatever they say: one object has it all, and no quota may keep
-// it from being written.
+// Bounds of the webhook configuration, however many quotas there are and whatever they contain: one object has all rules, and no quota may
+// prevent it from being written.
 const (
 	maxKinds      = 64
 	maxWorkspaces = 1000
 )
 
-// Limits knows what quotas limit and where, which is what kube-apiserver has to ask a Validator about: about nothing where there is no
-// quota. So a Validator that is down stops those namespaces only that have a quota, and there only what is limited. It is a store.Sink of
-// resourcequotas.
+// Limits knows what quotas limit and where: kube-apiserver has to ask a Validator about these writes, and about none without quotas. So a
+// Validator that is down blocks only namespaces with a quota, and there only what is limited. It is a store.Sink of resourcequotas.
 type Limits struct {
 	mu      sync.Mutex
 	quotas  map[string]limit
 	changed chan struct{}
 }
 
-// limit is what one quota limits: in one workspace, or, where it is empty, in namespaces of any.
+// limit is what one quota limits: in one workspace, or, if that is empty, in namespaces of any.
 type limit struct {
 	workspace string
 	kinds     []schema.GroupResource
@@ -42,7 +41,7 @@ type limit struct {
 
 var _ store.Sink = (*Limits)(nil)
 
-// NewLimits returns one that knows of no quota.
+// NewLimits returns Limits without quotas.
 func NewLimits() *Limits {
 	return &Limits{quotas: map[string]limit{}, changed: make(chan struct{}, 1)}
 }
@@ -50,7 +49,7 @@ func NewLimits() *Limits {
 // Changed receives after a change of what Asks returns.
 func (l *Limits) Changed() <-chan struct{} { return l.changed }
 
-// Set takes a quota in.
+// Set adds a quota.
 func (l *Limits) Set(o *store.Object) {
 	q := &quotav1alpha2.ResourceQuota{}
 	if err := json.Unmarshal(o.Raw, q); err != nil {
@@ -60,7 +59,7 @@ func (l *Limits) Set(o *store.Object) {
 	}
 	var kinds []schema.GroupResource
 	for _, gr := range kindsOf(q.Spec.Quota.Hard) {
-		// There is no other kind, and one bad name in it would have kube-apiserver refuse the whole list.
+		// No kind has any other name, and one invalid name would make kube-apiserver refuse the whole list.
 		if len(validation.IsDNS1123Label(gr.Resource)) == 0 && (gr.Group == "" || len(validation.IsDNS1123Subdomain(gr.Group)) == 0) {
 			kinds = append(kinds, gr)
 		}
@@ -79,7 +78,7 @@ func (l *Limits) Set(o *store.Object) {
 	}
 }
 
-// Delete forgets a quota.
+// Delete removes a quota.
 func (l *Limits) Delete(_, name string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -96,8 +95,8 @@ func (l *Limits) signal() {
 	}
 }
 
-// Asks returns the writes that a Validator is to be asked about, and in which namespaces; no rules where nothing is limited. The namespaces
-// of the system are never among them: without them nothing of this runs.
+// Asks returns the writes that a Validator has to check, and in which namespaces; no rules if nothing is limited. System namespaces are
+// never among them: without these, the Validator could not run.
 func (l *Limits) Asks() ([]admissionregistrationv1.RuleWithOperations, metav1.LabelSelector) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -120,7 +119,7 @@ func (l *Limits) Asks() ([]admissionregistrationv1.RuleWithOperations, metav1.La
 	}}}
 }
 
-// rulesOf are the rules of kinds. What a pod uses changes by a resize only, what services and claims use by any update.
+// rulesOf returns the rules for kinds. The use of a pod changes by a resize only, that of services and claims by any update.
 func rulesOf(kinds map[schema.GroupResource]bool) []admissionregistrationv1.RuleWithOperations {
 	const create, update = admissionregistrationv1.Create, admissionregistrationv1.Update
 	sorted := slices.SortedFunc(maps.Keys(kinds), func(a, b schema.GroupResource) int {

@@ -16,31 +16,31 @@ import (
 	quotav1alpha2 "kapis.dev/ks-apiserver/pkg/api/quota/v1alpha2"
 )
 
-// reservationTime is how long a batch of reservations tries to write what it promised.
+// reservationTime is how long a batch of reservations tries to write.
 const reservationTime = 9 * time.Second
 
-// reservationBatcher reserve in quotas. Whoever asks while a write of the same quota is under way is served by the next one, all together,
-// so that many who come at once cost a few writes. Of several replicas, one writes first and the others look again: what a
-// quota has left is told by its version.
+// reservationBatcher reserves amounts in quotas. Requests that arrive during a write of the same quota are handled by the next write, all
+// together, so that many concurrent requests cost a few writes. Of several replicas, one writes first and the others read again: the
+// quota's resource version tells them.
 type reservationBatcher struct {
 	live  client.Reader
 	write client.StatusClient
 
 	mu      sync.Mutex
-	waiting map[string][]*order // by quota; an entry, maybe empty, while somebody serves
+	waiting map[string][]*order // by quota; the entry, possibly empty, exists while a goroutine serves the quota
 }
 
-// order asks for amounts of a quota.
+// order is a request for amounts of a quota.
 type order struct {
 	amounts corev1.ResourceList
-	// back gives amounts back that were reserved for what another quota refused.
+	// back returns amounts whose object another quota refused.
 	back bool
-	// dry asks, and takes nothing.
+	// dry checks, and reserves nothing.
 	dry  bool
 	done chan error
 }
 
-// reserve takes amounts out of a quota. The error is refusal where there are not enough.
+// reserve reserves amounts in a quota. The error is a refusal if the quota has not enough left.
 func (d *reservationBatcher) reserve(ctx context.Context, name string, o order) error {
 	o.done = make(chan error, 1)
 	d.mu.Lock()
@@ -61,7 +61,7 @@ func (d *reservationBatcher) reserve(ctx context.Context, name string, o order) 
 	}
 }
 
-// serve writes for those who wait, until nobody does.
+// serve writes for the waiting orders, until there are none.
 func (d *reservationBatcher) serve(ctx context.Context, name string) {
 	for {
 		d.mu.Lock()
@@ -84,8 +84,8 @@ func (d *reservationBatcher) serve(ctx context.Context, name string) {
 	}
 }
 
-// batch answers orders, in turn, with one write. After a conflict it tries again until its time is over, and not a number of times: whoever
-// waits for an answer is refused without one.
+// batch answers orders, in turn, with one write. After a conflict it tries again until its time is over, rather than a fixed number of
+// times: a request without an answer is refused.
 func (d *reservationBatcher) batch(ctx context.Context, name string, batch []*order) ([]error, error) {
 	ctx, cancel := context.WithTimeout(ctx, reservationTime)
 	defer cancel()
@@ -93,7 +93,7 @@ func (d *reservationBatcher) batch(ctx context.Context, name string, batch []*or
 		q := &quotav1alpha2.ResourceQuota{}
 		err := d.live.Get(ctx, types.NamespacedName{Name: name}, q)
 		if apierrors.IsNotFound(err) {
-			return make([]error, len(batch)), nil // it limits nothing any more
+			return make([]error, len(batch)), nil // it no longer limits anything
 		}
 		if err != nil {
 			return nil, fmt.Errorf("read resource quota %q: %w", name, err)
@@ -119,7 +119,7 @@ func (d *reservationBatcher) batch(ctx context.Context, name string, batch []*or
 	}
 }
 
-// decide answers orders at the state of q, and puts into q what it is then.
+// decide answers orders by the state of q, and updates q.
 func decide(q *quotav1alpha2.ResourceQuota, batch []*order) (answers []error, changed bool) {
 	answers = make([]error, len(batch))
 	for i, o := range batch {
@@ -140,10 +140,10 @@ func decide(q *quotav1alpha2.ResourceQuota, batch []*order) (answers []error, ch
 // refusal says that a quota has not enough left.
 type refusal struct{ message string }
 
-// Error is what people read.
+// Error returns the message for users.
 func (r *refusal) Error() string { return r.message }
 
-// refuse returns why a quota can't give amounts; nil where it can.
+// refuse returns why a quota can't give amounts, or nil if it can.
 func refuse(q *quotav1alpha2.ResourceQuota, amounts corev1.ResourceList) error {
 	hard, used := q.Spec.Quota.Hard, q.Status.Total.Used
 	var unknown, over []corev1.ResourceName

@@ -10,20 +10,20 @@ import (
 	quotav1alpha2 "kapis.dev/ks-apiserver/pkg/api/quota/v1alpha2"
 )
 
-// patience is how long a reservation waits for what it was made for. Whatever was admitted is written, or given up, within the
-// 10 seconds that other webhooks have by default.
+// patience is how long a reservation waits for its object. An admitted object is written, or given up, within the 10 seconds
+// that other webhooks have by default.
 const patience = 30 * time.Second
 
-// reservations is what the controller knows of a quota beside its status: which part of the total is reserved, and since when.
+// reservations is the controller's knowledge of a quota besides its status: which part of the total is reserved, and since when.
 //
-// The total in a status is what is used in the namespaces, which the controller writes, and what was reserved since, which the
-// webhook adds. So whatever the total has more than the namespaces together is reserved. A reservation ends when as much arrives, or
-// when nothing did for too long.
+// The total in a status is the use of the namespaces, which the controller writes, plus what was reserved since, which the webhook
+// adds. So the difference between the total and the namespaces' sum is reserved. A reservation ends when as much arrives, or when
+// nothing arrives for too long.
 type reservations struct {
 	reserved []reservation // oldest first
-	// seen is the newest arrival of each kind that was reckoned with.
+	// seen is the newest arrival of each kind that was taken into account.
 	seen map[schema.GroupResource]uint64
-	// selected are the namespaces whose arrivals settle reservations: others came with all that they had.
+	// selected are the namespaces whose arrivals end reservations: other namespaces were added with all that they use.
 	selected map[string]bool
 }
 
@@ -32,7 +32,7 @@ type reservation struct {
 	amounts corev1.ResourceList
 }
 
-// settle returns the reservations after a look at the status and at what arrived. l stays as it is, for the write may fail.
+// settle returns the reservations after reading the status and the arrivals. l is not changed, since the write may fail.
 func (l *reservations) settle(s *quotav1alpha2.ResourceQuotaStatus, came corev1.ResourceList, now time.Time) []reservation {
 	kept := make([]reservation, 0, len(l.reserved)+1)
 	known := corev1.ResourceList{}
@@ -55,7 +55,7 @@ func (l *reservations) settle(s *quotav1alpha2.ResourceQuotaStatus, came corev1.
 			returned[name] = more
 		}
 	}
-	for i := len(kept) - 1; i >= 0; i-- { // the webhook gave back what it took last
+	for i := len(kept) - 1; i >= 0; i-- { // the webhook returned what it reserved last
 		take(kept[i].amounts, returned)
 	}
 	if len(fresh) > 0 {
@@ -71,7 +71,7 @@ func (l *reservations) settle(s *quotav1alpha2.ResourceQuotaStatus, came corev1.
 	return out
 }
 
-// take takes as much as there is of amounts out of from, and out of amounts.
+// take subtracts from both from and amounts as much as both have.
 func take(from, amounts corev1.ResourceList) {
 	for name, have := range from {
 		want, ok := amounts[name]

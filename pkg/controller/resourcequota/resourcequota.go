@@ -1,5 +1,5 @@
-// Package resourcequota keeps ResourceQuotas of quota.kubesphere.io: it adds up what the selected namespaces use, and refuses at
-// kube-apiserver what would go beyond a limit. docs/quotas.md tells how.
+// Package resourcequota reconciles ResourceQuotas of quota.kubesphere.io: it sums up what the selected namespaces use, and has
+// kube-apiserver refuse what would exceed a limit. docs/quotas.md describes how.
 package resourcequota
 
 import (
@@ -35,14 +35,15 @@ const (
 	// Name is the controller's name.
 	Name = "resourcequota"
 
-	// conflictRetry is how soon a write that met a newer object is tried again.
+	// conflictRetry is the pause after a write that conflicted.
 	conflictRetry = 20 * time.Millisecond
-	// syncRetry is how soon a quota is looked at again whose objects are not known yet, and uncountedRetry one whose objects can't be.
+	// syncRetry is the pause before a quota whose objects are not loaded yet is reconciled again, and uncountedRetry that
+	// for one whose objects can't be read.
 	syncRetry      = 100 * time.Millisecond
 	uncountedRetry = 5 * time.Second
-	// syncPatience is for how long objects that can't be read may be such that can: kube-apiserver has a bad moment.
+	// syncPatience is how long failing reads of objects are considered temporary.
 	syncPatience = 5 * time.Second
-	// freeDelay and settleDelay gather changes: what became free is wanted soon; what arrived is in the total already.
+	// freeDelay and settleDelay collect changes: freed amounts are needed soon; arrived ones are in the total already.
 	freeDelay   = 50 * time.Millisecond
 	settleDelay = 500 * time.Millisecond
 	workers     = 8
@@ -72,7 +73,7 @@ func Setup(_ context.Context, mgr manager.Manager) error {
 		Complete(r)
 }
 
-// relabelled has the quotas looked at that select a namespace, or did.
+// relabelled enqueues the quotas that select a namespace, or did before.
 func relabelled(r *Reconciler) predicate.Predicate {
 	look := func(o client.Object) bool {
 		r.enqueue(o.GetLabels(), 0)
@@ -90,7 +91,7 @@ func relabelled(r *Reconciler) predicate.Predicate {
 	}
 }
 
-// Reconciler keeps the status of ResourceQuotas.
+// Reconciler updates the status of ResourceQuotas.
 type Reconciler struct {
 	// Client reads from the cache and writes.
 	Client client.Client
@@ -98,7 +99,7 @@ type Reconciler struct {
 	// Now is the clock.
 	Now func() time.Time
 
-	// need is told which kinds a quota limits, none for one that is gone. follow returns the tally of such a kind.
+	// need is called with the kinds that a quota limits, none for a deleted one. follow returns the usage counter of such a kind.
 	need   func(quota string, kinds []schema.GroupResource)
 	follow func(gr schema.GroupResource) *usageCounter
 
@@ -107,7 +108,7 @@ type Reconciler struct {
 	ledgers map[string]*reservations
 }
 
-// Reconcile brings the status of one quota up to date.
+// Reconcile updates the status of one quota.
 func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
 	q := &quotav1alpha2.ResourceQuota{}
 	if err := r.Client.Get(ctx, req.NamespacedName, q); err != nil {
@@ -149,7 +150,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	return reconcile.Result{RequeueAfter: wait}, nil
 }
 
-// expires returns when the oldest reservation has waited long enough; 0 where there is none.
+// expires returns when the oldest reservation expires; 0 if there is none.
 func (l *reservations) expires(now time.Time) time.Duration {
 	if len(l.reserved) == 0 {
 		return 0
@@ -171,18 +172,18 @@ func (r *Reconciler) selected(ctx context.Context, q *quotav1alpha2.ResourceQuot
 	return names, nil
 }
 
-// census is what was counted for a quota.
+// census has the counts for a quota.
 type census struct {
-	// used is what namespaces use, and came what came since the last look.
+	// used is what each namespace uses, and came what arrived since the last count.
 	used map[string]corev1.ResourceList
 	came corev1.ResourceList
-	// limits are those whose use is known. Of the others, wrong says why it can't be.
+	// limits are those whose use is known. wrong gives the reason for the others.
 	limits []corev1.ResourceName
 	wrong  error
 }
 
-// count counts for a quota; nil where the objects are not all known yet, and then wait is when to look again. A limit on something that
-// can't be counted keeps the others from nothing.
+// count counts for a quota; it returns nil if not all objects are loaded, and then wait is when to try again. A limit on a kind that
+// can't be counted does not affect the others.
 func (r *Reconciler) count(q *quotav1alpha2.ResourceQuota, namespaces []string, old, next *reservations) (c *census, wait time.Duration) {
 	hard := q.Spec.Quota.Hard
 	c = &census{used: make(map[string]corev1.ResourceList, len(namespaces)), came: corev1.ResourceList{}}
@@ -214,8 +215,8 @@ func (r *Reconciler) count(q *quotav1alpha2.ResourceQuota, namespaces []string, 
 	return c, 0
 }
 
-// newStatus returns what the status is to say. Namespaces without any use are left out; a total without any is 0, and one that is not known
-// is left out, which lets nothing of it pass.
+// newStatus returns the wanted status. Namespaces without any use are left out; a total of nothing is 0, and an unknown total is left out,
+// so that nothing of it is admitted.
 func newStatus(q *corev1.ResourceQuotaSpec, namespaces []string, c *census, reserved []reservation) *quotav1alpha2.ResourceQuotaStatus {
 	s := &quotav1alpha2.ResourceQuotaStatus{Total: corev1.ResourceQuotaStatus{Hard: q.Hard.DeepCopy(), Used: corev1.ResourceList{}}}
 	for _, name := range c.limits {
@@ -236,7 +237,7 @@ func newStatus(q *corev1.ResourceQuotaSpec, namespaces []string, c *census, rese
 	return s
 }
 
-// reservations returns what is known of a quota; an empty ledger for a new one.
+// ledger returns the reservations of a quota; empty ones for a new quota.
 func (r *Reconciler) ledger(name string) *reservations {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -246,7 +247,7 @@ func (r *Reconciler) ledger(name string) *reservations {
 	return &reservations{}
 }
 
-// keep remembers what is known of a quota, nil for nothing.
+// keep stores the reservations of a quota, nil for none.
 func (r *Reconciler) keep(name string, l *reservations) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -260,11 +261,11 @@ func (r *Reconciler) keep(name string, l *reservations) {
 	}
 }
 
-// changed has the quotas of a namespace looked at.
+// changed enqueues the quotas of a namespace.
 func (r *Reconciler) changed(namespace string, more bool) {
 	ns := &corev1.Namespace{}
 	if err := r.Client.Get(context.Background(), types.NamespacedName{Name: namespace}, ns); err != nil {
-		return // it is gone, and its quotas were told so
+		return // it is deleted, and its quotas were enqueued for that
 	}
 	delay := freeDelay
 	if more {
@@ -273,14 +274,14 @@ func (r *Reconciler) changed(namespace string, more bool) {
 	r.enqueue(ns.Labels, delay)
 }
 
-// enqueue has the quotas looked at that select a namespace with these labels.
+// enqueue enqueues the quotas that select a namespace with these labels.
 func (r *Reconciler) enqueue(of map[string]string, delay time.Duration) {
 	r.mu.Lock()
 	queue := r.queue
 	r.mu.Unlock()
 	list := &quotav1alpha2.ResourceQuotaList{}
 	if queue == nil || r.Client.List(context.Background(), list, client.UnsafeDisableDeepCopy) != nil {
-		return // nothing was counted yet: each quota is looked at when the controller starts
+		return // nothing was counted yet: all quotas are reconciled when the controller starts
 	}
 	for i := range list.Items {
 		if selects(&list.Items[i], of) {

@@ -29,7 +29,7 @@ import (
 	quotav1alpha2 "kapis.dev/ks-apiserver/pkg/api/quota/v1alpha2"
 )
 
-// world is a cluster with the workspace w, which has the namespaces a and b, beside the namespace c; and one controller.
+// world is a cluster with the workspace w, which has the namespaces a and b, and the namespace c without a workspace; and one controller.
 type world struct {
 	t       *testing.T
 	api     client.WithWatch
@@ -272,10 +272,10 @@ func TestAReservationEndsWhenItsObjectArrives(t *testing.T) {
 	w.total("{pods: 2}")
 	w.arrive(first)
 	w.look()
-	w.total("{pods: 2}") // one is there, the other is waited for
+	w.total("{pods: 2}") // one exists, and one is reserved
 	w.leave(first)
 	w.look()
-	w.total("{pods: 1}") // what is deleted is free at once
+	w.total("{pods: 1}") // deleted amounts are free at once
 	w.arrive(second)
 	if res := w.look(); res.RequeueAfter != 0 {
 		t.Errorf("still waits %v", res.RequeueAfter)
@@ -425,7 +425,7 @@ func (b *broken) Get(ctx context.Context, key client.ObjectKey, o client.Object,
 	return b.WithWatch.Get(ctx, key, o, opts...)
 }
 
-// S60: what can't be decided is refused.
+// S60: without a decision, a request is refused.
 func TestWhereAQuotaCantBeReadNothingPasses(t *testing.T) {
 	w := newWorld(t, "{hard: {pods: 10}}")
 	w.look()
@@ -473,7 +473,7 @@ func TestOnlyALimitOnSomethingUnknownIsSaid(t *testing.T) {
 	w.total("{pods: 1}")
 }
 
-// What a former leader counted and this one can't limits nothing that it could be: it is taken out, with what is reserved of it.
+// A limit that a former leader counted and this one can't count must admit nothing: its total is removed, with its reservations.
 func TestWhatCanNoLongerBeCountedLetsNothingPass(t *testing.T) {
 	w := newWorld(t, "{hard: {count/widgets.example.com: 10}}")
 	q := w.quota()
@@ -485,7 +485,7 @@ func TestWhatCanNoLongerBeCountedLetsNothingPass(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.look()
-	w.total("{count/widgets.example.com: 2}") // it may have a bad moment
+	w.total("{count/widgets.example.com: 2}") // the failure may be temporary
 	w.now.Add(int64(syncPatience / time.Second))
 	w.look()
 	w.total("{}")
@@ -505,8 +505,8 @@ func TestObjectsThatTakeLongAreWaitedForLessAndLessOften(t *testing.T) {
 	}
 }
 
-// Whoever writes quotas of a workspace writes them with its label. What their selector says is his to write, and no way to limit others, or to
-// see what they use.
+// Users who write a workspace's quotas write them with its label. They choose the selector, but it can neither limit other workspaces nor
+// reveal what they use.
 func TestAQuotaOfAWorkspaceIsAboutItsNamespacesOnly(t *testing.T) { // S6, S7
 	for name, c := range map[string]struct {
 		selector map[string]string

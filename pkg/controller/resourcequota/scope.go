@@ -6,7 +6,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// podScopes is what scopes ask about a pod.
+// podScopes has the properties of a pod that scopes check.
 type podScopes struct {
 	terminating, bestEffort, crossNamespace bool
 	priorityClass                           string
@@ -21,7 +21,7 @@ func scopesOf(pod *corev1.Pod) *podScopes {
 	return s
 }
 
-// isBestEffort tells whether a pod asks for no cpu and no memory at all.
+// isBestEffort reports whether a pod requests no cpu and no memory at all.
 func isBestEffort(pod *corev1.Pod) bool {
 	if pod.Status.QOSClass != "" {
 		return pod.Status.QOSClass == corev1.PodQOSBestEffort
@@ -41,7 +41,7 @@ func isBestEffort(pod *corev1.Pod) bool {
 		func(c corev1.Container) bool { return asks(&c.Resources) })
 }
 
-// crossesNamespaces tells whether a pod wants to be near to, or far from, pods of other namespaces.
+// crossesNamespaces reports whether a pod's affinity refers to pods of other namespaces.
 func crossesNamespaces(a *corev1.Affinity) bool {
 	if a == nil {
 		return false
@@ -63,7 +63,8 @@ func crossesNamespaces(a *corev1.Affinity) bool {
 	return slices.ContainsFunc(terms, func(t corev1.PodAffinityTerm) bool { return len(t.Namespaces) > 0 || t.NamespaceSelector != nil })
 }
 
-// scoped tells whether a quota is about what uses u: in all of its scopes. A quota with a scope is about pods only.
+// scoped reports whether a quota counts an object with use u: it has to be in all scopes of the quota. A quota with a
+// scope counts pods only.
 func scoped(q *corev1.ResourceQuotaSpec, u *use) bool {
 	for _, name := range q.Scopes {
 		if !u.of.in(corev1.ScopedResourceSelectorRequirement{ScopeName: name, Operator: corev1.ScopeSelectorOpExists}) {
@@ -76,7 +77,7 @@ func scoped(q *corev1.ResourceQuotaSpec, u *use) bool {
 	return !slices.ContainsFunc(q.ScopeSelector.MatchExpressions, func(r corev1.ScopedResourceSelectorRequirement) bool { return !u.of.in(r) })
 }
 
-// in tells whether a pod is in a scope. In one that nobody knows here, no pod is.
+// in reports whether a pod is in a scope. In an unknown scope there is no pod.
 func (s *podScopes) in(r corev1.ScopedResourceSelectorRequirement) bool {
 	if s == nil {
 		return false

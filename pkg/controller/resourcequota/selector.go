@@ -7,8 +7,8 @@ import (
 	tenantv1beta1 "kapis.dev/ks-apiserver/pkg/api/tenant/v1beta1"
 )
 
-// workspaceOf returns the workspace to which a quota is confined, "" for none; ok is false where it is about no namespace at all. The label
-// says who could write the quota: with that of a workspace, somebody who may limit this one, whatever the selector says.
+// workspaceOf returns the workspace to which a quota is restricted, "" for none; ok is false if it selects no namespace at all. The label
+// says who could write the quota: a quota with a workspace's label may limit only that workspace, whatever the selector is.
 func workspaceOf(q *quotav1alpha2.ResourceQuota) (workspace string, ok bool) {
 	of, selected := q.Labels[tenantv1beta1.LabelWorkspace], q.Spec.Selector[tenantv1beta1.LabelWorkspace]
 	switch {
@@ -20,7 +20,7 @@ func workspaceOf(q *quotav1alpha2.ResourceQuota) (workspace string, ok bool) {
 	return of, of == selected
 }
 
-// selectorOf returns the labels of the namespaces that a quota is about.
+// selectorOf returns the labels of the namespaces that a quota selects.
 func selectorOf(q *quotav1alpha2.ResourceQuota) labels.Selector {
 	workspace, ok := workspaceOf(q)
 	if !ok {
@@ -36,7 +36,7 @@ func selectorOf(q *quotav1alpha2.ResourceQuota) labels.Selector {
 	return labels.SelectorFromSet(all)
 }
 
-// selects tells whether a quota is about a namespace with these labels.
+// selects reports whether a quota selects a namespace with these labels.
 func selects(q *quotav1alpha2.ResourceQuota, of map[string]string) bool {
 	workspace, ok := workspaceOf(q)
 	if !ok || workspace != "" && of[tenantv1beta1.LabelWorkspace] != workspace {

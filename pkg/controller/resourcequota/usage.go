@@ -16,21 +16,21 @@ import (
 // countPrefix begins the names of limits on the number of objects of a kind: count/deployments.apps.
 const countPrefix = "count/"
 
-// storageClassInfix stands between a storage class and what is limited of it.
+// storageClassInfix separates a storage class from the limited resource.
 const storageClassInfix = ".storageclass.storage.k8s.io/"
 
 func pods() schema.GroupResource     { return schema.GroupResource{Resource: "pods"} }
 func services() schema.GroupResource { return schema.GroupResource{Resource: "services"} }
 func claims() schema.GroupResource   { return schema.GroupResource{Resource: "persistentvolumeclaims"} }
 
-// use is what an object uses, and what scopes ask about it. It is never changed.
+// use is what an object uses, and what scopes check. It is immutable.
 type use struct {
 	amounts corev1.ResourceList
-	// of is what scopes ask about a pod; nil for other kinds, which no scope has.
+	// of has what scopes check of a pod; nil for other kinds, which have no scopes.
 	of *podScopes
 }
 
-// counted is the use of an object of which only the number is limited.
+// counted returns the use of an object of which only the number is limited.
 func counted(gr schema.GroupResource) *use {
 	one := *resource.NewQuantity(1, resource.DecimalSI)
 	amounts := corev1.ResourceList{countName(gr): one}
@@ -44,7 +44,7 @@ func countName(gr schema.GroupResource) corev1.ResourceName {
 	return corev1.ResourceName(countPrefix + gr.String())
 }
 
-// kindOf returns the kind of object whose use a limit is on.
+// kindOf returns the kind of objects that a limit counts.
 func kindOf(name corev1.ResourceName) schema.GroupResource {
 	s := string(name)
 	if rest, ok := strings.CutPrefix(s, countPrefix); ok {
@@ -61,7 +61,7 @@ func kindOf(name corev1.ResourceName) schema.GroupResource {
 	return pods()
 }
 
-// kindsOf returns the kinds that limits are on, in order.
+// kindsOf returns the kinds that limits count, sorted.
 func kindsOf(hard corev1.ResourceList) []schema.GroupResource {
 	seen := map[schema.GroupResource]bool{}
 	for name := range hard {
@@ -75,7 +75,7 @@ func kindsOf(hard corev1.ResourceList) []schema.GroupResource {
 	return out
 }
 
-// ofPod returns what a pod uses. One that has ended uses nothing but its place in the count of objects.
+// ofPod returns what a pod uses. A pod that has ended counts only as an object.
 func ofPod(pod *corev1.Pod) *use {
 	u := counted(pods())
 	u.of = scopesOf(pod)
@@ -83,7 +83,7 @@ func ofPod(pod *corev1.Pod) *use {
 		u.amounts[corev1.ResourcePods] = resource.Quantity{Format: resource.DecimalSI}
 		return u
 	}
-	// What was resized in place counts as the higher of what is asked for and what is there.
+	// For a pod that was resized in place, the higher of the requested and the actual amounts counts.
 	o := podresource.PodResourcesOptions{UseStatusResources: true, InPlacePodLevelResourcesVerticalScalingEnabled: true}
 	for name, amount := range podresource.PodRequests(pod, o) {
 		u.amounts["requests."+name] = amount
@@ -104,7 +104,7 @@ func isNative(name corev1.ResourceName) bool {
 		strings.HasPrefix(string(name), corev1.ResourceHugePagesPrefix)
 }
 
-// ofService returns what a service uses. A load balancer gets a port on each node for each of its own, unless it says otherwise.
+// ofService returns what a service uses. A load balancer gets a port on each node for each of its ports, unless its spec disables that.
 func ofService(s *corev1.Service) *use {
 	u := counted(services())
 	var balancers, ports int64
@@ -128,7 +128,7 @@ func ofService(s *corev1.Service) *use {
 	return u
 }
 
-// ofClaim returns what a claim uses: what it asks for, or what it was given where that is more, in whole bytes; also under the
+// ofClaim returns what a claim uses: the requested size, or the actual one if that is larger, in whole bytes; also under the
 // name of its storage class.
 func ofClaim(c *corev1.PersistentVolumeClaim) *use {
 	u := counted(claims())
@@ -156,8 +156,8 @@ func ofClaim(c *corev1.PersistentVolumeClaim) *use {
 	return u
 }
 
-// unlimited returns what a pod has to say and does not: where cpu or memory are limited, a container that asks for none of it
-// would be free. The answer is "" where nothing is missing.
+// unlimited returns what a pod has to specify and does not: if cpu or memory are limited, a container without a request would
+// be free. It returns "" if nothing is missing.
 func unlimited(pod *corev1.Pod, hard corev1.ResourceList) string {
 	if podresource.IsPodLevelResourcesSet(pod) {
 		return ""
@@ -186,7 +186,7 @@ func unlimited(pod *corev1.Pod, hard corev1.ResourceList) string {
 	return strings.Join(missing, "; ")
 }
 
-// growth returns by how much after is more than before, of what is limited. Before may be nil.
+// growth returns the increase from before to after, for limited resources. before may be nil.
 func growth(before, after *use, hard corev1.ResourceList) corev1.ResourceList {
 	out := corev1.ResourceList{}
 	for name := range hard {
@@ -218,7 +218,7 @@ func (u *use) add(sum corev1.ResourceList, n int64, limited []corev1.ResourceNam
 	}
 }
 
-// spell writes amounts as people read them: limits.cpu=2,pods=3.
+// spell formats amounts for users: limits.cpu=2,pods=3.
 func spell(l corev1.ResourceList) string {
 	names := quota.ResourceNames(l)
 	slices.Sort(names)

@@ -15,11 +15,11 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// usageCounter is the use of all objects of one kind, by namespace. It is what a reflector fills; of an object it keeps its UID and a
-// pointer to what it uses, which objects that use the same share.
+// usageCounter has the use of all objects of one kind, by namespace. A reflector fills it; of each object it stores the UID and a
+// pointer to its use, which objects with equal use share.
 type usageCounter struct {
 	measure func(o any) *use
-	// changed is told of each namespace in which the use changed, and whether it became more.
+	// changed is called for each namespace in which the use changed, with whether it increased.
 	changed func(namespace string, more bool)
 	now     func() time.Time
 	begun   time.Time
@@ -29,12 +29,12 @@ type usageCounter struct {
 	mu     sync.Mutex
 	spaces map[string]*space
 	uses   map[string]*shared
-	// arrivals are what came to be used in the last time, oldest first; last is the number of the newest.
+	// arrivals are the recent increases of use, oldest first; last is the number of the newest.
 	arrivals []arrival
 	last     uint64
 }
 
-// space is what is used in a namespace.
+// space is what a namespace uses.
 type space struct {
 	objects map[types.UID]*shared
 	count   map[*shared]int64
@@ -47,19 +47,19 @@ type shared struct {
 	refs int
 }
 
-// arrival is an object that came, or that uses more than before.
+// arrival is a new object, or one that uses more than before.
 type arrival struct {
 	number        uint64
 	at            time.Time
 	namespace     string
-	before, after *shared // before is nil for one that is new
+	before, after *shared // before is nil for a new object
 }
 
 func newUsageCounter(measure func(any) *use, changed func(string, bool), now func() time.Time) *usageCounter {
 	return &usageCounter{measure: measure, changed: changed, now: now, begun: now(), spaces: map[string]*space{}, uses: map[string]*shared{}}
 }
 
-// tell takes down what became of an attempt to read the objects.
+// tell records the result of an attempt to read the objects.
 func (t *usageCounter) tell(err error) {
 	if err == nil {
 		t.failed.Store(nil)
@@ -68,7 +68,7 @@ func (t *usageCounter) tell(err error) {
 	t.failed.Store(&err)
 }
 
-// late says of a tally that is not complete why it can't be, or when to look again.
+// late returns, for a usage counter that is not complete, the reason or when to check again.
 func (t *usageCounter) late() (wait time.Duration, err error) {
 	age := t.now().Sub(t.begun)
 	if failed := t.failed.Load(); failed != nil && age >= syncPatience {
@@ -77,10 +77,10 @@ func (t *usageCounter) late() (wait time.Duration, err error) {
 	return min(max(age/10, syncRetry), uncountedRetry), nil
 }
 
-// Add takes in an object. It is part of cache.ReflectorStore.
+// Add adds an object. It is part of cache.ReflectorStore.
 func (t *usageCounter) Add(o any) error { return t.Update(o) }
 
-// Update takes in an object.
+// Update adds or updates an object.
 func (t *usageCounter) Update(o any) error {
 	m, err := meta.Accessor(o)
 	if err != nil {
@@ -95,7 +95,7 @@ func (t *usageCounter) Update(o any) error {
 	return nil
 }
 
-// Delete takes in that an object is gone.
+// Delete removes an object.
 func (t *usageCounter) Delete(o any) error {
 	if gone, ok := o.(cache.DeletedFinalStateUnknown); ok {
 		o = gone.Obj
@@ -113,7 +113,7 @@ func (t *usageCounter) Delete(o any) error {
 	return nil
 }
 
-// Replace takes in all objects. Of the first list nothing counts as having arrived: it was there.
+// Replace replaces all objects. The objects of the first list don't count as arrivals: they existed before.
 func (t *usageCounter) Replace(objects []any, _ string) error {
 	listed := make(map[string]map[types.UID]bool, len(t.spaces))
 	touched := map[string]bool{}
@@ -150,10 +150,10 @@ func (t *usageCounter) Replace(objects []any, _ string) error {
 	return nil
 }
 
-// Resync does nothing: no event is lost here.
+// Resync does nothing: no event is lost.
 func (t *usageCounter) Resync() error { return nil }
 
-// set puts in what an object uses. The lock is held, as in all that follow.
+// set stores what an object uses. The lock is held, as in all functions below.
 func (t *usageCounter) set(namespace string, uid types.UID, u *use, log bool) (more, changed bool) {
 	s := t.spaces[namespace]
 	if s == nil {
@@ -204,7 +204,7 @@ func (t *usageCounter) release(s *space, u *shared) {
 	}
 }
 
-// note keeps an arrival for as long as a reservation could wait for it.
+// note stores an arrival for as long as a reservation could wait for it.
 func (t *usageCounter) note(a arrival) {
 	a.at = t.now()
 	t.last++
@@ -213,14 +213,14 @@ func (t *usageCounter) note(a arrival) {
 	switch {
 	case old < 0:
 		t.arrivals = t.arrivals[:0]
-	case old > len(t.arrivals)/2: // not each time, so that an arrival costs the same however many there are
+	case old > len(t.arrivals)/2: // not each time, so that an arrival has a constant cost however many there are
 		t.arrivals = slices.Clone(t.arrivals[old:])
 	}
 	t.arrivals = append(t.arrivals, a)
 }
 
-// sum returns what is used in namespaces of what a quota limits, what of it came since the arrival number since in those that
-// were selected before, and the number of the newest arrival.
+// sum returns what namespaces use of the resources that a quota limits, how much of it arrived after the arrival number since
+// in the namespaces that were selected before, and the number of the newest arrival.
 func (t *usageCounter) sum(namespaces []string, q *corev1.ResourceQuotaSpec, limited []corev1.ResourceName, since uint64,
 	before map[string]bool,
 ) (used map[string]corev1.ResourceList, came corev1.ResourceList, last uint64) {
@@ -252,8 +252,8 @@ func (t *usageCounter) sum(namespaces []string, q *corev1.ResourceQuotaSpec, lim
 	return used, came, t.last
 }
 
-// key is the same for what uses the same, and for nothing else: names of resources and of priority classes are quoted, as an object
-// of any kind may have any.
+// key returns a key that is equal for equal use, and for nothing else: names of resources and of priority classes are quoted, since
+// they may be any texts.
 func (u *use) key() string {
 	var b strings.Builder
 	if u.of != nil {

@@ -10,7 +10,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// parse reads an object out of YAML.
+// parse decodes an object from YAML.
 func parse[T any](t *testing.T, text string) *T {
 	t.Helper()
 	o := new(T)

@@ -20,27 +20,27 @@ import (
 	quotav1alpha2 "kapis.dev/ks-apiserver/pkg/api/quota/v1alpha2"
 )
 
-// Path is where kube-apiserver asks the Validator.
+// Path is the path of the Validator's webhook.
 const Path = "/validate-quota-kubesphere-io-v1alpha2"
 
-// Validator refuses what would use more than a ResourceQuota leaves. What it lets pass is reserved in the status of the quota
-// before it answers, so that of many who ask at once, at any replica, no more get something than there is. It is asked for creations of
-// what is limited, and for changes of pods/resize, services and persistentvolumeclaims.
+// Validator refuses requests that would use more than a ResourceQuota has left. Before it allows a request, it reserves the amounts in
+// the status of the quota, so that concurrent requests at any replica together get no more than there is. It is asked about creations
+// of limited objects, and about updates of pods/resize, services and persistentvolumeclaims.
 type Validator struct {
-	// Client reads from the cache which quotas there are, and of which workspace a namespace is.
+	// Client reads the quotas and the workspaces of namespaces from the cache.
 	Client client.Reader
 	desks  reservationBatcher
 }
 
 var _ admission.Handler = (*Validator)(nil)
 
-// NewValidator makes a Validator. cached reads which quotas and namespaces there are, live reads a quota as it is, and write writes
+// NewValidator returns a Validator. cached reads quotas and namespaces, live reads the current state of a quota, and write writes
 // its status.
 func NewValidator(cached, live client.Reader, write client.StatusClient) *Validator {
 	return &Validator{Client: cached, desks: reservationBatcher{live: live, write: write}}
 }
 
-// Handle answers kube-apiserver. A quota that can't be asked lets nothing pass.
+// Handle implements admission.Handler. If a quota can't be read, the request is refused.
 func (v *Validator) Handle(ctx context.Context, req admission.Request) admission.Response {
 	quotas, err := v.quotas(ctx, req.Namespace)
 	if err != nil {
@@ -70,7 +70,7 @@ func (v *Validator) Handle(ctx context.Context, req admission.Request) admission
 	return admission.Allowed("")
 }
 
-// quotas returns those that are about a namespace, by name: all who ask take them in the same order.
+// quotas returns those that select a namespace, by name: all requests reserve in the same order.
 func (v *Validator) quotas(ctx context.Context, namespace string) ([]*quotav1alpha2.ResourceQuota, error) {
 	list := &quotav1alpha2.ResourceQuotaList{}
 	err := v.Client.List(ctx, list, client.UnsafeDisableDeepCopy)
@@ -85,10 +85,10 @@ func (v *Validator) quotas(ctx context.Context, namespace string) ([]*quotav1alp
 		if !apierrors.IsNotFound(err) {
 			return nil, fmt.Errorf("read which workspace namespace %q belongs to: %w", namespace, err)
 		}
-		// A namespace that was made a moment ago.
+		// The namespace may be too new for the cache.
 		if err := v.desks.live.Get(ctx, types.NamespacedName{Name: namespace}, ns); err != nil {
 			if apierrors.IsNotFound(err) {
-				return nil, nil // nothing can be made in it
+				return nil, nil // nothing can be created in it
 			}
 			return nil, fmt.Errorf("read which workspace namespace %q belongs to: %w", namespace, err)
 		}
@@ -108,7 +108,7 @@ func (v *Validator) quotas(ctx context.Context, namespace string) ([]*quotav1alp
 	return out, nil
 }
 
-// asksForMore tells whether a request could use more. A write of a status, a binding of a pod or a deletion can't.
+// asksForMore reports whether a request could use more. A write of a status, a binding of a pod or a deletion can't.
 func asksForMore(req *admission.Request) bool {
 	switch req.Operation {
 	case admissionv1.Create:
@@ -120,7 +120,7 @@ func asksForMore(req *admission.Request) bool {
 	return false
 }
 
-// measure returns what the object of a request uses, and the pod where it is one.
+// measure returns what the object of a request uses, and the pod if it is one.
 func measure(req *admission.Request, raw []byte) (u *use, pod *corev1.Pod, err error) {
 	gr := schema.GroupResource{Group: req.Resource.Group, Resource: req.Resource.Resource}
 	read := func(into any) {
@@ -145,7 +145,7 @@ func measure(req *admission.Request, raw []byte) (u *use, pod *corev1.Pod, err e
 	return counted(gr), nil, nil
 }
 
-// reserveAll reserves in every quota, or in none.
+// reserveAll reserves in all quotas, or in none.
 func (v *Validator) reserveAll(ctx context.Context, quotas []*quotav1alpha2.ResourceQuota, before, after *use, pod *corev1.Pod,
 	dry bool) error {
 	type taken struct {
@@ -178,7 +178,7 @@ func (v *Validator) reserveAll(ctx context.Context, quotas []*quotav1alpha2.Reso
 		}
 		for _, done := range all[:i] {
 			if !dry {
-				// Where this fails, the reservation runs out by itself.
+				// If this fails, the reservation expires.
 				_ = v.desks.reserve(ctx, done.name, order{amounts: done.amounts, back: true})
 			}
 		}

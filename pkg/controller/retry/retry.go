@@ -1,4 +1,4 @@
-// Package retry says when an object is reconciled again after a write that did not succeed.
+// Package retry returns when an object is reconciled again after a failed write.
 package retry
 
 import (
@@ -11,14 +11,14 @@ import (
 )
 
 const (
-	// Conflict is how soon a write that met a newer object is tried again.
+	// Conflict is the pause after a write that conflicted.
 	Conflict = 50 * time.Millisecond
-	// Missing is how soon a kind that is not there is looked for again: its coming back is no event.
+	// Missing is the pause before a missing kind is looked up again: its creation causes no event.
 	Missing = 5 * time.Second
 )
 
-// OnConflict returns the result of a reconciliation: again after Conflict where err says that somebody else changed or created an object
-// meanwhile, which is no failure; otherwise err, or after the given time where that is not 0.
+// OnConflict returns the result of a reconciliation: if err says that the object was changed or created meanwhile, which is no failure,
+// again after Conflict; otherwise err, or after the given time if that is not 0.
 func OnConflict(after time.Duration, err error) (reconcile.Result, error) {
 	if apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) {
 		return reconcile.Result{RequeueAfter: Conflict}, nil
@@ -29,7 +29,8 @@ func OnConflict(after time.Duration, err error) (reconcile.Result, error) {
 	return reconcile.Result{RequeueAfter: after}, nil
 }
 
-// OnMissingKind is OnConflict for a controller that outlives the kinds it writes: where one of them is missing, it tries again after Missing.
+// OnMissingKind is OnConflict for a controller that may run longer than the kinds it writes exist: if one of them is
+// missing, it tries again after Missing.
 func OnMissingKind(after time.Duration, err error) (reconcile.Result, error) {
 	if crd.Missing(err) {
 		return reconcile.Result{RequeueAfter: Missing}, nil

@@ -21,7 +21,7 @@ import (
 
 var ctx = context.Background()
 
-// kindOf returns what a kind such as "GlobalRole" has of its own.
+// kindOf returns the Kind of a name such as "GlobalRole".
 func kindOf(name string) mirror.Kind {
 	all := Kinds()
 	return all[slices.IndexFunc(all, func(k mirror.Kind) bool { return k.Name == name })]
@@ -92,7 +92,7 @@ func TestARoleThatNobodyHasHasNoMirror(t *testing.T) {
 	}
 }
 
-// S9: what takes a right away takes it away at kube-apiserver too.
+// S9: removing a right removes it at kube-apiserver too.
 func TestS9ARightGoesWithWhatGaveIt(t *testing.T) {
 	for name, take := range map[string]func(*testing.T, *mirrortest.Fixture){
 		"TheBinding": func(t *testing.T, f *mirrortest.Fixture) {
@@ -145,7 +145,7 @@ func TestOneFailureKeepsNobodysRightAlive(t *testing.T) {
 	}
 }
 
-// S9: a native role that can't be written keeps nobody bound who was taken out, and binds nobody else to what it said before.
+// S9: if a native role can't be written, removed subjects are unbound, and no other subject is bound to its old rules.
 func TestS9AMemberWhoIsTakenOutLosesHisRightWhereTheRoleCantBeWritten(t *testing.T) {
 	invite := rbacv1.PolicyRule{Verbs: []string{"create"}, APIGroups: []string{iamv1beta1.GroupName}, Resources: []string{"workspacemembers"}}
 	f := mirrortest.New(t, kindOf("GlobalRole"), globalRole("viewer", rule("list", "pods"), invite), globalRoleBinding("b", "viewer", "ann", "bob"))
@@ -198,7 +198,7 @@ func TestS9AMemberWhoIsTakenOutLosesHisRightWhereTheRoleCantBeWritten(t *testing
 	}
 }
 
-// Who is left is left, in whichever of a role's bindings he is to be.
+// The remaining subjects stay, in whichever of a role's bindings they are.
 func TestManyWhoAreLeftKeepTheirRightWhereTheRoleCantBeWritten(t *testing.T) {
 	var users []string
 	for i := range 1200 {
@@ -207,7 +207,7 @@ func TestManyWhoAreLeftKeepTheirRightWhereTheRoleCantBeWritten(t *testing.T) {
 	f := mirrortest.New(t, kindOf("GlobalRole"), globalRole("regular", rule("list", "pods")), globalRoleBinding("b", "regular", users[:900]...))
 	f.Reconcile("", "regular")
 	must(t, f.Client.Delete(ctx, globalRoleBinding("b", "regular")))
-	must(t, f.Client.Create(ctx, globalRoleBinding("b", "regular", append(users[:7:7], users[8:]...)...))) // two native ones are needed now
+	must(t, f.Client.Create(ctx, globalRoleBinding("b", "regular", append(users[:7:7], users[8:]...)...))) // now two native bindings are needed
 	patch(t, f, globalRole("regular"), `{"rules":[{"verbs":["get"],"apiGroups":[""],"resources":["pods"]}]}`)
 	f.Refuse = func(_ string, o client.Object) error {
 		if _, is := o.(*rbacv1.ClusterRole); is {
@@ -468,8 +468,9 @@ func patch(t *testing.T, f *mirrortest.Fixture, o client.Object, text string) {
 	must(t, f.Client.Patch(ctx, o, client.RawPatch(types.MergePatchType, []byte(text))))
 }
 
-// A role of an older installation: its rules are everybody's who is bound; what its policy allows is for ks-apiserver to say, and never
-// more at kube-apiserver than to write a user. Whoever could delete users would pass for a manager of users there (config/install/admission.yaml).
+// A role of an older installation: its rules hold for all its subjects; ks-apiserver evaluates its policy, which at kube-apiserver gives
+// no more than the right to write a user. A caller who could delete users would pass for a manager of users there
+// (config/install/admission.yaml).
 func TestAPolicyInRegoIsTheSyntheticGroupsOnly(t *testing.T) {
 	const conditional = "kapis:conditional:global:authenticated"
 	r := globalRole("authenticated", rule("list", "pods"))

@@ -1,5 +1,5 @@
-// Package role has what is different between the four kinds of roles of iam.kubesphere.io. What their controllers do is the same for all:
-// package mirror keeps the rules of a role as its templates say, and native RBAC as its rules and bindings say.
+// Package role has the differences between the four kinds of roles of iam.kubesphere.io. Their controllers are the same: package mirror
+// updates the rules of a role from its templates, and native RBAC from its rules and bindings.
 package role
 
 import (
@@ -16,7 +16,7 @@ import (
 
 const conditionalPrefix = mirror.NamePrefix + "conditional:"
 
-// Kinds returns the four kinds of roles: global, of a workspace, of the cluster and of a namespace.
+// Kinds returns the four kinds of roles: of the platform, a workspace, the cluster and a namespace.
 func Kinds() []mirror.Kind {
 	return []mirror.Kind{
 		{
@@ -97,7 +97,7 @@ func Kinds() []mirror.Kind {
 	}
 }
 
-// everywhere returns the Place of roles that count in the whole cluster.
+// everywhere returns the Place function of roles that hold in the whole cluster.
 func everywhere(scope, prefix, conditional string) func(context.Context, client.Reader, client.Object) (mirror.Place, error) {
 	return func(_ context.Context, _ client.Reader, role client.Object) (mirror.Place, error) {
 		name := role.GetName()
@@ -109,7 +109,7 @@ func everywhere(scope, prefix, conditional string) func(context.Context, client.
 	}
 }
 
-// namespacePlace is the role's own namespace.
+// namespacePlace returns the role's own namespace.
 func namespacePlace(_ context.Context, _ client.Reader, role client.Object) (mirror.Place, error) {
 	name, namespace := role.GetName(), role.GetNamespace()
 	return mirror.Place{

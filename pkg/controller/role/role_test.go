@@ -44,7 +44,7 @@ func TestARoleCountsInItsNamespaceOnly(t *testing.T) {
 		new(ask("ann", "")):                           false,
 		new(ask("bob", "p")):                          false,
 		new(ask("x", "p", "kapis:namespace:admin")):   true,
-		new(ask("x", "q", "kapis:namespace:admin")):   false, // not reconciled, so not there
+		new(ask("x", "q", "kapis:namespace:admin")):   false, // not reconciled, so it does not exist
 		{User: "ann", Verb: "get", Path: "/metrics"}:  false,
 		{User: "ann", Verb: "get", Resource: "nodes"}: false,
 	} {
@@ -80,7 +80,7 @@ func TestAConditionIsTheGroupsInTheNamespaceOnly(t *testing.T) {
 	}
 }
 
-// S9: a role and its binding deleted in any order leave nothing.
+// S9: deleting a role and its binding, in any order, leaves no native objects.
 func TestS9NothingIsLeftInAnyOrder(t *testing.T) {
 	for name, roleFirst := range map[string]bool{"RoleFirst": true, "BindingFirst": false} {
 		t.Run(name, func(t *testing.T) {

@@ -15,14 +15,14 @@ import (
 	"kapis.dev/ks-apiserver/pkg/controller/mirror"
 )
 
-// A role of a workspace is one native ClusterRole and a RoleBinding of it in every namespace of the workspace, and for the synthetic
-// group of the role a ClusterRoleBinding to what the workspace has outside of namespaces.
+// A role of a workspace becomes one native ClusterRole, a RoleBinding of it in every namespace of the workspace, and for the
+// synthetic group of the role a ClusterRoleBinding for the workspace's cluster-scoped objects.
 
 // workspaceField is the index of workspace roles and namespaces by their workspace.
 const workspaceField = "kapis.dev/workspace"
 
-// workspacePlace is every namespace of the role's workspace. A binding counts in the role's own workspace only:
-// one of another workspace gives nothing.
+// workspacePlace returns all namespaces of the role's workspace. A binding counts in the role's own workspace only: a
+// binding of another workspace gives nothing.
 func workspacePlace(ctx context.Context, c client.Reader, role client.Object) (mirror.Place, error) {
 	name, workspace := role.GetName(), role.GetLabels()[tenantv1beta1.LabelWorkspace]
 	p := mirror.Place{
@@ -48,7 +48,7 @@ func workspacePlace(ctx context.Context, c client.Reader, role client.Object) (m
 	return p, nil
 }
 
-// ofWorkspace names the roles of a namespace's workspace.
+// ofWorkspace returns the roles of a namespace's workspace.
 func ofWorkspace(ctx context.Context, c client.Reader, namespace client.Object) []types.NamespacedName {
 	workspace := namespace.GetLabels()[tenantv1beta1.LabelWorkspace]
 	if workspace == "" {
@@ -66,7 +66,7 @@ func ofWorkspace(ctx context.Context, c client.Reader, namespace client.Object) 
 	return keys
 }
 
-// namespaceKind is a Namespace of which only the metadata is read.
+// namespaceKind returns a Namespace of which only the metadata is read.
 func namespaceKind() *metav1.PartialObjectMetadata {
 	o := &metav1.PartialObjectMetadata{}
 	o.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Namespace"))

@@ -79,7 +79,7 @@ func TestAWorkspaceRoleCountsInTheNamespacesOfItsWorkspace(t *testing.T) {
 	}
 }
 
-// S9: the rights in a namespace follow the namespace.
+// S9: when a namespace moves to another workspace, the rights in it change.
 func TestS9ANamespaceThatMovesTakesItsRightsAlong(t *testing.T) {
 	f := workspaceFixture(t, workspaceRole("a-viewer", "a"), workspaceRoleBinding("ba", "a", "a-viewer", user("ann")),
 		workspaceRole("b-viewer", "b"), workspaceRoleBinding("bb", "b", "b-viewer", user("bob")), namespace("p", "a"))
@@ -124,7 +124,7 @@ func TestANamespaceBornLaterIsReachedByAllRolesOfItsWorkspace(t *testing.T) {
 	}
 }
 
-// S6: who may bind in one workspace gets nothing in another one by it.
+// S6: a user who may bind in one workspace gets no rights in another one by that.
 func TestS6ABindingOfAnotherWorkspaceGivesNothing(t *testing.T) {
 	for name, objects := range map[string][]client.Object{
 		"BindingOfAnother": {workspaceRole("r", "demo"), workspaceRoleBinding("b", "other", "r", user("eve"))},
@@ -190,8 +190,8 @@ func TestU50NoNamespaceIsEverWritten(t *testing.T) {
 	}
 }
 
-// What belongs to a workspace outside of namespaces is its role's too: for the group that only ks-apiserver asserts, which has looked at the
-// label of the object. With a kubeconfig of one's own there is no such right, since kube-apiserver can't tell whose workspace it is.
+// A workspace's role also gives rights to its cluster-scoped objects, but to the group that only ks-apiserver asserts, which has compared
+// the object's label. With their own kubeconfig users have no such right, since kube-apiserver can't restrict it to the workspace.
 func TestTheRoleReachesWhatTheWorkspaceHasOutsideOfNamespaces(t *testing.T) {
 	r := workspaceRole("demo-admin", "demo")
 	r.Rules = append(r.Rules,

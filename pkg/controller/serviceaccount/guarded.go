@@ -11,12 +11,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Path is where kube-apiserver asks whether who writes an annotation iam.kubesphere.io/role may give that role: package admission has the
-// rule.
+// Path is the path of the webhook that checks whether the writer of an annotation iam.kubesphere.io/role may give that role: package
+// admission has the rule.
 const Path = "/validate--v1-serviceaccount"
 
-// isGuarded tells whether kube-apiserver asks at Path about every creation and change of a service account, and refuses what it can't ask
-// about. It may leave out what any of these conditions leaves out, and nothing else.
+// isGuarded reports whether kube-apiserver calls the webhook at Path for every creation and update of a service account, and refuses the
+// write if the call fails. Only the given conditions may exclude writes.
 func isGuarded(ctx context.Context, live client.Reader, but []admissionregistrationv1.MatchCondition) (bool, error) {
 	list := &admissionregistrationv1.ValidatingWebhookConfigurationList{}
 	if err := live.List(ctx, list); err != nil {

@@ -1,6 +1,6 @@
-// Package serviceaccount gives Kubernetes' service accounts the role of their namespace that their annotation iam.kubesphere.io/role
-// names, by a RoleBinding of iam.kubesphere.io. Who writes such an annotation gives a role away: a webhook sees that he may, and without
-// that webhook no annotation counts.
+// Package serviceaccount gives native service accounts the role of their namespace that their annotation iam.kubesphere.io/role names,
+// by a RoleBinding of iam.kubesphere.io. Writing such an annotation gives a role: a webhook checks that the writer may do so, and
+// without that webhook no annotation counts.
 package serviceaccount
 
 import (
@@ -31,7 +31,7 @@ const (
 
 	// bindingPrefix begins the names of the bindings.
 	bindingPrefix = "ks-serviceaccount-"
-	// unguardedRetry is how soon an annotation is looked at again that nobody vouched for.
+	// unguardedRetry is the pause before an annotation that the webhook did not check is read again.
 	unguardedRetry = time.Minute
 )
 
@@ -46,20 +46,20 @@ func Setup(_ context.Context, mgr manager.Manager, but []admissionregistrationv1
 		Complete(r)
 }
 
-// Reconciler keeps the bindings of service accounts.
+// Reconciler reconciles the bindings of service accounts.
 type Reconciler struct {
 	Client client.Client
 	Events events.EventRecorder
-	// Guarded tells whether kube-apiserver asks the webhook at Path about every service account that is written.
+	// Guarded reports whether kube-apiserver calls the webhook at Path for every write of a service account.
 	Guarded func(ctx context.Context) (bool, error)
 }
 
-// Reconcile brings the binding of one service account up to date.
+// Reconcile updates the binding of one service account.
 func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
 	a := &metav1.PartialObjectMetadata{}
 	a.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("ServiceAccount"))
 	if err := r.Client.Get(ctx, req.NamespacedName, a); err != nil || !a.DeletionTimestamp.IsZero() {
-		return reconcile.Result{}, client.IgnoreNotFound(err) // its binding goes with it
+		return reconcile.Result{}, client.IgnoreNotFound(err) // its binding is deleted with it
 	}
 	return retry.OnConflict(r.sync(ctx, a))
 }
@@ -73,7 +73,7 @@ func (r *Reconciler) sync(ctx context.Context, a *metav1.PartialObjectMetadata) 
 		return 0, fmt.Errorf("read role binding %s: %w", key, err)
 	}
 	if found && !metav1.IsControlledBy(have, a) {
-		return 0, nil // somebody else's, or that of a service account of the same name, which goes
+		return 0, nil // another object's, or that of a deleted service account of the same name
 	}
 	role := a.Annotations[iamv1beta1.AnnotationRole]
 	if role == "" {
@@ -118,7 +118,7 @@ func (r *Reconciler) write(ctx context.Context, a *metav1.PartialObjectMetadata,
 	return nil
 }
 
-// binding is what an annotation stands for.
+// binding returns the binding for an annotation.
 func binding(namespace, name, role string) *iamv1beta1.RoleBinding {
 	b := &iamv1beta1.RoleBinding{
 		TypeMeta:   metav1.TypeMeta{APIVersion: iamv1beta1.SchemeGroupVersion.String(), Kind: "RoleBinding"},

@@ -82,7 +82,7 @@ func TestTheAnnotationIsABinding(t *testing.T) {
 	}
 }
 
-// Names of up to 253 characters are those of objects, and values of labels up to 63.
+// Names of objects have up to 253 characters, and values of labels up to 63.
 func TestNamesThatAreTooLongForLabelsAreBoundAllTheSame(t *testing.T) {
 	long := strings.Repeat("r", 64)
 	r := newReconciler(t, true, robot("operator"))

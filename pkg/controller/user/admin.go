@@ -21,47 +21,45 @@ import (
 )
 
 const (
-	// AdminName is the user that the first start creates. What it may do is what the default
-	// GlobalRoleBinding of that name says.
+	// AdminName is the user that the first start creates. The default GlobalRoleBinding of that name gives its rights.
 	AdminName = "admin"
-	// adminSecret is the Secret that says that the first start has been, and holds the password where
-	// it was generated, in the key adminPasswordKey.
+	// adminSecret is the Secret that marks the first start, and has the generated password, if any, in the key adminPasswordKey.
 	adminSecret = "ks-admin-password"
 	// adminPasswordKey is the key of the generated password in adminSecret.
 	adminPasswordKey = "password"
 
-	// phaseKey is the annotation of adminSecret that says how far the first start came.
+	// phaseKey is the annotation of adminSecret with the progress of the first start.
 	phaseKey = "kapis.dev/first-start"
 	creating = "creating"
 	done     = "done"
 )
 
-// errPassword is an error that trying again does not mend.
+// errPassword is an error for which retries are no use.
 var errPassword = errors.New("the admin's password can't be used")
 
-// Admin creates the first user, once in the life of an installation: a deleted admin stays deleted.
-// An installation that has users already is past its first start.
+// Admin creates the first user, once in the life of an installation: a deleted admin is not created again. An
+// installation with users has had its first start.
 type Admin struct {
-	// Client writes; Live reads past the cache, since this runs once.
+	// Client writes, and Live reads without the cache, since this runs once.
 	Client client.Client
 	Live   client.Reader
-	// Namespace is where the Secret of the first start is.
+	// Namespace is the namespace of the Secret of the first start.
 	Namespace string
-	// Password is the admin's, PasswordFile a file that has it; where both are empty, one is
-	// generated. They are looked at by the first start only.
+	// Password is the admin's password, and PasswordFile a file with it; if both are empty, one is generated. Only the
+	// first start reads them.
 	Password, PasswordFile string
-	// Hash makes the hash of a password.
+	// Hash returns the hash of a password.
 	Hash func(password string) (string, error)
 	// Random and Now are the sources of a generated password and of the time.
 	Random io.Reader
 	Now    func() time.Time
 }
 
-// NeedLeaderElection makes one replica do it.
+// NeedLeaderElection returns true, so that one replica does it.
 func (a *Admin) NeedLeaderElection() bool { return true }
 
-// Start tries until the first start is past or ctx ends: CRDs and the namespace may come later. A
-// password that can't be used is an error at once.
+// Start tries until the first start is done or ctx ends: CRDs and the namespace may come later. A password that can't
+// be used is an error at once.
 func (a *Admin) Start(ctx context.Context) error {
 	said := ""
 	backoff := wait.Backoff{Duration: 500 * time.Millisecond, Factor: 2, Cap: 30 * time.Second, Steps: 1 << 30}
@@ -82,8 +80,8 @@ func (a *Admin) Start(ctx context.Context) error {
 	}
 }
 
-// ensure does what is left of the first start. A Secret marks it before anything else is done, so
-// that whatever is interrupted goes on where it was.
+// ensure does the remaining steps of the first start. A Secret marks it before the first step, so that an interrupted
+// start continues where it stopped.
 func (a *Admin) ensure(ctx context.Context) error {
 	secret, err := a.marker(ctx)
 	if err != nil || secret.Annotations[phaseKey] != creating {
@@ -107,7 +105,7 @@ func (a *Admin) ensure(ctx context.Context) error {
 	return nil
 }
 
-// marker returns adminSecret, made if this is the first start.
+// marker returns adminSecret, and creates it if this is the first start.
 func (a *Admin) marker(ctx context.Context) (*corev1.Secret, error) {
 	key := types.NamespacedName{Namespace: a.Namespace, Name: adminSecret}
 	secret := &corev1.Secret{}
@@ -142,7 +140,7 @@ func (a *Admin) marker(ctx context.Context) (*corev1.Secret, error) {
 	return secret, nil
 }
 
-// chosen returns the password that somebody chose, "" for none.
+// chosen returns the configured password, "" for none.
 func (a *Admin) chosen() (string, error) {
 	password := a.Password
 	if a.PasswordFile != "" {
@@ -164,7 +162,7 @@ func (a *Admin) chosen() (string, error) {
 	return password, nil
 }
 
-// create makes the user. A generated password has to be changed at the first login.
+// create creates the user. A generated password has to be changed at the first login.
 func (a *Admin) create(ctx context.Context, password string, generated bool) error {
 	if password == "" {
 		return fmt.Errorf("%w: an interrupted first start was given one; give it again, or delete Secret %s/%s to have one generated",

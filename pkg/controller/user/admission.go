@@ -20,15 +20,15 @@ import (
 	iamv1beta1 "kapis.dev/ks-apiserver/pkg/api/iam/v1beta1"
 )
 
-// tried is what stands for the hash in the answer to a dry run: it has the form of one, and is that of no password.
+// tried replaces the hash in the answer to a dry run: it has the form of a hash, and matches no password.
 var tried = "$2a$10$" + strings.Repeat(".", 53)
 
-// hashersAtOnce bounds the cores that hashes take, of writes that come at once.
+// hashersAtOnce bounds the cores that hash the passwords of concurrent writes.
 const hashersAtOnce = 2
 
-// Defaulter puts the hash in the place of a password before it is stored, so that no clear text is ever in etcd, and keeps the password
-// of a user who is written back without: no read shows it, and kube-apiserver tells no patch from an update. A password is replaced, never
-// removed.
+// Defaulter replaces a password by its hash before it is stored, so that etcd never has clear text, and keeps the password of a user that
+// is written back without one: no read shows it, and kube-apiserver does not distinguish patches from updates. A password can be replaced,
+// but not removed.
 type Defaulter struct {
 	hash func(password string) (string, error)
 	same func(hash, password string) bool
@@ -36,7 +36,7 @@ type Defaulter struct {
 	turn chan struct{}
 }
 
-// NewDefaulter makes a Defaulter.
+// NewDefaulter returns a Defaulter.
 func NewDefaulter(now func() time.Time) *Defaulter {
 	return &Defaulter{hash: Hash, now: now, turn: make(chan struct{}, hashersAtOnce), same: func(hash, password string) bool {
 		return bcrypt.CompareHashAndPassword([]byte(hash), []byte(password)) == nil
@@ -79,7 +79,7 @@ func (d *Defaulter) Handle(ctx context.Context, req admission.Request) admission
 	return admission.PatchResponseFromRaw(req.Object.Raw, raw)
 }
 
-// password returns what is to be stored for what was given.
+// password returns the value to be stored for a given one.
 func (d *Defaulter) password(ctx context.Context, given, before string, req admission.Request) (string, error) {
 	switch {
 	case given == "":
@@ -99,14 +99,14 @@ func (d *Defaulter) password(ctx context.Context, given, before string, req admi
 	case <-ctx.Done():
 		return "", errors.New("too many passwords are hashed at once; try again")
 	}
-	// Whoever applies a file again does not change the password: sessions would end by it.
+	// Applying a file again does not change the password, which would end sessions.
 	if isHash(before) && d.same(before, given) {
 		return before, nil
 	}
 	return d.hash(given)
 }
 
-// put writes the hash where the password was: into the object, and into what kubectl keeps of a file that it applied.
+// put writes the hash in place of the password: into the object, and into kubectl's annotation with the applied file.
 func (d *Defaulter) put(u map[string]any, hash string, req admission.Request) error {
 	if err := unstructured.SetNestedField(u, hash, "spec", "password"); err != nil {
 		return fmt.Errorf("set the password: %w", err)
@@ -132,7 +132,7 @@ func (d *Defaulter) put(u map[string]any, hash string, req admission.Request) er
 			annotations[corev1.LastAppliedConfigAnnotation] = string(raw) + "\n"
 		}
 	}
-	// Of a user who is there, the controller notes the change: nobody may write these annotations of his own user.
+	// For an existing user, the controller records the change: users may not write these annotations of their own User.
 	if req.Operation == admissionv1.Create && hash != tried {
 		annotations[iamv1beta1.AnnotationPasswordFingerprint] = fingerprint(hash)
 		annotations[iamv1beta1.AnnotationLastPasswordChangeTime] = d.now().UTC().Format(time.RFC3339)
@@ -158,10 +158,10 @@ func password(u map[string]any) string {
 	return p
 }
 
-// emailField is the index of Users by their address, as emailKey has it.
+// emailField is the index of Users by their e-mail, in the form of emailKey.
 const emailField = "kapis.dev/email"
 
-// emailKey is the same for addresses that reach one person: letters of both cases.
+// emailKey returns a key that is equal for e-mails of one person: case is ignored.
 func emailKey(address string) string { return strings.ToLower(address) }
 
 // emailIndex is the index function.
@@ -172,8 +172,7 @@ func emailIndex(o client.Object) []string {
 	return nil
 }
 
-// Index makes users findable by their address, as a Validator asks for them. It is called once for a cache, once kube-apiserver knows
-// Users.
+// Index indexes users by their e-mail, as a Validator requires. It is called once for a cache, when kube-apiserver knows Users.
 func Index(ctx context.Context, indexer client.FieldIndexer) error {
 	if err := indexer.IndexField(ctx, &iamv1beta1.User{}, emailField, emailIndex); err != nil {
 		return fmt.Errorf("index users by their e-mail address: %w", err)
@@ -181,9 +180,9 @@ func Index(ctx context.Context, indexer client.FieldIndexer) error {
 	return nil
 }
 
-// Validator refuses an e-mail address that is none, and one that another user has: people log in with it.
+// Validator refuses an invalid e-mail, and one that another user has: users log in with it.
 type Validator struct {
-	// Users is asked by the index of addresses that Index makes. It may lag by a moment: two writes at once can both pass.
+	// Users is queried by the index that Index makes. It may lag by a moment: two concurrent writes can both pass.
 	Users client.Reader
 }
 
@@ -197,7 +196,7 @@ func (v *Validator) Handle(ctx context.Context, req admission.Request) admission
 		return admission.Errored(http.StatusBadRequest, err)
 	}
 	if old, err := emailOf(req.OldObject.Raw); email == "" || err == nil && emailKey(old) == emailKey(email) {
-		return admission.Allowed("") // what an older installation has stays
+		return admission.Allowed("") // invalid e-mails of an older installation stay
 	}
 	if !isEmail(email) {
 		return admission.Errored(http.StatusUnprocessableEntity, errors.New("spec.email: it is no e-mail address, such as ann@example.com"))
@@ -229,7 +228,7 @@ func emailOf(raw []byte) (string, error) {
 	return email, nil
 }
 
-// isEmail asks no more of an address than that mail could be sent to it (RFC 5321, 4.5.3.1: 64 and 255 octets).
+// isEmail reports whether mail could be sent to an address (RFC 5321, 4.5.3.1: 64 and 255 octets).
 func isEmail(s string) bool {
 	name, host, ok := strings.Cut(s, "@")
 	return ok && name != "" && len(name) <= 64 && host != "" && len(s) <= 254 && !strings.ContainsAny(s, " \t\r\n<>,;\"") &&

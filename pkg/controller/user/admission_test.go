@@ -21,7 +21,7 @@ import (
 	"kapis.dev/ks-apiserver/pkg/kube"
 )
 
-// hashOf stands for the hash of a password.
+// hashOf returns a fake hash of a password.
 func hashOf(p string) string {
 	sum := sha256.Sum256([]byte(p))
 	return "$2a$10$" + hex.EncodeToString(sum[:])[:53]
@@ -34,7 +34,7 @@ func newDefaulter() *Defaulter {
 	return d
 }
 
-// review is a request; kind is that of its options.
+// review returns a request; kind is the kind of its options.
 func review(op admissionv1.Operation, kind, object, old string) admission.Request {
 	req := admission.Request{
 		AdmissionRequest: admissionv1.AdmissionRequest{
@@ -207,7 +207,7 @@ func TestWhatIsNotToBeReadIsRefusedOrLeft(t *testing.T) {
 	}
 }
 
-// FuzzDefaulter: whatever is written, no clear text is stored where it counts.
+// FuzzDefaulter checks that, whatever is written, no clear text is stored.
 func FuzzDefaulter(f *testing.F) {
 	f.Add("Clear-text-1", "{}")
 	f.Add("", `{"spec":{"password":1}}`)

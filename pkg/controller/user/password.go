@@ -13,23 +13,23 @@ import (
 )
 
 const (
-	// cost is bcrypt's: every login pays it.
+	// cost is the cost of bcrypt, which every login pays.
 	cost = 10
 	// maxPassword is how many bytes bcrypt reads; golang.org/x/crypto refuses more.
 	maxPassword = 72
-	// generatedLength makes some 116 bits of a generated password.
+	// generatedLength is the length of a generated password: some 116 bits.
 	generatedLength = 20
 	// alphabet has no two characters that look alike.
 	alphabet = "ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz23456789"
 )
 
-// hashForm is what a bcrypt hash looks like whose cost a login may pay: 4 to 14. Anything else in
-// spec.password is a password, and is hashed.
+// hashForm matches bcrypt hashes with a cost that a login may have: 4 to 14. Any other value of spec.password is a
+// password, and is hashed.
 var hashForm = regexp.MustCompile(`^\$2[aby]\$(0[4-9]|1[0-4])\$[./A-Za-z0-9]{53}$`)
 
 func isHash(s string) bool { return hashForm.MatchString(s) }
 
-// fingerprint tells hashes apart, and gives nothing of one away.
+// fingerprint returns a text that identifies a hash, and reveals nothing of it.
 func fingerprint(hash string) string {
 	sum := sha256.Sum256([]byte("kapis.dev password 1\x00" + hash))
 	return hex.EncodeToString(sum[:8])
@@ -41,7 +41,7 @@ func Hash(password string) (string, error) {
 	return string(h), err
 }
 
-// checkPassword says what is wrong with a password that somebody chose, by the rule of users.
+// checkPassword returns what is wrong with a chosen password, by the rule of users.
 func checkPassword(p string) error {
 	if n := utf8.RuneCountInString(p); n < 8 || n > 64 || len(p) > maxPassword ||
 		!strings.ContainsAny(p, "ABCDEFGHIJKLMNOPQRSTUVWXYZ") || !strings.ContainsAny(p, "abcdefghijklmnopqrstuvwxyz") ||
@@ -52,7 +52,7 @@ func checkPassword(p string) error {
 	return nil
 }
 
-// generate makes a password that passes checkPassword.
+// generate returns a password that passes checkPassword.
 func generate(random io.Reader) (string, error) {
 	for {
 		p := make([]byte, generatedLength)
@@ -69,7 +69,7 @@ func generate(random io.Reader) (string, error) {
 	}
 }
 
-// index draws a number below n, each as likely as the other: bytes that would favour some are thrown away.
+// index returns a random number below n, with equal probabilities: bytes that would favour some numbers are dropped.
 func index(random io.Reader, n int) (int, error) {
 	limit := 256 - 256%n
 	for {

@@ -15,7 +15,7 @@ import (
 	"kapis.dev/ks-apiserver/pkg/controller/crd"
 )
 
-// userField is the index of what names users by their names.
+// userField is the index of objects by the users that they name.
 const userField = "kapis.dev/user"
 
 // referenceKind is a kind whose objects name users.
@@ -37,7 +37,7 @@ func referenceKinds() []referenceKind {
 	}
 }
 
-// UserIndex is the index function of holders: the names of the users that an object names.
+// UserIndex is the index function of all referenceKinds: the names of the users that an object names.
 func UserIndex(o client.Object) []string {
 	if g, ok := o.(*iamv1beta1.GroupBinding); ok {
 		return slices.Compact(slices.Sorted(slices.Values(g.Users)))
@@ -55,7 +55,7 @@ func UserIndex(o client.Object) []string {
 	return slices.Compact(names)
 }
 
-// subjects points at the subjects of an iam binding.
+// subjects returns a pointer to the subjects of an iam binding.
 func subjects(o client.Object) *[]rbacv1.Subject {
 	switch b := o.(type) {
 	case *iamv1beta1.GlobalRoleBinding:
@@ -70,7 +70,7 @@ func subjects(o client.Object) *[]rbacv1.Subject {
 	return &[]rbacv1.Subject{}
 }
 
-// managerIn points at the name of a workspace's manager; nil where the object is no workspace.
+// managerIn returns a pointer to the name of a workspace's manager; nil if the object is no workspace.
 func managerIn(o client.Object) *string {
 	switch w := o.(type) {
 	case *tenantv1beta1.WorkspaceTemplate:
@@ -81,7 +81,7 @@ func managerIn(o client.Object) *string {
 	return nil
 }
 
-// without takes a user out of an object, and says whether anybody is left in it.
+// without removes a user from an object, and reports whether the object still names anyone.
 func without(o client.Object, user string) (left bool) {
 	if g, ok := o.(*iamv1beta1.GroupBinding); ok {
 		g.Users = slices.DeleteFunc(g.Users, func(name string) bool { return name == user })
@@ -89,14 +89,14 @@ func without(o client.Object, user string) (left bool) {
 	}
 	if m := managerIn(o); m != nil {
 		*m = ""
-		return true // a workspace without a manager is one
+		return true // a workspace may have no manager
 	}
 	s := subjects(o)
 	*s = slices.DeleteFunc(*s, func(s rbacv1.Subject) bool { return isUser(&s, user) })
 	return len(*s) > 0
 }
 
-// forget takes a user out of every object that names it. A binding that names nobody else is deleted.
+// forget removes a user from every object that names it. A binding without other subjects is deleted.
 func (r *Reconciler) forget(ctx context.Context, user string) error {
 	for _, h := range referenceKinds() {
 		list, err := r.naming(ctx, h, user)
@@ -112,7 +112,7 @@ func (r *Reconciler) forget(ctx context.Context, user string) error {
 	return nil
 }
 
-// naming lists the objects of a kind that may name the user, from the cache where it has the kind.
+// naming lists the objects of a kind that may name the user, from the cache if it has the kind.
 func (r *Reconciler) naming(ctx context.Context, h referenceKind, user string) (client.ObjectList, error) {
 	list := h.list()
 	if slices.Contains(r.indexed, h.kind) {

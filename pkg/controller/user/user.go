@@ -1,8 +1,7 @@
-// Package user keeps Users: a new password becomes its hash, the state follows, the annotation that
-// pages read says which GlobalRole the user has, and what names a deleted user goes with it.
+// Package user reconciles Users: it replaces new passwords by their hashes, sets the state and the annotation with the
+// user's GlobalRole that pages read, and removes deleted users from the objects that name them.
 //
-// Nothing here grants anything. Annotations of a User are what clients wrote, and are never read as
-// a wish for a role.
+// It grants no rights. Clients write annotations of a User, and these are never read as a request for a role.
 package user
 
 import (
@@ -39,13 +38,13 @@ const (
 
 	definition = "users.iam.kubesphere.io"
 
-	// platformAdmin is the GlobalRole that is named first where a user has several.
+	// platformAdmin is the GlobalRole that is named first if a user has several.
 	platformAdmin = "platform-admin"
-	// workers is how many users are brought up to date at once. A hash takes some 60 ms of a core.
+	// workers is how many users are reconciled at a time. A hash takes some 60 ms of a core.
 	workers = 2
 )
 
-// Setup adds the controller to mgr. A user whose status says that he is locked out is let in again after unlock.
+// Setup adds the controller to mgr. A user whose status says that they are locked out is unlocked after unlock.
 func Setup(ctx context.Context, mgr manager.Manager, unlock time.Duration) error {
 	r := &Reconciler{
 		Client: mgr.GetClient(),
@@ -73,23 +72,23 @@ func Setup(ctx context.Context, mgr manager.Manager, unlock time.Duration) error
 		Complete(r)
 }
 
-// Reconciler keeps Users.
+// Reconciler reconciles Users.
 type Reconciler struct {
-	// Client reads from the cache and writes. Live reads past the cache.
+	// Client reads from the cache and writes. Live reads without the cache.
 	Client client.Client
 	Live   client.Reader
 	Events events.EventRecorder
-	// Hash makes the hash of a password.
+	// Hash returns the hash of a password.
 	Hash func(password string) (string, error)
-	// Unlock is how long an installation that kept lockouts in the status of users has locked them out for; 0 for ever.
+	// Unlock is how long a lockout lasts that an older installation wrote into a user's status; 0 for ever.
 	Unlock time.Duration
 	// Now is the clock.
 	Now func() time.Time
 
-	indexed []string // the kinds of holders that the cache has an index of
+	indexed []string // the referenceKinds that the cache indexes
 }
 
-// Reconcile brings one user up to date.
+// Reconcile updates one user.
 func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
 	u := &iamv1beta1.User{}
 	if err := r.Client.Get(ctx, req.NamespacedName, u); err != nil {
@@ -106,7 +105,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	return retry.OnConflict(r.locked(u), client.IgnoreNotFound(err))
 }
 
-// locked returns for how long the user is still locked out; 0 where he is not.
+// locked returns for how long the user is still locked out; 0 if they are not.
 func (r *Reconciler) locked(u *iamv1beta1.User) time.Duration {
 	if u.Status.State != iamv1beta1.UserAuthLimitExceeded || u.Status.LastTransitionTime == nil || r.Unlock <= 0 {
 		return 0
@@ -114,7 +113,7 @@ func (r *Reconciler) locked(u *iamv1beta1.User) time.Duration {
 	return max(0, u.Status.LastTransitionTime.Add(r.Unlock).Sub(r.Now()))
 }
 
-// write brings metadata and spec up to date, in one patch.
+// write updates metadata and spec, in one patch.
 func (r *Reconciler) write(ctx context.Context, u *iamv1beta1.User) error {
 	before := u.DeepCopy()
 	controllerutil.AddFinalizer(u, iamv1beta1.FinalizerUser)
@@ -142,8 +141,8 @@ func equal(a, b *iamv1beta1.User) bool {
 	return a.Spec.Password == b.Spec.Password && maps.Equal(a.Annotations, b.Annotations) && slices.Equal(a.Finalizers, b.Finalizers)
 }
 
-// hash puts the bcrypt hash in the place of a new password. One that bcrypt can't take whole is
-// removed, since it must not lie about in clear text; refused says so.
+// hash replaces a new password by its bcrypt hash. A password that is too long for bcrypt is removed, since it must not
+// be stored in clear text; refused reports that.
 func (r *Reconciler) hash(u *iamv1beta1.User) (refused bool, err error) {
 	if u.Spec.Password == "" {
 		return false, nil
@@ -152,7 +151,7 @@ func (r *Reconciler) hash(u *iamv1beta1.User) (refused bool, err error) {
 		r.noteChange(u, false)
 		return false, nil
 	}
-	// kubectl apply keeps what it applied, the clear text with it.
+	// kubectl apply stores what it applied, including the clear text.
 	delete(u.Annotations, corev1.LastAppliedConfigAnnotation)
 	if len(u.Spec.Password) > maxPassword {
 		u.Spec.Password = ""
@@ -166,8 +165,8 @@ func (r *Reconciler) hash(u *iamv1beta1.User) (refused bool, err error) {
 	return false, nil
 }
 
-// noteChange tells when the password was changed, whoever hashed it: the time stands beside a fingerprint of the hash
-// that it is about. A hash that is seen for the first time is no change, unless it was made here.
+// noteChange records when the password was changed, no matter which component hashed it: the time is stored next to a
+// fingerprint of the hash. A hash that is seen for the first time is no change, unless it was made here.
 func (r *Reconciler) noteChange(u *iamv1beta1.User, made bool) {
 	now := fingerprint(u.Spec.Password)
 	was, noted := u.Annotations[iamv1beta1.AnnotationPasswordFingerprint]
@@ -180,8 +179,8 @@ func (r *Reconciler) noteChange(u *iamv1beta1.User, made bool) {
 	setAnnotation(u, iamv1beta1.AnnotationPasswordFingerprint, now)
 }
 
-// annotate makes the annotation that pages read name the user's GlobalRole: the one that bindings
-// give to the user by name. Of several, platform-admin comes first, then the alphabet.
+// annotate writes the user's GlobalRole into the annotation that pages read: the role that bindings give to the user by
+// name. Of several, platform-admin comes first, then the first in the alphabet.
 func (r *Reconciler) annotate(ctx context.Context, u *iamv1beta1.User) error {
 	bindings := &iamv1beta1.GlobalRoleBindingList{}
 	if err := r.Client.List(ctx, bindings, client.MatchingFields{userField: u.Name}, client.UnsafeDisableDeepCopy); err != nil {
@@ -213,8 +212,8 @@ func setAnnotation(u *iamv1beta1.User, key, value string) {
 	u.Annotations[key] = value
 }
 
-// activate lets a user in whose password is hashed, or who has none and comes from an identity
-// provider. Every other state stays what somebody made it.
+// activate sets the state Active if the password is hashed, or if the user has none and comes from an identity
+// provider. All other states stay.
 func (r *Reconciler) activate(ctx context.Context, u *iamv1beta1.User) error {
 	before := u.DeepCopy()
 	over := u.Status.State == iamv1beta1.UserAuthLimitExceeded && u.Status.LastTransitionTime != nil && r.Unlock > 0 && r.locked(u) == 0
@@ -231,7 +230,7 @@ func (r *Reconciler) activate(ctx context.Context, u *iamv1beta1.User) error {
 	want := u.Status
 	err := r.Client.Status().Patch(ctx, u, patch)
 	if apierrors.IsNotFound(err) {
-		// The CRD of an older installation has no sub-resource: the status goes with the object.
+		// The CRD of an older installation has no sub-resource: the status is written with the object.
 		u.Status = want
 		err = r.Client.Patch(ctx, u, patch)
 	}
@@ -241,8 +240,9 @@ func (r *Reconciler) activate(ctx context.Context, u *iamv1beta1.User) error {
 	return nil
 }
 
-// finalize takes a deleted user out of everything that names it, and then lets it go. With the definition of users all users go, and
-// nobody has asked for the end of what they have (S74): who makes a user of such a name has to hold it (package admission).
+// finalize removes a deleted user from all objects that name it, and then the finalizer. If the definition of users is deleted, all
+// users are deleted with it, but their rights should not end (S74): creating a user of such a name requires these rights (package
+// admission).
 func (r *Reconciler) finalize(ctx context.Context, u *iamv1beta1.User) error {
 	if !controllerutil.ContainsFinalizer(u, iamv1beta1.FinalizerUser) {
 		return nil
@@ -264,7 +264,7 @@ func (r *Reconciler) finalize(ctx context.Context, u *iamv1beta1.User) error {
 	return nil
 }
 
-// usersOf names the users of a binding.
+// usersOf returns the users of a binding.
 func usersOf(_ context.Context, binding client.Object) []reconcile.Request {
 	names := UserIndex(binding)
 	out := make([]reconcile.Request, len(names))
@@ -274,7 +274,7 @@ func usersOf(_ context.Context, binding client.Object) []reconcile.Request {
 	return out
 }
 
-// isUser says whether a subject is the user of the name.
+// isUser reports whether a subject is the user of that name.
 func isUser(s *rbacv1.Subject, name string) bool {
 	return s.Kind == rbacv1.UserKind && s.Name == name
 }

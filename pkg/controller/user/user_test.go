@@ -50,13 +50,13 @@ func scheme(t *testing.T) *runtime.Scheme {
 	return s
 }
 
-// fastHash is Hash for tests that don't look at the cost, which the race detector makes a second.
+// fastHash is Hash for tests that don't check the cost, which takes a second with the race detector.
 func fastHash(password string) (string, error) {
 	h, err := bcrypt.GenerateFromPassword([]byte(password), bcrypt.MinCost)
 	return string(h), err
 }
 
-// fixture is a cluster in memory; with older set its Users have no status sub-resource.
+// fixture is an in-memory cluster; if older is set, its Users have no status sub-resource.
 type fixture struct {
 	t      *testing.T
 	client client.Client
@@ -280,7 +280,7 @@ func TestTheAnnotationTellsTheRoleThatBindingsGive(t *testing.T) {
 	}
 }
 
-// S6: an annotation is not a wish for a role.
+// S6: an annotation is no request for a role.
 func TestS6AnAnnotationGrantsNothing(t *testing.T) {
 	u := person("eve", "Passw0rd!")
 	u.Annotations = map[string]string{iamv1beta1.AnnotationGlobalRole: "platform-admin", iamv1beta1.AnnotationClusterRole: "cluster-admin"}
@@ -297,7 +297,7 @@ func TestS6AnAnnotationGrantsNothing(t *testing.T) {
 	}
 }
 
-// S9, S37: a deleted user leaves nothing to one who is made later under the name.
+// S9, S37: a user created later under the name of a deleted one gets nothing of it.
 func TestS9ADeletedUserIsForgotten(t *testing.T) {
 	for name, indexed := range map[string]bool{"FromTheCache": true, "WhereTheKindCameLater": false} {
 		t.Run(name, func(t *testing.T) {
@@ -355,7 +355,7 @@ func TestAnOlderInstallationWithoutAKindLetsUsersGo(t *testing.T) {
 	}
 }
 
-// S74: who deletes the definition of users has asked for the end of nobody's rights.
+// S74: deleting the definition of users removes no rights.
 func TestS74ADeletedDefinitionOfUsersTakesNoBinding(t *testing.T) {
 	bob := person("bob", "")
 	bob.Finalizers, bob.DeletionTimestamp = []string{iamv1beta1.FinalizerUser}, &metav1.Time{Time: now}
@@ -419,7 +419,7 @@ func TestABindingLeadsToItsUsers(t *testing.T) {
 	}
 }
 
-// Errors name the user and never a password.
+// Errors name the user but never a password.
 func TestErrorsHoldNoPassword(t *testing.T) {
 	f := newFixture(t, false, person("bob", "Passw0rd!"))
 	f.r.Client = interceptor.NewClient(f.client.(client.WithWatch), interceptor.Funcs{
@@ -509,7 +509,7 @@ func TestALockoutInTheStatusEnds(t *testing.T) {
 	}
 }
 
-// S9: a user made anew under an old name is the manager of nothing.
+// S9: a user recreated under an old name manages no workspace.
 func TestS9ADeletedUserManagesNoWorkspace(t *testing.T) {
 	u := person("bob", "")
 	u.Finalizers = []string{iamv1beta1.FinalizerUser}

@@ -18,13 +18,13 @@ import (
 	"kapis.dev/ks-apiserver/pkg/controller/crd"
 )
 
-// grace is how old a role or binding of a workspace that is not there has to be before it goes: who applies files in any
-// order may bring the workspace last.
+// grace is the age from which a role or binding of a missing workspace is deleted: a user who applies files in any order
+// may create the workspace last.
 const grace = time.Minute
 
-// finalize ends what the workspace gave to people, then what it has to do with its namespaces, and then lets it go. Nobody has asked for
-// the end of this workspace where its definition, and so every workspace, is being deleted: then roles, bindings and namespaces stay as
-// they are, and a workspace of that name that comes back has them again.
+// finalize removes the rights that the workspace gave to users, then its relation to its namespaces, and then the finalizer. If the
+// definition of workspaces is being deleted, and with it every workspace, this workspace was not meant: then roles, bindings and
+// namespaces stay as they are, and a recreated workspace of that name has them again.
 func (r *Reconciler) finalize(ctx context.Context, w *tenantv1beta1.Workspace) (again time.Duration, err error) {
 	if !controllerutil.ContainsFinalizer(w, tenantv1beta1.FinalizerCascadingDeletion) {
 		return 0, nil
@@ -54,8 +54,8 @@ func (r *Reconciler) finalize(ctx context.Context, w *tenantv1beta1.Workspace) (
 	return 0, nil
 }
 
-// held are the kinds whose objects belong to a workspace by its label, in the order in which they go: bindings first, since
-// they are what people's rights hang on.
+// held returns the kinds whose objects belong to a workspace by its label, in the order in which they are deleted: bindings
+// first, since they give the rights.
 func held() []schema.GroupVersionKind {
 	var out []schema.GroupVersionKind
 	for _, kind := range []string{"WorkspaceRoleBinding", "GroupBinding", "WorkspaceRole", "Group"} {
@@ -64,8 +64,8 @@ func held() []schema.GroupVersionKind {
 	return append(out, schema.GroupVersionKind{Group: "quota.kubesphere.io", Version: "v1alpha2", Kind: "ResourceQuota"})
 }
 
-// labelled lists the metadata of the objects of a kind that carry the label of a workspace, read past the cache: one that was made a
-// moment ago is not to be forgotten. A kind that is not there has none.
+// labelled lists the metadata of the objects of a kind that have the label of a workspace, without the cache: a new object must not
+// be missed. A missing kind has none.
 func (r *Reconciler) labelled(ctx context.Context, kind schema.GroupVersionKind, workspace string) ([]metav1.PartialObjectMetadata, error) {
 	list := &metav1.PartialObjectMetadataList{}
 	list.SetGroupVersionKind(kind.GroupVersion().WithKind(kind.Kind + "List"))
@@ -79,8 +79,8 @@ func (r *Reconciler) labelled(ctx context.Context, kind schema.GroupVersionKind,
 	return list.Items, nil
 }
 
-// deleteHeld deletes what carries the label of a workspace, each object in the version that carried it: one that was given to another
-// workspace meanwhile is a conflict, and the workspace is looked at again.
+// deleteHeld deletes the objects with the label of a workspace, each in the version that had the label: if one was given to another
+// workspace meanwhile, that is a conflict, and the workspace is reconciled again.
 func (r *Reconciler) deleteHeld(ctx context.Context, workspace string) error {
 	for _, kind := range held() {
 		items, err := r.labelled(ctx, kind, workspace)
@@ -96,7 +96,7 @@ func (r *Reconciler) deleteHeld(ctx context.Context, workspace string) error {
 	return nil
 }
 
-// deleteSeen deletes an object in the version that was seen. One that is gone or going needs no more.
+// deleteSeen deletes an object in the version that was read. It is no error if the object is gone or being deleted.
 func (r *Reconciler) deleteSeen(ctx context.Context, o client.Object) error {
 	if !o.GetDeletionTimestamp().IsZero() {
 		return nil
@@ -105,9 +105,9 @@ func (r *Reconciler) deleteSeen(ctx context.Context, o client.Object) error {
 	return client.IgnoreNotFound(r.Client.Delete(ctx, o, client.Preconditions{UID: &uid, ResourceVersion: &version}))
 }
 
-// part deletes the namespaces of the workspace where that was asked for, and takes the label off the others. It says how
-// many there were. They are read past the cache: one that was born a moment ago is not to be forgotten. The
-// system's stay in its workspace: without the label, whoever manages workspaces could take them into his own.
+// part deletes the namespaces of the workspace if that was requested, and otherwise removes their label. It returns how
+// many there were. They are read without the cache, since a new one must not be missed. System namespaces stay in their
+// workspace: without the label, managers of workspaces could add them to their own.
 func (r *Reconciler) part(ctx context.Context, w *tenantv1beta1.Workspace) (int, error) {
 	if w.Name == tenantv1beta1.SystemWorkspace {
 		return 0, nil
@@ -142,7 +142,7 @@ func (r *Reconciler) part(ctx context.Context, w *tenantv1beta1.Workspace) (int,
 	return going, nil
 }
 
-// cascades says whether the namespaces go with the workspace: only where somebody asked for it.
+// cascades reports whether the namespaces are deleted with the workspace: only if that was requested.
 func cascades(w *tenantv1beta1.Workspace) bool {
 	switch metav1.DeletionPropagation(w.Annotations[tenantv1beta1.AnnotationDeletionPropagation]) {
 	case metav1.DeletePropagationBackground, metav1.DeletePropagationForeground:
@@ -151,13 +151,13 @@ func cascades(w *tenantv1beta1.Workspace) bool {
 	return false
 }
 
-// protected says whether a namespace may never be deleted along with anything.
+// protected reports whether a namespace must never be deleted with a workspace.
 func protected(ns client.Object) bool {
 	_, marked := ns.GetLabels()[tenantv1beta1.LabelProtectedResource]
 	return marked || tenantv1beta1.IsSystemNamespace(ns.GetName())
 }
 
-// release takes a namespace out of its workspace.
+// release removes a namespace from its workspace.
 func (r *Reconciler) release(ctx context.Context, ns *metav1.PartialObjectMetadata) error {
 	before := ns.DeepCopy()
 	delete(ns.Labels, tenantv1beta1.LabelWorkspace)
@@ -168,14 +168,14 @@ func (r *Reconciler) release(ctx context.Context, ns *metav1.PartialObjectMetada
 	return nil
 }
 
-// sweep deletes the roles, bindings, groups and quotas that a workspace has left behind which went without its finalizer (S9):
-// somebody who makes a workspace of the same name must not find that others have rights in it. They stay while the workspace
-// may come (back): for a minute, while there is a template of it, and while the definition of workspaces or of templates is not there.
+// sweep deletes the roles, bindings, groups and quotas of a workspace that was deleted without its finalizer (S9): in a new workspace
+// of the same name no one must have rights from before. They stay while the workspace may come (back): for a minute, while there is a
+// template of it, and while the definition of workspaces or of templates does not exist.
 func (r *Reconciler) sweep(ctx context.Context, name string) (again time.Duration, err error) {
 	for _, o := range []client.Object{&tenantv1beta1.Workspace{}, &tenantv1beta1.WorkspaceTemplate{}} {
 		switch err := r.Live.Get(ctx, types.NamespacedName{Name: name}, o); {
 		case err == nil:
-			return 0, nil // an event is on its way
+			return 0, nil // an event will follow
 		case !crd.Missing(err):
 			return 0, fmt.Errorf("look for workspace %q: %w", name, err)
 		}

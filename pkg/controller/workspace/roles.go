@@ -20,7 +20,7 @@ import (
 // adminSuffix ends the name of a workspace's role for its manager, and of the manager's binding.
 const adminSuffix = "-admin"
 
-// roles makes the roles that the workspace lacks and brings the others up to date. wrong is what somebody has to mend.
+// roles makes the roles that the workspace lacks and updates the others. wrong is an error that a user has to correct.
 func (r *Reconciler) roles(ctx context.Context, w *tenantv1beta1.Workspace) (wrong, err error) {
 	patterns, wrong, err := builtinrole.Patterns(ctx, r.Client, iamv1beta1.KindWorkspaceRole)
 	if err != nil {
@@ -39,9 +39,9 @@ func (r *Reconciler) roles(ctx context.Context, w *tenantv1beta1.Workspace) (wro
 	return wrong, nil
 }
 
-// manager keeps the binding that lets the manager run the workspace: its subject is the manager of now, so that a former one
-// loses what he had by it, and nothing that anybody gave him beside. Whoever is no user (yet, or any more) gets nothing: a
-// user made anew under an old name must not inherit.
+// manager reconciles the binding by which the manager manages the workspace: its subject is the current manager, so that a
+// former one loses that right, but none that they were given otherwise. A name without a user gets nothing: a user recreated
+// under an old name must not inherit the right.
 func (r *Reconciler) manager(ctx context.Context, w *tenantv1beta1.Workspace) (wrong, err error) {
 	name, manager := w.Name+adminSuffix, w.Spec.Manager
 	b := &iamv1beta1.WorkspaceRoleBinding{}
@@ -50,7 +50,7 @@ func (r *Reconciler) manager(ctx context.Context, w *tenantv1beta1.Workspace) (w
 		return nil, fmt.Errorf("read the binding of the manager of workspace %q: %w", w.Name, err)
 	}
 	exists := err == nil
-	// The annotation alone is a text: a binding of another workspace that says it is none of this one's.
+	// The annotation alone can be written by others: a binding of another workspace with this annotation is not this one's.
 	ours := exists && b.Annotations[AnnotationManager] == w.Name && b.Labels[tenantv1beta1.LabelWorkspace] == w.Name
 	if manager != "" {
 		u := &iamv1beta1.User{}
@@ -74,12 +74,12 @@ func (r *Reconciler) manager(ctx context.Context, w *tenantv1beta1.Workspace) (w
 	case exists && !ours && !older(b, w.Name, manager):
 		return fmt.Errorf("the manager %q has no right by it: the name of the binding, %q, is that of another one", manager, name), nil
 	case exists && !b.DeletionTimestamp.IsZero():
-		return nil, nil // its end is an event
+		return nil, nil // its deletion will be an event
 	}
 	return nil, r.bind(ctx, w, b, exists, manager)
 }
 
-// older says whether a binding is that of the manager, as an older installation left it.
+// older reports whether a binding is the manager's, as an older installation left it.
 func older(b *iamv1beta1.WorkspaceRoleBinding, workspace, manager string) bool {
 	return b.Labels[tenantv1beta1.LabelWorkspace] == workspace && len(b.Subjects) == 1 &&
 		b.Subjects[0].Kind == rbacv1.UserKind && b.Subjects[0].Name == manager

@@ -15,12 +15,12 @@ import (
 	"kapis.dev/ks-apiserver/pkg/controller/builtinrole"
 )
 
-// later leaves out what is there when the program starts: every workspace is looked at then anyway.
+// later ignores the objects that exist when the program starts: every workspace is reconciled then anyway.
 func later() predicate.Predicate {
 	return predicate.Funcs{CreateFunc: func(e event.CreateEvent) bool { return !e.IsInInitialList }}
 }
 
-// comesOrGoes leaves out changes that neither make nor delete an object.
+// comesOrGoes ignores updates.
 func comesOrGoes() predicate.Predicate {
 	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 		return e.ObjectOld.GetDeletionTimestamp().IsZero() != e.ObjectNew.GetDeletionTimestamp().IsZero()
@@ -31,7 +31,7 @@ func request(name string) reconcile.Request {
 	return reconcile.Request{NamespacedName: types.NamespacedName{Name: name}}
 }
 
-// toWorkspace names the workspace that an object belongs to. At the start this finds what belongs to none that is there.
+// toWorkspace returns the workspace that an object belongs to. At the start this finds the objects of missing workspaces.
 func toWorkspace(_ context.Context, o client.Object) []reconcile.Request {
 	if w := o.GetLabels()[tenantv1beta1.LabelWorkspace]; w != "" {
 		return []reconcile.Request{request(w)}
@@ -47,12 +47,12 @@ func managerOf(o client.Object) []string {
 	return nil
 }
 
-// managedBy names the workspaces of a user who is their manager.
+// managedBy returns the workspaces that a user manages.
 func (r *Reconciler) managedBy(ctx context.Context, user client.Object) []reconcile.Request {
 	return r.list(ctx, client.MatchingFields{managerField: user.GetName()})
 }
 
-// patterned names the workspaces that a pattern of roles may concern.
+// patterned returns the workspaces that a pattern of roles may concern.
 func (r *Reconciler) patterned(ctx context.Context, o client.Object) []reconcile.Request {
 	if builtinrole.KindOf(o.(*iamv1beta1.BuiltinRole)) == iamv1beta1.KindRole {
 		return nil

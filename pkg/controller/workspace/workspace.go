@@ -1,9 +1,8 @@
-// Package workspace keeps Workspaces: the roles that each of them has, the manager's binding, and what is to become of the
-// namespaces, the roles and the bindings when it goes. It does so for a workspace without a template too, which is how one
-// looks on a member of a fleet.
+// Package workspace reconciles Workspaces: their roles, the manager's binding, and at their deletion the namespaces, roles and
+// bindings. A workspace without a template is reconciled too: on a member cluster, workspaces have none.
 //
-// A namespace, a role and a binding belong to a workspace by its label alone, never by an owner reference: with the definition of
-// Workspaces all workspaces go, and Kubernetes' garbage collector would take them along (U50, S74).
+// A namespace, a role and a binding belong to a workspace only by its label, never by an owner reference: with the definition of
+// Workspaces all workspaces are deleted, and Kubernetes' garbage collector would delete what they own (U50, S74).
 package workspace
 
 import (
@@ -33,9 +32,9 @@ import (
 const (
 	// Name is the controller's name.
 	Name = "workspace"
-	// ConditionReady is true while the workspace has its roles, and its manager the right to run it.
+	// ConditionReady is true while the workspace has its roles, and its manager the right to manage it.
 	ConditionReady = "Ready"
-	// AnnotationManager marks the binding that makes somebody the manager; its value is the workspace.
+	// AnnotationManager marks the binding of the manager; its value is the workspace.
 	AnnotationManager = "kapis.dev/manager-of"
 
 	definition         = "workspaces.tenant.kubesphere.io"
@@ -43,7 +42,7 @@ const (
 	// managerField is the index of workspaces by their manager.
 	managerField = "kapis.dev/manager"
 	workers      = 4
-	// goingRetry is how soon namespaces that are to go first are counted again.
+	// goingRetry is the pause before namespaces that have to be deleted first are counted again.
 	goingRetry = 2 * time.Second
 )
 
@@ -64,9 +63,9 @@ func Setup(ctx context.Context, mgr manager.Manager) error {
 		Complete(r)
 }
 
-// Reconciler keeps Workspaces.
+// Reconciler reconciles Workspaces.
 type Reconciler struct {
-	// Client reads from the cache and writes. Live reads past the cache.
+	// Client reads from the cache and writes. Live reads without the cache.
 	Client client.Client
 	Live   client.Reader
 	Events events.EventRecorder
@@ -74,7 +73,7 @@ type Reconciler struct {
 	Now func() time.Time
 }
 
-// Reconcile brings one workspace up to date.
+// Reconcile updates one workspace.
 func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
 	w := &tenantv1beta1.Workspace{}
 	err := r.Client.Get(ctx, req.NamespacedName, w)
@@ -110,7 +109,7 @@ func (r *Reconciler) sync(ctx context.Context, w *tenantv1beta1.Workspace) error
 	return r.tell(ctx, w, errors.Join(lacks, managed))
 }
 
-// tell writes the condition, where it says something new: what is wrong, nil for nothing.
+// tell writes the condition if it changes; wrong is the error, nil for none.
 func (r *Reconciler) tell(ctx context.Context, w *tenantv1beta1.Workspace, wrong error) error {
 	c := metav1.Condition{Type: ConditionReady, Status: metav1.ConditionTrue, Reason: "Ready", Message: "The workspace has its roles.",
 		ObservedGeneration: w.Generation}
@@ -125,7 +124,7 @@ func (r *Reconciler) tell(ctx context.Context, w *tenantv1beta1.Workspace, wrong
 		r.Events.Eventf(w, nil, corev1.EventTypeWarning, c.Reason, "Complete", "%s", c.Message)
 	}
 	err := r.Client.Status().Patch(ctx, w, client.MergeFrom(before))
-	// The definition of an older installation has no place for it, and the workspace may be gone.
+	// The definition of an older installation has no such field, and the workspace may be gone.
 	if client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("write the status of workspace %q: %w", w.Name, err)
 	}

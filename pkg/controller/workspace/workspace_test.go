@@ -128,7 +128,7 @@ func TestAWorkspaceGetsItsRolesAndItsManager(t *testing.T) {
 	}
 }
 
-// A name of up to 63 characters is one of a workspace, and with what it ends in no value of a label.
+// A name of a workspace may have up to 63 characters; with a suffix it is no valid value of a label.
 func TestAWorkspaceOfALongNameHasItsManager(t *testing.T) {
 	long := strings.Repeat("w", 63)
 	f := newFixture(t, space(long, "ann"), user("ann"))
@@ -143,7 +143,7 @@ func TestAWorkspaceOfALongNameHasItsManager(t *testing.T) {
 	}
 }
 
-// valid tells of labels that kube-apiserver would refuse.
+// valid fails the test if kube-apiserver would refuse the labels.
 func valid(t *testing.T, o client.Object) {
 	t.Helper()
 	for key, value := range o.GetLabels() {
@@ -184,7 +184,7 @@ func TestAFormerManagerLosesWhatHeHadByIt(t *testing.T) { // S9
 	}
 }
 
-// S9, S37: a user made anew under the name of one who is gone does not inherit, and one who comes later gets his right.
+// S9, S37: a user recreated under a former name does not inherit the right, and a user who is created later gets theirs.
 func TestOnlyAUserWhoIsThereIsManager(t *testing.T) {
 	f := newFixture(t, space("demo", "ann"))
 	f.run("demo")
@@ -206,7 +206,7 @@ func TestOnlyAUserWhoIsThereIsManager(t *testing.T) {
 	}
 }
 
-// S6: names are cluster-wide, and a role or binding of another workspace is nobody's to take over.
+// S6: names are cluster-wide, and a role or binding of another workspace must not be taken over.
 func TestS6TheNamesOfAnotherWorkspaceAreNotTakenOver(t *testing.T) {
 	taken := &iamv1beta1.WorkspaceRole{ObjectMeta: named("a-b-admin", "a"), Rules: []rbacv1.PolicyRule{{Verbs: []string{"x"}}}}
 	b := &iamv1beta1.WorkspaceRoleBinding{ObjectMeta: named("a-b-admin", "a"), RoleRef: rbacv1.RoleRef{Kind: "WorkspaceRole", Name: "a-b-admin"},
@@ -307,8 +307,8 @@ func (f *fixture) mine(o client.Object, name string) bool {
 	return f.Has(o)
 }
 
-// U50, S9: what people had by a workspace goes with it, the system's namespaces stay whatever is asked for, and the others
-// stay unless their end was asked for.
+// U50, S9: users' rights by a workspace end with it, system namespaces always stay, and the others stay unless their
+// deletion was requested.
 func TestU50ADeletedWorkspaceTakesWhatWasAskedFor(t *testing.T) {
 	for propagation, stay := range map[string]bool{"": true, "Orphan": true, "nonsense": true, "Background": false, "Foreground": false} {
 		t.Run("PropagationIs"+propagation, func(t *testing.T) {
@@ -356,7 +356,7 @@ func TestASystemWorkspaceNeverTakesANamespace(t *testing.T) { // U50
 	f.Delete(space(w.Name, ""))
 	f.run(w.Name)
 	if n := namespace("monitoring", ""); f.Has(w) || !f.Has(n) ||
-		n.Labels[tenantv1beta1.LabelWorkspace] != w.Name { // S7: out of it, others could take it into theirs
+		n.Labels[tenantv1beta1.LabelWorkspace] != w.Name { // S7: without the label, others could add it to their workspaces
 		t.Errorf("the workspace is held, or a namespace of the system went or left it: %v", n.Labels)
 	}
 }
@@ -379,7 +379,7 @@ func TestForegroundWaitsForTheNamespaces(t *testing.T) {
 	}
 }
 
-// U50, S74: who deletes a CRD has asked for the end of no namespace and of no right, and finds them in their workspaces again.
+// U50, S74: deleting a CRD ends no namespace and no right; all are in their workspaces again afterwards.
 func TestU50ADeletedDefinitionTouchesNothingOfAWorkspace(t *testing.T) {
 	w := space("demo", "ann")
 	w.Annotations = map[string]string{tenantv1beta1.AnnotationDeletionPropagation: "Background"}
@@ -406,7 +406,7 @@ func TestU50ADeletedDefinitionTouchesNothingOfAWorkspace(t *testing.T) {
 	}
 }
 
-// S74: where the definition is gone, its workspaces may come back. Nobody is to find their rights swept.
+// S74: if the definition is gone, its workspaces may come back: no rights are deleted.
 func TestS74RightsAreNotSweptWithADefinition(t *testing.T) {
 	old := named("old", "gone")
 	old.CreationTimestamp = metav1.NewTime(now.Add(-time.Hour))
@@ -418,7 +418,7 @@ func TestS74RightsAreNotSweptWithADefinition(t *testing.T) {
 	}
 }
 
-// S74: what was given to another workspace since it was seen is not deleted.
+// S74: an object that was given to another workspace since it was read is not deleted.
 func TestS74WhatIsNoLongerTheWorkspacesStays(t *testing.T) {
 	for claim, of := range map[string][]client.Object{"TheWorkspaceIsDeleted": {space("demo", "")}, "ItWasGoneBefore": nil} {
 		t.Run(claim, func(t *testing.T) {
@@ -445,7 +445,7 @@ func TestS74WhatIsNoLongerTheWorkspacesStays(t *testing.T) {
 	}
 }
 
-// A binding that only says that it makes a manager of this workspace is not taken over.
+// A binding that only claims to be this workspace's manager's is not taken over.
 func TestS65ABindingOfAnotherWorkspaceIsNotTheManagers(t *testing.T) {
 	b := &iamv1beta1.WorkspaceRoleBinding{ObjectMeta: named("demo-admin", "other"), Subjects: []rbacv1.Subject{{Kind: "User", Name: "eve"}}}
 	b.Annotations = map[string]string{AnnotationManager: "demo"}
@@ -458,7 +458,7 @@ func TestS65ABindingOfAnotherWorkspaceIsNotTheManagers(t *testing.T) {
 	}
 }
 
-// S9: a workspace that went without its finalizer leaves rights behind. They go, unless the workspace may come.
+// S9: a workspace that was deleted without its finalizer leaves rights. They are deleted, unless the workspace may come back.
 func TestS9RightsOfNoWorkspaceAreSwept(t *testing.T) {
 	old, young := named("old", "gone"), named("young", "gone")
 	old.CreationTimestamp, young.CreationTimestamp = metav1.NewTime(now.Add(-time.Hour)), metav1.NewTime(now.Add(-10*time.Second))

@@ -7,9 +7,8 @@ import (
 	"kapis.dev/ks-apiserver/pkg/controller/crd"
 )
 
-// fill brings a Workspace up to date with its template. What others say in labels and annotations stays. What people call
-// the workspace is what the template's own metadata says, which pages edit, before what spec.template says, which they write
-// once.
+// fill updates a Workspace from its template. Labels and annotations that others wrote stay. For the display name, the
+// template's own metadata, which pages edit, takes precedence over spec.template, which pages write once.
 func fill(w *tenantv1beta1.Workspace, t *tenantv1beta1.WorkspaceTemplate) {
 	inner := t.Spec.Template.ObjectMeta
 	for k, v := range inner.Labels {
@@ -46,8 +45,9 @@ func fill(w *tenantv1beta1.Workspace, t *tenantv1beta1.WorkspaceTemplate) {
 	w.Spec.Manager = t.Spec.Template.Spec.Manager
 }
 
-// fillPropagation tells a Workspace, which may be deleted by itself, what its template says of the namespaces. What the template says no
-// more is taken back, since the deletion that it was for may have been refused; what somebody says in the Workspace alone stays.
+// fillPropagation writes into a Workspace, which may be deleted on its own, what its template says about the namespaces at its deletion.
+// What the template no longer says is removed, since the deletion that it was for may have been refused; what a user wrote into the
+// Workspace only stays.
 func fillPropagation(w *tenantv1beta1.Workspace, t *tenantv1beta1.WorkspaceTemplate) {
 	const key = tenantv1beta1.AnnotationDeletionPropagation
 	if v, ok := t.Annotations[key]; ok {

@@ -9,13 +9,13 @@ import (
 	tenantv1beta1 "kapis.dev/ks-apiserver/pkg/api/tenant/v1beta1"
 )
 
-// made reports whether a template made the Workspace of its name, or an earlier installation made the one by the other. Nothing else is
-// changed or deleted for a template: who may create templates would end the workspaces of others by a template of their names (S65). A
-// name says nothing, and neither does an annotation that anybody may write; the uid does, since package admission lets nobody write
-// AnnotationTemplateUID but those who may delete any workspace.
+// made reports whether a template made the Workspace of its name, or an earlier installation made one from the other. Only such a
+// Workspace is changed or deleted for a template: otherwise users who may create templates could end the workspaces of others by
+// templates of their names (S65). A name proves nothing, and neither does an annotation that anyone may write; the uid does, since
+// package admission lets only callers write AnnotationTemplateUID who may delete any workspace.
 func made(t *tenantv1beta1.WorkspaceTemplate, w *tenantv1beta1.Workspace) bool {
 	if w.Name == tenantv1beta1.SystemWorkspace {
-		return true // it is installed together with its template, both by who may do everything
+		return true // it is installed together with its template, both by an administrator
 	}
 	if uid, ok := w.Annotations[tenantv1beta1.AnnotationTemplateUID]; ok {
 		return uid != "" && uid == string(t.UID)
@@ -31,9 +31,9 @@ func owns(t *tenantv1beta1.WorkspaceTemplate, w *tenantv1beta1.Workspace) bool {
 	})
 }
 
-// earlier reports whether template and Workspace are a pair that was there before this controller: the template is older, and another
-// program, or this one before it noted that, has put the finalizer on it, which package admission lets nobody do without the right to
-// delete any template.
+// earlier reports whether template and Workspace existed as a pair before this controller: the template is older, and another
+// program, or this one in a version without that annotation, has added its finalizer, which package admission allows only with the
+// right to delete any template.
 func earlier(t *tenantv1beta1.WorkspaceTemplate, w *tenantv1beta1.Workspace) bool {
 	_, held := t.Annotations[tenantv1beta1.AnnotationTemplateHeld]
 	return !held && controllerutil.ContainsFinalizer(t, tenantv1beta1.FinalizerCascadingDeletion) &&

@@ -1,8 +1,8 @@
-// Package workspacetemplate keeps the Workspaces of this cluster as their templates want them: there where the placement
-// names this cluster, with the names and the manager that the template says, and gone when the template is.
+// Package workspacetemplate reconciles the Workspaces of this cluster with their templates: they exist if the placement
+// names this cluster, have the names and the manager of the template, and are deleted with it.
 //
-// No owner reference leads from a Workspace to its template. With the definition of templates all templates go, and
-// Kubernetes would take the Workspaces along, and their controller the namespaces.
+// A Workspace has no owner reference to its template. With the definition of templates all templates are deleted, and
+// Kubernetes would delete the Workspaces, and their controller the namespaces.
 package workspacetemplate
 
 import (
@@ -37,9 +37,9 @@ import (
 const (
 	// Name is the controller's name.
 	Name = "workspacetemplate"
-	// AnnotationTemplate names the template of a Workspace that a template made, or took over. It is for people.
+	// AnnotationTemplate names the template of a Workspace that a template made or adopted. It is for users.
 	AnnotationTemplate = "kapis.dev/workspacetemplate"
-	// annotationTold is what a Workspace was told by its template of the end of its namespaces.
+	// annotationTold is what the template has written about the Workspace's namespaces at its deletion.
 	annotationTold = "kapis.dev/workspacetemplate-deletion-propagation"
 	// ConditionReady is true while the Workspace of this cluster is as the template wants it.
 	ConditionReady = "Ready"
@@ -61,9 +61,9 @@ func Setup(_ context.Context, mgr manager.Manager, host string) error {
 		Complete(r)
 }
 
-// Reconciler keeps the Workspaces of templates.
+// Reconciler reconciles the Workspaces of templates.
 type Reconciler struct {
-	// Client reads from the cache and writes. Live reads past the cache.
+	// Client reads from the cache and writes. Live reads without the cache.
 	Client client.Client
 	Live   client.Reader
 	Events events.EventRecorder
@@ -71,7 +71,7 @@ type Reconciler struct {
 	Host string
 }
 
-// Reconcile brings the Workspace of one template up to date.
+// Reconcile updates the Workspace of one template.
 func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
 	t := &tenantv1beta1.WorkspaceTemplate{}
 	if err := r.Client.Get(ctx, req.NamespacedName, t); err != nil {
@@ -98,7 +98,7 @@ func (r *Reconciler) sync(ctx context.Context, t *tenantv1beta1.WorkspaceTemplat
 	exists := err == nil
 	here, err := r.placed(ctx, t)
 	if err != nil {
-		// Nothing but an edit of the template mends it. Until then the Workspace stays as it is.
+		// Only an edit of the template can repair this. Until then the Workspace stays as it is.
 		r.Events.Eventf(t, nil, corev1.EventTypeWarning, "PlacementUnreadable", "Place", "%v", err)
 		return r.tell(ctx, t, metav1.ConditionFalse, "PlacementUnreadable", err.Error())
 	}
@@ -123,7 +123,7 @@ func (r *Reconciler) sync(ctx context.Context, t *tenantv1beta1.WorkspaceTemplat
 	return r.tell(ctx, t, metav1.ConditionTrue, "Placed", "The workspace is in this cluster.")
 }
 
-// hold puts the finalizer on, which lets the Workspace go before its template, and notes that it was put on here.
+// hold adds the finalizer, with which the Workspace is deleted before its template, and records that it was added here.
 func (r *Reconciler) hold(ctx context.Context, t *tenantv1beta1.WorkspaceTemplate) error {
 	before := t.DeepCopy()
 	if !controllerutil.AddFinalizer(t, tenantv1beta1.FinalizerCascadingDeletion) {
@@ -145,8 +145,8 @@ func (r *Reconciler) create(ctx context.Context, t *tenantv1beta1.WorkspaceTempl
 	return r.tell(ctx, t, metav1.ConditionTrue, "Placed", "The workspace is in this cluster.")
 }
 
-// displace takes away the Workspace of a template that is not placed here (any more). Its namespaces stay: whoever edits a
-// placement has not asked for the end of what runs there.
+// displace deletes the Workspace of a template that is not placed here (any more). Its namespaces stay: an edit of a
+// placement is no request to delete them.
 func (r *Reconciler) displace(ctx context.Context, t *tenantv1beta1.WorkspaceTemplate, w *tenantv1beta1.Workspace, exists bool) error {
 	if exists && made(t, w) {
 		if err := r.remove(ctx, w, string(metav1.DeletePropagationOrphan)); err != nil {
@@ -158,7 +158,7 @@ func (r *Reconciler) displace(ctx context.Context, t *tenantv1beta1.WorkspaceTem
 	return r.tell(ctx, t, metav1.ConditionFalse, "NotPlacedHere", fmt.Sprintf("spec.placement does not name the cluster %q.", r.Host))
 }
 
-// placed says whether the template's placement is this cluster. A cluster whose object is not there yet has no labels.
+// placed reports whether the template's placement includes this cluster. A cluster without an object has no labels.
 func (r *Reconciler) placed(ctx context.Context, t *tenantv1beta1.WorkspaceTemplate) (bool, error) {
 	p := t.Spec.Placement
 	if len(p.Clusters) > 0 {
@@ -175,7 +175,7 @@ func (r *Reconciler) placed(ctx context.Context, t *tenantv1beta1.WorkspaceTempl
 	return selector.Matches(labels.Set(c.Labels)), nil
 }
 
-// finalize lets the Workspace go that the template made, and then the template.
+// finalize deletes the Workspace that the template made, and then removes the template's finalizer.
 func (r *Reconciler) finalize(ctx context.Context, t *tenantv1beta1.WorkspaceTemplate) error {
 	if !controllerutil.ContainsFinalizer(t, tenantv1beta1.FinalizerCascadingDeletion) {
 		return nil
@@ -186,7 +186,7 @@ func (r *Reconciler) finalize(ctx context.Context, t *tenantv1beta1.WorkspaceTem
 	}
 	w := &tenantv1beta1.Workspace{}
 	if err := r.Client.Get(ctx, client.ObjectKeyFromObject(t), w); err == nil && !going && made(t, w) {
-		return r.remove(ctx, w, t.Annotations[tenantv1beta1.AnnotationDeletionPropagation]) // its end is an event
+		return r.remove(ctx, w, t.Annotations[tenantv1beta1.AnnotationDeletionPropagation]) // its deletion will be an event
 	} else if client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("read workspace %q: %w", t.Name, err)
 	}
@@ -199,7 +199,7 @@ func (r *Reconciler) finalize(ctx context.Context, t *tenantv1beta1.WorkspaceTem
 	return nil
 }
 
-// remove deletes a Workspace, which says first what is to become of its namespaces.
+// remove deletes a Workspace, and first writes into it what happens to its namespaces.
 func (r *Reconciler) remove(ctx context.Context, w *tenantv1beta1.Workspace, propagation string) error {
 	if !w.DeletionTimestamp.IsZero() {
 		return nil
@@ -217,7 +217,7 @@ func (r *Reconciler) remove(ctx context.Context, w *tenantv1beta1.Workspace, pro
 	return nil
 }
 
-// tell writes the condition, where it says something new.
+// tell writes the condition if it changes.
 func (r *Reconciler) tell(ctx context.Context, t *tenantv1beta1.WorkspaceTemplate, status metav1.ConditionStatus, reason,
 	message string) error {
 	before := t.DeepCopy()
@@ -227,14 +227,14 @@ func (r *Reconciler) tell(ctx context.Context, t *tenantv1beta1.WorkspaceTemplat
 		return nil
 	}
 	err := r.Client.Status().Patch(ctx, t, client.MergeFrom(before))
-	// The definition of an older installation has no place for it, and the template may be gone.
+	// The definition of an older installation has no such field, and the template may be gone.
 	if client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("write the status of workspace template %q: %w", t.Name, err)
 	}
 	return nil
 }
 
-// selecting names the templates that find clusters by label.
+// selecting returns the templates that select clusters by label.
 func (r *Reconciler) selecting(ctx context.Context, _ client.Object) []reconcile.Request {
 	list := &tenantv1beta1.WorkspaceTemplateList{}
 	if err := r.Client.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
@@ -242,7 +242,7 @@ func (r *Reconciler) selecting(ctx context.Context, _ client.Object) []reconcile
 		return nil
 	}
 	var out []reconcile.Request
-	_ = meta.EachListItem(list, func(o runtime.Object) error { // the function never fails
+	_ = meta.EachListItem(list, func(o runtime.Object) error { // the function returns no error
 		if t := o.(*tenantv1beta1.WorkspaceTemplate); t.Spec.Placement.ClusterSelector != nil && len(t.Spec.Placement.Clusters) == 0 {
 			out = append(out, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(t)})
 		}

@@ -20,7 +20,7 @@ import (
 	"kapis.dev/ks-apiserver/pkg/controller/retry"
 )
 
-// template is one as pages send it.
+// template returns a template as pages send it.
 func template(name, manager string, clusters ...string) *tenantv1beta1.WorkspaceTemplate {
 	t := &tenantv1beta1.WorkspaceTemplate{ObjectMeta: metav1.ObjectMeta{Name: name, UID: "uid-of-template", Annotations: map[string]string{
 		"kubesphere.io/alias-name": "Demonstration", "kubesphere.io/creator": "admin",
@@ -136,7 +136,7 @@ func TestTheWorkspaceIsCalledWhatItsTemplateSays(t *testing.T) {
 	}
 }
 
-// U50: an owner reference of an older installation would take the workspace along with the definition of templates.
+// U50: with an owner reference of an older installation, the workspace would be deleted with the definition of templates.
 func TestU50AWorkspaceIsTakenOver(t *testing.T) {
 	w := &tenantv1beta1.Workspace{ObjectMeta: metav1.ObjectMeta{Name: "demo", OwnerReferences: []metav1.OwnerReference{
 		{APIVersion: "tenant.kubesphere.io/v1alpha2", Kind: "WorkspaceTemplate", Name: "demo", UID: "uid-of-template"}}}}
@@ -147,7 +147,7 @@ func TestU50AWorkspaceIsTakenOver(t *testing.T) {
 	}
 }
 
-// S65: whose the Workspace of a template's name is. A stranger's template changes nothing of it, and leaves it as it is when it goes.
+// S65: a template changes only a Workspace that it made; it leaves others' Workspaces of its name as they are, also when it is deleted.
 func TestS65ATemplateTouchesNoWorkspaceThatItDidNotMake(t *testing.T) {
 	day := func(n int) metav1.Time { return metav1.NewTime(time.Date(2026, 11, n, 12, 0, 0, 0, time.UTC)) }
 	legacy := []string{tenantv1beta1.FinalizerCascadingDeletion}
@@ -215,7 +215,7 @@ func TestS65ATemplateTouchesNoWorkspaceThatItDidNotMake(t *testing.T) {
 	}
 }
 
-// A template that was being made while somebody made the workspace does not take it.
+// A template that was being created while another user created the workspace does not take it over.
 func TestS65AWorkspaceThatComesBeforeItsTemplatesIsSomebodyElses(t *testing.T) {
 	f := newFixture(t, template("demo", "eve", "host"))
 	f.Refuse = func(verb string, o client.Object) error {
@@ -284,7 +284,7 @@ func TestADeletedTemplateTakesItsWorkspaceAlong(t *testing.T) { // S9
 	}
 }
 
-// A deletion that was refused leaves nothing behind that a later one would be taken to ask for.
+// A refused deletion leaves nothing that a later one could be taken to ask for.
 func TestWhatATemplateSaysNoMoreOfADeletionIsTakenBack(t *testing.T) {
 	f := newFixture(t, template("demo", "", "host"))
 	f.run("demo")
@@ -325,7 +325,7 @@ func TestTheWorkspaceMayGoFirst(t *testing.T) { // S9
 	}
 }
 
-// U50: with the definition of templates all templates go. Nobody has asked for the end of a workspace.
+// U50: with the definition of templates all templates are deleted, but no workspace.
 func TestU50ADeletedDefinitionTakesNoWorkspace(t *testing.T) {
 	f := newFixture(t, template("demo", "", "host"), controllertest.Definition(definition, true))
 	f.run("demo")

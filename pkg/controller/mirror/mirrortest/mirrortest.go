@@ -1,5 +1,5 @@
-// Package mirrortest lets tests of the kinds of roles run their reconciler against a cluster in
-// memory, and ask what kube-apiserver's RBAC would say.
+// Package mirrortest lets tests of the kinds of roles run their reconciler against an in-memory cluster, and check what
+// kube-apiserver's RBAC would decide.
 package mirrortest
 
 import (
@@ -25,22 +25,21 @@ import (
 	"kapis.dev/ks-apiserver/pkg/controller/mirror"
 )
 
-// Fixture is a cluster in memory with the reconciler of one kind of role.
+// Fixture is an in-memory cluster with the reconciler of one kind of role.
 type Fixture struct {
 	T *testing.T
 	// Client reads and writes the cluster.
 	Client client.Client
-	// Events are those that the reconciler recorded.
+	// Events are the events that the reconciler recorded.
 	Events chan string
-	// Refuse, where set, is asked before each write, of which there may be several at once; its error
-	// is the answer.
+	// Refuse, if set, is called before each write, possibly concurrently; its error is the answer.
 	Refuse func(verb string, o client.Object) error
 
 	reconciler *mirror.Reconciler
 	writes     atomic.Int64
 }
 
-// Scheme has the types that the tests use.
+// Scheme returns a scheme with the types that the tests use.
 func Scheme(t *testing.T) *runtime.Scheme {
 	t.Helper()
 	s := runtime.NewScheme()
@@ -52,7 +51,7 @@ func Scheme(t *testing.T) *runtime.Scheme {
 	return s
 }
 
-// New makes a fixture that has objects.
+// New returns a fixture with these objects.
 func New(t *testing.T, kind mirror.Kind, objects ...client.Object) *Fixture {
 	t.Helper()
 	f := &Fixture{T: t}
@@ -114,7 +113,7 @@ func (f *Fixture) intercept() interceptor.Funcs {
 	}
 }
 
-// Reconcile brings a role up to date, as often as the reconciler asks for at once.
+// Reconcile reconciles a role, as often as the reconciler asks for it without a delay.
 func (f *Fixture) Reconcile(namespace, name string) reconcile.Result {
 	f.T.Helper()
 	r, err := f.TryReconcile(namespace, name)
@@ -130,7 +129,7 @@ func (f *Fixture) TryReconcile(namespace, name string) (reconcile.Result, error)
 		Name: name}})
 }
 
-// Written returns how many writes do makes.
+// Written returns how many writes do causes.
 func (f *Fixture) Written(do func()) int {
 	before := f.writes.Load()
 	do()
@@ -160,18 +159,17 @@ func (f *Fixture) Natives() int {
 	return n
 }
 
-// Request is what somebody asks kube-apiserver for.
+// Request is a request to kube-apiserver.
 type Request struct {
 	User   string
 	Groups []string
-	// Namespace is empty for what is in none. Resource is "pods" or "pods/log".
+	// Namespace is empty for cluster-scoped objects. Resource is "pods" or "pods/log".
 	Verb, APIGroup, Resource, Namespace, Name string
-	// Path is set for what is no resource.
+	// Path is set for non-resource requests.
 	Path string
 }
 
-// Allowed answers as the RBAC authorizer of Kubernetes documents it
-// (https://kubernetes.io/docs/reference/access-authn-authz/rbac/).
+// Allowed decides as the RBAC authorizer of Kubernetes documents it (https://kubernetes.io/docs/reference/access-authn-authz/rbac/).
 func (f *Fixture) Allowed(r Request) bool {
 	f.T.Helper()
 	ctx := context.Background()
@@ -234,7 +232,7 @@ func (f *Fixture) grants(ref rbacv1.RoleRef, namespace string, r Request) bool {
 	return slices.ContainsFunc(rules, func(rule rbacv1.PolicyRule) bool { return Matches(rule, r) })
 }
 
-// Matches says whether one native rule allows a request.
+// Matches reports whether one native rule allows a request.
 func Matches(rule rbacv1.PolicyRule, r Request) bool {
 	has := func(list []string, wanted ...string) bool {
 		return slices.ContainsFunc(list, func(x string) bool { return x == "*" || slices.Contains(wanted, x) })
