@@ -10,18 +10,19 @@ import (
 	"kapis.dev/ks-apiserver/pkg/request"
 )
 
-// ExtraScope is the key of a user.Info's extra that says what the credential of a request is for, where that is less than all that its user
-// may do; ScopeRead is the only value that is known.
+// ExtraScope is the key of a user.Info's extra that restricts what a request's credential may do, where that is less than its user may
+// do. ScopeRead is the only known value.
 const (
 	ExtraScope = "authentication.kapis.dev/scope"
 	ScopeRead  = "read"
 )
 
 // RestrictAPIKeys denies what the scope of an API key does not cover, whatever its user may do, and has no opinion on the rest. An
-// unknown scope covers nothing. It is the first authorizer: paths that are open to everybody are restricted too.
+// unknown scope covers nothing. It is the first authorizer: paths that are open to everyone are restricted too.
 //
-// The scope "read" covers get, list and watch of resources, and GET and HEAD of other paths; not what acts by a GET (exec, attach,
-// port-forward, proxies), nor upgrades other than those of watches. It covers a review of the caller's own rights, which writes nothing.
+// The scope "read" covers get, list and watch of resources, and GET and HEAD of other paths; not GETs that act (exec, attach,
+// port-forward, proxies), nor upgrades other than those of watches. It also covers a review of the caller's own rights, which writes
+// nothing.
 func RestrictAPIKeys(_ context.Context, u user.Info, r *request.Info) (Decision, error) {
 	if u == nil || r == nil {
 		return Decision{}, nil
@@ -37,7 +38,7 @@ func RestrictAPIKeys(_ context.Context, u user.Info, r *request.Info) (Decision,
 	return Decision{}, nil
 }
 
-// acting are the subresources that act in a container, or behind a proxy, by whatever method.
+// acting are the subresources that act in a container, or through a proxy, with any method.
 func acting() []string {
 	return []string{"exec", "attach", "portforward", "proxy"}
 }

@@ -33,7 +33,7 @@ func with(scopes ...string) user.Info {
 	return &user.DefaultInfo{Name: "bob", Groups: []string{user.AllAuthenticated}, Extra: map[string][]string{ExtraScope: scopes}}
 }
 
-// U36: a key that is for reading reads, and does nothing else, on whatever road.
+// U36: an API key with the scope "read" reads, and does nothing else, on any route.
 func TestAKeyForReadingReadsOnly(t *testing.T) {
 	const kapis, iam = "/kapis/resources.kubesphere.io/v1alpha3", "/kapis/iam.kubesphere.io/v1beta1"
 	upgrade := []string{"Connection", "Upgrade", "Upgrade", "websocket"}

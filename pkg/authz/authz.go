@@ -12,7 +12,6 @@ import (
 // Verdict is what a decision comes to. The zero value refuses.
 type Verdict uint8
 
-// The verdicts.
 const (
 	// Refused is the verdict on a request that nothing allows, or that something denies.
 	Refused Verdict = iota
@@ -40,7 +39,8 @@ func Allow(reason, group string) Decision {
 	return Decision{verdict: Allowed, Reason: reason, Group: group}
 }
 
-// AllowPartial returns a decision that allows the items of a list, and a refusal where list is nil. The reason is why not the whole list.
+// AllowPartial returns a decision that allows the items of a list, and a refusal where list is nil. The reason says why it is not the
+// whole list.
 func AllowPartial(list *PartialList, reason string) Decision {
 	if list == nil {
 		return Decision{Reason: reason}
@@ -48,7 +48,7 @@ func AllowPartial(list *PartialList, reason string) Decision {
 	return Decision{verdict: Partial, partial: list, Reason: reason}
 }
 
-// Deny returns a refusal that is final: no later authorizer is asked, and nothing else allows the request, nor a partial list.
+// Deny returns a final refusal: no later authorizer is asked, and nothing else allows the request or a partial list.
 func Deny(reason string) Decision {
 	return Decision{denied: true, Reason: reason}
 }
@@ -59,12 +59,12 @@ func (d Decision) Verdict() Verdict { return d.verdict }
 // Allowed reports whether the request may be served as it is. A partial list is not allowed.
 func (d Decision) Allowed() bool { return d.verdict == Allowed }
 
-// Permits reports whether a handler may serve the request; restricts tells that the handler restricts lists to PartialList.
+// Permits reports whether a handler may serve the request; restricts means that the handler restricts lists to PartialList.
 func (d Decision) Permits(restricts bool) bool {
 	return d.verdict == Allowed || restricts && d.verdict == Partial
 }
 
-// Denied reports whether the decision is a refusal that is final. See Deny.
+// Denied reports whether the decision is a final refusal. See Deny.
 func (d Decision) Denied() bool { return d.denied }
 
 // PartialList returns what the caller may see of a list, and nil where the verdict is not Partial.
@@ -83,7 +83,7 @@ func (f Func) Authorize(ctx context.Context, u user.Info, r *request.Info) (Deci
 	return f(ctx, u, r)
 }
 
-// DecisionKey is the key under which a context has the *Decision that let its request pass.
+// DecisionKey is the context key of the *Decision that let a request pass.
 type DecisionKey struct{}
 
 // WithDecision returns a context that carries the decision that let the request pass.

@@ -63,10 +63,10 @@ func TestUnion(t *testing.T) {
 	}
 }
 
-// S54: what is open without a login is this, and nothing else.
+// S54: these paths are open without a login, and no others.
 func TestDefaultPaths(t *testing.T) {
 	const (
-		nobody   = iota // not even a person who is logged in
+		nobody   = iota // not even a user who is logged in
 		loggedIn        // not anonymous callers
 		everyone
 	)
@@ -271,7 +271,7 @@ func TestAnAliasIsTheRightToTheKind(t *testing.T) {
 	}
 }
 
-// S1: what may go on is said in one place, and a handler that does not restrict lists never takes a partial list for the whole one.
+// S1: one function says which verdicts may be served, and a handler that does not restrict lists never takes a partial list for the whole one.
 func TestVerdictsSayWhatMayGoOn(t *testing.T) {
 	list := NewOwnPartialList(nil, nil, nil)
 	for claim, c := range map[string]struct {

@@ -8,7 +8,7 @@ import (
 	"kapis.dev/ks-apiserver/pkg/request"
 )
 
-// BindingScope is where a right is held, or given: on the platform, in the cluster, in a workspace or in a namespace. The zero value is
+// BindingScope is where a right is held or given: on the platform, in the cluster, in a workspace or in a namespace. The zero value is
 // the platform.
 type BindingScope struct {
 	Scope request.Scope
@@ -16,7 +16,7 @@ type BindingScope struct {
 	Workspace, Namespace string
 }
 
-// String says where, as people read it.
+// String returns the scope as people read it.
 func (p BindingScope) String() string {
 	switch p.Scope {
 	case request.Workspace:
@@ -29,27 +29,27 @@ func (p BindingScope) String() string {
 	return "on the platform"
 }
 
-// RoleRef names a role of iam.kubesphere.io: the scope tells its kind (GlobalRole, ClusterRole, WorkspaceRole, Role).
+// RoleRef names a role of iam.kubesphere.io: the scope determines its kind (GlobalRole, ClusterRole, WorkspaceRole, Role).
 type RoleRef struct {
 	Scope request.Scope
 	// Namespace is that of a Role, empty for the other kinds.
 	Namespace, Name string
 }
 
-// Grant is a binding of a role to somebody, as far as it bears on a question.
+// Grant is a binding of a role to a subject, as far as it matters for a request.
 type Grant struct {
-	// BindingScope is where it grants, Binding its name (with its namespace, if it has one, in Role).
+	// Place is where it grants, Binding its name (with its namespace, if it has one, in Role).
 	Place   BindingScope
 	Binding string
 	Role    RoleRef
-	// Subject is whom it is bound to.
+	// Subject is the subject that the role is bound to.
 	Subject rbacv1.Subject
 	// Rule is the first rule of the role that matches; nil where none does.
 	Rule *rbacv1.PolicyRule
-	// Condition is the role's, in CEL; empty for none. Held tells that the binding grants what is asked for: a rule matches, and the
+	// Condition is the role's condition in CEL; empty for none. Held means that the binding grants the request: a rule matches, and the
 	// condition holds, if there is one.
 	Condition string
 	Held      bool
-	// Why says in one sentence that it grants, or why it does not.
+	// Why says in one sentence why it grants, or why it does not.
 	Why string
 }

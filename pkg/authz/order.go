@@ -9,8 +9,8 @@ import (
 	"kapis.dev/ks-apiserver/pkg/request"
 )
 
-// Order authorizes every request. It asks its authorizers, in their order, about each reading of the request; what none of them allows
-// or denies, Members may.
+// Order authorizes every request. It asks its authorizers, in their order, about each reading of the request; Members may complete what
+// none of them allows or denies.
 type Order struct {
 	// Authorizers are the restriction of API keys, the open paths, and the configured modes.
 	Authorizers Union
@@ -19,11 +19,11 @@ type Order struct {
 	Vetoing int
 	// Aliases knows the kinds of resources.kubesphere.io.
 	Aliases Aliases
-	// Members is nil where the modes lack RBAC: only roles know members.
+	// Members is nil where the modes lack RBAC: only RBAC has memberships.
 	Members Members
 }
 
-// Members lets callers see what they are members of, where no role says so. tenant.Members is one.
+// Members lets callers see what they are members of, where no role allows it. tenant.Members is one.
 type Members interface {
 	// Readings returns the requests a right to which is a right to r, in the order in which they are asked about.
 	Readings(u user.Info, r *request.Info) []*request.Info
@@ -32,8 +32,8 @@ type Members interface {
 	Complete(ctx context.Context, u user.Info, r *request.Info, d Decision) (Decision, error)
 }
 
-// Authorize returns the decision on the first reading that is allowed or denied, and what all of them come to where there is none. An
-// error is final, as a denial is.
+// Authorize returns the decision on the first reading that is allowed or denied, or else the combined decision of all readings. An error
+// is final, as a denial is.
 func (o *Order) Authorize(ctx context.Context, u user.Info, r *request.Info) (Decision, error) {
 	var refusal Decision
 	first := true
@@ -62,8 +62,8 @@ func (o *Order) Authorize(ctx context.Context, u user.Info, r *request.Info) (De
 	return o.vetoPartialList(ctx, u, r, refusal)
 }
 
-// Union asks each authorizer in turn, and the first that allows or denies decides; an error with a denial does too. Where none does, the
-// request is refused with the last reason that was given, with all partial lists that were, and with the errors.
+// Union asks each authorizer in turn; the first that allows or denies decides, and so does an error that comes with a denial. Otherwise
+// the request is refused with the last reason given, all partial lists, and all errors.
 type Union []Authorizer
 
 // Authorize implements Authorizer.
@@ -85,7 +85,7 @@ func (a Union) Authorize(ctx context.Context, u user.Info, r *request.Info) (Dec
 			refusal = refusal.or(d)
 		}
 	}
-	if errs != nil { // what else may be seen is unknown
+	if errs != nil { // the rest of the partial list is unknown
 		return Decision{Reason: refusal.Reason}, errors.Join(errs...)
 	}
 	return refusal, nil
@@ -99,8 +99,8 @@ func (d Decision) or(e Decision) Decision {
 	return AllowPartial(d.partial.Or(e.partial), e.Reason)
 }
 
-// AlwaysAllow allows everything to everyone who is logged in, as the mode of that name in the configuration asks.
-// kube-apiserver still decides by the caller's own rights there.
+// AlwaysAllow allows everything to all users who are logged in: it is the mode of that name. kube-apiserver still decides by the caller's
+// own rights there.
 func AlwaysAllow() Authorizer {
 	return Func(func(_ context.Context, u user.Info, _ *request.Info) (Decision, error) {
 		if !isAuthenticated(u) {
@@ -110,7 +110,7 @@ func AlwaysAllow() Authorizer {
 	})
 }
 
-// AlwaysDeny denies everything to everybody, as the mode of that name in the configuration asks.
+// AlwaysDeny denies everything to everyone: it is the mode of that name.
 func AlwaysDeny() Authorizer {
 	return Func(func(context.Context, user.Info, *request.Info) (Decision, error) {
 		return Deny("the authorization mode is AlwaysDeny"), nil

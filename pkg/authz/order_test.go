@@ -10,8 +10,8 @@ import (
 	"kapis.dev/ks-apiserver/pkg/request"
 )
 
-// S1: every combination of what a webhook and a mode after it answer about a request and about its alias. A denial of either name holds,
-// a right to either is enough, and nothing else allows anything.
+// S1: every combination of what a webhook and a later mode answer about a request and its alias. A denial of either name holds, a right to either is enough,
+// and nothing else allows anything.
 func TestADenialOfEitherNameHoldsAndARightToEitherIsEnough(t *testing.T) {
 	failure := errors.New("no connection")
 	type answer struct {
@@ -61,7 +61,7 @@ func TestADenialOfEitherNameHoldsAndARightToEitherIsEnough(t *testing.T) {
 	}
 }
 
-// What has one name is asked about once, and the order itself allocates nothing for it.
+// An authorizer is asked once about a request with one name, and Order itself allocates nothing for it.
 func TestEachAuthorizerIsAskedOnceAboutEachName(t *testing.T) {
 	asked := 0
 	count := Func(func(context.Context, user.Info, *request.Info) (Decision, error) {

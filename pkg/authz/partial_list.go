@@ -10,46 +10,44 @@ import (
 	"strings"
 )
 
-// PartialList is what of a list its caller may see who may not see all of it. It does not change.
+// PartialList is the objects of a list that the caller may see, where they may not see all of them. It is immutable.
 type PartialList struct {
-	// Namespaces are where the objects of namespaces may be seen; sorted.
+	// Namespaces are those whose objects may be seen; sorted.
 	Namespaces []string
-	// Workspaces are those whose objects of the cluster, by their label kubesphere.io/workspace,
-	// may be seen; sorted.
+	// Workspaces are those whose cluster-scoped objects (by their label kubesphere.io/workspace) may be seen; sorted.
 	Workspaces []string
-	// Names are the objects that may be seen, of a kind that belongs to no namespace and no workspace
-	// (clusters, users); sorted.
+	// Names are the objects that may be seen of a kind that belongs to no namespace and no workspace (clusters, users); sorted.
 	Names []string
-	// Key is equal for equal parts and for no others, and short: for the keys of caches.
+	// Key is short, equal for equal partial lists and for no others: it is for the keys of caches.
 	Key string
 }
 
 type withoutPartialList struct{}
 
-// WithoutPartialList returns a context for decisions of which only matters whether they allow: a list that is refused comes without its
-// part, which may cost more than the decision.
+// WithoutPartialList returns a context for decisions that only have to say whether they allow: a refused list then comes without its
+// partial list, which may cost more than the decision.
 func WithoutPartialList(ctx context.Context) context.Context {
 	return context.WithValue(ctx, withoutPartialList{}, true)
 }
 
-// WantsPartialList tells whether a decision is to come with the part of a list that it refuses.
+// WantsPartialList reports whether the decision on a refused list should come with its partial list.
 func WantsPartialList(ctx context.Context) bool {
 	return ctx.Value(withoutPartialList{}) == nil
 }
 
-// keyBytes is how much of a SHA-256 a Key keeps: two parts of one key are not found in 2^96 tries.
+// keyBytes is how many bytes of a SHA-256 a Key has: two partial lists of one key are not found in 2^96 tries.
 const keyBytes = 24
 
-// NewPartialList returns the part that consists of these, nil where there are none. It sorts both slices,
-// drops what is in them twice, and keeps them.
+// NewPartialList returns the partial list of these namespaces and workspaces, or nil if there are none. It sorts both slices, removes
+// duplicates and retains them.
 func NewPartialList(namespaces, workspaces []string) *PartialList {
 	slices.Sort(namespaces)
 	slices.Sort(workspaces)
 	return sortedPartialList(slices.Compact(namespaces), slices.Compact(workspaces))
 }
 
-// NewOwnPartialList returns the part that consists of what is somebody's own: it is never nil. Whoever has nothing of his own may
-// list as well, and sees nothing. It sorts the slices, drops what is in them twice, and keeps them.
+// NewOwnPartialList returns the partial list of what belongs to the caller. It is never nil: a caller with nothing may list as well, and
+// sees nothing. It sorts the slices, removes duplicates and retains them.
 func NewOwnPartialList(namespaces, workspaces, names []string) *PartialList {
 	for _, list := range [...]*[]string{&namespaces, &workspaces, &names} {
 		if !slices.IsSorted(*list) {
@@ -86,7 +84,7 @@ func partOf(namespaces, workspaces, names []string) *PartialList {
 		Key: base64.RawURLEncoding.EncodeToString(sum[:keyBytes])}
 }
 
-// Or returns what is in p or in q; nil is the empty part.
+// Or returns what is in p or in q; nil is the empty partial list.
 func (p *PartialList) Or(q *PartialList) *PartialList {
 	switch {
 	case q == nil || p != nil && p.Key == q.Key:
@@ -126,7 +124,7 @@ func merge(a, b []string) []string {
 	return append(append(all, a...), b...)
 }
 
-// Reason says, for people and audit, how much is in the part.
+// Reason says, for people and audit, how much the partial list has.
 func (p *PartialList) Reason() string {
 	return "allowed in " + strconv.Itoa(len(p.Namespaces)) + " namespaces and " + strconv.Itoa(len(p.Workspaces)) + " workspaces"
 }

@@ -91,8 +91,8 @@ func TestUnionKeepsEveryPart(t *testing.T) {
 	}
 }
 
-// A rule for resources.kubesphere.io and one for the kind's own group give a part each, of which the
-// caller sees both; of a kind of the whole platform, or of one that nobody knows, there is no part.
+// A rule for resources.kubesphere.io and one for the kind's own group give a partial list each, and the caller sees both. A kind of the whole platform, or an
+// unknown kind, has no partial list.
 func TestAliasesJoinParts(t *testing.T) {
 	groupOf := func(resource string) (schema.GroupResource, bool) {
 		switch resource {
@@ -150,7 +150,7 @@ func TestAnOwnPartIsThereEvenWhenItIsEmpty(t *testing.T) {
 	}
 }
 
-// Equal keys are of equal parts.
+// Keys are equal for equal partial lists only.
 func FuzzPartsAreToldApart(f *testing.F) {
 	f.Add("a|b", "c", "a", "b|c")
 	f.Add("ab", "", "a|b", "")

@@ -12,7 +12,7 @@ import (
 
 // Path is a path that needs no role.
 type Path struct {
-	// Path is exact. One that ends in "/*" stands for what is below it, and not for itself.
+	// Path is exact. One that ends in "/*" stands for the paths below it, and not for itself.
 	Path string
 	// Methods are in lower case; get stands for head as well.
 	Methods []string
@@ -20,13 +20,12 @@ type Path struct {
 	Authenticated bool
 }
 
-// DefaultPaths returns the paths that this server opens: what a person needs before the login, what
-// a load balancer and a kubelet ask for, and, to whoever is logged in, what says how the API looks.
-// Each of them answers by itself: none is passed on to kube-apiserver under the server's own identity
-// for somebody who is not logged in.
+// DefaultPaths returns the paths that this server opens: those that are needed before the login, those that load balancers and kubelets
+// ask for, and, for users who are logged in, discovery. The server answers each of them itself: none is passed on to kube-apiserver under
+// the server's own identity for a caller who is not logged in.
 func DefaultPaths() []Path {
 	get, form := []string{"get"}, []string{"get", "post"}
-	// What pages call from the browser is asked with OPTIONS first (WHATWG Fetch, 3.2.2).
+	// Browsers send OPTIONS first for requests that scripts of pages make (WHATWG Fetch, 3.2.2).
 	getPages, formPages := []string{"get", "options"}, []string{"get", "post", "options"}
 	return []Path{
 		{Path: "/oauth/authorize", Methods: form},
@@ -38,7 +37,7 @@ func DefaultPaths() []Path {
 		{Path: "/oauth/userinfo", Methods: formPages},
 		{Path: "/oauth/keys", Methods: getPages},
 		{Path: "/oauth/logout", Methods: form},
-		// The pages: each judges the browser's cookie itself.
+		// Each login page verifies the browser's cookie itself.
 		{Path: "/oauth/login", Methods: form},
 		{Path: "/oauth/login/*", Methods: get},
 		{Path: "/oauth/callback/*", Methods: form},
@@ -50,7 +49,7 @@ func DefaultPaths() []Path {
 		{Path: "/.well-known/openid-configuration", Methods: getPages},
 		{Path: "/.well-known/oauth-authorization-server", Methods: getPages},
 		{Path: "/.well-known/oauth-authorization-server/*", Methods: getPages}, // of an issuer with a path (RFC 8414, 3.1)
-		{Path: "/static/images", Methods: form[1:], Authenticated: true},       // it asks itself for the right to the theme
+		{Path: "/static/images", Methods: form[1:], Authenticated: true},       // it authorizes writes of the theme itself
 		{Path: "/version", Methods: get},
 		{Path: "/healthz", Methods: get},
 		{Path: "/healthz/*", Methods: get},
@@ -64,7 +63,7 @@ func DefaultPaths() []Path {
 	}
 }
 
-// Paths allows the paths of the table, and no resource whatever its path.
+// Paths allows the paths of the table; it never allows a resource.
 func Paths(table []Path) Authorizer {
 	p := paths{exact: make(map[string]Path, len(table))}
 	for _, row := range table {
@@ -116,8 +115,7 @@ func (p Path) allows(verb string) bool {
 	return slices.Contains(p.Methods, verb)
 }
 
-// isAuthenticated asks for the group that an authenticator gives, so that it is false for a user of
-// whom nothing is known.
+// isAuthenticated reports whether u has the group that authenticators add. It is false for an unknown user.
 func isAuthenticated(u user.Info) bool {
 	return u != nil && u.GetName() != "" && u.GetName() != user.Anonymous && slices.Contains(u.GetGroups(), user.AllAuthenticated)
 }

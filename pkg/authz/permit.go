@@ -11,11 +11,9 @@ import (
 	"kapis.dev/ks-apiserver/pkg/request"
 )
 
-// Permit asks a whether the caller whom r's context names may make r: a request to kube-apiserver
-// that a handler makes on his behalf, and that is another than the one that was authorized (the Secret
-// that a verification needs, the deletion within a replacement). It returns r with a context that
-// carries what r asks for and the decision about it, and nothing of the request that r serves but
-// its caller.
+// Permit asks a whether the caller in r's context may make r: a request to kube-apiserver that a handler makes on the caller's behalf,
+// other than the authorized one (the Secret that a verification needs, the deletion within a replacement). It returns r with a context
+// that has r's own request.Info and decision, and nothing of the request being served but its caller.
 func Permit(a Authorizer, r *http.Request) (*http.Request, error) {
 	ctx := r.Context()
 	u := request.UserFrom(ctx)
@@ -36,8 +34,8 @@ func Permit(a Authorizer, r *http.Request) (*http.Request, error) {
 	return r.WithContext(WithDecision(request.WithInfo(ctx, info), d)), nil
 }
 
-// MayList returns what tells whether the caller whom a context names may list all objects of a kind, in the whole cluster. What can't be
-// told is no.
+// MayList returns a function that reports whether the caller in a context may list all objects of a kind in the whole cluster. An error
+// counts as no.
 func MayList(a Authorizer) func(context.Context, schema.GroupVersionResource) bool {
 	return func(ctx context.Context, gvr schema.GroupVersionResource) bool {
 		u := request.UserFrom(ctx)

@@ -9,8 +9,8 @@ import (
 	"kapis.dev/ks-apiserver/pkg/request"
 )
 
-// readings yields the requests that count as one right, in the order in which they are asked about: r by its present names, its alias,
-// and those that Members knows. A right to one of them is enough, and a denial of one of them holds.
+// readings yields the requests a right to which is a right to r, in the order in which they are asked about: r by its present names, its
+// alias, and those that Members knows. A right to one of them is enough, and a denial of one of them holds.
 func (o *Order) readings(u user.Info, r *request.Info) iter.Seq[*request.Info] {
 	return func(yield func(*request.Info) bool) {
 		if !yield(withPresentNames(r)) {
@@ -31,11 +31,11 @@ func (o *Order) readings(u user.Info, r *request.Info) iter.Seq[*request.Info] {
 // Aliases lets a right to read a kind stand for the right to read the same kind by the routes of
 // resources.kubesphere.io, which serve every kind under a group of their own.
 type Aliases struct {
-	// GroupOf returns what a resource of resources.kubesphere.io is elsewhere.
+	// GroupOf returns the group and resource that a resource of resources.kubesphere.io stands for.
 	GroupOf func(resource string) (schema.GroupResource, bool)
 }
 
-// Of returns the request that r stands for, whose right is as good; nil where it stands for none.
+// Of returns the request that r is an alias of, whose right is as good; nil if it is none.
 func (a Aliases) Of(r *request.Info) *request.Info {
 	if !isAliased(r) {
 		return nil
@@ -69,10 +69,10 @@ func isAliased(r *request.Info) bool {
 
 const groupIAM = "iam.kubesphere.io"
 
-// LegacyMembers is what iam.kubesphere.io/v1alpha2 calls the members of a namespace.
+// LegacyMembers is the name of the members of a namespace in iam.kubesphere.io/v1alpha2.
 const LegacyMembers = "members"
 
-// legacyRoles returns what iam.kubesphere.io/v1alpha2 calls the roles of a member, as a subresource, by what members are called.
+// legacyRoles returns the name of the roles of a member in iam.kubesphere.io/v1alpha2, as a subresource, by the name of the members.
 func legacyRoles(members string) string {
 	switch members {
 	case "clustermembers":
@@ -90,7 +90,7 @@ func withPresentNames(r *request.Info) *request.Info {
 	if r == nil || r.APIGroup != groupIAM || r.APIVersion != "v1alpha2" || r.IsKubernetes || !r.IsResource {
 		return r
 	}
-	if r.Verb == "get" && r.Subresource != "" && r.Subresource == legacyRoles(r.Resource) { // a right to a member is one to its roles
+	if r.Verb == "get" && r.Subresource != "" && r.Subresource == legacyRoles(r.Resource) { // a right to a member includes its roles
 		now := *r
 		now.Subresource = ""
 		r = &now

@@ -19,7 +19,7 @@ func TestOlderNamesMeanWhatTheyAreCalledNow(t *testing.T) {
 		"/kapis/iam.kubesphere.io/v1alpha2/namespaces/a/members":   "namespacemembers  ",
 		"/kapis/iam.kubesphere.io/v1alpha2/namespaces/a/members/b": "namespacemembers b ",
 		"/kapis/iam.kubesphere.io/v1alpha2/users/b/globalroles":    "users b roletemplates",
-		// The roles of a member are decided as he is.
+		// The roles of a member are authorized as the member is.
 		"/kapis/iam.kubesphere.io/v1alpha2/clustermembers/b/clusterroles":                  "clustermembers b ",
 		"/kapis/iam.kubesphere.io/v1alpha2/workspaces/a/workspacemembers/b/workspaceroles": "workspacemembers b ",
 		"/kapis/iam.kubesphere.io/v1alpha2/namespaces/a/members/b/roles":                   "namespacemembers b ",

@@ -10,8 +10,8 @@ import (
 	"kapis.dev/ks-apiserver/pkg/request"
 )
 
-// The webhook is asked about a request as the path says it. It may deny the kind that the path stands for all the same, or one namespace
-// of a list: where it precedes other modes, it is asked about these too, since what it denies none of them may allow.
+// The webhook is asked about a request as its path says it. It may still deny the kind that the path stands for, or one namespace of a
+// list: where it precedes other modes, it is also asked about these, because those modes may not allow what it denies.
 
 // Bounds on one partial list: how many namespaces, workspaces and objects the webhook is asked about, and how many at a time.
 const (
@@ -32,8 +32,8 @@ func (o *Order) vetoAlias(ctx context.Context, u user.Info, r *request.Info, d D
 	return d, nil
 }
 
-// vetoPartialList returns d, which does not allow r, without the items of its partial list that a vetoing authorizer denies. A partial list of
-// more than 500 items is refused.
+// vetoPartialList returns d, which does not allow r, without the items of its partial list that vetoing authorizers deny. A partial list
+// of more than 500 items is refused.
 func (o *Order) vetoPartialList(ctx context.Context, u user.Info, r *request.Info, d Decision) (Decision, error) {
 	if o.Vetoing == 0 || d.partial == nil {
 		return d, nil
@@ -53,10 +53,10 @@ func (o *Order) vetoPartialList(ctx context.Context, u user.Info, r *request.Inf
 	return AllowPartial(without(d.partial, denied), d.Reason), nil
 }
 
-// vetoing are the webhook, and the authorizers that precede it: what they allow, it is not asked about.
+// vetoing returns the webhook and the authorizers that precede it: the webhook is not asked about what those allow.
 func (o *Order) vetoing() Union { return o.Authorizers[:o.Vetoing] }
 
-// itemsOf returns what the partial list stands for: requests as r, in its namespaces, workspaces and of its names, in this order.
+// itemsOf returns the requests that the partial list stands for: as r, in its namespaces and workspaces and for its names, in this order.
 func itemsOf(p *PartialList, r *request.Info) []request.Info {
 	all := make([]request.Info, 0, len(p.Namespaces)+len(p.Workspaces)+len(p.Names))
 	root := "/" + r.APIPrefix + "/" + r.APIGroup + "/" + r.APIVersion
@@ -133,7 +133,7 @@ func (o *Order) denies(ctx context.Context, u user.Info, item *request.Info) (bo
 	return err != nil || d.denied, err
 }
 
-// without returns the partial list without what is denied, in the order of itemsOf; an empty one where all is.
+// without returns the partial list without the denied items, in the order of itemsOf; an empty one if all are denied.
 func without(p *PartialList, denied []bool) *PartialList {
 	keep := func(names []string) []string {
 		var kept []string

@@ -14,7 +14,7 @@ import (
 	"kapis.dev/ks-apiserver/pkg/request"
 )
 
-// forbids is an authorizer that forbids what f says, and allows nothing.
+// forbids is an authorizer that denies the requests for which f is true, and allows nothing.
 func forbids(f func(*request.Info) bool) Authorizer {
 	return Func(func(_ context.Context, _ user.Info, r *request.Info) (Decision, error) {
 		if f(r) {
@@ -167,7 +167,7 @@ func TestWhatForbidsEndsTheOrder(t *testing.T) {
 	}
 }
 
-// S54: nothing is done without a login, in no mode.
+// S54: no mode allows anything to a caller who is not logged in.
 func TestAlwaysAllowIsForWhoIsLoggedIn(t *testing.T) {
 	anon := &user.DefaultInfo{Name: user.Anonymous, Groups: []string{user.AllUnauthenticated}}
 	if d, err := AlwaysAllow().Authorize(t.Context(), anon, &request.Info{}); err != nil || d.Allowed() {

@@ -1,5 +1,5 @@
-// Package abac decides by a file of policies, one on a line, in the form abac.authorization.kubernetes.io/v1beta1 that kube-apiserver reads
-// one in.
+// Package abac decides by a file of policies, one on each line, in the format that kube-apiserver reads:
+// abac.authorization.kubernetes.io/v1beta1.
 package abac
 
 import (
@@ -20,40 +20,40 @@ import (
 	"kapis.dev/ks-apiserver/pkg/request"
 )
 
-// What each line of a file says it is.
+// The apiVersion and kind of each line.
 const (
 	apiVersion = "abac.authorization.kubernetes.io/v1beta1"
 	kind       = "Policy"
 )
 
-// Bounds of a file: its length in bytes, and its policies, since each request that none of them allows meets all.
+// Bounds of a file: its length in bytes, and its policies, since a request that none of them allows is compared with all of them.
 const (
 	maxFile     = 1 << 20
 	maxPolicies = 2000
 )
 
-// all stands for all users who are logged in, for all groups, resources or places.
+// all is "*": all users who are logged in, or all groups, resources, namespaces or workspaces.
 const all = "*"
 
 // Policy allows what matches all of its fields. See docs/authorization.md.
 type Policy struct {
-	// User and Group are whom it allows something: by both where both are given. "*" is everybody who is logged in.
+	// User and Group are the subject: both must match where both are given. "*" is everyone who is logged in.
 	User  string `json:"user,omitempty"`
 	Group string `json:"group,omitempty"`
-	// Readonly leaves only get, list and watch; of paths that are no resource's, get.
+	// Readonly restricts the policy to get, list and watch; for paths that are no resource's, to get.
 	Readonly bool `json:"readonly,omitempty"`
-	// APIGroup, Resource and Namespace are those of the request, "*" any. An empty one matches the core group, no resource, and what is in
-	// no namespace. A sub-resource is named with its resource: "pods/log".
+	// APIGroup, Resource and Namespace are those of the request, "*" any. An empty one matches the core group, no resource, or objects in no
+	// namespace. A sub-resource is named with its resource: "pods/log".
 	APIGroup  string `json:"apiGroup,omitempty"`
 	Resource  string `json:"resource,omitempty"`
 	Namespace string `json:"namespace,omitempty"`
-	// Workspace leaves only what is in that workspace, or in one of its namespaces. Empty, and "*", leave everything.
+	// Workspace restricts the policy to that workspace and its namespaces. Empty, and "*", restrict nothing.
 	Workspace string `json:"workspace,omitempty"`
-	// NonResourcePath is a path that is no resource's; one that ends in "*" stands for all that begin so.
+	// NonResourcePath is a path that is no resource's; one that ends in "*" stands for all paths with that prefix.
 	NonResourcePath string `json:"nonResourcePath,omitempty"`
 }
 
-// Authorizer decides by policies. It forbids nothing: what they do not allow, the next authorizer may. What it allows asserts no synthetic
+// Authorizer decides by policies. It denies nothing: the next authorizer may allow what they do not. Its decisions assert no synthetic
 // group.
 type Authorizer struct {
 	// WorkspaceOf returns the workspace that a namespace is in, empty for none.
@@ -62,7 +62,7 @@ type Authorizer struct {
 	policies []allowance
 }
 
-// allowance is a policy, and what is said of a decision by it.
+// allowance is a policy with the decision that it gives.
 type allowance struct {
 	Policy
 	reason string
@@ -128,7 +128,7 @@ func parseLine(line []byte) (*Policy, error) {
 	return &doc.Spec, doc.Spec.validate()
 }
 
-// validate refuses what would match nothing, or other than it seems to: nobody would notice.
+// validate refuses a policy that would match nothing, or something else than it seems to: no one would notice.
 func (p *Policy) validate() error {
 	switch {
 	case p.User == "" && p.Group == "":
@@ -197,7 +197,7 @@ func matchesPath(pattern, path string) bool {
 	return path != "" && pattern == path
 }
 
-// matchesResource takes a resource alone for itself, without its sub-resources.
+// matchesResource reports whether a pattern names the resource. A resource alone does not include its sub-resources.
 func matchesResource(pattern, resource, subresource string) bool {
 	if pattern == all {
 		return true

@@ -31,7 +31,7 @@ func policy(spec string) string {
 	return `{"apiVersion":"abac.authorization.kubernetes.io/v1beta1","kind":"Policy","spec":{` + spec + `}}`
 }
 
-// one is an authorizer of one policy; the namespace shop is in the workspace a.
+// one returns an authorizer of one policy; the namespace shop is in the workspace a.
 func one(t testing.TB, spec string) *Authorizer {
 	t.Helper()
 	a, err := parse([]byte(policy(spec)))
@@ -111,7 +111,7 @@ func TestPolicies(t *testing.T) {
 	}
 }
 
-// S10: what is empty matches nothing.
+// S10: empty values match nothing.
 func TestEmptyQuestionsAreRefused(t *testing.T) {
 	a := one(t, `"user":"*","resource":"*","apiGroup":"*","namespace":"*","nonResourcePath":"*"`)
 	ann := &user.DefaultInfo{Name: "ann", Groups: []string{user.AllAuthenticated}}
@@ -178,7 +178,7 @@ func TestAFileAllowsNothingByItself(t *testing.T) {
 	}
 }
 
-// A file that is read allows nobody who is not named in it, and nothing to anonymous callers by a "*".
+// A file that can be read allows no user who is not named in it, and nothing to anonymous callers by a "*".
 func FuzzParse(f *testing.F) {
 	f.Add([]byte(policy(`"user":"*","resource":"*","apiGroup":"*","namespace":"*"`)))
 	f.Add([]byte(policy(`"group":"ops","nonResourcePath":"/*","readonly":true`)))

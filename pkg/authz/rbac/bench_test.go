@@ -79,7 +79,7 @@ func BenchmarkBindingSet(b *testing.B) {
 	}
 }
 
-// BenchmarkLoad is the initial list of 50 000 bindings, their making as JSON included.
+// BenchmarkLoad measures the initial list of 50 000 bindings, including their encoding as JSON.
 func BenchmarkLoad(b *testing.B) {
 	for b.Loop() {
 		var before, after runtime.MemStats
@@ -97,7 +97,7 @@ func BenchmarkLoad(b *testing.B) {
 	}
 }
 
-// BenchmarkMissing is the check of a role with fifty resources that a busy user wants to give away: he holds some of it.
+// BenchmarkMissing measures the escalation check of a role with fifty resources, some of which the caller holds.
 func BenchmarkMissing(b *testing.B) {
 	var resources []string
 	for k := range 50 {
@@ -127,7 +127,7 @@ func BenchmarkMissing(b *testing.B) {
 	}
 }
 
-// BenchmarkWhoCan is of a namespace in which all of n people have a role of the platform that allows it, and some one of the namespace.
+// BenchmarkWhoCan measures a namespace where all of n users have a role of the platform that allows the request, and some have one of the namespace.
 func BenchmarkWhoCan(b *testing.B) {
 	for _, n := range sizes {
 		w := busy(b, n)
@@ -148,7 +148,7 @@ func BenchmarkWhoCan(b *testing.B) {
 	}
 }
 
-// member is a world of 5 000 namespaces, in each of which one user has a binding of his own (U18).
+// member is a world of 5 000 namespaces; in each of them one user has a binding (U18).
 func member(b *testing.B) (*world, user.Info) {
 	w := newWorld(b)
 	for k := range 5000 {
@@ -160,7 +160,7 @@ func member(b *testing.B) (*world, user.Info) {
 	return w, person("ann", "system:authenticated")
 }
 
-// BenchmarkMemberships is where somebody is bound who is bound in 5 000 namespaces (U18).
+// BenchmarkMemberships measures the memberships of a user who is bound in 5 000 namespaces (U18).
 func BenchmarkMemberships(b *testing.B) {
 	w, u := member(b)
 	for name, change := range map[string]func(k int){"cold": func(k int) { w.namespace("other", fmt.Sprint("w", k)) }, "warm": func(int) {}} {

@@ -10,9 +10,9 @@ import (
 	"kapis.dev/ks-apiserver/pkg/authz"
 )
 
-// Held returns the bindings of u, and of each of u's groups, at one place and no other, whatever they grant: place, binding, role and
-// subject of each, ordered by the name of the binding. A user.Info without groups asks for what is bound to a user himself. It
-// costs as much as there are such bindings.
+// Held returns the bindings of u, and of each of u's groups, at exactly one scope, with whatever roles: scope, binding, role and subject
+// of each, ordered by the binding's name. A user.Info without groups gets only the bindings of the user. The cost is linear in their
+// number.
 func (x *Index) Held(u user.Info, at authz.BindingScope) []authz.Grant {
 	s := x.at(at)
 	if s == nil || u == nil || u.GetName() == "" {

@@ -12,9 +12,9 @@ import (
 	"kapis.dev/ks-apiserver/pkg/request"
 )
 
-// Bounds of a condition, since whoever may write a role writes one: its length in characters, how
-// deep it nests, and the cost of one evaluation in CEL's units (some thousand comparisons). No text
-// that a condition reads is longer than longestText: paths end there, and tokens, which name users.
+// Bounds of a condition, since every user who may write a role can write one: its length in characters, how deep it nests, and the cost
+// of one evaluation in CEL's units (some thousand comparisons). No text that a condition reads is longer than longestText: paths end
+// there, and tokens, which name users.
 const (
 	conditionLength = 4096
 	conditionDepth  = 50
@@ -79,15 +79,14 @@ func (c *conditions) compile(expression string) (cel.Program, error) {
 	return program, nil
 }
 
-// isCheap tells that no evaluation can pass the bound of its cost, which then need not be counted:
-// counting costs more than most conditions do.
+// isCheap reports whether no evaluation can exceed the bound of its cost, which then need not be counted: counting costs more than most
+// conditions do.
 func (c *conditions) isCheap(ast *cel.Ast) bool {
 	cost, err := c.env.EstimateCost(ast, bounds{})
 	return err == nil && cost.Max <= conditionCost
 }
 
-// bounds tells how large the values of variables can be: a text has its bound, while lists and maps
-// have none.
+// bounds estimates how large the values of variables can be: a text has its bound, while lists and maps have none.
 type bounds struct{}
 
 // EstimateSize implements checker.CostEstimator.
@@ -103,7 +102,7 @@ func (bounds) EstimateCallCost(string, string, *checker.AstNode, []checker.AstNo
 	return nil
 }
 
-// holds evaluates a condition. An error means that it can't be told, and grants nothing.
+// holds evaluates a condition. An error means that it can't be evaluated, and grants nothing.
 func holds(p cel.Program, u user.Info, r *request.Info) (bool, error) {
 	v, _, err := p.Eval(activation{u, r})
 	if err != nil {

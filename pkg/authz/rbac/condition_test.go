@@ -66,7 +66,7 @@ func TestConditionHoldsForThisRequestOnly(t *testing.T) {
 	}
 }
 
-// A cost that can't pass the bound need not be counted; any other is.
+// A cost that can't exceed the bound need not be counted; any other is.
 func TestCostIsCountedUnlessItIsBoundedByWhatIsRead(t *testing.T) {
 	c, err := newConditions()
 	if err != nil {
@@ -94,7 +94,7 @@ func TestCostIsCountedUnlessItIsBoundedByWhatIsRead(t *testing.T) {
 	}
 }
 
-// S70. A list whose elements hold each other costs little to make, and no end of time to compare.
+// S70. A list whose elements hold each other costs little to make, and takes practically forever to compare.
 func TestConditionMakesNoValuesThatHoldEachOther(t *testing.T) {
 	c, err := newConditions()
 	if err != nil {

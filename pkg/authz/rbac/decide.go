@@ -12,12 +12,10 @@ import (
 	"kapis.dev/ks-apiserver/pkg/request"
 )
 
-// Authorize allows r where a role that is bound to u, or to a group of u, has a rule for it: a role
-// of the platform for any request, a role of a workspace for what is in it and in its namespaces, a
-// role of a namespace for what is in it, and a role of the cluster for all that is not the
-// platform's own; or else where one of these roles has a policy that allows it. A list of all objects of a
-// kind that none of them allows comes with the part that their rules do. There is no error: what can't be
-// told is not allowed.
+// Authorize allows r where a role that is bound to u, or to a group of u, has a rule for it: a role of the platform for any request, a
+// role of a workspace for requests in it and in its namespaces, a role of a namespace for requests in it, and a role of the cluster for
+// everything that is not the platform's own. Otherwise, a policy of one of these roles may allow it. A refused list of all objects of a
+// kind comes with the partial list that the rules allow. There is no error: a condition or policy that can't be evaluated allows nothing.
 func (x *Index) Authorize(ctx context.Context, u user.Info, r *request.Info) (authz.Decision, error) {
 	if !isComplete(u, r) {
 		return authz.Decision{Reason: "the request lacks a user, or what it asks for"}, nil
@@ -47,7 +45,7 @@ func (x *Index) byRules(ctx context.Context, u user.Info, r *request.Info) authz
 	return d
 }
 
-// isComplete keeps empty values from matching one another (S10).
+// isComplete reports whether no value is empty that rules compare, so that empty values never match one another (S10).
 func isComplete(u user.Info, r *request.Info) bool {
 	if u == nil || r == nil || r.Verb == "" || u.GetName() == "" {
 		return false
@@ -58,7 +56,7 @@ func isComplete(u user.Info, r *request.Info) bool {
 	return r.Path != ""
 }
 
-// decideBelow asks the workspace and the namespace of r.
+// decideBelow checks the workspace and the namespace of r.
 func (x *Index) decideBelow(u user.Info, r *request.Info, b uint16) (d authz.Decision) {
 	var workspace string
 	switch r.Scope {
@@ -92,7 +90,7 @@ func (s *subjects) decide(u user.Info, r *request.Info, b uint16) authz.Decision
 	return authz.Decision{}
 }
 
-// of gives the bindings of u, and those of each of u's groups.
+// of yields the bindings of u, and those of each of u's groups.
 func (s *subjects) of(u user.Info) iter.Seq[*link] {
 	return func(yield func(*link) bool) {
 		if l, ok := s.users.Get(u.GetName()); ok && !yield(l) {
@@ -120,10 +118,10 @@ func (l *link) decide(u user.Info, r *request.Info, b uint16) authz.Decision {
 	return authz.Decision{}
 }
 
-// having gives the bindings to roles that have a rule for r, whatever their conditions.
+// having yields the bindings to roles that have a rule for r, whatever their conditions.
 func (l *link) having(r *request.Info, b uint16) iter.Seq2[*link, *content] {
 	return func(yield func(*link, *content) bool) {
-		var last *role // of people with many bindings, most are of few roles
+		var last *role // a user with many bindings mostly has few roles
 		for ; l != nil; l = l.next {
 			if l.role == last {
 				continue
@@ -150,7 +148,7 @@ func (c *content) holds(u user.Info, r *request.Info) bool {
 	return ok
 }
 
-// why is the reason of a decision, as people read it.
+// why returns the reason of a decision, as people read it.
 func (b *bound) why() string {
 	if s := b.reason.Load(); s != nil {
 		return *s

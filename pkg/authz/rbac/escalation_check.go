@@ -11,20 +11,21 @@ import (
 	"kapis.dev/ks-apiserver/pkg/authz"
 )
 
-// Bounds of what is missing: steps of the comparison, each of which looks at one role for one resource, or at one rule for one verb (a
-// quarter of a million take some ten milliseconds); and the rules that are returned. What is beyond the steps counts as missing.
+// Bounds of the escalation check: the steps of the comparison, each of which compares one role with one resource, or one rule with one
+// verb (a quarter of a million take some ten milliseconds), and the number of rules returned. Beyond these steps, everything counts as
+// missing.
 const (
 	coverSteps   = 1 << 18
 	coverMissing = 64
 )
 
-// Missing returns those parts of the rules that u does not hold himself at a place, which he therefore can't give away there; nil
-// where he holds them all. No more than some tens of parts are returned.
+// Missing returns the rules, or the parts of them, that u does not hold at a scope and therefore can't give away there; nil if u holds
+// them all. It returns no more than some tens of rules.
 //
-// Every verb on every resource, group and name of the rules, and every path, is to be covered by a rule of a role that is bound to u or to
-// a group of u at a place from which this one inherits, as Authorize does. "*" is covered by "*" alone. What a condition restricts is
-// not held. Being able to do everything with roles or users is no right to "escalate", "bind" or "impersonate", since it is mirrored as
-// none: these are held by name, or by who holds everything (authz.NeedsName).
+// Every verb on every resource, group and name of the rules, and every path, must be covered by a rule of a role that is bound to u or to
+// a group of u at a scope that this one inherits from, as in Authorize. "*" is covered only by "*". A rule under a condition is not held.
+// All verbs on roles or users do not include "escalate", "bind" or "impersonate", because the mirror gives none of these either: they are
+// held by name, or through a rule for everything (authz.NeedsName).
 func (x *Index) Missing(u user.Info, at authz.BindingScope, rules []rbacv1.PolicyRule) []rbacv1.PolicyRule {
 	h := x.held(u, at)
 	var missing []rbacv1.PolicyRule
@@ -41,8 +42,8 @@ func (x *Index) Missing(u user.Info, at authz.BindingScope, rules []rbacv1.Polic
 	return missing
 }
 
-// MissingOf is Missing for the rules of a role: all of them, whether or not they have a condition. found is false where there is no
-// such role, or none that could be read.
+// MissingOf is Missing for the rules of a role: all of them, whether or not they have a condition. found is false if there is no such
+// role, or it can't be read.
 func (x *Index) MissingOf(u user.Info, at authz.BindingScope, role authz.RoleRef) (missing []rbacv1.PolicyRule, found bool) {
 	x.mu.Lock()
 	r := x.roles[roleKey{role.Scope, role.Namespace, role.Name}]
@@ -57,8 +58,8 @@ func (x *Index) MissingOf(u user.Info, at authz.BindingScope, role authz.RoleRef
 	return x.Missing(u, at, c.wanted()), true
 }
 
-// wanted are the rules that somebody has to hold who gives the role away. What a condition in Rego grants can't be told from it: it stands
-// for everything.
+// wanted returns the rules that the caller must hold to give the role away. What a policy in Rego grants can't be known: it stands for
+// everything.
 func (c *content) wanted() []rbacv1.PolicyRule {
 	rules := c.rules.policy()
 	if c.rego {
@@ -69,9 +70,9 @@ func (c *content) wanted() []rbacv1.PolicyRule {
 	return rules
 }
 
-// HoldsVerb tells whether u was given a verb such as "escalate" or "bind" on a kind of roles of iam.kubesphere.io by name, or holds
-// everything, at a place. A rule for all verbs on these resources alone is no right to escalate: roles of existing installations have it
-// for those who may edit roles. An empty name asks for all objects of the kind.
+// HoldsVerb reports whether u holds a verb such as "escalate" or "bind" on a kind of roles of iam.kubesphere.io at a scope: by a rule
+// that names the verb, or by one for everything. A rule for all verbs on these resources alone is no right to escalate: existing
+// installations give it to users who may edit roles. An empty name stands for all objects of the kind.
 func (x *Index) HoldsVerb(u user.Info, at authz.BindingScope, verb, resource, name string) bool {
 	if verb == "" || resource == "" {
 		return false
@@ -80,10 +81,10 @@ func (x *Index) HoldsVerb(u user.Info, at authz.BindingScope, verb, resource, na
 	return h.everything || h.named(h.grants(target{group: v1beta1.GroupName, resource: resource}), verb, name)
 }
 
-// held is what somebody holds at a place.
+// held is what a user holds at a scope.
 type held struct {
 	contents []*content
-	// everything says that one rule is for all verbs on all resources of all groups.
+	// everything means that one rule is for all verbs on all resources of all groups.
 	everything bool
 	steps      int // that are left
 	found      []*grant
@@ -113,7 +114,7 @@ func (x *Index) held(u user.Info, at authz.BindingScope) *held {
 	return h
 }
 
-// content is what the role of a binding says, as far as it counts there; nil where it grants nothing.
+// content returns the content of the binding's role as far as it counts at this scope; nil where it grants nothing.
 func (l *link) content() *content {
 	c := l.role.content.Load()
 	if c == nil || c.workspace != "" && c.workspace != l.place {
@@ -152,14 +153,14 @@ func (h *held) add(s *rules, t target) {
 	}
 }
 
-// missingResources appends what of a rule for resources is not held.
+// missingResources appends what is not held of a rule for resources.
 func (h *held) missingResources(out []rbacv1.PolicyRule, rule *rbacv1.PolicyRule) []rbacv1.PolicyRule {
 	if h.everything {
 		return out
 	}
 	names := rule.ResourceNames
 	if len(names) == 0 {
-		names = []string{""} // of any name; a name that is empty is held by who holds all of them, too
+		names = []string{""} // of any name; an empty name is covered by a grant for all names, too
 	}
 	for _, group := range rule.APIGroups {
 		for _, resource := range rule.Resources {
@@ -189,7 +190,7 @@ func (h *held) missingVerbs(grants []*grant, verbs []string, group, resource, na
 			return append(missing, verb)
 		}
 		b := bit(verb)
-		if b == 0 && authz.NeedsName(verb, group, resource) { // those with a bit are of requests: no check asks for them besides
+		if b == 0 && authz.NeedsName(verb, group, resource) { // verbs with a bit are those of requests: no further check asks for them
 			if !h.named(grants, verb, name) {
 				missing = append(missing, verb)
 			}
@@ -202,17 +203,17 @@ func (h *held) missingVerbs(grants []*grant, verbs []string, group, resource, na
 	return missing
 }
 
-// named tells whether a grant has a verb by name.
+// named reports whether a grant has a verb by name.
 func (h *held) named(grants []*grant, verb, name string) bool {
 	return slices.ContainsFunc(grants, func(g *grant) bool { return g.covers(name) && slices.Contains(g.verbs.others, verb) })
 }
 
-// covers tells whether g is for the objects of a name; of any name, where it is empty.
+// covers reports whether g is for the objects of a name; of any name, if it is empty.
 func (g *grant) covers(name string) bool {
 	return g.names == nil || name != "" && slices.Contains(g.names, name)
 }
 
-// appendMissing adds a part, to the last one where they differ in the resource or the name only.
+// appendMissing appends a missing rule, or merges it into the last one where they differ in the resource or the name only.
 func appendMissing(out []rbacv1.PolicyRule, verbs []string, group, resource, name string) []rbacv1.PolicyRule {
 	if len(out) > 0 {
 		last := &out[len(out)-1]
@@ -235,7 +236,7 @@ func appendMissing(out []rbacv1.PolicyRule, verbs []string, group, resource, nam
 	return append(out, part)
 }
 
-// missingPaths appends what of a rule for paths is not held.
+// missingPaths appends what is not held of a rule for paths.
 func (h *held) missingPaths(out []rbacv1.PolicyRule, rule *rbacv1.PolicyRule) []rbacv1.PolicyRule {
 	for _, path := range rule.NonResourceURLs {
 		var verbs []string
@@ -254,8 +255,8 @@ func (h *held) missingPaths(out []rbacv1.PolicyRule, rule *rbacv1.PolicyRule) []
 	return out
 }
 
-// coversPath tells whether a rule is for a verb on a path, or on all paths that begin so where it ends in a star. Whoever may get may ask
-// for the head of the same answer.
+// coversPath reports whether a rule is for a verb on a path, or, where the path ends in a star, on all paths with that prefix. The verb
+// get includes head.
 func (h *held) coversPath(verb, path string) bool {
 	if path == "" {
 		return false

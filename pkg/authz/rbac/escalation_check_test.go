@@ -27,7 +27,7 @@ func inNamespace(name string) authz.BindingScope {
 	return authz.BindingScope{Scope: request.Namespace, Namespace: name}
 }
 
-// S6: what somebody may give away is what he holds, where he holds it.
+// S6: a user may give away the rights that they hold, at the scopes where they hold them.
 func TestMissingIsWhatIsNotHeld(t *testing.T) {
 	w := newWorld(t)
 	w.namespace("n1", "a")
@@ -222,7 +222,8 @@ func TestHoldsVerb(t *testing.T) {
 	}
 }
 
-// What is too much to compare is missing as a whole, and what is missing is told in part: the answer is bounded by more than its question.
+// A comparison that takes too many steps reports the whole rule as missing, and only some of the missing rules are returned: the size of the answer has its
+// own bound.
 func TestMissingIsBounded(t *testing.T) {
 	w := newWorld(t)
 	w.role("globalroles", "r", rule("get", "", "pods"))
@@ -290,7 +291,7 @@ func naiveCovers(held, wanted []rbacv1.PolicyRule) bool {
 	return true
 }
 
-// held are the rules of the model that u holds at a place.
+// held returns the rules of the model that u holds at a scope.
 func (m *model) held(u user.Info, at authz.BindingScope) (rules []rbacv1.PolicyRule) {
 	if u.GetName() == "" {
 		return nil
@@ -324,7 +325,7 @@ func (c chance) place() authz.BindingScope {
 	return [...]authz.BindingScope{onPlatform, inCluster, inWorkspace(c.workspace()), inNamespace(c.namespace())}[c.IntN(4)]
 }
 
-// at is a request that is made at a place.
+// at returns a request that is made at a scope.
 func (c chance) at(p authz.BindingScope) *request.Info {
 	switch p.Scope {
 	case request.Workspace:
@@ -337,7 +338,7 @@ func (c chance) at(p authz.BindingScope) *request.Info {
 	return r
 }
 
-// Missing is what the naive check says; and whoever misses nothing may do by himself whatever the rules would let him.
+// Missing agrees with the naive check; and a user who misses nothing may do everything that the rules allow.
 func TestMissingIsWhatTheNaiveCheckSays(t *testing.T) {
 	covered, asked := 0, 0
 	for seed := range uint64(40) {
@@ -379,7 +380,7 @@ func TestMissingIsWhatTheNaiveCheckSays(t *testing.T) {
 	}
 }
 
-// The rules that are given back out of the index grant what the role's do.
+// The rules that the index returns grant what the role's own do.
 func TestPolicyGrantsWhatTheRulesDo(t *testing.T) {
 	for seed := range uint64(2000) {
 		c := chance{rand.New(rand.NewPCG(seed, 13))}

@@ -14,8 +14,8 @@ import (
 	"kapis.dev/ks-apiserver/pkg/request"
 )
 
-// Explain returns every binding of u, and of u's groups, at the places that r meets (see Meets): the one that decides first, whose Why is
-// the reason of Authorize's decision; then the others, in the order in which they are asked.
+// Explain returns every binding of u, and of u's groups, at the scopes of r (see Meets): first the one that decides, whose Why is the
+// reason of Authorize's decision; then the others, in the order in which they are asked.
 func (x *Index) Explain(u user.Info, r *request.Info) []authz.Grant {
 	if !isComplete(u, r) {
 		return nil
@@ -41,7 +41,7 @@ func (x *Index) Explain(u user.Info, r *request.Info) []authz.Grant {
 		if l, _ := x.policyLink(context.Background(), u, r); l != nil {
 			first = slices.Index(links, l)
 		}
-		if first >= 0 { // else it is a binding of this very moment
+		if first >= 0 { // else the binding was only just added
 			out[first].Held, out[first].Rule, out[first].Why = true, nil, links[first].whyByPolicy()
 		}
 	}
@@ -52,7 +52,7 @@ func (x *Index) Explain(u user.Info, r *request.Info) []authz.Grant {
 	return out
 }
 
-// explain says what a binding grants of r to u.
+// explain returns what a binding grants u of r, and why.
 func (l *link) explain(place authz.BindingScope, u user.Info, r *request.Info, b uint16) authz.Grant {
 	g := l.grant(place)
 	c := l.role.content.Load()
@@ -80,7 +80,7 @@ func (l *link) explain(place authz.BindingScope, u user.Info, r *request.Info, b
 	return g
 }
 
-// grant is a binding without what it grants.
+// grant returns the binding as a Grant that does not say yet what it grants.
 func (l *link) grant(place authz.BindingScope) authz.Grant {
 	return authz.Grant{
 		Place: place, Binding: l.key.name, Subject: l.subject.reference(),
@@ -88,7 +88,7 @@ func (l *link) grant(place authz.BindingScope) authz.Grant {
 	}
 }
 
-// reference is a subject as bindings have it.
+// reference returns a subject in the form that bindings have.
 func (s subject) reference() rbacv1.Subject {
 	out := rbacv1.Subject{Kind: s.kind, APIGroup: rbacv1.GroupName, Name: s.name}
 	if s.kind != rbacv1.ServiceAccountKind {

@@ -118,7 +118,7 @@ func TestWhoCan(t *testing.T) {
 	}
 }
 
-// names tells whether a grant is to u, as bindings name subjects.
+// names reports whether a grant is to u, as bindings name subjects.
 func names(g authz.Grant, u user.Info) bool {
 	switch g.Subject.Kind {
 	case "Group":
@@ -129,7 +129,7 @@ func names(g authz.Grant, u user.Info) bool {
 	return g.Subject.Name == u.GetName()
 }
 
-// S10 and the rest of decisions: what explains a decision is what decided it, and who may is who is allowed.
+// S10 and the rest of decisions: the first grant of Explain is the one that decided, and WhoCan returns the subjects that Authorize allows.
 func TestWhatExplainsADecisionMadeIt(t *testing.T) {
 	for seed := range uint64(40) {
 		c := chance{rand.New(rand.NewPCG(seed, 17))}
@@ -195,7 +195,7 @@ func TestMemberships(t *testing.T) {
 	checkPart(t, p, authz.NewPartialList([]string{"n2"}, nil))
 }
 
-// A service account of kubesphere.io and the native one of the same name are two.
+// A service account of kubesphere.io and the native one of the same name are different subjects.
 func TestServiceAccountsOfKubeSphereAreSubjects(t *testing.T) {
 	w := newWorld(t)
 	w.role("globalroles", "console", rule("get", "", "pods"))
@@ -218,7 +218,7 @@ func TestServiceAccountsOfKubeSphereAreSubjects(t *testing.T) {
 	}
 }
 
-// S6: a role with a condition that somebody may write where he is, with the name of one of the platform, asserts another group.
+// S6: a role with a condition and the name of a role of the platform, which a user may write in their own workspace or namespace, asserts another group.
 func TestConditionalRolesOfOneNameAssertDifferentGroups(t *testing.T) {
 	w := newWorld(t)
 	w.namespace("n1", "a")
@@ -274,7 +274,7 @@ func TestMeetsIsTheOrderOfDecisions(t *testing.T) {
 	}
 }
 
-// Whoever is given by two requests is given once, and nobody else.
+// A subject that two requests give is returned once, and no other subject is returned.
 func TestWhoCanEitherOfTwo(t *testing.T) {
 	w := town(t)
 	pods, users := ask("get", "/pods", "p", "ns:n1"), ask("get", "iam.kubesphere.io/users", "u", "global")

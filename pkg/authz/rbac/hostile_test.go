@@ -12,8 +12,8 @@ import (
 	"kapis.dev/ks-apiserver/tools/hostile"
 )
 
-// The index gives those who are bound, and nobody else, what the parsed words of a rule say, and never more: a word is compared whole. A rule with a word that
-// is no name of anything may give nothing.
+// The index grants only bound subjects what the parsed words of a rule say, and never more: a word is compared whole. A rule with a word that can't be a name
+// may grant nothing.
 func TestTheIndexGivesWhatHostileWordsSay(t *testing.T) {
 	vocabulary := &hostile.Vocabulary{
 		Verbs: []string{"get", "list", "*"}, Groups: []string{"", "apps", "*"}, Resources: []string{"pods", "pods/log", "*", "*/log"}, Names: []string{"a", "b"},
@@ -44,7 +44,7 @@ func TestTheIndexGivesWhatHostileWordsSay(t *testing.T) {
 		for range 200 {
 			what, verb := g.One(kinds...), g.One(verbs...)
 			if kind, sub, slash := strings.Cut(what, "/"); kind == "" || slash && sub == "" || verb == "" {
-				continue // nobody can ask so
+				continue // no one can make such a request
 			}
 			r := &request.Info{Verb: verb, APIGroup: g.One(groups...), Name: g.One(names...), IsResource: true, Scope: request.Cluster}
 			r.Resource, r.Subresource, _ = strings.Cut(what, "/")
@@ -67,7 +67,7 @@ func TestTheIndexGivesWhatHostileWordsSay(t *testing.T) {
 	}
 }
 
-// isPlain tells whether a rule has no word but names.
+// isPlain reports whether a rule has only words that are names.
 func isPlain(r *rbacv1.PolicyRule) bool {
 	return !slices.ContainsFunc(slices.Concat(r.Verbs, r.APIGroups, r.Resources, r.ResourceNames, r.NonResourceURLs), func(word string) bool {
 		return len(word) > 63 || strings.Trim(strings.ReplaceAll(word, "pods/log", ""), "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789*._-") != ""

@@ -1,4 +1,4 @@
-// Package rbac decides by roles and their bindings at four scopes, out of an index that follows them.
+// Package rbac decides by roles and their bindings at four scopes, from an index that it keeps up to date.
 package rbac
 
 import (
@@ -11,11 +11,10 @@ import (
 	"kapis.dev/ks-apiserver/pkg/request"
 )
 
-// Index knows every role and binding, by who is bound where. It is an authz.Authorizer.
+// Index has every role and binding, by subject and scope. It is an authz.Authorizer.
 //
-// A decision takes no lock and allocates nothing, and costs the same however many bindings there
-// are: it looks only at the user's own, and those of the user's groups, at the scopes in question. A
-// change costs as much as what it changes, and holds for the next decision.
+// A decision takes no lock and allocates nothing, and costs the same however many bindings there are: it reads only the user's own, and
+// those of the user's groups, at the scopes in question. A change costs as much as what it changes, and holds for the next decision.
 type Index struct {
 	conditions *conditions
 	rules      interned[rules]
@@ -29,12 +28,12 @@ type Index struct {
 	namespaces      lockfree.Map[*subjects] // by the namespace's name
 	workspaceOf     lockfree.Map[string]    // by the namespace's name; empty for one that is in no workspace
 
-	// What parts of lists are made of, and were.
+	// The scopes in which each subject is bound, from which partial lists are made.
 	scopesOfUsers, scopesOfGroups lockfree.Map[*subjectScopes] // by the subject's name
-	changes                       atomic.Uint64                // counts them: one is counted when it is complete
+	changes                       atomic.Uint64                // incremented when a change is complete
 	parts                         *parts
 
-	// What changes need to know: where roles and bindings went.
+	// What changes need: where each role and binding was put.
 	mu       sync.Mutex
 	roles    map[roleKey]*role
 	bindings map[bindingKey]*binding
@@ -54,20 +53,20 @@ func NewIndex() (*Index, error) {
 	}, nil
 }
 
-// roleKey is where a role is; namespace is empty but for a role of a namespace.
+// roleKey identifies a role; namespace is empty except for a role of a namespace.
 type roleKey struct {
 	scope           request.Scope
 	namespace, name string
 }
 
-// role stands for a role from when it is first heard of, by a binding or by itself, to when neither
-// is left. Bindings point at it, so that a decision doesn't look it up.
+// role stands for a role from the first time that a binding or the role itself is seen until neither is left. Bindings point at it, so
+// that a decision doesn't look it up.
 type role struct {
 	content atomic.Pointer[content] // nil where there is no such role
 	bound   int                     // bindings that refer to it, under Index.mu
 }
 
-// content is what a role says. It is not changed once it is in a role.
+// content is what a role says. It is immutable once it is in a role.
 type content struct {
 	rules     *rules
 	workspace string        // of a role of a workspace, where it says which
@@ -87,18 +86,17 @@ type bindingKey struct {
 	namespace, name string
 }
 
-// binding is what a binding says. It is not changed once it is in the index.
+// binding is what a binding says. It is immutable once it is in the index.
 type binding struct {
 	key      bindingKey
 	place    string // the workspace or the namespace that it is for
 	role     *role
 	roleKey  roleKey
-	group    string // the synthetic group of the role, here
+	group    string // the synthetic group of the role at this scope
 	subjects []subject
 }
 
-// subject is who is bound: in the table of users by the name that authentication gives, or in that
-// of groups.
+// subject is a subject of a binding: in the table of users by the name that authentication gives, or in that of groups.
 type subject struct {
 	kind string // as the binding calls it
 	name string
@@ -106,22 +104,22 @@ type subject struct {
 
 func (s subject) isGroup() bool { return s.kind == "Group" }
 
-// subjects are the bindings of one place, by who is bound.
+// subjects are the bindings of one scope, by subject.
 type subjects struct {
 	users, groups lockfree.Map[*link]
 }
 
-// link is one of a subject's bindings in one place, and then the others.
+// link is one of a subject's bindings at one scope, and the rest of its list.
 type link struct {
 	*bound
 	next *link
 }
 
-// bound is a subject's part in a binding.
+// bound is one subject of a binding.
 type bound struct {
 	*binding
 	subject subject
-	reason  atomic.Pointer[string] // made when it is first asked for
+	reason  atomic.Pointer[string] // made on first use
 }
 
 func (s *subjects) table(who subject) *lockfree.Map[*link] {
@@ -131,7 +129,7 @@ func (s *subjects) table(who subject) *lockfree.Map[*link] {
 	return &s.users
 }
 
-// add puts b, which is for the place of s, among the bindings of each of its subjects.
+// add adds b, which belongs to the scope of s, to the bindings of each of its subjects.
 func (x *Index) add(s *subjects, b *binding) {
 	for _, who := range b.subjects {
 		t := s.table(who)
@@ -142,7 +140,7 @@ func (x *Index) add(s *subjects, b *binding) {
 	}
 }
 
-// remove takes b out again.
+// remove removes b from the bindings of each of its subjects.
 func (x *Index) remove(s *subjects, b *binding) {
 	for _, who := range b.subjects {
 		t := s.table(who)
@@ -177,8 +175,7 @@ func (l *link) without(b *binding) *link {
 	return first
 }
 
-// setRole puts what a role says in the place of what it said before, which it returns; nil stands
-// for no role.
+// setRole replaces the content of a role and returns the old one; nil means that there is no role.
 func (x *Index) setRole(key roleKey, c *content) (old *content) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -190,7 +187,7 @@ func (x *Index) setRole(key roleKey, c *content) (old *content) {
 	return old
 }
 
-// role returns the role of key, from now on known.
+// role returns the role of key, and adds it if it is new.
 func (x *Index) role(key roleKey) *role {
 	r := x.roles[key]
 	if r == nil {
@@ -200,15 +197,15 @@ func (x *Index) role(key roleKey) *role {
 	return r
 }
 
-// forget lets go of a role that neither exists nor is bound.
+// forget drops a role that neither exists nor is bound.
 func (x *Index) forget(key roleKey, r *role) {
 	if r.bound == 0 && r.content.Load() == nil {
 		delete(x.roles, key)
 	}
 }
 
-// setBinding puts b in the place of the binding that key stood for; nil removes that one. The new
-// one is in before the old one goes, so that no decision misses what both of them grant.
+// setBinding replaces the binding of key by b; nil removes it. The new one is added before the old one is removed, so that no decision
+// misses what both of them grant.
 func (x *Index) setBinding(key bindingKey, b *binding) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -234,7 +231,7 @@ func (x *Index) setBinding(key bindingKey, b *binding) {
 	x.forget(old.roleKey, old.role)
 }
 
-// place returns the subjects of where b is for, from now on known.
+// place returns the subjects at the scope of b, and adds the scope if it is new.
 func (x *Index) place(b *binding) *subjects {
 	t := &x.namespaces
 	switch b.key.scope {
@@ -253,7 +250,7 @@ func (x *Index) place(b *binding) *subjects {
 	return s
 }
 
-// leave lets go of a place in which nobody is bound.
+// leave drops a scope in which no subject is bound.
 func (x *Index) leave(b *binding) {
 	switch b.key.scope {
 	case request.Workspace:
@@ -263,18 +260,18 @@ func (x *Index) leave(b *binding) {
 	}
 }
 
-// setNamespace says which workspace a namespace is in; none by an empty one.
+// setNamespace sets the workspace of a namespace; an empty one means none.
 func (x *Index) setNamespace(name, workspace string) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if old, ok := x.workspaceOf.Get(name); ok && old == workspace {
-		return // namespaces change often, and seldom in this
+		return // namespaces change often, but their workspace rarely
 	}
 	x.workspaceOf.Put(name, workspace)
 	x.changes.Add(1)
 }
 
-// dropNamespace says that a namespace is gone.
+// dropNamespace removes a namespace.
 func (x *Index) dropNamespace(name string) {
 	x.mu.Lock()
 	defer x.mu.Unlock()

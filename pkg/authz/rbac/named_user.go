@@ -1,7 +1,7 @@
 package rbac
 
-// Named tells whether a binding, of any scope, names a user. It says so also of a user who is not there: whoever got the
-// name would get what is bound to it.
+// Named reports whether a binding, of any scope, names a user, even if there is no such user: a new user of that name would get what is
+// bound to it.
 func (x *Index) Named(user string) bool {
 	if _, ok := x.global.users.Get(user); ok {
 		return true

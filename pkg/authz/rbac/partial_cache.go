@@ -14,20 +14,20 @@ import (
 	"kapis.dev/ks-apiserver/pkg/request"
 )
 
-// partsRemembered bounds the parts in memory, in names of namespaces and workspaces: 16 bytes for
-// each, as the names themselves are the index's.
+// partsRemembered bounds the partial lists in memory, in names of namespaces and workspaces: 16 bytes for each, as the names themselves
+// are the index's.
 const partsRemembered = 1 << 20
 
-// partOverhead is what a part counts beside its names.
+// partOverhead is what a partial list counts besides its names.
 const partOverhead = 16
 
-// partKey stands for who asks for what; see newPartKey.
+// partKey stands for a user and a request; see newPartKey.
 type partKey [sha256.Size]byte
 
-// parts remembers parts of lists until the index changes.
+// parts caches partial lists until the index changes.
 type parts struct {
 	mu      sync.Mutex
-	changes uint64 // of the index, when these parts were true
+	changes uint64 // of the index, when these were true
 	byKey   *recent.Map[partKey, *authz.PartialList]
 }
 
@@ -40,7 +40,7 @@ func newParts(names int) *parts {
 	})}
 }
 
-// get returns the part of key as it is after that many changes.
+// get returns the partial list of key as it is after that many changes.
 func (c *parts) get(key partKey, changes uint64) (*authz.PartialList, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -50,8 +50,8 @@ func (c *parts) get(key partKey, changes uint64) (*authz.PartialList, bool) {
 	return c.byKey.Use(key)
 }
 
-// put remembers a part that was found after that many changes; older ones are dropped. It may have
-// been found while the next change went on: then that change is soon counted, and it is dropped too.
+// put caches a partial list that was found after that many changes; older ones are dropped. It may have been found during the next
+// change: when that one is counted, the partial list is dropped too.
 func (c *parts) put(key partKey, changes uint64, p *authz.PartialList) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -65,8 +65,8 @@ func (c *parts) put(key partKey, changes uint64, p *authz.PartialList) {
 	c.byKey.Set(key, p)
 }
 
-// newPartKey is a hash of all that rules and conditions can ask about a request: equal for two
-// requests only if they are the same to every role.
+// newPartKey returns a hash of everything that rules and conditions can read of a request: equal for two requests only if they are the
+// same to every role.
 func newPartKey(u user.Info, r *request.Info) partKey {
 	text := make([]byte, 0, 512)
 	add := func(s string) { text = append(binary.AppendUvarint(text, uint64(len(s))), s...) }

@@ -11,9 +11,8 @@ import (
 	"kapis.dev/ks-apiserver/pkg/request"
 )
 
-// part returns what of the list r its caller may see, who may not see all of it: the namespaces and
-// the workspaces in which the same list is allowed. It is worked out in memory, and remembered until
-// the next change of the index.
+// part returns the partial list of r: the namespaces and the workspaces in which the same list is allowed. It is computed from the index,
+// and cached until the next change of the index.
 func (x *Index) part(u user.Info, r *request.Info, b uint16) *authz.PartialList {
 	key := newPartKey(u, r)
 	changes := x.changes.Load()
@@ -26,8 +25,8 @@ func (x *Index) part(u user.Info, r *request.Info, b uint16) *authz.PartialList 
 	return p
 }
 
-// Namespaces tells in which namespaces u may do verb on gr: in all of them, where a role of the
-// platform or of the cluster says so, or else in those whose names it returns, in no order.
+// Namespaces returns the namespaces in which u may do verb on gr: all is true where a role of the platform or of the cluster allows it,
+// and otherwise names has them, in no order.
 func (x *Index) Namespaces(u user.Info, verb string, gr schema.GroupResource) (all bool, names []string) {
 	r := &request.Info{Verb: verb, APIGroup: gr.Group, Resource: gr.Resource, IsResource: true, Scope: request.Cluster}
 	if !isComplete(u, r) {
@@ -48,19 +47,18 @@ func (x *Index) Namespaces(u user.Info, verb string, gr schema.GroupResource) (a
 	return false, p.Namespaces
 }
 
-// search finds the places in which somebody may do what a request asks of the whole cluster. It goes
-// through his and his groups' own bindings. What the rules of a role allow doesn't depend on the
-// place, so that a place is looked at by itself only where a condition may make a difference: the
-// request is then put as it would be made for that place.
+// search finds the workspaces and namespaces in which a user may do what a request asks for in the whole cluster, by the bindings of the
+// user and of the user's groups. What the rules of a role allow doesn't depend on the scope, so a scope is evaluated by itself only where
+// a condition may make a difference: with the request as it would be made for that scope.
 type search struct {
 	index   *Index
 	user    user.Info
 	request *request.Info
 	bit     uint16
 
-	namespaces, workspaces []string // what was found, some of it twice
+	namespaces, workspaces []string // may have duplicates
 
-	there request.Info // the request for the place that is looked at
+	there request.Info // the request for the scope that is evaluated
 }
 
 func (s *search) run() (namespaces, workspaces []string) {
@@ -108,8 +106,8 @@ func (s *search) ofNamespaces() {
 	}
 }
 
-// ofEverywhere finds what bindings at the platform and at the cluster grant. Without a condition they
-// would have granted all; with one, any place that is known may be among what they do.
+// ofEverywhere finds what bindings of the platform and of the cluster grant. Without a condition they would have granted all; with one,
+// they may grant any known workspace or namespace.
 func (s *search) ofEverywhere() {
 	var perhaps []*link
 	for _, at := range [...]*subjects{&s.index.global, &s.index.cluster} {
@@ -140,8 +138,7 @@ func (s *search) ofEverywhere() {
 	}
 }
 
-// grades tells whether one of the bindings grants the request whatever the place, and whether one
-// may do so by a condition.
+// grades reports whether one of the bindings grants the request at any scope, and whether one may do so by a condition.
 func (s *search) grades(l *link) (surely, maybe bool) {
 	for _, c := range l.having(s.request, s.bit) {
 		if c.condition == nil {
@@ -165,7 +162,7 @@ func (s *search) inWorkspace(name string, links ...*link) bool {
 	return s.granted(links)
 }
 
-// granted tells whether one of the bindings grants the request for the place that is looked at.
+// granted reports whether one of the bindings grants the request for the scope that is evaluated.
 func (s *search) granted(links []*link) bool {
 	for _, l := range links {
 		for _, c := range l.having(&s.there, s.bit) {
@@ -177,7 +174,7 @@ func (s *search) granted(links []*link) bool {
 	return false
 }
 
-// subjectScopes gives where the user, and each of the user's groups, is bound.
+// places yields where the user, and each of the user's groups, is bound.
 func (s *search) places() iter.Seq[*subjectScopes] {
 	return func(yield func(*subjectScopes) bool) {
 		if p, ok := s.index.scopesOfUsers.Get(s.user.GetName()); ok && !yield(p) {

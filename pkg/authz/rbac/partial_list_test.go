@@ -15,7 +15,7 @@ import (
 	"kapis.dev/ks-apiserver/pkg/request"
 )
 
-// parsed is what a GET of the target asks for.
+// parsed returns the request.Info of a GET of the target.
 func parsed(t testing.TB, target string) *request.Info {
 	t.Helper()
 	u, err := url.ParseRequestURI(target)
@@ -106,7 +106,7 @@ func TestWhoMaySeeAllHasNoPart(t *testing.T) {
 	}
 }
 
-// A part is of this moment: each change of a role, a binding or a namespace is in the next one.
+// A partial list is current: the next one has each change of a role, a binding or a namespace.
 func TestPartFollowsEveryChange(t *testing.T) {
 	w := newWorld(t)
 	bob, list := person("bob"), parsed(t, podsOfAll)
@@ -144,15 +144,15 @@ func TestPartFollowsEveryChange(t *testing.T) {
 	}
 }
 
-// expressions are conditions that hold in some places only; the last one fails wherever it is asked.
+// expressions are conditions that hold at some scopes only; the last one always fails.
 var expressions = []string{
 	`request.namespace == "n1"`, `request.workspace == "w1"`, `request.path.endsWith("/namespaces/n2/pods")`,
 	`request.path.contains("/workspaces/")`, `request.namespace != "n2" && request.workspace == ""`, `user.name == "u1"`,
 	`user.extra["missing"][0] == ""`,
 }
 
-// A part is what deciding for each namespace and each workspace by itself gives: by the naive walk
-// where no role has a condition, and by decisions on the requests for those places where one has.
+// A partial list equals what deciding for each namespace and each workspace by itself gives: by the naive walk where no role has a condition, and by
+// decisions on the requests for those scopes where one has.
 func TestPartIsWhatDecisionsForEachPlaceGive(t *testing.T) {
 	found := 0
 	for seed := range uint64(40) {
@@ -226,7 +226,7 @@ func (c chance) conditionalRole(w *world) {
 	w.condition(scope+"roles", name, expressions[c.IntN(len(expressions))], rule("*", "*", c.one("*", "pods", "nodes")))
 }
 
-// U6: whatever is changed how often, a user's parts are remembered once, and no part for ever.
+// U6: however much is changed, one partial list of a user is cached, and none forever.
 func TestTenThousandChangesLeaveOnePart(t *testing.T) {
 	w := newWorld(t)
 	w.role("roles", "a/r", rule("list", "", "pods"))
@@ -317,9 +317,8 @@ func crowded(tb testing.TB, n int, conditional bool) *world {
 	return w
 }
 
-// U18: with 5 000 namespaces and 5 000 bindings, the first question takes no step that allocates for
-// each of them, and the next ones find the same part again. How long it takes is logged, for a busy
-// machine says nothing about that: some 2 ms and 2 us.
+// U18: with 5 000 namespaces and 5 000 bindings, the first request does nothing that allocates for each of them, and the next ones find the partial list in
+// the cache. The time is only logged, because it means nothing on a busy machine: some 2 ms and 2 us.
 func TestPartOfFiveThousandNamespacesCostsLittle(t *testing.T) {
 	w := crowded(t, 5000, false)
 	bob, list := person("bob", "system:authenticated"), parsed(t, podsOfAll)

@@ -11,15 +11,15 @@ import (
 	"github.com/google/cel-go/common/types"
 )
 
-// patternSteps bounds the steps of the program that a pattern becomes: so many for each byte of the pattern, and some. CEL's cost counts
-// the length of the pattern and of the text; a counted repetition ("{1,1000}") is short, and repeats what it is about.
+// patternSteps bounds the steps of the program that a pattern becomes: so many for each byte of the pattern, and some more. CEL's cost
+// counts the length of the pattern and of the text; a counted repetition ("{1,1000}") is short, and repeats its operand.
 const (
 	patternSteps     = 4
 	patternStepsMore = 32
 )
 
-// checkPatterns refuses patterns of regular expressions that would cost more than they look: those that are put together when a
-// request comes, which would have to be compiled for it, and those that grow when they are compiled.
+// checkPatterns refuses regular expressions that would cost more than they seem to: those that are built while a request is served, which
+// would have to be compiled for it, and those that grow when they are compiled.
 func checkPatterns(a *cel.Ast) error {
 	for _, call := range ast.MatchDescendants(ast.NavigateAST(a.NativeRep()), ast.FunctionMatcher(overloads.Matches)) {
 		args := call.AsCall().Args()

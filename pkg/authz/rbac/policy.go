@@ -13,7 +13,7 @@ import (
 // words are the verbs in the order of their bits.
 var words = [...]string{"get", "list", "watch", "create", "update", "patch", "delete", "deletecollection", "proxy", "post", "put"}
 
-// list gives the verbs as a rule has them.
+// list returns the verbs as a rule has them.
 func (v *verbs) list() []string {
 	var out []string
 	if v.mask == everyVerb {
@@ -33,7 +33,7 @@ func (v *verbs) list() []string {
 	return out
 }
 
-// rule gives a grant as the rule that it is.
+// rule returns a grant as the rule that it is.
 func (g *grant) rule(t target) rbacv1.PolicyRule {
 	resource := t.resource
 	if t.subresource != "" {
@@ -50,7 +50,8 @@ func (g *pathGrant) rule() rbacv1.PolicyRule {
 	return rbacv1.PolicyRule{Verbs: g.verbs.list(), NonResourceURLs: []string{path}}
 }
 
-// policy gives all rules, one for each target and set of names: they grant what the rules of the role grant, of which no copy is kept.
+// policy returns all rules, one for each target and set of names: they grant what the rules of the role grant, of which no copy is
+// stored.
 func (s *rules) policy() []rbacv1.PolicyRule {
 	targets := make([]target, 0, len(s.grants))
 	for t := range s.grants {
@@ -71,7 +72,7 @@ func (s *rules) policy() []rbacv1.PolicyRule {
 	return out
 }
 
-// match returns the rule that allows r, whose verb has the bit b, and nil where none does: allow, for people to read.
+// match returns the rule that allows r, whose verb has the bit b, and nil if there is none: it is allow with a rule that people can read.
 func (s *rules) match(r *request.Info, b uint16) *rbacv1.PolicyRule {
 	if !s.allow(r, b) {
 		return nil

@@ -19,7 +19,7 @@ import (
 	"kapis.dev/ks-apiserver/pkg/store"
 )
 
-// model is the whole of RBAC as lists, which are walked for every decision.
+// model is all of RBAC as lists, which are walked for every decision.
 type model struct {
 	roles      map[string]map[string][]rbacv1.PolicyRule // by resource, then name
 	policies   map[string]map[string]string              // the verb that the policy of a role allows; nil for none at all
@@ -78,7 +78,7 @@ func (b modelBinding) binds(u user.Info) bool {
 	})
 }
 
-// chance makes the random parts; few words, so that they often meet.
+// chance makes random values; of few words, so that they often match.
 type chance struct{ *rand.Rand }
 
 func (c chance) one(words ...string) string { return words[c.IntN(len(words))] }
@@ -214,8 +214,7 @@ func TestIndexDecidesAsTheNaiveWalkDoes(t *testing.T) {
 	}
 }
 
-// A binding that stays while others come and go, is replaced by its like, and moves in a table that
-// grows, is never missed (U17: under -race).
+// A binding that stays while others come and go, is replaced by an equal one, and moves in a table that grows, is never missed (U17: under -race).
 func TestDecisionsDuringChangesMissNothing(t *testing.T) {
 	w := newWorld(t)
 	w.role("globalroles", "r", rule("get", "", "pods"))
@@ -280,8 +279,7 @@ func TestDecisionsDuringChangesMissNothing(t *testing.T) {
 	readers.Wait()
 }
 
-// FuzzSinks: whatever is stored, reading it does not panic, and rights come only from a role and a
-// binding that both can be read.
+// FuzzSinks: reading any stored object does not panic, and rights come only from a role and a binding that both can be read.
 func FuzzSinks(f *testing.F) {
 	f.Add(
 		[]byte(`{"rules":[{"verbs":["*"],"apiGroups":["*"],"resources":["*"]}]}`),

@@ -13,7 +13,7 @@ import (
 	"kapis.dev/ks-apiserver/pkg/store"
 )
 
-// town is a world with somebody at every scope.
+// town is a world with a user at every scope.
 func town(t testing.TB) *world {
 	w := newWorld(t)
 	w.role("globalroles", "admin", rule("*", "*", "*"), pathRule("*", "*"))
@@ -128,7 +128,7 @@ func TestDecision(t *testing.T) {
 	}
 }
 
-// S9: what is taken away is gone with the change.
+// S9: a right that is taken away is gone with the change.
 func TestChangeHoldsForTheNextDecision(t *testing.T) {
 	pods := ask("get", "/pods", "p", "ns:n1")
 	for _, c := range []struct {
@@ -224,7 +224,7 @@ func TestNothingIsLeftOfWhatIsGone(t *testing.T) {
 	}
 }
 
-// U18: in memory, whatever the number of namespaces and bindings.
+// U18: it takes no request, whatever the number of namespaces and bindings.
 func TestNamespacesAreThoseThatAUserMayUse(t *testing.T) {
 	w := newWorld(t)
 	w.role("workspaceroles", "viewer", rule("list", "", "pods"))

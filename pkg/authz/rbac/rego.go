@@ -16,31 +16,31 @@ import (
 	"kapis.dev/ks-apiserver/pkg/request"
 )
 
-// policyTimeout bounds what the policies of all roles of somebody may take of one request. One takes some tens of microseconds.
+// policyTimeout bounds the time that the policies of all roles of a user may take for one request. One takes some tens of microseconds.
 const policyTimeout = 100 * time.Millisecond
 
-// Policy decides beside the rules of a role: what either of them allows is allowed. It is for roles of older installations, which carry
+// Policy decides besides the rules of a role: what either of them allows is allowed. It is for roles of older installations, which have
 // one in the annotation iam.kubesphere.io/rego-override.
 type Policy interface {
-	// Allows tells whether r is allowed to u. An error means that it can't be told; nothing is allowed then.
+	// Allows reports whether u is allowed r. An error means that the policy can't be evaluated; nothing is allowed then.
 	Allows(ctx context.Context, u user.Info, r *request.Info) (bool, error)
 }
 
-// CompilePolicies lets roles grant by policies, of which compile makes the text usable. It is called before the first role is known;
-// without it policies are ignored.
+// CompilePolicies enables policies in roles, which compile compiles. It is called before the first role is known; without it policies are
+// ignored.
 func (x *Index) CompilePolicies(compile func(text string) (Policy, error)) { x.compile = compile }
 
-// policy is what a role carries, read. It is not changed.
+// policy is a role's policy, compiled. It is immutable.
 type policy struct {
 	*compiled
 	group  string    // the synthetic group of what it allows
 	failed sync.Once // to log once that it can't be evaluated
 }
 
-// compiled is a policy that all roles share which carry its text.
+// compiled is a policy that all roles with the same text share.
 type compiled struct{ Policy }
 
-// policyOf returns the policy of a role, nil where it has none that can be used.
+// policyOf returns the policy of a role, or nil if it has none that can be used.
 func (x *Index) policyOf(key roleKey, text string) (*policy, error) {
 	if text == "" || x.compile == nil {
 		return nil, nil
@@ -55,7 +55,7 @@ func (x *Index) policyOf(key roleKey, text string) (*policy, error) {
 	return &policy{compiled: c, group: iamv1beta1.ConditionalGroup(key.scope.Label(), key.namespace, key.name)}, nil
 }
 
-// countPolicies keeps the number of roles with a policy, when one says what a role said before now and the other what it says from now on.
+// countPolicies updates the number of roles with a policy for a role that changes from before to now.
 func (x *Index) countPolicies(before, now *content) {
 	if before != nil && before.policy != nil {
 		x.policies.Add(-1)
@@ -65,8 +65,8 @@ func (x *Index) countPolicies(before, now *content) {
 	}
 }
 
-// byPolicy asks the policies of the roles that are bound to u where r is decided. It comes after the rules of all roles: these cost
-// less, and the synthetic group of a role that allows by its rules is good for more.
+// byPolicy asks the policies of the roles that are bound to u at the scopes of r, after the rules of all roles: rules cost less, and the
+// synthetic group of a role that allows by its rules is good for more.
 func (x *Index) byPolicy(ctx context.Context, u user.Info, r *request.Info) authz.Decision {
 	l, p := x.policyLink(ctx, u, r)
 	if l == nil {
@@ -75,8 +75,8 @@ func (x *Index) byPolicy(ctx context.Context, u user.Info, r *request.Info) auth
 	return authz.Allow(l.whyByPolicy(), p.group)
 }
 
-// policyLink returns the first binding to a role whose policy allows r to u, and that policy, which the role may have lost by now; nil for
-// none.
+// policyLink returns the first binding to a role whose policy allows r to u, and that policy, which the role may have lost by now; nil if
+// there is none.
 func (x *Index) policyLink(ctx context.Context, u user.Info, r *request.Info) (*link, *policy) {
 	if x.policies.Load() == 0 || isOfMembers(r) {
 		return nil, nil
@@ -105,8 +105,9 @@ func (x *Index) policyLink(ctx context.Context, u user.Info, r *request.Info) (*
 	return nil, nil
 }
 
-// isOfMembers tells the reads of workspaces and their namespaces that answer each what he is a member of. In installations that have
-// policies, the one for everybody who is logged in allows all of these: it lets people ask. Here it would show them what others have.
+// isOfMembers reports whether r reads workspaces or their namespaces, where each caller sees what they are members of. In installations
+// that have policies, the policy for every user who is logged in allows all of these requests, so that users may make them. Here it would
+// show them what others have.
 func isOfMembers(r *request.Info) bool {
 	return r.APIGroup == tenantv1beta1.GroupName && !r.IsKubernetes && (r.Verb == "get" || r.Verb == "list" || r.Verb == "watch")
 }
@@ -121,7 +122,7 @@ func (c *content) allowsByPolicy(ctx context.Context, u user.Info, r *request.In
 	return ok && err == nil
 }
 
-// whyByPolicy is the reason of a decision, as people read it.
+// whyByPolicy returns the reason of a decision, as people read it.
 func (l *link) whyByPolicy() string {
 	return l.why() + ", by the policy in Rego of " + strconv.Quote(l.roleKey.name)
 }

@@ -229,7 +229,7 @@ func TestRolesWithTheSamePolicyShareIt(t *testing.T) {
 	}
 }
 
-// S1: the policy that everybody has in existing installations, which lets people ask what they are members of, shows nobody what others have.
+// S1: the policy that every user has in existing installations, which lets them ask what they are members of, shows no one what others have.
 func TestAPolicyShowsNobodyTheWorkspacesOfOthers(t *testing.T) {
 	p := newPolicies(t)
 	p.policy("globalroles", "everybody", "get")

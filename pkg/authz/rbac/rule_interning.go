@@ -9,17 +9,17 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 )
 
-// textKey stands for a text.
+// textKey is the hash of a text.
 type textKey [sha256.Size]byte
 
-// interned keeps once what many roles have: each namespace and each workspace has the same built-in roles, whose rules (and policies, where
-// they have any) are most of what the index would take otherwise, and of the time to read it. It holds none by itself.
+// interned stores once what many roles have: each namespace and each workspace has the same built-in roles, whose rules (and policies,
+// where they have any) would otherwise take most of the index's memory, and most of the time to read it. It holds only weak pointers.
 type interned[T any] struct {
 	mu     sync.Mutex
 	byText map[textKey]weak.Pointer[T]
 }
 
-// of returns what read makes of a text; the same for the same text, while somebody has it. What can't be read is not kept.
+// of returns what read makes of a text; the same value for the same text, as long as it is in use. An error is not cached.
 func (s *interned[T]) of(text []byte, read func(text []byte) (*T, error)) (*T, error) {
 	key := textKey(sha256.Sum256(text))
 	s.mu.Lock()
@@ -39,7 +39,7 @@ func (s *interned[T]) of(text []byte, read func(text []byte) (*T, error)) (*T, e
 	return v, nil
 }
 
-// forget is told that nobody has what the text of key says any more; since then somebody may have asked for it anew.
+// forget removes a value that is no longer in use, unless the same text has been read again since.
 func (s *interned[T]) forget(key textKey) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

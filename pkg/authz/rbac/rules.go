@@ -78,32 +78,32 @@ type target struct {
 	group, resource, subresource string
 }
 
-// grant is what a rule allows on a target.
+// grant is what a rule allows for a target.
 type grant struct {
 	verbs verbs
 	names []string // nil for any
 }
 
-// pathGrant is what a rule allows on paths.
+// pathGrant is what a rule allows for paths.
 type pathGrant struct {
 	verbs  verbs
 	path   string
 	prefix bool
 }
 
-// rules are a role's, arranged so that a decision doesn't depend on how many there are.
+// rules are a role's rules, arranged so that a decision doesn't depend on how many there are.
 type rules struct {
 	verbs   verbs // of any rule for resources
 	grants  map[target][]grant
 	paths   []pathGrant
 	anyOf   bool  // some rule is for every group
 	anyKind bool  // some rule is for every resource, or for a sub-resource of every resource
-	wrong   error // names the first word that no rule may have; the rules that have such words are not among these
+	wrong   error // names the first invalid word; the rules that have such words are not among these
 }
 
-// newRules arranges the rules of a role, which mean what they mean to Kubernetes; but for verbs on
-// paths, which roles of older installations have in capitals, and but for empty strings, which
-// match nothing. A rule with a word that no rule may have (iamv1beta1.WrongWord) is left out (S63).
+// newRules arranges the rules of a role. They mean what they mean to Kubernetes, except for verbs on paths, which roles of older
+// installations have in capitals, and empty strings, which match nothing. A rule with an invalid word (iamv1beta1.WrongWord) is left out
+// (S63).
 func newRules(list []rbacv1.PolicyRule) *rules {
 	list, wrong := iamv1beta1.ValidRules(list)
 	s := &rules{grants: map[target][]grant{}, wrong: wrong}
@@ -151,7 +151,7 @@ func (s *rules) add(t target, g grant) {
 	s.grants[t] = append(s.grants[t], g)
 }
 
-// newTarget reads "pods", "pods/log", "*" and "*/log".
+// newTarget parses "pods", "pods/log", "*" and "*/log".
 func newTarget(group, resource string) (target, bool) {
 	kind, sub, slash := strings.Cut(resource, "/")
 	if kind == "" || slash && sub == "" {
@@ -182,7 +182,7 @@ func (s *rules) addPaths(rule *rbacv1.PolicyRule) {
 	}
 }
 
-// allow tells whether a rule matches r, whose verb has the bit b.
+// allow reports whether a rule matches r, whose verb has the bit b.
 func (s *rules) allow(r *request.Info, b uint16) bool {
 	if !r.IsResource {
 		return s.allowPath(r, b)
@@ -214,7 +214,7 @@ func (s *rules) allowTarget(r *request.Info, t target, b uint16) bool {
 
 func (s *rules) allowPath(r *request.Info, b uint16) bool {
 	verb := r.Verb
-	if verb == "head" { // it answers less than get does
+	if verb == "head" { // its answer has less than that of get
 		verb, b = "get", bit("get")
 	}
 	for n := range s.paths {

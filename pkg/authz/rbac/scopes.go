@@ -9,20 +9,20 @@ import (
 	"kapis.dev/ks-apiserver/pkg/request"
 )
 
-// Meets returns the places whose bindings can allow r, in the order in which Authorize asks them. A request in a namespace meets the
-// workspace of that namespace: the name of the place is empty where it is in none.
+// Meets returns the scopes whose bindings can allow r, in the order in which Authorize asks them. A request in a namespace includes the
+// workspace of that namespace, with an empty name if it is in none.
 func (x *Index) Meets(r *request.Info) []authz.BindingScope {
 	return x.above(authz.BindingScope{Scope: r.Scope, Workspace: r.Workspace, Namespace: r.Namespace})
 }
 
-// WorkspaceOf returns the workspace that a namespace is in, empty for none.
+// WorkspaceOf returns the workspace that a namespace is in, or "" for none.
 func (x *Index) WorkspaceOf(namespace string) string {
 	workspace, _ := x.workspaceOf.Get(namespace)
 	return workspace
 }
 
-// Leftovers reports whether namespaces, and whether bindings, carry the label of a workspace, whether it is there or not. It looks through
-// All namespaces.
+// Leftovers reports whether namespaces, and whether bindings, have the label of a workspace, whether or not it exists. It walks all
+// namespaces.
 func (x *Index) Leftovers(workspace string) (namespaces, bindings bool) {
 	if workspace == "" {
 		return false, false
@@ -37,7 +37,7 @@ func (x *Index) Leftovers(workspace string) (namespaces, bindings bool) {
 	return namespaces, bindings
 }
 
-// above returns the places from which one inherits, and itself, in the order in which Authorize asks them.
+// above returns the scopes that a scope inherits from, and itself, in the order in which Authorize asks them.
 func (x *Index) above(at authz.BindingScope) []authz.BindingScope {
 	out := append(make([]authz.BindingScope, 0, 4), authz.BindingScope{Scope: request.Global})
 	switch at.Scope {
@@ -53,7 +53,7 @@ func (x *Index) above(at authz.BindingScope) []authz.BindingScope {
 	return append(out, authz.BindingScope{Scope: request.Cluster})
 }
 
-// at returns the bindings of a place, nil where there are none.
+// at returns the bindings at a scope, or nil if there are none.
 func (x *Index) at(p authz.BindingScope) *subjects {
 	switch p.Scope {
 	case request.Global:
@@ -74,8 +74,8 @@ func (x *Index) at(p authz.BindingScope) *subjects {
 	return nil
 }
 
-// Memberships returns the workspaces and the namespaces in which u, or one of u's groups, is bound, whatever to: sorted, nil for
-// none; and whether u is bound in the cluster. It is remembered until the next change of the index.
+// Memberships returns the workspaces and the namespaces in which u, or one of u's groups, is bound to any role (sorted, nil for none),
+// and whether u is bound in the cluster. It is cached until the next change of the index.
 func (x *Index) Memberships(u user.Info) (p *authz.PartialList, cluster bool) {
 	if u == nil || u.GetName() == "" { // S10
 		return nil, false

@@ -22,7 +22,7 @@ const (
 	kubesphereGroup = "kubesphere.io"
 )
 
-// Sinks returns what has to follow each kind, for the index to know what there is.
+// Sinks returns, for each kind that the index is made of, the sink that keeps it up to date.
 func (x *Index) Sinks() map[schema.GroupVersionResource]store.Sink {
 	iam := iamv1beta1.SchemeGroupVersion
 	return map[schema.GroupVersionResource]store.Sink{
@@ -63,7 +63,7 @@ type roleSink struct {
 	scope request.Scope
 }
 
-// Set says what a role grants. One that can't be understood grants nothing.
+// Set sets the content of a role. One that can't be read grants nothing.
 func (s *roleSink) Set(o *store.Object) {
 	c, err := s.content(o)
 	if err != nil {
@@ -76,7 +76,7 @@ func (s *roleSink) Set(o *store.Object) {
 	}
 }
 
-// Delete says that a role is gone.
+// Delete removes a role.
 func (s *roleSink) Delete(namespace, name string) {
 	s.index.setRole(roleKey{s.scope, namespace, name}, nil)
 }
@@ -127,7 +127,7 @@ type bindingSink struct {
 	scope request.Scope
 }
 
-// Set says who is bound to what. A binding that can't be understood binds nobody.
+// Set sets a binding. One that can't be read binds no subject.
 func (s *bindingSink) Set(o *store.Object) {
 	key := bindingKey{s.scope, o.Namespace, o.Name}
 	b, err := s.binding(key, o.Raw)
@@ -138,7 +138,7 @@ func (s *bindingSink) Set(o *store.Object) {
 	s.index.setBinding(key, b)
 }
 
-// Delete says that a binding is gone.
+// Delete removes a binding.
 func (s *bindingSink) Delete(namespace, name string) {
 	s.index.setBinding(bindingKey{s.scope, namespace, name}, nil)
 }
@@ -167,9 +167,8 @@ func (s *bindingSink) binding(key bindingKey, raw []byte) (*binding, error) {
 	return b, nil
 }
 
-// subjectsOf returns the subjects that a request can be of. Service accounts are known by the user
-// name that they have: Kubernetes' own by the one that it gives them, those of kubesphere.io by another, so
-// that neither is taken for the other of the same name.
+// subjectsOf returns the subjects that a request can have. Service accounts are known by their user names: Kubernetes' own by the one
+// that Kubernetes gives them, those of kubesphere.io by another, so that neither is taken for the other of the same name.
 func subjectsOf(list []rbacv1.Subject) []subject {
 	out := make([]subject, 0, len(list))
 	for n := range list {
@@ -192,7 +191,7 @@ type namespaceSink struct {
 	index *Index
 }
 
-// Set says which workspace a namespace is in. One that can't be read is in none.
+// Set sets the workspace of a namespace. A namespace that can't be read is in none.
 func (s *namespaceSink) Set(o *store.Object) {
 	var v object
 	if err := decode(o.Raw, &v); err != nil {
@@ -202,7 +201,7 @@ func (s *namespaceSink) Set(o *store.Object) {
 	s.index.setNamespace(o.Name, v.workspace())
 }
 
-// Delete says that a namespace is gone.
+// Delete removes a namespace.
 func (s *namespaceSink) Delete(_, name string) {
 	s.index.dropNamespace(name)
 }

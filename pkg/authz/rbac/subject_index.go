@@ -5,13 +5,13 @@ import (
 	"kapis.dev/ks-apiserver/pkg/request"
 )
 
-// subjectScopes are the workspaces and the namespaces in which somebody is bound, with the bindings there:
-// the same that Index.workspaces and Index.namespaces have, found by the other end.
+// subjectScopes are the workspaces and the namespaces in which a subject is bound, with the bindings there: the same as in
+// Index.workspaces and Index.namespaces, by subject.
 type subjectScopes struct {
 	workspaces, namespaces lockfree.Map[*link]
 }
 
-// of returns those of a scope, nil where bindings of that scope are for no place.
+// of returns those of a scope, or nil where the scope has no names.
 func (p *subjectScopes) of(s request.Scope) *lockfree.Map[*link] {
 	switch s {
 	case request.Workspace:
@@ -22,7 +22,7 @@ func (p *subjectScopes) of(s request.Scope) *lockfree.Map[*link] {
 	return nil
 }
 
-// setPlace notes what is left of a subject's bindings in the place of b.
+// setPlace sets the remaining bindings of a subject at the scope of b.
 func (x *Index) setPlace(who subject, b *binding, links *link) {
 	if b.key.scope != request.Workspace && b.key.scope != request.Namespace {
 		return

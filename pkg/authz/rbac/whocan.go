@@ -14,9 +14,9 @@ import (
 	"kapis.dev/ks-apiserver/pkg/request"
 )
 
-// WhoCan gives every binding that allows one of the requests to somebody, each once: by place in the order in which they are asked,
-// then by subject. They are made one by one, since there may be as many as users. Where the role has a condition, or no rule but a policy,
-// Held is false: whether it grants depends on more of the subject than a binding names.
+// WhoCan yields every binding that allows one of the requests to a subject, each once: by scope in the order in which they are asked,
+// then by subject. They are made one by one, since there may be as many as users. Where the role has a condition, or a policy and no
+// rule, Held is false: whether it grants depends on more of the subject than a binding names.
 func (x *Index) WhoCan(requests ...*request.Info) iter.Seq[authz.Grant] {
 	return func(yield func(authz.Grant) bool) {
 		w := whoCan{index: x}
@@ -40,7 +40,7 @@ type whoCan struct {
 	places []authz.BindingScope // in which one of them is decided
 }
 
-// asking is one of the requests. What the rules of a role say of it is looked up once.
+// asking is one of the requests. What the rules of each role say about it is looked up once.
 type asking struct {
 	request *request.Info
 	bit     uint16
@@ -48,7 +48,7 @@ type asking struct {
 	rules   map[*content]*rbacv1.PolicyRule
 }
 
-// found is a binding with the rule of its role that allows.
+// found is a binding with the rule of its role that allows the request.
 type found struct {
 	link    *link
 	content *content
@@ -68,7 +68,7 @@ func (w *whoCan) ask(r *request.Info) {
 	}
 }
 
-// at returns the bindings of a place, by subject.
+// at returns the bindings at a scope, by subject.
 func (w *whoCan) at(place authz.BindingScope) (out []found) {
 	s := w.index.at(place)
 	if s == nil {

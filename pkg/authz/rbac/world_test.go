@@ -15,7 +15,7 @@ import (
 	"kapis.dev/ks-apiserver/pkg/store"
 )
 
-// world feeds an index as the store does: with JSON, by its sinks.
+// world feeds an index as the store does: with JSON, through its sinks.
 type world struct {
 	t     testing.TB
 	index *Index
@@ -129,8 +129,7 @@ func person(name string, groups ...string) user.Info {
 	return &user.DefaultInfo{Name: name, Groups: groups}
 }
 
-// ask makes a request for "verb group/resource[/subresource][ name]", of the scope that the places
-// give it.
+// ask returns a request for "verb group/resource[/subresource][ name]", at the scope that places give it.
 func ask(verb, what, name string, places ...string) *request.Info {
 	group, resource, _ := strings.Cut(what, "/")
 	resource, sub, _ := strings.Cut(resource, "/")
@@ -155,7 +154,7 @@ func askPath(verb, path string) *request.Info {
 	return &request.Info{Verb: verb, Path: path, Scope: request.Cluster}
 }
 
-// naiveAllows is RBAC's rule match as its documentation has it, in as few steps as possible.
+// naiveAllows is RBAC's rule match as its documentation describes it, in as few steps as possible.
 func naiveAllows(list []rbacv1.PolicyRule, r *request.Info) bool {
 	in := func(list []string, values ...string) bool {
 		return slices.ContainsFunc(values, func(v string) bool { return v != "" && slices.Contains(list, v) })

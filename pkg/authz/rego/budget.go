@@ -12,7 +12,7 @@ import (
 	"github.com/open-policy-agent/opa/v1/topdown"
 )
 
-// Bounds of one evaluation. A weight is about what a value takes: one for each of its elements, and one for each byte of its strings and
+// Bounds of one evaluation. A weight is about the size of a value: one for each of its elements, and one for each byte of its strings and
 // numbers. A policy of an existing installation makes values of some tens, and takes some thousands of work.
 const (
 	// maxSteps bounds the expressions that are evaluated.
@@ -29,7 +29,7 @@ const (
 // evaluations bounds how many policies are evaluated at once, and so the memory of all of them.
 var evaluations = make(chan struct{}, max(4, runtime.GOMAXPROCS(0)))
 
-// exceeded is the panic that ends an evaluation over its bounds: the interpreter asks a tracer before each expression, and offers it no
+// exceeded is the panic that ends an evaluation over its bounds: the interpreter calls a tracer before each expression, and offers no
 // other way to prevent one.
 type exceeded struct{ why string }
 
@@ -39,12 +39,12 @@ var (
 	errValue = exceeded{fmt.Sprintf("a value is larger than %d, or nests deeper than %d", maxWeight, maxValueDepth)}
 )
 
-// budget ends an evaluation that takes too much. The interpreter tells it of each step, in one goroutine.
+// budget ends an evaluation that takes too much. The interpreter reports each step to it, in one goroutine.
 type budget struct {
 	ctx   context.Context
 	steps int
 	work  int
-	// step is the work of one step: the largest value that the policy spells out may be made in each.
+	// step is the work of one step: each may make the largest value that the policy spells out.
 	step int
 	done bool
 }
@@ -77,7 +77,8 @@ func (b *budget) Enabled() bool { return true }
 // Config implements topdown.QueryTracer.
 func (b *budget) Config() topdown.TraceConfig { return topdown.TraceConfig{} }
 
-// TraceEvent implements topdown.QueryTracer: it weighs what an expression reads and makes before it is evaluated, and what a rule gives.
+// TraceEvent implements topdown.QueryTracer: it weighs what an expression reads and makes before it is evaluated, and the value of a
+// rule.
 func (b *budget) TraceEvent(e topdown.Event) {
 	switch node := e.Node.(type) {
 	case *ast.Expr:
@@ -122,10 +123,10 @@ func (b *budget) weighExpr(e *topdown.Event, x *ast.Expr) {
 			total += made
 		}
 	}
-	b.charge(2 * total) // what is made of it, too
+	b.charge(2 * total) // what is made of them, too
 }
 
-// weigh returns the weight of a value, of which no part is read twice where it is over the bound.
+// weigh returns the weight of a value; it reads nothing twice of a value over the bound.
 func (b *budget) weigh(t *ast.Term) int {
 	w := weigher{left: maxWeight}
 	w.term(t, 0)
@@ -186,7 +187,7 @@ func numberDigits(n ast.Number) (int, error) {
 	return len(mantissa) + max(e, -e), nil
 }
 
-// failed makes an error of what ended an evaluation.
+// failed returns the error for what ended an evaluation.
 func failed(doing string, cause any) error {
 	switch c := cause.(type) {
 	case exceeded:

@@ -6,9 +6,8 @@ import (
 	"github.com/open-policy-agent/opa/v1/ast"
 )
 
-// functions are those that a policy may call. They compute a value out of others: none reaches a network, a file, the environment or
-// the process, and none is as large as cryptography, schemas and query languages are. A policy that calls another one is not
-// compiled.
+// functions are those that a policy may call. They compute a value from others: none reaches a network, a file, the environment or the
+// process, and none is as large as cryptography, schemas and query languages are. A policy that calls another one is not compiled.
 var functions = []string{
 	// comparing, assigning, membership
 	"eq", "equal", "neq", "gt", "gte", "lt", "lte", "assign", "internal.member_2", "internal.member_3",
@@ -34,11 +33,11 @@ var functions = []string{
 	"time.now_ns", "time.parse_ns", "time.parse_rfc3339_ns", "time.parse_duration_ns", "time.format", "time.date", "time.clock",
 	"time.weekday", "time.add_date", "time.diff",
 	"net.cidr_contains", "net.cidr_intersects", "net.cidr_overlap", "net.cidr_is_valid", "semver.is_valid", "semver.compare",
-	// what an author leaves behind: both do nothing here
+	// for debugging: both do nothing here
 	"print", "trace",
 }
 
-// capabilities are the language's with functions only, and without a network.
+// capabilities returns the language's capabilities with these functions only, and without a network.
 func capabilities() *ast.Capabilities {
 	c := ast.CapabilitiesForThisVersion(ast.CapabilitiesRegoVersion(ast.RegoV0))
 	c.Builtins = slices.DeleteFunc(c.Builtins, func(b *ast.Builtin) bool { return !slices.Contains(functions, b.Name) })

@@ -7,7 +7,7 @@ import (
 	"github.com/open-policy-agent/opa/v1/storage"
 )
 
-// noData is the data of policies apart from their input: none.
+// noData is the store of a policy's data besides its input: it has none.
 type noData struct {
 	storage.PolicyNotSupported
 	storage.TriggersNotSupported

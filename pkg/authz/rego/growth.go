@@ -19,8 +19,8 @@ const (
 	maxCompare = 4 << 20
 )
 
-// growth are the functions of which the result, or the time, is not in proportion to the operands. Each returns how large the result may
-// be, and an error where it would take too long. The operands are within their bounds.
+// growth has the functions whose result, or time, is not in proportion to the operands. Each returns how large the result may be, and an
+// error if it would take too long. The operands are within their bounds.
 var growth = map[string]func(operands []*ast.Term) (int, error){
 	"bits.lsh":                         shifted,
 	"numbers.range":                    numbersInRange,
@@ -49,7 +49,7 @@ var (
 
 func weight(t *ast.Term) int { return (&budget{}).weigh(t) }
 
-// str returns a string operand; "" where it is none, which the function refuses.
+// str returns a string operand, or "" if it is none; the function itself then refuses it.
 func str(t *ast.Term) string {
 	s, _ := t.Value.(ast.String)
 	return string(s)
@@ -73,7 +73,7 @@ func numbersInRange(o []*ast.Term) (int, error) {
 	for i := range min(len(o), 3) {
 		number, ok := o[i].Value.(ast.Number)
 		if !ok {
-			continue // what is left is where the result goes
+			continue // the rest is where the result goes
 		}
 		v, small := number.Int64()
 		if !small || v > 1<<32 || v < -1<<32 {
@@ -115,7 +115,7 @@ func replacedEach(o []*ast.Term) (int, error) {
 	return times(len(str(o[1]))+1, longest+1), nil
 }
 
-// formatted bounds a text by its verbs, each of which shows everything at most, and refuses wide ones.
+// formatted bounds a text by its verbs, each of which prints all operands at most, and refuses wide ones.
 func formatted(o []*ast.Term) (int, error) {
 	format := str(o[0])
 	verbs, run := 0, 0
@@ -142,7 +142,7 @@ func formatted(o []*ast.Term) (int, error) {
 	return made + times(verbs, weight(o[1])), nil
 }
 
-// instructions returns the size that a regular expression is compiled to, about; repetitions are written out.
+// instructions returns the approximate size of a compiled regular expression, in which repetitions are written out.
 func instructions(pattern string) (int, error) {
 	if len(pattern) > maxPattern {
 		return 0, errTooComplex
@@ -190,7 +190,7 @@ func submatched(o []*ast.Term) (int, error) {
 	return times(made+1, 1+strings.Count(str(o[0]), "(")), err
 }
 
-// regexReplaced is for (text, pattern, replacement): a replacement may name the match, or a part of it, over and over.
+// regexReplaced is for (text, pattern, replacement): a replacement may name the match, or a group of it, many times.
 func regexReplaced(o []*ast.Term) (int, error) {
 	n, err := instructions(str(o[1]))
 	if err != nil {
@@ -202,7 +202,7 @@ func regexReplaced(o []*ast.Term) (int, error) {
 	return times(len(str(o[0]))+1, len(str(o[2]))+1), nil
 }
 
-// globMatched is for (pattern, delimiters, text): each star of a pattern is tried at each place of the text.
+// globMatched is for (pattern, delimiters, text): each star of a pattern is tried at each position of the text.
 func globMatched(o []*ast.Term) (int, error) {
 	const longest = 1024
 	pattern, name := str(o[0]), str(o[2])

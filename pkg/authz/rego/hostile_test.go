@@ -17,9 +17,9 @@ import (
 )
 
 const (
-	// hostileEnv names the policy that this program evaluates in the place of its tests.
+	// hostileEnv names the policy that this program evaluates instead of running its tests.
 	hostileEnv = "REGO_HOSTILE"
-	// mostMemory is what a process that evaluates a hostile policy may take at its peak, with what the program itself takes.
+	// mostMemory bounds the peak memory of a process that evaluates a hostile policy, including the program's own.
 	mostMemory = 512 << 20
 )
 
@@ -31,7 +31,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// chain writes lines that each make a value of the one before: %[1]d is the number of the new one, and %[2]d of the one before.
+// chain writes lines that each make a value from the one before: %[1]d is the number of the new one, and %[2]d of the one before.
 func chain(n int, first, line string) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "\tx0 := %s\n", first)
@@ -53,7 +53,7 @@ func rules(n int, first, line string) string {
 
 func body(text string) string { return "package authz\nallow {\n" + text + "\n}" }
 
-// hostile are policies that end the process, or never end themselves, where nothing bounds them.
+// hostile returns policies that end the process, or never end themselves, where nothing bounds them.
 func hostile() map[string]string {
 	nested := strings.Repeat("f(", 40) + "input.Name" + strings.Repeat(")", 40)
 	list := "[" + strings.TrimSuffix(strings.Repeat("x,", 6000), ",") + "]"
@@ -142,7 +142,7 @@ func evaluateHostile(text string) {
 	fmt.Printf("ended: %.300v\n", err)
 }
 
-// S70. Each runs in a process of its own, so that one that takes all memory, or never ends, fails here and nowhere else.
+// S70. Each runs in its own process, so that one that takes all memory, or never ends, fails only its own test.
 func TestHostilePoliciesEnd(t *testing.T) {
 	const deadline = 2 * time.Minute // of failure: they take some milliseconds
 	for name := range hostile() {

@@ -7,7 +7,7 @@ import (
 	"kapis.dev/ks-apiserver/pkg/request"
 )
 
-// input is what a policy reads as "input": who asks, and what for, under the names that policies of existing installations use.
+// input returns what a policy reads as "input": the user and the request, under the names that policies of existing installations use.
 func input(u user.Info, r *request.Info) *ast.Term {
 	extra := make([][2]*ast.Term, 0, len(u.GetExtra()))
 	for key, values := range u.GetExtra() {
@@ -36,7 +36,7 @@ func input(u user.Info, r *request.Info) *ast.Term {
 	)
 }
 
-// scope is the level that decides, as policies call it.
+// scope returns the level that decides, as policies name it.
 func scope(r *request.Info) string {
 	switch r.Scope {
 	case request.Global:

@@ -14,17 +14,17 @@ import (
 	"kapis.dev/ks-apiserver/pkg/request"
 )
 
-// Bounds of a policy, since everybody who may write a role writes one: its length in bytes, and how deep its brackets nest (the
+// Bounds of a policy, since every user who may write a role can write one: its length in bytes, and how deep its brackets nest (the
 // interpreter's time to read it grows with the square of that).
 const (
 	maxLength = 16 << 10
 	maxDepth  = 50
 )
 
-// file is what a policy is called in errors about it.
+// file is the name of a policy in errors about it.
 const file = "policy"
 
-// query is what a policy is asked.
+// query is the query that a policy answers.
 var query = ast.MustParseBody("data.authz.allow = true")
 
 // Policy is a compiled policy. It can be asked by many goroutines at once.
@@ -35,9 +35,9 @@ type Policy struct {
 	step int
 }
 
-// Compile reads a policy: a module in version 0 of the language of which the package is authz, and of which the rule allow says
-// whether a request is allowed. Version 1 is understood after "import rego.v1". A policy has the request as its input and no other
-// data, and only those functions that compute.
+// Compile reads a policy: a module in version 0 of the language whose package is authz, and whose rule allow says whether a request is
+// allowed. Version 1 is understood after "import rego.v1". A policy has the request as its input and no other data, and only those
+// functions that compute.
 func Compile(text string) (p *Policy, err error) {
 	defer recovered("compile the policy", &err)
 	if len(text) > maxLength {
@@ -104,7 +104,7 @@ func skip(text string, n int) int {
 	return n
 }
 
-// decides makes sure that a module has what is asked for: another one would never allow anything, and not say so.
+// decides returns an error for a module without the rule that is queried: it would never allow anything, and not say so.
 func decides(m *ast.Module) error {
 	if m == nil || m.Package == nil || m.Package.Path.String() != "data.authz" {
 		return errors.New(`its package must be "authz"`)
@@ -117,7 +117,7 @@ func decides(m *ast.Module) error {
 	return errors.New(`it has no rule "allow"`)
 }
 
-// Allows tells whether the policy allows r to u. An error means that it could not be told, within the bounds of an evaluation or
+// Allows reports whether the policy allows r to u. An error means that it could not be evaluated within the bounds of an evaluation or
 // before ctx ended; false comes with it.
 func (p *Policy) Allows(ctx context.Context, u user.Info, r *request.Info) (allowed bool, err error) {
 	select {
@@ -143,7 +143,7 @@ func (p *Policy) Allows(ctx context.Context, u user.Info, r *request.Info) (allo
 	return allowed, nil
 }
 
-// recovered makes an error of a panic: what the interpreter makes of a text must not end the process.
+// recovered turns a panic into an error: a text that the interpreter can't handle must not end the process.
 func recovered(doing string, err *error) {
 	if p := recover(); p != nil {
 		*err = failed(doing, p)

@@ -10,7 +10,7 @@ import (
 	"kapis.dev/ks-apiserver/pkg/request"
 )
 
-// self is what the policy of a role for everybody who is logged in says in existing installations, in words of our own.
+// self is the policy that existing installations have in a role for every user who is logged in, in our own words.
 const self = `package authz
 
 default allow = false
@@ -49,7 +49,7 @@ allow {
 }
 `
 
-// scopes is what the policy of the platform's administrators says.
+// scopes is the policy of the platform's administrators.
 const scopes = `package authz
 
 default allow = false
@@ -234,7 +234,7 @@ func TestDeepTextsAreRefused(t *testing.T) {
 	}
 }
 
-// loop looks at more combinations than there is time for.
+// loop tries more combinations than there is time for.
 const loop = `package authz
 allow {
 	n := numbers.range(1, 1000)

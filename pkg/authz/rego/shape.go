@@ -7,11 +7,11 @@ import (
 	"github.com/open-policy-agent/opa/v1/ast"
 )
 
-// maxTypes bounds what the compiler makes of the types of a policy: a value that holds another one twice has a type twice as large, and so
+// maxTypes bounds the compiler's work on the types of a policy: a value that holds another one twice has a type twice as large, and so
 // on, and the compiler walks all of it.
 const maxTypes = 4096
 
-// checkShape refuses a module that the compiler or the interpreter can't be bounded for.
+// checkShape refuses a module whose compilation or evaluation can't be bounded.
 func checkShape(m *ast.Module) error {
 	var err error
 	ast.WalkExprs(m, func(x *ast.Expr) bool {
@@ -31,7 +31,7 @@ func checkShape(m *ast.Module) error {
 	return nil
 }
 
-// typesOf returns how many times over the type of a value may hold that of another: the product of what each step from one value to another
+// typesOf returns how many times the type of a value may hold that of another: the product of what each step from one value to another
 // may add, as if all were one chain.
 func typesOf(m *ast.Module) int {
 	product := 1
@@ -49,7 +49,7 @@ func typesOf(m *ast.Module) int {
 		switch x := n.(type) {
 		case *ast.Expr:
 			if x.IsCall() && !x.IsEquality() && !x.IsAssignment() {
-				return false // what a function makes has the type that it declares
+				return false // a function's result has the type that it declares
 			}
 			for _, t := range operandsOf(x) {
 				product = times(product, max(1, holds(t)))
@@ -96,7 +96,7 @@ func holds(t *ast.Term) int {
 		switch v := x.(type) {
 		case ast.Call, *ast.ArrayComprehension, *ast.SetComprehension, *ast.ObjectComprehension:
 			n++
-			return true // looked at apart
+			return true // visited separately
 		case ast.Ref:
 			if v.HasPrefix(ast.InputRootRef) {
 				return true

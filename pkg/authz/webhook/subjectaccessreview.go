@@ -15,22 +15,22 @@ import (
 	"kapis.dev/ks-apiserver/pkg/request"
 )
 
-// The keys of a review's spec.extra that say where the request is decided, which a SubjectAccessReview has no fields for. A user's own
+// The keys of a review's spec.extra that say where the request is decided, for which a SubjectAccessReview has no fields. A user's own
 // extra of these names is left out.
 const (
 	// ExtraScope is platform, cluster, workspace or namespace.
 	ExtraScope = "kapis.dev/scope"
-	// ExtraWorkspace is the workspace that the request names, or that its namespace is in; absent for none.
+	// ExtraWorkspace is the workspace that the request names, or that its namespace is in; absent if there is none.
 	ExtraWorkspace = "kapis.dev/workspace"
 )
 
-// Bounds of what the service answers, in bytes: the whole, and the reason that is kept.
+// Bounds of the service's answer, in bytes: of the whole, and of the reason that is stored.
 const (
 	longestAnswer = 1 << 20
 	longestReason = 1 << 10
 )
 
-// spec is what the service is asked.
+// spec returns the spec of the review that the service gets.
 func (a *Authorizer) spec(u user.Info, r *request.Info) authorizationv1.SubjectAccessReviewSpec {
 	extra := make(map[string]authorizationv1.ExtraValue, len(u.GetExtra())+2)
 	for key, values := range u.GetExtra() {
@@ -72,7 +72,7 @@ func scopeName(s request.Scope) string {
 	return "platform"
 }
 
-// post asks once. The error may go away where again is true.
+// post asks once. again reports whether the error may be temporary.
 func (a *Authorizer) post(ctx context.Context, body io.Reader) (got answer, again bool, err error) {
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, a.url, body)
 	if err != nil {
@@ -80,7 +80,7 @@ func (a *Authorizer) post(ctx context.Context, body io.Reader) (got answer, agai
 	}
 	r.Header.Set("Content-Type", "application/json")
 	r.Header.Set("Accept", "application/json")
-	r.Header["Idempotency-Key"] = nil // for http.Transport: to ask twice changes nothing
+	r.Header["Idempotency-Key"] = nil // for http.Transport: a repeated review changes nothing
 	resp, err := a.client.Do(r)
 	if err != nil {
 		return answer{}, true, err
@@ -101,7 +101,7 @@ func (a *Authorizer) post(ctx context.Context, body io.Reader) (got answer, agai
 	return got, false, err
 }
 
-// read returns what a review says. Allowing and denying at once is denying.
+// read returns the decision of a review. Allowed and denied at once is denied.
 func read(text []byte) (answer, error) {
 	var review struct {
 		APIVersion string                                     `json:"apiVersion"`

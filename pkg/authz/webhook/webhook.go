@@ -1,5 +1,5 @@
-// Package webhook asks a service over HTTPS who may do what, in the SubjectAccessReviews of authorization.k8s.io/v1 that kube-apiserver
-// asks one in.
+// Package webhook authorizes by a service over HTTPS, with the SubjectAccessReviews of authorization.k8s.io/v1 that kube-apiserver sends,
+// too.
 package webhook
 
 import (
@@ -27,28 +27,29 @@ import (
 	"kapis.dev/ks-apiserver/pkg/request"
 )
 
-// answersRemembered bounds the answers in memory, about 1.5 KiB each at most.
+// answersRemembered bounds the cached answers, of about 1.5 KiB each at most.
 const answersRemembered = 8192
 
-// Options say which service is asked, and what its answers are worth.
+// Options configure the service, and how long its answers hold.
 type Options struct {
 	// Kubeconfig is the file whose current context names the service, by an https URL, and how to log in there.
 	Kubeconfig string
-	// Timeout bounds one question, with its repetitions.
+	// Timeout bounds one review, with its retries.
 	Timeout time.Duration
-	// AuthorizedTTL and UnauthorizedTTL are how long an answer that allows, and any other, is good; 0 for this once.
+	// AuthorizedTTL and UnauthorizedTTL are how long an answer that allows, and any other, is cached; 0 for not at all.
 	AuthorizedTTL, UnauthorizedTTL time.Duration
-	// FailOpen leaves the decision to the next authorizer where the service gives no answer. Otherwise that is an error which forbids.
+	// FailOpen leaves the decision to the next authorizer if the service gives no answer. Otherwise that is an error, and the request is
+	// denied.
 	FailOpen bool
-	// WorkspaceOf returns the workspace that a namespace is in, empty for none.
+	// WorkspaceOf returns the workspace that a namespace is in, or "" for none.
 	WorkspaceOf func(namespace string) string
-	// Metrics is where questions are counted.
+	// Metrics is where reviews are counted.
 	Metrics prometheus.Registerer
-	// Now tells the time, for the answers that are remembered.
+	// Now returns the time, for the cached answers.
 	Now func() time.Time
 }
 
-// Authorizer asks the service. What it allows asserts no synthetic group: kube-apiserver decides by the caller's own rights there.
+// Authorizer asks the service. Its decisions assert no synthetic group: kube-apiserver decides by the caller's own rights there.
 type Authorizer struct {
 	Options
 	url      string
@@ -57,7 +58,7 @@ type Authorizer struct {
 	duration *prometheus.HistogramVec
 }
 
-// New reads the kubeconfig. It asks nothing yet: the service may start later.
+// New reads the kubeconfig. It sends no request: the service may start later.
 func New(o Options) (*Authorizer, error) {
 	where, client, err := open(o.Kubeconfig)
 	if err != nil {
@@ -78,7 +79,7 @@ func New(o Options) (*Authorizer, error) {
 	return a, nil
 }
 
-// open returns the URL of the service that a kubeconfig names, and what connects to it.
+// open returns the URL of the service that a kubeconfig names, and a client for it.
 func open(file string) (string, *http.Client, error) {
 	raw, err := (&clientcmd.ClientConfigLoadingRules{ExplicitPath: file}).Load()
 	if err != nil {
@@ -114,14 +115,14 @@ type clock func() time.Time
 // Now implements cache.Clock.
 func (c clock) Now() time.Time { return c() }
 
-// answer is what is kept of a SubjectAccessReviewStatus.
+// answer is the cached part of a SubjectAccessReviewStatus.
 type answer struct {
 	allowed, denied bool
 	reason          string
 }
 
-// Authorize asks the service, unless it was asked the same a moment ago. Where it gives no answer, and Options.FailOpen is false, the
-// request is forbidden with an error of code 503.
+// Authorize asks the service, unless the answer to the same review is cached. If there is no answer and Options.FailOpen is false, it
+// denies the request with an error of code 503.
 func (a *Authorizer) Authorize(ctx context.Context, u user.Info, r *request.Info) (authz.Decision, error) {
 	if u == nil || r == nil || u.GetName() == "" || r.Verb == "" { // S10
 		return authz.Decision{Reason: "the request lacks a user, or what it asks for"}, nil
@@ -134,7 +135,7 @@ func (a *Authorizer) Authorize(ctx context.Context, u user.Info, r *request.Info
 		return authz.Deny(""), fmt.Errorf("write a question to the authorization webhook: %w", err)
 	}
 	// JSON has no bytes that are not UTF-8: they are written as this escape, and the service would be asked about another name. A literal
-	// U+FFFD is not escaped, and no name has a backslash.
+	// U+FFFD is not escaped, and names have no backslash.
 	if bytes.Contains(text, []byte(`\ufffd`)) {
 		return authz.Deny("the request or its user has a name that is not UTF-8"), nil
 	}
@@ -173,9 +174,9 @@ func (s answer) decision() authz.Decision {
 	return authz.Decision{Reason: "the authorization webhook does not allow it" + because}
 }
 
-// failed is the decision where the service gave no answer. What went wrong is for the log: it may name what is inside of a network.
+// failed returns the decision if the service gave no answer. The error is only logged: it may name hosts of an internal network.
 func (a *Authorizer) failed(ctx context.Context, err error) (authz.Decision, error) {
-	if ctx.Err() != nil { // nobody waits for it
+	if ctx.Err() != nil { // the caller has gone
 		return authz.Deny(""), fmt.Errorf("ask the authorization webhook: %w", ctx.Err())
 	}
 	klog.ErrorS(err, "The authorization webhook gave no answer", "failOpen", a.FailOpen)
@@ -187,11 +188,11 @@ func (a *Authorizer) failed(ctx context.Context, err error) (authz.Decision, err
 	return authz.Deny("the authorization webhook gave no answer"), e
 }
 
-// ask puts a question until it is answered, for Timeout at most.
+// ask repeats a review until it is answered, for Timeout at most.
 func (a *Authorizer) ask(ctx context.Context, text []byte) (answer, error) {
 	ctx, cancel := context.WithTimeout(ctx, a.Timeout)
 	defer cancel()
-	for pause := 50 * time.Millisecond; ; pause *= 4 { // 50 and 200 ms: a service of several replicas may be changing them
+	for pause := 50 * time.Millisecond; ; pause *= 4 { // 50 and 200 ms: a service of several replicas may be rolling them out
 		start := a.Now()
 		got, again, err := a.post(ctx, bytes.NewReader(text))
 		result := "success"

@@ -43,7 +43,6 @@ func info(t testing.TB, method, target string) *request.Info {
 	return i
 }
 
-// service is a webhook for tests.
 type service struct {
 	*httptest.Server
 	asked   atomic.Int64
@@ -51,7 +50,7 @@ type service struct {
 	answers func(w http.ResponseWriter, asked int64)
 }
 
-// says answers each question with a status.
+// says answers each review with a status.
 func says(status string) func(http.ResponseWriter, int64) {
 	return func(w http.ResponseWriter, _ int64) {
 		fmt.Fprintf(w, `{"apiVersion":"authorization.k8s.io/v1","kind":"SubjectAccessReview","status":%s}`, status)
@@ -76,7 +75,7 @@ func serve(t testing.TB, answers func(http.ResponseWriter, int64)) *service {
 	return s
 }
 
-// kubeconfig writes one that names a server, and trusts a certificate.
+// kubeconfig writes one that names a server and trusts a certificate.
 func kubeconfig(t testing.TB, server string, ca *x509.Certificate) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -203,7 +202,7 @@ func TestAnswersAreGoodForTheirTime(t *testing.T) {
 			ask(ann, "/api/v1/pods", 1)
 			ask(ann, "/api/v1/pods", 1)
 			ask(ann, "/api/v1/nodes", 2)
-			ask(&user.DefaultInfo{Name: "ann", Groups: ann.Groups}, "/api/v1/pods", 3) // somebody else of that name
+			ask(&user.DefaultInfo{Name: "ann", Groups: ann.Groups}, "/api/v1/pods", 3) // another user of that name
 			now = now.Add(6 * time.Second)
 			ask(ann, "/api/v1/pods", 4)
 		})
@@ -287,7 +286,7 @@ func TestAServiceThatIsNotThere(t *testing.T) {
 	}
 }
 
-// S21: a certificate that the kubeconfig does not trust is no service of ours.
+// S21: a server whose certificate the kubeconfig does not trust is not asked.
 func TestAnotherCertificateIsNotTrusted(t *testing.T) {
 	s := serve(t, says(`{"allowed":true}`))
 	a := authorizer(t, s, func(o *Options) {
@@ -334,7 +333,7 @@ func TestAQuestionEndsWithItsTimeAndItsRequest(t *testing.T) {
 	}
 }
 
-// S10: what is empty is asked by nobody.
+// S10: a request with empty values is not sent to the service.
 func TestEmptyQuestionsAreNotAsked(t *testing.T) {
 	s := serve(t, says(`{"allowed":true}`))
 	a := authorizer(t, s, nil)
@@ -398,7 +397,7 @@ func BenchmarkARememberedAnswer(b *testing.B) {
 	}
 }
 
-// JSON writes any bytes that are not UTF-8 as one character, so the service would be asked about somebody else, or another object.
+// JSON writes any bytes that are not UTF-8 as one character, so the service would be asked about another user or object.
 func TestNamesThatAreNotUTF8AreNotAskedAbout(t *testing.T) {
 	s := serve(t, says(`{"allowed":true}`))
 	a := authorizer(t, s, nil)

@@ -1,4 +1,4 @@
-// Package lockfree has a map that is read without a lock and without an allocation: a decision of package rbac reads up to four.
+// Package lockfree provides a map that is read without a lock and without an allocation: a decision of package rbac reads up to four.
 package lockfree
 
 import (
@@ -6,7 +6,7 @@ import (
 	"sync/atomic"
 )
 
-// seed is of this process, so that nobody can choose names that fall into one bucket.
+// seed is this process's own, so that no one can choose names that fall into one bucket.
 var seed = maphash.MakeSeed()
 
 // Map is a hash table that one goroutine at a time changes while any number of them read, without
@@ -17,7 +17,7 @@ type Map[V any] struct {
 	n       int // the writer's
 }
 
-// bucket is the head of a chain of entries, none of which is changed once it is in.
+// bucket is the head of a chain of entries, which are immutable once they are in.
 type bucket[V any] struct {
 	head atomic.Pointer[entry[V]]
 }
@@ -29,7 +29,7 @@ type entry[V any] struct {
 	next  *entry[V]
 }
 
-// Get returns the value of key, and the zero value where there is none.
+// Get returns the value of key, or the zero value if there is none.
 func (t *Map[V]) Get(key string) (value V, ok bool) {
 	buckets := t.buckets.Load()
 	if buckets == nil {
@@ -73,8 +73,7 @@ func (t *Map[V]) Delete(key string) {
 	}
 }
 
-// All passes every key and value to yield, until it returns false. What is changed meanwhile may or
-// may not be among them.
+// All passes every key and value to yield, until it returns false. It may or may not include changes made meanwhile.
 func (t *Map[V]) All(yield func(key string, value V) bool) {
 	buckets := t.buckets.Load()
 	if buckets == nil {
@@ -93,7 +92,7 @@ func chain[V any](buckets []bucket[V], h uint64) *bucket[V] {
 	return &buckets[h&uint64(len(buckets)-1)]
 }
 
-// without returns the chain e less the entry of key; what stands before that entry is copied.
+// without returns the chain e less the entry of key; the entries before it are copied.
 func without[V any](e *entry[V], h uint64, key string) (rest *entry[V], found bool) {
 	if e == nil {
 		return nil, false
@@ -110,8 +109,7 @@ func without[V any](e *entry[V], h uint64, key string) (rest *entry[V], found bo
 	return &c, true
 }
 
-// room returns the buckets, twice as many as before where they were full. Readers of the old ones
-// see the map as it was.
+// room returns the buckets, doubled if they were full. Readers of the old ones see the map as it was.
 func (t *Map[V]) room() []bucket[V] {
 	const fewest = 4 // a power of two, as every later size
 	old := t.buckets.Load()

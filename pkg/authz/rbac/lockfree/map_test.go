@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// A Go map is the plain twin of Map.
+// Map behaves as a Go map does.
 func TestItIsAMap(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	var got Map[int]
