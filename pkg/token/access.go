@@ -11,14 +11,14 @@ import (
 	"github.com/golang-jwt/jwt/v5"
 )
 
-// The values of the header typ, which keeps the kinds of token apart (RFC 8725, 3.11).
+// The values of the header typ, which distinguishes the kinds of token (RFC 8725, 3.11).
 const (
 	typeAccess   = "at+jwt" // RFC 9068, 2.1
 	typeIdentity = "JWT"
 )
 
-// Access is what an access token says (RFC 9068). It says who logged in, not what he may do: rights,
-// groups and the user's state are read fresh at each request.
+// Access has the claims of an access token (RFC 9068). It says who logged in, not what they may do: rights, groups and the user's state
+// are read again at each request.
 type Access struct {
 	// ID is the jti.
 	ID string
@@ -28,38 +28,37 @@ type Access struct {
 	Username string
 	// Client is the OAuth client that the token was issued to.
 	Client string
-	// Session is the name of the session that the token lives and dies with.
+	// Session is the name of the session whose end ends the token.
 	Session string
-	// Scopes are the granted scopes; none where the client asked for none.
+	// Scopes are the granted scopes; none if the client asked for none.
 	Scopes []string
 	// Issued and Expires are iat and exp, in whole seconds.
 	Issued, Expires time.Time
-	// Audience is the aud: who takes the token (RFC 9068, 3). An Issuer writes its own, this cluster's API, for "". Others are UserInfo,
-	// and another cluster's API (RFC 8693), which no Verifier of this one takes.
+	// Audience is the aud: the recipient of the token (RFC 9068, 3). An Issuer writes its own, this cluster's API, for "". Others are
+	// UserInfo, and another cluster's API (RFC 8693), which no Verifier of this one accepts.
 	Audience string
-	// Display is what a page may show unverified. It is written, and never read back.
+	// Display is what a page may show unverified. It is written, and never read.
 	Display Display
 }
 
-// UserInfo is the audience of the access tokens that open nothing but the userinfo endpoint of an issuer: its address.
+// UserInfo returns the audience of access tokens that are only good for the userinfo endpoint of an issuer: its address.
 func UserInfo(issuer string) string { return strings.TrimSuffix(issuer, "/") + "/oauth/userinfo" }
 
-// Display are claims that the console reads out of an access token without verifying it, to choose
-// the page to show. Nothing here decides anything.
+// Display has claims that the console reads out of an access token without verifying it, to choose the page to show. They decide nothing.
 type Display struct {
 	Groups        []string
 	Email         string
 	Uninitialized bool
-	// Extra is written beside them, as it is.
+	// Extra is written next to them, as it is.
 	Extra map[string][]string
 }
 
-// maxDisplayGroups and maxDisplayBytes bound the groups in a token, since it travels in a cookie of
-// at most 4096 bytes. Beyond them the claim is left out.
+// maxDisplayGroups and maxDisplayBytes bound the groups in a token, because it is sent in a cookie of at most 4096 bytes. Beyond them the
+// claim is left out.
 const (
 	maxDisplayGroups = 16
 	maxDisplayBytes  = 512
-	// An ID token travels in answers and headers.
+	// An ID token is sent in answers and headers.
 	maxIdentityGroups = 256
 	maxIdentityBytes  = 4 << 10
 )
@@ -74,7 +73,7 @@ type accessClaims struct {
 	Extra    map[string][]string `json:"extra,omitempty"`
 }
 
-// Identity is what an ID token says (OpenID Connect Core 1.0, 2).
+// Identity has the claims of an ID token (OpenID Connect Core 1.0, 2).
 type Identity struct {
 	// Subject is the same as that of the access token.
 	Subject string
@@ -84,16 +83,15 @@ type Identity struct {
 	Session string
 	// Issued, Expires and Authenticated are iat, exp and auth_time, in whole seconds.
 	Issued, Expires, Authenticated time.Time
-	// Username, Name, Email and Locale are the claims of scopes profile and email; empty where
-	// their scope was not granted.
+	// Username, Name, Email and Locale are the claims of scopes profile and email; empty if their scope was not granted.
 	Username, Name, Email, Locale string
-	// Nonce is that of the authorization request; "" where it had none.
+	// Nonce is that of the authorization request; "" if it had none.
 	Nonce string
-	// Groups are those of the scope groups. They are left out where they are too many to be sent about.
+	// Groups are those of the scope groups. They are left out if there are too many.
 	Groups []string
 	// EmailVerified says that an identity provider has verified the e-mail.
 	EmailVerified bool
-	// Methods are how the person proved who he is: amr (RFC 8176).
+	// Methods are the user's authentication methods: amr (RFC 8176).
 	Methods []string
 }
 
@@ -118,11 +116,11 @@ type Issuer struct {
 	URL string
 	// Audience is the aud of access tokens: this cluster's API, as its Verifier expects it.
 	Audience string
-	// Now is the clock.
+	// Now returns the time.
 	Now func() time.Time
 }
 
-// Access signs an access token. It chooses the ID itself.
+// Access signs an access token. It generates the ID.
 func (i *Issuer) Access(a *Access) (string, error) {
 	c := accessClaims{
 		RegisteredClaims: jwt.RegisteredClaims{
@@ -135,7 +133,7 @@ func (i *Issuer) Access(a *Access) (string, error) {
 	return i.sign(typeAccess, c)
 }
 
-// extra is the claim of that name; nil for none.
+// extra returns the claim of that name, or nil for none.
 func (d *Display) extra() map[string][]string {
 	if d.Email == "" && !d.Uninitialized {
 		return d.Extra
@@ -184,7 +182,7 @@ func (i *Issuer) sign(typ string, c jwt.Claims) (string, error) {
 
 func bounded(groups []string) []string { return boundedTo(groups, maxDisplayGroups, maxDisplayBytes) }
 
-// boundedTo returns the groups, or none where they are more.
+// boundedTo returns the groups, or none if they exceed the bounds.
 func boundedTo(groups []string, most, bytes int) []string {
 	if len(groups) > most {
 		return nil

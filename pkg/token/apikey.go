@@ -10,8 +10,8 @@ import (
 	"hash/crc32"
 )
 
-// APIKeyPrefix begins every API key, `ksk_<name>_<secret><checksum>`: so scanners for leaked secrets find them, and can
-// tell by the checksum that it is one.
+// APIKeyPrefix begins every API key, `ksk_<name>_<secret><checksum>`: scanners for leaked secrets find keys by it, and recognize them by
+// the checksum.
 const APIKeyPrefix = "ksk_"
 
 const (
@@ -21,11 +21,11 @@ const (
 	apiKeySize   = len(APIKeyPrefix) + apiKeyName + 1 + apiKeySecret + apiKeySum
 )
 
-// APIKey is an API key taken apart.
+// APIKey is a parsed API key.
 type APIKey struct {
 	// Name is that of its object.
 	Name string
-	// Hash is the SHA-256 of the secret. The secret has 256 bits of its own, so that a slow hash would add nothing.
+	// Hash is the SHA-256 of the secret. The secret has 256 random bits, so a slow hash would add nothing.
 	Hash [sha256.Size]byte
 }
 
@@ -34,18 +34,18 @@ func (k APIKey) HexHash() string { return hex.EncodeToString(k.Hash[:]) }
 
 var errAPIKey = errors.New("not an API key: it is cut off or mistyped")
 
-// NewAPIKey makes an API key with a new name.
+// NewAPIKey generates an API key with a new name.
 func NewAPIKey() (token string, k APIKey) {
 	var b [16 + 32]byte
 	_, _ = rand.Read(b[:]) // never fails (crypto/rand)
 	e := apiKeyEncoding
 	token = APIKeyPrefix + e.EncodeToString(b[:16]) + "_" + e.EncodeToString(b[16:])
 	token += apiKeyChecksum(token)
-	k, _ = ParseAPIKey(token) // it is one
+	k, _ = ParseAPIKey(token) // it is well-formed
 	return token, k
 }
 
-// ParseAPIKey takes an API key apart. It says nothing about whether the key is good.
+// ParseAPIKey parses an API key. It does not verify the key.
 func ParseAPIKey(s string) (APIKey, error) {
 	if len(s) != apiKeySize || s[:len(APIKeyPrefix)] != APIKeyPrefix {
 		return APIKey{}, errAPIKey
@@ -68,7 +68,7 @@ func isBase32(s string) bool {
 	return true
 }
 
-// apiKeyChecksum is the CRC-32 of what stands before it.
+// apiKeyChecksum returns the CRC-32 of the text that precedes it.
 func apiKeyChecksum(s string) string {
 	var b [4]byte
 	binary.BigEndian.PutUint32(b[:], crc32.ChecksumIEEE([]byte(s)))

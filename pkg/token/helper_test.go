@@ -13,10 +13,10 @@ const (
 
 func start() time.Time { return time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC) }
 
-// sharedKeys spares the tests that don't change them the making of keys.
+// sharedKeys saves the tests that don't change keys from generating them.
 var sharedKeys = sync.OnceValues(func() (*KeySet, error) { return Generate(start()) })
 
-// clock is a clock that stands until it is moved.
+// clock is a clock that stands still until it is moved.
 type clock struct {
 	mu sync.Mutex
 	t  time.Time

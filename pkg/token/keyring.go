@@ -22,7 +22,7 @@ import (
 // SecretName is the Secret, in this server's namespace, that all replicas share their keys through.
 const SecretName = "ks-apiserver-signing-keys"
 
-// Secrets are the calls that a Keyring makes; the Secrets client of one namespace has them.
+// Secrets has the calls that a Keyring makes; the Secrets client of one namespace implements it.
 type Secrets interface {
 	Get(ctx context.Context, name string, o metav1.GetOptions) (*corev1.Secret, error)
 	Create(ctx context.Context, s *corev1.Secret, o metav1.CreateOptions) (*corev1.Secret, error)
@@ -31,20 +31,20 @@ type Secrets interface {
 	Update(ctx context.Context, s *corev1.Secret, o metav1.UpdateOptions) (*corev1.Secret, error)
 }
 
-// Keyring is the KeySource that the replicas share: one Secret, made by whichever comes first.
+// Keyring is the KeySource that the replicas share: one Secret, created by the first replica.
 type Keyring struct {
 	secrets Secrets
 	now     func() time.Time
 	set     atomic.Pointer[KeySet]
-	// seen is the hash of what set was read from.
+	// seen is the hash of the text that set was read from.
 	mu   sync.Mutex
 	seen [sha256.Size]byte
 }
 
-// retryEvery is the pause between attempts to make keys anew.
+// retryEvery is the pause between attempts to create keys again.
 const retryEvery = 2 * time.Second
 
-// OpenKeyring reads the keys, and makes them where there are none.
+// OpenKeyring reads the keys, and creates them if there are none.
 func OpenKeyring(ctx context.Context, secrets Secrets, now func() time.Time) (*Keyring, error) {
 	k := &Keyring{secrets: secrets, now: now}
 	secret, err := secrets.Get(ctx, SecretName, metav1.GetOptions{})
@@ -65,7 +65,7 @@ func OpenKeyring(ctx context.Context, secrets Secrets, now func() time.Time) (*K
 	return k, nil
 }
 
-// create makes the Secret, or returns the one that another replica made in the meantime.
+// create creates the Secret, or returns the one that another replica created in the meantime.
 func (k *Keyring) create(ctx context.Context) (*corev1.Secret, error) {
 	set, err := Generate(k.now())
 	if err != nil {
@@ -85,12 +85,11 @@ func (k *Keyring) create(ctx context.Context) (*corev1.Secret, error) {
 	return made, err
 }
 
-// KeySet returns the keys as they were last seen.
+// KeySet returns the keys as last read.
 func (k *Keyring) KeySet() *KeySet { return k.set.Load() }
 
-// Run follows the Secret until ctx ends. A Secret that can't be read leaves the keys as they are; one
-// that was deleted is made anew, which ends all tokens: that is how an operator who lost trust in the
-// keys gets rid of them.
+// Run watches the Secret until ctx ends. A Secret that can't be read leaves the keys as they are; one that was deleted is created again
+// with new keys, which ends all tokens: that is how an operator replaces keys that may be compromised.
 func (k *Keyring) Run(ctx context.Context) {
 	which := metav1.ListOptions{FieldSelector: fields.OneTermEqualSelector(metav1.ObjectNameField, SecretName).String()}
 	informer.Run(ctx, k.secrets, which, informer.Handler[*corev1.Secret]{
@@ -107,7 +106,7 @@ func (k *Keyring) adopt(secret *corev1.Secret) {
 	defer k.mu.Unlock()
 	sum := sha256.Sum256(secret.Data[SecretKey])
 	if sum == k.seen {
-		return // nothing but metadata changed: a new set would empty the verifier's cache
+		return // only metadata changed: a new set would empty the verifier's cache
 	}
 	set, err := Decode(secret.Data[SecretKey])
 	if err != nil {

@@ -209,7 +209,7 @@ func TestRunFollowsTheSecretAndMakesItAnewWhenItIsDeleted(t *testing.T) {
 	}
 }
 
-// waitFor polls for what another goroutine is to do; the test's own deadline is its end.
+// waitFor polls until another goroutine has done something, or the test's own deadline passes.
 func waitFor(t *testing.T, ok func() bool) {
 	t.Helper()
 	tick := time.NewTicker(time.Millisecond)

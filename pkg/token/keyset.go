@@ -1,4 +1,4 @@
-// Package token issues and verifies the tokens of this server, and keeps the keys that they hang on.
+// Package token issues and verifies the tokens of this server, and has the keys for them.
 package token
 
 import (
@@ -15,14 +15,12 @@ import (
 	"time"
 )
 
-// Algorithm is the one algorithm (RFC 7518, 3.3) that tokens are signed with. A verified RS256 costs
-// about half of ES256, every OpenID client knows it, and a key set with one algorithm leaves a token
-// nothing to choose.
+// Algorithm is the one algorithm (RFC 7518, 3.3) that tokens are signed with. Verifying RS256 costs about half of ES256, every OpenID
+// client supports it, and with a single algorithm a token has no choice.
 const Algorithm = "RS256"
 
 const (
-	// rsaBits is the size of new keys; minRSABits and minMACBytes are the least that is accepted
-	// (RFC 7518, 3.2 and 3.3).
+	// rsaBits is the size of new keys; minRSABits and minMACBytes are the smallest accepted sizes (RFC 7518, 3.2 and 3.3).
 	rsaBits     = 2048
 	minRSABits  = 2048
 	minMACBytes = 32
@@ -30,16 +28,16 @@ const (
 	maxKeys = 32
 )
 
-// SigningKey is a private key and its times. It signs from NotBefore until a newer one may, and
-// verifies from the moment it is known until Retire.
+// SigningKey is a private key and its times. It signs from NotBefore until a newer one may, and verifies from when it is first known
+// until Retire.
 type SigningKey struct {
 	// ID is the kid.
 	ID      string
 	Private *rsa.PrivateKey
 	Created time.Time
-	// NotBefore lies in the future where every replica shall know the key before one signs with it.
+	// NotBefore is in the future, so that every replica knows the key before one signs with it.
 	NotBefore time.Time
-	// Retire ends the key's life; zero means that no end was set.
+	// Retire ends the key's life; zero means that no end is set.
 	Retire time.Time
 }
 
@@ -52,7 +50,7 @@ type MACKey struct {
 	Retire    time.Time
 }
 
-// KeySet is what tokens are signed and verified with. It is never changed: a rotation makes a new one.
+// KeySet has the keys that tokens are signed and verified with. It is immutable: a rotation makes a new one.
 type KeySet struct {
 	signing []SigningKey // by NotBefore, the newest first
 	macs    []MACKey     // the same
@@ -60,7 +58,7 @@ type KeySet struct {
 	jwks    []byte
 }
 
-// KeySource gives the keys of this moment.
+// KeySource returns the current keys.
 type KeySource interface {
 	KeySet() *KeySet
 }
@@ -68,7 +66,7 @@ type KeySource interface {
 // KeySet returns s, so that a fixed set is a KeySource.
 func (s *KeySet) KeySet() *KeySet { return s }
 
-// NewKeySet checks the keys and makes a set of them.
+// NewKeySet validates the keys and returns a set of them.
 func NewKeySet(signing []SigningKey, macs []MACKey) (*KeySet, error) {
 	if len(signing) == 0 || len(macs) == 0 {
 		return nil, errors.New("a key set needs a signing key and a MAC key at least")
@@ -130,7 +128,7 @@ func (m *MACKey) check() error {
 	return errors.New("is one byte repeated; it has to be random")
 }
 
-// Generate makes a set of one new key of each kind, good from now on.
+// Generate returns a set of one new key of each kind, valid from now on.
 func Generate(now time.Time) (*KeySet, error) {
 	now = now.UTC().Truncate(time.Second)
 	key, err := newSigningKey(now, now)
@@ -150,8 +148,8 @@ func (s *KeySet) signer(now time.Time) (*SigningKey, error) {
 	return nil, errors.New("no signing key is good at this time: check the clock, and the times in the Secret of the signing keys")
 }
 
-// verifier returns the key of that id, or nil. A key verifies before it signs, since the clock of
-// the replica that signed may be ahead.
+// verifier returns the key with that id, or nil. A key verifies before it signs, because the clock of the replica that signed may be
+// ahead.
 func (s *KeySet) verifier(id string, now time.Time) *SigningKey {
 	k := s.byID[id]
 	if k == nil || !alive(time.Time{}, k.Retire, now) {
@@ -164,7 +162,7 @@ func alive(from, to, now time.Time) bool {
 	return !now.Before(from) && (to.IsZero() || now.Before(to))
 }
 
-// JWKS returns the public keys as a JWK set (RFC 7517). It is not to be changed.
+// JWKS returns the public keys as a JWK set (RFC 7517). Callers must not change it.
 func (s *KeySet) JWKS() []byte { return s.jwks }
 
 type jwk struct {
@@ -191,8 +189,7 @@ func publicSet(keys []SigningKey) ([]byte, error) {
 	return b, nil
 }
 
-// thumbprint is the JWK thumbprint of a public key (RFC 7638, 3), which makes a kid that can't
-// belong to two keys.
+// thumbprint returns the JWK thumbprint of a public key (RFC 7638, 3), a kid that can't belong to two keys.
 func thumbprint(k *rsa.PublicKey) string {
 	n, e := numbers(k)
 	sum := sha256.Sum256([]byte(`{"e":"` + e + `","kty":"RSA","n":"` + n + `"}`))

@@ -11,9 +11,8 @@ import (
 	"time"
 )
 
-// Refresh is a refresh token, `<session>.<generation>.<256 bits>`, taken apart. Its last part is a MAC
-// over the others: so a made-up token is refused without a look at any session, and every replica
-// can hand out the same current token again, although sessions hold hashes only.
+// Refresh is a parsed refresh token, `<session>.<generation>.<256 bits>`. Its last part is a MAC over the others: a made-up token is
+// refused without reading any session, and every replica can issue the same current token again, although sessions store only hashes.
 type Refresh struct {
 	// Session is the name of the session.
 	Session string
@@ -31,7 +30,7 @@ const (
 
 var errRefresh = errors.New("not a refresh token of this server")
 
-// ParseRefresh takes a refresh token apart. It says nothing about whether the token is good.
+// ParseRefresh parses a refresh token. It does not verify it.
 func ParseRefresh(s string) (Refresh, error) {
 	if len(s) > maxRefresh {
 		return Refresh{}, errRefresh
@@ -74,8 +73,7 @@ func (s *KeySet) NewRefresh(session string, generation int64, now time.Time) (st
 	return "", errors.New("no MAC key is good at this time: check the clock, and the times in the Secret of the signing keys")
 }
 
-// SameRefresh returns the refresh token of a session's generation that has the hash, whichever key it
-// was made with; "" where none has.
+// SameRefresh returns the refresh token of a session's generation that has the hash, whichever key it was made with; "" if there is none.
 func (s *KeySet) SameRefresh(session string, generation int64, hash string) string {
 	for i := range s.macs {
 		if t := s.macs[i].refresh(session, generation); HashRefresh(t) == hash {
@@ -85,7 +83,7 @@ func (s *KeySet) SameRefresh(session string, generation int64, hash string) stri
 	return ""
 }
 
-// MadeRefresh tells whether this server made r.
+// MadeRefresh reports whether this server made r.
 func (s *KeySet) MadeRefresh(r Refresh, now time.Time) bool {
 	made := false
 	for i := range s.macs {
@@ -101,13 +99,13 @@ func (m *MACKey) refresh(session string, generation int64) string {
 		base64.RawURLEncoding.EncodeToString(m.sum(refreshMessage(session, generation)))
 }
 
-// refreshMessage is what the MAC of a refresh token is of. No name of a session has a zero byte (sessionName).
+// refreshMessage returns the text that the MAC of a refresh token covers. No name of a session has a zero byte (sessionName).
 func refreshMessage(session string, generation int64) string {
 	return "kapis.dev refresh token 1\x00" + session + "\x00" + strconv.FormatInt(generation, 10)
 }
 
-// HashRefresh returns what a session keeps of its refresh token: the SHA-256 in hexadecimal. The
-// token has 256 bits of its own, so that a slow hash would add nothing.
+// HashRefresh returns the hash by which a session stores its refresh token: the SHA-256 in hexadecimal. The token has 256 random bits, so
+// a slow hash would add nothing.
 func HashRefresh(token string) string {
 	sum := sha256.Sum256([]byte(token))
 	return hex.EncodeToString(sum[:])

@@ -29,7 +29,7 @@ func TestRefreshTokenComesBackAsItWasMade(t *testing.T) {
 	}
 }
 
-// T6749-13, S35: each generation of each session has a token of its own, of 256 bits.
+// T6749-13, S35: each generation of each session has its own token, of 256 bits.
 func TestRefreshTokensDiffer(t *testing.T) {
 	f := newFixture(t)
 	seen := map[string]bool{}
@@ -128,7 +128,7 @@ func FuzzParseRefresh(f *testing.F) {
 		if err != nil {
 			return
 		}
-		// What parses has one spelling only.
+		// A token that parses has only one spelling.
 		back := fmt.Sprintf("%s.%d.%s", r.Session, r.Generation, base64.RawURLEncoding.EncodeToString(r.mac))
 		if back != s {
 			t.Errorf("%q is written %q", s, back)

@@ -15,28 +15,28 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// Rotation says when new keys take the place of old ones.
+// Rotation says when new keys replace old ones.
 type Rotation struct {
-	// Every is how long a key signs; 0 means for ever.
+	// Every is how long a key signs; 0 means forever.
 	Every time.Duration
-	// Longest is the longest life of what hangs on a key: a token, a session. An old key verifies as long.
+	// Longest is the longest life of anything that depends on a key: a token, a session. An old key verifies as long.
 	Longest time.Duration
 }
 
 const (
-	// rotationLead is how long a new key is known before it signs: longer than clients keep our public keys (5 min), and than any
-	// replica needs to learn of it (rotationCheck).
+	// rotationLead is how long a new key is known before it signs: longer than clients cache our public keys (5 min), and than any replica
+	// needs to learn of it (rotationCheck).
 	rotationLead = 15 * time.Minute
-	// rotationCheck is the time between two looks of a replica; it varies by a fifth, so that the replicas spread.
+	// rotationCheck is the time between two checks of a replica; it varies by a fifth, so that the replicas spread.
 	rotationCheck = 8 * time.Minute
 	// rotationMargin is how much longer than Longest an old key verifies: the clocks of replicas differ.
 	rotationMargin = time.Hour
-	// rotationFull is how many keys of a kind stop the rotation: each of them still verifies.
+	// rotationFull is how many keys of a kind stop the rotation, because each of them still verifies.
 	rotationFull = 24
 )
 
-// Rotate looks after the keys until ctx ends: whichever replica comes first makes a new one, when the newest has signed for
-// long enough, and takes out those whose time is over. It also reads what others did, in case that the watch of Run is stuck.
+// Rotate replaces the keys until ctx ends: the first replica to find that the newest key has signed for long enough makes a new one, and
+// removes those whose time is over. It also reads the changes of other replicas, in case the watch of Run is stuck.
 func (k *Keyring) Rotate(ctx context.Context, r Rotation) {
 	wait := time.Duration(mathrand.Int64N(int64(rotationCheck / 2)))
 	for {
@@ -52,11 +52,11 @@ func (k *Keyring) Rotate(ctx context.Context, r Rotation) {
 	}
 }
 
-// rotate does what is due now. Of many replicas that try, one is successful.
+// rotate does what is due now. Of many replicas that try, one succeeds.
 func (k *Keyring) rotate(ctx context.Context, r Rotation) error {
 	secret, err := k.secrets.Get(ctx, SecretName, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
-		return nil // Run makes it anew
+		return nil // Run creates it again
 	}
 	if err != nil {
 		return fmt.Errorf("read Secret %s: %w", SecretName, err)
@@ -90,7 +90,7 @@ func (k *Keyring) rotate(ctx context.Context, r Rotation) error {
 	return nil
 }
 
-// next returns the set that follows on s at this time; nil where s stays.
+// next returns the set that follows s at this time, or nil if s stays.
 func (s *KeySet) next(now time.Time, r Rotation) (*KeySet, error) {
 	now = now.UTC().Truncate(time.Second)
 	signing := slices.DeleteFunc(slices.Clone(s.signing), func(k SigningKey) bool { return !alive(time.Time{}, k.Retire, now) })
@@ -106,7 +106,7 @@ func (s *KeySet) next(now time.Time, r Rotation) (*KeySet, error) {
 		}
 		signing, changed = append(signing, k), true
 	}
-	// A MAC key that is worn out still opens what was stored with it (OpenStored), as long as there is room.
+	// A MAC key past its end still opens values that were stored with it (OpenStored), as long as there is room.
 	for i := len(macs) - 1; i > 0 && len(macs) >= rotationFull; i-- {
 		if !alive(time.Time{}, macs[i].Retire, now) {
 			macs, changed = slices.Delete(macs, i, i+1), true
@@ -125,12 +125,12 @@ func (s *KeySet) next(now time.Time, r Rotation) (*KeySet, error) {
 	return NewKeySet(signing, macs)
 }
 
-// due tells whether a key that signs since from has done so for long enough.
+// due reports whether a key that has signed since from has done so for long enough.
 func due(from time.Time, every time.Duration, now time.Time) bool {
 	return every > 0 && !now.Before(from.Add(every-rotationLead))
 }
 
-// retire is the end of a key that another one follows. One that has an end keeps it.
+// retire returns the end of a key that is being replaced. A key that has an end already keeps it.
 func retire(was, successor time.Time, r Rotation) time.Time {
 	if !was.IsZero() {
 		return was
@@ -152,7 +152,7 @@ func newMACKey(now, from time.Time) MACKey {
 	return MACKey{ID: rand.Text(), Secret: secret, Created: now, NotBefore: from}
 }
 
-// Register adds the age of the key that signs to the metrics.
+// Register adds the age of the signing key to the metrics.
 func (k *Keyring) Register(metrics prometheus.Registerer) error {
 	age := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "ks_signing_key_age_seconds", Help: "Since when the key that signs tokens does so; -1 where none may."},

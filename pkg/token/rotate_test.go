@@ -55,7 +55,7 @@ func (s *stored) Update(_ context.Context, o *corev1.Secret, _ metav1.UpdateOpti
 	return s.secret.DeepCopy(), nil
 }
 
-// server is one replica's keys, with a clock of its own.
+// server is one replica's keys, with its own clock.
 type server struct {
 	ring     *Keyring
 	clock    *clock
@@ -121,8 +121,8 @@ func (s *server) check(t *testing.T, m made) {
 	}
 }
 
-// TDisc-2: keys rotate again and again under load on three replicas whose clocks differ and that look at their own times: no
-// verification fails, neither here nor at a client that keeps our public keys for five minutes.
+// TDisc-2: keys rotate many times under load on three replicas whose clocks differ and that check at different times: no verification fails, neither here nor
+// at a client that caches our public keys for five minutes.
 func TestKeysRotateUnderLoadWithoutAFailedVerification(t *testing.T) {
 	const life = 90 * time.Minute
 	r := Rotation{Every: 2 * time.Hour, Longest: life}
@@ -201,7 +201,7 @@ func TestKeysThatAreYoungOrNeverRotateStay(t *testing.T) {
 	}
 }
 
-// What is stored for years opens after its key is worn out, and says so; a token of that key does not.
+// A value that is stored for years opens after its key's end, and says that it should be sealed again; a token of that key does not verify.
 func TestStoredValuesOutliveTheirKey(t *testing.T) {
 	_, all := newServers(t, 1)
 	s := all[0]
@@ -231,7 +231,7 @@ func TestStoredValuesOutliveTheirKey(t *testing.T) {
 	}
 }
 
-// A rotation that is too fast for what hangs on the keys stops, rather than that a good token is refused.
+// A rotation that is too fast for the tokens that depend on the keys stops, so that no good token is refused.
 func TestFullSetDoesNotRotate(t *testing.T) {
 	f := newFixture(t)
 	set := f.keys

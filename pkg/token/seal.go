@@ -13,21 +13,21 @@ import (
 	"time"
 )
 
-// Purpose keeps what is sealed for one use from being taken for another (RFC 8725, 3.12).
+// Purpose prevents a value that is sealed for one use from being accepted for another (RFC 8725, 3.12).
 type Purpose string
 
-// MaxSealed is the longest sealed value, in bytes, that is opened, and maxStored the longest that lies in an object of ours.
+// MaxSealed is the longest sealed value, in bytes, that is opened, and maxStored the longest that is stored in an object of ours.
 const (
 	MaxSealed = 16 << 10
 	maxStored = 2 << 20
 )
 
-// ErrSealed is what every error of Open is, whatever the reason.
+// ErrSealed is the error of Open, whatever the reason.
 var ErrSealed = errors.New("it was not sealed here, or for another use")
 
-// Seal encrypts and authenticates a value with the keys that the replicas share (AES-256-GCM, RFC 5116),
-// so that it can travel through a browser or lie in an object. Every replica can open it, nobody else can
-// read it, change it or make one. What ends its life has to stand in the value.
+// Seal encrypts and authenticates a value with the keys that the replicas share (AES-256-GCM, RFC 5116), so that it can be sent through a
+// browser or stored in an object. Every replica can open it; no one else can read it, change it or make one. The value itself must say
+// when it expires.
 func (s *KeySet) Seal(p Purpose, value []byte, now time.Time) (string, error) {
 	for i := range s.macs {
 		m := &s.macs[i]
@@ -54,8 +54,8 @@ func (s *KeySet) Open(p Purpose, sealed string, now time.Time) ([]byte, error) {
 	return value, err
 }
 
-// OpenStored is Open for what lies in an object of ours, and may do so for years: its key may be retired, since nobody
-// but us could put it there. old says that it should be sealed anew, with the key of this time.
+// OpenStored is Open for values stored in objects of ours, possibly for years: the key may be retired, because only this server could
+// have stored the value. old reports that it should be sealed again with the current key.
 func (s *KeySet) OpenStored(p Purpose, sealed string, now time.Time) (value []byte, old bool, err error) {
 	value, m, err := s.open(p, sealed, maxStored)
 	if err != nil {
@@ -70,7 +70,7 @@ func (s *KeySet) open(p Purpose, sealed string, longest int) ([]byte, *MACKey, e
 		return nil, nil, fmt.Errorf("%w: it has %d bytes; %d are the most", ErrSealed, len(sealed), longest)
 	}
 	raw, err := base64.RawURLEncoding.Strict().DecodeString(sealed)
-	if err != nil || strings.ContainsAny(sealed, "\r\n") { // base64 passes over line ends
+	if err != nil || strings.ContainsAny(sealed, "\r\n") { // base64 skips line ends
 		return nil, nil, ErrSealed
 	}
 	for i := range s.macs {
@@ -85,7 +85,7 @@ func (s *KeySet) open(p Purpose, sealed string, longest int) ([]byte, *MACKey, e
 	return nil, nil, ErrSealed
 }
 
-// box is the cipher of one use: its key is derived (RFC 5869), so that no use shares one with another.
+// box returns the cipher of one use: its key is derived (RFC 5869), so that no two uses share one.
 func (m *MACKey) box(p Purpose) (cipher.AEAD, error) {
 	key, err := hkdf.Key(sha256.New, m.Secret, nil, "kapis.dev seal 1\x00"+string(p), 32)
 	if err != nil {

@@ -12,7 +12,7 @@ type Sealer struct {
 	Now  func() time.Time
 }
 
-// Seal returns a value as sealed JSON. What is sealed for one purpose is not opened for another.
+// Seal returns a value as sealed JSON. A value that is sealed for one purpose is not opened for another.
 func (s Sealer) Seal(p Purpose, v any) (string, error) {
 	b, err := json.Marshal(v)
 	if err != nil {
@@ -21,7 +21,7 @@ func (s Sealer) Seal(p Purpose, v any) (string, error) {
 	return s.Keys.KeySet().Seal(p, b, s.Now())
 }
 
-// Open reads into v what Seal has made for the same purpose.
+// Open decodes into v a value that Seal returned for the same purpose.
 func (s Sealer) Open(p Purpose, sealed string, v any) error {
 	b, err := s.Keys.KeySet().Open(p, sealed, s.Now())
 	if err != nil {

@@ -38,7 +38,7 @@ type storedMAC struct {
 	Retire    *time.Time `json:"retire,omitempty"`
 }
 
-// Encode writes s in the form of the Secret. The result is as secret as the keys.
+// Encode returns s in the form of the Secret. The result is as secret as the keys.
 func (s *KeySet) Encode() ([]byte, error) {
 	var out storedSet
 	for i := range s.signing {
@@ -60,7 +60,7 @@ func (s *KeySet) Encode() ([]byte, error) {
 	return json.Marshal(out)
 }
 
-// Decode reads what Encode wrote. No error of it holds a part of a key.
+// Decode parses the output of Encode. No error of it has any part of a key.
 func Decode(b []byte) (*KeySet, error) {
 	if len(b) == 0 || len(b) > maxSecret {
 		return nil, fmt.Errorf("key set of %d bytes: from 1 to %d are expected", len(b), maxSecret)

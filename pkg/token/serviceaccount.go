@@ -7,8 +7,8 @@ import (
 	"io"
 )
 
-// ServiceAccountPrefix begins every token of a service account of kubesphere.io: `kssa_<account><secret><checksum>`. It differs from
-// that of API keys, which are people's.
+// ServiceAccountPrefix begins every token of a service account of kubesphere.io: `kssa_<account><secret><checksum>`. It differs from that
+// of API keys, which belong to users.
 const ServiceAccountPrefix = "kssa_"
 
 const (
@@ -16,23 +16,23 @@ const (
 	serviceAccountSize = len(ServiceAccountPrefix) + serviceAccountID + apiKeySecret + apiKeySum
 )
 
-// ServiceAccount is the token of a service account taken apart.
+// ServiceAccount is a parsed token of a service account.
 type ServiceAccount struct {
-	// Account is the ServiceAccountID of whom it was made for: a copy of a token is worth nothing as another's.
+	// Account is the ServiceAccountID of the account that it was made for: a copy of a token is worth nothing as another's.
 	Account string
-	// Hash is the SHA-256 of the whole token, of which 256 bits are random: by it a token is known to servers.
+	// Hash is the SHA-256 of the whole token, of which 256 bits are random: servers know a token by it.
 	Hash [sha256.Size]byte
 }
 
 var errServiceAccount = errors.New("not a service account's token: it is cut off or mistyped")
 
-// ServiceAccountID is what a token says of the account that it is for, by the UID of that.
+// ServiceAccountID returns the part of a token that names its account, by the account's UID.
 func ServiceAccountID(uid string) string {
 	sum := sha256.Sum256([]byte(uid))
 	return apiKeyEncoding.EncodeToString(sum[:])[:serviceAccountID]
 }
 
-// NewServiceAccount makes a token for the account of a UID, from random bytes.
+// NewServiceAccount returns a token for the account of a UID, from random bytes.
 func NewServiceAccount(uid string, random io.Reader) (string, error) {
 	var b [32]byte
 	if _, err := io.ReadFull(random, b[:]); err != nil {
@@ -42,7 +42,7 @@ func NewServiceAccount(uid string, random io.Reader) (string, error) {
 	return s + apiKeyChecksum(s), nil
 }
 
-// ParseServiceAccount takes apart what has the form of such a token. It says nothing about whether the token is good.
+// ParseServiceAccount parses a token that has this form. It does not verify the token.
 func ParseServiceAccount(s string) (ServiceAccount, error) {
 	if len(s) != serviceAccountSize || s[:len(ServiceAccountPrefix)] != ServiceAccountPrefix {
 		return ServiceAccount{}, errServiceAccount

@@ -7,9 +7,9 @@ import (
 	"kapis.dev/ks-apiserver/pkg/recent"
 )
 
-// verified remembers verified access tokens. The whole token is the key, and Go's maps compare keys
-// whole behind a seeded hash: two tokens are never mistaken for each other, and none can be crafted
-// to collide. Only tokens that verified are in it, so nobody else can fill it.
+// verified caches verified access tokens. The whole token is the key, and Go's maps compare whole keys after a seeded hash: two tokens
+// are never mistaken for each other, and none can be crafted to collide. It has only tokens that verified, so a client can't fill it with
+// others.
 type verified struct {
 	shards [shards]shard
 }
@@ -23,7 +23,7 @@ type shard struct {
 
 type entry struct {
 	access *Access
-	// set is what the token was verified with; another set verifies it again.
+	// set is the key set that the token was verified with; with another set it is verified again.
 	set *KeySet
 	// retire is the end of the key.
 	retire time.Time

@@ -14,7 +14,7 @@ import (
 // MaxSize is the longest token, in bytes, that is parsed at all.
 const MaxSize = 8 << 10
 
-// ErrInvalid is what every error of a Verifier is, whatever the reason.
+// ErrInvalid is the error of a Verifier, whatever the reason.
 var ErrInvalid = errors.New("the token is not valid")
 
 // Rules are what a Verifier expects of a token.
@@ -24,16 +24,16 @@ type Rules struct {
 	Issuer, Audience string
 	// Leeway is how far the clock of the replica that signed may differ from this one's.
 	Leeway time.Duration
-	// Now is the clock.
+	// Now returns the time.
 	Now func() time.Time
-	// CacheSize is how many verified access tokens are remembered; 0 for none.
+	// CacheSize is how many verified access tokens are cached; 0 for none.
 	CacheSize int
 	// Metrics gets the verifier's counters; nil for none.
 	Metrics prometheus.Registerer
 }
 
-// Verifier tells whether a token was signed by this server, and is of the right kind and time.
-// Whether its session still lives is not for it to say.
+// Verifier verifies that a token was signed by this server, and is of the right kind and time. It does not check that the token's session
+// still lives.
 type Verifier struct {
 	rules            Rules
 	access, identity *jwt.Parser
@@ -41,7 +41,7 @@ type Verifier struct {
 	hits, misses     prometheus.Counter
 }
 
-// NewVerifier makes a Verifier. It fails where the rules would let everything pass.
+// NewVerifier returns a Verifier. It fails if the rules would accept every token.
 func NewVerifier(r Rules) (*Verifier, error) {
 	if r.Issuer == "" || r.Audience == "" {
 		return nil, errors.New("verify tokens: an issuer and an audience are needed (authentication.issuer.url)")
@@ -68,8 +68,7 @@ func NewVerifier(r Rules) (*Verifier, error) {
 	return v, nil
 }
 
-// Access verifies an access token for the API (RFC 9068, 4). The answer is shared and not to be changed; its
-// Display is empty.
+// Access verifies an access token for the API (RFC 9068, 4). The result is shared: callers must not change it. Its Display is empty.
 func (v *Verifier) Access(s string) (*Access, error) {
 	a, err := v.Issued(s)
 	if err != nil {
@@ -81,8 +80,8 @@ func (v *Verifier) Access(s string) (*Access, error) {
 	return a, nil
 }
 
-// Issued verifies an access token for the API or for the userinfo endpoint, for those who tell what a token says, or end it. It
-// opens nothing. The answer is as that of Access.
+// Issued verifies an access token for the API or for the userinfo endpoint, for callers that introspect or revoke it; it gives no access.
+// The result is as that of Access.
 func (v *Verifier) Issued(s string) (*Access, error) {
 	if len(s) > MaxSize {
 		return nil, invalid("it has %d bytes; %d are the most", len(s), MaxSize)
@@ -93,7 +92,7 @@ func (v *Verifier) Issued(s string) (*Access, error) {
 		return v.again(e)
 	}
 	v.misses.Inc()
-	if strings.ContainsAny(s, "\r\n") { // base64 passes over line ends, so that one token would have many spellings
+	if strings.ContainsAny(s, "\r\n") { // base64 skips line ends, so that one token would have many spellings
 		return nil, invalid("it has line ends")
 	}
 	var c accessClaims
@@ -109,7 +108,7 @@ func (v *Verifier) Issued(s string) (*Access, error) {
 		ID:       c.ID, Subject: c.Subject, Username: c.Username, Client: c.ClientID, Session: c.Session,
 		Scopes: strings.Fields(c.Scope), Issued: c.IssuedAt.Time, Expires: c.ExpiresAt.Time,
 	}
-	if slices.Contains(c.Audience, v.rules.Audience) { // it may be for others beside (RFC 9068, 4)
+	if slices.Contains(c.Audience, v.rules.Audience) { // it may be for others besides (RFC 9068, 4)
 		a.Audience = v.rules.Audience
 	}
 	kid, _ := t.Header["kid"].(string)
@@ -117,7 +116,7 @@ func (v *Verifier) Issued(s string) (*Access, error) {
 	return a, nil
 }
 
-// again judges what may have changed since a token was verified: the time.
+// again verifies of a verified token what may have changed since: the time.
 func (v *Verifier) again(e entry) (*Access, error) {
 	now := v.rules.Now()
 	if !now.Before(e.access.Expires.Add(v.rules.Leeway)) {
@@ -129,8 +128,8 @@ func (v *Verifier) again(e entry) (*Access, error) {
 	return e.access, nil
 }
 
-// Identity verifies an ID token that comes back as a hint of whose session is meant. An expired one
-// is good for that (OpenID Connect RP-Initiated Logout 1.0, 2).
+// Identity verifies an ID token that comes back as a hint about whose session is meant. An expired one is good for that (OpenID Connect
+// RP-Initiated Logout 1.0, 2).
 func (v *Verifier) Identity(s string) (*Identity, error) {
 	if len(s) > MaxSize {
 		return nil, invalid("it has %d bytes; %d are the most", len(s), MaxSize)
@@ -153,7 +152,7 @@ func (v *Verifier) Identity(s string) (*Identity, error) {
 	return id, nil
 }
 
-// key finds the key by the kid, in our own set only: no jwk, jku or x5c of the token is looked at.
+// key finds the key by the kid, in our own set only: no jwk, jku or x5c of the token is used.
 func (v *Verifier) key(set *KeySet, typ string) jwt.Keyfunc {
 	return func(t *jwt.Token) (any, error) {
 		if got, _ := t.Header["typ"].(string); !sameType(got, typ) {
@@ -171,7 +170,7 @@ func (v *Verifier) key(set *KeySet, typ string) jwt.Keyfunc {
 	}
 }
 
-// sameType compares media types, of which "application/" may be left out (RFC 7515, 4.1.9).
+// sameType compares media types, whose "application/" may be left out (RFC 7515, 4.1.9).
 func sameType(got, want string) bool {
 	return slices.ContainsFunc([]string{want, "application/" + want}, func(s string) bool { return strings.EqualFold(s, got) })
 }

@@ -19,7 +19,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 )
 
-// T9068-1, T9068-2: signed with RS256, typ at+jwt, and all the claims; the console's claims beside them.
+// T9068-1, T9068-2: signed with RS256, typ at+jwt, and all the claims, with the console's claims next to them.
 func TestAccessTokenHasTheClaimsOfRFC9068AndOfTheConsole(t *testing.T) {
 	f := newFixture(t)
 	parts := strings.Split(f.access(t), ".")
@@ -83,7 +83,7 @@ func forge(t testing.TB, m jwt.SigningMethod, key any, header map[string]any, cl
 	return s
 }
 
-// S26, S28, S30, S32, S33, T8725-1, T8725-3, T9068-3: what is refused, each for one reason only.
+// S26, S28, S30, S32, S33, T8725-1, T8725-3, T9068-3: tokens that are refused, each for one reason only.
 func TestAccessRefuses(t *testing.T) {
 	f := newFixture(t)
 	ours, _ := f.keys.signer(start())
@@ -158,7 +158,7 @@ func TestAccessRefuses(t *testing.T) {
 	}
 	for name, s := range tests {
 		t.Run(name, func(t *testing.T) {
-			for range 2 { // refused when remembered things could help, too
+			for range 2 { // refused also when a cached token could help
 				if a, err := f.verifier.Access(s); !errors.Is(err, ErrInvalid) || a != nil {
 					t.Errorf("got %+v, %v", a, err)
 				}
@@ -333,7 +333,7 @@ func TestRememberedTokenIsVerifiedAgainWithNewKeys(t *testing.T) {
 	}
 }
 
-// S27: a token of nothing but dots costs no memory.
+// S27: a token that consists of dots costs no memory.
 func TestDotsCostNoMemory(t *testing.T) {
 	f := newFixture(t)
 	dots := strings.Repeat(".", 1<<20)

@@ -1,4 +1,4 @@
-// Package anonymous is the way in without credentials.
+// Package anonymous authenticates requests without credentials.
 package anonymous
 
 import (
@@ -8,9 +8,8 @@ import (
 	"k8s.io/apiserver/pkg/authentication/user"
 )
 
-// Authenticator takes a request that has no Authorization header at all for system:anonymous. A header
-// that is empty, or of a scheme that nobody knows, is a failed login and not an anonymous request. It
-// stands last in a union that ends at the first error.
+// Authenticator authenticates a request that has no Authorization header at all as system:anonymous. An empty header, or one of an
+// unknown scheme, is a failed login and not an anonymous request. It stands last in a union that ends at the first error.
 type Authenticator struct{}
 
 var _ authenticator.Request = Authenticator{}

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// S54: anonymous is who sends no Authorization header at all, and nobody else.
+// S54: a caller who sends no Authorization header at all is anonymous, and no other.
 func TestAnonymousIsOnlyWhoSendsNoHeader(t *testing.T) {
 	for name, test := range map[string]struct {
 		header http.Header

@@ -1,4 +1,4 @@
-// Package apikey takes API keys for the users whose keys they are.
+// Package apikey authenticates users by their API keys.
 package apikey
 
 import (
@@ -11,12 +11,12 @@ import (
 	"kapis.dev/ks-apiserver/pkg/token"
 )
 
-// Keys say whose an API key is at this moment, and refuse one that is not good.
+// Keys finds the current owner of an API key, and refuses a key that is not valid.
 type Keys interface {
 	Authenticate(k token.APIKey) (user.Info, error)
 }
 
-// Authenticator judges bearer tokens that have the form of an API key, and passes over all others.
+// Authenticator verifies bearer tokens that have the form of an API key, and leaves all others to other authenticators.
 type Authenticator struct {
 	Keys Keys
 }

@@ -1,4 +1,4 @@
-// Package bearer finds the bearer token of a request (RFC 6750) and has it judged.
+// Package bearer finds the bearer token of a request (RFC 6750) and has it verified.
 package bearer
 
 import (
@@ -14,13 +14,13 @@ import (
 	"k8s.io/apiserver/pkg/authentication/authenticator"
 )
 
-// MaxHeader is the longest Authorization header, in bytes, that is looked at.
+// MaxHeader is the longest Authorization header, in bytes, that is read.
 const MaxHeader = 16 << 10
 
-// cookieName is the cookie in which the console keeps its access token.
+// cookieName is the cookie in which the console stores its access token.
 const cookieName = "token"
 
-// Errors say why credentials are refused without a look at the token; they name no part of it.
+// Errors say why credentials are refused before the token is verified; they have no part of it.
 var (
 	errTooLong  = errors.New("the Authorization header is too long")
 	errSeveral  = errors.New("there are several Authorization headers")
@@ -29,19 +29,19 @@ var (
 	errNobody   = errors.New("no authority of this server knows the bearer token")
 )
 
-// Authenticator has the bearer token of a request judged by several, each of whom knows his own kind.
+// Authenticator has the bearer token of a request verified by several authenticators, each for its own kind of token.
 type Authenticator struct {
-	// Tokens are asked in order. Each says ok, or that it is none of his kind, or why not.
+	// Tokens are asked in order. Each accepts the token, or says that it is of another kind, or why it is not valid.
 	Tokens []authenticator.Token
-	// Origins are the pages, as in https://console.example:30880, whose WebSockets may use the
-	// cookie instead of the header, beside those of the address that the request itself names.
+	// Origins are the pages, as in https://console.example:30880, whose WebSockets may use the cookie instead of the header, besides those
+	// of the address that the request itself names.
 	Origins []string
 }
 
 var _ authenticator.Request = (*Authenticator)(nil)
 
-// AuthenticateRequest judges the token, whatever way it came. Where a request has none, it says neither
-// yes nor no.
+// AuthenticateRequest verifies the token, whether it comes in the header or in the cookie. A request without a token is neither accepted
+// nor refused.
 func (a *Authenticator) AuthenticateRequest(r *http.Request) (*authenticator.Response, bool, error) {
 	token, found, err := FromHeader(r.Header)
 	if err != nil {
@@ -55,7 +55,7 @@ func (a *Authenticator) AuthenticateRequest(r *http.Request) (*authenticator.Res
 	return a.AuthenticateToken(r.Context(), token)
 }
 
-// AuthenticateToken asks each in turn, and fails when none knows the token.
+// AuthenticateToken asks each in turn, and fails if none knows the token.
 func (a *Authenticator) AuthenticateToken(ctx context.Context, token string) (*authenticator.Response, bool, error) {
 	var errs []error
 	for _, t := range a.Tokens {
@@ -73,8 +73,8 @@ func (a *Authenticator) AuthenticateToken(ctx context.Context, token string) (*a
 	return nil, false, fmt.Errorf("bearer token: %w", errors.Join(errs...))
 }
 
-// FromHeader returns the bearer token of the Authorization header. It tells a header that is missing
-// from one that is wrong, and copies nothing.
+// FromHeader returns the bearer token of the Authorization header. It distinguishes a missing header from a wrong one, and copies
+// nothing.
 func FromHeader(h http.Header) (token string, found bool, err error) {
 	values, sent := h["Authorization"]
 	switch {
@@ -95,14 +95,14 @@ func FromHeader(h http.Header) (token string, found bool, err error) {
 	return rest, true, nil
 }
 
-// wellFormed tells whether s is a b64token (RFC 6750, 2.1).
+// wellFormed reports whether s is a b64token (RFC 6750, 2.1).
 func wellFormed(s string) bool {
 	body := strings.TrimRight(s, "=")
 	if body == "" {
 		return false
 	}
 	bad := byte(0)
-	for len(body) >= 8 { // eight at a time, since every request has a thousand of them
+	for len(body) >= 8 { // eight at a time, since a token may have a thousand
 		bad |= foreign[body[0]] | foreign[body[1]] | foreign[body[2]] | foreign[body[3]] |
 			foreign[body[4]] | foreign[body[5]] | foreign[body[6]] | foreign[body[7]]
 		body = body[8:]
@@ -123,9 +123,9 @@ var foreign = func() (table [256]byte) {
 	return table
 }()
 
-// fromCookie returns the console's cookie where it may stand in for the header: on a WebSocket, which
-// a page can't give a header, and only for pages of ours. Any page can open a WebSocket to us, and
-// the browser adds the cookie; from a foreign page, or none, it counts for nothing.
+// fromCookie returns the console's cookie where it may replace the header: on a WebSocket, to which a page can't add a header, and only
+// for our own pages. Any page can open a WebSocket to this server, and the browser adds the cookie; it is ignored for a foreign page, or
+// for none.
 func (a *Authenticator) fromCookie(r *http.Request) (string, bool, error) {
 	if !isWebSocket(r) || !a.ours(r) {
 		return "", false, nil

@@ -13,7 +13,7 @@ import (
 	"k8s.io/apiserver/pkg/authentication/user"
 )
 
-// only knows one token.
+// only returns an authenticator that knows one token.
 func only(good, name string) authenticator.Token {
 	return authenticator.TokenFunc(func(_ context.Context, s string) (*authenticator.Response, bool, error) {
 		if s == good {
@@ -29,7 +29,7 @@ func failing() authenticator.Token {
 	return authenticator.TokenFunc(func(context.Context, string) (*authenticator.Response, bool, error) { return nil, false, errBad })
 }
 
-// S54, T6750-1, U28: what is sent in the header is a good token, or an error, and never nothing.
+// S54, T6750-1, U28: a token in the header is either good or an error, and never ignored.
 func TestHeaderIsAGoodTokenOrAnError(t *testing.T) {
 	a := &Authenticator{Tokens: []authenticator.Token{failing(), only("good", "alice"), only("other", "robot")}}
 	for name, test := range map[string]struct {
@@ -141,7 +141,7 @@ func TestCookieCountsOnWebSocketsOfOurPagesOnly(t *testing.T) {
 	}
 }
 
-// S27: a megabyte of dots is refused, and copied nowhere.
+// S27: a megabyte of dots is refused, and never copied.
 func TestMegabyteOfDotsCostsNoMemory(t *testing.T) {
 	a := &Authenticator{Tokens: []authenticator.Token{only("good", "alice")}}
 	r := httptest.NewRequest(http.MethodGet, "/", nil)
@@ -159,7 +159,7 @@ func TestMegabyteOfDotsCostsNoMemory(t *testing.T) {
 	}
 }
 
-// Every byte counts, wherever it stands: the eight that are looked at together, and those behind them.
+// Every byte counts, at any position: both in the groups of eight and in the rest after them.
 func TestEveryByteOfATokenIsLookedAt(t *testing.T) {
 	const good = "-._~+/0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 	for size := 1; size <= 20; size++ {

@@ -1,5 +1,5 @@
-// Package ksserviceaccount takes the tokens of service accounts of kubesphere.io. A token is good for as long as there are the Secret
-// that holds it and the ServiceAccount that names this Secret. Of tokens, only hashes are kept in memory.
+// Package ksserviceaccount authenticates service accounts of kubesphere.io by their tokens. A token is good as long as both the Secret
+// that holds it and the ServiceAccount that names this Secret exist. Only hashes of tokens are stored in memory.
 package ksserviceaccount
 
 import (
@@ -24,10 +24,9 @@ import (
 
 var errRefused = errors.New("the service account's token is not good: its Secret or its ServiceAccount is gone")
 
-// place is where an object is.
+// place is the namespace and name of an object.
 type place struct{ namespace, name string }
 
-// account is a ServiceAccount.
 type account struct {
 	uid     string
 	secrets []string
@@ -41,13 +40,13 @@ type secret struct {
 	uid     string // of the account that it was made for
 }
 
-// Tokens knows the tokens of all service accounts. It is a store.Sink of serviceaccounts.kubesphere.io/v1alpha1, and Run
-// follows the Secrets. The zero value knows none.
+// Tokens has the tokens of all service accounts. It is a store.Sink of serviceaccounts.kubesphere.io/v1alpha1, and Run watches the
+// Secrets. The zero value has none.
 type Tokens struct {
 	mu       sync.RWMutex
 	accounts map[place]*account
 	secrets  map[place]secret
-	byHash   map[[sha256.Size]byte][]place // of Secrets: somebody may have copied one
+	byHash   map[[sha256.Size]byte][]place // of Secrets: more than one may have a copy of the token
 }
 
 var (
@@ -66,7 +65,7 @@ func (t *Tokens) AuthenticateToken(_ context.Context, s string) (*authenticator.
 	}
 	t.mu.RLock()
 	defer t.mu.RUnlock()
-	// A look-up by the hash of a secret tells nothing of the secret by its time.
+	// A lookup by the hash of a secret reveals nothing of the secret by its time.
 	for _, at := range t.byHash[parsed.Hash] {
 		held := t.secrets[at]
 		if a := t.accounts[held.account]; a != nil && a.uid == held.uid && slices.Contains(a.secrets, at.name) {
@@ -76,7 +75,7 @@ func (t *Tokens) AuthenticateToken(_ context.Context, s string) (*authenticator.
 	return nil, false, errRefused
 }
 
-// Set takes in a ServiceAccount. One that is being deleted is gone.
+// Set adds or replaces a ServiceAccount. One that is being deleted counts as deleted.
 func (t *Tokens) Set(o *store.Object) {
 	var in v1alpha1.ServiceAccount
 	if err := json.Unmarshal(o.Raw, &in); err != nil {
@@ -103,14 +102,14 @@ func (t *Tokens) Set(o *store.Object) {
 	t.accounts[place{o.Namespace, o.Name}] = a
 }
 
-// Delete takes in that a ServiceAccount is gone.
+// Delete removes a ServiceAccount.
 func (t *Tokens) Delete(namespace, name string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	delete(t.accounts, place{namespace, name})
 }
 
-// setSecret takes in a Secret of the type.
+// setSecret adds or replaces a Secret of the type.
 func (t *Tokens) setSecret(s *corev1.Secret) {
 	at := place{s.Namespace, s.Name}
 	t.mu.Lock()
@@ -129,14 +128,14 @@ func (t *Tokens) setSecret(s *corev1.Secret) {
 	t.byHash[held.Hash] = append(t.byHash[held.Hash], at)
 }
 
-// deleteSecret takes in that a Secret is gone.
+// deleteSecret removes a Secret.
 func (t *Tokens) deleteSecret(namespace, name string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.drop(place{namespace, name})
 }
 
-// drop forgets a Secret. The lock is held.
+// drop removes a Secret. The caller holds the lock.
 func (t *Tokens) drop(at place) {
 	old, ok := t.secrets[at]
 	if !ok {

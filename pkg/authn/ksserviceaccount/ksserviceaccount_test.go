@@ -116,7 +116,7 @@ func TestATokenDiesWithWhatHoldsIt(t *testing.T) {
 	}
 }
 
-// A Secret that somebody makes beside that of an account gets him none, and none elsewhere.
+// A Secret that a user creates besides that of an account gives them no access to this account or any other.
 func TestASecretThatNobodyVouchesForOpensNothing(t *testing.T) {
 	s := made(t, "1")
 	for name, secret := range map[string]*corev1.Secret{
@@ -171,7 +171,7 @@ func TestOtherTokensArePassedOver(t *testing.T) { // S32
 	}
 }
 
-// S57: no plaintext is kept.
+// S57: no plaintext is stored.
 func TestNoTokenIsKept(t *testing.T) {
 	k, s := &Tokens{}, made(t, "1")
 	_ = informer.NewStore(k.handler()).Add(holder("ns", "a-token", "a", "1", s))

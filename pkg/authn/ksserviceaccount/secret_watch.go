@@ -11,7 +11,7 @@ import (
 	"kapis.dev/ks-apiserver/pkg/informer"
 )
 
-// Run follows the Secrets of the type in all namespaces until ctx ends. No Secret is kept.
+// Run watches the Secrets of the type in all namespaces until ctx ends. It stores none of them.
 func (t *Tokens) Run(ctx context.Context, secrets informer.Client[*corev1.SecretList]) {
 	only := fields.OneTermEqualSelector("type", string(v1alpha1.SecretTypeServiceAccountToken)).String()
 	informer.Run(ctx, secrets, metav1.ListOptions{FieldSelector: only}, t.handler())

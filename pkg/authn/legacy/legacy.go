@@ -1,4 +1,4 @@
-// Package legacy takes the access tokens of an older installation, for the time of a migration.
+// Package legacy accepts the access tokens of an older installation during a migration.
 package legacy
 
 import (
@@ -18,13 +18,13 @@ import (
 const (
 	// algorithm is the only one of those tokens. No other verifier of this server knows it.
 	algorithm = "HS256"
-	// maxToken is the longest token, in bytes, that is looked at.
+	// maxToken is the longest token, in bytes, that is parsed.
 	maxToken = 8 << 10
 	// minSecret is the shortest secret, in bytes (RFC 7518, 3.2).
 	minSecret = 32
 )
 
-// The values of the claim token_type that are taken. A refresh token or a code is none of them.
+// The accepted values of the claim token_type. Refresh tokens and codes have others.
 const (
 	typeAccess = "access_token"
 	typeStatic = "static_token"
@@ -32,25 +32,25 @@ const (
 
 var errRefused = errors.New("the token of the older installation is not accepted")
 
-// Users say who may come in with such a token: an active user, and when he last changed his password (zero for
-// not known). ok is false where nobody of that name may.
+// Users returns the user who may log in with such a token: an active user, and when their password was last changed (zero if not known).
+// ok is false if no user of that name may.
 type Users func(name string) (u user.Info, passwordChanged time.Time, ok bool)
 
-// Options are what an Authenticator works with.
+// Options configure an Authenticator.
 type Options struct {
-	// Secret is what the older installation signed with.
+	// Secret is the older installation's signing secret.
 	Secret []byte
-	// Until ends the migration: from then on no such token is taken, whatever stands in it.
+	// Until ends the migration: from then on every such token is refused, whatever its claims.
 	Until time.Time
 	Users Users
 	// Leeway is how far clocks may differ.
 	Leeway time.Duration
-	// Now is the clock.
+	// Now returns the time.
 	Now func() time.Time
 }
 
-// Authenticator takes tokens that an older installation signed with a shared secret. They have no session: what ends one is
-// the end of its user, a change of his password, its own end, and the end of the migration.
+// Authenticator verifies tokens that an older installation signed with a shared secret. They have no session: they end with their user,
+// with a change of the user's password, at their own expiry, and with the migration.
 type Authenticator struct {
 	Options
 	parser *jwt.Parser
@@ -58,7 +58,7 @@ type Authenticator struct {
 
 var _ authenticator.Token = (*Authenticator)(nil)
 
-// New makes an Authenticator. It fails where the secret could be guessed.
+// New returns an Authenticator. It fails if the secret could be guessed.
 func New(o Options) (*Authenticator, error) {
 	if len(o.Secret) < minSecret {
 		return nil, fmt.Errorf("tokens of an older installation: the secret has %d bytes; %d are the least", len(o.Secret), minSecret)
@@ -73,7 +73,8 @@ type claims struct {
 	Username string `json:"username"`
 }
 
-// AuthenticateToken returns the user of a token of the older installation. What is signed otherwise is none of its kind.
+// AuthenticateToken returns the user of a token of the older installation. A token with another signature algorithm is left to other
+// authenticators.
 func (a *Authenticator) AuthenticateToken(_ context.Context, s string) (*authenticator.Response, bool, error) {
 	now := a.Now()
 	if !now.Before(a.Until) || len(s) > maxToken || !ours(s) {
@@ -104,10 +105,10 @@ func (a *Authenticator) AuthenticateToken(_ context.Context, s string) (*authent
 	return &authenticator.Response{User: u}, true, nil
 }
 
-// ours tells by its header whether a token could be of the older installation.
+// ours reports whether a token could be of the older installation, by its header.
 func ours(s string) bool {
 	head, _, ok := strings.Cut(s, ".")
-	if !ok || len(head) > 512 || strings.ContainsAny(s, "\r\n") { // base64 passes over line ends
+	if !ok || len(head) > 512 || strings.ContainsAny(s, "\r\n") { // base64 skips line ends
 		return false
 	}
 	b, err := base64.RawURLEncoding.DecodeString(head)

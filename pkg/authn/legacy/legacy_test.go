@@ -112,7 +112,7 @@ func TestSignaturesOfOthersAreRefused(t *testing.T) {
 	}
 }
 
-// No token is taken at the end of the migration, one without an end included.
+// No token is accepted once the migration has ended, even one without an expiry.
 func TestNothingIsTakenAfterTheMigration(t *testing.T) {
 	s := sign(t, jwt.SigningMethodHS256, []byte(secret), nil, jwt.MapClaims{"token_type": "static_token", "username": "alice"})
 	if _, ok, _ := newAuthenticator(t, start().Add(24*time.Hour-time.Second)).AuthenticateToken(t.Context(), s); !ok {
@@ -123,7 +123,7 @@ func TestNothingIsTakenAfterTheMigration(t *testing.T) {
 	}
 }
 
-// A token of today's is none of this kind, and one of this kind is nothing to today's verifier.
+// This server's own tokens are not of this kind, and its verifier refuses tokens of this kind.
 func TestKindsAreKeptApart(t *testing.T) {
 	keys, err := token.Generate(start())
 	if err != nil {

@@ -1,4 +1,4 @@
-// Package requestheader takes the word of authenticating proxies for who sent a request.
+// Package requestheader authenticates users by the headers of authenticating proxies.
 package requestheader
 
 import (
@@ -14,30 +14,30 @@ import (
 	"kapis.dev/ks-apiserver/pkg/idp"
 )
 
-// Accounts say who an identity is to an authorizer, now.
+// Accounts returns the current user.Info of an identity.
 type Accounts interface {
 	Vouched(ctx context.Context, e *idp.Entry, id *idp.Identity) (user.Info, error)
 }
 
-// Authenticator believes the identity headers of requests whose peer proved, by its client certificate, to be a configured proxy.
-// Nobody else's are looked at; filter.Authentication takes them away from everybody.
+// Authenticator trusts the identity headers of requests whose peer proved, by its client certificate, to be a configured proxy. It reads
+// no one else's; filter.Authentication removes them from every request.
 type Authenticator struct {
 	// Directory has the proxies.
 	Directory *idp.Directory
 	Accounts  Accounts
-	// Origin is where this server's pages come from: requests that a page of another origin had a browser send are
-	// refused, since the proxy logs people in by what browsers send of themselves.
+	// Origin is the origin of this server's pages. Requests that a page of another origin made a browser send are refused, because the proxy
+	// logs users in by credentials that browsers send by themselves.
 	Origin string
-	// Now is the clock.
+	// Now returns the time.
 	Now func() time.Time
 }
 
 var _ authenticator.Request = (*Authenticator)(nil)
 
-// Trusts tells whether the peer of a request is a proxy, whose identity headers count.
+// Trusts reports whether the peer of a request is a proxy, whose identity headers count.
 func (a *Authenticator) Trusts(r *http.Request) bool { return a.proxy(r) != nil }
 
-// Headers are the names of all identity headers.
+// Headers returns the names of all identity headers.
 func (a *Authenticator) Headers() []string {
 	var out []string
 	for _, e := range a.Directory.Proxies() {
@@ -46,7 +46,7 @@ func (a *Authenticator) Headers() []string {
 	return out
 }
 
-// Roots are the authorities of all proxies, which client certificates are to be verified with; nil where there is no proxy.
+// Roots returns the certificate authorities of all proxies, by which client certificates are to be verified; nil if there is no proxy.
 func (a *Authenticator) Roots() []*x509.Certificate {
 	var out []*x509.Certificate
 	for _, e := range a.Directory.Proxies() {
@@ -55,7 +55,7 @@ func (a *Authenticator) Roots() []*x509.Certificate {
 	return out
 }
 
-// AuthenticateRequest returns the user whom a proxy names in a request.
+// AuthenticateRequest returns the user that a proxy names in a request.
 func (a *Authenticator) AuthenticateRequest(r *http.Request) (*authenticator.Response, bool, error) {
 	e := a.proxy(r)
 	if e == nil {
@@ -78,7 +78,7 @@ func (a *Authenticator) AuthenticateRequest(r *http.Request) (*authenticator.Res
 	return &authenticator.Response{User: u}, true, nil
 }
 
-// proxy returns the proxy that the peer of a request is, or nil.
+// proxy returns the proxy that is the peer of a request, or nil.
 func (a *Authenticator) proxy(r *http.Request) *idp.Entry {
 	if r.TLS == nil || len(r.TLS.VerifiedChains) == 0 {
 		return nil
@@ -91,8 +91,8 @@ func (a *Authenticator) proxy(r *http.Request) *idp.Entry {
 	return nil
 }
 
-// sameOrigin refuses what a page of elsewhere had a browser send, where that could change something, or open a stream, which
-// no rule of browsers keeps from pages of elsewhere.
+// sameOrigin refuses a request that a page of another origin made a browser send, if it could change something, or open a stream:
+// browsers don't prevent these.
 func (a *Authenticator) sameOrigin(r *http.Request) error {
 	protection := http.NewCrossOriginProtection()
 	if a.Origin != "" {
@@ -100,7 +100,7 @@ func (a *Authenticator) sameOrigin(r *http.Request) error {
 			return fmt.Errorf("the issuer's origin: %w", err)
 		}
 	}
-	if r.Header.Get("Upgrade") != "" { // a GET, which Check would let pass
+	if r.Header.Get("Upgrade") != "" { // a GET, which Check would accept
 		changing := *r
 		changing.Method = http.MethodPost
 		r = &changing

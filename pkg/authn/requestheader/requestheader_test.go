@@ -17,7 +17,7 @@ import (
 	"kapis.dev/ks-apiserver/pkg/idp/idptest"
 )
 
-// proxy trusts the peer whose certificate it is.
+// proxy trusts the peer with its certificate.
 type proxy struct {
 	cert   *x509.Certificate
 	header string
@@ -47,7 +47,7 @@ func (f vouch) Vouched(_ context.Context, e *idp.Entry, id *idp.Identity) (user.
 	return f(e, id)
 }
 
-// S19: headers count where a proxy sent them, of the names that are its own.
+// S19: headers count if a proxy sent them, and only the names that are its own.
 func TestAProxyIsBelievedAndNobodyElse(t *testing.T) {
 	one, two := &proxy{&x509.Certificate{}, "X-One"}, &proxy{&x509.Certificate{}, "X-Two"}
 	a := &Authenticator{

@@ -10,18 +10,18 @@ import (
 	"kapis.dev/ks-apiserver/pkg/recent"
 )
 
-// key is the hash of a token: memory holds no token itself.
+// key is the hash of a token: no token itself is stored in memory.
 type key = [sha256.Size]byte
 
-// answer is what kube-apiserver said of a token, and until when that counts.
+// answer is kube-apiserver's answer about a token, and until when it counts.
 type answer struct {
 	user  user.Info
 	err   error
 	until time.Time
 }
 
-// answers remember in bounded memory. The good ones are kept apart from the others, so that no number of bad tokens makes a
-// good one asked about again.
+// answers caches answers in bounded memory. Good ones are stored apart from the others, so that no number of bad tokens makes a good one
+// be reviewed again.
 type answers struct {
 	mu        sync.Mutex
 	good, bad *recent.Map[key, answer]
@@ -31,7 +31,7 @@ func newAnswers() *answers {
 	return &answers{good: recent.NewMap[key, answer](remembered), bad: recent.NewMap[key, answer](remembered)}
 }
 
-// get returns the remembered answer, if it still counts.
+// get returns the cached answer, if it still counts.
 func (a *answers) get(k key, now time.Time) (answer, bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

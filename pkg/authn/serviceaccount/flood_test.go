@@ -22,7 +22,7 @@ import (
 	"kapis.dev/ks-apiserver/pkg/request"
 )
 
-// signer is the cluster's key, or a stranger's.
+// signer is the cluster's key, or a foreign one.
 type signer struct {
 	kid string
 	key *ecdsa.PrivateKey
@@ -65,7 +65,7 @@ func (s *signer) public() []byte {
 
 const account = "system:serviceaccount:default:robot"
 
-// knowing makes an Authenticator that knows the keys of a cluster, and the API's audience.
+// knowing returns an Authenticator that knows the keys of a cluster, and the API's audience.
 func knowing(t testing.TB, r Reviewer, now func() time.Time, s *signer) *Authenticator {
 	t.Helper()
 	a, err := New(Options{
@@ -91,8 +91,7 @@ func from(ctx context.Context, source string) context.Context {
 	return context.WithValue(ctx, request.SourceKey{}, source)
 }
 
-// S68: kube-apiserver is asked neither about a token that has ended, nor about one for others, nor about one that names a key
-// which did not sign it.
+// S68: kube-apiserver is asked neither about an expired token, nor about one for another audience, nor about one that names a key which did not sign it.
 func TestForgedTokensAreAskedAboutByNobody(t *testing.T) {
 	c, cluster, stranger := newClock(), newSigner(t, "k1"), newSigner(t, "k1")
 	now := c.now().Unix()
@@ -121,8 +120,8 @@ func TestForgedTokensAreAskedAboutByNobody(t *testing.T) {
 	}
 }
 
-// S68: of tokens whose key nobody knows, which kube-apiserver alone can judge, one address has few; the cluster's own tokens wait for
-// none of them, also from that address.
+// S68: tokens with an unknown key, which only kube-apiserver can verify, are limited for each address; the cluster's own tokens never wait for them, even
+// from that address.
 func TestAFloodOfUnknownKeysCostsGenuineTokensNothing(t *testing.T) {
 	cluster, stranger := newSigner(t, "k1"), newSigner(t, "unknown")
 	c := newClock()
@@ -163,7 +162,7 @@ func TestAFloodOfUnknownKeysCostsGenuineTokensNothing(t *testing.T) {
 	for range a.doubtful.atOnce {
 		<-hanging
 	}
-	for token := range real { // while the flood has all there is for it
+	for token := range real { // while the flood takes all the room that it can
 		if _, ok, err := a.AuthenticateToken(from(t.Context(), "203.0.113.1"), token); !ok || err != nil {
 			t.Fatal(ok, err)
 		}
@@ -213,7 +212,7 @@ func TestOneAddressHasFewRefusals(t *testing.T) {
 	}
 }
 
-// S68: no service account keeps the others out, whatever number of genuine tokens it has.
+// S68: no service account can block the others, however many genuine tokens it has.
 func TestNoAccountKeepsOthersOut(t *testing.T) {
 	cluster, hang := newSigner(t, "k1"), make(chan struct{})
 	begun := make(chan struct{}, 1000)
@@ -286,7 +285,7 @@ func TestTheSameQuestionIsAskedOnceAndFewAtATime(t *testing.T) {
 	}
 }
 
-// S68: memory is bounded, and bad answers push no good one out.
+// S68: memory is bounded, and bad answers evict no good one.
 func TestBadAnswersPushNoGoodOneOut(t *testing.T) {
 	r := &reviewer{answer: func(token string) (authenticationv1.TokenReviewStatus, error) {
 		if token == tokenOf(subject) {
@@ -315,7 +314,7 @@ func TestBadAnswersPushNoGoodOneOut(t *testing.T) {
 	}
 }
 
-// A token of a key that is not known has the keys looked at again, and no crowd of them more often than once in a while.
+// A token with an unknown key makes the keys be read again, but no number of such tokens does so more often than the pause allows.
 func TestANewKeyIsLearntFromItsTokens(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		old, next := newSigner(t, "k1"), newSigner(t, "k2")

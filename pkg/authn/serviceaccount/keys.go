@@ -12,48 +12,49 @@ import (
 )
 
 const (
-	// keysLife is how long the cluster's keys are taken for what they were, and keysPause the least time between two looks.
+	// keysLife is how long the cluster's keys are cached, and keysPause the least time between two reads.
 	keysLife  = 10 * time.Minute
 	keysPause = 15 * time.Second
-	// keysTimeout bounds one look.
+	// keysTimeout bounds one read.
 	keysTimeout = 10 * time.Second
-	// maxKeys bounds the keys that are looked at.
+	// maxKeys bounds the keys that are used.
 	maxKeys = 64
 )
 
-// algorithms are those that a key of the cluster can sign with: each has a public key, so none is taken for a secret (RFC 8725, 3.1).
+// algorithms are those that a key of the cluster can sign with. All have a public key, so no public key is used as a secret (RFC 8725,
+// 3.1).
 var algorithms = []jose.SignatureAlgorithm{
 	jose.RS256, jose.RS384, jose.RS512, jose.PS256, jose.PS384, jose.PS512, jose.ES256, jose.ES384, jose.ES512, jose.EdDSA,
 }
 
-// signature is what a token's signature says of it.
+// signature is the result of verifying a token's signature.
 type signature int
 
 const (
-	// unknown is that of a key which the cluster does not publish, or none is known yet: only kube-apiserver can tell. The keys of an
-	// installation may be rotated, of an external signer, or of another replica of kube-apiserver.
+	// unknown means that the cluster does not publish the key, or that no keys are known yet: only kube-apiserver can verify it. The keys
+	// may have been rotated, or be those of an external signer or of another replica of kube-apiserver.
 	unknown signature = iota
-	// genuine is made by a key that the cluster publishes.
+	// genuine means that a key which the cluster publishes made the signature.
 	genuine
-	// forged names a key that the cluster publishes, and was not made by it.
+	// forged means that the token names a key which the cluster publishes, but that key did not sign it.
 	forged
 )
 
-// cluster is what is known of the tokens that the cluster makes.
+// cluster is what is known of the tokens that the cluster issues.
 type cluster struct {
 	keys map[string]jose.JSONWebKey
-	// audiences are those of kube-apiserver; none where they are not known.
+	// audiences are those of kube-apiserver; none if they are not known.
 	audiences []string
 }
 
-// signatureOf looks at a token's signature. c may be nil.
+// signatureOf verifies a token's signature. c may be nil.
 func (c *cluster) signatureOf(token string) signature {
 	if c == nil || len(c.keys) == 0 {
 		return unknown
 	}
 	jws, err := jose.ParseSignedCompact(token, algorithms)
 	if err != nil {
-		return forged // kube-apiserver takes no other form, and no other algorithm
+		return forged // kube-apiserver accepts no other form, and no other algorithm
 	}
 	k, ok := c.keys[jws.Signatures[0].Header.KeyID]
 	switch {
@@ -68,7 +69,8 @@ func (c *cluster) signatureOf(token string) signature {
 	return genuine
 }
 
-// takes tells whether a token of these audiences can be one for kube-apiserver. One without any is of the older kind, which has none.
+// takes reports whether a token of these audiences can be one for kube-apiserver. One without audiences is of the older kind, which has
+// none.
 func (c *cluster) takes(audiences []string) bool {
 	if c == nil || len(c.audiences) == 0 || len(audiences) == 0 {
 		return true
@@ -76,7 +78,7 @@ func (c *cluster) takes(audiences []string) bool {
 	return slices.ContainsFunc(audiences, func(s string) bool { return slices.Contains(c.audiences, s) })
 }
 
-// Run follows the keys of the cluster until ctx ends.
+// Run keeps the keys of the cluster up to date until ctx ends.
 func (a *Authenticator) Run(ctx context.Context) {
 	if a.Keys == nil {
 		return
@@ -96,7 +98,7 @@ func (a *Authenticator) Run(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-time.After(life):
-		case <-a.wanted: // somebody sent a token of a key that is not known
+		case <-a.wanted: // a token with an unknown key came
 		}
 	}
 }
@@ -131,7 +133,7 @@ func (a *Authenticator) look(ctx context.Context) error {
 	return nil
 }
 
-// want has the keys looked at again, soon.
+// want makes Run read the keys again soon.
 func (a *Authenticator) want() {
 	select {
 	case a.wanted <- struct{}{}:

@@ -10,13 +10,13 @@ import (
 
 // bounds are those of a lane.
 type bounds struct {
-	// atOnce questions are under way at a time, and atOnceOfOne of one asker.
+	// atOnce is how many reviews may be running, and atOnceOfOne how many of one asker.
 	atOnce, atOnceOfOne int
-	// mostWaiting questions are under way or wait, and mostOfOne of one asker; further ones are refused.
+	// mostWaiting is how many reviews may be running or waiting, and mostOfOne how many of one asker; further ones are refused.
 	mostWaiting, mostOfOne int
 }
 
-// lane bounds the questions of one sort. The same question is asked once at a time, and no asker keeps the others out.
+// lane bounds the reviews of one sort. Only one review of a token runs at a time, and no asker can block the others.
 type lane struct {
 	bounds
 	slots chan struct{}
@@ -24,11 +24,11 @@ type lane struct {
 	calls singleflight.Group // by the token's hash
 
 	mu      sync.Mutex
-	waiting int               // questions that are under way or wait
-	askers  map[string]*asker // those that have questions
+	waiting int               // reviews that are running or waiting
+	askers  map[string]*asker // those that have reviews
 }
 
-// asker is who questions are counted for: a service account, or an address.
+// asker is what reviews are counted for: a service account, or an address.
 type asker struct {
 	slots   chan struct{}
 	waiting int
@@ -38,10 +38,10 @@ func newLane(b bounds) *lane {
 	return &lane{bounds: b, slots: make(chan struct{}, b.atOnce), askers: map[string]*asker{}}
 }
 
-// once waits for the answer of the question that is under way, or asks it.
+// once waits for the running review of the same token, or starts one.
 func (l *lane) once(ctx context.Context, k key, who string, ask func(context.Context) answer) (answer, error) {
 	done := l.calls.DoChan(string(k[:]), func() (any, error) {
-		return l.run(context.WithoutCancel(ctx), who, ask) // others may wait when this caller has left
+		return l.run(context.WithoutCancel(ctx), who, ask) // others may still wait after this caller has left
 	})
 	select {
 	case result := <-done:
@@ -52,7 +52,7 @@ func (l *lane) once(ctx context.Context, k key, who string, ask func(context.Con
 	}
 }
 
-// run asks, unless too many questions wait.
+// run calls ask, unless too many reviews wait.
 func (l *lane) run(ctx context.Context, who string, ask func(context.Context) answer) (answer, error) {
 	a := l.enter(who)
 	if a == nil {
@@ -64,7 +64,7 @@ func (l *lane) run(ctx context.Context, who string, ask func(context.Context) an
 	return l.asked(ctx, a, ask), nil
 }
 
-// enter counts a question; nil where too many wait.
+// enter counts a review; nil if too many wait.
 func (l *lane) enter(who string) *asker {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -81,7 +81,7 @@ func (l *lane) enter(who string) *asker {
 	return a
 }
 
-// leave takes off what enter counted.
+// leave undoes enter.
 func (l *lane) leave(who string, a *asker) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -91,7 +91,7 @@ func (l *lane) leave(who string, a *asker) {
 	}
 }
 
-// asked asks once there is room: first among the asker's own questions, then among all.
+// asked calls ask once there is room: first among the asker's own reviews, then among all.
 func (l *lane) asked(ctx context.Context, a *asker, ask func(context.Context) answer) answer {
 	for _, slots := range []chan struct{}{a.slots, l.slots} {
 		select {

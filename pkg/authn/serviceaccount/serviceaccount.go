@@ -1,8 +1,8 @@
-// Package serviceaccount takes the tokens of Kubernetes service accounts, as kube-apiserver judges them.
+// Package serviceaccount authenticates Kubernetes service accounts by their tokens, which kube-apiserver reviews.
 //
-// Anybody can write a token that calls itself a service account's, so a question to kube-apiserver has to be earned. A token that has
-// ended, is for another audience, or is not signed by the key that it names costs none. Tokens that the cluster has signed are asked
-// about apart from all others; of these, few are at a time, and of one address fewer still.
+// Anyone can write a token that claims to be a service account's, so few tokens are reviewed. A token that has expired, is for another
+// audience, or is not signed by the key that it names is refused without a review. Tokens that the cluster has signed are reviewed apart
+// from all others; of the others few are reviewed at a time, and fewer still for one address.
 package serviceaccount
 
 import (
@@ -32,10 +32,10 @@ import (
 const (
 	// prefix begins the user name, and the sub, of every service account.
 	prefix = "system:serviceaccount:"
-	// maxToken is the longest token, in bytes, that is looked at.
+	// maxToken is the longest token, in bytes, that is parsed.
 	maxToken = 16 << 10
-	// keepGood and keepBad are how long an answer of kube-apiserver is good, and keepFault for how long it is not asked again where
-	// it gave none.
+	// keepGood and keepBad are how long an answer of kube-apiserver is cached, and keepFault how long it is not asked again after it gave
+	// none.
 	keepGood  = 5 * time.Second
 	keepBad   = 3 * time.Second
 	keepFault = time.Second
@@ -43,49 +43,49 @@ const (
 	leeway = time.Minute
 	// remembered bounds the good answers, and the others.
 	remembered = 4096
-	// reviewTimeout bounds one question, with the wait for it.
+	// reviewTimeout bounds one review, including the wait for it.
 	reviewTimeout = 10 * time.Second
 )
 
 var errRefused = errors.New("the service account's token is not accepted")
 
-// errBusy says that the token may be good, and that nobody could ask.
+// errBusy returns the error for a token that may be good, but could not be reviewed now.
 func errBusy() error {
 	return apierrors.NewTooManyRequests("too many service account tokens are being verified: try again", 1)
 }
 
-// errUnavailable says that kube-apiserver gave no answer. Why it gave none is for the log.
+// errUnavailable returns the error for a review that kube-apiserver did not answer. The reason is only logged.
 func errUnavailable() error {
 	e := apierrors.NewServiceUnavailable("service account tokens can't be verified, since kube-apiserver does not answer: try again")
 	e.ErrStatus.Details = &metav1.StatusDetails{RetryAfterSeconds: 1}
 	return e
 }
 
-// Reviewer asks kube-apiserver about a token; the TokenReviews client is one.
+// Reviewer reviews a token at kube-apiserver; the TokenReviews client is one.
 type Reviewer interface {
 	Create(ctx context.Context, r *authenticationv1.TokenReview, o metav1.CreateOptions) (*authenticationv1.TokenReview, error)
 }
 
-// Options are what an Authenticator works with.
+// Options configure an Authenticator.
 type Options struct {
 	Reviews Reviewer
-	// Keys returns the keys that the cluster signs service accounts' tokens with, as a JWK Set; nil where they can't be had.
+	// Keys returns the keys by which the cluster signs service accounts' tokens, as a JWK Set; nil if they can't be read.
 	Keys func(context.Context) ([]byte, error)
-	// OwnToken returns the token by which kube-apiserver knows this server, or "", if it is no service account's; nil for none.
+	// OwnToken returns the token by which this server authenticates at kube-apiserver, or "" if it is no service account's; nil for none.
 	OwnToken func() string
-	// Now is the clock.
+	// Now returns the time.
 	Now func() time.Time
 	// Metrics gets the counters; nil for none.
 	Metrics prometheus.Registerer
 }
 
-// Authenticator has service accounts' tokens judged by kube-apiserver, and remembers its answers for
-// seconds. It asks about what looks like such a token only.
+// Authenticator has service accounts' tokens reviewed by kube-apiserver, and caches its answers for seconds. It reviews only tokens that
+// look like a service account's.
 type Authenticator struct {
 	Options
 	answers *answers
-	// genuine are the questions about tokens that the cluster has signed, counted for each service account, and doubtful those
-	// about all others, counted for each address.
+	// genuine has the reviews of tokens that the cluster has signed, counted for each service account, and doubtful those of all others,
+	// counted for each address.
 	genuine, doubtful *lane
 	sources           *sources
 	cluster           atomic.Pointer[cluster]
@@ -95,7 +95,7 @@ type Authenticator struct {
 
 var _ authenticator.Token = (*Authenticator)(nil)
 
-// New makes an Authenticator. It knows the cluster's keys once Run has read them.
+// New returns an Authenticator. It knows the cluster's keys once Run has read them.
 func New(o Options) (*Authenticator, error) {
 	a := &Authenticator{
 		Options: o, answers: newAnswers(), sources: newSources(), wanted: make(chan struct{}, 1),
@@ -113,7 +113,7 @@ func New(o Options) (*Authenticator, error) {
 	return a, nil
 }
 
-// AuthenticateToken returns the service account of a token. Its error is a Status of 429 or 503 where nobody could tell whether the
+// AuthenticateToken returns the service account of a token. Its error is a Status of 429 or 503 if it could not be found out whether the
 // token is good.
 func (a *Authenticator) AuthenticateToken(ctx context.Context, token string) (*authenticator.Response, bool, error) {
 	if len(token) > maxToken {
@@ -134,7 +134,7 @@ func (a *Authenticator) AuthenticateToken(ctx context.Context, token string) (*a
 	return &authenticator.Response{User: got.user}, true, nil
 }
 
-// judge says of a token what can be said here, and has kube-apiserver say the rest.
+// judge verifies a token as far as possible without kube-apiserver, and has kube-apiserver review the rest.
 func (a *Authenticator) judge(ctx context.Context, k key, token string, c unverified) answer {
 	refused := func(why string) answer {
 		a.results.WithLabelValues(why).Inc()
@@ -166,10 +166,10 @@ func (a *Authenticator) judge(ctx context.Context, k key, token string, c unveri
 	return got
 }
 
-// ask asks kube-apiserver, where who, that the question is counted for, has not asked too much.
+// ask has kube-apiserver review a token, unless who, for whom the review is counted, has had too many.
 func (a *Authenticator) ask(ctx context.Context, l *lane, who string, k key, token string, c unverified) answer {
 	got, err := l.once(ctx, k, who, func(ctx context.Context) answer {
-		if got, ok := a.answers.get(k, a.Now()); ok { // it came between the look at the answers and this
+		if got, ok := a.answers.get(k, a.Now()); ok { // it was cached in the meantime
 			return got
 		}
 		got := a.review(ctx, token, c)
@@ -194,7 +194,7 @@ func (a *Authenticator) review(ctx context.Context, token string, c unverified) 
 		a.results.WithLabelValues("unavailable").Inc()
 		return answer{err: errUnavailable(), until: now.Add(keepFault)}
 	case !r.Status.Authenticated, r.Status.Error != "", !strings.HasPrefix(r.Status.User.Username,
-		prefix): // another kind of user has a way in of its own
+		prefix): // other kinds of users have their own authenticators
 		a.results.WithLabelValues("refused").Inc()
 		return answer{err: fmt.Errorf("%w by kube-apiserver", errRefused), until: now.Add(keepBad)}
 	}
@@ -211,7 +211,7 @@ func (a *Authenticator) review(ctx context.Context, token string, c unverified) 
 	return answer{user: &user.DefaultInfo{Name: u.Username, UID: u.UID, Groups: slices.Clip(groups(u.Groups)), Extra: extra}, until: until}
 }
 
-// groups leaves out what no token may assert here.
+// groups returns the groups without those that no token may assert here.
 func groups(in []string) []string {
 	out := make([]string, 0, len(in)+1)
 	for _, g := range in {
@@ -225,15 +225,15 @@ func groups(in []string) []string {
 	return out
 }
 
-// unverified is what a token says of itself.
+// unverified is what a token claims.
 type unverified struct {
 	Subject  string           `json:"sub"`
 	Expires  int64            `json:"exp"`
 	Audience jwt.ClaimStrings `json:"aud"`
 }
 
-// claims reads what a token says of itself, to tell whether kube-apiserver is to be asked. Nothing of
-// it is believed; it can only have the token refused, or its answer kept for a shorter time.
+// claims reads a token's claims, to find out whether kube-apiserver has to review it. They are not trusted: they can only make the token
+// be refused, or its answer be cached for a shorter time.
 func claims(token string) (unverified, bool) {
 	_, rest, ok := strings.Cut(token, ".")
 	payload, signature, ok2 := strings.Cut(rest, ".")

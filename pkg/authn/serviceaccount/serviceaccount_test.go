@@ -36,7 +36,7 @@ func (c *clock) add(d time.Duration) {
 
 func newClock() *clock { return &clock{t: time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)} }
 
-// reviewer is kube-apiserver's part.
+// reviewer stands for kube-apiserver.
 type reviewer struct {
 	calls  atomic.Int64
 	answer func(token string) (authenticationv1.TokenReviewStatus, error)
@@ -61,7 +61,7 @@ func tokenOf(claims string) string {
 	return "e30." + base64.RawURLEncoding.EncodeToString([]byte(claims)) + ".c2ln"
 }
 
-// newFor makes an Authenticator without the cluster's keys.
+// newFor returns an Authenticator without the cluster's keys.
 func newFor(t testing.TB, r Reviewer, now func() time.Time) *Authenticator {
 	t.Helper()
 	a, err := New(Options{Reviews: r, Now: now})

@@ -9,22 +9,22 @@ import (
 )
 
 const (
-	// badPerSecond and badAtOnce are how many tokens of one address kube-apiserver may refuse before further ones, which nobody
-	// can tell from them without it, have to wait.
+	// badPerSecond and badAtOnce are how many tokens of one address kube-apiserver may refuse before further ones that only it can verify
+	// have to wait.
 	badPerSecond = 5
 	badAtOnce    = 20
 	// sourcesKept bounds the addresses whose refusals are counted.
 	sourcesKept = 4096
 )
 
-// sources count, for each address, the tokens that kube-apiserver refused. A token is counted before it is asked about, and taken off again
-// unless it was refused: so of any number at once no more are asked about than may be refused.
+// sources counts, for each address, the tokens that kube-apiserver refused. A token is counted before it is reviewed, and discounted
+// unless it was refused: so of any number at once, no more are reviewed than may be refused.
 type sources struct {
 	mu        sync.Mutex
 	byNetwork *recent.Map[string, *bucket]
 }
 
-// bucket is how many refusals an address may have at a time.
+// bucket is how many more refusals an address may have now.
 type bucket struct {
 	left float64
 	at   time.Time
@@ -45,14 +45,14 @@ func (s *sources) take(source string, now time.Time) bool {
 	return true
 }
 
-// back takes off what take counted.
+// back undoes take.
 func (s *sources) back(source string, now time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.find(source, now).left++ // take cuts it to the most
+	s.find(source, now).left++ // take limits it to the maximum
 }
 
-// find returns the bucket of an address. The lock is held.
+// find returns the bucket of an address. The caller holds the lock.
 func (s *sources) find(source string, now time.Time) *bucket {
 	b, ok := s.byNetwork.Use(source)
 	if !ok {
@@ -62,7 +62,7 @@ func (s *sources) find(source string, now time.Time) *bucket {
 	return b
 }
 
-// networkOf is what is counted as one source: an IPv4 address, or the 64 bits of an IPv6 address that one customer gets.
+// networkOf returns what is counted as one source: an IPv4 address, or the 64-bit prefix of an IPv6 address that one customer gets.
 func networkOf(source string) string {
 	a, err := netip.ParseAddr(source)
 	if err != nil {

@@ -1,4 +1,4 @@
-// Package session takes this server's own access tokens for the users whose sessions they belong to.
+// Package session authenticates users by this server's own access tokens.
 package session
 
 import (
@@ -11,13 +11,12 @@ import (
 	"kapis.dev/ks-apiserver/pkg/token"
 )
 
-// Sessions say whose a verified token is at this moment, and refuse the token of a session that is over.
+// Sessions finds the current user of a verified token, and refuses the token of a session that has ended.
 type Sessions interface {
 	Authenticate(ctx context.Context, a *token.Access) (user.Info, error)
 }
 
-// Authenticator verifies access tokens, and asks at each request whether their session still lives:
-// no token is beyond revocation.
+// Authenticator verifies access tokens, and checks at each request that their session still lives: every token can be revoked.
 type Authenticator struct {
 	Tokens   *token.Verifier
 	Sessions Sessions

@@ -15,7 +15,7 @@ type sessions func(a *token.Access) (user.Info, error)
 
 func (f sessions) Authenticate(_ context.Context, a *token.Access) (user.Info, error) { return f(a) }
 
-// S36: a good token is asked about at every request, also when it is known.
+// S36: the session of a good token is checked at every request, even when the token is cached.
 func TestGoodTokenIsOnlyAsGoodAsItsSession(t *testing.T) {
 	now := func() time.Time { return time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC) }
 	keys, err := token.Generate(now())
