@@ -17,13 +17,12 @@ import (
 	"kapis.dev/ks-apiserver/pkg/request"
 )
 
-// auditHeader carries the id by which the events of several servers about one request are found.
+// auditHeader has the id by which the events of several servers about one request are found.
 const auditHeader = "Audit-Id"
 
-// Audit records every request in sink, when its answer is complete: refusals and panics too. It
-// stands before Authentication, so that those who were turned away at the door are recorded as well.
-// The event's id goes on to kube-apiserver, and back to the client. With audit.None (or nil) for a
-// sink, it costs nothing.
+// Audit records every request in sink when its answer is complete: refusals and panics too. It precedes Authentication, so that requests
+// which fail to authenticate are recorded as well. The event's id goes on to kube-apiserver, and back to the client. With audit.None (or
+// nil) for a sink, it costs nothing.
 func Audit(sink audit.Sink, now func() time.Time) Filter {
 	if sink == nil || sink == (audit.None{}) {
 		return func(next http.Handler) http.Handler { return next }
@@ -33,7 +32,7 @@ func Audit(sink audit.Sink, now func() time.Time) Filter {
 			w, r, rec := recorded(w, r)
 			id := uuid.NewString()
 			e := newEvent(r, id, now())
-			// An id that a client made up could hide its request behind another's.
+			// A client that chose the id could hide its request in the events of another one.
 			r.Header.Set(auditHeader, id)
 			w.Header().Set(auditHeader, id)
 			returned := false
@@ -54,7 +53,7 @@ func newEvent(r *http.Request, id string, at time.Time) *event {
 	e.TypeMeta = metav1.TypeMeta{Kind: "Event", APIVersion: auditv1.SchemeGroupVersion.String()}
 	e.Level = auditv1.LevelMetadata
 	e.AuditID = types.UID(id)
-	e.RequestURI = r.URL.EscapedPath() // without the query, which may carry what is not to be kept
+	e.RequestURI = r.URL.EscapedPath() // without the query, which may have secrets
 	e.Verb = strings.ToLower(r.Method)
 	e.UserAgent = truncate(r.UserAgent(), 1024)
 	e.RequestReceivedTimestamp = metav1.NewMicroTime(at)

@@ -12,7 +12,7 @@ import (
 	"kapis.dev/ks-apiserver/pkg/audit"
 )
 
-// S57: a record of the audit has nothing of a query, a header, a body or an answer, whether the request was allowed, refused or not authenticated.
+// S57: an audit event has nothing of a query, a header, a body or an answer, whether the request was allowed, refused or not authenticated.
 func TestAuditRecordsNoSecret(t *testing.T) {
 	const canary = "Canary-7f3a9"
 	answered := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

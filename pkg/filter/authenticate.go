@@ -17,36 +17,34 @@ import (
 	"kapis.dev/ks-apiserver/pkg/web"
 )
 
-// Authentication finds out who asks.
+// Authentication finds out who sent a request.
 type Authentication struct {
-	// Authenticator judges the credentials. It names an anonymous user where that is wanted: a
-	// request for which it names nobody is answered with 401.
+	// Authenticator verifies the credentials. It returns an anonymous user where that is wanted: a request for which it returns no user is
+	// answered with 401.
 	Authenticator authenticator.Request
-	// Judged tells the endpoints that judge the credentials of a request themselves (the token
-	// endpoint, whose Authorization header may be a client's). Their requests go on as anonymous
-	// ones, with the header in place. Nil means that there are none.
+	// Judged reports whether an endpoint verifies the credentials of a request itself (the token endpoint, whose Authorization header may be
+	// a client's). Such requests go on as anonymous ones, with the header left in. Nil means that there are none.
 	Judged func(*request.Info) bool
-	// Headers and Prefixes are names of headers, beside the usual ones, by which proxies in
-	// front of Kubernetes state an identity. No client may: they are removed.
+	// Headers and Prefixes are names of headers, besides the usual ones, by which proxies in front of Kubernetes state an identity. Clients
+	// may not send them: they are removed.
 	Headers, Prefixes []string
-	// Proxies are the authenticating proxies, whose word for who sent a request counts; nil for none.
+	// Proxies are the authenticating proxies, whose identity headers count; nil for none.
 	Proxies Proxies
-	// Source tells the address that a request comes from, for authenticators that bound what one address may cost; nil
-	// where they have no use for it.
+	// Source returns the address that a request comes from, for authenticators that bound what one address may cost; nil if they do not need
+	// it.
 	Source func(*http.Request) string
 }
 
-// Proxies know the peers that may state identities.
+// Proxies are the peers that may state identities.
 type Proxies interface {
-	// Trusts tells whether the peer of a request is such a proxy.
+	// Trusts reports whether the peer of a request is such a proxy.
 	Trusts(r *http.Request) bool
-	// Headers are the names of the headers in which they state identities.
+	// Headers returns the names of the headers in which they state identities.
 	Headers() []string
 }
 
-// Wrap is the filter. What goes on carries the user in its context, and no credential: the
-// Authorization header and the cookies with tokens are gone, and before any of it is looked at, so
-// are all headers that state an identity.
+// Wrap is the filter. The request that goes on has the user in its context, and no credentials: the Authorization header and the cookies
+// with tokens are removed, and, before anything is verified, all headers that state an identity.
 func (a Authentication) Wrap(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		stated := a.takeIdentity(r)
@@ -85,8 +83,7 @@ func (a Authentication) Wrap(next http.Handler) http.Handler {
 
 var anonymous = &user.DefaultInfo{Name: user.Anonymous, Groups: []string{user.AllUnauthenticated}}
 
-// credentials are what a request came with. They are kept for filter.Recheck, out of reach of
-// everything that a request is passed on to.
+// credentials are those that a request came with. They are stored for filter.Recheck, and are not passed on with the request.
 type credentials struct {
 	judged                bool // by filter.Authentication
 	authorization, cookie []string
@@ -108,13 +105,12 @@ func authenticate(a authenticator.Request, r *http.Request) (user.Info, error) {
 	return resp.User, nil
 }
 
-// challenge says how to prove who one is.
+// challenge says how to authenticate.
 const challenge = `Bearer realm="ks-apiserver"`
 
-// refuse answers 401 with the challenge of RFC 6750, 3.1: an error code only where a token was
-// sent. Why the token is bad is for the log. If the answer is that nobody could tell (a key or a
-// session store that is not there yet), then that is passed on, so that clients try again instead
-// of throwing good tokens away.
+// refuse answers 401 with the challenge of RFC 6750, 3.1: with an error code only if a token was sent. Why the token is bad is only
+// logged. If it could not be verified now (a key or a session store is not there yet), that error is passed on, so that clients try again
+// instead of throwing good tokens away.
 func refuse(w http.ResponseWriter, r *http.Request, c *credentials, err error) {
 	if e := undecided(err); e != nil {
 		web.WriteError(w, r, e)
@@ -130,7 +126,7 @@ func refuse(w http.ResponseWriter, r *http.Request, c *credentials, err error) {
 	web.WriteError(w, r, apierrors.NewUnauthorized("Unauthorized"))
 }
 
-// bearer tells whether a token was sent, of whatever quality.
+// bearer reports whether a token was sent, good or bad.
 func (c *credentials) bearer() bool {
 	const scheme = "bearer"
 	for _, v := range c.authorization {
@@ -141,8 +137,8 @@ func (c *credentials) bearer() bool {
 	return len(c.authorization) == 0 && hasTokenCookie(c.cookie)
 }
 
-// undecided returns the part of err that says "I can't tell now": a Status of 429 or 5xx. Of several authenticators it may be that of
-// any of them, whatever the ones before it said.
+// undecided returns the part of err that says "I can't tell now": a Status of 429 or 5xx. Of several authenticators any may have returned
+// it, whatever the ones before it said.
 func undecided(err error) error {
 	switch e := err.(type) { //nolint:errorlint // one level at a time: each branch is asked by itself
 	case nil:
@@ -169,12 +165,12 @@ func firstUndecided(errs []error) error {
 	return nil
 }
 
-// strangerPatience is how long someone unknown may take to receive an answer by HTTP/2.
+// strangerPatience is how long an unauthenticated client may take to receive an answer by HTTP/2.
 const strangerPatience = time.Minute
 
-// limitHTTP2 ends the HTTP/2 connection of someone unknown after this answer, so that streams can't be opened and reset in floods
-// without a login; and ends the stream of an answer that is not received, since a client that opens no window would hold
-// a goroutine for each of its streams for as long as it likes, and the connection with them.
+// limitHTTP2 ends the HTTP/2 connection of an unauthenticated client after this answer, so that streams can't be opened and reset in
+// floods without a login. It also ends the stream of an answer that is not received, because a client that opens no window would hold a
+// goroutine for each of its streams, and the connection with them.
 func limitHTTP2(w http.ResponseWriter, r *http.Request) {
 	if r.ProtoMajor == 2 {
 		w.Header().Set("Connection", "close") // net/http sends GOAWAY
@@ -182,7 +178,7 @@ func limitHTTP2(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// takeIdentity removes the headers that state an identity, and returns those of a proxy whose word counts.
+// takeIdentity removes the headers that state an identity, and returns those of a trusted proxy.
 func (a Authentication) takeIdentity(r *http.Request) http.Header {
 	var stated http.Header
 	if a.Proxies != nil {
@@ -201,8 +197,7 @@ func (a Authentication) takeIdentity(r *http.Request) http.Header {
 	return stated
 }
 
-// cutIdentity removes every header by which a client could state who it is, or was, to a server
-// behind this one.
+// cutIdentity removes every header by which a client could state an identity to a server after this one.
 func (a Authentication) cutIdentity(h http.Header) {
 	for k := range h {
 		if statesIdentity(k) {

@@ -148,7 +148,7 @@ func TestJudgedEndpointsKeepTheirHeader(t *testing.T) {
 	}
 }
 
-// timed notes that its answer has a time in which it has to be received.
+// timed records the deadline by which its answer has to be received.
 type timed struct {
 	*httptest.ResponseRecorder
 	until time.Time
@@ -220,7 +220,7 @@ func TestRecheckFollowsWhatChanged(t *testing.T) { // S53
 			r.Header.Set("Authorization", "Bearer t")
 			serve(h, r)
 			c.change(w)
-			for range 2 { // checking takes nothing away
+			for range 2 { // checking removes nothing
 				if err := Recheck(a, z)(context.Background(), passed); (err != nil) != c.ends {
 					t.Errorf("the check says %v", err)
 				}
@@ -260,13 +260,13 @@ type proxies struct{}
 func (proxies) Trusts(r *http.Request) bool { return r.Header.Get("X-Trusted") != "" }
 func (proxies) Headers() []string           { return []string{"X-Custom-User", "X-Remote-User"} }
 
-// anything allows everything, without a login too.
+// anything allows everything, even without a login.
 var anything = authz.Func(func(context.Context, user.Info, *request.Info) (authz.Decision, error) {
 	return authz.Allow("", ""), nil
 })
 
-// S13, S19: identity headers, of custom and of the usual names, reach the authenticators where a proxy sent them, and nobody else; behind
-// the filter they are gone in any case. A check of the same request later sees them again.
+// S13, S19: identity headers, of custom and of the usual names, reach the authenticators if a proxy sent them, and no one else's do; after the filter they
+// are removed in any case. A later check of the same request sees them again.
 func TestIdentityHeadersCountFromProxiesOnly(t *testing.T) {
 	names := []string{"X-Custom-User", "X-Remote-User", "X-Remote-Group", "X-Remote-Extra-Scopes", "Impersonate-User"}
 	for _, trusted := range []bool{false, true} {
@@ -319,8 +319,8 @@ func TestIdentityHeadersCountFromProxiesOnly(t *testing.T) {
 	}
 }
 
-// S68: of several authenticators each may be the one that can't tell now; what the others say of the token, which is not theirs, does not make it a
-// bad one.
+// S68: any of several authenticators may be the one that can't tell now; the errors of the others, to which the token does not belong, do not make it a bad
+// one.
 func TestNobodyIsToldThatATokenIsBadWhichNobodyCouldVerify(t *testing.T) {
 	busy := apierrors.NewTooManyRequests("too many", 1)
 	for name, err := range map[string]error{

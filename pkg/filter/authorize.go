@@ -12,10 +12,9 @@ import (
 	"kapis.dev/ks-apiserver/pkg/web"
 )
 
-// Authorize lets a request go on, with the decision in its context, if a allows it, and answers 403
-// in the words of Kubernetes otherwise. A list of this server's own of which the caller may see some
-// goes on too, with a decision that does not allow it: the router refuses it, unless its route restricts
-// its answer to the partial list. An error is answered as what it is (503 for one that says so, 500 without
+// Authorize lets a request go on, with the decision in its context, if a allows it, and answers 403 in the words of Kubernetes otherwise.
+// A list of this server's own of which the caller may see some goes on too, with a decision that does not allow it: the router refuses
+// it, unless its route restricts its answer to the partial list. An error is answered with its own code (503 if it says so, 500 without
 // detail for any other), and nothing goes on.
 func Authorize(a authz.Authorizer) Filter {
 	return func(next http.Handler) http.Handler {
@@ -44,8 +43,8 @@ func Authorize(a authz.Authorizer) Filter {
 	}
 }
 
-// mayBePartial reports whether i is a list, or a watch of one, at a path of this server's own, of the cluster or of a workspace: nothing
-// else is answered with a partial list.
+// mayBePartial reports whether i is a list, or a watch of one, at a path of this server's own, of the cluster or of a workspace: no other
+// request is answered with a partial list.
 func mayBePartial(i *request.Info) bool {
 	return i.IsResource && !i.IsKubernetes && (i.Verb == "list" || i.Verb == "watch") && i.Namespace == "" && i.Name == "" &&
 		i.Subresource == ""

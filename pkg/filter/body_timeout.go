@@ -12,7 +12,7 @@ import (
 	"kapis.dev/ks-apiserver/pkg/status"
 )
 
-// BodyPatience is how long a client may send nothing of a body that is waited for.
+// BodyPatience is how long a client may pause while it sends a body that is being read.
 const BodyPatience = 30 * time.Second
 
 // bodyFarewell is how long all bodies together may still take when the server stops.
@@ -20,14 +20,14 @@ const bodyFarewell = 3 * time.Second
 
 var errSlowBody error = status.Errorf(http.StatusRequestTimeout, "the body of the request did not come: send it without pauses")
 
-// Body gives up bodies of which nothing comes for patience, so that nobody, logged in or not, holds a request open by
-// announcing what he never sends: reading ends with a Status of code 408, and so does net/http's own reading of what a handler
-// left, after which the connection is closed. Every byte that comes renews the patience. Once drain is done there is little time.
+// Body times out request bodies that stall for patience, so that no client, logged in or not, holds a request open by announcing a body
+// that it never sends: reading ends with a Status of code 408, and so does net/http's own reading of what a handler left, after which the
+// connection is closed. Every byte that arrives restarts the timeout. Once drain is done there is little time left.
 //
-// After a body in chunks the connection is closed: there may have been a Content-Length too, by which a server before this one takes
+// After a chunked body the connection is closed: there may have been a Content-Length too, by which a server before this one takes
 // something else for the next request (RFC 9112, 6.1), and net/http has removed it.
 //
-// It stands before all that answers, behind Observe.
+// It precedes all filters that answer, and follows Observe.
 func Body(drain context.Context, patience time.Duration) Filter {
 	return func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -38,7 +38,7 @@ func Body(drain context.Context, patience time.Duration) Filter {
 			if r.ProtoMajor == 1 && len(r.TransferEncoding) > 0 {
 				w.Header().Set("Connection", "close")
 			}
-			w, r, _ = recorded(w, r) // a copy: net/http goes by the kind of body that its own request has
+			w, r, _ = recorded(w, r) // a copy: net/http depends on the type of body that its own request has
 			b := &awaited{ReadCloser: r.Body, control: http.NewResponseController(w), drain: drain, patience: patience, rests: r.ProtoMajor == 1}
 			r.Body = b
 			b.begin()
@@ -49,12 +49,12 @@ func Body(drain context.Context, patience time.Duration) Filter {
 	}
 }
 
-// awaited is a body that has to come.
+// awaited is a request body with a deadline.
 //
-// With HTTP/1 the deadline is the connection's. It rests between reads, for net/http reads by itself what is left before it
-// answers. Behind the end of the body net/http waits on the connection for the client to go, which must have no deadline: it
-// lifts it itself when it begins, and from then on nothing here may touch it. With HTTP/2 a deadline that passes breaks
-// the body for good, so there is one only while somebody reads.
+// With HTTP/1 the deadline is the connection's. It rests between reads, because net/http itself reads what is left before it answers.
+// After the end of the body net/http waits on the connection for the client to close it, which must have no deadline: net/http clears it
+// when it begins to wait, and from then on nothing here may set it. With HTTP/2 a deadline that passes breaks the body permanently, so
+// there is one only during a read.
 type awaited struct {
 	io.ReadCloser
 	control  *http.ResponseController
@@ -81,7 +81,7 @@ func (b *awaited) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// begin is for bodies that nobody reads.
+// begin sets the deadline for a body that no handler reads.
 func (b *awaited) begin() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -127,7 +127,7 @@ func (b *awaited) hurry() {
 	}
 }
 
-// leave is for what the handler has left of the body, which net/http reads.
+// leave sets the deadline for what the handler has left of the body, which net/http reads.
 func (b *awaited) leave() {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -19,11 +19,11 @@ import (
 	"kapis.dev/ks-apiserver/pkg/web"
 )
 
-// patience is how long a client may send nothing in these tests. Where it has to pass, the clock is a test's own, and connections are pipes.
+// patience is how long a client may send nothing in these tests. Where it has to pass, the clock is a synctest bubble's, and connections are pipes.
 const patience = time.Second
 
-// reading answers with how much of the body came, or why it did not; at /refused it reads nothing, and at /stream it tells
-// every while that it goes on, for longer than the patience, and then whether the request was still wanted.
+// reading answers with how much of the body came, or why it did not; at /refused it reads nothing, and at /stream it writes at intervals for longer than the
+// patience, and then says whether the request was still wanted.
 var reading = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 	switch r.URL.Path {
 	case "/refused", "/api/v1/namespaces/a/services/s/proxy/refused":
@@ -64,7 +64,7 @@ func bodyServer(t *testing.T, drain context.Context, patience time.Duration) *ht
 	return srv
 }
 
-// ends tells whether the server closes the connection: it waits for nothing more.
+// ends reports whether the server closes the connection: it waits for nothing more.
 func (c *rawConn) ends() {
 	c.t.Helper()
 	if _, err := io.Copy(io.Discard, c.r); err != nil && !errors.Is(err, io.EOF) && !strings.Contains(err.Error(), "reset") {
@@ -92,7 +92,7 @@ func TestABodyThatNeverComesIsGivenUp(t *testing.T) {
 			if got := conn.status(); got != c.code {
 				t.Errorf("answered with %d, want %d", got, c.code)
 			}
-			conn.ends() // what comes now must not be taken for a request
+			conn.ends() // further bytes must not be taken for a request
 		})
 	}
 	t.Run("HTTP2", func(t *testing.T) {
@@ -106,7 +106,7 @@ func TestABodyThatNeverComesIsGivenUp(t *testing.T) {
 	})
 }
 
-// S24: net/http hides whether a request in chunks had a length as well, by which a proxy before this server takes the rest for another one.
+// S24: net/http hides whether a chunked request had a length as well, by which a proxy before this server takes the rest for another request.
 func TestNothingIsReadAfterABodyInChunks(t *testing.T) {
 	srv := bodyServer(t, t.Context(), patience)
 	const chunks, next = "3\r\nabc\r\n0\r\n\r\n", "GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n"
@@ -128,7 +128,7 @@ func TestNothingIsReadAfterABodyInChunks(t *testing.T) {
 	}
 }
 
-// post sends a body over TLS, so HTTP/2.
+// post sends a body over TLS, and so over HTTP/2.
 func post(t *testing.T, srv *httptest.Server, path string, body io.Reader) *http.Response {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "https://example.com"+path, body)
@@ -178,7 +178,7 @@ func (p *pipes) dial() net.Conn {
 	return ours
 }
 
-// raw is a connection for bytes to a server of the handler, in the clear.
+// raw returns a connection for bytes to a server of the handler, without TLS.
 func (p *pipes) raw(t *testing.T, h http.Handler) *rawConn {
 	srv := &http.Server{Handler: h}
 	go func() { _ = srv.Serve(p) }()
@@ -187,7 +187,7 @@ func (p *pipes) raw(t *testing.T, h http.Handler) *rawConn {
 	return &rawConn{t, conn, bufio.NewReader(conn)}
 }
 
-// secure is a server of the handler that speaks HTTP/2.
+// secure returns a server of the handler that speaks HTTP/2.
 func (p *pipes) secure(t *testing.T, h http.Handler) *httptest.Server {
 	srv := &httptest.Server{Listener: p, Config: &http.Server{Handler: h}, EnableHTTP2: true}
 	srv.StartTLS()
@@ -217,7 +217,7 @@ func TestABodyThatComesSlowlyIsTaken(t *testing.T) {
 			if got := conn.status(); got != http.StatusOK {
 				t.Fatalf("answered with %d", got)
 			}
-			// The connection is used again, after longer than the patience, and its next body has a patience of its own.
+			// The connection is used again, after longer than the patience, and its next body has its own timeout.
 			time.Sleep(3 * patience)
 			conn.send("POST /x HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\n\r\nx")
 			if got := conn.status(); got != http.StatusOK {

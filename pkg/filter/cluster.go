@@ -10,8 +10,8 @@ import (
 	"kapis.dev/ks-apiserver/pkg/web"
 )
 
-// Cluster lets requests go on that name no cluster, or this one by one of the names given (its
-// name, its alias). Any other is answered with 400.
+// Cluster lets a request go on if it names no cluster, or this one by one of the names given (its name, its alias). Any other is answered
+// with 400.
 func Cluster(names ...string) Filter {
 	local := map[string]bool{"": true}
 	for _, name := range names {

@@ -5,13 +5,13 @@ import (
 	"strings"
 )
 
-// secretCookie tells whether a cookie (name=value) of the console holds a token.
+// secretCookie reports whether a cookie (name=value) of the console holds a token.
 func secretCookie(pair string) bool {
 	name := cookieName(pair)
 	return name == tokenCookie || name == "refreshToken"
 }
 
-// cookieName reads a name as http.Request.Cookie does: the space around it does not count.
+// cookieName returns the name as http.Request.Cookie reads it: the space around it does not count.
 func cookieName(pair string) string {
 	name, _, _ := strings.Cut(pair, "=")
 	return strings.TrimSpace(name)
@@ -28,8 +28,8 @@ func hasTokenCookie(lines []string) bool {
 	return false
 }
 
-// cutSecretCookies takes the cookies that hold tokens out of h, and leaves the others. The old
-// values stay as they are: whoever kept them can still read them.
+// cutSecretCookies removes the cookies that hold tokens from h, and leaves the others. The old values are not changed: code that retained
+// them can still read them.
 func cutSecretCookies(h http.Header) {
 	lines := h["Cookie"]
 	var kept []string

@@ -19,8 +19,7 @@ import (
 	"kapis.dev/ks-apiserver/pkg/request"
 )
 
-// tokens authenticates "Bearer NAME" as NAME unless NAME is "bad", the cookie token on upgrades, and
-// as anonymous whoever sends nothing.
+// tokens authenticates "Bearer NAME" as NAME unless NAME is "bad", the cookie token on upgrades, and requests without credentials as anonymous.
 var tokens = authenticator.RequestFunc(func(r *http.Request) (*authenticator.Response, bool, error) {
 	name, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
 	if c, err := r.Cookie("token"); !ok && err == nil && request.IsUpgrade(r.Header) {
@@ -35,7 +34,7 @@ var tokens = authenticator.RequestFunc(func(r *http.Request) (*authenticator.Res
 	return &authenticator.Response{User: &user.DefaultInfo{Name: name, UID: "uid-" + name}}, true, nil
 })
 
-// named allows whoever is not anonymous.
+// namedOnly allows every user who is not anonymous.
 var namedOnly = authz.Func(func(_ context.Context, u user.Info, _ *request.Info) (authz.Decision, error) {
 	if u.GetName() == user.Anonymous {
 		return authz.Decision{}, nil

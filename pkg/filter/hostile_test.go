@@ -9,7 +9,7 @@ import (
 	"kapis.dev/ks-apiserver/tools/hostile"
 )
 
-// A request goes on that names this cluster, by its very name, or none; no other word is taken for it.
+// A request goes on if it names this cluster exactly, or no cluster; no other word is taken for it.
 func TestNoWordIsThisClusterButItsNames(t *testing.T) {
 	passed, refused := 0, 0
 	for seed := range uint64(1000) {

@@ -10,8 +10,8 @@ import (
 	"kapis.dev/ks-apiserver/pkg/web"
 )
 
-// Info understands what a request asks for, once, and puts it into the context. What can't be
-// understood is answered with 400: nothing behind this filter looks at a path that was not parsed.
+// Info parses what a request asks for, once, and puts it into the context. A request that can't be parsed is answered with 400: no later
+// filter sees a path that was not parsed.
 func Info(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		info, err := request.Parse(r)
@@ -20,7 +20,7 @@ func Info(next http.Handler) http.Handler {
 			return
 		}
 		w, r, rec := recorded(w, r)
-		if rec.info != nil { // a request within a request is judged by itself
+		if rec.info != nil { // a request within a request is authorized by itself
 			w, r, rec = newRecord(w, r)
 		}
 		rec.info = info

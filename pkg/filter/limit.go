@@ -13,9 +13,9 @@ import (
 // MaxBody is how many bytes the body of a request may have: as many as kube-apiserver and etcd take.
 const MaxBody = 3 << 20
 
-// Limit refuses bodies of more than maxBody bytes with 413: at once where the length is declared,
-// otherwise when a read passes the limit. What is streamed through kube-apiserver to a workload
-// (the proxy sub-resource) is not an object of the API, and has no limit here, nor a time in which it has to come.
+// Limit refuses bodies of more than maxBody bytes with 413: at once if the length is declared, otherwise when a read passes the limit. A
+// body that is streamed through kube-apiserver to a workload (the proxy sub-resource) is not an object of the API, and has no limit and
+// no timeout here.
 func Limit(maxBody int64) Filter {
 	return func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -14,12 +14,11 @@ import (
 	"kapis.dev/ks-apiserver/pkg/request"
 )
 
-// maxResources bounds how many different resources get series of their own. A client can name any
-// resource in a path, and a custom resource can be made by whoever may; memory must not follow.
+// maxResources bounds how many different resources get their own series. A client can name any resource in a path, and users with the
+// right can create custom resources; memory must stay bounded.
 const maxResources = 2048
 
-// Metrics counts requests. A request's series are found in one map of plain values, so that
-// counting one costs no allocation.
+// Metrics counts requests. A request's series are found in one map of plain values, so that counting one allocates nothing.
 type Metrics struct {
 	total    *prometheus.CounterVec
 	duration *prometheus.HistogramVec
@@ -85,9 +84,8 @@ func (m *Metrics) observe(rec *record, r *http.Request, took time.Duration) {
 	}
 }
 
-// find returns the series of a key that has none of its own yet. A resource gets its own once a
-// request for it succeeded, which proves that it exists; until then, and beyond the bound, all share
-// one.
+// find returns the series of a key that has none of its own yet. A resource gets its own once a request for it succeeded, which proves
+// that it exists; until then, and beyond the bound, all share one.
 func (m *Metrics) find(key seriesKey, timed bool) series {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -110,13 +108,12 @@ func (m *Metrics) find(key seriesKey, timed bool) series {
 	return s
 }
 
-// clone returns k without ties to the path that its strings were cut from, so that a map does not
-// keep whole requests alive.
+// clone returns a copy of k that shares no memory with the path of a request, so that a map does not keep whole requests alive.
 func (k resourceKey) clone() resourceKey {
 	return resourceKey{strings.Clone(k.group), strings.Clone(k.version), strings.Clone(k.resource)}
 }
 
-// verb is a word out of a fixed list: methods are free text on the wire.
+// verb returns a word from a fixed list: methods are free text on the wire.
 func verb(i *request.Info, method string) string {
 	v := method
 	if i != nil {
@@ -143,7 +140,7 @@ func verb(i *request.Info, method string) string {
 	return "other"
 }
 
-// lasting tells requests whose length is the client's choice.
+// lasting reports whether the length of a request is the client's choice.
 func lasting(i *request.Info, rawQuery string) bool {
 	if i == nil {
 		return false
@@ -155,14 +152,13 @@ func lasting(i *request.Info, rawQuery string) bool {
 	switch i.Verb {
 	case "watch", "proxy":
 		return true
-	case "list": // kube-apiserver knows no live pages
+	case "list": // kube-apiserver has no live pages
 		return !i.IsKubernetes && first(rawQuery, "view") == "live"
 	}
 	return false
 }
 
-// first is the first value of a parameter, the one that lists go by. It allocates only where what it
-// decodes is encoded.
+// first returns the first value of a parameter, which lists use. It allocates only if the value is percent-encoded.
 func first(rawQuery, name string) string {
 	for rawQuery != "" {
 		var pair string

@@ -10,15 +10,14 @@ import (
 // accessLog is the verbosity from which every request is logged.
 const accessLog klog.Level = 4
 
-// Observe counts every request and how long it took, and logs it at verbosity 4: the path only,
-// since a query may carry what does not belong into a log. It stands first, so that it sees
-// refusals, panics and requests that nobody could parse.
+// Observe counts every request and how long it took, and logs it at verbosity 4: the path only, because a query may have secrets. It is
+// the first filter, so that it sees refusals, panics and requests that can't be parsed.
 func Observe(m *Metrics) Filter {
 	return func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			start := time.Now()
 			w, r, rec := recorded(w, r)
-			defer func() { // deferred, for http.ErrAbortHandler passes here
+			defer func() { // deferred, because http.ErrAbortHandler passes here
 				took := time.Since(start)
 				m.observe(rec, r, took)
 				if log := klog.V(accessLog); log.Enabled() {
@@ -39,7 +38,7 @@ func logAccess(log klog.Verbose, rec *record, r *http.Request, took time.Duratio
 		"bytes", rec.bytes, "took", took, "from", r.RemoteAddr, "protocol", r.Proto)
 }
 
-// code is the status that the client saw. A handler that writes nothing answers with 200.
+// code is the status that the client saw. A handler that writes nothing answers 200.
 func (rec *record) code() int {
 	if rec.status == 0 {
 		return http.StatusOK

@@ -17,15 +17,15 @@ import (
 	"kapis.dev/ks-apiserver/pkg/request"
 )
 
-// partly gives everybody a part of everything: more than any authorizer may.
+// partly gives every user a partial list of everything: more than any authorizer may.
 func partly(names ...string) authz.Authorizer {
 	return authz.Func(func(context.Context, user.Info, *request.Info) (authz.Decision, error) {
 		return authz.AllowPartial(authz.NewPartialList(names, nil), ""), nil
 	})
 }
 
-// Only a list of this server's own goes on with a part, whatever the authorizer says: nothing of
-// kube-apiserver, no object, no write and no other path.
+// Only a list of this server's own goes on with a partial list, whatever the authorizer says: no request to kube-apiserver, no object, no write and no other
+// path.
 func TestOnlyListsOfOursGoOnWithAPart(t *testing.T) {
 	var seen authz.Decision
 	reached := false
@@ -74,14 +74,14 @@ func TestAnAuthorizerThatCannotTellGivesNoPart(t *testing.T) {
 	}
 }
 
-// S2, U19: a watch of a part ends when the part is another one, be it smaller or larger.
+// S2, U19: a watch of a partial list ends when the partial list changes, be it smaller or larger.
 func TestRecheckFollowsThePart(t *testing.T) {
 	all := authz.Func(func(context.Context, user.Info, *request.Info) (authz.Decision, error) {
 		return authz.Allow("", ""), nil
 	})
 	for name, c := range map[string]struct {
 		before, after authz.Authorizer
-		ends, anew    bool // anew: what may be seen is to be listed again
+		ends, anew    bool // anew: the client has to list again
 	}{
 		"TheSamePart":          {partly("a", "b"), partly("b", "a"), false, false},
 		"SmallerPart":          {partly("a", "b"), partly("a"), true, true},

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// rawConn speaks bytes, not requests: for what no client library would send.
+// rawConn speaks bytes, not requests: for requests that no client library would send.
 type rawConn struct {
 	t    *testing.T
 	conn net.Conn
@@ -36,7 +36,7 @@ func (c *rawConn) send(s string) {
 	}
 }
 
-// status reads one answer whole.
+// status reads one whole answer.
 func (c *rawConn) status() int {
 	c.t.Helper()
 	res, err := http.ReadResponse(c.r, nil)

@@ -14,13 +14,11 @@ import (
 	"kapis.dev/ks-apiserver/pkg/request"
 )
 
-// Recheck returns a function that judges a request again, later, that passed Authentication and
-// Authorize: with the same credentials, for the same user, for the same right. It is for requests
-// that go on for long (watches, terminals), which must end soon after the token, the session or the
-// right does, or after the partial list changes that they may be answered with. An error says why
-// the request must end. It is 410 (Expired) where only the partial list is another one: the client has to list
-// again, since no event tells it of what was there before and may be seen now. It may be called from any goroutine until long after the
-// handler returned.
+// Recheck returns a function that checks again, later, a request that passed Authentication and Authorize: with the same credentials, for
+// the same user, for the same right. It is for long requests (watches, terminals), which must end soon after the token, the session or
+// the right ends, or after their partial list changes. An error says why the request must end. It is 410 (Expired) if only the partial
+// list has changed: the client has to list again, because no event tells it of existing objects that it may see now. It may be called
+// from any goroutine until long after the handler returned.
 func Recheck(a authenticator.Request, z authz.Authorizer) func(context.Context, *http.Request) error {
 	return func(ctx context.Context, r *http.Request) error {
 		info, before := request.InfoFrom(r.Context()), request.UserFrom(r.Context())

@@ -14,39 +14,37 @@ import (
 	"kapis.dev/ks-apiserver/pkg/request"
 )
 
-// record is all that is known of one request: what the filters found out about it, and what was
-// answered. One is made per request, by the first filter that needs it. It goes down the road twice:
-// as the ResponseWriter, which remembers what was answered, and as the context of the request, from
-// which handlers learn who asks for what. Outward it tells metrics, access log, audit and recovery
-// the same. One object in the place of a context for each finding keeps the road cheap.
+// record is all that is known of one request: what the filters found out about it, and what was answered. One is made per request, by the
+// first filter that needs it. It is both the ResponseWriter, which records what was answered, and the context of the request, from which
+// handlers learn the caller and the request. Metrics, access log, audit and recovery all use it. One object instead of a context for each
+// finding keeps the filters cheap.
 //
-// A filter writes its finding before it lets the request go on, and nobody writes afterwards: what a
-// handler starts may read a record for as long as it likes.
+// A filter writes its findings before it lets the request go on, and nothing writes them afterwards: goroutines that a handler starts may
+// read a record for as long as they like.
 type record struct {
 	http.ResponseWriter
 	context.Context
 
 	info        *request.Info  // nil until the path was understood
-	user        user.Info      // nil until somebody was authenticated
+	user        user.Info      // nil until a user was authenticated
 	credentials credentials    // what the request came with, where they were judged
 	decision    authz.Decision // the zero value until there was one
 	status      int            // 0 until the answer began; 101 once the connection was taken over
 	bytes       int64          // of the body
 
-	source func(*http.Request) string // tells where asked comes from; nil where nobody can
+	source func(*http.Request) string // returns where asked comes from; nil if that is not known
 	asked  *http.Request
 }
 
-// hijackable is a record whose connection can be taken over (HTTP/1.1). It is a type of its own
-// because code that looks for an http.Hijacker must not find one where there is none (HTTP/2).
+// hijackable is a record whose connection can be taken over (HTTP/1.1). It is its own type because code that looks for an http.Hijacker
+// must not find one where there is none (HTTP/2).
 type hijackable struct {
 	record
 }
 
 type recordKey struct{}
 
-// recorded returns what to go on with, and the record of the request: the one that its context has,
-// or a new one.
+// recorded returns the writer and the request to go on with, and the record of the request: the one that its context has, or a new one.
 func recorded(w http.ResponseWriter, r *http.Request) (http.ResponseWriter, *http.Request, *record) {
 	if rec, ok := r.Context().Value(recordKey{}).(*record); ok {
 		return w, r, rec
@@ -54,7 +52,7 @@ func recorded(w http.ResponseWriter, r *http.Request) (http.ResponseWriter, *htt
 	return newRecord(w, r)
 }
 
-// newRecord makes a record of a request, and of no other that its context may be of.
+// newRecord returns a new record of a request, even if its context belongs to another one.
 func newRecord(w http.ResponseWriter, r *http.Request) (http.ResponseWriter, *http.Request, *record) {
 	ctx := r.Context()
 	if _, ok := w.(http.Hijacker); ok {
@@ -65,8 +63,7 @@ func newRecord(w http.ResponseWriter, r *http.Request) (http.ResponseWriter, *ht
 	return rec, r.WithContext(rec), rec
 }
 
-// Value returns what was found out already under the keys of its packages, and otherwise what the
-// context has that the request came with.
+// Value returns the findings under the keys of their packages, and otherwise the values of the context that the request came with.
 func (rec *record) Value(key any) any {
 	switch key.(type) {
 	case recordKey:
@@ -83,7 +80,7 @@ func (rec *record) Value(key any) any {
 		return &rec.decision
 	case request.SourceKey:
 		if rec.source != nil {
-			return rec.source(rec.asked) // found out for the few that ask, and not for each request
+			return rec.source(rec.asked) // computed only on demand, and not for each request
 		}
 	case credentialsKey:
 		return &rec.credentials
@@ -94,7 +91,7 @@ func (rec *record) Value(key any) any {
 // Unwrap serves http.ResponseController.
 func (rec *record) Unwrap() http.ResponseWriter { return rec.ResponseWriter }
 
-// WriteHeader remembers the final status; informational ones (RFC 9110, 15.2) come before it.
+// WriteHeader records the final status; informational ones (RFC 9110, 15.2) come before it.
 func (rec *record) WriteHeader(code int) {
 	if rec.status == 0 && (code >= http.StatusOK || code == http.StatusSwitchingProtocols) {
 		rec.status = code
@@ -102,7 +99,7 @@ func (rec *record) WriteHeader(code int) {
 	rec.ResponseWriter.WriteHeader(code)
 }
 
-// Write counts.
+// Write counts the bytes that are written.
 func (rec *record) Write(p []byte) (int, error) {
 	rec.begin()
 	n, err := rec.ResponseWriter.Write(p)
@@ -118,7 +115,7 @@ func (rec *record) WriteString(s string) (int, error) {
 	return n, err
 }
 
-// ReadFrom keeps the fast way of copying that the inner writer may have.
+// ReadFrom uses the inner writer's fast way of copying, if it has one.
 func (rec *record) ReadFrom(src io.Reader) (int64, error) {
 	rec.begin()
 	n, err := io.Copy(rec.ResponseWriter, src)

@@ -100,8 +100,7 @@ func TestRecordIsTheContextOfItsRequest(t *testing.T) {
 	}
 }
 
-// A handler that sends a request through the chain again, with the context of its own, gets that
-// request judged, and stays who it is.
+// A request that a handler sends through the chain again, with the context of its own, is authorized by itself, and does not change the outer one.
 func TestARequestWithinARequestIsJudgedByItself(t *testing.T) {
 	var inner http.Handler
 	chain := func(h http.HandlerFunc) http.Handler {

@@ -12,9 +12,8 @@ import (
 	"kapis.dev/ks-apiserver/pkg/web"
 )
 
-// Recover answers a panic with 500, and logs it with its stack. http.ErrAbortHandler is how a
-// handler asks for the connection to be dropped, and goes on to the server; so does a panic after
-// the answer began, since a client must not take half an answer for a whole one.
+// Recover answers a panic with 500, and logs it with its stack. http.ErrAbortHandler, by which a handler drops the connection, goes on to
+// the server; so does a panic after the answer began, because a client must not take half an answer for a whole one.
 func Recover(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w, r, rec := recorded(w, r)
@@ -33,7 +32,7 @@ func Recover(next http.Handler) http.Handler {
 			}
 			h := w.Header()
 			for _, k := range []string{"Content-Length", "Content-Encoding", "Etag", "Last-Modified", "Cache-Control"} {
-				h.Del(k) // they described the answer that is not coming
+				h.Del(k) // they described the abandoned answer
 			}
 			s := web.Status(apierrors.NewInternalError(errors.New("see the server's log")))
 			web.WriteJSON(w, r, int(s.Code), s)

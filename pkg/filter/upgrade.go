@@ -12,7 +12,7 @@ import (
 	"kapis.dev/ks-apiserver/pkg/web"
 )
 
-// tokenCookie is where the console's browser keeps the access token.
+// tokenCookie is the cookie in which the console stores the access token.
 const tokenCookie = "token"
 
 // Upgrade refuses requests for another protocol (WebSocket, SPDY) that must not be granted:
@@ -49,8 +49,8 @@ type constError string
 
 func (e constError) Error() string { return string(e) }
 
-// crossSite tells whether the cookie is the only credential of r and its Origin is not this server.
-// An Origin that is absent proves nothing, and counts as foreign.
+// crossSite reports whether the cookie is the only credential of r and its Origin is not this server. An Origin that is absent proves
+// nothing, and counts as foreign.
 func crossSite(r *http.Request) bool {
 	if len(r.Header["Authorization"]) > 0 || !hasTokenCookie(r.Header["Cookie"]) {
 		return false

@@ -15,8 +15,8 @@ import (
 	"kapis.dev/ks-apiserver/pkg/redaction"
 )
 
-// document rewrites one JSON object: a list, a Table, an object or a Status. Objects within a list go one by one, so that no more
-// than one is in memory; the members of any other are taken together.
+// document rewrites one JSON object: a list, a Table, an object or a Status. Objects within a list are rewritten one by one, so that no
+// more than one is in memory; the members of any other are collected.
 type document struct {
 	in        *rawjson.Reader
 	redaction *redaction.Redaction
@@ -61,7 +61,7 @@ func (d *document) batch(dst []byte) ([]byte, error) {
 	return dst, nil
 }
 
-// next appends the next piece, which may be empty. Its error is io.EOF behind the end.
+// next appends the next piece, which may be empty. Its error is io.EOF after the end.
 func (d *document) next(dst []byte) ([]byte, error) {
 	switch d.state {
 	case begins:
@@ -91,7 +91,7 @@ func notObject(err error) error {
 	return errDocument
 }
 
-// member reads a member, or the end. Those before a list go out with it, those of an object at the end, when it is known to be one.
+// member reads a member, or the end. Those before a list are written with it, those of an object at the end, when it is known to be one.
 func (d *document) member(dst []byte) ([]byte, error) {
 	c, err := d.in.Peek()
 	if err != nil {
@@ -148,7 +148,7 @@ func (d *document) list(dst []byte) ([]byte, error) {
 	return dst, nil
 }
 
-// flush appends the members that were collected, without what is hidden.
+// flush appends the members that were collected, without the redacted fields.
 func (d *document) flush(dst []byte, end bool) ([]byte, error) {
 	clean, err := d.redaction.Append(nil, "{"+string(d.own)+"}")
 	if err != nil {
@@ -201,7 +201,7 @@ func (d *document) element(dst []byte) ([]byte, error) {
 	return d.redaction.Append(dst, value)
 }
 
-// row appends a row of a Table. Its cells are what the kind says that columns show, and its object as much as was asked for.
+// row appends a row of a Table. Its cells are the columns that may be shown of the kind, and its object is as complete as was asked for.
 func (d *document) row(dst []byte, row string) ([]byte, error) {
 	dst = append(dst, '{')
 	m := rawjson.Object(row)
@@ -227,7 +227,7 @@ func appendName(dst []byte, comma bool, key string) []byte {
 	return append(append(dst, name...), ':')
 }
 
-// refusalOf is the error that an answer is.
+// refusalOf returns the error that an answer stands for.
 func refusalOf(res *http.Response) error {
 	raw, err := io.ReadAll(io.LimitReader(res.Body, 64<<10))
 	var s metav1.Status

@@ -72,7 +72,7 @@ func (b *backend) only(t *testing.T) *http.Request {
 	return seen[0]
 }
 
-// bob is who asks where a test does not say.
+// bob is the caller if a test does not name one.
 var bob = &user.DefaultInfo{
 	Name: "bob", UID: "uid-bob", Groups: []string{"dev", "system:authenticated"},
 	Extra: map[string][]string{"example.com/Session": {"s1", "s2"}},
@@ -80,7 +80,7 @@ var bob = &user.DefaultInfo{
 
 var allowed = authz.Allow("", "kapis:global:viewer")
 
-// front is this server: what the filters do is done as if they had let the request through.
+// front is this server, as if the filters had let the request through.
 func front(t *testing.T, k *Kube, u user.Info, d authz.Decision) *httptest.Server {
 	t.Helper()
 	srv := httptest.NewServer(filtered(k, u, d))
@@ -113,14 +113,14 @@ func newKube(t *testing.T, o KubeOptions) *Kube {
 	return k
 }
 
-// proxied is a backend and this server before it.
+// proxied returns a backend and this server in front of it.
 func proxied(t *testing.T, h http.HandlerFunc) (*backend, *httptest.Server) {
 	t.Helper()
 	b := newBackend(t, h)
 	return b, front(t, newKube(t, KubeOptions{Config: b.config()}), bob, allowed)
 }
 
-// rawConn speaks bytes, not requests: for what no client library would send.
+// rawConn speaks bytes, not requests: for requests that no client library would send.
 type rawConn struct {
 	t    *testing.T
 	conn net.Conn
@@ -147,7 +147,7 @@ func (c *rawConn) send(s string) {
 	}
 }
 
-// answer reads one answer whole.
+// answer reads one whole answer.
 func (c *rawConn) answer() (*http.Response, string) {
 	c.t.Helper()
 	res, err := http.ReadResponse(c.r, nil)

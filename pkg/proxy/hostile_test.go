@@ -13,8 +13,7 @@ import (
 	words "kapis.dev/ks-apiserver/tools/hostile"
 )
 
-// Who kube-apiserver takes the caller for is who the caller is: no name becomes another on its way through a header, as a blank before system:masters
-// would make it that.
+// kube-apiserver always sees the caller's own identity: no name becomes another on its way through a header, as a blank before system:masters would do.
 func TestNoNameBecomesAnotherOnItsWay(t *testing.T) {
 	asserted := 0
 	for seed := range uint64(2000) {

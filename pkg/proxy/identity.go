@@ -10,11 +10,11 @@ import (
 	"k8s.io/apiserver/pkg/authentication/user"
 )
 
-// syntheticGroup begins the names of the groups that this server alone asserts, and only as the
-// outcome of a decision: they stand for the role that allowed the request.
+// syntheticGroup begins the names of the groups that only this server asserts, and only as the result of a decision: they stand for the
+// role that allowed the request.
 const syntheticGroup = "kapis:"
 
-// Names of headers in the form that net/http keeps them in.
+// Names of headers in the form that net/http stores them in.
 const (
 	impersonateUser  = "Impersonate-User"
 	impersonateUID   = "Impersonate-Uid"
@@ -22,9 +22,8 @@ const (
 	impersonateExtra = "Impersonate-Extra-"
 )
 
-// cutHeaders removes what a client said that kube-apiserver, or a server behind it, could take for
-// this server's word: identities, forwarded addresses, credentials of this server's own users.
-// Expect is answered here.
+// cutHeaders removes the headers of a client that kube-apiserver, or a server after it, could take for this server's own: identities,
+// forwarded addresses, credentials of this server's own users. Expect is answered here.
 func cutHeaders(h http.Header) {
 	for k := range h {
 		if !passes(k) {
@@ -63,26 +62,25 @@ func hasPrefixFold(s, prefix string) bool {
 	return len(s) >= len(prefix) && strings.EqualFold(s[:len(prefix)], prefix)
 }
 
-// setPeer tells kube-apiserver, for its audit log, from where the request came: the peer of this
-// connection, and nothing that the peer says.
+// setPeer tells kube-apiserver, for its audit log, where the request came from: the peer of this connection, whatever the peer itself
+// says.
 func setPeer(h http.Header, remoteAddr string) {
 	if host, _, err := net.SplitHostPort(remoteAddr); err == nil {
 		h["X-Forwarded-For"] = []string{host}
 	}
 }
 
-// survives tells whether a header's value arrives as it is sent: what reads it takes blanks at the ends away (RFC 9110, 5.5), so that "
+// survives reports whether a header's value arrives as it is sent: receivers strip blanks at the ends (RFC 9110, 5.5), so that "
 // system:masters" would arrive as another name, and control characters fail the request or begin another line.
 func survives(value string) bool {
 	return strings.TrimSpace(value) == value && strings.IndexFunc(value, unicode.IsControl) < 0 && utf8.ValidString(value)
 }
 
-// impersonate states who asks: u, in u's groups and the synthetic group of the decision. A group whose name would not arrive as it is
-// is not asserted.
+// impersonate sets the headers for the caller: u, in u's groups and the synthetic group of the decision. A group whose name would not
+// arrive as it is is not asserted.
 //
-// Groups that mean power by themselves are not asserted, whoever named them: system:masters, which
-// kube-apiserver asks no role for, those of nodes and components, and any synthetic group but the
-// decision's.
+// Groups that are powerful in themselves are never asserted, whatever named them: system:masters, which kube-apiserver authorizes without
+// a role, those of nodes and components, and any synthetic group but the decision's.
 func impersonate(h http.Header, u user.Info, decided string) {
 	h[impersonateUser] = []string{u.GetName()}
 	if uid := u.GetUID(); uid != "" {
@@ -118,8 +116,8 @@ func assertable(group string) bool {
 		group == "system:serviceaccounts" || strings.HasPrefix(group, "system:serviceaccounts:")
 }
 
-// escapeKey writes the key of an extra so that it can be part of a header's name: bytes that may not
-// be (RFC 9110, 5.6.2), and the percent sign, as %XX, which kube-apiserver decodes.
+// escapeKey returns the key of an extra in a form that can be part of a header's name: bytes that may not be (RFC 9110, 5.6.2), and the
+// percent sign, as %XX, which kube-apiserver decodes.
 func escapeKey(key string) string {
 	const hex = "0123456789ABCDEF"
 	var b strings.Builder

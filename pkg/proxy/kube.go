@@ -1,4 +1,4 @@
-// Package proxy answers requests that are served elsewhere.
+// Package proxy passes requests on to kube-apiserver.
 package proxy
 
 import (
@@ -20,23 +20,20 @@ import (
 	"kapis.dev/ks-apiserver/pkg/web"
 )
 
-// KubeOptions are what NewKube needs.
+// KubeOptions configure NewKube.
 type KubeOptions struct {
-	// Config reaches kube-apiserver with this server's own identity, which needs no right for this
-	// but to impersonate.
+	// Config reaches kube-apiserver with this server's own identity, which needs only the right to impersonate for this.
 	Config *rest.Config
-	// Streams watches over the requests that go on for long. Nil means a Guard that judges nothing
-	// again: for tests only.
+	// Streams ends the long requests whose right ends. Nil means a Guard that never checks again: for tests only.
 	Streams *stream.Guard
 }
 
-// Kube passes requests to kube-apiserver, as their caller: the request carries this server's
-// credentials and the caller's identity by impersonation, so that kube-apiserver decides about the
-// caller, and names him in its audit log. It is to stand behind authentication and authorization,
-// and refuses whatever comes without either.
+// Kube passes requests to kube-apiserver as their caller: the request has this server's credentials and the caller's identity by
+// impersonation, so that kube-apiserver authorizes the caller, and names them in its audit log. It has to follow authentication and
+// authorization, and refuses a request without either.
 //
-// What it does not do: buffer, follow a redirect, lend its own rights; or parse a body, but for the few kinds that have secrets in them
-// (redaction.Hidden), whose answers pass without these.
+// It does not buffer, follow redirects or lend its own rights. It parses no bodies except those of the few kinds that have secrets in
+// them (redaction.Hidden), whose answers it redacts.
 type Kube struct {
 	base    *url.URL
 	origin  []string // of base
@@ -44,16 +41,15 @@ type Kube struct {
 
 	closeIdle func()
 
-	// Three ways there, for three kinds of requests. They differ in their transports: ordinary
-	// requests give up when no answer begins; streams may take any time; upgrades need HTTP/1.1
-	// connections of their own.
+	// Three proxies, for three kinds of requests. They differ in their transports: ordinary requests give up when no answer begins; streams
+	// may take any time; upgrades need HTTP/1.1 connections of their own.
 	ordinary, lasting, upgrades *httputil.ReverseProxy
 	// own is for the requests that handlers make themselves, see RoundTrip; streaming for watches that are answered in another form.
 	own, streaming http.RoundTripper
 }
 
-// NewKube returns a Kube for the cluster that o.Config reaches. An error says what is wrong with
-// the configuration; nothing is dialled yet.
+// NewKube returns a Kube for the cluster that o.Config reaches. An error says what is wrong with the configuration; nothing is dialled
+// yet.
 func NewKube(o KubeOptions) (*Kube, error) {
 	base, _, err := rest.DefaultServerUrlFor(o.Config)
 	if err != nil {
@@ -130,7 +126,7 @@ func (k *Kube) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// guarded passes on what goes on for long.
+// guarded passes on a long request.
 func (k *Kube) guarded(w http.ResponseWriter, r *http.Request, pass func(*stream.Stream, *http.Request)) {
 	s, again, err := k.streams.Over(w, r)
 	if err != nil {
@@ -144,8 +140,8 @@ func (k *Kube) guarded(w http.ResponseWriter, r *http.Request, pass func(*stream
 	pass(s, again)
 }
 
-// checkPassage refuses requests that no filter let through: without a caller there is nobody to
-// impersonate, and what would be left is this server's own identity.
+// checkPassage refuses requests that did not pass the filters: without a caller there is no one to impersonate, and this server's own
+// identity would remain.
 func checkPassage(r *http.Request) (*request.Info, error) {
 	ctx := r.Context()
 	info, u := request.InfoFrom(ctx), request.UserFrom(ctx)
@@ -160,8 +156,8 @@ func checkPassage(r *http.Request) (*request.Info, error) {
 	return info, checkUser(u)
 }
 
-// rewrite makes the request that is sent. ReverseProxy has removed the hop-by-hop headers by now,
-// and those that the Connection header names: a client can't take away what is set here.
+// rewrite makes the request that is sent. ReverseProxy has removed the hop-by-hop headers by now, and those that the Connection header
+// names, so a client can't remove the headers set here.
 func (k *Kube) rewrite(p *httputil.ProxyRequest) {
 	upgrade := request.IsUpgrade(p.In.Header)
 	k.address(p.Out, p.In, upgrade)
@@ -169,13 +165,13 @@ func (k *Kube) rewrite(p *httputil.ProxyRequest) {
 		askJSON(p.Out)
 	}
 	if upgrade {
-		// kube-apiserver takes no WebSocket without an Origin (RFC 6455, 4.1). Whether the page's was
-		// a good one was judged before; this one is this server's.
+		// kube-apiserver accepts no WebSocket without an Origin (RFC 6455, 4.1). The page's Origin was checked before; this one is this
+		// server's.
 		p.Out.Header["Origin"] = k.origin
 	}
 }
 
-// address makes out, a copy of in, a request of this server to kube-apiserver for in's caller.
+// address turns out, a copy of in, into a request of this server to kube-apiserver for in's caller.
 func (k *Kube) address(out, in *http.Request, upgrade bool) {
 	ctx := in.Context()
 	path, raw := request.InfoFrom(ctx).URLPath()
@@ -195,7 +191,7 @@ func (k *Kube) address(out, in *http.Request, upgrade bool) {
 	impersonate(out.Header, request.UserFrom(ctx), authz.DecisionFrom(ctx).Group)
 }
 
-// isLong tells the requests that last as long as the client, or a workload, likes.
+// isLong reports whether a request lasts as long as the client, or a workload, likes.
 func isLong(i *request.Info, u *url.URL) bool {
 	switch i.Verb {
 	case "watch", "proxy":
@@ -210,8 +206,8 @@ func isLong(i *request.Info, u *url.URL) bool {
 	return false
 }
 
-// checkUser refuses to act for names that belong to Kubernetes itself. Nothing that authenticates
-// here gives them out; if something did, the rights of a control plane's component would be its.
+// checkUser refuses to act for names that belong to Kubernetes itself. No authenticator here returns them; if one did, the request would
+// have the rights of a component of the control plane.
 func checkUser(u user.Info) error {
 	name := u.GetName()
 	if name == "" {
@@ -226,7 +222,7 @@ func checkUser(u user.Info) error {
 	return nil
 }
 
-// quietLog takes what ReverseProxy says of connections that ended early, which clients do.
+// quietLog drops ReverseProxy's messages about connections that ended early, which are normal.
 type quietLog struct{}
 
 func (quietLog) Write(p []byte) (int, error) {

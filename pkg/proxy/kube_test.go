@@ -38,7 +38,7 @@ func get(t *testing.T, url string) (*http.Response, string) {
 	return res, string(body)
 }
 
-// wantIdentity checks that the backend saw this server acting for bob, and nothing else of the kind.
+// wantIdentity checks that the backend saw this server impersonating bob, and no other identity.
 func wantIdentity(t *testing.T, r *http.Request) {
 	t.Helper()
 	want := http.Header{
@@ -68,7 +68,7 @@ func wantIdentity(t *testing.T, r *http.Request) {
 	}
 }
 
-// hostile is what a client may try.
+// hostile are headers that a client may try.
 const hostile = "Impersonate-User: admin\r\nImpersonate-Group: system:masters\r\nimpersonate-group: root\r\nImpersonate-Uid: 0\r\n" +
 	"Impersonate-Extra-x: y\r\nImpersonate-Extra-Scopes%2f: z\r\nX-Remote-User: admin\r\nX-Remote-Group: system:masters\r\n" +
 	"X-Remote-Extra-a: b\r\nX-Forwarded-For: 10.9.9.9\r\nX-Forwarded-Proto: https\r\nX-Forwarded-Prefix: /x\r\nX-Real-Ip: 10.9.9.9\r\n" +
@@ -263,7 +263,7 @@ func TestBuffersAreReused(t *testing.T) {
 	if n := testing.AllocsPerRun(100, func() { b.Put(b.Get()) }); n > 0.5 {
 		t.Errorf("%v allocations", n)
 	}
-	b.Put(make([]byte, 3)) // not one of ours
+	b.Put(make([]byte, 3)) // not one of the pool's
 	if got := len(b.Get()); got != bufferSize {
 		t.Errorf("a buffer of %d bytes", got)
 	}

@@ -15,13 +15,13 @@ import (
 	"kapis.dev/ks-apiserver/pkg/request"
 )
 
-// maxPatch bounds the patch of a kind that has secrets: as long as the server takes a body.
+// maxPatch bounds the patch of a kind that has secrets: it is the longest body that the server accepts.
 const maxPatch = 3 << 20
 
 // maxDepth is how deep such a patch may be nested.
 const maxDepth = 512
 
-// checkPatch refuses a JSON patch that would bring what is hidden of a kind to where it is shown, or tell by its success what it is (S3).
+// checkPatch refuses a JSON patch that would copy a redacted field to where it is shown, or reveal its value by whether it succeeds (S3).
 // It reads the body, and puts it back.
 func checkPatch(r *http.Request, info *request.Info) error {
 	if r.Method != http.MethodPatch || r.Body == nil {
@@ -38,7 +38,7 @@ func checkPatch(r *http.Request, info *request.Info) error {
 	r.Body, r.ContentLength, r.TransferEncoding = io.NopCloser(bytes.NewReader(raw)), int64(len(raw)), nil
 	text := string(bytes.TrimSpace(raw))
 	if text == "" || text[0] != '[' {
-		return nil // of patches, only an array takes anything from elsewhere
+		return nil // only a JSON patch, which is an array, copies values
 	}
 	if !rawjson.Valid(text, maxDepth) {
 		return apierrors.NewBadRequest("the body is not valid JSON, or is nested too deeply")
@@ -52,7 +52,8 @@ func checkPatch(r *http.Request, info *request.Info) error {
 	return nil
 }
 
-// checkOperation judges one operation of a JSON patch (RFC 6902). What readers could take for different things is refused.
+// checkOperation validates one operation of a JSON patch (RFC 6902). It refuses an operation that parsers could understand in different
+// ways.
 func checkOperation(gr schema.GroupResource, text string) error {
 	if text[0] != '{' {
 		return apierrors.NewBadRequest("an operation of the JSON patch is not an object")

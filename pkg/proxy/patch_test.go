@@ -12,7 +12,7 @@ import (
 	"kapis.dev/ks-apiserver/pkg/request"
 )
 
-// S3: what is hidden is not carried to where it is shown, and not guessed.
+// S3: a redacted field is not copied to where it is shown, and can't be guessed.
 func TestAPatchTakesNothingFromWhatIsHidden(t *testing.T) {
 	const kept = "/metadata/annotations/kubectl.kubernetes.io~1last-applied-configuration"
 	for claim, c := range map[string]struct {
@@ -70,7 +70,7 @@ func TestAPatchTakesNothingFromWhatIsHidden(t *testing.T) {
 	}
 }
 
-// FuzzCheckPatch: what a patch that passes makes of a user shows nothing that the patch did not say itself.
+// FuzzCheckPatch: after a patch that passes, a user shows nothing that the patch did not have in it.
 func FuzzCheckPatch(f *testing.F) {
 	for _, op := range []string{
 		`{"op":"copy","from":"/spec/password","path":"/x"}`, `{"op":"test","path":"","value":{}},{"op":"add","path":"/a","value":[]}`,

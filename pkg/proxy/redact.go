@@ -21,14 +21,14 @@ import (
 
 const (
 	typeJSON = "application/json"
-	// maxValue bounds one object of an answer that is rewritten: what etcd takes, with managedFields, written out.
+	// maxValue bounds one object of an answer that is rewritten: the most that etcd accepts, with managedFields, as text.
 	maxValue = 16 << 20
 )
 
 var errUpgradeHidden = apierrors.NewBadRequest("of this kind, only a watch can be upgraded, and only to a WebSocket")
 
-// redactionOf returns what is to be taken out of the answer to a request, nil for all but a few kinds. Their objects are answered whole by
-// writes and by sub-resources too.
+// redactionOf returns the redaction for the answer to a request, nil for all but a few kinds. Writes and sub-resources answer with their
+// whole objects too.
 func redactionOf(i *request.Info) *redaction.Redaction {
 	if !i.IsResource {
 		return nil
@@ -36,7 +36,7 @@ func redactionOf(i *request.Info) *redaction.Redaction {
 	return redaction.Of(schema.GroupResource{Group: i.APIGroup, Resource: i.Resource})
 }
 
-// askJSON makes out a request whose answer can be rewritten: JSON, and not compressed. Tables and bare metadata remain what they are.
+// askJSON makes out a request whose answer can be rewritten: JSON, and not compressed. Tables and bare metadata are still possible.
 func askJSON(out *http.Request) {
 	var takes []string
 	for _, line := range out.Header["Accept"] {
@@ -50,7 +50,7 @@ func askJSON(out *http.Request) {
 	out.Header.Set("Accept-Encoding", "identity")
 }
 
-// redactAnswer has the hidden fields of a kind taken out of an answer while it passes. Refusals are Statuses, and pass as they are.
+// redactAnswer has the hidden fields of a kind removed from an answer while it passes. Refusals are Statuses, and pass as they are.
 func redactAnswer(res *http.Response) error {
 	info := request.InfoFrom(res.Request.Context())
 	x := redactionOf(info)
@@ -75,7 +75,7 @@ func redactAnswer(res *http.Response) error {
 			dst, err = appendEvent(dst, x, frame)
 			return append(dst, '\n'), err
 		}}
-		watchBody(res) // the end of a stream may be anywhere in an event, and is a clean one for the client
+		watchBody(res) // a stream may end within an event, and the client still sees a clean end
 		return nil
 	}
 	d := &document{in: in, redaction: x}
@@ -83,7 +83,7 @@ func redactAnswer(res *http.Response) error {
 	return nil
 }
 
-// checkReadable refuses an answer that could hold what can't be found in it.
+// checkReadable refuses an answer that could have secrets but can't be parsed.
 func checkReadable(res *http.Response) error {
 	media, _, err := mime.ParseMediaType(res.Header.Get("Content-Type"))
 	if err != nil || media != typeJSON || res.Header.Get("Content-Encoding") != "" {
@@ -110,7 +110,7 @@ func appendEvent(dst []byte, x *redaction.Redaction, frame string) ([]byte, erro
 	return append(dst, '}'), m.Err()
 }
 
-// appendWhole appends what is an object, a Table or a Status.
+// appendWhole appends an object, a Table or a Status.
 func appendWhole(dst []byte, x *redaction.Redaction, s string) ([]byte, error) {
 	d := &document{in: rawjson.NewReader(strings.NewReader(s), maxValue), redaction: x}
 	for {
@@ -123,8 +123,8 @@ func appendWhole(dst []byte, x *redaction.Redaction, s string) ([]byte, error) {
 	}
 }
 
-// redacted is the body of an answer that is rewritten piece by piece. What can't be read ends it with an error, which ends the connection:
-// nothing passes that was not understood.
+// redacted is the body of an answer that is rewritten piece by piece. Input that can't be parsed ends it with an error, which ends the
+// connection: nothing passes that was not parsed.
 type redacted struct {
 	io.Closer
 	next func(dst []byte) ([]byte, error)
@@ -141,7 +141,7 @@ func (b *redacted) Read(p []byte) (int, error) {
 			return 0, b.err
 		}
 		if cap(b.piece) > 2*bufferSize {
-			b.piece = nil // one large object must not stay
+			b.piece = nil // the buffer of one large object must not stay
 		}
 		b.at = 0
 		if b.piece, b.err = b.next(b.piece[:0]); b.err != nil {
@@ -163,7 +163,7 @@ func (k *Kube) upgradeHidden(w http.ResponseWriter, r *http.Request, info *reque
 	web.WriteError(w, r, errUpgradeHidden)
 }
 
-// watchSocket answers a watch by WebSocket. At kube-apiserver it is an ordinary one: so there are no frames to look into.
+// watchSocket answers a watch by WebSocket. At kube-apiserver it is an ordinary watch, so there are no frames to parse.
 func (k *Kube) watchSocket(w http.ResponseWriter, r *http.Request, x *redaction.Redaction) {
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()

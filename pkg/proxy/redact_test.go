@@ -32,7 +32,7 @@ func usersRedaction() *redaction.Redaction {
 	return redaction.Of(schema.GroupResource{Group: "iam.kubesphere.io", Resource: "users"})
 }
 
-// documents are answers, and what passes of them.
+// documents are answers, and what the client gets of them.
 var documents = map[string]struct{ in, out string }{
 	"Object": {secretOf, shownOf},
 	"List": {
@@ -63,7 +63,7 @@ func readDocument(r io.Reader) (string, error) {
 	return string(out), err
 }
 
-// S3: nothing hidden is in an answer, whatever its shape and however it arrives, and nothing else is lost.
+// S3: no answer has a hidden field, whatever its shape and however it arrives, and nothing else is lost.
 func TestDocumentsLoseWhatIsHiddenAndNothingElse(t *testing.T) {
 	for claim, tc := range documents {
 		t.Run(claim, func(t *testing.T) {
@@ -89,7 +89,7 @@ func same(t *testing.T, a, b string) bool {
 	return reflect.DeepEqual(x, y)
 }
 
-// What is not understood does not pass, and its end is never a clean one.
+// Input that can't be parsed does not pass, and its end is never a clean one.
 func TestBrokenDocumentsEndWithAnError(t *testing.T) {
 	for claim, in := range map[string]string{
 		"Nothing": "", "Array": `[` + secretOf + `]`, "Text": `"canary"`, "Cut": secretOf[:len(secretOf)-3], "CutList": `{"items":[` + secretOf, "TwoObjects": "{}" +
@@ -152,7 +152,7 @@ func ask(t *testing.T, method, url string, headers ...string) (*http.Response, s
 	return res, string(body), err
 }
 
-// S3: every way to a kind with secrets, and the answers to writes.
+// S3: every request for a kind with secrets, and the answers to writes.
 func TestAnswersAboutKindsWithSecretsAreRedacted(t *testing.T) {
 	for claim, tc := range map[string]struct{ method, path, in, out string }{
 		"Get":          {"GET", usersPath + "/a", secretOf, shownOf},
@@ -201,7 +201,7 @@ func TestAHeadOfAKindWithSecretsHasNoBodyAndNoLength(t *testing.T) {
 	}
 }
 
-// S3: what can't be looked into does not pass; refusals do.
+// S3: an answer that can't be parsed does not pass; refusals do.
 func TestAnswersThatCannotBeReadDoNotPass(t *testing.T) {
 	for claim, tc := range map[string]struct {
 		code, want int
@@ -248,7 +248,7 @@ func TestOtherAnswersPassByteForByte(t *testing.T) {
 	}
 }
 
-// An event of a watch passes when it is there, and not with the next.
+// An event of a watch passes as soon as it arrives, and not with the next one.
 func TestEventsOfARedactedWatchPassAtOnce(t *testing.T) {
 	next := make(chan struct{})
 	_, srv := proxied(t, func(w http.ResponseWriter, r *http.Request) {
@@ -281,7 +281,7 @@ func TestEventsOfARedactedWatchPassAtOnce(t *testing.T) {
 	}
 }
 
-// S3: the WebSocket that pages watch users by shows as little as any other watch, and kube-apiserver sees an ordinary one.
+// S3: the WebSocket by which pages watch users shows no more than any other watch, and kube-apiserver sees an ordinary one.
 func TestWatchesByWebSocketAreRedacted(t *testing.T) {
 	b, srv := proxied(
 		t,

@@ -31,8 +31,7 @@ type refusedAnswer struct{ reason string }
 
 func (e *refusedAnswer) Error() string { return e.reason }
 
-// modifyResponse decides whether an answer may go to the client, and what of it. Its errors end in
-// answerError.
+// modifyResponse decides whether an answer may go to the client, and which of its headers. Its errors end in answerError.
 func modifyResponse(res *http.Response) error {
 	h := res.Header
 	upgrade := res.Request.Header.Get("Upgrade") != ""
@@ -47,29 +46,28 @@ func modifyResponse(res *http.Response) error {
 			return err
 		}
 	case upgrade && code < 400:
-		// The client would take this for the beginning of the other protocol, or the next
-		// request for a part of it.
+		// The client would take this for the beginning of the other protocol, or the next request for a part of it.
 		return &refusedAnswer{fmt.Sprintf("it answered a request to upgrade with %d", code)}
 	}
 	if upgrade {
 		h["Connection"] = connClose
 	}
-	// A cookie, or a word on who may read answers, is for this server's own pages; a workload
-	// behind a service must not speak for it. Nor may it name another address for this server.
+	// Cookies, and headers about who may read answers, are for this server's own pages; a workload that a service leads to must not set them for it.
+	// Nor may it name another address for this server.
 	for k := range h {
 		if speaksForOrigin(k) {
 			delete(h, k)
 		}
 	}
 	if res.Request.Header.Get("Audit-Id") != "" {
-		delete(h, "Audit-Id") // it is the request's, and whoever set that tells the client
+		delete(h, "Audit-Id") // it is the request's, and the filter that set it tells the client
 	}
 	h["X-Content-Type-Options"] = nosniff
 	watchBody(res)
 	return nil
 }
 
-// speaksForOrigin reports whether a header of an answer holds for all of the server that a browser talks to.
+// speaksForOrigin reports whether a browser applies a header of an answer to the whole server.
 func speaksForOrigin(header string) bool {
 	switch header {
 	case "Set-Cookie", "Alt-Svc", "Strict-Transport-Security", "Clear-Site-Data", "Service-Worker-Allowed":
@@ -78,9 +76,8 @@ func speaksForOrigin(header string) bool {
 	return strings.HasPrefix(header, "Access-Control-")
 }
 
-// checkRedirect lets one redirect pass, which kube-apiserver itself makes: to the same path with a
-// slash at its end, before the pages of a service. Any other could send the client, and what it
-// carries, to wherever the server behind it likes.
+// checkRedirect lets one redirect pass, which kube-apiserver itself makes: to the same path with a slash at its end, before the pages of
+// a service. Any other could send the client, and its credentials, to any address that the server at the other end chooses.
 func checkRedirect(res *http.Response, upgrade bool) error {
 	refused := &refusedAnswer{fmt.Sprintf("it answered with a redirect (%d)", res.StatusCode)}
 	req := res.Request
@@ -102,12 +99,11 @@ func checkRedirect(res *http.Response, upgrade bool) error {
 	return nil
 }
 
-// statusClientClosed is what logs show of a request whose client did not wait for the answer. Nobody
-// gets it.
+// statusClientClosed is the status in logs of a request whose client did not wait for the answer. No client gets it.
 const statusClientClosed = 499
 
-// answerError answers when kube-apiserver could not, or when its answer must not be passed on. What
-// went wrong exactly is for the log: errors name addresses.
+// answerError answers if kube-apiserver could not, or if its answer must not be passed on. The error itself is only logged: errors name
+// addresses.
 func answerError(w http.ResponseWriter, r *http.Request, err error) {
 	if request.IsUpgrade(r.Header) {
 		w.Header()["Connection"] = connClose
@@ -136,7 +132,7 @@ func statusOf(err error) *apierrors.StatusError {
 		own      *apierrors.StatusError
 	)
 	switch {
-	case errors.As(err, &own): // of the client's body, whose reader says so
+	case errors.As(err, &own): // of the client's body, by its reader
 		return own
 	case errors.As(err, &tooLarge):
 		return apierrors.NewRequestEntityTooLargeError(fmt.Sprintf("the body may have %d bytes at most", tooLarge.Limit))
@@ -157,8 +153,8 @@ func badGateway(message string) *apierrors.StatusError {
 	return status.RetryAfter(1, status.Errorf(http.StatusBadGateway, "%s", message))
 }
 
-// whole is the writer for ordinary requests. ReverseProxy flushes after each write where it does not
-// know the length; an answer that comes in one piece is sent in as few as the buffers allow.
+// whole is the writer for ordinary requests. ReverseProxy flushes after each write where it does not know the length; an answer that
+// comes in one piece is sent in as few pieces as the buffers allow.
 type whole struct{ http.ResponseWriter }
 
 // Flush does nothing.

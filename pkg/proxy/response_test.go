@@ -65,7 +65,7 @@ func TestRedirectsAreNotPassedOn(t *testing.T) { // S17
 	}
 }
 
-// ofTheOrigin are headers by which a workload would speak for this server, and so for all that it serves.
+// ofTheOrigin are headers by which a workload would speak for this server, and so for everything that it serves.
 var ofTheOrigin = []string{"Set-Cookie", "Alt-Svc", "Strict-Transport-Security", "Clear-Site-Data", "Service-Worker-Allowed",
 	"Access-Control-Allow-Origin", "Access-Control-Allow-Credentials",
 	"Access-Control-Allow-Headers", "Access-Control-Allow-Methods", "Access-Control-Expose-Headers", "Access-Control-Max-Age",

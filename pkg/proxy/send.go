@@ -11,17 +11,15 @@ import (
 	"kapis.dev/ks-apiserver/pkg/request"
 )
 
-// RoundTrip sends a request that a handler makes itself, as the caller whom the request's context
-// names, and returns kube-apiserver's answer, whose body is to be closed. It implements
-// http.RoundTripper.
+// RoundTrip sends a request that a handler makes itself, as the caller in the request's context, and returns kube-apiserver's answer,
+// whose body is to be closed. It implements http.RoundTripper.
 //
-// The request goes to the path that the context's request.Info has, in the synthetic group of the
-// context's authz.Decision; so both must be about this very request, and it is refused where its own
-// path is another or the decision does not allow it. Its headers go along as those of a client's
-// request do, without any that claims an identity; RemoteAddr, where it is set, is the caller's.
+// The request goes to the path in the context's request.Info, in the synthetic group of the context's authz.Decision. Both must be about
+// this very request: it is refused if its own path is another or the decision does not allow it. Its headers are sent as those of a
+// client's request are, without any that states an identity; RemoteAddr, if it is set, is the caller's.
 //
-// An error is a metav1.Status that may go to the caller; what went wrong exactly is logged. An answer
-// of any code is no error. Watches, streams and upgrades are for ServeHTTP.
+// An error is a metav1.Status that may go to the caller; its cause is logged. An answer of any code is no error. Watches, streams and
+// upgrades are for ServeHTTP.
 func (k *Kube) RoundTrip(r *http.Request) (*http.Response, error) {
 	if err := k.checkOwn(r); err != nil {
 		closeBody(r)
@@ -56,7 +54,7 @@ func (k *Kube) checkOwn(r *http.Request) error {
 	return nil
 }
 
-// isVerbOf tells whether a request with the method can be what info says.
+// isVerbOf reports whether a request with the method can be the one that info describes.
 func isVerbOf(info *request.Info, method string) bool {
 	switch info.Verb {
 	case "get", "list":
@@ -73,14 +71,14 @@ func isVerbOf(info *request.Info, method string) bool {
 	return false
 }
 
-// closeBody does what http.RoundTripper promises of requests that are not sent.
+// closeBody closes the body, as http.RoundTripper promises for requests that are not sent.
 func closeBody(r *http.Request) {
 	if r.Body != nil {
 		_ = r.Body.Close()
 	}
 }
 
-// failure is what the caller is told when there is no answer for him.
+// failure returns the caller's error if kube-apiserver gave no answer.
 func failure(r *http.Request, err error) error {
 	if ctxErr := context.Cause(r.Context()); ctxErr != nil && !errors.Is(ctxErr, context.DeadlineExceeded) {
 		return fmt.Errorf("send a request to kube-apiserver: %w", ctxErr)

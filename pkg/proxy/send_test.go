@@ -16,7 +16,7 @@ import (
 	"kapis.dev/ks-apiserver/pkg/request"
 )
 
-// own is a request of a handler's own, for bob, authorized as it is.
+// own returns a request of a handler's own, for bob, authorized as it is.
 func own(t *testing.T, method, target, body string) *http.Request {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), method, target, strings.NewReader(body))

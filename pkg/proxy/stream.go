@@ -8,8 +8,8 @@ import (
 	"kapis.dev/ks-apiserver/pkg/stream"
 )
 
-// watchBody makes the end of a stream, when it is this server that ends it, an ordinary end of the
-// answer: a watch is then over as if its time was up, and clients begin the next.
+// watchBody makes the end of a stream that this server ends look like an ordinary end of the answer: a watch is then over as if its time
+// was up, and clients begin the next.
 func watchBody(res *http.Response) {
 	if s := stream.From(res.Request.Context()); s != nil {
 		res.Body = &streamBody{ReadCloser: res.Body, ctx: s.Context()}

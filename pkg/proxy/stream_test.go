@@ -38,7 +38,7 @@ func events(gone chan<- struct{}) http.HandlerFunc {
 	}
 }
 
-// watch opens a watch and returns what follows its first event.
+// watch opens a watch and returns the rest of it after its first event.
 func watch(t *testing.T, url string) (*bufio.Reader, func()) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second) // of a failing test
@@ -90,7 +90,7 @@ func TestWatchesEndWithTheRight(t *testing.T) { // S53
 			}})})
 		rest, _ := watch(t, front(t, k, bob, allowed).URL+path)
 		<-checked
-		<-checked // it is judged again and again
+		<-checked // it is checked again and again
 		withdrawn.Store(true)
 		if more, err := io.ReadAll(rest); err != nil || len(more) > 0 {
 			t.Errorf("%s: the end is not a clean one: %q %v", path, more, err)

@@ -14,8 +14,8 @@ import (
 const (
 	dialTimeout      = 5 * time.Second
 	handshakeTimeout = 5 * time.Second
-	// headerTimeout is above kube-apiserver's own limit for an ordinary request, 60 s, so that it
-	// is kube-apiserver that says so when a request takes too long.
+	// headerTimeout exceeds kube-apiserver's own limit for an ordinary request, 60 s, so that it is kube-apiserver that reports when a
+	// request takes too long.
 	headerTimeout = 75 * time.Second
 )
 
@@ -24,12 +24,10 @@ type transports struct {
 	closeIdle                   func()
 }
 
-// newTransports makes the three ways to kube-apiserver, each with the credentials of cfg. The
-// credentials are set by client-go's own wrappers, which read a token's file again when it changes,
-// and on upgrades too.
+// newTransports returns the three transports to kube-apiserver, each with the credentials of cfg. The credentials are set by client-go's
+// own wrappers, which read a token's file again when it changes, for upgrades too.
 func newTransports(cfg *rest.Config) (*transports, error) {
-	// The caller's identity is set on each request; one that the configuration holds would be set
-	// over it.
+	// The caller's identity is set on each request; one in the configuration would overwrite it.
 	cfg = rest.CopyConfig(cfg)
 	cfg.Impersonate = rest.ImpersonationConfig{}
 
@@ -49,7 +47,7 @@ func newTransports(cfg *rest.Config) (*transports, error) {
 		return nil, err
 	}
 	upgrades.ResponseHeaderTimeout = headerTimeout
-	upgrades.DisableKeepAlives = true // what is left of a failed upgrade is never used again
+	upgrades.DisableKeepAlives = true // a connection is never used again after a failed upgrade
 	upgrades.ForceAttemptHTTP2 = false
 	upgrades.HTTP2 = nil
 	upgrades.TLSNextProto = map[string]func(string, *tls.Conn) http.RoundTripper{}
@@ -95,8 +93,8 @@ func newTransport(cfg *rest.Config) (*http.Transport, error) {
 		MaxIdleConns:        0, // no limit but the one per host: there is one host
 		MaxIdleConnsPerHost: 256,
 		IdleConnTimeout:     90 * time.Second,
-		DisableCompression:  true, // a compressed answer passes as it is
-		// A connection that died without a word (a node that lost its power) is noticed by pings.
+		DisableCompression:  true, // compressed answers pass as they are
+		// Pings find a connection that died silently (a node that lost its power).
 		HTTP2: &http.HTTP2Config{SendPingTimeout: 15 * time.Second, PingTimeout: 10 * time.Second},
 	}, nil
 }
@@ -104,8 +102,7 @@ func newTransport(cfg *rest.Config) (*http.Transport, error) {
 // bufferSize is what ReverseProxy would allocate for each answer.
 const bufferSize = 32 << 10
 
-// buffers is an httputil.BufferPool. It pools pointers to arrays: a slice would be allocated anew
-// each time that it is put back.
+// buffers is an httputil.BufferPool. It pools pointers to arrays: a slice would be allocated each time that it is put back.
 type buffers struct{ pool sync.Pool }
 
 func newBuffers() *buffers {

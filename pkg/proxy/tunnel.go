@@ -9,9 +9,8 @@ import (
 	"kapis.dev/ks-apiserver/pkg/stream"
 )
 
-// tunnel is the writer for a request to upgrade. It gets hold of the client's connection when that
-// is taken over, so that the stream can close it: a copy that waits for a client who says nothing
-// ends in no other way.
+// tunnel is the writer for a request to upgrade. It retains the client's connection when that is taken over, so that the stream can close
+// it: a copy that waits for a silent client ends in no other way.
 type tunnel struct {
 	http.ResponseWriter
 	stream *stream.Stream
@@ -55,7 +54,7 @@ func (c *serverConn) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// CloseWrite passes the client's end of speech on.
+// CloseWrite passes on that the client has ended its side.
 func (c *serverConn) CloseWrite() error { return closeWrite(c.ReadWriteCloser) }
 
 type clientConn struct {
@@ -63,7 +62,7 @@ type clientConn struct {
 	stream *stream.Stream
 }
 
-// Read reads from the client. What comes after the right to say it has ended is not passed on.
+// Read reads from the client. Bytes that arrive after the right has ended are not passed on.
 func (c *clientConn) Read(p []byte) (int, error) {
 	n, err := c.Conn.Read(p)
 	if c.stream.Context().Err() != nil {
@@ -75,7 +74,7 @@ func (c *clientConn) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// CloseWrite passes the server's end of speech on.
+// CloseWrite passes on that the server has ended its side.
 func (c *clientConn) CloseWrite() error { return closeWrite(c.Conn) }
 
 func closeWrite(c io.Writer) error {

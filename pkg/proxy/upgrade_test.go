@@ -22,7 +22,7 @@ import (
 	"kapis.dev/ks-apiserver/pkg/stream"
 )
 
-// echo is a WebSocket endpoint that says what it is told.
+// echo is a WebSocket endpoint that sends back what it receives.
 func echo(w http.ResponseWriter, r *http.Request) {
 	c, err := websocket.Accept(w, r, nil)
 	if err != nil {
@@ -263,7 +263,7 @@ func TestOneSideAloneDoesNotHoldAnUpgrade(t *testing.T) {
 				if backendLeaves {
 					return
 				}
-				for { // it reads on, and does not care that nobody speaks any more
+				for { // it reads on, even though nothing arrives any more
 					if _, err := conn.Write([]byte("x")); err != nil {
 						return
 					}
@@ -305,7 +305,7 @@ func TestNothingIsLeftOfAbandonedUpgrades(t *testing.T) { // S15, and clients th
 		c := dialEcho(t, srv.URL+"/api/v1/namespaces/a/pods/p/attach")
 		_ = c.CloseNow()
 	}
-	c := rawDial(t, srv) // half a client: it says nothing any more, and does not leave
+	c := rawDial(t, srv) // half a client: it sends nothing any more, and does not close
 	c.send("GET /api/v1/watch/pods HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n" +
 		"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n")
 	if res, _ := c.answer(); res.StatusCode != http.StatusSwitchingProtocols {
