@@ -52,8 +52,8 @@ func modifyResponse(res *http.Response) error {
 	if upgrade {
 		h["Connection"] = connClose
 	}
-	// Cookies, and headers about who may read answers, are for this server's own pages; a workload that a service leads to must not set them for it.
-	// Nor may it name another address for this server.
+	// Cookies, and headers about who may read answers, are for this server's own pages; a workload that a service leads to must not set
+	// them for it. Nor may it name another address for this server.
 	for k := range h {
 		if speaksForOrigin(k) {
 			delete(h, k)

@@ -25,7 +25,7 @@ type FieldRequirement struct {
 	Value string
 }
 
-// Match tells whether the requirement holds of a field with that value.
+// Match reports whether the requirement holds for a field with that value.
 func (f *FieldRequirement) Match(value string) bool {
 	switch f.Op {
 	case IsNot:
@@ -37,10 +37,10 @@ func (f *FieldRequirement) Match(value string) bool {
 	}
 }
 
-// Path is where a field is in an object: the names of members, and the indices of array elements.
+// Path is the path of a field in an object: the names of members, and the indices of array elements.
 type Path []string
 
-// String writes the path as ParsePath reads it, and so that it can stand in a list and in a field selector.
+// String returns the path in a form that ParsePath reads, and that can be part of a list and of a field selector.
 func (p Path) String() string {
 	var b strings.Builder
 	for _, step := range p {
@@ -53,19 +53,19 @@ func (p Path) String() string {
 	return b.String()
 }
 
-// isSpecial tells whether a step with c in it is written in quotes.
+// isSpecial reports whether a step with c in it is written in quotes.
 func isSpecial(c rune) bool {
 	return c != '-' && c != '_' && (c < '0' || c > '9') && (c < 'A' || c > 'Z') && (c < 'a' || c > 'z')
 }
 
-// Is tells whether p has exactly these steps.
+// Is reports whether p has exactly these steps.
 func (p Path) Is(steps ...string) bool { return slices.Equal(p, steps) }
 
 // maxSteps bounds the length of a path.
 const maxSteps = 32
 
-// ParsePath reads a path such as `metadata.name`, `.spec.replicas`, `status.conditions[0].type`,
-// `metadata.labels['kubesphere.io/workspace']`. `$` in front and braces around it, as in JSONPath, are allowed.
+// ParsePath parses a path such as `metadata.name`, `.spec.replicas`, `status.conditions[0].type`,
+// `metadata.labels['kubesphere.io/workspace']`. A leading `$` and braces around it, as in JSONPath, are allowed.
 func ParsePath(s string) (Path, error) {
 	text := s
 	if inner, ok := strings.CutPrefix(text, "{"); ok {
@@ -93,7 +93,7 @@ func ParsePath(s string) (Path, error) {
 	return p, nil
 }
 
-// nextStep reads one step of a path that begins with a dot or a bracket.
+// nextStep parses one step of a path that begins with a dot or a bracket.
 func nextStep(s string) (step, rest string, err error) {
 	switch {
 	case strings.HasPrefix(s, "['"), strings.HasPrefix(s, `["`):
@@ -137,8 +137,8 @@ func quotedStep(s string) (step, rest string, err error) {
 	return "", "", errors.New("no closing quote")
 }
 
-// parseFields reads a field selector: conditions joined by commas. A backslash takes the special
-// meaning from the byte behind it, as in the field selectors of Kubernetes.
+// parseFields parses a field selector: conditions joined by commas. A backslash removes the special meaning of the byte after it, as in
+// the field selectors of Kubernetes.
 func parseFields(s string) ([]FieldRequirement, error) {
 	var out []FieldRequirement
 	for rest := s; rest != ""; {
@@ -177,7 +177,7 @@ func cutTerm(s string) (term, rest string) {
 	return s, ""
 }
 
-// bracketEnd returns the position of the last byte of the bracket that begins at i, len(s) where it has no end.
+// bracketEnd returns the position of the last byte of the bracket that begins at i, or len(s) if it has no end.
 func bracketEnd(s string, i int) int {
 	if i+1 < len(s) && (s[i+1] == '\'' || s[i+1] == '"') {
 		quote := s[i+1]
@@ -219,7 +219,7 @@ func parseField(s string) (FieldRequirement, error) {
 	return f, nil
 }
 
-// operatorAt returns where the operator behind the path begins.
+// operatorAt returns where the operator after the path begins.
 func operatorAt(s string) int {
 	for i := 0; i < len(s); i++ {
 		switch s[i] {

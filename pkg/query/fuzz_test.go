@@ -76,7 +76,7 @@ func FuzzPathReadsWhatItWrites(f *testing.F) {
 	})
 }
 
-// Two queries have one key where, and only where, they say the same about what matches and in which order.
+// Two queries have the same key if and only if they match the same objects in the same order.
 func FuzzKeyTellsQueriesApart(f *testing.F) {
 	for i, s := range seeds {
 		f.Add(s, seeds[(i+1)%len(seeds)])
@@ -107,7 +107,7 @@ func FuzzKeyTellsQueriesApart(f *testing.F) {
 		if !same {
 			return
 		}
-		for _, q := range []*Query{a, b} { // what is left says what the page is, not what matches
+		for _, q := range []*Query{a, b} { // the rest says what the page is, not what matches
 			q.Limit, q.Page, q.Ascending, q.Project, q.Facets, q.Version, q.ManagedFields, q.params = 0, 0, false, nil, nil, "", false, nil
 		}
 		if !reflect.DeepEqual(a, b) {
@@ -116,7 +116,7 @@ func FuzzKeyTellsQueriesApart(f *testing.F) {
 	})
 }
 
-// A label selector means what Kubernetes takes it for.
+// A label selector means what it means to Kubernetes.
 func FuzzSelector(f *testing.F) {
 	for _, s := range []string{"a", "!a", "a=1", "a!=1", "a in (1,2),b notin (x)", "a>1", "a<9", "", ",", "a=b=c", "a in ()", "x/y=z"} {
 		f.Add(s, "a", "1")
@@ -146,7 +146,7 @@ func FuzzSelector(f *testing.F) {
 	})
 }
 
-// The filters label and annotation: whatever the text, a requirement has a key and says something.
+// The filters label and annotation: for any text, a requirement has a key and restricts something.
 func FuzzPairs(f *testing.F) {
 	for _, s := range []string{"k", "!k", "k=v", "k==v", "k!=v", "k=*", "k=a=b", "k=a, b {", "=", "!", "", "k in (a,b)"} {
 		f.Add(s, true)
@@ -169,7 +169,7 @@ func FuzzPairs(f *testing.F) {
 	})
 }
 
-// A field selector that is written anew from what was read of it means the same.
+// A field selector that is written from its parsed form means the same.
 func FuzzFields(f *testing.F) {
 	for _, s := range []string{"a=b", "a.b!=c,d=~e", "$.type=x", "{.a}==b", "a['x,y']=z", `a=b\\,c`, "a=[x,b=c", "['a]b']=c", "a", "=", ",,"} {
 		f.Add(s)

@@ -1,5 +1,4 @@
-// Package query parses the parameters of a list: what a filter, a sort key and a page are. It knows no
-// kind and no object.
+// Package query parses the parameters of a list: filters, sort keys and pages. It is independent of kinds and objects.
 package query
 
 import (
@@ -17,12 +16,12 @@ import (
 // All is the limit of a list that is not paged.
 const All = -1
 
-// Bounds on what one query may ask, so that its cost is bounded by the objects and not by its text.
+// Bounds of one query, so that its cost is bounded by the objects and not by its text.
 const (
 	maxBytes        = 64 << 10
 	maxSortKeys     = 8
 	maxRequirements = 256
-	maxFields       = 16 // each is looked for in the text of every object
+	maxFields       = 16 // each is searched for in the text of every object
 	maxWords        = 16
 	maxProjections  = 64
 	maxFacets       = 8
@@ -54,7 +53,7 @@ const (
 	paramManagedFields  = "managedFields"
 )
 
-// filterParams are the parameters above that say which objects match, in the order of Key.
+// filterParams are the parameters above that decide which objects match, in the order of Key.
 var filterParams = [...]string{
 	paramName, paramNameAndAlias, paramNames, paramUID, paramNamespace, paramOwnerReference, paramOwnerKind,
 	paramAnnotation, paramLabel, paramLabelSelector, paramFieldSelector, paramText, paramExpression,
@@ -62,42 +61,41 @@ var filterParams = [...]string{
 
 // Query is what a list asks for. All filters must hold.
 type Query struct {
-	// Limit is how many items a page has, All for everything; with 0 or less, none.
+	// Limit is how many items a page has, All for all of them; with 0 or less, none.
 	Limit int
 	// Page counts from 1; a page before it has no items.
 	Page int
 	// SortBy are the sort keys, the first decides; empty means creation time. Equal objects are
 	// ordered by namespace and name, so that every order is total.
 	SortBy []SortKey
-	// Ascending turns the order round: the default is descending.
+	// Ascending reverses the order: the default is descending.
 	Ascending bool
 
 	// Contains are texts that the name, or the alias in any case, must contain.
 	Contains []string
-	// Names are the names that are asked for, nil for any.
+	// Names are the requested names, nil for any.
 	Names map[string]struct{}
-	// UID, Namespace, Owner (the UID or the name of one) and OwnerKind must be equal where they are set.
+	// UID, Namespace, Owner (the UID or the name of one) and OwnerKind must be equal if they are set.
 	UID, Namespace, Owner, OwnerKind Exact
-	// Annotations must all hold of the annotations, Labels of the labels.
+	// Annotations must all hold for the annotations, Labels for the labels.
 	Annotations, Labels []Requirement
-	// Selectors are alternatives of labels, each a list that must hold whole; nil for none.
+	// Selectors are alternatives of label selectors, each a list whose requirements must all hold; nil for none.
 	Selectors [][]Requirement
-	// Fields must all hold of the object.
+	// Fields must all hold for the object.
 	Fields []FieldRequirement
 	// Words must each be contained, in any case, in the name, a key or a value of the labels, or one of the
 	// annotations, of which the alias is one. They are in lower case.
 	Words []string
-	// Expression is a CEL expression over object that must hold.
+	// Expression is a CEL expression over object that must be true.
 	Expression string
 
-	// Project are the only fields that items show, nil for all.
+	// Project are the only fields that items have, nil for all.
 	Project []Path
 	// Facets are the fields whose values are counted over all matches.
 	Facets []Path
-	// Version is a resource version that the answer must have seen, empty for any.
+	// Version is a resource version that the answer must include, empty for any.
 	Version string
-	// ManagedFields asks for what the cache leaves out of objects: they are read from kube-apiserver, and Limit
-	// is then at most 100.
+	// ManagedFields asks for fields that the cache leaves out of objects: they are read from kube-apiserver, and Limit is then at most 100.
 	ManagedFields bool
 
 	params url.Values
@@ -116,8 +114,8 @@ type SortKey struct {
 	Path Path
 }
 
-// Parse reads the parameters of a list. The first value of a parameter counts. The error is a
-// 400 whose details name the parameter and say what was expected.
+// Parse parses the parameters of a list. The first value of a parameter counts. The error is a 400 whose details name the parameter and
+// say what was expected.
 func Parse(values url.Values) (*Query, error) {
 	q := &Query{Limit: All, Page: 1, params: values}
 	if len(values) == 0 {
@@ -150,8 +148,8 @@ func (q *Query) Param(name string) (string, bool) {
 	return v[0], true
 }
 
-// AppendKey appends a text that is equal for queries which match the same objects in the same order,
-// whatever the page and the direction. extra names the kind's own filters.
+// AppendKey appends a text that is equal for queries which match the same objects in the same order, whatever the page and the direction.
+// extra names the kind's own filters.
 func (q *Query) AppendKey(dst []byte, extra []string) []byte {
 	for _, names := range [...][]string{{paramSortBy}, filterParams[:], extra} {
 		for _, name := range names {
@@ -188,7 +186,7 @@ func (q *Query) parsePage() (err error) {
 	return err
 }
 
-// parseShape reads what an answer shows, and of which moment.
+// parseShape parses what an answer has, and of which resource version.
 func (q *Query) parseShape() (err error) {
 	q.Expression, _ = q.Param(paramExpression)
 	if text, _ := q.Param(paramText); text != "" {
@@ -216,7 +214,7 @@ func (q *Query) parseShape() (err error) {
 	return err
 }
 
-// paths reads field paths joined by commas.
+// paths parses field paths joined by commas.
 func (q *Query) paths(param string, most int) ([]Path, error) {
 	v, _ := q.Param(param)
 	if v == "" {

@@ -37,7 +37,7 @@ func (r *Requirement) has(value string) bool {
 	return ok
 }
 
-// Match tells whether the requirement holds of a key that has the value, or that is not there.
+// Match reports whether the requirement holds for a key that has the value, or that is missing.
 func (r *Requirement) Match(value string, found bool) bool {
 	switch r.Op {
 	case Exists:
@@ -55,11 +55,11 @@ func (r *Requirement) Match(value string, found bool) bool {
 	if !found || err != nil {
 		return false
 	}
-	bound, _ := strconv.ParseInt(r.Values[0], 10, 64) // labels.Parse has seen to it
+	bound, _ := strconv.ParseInt(r.Values[0], 10, 64) // labels.Parse has validated it
 	return r.Op == Greater && n > bound || r.Op == Less && n < bound
 }
 
-// parseAlternatives reads label selectors with `|` between them, of which one must hold.
+// parseAlternatives parses label selectors with `|` between them, of which one must hold.
 func parseAlternatives(s string) ([][]Requirement, error) {
 	var out [][]Requirement
 	total := 0
@@ -76,7 +76,7 @@ func parseAlternatives(s string) ([][]Requirement, error) {
 	return out, nil
 }
 
-// parseSelector reads one label selector in the syntax of Kubernetes.
+// parseSelector parses one label selector in the syntax of Kubernetes.
 func parseSelector(s string) ([]Requirement, error) {
 	sel, err := labels.Parse(s)
 	if err != nil {
@@ -117,8 +117,8 @@ func opOf(op selection.Operator) (Op, error) {
 	return 0, fmt.Errorf("unknown operator %q", op)
 }
 
-// parsePairs reads the filters `label` and `annotation`: a label selector, or one pair whose value may
-// be any text, or `key=*` for a key that is there. needKey makes `key!=value` need the key.
+// parsePairs parses the filters `label` and `annotation`: a label selector, or one pair whose value may be any text, or `key=*` for an
+// existing key. needKey makes `key!=value` require the key.
 func parsePairs(s string, needKey bool) ([]Requirement, error) {
 	if reqs, err := parseSelector(s); err == nil {
 		if len(reqs) > maxRequirements {

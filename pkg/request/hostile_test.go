@@ -8,7 +8,7 @@ import (
 	"kapis.dev/ks-apiserver/tools/hostile"
 )
 
-// What a path names is what is asked for, or the path is refused: no word is taken for two, for a part of one, or for another.
+// A path asks for what it names, or is refused: no word is taken for two, for a part of one, or for another.
 func TestAPathNamesWhatItSays(t *testing.T) {
 	accepted := 0
 	for seed := range uint64(3000) {

@@ -15,7 +15,7 @@ var factory = &endpoints.RequestInfoFactory{
 	GrouplessAPIPrefixes: sets.NewString("api"),
 }
 
-// checkAgreement holds the request that is sent on for i against kube-apiserver's own reading of it.
+// checkAgreement compares the request that is sent on for i with kube-apiserver's own reading of it.
 func checkAgreement(t *testing.T, i *Info, method, rawQuery string) {
 	t.Helper()
 	path, rawPath := i.URLPath()

@@ -9,7 +9,7 @@ import (
 	"kapis.dev/ks-apiserver/pkg/status"
 )
 
-// Groups whose resources take part in the choice of a scope.
+// Groups whose resources determine the scope.
 const (
 	groupIAM       = "iam.kubesphere.io"
 	groupTenant    = "tenant.kubesphere.io"
@@ -17,13 +17,13 @@ const (
 	groupResources = "resources.kubesphere.io"
 )
 
-// Parse tells what r asks for. It never panics, and what it can't read without doubt it refuses:
-// its errors are a metav1.Status of code 400, or 405 for a method that the path can't have.
+// Parse returns what r asks for. It never panics, and refuses what is ambiguous: its errors are a metav1.Status of code 400, or 405 for a
+// method that the path can't have.
 //
-// A path under /api and /apis means exactly what it means to kube-apiserver; the object of a workspace
-// is the workspace's own there as well. Under /kapi and /kapis a workspace may stand before the rest:
-// .../workspaces/{workspace}/{resource}/{name}. No selector makes a request a workspace's own: a label
-// says who an object belongs to, but what a server behind this one makes of a selector is its affair.
+// A path under /api and /apis means exactly what it means to kube-apiserver; the object of a workspace is the workspace's own there as
+// well. Under /kapi and /kapis a workspace may precede the rest: .../workspaces/{workspace}/{resource}/{name}. No selector makes a
+// request a workspace's own: a label says which workspace an object belongs to, but how a server after this one applies a selector is not
+// known here.
 func Parse(r *http.Request) (*Info, error) {
 	path, err := checkTarget(r.URL)
 	if err != nil {
@@ -48,7 +48,7 @@ func Parse(r *http.Request) (*Info, error) {
 		return nil, err
 	}
 	if i.IsProxied() {
-		i.Path = path // to the target, a trailing slash may make a difference
+		i.Path = path // to the target, a trailing slash may matter
 	}
 	if err := i.readQuery(&query, r.URL.RawQuery); err != nil {
 		return nil, err
@@ -58,9 +58,9 @@ func Parse(r *http.Request) (*Info, error) {
 	return i, nil
 }
 
-// nameWorkspace lets the object of a workspace be the workspace's own at kube-apiserver too, where no workspace stands before the
-// resource: so that its members read it there as they do here. What is beneath the object, and all that is not certainly about the one
-// object, is not.
+// nameWorkspace makes a request for the object of a workspace the workspace's own at kube-apiserver too, where no workspace precedes the
+// resource, so that its members may read it there as they do here. Sub-resources, and requests that are not certainly about one object,
+// are not.
 func (i *Info) nameWorkspace() {
 	if !i.IsKubernetes || i.APIGroup != groupTenant || !isWorkspaces(i.Resource) || i.Name == "" || i.Subresource != "" || i.Namespace != "" {
 		return
@@ -71,7 +71,7 @@ func (i *Info) nameWorkspace() {
 	}
 }
 
-// parsePath fills in what the path and the method say.
+// parsePath fills in the fields that follow from the path and the method.
 func (i *Info) parsePath(method string) error {
 	i.Verb = lower(method)
 	s := segments(i.Path[1:])
@@ -104,7 +104,7 @@ func (i *Info) parsePath(method string) error {
 	return nil
 }
 
-// parseVerb tells the verb from the method, or from the older form in which the path begins with it.
+// parseVerb sets the verb by the method, or by the older form in which the path begins with it.
 func (i *Info) parseVerb(method string, s *segments) error {
 	if special := s.peek(); special == "watch" || special == "proxy" {
 		i.Verb = s.next()
@@ -133,9 +133,9 @@ func (i *Info) parseVerb(method string, s *segments) error {
 	return nil
 }
 
-// parseWorkspace takes workspaces/{workspace} from before a resource. A path that ends there, or in
-// a sub-resource of it, is about the object; the object is the workspace's own only in the groups
-// that define it, since rights in a workspace must not reach another group's object of that name.
+// parseWorkspace parses workspaces/{workspace} before a resource. A path that ends there, or in a sub-resource of it, is about the
+// object; the object is the workspace's own only in the groups that define it, because rights in a workspace must not reach another
+// group's object of that name.
 func (i *Info) parseWorkspace(s *segments) error {
 	if !isWorkspaces(s.peek()) {
 		return nil
@@ -163,13 +163,13 @@ func isWorkspaces(segment string) bool {
 	return segment == "workspaces" || segment == "workspacetemplates"
 }
 
-// isSubresourceOfParent tells namespaces/{name}/status from namespaces/{name}/{resource}; the same
-// two names are no resources in a workspace either.
+// isSubresourceOfParent distinguishes namespaces/{name}/status from namespaces/{name}/{resource}; the same two names are no resources in
+// a workspace either.
 func isSubresourceOfParent(segment string) bool {
 	return segment == "status" || segment == "finalize"
 }
 
-// parseResource reads [namespaces/{namespace}/]{resource}[/{name}[/{subresource}[/...]]].
+// parseResource parses [namespaces/{namespace}/]{resource}[/{name}[/{subresource}[/...]]].
 func (i *Info) parseResource(s segments) {
 	if s.peek() == "namespaces" {
 		rest := s
@@ -186,7 +186,7 @@ func (i *Info) parseResource(s segments) {
 	}
 }
 
-// readQuery tells list and watch from get.
+// readQuery distinguishes list and watch from get.
 func (i *Info) readQuery(q *parameters, rawQuery string) error {
 	if !i.IsResource || i.Verb != "get" || i.Name != "" {
 		return nil
@@ -199,14 +199,14 @@ func (i *Info) readQuery(q *parameters, rawQuery string) error {
 	if watch {
 		i.Verb = "watch"
 	}
-	// A selector says what is read only where it is certain that the server honours it.
+	// A selector determines what is read only if the server certainly honours it.
 	if i.IsKubernetes {
 		i.Name, err = q.selectedName(rawQuery)
 	}
 	return err
 }
 
-// IsProxied tells that the end of the path is for a server behind this one.
+// IsProxied reports whether the end of the path is for a server after this one.
 func (i *Info) IsProxied() bool {
 	if i.IsResource {
 		return i.Subresource == "proxy" || i.Verb == "proxy"
@@ -214,7 +214,7 @@ func (i *Info) IsProxied() bool {
 	return strings.HasPrefix(i.Path, "/proxy/")
 }
 
-// scope tells whose bindings decide; see Info.Scope.
+// scope returns the scope whose bindings decide; see Info.Scope.
 func (i *Info) scope() Scope {
 	switch {
 	case i.IsResource && i.Workspace == "" && isGlobal(i.APIGroup, i.Resource):
@@ -227,8 +227,8 @@ func (i *Info) scope() Scope {
 	return Cluster
 }
 
-// isGlobal tells the resources of the platform as a whole, on which roles of a cluster, a workspace
-// or a namespace have no say.
+// isGlobal reports whether a resource belongs to the platform as a whole, so that roles of a cluster, a workspace or a namespace do not
+// apply to it.
 func isGlobal(group, resource string) bool {
 	switch group {
 	case groupIAM:
@@ -241,8 +241,7 @@ func isGlobal(group, resource string) bool {
 	return false
 }
 
-// As returns a copy of i that asks for another resource in the place of its own, with the scope
-// that this resource has.
+// As returns a copy of i that asks for another resource instead of its own, with the scope that this resource has.
 func (i *Info) As(gr schema.GroupResource) *Info {
 	c := *i
 	c.APIGroup, c.Resource = gr.Group, gr.Resource
@@ -250,7 +249,7 @@ func (i *Info) As(gr schema.GroupResource) *Info {
 	return &c
 }
 
-// OfCluster tells a list or a watch of all objects of a kind, at a path of this server's own.
+// OfCluster reports whether i is a list or a watch of all objects of a kind, at a path of this server's own.
 func (i *Info) OfCluster() bool {
 	return i.IsResource && !i.IsKubernetes && (i.Verb == "list" || i.Verb == "watch") &&
 		i.Namespace == "" && i.Workspace == "" && i.Name == "" && i.Subresource == ""
@@ -272,13 +271,13 @@ func (i *Info) InWorkspace(name string) Info {
 	return c
 }
 
-// within returns the path with the place before its last segment, which is the resource.
+// within returns the path with place inserted before its last segment, which is the resource.
 func (i *Info) within(place string) string {
 	n := strings.LastIndexByte(i.Path, '/') + 1
 	return i.Path[:n] + place + "/" + i.Path[n:]
 }
 
-// lower gives the method in lower case; a method that isMethod knows costs nothing.
+// lower returns the method in lower case; for a method that isMethod knows it allocates nothing.
 func lower(method string) string {
 	switch method {
 	case http.MethodGet:

@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// newRequest makes the request that a server makes of a request line.
+// newRequest returns the request that a server makes of a request line.
 func newRequest(t testing.TB, method, target string) *http.Request {
 	t.Helper()
 	u, err := url.ParseRequestURI(target)
@@ -207,7 +207,7 @@ func TestParse(t *testing.T) {
 	}
 }
 
-// S23: what could mean one thing to us and another to a router or a server behind us is refused.
+// S23: a path that could mean one thing to us and another to a router or a server after us is refused.
 func TestParseRefuses(t *testing.T) {
 	for _, c := range []struct {
 		claim, method, target string
@@ -291,7 +291,7 @@ func TestParseRefuses(t *testing.T) {
 	}
 }
 
-// A server that wraps Parse sees request lines, not URLs: the whole road once.
+// A server that wraps Parse sees request lines, not URLs: this is a whole request.
 func TestParseBehindAServer(t *testing.T) {
 	seen := make(chan *Info, 1)
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -352,7 +352,7 @@ func BenchmarkParse(b *testing.B) {
 	}
 }
 
-// What a list of the whole cluster would be in one place is what Parse makes of the path of that place.
+// A list of the whole cluster that is restricted to a workspace or namespace equals what Parse makes of the path there.
 func TestListsInOnePlaceAreAsParsed(t *testing.T) {
 	for _, c := range []struct{ before, after string }{
 		{"/kapi/v1/", "pods"},

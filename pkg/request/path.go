@@ -11,23 +11,21 @@ import (
 	"kapis.dev/ks-apiserver/pkg/status"
 )
 
-// Longer paths name nothing that Kubernetes could store: object names have at most 253 bytes. The
-// bounds leave room for what is behind a service proxy.
+// Longer paths name nothing that Kubernetes could store: object names have at most 253 bytes. The bounds leave room for the paths of
+// proxied services.
 const (
 	maxPath    = 8192
 	maxSegment = 1024
 )
 
-// URLPath gives what the URL of the request that is sent on is made of: its Path, and its RawPath.
-// rawPath is empty, since url.URL then encodes path in its one canonical way; a path whose meaning
-// would depend on how it is encoded was refused by Parse.
+// URLPath returns the Path and the RawPath of the URL that is sent on. rawPath is empty, so that url.URL encodes path in its one
+// canonical way; Parse has refused paths whose meaning depends on how they are encoded.
 func (i *Info) URLPath() (path, rawPath string) {
 	return i.Path, ""
 }
 
-// checkTarget returns the decoded path of u, where every reader of that path understands the same
-// by it: no empty and no dot segment, nothing that could be decoded a second time, nothing that a
-// router somewhere takes for a separator.
+// checkTarget returns the decoded path of u, if every reader understands it in the same way: no empty and no dot segment, nothing that
+// could be decoded a second time, nothing that some router takes for a separator.
 func checkTarget(u *url.URL) (string, error) {
 	switch {
 	case u.Opaque != "" || u.User != nil, u.Scheme != "" && u.Scheme != "http" && u.Scheme != "https":
@@ -39,8 +37,8 @@ func checkTarget(u *url.URL) (string, error) {
 	case len(u.Path) > maxPath:
 		return "", status.BadRequestf("the path is longer than %d bytes", maxPath)
 	}
-	// Path is decoded already: only RawPath, which is set where the client did not use the canonical
-	// encoding, still tells an encoded slash from a separator.
+	// Path is decoded already: only RawPath, which is set if the client did not use the canonical encoding, still distinguishes an encoded
+	// slash from a separator.
 	if hasEncodedSlash(u.RawPath) {
 		return "", status.BadRequestf("the path %s has an encoded slash, which no name may contain", excerpt(u.Path))
 	}
@@ -63,7 +61,7 @@ func hasEncodedSlash(raw string) bool {
 	}
 }
 
-// checkPath passes over the decoded path once; it allocates only to refuse.
+// checkPath scans the decoded path once; it allocates only to refuse.
 func checkPath(path string) error {
 	ascii := true
 	start := 1 // of the segment
@@ -114,14 +112,14 @@ func isHex(c byte) bool {
 	return '0' <= c && c <= '9' || 'a' <= c && c <= 'f' || 'A' <= c && c <= 'F'
 }
 
-// cutCluster takes the cluster's name out of the path: /clusters/{cluster}/rest, and the older
-// /{api,apis,kapis}/clusters/{cluster}/rest, of which /{api,apis,kapis}/rest is left.
+// cutCluster removes the cluster's name from the path: /clusters/{cluster}/rest, and the older /{api,apis,kapis}/clusters/{cluster}/rest,
+// of which /{api,apis,kapis}/rest remains.
 func cutCluster(path string) (cluster, rest string, err error) {
 	cluster, rest, err = cutClusterOnce(path)
 	if err != nil || cluster == "" {
 		return "", path, err
 	}
-	// A second name would be for the member to judge, after we had decided by the first.
+	// A second name would be for the member to authorize, after the first one was authorized here.
 	if again, _, nested := cutClusterOnce(rest); again != "" || nested != nil {
 		return "", "", status.BadRequestf("the path %s names a cluster within a cluster", excerpt(path))
 	}
@@ -162,7 +160,7 @@ func cutClusterOnce(path string) (cluster, rest string, err error) {
 	return cluster, rest, nil
 }
 
-// isClusterName tells whether an object could be called so: RFC 1123 labels, joined by dots.
+// isClusterName reports whether an object could have this name: RFC 1123 labels, joined by dots.
 func isClusterName(name string) bool {
 	if len(name) > 253 {
 		return false
@@ -182,10 +180,10 @@ func isClusterName(name string) bool {
 	return !edge
 }
 
-// segments is what is left of a path, without the slash before it.
+// segments is the rest of a path, without the slash before it.
 type segments string
 
-// next takes the next segment, which is empty where none is left.
+// next removes and returns the next segment, which is empty if none is left.
 func (s *segments) next() string {
 	segment := string(*s)
 	if n := strings.IndexByte(segment, '/'); n >= 0 {
@@ -196,12 +194,12 @@ func (s *segments) next() string {
 	return segment
 }
 
-// peek tells the next segment without taking it.
+// peek returns the next segment without removing it.
 func (s segments) peek() string {
 	return s.next()
 }
 
-// excerpt quotes what a client sent, cut to what a person needs to find it.
+// excerpt quotes what a client sent, shortened to what a person needs to find it.
 func excerpt(s string) string {
 	const most = 120
 	if len(s) > most {
@@ -210,7 +208,7 @@ func excerpt(s string) string {
 	return fmt.Sprintf("%q", s)
 }
 
-// isMethod tells the methods that this server knows; TRACE and CONNECT are not for an API.
+// isMethod reports whether this server knows a method; TRACE and CONNECT are not for an API.
 func isMethod(m string) bool {
 	switch m {
 	case http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete, http.MethodOptions:

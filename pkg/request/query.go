@@ -14,8 +14,8 @@ import (
 // maxParameters is far above what any client of an API sends.
 const maxParameters = 1000
 
-// parameter is one that decides what a request does. Readers differ in which of two values counts,
-// so a second one must not differ.
+// parameter is a query parameter that decides what a request does. Readers differ in which of two values counts, so a second one must not
+// differ.
 type parameter struct {
 	set   bool
 	value string // still encoded
@@ -34,8 +34,8 @@ type parameters struct {
 	watch, dryRun, fieldSelector, labelSelector parameter
 }
 
-// scanQuery refuses a query that two readers could understand differently, and finds the parameters
-// that decide. It allocates only where a name is encoded.
+// scanQuery refuses a query that two readers could understand differently, and finds the parameters that decide. It allocates only if a
+// name is encoded.
 func scanQuery(raw string) (parameters, error) {
 	var p parameters
 	for n := 0; raw != ""; n++ {
@@ -67,7 +67,7 @@ func scanQuery(raw string) (parameters, error) {
 	return p, nil
 }
 
-// checkPair refuses what net/url would drop without a word, and what older servers split at.
+// checkPair refuses what net/url would silently drop, and what older servers split at.
 func checkPair(pair string) error {
 	for n := 0; n < len(pair); n++ {
 		switch pair[n] {
@@ -82,7 +82,7 @@ func checkPair(pair string) error {
 	return nil
 }
 
-// decoded is the value of s, which checkPair has seen.
+// decoded returns the decoded value of s, which checkPair has checked.
 func decoded(s string) string {
 	if strings.IndexByte(s, '%') < 0 && strings.IndexByte(s, '+') < 0 {
 		return s
@@ -94,9 +94,8 @@ func decoded(s string) string {
 	return v
 }
 
-// wantsWatch reads the parameter watch as kube-apiserver does where that is beyond doubt.
-// kube-apiserver takes any value but 0 and false for a yes; here a value that a person may have
-// meant as a no is refused.
+// wantsWatch reads the parameter watch as kube-apiserver does where it is unambiguous. kube-apiserver takes any value but 0 and false for
+// a yes; here a value that a person may have meant as a no is refused.
 func (p *parameters) wantsWatch() (bool, error) {
 	if !p.watch.set {
 		return false, nil
@@ -111,8 +110,8 @@ func (p *parameters) wantsWatch() (bool, error) {
 	}
 }
 
-// selectedName tells the one object that the field selector leaves, and "" where it may leave
-// others. The authorizer then decides about that object, as kube-apiserver's does.
+// selectedName returns the name of the one object that the field selector leaves, or "" if it may leave others. The authorizer then
+// decides about that object, as kube-apiserver's does.
 func (p *parameters) selectedName(rawQuery string) (string, error) {
 	if !p.fieldSelector.set || !strings.Contains(decoded(p.fieldSelector.value), "metadata.name") {
 		return "", nil
@@ -135,7 +134,7 @@ func (p *parameters) selectedName(rawQuery string) (string, error) {
 	return name, nil
 }
 
-// isName tells whether an object could have this name in a path.
+// isName reports whether an object could have this name in a path.
 func isName(s string) bool {
 	return s != "" && s != "." && s != ".." && !strings.ContainsAny(s, "/%")
 }

@@ -2,7 +2,7 @@ package request
 
 import iamv1beta1 "kapis.dev/ks-apiserver/pkg/api/iam/v1beta1"
 
-// Scope is the level of bindings that can allow a request.
+// Scope is the scope of bindings that can allow a request.
 type Scope uint8
 
 // The scopes, from the widest to the narrowest.
@@ -13,7 +13,7 @@ const (
 	Namespace
 )
 
-// Label is a scope as the label iamv1beta1.LabelScope and the names of synthetic groups have it.
+// Label returns a scope as the label iamv1beta1.LabelScope and the names of synthetic groups have it.
 func (s Scope) Label() string {
 	switch s {
 	case Global:
@@ -26,7 +26,7 @@ func (s Scope) Label() string {
 	return iamv1beta1.ScopeNamespace
 }
 
-// RoleKind is the kind of the roles of a scope; that of their bindings ends in Binding.
+// RoleKind returns the kind of the roles of a scope; that of their bindings ends in Binding.
 func (s Scope) RoleKind() string {
 	switch s {
 	case Global:

@@ -6,11 +6,11 @@ import (
 	"sync"
 )
 
-// firstWrite is how much net/http collects of an answer before it writes to the connection. Of a longer answer, that is its first write.
+// firstWrite is how much net/http collects of an answer before it writes to the connection. It is the first write of a longer answer.
 const firstWrite = 4 << 10
 
-// CoalesceWrites returns a listener whose connections can send an answer of more than firstWrite bytes by one system call in place of two:
-// see Join. It is for connections in the clear; TLS makes records of its own.
+// CoalesceWrites returns a listener whose connections can send an answer of more than firstWrite bytes with one system call instead of
+// two: see Coalesce. It is for connections without TLS; TLS makes its own records.
 func CoalesceWrites(l net.Listener) net.Listener { return coalescingListener{l} }
 
 type coalescingListener struct{ net.Listener }
@@ -26,7 +26,7 @@ func (l coalescingListener) Accept() (net.Conn, error) {
 
 type connKey struct{}
 
-// CoalesceContext is a http.Server's ConnContext, by which Join finds the connection of a request.
+// CoalesceContext is a http.Server's ConnContext, by which Coalesce finds the connection of a request.
 func CoalesceContext(ctx context.Context, c net.Conn) context.Context {
 	if j, ok := c.(*coalescingConn); ok {
 		return context.WithValue(ctx, connKey{}, j)
@@ -34,8 +34,8 @@ func CoalesceContext(ctx context.Context, c net.Conn) context.Context {
 	return ctx
 }
 
-// Coalesce says that an answer with a body of so many bytes is written from here on, without waiting for anything but the client, and that
-// the function which it returns is called when all is written. The first part of a long one then waits for the next, and both leave
+// Coalesce says that an answer with a body of that many bytes is written from here on, without waiting for anything but the client. The
+// caller calls the returned function when all is written. The first write of a long answer then waits for the next, and both are sent
 // together. Without a connection that can do that, nothing changes.
 func Coalesce(ctx context.Context, body int64) (written func()) {
 	j, ok := ctx.Value(connKey{}).(*coalescingConn)
@@ -46,11 +46,11 @@ func Coalesce(ctx context.Context, body int64) (written func()) {
 	return j.written
 }
 
-// coalescingConn is a connection that may hold the first write of an answer back. Only the goroutine that answers writes to it.
+// coalescingConn is a connection that may hold back the first write of an answer. Only the goroutine that answers writes to it.
 type coalescingConn struct {
 	*net.TCPConn
 	expect bool              // the next write may be held
-	held   *[firstWrite]byte // what is held, nil for nothing
+	held   *[firstWrite]byte // the data held back, nil for none
 	parts  net.Buffers
 	pair   [2][]byte
 }
@@ -59,7 +59,7 @@ var firsts = sync.Pool{New: func() any { return new([firstWrite]byte) }}
 
 func (c *coalescingConn) written() { c.expect = false }
 
-// Write implements io.Writer. What is held is of an answer that is longer, so that there is a write behind it, or the connection is closed.
+// Write implements io.Writer. Data is held back only of a longer answer, so another write follows, or the connection is closed.
 func (c *coalescingConn) Write(p []byte) (int, error) {
 	if c.expect {
 		c.expect = false

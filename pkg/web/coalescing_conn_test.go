@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// joinedServer answers with the body of so many bytes that the query says, in writes of so many, and as much in a header.
+// joinedServer answers with a body of as many bytes as the query says, in writes of as many, and with as many in a header.
 func joinedServer(t testing.TB) *httptest.Server {
 	s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		n, _ := strconv.Atoi(r.FormValue("n"))
@@ -41,7 +41,7 @@ func joinedServer(t testing.TB) *httptest.Server {
 
 func bodyOf(n int) []byte { return bytes.Repeat([]byte("0123456789abcde\n"), n/16+1)[:n] }
 
-// Whatever the lengths of header, body and writes are, on a connection that is used again and again.
+// This holds for any lengths of header, body and writes, on a connection that is used repeatedly.
 func TestJoinedAnswersArriveWhole(t *testing.T) {
 	s := joinedServer(t)
 	client := &http.Client{Transport: &http.Transport{MaxConnsPerHost: 1, DisableCompression: true}, Timeout: 20 * time.Second}
@@ -102,12 +102,12 @@ func TestTheFirstWriteWaitsForTheNext(t *testing.T) {
 		done()
 		want += answers[0] + answers[1]
 	}
-	Coalesce(ctx, firstWrite) // which may be all
+	Coalesce(ctx, firstWrite) // which may be the whole answer
 	write(firstWrite, false)
 	Coalesce(ctx, 2*firstWrite) // the first write is another one
 	write(100, false)
 	write(firstWrite, false)
-	Coalesce(ctx, 2*firstWrite)() // nothing was written: what comes is another answer's
+	Coalesce(ctx, 2*firstWrite)() // nothing was written: the next write is another answer's
 	write(firstWrite, false)
 	want += 3*firstWrite + 100
 	if _, err := io.ReadFull(client, make([]byte, want)); err != nil {

@@ -15,8 +15,8 @@ import (
 // maxOptions bounds the options of a deletion, in bytes.
 const maxOptions = 16 << 10
 
-// RefuseDryRun returns h for a write that does not support dryRun. A request for a dry run, by the query or by the body of a
-// deletion, is answered with 400: ignoring it would write.
+// RefuseDryRun returns h for a write that does not support dryRun. A request for a dry run, in the query or in the body of a deletion, is
+// answered with 400: ignoring it would write.
 func RefuseDryRun(h Handler) Handler {
 	return func(r *restful.Request) (any, error) {
 		dry, err := asksForDryRun(r.Request)

@@ -14,7 +14,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
-// ReadBody reads a body of at most so many bytes, and trims the white space around it.
+// ReadBody reads a body of at most that many bytes, and trims the white space around it.
 func ReadBody(r *http.Request, most int64) ([]byte, error) {
 	var b bytes.Buffer
 	if n := r.ContentLength; n > 0 && n <= most {
@@ -37,8 +37,8 @@ func tooLong(most int64) error {
 	return apierrors.NewRequestEntityTooLargeError(fmt.Sprintf("the body may have %d bytes at most", most))
 }
 
-// Parameters returns the parameters of the query that are known. It refuses one that differs from a known one in the case of its
-// letters alone: a dropped "dryrun" would write for real.
+// Parameters returns the known parameters of the query. It refuses one that differs from a known one only in upper and lower case: a
+// dropped "dryrun" would be a real write.
 func Parameters(r *http.Request, known ...string) (url.Values, error) {
 	out := url.Values{}
 	for name, values := range r.URL.Query() {
@@ -53,7 +53,7 @@ func Parameters(r *http.Request, known ...string) (url.Values, error) {
 	return out, nil
 }
 
-// WriteParameters returns the parameters that every write to kube-apiserver has which a request stands for.
+// WriteParameters returns the parameters of the write to kube-apiserver that a request stands for.
 func WriteParameters(r *http.Request) (url.Values, error) {
 	return Parameters(r, "dryRun", "fieldManager", "fieldValidation")
 }

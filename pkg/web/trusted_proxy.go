@@ -8,17 +8,16 @@ import (
 )
 
 const (
-	// maxUserAgent is as much as is kept of what a client calls itself, in bytes.
+	// maxUserAgent is how much of a User-Agent is stored, in bytes.
 	maxUserAgent = 256
-	// maxForwarded is as much as is read of X-Forwarded-For.
+	// maxForwarded is how much of X-Forwarded-For is read.
 	maxForwarded = 4 << 10
 )
 
-// TrustedProxies are the proxies in front of this server whose word on where a request comes from counts, as address ranges. The
-// zero value trusts nobody.
+// TrustedProxies are the address ranges of the proxies in front of this server whose X-Forwarded-For counts. The zero value trusts none.
 type TrustedProxies []netip.Prefix
 
-// ParseTrustedProxies reads address ranges such as 10.244.0.0/16, and addresses.
+// ParseTrustedProxies parses address ranges such as 10.244.0.0/16, and addresses.
 func ParseTrustedProxies(ranges []string) (TrustedProxies, error) {
 	var t TrustedProxies
 	for _, s := range ranges {
@@ -44,21 +43,20 @@ func (t TrustedProxies) has(a netip.Addr) bool {
 	return false
 }
 
-// Origin returns the address that a request comes from, and what its client calls itself. What X-Forwarded-For says of the
-// address counts only from a trusted proxy: the last one that is not a trusted proxy's. What is no address is passed over.
+// Origin returns the address that a request comes from, and its User-Agent. X-Forwarded-For counts only from a trusted proxy: the address
+// is the last one in it that is not a trusted proxy's. Entries that are no addresses are skipped.
 func (t TrustedProxies) Origin(r *http.Request) (source, userAgent string) {
 	return t.origin(r, false)
 }
 
-// OriginOfConsole is Origin of a request that the console makes itself to log somebody in. Where there is no X-Forwarded-For,
-// X-Client-Ip counts as well, in which it then says where the person is. The console passes requests of browsers on as they are, so in
-// those the header is anybody's; and so it is beside X-Forwarded-For, whose writer passes it on.
+// OriginOfConsole is Origin for a request that the console makes itself to log a user in. Without X-Forwarded-For, X-Client-Ip counts as
+// well: the console then says in it where the user is. In other requests the header is untrusted, because the console passes requests of
+// browsers on as they are; so it is next to X-Forwarded-For, whose writer passes it on.
 func (t TrustedProxies) OriginOfConsole(r *http.Request) (source, userAgent string) {
 	return t.origin(r, true)
 }
 
-// Claimed returns the address that a request says in X-Client-Ip that its person is at; "" for none. Whoever sends the request may write
-// there what he likes.
+// Claimed returns the user's address that a request claims in X-Client-Ip, or "". The client may write anything there.
 func Claimed(r *http.Request) string {
 	if a := addressOf(single(r.Header["X-Client-Ip"])); a.IsValid() {
 		return a.String()
@@ -105,7 +103,7 @@ func single(values []string) string {
 	return strings.TrimSpace(values[0])
 }
 
-// addressOf reads an address, with a port or without.
+// addressOf parses an address, with a port or without.
 func addressOf(s string) netip.Addr {
 	if ap, err := netip.ParseAddrPort(s); err == nil {
 		return ap.Addr().Unmap().WithZone("")
@@ -117,7 +115,7 @@ func addressOf(s string) netip.Addr {
 	return a.Unmap().WithZone("")
 }
 
-// clean cuts a text to what may be kept and shown: printable, and not too long.
+// clean returns a text that may be stored and shown: printable, and not too long.
 func clean(s string) string {
 	if len(s) > maxUserAgent {
 		s = s[:maxUserAgent]

@@ -28,7 +28,7 @@ func TestOnlyTrustedProxiesSayWhereARequestComesFrom(t *testing.T) {
 		"Garbage":                    {"[::1]:1234", "", "198.51.100.1, <script>", "::1"},
 		"TooLongCutsTheBeginning":    {"[::1]:1234", "", strings.Repeat("6.6.6.6,", 4000) + "198.51.100.1", "198.51.100.1"},
 		"NoPeer":                     {"@", "198.51.100.1", "", ""},
-		"ClientsAddressPassedOn":     {"10.244.1.2:1", "198.51.100.1", "198.51.100.2", "198.51.100.2"}, // S47: else each try could say another place
+		"ClientsAddressPassedOn":     {"10.244.1.2:1", "198.51.100.1", "198.51.100.2", "198.51.100.2"}, // S47: else each try could claim another address
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := &http.Request{RemoteAddr: test.peer, Header: http.Header{}}

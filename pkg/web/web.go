@@ -1,4 +1,4 @@
-// Package web joins go-restful to functions that return a value or an error, and writes both.
+// Package web adapts functions that return a value or an error to go-restful, and writes both.
 package web
 
 import (
@@ -14,13 +14,12 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// MetadataPart is the key of the metadata of a route, with the value true, that says: the handler
-// restricts its list to the part of it that the decision in the context allows (authz.PartialList). Any other
-// route refuses whoever may not see all of a list.
+// MetadataPart is the key of a route's metadata that, with the value true, says that the handler restricts its list to the partial list
+// that the decision in the context allows (authz.PartialList). Any other route refuses a caller who may not see all of a list.
 const MetadataPart = "part"
 
-// Handler answers a request: with a value, which is written as JSON with status 200 (or written by
-// itself, where it is a Responder), or with an error, whose code is a property of the error.
+// Handler answers a request with a value, which is written as JSON with status 200 (or by itself, if it is a Responder), or with an
+// error, which has its code.
 type Handler func(r *restful.Request) (any, error)
 
 // Responder is a value that writes its own answer, status and headers included.
@@ -28,7 +27,7 @@ type Responder interface {
 	Respond(w http.ResponseWriter, r *http.Request)
 }
 
-// Handle makes a route's function of h.
+// Handle returns h as a route's function.
 func Handle(h Handler) restful.RouteFunction {
 	return func(req *restful.Request, resp *restful.Response) {
 		v, err := h(req)
@@ -36,7 +35,7 @@ func Handle(h Handler) restful.RouteFunction {
 	}
 }
 
-// Write writes err as a metav1.Status where there is one, and v otherwise.
+// Write writes err as a metav1.Status if it is not nil, and v otherwise.
 func Write(w http.ResponseWriter, r *http.Request, v any, err error) {
 	if err != nil {
 		WriteError(w, r, err)
@@ -62,13 +61,12 @@ func WriteJSON(w http.ResponseWriter, r *http.Request, code int, v any) {
 	h.Set("Content-Length", strconv.Itoa(len(body)))
 	w.WriteHeader(code)
 	if r.Method != http.MethodHead {
-		_, _ = w.Write(body) // the client is gone: nobody is left to tell
+		_, _ = w.Write(body) // the client is gone
 	}
 }
 
-// WriteError writes err as a metav1.Status (Kubernetes API conventions, "Response Status Kind"). An
-// error that carries no status is logged and answered with 500 and no detail, since its text may
-// name what the caller must not see.
+// WriteError writes err as a metav1.Status (Kubernetes API conventions, "Response Status Kind"). An error without a status is logged and
+// answered with 500 and no detail, because its text may have something that the caller must not see.
 func WriteError(w http.ResponseWriter, r *http.Request, err error) {
 	s := Status(err)
 	if s.Code == http.StatusInternalServerError {
@@ -84,7 +82,7 @@ func WriteError(w http.ResponseWriter, r *http.Request, err error) {
 	WriteJSON(w, r, int(s.Code), s)
 }
 
-// Status returns what err says to a client.
+// Status returns the Status that a client gets for err.
 func Status(err error) *metav1.Status {
 	var api apierrors.APIStatus
 	switch {
