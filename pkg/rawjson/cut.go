@@ -1,10 +1,10 @@
 package rawjson
 
-// Cut names members that are left out of an object: one whose own Cut is nil goes whole, another is
-// kept without what its Cut names. A value that is no object is kept as it is.
+// Cut names members that are left out of an object: one whose own Cut is nil is left out as a whole; in another one, its Cut is applied.
+// A value that is no object is copied as it is.
 type Cut map[string]Cut
 
-// Cuts makes a Cut of paths.
+// Cuts returns a Cut of paths.
 func Cuts(paths ...[]string) Cut {
 	root := Cut{}
 	for _, path := range paths {
@@ -16,7 +16,7 @@ func Cuts(paths ...[]string) Cut {
 			}
 			below, ok := at[step]
 			if ok && below == nil {
-				break // a wider cut is there already
+				break // a wider cut is already there
 			}
 			if !ok {
 				below = Cut{}
@@ -28,9 +28,9 @@ func Cuts(paths ...[]string) Cut {
 	return root
 }
 
-// AppendWithout appends the object s without what c names, behind the members in front (JSON text
-// such as `"kind":"Pod"`, empty for none). It fails where s is not exactly one valid object, and reads
-// s once. What it makes, it leaves as it is: AppendWithout of its own output changes nothing.
+// AppendWithout appends the object s without the members that c names, after the members in front (JSON text such as `"kind":"Pod"`,
+// empty for none). It fails if s is not exactly one valid object, and reads s once. It is idempotent: applied to its own output, it
+// changes nothing.
 func AppendWithout(dst []byte, s, front string, c Cut) ([]byte, error) {
 	w := cutter{s: s, dst: dst}
 	i := space(s, 0)
@@ -45,13 +45,13 @@ func AppendWithout(dst []byte, s, front string, c Cut) ([]byte, error) {
 	return w.dst, nil
 }
 
-// cutter copies the members of s that are kept to dst.
+// cutter copies the remaining members of s to dst.
 type cutter struct {
 	s   string
 	dst []byte
 }
 
-// object copies the object that starts at i, and returns the position behind it, -1 where it is broken.
+// object copies the object that starts at i, and returns the position after it, or -1 if it is broken.
 func (w *cutter) object(i, depth int, front string, c Cut) int {
 	if depth > maxDepth {
 		return -1
@@ -64,7 +64,7 @@ func (w *cutter) object(i, depth int, front string, c Cut) int {
 		w.dst = append(w.dst, '}')
 		return i + 1
 	}
-	from, to := -1, 0 // members that stand together, are kept, and are not yet copied
+	from, to := -1, 0 // adjacent members that remain and are not yet copied
 	for {
 		key, start := i, member(s, i)
 		if start < 0 || start >= len(s) {
@@ -107,7 +107,7 @@ func (w *cutter) object(i, depth int, front string, c Cut) int {
 	return i + 1
 }
 
-// flush copies members, behind a comma where they are not the first. It returns that the next are not.
+// flush copies members, after a comma if they are not the first. It returns whether the next ones are the first: always false.
 func (w *cutter) flush(from, to int, first bool) bool {
 	if !first {
 		w.dst = append(w.dst, ',')

@@ -8,44 +8,40 @@ import (
 	"unsafe"
 )
 
-// ErrTooLong says that a value in a stream is longer than the reader takes.
+// ErrTooLong means that a value in a stream is longer than the reader accepts.
 var ErrTooLong = errors.New("the JSON value is too long")
 
-// Reader reads the values of a stream one by one, such as the frames of a watch or the items of a
-// list, so that little more than one of them is in memory. It finds where a value ends; whether it is
-// valid is left to who reads it.
+// Reader reads the values of a stream one by one, such as the frames of a watch or the items of a list, so that little more than one of
+// them is in memory. It finds where a value ends; whether it is valid is left to its caller.
 type Reader struct {
 	in  io.Reader
 	max int
-	// buf[at:end] is what was read and not yet returned.
+	// buf[at:end] was read and is not yet returned.
 	buf     []byte
 	at, end int
-	// err ends the stream behind end.
+	// err ends the stream after end.
 	err error
 }
 
 const (
-	// smallBuffer is what a reader begins with; it grows with the values, and what is over
-	// largeBuffer is given back behind a long one.
+	// smallBuffer is a reader's first buffer; it grows with the values, and one larger than largeBuffer is released after a long value.
 	smallBuffer = 4 << 10
 	largeBuffer = 128 << 10
-	// maxEmpty is how many reads give neither data nor an error before there will be none.
+	// maxEmpty is how many reads may return neither data nor an error before the reader fails.
 	maxEmpty = 100
 )
 
-// NewReader returns a reader of in, which takes values of up to maxBytes.
+// NewReader returns a reader of in that accepts values of up to maxBytes.
 func NewReader(in io.Reader, maxBytes int) *Reader {
 	return &Reader{in: in, max: maxBytes}
 }
 
-// Value returns the next value. The error is io.EOF where the stream ends before one begins, and
-// io.ErrUnexpectedEOF within one. The text is a view of the reader's buffer: it is good until the next
-// call, and what is kept of it has to be copied.
+// Value returns the next value. The error is io.EOF if the stream ends before one begins, and io.ErrUnexpectedEOF within one. The text is
+// a view of the reader's buffer: it is valid until the next call, and has to be copied to be retained.
 func (r *Reader) Value() (string, error) { return r.value(false) }
 
-// Line is Value for streams that have a line break behind each value, such as watches: it looks for
-// the break, which is many times quicker than to follow brackets. What doesn't look like an
-// object that ends its line is read as Value reads it.
+// Line is Value for streams that have a line break after each value, such as watches: it searches for the break, which is much faster
+// than following brackets. A value that doesn't look like an object that ends its line is read as Value reads it.
 func (r *Reader) Line() (string, error) { return r.value(true) }
 
 func (r *Reader) value(line bool) (string, error) {
@@ -84,7 +80,7 @@ func (r *Reader) Token() (byte, error) {
 	return 0, fmt.Errorf("%w: unexpected %q between values", ErrSyntax, c)
 }
 
-// Peek returns the next byte that is no white space, and leaves it.
+// Peek returns the next byte that is no white space, without consuming it.
 func (r *Reader) Peek() (byte, error) {
 	for {
 		for ; r.at < r.end; r.at++ {
@@ -100,7 +96,7 @@ func (r *Reader) Peek() (byte, error) {
 
 func blank(c byte) bool { return c == ' ' || c == '\n' || c == '\t' || c == '\r' }
 
-// fill reads more behind what is there, and fails where there is no more or the value is too long.
+// fill reads more after the buffered bytes, and fails if there is no more or the value is too long.
 func (r *Reader) fill() error {
 	if r.err != nil {
 		return r.err
@@ -133,7 +129,7 @@ func (r *Reader) fill() error {
 	return r.err
 }
 
-// nested returns how long the object or array is that comes next.
+// nested returns the length of the object or array that comes next.
 func (r *Reader) nested(line bool) (int, error) {
 	var d depth
 	seen, followed := 0, 0 // how much was searched for a line break, and how much for the end
@@ -148,7 +144,7 @@ func (r *Reader) nested(line bool) (int, error) {
 			}
 			seen = len(b)
 		}
-		// Without a break, what ends in a bracket may be all there is for now.
+		// Without a break, bytes that end in a bracket may be all there is for now.
 		if len(b) > 0 && (!line || b[len(b)-1] == '}') {
 			n, done := d.scan(b[followed:])
 			if followed += n; done {
@@ -168,7 +164,7 @@ func (r *Reader) bounded(n int) (int, error) {
 	return n, nil
 }
 
-// scalar returns how long the string is, up to its quote, or the literal, up to the byte that ends it.
+// scalar returns the length of the string, up to its quote, or of the literal, up to the byte that ends it.
 func (r *Reader) scalar(first byte) (int, error) {
 	n := 0
 	for escaped := false; ; n++ {

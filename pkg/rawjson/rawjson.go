@@ -1,6 +1,5 @@
-// Package rawjson reads JSON where it lies: it finds the values in a text and cuts members out of it,
-// and decodes nothing that nobody asked for. The texts are strings, so that what it returns is a part
-// of what it was given and can't change under a reader.
+// Package rawjson reads JSON in place: it finds the values in a text and cuts members out of it, and decodes only what is asked for. The
+// texts are strings, so that its results are substrings of its input and can't change under a reader.
 package rawjson
 
 import (
@@ -9,16 +8,16 @@ import (
 	"strings"
 )
 
-// maxDepth bounds the nesting that is followed, and with it the stack: a megabyte of it. It is what kube-apiserver
-// takes of an object (sigs.k8s.io/json stops at 10000), and a little for what stands around one in an answer: whoever may
-// write an object must not be able to make one that can't be read here.
+// maxDepth bounds the nesting that is followed, and with it the stack: a megabyte of it. It is what kube-apiserver accepts in an object
+// (sigs.k8s.io/json stops at 10000), and a little more for the values around an object in an answer: a user who may write an object must
+// not be able to write one that can't be read here.
 const maxDepth = 10_000 + 16
 
-// ErrSyntax says that a text is not one valid JSON value (RFC 8259), or is nested too deeply.
+// ErrSyntax means that a text is not one valid JSON value (RFC 8259), or is nested too deeply.
 var ErrSyntax = errors.New("not valid JSON")
 
-// Valid tells whether s is exactly one JSON value, white space around it allowed, in which no value has more than depth
-// others around it.
+// Valid reports whether s is exactly one JSON value, white space around it allowed, in which no value has more than depth others around
+// it.
 func Valid(s string, depth int) bool {
 	end := skip(s, space(s, 0), max(0, maxDepth-depth))
 	return end >= 0 && space(s, end) == len(s)
@@ -30,11 +29,11 @@ func Valid(s string, depth int) bool {
 //		use(m.Key, m.Value)
 //	}
 //
-// A value that is no object has no members; Err tells it from an empty object.
+// A value that is no object has no members; Err distinguishes it from an empty object.
 type Members struct {
 	// Key is the member's name, without quotes and escapes.
 	Key string
-	// Value is the member's value as it stands in the text.
+	// Value is the member's value, as written in the text.
 	Value string
 
 	s     string
@@ -46,7 +45,7 @@ type Members struct {
 // Object returns the members of the object s.
 func Object(s string) Members { return Members{s: s} }
 
-// Next moves to the next member, and tells whether there is one.
+// Next moves to the next member, and reports whether there is one.
 func (m *Members) Next() bool {
 	if m.err != nil {
 		return false
@@ -69,7 +68,7 @@ func (m *Members) Next() bool {
 	return true
 }
 
-// member returns where the value of the member starts whose name is at i, -1 where there is none.
+// member returns where the value of the member starts whose name is at i, or -1 if there is none.
 func member(s string, i int) int {
 	if i = text(s, i); i < 0 {
 		return -1
@@ -102,10 +101,10 @@ func (m *Members) stop(end int) bool {
 	return false
 }
 
-// errEnd marks a walk that came to its end.
+// errEnd marks a walk that reached its end.
 var errEnd = errors.New("end")
 
-// Err returns why the walk ended before the object did, nil where it did not.
+// Err returns why the walk ended before the object did, or nil if it did not.
 func (m *Members) Err() error {
 	if errors.Is(m.err, errEnd) {
 		return nil
@@ -115,7 +114,7 @@ func (m *Members) Err() error {
 
 // Elements walks the elements of a JSON array as Members walks an object.
 type Elements struct {
-	// Value is the element as it stands in the text.
+	// Value is the element, as written in the text.
 	Value string
 
 	s     string
@@ -124,10 +123,10 @@ type Elements struct {
 	done  bool
 }
 
-// Array returns the elements of the array s; what is no array has none.
+// Array returns the elements of the array s; a value that is no array has none.
 func Array(s string) Elements { return Elements{s: s} }
 
-// Next moves to the next element, and tells whether there is one.
+// Next moves to the next element, and reports whether there is one.
 func (e *Elements) Next() bool {
 	if e.done {
 		return false
@@ -146,8 +145,8 @@ func (e *Elements) Next() bool {
 	return true
 }
 
-// next finds where the next member or element starts; more is false at the closing bracket, with the
-// position behind it, or -1 where the text is broken.
+// next finds where the next member or element starts; more is false at the closing bracket, with the position after it, or -1 if the text
+// is broken.
 func next(s string, at int, begun bool, open, shut byte) (start int, more bool) {
 	i := space(s, at)
 	if i >= len(s) {
@@ -170,8 +169,8 @@ func next(s string, at int, begun bool, open, shut byte) (start int, more bool) 
 	return i, true
 }
 
-// Get returns the value at path, as it stands in the text, and "" where there is none. A step is a
-// member's name, or the index of an array's element in decimal.
+// Get returns the value at path, as written in the text, or "" if there is none. A step is a member's name, or the index of an array's
+// element in decimal.
 func Get(s string, path ...string) string {
 	for _, step := range path {
 		if s = get(s, step); s == "" {
@@ -199,7 +198,7 @@ func get(s, step string) string {
 	return ""
 }
 
-// index reads a short decimal number, and returns -1 for anything else.
+// index parses a short decimal number, and returns -1 for anything else.
 func index(s string) int {
 	if s == "" || len(s) > 6 {
 		return -1
@@ -214,8 +213,8 @@ func index(s string) int {
 	return n
 }
 
-// Text returns the text of a scalar: a string without its quotes and escapes, a number or a boolean as
-// it is written, "" for null. An object or an array is returned as it stands.
+// Text returns the text of a scalar: a string without its quotes and escapes, a number or a boolean as written, "" for null. An object or
+// an array is returned as written.
 func Text(s string) string {
 	if s == "null" {
 		return ""

@@ -121,7 +121,7 @@ func TestDepthIsBounded(t *testing.T) {
 	}
 }
 
-// kube-apiserver takes objects that are nested 10000 deep: each of them can be read, in a list or an event too.
+// kube-apiserver accepts objects that are nested 10000 deep: each of them can be read, in a list or an event too.
 func TestObjectsAsDeepAsKubeAPIServerTakesThemAreRead(t *testing.T) {
 	object := `{"metadata":{"name":"deep"},"spec":` + nested(9_999, `{"a":`, "}") + `}`
 	if err := json.Unmarshal([]byte(object), new(any)); err != nil {
@@ -150,7 +150,7 @@ func FuzzValidAgreesWithEncodingJSON(f *testing.F) {
 	})
 }
 
-// Cutting twice is cutting once (U13), what is cut is gone, and the rest means what it meant.
+// Cutting twice is cutting once (U13), the cut members are gone, and the rest means what it meant.
 func FuzzCutIsIdempotentAndCutsNothingElse(f *testing.F) {
 	f.Add(pod)
 	f.Add(`{"data":{"a":1},"data":2,"metadata":{"managedFields":[]}}`)
@@ -189,7 +189,7 @@ func FuzzCutIsIdempotentAndCutsNothingElse(f *testing.F) {
 	})
 }
 
-// duplicated tells whether s may name a member twice: encoding/json merges such members.
+// duplicated reports whether s may name a member twice: encoding/json merges such members.
 func duplicated(s string) bool { return strings.Count(s, ":") > 1 }
 
 func TestReaderReadsValuesHoweverTheyArrive(t *testing.T) {
@@ -213,7 +213,7 @@ func TestReaderReadsValuesHoweverTheyArrive(t *testing.T) {
 	}
 }
 
-// frames gives no more than one frame with a Read, as a watch does.
+// frames returns at most one frame for each Read, as a watch does.
 type frames []string
 
 func (f *frames) Read(b []byte) (int, error) {
@@ -227,7 +227,7 @@ func (f *frames) Read(b []byte) (int, error) {
 	return n, nil
 }
 
-// A watch event of more than largeBuffer once ended the process: the buffer was given back, and read from.
+// A watch event of more than largeBuffer once ended the process: the buffer was released, and then read.
 func TestReaderGoesOnBehindALongValue(t *testing.T) {
 	long := func(n int) string { return `{"a":"` + strings.Repeat("x", n) + `"}` }
 	values := []string{`{}`, long(largeBuffer), `{"b":1}`, long(10 * largeBuffer), long(largeBuffer/2 - 9), long(largeBuffer - 9), `{}`}

@@ -10,7 +10,7 @@ func space(s string, i int) int {
 	return i
 }
 
-// skip returns the position behind the value that starts at i, -1 where there is no valid one.
+// skip returns the position after the value that starts at i, or -1 if there is no valid one.
 func skip(s string, i, depth int) int {
 	if i >= len(s) || depth > maxDepth {
 		return -1
@@ -83,7 +83,7 @@ func array(s string, i, depth int) int {
 	}
 }
 
-// text returns the position behind the string whose quote is at i.
+// text returns the position after the string whose quote is at i.
 func text(s string, i int) int {
 	if i >= len(s) || s[i] != '"' {
 		return -1
@@ -112,8 +112,8 @@ const (
 	highs = 0x80 * ones
 )
 
-// plain returns the position of the first byte from i that is not an ordinary one of a string: a
-// quote, a backslash or a control character. It looks at eight bytes at a time.
+// plain returns the position of the first byte from i that is not an ordinary one of a string: a quote, a backslash or a control
+// character. It processes eight bytes at a time.
 func plain[T string | []byte](s T, i int) int {
 	for ; i+8 <= len(s); i += 8 {
 		b := s[i : i+8]
@@ -187,7 +187,7 @@ func number(s string, i int) int {
 	return i
 }
 
-// digits returns the position behind at least one digit.
+// digits returns the position after at least one digit.
 func digits(s string, i int) int {
 	start := i
 	for i < len(s) && s[i] >= '0' && s[i] <= '9' {

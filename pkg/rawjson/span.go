@@ -1,7 +1,6 @@
 package rawjson
 
-// Span returns where the value at path stands in s, whose steps are names of members; ok is false where
-// there is none.
+// Span returns the start and end of the value at path in s, whose steps are names of members; ok is false if there is none.
 func Span(s string, path ...string) (start, end int, ok bool) {
 	end = len(s)
 	for _, step := range path {

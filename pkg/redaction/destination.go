@@ -11,17 +11,17 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// sent is a kind with a credential that is sent somewhere.
+// sent is a kind with a credential that is sent to an address.
 type sent struct {
-	// credential names the fields that must not be sent to another address than they were written for; within them, open names those that are
-	// none.
+	// credential names the fields that must not be sent to another address than they were written for; open names the fields within them
+	// that are not secret.
 	credential, open rawjson.Cut
-	// harmless names the fields that have no part in where or how the credential is sent. Any other field is an address, one that is not known
-	// yet too.
+	// harmless names the fields that do not affect where or how the credential is sent. Any other field counts as an address, even one that
+	// is not known yet.
 	harmless rawjson.Cut
 }
 
-// sentOf returns what is sent of a kind, nil for nothing.
+// sentOf returns the credential of a kind that is sent to an address, or nil.
 func sentOf(gr schema.GroupResource) *sent {
 	switch gr {
 	case in("cluster.kubesphere.io", "clusters"):
@@ -29,7 +29,7 @@ func sentOf(gr schema.GroupResource) *sent {
 			credential: rawjson.Cuts([]string{"spec", "connection", "kubeconfig"}, []string{"spec", "connection", "token"}),
 			harmless: harmless([]string{"enable"}, []string{"joinFederation"}, []string{"provider"},
 				[]string{"connection", "kubeconfig"}, []string{"connection", "token"}),
-			// the token is shown to this server: a kubeconfig is no address of it
+			// the token is sent to this server only: a kubeconfig is not its address
 		}
 	case in("kubesphere.io", "repositories"):
 		return &sent{
@@ -49,7 +49,7 @@ func sentOf(gr schema.GroupResource) *sent {
 	return nil
 }
 
-// harmless names fields of spec, and what is around it.
+// harmless names fields of spec, and the fields around it.
 func harmless(fields ...[]string) rawjson.Cut {
 	paths := [][]string{{"apiVersion"}, {"kind"}, {"metadata"}, {"status"}}
 	for _, field := range fields {
@@ -58,12 +58,12 @@ func harmless(fields ...[]string) rawjson.Cut {
 	return rawjson.Cuts(paths...)
 }
 
-// IsSent reports whether objects of a kind hold a credential that is sent somewhere.
+// IsSent reports whether objects of a kind hold a credential that is sent to an address.
 func IsSent(gr schema.GroupResource) bool { return sentOf(gr) != nil }
 
-// CheckSent returns an error where an update sends a credential elsewhere: where it changes a field that has a part in where or how the
-// credential is sent, and leaves something of the credential as it was. Nobody can read the credential, so whoever writes the same one is
-// taken for somebody who left it: a write does not tell the two apart.
+// CheckSent returns an error if an update sends a credential elsewhere: if it changes a field that affects where or how the credential is
+// sent, and leaves some of the credential as it was. No one can read the credential, so a writer who repeats it counts as one who left
+// it: a write does not distinguish the two.
 func CheckSent(gr schema.GroupResource, old, now map[string]any) error {
 	s := sentOf(gr)
 	if s == nil {
@@ -81,7 +81,7 @@ func CheckSent(gr schema.GroupResource, old, now map[string]any) error {
 		"nor in another way; write a new one along, or empty it first", strings.Join(moved, "."), strings.Join(kept, "."))
 }
 
-// stays returns the path of a value among those that named names, but for those that open names, which is in both; nil for none.
+// stays returns the path of a value that is in both, among those that named names and open does not; nil for none.
 func stays(old, now any, named, open rawjson.Cut, at []string) []string {
 	before, ok := old.(map[string]any)
 	if !ok {
@@ -104,8 +104,7 @@ func stays(old, now any, named, open rawjson.Cut, at []string) []string {
 	return nil
 }
 
-// changed returns the path of a value that differs, but for those that except names; nil for none. What is empty is the same as what is
-// missing.
+// changed returns the path of a value that differs, among those that except does not name; nil for none. Empty is the same as missing.
 func changed(old, now any, except rawjson.Cut, at []string) []string {
 	before, wasObject := old.(map[string]any)
 	after, isObject := now.(map[string]any)
@@ -128,7 +127,7 @@ func changed(old, now any, except rawjson.Cut, at []string) []string {
 	return nil
 }
 
-// isEmpty reports whether readers take a value for a missing one.
+// isEmpty reports whether readers treat a value as missing.
 func isEmpty(v any) bool {
 	if v == nil {
 		return true

@@ -9,13 +9,13 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// S66: what decides where or how a credential is sent does not change while the credential stays, in whatever field that is.
+// S66: the fields that decide where or how a credential is sent do not change while any field of the credential stays.
 func TestCredentialsAreNotSentElsewhere(t *testing.T) {
 	cluster, repository, repo := in("cluster.kubesphere.io", "clusters"), in("kubesphere.io", "repositories"), in("application.kubesphere.io", "repos")
 	for name, c := range map[string]struct {
 		kind     schema.GroupResource
 		old, now string
-		moved    string // the field that is named, empty where it may be written
+		moved    string // the field that is named, empty if the write is allowed
 	}{
 		"URL":               {repo, `{"spec":{"url":"a","credential":{"password":"p"}}}`, `{"spec":{"url":"b","credential":{"password":"p"}}}`, "spec.url"},
 		"NoURL":             {repo, `{"spec":{"url":"a","credential":{"password":"p"}}}`, `{"spec":{"credential":{"password":"p"}}}`, "spec.url"},
@@ -86,7 +86,7 @@ func TestCredentialsAreNotSentElsewhere(t *testing.T) {
 	}
 }
 
-// S66: each kind that has a credential which is sent keeps it hidden.
+// S66: each kind that has a credential which is sent to an address hides it.
 func TestWhatIsSentIsHidden(t *testing.T) {
 	n := 0
 	for _, gr := range withHidden() {

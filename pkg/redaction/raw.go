@@ -12,18 +12,18 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// Raw is the JSON of an object, or of several, as kube-apiserver has it: with its hidden fields. Whatever formats or encodes one gets none
-// of it.
+// Raw is the JSON of an object, or of several, as kube-apiserver has it: with its hidden fields. Formatting or encoding it yields none of
+// it.
 type Raw struct{ text string }
 
-// Received returns what kube-apiserver sent.
+// Received returns the JSON that kube-apiserver sent.
 func Received(text string) Raw { return Raw{text} }
 
-// Unredacted returns the JSON with its hidden fields, for what this server does with an object itself: to compare, to decide, to use a
-// credential for what it is for. No part of it goes into an answer, an error or a log.
+// Unredacted returns the JSON with its hidden fields, for this server's own use of an object: to compare, to decide, to use a credential
+// for its purpose. No part of it goes into an answer, an error or a log.
 func (r Raw) Unredacted() string { return r.text }
 
-// Shown returns the object without the hidden fields of its kind. Of a list, each item loses them.
+// Shown returns the object without the hidden fields of its kind. For a list, each item loses them.
 func (r Raw) Shown(gr schema.GroupResource) (Shown, error) {
 	x := Of(gr)
 	if x == nil {
@@ -52,7 +52,7 @@ func (x *Redaction) appendAll(text string) ([]byte, error) {
 			return nil, err
 		}
 	}
-	return x.Append(nil, string(out)+"]"+text[end:]) // which has members of its own
+	return x.Append(nil, string(out)+"]"+text[end:]) // which has its own members
 }
 
 const notShown = "(an object that is not redacted)"
@@ -63,7 +63,7 @@ func (Raw) String() string { return notShown }
 // GoString returns nothing of the object.
 func (Raw) GoString() string { return notShown }
 
-// Format writes nothing of the object, whatever the verb is.
+// Format writes nothing of the object, for any verb.
 func (Raw) Format(s fmt.State, _ rune) { _, _ = io.WriteString(s, notShown) }
 
 // MarshalJSON fails.
@@ -71,8 +71,7 @@ func (Raw) MarshalJSON() ([]byte, error) {
 	return nil, errors.New("an object is not redacted: it can't be answered")
 }
 
-// Bytes is the JSON of an object with its hidden fields, as those are told it that follow a kind. Whatever formats or encodes it gets none
-// of it.
+// Bytes is the JSON of an object with its hidden fields, as sinks of a kind get it. Formatting or encoding it yields none of it.
 type Bytes []byte
 
 // String returns nothing of the object.
@@ -93,24 +92,24 @@ type Shown struct{ text string }
 // String returns the JSON.
 func (s Shown) String() string { return s.text }
 
-// Get returns the JSON of what is at a path of member names, empty where there is nothing.
+// Get returns the JSON at a path of member names, or "" if there is none.
 func (s Shown) Get(path ...string) string { return rawjson.Get(s.text, path...) }
 
-// GetText returns the string at a path of member names, empty where there is none.
+// GetText returns the string at a path of member names, or "" if there is none.
 func (s Shown) GetText(path ...string) string { return rawjson.GetText(s.text, path...) }
 
-// Len returns how many bytes the JSON has.
+// Len returns the length of the JSON in bytes.
 func (s Shown) Len() int { return len(s.text) }
 
 // MarshalJSON implements json.Marshaler.
 func (s Shown) MarshalJSON() ([]byte, error) { return []byte(s.text), nil }
 
-// Replace returns the JSON with other text in the place of the bytes from start to end.
+// Replace returns the JSON with the bytes from start to end replaced by text.
 func (s Shown) Replace(start, end int, text string) Shown {
 	return Shown{s.text[:start] + text + s.text[end:]}
 }
 
-// Without returns the JSON of an object without what cut names.
+// Without returns the JSON of an object without the fields that cut names.
 func (s Shown) Without(cut rawjson.Cut) (Shown, error) {
 	out, err := rawjson.AppendWithout(make([]byte, 0, len(s.text)), s.text, "", cut)
 	if err != nil {
@@ -119,7 +118,7 @@ func (s Shown) Without(cut rawjson.Cut) (Shown, error) {
 	return Shown{string(out)}, nil
 }
 
-// Intake makes of the objects of one kind what caches keep of them: without hidden fields, managedFields and the last-applied
+// Intake turns objects of one kind into the form that caches store: without hidden fields, managedFields and the last-applied
 // configuration. One goroutine uses it at a time.
 type Intake struct {
 	cut, plain rawjson.Cut
@@ -135,7 +134,7 @@ func NewIntake(gr schema.GroupResource, also rawjson.Cut) *Intake {
 	return i
 }
 
-// merged returns a cut that names what either of two names.
+// merged returns a cut that names everything that either of two names.
 func merged(a, b rawjson.Cut) rawjson.Cut {
 	out := maps.Clone(a)
 	for name, below := range b {
@@ -150,22 +149,22 @@ func merged(a, b rawjson.Cut) rawjson.Cut {
 	return out
 }
 
-// Cuts reports whether the kind loses more than any kind does.
+// Cuts reports whether the kind loses more fields than every kind does.
 func (i *Intake) Cuts() bool { return i.more }
 
-// Shown returns an object, compact, behind the members in front (JSON text, empty for none). It keeps nothing of text.
+// Shown returns an object, compact, after the members in front (JSON text, empty for none). It retains nothing of text.
 func (i *Intake) Shown(text, front string) (Shown, error) {
 	out, err := i.without(text, front, i.cut)
 	return Shown{out}, err
 }
 
-// Raw returns an object with its hidden fields and what else the kind does not keep.
+// Raw returns an object with its hidden fields and the other fields that the kind's caches do not store.
 func (i *Intake) Raw(text, front string) (Raw, error) {
 	out, err := i.without(text, front, i.plain)
 	return Raw{out}, err
 }
 
-// maxScratch is the largest buffer that is kept for the next object.
+// maxScratch is the largest buffer that is reused for the next object.
 const maxScratch = 1 << 20
 
 func (i *Intake) without(text, front string, cut rawjson.Cut) (string, error) {
@@ -179,7 +178,7 @@ func (i *Intake) without(text, front string, cut rawjson.Cut) (string, error) {
 	return string(buf), nil
 }
 
-// quoted is a text as JSON.
+// quoted returns a text as a JSON string.
 func quoted(s string) string {
 	out, _ := json.Marshal(s) // a string always has a JSON text
 	return string(out)

@@ -13,7 +13,7 @@ import (
 	"kapis.dev/ks-apiserver/pkg/rawjson"
 )
 
-// S64: an object that is not redacted can't be formatted or encoded, in whatever it is.
+// S64: an unredacted object can't be formatted or encoded, by itself or within any value.
 func TestWhatIsNotRedactedHasNoText(t *testing.T) {
 	type holder struct {
 		R Raw
@@ -35,7 +35,7 @@ func TestWhatIsNotRedactedHasNoText(t *testing.T) {
 	}
 }
 
-// S64: an object, and each item of a list, is shown without what is hidden; a kind without hidden fields is shown as it is.
+// S64: an object, and each item of a list, is shown without its hidden fields; a kind without hidden fields is shown as it is.
 func TestObjectsAndListsAreShownWithoutHiddenFields(t *testing.T) {
 	users := in("iam.kubesphere.io", "users")
 	for text, want := range map[string]string{
@@ -73,8 +73,8 @@ func TestObjectsAndListsAreShownWithoutHiddenFields(t *testing.T) {
 	}
 }
 
-// S64: what reads an object with its hidden fields, and what has kube-apiserver's answer before it is a Response or a Raw, is listed here, with the
-// reason. A new place is one that a reviewer looks at.
+// S64: the code that reads an object with its hidden fields, or has kube-apiserver's answer before it is a Response or a Raw, is listed here, with the
+// reason. A reviewer checks each new entry.
 func TestWhatReadsUnredactedObjectsIsListed(t *testing.T) {
 	for call, reasons := range map[string]map[string]string{
 		".Unredacted()": {
@@ -111,7 +111,7 @@ func TestWhatReadsUnredactedObjectsIsListed(t *testing.T) {
 	}
 }
 
-// callers are the files of the product that have a text.
+// callers returns the files of the product that contain a text.
 func callers(t *testing.T, text string) (found []string) {
 	t.Helper()
 	root := filepath.Join("..", "..")

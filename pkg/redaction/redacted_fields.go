@@ -1,8 +1,8 @@
-// Package redaction leaves out of objects what no answer shows, and gives objects types that say whether that was done.
+// Package redaction leaves out of objects the fields that no answer shows, and has types that say whether that was done.
 //
-// An object is a Raw as kube-apiserver sends it, and a Shown once its hidden fields are gone. A Raw has no text that an encoder takes: the
-// way to one is Raw.Shown, which asks for the kind, and caches make a Shown of whatever they take in (Intake). So an answer that forgets
-// redaction does not compile. Raw.Unredacted is for what this server itself does with an object; a test has the list of who calls it.
+// An object is a Raw as kube-apiserver sends it, and a Shown once its hidden fields are removed. No encoder accepts a Raw: it has to
+// become a Shown by Raw.Shown, which asks for the kind, and caches turn everything that they store into a Shown (Intake). So an answer
+// that forgets redaction does not compile. Raw.Unredacted is for this server's own use of an object; a test has the list of its callers.
 package redaction
 
 import (
@@ -13,9 +13,9 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// Hidden returns the paths of the fields of a kind that no answer shows, however wide the right to read the kind is: passwords, the hashes
-// that guesses can be tried on, and what opens another cluster. It is nil for most kinds. There is no right to read them: who needs one
-// asks a route of its own, which has a right of its own.
+// Hidden returns the paths of the fields of a kind that no answer shows, however wide the right to read the kind is: passwords, hashes
+// that guesses can be tried on, and credentials of other clusters. It is nil for most kinds. There is no right to read them: a caller who
+// needs one uses a dedicated route, which has a right of its own.
 func Hidden(gr schema.GroupResource) [][]string {
 	switch gr {
 	case in("iam.kubesphere.io", "users"):
@@ -42,16 +42,16 @@ func in(group, resource string) schema.GroupResource {
 	return schema.GroupResource{Group: group, Resource: resource}
 }
 
-// lastApplied is where kubectl apply keeps what it was given, hidden fields included.
+// lastApplied is the annotation in which kubectl apply stores its input, hidden fields included.
 const lastApplied = "kubectl.kubernetes.io/last-applied-configuration"
 
 func pathOfLastApplied() []string { return []string{"metadata", "annotations", lastApplied} }
 
 func pathOfManagedFields() []string { return []string{"metadata", "managedFields"} }
 
-// Hides reports whether what a JSON pointer (RFC 6901) points at is not shown of a kind, holds something that is not, or is a part of that:
-// a JSON patch that copied it, or tested it, would tell of it. What kubectl apply was given may repeat what is hidden, and so may
-// managedFields.
+// Hides reports whether the value that a JSON pointer (RFC 6901) points at is a hidden field of a kind, contains one, or is a part of
+// one: a JSON patch that copied it, or tested it, would reveal it. The last-applied configuration and managedFields may repeat hidden
+// fields.
 func Hides(gr schema.GroupResource, pointer string) bool {
 	paths := Hidden(gr)
 	if paths == nil {
@@ -70,7 +70,7 @@ func Hides(gr schema.GroupResource, pointer string) bool {
 	return false
 }
 
-// Redaction takes the hidden fields of a kind out of its objects.
+// Redaction removes the hidden fields of a kind from its objects.
 type Redaction struct {
 	// cut names the hidden fields and lastApplied.
 	cut rawjson.Cut
@@ -78,7 +78,7 @@ type Redaction struct {
 	owned [][]string
 }
 
-// Of returns the redaction of a kind, nil where nothing of it is hidden.
+// Of returns the redaction of a kind, or nil if it has no hidden fields.
 func Of(gr schema.GroupResource) *Redaction {
 	paths := Hidden(gr)
 	if paths == nil {
@@ -95,10 +95,10 @@ func Of(gr schema.GroupResource) *Redaction {
 	return x
 }
 
-// Append appends an object without its hidden fields, which go from its last-applied configuration too: kubectl compares that with the
-// object, and both then lack them. A configuration that can't be read goes whole. managedFields name the elements of lists by their values,
-// so of a hidden field they keep its name only. What is a part of an object only, such as its metadata, is taken as one. It fails where the
-// text is no valid JSON object.
+// Append appends an object without its hidden fields, which are removed from its last-applied configuration too: kubectl compares that
+// with the object, and both then lack them. A configuration that can't be read is removed as a whole. managedFields name the elements of
+// lists by their values, so of a hidden field they retain only the name. A part of an object, such as its metadata, is treated as an
+// object. It fails if the text is no valid JSON object.
 func (x *Redaction) Append(dst []byte, object string) ([]byte, error) {
 	object = x.withoutOwned(object)
 	applied := rawjson.GetText(object, pathOfLastApplied()...)
@@ -116,7 +116,7 @@ func (x *Redaction) Append(dst []byte, object string) ([]byte, error) {
 	return appendWith(dst, string(rest), quoted(string(clean)), pathOfLastApplied()...), nil
 }
 
-// withoutOwned returns an object whose managedFields say of a hidden field that somebody owns it, and not what is in it.
+// withoutOwned returns an object whose managedFields say that a hidden field has an owner, and nothing of what is in it.
 func (x *Redaction) withoutOwned(object string) string {
 	start, end, ok := rawjson.Span(object, pathOfManagedFields()...)
 	if !ok {

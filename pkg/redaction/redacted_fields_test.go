@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// S3: no kind with a secret in it shows that, in the object or in what kubectl apply remembers of it; and nothing else is lost.
+// S3: no kind shows a secret, in the object or in its last-applied configuration; and nothing else is lost.
 func TestHiddenFieldsLeaveObjectsAndLastApplied(t *testing.T) {
 	for claim, tc := range map[string]struct{ group, plural, object, want string }{
 		"Password": {"iam.kubesphere.io", "users", `{"metadata":{"name":"a"},"spec":{"email":"e","password":"canary"}}`,
@@ -68,7 +68,7 @@ func sameJSON(t *testing.T, a, b string) bool {
 	return reflect.DeepEqual(x, y)
 }
 
-// S3: what is hidden in answers of kube-apiserver is not kept for answers out of the cache either; nor is what else a kind does not keep.
+// S3: a field that is hidden in answers of kube-apiserver is not stored in the cache either, nor are other fields that the kind's cache leaves out.
 func TestWhatIsHiddenIsNotKept(t *testing.T) {
 	also := rawjson.Cuts([]string{"spec", "other"}, []string{"metadata", "extra"})
 	for _, gr := range withHidden() {
@@ -102,7 +102,7 @@ func withHidden() []schema.GroupResource {
 	}
 }
 
-// Whatever the object, what is made of it has no hidden field, and is valid.
+// For any object, its redacted form has no hidden field, and is valid.
 func FuzzRedaction(f *testing.F) {
 	f.Add(`{"spec":{"password":"x"}}`, `{"spec":{"password":"y"}}`)
 	f.Add(`{"metadata":{"annotations":{"a":"b"}},"spec":null}`, `{"spec":[1],"metadata":{"annotations":{"`+lastApplied+`":"z"}}}`)

@@ -17,7 +17,7 @@ const maxAnswer = 16 << 20
 
 var errTooLong = errors.New("kube-apiserver's answer is too long")
 
-// Response is kube-apiserver's answer about objects of a kind. Its body can be had as a Raw, or without hidden fields.
+// Response is kube-apiserver's answer about objects of a kind. Its body can be read as a Raw, or without hidden fields.
 type Response struct {
 	// StatusCode and Header are the answer's.
 	StatusCode int
@@ -28,7 +28,7 @@ type Response struct {
 	length int64
 }
 
-// Respond returns an answer about objects of a kind.
+// Respond returns the Response for an answer about objects of a kind.
 func Respond(res *http.Response, kind schema.GroupResource) *Response {
 	return &Response{StatusCode: res.StatusCode, Header: res.Header, kind: kind, body: res.Body, length: res.ContentLength}
 }
@@ -48,8 +48,8 @@ func (r *Response) Raw() (Raw, error) {
 	return Received(string(raw)), nil
 }
 
-// Shown returns the body without hidden fields, and its length, -1 where that is not known. Of kinds that have some it reads the whole;
-// failures have none, and pass as they are.
+// Shown returns the body without hidden fields, and its length, or -1 if that is not known. For kinds that have some it reads the whole
+// body; failures have none, and pass as they are.
 func (r *Response) Shown() (io.Reader, int64, error) {
 	if r.StatusCode >= http.StatusMultipleChoices || Of(r.kind) == nil {
 		return r.body, r.length, nil
@@ -62,7 +62,7 @@ func (r *Response) Shown() (io.Reader, int64, error) {
 	return strings.NewReader(shown.text), int64(shown.Len()), err
 }
 
-// Status reads the Status that a failure is, nil where it is something else.
+// Status returns the Status of a failure, or nil if it has another body.
 func (r *Response) Status() *metav1.Status {
 	var s metav1.Status
 	if r.StatusCode < http.StatusBadRequest || json.NewDecoder(io.LimitReader(r.body, maxAnswer)).Decode(&s) != nil || s.Kind != "Status" {

@@ -11,7 +11,7 @@ func answered(code int, body string) *http.Response {
 	return &http.Response{StatusCode: code, Body: io.NopCloser(strings.NewReader(body)), ContentLength: int64(len(body))}
 }
 
-// S64: an answer is shown without hidden fields, and with the length that it then has; a failure and a kind without any pass as they are.
+// S64: an answer is shown without hidden fields, and with its new length; failures, and kinds without hidden fields, pass as they are.
 func TestAnswersAreShownWithoutHiddenFields(t *testing.T) {
 	users, pods := in("iam.kubesphere.io", "users"), in("", "pods")
 	const object, cut = `{"spec":{"password":"canary"}}`, `{"spec":{}}`
