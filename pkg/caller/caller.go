@@ -23,9 +23,9 @@ import (
 // maxObject bounds an object that is read, in bytes: etcd takes smaller ones only.
 const maxObject = 4 << 20
 
-// Client asks kube-apiserver as the caller whom the context of a request names. Nothing is asked with this server's own rights.
+// Client sends requests to kube-apiserver as the caller in the context of a request. None is sent with this server's own rights.
 type Client struct {
-	// May decides whether the caller may do what is asked for: it is another request than the one that was authorized.
+	// May decides whether the caller may make the request: it is another one than the one that was authorized.
 	May authz.Authorizer
 	// Kube sends a request as the caller of its context. proxy.Kube is one.
 	Kube http.RoundTripper
@@ -35,21 +35,23 @@ type Client struct {
 type Order struct {
 	// Method is GET, POST, PUT, PATCH or DELETE; Path is canonical, such as /api/v1/namespaces/a.
 	Method, Path string
-	// Query are the parameters. A DELETE has them or a Body, as Deletion makes it: one that is not read may be the one that says dryRun.
+	// Query are the parameters. A DELETE has either them or a Body, as Deletion makes it: kube-apiserver would ignore the query of a DELETE
+	// with a Body, and it may say dryRun.
 	Query url.Values
 	// Type is the media type of Body; empty means application/json.
 	Type string
 	Body []byte
-	// For is the request that the order is sent for, nil where that tells kube-apiserver nothing: its address and its User-Agent go along.
+	// For is the request that the order is sent for: its address and its User-Agent are sent along. It is nil if they mean nothing to
+	// kube-apiserver.
 	For *http.Request
-	// Implied says that the right which let the request of the context pass is the right to this order too: an invitation to
-	// a workspace is the right to write the binding that it consists of. Then nobody is asked again here, kube-apiserver decides by the
-	// synthetic group of that right, and whoever sets it has made sure that the order does just what was authorized.
+	// Implied means that the right which allowed the request of the context is the right to this order too: an invitation to a workspace is
+	// the right to write the binding that it consists of. Then the order is not authorized again here, kube-apiserver decides by the
+	// synthetic group of that right, and the code that sets it must make sure that the order does exactly what was authorized.
 	Implied bool
 }
 
-// Deletion is the order to delete what is at a path. Of query, dryRun counts, beside what options say: kube-apiserver reads the
-// query of a deletion only where there is no body.
+// Deletion returns the order to delete the object at a path. The dryRun of query counts in addition to that of options: kube-apiserver
+// reads the query of a deletion only if there is no body.
 func Deletion(path string, options metav1.DeleteOptions, query url.Values) (Order, error) {
 	o := Order{Method: http.MethodDelete, Path: path}
 	options.TypeMeta = metav1.TypeMeta{Kind: "DeleteOptions", APIVersion: "v1"}
@@ -66,8 +68,8 @@ func (c Client) Get(ctx context.Context, path string) (redaction.Raw, error) {
 	return c.Do(ctx, Order{Method: http.MethodGet, Path: path})
 }
 
-// Do sends an order, and returns the object that is the answer. The error of an answer that is a Status is that Status;
-// that of a refusal is authz.Denied's.
+// Do sends an order, and returns the object in the answer. If the answer is a Status, the error is that Status; if the order is refused
+// here, it is authz.Denied's.
 func (c Client) Do(ctx context.Context, o Order) (redaction.Raw, error) {
 	body, err := c.do(ctx, o)
 	return redaction.Received(string(body)), err

@@ -29,7 +29,7 @@ func onlyGet(_ context.Context, u user.Info, r *request.Info) (authz.Decision, e
 	return authz.Decision{}, nil
 }
 
-// answers is a kube-apiserver that a handler plays.
+// answers is a kube-apiserver made of a handler.
 type answers http.HandlerFunc
 
 func (f answers) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -38,7 +38,7 @@ func (f answers) RoundTrip(r *http.Request) (*http.Response, error) {
 	return w.Result(), nil
 }
 
-// inARequest is the context of a request for something else, which was allowed to ann or bob.
+// inARequest returns the context of a request for something else, which was allowed to ann or bob.
 func inARequest(t *testing.T, name string) context.Context {
 	ctx := request.WithUser(t.Context(), &user.DefaultInfo{Name: name})
 	ctx = request.WithInfo(ctx, &request.Info{Resource: "imageconfig"})
@@ -105,7 +105,7 @@ func TestWhatKubeAPIServerRefusesIsRefusedInItsWords(t *testing.T) {
 	}
 }
 
-// kube-apiserver reads the query of a deletion only where there is no body: a dryRun there would be a deletion in earnest.
+// kube-apiserver reads the query of a deletion only if there is no body: a dryRun there would be a real deletion.
 func TestADeletionSaysAllInItsBody(t *testing.T) {
 	options := metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions("u")}
 	o, err := Deletion(secretPath, options, url.Values{"dryRun": {"All"}, "fieldManager": {"x"}})

@@ -11,17 +11,17 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// Attempts bounds how often a write is tried whose object others change between its read and the write.
+// Attempts bounds how often a write is tried if the object changes between its read and the write.
 const Attempts = 5
 
 var errModified = errors.New("the object has been modified: read it again and apply your changes to what it is now")
 
-// Modified returns the conflict of a write whose object is not what its caller, or its checks, have seen.
+// Modified returns the conflict for a write whose object is not the one that its caller, or its checks, have seen.
 func Modified(gr schema.GroupResource, name string) error {
 	return apierrors.NewConflict(gr, name, errModified)
 }
 
-// Seen is the object that a caller wants to write: with a Version, only as long as it has it.
+// Seen is the object that a caller wants to write: with a Version, only as long as the object has it.
 type Seen struct {
 	Resource schema.GroupResource
 	Name     string
@@ -33,9 +33,9 @@ type Live interface {
 	GetResourceVersion() string
 }
 
-// Change writes an object as it was read. write checks the live object, makes the dry run that its checks need, and binds what it sends to
-// the version of that object: so what was checked is what is written. After a conflict all of it is done again, unless the caller named
-// the version. An answer that is given up for that is closed, if it can be; the last one is returned with its error.
+// Change writes an object as it was read. write checks the live object, makes the dry run that its checks need, and binds the request to
+// the version of that object, so that the checked object is the one that is written. After a conflict all of it is done again, unless the
+// caller named the version. An answer that is discarded for that is closed, if it can be; the last one is returned with its error.
 func Change[O Live, A any](ctx context.Context, seen Seen, read func(context.Context) (O, error),
 	write func(context.Context, O) (A, error)) (A, error) {
 	var none A
@@ -57,10 +57,10 @@ func Change[O Live, A any](ctx context.Context, seen Seen, read func(context.Con
 	}
 }
 
-// DryRun returns the parameters of a write without effect, which is otherwise the one that has these.
+// DryRun returns the parameters of a dry run of the write that has these.
 func DryRun(query url.Values) url.Values {
 	out := url.Values{}
 	maps.Copy(out, query)
-	out.Set("dryRun", metav1.DryRunAll) // last: whatever the caller sent, this one is a trial
+	out.Set("dryRun", metav1.DryRunAll) // last: it overrides the caller's value
 	return out
 }

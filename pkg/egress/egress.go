@@ -1,10 +1,9 @@
 // Package egress makes connections to addresses that users give: container registries, Git servers.
 //
-// Whoever names an address makes this server connect to it, from where this server stands. So what is
-// near the server and trusts its neighbours (the machine itself, the metadata services of clouds)
-// can't be reached this way, whatever a name resolves to and wherever a redirect points: the address
-// is judged when it is dialled, after the name was resolved, and that is the address that is used.
-// Private networks can be reached, since that is where a cluster's registries are.
+// A user who gives an address makes this server connect to it, from its own network. So services near the server that trust their
+// neighbours (the machine itself, the metadata services of clouds) can't be reached this way, whatever a name resolves to and wherever a
+// redirect points: the address is checked when it is dialled, after the name was resolved, and that is the address that is used. Private
+// networks can be reached, because a cluster's registries are there.
 package egress
 
 import (
@@ -30,18 +29,18 @@ const (
 // ErrRefused is the error of a connection to an address that is not for users.
 var ErrRefused = errors.New("this server connects to no loopback, link-local, multicast or metadata address for a user")
 
-// Options are what a transport may do.
+// Options configure a transport.
 type Options struct {
-	// AllowLoopback lets it reach this machine: for tests and local debugging.
+	// AllowLoopback allows addresses of this machine: for tests and local debugging.
 	AllowLoopback bool
-	// SkipVerify takes any certificate of a server: for those that a user declared insecure.
+	// SkipVerify accepts any certificate of a server: for servers that a user declared insecure.
 	SkipVerify bool
 	// HeaderTimeout is how long the header of an answer may take.
 	HeaderTimeout time.Duration
 }
 
-// NewTransport returns a transport that reaches only what users may reach. It uses no proxy, since a
-// proxy would resolve names and connect in its place.
+// NewTransport returns a transport that reaches only addresses that users may reach. It uses no proxy, because a proxy would resolve
+// names and connect in its place.
 func NewTransport(o Options) *http.Transport {
 	d := &net.Dialer{Timeout: dialTimeout, KeepAlive: 15 * time.Second,
 		ControlContext: func(_ context.Context, network, address string, _ syscall.RawConn) error {
@@ -51,7 +50,7 @@ func NewTransport(o Options) *http.Transport {
 		Proxy:           nil,
 		DialContext:     d.DialContext,
 		TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS12, InsecureSkipVerify: o.SkipVerify},
-		// on demand of the user whose data it is
+		// InsecureSkipVerify is set only if the user whose data it is asks for it.
 		TLSHandshakeTimeout:    handshakeTimeout,
 		ResponseHeaderTimeout:  o.HeaderTimeout,
 		MaxResponseHeaderBytes: maxHeader,
@@ -63,7 +62,7 @@ func NewTransport(o Options) *http.Transport {
 	}
 }
 
-// check judges an address that is about to be dialled.
+// check refuses an address that is about to be dialled if users may not reach it.
 func check(network, address string, allowLoopback bool) error {
 	if network != "tcp4" && network != "tcp6" {
 		return fmt.Errorf("connect by %s: %w", network, ErrRefused)
@@ -117,7 +116,7 @@ var (
 	sixTo4 = netip.MustParsePrefix("2002::/16")    // RFC 3056
 )
 
-// Allowed tells whether users may reach an address. Loopback is one where loopback is true.
+// Allowed reports whether users may reach an address. Loopback addresses are allowed if loopback is true.
 func Allowed(a netip.Addr, loopback bool) bool {
 	a = a.Unmap().WithZone("")
 	if !a.IsValid() {

@@ -49,7 +49,7 @@ func TestOnlyTCPIsDialled(t *testing.T) {
 	}
 }
 
-// get asks a server on loopback by a name, with and without the right to.
+// get requests a URL of a server on loopback.
 func get(t *testing.T, o Options, url string) error {
 	t.Helper()
 	tr := NewTransport(o)

@@ -10,10 +10,9 @@ import (
 	"github.com/google/cel-go/interpreter"
 )
 
-// Bounds of an evaluation in units of CEL's cost, of which a comparison takes about one; reading readUnit bytes
-// of an object counts as one unit too. objectCost bounds the evaluation for one object beside what it reads,
-// objectReads how often its text may be read over, queryCost the evaluations for all objects of one scan: some
-// seconds of one processor.
+// Bounds of an evaluation in units of CEL's cost, of which a comparison takes about one; reading readUnit bytes of an object counts as
+// one unit too. objectCost bounds the evaluation for one object besides what it reads, objectReads how often its text may be read, and
+// queryCost the evaluations for all objects of one scan: some seconds of one processor.
 const (
 	objectCost  = 20_000
 	objectReads = 64
@@ -21,7 +20,7 @@ const (
 	readUnit    = 64
 )
 
-// Evaluation is the use of a Program by one query, whose budget it keeps. It may be used by several goroutines.
+// Evaluation is the use of a Program by one query, with that query's budget. Several goroutines may use it.
 type Evaluation struct {
 	program *Program
 
@@ -32,17 +31,16 @@ type Evaluation struct {
 	fault error
 }
 
-// Begin begins the use of p by a query.
+// Begin returns an Evaluation of p for a query.
 func (p *Program) Begin() *Evaluation {
 	e := &Evaluation{program: p, left: queryCost}
 	e.root.reader = &e.read
 	return e
 }
 
-// Holds tells whether the expression is true of an object's JSON. It is not where the expression reads a field
-// that is not there, or fails for another reason that lies in the object, such as a comparison of a text with a
-// number: objects of one kind may differ in their form. Where it is too costly, nothing holds any more until
-// Fault is asked.
+// Holds reports whether the expression is true of an object's JSON. It is false if the expression reads a missing field, or fails for
+// another reason that lies in the object, such as a comparison of a text with a number: objects of one kind may differ in their form. If
+// it is too costly, Holds is false from then on until Fault is called.
 func (e *Evaluation) Holds(json string) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -69,8 +67,8 @@ func (e *Evaluation) Holds(json string) bool {
 	return e.fault == nil && err == nil && value == types.True
 }
 
-// Fault returns why the expression is too costly, nil where it was not since Fault was asked last. Asking begins
-// a new budget, so it is asked once after a scan.
+// Fault returns why the expression is too costly, or nil if it was not since the last call. It resets the budget, so it is called once
+// after a scan.
 func (e *Evaluation) Fault() error {
 	e.mu.Lock()
 	defer e.mu.Unlock()

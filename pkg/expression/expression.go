@@ -1,9 +1,8 @@
-// Package expression evaluates expressions in the Common Expression Language (CEL, github.com/google/cel-spec)
-// over objects that are JSON, and decodes of an object only what the expression reads.
+// Package expression evaluates expressions in the Common Expression Language (CEL, github.com/google/cel-spec) over JSON objects, and
+// decodes of an object only what the expression reads.
 //
-// An expression comes from whoever may list, and runs for every object that the list looks at. So what it may
-// cost is bounded four times: its text (length, nesting, patterns), what it may build (see literals), one
-// object's evaluation, and the whole query.
+// Every user who may list can write an expression, and it runs for every object that the list scans. So its cost is bounded four times:
+// its text (length, nesting, patterns), what it may build (see literals), one object's evaluation, and the whole query.
 package expression
 
 import (
@@ -15,10 +14,10 @@ import (
 	"k8s.io/utils/lru"
 )
 
-// maxPrograms is how many compiled expressions are kept; one takes some ten KB.
+// maxPrograms is how many compiled expressions are cached; one takes some ten KB.
 const maxPrograms = 128
 
-// Compiler makes Programs, and keeps those that were used last. It is ready without being initialized.
+// Compiler compiles Programs, and caches those that were used last. Its zero value is ready for use.
 type Compiler struct {
 	once     sync.Once
 	env      *cel.Env
@@ -26,13 +25,13 @@ type Compiler struct {
 	programs *lru.Cache // of *Program, by text
 }
 
-// Program is a compiled expression. It does not change, and may be used by many queries at once.
+// Program is a compiled expression. It is immutable, and many queries may use it at once.
 type Program struct {
 	program cel.Program
 }
 
-// Compile returns the program of an expression over `object` that is true or false. An error is the fault of
-// the text, and says in which line and column, from 1.
+// Compile returns the program of an expression over `object` that is true or false. An error is the fault of the text, and has the line
+// and column, from 1.
 func (c *Compiler) Compile(text string) (*Program, error) {
 	c.once.Do(func() { // it costs some milliseconds: not before it is needed
 		c.programs = lru.New(maxPrograms)
@@ -60,7 +59,7 @@ func (c *Compiler) Compile(text string) (*Program, error) {
 	return p, nil
 }
 
-// issueOf returns the first thing that is wrong with a text.
+// issueOf returns the first error in a text.
 func issueOf(issues *cel.Issues) error {
 	if issues.Err() == nil {
 		return nil

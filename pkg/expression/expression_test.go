@@ -94,7 +94,7 @@ func TestHolds(t *testing.T) {
 	}
 }
 
-// What docs/queries.md shows is what there is.
+// The examples of docs/queries.md work.
 func TestExamplesOfTheDocumentation(t *testing.T) {
 	text, err := os.ReadFile("../../docs/queries.md")
 	if err != nil {
@@ -221,7 +221,7 @@ func TestTheBudgetOfAQueryIsForAllObjects(t *testing.T) {
 	}
 }
 
-// A quantity with a huge exponent takes a minute to be read by the library.
+// The library takes a minute to parse a quantity with a huge exponent.
 func TestQuantitiesAreReadAtOnce(t *testing.T) {
 	for _, q := range []string{"1e-99999999", "1E-99999999", "1e99999999", strings.Repeat("9", 100)} {
 		if e := compile(t, `isQuantity('`+q+`')`).Begin(); e.Holds(pod) {
@@ -254,7 +254,7 @@ func TestCompilerKeepsWhatWasUsedLast(t *testing.T) {
 	}
 }
 
-// random makes a JSON value of few names and values, so that expressions meet them.
+// random returns a JSON value of few names and values, so that expressions match them.
 func random(r *rand.Rand, depth int) any {
 	switch k := r.IntN(10); {
 	case k < 4 && depth > 0:
@@ -274,7 +274,7 @@ func random(r *rand.Rand, depth int) any {
 	}
 }
 
-// The property: an expression is of a lazy value what it is of the decoded one, errors too.
+// The property: an expression has the same result for a lazy value and for the decoded one, errors too.
 func TestLazyValuesAreLikeDecodedOnes(t *testing.T) {
 	programs := map[string]*Program{}
 	c := new(Compiler)
@@ -353,7 +353,7 @@ func TestOneEvaluationServesManyGoroutines(t *testing.T) {
 	}
 }
 
-// Whatever the text: it compiles or is refused, and then ends, with or without an answer.
+// Any text compiles or is refused, and then its evaluation ends, with or without an answer.
 func FuzzCompile(f *testing.F) {
 	for _, s := range []string{
 		`object.a == 1`, `object.a.exists(x, x.b in [1, 2])`, `has(object.a) ? object.a > 1 : true`, `[1, 2].map(x, x * 2).sum() == 6`,

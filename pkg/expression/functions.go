@@ -10,8 +10,8 @@ import (
 	kubecel "k8s.io/apiserver/pkg/cel"
 )
 
-// quantities are the functions on quantities that Kubernetes has, under their names. They are made anew since
-// a quantity such as 1e-99999999, which is short, takes a minute to be read.
+// quantities are the functions on quantities that Kubernetes has, under their names. They are implemented again because the library takes
+// a minute to parse a short quantity such as 1e-99999999.
 func quantities() cel.EnvOption {
 	q := kubecel.QuantityType
 	both := []*cel.Type{q, q}
@@ -88,7 +88,7 @@ func sum(a, b ref.Val, f func(x *resource.Quantity, y resource.Quantity)) ref.Va
 	return kubecel.Quantity{Quantity: &out}
 }
 
-// maxQuantity is longer than any quantity that says something.
+// maxQuantity is longer than any meaningful quantity.
 const maxQuantity = 48
 
 func quantityOf(v ref.Val) ref.Val {
@@ -107,10 +107,10 @@ func quantityOf(v ref.Val) ref.Val {
 	return kubecel.Quantity{Quantity: &q}
 }
 
-// maxParts is how many texts split makes at most.
+// maxParts is how many texts split returns at most.
 const maxParts = 10_000
 
-// texts are functions on texts whose result is at most as long as what they are given.
+// texts are functions on texts whose result is at most as long as their arguments.
 func texts() cel.EnvOption {
 	s := []*cel.Type{cel.StringType}
 	text := func(name, id string, f func(string) string) cel.EnvOption {

@@ -8,7 +8,7 @@ import (
 	"github.com/google/cel-go/common/types/ref"
 )
 
-// iterator walks values, or JSON that is made values one by one. It implements traits.Iterator.
+// iterator walks values, or JSON that is converted to values one by one. It implements traits.Iterator.
 type iterator struct {
 	values []ref.Val
 	raw    []string
@@ -18,7 +18,7 @@ type iterator struct {
 
 var errIterator = errors.New("an iterator is no value of the language")
 
-// HasNext tells whether there is another one.
+// HasNext reports whether there is another one.
 func (i *iterator) HasNext() ref.Val { return types.Bool(i.at < len(i.values)+len(i.raw)) }
 
 // Next returns the next one.
@@ -30,10 +30,10 @@ func (i *iterator) Next() ref.Val {
 	return i.values[at]
 }
 
-// Type is iterator.
+// Type returns the iterator type.
 func (*iterator) Type() ref.Type { return types.IteratorType }
 
-// Value is nil: an iterator is no value that an expression can see.
+// Value returns nil: an iterator is no value that an expression can see.
 func (*iterator) Value() any { return nil }
 
 // ConvertToNative fails.

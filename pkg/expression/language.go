@@ -13,16 +13,16 @@ import (
 	"k8s.io/apiserver/pkg/cel/library"
 )
 
-// Bounds of a text: its characters, how deep it nests, and how many states its patterns may have each. A
-// pattern of twenty characters can have a million states, so its length says little.
+// Bounds of a text: its characters, how deep it nests, and how many states each of its patterns may have. A pattern of twenty characters
+// can have a million states, so its length says little.
 const (
 	maxText    = 4096
 	maxDepth   = 50
 	maxPattern = 1000
 )
 
-// newLanguage is the standard library of CEL, and of the libraries that Kubernetes has those that can't make
-// much of little: no string formatting, replacing or joining, no ranges, no sets.
+// newLanguage returns the standard library of CEL, and those of the libraries of Kubernetes that can't turn little input into much
+// output: no string formatting, replacing or joining, no ranges, no sets.
 func newLanguage() (*cel.Env, error) {
 	env, err := cel.NewEnv(
 		cel.ParserExpressionSizeLimit(maxText),
@@ -60,8 +60,8 @@ func programOptions(checked *ast.AST) []cel.ProgramOption {
 	}
 }
 
-// costs says what a call costs where the libraries say too little: a pattern is matched against a text by
-// walking its states for every character, and a time zone is read from a file.
+// costs estimates calls for which the libraries estimate too little: a pattern is matched against a text by walking its states for every
+// character, and a time zone is read from a file.
 type costs struct {
 	library.CostEstimator
 	states int // of the largest pattern
@@ -72,7 +72,7 @@ const (
 	zoneCost     = 1000
 )
 
-// CallCost is the cost of a call that was made.
+// CallCost returns the cost of a call that was made.
 func (c *costs) CallCost(function, overload string, args []ref.Val, result ref.Val) *uint64 {
 	var cost uint64
 	switch function {
@@ -94,8 +94,7 @@ func (c *costs) CallCost(function, overload string, args []ref.Val, result ref.V
 	return &cost
 }
 
-// patterns is the rule that a regular expression is a literal, so that it is compiled once and not for every
-// object, and of a bounded size.
+// patterns is the rule that a regular expression is a literal of bounded size, so that it is compiled once and not for every object.
 type patterns struct{}
 
 func (patterns) Name() string { return "kapis.patterns" }
@@ -144,7 +143,7 @@ func parsePattern(e ast.Expr) (*syntax.Regexp, error) {
 	return syntax.Parse(string(text), syntax.Perl)
 }
 
-// states is about how many instructions a pattern is compiled to; repeats are written out there.
+// states returns about how many instructions a pattern is compiled to; repeats are written out there.
 func states(re *syntax.Regexp) int {
 	n := 1 + len(re.Rune)
 	for _, sub := range re.Sub {
@@ -156,18 +155,18 @@ func states(re *syntax.Regexp) int {
 	return min(n, maxPattern+1)
 }
 
-// FlatValues returns the rule that what an expression builds is flat, for other languages of CEL whose texts are not trusted.
+// FlatValues returns the rule that an expression builds only flat values, for other languages of CEL whose texts are not trusted.
 func FlatValues() cel.ASTValidator { return literals{} }
 
-// literals is the rule that what an expression builds is flat: a list or a map is made of simple values, or of
-// lists and maps that are written out. Without it, `[1, 2].map(x, [1, 2]).map(y, y.map(z, y))` and so on makes a
-// list that is small in memory, by sharing, and takes for ever to be compared, which nothing can interrupt.
+// literals is the rule that an expression builds only flat values: a list or a map consists of simple values, or of lists and maps that
+// are written out. Without it, `[1, 2].map(x, [1, 2]).map(y, y.map(z, y))` and so on makes a list that is small in memory, by sharing,
+// and takes practically forever to compare, which nothing can interrupt.
 type literals struct{}
 
 func (literals) Name() string { return "kapis.literals" }
 
 func (literals) Validate(_ *cel.Env, _ cel.ValidatorConfig, a *ast.AST, issues *cel.Issues) {
-	kept := map[int64]bool{} // elements that a filter keeps: they are of a list that is there already
+	kept := map[int64]bool{} // elements that a filter keeps: they are of an existing list
 	ast.PreOrderVisit(a.Expr(), ast.NewExprVisitor(func(e ast.Expr) {
 		switch e.Kind() {
 		case ast.ComprehensionKind:
@@ -212,10 +211,10 @@ func names(e ast.Expr, variable string) bool {
 	return e.Kind() == ast.IdentKind && e.AsIdent() == variable
 }
 
-// flat reports an element that may be a list or a map and is not written out.
+// flat reports an issue for an element that may be a list or a map and is not written out.
 func flat(a *ast.AST, e ast.Expr, issues *cel.Issues) {
 	if e.Kind() == ast.ListKind || e.Kind() == ast.MapKind {
-		return // looked at on its own
+		return // checked on its own
 	}
 	switch t := a.GetType(e.ID()); t.Kind() {
 	case types.BoolKind, types.BytesKind, types.DoubleKind, types.DurationKind, types.IntKind, types.NullTypeKind, types.StringKind,

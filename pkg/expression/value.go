@@ -17,19 +17,19 @@ import (
 // minReads is how many bytes may be read of the smallest object.
 const minReads = 64 << 10
 
-// reader makes values of JSON, and counts the bytes that are looked at: the cost that CEL knows of takes the
-// look-up of a member for one step, however far it is.
+// reader converts JSON to values, and counts the bytes that it reads: CEL's own cost counts the lookup of a member as one step, however
+// far it is.
 type reader struct{ left int }
 
-// charge ends the evaluation where too much was read. A panic with this type is how the interpreter itself
-// ends one; Program.Eval returns it as an error.
+// charge ends the evaluation if too much was read. The interpreter itself ends one by a panic of this type; Program.Eval returns it as an
+// error.
 func (r *reader) charge(n int) {
 	if r.left -= n; r.left < 0 {
 		panic(interpreter.EvalCancelledError{Message: "too much of the object was read", Cause: interpreter.CostLimitExceeded})
 	}
 }
 
-// value returns a JSON value as CEL has it. Whole numbers of 64 bits are int, others double.
+// value returns a JSON value as a CEL value. Whole numbers of 64 bits are int, others double.
 func (r *reader) value(raw string) ref.Val {
 	if raw == "" {
 		return types.NullValue
@@ -65,7 +65,7 @@ func number(raw string) ref.Val {
 	return types.Double(f)
 }
 
-// decoded is a value as Go has it, for the few functions that ask for that.
+// decoded returns a Go value, for the few functions that need one.
 func (r *reader) decoded(text string) any {
 	r.charge(len(text))
 	var v any
@@ -75,7 +75,7 @@ func (r *reader) decoded(text string) any {
 	return v
 }
 
-// native converts to what typeDesc describes, by way of CEL's own values.
+// native converts to the type that typeDesc describes, by way of CEL's own values.
 func native(v any, typeDesc reflect.Type) (any, error) {
 	return types.DefaultTypeAdapter.NativeToValue(v).ConvertToNative(typeDesc)
 }
@@ -88,8 +88,8 @@ type mapping struct {
 	text string
 	*reader
 
-	// members are those that were read so far, for the object itself: its few members are asked for often, and
-	// the last lies behind all the others.
+	// members are those that were read so far, for the object itself: its few members are read often, and the last comes after all the
+	// others.
 	members []member
 	root    bool
 	rest    rawjson.Members
@@ -154,13 +154,13 @@ func (m *mapping) Get(key ref.Val) ref.Val {
 	return types.NewErr("no such key: %v", key)
 }
 
-// Contains tells whether there is a member of that name.
+// Contains reports whether there is a member of that name.
 func (m *mapping) Contains(key ref.Val) ref.Val {
 	_, ok := m.Find(key)
 	return types.Bool(ok)
 }
 
-// Size is how many members there are.
+// Size returns how many members there are.
 func (m *mapping) Size() ref.Val {
 	m.charge(len(m.text))
 	n := 0
@@ -170,7 +170,7 @@ func (m *mapping) Size() ref.Val {
 	return types.Int(n)
 }
 
-// IsZeroValue tells whether there are no members.
+// IsZeroValue reports whether there are no members.
 func (m *mapping) IsZeroValue() bool { return m.Size() == types.IntZero }
 
 // Equal compares with another map, member by member.
@@ -193,7 +193,7 @@ func (m *mapping) Equal(other ref.Val) ref.Val {
 	return types.True
 }
 
-// Iterator gives the names of the members.
+// Iterator returns the names of the members.
 func (m *mapping) Iterator() traits.Iterator {
 	m.charge(len(m.text))
 	it := &iterator{}
@@ -203,10 +203,10 @@ func (m *mapping) Iterator() traits.Iterator {
 	return it
 }
 
-// Type is map.
+// Type returns the map type.
 func (*mapping) Type() ref.Type { return types.MapType }
 
-// Value is the map as Go has it.
+// Value returns the map as a Go value.
 func (m *mapping) Value() any { return m.decoded(m.text) }
 
 // ConvertToNative converts to a map of Go.
@@ -250,7 +250,7 @@ func (s *sequence) Get(index ref.Val) ref.Val {
 	return s.value(all[i])
 }
 
-// Contains tells whether an element is equal to v.
+// Contains reports whether an element is equal to v.
 func (s *sequence) Contains(v ref.Val) ref.Val {
 	for _, raw := range s.all() {
 		s.charge(1)
@@ -261,13 +261,13 @@ func (s *sequence) Contains(v ref.Val) ref.Val {
 	return types.False
 }
 
-// Size is how many elements there are.
+// Size returns how many elements there are.
 func (s *sequence) Size() ref.Val { return types.Int(len(s.all())) }
 
-// IsZeroValue tells whether there are no elements.
+// IsZeroValue reports whether there are no elements.
 func (s *sequence) IsZeroValue() bool { return len(s.all()) == 0 }
 
-// Add returns this list with another behind it.
+// Add returns this list followed by another.
 func (s *sequence) Add(other ref.Val) ref.Val {
 	all := s.all()
 	values := make([]ref.Val, len(all))
@@ -292,13 +292,13 @@ func (s *sequence) Equal(other ref.Val) ref.Val {
 	return types.True
 }
 
-// Iterator gives the elements.
+// Iterator returns the elements.
 func (s *sequence) Iterator() traits.Iterator { return &iterator{raw: s.all(), reader: s.reader} }
 
-// Type is list.
+// Type returns the list type.
 func (*sequence) Type() ref.Type { return types.ListType }
 
-// Value is the list as Go has it.
+// Value returns the list as a Go value.
 func (s *sequence) Value() any { return s.decoded(s.text) }
 
 // ConvertToNative converts to a slice of Go.

@@ -16,13 +16,13 @@ import (
 // EventStream is the media type of server-sent events.
 const EventStream = "text/event-stream"
 
-// Source is what is streamed.
+// Source is the source of a stream's events.
 type Source interface {
 	// Head adds to the header of the answer.
 	Head(http.Header)
-	// Stream writes to out until ctx ends, out fails, or there is nothing more to come.
+	// Stream writes to out until ctx ends, out fails, or there are no more events.
 	Stream(ctx context.Context, out *Writer)
-	// Close lets go of what the source holds. It is called once, also where Stream is not.
+	// Close releases what the source holds. It is called once, even if Stream is not.
 	Close()
 }
 
@@ -32,8 +32,8 @@ type Answer struct {
 	source Source
 }
 
-// Answer returns the answer that src writes: as a WebSocket where the request asks for one, as server-sent
-// events where it accepts those, and as lines of JSON otherwise.
+// Answer returns the answer that src writes: as a WebSocket if the request asks for one, as server-sent events if it accepts those, and
+// as lines of JSON otherwise.
 func (g *Guard) Answer(src Source) *Answer { return &Answer{g, src} }
 
 // Respond implements web.Responder.
@@ -64,15 +64,14 @@ func (a *Answer) Respond(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// talk answers by WebSocket. Whether the page that asks may was judged before the request got here.
+// talk answers by WebSocket. The Origin of the page was checked before the request got here.
 func (a *Answer) talk(w http.ResponseWriter, r *http.Request, s *Stream) {
 	conn, err := websocket.Accept(w, r, &websocket.AcceptOptions{InsecureSkipVerify: true})
 	if err != nil {
 		return // it has been answered
 	}
 	defer func() { _ = conn.CloseNow() }()
-	// What the client says is read for its end only. The reader must outlive s, whose end the client is
-	// to be told.
+	// Messages of the client are read only to find its end. The reader must outlive s, because the client has to be told of the end of s.
 	heard := conn.CloseRead(context.WithoutCancel(s.ctx))
 	ctx, cancel := context.WithCancel(s.ctx)
 	defer cancel()
@@ -82,7 +81,7 @@ func (a *Answer) talk(w http.ResponseWriter, r *http.Request, s *Stream) {
 	out.close()
 }
 
-// WantsEvents tells whether an Accept header prefers server-sent events to JSON (RFC 9110, 12.5.1).
+// WantsEvents reports whether an Accept header prefers server-sent events to JSON (RFC 9110, 12.5.1).
 func WantsEvents(h http.Header) bool {
 	wants, other := 0.0, 0.0
 	for _, line := range h["Accept"] {

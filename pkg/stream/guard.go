@@ -28,32 +28,31 @@ const (
 const (
 	// checkTimeout bounds one check, so that a check that hangs ends the request too.
 	checkTimeout = 2 * time.Second
-	// retryAfter is how many seconds a client is asked to wait that found too many streams.
+	// retryAfter is how many seconds a client should wait after it was refused because of too many streams.
 	retryAfter = 5
 )
 
-// Options are what a Guard is made of.
+// Options configure a Guard.
 type Options struct {
-	// Recheck judges a request again that goes on for long; an error ends it. The client is told of
-	// it only where it is 410 (Expired), which says that it may begin anew. It gets a context that
-	// ends with the request, or with the check's time. Nil means that nothing is judged again: for
-	// tests only.
+	// Recheck checks a long request again; an error ends it. The client gets the error only if it is 410 (Expired), which says that it may
+	// list again. It gets a context that ends with the request, or with the check's time. Nil means that nothing is checked again: for tests
+	// only.
 	Recheck func(context.Context, *http.Request) error
-	// RecheckEvery is the time between two checks of one request (DefaultRecheckEvery, so that what
-	// was withdrawn ends well within the 5 s that the product promises).
+	// RecheckEvery is the time between two checks of one request (DefaultRecheckEvery, so that a withdrawn right ends well within the 5 s
+	// that the product promises).
 	RecheckEvery time.Duration
 	// Drain ends all long requests, cleanly, when it is done. Nil means never.
 	Drain context.Context
-	// Farewell is how long a client may take to receive the end of its stream, and how long one side
-	// of an upgraded connection may stay open after the other has gone (DefaultFarewell).
+	// Farewell is how long a client may take to receive the end of its stream, and how long one side of an upgraded connection may stay open
+	// after the other has closed (DefaultFarewell).
 	Farewell time.Duration
-	// Progress is how long a client may take to receive what one write gives it (DefaultProgress).
+	// Progress is how long a client may take to receive one write (DefaultProgress).
 	Progress time.Duration
 	// PerUser and Total are how many streams there may be (DefaultPerUser, DefaultTotal).
 	PerUser, Total int
 }
 
-// Guard watches over requests that go on for long.
+// Guard watches over long requests.
 type Guard struct {
 	options Options
 
@@ -85,15 +84,15 @@ func New(o Options) *Guard {
 	return &Guard{options: o, perUser: map[string]int{}}
 }
 
-// Open is how many streams there are now.
+// Open returns how many streams there are now.
 func (g *Guard) Open() int {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.total
 }
 
-// Over begins to watch over r. The request that it returns is the one to go on with; Stop is to be called
-// when that is done. The error is a 429 where there are too many streams already.
+// Over begins to watch over r. The caller goes on with the request that it returns, and calls Stop when that is done. The error is a 429
+// if there are too many streams already.
 func (g *Guard) Over(w http.ResponseWriter, r *http.Request) (*Stream, *http.Request, error) {
 	who := ""
 	if u := request.UserFrom(r.Context()); u != nil {
@@ -168,8 +167,7 @@ func (g *Guard) check(s *Stream, r *http.Request) {
 	}
 }
 
-// recheck asks whether s may go on. A timer's function has nobody above it who recovers: a panic here would end all streams, and everything
-// else.
+// recheck checks whether s may go on. No caller of a timer's function recovers: a panic here would end the process.
 func (g *Guard) recheck(s *Stream, r *http.Request) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -183,14 +181,13 @@ func (g *Guard) recheck(s *Stream, r *http.Request) (err error) {
 	return g.options.Recheck(ctx, r)
 }
 
-// endedError is the cause of a stream that this server ended, and what a client is told that has
-// got no answer yet.
+// endedError is the cause of a stream that this server ended, and the error for a client that has no answer yet.
 type endedError struct{ err error }
 
 func (e *endedError) Error() string { return e.err.Error() }
 func (e *endedError) Unwrap() error { return e.err }
 
-// Ended returns why this server ended the request of ctx, and nil if it did not.
+// Ended returns why this server ended the request of ctx, or nil if it did not.
 func Ended(ctx context.Context) error {
 	var e *endedError
 	if errors.As(context.Cause(ctx), &e) {

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Stream is one request that goes on for long, from its beginning to the return of its handler.
+// Stream is one long request, from its beginning to the return of its handler.
 type Stream struct {
 	guard  *Guard
 	who    string
@@ -18,7 +18,7 @@ type Stream struct {
 
 	mu       sync.Mutex
 	timer    *time.Timer // of the next check
-	parting  *time.Timer // closes conn, after one side has gone
+	parting  *time.Timer // closes conn, after one side has closed
 	undrain  func() bool
 	conn     io.Closer // the client's, once the connection is upgraded
 	deadline bool      // for writes to the client was set
@@ -27,7 +27,7 @@ type Stream struct {
 
 type streamKey struct{}
 
-// From returns the stream of a request, nil where nobody watches over it.
+// From returns the stream of a request, or nil if no Guard watches over it.
 func From(ctx context.Context) *Stream {
 	s, _ := ctx.Value(streamKey{}).(*Stream)
 	return s
@@ -36,8 +36,8 @@ func From(ctx context.Context) *Stream {
 // Context ends with the stream.
 func (s *Stream) Context() context.Context { return s.ctx }
 
-// end ends the stream: for the handler at once; for the client with a clean end of the answer, for which
-// it has a little time, or by closing the upgraded connection.
+// end ends the stream: for the handler at once; for the client with a clean end of the answer, for which it has a little time, or by
+// closing the upgraded connection.
 func (s *Stream) end(why error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -49,12 +49,11 @@ func (s *Stream) end(why error) {
 		_ = s.conn.Close()
 		return
 	}
-	// A client that reads nothing must not hold the stream by that.
+	// A client that reads nothing must not hold the stream open by that.
 	s.deadline = s.rc.SetWriteDeadline(time.Now().Add(s.guard.options.Farewell)) == nil || s.deadline
 }
 
-// progress gives the client time to receive the next write; a stream that has ended keeps what is left
-// of its farewell.
+// progress gives the client time to receive the next write; a stream that has ended keeps the rest of its Farewell.
 func (s *Stream) progress() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -64,8 +63,8 @@ func (s *Stream) progress() {
 	s.deadline = s.rc.SetWriteDeadline(time.Now().Add(s.guard.options.Progress)) == nil || s.deadline
 }
 
-// Stop lets go of everything that the stream holds. Nothing of it touches the client's connection
-// afterwards, which may serve the next request by then.
+// Stop releases everything that the stream holds. Nothing of it touches the client's connection afterwards, which may already serve the
+// next request.
 func (s *Stream) Stop() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -86,8 +85,8 @@ func (s *Stream) Stop() {
 	s.guard.leave(s.who)
 }
 
-// Attach notes that the connection of the client was taken over, so that the stream can close it: who
-// waits for a client that says nothing is woken by nothing else.
+// Attach records that the connection of the client was taken over, so that the stream can close it: nothing else wakes a goroutine that
+// waits for a silent client.
 func (s *Stream) Attach(conn io.Closer) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -97,9 +96,8 @@ func (s *Stream) Attach(conn io.Closer) {
 	}
 }
 
-// Part notes that one side of an upgraded connection has said its last word. The other may still have
-// something to say, but neither WebSocket nor SPDY goes on for long with one side: soon the connection
-// is closed.
+// Part records that one side of an upgraded connection has closed. The other may still have data to send, but neither WebSocket nor SPDY
+// goes on for long with one side: the connection is closed soon.
 func (s *Stream) Part() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

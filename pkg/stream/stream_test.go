@@ -24,7 +24,7 @@ import (
 	"kapis.dev/ks-apiserver/pkg/web"
 )
 
-// source is a Source made of a function.
+// source is a Source made of functions.
 type source struct {
 	stream func(context.Context, *Writer)
 	closed atomic.Int64
@@ -34,7 +34,7 @@ func (s *source) Head(h http.Header)                      { h.Set("X-Source", "s
 func (s *source) Stream(ctx context.Context, out *Writer) { s.stream(ctx, out) }
 func (s *source) Close()                                  { s.closed.Add(1) }
 
-// endless says one event, and then nothing until ctx ends.
+// endless sends one event, and then nothing until ctx ends.
 func endless() *source {
 	return &source{stream: func(ctx context.Context, out *Writer) {
 		out.Event("ADDED", "7", `{"n":`, "1}")
@@ -180,7 +180,7 @@ func TestHeadHasNoEvents(t *testing.T) {
 	src := &source{stream: func(context.Context, *Writer) { t.Error("the stream began") }}
 	h := handler(g, src)
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		r = r.WithContext(web.AsHead(r.Context())) // as the assembly does, whose routes know GET only
+		r = r.WithContext(web.AsHead(r.Context())) // as package apiserver does, whose routes know GET only
 		r.Method = http.MethodGet
 		h.ServeHTTP(w, r)
 	}))
@@ -199,7 +199,7 @@ func TestWithoutAGuardNothingIsStreamed(t *testing.T) {
 	}
 }
 
-// first reads what one endless source says first.
+// first reads the first event of an endless source.
 func first(t *testing.T, res *http.Response) *bufio.Reader {
 	t.Helper()
 	r := bufio.NewReader(res.Body)

@@ -17,9 +17,9 @@ import (
 const (
 	// batch is how much is collected before it is sent: enough that a system call costs little.
 	batch = 64 << 10
-	// maxIdle is the largest buffer that is kept for others; an object may be larger.
+	// maxIdle is the largest buffer that is pooled; an object may be larger.
 	maxIdle = 4 * batch
-	// reconnect is what clients of server-sent events are told to wait before they come back.
+	// reconnect tells clients of server-sent events how long to wait before they reconnect.
 	reconnect = "retry: 1000\n\n"
 )
 
@@ -32,8 +32,8 @@ const (
 	messages             // a text message of a WebSocket each (RFC 6455)
 )
 
-// Writer writes the events of one stream. What it is given is kept until Flush, which is the only one of
-// its methods that waits for the client. It is used by one goroutine.
+// Writer writes the events of one stream. It collects them until Flush, which is the only one of its methods that waits for the client.
+// One goroutine uses it.
 type Writer struct {
 	stream *Stream
 	form   form
@@ -48,11 +48,10 @@ type Writer struct {
 
 var buffers = sync.Pool{New: func() any { b := make([]byte, 0, batch+batch/4); return &b }}
 
-// Events tells whether the client reads server-sent events.
+// Events reports whether the client reads server-sent events.
 func (w *Writer) Events() bool { return w.form == events }
 
-// Event adds an event: its type, the id by which a client of server-sent events may go on behind it, empty
-// for none, and its JSON, in parts.
+// Event adds an event: its type, the id from which a client of server-sent events may go on (empty for none), and its JSON, in pieces.
 func (w *Writer) Event(typ, id string, data ...string) {
 	b := w.begin()
 	if w.form == events {
@@ -65,12 +64,12 @@ func (w *Writer) Event(typ, id string, data ...string) {
 	w.end(b, data)
 }
 
-// Fail adds the event that says why the stream ends. A client of server-sent events forgets where it
-// was, and so begins anew when it comes back.
+// Fail adds the event that says why the stream ends. A client of server-sent events forgets its last id, and so starts over when it
+// reconnects.
 func (w *Writer) Fail(err error) {
 	status, jsonErr := json.Marshal(web.Status(err))
 	if jsonErr != nil {
-		return // a Status has nothing that could not be written
+		return // a Status can always be encoded
 	}
 	b := w.begin()
 	if w.form == events {
@@ -79,8 +78,8 @@ func (w *Writer) Fail(err error) {
 	w.end(b, []string{`{"type":"ERROR","object":`, string(status), `}`})
 }
 
-// Beat shows a client of server-sent events, and what is on the way to it, that the stream is alive, and
-// notes the id by which it may go on. Others are not told: what they read has no place for it.
+// Beat shows a client of server-sent events, and the proxies before it, that the stream is alive, and updates the id from which it may go
+// on. The other forms have no such event.
 func (w *Writer) Beat(id string) {
 	if w.form != events {
 		return
@@ -93,11 +92,11 @@ func (w *Writer) Beat(id string) {
 	*w.buf = b
 }
 
-// Full tells whether it is time for Flush.
+// Full reports whether it is time for Flush.
 func (w *Writer) Full() bool { return w.buf != nil && len(*w.buf) >= batch }
 
-// Flush sends what was added, and tells whether the client is still there. One that receives nothing of
-// it for Options.Progress is cut off.
+// Flush sends the added events, and reports whether the client is still there. A client that receives nothing of them for
+// Options.Progress is disconnected.
 func (w *Writer) Flush() bool {
 	if w.buf == nil {
 		return w.err == nil
@@ -130,7 +129,7 @@ func (w *Writer) send() {
 
 func (w *Writer) sendMessages() {
 	over, from := w.stream.ctx, 0
-	if Ended(over) != nil { // the client is told, in the time of its farewell
+	if Ended(over) != nil { // the client gets the reason, within its Farewell
 		var cancel context.CancelFunc
 		over, cancel = context.WithTimeout(context.WithoutCancel(over), w.stream.guard.options.Farewell)
 		defer cancel()
@@ -189,7 +188,7 @@ func appendLine(b []byte, s string) []byte {
 	return b
 }
 
-// close ends what has no end by itself.
+// close ends the forms of answer that need an explicit end.
 func (w *Writer) close() {
 	if w.form != messages {
 		return
@@ -201,19 +200,19 @@ func (w *Writer) close() {
 	_ = w.conn.Close(code, "the stream is over")
 }
 
-// open writes the head of the answer, and returns what its events are written with.
+// open writes the head of the answer, and returns the writer of its events.
 func open(w http.ResponseWriter, s *Stream, f form) *Writer {
 	h := w.Header()
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("Cache-Control", "no-cache, private")
-	h.Set("X-Accel-Buffering", "no") // proxies that hold answers back must not
+	h.Set("X-Accel-Buffering", "no") // proxies must not buffer the answer
 	h.Set("Content-Type", "application/json")
 	if f == events {
 		h.Set("Content-Type", EventStream)
 	}
 	w.WriteHeader(http.StatusOK)
 	out := &Writer{stream: s, form: f, to: w, flush: http.NewResponseController(w).Flush}
-	out.begin() // so that Flush sends the head, also where nothing follows yet
+	out.begin() // so that Flush sends the head, even if nothing follows yet
 	if f == events {
 		*out.buf = append(*out.buf, reconnect...)
 	}

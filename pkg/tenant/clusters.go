@@ -24,20 +24,20 @@ var (
 	namespacesKind = schema.GroupResource{Resource: namespaces}
 )
 
-// Snapshots gives the objects of a kind. store.Store is one.
+// Snapshots returns the objects of a kind. store.Store is one.
 type Snapshots interface {
 	Snapshot(ctx context.Context, gvr schema.GroupVersionResource) (*index.Snapshot, error)
 }
 
-// Clusters are the clusters. There are few: what it does takes a time that grows with their number.
+// Clusters reads the clusters. There are few: its methods take time linear in their number.
 type Clusters struct {
 	Store Snapshots
 	// Host is the name of the cluster that this server runs in.
 	Host string
 }
 
-// seen returns the names of the clusters that u sees who may not list them all: those granted to him, those that are open to every
-// workspace, and the one of this server where he is bound in it.
+// seen returns the names of the clusters that u may see without the right to list them all: those granted to u, those that are open to
+// every workspace, and this server's own if u is bound in it.
 func (f *Clusters) seen(ctx context.Context, u user.Info, bound bool) ([]string, error) {
 	var names []string
 	users, err := f.snapshot(ctx, usersKind)
@@ -80,7 +80,7 @@ func (f *Clusters) snapshot(ctx context.Context, gvr schema.GroupVersionResource
 	return snap, err
 }
 
-// IsPublic tells whether every workspace may be placed in a cluster.
+// IsPublic reports whether every workspace may be placed in a cluster.
 func (f *Clusters) IsPublic(ctx context.Context, name string) (bool, error) {
 	all, err := f.snapshot(ctx, clustersKind)
 	if err != nil || all == nil {
@@ -94,7 +94,7 @@ func (f *Clusters) IsPublic(ctx context.Context, name string) (bool, error) {
 	return visibility == clusterv1alpha1.VisibilityPublic, nil
 }
 
-// Placed returns the names of the clusters that a WorkspaceTemplate, in JSON, is placed in: those that it names, else those that its
+// Placed returns the names of the clusters that a WorkspaceTemplate, in JSON, is placed in: those that it names, or else those that its
 // selector finds.
 func (f *Clusters) Placed(ctx context.Context, template string) ([]string, error) {
 	var t struct {
@@ -130,7 +130,7 @@ func (f *Clusters) Placed(ctx context.Context, template string) ([]string, error
 	return names, nil
 }
 
-// labelsOf are the labels of an object, as selectors read them.
+// labelsOf are the labels of an object as a labels.Labels.
 type labelsOf struct{ record *index.Record }
 
 var _ labels.Labels = labelsOf{}

@@ -1,7 +1,7 @@
-// Package tenant decides who sees which workspaces, namespaces and clusters.
+// Package tenant decides which workspaces, namespaces and clusters a user sees.
 //
-// Roles do, and beside them membership: people who are bound in a workspace or in a namespace, whatever to, see that it is there. All of
-// it is found in memory, in the index of bindings and in the caches: no object is asked for one by one.
+// Roles decide, and besides them membership: users who are bound to any role in a workspace or in a namespace see that it exists. All of
+// it is found in memory, in the index of bindings and in the caches: no object is requested one by one.
 //
 // Members completes what roles allow, for the routes of tenant.kubesphere.io:
 //
@@ -10,6 +10,6 @@
 //	get a workspace or its template, list its clusters and metrics        people who are bound in it
 //	get a namespace                                                       people who are bound in it
 //
-// Of other groups it completes the list of users, and workspaces and clusters where resources.kubesphere.io shows them. It allows nothing
-// else, and nothing that writes; only routes that restrict their answer give a partial list.
+// In other groups it completes the list of users, and workspaces and clusters where resources.kubesphere.io shows them. It allows nothing
+// else, and nothing that writes; only routes that restrict their answer return a partial list.
 package tenant

@@ -12,7 +12,7 @@ import (
 	"kapis.dev/ks-apiserver/pkg/request"
 )
 
-// What an authorizer forbids, of the route or of the kind itself, no membership allows, and no part.
+// If an authorizer denies the route or the kind itself, no membership allows it, nor a partial list.
 func TestNoMembershipAllowsWhatIsForbidden(t *testing.T) {
 	w := sample(t)
 	for name, forbidden := range map[string]func(*request.Info) bool{

@@ -11,10 +11,10 @@ import (
 	"kapis.dev/ks-apiserver/pkg/request"
 )
 
-// peoplePerPage bounds how many users those who invite are shown.
+// peoplePerPage bounds how many users a page of the names for invitations has.
 const peoplePerPage = 1000
 
-// glimpsed are the fields of users that whoever invites sees of all: by them he finds whom to invite.
+// glimpsed are the fields that callers who may invite see of all users, to find the users to invite.
 func glimpsed() []query.Path {
 	return []query.Path{
 		{"apiVersion"}, {"kind"}, {"metadata", "name"}, {"metadata", "creationTimestamp"},
@@ -22,8 +22,8 @@ func glimpsed() []query.Path {
 	}
 }
 
-// Glimpse returns what somebody may ask of all objects of a kind of whose list he may see but a part: whoever may make others members of
-// something, of users the names. It is nil where that is nothing, or where the question would tell more.
+// Glimpse returns the query that a caller with only a partial list may run on all objects of a kind: a caller who may invite members may
+// read the names of users. It is nil if there is none, or if the query would reveal more.
 func (m *Members) Glimpse(ctx context.Context, gr schema.GroupResource, asked url.Values) (*query.Query, error) {
 	if gr.Group != iamGroup || gr.Resource != "users" {
 		return nil, nil //nolint:nilnil // nil is nothing
@@ -55,7 +55,7 @@ func (m *Members) Glimpse(ctx context.Context, gr schema.GroupResource, asked ur
 	return q, nil
 }
 
-// invites tells whether u may make somebody a member of the cluster, or of a workspace or a namespace in which he is bound himself.
+// invites reports whether u may make users members of the cluster, or of a workspace or a namespace in which u is bound.
 func (m *Members) invites(ctx context.Context, u user.Info) (bool, error) {
 	if !isPerson(u) {
 		return false, nil

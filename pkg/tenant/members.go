@@ -20,27 +20,27 @@ const (
 	resourcesGroup = "resources.kubesphere.io"
 )
 
-// The resources of the group whose lists are everybody's own.
+// The resources of the group whose lists show every user their own.
 const (
 	clusters           = "clusters"
 	namespaces         = "namespaces"
 	workspaces         = "workspaces"
 	workspaceTemplates = "workspacetemplates"
 	metrics            = "metrics"
-	// Assignments take namespaces into a workspace. Whoever may create namespaces there may.
+	// Assignments move namespaces into a workspace. The right to create namespaces there is the right to do so.
 	Assignments = "namespaceassignments"
 )
 
-// Memberships tell where people are bound. rbac.Index is one.
+// Memberships returns where users are bound. rbac.Index is one.
 type Memberships interface {
-	// Memberships returns the workspaces and the namespaces in which u, or one of u's groups, is bound, whatever to, sorted, nil for none;
+	// Memberships returns the workspaces and the namespaces in which u, or one of u's groups, is bound to any role, sorted, nil for none;
 	// and whether u is bound in the cluster.
 	Memberships(u user.Info) (in *authz.PartialList, cluster bool)
 }
 
-// Members lets people see what they are members of, where roles do not say so. See the package's comment.
+// Members lets users see what they are members of, where no role allows it. See the package's comment.
 type Members struct {
-	// Rights decides by roles alone who may invite. See Glimpse.
+	// Rights decides by roles alone which callers may invite. See Glimpse.
 	Rights authz.Authorizer
 	Bound  Memberships
 	Fleet  *Clusters
@@ -56,7 +56,7 @@ func (m *Members) Readings(u user.Info, r *request.Info) []*request.Info {
 		return []*request.Info{r.As(clustersKind.GroupResource())}
 	case r.Resource == Assignments && r.Verb == "create" && r.Workspace != "" && r.Namespace == "":
 		return []*request.Info{r.As(schema.GroupResource{Group: Group, Resource: namespaces})}
-	case isWorkspaceNamespaces(r): // or those of all workspaces: the handler looks at those of the workspace alone
+	case isWorkspaceNamespaces(r): // or those of all workspaces: the handler returns those of the workspace alone
 		all := *r
 		all.Workspace, all.Scope, all.Path = "", request.Cluster, "/kapis/"+Group+"/"+r.APIVersion+"/"+namespaces
 		return []*request.Info{r.As(namespacesKind), &all, all.As(namespacesKind)}
@@ -70,7 +70,7 @@ func (m *Members) Readings(u user.Info, r *request.Info) []*request.Info {
 func (m *Members) Complete(ctx context.Context, u user.Info, r *request.Info, d authz.Decision) (authz.Decision, error) {
 	switch {
 	case !isKapis(r) || !isPerson(u):
-	case isPeople(r): // all see themselves
+	case isPeople(r): // every user sees themselves
 		return authz.AllowPartial(authz.NewOwnPartialList(nil, nil, []string{u.GetName()}), d.Reason), nil
 	case isFleet(r), isOurs(r) && r.OfCluster() && r.Resource == clusters:
 		names, err := m.clusters(ctx, u)
@@ -95,7 +95,7 @@ func (m *Members) Complete(ctx context.Context, u user.Info, r *request.Info, d 
 	return d, nil
 }
 
-// isOurs reports whether this package may have to say something about a request of its group.
+// isOurs reports whether r is a request of this package's API group.
 func isOurs(r *request.Info) bool { return isKapis(r) && r.APIGroup == Group }
 
 func isKapis(r *request.Info) bool {
@@ -109,28 +109,29 @@ func isPeople(r *request.Info) bool {
 	return isKapis(r) && r.APIGroup == iamGroup && r.Resource == "users" && r.OfCluster()
 }
 
-// isFleet reports whether r is for the list of clusters where resources.kubesphere.io has any kind.
+// isFleet reports whether r is for the list of clusters in resources.kubesphere.io.
 func isFleet(r *request.Info) bool {
 	return isKapis(r) && r.APIGroup == resourcesGroup && r.Resource == clusters && r.OfCluster()
 }
 
-// isDetail reports whether r is for a workspace or a cluster where resources.kubesphere.io has any kind.
+// isDetail reports whether r is for a workspace or a cluster in resources.kubesphere.io.
 func isDetail(r *request.Info) bool {
 	return isKapis(r) && r.APIGroup == resourcesGroup && r.Verb == "get" && r.Name != "" && r.Namespace == "" &&
 		(r.Resource == workspaces || r.Resource == clusters)
 }
 
-// isWorkspaceNamespaces reports whether r, which is ours, is for the list of the namespaces of a workspace.
+// isWorkspaceNamespaces reports whether r, for which isOurs is true, is for the list of the namespaces of a workspace.
 func isWorkspaceNamespaces(r *request.Info) bool {
 	return r.Resource == namespaces && r.Workspace != "" && r.Namespace == "" && isList(r)
 }
 
-// isNamespace reports whether r, which is ours, is for one namespace.
+// isNamespace reports whether r, for which isOurs is true, is for one namespace.
 func isNamespace(r *request.Info) bool {
 	return r.Verb == "get" && r.Resource == namespaces && r.Name == r.Namespace && (r.Namespace != "" || r.Workspace == "")
 }
 
-// isPerson asks for the group that authentication gives, so that nothing is let through for somebody of whom nothing is known (S10).
+// isPerson reports whether u has the group that authentication adds, so that nothing is allowed to a user who was not authenticated
+// (S10).
 func isPerson(u user.Info) bool {
 	return u != nil && u.GetName() != "" && u.GetName() != user.Anonymous && slices.Contains(u.GetGroups(), user.AllAuthenticated)
 }
@@ -145,7 +146,7 @@ func (m *Members) list(u user.Info, r *request.Info, d authz.Decision) authz.Dec
 		return authz.AllowPartial(authz.NewOwnPartialList(nil, workspacesOf(in.Or(d.PartialList())), nil), d.Reason)
 	case metrics:
 		var none *authz.PartialList
-		if r.Verb == "list" { // each count asks for its own
+		if r.Verb == "list" { // each count is authorized by itself
 			none = authz.NewOwnPartialList(nil, nil, nil)
 		}
 		return authz.AllowPartial(none, d.Reason)
@@ -165,7 +166,7 @@ func (m *Members) clusters(ctx context.Context, u user.Info) ([]string, error) {
 	return m.Fleet.seen(ctx, u, cluster || in != nil)
 }
 
-// within decides about what is asked of a workspace, or in it.
+// within decides about a request for a workspace, or in it.
 func (m *Members) within(u user.Info, r *request.Info, d authz.Decision) authz.Decision {
 	switch {
 	case (r.Resource == workspaces || r.Resource == workspaceTemplates) && r.Verb == "get" && r.Name == r.Workspace,
@@ -175,7 +176,7 @@ func (m *Members) within(u user.Info, r *request.Info, d authz.Decision) authz.D
 	return d
 }
 
-// detail decides about one of those that tenant.kubesphere.io shows the same person.
+// detail decides about an object that tenant.kubesphere.io would show the same user.
 func (m *Members) detail(ctx context.Context, u user.Info, r *request.Info, d authz.Decision) (authz.Decision, error) {
 	if r.Resource == workspaces {
 		return m.inWorkspace(u, r.Name, d), nil
@@ -190,7 +191,7 @@ func (m *Members) detail(ctx context.Context, u user.Info, r *request.Info, d au
 	return d, nil
 }
 
-// inWorkspace allows what a member of a workspace may see.
+// inWorkspace allows what members of a workspace may see.
 func (m *Members) inWorkspace(u user.Info, workspace string, d authz.Decision) authz.Decision {
 	if in, _ := m.Bound.Memberships(u); has(workspacesOf(in), workspace) {
 		return authz.Allow("bound in the workspace "+strconv.Quote(workspace), "")

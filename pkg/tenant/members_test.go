@@ -39,7 +39,7 @@ func sample(t testing.TB) *world {
 	return w
 }
 
-// S1, U33: what each sees, with roles, by membership, and by groups.
+// S1, U33: what each user sees, with roles, by membership, and by groups.
 func TestWhoSeesWhat(t *testing.T) {
 	a := sample(t).authorizer(newFleet(t))
 	team := person("somebody", "team")
@@ -107,7 +107,8 @@ func TestWhoSeesWhat(t *testing.T) {
 	}
 }
 
-// S1, S3: what pages ask of everybody: the object of a workspace or a cluster that he sees, and the list of users, of which he sees himself.
+// S1, S3: requests that pages make for every user: the object of a workspace or a cluster that the user sees, and the list of users, in which they see
+// themselves.
 func TestPagesOfMembersAreAnswered(t *testing.T) {
 	a := sample(t).authorizer(newFleet(t))
 	const resources, users = "GET /kapis/resources.kubesphere.io/v1alpha3", "GET /kapis/iam.kubesphere.io/v1beta1/users"
@@ -139,7 +140,7 @@ func TestPagesOfMembersAreAnswered(t *testing.T) {
 	}
 }
 
-// Whoever invites finds whom by the name, and by nothing that is theirs alone.
+// A caller who may invite finds users by their names, and by no private field.
 func TestWhoInvitesSeesTheNamesOfAll(t *testing.T) {
 	w := sample(t)
 	w.bind("User:host", "workspace/b", "create iam.kubesphere.io workspacemembers")
@@ -179,7 +180,7 @@ func TestWhoInvitesSeesTheNamesOfAll(t *testing.T) {
 	}
 }
 
-// S10: whoever is not known to be logged in gets nothing out of it, and nobody gets anything but reads, at other paths least of all.
+// S10: a caller who is not known to be logged in gets nothing, and no one gets anything but reads, nor anything at other paths.
 func TestNothingElseIsLetThrough(t *testing.T) {
 	a := sample(t).authorizer(newFleet(t))
 	lists := []string{
@@ -236,7 +237,7 @@ func TestWhatCannotBeToldIsAnError(t *testing.T) {
 	}
 }
 
-// The visible set is what going through everything finds: where one is bound, and where the same list is allowed.
+// The visible set equals what a full walk finds: where the user is bound, and where the same list is allowed.
 func TestVisibleSetIsTheNaiveOne(t *testing.T) {
 	for seed := range uint64(20) {
 		r := rand.New(rand.NewPCG(seed, 1))
@@ -321,7 +322,7 @@ func joined(set map[string]bool) string {
 	return strings.Join(out, " ")
 }
 
-// U18: 5 000 namespaces and 5 000 bindings of one person; nobody is asked (there is nobody to ask).
+// U18: 5 000 namespaces and 5 000 bindings of one user; no request is made.
 func BenchmarkVisibleNamespaces(b *testing.B) {
 	w := newWorld(b)
 	for n := range 5000 {
@@ -351,14 +352,14 @@ func BenchmarkVisibleNamespaces(b *testing.B) {
 	})
 }
 
-// reads is a policy that allows all of two groups.
+// reads is a policy that allows every read of two groups.
 type reads struct{}
 
 func (reads) Allows(_ context.Context, _ user.Info, r *request.Info) (bool, error) {
 	return r.APIGroup == Group || r.APIGroup == iamGroup, nil
 }
 
-// Older installations let everybody read whatever the group has by a policy in Rego, and answer with what is theirs.
+// Older installations let every user read everything in the group by a policy in Rego, and answer with what is theirs.
 func TestAPolicyForAllReadsShowsOnesOwn(t *testing.T) {
 	w := newWorld(t)
 	w.index.CompilePolicies(func(string) (rbac.Policy, error) { return reads{}, nil })

@@ -24,7 +24,7 @@ import (
 	"kapis.dev/ks-apiserver/pkg/store"
 )
 
-// world is an index with what is put into it, and the clusters and users of a cluster.
+// world is an index with its objects, and the clusters and users of a cluster.
 type world struct {
 	t     testing.TB
 	index *rbac.Index
@@ -33,11 +33,11 @@ type world struct {
 	of    map[string]string // namespace -> workspace
 }
 
-// bound are bindings, found by going through all of them.
+// bound are bindings, found by walking all of them.
 type bound struct {
 	in      map[string]*[2][]string // subject, as "User:u" -> workspaces, namespaces
 	cluster map[string]bool
-	known   map[string]*authz.PartialList // what was asked for before; no binding changes then
+	known   map[string]*authz.PartialList // results of earlier calls; no binding changes after the first
 }
 
 // Memberships implements Memberships.
@@ -95,8 +95,7 @@ func labelled(workspace string) map[string]any {
 	return map[string]any{"labels": map[string]string{"kubesphere.io/workspace": workspace}}
 }
 
-// bind binds a subject to a new role with rules written as "verb,verb group resource,resource". The place is "", "cluster",
-// "workspace/w" or "namespace/n".
+// bind binds a subject to a new role with rules written as "verb,verb group resource,resource". place is "", "cluster", "workspace/w" or "namespace/n".
 func (w *world) bind(subject, place string, rules ...string) {
 	w.t.Helper()
 	var list []rbacv1.PolicyRule
@@ -146,7 +145,7 @@ func person(name string, groups ...string) user.Info {
 	return &user.DefaultInfo{Name: name, Groups: append(groups, user.AllAuthenticated)}
 }
 
-// asked is what a request line asks for.
+// asked returns the request.Info of a request line.
 func asked(t testing.TB, line string) *request.Info {
 	t.Helper()
 	method, path, _ := strings.Cut(line, " ")
@@ -157,7 +156,7 @@ func asked(t testing.TB, line string) *request.Info {
 	return i
 }
 
-// seen says what a decision lets be seen: "all", "nothing" for a refusal, or the names of its part.
+// seen returns what a decision shows: "all", "nothing" for a refusal, or the names of its partial list.
 func seen(d authz.Decision) string {
 	switch {
 	case d.Allowed():

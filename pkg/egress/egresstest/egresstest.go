@@ -1,4 +1,4 @@
-// Package egresstest is what the tests share of the packages that ask servers elsewhere for users.
+// Package egresstest has what the tests of the packages share that make requests to external servers for users.
 package egresstest
 
 import (
@@ -11,7 +11,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
-// BasicAuth lets through to next who comes with this account (RFC 7617), and challenges everybody else.
+// BasicAuth passes requests with this account (RFC 7617) on to next, and challenges all others.
 func BasicAuth(user, password string, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if u, p, ok := r.BasicAuth(); !ok || u != user || p != password {
@@ -23,8 +23,8 @@ func BasicAuth(user, password string, next http.Handler) http.Handler {
 	})
 }
 
-// Judge checks what became of a question: no error where code is 0, and otherwise a Status of that code,
-// with the words in it and none of the secrets.
+// Judge checks the result of a request: no error if code is 0, and otherwise a Status of that code, with the words in it and none of the
+// secrets.
 func Judge(t testing.TB, err error, code int, words string, secrets ...string) {
 	t.Helper()
 	if code == 0 {
