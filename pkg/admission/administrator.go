@@ -12,20 +12,21 @@ import (
 	iamv1beta1 "kapis.dev/ks-apiserver/pkg/api/iam/v1beta1"
 )
 
-// administratorRole is the role without which nobody could give back what is taken away.
+// administratorRole is the role without which no one could give a lost right back.
 const administratorRole = "platform-admin"
 
 const (
-	// administratorsAsked bounds how many others are looked at until one is found who administers the platform.
+	// administratorsAsked bounds how many other administrators are checked until one is found who is active.
 	administratorsAsked = 32
-	// goingFor is how long somebody counts as gone whose end was allowed: it is not told yet to those who are asked about the next one.
+	// goingFor is how long a user whose end was allowed counts as gone: the next check may not see that end yet.
 	goingFor = 10 * time.Second
 )
 
-// administrator is one who is bound to the role, by a binding.
+// administrator is a user who is bound to the role, with the binding.
 type administrator struct{ binding, user string }
 
-// going are the ends of administrators that were allowed a moment ago. Of two who take one each at the same time, one is refused.
+// going has the ends of administrators that were allowed a moment ago. Of two writes that each end one of the last two at the same time,
+// one is refused.
 type going struct {
 	mu    sync.Mutex
 	until map[goingKey]time.Time
@@ -35,7 +36,7 @@ type going struct {
 type goingKey struct{ resource, name string }
 
 // keepsAdministrator refuses a write after which no active user is bound to the role that administers the platform. Groups do not count:
-// who is in one of an identity provider is for it to say. Who is refused gives the role to somebody else first.
+// an identity provider may decide who is in them. The caller has to give the role to another user first.
 func (q *escalationCheck) keepsAdministrator() error {
 	if q.guard.Active == nil {
 		return nil
@@ -68,7 +69,7 @@ func (q *escalationCheck) keepsAdministrator() error {
 	return nil
 }
 
-// ends tells whether the write ends what one has by a binding.
+// ends reports whether the write ends what the user has by the binding.
 func (q *escalationCheck) ends(a administrator) bool {
 	switch q.GVR.Resource {
 	case "users":
@@ -85,7 +86,7 @@ func (q *escalationCheck) ends(a administrator) bool {
 	return false
 }
 
-// hasActive tells whether one of some administrators can log in. Those who are about to go do not count where others is set.
+// hasActive reports whether one of some administrators can log in. With others, those whose end was just allowed do not count.
 func (q *escalationCheck) hasActive(some []administrator, others bool) (bool, error) {
 	asked := 0
 	for _, a := range some {
@@ -121,8 +122,8 @@ func (g *going) note(key goingKey) {
 
 func (g *going) has(key goingKey) bool { return time.Now().Before(g.until[key]) }
 
-// Administers tells of a binding and a user, as they are stored, whether the user administers the platform by the binding: it is for
-// implementations of Guard.Active that read both. An object that is being deleted gives nothing.
+// Administers reports whether a stored user administers the platform by a stored binding: it is for implementations of Guard.Active that
+// read both. An object that is being deleted gives nothing.
 func Administers(binding *iamv1beta1.GlobalRoleBinding, u *iamv1beta1.User) bool {
 	return binding.DeletionTimestamp.IsZero() && u.DeletionTimestamp.IsZero() && u.Status.State != iamv1beta1.UserDisabled &&
 		binding.RoleRef.Name == administratorRole &&
@@ -131,7 +132,7 @@ func Administers(binding *iamv1beta1.GlobalRoleBinding, u *iamv1beta1.User) bool
 
 func isUser(s *rbacv1.Subject) bool { return s.Kind == rbacv1.UserKind }
 
-// administrators returns who is bound to the role, in an order of no meaning.
+// administrators returns the users who are bound to the role, in no particular order.
 func (k *Cache) administrators() []administrator {
 	if k == nil {
 		return nil

@@ -1,6 +1,6 @@
-// Package admission has the rules of what may be written into users, roles, bindings and what becomes of them: nobody gives
-// away more than he holds. ks-controller-manager asks them for every write at kube-apiserver, by webhook; ks-apiserver asks them before it
-// sends a write there, so that they hold where no webhook is installed.
+// Package admission has the escalation check: what may be written into users, roles, bindings and the objects they are made from, so that
+// no one gives away more rights than they hold. ks-controller-manager applies it to every write at kube-apiserver, by webhook;
+// ks-apiserver applies it before it sends a write there, so that it holds if no webhook is installed.
 package admission
 
 import (
@@ -21,60 +21,60 @@ import (
 
 // Write is a write that is about to be made.
 type Write struct {
-	// By is who writes.
+	// By is the writer.
 	By user.Info
-	// Verb is create, update (which a patch is, too) or delete.
+	// Verb is create, update (a patch is an update) or delete.
 	Verb string
 	GVR  schema.GroupVersionResource
-	// Name may be empty where Object has it.
+	// Name may be empty if Object has it.
 	Namespace, Name string
-	// Object is the object as it will be, Old as it is, in JSON; Object is nil for delete, Old for create. A deletion of a kind that is looked
-	// at is refused without Old.
+	// Object is the object after the write, Old the one before, in JSON; Object is nil for delete, Old for create. A deletion of a kind that
+	// is checked is refused without Old.
 	Object, Old []byte
 }
 
-// Holdings tell who holds what. rbac.Index is one.
+// Holdings has the rights that each user holds. rbac.Index is one.
 type Holdings interface {
 	Missing(u user.Info, at authz.BindingScope, rules []rbacv1.PolicyRule) []rbacv1.PolicyRule
 	MissingOf(u user.Info, at authz.BindingScope, role authz.RoleRef) (missing []rbacv1.PolicyRule, found bool)
 	HoldsVerb(u user.Info, at authz.BindingScope, verb, resource, name string) bool
 	Held(u user.Info, at authz.BindingScope) []authz.Grant
-	// WorkspaceOf is the workspace that a namespace is in, empty for none.
+	// WorkspaceOf returns the workspace that a namespace is in, or "" for none.
 	WorkspaceOf(namespace string) string
-	// Leftovers tells whether namespaces, or bindings, carry the label of a workspace, whether it is there or not.
+	// Leftovers reports whether namespaces, and whether bindings, have the label of a workspace, whether or not it exists.
 	Leftovers(workspace string) (namespaces, bindings bool)
 }
 
-// Guard refuses writes that would grant more than their writer holds. What is not changed by a write is not looked at, so that a member
-// may edit the description of a role that is above him; and taking away is not giving.
+// Guard refuses writes that would grant more than their writer holds. It checks only what a write changes, so that a member may edit the
+// description of a role with more rights than theirs; and taking rights away is always allowed.
 type Guard struct {
 	Holdings Holdings
-	// Cache has what the rules are followed to: templates and groups. Without it, no role takes rules from templates, and nobody
-	// joins a group, but by those who may escalate and bind.
+	// Known has the other objects that the check needs: templates and groups. Without it, no role takes rules from templates, and no user
+	// joins a group, except by writers who may escalate and bind.
 	Known *Cache
-	// Host is the name of the cluster that this runs in, where administrators of the cluster may place workspaces; empty for a member, which
+	// Host is the name of this cluster if it is the one where administrators of the cluster may place workspaces; empty for a member, which
 	// places none.
 	Host string
-	// Named tells whether Kubernetes' own bindings name a user, so that whoever is that user at kube-apiserver has rights that are not
-	// Holdings'. Nil means that there are none.
+	// Named reports whether Kubernetes' own bindings name a user, who then has rights at kube-apiserver that Holdings does not know. Nil
+	// means that there are none.
 	Named func(ctx context.Context, name string) (bool, error)
-	// NamedGroup is the same of groups.
+	// NamedGroup reports the same for groups.
 	NamedGroup func(ctx context.Context, name string) (bool, error)
-	// Native asks kube-apiserver whether somebody who is no user of ours (a service account, an administrator's certificate) may do a verb
+	// Native asks kube-apiserver whether a caller who is no user of ours (a service account, an administrator's certificate) may do a verb
 	// such as "escalate" or "bind". Nil means that only Holdings count.
 	Native func(ctx context.Context, u user.Info, verb string, gvr schema.GroupVersionResource, namespace, name string) (bool, error)
-	// Active tells whether a user can log in and is bound to the role platform-admin by a GlobalRoleBinding (Administers), as far as can be
-	// told now. Nil means that the last administrator is not looked after.
+	// Active reports whether a user can log in and is bound to the role platform-admin by a GlobalRoleBinding (Administers), as far as is
+	// known now. Nil means that the last administrator is not protected.
 	Active func(ctx context.Context, binding, user string) (bool, error)
 
 	going going
 }
 
-// Guards tells whether writes of a kind are looked at.
+// Guards reports whether writes of a kind are checked.
 func (g *Guard) Guards(gr schema.GroupResource) bool { return kindOf(gr) != nil }
 
-// Check returns nil, or the metav1.Status of code 403 that says what is missing, and at which scope; of code 409 where the last
-// administrator would go. Any other error says that it could not be found out, and then the write must not be made.
+// Check returns nil, or the metav1.Status of code 403 that says what is missing, and at which scope, or of code 409 if the last
+// administrator would go. Any other error means that it could not be found out, and then the write must not be made.
 func (g *Guard) Check(ctx context.Context, w *Write) error {
 	k := kindOf(w.GVR.GroupResource())
 	if k == nil {
@@ -95,7 +95,7 @@ func (g *Guard) Check(ctx context.Context, w *Write) error {
 			return q.refuse("the object as it is can't be read: " + err.Error())
 		}
 	}
-	if w.Name == "" { // kube-apiserver says no name of an object whose name it has made up, nor of one of a collection: only the object does
+	if w.Name == "" { // kube-apiserver sends no name of an object whose name it generates, nor of one of a collection: only the object has it
 		named := *w
 		named.Name, q.Write = of.Metadata.Name, &named
 	}
@@ -121,13 +121,13 @@ type escalationCheck struct {
 // updates reports whether there was an object before.
 func (q *escalationCheck) updates() bool { return len(q.Old) > 0 }
 
-// refuse is the refusal: 403, with the object and a reason.
+// refuse returns the refusal: 403, with the object and a reason.
 func (q *escalationCheck) refuse(why string) error {
 	return apierrors.NewForbidden(q.GVR.GroupResource(), q.Name, errors.New(why))
 }
 
-// may tells whether the writer was given a verb on an iam resource by name, or may do everything there. At places of the system, a verb
-// that is named does not count: those who have it for all workspaces and namespaces would be the platform's administrators by it.
+// may reports whether the writer holds a verb on an iam resource by name, or everything there. At the system's scopes, a verb by name
+// does not count: users who have it for all workspaces and namespaces could make themselves the platform's administrators by it.
 func (q *escalationCheck) may(at authz.BindingScope, verb, resource, name string) (bool, error) {
 	gvr, namespace := iamv1beta1.SchemeGroupVersion.WithResource(resource), at.Namespace
 	if q.isSystem(at) {
@@ -147,7 +147,7 @@ func (q *escalationCheck) may(at authz.BindingScope, verb, resource, name string
 	return ok, nil
 }
 
-// isSystem tells the workspace of the system, and the namespaces that are in it or are the system's by their names.
+// isSystem reports whether a scope is the workspace of the system, or a namespace that is in it or is the system's by its name.
 func (q *escalationCheck) isSystem(at authz.BindingScope) bool {
 	switch at.Scope {
 	case request.Workspace:
@@ -158,7 +158,7 @@ func (q *escalationCheck) isSystem(at authz.BindingScope) bool {
 	return false
 }
 
-// orNamed says which verb would help, by name.
+// orNamed says which verb, by name, would allow the write.
 func (q *escalationCheck) orNamed(at authz.BindingScope, verb, resource string) string {
 	if q.isSystem(at) {
 		return "it is the system's: the verb " + verb + " is no way to it there"
@@ -166,7 +166,7 @@ func (q *escalationCheck) orNamed(at authz.BindingScope, verb, resource string) 
 	return "or be given the verb " + verb + " on " + resource
 }
 
-// grants passes where the writer holds the rules at a place, or may escalate there on the resource.
+// grants returns nil if the writer holds the rules at a scope, or may escalate there on the resource.
 func (q *escalationCheck) grants(at authz.BindingScope, rules []rbacv1.PolicyRule, resource string) error {
 	if len(rules) == 0 {
 		return nil
@@ -178,7 +178,7 @@ func (q *escalationCheck) grants(at authz.BindingScope, rules []rbacv1.PolicyRul
 	return q.mayEscalate(at, resource, lacks(q.By, at, missing))
 }
 
-// gives passes where the writer holds what a role grants at a place, or may bind the role there. verbOnly says that holding it is not
+// gives returns nil if the writer holds what a role grants at a scope, or may bind the role there. verbOnly means that holding it is not
 // enough.
 func (q *escalationCheck) gives(at authz.BindingScope, role authz.RoleRef, verbOnly bool) error {
 	missing, found := q.missingOf(at, role)
@@ -201,7 +201,8 @@ func (q *escalationCheck) gives(at authz.BindingScope, role authz.RoleRef, verbO
 	return q.refuse(fmt.Sprintf("%s; %s", lacks(q.By, at, missing), q.orNamed(at, "bind", fmt.Sprintf("%s %q", resource, role.Name))))
 }
 
-// missingOf is what the writer does not hold of what a role grants at a place, now or as soon as ks-controller-manager has looked at it.
+// missingOf returns what the writer does not hold of the rights that a role grants at a scope, now or as soon as ks-controller-manager
+// has reconciled it.
 func (q *escalationCheck) missingOf(at authz.BindingScope, role authz.RoleRef) (missing []rbacv1.PolicyRule, found bool) {
 	missing, found = q.guard.Holdings.MissingOf(q.By, at, role)
 	if !found || len(missing) > 0 {
@@ -213,7 +214,7 @@ func (q *escalationCheck) missingOf(at authz.BindingScope, role authz.RoleRef) (
 	return missing, true
 }
 
-// mayEscalate passes where the writer may escalate on the resource, and refuses with a reason.
+// mayEscalate returns nil if the writer may escalate on the resource, and otherwise a refusal with the reason.
 func (q *escalationCheck) mayEscalate(at authz.BindingScope, resource, why string) error {
 	if ok, err := q.may(at, "escalate", resource, q.Name); ok || err != nil {
 		return err

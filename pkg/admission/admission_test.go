@@ -408,7 +408,7 @@ func TestWithoutKnowledgeNothingIsTakenFromTemplatesOrGroups(t *testing.T) {
 	})
 }
 
-// FuzzCheck: no object makes the guard panic, and none that grants what is not held passes by its form.
+// FuzzCheck: no object makes the guard panic, and none that grants rights which the writer does not hold passes because of its form.
 func FuzzCheck(f *testing.F) {
 	for _, s := range []string{`{}`, `{"rules":[{"verbs":["*"]}]}`, `{"subjects":[{"kind":"Group","name":"kapis:x"}],"roleRef":{"name":"c"}}`,
 		`{"spec":{"groups":["ops"]}}`, `{"role":{"kind":"Role"}}`, `null`, `{"metadata":{"labels":null}}`} {

@@ -14,17 +14,17 @@ import (
 	"kapis.dev/ks-apiserver/pkg/store"
 )
 
-// What ks-controller-manager puts into a role is not always in it: a new role has no rules for a moment, a built-in one may have been
-// emptied or deleted by somebody who may do that. Whoever gives such a role away gives what it is about to be.
+// The rules that ks-controller-manager writes into a role are not always in it: a new role has no rules for a moment, and a user with the
+// right may have emptied or deleted a built-in one. To give such a role away is to give the rules that it is about to have.
 
-// keeping is what is known of roles beyond their rules.
+// keeping has what is known of roles besides their rules.
 type keeping struct {
-	// templates are those that a role takes its rules from, as JSON; few texts are many roles'.
+	// templates are those that a role takes its rules from, as JSON; many roles share few texts.
 	templates map[authz.RoleRef]unique.Handle[string]
 	patterns  map[string]pattern // by the name of the BuiltinRole
 }
 
-// pattern is what a BuiltinRole makes of the roles of its name.
+// pattern is what a BuiltinRole writes into the roles of its name.
 type pattern struct {
 	scope     request.Scope
 	name      string
@@ -32,7 +32,7 @@ type pattern struct {
 	rules     []rbacv1.PolicyRule
 }
 
-// aggregates tells whether templates count for a role, as the controller has it (package aggregation).
+// aggregates reports whether a role takes rules from templates, by the controller's own rule (package aggregation).
 func (o *object) aggregates() bool {
 	t, auto := o.Templates, o.Metadata.Annotations[iamv1beta1.AnnotationAutoAggregate]
 	if t == nil || auto == "false" {
@@ -42,8 +42,8 @@ func (o *object) aggregates() bool {
 	return t.RoleSelector != nil || before || auto == "true" || len(o.Rules) == 0 && len(t.TemplateNames) > 0
 }
 
-// keptIn returns the rules that a role at a place is about to have, if it has not got them yet: of its templates, and of the pattern of its
-// name.
+// keptIn returns the rules that a role at a scope is about to have, if it does not have them yet: those of its templates, and of the
+// pattern of its name.
 func (k *Cache) keptIn(role authz.RoleRef, at authz.BindingScope) []rbacv1.PolicyRule {
 	if k == nil {
 		return nil
@@ -60,7 +60,7 @@ func (k *Cache) keptIn(role authz.RoleRef, at authz.BindingScope) []rbacv1.Polic
 	return slices.Concat(out, k.patterned(role, at))
 }
 
-// patterned returns the rules that patterns make of a role at a place. The lock is held.
+// patterned returns the rules that patterns give a role at a scope. The caller holds the lock.
 func (k *Cache) patterned(role authz.RoleRef, at authz.BindingScope) (out []rbacv1.PolicyRule) {
 	for _, p := range k.kept.patterns {
 		name := p.name
@@ -79,12 +79,12 @@ type roleSink struct {
 	scope request.Scope
 }
 
-// Set takes in which templates a role takes rules from.
+// Set stores the templates that a role takes rules from.
 func (s roleSink) Set(o *store.Object) {
 	v, key := read(o), authz.RoleRef{Scope: s.scope, Namespace: o.Namespace, Name: o.Name}
 	var text []byte
 	if v.aggregates() {
-		text, _ = json.Marshal(v.Templates) // it was JSON a moment ago
+		text, _ = json.Marshal(v.Templates) // it was decoded from JSON
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -95,7 +95,7 @@ func (s roleSink) Set(o *store.Object) {
 	s.kept.templates[key] = unique.Make(string(text))
 }
 
-// Delete forgets a role.
+// Delete removes a role.
 func (s roleSink) Delete(namespace, name string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -104,7 +104,7 @@ func (s roleSink) Delete(namespace, name string) {
 
 type patternSink struct{ *Cache }
 
-// Set takes in a pattern. Of one that can't be read, no role is made.
+// Set stores a pattern. One that can't be read gives no rules.
 func (s patternSink) Set(o *store.Object) {
 	var role embedded
 	if raw := read(o).Role; len(raw) > 0 {
@@ -122,7 +122,7 @@ func (s patternSink) Set(o *store.Object) {
 	s.kept.patterns[o.Name] = pattern{role.scope(), role.Metadata.Name, role.Templates, rules}
 }
 
-// Delete forgets a pattern.
+// Delete removes a pattern.
 func (s patternSink) Delete(_, name string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

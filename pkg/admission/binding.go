@@ -17,7 +17,7 @@ import (
 // systemPrefix begins the names of users and groups that Kubernetes itself gives.
 const systemPrefix = "system:"
 
-// binding judges a binding by the role that those get who are bound from now on.
+// binding checks a binding by the rights that the role gives to its new subjects.
 func (q *escalationCheck) binding(scope request.Scope) error {
 	if scope == request.Global && q.updates() {
 		if err := q.keepsAdministrator(); err != nil {
@@ -53,9 +53,9 @@ func (q *escalationCheck) binding(scope request.Scope) error {
 	return q.gives(at, role, system)
 }
 
-// workspace judges who becomes the manager of a workspace that is there, which gives him its role <workspace>-admin. With a new workspace
-// nothing is given away: whoever may make one says who runs it. A workspace that has that role is not new, whatever object of it is; that
-// of the system never is.
+// workspace checks who becomes the manager of an existing workspace, which gives them its role <workspace>-admin. A new workspace gives
+// nothing away: the user who may create one chooses its manager. A workspace that has that role is not new, whichever of its objects is
+// written; that of the system never is.
 func (q *escalationCheck) workspace() error {
 	if err := q.owners(); err != nil {
 		return err
@@ -81,8 +81,8 @@ func (q *escalationCheck) workspace() error {
 	return q.gives(at, admin, false)
 }
 
-// owners judges who owns a workspace that is there, or its template: kube-apiserver's garbage collector deletes what has lost its owners,
-// whoever may not.
+// owners checks the owners of an existing workspace, or of its template: kube-apiserver's garbage collector deletes an object that has
+// lost its owners, even if the writer may not.
 func (q *escalationCheck) owners() error {
 	if !q.updates() || equality.Semantic.DeepEqual(q.now.Metadata.Owners, q.old.Metadata.Owners) {
 		return nil
@@ -93,7 +93,7 @@ func (q *escalationCheck) owners() error {
 	return q.refuse("metadata.ownerReferences say when it goes: they are set by those who may delete any of the " + q.GVR.Resource)
 }
 
-// serviceAccount judges the role of its namespace that an annotation asks for.
+// serviceAccount checks the role of its namespace that an annotation names.
 func (q *escalationCheck) serviceAccount() error {
 	role := q.now.Metadata.Annotations[iamv1beta1.AnnotationRole]
 	if role == "" || role == q.old.Metadata.Annotations[iamv1beta1.AnnotationRole] {

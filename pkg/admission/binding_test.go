@@ -17,7 +17,7 @@ import (
 	"kapis.dev/ks-apiserver/pkg/store"
 )
 
-// bound is a binding of a role to users and groups ("g:dev").
+// bound returns a binding of a role to users and groups ("g:dev").
 func bound(role string, names ...string) string {
 	s := `{"roleRef":{"apiGroup":"iam.kubesphere.io","name":"` + role + `"},"subjects":[`
 	for i, n := range names {
@@ -157,7 +157,7 @@ func TestWhoManagesWorkspacesSaysWhoRunsThem(t *testing.T) {
 	write{resource: "workspacetemplates", name: "w", old: `{"spec":{}}`, now: `{"spec":{"template":{"spec":{"manager":"bob"}}}}`}.check(t, g)
 }
 
-// Who may patch every template, as roles of existing installations let everybody who is logged in, takes no workspace over by it.
+// A user who may patch every template, as roles of existing installations allow every user who is logged in, can't take over a workspace by that.
 func TestATemplateIsNotTakenOver(t *testing.T) { // S6
 	w, g := newWorld(t)
 	w.holds["fleet@on the platform"] = []string{"workspacetemplates", "clusters"}
@@ -245,11 +245,11 @@ func TestATemplateIsNotTakenOver(t *testing.T) { // S6
 		"ANewOneInNoOther":           {resource: "workspacetemplates", name: "new", now: placed(closed), refused: `"closed"`},
 		"WhatIsNoTemplateIsNotTaken": {resource: "workspacetemplates", name: "w", old: old, now: `{"spec":{"placement":7}}`, refused: "can't be read"},
 	})
-	g.Host = "" // a member places nothing
+	g.Host = "" // a member places no workspaces
 	write{by: "local", resource: "workspacetemplates", name: "w", old: old, now: placed(host), refused: `"host"`}.check(t, g)
 }
 
-// holdsVerb is a world in which everybody holds one verb, and no other, on everything.
+// holdsVerb is a world in which every user holds one verb, and no other, on everything.
 type holdsVerb struct {
 	*world
 	verb string
@@ -259,7 +259,7 @@ func (h holdsVerb) Missing(_ user.Info, _ authz.BindingScope, rules []rbacv1.Pol
 	return slices.DeleteFunc(slices.Clone(rules), func(r rbacv1.PolicyRule) bool { return slices.Equal(r.Verbs, []string{h.verb}) })
 }
 
-// A deletion notes in the template what becomes of the namespaces, before it deletes.
+// A deletion first writes into the template what happens to the namespaces.
 func TestATemplateIsChangedByWhoMayUpdateOrDeleteIt(t *testing.T) { // S10
 	for verb, refused := range map[string]string{"update": "", "delete": "", "patch": "who may update it"} {
 		w, g := newWorld(t)
@@ -495,8 +495,8 @@ func TestAUserWhomKubernetesKnowsIsNobodysToBecome(t *testing.T) { // S6
 	}
 }
 
-// Groups of identity providers and of Kubernetes' own bindings share their names with Groups: who makes a Group of such a name puts himself in
-// it, and, as it is deleted, takes what was bound to it from everybody.
+// Groups of identity providers and of Kubernetes' own bindings share their names with Groups: a user who makes a Group of such a name puts themselves in it,
+// and its deletion takes what was bound to it from everyone.
 func TestAGroupThatBindingsKnowIsNotMadeByAnybody(t *testing.T) { // S6
 	_, g := newWorld(t)
 	for gvr, s := range g.Known.Sinks() {
@@ -580,7 +580,7 @@ func TestKnowledgeFollowsWhatChanges(t *testing.T) {
 	}
 }
 
-// A role that was emptied, or made anew under the name of a built-in one, gets its rules back within a moment.
+// A role that was emptied, or created again under the name of a built-in one, gets its rules back within a moment.
 func TestARoleIsGivenAsWhatItIsAboutToBe(t *testing.T) { // S6
 	w, g := newWorld(t)
 	sinks := map[string]store.Sink{}

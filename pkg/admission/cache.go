@@ -20,8 +20,8 @@ import (
 	"kapis.dev/ks-apiserver/pkg/store"
 )
 
-// Cache is what the rules follow beyond roles and bindings: the templates that roles are made of, what groups are given, and which clusters
-// are public. It follows the store, and keeps of bindings only those that name groups.
+// Cache has the objects that the check needs besides roles and bindings: the templates that roles are made of, the roles of groups, and
+// which clusters are public. The store feeds it, and of bindings it stores only those that name groups.
 type Cache struct {
 	mu        sync.RWMutex
 	templates map[string]template
@@ -31,7 +31,7 @@ type Cache struct {
 	public    map[string]bool         // the clusters that every workspace may be placed in
 	kept      keeping
 	admins    map[string][]string // the users who administer the platform, by the name of the binding
-	tenants   map[tenantKey]bool  // the workspaces, and the templates of workspaces, that are there
+	tenants   map[tenantKey]bool  // the existing workspaces, and templates of workspaces
 }
 
 type template struct {
@@ -52,7 +52,7 @@ type bindingKey struct {
 	namespace, name string
 }
 
-// NewCache returns one that knows of nothing yet: no write is to be judged by it before its sinks are fed.
+// NewCache returns an empty cache: no write may be checked with it before its sinks are fed.
 func NewCache() *Cache {
 	return &Cache{
 		templates: map[string]template{}, groups: map[string]string{}, grants: map[string][]grant{}, bound: map[bindingKey][]string{},
@@ -61,7 +61,7 @@ func NewCache() *Cache {
 	}
 }
 
-// Sinks returns what has to follow each kind.
+// Sinks returns, for each kind that the cache has, the sink that feeds it.
 func (k *Cache) Sinks() map[schema.GroupVersionResource]store.Sink {
 	iam := iamv1beta1.SchemeGroupVersion
 	return map[schema.GroupVersionResource]store.Sink{
@@ -107,7 +107,7 @@ func selectorOf(t *iamv1beta1.AggregationRoleTemplates) (labels.Selector, error)
 	return metav1.LabelSelectorAsSelector(t.RoleSelector)
 }
 
-// chosen is rulesOf; a selector that can't be read finds nothing. The lock is held.
+// chosen is rulesOf; a selector that can't be read finds nothing. The caller holds the lock.
 func (k *Cache) chosen(scope request.Scope, t *iamv1beta1.AggregationRoleTemplates) []rbacv1.PolicyRule {
 	if t == nil {
 		return nil
@@ -125,7 +125,7 @@ func (k *Cache) chosen(scope request.Scope, t *iamv1beta1.AggregationRoleTemplat
 	return out
 }
 
-// strangers returns those of some names that no template of a scope has.
+// strangers returns the names that no template of a scope has.
 func (k *Cache) strangers(scope request.Scope, names []string) []string {
 	if k == nil {
 		return names
@@ -138,7 +138,7 @@ func (k *Cache) strangers(scope request.Scope, names []string) []string {
 	})
 }
 
-// workspaceOf returns the workspace that a Group is of, "" for none; known is false where there is no such Group.
+// workspaceOf returns the workspace that a Group belongs to, "" for none; known is false if there is no such Group.
 func (k *Cache) workspaceOf(group string) (workspace string, known bool) {
 	if k == nil {
 		return "", false
@@ -161,16 +161,16 @@ func (k *Cache) grantsOf(group string) []grant {
 
 type templateSink struct{ *Cache }
 
-// Set takes a template in. One that can't be read gives nothing, as aggregation has it.
+// Set stores a template. One that can't be read gives nothing, as in aggregation.
 func (s templateSink) Set(o *store.Object) {
 	v := read(o)
-	rules, _ := iamv1beta1.ValidRules(v.Spec.Rules) // ks-controller-manager says what is wrong with the others, which give nothing
+	rules, _ := iamv1beta1.ValidRules(v.Spec.Rules) // ks-controller-manager reports what is wrong with the others, which give nothing
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.templates[o.Name] = template{scope: v.Metadata.Labels[iamv1beta1.LabelScope], labels: v.Metadata.Labels, rules: rules}
 }
 
-// Delete forgets a template.
+// Delete removes a template.
 func (s templateSink) Delete(_, name string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -179,7 +179,7 @@ func (s templateSink) Delete(_, name string) {
 
 type groupSink struct{ *Cache }
 
-// Set takes a group in.
+// Set stores a group.
 func (s groupSink) Set(o *store.Object) {
 	v := read(o)
 	s.mu.Lock()
@@ -187,14 +187,14 @@ func (s groupSink) Set(o *store.Object) {
 	s.groups[o.Name] = v.workspace()
 }
 
-// Delete forgets a group.
+// Delete removes a group.
 func (s groupSink) Delete(_, name string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.groups, name)
 }
 
-// isPublic tells whether every workspace may be placed in a cluster.
+// isPublic reports whether every workspace may be placed in a cluster.
 func (k *Cache) isPublic(cluster string) bool {
 	k.mu.RLock()
 	defer k.mu.RUnlock()
@@ -203,7 +203,7 @@ func (k *Cache) isPublic(cluster string) bool {
 
 type clusterSink struct{ *Cache }
 
-// Set takes a cluster in.
+// Set stores a cluster.
 func (s clusterSink) Set(o *store.Object) {
 	public := read(o).Metadata.Labels[clusterv1alpha1.LabelVisibility] == clusterv1alpha1.VisibilityPublic
 	s.mu.Lock()
@@ -213,7 +213,7 @@ func (s clusterSink) Set(o *store.Object) {
 	}
 }
 
-// Delete forgets a cluster.
+// Delete removes a cluster.
 func (s clusterSink) Delete(_, name string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -225,7 +225,7 @@ type bindingSink struct {
 	scope request.Scope
 }
 
-// Set takes in what a binding gives to groups.
+// Set stores what a binding gives to groups.
 func (s bindingSink) Set(o *store.Object) {
 	v, key := read(o), bindingKey{s.scope, o.Namespace, o.Name}
 	s.mu.Lock()
@@ -247,14 +247,14 @@ func (s bindingSink) Set(o *store.Object) {
 	}
 }
 
-// Delete forgets a binding.
+// Delete removes a binding.
 func (s bindingSink) Delete(namespace, name string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.forget(bindingKey{s.scope, namespace, name})
 }
 
-// forget takes a binding out.
+// forget removes a binding. The caller holds the lock.
 func (s bindingSink) forget(key bindingKey) {
 	for _, group := range s.bound[key] {
 		rest := slices.DeleteFunc(s.grants[group], func(g grant) bool { return g.binding == key })

@@ -13,21 +13,22 @@ import (
 	"kapis.dev/ks-apiserver/pkg/request"
 )
 
-// A caller who may delete a role, a binding or a template may do so whatever it grants. Refused are deletions with an effect beyond the
-// object: one that ends a user of more rights than the caller's, that leaves the platform without an administrator, that brings a built-in
-// role back wider than it was, or that makes a controller delete what the caller may not.
+// A caller who may delete a role, a binding or a template may do so whatever it grants. A deletion is refused if it has an effect beyond
+// the object: if it ends a user with more rights than the caller, leaves the platform without an administrator, makes a built-in role
+// come back wider than it was, or makes a controller delete what the caller may not.
 
 // deletionCheck is the check of a deletion.
 type deletionCheck struct{ *escalationCheck }
 
-// controllers of Kubernetes delete what has lost its owner, or its namespace. Nobody asked them to, so that they have no rights to compare:
-// what makes them act is checked where it is written, see ownersChange. They are asked about for the last administrator alone.
+// controllers of Kubernetes delete objects that have lost their owner, or their namespace. They act for no caller, so there are no rights
+// to compare: what makes them act is checked when it is written, see ownersChange. Their deletions are checked only for the last
+// administrator.
 var controllers = []string{
 	"system:serviceaccount:kube-system:generic-garbage-collector", "system:serviceaccount:kube-system:namespace-controller",
 	"system:kube-controller-manager",
 }
 
-// Controllers returns the user names of Kubernetes' own controllers that delete objects which nobody asked them to delete.
+// Controllers returns the user names of Kubernetes' own controllers that delete objects without a caller's request.
 func Controllers() []string { return slices.Clone(controllers) }
 
 // deletion returns why the deletion is refused by the rule of the kind, or nil.
@@ -58,7 +59,8 @@ func (q deletionCheck) deleteUser() error {
 	return q.unnamed(q.old.Spec.Groups)
 }
 
-// deleteRole checks what comes back: a built-in role is made again after its pattern, for its subjects, whatever was taken out of it.
+// deleteRole checks the role that comes back: a built-in role is created again by its pattern, for its subjects, even if rules had been
+// removed from it.
 func (q deletionCheck) deleteRole(scope request.Scope) error {
 	if err := q.keepsAdministrator(); err != nil {
 		return err
@@ -71,7 +73,7 @@ func (q deletionCheck) deleteRole(scope request.Scope) error {
 	return q.grants(at, again, rolesOf(scope))
 }
 
-// deleteBuiltinRole checks the pattern that counts from then on: of several for a role of one name, the first does.
+// deleteBuiltinRole checks the pattern that counts from then on: of several for a role of one name, the first one.
 func (q deletionCheck) deleteBuiltinRole() error {
 	var role embedded
 	if len(q.old.Role) > 0 && decodeInto(q.old.Role, &role) != nil {
@@ -80,8 +82,8 @@ func (q deletionCheck) deleteBuiltinRole() error {
 	return q.grants(authz.BindingScope{}, q.guard.Known.otherPatterns(q.Name, role.scope(), role.Metadata.Name), "builtinroles")
 }
 
-// deleteGroup checks the bindings that go with a group. Those in its own workspace need no right of their own; the others need the right to
-// delete them.
+// deleteGroup checks the bindings that are deleted with a group. Those in its own workspace need no further right; the others need the
+// right to delete them.
 func (q deletionCheck) deleteGroup() error {
 	home := q.old.workspace()
 	for _, g := range q.guard.Known.grantsOf(q.Name) {
@@ -103,7 +105,7 @@ func (q deletionCheck) deleteGroup() error {
 	return nil
 }
 
-// isHome reports whether a place is in the workspace of a group; no place is, of a group that is of none.
+// isHome reports whether a scope is in the workspace of a group; none is, for a group that belongs to no workspace.
 func (q deletionCheck) isHome(at authz.BindingScope, workspace string) bool {
 	switch at.Scope {
 	case request.Workspace:
@@ -114,9 +116,9 @@ func (q deletionCheck) isHome(at authz.BindingScope, workspace string) bool {
 	return false
 }
 
-// ownersChange checks who owns an object: the garbage collector deletes what has lost its owners, whoever wrote them there. So they are for
-// those who may delete the object, and on an object that is there a change of them is checked as its deletion. kube-apiserver's own rule is
-// about blockOwnerDeletion alone.
+// ownersChange checks the owners of an object: the garbage collector deletes an object that has lost its owners, whoever wrote them. So
+// only callers who may delete the object may write them, and a change of them on an existing object is checked as its deletion.
+// kube-apiserver's own rule is about blockOwnerDeletion alone.
 func (q *escalationCheck) ownersChange() error {
 	now, old := q.now.Metadata.Owners, q.old.Metadata.Owners
 	if len(now) == 0 || slices.Contains(controllers, q.By.GetName()) || equality.Semantic.DeepEqual(now, old) {
@@ -140,7 +142,7 @@ func (q *escalationCheck) ownersChange() error {
 	return nil
 }
 
-// mayDelete reports whether the writer may delete an object, any of the kind for an empty name.
+// mayDelete reports whether the writer may delete an object, or any of the kind for an empty name.
 func (q *escalationCheck) mayDelete(at authz.BindingScope, gvr schema.GroupVersionResource, namespace, name string) (bool, error) {
 	rule := rbacv1.PolicyRule{Verbs: []string{"delete"}, APIGroups: []string{gvr.Group}, Resources: []string{gvr.Resource}}
 	if name != "" {
@@ -159,7 +161,7 @@ func (q *escalationCheck) mayDelete(at authz.BindingScope, gvr schema.GroupVersi
 	return ok, nil
 }
 
-// scopeOf is where an object of a kind of iam.kubesphere.io counts.
+// scopeOf returns the scope of a kind of iam.kubesphere.io.
 func scopeOf(resource string) request.Scope {
 	switch resource {
 	case "workspaceroles", "workspacerolebindings", "groups", "groupbindings":
@@ -184,7 +186,7 @@ func bindingsOf(s request.Scope) string {
 	return "globalrolebindings"
 }
 
-// patternRules returns the rules that a role of a name gets from BuiltinRoles at a place.
+// patternRules returns the rules that a role of a name gets from BuiltinRoles at a scope.
 func (k *Cache) patternRules(role authz.RoleRef, at authz.BindingScope) []rbacv1.PolicyRule {
 	if k == nil {
 		return nil

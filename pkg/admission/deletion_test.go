@@ -16,7 +16,7 @@ import (
 	iamv1beta1 "kapis.dev/ks-apiserver/pkg/api/iam/v1beta1"
 )
 
-// end is a deletion of an object as somebody, with its name in the object alone as in a collection.
+// end makes a deletion of an object as a user, with its name only in the object, as in a collection.
 func end(t *testing.T, g *Guard, by, resource, namespace, old string) error {
 	t.Helper()
 	return g.Check(t.Context(), &Write{
@@ -201,7 +201,7 @@ func TestTheLastAdministratorStays(t *testing.T) { // S72
 			}
 		})
 	}
-	t.Run("OneAfterTheOther", func(t *testing.T) { // the second is asked about before anybody knows of the first
+	t.Run("OneAfterTheOther", func(t *testing.T) { // the second one is checked before the first is known
 		g := guard(t, "adm", "adm2")
 		if err := check(t, g, "root", deeds["TheUser"]); err != nil {
 			t.Error(err)

@@ -22,10 +22,9 @@ var vocabulary = &hostile.Vocabulary{
 	Resources: []string{"pods", "secrets", "deployments", "globalroles", "*", "pods"}, Names: []string{"a", "b"}, Paths: []string{"/x", "/x/*", "/*", "*"},
 }
 
-// chance makes random writes.
 type chance struct {
 	*hostile.Generator
-	pending []write // second halves of pairs that a text takes for one
+	pending []write // second halves of pairs that could be mistaken for each other
 }
 
 func (c *chance) workspace() string { return c.One("w1", "w2") }
@@ -39,7 +38,7 @@ func (c *chance) roleKey() key {
 	return k
 }
 
-// plain is a rule without a hostile word.
+// plain returns a rule without a hostile word.
 func (c *chance) plain() *rbacv1.PolicyRule {
 	return &rbacv1.PolicyRule{
 		Verbs: []string{c.One(vocabulary.Verbs...)}, APIGroups: []string{c.One(vocabulary.Groups...)}, Resources: []string{c.One(vocabulary.Resources...)},
@@ -60,7 +59,7 @@ func (c *chance) rules() []rbacv1.PolicyRule {
 	return rules
 }
 
-// role is a role, or a change of the one that is there.
+// role returns a role, or a change of the existing one.
 func (c *chance) role(k key, old *object) *object {
 	o := &object{}
 	if old != nil && !c.Chance(4) {
@@ -104,7 +103,7 @@ func (c *chance) role(k key, old *object) *object {
 	return o
 }
 
-// reworded changes how rules are put: what looks alike afterwards means something else.
+// reworded changes how rules are written: they look alike afterwards, but mean something else.
 func (c *chance) reworded(rules []rbacv1.PolicyRule) []rbacv1.PolicyRule {
 	out := make([]rbacv1.PolicyRule, len(rules))
 	for i := range rules {
@@ -165,7 +164,7 @@ func (c *chance) user(p *platform) (key, *object) {
 	return k, o
 }
 
-// next is a random write.
+// next returns a random write.
 func (c *chance) next(p *platform) write {
 	by := c.One(people...)
 	if n := len(c.pending); n > 0 && c.Chance(2) {
@@ -216,7 +215,7 @@ func (c *chance) next(p *platform) write {
 	return write{by, keys[c.N(len(keys))], nil}
 }
 
-// beginning is a random platform: some people hold much, some hold little.
+// beginning returns a random platform: some users hold much, some hold little.
 func beginning(c *chance) map[key]*object {
 	out := map[key]*object{}
 	for range 8 {
@@ -241,7 +240,7 @@ func beginning(c *chance) map[key]*object {
 	return out
 }
 
-// rights are what each of the people may do.
+// rights returns what each user may do.
 func (p *platform) rights() map[string][]bool {
 	out := map[string][]bool{}
 	for _, name := range people {
@@ -250,7 +249,7 @@ func (p *platform) rights() map[string][]bool {
 	return out
 }
 
-// judge says what a write gave that its writer did not hold; "" for nothing. before is what people could do, and was what there was.
+// judge returns what a write gave that its writer did not hold, or "" for nothing. before is what users could do, and was has the objects before.
 func (p *platform) judge(w *write, before map[string][]bool, was map[key]*object) (string, map[string][]bool) {
 	after := p.rights()
 	var earlier *platform
@@ -279,7 +278,7 @@ func (p *platform) judge(w *write, before map[string][]bool, was map[key]*object
 	return "", after
 }
 
-// broken replays writes from a beginning, and says what the first does that gives more than its writer held; "" for none.
+// broken replays writes from a beginning, and says what the first one gives that gives more than its writer held, or "" for none.
 func broken(t testing.TB, objects map[key]*object, writes []write) string {
 	t.Helper()
 	p := newPlatform(t, objects)
@@ -327,9 +326,8 @@ func told(objects map[key]*object, writes []write) string {
 	return b.String()
 }
 
-// S77, without servers: random people write random roles, bindings, templates, groups and users, with hostile words, and nobody comes by a right that the
-// writer did not hold at that place, but by bind and escalate by name. The writers may write everything here: the guard alone stands between them and
-// more.
+// S77, without servers: random users write random roles, bindings, templates, groups and users, with hostile words, and no one gets a right that the writer
+// did not hold at that scope, except by bind and escalate by name. The writers may write everything here: only the guard prevents more.
 func TestNoWriteGivesWhatItsWriterDoesNotHold(t *testing.T) {
 	made, refused := 0, 0
 	for seed := range uint64(*histories) {
@@ -360,5 +358,5 @@ func TestNoWriteGivesWhatItsWriterDoesNotHold(t *testing.T) {
 	t.Logf("%d writes were made, and %d refused", made, refused)
 }
 
-// histories is how many random histories there are: -histories=100000 looks longer.
+// histories is how many random histories there are: -histories=100000 tests more.
 var histories = flag.Int("histories", 200, "random histories of the property of escalation")

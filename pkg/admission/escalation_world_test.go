@@ -22,10 +22,10 @@ import (
 	"kapis.dev/ks-apiserver/pkg/store"
 )
 
-// key is where an object is: the plural of its kind, its namespace and name.
+// key identifies an object: the plural of its kind, its namespace and name.
 type key struct{ resource, namespace, name string }
 
-// object has what guarded objects of any kind have.
+// object has the fields of guarded objects of all kinds.
 type object struct {
 	Metadata  metav1.ObjectMeta                    `json:"metadata"`
 	Rules     []rbacv1.PolicyRule                  `json:"rules,omitempty"`
@@ -61,7 +61,7 @@ func (o *object) raw() []byte {
 	return raw
 }
 
-// write is a write of somebody: of an object, or of nil for its deletion.
+// write is a user's write: of an object, or of nil for its deletion.
 type write struct {
 	by     string
 	key    key
@@ -77,7 +77,7 @@ var scopes = map[string]request.Scope{
 var (
 	roleKinds    = []string{"globalroles", "workspaceroles", "clusterroles", "roles"}
 	bindingKinds = []string{"globalrolebindings", "workspacerolebindings", "clusterrolebindings", "rolebindings"}
-	// namespaces and the workspaces that they are in.
+	// namespaces with their workspaces.
 	namespaces = map[string]string{"n1": "w1", "n2": "w1", "n3": "w2", "kube-system": ""}
 	people     = []string{"u1", "u2", "u3", "u4", "u5", account}
 )
@@ -85,14 +85,14 @@ var (
 // account is a service account of n1.
 const account = "system:serviceaccount:n1:s"
 
-// platform is what a cluster does with roles, bindings and what they are made of: the index, the guard before it, and the controllers after it.
+// platform does what a cluster does with roles, bindings and what they are made of: the index, the guard before it, and the controllers after it.
 type platform struct {
 	t       testing.TB
 	index   *rbac.Index
 	known   *admission.Cache
 	guard   *admission.Guard
 	sinks   map[string][]store.Sink
-	objects map[key]*object // none of which is changed
+	objects map[key]*object // each of which is immutable
 	joined  map[string][]string
 }
 
@@ -126,7 +126,7 @@ func inWorkspace(name string) map[string]string {
 	return map[string]string{tenantv1beta1.LabelWorkspace: name}
 }
 
-// put stores an object, or deletes it where it is nil, and tells those who follow the kind.
+// put stores an object, or deletes it if it is nil, and updates the sinks of the kind.
 func (p *platform) put(k key, o *object) {
 	if o == nil {
 		delete(p.objects, k)
@@ -142,7 +142,7 @@ func (p *platform) put(k key, o *object) {
 	}
 }
 
-// person is who somebody is: with the groups of his User.
+// person returns the user.Info of a name, with the groups of its User.
 func (p *platform) person(name string) user.Info {
 	groups := []string{user.AllAuthenticated}
 	if o := p.objects[key{"users", "", name}]; o != nil {
@@ -151,7 +151,7 @@ func (p *platform) person(name string) user.Info {
 	return &user.DefaultInfo{Name: name, Groups: groups}
 }
 
-// try makes a write if the guard lets it pass.
+// try makes a write if the guard allows it.
 func (p *platform) try(w *write) bool {
 	var old, now []byte
 	verb, before := "update", p.objects[w.key]
@@ -188,7 +188,7 @@ func gvrOf(resource string) schema.GroupVersionResource {
 	return iamv1beta1.SchemeGroupVersion.WithResource(resource)
 }
 
-// settle does what the controllers do: rules of templates into roles, bindings of groups into users, and bindings out of what says who has a role.
+// settle does what the controllers do: it writes rules of templates into roles, bindings of groups into users, and bindings for fields that name a role.
 func (p *platform) settle() {
 	for _, k := range p.keys() {
 		o := p.objects[k]
@@ -261,7 +261,7 @@ func (p *platform) join(k key, o *object) {
 	}
 }
 
-// bind keeps the binding of an object that says who has a role; there is none where it says nothing.
+// bind stores the binding of an object whose field names a role; there is none if the field is empty.
 func (p *platform) bind(k key, role, workspace string, subject rbacv1.Subject) {
 	if role == "" || subject.Name == "" {
 		if p.objects[k] != nil {
@@ -288,7 +288,7 @@ type asked struct {
 
 var universe = everyRequest()
 
-// everyRequest is every request that is asked about: some verbs on some kinds, at every place, with and without a name; and some paths.
+// everyRequest returns every request that is asked about: some verbs on some kinds, at every scope, with and without a name; and some paths.
 func everyRequest() []asked {
 	places := []authz.BindingScope{{}, {Scope: request.Cluster}, {Scope: request.Workspace, Workspace: "w1"}, {Scope: request.Workspace, Workspace: "w2"}}
 	for _, n := range slices.Sorted(maps.Keys(namespaces)) {
@@ -316,7 +316,7 @@ func everyRequest() []asked {
 	return out
 }
 
-// allowed tells which requests of the universe somebody may make.
+// allowed returns for each request of the universe whether a user may make it.
 func (p *platform) allowed(name string) []bool {
 	who, out := p.person(name), make([]bool, len(universe))
 	for i := range universe {
@@ -329,8 +329,8 @@ func (p *platform) allowed(name string) []bool {
 	return out
 }
 
-// lifted tells whether somebody was given escalate or bind by name at a place, which lifts the rule there. At the system's places no verb by name counts that
-// was given for these places.
+// lifted reports whether a user was given escalate or bind by name at a scope, which lifts the rule there. At the system's scopes, a verb by name that was
+// given for these scopes does not count.
 func (p *platform) lifted(name string, at authz.BindingScope) bool {
 	who, names := p.person(name), []string{""}
 	for k := range p.objects {

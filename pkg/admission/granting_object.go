@@ -17,7 +17,7 @@ import (
 	"kapis.dev/ks-apiserver/pkg/request"
 )
 
-// object is what is read of an object of any kind that is guarded, of all their versions.
+// object has the fields that are read of a guarded object of any kind and version.
 type object struct {
 	Metadata struct {
 		Name        string                  `json:"name"`
@@ -60,7 +60,7 @@ type object struct {
 	} `json:"status"`
 }
 
-// decodeInto reads as kube-apiserver does: names of fields are what they are, whatever their case.
+// decodeInto decodes as kube-apiserver does: names of fields are case-sensitive.
 func decodeInto(raw []byte, into any) error {
 	if err := kjson.UnmarshalCaseSensitivePreserveInts(raw, into); err != nil {
 		return fmt.Errorf("decode: %w", err)
@@ -70,7 +70,7 @@ func decodeInto(raw []byte, into any) error {
 
 func (o *object) workspace() string { return o.Metadata.Labels[tenantv1beta1.LabelWorkspace] }
 
-// place is where a role or a binding of a scope counts. One of a workspace that does not say which is judged as if it were for all.
+// place returns the scope at which a role or a binding counts. One of a workspace that does not say which counts as one for all of them.
 func (o *object) place(scope request.Scope, namespace string) authz.BindingScope {
 	switch scope {
 	case request.Workspace:
@@ -84,7 +84,7 @@ func (o *object) place(scope request.Scope, namespace string) authz.BindingScope
 	return authz.BindingScope{Scope: scope}
 }
 
-// manager is who runs a workspace, by its object or by its template.
+// manager returns the manager of a workspace, by its object or by its template.
 func (o *object) manager() string {
 	if o.Spec.Manager != "" {
 		return o.Spec.Manager
@@ -92,8 +92,8 @@ func (o *object) manager() string {
 	return o.Spec.Template.Spec.Manager
 }
 
-// added returns the rules that were not there before, by their values: what people read of two rules may be the same (S62). The same rights
-// put in other words are new ones.
+// added returns the rules that are new, by their values: two different rules may read the same to people (S62). The same rights in other
+// words are new ones.
 func added(now, old []rbacv1.PolicyRule) []rbacv1.PolicyRule {
 	if len(old) == 0 {
 		return now
@@ -111,13 +111,13 @@ func added(now, old []rbacv1.PolicyRule) []rbacv1.PolicyRule {
 	return out
 }
 
-// Bounds of what a refusal tells.
+// Bounds of a refusal's text.
 const (
 	rulesTold = 5
 	namesTold = 8
 )
 
-// lacks says what somebody does not hold where.
+// lacks returns a text about the rights that a user does not hold at a scope.
 func lacks(u user.Info, at authz.BindingScope, missing []rbacv1.PolicyRule) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%.100q can't give away what he does not hold himself %s: ", u.GetName(), at)
@@ -135,7 +135,7 @@ func lacks(u user.Info, at authz.BindingScope, missing []rbacv1.PolicyRule) stri
 	return b.String()
 }
 
-// told is a rule for people: "get, list pods.apps (a, b)".
+// told returns a rule for people: "get, list pods.apps (a, b)".
 func told(r *rbacv1.PolicyRule) string {
 	out := few(r.Verbs) + " "
 	if len(r.NonResourceURLs) > 0 {
@@ -171,7 +171,7 @@ func few(list []string) string {
 	return strings.Join(short, ", ")
 }
 
-// isNew tells what list has that before had not.
+// isNew returns the elements of list that before does not have.
 func isNew(list, before []string) []string {
 	var out []string
 	for _, s := range list {

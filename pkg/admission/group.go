@@ -10,14 +10,14 @@ import (
 	"kapis.dev/ks-apiserver/pkg/request"
 )
 
-// isReserved tells the groups that Kubernetes and this server give themselves.
+// isReserved reports whether a group is one that Kubernetes or this server assigns itself.
 func isReserved(group string) bool {
 	return strings.HasPrefix(group, systemPrefix) || strings.HasPrefix(group, iamv1beta1.SyntheticGroupPrefix)
 }
 
-// atHome passes where a group of a workspace is bound in that workspace, or in a namespace of it. Whoever runs the workspace says who is in
-// it; bound elsewhere, by somebody who means a group of an identity provider that has the same name, it would be his to give what he does
-// not hold.
+// atHome returns nil if a group of a workspace is bound in that workspace, or in a namespace of it. The workspace's administrators decide
+// who is in it: if it were bound elsewhere, by a user who means a group of an identity provider with the same name, they could give
+// rights that they do not hold.
 func (q *escalationCheck) atHome(group string, at authz.BindingScope) error {
 	of, _ := q.guard.Known.workspaceOf(group)
 	switch {
@@ -31,14 +31,14 @@ func (q *escalationCheck) atHome(group string, at authz.BindingScope) error {
 		"a group of an identity provider that has this name is bound once the Group is deleted", group, of))
 }
 
-// group judges a new Group by whether its name has rights already. Groups of identity providers, and those that Kubernetes' own bindings
-// name, have names too: who makes a Group of one decides who is in it, and with its end go the bindings that name it. So does who moves one
-// to another workspace, or out of all, with the people in it.
+// group checks a new Group by whether its name has rights already. Groups of identity providers, and those that Kubernetes' own bindings
+// name, have names too: a user who makes a Group of such a name decides who is in it, and its deletion deletes the bindings that name it.
+// So does a user who moves a Group with its members to another workspace, or out of all.
 func (q *escalationCheck) group() error {
 	switch {
 	case q.updates() && q.now.workspace() != q.old.workspace():
 		return q.mayBindGroup(q.Name, fmt.Sprintf("the label %s of a group says who decides that", tenantv1beta1.LabelWorkspace))
-	case q.updates(), q.Name == "": // a name that kube-apiserver is to make up is judged by the webhook, to which it sends the object with it
+	case q.updates(), q.Name == "": // a name that kube-apiserver generates is checked by the webhook, which gets the object with it
 		return nil
 	}
 	if isReserved(q.Name) {
@@ -54,7 +54,7 @@ func (q *escalationCheck) group() error {
 	return q.mayBindGroup(q.Name, "bindings name a group of this name already, which may be an identity provider's: take another name")
 }
 
-// namedGroup tells whether a binding of Kubernetes' own names a group.
+// namedGroup reports whether a binding of Kubernetes' own names a group.
 func (q *escalationCheck) namedGroup(group string) (bool, error) {
 	if q.guard.NamedGroup == nil {
 		return false, nil
@@ -66,7 +66,7 @@ func (q *escalationCheck) namedGroup(group string) (bool, error) {
 	return named, nil
 }
 
-// groupBinding judges who joins a group by what the group is bound to. The object belongs to the workspace of the group.
+// groupBinding checks new members of a group by what the group is bound to. The object belongs to the workspace of the group.
 func (q *escalationCheck) groupBinding() error {
 	users, group := q.now.Users, q.now.GroupRef.Name
 	if q.updates() && q.now.GroupRef == q.old.GroupRef && q.now.workspace() == q.old.workspace() {
@@ -82,7 +82,7 @@ func (q *escalationCheck) groupBinding() error {
 	return q.join(group)
 }
 
-// join passes where the writer holds all that a group of a workspace is given, or may bind the group.
+// join returns nil if the writer holds all that a group of a workspace is given, or may bind the group.
 func (q *escalationCheck) join(group string) error {
 	if isReserved(group) {
 		return q.refuse(fmt.Sprintf("nobody can be put in the group %.100q: Kubernetes and this server give such groups themselves", group))
@@ -97,7 +97,7 @@ func (q *escalationCheck) join(group string) error {
 	}
 	for _, g := range q.guard.Known.grantsOf(group) {
 		switch missing, found := q.missingOf(g.place, g.role); {
-		case !found: // a role that comes later would be the group's
+		case !found: // a role that is created later would be the group's
 			return q.mayBindGroup(group, fmt.Sprintf("the group is bound to the %s %q, which is not there", rolesOf(g.role.Scope), g.role.Name))
 		case len(missing) > 0:
 			return q.mayBindGroup(group, fmt.Sprintf("the group has the %s %q: %s", rolesOf(g.role.Scope), g.role.Name,
@@ -107,7 +107,7 @@ func (q *escalationCheck) join(group string) error {
 	return nil
 }
 
-// mayBindGroup passes where the writer may bind the group by name, and refuses with a reason.
+// mayBindGroup returns nil if the writer may bind the group by name, and otherwise a refusal with the reason.
 func (q *escalationCheck) mayBindGroup(group, why string) error {
 	if ok, err := q.may(authz.BindingScope{}, "bind", "groups", group); ok || err != nil {
 		return err

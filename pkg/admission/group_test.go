@@ -7,7 +7,8 @@ import (
 	"kapis.dev/ks-apiserver/pkg/request"
 )
 
-// Who runs a workspace says who is in its groups. One that is named like a group of an identity provider does not get what is meant for that one.
+// The administrators of a workspace decide who is in its groups. One with the name of a group of an identity provider does not get what is meant for that
+// one.
 func TestS6AGroupOfAWorkspaceIsBoundNowhereElse(t *testing.T) {
 	w, g := newWorld(t)
 	w.holds[`root@in the workspace "v"`], w.holds["root@in the cluster"] = []string{"*"}, []string{"*"}

@@ -13,12 +13,12 @@ import (
 // kind is a kind of objects that give rights.
 type kind struct {
 	group, resource string
-	// write is the rule for what is created and updated, remove that for deletions: nil where a deletion only takes what the object gave.
+	// write checks what is created and updated; remove checks deletions, and is nil if a deletion only takes away what the object gave.
 	write  func(*escalationCheck) error
 	remove func(deletionCheck) error
 }
 
-// kinds returns all that are checked. A function, so that nothing can change the list.
+// kinds returns all kinds that are checked. It is a function, so that nothing can change the list.
 func kinds() []kind {
 	const iam, tenant = iamv1beta1.GroupName, tenantv1beta1.GroupName
 	role := func(resource string, scope request.Scope) kind {
@@ -49,7 +49,7 @@ func kinds() []kind {
 	}
 }
 
-// kindOf returns the kind of a resource, nil for one that gives no rights.
+// kindOf returns the kind of a resource, or nil for one that gives no rights.
 func kindOf(gr schema.GroupResource) *kind {
 	all := kinds()
 	if i := slices.IndexFunc(all, func(k kind) bool { return k.group == gr.Group && k.resource == gr.Resource }); i >= 0 {

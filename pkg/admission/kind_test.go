@@ -7,7 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// The webhook asks about these resources: one that is missing here is not checked at all.
+// The webhook is registered for these resources: one that is missing here is not checked at all.
 func TestResourcesThatAreChecked(t *testing.T) {
 	for group, want := range map[string][]string{
 		"iam.kubesphere.io": {

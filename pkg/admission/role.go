@@ -13,13 +13,13 @@ import (
 	"kapis.dev/ks-apiserver/pkg/request"
 )
 
-// everything is what somebody holds who may write rules in a language that can't be compared: Rego.
+// everything is what a user must hold to write rules in a language that can't be compared: Rego.
 func everything() []rbacv1.PolicyRule {
 	all := []string{"*"}
 	return []rbacv1.PolicyRule{{Verbs: all, APIGroups: all, Resources: all}, {Verbs: all, NonResourceURLs: all}}
 }
 
-// role judges a role of any scope by the rules that it has from now on, and by those of the templates that it takes from now on.
+// role checks a role of any scope by its new rules, and by those of the templates that it newly takes.
 func (q *escalationCheck) role(scope request.Scope) error {
 	if err := q.words(q.now.Rules, q.old.Rules); err != nil {
 		return err
@@ -53,8 +53,8 @@ func (q *escalationCheck) role(scope request.Scope) error {
 	return q.grants(at, rules, rolesOf(scope))
 }
 
-// templates returns the rules of the templates of a scope that a role takes. What it takes from now on of templates that come later nobody
-// can hold yet: it is for who may escalate.
+// templates returns the rules of the templates of a scope that a role takes. No one can hold yet what it takes of templates that are
+// created later: only a writer who may escalate may add these.
 func (q *escalationCheck) templates(at authz.BindingScope, scope request.Scope, now,
 	before *iamv1beta1.AggregationRoleTemplates) ([]rbacv1.PolicyRule, error) {
 	rules, err := q.guard.Known.rulesOf(scope, now)
@@ -83,8 +83,8 @@ func (q *escalationCheck) templates(at authz.BindingScope, scope request.Scope, 
 	return rules, nil
 }
 
-// wider tells whether a role grants its rules to more requests than before: its condition is another one, or gone. One that is empty can't
-// be compiled, and lets nothing pass, while a policy that is empty is none.
+// wider reports whether a role grants its rules to more requests than before: its condition is another one, or removed. An empty
+// condition can't be compiled, and allows nothing, while an empty policy is none.
 func wider(now, old *object) bool {
 	before, restricted := old.Metadata.Annotations[iamv1beta1.AnnotationCELCondition]
 	if after, still := now.Metadata.Annotations[iamv1beta1.AnnotationCELCondition]; restricted && (!still || after != before) {
@@ -94,7 +94,7 @@ func wider(now, old *object) bool {
 	return policy != "" && policy != now.Metadata.Annotations[iamv1beta1.AnnotationRegoOverride]
 }
 
-// grantsAll tells whether a role is for everything there is, under no condition.
+// grantsAll reports whether a role is for everything, under no condition.
 func (o *object) grantsAll() bool {
 	_, conditional := o.Metadata.Annotations[iamv1beta1.AnnotationCELCondition]
 	return !conditional && slices.ContainsFunc(o.Rules, func(r rbacv1.PolicyRule) bool {
@@ -104,8 +104,7 @@ func (o *object) grantsAll() bool {
 	})
 }
 
-// words refuses new rules with words that no rule may have (S63). One that is there already gives nothing, and may stay while something
-// else is changed.
+// words refuses new rules with invalid words (S63). One that exists already gives nothing, and may stay while something else is changed.
 func (q *escalationCheck) words(now, old []rbacv1.PolicyRule) error {
 	for _, r := range added(now, old) {
 		if err := iamv1beta1.WrongWord(&r); err != nil {
@@ -115,7 +114,7 @@ func (q *escalationCheck) words(now, old []rbacv1.PolicyRule) error {
 	return nil
 }
 
-// roleTemplate judges a template as a role of the platform, since roles anywhere can take it. Labels say which do.
+// roleTemplate checks a template as a role of the platform, because roles at any scope can take it, by its labels.
 func (q *escalationCheck) roleTemplate() error {
 	rules := q.now.Spec.Rules
 	if err := q.words(rules, q.old.Spec.Rules); err != nil {
@@ -127,7 +126,7 @@ func (q *escalationCheck) roleTemplate() error {
 	return q.grants(authz.BindingScope{}, rules, "roletemplates")
 }
 
-// builtinRole judges the pattern of a role as one of the platform, since every workspace or namespace gets it.
+// builtinRole checks the pattern of a role as one of the platform, because every workspace or namespace gets it.
 func (q *escalationCheck) builtinRole() error {
 	if q.updates() && bytes.Equal(q.now.Role, q.old.Role) && bytes.Equal(q.now.TargetSelector, q.old.TargetSelector) {
 		return nil

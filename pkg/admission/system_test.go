@@ -12,7 +12,8 @@ import (
 	"kapis.dev/ks-apiserver/pkg/request"
 )
 
-// Whoever manages all workspaces, by the verbs that are named for that, comes to no right at the system's: with the Secrets there, he would be everybody.
+// A user who manages all workspaces, by verbs that are given for that by name, gets no right at the system's scopes: with the Secrets there, they could
+// impersonate everyone.
 func TestS6TheSystemsPlacesAreForThoseWhoHoldWhatTheyGive(t *testing.T) {
 	w, g := newWorld(t)
 	platform := "manager@on the platform"
@@ -113,7 +114,7 @@ func TestS6TheSystemsPlacesAreForThoseWhoHoldWhatTheyGive(t *testing.T) {
 	write{by: "manager", resource: "workspaces", name: "system-workspace", now: `{"spec":{"manager":"manager"}}`, refused: "make it first"}.check(t, g)
 }
 
-// Who is no user of ours acts at the system's places if kube-apiserver lets him do everything; a verb by name is not asked about.
+// A caller who is no user of ours may write at the system's scopes if kube-apiserver allows them everything; a verb by name does not count.
 func TestS6AServiceAccountNeedsEverythingAtTheSystemsPlaces(t *testing.T) {
 	_, g := newWorld(t)
 	var asked []string

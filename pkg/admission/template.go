@@ -22,21 +22,22 @@ var (
 	clustersKind  = clusterv1alpha1.SchemeGroupVersion.WithResource("clusters")
 )
 
-// PlacementRights tell what the writer of a WorkspaceTemplate may do beside.
+// PlacementRights are further rights of the writer of a WorkspaceTemplate.
 type PlacementRights interface {
-	// MayIn tells whether he may do a verb on the object of a kind that has the name of a workspace, on the platform or in that workspace.
+	// MayIn reports whether the writer may do a verb on the object of a kind that has the name of a workspace, on the platform or in that
+	// workspace.
 	MayIn(ctx context.Context, verb string, gvr schema.GroupVersionResource, workspace string) (bool, error)
-	// MayInNamespaces tells whether he may do a verb on all namespaces of a workspace, in the cluster or in that workspace.
+	// MayInNamespaces reports whether the writer may do a verb on all namespaces of a workspace, in the cluster or in that workspace.
 	MayInNamespaces(ctx context.Context, verb, workspace string) (bool, error)
-	// Exists tells whether there is a workspace, or a template of one, of a name.
+	// Exists reports whether there is a workspace, or a template of one, of a name.
 	Exists(ctx context.Context, gvr schema.GroupVersionResource, name string) (bool, error)
-	// Leftovers tells whether namespaces, or bindings, carry the label of a workspace.
+	// Leftovers reports whether namespaces, and whether bindings, have the label of a workspace.
 	Leftovers(ctx context.Context, workspace string) (namespaces, bindings bool, err error)
-	// May tells whether he may do a verb on all objects of a kind, on the platform.
+	// May reports whether the writer may do a verb on all objects of a kind, on the platform.
 	May(ctx context.Context, verb string, gvr schema.GroupVersionResource) (bool, error)
-	// Administers tells whether he may do everything in a cluster.
+	// Administers reports whether the writer may do everything in a cluster.
 	Administers(ctx context.Context, cluster string) (bool, error)
-	// IsPublic tells whether every workspace may be placed in a cluster.
+	// IsPublic reports whether every workspace may be placed in a cluster.
 	IsPublic(ctx context.Context, cluster string) (bool, error)
 }
 
@@ -71,7 +72,8 @@ func CheckTemplate(ctx context.Context, rights PlacementRights, old, next *tenan
 	return checkPlacement(ctx, rights, old != nil, next.Name, &before.Spec.Placement, &next.Spec.Placement)
 }
 
-// edits tells whether the writer may update or delete the template of a workspace: a deletion notes first what becomes of the namespaces.
+// edits reports whether the writer may update or delete the template of a workspace: a deletion first writes into it what happens to the
+// namespaces.
 func edits(ctx context.Context, rights PlacementRights, workspace string) (bool, error) {
 	if ok, err := rights.MayIn(ctx, "update", templatesKind, workspace); err != nil || ok {
 		return ok, err
@@ -79,7 +81,7 @@ func edits(ctx context.Context, rights PlacementRights, workspace string) (bool,
 	return rights.MayIn(ctx, "delete", templatesKind, workspace)
 }
 
-// restricted names what was changed that is not for everybody who may write the template; empty for nothing.
+// restricted names a change that not every writer of the template may make; empty for none.
 func restricted(before, after *tenantv1beta1.WorkspaceTemplate) string {
 	const label = tenantv1beta1.LabelProtectedResource
 	was, is := &before.Spec.Template.ObjectMeta, &after.Spec.Template.ObjectMeta
@@ -95,7 +97,7 @@ func restricted(before, after *tenantv1beta1.WorkspaceTemplate) string {
 	return ""
 }
 
-// checkPlacement refuses to place a workspace in a cluster, or to take it out of one, without a right to the cluster.
+// checkPlacement refuses to place a workspace in a cluster, or to remove it from one, without a right to the cluster.
 func checkPlacement(ctx context.Context, rights PlacementRights, exists bool, name string, before, after *tenantv1beta1.Placement) error {
 	if equality.Semantic.DeepEqual(before, after) {
 		return nil
@@ -141,7 +143,7 @@ func difference(a, b []tenantv1beta1.PlacementCluster) []string {
 	return out
 }
 
-// denied is err, or the refusal.
+// denied returns err, or the refusal.
 func denied(template string, err error, format string, args ...any) error {
 	return deniedOf(templatesKind, template, err, format, args...)
 }
@@ -154,7 +156,7 @@ func deniedOf(kind schema.GroupVersionResource, name string, err error, format s
 	return apierrors.NewForbidden(kind.GroupResource(), name, fmt.Errorf(format, args...))
 }
 
-// template judges the template of a workspace: who runs it, and what CheckTemplate has.
+// template checks the template of a workspace: its manager, and everything that CheckTemplate checks.
 func (q *escalationCheck) template() error {
 	if q.Verb == "delete" {
 		return nil
@@ -177,7 +179,7 @@ func (q *escalationCheck) template() error {
 	return CheckTemplate(q.ctx, held{q}, old, next)
 }
 
-// held are the PlacementRights by what the writer of a question holds.
+// held are the PlacementRights by what the writer holds.
 type held struct{ *escalationCheck }
 
 // MayIn implements PlacementRights.
@@ -189,7 +191,7 @@ func (h held) MayIn(ctx context.Context, verb string, gvr schema.GroupVersionRes
 	return h.holds(ctx, at, rule, verb, gvr, workspace)
 }
 
-// MayInNamespaces implements PlacementRights. Roles of a workspace speak of its namespaces in either group.
+// MayInNamespaces implements PlacementRights. Roles of a workspace name its namespaces in either group.
 func (h held) MayInNamespaces(ctx context.Context, verb, workspace string) (bool, error) {
 	at := authz.BindingScope{Scope: request.Workspace, Workspace: workspace}
 	for _, gvr := range []schema.GroupVersionResource{{Version: "v1", Resource: "namespaces"},
@@ -222,7 +224,7 @@ func (h held) May(ctx context.Context, verb string, gvr schema.GroupVersionResou
 	return h.holds(ctx, authz.BindingScope{}, rule, verb, gvr, "")
 }
 
-// Administers implements PlacementRights. What is bound in other clusters than this one is not known here.
+// Administers implements PlacementRights. Bindings in other clusters are not known here.
 func (h held) Administers(ctx context.Context, cluster string) (bool, error) {
 	if h.guard.Host == "" || cluster != h.guard.Host {
 		return false, nil
@@ -241,7 +243,7 @@ func (h held) IsPublic(_ context.Context, cluster string) (bool, error) {
 	return h.guard.Known.isPublic(cluster), nil
 }
 
-// holds tells whether the writer holds a rule at a place, or, where he is no user of ours, whether kube-apiserver lets him.
+// holds reports whether the writer holds a rule at a scope, or, for a writer who is no user of ours, whether kube-apiserver allows it.
 func (h held) holds(ctx context.Context, at authz.BindingScope, rule []rbacv1.PolicyRule, verb string, gvr schema.GroupVersionResource,
 	name string) (bool, error) {
 	if len(h.guard.Holdings.Missing(h.By, at, rule)) == 0 {

@@ -13,8 +13,8 @@ import (
 	"kapis.dev/ks-apiserver/pkg/request"
 )
 
-// user judges the role and the groups that a user is to have, and whoever could act as a user from now on: by a password, an address
-// or a link of his choice.
+// user checks the role and the groups that a user is given, and any change by which the writer could log in as the user: a password, an
+// address or a link of the writer's choice.
 func (q *escalationCheck) user() error {
 	if disabled := string(iamv1beta1.UserDisabled); q.updates() && q.now.Status.State == disabled && q.old.Status.State != disabled {
 		if err := q.keepsAdministrator(); err != nil {
@@ -35,7 +35,7 @@ func (q *escalationCheck) user() error {
 	if q.updates() && (q.By.GetName() == q.Name || !q.takesOver()) {
 		return nil
 	}
-	if before != "" { // it is ks-controller-manager's, and tells of the role that is bound
+	if before != "" { // ks-controller-manager writes it, to show the role that is bound
 		if err := q.gives(authz.BindingScope{}, authz.RoleRef{Name: before}, false); err != nil {
 			return err
 		}
@@ -46,16 +46,16 @@ func (q *escalationCheck) user() error {
 	return q.unnamed(q.old.Spec.Groups)
 }
 
-// Unnamed refuses to let somebody become a user whom bindings of Kubernetes' own name, himself or one of his groups: what they grant is
-// nobody's to compare. The way out is the verb bind on users, and on groups. Its errors are those of Check.
+// Unnamed refuses to let by become a user whom bindings of Kubernetes' own name, directly or by one of the groups: what they grant can't
+// be compared. The verb bind on users, and on groups, overrides that. Its errors are those of Check.
 func (g *Guard) Unnamed(ctx context.Context, by user.Info, name string, groups []string) error {
 	gvr := iamv1beta1.SchemeGroupVersion.WithResource("users")
 	q := &escalationCheck{guard: g, ctx: ctx, Write: &Write{By: by, Verb: "update", GVR: gvr, Name: name}}
 	return q.unnamed(groups)
 }
 
-// unnamed passes where no binding of Kubernetes' own names the user, or a group that he is in: whoever can be him has what it grants, with
-// a kubeconfig and through ks-apiserver.
+// unnamed returns nil if no binding of Kubernetes' own names the user, or a group of the user: anyone who can become the user has what it
+// grants, with a kubeconfig and through ks-apiserver.
 func (q *escalationCheck) unnamed(groups []string) error {
 	for _, group := range groups {
 		if named, err := q.namedGroup(group); err != nil {
@@ -88,9 +88,9 @@ func (q *escalationCheck) unnamed(groups []string) error {
 		" who has the verb bind on users")
 }
 
-// outranks passes where the writer holds what is bound to the user's name, and to his groups, on the platform and in the cluster: whoever
-// makes a user, or sets his password, can be that user. Rights in workspaces and namespaces do not count: who manages users is above their
-// members.
+// outranks returns nil if the writer holds what is bound to the user's name, and to the user's groups, on the platform and in the
+// cluster: a writer who creates a user, or sets the password, can become that user. Rights in workspaces and namespaces do not count,
+// because the right to manage users is above those of members.
 func (q *escalationCheck) outranks() error {
 	u := &user.DefaultInfo{Name: q.Name, Groups: append([]string{user.AllAuthenticated}, q.old.Spec.Groups...)}
 	for _, at := range []authz.BindingScope{{}, {Scope: request.Cluster}} {
@@ -104,7 +104,7 @@ func (q *escalationCheck) outranks() error {
 			}
 			own[g.Role] = true
 			if _, found := q.missingOf(at, g.Role); !found && q.updates() {
-				continue // a role that is gone is no reason to leave somebody without his password
+				continue // a role that is gone is no reason to leave a user without a password
 			}
 			if err := q.gives(at, g.Role, false); err != nil {
 				return err
@@ -114,13 +114,13 @@ func (q *escalationCheck) outranks() error {
 	return nil
 }
 
-// takesOver tells whether a write changes what a user logs in with, or whether he may.
+// takesOver reports whether a write changes what a user logs in with, or whether the user may log in.
 func (q *escalationCheck) takesOver() bool {
 	return q.now.Spec.Password != q.old.Spec.Password || q.now.Spec.Email != q.old.Spec.Email || q.now.Status.State != q.old.Status.State ||
 		!maps.Equal(links(&q.now), links(&q.old))
 }
 
-// links are the identities that a user is linked to.
+// links returns the identities that a user is linked to.
 func links(o *object) map[string]string {
 	out := map[string]string{}
 	for k, v := range o.Metadata.Annotations {

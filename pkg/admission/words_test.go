@@ -42,7 +42,7 @@ func TestNoRuleIsTakenForAnother(t *testing.T) { // S62, S63
 		"InAPattern":             {resource: "builtinroles", name: "x", now: role(x), refused: "no rule"},
 		"OneForTheOtherPattern":  {resource: "builtinroles", name: "x", old: role(x), now: role(y), refused: "no rule"},
 	})
-	// Without the rule about words, the values alone say that the second one is new.
+	// Without the rule about words, the values alone show that the second one is new.
 	decode := func(text string) (o object) {
 		if err := decodeInto([]byte(text), &o); err != nil {
 			t.Fatal(err)
@@ -55,7 +55,7 @@ func TestNoRuleIsTakenForAnother(t *testing.T) { // S62, S63
 	if got := added(decode(in(x)).Rules, decode(in(x)).Rules); len(got) != 0 {
 		t.Errorf("added are %v", got)
 	}
-	// What such rules would give, templates and patterns that are there do not.
+	// What such rules would give is not given by existing templates and patterns.
 	feed(g.Known, "roletemplates", "", "tx", `{"metadata":{"labels":{"iam.kubesphere.io/scope":"global"}},"spec":{"rules":[`+y+`,`+text(t, rules("a")[0])+`]}}`)
 	if got, err := g.Known.rulesOf(request.Global, &iamv1beta1.AggregationRoleTemplates{TemplateNames: []string{"tx"}}); err != nil || len(got) > 1 {
 		t.Errorf("%v, %v", got, err)

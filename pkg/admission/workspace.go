@@ -16,9 +16,9 @@ var (
 	allKinds       = schema.GroupVersionResource{Group: "*", Version: "*", Resource: "*"}
 )
 
-// checkCreation refuses to make a workspace, or the template of one, of a name that somebody has something by: the workspace is there, or
-// its template is, or what carries its label. Creation over something that exists is to update it and to delete it, so that both rights
-// are needed (S65). Namespaces of a workspace that is gone would be the new one's: that takes what moving them takes (S69).
+// checkCreation refuses to create a workspace, or the template of one, with a name that is in use: by the workspace, by its template, or
+// by the label of other objects. Creation over something that exists is to update it and to delete it, so that both rights are needed
+// (S65). Namespaces of a workspace that is gone would belong to the new one: that takes the rights that moving them takes (S69).
 func checkCreation(ctx context.Context, rights PlacementRights, kind schema.GroupVersionResource, name string) error {
 	other, what := workspacesKind, "workspace"
 	if kind == workspacesKind {
@@ -64,8 +64,8 @@ func checkCreation(ctx context.Context, rights PlacementRights, kind schema.Grou
 	return nil
 }
 
-// checkEnd refuses to say when a workspace or its template goes, and what goes along, without the right to delete it: the garbage
-// collector and the controllers act by what is written there, for anybody (S65). before is empty for a creation.
+// checkEnd refuses to change when a workspace or its template is deleted, and what is deleted with it, without the right to delete it:
+// the garbage collector and the controllers act on these fields for any writer (S65). before is empty for a creation.
 func checkEnd(ctx context.Context, rights PlacementRights, kind schema.GroupVersionResource, name string, before,
 	after *metav1.ObjectMeta) error {
 	what := ""
@@ -91,7 +91,7 @@ func checkEnd(ctx context.Context, rights PlacementRights, kind schema.GroupVers
 	return nil
 }
 
-// existing judges the Workspace itself: who runs it, what made it, and when it goes.
+// existing checks the Workspace itself: its manager, its owners, and its end.
 func (q *escalationCheck) existing() error {
 	if q.Verb == "delete" {
 		return nil
@@ -121,7 +121,7 @@ func (q *escalationCheck) existing() error {
 	return checkEnd(q.ctx, rights, workspacesKind, q.Name, &before.ObjectMeta, &after.ObjectMeta)
 }
 
-// exists tells whether there is an object of a name, of workspaces or of their templates.
+// exists reports whether there is a workspace or a template of a name.
 func (k *Cache) exists(gvr schema.GroupVersionResource, name string) bool {
 	k.mu.RLock()
 	defer k.mu.RUnlock()
@@ -136,14 +136,14 @@ type tenantSink struct {
 	resource string
 }
 
-// Set takes in that a workspace, or a template, is there.
+// Set records that a workspace, or a template, exists.
 func (s tenantSink) Set(o *store.Object) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.tenants[tenantKey{s.resource, o.Name}] = true
 }
 
-// Delete forgets it.
+// Delete removes it.
 func (s tenantSink) Delete(_, name string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -9,8 +9,8 @@ import (
 	"kapis.dev/ks-apiserver/pkg/store"
 )
 
-// newTenancy is newWorld with the workspaces v and system-workspace, a template of t, a namespace of the workspace lost, and a binding of the
-// workspace bound. keeper may do everything with templates, and runs v.
+// newTenancy is newWorld with the workspaces v and system-workspace, a template of t, a namespace of the workspace lost, and a binding of the workspace
+// bound. keeper may do everything with templates, and is the manager of v.
 func newTenancy(t *testing.T) (*world, *Guard) {
 	t.Helper()
 	w, g := newWorld(t)
@@ -32,7 +32,7 @@ func newTenancy(t *testing.T) (*world, *Guard) {
 	return w, g
 }
 
-// S65: who may create templates makes none of a name that is somebody's, and says of his own neither when it goes nor what goes along.
+// S65: a user who may create templates can create none of a name in use, and can't say of a new one when it is deleted or what is deleted with it.
 func TestS65ACreationOverAWorkspaceIsItsUpdateAndItsDeletion(t *testing.T) {
 	_, g := newTenancy(t)
 	const named, gone = "of this name", `{"metadata":{"ownerReferences":[{"apiVersion":"v1","kind":"ConfigMap","name":"gone","uid":"u"}]}}`

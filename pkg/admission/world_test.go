@@ -17,7 +17,7 @@ import (
 	"kapis.dev/ks-apiserver/pkg/store"
 )
 
-// world holds what people hold, rule by rule, and which roles there are.
+// world has what users hold, rule by rule, and which roles there are.
 type world struct {
 	holds map[string][]string // "ann@on the platform" -> letters of rules
 	roles map[authz.RoleRef]string
@@ -77,7 +77,7 @@ func prefixed(groups []string) (out []string) {
 	return out
 }
 
-// rules has one rule for each letter: get that resource.
+// rules returns one rule for each letter: get that resource.
 func rules(letters string) []rbacv1.PolicyRule {
 	var out []rbacv1.PolicyRule
 	for _, l := range letters {
@@ -158,11 +158,11 @@ func text(t *testing.T, v any) string {
 	return string(raw)
 }
 
-// write is one case: what somebody makes of what was there.
+// write is one case: what a user writes over the old object.
 type write struct {
 	by, resource, namespace, name string
 	old, now                      string
-	refused                       string // a part of the reason; empty for what is allowed
+	refused                       string // a part of the reason; empty if the write is allowed
 }
 
 func (w write) check(t *testing.T, g *Guard) {
@@ -211,7 +211,7 @@ func all(t *testing.T, g *Guard, cases map[string]write) {
 	}
 }
 
-// never is a Native that nobody is to ask.
+// never returns a Native that must not be called.
 func never(t *testing.T) func(context.Context, user.Info, string, schema.GroupVersionResource, string, string) (bool, error) {
 	return func(context.Context, user.Info, string, schema.GroupVersionResource, string, string) (bool, error) {
 		t.Error("kube-apiserver was asked")
