@@ -27,10 +27,10 @@ import (
 	"kapis.dev/ks-apiserver/pkg/web"
 )
 
-// platform is what authenticator apps and browsers call this installation.
+// platform is the name of this installation in authenticator apps and browsers.
 const platform = "KubeSphere"
 
-// accounts is what people log in with, and what limits it.
+// accounts has what users log in with, and what limits logins.
 type accounts struct {
 	trust         web.TrustedProxies
 	passwords     *password.Checker
@@ -40,7 +40,7 @@ type accounts struct {
 	robots        *ksserviceaccount.Tokens
 	factors       *factor.Store
 	authenticator *login.Authenticator
-	// feeds are of kinds without which logins work all the same.
+	// feeds are of kinds that logins do not depend on.
 	feeds []feed
 }
 
@@ -80,7 +80,7 @@ func (p *components) makeAccounts(context.Context) (err error) {
 	return nil
 }
 
-// makeKeys makes what people and programs prove themselves with besides a password.
+// makeKeys makes the stores of the other credentials besides passwords.
 func (p *components) makeKeys() error {
 	a, c := &p.accounts, p.cfg.Authentication
 	a.robots = &ksserviceaccount.Tokens{}
@@ -101,9 +101,9 @@ func (p *components) makeKeys() error {
 	return err
 }
 
-// originOf tells where a request of the login comes from. The console says where a person is at the endpoints that it logs him in at
-// itself, and there it takes the console's secret to try a password, or a provider's word. Elsewhere, at the login page above all, the
-// header that it says so in comes from the browser: whoever named somebody's usual place could have him locked out there (S47).
+// originOf returns where a login request comes from. The console reports the user's address at the endpoints where it logs users in
+// itself, which take the console's secret, or a provider's answer, to try a login. Elsewhere, such as at the login page, the header with
+// that address comes from the browser: a client that named another user's usual address could have them locked out there (S47).
 func (a *accounts) originOf(r *http.Request) iam.Origin {
 	of := a.trust.Origin
 	if r.URL.Path == "/oauth/token" || strings.HasPrefix(r.URL.Path, "/oauth/callback/") {
@@ -112,20 +112,20 @@ func (a *accounts) originOf(r *http.Request) iam.Origin {
 	source, agent := of(r)
 	o := iam.Origin{Source: source, UserAgent: agent}
 	if peer, _ := web.TrustedProxies(nil).Origin(r); peer == source && r.URL.Path == "/oauth/token" {
-		// Passwords are taken there of trusted clients only, which are servers: nobody says where the person is, and everybody who logs in
-		// through this one comes from its address (S71).
+		// Passwords are accepted there of trusted clients only, which are servers: no header has the user's address, and all users who log in
+		// through this client come from its address (S71).
 		o.Shared, o.Claimed = true, web.Claimed(r)
 	}
 	return o
 }
 
-// sourceOf tells where any other request comes from.
+// sourceOf returns where any other request comes from.
 func (a *accounts) sourceOf(r *http.Request) string {
 	source, _ := a.trust.Origin(r)
 	return source
 }
 
-// makePods makes what takes the tokens of Kubernetes service accounts.
+// makePods makes the authenticator of Kubernetes service accounts.
 func (p *components) makePods() (err error) {
 	p.pods, err = serviceaccount.New(serviceaccount.Options{
 		Reviews: p.client.AuthenticationV1().TokenReviews(),
@@ -137,7 +137,7 @@ func (p *components) makePods() (err error) {
 	return err
 }
 
-// ownToken returns the token by which kube-apiserver knows this server; "" where it knows it by something else.
+// ownToken returns the token by which this server authenticates at kube-apiserver, or "" if it uses other credentials.
 func (p *components) ownToken() string {
 	if p.cluster.BearerTokenFile == "" {
 		return p.cluster.BearerToken
@@ -150,7 +150,7 @@ func (p *components) ownToken() string {
 	return strings.TrimSpace(string(b))
 }
 
-// visited tells whether a user has a session from a source.
+// visited reports whether a user has a session from a source.
 func (p *components) visited(uid, source string) bool {
 	for _, s := range p.sessions.Of(uid) {
 		if s.Source == source {
@@ -176,12 +176,12 @@ func (p *components) followAccounts() {
 		if err := known(); !apierrors.IsNotFound(err) {
 			return err
 		}
-		return nil // a cluster without the kind has nobody who has one
+		return nil // a cluster without the kind has no such objects
 	}
 	a.authenticator.Write = writePassword(p.caller())
 }
 
-// runAccounts starts what writes behind, until ctx ends.
+// runAccounts starts the background writers, until ctx ends.
 func (p *components) runAccounts(ctx context.Context) {
 	p.running.Go(func() { p.accounts.lockout.Run(ctx) })
 	p.running.Go(func() { p.accounts.records.Run(ctx) })

@@ -8,8 +8,8 @@ import (
 	"kapis.dev/ks-apiserver/pkg/web"
 )
 
-// S47: the console passes requests of browsers on with the headers that they have. A login page that believed X-Client-Ip would have anybody use up
-// the tries of somebody else at his usual place.
+// S47: the console passes requests of browsers on with the headers that they have. If a login page believed X-Client-Ip, anyone could use up another user's
+// attempts at that user's usual address.
 func TestTheConsoleSaysWherePeopleAreWhereItLogsThemIn(t *testing.T) {
 	const console, person = "10.244.1.2", "198.51.100.1"
 	trust, err := web.ParseTrustedProxies([]string{"10.244.0.0/16"})

@@ -1,5 +1,5 @@
-// Package apiserver assembles ks-apiserver: components.go makes what it is made of, chain.go lists the
-// steps of a request, handlers.go what answers it, server.go the ports.
+// Package apiserver assembles ks-apiserver: components.go makes its components, chain.go lists the filters of a request, handlers.go has
+// the handlers, server.go the ports.
 package apiserver
 
 import (
@@ -16,15 +16,15 @@ import (
 	"kapis.dev/ks-apiserver/pkg/version"
 )
 
-// Server is a ks-apiserver that has its listeners and its components, and serves once Run is called.
+// Server is a ks-apiserver with its listeners and its components; it serves once Run is called.
 type Server struct {
 	components *components
 	listeners  []net.Listener
 	stop       context.CancelFunc
 }
 
-// New reads the kubeconfig, binds the ports, reaches the cluster and makes the server. ctx ends what New starts, should Run
-// never be called. The error is one line that says what was attempted.
+// New reads the kubeconfig, binds the ports, connects to the cluster and makes the server. ctx ends what New starts if Run is never
+// called. The error is one line that says what was attempted.
 func New(ctx context.Context, cfg *config.Config, l Listen) (_ *Server, err error) {
 	access := kube.Access{
 		Kubeconfig: cfg.Kubernetes.Kubeconfig, Master: cfg.Kubernetes.Master,
@@ -61,7 +61,7 @@ func New(ctx context.Context, cfg *config.Config, l Listen) (_ *Server, err erro
 	if err != nil {
 		return nil, err
 	}
-	// The components outlive ctx: what is open when it ends may finish, and needs them.
+	// The components outlive ctx: requests that are open when it ends may finish, and need them.
 	life, stop := context.WithCancel(context.WithoutCancel(ctx))
 	s.stop = stop
 	if s.components, err = newComponents(life, cfg, cluster, kubernetes); err != nil {

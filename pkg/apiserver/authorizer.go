@@ -14,7 +14,7 @@ import (
 	"kapis.dev/ks-apiserver/pkg/tenant"
 )
 
-// makeAuthorizer puts the authorizers in their order: the scope of an API key, the paths that are open to everybody, then the configured
+// makeAuthorizer puts the authorizers in their order: the scope of an API key, the paths that are open to everyone, then the configured
 // modes. ARCHITECTURE.md has a drawing.
 func (p *components) makeAuthorizer() error {
 	all, modes := authz.Union{authz.Func(authz.RestrictAPIKeys), authz.Paths(authz.DefaultPaths())}, p.cfg.Authorization.Order()
@@ -38,12 +38,12 @@ func (p *components) makeAuthorizer() error {
 	return nil
 }
 
-// aliases knows the kinds that resources.kubesphere.io has.
+// aliases returns the kinds that resources.kubesphere.io has.
 func (p *components) aliases() authz.Aliases {
 	return authz.Aliases{GroupOf: p.store.Catalog().GroupOf}
 }
 
-// authorizerOf makes the authorizer of a mode.
+// authorizerOf returns the authorizer of a mode.
 func (p *components) authorizerOf(mode string) (authz.Authorizer, error) {
 	c := &p.cfg.Authorization
 	switch mode {

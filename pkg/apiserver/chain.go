@@ -18,7 +18,7 @@ import (
 	"kapis.dev/ks-apiserver/pkg/request"
 )
 
-// chain lists the steps of a request from top to bottom: the first meets it first.
+// chain lists the filters of a request, in the order in which they run.
 func (p *components) chain(answer http.Handler) http.Handler {
 	return filter.Chain(answer,
 		filter.Observe(p.requests),
@@ -35,16 +35,16 @@ func (p *components) chain(answer http.Handler) http.Handler {
 	)
 }
 
-// judgesItself tells the endpoints whose Authorization header the chain must leave alone.
+// judgesItself reports whether an endpoint verifies the Authorization header itself, so that the chain must not.
 func judgesItself(r *request.Info) bool { return oauth.OwnsCredentials(r.Path) }
 
-// authenticator lists the ways to tell who asks.
+// authenticator lists the authenticators.
 func (p *components) authenticator() authenticator.Request {
 	return union.NewFailOnError(
 		p.proxies,
 		&bearer.Authenticator{
 			Tokens: append([]authenticator.Token{
-				&apikey.Authenticator{Keys: p.accounts.keys}, // first: a prefix tells
+				&apikey.Authenticator{Keys: p.accounts.keys}, // first: a prefix identifies its tokens
 				p.accounts.robots, // and here
 				&session.Authenticator{Tokens: p.tokens, Sessions: p.sessions},
 				p.pods,
@@ -55,7 +55,7 @@ func (p *components) authenticator() authenticator.Request {
 	)
 }
 
-// origin is where this server's pages come from, as browsers say it (RFC 6454, 6.2).
+// origin returns the origin of this server's pages, as browsers write it (RFC 6454, 6.2).
 func (p *components) origin() string {
 	u, err := url.Parse(p.cfg.Authentication.Issuer.URL)
 	if err != nil {

@@ -7,8 +7,8 @@ import (
 	"sync"
 )
 
-// clientCA ask clients for certificates where an authenticating proxy is configured, and verify them with the authorities of such
-// proxies alone. Nobody is asked otherwise.
+// clientCA asks clients for certificates if an authenticating proxy is configured, and verifies them with the authorities of such proxies
+// alone. Otherwise no client is asked.
 type clientCA struct {
 	mu     sync.Mutex
 	roots  func() []*x509.Certificate
@@ -16,14 +16,14 @@ type clientCA struct {
 	asking *tls.Config // for known
 }
 
-// follow begins to ask, as soon as there are roots.
+// follow sets the function that returns the roots; clients are asked as soon as there are any.
 func (p *clientCA) follow(roots func() []*x509.Certificate) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.roots = roots
 }
 
-// config returns what holds for the next connection: served as it is, or with the question for a certificate.
+// config returns the TLS configuration of the next connection: served itself, or a copy that asks for a certificate.
 func (p *clientCA) config(served *tls.Config) *tls.Config {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-// pair makes a certificate: an authority's own where issuer is nil.
+// pair returns a certificate: an authority's own if issuer is nil.
 func pair(t *testing.T, name string, issuer *tls.Certificate) *tls.Certificate {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -48,8 +48,7 @@ func pair(t *testing.T, name string, issuer *tls.Certificate) *tls.Certificate {
 	return &tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key, Leaf: leaf}
 }
 
-// S19, S49: clients are asked for certificates only where a proxy is configured, those of its authority count, and what else holds
-// of TLS goes on to hold.
+// S19, S49: clients are asked for certificates only if a proxy is configured, only those of its authority count, and the other TLS settings are unchanged.
 func TestClientCertificatesAreVerifiedWhereAProxyIsConfigured(t *testing.T) {
 	authority, other := pair(t, "proxies", nil), pair(t, "others", nil)
 	var roots []*x509.Certificate

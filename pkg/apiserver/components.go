@@ -45,15 +45,15 @@ import (
 )
 
 const (
-	// namespace is where this server's own Secrets are.
+	// namespace is the namespace of this server's own Secrets.
 	namespace = "kubesphere-system"
 	// audience is the aud of access tokens: the API of this server.
 	audience = "kapis"
-	// tokensRemembered bounds the verified tokens in memory, about 1 KiB each.
+	// tokensRemembered bounds the cached verified tokens, about 1 KiB each.
 	tokensRemembered = 16 << 10
 )
 
-// components are what the server is made of.
+// components are the parts that the server consists of.
 type components struct {
 	cfg     *config.Config
 	cluster *rest.Config
@@ -88,7 +88,7 @@ type components struct {
 	streams    *stream.Guard
 	kube       *proxy.Kube
 
-	// feeds says of each kind that this server itself follows whether it is known in full.
+	// feeds has each kind that this server itself watches, with whether it is known in full.
 	feeds []feed
 }
 
@@ -98,7 +98,7 @@ type feed struct {
 	synced func() error
 }
 
-// newComponents makes the components and starts what runs in the background, until ctx ends.
+// newComponents makes the components and starts the background work, until ctx ends.
 func newComponents(ctx context.Context, cfg *config.Config, cluster *rest.Config, version *apimachineryversion.Info) (*components, error) {
 	p := &components{cfg: cfg, cluster: cluster, kubernetes: version, drain: newDrain(), metrics: prometheus.NewRegistry()}
 	p.metrics.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
@@ -119,7 +119,7 @@ func newComponents(ctx context.Context, cfg *config.Config, cluster *rest.Config
 	return p, nil
 }
 
-// wait returns when the background has ended.
+// wait returns when the background work has ended.
 func (p *components) wait() {
 	p.running.Wait()
 	if p.store != nil {
@@ -144,7 +144,7 @@ func (p *components) makeStore(ctx context.Context) (err error) {
 	if p.rbac, err = rbac.NewIndex(); err != nil {
 		return err
 	}
-	// Everybody who comes here has his rights by our roles. What a service account may by Kubernetes' own, it asks for at /apis.
+	// Every caller here has rights by our roles. A service account uses its rights of Kubernetes' own at /apis.
 	p.guard = &admission.Guard{Holdings: p.rbac, Known: admission.NewCache(), Host: p.cfg.Multicluster.HostClusterName}
 	p.rbac.CompilePolicies(compilePolicy)
 	return nil
@@ -176,24 +176,24 @@ func (p *components) makeIdentity(ctx context.Context) (err error) {
 	return p.makeSessions()
 }
 
-// lifetime is that of sessions whose client says nothing else.
+// lifetime returns that of sessions whose client does not set another.
 func (p *components) lifetime() session.Lifetime {
 	issuer := p.cfg.Authentication.Issuer
 	return session.Lifetime{MaxAge: time.Duration(issuer.AccessTokenMaxAge), Inactivity: time.Duration(issuer.AccessTokenInactivityTimeout)}
 }
 
-// isActive tells of somebody whom the guard knows as an administrator whether he can log in.
+// isActive reports whether a user whom the guard knows as an administrator can log in.
 func (p *components) isActive(_ context.Context, _, name string) (bool, error) {
 	u := p.users.ByName(name)
 	return u != nil && !u.Deleting && u.State != iamv1beta1.UserDisabled, nil
 }
 
-// rotation is when signing keys are replaced. No token and no session lives longer than the longest session.
+// rotation returns when signing keys are replaced. No token and no session lives longer than the longest session.
 func (p *components) rotation() token.Rotation {
 	return token.Rotation{Every: time.Duration(p.cfg.Authentication.Issuer.SigningKeyRotation), Longest: p.lifetime().Longest()}
 }
 
-// makeProviders opens the identity providers, and makes what links their people to users.
+// makeProviders opens the identity providers, and makes the component that links their identities to users.
 func (p *components) makeProviders(context.Context) error {
 	file := make([][]byte, 0, len(p.cfg.Authentication.IdentityProviders))
 	for _, raw := range p.cfg.Authentication.IdentityProviders {
@@ -264,7 +264,7 @@ func (p *components) makeProxy(context.Context) (err error) {
 	return err
 }
 
-// follow feeds what must know roles, users and sessions at any moment.
+// follow feeds the components that must have current roles, users and sessions.
 func (p *components) follow(context.Context) error {
 	sinks := p.rbac.Sinks()
 	gvrs := make([]schema.GroupVersionResource, 0, len(sinks))
@@ -285,7 +285,7 @@ func (p *components) follow(context.Context) error {
 	return nil
 }
 
-// followGuard feeds what the guard follows beyond roles, and shows it with the feeds of the same kinds.
+// followGuard feeds what the guard needs besides roles, and lists it with the feeds of the same kinds.
 func (p *components) followGuard() {
 	for gvr, sink := range p.guard.Known.Sinks() {
 		synced := p.store.Feed(gvr, sink)
@@ -299,8 +299,7 @@ func (p *components) followGuard() {
 	}
 }
 
-// rolesKnown is nil once every kind of role and binding is known. A kind that the cluster does not
-// have has no objects: nothing is waited for.
+// rolesKnown returns nil once every kind of role and binding is known. It does not wait for a kind that the cluster does not have.
 func (p *components) rolesKnown() error {
 	for _, f := range p.feeds {
 		if err := f.synced(); f.roles && err != nil && !apierrors.IsNotFound(err) {

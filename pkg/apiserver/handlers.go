@@ -46,7 +46,7 @@ import (
 	"kapis.dev/ks-apiserver/pkg/web"
 )
 
-// routes makes the WebServices of all API groups, and what answers at the end of the chain.
+// routes makes the WebServices of all API groups, and the handler at the end of the chain.
 type routes struct{ *components }
 
 // webServices lists the API groups.
@@ -75,10 +75,10 @@ func (p routes) webServices() []*restful.WebService {
 	return all
 }
 
-// caller asks kube-apiserver as the caller of a request.
+// caller returns the client that asks kube-apiserver as the caller of a request.
 func (p *components) caller() caller.Client { return caller.Client{May: p.may, Kube: p.kube} }
 
-// iamServices have the routes of accounts and members, and beside them those of the kinds of their group.
+// iamServices returns the routes of accounts and members, and those of the kinds of their group.
 func (p routes) iamServices(kinds *dynamic.Handler) []*restful.WebService {
 	a := p.accounts
 	target := &target.Users{Index: p.users, Rights: p.rbac, Guard: p.guard}
@@ -105,7 +105,7 @@ func (p routes) iamServices(kinds *dynamic.Handler) []*restful.WebService {
 	return []*restful.WebService{now, older}
 }
 
-// clusterService has the labels of clusters, and beside them the routes of the kinds of their group.
+// clusterService returns the routes of the labels of clusters, and those of the kinds of their group.
 func (p routes) clusterService(kinds *dynamic.Handler) *restful.WebService {
 	ws := (&kapiscluster.V1alpha1{Caches: p.store}).WebService()
 	gv := clusterv1alpha1.SchemeGroupVersion
@@ -113,7 +113,7 @@ func (p routes) clusterService(kinds *dynamic.Handler) *restful.WebService {
 	return ws
 }
 
-// kubeconfigs is what people's kubectl is told.
+// kubeconfigs returns the handler of users' kubeconfigs.
 func (p routes) kubeconfigs() *kubeconfig.Handler {
 	issuer, k := p.cfg.Authentication.Issuer.URL, p.cfg.Kubeconfig
 	if k.Server == "" && issuer != config.DefaultIssuerURL && strings.HasPrefix(issuer, "https://") {
@@ -127,7 +127,7 @@ func (p routes) kubeconfigs() *kubeconfig.Handler {
 	return out
 }
 
-// ownSecret reads a Secret of this server's namespace by the right to list it; nil where there is none.
+// ownSecret reads a Secret of this server's namespace by the right to list it; nil if there is none.
 func (p routes) ownSecret(ctx context.Context, name string) (*corev1.Secret, error) {
 	list, err := p.client.CoreV1().Secrets(namespace).List(ctx, metav1.ListOptions{FieldSelector: fields.OneTermEqualSelector("metadata.name",
 		name).String()})
@@ -140,7 +140,7 @@ func (p routes) ownSecret(ctx context.Context, name string) (*corev1.Secret, err
 	return &list.Items[0], nil
 }
 
-// handler is the whole server.
+// handler returns the handler of the whole server.
 func (p routes) handler() (http.Handler, error) {
 	services := p.webServices()
 	container, err := newRoutes(services)
@@ -156,13 +156,13 @@ func (p routes) handler() (http.Handler, error) {
 	return p.chain(p.answer(container, documents)), nil
 }
 
-// answer is what stands at the end of the chain: the routes, and the few handlers that are none.
+// answer returns the handler at the end of the chain: the routes, and the few handlers that are no routes.
 func (p routes) answer(container *restful.Container, documents http.Handler) http.Handler {
 	health := health{checks: readiness(p).checks}
 	metrics := promhttp.HandlerFor(p.metrics, promhttp.HandlerOpts{})
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		r = canonical(r)
-		w.Header()["X-Content-Type-Options"] = nosniff // not all that answer here are ours
+		w.Header()["X-Content-Type-Options"] = nosniff // some of these handlers are not ours
 		switch path := r.URL.Path; {
 		case !authz.DecisionFrom(r.Context()).Allowed():
 			container.Dispatch(w, r) // a partial list: only routes restrict their answer
@@ -180,8 +180,7 @@ func (p routes) answer(container *restful.Container, documents http.Handler) htt
 
 var nosniff = []string{"nosniff"}
 
-// newRoutes makes the container of the routes. Their steps are those of the chain: WebServices and
-// routes have no filters of their own.
+// newRoutes returns the container of the routes. They are filtered by the chain: WebServices and routes have no filters of their own.
 func newRoutes(services []*restful.WebService) (*restful.Container, error) {
 	router, err := newRouter(services)
 	if err != nil {
@@ -197,8 +196,8 @@ func newRoutes(services []*restful.WebService) (*restful.Container, error) {
 	return container, nil
 }
 
-// serviceError writes what go-restful itself refuses (no such route, method or content type) as a
-// Status, in the words of the Kubernetes API; and what the router refuses, as filter.Authorize does.
+// serviceError writes what go-restful itself refuses (no such route, method or content type) as a Status, in the words of the Kubernetes
+// API; and what the router refuses, as filter.Authorize does.
 func serviceError(e restful.ServiceError, req *restful.Request, resp *restful.Response) {
 	ctx := req.Request.Context()
 	if info := request.InfoFrom(ctx); e.Code == http.StatusForbidden && info != nil {
@@ -211,7 +210,7 @@ func serviceError(e restful.ServiceError, req *restful.Request, resp *restful.Re
 	web.WriteError(resp.ResponseWriter, req.Request, refusal(e, req.Request))
 }
 
-// refusal is the Status of what go-restful refuses. Of a content type it says what was sent, and what is taken instead.
+// refusal returns the Status of what go-restful refuses. For a content type it says what was sent, and what is accepted.
 func refusal(e restful.ServiceError, r *http.Request) error {
 	path := r.URL.Path
 	err := apierrors.NewGenericServerResponse(e.Code, strings.ToLower(r.Method), schema.GroupResource{}, "", path+": "+e.Message, 0, true)
@@ -233,11 +232,11 @@ func refusal(e restful.ServiceError, r *http.Request) error {
 	return err
 }
 
-// availableTypes comes before the media types in errors about them.
+// availableTypes precedes the media types in errors about them.
 const availableTypes = "Available representations: "
 
-// canonical returns r as routes see it: with the path that was authorized and, for HEAD, as the GET
-// that it stands for (RFC 9110, 9.3.2), whose body net/http does not send.
+// canonical returns r as routes see it: with the path that was authorized and, for HEAD, as the corresponding GET (RFC 9110, 9.3.2),
+// whose body net/http does not send.
 func canonical(r *http.Request) *http.Request {
 	info := request.InfoFrom(r.Context())
 	if info == nil || info.Path == r.URL.Path && r.URL.RawPath == "" && r.Method != http.MethodHead {

@@ -12,20 +12,19 @@ import (
 	"kapis.dev/ks-apiserver/pkg/request"
 )
 
-// check is one thing that /readyz asks about.
+// check is one check of /readyz.
 type check struct {
 	name string
-	// vital is set where the server must not be sent requests while the check fails. Any other
-	// failure is shown, and what it concerns is degraded.
+	// vital is set if the server must not get requests while the check fails. Any other failure is shown, and only what it concerns is
+	// degraded.
 	vital bool
-	// fault is nil where all is well.
+	// fault returns nil if all is well.
 	fault func() error
 }
 
-// health serves /healthz, /livez and /readyz: the body is "ok", or, with ?verbose or where a vital
-// check fails, a line for each check, in the form of kube-apiserver's. A check's own path,
-// /readyz/{name}, tells of it alone. ?exclude=name leaves a check out. Why a check fails is for those
-// who are logged in: errors name addresses.
+// health serves /healthz, /livez and /readyz: the body is "ok", or, with ?verbose or if a vital check fails, a line for each check, in
+// the form of kube-apiserver's. A check's own path, /readyz/{name}, reports on it alone. ?exclude=name leaves a check out. Why a check
+// fails is only for callers who are logged in: errors name addresses.
 type health struct {
 	checks func() []check
 }
@@ -51,7 +50,7 @@ func (h health) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 		checks = []check{checks[i]}
-		checks[0].vital = true // who asks about one check wants its state in the code
+		checks[0].vital = true // a request for one check wants its state in the code
 	}
 	query := r.URL.Query()
 	exclude := query["exclude"]

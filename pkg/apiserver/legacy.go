@@ -11,7 +11,7 @@ import (
 	"kapis.dev/ks-apiserver/pkg/authn/legacy"
 )
 
-// makeLegacy takes the tokens of an older installation, where and as long as the configuration says so.
+// makeLegacy makes the authenticator for tokens of an older installation, if and as long as the configuration says so.
 func (p *components) makeLegacy() error {
 	issuer := &p.cfg.Authentication.Issuer
 	until := issuer.LegacyUntil()
@@ -28,7 +28,7 @@ func (p *components) makeLegacy() error {
 	return nil
 }
 
-// legacyUser returns who may come in with a token of an older installation.
+// legacyUser returns the user who may log in with a token of an older installation.
 func (p *components) legacyUser(name string) (user.Info, time.Time, bool) {
 	u := p.users.ByName(name)
 	if u == nil || u.Deleting || u.State != iamv1beta1.UserActive {

@@ -12,14 +12,14 @@ import (
 	"kapis.dev/ks-apiserver/pkg/request"
 )
 
-// loaded tells "you may not" from "roles and bindings are not known yet": a refusal by an index that
-// is still loading would send a client to its login page for nothing.
+// loaded distinguishes "you may not" from "roles and bindings are not known yet": a refusal by an index that is still loading would send
+// a client to its login page for nothing.
 type loaded struct {
 	authz.Authorizer
 	known func() error
 }
 
-// Authorize asks the index; what it allows is allowed, however much is still missing.
+// Authorize asks the index; what it allows is allowed, even while the index is loading.
 func (l loaded) Authorize(ctx context.Context, u user.Info, r *request.Info) (authz.Decision, error) {
 	d, err := l.Authorizer.Authorize(ctx, u, r)
 	if err != nil || d.Allowed() {

@@ -16,11 +16,11 @@ import (
 	"kapis.dev/ks-apiserver/pkg/request"
 )
 
-// writePassword returns an iam.PasswordWriter: it writes the hash of a new password to a User, as by. Whether he may is decided as for a
-// PATCH of his own, here first, then by kube-apiserver.
+// writePassword returns an iam.PasswordWriter: it writes the hash of a new password to a User, as by. It is authorized as a PATCH of the
+// user by by, here first, then by kube-apiserver.
 func writePassword(c caller.Client) login.PasswordWriter {
 	return func(ctx context.Context, by user.Info, u *iam.User, hash string) error {
-		metadata := map[string]any{"uid": u.UID} // and of no user made anew under the name
+		metadata := map[string]any{"uid": u.UID} // and of no user created again under the name
 		if by.GetName() == u.Name {
 			by = proven(by)
 			if u.Uninitialized {
@@ -39,7 +39,7 @@ func writePassword(c caller.Client) login.PasswordWriter {
 	}
 }
 
-// proven is somebody who has just shown his password, which the policy own-password.users.iam.kapis.dev asks for.
+// proven returns a user who has just proven the current password, which the policy own-password.users.iam.kapis.dev requires.
 func proven(by user.Info) user.Info {
 	extra := maps.Clone(by.GetExtra())
 	if extra == nil {

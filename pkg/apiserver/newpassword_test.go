@@ -23,7 +23,7 @@ func (f sentAs) RoundTrip(r *http.Request) (*http.Response, error) {
 	return &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(strings.NewReader("{}")), Request: r}, nil
 }
 
-// S6: kube-apiserver lets somebody change his own password only where this server says that he has shown the current one.
+// S6: kube-apiserver lets a user change their own password only if this server says that they have proven the current one.
 func TestAnOwnPasswordIsWrittenAsProven(t *testing.T) {
 	var extra map[string][]string
 	may := authz.Func(func(context.Context, user.Info, *request.Info) (authz.Decision, error) {

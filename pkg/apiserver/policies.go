@@ -5,7 +5,7 @@ import (
 	"kapis.dev/ks-apiserver/pkg/authz/rego"
 )
 
-// compilePolicy makes the text of a role's policy usable.
+// compilePolicy compiles the text of a role's policy.
 func compilePolicy(text string) (rbac.Policy, error) {
 	p, err := rego.Compile(text)
 	if err != nil {

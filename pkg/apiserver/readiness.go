@@ -16,7 +16,7 @@ import (
 // readiness has the checks of /readyz.
 type readiness struct{ *components }
 
-// checks returns the lines of /readyz. Only what no request can do without is vital.
+// checks returns the lines of /readyz. Only what every request needs is vital.
 func (p readiness) checks() []check {
 	all := []check{
 		{name: "shutdown", vital: true, fault: p.drain.fault},

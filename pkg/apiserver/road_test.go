@@ -26,8 +26,8 @@ import (
 	"kapis.dev/ks-apiserver/pkg/web"
 )
 
-// road is the whole chain with the real filters, authenticators, index and router, before a handler
-// that does nothing: what surrounds a query, and no query.
+// road is the whole chain with the real filters, authenticators, index and router, before a handler that does nothing: it measures a request without its
+// query.
 func road(tb testing.TB) (http.Handler, string) {
 	tb.Helper()
 	keys, err := token.Generate(time.Now())
@@ -96,7 +96,7 @@ func adminIndex(tb testing.TB) *rbac.Index {
 	return x
 }
 
-// discard is a ResponseWriter that keeps nothing but the status.
+// discard is a ResponseWriter that records only the status.
 type discard struct {
 	header http.Header
 	status int
@@ -119,7 +119,7 @@ func roadRequest(tb testing.TB, bearer, path string) *http.Request {
 	return r
 }
 
-// again sends the same request once more: the chain takes the credentials out of its header.
+// again sends the same request again: the chain removes the credentials from its header.
 func again(h http.Handler, w *discard, r *http.Request) func() {
 	authorization := r.Header["Authorization"]
 	return func() {
@@ -128,8 +128,8 @@ func again(h http.Handler, w *discard, r *http.Request) func() {
 	}
 }
 
-// A request's own things on its way to a route are: its record, its copy with that for a context, what
-// it asks for, the authenticator's answer, and go-restful's request, response, two maps and parameters.
+// A request allocates its record, its copy with that for a context, its Info, the authenticator's answer, and go-restful's request, response, two maps and
+// parameters.
 func TestTheRoadAllocatesLittle(t *testing.T) {
 	h, bearer := road(t)
 	w := &discard{header: http.Header{}}
@@ -142,8 +142,7 @@ func TestTheRoadAllocatesLittle(t *testing.T) {
 	}
 }
 
-// S1: whoever may see a part of lists gets nothing of what is no list: neither metrics, nor the
-// documents of the API, nor health.
+// S1: a caller who may see a partial list gets nothing that is no list: neither metrics, nor the documents of the API, nor health.
 func TestHandlersThatAreNoRoutesNeverSeeAPart(t *testing.T) {
 	p := &components{metrics: prometheus.NewRegistry()}
 	container, err := newRoutes(someServices())

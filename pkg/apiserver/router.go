@@ -13,15 +13,15 @@ import (
 	"kapis.dev/ks-apiserver/pkg/web"
 )
 
-// maxSegments bounds the paths that the short way takes.
+// maxSegments bounds the paths that the fast path handles.
 const maxSegments = 16
 
-// router is restful.CurlyRouter with a short way for what is asked most: a GET whose answer may be
-// JSON. The short way allocates nothing, which halves what a list of ten allocates in all. It chooses
-// as CurlyRouter does, and leaves to it whatever it does not recognize, refusals above all.
+// router is restful.CurlyRouter with a fast path for the most frequent requests: a GET whose answer may be JSON. The fast path allocates
+// nothing, which halves what a list of ten allocates in all. It chooses as CurlyRouter does, and leaves to it everything that it does not
+// recognize, such as refusals.
 //
-// Whichever way chose a route, the decision on the request must let it pass there: one that allows it,
-// or one for a partial list, on a route that restricts its answer to it.
+// Whichever of the two chose a route, the decision on the request must permit it there: a decision that allows it, or one for a partial
+// list, on a route that restricts its answer to it.
 type router struct {
 	restful.CurlyRouter
 	services []service
@@ -40,8 +40,7 @@ type get struct {
 	fixed    int
 }
 
-// newRouter makes the router of services. It refuses routes whose parameters ExtractParameters does
-// not understand.
+// newRouter returns the router of services. It refuses routes whose parameters ExtractParameters does not understand.
 func newRouter(services []*restful.WebService) (*router, error) {
 	r := &router{}
 	for _, ws := range services {
@@ -68,7 +67,7 @@ func newRouter(services []*restful.WebService) (*router, error) {
 	return r, nil
 }
 
-// plain refuses a pattern of which a segment is neither fixed, nor all of it a parameter.
+// plain refuses a pattern with a segment that is neither fixed nor one whole parameter.
 func plain(pattern string) error {
 	for segment := range strings.SplitSeq(strings.Trim(pattern, "/"), "/") {
 		if !strings.ContainsAny(segment, "{}:") {
@@ -100,7 +99,7 @@ func mayPass(d authz.Decision, route *restful.Route) bool {
 	return d.Permits(route.Metadata[web.MetadataPart] == true)
 }
 
-// withTypes adds to the refusal of a body what would be taken.
+// withTypes adds the accepted media types to the refusal of a body.
 func withTypes(err error, all []*restful.WebService, req *http.Request) error {
 	var refused restful.ServiceError
 	if !errors.As(err, &refused) || refused.Code != http.StatusUnsupportedMediaType {
@@ -109,7 +108,7 @@ func withTypes(err error, all []*restful.WebService, req *http.Request) error {
 	return restful.NewError(refused.Code, refused.Message+". "+availableTypes+strings.Join(consumed(all, req), ", "))
 }
 
-// consumed returns the media types of bodies that the routes of a request's path and method take.
+// consumed returns the media types of bodies that the routes of a request's path and method accept.
 func consumed(all []*restful.WebService, req *http.Request) []string {
 	var out []string
 	asked := segments(req.URL.Path)
@@ -138,8 +137,8 @@ func (r *router) choose(all []*restful.WebService, req *http.Request) (*restful.
 	return r.CurlyRouter.SelectRoute(all, req)
 }
 
-// ExtractParameters implements restful.PathProcessor for segments that are "{name}" or "{name:*}", which
-// stands for all that is left. (newRouter refuses others.)
+// ExtractParameters implements restful.PathProcessor for segments that are "{name}" or "{name:*}", which stands for the rest of the path.
+// (newRouter refuses others.)
 func (r *router) ExtractParameters(route *restful.Route, _ *restful.WebService, path string) map[string]string {
 	values := map[string]string{}
 	pattern, path := strings.Trim(route.Path, "/"), strings.Trim(path, "/")
@@ -161,7 +160,7 @@ func (r *router) ExtractParameters(route *restful.Route, _ *restful.WebService, 
 	return values
 }
 
-// cut takes the first segment off a path.
+// cut removes the first segment of a path.
 func cut(path string) (segment, rest string) {
 	if n := strings.IndexByte(path, '/'); n >= 0 {
 		return path[:n], path[n+1:]
@@ -198,7 +197,7 @@ func (r *router) find(path string) (*restful.WebService, *restful.Route) {
 			continue
 		}
 		if found != nil && found.fixed == g.fixed {
-			return nil, nil // which of the two is for CurlyRouter to say
+			return nil, nil // CurlyRouter decides which of the two
 		}
 		if found == nil || g.fixed > found.fixed {
 			found = g
@@ -210,7 +209,7 @@ func (r *router) find(path string) (*restful.WebService, *restful.Route) {
 	return best.WebService, found.route
 }
 
-// score is how CurlyRouter compares roots: fixed segments count, the first ones most.
+// score returns a root's score as CurlyRouter compares roots: fixed segments count, the first ones most.
 func score(root []string) int {
 	n := 0
 	for i, segment := range root {
@@ -236,7 +235,7 @@ func isParameter(segment string) bool { return strings.HasPrefix(segment, "{") }
 
 func segments(path string) []string { return strings.Split(strings.Trim(path, "/"), "/") }
 
-// takesJSON tells whether an Accept header plainly does.
+// takesJSON reports whether an Accept header plainly accepts JSON.
 func takesJSON(accept []string) bool {
 	return len(accept) == 0 || len(accept) == 1 && (accept[0] == "*/*" || accept[0] == "application/json")
 }

@@ -72,7 +72,7 @@ func TestTheShortWayLeadsWhereCurlyRouterDoes(t *testing.T) {
 	compare(http.MethodGet, "/kapis/"+strings.Repeat("a/", 40), "")
 }
 
-// listsOf has the same list twice, of which one route knows of parts.
+// listsOf has the same list twice; one of the routes supports partial lists.
 func listsOf(answer string) *restful.WebService {
 	ws := new(restful.WebService).Path("/kapis/lists.example/v1").Produces(restful.MIME_JSON)
 	to := func(_ *restful.Request, resp *restful.Response) { _, _ = io.WriteString(resp, answer) }
@@ -82,8 +82,8 @@ func listsOf(answer string) *restful.WebService {
 	return ws
 }
 
-// S1, S2: a decision for a part of a list lets it pass to routes that say that they know of parts; any
-// other refuses in the words of filter.Authorize, and so do all where there is no decision.
+// S1, S2: a decision for a partial list permits only routes that say that they support partial lists; any other refuses in the words of filter.Authorize, and
+// so do all if there is no decision.
 func TestOnlyMarkedRoutesAnswerWithAPart(t *testing.T) {
 	routes, err := newRoutes(append(someServices(), listsOf("all of it")))
 	if err != nil {

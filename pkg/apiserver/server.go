@@ -20,7 +20,7 @@ import (
 	"kapis.dev/ks-apiserver/pkg/web"
 )
 
-// The limits of a connection. Nothing here limits how long an answer may take: watches last.
+// The limits of a connection. Nothing here limits how long an answer may take, because watches last.
 const (
 	readHeaderTimeout = 10 * time.Second
 	idleTimeout       = 3 * time.Minute
@@ -29,7 +29,7 @@ const (
 	drainDelay        = time.Second
 )
 
-// Listen says where to serve.
+// Listen configures the ports.
 type Listen struct {
 	// BindAddress is the address of both ports.
 	BindAddress string
@@ -39,7 +39,7 @@ type Listen struct {
 	CertFile, KeyFile string
 }
 
-// open binds the ports. The error names the one that is taken.
+// open binds the ports. The error names the one that is in use.
 func (l Listen) open(ctx context.Context, peers *clientCA) (insecure, secure net.Listener, err error) {
 	if l.InsecurePort == 0 && l.SecurePort == 0 {
 		return nil, nil, errors.New("nothing to serve: --insecure-port and --secure-port are both 0")
@@ -80,9 +80,9 @@ func (l Listen) open(ctx context.Context, peers *clientCA) (insecure, secure net
 	return insecure, tls.NewListener(secure, served), nil
 }
 
-// serve answers requests until ctx is done, then drains: /readyz says so at once, streams are ended,
-// and what is open may finish for drainTimeout. The ports stay open meanwhile, for at least
-// drainDelay, so that who balances load sees /readyz before it sees a refused connection.
+// serve answers requests until ctx is done, then drains: /readyz fails at once, streams are ended, and open requests may finish for
+// drainTimeout. The ports stay open meanwhile, for at least drainDelay, so that load balancers see /readyz fail before connections are
+// refused.
 func serve(ctx context.Context, handler http.Handler, listeners []net.Listener, d *drain) error {
 	base, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
@@ -112,7 +112,7 @@ func serve(ctx context.Context, handler http.Handler, listeners []net.Listener, 
 	end, stop := context.WithTimeout(base, drainDelay)
 	defer stop()
 	if srv.Shutdown(end) != nil {
-		_ = srv.Close() // connections on which nothing was asked yet
+		_ = srv.Close() // connections without a request yet
 	}
 	if !finished {
 		return fmt.Errorf("stop: %d requests were still open after %v", d.open.Load(), drainTimeout)
@@ -120,8 +120,8 @@ func serve(ctx context.Context, handler http.Handler, listeners []net.Listener, 
 	return nil
 }
 
-// klogWriter takes what net/http has to say of single connections: a client's broken TLS handshake
-// is nothing to wake a person for.
+// klogWriter logs what net/http reports about single connections at a low level: a client's broken TLS handshake needs no one's
+// attention.
 type klogWriter struct{}
 
 func (klogWriter) Write(p []byte) (int, error) {
@@ -129,8 +129,7 @@ func (klogWriter) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// drain knows how many requests are open, and tells streams to end. Requests for health do not
-// count, since they go on while the others finish.
+// drain counts the open requests, and ends streams. Requests for health do not count, because they go on while the others finish.
 type drain struct {
 	open    atomic.Int64
 	started context.Context
@@ -162,7 +161,7 @@ func (d *drain) count(next http.Handler) http.Handler {
 	})
 }
 
-// wait returns once no request is open, not before least, and says whether that was before most.
+// wait returns once no request is open, not before least, and reports whether that was before most.
 func (d *drain) wait(least, most time.Duration) bool {
 	deadline := time.After(most)
 	tick := time.NewTicker(least / 20)
@@ -182,8 +181,7 @@ func (d *drain) wait(least, most time.Duration) bool {
 	}
 }
 
-// certificateFile is a certificate that is read again when its file changes, so that a renewed one
-// is served without a restart.
+// certificateFile is a certificate that is read again when its file changes, so that a renewed one is served without a restart.
 type certificateFile struct {
 	certFile, keyFile string
 	now               func() time.Time

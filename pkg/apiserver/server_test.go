@@ -91,7 +91,7 @@ func TestOpenRequestsFinishAndReadinessTurnsBeforeThePortCloses(t *testing.T) {
 	}
 }
 
-// A client that announces a body and sends none neither holds the server that stops, nor makes its end an unclean one.
+// A client that announces a body and sends none neither delays the server's stop, nor makes it an unclean one.
 func TestABodyThatNeverComesDoesNotHoldTheDrain(t *testing.T) {
 	var lc net.ListenConfig
 	ln, err := lc.Listen(t.Context(), "tcp", "127.0.0.1:0")

@@ -11,8 +11,8 @@ import (
 	"kapis.dev/ks-apiserver/pkg/token"
 )
 
-// makeSessions makes the index of sessions, which live in the Kubernetes API and, where the configuration names one, in a
-// Redis server.
+// makeSessions makes the index of sessions, which are stored in the Kubernetes API and, if the configuration names one, in a Redis
+// server.
 func (p *components) makeSessions() error {
 	client, err := session.NewClient(p.cluster)
 	if err != nil {
@@ -37,7 +37,7 @@ func (p *components) makeSessions() error {
 	return err
 }
 
-// openRedis makes the client of the Redis servers that the configuration names.
+// openRedis returns the client of the Redis servers that the configuration names.
 func openRedis(c *config.CacheOptions, keys token.KeySource) (*redis.Sessions, error) {
 	encrypted, err := c.TLS.Client()
 	if err != nil {
@@ -54,7 +54,7 @@ func openRedis(c *config.CacheOptions, keys token.KeySource) (*redis.Sessions, e
 	return redis.New(o), nil
 }
 
-// runSessions looks after the sessions until ctx ends.
+// runSessions runs the sessions' background work until ctx ends.
 func (p *components) runSessions(ctx context.Context) {
 	p.running.Go(func() { p.sessions.Run(ctx) })
 	if p.redis == nil {
@@ -62,11 +62,11 @@ func (p *components) runSessions(ctx context.Context) {
 	}
 	p.running.Go(func() {
 		p.redis.Run(ctx, p.sessions)
-		_ = p.redis.Close() // nothing is under way any more that could be lost
+		_ = p.redis.Close() // nothing is pending any more that could be lost
 	})
 }
 
-// askProvider asks an identity provider again who the person of a session is.
+// askProvider asks an identity provider again for the user of a session.
 func (p *components) askProvider(ctx context.Context, s *session.Session, subject, refresh string) (groups []string, newRefresh,
 	hint string, err error) {
 	id, err := p.directory.Refresh(ctx, s.Provider, subject, refresh)

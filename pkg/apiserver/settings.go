@@ -8,7 +8,7 @@ import (
 	kapisconfig "kapis.dev/ks-apiserver/pkg/kapis/config"
 )
 
-// configService has the routes of what clients need to know of the configuration, and of what is set while the platform runs.
+// configService returns the routes of the configuration that clients need, and of the settings that are changed while the platform runs.
 func (p routes) configService() *restful.WebService {
 	fleet, issuer := p.cfg.Multicluster, p.cfg.Authentication.Issuer
 	return kapisconfig.Handler{
@@ -25,7 +25,7 @@ func (p routes) configService() *restful.WebService {
 	}.V1alpha2()
 }
 
-// shownClients are the OAuth clients without what only they and we may know.
+// shownClients returns the OAuth clients without their secrets.
 func (p routes) shownClients() []kapisconfig.Client {
 	all := p.clients.All()
 	out := make([]kapisconfig.Client, 0, len(all))

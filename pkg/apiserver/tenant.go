@@ -11,12 +11,12 @@ import (
 	"kapis.dev/ks-apiserver/pkg/tenant"
 )
 
-// fleet are the clusters.
+// fleet returns the clusters.
 func (p *components) fleet() *tenant.Clusters {
 	return &tenant.Clusters{Store: p.store, Host: p.cfg.Multicluster.HostClusterName}
 }
 
-// tenantServices have the routes of workspaces, and beside them those of the kinds of their group.
+// tenantServices returns the routes of workspaces, and those of the kinds of their group.
 func (p routes) tenantServices(kinds *dynamic.Handler) []*restful.WebService {
 	h := &kapistenant.Handler{
 		Resources: p.resources, Streams: p.streams, AsCaller: p.caller(), Fleet: p.fleet(), Labelled: p.rbac, Now: time.Now,

@@ -9,14 +9,12 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// loadTimeout bounds one question to kube-apiserver; building a document anew takes it seconds.
+// loadTimeout bounds one request to kube-apiserver, which takes seconds to build a document again.
 const loadTimeout = 30 * time.Second
 
-// fresh is a value that is asked for again when somebody wants it and it is older than keep. While
-// it can't be had, the last one is good enough.
+// fresh is a value that is requested again on demand when it is older than keep. While that fails, the last one is used.
 type fresh[T any] struct {
-	// load returns the value, or the one before where that did not change. The first time, before
-	// is zero.
+	// load returns the value, or before if it did not change. The first time, before is zero.
 	load func(ctx context.Context, before T) (T, error)
 	now  func() time.Time
 	keep time.Duration
@@ -35,10 +33,10 @@ func (f *fresh[T]) current(ctx context.Context) (T, error) {
 		return v, err
 	}
 	done := f.once.DoChan("", func() (any, error) {
-		if v, ok, err := f.cached(); ok { // the one before has just finished
+		if v, ok, err := f.cached(); ok { // another goroutine has just loaded it
 			return v, err
 		}
-		return f.reload() // for all who wait: not with the context of one of them
+		return f.reload() // for all waiting goroutines: not with the context of one of them
 	})
 	select {
 	case res := <-done:
@@ -80,7 +78,7 @@ func (f *fresh[T]) reload() (T, error) {
 	return f.value, f.err
 }
 
-// stale makes the next question go to kube-apiserver.
+// stale makes the next call load the value again.
 func (f *fresh[T]) stale() {
 	f.mu.Lock()
 	defer f.mu.Unlock()

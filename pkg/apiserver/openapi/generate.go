@@ -128,7 +128,7 @@ func generateV3(routes []*route, types *types, info *spec.Info) (*ownDocument, e
 	return &ownDocument{json: &asText, protobuf: &asBinary, hash: hash}, nil
 }
 
-// byDocument sorts routes by the document of version 3 that they are in.
+// byDocument groups routes by their document of version 3.
 func byDocument(routes []*route) map[string][]*route {
 	parts := map[string][]*route{}
 	for _, r := range routes {
@@ -137,8 +137,8 @@ func byDocument(routes []*route) map[string][]*route {
 	return parts
 }
 
-// documentOf is the path in the index for a service: kapis/{group}/{version} for an API group, and
-// the first segment for anything else, such as a service for all groups.
+// documentOf returns the path in the index for a service: kapis/{group}/{version} for an API group, and the first segment for anything
+// else, such as a service for all groups.
 func documentOf(root string) string {
 	segments := strings.Split(strings.Trim(root, "/"), "/")
 	if len(segments) >= 3 && segments[0] == "kapis" && !strings.ContainsAny(segments[1]+segments[2], "{*") {
@@ -156,7 +156,7 @@ func operation(r common.Route) (string, []string, error) {
 	return r.OperationName(), []string{r.(*route).document}, nil
 }
 
-// operationID makes a name of a method and a path that no other route has.
+// operationID returns a name made of a method and a path that no other route has.
 func operationID(method, path string, taken map[string]bool) string {
 	var b strings.Builder
 	b.WriteString(strings.ToLower(method))

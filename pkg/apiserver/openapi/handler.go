@@ -19,30 +19,29 @@ import (
 	"kapis.dev/ks-apiserver/pkg/web"
 )
 
-// Options are what New needs.
+// Options configure New.
 type Options struct {
-	// Config reaches kube-apiserver with this server's own identity, which may read the documents
-	// as everyone may who is authenticated.
+	// Config reaches kube-apiserver with this server's own identity, which may read the documents as every authenticated user may.
 	Config *rest.Config
 	// WebServices are the routes that this server's own documents are generated from.
 	WebServices []*restful.WebService
 	// Title and Version describe this server in its documents.
 	Title, Version string
-	// FreshFor is how long a document is served without asking kube-apiserver whether it changed;
-	// 1 s where it is zero. Nothing is asked while nobody reads.
+	// FreshFor is how long a document is served without asking kube-apiserver whether it changed; 1 s if it is zero. Without readers,
+	// nothing is requested.
 	FreshFor time.Duration
-	// Now is the clock; time.Now where it is nil.
+	// Now returns the time; time.Now if it is nil.
 	Now func() time.Time
 }
 
-// Handler answers /openapi/v2, /openapi/v3 and what is below /openapi/v3.
+// Handler answers /openapi/v2, /openapi/v3 and the paths below /openapi/v3.
 type Handler struct {
 	v2 map[format]*fresh[*document]
 	v3 *v3
 }
 
-// New generates this server's own documents; an error names the route or type that can't be
-// described. kube-apiserver's documents are fetched when they are asked for.
+// New generates this server's own documents; an error names the route or type that can't be described. kube-apiserver's documents are
+// fetched on demand.
 func New(o Options) (*Handler, error) {
 	if o.Now == nil {
 		o.Now = time.Now
@@ -107,7 +106,7 @@ const (
 	asProtobuf
 )
 
-// mediaType is what kube-apiserver calls f in version v2 or v3.
+// mediaType returns kube-apiserver's media type for f in version v2 or v3.
 func (f format) mediaType(version string) string {
 	if f == asJSON {
 		return "application/json"
@@ -115,8 +114,7 @@ func (f format) mediaType(version string) string {
 	return "application/com.github.proto-openapi.spec." + version + ".v1.0+protobuf"
 }
 
-// accepted picks the format that r prefers. The name with an @, which no media type may have, is
-// what older clients ask with.
+// accepted returns the format that r prefers. Older clients ask for it with an @ in the name, which no media type may have.
 func accepted(r *http.Request, version string) (format, bool) {
 	accept := r.Header.Get("Accept")
 	if accept == "" {
@@ -144,10 +142,10 @@ type document struct {
 	contentType string
 	etag        string // quoted
 	modified    time.Time
-	upstream    string // the ETag that kube-apiserver gave its part
+	upstream    string // the ETag of kube-apiserver's part
 }
 
-// serveDocument writes d, or 304 where the client has it.
+// serveDocument writes d, or 304 if the client has it.
 func serveDocument(w http.ResponseWriter, r *http.Request, d *document) {
 	h := w.Header()
 	h.Set("Content-Type", d.contentType)
@@ -163,7 +161,7 @@ func notFound(what string) error {
 	return status.Errorf(http.StatusNotFound, "there is no OpenAPI document %q", what)
 }
 
-// unavailable says that kube-apiserver's part can't be had now. An error that is a Status says more.
+// unavailable returns the error if kube-apiserver's part can't be had now. An error that is a Status says more.
 func unavailable(err error) error {
 	var s apierrors.APIStatus
 	if errors.As(err, &s) {

@@ -2,7 +2,7 @@ package openapi
 
 import "testing"
 
-// Documents that are asked for once at a time are told apart, whatever kube-apiserver writes as a hash.
+// Documents that are loaded once at a time have different keys, whatever kube-apiserver writes as a hash.
 func FuzzDocumentsAreToldApart(f *testing.F) {
 	f.Add("a b", "c", "a", "b c")
 	f.Add(`a" "b`, "c", "a", `b" "c`)

@@ -31,7 +31,7 @@ import (
 	"kapis.dev/ks-apiserver/pkg/request"
 )
 
-// kube is a kube-apiserver; version 3 it serves by its own library.
+// kube is a kube-apiserver; it serves version 3 by its own library.
 type kube struct {
 	*httptest.Server
 	v2    *v2Server
@@ -125,7 +125,7 @@ func spec3Doc(title string) *spec3.OpenAPI {
 		Paths: &spec3.Paths{Paths: map[string]*spec3.Path{}}}
 }
 
-// thing exercises what the schemas have to know.
+// thing has everything that the schemas must support.
 type thing struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
@@ -262,7 +262,7 @@ func TestV2JSONHoldsBothDocuments(t *testing.T) {
 	checkRefs(t, body)
 }
 
-// checkRefs checks that every reference within a document leads somewhere.
+// checkRefs checks that every reference within a document resolves.
 func checkRefs(t *testing.T, doc []byte) {
 	t.Helper()
 	var root any

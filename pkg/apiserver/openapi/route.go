@@ -11,13 +11,13 @@ import (
 // container gives the builders of kube-openapi all routes of one document.
 type container []*route
 
-// RootPath is that of all routes together.
+// RootPath returns the root of all routes.
 func (container) RootPath() string { return "/" }
 
-// PathParameters are none: each route has its own.
+// PathParameters returns none: each route has its own.
 func (container) PathParameters() []common.Parameter { return nil }
 
-// Routes are the routes.
+// Routes returns the routes.
 func (c container) Routes() []common.Route {
 	out := make([]common.Route, len(c))
 	for i, r := range c {
@@ -26,8 +26,8 @@ func (c container) Routes() []common.Route {
 	return out
 }
 
-// route is a route in the form that the builders understand wholly: they give up, or panic, over
-// samples without a name of their own, patterns in paths, and parameters that are not listed.
+// route is a route in a form that the builders fully support: they give up, or panic, on samples without a name of their own, patterns in
+// paths, and parameters that are not listed.
 type route struct {
 	method, path, id, doc string
 	document              string // the path of the v3 document that it is in
@@ -87,8 +87,7 @@ func (r response) Model() any      { return r.model }
 // variable is a variable in a path of go-restful, with or without a pattern.
 var variable = regexp.MustCompile(`\{([^}:]+)(:[^}]*)?\}`)
 
-// collect returns the routes of services; the first of those that share method and path, since that
-// is the one that go-restful picks.
+// collect returns the routes of services; the first of those that share method and path, because go-restful picks that one.
 func collect(services []*restful.WebService, types *types) []*route {
 	var out []*route
 	type key struct{ method, path string }
@@ -179,7 +178,7 @@ func (r *route) addResponses(in map[int]restful.ResponseError, types *types) {
 	}
 }
 
-// formAsBody turns the fields of a form into the body that they are, as version 3 has it.
+// formAsBody turns the fields of a form into a body, as version 3 has it.
 func (r *route) formAsBody(types *types) {
 	var form []parameter
 	rest := r.parameters[:0:0]

@@ -13,17 +13,17 @@ import (
 )
 
 const (
-	// module is whose types are described field by field; those of others are objects.
+	// module is the module whose types are described field by field; those of others are objects.
 	module = "kapis.dev/ks-apiserver/"
-	// prefix begins the names of our definitions. kube-apiserver has none that begin so.
+	// prefix begins the names of our definitions. None of kube-apiserver's begins with it.
 	prefix        = "dev.kapis."
 	genericObject = prefix + "Object"
 )
 
-// named is a sample that the builders know by a name only.
+// named is a sample that the builders know only by a name.
 type named string
 
-// OpenAPICanonicalTypeName is how the builders ask.
+// OpenAPICanonicalTypeName returns the name to the builders.
 func (n named) OpenAPICanonicalTypeName() string { return string(n) }
 
 // types are the types that routes read and write, and the types within those.
@@ -36,7 +36,7 @@ func newTypes() *types {
 	return &types{byName: map[string]reflect.Type{}, forms: map[string][]parameter{}}
 }
 
-// sample returns what stands for the type of v, and nil where v is nil.
+// sample returns the sample for the type of v, or nil if v is nil.
 func (t *types) sample(v any) any {
 	if v == nil {
 		return nil
@@ -50,7 +50,7 @@ func (t *types) sample(v any) any {
 	return named(name)
 }
 
-// form returns what stands for a form with these fields.
+// form returns the sample for a form with these fields.
 func (t *types) form(id string, fields []parameter) any {
 	name := prefix + "form." + id
 	t.forms[name] = fields
@@ -116,8 +116,8 @@ var (
 	}
 )
 
-// schema describes typ as encoding/json writes it. Types of this module within it become
-// references; top tells that typ is the definition itself.
+// schema describes typ as encoding/json writes it. Types of this module within it become references; top means that typ is the definition
+// itself.
 func (t *types) schema(typ reflect.Type, top bool, ref func(string) spec.Ref) spec.Schema {
 	switch {
 	case times[typ]:
@@ -127,7 +127,7 @@ func (t *types) schema(typ reflect.Type, top bool, ref func(string) spec.Ref) sp
 	case typ == reflect.TypeFor[metav1.Duration]():
 		return *simple("string", "")
 	case typ.Implements(marshaler) || reflect.PointerTo(typ).Implements(marshaler):
-		return spec.Schema{} // only its code knows
+		return spec.Schema{} // only its own code knows
 	case typ.Implements(textMarshaler) || reflect.PointerTo(typ).Implements(textMarshaler):
 		return *simple("string", "")
 	}
@@ -174,7 +174,7 @@ func (t *types) structure(typ reflect.Type, top bool, ref func(string) spec.Ref)
 	return s
 }
 
-// fields adds the fields of a struct, those of embedded structs among them.
+// fields adds the fields of a struct, including those of embedded structs.
 func (t *types) fields(typ reflect.Type, to map[string]spec.Schema, ref func(string) spec.Ref) {
 	for f := range typ.Fields() {
 		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")

@@ -12,7 +12,7 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// maxDocument is far more than the document of a cluster with thousands of custom resources.
+// maxDocument is far larger than the document of a cluster with thousands of custom resources.
 const maxDocument = 128 << 20
 
 // upstream reads kube-apiserver's documents.
@@ -45,7 +45,7 @@ func (e *statusError) Error() string {
 	return fmt.Sprintf("read %s of kube-apiserver: it answered %d", e.path, e.code)
 }
 
-// get reads a document. It returns nil where the document still has the ETag given.
+// get reads a document. It returns nil if the document still has the given ETag.
 func (u *upstream) get(ctx context.Context, path, hash, accept, etag string) (*document, error) {
 	to := *u.base
 	to.Path = strings.TrimSuffix(to.Path, "/") + path
@@ -86,7 +86,7 @@ func (u *upstream) get(ctx context.Context, path, hash, accept, etag string) (*d
 	}
 	d.modified, err = http.ParseTime(res.Header.Get("Last-Modified"))
 	if err != nil {
-		d.modified = time.Time{} // http.ServeContent then says nothing of it
+		d.modified = time.Time{} // http.ServeContent then sends no Last-Modified
 	}
 	return d, nil
 }

@@ -9,11 +9,9 @@ import (
 	"strings"
 )
 
-// loadV2 puts the two documents together. Neither is parsed, for kube-apiserver's has several
-// megabytes: ours names its definitions so that they can't clash, and so its members are inserted
-// into the objects of the other; and of two protobuf messages that are written one after the
-// other, every reader makes their union (Protocol Buffers, "Last One Wins": embedded messages are
-// merged, repeated fields appended).
+// loadV2 merges the two documents. Neither is parsed, because kube-apiserver's has several megabytes. Our definitions have names that
+// can't clash, so our members are inserted into the objects of the other; and of two protobuf messages that are written one after the
+// other, every reader makes their union (Protocol Buffers, "Last One Wins": embedded messages are merged, repeated fields appended).
 func loadV2(up *upstream, own *documents, f format) func(context.Context, *document) (*document, error) {
 	return func(ctx context.Context, before *document) (*document, error) {
 		etag := ""
@@ -49,8 +47,8 @@ type members struct {
 
 var errNotObject = errors.New("not a JSON object")
 
-// splice returns doc with members inserted in the objects that they are of; such an object is made
-// where there is none. doc must be valid JSON; of what is not, an error or nonsense may be made.
+// splice returns doc with members inserted into their objects; a missing object is added. doc must be valid JSON; otherwise the result is
+// an error or nonsense.
 func splice(doc []byte, add []members) ([]byte, error) {
 	top, objects, err := scan(doc)
 	if err != nil {
@@ -85,13 +83,13 @@ func splice(doc []byte, add []members) ([]byte, error) {
 	return append(out, doc[from:]...), nil
 }
 
-// object is a member of a JSON document whose value is an object; at is behind its brace.
+// object is a member of a JSON document whose value is an object; at is the position after its brace.
 type object struct {
 	name string
 	at   int
 }
 
-// scan finds the objects at the top of doc, in order. top is behind the brace of doc itself.
+// scan finds the objects at the top of doc, in order. top is the position after the brace of doc itself.
 func scan(doc []byte) (top int, objects []object, err error) {
 	i := skipSpace(doc, 0)
 	if i >= len(doc) || doc[i] != '{' {
@@ -146,7 +144,7 @@ func skipValue(b []byte, i int) int {
 			depth++
 		case '}', ']':
 			if depth == 0 {
-				return i // of the object around
+				return i // of the enclosing object
 			}
 			if depth--; depth == 0 {
 				return i + 1
@@ -161,7 +159,7 @@ func skipValue(b []byte, i int) int {
 	return i
 }
 
-// skipString returns what is behind the string whose quote is at i.
+// skipString returns the position after the string whose quote is at i.
 func skipString(b []byte, i int) int {
 	for i++; i < len(b); i++ {
 		n := bytes.IndexByte(b[i:], '"')

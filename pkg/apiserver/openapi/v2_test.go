@@ -39,7 +39,7 @@ func FuzzSpliceKeepsWhatWasThere(f *testing.F) {
 		out, err := splice([]byte(s), add)
 		var before map[string]json.RawMessage
 		if json.Unmarshal([]byte(s), &before) != nil || before == nil {
-			return // not what it is made for; that it returns is enough
+			return // not valid input; that it returns is enough
 		}
 		if err != nil || !json.Valid(out) {
 			t.Fatalf("%q becomes %q: %v", s, out, err)

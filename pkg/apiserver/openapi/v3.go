@@ -18,11 +18,11 @@ import (
 	"kapis.dev/ks-apiserver/pkg/web"
 )
 
-// maxCached bounds what is kept of kube-apiserver's v3 documents, in bytes.
+// maxCached bounds the cached v3 documents of kube-apiserver, in bytes.
 const maxCached = 24 << 20
 
-// v3 serves the index and the documents that it lists. A document is asked for by its path and the
-// hash that the index gives it, by which clients keep it for as long as they like.
+// v3 serves the index and the documents that it lists. A document is requested by its path and the hash in the index, with which clients
+// may cache it as long as they like.
 type v3 struct {
 	up    *upstream
 	own   *documents
@@ -41,7 +41,7 @@ type docKey struct {
 	format     format
 }
 
-// index is the list of documents: where they are, and their hashes.
+// index is the list of documents: their paths and hashes.
 type index struct {
 	document
 	hashes map[string]string
@@ -115,8 +115,8 @@ func (v *v3) serveIndex(w http.ResponseWriter, r *http.Request) {
 	serveDocument(w, r, &x.document)
 }
 
-// serve answers with the document at path. A hash that is not the current one leads to the one that
-// is, as at kube-apiserver; the current one may be kept for ever.
+// serve answers with the document at path. A hash that is not the current one redirects to the current one, as at kube-apiserver; the
+// current one may be cached forever.
 func (v *v3) serve(w http.ResponseWriter, r *http.Request, path string) {
 	f, ok := accepted(r, "v3")
 	if !ok {
@@ -160,10 +160,10 @@ func (v *v3) serve(w http.ResponseWriter, r *http.Request, path string) {
 	serveDocument(w, r, d)
 }
 
-// text is k as a text that no other key has: quoted, so that no hash goes on as a path.
+// text returns k as a text that no other key has: quoted, so that no hash runs into a path.
 func (k docKey) text() string { return fmt.Sprintf("%d %q %q", k.format, k.hash, k.path) }
 
-// document returns the document of k: ours, one that is kept, or kube-apiserver's.
+// document returns the document of k: ours, a cached one, or kube-apiserver's.
 func (v *v3) document(ctx context.Context, k docKey) (*document, error) {
 	if own, ok := v.own.v3[k.path]; ok {
 		return own.in(k.format), nil
@@ -194,8 +194,8 @@ func (v *v3) document(ctx context.Context, k docKey) (*document, error) {
 	}
 }
 
-// keep remembers d. When the bound is reached, everything is forgotten and begins anew: that is
-// rare, costs one request per document, and needs no bookkeeping in between.
+// keep caches d. When the bound is reached, the whole cache is emptied: that is rare, costs one request per document, and needs no
+// bookkeeping otherwise.
 func (v *v3) keep(k docKey, d *document) {
 	v.mu.Lock()
 	defer v.mu.Unlock()

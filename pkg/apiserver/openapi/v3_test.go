@@ -79,7 +79,7 @@ func TestV3FollowsKube(t *testing.T) {
 	if n := k.count("/openapi/v3/apis/apps/v1"); n != 1 {
 		t.Errorf("a document that is kept was asked for %d times", n)
 	}
-	// Changed behind an index that is still fresh: the hash in it leads to the new one.
+	// It changed while the cached index is still fresh: the hash in it redirects to the new one.
 	k.v3.UpdateGroupVersion("apis/apps/v1", spec3Doc("Changed"))
 	h.v3.mu.Lock()
 	clear(h.v3.docs)
@@ -87,7 +87,7 @@ func TestV3FollowsKube(t *testing.T) {
 	if res, body := fetch(t, srv.URL+"/openapi/v3/apis/apps/v1"); res.StatusCode != http.StatusOK || !bytes.Contains(body, []byte("Changed")) {
 		t.Errorf("%d %s", res.StatusCode, body)
 	}
-	// A custom resource follows within the time.
+	// A custom resource appears within the time.
 	k.v3.UpdateGroupVersion("apis/new.example/v1", spec3Doc("New"))
 	clock.pass(time.Second)
 	if res, _ := fetch(t, srv.URL+"/openapi/v3/apis/new.example/v1"); res.StatusCode != http.StatusOK {
