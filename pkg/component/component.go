@@ -1,5 +1,4 @@
-// Package component tells how the parts of the platform are: the services of its own namespaces, and the
-// pods behind them.
+// Package component reports the state of the platform's components: the Services of its own namespaces, and their pods.
 package component
 
 import (
@@ -31,17 +30,17 @@ var (
 	nodes      = schema.GroupVersionResource{Version: "v1", Resource: "nodes"}
 )
 
-// Snapshots gives the objects of a kind; *store.Store does.
+// Snapshots returns the objects of a kind; *store.Store does.
 type Snapshots interface {
 	Snapshot(ctx context.Context, gvr schema.GroupVersionResource) (*index.Snapshot, error)
 }
 
-// Service tells how components are.
+// Service reports the state of components.
 type Service struct {
 	Store Snapshots
 }
 
-// Status is how one component is.
+// Status is the state of one component.
 type Status struct {
 	Name      string `json:"name"`
 	Namespace string `json:"namespace"`
@@ -56,7 +55,7 @@ type Status struct {
 	HealthyBackends int `json:"healthyBackends"`
 }
 
-// Health is how the components and the nodes are.
+// Health is the state of the components and the nodes.
 type Health struct {
 	Components []Status `json:"kubesphereStatus"`
 	// Kubernetes is always empty: clients of older versions look for it.
@@ -88,8 +87,8 @@ func (s *Service) List(ctx context.Context) ([]Status, error) {
 	return out, nil
 }
 
-// Get returns a component by its name. Of several in different namespaces it is the platform's own, then
-// that of Kubernetes, then the first by namespace.
+// Get returns a component by its name. Of several in different namespaces it is the platform's own, then that of Kubernetes, then the
+// first by namespace.
 func (s *Service) Get(ctx context.Context, name string) (*Status, error) {
 	w, err := s.look(ctx)
 	if err != nil {
@@ -105,7 +104,7 @@ func (s *Service) Get(ctx context.Context, name string) (*Status, error) {
 	return nil, apierrors.NewNotFound(schema.GroupResource{Resource: "components"}, name)
 }
 
-// Health returns how all components and nodes are.
+// Health returns the state of all components and nodes.
 func (s *Service) Health(ctx context.Context) (*Health, error) {
 	components, err := s.List(ctx)
 	if err != nil {
@@ -125,7 +124,7 @@ func (s *Service) Health(ctx context.Context) (*Health, error) {
 	return out, nil
 }
 
-// world is one look at what components are made of.
+// world is the snapshots that components are computed from.
 type world struct {
 	namespaces     []string
 	services, pods *index.Snapshot
@@ -154,7 +153,7 @@ func (s *Service) look(ctx context.Context) (*world, error) {
 	return w, nil
 }
 
-// status returns how the component of a Service is. A Service that selects no pods is none.
+// status returns the state of the component of a Service. A Service that selects no pods is no component.
 func (w *world) status(service *index.Record) (Status, bool) {
 	selector := map[string]string{}
 	for m := rawjson.Object(rawjson.Get(service.JSON.String(), "spec", "selector")); m.Next(); {
@@ -180,7 +179,7 @@ func (w *world) status(service *index.Record) (Status, bool) {
 	return st, true
 }
 
-// backends returns the smallest range of pods that the selector's are in.
+// backends returns the smallest range of pods that contains all that the selector matches.
 func (w *world) backends(namespace string, selector map[string]string) index.Range {
 	smallest := w.pods.ByCreated(index.InNamespace(namespace))
 	for key, value := range selector {
@@ -200,8 +199,7 @@ func has(pod *index.Record, selector map[string]string) bool {
 	return true
 }
 
-// hasEnded tells the pods that no Service sends anything to any more, and that stay until somebody
-// removes them.
+// hasEnded reports whether a pod has ended, so that no Service sends it requests any more, and stays until it is deleted.
 func hasEnded(pod string) bool {
 	phase := rawjson.GetText(pod, "status", "phase")
 	return phase == "Succeeded" || phase == "Failed"

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// validateAccounts checks what limits logins, records and keys.
+// validateAccounts validates the limits of logins, records and keys.
 func (a *Authentication) validateAccounts(fault func(format string, args ...any)) {
 	if n := a.AuthenticateRateLimiterMaxTries; n < 1 || n > 1000 {
 		fault("authentication.authenticateRateLimiterMaxTries: %d is not from 1 to 1000", n)

@@ -11,7 +11,7 @@ const (
 	FailureNoOpinion = "NoOpinion"
 )
 
-// Order returns who decides, in the order in which they are asked.
+// Order returns the authorizers, in the order in which they are asked.
 func (a *Authorization) Order() []string {
 	if len(a.Modes) == 0 {
 		return []string{a.Mode}

@@ -17,15 +17,15 @@ const CacheRedis = "redis"
 
 // Cache is the section cache (v3.4: redis, whose keys are those of options).
 type Cache struct {
-	// Type is InMemoryCache, which is nothing of its own, or redis; InMemoryCache.
+	// Type is InMemoryCache, which has no server, or redis; InMemoryCache.
 	Type string `json:"type"`
-	// Options are where the Redis server is.
+	// Options say where the Redis server is.
 	Options CacheOptions `json:"options"`
 }
 
 // CacheOptions is the section cache.options.
 type CacheOptions struct {
-	// Host and Port are the address of the Redis server; "" and 6379. Sentinel or Cluster take their place.
+	// Host and Port are the address of the Redis server; "" and 6379. Sentinel or Cluster replace them.
 	Host string `json:"host"`
 	Port int    `json:"port"`
 	// Username and Password log in to the servers; "" is the default user, and no password.
@@ -39,8 +39,8 @@ type CacheOptions struct {
 	Sentinel CacheSentinel `json:"sentinel"`
 	// Cluster is a Redis Cluster.
 	Cluster CacheCluster `json:"cluster"`
-	// AcceptUnsealedUntil, a time as in 2027-01-31T00:00:00Z, lets sessions in until then that an older version of this server put into Redis
-	// without sealing them; "" lets none in.
+	// AcceptUnsealedUntil, a time as in 2027-01-31T00:00:00Z, accepts until then sessions that an older version of this server put into
+	// Redis without sealing them; "" accepts none.
 	AcceptUnsealedUntil string `json:"acceptUnsealedUntil"`
 
 	CleanupPeriod any `json:"cleanupPeriod" config:"unread"`
@@ -50,7 +50,7 @@ type CacheOptions struct {
 type CacheTLS struct {
 	// Enabled turns TLS on; false. The certificate of the server is always verified.
 	Enabled bool `json:"enabled"`
-	// CAFile is a PEM file of who vouches for the servers' certificates; "" for the authorities of this machine.
+	// CAFile is a PEM file of the CAs of the servers' certificates; "" for the CAs of this machine.
 	CAFile string `json:"caFile"`
 	// CertFile and KeyFile are PEM files of this client's certificate, for servers that ask for one; none.
 	CertFile string `json:"certFile"`
@@ -72,7 +72,7 @@ type CacheSentinel struct {
 
 // CacheCluster is the section cache.options.cluster.
 type CacheCluster struct {
-	// Addresses are host:port of some of the nodes, which tell of the others; none for no Cluster.
+	// Addresses are host:port of some of the nodes, which name the others; none for no Cluster.
 	Addresses []string `json:"addresses"`
 }
 
@@ -88,7 +88,7 @@ func modernizeRedis(doc map[string]any) error {
 		return errors.New("redis is a section: expected keys below it")
 	}
 	if host, _ := existing(options, "host").(string); host == "" {
-		return nil // an older installation without Redis has the section, too
+		return nil // older installations without Redis have the section, too
 	}
 	cache, ok := section(doc, "cache")
 	if !ok {
@@ -173,12 +173,12 @@ func (t *CacheTLS) check(fault func(format string, args ...any)) {
 	}
 }
 
-// UsesSentinel says whether sentinels are asked which server is the master.
+// UsesSentinel reports whether sentinels are asked which server is the master.
 func (o *CacheOptions) UsesSentinel() bool {
 	return o.Sentinel.MasterName != "" || len(o.Sentinel.Addresses) > 0
 }
 
-// Addresses returns whom the client connects to: the server, the sentinels, or nodes of a Cluster.
+// Addresses returns the addresses that the client connects to: the server, the sentinels, or nodes of a Cluster.
 func (o *CacheOptions) Addresses() []string {
 	switch {
 	case o.UsesSentinel():
@@ -196,7 +196,7 @@ func (o *CacheOptions) unsealedUntil() (time.Time, error) {
 	return time.Parse(time.RFC3339, o.AcceptUnsealedUntil)
 }
 
-// UnsealedUntil returns the time until which sessions are let in that are not sealed.
+// UnsealedUntil returns the time until which unsealed sessions are accepted.
 func (o *CacheOptions) UnsealedUntil() time.Time {
 	t, _ := o.unsealedUntil() // was checked by Validate
 	return t
@@ -228,5 +228,5 @@ func (t *CacheTLS) Client() (*tls.Config, error) {
 	return c, nil
 }
 
-// String names the servers and no more.
+// String returns the addresses of the servers, and no password.
 func (o CacheOptions) String() string { return strings.Join(o.Addresses(), ",") }

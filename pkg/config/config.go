@@ -1,9 +1,8 @@
-// Package config is the configuration file: its fields, their defaults, what is refused, and Load.
+// Package config is the configuration file: its fields, their defaults, their validation, and Load.
 //
-// The file is kubesphere.yaml. Names of both generations are read: the v4 names, and
-// authentication.oauthOptions of v3.4 (see legacy.go). Keys are matched without regard to case, as
-// clients of the older format wrote them. A key that nothing reads is an error; a section that a
-// KubeSphere installation has and this program has no use for is accepted and listed in Ignored.
+// The file is kubesphere.yaml. Names of both generations are read: the v4 names, and authentication.oauthOptions of v3.4 (see legacy.go).
+// Keys are matched without regard to case, as clients of the older format wrote them. An unknown key is an error; a section that a
+// KubeSphere installation has and this program does not use is accepted and listed in Ignored.
 package config
 
 import (
@@ -19,27 +18,27 @@ type Config struct {
 	Kubernetes Kubernetes `json:"kubernetes"`
 	// Authentication is how people and programs log in.
 	Authentication Authentication `json:"authentication"`
-	// Authorization is who decides.
+	// Authorization says who decides about requests.
 	Authorization Authorization `json:"authorization"`
 	// Multicluster is what this cluster is in a fleet.
 	Multicluster Multicluster `json:"multicluster"`
 	// Resources is what lists of objects serve.
 	Resources Resources `json:"resources"`
-	// Egress is what this server connects to for users.
+	// Egress limits what this server connects to for users.
 	Egress Egress `json:"egress"`
 	// Cache is an optional store of sessions; without it they live in the Kubernetes API.
 	Cache Cache `json:"cache"`
-	// Kubeconfig is the kubeconfig that people are given.
+	// Kubeconfig is the kubeconfig that users are given.
 	Kubeconfig Kubeconfig `json:"kubeconfig"`
 
-	// Ignored are the keys that the file or the environment has and that nothing reads yet, sorted.
+	// Ignored are the keys in the file or the environment that are not read, sorted.
 	Ignored []string `json:"-"`
-	// Exposed are the keys of the file that hold secrets, sorted, where the file is that of a ConfigMap: whoever may read ConfigMaps reads
-	// them.
+	// Exposed are the keys of the file that hold secrets, sorted, where the file is that of a ConfigMap: every user who may read
+	// ConfigMaps reads them.
 	Exposed []string `json:"-"`
 
-	// Sections of an installation's file that this program does not read. They stand here so that
-	// such a file loads, and each of them that is set is listed in Ignored.
+	// Sections of an installation's file that this program does not read. They are declared so that such a file loads, and each of them
+	// that is set is listed in Ignored.
 	Unread
 }
 
@@ -58,36 +57,35 @@ type Kubernetes struct {
 type Authentication struct {
 	// Issuer is the token issuer.
 	Issuer Issuer `json:"issuer"`
-	// MultipleLogin allows one person several sessions at once; true. With false a login ends the
-	// person's other sessions.
+	// MultipleLogin allows one user several sessions at once; true. With false a login ends the user's other sessions.
 	MultipleLogin bool `json:"multipleLogin"`
-	// Clients are OAuth clients beside those in Secrets (v3.4: oauthOptions.clients); none.
+	// Clients are OAuth clients besides those in Secrets (v3.4: oauthOptions.clients); none.
 	Clients []Client `json:"clients"`
-	// PasswordGrant lets trusted clients, such as the console, take people's passwords (grant_type=password); true.
+	// PasswordGrant lets trusted clients, such as the console, accept users' passwords (grant_type=password); true.
 	PasswordGrant bool `json:"passwordGrant"`
-	// IdentityProviders vouch for people, beside those in Secrets (v3.4: oauthOptions.identityProviders); none.
+	// IdentityProviders authenticate users, besides those in Secrets (v3.4: oauthOptions.identityProviders); none.
 	IdentityProviders []IdentityProvider `json:"identityProviders"`
 
-	// AuthenticateRateLimiterMaxTries is how many wrong passwords one place has for one user within
+	// AuthenticateRateLimiterMaxTries is how many wrong passwords one source may send for one user within
 	// AuthenticateRateLimiterDuration; 5 and 30m.
 	AuthenticateRateLimiterMaxTries int      `json:"authenticateRateLimiterMaxTries"`
 	AuthenticateRateLimiterDuration Duration `json:"authenticateRateLimiterDuration"`
-	// LoginHistoryRetentionPeriod is how long records of logins are kept, and LoginHistoryMaximumEntries how many of
-	// one user; 168h and 100.
+	// LoginHistoryRetentionPeriod is how long records of logins are stored, and LoginHistoryMaximumEntries how many of one user; 168h and
+	// 100.
 	LoginHistoryRetentionPeriod Duration `json:"loginHistoryRetentionPeriod"`
 	LoginHistoryMaximumEntries  int      `json:"loginHistoryMaximumEntries"`
-	// TrustedProxies are the addresses, or ranges such as 10.244.0.0/16, of proxies (the console is one) whose word on
-	// where a login comes from counts: X-Forwarded-For, or else, where the console logs somebody in itself, X-Client-Ip; none.
+	// TrustedProxies are the addresses, or ranges such as 10.244.0.0/16, of proxies (the console is one) that are trusted about the
+	// source of a login: X-Forwarded-For, or else, where the console itself logs a user in, X-Client-Ip; none.
 	TrustedProxies []string `json:"trustedProxies"`
-	// SecondFactor is off, optional (whoever has one is asked for it) or required; optional.
+	// SecondFactor is off, optional (users who have one are asked for it) or required; optional.
 	SecondFactor string `json:"secondFactor"`
-	// APIKeyMaximumAge is how long an API key may be good; 8760h.
+	// APIKeyMaximumAge is the longest life of an API key; 8760h.
 	APIKeyMaximumAge Duration `json:"apiKeyMaximumAge"`
 
 	KubectlImage any `json:"kubectlImage" config:"unread"`
 }
 
-// DefaultIssuerURL is the issuer where none is configured: the name of the Service, which no one outside of the cluster can reach.
+// DefaultIssuerURL is the issuer where none is configured: the name of the Service, which can't be reached from outside the cluster.
 const DefaultIssuerURL = "https://ks-apiserver.kubesphere-system.svc"
 
 // Issuer is the section authentication.issuer.
@@ -95,24 +93,24 @@ type Issuer struct {
 	// URL is the iss of tokens and the base of the endpoints in the discovery document; https://ks-apiserver.kubesphere-system.svc. An http
 	// URL is for a loopback address: tokens, passwords and codes would cross a network in the clear.
 	URL string `json:"url"`
-	// AllowInsecureURL lets URL be http at any address, as configurations of older installations have it; false.
+	// AllowInsecureURL allows URL to be http at any address, as configurations of older installations have it; false.
 	AllowInsecureURL bool `json:"allowInsecureURL"`
 	// AccessTokenMaxAge is the life of an access token; 2h. 0 means: as long as its session.
 	AccessTokenMaxAge Duration `json:"accessTokenMaxAge"`
 	// AccessTokenInactivityTimeout is how long after the end of an access token its refresh token
 	// still works; 2h.
 	AccessTokenInactivityTimeout Duration `json:"accessTokenInactivityTimeout"`
-	// AuthorizationCodeMaxAge is how long an authorization code is good; 1m. At most 10m (RFC 6749, 4.1.2).
+	// AuthorizationCodeMaxAge is how long an authorization code is valid; 1m. At most 10m (RFC 6749, 4.1.2).
 	AuthorizationCodeMaxAge Duration `json:"authorizationCodeMaxAge"`
 	// MaximumClockSkew is how far the clocks of replicas may differ; 30s.
 	MaximumClockSkew Duration `json:"maximumClockSkew"`
 
-	// SigningKeyRotation is how long a key signs tokens before a new one takes its place; 2160h. 0 means for ever.
+	// SigningKeyRotation is how long a key signs tokens before a new one replaces it; 2160h. 0 means forever.
 	SigningKeyRotation Duration `json:"signingKeyRotation"`
 
-	// JWTSecret is what an older installation signed its tokens with; read only with AcceptLegacyTokensUntil.
+	// JWTSecret is the key with which an older installation signed its tokens; read only with AcceptLegacyTokensUntil.
 	JWTSecret Secret `json:"jwtSecret"`
-	// AcceptLegacyTokensUntil, a time as in 2027-01-31T00:00:00Z, lets tokens of the older installation in until then; "" lets none in.
+	// AcceptLegacyTokensUntil, a time as in 2027-01-31T00:00:00Z, accepts tokens of the older installation until then; "" accepts none.
 	AcceptLegacyTokensUntil string `json:"acceptLegacyTokensUntil"`
 
 	SignKey     any    `json:"signKey" config:"unread"`
@@ -133,11 +131,11 @@ type Client struct {
 	AccessTokenInactivityTimeoutSeconds int64    `json:"accessTokenInactivityTimeoutSeconds"`
 }
 
-// IdentityProvider is an element of the list authentication.identityProviders, as JSON. What reads providers in Secrets reads it
-// as well, so that one that is wrong affects itself alone. It holds secrets: like Secret, it prints none.
+// IdentityProvider is an element of the list authentication.identityProviders, as JSON. It is parsed by the reader of providers in
+// Secrets, so that a wrong one affects itself alone. It holds secrets: like Secret, it prints none.
 type IdentityProvider []byte
 
-// UnmarshalJSON keeps the element.
+// UnmarshalJSON stores the element.
 func (p *IdentityProvider) UnmarshalJSON(b []byte) error {
 	if len(b) == 0 || b[0] != '{' {
 		return errors.New("an element of authentication.identityProviders has to be keys with values")
@@ -152,7 +150,7 @@ func (p IdentityProvider) String() string { return "(hidden)" }
 // GoString hides the element.
 func (p IdentityProvider) GoString() string { return p.String() }
 
-// Format hides the element, whatever the verb.
+// Format hides the element, for any verb.
 func (p IdentityProvider) Format(s fmt.State, _ rune) { _, _ = s.Write([]byte(p.String())) }
 
 // MarshalJSON hides the element.
@@ -162,8 +160,8 @@ func (p IdentityProvider) MarshalJSON() ([]byte, error) { return json.Marshal(p.
 type Authorization struct {
 	// Mode stands for Modes of one: RBAC, AlwaysAllow or AlwaysDeny; RBAC. The other two are for tests.
 	Mode string `json:"mode"`
-	// Modes are who decides, in the order in which they are asked: RBAC, Webhook, ABAC, AlwaysAllow, AlwaysDeny; the first that allows or
-	// forbids decides. Empty stands for Mode alone.
+	// Modes are the authorizers, in the order in which they are asked: RBAC, Webhook, ABAC, AlwaysAllow, AlwaysDeny; the first that
+	// allows or forbids decides. Empty stands for Mode alone.
 	Modes []string `json:"modes,omitempty"`
 	// Webhook is the service that the mode Webhook asks.
 	Webhook AuthorizationWebhook `json:"webhook"`
@@ -186,8 +184,8 @@ type AuthorizationWebhook struct {
 	FailurePolicy string `json:"failurePolicy"`
 	// Timeout bounds one question; 3s. At most 30s.
 	Timeout Duration `json:"timeout"`
-	// AuthorizedTTL and UnauthorizedTTL are how long an answer is good, 0 for once; 5s, as long as a right takes to end that a role gave. A
-	// right that the service takes back ends that much later.
+	// AuthorizedTTL and UnauthorizedTTL are how long an answer is valid, 0 for once; 5s, as long as a right of a role may outlive the
+	// role. A right that the service revokes ends that much later.
 	AuthorizedTTL   Duration `json:"authorizedTTL"`
 	UnauthorizedTTL Duration `json:"unauthorizedTTL"`
 }
@@ -203,8 +201,7 @@ const (
 
 // Multicluster is the section multicluster.
 type Multicluster struct {
-	// ClusterRole is host, member or none; host. With none, clients leave the prefix
-	// /clusters/{cluster} out; both forms work.
+	// ClusterRole is host, member or none; host. With none, clients omit the prefix /clusters/{cluster}; both forms work.
 	ClusterRole string `json:"clusterRole"`
 	// HostClusterName names the Cluster object of the host; host.
 	HostClusterName string `json:"hostClusterName"`
@@ -229,29 +226,31 @@ type Resources struct {
 
 // Egress is the section egress: the container registries and Git servers whose addresses users give.
 type Egress struct {
-	// AllowLoopback lets users reach the machine of this server; false. For tests and local debugging.
+	// AllowLoopback allows requests to the machine of this server; false. For tests and local debugging.
 	AllowLoopback bool `json:"allowLoopback"`
 }
 
-// Kubeconfig is the section kubeconfig: what a person's kubeconfig says (GET users/{user}/kubeconfig).
+// Kubeconfig is the section kubeconfig: the content of a user's kubeconfig (GET users/{user}/kubeconfig).
 type Kubeconfig struct {
-	// Server is the https URL that people's kubectl reaches this server at; authentication.issuer.url, where that is one.
+	// Server is the https URL at which kubectl reaches this server; authentication.issuer.url, where that is one.
 	Server string `json:"server"`
-	// CertificateAuthority is a PEM file of who vouches for Server's certificate; "" for the authorities of people's machines.
+	// CertificateAuthority is a PEM file of the CAs of Server's certificate; "" for the CAs of the users' machines.
 	CertificateAuthority string `json:"certificateAuthority"`
 	// Client is the OAuth client that the plugin logs in with; kubectl.
 	Client string `json:"client"`
 
-	// AuthMode is exec or client-certificate; exec. With exec a kubeconfig has no credential, the plugin kubectl-ks logs in to this server.
-	// With client-certificate it has a certificate of the user for kube-apiserver itself, which can't be revoked before it ends.
+	// AuthMode is exec or client-certificate; exec. With exec a kubeconfig has no credential, the plugin kubectl-ks logs in to this
+	// server. With client-certificate it has a certificate of the user for kube-apiserver itself, which can't be revoked before it
+	// expires.
 	AuthMode string `json:"authMode"`
 	// CertificateMaxAge is the life of such a certificate; 168h. It is renewed after two thirds of it.
 	CertificateMaxAge Duration `json:"certificateMaxAge"`
-	// KubernetesServer is the https URL at which people reach kube-apiserver, for client-certificate; that of this program's own kubeconfig.
+	// KubernetesServer is the https URL at which users reach kube-apiserver, for client-certificate; that of this program's own
+	// kubeconfig.
 	KubernetesServer string `json:"kubernetesServer"`
 }
 
-// Unread are the sections of other parts of an installation.
+// Unread are the sections of other components of an installation.
 type Unread struct {
 	Auditing     any `json:"auditing" config:"unread"`
 	Terminal     any `json:"terminal" config:"unread"`
@@ -329,8 +328,7 @@ func (d *Duration) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// Secret is a value that must not be printed. Whatever formats it shows a placeholder; string(s) is
-// the value.
+// Secret is a value that must not be printed. Any format prints a placeholder; string(s) is the value.
 type Secret string
 
 // String hides the value.

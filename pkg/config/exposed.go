@@ -6,10 +6,10 @@ import (
 	"slices"
 )
 
-// configMapFolder has, in the folder of the configuration, the file of the ConfigMap kubesphere-config; the Secret's is above it.
+// configMapFolder is the sub-folder of the configuration with the file of the ConfigMap kubesphere-config; the Secret's is above it.
 const configMapFolder = "configmap"
 
-// secretKeys returns the keys of a file that hold secrets of ours, sorted. What sections hold that nothing reads is not known.
+// secretKeys returns the keys of a file that hold secrets of ours, sorted. Sections that are not read are not searched.
 func secretKeys(raw []byte) ([]string, error) {
 	doc, err := document(raw)
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 // minRotation is the shortest life of a signing key: a shorter one would fill the set with keys that still verify.
 const minRotation = 24 * time.Hour
 
-// LegacyUntil is AcceptLegacyTokensUntil as a time; zero where none is set.
+// LegacyUntil returns AcceptLegacyTokensUntil as a time; zero where none is set.
 func (i *Issuer) LegacyUntil() time.Time {
 	t, err := time.Parse(time.RFC3339, i.AcceptLegacyTokensUntil)
 	if err != nil {
@@ -20,7 +20,7 @@ func (i *Issuer) LegacyUntil() time.Time {
 	return t
 }
 
-// checkKeys says what is wrong with what tokens are signed with.
+// checkKeys validates the signing of tokens.
 func (i *Issuer) checkKeys(fault func(format string, args ...any)) {
 	if r := time.Duration(i.SigningKeyRotation); r != 0 && r < minRotation {
 		fault("authentication.issuer.signingKeyRotation: %v is less than %v; 0 turns it off", r, minRotation)
@@ -52,7 +52,7 @@ func strongSecret(s string) error {
 	return nil
 }
 
-// repeated reports whether s is nothing but the same part over and over.
+// repeated reports whether s is one text over and over.
 func repeated(s string) bool {
 	for n := 1; n <= len(s)/2; n++ {
 		if s[n:] == s[:len(s)-n] {
@@ -62,7 +62,7 @@ func repeated(s string) bool {
 	return false
 }
 
-// samples are secrets that documentation shows and people copy, in lower case.
+// samples returns secrets that documentation shows and people copy, in lower case.
 func samples() []string {
 	return []string{
 		"a-string-secret-at-least-256-bits-long",

@@ -11,7 +11,7 @@ const (
 	KubeconfigClientCertificate = "client-certificate"
 )
 
-// check says what is wrong with the section.
+// check validates the section.
 func (k *Kubeconfig) check(fault func(format string, args ...any)) {
 	for key, s := range map[string]string{"server": k.Server, "kubernetesServer": k.KubernetesServer} {
 		if s == "" {
@@ -29,7 +29,7 @@ func (k *Kubeconfig) check(fault func(format string, args ...any)) {
 	default:
 		fault("kubeconfig.authMode: %q is not exec or client-certificate", k.AuthMode)
 	}
-	// kube-apiserver takes no expirationSeconds below 600. What can't be revoked is not to live for months.
+	// kube-apiserver accepts no expirationSeconds below 600. A certificate that can't be revoked must not be valid for months.
 	if d := time.Duration(k.CertificateMaxAge); d < 10*time.Minute || d > 30*24*time.Hour {
 		fault("kubeconfig.certificateMaxAge: %v is not from 10m to 720h", d)
 	}

@@ -68,7 +68,7 @@ func modernize(doc map[string]any) error {
 	return oldClients(existing(auth, "clients"))
 }
 
-// oldClients gives the clients' ages the names that say their unit.
+// oldClients renames the clients' ages to the names with a unit.
 func oldClients(clients any) error {
 	list, _ := clients.([]any)
 	for i, c := range list {

@@ -46,7 +46,7 @@ func Load(path string) (*Config, error) {
 	return c, nil
 }
 
-// read returns the first of the files that may have the configuration. Only one that is not there makes way for the next.
+// read returns the first of the files that may have the configuration. Only a missing file makes it try the next.
 func read(path string) (file string, raw []byte, err error) {
 	candidates := append(inFolder("/etc/kubesphere"), inFolder("")...)
 	if path != "" {
@@ -78,8 +78,7 @@ func inFolder(folder string) []string {
 	return []string{filepath.Join(folder, fileName), filepath.Join(folder, configMapFolder, fileName)}
 }
 
-// Parse makes a configuration of a file's text and of environment variables ("NAME=value"), with
-// the defaults filled in, and checked.
+// Parse returns the configuration of a file's text and of environment variables ("NAME=value"), with the defaults filled in, validated.
 func Parse(raw []byte, environ []string) (*Config, error) {
 	doc, err := document(raw)
 	if err != nil {
@@ -108,7 +107,7 @@ func Parse(raw []byte, environ []string) (*Config, error) {
 	return c, c.Validate()
 }
 
-// document is a file's text with the names of today.
+// document parses a file's text, and gives its keys their present names.
 func document(raw []byte) (map[string]any, error) {
 	doc := map[string]any{}
 	b, err := yaml.YAMLToJSONStrict(raw)
@@ -140,7 +139,7 @@ func decode(doc map[string]any, c *Config) error {
 	return err
 }
 
-// field is one key: its fields where it is a section, and what it is otherwise.
+// field is one key: its fields where it is a section, and its type otherwise.
 type field struct {
 	name   string
 	typ    reflect.Type
@@ -170,7 +169,7 @@ func fields(t reflect.Type) map[string]field {
 	return m
 }
 
-// conform checks that every key of doc is known, gives each its exact name, and notes the unread.
+// conform checks that every key of doc is known, gives each its exact name, and records the ignored ones.
 func conform(doc map[string]any, schema map[string]field, prefix string, ignored *[]string) error {
 	keys := make([]string, 0, len(doc))
 	for k := range doc {
@@ -192,7 +191,7 @@ func conform(doc map[string]any, schema map[string]field, prefix string, ignored
 		}
 		switch {
 		case v == nil:
-			delete(doc, f.name) // "key:" with nothing behind it keeps the default
+			delete(doc, f.name) // "key:" with no value keeps the default
 		case f.unread:
 			*ignored = append(*ignored, prefix+f.name)
 			delete(doc, f.name)
@@ -232,7 +231,7 @@ func conformList(v any, f field, prefix string, ignored *[]string) error {
 	return nil
 }
 
-// overlay puts the variables of environ over doc, and returns those that name no key.
+// overlay applies the variables of environ to doc, and returns those that name no key.
 func overlay(doc map[string]any, schema map[string]field, environ []string) (ignored []string, err error) {
 	for _, e := range environ {
 		name, value, _ := strings.Cut(e, "=")

@@ -17,7 +17,7 @@ func isLoopback(host string) bool {
 	return strings.EqualFold(host, "localhost") || err == nil && address.IsLoopback()
 }
 
-// Validate says everything that is wrong with c, in one line.
+// Validate returns all errors of c in one line.
 func (c *Config) Validate() error {
 	var wrong []string
 	fault := func(format string, args ...any) { wrong = append(wrong, fmt.Sprintf(format, args...)) }

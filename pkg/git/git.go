@@ -1,9 +1,9 @@
-// Package git asks a Git server whether a repository is there for an account.
+// Package git asks a Git server whether a repository exists for an account.
 //
-// It speaks the one request that this takes, the reference discovery of Git's smart HTTP protocol
-// (https://git-scm.com/docs/http-protocol), with nothing but net/http: a Git library brings SSH, signatures
-// and file systems for a question that one answer's first line settles. Repositories over SSH are not
-// asked: without a known host key, an account would be shown to whoever answers.
+// It sends the one request that this takes, the reference discovery of Git's smart HTTP protocol
+// (https://git-scm.com/docs/http-protocol), with nothing but net/http: a Git library brings SSH, signatures and file systems for a
+// question that the first line of one answer settles. Repositories over SSH are not supported: without a known host key, the account
+// would be sent to any server that answers.
 package git
 
 import (
@@ -22,15 +22,15 @@ import (
 )
 
 const (
-	// timeout bounds a question, redirects included.
+	// timeout bounds a request, redirects included.
 	timeout      = 10 * time.Second
 	maxRedirects = 5
 	maxURL       = 2048
-	// service is the one that reads a repository.
+	// service is the Git service that reads a repository.
 	service = "git-upload-pack"
 )
 
-// Account is who asks; the zero Account is no one. It does not show its password in any format.
+// Account is a user name and a password; the zero Account is anonymous. It does not show its password in any format.
 type Account struct {
 	Username, Password string
 }
@@ -41,27 +41,27 @@ func (a Account) String() string { return "account of " + a.Username }
 // GoString hides the password.
 func (a Account) GoString() string { return a.String() }
 
-// Options are what a Client may do.
+// Options are the options of a Client.
 type Options struct {
-	// AllowLoopback lets it reach this machine: for tests and local debugging.
+	// AllowLoopback allows requests to this machine: for tests and local debugging.
 	AllowLoopback bool
 }
 
-// Client asks Git servers. It is safe for concurrent use.
+// Client sends requests to Git servers. It is safe for concurrent use.
 type Client struct {
 	transport *http.Transport
 }
 
-// New makes a client. Nothing is dialled yet.
+// New returns a client. Nothing is dialled yet.
 func New(o Options) *Client {
 	return &Client{egress.NewTransport(egress.Options{AllowLoopback: o.AllowLoopback, HeaderTimeout: timeout})}
 }
 
-// CloseIdleConnections closes the connections that no question uses.
+// CloseIdleConnections closes the unused connections.
 func (c *Client) CloseIdleConnections() { c.transport.CloseIdleConnections() }
 
-// Verify reports whether the account can read the repository at an http or https address. Its errors are a
-// Status, in words for people: 404 where there is no such repository for the account, 400 otherwise.
+// Verify checks that the account can read the repository at an http or https address. Its errors are a Status, with a message for users:
+// 404 where there is no such repository for the account, 400 otherwise.
 func (c *Client) Verify(ctx context.Context, address string, who Account) error {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
@@ -76,7 +76,7 @@ func (c *Client) Verify(ctx context.Context, address string, who Account) error 
 	if who != (Account{}) {
 		req.SetBasicAuth(who.Username, who.Password)
 	}
-	// Servers answer with pages for people to programs that they don't know for Git.
+	// Servers answer with HTML pages to clients that they don't know to be Git.
 	req.Header.Set("User-Agent", "git/2.0 (ks-apiserver)")
 	resp, err := (&http.Client{Transport: c.transport, CheckRedirect: follow}).Do(req)
 	if err != nil {
@@ -108,13 +108,13 @@ func parse(address string) (*url.URL, error) {
 	return u, nil
 }
 
-// What follow refuses.
+// The errors of follow.
 var (
 	errRedirects = errors.New("too many redirects")
 	errDowngrade = errors.New("a redirect away from TLS")
 )
 
-// follow goes where a server sends it, and takes the account to no other server.
+// follow follows redirects, and sends the account to no other server.
 func follow(r *http.Request, via []*http.Request) error {
 	first := via[0].URL
 	switch {
@@ -128,7 +128,7 @@ func follow(r *http.Request, via []*http.Request) error {
 	return nil
 }
 
-// judge reads an answer.
+// judge returns the error for an answer that is not that of a Git server with the repository.
 func judge(host string, resp *http.Response) error {
 	switch resp.StatusCode {
 	case http.StatusOK:
@@ -148,7 +148,7 @@ func judge(host string, resp *http.Response) error {
 	return nil
 }
 
-// failure says what went wrong in words of our own: errors of the network have addresses in them.
+// failure describes an error in our own words: network errors contain addresses.
 func failure(ctx context.Context, host string, err error) error {
 	var unknown *net.DNSError
 	var untrusted *tls.CertificateVerificationError

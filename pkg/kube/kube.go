@@ -1,4 +1,4 @@
-// Package kube joins this program to a cluster: how to reach it, as whom, and its types.
+// Package kube connects this program to a cluster: its address, the credentials, and the types of its objects.
 package kube
 
 import (
@@ -26,7 +26,7 @@ import (
 	"kapis.dev/ks-apiserver/pkg/version"
 )
 
-// Access says which cluster to use and how hard.
+// Access is how to reach a cluster, and how many requests a client may send.
 type Access struct {
 	// Kubeconfig is a file; empty means the cluster that this program runs in, else ~/.kube/config.
 	Kubeconfig string
@@ -76,7 +76,7 @@ func (a Access) load() (*rest.Config, error) {
 	return cfg, nil
 }
 
-// Reach asks the cluster for its version, to tell early and in one line that it is not there.
+// Reach asks the cluster for its version, to fail early and in one line if it can't be reached.
 func Reach(ctx context.Context, cfg *rest.Config) (*apimachineryversion.Info, error) {
 	c := rest.CopyConfig(cfg)
 	c.Timeout = 10 * time.Second

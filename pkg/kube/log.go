@@ -9,12 +9,12 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// maxVerbosity is the highest level of logs. From 6 on client-go writes the addresses of requests to kube-apiserver with their queries,
-// from 7 on their headers, from 8 on the bodies of requests and answers. What callers have sent on is among them: the command of an exec,
-// the key of a workload's own API, passwords, the data of Secrets. No line of this program's own has such a level.
+// maxVerbosity is the highest level of logs. From 6 on client-go logs the addresses of requests to kube-apiserver with their queries,
+// from 7 on their headers, from 8 on the bodies of requests and answers. They include what callers have sent: the command of an exec, the
+// key of a workload's own API, passwords, the data of Secrets. This program logs nothing at such a level.
 const maxVerbosity = 5
 
-// LogFlags adds --v and --vmodule, which say how much is logged. A level above 5 is taken for 5: no level shows a secret.
+// LogFlags adds --v and --vmodule, which set how much is logged. A level above 5 is reduced to 5: no level shows a secret.
 func LogFlags(fs *pflag.FlagSet) {
 	all := flag.NewFlagSet("klog", flag.ContinueOnError)
 	klog.InitFlags(all)
@@ -35,7 +35,7 @@ type capped struct {
 // Set sets the bounded value.
 func (c capped) Set(s string) error { return c.Value.Set(c.bound(s)) }
 
-// capLevel bounds a level. What is no number klog refuses itself.
+// capLevel bounds a level. klog itself refuses what is no number.
 func capLevel(s string) string {
 	n, err := strconv.ParseInt(s, 10, 32)
 	if err != nil || n <= maxVerbosity {

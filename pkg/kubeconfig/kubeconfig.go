@@ -1,5 +1,5 @@
-// Package kubeconfig is the kubeconfig with which kubectl reaches this server and logs in to it. It has no credential: it
-// names the plugin kubectl-ks, which gets one.
+// Package kubeconfig builds the kubeconfig with which kubectl reaches this server and logs in to it. It has no credential: it names the
+// plugin kubectl-ks, which gets one.
 package kubeconfig
 
 import (
@@ -19,7 +19,7 @@ const (
 	installHint = "kubectl-ks logs you in to this cluster. Build it from the sources of ks-apiserver with `make build`, and put bin/kubectl-ks into a folder of your PATH."
 )
 
-// The flags of `kubectl-ks token`, which stand in a kubeconfig.
+// The flags of `kubectl-ks token` in a kubeconfig.
 const (
 	FlagIssuer   = "issuer-url"
 	FlagClient   = "client-id"
@@ -28,25 +28,25 @@ const (
 	FlagInsecure = "insecure-skip-tls-verify"
 )
 
-// Options say what a kubeconfig is of.
+// Options are the content of a kubeconfig.
 type Options struct {
 	// Server is the https URL that kubectl calls. kubectl sends no credentials over plain http.
 	Server string
-	// Authority is the PEM certificate of who vouches for Server; nil for the authorities of the machine.
+	// Authority is the PEM certificates of the CAs of Server; nil for the CAs of the machine.
 	Authority []byte
 	// Context is the name of the context and the cluster; "" for the host of Server.
 	Context string
 	// Issuer is the URL of the OpenID provider, and Client the client_id there.
 	Issuer, Client string
-	// User is who has to log in; "" for anybody.
+	// User is the user who has to log in; "" for any.
 	User string
-	// Device has people log in by a device code.
+	// Device makes users log in by a device code.
 	Device bool
-	// Insecure has neither Server's nor Issuer's certificate verified.
+	// Insecure disables the verification of Server's and Issuer's certificates.
 	Insecure bool
 }
 
-// New makes a kubeconfig.
+// New returns a kubeconfig.
 func New(o Options) (*clientcmdapi.Config, error) {
 	u, err := url.Parse(o.Server)
 	if err != nil || u.Scheme != "https" || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
@@ -85,7 +85,7 @@ func New(o Options) (*clientcmdapi.Config, error) {
 	return c, nil
 }
 
-// YAML is New as the text of a file.
+// YAML returns New as the text of a file.
 func YAML(o Options) ([]byte, error) {
 	c, err := New(o)
 	if err != nil {

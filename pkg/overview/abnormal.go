@@ -6,7 +6,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
-// Abnormal are the numbers of objects that are not as they should be.
+// Abnormal are the numbers of objects in an abnormal state.
 type Abnormal struct {
 	// Namespace is empty for the cluster.
 	Namespace string         `json:"namespace"`
@@ -14,7 +14,7 @@ type Abnormal struct {
 	Incomplete
 }
 
-// abnormal are the states that are counted.
+// abnormal returns the states that are counted.
 func abnormal() []struct{ resource, status string } {
 	return []struct{ resource, status string }{
 		{"deployments", "updating"},
@@ -25,8 +25,8 @@ func abnormal() []struct{ resource, status string } {
 	}
 }
 
-// Abnormal counts, in a namespace or in the cluster where that is empty, workloads that have not the
-// replicas that they should have, failed jobs, and claims without a volume.
+// Abnormal counts, in a namespace or in the cluster where that is empty, workloads without all of their replicas, failed jobs, and claims
+// without a volume.
 func (s *Service) Abnormal(ctx context.Context, namespace string) (*Abnormal, error) {
 	out := &Abnormal{Namespace: namespace, Data: map[string]int{}}
 	var last error

@@ -1,8 +1,7 @@
 // Package overview counts what is in a cluster or a namespace.
 //
-// Counts are the lengths of ranges of the store's indexes: they cost the same for ten objects and for a
-// million, and ask no one. A kind whose objects are not known yet is left out and named, so that one
-// slow kind does not take the overview away.
+// Counts are the lengths of ranges of the store's indexes: they cost the same for ten objects and for a million, and need no request. A
+// kind that is not cached yet is left out and named, so that one slow kind does not break the overview.
 package overview
 
 import (
@@ -17,24 +16,24 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// wait is how long an overview waits for the kinds that are not known yet, all together.
+// wait is how long an overview waits for the kinds that are not cached yet, all together.
 const wait = 2 * time.Second
 
-// Snapshots gives the objects of a kind; *store.Store does. With a context that has ended it must begin
-// to follow the kind and return at once.
+// Snapshots returns the objects of a kind; *store.Store does. With a context that has ended it must start the cache of the kind and
+// return at once.
 type Snapshots interface {
 	Snapshot(ctx context.Context, gvr schema.GroupVersionResource) (*index.Snapshot, error)
 }
 
-// ByStatus counts the objects of a resource, named by its plural alone, in a namespace, or in all where
-// that is empty, whose status is as given. The statuses are those of the resource's own filter.
+// ByStatus counts the objects of a resource, named by its plural alone, in a namespace, or in all where that is empty, with the given
+// status. The statuses are those of the resource's own filter.
 type ByStatus func(ctx context.Context, resource, namespace, status string) (int, error)
 
-// Service counts.
+// Service counts objects.
 type Service struct {
 	Store    Snapshots
 	ByStatus ByStatus
-	// Now tells the time that counts are of.
+	// Now returns the time of counts.
 	Now func() time.Time
 }
 
@@ -152,12 +151,12 @@ func count(snap *index.Snapshot, namespace string) int {
 	return snap.ByCreated(index.InNamespace(namespace)).Len()
 }
 
-// snapshots returns the objects of the kinds, nil for those that are not known, which missing names. The
-// error is that of the last one, where none is known.
+// snapshots returns the objects of the kinds, nil for those that are not cached, which missing names. The error is that of the last one,
+// where none is cached.
 func (s *Service) snapshots(ctx context.Context, gvrs []schema.GroupVersionResource) (out []*index.Snapshot, missing []string, err error) {
 	out = make([]*index.Snapshot, len(gvrs))
 	ended, end := context.WithCancel(ctx)
-	end() // the first round waits for nothing, and begins all that is to be waited for in the second
+	end() // the first round does not wait, and starts all caches that the second waits for
 	all := true
 	for i, gvr := range gvrs {
 		out[i], err = s.Store.Snapshot(ended, gvr)
@@ -189,7 +188,7 @@ func (s *Service) snapshots(ctx context.Context, gvrs []schema.GroupVersionResou
 	return out, missing, nil
 }
 
-// unavailable makes a Status of an error that is none: of a wait that ended.
+// unavailable returns a Status for an error that is none: of a wait that ended.
 func unavailable(err error) error {
 	var status apierrors.APIStatus
 	if errors.As(err, &status) {

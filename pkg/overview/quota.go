@@ -12,9 +12,9 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// Quota is what is used of what may be used.
+// Quota is what is used, and what may be.
 type Quota struct {
-	// Namespace is a namespace's name or, for the cluster, two quotation marks: clients know it so.
+	// Namespace is a namespace's name or, for the cluster, two quotation marks, as clients expect.
 	Namespace string    `json:"namespace"`
 	Data      QuotaData `json:"data"`
 	Incomplete
@@ -29,7 +29,7 @@ type QuotaData struct {
 	Left corev1.ResourceList `json:"left,omitempty"`
 }
 
-// limited are the kinds that a quota counts, and under which name.
+// limited returns the kinds that a quota counts, and their names in quotas.
 func limited() []struct {
 	key corev1.ResourceName
 	gvr schema.GroupVersionResource
@@ -60,9 +60,8 @@ func (s *Service) ClusterQuota(ctx context.Context) (*Quota, error) {
 	return q, nil
 }
 
-// NamespaceQuota counts what is in a namespace, beside the limits of its ResourceQuotas and what they say
-// is used. Where several limit the same, the lowest limit counts. Those with a scope are left out: what
-// they limit is not the namespace.
+// NamespaceQuota counts what is in a namespace, next to the limits of its ResourceQuotas and what they say is used. Where several limit
+// the same, the lowest limit counts. Those with a scope are left out, since they don't limit the whole namespace.
 func (s *Service) NamespaceQuota(ctx context.Context, namespace string) (*Quota, error) {
 	q, err := s.used(ctx, namespace)
 	if err != nil {
@@ -90,7 +89,7 @@ func (s *Service) NamespaceQuota(ctx context.Context, namespace string) (*Quota,
 	return q, nil
 }
 
-// used counts.
+// used counts what is used.
 func (s *Service) used(ctx context.Context, namespace string) (*Quota, error) {
 	kinds := limited()
 	gvrs := make([]schema.GroupVersionResource, len(kinds))
@@ -110,7 +109,7 @@ func (s *Service) used(ctx context.Context, namespace string) (*Quota, error) {
 	return q, nil
 }
 
-// limit adds a ResourceQuota. What is counted here is newer than what the quota's status says.
+// limit adds a ResourceQuota. The counts made here are newer than those in the quota's status.
 func (d *QuotaData) limit(q *corev1.ResourceQuota) {
 	if d.Hard == nil {
 		d.Hard, d.Left = corev1.ResourceList{}, corev1.ResourceList{}

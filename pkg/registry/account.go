@@ -14,8 +14,8 @@ import (
 	"kapis.dev/ks-apiserver/pkg/status"
 )
 
-// InsecureAnnotation on a Secret, with the value true, says that its registries may be reached without
-// TLS, or with a certificate that no one vouches for.
+// InsecureAnnotation on a Secret, with the value true, says that its registries may be reached without TLS, or with a certificate that
+// can't be verified.
 const InsecureAnnotation = "secret.kubesphere.io/force-insecure"
 
 // dockerHub is the name under which Docker Hub serves its registry.
@@ -24,7 +24,7 @@ const dockerHub = "index.docker.io"
 // maxRegistries is how many registries one Secret may name.
 const maxRegistries = 16
 
-// Account is who logs in; the zero Account is no one. It does not show its password in any format.
+// Account is a user name and a password; the zero Account is anonymous. It does not show its password in any format.
 type Account struct {
 	Username, Password string
 }
@@ -52,7 +52,7 @@ func (c Credentials) GoString() string { return c.String() }
 // Registries returns the addresses of the registries, sorted.
 func (c Credentials) Registries() []string { return slices.Sorted(maps.Keys(c.accounts)) }
 
-// Account returns who logs in at a registry.
+// Account returns the account for a registry.
 func (c Credentials) Account(registry string) Account { return c.accounts[normal(registry)] }
 
 // entry is an account as Secrets have it.
@@ -120,8 +120,8 @@ func parseEntries(s *corev1.Secret) (map[string]entry, error) {
 	return nil, errors.New("it has no " + corev1.DockerConfigJsonKey)
 }
 
-// normal returns the address of a registry out of what people and tools write for it: with a scheme, with
-// a path behind, and one of the names of Docker Hub.
+// normal returns the address of a registry from the forms that people and tools write: with a scheme, with a path after it, and one of
+// the names of Docker Hub.
 func normal(registry string) string {
 	host := strings.TrimSpace(registry)
 	if _, rest, ok := strings.Cut(host, "://"); ok {

@@ -15,12 +15,12 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
-// declare says what to do about a registry without verified TLS.
+// declare is the advice about a registry without verified TLS.
 const declare = "if that is on purpose, declare the registry insecure: with the annotation " + InsecureAnnotation +
 	`: "true" on its Secret, or to log in without a Secret, with http:// before its address`
 
-// failure makes a Status of what went wrong at a registry, in words of our own: the errors of libraries
-// quote answers, addresses and tokens. It is nil for nil, and leaves a Status alone.
+// failure returns a Status for an error at a registry, in our own words: the errors of libraries quote answers, addresses and tokens. It
+// is nil for nil, and leaves a Status alone.
 func failure(ctx context.Context, host, what string, err error) error {
 	var known apierrors.APIStatus
 	if err == nil || errors.As(err, &known) {
@@ -52,8 +52,8 @@ func failure(ctx context.Context, host, what string, err error) error {
 	case errors.Is(err, context.Canceled) && ctx.Err() != nil:
 		return context.Canceled
 	case errors.Is(err, context.DeadlineExceeded), errors.As(err, &network):
-		// Whether it refused or was not heard is not told apart: it is no one's business which ports
-		// of a private network are open.
+		// A refused connection and a silent server give the same answer: the caller must not learn which ports of a private network are
+		// open.
 		return say("it can't be reached, or does not answer in time")
 	case errors.Is(err, http.ErrSchemeMismatch), errors.As(err, &record), errors.Is(err, errPlain):
 		return say("it does not speak TLS; %s", declare)
@@ -61,7 +61,7 @@ func failure(ctx context.Context, host, what string, err error) error {
 	return say("it does not answer as a container registry does")
 }
 
-// refusal makes a Status of an answer that is an error.
+// refusal returns a Status for an answer that is an error.
 func refusal(say func(string, ...any) error, host, what string, answer *transport.Error) error {
 	switch answer.StatusCode {
 	case http.StatusUnauthorized, http.StatusForbidden:
@@ -74,7 +74,7 @@ func refusal(say func(string, ...any) error, host, what string, answer *transpor
 	return say("it answers %d", answer.StatusCode)
 }
 
-// clip cuts what a client sent to what a person needs to find it.
+// clip shortens what a client sent for an error message.
 func clip(s string) string {
 	if len(s) > 120 {
 		return s[:120] + "..."

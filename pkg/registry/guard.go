@@ -15,16 +15,16 @@ import (
 
 // Bounds of one operation.
 const (
-	// maxRequests is how many requests it may make, redirects included: a login, a list of many
-	// pages, or a manifest and what it names.
+	// maxRequests is how many requests one operation may make, redirects included: a login, a list of many pages, or a manifest and what
+	// it names.
 	maxRequests = 32
-	// maxBody bounds every answer, in bytes. The manifests that registries take have up to 4 MiB.
+	// maxBody bounds every answer, in bytes. The manifests that registries accept have up to 4 MiB.
 	maxBody = 4 << 20
-	// maxRedirects is how often one request may be sent elsewhere.
+	// maxRedirects is how often one request may be redirected.
 	maxRedirects = 5
 )
 
-// What a guard refuses.
+// The errors of a guard.
 var (
 	errPlain    = errors.New("it answers without TLS")
 	errRequests = errors.New("it asks for too many requests")
@@ -32,8 +32,8 @@ var (
 	errElse     = errors.New("it asks for the credentials at another site")
 )
 
-// guard is the transport of one operation. It stands below everything that logs in, follows redirects or
-// tries again, so that all of it keeps within the bounds.
+// guard is the transport of one operation. It is below everything that logs in, follows redirects or retries, so that all of it keeps
+// within the bounds.
 type guard struct {
 	base     http.RoundTripper
 	host     string // of the registry
@@ -71,7 +71,7 @@ func (g *guard) RoundTrip(r *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-// bounded is a body that ends in an error rather than grow.
+// bounded is a body that ends in an error beyond a length.
 type bounded struct {
 	io.ReadCloser
 	left int64
@@ -103,7 +103,7 @@ func sameSite(a, b string) bool {
 		}
 		suffix, listed := publicsuffix.PublicSuffix(host)
 		if !listed && !strings.Contains(suffix, ".") {
-			return "" // nobody registers names under svc, local or internal: they may be anybody's
+			return "" // names under svc, local or internal are not registered: they may belong to anyone
 		}
 		domain, err := publicsuffix.EffectiveTLDPlusOne(host)
 		if err != nil {

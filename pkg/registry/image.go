@@ -13,7 +13,7 @@ import (
 	"kapis.dev/ks-apiserver/pkg/status"
 )
 
-// Image is what a registry says of an image.
+// Image is what a registry knows of an image.
 type Image struct {
 	// Registry is its address, Repository the path of the image in it, Tag the tag or digest.
 	Registry, Repository, Tag string
@@ -24,9 +24,8 @@ type Image struct {
 	Config   *v1.ConfigFile
 }
 
-// Image returns an image by its name, such as nginx, registry.example.com/team/app:v1 or
-// app@sha256:..., read with the credentials for its registry. Errors are a Status: 404 where it is not
-// there, 400 otherwise.
+// Image returns an image by its name, such as nginx, registry.example.com/team/app:v1 or app@sha256:..., read with the credentials for
+// its registry. Errors are a Status: 404 where it does not exist, 400 otherwise.
 func (c *Client) Image(ctx context.Context, image string, creds *Credentials) (*Image, error) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
@@ -40,7 +39,7 @@ func (c *Client) Image(ctx context.Context, image string, creds *Credentials) (*
 		remote.WithContext(ctx),
 		remote.WithAuth(creds.Account(host).authenticator()),
 		remote.WithTransport(c.guard(host, creds.Insecure)),
-		remote.WithRetryPredicate(func(error) bool { return false }), // the user is there to try again
+		remote.WithRetryPredicate(func(error) bool { return false }), // the user can try again
 		remote.WithRetryStatusCodes(),
 	)
 	if err == nil {
@@ -69,7 +68,7 @@ func (i *Image) read(desc *remote.Descriptor) error {
 	return err
 }
 
-// pick returns the image that desc is, or the one of its images that people expect.
+// pick returns the image that desc is, or one of its images, that for linux/amd64 first.
 func pick(desc *remote.Descriptor) (v1.Image, error) {
 	if !desc.MediaType.IsIndex() {
 		return desc.Image()
@@ -94,12 +93,12 @@ func pick(desc *remote.Descriptor) (v1.Image, error) {
 	return index.Image(found)
 }
 
-// like tells how welcome an entry of an index is: the more, the better, and below zero not at all.
+// like ranks an entry of an index: the highest is chosen, and those below zero never.
 func like(m v1.Descriptor) int {
 	switch p := m.Platform; {
 	case !m.MediaType.IsImage():
 		return -1
-	case p == nil: // from before there were others
+	case p == nil: // of an older format, without platforms
 		return 2
 	case p.OS == "unknown": // an attestation about another entry, which no platform runs
 		return -1

@@ -1,11 +1,9 @@
-// Package registry asks container registries, with the credentials that a user chose, for what people
-// want to know of images before they run them.
+// Package registry asks container registries, with the credentials that a user chose, about images.
 //
-// Registries and everything that they answer are not trusted: they are reached by package egress only,
-// every operation has a time, a number of requests and a length of answers that it does not pass, and
-// nothing of an answer gets into an error. Connections are verified TLS unless the user declared the
-// registry insecure. Credentials go to the registry that they are for, and to a token server of the same
-// site (https://distribution.github.io/distribution/spec/auth/token/).
+// Registries and their answers are not trusted: they are reached by package egress only, every operation is bounded in time, in requests
+// and in the length of answers, and nothing of an answer gets into an error. Connections are verified TLS unless the user declared the
+// registry insecure. Credentials go to the registry that they are for, and to a token server of the same site
+// (https://distribution.github.io/distribution/spec/auth/token/).
 package registry
 
 import (
@@ -32,22 +30,22 @@ const (
 	hub = "https://index.docker.io"
 )
 
-// Options are what a Client may do.
+// Options are the options of a Client.
 type Options struct {
-	// AllowLoopback lets it reach this machine: for tests and local debugging.
+	// AllowLoopback allows requests to this machine: for tests and local debugging.
 	AllowLoopback bool
 	// Hub is the base of the search of Docker Hub; "" means the real one.
 	Hub string
 }
 
-// Client asks registries. It is safe for concurrent use.
+// Client sends requests to registries. It is safe for concurrent use.
 type Client struct {
 	verified, unverified http.RoundTripper
 	hub                  string
 	closeIdle            func()
 }
 
-// New makes a client. Nothing is dialled yet.
+// New returns a client. Nothing is dialled yet.
 func New(o Options) *Client {
 	verified := egress.NewTransport(egress.Options{AllowLoopback: o.AllowLoopback, HeaderTimeout: timeout})
 	unverified := egress.NewTransport(egress.Options{AllowLoopback: o.AllowLoopback, HeaderTimeout: timeout, SkipVerify: true})
@@ -62,11 +60,10 @@ func New(o Options) *Client {
 	return c
 }
 
-// CloseIdleConnections closes the connections that no operation uses.
+// CloseIdleConnections closes the unused connections.
 func (c *Client) CloseIdleConnections() { c.closeIdle() }
 
-// Verify logs in to the registry at host, and returns a Status error of code 400 that says, in words for
-// people, why that can't be done.
+// Verify logs in to the registry at host. It returns a Status error of code 400 with the reason, in words for users, where that fails.
 func (c *Client) Verify(ctx context.Context, host string, who Account, insecure bool) error {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
@@ -93,7 +90,7 @@ func registryAt(host string, insecure bool) (name.Registry, error) {
 	return reg, nil
 }
 
-// isAddress tells a host, by name or IP, with or without a port, from what a URL could hold beside it.
+// isAddress reports whether s is a host, by name or IP, with or without a port, and nothing else that a URL could hold.
 func isAddress(s string) bool {
 	host := s
 	if h, port, err := net.SplitHostPort(s); err == nil {
@@ -110,7 +107,7 @@ func isAddress(s string) bool {
 	return len(validation.IsDNS1123Subdomain(strings.ToLower(host))) == 0
 }
 
-// isRepository reports whether a repository of a registry is named in the path of a URL as it is.
+// isRepository reports whether the name of a repository can stand in the path of a URL as it is.
 func isRepository(r name.Repository) bool {
 	for segment := range strings.SplitSeq(r.RepositoryStr(), "/") {
 		if strings.Trim(segment, ".") == "" {

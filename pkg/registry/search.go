@@ -24,9 +24,9 @@ type Found struct {
 	Entries []string
 }
 
-// Search looks for repositories by a part of their names: in the one registry of creds, which has to be
-// a Harbor (API 2.0), or in Docker Hub where creds has none, or Docker Hub's. The error of a registry that
-// can't be searched is a Status of code 404, any other one of code 400.
+// Search looks for repositories by a part of their names: in the one registry of creds, which has to be a Harbor (API 2.0), or in Docker
+// Hub where creds has none, or Docker Hub's. The error of a registry that can't be searched is a Status of code 404, any other one of
+// code 400.
 func (c *Client) Search(ctx context.Context, text string, creds *Credentials) (*Found, error) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
@@ -77,7 +77,7 @@ func (c *Client) searchHub(ctx context.Context, text string) (*Found, error) {
 	return found(answer.Total, names), nil
 }
 
-// searchHarbor asks Harbor's own API, which takes an account as HTTP Basic.
+// searchHarbor asks Harbor's own API, which accepts an account as HTTP Basic.
 func (c *Client) searchHarbor(ctx context.Context, reg name.Registry, text string, creds *Credentials) (*Found, error) {
 	g := c.guard(reg.RegistryStr(), creds.Insecure)
 	s := &session{

@@ -31,8 +31,8 @@ func (c *Client) open(ctx context.Context, reg name.Registry, who Account, insec
 	}, nil
 }
 
-// get returns a body and, of a list, the query of its next page: of the link to it nothing else counts,
-// so that it leads nowhere else (RFC 8288).
+// get returns a body and, of a list, the query of its next page. Nothing else of the link to it is used, so that it can't lead elsewhere
+// (RFC 8288).
 func (s *session) get(ctx context.Context, path, query string) (body []byte, next string, err error) {
 	u := s.base
 	u.Path, u.RawQuery = path, query

@@ -1,5 +1,5 @@
-// Package revision tells what a workload was in one of its former revisions, as far as the cluster keeps
-// them: the ReplicaSets of a Deployment, the ControllerRevisions of a DaemonSet or StatefulSet.
+// Package revision returns former revisions of a workload, as far as the cluster has them: the ReplicaSets of a Deployment, the
+// ControllerRevisions of a DaemonSet or StatefulSet.
 package revision
 
 import (
@@ -19,10 +19,10 @@ import (
 	"k8s.io/apimachinery/pkg/util/strategicpatch"
 )
 
-// revisionAnnotation is where the controller of Deployments writes the number of a ReplicaSet.
+// revisionAnnotation is the annotation of a ReplicaSet with its number.
 const revisionAnnotation = "deployment.kubernetes.io/revision"
 
-// Snapshots gives the objects of a kind; *store.Store does.
+// Snapshots returns the objects of a kind; *store.Store does.
 type Snapshots interface {
 	Snapshot(ctx context.Context, gvr schema.GroupVersionResource) (*index.Snapshot, error)
 }
@@ -36,8 +36,7 @@ func apps(resource string) schema.GroupVersionResource {
 	return appsv1.SchemeGroupVersion.WithResource(resource)
 }
 
-// Deployment returns the ReplicaSet of a revision, as JSON. The error of a revision that is not there is
-// a 404.
+// Deployment returns the ReplicaSet of a revision, as JSON. The error for a revision that does not exist is a 404.
 func (s *Service) Deployment(ctx context.Context, namespace, name, revision string) (json.RawMessage, error) {
 	owner, err := s.workload(ctx, "deployments", namespace, name)
 	if err != nil {
@@ -56,8 +55,8 @@ func (s *Service) Deployment(ctx context.Context, namespace, name, revision stri
 	return found, err
 }
 
-// DaemonSet returns a DaemonSet as it was in a revision: as it is now, with what the revision keeps of it.
-// The error of a revision that is not there is a 404, and a 400 that of one that is no number.
+// DaemonSet returns a DaemonSet as it was in a revision: the present one, with what the revision stores. The error for a revision that
+// does not exist is a 404, and a 400 for one that is no number.
 func (s *Service) DaemonSet(ctx context.Context, namespace, name, revision string) (json.RawMessage, error) {
 	return s.controlled(ctx, "daemonsets", namespace, name, revision, appsv1.DaemonSet{})
 }
@@ -89,7 +88,7 @@ func (s *Service) controlled(ctx context.Context, resource, namespace, name, rev
 	if patch == "" {
 		return nil, missing(resource, namespace, name, revision)
 	}
-	// The controllers of both kinds keep a strategic merge patch (apps/v1, ControllerRevision).
+	// The controllers of both kinds store a strategic merge patch (apps/v1, ControllerRevision).
 	out, err := strategicpatch.StrategicMergePatch([]byte(owner.JSON.String()), []byte(patch), shape)
 	if err != nil {
 		return nil, fmt.Errorf("apply the revision %s of %s %s/%s: %w", want, resource, namespace, name, err)
@@ -110,8 +109,8 @@ func (s *Service) workload(ctx context.Context, resource, namespace, name string
 	return r, nil
 }
 
-// owned calls f with the objects that owner owns, until it returns false. An owner is known by its UID: a
-// workload that was made again under its old name has none of the former's revisions.
+// owned calls f with the objects that owner owns, until it returns false. An owner is identified by its UID: a workload that was created
+// again under its old name has none of the former's revisions.
 func (s *Service) owned(ctx context.Context, resource string, owner *index.Record, f func(*index.Record) bool) error {
 	snap, err := s.Store.Snapshot(ctx, apps(resource))
 	if err != nil {
@@ -129,7 +128,7 @@ func missing(resource, namespace, name, revision string) error {
 	return status.About(gr, name, status.Errorf(http.StatusNotFound, "%s %s/%s has no revision %s", gr, namespace, name, clip(revision)))
 }
 
-// clip cuts what a client sent to what a person needs to find it.
+// clip shortens what a client sent for an error message.
 func clip(s string) string {
 	if len(s) > 64 {
 		return s[:64] + "..."

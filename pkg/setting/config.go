@@ -16,18 +16,18 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// The Secrets that configurations lie in. Their type says what they are: a Secret of another type is none, whatever its name.
+// The Secrets of configurations. Their type says what they are: a Secret of another type is none, under any name.
 const (
 	PlatformType   = "config.kubesphere.io/generic-platform-config"
 	connectionType = "config.kubesphere.io/cluster-connection-config"
-	// PlatformPrefix begins the names of the Secrets of platform configurations.
+	// PlatformPrefix is the prefix of the names of the Secrets of platform configurations.
 	PlatformPrefix = "io.kubesphere.config.platformconfig."
 	configKey      = "configuration.yaml"
 )
 
 // Config is a configuration. It is never changed: a change makes a new one.
 type Config struct {
-	// Name is what it is called, and Object the rest of what identifies it.
+	// Name is its name, and Object the rest of what identifies it.
 	Name   string
 	Object metav1.ObjectMeta
 	// Data is a JSON object.
@@ -124,7 +124,7 @@ func (s *Store) Connections() ([]*Config, error) {
 	return out, nil
 }
 
-// PlatformNow reads a platform configuration as it is at kube-apiserver now, for who is about to change it; nil where there is none.
+// PlatformNow reads a platform configuration from kube-apiserver, before a change of it; nil where there is none.
 func (s *Store) PlatformNow(ctx context.Context, name string) (*Config, error) {
 	list, err := s.client.CoreV1().Secrets(s.namespace).List(ctx, metav1.ListOptions{FieldSelector: "metadata.name=" + PlatformPrefix + name +
 		",type=" + PlatformType})
@@ -139,8 +139,8 @@ func (s *Store) PlatformNow(ctx context.Context, name string) (*Config, error) {
 	return nil, nil
 }
 
-// PlatformObject is the Secret that a platform configuration is written as. It has no labels: some make a Secret an OAuth client or an
-// identity provider.
+// PlatformObject returns the Secret of a platform configuration. It has no labels: some make a Secret an OAuth client or an identity
+// provider.
 func (s *Store) PlatformObject(name string, data json.RawMessage) (*corev1.Secret, error) {
 	text, err := yaml.JSONToYAML(data)
 	if err != nil {
@@ -154,7 +154,7 @@ func (s *Store) PlatformObject(name string, data json.RawMessage) (*corev1.Secre
 	}, nil
 }
 
-// TookPlatform notes what kube-apiserver answered to a write, so that who reads back what he wrote finds it.
+// TookPlatform stores kube-apiserver's answer to a write, so that a client that reads back what it wrote finds it.
 func (s *Store) TookPlatform(written []byte) (*Config, error) {
 	var secret corev1.Secret
 	if err := json.Unmarshal(written, &secret); err != nil {
@@ -167,8 +167,8 @@ func (s *Store) TookPlatform(written []byte) (*Config, error) {
 	return config, err
 }
 
-// ForgetPlatform notes that a platform configuration was deleted.
+// ForgetPlatform records that a platform configuration was deleted.
 func (s *Store) ForgetPlatform(name string) { s.platform.forget(PlatformPrefix + name) }
 
-// SecretsPath is where Secrets of the platform are at kube-apiserver.
+// SecretsPath returns the path of the platform's Secrets at kube-apiserver.
 func (s *Store) SecretsPath() string { return "/api/v1/namespaces/" + s.namespace + "/secrets" }

@@ -17,8 +17,8 @@ import (
 )
 
 const (
-	// ImageSlots is how many ConfigMaps there are for images, at most. Their names are fixed, so that rights to them can name them, and so
-	// that neither etcd nor memory grows with what is uploaded: at most 14 MiB.
+	// ImageSlots is how many ConfigMaps there are for images, at most. Their names are fixed, so that rights can name them, and so that
+	// neither etcd nor memory grows with uploads: at most 14 MiB.
 	ImageSlots = 16
 	// MaxImage bounds an image, in bytes. One of more than maxPart takes several slots.
 	MaxImage = 2 << 20
@@ -30,7 +30,7 @@ const (
 	hashLength  = 32
 )
 
-// Image is an uploaded image. It is never changed, and its content not to be.
+// Image is an uploaded image. It is never changed, and its content must not be.
 type Image struct {
 	// Name is made of its content and its extension, Type its media type.
 	Name, Type string
@@ -51,7 +51,7 @@ func (i *Image) WriteTo(w io.Writer) (int64, error) {
 	return n, nil
 }
 
-// images are what lies in the slots.
+// images are the images in the slots.
 type images struct {
 	mu    sync.RWMutex
 	slots map[string]slot
@@ -75,7 +75,7 @@ func isSlot(name string) bool {
 }
 
 func (x *images) set(m *corev1.ConfigMap) {
-	if !isSlot(m.Name) { // of any other, memory is not bounded
+	if !isSlot(m.Name) { // the memory for others would not be bounded
 		return
 	}
 	s := slot{image: m.Data["name"], version: m.ResourceVersion, content: m.BinaryData["image"]}
@@ -104,7 +104,7 @@ func (x *images) forget(name string) {
 	x.assemble(before)
 }
 
-// assemble makes an image of its parts, where all are there and they are what its name says.
+// assemble makes an image of its parts, if all are there and their content is that of its name.
 func (x *images) assemble(name string) {
 	delete(x.whole, name)
 	typ := TypeOfImage(name)
@@ -148,15 +148,15 @@ func (s *Store) Image(name string) (*Image, error) {
 	return s.images.whole[name], nil
 }
 
-// NameOfImage returns what an image is called: by its content, and an extension such as png.
+// NameOfImage returns the name of an image: a hash of its content, and an extension such as png.
 func NameOfImage(content []byte, extension string) string {
 	sum := sha256.Sum256(content)
 	return hex.EncodeToString(sum[:])[:hashLength] + "." + extension
 }
 
-// ImageObjects are the ConfigMaps that an image is written as; those with a resourceVersion are there already, and replaced. They are empty
-// slots, and then those of the images that were uploaded longest ago and are not named by the theme. The error is a 409 where the theme
-// names too many.
+// ImageObjects returns the ConfigMaps of an image; those with a resourceVersion exist already, and are replaced. They are empty slots,
+// and then those of the images that were uploaded longest ago and are not named by the theme. The error is a 409 where the theme names
+// too many.
 func (s *Store) ImageObjects(name string, content []byte, now time.Time) ([]*corev1.ConfigMap, error) {
 	theme, err := s.Theme()
 	if err != nil {
@@ -190,10 +190,10 @@ func (s *Store) ImageObjects(name string, content []byte, now time.Time) ([]*cor
 	return out, nil
 }
 
-// freeSlot is one that may be written.
+// freeSlot is a slot that may be written.
 type freeSlot struct {
 	name, version string
-	rank          time.Time // zero for one without an image of use
+	rank          time.Time // zero for one without a usable image
 }
 
 func (x *images) free(used func(image string) bool) []freeSlot {
@@ -214,8 +214,8 @@ func (x *images) free(used func(image string) bool) []freeSlot {
 	return out
 }
 
-// TookImage notes a slot as kube-apiserver answered to its write.
+// TookImage stores a slot from kube-apiserver's answer to its write.
 func (s *Store) TookImage(m *corev1.ConfigMap) { s.images.set(m) }
 
-// TookTheme notes the theme as kube-apiserver answered to its write.
+// TookTheme stores the theme from kube-apiserver's answer to its write.
 func (s *Store) TookTheme(m *corev1.ConfigMap) { s.setTheme(m) }

@@ -13,7 +13,7 @@ import (
 	"kapis.dev/ks-apiserver/pkg/informer"
 )
 
-// Store has the settings as they are now. All of its methods may be called by many at once.
+// Store has the present settings. It is safe for concurrent use.
 type Store struct {
 	client    kubernetes.Interface
 	namespace string
@@ -23,7 +23,7 @@ type Store struct {
 	connections configs
 	images      images
 
-	// pending is how many feeds were not read in full yet.
+	// pending is how many feeds have not been read in full yet.
 	pending atomic.Int32
 	ready   chan struct{}
 }
@@ -36,7 +36,7 @@ func New(client kubernetes.Interface, namespace string) *Store {
 	return s
 }
 
-// errLoading says that the settings were not read yet.
+// errLoading says that the settings have not been read yet.
 var errLoading = apierrors.NewServiceUnavailable("the settings of the platform are being read: try again shortly")
 
 func (s *Store) loaded() error {
@@ -46,7 +46,7 @@ func (s *Store) loaded() error {
 	return nil
 }
 
-// Run follows the settings until ctx ends.
+// Run watches the settings until ctx ends.
 func (s *Store) Run(ctx context.Context) {
 	var group sync.WaitGroup
 	for _, feed := range s.feeds() {
@@ -55,7 +55,7 @@ func (s *Store) Run(ctx context.Context) {
 	group.Wait()
 }
 
-// feeds returns what follows each kind of settings.
+// feeds returns the functions that watch each kind of settings.
 func (s *Store) feeds() []func(context.Context) {
 	return []func(context.Context){
 		s.secrets(PlatformType, &s.platform),
@@ -86,15 +86,15 @@ func (s *Store) configMaps(which metav1.ListOptions, set func(*corev1.ConfigMap)
 	}
 }
 
-// synced notes that one more feed was read in full.
+// synced records that one more feed was read in full.
 func (s *Store) synced() {
 	if s.pending.Add(-1) == 0 {
 		close(s.ready)
 	}
 }
 
-// Ready is closed once the settings were read in full.
+// Ready returns a channel that is closed once the settings were read in full.
 func (s *Store) Ready() <-chan struct{} { return s.ready }
 
-// Synced is nil once the settings were read in full, and says why not before.
+// Synced returns nil once the settings were read in full, and the reason before.
 func (s *Store) Synced() error { return s.loaded() }

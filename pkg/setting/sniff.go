@@ -33,8 +33,8 @@ func TypeOfImage(name string) string {
 
 var errImage = errors.New("it has to be an image: PNG, JPEG, SVG or ICO, with the extension of its kind")
 
-// CheckImage returns the extension of an uploaded file, in lower case, where it is one of an image and the content is one of that kind:
-// what is said and what is there have to agree, since browsers go by either.
+// CheckImage returns the extension of an uploaded file, in lower case, if it is one of an image and the content is of that kind: both
+// must agree, since browsers go by either.
 func CheckImage(file string, content []byte) (extension string, err error) {
 	if i := strings.LastIndexByte(file, '.'); i >= 0 {
 		extension = strings.ToLower(file[i+1:])
@@ -56,7 +56,7 @@ func CheckImage(file string, content []byte) (extension string, err error) {
 	return extension, nil
 }
 
-// isSVG reports whether a text is XML whose outermost element is svg. What is in it is not looked at: it is served so that no script in it
+// isSVG reports whether a text is XML whose outermost element is svg. Its content is not checked: it is served so that no script in it
 // runs.
 func isSVG(content []byte) bool {
 	dec := xml.NewDecoder(bytes.NewReader(content))

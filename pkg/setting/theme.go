@@ -8,10 +8,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// ThemeName is the name of the ConfigMap that the theme lies in.
+// ThemeName is the name of the ConfigMap of the theme.
 const ThemeName = "platform-configuration-theme"
 
-// Theme returns what pages look like: flat keys and values, empty where no one has set any. The map is shared, and not to be changed. Its
+// Theme returns what pages look like: flat keys and values, empty where none are set. The map is shared, and must not be changed. Its
 // error is a 503 while the settings are being read.
 func (s *Store) Theme() (map[string]string, error) {
 	if err := s.loaded(); err != nil {
@@ -40,7 +40,7 @@ func (s *Store) setTheme(m *corev1.ConfigMap) {
 }
 
 // older reports whether a version of an object comes before another (Kubernetes API concepts, "Resource versions": they are numbers that
-// grow). What was written is known here before it comes back by the watch, behind what was written before.
+// grow). A write is known here before the watch sends it, after the writes before it.
 func older(version, than string) bool {
 	a, err := strconv.ParseUint(version, 10, 64)
 	if err != nil {
@@ -50,7 +50,7 @@ func older(version, than string) bool {
 	return err == nil && a < b
 }
 
-// ThemeObject is the ConfigMap that a theme is written as.
+// ThemeObject returns the ConfigMap of a theme.
 func (s *Store) ThemeObject(theme map[string]string) *corev1.ConfigMap {
 	return &corev1.ConfigMap{
 		TypeMeta:   metav1.TypeMeta{Kind: "ConfigMap", APIVersion: "v1"},

@@ -13,11 +13,11 @@ import (
 // GroupTheme is the synthetic group that may write the ConfigMaps of the theme and of the images.
 const GroupTheme = "kapis:platform:theme"
 
-// Send sends a request to kube-apiserver for somebody, and returns the object that is the answer.
+// Send sends a request to kube-apiserver for a user, and returns the object in the answer.
 type Send func(method, path string, body []byte) ([]byte, error)
 
-// PutConfigMap writes a ConfigMap, and returns what was written. One that is fresh must not be there yet; any other is replaced, where it
-// has a resourceVersion only as long as it has that one, and made where it is not there.
+// PutConfigMap writes a ConfigMap, and returns what was written. A fresh one must not exist yet; any other is replaced, if it has a
+// resourceVersion only at that version, and created where it does not exist.
 func PutConfigMap(m *corev1.ConfigMap, fresh bool, send Send) (*corev1.ConfigMap, error) {
 	body, err := json.Marshal(m)
 	if err != nil {
