@@ -17,7 +17,7 @@ func TestARightToWatchAnswersWatchesOnly(t *testing.T) { // S2
 		info        *request.Info
 		scope       plan.Scope
 		name        string
-		list, other int32 // what AgreeList and Agree answer; 0 for a yes
+		list, other int32 // the codes of CheckListRoute and CheckRoute; 0 for success
 		watch       bool
 	}{
 		{"AList", pods("list", "a", ""), plan.Scope{Namespace: "a"}, "", 0, 0, false},
