@@ -278,7 +278,7 @@ func (p *platform) judge(w *write, before map[string][]bool, was map[key]*object
 	return "", after
 }
 
-// broken replays writes from a beginning, and says what the first one gives that gives more than its writer held, or "" for none.
+// broken replays writes from a beginning, and returns what the first write gave that its writer did not hold, or "" for none.
 func broken(t testing.TB, objects map[key]*object, writes []write) string {
 	t.Helper()
 	p := newPlatform(t, objects)

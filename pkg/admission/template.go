@@ -43,7 +43,7 @@ type PlacementRights interface {
 
 // CheckTemplate refuses what the right to write one WorkspaceTemplate does not cover. old is nil for a creation.
 //
-//	a creation over what carries the name already     to update and delete that
+//	a creation over an existing object of the name    to update and delete that
 //	owners, finalizers, what becomes of namespaces    to delete any workspace template; the last, to delete this one
 //	any change                                        to update or delete the template: others may only patch all of them
 //	protection, overrides, labels of the workspaces   to delete any workspace template

@@ -9,7 +9,7 @@ import (
 	"kapis.dev/ks-apiserver/pkg/request"
 )
 
-// Verdict is what a decision comes to. The zero value refuses.
+// Verdict is the result of a decision. The zero value refuses.
 type Verdict uint8
 
 const (
@@ -67,7 +67,7 @@ func (d Decision) Permits(restricts bool) bool {
 // Denied reports whether the decision is a final refusal. See Deny.
 func (d Decision) Denied() bool { return d.denied }
 
-// PartialList returns what the caller may see of a list, and nil where the verdict is not Partial.
+// PartialList returns what the caller may see of a list, or nil if the verdict is not Partial.
 func (d Decision) PartialList() *PartialList { return d.partial }
 
 // Authorizer decides. An error means that no decision was possible; the request is then refused.

@@ -14,8 +14,8 @@ import (
 type Order struct {
 	// Authorizers are the restriction of API keys, the open paths, and the configured modes.
 	Authorizers Union
-	// Vetoing is how many of the authorizers, from the first on, are also asked about the alias of what another reading allowed, and
-	// about each item of a partial list. It is 0 where no webhook precedes another mode.
+	// Vetoing is how many of the authorizers, from the first on, are also asked about the alias of what another reading allowed, and about
+	// each item of a partial list. It is 0 if no webhook precedes another mode.
 	Vetoing int
 	// Aliases knows the kinds of resources.kubesphere.io.
 	Aliases Aliases
@@ -25,10 +25,10 @@ type Order struct {
 
 // Members lets callers see what they are members of, where no role allows it. tenant.Members is one.
 type Members interface {
-	// Readings returns the requests a right to which is a right to r, in the order in which they are asked about.
+	// Readings returns further readings of r, a right to one of which is a right to r, in the order in which they are asked about.
 	Readings(u user.Info, r *request.Info) []*request.Info
-	// Complete returns the decision on r where the authorizers refused each of its readings; d is their refusal, or the partial list
-	// that they allow.
+	// Complete returns the decision on r if the authorizers refused each of its readings; d is their refusal, or the partial list that they
+	// allow.
 	Complete(ctx context.Context, u user.Info, r *request.Info, d Decision) (Decision, error)
 }
 

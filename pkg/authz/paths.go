@@ -21,8 +21,8 @@ type Path struct {
 }
 
 // DefaultPaths returns the paths that this server opens: those that are needed before the login, those that load balancers and kubelets
-// ask for, and, for users who are logged in, discovery. The server answers each of them itself: none is passed on to kube-apiserver under
-// the server's own identity for a caller who is not logged in.
+// ask for, and, for users who are logged in, the OpenAPI documents. The server answers each of them itself: none is passed on to
+// kube-apiserver under the server's own identity for a caller who is not logged in.
 func DefaultPaths() []Path {
 	get, form := []string{"get"}, []string{"get", "post"}
 	// Browsers send OPTIONS first for requests that scripts of pages make (WHATWG Fetch, 3.2.2).

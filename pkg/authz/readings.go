@@ -9,8 +9,8 @@ import (
 	"kapis.dev/ks-apiserver/pkg/request"
 )
 
-// readings yields the requests a right to which is a right to r, in the order in which they are asked about: r by its present names, its
-// alias, and those that Members knows. A right to one of them is enough, and a denial of one of them holds.
+// readings yields the readings of r, in the order in which they are asked about: r by its present names, its alias, and those of Members.
+// A right to one of them is enough, and a denial of one of them holds.
 func (o *Order) readings(u user.Info, r *request.Info) iter.Seq[*request.Info] {
 	return func(yield func(*request.Info) bool) {
 		if !yield(withPresentNames(r)) {
@@ -47,8 +47,8 @@ func (a Aliases) Of(r *request.Info) *request.Info {
 	return r.As(gr)
 }
 
-// hasItems reports whether a list may be answered with some of its items: an aliased one of the platform's kinds, which belong to no
-// namespace and no workspace, may not, nor one of an unknown kind.
+// hasItems reports whether a list may be answered as a partial list: an alias of one of the platform's kinds, which belong to no
+// namespace and no workspace, may not, nor may one of an unknown kind.
 func (a Aliases) hasItems(r *request.Info) bool {
 	if !isAliased(r) {
 		return true
@@ -85,7 +85,7 @@ func legacyRoles(members string) string {
 	return ""
 }
 
-// withPresentNames returns r with the present names of resources of iam.kubesphere.io/v1alpha2, and r itself where it has no other.
+// withPresentNames returns r with the present names of resources of iam.kubesphere.io/v1alpha2, or r itself if it has no other.
 func withPresentNames(r *request.Info) *request.Info {
 	if r == nil || r.APIGroup != groupIAM || r.APIVersion != "v1alpha2" || r.IsKubernetes || !r.IsResource {
 		return r

@@ -142,7 +142,7 @@ func post(t *testing.T, srv *httptest.Server, path string, body io.Reader) *http
 	return res
 }
 
-// pipes is a listener whose connections are pipes, which wait by the clock of a synctest bubble.
+// pipes is a listener whose connections are pipes, which use the clock of a synctest bubble.
 type pipes struct {
 	conns  chan net.Conn
 	closed chan struct{}

@@ -10,7 +10,7 @@ import (
 	"kapis.dev/ks-apiserver/pkg/web"
 )
 
-// MaxBody is how many bytes the body of a request may have: as many as kube-apiserver and etcd take.
+// MaxBody is how many bytes the body of a request may have: as many as kube-apiserver and etcd accept.
 const MaxBody = 3 << 20
 
 // Limit refuses bodies of more than maxBody bytes with 413: at once if the length is declared, otherwise when a read passes the limit. A

@@ -36,7 +36,7 @@ type seriesKey struct {
 	code int
 }
 
-// series are those of the requests that have the same labels.
+// series are those of requests with the same labels.
 type series struct {
 	total    prometheus.Counter
 	duration prometheus.Observer // nil until one of them was timed

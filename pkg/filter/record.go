@@ -27,7 +27,7 @@ type record struct {
 
 	info        *request.Info  // nil until the path was understood
 	user        user.Info      // nil until a user was authenticated
-	credentials credentials    // what the request came with, where they were judged
+	credentials credentials    // those of the request, if they were verified
 	decision    authz.Decision // the zero value until there was one
 	status      int            // 0 until the answer began; 101 once the connection was taken over
 	bytes       int64          // of the body
@@ -107,7 +107,7 @@ func (rec *record) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// WriteString is Write without a copy of s, as far as the inner writer can.
+// WriteString is Write without a copy of s, if the inner writer supports that.
 func (rec *record) WriteString(s string) (int, error) {
 	rec.begin()
 	n, err := io.WriteString(rec.ResponseWriter, s)
@@ -123,7 +123,7 @@ func (rec *record) ReadFrom(src io.Reader) (int64, error) {
 	return n, err
 }
 
-// Flush sends what is buffered, as far as the inner writer can.
+// Flush sends what is buffered, if the inner writer supports that.
 func (rec *record) Flush() { _ = rec.FlushError() }
 
 // FlushError is Flush for http.ResponseController.

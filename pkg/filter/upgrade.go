@@ -18,9 +18,9 @@ const tokenCookie = "token"
 // Upgrade refuses requests for another protocol (WebSocket, SPDY) that must not be granted:
 //
 //   - with a body, a Transfer-Encoding or an Expect: 400. The bytes after the header would belong to
-//     the body for one server on the road, and to the new protocol for another.
-//   - from a page of another site, by nothing but a cookie: 403. Browsers send cookies along, and
-//     ask no leave for a WebSocket, so the Origin is all that tells who really asks (RFC 6455, 10.2).
+//     the body for one server, and to the new protocol for another.
+//   - from a page of another site, with only a cookie: 403. Browsers send cookies with a WebSocket of any
+//     site, so only the Origin shows which page opened it (RFC 6455, 10.2).
 //
 // Both close the connection.
 func Upgrade(next http.Handler) http.Handler {

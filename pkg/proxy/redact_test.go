@@ -124,7 +124,7 @@ func FuzzDocument(f *testing.F) {
 	})
 }
 
-// answers is a backend whose answers have a type, and a body that ends with the request where it is a watch.
+// answers is a backend whose answers have a type, and a body that ends with the request if it is a watch.
 func answers(code int, contentType, body string) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", contentType)

@@ -26,7 +26,7 @@ func mustURL(t *testing.T, s string) *url.URL {
 	return u
 }
 
-// events is a watch: one event, and then silence until the client goes.
+// events is a watch: one event, and then silence until the client disconnects.
 func events(gone chan<- struct{}) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.WriteString(w, "event\n")

@@ -5,10 +5,10 @@
 //
 // Members completes what roles allow, for the routes of tenant.kubesphere.io:
 //
-//	list clusters, workspaces, workspacetemplates, namespaces, metrics    a partial list, empty for people who are bound nowhere
-//	list namespaces of a workspace                                        a partial list: one's own
-//	get a workspace or its template, list its clusters and metrics        people who are bound in it
-//	get a namespace                                                       people who are bound in it
+//	list clusters, workspaces, workspacetemplates, namespaces, metrics    a partial list, empty for users who are bound nowhere
+//	list namespaces of a workspace                                        a partial list: the user's own
+//	get a workspace or its template, list its clusters and metrics        users who are bound in it
+//	get a namespace                                                       users who are bound in it
 //
 // In other groups it completes the list of users, and workspaces and clusters where resources.kubesphere.io shows them. It allows nothing
 // else, and nothing that writes; only routes that restrict their answer return a partial list.

@@ -22,7 +22,7 @@ const (
 type Access struct {
 	// ID is the jti.
 	ID string
-	// Subject is the UID of the User: a User deleted and made again is another subject.
+	// Subject is the UID of the User: a User who is deleted and created again is another subject.
 	Subject string
 	// Username is the name of the User.
 	Username string
@@ -89,7 +89,7 @@ type Identity struct {
 	Nonce string
 	// Groups are those of the scope groups. They are left out if there are too many.
 	Groups []string
-	// EmailVerified says that an identity provider has verified the e-mail.
+	// EmailVerified reports whether an identity provider has verified the e-mail.
 	EmailVerified bool
 	// Methods are the user's authentication methods: amr (RFC 8176).
 	Methods []string

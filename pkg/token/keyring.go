@@ -19,7 +19,7 @@ import (
 	"kapis.dev/ks-apiserver/pkg/informer"
 )
 
-// SecretName is the Secret, in this server's namespace, that all replicas share their keys through.
+// SecretName is the Secret, in this server's namespace, through which all replicas share their keys.
 const SecretName = "ks-apiserver-signing-keys"
 
 // Secrets has the calls that a Keyring makes; the Secrets client of one namespace implements it.

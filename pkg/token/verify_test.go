@@ -186,7 +186,7 @@ func TestKindsOfTokenAreNotMistaken(t *testing.T) {
 	}
 }
 
-// TCore-1, TLogout-2: the ID token's claims; as a hint it is good when expired.
+// TCore-1, TLogout-2: the ID token's claims; as a hint it is also good after it expired.
 func TestIdentityIsGoodAsHintAfterItsEnd(t *testing.T) {
 	f := newFixture(t)
 	want := Identity{Subject: "uid-1", Client: "harbor", Session: "s1", Issued: start(), Expires: start().Add(time.Hour), Authenticated: start(),

@@ -31,8 +31,7 @@ type conditions struct {
 	env *cel.Env
 }
 
-// newConditions declares each field as a variable of its own, "user.name": typed without a schema,
-// and read without reflection.
+// newConditions declares each field as its own variable, "user.name": typed without a schema, and read without reflection.
 func newConditions() (*conditions, error) {
 	opts := []cel.EnvOption{
 		cel.ParserExpressionSizeLimit(conditionLength),
@@ -120,7 +119,7 @@ type activation struct {
 // Parent says that there are no other variables.
 func (activation) Parent() cel.Activation { return nil }
 
-// ResolveName returns the value of a variable; as a type of CEL, which spares it a conversion.
+// ResolveName returns the value of a variable as a CEL type, which saves a conversion.
 func (a activation) ResolveName(name string) (any, bool) {
 	switch name {
 	case "user.name":

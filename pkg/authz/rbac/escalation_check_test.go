@@ -242,7 +242,7 @@ func TestMissingIsBounded(t *testing.T) {
 	}
 }
 
-// naiveCovers is the escalation check of Kubernetes as its documentation has it: every atom of the rules has a rule that covers it.
+// naiveCovers is Kubernetes' own escalation check by its documentation: every atom of the rules has a rule that covers it.
 func naiveCovers(held, wanted []rbacv1.PolicyRule) bool {
 	everything := slices.ContainsFunc(held, func(h rbacv1.PolicyRule) bool {
 		return slices.Contains(h.Verbs, "*") && slices.Contains(h.APIGroups, "*") && slices.Contains(h.Resources, "*") && len(h.ResourceNames) == 0

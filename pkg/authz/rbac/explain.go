@@ -41,7 +41,7 @@ func (x *Index) Explain(u user.Info, r *request.Info) []authz.Grant {
 		if l, _ := x.policyLink(context.Background(), u, r); l != nil {
 			first = slices.Index(links, l)
 		}
-		if first >= 0 { // else the binding was only just added
+		if first >= 0 { // else the binding was added in between
 			out[first].Held, out[first].Rule, out[first].Why = true, nil, links[first].whyByPolicy()
 		}
 	}

@@ -74,7 +74,7 @@ func isPlain(r *rbacv1.PolicyRule) bool {
 	})
 }
 
-// stored is what a text is after kube-apiserver has stored it: JSON has no bytes that are not UTF-8.
+// stored returns a text as kube-apiserver stores it: JSON has no bytes that are not UTF-8.
 func stored[T any](t *testing.T, v T) (out T) {
 	t.Helper()
 	raw, err := json.Marshal(v)

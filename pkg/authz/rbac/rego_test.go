@@ -55,7 +55,7 @@ func (p *policies) policy(resource, name, text string, rules ...rbacv1.PolicyRul
 	})
 }
 
-// leaving is a policy that allows everything, and meanwhile its role goes.
+// leaving is a policy that allows everything, while its role is deleted.
 type leaving struct{ leave func() }
 
 func (p leaving) Allows(context.Context, user.Info, *request.Info) (bool, error) {

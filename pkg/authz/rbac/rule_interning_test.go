@@ -65,7 +65,7 @@ func TestRulesThatNobodyHasAreForgotten(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for left := 101; left > 1; { // the collector tells when it has come to them; the test ends at its deadline if it never does
+	for left := 101; left > 1; { // until the garbage collector has run the cleanups, or the test's deadline
 		runtime.GC()
 		runtime.Gosched()
 		s.mu.Lock()

@@ -18,7 +18,7 @@ type verbs struct {
 
 const everyVerb uint16 = 1<<16 - 1
 
-// bit is the verb's own in a mask, 0 for a verb that requests seldom have.
+// bit returns the verb's own bit in a mask, or 0 for a verb that requests seldom have.
 func bit(verb string) uint16 {
 	switch verb {
 	case "get":

@@ -14,7 +14,8 @@ const (
 	// maxShift bounds the bits that a number is shifted by, and maxRange the numbers of a range.
 	maxShift = 4096
 	maxRange = 10_000
-	// maxPattern bounds the instructions of a regular expression, and maxCompare what a comparison of all with all, or with a pattern, takes.
+	// maxPattern bounds the instructions of a regular expression, and maxCompare the cost of a comparison of all with all, or with a
+	// pattern.
 	maxPattern = 2_000
 	maxCompare = 4 << 20
 )

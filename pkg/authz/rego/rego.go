@@ -27,7 +27,7 @@ const file = "policy"
 // query is the query that a policy answers.
 var query = ast.MustParseBody("data.authz.allow = true")
 
-// Policy is a compiled policy. It can be asked by many goroutines at once.
+// Policy is a compiled policy. Many goroutines may evaluate it at once.
 type Policy struct {
 	compiler *ast.Compiler
 	query    ast.Body
