@@ -16,7 +16,7 @@ import (
 	"kapis.dev/ks-apiserver/pkg/request"
 )
 
-// writePassword returns an iam.PasswordWriter: it writes the hash of a new password to a User, as by. It is authorized as a PATCH of the
+// writePassword returns a login.PasswordWriter: it writes the hash of a new password to a User, as by. It is authorized as a PATCH of the
 // user by by, here first, then by kube-apiserver.
 func writePassword(c caller.Client) login.PasswordWriter {
 	return func(ctx context.Context, by user.Info, u *iam.User, hash string) error {
