@@ -29,7 +29,7 @@ func sentOf(gr schema.GroupResource) *sent {
 			credential: rawjson.Cuts([]string{"spec", "connection", "kubeconfig"}, []string{"spec", "connection", "token"}),
 			harmless: harmless([]string{"enable"}, []string{"joinFederation"}, []string{"provider"},
 				[]string{"connection", "kubeconfig"}, []string{"connection", "token"}),
-			// the token is sent to this server only: a kubeconfig is not its address
+			// the token is presented to this server: a kubeconfig is not its address
 		}
 	case in("kubesphere.io", "repositories"):
 		return &sent{
