@@ -8,7 +8,7 @@ const (
 	MethodOTP       = "otp"
 	MethodPasskey   = "hwk"
 	MethodMFA       = "mfa"
-	MethodFederated = "fed" // an identity provider vouched for the person
+	MethodFederated = "fed" // an identity provider authenticated the user
 )
 
 // AuthnResult is the result of a login: the user, the identity provider, and the methods.

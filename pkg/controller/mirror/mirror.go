@@ -1,10 +1,10 @@
 // Package mirror keeps native RBAC in step with the roles and bindings of iam.kubesphere.io, so that
 // kube-apiserver decides about a request that is passed on as ks-apiserver decided.
 //
-// A bound role becomes one native role and one native binding in every namespace, or the cluster, for which it holds.
-// The binding names the subjects of all the role's bindings and a synthetic group, which only ks-apiserver can assert;
-// a role with a condition is bound to its synthetic group alone, since kube-apiserver does not know the condition. A
-// role without subjects, or that grants nothing, has no mirror.
+// A bound role becomes one native role and one native binding in every namespace where it holds, or one pair for the
+// whole cluster. The binding names the subjects of all the role's bindings and a synthetic group, which only
+// ks-apiserver can assert; a role with a condition is bound to its synthetic group alone, since kube-apiserver does not
+// know the condition. A role without subjects, or that grants nothing, has no mirror.
 //
 // Some rights imply others at kube-apiserver: implied.go has these, which only the synthetic group gets, and verbs.go
 // the verbs for which "*" does not stand.

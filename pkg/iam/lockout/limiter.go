@@ -72,7 +72,7 @@ type Limiter struct {
 	local, strangers *recent.Counters
 	sources          *recent.Counters
 	recent           *recent.Counters            // pairs of users and networks with a login here
-	shared           *recent.Counters            // addresses that many people log in from
+	shared           *recent.Counters            // addresses that many users log in from
 	first            *recent.Map[uint64, uint64] // of each other address, a user who has logged in from it
 	down             time.Time
 

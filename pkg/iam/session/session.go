@@ -52,8 +52,7 @@ type Lifetime struct {
 	Absolute time.Duration
 }
 
-// DefaultAbsolute is the life of a session where nothing else is said, and unlimitedAbsolute where
-// access tokens shall live as long as the session.
+// DefaultAbsolute is the default life of a session, and unlimitedAbsolute that of one whose access tokens live as long as the session.
 const (
 	DefaultAbsolute   = 30 * 24 * time.Hour
 	unlimitedAbsolute = 365 * 24 * time.Hour
