@@ -140,7 +140,7 @@ func notSelf() admissionv1.MatchCondition {
 }
 
 // notAtTheEndOfANamespace excludes deletions by Kubernetes' own controllers in namespaces, so that a namespace can be deleted while no
-// webhook answers. They also delete objects without an owner: writes of owner references are checked for that (package admission).
+// webhook answers. They also delete objects whose owner is gone: writes of owner references are checked for that (package admission).
 func notAtTheEndOfANamespace() admissionv1.MatchCondition {
 	return admissionv1.MatchCondition{Name: "not-at-the-end-of-a-namespace",
 		Expression: `!(request.operation == "DELETE" && has(request.namespace) && ` +
