@@ -36,10 +36,14 @@ func Errorf(code int, format string, args ...any) *apierrors.StatusError {
 }
 
 // BadRequestf returns a 400 with a message for the caller.
-func BadRequestf(format string, args ...any) error { return Errorf(http.StatusBadRequest, format, args...) }
+func BadRequestf(format string, args ...any) error {
+	return Errorf(http.StatusBadRequest, format, args...)
+}
 
 // Forbiddenf returns a 403 with a message for the caller.
-func Forbiddenf(format string, args ...any) error { return Errorf(http.StatusForbidden, format, args...) }
+func Forbiddenf(format string, args ...any) error {
+	return Errorf(http.StatusForbidden, format, args...)
+}
 
 // NoResource returns the 404 of a path that leads nowhere, and of one that was not authorized as what it is served as.
 func NoResource() error { return Errorf(http.StatusNotFound, "there is no resource at this path") }
