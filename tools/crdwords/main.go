@@ -1,5 +1,6 @@
-// Command crdwords writes into CRDs what the words of rules may be (package pkg/api/iam/v1beta1, WordsOfRules): the type of a rule is
-// Kubernetes' own, which has no markers for the generator. It takes the folder of the CRDs, and changes the files in which there are rules.
+// Command crdwords writes into CRDs which words rules may have (package pkg/api/iam/v1beta1, WordsOfRules): the type of a rule is
+// Kubernetes' own, which has no markers for the generator. Its argument is the folder of the CRDs, and it changes the files with
+// rules.
 package main
 
 import (
@@ -60,7 +61,7 @@ func restrict(text string) (string, error) {
 		depth, content := len(line)-len(strings.TrimLeft(line, " ")), strings.TrimSpace(line)
 		switch {
 		case strings.HasPrefix(content, "PolicyRule holds information"):
-			inRule, found = depth-2, 0 // where "properties:" of the rule stands
+			inRule, found = depth-2, 0 // the indentation of the rule's "properties:"
 		case inRule >= 0 && content != "" && depth < inRule:
 			if found != len(words) {
 				return "", fmt.Errorf("a rule has %d of %d lists", found, len(words))

@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// rows are the parts of the dashboard: the metrics whose names begin so, in this order. What no prefix fits comes last.
+// rows are the rows of the dashboard: the metrics whose names have this prefix, in this order. Metrics without a prefix come last.
 var rows = []struct{ title, prefix string }{
 	{"Requests", "ks_server_"},
 	{"Caches", "ks_cache_"},
@@ -25,7 +25,7 @@ var rows = []struct{ title, prefix string }{
 	{"Controllers", "ks_"},
 }
 
-// row returns where in the dashboard a metric is.
+// row returns the row of a metric in the dashboard.
 func row(m Metric) int {
 	return slices.IndexFunc(rows, func(r struct{ title, prefix string }) bool { return strings.HasPrefix(m.Name, r.prefix) })
 }
@@ -63,7 +63,7 @@ type target struct {
 
 var prometheus = &datasource{"prometheus", "${datasource}"}
 
-// Dashboard returns the dashboard of metrics as Grafana's JSON: a panel for each, ordered by part and name.
+// Dashboard returns the dashboard of metrics as Grafana's JSON: a panel for each, ordered by row and name.
 func Dashboard(metrics []Metric) ([]byte, error) {
 	sorted := slices.Clone(metrics)
 	slices.SortFunc(sorted, func(a, b Metric) int { return cmp.Or(cmp.Compare(row(a), row(b)), strings.Compare(a.Name, b.Name)) })
@@ -110,7 +110,7 @@ func Dashboard(metrics []Metric) ([]byte, error) {
 	return text.Bytes(), nil
 }
 
-// queries returns what a panel asks for, and the unit of the answers.
+// queries returns the queries of a panel, and the unit of the answers.
 func queries(m Metric) ([]target, string) {
 	labels := grouping(m)
 	by, legend := "", "all replicas"
@@ -133,7 +133,7 @@ func queries(m Metric) ([]target, string) {
 	unit, of := "short", "max"
 	switch {
 	case strings.HasSuffix(m.Name, "_synced"):
-		of = "min" // one replica that is not is what matters
+		of = "min" // one replica that is not matters
 	case strings.HasSuffix(m.Name, "_timestamp_seconds"):
 		return []target{{"A", fmt.Sprintf("min%s (%s > 0) - time()", by, m.Name), "time left"}}, "s"
 	case strings.HasSuffix(m.Name, "_seconds"):

@@ -1,8 +1,8 @@
 // Command dev runs a real Kubernetes control plane on this machine, for development and tests.
 //
-// It is one program with many faces: called as "dev COMPONENT ..." it becomes that component (etcd, kube-apiserver,
-// kube-controller-manager, kube-scheduler, kwok), called through a link named kubectl it is kubectl, and otherwise it
-// is the supervisor that starts itself in those roles. One file is smaller than six, since they share most of their code.
+// It is one program with many roles: called as "dev COMPONENT ..." it is that component (etcd, kube-apiserver,
+// kube-controller-manager, kube-scheduler, kwok), called through a link named kubectl it is kubectl, and otherwise it is the
+// supervisor that starts itself in those roles. One file is smaller than six, since they share most of their code.
 package main
 
 import (

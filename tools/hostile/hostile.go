@@ -1,6 +1,6 @@
-// Package hostile makes words that break what joins, splits, prints, folds or compares texts carelessly, and rules of roles out of such
-// words. The tests of every guard use it: what a guard lets in must give exactly the rights that its parsed value says. The same seed
-// makes the same words.
+// Package hostile generates words that break careless joining, splitting, printing, folding or comparing of texts, and rules of roles
+// made of such words. The tests of every check of rights use it: what a check accepts must give exactly the rights that its parsed
+// value says. The same seed generates the same words.
 package hostile
 
 import (
@@ -11,9 +11,9 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 )
 
-// Words returns the fixed words. They are put together of what has a meaning to something that texts pass through: separators and
-// quotes of encodings, globs, control characters, Unicode that looks or folds like ASCII, lengths beside the bounds of names, and names
-// that are joined text of others.
+// Words returns the fixed words. They are made of characters with a meaning to something that texts pass through: separators and
+// quotes of encodings, globs, control characters, Unicode that looks or folds like ASCII, lengths at the bounds of names, and names
+// that are the joined text of others.
 func Words() []string {
 	return slices.Clone(words)
 }
@@ -34,7 +34,7 @@ var words = []string{
 	strings.Repeat("a.", 126) + "a",
 }
 
-// Generator makes hostile words and rules out of random numbers.
+// Generator generates hostile words and rules from random numbers.
 type Generator struct{ random *rand.Rand }
 
 // New returns a generator of a seed.
@@ -58,7 +58,7 @@ func (g *Generator) Some(most int, from ...string) []string {
 	return out
 }
 
-// Word returns a fixed word, two of them glued together, or one with a character that is in its way.
+// Word returns a fixed word, two of them joined, or one with an inserted character.
 func (g *Generator) Word() string {
 	word := g.One(words...)
 	switch g.random.IntN(6) {
@@ -75,7 +75,7 @@ func (g *Generator) separator() string {
 	return g.One(" ", ",", ":", "/", "|", "=", "\n", "\x00", "\t", "] [", "],", "[", `"`, `\`, "%", "*", "\u200b", "")
 }
 
-// Mixed returns one of some plain words mostly, and else a hostile one.
+// Mixed mostly returns one of some plain words, and otherwise a hostile one.
 func (g *Generator) Mixed(plain ...string) string {
 	if len(plain) == 0 || g.Chance(5) {
 		return g.Word()
@@ -86,8 +86,7 @@ func (g *Generator) Mixed(plain ...string) string {
 // Vocabulary is what a rule is made of besides hostile words.
 type Vocabulary struct{ Verbs, Groups, Resources, Names, Paths []string }
 
-// Rules returns up to most rules of words of a vocabulary, some of which are hostile, and some of which are glued to others of the same
-// rule.
+// Rules returns up to most rules of words of a vocabulary, some of which are hostile, and some joined to others of the same rule.
 func (g *Generator) Rules(most int, v *Vocabulary) []rbacv1.PolicyRule {
 	out := make([]rbacv1.PolicyRule, g.random.IntN(most+1))
 	for i := range out {
@@ -120,9 +119,9 @@ func (g *Generator) Rule(v *Vocabulary) rbacv1.PolicyRule {
 	return r
 }
 
-// Twins returns two rules with one text, by PolicyRule.String(): the first means what harmless means, for one strange name at most; the
-// second means what powerful means, too. What compares rules by their texts takes the one for the other. Neither rule that is given may
-// be for paths.
+// Twins returns two rules with one text, by PolicyRule.String(): the first means what harmless means, for one strange name at most;
+// the second means what powerful means, too. Code that compares rules by their texts mistakes one for the other. Neither of the given
+// rules may be for paths.
 func (g *Generator) Twins(harmless, powerful *rbacv1.PolicyRule) (quiet, loud rbacv1.PolicyRule) {
 	list := func(l []string) string { return "[" + strings.Join(l, " ") + "]" }
 	verbs := powerful.Verbs

@@ -20,10 +20,10 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/types"
 )
 
-// no one is the user and the group of the programs. The number has no other name in the image.
+// nobody is the user and the group of the programs. The number has no other name in the image.
 const nobody = 65532
 
-// assemble writes the image of a program, and what goes with it, to the folder of the build:
+// assemble writes the image of a program, and the files that go with it, to the folder of the build:
 //
 //	NAME/          an OCI layout, of all platforms
 //	NAME.tar       for docker load, of the first platform
@@ -150,7 +150,7 @@ func (b Build) image(p program, platform v1.Platform, file string) (v1.Image, er
 	return mutate.Annotations(img, labels).(v1.Image), nil //nolint:errcheck // it returns what it is given
 }
 
-// labels returns what an image says about itself, in the keys of the OCI.
+// labels returns the labels and annotations of an image, with the keys of the OCI.
 func (b Build) labels(p program) map[string]string {
 	labels := map[string]string{}
 	for key, value := range map[string]string{
@@ -176,8 +176,8 @@ type entry struct {
 	content []byte
 }
 
-// filesystem returns what every image has, whatever its program. It changes with the certificates alone, so that registries and nodes
-// keep it once.
+// filesystem returns the files that every image has, for any program. It changes with the certificates alone, so that registries and
+// nodes store it once.
 func filesystem() []entry {
 	return []entry{
 		{name: "etc/", mode: 0o755},

@@ -17,7 +17,7 @@ import (
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 )
 
-// program is what an image is made for.
+// program is a program that gets an image.
 type program struct {
 	name, description string
 	ports             []int
@@ -33,13 +33,13 @@ var programs = []program{
 type Build struct {
 	Root          string   // folder of the module
 	Out           string   // folder that the images are written to
-	Platforms     []string // as linux/amd64; what docker load reads is of the first one
+	Platforms     []string // as linux/amd64; the archive for docker load is of the first one
 	Registry, Tag string   // names the images
-	// What the labels say, apart from the programs' own names.
+	// The values of labels, apart from the programs' own names.
 	Version, Revision, Source string
 	Created                   time.Time
 	LinkerFlags               string
-	// Describe writes what is linked into a program, which is of a version, to a folder. Nil leaves this out.
+	// Describe writes which modules are linked into a program of a version, to a folder. Nil skips this.
 	Describe func(ctx context.Context, root, folder, version, program string) error
 	Log      io.Writer
 }
@@ -59,7 +59,7 @@ func (b Build) Run(ctx context.Context) ([]Digest, error) {
 	if err := os.MkdirAll(b.Out, 0o755); err != nil {
 		return nil, fmt.Errorf("make the folder of the images: %w", err)
 	}
-	work, err := os.MkdirTemp(b.Out, ".build-") // beside the results, so that they can be renamed
+	work, err := os.MkdirTemp(b.Out, ".build-") // next to the results, so that they can be renamed
 	if err != nil {
 		return nil, fmt.Errorf("make a folder for the programs: %w", err)
 	}
@@ -132,7 +132,7 @@ func (b Build) compile(ctx context.Context, platform v1.Platform, folder string)
 	}
 	cmd := exec.CommandContext(ctx, "go", args...)
 	cmd.Dir, cmd.Stdout, cmd.Stderr = b.Root, b.Log, b.Log
-	// What could differ from person to person, and would change the program, is set.
+	// Settings that could differ between users, and would change the program, are fixed.
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS="+platform.OS, "GOARCH="+platform.Architecture, "GOFLAGS=-buildvcs=false",
 		"GOAMD64=v1", "GOARM64=v8.0", "GOFIPS140=off", "GOWORK=off")
 	if err := cmd.Run(); err != nil {

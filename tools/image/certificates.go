@@ -7,8 +7,8 @@ import (
 	"golang.org/x/crypto/x509roots/fallback/bundle"
 )
 
-// certificates returns the authorities that Mozilla trusts as PEM. An authority that is only trusted for certificates from before some
-// day is left out, since a file of certificates can't say so.
+// certificates returns the CAs that Mozilla trusts, as PEM. A CA that is trusted only for certificates from before some day is left
+// out, since a file of certificates can't express that.
 func certificates() []byte {
 	var text bytes.Buffer
 	for root := range bundle.Roots() {
@@ -16,7 +16,7 @@ func certificates() []byte {
 			continue
 		}
 		if err := pem.Encode(&text, &pem.Block{Type: "CERTIFICATE", Bytes: root.Certificate}); err != nil {
-			panic(err) // a buffer takes everything
+			panic(err) // writes to a buffer never fail
 		}
 	}
 	return text.Bytes()

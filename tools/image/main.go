@@ -1,8 +1,8 @@
 // Command image builds the container images of ks-apiserver and ks-controller-manager without a container engine, and pushes them to a
 // registry. It checks the Dockerfile, too.
 //
-// An image is a static program, the authorities that Mozilla trusts, and a user that is not root. Two builds of one commit with one
-// version of Go have one digest, whatever the folder, the machine or the day.
+// An image is a static program, the CAs that Mozilla trusts, and a user that is not root. Two builds of one commit with one version of
+// Go have one digest, in any folder, on any machine and day.
 package main
 
 import (
@@ -31,7 +31,7 @@ func main() {
 	}
 }
 
-// run does what the arguments say.
+// run executes the command in the arguments.
 func run(ctx context.Context, args []string) error {
 	if len(args) == 0 {
 		return fmt.Errorf("name a command\n%s", usage)

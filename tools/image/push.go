@@ -25,7 +25,7 @@ type Push struct {
 	Log           io.Writer
 }
 
-// Run pushes the image of every program, and returns the digests that the registry has them under.
+// Run pushes the image of every program, and returns the digests of the images in the registry.
 func (p Push) Run(ctx context.Context) ([]Digest, error) {
 	if p.Registry == "" {
 		return nil, errors.New("name the registry: --registry registry.example.com/team (make push IMAGE_REGISTRY=...)")
@@ -75,7 +75,7 @@ func (p Push) push(ctx context.Context, folder string, ref name.Tag) (v1.Hash, e
 	return built.Digest, explain(ref, remote.Write(ref, img, options...))
 }
 
-// explain returns the error of a push in words that say what to do.
+// explain returns the error of a push, with advice.
 func explain(ref name.Tag, err error) error {
 	var answer *transport.Error
 	var unreachable *net.OpError

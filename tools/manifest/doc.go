@@ -1,3 +1,3 @@
-// Package manifest has the tests of what config/ renders: that its objects are ones of Kubernetes, name each other rightly, and are the
-// same from kustomize and from the Helm chart.
+// Package manifest tests what config/ renders: that its objects are valid in Kubernetes, that their references to each other are
+// right, and that kustomize and the Helm chart render the same.
 package manifest

@@ -1,3 +1,3 @@
-// Package memory measures what the objects of each kind take in the memory of ks-apiserver, and writes docs/memory.md. It
-// consists of a test, apart from others since the race detector would be measured too.
+// Package memory measures what the objects of each kind take in the memory of ks-apiserver, and writes docs/memory.md. It consists of
+// a test in a package of its own, since the race detector would be measured too.
 package memory

@@ -1,9 +1,9 @@
-// Package pace waits in tests for what the product promises within a time, such as the five seconds in which a withdrawn right ends
-// everywhere, without failing where the machine is busy with something else.
+// Package pace waits in tests for what the product promises within a time, such as the five seconds in which a revoked right ends
+// everywhere, without failing where the machine is busy with other work.
 //
-// Time is measured twice: by the clock, and by how often the product could be asked in the meantime. A bound is over when both say so. On
-// an idle machine asking costs nothing and the clock decides; where the product gets little of a processor, so do the questions, and the
-// bound grows with them.
+// Time is measured twice: by the clock, and by how often the product could be asked in the meantime. A bound is over when both say so.
+// On an idle machine asking costs nothing and the clock decides; where the product gets little processor time, there are fewer
+// requests, and the bound grows with them.
 package pace
 
 import (
@@ -15,9 +15,9 @@ import (
 var errNotOver = errors.New("the bound is not over")
 
 const (
-	// Step is the pause between two questions.
+	// Step is the pause between two requests.
 	Step = 50 * time.Millisecond
-	// Limit is when a bound is over whatever the machine does.
+	// Limit is when a bound is over in any case.
 	Limit = 2 * time.Minute
 )
 
@@ -48,8 +48,8 @@ func Until(ctx context.Context, bound time.Duration, f func(ctx context.Context)
 	}
 }
 
-// After returns a channel that is closed once bound is over. ask is a question to the product: what it answers does not count, only that it
-// could be asked.
+// After returns a channel that is closed once bound is over. ask sends a request to the product: its answer does not matter, only that
+// it could be sent.
 func After(ctx context.Context, bound time.Duration, ask func(ctx context.Context) error) <-chan struct{} {
 	over := make(chan struct{})
 	go func() {

@@ -38,7 +38,7 @@ func start(t testing.TB, sentinel bool, options []string) *Server {
 	address := freeAddress(t)
 	_, port, _ := net.SplitHostPort(address)
 	s := &Server{Address: address, t: t, dir: t.TempDir()}
-	// A file of its own is what sentinels and nodes of a Cluster write their state into.
+	// Sentinels and nodes of a Cluster write their state into a file of their own.
 	file := filepath.Join(s.dir, "redis.conf")
 	var text strings.Builder
 	for _, o := range options {
@@ -63,7 +63,7 @@ func start(t testing.TB, sentinel bool, options []string) *Server {
 	return s
 }
 
-// freeAddress returns one of which the port plus 10000, where nodes of a Cluster talk to each other, is free too.
+// freeAddress returns an address whose port plus 10000, where nodes of a Cluster talk to each other, is free too.
 func freeAddress(t testing.TB) string {
 	t.Helper()
 	var listener net.ListenConfig
@@ -116,12 +116,12 @@ func (s *Server) Start() {
 	})
 }
 
-// Kill ends a server without a farewell.
+// Kill ends a server without a shutdown.
 func (s *Server) Kill() {
 	if s.cmd == nil {
 		return
 	}
-	_ = s.cmd.Process.Kill() // it is gone already
+	_ = s.cmd.Process.Kill() // it has ended
 	_ = s.cmd.Wait()         // it was killed
 	s.cmd = nil
 }
@@ -154,7 +154,7 @@ func (s *Server) Command(args ...string) (string, error) {
 	return strings.TrimSpace(string(out)), nil
 }
 
-// has returns a condition: the answer to a command has a text in it.
+// has returns a condition: the answer to a command contains a text.
 func (s *Server) has(text string, args ...string) func() error {
 	return func() error {
 		out, err := s.Command(args...)
@@ -165,7 +165,7 @@ func (s *Server) has(text string, args ...string) func() error {
 	}
 }
 
-// Watched are two servers, of which one follows the other, and a sentinel that makes the follower the master where the master is gone.
+// Watched are two servers, of which one follows the other, and a sentinel that promotes the follower when the master is gone.
 type Watched struct {
 	// Name is what the sentinel calls the master.
 	Name                       string
@@ -247,7 +247,7 @@ func Holders(t testing.TB, nodes []*Server, key string) (master, follower *Serve
 	return nil, nil
 }
 
-// AwaitReplica waits until a follower has all that its master has.
+// AwaitReplica waits until a follower has all data of its master.
 func (s *Server) AwaitReplica() {
 	s.t.Helper()
 	out, err := s.Command("role")

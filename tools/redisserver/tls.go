@@ -15,12 +15,12 @@ import (
 	"time"
 )
 
-// Certificates are files: of an authority, and of a server on 127.0.0.1 and a client that it vouches for.
+// Certificates are files: of a CA, and of the certificates that it signed for a server on 127.0.0.1 and a client.
 type Certificates struct {
 	CA, ServerCert, ServerKey, ClientCert, ClientKey string
 }
 
-// NewCertificates writes an authority of its own, and its certificates.
+// NewCertificates writes a CA of its own, and its certificates.
 func NewCertificates(t testing.TB) Certificates {
 	t.Helper()
 	dir := t.TempDir()
@@ -76,7 +76,7 @@ func newKey(t testing.TB) *ecdsa.PrivateKey {
 	return key
 }
 
-// Options are those of a server that takes TLS only, from clients with a certificate.
+// Options are those of a server that accepts TLS only, from clients with a certificate.
 func (c Certificates) Options() []string {
 	return []string{
 		"port 0", "tls-port {port}", "tls-ca-cert-file " + c.CA, "tls-cert-file " + c.ServerCert, "tls-key-file " + c.ServerKey,
@@ -84,7 +84,7 @@ func (c Certificates) Options() []string {
 	}
 }
 
-// UserOptions are those of a server that takes one user, who may do what keeping sessions needs, on the keys of sessions.
+// UserOptions are those of a server with one user, who may do what storing sessions needs, on the keys of sessions.
 func UserOptions(name, password string) []string {
 	return []string{
 		"user default off",

@@ -1,5 +1,5 @@
-// Package rules keeps the tables of docs/ that name the tests which hold each rule: tests say what they hold, and the table is
-// written, or compared with what is written, when all have run.
+// Package rules writes the tables of docs/ that name the tests which verify each rule: tests say which rules they verify, and the
+// table is written, or compared with the file, when all have run.
 package rules
 
 import (
@@ -13,7 +13,7 @@ import (
 	"testing"
 )
 
-// Rule is one row of a table: what tests call the rule by, and what it says in short.
+// Rule is one row of a table: the id that tests use, and the rule in short.
 type Rule [2]string
 
 // Section is a source of rules.
@@ -24,11 +24,11 @@ type Section struct {
 	Rules []Rule
 }
 
-// Table is a document of rules, and what has held them so far. It is safe for tests that run in parallel.
+// Table is a document of rules, and the tests that have verified them so far. It is safe for tests that run in parallel.
 type Table struct {
 	// File is the document, relative to the folder of the tests.
 	File string
-	// Head is what stands above the sections, with the title.
+	// Head is the text above the sections, with the title.
 	Head string
 	// Sections are the parts of the table, in their order.
 	Sections []Section
@@ -37,7 +37,7 @@ type Table struct {
 	held map[string]map[string]bool // rule -> names of tests
 }
 
-// Hold says that the test which calls it holds the rules, if it passes. A rule that the table does not have fails the test.
+// Hold records that the calling test verifies the rules, if it passes. A rule that the table does not have fails the test.
 func (tb *Table) Hold(t testing.TB, ids ...string) {
 	t.Helper()
 	for _, id := range ids {
@@ -76,8 +76,8 @@ func (tb *Table) Write() error {
 	return os.WriteFile(tb.File, doc, 0o644)
 }
 
-// Check says what is wrong with the document after all tests have passed: a rule that no test holds, or a document that says
-// something else.
+// Check returns what is wrong with the document after all tests have passed: a rule that no test verifies, or a difference from the
+// file.
 func (tb *Table) Check() error {
 	doc, open := tb.render()
 	if len(open) > 0 {
@@ -94,7 +94,7 @@ func (tb *Table) Check() error {
 	return nil
 }
 
-// differing returns the first line of now that stands not at its place in old.
+// differing returns the first line of now that is not at its place in old.
 func differing(old, now string) string {
 	was := strings.Split(old, "\n")
 	for i, line := range strings.Split(now, "\n") {
@@ -105,7 +105,7 @@ func differing(old, now string) string {
 	return "one line less"
 }
 
-// render returns the document, and the rules that nothing holds.
+// render returns the document, and the rules that no test verifies.
 func (tb *Table) render() (doc []byte, open []string) {
 	tb.mu.Lock()
 	defer tb.mu.Unlock()

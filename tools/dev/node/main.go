@@ -1,5 +1,5 @@
 // Command node is the real node of a development control plane: called as "node kubelet ..." or "node kube-proxy ..." it is that
-// program, and else it runs both, and containerd, in namespaces of their own. bin/dev starts it.
+// program; otherwise it runs both, and containerd, in namespaces of their own. bin/dev starts it.
 //
 // It is a program of its own because it is built only when a real node is asked for.
 package main
@@ -44,7 +44,7 @@ func main() {
 	}
 }
 
-// run takes the part of the node's start that args name.
+// run runs the step of the node's start that args name.
 func run(ctx context.Context, args []string) error {
 	if len(args) != 2 {
 		return errUsage

@@ -1,5 +1,5 @@
-// Package dockerfile checks a Dockerfile without a container engine: with the parser and the linter of docker's own builder, and for what
-// our images promise.
+// Package dockerfile checks a Dockerfile without a container engine: with the parser and the linter of docker's own builder, and for
+// what our images promise.
 package dockerfile
 
 import (
@@ -25,7 +25,7 @@ type Target struct {
 	Ports      []string // sorted as texts
 }
 
-// Problem is what is wrong, and in which line.
+// Problem is an error and its line.
 type Problem struct {
 	Line int
 	Text string
@@ -33,7 +33,7 @@ type Problem struct {
 
 func (p Problem) String() string { return fmt.Sprintf("line %d: %s", p.Line, p.Text) }
 
-// secret matches the names of variables that passwords and keys are given in. Everybody who has an image reads its variables.
+// secret matches the names of variables for passwords and keys. Everyone who has an image can read its variables.
 var secret = regexp.MustCompile(`(?i)(password|passwd|secret|token|credential|private_?key|api_?key)`)
 
 // Check returns the targets of a Dockerfile, and its problems by line. The error is that it can't be read at all.
@@ -69,7 +69,7 @@ type check struct {
 	problems  []Problem
 }
 
-// stage is what a stage says, with what it has of the stage that it is made from.
+// stage is the state of a stage, with what it inherits from the stage that it is made from.
 type stage struct {
 	Target
 	location []parser.Range
@@ -126,7 +126,8 @@ func (c *check) stage(s *instructions.Stage) {
 	c.order = append(c.order, now)
 }
 
-// from returns the stage that a name means, and nil for an image, whose name it checks. A number is a stage where images are not counted.
+// from returns the stage that a name refers to, or nil for an image, whose name it checks. A number is a stage where images are not
+// counted.
 func (c *check) from(name string, at []parser.Range, image bool) *stage {
 	expanded, err := shell.NewLex('\\').ProcessWordWithMatches(name, arguments(c.arguments))
 	if err != nil {
@@ -173,7 +174,7 @@ func (a arguments) Keys() []string {
 	return keys
 }
 
-// command checks an instruction of a stage, and takes what it says about the image.
+// command checks an instruction of a stage, and applies it to the state.
 func (c *check) command(now *stage, command instructions.Command) {
 	switch i := command.(type) {
 	case *instructions.UserCommand:
@@ -221,7 +222,7 @@ func (c *check) named(name string, at []parser.Range) {
 	}
 }
 
-// targets returns the stages that no other uses, and checks what their programs run as.
+// targets returns the stages that no other uses, and checks the user of their programs.
 func (c *check) targets() []Target {
 	var found []Target
 	for _, s := range c.order {

@@ -36,16 +36,16 @@ type Browser struct {
 	complaints []complaint
 }
 
-// complaint is what the browser says is wrong with the page or the thing at an address.
+// complaint is a message of the browser about the page or the resource at an address.
 type complaint struct{ text, at string }
 
-// Window is what a window is like.
+// Window is the kind of a window.
 type Window struct {
 	// Width and Height are in CSS pixels.
 	Width, Height int64
-	// Phone has it behave as the browser of a phone; Dark prefers dark colours.
+	// Phone makes it behave as the browser of a phone; Dark prefers dark colours.
 	Phone, Dark bool
-	// Language is what the person reads, such as "en" or "zh-CN".
+	// Language is the language of the user, such as "en" or "zh-CN".
 	Language string
 }
 
@@ -55,8 +55,8 @@ func Desktop() Window { return Window{Width: 1280, Height: 800, Language: "en"} 
 // Phone is the whole screen of a phone.
 func Phone() Window { return Window{Width: 390, Height: 844, Phone: true, Language: "en"} }
 
-// Open starts a browser that takes the certificates, and gives up on whatever the test does with it after patience. Where there is no
-// browser the test fails: what is not tested in a browser does not work in one.
+// Open starts a browser that trusts the certificates, and aborts any action of the test after patience. Where there is no browser the
+// test fails.
 func Open(t *testing.T, win Window, patience time.Duration, certificates ...*x509.Certificate) *Browser {
 	t.Helper()
 	program, err := exec.LookPath("chromium")
@@ -91,7 +91,7 @@ func Open(t *testing.T, win Window, patience time.Duration, certificates ...*x50
 	return b
 }
 
-// hear keeps what the browser complains of.
+// hear records the browser's complaints.
 func (b *Browser) hear(event any) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -103,8 +103,8 @@ func (b *Browser) hear(event any) {
 	}
 }
 
-// Complaints are what the browser wrote to its console of what is below these addresses: policies that were broken, scripts that failed.
-// None are of everything.
+// Complaints returns the messages of the browser's console about resources below these addresses: violated policies, failed scripts.
+// Without addresses it returns all.
 func (b *Browser) Complaints(below ...string) []string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -118,7 +118,7 @@ func (b *Browser) Complaints(below ...string) []string {
 	return list
 }
 
-// dress gives the window its size and its colours.
+// dress sets the window's size and colours.
 func (b *Browser) dress() {
 	b.t.Helper()
 	scheme := "light"
@@ -142,7 +142,7 @@ func Call[P, R any](b *Browser, c cdp.Command[P, R], params P) R {
 	return r
 }
 
-// Do does other things than those below, one after the other.
+// Do runs other actions, one after the other.
 func (b *Browser) Do(actions ...chromedp.Action[chromedp.Void]) {
 	b.t.Helper()
 	if err := chromedp.Do(b.ctx, actions...); err != nil {
@@ -150,7 +150,7 @@ func (b *Browser) Do(actions ...chromedp.Action[chromedp.Void]) {
 	}
 }
 
-// try is Eval for what is told of a failure.
+// try is Eval for the message of a failure.
 func (b *Browser) try(script string) string {
 	s, err := chromedp.Run(b.ctx, chromedp.Evaluate[string](script))
 	if err != nil {
@@ -159,7 +159,7 @@ func (b *Browser) try(script string) string {
 	return s
 }
 
-// Eval runs a script, and returns what it gives.
+// Eval runs a script, and returns its result.
 func Eval[T any](b *Browser, script string) T {
 	b.t.Helper()
 	v, err := chromedp.Run(b.ctx, chromedp.Evaluate[T](script))
@@ -169,7 +169,7 @@ func Eval[T any](b *Browser, script string) T {
 	return v
 }
 
-// Until waits for a script to give true. While a page goes and another comes there is none to ask.
+// Until waits for a script to return true. While a page is being replaced there is none to run it in.
 func (b *Browser) Until(script string) {
 	b.t.Helper()
 	tick := time.NewTicker(20 * time.Millisecond)
@@ -193,7 +193,7 @@ func (b *Browser) Visit(address string) {
 	b.Do(chromedp.Navigate(address))
 }
 
-// Sees waits for a heading that begins so.
+// Sees waits for a heading with this prefix.
 func (b *Browser) Sees(heading string) {
 	b.t.Helper()
 	b.Until(`document.readyState === "complete" && (document.querySelector("h1")?.innerText ?? "").startsWith(` + quote(heading) + `)`)
@@ -201,7 +201,7 @@ func (b *Browser) Sees(heading string) {
 
 func quote(s string) string { return `"` + strings.ReplaceAll(s, `"`, `\"`) + `"` }
 
-// Types types with the keyboard, into whatever has the focus.
+// Types types with the keyboard, into the element with the focus.
 func (b *Browser) Types(keys ...string) {
 	b.t.Helper()
 	for _, k := range keys {
@@ -224,7 +224,7 @@ func (b *Browser) TabTo(selector string) {
 	b.t.Fatalf("Tab does not lead to %s: %s", selector, b.try(`document.body.innerText`))
 }
 
-// Press goes to a button by keyboard, and presses it.
+// Press moves to a button by keyboard, and presses it.
 func (b *Browser) Press(selector string) {
 	b.t.Helper()
 	b.TabTo(selector)
@@ -240,11 +240,11 @@ func (b *Browser) Login(name, pass string) {
 	b.Types(pass, kb.Enter)
 }
 
-// Quiet fails where there are complaints.
+// Quiet fails if there are complaints.
 func (b *Browser) Quiet(below ...string) {
 	b.t.Helper()
 	said := slices.DeleteFunc(b.Complaints(below...), func(s string) bool {
-		// A page that says what is wrong has a status that says so, too; and a test is faster with the keyboard than autofocus.
+		// A page with an error message has an error status, too; and a test is faster with the keyboard than autofocus.
 		return strings.Contains(s, "status of 4") || strings.Contains(s, "status of 503") || strings.Contains(s, "Autofocus processing")
 	})
 	if len(said) > 0 {
@@ -252,7 +252,7 @@ func (b *Browser) Quiet(below ...string) {
 	}
 }
 
-// Picture keeps a picture of the page where LOGINS_PICTURES names a folder.
+// Picture stores a picture of the page where LOGINS_PICTURES names a folder.
 func (b *Browser) Picture(name string) {
 	b.t.Helper()
 	dir := os.Getenv("LOGINS_PICTURES")

@@ -4,9 +4,9 @@ import (
 	"github.com/chromedp/cdproto/emulation"
 )
 
-// faults is a script that returns what keeps people from using the page that is open, as WCAG 2.2 (AA) sees it, as far as a program
-// can tell: contrast (1.4.3, 1.4.11), names of fields and buttons (4.1.2), structure (1.3.1, 2.4.2, 3.1.1), order of the focus (2.4.3),
-// size of what is pressed (2.5.8) and the width of the page (1.4.10).
+// faults is a script that returns the barriers on the open page, by WCAG 2.2 (AA), as far as a program can find them: contrast (1.4.3,
+// 1.4.11), names of fields and buttons (4.1.2), structure (1.3.1, 2.4.2, 3.1.1), order of the focus (2.4.3), target size (2.5.8) and
+// the width of the page (1.4.10).
 const faults = `(() => {
   const out = [];
   const rgb = (s) => { const m = s.match(/[\d.]+/g).map(Number); return { c: m.slice(0, 3), a: m[3] ?? 1 }; };
@@ -47,7 +47,7 @@ const faults = `(() => {
   return out;
 })()`
 
-// Inspect fails for whatever keeps people from using the page that is open, in both schemes of colour and in a narrow window.
+// Inspect fails for every barrier on the open page, in both colour schemes and in a narrow window.
 func (b *Browser) Inspect(name string) {
 	b.t.Helper()
 	b.Picture(name)
@@ -67,7 +67,7 @@ func (b *Browser) Inspect(name string) {
 	b.dress()
 }
 
-// Faults are what keeps people from using the page that is open, as it is shown now; script, if any, spoils it first.
+// Faults returns the barriers on the open page, as it is shown now; script, if any, breaks it first.
 func (b *Browser) Faults(script string) []string {
 	b.t.Helper()
 	return Eval[[]string](b, `(() => { `+script+`; return `+faults+` })()`)

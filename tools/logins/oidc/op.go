@@ -12,24 +12,24 @@ import (
 	"testing"
 )
 
-// ClientID is what the product is registered as at the provider.
+// ClientID is the client_id of the product at the provider.
 const ClientID = "kapis"
 
-// Options say how a provider is to know the product.
+// Options are the provider's settings for the product.
 type Options struct {
 	// Dir is this package's folder.
 	Dir string
-	// Callback is where people come back to from a login, Logout where from a logout.
+	// Callback is where users return to from a login, Logout where from a logout.
 	Callback, Logout string
-	// Method is how the product shows its secret, such as client_secret_basic.
+	// Method is how the product sends its secret, such as client_secret_basic.
 	Method string
 }
 
-// OP is a running provider on loopback, whose people log in with any password. It ends with the test.
+// OP is a running provider on loopback, whose users log in with any password. It ends with the test.
 type OP struct {
 	// Issuer is its name and its address.
 	Issuer string
-	// Secret is that of the product there.
+	// Secret is the product's client secret there.
 	Secret string
 }
 

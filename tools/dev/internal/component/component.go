@@ -84,8 +84,8 @@ func runKwok() {
 	}
 }
 
-// ForgetFlags drops the global command-line flags that libraries of the Kubernetes components register when the program
-// starts, such as a --version that is no boolean. Only the Kubernetes components themselves want them.
+// ForgetFlags removes the global command-line flags that libraries of the Kubernetes components register when the program starts, such
+// as a --version that is no boolean. Only the Kubernetes components themselves need them.
 func ForgetFlags() {
 	pflag.CommandLine = pflag.NewFlagSet(os.Args[0], pflag.ExitOnError)
 }

@@ -10,8 +10,8 @@ import (
 	"net/http"
 )
 
-// watchConnection makes the request's context end when its connection does. For upgraded connections net/http no longer
-// sees to that, and commands of clients that are gone would run on for ever.
+// watchConnection makes the request's context end when its connection does. For upgraded connections net/http no longer does that, and
+// commands of clients that have disconnected would run forever.
 func watchConnection(w http.ResponseWriter, r *http.Request) (http.ResponseWriter, *http.Request, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(r.Context())
 	return &hijackWriter{w, cancel}, r.WithContext(ctx), cancel
@@ -41,7 +41,7 @@ func (w *hijackWriter) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	return watched, bufio.NewReadWriter(bufio.NewReader(in), bufio.NewWriter(watched)), nil
 }
 
-// watchedConn tells when reading has come to an end.
+// watchedConn signals when reading has come to an end.
 type watchedConn struct {
 	net.Conn
 	gone context.CancelFunc

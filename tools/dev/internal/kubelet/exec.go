@@ -15,7 +15,7 @@ import (
 	utilexec "k8s.io/utils/exec"
 )
 
-// drain is how long output may still come after a command has ended, from children that it left in the background.
+// drain is how long output may still arrive after a command has ended, from children that it left in the background.
 const drain = 2 * time.Second
 
 // ExecInContainer implements remotecommand.Executor: it runs a command on this machine.
@@ -86,7 +86,7 @@ func (p *pods) runOnTerminal(cmd *exec.Cmd, in io.Reader, out io.Writer, resize 
 	go func() {
 		defer close(copied)
 		if out != nil {
-			_, _ = io.Copy(out, terminal) // ends with an error when nobody has the terminal open any more
+			_, _ = io.Copy(out, terminal) // ends with an error once no process has the terminal open
 		}
 	}()
 	err = cmd.Wait()
@@ -108,7 +108,7 @@ func setSize(terminal *os.File, size remotecommand.TerminalSize) {
 	})
 }
 
-// exitCode makes a command's status one that the client gets to know; a shell's 128+n for a signal.
+// exitCode returns a command's exit status in a form that reaches the client; a shell's 128+n for a signal.
 func exitCode(err error) error {
 	if errors.Is(err, exec.ErrWaitDelay) { // it has ended well and left a child that holds its output
 		return nil

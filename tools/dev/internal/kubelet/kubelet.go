@@ -1,8 +1,8 @@
 // Package kubelet is the part of a kubelet that kube-apiserver talks to, for pods that are only simulated: commands run on
 // this machine, all containers share one log file, and every port answers HTTP with a greeting.
 //
-// A command that runs on this machine is as dangerous as it sounds, so the server listens on loopback and accepts
-// kube-apiserver's own client certificate only: who may run commands is decided by the cluster's authorization.
+// A command that runs on this machine is dangerous, so the server listens on loopback and accepts kube-apiserver's own client
+// certificate only: the cluster's authorization decides who may run commands.
 package kubelet
 
 import (
@@ -31,11 +31,11 @@ const (
 	Greeting = "hello from a simulated pod"
 )
 
-// Config says where the kubelet serves and what its containers are made of.
+// Config is the address of the kubelet, and the content of its containers.
 type Config struct {
 	// Address is host:port to listen on.
 	Address string
-	// CertFile and KeyFile are the serving certificate, ClientCAFile whom to trust, ClientName the only common name admitted.
+	// CertFile and KeyFile are the serving certificate, ClientCAFile the CA of clients, ClientName the only accepted common name.
 	CertFile, KeyFile, ClientCAFile, ClientName string
 	// Dir is the working folder of commands.
 	Dir string
@@ -122,7 +122,7 @@ func (c Config) tls() (*tls.Config, error) {
 	}, nil
 }
 
-// pods plays all pods.
+// pods simulates all pods.
 type pods struct {
 	Config
 	spawner *process.Spawner
@@ -130,8 +130,8 @@ type pods struct {
 	target string
 }
 
-// handler serves the paths that kube-apiserver builds (pkg/registry/core/pod/strategy.go in Kubernetes). It has looked up
-// pod and container before, so they are taken as given.
+// handler serves the paths that kube-apiserver builds (pkg/registry/core/pod/strategy.go in Kubernetes). kube-apiserver has looked up
+// pod and container before, so they are not checked.
 func (p *pods) handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("/healthz", func(http.ResponseWriter, *http.Request) {})

@@ -84,7 +84,7 @@ func integer(query url.Values, name string) (*int64, error) {
 	return &n, nil
 }
 
-// AttachContainer implements remotecommand.Attacher: it shows what is appended to the log, until the client leaves.
+// AttachContainer implements remotecommand.Attacher: it sends what is appended to the log, until the client disconnects.
 func (p *pods) AttachContainer(ctx context.Context, _, _, _ string, _ io.Reader, out, errOut io.WriteCloser, _ bool,
 	_ <-chan remotecommand.TerminalSize) error {
 	stdout, stderr := io.Discard, io.Discard

@@ -24,7 +24,7 @@ func (p *pods) PortForward(ctx context.Context, _, _ string, _ int32, stream io.
 	defer context.AfterFunc(ctx, func() { _ = conn.Close() })()
 	go func() {
 		_, _ = io.Copy(conn, stream)
-		_ = conn.(*net.TCPConn).CloseWrite() // the client has said all; the answer may still come
+		_ = conn.(*net.TCPConn).CloseWrite() // the client has sent all; the answer may still arrive
 	}()
 	if _, err := io.Copy(stream, conn); err != nil && ctx.Err() == nil {
 		return fmt.Errorf("copy from the simulated port: %w", err)

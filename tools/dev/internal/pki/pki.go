@@ -1,4 +1,4 @@
-// Package pki makes the certificates of a development control plane and keeps them in files.
+// Package pki creates the certificates of a development control plane and stores them in files.
 package pki
 
 import (
@@ -41,8 +41,8 @@ type Authority struct {
 	key  crypto.Signer
 }
 
-// Request says what a certificate is for. Names that parse as IP addresses become IP names, the others DNS names; a
-// request with Names is also good for serving, and every certificate is good for a client.
+// Request describes a certificate. Names that parse as IP addresses become IP names, the others DNS names; a request with Names is
+// also good for serving, and every certificate is good for a client.
 type Request struct {
 	// CommonName is the user name that Kubernetes reads from a client certificate.
 	CommonName string
@@ -163,7 +163,7 @@ func parseCert(data []byte) (*x509.Certificate, error) {
 	return x509.ParseCertificate(block.Bytes)
 }
 
-// LoadAuthority reads the authority that EnsureAuthority keeps in dir.
+// LoadAuthority reads the authority that EnsureAuthority stored in dir.
 func LoadAuthority(dir, name string) (*Authority, error) {
 	pair, err := ReadPair(dir, name)
 	if err != nil {
@@ -176,7 +176,7 @@ func LoadAuthority(dir, name string) (*Authority, error) {
 	return authority, nil
 }
 
-// EnsureAuthority reads dir/name.crt and dir/name.key, or makes them where they are missing or near their end.
+// EnsureAuthority reads dir/name.crt and dir/name.key, or creates them where they are missing or about to expire.
 func EnsureAuthority(dir, name string, now time.Time) (*Authority, error) {
 	authority, err := LoadAuthority(dir, name)
 	if err == nil && now.Before(authority.cert.NotAfter.Add(-renewBefore)) {
@@ -191,8 +191,8 @@ func EnsureAuthority(dir, name string, now time.Time) (*Authority, error) {
 	return authority, authority.Write(filepath.Join(dir, name+".crt"), filepath.Join(dir, name+".key"))
 }
 
-// Ensure reads dir/name.crt and dir/name.key, or issues them where they are missing, near their end, from another
-// authority or for other names.
+// Ensure reads dir/name.crt and dir/name.key, or issues them where they are missing, about to expire, from another authority or for
+// other names.
 func (a *Authority) Ensure(dir, name string, r Request, now time.Time) (Pair, error) {
 	base := filepath.Join(dir, name)
 	if pair, err := ReadPair(dir, name); err == nil && a.stillGood(pair, r, now) {
@@ -235,7 +235,7 @@ func EnsureKey(file string) error {
 	if err != nil {
 		return fmt.Errorf("encode the public half of %s: %w", file, err)
 	}
-	// The public half first: the private one says that both are there.
+	// The public half first: the existence of the private one says that both exist.
 	if err := WriteFile(file+".pub", pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: der}), 0o644); err != nil {
 		return err
 	}
@@ -264,13 +264,13 @@ func (p Pair) Write(certFile, keyFile string) error {
 	return WriteFile(certFile, p.Cert, 0o644)
 }
 
-// WriteFile replaces a file as a whole: who reads it meanwhile, or after a crash, sees the old content or the new.
+// WriteFile replaces a file atomically: a reader, or a restart after a crash, sees the old content or the new.
 func WriteFile(file string, data []byte, mode fs.FileMode) error {
 	temp, err := os.CreateTemp(filepath.Dir(file), "."+filepath.Base(file)+".*")
 	if err != nil {
 		return fmt.Errorf("write %s: %w", file, err)
 	}
-	defer func() { _ = os.Remove(temp.Name()) }() // nothing is left to remove after the rename
+	defer func() { _ = os.Remove(temp.Name()) }() // after the rename there is nothing to remove
 	_, err = temp.Write(data)
 	err = errors.Join(err, temp.Chmod(mode), temp.Close())
 	if err == nil {

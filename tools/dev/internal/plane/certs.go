@@ -9,20 +9,20 @@ import (
 )
 
 const (
-	// clusterCA signs what kube-apiserver trusts and what trusts kube-apiserver.
+	// clusterCA signs the certificates of kube-apiserver and of its clients.
 	clusterCA = "ca"
-	// frontProxyCA signs who may name a user in request headers; it is apart, so that no other client can.
+	// frontProxyCA signs certificates of proxies that may name a user in request headers; it is separate, so that no other client can.
 	frontProxyCA = "front-proxy-ca"
-	// etcdCA signs who may read and write the store; it is apart, so that no user of the cluster can.
+	// etcdCA signs certificates of clients that may read and write the store; it is separate, so that no user of the cluster can.
 	etcdCA = "etcd-ca"
 
 	serviceAccountKey = "service-account.key"
 	mastersGroup      = "system:masters"
-	// kubeletClient is who kube-apiserver is to kubelets.
+	// kubeletClient is the name of kube-apiserver at kubelets.
 	kubeletClient = "kube-apiserver-kubelet-client"
 )
 
-// localNames are what every server of the control plane is reached by.
+// localNames are the names of every server of the control plane.
 var localNames = []string{"127.0.0.1", "localhost"}
 
 type certificate struct {

@@ -19,8 +19,8 @@ import (
 // maxAnswer bounds what is read of one answer.
 const maxAnswer = 16 << 20
 
-// client speaks JSON to one server with a certificate of ours. The few requests made here do not justify the size of a
-// Kubernetes client library in this package.
+// client sends JSON to one server with a certificate of ours. The few requests made here do not justify the size of a Kubernetes
+// client library in this package.
 type client struct {
 	http   *http.Client
 	server string
@@ -65,7 +65,7 @@ func (e *statusError) Error() string {
 	return fmt.Sprintf("%d %s: %s", e.code, http.StatusText(e.code), e.text)
 }
 
-// ready gives a question that is answered with nil once a GET of path succeeds.
+// ready returns a function that returns nil once a GET of path succeeds.
 func (c *client) ready(path string) func(context.Context) error {
 	return func(ctx context.Context) error { return c.do(ctx, http.MethodGet, path, "", nil, nil) }
 }
@@ -108,7 +108,7 @@ func (c *client) do(ctx context.Context, method, path, contentType string, in, o
 	return nil
 }
 
-// excerpt keeps the end of an answer, on one line: a failing /readyz says there what fails.
+// excerpt returns the end of an answer, on one line: a failing /readyz says there what fails.
 func excerpt(data []byte) string {
 	text := strings.Join(strings.Fields(string(data)), " ")
 	const most = 300
@@ -123,7 +123,7 @@ func (c *client) at(port int) *client {
 	return &client{http: c.http, server: "https://" + loopback(port)}
 }
 
-// clients are the ways to ask the components how they are.
+// clients are the clients for the state of the components.
 type clients struct {
 	kube, etcd, kubelet *client
 }

@@ -11,7 +11,7 @@ import (
 	"kapis.dev/ks-apiserver/tools/dev/internal/realnode"
 )
 
-// instance is one control plane with everything decided.
+// instance is one control plane with all of its settings.
 type instance struct {
 	layout
 	ports ports
@@ -41,7 +41,7 @@ func (i instance) component(name string, flags []string, ready func(context.Cont
 		Command: func() *exec.Cmd {
 			cmd := exec.Command(self, append([]string{name}, flags...)...) //nolint:noctx // the supervisor ends it, in order
 			cmd.Args[0] = "dev"                                            // what ps shows
-			cmd.Dir = i.pods()                                             // a relative path given by mistake lands there and nowhere else
+			cmd.Dir = i.pods()                                             // a relative path given by mistake is in there
 			cmd.Env = i.environment()
 			return cmd
 		},
@@ -50,10 +50,10 @@ func (i instance) component(name string, flags []string, ready func(context.Cont
 	}
 }
 
-// environment is short: no proxy settings, no credentials, and no home with configuration of the user in it, since
-// what is run in simulated containers sees it too.
+// environment is short: no proxy settings, no credentials, and no home with configuration of the user, since commands in simulated
+// containers see it too.
 func (i instance) environment() []string {
-	// Memory is what a laptop has least of: more collection makes the heaps of these components a third smaller.
+	// A laptop has little memory: more garbage collection makes the heaps of these components a third smaller.
 	env := []string{i.mark(), "HOME=" + i.pods(), "GOGC=50"}
 	for _, name := range []string{"PATH", "TMPDIR", "TZ", "LANG"} {
 		if value, ok := os.LookupEnv(name); ok {
@@ -75,15 +75,15 @@ func (i instance) etcdFlags() []string {
 		"--client-cert-auth", "--trusted-ca-file=" + i.pki("etcd-ca.crt"),
 		"--peer-cert-file=" + i.pki("etcd.crt"), "--peer-key-file=" + i.pki("etcd.key"),
 		"--peer-client-cert-auth", "--peer-trusted-ca-file=" + i.pki("etcd-ca.crt"),
-		// The data of a development cluster may be lost when the machine (not just a process) crashes; not waiting for
-		// the disk is what makes it quick on a laptop.
+		// The data of a development cluster may be lost when the machine (not just a process) crashes; not waiting for the disk makes
+		// it quick on a laptop.
 		"--unsafe-no-fsync",
 		"--log-level=warn",
 	}
 }
 
 func (i instance) apiserverFlags() []string {
-	// An Endpoints object may not name a loopback address, so none is kept for the kubernetes Service without a real node.
+	// An Endpoints object may not name a loopback address, so there is none for the kubernetes Service without a real node.
 	advertised, reconciler := "127.0.0.1", "none"
 	if i.real != nil {
 		advertised, reconciler = i.real.HostIP(), "lease"
@@ -130,7 +130,7 @@ func (i instance) controllerManagerFlags() []string {
 		"--tls-cert-file=" + i.pki("kube-controller-manager.crt"),
 		"--tls-private-key-file=" + i.pki("kube-controller-manager.key"),
 		"--client-ca-file=" + i.pki("ca.crt"),
-		"--leader-elect=false", // there is one; nobody to wait for
+		"--leader-elect=false", // there is only one
 		// Each controller with the rights of its own role: the shared identity may not create ReplicaSets.
 		"--use-service-account-credentials",
 		"--service-account-private-key-file=" + i.pki(serviceAccountKey),

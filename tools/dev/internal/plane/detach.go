@@ -15,12 +15,12 @@ import (
 )
 
 const (
-	// progressFD is where a detached supervisor tells its starter how it goes: the first file after the standard ones.
+	// progressFD is the file on which a detached supervisor reports progress to its starter: the first after the standard ones.
 	progressFD = 3
 	failedWord = "FAILED "
 )
 
-// detach starts `dev up` in a session of its own and returns when it is ready. Where it runs already, that is said.
+// detach starts `dev up` in a session of its own and returns when it is ready. If it already runs, it says so.
 func detach(ctx context.Context, l layout, o upOptions, out io.Writer) error {
 	if err := l.create(); err != nil {
 		return err
@@ -57,7 +57,7 @@ func detach(ctx context.Context, l layout, o upOptions, out io.Writer) error {
 	if err != nil {
 		return fmt.Errorf("start in the background: %w", err)
 	}
-	// Whoever interrupts the start does not want half a control plane; after ready there is nothing to undo.
+	// A user who interrupts the start does not want half a control plane; after ready there is nothing to undo.
 	release := context.AfterFunc(ctx, func() { _ = cmd.Process.Signal(syscall.SIGTERM) })
 	defer release()
 	if err := follow(progress, out); err != nil {
@@ -66,7 +66,7 @@ func detach(ctx context.Context, l layout, o upOptions, out io.Writer) error {
 	return nil
 }
 
-// follow copies progress to out up to the ready line. An end before that is a failure, whose reason is the last thing told.
+// follow copies progress to out up to the ready line. An end before that is a failure, whose reason is the last line.
 func follow(progress io.Reader, out io.Writer) error {
 	lines := bufio.NewScanner(progress)
 	for lines.Scan() {
@@ -82,7 +82,7 @@ func follow(progress io.Reader, out io.Writer) error {
 	return errors.New("the control plane ended before it was ready")
 }
 
-// ignoreExit drops the exit status, whose reason has been told already.
+// ignoreExit drops the exit status, whose reason has been printed.
 func ignoreExit(err error) error {
 	var exit *exec.ExitError
 	if errors.As(err, &exit) {
@@ -134,7 +134,7 @@ func upTelling(ctx context.Context, l layout, o upOptions, fd int, out io.Writer
 	return err
 }
 
-// awaitRunning waits for a control plane that somebody else has started.
+// awaitRunning waits for a control plane that another process has started.
 func awaitRunning(ctx context.Context, l layout, pid int, o upOptions, out io.Writer) error {
 	fmt.Fprintf(out, "a control plane already runs in %s (process %d)\n", l.dir, pid)
 	if o.real {

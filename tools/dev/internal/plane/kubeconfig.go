@@ -47,7 +47,7 @@ func writeKubeconfig(file string, v kubeconfigValues) error {
 	return pki.WriteFile(file, b.Bytes(), 0o600)
 }
 
-// componentKubeconfigs writes the kubeconfig of the person at the keyboard, and those of the components.
+// componentKubeconfigs writes the kubeconfig of the user, and those of the components.
 func componentKubeconfigs(l layout, p ports) error {
 	authority, err := pki.LoadAuthority(l.path("pki"), clusterCA)
 	if err != nil {

@@ -51,7 +51,7 @@ const (
 	previousContainerLog = "container-previous.log"
 )
 
-// writeContainerLogs starts the log of the simulated containers anew.
+// writeContainerLogs starts a new log of the simulated containers.
 func (i instance) writeContainerLogs(now time.Time) error {
 	for file, lines := range map[string][]string{
 		containerLog:         {"starting", "hello from a simulated pod", "ready to serve"},

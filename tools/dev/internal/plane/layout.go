@@ -1,5 +1,4 @@
-// Package plane runs a control plane out of one folder: what is where, on which ports, with which certificates, in which
-// order it starts, and the commands that a person gives to it.
+// Package plane runs a control plane in one folder: its files, ports and certificates, the order in which it starts, and its commands.
 package plane
 
 import (

@@ -32,7 +32,7 @@ func componentLogs(l layout) []string {
 	return files
 }
 
-// rotateLogs keeps the logs of the run before, and no older ones.
+// rotateLogs keeps the logs of the previous run, and no older ones.
 func rotateLogs(l layout) error {
 	for _, file := range componentLogs(l) {
 		if err := os.Rename(file, file+".1"); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -42,7 +42,7 @@ func rotateLogs(l layout) error {
 	return nil
 }
 
-// boundLogs keeps the disk from filling up when something goes wrong many times a second.
+// boundLogs keeps the disk from filling up when an error is logged many times a second.
 func boundLogs(ctx context.Context, l layout, logf func(string, ...any)) {
 	tick := time.NewTicker(logLookEvery)
 	defer tick.Stop()
@@ -62,7 +62,7 @@ func boundLogs(ctx context.Context, l layout, logf func(string, ...any)) {
 	}
 }
 
-// truncateOver empties a file that is larger than limit bytes. Its writer appends, so it goes on at the new end.
+// truncateOver empties a file that is larger than limit bytes. Its writer appends, so it continues at the new end.
 func truncateOver(file string, limit int64) (bool, error) {
 	info, err := os.Stat(file)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -74,7 +74,7 @@ func truncateOver(file string, limit int64) (bool, error) {
 	return true, os.Truncate(file, 0)
 }
 
-// lastLines gives the end of a log, each line on one of its own and indented, for an error message; nothing if there is none.
+// lastLines returns the end of a log, each line indented on one of its own, for an error message; nothing if there is none.
 func lastLines(file string) string {
 	const most = 2 << 10
 	f, err := os.Open(file)

@@ -62,8 +62,8 @@ func leasePath(i int) string {
 	return "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases/" + nodeName(i)
 }
 
-// ensureNodes creates the simulated nodes, and tells those of an earlier run where their kubelet is now. Their leases are
-// removed, as kwok leaves nodes alone whose lease somebody else holds, and its own earlier self is somebody else.
+// ensureNodes creates the simulated nodes, and updates the kubelet's address of those of an earlier run. Their leases are removed, as
+// kwok leaves nodes alone whose lease another process holds, and its own earlier process is another one.
 func ensureNodes(ctx context.Context, c *client, kubeletPort int) error {
 	for i := range nodeCount {
 		n := node(nodeName(i), kubeletPort)
@@ -83,7 +83,7 @@ func ensureNodes(ctx context.Context, c *client, kubeletPort int) error {
 	return nil
 }
 
-// code is the status that a server has answered with, or 0.
+// code returns the status that a server has answered with, or 0.
 func code(err error) int {
 	var status *statusError
 	if errors.As(err, &status) {
@@ -137,7 +137,7 @@ func (l nodeList) usable() error {
 	return nil
 }
 
-// usable returns nil once pods can be created and would be started: what a person may rely on after READY.
+// usable returns nil once pods can be created and would be started: what users may rely on after READY.
 func usable(c *client) func(context.Context) error {
 	return func(ctx context.Context) error {
 		var nodes nodeList

@@ -13,14 +13,14 @@ import (
 	"kapis.dev/ks-apiserver/tools/dev/internal/pki"
 )
 
-// Ports are picked below the range that Linux takes the ports of outgoing connections from (32768 and up), so that a
-// remembered one is seldom in use by chance at the next start.
+// Ports are chosen below the range that Linux uses for outgoing connections (32768 and up), so that a stored one is seldom in use by
+// chance at the next start.
 const (
 	lowestPort  = 20000
 	highestPort = 32000
 )
 
-// ports are the loopback ports of one instance. They are remembered, so that kubeconfigs stay valid over restarts.
+// ports are the loopback ports of one instance. They are stored, so that kubeconfigs stay valid over restarts.
 type ports struct {
 	APIServer         int `json:"apiserver"`
 	Etcd              int `json:"etcd"`
@@ -35,8 +35,8 @@ func (p *ports) all() []*int {
 	return []*int{&p.APIServer, &p.Etcd, &p.EtcdPeer, &p.ControllerManager, &p.Scheduler, &p.Kubelet, &p.Kwok}
 }
 
-// choosePorts takes the ports remembered in file, replaces those that are missing or taken by now, and remembers the result.
-// A fixed port for kube-apiserver (0: none) must be free.
+// choosePorts reads the ports stored in file, replaces those that are missing or in use by now, and stores the result. A fixed port
+// for kube-apiserver (0: none) must be free.
 func choosePorts(file string, fixed int) (ports, error) {
 	p, err := readPorts(file)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {

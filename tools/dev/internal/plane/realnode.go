@@ -20,14 +20,14 @@ import (
 const (
 	// nodeReal is the value of --node that asks for a real node.
 	nodeReal = "real"
-	// realNodeTimeout bounds the wait for the real node; what else there is goes on without it.
+	// realNodeTimeout bounds the wait for the real node; the rest of the control plane starts without it.
 	realNodeTimeout = 3 * time.Minute
 )
 
 // realNode is the folder of the real node, which is removed as a whole.
 func (l layout) realNode() string { return l.path("node") }
 
-// realNodeConfig is there while the control plane runs with a real node.
+// realNodeConfig exists while the control plane runs with a real node.
 func (l layout) realNodeConfig() string { return l.conf("real-node.json") }
 
 // siblingPrograms returns the folder of this program, where the real node's programs are too.
@@ -84,7 +84,7 @@ func realNodeCertificates(c realnode.Config) []certificate {
 	}
 }
 
-// writeRealNode writes what the real node's programs read, or removes what says that there is one.
+// writeRealNode writes the files of the real node's programs, or removes those of an earlier one.
 func (i instance) writeRealNode() error {
 	if i.real == nil {
 		if err := os.Remove(i.realNodeConfig()); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -133,7 +133,7 @@ var ofRealNode = []string{
 	"/apis/discovery.k8s.io/v1/namespaces/default/endpointslices/kubernetes",
 }
 
-// admitRealNode prepares the cluster for the real node. Where there is none, what an earlier run left is deleted; with the Node,
+// admitRealNode prepares the cluster for the real node. Where there is none, the objects of an earlier run are deleted; with the Node,
 // Kubernetes removes the pods that were on it.
 func (i instance) admitRealNode(ctx context.Context, c *client) error {
 	if i.real == nil {
@@ -148,7 +148,7 @@ func (i instance) admitRealNode(ctx context.Context, c *client) error {
 	if err != nil && code(err) != http.StatusConflict {
 		return fmt.Errorf("let kube-apiserver use the kubelet: %w", err)
 	}
-	// What an earlier run said of the node is not so any more, until its kubelet says it again.
+	// The node's former conditions no longer hold, until its kubelet reports again.
 	unknown := object{"status": object{"conditions": []object{{
 		"type": "Ready", "status": "Unknown", "reason": "Starting", "message": "the real node is starting",
 	}}}}
@@ -175,7 +175,7 @@ func (i instance) realNodeComponent(c *client) (process.Component, error) {
 	return component, nil
 }
 
-// realNodeReady returns a question that is answered with nil once pods can run on the node.
+// realNodeReady returns a function that returns nil once pods can run on the node.
 func (l layout) realNodeReady(c *client) func(context.Context) error {
 	return func(ctx context.Context) error {
 		if _, err := os.Stat(realnode.ReadyFile(l.realNode())); err != nil {
@@ -192,7 +192,7 @@ func (l layout) realNodeReady(c *client) func(context.Context) error {
 	}
 }
 
-// startRealNode starts the real node. A failure is told, and the control plane goes on without it.
+// startRealNode starts the real node. A failure is printed, and the control plane continues without it.
 func (i instance) startRealNode(ctx context.Context, s *process.Supervisor, c *client, logf func(string, ...any)) error {
 	component, err := i.realNodeComponent(c)
 	if err != nil {

@@ -23,7 +23,7 @@ const (
 	readyLine = "CONTROL PLANE READY"
 )
 
-// upOptions are what a person chooses at a start.
+// upOptions are the options of a start.
 type upOptions struct {
 	// port is that of kube-apiserver; 0 picks one.
 	port int
@@ -45,7 +45,7 @@ func up(ctx context.Context, l layout, o upOptions, out io.Writer) error {
 		return err
 	}
 	defer lock.Close()
-	defer func() { _ = os.Remove(l.supervisor()) }() // one that stays is seen to be stale
+	defer func() { _ = os.Remove(l.supervisor()) }() // a file that stays is recognized as stale
 	if err := endLeftovers(ctx, l, logf); err != nil {
 		return err
 	}
@@ -93,7 +93,7 @@ func newSupervisor(logf func(string, ...any)) *process.Supervisor {
 	}
 }
 
-// acquire takes the instance's lock, or says who has it.
+// acquire takes the instance's lock, or says which process has it.
 func (l layout) acquire() (*os.File, error) {
 	lock, err := process.Lock(l.lock())
 	if !errors.Is(err, process.ErrLocked) {
@@ -118,7 +118,7 @@ func (l layout) running() (process.Identity, bool) {
 	return id, id.Alive()
 }
 
-// endLeftovers clears away what an earlier run left. The lock is held.
+// endLeftovers removes what an earlier run left. The lock is held.
 func endLeftovers(ctx context.Context, l layout, logf func(string, ...any)) error {
 	killed, err := process.KillMarked(ctx, l.mark())
 	if err != nil {
@@ -192,7 +192,7 @@ func (i instance) start(ctx context.Context, s *process.Supervisor, clients clie
 	return i.startRealNode(ctx, s, clients.kube, logf)
 }
 
-// wait asks again and again until the answer is nil.
+// wait calls ask again and again until it returns nil.
 func wait(ctx context.Context, every time.Duration, ask func(context.Context) error) error {
 	for {
 		err := ask(ctx)
@@ -209,7 +209,7 @@ func wait(ctx context.Context, every time.Duration, ask func(context.Context) er
 
 func (i instance) stop(s *process.Supervisor, logf func(string, ...any)) {
 	s.Stop()
-	// Commands that were run in simulated containers may still be there.
+	// Commands in simulated containers may still be running.
 	ctx, cancel := context.WithTimeout(context.Background(), stopGrace)
 	defer cancel()
 	if _, err := process.KillMarked(ctx, i.mark()); err != nil {

@@ -13,22 +13,22 @@ import (
 	"time"
 )
 
-// pollEvery is how often a process that is not our child is looked at while waiting for its end.
+// pollEvery is how often a process that is not our child is checked while waiting for its end.
 const pollEvery = 20 * time.Millisecond
 
-// Identity names one process for good: numbers are reused, but not together with the time of their start.
+// Identity identifies one process: numbers are reused, but not together with the time of their start.
 type Identity struct {
 	// PID is the process number.
 	PID int `json:"pid"`
 	// Started is the start time in clock ticks since boot (proc(5), stat field 22).
 	Started uint64 `json:"started"`
-	// Boot tells one run of the machine from the next (random(4), boot_id).
+	// Boot identifies one run of the machine (random(4), boot_id).
 	Boot string `json:"boot"`
 	// Exe is the program's file.
 	Exe string `json:"exe"`
 }
 
-// Identify reads who runs under pid now. A process that has ended but is not yet reaped counts as gone.
+// Identify reads the identity of the process that has pid now. A process that has ended but is not yet reaped counts as gone.
 func Identify(pid int) (Identity, error) {
 	dir := filepath.Join("/proc", strconv.Itoa(pid))
 	stat, err := os.ReadFile(filepath.Join(dir, "stat"))
@@ -81,7 +81,7 @@ func (id Identity) Alive() bool {
 // End asks the process to stop, kills it if it has not stopped after grace, and returns when it is gone. A process that
 // only has the same number is not touched.
 func (id Identity) End(ctx context.Context, grace time.Duration) error {
-	// A handle, not a number: what it refers to cannot change between the look and the signal.
+	// A handle, not a number: the process that it refers to cannot change between the check and the signal.
 	handle, err := os.FindProcess(id.PID)
 	if err != nil || !id.Alive() {
 		return nil
@@ -127,9 +127,9 @@ func (id Identity) wait(ctx context.Context) error {
 	return nil
 }
 
-// KillMarked kills every process whose environment holds the given NAME=value, and their descendants, who inherit it, until
-// none is left, and returns how many it killed. It is how what an earlier run left behind is found without trusting a
-// number in a file: nothing has the mark that was not started with it. The calling process itself is never touched.
+// KillMarked kills every process whose environment holds the given NAME=value, and their descendants, which inherit it, until none is
+// left, and returns how many it killed. So what an earlier run left is found without trusting a number in a file: every process with
+// the mark was started with it. The calling process itself is never touched.
 func KillMarked(ctx context.Context, mark string) (int, error) {
 	killed := map[Identity]bool{}
 	for {
@@ -160,7 +160,7 @@ func marked(mark string) ([]Identity, error) {
 		if err != nil || pid == os.Getpid() {
 			continue
 		}
-		// Whatever cannot be read has ended or is somebody else's: not ours in either case.
+		// A process that can't be read has ended or belongs to another user: it is not ours in either case.
 		id, err := Identify(pid)
 		if err != nil {
 			continue

@@ -1,5 +1,5 @@
-// Package process starts programs that cannot outlive their parent, keeps them running, and recognises and ends those
-// that an earlier run left behind. Linux only: it relies on parent-death signals and on /proc.
+// Package process starts programs that cannot outlive their parent, keeps them running, and recognizes and ends those that an earlier
+// run left. Linux only: it relies on parent-death signals and on /proc.
 package process
 
 import (
@@ -8,7 +8,7 @@ import (
 	"syscall"
 )
 
-// Spawner starts child processes that the kernel kills when this process dies, however it dies.
+// Spawner starts child processes that the kernel kills when this process dies in any way.
 //
 // The parent-death signal belongs to the operating system thread that forks, not to the process (prctl(2),
 // PR_SET_PDEATHSIG), and the Go runtime may end a thread at any time. So one goroutine, locked to its thread until the

@@ -12,13 +12,13 @@ import (
 
 // Component is a program that a Supervisor keeps running.
 type Component struct {
-	// Name is what messages call it.
+	// Name is the name in messages.
 	Name string
-	// Command makes the command anew for every start; its output goes to Log.
+	// Command returns a new command for every start; its output goes to Log.
 	Command func() *exec.Cmd
 	// Log is the file that the program's output is appended to.
 	Log string
-	// Ready returns nil once the program serves, else what it is waiting for. It is asked repeatedly.
+	// Ready returns nil once the program serves, else what it is waiting for. It is called repeatedly.
 	Ready func(context.Context) error
 }
 
@@ -27,14 +27,14 @@ type Component struct {
 type Supervisor struct {
 	// Spawner starts the processes.
 	Spawner *Spawner
-	// Logf takes a message for the person who watches.
+	// Logf logs a message for the user.
 	Logf func(format string, args ...any)
 	// Backoff is the pause before the first restart; it doubles up to MaxBackoff, and starts over after a life longer
 	// than that.
 	Backoff, MaxBackoff time.Duration
 	// Tries is how often a program may die before it was ever ready; then Start gives up.
 	Tries int
-	// Poll is the pause between two questions whether a program is ready.
+	// Poll is the pause between two calls of Ready.
 	Poll time.Duration
 	// Grace is how long a program has to stop before it is killed.
 	Grace time.Duration
@@ -128,7 +128,7 @@ func (k *keeper) once() (stopped bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	var how error // read after ended
+	var how error // valid after ended
 	ended := make(chan struct{})
 	go func() {
 		how = cmd.Wait()
@@ -142,7 +142,7 @@ func (k *keeper) once() (stopped bool, err error) {
 		return false, how
 	case <-k.quit:
 	}
-	// An error means that it is gone already; ended will tell.
+	// An error means that it has ended; the channel ended will say so.
 	_ = cmd.Process.Signal(syscall.SIGTERM)
 	select {
 	case <-ended:

@@ -26,7 +26,7 @@ var needed = []struct{ program, debianPackage string }{
 	{cniFolder + "/portmap", "containernetworking-plugins"}, {cniFolder + "/loopback", "containernetworking-plugins"},
 }
 
-// Programs returns PATH with the folders of programs for administrators, which not every shell has in it.
+// Programs returns PATH with the folders of administrators' programs, which not every shell has in it.
 func Programs(path string) string { return path + ":/usr/local/sbin:/usr/sbin:/sbin" }
 
 // Check returns nil where a real node can run, else one line that says why it cannot and what to do.
@@ -57,7 +57,7 @@ func missingPackages() []string {
 	return slices.Compact(missing)
 }
 
-// kernelTrial does once, in namespaces that end with it, what the node will do.
+// kernelTrial tries once, in namespaces that end with it, what the node will do.
 const kernelTrial = `
 mount -t tmpfs tmpfs /mnt && mkdir /mnt/lower /mnt/upper /mnt/work /mnt/merged
 mount -t overlay overlay -o lowerdir=/mnt/lower,upperdir=/mnt/upper,workdir=/mnt/work /mnt/merged

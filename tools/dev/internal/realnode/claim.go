@@ -7,15 +7,15 @@ import (
 	"syscall"
 )
 
-// Claim is the right to use one of the numbers that real nodes of this machine have. The kernel takes it back when the process
-// that holds it ends, however it ends.
+// Claim is the right to use one of the numbers of this machine's real nodes. The kernel takes it back when the process that holds it
+// ends in any way.
 type Claim struct {
 	// Index is the number.
 	Index    int
 	listener net.Listener
 }
 
-// ClaimIndex takes a number whose network and interface nothing else on this machine uses.
+// ClaimIndex takes a number whose network and interface are not used on this machine.
 func ClaimIndex() (*Claim, error) {
 	networks, err := usedNetworks()
 	if err != nil {
@@ -36,7 +36,7 @@ func ClaimIndex() (*Claim, error) {
 
 // claim takes one number, and fails with EADDRINUSE where another process has it.
 func claim(index int) (*Claim, error) {
-	// An abstract socket: it has no file that could be left behind.
+	// An abstract socket: it has no file that could be left over.
 	l, err := net.Listen("unix", claimName(index)) //nolint:noctx // it does not wait
 	if err != nil {
 		return nil, fmt.Errorf("claim network %d: %w", index, err)
@@ -47,7 +47,7 @@ func claim(index int) (*Claim, error) {
 // Release gives the number back.
 func (c *Claim) Release() { _ = c.listener.Close() }
 
-// usedNetworks returns the numbers whose network is that of an interface of this machine already.
+// usedNetworks returns the numbers whose network already belongs to an interface of this machine.
 func usedNetworks() (map[int]bool, error) {
 	addresses, err := net.InterfaceAddrs()
 	if err != nil {

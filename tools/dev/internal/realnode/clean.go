@@ -26,7 +26,7 @@ const cniState = "/var/lib/cni"
 type state struct {
 	// Index is the number of the node.
 	Index int
-	// MadeCNIState says that the folder cniState was not there before.
+	// MadeCNIState says that the folder cniState did not exist before.
 	MadeCNIState bool
 }
 
@@ -53,8 +53,8 @@ func readState(dir string) (state, error) {
 // None is the number of a caller of Clean that has no claim.
 const None = -1
 
-// Clean removes what is left of a node whose processes have been ended: cgroups, the interface, the route, mounts, and the
-// folder dir. The caller says which number it has a claim to, or None. It does nothing where there is no such folder.
+// Clean removes what is left of a node whose processes have been ended: cgroups, the interface, the route, mounts, and the folder dir.
+// claimed is the number that the caller has a claim to, or None. It does nothing where there is no such folder.
 func Clean(ctx context.Context, dir string, claimed int) error {
 	s, err := readState(dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -75,8 +75,8 @@ func Clean(ctx context.Context, dir string, claimed int) error {
 	return nil
 }
 
-// cleanIndex removes what has the number of a node in its name. Where another control plane has that number by now, it has
-// removed these when it started, and what is there is its own.
+// cleanIndex removes what has the number of a node in its name. If another control plane has that number by now, it has removed these
+// when it started, and what exists is its own.
 func cleanIndex(ctx context.Context, index, claimed int) error {
 	if index != claimed {
 		held, err := claim(index)
@@ -166,7 +166,7 @@ func (c Config) removeCgroups(ctx context.Context) error {
 	return nil
 }
 
-// retry tries for some seconds: what is killed takes a moment to die.
+// retry tries for some seconds: killed processes take a moment to die.
 func retry(ctx context.Context, try func() error) error {
 	const tries, pause = 100, 100 * time.Millisecond
 	var err error

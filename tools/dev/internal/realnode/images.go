@@ -25,7 +25,7 @@ func (c Config) imageFile(name string) string {
 	return c.path("images", strings.NewReplacer("/", "_", ":", "_").Replace(name)+".tar")
 }
 
-// writeImages makes the images that the node has from the start, as tar files in the layout of OCI images.
+// writeImages writes the images that the node has from the start, as tar files in the layout of OCI images.
 func (c Config) writeImages() error {
 	exe, err := os.Executable()
 	if err != nil {

@@ -63,15 +63,15 @@ func reap(child int) error {
 	}
 }
 
-// kernelSettings are what the kubelet wants these settings to be. It would change those of the machine, which have no
-// namespace: so it is shown files in their place.
+// kernelSettings are the values of these settings that the kubelet wants. It would change those of the machine, which have no
+// namespace: so it sees files in their place.
 var kernelSettings = map[string]string{
 	"vm/overcommit_memory": "1", "vm/panic_on_oom": "0",
 	"kernel/panic": "10", "kernel/panic_on_oops": "1",
 	"kernel/keys/root_maxkeys": "1000000", "kernel/keys/root_maxbytes": "25000000",
 }
 
-// setUpMounts makes what the programs write below /run and /var the node's own. No mount made here is seen outside.
+// setUpMounts gives the node its own folders below /run and /var for its programs to write to. No mount made here is seen outside.
 func (c Config) setUpMounts() error {
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
 		return fmt.Errorf("keep the node's mounts to itself: %w", err)

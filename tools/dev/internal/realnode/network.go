@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// bridgeFilter is the sysctl that makes the packet filter see what goes over a bridge.
+// bridgeFilter is the sysctl that makes the packet filter see packets on a bridge.
 const bridgeFilter = "bridge/bridge-nf-call-iptables"
 
 // nodeLink is the node's end of the pair of interfaces.
@@ -40,8 +40,8 @@ func (c Config) addLink(ctx context.Context, pid int) error {
 	)
 }
 
-// fence keeps what is sent to the node, while it has no link, from leaving the machine by its default route: kube-apiserver
-// would take a server that answers there for the kubelet. Clean removes it.
+// fence keeps packets to the node, while it has no link, from leaving the machine by its default route: kube-apiserver would mistake a
+// server that answers there for the kubelet. Clean removes it.
 func (c Config) fence(ctx context.Context) error {
 	return run(ctx, "ip", append([]string{"route", "replace"}, c.fenceRoute()...)...)
 }
@@ -120,7 +120,7 @@ func (c Config) forward(ctx context.Context) error {
 	return nil
 }
 
-// pass copies both ways until both ends have said all.
+// pass copies both ways until both ends have closed.
 func pass(ctx context.Context, from net.Conn, address string) {
 	defer func() { _ = from.Close() }()
 	dialer := net.Dialer{Timeout: 5 * time.Second}

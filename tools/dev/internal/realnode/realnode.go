@@ -1,9 +1,9 @@
 // Package realnode runs one Kubernetes node with real containers next to the simulated ones: containerd, kubelet and
 // kube-proxy in namespaces of their own (process ids, mounts, network, host name, IPC).
 //
-// The namespaces are what makes it clean: when their first process dies, the kernel kills every other process in them, and the
-// bridge, the nftables rules, the sysctls and the mounts go with the last one. Only cgroups and files stay, which Clean removes.
-// The node has no route out of the machine: one pair of virtual interfaces connects its bridge to the machine.
+// The namespaces make it clean: when their first process dies, the kernel kills every other process in them, and removes the bridge,
+// the nftables rules, the sysctls and the mounts. Only cgroups and files stay, which Clean removes. The node has no route out of the
+// machine: one pair of virtual interfaces connects its bridge to the machine.
 package realnode
 
 import (
@@ -20,7 +20,7 @@ const (
 	Name = "real-0"
 	// KubeletPort is where the kubelet listens, at Config.NodeIP.
 	KubeletPort = 10250
-	// BusyboxImage is an image that is there without a registry.
+	// BusyboxImage is an image that is on the node without a registry.
 	BusyboxImage = "kapis.dev/busybox:dev"
 
 	taintKey   = "kapis.dev/real"
@@ -41,13 +41,13 @@ type Config struct {
 	Logs string
 	// APIServerPort is the loopback port of kube-apiserver, which pods reach at HostIP.
 	APIServerPort int
-	// ClientCA, Cert and Key are files: who may call the kubelet, and what it serves with.
+	// ClientCA, Cert and Key are files: the CA of the kubelet's clients, and its serving certificate.
 	ClientCA, Cert, Key string
 	// KubeletKubeconfig and ProxyKubeconfig are files.
 	KubeletKubeconfig, ProxyKubeconfig string
 }
 
-// ReadConfig reads what Write wrote.
+// ReadConfig reads the file that Write wrote.
 func ReadConfig(file string) (Config, error) {
 	data, err := os.ReadFile(file)
 	if err != nil {
@@ -83,7 +83,7 @@ func (c Config) path(parts ...string) string {
 	return filepath.Join(append([]string{c.Dir}, parts...)...)
 }
 
-// socket is where containerd listens; it is reached from outside the namespaces too (ctr --address).
+// socket is where containerd listens; it can be reached from outside the namespaces too (ctr --address).
 func (c Config) socket() string { return c.path("containerd.sock") }
 
 func (c Config) log(name string) string { return filepath.Join(c.Logs, name+".log") }
@@ -91,7 +91,7 @@ func (c Config) log(name string) string { return filepath.Join(c.Logs, name+".lo
 // LogNames lists the logs that the node writes.
 func LogNames() []string { return []string{"real-node", "containerd", "real-kubelet", "kube-proxy"} }
 
-// ReadyFile returns the file that is there once all programs of the node have started.
+// ReadyFile returns the file that exists once all programs of the node have started.
 func ReadyFile(dir string) string { return filepath.Join(dir, "ready") }
 
 func hostIP(index int) string     { return fmt.Sprintf("10.245.%d.2", index) }

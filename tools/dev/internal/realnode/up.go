@@ -18,11 +18,11 @@ import (
 // self is this program; the link in /proc stays right when a new build replaces the file.
 const self = "/proc/self/exe"
 
-// goAheadFD is where the first process of the namespaces is told that its network is connected.
+// goAheadFD is the file on which the first process of the namespaces learns that its network is connected.
 const goAheadFD = 3
 
-// Up runs the node until ctx ends, and removes everything that it has made. What an earlier run left is removed first. The caller
-// has a claim to the node's number, and calls Clean if Up fails for good.
+// Up runs the node until ctx ends, and removes everything that it has made. What an earlier run left is removed first. The caller has
+// a claim to the node's number, and calls Clean if Up finally fails.
 func Up(ctx context.Context, configFile string, out io.Writer) error {
 	c, err := ReadConfig(configFile)
 	if err != nil {
@@ -38,7 +38,7 @@ func Up(ctx context.Context, configFile string, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	var how error // read after ended
+	var how error // valid after ended
 	ended := make(chan struct{})
 	go func() {
 		how = first.Wait()
@@ -96,7 +96,7 @@ func start(configFile string, out io.Writer) (*exec.Cmd, *os.File, error) {
 	return cmd, write, nil
 }
 
-// prepare makes the node's folder and cgroups, in place of those of an earlier run.
+// prepare creates the node's folder and cgroups, replacing those of an earlier run.
 func (c Config) prepare(ctx context.Context) error {
 	earlier, err := readState(c.Dir)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {

@@ -1,4 +1,4 @@
-// Package registry runs a container registry on loopback, for tests of what talks to one. It keeps images in memory.
+// Package registry runs a container registry on loopback, for tests of its clients. It keeps images in memory.
 package registry
 
 import (
