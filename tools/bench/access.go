@@ -19,22 +19,24 @@ const (
 	visibleNamespaces = "/kapis/tenant.kubesphere.io/v1beta1/namespaces?limit=10"
 	visibleWorkspaces = "/kapis/tenant.kubesphere.io/v1beta1/workspaces?limit=10"
 
-	// afterChanges is how many questions are asked right after a change of somebody's bindings, each behind one of its own.
+	// afterChanges is how many questions are asked right after a change of a user's bindings, each after one of its own.
 	afterChanges = 30
-	// grants is how many bindings are made, followed and taken away.
+	// grants is how many bindings are created, watched and deleted.
 	grants = 30
-	// grantTimeout bounds the wait until one counts.
+	// grantTimeout bounds the wait until one takes effect.
 	grantTimeout = 30 * time.Second
-	// grantPause is between two questions whether a binding counts: the precision, and gentle to the cores that all share.
+	// grantPause is between two questions whether a binding has taken effect: the precision, and long enough to spare the shared
+	// cores.
 	grantPause = 3 * time.Millisecond
 	// idleWindow is how long ks-controller-manager is watched while it should do nothing.
 	idleWindow = 30 * time.Second
 )
 
-// nativeGroups are the API groups of what ks-controller-manager keeps for access.
+// nativeGroups are the API groups of the objects that ks-controller-manager writes for access.
 var nativeGroups = []string{"iam.kubesphere.io", "tenant.kubesphere.io", "rbac.authorization.k8s.io"}
 
-// access measures what roles and bindings cost with many people: to decide, to list what one sees, to wait until a change counts, to start.
+// access measures what roles and bindings cost with many users: to decide, to list what one sees, to wait until a change takes effect,
+// to start.
 func (b *bench) access(ctx context.Context) ([]figure, error) {
 	c := crowd(b.people)
 	b.say("creating %v", c)
@@ -73,7 +75,7 @@ func (b *bench) access(ctx context.Context) ([]figure, error) {
 	return figures, nil
 }
 
-// sees waits until somebody is shown so many namespaces.
+// sees waits until a user is shown so many namespaces.
 func (c client) sees(ctx context.Context, namespaces int) error {
 	var last error
 	err := wait.PollUntilContextTimeout(ctx, pollEvery, clusterTimeout, true, func(ctx context.Context) (bool, error) {
@@ -93,8 +95,8 @@ func (c client) sees(ctx context.Context, namespaces int) error {
 	return nil
 }
 
-// visible measures how long it takes to be told what one sees who is bound in every namespace: right after a change of bindings, when it
-// has to be worked out, and without one.
+// visible measures how long it takes a member who is bound in every namespace to list what they see: right after a change of bindings,
+// when it has to be computed, and without one.
 func (b *bench) visible(ctx context.Context, as client) ([]figure, error) {
 	var figures []figure
 	for _, list := range [...]struct{ name, path string }{{"visible-namespaces", visibleNamespaces},
@@ -119,7 +121,7 @@ func (b *bench) visible(ctx context.Context, as client) ([]figure, error) {
 	return figures, nil
 }
 
-// quantiles are the median, which the goal is about, and the 99th percentile, which has the other programs on the cores in it.
+// quantiles are the median, which has the goal, and the 99th percentile, which includes the effect of other programs on the cores.
 func quantiles(name string, sorted []time.Duration, goal string) []figure {
 	return []figure{
 		{name: name + "-p50", value: micros(quantile(sorted, 0.5)) / 1000, unit: "ms", goal: goal},
@@ -127,7 +129,7 @@ func quantiles(name string, sorted []time.Duration, goal string) []figure {
 	}
 }
 
-// afterChanges asks once behind each of some bindings that somebody else is given, and returns how long the answers took, sorted.
+// afterChanges asks once after each of some bindings that another user is given, and returns how long the answers took, sorted.
 func (b *bench) afterChanges(ctx context.Context, as client, path string) ([]time.Duration, error) {
 	var took []time.Duration
 	for i := range afterChanges {
@@ -135,7 +137,7 @@ func (b *bench) afterChanges(ctx context.Context, as client, path string) ([]tim
 		if err := create(ctx, b.kube.CoreV1().RESTClient(), o); err != nil {
 			return nil, err
 		}
-		select { // ks-apiserver is told within this; what is measured is not that
+		select { // ks-apiserver learns of it within this time, which is not measured
 		case <-ctx.Done():
 			return nil, ctx.Err()
 		case <-time.After(followPause):
@@ -150,7 +152,7 @@ func (b *bench) afterChanges(ctx context.Context, as client, path string) ([]tim
 	return took, nil
 }
 
-// granted measures how long after a binding is there somebody may do what its role says, and how long after it went he may not: by
+// granted measures how long after a binding exists a user may do what its role says, and how long after its deletion they may not: by
 // ks-apiserver's own decision, through it at kube-apiserver, and by kube-apiserver's own decision.
 func (b *bench) granted(ctx context.Context, c crowd) ([]figure, error) {
 	token, err := b.loginOf(ctx, newcomer)
@@ -233,7 +235,7 @@ func (c client) may(ctx context.Context, path string) (bool, error) {
 	return false, fmt.Errorf("GET %s: %w", path, resp.JSON(nil, http.StatusOK))
 }
 
-// natively asks kube-apiserver whether the newcomer may list pods with a kubeconfig of his own.
+// natively asks kube-apiserver whether the newcomer may list pods with a kubeconfig of their own.
 func (b *bench) natively(ctx context.Context, namespace string) (bool, error) {
 	body := fmt.Appendf(nil, `{"apiVersion":"authorization.k8s.io/v1","kind":"SubjectAccessReview","spec":{"user":%q,"groups":["system:authenticated"],`+
 		`"resourceAttributes":{"namespace":%q,"verb":"list","resource":"pods"}}}`, newcomer, namespace)
@@ -267,8 +269,8 @@ func until(ctx context.Context, want bool, ask func(context.Context) (bool, erro
 	}
 }
 
-// written measures the creation of a RoleBinding, which passes the webhook of ks-controller-manager, beside that of a native one, which
-// does not.
+// written measures the creation of a RoleBinding, which passes the webhook of ks-controller-manager, next to that of a native one,
+// which does not.
 func (b *bench) written(ctx context.Context) ([]figure, error) {
 	kube := b.kube.CoreV1().RESTClient()
 	var ours, native []time.Duration

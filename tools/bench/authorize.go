@@ -42,8 +42,8 @@ func authorize() ([]figure, error) {
 	}, nil
 }
 
-// decide returns how long a decision takes where so many people are bound, each to a role in a namespace, and one by a role
-// with a condition.
+// decide returns how long a decision takes where so many users are bound, each to a role in a namespace, and one by a role with a
+// condition.
 func decide(people int) (plain, conditional time.Duration, err error) {
 	index, err := rbac.NewIndex()
 	if err != nil {
@@ -77,7 +77,7 @@ func decide(people int) (plain, conditional time.Duration, err error) {
 	return plain, conditional, err
 }
 
-// repeat returns the processor time of a decision, which other programs on the cores are no part of.
+// repeat returns the processor time of a decision, without that of other programs on the cores.
 func repeat(index *rbac.Index, who user.Info, what *request.Info) (time.Duration, error) {
 	before, err := stack.CPU(os.Getpid())
 	if err != nil {

@@ -15,21 +15,21 @@ import (
 )
 
 const (
-	// churnRate is how many changes a second are aimed at.
+	// churnRate is the goal for changes a second.
 	churnRate = 1000
-	// churners is how many changes are under way at the same time.
+	// churners is how many changes are made at the same time.
 	churners = 24
-	// churnSettles is how long changes are made before anything is measured beside them.
+	// churnSettles is how long changes are made before anything is measured.
 	churnSettles = time.Second
-	// churnTick is how often changes are allowed, those of the time that is past.
+	// churnTick is how often changes are allowed, those of the time since the last tick.
 	churnTick = 10 * time.Millisecond
 )
 
 // writer makes one change, or several at once, and returns how many objects it has changed. It is called by one goroutine.
 type writer func(context.Context) (int, error)
 
-// churn lets writers make changes, churnRate a second or as many as the cluster takes. What a busy machine delays is made
-// up for within the next second.
+// churn lets writers make changes, churnRate a second or as many as the cluster accepts. What a busy machine delays is made up for
+// within the next second.
 type churn struct {
 	made    atomic.Int64
 	permits chan struct{}
@@ -49,7 +49,7 @@ func startChurn(ctx context.Context, writers []writer) *churn {
 	return c
 }
 
-// pace allows changes. It goes by the clock, since a ticker drops what no one took.
+// pace allows changes. It uses the clock, since a ticker drops ticks that are not received.
 func (c *churn) pace(ctx context.Context) {
 	tick := time.NewTicker(churnTick)
 	defer tick.Stop()
@@ -102,7 +102,7 @@ func (c *churn) take(ctx context.Context, n int) bool {
 	return true
 }
 
-// stop ends the changes, and says what went wrong with them.
+// stop ends the changes, and returns their error.
 func (c *churn) stop() error {
 	c.cancel()
 	c.wg.Wait()
@@ -120,7 +120,7 @@ func settled(ctx context.Context, writers []writer) (*churn, error) {
 	}
 }
 
-// podWriters patch pods of the benchmark at random. A cluster on this machine takes some hundreds of such changes a second.
+// podWriters patch pods of the benchmark at random. A cluster on this machine accepts some hundreds of such changes a second.
 func podWriters(kube kubernetes.Interface, pods int) []writer {
 	writers := make([]writer, churners)
 	for w := range writers {

@@ -13,7 +13,7 @@ type side struct {
 	count int // requests in a round
 	// vary returns the paths of a round, where each request is to be new; nil for the target's own.
 	vary func(round int) []string
-	// during runs while the requests are made, until what it returns is called; nil for nothing.
+	// during runs while the requests are made, until the returned function is called; nil for nothing.
 	during func(context.Context) (stop func() error, err error)
 }
 
@@ -27,18 +27,18 @@ type contest struct {
 	measures  []measure
 }
 
-// measure is what is read off a round.
+// measure is a value of a round.
 type measure struct {
 	suffix string // of the figure's name
 	unit   string
 	of     func(sample) float64
 	goal   string
-	// beyond is the goal for what the value has beyond the yardstick's, "" where that is not looked at.
+	// beyond is the goal for the value less the yardstick's, "" for none.
 	beyond string
 }
 
-// run plays the rounds and returns the figures. Who begins changes from round to round, so that a machine that slows down
-// or speeds up in the course of it favours no one.
+// run plays the rounds and returns the figures. The side that begins changes from round to round, so that a machine that slows down or
+// speeds up meanwhile favours neither.
 func (c contest) run(ctx context.Context, rounds int) ([]figure, error) {
 	ours := make([]sample, 0, rounds)
 	theirs := make([]sample, 0, rounds)

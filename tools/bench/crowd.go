@@ -28,12 +28,12 @@ const (
 	// namespacesOfWorkspace is how many namespaces a workspace has.
 	namespacesOfWorkspace = 5
 
-	// member is bound in every namespace; newcomer in none of those that the benchmark gives him a role in.
+	// member is bound in every namespace; newcomer in none except those in which the benchmark gives them a role.
 	member, newcomer = "crowd-member", "crowd-newcomer"
 )
 
-// crowd is so many people and what belongs to them: a workspace for ten, five namespaces in each, a role of the platform and one in a
-// workspace for everybody, and three in namespaces, of which one in each namespace is a single member's.
+// crowd is so many users and their objects: a workspace for ten, five namespaces in each, a role on the platform and one in a
+// workspace for each user, and three in namespaces, of which one in each namespace is a single member's.
 type crowd int
 
 func (c crowd) workspaces() int { return max(int(c)/10, 1) }
@@ -62,7 +62,7 @@ func metadata(name string, labels map[string]string) map[string]any {
 	return m
 }
 
-// workspaceOf makes the i-th workspace, by its template.
+// workspaceOf returns the i-th workspace, as its template.
 func (c crowd) workspaceOf(i int) object {
 	return object{tenantPath + "workspacetemplates", map[string]any{
 		"apiVersion": "tenant.kubesphere.io/v1beta1", "kind": "WorkspaceTemplate", "metadata": metadata(crowdWorkspace(i), nil),
@@ -71,7 +71,7 @@ func (c crowd) workspaceOf(i int) object {
 	}}
 }
 
-// namespaceOf makes the i-th namespace, as the console has them.
+// namespaceOf returns the i-th namespace, as the console creates them.
 func (c crowd) namespaceOf(i int) object {
 	return object{corePath + "namespaces", map[string]any{
 		"apiVersion": "v1", "kind": "Namespace",
@@ -81,7 +81,7 @@ func (c crowd) namespaceOf(i int) object {
 	}}
 }
 
-// userOf makes the i-th user, who has no password.
+// userOf returns the i-th user, who has no password.
 func (c crowd) userOf(i int) object {
 	return object{iamPath + "users", map[string]any{
 		"apiVersion": "iam.kubesphere.io/v1beta1", "kind": "User", "metadata": metadata(crowdUser(i), nil),
@@ -89,7 +89,7 @@ func (c crowd) userOf(i int) object {
 	}}
 }
 
-// bindingOf makes the i-th binding.
+// bindingOf returns the i-th binding.
 func (c crowd) bindingOf(i int) object {
 	who, name := crowdUser(i%int(c)), "crowd-"+strconv.Itoa(i)
 	switch i / int(c) {
@@ -119,7 +119,7 @@ func binding(path, kind, role, name, who string, labels map[string]string) objec
 	}}
 }
 
-// create creates an object, again after a pause where the cluster was too busy; one that exists is left as it is.
+// create creates an object, with retries where the cluster was too busy; an existing one is left as it is.
 func create(ctx context.Context, c rest.Interface, o object) error {
 	body, err := json.Marshal(o.body)
 	if err != nil {
@@ -138,7 +138,7 @@ func create(ctx context.Context, c rest.Interface, o object) error {
 	return nil
 }
 
-// createAll creates n objects, some at once, and says how long that took.
+// createAll creates n objects, some at once, and prints how long that took.
 func (b *bench) createAll(ctx context.Context, what string, n int, of func(i int) object) error {
 	start := time.Now()
 	var done atomic.Int64
@@ -164,7 +164,7 @@ func (b *bench) createAll(ctx context.Context, what string, n int, of func(i int
 	return ctx.Err()
 }
 
-// gather makes the crowd exist, and returns how long it took after the last binding until everything was mirrored.
+// gather creates the crowd, and returns how long it took after the last binding until everything was mirrored.
 func (b *bench) gather(ctx context.Context, c crowd) (settled time.Duration, err error) {
 	if err := b.createAll(ctx, "workspaces", c.workspaces(), c.workspaceOf); err != nil {
 		return 0, err

@@ -22,13 +22,13 @@ import (
 )
 
 const (
-	// changes is how many changes are followed.
+	// changes is how many changes are measured.
 	changes = 200
-	// changeTimeout bounds the wait until one shows.
+	// changeTimeout bounds the wait until a change shows.
 	changeTimeout = 10 * time.Second
 	// followPause is between two changes that a stream is to show: longer than a live page's own.
 	followPause = 250 * time.Millisecond
-	// lookEvery is the pause between two looks, and so the precision.
+	// lookEvery is the pause between two requests, and so the precision.
 	lookEvery = 250 * time.Microsecond
 )
 
@@ -78,7 +78,7 @@ func events(ctx context.Context, c client, kube kubernetes.Interface) ([]figure,
 	}, nil
 }
 
-// firstEvent returns when the watch tells of the value; the zero time if it ends before.
+// firstEvent returns when the watch sends the value; the zero time if it ends before.
 func firstEvent(w watch.Interface, value string) time.Time {
 	for e := range w.ResultChan() {
 		if p, ok := e.Object.(*corev1.Pod); ok && p.Labels[touchLabel] == value {
@@ -88,7 +88,7 @@ func firstEvent(w watch.Interface, value string) time.Time {
 	return time.Time{}
 }
 
-// whenShown looks until an answer has the value, and returns when that was.
+// whenShown asks until an answer has the value, and returns when that was.
 func (c client) whenShown(ctx context.Context, path string, value []byte) (time.Time, error) {
 	ctx, cancel := context.WithTimeout(ctx, changeTimeout)
 	defer cancel()
@@ -106,7 +106,7 @@ func (c client) whenShown(ctx context.Context, path string, value []byte) (time.
 	}
 }
 
-// watched measures how long after a change in the cluster a watch and a live page of the product tell of it.
+// watched measures how long after a change in the cluster a watch and a live page of the product send it.
 func watched(ctx context.Context, c client, kube kubernetes.Interface) ([]figure, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -182,7 +182,7 @@ func follow(ctx context.Context, kube kubernetes.Interface, lines <-chan streame
 	pods := kube.CoreV1().Pods(podNamespace(12))
 	var took []time.Duration
 	for i := range changes / 4 {
-		select { // a live page is sent once in a while at most: this is about how soon the first change shows
+		select { // a live page is sent only so often: this measures how soon the first change shows
 		case <-ctx.Done():
 			return nil, ctx.Err()
 		case <-time.After(followPause):

@@ -10,20 +10,20 @@ import (
 	"strings"
 )
 
-// header explains the lines, above them.
+// header explains the lines, and is printed before them.
 const header = "# name value unit yardstick value ratio: the ratio is value / yardstick, each the median of the rounds; \"-\" is no yardstick"
 
-// figure is one measured value, beside its yardstick where it has one.
+// figure is one measured value, next to its yardstick where it has one.
 type figure struct {
 	name      string
 	value     float64
 	unit      string
 	yardstick string  // "" for none
 	base      float64 // the yardstick's value, in the same unit
-	goal      string  // what is aimed at, such as "ratio <= 1.30"; "" for nothing said
+	goal      string  // the goal, such as "ratio <= 1.30"; "" for none
 }
 
-// String is the line: six columns, and the goal as a comment behind them.
+// String returns the line: six columns, and the goal as a comment after them.
 func (f figure) String() string {
 	line := fmt.Sprintf("%s %s %s ", f.name, number(f.value), f.unit)
 	if f.yardstick == "" {
@@ -37,7 +37,7 @@ func (f figure) String() string {
 	return line
 }
 
-// number writes three digits that count, never an exponent.
+// number writes three significant digits, never an exponent.
 func number(v float64) string {
 	if math.IsNaN(v) || math.IsInf(v, 0) {
 		return "-"
@@ -49,10 +49,10 @@ func number(v float64) string {
 	return strconv.FormatFloat(v, 'f', digits, 64)
 }
 
-// report writes figures as they are measured, and remembers them, and what could not be.
+// report writes and stores figures as they are measured, and what could not be measured.
 type report struct {
 	to      io.Writer
-	suffix  string // of the names of the figures that come now
+	suffix  string // of the names of further figures
 	figures []figure
 	missed  int
 }
@@ -74,8 +74,8 @@ func (r *report) find(name string) (figure, bool) {
 	return r.figures[i], true
 }
 
-// bySize compares the first page of each size with that of the smallest, both in parts of the bare handler's time, which
-// takes the machine's moods out.
+// bySize compares the first page of each size with that of the smallest, both relative to the bare handler's time, which removes the
+// variations of the machine.
 func (r *report) bySize(sizes []int) {
 	const name = "page-10-cpu"
 	first, ok := r.find(name)
@@ -89,15 +89,15 @@ func (r *report) bySize(sizes []int) {
 	}
 }
 
-// skip says what is not measured because it does not apply here, which is no failure.
+// skip reports what is not measured because it does not apply here, which is no failure.
 func (r *report) skip(name, why string) {
 	fmt.Fprintf(r.to, "# %s is not measured: %s\n", name, why)
 }
 
-// miss says what could not be measured although it should have been.
+// miss reports what could not be measured although it should have been.
 func (r *report) miss(name string, err error) {
 	r.missed++
-	// Answers of servers are part of errors, and may have lines that would be taken for figures.
+	// Answers of servers are part of errors, and may have lines that would be mistaken for figures.
 	fmt.Fprintf(r.to, "# %s could not be measured: %s\n", name, strings.Join(strings.Fields(err.Error()), " "))
 }
 

@@ -31,7 +31,7 @@ func (b *bench) churned(ctx context.Context, l lists) error {
 	return errors.Join(m.clean(ctx, b.kube), b.quiet(ctx))
 }
 
-// ask makes the product follow the kinds that a mix changes, and waits until it has them.
+// ask makes the product cache the kinds that a mix changes, and waits until it has them.
 func (b *bench) ask(ctx context.Context) error {
 	for _, path := range mixLists {
 		var last error
@@ -46,8 +46,8 @@ func (b *bench) ask(ctx context.Context) error {
 	return nil
 }
 
-// underChurn compares a page while objects change with the same page while they do not: in processor time, that of
-// following the changes included, since the cluster that makes them takes its own share of the machine.
+// underChurn compares a page while objects change with the same page while they do not: in processor time, including that of reading
+// the changes, since the cluster that makes them takes its own share of the machine.
 func (l lists) underChurn(m *mix) func(context.Context, string) error {
 	return func(ctx context.Context, name string) error {
 		t, err := l.at(page10+"&sortBy=name", 200) // the benchmark's pods: those of the mix are newer, and small
@@ -82,8 +82,8 @@ func throughputOfPages() measure {
 	}}
 }
 
-// intake measures what following changes costs while no one asks for anything: a mixture of churnRate a second, and pods of
-// 5.6 KB alone, as many as the cluster takes.
+// intake measures what reading changes costs without requests: of a mixture of churnRate a second, and of pods of 5.6 KB alone, as
+// many as the cluster accepts.
 func (b *bench) intake(ctx context.Context, m *mix) ([]figure, error) {
 	mixed, took, err := b.follow(ctx, m.writers())
 	if err != nil {
@@ -102,8 +102,8 @@ func (b *bench) intake(ctx context.Context, m *mix) ([]figure, error) {
 	}, nil
 }
 
-// follow lets the writers make changes for a while and returns how many there were in a second, and the part of a core that
-// the product used for them.
+// follow lets the writers make changes for a while and returns how many there were in a second, and the share of a core that the
+// product used for them.
 func (b *bench) follow(ctx context.Context, writers []writer) (events, used float64, err error) {
 	idle, err := share(ctx, b.client.pid)
 	if err != nil {

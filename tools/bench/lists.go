@@ -16,14 +16,14 @@ const podLists = "/kapis/resources.kubesphere.io/v1alpha3/pods"
 // connections is how many requests are open at the same time where processor time is measured.
 const connections = 4
 
-// counts are the requests of a round: fewer of what costs more.
+// counts are the requests of a round: fewer where they cost more.
 type counts struct {
 	page, large, sort, all int
 	single                 int // one at a time
 	passed                 int // on to kube-apiserver
 }
 
-// usual are enough for the clocks of processes, and bound the time of a run.
+// usual returns enough requests for the clocks of processes, which bound the time of a run.
 func usual() counts {
 	return counts{page: 8000, large: 2000, sort: 40, all: 3, single: 2000, passed: 1500}
 }
@@ -54,7 +54,7 @@ func (c client) header(more ...string) http.Header {
 	return h
 }
 
-// get fetches once, with the header of all requests.
+// get sends one GET, with the header of all requests.
 func (c client) get(ctx context.Context, path string, more ...string) (stack.Response, error) {
 	resp, err := c.Do(ctx, stack.Request{Path: path, Header: c.header(more...)})
 	if err == nil && resp.Status != http.StatusOK {
@@ -66,7 +66,7 @@ func (c client) get(ctx context.Context, path string, more ...string) (stack.Res
 	return resp, nil
 }
 
-// total is how many pods there are that match the query.
+// total returns how many pods match the query.
 func (c client) total(ctx context.Context, query url.Values) (int, error) {
 	query.Set("limit", "1")
 	resp, err := c.get(ctx, podLists+"?"+query.Encode())
@@ -85,7 +85,7 @@ func (c client) total(ctx context.Context, query url.Values) (int, error) {
 	return *list.TotalItems, nil
 }
 
-// at is the product as a target.
+// at returns the product as a target.
 func (c client) at(path string, status int, more ...string) (target, error) {
 	u, err := url.Parse(c.URL)
 	if err != nil {
@@ -94,7 +94,7 @@ func (c client) at(path string, status int, more ...string) (target, error) {
 	return target{addr: u.Host, pid: c.pid, path: path, header: c.header(more...), status: status}, nil
 }
 
-// on is the same request to a yardstick.
+// on returns the same request to a yardstick.
 func (t target) on(y *process) target {
 	t.addr, t.pid = y.addr, y.pid
 	return t
@@ -113,7 +113,7 @@ type lists struct {
 	sort     *process
 }
 
-// answers are those of the product that the bare handler is to give.
+// answers returns answers of the product for the bare handler to repeat.
 func (c client) answers(ctx context.Context, paths ...string) ([]answer, error) {
 	var answers []answer
 	for _, path := range paths {
@@ -126,10 +126,10 @@ func (c client) answers(ctx context.Context, paths ...string) ([]answer, error) 
 	return answers, nil
 }
 
-// floor marks the answers that show what net/http alone costs where the goal is a part of another answer's cost.
+// floor marks the answers that show what net/http alone costs where the goal is relative to another answer's cost.
 const floor = "&floor=true"
 
-// floors are what the bare handler is to say in place of the product's 304 and of its compressed page, where it has them.
+// floors returns what the bare handler answers for the product's 304 and for its compressed page, where it has them.
 func (c client) floors(ctx context.Context) ([]answer, error) {
 	page, err := c.get(ctx, page10)
 	if err != nil {
@@ -150,8 +150,8 @@ func (c client) floors(ctx context.Context) ([]answer, error) {
 	return floors, err
 }
 
-// besideFloor compares a form of a page with the bare handler's whole page, for the product and for the bare handler: no
-// handler of net/http is below the second.
+// besideFloor compares a form of a page with the bare handler's whole page, for the product and for the bare handler: no handler of
+// net/http is below the second.
 func (l lists) besideFloor(ctx context.Context, name string, ours target, page string, count int, m measure) error {
 	whole, err := l.at(page, http.StatusOK)
 	if err != nil {
@@ -176,7 +176,7 @@ func (l lists) besideFloor(ctx context.Context, name string, ours target, page s
 	return nil
 }
 
-// run measures them all. What cannot be measured is reported, and the rest goes on.
+// run measures all lists. What can't be measured is reported, and the rest continues.
 func (l lists) run(ctx context.Context) error {
 	middle, last := max(l.pods/10/2, 1), max(l.pods/10, 1)
 	steps := []struct {
@@ -214,14 +214,14 @@ func (l lists) run(ctx context.Context) error {
 // filtered is the cost of a page that a filter or an order of its own chooses.
 var filtered = measure{suffix: "-cpu", unit: "us", of: cpu("").of, beyond: "<= 50 us"}
 
-// newNames looks for another part of a name with each request, so that no answer can be kept.
+// newNames searches another part of a name with each request, so that no answer can be cached.
 func (l lists) newNames(ctx context.Context, name string) error {
 	t, err := l.at(page10, http.StatusOK)
 	if err != nil {
 		return err
 	}
 	n := min(l.pods/10, 1000)
-	ends := [...]string{"-", "8-", "48-", "b48-", "5b48-", "c5b48-", "9c5b48-"} // what stands before the number
+	ends := [...]string{"-", "8-", "48-", "b48-", "5b48-", "c5b48-", "9c5b48-"} // the characters before the number
 	vary := func(round int) []string {
 		paths := make([]string, n)
 		for i := range paths {
@@ -256,7 +256,7 @@ func (l lists) besideBare(path string, count int, m measure) func(context.Contex
 	}
 }
 
-// aloneBesideBare sends one request at a time: how long it takes when no one else asks.
+// aloneBesideBare sends one request at a time: how long it takes without other requests.
 func (l lists) aloneBesideBare(path string) func(context.Context, string) error {
 	return func(ctx context.Context, name string) error {
 		t, err := l.at(path, http.StatusOK)

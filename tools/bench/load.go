@@ -20,14 +20,14 @@ import (
 const (
 	// batchTimeout bounds one batch of requests, warm-up included, on a server that hangs.
 	batchTimeout = time.Minute
-	// batchTime ends a batch on a server that is slow: what was answered by then counts.
+	// batchTime ends a batch on a slow server: the answers until then count.
 	batchTime = 1500 * time.Millisecond
 	// warmUp is the number of requests on each connection that are not counted.
 	warmUp = 25
 )
 
-// target is one request to one server, over and over. What a batch sends is written once; what comes back is read by
-// net/http, so that the two sides of a comparison cost this process the same.
+// target is one request to one server, over and over. The requests of a batch are encoded once; answers are read by net/http, so that
+// the two sides of a comparison cost this process the same.
 type target struct {
 	addr   string      // HOST:PORT, on the loopback address
 	tls    *tls.Config // nil for plain HTTP
@@ -74,8 +74,8 @@ type sample struct {
 	latencies []time.Duration // of each request, sorted
 }
 
-// batch sends count requests, or as many as batchTime allows, over conns connections, each as soon as the former is
-// answered. Every answer must have the target's code: a fast error is no result.
+// batch sends count requests, or as many as batchTime allows, over conns connections, each as soon as the previous one is answered.
+// Every answer must have the target's code: a fast error is no result.
 func (t target) batch(ctx context.Context, conns, count int) (sample, error) {
 	ctx, cancel := context.WithTimeout(ctx, batchTimeout)
 	defer cancel()
@@ -85,7 +85,7 @@ func (t target) batch(ctx context.Context, conns, count int) (sample, error) {
 	}
 	callers := make([]*caller, conns)
 	for i := range callers {
-		// With many requests, each caller has its own, so that none is asked for twice.
+		// With many requests, each caller has its own, so that none is sent twice.
 		own := requests[i*len(requests)/conns : max((i+1)*len(requests)/conns, i*len(requests)/conns+1)]
 		if callers[i], err = t.dial(ctx, own); err != nil {
 			return sample{}, err
@@ -156,7 +156,7 @@ func (t target) dial(ctx context.Context, requests [][]byte) (*caller, error) {
 		_ = conn.SetDeadline(deadline) // fails on closed connections only
 	}
 	tcp := conn
-	context.AfterFunc(ctx, func() { _ = tcp.Close() }) // what is read or written then fails
+	context.AfterFunc(ctx, func() { _ = tcp.Close() }) // reads and writes then fail
 	if t.tls != nil {
 		secure := tls.Client(conn, t.tls)
 		if err := secure.HandshakeContext(ctx); err != nil {
@@ -168,7 +168,7 @@ func (t target) dial(ctx context.Context, requests [][]byte) (*caller, error) {
 	return &caller{conn: conn, r: bufio.NewReaderSize(conn, 64<<10), requests: requests, status: t.status}, nil
 }
 
-// close ends the connection. That it was open to the end is of no interest.
+// close ends the connection. An error does not matter.
 func (c *caller) close() { _ = c.conn.Close() }
 
 func (c *caller) calls(n int, until time.Time) (sample, error) {

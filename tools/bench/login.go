@@ -27,16 +27,16 @@ const (
 	loginPassword             = "Bench-1234" //nolint:gosec // of users of a control plane on loopback that ends with the run
 	// loginTime is how long a round logs in, and bcryptTime how long it compares hashes.
 	loginTime, bcryptTime = 3 * time.Second, 2 * time.Second
-	// lookingEvery is the pause between two lists whose latency is measured: that of a person's page, not of a flood.
+	// lookingEvery is the pause between two lists whose latency is measured: that of a user's page, not of a flood.
 	lookingEvery = 5 * time.Millisecond
 )
 
-// loginRound is what a round measured.
+// loginRound is the result of a round.
 type loginRound struct {
 	logins, hashes     int64
 	cpu, hashCPU       time.Duration // of ks-apiserver, and of bcrypt
 	wall, hashWall     time.Duration
-	writes             float64         // changes of objects that kube-apiserver was asked for
+	writes             float64         // writes sent to kube-apiserver
 	took               []time.Duration // latencies of the logins, sorted; and these, of lists
 	idle, during, bare []time.Duration // without logins, with them, and of the bare handler with them
 }
@@ -102,7 +102,7 @@ func loginFigures(rounds []loginRound) []figure {
 		{name: "list-p50-during-logins", unit: "ms", value: millis(during, 0.5), yardstick: "idle", base: millis(idle, 0.5)},
 		{name: "list-p99-during-logins", unit: "ms", value: millis(during, 0.99), yardstick: "idle", base: millis(idle, 0.99),
 			goal: "ratio <= 2"},
-		// Another process, whose requests wait for nothing but the cores: what is above it is ks-apiserver's own.
+		// Another process, whose requests wait only for the cores: the difference to it is ks-apiserver's own.
 		{name: "list-p99-beside-bare-handler-during-logins", unit: "ms", value: millis(during, 0.99), yardstick: "bare-handler",
 			base: millis(bare, 0.99)},
 	}
@@ -126,7 +126,7 @@ func (b *bench) loginRound(ctx context.Context, list, bare target) (r loginRound
 	return r, errors.Join(err, failed)
 }
 
-// countLogins logs people in for a while, and sees what that costs.
+// countLogins logs users in for a while, and measures what that costs.
 func (b *bench) countLogins(ctx context.Context, r *loginRound) error {
 	writes, err := countWrites(ctx, b.kube)
 	if err != nil {
@@ -156,7 +156,7 @@ func (b *bench) countLogins(ctx context.Context, r *loginRound) error {
 
 func personName(i int) string { return fmt.Sprintf("bench-%02d", i) }
 
-// makePeople makes the users, and logs each in once, so that this machine is a place that they are known to log in from.
+// makePeople creates the users, and logs each in once, so that this machine is a known source of their logins.
 func (b *bench) makePeople(ctx context.Context) error {
 	for i := range loginPeople {
 		if err := b.makePerson(ctx, personName(i)); err != nil {
@@ -171,7 +171,7 @@ func (b *bench) makePeople(ctx context.Context) error {
 	return nil
 }
 
-// makePerson makes a user with a password.
+// makePerson creates a user with a password.
 func (b *bench) makePerson(ctx context.Context, name string) error {
 	const users = "/kapis/iam.kubesphere.io/v1beta1/users"
 	body := fmt.Appendf(nil, `{"apiVersion":"iam.kubesphere.io/v1beta1","kind":"User","metadata":{"name":%q},"spec":{"email":"%[1]s@example.com","password":%[2]q}}`,
@@ -186,7 +186,7 @@ func (b *bench) makePerson(ctx context.Context, name string) error {
 	return nil
 }
 
-// loginOf logs a user in who has just been made.
+// loginOf logs a user in who has just been created.
 func (b *bench) loginOf(ctx context.Context, name string) (token stack.Token, err error) {
 	var last error
 	err = wait.PollUntilContextTimeout(ctx, pollEvery, clusterTimeout, true, func(ctx context.Context) (bool, error) {
@@ -199,7 +199,7 @@ func (b *bench) loginOf(ctx context.Context, name string) (token stack.Token, er
 	return token, nil
 }
 
-// logging is people who log in, one after the other at each of the clients.
+// logging is users who log in, one after the other at each of the clients.
 type logging struct {
 	cancel context.CancelFunc
 	wg     sync.WaitGroup
@@ -216,7 +216,7 @@ func startLogins(ctx context.Context, at stack.Server) *logging {
 		l.wg.Go(func() {
 			for stopping.Err() == nil {
 				start := time.Now()
-				// What has begun is finished, also after the stop.
+				// A login that has begun is finished, also after the stop.
 				_, err := at.Login(ctx, personName(int(l.next.Add(1)%loginPeople)), loginPassword)
 				l.note(time.Since(start), err)
 			}
@@ -247,8 +247,8 @@ func (l *logging) stop() ([]time.Duration, error) {
 	return l.took, l.err
 }
 
-// bcryptAlone compares passwords with hashes of the cost that the product makes them with, on all cores for length and at least once on
-// each, and does nothing else.
+// bcryptAlone compares passwords with hashes of the product's cost, on all cores, for length and at least once on each, and does
+// nothing else.
 func bcryptAlone(length time.Duration) (n int64, cpu, wall time.Duration, err error) {
 	hash, err := bcrypt.GenerateFromPassword([]byte(loginPassword), bcrypt.DefaultCost)
 	if err != nil {
@@ -276,8 +276,8 @@ func bcryptAlone(length time.Duration) (n int64, cpu, wall time.Duration, err er
 	return made.Load(), after - before, wall, errors.Join(append(errs, err)...)
 }
 
-// paced makes one request every interval for length, at least one, over one connection, and returns how long each took, sorted. One that
-// comes late makes the next one late, too, and not part of it.
+// paced makes one request every interval for length, at least one, over one connection, and returns how long each took, sorted. A late
+// request delays the next one, whose time does not include the delay.
 func (t target) paced(ctx context.Context, every, length time.Duration) ([]time.Duration, error) {
 	ctx, cancel := context.WithTimeout(ctx, batchTimeout)
 	defer cancel()
@@ -304,7 +304,7 @@ func (t target) paced(ctx context.Context, every, length time.Duration) ([]time.
 	return took, nil
 }
 
-// countWrites is how many changes of what logins are made of kube-apiserver has been asked for until now.
+// countWrites returns how many of the writes that logins make kube-apiserver has received until now.
 func countWrites(ctx context.Context, kube kubernetes.Interface) (float64, error) {
 	text, err := metricsOf(ctx, kube)
 	return writesIn(text), err
@@ -318,8 +318,8 @@ func metricsOf(ctx context.Context, kube kubernetes.Interface) (string, error) {
 	return string(text), nil
 }
 
-// writesIn adds up the counters of writes of sessions and lockouts in the text form of Prometheus. No one waits for login records,
-// of which there is one for each person and place in ten seconds, and a program that logs in all the time makes no more.
+// writesIn adds up the counters of writes of sessions and lockouts in the text form of Prometheus. Logins don't wait for login
+// records, of which there is one for each user and source in ten seconds, and a program that logs in all the time makes no more.
 func writesIn(metrics string) float64 { return writesOf(metrics, "resource", "sessions", "lockouts") }
 
 // writesOf adds up the counters of writes for which a label has one of the values.

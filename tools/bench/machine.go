@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// machine describes where this runs, in one line: ratios travel, absolute numbers do not.
+// machine describes the machine in one line: ratios can be compared between machines, absolute numbers can't.
 func machine() string {
 	cpuinfo, _ := os.ReadFile("/proc/cpuinfo") // without it the model is unknown
 	release, _ := os.ReadFile("/proc/sys/kernel/osrelease")

@@ -37,7 +37,7 @@ func command(ctx context.Context, args []string) error {
 	return o.run(ctx, os.Stdout, os.Stderr)
 }
 
-// options are what a person asks for.
+// options are the flags.
 type options struct {
 	bin        string // folder of the programs
 	dir        string // folder of the instance's state; "" is one that is removed at the end
@@ -47,7 +47,7 @@ type options struct {
 	keep       bool          // leave the pods in an existing cluster
 	markdown   string        // file for a table of the figures; "" for none
 	only       string        // the part to measure; "" for all
-	people     int           // users that rights are measured with, who come with workspaces, namespaces and bindings
+	people     int           // users that rights are measured with, with workspaces, namespaces and bindings
 	soak       time.Duration // instead of measuring, load the product for so long
 	race       bool          // then load one that is built with the race detector
 }

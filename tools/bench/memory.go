@@ -14,8 +14,7 @@ import (
 
 const mebibyte = 1 << 20
 
-// memory is what the pods have added to the product's resident memory, garbage that is not yet collected included, beside
-// their JSON alone.
+// memory is what the pods have added to the product's resident memory, uncollected garbage included, next to their JSON alone.
 func memory(before, after int64, pods, podBytes int) []figure {
 	const perThousand = 1000.0 / mebibyte
 	return []figure{
@@ -27,7 +26,7 @@ func memory(before, after int64, pods, podBytes int) []figure {
 	}
 }
 
-// cold starts another ks-apiserver and looks what it has used by the time that it lists every pod.
+// cold starts another ks-apiserver and measures what it has used by the time that it lists every pod.
 func (b *bench) cold(ctx context.Context) (_ []figure, err error) {
 	start := time.Now()
 	r, err := b.stack.Replica(ctx)
@@ -54,7 +53,7 @@ func (b *bench) cold(ctx context.Context) (_ []figure, err error) {
 	}, nil
 }
 
-// coldGoal is what a start may use of a processor: it grows with the pods that are read.
+// coldGoal is how much of a processor a start may use: it grows with the pods that are read.
 func coldGoal(pods int) string {
 	return fmt.Sprintf("<= %.1f s", 0.5*float64(max(pods, 10_000))/10_000)
 }
@@ -65,7 +64,7 @@ func (b *bench) awaitPods(ctx context.Context, c client) error {
 	err := wait.PollUntilContextTimeout(ctx, pollEvery, clusterTimeout, true, func(ctx context.Context) (bool, error) {
 		n, err := c.total(ctx, url.Values{"labelSelector": {seedLabel + "=true"}})
 		switch {
-		case ctx.Err() != nil: // how the wait ended says less than what was seen before
+		case ctx.Err() != nil: // the last error says more than the end of the wait
 		case err != nil:
 			last = err
 		case n < b.size:
@@ -88,7 +87,7 @@ const (
 	quietShare = 0.10
 )
 
-// quiet waits until the servers have digested the pods, and says how much they still use: that much is in every figure.
+// quiet waits until the servers have processed the pods, and reports how much they still use: that much is in every figure.
 func (b *bench) quiet(ctx context.Context) error {
 	deadline := time.Now().Add(quietTimeout)
 	for {
@@ -109,7 +108,7 @@ func (b *bench) quiet(ctx context.Context) error {
 	}
 }
 
-// share is the part of a core that a process uses for a moment.
+// share returns the share of a core that a process uses for a moment.
 func share(ctx context.Context, pid int) (float64, error) {
 	before, err := stack.CPU(pid)
 	if err != nil {

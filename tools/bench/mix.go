@@ -16,26 +16,26 @@ import (
 	"k8s.io/client-go/kubernetes"
 )
 
-// A mix changes objects of several kinds, in proportions that a control plane on the same two cores can make churnRate a
-// second of: kube-apiserver uses 2 ms of processor time for the status of a pod of 5.6 KB, 1 ms for that of a small one, and
-// 0.7 ms for a ConfigMap or a Lease. All of it passes kube-apiserver and etcd.
+// A mix changes objects of several kinds, in proportions in which a control plane on the same two cores can make churnRate changes a
+// second: kube-apiserver uses 2 ms of processor time for the status of a pod of 5.6 KB, 1 ms for that of a small one, and 0.7 ms for a
+// ConfigMap or a Lease. All of them pass kube-apiserver and etcd.
 const (
-	// mixLabel marks the objects that a mix has made, with the number of its writer.
+	// mixLabel marks the objects that a mix has created, with the number of its writer.
 	mixLabel = "bench/mix"
-	// mixBurst is how many ConfigMaps a writer makes before it deletes them all with one request.
+	// mixBurst is how many ConfigMaps a writer creates before it deletes them all with one request.
 	mixBurst = 50
 	// mixLarge is how many of the benchmark's pods a writer changes, mixOwn how many objects of any other kind.
 	mixLarge, mixOwn = 4, 20
 )
 
-// mixed is what is in a mix, for who reads the figures.
+// mixed describes a mix for readers of the figures.
 const mixed = "the status of pods of 5.6 KB (4 %) and of small pods (4 %), data of ConfigMaps (15 %), Leases (26 %), ConfigMaps created (26 %) " +
 	"and deleted 50 at a time (26 %)"
 
 // mixLists are the lists that show the objects of a mix: pods, ConfigMaps, Leases.
 var mixLists = [...]string{podLists, "/kapis/resources.kubesphere.io/v1alpha3/configmaps", "/kapis/coordination.k8s.io/v1/leases"}
 
-// mixTurns are the writes that a writer makes one after the other. A ConfigMap that is made is one that is deleted.
+// mixTurns are the writes that a writer makes one after the other. Each ConfigMap that is created is deleted later.
 var mixTurns = [...]func(*mixer, context.Context) (int, error){
 	(*mixer).lease, (*mixer).create, (*mixer).config, (*mixer).lease, (*mixer).create, (*mixer).create, (*mixer).lease,
 	(*mixer).lease, (*mixer).config, (*mixer).create, (*mixer).large, (*mixer).lease, (*mixer).config, (*mixer).create,
@@ -58,7 +58,7 @@ type mixer struct {
 	names  int // of ConfigMaps that were given
 }
 
-// newMix makes the objects that a mix of so many writers needs beside the first pods of the benchmark.
+// newMix creates the objects that a mix of so many writers needs besides the first pods of the benchmark.
 func newMix(ctx context.Context, kube kubernetes.Interface, writers int) (*mix, error) {
 	m := &mix{}
 	group, ctx := errgroup.WithContext(ctx)
@@ -73,7 +73,7 @@ func newMix(ctx context.Context, kube kubernetes.Interface, writers int) (*mix, 
 	return m, nil
 }
 
-// writers are those of one churn; the next one begins after its end.
+// writers returns the writers of one churn; the next churn begins after its end.
 func (m *mix) writers() []writer {
 	writers := make([]writer, len(m.mixers))
 	for i, w := range m.mixers {
@@ -82,7 +82,7 @@ func (m *mix) writers() []writer {
 	return writers
 }
 
-// clean deletes what the mix has made.
+// clean deletes what the mix has created.
 func (m *mix) clean(ctx context.Context, kube kubernetes.Interface) error {
 	now := int64(0)
 	var errs []error
@@ -99,8 +99,7 @@ func (m *mix) clean(ctx context.Context, kube kubernetes.Interface) error {
 	return nil
 }
 
-// unmanaged makes kube-apiserver forget who changed which field. To keep that up to date is most of what a change of a pod
-// costs it, and no part of what is measured.
+// unmanaged makes kube-apiserver drop managedFields. Updating them is most of what a change of a pod costs it, and is not measured.
 var unmanaged = []byte(`{"metadata":{"managedFields":[{}]}}`)
 
 func (w *mixer) prepare(ctx context.Context) (err error) {
@@ -134,13 +133,13 @@ func (w *mixer) prepare(ctx context.Context) (err error) {
 	return nil
 }
 
-// kept is what is needed of a client to make an object exist.
+// kept is the part of a client that ensure needs.
 type kept[T any] interface {
 	Create(context.Context, T, metav1.CreateOptions) (T, error)
 	Get(context.Context, string, metav1.GetOptions) (T, error)
 }
 
-// ensure makes an object exist, one of a run that was cut off included.
+// ensure creates an object, or takes over one of an interrupted run.
 func ensure[T metav1.Object](ctx context.Context, client kept[T], o T) (T, error) {
 	made, err := client.Create(ctx, o, metav1.CreateOptions{})
 	if apierrors.IsAlreadyExists(err) {
@@ -183,7 +182,7 @@ func (w *mixer) small(ctx context.Context) (int, error) { return w.status(ctx, w
 
 func (w *mixer) status(ctx context.Context, pods []*corev1.Pod) (int, error) {
 	p := pods[rand.IntN(len(pods))]                          //nolint:gosec // no secret
-	p.ResourceVersion = ""                                   // whatever it is
+	p.ResourceVersion = ""                                   // of any version
 	p.Status.Message = strconv.FormatUint(rand.Uint64(), 36) //nolint:gosec // no secret
 	_, err := w.kube.CoreV1().Pods(p.Namespace).UpdateStatus(ctx, p, metav1.UpdateOptions{})
 	return 1, err
@@ -191,7 +190,7 @@ func (w *mixer) status(ctx context.Context, pods []*corev1.Pod) (int, error) {
 
 func (w *mixer) config(ctx context.Context) (int, error) {
 	c := w.maps[rand.IntN(len(w.maps))] //nolint:gosec // no secret
-	c.ResourceVersion = ""              // whatever it is
+	c.ResourceVersion = ""              // of any version
 	c.Data = configData()
 	_, err := w.kube.CoreV1().ConfigMaps(c.Namespace).Update(ctx, c, metav1.UpdateOptions{})
 	return 1, err
@@ -205,7 +204,7 @@ func (w *mixer) lease(ctx context.Context) (n int, err error) {
 	return 1, err
 }
 
-// create makes a ConfigMap, and deletes all of them once there are many.
+// create creates a ConfigMap, and deletes all of them once there are many.
 func (w *mixer) create(ctx context.Context) (int, error) {
 	const burst = "bench/burst"
 	ns := podNamespace(w.id)

@@ -10,8 +10,8 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// passed compares what a GET of one pod through the product costs the product with what the same GET costs kube-apiserver.
-// kubePID 0 means that kube-apiserver is not of this machine, so that there is nothing to compare with.
+// passed compares what a GET of one pod through the product costs the product with what the same GET costs kube-apiserver. kubePID 0
+// means that kube-apiserver is not on this machine, so that there is nothing to compare with.
 func passed(ctx context.Context, c client, kube *rest.Config, kubePID, rounds, count int) ([]figure, error) {
 	path := fmt.Sprintf("/api/v1/namespaces/%s/pods/%s", podNamespace(10), podName(10))
 	ours, err := c.at(path, http.StatusOK)
@@ -32,7 +32,7 @@ func passed(ctx context.Context, c client, kube *rest.Config, kubePID, rounds, c
 	return match.run(ctx, rounds)
 }
 
-// kubeTarget asks kube-apiserver itself. HTTP/1.1, as on the other side: HTTP/2 would cost kube-apiserver more.
+// kubeTarget sends requests to kube-apiserver itself. HTTP/1.1, as on the other side: HTTP/2 would cost kube-apiserver more.
 func kubeTarget(kube *rest.Config, pid int, path string) (target, error) {
 	u, err := url.Parse(kube.Host)
 	if err != nil {

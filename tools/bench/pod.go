@@ -11,7 +11,7 @@ import (
 )
 
 const (
-	// namespaces is over how many the pods are spread.
+	// namespaces is how many namespaces the pods are in.
 	namespaces = 10
 	// seedLabel marks what belongs to the benchmark, namespaces and pods.
 	seedLabel = "bench/seed"
@@ -27,9 +27,9 @@ func podNamespace(i int) string { return fmt.Sprintf("bench-%d", i%namespaces) }
 
 func podName(i int) string { return fmt.Sprintf("shop-checkout-6f7d9c5b48-%05d", i) }
 
-// newPod makes a pod such as a template engine makes them: two containers with probes, environment, limits and mounts,
-// about 5.6 KB of JSON once the API server has added its defaults. No scheduler answers for it, so that it costs its
-// cluster nothing but its place in etcd. It has no owner: the garbage collector deletes pods whose owner does not exist.
+// newPod returns a pod like those of template engines: two containers with probes, environment, limits and mounts, about 5.6 KB of
+// JSON once the API server has added its defaults. It is not scheduled, so that it costs its cluster nothing but its place in etcd. It
+// has no owner: the garbage collector deletes pods whose owner does not exist.
 func newPod(i int) *corev1.Pod {
 	return &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{

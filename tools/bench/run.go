@@ -31,7 +31,7 @@ type bench struct {
 	size       int // pods that are there now
 }
 
-// run starts the product, measures, and stops it. What was measured before an error is printed.
+// run starts the product, measures, and stops it. Results before an error are printed.
 func (o options) run(ctx context.Context, out, progress io.Writer) (err error) {
 	fmt.Fprintln(out, machine())
 	b := &bench{options: o, out: out, progress: progress, report: &report{to: out}}
@@ -163,7 +163,7 @@ func (b *bench) measureAccess(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// fill makes so many pods exist, and returns how many of them are new and the memory that the product then has.
+// fill creates pods up to a number, and returns how many of them are new and the memory that the product then has.
 func (b *bench) fill(ctx context.Context, pods int) (created int, rss int64, err error) {
 	b.size = pods
 	b.say("creating what is missing of %d pods", pods)
@@ -181,8 +181,7 @@ func (b *bench) fill(ctx context.Context, pods int) (created int, rss int64, err
 	return created, rss, err
 }
 
-// measureAt measures everything with so many pods. before is the memory that the product had with fewer; the one that it
-// has now is returned.
+// measureAt measures everything with so many pods. before is the memory that the product had with fewer; the present one is returned.
 func (b *bench) measureAt(ctx context.Context, pods int, before int64) (int64, error) {
 	had := b.size
 	created, rss, err := b.fill(ctx, pods)
@@ -229,7 +228,7 @@ func (b *bench) measured(name string, f func() ([]figure, error)) {
 	}
 }
 
-// empty makes the product follow pods, which it does from the first question on, and returns the memory that it then has.
+// empty makes the product cache pods, which it does from the first request on, and returns the memory that it then has.
 func (b *bench) empty(ctx context.Context) (int64, error) {
 	if _, err := b.client.total(ctx, url.Values{}); err != nil {
 		return 0, err
@@ -251,7 +250,7 @@ func (b *bench) yardsticks(ctx context.Context) (lists, error) {
 	ten, hundred := len(answers[0].Body), len(answers[1].Body)
 	l.podBytes = hundred / 100
 	fmt.Fprintf(b.out, "# %d pods, %d bytes of JSON each; a page of ten is %d bytes, one of a hundred %d\n", l.pods, l.podBytes, ten, hundred)
-	// A server that does not give all at once has the page figures all the same.
+	// A server that does not answer all pods at once has the other figures all the same.
 	if all, err := b.client.answers(ctx, allPods); err == nil {
 		answers, l.whole = append(answers, all...), true
 	}

@@ -25,11 +25,11 @@ const (
 	listChunk = 500
 	// clusterTimeout bounds a wait for something that the cluster does by itself.
 	clusterTimeout = 2 * time.Minute
-	// pollEvery is how often such a thing is looked at.
+	// pollEvery is how often its state is read.
 	pollEvery = 50 * time.Millisecond
 )
 
-// protobuf makes a client speak the format that is cheapest for both ends.
+// protobuf makes a client use the format that is cheapest for both ends.
 func protobuf(c *rest.Config) { c.ContentType = "application/vnd.kubernetes.protobuf" }
 
 // eachPod calls f with every pod that the selector matches.
@@ -52,12 +52,12 @@ func eachPod(ctx context.Context, client kubernetes.Interface, selector string, 
 // seeder fills a cluster with pods.
 type seeder struct {
 	client kubernetes.Interface
-	// progress takes a line now and then; the last tells how long it took.
+	// progress receives a line now and then; the last says how long it took.
 	progress io.Writer
 	now      func() time.Time
 }
 
-// seed makes the first n pods exist, and returns how many of them were created now. What is there already stays.
+// seed creates the first n pods, and returns how many of them were created now. Existing ones stay.
 func (s seeder) seed(ctx context.Context, n int) (int, error) {
 	missing, err := s.missing(ctx, n)
 	if err != nil || len(missing) == 0 {
@@ -92,7 +92,7 @@ func (s seeder) seed(ctx context.Context, n int) (int, error) {
 	return len(missing), nil
 }
 
-// tell writes how far the seeding is until ctx ends.
+// tell prints the progress of the seeding until ctx ends.
 func tell(ctx context.Context, to io.Writer, done *atomic.Int64, all int, what string) {
 	tick := time.NewTicker(5 * time.Second)
 	defer tick.Stop()
@@ -121,8 +121,8 @@ func (s seeder) missing(ctx context.Context, n int) ([]int, error) {
 	return missing, nil
 }
 
-// namespace makes a namespace exist, and waits for its service account, without which it takes no pods. One of that name
-// that is not the benchmark's is left alone.
+// namespace creates a namespace, and waits for its service account, without which it accepts no pods. A namespace of that name that is
+// not the benchmark's is left alone.
 func (s seeder) namespace(ctx context.Context, name string) error {
 	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{seedLabel: "true"}}}
 	_, err := s.client.CoreV1().Namespaces().Create(ctx, ns, metav1.CreateOptions{})
@@ -152,7 +152,7 @@ func (s seeder) create(ctx context.Context, i int) error {
 	pods := s.client.CoreV1().Pods(podNamespace(i))
 	p, err := s.patiently(ctx, func() (*corev1.Pod, error) { return pods.Create(ctx, newPod(i), metav1.CreateOptions{}) })
 	if apierrors.IsAlreadyExists(err) {
-		return nil // an attempt that was taken for a failure was none
+		return nil // an attempt that seemed to fail had succeeded
 	}
 	if err != nil {
 		return fmt.Errorf("create pod %s: %w", podName(i), err)
@@ -168,7 +168,7 @@ func (s seeder) create(ctx context.Context, i int) error {
 	return nil
 }
 
-// patiently writes a pod, again after a pause where the cluster was too busy to do it: that is no failure of what is measured.
+// patiently writes a pod, with retries where the cluster was too busy: that is no failure of what is measured.
 func (s seeder) patiently(ctx context.Context, write func() (*corev1.Pod, error)) (p *corev1.Pod, err error) {
 	busy := func(err error) bool {
 		return apierrors.IsInternalError(err) || apierrors.IsTimeout(err) || apierrors.IsServerTimeout(err) || apierrors.IsTooManyRequests(err)

@@ -9,7 +9,7 @@ import (
 	"kapis.dev/ks-apiserver/tools/stack"
 )
 
-// settleStep is how long nothing may be written, and little computed, to call ks-controller-manager settled.
+// settleStep is for how long ks-controller-manager must write nothing, and use little CPU, to be settled.
 const settleStep = 3 * time.Second
 
 // managerPID is the process of ks-controller-manager.
@@ -21,7 +21,7 @@ func (b *bench) managerPID() (int, error) {
 	return pid, nil
 }
 
-// settle waits until ks-controller-manager has nothing to do, and returns how long it had.
+// settle waits until ks-controller-manager has nothing to do, and returns how long it was busy.
 func (b *bench) settle(ctx context.Context) (time.Duration, error) {
 	pid, err := b.managerPID()
 	if err != nil {
@@ -34,7 +34,7 @@ func (b *bench) settle(ctx context.Context) (time.Duration, error) {
 	return took, err
 }
 
-// settled waits until a process writes nothing for access and computes little.
+// settled waits until a process writes nothing for access and uses little CPU.
 func (b *bench) settled(ctx context.Context, pid int) (time.Duration, error) {
 	ctx, cancel := context.WithTimeout(ctx, settleTimeout)
 	defer cancel()
@@ -51,7 +51,7 @@ func (b *bench) settled(ctx context.Context, pid int) (time.Duration, error) {
 	}
 }
 
-// watch looks at a process for so long: how many writes of access kube-apiserver was asked for by anybody, and the share of a core.
+// watch observes a process for so long: how many writes of access kube-apiserver received from any client, and the share of a core.
 func (b *bench) watch(ctx context.Context, pid int, length time.Duration) (writes, share float64, err error) {
 	before, err := metricsOf(ctx, b.kube)
 	if err != nil {
@@ -76,7 +76,7 @@ func (b *bench) watch(ctx context.Context, pid int, length time.Duration) (write
 	return writesOf(after, "group", nativeGroups...) - writesOf(before, "group", nativeGroups...), share, err
 }
 
-// managed looks at ks-controller-manager while it should do nothing, and at a second one that starts and finds everything done.
+// managed observes ks-controller-manager while it should do nothing, and a second one that starts and finds everything done.
 func (b *bench) managed(ctx context.Context) ([]figure, error) {
 	if _, err := b.settle(ctx); err != nil {
 		return nil, err
@@ -102,7 +102,7 @@ func (b *bench) managed(ctx context.Context) ([]figure, error) {
 	return append(figures, more...), err
 }
 
-// manager starts a second ks-controller-manager, and looks what it has used and written by the time that it has nothing to do.
+// manager starts a second ks-controller-manager, and measures what it has used and written by the time that it has nothing to do.
 func (b *bench) manager(ctx context.Context) (_ []figure, err error) {
 	before, err := metricsOf(ctx, b.kube)
 	if err != nil {
@@ -138,7 +138,7 @@ func (b *bench) manager(ctx context.Context) (_ []figure, err error) {
 	}, nil
 }
 
-// started starts another ks-apiserver, and looks what it has used by the time that it tells a member all that he sees.
+// started starts another ks-apiserver, and measures what it has used by the time that it lists everything that a member sees.
 func (b *bench) started(ctx context.Context, as client, c crowd) (_ []figure, err error) {
 	start := time.Now()
 	r, err := b.stack.Replica(ctx)

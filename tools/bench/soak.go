@@ -20,11 +20,11 @@ import (
 const (
 	soakWatchers = 200
 	soakListers  = 50
-	// soakWarm is when memory is looked at for the first time: buffers and pools are filled by then.
+	// soakWarm is when memory is measured for the first time: buffers and pools are filled by then.
 	soakWarm = time.Minute
-	// soakGrowth is how much of it may be added afterwards.
+	// soakGrowth is by how much memory may grow afterwards.
 	soakGrowth = 1.15
-	// soakSample is how often memory is looked at.
+	// soakSample is how often memory is measured.
 	soakSample = 5 * time.Second
 )
 
@@ -39,7 +39,7 @@ type soak struct {
 	failed int
 }
 
-// soaks loads the product, then, if that is asked for, one built with the race detector, and writes down what was seen.
+// soaks loads the product, then, if requested, one built with the race detector, and writes the results.
 func (b *bench) soaks(ctx context.Context) error {
 	runs := []soakRun{{name: "as released"}}
 	if b.race {
@@ -83,8 +83,8 @@ func (b *bench) soaked(ctx context.Context, r *soakRun) (err error) {
 	return b.load(ctx, r)
 }
 
-// load makes changes, watches and lists for as long as was asked for. It fails where an answer was an error, or where
-// memory went on growing after the first minute.
+// load makes changes, watches and lists for the requested time. It fails if an answer was an error, or if memory kept growing after
+// the first minute.
 func (b *bench) load(ctx context.Context, r *soakRun) error {
 	pods := b.pods[0]
 	if err := b.ask(ctx); err != nil {
@@ -98,7 +98,7 @@ func (b *bench) load(ctx context.Context, r *soakRun) error {
 		return err
 	}
 	b.say("loading the product for %v: %d changes a second, %d watchers, %d clients that list", b.soak, churnRate, soakWatchers, soakListers)
-	defer debug.SetGCPercent(debug.SetGCPercent(400)) // the memory of this process is of no interest, its share of the machine is
+	defer debug.SetGCPercent(debug.SetGCPercent(400)) // the memory of this process does not matter, its share of the CPU does
 	s := &soak{client: b.client}
 	changes, err := settled(ctx, m.writers())
 	if err != nil {
@@ -135,16 +135,16 @@ func (b *bench) load(ctx context.Context, r *soakRun) error {
 
 // seen is what was observed of the product while it was loaded.
 type seen struct {
-	// rss and heap are bytes, the least of each minute behind the warm-up, which leaves garbage out that is not collected yet. heap is
+	// rss and heap are bytes, the least of each minute after the warm-up, which leaves out garbage that is not collected yet. heap is
 	// where the next collection is due: the last one found half of it alive.
 	rss, heap  []float64
 	goroutines []float64 // at the end of each of these minutes
-	taken      float64   // events of kube-apiserver that were taken in, a second
+	taken      float64   // events of kube-apiserver that were read, a second
 	cpu        float64   // parts of a core
 }
 
-// grown is the memory at the end in parts of that of the first minute. The race detector keeps a shadow of the memory that
-// was ever used, which counts as resident: where it is at work, the heap is looked at.
+// grown returns the memory at the end relative to that of the first minute. The race detector keeps a shadow of all memory that was
+// ever used, which counts as resident: with it, the heap is compared.
 func (o seen) grown(raced bool) float64 {
 	values := o.rss
 	if raced {
@@ -162,7 +162,7 @@ func ends(values []float64) (first, last float64) {
 	return values[0], values[len(values)-1]
 }
 
-// observe looks at the product for so long.
+// observe observes the product for so long.
 func (s *soak) observe(ctx context.Context, length time.Duration) (o seen, err error) {
 	start, warm := time.Now(), min(soakWarm, length/4)
 	cpu, err := stack.CPU(s.pid)
@@ -197,7 +197,7 @@ func (s *soak) observe(ctx context.Context, length time.Duration) (o seen, err e
 	return o, err
 }
 
-// sample takes in what was seen in a minute behind the warm-up.
+// sample adds what was observed in a minute after the warm-up.
 func (o *seen) sample(minute int, rss float64, m metrics) {
 	if minute >= len(o.rss) {
 		o.rss, o.heap, o.goroutines = append(o.rss, rss), append(o.heap, m.heap), append(o.goroutines, m.goroutines)

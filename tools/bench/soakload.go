@@ -15,7 +15,7 @@ import (
 // soakPause is between two lists of one client, on the average.
 const soakPause = 250 * time.Millisecond
 
-// soakPaths are what the clients of a soak ask for in turns.
+// soakPaths are the paths that the clients of a soak request in turns.
 var soakPaths = [...]string{
 	podLists + "?limit=10&page=%d", podLists + "?limit=100&page=%d", podLists + "?limit=10&page=%d&sortBy=name&ascending=true",
 	podLists + "?limit=10&name=-00%02d", podLists + "?limit=10&page=%d&status=Running", podLists +
@@ -25,7 +25,7 @@ var soakPaths = [...]string{
 	mixLists[1] + "?limit=10&page=%d", mixLists[2] + "?limit=10&page=%d",
 }
 
-// list asks for lists, one after the other, as a person with a console would, over a connection of its own.
+// list requests lists, one after the other, like a user with a console, over a connection of its own.
 func (s *soak) list(ctx context.Context) {
 	client := &http.Client{Transport: &http.Transport{DisableCompression: true}}
 	defer client.CloseIdleConnections()
@@ -51,7 +51,7 @@ func (s *soak) list(ctx context.Context) {
 	}
 }
 
-// read asks for a list, and drops it.
+// read requests a list, and drops it.
 func (s *soak) read(ctx context.Context, client *http.Client, path string) error {
 	resp, err := s.open(ctx, client, path)
 	if err != nil {
@@ -64,8 +64,8 @@ func (s *soak) read(ctx context.Context, client *http.Client, path string) error
 	return nil
 }
 
-// soakWatch is what the i-th watcher follows: events of a namespace or of what a selector finds, whole or of some fields, or a
-// live page, of all three kinds.
+// soakWatch returns the path of the i-th watcher: events of a namespace or of a selector, whole or of some fields, or a live page, of
+// all three kinds.
 func soakWatch(i int) string {
 	switch i % 8 {
 	case 0, 1:
@@ -83,7 +83,7 @@ func soakWatch(i int) string {
 	}
 }
 
-// watch follows what changes. A stream that ends is opened again.
+// watch reads a stream of changes. A stream that ends is opened again.
 func (s *soak) watch(ctx context.Context, i int) {
 	for ctx.Err() == nil {
 		s.streams.Add(1)
@@ -118,7 +118,7 @@ func (s *soak) follow(ctx context.Context, path string) error {
 	}
 }
 
-// open sends a request whose answer has to be a good one.
+// open sends a request and returns an error for any answer that is no success.
 func (s *soak) open(ctx context.Context, client *http.Client, path string) (*http.Response, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, s.URL+path, nil)
 	if err != nil {

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// soakRun is what one soak has shown.
+// soakRun is the result of one soak.
 type soakRun struct {
 	name      string
 	raced     bool // the product was built with the race detector
@@ -23,7 +23,7 @@ type soakRun struct {
 	seen      seen
 }
 
-// rows are the figures, the first and the last minute behind the warm-up where something was looked at more than once.
+// rows returns the figures, of the first and the last minute after the warm-up where something was measured more than once.
 func (r soakRun) rows() []figure {
 	figures := []figure{
 		{name: "changes-made", value: r.changes, unit: "1/s"},
@@ -103,7 +103,7 @@ used is resident, the heap tells whether it grows. On a machine that does other 
 		for _, r := range runs {
 			text := number(r.rows()[i].value)
 			if row.name == "data-races" && !r.raced {
-				text = "" // nobody looked for them
+				text = "" // they were not searched for
 			}
 			fmt.Fprintf(&b, " %s |", text)
 		}

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// met reports whether a figure reaches its goal; ok is false where none is said.
+// met reports whether a figure reaches its goal; ok is false where there is none.
 func (f figure) met() (met, ok bool) {
 	value, goal := f.value, f.goal
 	if rest, ratio := strings.CutPrefix(goal, "ratio "); ratio {

@@ -27,12 +27,12 @@ const (
 	verifyUser     = "alice"
 	verifyIssuer   = "https://ks.example"
 	verifyAudience = "kubesphere"
-	// verifications are counted in batches so short that whoever else wants the core comes between two of them.
+	// verifications are counted in batches so short that other processes can use the core between two of them.
 	verifications, verifyBatches = 1000, 101
 )
 
-// verify measures, in this process, what it takes to tell from the header of a request whose it is: by an access token that was
-// seen before, and by an API key. A server that asks no one's name saves all of it.
+// verify measures, in this process, what it takes to authenticate a request by its header: by an access token that was seen before,
+// and by an API key. A server without authentication saves all of it.
 func verify() ([]figure, error) {
 	bearers, access, key, err := credentials()
 	if err != nil {
@@ -53,7 +53,7 @@ func verify() ([]figure, error) {
 	}, nil
 }
 
-// credentials are what the product judges bearer tokens with, and one of each kind.
+// credentials returns the product's authenticator of bearer tokens, and one token of each kind.
 func credentials() (_ *bearer.Authenticator, access, key string, err error) {
 	users := iam.NewUserIndex()
 	users.Set(&store.Object{Name: verifyUser, Raw: []byte(`{"metadata":{"name":"alice","uid":"0a1b2c3d-0000-4000-8000-000000000001"},` +
@@ -93,7 +93,7 @@ func credentials() (_ *bearer.Authenticator, access, key string, err error) {
 	}}, access, key, nil
 }
 
-// recognize returns how long it takes to tell whose a request with that bearer token is.
+// recognize returns how long it takes to authenticate a request with that bearer token.
 func recognize(by *bearer.Authenticator, credential string) (time.Duration, error) {
 	r, err := http.NewRequest(http.MethodGet, verifyIssuer+podLists, nil) //nolint:noctx // never sent
 	if err != nil {
@@ -123,10 +123,10 @@ func recognize(by *bearer.Authenticator, credential string) (time.Duration, erro
 	return quantile(took, 0.5) / verifications, nil
 }
 
-// sessionMemory takes sessions, and has none to give: the product remembers what it has opened.
+// sessionMemory stores sessions, and returns none: the product caches those it has opened.
 type sessionMemory struct{ iamsession.Backend }
 
-// Create gives the object what kube-apiserver would.
+// Create returns the object as kube-apiserver would.
 func (sessionMemory) Create(_ context.Context, s *v1alpha1.Session) (*v1alpha1.Session, error) {
 	s = s.DeepCopy()
 	s.UID, s.ResourceVersion, s.Generation = types.UID("uid-of-"+s.Name), "1", 1
@@ -138,7 +138,7 @@ type keyMemory struct {
 	crdclient.API[*v1alpha1.APIKey]
 }
 
-// Create gives the object what kube-apiserver would.
+// Create returns the object as kube-apiserver would.
 func (keyMemory) Create(_ context.Context, k *v1alpha1.APIKey) (*v1alpha1.APIKey, error) {
 	k = k.DeepCopy()
 	k.UID, k.ResourceVersion, k.CreationTimestamp = types.UID("uid-of-"+k.Name), "1", metav1.Now()

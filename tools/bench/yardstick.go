@@ -23,11 +23,11 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 )
 
-// yardstickCommand is the hidden first argument of a process that plays a yardstick: servers that are compared are processes
-// of their own, each with its own heap and its own count of processor time.
+// yardstickCommand is the hidden first argument of a process that is a yardstick: the compared servers are processes of their own,
+// each with its own heap and its own processor time.
 const yardstickCommand = "yardstick"
 
-// answer is what the bare handler says to one request URI.
+// answer is the bare handler's answer to one request URI.
 type answer struct {
 	URI    string
 	Status int // 0 for 200
@@ -35,8 +35,8 @@ type answer struct {
 	Body   []byte
 }
 
-// serveYardstick is the whole life of such a process. It reads the answers of the bare handler from in, and ends when in
-// does, which is at the latest when its parent ends. Its address is the only line that it prints.
+// serveYardstick is the main function of such a process. It reads the answers of the bare handler from in, and ends when in does,
+// which is at the latest when its parent ends. Its address is the only line that it prints.
 func serveYardstick(kind string, args []string, in io.Reader, out io.Writer) error {
 	var h http.Handler
 	switch {
@@ -73,7 +73,7 @@ func serveYardstick(kind string, args []string, in io.Reader, out io.Writer) err
 	return nil
 }
 
-// bare gives prepared answers: what net/http alone costs.
+// bare serves prepared answers: what net/http alone costs.
 type bare map[string]answer
 
 func newBare(answers []answer) bare {
@@ -91,7 +91,7 @@ func newBare(answers []answer) bare {
 	return b
 }
 
-// ServeHTTP says what was prepared.
+// ServeHTTP writes the prepared answer.
 func (b bare) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	a, ok := b[r.RequestURI]
 	if !ok {
@@ -116,7 +116,7 @@ type sorting struct {
 	pods []*corev1.Pod
 }
 
-// ServeHTTP gives the page that limit and page ask for, newest first.
+// ServeHTTP writes the page of limit and page, newest first.
 func (s sorting) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	limit, err := strconv.Atoi(r.FormValue("limit"))
 	page, err2 := strconv.Atoi(cmp.Or(r.FormValue("page"), "1"))
@@ -201,7 +201,7 @@ func startYardstick(ctx context.Context, answers []answer, args ...string) (*pro
 	return p, nil
 }
 
-// stop ends it and waits. How it ends is of no interest.
+// stop ends it and waits. Its exit status does not matter.
 func (p *process) stop() {
 	p.stdin.Close()
 	_ = p.cmd.Wait()

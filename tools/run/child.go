@@ -17,8 +17,8 @@ import (
 // maxLog is how many bytes of a program's earlier log are kept at a start.
 const maxLog = 32 << 20
 
-// spawner starts processes that the kernel kills when this one dies. That signal hangs on the thread that forks
-// (prctl(2), PR_SET_PDEATHSIG), so one goroutine does it, on a thread that lives as long as the process.
+// spawner starts processes that the kernel kills when this one dies. That signal depends on the thread that forks (prctl(2),
+// PR_SET_PDEATHSIG), so one goroutine does it, on a thread that lives as long as the process.
 type spawner struct {
 	requests chan func()
 }
@@ -110,7 +110,7 @@ func openLog(file string) (*os.File, error) {
 	return log, nil
 }
 
-// failure says that the child has ended although no one asked it to, with its last words.
+// failure says that the child has ended by itself, with its last lines.
 func (c *child) failure() error {
 	how := "it ended"
 	if c.err != nil {
@@ -132,7 +132,7 @@ func (s *session) stop() error {
 func (c *child) stop() error {
 	select {
 	case <-c.done:
-		return nil // by itself; that has been told already
+		return nil // it ended by itself, which was reported
 	default:
 	}
 	_ = c.cmd.Process.Signal(syscall.SIGTERM) // fails when it has just ended
@@ -149,7 +149,7 @@ func (c *child) stop() error {
 	return nil
 }
 
-// tool runs a program to its end and returns what it printed; the error of a failure says it too.
+// tool runs a program to its end and returns what it printed; the error of a failure has it too.
 func (s *session) tool(ctx context.Context, env []string, file string, args ...string) (string, error) {
 	cmd := exec.CommandContext(ctx, file, args...)
 	cmd.Dir = s.repo
@@ -168,7 +168,7 @@ func (s *session) tool(ctx context.Context, env []string, file string, args ...s
 	return out.String(), nil
 }
 
-// lastLines gives the end of a log for an error message.
+// lastLines returns the end of a log for an error message.
 func lastLines(file string) string {
 	const most = 4 << 10
 	f, err := os.Open(file)

@@ -21,7 +21,7 @@ const (
 	planeReady = "CONTROL PLANE READY"
 )
 
-// checkPort fails with one line where a port is taken, before anything has been started.
+// checkPort fails with one line where a port is in use, before anything has been started.
 func checkPort(port int, variable string) error {
 	l, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port))) //nolint:noctx // it does not wait
 	if errors.Is(err, syscall.EADDRINUSE) {
@@ -33,7 +33,7 @@ func checkPort(port int, variable string) error {
 	return l.Close()
 }
 
-// startControlPlane starts it and returns when it is ready. One that runs already, as after `make dev-up`, is used, and not
+// startControlPlane starts the control plane and returns when it is ready. A running one, as after `make dev-up`, is used, and not
 // stopped in the end.
 func (s *session) startControlPlane(ctx context.Context) error {
 	if _, err := s.tool(ctx, nil, s.program("dev"), "status", "--dir", s.dir); err == nil {
@@ -71,7 +71,7 @@ func (s *session) startControlPlane(ctx context.Context) error {
 	}
 }
 
-// clusterKubeconfig is the admin's.
+// clusterKubeconfig returns the admin's kubeconfig.
 func (s *session) clusterKubeconfig() string {
 	if s.kubeconfig != "" {
 		return s.kubeconfig
@@ -79,7 +79,7 @@ func (s *session) clusterKubeconfig() string {
 	return s.path("kubeconfig")
 }
 
-// kubectl is ours, or the one of the machine where only the product was built.
+// kubectl returns our kubectl, or the one of the machine where only the product was built.
 func (s *session) kubectl() string {
 	own := s.program("kubectl")
 	if _, err := os.Stat(own); err == nil {
@@ -106,7 +106,7 @@ func (s *session) install(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("install into the cluster: %w", err)
 	}
-	if strings.Contains(printed, "left as it is") { // an installation that was there before
+	if strings.Contains(printed, "left as it is") { // an existing installation
 		s.say("%s", strings.TrimSpace(printed))
 	}
 	return s.readConsoleSecret(ctx)
@@ -116,7 +116,7 @@ func (s *session) install(ctx context.Context) error {
 var consoleSecretAt = []string{"-n", "kubesphere-system", "get", "secret", "oauthclient-kubesphere", "-o",
 	`go-template={{index .data "configuration.yaml" | base64decode}}`}
 
-// readConsoleSecret reads the secret of the console's client, which an installation that was there before may have chosen.
+// readConsoleSecret reads the secret of the console's client, which an existing installation may have chosen.
 func (s *session) readConsoleSecret(ctx context.Context) error {
 	text, err := s.tool(ctx, []string{"KUBECONFIG=" + s.clusterKubeconfig()}, s.kubectl(), consoleSecretAt...)
 	if err != nil {
@@ -132,7 +132,7 @@ func (s *session) readConsoleSecret(ctx context.Context) error {
 	return nil
 }
 
-// shownConsoleSecret is how a shell gets the secret: only the one of the development control plane is shown.
+// shownConsoleSecret returns how a shell gets the secret: only the one of the development control plane is printed.
 func (s *session) shownConsoleSecret() string {
 	if s.consoleSecret == devConsoleSecret {
 		return devConsoleSecret

@@ -68,7 +68,7 @@ func (s *session) writeConfiguration(ctx context.Context) error {
 	return nil
 }
 
-// identity is the kubeconfig of one of the programs.
+// identity returns the kubeconfig of one of the programs.
 func (s *session) identity(name string) string {
 	if s.kubeconfig != "" {
 		return s.kubeconfig
@@ -76,8 +76,7 @@ func (s *session) identity(name string) string {
 	return s.path(name + ".kubeconfig")
 }
 
-// selfSigned writes a serving certificate for loopback that is its own authority. An existing cluster's authority does not
-// sign for us.
+// selfSigned writes a serving certificate for loopback that is its own CA. An existing cluster's CA does not sign for us.
 func selfSigned(certFile, keyFile, caFile string, now time.Time) error {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -114,13 +113,13 @@ func selfSigned(certFile, keyFile, caFile string, now time.Time) error {
 	)
 }
 
-// writeFile replaces a file as a whole, since others may read it at any moment.
+// writeFile replaces a file atomically, since others may read it at any moment.
 func writeFile(file string, data []byte, mode fs.FileMode) error {
 	temp, err := os.CreateTemp(filepath.Dir(file), "."+filepath.Base(file)+".*")
 	if err != nil {
 		return fmt.Errorf("write %s: %w", file, err)
 	}
-	defer func() { _ = os.Remove(temp.Name()) }() // nothing is left to remove after the rename
+	defer func() { _ = os.Remove(temp.Name()) }() // after the rename there is nothing to remove
 	_, err = temp.Write(data)
 	err = errors.Join(err, temp.Chmod(mode), temp.Close())
 	if err == nil {

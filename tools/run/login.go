@@ -23,7 +23,7 @@ const maxAnswer = 1 << 20
 type login struct {
 	Access  string `json:"access_token"`
 	Refresh string `json:"refresh_token"`
-	// Seconds is how long Access is good for; 0 for ever.
+	// Seconds is how long Access is valid; 0 forever.
 	Seconds int64 `json:"expires_in"`
 }
 
@@ -49,7 +49,7 @@ func refreshLogin(ctx context.Context, server, secret, refresh string) (login, e
 	return token(ctx, server, secret, url.Values{"grant_type": {"refresh_token"}, "refresh_token": {refresh}})
 }
 
-// token asks the token endpoint as the console does: by the client that every installation has, with the secret that it has there.
+// token sends a request to the token endpoint as the console does: as the client that every installation has, with its secret there.
 func token(ctx context.Context, server, secret string, form url.Values) (login, error) {
 	form.Set("client_id", "kubesphere")
 	form.Set("client_secret", secret)
@@ -147,7 +147,7 @@ func renewIn(l login) time.Duration {
 	return max(shortestRest, time.Duration(l.Seconds)*time.Second/2)
 }
 
-// keepLoggedIn renews the token in ks.kubeconfig before it ends, for as long as ctx lasts.
+// keepLoggedIn renews the token in ks.kubeconfig before it expires, as long as ctx lasts.
 func (s *session) keepLoggedIn(ctx context.Context, l login) {
 	pause := renewIn(l)
 	for l.Seconds > 0 {

@@ -15,11 +15,11 @@ import (
 	"syscall"
 )
 
-// options are what the command line says. Paths are absolute.
+// options are the flags. Paths are absolute.
 type options struct {
 	// kubeconfig is a file of an existing cluster; "" starts the control plane.
 	kubeconfig string
-	// node is "real" where the control plane is asked for a real node, else "".
+	// node is "real" for a control plane with a real node, else "".
 	node string
 	// dir is where state is kept, bin where the programs are, repo the checkout.
 	dir, bin, repo string
@@ -122,7 +122,7 @@ type session struct {
 	consoleSecret string
 }
 
-// say prints a line for the person who watches.
+// say prints a line for the user.
 func (s *session) say(format string, args ...any) {
 	fmt.Fprintf(s.out, format+"\n", args...)
 }
@@ -142,7 +142,7 @@ func (s *session) run(ctx context.Context) (err error) {
 	s.spawner, s.ended = newSpawner(), make(chan *child, 8)
 	defer func() { err = errors.Join(err, s.stop()) }()
 
-	// Until everything is up, an end of any child is the end of all.
+	// Until everything is started, the end of any child ends all.
 	starting, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	failed := make(chan error, 1)

@@ -12,7 +12,7 @@ import (
 )
 
 const (
-	// Letters and digits that are not taken for one another when read aloud or typed.
+	// Letters and digits that are not mistaken for one another when read aloud or typed.
 	lowerCase = "abcdefghijkmnpqrstuvwxyz"
 	upperCase = "ABCDEFGHJKLMNPQRSTUVWXYZ"
 	digits    = "23456789"
