@@ -51,8 +51,8 @@ func newPassword(random io.Reader) (string, error) {
 	}
 }
 
-// ensurePassword gives the admin's password, and whether it is new: the one that was asked for, else the one kept from an
-// earlier start, else a new one. It is kept in admin-password.
+// ensurePassword returns the admin's password, and whether it is new: the requested one, else the one stored at an earlier start, else a
+// new one. It is stored in admin-password.
 func (s *session) ensurePassword() (password string, fresh bool, err error) {
 	file := s.path("admin-password")
 	data, err := os.ReadFile(file)

@@ -18,14 +18,14 @@ const (
 	serverGrace  = 40 * time.Second
 	managerGrace = 20 * time.Second
 
-	// upTimeout bounds the wait for the product: migrations of nothing, but a slow machine under load.
+	// upTimeout bounds the wait for the product: long enough for a slow machine under load.
 	upTimeout = 2 * time.Minute
 	pollEvery = 100 * time.Millisecond
 )
 
 var errTooLong = errors.New("it takes too long")
 
-// startProduct starts both programs; ks-controller-manager first, since it makes the user admin.
+// startProduct starts both programs; ks-controller-manager first, since it creates the user admin.
 func (s *session) startProduct(ctx context.Context) error {
 	s.say("starting ks-controller-manager and ks-apiserver")
 	hooks, err := s.webhooks()
@@ -35,7 +35,7 @@ func (s *session) startProduct(ctx context.Context) error {
 	err = s.launch("ks-controller-manager", managerGrace, nil, s.program("ks-controller-manager"), append(hooks,
 		"--config", s.path("kubesphere.yaml"), "--kubeconfig", s.identity("ks-controller-manager"),
 		"--admin-password-file", s.path("admin-password"),
-		// A cluster of somebody's may have one already. In this one, a pause of kube-apiserver would end the only one.
+		// An existing cluster may have a leader already. In our own, a pause of kube-apiserver would end the only one.
 		"--leader-elect="+strconv.FormatBool(s.kubeconfig != ""),
 		"--metrics-bind-address", "127.0.0.1:0", "--health-probe-bind-address", "127.0.0.1:0", s.logLevel())...)
 	if err != nil {
@@ -55,11 +55,11 @@ func (s *session) startProduct(ctx context.Context) error {
 	})
 }
 
-// logLevel is the argument that says how much both programs log.
+// logLevel returns the argument that sets how much both programs log.
 func (s *session) logLevel() string { return "-v=" + strconv.Itoa(s.verbosity) }
 
-// webhooks are the arguments about webhooks: a port on loopback, where the control plane of this machine finds it. No one knows whether an
-// existing cluster could, and where it can't, nothing of ours could be written there.
+// webhooks returns the arguments about webhooks: a port on loopback, where the control plane of this machine reaches it. An existing
+// cluster may not reach it, and then nothing of ours could be written there.
 func (s *session) webhooks() ([]string, error) {
 	if s.kubeconfig != "" {
 		s.say("no admission webhooks, since the cluster may not reach this machine: ks-apiserver still judges what goes through it")
@@ -78,7 +78,7 @@ func (s *session) webhooks() ([]string, error) {
 
 // awaitLogin waits until the admin can log in and a query works.
 func (s *session) awaitLogin(ctx context.Context, password string) (login, error) {
-	// Looked at first: logins that fail because the user is not there yet would count against it.
+	// Checked first: failed logins before the user exists would count against it.
 	err := s.await(ctx, "the user admin to be active", func(ctx context.Context) error {
 		state, err := s.tool(ctx, nil, s.kubectl(), "--kubeconfig", s.clusterKubeconfig(),
 			"get", "users.iam.kubesphere.io", "admin", "-o", "jsonpath={.status.state}")
@@ -100,7 +100,7 @@ func (s *session) awaitLogin(ctx context.Context, password string) (login, error
 	})
 }
 
-// logIn logs in as the admin. Where another password was asked for than the admin has, it is set.
+// logIn logs in as the admin. If another password was requested than the admin has, it is set.
 func (s *session) logIn(ctx context.Context, password string) (login, error) {
 	l, err := passwordLogin(ctx, s.url(), s.consoleSecret, password)
 	if err == nil || !refused(err) {
@@ -132,9 +132,9 @@ func (s *session) logIn(ctx context.Context, password string) (login, error) {
 	return l, err
 }
 
-// await asks until the answer is nil, up to a limit.
+// await calls ask until it returns nil, up to a limit.
 func (s *session) await(ctx context.Context, what string, ask func(context.Context) error) error {
-	// The cause tells an end of ctx from an end of the wait.
+	// The cause distinguishes the end of ctx from the end of the wait.
 	bounded, cancel := context.WithTimeoutCause(ctx, upTimeout, errTooLong)
 	defer cancel()
 	tick := time.NewTicker(pollEvery)
@@ -155,7 +155,7 @@ func (s *session) await(ctx context.Context, what string, ask func(context.Conte
 	}
 }
 
-// httpClient asks no proxy: all addresses are loopback.
+// httpClient uses no proxy: all addresses are loopback.
 func httpClient() *http.Client {
 	return &http.Client{Timeout: 15 * time.Second, Transport: &http.Transport{}}
 }

@@ -42,7 +42,7 @@ func write(file, program, version string, parts []part) error {
 	return nil
 }
 
-// setting returns what a program was built with, "" where it does not say.
+// setting returns a build setting of a program, "" where it is not recorded.
 func setting(info *debug.BuildInfo, key string) string {
 	for _, s := range info.Settings {
 		if s.Key == key {

@@ -17,12 +17,12 @@ import (
 	"github.com/google/licensecheck"
 )
 
-// allowed are the SPDX identifiers of licences that a program of the Apache License 2.0 may be linked with and passed on under. MPL-2.0
-// asks for the source of files that are changed, and none is.
+// allowed are the SPDX identifiers of licences that a program of the Apache License 2.0 may be linked with and distributed under. MPL-2.0
+// requires the source of changed files, and none is changed.
 var allowed = []string{"0BSD", "Apache-2.0", "BSD-2-Clause", "BSD-3-Clause", "BSL-1.0", "CC0-1.0", "ISC", "MIT", "MPL-2.0", "Unlicense",
 	"Zlib"}
 
-// known is the part of a licence file, in percent of its words, that has to be the text of licences.
+// known is how much of a licence file, in percent of its words, has to be the text of licences.
 const known = 75
 
 // part is a module that is linked into a program.
@@ -31,7 +31,7 @@ type part struct {
 	licenses           []string // SPDX identifiers, sorted
 }
 
-// partsOf returns the modules of a program and their licences. The error names each whose licence is not allowed, or can't be told.
+// partsOf returns the modules of a program and their licences. The error names each whose licence is not allowed, or not recognized.
 func partsOf(info *debug.BuildInfo, dirs map[module]string) ([]part, error) {
 	parts := []part{{path: "std", version: info.GoVersion}}
 	for _, m := range info.Deps {
@@ -116,7 +116,7 @@ func identify(text []byte) ([]string, error) {
 // module names a version of a module.
 type module struct{ path, version string }
 
-// moduleDirs returns where the sources of the modules of go.mod are.
+// moduleDirs returns the folders of the sources of the modules of go.mod.
 func moduleDirs() (map[module]string, error) {
 	var stderr bytes.Buffer
 	cmd := exec.Command("go", "list", "-m", "-f", "{{.Path}}\t{{.Version}}\t{{.Dir}}", "all") //nolint:noctx // the program ends with it

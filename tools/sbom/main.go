@@ -1,8 +1,7 @@
-// Command sbom checks the licences of everything that is linked into programs, and writes what that is: one CycloneDX document for each
-// program.
+// Command sbom checks the licences of all modules that are linked into programs, and writes one CycloneDX document for each program.
 //
-// It reads the modules from the binaries themselves, so that nothing is named which is not in them, and asks no one. Two runs on equal
-// binaries write equal documents.
+// It reads the modules from the binaries themselves, so that it names only modules that are in them, and sends no request. Two runs on
+// equal binaries write equal documents.
 package main
 
 import (
@@ -30,7 +29,7 @@ func main() {
 	}
 }
 
-// run checks and describes programs, and names everything that is wrong with any of them.
+// run checks and describes programs, and returns all problems of all of them.
 func run(out, version string, programs []string) error {
 	if len(programs) == 0 {
 		return errors.New("name the programs to describe")

@@ -1,4 +1,4 @@
-// Package slapd starts real OpenLDAP servers, as Debian has them, for end-to-end tests.
+// Package slapd starts real OpenLDAP servers, those of Debian, for end-to-end tests.
 package slapd
 
 import (
@@ -15,9 +15,9 @@ import (
 const (
 	// Base is the root of the directory: people are below ou=people, groups below ou=groups.
 	Base = "dc=example,dc=com"
-	// Secret is the password of the manager, by which the product asks.
+	// Secret is the password of the manager, with which the product searches.
 	Secret = "Manager-Secret-1"
-	// Password is the password of each person at first.
+	// Password is the initial password of each person.
 	Password = "Secret-123"
 
 	manager = "cn=manager," + Base
@@ -33,7 +33,7 @@ type Server struct {
 	cmd  *exec.Cmd
 }
 
-// program finds a program, also where Debian has those of administrators.
+// program finds a program, also in Debian's folders of administrators' programs.
 func program(t *testing.T, name string) string {
 	t.Helper()
 	for _, dir := range append(filepath.SplitList(os.Getenv("PATH")), "/usr/sbin") {
@@ -89,7 +89,7 @@ func New(t *testing.T, people, groups []string) *Server {
 	return l
 }
 
-// Start starts a server that was stopped, at the address that it had.
+// Start starts a server that was stopped, at its former address.
 func (l *Server) Start() {
 	l.t.Helper()
 	l.cmd = exec.Command(program(l.t, "slapd"), "-d", "0", "-f", filepath.Join(l.dir, "slapd.conf"), "-h", fmt.Sprintf("ldap://127.0.0.1:%d/", l.port)) //nolint:noctx // ended in order by Stop
@@ -130,7 +130,7 @@ func (l *Server) Modify(ldif string) {
 	}
 }
 
-// Configuration is that of a provider for it; more are keys below provider.
+// Configuration returns the configuration of a provider for the server; more are keys below provider.
 func (l *Server) Configuration(name string, more ...string) string {
 	s := fmt.Sprintf("name: %s\ntype: LDAPIdentityProvider\nmappingMethod: auto\nprovider:\n  host: 127.0.0.1:%d\n  readTimeout: 5000\n  managerDN: %s\n  managerPassword: %s\n"+
 		"  userSearchBase: ou=people,%s\n  groupSearchBase: ou=groups,%s\n", name, l.port, manager, Secret, Base, Base)

@@ -11,7 +11,7 @@ import (
 )
 
 // Build builds run and the programs of cmd, ks-apiserver, ks-controller-manager and kubectl-ks, of the checkout repo into the folder out,
-// with the race detector if asked, and links dev and kubectl from repo/bin, which take minutes to build and are not ours to change.
+// with the race detector if requested, and links dev and kubectl from repo/bin, which take minutes to build and are not changed here.
 func Build(ctx context.Context, repo, out string, race bool) error {
 	repo, err := filepath.Abs(repo)
 	if err != nil {
@@ -51,7 +51,7 @@ func build(ctx context.Context, repo, out string, race bool) error {
 	return nil
 }
 
-// link makes name a symbolic link to target, in place of what was there.
+// link makes name a symbolic link to target, replacing what was there.
 func link(target, name string) error {
 	if target == name {
 		return nil

@@ -49,11 +49,11 @@ func start(cmd *exec.Cmd, out *output) (*child, error) {
 	return c, <-started
 }
 
-// stop asks the child to end, and kills it after grace. It returns when the child has ended, with an error unless that
-// was by itself and with success: a data race that was found, for one, shows as an exit code.
+// stop asks the child to end, and kills it after grace. It returns when the child has ended, with an error unless it ended by itself and
+// with success: a data race that was found, for example, is an exit code.
 func (c *child) stop(grace time.Duration) error {
 	c.stopped.Do(func() {
-		_ = c.process.Signal(syscall.SIGTERM) // fails when it has ended, which is what is waited for
+		_ = c.process.Signal(syscall.SIGTERM) // fails when it has ended
 		timer := time.NewTimer(grace)
 		defer timer.Stop()
 		select {
@@ -80,7 +80,7 @@ const (
 	lineBytes = 4 << 10
 )
 
-// output is where a child prints: it passes everything on, keeps the last lines, and picks out the ready line.
+// output is where a child prints: it passes everything on, stores the last lines, and finds the ready line.
 type output struct {
 	ready chan string // holds the ready line, once
 
@@ -98,7 +98,7 @@ func newOutput(to io.Writer) *output {
 	return &output{to: to, ready: make(chan string, 1)}
 }
 
-// Write takes a piece of output. A log that cannot be written does not stop the child.
+// Write receives a piece of output. A log that cannot be written does not stop the child.
 func (o *output) Write(p []byte) (int, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -137,7 +137,7 @@ func (o *output) tail() string {
 	return strings.Join(lines, "\n")
 }
 
-// freePorts finds n different ports of the loopback address on which nothing listens at this moment.
+// freePorts finds n different ports of the loopback address that are free at this moment.
 func freePorts(n int) ([]int, error) {
 	var ports []int
 	var open []io.Closer

@@ -14,8 +14,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Process returns the number of a process of the instance by the name of its program: ks-apiserver,
-// ks-controller-manager, kube-apiserver, etcd ... Replicas are not among them: they know their own number.
+// Process returns the number of a process of the instance by the name of its program: ks-apiserver, ks-controller-manager,
+// kube-apiserver, etcd ... Replicas are not among them: they know their own number.
 func (s *Stack) Process(name string) (pid int, ok bool) {
 	for _, pid := range descendants(s.run.process.Pid) {
 		if argv, err := commandLine(pid); err == nil && isProgram(argv, name) {
@@ -25,8 +25,7 @@ func (s *Stack) Process(name string) (pid int, ok bool) {
 	return 0, false
 }
 
-// isProgram reports whether a command line is that of the program. The control plane is one file that becomes what its first
-// argument says.
+// isProgram reports whether a command line is that of the program. The control plane is one file whose first argument names the program.
 func isProgram(argv []string, name string) bool {
 	if len(argv) == 0 {
 		return false
@@ -81,7 +80,7 @@ func nulSeparated(file string) ([]string, error) {
 	return strings.Split(string(b), "\x00"), nil
 }
 
-// stat is what is used of /proc/PID/stat, see proc(5).
+// stat is the part of /proc/PID/stat that is used, see proc(5).
 type stat struct {
 	parent int           // field 4
 	cpu    time.Duration // fields 14 and 15, user and system time
@@ -148,7 +147,7 @@ func RSS(pid int) (int64, error) {
 	return pages * int64(os.Getpagesize()), nil
 }
 
-// parseResident picks the resident pages, the second field, out of /proc/PID/statm.
+// parseResident returns the resident pages, the second field of /proc/PID/statm.
 func parseResident(line string) (int64, error) {
 	f := strings.Fields(line)
 	if len(f) < 2 {

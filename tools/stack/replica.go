@@ -14,10 +14,10 @@ import (
 	"time"
 )
 
-// pollEvery is how often a server that is starting is asked whether it is ready.
+// pollEvery is the pause between two checks whether a starting server is ready.
 const pollEvery = 20 * time.Millisecond
 
-// Replica is one more ks-apiserver beside the instance's own.
+// Replica is one more ks-apiserver next to the instance's own.
 type Replica struct {
 	// Server is its plain HTTP address; it has no other.
 	Server
@@ -34,7 +34,7 @@ func (s *Stack) Replica(ctx context.Context, extra ...string) (*Replica, error) 
 	return s.LoggedReplica(ctx, nil, extra...)
 }
 
-// LoggedReplica is Replica, of which log takes what it prints; nil drops it.
+// LoggedReplica is Replica with its output written to log; nil drops it.
 func (s *Stack) LoggedReplica(ctx context.Context, log io.Writer, extra ...string) (*Replica, error) {
 	cmd, err := s.command("ks-apiserver")
 	if err != nil {
@@ -53,7 +53,7 @@ func (s *Stack) LoggedReplica(ctx context.Context, log io.Writer, extra ...strin
 		return nil, fmt.Errorf("start a replica: %w", err)
 	}
 	if err := r.awaitReady(ctx); err != nil {
-		_ = r.Stop() // how it ends matters no more
+		_ = r.Stop() // its exit status does not matter
 		r.forget()
 		return nil, fmt.Errorf("start a replica: %w; its last lines:\n%s", err, out.tail())
 	}
@@ -76,7 +76,7 @@ func (s *Stack) Manager(extra ...string) (*Replica, error) {
 	return r, nil
 }
 
-// adopt starts a replica, and has Stop of the Stack end it.
+// adopt starts a replica, which Stop of the Stack will end.
 func (s *Stack) adopt(r *Replica, cmd *exec.Cmd, out *output) (err error) {
 	if r.child, err = start(cmd, out); err != nil {
 		return err
@@ -89,7 +89,7 @@ func (s *Stack) adopt(r *Replica, cmd *exec.Cmd, out *output) (err error) {
 	return nil
 }
 
-// command is how a running program of the product was started.
+// command returns the command with which a running program of the product was started.
 func (s *Stack) command(name string) (*exec.Cmd, error) {
 	pid, ok := s.Process(name)
 	if !ok {
@@ -144,7 +144,7 @@ func (r *Replica) awaitReady(ctx context.Context) error {
 	}
 }
 
-// forget takes a replica that did not start, or was killed, off the list of those that Stop ends.
+// forget removes a replica that did not start, or was killed, from the list of those that Stop ends.
 func (s *Stack) forget(r *Replica) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -163,6 +163,6 @@ func (r *Replica) Stop() error {
 // Kill ends the replica as a crash would (SIGKILL), and returns when it is dead.
 func (r *Replica) Kill() {
 	r.forget()
-	_ = r.child.process.Kill() // fails when it has ended, which is what is waited for
+	_ = r.child.process.Kill() // fails when it has ended
 	<-r.child.done
 }

@@ -16,8 +16,7 @@ import (
 // maxBody bounds an answer that is read whole: every object of a large test cluster in one list.
 const maxBody = 1 << 30
 
-// client follows no redirects, since where one leads is part of an answer, and asks for no compression, so that an
-// answer is what was sent.
+// client follows no redirects, since they are part of an answer, and requests no compression, so that an answer is what was sent.
 var client = &http.Client{
 	CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	Transport:     &http.Transport{MaxIdleConnsPerHost: 16, IdleConnTimeout: time.Minute, DisableCompression: true},
@@ -33,7 +32,7 @@ type Server struct {
 type Request struct {
 	// Method is GET unless set.
 	Method string
-	// Path is sent as it stands, with its query: "/kapis/...?limit=10". It is not cleaned.
+	// Path is sent as it is, with its query: "/kapis/...?limit=10". It is not cleaned.
 	Path string
 	// Token is the bearer token; "" sends none.
 	Token string
@@ -68,7 +67,7 @@ func (r Response) JSON(v any, codes ...int) error {
 
 func (r Response) begin() []byte { return r.Body[:min(len(r.Body), 512)] }
 
-// Do sends a request and reads the answer, whatever its code. It follows no redirect.
+// Do sends a request and reads the answer, with any code. It follows no redirect.
 func (s Server) Do(ctx context.Context, r Request) (Response, error) {
 	method := cmp.Or(r.Method, http.MethodGet)
 	req, err := http.NewRequestWithContext(ctx, method, s.URL+r.Path, bytes.NewReader(r.Body))
@@ -99,7 +98,7 @@ func (s Server) Do(ctx context.Context, r Request) (Response, error) {
 	return Response{Status: resp.StatusCode, Header: resp.Header, Body: body}, nil
 }
 
-// Token is what a login gives.
+// Token is the result of a login.
 type Token struct {
 	// Access is the bearer token of requests.
 	Access string

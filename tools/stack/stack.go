@@ -1,6 +1,5 @@
-// Package stack starts the product as a person would, with the program behind `make run`, and gives end-to-end tests and
-// the benchmark what they need of it: addresses, logins, clients of both API servers, and a look at the processes.
-// Linux only, since it reads /proc.
+// Package stack starts the product as a user would, with the program behind `make run`, and gives end-to-end tests and the benchmark what
+// they need of it: addresses, logins, clients of both API servers, and information about its processes. Linux only, since it reads /proc.
 package stack
 
 import (
@@ -45,9 +44,9 @@ type Options struct {
 	Kubeconfig string
 	// Args are further arguments of run.
 	Args []string
-	// Env are NAME=value pairs beside this process's own.
+	// Env are NAME=value pairs besides this process's own.
 	Env []string
-	// Log takes what run prints; nil drops it.
+	// Log receives what run prints; nil drops it.
 	Log io.Writer
 }
 
@@ -89,7 +88,7 @@ func Start(ctx context.Context, o Options) (*Stack, error) {
 		s.AdminPassword, err = adminPassword(s.Dir, cmd.Env)
 	}
 	if err != nil {
-		_ = s.Stop() // how it ends matters no more
+		_ = s.Stop() // its exit status does not matter
 		return nil, err
 	}
 	return s, nil
@@ -128,7 +127,7 @@ func prepare(o Options) (*Stack, *exec.Cmd, error) {
 	return s, cmd, nil
 }
 
-// withoutKubeconfig drops KUBECONFIG, which would turn a test away from its own control plane to the person's cluster.
+// withoutKubeconfig removes KUBECONFIG, which would make a test use the user's cluster instead of its own control plane.
 func withoutKubeconfig(env []string) []string {
 	kept := make([]string, 0, len(env))
 	for _, e := range env {
@@ -155,7 +154,7 @@ func (s *Stack) awaitReady(ctx context.Context) error {
 	}
 }
 
-// parseReady takes apart `READY http://HOST:PORT https://HOST:PORT`.
+// parseReady parses `READY http://HOST:PORT https://HOST:PORT`.
 func parseReady(line string) (url, tlsURL string, err error) {
 	f := strings.Fields(line)
 	if len(f) != 3 || f[0] != "READY" || !strings.HasPrefix(f[1], "http://") || !strings.HasPrefix(f[2], "https://") {
@@ -178,8 +177,8 @@ func adminPassword(dir string, env []string) (string, error) {
 	return strings.TrimSpace(string(b)), nil
 }
 
-// Stop ends the replicas, then the instance, and returns when all of it is gone. The error says which of them had to be
-// killed, or ended with a failure, now or earlier. A second call returns the same.
+// Stop ends the replicas, then the instance, and returns when all of it is gone. The error says which of them had to be killed, or ended
+// with a failure, now or earlier. A second call returns the same.
 func (s *Stack) Stop() error {
 	s.mu.Lock()
 	replicas := slices.Clone(s.replicas)
@@ -191,22 +190,22 @@ func (s *Stack) Stop() error {
 	return errors.Join(append(errs, s.run.stop(stopTimeout))...)
 }
 
-// Kill ends the instance as a crash would, and returns when it is dead: what it started has to notice by itself.
+// Kill ends the instance as a crash would, and returns when it is dead: its children must notice by themselves.
 func (s *Stack) Kill() {
-	_ = s.run.process.Kill() // fails when it has ended, which is what is waited for
+	_ = s.run.process.Kill() // fails when it has ended
 	<-s.run.done
 }
 
 // Program returns the file of one of the programs that the instance was started with: ks-apiserver, kubectl ...
 func (s *Stack) Program(name string) string { return filepath.Join(s.bin, name) }
 
-// Done is closed when the instance has ended, by Stop or by itself.
+// Done returns a channel that is closed when the instance has ended, by Stop or by itself.
 func (s *Stack) Done() <-chan struct{} { return s.run.done }
 
-// RESTConfig is for kube-apiserver itself, as its admin. Its requests are not slowed down.
+// RESTConfig returns the configuration of kube-apiserver itself, as its admin. Its requests are not throttled.
 func (s *Stack) RESTConfig() (*rest.Config, error) { return restConfig(s.kubeconfig) }
 
-// KSConfig is for ks-apiserver's HTTPS address, logged in as admin.
+// KSConfig returns the configuration of ks-apiserver's HTTPS address, logged in as admin.
 func (s *Stack) KSConfig() (*rest.Config, error) {
 	return restConfig(filepath.Join(s.Dir, "ks.kubeconfig"))
 }
@@ -220,7 +219,7 @@ func restConfig(file string) (*rest.Config, error) {
 	return c, nil
 }
 
-// KubeClient is a client of kube-apiserver itself, as its admin.
+// KubeClient returns a client of kube-apiserver itself, as its admin.
 func (s *Stack) KubeClient() (*kubernetes.Clientset, error) {
 	c, err := s.RESTConfig()
 	if err != nil {

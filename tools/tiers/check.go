@@ -25,14 +25,13 @@ type imported struct {
 	line int
 }
 
-// tree is what there is in a module.
+// tree is the packages of a module.
 type tree struct {
 	module string
 	files  map[string][]file // by package
 }
 
-// readTree reads the imports of every file under pkg/ and cmd/, whatever its build constraints say.
-// It asks for no package to compile.
+// readTree reads the imports of every file under pkg/ and cmd/, with any build constraints. It compiles nothing.
 func readTree(root string) (*tree, error) {
 	module, err := moduleName(root)
 	if err != nil {
@@ -60,7 +59,7 @@ func readTree(root string) (*tree, error) {
 	return t, nil
 }
 
-// skip leaves out what is no package of the module.
+// skip skips what is no package of the module.
 func skip(name string, e fs.DirEntry) error {
 	if e.Name() == "testdata" || strings.HasPrefix(e.Name(), ".") || strings.HasPrefix(e.Name(), "_") {
 		return fs.SkipDir
@@ -108,7 +107,7 @@ func (t *tree) add(root, name string) error {
 	return nil
 }
 
-// check returns what breaks the rules, one line each, in the order of the files.
+// check returns the violations of the rules, one line each, in the order of the files.
 func check(t *tree, r *rules) []string {
 	var broken []string
 	for _, pkg := range sortedKeys(t.files) {
@@ -136,8 +135,8 @@ func check(t *tree, r *rules) []string {
 	return broken
 }
 
-// linkChain returns the packages through which pkg links the module, or a package of the module, that target names: pkg first, target last.
-// It is nil where pkg does not link it, and follows no package of other modules.
+// linkChain returns the packages through which pkg links the module, or a package of the module, that target names: pkg first, target
+// last. It is nil where pkg does not link it, and follows no package of other modules.
 func (t *tree) linkChain(pkg, target string, seen map[string]bool) []string {
 	seen[pkg] = true
 	for _, f := range t.files[pkg] {
@@ -158,8 +157,8 @@ func (t *tree) linkChain(pkg, target string, seen map[string]bool) []string {
 	return nil
 }
 
-// judge says what is wrong with an import. Tests are free of the order of tiers, since they put
-// together what the program keeps apart; what is restricted stays so for them.
+// judge returns what is wrong with an import. The order of tiers does not hold for tests, since they combine what the program separates;
+// restrictions hold for them, too.
 func (r *rules) judge(module, pkg string, test bool, target string, tier int, placed bool) (broken []string) {
 	if inner, ours := strings.CutPrefix(target, module+"/"); ours && !test && placed && inner != pkg {
 		if why := r.judgeTier(pkg, inner, tier); why != "" {
@@ -197,7 +196,7 @@ func (r *rules) judgeTier(pkg, inner string, tier int) string {
 	return fmt.Sprintf("%s is of tier %d and %s of tier %d, and a package imports only lower ones", pkg, tier, inner, other)
 }
 
-// isStandard tells the standard library by the lack of a dot in the first element, as go does.
+// isStandard reports whether a package is of the standard library: there is no dot in the first element of its path.
 func isStandard(target string) bool {
 	first, _, _ := strings.Cut(target, "/")
 	return !strings.Contains(first, ".")

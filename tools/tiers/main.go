@@ -1,6 +1,6 @@
-// Command tiers checks the import rule of ARCHITECTURE.md, that a package imports only packages of lower tiers, and the limits
-// that keep a file, a type and a package one concept each. It reads tiers.yaml, which says what tier each package is of, prints
-// what breaks a rule, and then ends with 1. Run it from the root of the module:
+// Command tiers checks the import rule of ARCHITECTURE.md, that a package imports only packages of lower tiers, and the limits that keep
+// a file, a type and a package one concept each. It reads tiers.yaml, which has the tier of each package, prints violations, and then
+// exits with 1. Run it from the root of the module:
 //
 //	go run ./tools/tiers
 package main

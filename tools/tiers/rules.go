@@ -65,8 +65,8 @@ func (r *rules) validate() error {
 	return nil
 }
 
-// tier returns the tier of a package. One that no pattern has, or patterns of several tiers, has
-// none; a pattern without a "*" goes before all others, and a sub-package of a domain that no pattern has is of the domain's tier.
+// tier returns the tier of a package. A package that no pattern matches, or patterns of several tiers, has none; a pattern without a "*"
+// takes precedence, and a sub-package of a domain that no pattern matches is of the domain's tier.
 func (r *rules) tier(pkg string) (int, bool) {
 	found := map[int]bool{}
 	tier := 0
@@ -97,7 +97,7 @@ func (r *rules) domain(pkg string) string {
 	return ""
 }
 
-// matches reports whether a pattern of the list stands for pkg.
+// matches reports whether a pattern of the list matches pkg.
 func matches(pkg string, patterns ...string) bool {
 	for _, pattern := range patterns {
 		if ok, err := path.Match(pattern, pkg); ok && err == nil {

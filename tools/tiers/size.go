@@ -28,9 +28,9 @@ type sizes struct {
 	LongTestLines int `json:"longTestLines"`
 	// Assemblies are the packages that may import any number of others.
 	Assemblies []string `json:"assemblies"`
-	// UnclearFileNames say nothing about what is in a file.
+	// UnclearFileNames are names that say nothing about what is in a file.
 	UnclearFileNames []string `json:"unclearFileNames"`
-	// Larger names what may be larger, by how much and why. It is an error to name what no longer is.
+	// Larger names what may be larger, by how much and why. An entry that is no longer needed is an error.
 	Larger []struct {
 		What   string `json:"what"` // "pkg/x.Type", "pkg/x" or "imports of pkg/x"
 		Limit  int    `json:"limit"`
@@ -38,7 +38,7 @@ type sizes struct {
 	} `json:"larger"`
 }
 
-// measured is what a package has.
+// measured is the sizes of a package.
 type measured struct {
 	lines   int
 	methods map[string]int
@@ -134,7 +134,7 @@ func (s *sizeCheck) columns(text []byte, test, tool bool) {
 	}
 }
 
-// imports notes what a file imports of this module: a domain counts once, and neither its own domain nor types of the API count.
+// imports records what a file imports of this module: a domain counts once, and neither its own domain nor types of the API count.
 func (s *sizeCheck) imports(pkg string, f *ast.File) {
 	for _, spec := range f.Imports {
 		inner, ours := strings.CutPrefix(strings.Trim(spec.Path.Value, `"`), s.module+"/")
@@ -234,7 +234,7 @@ func (s *sizeCheck) compare() {
 	}
 }
 
-// over notes what is larger than its limit, or than the limit of its own that tiers.yaml gives it.
+// over records what is larger than its limit, or than the limit of its own that tiers.yaml gives it.
 func (s *sizeCheck) over(what string, n, limit int, unit string) {
 	if limit == 0 || n <= limit {
 		return
