@@ -99,7 +99,7 @@ func TestProvidersAreShownWithTheirConditions(t *testing.T) {
 	}
 }
 
-// U30, U32: a trial tells an outage from a wrong password, and what would become of the person, and does nothing.
+// U30, U32: a trial distinguishes an outage from a wrong password, says what would become of the person, and changes nothing.
 func TestATrialTellsWhatALoginWouldBring(t *testing.T) {
 	for _, tc := range []struct{ claim, provider, body, check, login, action, name string }{
 		{"OnlyACheck", "corp", "", "OK", "", "", ""},

@@ -36,7 +36,7 @@ func (ending) Logout(context.Context, string, string, string) (string, error) {
 }
 func (e ending) EndSession() string { return e.page }
 
-// S3, S41: the login page is told where to begin, which is here, and nothing that a provider or a client is configured with.
+// S3, S41: the login page learns where a login begins, which is here, and nothing of a provider's or a client's configuration.
 func TestTheLoginPageIsToldHowToLogInAndNoSecret(t *testing.T) {
 	p := visited{"canary-secret"}
 	h := Handler{OAuth: &OAuth{

@@ -22,7 +22,7 @@ func configMap(name string, data map[string]string) *corev1.ConfigMap {
 	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: system}, Data: data}
 }
 
-// configs/theme: what a change does not name is gone.
+// configs/theme: keys that a change does not name are removed.
 func TestTheThemeIsReplacedAsAWhole(t *testing.T) {
 	w := newWorld(t, configMap("kubesphere-config", map[string]string{"kubesphere.yaml": "canary"}))
 	if code, body := w.call(http.MethodGet, "/configs/theme", ""); code != http.StatusOK || body != "{}" {
@@ -118,7 +118,7 @@ func TestAPlatformConfigLives(t *testing.T) {
 	}
 }
 
-// S3, S25: whoever may write platform configurations reaches no other Secret by it, whatever its name, and no body says otherwise.
+// S3, S25: a user who may write platform configurations reaches no other Secret by it, under any name, whatever the body says.
 func TestNoOtherSecretIsAPlatformConfig(t *testing.T) {
 	foreign := secretOf("io.kubesphere.config.platformconfig.keys", "Opaque", "password: canary")
 	w := newWorld(t, foreign, secretOf("ks-apiserver-signing-keys", setting.PlatformType, "password: canary"),

@@ -32,7 +32,7 @@ import (
 
 const system = "kubesphere-system"
 
-// world is the routes with a cluster behind them, which notes what was written there, and in which group.
+// world is the routes with a fake cluster, which records what was written there, and in which group.
 type world struct {
 	t        *testing.T
 	client   kubernetes.Interface
@@ -71,7 +71,7 @@ func newWorld(t *testing.T, objects ...runtime.Object) *world {
 	return w
 }
 
-// call asks as somebody whose request was authorized.
+// call sends a request as a user who was authorized.
 func (w *world) call(method, path, body string) (int, string) {
 	w.t.Helper()
 	r := httptest.NewRequest(method, "/kapis/config.kubesphere.io/v1alpha2"+path, strings.NewReader(body))

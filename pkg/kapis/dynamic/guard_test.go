@@ -15,7 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// strict refuses every Workspace that has "evil" in it, which stands for a kind of roles, and notes what it is asked.
+// strict refuses every Workspace that contains "evil", which stands for a kind of roles, and records the writes that it checks.
 type strict struct {
 	asked []admission.Write
 	// before runs before it answers.
@@ -59,7 +59,7 @@ func newGuardedWorld(t *testing.T) (*world, *strict) {
 	return &world{k, kapistest.Container(WebServices(&Handler{Resources: kapistest.NewService(t), Kube: k, Guard: g})...)}, g
 }
 
-// earnest are the writes that were no dry run.
+// earnest returns the writes that were no dry run.
 func (w *world) earnest() (out []seen) {
 	for _, s := range w.writes() {
 		if !strings.Contains(s.query, "dryRun=All") {
@@ -78,7 +78,7 @@ func TestWhatTheGuardRefusesIsNotSent(t *testing.T) { // S6, S60
 		"AnArray":    {http.MethodPatch, roles + "/r", `[{"op":"add","path":"/rules/-","value":"evil"}]`, typeMergePatch},
 		"Strategic":  {http.MethodPatch, roles + "/r", `{"rules":["evil"]}`, typeStrategicPatch},
 		"Apply":      {http.MethodPatch, roles + "/r?fieldManager=x", evilRole, typeApplyPatch},
-		// What the caller says of dryRun makes no trial a write.
+		// No dryRun of the caller makes the trial a real write.
 		"MergePatchWithoutTrial": {http.MethodPatch, roles + "/r?dryRun=None", `{"rules":["evil"]}`, typeMergePatch},
 		"JSONPatchWithoutTrial":  {http.MethodPatch, roles + "/r?dryRun=", `[{"op":"add","path":"/rules/-","value":"evil"}]`, typeJSONPatch},
 	} {

@@ -13,8 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// FuzzAnAcceptedJSONPatchKeepsWhatThePathSays applies what checkOperation lets pass, as kube-apiserver
-// does.
+// FuzzAnAcceptedJSONPatchKeepsWhatThePathSays applies patches that checkOperation accepts, as kube-apiserver does.
 func FuzzAnAcceptedJSONPatchKeepsWhatThePathSays(f *testing.F) {
 	for _, s := range []string{
 		`[{"op":"add","path":"/spec","value":{}}]`, `[{"op":"replace","path":"/metadata/name","value":"q"}]`, `[{"op":"move","from":"/metadata","path":"/spec"}]`,
@@ -60,7 +59,7 @@ func FuzzAnAcceptedJSONPatchKeepsWhatThePathSays(f *testing.F) {
 	})
 }
 
-// apply applies a patch; that the library panics on some is kube-apiserver's to bear.
+// apply applies a patch; panics of the library are kube-apiserver's own matter.
 func apply(patch jsonpatch.Patch, to string) (after []byte, err error) {
 	defer func() {
 		if r := recover(); r != nil {

@@ -15,7 +15,7 @@ func user1(spec string) string {
 	return `{"apiVersion":"iam.kubesphere.io/v1beta1","kind":"User","metadata":{"name":"u"},"spec":` + spec + `}`
 }
 
-// appliedUser is a user with what kubectl apply was given.
+// appliedUser is a user with the annotation of kubectl apply.
 func appliedUser(given string) string {
 	return `{"metadata":{"name":"u","annotations":{"kubectl.kubernetes.io/last-applied-configuration":"` + given + `"}},"spec":{}}`
 }

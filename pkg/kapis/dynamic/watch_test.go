@@ -110,7 +110,7 @@ func TestEveryListCanBeWatched(t *testing.T) {
 	}
 }
 
-// open asks, and leaves at the end of the test.
+// open sends a request, whose stream is closed at the end of the test.
 func open(t *testing.T, method, url string, header ...string) *http.Response {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second) // of a failing test
@@ -179,7 +179,7 @@ func TestTheConsoleWatchesByWebSocket(t *testing.T) {
 func TestARightToWatchIsNoneToRead(t *testing.T) {
 	service := kapistest.NewService(t)
 	c := kapistest.Container(WebServices(&Handler{Resources: service})...)
-	for _, verb := range []string{"watch", "get"} { // as if a parser had read the request otherwise
+	for _, verb := range []string{"watch", "get"} { // as if a parser had read the request differently
 		r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, dynamicPods+"/namespaces/a/pods/p1", nil)
 		info, err := request.Parse(r)
 		if err != nil {
@@ -198,7 +198,7 @@ func TestARightToWatchIsNoneToRead(t *testing.T) {
 	}
 }
 
-// Only what hands the part on may be marked (S1, S2).
+// Only routes that restrict their answer to the partial list may be marked (S1, S2).
 func TestRoutesThatHonourAPartAreMarked(t *testing.T) {
 	service := kapistest.NewService(t)
 	services := append(WebServices(&Handler{Resources: service}), (&resources.V1alpha3{Resources: service}).WebService())

@@ -22,8 +22,7 @@ type seen struct {
 	info                                                  *request.Info
 }
 
-// fakeKube records what it is asked, and answers it by answer: with 200 and an empty object where that
-// is nil or returns no code.
+// fakeKube records its requests, and answers them by answer: with 200 and an empty object where that is nil or returns no code.
 type fakeKube struct {
 	seen   []seen
 	answer func(s seen) (code int, body string)
@@ -61,7 +60,7 @@ func (k *fakeKube) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, _ = io.WriteString(w, "passed on")
 }
 
-// writes are the ones among what was seen.
+// writes are the writes among the recorded requests.
 func (k *fakeKube) writes() []seen {
 	var out []seen
 	for _, s := range k.seen {
@@ -72,7 +71,7 @@ func (k *fakeKube) writes() []seen {
 	return out
 }
 
-// only returns the one write that was seen.
+// only returns the one write that was recorded.
 func (k *fakeKube) only(t *testing.T) seen {
 	t.Helper()
 	w := k.writes()
@@ -82,8 +81,7 @@ func (k *fakeKube) only(t *testing.T) seen {
 	return w[0]
 }
 
-// world is the routes before a fake kube-apiserver. Its cache has the namespaces a and b of the
-// workspaces w-a and w-b.
+// world is the routes with a fake kube-apiserver. Its cache has the namespaces a and b of the workspaces w-a and w-b.
 type world struct {
 	*fakeKube
 	container *restful.Container
@@ -95,7 +93,7 @@ func newWorld(t *testing.T) *world {
 	return &world{k, kapistest.Container(WebServices(&Handler{Resources: kapistest.NewService(t), Kube: k})...)}
 }
 
-// do sends a request that the filters have let through. Headers are "Name: value".
+// do sends a request that the filters have accepted. Headers are "Name: value".
 func (w *world) do(t *testing.T, method, path, body string, headers ...string) *httptest.ResponseRecorder {
 	t.Helper()
 	w.seen = nil
@@ -115,8 +113,7 @@ func (w *world) do(t *testing.T, method, path, body string, headers ...string) *
 	return rec
 }
 
-// refused checks that a request is answered with code and a Status that says all of has, and that
-// nothing was written.
+// refused checks that a request is answered with code and a Status that contains all of has, and that nothing was written.
 func (w *world) refused(t *testing.T, code int, has string, method, path, body string, headers ...string) {
 	t.Helper()
 	rec := w.do(t, method, path, body, headers...)
@@ -129,7 +126,7 @@ func (w *world) refused(t *testing.T, code int, has string, method, path, body s
 	}
 }
 
-// holds answers looks at an object of the workspace, and the writes with answers, one after the other.
+// holds answers reads of an object of the workspace, and the writes with answers, one after the other.
 func (w *world) holds(workspace string, answers ...int) {
 	version := 6
 	w.answer = func(s seen) (int, string) {

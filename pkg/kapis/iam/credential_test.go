@@ -163,19 +163,19 @@ func TestAPIKeysAreMadeByTheirUserOnly(t *testing.T) {
 	}
 }
 
-// A token that somebody took for some minutes does not become a key for months.
+// A token that was stolen for some minutes does not become a key for months.
 func TestAnAPIKeyNeedsAProofOfNow(t *testing.T) {
 	w := newWorld(t)
 	expires := `"expiresAt":"` + noon().Add(time.Hour).Format(time.RFC3339) + `"`
 	for _, proof := range []string{"", `"currentPassword":"wrong",`} {
 		w.want(400, as("alice"), http.MethodPost, "/users/alice/apikeys", `{`+proof+expires+`}`)
 	}
-	// Who has no password proves himself by a login at his provider.
+	// A user without a password proves their identity by a login at their provider.
 	for ago, code := range map[time.Duration]int{time.Minute: 200, 5*time.Minute + time.Second: 403} {
 		his := session.WithSession(as("ldap"), &session.Session{UserUID: "uid-ldap", Authenticated: noon().Add(-ago)})
 		w.want(code, his, http.MethodPost, "/users/ldap/apikeys", `{`+expires+`}`)
 	}
-	// That somebody has just logged in lends nothing to another token of his.
+	// A fresh login lends nothing to another token of the same user.
 	w.proved = noon()
 	old := session.WithSession(as("ldap"), &session.Session{UserUID: "uid-ldap", Authenticated: noon().Add(-time.Hour)})
 	for _, by := range []user.Info{old, as("ldap"), session.WithSession(as("ldap"), &session.Session{UserUID: "uid-bob", Authenticated: noon()})} {

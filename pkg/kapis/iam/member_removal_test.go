@@ -122,7 +122,7 @@ func TestS67WhoIsRemovedFromAWorkspaceKeepsNothingInIt(t *testing.T) {
 	})
 }
 
-// Nothing is written for a caller who may not remove all of it, and each that he may not is named.
+// Nothing is written for a caller who may not remove all of it, and each binding that they may not remove is named.
 func TestS67ARemovalIsAuthorizedWholeBeforeItIsBegun(t *testing.T) {
 	deny := func(w *world, no func(*request.Info) bool) {
 		w.h.Authorizer = authz.Func(func(_ context.Context, _ user.Info, i *request.Info) (authz.Decision, error) {
@@ -175,7 +175,7 @@ func TestS67ARemovalIsAuthorizedWholeBeforeItIsBegun(t *testing.T) {
 	}
 }
 
-// Who would be back at once is not removed.
+// A user who would be bound again at once is not removed.
 func TestS67WhoComesBackIsNotRemoved(t *testing.T) {
 	young := func(annotations string, labels map[string]string) func(objects) {
 		return func(o objects) {
@@ -219,7 +219,7 @@ func encodeText(v any) string {
 	return string(raw)
 }
 
-// What can't be removed is told, and he stays a member until it is gone.
+// What can't be removed is reported, and the user stays a member until it is gone.
 func TestS67WhatIsLeftOfARemovalIsTold(t *testing.T) {
 	w := estate(t, nil)
 	w.fails["DELETE "+iamPath+"namespaces/made/rolebindings/eve-admin"] = []int{403}
@@ -234,7 +234,7 @@ func TestS67WhatIsLeftOfARemovalIsTold(t *testing.T) {
 	}
 }
 
-// S74: a binding that was given to another workspace since it was seen, or names the user no more, is not written.
+// S74: a binding that was moved to another workspace since it was read, or no longer names the user, is not written.
 func TestS74ABindingIsReadAgainAsOneOfItsWorkspace(t *testing.T) {
 	const path = iamPath + "workspacerolebindings/eve-demo-regular"
 	binding := func(workspace, subject string) string {

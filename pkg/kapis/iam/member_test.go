@@ -15,7 +15,7 @@ import (
 var demo, proj, cluster = authz.BindingScope{Scope: request.Workspace, Workspace: "demo"}, authz.BindingScope{Scope: request.Namespace,
 	Namespace: "proj"}, authz.BindingScope{Scope: request.Cluster}
 
-// village has a workspace, a namespace, and people in them.
+// village has a workspace, a namespace, and users in them.
 func village(t *testing.T) *world {
 	t.Helper()
 	o := objects{}
@@ -118,7 +118,7 @@ func TestMembersAreTheUsersWhoAreBound(t *testing.T) {
 	}
 }
 
-// Older clients ask what a member is beneath him: for the roles themselves, his groups' too.
+// Older clients ask for a member's roles by a path below the member: for the roles themselves, those of groups too.
 func TestTheRolesOfAMemberAreToldToOlderClients(t *testing.T) {
 	w := newWorld(t)
 	o := objects{}
@@ -149,7 +149,7 @@ func TestTheRolesOfAMemberAreToldToOlderClients(t *testing.T) {
 		inProj + "/carol/roles":                      "viewer",
 		"/namespaces/proj/members/carol/roles":       "viewer",
 		"/namespaces/elsewhere/members/carol/roles":  "",
-		"/namespaces/none/members/carol/roles":       "", // which places there are is not told
+		"/namespaces/none/members/carol/roles":       "", // which scopes exist is not shown
 		"/clustermembers/carol/clusterroles":         "cluster-viewer",
 		"/clustermembers/carol/clusterroles?limit=0": "cluster-viewer",
 	} {
@@ -181,7 +181,7 @@ func TestTheRolesOfAMemberAreToldToOlderClients(t *testing.T) {
 	}
 }
 
-// S1: everybody may ask whether he is a member, anywhere, and the answer is the same of a place that does not exist.
+// S1: every user may ask whether they are a member, anywhere, and the answer is the same for a scope that does not exist.
 func TestAskingAboutOneselfTellsNoPlaces(t *testing.T) {
 	w := village(t)
 	for _, paths := range [][2]string{{inDemo, "/workspaces/none/workspacemembers"}, {inProj, "/namespaces/none/namespacemembers"}} {
@@ -364,7 +364,7 @@ func TestAMemberIsRemovedFromEveryBinding(t *testing.T) {
 	})
 }
 
-// isDry reports whether kube-apiserver takes a write that was sent for a rehearsal: of a deletion with a body it reads no query.
+// isDry reports whether kube-apiserver takes a write that was sent for a dry run: for a deletion with a body it reads no query.
 func isDry(sent string) bool {
 	line, body, _ := strings.Cut(sent, "{")
 	if strings.HasPrefix(line, "DELETE ") && body != "" {
@@ -373,7 +373,7 @@ func isDry(sent string) bool {
 	return strings.Contains(line, "dryRun=All")
 }
 
-// S22: what takes several writes is rehearsed whole.
+// S22: a dry run of several writes covers all of them.
 func TestADryRunIsDryInEveryWrite(t *testing.T) {
 	const dry = `{"dryRun":["All"]}`
 	for name, c := range map[string]struct {
@@ -423,7 +423,7 @@ func TestADryRunIsDryInEveryWrite(t *testing.T) {
 	})
 }
 
-// Who asks next sees what was written; of a deletion, kube-apiserver tells no version that could be waited for.
+// The next request sees what was written; for a deletion, kube-apiserver returns no version that could be waited for.
 func TestAWriteIsWaitedFor(t *testing.T) {
 	carols := iamPath + "namespaces/proj/rolebindings/carol-viewer"
 	anew := func(w *world, code int) {

@@ -107,7 +107,7 @@ func (w *world) menus(by, query string) string {
 	return strings.Join(slices.Compact(out), " ")
 }
 
-// The console's menus, for the roles that are installed.
+// The console's menus, with the installed roles.
 func TestPagesShowWhatSomebodyMayDo(t *testing.T) {
 	o := installed(t)
 	for _, name := range []string{"admin", "owner", "viewer", "plain", "guest", "watcher", "grouped"} {

@@ -13,7 +13,7 @@ import (
 	"kapis.dev/ks-apiserver/pkg/kapis/iam/binding"
 )
 
-// staffed has an administrator, people who manage users, and people.
+// staffed has an administrator, users who manage users, and other users.
 func staffed(t *testing.T, admins ...string) *world {
 	t.Helper()
 	o := objects{}
@@ -51,7 +51,7 @@ func sentBack(name, old, next string) string {
 	return strings.Replace(strings.Replace(stored(name), `,"password":"$2a$10$canary"`, "", 1), old, next, 1)
 }
 
-// S6: who manages users can't become somebody who holds more, by no route.
+// S6: a user who manages users can't become a user who holds more, by no route.
 func TestNobodyManagesWhoHoldsMore(t *testing.T) {
 	const fresh = `{"password":"Secret-123"}`
 	for _, c := range []struct{ name, method, path, body string }{
@@ -95,14 +95,14 @@ func TestNobodyManagesWhoHoldsMore(t *testing.T) {
 	t.Run("ButOthers", func(t *testing.T) {
 		w := staffed(t)
 		w.want(200, as("manager"), http.MethodPut, "/users/alice/password", fresh)
-		w.want(200, as("manager"), http.MethodPut, "/users/peer/password", fresh) // who has the same role
+		w.want(200, as("manager"), http.MethodPut, "/users/peer/password", fresh) // a user with the same role
 		w.want(200, as("admin"), http.MethodPut, "/users/manager/password", fresh)
 		w.want(200, as("admin"), http.MethodPut, "/users/chief/password", fresh)
 		w.want(200, as("manager"), http.MethodDelete, "/users/alice", "")
 	})
 }
 
-// S22: a dryRun that is dropped would be a write in earnest.
+// S22: a dryRun that is dropped would be a real write.
 func TestADryRunThatIsNotSupportedIsRefused(t *testing.T) {
 	for _, c := range []struct{ method, path, body string }{
 		{http.MethodPut, "/users/alice/password?dryRun=All", `{"password":"Secret-123"}`},
@@ -326,7 +326,7 @@ func TestAUserIsPatched(t *testing.T) {
 	})
 }
 
-// Who stays, and that no one ends his own account, is for the guard to say (package admission). It is asked before anything is written.
+// Which users can't be removed, and that users can't delete their own account, is decided by admission.Guard, before anything is written.
 func TestTheGuardSaysWhoStays(t *testing.T) { // S72
 	for name, c := range map[string]struct{ method, body, refused string }{
 		"Delete":  {http.MethodDelete, "", "delete users admin"},

@@ -22,7 +22,7 @@ import (
 	"kapis.dev/ks-apiserver/pkg/store/index"
 )
 
-// rights are those of an index, and what is missing asked of it rule by rule, in the plainest way.
+// rights are those of an index; missing rules are found rule by rule, in the simplest way.
 type rights struct {
 	t     *testing.T
 	index *rbac.Index
@@ -87,7 +87,7 @@ func (o objects) add(path, namespace, name string, labels map[string]string, mem
 
 const iamPath = "/apis/iam.kubesphere.io/v1beta1/"
 
-// bind adds a binding of a role at a level to subjects, of which those that begin with @ are groups.
+// bind adds a binding of a role at a scope to subjects, of which those that begin with @ are groups.
 func (o objects) bind(l *binding.Scope, at authz.BindingScope, name, role string, subjects ...string) {
 	var list []map[string]string
 	for _, s := range subjects {
@@ -172,7 +172,7 @@ func (w *world) within(o objects) *world {
 	return w
 }
 
-// waits are caches that never change, and note what is waited for.
+// waits are caches that never change, and record what is waited for.
 type waits struct {
 	binding.Caches
 	w *world
@@ -188,7 +188,7 @@ func (c waits) SnapshotWithout(ctx context.Context, gvr schema.GroupVersionResou
 	return c.Snapshot(ctx, gvr)
 }
 
-// changes are what was written at kube-apiserver, less who did it.
+// changes are the writes at kube-apiserver, without the user who made them.
 func (w *world) changes() []string {
 	var out []string
 	for _, s := range w.sent {

@@ -57,18 +57,18 @@ const (
 
 func noon() time.Time { return time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC) }
 
-// world is the routes with a small platform behind them.
+// world is the routes with a small platform.
 type world struct {
 	t     *testing.T
 	users *iam.UserIndex
 	h     *platformServices
-	// sent are the bodies that went to kube-apiserver, by method and path, and as whom.
+	// sent are the bodies that were sent to kube-apiserver, by method and path, and by user.
 	mu   sync.Mutex
 	sent []string
-	// written are the passwords that were written, and as whom.
+	// written are the passwords that were written, and by whom.
 	written map[string]string
 	ended   []string
-	// proved is when all users proved themselves in their sessions.
+	// proved is when all users were last authenticated in their sessions.
 	proved time.Time
 	// made are the users that were registered.
 	made []*v1beta1.User
@@ -80,18 +80,18 @@ type world struct {
 	// forbidden is what the guard refuses to write: "create globalrolebindings bob-boss". guarded is what it was asked.
 	forbidden map[string]bool
 	guarded   []string
-	// waited is what the caches were to have seen.
+	// waited is what the routes waited for in the caches.
 	waited []string
 }
 
-// allRights is what all handlers together ask of the index of bindings.
+// allRights are the methods of the index of bindings that the handlers use.
 type allRights interface {
 	removal.Rights
 	roletemplate.Rights
 	target.Rights
 }
 
-// platformServices are what the routes are made of.
+// platformServices are the dependencies of the routes.
 type platformServices struct {
 	Users      *iam.UserIndex
 	Entrance   *login.Authenticator
@@ -177,7 +177,7 @@ func (w *world) Check(_ context.Context, x *admission.Write) error {
 	return nil
 }
 
-// Unnamed refuses those whom bindings of Kubernetes' own name.
+// Unnamed refuses users whom bindings of Kubernetes' own name.
 func (w *world) Unnamed(_ context.Context, by user.Info, name string, _ []string) error {
 	if by.GetName() != "admin" && w.forbidden["become "+name] {
 		return status.Forbiddenf("bindings name him: the caller does not hold it")
@@ -185,7 +185,7 @@ func (w *world) Unnamed(_ context.Context, by user.Info, name string, _ []string
 	return nil
 }
 
-// Create makes a User, as kube-apiserver does.
+// Create creates a User, as kube-apiserver does.
 func (w *world) Create(_ context.Context, u *v1beta1.User) ([]byte, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -194,7 +194,7 @@ func (w *world) Create(_ context.Context, u *v1beta1.User) ([]byte, error) {
 	return json.Marshal(u)
 }
 
-// Get reads a User that was made.
+// Get reads a User that was created.
 func (w *world) Get(_ context.Context, name string) ([]byte, error) {
 	return nil, apierrors.NewNotFound(schema.GroupResource{}, name)
 }
@@ -215,7 +215,7 @@ func (w *world) user(name, password string) {
 	w.users.Set(&store.Object{Name: name, Raw: b})
 }
 
-// apiOf takes what is written, and remembers nothing but how often.
+// apiOf accepts writes, and records only how many there were.
 type apiOf[T metav1.Object] struct{ version int }
 
 func (a *apiOf[T]) write(o T) (T, error) {
@@ -252,7 +252,7 @@ func (w *world) write(_ context.Context, by user.Info, u *iam.User, hash string)
 	return nil
 }
 
-// RoundTrip is a kube-apiserver that creates whatever it is sent, but for a user called taken.
+// RoundTrip is a kube-apiserver that creates everything that it is sent, except a user called taken.
 func (w *world) RoundTrip(r *http.Request) (*http.Response, error) {
 	ctx := r.Context()
 	if i := request.InfoFrom(ctx); !authz.DecisionFrom(ctx).Allowed() || i.Path != r.URL.Path || !i.IsKubernetes {
@@ -299,7 +299,7 @@ func (w *world) RoundTrip(r *http.Request) (*http.Response, error) {
 	return rec.Result(), nil
 }
 
-// as is somebody who asks.
+// as returns a logged-in user.
 func as(name string) user.Info {
 	return &user.DefaultInfo{Name: name, UID: "uid-" + name, Groups: []string{user.AllAuthenticated}}
 }
@@ -308,7 +308,7 @@ func withKey(name string) user.Info {
 	return &user.DefaultInfo{Name: name, UID: "uid-" + name, Extra: map[string][]string{iam.ExtraCredential: {iam.CredentialAPIKey}}}
 }
 
-// do asks as the server would have it asked: parsed and authorized.
+// do sends a request as the server would handle it: parsed and authorized.
 func (w *world) do(u user.Info, method, path, body string) (int, string) {
 	w.t.Helper()
 	if !strings.HasPrefix(path, "/kapis/") {

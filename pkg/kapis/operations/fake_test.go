@@ -23,14 +23,14 @@ import (
 
 const jobsPath = "/apis/batch/v1/namespaces/a/jobs"
 
-// cluster is a kube-apiserver that knows Jobs of the namespace a.
+// cluster is a kube-apiserver with the Jobs of the namespace a.
 type cluster struct {
 	t    *testing.T
 	mu   sync.Mutex
 	jobs map[string]*unstructured.Unstructured
 	last int // version and uid
 	log  []string
-	// fail is asked before each request, "POST parked" or "DELETE job (dry)"; it returns a code, 0 to go on.
+	// fail is called before each request, "POST parked" or "DELETE job (dry)"; it returns a code, 0 to continue.
 	fail func(what string) int
 	// lost answers a request that was carried out with an error.
 	lost func(what string) bool
@@ -168,7 +168,7 @@ func respond(code int, v any) (*http.Response, error) {
 	return rec.Result(), err
 }
 
-// names are those of the Jobs that there are, "parked" for the parked one.
+// names are those of the existing Jobs, "parked" for the parked one.
 func (c *cluster) names() map[string]bool {
 	out := map[string]bool{}
 	for name := range c.jobs {
@@ -180,7 +180,7 @@ func (c *cluster) names() map[string]bool {
 	return out
 }
 
-// rerun asks for the rerun of the Job called job, as bob.
+// rerun requests the rerun of the Job called job, as bob.
 func (c *cluster) rerun(may authz.Func, query string) *httptest.ResponseRecorder {
 	c.t.Helper()
 	if may == nil {

@@ -31,7 +31,7 @@ const finished = `{"apiVersion":"batch/v1","kind":"Job","metadata":{"name":"job"
 	"template":{"metadata":{"labels":{"app":"x","controller-uid":"u","job-name":"job","batch.kubernetes.io/controller-uid":"u","batch.kubernetes.io/job-name":"job"}},
 	"spec":{"containers":[{"name":"c","image":"i"}]}}},"status":{"succeeded":3}}`
 
-// anew is what finished becomes.
+// anew is what a rerun makes of finished.
 const anew = `{"apiVersion":"batch/v1","kind":"Job","metadata":{"name":"job","namespace":"a","labels":{"app":"x"},
 	"annotations":{"revisions":"{\"1\":{\"status\":\"complete\"},\"2\":{\"status\":\"unfinished\"}}","a":"running"},
 	"ownerReferences":[{"apiVersion":"batch/v1","kind":"CronJob","name":"c","uid":"uc","controller":true}]},
@@ -188,8 +188,8 @@ func refuse(verb string) authz.Func {
 }
 
 func TestTheJobIsNeverLost(t *testing.T) {
-	// Whatever request fails, in whatever way, and for ever after: the Job is there or it is parked, and
-	// when the trouble is over the same request ends what was begun.
+	// If any request fails, in any way, and permanently: the Job exists or it is parked, and once the fault is over the same request
+	// completes the rerun.
 	steps := []string{"GET job", "DELETE job (dry)", "POST job (dry)", "POST parked", "DELETE job", "POST job", "DELETE parked"}
 	for _, broken := range steps {
 		for _, code := range []int{403, 409, 422, 429, 500, 503} {

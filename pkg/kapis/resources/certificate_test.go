@@ -22,12 +22,12 @@ import (
 	"k8s.io/apiserver/pkg/authentication/user"
 )
 
-// transport is kube-apiserver, asked as the caller.
+// transport is kube-apiserver, called as the caller.
 type transport func(r *http.Request) (*http.Response, error)
 
 func (t transport) RoundTrip(r *http.Request) (*http.Response, error) { return t(r) }
 
-// A certificate acts as its user: who may get the sub-resource of others gets no more of theirs than who may read the Secret.
+// A certificate acts as its user: a caller who may get the sub-resource of others gets no more of theirs than one who may read the Secret.
 func TestACertificateIsForItsUser(t *testing.T) {
 	const canary = "client-key-data: canary"
 	key := &user.DefaultInfo{Name: "alice", Extra: map[string][]string{iam.ExtraCredential: {iam.CredentialAPIKey}}}

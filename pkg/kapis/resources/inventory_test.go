@@ -100,7 +100,7 @@ func TestWhatIsNotCountedIsSaid(t *testing.T) {
 	c := inventoryRoutes(t, "/apis/apps/v1/deployments")
 	for _, path := range []string{Root + "/namespaces/a/metrics", RootV1alpha2 + "/namespaces/a/quotas", RootV1alpha2 + "/abnormalworkloads"} {
 		rec := kapistest.Serve(t, c, http.MethodGet, path)
-		// Others may not be known either, in the time that is waited for what never comes.
+		// Other kinds may not be known either, after the wait for one that never arrives.
 		warnings := strings.Join(rec.Header().Values("Warning"), "\n")
 		if rec.Code != 200 || !strings.Contains(warnings, `299 - "deployments`) || strings.Contains(rec.Body.String(), "deployment") {
 			t.Errorf("%s: %d %q %s", path, rec.Code, warnings, rec.Body)

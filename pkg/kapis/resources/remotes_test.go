@@ -70,7 +70,7 @@ func (s secrets) Get(_ context.Context, path string) (redaction.Raw, error) {
 	return redaction.Raw{}, apierrors.NewForbidden(schema.GroupResource{Resource: "secrets"}, path[strings.LastIndex(path, "/")+1:], fmt.Errorf("no role"))
 }
 
-// far is a registry, a Harbor, Docker Hub's search and a Git server at one address, and the routes that ask it.
+// far is a registry, a Harbor, Docker Hub's search and a Git server at one address, and the routes that use it.
 type far struct {
 	*restful.Container
 	host  string
@@ -255,7 +255,7 @@ func TestLoginsAreVerified(t *testing.T) {
 			if rec.Code != r.code || !strings.Contains(rec.Body.String(), r.has) {
 				t.Fatalf("%d %s", rec.Code, rec.Body)
 			}
-			if strings.Contains(rec.Body.String(), canary) { // S57; a Secret is answered as it came, in base64
+			if strings.Contains(rec.Body.String(), canary) { // S57; a Secret is answered as it was sent, in base64
 				t.Errorf("a secret shows: %s", rec.Body)
 			}
 		})

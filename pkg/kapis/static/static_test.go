@@ -33,7 +33,7 @@ const (
 	svg = `<?xml version="1.0"?><!-- a --><svg xmlns="http://www.w3.org/2000/svg"><script>alert(1)</script></svg>`
 )
 
-// world is the routes with a cluster behind them. alice may update the theme.
+// world is the routes with a fake cluster. alice may update the theme.
 type world struct {
 	t        *testing.T
 	client   kubernetes.Interface
@@ -61,7 +61,7 @@ func newWorld(t *testing.T) *world {
 	return w
 }
 
-// follow is a replica.
+// follow starts a replica.
 func (w *world) follow() *setting.Store {
 	w.t.Helper()
 	s := setting.New(w.client, "kubesphere-system")
@@ -157,7 +157,7 @@ func (w *world) get(name string, headers ...string) *httptest.ResponseRecorder {
 	return w.serve(r, "system:anonymous")
 }
 
-// An image of any size that is allowed is there on all replicas, and is what was uploaded.
+// An image of any allowed size is on all replicas, and is what was uploaded.
 func TestImagesAreServedAsTheyWereUploaded(t *testing.T) {
 	w := newWorld(t)
 	for _, size := range []int{len(png), 100 << 10, 900 << 10, 900<<10 + 1, setting.MaxImage - 1024} {
@@ -188,7 +188,7 @@ func TestImagesAreServedAsTheyWereUploaded(t *testing.T) {
 	}
 }
 
-// S10, S25: who may not update the theme uploads nothing, and nothing of his body is read.
+// S10, S25: a user who may not update the theme can upload nothing, and nothing of the body is read.
 func TestUploadsNeedTheRightToTheTheme(t *testing.T) {
 	w := newWorld(t)
 	body, typ := form(t, "image", "a.png", []byte(png))
@@ -211,7 +211,7 @@ func (u unread) Read([]byte) (int, error) {
 	return 0, io.EOF
 }
 
-// S59: what is said and what is there have to be an image, and the same kind of one.
+// S59: the name and the content must both be of an image, and of the same kind.
 func TestOnlyImagesAreTaken(t *testing.T) {
 	w := newWorld(t)
 	for claim, tc := range map[string]struct {
@@ -239,7 +239,7 @@ func TestOnlyImagesAreTaken(t *testing.T) {
 	}
 }
 
-// However much is uploaded, there are as many ConfigMaps as there are slots; what the theme shows stays, and of the rest the newest.
+// With any number of uploads, there are as many ConfigMaps as there are slots; the images of the theme stay, and of the rest the newest.
 func TestImagesAreBoundedAndThoseOfTheThemeStay(t *testing.T) {
 	w := newWorld(t)
 	var names []string
@@ -262,7 +262,7 @@ func TestImagesAreBoundedAndThoseOfTheThemeStay(t *testing.T) {
 			t.Errorf("image %d: %d, want %d", i, rec.Code, want)
 		}
 	}
-	// Where the theme takes all the room, an upload says so.
+	// If the theme uses all slots, an upload fails with an error that says so.
 	all := map[string]string{}
 	for i, name := range names {
 		all[fmt.Sprint("k", i)] = name
@@ -273,7 +273,7 @@ func TestImagesAreBoundedAndThoseOfTheThemeStay(t *testing.T) {
 	}
 }
 
-// What is in a slot is an image only where it is what its name says; ConfigMaps beside the slots are none.
+// A slot has an image only if its content is that of its name; ConfigMaps other than the slots have none.
 func TestForgedSlotsAreNoImages(t *testing.T) {
 	w := newWorld(t)
 	name := setting.NameOfImage([]byte(png), "png")

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// Whatever a patch is, it comes out bound to the version, or is refused.
+// Any patch comes out bound to the version, or is refused.
 func FuzzAPatchIsBoundToTheVersion(f *testing.F) {
 	for _, s := range []string{
 		`{}`, `[]`, `{"metadata":{"resourceVersion":"1"}}`, `[{"op":"add","path":"/metadata/resourceVersion","value":"1"}]`, `{"metadata":null}`,
@@ -46,7 +46,7 @@ func FuzzAPatchIsBoundToTheVersion(f *testing.F) {
 	})
 }
 
-// Whatever a body is, what is read of it is an object of the kind with a name and no more than metadata and spec, or is refused.
+// What is read of any body is an object of the kind with a name and no more than metadata and spec, or the body is refused.
 func FuzzABodyIsAnObjectOfTheKind(f *testing.F) {
 	for _, s := range []string{
 		template("a", "b", "c"), namespaceOf("a", label("w")), `{"metadata":{"name":"a","labels":null,"annotations":{"a":"b"}},"spec":null}`,

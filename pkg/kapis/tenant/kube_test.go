@@ -19,18 +19,18 @@ import (
 	"kapis.dev/ks-apiserver/pkg/authz"
 )
 
-// kube is a kube-apiserver that allows everything and remembers what changed.
+// kube is a kube-apiserver that allows everything and records what changed.
 type kube struct {
 	t       testing.TB
 	objects map[string]map[string]any // by path
 	version int
 	// sent are the writes, as "METHOD path as group", without dry runs.
 	sent []string
-	// before is called once, ahead of the next write: somebody else is quicker.
+	// before is called once, before the next write: another writer is faster.
 	before func()
-	// refuses are codes to answer writes with, the first first, by method and path.
+	// refuses are codes to answer writes with, in order, by method and path.
 	refuses map[string][]int
-	// deleting and refused, where they are not nil, are called ahead of each deletion, and of each such answer.
+	// deleting and refused, where they are not nil, are called before each deletion, and before each such answer.
 	deleting, refused func()
 }
 
@@ -150,7 +150,7 @@ func (k *kube) put(path string, o map[string]any, dry bool) map[string]any {
 	return o
 }
 
-// touch changes an object, as somebody else.
+// touch changes an object, as another user.
 func (k *kube) touch(path string, change func(o map[string]any)) {
 	o := copyOf(k.t, k.objects[path])
 	change(o)

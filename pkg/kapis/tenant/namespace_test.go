@@ -51,7 +51,7 @@ func TestNamespacesAreCreatedInTheirWorkspace(t *testing.T) {
 	}
 }
 
-// S7, S8: a namespace of a workspace is written in there, and leaves it by no write.
+// S7, S8: a namespace of a workspace is written in it, and no write takes it out.
 func TestNamespacesStayInTheirWorkspace(t *testing.T) {
 	w := newWorld(t)
 	w.allow("owner", "* namespaces a")
@@ -74,7 +74,7 @@ func TestNamespacesStayInTheirWorkspace(t *testing.T) {
 		{"PATCH", "/b1", `{"metadata":{"labels":{"n":"1"}}}`, typeMergePatch, 403},
 		{"DELETE", "/held", ``, "application/json", 403},
 		{"DELETE", "/a2", `{}`, "application/json", 200},
-		{"DELETE", "/a2", ``, "application/json", 403}, // nobody's any more
+		{"DELETE", "/a2", ``, "application/json", 403}, // in no workspace any more
 	} {
 		before := len(w.kube.sent)
 		w.must(c.code, "owner", c.method, "/workspaces/a/namespaces"+c.path, c.body, "Content-Type", c.mediaType)
@@ -95,13 +95,13 @@ func TestNamespacesStayInTheirWorkspace(t *testing.T) {
 			map[bool]string{true: "{}", false: namespaceOf("a1", "")}[method != http.MethodPut],
 		)
 	}
-	// Nor does a version tell that it exists elsewhere.
+	// Nor does a version reveal that it exists elsewhere.
 	w.must(http.StatusNotFound, "admin", http.MethodPatch, "/workspaces/b/namespaces/a1", `{"metadata":{"resourceVersion":"nonesuch"}}`)
 	w.must(http.StatusNotFound, "admin", http.MethodPut, "/workspaces/b/namespaces/a1",
 		strings.Replace(namespaceOf("a1", ""), `"name":"a1"`, `"name":"a1","resourceVersion":"nonesuch"`, 1))
 }
 
-// U51, S7: namespaces are moved in bulk, each by a right where it is and a right where it goes.
+// U51, S7: namespaces are moved in bulk, each by a right in the old workspace and a right in the new one.
 func TestNamespacesAreMovedWithRightsOnBothSides(t *testing.T) {
 	w := newWorld(t)
 	w.allow("admin", "* * platform")
@@ -144,7 +144,7 @@ func TestNamespacesAreMovedWithRightsOnBothSides(t *testing.T) {
 		w.kube.workspaceOf("a1") != "b" {
 		t.Errorf("sent %v", w.kube.sent)
 	}
-	// Out of no workspace, a right of the cluster is needed, and stays the one that is used.
+	// A namespace in no workspace needs a right of the cluster, which is also the one that is used.
 	if !slices.Contains(w.kube.sent, "PATCH /api/v1/namespaces/free as kapis:platform") {
 		t.Errorf("sent %v", w.kube.sent)
 	}
@@ -158,7 +158,7 @@ func TestNamespacesAreMovedWithRightsOnBothSides(t *testing.T) {
 	w.must(http.StatusNotFound, "admin", http.MethodPost, "/workspaces/none/namespaceassignments", `{"namespaces":["a1"]}`)
 }
 
-// The workspace that a namespace is in counts as it is at kube-apiserver: of a cache that lags, nothing is moved.
+// The workspace of a namespace is the one at kube-apiserver: a stale cache moves nothing.
 func TestAMoveIsOfTheWorkspaceThatWasAuthorized(t *testing.T) {
 	w := newWorld(t)
 	w.allow("both", "create namespaces b", "update namespaces a", "delete namespaces a")

@@ -11,7 +11,8 @@ import (
 	"kapis.dev/ks-apiserver/pkg/authz"
 )
 
-// readers is a world with an administrator, a viewer of workspace a, a member of it who is in one of its namespaces, and no one.
+// readers is a world with an administrator, a viewer of workspace a, a member of it who is in one of its namespaces, and a user without
+// rights.
 func readers(t *testing.T) *world {
 	w := newWorld(t)
 	w.allow("admin", "* * platform")
@@ -22,7 +23,7 @@ func readers(t *testing.T) *world {
 	return w
 }
 
-// S1, S3, U33: lists show what the caller sees.
+// S1, S3, U33: lists show what the caller may see.
 func TestListsShowWhatTheCallerSees(t *testing.T) {
 	w := readers(t)
 	for _, c := range []struct{ name, who, path, want string }{
@@ -153,7 +154,7 @@ func TestCountsAreThoseOfTheLists(t *testing.T) {
 	}
 }
 
-// A watch is of what the caller sees, and of nothing else. (S2)
+// A watch shows what the caller may see, and nothing else. (S2)
 func TestAWatchShowsWhatTheCallerSees(t *testing.T) {
 	w := readers(t)
 	const begin = "?watch=true&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true&timeoutSeconds=1"

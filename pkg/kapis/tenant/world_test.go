@@ -29,7 +29,7 @@ import (
 
 const root = "/kapis/tenant.kubesphere.io/v1beta1"
 
-// canary is in what no one may see (S3).
+// canary is in what no user may see (S3).
 const canary = "canary-4711"
 
 func noon() time.Time { return time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC) }
@@ -100,13 +100,13 @@ func objects() map[string][]string {
 	}
 }
 
-// world is the routes with a cluster behind them: a cache of it, and kube-apiserver, which remembers what was sent.
+// world is the routes with a fake cluster: a cache of it, and kube-apiserver, which records what was sent.
 type world struct {
 	t         testing.TB
 	container *restful.Container
 	may       authz.Authorizer
 	kube      *kube
-	rights    map[string][]string // user -> what he may do
+	rights    map[string][]string // user -> what they may do
 	members   map[string]*authz.PartialList
 }
 
@@ -156,11 +156,11 @@ func newWorld(t testing.TB) *world {
 	return w
 }
 
-// allow gives a user rights, each "verb resource place", where the place is "platform", "cluster" or the name of a workspace;
-// "* * platform" is everything.
+// allow gives a user rights, each "verb resource scope", where the scope is "platform", "cluster" or the name of a workspace; "* *
+// platform" is everything.
 func (w *world) allow(who string, rights ...string) { w.rights[who] = append(w.rights[who], rights...) }
 
-// decide knows rights of the platform, of the cluster and of workspaces.
+// decide knows rights on the platform, in the cluster and in workspaces.
 func (w *world) decide(_ context.Context, u user.Info, r *request.Info) (authz.Decision, error) {
 	for _, one := range w.rights[u.GetName()] {
 		f := strings.Fields(one)
@@ -188,7 +188,7 @@ func (w *world) decide(_ context.Context, u user.Info, r *request.Info) (authz.D
 	return authz.Decision{Reason: "no right of " + u.GetName()}, nil
 }
 
-// Leftovers implements Labelled: the workspace lost left its namespaces behind, and bound a binding.
+// Leftovers implements Labelled: the deleted workspace lost still has namespaces and a binding.
 func (w *world) Leftovers(workspace string) (namespaces, bindings bool) {
 	return workspace == "lost", workspace == "bound"
 }
@@ -233,7 +233,7 @@ func (w *world) do(who, method, path, body string, headers ...string) *httptest.
 	return rec
 }
 
-// must is do, with a code that is expected.
+// must is do, and checks the code.
 func (w *world) must(code int, who, method, path, body string, headers ...string) string {
 	w.t.Helper()
 	rec := w.do(who, method, path, body, headers...)

@@ -72,7 +72,8 @@ func TestWorkspacesAreCreatedByTheirTemplates(t *testing.T) {
 	}
 }
 
-// S65, S69: a template of a name that is somebody's is made by those who may update and delete what there is, and nobody else says when one goes.
+// S65, S69: a template whose name is in use is created only by users who may update and delete what exists, and no one else decides when
+// one is deleted.
 func TestS65ATemplateOfANameThatIsSomebodysIsNotMade(t *testing.T) {
 	metadata := func(name, more string) string {
 		return `{"apiVersion":"tenant.kubesphere.io/v1beta1","kind":"WorkspaceTemplate","metadata":{"name":"` + name + `"` + more +
@@ -205,7 +206,7 @@ func TestAWriteIsDoneAgainWhenAnotherWasQuicker(t *testing.T) {
 	w.kube.before = func() {
 		w.kube.touch(templates+"/a", func(o map[string]any) { o["spec"] = map[string]any{} })
 	}
-	// What was judged is what is written: the placement is gone meanwhile, so that this is a change of it.
+	// What was checked is what is written: the placement is gone meanwhile, so that this is a change of it.
 	w.must(http.StatusForbidden, "owner", http.MethodPatch, "/workspacetemplates/a",
 		`{"spec":{"template":{"spec":{"manager":"boss"}},"placement":{"clusters":[{"name":"host"}]}}}`)
 }
@@ -236,7 +237,7 @@ func TestDeletingAWorkspaceSaysWhatBecomesOfItsNamespaces(t *testing.T) {
 	w.must(http.StatusNotFound, "owner", http.MethodDelete, "/workspaces/a", "")
 }
 
-// What a deletion asks for its namespaces is no other deletion's, whatever became of it.
+// The policy of a deletion for its namespaces is not that of another deletion, whatever its outcome.
 func TestADeletionThatIsRefusedLeavesNoPolicy(t *testing.T) {
 	const at, annotation = templates + "/a", "kubesphere.io/deletion-propagation"
 	const background, orphan = `{"propagationPolicy":"Background"}`, `{"propagationPolicy":"Orphan"}`
@@ -309,7 +310,7 @@ func TestADeletionThatIsRefusedLeavesNoPolicy(t *testing.T) {
 	})
 }
 
-// What is deleted is the version that was judged.
+// The version that was checked is deleted.
 func TestADeletionIsJudgedAnewWhenAnotherWriteWasQuicker(t *testing.T) {
 	for name, body := range map[string]string{"Plain": "", "WithAPolicy": `{"propagationPolicy":"Background"}`} {
 		t.Run(name, func(t *testing.T) {
@@ -359,7 +360,7 @@ func TestQuotasAreOfTheirWorkspace(t *testing.T) {
 	w.must(http.StatusNotFound, "admin", http.MethodDelete, at+"/b", "{}")
 }
 
-// S10: for whoever reads by membership only, every write is refused, and nothing is sent.
+// S10: every write of a caller with rights by membership only is refused, and nothing is sent.
 func TestWhoOnlySeesWritesNothing(t *testing.T) {
 	w := newWorld(t)
 	w.members["member"] = authz.NewPartialList([]string{"a1"}, []string{"a"})

@@ -11,7 +11,7 @@ import (
 	apimachineryversion "k8s.io/apimachinery/pkg/version"
 )
 
-// The console reads gitVersion and kubernetes.gitVersion, and gives up on a page without the first.
+// The console reads gitVersion and kubernetes.gitVersion, and shows no page without the first.
 func TestVersionNamesOursAndKubernetes(t *testing.T) {
 	c := restful.NewContainer()
 	for _, ws := range (Handler{Kubernetes: func() *apimachineryversion.Info { return &apimachineryversion.Info{GitVersion: "v1.37.1"} }}).WebServices() {

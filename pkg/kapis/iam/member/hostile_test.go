@@ -10,7 +10,7 @@ import (
 	"kapis.dev/ks-apiserver/tools/hostile"
 )
 
-// A member of a list is who the list says, whole, and bindings of two members have two names whatever is in theirs.
+// A member of a list is the user whom the list names, by the whole name, and bindings of two members have two names, whatever is in theirs.
 func TestMembersAreWhoTheListSays(t *testing.T) {
 	type pair struct{ user, role string }
 	named := map[string]pair{}

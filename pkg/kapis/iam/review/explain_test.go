@@ -14,7 +14,7 @@ import (
 	"kapis.dev/ks-apiserver/pkg/kapis/iam/wire"
 )
 
-// lines gives an explanation in few words.
+// lines returns an explanation in few words.
 func lines(e *explanation) (out []string) {
 	for _, s := range e.Scopes {
 		line := s.Scope + " " + s.Place + ":"
@@ -35,7 +35,7 @@ func TestAnExplanationSaysWhatAllowedOrWhatIsMissing(t *testing.T) {
 	noBinding := func(who, where string) string {
 		return `no binding of "` + who + `", or of a group of that user, ` + where
 	}
-	// Those of system:authenticated stand at the platform for everybody.
+	// Those of system:authenticated hold on the platform for every user.
 	const everybodys = ` GlobalRoleBinding/authenticated false GlobalRoleBinding/authenticated-reviews false GlobalRoleBinding/authenticated-self false`
 	for _, c := range []struct {
 		claim, spec string
@@ -98,7 +98,7 @@ func TestAnExplanationSaysWhatAllowedOrWhatIsMissing(t *testing.T) {
 			if e.Allowed != c.allowed || e.Reason == "" || e.Asked != c.asked {
 				t.Errorf("%+v", e)
 			}
-			if c.claim != "OnesOwnBindingsThatOneMaySee" { // the order of one's bindings is that of their arrival
+			if c.claim != "OnesOwnBindingsThatOneMaySee" { // the order of a user's bindings is that of their arrival
 				for n := range e.Scopes {
 					slices.SortFunc(e.Scopes[n].Grants, func(a, b grantView) int { return strings.Compare(a.Binding.Name, b.Binding.Name) })
 					parts := strings.Split(e.Scopes[n].Missing, "; ")
@@ -198,7 +198,7 @@ func TestWhoCan(t *testing.T) {
 	}
 }
 
-// Who may ask about everybody, and sees only the bindings of some places, is told how many there are elsewhere.
+// A caller who may ask about every user, and sees only the bindings of some scopes, learns how many there are elsewhere.
 func TestWhoCanLeavesOutBindingsThatTheCallerMayNotSee(t *testing.T) {
 	w := newTown(t)
 	allow := func(verb, resource string, names ...string) rbacv1.PolicyRule {

@@ -31,7 +31,7 @@ import (
 
 const reviewRoot = "/kapis/iam.kubesphere.io/v1beta1"
 
-// town is the routes of reviews, with the default roles on the platform and some people.
+// town is the routes of reviews, with the default roles on the platform and some users.
 type town struct {
 	t     testing.TB
 	sinks map[schema.GroupVersionResource]store.Sink
@@ -121,7 +121,7 @@ func somebody(name string, groups ...string) user.Info {
 	return &user.DefaultInfo{Name: name, UID: "uid-" + name, Groups: append(groups, user.AllAuthenticated)}
 }
 
-// do asks as the server would have it asked: the request is parsed and decided on first.
+// do sends a request as the server would: it is parsed and authorized first.
 func (w *town) do(u user.Info, method, path, body string) (int, string) {
 	w.t.Helper()
 	r := httptest.NewRequestWithContext(w.t.Context(), method, reviewRoot+path, strings.NewReader(body))
@@ -306,7 +306,7 @@ func TestReviewsAreBounded(t *testing.T) {
 	}
 }
 
-// S1: none of the routes is for who is not logged in, and what others may do is not for everybody.
+// S1: no route is open to callers who are not logged in, and not every user may ask what others may do.
 func TestWhoMayAsk(t *testing.T) {
 	w := newTown(t)
 	anonymous := &user.DefaultInfo{Name: user.Anonymous, Groups: []string{user.AllUnauthenticated}}
@@ -357,7 +357,7 @@ func FuzzReviews(f *testing.F) {
 	} {
 		f.Add([]byte(seed))
 	}
-	nobody := &user.DefaultInfo{Name: "nobody"} // he is in no group: nothing but open paths is his
+	nobody := &user.DefaultInfo{Name: "nobody"} // in no group: only open paths are allowed
 	f.Fuzz(func(t *testing.T, body []byte) {
 		raw := bytes.TrimSpace(body)
 		if len(raw) == 0 {
@@ -378,7 +378,7 @@ func FuzzReviews(f *testing.F) {
 			if json.Unmarshal(r.Spec, &spec) != nil || spec.ResourceAttributes == nil {
 				continue
 			}
-			// What is decided is what was asked.
+			// The decision is about the request in question.
 			if info, err := spec.info(); err == nil && (info.Verb != spec.ResourceAttributes.Verb || info.Resource != spec.ResourceAttributes.Resource ||
 				info.APIGroup != spec.ResourceAttributes.Group) {
 				t.Errorf("%s became %+v", r.Spec, info)
