@@ -25,7 +25,7 @@ var (
 	quiet = log.New(io.Discard, "", 0)
 )
 
-// server is Git's own, over repositories app.git (for ann) and open.git (for anybody).
+// server is Git's own, over repositories app.git (for ann) and open.git (for anyone).
 func server(t *testing.T) *httptest.Server {
 	t.Helper()
 	root := t.TempDir()
@@ -61,7 +61,7 @@ func client(t *testing.T, o Options) *Client {
 	return c
 }
 
-// is checks an error: its code, words in it, and that it tells no secret.
+// is checks an error: its code, words in it, and that it shows no secret.
 func is(t *testing.T, err error, code int, words string) {
 	t.Helper()
 	egresstest.Judge(t, err, code, words, canary, "internal-answer")

@@ -37,7 +37,7 @@ type world struct {
 	requests []*http.Request // as they came, of Docker's and Harbor's API alike
 }
 
-// newWorld starts a registry: of "basic", "token" or "open" access, behind more where that is not nil.
+// newWorld starts a registry: of "basic", "token" or "open" access, wrapped by more where that is not nil.
 func newWorld(t *testing.T, access string, more http.Handler) *world {
 	t.Helper()
 	w := &world{}
@@ -145,7 +145,7 @@ func reaching(t *testing.T, o Options) *Client {
 	return c
 }
 
-// is checks an error: its code, words in it, and that it tells no secret.
+// is checks an error: its code, words in it, and that it shows no secret.
 func is(t *testing.T, err error, code int, words string) {
 	t.Helper()
 	egresstest.Judge(t, err, code, words, canary, "of-ann", "internal-answer")

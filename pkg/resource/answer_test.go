@@ -22,7 +22,7 @@ import (
 	"kapis.dev/ks-apiserver/pkg/web"
 )
 
-// padded makes n pods of about size bytes, of text that does not compress to nothing.
+// padded returns n pods of about size bytes, of text that hardly compresses.
 func padded(n, size int) (objects []string) {
 	noise := make([]byte, n+size)
 	for i, x := range rand.New(rand.NewPCG(1, 1)).Perm(len(noise)) {
@@ -127,7 +127,7 @@ func TestPartialListsSaySo(t *testing.T) {
 	}
 }
 
-// The tag does not move with other objects, and moves with what the page shows.
+// The tag does not change with other objects, and changes with what the page shows.
 func TestTagsFollowThePage(t *testing.T) {
 	w := newWorld(t, map[string][]string{podsPath: manyPods(30)}, Options{})
 	k := w.resolve(t, "", "pods")
@@ -209,7 +209,7 @@ func TestLongListsAreNotKeptAndCompressedOnTheirWay(t *testing.T) {
 			t.Error("not the same")
 		}
 	}
-	for range 2 * runtime.GOMAXPROCS(0) { // all compressors in use: the answer goes out as it is
+	for range 2 * runtime.GOMAXPROCS(0) { // all compressors in use: the answer is not compressed
 		if w.pages.Responses().Compressors.Get() == nil {
 			t.Fatal("a compressor was not given back")
 		}
@@ -245,7 +245,7 @@ func TestBytesInFlightAreBounded(t *testing.T) {
 		t.Fatal(err)
 	}
 	for raw, want := range map[string]int{large: 429, medium: 200, small: 200} {
-		for range 3 { // as it is, kept, compressed
+		for range 3 { // plain, cached, compressed
 			if code, h := answer(raw); code != want || want == 429 && h.Get("Retry-After") != "1" {
 				t.Errorf("beside 5 MiB, %s: %d %v", raw, code, h)
 			}

@@ -78,7 +78,7 @@ func BenchmarkList(b *testing.B) {
 	}
 }
 
-// BenchmarkRespond finds and writes pages of pods of 5.6 KB that are asked for again, in every way.
+// BenchmarkRespond finds and writes pages of pods of 5.6 KB that are requested again, in all forms.
 func BenchmarkRespond(b *testing.B) {
 	w := benchWorld(b, 1000, 5400)
 	kind := w.resolve(b, "", "pods")

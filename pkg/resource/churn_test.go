@@ -23,7 +23,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// churning is a world of random pods that change, and what a model knows of them.
+// churning is a world of random pods that change, and a model of them.
 type churning struct {
 	*world
 
@@ -59,8 +59,7 @@ func (c *churning) newPod() *corev1.Pod {
 	return p
 }
 
-// change makes one random event: a new pod, another version of one, one that goes, or one that is made
-// anew under its name.
+// change makes one random event: a new pod, another version of one, a deleted one, or one that is created again under its name.
 func (c *churning) change() {
 	c.version++
 	keys := slices.Sorted(maps.Keys(c.pods))
@@ -107,7 +106,7 @@ var facetsModel = map[string]func(*corev1.Pod) string{
 	".metadata.annotations['kubesphere.io/alias-name']": func(p *corev1.Pod) string { return p.Annotations["kubesphere.io/alias-name"] },
 }
 
-// question is a query that is asked again and again, and what it means.
+// question is a query that is repeated, and its meaning.
 type question struct {
 	scope  plan.Scope
 	values url.Values
@@ -138,8 +137,8 @@ func (c *churning) question(all []filter, sortKeys []string) question {
 	return q
 }
 
-// The property: after any number of changes, what is kept of results, counts and pages is what a model
-// that looks at every object finds, whatever the filters, the order, the scope and the page.
+// The property: after any number of changes, cached results, counts and pages are what a model finds that tests every object, for any
+// filters, order, scope and page.
 func TestStandingResultsAnswerLikeTheModel(t *testing.T) {
 	const rounds = 9
 	all, sortKeys := filters(), slices.Sorted(maps.Keys(sorts))
@@ -176,7 +175,7 @@ func TestStandingResultsAnswerLikeTheModel(t *testing.T) {
 	}
 }
 
-// c0 is how many pods there are at first: none, few, and more than a scan looks at between two checks.
+// c0 is how many pods there are at first: none, few, and more than a scan tests between two checks.
 func c0(seed uint64) int { return []int{0, 30, 400}[seed%3] }
 
 func compareFacets(t testing.TB, w *world, q question, values url.Values, pods []*corev1.Pod, want []string) {
@@ -211,8 +210,7 @@ func compareFacets(t testing.TB, w *world, q question, values url.Values, pods [
 	}
 }
 
-// Answers that are kept are those of the page that is asked for, of this moment, in whatever form they are
-// asked for; and a tag stands for one answer.
+// Cached answers are those of the requested page, of the present, in any requested form; and a tag stands for one answer.
 func TestKeptPagesAreNeverThoseOfAnother(t *testing.T) {
 	c := newChurning(t, 7, 60)
 	kind := c.resolve(t, "", "pods")

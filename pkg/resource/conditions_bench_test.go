@@ -13,8 +13,7 @@ import (
 	"kapis.dev/ks-apiserver/pkg/resource/plan"
 )
 
-// BenchmarkFilters is the first evaluation of filters that look at objects, for 10 000 pods in 100 namespaces of 10
-// workspaces.
+// BenchmarkFilters is the first evaluation of filters that test objects, for 10 000 pods in 100 namespaces of 10 workspaces.
 func BenchmarkFilters(b *testing.B) {
 	objects := map[string][]string{}
 	pad := strings.Repeat("x", 2000)

@@ -39,7 +39,7 @@ func claimWorld(t *testing.T) *world {
 	}, Options{})
 }
 
-// uses are the claims of a page, each with what is said of its use.
+// uses are the claims of a page, each with its annotation.
 func uses(t *testing.T, p *page.Page) string {
 	t.Helper()
 	var out []string
@@ -53,7 +53,7 @@ func TestAClaimSaysWhetherAPodOfItsNamespaceMountsIt(t *testing.T) {
 	w := claimWorld(t)
 	k := w.resolve(t, "", "persistentvolumeclaims")
 	const all = "a/data=true a/p-scratch=true b/data=false b/other=true b/twice=true"
-	for range 3 { // the first, the remembered, the kept
+	for range 3 { // the first, the recorded, the cached
 		if got := uses(t, w.page(t, k, "sortBy=namespace,name&ascending=true")); got != all {
 			t.Errorf("%s\nwant %s", got, all)
 		}

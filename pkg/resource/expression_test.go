@@ -80,7 +80,7 @@ func TestExpressionsFilter(t *testing.T) {
 	}
 }
 
-// S1: what a caller may not see is never looked at by his expression, so neither its answer nor its cost tells of it.
+// S1: an expression is never evaluated for an object that its caller may not see, so neither its answer nor its cost reveals it.
 func TestExpressionsSeeNothingOutOfScope(t *testing.T) {
 	w := newCluster(t, tenants(), Options{})
 	kind := w.resolve(t, "", "pods")

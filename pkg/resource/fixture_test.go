@@ -18,7 +18,7 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// world is a store whose kube-apiserver holds exactly the objects that a test gives it.
+// world is a store whose kube-apiserver holds exactly the objects of a test.
 type world struct {
 	*Service
 
@@ -29,7 +29,7 @@ type world struct {
 	version int
 }
 
-// itemOf returns the JSON of one object of a page: of the fields that the query asked for.
+// itemOf returns the JSON of one object of a page: of the fields that the query asks for.
 func itemOf(p *page.Page, i int) string {
 	json := p.Object(i).String()
 	if p.Projection == nil {

@@ -11,7 +11,7 @@ import (
 	"kapis.dev/ks-apiserver/pkg/store/index"
 )
 
-// Equal entity tags, digests and keys of projections are of equal parts.
+// Equal entity tags, digests and keys of projections have equal parts.
 func FuzzPartsOfATagAreToldApart(f *testing.F) {
 	f.Add("a\x00b", "a|b")
 	f.Add("1:a", "a")

@@ -20,7 +20,7 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// served are the kinds of a cluster in which every kind with something of its own is served.
+// served are the kinds of a cluster that serves every kind with fields of its own.
 var served = map[schema.GroupVersion]string{ // "+" marks a kind in namespaces
 	{Version: "v1"}:                                       "pods+ services+ secrets+ configmaps+ persistentvolumeclaims+ serviceaccounts+ nodes namespaces persistentvolumes",
 	{Group: "apps", Version: "v1"}:                        "deployments+ statefulsets+ daemonsets+ replicasets+",
@@ -126,7 +126,7 @@ func workload(key, meta string, want, ready int) string {
 	return obj(key, meta, fmt.Sprintf(`"spec":{"replicas":%d},"status":{"readyReplicas":%d}`, want, ready))
 }
 
-// clusterObjects is a small cluster in which every filter and every sort key tells objects apart.
+// clusterObjects is a small cluster in which every filter and every sort key distinguishes objects.
 func clusterObjects() map[string][]string {
 	const iam, v1 = "/apis/" + "iam.kubesphere.io" + "/v1beta1/", "/api/v1/"
 	deployment := func(name, status string) string { return obj("a/"+name, "", status) }
@@ -323,7 +323,7 @@ func clusterObjects() map[string][]string {
 	}
 }
 
-// Every filter and sort key that the reference and its console have, for each kind, by upward order.
+// Every filter and sort key that the reference and its console have, for each kind, in ascending order.
 func TestFiltersAndSortKeysOfKinds(t *testing.T) {
 	w := newCluster(t, clusterObjects(), Options{})
 	for _, c := range []struct{ kind, raw, want string }{
@@ -430,7 +430,7 @@ func groupOf(plural string) string {
 	return ""
 }
 
-// namesOf drops the namespaces, and orders by name where the order says nothing.
+// namesOf drops the namespaces, and orders equal objects by name.
 func namesOf(keys string, sorted bool) string {
 	var out []string
 	for key := range strings.FieldsSeq(keys) {
@@ -442,7 +442,7 @@ func namesOf(keys string, sorted bool) string {
 	return strings.Join(out, " ")
 }
 
-// A path that has a field is read of the field, so both must be the same.
+// A path that has a field is read from the field, so both must be the same.
 func TestFieldsWithAPathStandInTheObject(t *testing.T) {
 	objects := clusterObjects()
 	for gr, k := range kind.All() {
@@ -466,7 +466,7 @@ func TestFieldsWithAPathStandInTheObject(t *testing.T) {
 	}
 }
 
-// A filter that depends on objects of other kinds follows them.
+// A filter that depends on objects of other kinds changes with them.
 func TestFiltersFollowOtherKinds(t *testing.T) {
 	w := newCluster(t, clusterObjects(), Options{})
 	users, pods := w.resolve(t, "iam.kubesphere.io", "users"), w.resolve(t, "", "pods")

@@ -36,7 +36,7 @@ type cluster struct {
 	version int
 	objects map[string]map[string]string // path of the kind -> namespace/name -> JSON
 	streams map[string][]chan string
-	missing map[string]bool // kinds that are not there any more
+	missing map[string]bool // kinds that are no longer served
 }
 
 func newLiveCluster(t testing.TB) *cluster {
@@ -119,7 +119,7 @@ func (c *cluster) sorted(path string) []string {
 	return out
 }
 
-// put makes or changes an object, and returns its version. told says whether the watches are told of it.
+// put creates or changes an object, and returns its version. told says whether the watches get an event.
 func (c *cluster) put(path, namespace, name, rest string, told bool) string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -142,7 +142,7 @@ func (c *cluster) put(path, namespace, name, rest string, told bool) string {
 	return strconv.Itoa(c.version)
 }
 
-// pod makes or changes a pod with a label app.
+// pod creates or changes a pod with a label app.
 func (c *cluster) pod(namespace, name, app string) string {
 	return c.put(podsAt, namespace, name, `,"labels":{"app":"`+app+`","resourceVersion":"5"}},"spec":{"nodeName":"n"}}`, true)
 }
@@ -236,7 +236,7 @@ func (c *cluster) kind(plural string) *store.Kind {
 	return k
 }
 
-// paced makes the pauses of a stream short, so that a test needs not wait for them.
+// paced makes the pauses of a stream short, so that a test need not wait for them.
 func paced(src stream.Source) stream.Source {
 	const short = 5 * time.Millisecond
 	switch x := src.(type) {
@@ -249,7 +249,7 @@ func paced(src stream.Source) stream.Source {
 	return src
 }
 
-// listen answers requests for lists of a kind in a scope: what they ask for is in the query.
+// listen answers requests for lists of a kind in a scope: the query says which.
 func (c *cluster) listen(plural string, scope plan.Scope) *httptest.Server {
 	c.t.Helper()
 	k := c.kind(plural)

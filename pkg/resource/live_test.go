@@ -28,7 +28,7 @@ type liveMessage struct {
 	}
 }
 
-// browser keeps a page as a console would: by what it is told.
+// browser maintains a page as a console would: by the messages.
 type browser struct {
 	total   int
 	order   []string
@@ -130,7 +130,7 @@ func TestALivePageTellsThePageAndThenWhatIsDifferent(t *testing.T) {
 		string(m.Changes[1].Object) != `{"kind":"Pod","apiVersion":"v1","metadata":{"name":"p0","namespace":"a","uid":"u-a-p0"}}` {
 		t.Errorf("a page that moves says %s", text)
 	}
-	c.pod("a", "p3", "z") // neither the page nor the total: nothing is said
+	c.pod("a", "p3", "z") // neither the page nor the total: no message
 	c.put(podsAt, "a", "p2", "}}", true)
 	if m, text := next(); len(m.Changes) != 1 || uidOf(t, m.Changes[0].Object) != "u-a-p2" {
 		t.Errorf("%s", text)
@@ -194,7 +194,7 @@ func TestALivePageInOtherForms(t *testing.T) {
 	})
 }
 
-// The property: what a live page amounts to is at any time the page that a list answers.
+// The property: the messages of a live page always amount to the page of a list.
 func TestEveryLivePageConvergesToTheList(t *testing.T) {
 	c := newLiveCluster(t)
 	r := rand.New(rand.NewPCG(3, 4))
@@ -231,7 +231,7 @@ func TestEveryLivePageConvergesToTheList(t *testing.T) {
 		for n := range page.Len() {
 			want = append(want, itemOf(page, n))
 		}
-		// What it amounts to in the end; a stream that does not get there is silent, and fails the test.
+		// The final state; a stream that does not reach it is silent, and fails the test.
 		for b := (&browser{}); b.objects == nil || b.total != page.Total || !slices.Equal(b.page(), want); {
 			text, ok := streams[i].line()
 			if !ok {
@@ -242,7 +242,7 @@ func TestEveryLivePageConvergesToTheList(t *testing.T) {
 	}
 }
 
-// U8: a live page is an answer as any other: it has the bounds of one, and counts among those that are under way.
+// U8: a live page is an answer like any other: it has the same bounds, and counts among the answers that are being written.
 func TestLivePagesHaveTheBoundsOfAnswers(t *testing.T) {
 	c := newLiveCluster(t)
 	c.Service = New(c.store, Options{MaxBytes: 300 << 10, MaxInFlight: 400 << 10})

@@ -24,12 +24,11 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// The property: whatever the objects, the filters, the order and the pages, the engine answers like a
-// model that looks at every object (U20).
+// The property: for any objects, filters, order and pages, the engine answers like a model that tests every object (U20).
 
 const seeds = 6
 
-// randomPod makes a pod whose properties are drawn from few values, so that filters match and orders tie.
+// randomPod returns a pod whose properties are drawn from few values, so that filters match and orders tie.
 func randomPod(r *rand.Rand, i int) *corev1.Pod {
 	pick := func(values ...string) string { return values[r.IntN(len(values))] }
 	p := &corev1.Pod{
@@ -69,7 +68,7 @@ func randomPod(r *rand.Rand, i int) *corev1.Pod {
 	return p
 }
 
-// filter is a parameter and what it means.
+// filter is a parameter and its meaning.
 type filter struct {
 	key, value string
 	holds      func(*corev1.Pod) bool
@@ -102,7 +101,7 @@ func contains(text string) func(*corev1.Pod) bool {
 	}
 }
 
-// phaseStatus is what the phase alone says of pods without container statuses.
+// phaseStatus is the status that the phase alone implies for pods without container statuses.
 var phaseStatus = map[corev1.PodPhase]string{"Running": "Running", "Pending": "Waiting", "Succeeded": "Completed", "Failed": "Error"}
 
 func filters() []filter {
@@ -154,7 +153,7 @@ func filters() []filter {
 	return out
 }
 
-// sorts are the orders and what they mean, before the tie is broken.
+// sorts are the orders and their meaning, before the tie is broken.
 var sorts = map[string]func(a, b *corev1.Pod) int{
 	"":                  created,
 	"creationTimestamp": created,
@@ -174,7 +173,7 @@ var sorts = map[string]func(a, b *corev1.Pod) int{
 
 func created(a, b *corev1.Pod) int { return a.CreationTimestamp.Compare(b.CreationTimestamp.Time) }
 
-// scopes are where tests look.
+// scopes are the scopes of tests.
 var scopes = []plan.Scope{
 	{},
 	{Namespace: "a"},
@@ -188,7 +187,7 @@ var scopes = []plan.Scope{
 	{Namespace: "a", Part: authz.NewPartialList([]string{"b"}, nil)},
 }
 
-// inScope is what a scope means for pods.
+// inScope is the meaning of a scope for pods.
 func inScope(s plan.Scope, p *corev1.Pod) bool {
 	return (s.Namespace == "" || p.Namespace == s.Namespace) && (s.Workspace == "" || p.Labels["kubesphere.io/workspace"] == s.Workspace) &&
 		(s.Part == nil || slices.Contains(s.Part.Namespaces, p.Namespace))
@@ -290,7 +289,7 @@ func TestEngineAnswersLikeTheModel(t *testing.T) {
 	}
 }
 
-// compareWithModel checks the whole list upwards and downwards, and that pages partition it.
+// compareWithModel checks the whole list in both orders, and that pages partition it.
 func compareWithModel(t testing.TB, w *world, kind *store.Kind, scope plan.Scope, values url.Values, want []string) {
 	t.Helper()
 	ask := func(extra ...string) *page.Page {

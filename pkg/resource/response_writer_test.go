@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// deadlines is a client that notes its deadlines, and takes so many writes.
+// deadlines is a client that records its deadlines, and accepts so many writes.
 type deadlines struct {
 	*httptest.ResponseRecorder
 	set     []time.Time

@@ -21,7 +21,7 @@ import (
 	"kapis.dev/ks-apiserver/pkg/store/index"
 )
 
-// builder returns the plan of a query, with one condition more, which counts what it is asked.
+// builder returns the plan of a query, with one more condition, which counts its calls.
 func (w *world) builder(ctx context.Context, t testing.TB, scope plan.Scope, raw string, asked *atomic.Int64) *plan.Builder {
 	t.Helper()
 	v, _ := url.ParseQuery(raw)
@@ -227,7 +227,7 @@ func TestResultsOfAnotherCacheAreNotFollowed(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := w.results.Get(b.ResultKey(nil), 1, newResult)
-	// Positions of one store's caches never meet: that of a cache that is gone is before all that is kept.
+	// Positions of one store's caches never overlap: that of a cache that is gone is before all those in the history.
 	r.work = &workingSet{rows: b.Order.NewRows(snap, nil, true)}
 	r.now.Store(&foundRows{position: 1, rows: r.work.rows.Copy()})
 	if m, _, _, err := w.execute(snap, b); err != nil || m.Len() != 3 {
@@ -261,7 +261,7 @@ func TestAFaultIsAnErrorAndNoResult(t *testing.T) {
 	}
 }
 
-// What one may see is never taken for what another may.
+// The result for one caller is never taken for that of another.
 func TestKeysHaveEverythingOfTheScope(t *testing.T) {
 	w := newWorld(t, map[string][]string{podsPath: manyPods(1)}, Options{})
 	var asked atomic.Int64

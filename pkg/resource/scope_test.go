@@ -13,8 +13,7 @@ import (
 	"kapis.dev/ks-apiserver/pkg/resource/plan"
 )
 
-// tenants are pods, widgets and gadgets of two workspaces. Namespace a is in w1, b in w2, free in none; labels of pods
-// claim what is not so.
+// tenants are pods, widgets and gadgets of two workspaces. Namespace a is in w1, b in w2, free in none; labels of pods make false claims.
 func tenants() map[string][]string {
 	return map[string][]string{
 		"/api/v1/namespaces": {obj("a", labelled(plan.WorkspaceLabel, "w1"), ""), obj("b", labelled(plan.WorkspaceLabel, "w2"), ""), obj("free", "", "")},
@@ -45,7 +44,7 @@ func tenants() map[string][]string {
 	}
 }
 
-// filtersOfAnybody are what a caller may add; none of them widens what the scope shows.
+// filtersOfAnybody are filters that any caller may add; none of them widens what the scope shows.
 var filtersOfAnybody = []string{
 	"",
 	"labelSelector=kubesphere.io/workspace|!kubesphere.io/workspace",
@@ -175,7 +174,7 @@ func TestPartsShowWhatTheCallerMaySee(t *testing.T) {
 	}
 }
 
-// What one caller was answered is never the answer of another who may see something else.
+// The answer to one caller is never the answer to another who may see something else.
 func TestResultKeysTellScopesApart(t *testing.T) {
 	w := newCluster(t, tenants(), Options{})
 	kind, seen := w.resolve(t, "", "pods"), map[string]string{}

@@ -27,8 +27,8 @@ func secretWorld(t *testing.T) *world {
 	}, Options{})
 }
 
-// Data is answered in one namespace, to whom the scope says that he may read it, and to no one else: not by the
-// next query for the same, and not through filters, orders or single objects.
+// Data is answered in one namespace, to callers who may read it according to the scope, and to no others: not by the next query for the
+// same, and not through filters, orders or single objects.
 func TestDataIsAnsweredToWhoMayReadIt(t *testing.T) {
 	w := secretWorld(t)
 	secrets, configs := w.resolve(t, "", "secrets"), w.resolve(t, "", "configmaps")
@@ -49,7 +49,7 @@ func TestDataIsAnsweredToWhoMayReadIt(t *testing.T) {
 		{plan.Scope{Namespace: "b"}, 1, false},
 	}
 	for _, raw := range []string{"", "sortBy=name", "sortBy=.metadata.uid", "type=Opaque", "fieldSelector=type%3DOpaque", "name=", "names=one,two,three"} {
-		for range 2 { // the second time, what was found is remembered
+		for range 2 { // the second time, the result is cached
 			for _, c := range scopes {
 				p, err := w.List(t.Context(), secrets, c.scope, parsed(t, raw))
 				if err != nil {
@@ -106,7 +106,7 @@ func TestWatchesSeeWhatListsSee(t *testing.T) {
 	}
 }
 
-// A search that an index answers finds what a look at every object finds, in the same order.
+// A search that an index answers finds what a test of every object finds, in the same order.
 func TestSearchesByIndexAreThoseOfAScan(t *testing.T) {
 	const n = 5000
 	pods := make([]string, n)

@@ -18,7 +18,7 @@ func moved(i, version int) string {
 		i, i%100, i, version, i/3600%24, i/60%60, i%60, i%500, (i+version)%50)
 }
 
-// BenchmarkStanding is a page of ten of a kept result after some changes, at 100 000 objects.
+// BenchmarkStanding is a page of ten of a cached result after some changes, at 100 000 objects.
 func BenchmarkStanding(b *testing.B) {
 	const n = 100_000
 	w := benchWorld(b, n, 100)

@@ -26,7 +26,7 @@ type event struct {
 
 func (e event) key() string { return e.Object.Metadata.Namespace + "/" + e.Object.Metadata.Name }
 
-// String is what tests compare: the type and the name.
+// String returns what tests compare: the type and the name.
 func (e event) String() string {
 	if e.Type == "ERROR" {
 		return "ERROR " + strconv.Itoa(e.Object.Code)
@@ -110,7 +110,7 @@ func (c *client) expect(want ...string) []event {
 	return got
 }
 
-// quiet reads bookmarks up to one of a version, and nothing else.
+// quiet reads bookmarks up to one of a version, and fails for anything else.
 func (c *client) quiet(version int) {
 	c.t.Helper()
 	for {

@@ -13,7 +13,7 @@ import (
 	"kapis.dev/ks-apiserver/pkg/stream"
 )
 
-// sink is a client that takes everything at once.
+// sink is a client that accepts everything at once.
 type sink struct{ header http.Header }
 
 func (s *sink) Header() http.Header         { return s.header }
@@ -21,7 +21,7 @@ func (s *sink) Write(p []byte) (int, error) { return len(p), nil }
 func (s *sink) WriteHeader(int)             {}
 func (s *sink) Flush()                      {}
 
-// measured is a watch whose history is told again and again.
+// measured is a watch whose history is sent again and again.
 type measured struct {
 	*watch.Watching
 	b *testing.B

@@ -14,8 +14,7 @@ import (
 	"go.uber.org/goleak"
 )
 
-// The property: whatever the filter, and however often a client comes back, what it has been told amounts
-// to what a list answers.
+// The property: for any filter, and any number of reconnects, what a client has been sent amounts to what a list answers.
 func TestEveryWatchConvergesToTheList(t *testing.T) {
 	c := newLiveCluster(t)
 	r := rand.New(rand.NewPCG(1, 2))
@@ -93,8 +92,8 @@ func TestEveryWatchConvergesToTheList(t *testing.T) {
 	}
 }
 
-// follow keeps a state up to date, by as many watches as it takes, until done says that a version is the
-// last. Some come back now and then behind what they have seen last.
+// follow keeps a state up to date, by as many watches as needed, until done says that a version is the last. Some clients reconnect now and
+// then after what they have seen last.
 func follow(t *testing.T, url string, seed int, state *map[string]string, done func(version string) bool) {
 	seen := "" // empty: from the beginning
 	for n, back := 0, 0; ; back++ {

@@ -86,7 +86,7 @@ func TestWhatBeginsToMatchIsAddedAndWhatCeasesIsDeleted(t *testing.T) {
 			k.pod("a", "p2", "y")
 			w := get(t, k.listen("pods", c.scope).URL+"?watch=true&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true&"+c.query)
 			n := 0
-			for _, s := range c.want { // what is there at the beginning
+			for _, s := range c.want { // the initial objects
 				if n == 0 && !strings.HasPrefix(s, "ADDED p") {
 					break
 				}
@@ -263,8 +263,8 @@ func TestAClientThatLagsBehindTheHistoryIsToldToListAgain(t *testing.T) {
 	w.ends()
 }
 
-// The deletions that were missed while kube-apiserver was away are told, and whoever comes back behind any
-// of the events has lost none of them.
+// Deletions that were missed while kube-apiserver was away are sent, and a client that reconnects after any of the events has lost none of
+// them.
 func TestAfterAListAnewNothingIsLostBehindAnyEvent(t *testing.T) {
 	c := newLiveCluster(t)
 	for i := range 8 {
@@ -332,7 +332,7 @@ func TestAfterAListAnewNothingIsLostBehindAnyEvent(t *testing.T) {
 	}
 }
 
-// apply is what a client does with an event: it keeps the version of each object.
+// apply is what a client does with an event: it stores the version of each object.
 func apply(state map[string]string, e event) {
 	switch e.Type {
 	case "ADDED", "MODIFIED":
@@ -384,7 +384,7 @@ func TestWhatAFilterDependsOnEndsTheWatch(t *testing.T) {
 	}
 }
 
-// U19: behind the version that a client has seen, there are no events of what it may only now see.
+// U19: after the version that a client has seen, there are no events of objects that it may see only now.
 func TestAWatchOfAnotherPartIsToldToListAgain(t *testing.T) {
 	for name, why := range map[string]error{"410": apierrors.NewResourceExpired("list again"), "": errors.New("no right at all")} {
 		c := newLiveCluster(t)
@@ -411,7 +411,7 @@ func TestServerSentEvents(t *testing.T) {
 	v0 := c.pod("a", "p1", "x")
 	url := c.listen("pods", plan.Scope{}).URL + "?watch=true&labelSelector=app%3Dx"
 	const accept = "Accept: text/event-stream"
-	frame := func(w *client) string { // the next one that is no comment
+	frame := func(w *client) string { // the next frame that is no comment
 		t.Helper()
 		for {
 			var text []string
@@ -446,7 +446,7 @@ func TestServerSentEvents(t *testing.T) {
 		t.Error(w.res.Header)
 	}
 	has(frame(w), "retry: 1000")
-	if first := frame(w); strings.Contains(first, "id:") || !strings.HasPrefix(first, "event: ADDED|data: {") { // behind it, the others would be lost
+	if first := frame(w); strings.Contains(first, "id:") || !strings.HasPrefix(first, "event: ADDED|data: {") { // or the others would be lost
 		t.Errorf("%s", first)
 	}
 	v1 := c.pod("a", "p1", "y")

@@ -18,17 +18,17 @@ import (
 
 const namespacesAt = "/api/v1/namespaces"
 
-// place makes a namespace, or moves it to a workspace, empty for none.
+// place creates a namespace, or moves it to a workspace, empty for none.
 func (c *cluster) place(name, workspace string) string {
 	return c.put(namespacesAt, "", name, `,"labels":{"`+plan.WorkspaceLabel+`":"`+workspace+`"}}}`, true)
 }
 
-// claim makes or changes a pod that says of which workspace it is.
+// claim creates or changes a pod that says which workspace it belongs to.
 func (c *cluster) claim(namespace, name, workspace, app string) string {
 	return c.put(podsAt, namespace, name, `,"labels":{"app":"`+app+`","`+plan.WorkspaceLabel+`":"`+workspace+`"}}}`, true)
 }
 
-// naive says what a scope shows, by looking at every pod and every namespace: names that query has in it, sorted.
+// naive returns what a scope shows, by testing every pod and every namespace: names that contain query, sorted.
 func (c *cluster) naive(s plan.Scope, app string) []string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -58,7 +58,7 @@ func (c *cluster) naive(s plan.Scope, app string) []string {
 	return out
 }
 
-// mover moves namespaces between workspaces, and makes pods that say they are of one.
+// mover moves namespaces between workspaces, and creates pods that say they belong to one.
 type mover struct {
 	*cluster
 	r *rand.Rand
@@ -89,7 +89,7 @@ func (c *cluster) settled() string {
 	return version
 }
 
-// scopesOfWorkspaces are all that a mover's workspaces have.
+// scopesOfWorkspaces are the scopes of a mover's workspaces.
 func scopesOfWorkspaces() (out []plan.Scope) {
 	for _, workspace := range []string{"w1", "w2", "w3"} {
 		for _, namespace := range []string{"", "n0", "n1"} {
@@ -99,7 +99,7 @@ func scopesOfWorkspaces() (out []plan.Scope) {
 	return out
 }
 
-// S7. The property: whatever moves, what is answered from what was kept is what somebody finds who looks at all objects.
+// S7. The property: after any moves, answers from the caches are what a test of all objects finds.
 func TestWorkspacesAnswerLikeTheModelWhateverMoves(t *testing.T) {
 	for seed := range uint64(4) {
 		m := &mover{newLiveCluster(t), rand.New(rand.NewPCG(seed, 5))}
@@ -114,7 +114,7 @@ func TestWorkspacesAnswerLikeTheModelWhateverMoves(t *testing.T) {
 			var asking sync.WaitGroup
 			for _, scope := range scopesOfWorkspaces() {
 				if m.r.IntN(3) == 0 {
-					continue // what is kept for it falls behind
+					continue // its cached result falls behind
 				}
 				for raw, app := range map[string]string{
 					"": "", "sortBy=name": "", "labelSelector=app%3Dx": "x", "fieldSelector=metadata.labels.app%3Dy&sortBy=.metadata.labels.app": "y",
@@ -142,7 +142,8 @@ func TestWorkspacesAnswerLikeTheModelWhateverMoves(t *testing.T) {
 	}
 }
 
-// S7: and a watch, begun again whenever it says so, amounts to the same. (Who goes on behind a version takes the namespaces as they are.)
+// S7: and a watch, started again whenever it ends, amounts to the same. (A client that continues after a version gets the namespaces as
+// they are.)
 func TestWatchesOfWorkspacesConvergeWhateverMoves(t *testing.T) {
 	m := &mover{newLiveCluster(t), rand.New(rand.NewPCG(9, 5))}
 	for range 60 {
@@ -166,7 +167,7 @@ func TestWatchesOfWorkspacesConvergeWhateverMoves(t *testing.T) {
 				if n, _ := strconv.Atoi(v); n >= last {
 					marks++
 				}
-				return marks > 1 // between two marks, what it depends on was looked at
+				return marks > 1 // between two marks, its dependencies were checked
 			})
 		})
 	}
@@ -190,7 +191,7 @@ func TestWatchesOfWorkspacesConvergeWhateverMoves(t *testing.T) {
 	}
 }
 
-// What happens to the namespaces of others ends no watch of a workspace, and what is kept for it is used further.
+// Changes of other workspaces' namespaces end no watch of a workspace, and its cached results stay in use.
 func TestNamespacesOfOthersDoNotConcernAWorkspace(t *testing.T) {
 	c := newLiveCluster(t)
 	c.place("mine", "w1")
@@ -230,7 +231,7 @@ func TestNamespacesOfOthersDoNotConcernAWorkspace(t *testing.T) {
 			}
 			c.claim("mine", "q"+scope.Namespace, "", "x")
 			wantEvent(t, w, "ADDED q"+scope.Namespace)
-			if scope.Namespace == "" { // what concerns it ends it: the namespace of an object that it has shown is another's now
+			if scope.Namespace == "" { // it ends: the namespace of an object that it has shown is in another workspace now
 				c.place("nobodys", "w2")
 				wantEvent(t, w, "ERROR 410")
 			}
@@ -238,7 +239,7 @@ func TestNamespacesOfOthersDoNotConcernAWorkspace(t *testing.T) {
 	}
 }
 
-// S7: a watch that goes on after namespaces have moved goes by where they are now, for objects that come later too.
+// S7: a watch that continues after namespaces have moved uses their present workspaces, also for later objects.
 func TestAPlanThatGoesOnKnowsWhereNamespacesAre(t *testing.T) {
 	c := newLiveCluster(t)
 	c.place("mine", "w1")

@@ -2,7 +2,7 @@ package setting
 
 import "testing"
 
-// Whatever is uploaded: it is taken only with a name that its type is found by again, and a browser is told no type but an image's.
+// Any upload is accepted only with a name from which its type is found again, and browsers get no type but an image's.
 func FuzzCheckImage(f *testing.F) {
 	for _, s := range [][2]string{{"a.png", "\x89PNG\r\n\x1a\n"}, {"a.SVG", "<!DOCTYPE svg><svg/>"}, {"a.svg", "<!DOCTYPE a [<!ENTITY b 'c'>]><svg>&b;</svg>"},
 		{"a.jpg", "\xff\xd8\xff"}, {".ico", "\x00\x00\x01\x00"}, {"svg", "<svg"}} {

@@ -277,7 +277,7 @@ func (c intake) Delete(obj any) error {
 	return nil
 }
 
-// tellSinks tells the sinks of a change that is in the collection.
+// tellSinks sends the sinks a change that is in the collection.
 func (c intake) tellSinks(d *index.Decoded, gone bool) {
 	c.arrived(d.Incoming)
 	sinks := c.subscribers()

@@ -174,7 +174,7 @@ func TestSilentServers(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		fault fault
-		shows bool // that nobody answers is an error; that nothing happens is none
+		shows bool // no answer is an error; no event is none
 	}{
 		{"NeverAnswersAWatch", fault{hangWatch: true}, true},
 		{"TakesAWatchAndSaysNothing", fault{mute: true}, false},

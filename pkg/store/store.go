@@ -39,7 +39,7 @@ type Options struct {
 	Schemas map[schema.GroupResource]index.Schema
 	// Registerer registers the store's metrics; nil for none.
 	Registerer prometheus.Registerer
-	// Clock tells the time; nil for the machine's.
+	// Clock is the time; nil for the machine's.
 	Clock clock.WithTicker
 	// SyncWait is how long a query waits for a kind that has just been started (2 s).
 	SyncWait time.Duration

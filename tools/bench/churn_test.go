@@ -50,7 +50,7 @@ func TestChurnSaysWhatFails(t *testing.T) {
 	}
 }
 
-// Whatever the writers take at a time, and even where they stood still for a moment, a second has churnRate changes.
+// With batches of any size, and even if the writers stood still for a moment, a second has churnRate changes.
 func TestChurnKeepsItsRate(t *testing.T) {
 	for name, w := range map[string]writer{
 		"OneByOne": func(context.Context) (int, error) {

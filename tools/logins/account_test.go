@@ -33,7 +33,7 @@ func (w *site) deviceCode(t *testing.T) string {
 	return answer.UserCode
 }
 
-// account logs somebody in on his own page.
+// account logs a user in on their account page.
 func (w *site) account(t *testing.T, b *chromium.Browser) {
 	t.Helper()
 	b.Visit(w.URL + "/oauth/account")

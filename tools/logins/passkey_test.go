@@ -19,7 +19,7 @@ import (
 	"kapis.dev/ks-apiserver/tools/logins/chromium"
 )
 
-// keyholder is a user as the library of passkeys sees him.
+// keyholder is a user as the library of passkeys sees them.
 type keyholder struct{ keys []webauthn.Credential }
 
 func (*keyholder) WebAuthnID() []byte                           { return []byte("uid-alice") }
@@ -27,7 +27,7 @@ func (*keyholder) WebAuthnName() string                         { return "alice"
 func (*keyholder) WebAuthnDisplayName() string                  { return "Alice" }
 func (k *keyholder) WebAuthnCredentials() []webauthn.Credential { return k.keys }
 
-// ceremony shows the pages of passkeys, and has the library judge what the script sends.
+// ceremony shows the pages of passkeys, and has the library verify what the script sends.
 type ceremony struct {
 	t    *testing.T
 	book *page.Book
@@ -85,7 +85,7 @@ func (c *ceremony) options(v any, err error) string {
 	return string(b)
 }
 
-// judge has the library verify what came of a ceremony.
+// judge has the library verify the result of a ceremony.
 func (c *ceremony) judge(r *http.Request) error {
 	body := []byte(r.PostFormValue("response"))
 	if r.URL.Path == "/oauth/account" {
@@ -144,7 +144,7 @@ func TestScriptOfPasskeysSpeaksWebAuthn(t *testing.T) {
 	if c.verdict != nil || len(c.holder.keys) != 1 {
 		t.Error(c.verdict, len(c.holder.keys))
 	}
-	// The person does not show that it is he: the page says so, and takes another attempt.
+	// The user is not verified: the page says so, and allows another attempt.
 	chromium.Call(b, cdpwebauthn.SetUserVerified, cdpwebauthn.SetUserVerifiedParams{AuthenticatorID: device.AuthenticatorID})
 	b.Visit(w.URL + "/oauth/login")
 	b.Sees("Log in")

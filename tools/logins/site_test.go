@@ -264,7 +264,7 @@ func (w *site) open(t *testing.T, win chromium.Window) *chromium.Browser {
 	return chromium.Open(t, win, patience, w.Certificate())
 }
 
-// user makes a User, or another one of him.
+// user creates a User, or another version of it.
 func (w *site) user(name, pass string, edit func(*iamapi.User)) {
 	hash, err := bcrypt.GenerateFromPassword([]byte(pass), bcrypt.MinCost)
 	if err != nil {

@@ -73,7 +73,7 @@ func valuesOf(t *testing.T, file string) string {
 	return string(text)
 }
 
-// Whoever installs with Helm runs what those run who install with kustomize.
+// An installation by Helm runs the same as one by kustomize.
 func TestTheChartRendersWhatTheOverlaysRender(t *testing.T) {
 	for _, c := range []struct {
 		values string

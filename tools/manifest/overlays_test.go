@@ -121,7 +121,7 @@ func TestTheOverlays(t *testing.T) {
 	}
 }
 
-// robust checks what every deployment of ours has, in whatever overlay.
+// robust checks what every deployment of ours has, in every overlay.
 func robust(t *testing.T, d appsv1.Deployment, priority schedulingv1.PriorityClass) {
 	t.Helper()
 	pod := d.Spec.Template.Spec

@@ -183,7 +183,7 @@ func (nothing) ServerResourcesForGroupVersionWithContext(context.Context, string
 	return nil, errNothing
 }
 
-// U10, U11: docs/memory.md tells what the objects of each kind take, and this is the test that it goes on to be so:
+// U10, U11: docs/memory.md says what the objects of each kind take, and this test verifies that it stays so:
 // `go test ./tools/memory -update` writes it.
 func TestMemoryTable(t *testing.T) {
 	var all []measured

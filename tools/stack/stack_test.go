@@ -261,7 +261,7 @@ func TestStopTellsOfAFailure(t *testing.T) {
 	if err := r.Stop(); err == nil || !strings.Contains(err.Error(), "exit status 1") || !strings.Contains(err.Error(), "found a race") {
 		t.Errorf("error %v", err)
 	}
-	s.forget(r) // or the clean-up tells of it too
+	s.forget(r) // or the clean-up reports it too
 }
 
 func TestDo(t *testing.T) {

@@ -99,7 +99,7 @@ func unzip(t testing.TB, b []byte) []byte {
 	return out
 }
 
-// BenchmarkGzip compares an answer of 64 KiB whose items are compressed already with one that is compressed each time.
+// BenchmarkGzip compares an answer of 64 KiB whose items are already compressed with one that is compressed each time.
 func BenchmarkGzip(b *testing.B) {
 	head, text := bytes.Repeat([]byte("h"), 200), strings.Repeat(`{"kind":"Pod","metadata":{"name":"web-1"}},`, 1500)
 	x := newCompressorPool(1).Get()

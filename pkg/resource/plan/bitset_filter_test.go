@@ -34,7 +34,7 @@ func manyLabels(n int) []string {
 	return pods
 }
 
-// What the sets find is what a test of every object finds, in the order of a sort.
+// The sets find what a test of every object finds, in the order of a sort.
 func TestSetsFindWhatTestsFind(t *testing.T) {
 	planner, kind, snap := manyPods(t, 12_000)
 	filters := []string{
@@ -97,7 +97,7 @@ func TestSetsFindWhatTestsFind(t *testing.T) {
 	}
 }
 
-// inOrder returns refs in an order, as results keep them.
+// inOrder returns refs in an order, as results store them.
 func inOrder(o *Order, snap *index.Snapshot, refs []*index.Ref, ordered bool) []*index.Ref {
 	out := []*index.Ref{}
 	o.NewRows(snap, refs, ordered).Scan(func(r row) bool {

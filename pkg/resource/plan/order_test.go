@@ -52,7 +52,7 @@ func someValue(r *rand.Rand) string {
 	return some[r.IntN(len(some))]
 }
 
-// The property: whatever fields hold, they are in one total preorder.
+// The property: the values of fields of any content are in one total preorder.
 func TestSortValuesAreTotallyOrdered(t *testing.T) {
 	for seed := range uint64(30_000) {
 		r := rand.New(rand.NewPCG(seed, 4))
@@ -70,7 +70,7 @@ func TestSortValuesAreTotallyOrdered(t *testing.T) {
 	}
 }
 
-// Quantities are what Kubernetes takes them for, so far as a float64 tells.
+// Quantities have their values in Kubernetes, within the precision of a float64.
 func TestQuantitiesAreThoseOfKubernetes(t *testing.T) {
 	for _, number := range []string{"0", "1", "-3", "+2", "1.5", "100", "0.001"} {
 		for _, suffix := range []string{"", "n", "u", "m", "k", "M", "G", "T", "P", "E", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei", "e3", "E-2"} {

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// Beyond the bound a workspace depends on all namespaces, as its key says, and is never asked about anew.
+// Beyond the bound a workspace depends on all namespaces, as its key says, and is never checked again.
 func TestStraysAreBounded(t *testing.T) {
 	var s outsiders
 	for i := range maxOutsiders - 1 {

@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// The property: a word is found in pairs where it is in one of their texts, whatever they are made of.
+// The property: a word is found in pairs if it is in one of their texts, of any content.
 func TestWordsAreFoundLikeInDecodedPairs(t *testing.T) {
 	const alphabet = `aAbB:,{}"\<>&.- éÉ0n` + "\n\t\u2028\x01"
 	letters := []rune(alphabet)

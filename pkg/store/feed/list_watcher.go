@@ -63,7 +63,7 @@ type ListWatcher struct {
 	Clock     clock.WithTicker
 	// Decoder returns a decoder for one stream: the end of one may overlap the start of the next.
 	Decoder func() *index.Decoder
-	// NoWatchList tells the reflector to begin with a list, for servers that don't end a stream of
+	// NoWatchList makes the reflector begin with a list, for servers that don't end a stream of
 	// initial events.
 	NoWatchList bool
 	// Known reports whether there is a state that a list must not be older than.

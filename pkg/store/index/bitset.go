@@ -14,7 +14,7 @@ func (s *Snapshot) Set(terms ...Term) Set {
 	return x
 }
 
-// SetOfLabel returns the objects that have a label of the key, whatever its value.
+// SetOfLabel returns the objects that have a label of the key, with any value.
 func (s *Snapshot) SetOfLabel(key string) Set {
 	x := s.empty()
 	x.add(s.labelled(key))

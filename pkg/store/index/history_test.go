@@ -149,7 +149,7 @@ func TestChangesLeadFromAnyPositionToTheSnapshot(t *testing.T) {
 			now := keep(s)
 			for i := range copies {
 				if i%5 != step%5 {
-					continue // the others are left behind for longer
+					continue // the others fall behind further
 				}
 				if !copies[i].follow(t, s) {
 					t.Fatal("the history is not kept")

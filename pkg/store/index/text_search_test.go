@@ -123,7 +123,7 @@ func TestSearchesFollowAModel(t *testing.T) {
 			switch rec := c.get("", name); {
 			case step > 400 && r.IntN(4) == 0:
 				c.Delete("", name, fmt.Sprint(step))
-			case rec == nil || r.IntN(6) == 0: // new, or made anew
+			case rec == nil || r.IntN(6) == 0: // new, or created again
 				uid++
 				c.Set(searchable(t, r, name, fmt.Sprint(uid), step))
 			default:

@@ -136,7 +136,7 @@ func furnish(ctx context.Context) error {
 	}
 }
 
-// person is somebody with a browser, who logs in where he is asked to, and says yes.
+// person is a user with a browser, who logs in where asked to, and consents.
 type person struct {
 	t *testing.T
 	http.Client

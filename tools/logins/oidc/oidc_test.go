@@ -109,7 +109,7 @@ func (b *browser) visit(address, who string) *url.URL {
 	return nil
 }
 
-// login logs somebody in.
+// login logs a user in.
 func login(t *testing.T, b *browser, p idp.Provider, who string) *idp.Identity {
 	t.Helper()
 	begin := idp.Begin{Callback: callback, State: rand.Text() + "&=", Nonce: rand.Text(), Verifier: rand.Text() + rand.Text(), LoginHint: who}

@@ -28,7 +28,7 @@ func retry(b *chromium.Browser, pass string) {
 	b.Types(pass, kb.Enter)
 }
 
-// U30, U33, S12, by keyboard alone: a person of the directory logs in to a client, which learns his groups there.
+// U30, U33, S12, by keyboard alone: a user of the directory logs in to a client, which learns their groups there.
 func TestAPersonOfTheDirectoryLogsInByKeyboardAlone(t *testing.T) {
 	l := slapd.New(t, []string{"carol", "dave"}, []string{"astronomers", "rest"})
 	addProvider(t, "corp", l.Configuration("corp")+"displayName: Example Corp\n")
@@ -70,7 +70,7 @@ func TestAPersonOfTheDirectoryLogsInByKeyboardAlone(t *testing.T) {
 		t.Errorf("after the group is gone: %+v", now)
 	}
 
-	again := p.begin() // he is logged in, and has consented
+	again := p.begin() // the user is logged in, and has consented
 	b.Visit(again.address)
 	if _, who := p.finish(t, b, again); who.Name != "carol" || slices.Contains(who.Groups, "astronomers") {
 		t.Errorf("%+v", who)

@@ -126,7 +126,7 @@ func create(t *testing.T, path string, object map[string]any) {
 	forget(t, path+"/"+object["metadata"].(map[string]any)["name"].(string))
 }
 
-// forget deletes an object at the end of the test, whoever made it.
+// forget deletes an object at the end of the test, even if the product created it.
 func forget(t *testing.T, path string) {
 	t.Helper()
 	t.Cleanup(func() {
@@ -168,7 +168,7 @@ func addProvider(t *testing.T, name, configuration string) {
 	})
 }
 
-// addUser creates a User, and returns when he may log in. The initial password counts as somebody else's where he is new.
+// addUser creates a User, and returns when they can log in. The initial password of a new user counts as set by another user.
 func addUser(t *testing.T, name string, isNew bool) {
 	t.Helper()
 	metadata := map[string]any{"name": name}

@@ -100,7 +100,7 @@ func (p *party) begin() journey {
 	return j
 }
 
-// finish takes the person who comes back, and returns his tokens and what they say of him.
+// finish completes the login of a user who returns, and returns their tokens and claims.
 func (p *party) finish(t *testing.T, b *chromium.Browser, j journey) (*oauth2.Token, claims) {
 	t.Helper()
 	b.Sees("Welcome")

@@ -14,7 +14,7 @@ import (
 	"kapis.dev/ks-apiserver/tools/logins/oidc"
 )
 
-// logInThere logs somebody in at the OpenID provider, which asks who he is, and whether he lets the product in.
+// logInThere logs a user in at the OpenID provider, which asks for the name, and for consent to the product.
 func logInThere(b *chromium.Browser, name string) {
 	b.Press(`a.button[href*="login/op"]`)
 	b.Do(chromedp.WaitVisible(`input[name=login]`), chromedp.SendKeys(`input[name=login]`, name), chromedp.SendKeys(`input[name=password]`, "any"+kb.Enter))
@@ -22,7 +22,7 @@ func logInThere(b *chromium.Browser, name string) {
 	b.Do(chromedp.Click(`form button[type=submit]`))
 }
 
-// U30, U31, U34, TLogout-6: a person of another OpenID provider chooses his name, and logs out here and there.
+// U30, U31, U34, TLogout-6: a user of another OpenID provider chooses their name, and logs out here and there.
 func TestAPersonOfAnotherProviderRegistersAndLogsOut(t *testing.T) {
 	op := oidc.Start(
 		t,
@@ -85,7 +85,7 @@ func TestAPersonOfAnotherProviderRegistersAndLogsOut(t *testing.T) {
 	j = p.begin()
 	b.Visit(j.address)
 	b.Sees("Log in")
-	logInThere(b, "jane") // it asks him again
+	logInThere(b, "jane") // it asks again
 	p.allow(b)
 	if _, who := p.finish(t, b, j); who.Name != "jane-of-op" {
 		t.Errorf("%+v", who)

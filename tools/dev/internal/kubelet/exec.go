@@ -97,7 +97,7 @@ func (p *pods) runOnTerminal(cmd *exec.Cmd, in io.Reader, out io.Writer, resize 
 	return err
 }
 
-// setSize tells a terminal its size. It goes through SyscallConn, since the terminal may be closed at the same moment.
+// setSize sets the size of a terminal. It uses SyscallConn, since the terminal may be closed at the same moment.
 func setSize(terminal *os.File, size remotecommand.TerminalSize) {
 	conn, err := terminal.SyscallConn()
 	if err != nil {

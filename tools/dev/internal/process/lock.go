@@ -11,7 +11,7 @@ import (
 var ErrLocked = errors.New("another process holds the lock")
 
 // Lock takes the lock of file without waiting, or fails with ErrLocked. The kernel releases it when the returned file is
-// closed or the process ends, so that no stale lock can be left behind; children do not inherit it.
+// closed or the process ends, so that no stale lock can be left; children do not inherit it.
 func Lock(file string) (*os.File, error) {
 	f, err := os.OpenFile(file, os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {

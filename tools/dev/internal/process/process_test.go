@@ -32,7 +32,7 @@ func TestMain(m *testing.M) {
 	case "broken":
 		fmt.Println("cannot")
 		os.Exit(3)
-	case "parent": // starts a child, tells its number, and dies without a chance to clean up
+	case "parent": // starts a child, prints its number, and dies without a chance to clean up
 		cmd := fake("stubborn")
 		if err := NewSpawner().Start(cmd); err != nil {
 			panic(err)
@@ -224,7 +224,7 @@ func TestKillMarkedSparesTheCaller(t *testing.T) {
 
 func TestChildrenDieWithAParentThatIsKilled(t *testing.T) {
 	cmd := fake("parent")
-	out, err := cmd.Output() // returns when nobody has the pipe open: the parent, and the child, which inherits none
+	out, err := cmd.Output() // returns when no process has the pipe open: the parent, and the child, which inherits none
 	var exit *exec.ExitError
 	if !errors.As(err, &exit) {
 		t.Fatalf("the parent ended with %v", err)
