@@ -68,7 +68,7 @@ func newWorld(t *testing.T, access string, more http.Handler) *world {
 	return w
 }
 
-// bearer lets through to next who comes with a token of the registry's own token server.
+// bearer passes requests with a token of the registry's own token server on to next.
 func (w *world) bearer(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 		if r.Header.Get("Authorization") != "Bearer of-ann" {

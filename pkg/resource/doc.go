@@ -29,7 +29,7 @@
 //   - A condition always has Holds, which tests one record; terms, without and label say how an index finds the same
 //     objects. So every plan can be answered by testing all objects, and any faster way must give the same result
 //     (property_test.go compares all of them with a model that does that).
-//   - Scope comes first and the caller's filters after it: no filter and no expression looks at an object that is out of
+//   - Scope comes first and the caller's filters after it: no filter and no expression tests an object that is out of
 //     scope. Scope.Part restricts a plan to what the caller may see, before anything is counted: items, totals, facets and
 //     entity tags depend on nothing else.
 //   - Every order is total: it ends in namespace and name. Descending is ascending, read from the other end.

@@ -33,13 +33,13 @@
 //
 // Faults:
 //
-//   - What goes wrong on the way from kube-apiserver degrades one kind: its objects stay as they were, its
-//     Condition says why and since when, and it is tried until it is well. A watch that was cut off, that hangs or
-//     that is silent goes on where it was; only where kube-apiserver no longer knows what was missed (410)
-//     everything is read again, and what is gone is deleted. Nothing that waits looks at the time of day.
-//   - An object that can't be read is a fault of its kind, and is not left out: what is missing widens as much as it
-//     narrows, since second factors, locks and quotas are objects too. So everything that kube-apiserver takes of an object
-//     must be readable here, and the bounds below lie above its own.
+//   - An error in reading from kube-apiserver degrades one kind: its objects stay as they were, its Condition says why
+//     and since when, and reading is retried until it succeeds. A watch that was cut off, that hangs or that is silent
+//     continues where it was; only where kube-apiserver no longer knows what was missed (410) is everything read again,
+//     and what is gone deleted. No wait depends on the time of day.
+//   - An object that can't be read is a fault of its kind, and is not left out: a missing object may widen rights as
+//     well as narrow them, since second factors, locks and quotas are objects too. So every object that kube-apiserver
+//     accepts must be readable here, and the bounds below are above its own.
 //   - What is read again is never older than what was known, whichever kube-apiserver answers: it is a stream of initial
 //     events or a list without a resource version, both of which are consistent reads. Only the first list of a kind that
 //     feeds no sink may be of any age. Resource versions are not compared: a restored backup of etcd sets them back, and is right.
@@ -49,18 +49,18 @@
 //	an object                        32 MiB, nested 10000 deep (kube-apiserver: about 3 MiB, 10000)
 //	a query for a kind just begun    waits 2 s, then 503            Options.SyncWait
 //	a query for a resource version   waits 3 s, then 504            Options.VersionWait
-//	a kind that no one asks for      30 min; one that feeds stays   Options.IdleAfter
+//	a kind without requests          30 min; one that feeds stays   Options.IdleAfter
 //	a first list                     30 s without a byte, 300 s in all; then it is tried again
 //	a request without an answer      30 s, then it is sent again
 //	a watch without a byte           2 min, then it is opened again (kube-apiserver sends a bookmark each minute)
 //	between two attempts             200 ms, doubled up to 15 s
 //	history of a kind                8192 changes, and of versions that only it keeps 8 MiB or a tenth of the kind's JSON
 //	ranges that a snapshot remembers 1024
-//	an index of texts                kinds of 4096 objects and more; 16 MiB or a tenth of the kind's JSON; 5 min unused
-//	a search                         texts of 3 bytes and more; where more than an eighth of the objects is left, it says no
+//	a text index                     kinds of 4096 objects and more; 16 MiB or a tenth of the kind's JSON; 5 min unused
+//	a search                         texts of 3 bytes and more; where more than an eighth of the objects is left, it is not used
 //	caches of one namespace          64, 5 min unused, 256 MiB together, a quarter of that for one: 413; 429 where
 //	                                 all are being watched (Options.Namespaces, NamespaceIdle, NamespaceBytes)
 //
-// The objects themselves have no bound: memory follows the kinds that are asked for (docs/memory.md), and the metrics
-// ks_cache_* say which.
+// The objects themselves have no bound: memory depends on the kinds that are requested (docs/memory.md), and the metrics
+// ks_cache_* show which.
 package store

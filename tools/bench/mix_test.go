@@ -28,7 +28,7 @@ func mixCluster(t *testing.T) *fake.Clientset {
 	return kube
 }
 
-// Who reads the figures is told the truth about what changed.
+// The description of a mix is true.
 func TestAMixIsWhatItIsSaidToBe(t *testing.T) {
 	kube := mixCluster(t)
 	m, err := newMix(t.Context(), kube, mixWriters)

@@ -87,7 +87,7 @@ func TestEveryMetricIsFound(t *testing.T) {
 	}
 }
 
-// rules are the alerts, as far as they are looked at here.
+// rules are the alerts, as far as they are checked here.
 type rules struct {
 	Spec struct {
 		Groups []struct {

@@ -43,7 +43,7 @@ const drift = 0.05
 // measured is the memory of one kind.
 type measured struct {
 	resource string
-	json     float64 // bytes of an object's JSON as it is kept
+	json     float64 // bytes of an object's JSON as it is cached
 	heap     float64 // bytes of memory for an object
 	bound    float64 // of heap / json
 }
@@ -165,7 +165,7 @@ func (k *kind) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		fmt.Fprintf(w, `{"type":"ADDED","object":%s}`+"\n", k.object(i))
 	}
 	fmt.Fprintln(w, `{"type":"BOOKMARK","object":{"metadata":{"resourceVersion":"9000000","annotations":{"k8s.io/initial-events-end":"true"}}}}`)
-	_ = http.NewResponseController(w).Flush() // who is gone sees nothing
+	_ = http.NewResponseController(w).Flush() // a client that has disconnected sees nothing
 	<-r.Context().Done()
 }
 

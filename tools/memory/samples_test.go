@@ -346,7 +346,7 @@ func event(i int) object {
 	}
 }
 
-// The data of these two is not kept.
+// The data of these two is not cached.
 func configMap(i int) object {
 	return object{
 		"kind": "ConfigMap", "apiVersion": "v1", "metadata": metadata(i, fmt.Sprintf("checkout-config-%d", i), space(i), app(i)),

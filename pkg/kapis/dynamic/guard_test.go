@@ -51,7 +51,7 @@ func newGuardedWorld(t *testing.T) (*world, *strict) {
 		switch {
 		case s.method == http.MethodGet:
 			return http.StatusOK, roleNow
-		case strings.Contains(s.body, "evil"): // what comes of it
+		case strings.Contains(s.body, "evil"): // the outcome
 			return http.StatusOK, evilRole
 		}
 		return http.StatusOK, goodRole

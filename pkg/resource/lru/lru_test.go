@@ -29,7 +29,7 @@ func TestKeptIsBounded(t *testing.T) {
 	if c.Resize("23", at("23"), 401); c.byKey["23"] != nil {
 		t.Error("an entry above the bound of one is kept")
 	}
-	c.Resize("22", new(int), 1) // not what is kept under the key
+	c.Resize("22", new(int), 1) // not the value of the key
 	if got := c.byKey["22"].Value.(*entry[*int]).bytes; got != 300 {
 		t.Errorf("a value that is not kept was weighed: %d", got)
 	}

@@ -23,7 +23,7 @@ type Kind struct {
 	Params []string
 	// Plan adds what a filter needs that is more than a comparison with a field.
 	Plan func(b *Builder) error
-	// NameField is 1 more than the position of a field that the name filter looks at too.
+	// NameField is 1 more than the position of a field that the name filter also searches.
 	NameField int
 	// Annotation is what another kind knows of the objects, nil for nothing.
 	Annotation *DerivedAnnotation

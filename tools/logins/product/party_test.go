@@ -25,7 +25,7 @@ type party struct {
 	oauth2.Config
 	provider *oidc.Provider
 	ctx      context.Context
-	// landed gets the query of each person who comes back from a login, and left of each who comes back from a logout.
+	// landed receives the query of each user who returns from a login, and left of each who returns from a logout.
 	landed, left chan url.Values
 }
 
