@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// Both generations' names are read; a provider that is wrong is not for this package to find, and none shows what it holds.
+// Both generations' names are read; this package does not validate providers, and none shows its content.
 func TestIdentityProvidersAreKeptAsTheyAre(t *testing.T) {
 	for name, text := range map[string]string{
 		"v4":   "authentication:\n  identityProviders:\n  - name: corp\n    scopez: 1\n    provider: {clientSecret: canary, nested: {aB: 1}}\n",

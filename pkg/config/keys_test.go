@@ -8,7 +8,7 @@ import (
 
 const strong = "8Jx2QmVnB5tY7wRcKp3LsHdF9gZaEu4W"
 
-// S31: an empty, blank, short or well-known secret, and the program does not start.
+// S31: with an empty, blank, short or well-known secret the program does not start.
 func TestSecretOfAnOlderInstallation(t *testing.T) {
 	for name, test := range map[string]struct {
 		secret, until string

@@ -26,7 +26,7 @@ import (
 	"kapis.dev/ks-apiserver/tools/stack"
 )
 
-// fakeProduct serves the lists as ks-apiserver does, out of a cluster that is a fake, too.
+// fakeProduct serves the lists as ks-apiserver does, from a fake cluster.
 type fakeProduct struct {
 	kube       *fake.Clientset
 	plain      bool // no ETag and no compression

@@ -118,7 +118,7 @@ func contents(t *testing.T, folder string) map[string]string {
 	return found
 }
 
-// Nothing of the folder, of the day or of the person's settings is in an image.
+// Nothing of the folder, of the day or of the user's settings is in an image.
 func TestTwoBuildsHaveOneDigest(t *testing.T) {
 	first := build(t, "linux/"+runtime.GOARCH)
 	digests := must(t, first)
@@ -341,7 +341,7 @@ func unpack(t *testing.T, img v1.Image) map[string]unpacked {
 	return files
 }
 
-// docker load names the image as the person did.
+// docker load names the image as the user did.
 func TestTheNameOfAnArchive(t *testing.T) {
 	b := build(t, "linux/amd64")
 	b.Registry, b.Tag = "registry.example.com:5000/team", "v1.2-dirty"

@@ -29,7 +29,7 @@ func serve(t *testing.T, filter func(http.Handler) http.Handler) string {
 	return strings.TrimPrefix(server.URL, "http://")
 }
 
-// open is the filter of a registry that takes everything.
+// open is the filter of a registry that accepts everything.
 func open(h http.Handler) http.Handler { return h }
 
 // credentials makes docker's configuration for this test.

@@ -6,7 +6,7 @@ import (
 	"kapis.dev/ks-apiserver/tools/logins/chromium"
 )
 
-// What the inspection can't see it does not guard.
+// What the inspection can't find it does not protect.
 func TestInspectionSeesFaults(t *testing.T) {
 	w := newSite(t)
 	b := w.open(t, chromium.Desktop())

@@ -50,7 +50,7 @@ type site struct {
 	factors *factor.Store
 }
 
-// objects are where second factors and API keys live: a map.
+// objects stores second factors and API keys in a map.
 type objects[T metav1.Object] struct {
 	mu   sync.Mutex
 	all  map[string]T
@@ -99,7 +99,7 @@ func (o *objects[T]) Delete(_ context.Context, name string, _ metav1.Preconditio
 	return nil
 }
 
-// sessions is where sessions live: a map.
+// sessions stores sessions in a map.
 type sessions struct {
 	mu      sync.Mutex
 	objects map[string]*v1alpha1.Session
@@ -162,10 +162,10 @@ func (s *sessions) Delete(_ context.Context, name string, _ types.UID) error {
 	return nil
 }
 
-// client is an application that people log in to.
+// client is an application that users log in to.
 type client struct {
 	*httptest.Server
-	// landed gets the query that each person comes back with.
+	// landed receives the query with which each user returns.
 	landed chan string
 }
 

@@ -88,7 +88,7 @@ func overlay(t *testing.T, folder ...string) objects {
 	return all
 }
 
-// The overlays differ in how many replicas there are and in what protects them, and in nothing else.
+// The overlays differ in how many replicas there are and in their protection, and in nothing else.
 func TestTheOverlays(t *testing.T) {
 	for _, c := range []struct {
 		folder            []string

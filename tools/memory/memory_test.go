@@ -31,7 +31,7 @@ var update = flag.Bool("update", false, "write docs/memory.md")
 
 const memoryDoc = "../../docs/memory.md"
 
-// Of every kind as much is kept as gives these, so that what the heap holds besides is no part of the figure.
+// Enough objects of every kind are cached to reach these, so that the rest of the heap does not affect the figure.
 const (
 	measuredBytes = 12 << 20
 	measuredMost  = 16_000
@@ -52,7 +52,7 @@ func (m measured) ratio() float64 { return m.heap / m.json }
 
 func (m measured) mebibytes() float64 { return 1000 * m.heap / (1 << 20) }
 
-// measure lets a store follow enough objects of a kind to see what one takes.
+// measure lets a store cache enough objects of a kind to measure what one takes.
 func measure(t *testing.T, k sample) measured {
 	t.Helper()
 	size := 0
@@ -92,7 +92,7 @@ func measure(t *testing.T, k sample) measured {
 	}
 }
 
-// indexed is what the index of rights keeps of one object.
+// indexed is what the index of rights stores of one object.
 type indexed struct {
 	resource string
 	heap     float64
@@ -101,7 +101,7 @@ type indexed struct {
 // bound is the memory that the index of rights may take for an object.
 const bound = 600
 
-// index lets an index of rights follow objects of a kind, and sees what one takes. ok is false for a kind that it does not follow.
+// index feeds objects of a kind to an index of rights, and measures what one takes. ok is false for a kind that it does not read.
 func index(t *testing.T, k sample) (out indexed, ok bool) {
 	t.Helper()
 	x, err := rbac.NewIndex()
@@ -235,7 +235,7 @@ func TestMemoryTable(t *testing.T) {
 	}
 }
 
-// sum is the memory of the people and rights of a large installation, all of it.
+// sum is the memory of all users and rights of a large installation.
 func sum(all []measured, rights []indexed) string {
 	number := map[string]float64{
 		"users.iam.kubesphere.io": 10_000, "globalrolebindings.iam.kubesphere.io": 10_000, "workspacerolebindings.iam.kubesphere.io": 10_000,

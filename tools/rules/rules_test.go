@@ -35,7 +35,7 @@ func TestATestThatWasSkippedHoldsNothing(t *testing.T) {
 	}
 }
 
-// skipped is a test that was skipped after it said what it holds.
+// skipped is a test that was skipped after it named its rules.
 type skipped struct {
 	testing.TB
 	cleanup func()
@@ -67,7 +67,7 @@ func TestTheDocumentIsWrittenAndCompared(t *testing.T) {
 	}
 }
 
-// The threat model promises by the ids of rules: each is a row of a table, which names the tests that hold it.
+// The threat model promises by the ids of rules: each is a row of a table, which names the tests that verify it.
 func TestEveryRuleOfTheThreatModelHasARow(t *testing.T) {
 	const docs = "../../docs/"
 	var tables string

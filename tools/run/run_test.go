@@ -41,7 +41,7 @@ func TestMain(m *testing.M) {
 	}
 }
 
-// screen is what the person sees.
+// screen is what the user sees.
 type screen struct {
 	mu sync.Mutex
 	b  bytes.Buffer

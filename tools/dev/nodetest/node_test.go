@@ -22,7 +22,7 @@ import (
 // within bounds every wait: a busy machine takes long.
 const within = 3 * time.Minute
 
-// podYAML is a pod that only the real node takes. It logs, serves HTTP, and has a Secret mounted.
+// podYAML is a pod that runs only on the real node. It logs, serves HTTP, and has a Secret mounted.
 const podYAML = `apiVersion: v1
 kind: Pod
 metadata:

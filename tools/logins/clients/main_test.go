@@ -223,7 +223,7 @@ func (p *person) visit(address, want string) *url.URL {
 	return at
 }
 
-// letIn types the code of a device, and says yes.
+// letIn types the code of a device, and confirms it.
 func (p *person) letIn(code string) {
 	p.t.Helper()
 	at, page, _ := p.fetch(issuer+"/oauth/device", nil)

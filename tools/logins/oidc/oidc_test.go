@@ -128,7 +128,7 @@ func login(t *testing.T, b *browser, p idp.Provider, who string) *idp.Identity {
 	return person
 }
 
-// put says something of a person to the provider.
+// put sets an attribute of a user at the provider.
 func put(t *testing.T, address string) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodPut, address, http.NoBody)

@@ -12,7 +12,7 @@ import (
 	"kapis.dev/ks-apiserver/tools/slapd"
 )
 
-// complaint is what the page says went wrong, once it says what it should.
+// complaint returns the error message of the page, once it is the expected one.
 func complaint(t *testing.T, b *chromium.Browser, want string) {
 	t.Helper()
 	b.Until(`document.readyState === "complete" && document.querySelector("#error") !== null`)

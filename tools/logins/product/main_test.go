@@ -29,7 +29,7 @@ const (
 	usersPath   = "/apis/iam.kubesphere.io/v1beta1/users"
 )
 
-// product is the one stack that all tests of the package share: authority vouches for its https address, issuer is what that is called, and
+// product is the one stack that all tests of the package share: authority is the CA of its https address, issuer is its issuer, and
 // admin is the administrator's token.
 var product struct {
 	*stack.Stack
@@ -82,7 +82,7 @@ func start(dir string) error {
 	return err
 }
 
-// look finds out what tests need to know of the product.
+// look reads what tests need to know about the product.
 func look(ctx context.Context) error {
 	raw, err := os.ReadFile(filepath.Join(product.Dir, "tls-ca.crt"))
 	if err != nil {
@@ -101,7 +101,7 @@ func look(ctx context.Context) error {
 	return err
 }
 
-// ask asks the product as the administrator.
+// ask sends a request to the product as the administrator.
 func ask(t *testing.T, method, path string, body any, code int) stack.Response {
 	t.Helper()
 	req := stack.Request{Method: method, Path: path, Token: product.admin}
@@ -188,7 +188,7 @@ func addUser(t *testing.T, name string, isNew bool) {
 	})
 }
 
-// await asks until there is no error.
+// await retries until there is no error.
 func await(t *testing.T, what string, try func() error) {
 	t.Helper()
 	tick := time.NewTicker(50 * time.Millisecond)
@@ -207,7 +207,7 @@ func await(t *testing.T, what string, try func() error) {
 	}
 }
 
-// grant asks for tokens as the console does, and returns the code and the members of the answer.
+// grant requests tokens as the console does, and returns the code and the members of the answer.
 func grant(t *testing.T, form url.Values) (int, map[string]any) {
 	t.Helper()
 	form.Set("client_id", "kubesphere")

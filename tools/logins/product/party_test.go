@@ -29,7 +29,7 @@ type party struct {
 	landed, left chan url.Values
 }
 
-// claims are what a party learns of a person.
+// claims are what a party learns about a user.
 type claims struct {
 	Name   string   `json:"preferred_username"`
 	Email  string   `json:"email"`
