@@ -12,7 +12,7 @@ import (
 	"kapis.dev/ks-apiserver/tools/slapd"
 )
 
-// complaint returns the error message of the page, once it is the expected one.
+// complaint waits for the error message of the page, and checks that it contains want.
 func complaint(t *testing.T, b *chromium.Browser, want string) {
 	t.Helper()
 	b.Until(`document.readyState === "complete" && document.querySelector("#error") !== null`)
