@@ -208,7 +208,7 @@ func (q *escalationCheck) missingOf(at authz.BindingScope, role authz.RoleRef) (
 	if !found || len(missing) > 0 {
 		return missing, found
 	}
-	if soon := q.guard.Known.keptIn(role, at); len(soon) > 0 {
+	if soon := q.guard.Known.pendingRules(role, at); len(soon) > 0 {
 		missing = q.guard.Holdings.Missing(q.By, at, soon)
 	}
 	return missing, true

@@ -42,9 +42,9 @@ func (o *object) aggregates() bool {
 	return t.RoleSelector != nil || before || auto == "true" || len(o.Rules) == 0 && len(t.TemplateNames) > 0
 }
 
-// keptIn returns the rules that a role at a scope is about to have, if it does not have them yet: those of its templates, and of the
+// pendingRules returns the rules that a role at a scope is about to have, if it does not have them yet: those of its templates, and of the
 // pattern of its name.
-func (k *Cache) keptIn(role authz.RoleRef, at authz.BindingScope) []rbacv1.PolicyRule {
+func (k *Cache) pendingRules(role authz.RoleRef, at authz.BindingScope) []rbacv1.PolicyRule {
 	if k == nil {
 		return nil
 	}

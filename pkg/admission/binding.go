@@ -24,8 +24,8 @@ func (q *escalationCheck) binding(scope request.Scope) error {
 			return err
 		}
 	}
-	at := q.now.place(scope, q.Namespace)
-	same := q.updates() && at == q.old.place(scope, q.Namespace) && q.now.RoleRef == q.old.RoleRef
+	at := q.now.scopeOf(scope, q.Namespace)
+	same := q.updates() && at == q.old.scopeOf(scope, q.Namespace) && q.now.RoleRef == q.old.RoleRef
 	fresh, system := 0, false
 	for _, s := range q.now.Subjects {
 		if same && slices.Contains(q.old.Subjects, s) {

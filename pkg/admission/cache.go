@@ -43,7 +43,7 @@ type template struct {
 // grant is a role that a group has, by a binding.
 type grant struct {
 	binding bindingKey
-	place   authz.BindingScope
+	scope   authz.BindingScope
 	role    authz.RoleRef
 }
 
@@ -125,8 +125,8 @@ func (k *Cache) chosen(scope request.Scope, t *iamv1beta1.AggregationRoleTemplat
 	return out
 }
 
-// strangers returns the names that no template of a scope has.
-func (k *Cache) strangers(scope request.Scope, names []string) []string {
+// unknownTemplates returns the names that no template of a scope has.
+func (k *Cache) unknownTemplates(scope request.Scope, names []string) []string {
 	if k == nil {
 		return names
 	}
@@ -238,7 +238,7 @@ func (s bindingSink) Set(o *store.Object) {
 			}
 		}
 	}
-	g := grant{key, v.place(s.scope, o.Namespace), authz.RoleRef{Scope: s.scope, Namespace: o.Namespace, Name: v.RoleRef.Name}}
+	g := grant{key, v.scopeOf(s.scope, o.Namespace), authz.RoleRef{Scope: s.scope, Namespace: o.Namespace, Name: v.RoleRef.Name}}
 	for _, subject := range v.Subjects {
 		if subject.Kind == rbacv1.GroupKind && !slices.Contains(s.bound[key], subject.Name) {
 			s.grants[subject.Name] = append(s.grants[subject.Name], g)

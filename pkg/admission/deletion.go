@@ -65,7 +65,7 @@ func (q deletionCheck) deleteRole(scope request.Scope) error {
 	if err := q.keepsAdministrator(); err != nil {
 		return err
 	}
-	at := q.old.place(scope, q.Namespace)
+	at := q.old.scopeOf(scope, q.Namespace)
 	again := q.guard.Known.patternRules(authz.RoleRef{Scope: scope, Namespace: q.Namespace, Name: q.Name}, at)
 	if _, conditional := q.old.Metadata.Annotations[iamv1beta1.AnnotationCELCondition]; !conditional {
 		again = added(again, q.old.Rules)
@@ -87,11 +87,11 @@ func (q deletionCheck) deleteBuiltinRole() error {
 func (q deletionCheck) deleteGroup() error {
 	home := q.old.workspace()
 	for _, g := range q.guard.Known.grantsOf(q.Name) {
-		if q.isHome(g.place, home) {
+		if q.isHome(g.scope, home) {
 			continue
 		}
-		gvr := iamv1beta1.SchemeGroupVersion.WithResource(bindingsOf(g.place.Scope))
-		if ok, err := q.mayDelete(g.place, gvr, g.binding.namespace, g.binding.name); err != nil {
+		gvr := iamv1beta1.SchemeGroupVersion.WithResource(bindingsOf(g.scope.Scope))
+		if ok, err := q.mayDelete(g.scope, gvr, g.binding.namespace, g.binding.name); err != nil {
 			return err
 		} else if ok {
 			continue
@@ -128,7 +128,7 @@ func (q *escalationCheck) ownersChange() error {
 	if !q.updates() {
 		of = &q.now
 	}
-	at := of.place(scopeOf(q.GVR.Resource), q.Namespace)
+	at := of.scopeOf(scopeOf(q.GVR.Resource), q.Namespace)
 	if ok, err := q.mayDelete(at, q.GVR, q.Namespace, q.Name); err != nil {
 		return err
 	} else if !ok {

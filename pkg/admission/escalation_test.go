@@ -314,7 +314,7 @@ func shrunk(t testing.TB, objects map[key]*object, writes []write) (map[key]*obj
 	return objects, writes
 }
 
-func told(objects map[key]*object, writes []write) string {
+func describe(objects map[key]*object, writes []write) string {
 	var b strings.Builder
 	for k, o := range objects {
 		fmt.Fprintf(&b, "\nthere is %v: %s", k, o.raw())
@@ -347,7 +347,7 @@ func TestNoWriteGivesWhatItsWriterDoesNotHold(t *testing.T) {
 			wrong, after := p.judge(&w, before, was)
 			if wrong != "" {
 				objects, writes := shrunk(t, objects, writes)
-				t.Fatalf("seed %d: %s%s", seed, broken(t, objects, writes), told(objects, writes))
+				t.Fatalf("seed %d: %s%s", seed, broken(t, objects, writes), describe(objects, writes))
 			}
 			before = after
 		}

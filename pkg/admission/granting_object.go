@@ -70,8 +70,8 @@ func decodeInto(raw []byte, into any) error {
 
 func (o *object) workspace() string { return o.Metadata.Labels[tenantv1beta1.LabelWorkspace] }
 
-// place returns the scope at which a role or a binding counts. One of a workspace that does not say which counts as one for all of them.
-func (o *object) place(scope request.Scope, namespace string) authz.BindingScope {
+// scopeOf returns the scope at which a role or a binding counts. One of a workspace that does not say which counts as one for all of them.
+func (o *object) scopeOf(scope request.Scope, namespace string) authz.BindingScope {
 	switch scope {
 	case request.Workspace:
 		if w := o.workspace(); w != "" {
@@ -129,14 +129,14 @@ func lacks(u user.Info, at authz.BindingScope, missing []rbacv1.PolicyRule) stri
 		if i > 0 {
 			b.WriteString(", ")
 		}
-		b.WriteString(told(&missing[i]))
+		b.WriteString(describe(&missing[i]))
 	}
 	b.WriteString("; ask somebody who holds it")
 	return b.String()
 }
 
-// told returns a rule for people: "get, list pods.apps (a, b)".
-func told(r *rbacv1.PolicyRule) string {
+// describe returns a rule for people: "get, list pods.apps (a, b)".
+func describe(r *rbacv1.PolicyRule) string {
 	out := few(r.Verbs) + " "
 	if len(r.NonResourceURLs) > 0 {
 		return out + few(r.NonResourceURLs)

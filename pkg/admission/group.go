@@ -96,12 +96,12 @@ func (q *escalationCheck) join(group string) error {
 		return q.mayBindGroup(group, "bindings of rbac.authorization.k8s.io name the group, and whoever is in it has what they grant")
 	}
 	for _, g := range q.guard.Known.grantsOf(group) {
-		switch missing, found := q.missingOf(g.place, g.role); {
+		switch missing, found := q.missingOf(g.scope, g.role); {
 		case !found: // a role that is created later would be the group's
 			return q.mayBindGroup(group, fmt.Sprintf("the group is bound to the %s %q, which is not there", rolesOf(g.role.Scope), g.role.Name))
 		case len(missing) > 0:
 			return q.mayBindGroup(group, fmt.Sprintf("the group has the %s %q: %s", rolesOf(g.role.Scope), g.role.Name,
-				lacks(q.By, g.place, missing)))
+				lacks(q.By, g.scope, missing)))
 		}
 	}
 	return nil

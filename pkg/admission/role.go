@@ -29,8 +29,8 @@ func (q *escalationCheck) role(scope request.Scope) error {
 			return err
 		}
 	}
-	at := q.now.place(scope, q.Namespace)
-	whole := !q.updates() || at != q.old.place(scope, q.Namespace) || wider(&q.now, &q.old)
+	at := q.now.scopeOf(scope, q.Namespace)
+	whole := !q.updates() || at != q.old.scopeOf(scope, q.Namespace) || wider(&q.now, &q.old)
 	rules := q.now.Rules
 	if !whole {
 		rules = added(rules, q.old.Rules)
@@ -74,7 +74,7 @@ func (q *escalationCheck) templates(at authz.BindingScope, scope request.Scope, 
 			return nil, err
 		}
 	}
-	if unknown := q.guard.Known.strangers(scope, isNew(now.TemplateNames, before.TemplateNames)); len(unknown) > 0 {
+	if unknown := q.guard.Known.unknownTemplates(scope, isNew(now.TemplateNames, before.TemplateNames)); len(unknown) > 0 {
 		why := "there are no role templates of the scope " + scope.Label() + " with these names, or they are not known yet: " + few(unknown)
 		if err := q.mayEscalate(at, resource, why); err != nil {
 			return nil, err

@@ -64,7 +64,7 @@ func (w *world) Leftovers(workspace string) (namespaces, bindings bool) {
 func (w *world) Held(u user.Info, p authz.BindingScope) (out []authz.Grant) {
 	for _, name := range append([]string{u.GetName()}, prefixed(u.GetGroups())...) {
 		for _, role := range w.bound[name+"@"+p.String()] {
-			out = append(out, authz.Grant{Place: p, Role: role})
+			out = append(out, authz.Grant{Scope: p, Role: role})
 		}
 	}
 	return out

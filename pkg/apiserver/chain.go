@@ -28,15 +28,15 @@ func (p *components) chain(answer http.Handler) http.Handler {
 		filter.Limit(filter.MaxBody),
 		filter.Upgrade,
 		filter.Audit(audit.None{}, time.Now), // before authentication, so that refused logins are seen too
-		filter.Authentication{Authenticator: p.who, Judged: judgesItself, Proxies: p.proxies, Source: p.accounts.sourceOf}.Wrap,
+		filter.Authentication{Authenticator: p.who, VerifiesItself: verifiesItself, Proxies: p.proxies, Source: p.accounts.sourceOf}.Wrap,
 		filter.Cluster(p.cfg.Multicluster.ClusterName, p.cfg.Multicluster.HostClusterName, "host"),
 		filter.Authorize(p.may),
 		filter.Route(p.kube),
 	)
 }
 
-// judgesItself reports whether an endpoint verifies the Authorization header itself, so that the chain must not.
-func judgesItself(r *request.Info) bool { return oauth.OwnsCredentials(r.Path) }
+// verifiesItself reports whether an endpoint verifies the Authorization header itself, so that the chain must not.
+func verifiesItself(r *request.Info) bool { return oauth.OwnsCredentials(r.Path) }
 
 // authenticator lists the authenticators.
 func (p *components) authenticator() authenticator.Request {

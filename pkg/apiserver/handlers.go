@@ -54,7 +54,7 @@ func (p routes) webServices() []*restful.WebService {
 	kinds := &dynamic.Handler{Resources: p.resources, Streams: p.streams, Authorizer: p.may, AsCaller: p.caller(), Kube: p.kube,
 		Guard: p.guard}
 	if p.members != nil {
-		kinds.Glimpse = p.members.Glimpse
+		kinds.ReducedQuery = p.members.ReducedQuery
 	}
 	versions := kapisversion.Handler{Kubernetes: func() *apimachineryversion.Info { return p.kubernetes }}
 

@@ -96,7 +96,7 @@ func (r *router) SelectRoute(all []*restful.WebService, req *http.Request) (*res
 
 // mayPass reports whether a route may answer a request with this decision on it.
 func mayPass(d authz.Decision, route *restful.Route) bool {
-	return d.Permits(route.Metadata[web.MetadataPart] == true)
+	return d.Permits(route.Metadata[web.MetadataPartialList] == true)
 }
 
 // withTypes adds the accepted media types to the refusal of a body.

@@ -76,9 +76,9 @@ func TestTheShortWayLeadsWhereCurlyRouterDoes(t *testing.T) {
 func listsOf(answer string) *restful.WebService {
 	ws := new(restful.WebService).Path("/kapis/lists.example/v1").Produces(restful.MIME_JSON)
 	to := func(_ *restful.Request, resp *restful.Response) { _, _ = io.WriteString(resp, answer) }
-	ws.Route(ws.GET("/marked").To(to).Metadata(web.MetadataPart, true))
+	ws.Route(ws.GET("/marked").To(to).Metadata(web.MetadataPartialList, true))
 	ws.Route(ws.GET("/unmarked").To(to))
-	ws.Route(ws.GET("/wrong").To(to).Metadata(web.MetadataPart, "true"))
+	ws.Route(ws.GET("/wrong").To(to).Metadata(web.MetadataPartialList, "true"))
 	return ws
 }
 

@@ -38,8 +38,8 @@ type RoleRef struct {
 
 // Grant is a binding of a role to a subject, as far as it matters for a request.
 type Grant struct {
-	// Place is where it grants, Binding its name (with its namespace, if it has one, in Role).
-	Place   BindingScope
+	// Scope is where it grants, Binding its name (with its namespace, if it has one, in Role).
+	Scope   BindingScope
 	Binding string
 	Role    RoleRef
 	// Subject is the subject that the role is bound to.

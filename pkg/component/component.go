@@ -71,7 +71,7 @@ type Nodes struct {
 
 // List returns the components, by namespace and name: the services that select pods.
 func (s *Service) List(ctx context.Context) ([]Status, error) {
-	w, err := s.look(ctx)
+	w, err := s.readWorld(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -90,7 +90,7 @@ func (s *Service) List(ctx context.Context) ([]Status, error) {
 // Get returns a component by its name. Of several in different namespaces it is the platform's own, then that of Kubernetes, then the
 // first by namespace.
 func (s *Service) Get(ctx context.Context, name string) (*Status, error) {
-	w, err := s.look(ctx)
+	w, err := s.readWorld(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -130,7 +130,7 @@ type world struct {
 	services, pods *index.Snapshot
 }
 
-func (s *Service) look(ctx context.Context) (*world, error) {
+func (s *Service) readWorld(ctx context.Context) (*world, error) {
 	w := &world{namespaces: []string{platformNamespace, kubernetesNamespace}}
 	all, err := s.Store.Snapshot(ctx, namespaces)
 	if err != nil {

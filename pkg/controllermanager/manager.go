@@ -145,7 +145,7 @@ func assemble(ctx context.Context, mgr manager.Manager, hooks *webhooks, cfg *co
 	if err := mirror.Index(ctx, mgr.GetFieldIndexer()); err != nil {
 		return nil, err
 	}
-	s, err := newCRDGate(mgr, metrics.Registry, append(hooks.beside(), list...))
+	s, err := newCRDGate(mgr, metrics.Registry, append(hooks.indexes(), list...))
 	if err != nil {
 		return nil, err
 	}

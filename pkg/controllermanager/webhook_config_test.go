@@ -230,7 +230,7 @@ func (i indexer) IndexField(_ context.Context, o client.Object, field string, of
 // Even if other controllers are selected, e-mails of users are indexed.
 func TestTheWebhooksBringTheirIndexAlong(t *testing.T) {
 	i := indexer{ClientBuilder: fakeclient.NewClientBuilder().WithScheme(kube.Scheme())}
-	for _, c := range (&webhooks{}).beside() {
+	for _, c := range (&webhooks{}).indexes() {
 		if len(c.needs) == 0 || has(controllers(nil, nil, "host", logins{}), c.name) {
 			t.Errorf("%s needs %v", c.name, c.needs)
 		}
@@ -243,7 +243,7 @@ func TestTheWebhooksBringTheirIndexAlong(t *testing.T) {
 	if resp := (&user.Validator{Users: i.Build()}).Handle(t.Context(), req); !resp.Allowed {
 		t.Errorf("%+v", resp.Result)
 	}
-	if none := (*webhooks)(nil).beside(); none != nil {
+	if none := (*webhooks)(nil).indexes(); none != nil {
 		t.Errorf("without webhooks: %v", none)
 	}
 }

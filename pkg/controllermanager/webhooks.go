@@ -160,8 +160,8 @@ func (h *webhooks) entries() []entry {
 	return entries(h.limits)
 }
 
-// beside returns the indexes that the webhooks need in the manager's cache, whichever controllers run; nil for none.
-func (h *webhooks) beside() []controller {
+// indexes returns the indexes that the webhooks need in the manager's cache, whichever controllers run; nil for none.
+func (h *webhooks) indexes() []controller {
 	if h == nil {
 		return nil
 	}

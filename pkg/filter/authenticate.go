@@ -22,9 +22,9 @@ type Authentication struct {
 	// Authenticator verifies the credentials. It returns an anonymous user where that is wanted: a request for which it returns no user is
 	// answered with 401.
 	Authenticator authenticator.Request
-	// Judged reports whether an endpoint verifies the credentials of a request itself (the token endpoint, whose Authorization header may be
+	// VerifiesItself reports whether an endpoint verifies the credentials of a request itself (the token endpoint, whose Authorization header may be
 	// a client's). Such requests go on as anonymous ones, with the header left in. Nil means that there are none.
-	Judged func(*request.Info) bool
+	VerifiesItself func(*request.Info) bool
 	// Headers and Prefixes are names of headers, besides the usual ones, by which proxies in front of Kubernetes state an identity. Clients
 	// may not send them: they are removed.
 	Headers, Prefixes []string
@@ -55,13 +55,13 @@ func (a Authentication) Wrap(next http.Handler) http.Handler {
 		}
 		w, r, rec := recorded(w, r)
 		rec.source, rec.asked = a.Source, r
-		if a.Judged != nil && a.Judged(info) {
+		if a.VerifiesItself != nil && a.VerifiesItself(info) {
 			rec.user = anonymous
 			limitHTTP2(w, r)
 			next.ServeHTTP(w, r)
 			return
 		}
-		kept := credentials{judged: true, authorization: r.Header["Authorization"], cookie: r.Header["Cookie"], stated: stated}
+		kept := credentials{authenticated: true, authorization: r.Header["Authorization"], cookie: r.Header["Cookie"], stated: stated}
 		maps.Copy(r.Header, stated)
 		u, err := authenticate(a.Authenticator, r)
 		if stated != nil {
@@ -85,7 +85,7 @@ var anonymous = &user.DefaultInfo{Name: user.Anonymous, Groups: []string{user.Al
 
 // credentials are those that a request came with. They are stored for filter.Recheck, and are not passed on with the request.
 type credentials struct {
-	judged                bool // by filter.Authentication
+	authenticated         bool // by filter.Authentication
 	authorization, cookie []string
 	stated                http.Header // by an authenticating proxy
 }

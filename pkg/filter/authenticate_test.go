@@ -125,7 +125,7 @@ func TestNoClientStatesAnIdentity(t *testing.T) { // S13, S19, S22
 }
 
 func TestJudgedEndpointsKeepTheirHeader(t *testing.T) {
-	auth := Authentication{Authenticator: tokens, Judged: func(i *request.Info) bool { return i.Path == "/oauth/token" }}
+	auth := Authentication{Authenticator: tokens, VerifiesItself: func(i *request.Info) bool { return i.Path == "/oauth/token" }}
 	h := Chain(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if got := r.Header.Get("Authorization"); got != "Bearer bad" {
 			t.Errorf("the header is %q", got)
@@ -161,7 +161,7 @@ func (w *timed) SetWriteDeadline(t time.Time) error {
 
 func TestHTTP2OfStrangersIsShort(t *testing.T) { // S55
 	judged := func(i *request.Info) bool { return i.Path == "/oauth/token" }
-	h := Chain(http.HandlerFunc(ok), Info, Authentication{Authenticator: tokens, Judged: judged}.Wrap)
+	h := Chain(http.HandlerFunc(ok), Info, Authentication{Authenticator: tokens, VerifiesItself: judged}.Wrap)
 	for _, c := range []struct {
 		path, token string
 		proto       int
@@ -292,7 +292,7 @@ func TestIdentityHeadersCountFromProxiesOnly(t *testing.T) {
 					t.Errorf("trusted %v: %s goes on", trusted, name)
 				}
 			}
-		}), Info, Authentication{Authenticator: who, Proxies: proxies{}, Judged: func(i *request.Info) bool { return i.Path == "/oauth/token" }}.Wrap)
+		}), Info, Authentication{Authenticator: who, Proxies: proxies{}, VerifiesItself: func(i *request.Info) bool { return i.Path == "/oauth/token" }}.Wrap)
 		r := httptest.NewRequest(http.MethodGet, "/kapis/x.io/v1/things", nil)
 		for _, name := range names {
 			r.Header.Set(name, "jane")

@@ -23,7 +23,7 @@ func Recheck(a authenticator.Request, z authz.Authorizer) func(context.Context, 
 	return func(ctx context.Context, r *http.Request) error {
 		info, before := request.InfoFrom(r.Context()), request.UserFrom(r.Context())
 		kept, _ := r.Context().Value(credentialsKey{}).(*credentials)
-		if info == nil || before == nil || kept == nil || !kept.judged {
+		if info == nil || before == nil || kept == nil || !kept.authenticated {
 			return errors.New("check a request again: it did not pass filter.Authentication")
 		}
 		again := r.Clone(ctx)

@@ -83,7 +83,7 @@ func (c *Client) Verify(ctx context.Context, address string, who Account) error 
 		return failure(ctx, u.Host, err)
 	}
 	defer resp.Body.Close()
-	return judge(u.Host, resp)
+	return checkResponse(u.Host, resp)
 }
 
 // parse reads the address of a repository, and returns that of its references.
@@ -128,8 +128,8 @@ func follow(r *http.Request, via []*http.Request) error {
 	return nil
 }
 
-// judge returns the error for an answer that is not that of a Git server with the repository.
-func judge(host string, resp *http.Response) error {
+// checkResponse returns the error for an answer that is not that of a Git server with the repository.
+func checkResponse(host string, resp *http.Response) error {
 	switch resp.StatusCode {
 	case http.StatusOK:
 	case http.StatusUnauthorized, http.StatusForbidden:

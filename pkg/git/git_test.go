@@ -64,7 +64,7 @@ func client(t *testing.T, o Options) *Client {
 // is checks an error: its code, words in it, and that it shows no secret.
 func is(t *testing.T, err error, code int, words string) {
 	t.Helper()
-	egresstest.Judge(t, err, code, words, canary, "internal-answer")
+	egresstest.CheckError(t, err, code, words, canary, "internal-answer")
 }
 
 func TestARepositoryIsAskedFor(t *testing.T) {

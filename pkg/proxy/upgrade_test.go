@@ -269,7 +269,7 @@ func TestOneSideAloneDoesNotHoldAnUpgrade(t *testing.T) {
 					}
 				}
 			}, false)
-			k := newKube(t, KubeOptions{Config: b.config(), Streams: stream.New(stream.Options{Farewell: time.Millisecond})})
+			k := newKube(t, KubeOptions{Config: b.config(), Streams: stream.New(stream.Options{CloseTimeout: time.Millisecond})})
 			c := rawDial(t, front(t, k, bob, allowed))
 			c.send(handshake)
 			if res, _ := c.answer(); res.StatusCode != http.StatusSwitchingProtocols {

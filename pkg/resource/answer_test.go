@@ -118,7 +118,7 @@ func TestSmallAnswersStayPlain(t *testing.T) {
 
 func TestPartialListsSaySo(t *testing.T) {
 	w := newWorld(t, map[string][]string{podsPath: padded(1, 100)}, Options{})
-	p, err := w.list(t, w.resolve(t, "", "pods"), plan.Scope{Part: &authz.PartialList{Namespaces: []string{"a"}, Key: "k"}}, "")
+	p, err := w.list(t, w.resolve(t, "", "pods"), plan.Scope{PartialList: &authz.PartialList{Namespaces: []string{"a"}, Key: "k"}}, "")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -45,7 +45,7 @@ func BenchmarkFilters(b *testing.B) {
 		{name: "celExists", raw: "cel=" + url.QueryEscape("object.spec.containers.exists(c, c.image == 'nginx:1.3')")},
 		{name: "fieldByIndex", raw: "fieldSelector=spec.nodeName=node-7&name=web"}, {name: "fieldByScan", raw: "fieldSelector=spec.pad!=x"},
 		{name: "workspace", scope: plan.Scope{Workspace: "w1"}}, {name: "workspaceKept", scope: plan.Scope{Workspace: "w1"}, kept: true},
-		{name: "part", scope: plan.Scope{Part: part}}, {name: "partKept", scope: plan.Scope{Part: part}, kept: true},
+		{name: "part", scope: plan.Scope{PartialList: part}}, {name: "partKept", scope: plan.Scope{PartialList: part}, kept: true},
 	} {
 		b.Run(c.name, func(b *testing.B) {
 			q := parsed(b, "limit=10&"+c.raw)

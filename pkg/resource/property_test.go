@@ -181,16 +181,16 @@ var scopes = []plan.Scope{
 	{Namespace: "b", Workspace: "y"},
 	{Namespace: "absent"},
 	{
-		Part: authz.NewPartialList([]string{"a", "b"}, nil),
+		PartialList: authz.NewPartialList([]string{"a", "b"}, nil),
 	},
-	{Part: authz.NewPartialList([]string{"b"}, []string{"x"})},
-	{Namespace: "a", Part: authz.NewPartialList([]string{"b"}, nil)},
+	{PartialList: authz.NewPartialList([]string{"b"}, []string{"x"})},
+	{Namespace: "a", PartialList: authz.NewPartialList([]string{"b"}, nil)},
 }
 
 // inScope is the meaning of a scope for pods.
 func inScope(s plan.Scope, p *corev1.Pod) bool {
 	return (s.Namespace == "" || p.Namespace == s.Namespace) && (s.Workspace == "" || p.Labels["kubesphere.io/workspace"] == s.Workspace) &&
-		(s.Part == nil || slices.Contains(s.Part.Namespaces, p.Namespace))
+		(s.PartialList == nil || slices.Contains(s.PartialList.Namespaces, p.Namespace))
 }
 
 // model is the naive answer: keys in ascending order.

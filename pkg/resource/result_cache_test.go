@@ -267,9 +267,9 @@ func TestKeysHaveEverythingOfTheScope(t *testing.T) {
 	var asked atomic.Int64
 	seen := map[string]plan.Scope{}
 	for _, s := range []plan.Scope{
-		{}, {Namespace: "a"}, {Workspace: "a"}, {Namespace: "a", Workspace: "a"}, {Part: &authz.PartialList{}}, {Part: &authz.PartialList{Key: "a"}},
-		{Part: &authz.PartialList{Key: "b"}}, {Namespace: "a", Part: &authz.PartialList{Key: "a"}}, {Namespace: "aa"},
-		{Workspace: "a", Part: &authz.PartialList{Key: "a"}},
+		{}, {Namespace: "a"}, {Workspace: "a"}, {Namespace: "a", Workspace: "a"}, {PartialList: &authz.PartialList{}}, {PartialList: &authz.PartialList{Key: "a"}},
+		{PartialList: &authz.PartialList{Key: "b"}}, {Namespace: "a", PartialList: &authz.PartialList{Key: "a"}}, {Namespace: "aa"},
+		{Workspace: "a", PartialList: &authz.PartialList{Key: "a"}},
 	} {
 		b := w.builder(t.Context(), t, s, "name=p", &asked)
 		for _, key := range []string{string(b.ResultKey(nil)), string(b.PageKey(nil))} {

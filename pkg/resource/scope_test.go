@@ -145,7 +145,7 @@ func TestPartsShowWhatTheCallerMaySee(t *testing.T) {
 				continue // a filter of this kind
 			}
 			for p, want := range map[*authz.PartialList]string{part: c.want, one: c.ofOne} {
-				page, err := w.list(t, kind, plan.Scope{Part: p}, raw)
+				page, err := w.list(t, kind, plan.Scope{PartialList: p}, raw)
 				if want == "refused" {
 					if !errors.Is(err, plan.ErrNotVisible) || code(err) != http.StatusForbidden {
 						t.Errorf("%s: %v", c.resource, err)
@@ -163,13 +163,13 @@ func TestPartsShowWhatTheCallerMaySee(t *testing.T) {
 		}
 	}
 	pods := w.resolve(t, "", "pods")
-	if got := w.keys(t, pods, plan.Scope{Part: part, Namespace: "b"}, ""); got != "" {
+	if got := w.keys(t, pods, plan.Scope{PartialList: part, Namespace: "b"}, ""); got != "" {
 		t.Errorf("a namespace outside of the part shows %s", got)
 	}
-	if got := w.keys(t, pods, plan.Scope{Part: part, Namespace: "a"}, ""); sorted(got) != "a/mine a/says-w2" {
+	if got := w.keys(t, pods, plan.Scope{PartialList: part, Namespace: "a"}, ""); sorted(got) != "a/mine a/says-w2" {
 		t.Errorf("a namespace of the part shows %s", got)
 	}
-	if got := w.keys(t, pods, plan.Scope{Part: &authz.PartialList{Workspaces: []string{"w1"}, Key: "3"}}, ""); got != "" {
+	if got := w.keys(t, pods, plan.Scope{PartialList: &authz.PartialList{Workspaces: []string{"w1"}, Key: "3"}}, ""); got != "" {
 		t.Errorf("a part without namespaces shows %s", got)
 	}
 }
@@ -180,11 +180,11 @@ func TestResultKeysTellScopesApart(t *testing.T) {
 	kind, seen := w.resolve(t, "", "pods"), map[string]string{}
 	for _, scope := range []plan.Scope{
 		{}, {Namespace: "a"}, {Namespace: "b"}, {Workspace: "a"}, {Workspace: "w1"}, {Namespace: "a", Workspace: "w1"}, {Namespace: "w1", Workspace: "a"},
-		{Part: &authz.PartialList{Key: ""}}, {Part: &authz.PartialList{Key: "a"}}, {Part: &authz.PartialList{Key: "b"}},
-		{Part: &authz.PartialList{Key: "a"}, Workspace: "w1"},
+		{PartialList: &authz.PartialList{Key: ""}}, {PartialList: &authz.PartialList{Key: "a"}}, {PartialList: &authz.PartialList{Key: "b"}},
+		{PartialList: &authz.PartialList{Key: "a"}, Workspace: "w1"},
 	} {
-		if scope.Part != nil {
-			scope.Part.Namespaces = []string{"a"}
+		if scope.PartialList != nil {
+			scope.PartialList.Namespaces = []string{"a"}
 		}
 		for _, raw := range []string{"name=x", "name=xx", "serviceName=x", "sortBy=name", "status=a", "phase=a", "status=a&phase=b", "status=a&phase=b&name=x", "q=x",
 			"cel=true", "q=x&cel=true"} {
@@ -193,7 +193,7 @@ func TestResultKeysTellScopesApart(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			what := fmt.Sprintf("%+v %+v %s", scope, scope.Part, raw)
+			what := fmt.Sprintf("%+v %+v %s", scope, scope.PartialList, raw)
 			key := string(b.ResultKey(nil))
 			if other, ok := seen[key]; ok {
 				t.Errorf("%s has the key of %s", what, other)

@@ -129,7 +129,7 @@ func (s *Service) page(snap *index.Snapshot, b *plan.Builder) (*page.Page, *inde
 		return nil, nil, tooMany(b.Kind, n, s.options.MaxItems)
 	}
 	p := &page.Page{
-		Total: total, Generation: snap.Generation(), ResourceVersion: snap.ResourceVersion(), Partial: b.Scope.Part != nil,
+		Total: total, Generation: snap.Generation(), ResourceVersion: snap.ResourceVersion(), Partial: b.Scope.PartialList != nil,
 		Cache: s.pages, Kind: b.Kind, Facets: facets, Projection: b.Projection,
 	}
 	if n > 0 {

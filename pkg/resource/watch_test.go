@@ -396,7 +396,7 @@ func TestAWatchOfAnotherPartIsToldToListAgain(t *testing.T) {
 			}
 			return nil
 		}})
-		w := get(t, c.listen("pods", plan.Scope{Part: &authz.PartialList{Namespaces: []string{"a"}, Key: "k"}}).URL+"?watch=true")
+		w := get(t, c.listen("pods", plan.Scope{PartialList: &authz.PartialList{Namespaces: []string{"a"}, Key: "k"}}).URL+"?watch=true")
 		w.expect("ADDED p")
 		changed.Store(&why)
 		if name != "" {
@@ -472,7 +472,7 @@ func TestServerSentEvents(t *testing.T) {
 
 func TestAPartialWatchSaysSo(t *testing.T) {
 	c := newLiveCluster(t)
-	for scope, want := range map[*plan.Scope]string{{}: "", {Part: &authz.PartialList{Namespaces: []string{"a"}, Key: "k"}}: "true"} {
+	for scope, want := range map[*plan.Scope]string{{}: "", {PartialList: &authz.PartialList{Namespaces: []string{"a"}, Key: "k"}}: "true"} {
 		for _, q := range []string{"watch=true", "view=live&limit=1"} {
 			if got := get(t, c.listen("pods", *scope).URL+"?"+q).res.Header.Get("X-Kapis-Partial"); got != want {
 				t.Errorf("%+v: %q", scope, got)

@@ -19,7 +19,7 @@ import (
 // The defaults of Options.
 const (
 	DefaultRecheckEvery = 2 * time.Second
-	DefaultFarewell     = 3 * time.Second
+	DefaultCloseTimeout = 3 * time.Second
 	DefaultProgress     = 30 * time.Second
 	DefaultPerUser      = 1000
 	DefaultTotal        = 10_000
@@ -43,9 +43,9 @@ type Options struct {
 	RecheckEvery time.Duration
 	// Drain ends all long requests, cleanly, when it is done. Nil means never.
 	Drain context.Context
-	// Farewell is how long a client may take to receive the end of its stream, and how long one side of an upgraded connection may stay open
-	// after the other has closed (DefaultFarewell).
-	Farewell time.Duration
+	// CloseTimeout is how long a client may take to receive the end of its stream, and how long one side of an upgraded connection may stay open
+	// after the other has closed (DefaultCloseTimeout).
+	CloseTimeout time.Duration
 	// Progress is how long a client may take to receive one write (DefaultProgress).
 	Progress time.Duration
 	// PerUser and Total are how many streams there may be (DefaultPerUser, DefaultTotal).
@@ -66,8 +66,8 @@ func New(o Options) *Guard {
 	if o.RecheckEvery <= 0 {
 		o.RecheckEvery = DefaultRecheckEvery
 	}
-	if o.Farewell <= 0 {
-		o.Farewell = DefaultFarewell
+	if o.CloseTimeout <= 0 {
+		o.CloseTimeout = DefaultCloseTimeout
 	}
 	if o.Progress <= 0 {
 		o.Progress = DefaultProgress

@@ -50,10 +50,10 @@ func (s *Stream) end(why error) {
 		return
 	}
 	// A client that reads nothing must not hold the stream open by that.
-	s.deadline = s.rc.SetWriteDeadline(time.Now().Add(s.guard.options.Farewell)) == nil || s.deadline
+	s.deadline = s.rc.SetWriteDeadline(time.Now().Add(s.guard.options.CloseTimeout)) == nil || s.deadline
 }
 
-// progress gives the client time to receive the next write; a stream that has ended keeps the rest of its Farewell.
+// progress gives the client time to receive the next write; a stream that has ended keeps the rest of its CloseTimeout.
 func (s *Stream) progress() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -104,5 +104,5 @@ func (s *Stream) Part() {
 	if s.stopped || s.parting != nil {
 		return
 	}
-	s.parting = time.AfterFunc(s.guard.options.Farewell, func() { s.end(io.EOF) })
+	s.parting = time.AfterFunc(s.guard.options.CloseTimeout, func() { s.end(io.EOF) })
 }

@@ -129,9 +129,9 @@ func (w *Writer) send() {
 
 func (w *Writer) sendMessages() {
 	over, from := w.stream.ctx, 0
-	if Ended(over) != nil { // the client gets the reason, within its Farewell
+	if Ended(over) != nil { // the client gets the reason, within its CloseTimeout
 		var cancel context.CancelFunc
-		over, cancel = context.WithTimeout(context.WithoutCancel(over), w.stream.guard.options.Farewell)
+		over, cancel = context.WithTimeout(context.WithoutCancel(over), w.stream.guard.options.CloseTimeout)
 		defer cancel()
 	}
 	for _, to := range w.ends {

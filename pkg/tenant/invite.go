@@ -14,17 +14,17 @@ import (
 // peoplePerPage bounds how many users a page of the names for invitations has.
 const peoplePerPage = 1000
 
-// glimpsed are the fields that callers who may invite see of all users, to find the users to invite.
-func glimpsed() []query.Path {
+// reducedPaths are the fields that callers who may invite see of all users, to find the users to invite.
+func reducedPaths() []query.Path {
 	return []query.Path{
 		{"apiVersion"}, {"kind"}, {"metadata", "name"}, {"metadata", "creationTimestamp"},
 		{"metadata", "annotations", "kubesphere.io/alias-name"}, {"status", "state"},
 	}
 }
 
-// Glimpse returns the query that a caller with only a partial list may run on all objects of a kind: a caller who may invite members may
+// ReducedQuery returns the query that a caller with only a partial list may run on all objects of a kind: a caller who may invite members may
 // read the names of users. It is nil if there is none, or if the query would reveal more.
-func (m *Members) Glimpse(ctx context.Context, gr schema.GroupResource, asked url.Values) (*query.Query, error) {
+func (m *Members) ReducedQuery(ctx context.Context, gr schema.GroupResource, asked url.Values) (*query.Query, error) {
 	if gr.Group != iamGroup || gr.Resource != "users" {
 		return nil, nil //nolint:nilnil // nil is nothing
 	}
@@ -49,7 +49,7 @@ func (m *Members) Glimpse(ctx context.Context, gr schema.GroupResource, asked ur
 	if err != nil {
 		return nil, err
 	}
-	if q.Project = glimpsed(); q.Limit == query.All || q.Limit > peoplePerPage {
+	if q.Project = reducedPaths(); q.Limit == query.All || q.Limit > peoplePerPage {
 		q.Limit = peoplePerPage
 	}
 	return q, nil

@@ -40,7 +40,7 @@ type Memberships interface {
 
 // Members lets users see what they are members of, where no role allows it. See the package's comment.
 type Members struct {
-	// Rights decides by roles alone which callers may invite. See Glimpse.
+	// Rights decides by roles alone which callers may invite. See ReducedQuery.
 	Rights authz.Authorizer
 	Bound  Memberships
 	Fleet  *Clusters

@@ -14,9 +14,9 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// MetadataPart is the key of a route's metadata that, with the value true, says that the handler restricts its list to the partial list
+// MetadataPartialList is the key of a route's metadata that, with the value true, says that the handler restricts its list to the partial list
 // that the decision in the context allows (authz.PartialList). Any other route refuses a caller who may not see all of a list.
-const MetadataPart = "part"
+const MetadataPartialList = "part"
 
 // Handler answers a request with a value, which is written as JSON with status 200 (or by itself, if it is a Responder), or with an
 // error, which has its code.

@@ -24,8 +24,8 @@ import (
 
 var errRefused = errors.New("the service account's token is not good: its Secret or its ServiceAccount is gone")
 
-// place is the namespace and name of an object.
-type place struct{ namespace, name string }
+// objectName is the namespace and name of an object.
+type objectName struct{ namespace, name string }
 
 type account struct {
 	uid     string
@@ -36,7 +36,7 @@ type account struct {
 // secret is a Secret that holds a token.
 type secret struct {
 	hash    [sha256.Size]byte
-	account place
+	account objectName
 	uid     string // of the account that it was made for
 }
 
@@ -44,9 +44,9 @@ type secret struct {
 // Secrets. The zero value has none.
 type Tokens struct {
 	mu       sync.RWMutex
-	accounts map[place]*account
-	secrets  map[place]secret
-	byHash   map[[sha256.Size]byte][]place // of Secrets: more than one may have a copy of the token
+	accounts map[objectName]*account
+	secrets  map[objectName]secret
+	byHash   map[[sha256.Size]byte][]objectName // of Secrets: more than one may have a copy of the token
 }
 
 var (
@@ -97,21 +97,21 @@ func (t *Tokens) Set(o *store.Object) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.accounts == nil {
-		t.accounts = map[place]*account{}
+		t.accounts = map[objectName]*account{}
 	}
-	t.accounts[place{o.Namespace, o.Name}] = a
+	t.accounts[objectName{o.Namespace, o.Name}] = a
 }
 
 // Delete removes a ServiceAccount.
 func (t *Tokens) Delete(namespace, name string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	delete(t.accounts, place{namespace, name})
+	delete(t.accounts, objectName{namespace, name})
 }
 
 // setSecret adds or replaces a Secret of the type.
 func (t *Tokens) setSecret(s *corev1.Secret) {
-	at := place{s.Namespace, s.Name}
+	at := objectName{s.Namespace, s.Name}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.drop(at)
@@ -122,9 +122,9 @@ func (t *Tokens) setSecret(s *corev1.Secret) {
 		return
 	}
 	if t.secrets == nil {
-		t.secrets, t.byHash = map[place]secret{}, map[[sha256.Size]byte][]place{}
+		t.secrets, t.byHash = map[objectName]secret{}, map[[sha256.Size]byte][]objectName{}
 	}
-	t.secrets[at] = secret{hash: held.Hash, account: place{s.Namespace, name}, uid: uid}
+	t.secrets[at] = secret{hash: held.Hash, account: objectName{s.Namespace, name}, uid: uid}
 	t.byHash[held.Hash] = append(t.byHash[held.Hash], at)
 }
 
@@ -132,17 +132,17 @@ func (t *Tokens) setSecret(s *corev1.Secret) {
 func (t *Tokens) deleteSecret(namespace, name string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.drop(place{namespace, name})
+	t.drop(objectName{namespace, name})
 }
 
 // drop removes a Secret. The caller holds the lock.
-func (t *Tokens) drop(at place) {
+func (t *Tokens) drop(at objectName) {
 	old, ok := t.secrets[at]
 	if !ok {
 		return
 	}
 	delete(t.secrets, at)
-	left := slices.DeleteFunc(t.byHash[old.hash], func(p place) bool { return p == at })
+	left := slices.DeleteFunc(t.byHash[old.hash], func(p objectName) bool { return p == at })
 	if t.byHash[old.hash] = left; len(left) == 0 {
 		delete(t.byHash, old.hash)
 	}

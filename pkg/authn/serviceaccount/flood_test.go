@@ -77,7 +77,7 @@ func knowing(t testing.TB, r Reviewer, now func() time.Time, s *signer) *Authent
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := a.look(t.Context()); err != nil {
+	if err := a.fetchKeys(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	return a
@@ -370,7 +370,7 @@ func TestKeysThatAreNoneAreLeftOut(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		_ = a.look(t.Context())
+		_ = a.fetchKeys(t.Context())
 		if got := a.cluster.Load().signatureOf(good.token(t, map[string]any{"sub": account})); got != unknown {
 			t.Errorf("%s: %d", name, got)
 		}

@@ -85,7 +85,7 @@ func (a *Authenticator) Run(ctx context.Context) {
 	}
 	for {
 		life := keysLife
-		if err := a.look(ctx); err != nil {
+		if err := a.fetchKeys(ctx); err != nil {
 			life = 0
 			klog.V(2).InfoS("The keys of service accounts' tokens are not known; few of these tokens are verified at a time", "reason", err.Error())
 		}
@@ -103,8 +103,8 @@ func (a *Authenticator) Run(ctx context.Context) {
 	}
 }
 
-// look reads the keys, and the audiences of this server's own token, which are those of kube-apiserver.
-func (a *Authenticator) look(ctx context.Context) error {
+// fetchKeys reads the keys, and the audiences of this server's own token, which are those of kube-apiserver.
+func (a *Authenticator) fetchKeys(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, keysTimeout)
 	defer cancel()
 	raw, err := a.Keys(ctx)

@@ -80,7 +80,7 @@ type Options struct {
 }
 
 // Authenticator has service accounts' tokens reviewed by kube-apiserver, and caches its answers for seconds. It reviews only tokens that
-// look like a service account's.
+// fetchKeys like a service account's.
 type Authenticator struct {
 	Options
 	answers *answers
@@ -126,7 +126,7 @@ func (a *Authenticator) AuthenticateToken(ctx context.Context, token string) (*a
 		if !ok {
 			return nil, false, nil
 		}
-		got = a.judge(ctx, k, token, c)
+		got = a.check(ctx, k, token, c)
 	}
 	if got.err != nil {
 		return nil, false, got.err
@@ -134,8 +134,8 @@ func (a *Authenticator) AuthenticateToken(ctx context.Context, token string) (*a
 	return &authenticator.Response{User: got.user}, true, nil
 }
 
-// judge verifies a token as far as possible without kube-apiserver, and has kube-apiserver review the rest.
-func (a *Authenticator) judge(ctx context.Context, k key, token string, c unverified) answer {
+// check verifies a token as far as possible without kube-apiserver, and has kube-apiserver review the rest.
+func (a *Authenticator) check(ctx context.Context, k key, token string, c unverified) answer {
 	refused := func(why string) answer {
 		a.results.WithLabelValues(why).Inc()
 		return answer{err: fmt.Errorf("%w: %s", errRefused, why)}

@@ -22,7 +22,7 @@ func (x *Index) Held(u user.Info, at authz.BindingScope) []authz.Grant {
 	for l := range s.of(u) {
 		for ; l != nil; l = l.next {
 			out = append(out, authz.Grant{
-				Place: at, Binding: l.key.name,
+				Scope: at, Binding: l.key.name,
 				Role:    authz.RoleRef{Scope: l.roleKey.scope, Namespace: l.roleKey.namespace, Name: l.roleKey.name},
 				Subject: rbacv1.Subject{Kind: l.subject.kind, Name: l.subject.name},
 			})

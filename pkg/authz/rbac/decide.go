@@ -40,7 +40,7 @@ func (x *Index) byRules(ctx context.Context, u user.Info, r *request.Info) authz
 		return d
 	}
 	if d = x.cluster.decide(u, r, b); !d.Allowed() && r.OfCluster() && authz.WantsPartialList(ctx) {
-		return authz.AllowPartial(x.part(u, r, b), "")
+		return authz.AllowPartial(x.partialList(u, r, b), "")
 	}
 	return d
 }
@@ -128,7 +128,7 @@ func (l *link) having(r *request.Info, b uint16) iter.Seq2[*link, *content] {
 			}
 			last = l.role
 			c := l.role.content.Load()
-			if c == nil || c.workspace != "" && c.workspace != l.place || !c.rules.allow(r, b) {
+			if c == nil || c.workspace != "" && c.workspace != l.scopeName || !c.rules.allow(r, b) {
 				continue
 			}
 			if !yield(l, c) {

@@ -117,7 +117,7 @@ func (x *Index) held(u user.Info, at authz.BindingScope) *held {
 // content returns the content of the binding's role as far as it counts at this scope; nil where it grants nothing.
 func (l *link) content() *content {
 	c := l.role.content.Load()
-	if c == nil || c.workspace != "" && c.workspace != l.place {
+	if c == nil || c.workspace != "" && c.workspace != l.scopeName {
 		return nil
 	}
 	return c

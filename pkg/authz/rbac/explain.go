@@ -64,7 +64,7 @@ func (l *link) explain(place authz.BindingScope, u user.Info, r *request.Info, b
 	case c == nil:
 		g.Why = role + " does not exist, or can't be read"
 		return g
-	case c.workspace != "" && c.workspace != l.place:
+	case c.workspace != "" && c.workspace != l.scopeName:
 		g.Why = role + " is one of the workspace " + strconv.Quote(c.workspace)
 		return g
 	}
@@ -83,7 +83,7 @@ func (l *link) explain(place authz.BindingScope, u user.Info, r *request.Info, b
 // grant returns the binding as a Grant that does not say yet what it grants.
 func (l *link) grant(place authz.BindingScope) authz.Grant {
 	return authz.Grant{
-		Place: place, Binding: l.key.name, Subject: l.subject.reference(),
+		Scope: place, Binding: l.key.name, Subject: l.subject.reference(),
 		Role: authz.RoleRef{Scope: l.roleKey.scope, Namespace: l.roleKey.namespace, Name: l.roleKey.name},
 	}
 }

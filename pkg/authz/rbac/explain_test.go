@@ -25,7 +25,7 @@ func TestExplain(t *testing.T) {
 	got := w.index.Explain(person("alice", "dev"), ask("get", "/pods", "p", "ns:n1"))
 	var lines []string
 	for _, g := range got {
-		lines = append(lines, fmt.Sprintf("%s: %s %v %s", g.Place, g.Binding, g.Held, g.Why))
+		lines = append(lines, fmt.Sprintf("%s: %s %v %s", g.Scope, g.Binding, g.Held, g.Why))
 	}
 	want := []string{
 		`in the workspace "a": a-admins true allowed by WorkspaceRoleBinding "a-admins" of WorkspaceRole "a-admin" to User "alice"`,
@@ -104,7 +104,7 @@ func TestWhoCan(t *testing.T) {
 						name = g.Subject.APIGroup + ":" + name
 					}
 				}
-				got = append(got, fmt.Sprintf("%s %s %s of %s %v", g.Place, g.Subject.Kind, name, g.Binding, g.Held))
+				got = append(got, fmt.Sprintf("%s %s %s of %s %v", g.Scope, g.Subject.Kind, name, g.Binding, g.Held))
 				if g.Rule == nil || !naiveAllows([]rbacv1.PolicyRule{*g.Rule}, c.what) {
 					t.Errorf("%+v", g)
 				}
@@ -146,7 +146,7 @@ func TestWhatExplainsADecisionMadeIt(t *testing.T) {
 					t.Fatalf("seed %d: %v %+v: %+v, explained by %+v", seed, u, *r, d, why)
 				}
 				for _, g := range why {
-					if !names(g, u) || g.Held && !naiveAllows([]rbacv1.PolicyRule{*g.Rule}, r) || g.Why == "" || !slices.Contains(w.index.Meets(r), g.Place) {
+					if !names(g, u) || g.Held && !naiveAllows([]rbacv1.PolicyRule{*g.Rule}, r) || g.Why == "" || !slices.Contains(w.index.Meets(r), g.Scope) {
 						t.Fatalf("seed %d: %v %+v: %+v", seed, u, *r, g)
 					}
 				}

@@ -31,7 +31,7 @@ type Index struct {
 	// The scopes in which each subject is bound, from which partial lists are made.
 	scopesOfUsers, scopesOfGroups lockfree.Map[*subjectScopes] // by the subject's name
 	changes                       atomic.Uint64                // incremented when a change is complete
-	parts                         *parts
+	parts                         *partialCache
 
 	// What changes need: where each role and binding was put.
 	mu       sync.Mutex
@@ -47,7 +47,7 @@ func NewIndex() (*Index, error) {
 	}
 	return &Index{
 		conditions: c,
-		parts:      newParts(partsRemembered),
+		parts:      newPartialCache(partsRemembered),
 		roles:      map[roleKey]*role{},
 		bindings:   map[bindingKey]*binding{},
 	}, nil
@@ -88,12 +88,12 @@ type bindingKey struct {
 
 // binding is what a binding says. It is immutable once it is in the index.
 type binding struct {
-	key      bindingKey
-	place    string // the workspace or the namespace that it is for
-	role     *role
-	roleKey  roleKey
-	group    string // the synthetic group of the role at this scope
-	subjects []subject
+	key       bindingKey
+	scopeName string // the workspace or the namespace that it is for
+	role      *role
+	roleKey   roleKey
+	group     string // the synthetic group of the role at this scope
+	subjects  []subject
 }
 
 // subject is a subject of a binding: in the table of users by the name that authentication gives, or in that of groups.
@@ -214,7 +214,7 @@ func (x *Index) setBinding(key bindingKey, b *binding) {
 	if b != nil {
 		b.role = x.role(b.roleKey)
 		b.role.bound++
-		x.add(x.place(b), b)
+		x.add(x.subjectsAt(b), b)
 		x.bindings[key] = b
 	} else {
 		delete(x.bindings, key)
@@ -222,7 +222,7 @@ func (x *Index) setBinding(key bindingKey, b *binding) {
 	if old == nil {
 		return
 	}
-	place := x.place(old)
+	place := x.subjectsAt(old)
 	x.remove(place, old)
 	if place.empty() {
 		x.leave(old)
@@ -231,8 +231,8 @@ func (x *Index) setBinding(key bindingKey, b *binding) {
 	x.forget(old.roleKey, old.role)
 }
 
-// place returns the subjects at the scope of b, and adds the scope if it is new.
-func (x *Index) place(b *binding) *subjects {
+// scopeName returns the subjects at the scope of b, and adds the scope if it is new.
+func (x *Index) subjectsAt(b *binding) *subjects {
 	t := &x.namespaces
 	switch b.key.scope {
 	case request.Global:
@@ -242,10 +242,10 @@ func (x *Index) place(b *binding) *subjects {
 	case request.Workspace:
 		t = &x.workspaces
 	}
-	s, ok := t.Get(b.place)
+	s, ok := t.Get(b.scopeName)
 	if !ok {
 		s = &subjects{}
-		t.Put(b.place, s)
+		t.Put(b.scopeName, s)
 	}
 	return s
 }
@@ -254,9 +254,9 @@ func (x *Index) place(b *binding) *subjects {
 func (x *Index) leave(b *binding) {
 	switch b.key.scope {
 	case request.Workspace:
-		x.workspaces.Delete(b.place)
+		x.workspaces.Delete(b.scopeName)
 	case request.Namespace:
-		x.namespaces.Delete(b.place)
+		x.namespaces.Delete(b.scopeName)
 	}
 }
 

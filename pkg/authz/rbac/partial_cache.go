@@ -18,30 +18,30 @@ import (
 // are the index's.
 const partsRemembered = 1 << 20
 
-// partOverhead is what a partial list counts besides its names.
-const partOverhead = 16
+// partialOverhead is what a partial list counts besides its names.
+const partialOverhead = 16
 
-// partKey stands for a user and a request; see newPartKey.
-type partKey [sha256.Size]byte
+// partialKey stands for a user and a request; see newPartialKey.
+type partialKey [sha256.Size]byte
 
-// parts caches partial lists until the index changes.
-type parts struct {
+// partialCache caches partial lists until the index changes.
+type partialCache struct {
 	mu      sync.Mutex
 	changes uint64 // of the index, when these were true
-	byKey   *recent.Map[partKey, *authz.PartialList]
+	byKey   *recent.Map[partialKey, *authz.PartialList]
 }
 
-func newParts(names int) *parts {
-	return &parts{byKey: recent.NewWeightedMap[partKey](names, func(p *authz.PartialList) int {
+func newPartialCache(names int) *partialCache {
+	return &partialCache{byKey: recent.NewWeightedMap[partialKey](names, func(p *authz.PartialList) int {
 		if p == nil {
-			return partOverhead
+			return partialOverhead
 		}
-		return partOverhead + len(p.Namespaces) + len(p.Workspaces)
+		return partialOverhead + len(p.Namespaces) + len(p.Workspaces)
 	})}
 }
 
 // get returns the partial list of key as it is after that many changes.
-func (c *parts) get(key partKey, changes uint64) (*authz.PartialList, bool) {
+func (c *partialCache) get(key partialKey, changes uint64) (*authz.PartialList, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if changes != c.changes {
@@ -52,7 +52,7 @@ func (c *parts) get(key partKey, changes uint64) (*authz.PartialList, bool) {
 
 // put caches a partial list that was found after that many changes; older ones are dropped. It may have been found during the next
 // change: when that one is counted, the partial list is dropped too.
-func (c *parts) put(key partKey, changes uint64, p *authz.PartialList) {
+func (c *partialCache) put(key partialKey, changes uint64, p *authz.PartialList) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	switch {
@@ -65,9 +65,9 @@ func (c *parts) put(key partKey, changes uint64, p *authz.PartialList) {
 	c.byKey.Set(key, p)
 }
 
-// newPartKey returns a hash of everything that rules and conditions can read of a request: equal for two requests only if they are the
+// newPartialKey returns a hash of everything that rules and conditions can read of a request: equal for two requests only if they are the
 // same to every role.
-func newPartKey(u user.Info, r *request.Info) partKey {
+func newPartialKey(u user.Info, r *request.Info) partialKey {
 	text := make([]byte, 0, 512)
 	add := func(s string) { text = append(binary.AppendUvarint(text, uint64(len(s))), s...) }
 	addAll := func(list []string) {

@@ -11,10 +11,10 @@ import (
 	"kapis.dev/ks-apiserver/pkg/request"
 )
 
-// part returns the partial list of r: the namespaces and the workspaces in which the same list is allowed. It is computed from the index,
+// partialList returns the partial list of r: the namespaces and the workspaces in which the same list is allowed. It is computed from the index,
 // and cached until the next change of the index.
-func (x *Index) part(u user.Info, r *request.Info, b uint16) *authz.PartialList {
-	key := newPartKey(u, r)
+func (x *Index) partialList(u user.Info, r *request.Info, b uint16) *authz.PartialList {
+	key := newPartialKey(u, r)
 	changes := x.changes.Load()
 	p, ok := x.parts.get(key, changes)
 	if !ok {
@@ -71,7 +71,7 @@ func (s *search) run() (namespaces, workspaces []string) {
 // ofWorkspaces finds what bindings in workspaces grant: there, and in the namespaces of each.
 func (s *search) ofWorkspaces() {
 	whole, perhaps := map[string]bool{}, map[string][]*link{}
-	for p := range s.places() {
+	for p := range s.scopes() {
 		for name, l := range p.workspaces.All {
 			surely, maybe := s.grades(l)
 			if maybe {
@@ -97,7 +97,7 @@ func (s *search) ofWorkspaces() {
 
 // ofNamespaces finds what bindings in namespaces grant.
 func (s *search) ofNamespaces() {
-	for p := range s.places() {
+	for p := range s.scopes() {
 		for name, l := range p.namespaces.All {
 			if surely, maybe := s.grades(l); surely || maybe && s.inNamespace(name, l) {
 				s.namespaces = append(s.namespaces, name)
@@ -174,8 +174,8 @@ func (s *search) granted(links []*link) bool {
 	return false
 }
 
-// places yields where the user, and each of the user's groups, is bound.
-func (s *search) places() iter.Seq[*subjectScopes] {
+// scopes yields where the user, and each of the user's groups, is bound.
+func (s *search) scopes() iter.Seq[*subjectScopes] {
 	return func(yield func(*subjectScopes) bool) {
 		if p, ok := s.index.scopesOfUsers.Get(s.user.GetName()); ok && !yield(p) {
 			return

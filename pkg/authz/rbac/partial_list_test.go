@@ -243,11 +243,11 @@ func TestTenThousandChangesLeaveOnePart(t *testing.T) {
 }
 
 func TestPartsInMemoryAreBounded(t *testing.T) {
-	c := newParts(1000)
+	c := newPartialCache(1000)
 	part := authz.NewPartialList([]string{"a", "b", "c", "d"}, nil)
-	hot := partKey{255}
+	hot := partialKey{255}
 	for n := range 10_000 {
-		c.put(partKey{byte(n), byte(n >> 8)}, 1, part)
+		c.put(partialKey{byte(n), byte(n >> 8)}, 1, part)
 		if n == 0 {
 			c.put(hot, 1, part)
 		}
@@ -255,7 +255,7 @@ func TestPartsInMemoryAreBounded(t *testing.T) {
 			t.Fatalf("step %d: what is used was dropped", n)
 		}
 	}
-	if n := c.byKey.Len(); n > 1000/(partOverhead+4) {
+	if n := c.byKey.Len(); n > 1000/(partialOverhead+4) {
 		t.Errorf("%d parts are remembered", n)
 	}
 	c.put(hot, 0, nil)
@@ -271,7 +271,7 @@ func TestPartKeysOfDifferentRequestsDiffer(t *testing.T) {
 	base := func() (*user.DefaultInfo, *request.Info) {
 		return &user.DefaultInfo{Name: "u", UID: "1", Groups: []string{"g", "h"}, Extra: map[string][]string{"k": {"v"}, "l": {"v"}}}, parsed(t, podsOfAll)
 	}
-	seen := map[partKey]string{}
+	seen := map[partialKey]string{}
 	for name, change := range map[string]func(*user.DefaultInfo, *request.Info){
 		"base":     func(*user.DefaultInfo, *request.Info) {},
 		"name":     func(u *user.DefaultInfo, _ *request.Info) { u.Name = "v" },
@@ -290,12 +290,12 @@ func TestPartKeysOfDifferentRequestsDiffer(t *testing.T) {
 	} {
 		u, r := base()
 		change(u, r)
-		key := newPartKey(u, r)
+		key := newPartialKey(u, r)
 		if other, ok := seen[key]; ok {
 			t.Errorf("%s and %s have one key", name, other)
 		}
 		seen[key] = name
-		if u, r = base(); name != "base" && newPartKey(u, r) != newPartKey(base()) {
+		if u, r = base(); name != "base" && newPartialKey(u, r) != newPartialKey(base()) {
 			t.Error("one request has two keys")
 		}
 	}

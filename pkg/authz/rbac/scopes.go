@@ -84,7 +84,7 @@ func (x *Index) Memberships(u user.Info) (p *authz.PartialList, cluster bool) {
 		cluster = true
 		break
 	}
-	key := newPartKey(u, &request.Info{Verb: "be bound"}) // no request has that verb
+	key := newPartialKey(u, &request.Info{Verb: "be bound"}) // no request has that verb
 	changes := x.changes.Load()
 	p, ok := x.parts.get(key, changes)
 	if !ok {
@@ -97,7 +97,7 @@ func (x *Index) Memberships(u user.Info) (p *authz.PartialList, cluster bool) {
 func (x *Index) memberships(u user.Info) *authz.PartialList {
 	var namespaces, workspaces []string
 	s := search{index: x, user: u}
-	for p := range s.places() {
+	for p := range s.scopes() {
 		for name := range p.workspaces.All {
 			workspaces = append(workspaces, name)
 		}

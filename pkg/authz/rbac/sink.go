@@ -156,14 +156,14 @@ func (s *bindingSink) binding(key bindingKey, raw []byte) (*binding, error) {
 	b := &binding{key: key, roleKey: roleKey{s.scope, key.namespace, name}, subjects: subjectsOf(v.Subjects)}
 	switch s.scope {
 	case request.Namespace:
-		b.place = key.namespace
+		b.scopeName = key.namespace
 	case request.Workspace:
-		b.place = v.workspace()
-		if b.place == "" {
+		b.scopeName = v.workspace()
+		if b.scopeName == "" {
 			return nil, fmt.Errorf("the label %s, which names the workspace, is missing", tenantv1beta1.LabelWorkspace)
 		}
 	}
-	b.group = iamv1beta1.SyntheticGroup(s.scope.Label(), b.place, name)
+	b.group = iamv1beta1.SyntheticGroup(s.scope.Label(), b.scopeName, name)
 	return b, nil
 }
 

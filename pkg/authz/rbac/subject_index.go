@@ -37,13 +37,13 @@ func (x *Index) setPlace(who subject, b *binding, links *link) {
 			p = &subjectScopes{}
 			bound.Put(who.name, p)
 		}
-		p.of(b.key.scope).Put(b.place, links)
+		p.of(b.key.scope).Put(b.scopeName, links)
 		return
 	}
 	if !ok {
 		return
 	}
-	p.of(b.key.scope).Delete(b.place)
+	p.of(b.key.scope).Delete(b.scopeName)
 	if p.workspaces.Len() == 0 && p.namespaces.Len() == 0 {
 		bound.Delete(who.name)
 	}

@@ -25,7 +25,7 @@ type grant struct {
 	Bound bool
 	// Conditional says that the rules depend on a condition, and Rego that a policy may allow more than the rules.
 	Conditional, Rego bool
-	Place             Place
+	Scope             NativeScope
 }
 
 // share is one native role, with its subjects and the places where it is bound.
@@ -56,7 +56,7 @@ func shares(g *grant) []share {
 	if !g.Bound {
 		return nil
 	}
-	p := &g.Place
+	p := &g.Scope
 	whole := share{name: p.Name, group: p.Group, rules: g.Rules, subjects: nativeSubjects(g.Subjects)}
 	conditional := share{name: p.ConditionalName, group: p.ConditionalGroup}
 	if g.Conditional {
@@ -69,7 +69,7 @@ func shares(g *grant) []share {
 }
 
 // spread returns the share in the places where it counts, together with what its rules imply there.
-func (p *Place) spread(s share, conditional bool) []share {
+func (p *NativeScope) spread(s share, conditional bool) []share {
 	rules := s.rules
 	s.rules, s.everywhere, s.own, s.namespaces = nativeRules(rules, !p.Everywhere), p.Everywhere, p.Own, p.Namespaces
 	also := s
@@ -122,7 +122,7 @@ func objects(g *grant, source string, owner metav1.OwnerReference) (out native) 
 		} else {
 			out.roles = append(out.roles, &rbacv1.ClusterRole{ObjectMeta: meta("", s.name), Rules: s.rules})
 		}
-		for i, part := range parts(s.subjects, s.group) {
+		for i, part := range distribute(s.subjects, s.group) {
 			name := partName(s.name, i)
 			if s.everywhere {
 				out.bindings = append(out.bindings, &rbacv1.ClusterRoleBinding{ObjectMeta: meta("", name), RoleRef: ref, Subjects: part})

@@ -40,8 +40,8 @@ type Kind struct {
 	NewBindingList func() client.ObjectList
 	// Bound returns the role and the subjects of a binding.
 	Bound func(binding client.Object) (rbacv1.RoleRef, []rbacv1.Subject)
-	// Place returns where kube-apiserver has to know the role, and by which names.
-	Place func(ctx context.Context, c client.Reader, role client.Object) (Place, error)
+	// NativeScope returns where kube-apiserver has to know the role, and by which names.
+	NativeScope func(ctx context.Context, c client.Reader, role client.Object) (NativeScope, error)
 	// Native are the kinds of native objects that mirror the role.
 	Native []client.Object
 	// Indexes are the indexes that Place and Watches use.
@@ -67,8 +67,8 @@ type Watch struct {
 	Roles func(ctx context.Context, c client.Reader, o client.Object) []types.NamespacedName
 }
 
-// Place says where kube-apiserver knows a role, and by which names. The zero value is nowhere.
-type Place struct {
+// NativeScope says where kube-apiserver knows a role, and by which names. The zero value is nowhere.
+type NativeScope struct {
 	// Name is the name of the native role and binding, and ConditionalName that of a role with a condition.
 	Name, ConditionalName string
 	// Group is the synthetic group of a role without a condition, and ConditionalGroup that of a role with one.

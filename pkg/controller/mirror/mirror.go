@@ -137,8 +137,8 @@ func (w *Writer) write(ctx context.Context, role client.Object, source string, w
 	return roles.wrote + gone.wrote + bindings.wrote, again, errors.Join(slices.Concat(roles.errs, gone.errs, bindings.errs)...)
 }
 
-// tally has the results of writes of several objects.
-type tally struct {
+// results has the results of writes of several objects.
+type results struct {
 	mu      sync.Mutex
 	wrote   int
 	foreign map[identity]bool
@@ -148,8 +148,8 @@ type tally struct {
 
 // each calls do for every object, several at a time: a workspace has as many bindings of one role as it has namespaces,
 // and the last of them should not wait for all the others.
-func each(objects []client.Object, do func(client.Object) (wrote int, err error)) *tally {
-	t := &tally{foreign: map[identity]bool{}, failed: map[identity]bool{}}
+func each(objects []client.Object, do func(client.Object) (wrote int, err error)) *results {
+	t := &results{foreign: map[identity]bool{}, failed: map[identity]bool{}}
 	var wait sync.WaitGroup
 	turn := make(chan struct{}, atOnce)
 	for _, o := range objects {

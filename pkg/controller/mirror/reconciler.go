@@ -177,7 +177,7 @@ func (r *Reconciler) ignored(o client.Object, wrong error) {
 
 // wanted returns the native objects that mirror the role.
 func (r *Reconciler) wanted(ctx context.Context, role client.Object, source string, bindings []client.Object) (native, error) {
-	place, err := r.Kind.Place(ctx, r.Client, role)
+	place, err := r.Kind.NativeScope(ctx, r.Client, role)
 	if err != nil {
 		return native{}, fmt.Errorf("find where %s counts: %w", source, err)
 	}
@@ -187,7 +187,7 @@ func (r *Reconciler) wanted(ctx context.Context, role client.Object, source stri
 	if wrong != nil {
 		r.ignored(role, wrong)
 	}
-	g := &grant{Rules: rules, Conditional: conditional, Rego: rego, Place: place}
+	g := &grant{Rules: rules, Conditional: conditional, Rego: rego, Scope: place}
 	for _, b := range bindings {
 		if place.Admit == nil || place.Admit(b) {
 			_, subjects := r.Kind.Bound(b)

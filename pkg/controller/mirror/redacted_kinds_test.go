@@ -56,7 +56,7 @@ func TestWhatIsWithheldIsTheSyntheticGroupsOnly(t *testing.T) { // S3
 	users := rbacv1.PolicyRule{Verbs: []string{"list"}, APIGroups: []string{"iam.kubesphere.io"}, Resources: []string{"users", "roles"}}
 	g := &grant{
 		Bound: true, Rules: []rbacv1.PolicyRule{users}, Subjects: []rbacv1.Subject{{Kind: "User", Name: "ann"}},
-		Place: Place{Everywhere: true, Name: "kapis:global:viewer", Group: "kapis:global:viewer"},
+		Scope: NativeScope{Everywhere: true, Name: "kapis:global:viewer", Group: "kapis:global:viewer"},
 	}
 	may := func(one share) bool {
 		return slices.ContainsFunc(one.rules, func(r rbacv1.PolicyRule) bool { return slices.Contains(r.Resources, "users") })
@@ -66,7 +66,7 @@ func TestWhatIsWithheldIsTheSyntheticGroupsOnly(t *testing.T) { // S3
 		if len(one.subjects) > 0 && may(one) {
 			t.Errorf("%s is bound to %v, with %v", one.name, one.subjects, one.rules)
 		}
-		forGroup = forGroup || may(one) && one.group == g.Place.Group
+		forGroup = forGroup || may(one) && one.group == g.Scope.Group
 	}
 	if !forGroup {
 		t.Errorf("nobody may: %v", shares(g))

@@ -105,9 +105,9 @@ func reserved(kind, name string) bool {
 		name != "system:serviceaccounts" && !strings.HasPrefix(name, "system:serviceaccounts:")
 }
 
-// parts distributes subjects over as many bindings as their number needs, with the synthetic group in the first. The
+// distribute distributes subjects over as many bindings as their number needs, with the synthetic group in the first. The
 // part of a subject depends on the subject and the number of parts, so that one subject more or less changes one part.
-func parts(subjects []rbacv1.Subject, group string) [][]rbacv1.Subject {
+func distribute(subjects []rbacv1.Subject, group string) [][]rbacv1.Subject {
 	n := 1
 	for len(subjects) > n*maxSubjects {
 		n *= 2

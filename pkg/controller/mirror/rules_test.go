@@ -110,7 +110,7 @@ func TestParts(t *testing.T) {
 	for _, n := range []int{0, 1, maxSubjects, maxSubjects + 1, 10000} {
 		t.Run(fmt.Sprintf("EverySubjectOfManyIsInOnePart/%d", n), func(t *testing.T) {
 			seen := map[string]int{}
-			all := parts(people(n), "kapis:global:x")
+			all := distribute(people(n), "kapis:global:x")
 			for _, part := range all {
 				if len(part) > 2*maxSubjects {
 					t.Errorf("a part has %d subjects", len(part))
@@ -133,7 +133,7 @@ func TestParts(t *testing.T) {
 		})
 	}
 	t.Run("OneMoreSubjectChangesOnePart", func(t *testing.T) {
-		a, b := parts(people(9000), "g"), parts(people(9001), "g")
+		a, b := distribute(people(9000), "g"), distribute(people(9001), "g")
 		changed := 0
 		for i := range a {
 			if !slices.Equal(a[i], b[i]) {

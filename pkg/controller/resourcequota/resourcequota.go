@@ -103,9 +103,9 @@ type Reconciler struct {
 	need   func(quota string, kinds []schema.GroupResource)
 	follow func(gr schema.GroupResource) *usageCounter
 
-	mu      sync.Mutex
-	queue   workqueue.TypedRateLimitingInterface[reconcile.Request]
-	ledgers map[string]*reservations
+	mu           sync.Mutex
+	queue        workqueue.TypedRateLimitingInterface[reconcile.Request]
+	reservations map[string]*reservations
 }
 
 // Reconcile updates the status of one quota.
@@ -241,7 +241,7 @@ func newStatus(q *corev1.ResourceQuotaSpec, namespaces []string, c *census, rese
 func (r *Reconciler) ledger(name string) *reservations {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if l := r.ledgers[name]; l != nil {
+	if l := r.reservations[name]; l != nil {
 		return l
 	}
 	return &reservations{}
@@ -253,11 +253,11 @@ func (r *Reconciler) keep(name string, l *reservations) {
 	defer r.mu.Unlock()
 	switch {
 	case l == nil:
-		delete(r.ledgers, name)
-	case r.ledgers == nil:
-		r.ledgers = map[string]*reservations{name: l}
+		delete(r.reservations, name)
+	case r.reservations == nil:
+		r.reservations = map[string]*reservations{name: l}
 	default:
-		r.ledgers[name] = l
+		r.reservations[name] = l
 	}
 }
 

@@ -552,8 +552,8 @@ func TestADeletedQuotaIsForgotten(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.look()
-	if kinds, _ := w.needed.Load("w"); len(w.r.ledgers) != 0 || len(kinds.([]schema.GroupResource)) != 0 {
-		t.Errorf("%d ledgers, and it needs %v", len(w.r.ledgers), kinds)
+	if kinds, _ := w.needed.Load("w"); len(w.r.reservations) != 0 || len(kinds.([]schema.GroupResource)) != 0 {
+		t.Errorf("%d ledgers, and it needs %v", len(w.r.reservations), kinds)
 	}
 }
 

@@ -28,8 +28,8 @@ const Path = "/validate-quota-kubesphere-io-v1alpha2"
 // of limited objects, and about updates of pods/resize, services and persistentvolumeclaims.
 type Validator struct {
 	// Client reads the quotas and the workspaces of namespaces from the cache.
-	Client client.Reader
-	desks  reservationBatcher
+	Client  client.Reader
+	batcher reservationBatcher
 }
 
 var _ admission.Handler = (*Validator)(nil)
@@ -37,7 +37,7 @@ var _ admission.Handler = (*Validator)(nil)
 // NewValidator returns a Validator. cached reads quotas and namespaces, live reads the current state of a quota, and write writes
 // its status.
 func NewValidator(cached, live client.Reader, write client.StatusClient) *Validator {
-	return &Validator{Client: cached, desks: reservationBatcher{live: live, write: write}}
+	return &Validator{Client: cached, batcher: reservationBatcher{live: live, write: write}}
 }
 
 // Handle implements admission.Handler. If a quota can't be read, the request is refused.
@@ -86,7 +86,7 @@ func (v *Validator) quotas(ctx context.Context, namespace string) ([]*quotav1alp
 			return nil, fmt.Errorf("read which workspace namespace %q belongs to: %w", namespace, err)
 		}
 		// The namespace may be too new for the cache.
-		if err := v.desks.live.Get(ctx, types.NamespacedName{Name: namespace}, ns); err != nil {
+		if err := v.batcher.live.Get(ctx, types.NamespacedName{Name: namespace}, ns); err != nil {
 			if apierrors.IsNotFound(err) {
 				return nil, nil // nothing can be created in it
 			}
@@ -172,14 +172,14 @@ func (v *Validator) reserveAll(ctx context.Context, quotas []*quotav1alpha2.Reso
 		}
 	}
 	for i, t := range all {
-		err := v.desks.reserve(ctx, t.name, order{amounts: t.amounts, dry: dry})
+		err := v.batcher.reserve(ctx, t.name, order{amounts: t.amounts, dry: dry})
 		if err == nil {
 			continue
 		}
 		for _, done := range all[:i] {
 			if !dry {
 				// If this fails, the reservation expires.
-				_ = v.desks.reserve(ctx, done.name, order{amounts: done.amounts, back: true})
+				_ = v.batcher.reserve(ctx, done.name, order{amounts: done.amounts, back: true})
 			}
 		}
 		return err

@@ -33,7 +33,7 @@ func Kinds() []mirror.Kind {
 				b := o.(*iamv1beta1.GlobalRoleBinding)
 				return b.RoleRef, b.Subjects
 			},
-			Place:         everywhere(iamv1beta1.ScopeGlobal, mirror.NamePrefix+"global:", conditionalPrefix),
+			NativeScope:   everywhere(iamv1beta1.ScopeGlobal, mirror.NamePrefix+"global:", conditionalPrefix),
 			Native:        []client.Object{&rbacv1.ClusterRole{}, &rbacv1.ClusterRoleBinding{}},
 			RoleFinalizer: iamv1beta1.FinalizerGlobalRole, BindingFinalizer: iamv1beta1.FinalizerGlobalRoleBinding,
 		},
@@ -51,8 +51,8 @@ func Kinds() []mirror.Kind {
 				b := o.(*iamv1beta1.WorkspaceRoleBinding)
 				return b.RoleRef, b.Subjects
 			},
-			Place:  workspacePlace,
-			Native: []client.Object{&rbacv1.ClusterRole{}, &rbacv1.RoleBinding{}, &rbacv1.ClusterRoleBinding{}},
+			NativeScope: workspacePlace,
+			Native:      []client.Object{&rbacv1.ClusterRole{}, &rbacv1.RoleBinding{}, &rbacv1.ClusterRoleBinding{}},
 			Indexes: []mirror.FieldIndex{
 				{Object: namespaceKind(), Field: workspaceField, Of: workspaceOf},
 				{Object: &iamv1beta1.WorkspaceRole{}, Field: workspaceField, Of: workspaceOf},
@@ -74,8 +74,8 @@ func Kinds() []mirror.Kind {
 				b := o.(*iamv1beta1.ClusterRoleBinding)
 				return b.RoleRef, b.Subjects
 			},
-			Place:  everywhere(iamv1beta1.ScopeCluster, mirror.NamePrefix, conditionalPrefix+"cluster:"),
-			Native: []client.Object{&rbacv1.ClusterRole{}, &rbacv1.ClusterRoleBinding{}},
+			NativeScope: everywhere(iamv1beta1.ScopeCluster, mirror.NamePrefix, conditionalPrefix+"cluster:"),
+			Native:      []client.Object{&rbacv1.ClusterRole{}, &rbacv1.ClusterRoleBinding{}},
 		},
 		{
 			Name: iamv1beta1.KindRole, Scope: iamv1beta1.ScopeNamespace,
@@ -91,17 +91,17 @@ func Kinds() []mirror.Kind {
 				b := o.(*iamv1beta1.RoleBinding)
 				return b.RoleRef, b.Subjects
 			},
-			Place:  namespacePlace,
-			Native: []client.Object{&rbacv1.Role{}, &rbacv1.RoleBinding{}},
+			NativeScope: namespacePlace,
+			Native:      []client.Object{&rbacv1.Role{}, &rbacv1.RoleBinding{}},
 		},
 	}
 }
 
 // everywhere returns the Place function of roles that hold in the whole cluster.
-func everywhere(scope, prefix, conditional string) func(context.Context, client.Reader, client.Object) (mirror.Place, error) {
-	return func(_ context.Context, _ client.Reader, role client.Object) (mirror.Place, error) {
+func everywhere(scope, prefix, conditional string) func(context.Context, client.Reader, client.Object) (mirror.NativeScope, error) {
+	return func(_ context.Context, _ client.Reader, role client.Object) (mirror.NativeScope, error) {
 		name := role.GetName()
-		return mirror.Place{
+		return mirror.NativeScope{
 			Name: prefix + name, Group: iamv1beta1.SyntheticGroup(scope, "", name),
 			ConditionalName: conditional + name, ConditionalGroup: iamv1beta1.ConditionalGroup(scope, "", name),
 			Everywhere: true,
@@ -110,9 +110,9 @@ func everywhere(scope, prefix, conditional string) func(context.Context, client.
 }
 
 // namespacePlace returns the role's own namespace.
-func namespacePlace(_ context.Context, _ client.Reader, role client.Object) (mirror.Place, error) {
+func namespacePlace(_ context.Context, _ client.Reader, role client.Object) (mirror.NativeScope, error) {
 	name, namespace := role.GetName(), role.GetNamespace()
-	return mirror.Place{
+	return mirror.NativeScope{
 		Name: mirror.NamePrefix + name, Group: iamv1beta1.SyntheticGroup(iamv1beta1.ScopeNamespace, "", name),
 		ConditionalName: conditionalPrefix + name, ConditionalGroup: iamv1beta1.ConditionalGroup(iamv1beta1.ScopeNamespace, namespace, name),
 		Namespaces: []string{namespace}, Own: true,

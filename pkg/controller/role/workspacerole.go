@@ -23,9 +23,9 @@ const workspaceField = "kapis.dev/workspace"
 
 // workspacePlace returns all namespaces of the role's workspace. A binding counts in the role's own workspace only: a
 // binding of another workspace gives nothing.
-func workspacePlace(ctx context.Context, c client.Reader, role client.Object) (mirror.Place, error) {
+func workspacePlace(ctx context.Context, c client.Reader, role client.Object) (mirror.NativeScope, error) {
 	name, workspace := role.GetName(), role.GetLabels()[tenantv1beta1.LabelWorkspace]
-	p := mirror.Place{
+	p := mirror.NativeScope{
 		Workspace: workspace,
 		Name:      mirror.NamePrefix + "workspace:" + name, Group: iamv1beta1.SyntheticGroup(iamv1beta1.ScopeWorkspace, workspace, name),
 		ConditionalName:  conditionalPrefix + "workspace:" + name,

@@ -37,7 +37,7 @@ func (r *Reconciler) finalize(ctx context.Context, w *tenantv1beta1.Workspace) (
 		if err := r.deleteHeld(ctx, w.Name); err != nil {
 			return 0, err
 		}
-		left, err := r.part(ctx, w)
+		left, err := r.releaseNamespaces(ctx, w)
 		if err != nil {
 			return 0, err
 		}
@@ -105,10 +105,10 @@ func (r *Reconciler) deleteSeen(ctx context.Context, o client.Object) error {
 	return client.IgnoreNotFound(r.Client.Delete(ctx, o, client.Preconditions{UID: &uid, ResourceVersion: &version}))
 }
 
-// part deletes the namespaces of the workspace if that was requested, and otherwise removes their label. It returns how
+// releaseNamespaces deletes the namespaces of the workspace if that was requested, and otherwise removes their label. It returns how
 // many there were. They are read without the cache, since a new one must not be missed. System namespaces stay in their
 // workspace: without the label, managers of workspaces could add them to their own.
-func (r *Reconciler) part(ctx context.Context, w *tenantv1beta1.Workspace) (int, error) {
+func (r *Reconciler) releaseNamespaces(ctx context.Context, w *tenantv1beta1.Workspace) (int, error) {
 	if w.Name == tenantv1beta1.SystemWorkspace {
 		return 0, nil
 	}

@@ -23,9 +23,9 @@ func BasicAuth(user, password string, next http.Handler) http.Handler {
 	})
 }
 
-// Judge checks the result of a request: no error if code is 0, and otherwise a Status of that code, with the words in it and none of the
+// CheckError checks the result of a request: no error if code is 0, and otherwise a Status of that code, with the words in it and none of the
 // secrets.
-func Judge(t testing.TB, err error, code int, words string, secrets ...string) {
+func CheckError(t testing.TB, err error, code int, words string, secrets ...string) {
 	t.Helper()
 	if code == 0 {
 		if err != nil {

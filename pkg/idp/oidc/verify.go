@@ -142,7 +142,7 @@ func (p *Provider) verify(ctx context.Context, d *document, t *upstream.Tokens, 
 	if err := decoder.Decode(&claims); err != nil {
 		return nil, refused("the ID token holds no claims")
 	}
-	return claims, p.judge(token, t, claims, nonce)
+	return claims, p.checkClaims(token, t, claims, nonce)
 }
 
 // authenticated returns when the user authenticated (auth_time); zero if the ID token does not say.
@@ -162,8 +162,8 @@ func (p *Provider) authenticated(c upstream.Claims) (time.Time, error) {
 	return time.Time{}, refused("the ID token does not say in seconds when the person logged in, or names a time to come (auth_time)")
 }
 
-// judge checks what go-oidc leaves to its caller.
-func (p *Provider) judge(token *gooidc.IDToken, t *upstream.Tokens, claims upstream.Claims, nonce *string) error {
+// checkClaims checks what go-oidc leaves to its caller.
+func (p *Provider) checkClaims(token *gooidc.IDToken, t *upstream.Tokens, claims upstream.Claims, nonce *string) error {
 	switch azp, _ := claims["azp"].(string); {
 	case nonce != nil && (*nonce == "" || subtle.ConstantTimeCompare([]byte(token.Nonce), []byte(*nonce)) != 1):
 		return refused("the nonce of the ID token is not that of this login")

@@ -16,7 +16,7 @@ func (o *writeRequest) create() (any, error) {
 		return nil, err
 	}
 	if o.guarded() {
-		if err := o.judge(body.text, nil); err != nil {
+		if err := o.checkWrite(body.text, nil); err != nil {
 			return nil, err
 		}
 	}
@@ -38,7 +38,7 @@ func (o *writeRequest) update() (any, error) {
 	return o.locked(keep != nil || guarded, body.resourceVersion.value, http.StatusConflict, func(now *state) (outgoing, error) {
 		out.body = with(now.fill(body.text, keep), quote(now.resourceVersion), "metadata", "resourceVersion")
 		if guarded {
-			return out, o.judge(out.body, now)
+			return out, o.checkWrite(out.body, now)
 		}
 		return out, nil
 	})

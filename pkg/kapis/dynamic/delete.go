@@ -29,7 +29,7 @@ func (o *writeRequest) delete() (any, error) {
 		return nil, err
 	}
 	out := outgoing{method: http.MethodDelete, path: o.path, contentType: typeJSON}
-	if o.workspace == "" && !o.judgesDeletions() {
+	if o.workspace == "" && !o.checksDeletions() {
 		if out.body, err = encode(options); err != nil {
 			return nil, err
 		}
@@ -39,9 +39,9 @@ func (o *writeRequest) delete() (any, error) {
 	if pre != nil && pre.ResourceVersion != nil {
 		version = *pre.ResourceVersion
 	}
-	return o.locked(o.judgesDeletions(), version, http.StatusConflict, func(now *state) (outgoing, error) {
-		if o.judgesDeletions() {
-			if err := o.judgeDeletion(now); err != nil {
+	return o.locked(o.checksDeletions(), version, http.StatusConflict, func(now *state) (outgoing, error) {
+		if o.checksDeletions() {
+			if err := o.checkDeletion(now); err != nil {
 				return out, err
 			}
 		}
@@ -111,8 +111,8 @@ func (o *writeRequest) deleteCollection() (any, error) {
 	if s := selector.String(); s != "" {
 		query.Set("labelSelector", s)
 	}
-	if o.judgesDeletions() {
-		if err := o.judgeCollection(query); err != nil {
+	if o.checksDeletions() {
+		if err := o.checkCollection(query); err != nil {
 			return nil, err
 		}
 	}

@@ -32,9 +32,9 @@ type Handler struct {
 	Kube Kube
 	// Guard makes the escalation check of writes of roles, bindings and the like; nil checks none.
 	Guard Guard
-	// Glimpse returns the query over all objects of a kind that a caller with a partial list may run in place of the requested one, or
-	// nil. A nil Glimpse allows none.
-	Glimpse func(ctx context.Context, gr schema.GroupResource, asked url.Values) (*query.Query, error)
+	// ReducedQuery returns the query over all objects of a kind that a caller with a partial list may run in place of the requested one, or
+	// nil. A nil ReducedQuery allows none.
+	ReducedQuery func(ctx context.Context, gr schema.GroupResource, asked url.Values) (*query.Query, error)
 }
 
 // WebServices returns the routes of the core group and those of any group that has no WebService of its own. A router takes the most
@@ -79,13 +79,13 @@ func mount(ws *restful.WebService, id string, gv func(*restful.Request) schema.G
 	name := ws.PathParameter("name", "name of the object")
 	for _, at := range places {
 		list := ws.GET(at.path+"/{resources}").To(web.Handle(b.list)).Produces(restful.MIME_JSON, stream.EventStream).
-			Metadata(web.MetadataPart, true).
+			Metadata(web.MetadataPartialList, true).
 			Operation("list" + id + at.id + "Objects").Doc("List the objects of a kind: filtered, sorted, one page; or watch them")
 		get := ws.GET(at.path + "/{resources}/{name}").To(web.Handle(b.get)).
 			Operation("get" + id + at.id + "Object").Doc("One object").Param(name)
 		// The older form of a watch, which the console uses.
 		watch := ws.GET("/watch"+at.path+"/{resources}").To(web.Handle(b.list)).Produces(restful.MIME_JSON, stream.EventStream).
-			Metadata(web.MetadataPart, true).
+			Metadata(web.MetadataPartialList, true).
 			Operation("watch" + id + at.id + "Objects").Doc("Watch the objects of a kind")
 		watchOne := ws.GET("/watch"+at.path+"/{resources}/{name}").To(web.Handle(b.list)).Produces(restful.MIME_JSON, stream.EventStream).
 			Operation("watch" + id + at.id + "Object").Doc("Watch one object").Param(name)
@@ -127,7 +127,7 @@ func (b bound) target(r *restful.Request, agree func(*request.Info, *target) err
 	ctx, gv, plural := r.Request.Context(), b.gv(r), r.PathParameter("resources")
 	t := &target{
 		scope: plan.Scope{
-			Namespace: r.PathParameter("namespace"), Workspace: r.PathParameter("workspace"), Part: authz.DecisionFrom(ctx).PartialList(),
+			Namespace: r.PathParameter("namespace"), Workspace: r.PathParameter("workspace"), PartialList: authz.DecisionFrom(ctx).PartialList(),
 			MayList: authz.MayList(b.Authorizer),
 		},
 		name: r.PathParameter("name"),
@@ -169,11 +169,11 @@ func (b bound) list(r *restful.Request) (any, error) {
 	if src != nil {
 		return b.Streams.Answer(src), nil
 	}
-	if t.scope.Part != nil && b.Glimpse != nil {
-		if other, err := b.Glimpse(ctx, t.kind.GVR.GroupResource(), r.Request.URL.Query()); err != nil {
+	if t.scope.PartialList != nil && b.ReducedQuery != nil {
+		if other, err := b.ReducedQuery(ctx, t.kind.GVR.GroupResource(), r.Request.URL.Query()); err != nil {
 			return nil, err
 		} else if other != nil {
-			q, t.scope.Part = other, nil
+			q, t.scope.PartialList = other, nil
 		}
 	}
 	page, err := b.Resources.List(ctx, t.kind, t.scope, q)

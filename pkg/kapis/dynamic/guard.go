@@ -35,11 +35,11 @@ func (o *writeRequest) grants() bool {
 	return o.Guard != nil && o.Guard.Guards(o.kind.GVR.GroupResource())
 }
 
-// judgesDeletions reports whether a deletion is checked.
-func (o *writeRequest) judgesDeletions() bool { return o.info.Subresource == "" && o.grants() }
+// checksDeletions reports whether a deletion is checked.
+func (o *writeRequest) checksDeletions() bool { return o.info.Subresource == "" && o.grants() }
 
-// judge makes the escalation check of the object as it will be; old is what it is now, nil for none.
-func (o *writeRequest) judge(object string, old *state) error {
+// checkWrite makes the escalation check of the object as it will be; old is what it is now, nil for none.
+func (o *writeRequest) checkWrite(object string, old *state) error {
 	ctx := o.in.Context()
 	w := &admission.Write{
 		By: request.UserFrom(ctx), Verb: "create", GVR: o.kind.GVR, Namespace: o.info.Namespace, Name: o.info.Name, Object: []byte(object),
@@ -73,21 +73,21 @@ func (o *writeRequest) checkSent(w *admission.Write) error {
 	return nil
 }
 
-// judgeDeletion makes the escalation check of the deletion.
-func (o *writeRequest) judgeDeletion(old *state) error {
-	return o.judgeEnd([]byte(old.raw.Unredacted()))
+// checkDeletion makes the escalation check of the deletion.
+func (o *writeRequest) checkDeletion(old *state) error {
+	return o.checkDeletionOf([]byte(old.raw.Unredacted()))
 }
 
-func (o *writeRequest) judgeEnd(old []byte) error {
+func (o *writeRequest) checkDeletionOf(old []byte) error {
 	ctx := o.in.Context()
 	return o.Guard.Check(ctx, &admission.Write{
 		By: request.UserFrom(ctx), Verb: "delete", GVR: o.kind.GVR, Namespace: o.info.Namespace, Name: o.info.Name, Old: old,
 	})
 }
 
-// judgeCollection makes the escalation check for each object that the selectors match, read as the caller. An object that is created
+// checkCollection makes the escalation check for each object that the selectors match, read as the caller. An object that is created
 // meanwhile is checked by the webhook.
-func (o *writeRequest) judgeCollection(selectors url.Values) error {
+func (o *writeRequest) checkCollection(selectors url.Values) error {
 	res, err := o.send(outgoing{method: http.MethodGet, path: o.path, query: selectors})
 	if err != nil {
 		return err
@@ -103,16 +103,16 @@ func (o *writeRequest) judgeCollection(selectors url.Values) error {
 		return status.Errorf(http.StatusBadGateway, "kube-apiserver's answer is no list: what is to be deleted can't be looked at")
 	}
 	for _, item := range list.Items {
-		if err := o.judgeEnd(item); err != nil {
+		if err := o.checkDeletionOf(item); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// judgePatch has kube-apiserver make the patch as a dry run, as the caller, and makes the escalation check of the outcome. The patch
+// checkPatch has kube-apiserver make the patch as a dry run, as the caller, and makes the escalation check of the outcome. The patch
 // must carry a precondition, so that the real write has the same outcome.
-func (o *writeRequest) judgePatch(out outgoing, old *state) error {
+func (o *writeRequest) checkPatch(out outgoing, old *state) error {
 	out.query = caller.DryRun(out.query)
 	res, err := o.send(out)
 	if err != nil {
@@ -122,7 +122,7 @@ func (o *writeRequest) judgePatch(out outgoing, old *state) error {
 	if err != nil {
 		return err
 	}
-	return o.judge(object.Unredacted(), old)
+	return o.checkWrite(object.Unredacted(), old)
 }
 
 // guardedJSONPatch sends a JSON patch whose outcome was checked. Tests in the patch bind it to the state that was checked; where
@@ -130,6 +130,6 @@ func (o *writeRequest) judgePatch(out outgoing, old *state) error {
 func (o *writeRequest) guardedJSONPatch(out outgoing, text string) (any, error) {
 	return o.locked(true, "", http.StatusUnprocessableEntity, func(now *state) (outgoing, error) {
 		out.body = o.guard(text, now, true)
-		return out, o.judgePatch(out, now)
+		return out, o.checkPatch(out, now)
 	})
 }

@@ -68,7 +68,7 @@ func (o *writeRequest) objectPatch(out outgoing, text string) (any, error) {
 	answer, err := o.locked(guarded, patch.resourceVersion.value, http.StatusConflict, func(now *state) (outgoing, error) {
 		out.body = with(patch.text, quote(now.resourceVersion), "metadata", "resourceVersion")
 		if guarded {
-			return out, o.judgePatch(out, now)
+			return out, o.checkPatch(out, now)
 		}
 		return out, nil
 	})
@@ -91,7 +91,7 @@ func (o *writeRequest) stampPatch(out outgoing, patch *object) error {
 func (o *writeRequest) applyNew(out outgoing, text string) (any, error) {
 	out.body = text
 	if o.guarded() {
-		if err := o.judgePatch(out, nil); err != nil {
+		if err := o.checkPatch(out, nil); err != nil {
 			return nil, err
 		}
 	}

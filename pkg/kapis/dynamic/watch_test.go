@@ -206,7 +206,7 @@ func TestRoutesThatHonourAPartAreMarked(t *testing.T) {
 	for _, ws := range services {
 		for _, r := range ws.Routes() {
 			list := strings.HasSuffix(r.Path, "/{resources}")
-			if mark, _ := r.Metadata[web.MetadataPart].(bool); mark != list {
+			if mark, _ := r.Metadata[web.MetadataPartialList].(bool); mark != list {
 				t.Errorf("%s %s: %v", r.Method, r.Path, r.Metadata)
 			} else if mark {
 				marked++

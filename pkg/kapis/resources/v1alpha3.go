@@ -50,7 +50,7 @@ func (h *V1alpha3) WebService() *restful.WebService {
 func (h *V1alpha3) Mount(ws *restful.WebService) {
 	for _, at := range [...]struct{ path, id string }{{"", ""}, {"/namespaces/{namespace}", "Namespaced"}} {
 		list := ws.GET(at.path+"/{resources}").To(web.Handle(h.list)).Produces(restful.MIME_JSON, stream.EventStream).
-			Metadata(web.MetadataPart, true).
+			Metadata(web.MetadataPartialList, true).
 			Operation("list" + at.id + "Resources").Doc("List the objects of a kind: filtered, sorted, one page; or watch them").
 			Param(ws.PathParameter("resources", "plural name of the kind, such as pods"))
 		get := ws.GET(at.path + "/{resources}/{name}").To(web.Handle(h.get)).
@@ -73,7 +73,7 @@ func (h *V1alpha3) Mount(ws *restful.WebService) {
 func (h *V1alpha3) list(r *restful.Request) (any, error) {
 	ctx, plural := r.Request.Context(), r.PathParameter("resources")
 	scope := plan.Scope{
-		Namespace: r.PathParameter("namespace"), Part: authz.DecisionFrom(ctx).PartialList(), MayList: authz.MayList(h.Authorizer),
+		Namespace: r.PathParameter("namespace"), PartialList: authz.DecisionFrom(ctx).PartialList(), MayList: authz.MayList(h.Authorizer),
 	}
 	watch, err := resource.CheckListRoute(request.InfoFrom(ctx), plural, scope, "")
 	if err != nil {

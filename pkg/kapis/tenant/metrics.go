@@ -81,7 +81,7 @@ func (h *Handler) count(ctx context.Context, c count, workspace string) (int, er
 	if err != nil || !d.Permits(true) {
 		return 0, err
 	}
-	scope := plan.Scope{Workspace: workspace, Part: d.PartialList()}
+	scope := plan.Scope{Workspace: workspace, PartialList: d.PartialList()}
 	kind, err := h.Resources.Catalog().Resolve(ctx, c.gvr)
 	if apierrors.IsNotFound(err) {
 		return 0, nil

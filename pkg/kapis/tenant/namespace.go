@@ -26,7 +26,7 @@ const (
 // namespace is a namespace of a workspace, which it neither leaves nor enters by a write here (S7).
 func (h *Handler) namespace(workspace, name string) *target {
 	t := &target{Handler: h, gvr: namespacesKind, name: name, implied: true}
-	t.judge = func(ctx context.Context, old, next *unstructured.Unstructured) error {
+	t.check = func(ctx context.Context, old, next *unstructured.Unstructured) error {
 		if old != nil && old.GetLabels()[tenantv1beta1.LabelWorkspace] != workspace {
 			return apierrors.NewNotFound(namespacesKind.GroupResource(), name)
 		}
@@ -40,7 +40,7 @@ func (h *Handler) namespace(workspace, name string) *target {
 		if err := stamp(next, workspace); err != nil {
 			return err
 		}
-		return h.judgeLabels(ctx, old, next)
+		return h.checkLabels(ctx, old, next)
 	}
 	return t
 }
@@ -48,9 +48,9 @@ func (h *Handler) namespace(workspace, name string) *target {
 // isObserved reports whether an object comes from kube-apiserver, and not from a request.
 func isObserved(o *unstructured.Unstructured) bool { return o.GetUID() != "" }
 
-// judgeLabels refuses to change what pods of a namespace may do (S8), and its protection against deletion, for callers who may not
+// checkLabels refuses to change what pods of a namespace may do (S8), and its protection against deletion, for callers who may not
 // update all namespaces.
-func (h *Handler) judgeLabels(ctx context.Context, old, next *unstructured.Unstructured) error {
+func (h *Handler) checkLabels(ctx context.Context, old, next *unstructured.Unstructured) error {
 	before := map[string]string{}
 	if old != nil {
 		before = guardedLabels(old)

@@ -158,7 +158,7 @@ func (m *move) once(ctx context.Context) (moved bool, err error) {
 		return false, err
 	}
 	t := &target{Handler: m.Handler, gvr: namespacesKind, name: m.name, implied: true}
-	now, err := t.look(ctx)
+	now, err := t.readLive(ctx)
 	if err != nil {
 		return false, err
 	}

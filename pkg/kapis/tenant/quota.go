@@ -17,7 +17,7 @@ const quotas = "resourcequotas"
 
 func (h *Handler) quota(workspace, name string) *target {
 	t := &target{Handler: h, gvr: quotasKind, name: name, implied: true}
-	t.judge = func(_ context.Context, old, next *unstructured.Unstructured) error {
+	t.check = func(_ context.Context, old, next *unstructured.Unstructured) error {
 		if old != nil && old.GetLabels()[tenantv1beta1.LabelWorkspace] != workspace {
 			return apierrors.NewNotFound(quotasKind.GroupResource(), name)
 		}

@@ -33,7 +33,7 @@ func infoOf(r *restful.Request) *request.Info {
 func (h *Handler) list(gvr schema.GroupVersionResource) web.Handler {
 	return func(r *restful.Request) (any, error) {
 		ctx := r.Request.Context()
-		scope := plan.Scope{Workspace: r.PathParameter("workspace"), Part: authz.DecisionFrom(ctx).PartialList()}
+		scope := plan.Scope{Workspace: r.PathParameter("workspace"), PartialList: authz.DecisionFrom(ctx).PartialList()}
 		path := r.SelectedRoutePath()
 		watch, err := resource.CheckListRoute(infoOf(r), path[strings.LastIndexByte(path, '/')+1:], scope, "")
 		if err != nil {
@@ -131,7 +131,7 @@ func (h *Handler) placed(r *restful.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	page, err := h.page(r, clustersKind, plan.Scope{Part: authz.NewOwnPartialList(nil, nil, names)}, q)
+	page, err := h.page(r, clustersKind, plan.Scope{PartialList: authz.NewOwnPartialList(nil, nil, names)}, q)
 	if err != nil {
 		return nil, err
 	}
@@ -170,8 +170,8 @@ func (h *Handler) memberNamespaces(r *restful.Request) (any, error) {
 	}
 	scope := plan.Scope{Workspace: workspace}
 	if !d.Allowed() {
-		if scope.Part = d.PartialList(); scope.Part == nil {
-			scope.Part = authz.NewOwnPartialList(nil, nil, nil)
+		if scope.PartialList = d.PartialList(); scope.PartialList == nil {
+			scope.PartialList = authz.NewOwnPartialList(nil, nil, nil)
 		}
 	}
 	page, err := h.page(r, namespacesKind, scope, q)

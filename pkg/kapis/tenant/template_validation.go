@@ -20,9 +20,9 @@ import (
 
 var managerPath = []string{"spec", "template", "spec", "manager"}
 
-// judgeTemplate refuses changes that the right to write one template does not cover: a manager other than the caller or the former
+// checkTemplate refuses changes that the right to write one template does not cover: a manager other than the caller or the former
 // one, fields that only controllers and managers of workspaces change, and what kube-apiserver's admission refuses too.
-func (h *Handler) judgeTemplate(ctx context.Context, old, next *unstructured.Unstructured) error {
+func (h *Handler) checkTemplate(ctx context.Context, old, next *unstructured.Unstructured) error {
 	if next == nil {
 		return protectedTemplate(old)
 	}

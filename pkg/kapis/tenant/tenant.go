@@ -106,7 +106,7 @@ func (h *Handler) mountReads(ws *restful.WebService, version string) {
 			ws.Route(describe(ws, route.To(web.Handle(h.get(r.gvr))), r.path))
 			continue
 		}
-		route.To(web.Handle(h.list(r.gvr))).Metadata(web.MetadataPart, true).Produces(restful.MIME_JSON, stream.EventStream)
+		route.To(web.Handle(h.list(r.gvr))).Metadata(web.MetadataPartialList, true).Produces(restful.MIME_JSON, stream.EventStream)
 		ws.Route(describe(ws, withQuery(ws, route), r.path))
 	}
 	const placed = "/workspaces/{workspace}/clusters"
@@ -121,7 +121,7 @@ func (h *Handler) mountMembers(ws *restful.WebService) {
 }
 
 func (h *Handler) mountMetrics(ws *restful.WebService) {
-	ws.Route(ws.GET("/metrics").To(web.Handle(h.platformMetrics)).Metadata(web.MetadataPart, true).
+	ws.Route(ws.GET("/metrics").To(web.Handle(h.platformMetrics)).Metadata(web.MetadataPartialList, true).
 		Operation("getPlatformMetrics").Doc("Numbers of what the caller sees of the platform").Writes(overview.Metrics{}))
 	const path = "/workspaces/{workspace}/metrics"
 	ws.Route(describe(ws, ws.GET(path).To(web.Handle(h.workspaceMetrics)).

@@ -33,7 +33,7 @@ const templateKind = "WorkspaceTemplate"
 const patience = 5 * time.Second
 
 func (h *Handler) template(name string) *target {
-	return &target{Handler: h, gvr: templatesKind, name: name, implied: true, judge: h.judgeTemplate}
+	return &target{Handler: h, gvr: templatesKind, name: name, implied: true, check: h.checkTemplate}
 }
 
 // begin refuses what was not authorized, and returns the request with the right to the template: a right to a workspace alone is not
@@ -193,7 +193,7 @@ func (n *note) takeBack(ctx context.Context) {
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
 	defer cancel()
-	_, err := caller.Change(ctx, n.seen(""), n.look, func(ctx context.Context, now *unstructured.Unstructured) (any, error) {
+	_, err := caller.Change(ctx, n.seen(""), n.readLive, func(ctx context.Context, now *unstructured.Unstructured) (any, error) {
 		if now.GetUID() != n.uid || now.GetDeletionTimestamp() != nil || !ptr.Equal(noted(now), n.policy) {
 			return nil, nil
 		}

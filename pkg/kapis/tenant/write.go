@@ -26,9 +26,9 @@ type target struct {
 	name string
 	// implied says that this right is the right to the object itself, as kube-apiserver knows it; see caller.Order.
 	implied bool
-	// judge refuses a change from old, which is nil for a creation, to next, which is nil for a deletion. An object that is not in the
+	// check refuses a change from old, which is nil for a creation, to next, which is nil for a deletion. An object that is not in the
 	// scope of the path is not found.
-	judge func(ctx context.Context, old, next *unstructured.Unstructured) error
+	check func(ctx context.Context, old, next *unstructured.Unstructured) error
 }
 
 // path returns the object's at kube-apiserver, or that of its kind for an empty name.
@@ -61,8 +61,8 @@ func (t *target) do(ctx context.Context, o caller.Order) (*unstructured.Unstruct
 	return out, nil
 }
 
-// look reads the present object from kube-apiserver: the cache may lag, and the result decides what may be written.
-func (t *target) look(ctx context.Context) (*unstructured.Unstructured, error) {
+// readLive reads the present object from kube-apiserver: the cache may lag, and the result decides what may be written.
+func (t *target) readLive(ctx context.Context) (*unstructured.Unstructured, error) {
 	o, err := t.do(ctx, caller.Order{Method: http.MethodGet, Path: t.path(t.name)})
 	if err != nil {
 		return nil, err
@@ -80,7 +80,7 @@ func (t *target) create(r *restful.Request, o *unstructured.Unstructured) (any, 
 		return nil, err
 	}
 	o.SetResourceVersion("")
-	if err := t.judge(ctx, nil, o); err != nil {
+	if err := t.check(ctx, nil, o); err != nil {
 		return nil, err
 	}
 	body, err := o.MarshalJSON()
@@ -98,7 +98,7 @@ func (t *target) replace(r *restful.Request, o *unstructured.Unstructured) (any,
 	asked := o.GetResourceVersion()
 	return t.locked(r.Request.Context(), asked, func(ctx context.Context, now *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 		next := o.DeepCopy()
-		if err := t.judge(ctx, now, next); err != nil {
+		if err := t.check(ctx, now, next); err != nil {
 			return nil, err
 		}
 		next.SetResourceVersion(now.GetResourceVersion())
@@ -135,7 +135,7 @@ func (t *target) patch(r *restful.Request) (any, error) {
 		if err != nil {
 			return nil, err
 		}
-		if err := t.judge(ctx, now, next); err != nil {
+		if err := t.check(ctx, now, next); err != nil {
 			return nil, err
 		}
 		order.Query = q
@@ -213,11 +213,11 @@ func (t *target) remove(r *restful.Request, d *metav1.DeleteOptions,
 	}
 	seen := t.seen(ptr.Deref(asked.ResourceVersion, ""))
 	return caller.Change(r.Request.Context(), seen, func(ctx context.Context) (*unstructured.Unstructured, error) {
-		now, err := t.look(ctx)
+		now, err := t.readLive(ctx)
 		if err != nil {
 			return nil, err
 		}
-		if err := t.judge(ctx, now, nil); err != nil {
+		if err := t.check(ctx, now, nil); err != nil {
 			return nil, err
 		}
 		if asked.UID != nil && *asked.UID != now.GetUID() || asked.ResourceVersion != nil && *asked.ResourceVersion != now.GetResourceVersion() {
@@ -255,12 +255,12 @@ func (t *target) drop(ctx context.Context, d *metav1.DeleteOptions) error {
 func (t *target) locked(ctx context.Context, asked string, write func(context.Context,
 	*unstructured.Unstructured) (*unstructured.Unstructured, error)) (any, error) {
 	read := func(ctx context.Context) (*unstructured.Unstructured, error) {
-		now, err := t.look(ctx)
+		now, err := t.readLive(ctx)
 		if err != nil || asked == "" || asked == now.GetResourceVersion() {
 			return now, err
 		}
 		// An object that is not in the scope of the path is not found: to say that it has another version would reveal that it exists.
-		return now, t.judge(ctx, now, now.DeepCopy())
+		return now, t.check(ctx, now, now.DeepCopy())
 	}
 	return shown(caller.Change(ctx, t.seen(asked), read, write))
 }

@@ -112,8 +112,8 @@ func (b *Builder) build() error {
 }
 
 func (b *Builder) scoped() error {
-	if b.Scope.Part != nil {
-		if err := b.inPart(b.Scope.Part); err != nil {
+	if b.Scope.PartialList != nil {
+		if err := b.inPartialList(b.Scope.PartialList); err != nil {
 			return err
 		}
 	}
@@ -173,8 +173,8 @@ func (b *Builder) Names(names map[string]struct{}) {
 // contains all of the scope: a result must never be that of another partial list.
 func (b *Builder) appendKey(key []byte) []byte {
 	part := ""
-	if b.Scope.Part != nil {
-		part = "part " + b.Scope.Part.Key
+	if b.Scope.PartialList != nil {
+		part = "part " + b.Scope.PartialList.Key
 	}
 	gvr := b.Kind.GVR
 	for _, s := range [...]string{gvr.Group, gvr.Version, gvr.Resource, b.Scope.Namespace, b.Scope.Workspace, part} {

@@ -140,11 +140,11 @@ func SetOf(names []string) map[string]struct{} {
 	return out
 }
 
-// partKey is the key of what is derived from a partial list.
-type partKey struct{ key, of string }
+// partialKey is the key of what is derived from a partial list.
+type partialKey struct{ key, of string }
 
-// inPart restricts the plan to what the caller may see.
-func (b *Builder) inPart(p *authz.PartialList) error {
+// inPartialList restricts the plan to what the caller may see.
+func (b *Builder) inPartialList(p *authz.PartialList) error {
 	gr, derived := b.Kind.GVR.GroupResource(), &b.Planner.Memo
 	switch {
 	case b.Kind.Namespaced && b.Namespace != "":
@@ -153,19 +153,19 @@ func (b *Builder) inPart(p *authz.PartialList) error {
 	case b.Kind.Namespaced && len(p.Namespaces) == 0:
 		b.Never = true
 	case b.Kind.Namespaced:
-		set := Memoize(derived, partKey{p.Key, "namespaces"}, nil, func() *namespaceSet { return newNamespaceSet(p.Namespaces) })
+		set := Memoize(derived, partialKey{p.Key, "namespaces"}, nil, func() *namespaceSet { return newNamespaceSet(p.Namespaces) })
 		b.indexed(func(r *index.Record) bool {
 			_, ok := set.names[r.Namespace]
 			return ok
 		}, set.terms...)
 	case gr == (schema.GroupResource{Resource: "namespaces"}):
-		b.Names(Memoize(derived, partKey{p.Key, "names"}, nil, func() map[string]struct{} { return SetOf(p.Namespaces) }))
+		b.Names(Memoize(derived, partialKey{p.Key, "names"}, nil, func() map[string]struct{} { return SetOf(p.Namespaces) }))
 	case gr == (schema.GroupResource{Group: tenantGroup, Resource: "workspaces"}),
 		gr == (schema.GroupResource{Group: tenantGroup, Resource: "workspacetemplates"}):
-		b.Names(Memoize(derived, partKey{p.Key, "workspaces"}, nil, func() map[string]struct{} { return SetOf(p.Workspaces) }))
+		b.Names(Memoize(derived, partialKey{p.Key, "workspaces"}, nil, func() map[string]struct{} { return SetOf(p.Workspaces) }))
 	case gr == (schema.GroupResource{Group: "cluster.kubesphere.io", Resource: "clusters"}),
 		gr == (schema.GroupResource{Group: "iam.kubesphere.io", Resource: "users"}):
-		b.Names(Memoize(derived, partKey{p.Key, "objects"}, nil, func() map[string]struct{} { return SetOf(p.Names) }))
+		b.Names(Memoize(derived, partialKey{p.Key, "objects"}, nil, func() map[string]struct{} { return SetOf(p.Names) }))
 	case len(p.Workspaces) == 0:
 		return ErrNotVisible
 	default:
@@ -195,8 +195,8 @@ type Scope struct {
 	// Data says that the caller may read the kind itself, in the namespace: objects of kinds whose data is cached by
 	// namespace only (HasData) are then whole. Without it they are without data, as anywhere else.
 	Data bool
-	// Part restricts it to what the caller may see, nil where that is everything.
-	Part *authz.PartialList
+	// PartialList restricts it to what the caller may see, nil where that is everything.
+	PartialList *authz.PartialList
 	// MayList reports whether the caller may list all objects of another kind, in the whole cluster; nil where they may not.
 	// Only such callers see how many claims a storage class has.
 	MayList func(ctx context.Context, gvr schema.GroupVersionResource) bool

@@ -95,7 +95,7 @@ func (s *Streams) Watch(ctx context.Context, k *store.Kind, scope plan.Scope, q 
 func (x *Watching) Head(h http.Header) { markPartial(h, x.plan.Scope) }
 
 func markPartial(h http.Header, scope plan.Scope) {
-	if scope.Part != nil {
+	if scope.PartialList != nil {
 		h.Set(page.HeaderPartial, "true")
 	}
 }

@@ -135,7 +135,7 @@ func (s *visibility) scopes(ctx context.Context, name string, info *request.Info
 		held := false
 		for n := range grants {
 			g := &grants[n]
-			if g.Place != place {
+			if g.Scope != place {
 				continue
 			}
 			held = held || g.Held
@@ -226,21 +226,21 @@ func (a *requester) visibility() *visibility {
 
 // canSee reports whether the requester may get a binding.
 func (s *visibility) canSee(ctx context.Context, g *authz.Grant) (bool, error) {
-	all, found := s.all[g.Place]
+	all, found := s.all[g.Scope]
 	if !found {
-		d, err := s.mayGet(ctx, g.Place, "")
+		d, err := s.mayGet(ctx, g.Scope, "")
 		if err != nil {
 			return false, err
 		}
 		// A right by a condition, or by another authorizer, may hold for this name only.
 		all = d.Allowed() && strings.HasPrefix(d.Group, iamv1beta1.SyntheticGroupPrefix) &&
 			!strings.HasPrefix(d.Group, iamv1beta1.SyntheticGroupPrefix+"conditional:")
-		s.all[g.Place] = all
+		s.all[g.Scope] = all
 	}
 	if all {
 		return true, nil
 	}
-	d, err := s.mayGet(ctx, g.Place, g.Binding)
+	d, err := s.mayGet(ctx, g.Scope, g.Binding)
 	return d.Allowed(), err
 }
 
@@ -264,9 +264,9 @@ func (s *visibility) mayGet(ctx context.Context, place authz.BindingScope, name 
 }
 
 func view(g *authz.Grant) grantView {
-	kind := g.Place.Scope.RoleKind()
+	kind := g.Scope.Scope.RoleKind()
 	return grantView{
-		Binding: reference{Kind: kind + "Binding", Namespace: g.Place.Namespace, Workspace: g.Place.Workspace, Name: g.Binding},
+		Binding: reference{Kind: kind + "Binding", Namespace: g.Scope.Namespace, Workspace: g.Scope.Workspace, Name: g.Binding},
 		Role:    reference{Kind: kind, Namespace: g.Role.Namespace, Name: g.Role.Name},
 		Subject: g.Subject, Rule: g.Rule, Condition: g.Condition, Held: g.Held, Why: g.Why,
 	}

@@ -165,7 +165,7 @@ func (a *requester) page(ctx context.Context, out *whoCanAnswer, grants iter.Seq
 			out.Hidden++
 			continue
 		case out.TotalItems/q.Limit == q.Page-1:
-			out.Subjects = append(out.Subjects, whoCanSubject{Scope: g.Place.Scope.Label(), grantView: view(&g)})
+			out.Subjects = append(out.Subjects, whoCanSubject{Scope: g.Scope.Scope.Label(), grantView: view(&g)})
 		}
 		out.TotalItems++
 	}

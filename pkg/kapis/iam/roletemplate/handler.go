@@ -69,7 +69,7 @@ func (h *Handler) roleTemplates(r *restful.Request) (any, error) {
 		return nil, err
 	}
 	scope := r.QueryParameter("scope")
-	l, at, err := placeAsked(scope, r.QueryParameter("workspace"), r.QueryParameter("namespace"))
+	l, at, err := requestedScope(scope, r.QueryParameter("workspace"), r.QueryParameter("namespace"))
 	if err != nil {
 		return nil, err
 	}
@@ -103,8 +103,8 @@ func (h *Handler) roleTemplates(r *restful.Request) (any, error) {
 	return wire.ListOf(out), nil
 }
 
-// placeAsked returns the scope that the parameters name.
-func placeAsked(scope, workspace, namespace string) (*binding.Scope, authz.BindingScope, error) {
+// requestedScope returns the scope that the parameters name.
+func requestedScope(scope, workspace, namespace string) (*binding.Scope, authz.BindingScope, error) {
 	switch scope {
 	case iamv1beta1.ScopeGlobal:
 		return &binding.Platform, authz.BindingScope{}, nil
