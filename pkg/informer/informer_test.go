@@ -79,8 +79,9 @@ func TestHandlerSeesEachChange(t *testing.T) {
 		event(watch.Deleted, secret("b", "1"))
 		want("deletion", "delete ns/b")
 		from.list = []corev1.Secret{secret("a", "3")}
-		event(watch.Error, corev1.Secret{}) // the watch ends, and the objects are listed again
-		close(from.events)
+		ended := from.events                                              // read before the error is, since the next watch has a channel of its own
+		ended <- watch.Event{Type: watch.Error, Object: &corev1.Secret{}} // the watch ends, and the objects are listed again
+		close(ended)
 		time.Sleep(time.Minute)
 		want("list without an object", "delete ns/c", "set a 3")
 		cancel()
