@@ -36,7 +36,7 @@ import (
 const (
 	// Name is the controller's name.
 	Name = "namespace"
-	// AnnotationInitialized, with the value "true", says that the namespace got its first roles, and its creator the right that they were
+	// AnnotationInitialized says, with the value "true", that the namespace got its first roles, and its creator the right that they were
 	// due. This happens once: a creator whose binding was removed, or who has left, gets none. Neither does the creator of a namespace
 	// that was first seen in a workspace and not managed: otherwise a user who was removed from the workspace would be back when the
 	// namespace becomes managed (S67).
