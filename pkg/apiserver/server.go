@@ -17,6 +17,7 @@ import (
 
 	"k8s.io/klog/v2"
 
+	"kapis.dev/ks-apiserver/pkg/filter"
 	"kapis.dev/ks-apiserver/pkg/web"
 )
 
@@ -93,8 +94,10 @@ func serve(ctx context.Context, handler http.Handler, listeners []net.Listener, 
 		MaxHeaderBytes:    maxHeaderBytes,
 		BaseContext:       func(net.Listener) context.Context { return base },
 		ErrorLog:          log.New(klogWriter{}, "", 0),
-		ConnContext:       web.CoalesceContext,
-		HTTP2:             &http.HTTP2Config{MaxConcurrentStreams: 250},
+		ConnContext: func(ctx context.Context, c net.Conn) context.Context {
+			return filter.CountStrangers(web.CoalesceContext(ctx, c), c)
+		},
+		HTTP2: &http.HTTP2Config{MaxConcurrentStreams: 250},
 	}
 	failed := make(chan error, len(listeners))
 	for _, ln := range listeners {

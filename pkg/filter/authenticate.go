@@ -5,7 +5,6 @@ import (
 	"maps"
 	"net/http"
 	"strings"
-	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	utilerrors "k8s.io/apimachinery/pkg/util/errors"
@@ -163,19 +162,6 @@ func firstUndecided(errs []error) error {
 		}
 	}
 	return nil
-}
-
-// strangerPatience is how long an unauthenticated client may take to receive an answer by HTTP/2.
-const strangerPatience = time.Minute
-
-// limitHTTP2 ends the HTTP/2 connection of an unauthenticated client after this answer, so that streams can't be opened and reset in
-// floods without a login. It also ends the stream of an answer that is not received, because a client that opens no window would hold a
-// goroutine for each of its streams, and the connection with them.
-func limitHTTP2(w http.ResponseWriter, r *http.Request) {
-	if r.ProtoMajor == 2 {
-		w.Header().Set("Connection", "close") // net/http sends GOAWAY
-		_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(strangerPatience))
-	}
 }
 
 // takeIdentity removes the headers that state an identity, and returns those of a trusted proxy.

@@ -183,6 +183,30 @@ func TestHTTP2OfStrangersIsShort(t *testing.T) { // S55
 	}
 }
 
+// S55: a page and its parts come over one connection, and a flood doesn't.
+func TestStrangersOfAConnectionAreCounted(t *testing.T) {
+	h := Chain(http.HandlerFunc(ok), Info, Authentication{Authenticator: tokens}.Wrap)
+	one, other := CountStrangers(t.Context(), nil), CountStrangers(t.Context(), nil)
+	ask := func(ctx context.Context, token string) (ends bool) {
+		r := httptest.NewRequestWithContext(ctx, http.MethodGet, "/version", nil)
+		r.ProtoMajor = 2
+		if token != "" {
+			r.Header.Set("Authorization", "Bearer "+token)
+		}
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, r)
+		return w.Header().Get("Connection") == "close"
+	}
+	for i := 1; i < strangerRequests; i++ {
+		if ask(one, "") || ask(one, "bob") {
+			t.Fatalf("the connection ends after %d requests without a login", i)
+		}
+	}
+	if !ask(one, "") || !ask(one, "bad") || ask(one, "bob") || ask(other, "") {
+		t.Error("only a request without a login, after the last one that the connection serves, ends it")
+	}
+}
+
 func TestRecheckFollowsWhatChanged(t *testing.T) { // S53
 	type world struct {
 		users   map[string]string // token -> name

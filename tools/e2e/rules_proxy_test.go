@@ -33,8 +33,8 @@ var webRules = []rules.Rule{
 		"that is typed from then on is executed: within seconds of a revocation, and within the leeway of 30 s for clocks after a token's own end"},
 	{"S54", "without a login there are health, version, the login and what its page is configured with; no request is ever made as this server " +
 		"because it named nobody"},
-	{"S55", "floods of HTTP/2 streams, resets and frames cost bounded goroutines and memory and keep nobody else from being served; the first answer " +
-		"to somebody unknown ends the connection"},
+	{"S55", "floods of HTTP/2 streams, resets and frames cost bounded goroutines and memory and keep nobody else from being served; a " +
+		"connection ends after 100 answers to somebody unknown"},
 	{"S56", "bodies and answers that are large, deep, packed or full of references are refused, and make no server large"},
 	{"S58", "nothing is stored for anybody who has not logged in, but the bounded count of guesses at users who exist"},
 	{"S59", "nothing that a client sends is answered as markup: errors are JSON, and browsers are told not to guess types"},

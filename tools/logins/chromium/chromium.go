@@ -103,8 +103,8 @@ func (b *Browser) hear(event any) {
 	}
 }
 
-// Complaints returns the messages of the browser's console about resources below these addresses: violated policies, failed scripts.
-// Without addresses it returns all.
+// Complaints returns the messages of the browser's console about resources below these addresses, each with its address: violated
+// policies, failed scripts. Without addresses it returns all.
 func (b *Browser) Complaints(below ...string) []string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -112,7 +112,7 @@ func (b *Browser) Complaints(below ...string) []string {
 	for _, c := range b.complaints {
 		ours := func(address string) bool { return strings.HasPrefix(c.at, address+"/") }
 		if len(below) == 0 || c.at == "" || slices.ContainsFunc(below, ours) {
-			list = append(list, c.text)
+			list = append(list, strings.TrimSpace(c.text+" "+c.at))
 		}
 	}
 	return list
