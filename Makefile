@@ -45,10 +45,15 @@ help: ## list the targets
 
 .PHONY: build
 build: ## build bin/ks-apiserver, bin/ks-controller-manager and bin/kubectl-ks
-	@$(GO_BUILD) -o $(BIN)/ ./cmd/...
+	@. hack/progress.sh; progress "the programs" "up to 6 minutes the first time on two cores" env $(GO_BUILD) -o $(BIN)/ ./cmd/...
+
+.PHONY: plan
+plan:
+	@[ -x $(BIN)/run ] || echo "make run: 1. builds the programs, up to 6 minutes the first time on two cores;\
+	$(if $(KUBECONFIG),, 2. builds a Kubernetes control plane$(if $(WITH_NODE), and a node), up to 10 minutes the first time;) then starts in half a minute"
 
 .PHONY: run
-run: build ## start a local control plane (or use KUBECONFIG=<file>) and both binaries; Ctrl-C stops them
+run: plan build ## start a local control plane (or use KUBECONFIG=<file>) and both binaries; Ctrl-C stops them
 	@$(if $(KUBECONFIG),,tools/dev/build.sh $(BIN))
 	@$(if $(KUBECONFIG),,$(if $(WITH_NODE),hack/real-node.sh $(BIN)))
 	@$(GO_BUILD) -o $(BIN)/run ./tools/run

@@ -42,36 +42,7 @@ if [ -x "$out/$what" ] && [ "$(cat "$stamp" 2>/dev/null)" = "$inputs" ]; then
 	exit 0
 fi
 
-# part NAME EXPECTATION COMMAND...: runs a command with a line at its begin and end, and one every 15 seconds between.
-part() {
-	name=$1 expect=$2
-	shift 2
-	begun=$(date +%s)
-	echo "$of: $name ($expect)"
-	"$@" &
-	job=$!
-	(
-		trap 'kill "$nap" 2>/dev/null; exit 0' TERM
-		while :; do
-			sleep 15 &
-			nap=$!
-			wait "$nap"
-			echo "$of: $name, $(($(date +%s) - begun)) s so far ($expect)"
-		done
-	) &
-	beat=$!
-	trap 'kill "$job" "$beat" 2>/dev/null; exit 130' INT TERM
-	result=0
-	wait "$job" || result=$?
-	kill "$beat" 2>/dev/null || :
-	wait "$beat" 2>/dev/null || :
-	trap - INT TERM
-	if [ "$result" -ne 0 ]; then
-		echo "$of: $name failed after $(($(date +%s) - begun)) s" >&2
-		exit "$result"
-	fi
-	echo "$of: $name done in $(($(date +%s) - begun)) s"
-}
+. ../../hack/progress.sh
 
 list() { go list -deps ./... >/dev/null; }
 compile() { go build -trimpath "$@"; }
@@ -83,22 +54,22 @@ link_node() {
 }
 
 if [ "$what" = node ]; then
-	part "modules" "half a minute the first time, to download them" list
-	part "kubelet" "about 3 minutes the first time on two cores" compile k8s.io/kubernetes/cmd/kubelet/app
-	part "kube-proxy" "about half a minute the first time" compile k8s.io/kubernetes/cmd/kube-proxy/app
-	part "bin/node" "linking, about 20 seconds" link_node
+	progress "$of: modules" "half a minute the first time, to download them" list
+	progress "$of: kubelet" "about 3 minutes the first time on two cores" compile k8s.io/kubernetes/cmd/kubelet/app
+	progress "$of: kube-proxy" "about half a minute the first time" compile k8s.io/kubernetes/cmd/kube-proxy/app
+	progress "$of: bin/node" "linking, about 20 seconds" link_node
 	printf '%s' "$inputs" >"$stamp"
 	exit 0
 fi
 
-part "modules" "about a minute the first time, to download them" list
-part "etcd" "about a minute the first time on two cores" compile go.etcd.io/etcd/server/v3/etcdmain
-part "kube-apiserver" "about 5 minutes the first time on two cores" compile k8s.io/kubernetes/cmd/kube-apiserver/app
-part "kube-controller-manager" "about 1 minute the first time" compile k8s.io/kubernetes/cmd/kube-controller-manager/app
-part "kube-scheduler" "about 1 minute the first time" compile k8s.io/kubernetes/cmd/kube-scheduler/app
-part "kwok" "about 1 minute the first time" compile sigs.k8s.io/kwok/pkg/kwok/cmd
-part "kubectl" "about half a minute the first time" compile k8s.io/kubectl/pkg/cmd
-part "bin/dev" "linking, about 20 seconds" link_dev
+progress "$of: modules" "about a minute the first time, to download them" list
+progress "$of: etcd" "about a minute the first time on two cores" compile go.etcd.io/etcd/server/v3/etcdmain
+progress "$of: kube-apiserver" "about 5 minutes the first time on two cores" compile k8s.io/kubernetes/cmd/kube-apiserver/app
+progress "$of: kube-controller-manager" "about 1 minute the first time" compile k8s.io/kubernetes/cmd/kube-controller-manager/app
+progress "$of: kube-scheduler" "about 1 minute the first time" compile k8s.io/kubernetes/cmd/kube-scheduler/app
+progress "$of: kwok" "about 1 minute the first time" compile sigs.k8s.io/kwok/pkg/kwok/cmd
+progress "$of: kubectl" "about half a minute the first time" compile k8s.io/kubectl/pkg/cmd
+progress "$of: bin/dev" "linking, about 20 seconds" link_dev
 
 ln -sf dev "$out/kubectl"
 printf '%s' "$inputs" >"$stamp"
